@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What every engine provides: an ordered map from keys to value blocks.
+ *
+ * An engine knows nothing of operations, columns, logs or user memory.  It
+ * takes keys as bytes and values as pointers to struct kvt_value, of which it
+ * uses the version-free part only: the key's length and its bytes from the
+ * ninth on (kvt_value_suffix()).
+ */
+#ifndef KVT_INDEX_H
+#define KVT_INDEX_H
+
+#include <linux/gfp_types.h>
+#include <linux/types.h>
+#include <linux/kvtree.h>
+
+struct kvt_index_ops;
+struct kvt_quota;
+struct kvt_reclaim;
+struct kvt_stats;
+struct kvt_value;
+struct workqueue_struct;
+
+struct kvt_key {
+	const u8 *data;
+	u32 len;		/* bytes, at most KVTREE_KEY_MAX */
+};
+
+/*
+ * What a store lends its index; it outlives the index.  Node memory is charged
+ * to the quota, counted in the stats, and retired through the reclaim.
+ */
+struct kvt_index_env {
+	struct kvt_quota *quota;
+	struct kvt_reclaim *reclaim;
+	struct kvt_stats *stats;
+	struct workqueue_struct *wq;
+};
+
+struct kvt_index {
+	const struct kvt_index_ops *ops;
+	struct kvt_index_env env;
+};
+
+/* One of several keys that are looked up together. */
+struct kvt_lookup {
+	struct kvt_key key;		/* in */
+	struct kvt_value *value;	/* out, as of get() */
+};
+
+/*
+ * A change of one key, between begin() and commit() or abort().  The caller
+ * fills the first part, the engine the rest.
+ */
+struct kvt_change {
+	struct kvt_index *index;
+	struct kvt_key key;
+	gfp_t gfp;			/* for the engine's memory; GFP_NOWAIT never sleeps */
+	bool may_insert;		/* the key may come into being */
+
+	struct kvt_value *old;		/* out of begin(): the value now, or NULL */
+
+	unsigned long engine[40];
+};
+
+enum kvt_bound {
+	KVT_AT,			/* the key itself and what comes after it */
+	KVT_AFTER,		/* what comes after the key */
+	KVT_PAST,		/* what comes after all keys that begin with the key */
+};
+
+/*
+ * An iterator.  It keeps a key, never a node, from one RCU read section to the
+ * next.  "After" means the direction of the iterator: in a reverse one KVT_AT
+ * is the key itself and the smaller ones, KVT_AFTER the smaller ones, and
+ * KVT_PAST all keys that begin with the key, and the smaller ones.
+ */
+struct kvt_iter {
+	struct kvt_index *index;
+	bool reverse;
+	enum kvt_bound bound;		/* where to go on, relative to key */
+	u32 len;
+	u8 key[KVTREE_KEY_MAX + 8];	/* the position: after next() the key returned */
+	/* The engine's part follows: see kvt_index_ops.iter_size. */
+};
+
+/**
+ * struct kvt_index_ops - an engine
+ * @name: as users write it
+ * @iter_size: bytes of an iterator, struct kvt_iter first
+ * @create: make an empty index.  May sleep.  Returns it or an ERR_PTR.
+ * @destroy: free the index with its nodes and, through @env.reclaim's free
+ *	function for values, every value.  Nobody uses it any more, a grace
+ *	period has passed since.  May sleep; reschedules.
+ * @get: the value of a key.  Under rcu_read_lock(), from any context,
+ *	including NMI; writes no shared memory.  Returns the value, which stays
+ *	valid until rcu_read_unlock(); NULL: no such key; ERR_PTR(-EBUSY):
+ *	bounded retries spent, the caller may try again.
+ * @get_batch: get() for several keys, their memory accesses overlapped.
+ *	Context as for @get.
+ * @begin: find the place of @change->key and hold it.  Called outside of RCU
+ *	read sections and locks; sleeps if @change->gfp allows it.  After 0 the
+ *	place is held with preemption and bottom halves off, inside an RCU read
+ *	section, @change->old is the present value, and one of @commit and
+ *	@abort must follow soon, with nothing in between that sleeps or
+ *	allocates.  A later commit of a new value cannot fail for want of
+ *	memory if @change->old was there or @change->may_insert was set.
+ *	Errors: -ENOMEM, -EDQUOT, -EBUSY (only if @change->gfp cannot sleep).
+ * @commit: publish @value, or remove the key if it is NULL, and let go of the
+ *	place.  Returns 0, or -EAGAIN (engines that hold no lock): another
+ *	writer was first, nothing was published, call begin() again.  The old
+ *	value belongs to the caller, who retires it.  Committing a removal
+ *	when @change->old is NULL is not allowed.
+ * @abort: let go of the place, nothing changed.
+ * @finish: end of the change: gives back memory that begin() set aside and did
+ *	not use.  Once after the last commit or abort; also after begin()
+ *	failed.  @change->engine is zero before the first begin().
+ * @iter_next: the next value in the iterator's direction; its key is then in
+ *	@key and @len with @bound KVT_AFTER.  Under rcu_read_lock(); a value
+ *	stays valid until rcu_read_unlock().  Returns NULL at the end,
+ *	ERR_PTR(-EBUSY) if bounded retries are spent, ERR_PTR(-EAGAIN) after a
+ *	bounded amount of work without a result: leave the RCU read section,
+ *	call iter_rest(), go on.
+ * @iter_rest: forget what was read under the RCU read section that ends.
+ * @sweep: look through the whole index for work that a worker should do and do
+ *	it.  For tests and for low memory.  May sleep.
+ */
+struct kvt_index_ops {
+	const char *name;
+	size_t iter_size;
+	struct kvt_index *(*create)(const struct kvt_index_env *env);
+	void (*destroy)(struct kvt_index *index);
+	struct kvt_value *(*get)(struct kvt_index *index, const struct kvt_key *key);
+	void (*get_batch)(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
+	int (*begin)(struct kvt_change *change);
+	int (*commit)(struct kvt_change *change, struct kvt_value *value);
+	void (*abort)(struct kvt_change *change);
+	void (*finish)(struct kvt_change *change);
+	struct kvt_value *(*iter_next)(struct kvt_iter *iter);
+	void (*iter_rest)(struct kvt_iter *iter);
+	void (*sweep)(struct kvt_index *index);
+};
+
+extern const struct kvt_index_ops kvt_masstree_ops;
+
+#endif /* KVT_INDEX_H */

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * kvtree - the interface between the kernel module and user space.
+ *
+ * A session is an open file descriptor.  Opening /dev/kvtree gives a session
+ * on the store named "default"; KVTREE_IOC_STORE_OPEN gives a new descriptor
+ * on another store.  What a session may do is fixed when it is opened, from
+ * the credentials of the opener and the store's uid, gid and mode.
+ *
+ * Rules that hold for every structure below:
+ *
+ * - The layout is the same for 32-bit and 64-bit callers; pointers are __u64.
+ * - Reserved fields, unused fields and unknown flags must be zero, or the call
+ *   fails with EINVAL.
+ * - Structures only grow, at the end.  The size that an ioctl number carries
+ *   is the size that the caller was compiled with: a kernel that knows a
+ *   longer structure reads the missing tail as zeros, one that knows a shorter
+ *   structure accepts a longer one only if the part it does not know is zero
+ *   (E2BIG otherwise).
+ * - A call that fails has changed nothing, except as said at KVTREE_IOC_BATCH.
+ *
+ * Documentation/abi.rst lists every operation, flag, limit and errno.
+ */
+#ifndef _UAPI_LINUX_KVTREE_H
+#define _UAPI_LINUX_KVTREE_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define KVTREE_ABI_VERSION	1
+
+/* Limits. */
+#define KVTREE_KEY_MAX		4096u		/* bytes in a key */
+#define KVTREE_VALUE_MAX	(1u << 20)	/* bytes in all columns of a value */
+#define KVTREE_COLS_MAX		256u		/* columns in a value, ids 0..255 */
+#define KVTREE_BATCH_MAX	4096u		/* operations in one batch */
+#define KVTREE_KEY_INLINE	16u		/* bytes of a key kept in its operation */
+#define KVTREE_NAME_MAX		64u		/* bytes in a store's name, with the NUL */
+#define KVTREE_ENGINE_MAX	16u		/* bytes in an engine's name, with the NUL */
+
+/*
+ * Operations
+ * ==========
+ *
+ * A value is a version and up to 256 columns, each an uninterpreted byte
+ * string.  An operation without KVTREE_F_COLS sees a value as one byte string,
+ * column 0: a put replaces the whole value by column 0, a get returns column 0.
+ *
+ * An operation with KVTREE_F_COLS names a subset of columns: `arg` points to
+ * `ncols` descriptors (struct kvtree_col) in strictly ascending order of id.
+ * Their data stand in the buffer `val`, one after the other in that order,
+ * without padding.
+ */
+enum kvtree_opcode {
+	KVTREE_OP_NOP		= 0,	/* does nothing, result 0 */
+	/*
+	 * Copy a value, or the named columns, to val[0..val_len).  result: the
+	 * bytes copied.  If they do not fit: EMSGSIZE, val_len is set to the
+	 * bytes needed, and nothing is copied.  A value without column 0 reads
+	 * as empty.  With KVTREE_F_COLS the descriptors come back with their
+	 * lengths, KVTREE_COL_ABSENT for a column that the value has not.
+	 * With KVTREE_F_ALL_COLS `ncols` is the room in descriptors: the
+	 * columns that exist are described, ncols becomes their number, and
+	 * EMSGSIZE says that there are more (ncols is then the number needed).
+	 */
+	KVTREE_OP_GET		= 1,
+	/*
+	 * Store val[0..val_len) under the key.  With KVTREE_F_COLS only the
+	 * named columns change, all at once; a descriptor whose len is
+	 * KVTREE_COL_ABSENT removes its column.
+	 * KVTREE_F_CREATE: EEXIST if the key is there.  KVTREE_F_REPLACE:
+	 * ENOENT if it is not.
+	 */
+	KVTREE_OP_PUT		= 2,
+	/*
+	 * A put that takes place only if the value's version is `version`;
+	 * 0 stands for a key that is not there.  Otherwise ECANCELED, and
+	 * `version` becomes the version found (0 if there is none).
+	 */
+	KVTREE_OP_CAS		= 3,
+	/*
+	 * Remove the key; ENOENT if it is not there.  With KVTREE_F_VERSION
+	 * only if its version is `version` (ECANCELED as for CAS).
+	 */
+	KVTREE_OP_REMOVE	= 4,
+	/*
+	 * Add `arg` (two's complement, wraps) to the 8-byte little-endian
+	 * number in column `col`; a key or column that is not there counts as
+	 * 0 and is created, unless KVTREE_F_REPLACE.  `arg` becomes the number
+	 * before the addition.  EINVAL if the column is not 8 bytes long.
+	 */
+	KVTREE_OP_ADD		= 5,
+	/*
+	 * Copy the records of a range of keys, in order, to val[0..val_len):
+	 * see struct kvtree_scan, to which `arg` points.  The key is where the
+	 * scan starts.  result: the bytes filled.
+	 */
+	KVTREE_OP_SCAN		= 6,
+	/* Wait until all that this session changed is durable. */
+	KVTREE_OP_SYNC		= 7,
+
+	KVTREE_OP_NR
+};
+
+/* Flags of an operation. */
+#define KVTREE_F_KEY_INLINE	(1u << 0)	/* the key is in key_inline, at most 16 bytes */
+#define KVTREE_F_COLS		(1u << 1)	/* `arg` points to column descriptors */
+#define KVTREE_F_ALL_COLS	(1u << 2)	/* GET with COLS: whatever columns there are */
+#define KVTREE_F_CREATE		(1u << 3)	/* PUT: only a key that is not there */
+#define KVTREE_F_REPLACE	(1u << 4)	/* PUT, ADD: only a key that is there */
+#define KVTREE_F_VERSION	(1u << 5)	/* REMOVE: only at this version */
+#define KVTREE_F_SYNC		(1u << 6)	/* complete when durable */
+
+/* A column of a value; see KVTREE_F_COLS. */
+struct kvtree_col {
+	__u16 id;		/* 0..255 */
+	__u16 reserved;
+	__u32 len;		/* bytes, or KVTREE_COL_ABSENT */
+};
+
+#define KVTREE_COL_ABSENT	0xffffffffu
+
+/* One operation. */
+struct kvtree_op {
+	__u8  opcode;		/* enum kvtree_opcode */
+	__u8  col;		/* ADD: the column */
+	__u16 flags;		/* KVTREE_F_* */
+	__u16 key_len;		/* bytes */
+	__u16 ncols;		/* descriptors at `arg`; in and out */
+	__u32 val_len;		/* bytes at `val`; in and out */
+	__s32 result;		/* out: at least 0, or a negative errno */
+	union {
+		struct {
+			__u64 key;		/* pointer */
+			__u64 key_reserved;
+		};
+		__u8 key_inline[KVTREE_KEY_INLINE];
+	};
+	__u64 val;		/* pointer */
+	__u64 version;		/* in: CAS, REMOVE; out: the version found or made */
+	__u64 arg;		/* pointer to columns or scan, or ADD's operand; in and out */
+	__u64 reserved;
+};
+
+/*
+ * A scan.  Records are returned in ascending order of their keys, from the
+ * start key on (or descending from the start key with KVTREE_SCAN_REVERSE),
+ * until `limit` records, the end of the buffer, or a key outside of the range.
+ *
+ * The range ends at `end` (exclusive) if end_len is not 0 or KVTREE_SCAN_END
+ * is set, and at the last key that begins with the first prefix_len bytes of
+ * the start key if KVTREE_SCAN_PREFIX is set.  With KVTREE_SCAN_LAST in place
+ * of a start key (key_len 0), a reverse scan starts at the end of the range:
+ * at the last key of the store, or, with KVTREE_SCAN_PREFIX and the prefix as
+ * the key, at the last key that begins with it.
+ *
+ * To resume, pass the last key that was returned as start key together with
+ * KVTREE_SCAN_AFTER.  For a prefix scan prefix_len stays what it was.
+ *
+ * If not even the first record fits: EMSGSIZE, and val_len is set to the bytes
+ * that it needs.
+ */
+struct kvtree_scan {
+	__u64 end;		/* pointer to the key where the range ends */
+	__u16 end_len;		/* bytes */
+	__u16 prefix_len;	/* bytes of the start key */
+	__u32 flags;		/* KVTREE_SCAN_* */
+	__u32 limit;		/* records at the most, 0: no limit */
+	__u32 count;		/* out: records returned */
+	__u32 filter_id;	/* 0: no filter */
+	__u32 out_flags;	/* out: KVTREE_SCAN_DONE */
+	__u64 cols;		/* pointer to ids (__u16), ascending; 0: column 0 alone */
+	__u16 ncols;		/* ids at cols */
+	__u16 reserved[3];
+	__u64 reserved2[2];
+};
+
+#define KVTREE_SCAN_REVERSE	(1u << 0)
+#define KVTREE_SCAN_KEYS_ONLY	(1u << 1)	/* records carry no value */
+#define KVTREE_SCAN_AFTER	(1u << 2)	/* the start key itself is not returned */
+#define KVTREE_SCAN_PREFIX	(1u << 3)	/* only keys that begin with the prefix */
+#define KVTREE_SCAN_END		(1u << 4)	/* `end` holds, even if empty */
+#define KVTREE_SCAN_LAST	(1u << 5)	/* REVERSE: from the end of the range */
+#define KVTREE_SCAN_ALL_COLS	(1u << 6)	/* records carry every column */
+
+/* out_flags */
+#define KVTREE_SCAN_DONE	(1u << 0)	/* the range is exhausted */
+
+/*
+ * A record in the buffer of a scan.  Records are 8-byte aligned; the next one
+ * stands rec_len bytes after the start of this one.  The key stands hdr_len
+ * bytes after the start of the record, the value right behind the key.
+ *
+ * ncols 0: the value is column 0, val_len bytes.  Otherwise (a scan with
+ * columns) the value is ncols struct kvtree_col, unaligned, then their data;
+ * columns that the value has not are left out.
+ */
+struct kvtree_rec {
+	__u32 rec_len;
+	__u16 hdr_len;
+	__u16 key_len;
+	__u32 val_len;
+	__u16 ncols;
+	__u16 flags;		/* KVTREE_REC_* */
+	__u64 version;
+};
+
+#define KVTREE_REC_COLS		(1u << 0)	/* the value begins with descriptors */
+
+/*
+ * KVTREE_IOC_BATCH
+ * ================
+ *
+ * Executes nr operations in order.  The call itself returns 0 if every
+ * operation was executed, whatever their results; `done` is their number.
+ * It fails with EFAULT if an operation or its outcome could not be copied, and
+ * is interrupted by a fatal signal (EINTR); `done` operations did take effect
+ * then, and their results stand in the array.  A signal that is not fatal
+ * returns early with success and done < nr; the caller submits the rest again.
+ */
+struct kvtree_batch {
+	__u64 ops;		/* pointer to the operations */
+	__u32 nr;		/* 0..KVTREE_BATCH_MAX */
+	__u32 op_size;		/* bytes from one operation to the next, at least 64 */
+	__u32 done;		/* out */
+	__u32 flags;		/* 0 */
+	__u64 reserved[2];
+};
+
+/* KVTREE_IOC_INFO */
+struct kvtree_info {
+	__u32 abi_version;
+	__u32 key_max;
+	__u32 value_max;
+	__u32 cols_max;
+	__u32 batch_max;
+	__u32 key_inline;
+	__u64 features;		/* KVTREE_FEAT_* */
+	__u64 ops;		/* bit n: operation n is offered */
+	char  version[32];	/* the module's version */
+	__u64 reserved[4];
+};
+
+#define KVTREE_FEAT_COMPAT	(1ull << 0)	/* 32-bit callers */
+
+/*
+ * Stores
+ * ======
+ */
+
+/* KVTREE_IOC_STORE_CREATE: needs CAP_SYS_ADMIN. */
+struct kvtree_store_create {
+	char  name[KVTREE_NAME_MAX];	/* [A-Za-z0-9._-], not "." or ".." */
+	char  engine[KVTREE_ENGINE_MAX];/* "" for the default engine */
+	__u32 flags;			/* 0 */
+	__u32 mode;			/* 0..0666; read and write bits only */
+	__u32 uid;
+	__u32 gid;
+	__u64 limit_bytes;		/* 0: none */
+	__u64 limit_keys;		/* 0: none */
+	__u64 reserved[4];
+};
+
+/*
+ * KVTREE_IOC_STORE_OPEN: returns a new file descriptor (O_CLOEXEC).  EACCES if
+ * the store's mode does not allow the access asked for.
+ */
+struct kvtree_store_open {
+	char  name[KVTREE_NAME_MAX];
+	__u32 flags;			/* KVTREE_OPEN_* */
+	__u32 reserved[3];
+};
+
+#define KVTREE_OPEN_READ	(1u << 0)
+#define KVTREE_OPEN_WRITE	(1u << 1)
+
+/* KVTREE_IOC_STORE_DESTROY: needs CAP_SYS_ADMIN.  Its sessions get ESTALE. */
+struct kvtree_store_destroy {
+	char  name[KVTREE_NAME_MAX];
+	__u32 flags;			/* 0 */
+	__u32 reserved[3];
+};
+
+/*
+ * KVTREE_IOC_STORE_LIST: describes the store with the smallest id above
+ * `after`; ENOENT if there is none.  Start with after = 0 and pass each id on.
+ *
+ * KVTREE_IOC_STORE_SELF: the same for the session's own store.
+ */
+struct kvtree_store_info {
+	__u64 after;			/* in */
+	__u64 id;			/* never reused, never 0 */
+	char  name[KVTREE_NAME_MAX];
+	char  engine[KVTREE_ENGINE_MAX];
+	__u32 flags;
+	__u32 mode;
+	__u32 uid;
+	__u32 gid;
+	__u64 limit_bytes;
+	__u64 limit_keys;
+	__u64 keys;
+	__u64 bytes;			/* charged against limit_bytes */
+	__u64 reserved[4];
+};
+
+/*
+ * KVTREE_IOC_STAT: fills `nr` counters of the session's store at `values`,
+ * indexed by enum kvtree_stat; nr becomes the number that the kernel knows.
+ */
+struct kvtree_stat_args {
+	__u64 values;			/* pointer to __u64 */
+	__u32 nr;
+	__u32 flags;			/* 0 */
+	__u64 reserved[2];
+};
+
+/* Counters; those marked (now) go up and down, the others only grow. */
+enum kvtree_stat {
+	KVTREE_STAT_KEYS,		/* (now) */
+	KVTREE_STAT_BYTES,		/* (now) charged: values and nodes */
+	KVTREE_STAT_GET,		/* operations, by kind */
+	KVTREE_STAT_GET_MISS,
+	KVTREE_STAT_PUT,
+	KVTREE_STAT_CAS,
+	KVTREE_STAT_CAS_FAIL,
+	KVTREE_STAT_REMOVE,
+	KVTREE_STAT_ADD,
+	KVTREE_STAT_SCAN,
+	KVTREE_STAT_SCAN_RECORDS,
+	KVTREE_STAT_ERROR,		/* operations refused or failed */
+	KVTREE_STAT_BATCH,		/* batches of more than one operation */
+	KVTREE_STAT_GET_INTERLEAVED,	/* gets looked up together with others */
+	KVTREE_STAT_READ_RETRY,		/* a reader met a change and looked again */
+	KVTREE_STAT_READ_RESTART,	/* ... and started again from the root */
+	KVTREE_STAT_READ_BUSY,		/* ... and gave up */
+	KVTREE_STAT_LOCK_CONTENDED,	/* a writer found a node locked */
+	KVTREE_STAT_SPLIT_LEAF,
+	KVTREE_STAT_SPLIT_INNER,
+	KVTREE_STAT_ROOT_GROW,
+	KVTREE_STAT_LAYER_CREATE,
+	KVTREE_STAT_LAYER_COLLECT,	/* empty layers taken away */
+	KVTREE_STAT_LAYER_COLLAPSE,	/* one-key layers folded into their parent */
+	KVTREE_STAT_NODE_UNLINK,	/* empty nodes taken away */
+	KVTREE_STAT_ROOT_SHRINK,
+	KVTREE_STAT_LAYERS,		/* (now) below the first */
+	KVTREE_STAT_LEAF_NODES,		/* (now) */
+	KVTREE_STAT_LEAF_BYTES,		/* (now) */
+	KVTREE_STAT_INNER_NODES,	/* (now) */
+	KVTREE_STAT_INNER_BYTES,	/* (now) */
+	KVTREE_STAT_VALUES,		/* (now) value blocks */
+	KVTREE_STAT_VALUE_BYTES,	/* (now) */
+	KVTREE_STAT_WAITING_BYTES,	/* (now) waiting for a grace period */
+	KVTREE_STAT_WAITING_MAX,	/* high-water mark of the above */
+	KVTREE_STAT_WAITING_STALL,	/* writers that waited for it to shrink */
+	KVTREE_STAT_RECLAIM_BATCHES,	/* batches freed by the worker */
+
+	KVTREE_STAT_NR
+};
+
+#define KVTREE_IOC_INFO			_IOR('K', 0x40, struct kvtree_info)
+#define KVTREE_IOC_BATCH		_IOWR('K', 0x41, struct kvtree_batch)
+#define KVTREE_IOC_STORE_CREATE		_IOW('K', 0x42, struct kvtree_store_create)
+#define KVTREE_IOC_STORE_OPEN		_IOW('K', 0x43, struct kvtree_store_open)
+#define KVTREE_IOC_STORE_DESTROY	_IOW('K', 0x44, struct kvtree_store_destroy)
+#define KVTREE_IOC_STORE_LIST		_IOWR('K', 0x45, struct kvtree_store_info)
+#define KVTREE_IOC_STORE_SELF		_IOWR('K', 0x46, struct kvtree_store_info)
+#define KVTREE_IOC_STAT			_IOWR('K', 0x47, struct kvtree_stat_args)
+
+#if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(struct kvtree_op) == 64, "struct kvtree_op");
+_Static_assert(sizeof(struct kvtree_col) == 8, "struct kvtree_col");
+_Static_assert(sizeof(struct kvtree_scan) == 64, "struct kvtree_scan");
+_Static_assert(sizeof(struct kvtree_rec) == 24, "struct kvtree_rec");
+_Static_assert(sizeof(struct kvtree_batch) == 40, "struct kvtree_batch");
+_Static_assert(sizeof(struct kvtree_info) == 104, "struct kvtree_info");
+_Static_assert(sizeof(struct kvtree_store_create) == 144, "struct kvtree_store_create");
+_Static_assert(sizeof(struct kvtree_store_open) == 80, "struct kvtree_store_open");
+_Static_assert(sizeof(struct kvtree_store_destroy) == 80, "struct kvtree_store_destroy");
+_Static_assert(sizeof(struct kvtree_store_info) == 176, "struct kvtree_store_info");
+_Static_assert(sizeof(struct kvtree_stat_args) == 32, "struct kvtree_stat_args");
+#endif
+
+#endif /* _UAPI_LINUX_KVTREE_H */
