@@ -31,8 +31,8 @@ struct kvt_reclaim_cpu {
 	struct llist_head list[KVT_GARBAGE_NR];
 };
 
-/* Frees one object.  Called by the worker, in process context. */
-typedef void (*kvt_free_fn)(struct llist_node *link);
+/* Frees one object.  Called by the worker, in process context.  Returns its bytes. */
+typedef size_t (*kvt_free_fn)(struct llist_node *link);
 
 struct kvt_reclaim {
 	struct kvt_reclaim_cpu __percpu *cpu;
@@ -59,8 +59,7 @@ void kvt_reclaim_exit(struct kvt_reclaim *reclaim);
  * @reclaim: the store's
  * @type: which free function it needs
  * @link: in the object; nobody else may use it any more
- * @bytes: its size, for the bound; the free function must report the same
- *	through kvt_reclaim_freed()
+ * @bytes: its size, for the bound; the free function must return the same
  *
  * Context: any but NMI; not under a node lock.  Never sleeps, never allocates.
  */
