@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034
+#
+# What the lane scripts share. Sourced after "set -euo pipefail".
+
+LANES=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+TOP=$(cd "$LANES/../.." && pwd)
+BUILD=${KVT_BUILD:-$TOP/build}
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/kvtree
+JOBS=${JOBS:-$(nproc)}
+
+# shellcheck source=selftests/lanes/versions
+. "$LANES/versions"
+
+# make's own variables are not for the makes started here: T= and the like
+# would end up in the kernel's build. V=1 is passed on by hand.
+unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL ARCH CROSS_COMPILE
+
+# Messages go to stderr: several scripts answer with a path on stdout.
+say()
+{
+	printf '%s\n' "$*" >&2
+}
+
+die()
+{
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 1
+}
+
+elapsed()
+{
+	local s=$((SECONDS - ${1:-0}))
+
+	printf '%d:%02d' $((s / 60)) $((s % 60))
+}
+
+as_root()
+{
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo "$@"
+	else
+		die "need root for: $*"
+	fi
+}
+
+# run_logged LOG TITLE COUNTER CMD...: run CMD with its output in LOG and show
+# that it is alive: a line that rewrites itself on a terminal, a line now and
+# then elsewhere. COUNTER is a command that prints how far it is, or "".
+run_logged()
+{
+	local log=$1 title=$2 counter=$3 start=$SECONDS pid rc=0 tick=0
+	shift 3
+
+	mkdir -p "$(dirname "$log")"
+	# A process group of its own: the script may be stopped by ^C or a time
+	# limit, and then has to take everything under CMD along.
+	set -m
+	"$@" >"$log" 2>&1 </dev/null &
+	pid=$!
+	set +m
+	trap 'kill -- -'"$pid"' 2>/dev/null || true; exit 130' INT TERM
+	while kill -0 "$pid" 2>/dev/null; do
+		sleep 0.2
+		tick=$((tick + 1))
+		[ $((tick % 5)) -ne 0 ] ||
+			progress "$title" "$start" "$counter" $((tick / 5))
+	done
+	wait "$pid" || rc=$?
+	trap - INT TERM
+	[ ! -t 2 ] || printf '\r\033[K' >&2
+	if [ "$rc" -ne 0 ]; then
+		say "$title: failed (exit $rc) after $(elapsed "$start"); end of $log:"
+		tail -n 30 "$log" >&2
+		return "$rc"
+	fi
+	if [ $((SECONDS - start)) -ge 2 ]; then
+		say "$title: done in $(elapsed "$start")"
+	fi
+}
+
+progress()
+{
+	local title=$1 start=$2 counter=$3 tick=$4 count=
+
+	if [ -t 2 ]; then
+		[ -z "$counter" ] || count=", $(eval "$counter")"
+		printf '\r\033[K%s: %s%s' "$title" "$(elapsed "$start")" "$count" >&2
+	elif [ $((tick % 20)) -eq 0 ]; then
+		[ -z "$counter" ] || count=", $(eval "$counter")"
+		say "$title: $(elapsed "$start")$count"
+	fi
+}
+
+# venv NAME PACKAGE==VERSION...: print the bin directory of a Python
+# environment with these, made on first use.
+venv()
+{
+	local name=$1 key dir
+	shift
+
+	key=$(printf '%s\n' "$@" "$(python3 --version)" | sha256sum | cut -c 1-12)
+	dir=$CACHE/venv-$name-$key
+	mkdir -p "$CACHE"
+	exec 6>"$dir.lock"
+	flock 6
+	if [ ! -e "$dir/.complete" ]; then
+		rm -rf "$dir"
+		run_logged "$dir.log" "$name: setting up from PyPI" '' \
+			make_venv "$dir" "$@"
+		touch "$dir/.complete"
+	fi
+	exec 6>&-
+	echo "$dir/bin"
+}
+
+make_venv()
+{
+	python3 -m venv "$1"
+	"$1/bin/pip" install -q --disable-pip-version-check "${@:2}"
+}

@@ -1,0 +1,115 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# deps.sh LANE...: install the Debian packages that the lanes need. Does
+# nothing, and touches no network, when they are all there.
+#
+# LANE is uml, uml-debug, stock, lint, docs or demo.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+
+BACKPORTS_LIST=/etc/apt/sources.list.d/kvtree-backports.list
+
+build_packages='build-essential kmod python3 rsync'
+kernel_packages='bc bison flex xz-utils perl util-linux ca-certificates
+	debian-archive-keyring'
+
+# Packages of a lane from the main suite.
+main_packages()
+{
+	case $1 in
+	uml|uml-debug) echo "$build_packages $kernel_packages";;
+	stock|demo) echo "$build_packages python3-venv busybox-static";;
+	lint) echo "$build_packages $kernel_packages sparse shellcheck";;
+	docs) echo 'make python3 python3-venv';;
+	*) die "unknown lane '$1'";;
+	esac
+}
+
+# Packages of a lane that have to come from backports.
+backports_packages()
+{
+	case $1 in
+	stock|demo) echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86';;
+	esac
+}
+
+installed()
+{
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# bookworm's own linux-image-amd64 is 6.1, which the module does not support.
+recent()
+{
+	case $1 in
+	linux-*) dpkg --compare-versions \
+		"$(dpkg-query -W -f '${Version}' "$1")" ge 6.12;;
+	*) true;;
+	esac
+}
+
+missing()
+{
+	local p
+
+	for p in "$@"; do
+		if ! installed "$p" || ! recent "$p"; then
+			echo "$p"
+		fi
+	done | sort -u
+}
+
+have_suite()
+{
+	apt-cache policy 2>/dev/null | grep -q "[ ,]n=$1\(,\|$\)"
+}
+
+add_backports()
+{
+	have_suite "$STOCK_SUITE" && return
+	grep -qs "$STOCK_SUITE" "$BACKPORTS_LIST" && return
+	say "deps: adding $STOCK_SUITE in $BACKPORTS_LIST"
+	echo "deb $DEBIAN_MIRROR $STOCK_SUITE main" |
+		as_root tee "$BACKPORTS_LIST" >/dev/null
+}
+
+apt_run()
+{
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+		-o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=300 \
+		-o Acquire::Retries=3 "$@"
+}
+
+main()
+{
+	local lane main=() backports=()
+
+	[ $# -gt 0 ] || die 'usage: deps.sh LANE...'
+	for lane in "$@"; do
+		# shellcheck disable=SC2207
+		main+=($(main_packages "$lane"))
+		# shellcheck disable=SC2207
+		backports+=($(backports_packages "$lane"))
+	done
+	mapfile -t main < <(missing "${main[@]}")
+	mapfile -t backports < <(missing "${backports[@]}")
+	[ $((${#main[@]} + ${#backports[@]})) -gt 0 ] || return 0
+
+	say "deps: installing ${main[*]} ${backports[*]}"
+	[ ${#backports[@]} -eq 0 ] || add_backports
+	run_logged "$BUILD/deps.log" 'deps: package lists' '' apt_run update
+	if [ ${#main[@]} -gt 0 ]; then
+		run_logged "$BUILD/deps.log" 'deps: packages' '' \
+			apt_run install --no-install-recommends "${main[@]}"
+	fi
+	if [ ${#backports[@]} -gt 0 ]; then
+		run_logged "$BUILD/deps.log" 'deps: kernel and QEMU' '' \
+			apt_run install --no-install-recommends \
+			-t "$STOCK_SUITE" "${backports[@]}"
+	fi
+}
+
+main "$@"

@@ -1,0 +1,188 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# kernel.sh uml|uml-debug: print the build directory of that lane's UML kernel
+# kernel.sh source: print the unpacked kernel source
+#
+# Fetches, unpacks, configures and builds what is not in the cache yet. The
+# cache is ${XDG_CACHE_HOME:-~/.cache}/kvtree; a kernel is found there by
+# source version, configuration and compiler. Several may run at once: the
+# later ones wait for the first.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+
+# Days for which the newest kernel version known is taken to be the newest.
+INDEX_DAYS=7
+
+# The suite belongs to the next Debian release: keep it out of the system's
+# package lists with an apt configuration of our own.
+apt_private()
+{
+	local tool=$1 dir=$CACHE/apt
+	shift
+
+	mkdir -p "$dir"/{lists/partial,cache/archives/partial,etc}
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+		"$DEBIAN_MIRROR $KERNEL_SOURCE_SUITE main" >"$dir/etc/sources.list"
+	"$tool" -q \
+		-o Dir::Etc::SourceList="$dir/etc/sources.list" \
+		-o Dir::Etc::SourceParts=/dev/null \
+		-o Dir::Etc::Preferences=/dev/null \
+		-o Dir::Etc::PreferencesParts=/dev/null \
+		-o Dir::State::Lists="$dir/lists" \
+		-o Dir::State::Status=/dev/null \
+		-o Dir::Cache="$dir/cache" \
+		-o APT::Sandbox::User="$(id -un)" \
+		-o Acquire::Languages=none \
+		-o Acquire::Retries=3 \
+		"$@"
+}
+
+# Print "PACKAGE VERSION" of the newest source in the suite.
+newest_in_archive()
+{
+	apt_private apt-cache dumpavail | awk -v pattern="^$KERNEL_SOURCE_PATTERN\$" '
+		$1 == "Package:" { p = $2 }
+		$1 == "Version:" && p ~ pattern { print p, $2 }' | sort -V | tail -n 1
+}
+
+# Print "PACKAGE VERSION" of the source to use, asking the archive only when
+# the last answer is old.
+choose_source()
+{
+	local known=$CACHE/newest answer
+
+	if [ -n "$(find "$known" -mtime "-$INDEX_DAYS" 2>/dev/null)" ]; then
+		cat "$known"
+		return
+	fi
+	if run_logged "$CACHE/apt-update.log" 'kernel: looking for the newest source' '' \
+			apt_private apt-get update &&
+			answer=$(newest_in_archive) && [ -n "$answer" ]; then
+		echo "$answer" >"$known.new"
+		mv "$known.new" "$known"
+	elif [ -s "$known" ]; then
+		say 'kernel: the archive cannot be reached, using the last known source'
+	else
+		die "no kernel source found in $KERNEL_SOURCE_SUITE"
+	fi
+	cat "$known"
+}
+
+fetch()
+{
+	cd "$2"
+	rm -f ./*.deb
+	apt_private apt-get download "$1"
+	dpkg -x "$1"_*.deb .
+	rm -f ./*.deb
+}
+
+unpack()
+{
+	mkdir -p "$2/linux.new"
+	tar -C "$2/linux.new" --strip-components=1 -xf "$1"
+	rm -rf "${2:?}/usr" "${2:?}/linux"
+	mv "$2/linux.new" "$2/linux"
+}
+
+# Print the source directory, fetched and unpacked.
+source_dir()
+{
+	local package version dir
+
+	mkdir -p "$CACHE"
+	exec 8>"$CACHE/source.lock"
+	flock 8
+	read -r package version < <(choose_source)
+	[ -n "$version" ] || exit 1
+	dir=$CACHE/${package}_$version
+	if [ ! -d "$dir/linux" ]; then
+		mkdir -p "$dir"
+		run_logged "$dir/fetch.log" "kernel: fetching $package $version" '' \
+			fetch "$package" "$dir"
+		run_logged "$dir/unpack.log" 'kernel: unpacking' '' \
+			unpack "$dir/usr/src/$package.tar.xz" "$dir"
+	fi
+	exec 8>&-
+	echo "$dir/linux"
+}
+
+fragments()
+{
+	echo "$LANES/uml.config"
+	[ "$1" = uml ] || echo "$LANES/$1.config"
+}
+
+# Kconfig drops what it cannot satisfy without a word.
+check_config()
+{
+	local frag bad=0 line name
+
+	for frag in "${@:2}"; do
+		while read -r line; do
+			case $line in
+			CONFIG_*=*) name=$line;;
+			'# CONFIG_'*' is not set') name=$line;;
+			*) continue;;
+			esac
+			# An option that does not exist is as good as not set.
+			grep -qxF "$name" "$1/.config" && continue
+			[ "${line:0:1}" = '#' ] &&
+				! grep -q "^$(cut -d ' ' -f 2 <<<"$line")=" "$1/.config" &&
+				continue
+			echo "${frag##*/}: not taken: $line"
+			bad=1
+		done <"$frag"
+	done
+	return $bad
+}
+
+configure()
+{
+	local src=$1 dir=$2
+	shift 2
+
+	make -C "$src" O="$dir" ARCH=um defconfig
+	(cd "$dir" && "$src/scripts/kconfig/merge_config.sh" -m -O "$dir" \
+		.config "$@")
+	make -C "$src" O="$dir" ARCH=um olddefconfig
+	check_config "$dir" "$@"
+}
+
+build()
+{
+	make -C "$1" O="$2" ARCH=um -j "$JOBS"
+}
+
+main()
+{
+	local lane=${1:-} src frags key dir
+
+	case $lane in
+	source) source_dir; return;;
+	uml|uml-debug) ;;
+	*) die 'usage: kernel.sh uml|uml-debug|source';;
+	esac
+
+	src=$(source_dir)
+	mapfile -t frags < <(fragments "$lane")
+	key=$(cat "${frags[@]}" | sha256sum | cut -c 1-12)
+	dir=$CACHE/$lane-$(basename "$(dirname "$src")")-gcc$(gcc -dumpfullversion)-$key
+	mkdir -p "$dir"
+	exec 9>"$dir.lock"
+	flock -n 9 || { say "kernel: waiting for another build of $lane"; flock 9; }
+	if [ ! -e "$dir/.kvtree-built" ]; then
+		run_logged "$dir/configure.log" "kernel: configuring $lane" '' \
+			configure "$src" "$dir" "${frags[@]}"
+		run_logged "$dir/build.log" "kernel: building $lane" \
+			"echo \$(grep -c '^  CC' '$dir/build.log') objects" \
+			build "$src" "$dir"
+		touch "$dir/.kvtree-built"
+	fi
+	echo "$dir"
+}
+
+main "$@"
