@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# kvtree: module, library, tool and tests. "make help" lists the targets.
+
+KDIR    ?= /lib/modules/$(shell uname -r)/build
+PREFIX  ?= /usr/local
+UDEVDIR ?= /usr/lib/udev/rules.d
+
+LANES := selftests/lanes
+
+export PREFIX DESTDIR
+
+.PHONY: all modules try-modules lib tools selftests install demo vm docs help \
+	check check-uml check-debug check-stock lint clean
+
+all: try-modules lib tools
+
+modules:
+	@test -e $(KDIR)/Makefile || { \
+		echo "No kernel headers in $(KDIR)." >&2; \
+		echo "Install them (Debian: linux-headers-\$$(uname -r))," \
+			"or name a kernel's build directory with KDIR=." >&2; \
+		exit 1; }
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+
+# The library and the tool are of use without the module: on a machine that
+# only runs the tests in a virtual machine there is nothing to build it for.
+try-modules:
+	@if [ -e $(KDIR)/Makefile ]; then \
+		$(MAKE) modules; \
+	else \
+		echo "NOTE: no kernel headers in $(KDIR):" \
+			"building the library and the tool only."; \
+	fi
+
+lib:
+	$(MAKE) -C lib all
+
+tools: lib
+	$(MAKE) -C tools all
+
+selftests: lib tools
+	$(MAKE) -C selftests all
+
+# kbuild runs depmod. Programs find the library after ldconfig.
+install: all
+	@test -e kmod/kvtree.ko || { echo "kmod/kvtree.ko is not built" >&2; exit 1; }
+	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_DIR=extra \
+		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+	$(MAKE) -C lib install
+	$(MAKE) -C tools install
+	install -D -m 644 uapi/linux/kvtree.h \
+		$(DESTDIR)$(PREFIX)/include/linux/kvtree.h
+	$(if $(wildcard tools/60-kvtree.rules),install -D -m 644 \
+		tools/60-kvtree.rules $(DESTDIR)$(UDEVDIR)/60-kvtree.rules)
+	$(if $(DESTDIR),,-ldconfig)
+	$(if $(DESTDIR),,-udevadm control --reload 2>/dev/null || true)
+
+demo:
+	@$(LANES)/demo.sh
+
+vm:
+	@$(LANES)/vm.sh
+
+check:
+	@$(LANES)/check.sh uml lint stock uml-debug
+
+check-uml:
+	@$(LANES)/check.sh uml
+
+check-debug:
+	@$(LANES)/check.sh uml-debug
+
+check-stock:
+	@$(LANES)/check.sh stock
+
+lint:
+	@$(LANES)/check.sh lint
+
+docs:
+	@$(LANES)/docs.sh
+
+# Not through KDIR: what is to be removed may have been built for another
+# kernel, whose headers may be gone.
+clean:
+	@for d in lib tools selftests; do \
+		[ ! -e $$d/Makefile ] || $(MAKE) -s -C $$d clean; done
+	@find kmod -name '*.o' -o -name '*.ko' -o -name '*.mod' -o \
+		-name '*.mod.c' -o -name '.*.cmd' -o -name '*.o.d' \
+		-o -name 'modules.order' | xargs -r rm -f
+	@rm -rf build Module.symvers modules.order .Module.symvers.cmd \
+		.modules.order.cmd .module-common.o ..module-common.o.cmd \
+		.tmp_versions
+	@find . -name __pycache__ -prune -exec rm -rf {} +
+
+help:
+	@echo 'Build and install'
+	@echo '  all          module, library and tool (default)'
+	@echo '  modules      the module alone'
+	@echo '  install      module (modprobe kvtree), library, headers, tool'
+	@echo '  docs         Documentation/ as HTML in build/docs'
+	@echo '  clean        remove everything that was built here'
+	@echo
+	@echo 'See it work'
+	@echo '  demo         boot a Debian kernel in QEMU and use kvtree there'
+	@echo '  vm           a shell in such a machine, the module loaded'
+	@echo
+	@echo 'Test'
+	@echo '  check        all of the following; ends with "N passed, N failed"'
+	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
+	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
+	@echo '  check-stock  kselftests on a Debian kernel in QEMU'
+	@echo '  lint         checkpatch, sparse, kernel-doc, shellcheck'
+	@echo
+	@echo 'Variables'
+	@echo '  KDIR=DIR     build directory of the kernel (now $(KDIR))'
+	@echo '  PREFIX=DIR DESTDIR=DIR   where install puts things (now $(PREFIX))'
+	@echo '  KVT_CFLAGS=  more compiler flags for the module'
+	@echo '  T=PATTERN    run only tests of this name: T=perm, T="abi*", T=suite.case'
+	@echo '  V=1          show the commands'
+	@echo
+	@echo 'Lanes install Debian packages they need (as root or with sudo) and keep'
+	@echo 'kernels in ~/.cache/kvtree. Logs are in build/LANE/results.'

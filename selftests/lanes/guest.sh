@@ -1,0 +1,196 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Runs inside the lane's kernel, as init (uml) or as virtme-ng's script (stock).
+# Loads the modules, runs the tests and leaves what came out in $OUT. What the
+# kernel says about it goes through the console, which the host records.
+#
+# The host writes the job to the file that KVT_JOB or the first argument names:
+#   LANE OUT MODULE TEST_MODULES PROGRAMS PROGRAM_TIMEOUT KMEMLEAK COMMAND
+
+set -uo pipefail
+
+# shellcheck disable=SC1090
+. "${1:-$KVT_JOB}"
+
+LANE_KTAP=$OUT/lane.ktap
+STEPS=0
+
+# One result of the lane itself.
+step()
+{
+	STEPS=$((STEPS + 1))
+	printf '%s %d %s\n' "$1" "$STEPS" "$2" >>"$LANE_KTAP"
+}
+
+check()
+{
+	local name=$1
+	shift
+
+	if "$@"; then
+		step ok "$name"
+	else
+		step 'not ok' "$name"
+		return 1
+	fi
+}
+
+# The host cuts the console log at these.
+mark()
+{
+	echo "kvtree-lane: $*" >/dev/kmsg
+}
+
+# As init of UML nothing is there yet. /tmp stays the host's: the tree may be
+# under it.
+mount_all()
+{
+	export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+	export HOME=/root
+	mount -t proc proc /proc
+	mount -t sysfs sys /sys
+	mount -t devtmpfs dev /dev
+	mkdir -p /dev/shm /dev/pts
+	mount -t tmpfs tmp /dev/shm
+	mount -t devpts pts /dev/pts
+	mount -t tmpfs run /run
+	ln -sf /proc/self/fd /dev/fd
+	ip link set lo up 2>/dev/null
+	# Without the host's name: tests must not depend on it.
+	hostname "$LANE" 2>/dev/null || true
+}
+
+mount_debug()
+{
+	[ -d /sys/kernel/debug/tracing ] ||
+		mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+	mountpoint -q /sys/kernel/tracing ||
+		mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
+	mkdir -p /sys/fs/cgroup
+	mountpoint -q /sys/fs/cgroup ||
+		mount -t cgroup2 cgroup2 /sys/fs/cgroup 2>/dev/null
+	true
+}
+
+kmemleak()
+{
+	[ "$KMEMLEAK" = 1 ] || return 0
+	echo "$1" >/sys/kernel/debug/kmemleak
+}
+
+# shellcheck disable=SC2317 # called by check
+# kmemleak takes an object for lost when it is older than five seconds and did
+# not change between two scans.
+no_leaks()
+{
+	sleep 6
+	kmemleak scan
+	kmemleak scan
+	cat /sys/kernel/debug/kmemleak >"$OUT/kmemleak-$1.txt"
+	[ ! -s "$OUT/kmemleak-$1.txt" ] ||
+		{ cat "$OUT/kmemleak-$1.txt" >/dev/kmsg; return 1; }
+}
+
+run_test_module()
+{
+	local file=$1 name rc=0
+	name=$(basename "$file" .ko)
+
+	# KUnit runs the suites of a module while it is inserted, and their
+	# results are in the log.
+	mark begin "kunit-$name"
+	insmod "$file" || rc=1
+	mark end "kunit-$name"
+	check "insmod_$name" [ $rc -eq 0 ] || return
+	check "rmmod_$name" rmmod "$name"
+}
+
+run_program()
+{
+	local file=$1 name start=$SECONDS rc=0
+	name=$(basename "$file")
+
+	mark program "$name"
+	(cd "$(dirname "$file")" &&
+		timeout -k 5 "$PROGRAM_TIMEOUT" "$file" </dev/null) \
+		>"$OUT/$name.ktap" 2>&1 || rc=$?
+	printf '\n# kvtree-lane: exit %d after %d s\n' $rc $((SECONDS - start)) \
+		>>"$OUT/$name.ktap"
+	echo "lane: $name: exit $rc, $((SECONDS - start)) s"
+}
+
+# udev may create the node a moment after the module is there.
+device_appears()
+{
+	local i
+
+	for i in $(seq 50); do
+		[ -c /dev/kvtree ] && return
+		sleep 0.1
+	done
+	echo "no /dev/kvtree after $i tries"
+	return 1
+}
+
+run_tests()
+{
+	local file
+
+	kmemleak clear
+	check insmod_kvtree insmod "$MODULE" || return
+	check device_appears device_appears || return
+	for file in $TEST_MODULES; do
+		echo "lane: $(basename "$file"): KUnit"
+		run_test_module "$file"
+	done
+	for file in $PROGRAMS; do
+		run_program "$file"
+	done
+	if [ "$KMEMLEAK" = 1 ]; then
+		check no_leaks_while_loaded no_leaks loaded
+	fi
+	check rmmod_kvtree rmmod kvtree
+	if [ "$KMEMLEAK" = 1 ]; then
+		check no_leaks_after_rmmod no_leaks unloaded
+	fi
+}
+
+# Something else than the tests: a demo or a shell.
+run_command()
+{
+	local rc=0
+
+	insmod "$MODULE" && device_appears || return
+	"$COMMAND" || rc=$?
+	rmmod kvtree 2>/dev/null || true
+	return $rc
+}
+
+main()
+{
+	local rc=0
+
+	[ $$ -ne 1 ] || mount_all
+	mount_debug
+	uname -r >"$OUT/uname"
+	if [ -n "$COMMAND" ]; then
+		run_command || rc=$?
+	else
+		printf 'KTAP version 1\n' >"$LANE_KTAP"
+		run_tests
+		printf '1..%d\n' "$STEPS" >>"$LANE_KTAP"
+	fi
+	echo "$rc" >"$OUT/finished"
+	[ $$ -ne 1 ] || power_off
+	exit "$rc"
+}
+
+# init must not return, and there may be no poweroff program.
+power_off()
+{
+	sync
+	python3 -c 'import ctypes; ctypes.CDLL(None).reboot(0x4321fedc)'
+}
+
+main

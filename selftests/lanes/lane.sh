@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034,SC2153
+#
+# What uml.sh and stock.sh share: the module built in a copy of its own, the
+# job for the guest and the judgement over what came out. Sourced after
+# common.sh.
+#
+# T=PATTERN    run a part: KUnit suites and kselftest programs whose name
+#              contains PATTERN, or matches it if it has a *. SUITE.CASE
+#              selects cases of KUnit suites. KUNIT_FILTER is an alias.
+# KVT_OUT      name under build/ instead of the lane's (for a second build)
+# KVT_CFLAGS   compiler flags for the module
+
+T=${T:-${KUNIT_FILTER:-}}
+
+# Called first: only one run of a lane at a time.
+lane_begin()
+{
+	LANE=$1
+	OUT=$BUILD/${KVT_OUT:-$LANE}
+	LOGS=$OUT/results
+	mkdir -p "$OUT"
+	exec 7>"$OUT.lock"
+	flock -n 7 || { say "$LANE: waiting for another run"; flock 7; }
+	rm -rf "$LOGS"
+	mkdir -p "$LOGS"
+	CONSOLE=$LOGS/console.log
+	START=$SECONDS
+}
+
+# Each kernel needs its own objects and kbuild puts them beside the source.
+# Products are excluded so that they survive in the copy, which makes the next
+# build short, and do not leak in from the tree.
+copy_module()
+{
+	rsync -a --delete --exclude='*.o' --exclude='*.ko' --exclude='*.mod' \
+		--exclude='*.mod.c' --exclude='*.cmd' --exclude='*.symvers' \
+		--exclude='*.order' --exclude='*.o.d' --exclude='.tmp*' \
+		"$TOP/Kbuild" "$TOP/kmod" "$TOP/uapi" "$OUT/module/"
+}
+
+# build_module KERNEL MAKE-ARGUMENT...
+build_module()
+{
+	local kernel=$1
+	shift
+
+	mkdir -p "$OUT/module"
+	copy_module
+	run_logged "$LOGS/module.log" "$LANE: building the module" '' \
+		make -C "$kernel" M="$OUT/module" -j "$JOBS" ${V:+V="$V"} \
+		${KVT_CFLAGS:+KVT_CFLAGS="$KVT_CFLAGS"} "$@" modules
+	grep -E 'warning:|WARNING:' "$LOGS/module.log" >&2 || true
+	[ -e "$OUT/module/kmod/kvtree.ko" ] || die "no kvtree.ko was built"
+}
+
+# The module's test modules. A benchmark beside them is not a test.
+test_modules()
+{
+	# What was built now: 6.12 lists .o files there, later ones too.
+	sed -n 's,^.*\(kmod/tests/[^/]*\)\.k\?o$,\1.ko,p' \
+		"$OUT/module/modules.order" | grep -v bench |
+		sed "s,^,$OUT/module/," || true
+}
+
+build_programs()
+{
+	run_logged "$LOGS/selftests.log" "$LANE: building library and selftests" '' \
+		make -C "$TOP" -j "$JOBS" ${V:+V="$V"} selftests
+}
+
+# Program names that T selects, absolute.
+programs()
+{
+	local path glob=${T%%.*}
+
+	case $glob in
+	*\**) ;;
+	*) glob="*$glob*";;
+	esac
+	make -s -C "$TOP/selftests" list | while read -r path; do
+		case $path in
+		/*) ;;
+		selftests/*) path=$TOP/$path;;
+		*) path=$TOP/selftests/$path;;
+		esac
+		# shellcheck disable=SC2254
+		case $(basename "$path") in
+		$glob) echo "$path";;
+		esac
+	done
+}
+
+# T as a filter for KUnit.
+kunit_glob()
+{
+	case $T in
+	*\**|*.*) echo "$T";;
+	*) echo "*$T*";;
+	esac
+}
+
+# write_job TEST_MODULES PROGRAMS PROGRAM_TIMEOUT KMEMLEAK [COMMAND]
+write_job()
+{
+	local name
+
+	{
+		for name in LANE LOGS; do
+			printf '%s=%q\n' "${name/LOGS/OUT}" "${!name}"
+		done
+		printf 'MODULE=%q\n' "$OUT/module/kmod/kvtree.ko"
+		printf 'TEST_MODULES=%q\n' "$1"
+		printf 'PROGRAMS=%q\n' "$2"
+		printf 'PROGRAM_TIMEOUT=%q\n' "$3"
+		printf 'KMEMLEAK=%q\n' "$4"
+		printf 'COMMAND=%q\n' "${5:-}"
+	} >"$LOGS/job"
+}
+
+# What the guest has come to, for the progress line.
+lane_progress()
+{
+	sed -n 's/^lane: //p' "$CONSOLE" 2>/dev/null | tail -n 1 | tr -d '\r'
+}
+
+# Turn everything that came out into results and their summary. The exit code
+# says whether all passed.
+judge()
+{
+	local rc=0 n=2
+
+	"$LANES/ktap.py" --split "$CONSOLE" "$LOGS"
+	[ -z "$T" ] || drop_empty
+	if [ ! -e "$LOGS/lane.ktap" ]; then
+		echo 'KTAP version 1' >"$LOGS/lane.ktap"
+	fi
+	{
+		echo 'KTAP version 1'
+		echo "1..$n"
+		if [ -e "$LOGS/finished" ]; then
+			echo 'ok 1 kernel_ran_to_the_end'
+		else
+			echo 'not ok 1 kernel_ran_to_the_end'
+		fi
+		if "$LANES/ktap.py" --reports "$CONSOLE" >"$LOGS/reports.txt"; then
+			echo 'ok 2 no_kernel_reports'
+		else
+			sed 's/^/# /' "$LOGS/reports.txt"
+			echo 'not ok 2 no_kernel_reports'
+		fi
+	} >"$LOGS/kernel.ktap"
+
+	summary "$LANE" "$LOGS" || rc=1
+	if [ $rc -ne 0 ]; then
+		head -n 20 "$LOGS/reports.txt"
+		say "$LANE: logs in $LOGS, kernel messages in $CONSOLE"
+	fi
+	return $rc
+}
+
+# A filter leaves modules and programs with nothing to run.
+drop_empty()
+{
+	local f
+
+	for f in "$LOGS"/kunit-*.ktap; do
+		if [ -e "$f" ] && ! grep -q 'ok [0-9]' "$f"; then
+			rm "$f"
+		fi
+	done
+	[ -n "$PROGRAMS" ] || compgen -G "$LOGS/kunit-*.ktap" >/dev/null ||
+		die "nothing matches T=$T"
+}
+
+# summary NAME DIRECTORY: print the summary of all results there, leave the
+# counts for check.sh.
+summary()
+{
+	local rc=0 text
+
+	text=$("$LANES/ktap.py" --counts "$2/counts" "$2"/*.ktap) || rc=$?
+	sed '$d' <<<"$text" | sed "s,$TOP/,,"
+	echo "$1: $(tail -n 1 <<<"$text") ($(elapsed "${START:-0}"))"
+	return $rc
+}

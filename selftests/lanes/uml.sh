@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# uml.sh uml|uml-debug: build the module against that User-Mode Linux kernel,
+# boot it on the host's root (hostfs) and run KUnit suites and kselftests.
+#
+# T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is in seconds.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+
+settings()
+{
+	case $1 in
+	uml)
+		TIMEOUT=${LANE_TIMEOUT:-600}
+		KUNIT_TIMEOUT=300 PROGRAM_TIMEOUT=180 MEMORY=2G KMEMLEAK=0;;
+	uml-debug)
+		# KASAN keeps a byte for every eight and a quarantine.
+		TIMEOUT=${LANE_TIMEOUT:-1200}
+		KUNIT_TIMEOUT=900 PROGRAM_TIMEOUT=600 MEMORY=4G KMEMLEAK=1;;
+	*)
+		die 'usage: uml.sh uml|uml-debug';;
+	esac
+}
+
+# UML takes what it does not know of the command line as init's environment.
+# Its memory is a file, which is to be in memory.
+boot()
+{
+	TMPDIR=/dev/shm timeout -k 5 "$TIMEOUT" "$1/linux" mem="$MEMORY" ncpus=2 printk.time=1 \
+		seccomp=on rootfstype=hostfs rootflags=/ rw \
+		con=null con0=null,fd:1 panic=-1 \
+		kunit.timeout="$KUNIT_TIMEOUT" ${T:+kunit.filter_glob="$(kunit_glob)"} \
+		null_blk.nr_devices=0 brd.rd_nr=0 \
+		KVT_JOB="$LOGS/job" init="$LANES/guest.sh" </dev/null
+}
+
+main()
+{
+	local kernel modules rc=0
+
+	settings "${1:-}"
+	"$LANES/deps.sh" "$1"
+	lane_begin "$1"
+	kernel=$("$LANES/kernel.sh" "$1")
+	build_module "$kernel" ARCH=um
+	build_programs
+	PROGRAMS=$(programs)
+	modules=$(test_modules)
+	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" "$KMEMLEAK"
+	run_logged "$CONSOLE" "$LANE: running" lane_progress boot "$kernel" || rc=$?
+	[ $rc -ne 124 ] || say "$LANE: stopped after $TIMEOUT s"
+	judge
+}
+
+main "$@"
