@@ -115,13 +115,18 @@ write_job()
 		printf 'PROGRAM_TIMEOUT=%q\n' "$3"
 		printf 'KMEMLEAK=%q\n' "$4"
 		printf 'COMMAND=%q\n' "${5:-}"
+		printf 'export KVTREE_MODULE=%q\n' "$OUT/module/kmod/kvtree.ko"
+		printf 'export LD_LIBRARY_PATH=%q\n' "$TOP/lib"
+		# shellcheck disable=SC2016
+		printf 'PATH=%q:$PATH\n' "$TOP/tools"
 	} >"$LOGS/job"
 }
 
 # What the guest has come to, for the progress line.
 lane_progress()
 {
-	sed -n 's/^lane: //p' "$CONSOLE" 2>/dev/null | tail -n 1 | tr -d '\r'
+	sed -n 's/^lane: //p' "$CONSOLE" "$LOGS/output.log" 2>/dev/null |
+		tail -n 1 | tr -d '\r'
 }
 
 # Turn everything that came out into results and their summary. The exit code

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2153
+#
+# Debian's own kernel in QEMU with the host's root as its root, read only or
+# behind overlays. Sourced after lane.sh by the scripts that boot it.
+#
+# KVT_KVM=1 uses KVM. Without it QEMU emulates: KVM may be there and still be
+# unable to boot this kernel.
+
+# Print the newest kernel that has its headers. The cloud flavour has no 9p.
+stock_kernel()
+{
+	local v
+
+	for v in $(find /boot -name 'vmlinuz-*-amd64' | sed 's,.*/vmlinuz-,,' |
+			grep -v -e -cloud- -e -rt- | sort -rV); do
+		if [ -e "/lib/modules/$v/build/Makefile" ]; then
+			echo "$v"
+			return
+		fi
+	done
+	die 'no Debian kernel with headers found'
+}
+
+# vm_prepare LANE: packages, virtme-ng on PATH and $KERNEL.
+vm_prepare()
+{
+	"$LANES/deps.sh" "$1"
+	PATH=$(venv virtme-ng "virtme-ng==$VIRTME_NG_VERSION"):$PATH
+	KERNEL=$(stock_kernel)
+	say "$1: kernel $KERNEL$([ "${KVT_KVM:-0}" = 1 ] || echo ', emulated')"
+}
+
+# vm ARGUMENT...: boot.
+vm()
+{
+	local kvm=--disable-kvm
+
+	[ "${KVT_KVM:-0}" != 1 ] || kvm=
+	vng -r "/boot/vmlinuz-$KERNEL" $kvm --cpus 2 -m 2G --user root \
+		--cwd / --rwdir "$LOGS" "$@"
+}
+
+# vm_script CMD...: boot, run CMD and power off, kernel messages in $CONSOLE.
+# virtme-ng throws the console away in this mode, unless it is told that the
+# file is another. To be called with a pipe as standard output: QEMU opens that
+# several times over, and in a file these overwrite each other.
+vm_script()
+{
+	vm --qemu-opts="-set chardev.console.path=$CONSOLE" \
+		--append ignore_loglevel -- "$@"
+}
