@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Limits of a store: bytes and keys, each a pool that CPUs draw from. */
+#include <linux/cpumask.h>
+#include <linux/errno.h>
+#include <linux/limits.h>
+#include <linux/minmax.h>
+
+#include "compat.h"
+#include "quota.h"
+
+/* What a CPU takes ahead when the limit is far. */
+#define KVT_BATCH_BYTES	(64 * 1024)
+#define KVT_BATCH_KEYS	256
+
+static int pool_init(struct kvt_pool *pool, u64 limit, s64 batch)
+{
+	pool->cpu = alloc_percpu(struct kvt_pool_cpu);
+	if (!pool->cpu)
+		return -ENOMEM;
+	pool->limit = min_t(u64, limit, S64_MAX);
+	pool->batch = batch;
+	atomic64_set(&pool->taken, 0);
+	return 0;
+}
+
+static void pool_exit(struct kvt_pool *pool)
+{
+	free_percpu(pool->cpu);
+	pool->cpu = NULL;
+}
+
+/* Take n, or nothing if there is less. */
+static bool stock_take(struct kvt_pool_cpu *cpu, s64 n)
+{
+	s64 have = atomic64_read(&cpu->stock);
+
+	do {
+		if (have < n)
+			return false;
+	} while (!atomic64_try_cmpxchg(&cpu->stock, &have, have - n));
+	return true;
+}
+
+/*
+ * Take n from the shared pool, and something ahead if the limit is far: at the
+ * limit all CPUs together hold at most half of what is left.  Returns how much
+ * was taken ahead, or -EDQUOT.
+ */
+static s64 pool_take(struct kvt_pool *pool, s64 n)
+{
+	s64 taken = atomic64_read(&pool->taken);
+	s64 left, ahead;
+
+	do {
+		left = pool->limit - taken;
+		if (left < n)
+			return -EDQUOT;
+		ahead = min(pool->batch, (left - n) / (2 * num_possible_cpus()));
+	} while (!atomic64_try_cmpxchg(&pool->taken, &taken, taken + n + ahead));
+	return ahead;
+}
+
+/* Bring what the CPUs hold back to the pool.  Returns how much that was. */
+static s64 pool_drain(struct kvt_pool *pool)
+{
+	struct kvt_pool_cpu *stock;
+	s64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		stock = per_cpu_ptr(pool->cpu, cpu);
+		if (atomic64_read(&stock->stock))
+			sum += atomic64_xchg(&stock->stock, 0);
+	}
+	if (sum)
+		atomic64_sub(sum, &pool->taken);
+	return sum;
+}
+
+static int pool_charge(struct kvt_pool *pool, s64 n)
+{
+	/* Moving to another CPU now only makes the line less local. */
+	struct kvt_pool_cpu *cpu = raw_cpu_ptr(pool->cpu);
+	s64 ahead;
+
+	if (stock_take(cpu, n))
+		return 0;
+	ahead = pool_take(pool, n);
+	if (ahead < 0 && pool_drain(pool))
+		ahead = pool_take(pool, n);
+	if (ahead < 0)
+		return -EDQUOT;
+	if (ahead)
+		atomic64_add(ahead, &cpu->stock);
+	return 0;
+}
+
+static void pool_uncharge(struct kvt_pool *pool, s64 n)
+{
+	struct kvt_pool_cpu *cpu = raw_cpu_ptr(pool->cpu);
+	s64 have = atomic64_add_return(n, &cpu->stock);
+
+	if (have > 2 * pool->batch && stock_take(cpu, have - pool->batch))
+		atomic64_sub(have - pool->batch, &pool->taken);
+}
+
+static u64 pool_read(const struct kvt_pool *pool)
+{
+	s64 sum = atomic64_read(&pool->taken);
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum -= atomic64_read(&per_cpu_ptr(pool->cpu, cpu)->stock);
+	return max_t(s64, sum, 0);
+}
+
+/**
+ * kvt_quota_init() - make the limits of a store
+ * @quota: to be filled
+ * @limit_bytes: bytes, U64_MAX for none
+ * @limit_keys: keys, U64_MAX for none
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_quota_init(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys)
+{
+	int err;
+
+	err = pool_init(&quota->bytes, limit_bytes, KVT_BATCH_BYTES);
+	if (err)
+		return err;
+	err = pool_init(&quota->keys, limit_keys, KVT_BATCH_KEYS);
+	if (err)
+		pool_exit(&quota->bytes);
+	return err;
+}
+KVT_EXPORT_FOR_TESTS(kvt_quota_init);
+
+/**
+ * kvt_quota_exit() - free the limits of a store
+ * @quota: of kvt_quota_init(); nobody may charge any more
+ *
+ * Context: process context.
+ */
+void kvt_quota_exit(struct kvt_quota *quota)
+{
+	pool_exit(&quota->keys);
+	pool_exit(&quota->bytes);
+}
+KVT_EXPORT_FOR_TESTS(kvt_quota_exit);
+
+/**
+ * kvt_quota_charge() - charge live memory
+ * @quota: the store's
+ * @bytes: how much
+ *
+ * Context: any but NMI; under node locks too.
+ *
+ * Return: 0, or -EDQUOT and nothing is charged.
+ */
+int kvt_quota_charge(struct kvt_quota *quota, size_t bytes)
+{
+	return pool_charge(&quota->bytes, bytes);
+}
+KVT_EXPORT_FOR_TESTS(kvt_quota_charge);
+
+/**
+ * kvt_quota_uncharge() - give live memory back
+ * @quota: the store's
+ * @bytes: how much
+ *
+ * Context: any but NMI; under node locks too.
+ */
+void kvt_quota_uncharge(struct kvt_quota *quota, size_t bytes)
+{
+	pool_uncharge(&quota->bytes, bytes);
+}
+KVT_EXPORT_FOR_TESTS(kvt_quota_uncharge);
+
+/**
+ * kvt_quota_charge_key() - charge one key
+ * @quota: the store's
+ *
+ * Context: any but NMI; under node locks too.
+ *
+ * Return: 0, or -EDQUOT and nothing is charged.
+ */
+int kvt_quota_charge_key(struct kvt_quota *quota)
+{
+	return pool_charge(&quota->keys, 1);
+}
+KVT_EXPORT_FOR_TESTS(kvt_quota_charge_key);
+
+/**
+ * kvt_quota_uncharge_key() - give one key back
+ * @quota: the store's
+ *
+ * Context: any but NMI; under node locks too.
+ */
+void kvt_quota_uncharge_key(struct kvt_quota *quota)
+{
+	pool_uncharge(&quota->keys, 1);
+}
+KVT_EXPORT_FOR_TESTS(kvt_quota_uncharge_key);
+
+/**
+ * kvt_quota_bytes() - live memory charged
+ * @quota: the store's
+ *
+ * Context: any.
+ *
+ * Return: bytes; exact when nobody charges meanwhile.
+ */
+u64 kvt_quota_bytes(const struct kvt_quota *quota)
+{
+	return pool_read(&quota->bytes);
+}
+KVT_EXPORT_FOR_TESTS(kvt_quota_bytes);
+
+/**
+ * kvt_quota_keys() - keys charged
+ * @quota: the store's
+ *
+ * Context: any.
+ *
+ * Return: keys; exact when nobody charges meanwhile.
+ */
+u64 kvt_quota_keys(const struct kvt_quota *quota)
+{
+	return pool_read(&quota->keys);
+}
+KVT_EXPORT_FOR_TESTS(kvt_quota_keys);

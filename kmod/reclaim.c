@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Memory that readers may still hold, and the worker that frees it. */
+#include <linux/cpumask.h>
+#include <linux/errno.h>
+#include <linux/jiffies.h>
+#include <linux/minmax.h>
+#include <linux/moduleparam.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+
+#include "compat.h"
+#include "reclaim.h"
+#include "stats.h"
+#include "trace.h"
+
+static unsigned int reclaim_batch = 256;
+module_param(reclaim_batch, uint, 0644);
+MODULE_PARM_DESC(reclaim_batch, "objects freed between two chances to reschedule");
+
+static unsigned int reclaim_interval_ms = 10;
+module_param(reclaim_interval_ms, uint, 0644);
+MODULE_PARM_DESC(reclaim_interval_ms, "ms that retired memory is collected before it waits for a grace period");
+
+/* What a CPU counts by itself before it touches the shared counter. */
+#define KVT_RECLAIM_PENDING	(64 * 1024)
+
+enum {
+	KVT_RECLAIM_IDLE,	/* nothing queued; whoever retires first queues gather */
+	KVT_RECLAIM_GATHER,	/* gather is queued */
+	KVT_RECLAIM_FREE,	/* garbage waits for its grace period or is being freed */
+};
+
+static bool reclaim_over(const struct kvt_reclaim *reclaim)
+{
+	return atomic64_read(&reclaim->waiting) > (s64)reclaim->bound;
+}
+
+static unsigned long reclaim_delay(const struct kvt_reclaim *reclaim)
+{
+	if (atomic64_read(&reclaim->waiting) > (s64)(reclaim->bound / 2))
+		return 0;
+	return msecs_to_jiffies(READ_ONCE(reclaim_interval_ms));
+}
+
+static void reclaim_raise_max(struct kvt_reclaim *reclaim, s64 waiting)
+{
+	s64 max = READ_ONCE(reclaim->waiting_max);
+
+	while (waiting > max && !try_cmpxchg(&reclaim->waiting_max, &max, waiting))
+		;
+}
+
+/* Add what a CPU has counted by itself to the shared counter. */
+static s64 reclaim_flush(struct kvt_reclaim *reclaim, struct kvt_reclaim_cpu *cpu)
+{
+	s64 pending = atomic64_xchg(&cpu->pending, 0);
+	s64 waiting;
+
+	if (!pending)
+		return atomic64_read(&reclaim->waiting);
+	waiting = atomic64_add_return(pending, &reclaim->waiting);
+	reclaim_raise_max(reclaim, waiting);
+	return waiting;
+}
+
+/* Take the CPUs' lists.  Returns whether there was anything. */
+static bool reclaim_take(struct kvt_reclaim *reclaim)
+{
+	struct kvt_reclaim_cpu *cpu;
+	bool any = false;
+	int type, i;
+
+	for_each_possible_cpu(i) {
+		cpu = per_cpu_ptr(reclaim->cpu, i);
+		for (type = 0; type < KVT_GARBAGE_NR; type++) {
+			if (llist_empty(&cpu->list[type]))
+				continue;
+			cpu->garbage[type] = llist_del_all(&cpu->list[type]);
+			any = true;
+		}
+		reclaim_flush(reclaim, cpu);
+	}
+	return any;
+}
+
+static bool reclaim_empty(const struct kvt_reclaim *reclaim)
+{
+	int type, i;
+
+	for_each_possible_cpu(i)
+		for (type = 0; type < KVT_GARBAGE_NR; type++)
+			if (!llist_empty(&per_cpu_ptr(reclaim->cpu, i)->list[type]))
+				return false;
+	return true;
+}
+
+/* What was freed since the last chance to reschedule. */
+struct reclaim_batch {
+	unsigned int objects;
+	u64 bytes;
+};
+
+static void reclaim_end_batch(struct kvt_reclaim *reclaim, struct reclaim_batch *batch)
+{
+	s64 waiting = atomic64_sub_return(batch->bytes, &reclaim->waiting);
+
+	kvt_stat_inc(reclaim->stats, KVTREE_STAT_RECLAIM_BATCHES);
+	trace_kvt_reclaim_batch(reclaim, batch->objects, batch->bytes,
+				max_t(s64, waiting, 0));
+	/* Pairs with the barrier that a throttled writer passes before it looks again. */
+	if (waiting <= (s64)reclaim->bound && wq_has_sleeper(&reclaim->wait))
+		wake_up_all(&reclaim->wait);
+	batch->objects = 0;
+	batch->bytes = 0;
+	cond_resched();
+}
+
+static void reclaim_free_list(struct kvt_reclaim *reclaim, struct llist_node *node,
+			      kvt_free_fn free, struct reclaim_batch *batch)
+{
+	unsigned int limit = max(READ_ONCE(reclaim_batch), 1U);
+	struct llist_node *next;
+
+	for (; node; node = next) {
+		next = node->next;
+		batch->bytes += free(node);
+		if (++batch->objects >= limit)
+			reclaim_end_batch(reclaim, batch);
+	}
+}
+
+/* Free what reclaim_take() took, whose grace period is over. */
+static void reclaim_free_garbage(struct kvt_reclaim *reclaim)
+{
+	struct reclaim_batch batch = {};
+	struct kvt_reclaim_cpu *cpu;
+	int type, i;
+
+	for_each_possible_cpu(i) {
+		cpu = per_cpu_ptr(reclaim->cpu, i);
+		for (type = 0; type < KVT_GARBAGE_NR; type++) {
+			reclaim_free_list(reclaim, cpu->garbage[type],
+					  reclaim->free[type], &batch);
+			cpu->garbage[type] = NULL;
+		}
+	}
+	if (batch.objects)
+		reclaim_end_batch(reclaim, &batch);
+}
+
+static void reclaim_gather_work(struct work_struct *work)
+{
+	struct kvt_reclaim *reclaim =
+		container_of(to_delayed_work(work), struct kvt_reclaim, gather);
+
+	/* Someone who met the bound may have queued this during KVT_RECLAIM_FREE. */
+	if (atomic_cmpxchg(&reclaim->state, KVT_RECLAIM_GATHER, KVT_RECLAIM_FREE) !=
+	    KVT_RECLAIM_GATHER)
+		return;
+	if (reclaim_take(reclaim)) {
+		queue_rcu_work(reclaim->wq, &reclaim->free_work);
+		return;
+	}
+	atomic_set(&reclaim->state, KVT_RECLAIM_IDLE);
+	/*
+	 * Pairs with the full barrier of llist_add() in kvt_reclaim_retire():
+	 * either that sees IDLE and queues this work, or this sees the list.
+	 */
+	smp_mb();
+	if (!reclaim_empty(reclaim) &&
+	    atomic_cmpxchg(&reclaim->state, KVT_RECLAIM_IDLE, KVT_RECLAIM_GATHER) ==
+	    KVT_RECLAIM_IDLE)
+		queue_delayed_work(reclaim->wq, &reclaim->gather, reclaim_delay(reclaim));
+}
+
+static void reclaim_free_work(struct work_struct *work)
+{
+	struct kvt_reclaim *reclaim =
+		container_of(to_rcu_work(work), struct kvt_reclaim, free_work);
+
+	reclaim_free_garbage(reclaim);
+	atomic_set(&reclaim->state, KVT_RECLAIM_GATHER);
+	queue_delayed_work(reclaim->wq, &reclaim->gather, reclaim_delay(reclaim));
+}
+
+/**
+ * kvt_reclaim_init() - prepare to take retired memory
+ * @reclaim: to be filled; the caller then sets @reclaim->free[] for each type
+ *	that will be retired
+ * @wq: where the worker runs
+ * @stats: the store's
+ * @bound: bytes that may wait before writers are made to
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_reclaim_init(struct kvt_reclaim *reclaim, struct workqueue_struct *wq,
+		     struct kvt_stats *stats, u64 bound)
+{
+	memset(reclaim, 0, sizeof(*reclaim));
+	reclaim->cpu = alloc_percpu(struct kvt_reclaim_cpu);
+	if (!reclaim->cpu)
+		return -ENOMEM;
+	reclaim->wq = wq;
+	reclaim->stats = stats;
+	reclaim->bound = min_t(u64, bound, S64_MAX);
+	reclaim->batch = min_t(u64, reclaim->bound / (8 * num_possible_cpus()),
+			       KVT_RECLAIM_PENDING);
+	init_waitqueue_head(&reclaim->wait);
+	INIT_DELAYED_WORK(&reclaim->gather, reclaim_gather_work);
+	INIT_RCU_WORK(&reclaim->free_work, reclaim_free_work);
+	return 0;
+}
+KVT_EXPORT_FOR_TESTS(kvt_reclaim_init);
+
+/**
+ * kvt_reclaim_exit() - free everything that was retired
+ * @reclaim: of kvt_reclaim_init(); nobody may retire or wait any more
+ *
+ * Waits for readers.
+ *
+ * Context: process context, sleeps.  Not from a work item of the same queue.
+ */
+void kvt_reclaim_exit(struct kvt_reclaim *reclaim)
+{
+	/* A cycle that is past its gather queues another one when it has freed. */
+	cancel_delayed_work_sync(&reclaim->gather);
+	flush_rcu_work(&reclaim->free_work);
+	cancel_delayed_work_sync(&reclaim->gather);
+	if (reclaim_take(reclaim)) {
+		synchronize_rcu();
+		reclaim_free_garbage(reclaim);
+	}
+	free_percpu(reclaim->cpu);
+	reclaim->cpu = NULL;
+}
+KVT_EXPORT_FOR_TESTS(kvt_reclaim_exit);
+
+/**
+ * kvt_reclaim_retire() - hand over an object that is no longer reachable
+ * @reclaim: the store's
+ * @type: which free function it needs
+ * @link: in the object; nobody else may use it any more
+ * @bytes: its size, for the bound; the free function must return the same
+ *
+ * Context: any but NMI; not under a node lock.  Never sleeps, never allocates.
+ */
+void kvt_reclaim_retire(struct kvt_reclaim *reclaim, enum kvt_garbage type,
+			struct llist_node *link, size_t bytes)
+{
+	/* Moving to another CPU now only makes the line less local. */
+	struct kvt_reclaim_cpu *cpu = raw_cpu_ptr(reclaim->cpu);
+	s64 waiting;
+
+	llist_add(link, &cpu->list[type]);
+	if (atomic64_add_return(bytes, &cpu->pending) > reclaim->batch) {
+		waiting = reclaim_flush(reclaim, cpu);
+		if (waiting > (s64)(reclaim->bound / 2) &&
+		    atomic_read(&reclaim->state) == KVT_RECLAIM_GATHER)
+			mod_delayed_work(reclaim->wq, &reclaim->gather, 0);
+	}
+	/* Reads after llist_add(), a full barrier: see reclaim_gather_work(). */
+	if (atomic_read(&reclaim->state) == KVT_RECLAIM_IDLE &&
+	    atomic_cmpxchg(&reclaim->state, KVT_RECLAIM_IDLE, KVT_RECLAIM_GATHER) ==
+	    KVT_RECLAIM_IDLE)
+		queue_delayed_work(reclaim->wq, &reclaim->gather, reclaim_delay(reclaim));
+}
+KVT_EXPORT_FOR_TESTS(kvt_reclaim_retire);
+
+/**
+ * kvt_reclaim_throttle() - wait until less memory waits than the bound
+ * @reclaim: the store's
+ * @may_sleep: false: do not wait
+ *
+ * Context: outside of RCU read sections and locks if @may_sleep.
+ *
+ * Return: 0, -EAGAIN if it would have to wait and may not, -EINTR if a fatal
+ * signal came.
+ */
+int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep)
+{
+	if (likely(!reclaim_over(reclaim)))
+		return 0;
+	if (!may_sleep)
+		return -EAGAIN;
+	kvt_stat_inc(reclaim->stats, KVTREE_STAT_WAITING_STALL);
+	trace_kvt_throttle(reclaim, atomic64_read(&reclaim->waiting), reclaim->bound);
+	/* prepare_to_wait() is the barrier that reclaim_account_batch() pairs with. */
+	return wait_event_killable(reclaim->wait, !reclaim_over(reclaim)) ? -EINTR : 0;
+}
+KVT_EXPORT_FOR_TESTS(kvt_reclaim_throttle);
+
+/**
+ * kvt_reclaim_waiting() - memory that waits for a grace period
+ * @reclaim: the store's
+ *
+ * Context: any.
+ *
+ * Return: bytes; exact when nobody retires meanwhile.
+ */
+u64 kvt_reclaim_waiting(const struct kvt_reclaim *reclaim)
+{
+	s64 sum = atomic64_read(&reclaim->waiting);
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += atomic64_read(&per_cpu_ptr(reclaim->cpu, cpu)->pending);
+	return max_t(s64, sum, 0);
+}
+KVT_EXPORT_FOR_TESTS(kvt_reclaim_waiting);
+
+/**
+ * kvt_reclaim_waiting_max() - the most that ever waited
+ * @reclaim: the store's
+ *
+ * Context: any.
+ *
+ * Return: bytes, without what CPUs had not yet added up.
+ */
+u64 kvt_reclaim_waiting_max(const struct kvt_reclaim *reclaim)
+{
+	return READ_ONCE(reclaim->waiting_max);
+}
+KVT_EXPORT_FOR_TESTS(kvt_reclaim_waiting_max);
