@@ -1,0 +1,607 @@
+// SPDX-License-Identifier: LGPL-2.1-only
+/*
+ * Cursors.
+ *
+ * A cursor's range is the half-open interval [low, high) of keys; a prefix is
+ * turned into such an interval when the cursor is made.  Directions in this
+ * file are UP (towards greater keys) and DOWN; only the calls of the API know
+ * that a reverse cursor's "next" means DOWN.
+ *
+ * A window holds the records of one scan, in the direction of that scan.  A
+ * step inside of the window is an addition; a step out of it makes a new scan
+ * from the key where the cursor stands, in the direction of the step, into a
+ * second window.  The two change places only when the scan brought records, so
+ * an error leaves the cursor where it was.
+ */
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define WINDOW_FIRST	4096u	/* bytes of the first read */
+#define WINDOW_MAX	65536u	/* it doubles up to here */
+#define WINDOW_LIMIT	(1u << 30)
+
+enum dir { UP, DOWN };
+
+struct window {
+	char *mem;
+	size_t size;		/* bytes at mem */
+	uint32_t *at;		/* where each record starts */
+	size_t at_room;		/* elements at `at` */
+	size_t nr;		/* records */
+	enum dir dir;
+	bool last;		/* the range has nothing behind it, in dir */
+};
+
+struct kvtree_cursor {
+	const struct kvtree *kv;
+	unsigned int flags;
+	unsigned int max_records;
+	size_t max_bytes;	/* of a window, unless one record is longer */
+	size_t next_bytes;	/* size of the next window */
+
+	char *low;		/* the range; low_len 0: no lower bound */
+	size_t low_len;
+	char *high;		/* NULL: no upper bound */
+	size_t high_len;
+	char *below_low;	/* the greatest key below low */
+	size_t below_low_len;
+	bool nothing;		/* no key can be in the range */
+
+	uint16_t *cols;
+	size_t ncols;
+	struct kvtree_columns *found;	/* columns of the record, if any are read */
+
+	enum { BELOW, ON, ABOVE } where; /* all records, a record, all records */
+	struct window *win;	/* ON: the window around the record */
+	struct window *spare;
+	size_t pos;		/* ON: the record, of win */
+	struct window window[2];
+};
+
+static int compare(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+	size_t len = a_len < b_len ? a_len : b_len;
+	int diff = len ? memcmp(a, b, len) : 0;
+
+	if (diff)
+		return diff;
+	return a_len < b_len ? -1 : a_len > b_len;
+}
+
+/*
+ * The record header is copied out: it is 8-byte aligned as the kernel wrote
+ * it, but the check of a broken one must not depend on that.
+ */
+static struct kvtree_rec header(const struct window *w, size_t n)
+{
+	struct kvtree_rec rec;
+
+	memcpy(&rec, w->mem + w->at[n], sizeof(rec));
+	return rec;
+}
+
+static const char *rec_key(const struct window *w, size_t n, size_t *len)
+{
+	struct kvtree_rec rec = header(w, n);
+
+	*len = rec.key_len;
+	return w->mem + w->at[n] + rec.hdr_len;
+}
+
+static const char *rec_value(const struct window *w, size_t n, size_t *len)
+{
+	struct kvtree_rec rec = header(w, n);
+
+	*len = rec.val_len;
+	return w->mem + w->at[n] + rec.hdr_len + rec.key_len;
+}
+
+static bool reads_cols(const struct kvtree_cursor *c)
+{
+	return c->found;
+}
+
+/* Are the column descriptors of a record and the lengths in them sound? */
+static bool cols_sound(const struct kvtree_rec *rec, const char *val)
+{
+	size_t need = rec->ncols * sizeof(struct kvtree_col), i;
+	struct kvtree_col desc;
+
+	if (rec->ncols > KVTREE_COLS_MAX || need > rec->val_len)
+		return false;
+	for (i = 0; i < rec->ncols; i++) {
+		memcpy(&desc, val + i * sizeof(desc), sizeof(desc));
+		if (desc.len > rec->val_len - need)
+			return false;
+		need += desc.len;
+	}
+	return true;
+}
+
+/*
+ * Find the records in a window.  What the kernel wrote is checked before it is
+ * believed: a damaged length must not lead out of the buffer.
+ */
+static int window_index(struct kvtree_cursor *c, struct window *w, size_t len,
+			size_t nr)
+{
+	struct kvtree_rec rec;
+	size_t off = 0, n;
+	uint32_t *at;
+
+	if (nr > len / sizeof(rec))
+		return -EBADMSG;
+	if (nr > w->at_room) {
+		at = realloc(w->at, nr * sizeof(*at));
+		if (!at)
+			return -ENOMEM;
+		w->at = at;
+		w->at_room = nr;
+	}
+	for (n = 0; n < nr; n++) {
+		if (len - off < sizeof(rec))
+			return -EBADMSG;
+		memcpy(&rec, w->mem + off, sizeof(rec));
+		if (rec.rec_len > len - off || rec.hdr_len < sizeof(rec) ||
+		    (size_t)rec.hdr_len + rec.key_len + rec.val_len > rec.rec_len)
+			return -EBADMSG;
+		if (reads_cols(c) &&
+		    !cols_sound(&rec, w->mem + off + rec.hdr_len + rec.key_len))
+			return -EBADMSG;
+		w->at[n] = (uint32_t)off;
+		off += rec.rec_len;
+	}
+	w->nr = nr;
+	return 0;
+}
+
+static int window_grow(struct window *w, size_t size)
+{
+	char *mem;
+
+	if (size <= w->size)
+		return 0;
+	/* Nothing in it is needed any more: no copy as realloc() makes it. */
+	mem = malloc(size);
+	if (!mem)
+		return -ENOMEM;
+	free(w->mem);
+	w->mem = mem;
+	w->size = size;
+	return 0;
+}
+
+/*
+ * The kernel's lower end of a scan downwards is exclusive, so it is given the
+ * key just below `low`, or what it takes for one: keys that the kernel may one
+ * day allow between the two are taken off here.
+ */
+static void window_trim(const struct kvtree_cursor *c, struct window *w)
+{
+	const char *key;
+	size_t len;
+
+	while (w->nr) {
+		key = rec_key(w, w->nr - 1, &len);
+		if (compare(key, len, c->low, c->low_len) >= 0)
+			return;
+		w->nr--;
+		w->last = true;
+	}
+}
+
+/*
+ * Read records into the spare window, and make it the window if there are any.
+ * how: KVTREE_SCAN_AFTER, KVTREE_SCAN_LAST or 0
+ * Return: 0; -ENOENT if there are none, with the cursor unchanged; an error
+ */
+static int window_read(struct kvtree_cursor *c, enum dir dir, const void *from,
+		       size_t from_len, unsigned int how)
+{
+	struct window *w = c->spare;
+	size_t size = c->next_bytes;
+	struct kvtree_scan scan;
+	struct kvtree_op op;
+	int ret;
+
+	if (c->nothing)
+		return -ENOENT;
+	for (;;) {
+		ret = window_grow(w, size);
+		if (ret)
+			return ret;
+		ret = kvt_op_init(&op, KVTREE_OP_SCAN, from, from_len, 0);
+		if (ret)
+			return ret;
+		memset(&scan, 0, sizeof(scan));
+		scan.flags = how;
+		scan.limit = c->max_records;
+		if (dir == DOWN) {
+			scan.flags |= KVTREE_SCAN_REVERSE;
+			if (c->low_len) {
+				scan.flags |= KVTREE_SCAN_END;
+				scan.end = kvt_ptr(c->below_low);
+				scan.end_len = (__u16)c->below_low_len;
+			}
+		} else if (c->high) {
+			scan.flags |= KVTREE_SCAN_END;
+			scan.end = kvt_ptr(c->high);
+			scan.end_len = (__u16)c->high_len;
+		}
+		if (c->flags & KVTREE_CURSOR_KEYS_ONLY) {
+			scan.flags |= KVTREE_SCAN_KEYS_ONLY;
+		} else if (c->flags & KVTREE_CURSOR_ALL_COLS) {
+			scan.flags |= KVTREE_SCAN_ALL_COLS;
+		} else if (c->ncols) {
+			scan.cols = kvt_ptr(c->cols);
+			scan.ncols = (__u16)c->ncols;
+		}
+		op.arg = kvt_ptr(&scan);
+		op.val = kvt_ptr(w->mem);
+		op.val_len = (__u32)size;
+		ret = kvt_run_one(c->kv, &op);
+		if (ret != -EMSGSIZE)
+			break;
+		/* The first record alone is longer than the window. */
+		if (op.val_len <= size || op.val_len > WINDOW_LIMIT)
+			return -EBADMSG;
+		size = op.val_len;
+	}
+	if (ret < 0)
+		return ret;
+	if ((size_t)ret > size)
+		return -EBADMSG;
+	w->dir = dir;
+	w->last = scan.out_flags & KVTREE_SCAN_DONE;
+	ret = window_index(c, w, (size_t)ret, scan.count);
+	if (ret)
+		return ret;
+	if (dir == DOWN)
+		window_trim(c, w);
+	if (!w->nr)
+		return -ENOENT;
+	c->spare = c->win;
+	c->win = w;
+	c->pos = 0;
+	c->where = ON;
+	if (c->next_bytes < c->max_bytes) {
+		c->next_bytes *= 2;
+		if (c->next_bytes > c->max_bytes)
+			c->next_bytes = c->max_bytes;
+	}
+	return 0;
+}
+
+/* A jump: how much will be read from there on is to be found out anew. */
+static void start_small(struct kvtree_cursor *c)
+{
+	c->next_bytes = c->max_bytes < WINDOW_FIRST ? c->max_bytes : WINDOW_FIRST;
+}
+
+/* Go to the range's first record in a direction. */
+static int enter(struct kvtree_cursor *c, enum dir dir)
+{
+	int err;
+
+	start_small(c);
+	if (dir == UP)
+		err = window_read(c, UP, c->low, c->low_len, 0);
+	else if (c->high)
+		err = window_read(c, DOWN, c->high, c->high_len, KVTREE_SCAN_AFTER);
+	else
+		err = window_read(c, DOWN, NULL, 0, KVTREE_SCAN_LAST);
+	if (err == -ENOENT)
+		c->where = dir == UP ? ABOVE : BELOW;
+	return err;
+}
+
+static int step(struct kvtree_cursor *c, enum dir dir)
+{
+	const char *key;
+	size_t len;
+	int err;
+
+	if (c->where == (dir == UP ? ABOVE : BELOW))
+		return -ENOENT;
+	if (c->where != ON)
+		return enter(c, dir);
+	if (c->win->dir != dir) {
+		if (c->pos) {
+			c->pos--;
+			return 0;
+		}
+	} else if (c->pos + 1 < c->win->nr) {
+		c->pos++;
+		return 0;
+	} else if (c->win->last) {
+		c->where = dir == UP ? ABOVE : BELOW;
+		return -ENOENT;
+	}
+	key = rec_key(c->win, c->pos, &len);
+	err = window_read(c, dir, key, len, KVTREE_SCAN_AFTER);
+	if (err == -ENOENT)
+		c->where = dir == UP ? ABOVE : BELOW;
+	return err;
+}
+
+static enum dir forward(const struct kvtree_cursor *c)
+{
+	return c->flags & KVTREE_CURSOR_REVERSE ? DOWN : UP;
+}
+
+static enum dir backward(const struct kvtree_cursor *c)
+{
+	return c->flags & KVTREE_CURSOR_REVERSE ? UP : DOWN;
+}
+
+KVTREE_API int kvtree_cursor_next(struct kvtree_cursor *c)
+{
+	return step(c, forward(c));
+}
+
+KVTREE_API int kvtree_cursor_prev(struct kvtree_cursor *c)
+{
+	return step(c, backward(c));
+}
+
+KVTREE_API int kvtree_cursor_first(struct kvtree_cursor *c)
+{
+	return enter(c, forward(c));
+}
+
+KVTREE_API int kvtree_cursor_last(struct kvtree_cursor *c)
+{
+	return enter(c, backward(c));
+}
+
+KVTREE_API int kvtree_cursor_seek(struct kvtree_cursor *c, const void *key,
+				  size_t key_len)
+{
+	enum dir dir = forward(c);
+	bool under, over;
+	int err;
+
+	if (key_len > KVTREE_KEY_MAX)
+		return -EINVAL;
+	under = compare(key, key_len, c->low, c->low_len) < 0;
+	over = c->high && compare(key, key_len, c->high, c->high_len) >= 0;
+	if (dir == UP ? under : over)
+		return enter(c, dir);
+	start_small(c);
+	if (dir == UP ? over : under)
+		err = -ENOENT;
+	else
+		err = window_read(c, dir, key, key_len, 0);
+	if (err == -ENOENT)
+		c->where = dir == UP ? ABOVE : BELOW;
+	return err;
+}
+
+KVTREE_API const void *kvtree_cursor_key(const struct kvtree_cursor *c,
+					 size_t *len)
+{
+	const char *key;
+	size_t n;
+
+	if (c->where != ON)
+		return NULL;
+	key = rec_key(c->win, c->pos, &n);
+	if (len)
+		*len = n;
+	return key;
+}
+
+KVTREE_API const void *kvtree_cursor_value(const struct kvtree_cursor *c,
+					   size_t *len)
+{
+	const char *val;
+	size_t n;
+
+	if (c->where != ON || reads_cols(c) || c->flags & KVTREE_CURSOR_KEYS_ONLY)
+		return NULL;
+	val = rec_value(c->win, c->pos, &n);
+	if (len)
+		*len = n;
+	return val;
+}
+
+KVTREE_API const struct kvtree_columns *
+kvtree_cursor_columns(const struct kvtree_cursor *c)
+{
+	struct kvtree_col desc[KVTREE_COLS_MAX];
+	struct kvtree_rec rec;
+	const char *val;
+	size_t len;
+
+	if (c->where != ON || !reads_cols(c))
+		return NULL;
+	rec = header(c->win, c->pos);
+	val = rec_value(c->win, c->pos, &len);
+	len = rec.ncols * sizeof(desc[0]);
+	memcpy(desc, val, len);
+	kvt_cols_scatter(c->found->col, desc, rec.ncols, val + len);
+	c->found->nr = rec.ncols;
+	c->found->version = rec.version;
+	return c->found;
+}
+
+KVTREE_API uint64_t kvtree_cursor_version(const struct kvtree_cursor *c)
+{
+	return c->where == ON ? header(c->win, c->pos).version : 0;
+}
+
+static char *copy(const void *p, size_t len)
+{
+	char *new = malloc(len + 1);	/* never 0, which may return NULL */
+
+	if (new && len)
+		memcpy(new, p, len);
+	return new;
+}
+
+/*
+ * The least key above all keys that begin with a prefix: the prefix with its
+ * last byte that is not 0xff raised, and nothing behind it.  A prefix without
+ * such a byte has none.
+ * Return: its length, 0 if there is none
+ */
+static size_t prefix_end(char *key, size_t len)
+{
+	while (len && (unsigned char)key[len - 1] == 0xff)
+		len--;
+	if (len)
+		key[len - 1]++;
+	return len;
+}
+
+static int set_range(struct kvtree_cursor *c, const struct kvtree_cursor_opts *o)
+{
+	size_t len;
+	char *end;
+
+	c->low_len = o->start_len;
+	c->low = copy(o->start, o->start_len);
+	if (o->prefix_len &&
+	    compare(o->prefix, o->prefix_len, o->start, o->start_len) > 0) {
+		free(c->low);
+		c->low_len = o->prefix_len;
+		c->low = copy(o->prefix, o->prefix_len);
+	}
+	if (!c->low)
+		return -ENOMEM;
+	if (o->end_len) {
+		c->high_len = o->end_len;
+		c->high = copy(o->end, o->end_len);
+		if (!c->high)
+			return -ENOMEM;
+	}
+	if (o->prefix_len) {
+		end = copy(o->prefix, o->prefix_len);
+		if (!end)
+			return -ENOMEM;
+		len = prefix_end(end, o->prefix_len);
+		if (len && (!c->high || compare(end, len, c->high, c->high_len) < 0)) {
+			free(c->high);
+			c->high = end;
+			c->high_len = len;
+		} else {
+			free(end);
+		}
+	}
+	c->nothing = c->high &&
+		     compare(c->low, c->low_len, c->high, c->high_len) >= 0;
+	if (!c->low_len)
+		return 0;
+
+	/* x0 -> x; otherwise the last byte lowered, and as much 0xff as goes. */
+	c->below_low = malloc(KVTREE_KEY_MAX);
+	if (!c->below_low)
+		return -ENOMEM;
+	memcpy(c->below_low, c->low, c->low_len);
+	c->below_low_len = c->low_len - 1;
+	if (c->low[c->low_len - 1]) {
+		c->below_low[c->low_len - 1]--;
+		memset(c->below_low + c->low_len, 0xff, KVTREE_KEY_MAX - c->low_len);
+		c->below_low_len = KVTREE_KEY_MAX;
+	}
+	return 0;
+}
+
+static int set_columns(struct kvtree_cursor *c, const struct kvtree_cursor_opts *o)
+{
+	size_t nr = o->ncols;
+
+	if (c->flags & KVTREE_CURSOR_ALL_COLS)
+		nr = KVTREE_COLS_MAX;
+	else if (!o->cols)
+		return 0;
+	c->ncols = o->ncols;
+	c->cols = (uint16_t *)copy(o->cols, o->ncols * sizeof(*o->cols));
+	c->found = malloc(sizeof(*c->found) + nr * sizeof(*c->found->col));
+	if (!c->cols || !c->found)
+		return -ENOMEM;
+	c->found->col = (struct kvtree_column *)(c->found + 1);
+	return 0;
+}
+
+/* Options of a program that knows more of them, or fewer, than the library. */
+static int read_opts(struct kvtree_cursor_opts *o,
+		     const struct kvtree_cursor_opts *user)
+{
+	const unsigned int known = KVTREE_CURSOR_REVERSE |
+		KVTREE_CURSOR_KEYS_ONLY | KVTREE_CURSOR_ALL_COLS;
+	size_t i;
+
+	memset(o, 0, sizeof(*o));
+	if (!user)
+		return 0;
+	if (user->size < offsetof(struct kvtree_cursor_opts, buffer) ||
+	    user->size > 4096)
+		return -EINVAL;
+	for (i = sizeof(*o); i < user->size; i++)
+		if (((const char *)user)[i])
+			return -E2BIG;
+	memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
+	if (o->flags & ~known || o->start_len > KVTREE_KEY_MAX ||
+	    o->end_len > KVTREE_KEY_MAX || o->prefix_len > KVTREE_KEY_MAX ||
+	    o->ncols > KVTREE_COLS_MAX || o->buffer > WINDOW_LIMIT)
+		return -EINVAL;
+	/* Only one of these can be meant. */
+	if (!!o->cols + !!(o->flags & KVTREE_CURSOR_ALL_COLS) +
+	    !!(o->flags & KVTREE_CURSOR_KEYS_ONLY) > 1 || (o->ncols && !o->cols) ||
+	    (o->cols && !o->ncols))
+		return -EINVAL;
+	return 0;
+}
+
+KVTREE_API int kvtree_cursor_open(const struct kvtree *kv,
+				  const struct kvtree_cursor_opts *opts,
+				  struct kvtree_cursor **cursor)
+{
+	struct kvtree_cursor_opts o;
+	struct kvtree_cursor *c;
+	int err;
+
+	err = read_opts(&o, opts);
+	if (err)
+		return err;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->kv = kv;
+	c->flags = o.flags;
+	c->max_records = o.max_records;
+	c->max_bytes = o.buffer ? o.buffer : WINDOW_MAX;
+	c->win = &c->window[0];
+	c->spare = &c->window[1];
+	c->where = forward(c) == UP ? BELOW : ABOVE;
+	start_small(c);
+	err = set_range(c, &o);
+	if (!err)
+		err = set_columns(c, &o);
+	if (err) {
+		kvtree_cursor_close(c);
+		return err;
+	}
+	*cursor = c;
+	return 0;
+}
+
+KVTREE_API void kvtree_cursor_close(struct kvtree_cursor *c)
+{
+	int i;
+
+	if (!c)
+		return;
+	for (i = 0; i < 2; i++) {
+		free(c->window[i].mem);
+		free(c->window[i].at);
+	}
+	free(c->low);
+	free(c->high);
+	free(c->below_low);
+	free(c->cols);
+	free(c->found);
+	free(c);
+}

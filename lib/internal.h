@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: LGPL-2.1-only */
+/*
+ * What the files of libkvtree share.
+ */
+#ifndef KVTREE_INTERNAL_H
+#define KVTREE_INTERNAL_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "kvtree.h"
+
+/* Symbols are hidden (-fvisibility=hidden) unless they are part of the API. */
+#define KVTREE_API	__attribute__((visibility("default")))
+
+#define KVTREE_DEVICE	"/dev/kvtree"
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+/*
+ * An ioctl's number carries the size of its structure: with the size that the
+ * program was compiled with, the kernel itself reconciles the two layouts, and
+ * the library need not be as new as either of them.
+ */
+static inline unsigned long kvt_ioc_sized(unsigned long request, size_t size)
+{
+	return _IOC(_IOC_DIR(request), _IOC_TYPE(request), _IOC_NR(request), size);
+}
+
+#define KVT_IOC_SIZE_MAX	((1u << _IOC_SIZEBITS) - 1)
+
+struct kvtree {
+	int fd;
+};
+
+/*
+ * kvt_ptr() - a pointer as the kernel interface wants it
+ * @p: the pointer
+ */
+static inline __u64 kvt_ptr(const void *p)
+{
+	return (__u64)(uintptr_t)p;
+}
+
+int kvt_ioctl(const struct kvtree *kv, unsigned long request, void *arg);
+int kvt_op_init(struct kvtree_op *op, unsigned int opcode, const void *key,
+		size_t key_len, unsigned int flags);
+int kvt_run_one(const struct kvtree *kv, struct kvtree_op *op);
+
+/*
+ * What a caller's array of columns becomes: descriptors, and how many bytes of
+ * data they describe.
+ */
+int kvt_cols_describe(struct kvtree_col *desc, const struct kvtree_column *cols,
+		      size_t nr, size_t *bytes);
+void kvt_cols_gather(void *data, const struct kvtree_column *cols, size_t nr);
+int kvt_cols_ids(struct kvtree_col *desc, const uint16_t *ids, size_t nr);
+void kvt_cols_scatter(struct kvtree_column *cols, const struct kvtree_col *desc,
+		      size_t nr, const void *data);
+
+#endif /* KVTREE_INTERNAL_H */

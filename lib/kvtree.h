@@ -1,0 +1,944 @@
+/* SPDX-License-Identifier: LGPL-2.1-only */
+/*
+ * libkvtree - C interface to kvtree, the ordered key-value index that lives in
+ * the kernel and is shared by processes and BPF programs.
+ *
+ *	struct kvtree *kv;
+ *	size_t len;
+ *	void *val;
+ *	int err;
+ *
+ *	err = kvtree_open(NULL, 0, &kv);
+ *	if (!err)
+ *		err = kvtree_put(kv, "hello", 5, "world", 5, 0, NULL);
+ *	if (!err)
+ *		err = kvtree_get(kv, "hello", 5, &val, &len, NULL);
+ *	if (err)
+ *		errx(1, "%s", kvtree_strerror(err));
+ *	printf("%.*s\n", (int)len, (char *)val);
+ *	free(val);
+ *	kvtree_close(kv);
+ *
+ * Compile and link with `pkg-config --cflags --libs kvtree`.
+ *
+ * What holds for every call
+ * -------------------------
+ *
+ * Keys and values are byte strings: any bytes, zeros included.  Lengths are in
+ * bytes.  A key has 0..KVTREE_KEY_MAX bytes, a value 0..KVTREE_VALUE_MAX bytes
+ * in all of its columns.  Keys are ordered as memcmp() orders them, a key that
+ * is a prefix of another one first.  A pointer may be NULL where its length
+ * is 0.
+ *
+ * Errors: a call returns 0 (or a count, where it says so), or a negative errno
+ * value; errno itself is not part of the interface.  kvtree_strerror() says
+ * what each one means here and what to do about it.  Any call may return
+ *	-ESTALE		the store was destroyed
+ *	-EACCES		the session may not do this (it was opened for reading,
+ *			or the store's mode does not allow it)
+ *	-EINVAL		an argument is out of its range
+ *	-ENOMEM		no memory, in the kernel or here
+ *	-EFAULT		a pointer points to memory that is not there
+ * and the errors that it lists itself.  A call that failed has changed nothing
+ * in the store; one that failed leaves its output arguments alone, except as
+ * said.
+ *
+ * Output arguments may be NULL if the caller has no use for them, except
+ * handles.
+ *
+ * Threads: a session (struct kvtree) may be used by any number of threads at
+ * the same time.  An operation list (struct kvtree_ops) and a cursor (struct
+ * kvtree_cursor) belong to one thread at a time.  The library has no global
+ * state, starts no threads, installs no handlers and prints nothing.
+ *
+ * Signals: a call that a signal handler interrupts goes on where it was; it
+ * never returns -EINTR.
+ *
+ * Processes: a session survives fork(), both processes may use it; it does not
+ * survive exec (close-on-exec).  Its descriptor may be passed over a Unix
+ * socket and be wrapped again with kvtree_from_fd(); rights go with it.
+ *
+ * Versions: every value has a version, a number above 0.  Each change of a key
+ * gives it a greater one, also when the key is removed and stored again, so
+ * that "the version is still 17" means "nobody has changed it".
+ */
+#ifndef _KVTREE_H
+#define _KVTREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <linux/kvtree.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvtree;		/* a session: an open store */
+struct kvtree_ops;	/* a list of operations that are executed together */
+struct kvtree_cursor;	/* a place in a store, and records read ahead from there */
+
+/*
+ * Sessions
+ * ========
+ */
+
+/**
+ * kvtree_open() - open a store
+ * @name: the store's name; NULL for the store "default"
+ * @flags: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both; 0 stands for both
+ * @kv: the new session
+ *
+ * What the session may do is settled here, from the caller's uid and gids and
+ * the store's owner and mode, as for a file.  The store "default" is open to
+ * everybody for the calls that concern no data (list, info); whether it may be
+ * read and written shows at the first operation.
+ *
+ * Return: 0, or
+ *	-ENODEV		there is no /dev/kvtree: the module is not loaded
+ *	-ENOENT		no store has this name
+ *	-EACCES		the store's mode does not allow what @flags asks for
+ *	-ENAMETOOLONG	the name has KVTREE_NAME_MAX bytes or more
+ *	-EMFILE, -ENFILE  too many open files
+ */
+int kvtree_open(const char *name, unsigned int flags, struct kvtree **kv);
+
+/**
+ * kvtree_from_fd() - make a session of a descriptor
+ * @fd: a descriptor of /dev/kvtree, or one received from another process
+ * @kv: the new session
+ *
+ * On success the descriptor belongs to the session.
+ *
+ * Return: 0, or
+ *	-ENOTTY		the descriptor is not a kvtree session
+ *	-EBADF		it is not open
+ */
+int kvtree_from_fd(int fd, struct kvtree **kv);
+
+/**
+ * kvtree_close() - end a session
+ * @kv: the session; NULL does nothing
+ *
+ * Close its cursors first.  No other thread may be using the session.
+ */
+void kvtree_close(struct kvtree *kv);
+
+/**
+ * kvtree_fd() - the session's file descriptor
+ * @kv: the session
+ *
+ * For fd passing and for programs that call ioctl() themselves.  It stays the
+ * session's: do not close it.
+ *
+ * Return: the descriptor
+ */
+int kvtree_fd(const struct kvtree *kv);
+
+/**
+ * kvtree_info() - describe the running module
+ * @kv: any session
+ * @info: filled in
+ * @size: sizeof(*@info)
+ *
+ * @size is what lets the structure grow: fields that the kernel does not know
+ * are set to zero.
+ *
+ * Return: 0 or a negative errno
+ */
+int kvtree_info(const struct kvtree *kv, struct kvtree_info *info, size_t size);
+
+/**
+ * kvtree_version() - the library's version
+ *
+ * Return: a string such as "0.1.0"
+ */
+const char *kvtree_version(void);
+
+/**
+ * kvtree_strerror() - what an error means in kvtree, and what to do
+ * @err: what a call returned; the sign does not matter
+ *
+ * Return: a string in English without a newline, which lives for ever
+ */
+const char *kvtree_strerror(int err);
+
+/*
+ * Stores
+ * ======
+ *
+ * Each of these calls takes any session; kvtree_open(NULL, KVTREE_OPEN_READ)
+ * gives one.  The structures are those of the kernel interface, and `size` is
+ * the sizeof of the structure passed, as for kvtree_info().
+ */
+
+/**
+ * kvtree_store_create() - create a store
+ * @kv: any session
+ * @args: name, engine, owner, mode and limits; the rest zero
+ * @size: sizeof(*@args)
+ *
+ * Return: 0, or
+ *	-EPERM		the caller has not CAP_SYS_ADMIN
+ *	-EEXIST		a store has this name
+ *	-EINVAL		a bad name, an unknown engine, a bad mode
+ */
+int kvtree_store_create(const struct kvtree *kv,
+			const struct kvtree_store_create *args, size_t size);
+
+/**
+ * kvtree_store_destroy() - destroy a store and all that it holds
+ * @kv: any session
+ * @name: the store's name
+ *
+ * Sessions on the store get -ESTALE from then on.
+ *
+ * Return: 0, or
+ *	-EPERM		the caller has not CAP_SYS_ADMIN
+ *	-ENOENT		no store has this name
+ *	-ENAMETOOLONG	the name has KVTREE_NAME_MAX bytes or more
+ */
+int kvtree_store_destroy(const struct kvtree *kv, const char *name);
+
+/**
+ * kvtree_store_next() - go through the stores
+ * @kv: any session
+ * @info: all zero at first; then what the call before left there
+ * @size: sizeof(*@info)
+ *
+ *	struct kvtree_store_info si = { 0 };
+ *
+ *	while (!(err = kvtree_store_next(kv, &si, sizeof(si))))
+ *		puts(si.name);
+ *	if (err != -ENOENT)
+ *		...
+ *
+ * A store that is created or destroyed meanwhile may or may not be seen;
+ * every other one is seen once.
+ *
+ * Return: 0, or
+ *	-ENOENT		there are no more
+ */
+int kvtree_store_next(const struct kvtree *kv, struct kvtree_store_info *info,
+		      size_t size);
+
+/**
+ * kvtree_store_self() - describe the session's own store
+ * @kv: the session
+ * @info: filled in
+ * @size: sizeof(*@info)
+ *
+ * Return: 0 or a negative errno
+ */
+int kvtree_store_self(const struct kvtree *kv, struct kvtree_store_info *info,
+		      size_t size);
+
+/**
+ * kvtree_stat() - read the counters of the session's store
+ * @kv: the session
+ * @values: filled in, indexed by enum kvtree_stat
+ * @nr: elements at @values, usually KVTREE_STAT_NR
+ *
+ * Counters that the kernel does not know read 0.
+ *
+ * Return: the number of counters that the kernel knows, which may be less or
+ * more than @nr, or a negative errno
+ */
+int kvtree_stat(const struct kvtree *kv, uint64_t *values, unsigned int nr);
+
+/**
+ * kvtree_stat_name() - the name of a counter
+ * @id: enum kvtree_stat
+ *
+ * Return: a string such as "get_miss", or NULL if the library does not know
+ * the counter
+ */
+const char *kvtree_stat_name(unsigned int id);
+
+/**
+ * kvtree_stat_text() - what a counter counts
+ * @id: enum kvtree_stat
+ *
+ * Return: a line of English, or NULL if the library does not know the counter
+ */
+const char *kvtree_stat_text(unsigned int id);
+
+/**
+ * kvtree_stat_is_gauge() - tell levels from counts
+ * @id: enum kvtree_stat
+ *
+ * Return: 1 if the counter goes up and down (such as the number of keys), 0 if
+ * it only grows or is not known
+ */
+int kvtree_stat_is_gauge(unsigned int id);
+
+/*
+ * One key at a time
+ * =================
+ *
+ * Without columns a value is one byte string.  (It is column 0 of a value with
+ * columns, and that is all that these calls see: a get returns column 0, a put
+ * replaces the whole value, other columns included.)
+ *
+ * Errors that every change may return, besides the general ones:
+ *	-EDQUOT		the store's limit is reached
+ *	-EMSGSIZE, -EINVAL  the key or the value is too long
+ *	-EROFS		the store became read-only after a write error
+ *	-ENOSPC		the store's device is full
+ */
+
+/**
+ * kvtree_get() - look a key up
+ * @kv: the session
+ * @key: the key
+ * @key_len: bytes at @key
+ * @val: the value, in memory of its own: free() it.  A zero byte follows it, so
+ *	that text can be used as a string
+ * @len: bytes at @val, without that zero byte
+ * @version: the value's version
+ *
+ * Return: 0, or
+ *	-ENOENT		the key is not there
+ */
+int kvtree_get(const struct kvtree *kv, const void *key, size_t key_len,
+	       void **val, size_t *len, uint64_t *version);
+
+/**
+ * kvtree_get_into() - look a key up, into the caller's memory
+ * @kv: the session
+ * @key: the key
+ * @key_len: bytes at @key
+ * @buf: the value is copied here
+ * @size: room at @buf, in bytes
+ * @len: bytes copied; after -EMSGSIZE the bytes that are needed
+ * @version: the value's version
+ *
+ * Allocates nothing.  One system call.
+ *
+ * Return: 0, or
+ *	-ENOENT		the key is not there
+ *	-EMSGSIZE	the value does not fit
+ */
+int kvtree_get_into(const struct kvtree *kv, const void *key, size_t key_len,
+		    void *buf, size_t size, size_t *len, uint64_t *version);
+
+/**
+ * kvtree_put() - store a value
+ * @kv: the session
+ * @key: the key
+ * @key_len: bytes at @key
+ * @val: the value
+ * @len: bytes at @val
+ * @flags: KVTREE_F_CREATE (only if the key is not there), KVTREE_F_REPLACE
+ *	(only if it is), KVTREE_F_SYNC (return when it is durable), or 0
+ * @version: the version that the value got
+ *
+ * Return: 0, or
+ *	-EEXIST		KVTREE_F_CREATE, and the key is there
+ *	-ENOENT		KVTREE_F_REPLACE, and the key is not there
+ */
+int kvtree_put(const struct kvtree *kv, const void *key, size_t key_len,
+	       const void *val, size_t len, unsigned int flags,
+	       uint64_t *version);
+
+/**
+ * kvtree_cas() - store a value if nobody has changed it
+ * @kv: the session
+ * @key: the key
+ * @key_len: bytes at @key
+ * @val: the value
+ * @len: bytes at @val
+ * @flags: KVTREE_F_SYNC or 0
+ * @version: in: the version that the key must have, 0 for a key that must not
+ *	be there; out: the version that the value got, or, after -ECANCELED,
+ *	the version found (0 if the key is not there)
+ *
+ * Return: 0, or
+ *	-ECANCELED	the key has another version
+ */
+int kvtree_cas(const struct kvtree *kv, const void *key, size_t key_len,
+	       const void *val, size_t len, unsigned int flags,
+	       uint64_t *version);
+
+/**
+ * kvtree_del() - remove a key
+ * @kv: the session
+ * @key: the key
+ * @key_len: bytes at @key
+ * @flags: KVTREE_F_VERSION (only at *@version), KVTREE_F_SYNC, or 0
+ * @version: in, with KVTREE_F_VERSION: the version that the key must have;
+ *	out: the version removed, or, after -ECANCELED, the version found
+ *
+ * Return: 0, or
+ *	-ENOENT		the key is not there
+ *	-ECANCELED	KVTREE_F_VERSION, and the key has another version
+ */
+int kvtree_del(const struct kvtree *kv, const void *key, size_t key_len,
+	       unsigned int flags, uint64_t *version);
+
+/**
+ * kvtree_add() - add to a number
+ * @kv: the session
+ * @key: the key
+ * @key_len: bytes at @key
+ * @col: the column that holds the number, 0..255; 0 for a value without columns
+ * @delta: what to add; the sum wraps around at 64 bits
+ * @flags: KVTREE_F_REPLACE (only if the key is there), KVTREE_F_SYNC, or 0
+ * @sum: the number after the addition
+ * @version: the version that the value got
+ *
+ * The number is stored as 8 bytes, little-endian.  A key or column that is not
+ * there counts as 0 and is created.
+ *
+ * Return: 0, or
+ *	-EINVAL		the column is not 8 bytes long
+ *	-ENOENT		KVTREE_F_REPLACE, and the key is not there
+ */
+int kvtree_add(const struct kvtree *kv, const void *key, size_t key_len,
+	       unsigned int col, int64_t delta, unsigned int flags,
+	       int64_t *sum, uint64_t *version);
+
+/**
+ * kvtree_sync() - wait until everything that this session changed is durable
+ * @kv: the session
+ *
+ * Return: 0, or
+ *	-EOPNOTSUPP	this kernel or this store has no durability
+ *	-EIO		some of it is lost
+ */
+int kvtree_sync(const struct kvtree *kv);
+
+/*
+ * Columns
+ * =======
+ *
+ * A value may be divided into columns with ids 0..255.  A put that names some
+ * columns changes these, all at once, and leaves the others.
+ */
+
+/**
+ * struct kvtree_column - one column of a value
+ * @id: 0..255
+ * @len: bytes at @data; KVTREE_COL_ABSENT for a column that is not there (get)
+ *	or is to be removed (put)
+ * @data: the column; need not be aligned
+ */
+struct kvtree_column {
+	uint32_t id;
+	uint32_t len;
+	const void *data;
+};
+
+/**
+ * struct kvtree_columns - what kvtree_get_cols() found
+ * @version: the value's version
+ * @nr: number of columns at @col
+ * @col: the columns, in ascending order of id
+ */
+struct kvtree_columns {
+	uint64_t version;
+	size_t nr;
+	struct kvtree_column *col;
+};
+
+/**
+ * kvtree_get_cols() - read columns of a value
+ * @kv: the session
+ * @key: the key
+ * @key_len: bytes at @key
+ * @ids: the columns wanted, in strictly ascending order; NULL for all there are
+ * @nr: elements at @ids
+ * @cols: what was found, one block of memory with all data in it: free() it.
+ *	With @ids there is one element for each id, with a len of
+ *	KVTREE_COL_ABSENT for a column that the value has not
+ *
+ * All columns are of the same version.
+ *
+ * Return: 0, or
+ *	-ENOENT		the key is not there
+ */
+int kvtree_get_cols(const struct kvtree *kv, const void *key, size_t key_len,
+		    const uint16_t *ids, size_t nr,
+		    struct kvtree_columns **cols);
+
+/**
+ * kvtree_put_cols() - change columns of a value
+ * @kv: the session
+ * @key: the key
+ * @key_len: bytes at @key
+ * @cols: the columns, in strictly ascending order of id
+ * @nr: elements at @cols
+ * @flags: as for kvtree_put()
+ * @version: the version that the value got
+ *
+ * Return: as kvtree_put()
+ */
+int kvtree_put_cols(const struct kvtree *kv, const void *key, size_t key_len,
+		    const struct kvtree_column *cols, size_t nr,
+		    unsigned int flags, uint64_t *version);
+
+/**
+ * kvtree_cas_cols() - change columns of a value if nobody has changed it
+ * @kv: the session
+ * @key: the key
+ * @key_len: bytes at @key
+ * @cols: the columns, in strictly ascending order of id
+ * @nr: elements at @cols
+ * @flags: as for kvtree_cas()
+ * @version: as for kvtree_cas()
+ *
+ * Return: as kvtree_cas()
+ */
+int kvtree_cas_cols(const struct kvtree *kv, const void *key, size_t key_len,
+		    const struct kvtree_column *cols, size_t nr,
+		    unsigned int flags, uint64_t *version);
+
+/*
+ * Operation lists
+ * ===============
+ *
+ * Many operations in one system call: collect them, run them, look at what
+ * became of each.
+ *
+ *	kvtree_ops_new(&ops);
+ *	for (i = 0; i < n; i++)
+ *		kvtree_ops_put(ops, key[i], key_len[i], val[i], len[i], 0);
+ *	err = kvtree_ops_run(ops, kv);
+ *	for (i = 0; i < kvtree_ops_done(ops); i++)
+ *		if (kvtree_ops_result(ops, i) < 0)
+ *			...
+ *	kvtree_ops_clear(ops);
+ *
+ * The operations are executed in order, each for itself: one that fails does
+ * not stop the next, and other processes may see the state in between.  A list
+ * has any length; the library divides it if the kernel's limit asks for it.
+ * Gets that stand next to each other are looked up together, which is the
+ * fastest way to look up many keys.
+ *
+ * Keys and values are copied when an operation is added.  The calls that add
+ * one return its number in the list (0, 1, ...) or a negative errno, in which
+ * case the list is unchanged; an operation that the kernel refuses says so
+ * in its result.  The number counts up to INT_MAX.
+ */
+
+/**
+ * kvtree_ops_new() - make an empty list
+ * @ops: the list
+ *
+ * Return: 0 or -ENOMEM
+ */
+int kvtree_ops_new(struct kvtree_ops **ops);
+
+/**
+ * kvtree_ops_free() - free a list and all results in it
+ * @ops: the list; NULL does nothing
+ */
+void kvtree_ops_free(struct kvtree_ops *ops);
+
+/**
+ * kvtree_ops_clear() - empty a list and keep its memory for the next
+ * @ops: the list
+ */
+void kvtree_ops_clear(struct kvtree_ops *ops);
+
+/**
+ * kvtree_ops_get() - add a get
+ * @ops: the list
+ * @key: the key
+ * @key_len: bytes at @key
+ * @buf: where the value goes, valid until the list has run; NULL for memory of
+ *	the list's own, which lives until kvtree_ops_clear()
+ * @size: room for the value, in bytes
+ *
+ * Its result is the value's length, -ENOENT, or -EMSGSIZE if the value does
+ * not fit; kvtree_ops_value() then tells the size needed.
+ *
+ * Return: the operation's number or a negative errno
+ */
+int kvtree_ops_get(struct kvtree_ops *ops, const void *key, size_t key_len,
+		   void *buf, size_t size);
+
+/**
+ * kvtree_ops_get_cols() - add a get of columns
+ * @ops: the list
+ * @key: the key
+ * @key_len: bytes at @key
+ * @ids: the columns wanted, in strictly ascending order; NULL for all there are
+ * @nr: elements at @ids
+ * @size: room for the data of all of these columns, in bytes
+ *
+ * kvtree_ops_columns() returns what was found.
+ *
+ * Return: the operation's number or a negative errno
+ */
+int kvtree_ops_get_cols(struct kvtree_ops *ops, const void *key, size_t key_len,
+			const uint16_t *ids, size_t nr, size_t size);
+
+/**
+ * kvtree_ops_put() - add a put; see kvtree_put()
+ * @ops: the list
+ * @key: the key
+ * @key_len: bytes at @key
+ * @val: the value
+ * @len: bytes at @val
+ * @flags: as for kvtree_put()
+ *
+ * Return: the operation's number or a negative errno
+ */
+int kvtree_ops_put(struct kvtree_ops *ops, const void *key, size_t key_len,
+		   const void *val, size_t len, unsigned int flags);
+
+/**
+ * kvtree_ops_put_cols() - add a put of columns; see kvtree_put_cols()
+ * @ops: the list
+ * @key: the key
+ * @key_len: bytes at @key
+ * @cols: the columns, in strictly ascending order of id
+ * @nr: elements at @cols
+ * @flags: as for kvtree_put()
+ *
+ * Return: the operation's number or a negative errno
+ */
+int kvtree_ops_put_cols(struct kvtree_ops *ops, const void *key, size_t key_len,
+			const struct kvtree_column *cols, size_t nr,
+			unsigned int flags);
+
+/**
+ * kvtree_ops_cas() - add a compare-and-swap; see kvtree_cas()
+ * @ops: the list
+ * @key: the key
+ * @key_len: bytes at @key
+ * @val: the value
+ * @len: bytes at @val
+ * @flags: as for kvtree_cas()
+ * @version: the version that the key must have, 0 for a key that is not there
+ *
+ * Return: the operation's number or a negative errno
+ */
+int kvtree_ops_cas(struct kvtree_ops *ops, const void *key, size_t key_len,
+		   const void *val, size_t len, unsigned int flags,
+		   uint64_t version);
+
+/**
+ * kvtree_ops_del() - add a removal; see kvtree_del()
+ * @ops: the list
+ * @key: the key
+ * @key_len: bytes at @key
+ * @flags: as for kvtree_del()
+ * @version: with KVTREE_F_VERSION: the version that the key must have, else 0
+ *
+ * Return: the operation's number or a negative errno
+ */
+int kvtree_ops_del(struct kvtree_ops *ops, const void *key, size_t key_len,
+		   unsigned int flags, uint64_t version);
+
+/**
+ * kvtree_ops_add() - add an addition; see kvtree_add()
+ * @ops: the list
+ * @key: the key
+ * @key_len: bytes at @key
+ * @col: the column that holds the number
+ * @delta: what to add
+ * @flags: as for kvtree_add()
+ *
+ * Return: the operation's number or a negative errno
+ */
+int kvtree_ops_add(struct kvtree_ops *ops, const void *key, size_t key_len,
+		   unsigned int col, int64_t delta, unsigned int flags);
+
+/**
+ * kvtree_ops_run() - execute the operations that have not been executed
+ * @ops: the list
+ * @kv: the session
+ *
+ * Operations may be added after a run; the next run executes these.
+ *
+ * Return: 0 when all operations have been executed, whatever their results; or
+ * a negative errno: the first kvtree_ops_done() operations have taken effect
+ * and have their results, the others have not.  To call it again then
+ * tries the rest again.
+ */
+int kvtree_ops_run(struct kvtree_ops *ops, const struct kvtree *kv);
+
+/**
+ * kvtree_ops_count() - how many operations a list has
+ * @ops: the list
+ *
+ * Return: their number
+ */
+size_t kvtree_ops_count(const struct kvtree_ops *ops);
+
+/**
+ * kvtree_ops_done() - how many operations have been executed
+ * @ops: the list
+ *
+ * Return: their number; it is those with the lowest numbers
+ */
+size_t kvtree_ops_done(const struct kvtree_ops *ops);
+
+/**
+ * kvtree_ops_result() - what became of an operation
+ * @ops: the list
+ * @n: its number
+ *
+ * Return: at least 0 for success (for a get, the value's length), or the
+ * negative errno that the call for a single key would return; -EINPROGRESS for
+ * one that has not been executed or is not in the list
+ */
+int kvtree_ops_result(const struct kvtree_ops *ops, size_t n);
+
+/**
+ * kvtree_ops_value() - the value that a get found
+ * @ops: the list
+ * @n: its number
+ * @len: the value's length in bytes, also after -EMSGSIZE
+ *
+ * Return: the value, in the caller's buffer or in the list's memory; NULL if
+ * the operation is not a get that succeeded
+ */
+const void *kvtree_ops_value(const struct kvtree_ops *ops, size_t n, size_t *len);
+
+/**
+ * kvtree_ops_columns() - the columns that a get of columns found
+ * @ops: the list
+ * @n: its number
+ *
+ * Return: the columns, valid until kvtree_ops_clear(); NULL if the operation
+ * is not a get of columns that succeeded
+ */
+const struct kvtree_columns *kvtree_ops_columns(const struct kvtree_ops *ops,
+						size_t n);
+
+/**
+ * kvtree_ops_version() - the version that an operation found or made
+ * @ops: the list
+ * @n: its number
+ *
+ * Return: the version, as the call for a single key would return it; 0 if
+ * there is none
+ */
+uint64_t kvtree_ops_version(const struct kvtree_ops *ops, size_t n);
+
+/**
+ * kvtree_ops_sum() - the number after an addition
+ * @ops: the list
+ * @n: its number
+ *
+ * Return: the sum; 0 if the operation is not an addition that succeeded
+ */
+int64_t kvtree_ops_sum(const struct kvtree_ops *ops, size_t n);
+
+/**
+ * kvtree_submit() - execute operations that the caller laid out
+ * @kv: the session
+ * @op: the operations, as <linux/kvtree.h> describes them
+ * @nr: their number, not limited by KVTREE_BATCH_MAX
+ * @done: how many were executed, also on failure
+ *
+ * The layer below all other calls: it divides long arrays, goes on after
+ * signals, and does nothing else.  Not for KVTREE_F_* that need a longer
+ * struct kvtree_op than the library was compiled with.
+ *
+ * Return: 0 when all were executed, whatever their results; or a negative errno
+ */
+int kvtree_submit(const struct kvtree *kv, struct kvtree_op *op, size_t nr,
+		  size_t *done);
+
+/*
+ * Cursors
+ * =======
+ *
+ * A cursor goes through the records of a range of keys, in both directions.
+ *
+ *	struct kvtree_cursor_opts opts = {
+ *		.size = sizeof(opts), .prefix = "user:", .prefix_len = 5,
+ *	};
+ *
+ *	err = kvtree_cursor_open(kv, &opts, &c);
+ *	while (!err && !(err = kvtree_cursor_next(c))) {
+ *		key = kvtree_cursor_key(c, &key_len);
+ *		val = kvtree_cursor_value(c, &len);
+ *		...
+ *	}
+ *	if (err != -ENOENT)
+ *		...
+ *	kvtree_cursor_close(c);
+ *
+ * A cursor stands on a record, before the first or behind the last one.  A new
+ * one stands before the first.  "First", "next" and "last" follow the cursor's
+ * order, which KVTREE_CURSOR_REVERSE turns around.
+ *
+ * Records are read ahead, many in one system call, and each shows the value as
+ * it was when it was read; kvtree_cursor_seek() reads afresh.  A scan is not a
+ * snapshot: a key that is stored or removed while the cursor is under way may
+ * or may not be seen, any other key of the range is seen exactly once, and keys
+ * come strictly in order.
+ */
+
+/* Flags of a cursor. */
+#define KVTREE_CURSOR_REVERSE	(1u << 0)	/* from the greatest key down */
+#define KVTREE_CURSOR_KEYS_ONLY	(1u << 1)	/* read no values */
+#define KVTREE_CURSOR_ALL_COLS	(1u << 2)	/* read every column */
+
+/**
+ * struct kvtree_cursor_opts - what a cursor goes through
+ * @size: sizeof(struct kvtree_cursor_opts)
+ * @flags: KVTREE_CURSOR_*
+ * @max_records: records to read ahead at the most; 0: as many as fit
+ * @start: the range begins with this key (it belongs to the range)
+ * @start_len: bytes at @start; 0: the range has no beginning
+ * @end: the range ends before this key (it does not belong to the range)
+ * @end_len: bytes at @end; 0: the range has no end
+ * @prefix: only keys that begin with this
+ * @prefix_len: bytes at @prefix
+ * @cols: ids of the columns to read, in strictly ascending order; NULL: the
+ *	value is read as one byte string
+ * @ncols: elements at @cols
+ * @buffer: bytes to read ahead at the most, 0 for 64 KiB.  The first read
+ *	is of 4 KiB or less, then it doubles.  A record that is longer is read
+ *	nevertheless
+ *
+ * The range is a set of keys and does not depend on the order: with
+ * KVTREE_CURSOR_REVERSE the cursor begins at the range's greatest key, below
+ * @end, and goes down to @start.  Range and prefix apply both if both are
+ * given.  Fields that are not used are zero.
+ */
+struct kvtree_cursor_opts {
+	size_t size;
+	unsigned int flags;
+	unsigned int max_records;
+	const void *start;
+	size_t start_len;
+	const void *end;
+	size_t end_len;
+	const void *prefix;
+	size_t prefix_len;
+	const uint16_t *cols;
+	size_t ncols;
+	size_t buffer;
+};
+
+/**
+ * kvtree_cursor_open() - make a cursor
+ * @kv: the session; it must stay open as long as the cursor
+ * @opts: what to go through, copied; NULL for all records, ascending
+ * @cursor: the cursor
+ *
+ * Makes no system call.
+ *
+ * Return: 0, or
+ *	-EINVAL		a key is too long, an unknown flag, too many columns
+ *	-E2BIG		@opts has fields that this library does not know
+ */
+int kvtree_cursor_open(const struct kvtree *kv,
+		       const struct kvtree_cursor_opts *opts,
+		       struct kvtree_cursor **cursor);
+
+/**
+ * kvtree_cursor_close() - free a cursor
+ * @cursor: the cursor; NULL does nothing
+ */
+void kvtree_cursor_close(struct kvtree_cursor *cursor);
+
+/**
+ * kvtree_cursor_next() - go to the next record
+ * @cursor: the cursor
+ *
+ * After any error but -ENOENT the cursor stands where it stood: the call can be
+ * made again.
+ *
+ * Return: 0, or
+ *	-ENOENT		there is no next one; the cursor stands behind the last
+ */
+int kvtree_cursor_next(struct kvtree_cursor *cursor);
+
+/**
+ * kvtree_cursor_prev() - go to the record before
+ * @cursor: the cursor
+ *
+ * From behind the last record it goes to the last one.
+ *
+ * Return: 0, or
+ *	-ENOENT		there is none; the cursor stands before the first
+ */
+int kvtree_cursor_prev(struct kvtree_cursor *cursor);
+
+/**
+ * kvtree_cursor_first() - go to the first record
+ * @cursor: the cursor
+ *
+ * Return: 0, or
+ *	-ENOENT		there is none; the cursor stands behind the last
+ */
+int kvtree_cursor_first(struct kvtree_cursor *cursor);
+
+/**
+ * kvtree_cursor_last() - go to the last record
+ * @cursor: the cursor
+ *
+ * Return: 0, or
+ *	-ENOENT		there is none; the cursor stands before the first
+ */
+int kvtree_cursor_last(struct kvtree_cursor *cursor);
+
+/**
+ * kvtree_cursor_seek() - go to a key
+ * @cursor: the cursor
+ * @key: the key
+ * @key_len: bytes at @key
+ *
+ * Goes to the record with this key or, if it is not there, to the next one in
+ * the cursor's order: the least key above it, or with KVTREE_CURSOR_REVERSE
+ * the greatest one below it.  A key outside of the range is allowed.
+ *
+ * Return: 0, or
+ *	-ENOENT		there is none; the cursor stands behind the last
+ */
+int kvtree_cursor_seek(struct kvtree_cursor *cursor, const void *key,
+		       size_t key_len);
+
+/**
+ * kvtree_cursor_key() - the key of the record
+ * @cursor: the cursor
+ * @len: bytes in the key
+ *
+ * Return: the key, valid until the cursor moves; NULL if the cursor does not
+ * stand on a record
+ */
+const void *kvtree_cursor_key(const struct kvtree_cursor *cursor, size_t *len);
+
+/**
+ * kvtree_cursor_value() - the value of the record
+ * @cursor: the cursor
+ * @len: bytes in the value
+ *
+ * Return: the value, valid until the cursor moves; NULL if the cursor does not
+ * stand on a record, or reads only keys, or reads columns
+ */
+const void *kvtree_cursor_value(const struct kvtree_cursor *cursor, size_t *len);
+
+/**
+ * kvtree_cursor_columns() - the columns of the record
+ * @cursor: a cursor with columns or KVTREE_CURSOR_ALL_COLS
+ *
+ * Columns that the value has not are left out.
+ *
+ * Return: the columns, valid until the cursor moves; NULL if the cursor does
+ * not stand on a record, or does not read columns
+ */
+const struct kvtree_columns *
+kvtree_cursor_columns(const struct kvtree_cursor *cursor);
+
+/**
+ * kvtree_cursor_version() - the version of the record
+ * @cursor: the cursor
+ *
+ * Return: the version; 0 if the cursor does not stand on a record
+ */
+uint64_t kvtree_cursor_version(const struct kvtree_cursor *cursor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* _KVTREE_H */

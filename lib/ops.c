@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: LGPL-2.1-only
+/*
+ * Operation lists.
+ *
+ * The operations stand in one array, as the kernel wants them.  Keys, values
+ * and room for results stand in chunks of memory that never move, so that the
+ * pointers in the operations stay good while the list grows; clearing a list
+ * keeps the chunks.
+ */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define CHUNK_SIZE	65536u
+#define CHUNK_ALIGN	8u
+
+struct chunk {
+	struct chunk *next;
+	size_t size;		/* bytes at mem */
+	size_t used;
+	char mem[];
+};
+
+/* What the library remembers of an operation beside struct kvtree_op. */
+struct note {
+	/* A get of columns: where the columns found will be described. */
+	struct kvtree_columns *found;
+	/* An addition: the operand, since the number before takes its place. */
+	int64_t delta;
+};
+
+struct kvtree_ops {
+	struct kvtree_op *op;
+	struct note *note;
+	size_t nr;
+	size_t room;		/* elements at op and at note */
+	size_t done;
+	struct chunk *first;
+	struct chunk *cur;	/* chunks before it are full, those behind it empty */
+};
+
+KVTREE_API int kvtree_ops_new(struct kvtree_ops **ops)
+{
+	*ops = calloc(1, sizeof(**ops));
+	return *ops ? 0 : -ENOMEM;
+}
+
+KVTREE_API void kvtree_ops_free(struct kvtree_ops *ops)
+{
+	struct chunk *c, *next;
+
+	if (!ops)
+		return;
+	for (c = ops->first; c; c = next) {
+		next = c->next;
+		free(c);
+	}
+	free(ops->op);
+	free(ops->note);
+	free(ops);
+}
+
+KVTREE_API void kvtree_ops_clear(struct kvtree_ops *ops)
+{
+	struct chunk *c;
+
+	for (c = ops->first; c; c = c->next)
+		c->used = 0;
+	ops->cur = ops->first;
+	ops->nr = 0;
+	ops->done = 0;
+}
+
+static void *take(struct kvtree_ops *ops, size_t len)
+{
+	struct chunk *c = ops->cur, *new;
+	size_t size;
+
+	len = (len + CHUNK_ALIGN - 1) & ~(size_t)(CHUNK_ALIGN - 1);
+	while (c && c->size - c->used < len && c->next) {
+		c = c->next;
+		ops->cur = c;
+	}
+	if (!c || c->size - c->used < len) {
+		size = len > CHUNK_SIZE ? len : CHUNK_SIZE;
+		new = malloc(sizeof(*new) + size);
+		if (!new)
+			return NULL;
+		new->next = NULL;
+		new->size = size;
+		new->used = 0;
+		if (c)
+			c->next = new;
+		else
+			ops->first = new;
+		ops->cur = new;
+		c = new;
+	}
+	c->used += len;
+	return c->mem + c->used - len;
+}
+
+static void *take_copy(struct kvtree_ops *ops, const void *p, size_t len)
+{
+	void *copy = take(ops, len);
+
+	if (copy && len)
+		memcpy(copy, p, len);
+	return copy;
+}
+
+static int make_room(struct kvtree_ops *ops)
+{
+	size_t room = ops->room ? 2 * ops->room : 64;
+	struct kvtree_op *op;
+	struct note *note;
+
+	if (ops->nr < ops->room)
+		return 0;
+	if (ops->nr >= INT_MAX)
+		return -ENOMEM;
+	op = realloc(ops->op, room * sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	ops->op = op;
+	note = realloc(ops->note, room * sizeof(*note));
+	if (!note)
+		return -ENOMEM;
+	ops->note = note;
+	ops->room = room;
+	return 0;
+}
+
+/*
+ * Lays out the operation behind the last one.  It becomes part of the list
+ * with finish(): until then a failure leaves the list as it was.
+ */
+static int start(struct kvtree_ops *ops, unsigned int opcode, const void *key,
+		 size_t key_len, unsigned int flags, struct kvtree_op **op)
+{
+	void *copy;
+	int err;
+
+	err = make_room(ops);
+	if (err)
+		return err;
+	*op = &ops->op[ops->nr];
+	err = kvt_op_init(*op, opcode, key, key_len, flags);
+	if (err)
+		return err;
+	if (!((*op)->flags & KVTREE_F_KEY_INLINE)) {
+		copy = take_copy(ops, key, key_len);
+		if (!copy)
+			return -ENOMEM;
+		(*op)->key = kvt_ptr(copy);
+	}
+	memset(&ops->note[ops->nr], 0, sizeof(*ops->note));
+	return 0;
+}
+
+static int finish(struct kvtree_ops *ops)
+{
+	return (int)ops->nr++;
+}
+
+KVTREE_API int kvtree_ops_get(struct kvtree_ops *ops, const void *key,
+			      size_t key_len, void *buf, size_t size)
+{
+	struct kvtree_op *op;
+	int err;
+
+	if (size > KVTREE_VALUE_MAX)
+		size = KVTREE_VALUE_MAX;
+	err = start(ops, KVTREE_OP_GET, key, key_len, 0, &op);
+	if (err)
+		return err;
+	if (!buf) {
+		buf = take(ops, size);
+		if (!buf)
+			return -ENOMEM;
+	}
+	op->val = kvt_ptr(buf);
+	op->val_len = (__u32)size;
+	return finish(ops);
+}
+
+KVTREE_API int kvtree_ops_get_cols(struct kvtree_ops *ops, const void *key,
+				   size_t key_len, const uint16_t *ids,
+				   size_t nr, size_t size)
+{
+	struct kvtree_columns *found;
+	struct kvtree_col *desc;
+	struct kvtree_op *op;
+	void *data;
+	int err;
+
+	if (!ids)
+		nr = KVTREE_COLS_MAX;
+	if (nr > KVTREE_COLS_MAX)
+		return -EINVAL;
+	if (size > KVTREE_VALUE_MAX)
+		size = KVTREE_VALUE_MAX;
+	err = start(ops, KVTREE_OP_GET, key, key_len, 0, &op);
+	if (err)
+		return err;
+	desc = take(ops, nr * sizeof(*desc));
+	found = take(ops, sizeof(*found) + nr * sizeof(*found->col));
+	data = take(ops, size);
+	if (!desc || !found || !data)
+		return -ENOMEM;
+	found->col = (struct kvtree_column *)(found + 1);
+	ops->note[ops->nr].found = found;
+	op->flags |= (__u16)kvt_cols_ids(desc, ids, nr);
+	op->arg = kvt_ptr(desc);
+	op->ncols = (__u16)nr;
+	op->val = kvt_ptr(data);
+	op->val_len = (__u32)size;
+	return finish(ops);
+}
+
+static int add_value(struct kvtree_ops *ops, unsigned int opcode,
+		     const void *key, size_t key_len, const void *val,
+		     size_t len, unsigned int flags, uint64_t version)
+{
+	struct kvtree_op *op;
+	void *copy;
+	int err;
+
+	if (len > KVTREE_VALUE_MAX)
+		return -EINVAL;
+	err = start(ops, opcode, key, key_len, flags, &op);
+	if (err)
+		return err;
+	copy = take_copy(ops, val, len);
+	if (!copy)
+		return -ENOMEM;
+	op->val = kvt_ptr(copy);
+	op->val_len = (__u32)len;
+	op->version = version;
+	return finish(ops);
+}
+
+KVTREE_API int kvtree_ops_put(struct kvtree_ops *ops, const void *key,
+			      size_t key_len, const void *val, size_t len,
+			      unsigned int flags)
+{
+	return add_value(ops, KVTREE_OP_PUT, key, key_len, val, len, flags, 0);
+}
+
+KVTREE_API int kvtree_ops_cas(struct kvtree_ops *ops, const void *key,
+			      size_t key_len, const void *val, size_t len,
+			      unsigned int flags, uint64_t version)
+{
+	return add_value(ops, KVTREE_OP_CAS, key, key_len, val, len, flags,
+			 version);
+}
+
+KVTREE_API int kvtree_ops_put_cols(struct kvtree_ops *ops, const void *key,
+				   size_t key_len,
+				   const struct kvtree_column *cols, size_t nr,
+				   unsigned int flags)
+{
+	struct kvtree_col *desc;
+	struct kvtree_op *op;
+	size_t bytes;
+	void *data;
+	int err;
+
+	if (nr > KVTREE_COLS_MAX)
+		return -EINVAL;
+	err = start(ops, KVTREE_OP_PUT, key, key_len, flags, &op);
+	if (err)
+		return err;
+	desc = take(ops, nr * sizeof(*desc));
+	if (!desc)
+		return -ENOMEM;
+	err = kvt_cols_describe(desc, cols, nr, &bytes);
+	if (err)
+		return err;
+	data = take(ops, bytes);
+	if (!data)
+		return -ENOMEM;
+	kvt_cols_gather(data, cols, nr);
+	op->flags |= KVTREE_F_COLS;
+	op->arg = kvt_ptr(desc);
+	op->ncols = (__u16)nr;
+	op->val = kvt_ptr(data);
+	op->val_len = (__u32)bytes;
+	return finish(ops);
+}
+
+KVTREE_API int kvtree_ops_del(struct kvtree_ops *ops, const void *key,
+			      size_t key_len, unsigned int flags,
+			      uint64_t version)
+{
+	struct kvtree_op *op;
+	int err;
+
+	err = start(ops, KVTREE_OP_REMOVE, key, key_len, flags, &op);
+	if (err)
+		return err;
+	op->version = version;
+	return finish(ops);
+}
+
+KVTREE_API int kvtree_ops_add(struct kvtree_ops *ops, const void *key,
+			      size_t key_len, unsigned int col, int64_t delta,
+			      unsigned int flags)
+{
+	struct kvtree_op *op;
+	int err;
+
+	if (col >= KVTREE_COLS_MAX)
+		return -EINVAL;
+	err = start(ops, KVTREE_OP_ADD, key, key_len, flags, &op);
+	if (err)
+		return err;
+	op->col = (__u8)col;
+	op->arg = (__u64)delta;
+	ops->note[ops->nr].delta = delta;
+	return finish(ops);
+}
+
+KVTREE_API int kvtree_ops_run(struct kvtree_ops *ops, const struct kvtree *kv)
+{
+	size_t from = ops->done, done, i;
+	int err;
+
+	err = kvtree_submit(kv, ops->op + from, ops->nr - from, &done);
+	ops->done = from + done;
+	for (i = from; i < ops->done; i++) {
+		struct kvtree_columns *found = ops->note[i].found;
+		const struct kvtree_op *op = &ops->op[i];
+
+		if (!found || op->result < 0)
+			continue;
+		found->version = op->version;
+		found->nr = op->ncols;
+		kvt_cols_scatter(found->col, (void *)(uintptr_t)op->arg,
+				 op->ncols, (void *)(uintptr_t)op->val);
+	}
+	return err;
+}
+
+KVTREE_API size_t kvtree_ops_count(const struct kvtree_ops *ops)
+{
+	return ops->nr;
+}
+
+KVTREE_API size_t kvtree_ops_done(const struct kvtree_ops *ops)
+{
+	return ops->done;
+}
+
+static const struct kvtree_op *executed(const struct kvtree_ops *ops, size_t n)
+{
+	return n < ops->done ? &ops->op[n] : NULL;
+}
+
+KVTREE_API int kvtree_ops_result(const struct kvtree_ops *ops, size_t n)
+{
+	const struct kvtree_op *op = executed(ops, n);
+
+	return op ? op->result : -EINPROGRESS;
+}
+
+KVTREE_API const void *kvtree_ops_value(const struct kvtree_ops *ops, size_t n,
+					size_t *len)
+{
+	const struct kvtree_op *op = executed(ops, n);
+
+	if (!op || op->opcode != KVTREE_OP_GET || ops->note[n].found)
+		return NULL;
+	if (len && (op->result >= 0 || op->result == -EMSGSIZE))
+		*len = op->result >= 0 ? (size_t)op->result : op->val_len;
+	return op->result >= 0 ? (void *)(uintptr_t)op->val : NULL;
+}
+
+KVTREE_API const struct kvtree_columns *
+kvtree_ops_columns(const struct kvtree_ops *ops, size_t n)
+{
+	const struct kvtree_op *op = executed(ops, n);
+
+	return op && op->result >= 0 ? ops->note[n].found : NULL;
+}
+
+KVTREE_API uint64_t kvtree_ops_version(const struct kvtree_ops *ops, size_t n)
+{
+	const struct kvtree_op *op = executed(ops, n);
+
+	if (!op || (op->result < 0 && op->result != -ECANCELED))
+		return 0;
+	return op->version;
+}
+
+KVTREE_API int64_t kvtree_ops_sum(const struct kvtree_ops *ops, size_t n)
+{
+	const struct kvtree_op *op = executed(ops, n);
+
+	if (!op || op->opcode != KVTREE_OP_ADD || op->result < 0)
+		return 0;
+	return (int64_t)(op->arg + (__u64)ops->note[n].delta);
+}

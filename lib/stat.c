@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: LGPL-2.1-only
+/*
+ * Counters, and what they are called.
+ */
+#include "internal.h"
+
+enum { COUNT, GAUGE };
+
+static const struct {
+	const char *name;
+	int kind;
+	const char *text;
+} counter[] = {
+	[KVTREE_STAT_KEYS] = { "keys", GAUGE,
+		"keys in the store" },
+	[KVTREE_STAT_BYTES] = { "bytes", GAUGE,
+		"bytes charged against the limit: values and nodes" },
+	[KVTREE_STAT_GET] = { "get", COUNT,
+		"gets" },
+	[KVTREE_STAT_GET_MISS] = { "get_miss", COUNT,
+		"gets of a key that was not there" },
+	[KVTREE_STAT_PUT] = { "put", COUNT,
+		"puts" },
+	[KVTREE_STAT_CAS] = { "cas", COUNT,
+		"compare-and-swaps" },
+	[KVTREE_STAT_CAS_FAIL] = { "cas_fail", COUNT,
+		"compare-and-swaps that met another version" },
+	[KVTREE_STAT_REMOVE] = { "remove", COUNT,
+		"removals" },
+	[KVTREE_STAT_ADD] = { "add", COUNT,
+		"additions" },
+	[KVTREE_STAT_SCAN] = { "scan", COUNT,
+		"scans" },
+	[KVTREE_STAT_SCAN_RECORDS] = { "scan_records", COUNT,
+		"records that scans returned" },
+	[KVTREE_STAT_ERROR] = { "error", COUNT,
+		"operations refused or failed" },
+	[KVTREE_STAT_BATCH] = { "batch", COUNT,
+		"batches of more than one operation" },
+	[KVTREE_STAT_GET_INTERLEAVED] = { "get_interleaved", COUNT,
+		"gets looked up together with others" },
+	[KVTREE_STAT_READ_RETRY] = { "read_retry", COUNT,
+		"reads that met a change and looked again" },
+	[KVTREE_STAT_READ_RESTART] = { "read_restart", COUNT,
+		"reads that started again from the root" },
+	[KVTREE_STAT_READ_BUSY] = { "read_busy", COUNT,
+		"reads that gave up" },
+	[KVTREE_STAT_LOCK_CONTENDED] = { "lock_contended", COUNT,
+		"writes that found a node locked" },
+	[KVTREE_STAT_SPLIT_LEAF] = { "split_leaf", COUNT,
+		"leaf nodes split" },
+	[KVTREE_STAT_SPLIT_INNER] = { "split_inner", COUNT,
+		"inner nodes split" },
+	[KVTREE_STAT_ROOT_GROW] = { "root_grow", COUNT,
+		"roots that got a new node above them" },
+	[KVTREE_STAT_LAYER_CREATE] = { "layer_create", COUNT,
+		"layers created" },
+	[KVTREE_STAT_LAYER_COLLECT] = { "layer_collect", COUNT,
+		"empty layers taken away" },
+	[KVTREE_STAT_LAYER_COLLAPSE] = { "layer_collapse", COUNT,
+		"one-key layers folded into their parent" },
+	[KVTREE_STAT_NODE_UNLINK] = { "node_unlink", COUNT,
+		"empty nodes taken away" },
+	[KVTREE_STAT_ROOT_SHRINK] = { "root_shrink", COUNT,
+		"roots replaced by their only child" },
+	[KVTREE_STAT_LAYERS] = { "layers", GAUGE,
+		"layers below the first" },
+	[KVTREE_STAT_LEAF_NODES] = { "leaf_nodes", GAUGE,
+		"leaf nodes" },
+	[KVTREE_STAT_LEAF_BYTES] = { "leaf_bytes", GAUGE,
+		"bytes in leaf nodes" },
+	[KVTREE_STAT_INNER_NODES] = { "inner_nodes", GAUGE,
+		"inner nodes" },
+	[KVTREE_STAT_INNER_BYTES] = { "inner_bytes", GAUGE,
+		"bytes in inner nodes" },
+	[KVTREE_STAT_VALUES] = { "values", GAUGE,
+		"value blocks" },
+	[KVTREE_STAT_VALUE_BYTES] = { "value_bytes", GAUGE,
+		"bytes in value blocks" },
+	[KVTREE_STAT_WAITING_BYTES] = { "waiting_bytes", GAUGE,
+		"bytes waiting to be freed" },
+	[KVTREE_STAT_WAITING_MAX] = { "waiting_max", COUNT,
+		"the most bytes that ever waited to be freed" },
+	[KVTREE_STAT_WAITING_STALL] = { "waiting_stall", COUNT,
+		"writes that waited for memory to be freed" },
+	[KVTREE_STAT_RECLAIM_BATCHES] = { "reclaim_batches", COUNT,
+		"batches of memory freed" },
+};
+
+/* A counter that the interface gains must be given a name here. */
+_Static_assert(ARRAY_SIZE(counter) == KVTREE_STAT_NR, "names of counters");
+
+KVTREE_API int kvtree_stat(const struct kvtree *kv, uint64_t *values,
+			   unsigned int nr)
+{
+	struct kvtree_stat_args arg = {
+		.values = kvt_ptr(values),
+		.nr = nr,
+	};
+	int err;
+
+	if (nr)
+		memset(values, 0, nr * sizeof(*values));
+	err = kvt_ioctl(kv, KVTREE_IOC_STAT, &arg);
+	return err ? err : (int)arg.nr;
+}
+
+KVTREE_API const char *kvtree_stat_name(unsigned int id)
+{
+	return id < ARRAY_SIZE(counter) ? counter[id].name : NULL;
+}
+
+KVTREE_API const char *kvtree_stat_text(unsigned int id)
+{
+	return id < ARRAY_SIZE(counter) ? counter[id].text : NULL;
+}
+
+KVTREE_API int kvtree_stat_is_gauge(unsigned int id)
+{
+	return id < ARRAY_SIZE(counter) && counter[id].kind == GAUGE;
+}
