@@ -121,7 +121,8 @@ struct kvt_iter {
  *	ERR_PTR(-EBUSY) if bounded retries are spent, ERR_PTR(-EAGAIN) after a
  *	bounded amount of work without a result: leave the RCU read section,
  *	call iter_rest(), go on.
- * @iter_rest: forget what was read under the RCU read section that ends.
+ * @iter_rest: forget what was read under the RCU read section that ends; also
+ *	makes a new iterator ready, whose position is set.
  * @sweep: look through the whole index for work that a worker should do and do
  *	it.  For tests and for low memory.  May sleep.
  */
@@ -142,5 +143,9 @@ struct kvt_index_ops {
 };
 
 extern const struct kvt_index_ops kvt_masstree_ops;
+
+/* Memory that all indexes of an engine share. */
+int kvt_masstree_init(void);
+void kvt_masstree_exit(void);
 
 #endif /* KVT_INDEX_H */

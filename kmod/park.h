@@ -30,13 +30,14 @@
 	X(LAYER_BUILT)		/* chain of layers built, not published */ \
 	X(LAYER_PUBLISHED)	/* chain published, leaf still locked */ \
 	X(COLLECT_LOCKED)	/* empty layer's root and its slot's leaf locked */ \
-	X(COLLECT_MARKED)	/* root marked deleted, slot still there */ \
-	X(COLLECT_REMOVED)	/* slot gone, both still locked */	\
+	X(COLLECT_REMOVED)	/* slot gone, root not marked */	\
+	X(COLLECT_MARKED)	/* root marked deleted, both still locked */ \
 	X(COLLAPSE_LOCKED)	/* one-key layer and its slot's leaf locked */ \
 	X(COLLAPSE_PUBLISHED)	/* key back in the upper layer, layer not marked */ \
 	X(COLLAPSE_MARKED)	/* layer marked deleted, both still locked */ \
-	X(SHRINK_MARKED)	/* one-child root marked deleted */	\
-	X(SHRINK_PUBLISHED)	/* its child is the root, all still locked */
+	X(SHRINK_LOCKED)	/* one-child root and its slot's leaf locked */ \
+	X(SHRINK_PUBLISHED)	/* its child is the root, it is not marked */ \
+	X(SHRINK_MARKED)	/* old root marked deleted, all still locked */
 
 enum kvt_park {
 #define KVT_PARK_ENUM(name) KVT_PARK_##name,

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Changing a key: begin() finds the place and holds it, with every node locked
+ * and every piece of memory at hand that the change can need; commit() cannot
+ * fail.  Splits as in EuroSys 2012, figure 5, but with all ancestors that the
+ * split will reach locked before anything changes.
+ */
+
+#include <linux/err.h>
+#include <linux/gfp.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+
+#include "masstree.h"
+#include "split.h"
+
+/* Tries of a change that may not sleep. */
+#define MT_ATOMIC_TRIES	16
+
+/* What memory a change lacks. */
+struct mt_want {
+	unsigned int leaves;
+	unsigned int inners;
+	unsigned int chain;		/* leaves of a chain of layers, starting at ... */
+	u32 chain_off;			/* ... this layer */
+};
+
+static struct mt_change *mt_change(struct kvt_change *change)
+{
+	BUILD_BUG_ON(sizeof(struct mt_change) > sizeof(change->engine));
+	return (struct mt_change *)change->engine;
+}
+
+/* Unlock what begin() locked, from the last to the first. */
+static void mt_let_go(struct mt_change *c)
+{
+	if (c->up)
+		mt_unlock(&c->up->node, &mt_class_slot);
+	while (c->nr_above) {
+		struct mt_node *node = &c->above[--c->nr_above]->node;
+
+		mt_unlock(node, mt_class_of(node));
+	}
+	mt_unlock(&c->leaf->node, &mt_class_leaf);
+	c->up = NULL;
+	c->leaf = NULL;
+	mt_release();
+	rcu_read_unlock();
+}
+
+/*
+ * Layers that two different keys have in common behind the slice at @off, where
+ * both go on: those in which they have the same slice and go on again.
+ */
+static unsigned int mt_common_layers(const struct kvt_key *key, const struct kvt_value *value,
+				     u32 off)
+{
+	unsigned int nr = 0;
+
+	for (off += MT_SLICE; key->len > off + MT_SLICE && value->key_len > off + MT_SLICE;
+	     off += MT_SLICE, nr++)
+		if (memcmp(key->data + off, kvt_value_suffix(value, off), MT_SLICE))
+			break;
+	return nr;
+}
+
+/* Another key stands in the slot, both go on: they need a layer, or several. */
+static int mt_hold_layer(struct kvt_change *change, struct mt_change *c,
+			 const struct kvt_value *value, struct mt_want *want)
+{
+	unsigned int nr = mt_common_layers(&change->key, value, c->off) + 1;
+
+	c->kind = MT_CHANGE_LAYER;
+	c->other = (struct kvt_value *)value;
+	if (c->nr_chain == nr && c->chain_off == c->off + MT_SLICE)
+		return 0;
+	want->chain = nr;
+	want->chain_off = c->off + MT_SLICE;
+	return -ENOMEM;
+}
+
+/* The leaf is full: lock all that its split will reach. */
+static int mt_hold_split(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
+			 struct mt_want *want)
+{
+	struct mt_node *node = &c->leaf->node;
+	struct mt_inner *parent;
+	unsigned int inners = 0;
+
+	c->kind = MT_CHANGE_SPLIT;
+	while ((parent = mt_lock_parent(node))) {
+		if (WARN_ON_ONCE(c->nr_above == MT_HEIGHT_MAX)) {
+			mt_unlock(&parent->node, mt_class_of(&parent->node));
+			return -EBUSY;
+		}
+		c->above[c->nr_above++] = parent;
+		if (parent->nkeys < MT_INNER_WIDTH)
+			break;
+		inners++;
+		node = &parent->node;
+	}
+	if (!parent) {
+		inners++;
+		if (c->off)
+			c->up = mt_lock_slot(tree, change->key.data, c->off, node, &c->up_slot);
+	}
+	want->leaves = 1;
+	want->inners = inners;
+	return c->nr_leaves >= 1 && c->nr_inners >= inners ? 0 : -ENOMEM;
+}
+
+static bool mt_same_key(const struct kvt_key *key, u32 off, const struct kvt_value *value)
+{
+	off += MT_SLICE;
+	return value->key_len == key->len &&
+	       !memcmp(kvt_value_suffix(value, off), key->data + off, key->len - off);
+}
+
+/* The leaf is locked.  What has to be done to change the key in it? */
+static int mt_hold_place(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
+			 struct mt_want *want)
+{
+	u32 rank = mt_rank(change->key.len, c->off);
+	struct kvt_value *value;
+	int n;
+
+	n = mt_leaf_search(c->leaf, c->leaf->perm, c->slice, rank, &c->at);
+	if (n >= 0) {
+		if (mt_slot_is_layer(c->leaf->slot[n]))
+			return -EAGAIN;
+		value = mt_slot_value(c->leaf->slot[n]);
+		c->slot = n;
+		if (rank != MT_RANK_LONG || mt_same_key(&change->key, c->off, value)) {
+			c->kind = MT_CHANGE_UPDATE;
+			change->old = value;
+			return 0;
+		}
+	}
+	if (!change->may_insert) {
+		c->kind = MT_CHANGE_NONE;
+		return 0;
+	}
+	if (n >= 0)
+		return mt_hold_layer(change, c, value, want);
+	if (mt_perm_size(c->leaf->perm) == MT_LEAF_WIDTH)
+		return mt_hold_split(tree, change, c, want);
+	c->kind = MT_CHANGE_INSERT;
+	return 0;
+}
+
+/*
+ * Find the place and hold it.  0: held.  Otherwise nothing is held: -EAGAIN:
+ * the tree has changed meanwhile; -EBUSY; -ENOMEM: what @want says is missing.
+ */
+static int mt_try_begin(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
+			struct mt_want *want)
+{
+	struct mt_probe probe;
+	int err = -EAGAIN;
+
+	change->old = NULL;
+	rcu_read_lock();
+	mt_probe_init(&probe, tree, &change->key);
+	while (mt_probe_step(&probe))
+		;
+	mt_probe_end(&probe);
+	if (IS_ERR(probe.value)) {
+		rcu_read_unlock();
+		return PTR_ERR(probe.value);
+	}
+	c->off = probe.off;
+	c->slice = probe.slice;
+	mt_hold();
+	c->leaf = mt_lock_leaf(tree, mt_leaf(probe.node), c->slice, &mt_class_leaf);
+	if (!c->leaf) {
+		mt_release();
+		rcu_read_unlock();
+		return -EAGAIN;
+	}
+	err = mt_hold_place(tree, change, c, want);
+	if (err)
+		mt_let_go(c);
+	else
+		kvt_park(KVT_PARK_LOCKED);
+	return err;
+}
+
+/* Lists of nodes set aside are linked through next and the first child. */
+
+static void mt_put_leaf(struct mt_change *c, struct mt_leaf *leaf)
+{
+	leaf->next = c->leaves;
+	c->leaves = leaf;
+	c->nr_leaves++;
+}
+
+static void mt_put_inner(struct mt_change *c, struct mt_inner *inner)
+{
+	inner->child[0] = (struct mt_node *)c->inners;
+	c->inners = inner;
+	c->nr_inners++;
+}
+
+struct mt_leaf *mt_take_leaf(struct mt_change *c)
+{
+	struct mt_leaf *leaf = c->leaves;
+
+	c->leaves = leaf->next;
+	c->nr_leaves--;
+	leaf->next = NULL;
+	return leaf;
+}
+
+struct mt_inner *mt_take_inner(struct mt_change *c)
+{
+	struct mt_inner *inner = c->inners;
+
+	c->inners = (struct mt_inner *)inner->child[0];
+	c->nr_inners--;
+	inner->child[0] = NULL;
+	return inner;
+}
+
+static int mt_stock_leaves(struct mt_tree *tree, struct mt_change *c, unsigned int nr, gfp_t gfp)
+{
+	struct mt_leaf *leaf;
+	int err;
+
+	while (c->nr_leaves < nr) {
+		leaf = mt_leaf_alloc(tree, gfp, &err);
+		if (!leaf)
+			return err;
+		mt_put_leaf(c, leaf);
+	}
+	return 0;
+}
+
+static int mt_stock_inners(struct mt_tree *tree, struct mt_change *c, unsigned int nr, gfp_t gfp)
+{
+	struct mt_inner *inner;
+	int err;
+
+	while (c->nr_inners < nr) {
+		inner = mt_inner_alloc(tree, gfp, &err);
+		if (!inner)
+			return err;
+		mt_put_inner(c, inner);
+	}
+	return 0;
+}
+
+/* Take a chain that was not used apart. */
+static void mt_drop_chain(struct mt_change *c)
+{
+	struct mt_leaf *leaf = c->chain;
+
+	while (c->nr_chain) {
+		struct mt_leaf *below = NULL;
+
+		if (--c->nr_chain)
+			below = mt_leaf(mt_slot_layer(leaf->slot[0]));
+		leaf->perm = MT_PERM_EMPTY;
+		mt_put_leaf(c, leaf);
+		leaf = below;
+	}
+	c->chain = NULL;
+}
+
+/*
+ * Build the layers that the key will share with the one it meets, down to the
+ * last, which mt_insert_layer() fills.  Nobody sees them before it does.
+ */
+static int mt_stock_chain(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
+			  const struct mt_want *want)
+{
+	struct mt_leaf *below = NULL;
+	struct mt_leaf *leaf;
+	unsigned int i;
+	int err;
+
+	mt_drop_chain(c);
+	err = mt_stock_leaves(tree, c, want->chain, change->gfp);
+	if (err)
+		return err;
+	for (i = want->chain; i-- > 0; below = leaf) {
+		leaf = mt_take_leaf(c);
+		if (!below) {
+			c->chain_last = leaf;
+			continue;
+		}
+		mt_leaf_fill(leaf, 0, mt_slice(change->key.data, change->key.len,
+					       want->chain_off + i * MT_SLICE),
+			     MT_RANK_LONG, mt_layer_slot(&below->node));
+		leaf->perm = mt_perm_insert(MT_PERM_EMPTY, 0);
+	}
+	c->chain = below;
+	c->nr_chain = want->chain;
+	c->chain_off = want->chain_off;
+	return 0;
+}
+
+static int mt_stock(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
+		    const struct mt_want *want)
+{
+	int err;
+
+	if (want->chain)
+		return mt_stock_chain(tree, change, c, want);
+	err = mt_stock_leaves(tree, c, want->leaves, change->gfp);
+	if (!err)
+		err = mt_stock_inners(tree, c, want->inners, change->gfp);
+	return err;
+}
+
+/**
+ * mt_begin() - see struct kvt_index_ops
+ * @change: key, gfp, may_insert
+ *
+ * Return: 0 with the key's place held, -ENOMEM, -EDQUOT or -EBUSY.
+ */
+int mt_begin(struct kvt_change *change)
+{
+	bool may_sleep = gfpflags_allow_blocking(change->gfp);
+	struct mt_tree *tree = mt_tree(change->index);
+	struct mt_change *c = mt_change(change);
+	unsigned int tries = 0;
+	int err;
+
+	for (;;) {
+		struct mt_want want = { };
+
+		err = mt_try_begin(tree, change, c, &want);
+		if (!err)
+			return 0;
+		if (err == -ENOMEM) {
+			err = mt_stock(tree, change, c, &want);
+			if (err)
+				return err;
+		}
+		if (may_sleep)
+			cond_resched();
+		else if (++tries == MT_ATOMIC_TRIES)
+			return -EBUSY;
+	}
+}
+
+/* A key that is new in a leaf with room. */
+static void mt_insert_slot(struct kvt_change *change, struct mt_change *c,
+			   struct kvt_value *value)
+{
+	struct mt_leaf *leaf = c->leaf;
+	unsigned int n = mt_perm_slot(leaf->perm, mt_perm_size(leaf->perm));
+
+	/*
+	 * A reader may have found the key that was here before in an older
+	 * permutation and not yet have read its slot: make it look again
+	 * (EuroSys 2012, section 4.6.5).
+	 */
+	if (leaf->stale & BIT(n)) {
+		mt_mark(&leaf->node, MT_INSERTING);
+		leaf->stale &= ~BIT(n);
+		kvt_park(KVT_PARK_INSERT_REUSE);
+	}
+	mt_leaf_fill(leaf, n, c->slice, mt_rank(change->key.len, c->off), (unsigned long)value);
+	kvt_park(KVT_PARK_INSERT_WRITTEN);
+	mt_leaf_set_perm(leaf, mt_perm_insert(leaf->perm, c->at));
+}
+
+/* The key and the one it met become the two of the last layer of the chain. */
+static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
+			    struct mt_change *c, struct kvt_value *value)
+{
+	u32 off = c->chain_off + (c->nr_chain - 1) * MT_SLICE;
+	struct kvt_value *other = c->other;
+	const u8 *suffix = kvt_value_suffix(other, off);
+	u64 other_slice = mt_slice(suffix, other->key_len - off, 0);
+	u32 other_rank = mt_rank(other->key_len, off);
+	u64 slice = mt_slice(change->key.data, change->key.len, off);
+	u32 rank = mt_rank(change->key.len, off);
+	bool first = slice < other_slice || (slice == other_slice && rank < other_rank);
+	struct mt_leaf *leaf = c->chain_last;
+
+	mt_leaf_fill(leaf, 0, other_slice, other_rank, (unsigned long)other);
+	mt_leaf_fill(leaf, 1, slice, rank, (unsigned long)value);
+	leaf->perm = mt_perm_insert(mt_perm_insert(MT_PERM_EMPTY, 0), first ? 0 : 1);
+	kvt_park(KVT_PARK_LAYER_BUILT);
+	mt_leaf_set_slot(c->leaf, c->slot, mt_layer_slot(&c->chain->node));
+	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYER_CREATE, c->nr_chain);
+	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYERS, c->nr_chain);
+	c->chain = NULL;
+	c->nr_chain = 0;
+	kvt_park(KVT_PARK_LAYER_PUBLISHED);
+}
+
+/* What a removal leaves for mt_commit() to do when nothing is locked. */
+enum mt_leftover {
+	MT_LEFT_NOTHING,
+	MT_LEFT_EMPTY,		/* an empty leaf to unlink */
+	MT_LEFT_LAYER,		/* a layer of one key or none */
+};
+
+static enum mt_leftover mt_remove_slot(struct mt_change *c)
+{
+	struct mt_leaf *leaf = c->leaf;
+	bool is_root = !READ_ONCE(leaf->node.parent);
+	unsigned int size;
+
+	leaf->stale |= BIT(c->slot);
+	mt_leaf_set_perm(leaf, mt_perm_remove(leaf->perm, c->at));
+	kvt_park(KVT_PARK_REMOVE_UNLISTED);
+	size = mt_perm_size(leaf->perm);
+	if (!size && !is_root)
+		return MT_LEFT_EMPTY;
+	if (size <= 1 && is_root && c->off)
+		return MT_LEFT_LAYER;
+	return MT_LEFT_NOTHING;
+}
+
+static enum mt_leftover mt_apply(struct mt_tree *tree, struct kvt_change *change,
+				 struct mt_change *c, struct kvt_value *value)
+{
+	switch (c->kind) {
+	case MT_CHANGE_UPDATE:
+		if (!value)
+			return mt_remove_slot(c);
+		mt_leaf_set_slot(c->leaf, c->slot, (unsigned long)value);
+		break;
+	case MT_CHANGE_INSERT:
+		mt_insert_slot(change, c, value);
+		break;
+	case MT_CHANGE_SPLIT:
+		mt_insert_split(tree, change, c, value);
+		break;
+	case MT_CHANGE_LAYER:
+		mt_insert_layer(tree, change, c, value);
+		break;
+	case MT_CHANGE_NONE:
+		WARN_ON_ONCE(1);
+		break;
+	}
+	return MT_LEFT_NOTHING;
+}
+
+/**
+ * mt_commit() - see struct kvt_index_ops
+ * @change: between mt_begin() and mt_finish()
+ * @value: the new value, or NULL to remove the key
+ *
+ * Return: 0.
+ */
+int mt_commit(struct kvt_change *change, struct kvt_value *value)
+{
+	struct mt_tree *tree = mt_tree(change->index);
+	struct mt_change *c = mt_change(change);
+	struct mt_leaf *leaf = c->leaf;
+	enum mt_leftover left;
+
+	left = mt_apply(tree, change, c, value);
+	if (left == MT_LEFT_EMPTY)
+		rcu_read_lock();	/* the leaf is used once more */
+	mt_let_go(c);
+	if (left == MT_LEFT_EMPTY) {
+		mt_unlink_leaf(tree, leaf, change->key.data, c->off);
+		rcu_read_unlock();
+	} else if (left == MT_LEFT_LAYER) {
+		mt_layer_check_later(tree, change->key.data, c->off);
+	}
+	return 0;
+}
+
+/**
+ * mt_abort() - see struct kvt_index_ops
+ * @change: after mt_begin()
+ */
+void mt_abort(struct kvt_change *change)
+{
+	mt_let_go(mt_change(change));
+}
+
+/**
+ * mt_finish() - see struct kvt_index_ops
+ * @change: after its last mt_commit() or mt_abort()
+ */
+void mt_finish(struct kvt_change *change)
+{
+	struct mt_tree *tree = mt_tree(change->index);
+	struct mt_change *c = mt_change(change);
+
+	mt_drop_chain(c);
+	while (c->nr_leaves)
+		mt_leaf_free(tree, mt_take_leaf(c));
+	while (c->nr_inners)
+		mt_inner_free(tree, mt_take_inner(c));
+}

@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Finding a key: the readers' side of the protocol (EuroSys 2012, figures 6
+ * and 7), and how writers get from a key to its locked leaf.
+ */
+
+#include <linux/err.h>
+#include <linux/processor.h>
+#include <linux/string.h>
+
+#include "masstree.h"
+
+/* How many lookups of a batch are under way at once. */
+#define MT_BATCH	16
+
+/*
+ * Read a node's version when no writer is in the middle of a change.
+ * Returns false if the budget is spent: the writer may be what we interrupted.
+ */
+static bool mt_stable(const struct mt_node *node, u64 *version, u32 *budget)
+{
+	/* Pairs with mt_unlock(): the node is read after its version. */
+	u64 v = smp_load_acquire(&node->version);
+
+	while (unlikely(v & MT_DIRTY)) {
+		if (!*budget)
+			return false;
+		--*budget;
+		cpu_relax();
+		v = smp_load_acquire(&node->version);
+	}
+	*version = v;
+	return true;
+}
+
+/**
+ * mt_inner_search() - which child covers a slice
+ * @inner: the node
+ * @nkeys: its number of keys
+ * @slice: what to look for
+ *
+ * Return: the number of keys that are not greater than @slice.
+ */
+unsigned int mt_inner_search(const struct mt_inner *inner, unsigned int nkeys, u64 slice)
+{
+	unsigned int i;
+
+	for (i = 0; i < nkeys; i++)
+		if (slice < READ_ONCE(inner->slice[i]))
+			break;
+	return i;
+}
+
+/**
+ * mt_leaf_search() - look for a key in a leaf
+ * @leaf: the leaf
+ * @perm: its permutation
+ * @slice: slice of the key
+ * @rank: mt_rank() of the key
+ * @at: where the key stands in the permutation, or would have to
+ *
+ * Return: the key's slot number or -1.
+ */
+int mt_leaf_search(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, unsigned int *at)
+{
+	unsigned int size = mt_perm_size(perm);
+	unsigned int i;
+
+	for (i = 0; i < size; i++) {
+		unsigned int n = mt_perm_slot(perm, i);
+		u64 s = READ_ONCE(leaf->slice[n]);
+		u32 r;
+
+		if (s < slice)
+			continue;
+		if (s > slice)
+			break;
+		r = READ_ONCE(leaf->klen[n]);
+		if (r < rank)
+			continue;
+		*at = i;
+		return r == rank ? (int)n : -1;
+	}
+	*at = i;
+	return -1;
+}
+
+static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
+{
+	p->off = off;
+	p->slice = mt_slice(p->key, p->len, off);
+	p->node = root;
+	p->above = NULL;
+	mt_prefetch(root);
+}
+
+/**
+ * mt_probe_init() - begin to look up a key
+ * @probe: the lookup
+ * @tree: where
+ * @key: for what; its bytes must stay
+ *
+ * Context: under rcu_read_lock().
+ */
+void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
+{
+	probe->tree = tree;
+	probe->key = key->data;
+	probe->len = key->len;
+	probe->value = NULL;
+	probe->found = false;
+	probe->budget = MT_READ_BUDGET;
+	probe->retries = 0;
+	probe->restarts = 0;
+	/* Pairs with mt_publish_root(). */
+	mt_probe_enter(probe, smp_load_acquire(&tree->root), 0);
+}
+
+/**
+ * mt_probe_end() - count what a lookup went through
+ * @probe: the lookup
+ */
+void mt_probe_end(struct mt_probe *probe)
+{
+	struct kvt_stats *stats = probe->tree->index.env.stats;
+
+	if (likely(probe->budget == MT_READ_BUDGET))
+		return;
+	kvt_stat_add(stats, KVTREE_STAT_READ_RETRY, probe->retries);
+	kvt_stat_add(stats, KVTREE_STAT_READ_RESTART, probe->restarts);
+	if (IS_ERR(probe->value))
+		kvt_stat_inc(stats, KVTREE_STAT_READ_BUSY);
+}
+
+enum mt_step {
+	MT_STEP_MORE,		/* the next node is being fetched */
+	MT_STEP_LEAF,		/* the node is the leaf that covers the slice */
+	MT_STEP_RESTART,	/* begin again at the root of the tree */
+	MT_STEP_BUSY,		/* the budget is spent */
+};
+
+static bool mt_spend(u32 *budget)
+{
+	if (!*budget)
+		return false;
+	--*budget;
+	return true;
+}
+
+static void mt_probe_choose(struct mt_probe *p, struct mt_inner *inner, u64 v)
+{
+	/* Pairs with mt_inner_set_nkeys(): children up to nkeys are there. */
+	unsigned int nkeys = smp_load_acquire(&inner->nkeys);
+
+	p->above = inner;
+	p->above_version = v;
+	p->node = READ_ONCE(inner->child[mt_inner_search(inner, nkeys, p->slice)]);
+	mt_prefetch(p->node);
+}
+
+/*
+ * Look at the node that was fetched, and go one level down.  Hand over hand:
+ * the version of the child is read before that of its parent is checked, so a
+ * split that moved the slice out of the child after that shows in one of them.
+ */
+static enum mt_step mt_probe_node(struct mt_probe *p, u64 *version)
+{
+	struct mt_inner *above = p->above;
+	u64 v;
+
+	if (!mt_stable(p->node, &v, &p->budget))
+		return MT_STEP_BUSY;
+	if (above && mt_changed(&above->node, p->above_version)) {
+		p->retries++;
+		if (!mt_spend(&p->budget) || !mt_stable(&above->node, &v, &p->budget))
+			return MT_STEP_BUSY;
+		if ((v & MT_DELETED) || (v ^ p->above_version) >= MT_VSPLIT)
+			return MT_STEP_RESTART;
+		mt_probe_choose(p, above, v);
+		return MT_STEP_MORE;
+	}
+	/* A layer's root that has split or shrunk is not its root any more. */
+	if ((v & MT_DELETED) || (!above && READ_ONCE(p->node->parent)))
+		return MT_STEP_RESTART;
+	*version = v;
+	if (v & MT_LEAF)
+		return MT_STEP_LEAF;
+	mt_probe_choose(p, mt_inner(p->node), v);
+	return MT_STEP_MORE;
+}
+
+static bool mt_probe_busy(struct mt_probe *p)
+{
+	p->value = ERR_PTR(-EBUSY);
+	return false;
+}
+
+static bool mt_probe_restart(struct mt_probe *p)
+{
+	p->restarts++;
+	if (!mt_spend(&p->budget))
+		return mt_probe_busy(p);
+	mt_probe_enter(p, smp_load_acquire(&p->tree->root), 0);
+	return true;
+}
+
+/*
+ * The leaf has changed since its version was read.  Keys move to the right
+ * only: follow the links to the leaf that covers the slice now.
+ */
+static struct mt_leaf *mt_leaf_advance(struct mt_probe *p, struct mt_leaf *leaf, u64 *v)
+{
+	struct mt_leaf *next;
+
+	p->retries++;
+	if (!mt_spend(&p->budget) || !mt_stable(&leaf->node, v, &p->budget))
+		return NULL;
+	while (!(*v & MT_DELETED)) {
+		/* Pairs with the publication of a split's new leaf. */
+		next = smp_load_acquire(&leaf->next);
+		if (!next || p->slice < READ_ONCE(next->lowkey))
+			break;
+		leaf = next;
+		if (!mt_spend(&p->budget) || !mt_stable(&leaf->node, v, &p->budget))
+			return NULL;
+	}
+	return leaf;
+}
+
+static bool mt_probe_value(struct mt_probe *p)
+{
+	const struct kvt_value *value = p->value;
+	u32 at = p->off + MT_SLICE;
+
+	if (value->key_len != p->len ||
+	    memcmp(kvt_value_suffix(value, at), p->key + at, p->len - at))
+		p->value = NULL;
+	return false;
+}
+
+static bool mt_probe_leaf(struct mt_probe *p, u64 v)
+{
+	struct mt_leaf *leaf = mt_leaf(p->node);
+	u32 rank = mt_rank(p->len, p->off);
+	unsigned long slot;
+	unsigned int at;
+	int n;
+
+	for (;;) {
+		if (v & MT_DELETED)
+			return mt_probe_restart(p);
+		/* Pairs with mt_leaf_set_perm(): slots in it are written. */
+		n = mt_leaf_search(leaf, smp_load_acquire(&leaf->perm), p->slice, rank, &at);
+		/* Pairs with mt_leaf_set_slot(): what it points to is written. */
+		slot = n < 0 ? 0 : smp_load_acquire(&leaf->slot[n]);
+		if (likely(!mt_changed(&leaf->node, v)))
+			break;
+		leaf = mt_leaf_advance(p, leaf, &v);
+		if (!leaf)
+			return mt_probe_busy(p);
+	}
+	p->node = &leaf->node;
+	if (n < 0)
+		return false;
+	if (mt_slot_is_layer(slot)) {
+		mt_probe_enter(p, mt_slot_layer(slot), p->off + MT_SLICE);
+		return true;
+	}
+	p->value = mt_slot_value(slot);
+	p->found = rank == MT_RANK_LONG;
+	prefetch(p->value);
+	return p->found;
+}
+
+/**
+ * mt_probe_step() - go on with a lookup
+ * @probe: the lookup
+ *
+ * Context: under rcu_read_lock(), any context.
+ *
+ * Return: true: call again, preferably a little later, when what was asked for
+ * has arrived.  false: @probe->value is the value, NULL, or ERR_PTR(-EBUSY), and
+ * @probe->node the leaf in which the key is or would be.
+ */
+bool mt_probe_step(struct mt_probe *probe)
+{
+	u64 v;
+
+	if (probe->found)
+		return mt_probe_value(probe);
+	switch (mt_probe_node(probe, &v)) {
+	case MT_STEP_MORE:
+		return true;
+	case MT_STEP_LEAF:
+		return mt_probe_leaf(probe, v);
+	case MT_STEP_RESTART:
+		return mt_probe_restart(probe);
+	default:
+		return mt_probe_busy(probe);
+	}
+}
+
+/**
+ * mt_probe_descend() - find the leaf of a layer that covers a slice
+ * @probe: for its budget
+ * @root: of the layer
+ * @off: of the layer
+ * @slice: the slice
+ * @version: the leaf's
+ *
+ * Context: under rcu_read_lock(), any context.
+ *
+ * Return: the leaf; NULL: the layer has changed, begin again at the root of the
+ * tree; ERR_PTR(-EBUSY).
+ */
+struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u32 off,
+				 u64 slice, u64 *version)
+{
+	enum mt_step step;
+
+	probe->off = off;
+	probe->slice = slice;
+	probe->node = root;
+	probe->above = NULL;
+	do {
+		step = mt_probe_node(probe, version);
+	} while (step == MT_STEP_MORE);
+	if (step == MT_STEP_LEAF)
+		return mt_leaf(probe->node);
+	if (step == MT_STEP_BUSY || !mt_spend(&probe->budget))
+		return ERR_PTR(-EBUSY);
+	probe->restarts++;
+	return NULL;
+}
+
+/**
+ * mt_get() - see struct kvt_index_ops
+ * @index: the tree
+ * @key: the key
+ *
+ * Context: under rcu_read_lock(), any context.
+ *
+ * Return: the value, NULL, or ERR_PTR(-EBUSY).
+ */
+struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key)
+{
+	struct mt_probe probe;
+
+	mt_probe_init(&probe, mt_tree(index), key);
+	while (mt_probe_step(&probe))
+		;
+	mt_probe_end(&probe);
+	return probe.value;
+}
+
+/* Look up at most MT_BATCH keys, one step of each in turn (EuroSys 2012, 4.8). */
+static void mt_get_some(struct mt_tree *tree, struct kvt_lookup *lookups, unsigned int nr)
+{
+	struct mt_probe probe[MT_BATCH];
+	unsigned long left = GENMASK(nr - 1, 0);
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		mt_probe_init(&probe[i], tree, &lookups[i].key);
+	while (left) {
+		for_each_set_bit(i, &left, nr) {
+			if (mt_probe_step(&probe[i]))
+				continue;
+			mt_probe_end(&probe[i]);
+			lookups[i].value = probe[i].value;
+			__clear_bit(i, &left);
+		}
+	}
+}
+
+/**
+ * mt_get_batch() - see struct kvt_index_ops
+ * @index: the tree
+ * @lookups: the keys, and what they map to
+ * @nr: their number
+ *
+ * Context: under rcu_read_lock(), any context.
+ */
+void mt_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr)
+{
+	unsigned int some;
+
+	for (; nr; nr -= some, lookups += some) {
+		some = min_t(unsigned int, nr, MT_BATCH);
+		mt_get_some(mt_tree(index), lookups, some);
+	}
+}
+
+/**
+ * mt_lock_leaf() - lock the leaf of a layer that covers a slice
+ * @tree: the tree
+ * @leaf: a leaf that covered the slice at some time in this RCU read section
+ * @slice: the slice
+ * @class: lock class
+ *
+ * Context: under rcu_read_lock(), mt_hold().
+ *
+ * Return: the leaf, locked and not deleted, or NULL: begin again.
+ */
+struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 slice,
+			     struct mt_lock_class *class)
+{
+	struct mt_leaf *next;
+
+	for (;;) {
+		if (mt_lock(&leaf->node, class, 0))
+			mt_stat(tree, KVTREE_STAT_LOCK_CONTENDED);
+		if (mt_is_deleted(&leaf->node))
+			break;
+		next = READ_ONCE(leaf->next);
+		if (!next || slice < READ_ONCE(next->lowkey))
+			return leaf;
+		mt_unlock(&leaf->node, class);
+		leaf = next;
+	}
+	mt_unlock(&leaf->node, class);
+	return NULL;
+}
+
+/**
+ * mt_find_layer() - the root of a layer
+ * @probe: for a key of the layer, at least its first @off bytes
+ * @off: of the layer, in bytes
+ *
+ * Context: under rcu_read_lock(), any context.
+ *
+ * Return: the root; NULL: there is no such layer now; ERR_PTR(-EAGAIN): the
+ * tree is changing; ERR_PTR(-EBUSY).
+ */
+struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off)
+{
+	struct mt_node *root = smp_load_acquire(&probe->tree->root);
+	struct mt_leaf *leaf;
+	unsigned long slot;
+	unsigned int at;
+	u32 layer;
+	u64 v;
+	int n;
+
+	for (layer = 0; layer < off; layer += MT_SLICE) {
+		leaf = mt_probe_descend(probe, root, layer,
+					mt_slice(probe->key, probe->len, layer), &v);
+		if (IS_ERR_OR_NULL(leaf))
+			return leaf ? ERR_CAST(leaf) : ERR_PTR(-EAGAIN);
+		n = mt_leaf_search(leaf, smp_load_acquire(&leaf->perm), probe->slice,
+				   MT_RANK_LONG, &at);
+		slot = n < 0 ? 0 : smp_load_acquire(&leaf->slot[n]);
+		if (mt_changed(&leaf->node, v))
+			return ERR_PTR(-EAGAIN);
+		if (!mt_slot_is_layer(slot))
+			return NULL;
+		root = mt_slot_layer(slot);
+	}
+	return root;
+}
+
+/* The leaf of the layer at @off that covers the key's slice, or NULL, or an error. */
+static struct mt_leaf *mt_find_leaf(struct mt_probe *probe, u32 off)
+{
+	struct mt_node *root = mt_find_layer(probe, off);
+	u64 v;
+
+	if (IS_ERR_OR_NULL(root))
+		return ERR_CAST(root);
+	return mt_probe_descend(probe, root, off, mt_slice(probe->key, probe->len, off), &v);
+}
+
+/**
+ * mt_lock_slot() - lock the leaf whose slot holds the root of a layer
+ * @tree: the tree
+ * @key: a key of the layer, at least its first @off bytes
+ * @off: of the layer, in bytes, more than 0
+ * @root: the layer's root, locked, not deleted, and known to be its root
+ * @slot: number of the slot
+ *
+ * While the root is locked nobody changes the slot, so it is found in the end:
+ * who holds nodes of upper layers waits for nodes further up only.
+ *
+ * Context: under rcu_read_lock(), mt_hold(), @root locked.
+ *
+ * Return: the leaf, locked with mt_class_slot.
+ */
+struct mt_leaf *mt_lock_slot(struct mt_tree *tree, const u8 *key, u32 off,
+			     struct mt_node *root, unsigned int *slot)
+{
+	const struct kvt_key prefix = { .data = key, .len = off };
+	struct mt_probe probe;
+	struct mt_leaf *leaf;
+	unsigned int at;
+	u64 slice;
+	int n;
+
+	off -= MT_SLICE;
+	slice = mt_slice(key, prefix.len, off);
+	for (;;) {
+		mt_probe_init(&probe, tree, &prefix);
+		leaf = mt_find_leaf(&probe, off);
+		mt_probe_end(&probe);
+		if (IS_ERR_OR_NULL(leaf))
+			continue;
+		leaf = mt_lock_leaf(tree, leaf, slice, &mt_class_slot);
+		if (!leaf)
+			continue;
+		n = mt_leaf_search(leaf, leaf->perm, slice, MT_RANK_LONG, &at);
+		if (n >= 0 && leaf->slot[n] == mt_layer_slot(root))
+			break;
+		mt_unlock(&leaf->node, &mt_class_slot);
+	}
+	*slot = n;
+	return leaf;
+}

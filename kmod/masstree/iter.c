@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Iterators.  The position is a key (see struct kvt_iter); within one RCU read
+ * section the iterator also keeps a copy of the leaf that it read last.  A leaf
+ * is copied whole, between two looks at its version, and only what lies beyond
+ * the position is returned: so keys come in order, each at most once, whatever
+ * happens to the nodes, and a key that is there throughout is not missed.
+ *
+ * Forward, the next leaf is the one linked to the right; backward, it is looked
+ * up: the one that covers what is smaller than this leaf's lowkey.
+ */
+
+#include <linux/err.h>
+#include <linux/string.h>
+
+#include "masstree.h"
+
+/*
+ * Nodes looked at in one call.  More than twice the layers that a key can have,
+ * so that every call gets further than the last.
+ */
+#define MT_ITER_WORK	(3 * KVTREE_KEY_MAX / MT_SLICE)
+
+static struct mt_iter *mt_iter(struct kvt_iter *iter)
+{
+	return container_of(iter, struct mt_iter, iter);
+}
+
+/* Where an entry of a layer stands, seen from the position, in key order. */
+enum mt_order {
+	MT_BEFORE,
+	MT_SAME,		/* the position's key; KVT_PAST: begins with it */
+	MT_BEHIND,
+	MT_INSIDE,		/* a layer, and the position is in it */
+};
+
+static enum mt_order mt_order(bool before)
+{
+	return before ? MT_BEFORE : MT_BEHIND;
+}
+
+/* Compare a value's key with the position, behind the slice at @off. */
+static enum mt_order mt_order_value(const struct kvt_iter *iter, const struct kvt_value *value,
+				    u32 off)
+{
+	u32 at = off + MT_SLICE;
+	u32 have = value->key_len - at;
+	u32 want = iter->len - at;
+	int diff = memcmp(kvt_value_suffix(value, at), iter->key + at, min(have, want));
+
+	if (diff)
+		return mt_order(diff < 0);
+	if (have == want || (have > want && iter->bound == KVT_PAST))
+		return MT_SAME;
+	return mt_order(have < want);
+}
+
+/* Compare an entry with a position of which at most a slice is left at @off. */
+static enum mt_order mt_order_short(const struct kvt_iter *iter, const struct mt_entry *e,
+				    u64 slice, u32 left)
+{
+	if (iter->bound == KVT_PAST) {
+		u64 mask = left ? ~0ull << (64 - 8 * left) : 0;
+
+		if ((e->slice & mask) != (slice & mask))
+			return mt_order(e->slice < slice);
+		return MT_SAME;
+	}
+	if (e->slice != slice)
+		return mt_order(e->slice < slice);
+	if (e->rank != left)
+		return mt_order(e->rank < left);
+	return MT_SAME;
+}
+
+static enum mt_order mt_order_entry(const struct kvt_iter *iter, const struct mt_entry *e, u32 off)
+{
+	u64 slice = mt_slice(iter->key, iter->len, off);
+	u32 left = iter->len - off;
+
+	if (left <= MT_SLICE)
+		return mt_order_short(iter, e, slice, left);
+	if (e->slice != slice)
+		return mt_order(e->slice < slice);
+	if (e->rank != MT_RANK_LONG)
+		return MT_BEFORE;
+	if (mt_slot_is_layer(e->slot))
+		return MT_INSIDE;
+	return mt_order_value(iter, mt_slot_value(e->slot), off);
+}
+
+/* Is there something to return in the entry? */
+static bool mt_iter_wants(const struct kvt_iter *iter, const struct mt_entry *e, u32 off)
+{
+	switch (mt_order_entry(iter, e, off)) {
+	case MT_BEFORE:
+		return iter->reverse;
+	case MT_BEHIND:
+		return !iter->reverse;
+	case MT_SAME:
+		return iter->reverse ? iter->bound != KVT_AFTER : iter->bound == KVT_AT;
+	default:
+		return true;
+	}
+}
+
+/* Keep the entries beyond the position, in the iterator's direction. */
+static void mt_iter_select(struct mt_iter *it, const struct mt_entry *all, unsigned int nr)
+{
+	unsigned int i;
+
+	it->at = 0;
+	it->nr = 0;
+	for (i = 0; i < nr; i++) {
+		const struct mt_entry *e = &all[it->iter.reverse ? nr - 1 - i : i];
+
+		if (mt_iter_wants(&it->iter, e, it->off))
+			it->entry[it->nr++] = *e;
+	}
+}
+
+/* Copy a leaf.  False: it has changed since its version was read. */
+static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 off)
+{
+	struct mt_entry all[MT_LEAF_WIDTH];
+	u64 perm = smp_load_acquire(&leaf->perm);
+	unsigned int i, nr = mt_perm_size(perm);
+
+	for (i = 0; i < nr; i++) {
+		unsigned int n = mt_perm_slot(perm, i);
+
+		all[i].slice = READ_ONCE(leaf->slice[n]);
+		all[i].rank = READ_ONCE(leaf->klen[n]);
+		/* Pairs with mt_leaf_set_slot(). */
+		all[i].slot = smp_load_acquire(&leaf->slot[n]);
+	}
+	/* Pairs with the stores of next in split.c and unlink.c. */
+	it->next = smp_load_acquire(&leaf->next);
+	it->leftmost = !READ_ONCE(leaf->prev);
+	it->lowkey = READ_ONCE(leaf->lowkey);
+	if (mt_changed(&leaf->node, v))
+		return false;
+	it->leaf = leaf;
+	it->off = off;
+	mt_iter_select(it, all, nr);
+	return true;
+}
+
+/* The slice whose leaf holds what comes next from the position on. */
+static u64 mt_iter_target(const struct kvt_iter *iter, u32 off)
+{
+	u64 slice = mt_slice(iter->key, iter->len, off);
+	u32 left = iter->len - off;
+
+	if (left >= MT_SLICE && iter->bound != KVT_AFTER)
+		return slice;
+	if (iter->bound == KVT_PAST)
+		return slice | (~0ull >> (8 * left));
+	/*
+	 * Backward from a key that is the smallest with its slice: what comes
+	 * next has a smaller slice, and may be in another leaf.
+	 */
+	if (iter->reverse && iter->bound == KVT_AFTER && left <= MT_SLICE && slice &&
+	    iter->key[iter->len - 1])
+		return slice - 1;
+	return slice;
+}
+
+/* Go to the leaf of a layer where the position is.  0, -EAGAIN or -EBUSY. */
+static int mt_iter_descend(struct mt_iter *it, struct mt_probe *probe, struct mt_node *root,
+			   u32 off)
+{
+	struct mt_leaf *leaf;
+	u64 v;
+
+	it->leaf = NULL;
+	leaf = mt_probe_descend(probe, root, off, mt_iter_target(&it->iter, off), &v);
+	if (IS_ERR(leaf))
+		return PTR_ERR(leaf);
+	if (leaf && mt_iter_load(it, leaf, v, off))
+		return 0;
+	return probe->budget-- ? -EAGAIN : -EBUSY;
+}
+
+static void mt_iter_set_slice(struct kvt_iter *iter, u32 off, u64 slice)
+{
+	put_unaligned_be64(slice, iter->key + off);
+}
+
+/* Go down into the layer of an entry, to its beginning or to the position. */
+static int mt_iter_enter(struct mt_iter *it, struct mt_probe *probe, const struct mt_entry *e)
+{
+	struct kvt_iter *iter = &it->iter;
+	u32 off = it->off + MT_SLICE;
+
+	if (iter->len <= off || mt_slice(iter->key, iter->len, it->off) != e->slice) {
+		mt_iter_set_slice(iter, it->off, e->slice);
+		iter->len = off;
+		iter->bound = iter->reverse ? KVT_PAST : KVT_AFTER;
+	}
+	return mt_iter_descend(it, probe, mt_slot_layer(e->slot), off);
+}
+
+/* The position becomes the key of an entry. */
+static struct kvt_value *mt_iter_return(struct mt_iter *it, const struct mt_entry *e)
+{
+	struct kvt_value *value = mt_slot_value(e->slot);
+	struct kvt_iter *iter = &it->iter;
+	u32 at = it->off + MT_SLICE;
+
+	mt_iter_set_slice(iter, it->off, e->slice);
+	if (e->rank == MT_RANK_LONG) {
+		memcpy(iter->key + at, kvt_value_suffix(value, at), value->key_len - at);
+		iter->len = value->key_len;
+	} else {
+		iter->len = it->off + e->rank;
+	}
+	iter->bound = KVT_AFTER;
+	return value;
+}
+
+/*
+ * The layer is exhausted: go on behind it, or before it, in the one above,
+ * -EAGAIN.  Above the first layer is the end, -ENOENT.
+ */
+static int mt_iter_ascend(struct mt_iter *it)
+{
+	struct kvt_iter *iter = &it->iter;
+
+	iter->len = it->off;
+	iter->bound = iter->reverse ? KVT_AT : KVT_PAST;
+	it->leaf = NULL;
+	if (it->off)
+		return -EAGAIN;
+	if (iter->reverse)
+		iter->bound = KVT_AFTER;	/* the empty key has been returned */
+	return -ENOENT;
+}
+
+/* Behind the last entry of a leaf, to the right. */
+static int mt_iter_forward(struct mt_iter *it, struct mt_probe *probe)
+{
+	struct mt_leaf *next = it->next;
+	u64 v;
+
+	if (!next)
+		return mt_iter_ascend(it);
+	it->leaf = NULL;
+	/* A leaf that is gone or changing: look the position up again. */
+	v = smp_load_acquire(&next->node.version);
+	if (v & (MT_DIRTY | MT_DELETED) || !mt_iter_load(it, next, v, it->off))
+		return probe->budget-- ? -EAGAIN : -EBUSY;
+	return 0;
+}
+
+/* Before the first entry of a leaf, to the left. */
+static int mt_iter_backward(struct mt_iter *it)
+{
+	struct kvt_iter *iter = &it->iter;
+
+	if (it->leftmost || !it->lowkey)
+		return mt_iter_ascend(it);
+	/* The smallest key with this slice is the slice without its last zeros. */
+	mt_iter_set_slice(iter, it->off, it->lowkey);
+	iter->len = it->off + MT_SLICE - __builtin_ctzll(it->lowkey) / 8;
+	iter->bound = KVT_AFTER;
+	it->leaf = NULL;
+	return -EAGAIN;
+}
+
+static struct kvt_value *mt_iter_stop(struct mt_iter *it, struct mt_probe *probe,
+				      struct kvt_value *value)
+{
+	if (IS_ERR_OR_NULL(value))
+		mt_iter_rest(&it->iter);
+	probe->value = value;
+	mt_probe_end(probe);
+	return value;
+}
+
+/**
+ * mt_iter_step() - the next value
+ * @it: the iterator
+ * @sweeping: stop in front of layers that the worker should look at
+ *
+ * Context: under rcu_read_lock(), any context.
+ *
+ * Return: as iter_next() of struct kvt_index_ops; ERR_PTR(-ESTALE): the
+ * iterator's key leads to a thin layer, the next step goes on behind it.
+ */
+struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
+{
+	struct kvt_iter *iter = &it->iter;
+	struct mt_tree *tree = mt_tree(iter->index);
+	const struct kvt_key key = { .data = iter->key };
+	struct mt_probe probe;
+	unsigned int work;
+	int err;
+
+	mt_probe_init(&probe, tree, &key);
+	for (work = 0; work < MT_ITER_WORK; work++) {
+		struct mt_entry *e;
+
+		if (!it->leaf) {
+			err = mt_iter_descend(it, &probe, smp_load_acquire(&tree->root), 0);
+		} else if (it->at == it->nr) {
+			err = iter->reverse ? mt_iter_backward(it) : mt_iter_forward(it, &probe);
+		} else {
+			e = &it->entry[it->at++];
+			if (!mt_slot_is_layer(e->slot))
+				return mt_iter_stop(it, &probe, mt_iter_return(it, e));
+			err = mt_iter_enter(it, &probe, e);
+			if (sweeping && !err && mt_layer_is_thin(mt_slot_layer(e->slot))) {
+				iter->len = it->off;
+				iter->bound = KVT_PAST;
+				err = -ESTALE;
+			}
+		}
+		if (err == -ENOENT)
+			return mt_iter_stop(it, &probe, NULL);
+		if (err && err != -EAGAIN)
+			return mt_iter_stop(it, &probe, ERR_PTR(err));
+	}
+	return mt_iter_stop(it, &probe, ERR_PTR(-EAGAIN));
+}
+
+/**
+ * mt_iter_next() - see struct kvt_index_ops
+ * @iter: the iterator
+ *
+ * Context: under rcu_read_lock(), any context.
+ *
+ * Return: the value, NULL, ERR_PTR(-EBUSY) or ERR_PTR(-EAGAIN).
+ */
+struct kvt_value *mt_iter_next(struct kvt_iter *iter)
+{
+	return mt_iter_step(mt_iter(iter), false);
+}
+
+/**
+ * mt_iter_rest() - see struct kvt_index_ops
+ * @iter: the iterator
+ */
+void mt_iter_rest(struct kvt_iter *iter)
+{
+	mt_iter(iter)->leaf = NULL;
+}

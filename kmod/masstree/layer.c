@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Layers that have become too thin for what they cost: empty ones are
+ * collected, those with one key are folded into the layer above, roots with one
+ * child make way for it (EuroSys 2012, section 4.6.5: "empty and
+ * pathologically-shaped layer-h trees").  A worker does it, some time after the
+ * removal that made the layer thin.
+ *
+ * The locks are those of the removal and of the split: the layer's root first,
+ * then the leaf of the upper layer that holds it.
+ */
+
+#include <linux/cleanup.h>
+#include <linux/err.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "masstree.h"
+
+/* Layers that wait for the worker; above that it looks at all of them. */
+#define MT_CHECKS_MAX	4096
+#define MT_CHECK_DELAY	(HZ / 20)
+
+/* A layer to look at, by the bytes of key that lead to it. */
+struct mt_check {
+	struct llist_node link;
+	u32 off;
+	u8 key[];
+};
+
+/* A layer's root, locked, and, below the first layer, what leads to it. */
+struct mt_layer {
+	struct mt_node *root;
+	struct mt_leaf *up;		/* locked, or NULL */
+	unsigned int slot;		/* of up */
+};
+
+/* What became of a layer that the worker looked at. */
+enum mt_verdict {
+	MT_LAYER_FINE,
+	MT_LAYER_AGAIN,		/* look at it once more */
+	MT_LAYER_GONE,		/* the layer above may be thin now */
+};
+
+/**
+ * mt_layer_is_thin() - would the worker do anything with a layer?
+ * @root: its root
+ *
+ * A guess, to be checked under the lock.
+ *
+ * Context: under rcu_read_lock().
+ *
+ * Return: whether it seems so.
+ */
+bool mt_layer_is_thin(const struct mt_node *root)
+{
+	const struct mt_leaf *leaf;
+	unsigned long slot;
+	u64 perm;
+
+	if (!mt_is_leaf(root))
+		return !READ_ONCE(container_of(root, struct mt_inner, node)->nkeys);
+	leaf = container_of(root, struct mt_leaf, node);
+	perm = READ_ONCE(leaf->perm);
+	slot = READ_ONCE(leaf->slot[mt_perm_slot(perm, 0)]);
+	return !mt_perm_size(perm) || (mt_perm_size(perm) == 1 && !mt_slot_is_layer(slot));
+}
+
+static void mt_layer_unlock(struct mt_layer *layer)
+{
+	if (layer->up)
+		mt_unlock(&layer->up->node, &mt_class_slot);
+	mt_unlock(layer->root, mt_class_of(layer->root));
+}
+
+/* Take the slot of an empty layer out of the layer above. */
+static void mt_layer_collect(struct mt_layer *layer)
+{
+	struct mt_leaf *up = layer->up;
+	unsigned int at = 0;
+
+	while (mt_perm_slot(up->perm, at) != layer->slot)
+		at++;
+	kvt_park(KVT_PARK_COLLECT_LOCKED);
+	up->stale |= BIT(layer->slot);
+	mt_leaf_set_perm(up, mt_perm_remove(up->perm, at));
+	kvt_park(KVT_PARK_COLLECT_REMOVED);
+	mt_mark_deleted(layer->root);
+	kvt_park(KVT_PARK_COLLECT_MARKED);
+}
+
+/* Put the only value of a layer in the place of the layer. */
+static void mt_layer_collapse(struct mt_layer *layer, unsigned long value)
+{
+	kvt_park(KVT_PARK_COLLAPSE_LOCKED);
+	mt_leaf_set_slot(layer->up, layer->slot, value);
+	kvt_park(KVT_PARK_COLLAPSE_PUBLISHED);
+	mt_mark_deleted(layer->root);
+	kvt_park(KVT_PARK_COLLAPSE_MARKED);
+}
+
+/* Make the only child of a root the root. */
+static void mt_layer_shrink(struct mt_tree *tree, struct mt_layer *layer)
+{
+	struct mt_node *child = mt_inner(layer->root)->child[0];
+
+	kvt_park(KVT_PARK_SHRINK_LOCKED);
+	mt_set_parent(child, NULL);
+	/* Pairs with the loads of roots in find.c and iter.c. */
+	if (layer->up)
+		mt_leaf_set_slot(layer->up, layer->slot, mt_layer_slot(child));
+	else
+		smp_store_release(&tree->root, child);
+	kvt_park(KVT_PARK_SHRINK_PUBLISHED);
+	mt_mark_deleted(layer->root);
+	kvt_park(KVT_PARK_SHRINK_MARKED);
+}
+
+/* The layer's root is locked.  Returns what became of the layer. */
+static enum mt_verdict mt_layer_judge(struct mt_tree *tree, struct mt_layer *layer,
+				      const u8 *key, u32 off)
+{
+	struct mt_leaf *leaf;
+	unsigned long slot;
+
+	if (mt_is_deleted(layer->root) || READ_ONCE(layer->root->parent))
+		return MT_LAYER_AGAIN;
+	if (!mt_layer_is_thin(layer->root) || (!off && mt_is_leaf(layer->root)))
+		return MT_LAYER_FINE;
+	if (off)
+		layer->up = mt_lock_slot(tree, key, off, layer->root, &layer->slot);
+	if (!mt_is_leaf(layer->root)) {
+		mt_layer_shrink(tree, layer);
+		return MT_LAYER_AGAIN;
+	}
+	leaf = mt_leaf(layer->root);
+	slot = leaf->slot[mt_perm_slot(leaf->perm, 0)];
+	if (mt_perm_size(leaf->perm))
+		mt_layer_collapse(layer, slot);
+	else
+		mt_layer_collect(layer);
+	return MT_LAYER_GONE;
+}
+
+/* Count and free what is not part of the tree any more. */
+static void mt_layer_retire(struct mt_tree *tree, struct mt_node *root, bool collapsed)
+{
+	if (!mt_is_leaf(root)) {
+		mt_stat(tree, KVTREE_STAT_ROOT_SHRINK);
+		mt_inner_retire(tree, mt_inner(root));
+		return;
+	}
+	mt_stat(tree, collapsed ? KVTREE_STAT_LAYER_COLLAPSE : KVTREE_STAT_LAYER_COLLECT);
+	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYERS, -1);
+	mt_leaf_retire(tree, mt_leaf(root));
+}
+
+/* Look at one layer.  Under rcu_read_lock(). */
+static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
+				     const u8 *key, u32 off)
+{
+	struct mt_layer layer = { .root = root };
+	bool deleted, collapsed = false, empty = false;
+	enum mt_verdict verdict;
+
+	mt_hold();
+	mt_lock(root, mt_class_of(root), 0);
+	deleted = mt_is_deleted(root);
+	verdict = mt_layer_judge(tree, &layer, key, off);
+	deleted = !deleted && mt_is_deleted(root);
+	if (verdict == MT_LAYER_GONE) {
+		collapsed = mt_perm_size(mt_leaf(root)->perm);
+		empty = !mt_perm_size(layer.up->perm) && READ_ONCE(layer.up->node.parent);
+	}
+	mt_layer_unlock(&layer);
+	mt_release();
+	if (deleted)
+		mt_layer_retire(tree, root, collapsed);
+	if (empty)
+		mt_unlink_leaf(tree, layer.up, key, off - MT_SLICE);
+	return verdict;
+}
+
+/*
+ * Look at the layer that the first @off bytes of @key lead to, and at those
+ * above it as long as what is done to one makes the next worth a look.
+ */
+static void mt_layer_check(struct mt_tree *tree, const u8 *key, u32 off)
+{
+	enum mt_verdict verdict;
+	struct mt_probe probe;
+	struct mt_node *root;
+
+	for (;;) {
+		const struct kvt_key prefix = { .data = key, .len = off };
+
+		rcu_read_lock();
+		mt_probe_init(&probe, tree, &prefix);
+		root = mt_find_layer(&probe, off);
+		mt_probe_end(&probe);
+		if (IS_ERR(root))
+			verdict = MT_LAYER_AGAIN;
+		else
+			verdict = root ? mt_layer_look(tree, root, key, off) : MT_LAYER_FINE;
+		rcu_read_unlock();
+		if (verdict == MT_LAYER_FINE)
+			return;
+		if (verdict == MT_LAYER_GONE)
+			off -= MT_SLICE;
+		cond_resched();
+	}
+}
+
+/**
+ * mt_sweep() - see struct kvt_index_ops
+ * @index: the tree
+ *
+ * Looks at all layers, for when it is not known which are thin.
+ *
+ * Context: may sleep.
+ */
+void mt_sweep(struct kvt_index *index)
+{
+	struct mt_tree *tree = mt_tree(index);
+	struct kvt_value *value;
+	struct mt_iter *it;
+
+	it = kzalloc(sizeof(*it), GFP_KERNEL);
+	if (!it) {
+		WRITE_ONCE(tree->sweep_needed, true);
+		return;
+	}
+	it->iter.index = index;
+	do {
+		unsigned int nr = 0;
+
+		mt_iter_rest(&it->iter);
+		rcu_read_lock();
+		do {
+			value = mt_iter_step(it, true);
+		} while (!IS_ERR_OR_NULL(value) && ++nr < 256);
+		rcu_read_unlock();
+		if (value == ERR_PTR(-ESTALE))
+			mt_layer_check(tree, it->iter.key, it->iter.len);
+		cond_resched();
+	} while (value);
+	mt_layer_check(tree, NULL, 0);
+	kfree(it);
+}
+
+static void mt_check_work(struct work_struct *work)
+{
+	struct mt_tree *tree = container_of(to_delayed_work(work), struct mt_tree, check_work);
+	struct llist_node *list = llist_del_all(&tree->checks);
+	struct mt_check *check, *next;
+
+	llist_for_each_entry_safe(check, next, list, link) {
+		mt_layer_check(tree, check->key, check->off);
+		atomic_dec(&tree->nr_checks);
+		kfree(check);
+	}
+	if (xchg(&tree->sweep_needed, false))
+		mt_sweep(&tree->index);
+}
+
+static bool mt_check_queue(struct mt_tree *tree, const u8 *key, u32 off)
+{
+	struct mt_check *check;
+
+	if (atomic_read(&tree->nr_checks) >= MT_CHECKS_MAX)
+		return false;
+	check = kmalloc(struct_size(check, key, off), GFP_NOWAIT | __GFP_NOWARN);
+	if (!check)
+		return false;
+	check->off = off;
+	memcpy(check->key, key, off);
+	atomic_inc(&tree->nr_checks);
+	llist_add(&check->link, &tree->checks);
+	return true;
+}
+
+/**
+ * mt_layer_check_later() - have the worker look at a layer
+ * @tree: the tree
+ * @key: a key of the layer, at least the first @off bytes
+ * @off: of the layer
+ *
+ * If there is no memory to remember which layer it is, the worker looks at all.
+ *
+ * Context: any but NMI and hardirq; nothing locked.
+ */
+void mt_layer_check_later(struct mt_tree *tree, const u8 *key, u32 off)
+{
+	if (!mt_check_queue(tree, key, off))
+		WRITE_ONCE(tree->sweep_needed, true);
+	queue_delayed_work(tree->index.env.wq, &tree->check_work, MT_CHECK_DELAY);
+}
+
+/**
+ * mt_layer_init() - get the worker of a tree ready
+ * @tree: the tree
+ */
+void mt_layer_init(struct mt_tree *tree)
+{
+	init_llist_head(&tree->checks);
+	atomic_set(&tree->nr_checks, 0);
+	INIT_DELAYED_WORK(&tree->check_work, mt_check_work);
+}
+
+/**
+ * mt_layer_exit() - stop the worker of a tree that nobody changes any more
+ * @tree: the tree
+ *
+ * Context: may sleep.
+ */
+void mt_layer_exit(struct mt_tree *tree)
+{
+	struct mt_check *check, *next;
+
+	cancel_delayed_work_sync(&tree->check_work);
+	llist_for_each_entry_safe(check, next, llist_del_all(&tree->checks), link)
+		kfree(check);
+}

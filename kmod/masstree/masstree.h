@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The parts of the Masstree engine, for each other.  See masstree.c. */
+#ifndef KVT_MT_MASSTREE_H
+#define KVT_MT_MASSTREE_H
+
+#include <linux/bottom_half.h>
+#include <linux/preempt.h>
+#include <linux/rcupdate.h>
+#include <linux/workqueue.h>
+
+#include "../index.h"
+#include "../park.h"
+#include "../quota.h"
+#include "../reclaim.h"
+#include "../stats.h"
+#include "node.h"
+
+/* How often a reader waits or looks again before it gives up. */
+#define MT_READ_BUDGET	1024
+
+struct mt_tree {
+	struct kvt_index index;
+	struct mt_node *root;		/* of the first layer */
+
+	/* Layers that a worker should look at: see layer.c. */
+	struct llist_head checks;
+	atomic_t nr_checks;
+	bool sweep_needed;
+	struct delayed_work check_work;
+};
+
+static inline struct mt_tree *mt_tree(struct kvt_index *index)
+{
+	return container_of(index, struct mt_tree, index);
+}
+
+static inline void mt_stat(struct mt_tree *tree, enum kvtree_stat id)
+{
+	kvt_stat_inc(tree->index.env.stats, id);
+}
+
+/* Node locks are held with bottom halves and preemption off, in that order. */
+static inline void mt_hold(void)
+{
+	local_bh_disable();
+	preempt_disable();
+}
+
+static inline void mt_release(void)
+{
+	preempt_enable();
+	local_bh_enable();
+}
+
+/* node.c */
+int mt_node_init(void);
+void mt_node_exit(void);
+struct mt_leaf *mt_leaf_alloc(struct mt_tree *tree, gfp_t gfp, int *err);
+struct mt_inner *mt_inner_alloc(struct mt_tree *tree, gfp_t gfp, int *err);
+void mt_leaf_free(struct mt_tree *tree, struct mt_leaf *leaf);
+void mt_inner_free(struct mt_tree *tree, struct mt_inner *inner);
+void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf);
+void mt_inner_retire(struct mt_tree *tree, struct mt_inner *inner);
+void mt_node_register(struct mt_tree *tree);
+
+/* find.c */
+
+/*
+ * A lookup under way.  mt_probe_step() does what can be done with the node that
+ * was fetched last, and starts to fetch the next.
+ */
+struct mt_probe {
+	struct mt_tree *tree;
+	const u8 *key;
+	u32 len;
+	u32 off;			/* of the layer */
+	u64 slice;			/* at off */
+	struct mt_node *node;		/* next to be looked at; at the end the leaf */
+	struct mt_inner *above;		/* where node was found, NULL at a layer's root */
+	u64 above_version;
+	struct kvt_value *value;	/* being fetched; at the end the result */
+	u32 budget;
+	u32 retries;
+	u32 restarts;
+	bool found;			/* value is being fetched */
+};
+
+void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
+bool mt_probe_step(struct mt_probe *probe);
+void mt_probe_end(struct mt_probe *probe);
+struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u32 off,
+				 u64 slice, u64 *version);
+
+int mt_leaf_search(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, unsigned int *at);
+unsigned int mt_inner_search(const struct mt_inner *inner, unsigned int nkeys, u64 slice);
+
+struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key);
+void mt_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
+struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 slice,
+			     struct mt_lock_class *class);
+struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off);
+struct mt_leaf *mt_lock_slot(struct mt_tree *tree, const u8 *key, u32 off,
+			     struct mt_node *root, unsigned int *slot);
+
+/* change.c */
+int mt_begin(struct kvt_change *change);
+int mt_commit(struct kvt_change *change, struct kvt_value *value);
+void mt_abort(struct kvt_change *change);
+void mt_finish(struct kvt_change *change);
+
+/* unlink.c */
+void mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, const u8 *key, u32 off);
+
+/* layer.c */
+void mt_layer_init(struct mt_tree *tree);
+void mt_layer_exit(struct mt_tree *tree);
+void mt_layer_check_later(struct mt_tree *tree, const u8 *key, u32 off);
+bool mt_layer_is_thin(const struct mt_node *root);
+void mt_sweep(struct kvt_index *index);
+
+/* iter.c */
+
+/* An entry of a leaf, copied while the leaf did not change. */
+struct mt_entry {
+	u64 slice;
+	unsigned long slot;
+	u8 rank;
+};
+
+struct mt_iter {
+	struct kvt_iter iter;
+	/* The leaf that was read last, in this RCU read section. */
+	struct mt_leaf *leaf;
+	struct mt_leaf *next;
+	bool leftmost;
+	u64 lowkey;
+	u32 off;			/* of its layer */
+	u8 nr;
+	u8 at;				/* the next entry in the iterator's direction */
+	struct mt_entry entry[MT_LEAF_WIDTH];
+};
+
+struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping);
+struct kvt_value *mt_iter_next(struct kvt_iter *iter);
+void mt_iter_rest(struct kvt_iter *iter);
+
+#endif /* KVT_MT_MASSTREE_H */

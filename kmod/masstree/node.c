@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Nodes: memory and locks. */
+
+#include <linux/processor.h>
+#include <linux/slab.h>
+
+#include "masstree.h"
+
+static struct kmem_cache *mt_leaf_cache;
+static struct kmem_cache *mt_inner_cache;
+
+struct mt_lock_class mt_class_leaf;
+struct mt_lock_class mt_class_slot;
+struct mt_lock_class mt_class_inner[MT_HEIGHT_MAX + 1];
+
+#ifdef CONFIG_DEBUG_LOCK_ALLOC
+static struct lock_class_key mt_key_leaf, mt_key_slot, mt_key_inner[MT_HEIGHT_MAX + 1];
+
+static void mt_lockdep_init(void)
+{
+	unsigned int i;
+
+	lockdep_init_map(&mt_class_leaf.map, "mt_leaf", &mt_key_leaf, 0);
+	lockdep_init_map(&mt_class_slot.map, "mt_slot", &mt_key_slot, 0);
+	for (i = 0; i <= MT_HEIGHT_MAX; i++)
+		lockdep_init_map(&mt_class_inner[i].map, "mt_inner", &mt_key_inner[i], 0);
+}
+#else
+static void mt_lockdep_init(void) { }
+#endif
+
+/**
+ * mt_node_init() - create the node caches
+ *
+ * Each kind has a cache of its own, not merged with others of its size: nodes
+ * of one kind stand together (ATC 2018, section 4).
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int mt_node_init(void)
+{
+	BUILD_BUG_ON(offsetof(struct mt_leaf, slice) != 64);
+	BUILD_BUG_ON(sizeof(struct mt_leaf) != 320);
+	BUILD_BUG_ON(sizeof(struct mt_inner) != 256);
+
+	mt_lockdep_init();
+	mt_leaf_cache = kmem_cache_create("kvt_mt_leaf", sizeof(struct mt_leaf), SMP_CACHE_BYTES,
+					  SLAB_HWCACHE_ALIGN | SLAB_NO_MERGE, NULL);
+	mt_inner_cache = kmem_cache_create("kvt_mt_inner", sizeof(struct mt_inner), SMP_CACHE_BYTES,
+					   SLAB_HWCACHE_ALIGN | SLAB_NO_MERGE, NULL);
+	if (mt_leaf_cache && mt_inner_cache)
+		return 0;
+	mt_node_exit();
+	return -ENOMEM;
+}
+
+/**
+ * mt_node_exit() - destroy the node caches, which must be empty
+ */
+void mt_node_exit(void)
+{
+	kmem_cache_destroy(mt_inner_cache);
+	kmem_cache_destroy(mt_leaf_cache);
+}
+
+/* Count @nr nodes of a kind that come (1) or go (-1). */
+static void mt_count_leaf(struct mt_tree *tree, int nr)
+{
+	struct kvt_stats *stats = tree->index.env.stats;
+
+	kvt_stat_add(stats, KVTREE_STAT_LEAF_NODES, nr);
+	kvt_stat_add(stats, KVTREE_STAT_LEAF_BYTES, nr * (s64)sizeof(struct mt_leaf));
+}
+
+static void mt_count_inner(struct mt_tree *tree, int nr)
+{
+	struct kvt_stats *stats = tree->index.env.stats;
+
+	kvt_stat_add(stats, KVTREE_STAT_INNER_NODES, nr);
+	kvt_stat_add(stats, KVTREE_STAT_INNER_BYTES, nr * (s64)sizeof(struct mt_inner));
+}
+
+static void *mt_node_alloc(struct mt_tree *tree, struct kmem_cache *cache, size_t size,
+			   gfp_t gfp, int *err)
+{
+	void *node;
+
+	*err = kvt_quota_charge(tree->index.env.quota, size);
+	if (*err)
+		return NULL;
+	node = kmem_cache_zalloc(cache, gfp);
+	if (node)
+		return node;
+	kvt_quota_uncharge(tree->index.env.quota, size);
+	*err = -ENOMEM;
+	return NULL;
+}
+
+/**
+ * mt_leaf_alloc() - a new leaf, empty and locked
+ * @tree: whose quota and statistics count it
+ * @gfp: for its memory
+ * @err: -ENOMEM or -EDQUOT if it fails
+ *
+ * The lock is not known to lockdep until mt_lock_acquired() tells it.
+ *
+ * Return: the leaf or NULL.
+ */
+struct mt_leaf *mt_leaf_alloc(struct mt_tree *tree, gfp_t gfp, int *err)
+{
+	struct mt_leaf *leaf = mt_node_alloc(tree, mt_leaf_cache, sizeof(*leaf), gfp, err);
+
+	if (!leaf)
+		return NULL;
+	leaf->node.version = MT_LEAF;
+	leaf->perm = MT_PERM_EMPTY;
+	mt_count_leaf(tree, 1);
+	return leaf;
+}
+
+/**
+ * mt_inner_alloc() - a new inner node, empty and unlocked
+ * @tree: whose quota and statistics count it
+ * @gfp: for its memory
+ * @err: -ENOMEM or -EDQUOT if it fails
+ *
+ * Return: the node or NULL.
+ */
+struct mt_inner *mt_inner_alloc(struct mt_tree *tree, gfp_t gfp, int *err)
+{
+	struct mt_inner *inner = mt_node_alloc(tree, mt_inner_cache, sizeof(*inner), gfp, err);
+
+	if (inner)
+		mt_count_inner(tree, 1);
+	return inner;
+}
+
+/**
+ * mt_leaf_free() - free a leaf that no reader has seen
+ * @tree: its tree
+ * @leaf: the leaf
+ */
+void mt_leaf_free(struct mt_tree *tree, struct mt_leaf *leaf)
+{
+	mt_count_leaf(tree, -1);
+	kvt_quota_uncharge(tree->index.env.quota, sizeof(*leaf));
+	kmem_cache_free(mt_leaf_cache, leaf);
+}
+
+/**
+ * mt_inner_free() - free an inner node that no reader has seen
+ * @tree: its tree
+ * @inner: the node
+ */
+void mt_inner_free(struct mt_tree *tree, struct mt_inner *inner)
+{
+	mt_count_inner(tree, -1);
+	kvt_quota_uncharge(tree->index.env.quota, sizeof(*inner));
+	kmem_cache_free(mt_inner_cache, inner);
+}
+
+/**
+ * mt_leaf_retire() - free a deleted leaf when no reader holds it any more
+ * @tree: its tree
+ * @leaf: marked deleted and unlocked
+ */
+void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf)
+{
+	mt_count_leaf(tree, -1);
+	kvt_quota_uncharge(tree->index.env.quota, sizeof(*leaf));
+	kvt_reclaim_retire(tree->index.env.reclaim, KVT_GARBAGE_LEAF, &leaf->retire,
+			   sizeof(*leaf));
+}
+
+/**
+ * mt_inner_retire() - free a deleted inner node when no reader holds it any more
+ * @tree: its tree
+ * @inner: marked deleted and unlocked
+ *
+ * The link overlays the parent pointer.  Who still reads that one under RCU
+ * finds the node deleted, or its child's parent changed, before using it.
+ */
+void mt_inner_retire(struct mt_tree *tree, struct mt_inner *inner)
+{
+	mt_count_inner(tree, -1);
+	kvt_quota_uncharge(tree->index.env.quota, sizeof(*inner));
+	kvt_reclaim_retire(tree->index.env.reclaim, KVT_GARBAGE_INNER, &inner->node.retire,
+			   sizeof(*inner));
+}
+
+static size_t mt_leaf_reclaim(struct llist_node *link)
+{
+	kmem_cache_free(mt_leaf_cache, container_of(link, struct mt_leaf, retire));
+	return sizeof(struct mt_leaf);
+}
+
+static size_t mt_inner_reclaim(struct llist_node *link)
+{
+	kmem_cache_free(mt_inner_cache, container_of(link, struct mt_inner, node.retire));
+	return sizeof(struct mt_inner);
+}
+
+/**
+ * mt_node_register() - tell the store's reclaim how nodes are freed
+ * @tree: the tree
+ */
+void mt_node_register(struct mt_tree *tree)
+{
+	tree->index.env.reclaim->free[KVT_GARBAGE_LEAF] = mt_leaf_reclaim;
+	tree->index.env.reclaim->free[KVT_GARBAGE_INNER] = mt_inner_reclaim;
+}
+
+/**
+ * mt_lock() - lock a node
+ * @node: the node, under RCU; it may be deleted by the time it is locked
+ * @class: its lock class
+ * @sub: its lockdep subclass
+ *
+ * Context: bottom halves and preemption off (mt_hold()).  The holder may be
+ * another CPU only: neither a softirq nor a task can come on top of one.
+ *
+ * Return: whether another CPU had to be waited for.
+ */
+bool mt_lock(struct mt_node *node, struct mt_lock_class *class, unsigned int sub)
+{
+	bool waited = false;
+	u64 v;
+
+	mt_lock_acquired(class, sub, false);
+	for (;;) {
+		v = READ_ONCE(node->version);
+		if (!(v & MT_LOCK) &&
+		    try_cmpxchg_acquire(&node->version, &v, v | MT_LOCK))
+			return waited;
+		waited = true;
+		cpu_relax();
+	}
+}
+
+/**
+ * mt_unlock() - make the changes of a node known and unlock it
+ * @node: the node
+ * @class: its lock class
+ */
+void mt_unlock(struct mt_node *node, struct mt_lock_class *class)
+{
+	u64 v = node->version;
+
+	if (v & MT_INSERTING)
+		v += MT_VINSERT;
+	if (v & MT_SPLITTING)
+		v += MT_VSPLIT;
+	mt_lock_released(class);
+	/* Pairs with mt_stable(), mt_changed() and mt_lock(). */
+	smp_store_release(&node->version, v & ~(MT_LOCK | MT_DIRTY));
+}
+
+/**
+ * mt_lock_parent() - lock the parent of a node
+ * @node: the node, locked; under RCU
+ *
+ * A node's parent pointer changes only under the lock of the parent that it
+ * names, or, at a layer's root, under the node's own lock.
+ *
+ * Return: the parent, or NULL if the node is the root of its layer.
+ */
+struct mt_inner *mt_lock_parent(struct mt_node *node)
+{
+	struct mt_inner *parent;
+
+	while ((parent = READ_ONCE(node->parent))) {
+		mt_lock(&parent->node, mt_class_of(&parent->node), 0);
+		if (READ_ONCE(node->parent) == parent)
+			break;
+		mt_unlock(&parent->node, mt_class_of(&parent->node));
+	}
+	return parent;
+}

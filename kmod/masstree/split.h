@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A change under way: what begin() holds and commit() uses. */
+#ifndef KVT_MT_SPLIT_H
+#define KVT_MT_SPLIT_H
+
+#include "masstree.h"
+
+enum mt_change_kind {
+	MT_CHANGE_NONE,		/* the key is not there and may not come into being */
+	MT_CHANGE_UPDATE,	/* another value in the slot, or none */
+	MT_CHANGE_INSERT,	/* the leaf has room */
+	MT_CHANGE_SPLIT,	/* it has not */
+	MT_CHANGE_LAYER,	/* another key has the same slice and goes on too */
+};
+
+struct mt_change {
+	enum mt_change_kind kind;
+	u32 off;			/* of the layer */
+	u64 slice;			/* of the key, there */
+	struct mt_leaf *leaf;		/* locked */
+	unsigned int at;		/* position in its permutation */
+	unsigned int slot;		/* UPDATE, LAYER: the slot */
+	struct kvt_value *other;	/* LAYER: the value in the slot */
+
+	/* SPLIT: locked, from the leaf's parent on; all but the last are full. */
+	unsigned int nr_above;
+	struct mt_inner *above[MT_HEIGHT_MAX];
+	/* If a layer's root splits: the leaf whose slot holds it, locked. */
+	struct mt_leaf *up;
+	unsigned int up_slot;
+
+	/* Memory set aside. */
+	unsigned int nr_leaves;
+	unsigned int nr_inners;
+	struct mt_leaf *leaves;
+	struct mt_inner *inners;
+	/* Layers built in advance, from chain down to chain_last. */
+	unsigned int nr_chain;
+	u32 chain_off;
+	struct mt_leaf *chain;
+	struct mt_leaf *chain_last;
+};
+
+struct mt_leaf *mt_take_leaf(struct mt_change *c);
+struct mt_inner *mt_take_inner(struct mt_change *c);
+void mt_insert_split(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
+		     struct kvt_value *value);
+
+#endif /* KVT_MT_SPLIT_H */

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Taking empty leaves and empty ancestors out of a layer (EuroSys 2012,
+ * section 4.6.5).
+ */
+
+#include "masstree.h"
+
+/* What an unlinking holds. */
+struct mt_unlink {
+	struct mt_leaf *prev;		/* locked, or NULL */
+	struct mt_leaf *leaf;		/* locked, empty */
+	struct mt_leaf *next;		/* locked, or NULL */
+	/* Ancestors with no other child, locked; they go too. */
+	unsigned int nr_doomed;
+	struct mt_inner *doomed[MT_HEIGHT_MAX];
+	struct mt_inner *heir;		/* locked: the first with other children */
+	struct mt_node *child;		/* of the heir: the topmost node that goes */
+};
+
+static void mt_unlock_leaf(struct mt_leaf *leaf)
+{
+	if (leaf)
+		mt_unlock(&leaf->node, &mt_class_leaf);
+}
+
+/*
+ * Lock the leaf's left neighbour, then the leaf.  The pointer to the left
+ * changes under the lock of the neighbour that it names; NULL stays NULL.
+ */
+static void mt_unlink_lock_pair(struct mt_unlink *u)
+{
+	struct mt_leaf *leaf = u->leaf;
+
+	for (;;) {
+		u->prev = READ_ONCE(leaf->prev);
+		if (u->prev)
+			mt_lock(&u->prev->node, &mt_class_leaf, 0);
+		mt_lock(&leaf->node, &mt_class_leaf, 1);
+		if (mt_is_deleted(&leaf->node) || READ_ONCE(leaf->prev) == u->prev)
+			return;
+		mt_unlock_leaf(leaf);
+		mt_unlock_leaf(u->prev);
+	}
+}
+
+/* Lock the leaf and its neighbours, from left to right.  Is it still to go? */
+static bool mt_unlink_lock_leaves(struct mt_unlink *u)
+{
+	struct mt_leaf *leaf = u->leaf;
+
+	mt_unlink_lock_pair(u);
+	if (mt_is_deleted(&leaf->node) || mt_perm_size(leaf->perm))
+		return false;
+	u->next = leaf->next;
+	if (u->next)
+		mt_lock(&u->next->node, &mt_class_leaf, 2);
+	return true;
+}
+
+/* Lock the ancestors up to the first that has another child.  False: none has. */
+static bool mt_unlink_lock_above(struct mt_unlink *u)
+{
+	struct mt_inner *parent;
+
+	u->child = &u->leaf->node;
+	while ((parent = mt_lock_parent(u->child))) {
+		if (parent->nkeys) {
+			u->heir = parent;
+			return true;
+		}
+		if (WARN_ON_ONCE(u->nr_doomed == MT_HEIGHT_MAX)) {
+			mt_unlock(&parent->node, mt_class_of(&parent->node));
+			return false;
+		}
+		u->doomed[u->nr_doomed++] = parent;
+		u->child = &parent->node;
+	}
+	return false;
+}
+
+static void mt_unlink_unlock(struct mt_unlink *u)
+{
+	unsigned int i = u->nr_doomed;
+
+	if (u->heir)
+		mt_unlock(&u->heir->node, mt_class_of(&u->heir->node));
+	while (i-- > 0)
+		mt_unlock(&u->doomed[i]->node, mt_class_of(&u->doomed[i]->node));
+	mt_unlock_leaf(u->next);
+	mt_unlock_leaf(u->leaf);
+	mt_unlock_leaf(u->prev);
+}
+
+/* Take the child out of the heir, with the key to its left or, at 0, to its right. */
+static void mt_remove_child(struct mt_inner *heir, unsigned int at)
+{
+	unsigned int i;
+
+	for (i = at ? at : 1; i < heir->nkeys; i++)
+		WRITE_ONCE(heir->slice[i - 1], heir->slice[i]);
+	for (i = at; i < heir->nkeys; i++)
+		WRITE_ONCE(heir->child[i], heir->child[i + 1]);
+	mt_inner_set_nkeys(heir, heir->nkeys - 1);
+}
+
+/*
+ * The range of the leaf goes to the left neighbour, as it does in the heir, or,
+ * if the heir loses its first child, to the right one, whose lowkey goes down
+ * to the leaf's before anybody can come to it from the left.
+ */
+static void mt_unlink(struct mt_unlink *u)
+{
+	struct mt_inner *heir = u->heir;
+	unsigned int i, at = 0;
+
+	while (heir->child[at] != u->child)
+		at++;
+	kvt_park(KVT_PARK_UNLINK_LOCKED);
+	mt_mark_deleted(&u->leaf->node);
+	for (i = 0; i < u->nr_doomed; i++)
+		mt_mark_deleted(&u->doomed[i]->node);
+	kvt_park(KVT_PARK_UNLINK_MARKED);
+	if (!at) {
+		mt_mark(&u->next->node, MT_SPLITTING);
+		WRITE_ONCE(u->next->lowkey, u->leaf->lowkey);
+	}
+	if (u->next)
+		WRITE_ONCE(u->next->prev, u->prev);
+	/* Pairs with the loads of next in find.c and iter.c. */
+	if (u->prev)
+		smp_store_release(&u->prev->next, u->next);
+	kvt_park(KVT_PARK_UNLINK_LISTED);
+	mt_mark(&heir->node, MT_INSERTING);
+	mt_remove_child(heir, at);
+	kvt_park(KVT_PARK_UNLINK_PARENT);
+}
+
+/* Free what was unlinked when no reader holds it any more. */
+static void mt_unlink_retire(struct mt_tree *tree, struct mt_unlink *u)
+{
+	mt_leaf_retire(tree, u->leaf);
+	while (u->nr_doomed)
+		mt_inner_retire(tree, u->doomed[--u->nr_doomed]);
+	mt_stat(tree, KVTREE_STAT_NODE_UNLINK);
+}
+
+/**
+ * mt_unlink_leaf() - take a leaf out of its layer if it is empty
+ * @tree: the tree
+ * @leaf: a leaf that was empty, in this RCU read section
+ * @key: a key of its layer, at least the first @off bytes
+ * @off: of the layer
+ *
+ * If nothing else is left in the layer, the leaf stays, and the layer is left
+ * to the worker.
+ *
+ * Context: under rcu_read_lock(), nothing locked.
+ */
+void mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, const u8 *key, u32 off)
+{
+	struct mt_unlink u = { .leaf = leaf };
+	bool unlinked = false;
+	bool thin = false;
+
+	mt_hold();
+	if (mt_unlink_lock_leaves(&u)) {
+		unlinked = mt_unlink_lock_above(&u);
+		if (unlinked)
+			mt_unlink(&u);
+		thin = !unlinked || (!u.heir->nkeys && !READ_ONCE(u.heir->node.parent));
+	}
+	mt_unlink_unlock(&u);
+	mt_release();
+	if (unlinked)
+		mt_unlink_retire(tree, &u);
+	if (thin)
+		mt_layer_check_later(tree, key, off);
+}
