@@ -32,7 +32,7 @@ TRACE_EVENT(kvt_split,
 		  __entry->height, __entry->left, __entry->right)
 );
 
-/* An empty node was taken away. */
+/* An empty leaf was taken away, with height ancestors that had no other child. */
 TRACE_EVENT(kvt_unlink,
 	TP_PROTO(const void *index, unsigned int height),
 	TP_ARGS(index, height),

@@ -11,6 +11,7 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 
+#include "../trace.h"
 #include "masstree.h"
 #include "split.h"
 
@@ -387,6 +388,7 @@ static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
 	mt_leaf_set_slot(c->leaf, c->slot, mt_layer_slot(&c->chain->node));
 	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYER_CREATE, c->nr_chain);
 	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYERS, c->nr_chain);
+	trace_kvt_layer_create(tree, c->chain_off / MT_SLICE, c->nr_chain);
 	c->chain = NULL;
 	c->nr_chain = 0;
 	kvt_park(KVT_PARK_LAYER_PUBLISHED);

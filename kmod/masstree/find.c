@@ -13,24 +13,29 @@
 /* How many lookups of a batch are under way at once. */
 #define MT_BATCH	16
 
+static bool mt_spend(u32 *budget)
+{
+	if (!*budget)
+		return false;
+	--*budget;
+	return true;
+}
+
 /*
  * Read a node's version when no writer is in the middle of a change.
  * Returns false if the budget is spent: the writer may be what we interrupted.
  */
 static bool mt_stable(const struct mt_node *node, u64 *version, u32 *budget)
 {
-	/* Pairs with mt_unlock(): the node is read after its version. */
-	u64 v = smp_load_acquire(&node->version);
-
-	while (unlikely(v & MT_DIRTY)) {
-		if (!*budget)
+	for (;;) {
+		/* Pairs with mt_unlock(): the node is read after its version. */
+		*version = smp_load_acquire(&node->version);
+		if (likely(!(*version & MT_DIRTY)))
+			return true;
+		if (!mt_spend(budget))
 			return false;
-		--*budget;
 		cpu_relax();
-		v = smp_load_acquire(&node->version);
 	}
-	*version = v;
-	return true;
 }
 
 /**
@@ -112,8 +117,7 @@ void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kv
 	probe->budget = MT_READ_BUDGET;
 	probe->retries = 0;
 	probe->restarts = 0;
-	/* Pairs with mt_publish_root(). */
-	mt_probe_enter(probe, smp_load_acquire(&tree->root), 0);
+	mt_probe_enter(probe, mt_root(tree), 0);
 }
 
 /**
@@ -139,18 +143,9 @@ enum mt_step {
 	MT_STEP_BUSY,		/* the budget is spent */
 };
 
-static bool mt_spend(u32 *budget)
-{
-	if (!*budget)
-		return false;
-	--*budget;
-	return true;
-}
-
 static void mt_probe_choose(struct mt_probe *p, struct mt_inner *inner, u64 v)
 {
-	/* Pairs with mt_inner_set_nkeys(): children up to nkeys are there. */
-	unsigned int nkeys = smp_load_acquire(&inner->nkeys);
+	unsigned int nkeys = mt_inner_nkeys(inner);
 
 	p->above = inner;
 	p->above_version = v;
@@ -200,7 +195,7 @@ static bool mt_probe_restart(struct mt_probe *p)
 	p->restarts++;
 	if (!mt_spend(&p->budget))
 		return mt_probe_busy(p);
-	mt_probe_enter(p, smp_load_acquire(&p->tree->root), 0);
+	mt_probe_enter(p, mt_root(p->tree), 0);
 	return true;
 }
 
@@ -216,8 +211,7 @@ static struct mt_leaf *mt_leaf_advance(struct mt_probe *p, struct mt_leaf *leaf,
 	if (!mt_spend(&p->budget) || !mt_stable(&leaf->node, v, &p->budget))
 		return NULL;
 	while (!(*v & MT_DELETED)) {
-		/* Pairs with the publication of a split's new leaf. */
-		next = smp_load_acquire(&leaf->next);
+		next = mt_leaf_next(leaf);
 		if (!next || p->slice < READ_ONCE(next->lowkey))
 			break;
 		leaf = next;
@@ -249,10 +243,8 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 	for (;;) {
 		if (v & MT_DELETED)
 			return mt_probe_restart(p);
-		/* Pairs with mt_leaf_set_perm(): slots in it are written. */
-		n = mt_leaf_search(leaf, smp_load_acquire(&leaf->perm), p->slice, rank, &at);
-		/* Pairs with mt_leaf_set_slot(): what it points to is written. */
-		slot = n < 0 ? 0 : smp_load_acquire(&leaf->slot[n]);
+		n = mt_leaf_search(leaf, mt_leaf_perm(leaf), p->slice, rank, &at);
+		slot = n < 0 ? 0 : mt_leaf_slot(leaf, n);
 		if (likely(!mt_changed(&leaf->node, v)))
 			break;
 		leaf = mt_leaf_advance(p, leaf, &v);
@@ -434,7 +426,7 @@ struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 sli
  */
 struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off)
 {
-	struct mt_node *root = smp_load_acquire(&probe->tree->root);
+	struct mt_node *root = mt_root(probe->tree);
 	struct mt_leaf *leaf;
 	unsigned long slot;
 	unsigned int at;
@@ -447,9 +439,9 @@ struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off)
 					mt_slice(probe->key, probe->len, layer), &v);
 		if (IS_ERR_OR_NULL(leaf))
 			return leaf ? ERR_CAST(leaf) : ERR_PTR(-EAGAIN);
-		n = mt_leaf_search(leaf, smp_load_acquire(&leaf->perm), probe->slice,
+		n = mt_leaf_search(leaf, mt_leaf_perm(leaf), probe->slice,
 				   MT_RANK_LONG, &at);
-		slot = n < 0 ? 0 : smp_load_acquire(&leaf->slot[n]);
+		slot = n < 0 ? 0 : mt_leaf_slot(leaf, n);
 		if (mt_changed(&leaf->node, v))
 			return ERR_PTR(-EAGAIN);
 		if (!mt_slot_is_layer(slot))

@@ -123,7 +123,7 @@ static void mt_iter_select(struct mt_iter *it, const struct mt_entry *all, unsig
 static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 off)
 {
 	struct mt_entry all[MT_LEAF_WIDTH];
-	u64 perm = smp_load_acquire(&leaf->perm);
+	u64 perm = mt_leaf_perm(leaf);
 	unsigned int i, nr = mt_perm_size(perm);
 
 	for (i = 0; i < nr; i++) {
@@ -131,11 +131,9 @@ static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 of
 
 		all[i].slice = READ_ONCE(leaf->slice[n]);
 		all[i].rank = READ_ONCE(leaf->klen[n]);
-		/* Pairs with mt_leaf_set_slot(). */
-		all[i].slot = smp_load_acquire(&leaf->slot[n]);
+		all[i].slot = mt_leaf_slot(leaf, n);
 	}
-	/* Pairs with the stores of next in split.c and unlink.c. */
-	it->next = smp_load_acquire(&leaf->next);
+	it->next = mt_leaf_next(leaf);
 	it->leftmost = !READ_ONCE(leaf->prev);
 	it->lowkey = READ_ONCE(leaf->lowkey);
 	if (mt_changed(&leaf->node, v))
@@ -246,7 +244,10 @@ static int mt_iter_forward(struct mt_iter *it, struct mt_probe *probe)
 	if (!next)
 		return mt_iter_ascend(it);
 	it->leaf = NULL;
-	/* A leaf that is gone or changing: look the position up again. */
+	/*
+	 * A leaf that is gone or changing: look the position up again.  Pairs
+	 * with mt_unlock().
+	 */
 	v = smp_load_acquire(&next->node.version);
 	if (v & (MT_DIRTY | MT_DELETED) || !mt_iter_load(it, next, v, it->off))
 		return probe->budget-- ? -EAGAIN : -EBUSY;
@@ -302,7 +303,7 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 		struct mt_entry *e;
 
 		if (!it->leaf) {
-			err = mt_iter_descend(it, &probe, smp_load_acquire(&tree->root), 0);
+			err = mt_iter_descend(it, &probe, mt_root(tree), 0);
 		} else if (it->at == it->nr) {
 			err = iter->reverse ? mt_iter_backward(it) : mt_iter_forward(it, &probe);
 		} else {

@@ -16,6 +16,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "../trace.h"
 #include "masstree.h"
 
 /* Layers that wait for the worker; above that it looks at all of them. */
@@ -107,11 +108,10 @@ static void mt_layer_shrink(struct mt_tree *tree, struct mt_layer *layer)
 
 	kvt_park(KVT_PARK_SHRINK_LOCKED);
 	mt_set_parent(child, NULL);
-	/* Pairs with the loads of roots in find.c and iter.c. */
 	if (layer->up)
 		mt_leaf_set_slot(layer->up, layer->slot, mt_layer_slot(child));
 	else
-		smp_store_release(&tree->root, child);
+		mt_set_root(tree, child);
 	kvt_park(KVT_PARK_SHRINK_PUBLISHED);
 	mt_mark_deleted(layer->root);
 	kvt_park(KVT_PARK_SHRINK_MARKED);
@@ -144,14 +144,22 @@ static enum mt_verdict mt_layer_judge(struct mt_tree *tree, struct mt_layer *lay
 }
 
 /* Count and free what is not part of the tree any more. */
-static void mt_layer_retire(struct mt_tree *tree, struct mt_node *root, bool collapsed)
+static void mt_layer_retire(struct mt_tree *tree, struct mt_node *root, u32 off,
+			    bool collapsed)
 {
 	if (!mt_is_leaf(root)) {
 		mt_stat(tree, KVTREE_STAT_ROOT_SHRINK);
+		trace_kvt_root(tree, mt_inner(root)->level - 1, false);
 		mt_inner_retire(tree, mt_inner(root));
 		return;
 	}
-	mt_stat(tree, collapsed ? KVTREE_STAT_LAYER_COLLAPSE : KVTREE_STAT_LAYER_COLLECT);
+	if (collapsed) {
+		mt_stat(tree, KVTREE_STAT_LAYER_COLLAPSE);
+		trace_kvt_layer_collapse(tree, off / MT_SLICE, 1);
+	} else {
+		mt_stat(tree, KVTREE_STAT_LAYER_COLLECT);
+		trace_kvt_layer_collect(tree, off / MT_SLICE, 1);
+	}
 	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYERS, -1);
 	mt_leaf_retire(tree, mt_leaf(root));
 }
@@ -176,7 +184,7 @@ static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
 	mt_layer_unlock(&layer);
 	mt_release();
 	if (deleted)
-		mt_layer_retire(tree, root, collapsed);
+		mt_layer_retire(tree, root, off, collapsed);
 	if (empty)
 		mt_unlink_leaf(tree, layer.up, key, off - MT_SLICE);
 	return verdict;

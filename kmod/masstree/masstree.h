@@ -34,6 +34,16 @@ static inline struct mt_tree *mt_tree(struct kvt_index *index)
 	return container_of(index, struct mt_tree, index);
 }
 
+static inline struct mt_node *mt_root(const struct mt_tree *tree)
+{
+	return smp_load_acquire(&tree->root);	/* pairs with mt_set_root() */
+}
+
+static inline void mt_set_root(struct mt_tree *tree, struct mt_node *root)
+{
+	smp_store_release(&tree->root, root);	/* pairs with mt_root() */
+}
+
 static inline void mt_stat(struct mt_tree *tree, enum kvtree_stat id)
 {
 	kvt_stat_inc(tree->index.env.stats, id);

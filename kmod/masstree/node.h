@@ -182,11 +182,11 @@ static inline u64 mt_perm_insert(u64 perm, unsigned int i)
 	unsigned int size = mt_perm_size(perm);
 	u64 slot = mt_perm_slot(perm, size);
 	u64 below = GENMASK_ULL(4 * i + 3, 0);
-	u64 upto = GENMASK_ULL(4 * size + 7, 0);
+	u64 live = GENMASK_ULL(4 * size + 7, 0);
 	/* Slots i..size-1 move up by one; the one at size is cut off. */
-	u64 moved = ((perm & upto & ~below) << 4) & upto;
+	u64 moved = ((perm & live & ~below) << 4) & live;
 
-	return ((perm & ~upto) | moved | (slot << (4 * i + 4)) | (perm & below)) + 1;
+	return ((perm & ~live) | moved | (slot << (4 * i + 4)) | (perm & below)) + 1;
 }
 
 /* The slot at position @i becomes the last of the free ones. */
@@ -269,21 +269,50 @@ static inline void mt_lock_acquired(struct mt_lock_class *class, unsigned int su
 static inline void mt_lock_released(struct mt_lock_class *class) { }
 #endif
 
-/* Publishers; what they pair with is read in find.c and iter.c. */
+/*
+ * Publishing and reading what is published.  Whoever sees a permutation, a
+ * slot, a number of keys, a link or a root sees what it leads to as written
+ * before it was set.
+ */
+
+static inline u64 mt_leaf_perm(const struct mt_leaf *leaf)
+{
+	return smp_load_acquire(&leaf->perm);	/* pairs with mt_leaf_set_perm() */
+}
+
+static inline unsigned long mt_leaf_slot(const struct mt_leaf *leaf, unsigned int n)
+{
+	return smp_load_acquire(&leaf->slot[n]);	/* pairs with mt_leaf_set_slot() */
+}
+
+static inline struct mt_leaf *mt_leaf_next(const struct mt_leaf *leaf)
+{
+	return smp_load_acquire(&leaf->next);	/* pairs with mt_leaf_set_next() */
+}
+
+static inline unsigned int mt_inner_nkeys(const struct mt_inner *inner)
+{
+	return smp_load_acquire(&inner->nkeys);	/* pairs with mt_inner_set_nkeys() */
+}
 
 static inline void mt_leaf_set_perm(struct mt_leaf *leaf, u64 perm)
 {
-	smp_store_release(&leaf->perm, perm);
+	smp_store_release(&leaf->perm, perm);	/* pairs with mt_leaf_perm() */
 }
 
 static inline void mt_leaf_set_slot(struct mt_leaf *leaf, unsigned int n, unsigned long slot)
 {
-	smp_store_release(&leaf->slot[n], slot);
+	smp_store_release(&leaf->slot[n], slot);	/* pairs with mt_leaf_slot() */
+}
+
+static inline void mt_leaf_set_next(struct mt_leaf *leaf, struct mt_leaf *next)
+{
+	smp_store_release(&leaf->next, next);	/* pairs with mt_leaf_next() */
 }
 
 static inline void mt_inner_set_nkeys(struct mt_inner *inner, unsigned int nkeys)
 {
-	smp_store_release(&inner->nkeys, nkeys);
+	smp_store_release(&inner->nkeys, nkeys);	/* pairs with mt_inner_nkeys() */
 }
 
 static inline void mt_set_parent(struct mt_node *node, struct mt_inner *parent)

@@ -5,6 +5,7 @@
  * the new nodes.  A node splits to the right: its higher keys move.
  */
 
+#include "../trace.h"
 #include "split.h"
 
 /* A key that comes to the end or the beginning of its layer. */
@@ -141,8 +142,8 @@ static void mt_shrink_left(struct mt_leaf *left, struct mt_leaf_keys *keys, unsi
 }
 
 /* Split the leaf.  Its new right neighbour is locked and in the list of leaves. */
-static struct mt_leaf *mt_split_leaf(struct mt_change *c, struct mt_leaf_keys *keys,
-				     unsigned int stay)
+static struct mt_leaf *mt_split_leaf(struct mt_tree *tree, struct mt_change *c,
+				     struct mt_leaf_keys *keys, unsigned int stay)
 {
 	struct mt_leaf *left = c->leaf;
 	struct mt_leaf *right = mt_take_leaf(c);
@@ -158,11 +159,12 @@ static struct mt_leaf *mt_split_leaf(struct mt_change *c, struct mt_leaf_keys *k
 	kvt_park(KVT_PARK_SPLIT_BUILT);
 	if (next)
 		WRITE_ONCE(next->prev, right);	/* protected by the left neighbour's lock */
-	/* Pairs with the loads of next in find.c and iter.c. */
-	smp_store_release(&left->next, right);
+	mt_leaf_set_next(left, right);
 	kvt_park(KVT_PARK_SPLIT_LINKED);
 	mt_shrink_left(left, keys, stay);
 	kvt_park(KVT_PARK_SPLIT_SHRUNK);
+	mt_stat(tree, KVTREE_STAT_SPLIT_LEAF);
+	trace_kvt_split(tree, 0, stay, MT_LEAF_WIDTH + 1 - stay);
 	return right;
 }
 
@@ -230,8 +232,8 @@ static unsigned int mt_inner_split_point(unsigned int at, enum mt_sequential seq
  * Split a full inner node to enter @right behind @left.  Returns the new right
  * neighbour, locked, and in @slice the key that divides the two.
  */
-static struct mt_inner *mt_split_inner(struct mt_change *c, struct mt_inner *p,
-				       struct mt_node *left, u64 *slice,
+static struct mt_inner *mt_split_inner(struct mt_tree *tree, struct mt_change *c,
+				       struct mt_inner *p, struct mt_node *left, u64 *slice,
 				       struct mt_node *right, enum mt_sequential seq)
 {
 	struct mt_inner *q = mt_take_inner(c);
@@ -260,6 +262,8 @@ static struct mt_inner *mt_split_inner(struct mt_change *c, struct mt_inner *p,
 	for (i = 0; i < stay; i++)
 		mt_set_parent(keys.child[i], p);
 	*slice = keys.slice[stay - 1];
+	mt_stat(tree, KVTREE_STAT_SPLIT_INNER);
+	trace_kvt_split(tree, p->level, stay, MT_INNER_WIDTH + 2 - stay);
 	return q;
 }
 
@@ -278,12 +282,12 @@ static struct mt_inner *mt_grow_root(struct mt_tree *tree, struct mt_change *c,
 	kvt_park(KVT_PARK_SPLIT_ROOT);
 	mt_set_parent(left, root);
 	mt_set_parent(right, root);
-	/* Pairs with the loads of roots in find.c and iter.c. */
 	if (c->up)
 		mt_leaf_set_slot(c->up, c->up_slot, mt_layer_slot(&root->node));
 	else
-		smp_store_release(&tree->root, &root->node);
+		mt_set_root(tree, &root->node);
 	mt_stat(tree, KVTREE_STAT_ROOT_GROW);
+	trace_kvt_root(tree, root->level, true);
 	kvt_park(KVT_PARK_SPLIT_ROOT_PUBLISHED);
 	return root;
 }
@@ -313,8 +317,7 @@ void mt_insert_split(struct mt_tree *tree, struct kvt_change *change, struct mt_
 	u64 slice;
 
 	mt_collect_keys(c, mt_rank(change->key.len, c->off), value, &keys);
-	leaf = mt_split_leaf(c, &keys, mt_split_point(&keys, seq));
-	mt_stat(tree, KVTREE_STAT_SPLIT_LEAF);
+	leaf = mt_split_leaf(tree, c, &keys, mt_split_point(&keys, seq));
 	slice = leaf->lowkey;
 	right = &leaf->node;
 	new[nr_new++] = right;
@@ -325,8 +328,7 @@ void mt_insert_split(struct mt_tree *tree, struct kvt_change *change, struct mt_
 			mt_enter_child(parent, left, slice, right);
 			break;
 		}
-		right = &mt_split_inner(c, parent, left, &slice, right, seq)->node;
-		mt_stat(tree, KVTREE_STAT_SPLIT_INNER);
+		right = &mt_split_inner(tree, c, parent, left, &slice, right, seq)->node;
 		left = &parent->node;
 		new[nr_new++] = right;
 	}

@@ -4,6 +4,7 @@
  * section 4.6.5).
  */
 
+#include "../trace.h"
 #include "masstree.h"
 
 /* What an unlinking holds. */
@@ -127,9 +128,8 @@ static void mt_unlink(struct mt_unlink *u)
 	}
 	if (u->next)
 		WRITE_ONCE(u->next->prev, u->prev);
-	/* Pairs with the loads of next in find.c and iter.c. */
 	if (u->prev)
-		smp_store_release(&u->prev->next, u->next);
+		mt_leaf_set_next(u->prev, u->next);
 	kvt_park(KVT_PARK_UNLINK_LISTED);
 	mt_mark(&heir->node, MT_INSERTING);
 	mt_remove_child(heir, at);
@@ -139,6 +139,7 @@ static void mt_unlink(struct mt_unlink *u)
 /* Free what was unlinked when no reader holds it any more. */
 static void mt_unlink_retire(struct mt_tree *tree, struct mt_unlink *u)
 {
+	trace_kvt_unlink(tree, u->nr_doomed);
 	mt_leaf_retire(tree, u->leaf);
 	while (u->nr_doomed)
 		mt_inner_retire(tree, u->doomed[--u->nr_doomed]);
