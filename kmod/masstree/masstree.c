@@ -7,6 +7,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
+#include "../compat.h"
 #include "masstree.h"
 
 /**
@@ -201,6 +202,7 @@ const struct kvt_index_ops kvt_masstree_ops = {
 	.iter_rest = mt_iter_rest,
 	.sweep = mt_sweep,
 };
+KVT_EXPORT_FOR_TESTS(kvt_masstree_ops);
 
 /**
  * kvt_masstree_init() - get the engine ready

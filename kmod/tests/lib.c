@@ -1,0 +1,695 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the KUnit suites share: see lib.h. */
+#include <linux/err.h>
+#include <linux/hash.h>
+#include <linux/jhash.h>
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/unaligned.h>
+
+#include "lib.h"
+
+/* What a removal adds to the floor besides, so that it is seldom written. */
+#define KT_FLOOR_SPARE	4096
+
+/* Values that are not freed yet, and indexes that may hold some. */
+static atomic_long_t kt_values;
+static atomic_t kt_indexes;
+/* Frees a value; that of the module under test. */
+static kvt_free_fn kt_real_free;
+
+static size_t kt_counting_free(struct llist_node *link)
+{
+	atomic_long_dec(&kt_values);
+	return kt_real_free(link);
+}
+
+static void kt_value_drop(struct kvt_value *value)
+{
+	if (!value)
+		return;
+	atomic_long_dec(&kt_values);
+	kvt_value_free(value);
+}
+
+static u64 kt_hash(const struct kvt_key *key, u64 version)
+{
+	u32 low = jhash(key->data, key->len, lower_32_bits(version));
+	u32 high = jhash(key->data, key->len, ~upper_32_bits(version));
+
+	return hash_64((u64)high << 32 | low, 64);
+}
+
+/* Bytes of a key's value: version, then words that follow from key and version. */
+static u32 kt_value_len(const struct kvt_key *key)
+{
+	return 8 + 8 * (1 + kt_hash(key, 0) % 4);
+}
+
+/**
+ * kt_value_new() - memory for a value of a key
+ * @key: the key
+ * @gfp: how to allocate
+ *
+ * Return: a value to be given to kt_value_fill(), or NULL.
+ */
+struct kvt_value *kt_value_new(const struct kvt_key *key, gfp_t gfp)
+{
+	const struct kvt_mem mem = { .gfp = gfp };
+	struct kvt_value *value;
+	u8 *data;
+
+	value = kvt_value_alloc_whole(&mem, key, kt_value_len(key), &data);
+	if (value)
+		atomic_long_inc(&kt_values);
+	return value;
+}
+
+/**
+ * kt_value_fill() - make a value that kt_value_ok() accepts
+ * @value: of kt_value_new(), not published
+ * @key: its key
+ * @version: its version
+ */
+void kt_value_fill(struct kvt_value *value, const struct kvt_key *key, u64 version)
+{
+	u8 *data = (u8 *)value + kvt_value_head_size(key->len);
+	u64 word = kt_hash(key, version);
+	u32 i;
+
+	value->version = version;
+	put_unaligned(version, (u64 *)data);
+	for (i = 8; i < kt_value_len(key); i += 8)
+		put_unaligned(word + i, (u64 *)(data + i));
+}
+
+/**
+ * kt_value_ok() - is a value one of a key's?
+ * @value: what was found, under RCU
+ * @key: what was asked for
+ *
+ * Return: whether its key, its version and its data belong together.
+ */
+bool kt_value_ok(const struct kvt_value *value, const struct kvt_key *key)
+{
+	const u8 *data = (const u8 *)value + kvt_value_head_size(key->len);
+	u32 i, len = kt_value_len(key);
+	u64 word;
+
+	if (value->key_len != key->len || !kvt_value_plain(value) ||
+	    value->size != kvt_value_head_size(key->len) + len)
+		return false;
+	if (key->len > KVT_KEY_HEAD &&
+	    memcmp(kvt_value_suffix(value, KVT_KEY_HEAD), key->data + KVT_KEY_HEAD,
+		   key->len - KVT_KEY_HEAD))
+		return false;
+	if (get_unaligned((u64 *)data) != value->version)
+		return false;
+	word = kt_hash(key, value->version);
+	for (i = 8; i < len; i += 8)
+		if (get_unaligned((u64 *)(data + i)) != word + i)
+			return false;
+	return true;
+}
+
+/* Index */
+
+static bool kt_init(struct kt *kt, u64 limit)
+{
+	kt->wq = alloc_workqueue("kvt_kunit", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!kt->wq)
+		return false;
+	if (kvt_stats_init(&kt->stats))
+		goto no_stats;
+	if (kvt_quota_init(&kt->quota, limit, U64_MAX))
+		goto no_quota;
+	if (kvt_reclaim_init(&kt->reclaim, kt->wq, &kt->stats, 64 << 20))
+		goto no_reclaim;
+	kvt_value_setup_reclaim(&kt->reclaim);
+	kt_real_free = kt->reclaim.free[KVT_GARBAGE_VALUE];
+	kt->reclaim.free[KVT_GARBAGE_VALUE] = kt_counting_free;
+	return true;
+
+no_reclaim:
+	kvt_quota_exit(&kt->quota);
+no_quota:
+	kvt_stats_exit(&kt->stats);
+no_stats:
+	destroy_workqueue(kt->wq);
+	return false;
+}
+
+static void kt_exit(struct kt *kt)
+{
+	kvt_reclaim_exit(&kt->reclaim);
+	KUNIT_EXPECT_EQ(kt->test, 0, atomic64_read(&kt->reclaim.waiting));
+	KUNIT_EXPECT_EQ(kt->test, 0, kvt_quota_bytes(&kt->quota));
+	kvt_quota_exit(&kt->quota);
+	kvt_stats_exit(&kt->stats);
+	destroy_workqueue(kt->wq);
+	kfree(kt);
+}
+
+/* Destroy the index and see that nothing of it is left. */
+static void kt_release(void *arg)
+{
+	struct kt *kt = arg;
+
+	synchronize_rcu();
+	kt->ops->destroy(kt->index);
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_stat(kt, KVTREE_STAT_LEAF_NODES));
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_stat(kt, KVTREE_STAT_LEAF_BYTES));
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_stat(kt, KVTREE_STAT_INNER_NODES));
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_stat(kt, KVTREE_STAT_INNER_BYTES));
+	rcu_barrier();
+	if (atomic_dec_and_test(&kt_indexes)) {
+		struct kunit *test = kt->test;
+
+		kt_exit(kt);
+		KUNIT_EXPECT_EQ_MSG(test, 0, atomic_long_read(&kt_values), "values leaked");
+		atomic_long_set(&kt_values, 0);
+		return;
+	}
+	kt_exit(kt);
+}
+
+/**
+ * kt_open_engine() - make an index
+ * @test: ends if that fails; frees the index at its end
+ * @ops: the engine
+ * @limit: bytes that its nodes may take, U64_MAX for any
+ *
+ * Return: the index.
+ */
+struct kt *kt_open_engine(struct kunit *test, const struct kvt_index_ops *ops, u64 limit)
+{
+	struct kt *kt = kzalloc(sizeof(*kt), GFP_KERNEL);
+	struct kvt_index_env env;
+
+	KUNIT_ASSERT_NOT_NULL(test, kt);
+	kt->test = test;
+	kt->ops = ops;
+	if (!kt_init(kt, limit)) {
+		kfree(kt);
+		KUNIT_FAIL_AND_ABORT(test, "no memory for an index");
+	}
+	env = (struct kvt_index_env) {
+		.quota = &kt->quota,
+		.reclaim = &kt->reclaim,
+		.stats = &kt->stats,
+		.wq = kt->wq,
+	};
+	kt->index = ops->create(&env);
+	if (IS_ERR(kt->index)) {
+		int err = PTR_ERR(kt->index);
+
+		kt_exit(kt);
+		KUNIT_FAIL_AND_ABORT(test, "create: error %d", err);
+	}
+	atomic_inc(&kt_indexes);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, kt_release, kt));
+	return kt;
+}
+
+/**
+ * kt_open() - make an index of the engine that is the case's parameter
+ * @test: a case of KT_CASE()
+ *
+ * Return: the index.
+ */
+struct kt *kt_open(struct kunit *test)
+{
+	const struct kt_engine *engine = test->param_value;
+
+	return kt_open_engine(test, engine->ops, U64_MAX);
+}
+
+/**
+ * kt_close() - free an index before the test ends, and look for leaks
+ * @kt: the index
+ */
+void kt_close(struct kt *kt)
+{
+	kunit_release_action(kt->test, kt_release, kt);
+}
+
+/**
+ * kt_flush() - wait until what was retired is freed
+ * @kt: the index; nobody changes it meanwhile
+ */
+void kt_flush(struct kt *kt)
+{
+	while (kvt_reclaim_waiting(&kt->reclaim)) {
+		rcu_barrier();
+		schedule_timeout_uninterruptible(1);
+	}
+}
+
+/**
+ * kt_settle() - have the engine's worker do all that there is for it
+ * @kt: the index; nobody changes it meanwhile
+ */
+void kt_settle(struct kt *kt)
+{
+	kt->ops->sweep(kt->index);
+	kt_flush(kt);
+}
+
+/* Changes */
+
+static void kt_raise_floor(struct kt *kt, u64 version)
+{
+	s64 floor = atomic64_read(&kt->floor);
+
+	while ((u64)floor < version)
+		if (atomic64_try_cmpxchg(&kt->floor, &floor, version + KT_FLOOR_SPARE))
+			break;
+}
+
+static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, gfp_t gfp)
+{
+	int err;
+
+	c->kt = kt;
+	c->change = (struct kvt_change) {
+		.index = kt->index,
+		.key = *key,
+		.gfp = gfp,
+		.may_insert = c->value,
+	};
+	err = kt->ops->begin(&c->change);
+	if (err) {
+		kt->ops->finish(&c->change);
+		kt_value_drop(c->value);
+	}
+	return err;
+}
+
+/**
+ * kt_put_begin() - hold the place of a key to give it a new value
+ * @kt: the index
+ * @c: the change
+ * @key: the key, to stay until the change ends
+ * @gfp: for value and nodes
+ *
+ * After 0 one of kt_commit() and kt_abort() must follow, nothing that sleeps
+ * between them.
+ *
+ * Return: 0 or an error of begin().
+ */
+int kt_put_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, gfp_t gfp)
+{
+	c->value = kt_value_new(key, gfp);
+	if (!c->value)
+		return -ENOMEM;
+	return kt_begin(kt, c, key, gfp);
+}
+
+/**
+ * kt_del_begin() - hold the place of a key to remove it
+ * @kt: the index
+ * @c: the change
+ * @key: the key, to stay until the change ends
+ * @gfp: for nodes, should an engine need some
+ *
+ * Return: 0, -ENOENT with nothing held, or an error of begin().
+ */
+int kt_del_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, gfp_t gfp)
+{
+	int err;
+
+	c->value = NULL;
+	err = kt_begin(kt, c, key, gfp);
+	if (err || c->change.old)
+		return err;
+	kt_abort(c);
+	return -ENOENT;
+}
+
+/* Once: -EAGAIN if another writer was first and begin() has to be called again. */
+static int kt_try_commit(struct kt_change *c, u64 *version)
+{
+	struct kvt_value *old = c->change.old;
+	struct kt *kt = c->kt;
+	u64 v = old ? old->version : 0;
+	int err;
+
+	if (c->value) {
+		/* Pairs with kt_raise_floor(): read after what begin() found. */
+		v = max_t(u64, v, atomic64_read_acquire(&kt->floor)) + 1;
+		kt_value_fill(c->value, &c->change.key, v);
+	} else {
+		kt_raise_floor(kt, v);
+	}
+	err = kt->ops->commit(&c->change, c->value);
+	if (err)
+		return err;
+	if (version)
+		*version = v;
+	if (old)
+		kvt_value_retire(&kt->reclaim, old, NULL);
+	return 0;
+}
+
+/**
+ * kt_commit() - end a change with success
+ * @c: the change
+ * @version: of the new value, or of the one that was removed
+ *
+ * Return: 0, or an error if an engine that holds no lock had to begin again.
+ */
+int kt_commit(struct kt_change *c, u64 *version)
+{
+	struct kt *kt = c->kt;
+	int err;
+
+	while ((err = kt_try_commit(c, version)) == -EAGAIN) {
+		err = kt->ops->begin(&c->change);
+		if (err)
+			break;
+		if (!c->value && !c->change.old) {
+			kt->ops->abort(&c->change);
+			err = -ENOENT;
+			break;
+		}
+	}
+	kt->ops->finish(&c->change);
+	if (err)
+		kt_value_drop(c->value);
+	return err;
+}
+
+/**
+ * kt_abort() - end a change without changing anything
+ * @c: the change
+ */
+void kt_abort(struct kt_change *c)
+{
+	c->kt->ops->abort(&c->change);
+	c->kt->ops->finish(&c->change);
+	kt_value_drop(c->value);
+}
+
+/**
+ * kt_put_gfp() - give a key a new value
+ * @kt: the index
+ * @key: the key
+ * @gfp: for value and nodes
+ * @version: set to the new version, or NULL
+ *
+ * Return: 0, -ENOMEM, -EDQUOT or -EBUSY.
+ */
+int kt_put_gfp(struct kt *kt, const struct kvt_key *key, gfp_t gfp, u64 *version)
+{
+	struct kt_change c;
+	int err;
+
+	err = kt_put_begin(kt, &c, key, gfp);
+	return err ?: kt_commit(&c, version);
+}
+
+/**
+ * kt_put() - give a key a new value; may sleep
+ * @kt: the index
+ * @key: the key
+ * @version: set to the new version, or NULL
+ *
+ * Return: 0, -ENOMEM or -EDQUOT.
+ */
+int kt_put(struct kt *kt, const struct kvt_key *key, u64 *version)
+{
+	int err;
+
+	err = kvt_reclaim_throttle(&kt->reclaim, true);
+	return err ?: kt_put_gfp(kt, key, GFP_KERNEL, version);
+}
+
+/**
+ * kt_del() - remove a key; may sleep
+ * @kt: the index
+ * @key: the key
+ * @version: set to the version removed, or NULL
+ *
+ * Return: 0 or -ENOENT.
+ */
+int kt_del(struct kt *kt, const struct kvt_key *key, u64 *version)
+{
+	struct kt_change c;
+	int err;
+
+	err = kvt_reclaim_throttle(&kt->reclaim, true);
+	if (!err)
+		err = kt_del_begin(kt, &c, key, GFP_KERNEL);
+	return err ?: kt_commit(&c, version);
+}
+
+/* Lookups */
+
+/**
+ * kt_check() - judge what a lookup returned
+ * @value: a value, NULL or an error
+ * @key: what was asked for
+ * @version: set if it is a value
+ *
+ * Context: under RCU.
+ *
+ * Return: 0, -ENOENT, the lookup's error, or -EILSEQ if the value is wrong.
+ */
+int kt_check(const struct kvt_value *value, const struct kvt_key *key, u64 *version)
+{
+	if (!value)
+		return -ENOENT;
+	if (IS_ERR(value))
+		return PTR_ERR(value);
+	if (!kt_value_ok(value, key))
+		return -EILSEQ;
+	if (version)
+		*version = value->version;
+	return 0;
+}
+
+/**
+ * kt_get_rcu() - look a key up, once
+ * @kt: the index
+ * @key: the key
+ * @version: set to the version found, or NULL
+ *
+ * Context: any, under RCU.
+ *
+ * Return: 0, -ENOENT, -EBUSY or -EILSEQ.
+ */
+int kt_get_rcu(struct kt *kt, const struct kvt_key *key, u64 *version)
+{
+	return kt_check(kt->ops->get(kt->index, key), key, version);
+}
+
+/**
+ * kt_get() - look a key up, until there is an answer
+ * @kt: the index
+ * @key: the key
+ * @version: set to the version found, or NULL
+ *
+ * Context: may sleep.
+ *
+ * Return: 0, -ENOENT or -EILSEQ.
+ */
+int kt_get(struct kt *kt, const struct kvt_key *key, u64 *version)
+{
+	int err;
+
+	for (;;) {
+		rcu_read_lock();
+		err = kt_get_rcu(kt, key, version);
+		rcu_read_unlock();
+		if (err != -EBUSY)
+			return err;
+		cond_resched();
+	}
+}
+
+/* Iteration */
+
+/**
+ * kt_cursor_init() - make a cursor, in front of the first key
+ * @kt: the index
+ * @cur: the cursor
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kt_cursor_init(struct kt *kt, struct kt_cursor *cur)
+{
+	const struct kvt_key first = { .data = NULL, .len = 0 };
+
+	cur->kt = kt;
+	cur->iter = kzalloc(kt->ops->iter_size, GFP_KERNEL);
+	if (!cur->iter)
+		return -ENOMEM;
+	cur->iter->index = kt->index;
+	kt_cursor_set(cur, &first, KVT_AT, false);
+	return 0;
+}
+
+/**
+ * kt_cursor_exit() - free what kt_cursor_init() allocated
+ * @cur: the cursor
+ */
+void kt_cursor_exit(struct kt_cursor *cur)
+{
+	kfree(cur->iter);
+}
+
+/**
+ * kt_cursor_set() - set the position of a cursor
+ * @cur: the cursor
+ * @key: relative to this key
+ * @bound: what of it is still to come
+ * @reverse: direction
+ */
+void kt_cursor_set(struct kt_cursor *cur, const struct kvt_key *key, enum kvt_bound bound,
+		   bool reverse)
+{
+	cur->iter->reverse = reverse;
+	cur->iter->bound = bound;
+	cur->iter->len = key->len;
+	if (key->len)
+		memcpy(cur->iter->key, key->data, key->len);
+	cur->kt->ops->iter_rest(cur->iter);
+}
+
+/**
+ * kt_cursor_next_rcu() - the next record, if it takes bounded work
+ * @cur: the cursor, whose key is then the record's
+ *
+ * Context: under RCU.
+ *
+ * Return: 0, -ENOENT at the end, -EAGAIN, -EBUSY or -EILSEQ.
+ */
+int kt_cursor_next_rcu(struct kt_cursor *cur)
+{
+	const struct kvt_value *value = cur->kt->ops->iter_next(cur->iter);
+	const struct kvt_key key = kt_cursor_key(cur);
+
+	return kt_check(value, &key, &cur->version);
+}
+
+static int kt_first(struct kt_cursor *cur, void *arg)
+{
+	return 1;
+}
+
+/**
+ * kt_cursor_next() - the next record
+ * @cur: the cursor, whose key is then the record's
+ *
+ * Context: may sleep.
+ *
+ * Return: 0, -ENOENT at the end, or -EILSEQ.
+ */
+int kt_cursor_next(struct kt_cursor *cur)
+{
+	int ret = kt_scan(cur, 1, kt_first, NULL);
+
+	if (ret == 1)
+		return 0;
+	return ret ?: -ENOENT;
+}
+
+/**
+ * kt_scan() - call a function for each record from the cursor's position on
+ * @cur: the cursor
+ * @burst: records per RCU read section
+ * @fn: called under RCU; what it returns, if not 0, ends the scan
+ * @arg: for it
+ *
+ * Context: may sleep.
+ *
+ * Return: 0 at the end, what @fn returned, or -EILSEQ.
+ */
+int kt_scan(struct kt_cursor *cur, unsigned int burst, kt_record_fn fn, void *arg)
+{
+	int err;
+
+	do {
+		unsigned int i;
+
+		rcu_read_lock();
+		for (i = 0, err = 0; i < burst && !err; i++) {
+			err = kt_cursor_next_rcu(cur);
+			if (!err)
+				err = fn(cur, arg);
+		}
+		cur->kt->ops->iter_rest(cur->iter);
+		rcu_read_unlock();
+		cond_resched();
+	} while (!err || err == -EAGAIN || err == -EBUSY);
+	return err == -ENOENT ? 0 : err;
+}
+
+struct kt_counter {
+	struct kvt_key last;
+	u8 key[KVTREE_KEY_MAX];
+	bool reverse;
+	s64 nr;
+};
+
+static int kt_count_one(struct kt_cursor *cur, void *arg)
+{
+	struct kt_counter *counter = arg;
+	const struct kvt_key key = kt_cursor_key(cur);
+	int cmp = counter->nr ? kt_key_cmp(&counter->last, &key) : -1;
+
+	if (counter->nr && (counter->reverse ? cmp <= 0 : cmp >= 0))
+		return -EBADMSG;
+	memcpy(counter->key, key.data, key.len);
+	counter->last.len = key.len;
+	counter->nr++;
+	return 0;
+}
+
+/**
+ * kt_count() - scan the whole index
+ * @kt: the index
+ * @reverse: from the end
+ *
+ * Return: the number of records, -EBADMSG if they do not come in order,
+ * -EILSEQ if one is wrong, or -ENOMEM.
+ */
+s64 kt_count(struct kt *kt, bool reverse)
+{
+	struct kt_counter *counter = kzalloc(sizeof(*counter), GFP_KERNEL);
+	const struct kvt_key empty = { };
+	struct kt_cursor cur;
+	s64 ret = -ENOMEM;
+
+	if (!counter || kt_cursor_init(kt, &cur))
+		goto out;
+	counter->last.data = counter->key;
+	counter->reverse = reverse;
+	kt_cursor_set(&cur, &empty, reverse ? KVT_PAST : KVT_AT, reverse);
+	ret = kt_scan(&cur, 16, kt_count_one, counter) ?: counter->nr;
+	kt_cursor_exit(&cur);
+out:
+	kfree(counter);
+	return ret;
+}
+
+/**
+ * kt_key_cmp() - compare two keys as the index orders them
+ * @a: one
+ * @b: the other
+ *
+ * Return: less than, equal to or greater than 0.
+ */
+int kt_key_cmp(const struct kvt_key *a, const struct kvt_key *b)
+{
+	u32 common = min(a->len, b->len);
+	int diff = common ? memcmp(a->data, b->data, common) : 0;
+
+	return diff ?: (int)a->len - (int)b->len;
+}
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("KUnit suites of kvtree");
+KVT_IMPORT_FOR_TESTS();

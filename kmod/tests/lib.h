@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the KUnit suites share: an index without a store around it, values that
+ * can be checked, and operations on top of struct kvt_index_ops.
+ *
+ * Every value's data follows from its key and its version, so a value that
+ * belongs to another key, that was freed or that is torn is told from a right
+ * one: see kt_value_ok().
+ *
+ * Functions that return an int return 0 or an errno, and use no KUnit
+ * expectations: they can be called from any thread.  -EILSEQ means that a
+ * value was found that kt_value_ok() refuses.
+ */
+#ifndef KVT_TESTS_LIB_H
+#define KVT_TESTS_LIB_H
+
+#include <kunit/test.h>
+#include <linux/atomic.h>
+#include <linux/string.h>
+#include <linux/workqueue.h>
+
+#include "../compat.h"
+#include "../index.h"
+#include "../park.h"
+#include "../quota.h"
+#include "../reclaim.h"
+#include "../stats.h"
+#include "../value.h"
+
+/* The engines that a case with an engine as its parameter runs for. */
+static const struct kt_engine {
+	const struct kvt_index_ops *ops;
+} kt_engines[] __maybe_unused = {
+	{ &kvt_masstree_ops },
+};
+
+static inline void kt_engine_desc(const struct kt_engine *engine, char *desc)
+{
+	strscpy(desc, engine->ops->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+/* Once in a suite's file, before the first KT_CASE(). */
+#define KT_ENGINES()	KUNIT_ARRAY_PARAM(kt_engine, kt_engines, kt_engine_desc)
+/* A case that runs once for each engine and calls kt_open(). */
+#define KT_CASE(fn)	KUNIT_CASE_PARAM(fn, kt_engine_gen_params)
+#define KT_CASE_SLOW(fn)						\
+	KUNIT_CASE_PARAM_ATTR(fn, kt_engine_gen_params, ((struct kunit_attributes) { \
+		.speed = KUNIT_SPEED_SLOW }))
+
+/* Counts of operations, less where memory and locks are watched. */
+#ifdef CONFIG_KASAN
+#define KT_SLOWER	8u
+#else
+#define KT_SLOWER	1u
+#endif
+
+/* A key from a string literal, and one from bytes. */
+#define KT_KEY(literal)	KT_BYTES(literal, sizeof(literal) - 1)
+#define KT_BYTES(bytes, nr)						\
+	((struct kvt_key) { .data = (const u8 *)(bytes), .len = (nr) })
+
+/* An index and what a store would lend it. */
+struct kt {
+	struct kunit *test;
+	const struct kvt_index_ops *ops;
+	struct kvt_index *index;
+	struct kvt_stats stats;
+	struct kvt_quota quota;
+	struct kvt_reclaim reclaim;
+	struct workqueue_struct *wq;
+	atomic64_t floor;		/* of versions, as a store has one */
+};
+
+struct kt *kt_open(struct kunit *test);
+struct kt *kt_open_engine(struct kunit *test, const struct kvt_index_ops *ops, u64 limit);
+void kt_close(struct kt *kt);
+void kt_flush(struct kt *kt);
+void kt_settle(struct kt *kt);
+
+static inline u64 kt_stat(const struct kt *kt, enum kvtree_stat id)
+{
+	return kvt_stats_read(&kt->stats, id);
+}
+
+/* Values */
+struct kvt_value *kt_value_new(const struct kvt_key *key, gfp_t gfp);
+void kt_value_fill(struct kvt_value *value, const struct kvt_key *key, u64 version);
+bool kt_value_ok(const struct kvt_value *value, const struct kvt_key *key);
+
+/* A change in steps, for tests that look at what is between them. */
+struct kt_change {
+	struct kt *kt;
+	struct kvt_change change;
+	struct kvt_value *value;	/* to be committed; NULL: a removal */
+};
+
+int kt_put_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, gfp_t gfp);
+int kt_del_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, gfp_t gfp);
+int kt_commit(struct kt_change *c, u64 *version);
+void kt_abort(struct kt_change *c);
+
+/* Whole operations; @version may be NULL. */
+int kt_put_gfp(struct kt *kt, const struct kvt_key *key, gfp_t gfp, u64 *version);
+int kt_put(struct kt *kt, const struct kvt_key *key, u64 *version);
+int kt_del(struct kt *kt, const struct kvt_key *key, u64 *version);
+int kt_get(struct kt *kt, const struct kvt_key *key, u64 *version);
+int kt_get_rcu(struct kt *kt, const struct kvt_key *key, u64 *version);
+int kt_check(const struct kvt_value *value, const struct kvt_key *key, u64 *version);
+
+/* Iteration */
+struct kt_cursor {
+	struct kt *kt;
+	struct kvt_iter *iter;
+	u64 version;			/* of the last record */
+};
+
+int kt_cursor_init(struct kt *kt, struct kt_cursor *cur);
+void kt_cursor_exit(struct kt_cursor *cur);
+void kt_cursor_set(struct kt_cursor *cur, const struct kvt_key *key, enum kvt_bound bound,
+		   bool reverse);
+int kt_cursor_next(struct kt_cursor *cur);
+int kt_cursor_next_rcu(struct kt_cursor *cur);
+
+static inline struct kvt_key kt_cursor_key(const struct kt_cursor *cur)
+{
+	return (struct kvt_key) { .data = cur->iter->key, .len = cur->iter->len };
+}
+
+/* Called under RCU for each record; what is not 0 ends the scan. */
+typedef int (*kt_record_fn)(struct kt_cursor *cur, void *arg);
+int kt_scan(struct kt_cursor *cur, unsigned int burst, kt_record_fn fn, void *arg);
+s64 kt_count(struct kt *kt, bool reverse);
+
+int kt_key_cmp(const struct kvt_key *a, const struct kvt_key *b);
+
+#endif /* KVT_TESTS_LIB_H */
