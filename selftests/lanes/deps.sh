@@ -13,7 +13,7 @@ set -euo pipefail
 BACKPORTS_LIST=/etc/apt/sources.list.d/kvtree-backports.list
 
 build_packages='build-essential kmod python3 rsync'
-kernel_packages='bc bison flex xz-utils perl util-linux ca-certificates
+kernel_packages='bc bison flex patch xz-utils perl util-linux ca-certificates
 	debian-archive-keyring'
 
 # Packages of a lane from the main suite.
@@ -23,7 +23,7 @@ main_packages()
 	uml|uml-debug) echo "$build_packages $kernel_packages";;
 	stock|demo) echo "$build_packages python3-venv busybox-static";;
 	lint) echo "$build_packages $kernel_packages sparse shellcheck";;
-	docs) echo 'make python3 python3-venv';;
+	docs) echo "$kernel_packages make python3 python3-venv";;
 	*) die "unknown lane '$1'";;
 	esac
 }
@@ -33,6 +33,7 @@ backports_packages()
 {
 	case $1 in
 	stock|demo) echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86';;
+	lint) echo 'linux-image-amd64 linux-headers-amd64';;
 	esac
 }
 

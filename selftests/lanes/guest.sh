@@ -137,6 +137,7 @@ run_tests()
 {
 	local file
 
+	mark start
 	kmemleak clear
 	check insmod_kvtree insmod "$MODULE" || return
 	check device_appears device_appears || return

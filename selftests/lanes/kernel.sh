@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # kernel.sh uml|uml-debug: print the build directory of that lane's UML kernel
-# kernel.sh source: print the unpacked kernel source
+# kernel.sh source: print the unpacked and patched kernel source
 #
 # Fetches, unpacks, configures and builds what is not in the cache yet. The
 # cache is ${XDG_CACHE_HOME:-~/.cache}/kvtree; a kernel is found there by
-# source version, configuration and compiler. Several may run at once: the
+# source version, patches, configuration and compiler. Several may run at once: the
 # later ones wait for the first.
 
 set -euo pipefail
@@ -15,6 +15,11 @@ set -euo pipefail
 
 # Days for which the newest kernel version known is taken to be the newest.
 INDEX_DAYS=7
+
+hash()
+{
+	sha256sum | cut -c 1-8
+}
 
 # The suite belongs to the next Debian release: keep it out of the system's
 # package lists with an apt configuration of our own.
@@ -82,8 +87,13 @@ fetch()
 
 unpack()
 {
+	local patch
+
 	mkdir -p "$2/linux.new"
 	tar -C "$2/linux.new" --strip-components=1 -xf "$1"
+	for patch in "$LANES"/patches/*.patch; do
+		patch -d "$2/linux.new" -p 1 -i "$patch"
+	done
 	rm -rf "${2:?}/usr" "${2:?}/linux"
 	mv "$2/linux.new" "$2/linux"
 }
@@ -98,7 +108,7 @@ source_dir()
 	flock 8
 	read -r package version < <(choose_source)
 	[ -n "$version" ] || exit 1
-	dir=$CACHE/${package}_$version
+	dir=$CACHE/${package}_$version-$(cat "$LANES"/patches/*.patch | hash)
 	if [ ! -d "$dir/linux" ]; then
 		mkdir -p "$dir"
 		run_logged "$dir/fetch.log" "kernel: fetching $package $version" '' \
@@ -169,7 +179,7 @@ main()
 
 	src=$(source_dir)
 	mapfile -t frags < <(fragments "$lane")
-	key=$(cat "${frags[@]}" | sha256sum | cut -c 1-12)
+	key=$(cat "${frags[@]}" | hash)
 	dir=$CACHE/$lane-$(basename "$(dirname "$src")")-gcc$(gcc -dumpfullversion)-$key
 	mkdir -p "$dir"
 	exec 9>"$dir.lock"

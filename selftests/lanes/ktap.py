@@ -35,6 +35,7 @@ SUBTEST = re.compile(r'^( *)# Subtest: (.*)$')
 BAIL = re.compile(r'^ *Bail out!(.*)$')
 # Left by run_program in guest.sh after the program's own output.
 EXIT = re.compile(r'^# kvtree-lane: exit (\d+)')
+START = 'kvtree-lane: start'
 MARK = re.compile(r'kvtree-lane: (begin|end) (\S+)')
 
 REPORT = re.compile(
@@ -237,7 +238,9 @@ def split(console, directory):
 
 def reports(console):
     found = 0
-    for line in lines_of(console):
+    lines = list(lines_of(console))
+    start = next((i for i, line in enumerate(lines) if START in line), 0)
+    for line in lines[start:]:
         # Test output talks about such things without being one.
         if not line.lstrip().startswith('#') and REPORT.search(line):
             print(line)

@@ -17,11 +17,14 @@ settings()
 	case $1 in
 	uml)
 		TIMEOUT=${LANE_TIMEOUT:-600}
-		KUNIT_TIMEOUT=300 PROGRAM_TIMEOUT=180 MEMORY=2G KMEMLEAK=0;;
+		KUNIT_TIMEOUT=300 PROGRAM_TIMEOUT=180 MEMORY=2G KMEMLEAK=0
+		DEBUG=();;
 	uml-debug)
 		# KASAN keeps a byte for every eight and a quarantine.
 		TIMEOUT=${LANE_TIMEOUT:-1200}
-		KUNIT_TIMEOUT=900 PROGRAM_TIMEOUT=600 MEMORY=4G KMEMLEAK=1;;
+		KUNIT_TIMEOUT=900 PROGRAM_TIMEOUT=600 MEMORY=4G KMEMLEAK=1
+		# Sanity checks, red zones and poison for the module's caches.
+		DEBUG=('slab_debug=FZP,kvt*');;
 	*)
 		die 'usage: uml.sh uml|uml-debug';;
 	esac
@@ -35,7 +38,7 @@ boot()
 		seccomp=on rootfstype=hostfs rootflags=/ rw \
 		con=null con0=null,fd:1 panic=-1 \
 		kunit.timeout="$KUNIT_TIMEOUT" ${T:+kunit.filter_glob="$(kunit_glob)"} \
-		null_blk.nr_devices=0 brd.rd_nr=0 \
+		${DEBUG[@]+"${DEBUG[@]}"} null_blk.nr_devices=0 brd.rd_nr=0 \
 		KVT_JOB="$LOGS/job" init="$LANES/guest.sh" </dev/null
 }
 
