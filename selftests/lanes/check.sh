@@ -62,6 +62,23 @@ run_broken()
 	START=$SECONDS summary broken "$dir"
 }
 
+# Nothing could run.
+die_counted()
+{
+	FAILED=1
+	total | tee "$BUILD/summary"
+	exit 1
+}
+
+total()
+{
+	if [ "$SKIPPED" -gt 0 ]; then
+		echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+	else
+		echo "$PASSED passed, $FAILED failed"
+	fi
+}
+
 main()
 {
 	local name
@@ -69,7 +86,8 @@ main()
 	# shellcheck source=selftests/lanes/lane.sh
 	. "$LANES/lane.sh"
 	# Not in the middle of it all: a password may have to be typed.
-	"$LANES/deps.sh" "$@"
+	mkdir -p "$BUILD"
+	"$LANES/deps.sh" "$@" || die_counted
 	for name in "$@"; do
 		lane "$name" "$name" run_lane "$name"
 		if [ "$name" = uml-debug ] && [ -z "$T" ] &&
@@ -79,11 +97,7 @@ main()
 	done
 
 	[ $# -eq 1 ] || echo "== all lanes took $(elapsed)"
-	if [ "$SKIPPED" -gt 0 ]; then
-		echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
-	else
-		echo "$PASSED passed, $FAILED failed"
-	fi
+	total | tee "$BUILD/summary"
 	[ "$FAILED" -eq 0 ]
 }
 

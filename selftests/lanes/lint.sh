@@ -1,0 +1,141 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# lint.sh: checkpatch --strict, sparse, kernel-doc, shellcheck. All are to be
+# silent; what they say is printed and kept in build/lint/results.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+# shellcheck source=selftests/lanes/vm-lib.sh
+. "$LANES/vm-lib.sh"
+
+CHECKS=0
+
+# kzalloc_obj() is not in 6.12, which the module supports.
+IGNORE_ALL=ALLOC_WITH_SIZEOF
+
+# Userspace code has the C library and not the kernel's helpers.
+IGNORE_USER=PREFER_KERNEL_TYPES,PREFER_DEFINED_ATTRIBUTE_MACRO,BIT_MACRO,STRCPY
+IGNORE_USER+=,STRLCPY,STRNCPY,CAMELCASE,SSCANF_TO_KSTRTO,NAKED_SSCANF
+IGNORE_USER+=,CONSIDER_KSTRTO,VOLATILE,EMBEDDED_FUNCTION_NAME
+
+# Types of message that do not fit a file.
+ignore()
+{
+	echo -n "$IGNORE_ALL"
+	case $1 in
+	# The one place for them.
+	kmod/compat.h) echo ,LINUX_VERSION_CODE,CONSTANT_COMPARISON;;
+	# TRACE_EVENT() has a layout of its own.
+	kmod/trace.h) echo ,PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE;;
+	# A list as a macro that takes a macro.
+	kmod/park.h) echo ,COMPLEX_MACRO,MACRO_ARG_REUSE;;
+	# BIT() is not for userspace; _Static_assert is.
+	uapi/*) echo ,BIT_MACRO,CAMELCASE;;
+	lib/*|tools/*|selftests/*) echo ",$IGNORE_USER";;
+	esac
+}
+
+# The harness is the kernel's and stays as it is there.
+c_files()
+{
+	find "$@" -name '*.[ch]' ! -name '*.mod.c' ! -name 'kselftest*.h' | sort
+}
+
+scripts()
+{
+	find .ci selftests tools -type f -size -200k ! -name '*.[ch]' \
+		-exec grep -lE -m 1 '^#!/bin/(ba)?sh|^# shellcheck shell=' {} + | sort
+}
+
+checkpatch()
+{
+	local source=$1 file
+
+	for file in $(c_files kmod uapi lib tools selftests); do
+		"$source/scripts/checkpatch.pl" --no-tree --root="$source" \
+			--strict --terse --no-summary --show-types --no-signoff \
+			--ignore "$(ignore "$file")" -f "$file" || true
+	done | without_export_lines
+}
+
+# checkpatch knows that EXPORT_SYMBOL() follows a function without a blank line,
+# but not that ours does.
+without_export_lines()
+{
+	local line file number
+
+	while read -r line; do
+		IFS=: read -r file number _ <<<"$line"
+		case $line in
+		*LINE_SPACING*) ! sed -n "${number}p" "$file" |
+			grep -q '^KVT_EXPORT' || continue;;
+		esac
+		echo "$line"
+	done
+}
+
+# With the stock kernel's headers, because bookworm's sparse is too old for
+# those of 7.x. KUnit suites are checked as well, although that kernel could
+# not load them: hence the warnings about symbols, which are not asked for.
+sparse_check()
+{
+	mkdir -p "$OUT/module"
+	copy_module
+	make -k -C "/lib/modules/$KERNEL/build" M="$OUT/module" -j "$JOBS" C=2 \
+		CONFIG_KUNIT=m KBUILD_MODPOST_WARN=1 modules >"$LOGS/sparse.log" 2>&1 ||
+		tail -n 20 "$LOGS/sparse.log"
+	grep -E '^[^ ]*(kmod|uapi)/[^ ]*: (warning|error):' "$LOGS/sparse.log" |
+		sed "s,^.*/module/,," | sort -u || true
+}
+
+kernel_doc()
+{
+	# shellcheck disable=SC2046
+	"$1/scripts/kernel-doc" -none -Wreturn $(c_files kmod lib) 2>&1 || true
+}
+
+shell_check()
+{
+	# shellcheck disable=SC2046
+	shellcheck -x -P . -f gcc $(scripts) || true
+}
+
+# check NAME CMD...: passes if CMD prints nothing.
+check()
+{
+	local name=$1 log=$LOGS/$1.txt rc=0
+	shift
+
+	CHECKS=$((CHECKS + 1))
+	run_logged "$log" "lint: $name" '' "$@" || rc=$?
+	if [ $rc -eq 0 ] && [ ! -s "$log" ]; then
+		echo "ok $CHECKS $name" >>"$LOGS/lint.ktap"
+		return
+	fi
+	head -n 40 "$log"
+	echo "not ok $CHECKS $name" >>"$LOGS/lint.ktap"
+	say "lint: $name: $(wc -l <"$log") lines, see $log"
+}
+
+main()
+{
+	local source
+
+	lane_begin lint
+	"$LANES/deps.sh" lint
+	KERNEL=$(stock_kernel)
+	source=$("$LANES/kernel.sh" source)
+	cd "$TOP"
+	printf 'KTAP version 1\n1..4\n' >"$LOGS/lint.ktap"
+	check checkpatch checkpatch "$source"
+	check sparse sparse_check
+	check kernel-doc kernel_doc "$source"
+	check shellcheck shell_check
+	summary lint "$LOGS"
+}
+
+main "$@"
