@@ -8,7 +8,15 @@ UDEVDIR ?= /usr/lib/udev/rules.d
 
 LANES := selftests/lanes
 
-export PREFIX DESTDIR
+# Variables from the command line reach every make that is started here unless
+# that is prevented: only these are meant for all, and KVT_CFLAGS for the module.
+MAKEOVERRIDES :=
+pass = $(foreach v,$(1),$(if $(filter command,$(origin $(v))),$(v)='$($(v))'))
+KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
+	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS)
+SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir)
+
+export PREFIX DESTDIR UDEVDIR V T KVT_CFLAGS
 
 .PHONY: all modules try-modules lib tools selftests install demo vm docs help \
 	check check-uml check-debug check-stock lint clean
@@ -21,38 +29,34 @@ modules:
 		echo "Install them (Debian: linux-headers-\$$(uname -r))," \
 			"or name a kernel's build directory with KDIR=." >&2; \
 		exit 1; }
-	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+	$(KBUILD) modules
 
 # The library and the tool are of use without the module: on a machine that
 # only runs the tests in a virtual machine there is nothing to build it for.
 try-modules:
 	@if [ -e $(KDIR)/Makefile ]; then \
-		$(MAKE) modules; \
+		$(KBUILD) modules; \
 	else \
 		echo "NOTE: no kernel headers in $(KDIR):" \
 			"building the library and the tool only."; \
 	fi
 
 lib:
-	$(MAKE) -C lib all
+	$(SUBMAKE) -C lib all
 
 tools: lib
-	$(MAKE) -C tools all
+	$(SUBMAKE) -C tools all
 
 selftests: lib tools
-	$(MAKE) -C selftests all
+	$(SUBMAKE) -C selftests all
 
 # kbuild runs depmod. Programs find the library after ldconfig.
 install: all
 	@test -e kmod/kvtree.ko || { echo "kmod/kvtree.ko is not built" >&2; exit 1; }
-	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_DIR=extra \
+	$(KBUILD) INSTALL_MOD_DIR=extra \
 		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
-	$(MAKE) -C lib install
-	$(MAKE) -C tools install
-	install -D -m 644 uapi/linux/kvtree.h \
-		$(DESTDIR)$(PREFIX)/include/linux/kvtree.h
-	$(if $(wildcard tools/60-kvtree.rules),install -D -m 644 \
-		tools/60-kvtree.rules $(DESTDIR)$(UDEVDIR)/60-kvtree.rules)
+	$(SUBMAKE) -C lib install
+	$(SUBMAKE) -C tools install
 	$(if $(DESTDIR),,-ldconfig)
 	$(if $(DESTDIR),,-udevadm control --reload 2>/dev/null || true)
 

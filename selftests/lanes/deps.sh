@@ -16,12 +16,21 @@ build_packages='build-essential kmod python3 rsync'
 kernel_packages='bc bison flex patch xz-utils perl util-linux ca-certificates
 	debian-archive-keyring'
 
-# Packages of a lane from the main suite.
+# What the library, the tool and the test programs are built with.
+user_packages()
+{
+	cat "$TOP"/{lib,tools,selftests}/packages 2>/dev/null |
+		sed 's/#.*//' || true
+}
+
+# Packages of a lane from the main suite. lib32gcc and libc6-dev-i386 make
+# gcc -m32 work, for callers through the kernel's compat layer.
 main_packages()
 {
 	case $1 in
-	uml|uml-debug) echo "$build_packages $kernel_packages";;
-	stock|demo) echo "$build_packages python3-venv busybox-static";;
+	uml|uml-debug) echo "$build_packages $kernel_packages"; user_packages;;
+	demo) echo "$build_packages python3-venv busybox-static"; user_packages;;
+	stock) main_packages demo; echo 'libc6-dev-i386 lib32gcc-12-dev';;
 	lint) echo "$build_packages $kernel_packages sparse shellcheck";;
 	docs) echo "$kernel_packages make python3 python3-venv";;
 	*) die "unknown lane '$1'";;

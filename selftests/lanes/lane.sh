@@ -69,6 +69,15 @@ build_programs()
 		make -C "$TOP" -j "$JOBS" ${V:+V="$V"} selftests
 }
 
+# Some programs are only for a distribution's kernel.
+list_programs()
+{
+	make -s -C "$TOP/selftests" list
+	if [ "$LANE" = stock ]; then
+		make -s -C "$TOP/selftests" list-stock
+	fi | sed '/^$/d'
+}
+
 # Program names that T selects, absolute.
 programs()
 {
@@ -78,7 +87,7 @@ programs()
 	*\**) ;;
 	*) glob="*$glob*";;
 	esac
-	make -s -C "$TOP/selftests" list | while read -r path; do
+	list_programs | while read -r path; do
 		case $path in
 		/*) ;;
 		selftests/*) path=$TOP/$path;;

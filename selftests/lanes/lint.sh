@@ -60,6 +60,8 @@ checkpatch()
 			--strict --terse --no-summary --show-types --no-signoff \
 			--ignore "$(ignore "$file")" -f "$file" || true
 	done | without_export_lines
+	# Left by checkpatch.
+	rm -f .checkpatch-camelcase.*
 }
 
 # checkpatch knows that EXPORT_SYMBOL() follows a function without a blank line,
