@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Options that every command has, and arguments of the kinds that several have.
+ */
+#include <limits.h>
+
+#include "tool.h"
+
+static error_t parse_common(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 's':
+		tool.store = arg;
+		return 0;
+	case 'j':
+		tool.json = true;
+		return 0;
+	case 'x':
+		tool.hex = true;
+		return 0;
+	case 'e':
+		tool.escape = true;
+		return 0;
+	case ARGP_KEY_END:
+		if (tool.hex && tool.escape)
+			argp_error(state, "--hex and --escape exclude each other");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ .name = "store", .key = 's', .arg = "NAME",
+	  .doc = "Use this store instead of \"default\"" },
+	{ .name = "json", .key = 'j',
+	  .doc = "Print JSON, an object per line; bytes that are not UTF-8 as NAME_hex" },
+	{ .name = "hex", .key = 'x',
+	  .doc = "Keys and values are in hexadecimal, in the arguments and in the output" },
+	{ .name = "escape", .key = 'e',
+	  .doc = "Arguments may hold \\t, \\n, \\r, \\\\ and \\xHH, as scan prints them" },
+	{ 0 }
+};
+
+static const struct argp common_argp = {
+	.options = options,
+	.parser = parse_common,
+};
+
+const struct argp_child common_options[] = {
+	{ .argp = &common_argp, .header = "Options of all commands:", .group = 100 },
+	{ 0 }
+};
+
+/**
+ * help_filter() - what argp says in a help text
+ * @key: which part of the text
+ * @text: the part
+ * @input: not used
+ *
+ * Return: the text, NULL to leave it out
+ */
+char *help_filter(int key, const char *text, void *input)
+{
+	(void)input;
+	/* It takes three lines to say what everybody knows. */
+	return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
+}
+
+/**
+ * parse() - parse a command's arguments; exits on wrong usage
+ * @argp: what the command knows
+ * @argc: number of arguments
+ * @argv: the arguments
+ * @input: passed to the parser
+ *
+ * Return: 0
+ */
+int parse(const struct argp *argp, int argc, char **argv, void *input)
+{
+	error_t err = argp_parse(argp, argc, argv, 0, NULL, input);
+
+	if (err) {
+		warn("cannot parse the arguments: %s", strerror(err));
+		exit(STATUS_USAGE);
+	}
+	return 0;
+}
+
+/**
+ * arg_bytes() - a key or value from the command line; exits if it is not one
+ * @state: the parser's state
+ * @what: what it is, for messages
+ * @arg: the argument
+ *
+ * Return: the bytes; they may stand in @arg itself
+ */
+struct bytes arg_bytes(struct argp_state *state, const char *what, const char *arg)
+{
+	struct bytes b = { .data = (char *)arg, .len = strlen(arg) };
+	const char *bad = NULL;
+
+	if (tool.hex || tool.escape) {
+		b.data = alloc(NULL, b.len + 1);
+		memcpy(b.data, arg, b.len + 1);
+		bad = tool.hex ? take_hex(b.data, &b.len) : take_text(b.data, &b.len);
+	}
+	if (bad)
+		argp_error(state, "%s '%s': %s", what, arg, bad);
+	return b;
+}
+
+/**
+ * arg_number() - a number from the command line; exits if it is not one
+ * @state: the parser's state
+ * @what: what it is, for messages
+ * @arg: the argument
+ * @max: the greatest number allowed
+ *
+ * Return: the number
+ */
+unsigned long long arg_number(struct argp_state *state, const char *what,
+			      const char *arg, unsigned long long max)
+{
+	unsigned long long n;
+	char *end;
+
+	errno = 0;
+	n = strtoull(arg, &end, 0);
+	if (*arg < '0' || *arg > '9' || *end || errno || n > max)
+		argp_error(state, "%s '%s' is not a number from 0 to %llu", what, arg, max);
+	return n;
+}
+
+/**
+ * arg_size() - a number that may end with K, M, G or T (powers of 1024)
+ * @state: the parser's state
+ * @what: what it is, for messages
+ * @arg: the argument
+ *
+ * Exits if it is not one.
+ *
+ * Return: the number
+ */
+unsigned long long arg_size(struct argp_state *state, const char *what, const char *arg)
+{
+	static const char units[] = "KMGT";
+	unsigned long long n;
+	const char *unit;
+	unsigned int shift = 0;
+	char *end;
+
+	errno = 0;
+	n = strtoull(arg, &end, 0);
+	if (end != arg && *end) {
+		unit = strchr(units, *end);
+		if (unit) {
+			shift = 10 * (unsigned int)(unit - units + 1);
+			end++;
+		}
+	}
+	if (*arg < '0' || *arg > '9' || *end || errno || n > ULLONG_MAX >> shift)
+		argp_error(state, "%s '%s' is not a number such as 1000000, 64K, 10M or 2G",
+			   what, arg);
+	return n << shift;
+}
+
+/**
+ * arg_column() - the id of a column from the command line
+ * @state: the parser's state
+ * @arg: the argument
+ *
+ * Exits if it is not one.
+ *
+ * Return: the id
+ */
+uint16_t arg_column(struct argp_state *state, const char *arg)
+{
+	return (uint16_t)arg_number(state, "column", arg, KVTREE_COLS_MAX - 1);
+}
+
+/**
+ * file_bytes() - all bytes of a file, as a value
+ * @path: the file, "-" for standard input
+ *
+ * Exits if it cannot be read or is too long for a value.
+ *
+ * Return: the bytes
+ */
+struct bytes file_bytes(const char *path)
+{
+	struct bytes b = { .data = alloc(NULL, KVTREE_VALUE_MAX + 1) };
+	FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
+
+	if (!file)
+		die("cannot open %s: %m", path);
+	b.len = fread(b.data, 1, KVTREE_VALUE_MAX + 1, file);
+	if (ferror(file))
+		die("cannot read %s: %m", path);
+	if (b.len > KVTREE_VALUE_MAX)
+		die("%s is too long: a value has at most %u bytes", path, KVTREE_VALUE_MAX);
+	if (file != stdin)
+		fclose(file);
+	return b;
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * load: store all records of a file.
+ *
+ * Records are collected in an operation list that is run when it is long
+ * enough.  A record is one operation if its value is column 0 alone.  Other
+ * columns take two: a put makes the whole value column 0 (or empty), then the
+ * columns are put.  So a load leaves exactly the columns that are in the file,
+ * whatever was there, and a reader never misses the key.
+ */
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+#define BATCH_OPS	1024		/* run the list when it has so many operations */
+#define BATCH_BYTES	(1u << 20)	/* or so many bytes */
+#define COMPLAIN_MAX	10		/* errors that are printed with --keep-going */
+
+struct load {
+	const char *path;
+	bool tsv;
+	bool keep_going;
+	bool progress;
+
+	struct dumpfile in;
+	struct kvtree *kv;
+	struct kvtree_ops *ops;
+	size_t bytes;				/* in the list */
+	uint64_t line[BATCH_OPS + 1];		/* of each operation */
+	bool first[BATCH_OPS + 1];		/* the first operation of its record */
+	uint64_t stored;			/* records */
+	uint64_t failed;
+};
+
+static error_t parse_load(int key, char *arg, struct argp_state *state)
+{
+	struct load *load = state->input;
+
+	switch (key) {
+	case 't':
+		load->tsv = true;
+		return 0;
+	case 'k':
+		load->keep_going = true;
+		return 0;
+	case 'P':
+		load->progress = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (load->path)
+			argp_error(state, "too many arguments: load takes one FILE");
+		load->path = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!load->path)
+			argp_error(state, "there is no FILE: give one, or - for standard input");
+		if (tool.hex)
+			argp_error(state, "--hex: the formats that load reads are fixed");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ .name = "tsv", .key = 't',
+	  .doc = "The file has lines KEY<tab>VALUE" },
+	{ .name = "keep-going", .key = 'k',
+	  .doc = "Leave out records that cannot be stored, instead of stopping at the first" },
+	{ .name = "progress", .key = 'P',
+	  .doc = "Show how far it has come even if standard error is not a terminal" },
+	{ 0 }
+};
+
+static void __attribute__((format(printf, 3, 4)))
+complain(struct load *load, uint64_t line, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	load->failed++;
+	if (load->failed > (load->keep_going ? COMPLAIN_MAX : 1))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	warn("load: %s:%" PRIu64 ": %s", load->path, line, text);
+	if (load->keep_going && load->failed == COMPLAIN_MAX)
+		warn("load: more errors are counted, but not shown");
+}
+
+/*
+ * Run the list, and see what became of each record.
+ * Return: false to stop
+ */
+static bool run(struct load *load)
+{
+	size_t i, done;
+	int err, res;
+
+	if (!kvtree_ops_count(load->ops))
+		return true;
+	err = kvtree_ops_run(load->ops, load->kv);
+	done = kvtree_ops_done(load->ops);
+	for (i = 0; i < done; i++) {
+		res = kvtree_ops_result(load->ops, i);
+		if (load->first[i])
+			load->stored += res >= 0;
+		else if (res < 0 && kvtree_ops_result(load->ops, i - 1) >= 0)
+			load->stored--;		/* half of it is not stored */
+		else if (res < 0)
+			continue;		/* already complained about */
+		if (res < 0)
+			complain(load, load->line[i], "%s", kvtree_strerror(res));
+	}
+	if (err) {
+		complain(load, load->line[done], "%s", kvtree_strerror(err));
+		return false;
+	}
+	kvtree_ops_clear(load->ops);
+	load->bytes = 0;
+	return !load->failed || load->keep_going;
+}
+
+static int put(struct load *load, const struct record *rec, const struct kvtree_column *whole)
+{
+	return kvtree_ops_put(load->ops, rec->key, rec->key_len, whole ? whole->data : NULL,
+			      whole ? whole->len : 0, 0);
+}
+
+/*
+ * Add a record to the list.
+ * Return: 0 or a negative errno, with nothing of the record in the list
+ */
+static int add(struct load *load, const struct record *rec)
+{
+	bool whole = rec->ncols && !rec->col[0].id;
+	struct kvtree_column none = { .id = 0, .len = KVTREE_COL_ABSENT };
+	struct kvtree_column cols[KVTREE_COLS_MAX];
+	const struct kvtree_column *rest = rec->col + 1;
+	size_t i, nrest = rec->ncols - 1;
+	int n;
+
+	n = put(load, rec, whole ? rec->col : NULL);
+	if (n < 0)
+		return n;
+	load->line[n] = load->in.line_nr;
+	load->first[n] = true;
+	load->bytes += rec->key_len;
+	for (i = 0; i < rec->ncols; i++)
+		load->bytes += rec->col[i].len;
+	if (whole && rec->ncols == 1)
+		return 0;
+	if (!whole) {
+		/* Column 0 goes again: the file has none. */
+		cols[0] = none;
+		memcpy(cols + 1, rec->col, rec->ncols * sizeof(*cols));
+		rest = cols;
+		nrest = rec->ncols + 1;
+	}
+	n = kvtree_ops_put_cols(load->ops, rec->key, rec->key_len, rest, nrest, 0);
+	if (n < 0)
+		die("load: %s:%" PRIu64 ": %s", load->path, load->in.line_nr, kvtree_strerror(n));
+	load->line[n] = load->in.line_nr;
+	load->first[n] = false;
+	return 0;
+}
+
+/* Read, store, and stop where it has to stop. */
+static void load_all(struct load *load, struct progress *progress)
+{
+	struct record *rec = alloc(NULL, sizeof(*rec));
+	bool go = true;
+	int ret, err;
+
+	while (go) {
+		ret = dumpfile_read(&load->in, rec);
+		if (!ret)
+			break;
+		err = ret > 0 ? add(load, rec) : 0;
+		if (ret < 0)
+			complain(load, load->in.line_nr, "%s", load->in.error);
+		else if (err)
+			complain(load, load->in.line_nr, "%s", kvtree_strerror(err));
+		if ((ret < 0 || err) && (!load->keep_going || ret == -EIO))
+			break;
+		if (kvtree_ops_count(load->ops) >= BATCH_OPS - 1 || load->bytes >= BATCH_BYTES) {
+			go = run(load);
+			progress_show(progress, load->in.bytes, load->stored, load->in.bytes);
+		}
+	}
+	/* What stands before a bad line is stored also if the bad line stops it. */
+	if (go)
+		run(load);
+	free(rec);
+}
+
+static int answer(const struct load *load, double seconds)
+{
+	json_t *obj;
+
+	if (tool.json) {
+		obj = json_new();
+		json_add_u64(obj, "records", load->stored);
+		json_add_u64(obj, "failed", load->failed);
+		json_add_u64(obj, "bytes", load->in.bytes);
+		json_add(obj, "seconds", json_real(seconds));
+		json_print(obj);
+	}
+	if (!load->failed)
+		return STATUS_OK;
+	if (load->keep_going)
+		warn("load: %" PRIu64 " records are stored, %" PRIu64 " errors", load->stored,
+		     load->failed);
+	else
+		warn("load: stopped with %" PRIu64 " records stored: mend it and load it again",
+		     load->stored);
+	return STATUS_ERROR;
+}
+
+int cmd_load(int argc, char **argv)
+{
+	const struct argp argp = {
+		.options = options,
+		.parser = parse_load,
+		.args_doc = "FILE",
+		.doc = "Store all records of a file that dump wrote, or of a file KEY<tab>VALUE.\n"
+		       "\vFILE - is standard input. \"kvtree help dump\" describes the format; with\n"
+		       "--tsv there are no columns and no escapes, a line without a tab is a key\n"
+		       "with an empty value, and empty lines are ignored.\n"
+		       "\n"
+		       "A record replaces the whole value of its key. An error is reported with\n"
+		       "the number of its line, and the exit status is 3; records before that line\n"
+		       "are stored, and some of those soon after it may be. To load a file twice\n"
+		       "does no harm.",
+		.children = common_options,
+		.help_filter = help_filter,
+	};
+	struct load *load = alloc(NULL, sizeof(*load));
+	struct progress progress = { 0 };
+	uint64_t total = 0;
+	struct stat st;
+	double took;
+	int status;
+
+	memset(load, 0, sizeof(*load));
+	parse(&argp, argc, argv, load);
+	load->in.tsv = load->tsv;
+	load->in.file = strcmp(load->path, "-") ? fopen(load->path, "re") : stdin;
+	if (!load->in.file)
+		die("cannot open %s: %m", load->path);
+	if (!fstat(fileno(load->in.file), &st) && S_ISREG(st.st_mode))
+		total = (uint64_t)st.st_size;
+	if (dumpfile_begin(&load->in))
+		die("load: %s:%" PRIu64 ": %s", load->path, load->in.line_nr, load->in.error);
+	load->kv = open_store(KVTREE_OPEN_WRITE);
+	if (kvtree_ops_new(&load->ops))
+		die("out of memory");
+	progress_start(&progress, "load", load->progress || isatty(STDERR_FILENO), total);
+	load_all(load, &progress);
+	took = progress_end(&progress, "loaded", load->stored, load->in.bytes);
+	status = answer(load, took);
+	kvtree_ops_free(load->ops);
+	kvtree_close(load->kv);
+	if (load->in.file != stdin)
+		fclose(load->in.file);
+	free(load->in.line);
+	free(load);
+	return status;
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * store-create, store-list, store-destroy.
+ */
+#include <grp.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+struct create {
+	const char *name;
+	struct kvtree_store_create args;
+};
+
+/* The id of a user or group, or the number itself. */
+static uint32_t owner(struct argp_state *state, bool group, const char *arg)
+{
+	const struct passwd *pw;
+	const struct group *gr;
+	char *end;
+	unsigned long n;
+
+	if (group) {
+		gr = getgrnam(arg);
+		if (gr)
+			return gr->gr_gid;
+	} else {
+		pw = getpwnam(arg);
+		if (pw)
+			return pw->pw_uid;
+	}
+	errno = 0;
+	n = strtoul(arg, &end, 10);
+	if (*arg < '0' || *arg > '9' || *end || errno || n >= UINT32_MAX)
+		argp_error(state, "there is no %s '%s'", group ? "group" : "user", arg);
+	return (uint32_t)n;
+}
+
+static uint32_t mode(struct argp_state *state, const char *arg)
+{
+	unsigned long n;
+	char *end;
+
+	errno = 0;
+	n = strtoul(arg, &end, 8);
+	if (*arg < '0' || *arg > '7' || *end || errno || n & ~0666ul)
+		argp_error(state, "'%s' is not an octal mode of read and write bits such as 0640",
+			   arg);
+	return (uint32_t)n;
+}
+
+static error_t parse_create(int key, char *arg, struct argp_state *state)
+{
+	struct create *create = state->input;
+	struct kvtree_store_create *args = &create->args;
+
+	switch (key) {
+	case 'E':
+		if (strlen(arg) >= sizeof(args->engine))
+			argp_error(state, "there is no engine '%s'", arg);
+		memcpy(args->engine, arg, strlen(arg));
+		return 0;
+	case 'm':
+		args->mode = mode(state, arg);
+		return 0;
+	case 'o':
+		args->uid = owner(state, false, arg);
+		return 0;
+	case 'g':
+		args->gid = owner(state, true, arg);
+		return 0;
+	case 'b':
+		args->limit_bytes = arg_size(state, "--limit-bytes", arg);
+		return 0;
+	case 'k':
+		args->limit_keys = arg_size(state, "--limit-keys", arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (create->name)
+			argp_error(state, "too many arguments: store-create takes one NAME");
+		if (strlen(arg) >= sizeof(args->name))
+			argp_error(state, "a name has at most %zu bytes", sizeof(args->name) - 1);
+		create->name = arg;
+		memcpy(args->name, arg, strlen(arg));
+		return 0;
+	case ARGP_KEY_END:
+		if (!create->name)
+			argp_usage(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option create_options[] = {
+	{ .name = "mode", .key = 'm', .arg = "MODE",
+	  .doc = "Who may read and write, as for a file (0600)" },
+	{ .name = "owner", .key = 'o', .arg = "USER", .doc = "The owner (you)" },
+	{ .name = "group", .key = 'g', .arg = "GROUP", .doc = "The group (yours)" },
+	{ .name = "limit-bytes", .key = 'b', .arg = "N",
+	  .doc = "Memory that it may take; K, M, G and T are powers of 1024 (no limit)" },
+	{ .name = "limit-keys", .key = 'k', .arg = "N", .doc = "Keys that it may hold (no limit)" },
+	{ .name = "engine", .key = 'E', .arg = "NAME", .doc = "The index engine" },
+	{ 0 }
+};
+
+int cmd_store_create(int argc, char **argv)
+{
+	const struct argp argp = {
+		.options = create_options,
+		.parser = parse_create,
+		.args_doc = "NAME",
+		.doc = "Create a store.\n"
+		       "\vNeeds root. A name consists of letters, digits, dots, hyphens and\n"
+		       "underscores. The store lives until it is destroyed or the module unloaded.",
+		.children = common_options,
+		.help_filter = help_filter,
+	};
+	struct create create = { .args = { .mode = 0600, .uid = getuid(), .gid = getgid() } };
+	struct kvtree *kv;
+	struct bytes name;
+	json_t *obj;
+	int err;
+
+	parse(&argp, argc, argv, &create);
+	tool.store = NULL;
+	kv = open_store(KVTREE_OPEN_READ);
+	err = kvtree_store_create(kv, &create.args, sizeof(create.args));
+	kvtree_close(kv);
+	name = (struct bytes){ .data = create.args.name, .len = strlen(create.args.name) };
+	if (err == -EINVAL) {
+		warn("store-create '%s': no name (letters, digits, . _ -), or no such engine",
+		     create.name);
+		return STATUS_ERROR;
+	}
+	if (!err && tool.json) {
+		obj = json_new();
+		json_add(obj, "created", json_string(create.name));
+		json_print(obj);
+	}
+	return report(err, "store-create", &name);
+}
+
+static error_t parse_destroy(int key, char *arg, struct argp_state *state)
+{
+	const char **name = state->input;
+
+	switch (key) {
+	case ARGP_KEY_ARG:
+		if (*name)
+			argp_error(state, "too many arguments: store-destroy takes one NAME");
+		*name = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!*name)
+			argp_usage(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cmd_store_destroy(int argc, char **argv)
+{
+	const struct argp argp = {
+		.parser = parse_destroy,
+		.args_doc = "NAME",
+		.doc = "Destroy a store and all that it holds.\n"
+		       "\vNeeds root. There is no way back. Programs that have it open get errors.",
+		.children = common_options,
+		.help_filter = help_filter,
+	};
+	const char *name = NULL;
+	struct kvtree *kv;
+	struct bytes key;
+	json_t *obj;
+	int err;
+
+	parse(&argp, argc, argv, &name);
+	tool.store = NULL;
+	kv = open_store(KVTREE_OPEN_READ);
+	err = kvtree_store_destroy(kv, name);
+	kvtree_close(kv);
+	key = (struct bytes){ .data = (char *)name, .len = strlen(name) };
+	if (!err && tool.json) {
+		obj = json_new();
+		json_add(obj, "destroyed", json_string(name));
+		json_print(obj);
+	}
+	return report(err, "store-destroy", &key);
+}
+
+static void print_limit(uint64_t limit)
+{
+	if (limit)
+		printf(" %14" PRIu64, limit);
+	else
+		printf(" %14s", "-");
+}
+
+static error_t parse_list(int key, char *arg, struct argp_state *state)
+{
+	if (key != ARGP_KEY_ARG)
+		return ARGP_ERR_UNKNOWN;
+	argp_error(state, "store-list takes no arguments: '%s'", arg);
+	return 0;
+}
+
+int cmd_store_list(int argc, char **argv)
+{
+	const struct argp argp = {
+		.parser = parse_list,
+		.doc = "List the stores, the oldest first.",
+		.children = common_options,
+		.help_filter = help_filter,
+	};
+	struct kvtree_store_info si = { 0 };
+	struct kvtree *kv;
+	int err;
+
+	parse(&argp, argc, argv, NULL);
+	tool.store = NULL;
+	kv = open_store(KVTREE_OPEN_READ);
+	if (!tool.json)
+		printf("%-20s %-10s %4s %6s %6s %12s %14s %14s %14s\n", "NAME", "ENGINE", "MODE",
+		       "UID", "GID", "KEYS", "BYTES", "LIMIT-KEYS", "LIMIT-BYTES");
+	while (!(err = kvtree_store_next(kv, &si, sizeof(si)))) {
+		if (tool.json) {
+			json_t *obj = json_new();
+
+			json_add_store(obj, &si);
+			json_print(obj);
+			continue;
+		}
+		printf("%-20s %-10s %04o %6u %6u %12" PRIu64 " %14" PRIu64, si.name, si.engine,
+		       si.mode, si.uid, si.gid, (uint64_t)si.keys, (uint64_t)si.bytes);
+		print_limit(si.limit_keys);
+		print_limit(si.limit_bytes);
+		putchar('\n');
+	}
+	kvtree_close(kv);
+	return err == -ENOENT ? STATUS_OK : report(err, "store-list", NULL);
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The format that dump writes and load reads.
+ *
+ *	#kvtree-dump 1
+ *	KEY<tab>0=VALUE
+ *	KEY<tab>0=VALUE<tab>7=VALUE
+ *	#end 2
+ *
+ * Text, a record on each line: the key, and behind each tab a column, its id in
+ * decimal, ascending.  A value that was stored without columns is column 0.
+ * Keys and values are written as text.c describes it, so that there is no tab
+ * and no newline in them, and any bytes come back as they were; a key that
+ * begins with # begins with \x23.  The first line names the format and its
+ * version.  The last one counts the records: a file without it is not whole.
+ * Other lines that begin with #, and empty lines, are ignored.
+ *
+ * Versions of values are not in the file: a load gives new ones.
+ *
+ * The other format that load reads, "tsv", has lines KEY<tab>VALUE in which
+ * every byte stands for itself; a line without a tab is a key with an empty
+ * value.  Empty lines are ignored.
+ */
+#include <inttypes.h>
+
+#include "tool.h"
+
+#define FIRST_LINE	"#kvtree-dump "
+#define LAST_LINE	"#end "
+#define FORMAT_VERSION	1
+
+static int __attribute__((format(printf, 2, 3)))
+bad(struct dumpfile *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(f->error, sizeof(f->error), fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+/*
+ * Read a line, without its newline.
+ * Return: 1, 0 at the end of the file, or -EIO
+ */
+static int read_line(struct dumpfile *f, size_t *len)
+{
+	ssize_t n = getline(&f->line, &f->room, f->file);
+
+	if (n < 0) {
+		if (!ferror(f->file) && feof(f->file))
+			return 0;
+		bad(f, "cannot read: %s", strerror(errno));
+		return -EIO;
+	}
+	f->line_nr++;
+	f->bytes += (uint64_t)n;
+	if (n && f->line[n - 1] == '\n')
+		f->line[--n] = '\0';
+	*len = (size_t)n;
+	return 1;
+}
+
+static bool starts(const struct dumpfile *f, size_t len, const char *with)
+{
+	return len >= strlen(with) && !memcmp(f->line, with, strlen(with));
+}
+
+/*
+ * The number that is the rest of a line.
+ * Return: false if it is none
+ */
+static bool rest_number(const char *text, const char *end, uint64_t *n)
+{
+	char *stop;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	*n = strtoull(text, &stop, 10);
+	return !errno && stop == end;
+}
+
+/**
+ * dumpfile_begin() - read the first line
+ * @f: the file, with `file` and `tsv` set and the rest zero
+ *
+ * Return: 0, or a negative errno with f->error set
+ */
+int dumpfile_begin(struct dumpfile *f)
+{
+	uint64_t version;
+	size_t len;
+	int ret;
+
+	if (f->tsv)
+		return 0;
+	ret = read_line(f, &len);
+	if (ret < 0)
+		return ret;
+	if (!ret || !starts(f, len, FIRST_LINE) ||
+	    !rest_number(f->line + strlen(FIRST_LINE), f->line + len, &version)) {
+		f->line_nr = 1;
+		return bad(f, "no dump of kvtree, which begins with \"%s%d\" (did you mean --tsv?)",
+			   FIRST_LINE, FORMAT_VERSION);
+	}
+	if (version != FORMAT_VERSION)
+		return bad(f, "version %" PRIu64 " of the format, but this program knows only %d",
+			   version, FORMAT_VERSION);
+	return 0;
+}
+
+static int key_too_long(struct dumpfile *f)
+{
+	return bad(f, "the key is too long: at most %u bytes", KVTREE_KEY_MAX);
+}
+
+static int read_tsv(struct dumpfile *f, struct record *rec, size_t len)
+{
+	char *tab = memchr(f->line, '\t', len);
+
+	rec->key = f->line;
+	rec->key_len = tab ? (size_t)(tab - f->line) : len;
+	rec->ncols = 1;
+	rec->col[0].id = 0;
+	rec->col[0].data = tab ? tab + 1 : "";
+	rec->col[0].len = tab ? (uint32_t)(len - rec->key_len - 1) : 0;
+	if (rec->key_len > KVTREE_KEY_MAX)
+		return key_too_long(f);
+	if (rec->col[0].len > KVTREE_VALUE_MAX)
+		return bad(f, "the value is too long: at most %u bytes", KVTREE_VALUE_MAX);
+	return 1;
+}
+
+static int read_column(struct dumpfile *f, struct record *rec, char *text, size_t len)
+{
+	struct kvtree_column *col = &rec->col[rec->ncols];
+	char *equals = memchr(text, '=', len);
+	const char *wrong;
+	uint64_t id;
+
+	if (!equals || !rest_number(text, equals, &id))
+		return bad(f, "a column that is not ID=VALUE");
+	if (id >= KVTREE_COLS_MAX || (rec->ncols && id <= rec->col[rec->ncols - 1].id))
+		return bad(f, "column %" PRIu64 ": ids go from 0 to %u and ascend", id,
+			   KVTREE_COLS_MAX - 1);
+	len -= (size_t)(equals + 1 - text);
+	wrong = take_text(equals + 1, &len);
+	if (wrong)
+		return bad(f, "column %" PRIu64 ": %s", id, wrong);
+	if (len > KVTREE_VALUE_MAX)
+		return bad(f, "column %" PRIu64 " is too long: a value has at most %u bytes", id,
+			   KVTREE_VALUE_MAX);
+	col->id = (uint32_t)id;
+	col->len = (uint32_t)len;
+	col->data = equals + 1;
+	rec->ncols++;
+	return 0;
+}
+
+static int read_record(struct dumpfile *f, struct record *rec, size_t len)
+{
+	char *p = f->line, *end = f->line + len, *tab;
+	const char *wrong;
+	int err;
+
+	tab = memchr(p, '\t', len);
+	if (!tab)
+		return bad(f, "a record without a tab behind its key");
+	rec->key = p;
+	rec->key_len = (size_t)(tab - p);
+	wrong = take_text(p, &rec->key_len);
+	if (wrong)
+		return bad(f, "the key: %s", wrong);
+	if (rec->key_len > KVTREE_KEY_MAX)
+		return key_too_long(f);
+	rec->ncols = 0;
+	for (p = tab + 1; p < end; p = tab + 1) {
+		tab = memchr(p, '\t', (size_t)(end - p));
+		if (!tab)
+			tab = end;
+		err = read_column(f, rec, p, (size_t)(tab - p));
+		if (err)
+			return err;
+	}
+	return 1;
+}
+
+static int read_last(struct dumpfile *f, size_t len)
+{
+	uint64_t n;
+
+	f->ended = true;
+	if (!rest_number(f->line + strlen(LAST_LINE), f->line + len, &n))
+		return bad(f, "\"%s\" without the number of records behind it", LAST_LINE);
+	if (n != f->records)
+		return bad(f, "the file says that it has %" PRIu64 " records, but it has %" PRIu64,
+			   n, f->records);
+	return 0;
+}
+
+/**
+ * dumpfile_read() - read a record
+ * @f: the file
+ * @rec: the record; it stands in memory of the file's, until the next call
+ *
+ * Return: 1, 0 at the end, or a negative errno with f->error set: -EINVAL for a
+ * bad line, after which reading may go on
+ */
+int dumpfile_read(struct dumpfile *f, struct record *rec)
+{
+	size_t len;
+	int ret;
+
+	for (;;) {
+		ret = read_line(f, &len);
+		if (ret < 0)
+			return ret;
+		if (!ret)
+			break;
+		if (!len)
+			continue;
+		if (f->tsv) {
+			f->records++;
+			return read_tsv(f, rec, len);
+		}
+		if (f->ended)
+			return bad(f, "something behind the last line");
+		if (starts(f, len, LAST_LINE)) {
+			ret = read_last(f, len);
+			if (ret)
+				return ret;
+		} else if (f->line[0] != '#') {
+			/* A bad record is one of those that the last line counts. */
+			f->records++;
+			return read_record(f, rec, len);
+		}
+	}
+	if (f->tsv || f->ended)
+		return 0;
+	f->ended = true;
+	return bad(f, "the file is not whole: its last line should be \"%s%" PRIu64 "\"",
+		   LAST_LINE, f->records);
+}
+
+/**
+ * dumpfile_write_first() - write the first line
+ * @out: where to
+ */
+void dumpfile_write_first(FILE *out)
+{
+	fprintf(out, "%s%d\n", FIRST_LINE, FORMAT_VERSION);
+}
+
+/**
+ * dumpfile_write() - write a record
+ * @out: where to
+ * @key: its key
+ * @key_len: bytes at @key
+ * @cols: its value
+ */
+void dumpfile_write(FILE *out, const char *key, size_t key_len,
+		    const struct kvtree_columns *cols)
+{
+	size_t i;
+
+	if (key_len && *key == '#') {
+		fputs("\\x23", out);
+		key++;
+		key_len--;
+	}
+	put_text(out, key, key_len);
+	/* The tab stands there also if there are no columns. */
+	putc_unlocked('\t', out);
+	for (i = 0; i < cols->nr; i++) {
+		fprintf(out, i ? "\t%u=" : "%u=", cols->col[i].id);
+		put_text(out, cols->col[i].data, cols->col[i].len);
+	}
+	putc_unlocked('\n', out);
+}
+
+/**
+ * dumpfile_write_last() - write the last line
+ * @out: where to
+ * @records: records written
+ */
+void dumpfile_write_last(FILE *out, uint64_t records)
+{
+	fprintf(out, "%s%" PRIu64 "\n", LAST_LINE, records);
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Answers as JSON.
+ */
+#include <inttypes.h>
+
+#include "tool.h"
+
+/**
+ * json_new() - an empty object
+ *
+ * Return: the object
+ */
+json_t *json_new(void)
+{
+	json_t *obj = json_object();
+
+	if (!obj)
+		die("out of memory");
+	return obj;
+}
+
+/**
+ * json_add() - add a member to an object, or an element to an array
+ * @obj: the object or array
+ * @name: the member's name; not used for an array
+ * @value: its value, which becomes the object's
+ */
+void json_add(json_t *obj, const char *name, json_t *value)
+{
+	int err;
+
+	if (json_is_array(obj))
+		err = json_array_append_new(obj, value);
+	else
+		err = json_object_set_new(obj, name, value);
+	if (err)
+		die("out of memory");
+}
+
+/**
+ * json_add_bytes() - add bytes to an object
+ * @obj: the object
+ * @name: the member's name; it becomes NAME_hex if the bytes are not UTF-8, or
+ *	with --hex
+ * @data: the bytes
+ * @len: their number
+ */
+void json_add_bytes(json_t *obj, const char *name, const void *data, size_t len)
+{
+	json_t *text = NULL;
+	char member[32];
+	size_t size;
+	FILE *out;
+	char *hex;
+
+	/* jansson refuses what is not UTF-8. */
+	if (!tool.hex)
+		text = json_stringn(len ? data : "", len);
+	if (text) {
+		json_add(obj, name, text);
+		return;
+	}
+	out = open_memstream(&hex, &size);
+	if (!out)
+		die("out of memory");
+	put_hex(out, data, len);
+	if (fclose(out))
+		die("out of memory");
+	snprintf(member, sizeof(member), "%s_hex", name);
+	json_add(obj, member, json_string(hex));
+	free(hex);
+}
+
+/**
+ * json_add_columns() - add columns to an object, as an array
+ * @obj: the object
+ * @cols: the columns
+ */
+void json_add_columns(json_t *obj, const struct kvtree_columns *cols)
+{
+	json_t *array = json_array();
+	size_t i;
+
+	for (i = 0; i < cols->nr; i++) {
+		const struct kvtree_column *col = &cols->col[i];
+		json_t *one = json_new();
+
+		json_add(one, "id", json_integer(col->id));
+		if (col->len == KVTREE_COL_ABSENT)
+			json_add(one, "value", json_null());
+		else
+			json_add_bytes(one, "value", col->data, col->len);
+		json_add(array, NULL, one);
+	}
+	json_add(obj, "columns", array);
+}
+
+/**
+ * json_add_u64() - add a number to an object
+ * @obj: the object
+ * @name: the member's name
+ * @n: the number; above 2^63 it is added as a string, since jansson's integers
+ *	end there
+ */
+void json_add_u64(json_t *obj, const char *name, uint64_t n)
+{
+	char text[24];
+
+	if (n <= INT64_MAX) {
+		json_add(obj, name, json_integer((json_int_t)n));
+		return;
+	}
+	snprintf(text, sizeof(text), "%" PRIu64, n);
+	json_add(obj, name, json_string(text));
+}
+
+/**
+ * json_add_store() - add the members that describe a store
+ * @obj: the object
+ * @si: the store
+ */
+void json_add_store(json_t *obj, const struct kvtree_store_info *si)
+{
+	char mode[8];
+
+	snprintf(mode, sizeof(mode), "%04o", si->mode);
+	json_add(obj, "name", json_string(si->name));
+	json_add_u64(obj, "id", si->id);
+	json_add(obj, "engine", json_string(si->engine));
+	json_add(obj, "mode", json_string(mode));
+	json_add_u64(obj, "uid", si->uid);
+	json_add_u64(obj, "gid", si->gid);
+	json_add_u64(obj, "limit_bytes", si->limit_bytes);
+	json_add_u64(obj, "limit_keys", si->limit_keys);
+	json_add_u64(obj, "keys", si->keys);
+	json_add_u64(obj, "bytes", si->bytes);
+}
+
+/**
+ * json_print() - print an object on a line of its own, and free it
+ * @obj: the object
+ */
+void json_print(json_t *obj)
+{
+	json_dumpf(obj, stdout, 0);
+	putchar('\n');
+	json_decref(obj);
+}

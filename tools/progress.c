@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How far a long command has come: a line on standard error that is drawn
+ * again and again.
+ */
+#include <inttypes.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+#define REDRAW	0.1	/* seconds between two drawings */
+#define BAR_MAX	40
+
+static double now_seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* A number of bytes with a unit, in a buffer of the caller's. */
+static const char *size_text(char *buf, size_t size, uint64_t bytes)
+{
+	static const char * const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	double n = (double)bytes;
+	size_t unit = 0;
+
+	while (n >= 1024 && unit + 1 < ARRAY_SIZE(units)) {
+		n /= 1024;
+		unit++;
+	}
+	snprintf(buf, size, unit ? "%.1f %s" : "%.0f %s", n, units[unit]);
+	return buf;
+}
+
+static int columns(void)
+{
+	struct winsize ws;
+
+	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) && ws.ws_col)
+		return ws.ws_col;
+	return 80;
+}
+
+/**
+ * progress_start() - begin to show how far it has come
+ * @p: the progress
+ * @verb: what is done, such as "load"
+ * @on: false: show nothing
+ * @total: where it ends, 0 if that is not known
+ */
+void progress_start(struct progress *p, const char *verb, bool on, uint64_t total)
+{
+	p->on = on;
+	p->verb = verb;
+	p->total = total;
+	p->start = now_seconds();
+	p->drawn = p->start;
+}
+
+/**
+ * progress_show() - say how far it has come; may be called often
+ * @p: the progress
+ * @now: how far, in the unit of the total
+ * @records: records done
+ * @bytes: bytes read or written
+ */
+void progress_show(struct progress *p, uint64_t now, uint64_t records, uint64_t bytes)
+{
+	char line[160], size[32];
+	double t, share;
+	int len, room, fill;
+
+	if (!p->on)
+		return;
+	t = now_seconds();
+	if (t - p->drawn < REDRAW)
+		return;
+	p->drawn = t;
+	len = snprintf(line, sizeof(line), "%s: %" PRIu64 " records, %s, %.0f/s", p->verb,
+		       records, size_text(size, sizeof(size), bytes),
+		       (double)records / (t - p->start));
+	/* Back to the start of the line, and clear what was drawn there. */
+	fprintf(stderr, "\r\033[K%s", line);
+	room = columns() - len - 10;
+	if (p->total && room >= 5) {
+		share = (double)now / (double)p->total;
+		if (share > 1)
+			share = 1;
+		room = room > BAR_MAX ? BAR_MAX : room;
+		fill = (int)(share * room);
+		fprintf(stderr, " [%.*s%*s] %3.0f%%", fill,
+			"########################################", room - fill, "",
+			share * 100);
+	}
+	fflush(stderr);
+}
+
+/**
+ * progress_end() - say what was done
+ * @p: the progress
+ * @done: what was done, such as "loaded"
+ * @records: records done
+ * @bytes: bytes read or written
+ *
+ * Return: how long it took, in seconds
+ */
+double progress_end(struct progress *p, const char *done, uint64_t records, uint64_t bytes)
+{
+	double took = now_seconds() - p->start;
+	char size[32];
+
+	if (p->on)
+		fprintf(stderr, "\r\033[K%s %" PRIu64 " records, %s, in %.1f s\n", done, records,
+			size_text(size, sizeof(size), bytes), took);
+	return took;
+}

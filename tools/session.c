@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Stores, and what goes wrong with them in words.
+ */
+#include "tool.h"
+
+static void say(const char *fmt, va_list ap)
+{
+	/* What was printed before stands before the message also in a log. */
+	fflush(stdout);
+	fputs("kvtree: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
+/**
+ * warn() - print a message
+ * @fmt: as for printf(), without the newline
+ */
+void warn(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+}
+
+/**
+ * die() - print a message and exit with STATUS_ERROR
+ * @fmt: as for printf(), without the newline
+ */
+void die(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+	exit(STATUS_ERROR);
+}
+
+/**
+ * alloc() - realloc() that does not fail
+ * @old: memory to enlarge, or NULL
+ * @size: bytes
+ *
+ * Return: the memory
+ */
+void *alloc(void *old, size_t size)
+{
+	void *p = realloc(old, size ? size : 1);
+
+	if (!p)
+		die("out of memory");
+	return p;
+}
+
+/**
+ * open_store() - open the store that the user asked for; exits if it cannot
+ * @flags: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE
+ *
+ * Return: the session
+ */
+struct kvtree *open_store(unsigned int flags)
+{
+	struct kvtree *kv;
+	int err;
+
+	err = kvtree_open(tool.store, flags, &kv);
+	switch (err) {
+	case 0:
+		return kv;
+	case -ENODEV:
+		die("cannot open /dev/kvtree: no such device: %s",
+		    "is the module loaded? try: sudo modprobe kvtree");
+	case -ENOENT:
+		die("there is no store '%s': kvtree store-list shows those there are",
+		    tool.store);
+	case -EACCES:
+	case -EPERM:
+		if (tool.store)
+			die("cannot open the store '%s': %s (see kvtree store-list)", tool.store,
+			    "its owner and mode do not allow it");
+		die("cannot open /dev/kvtree: permission denied: %s",
+		    "its mode should be 0666 (see 60-kvtree.rules)");
+	default:
+		die("cannot open %s: %s", tool.store ? tool.store : "/dev/kvtree",
+		    kvtree_strerror(err));
+	}
+}
+
+/**
+ * report() - say what an operation came to
+ * @err: 0 or a negative errno
+ * @what: the operation
+ * @key: its key, or NULL
+ *
+ * Return: the exit status
+ */
+int report(int err, const char *what, const struct bytes *key)
+{
+	const char *hint = "";
+
+	if (err >= 0)
+		return STATUS_OK;
+	if (err == -EACCES && !tool.store)
+		hint = " (the default store is root's: try sudo, or another store with -s)";
+	fflush(stdout);
+	fprintf(stderr, "kvtree: %s", what);
+	if (key) {
+		fputs(" '", stderr);
+		put_bytes(stderr, key->data, key->len);
+		fputc('\'', stderr);
+	}
+	switch (err) {
+	case -ENOENT:
+		fputs(": not found\n", stderr);
+		return STATUS_NOT;
+	case -EEXIST:
+		fputs(": it is there already\n", stderr);
+		return STATUS_NOT;
+	default:
+		fprintf(stderr, ": %s%s\n", kvtree_strerror(err), hint);
+		return STATUS_ERROR;
+	}
+}

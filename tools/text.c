@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bytes as text.
+ *
+ * Any string of bytes can be written on one line and read back: UTF-8
+ * characters that can be printed stand for themselves, but a backslash is \\,
+ * and every other byte is \t, \n, \r or \xHH.  Reading takes every byte that is
+ * no backslash as it is.
+ */
+#include <wchar.h>
+#include <wctype.h>
+
+#include "tool.h"
+
+static const char digits[] = "0123456789abcdef";
+
+/* Bytes of the printable character at p, 0 if there is none. */
+static size_t printable(const char *p, size_t len)
+{
+	mbstate_t st = { 0 };
+	wchar_t wc;
+	size_t n;
+
+	if ((unsigned char)*p < 0x80)
+		return *p >= ' ' && *p <= '~';
+	n = mbrtowc(&wc, p, len, &st);
+	if (n == (size_t)-1 || n == (size_t)-2 || !iswprint((wint_t)wc))
+		return 0;
+	return n;
+}
+
+/**
+ * put_text() - write bytes as text
+ * @out: where to
+ * @data: the bytes
+ * @len: their number
+ */
+void put_text(FILE *out, const void *data, size_t len)
+{
+	const char *p = data, *end = p + len;
+	size_t n;
+
+	for (; p < end; p += n) {
+		n = printable(p, (size_t)(end - p));
+		if (n && *p != '\\') {
+			fwrite(p, 1, n, out);
+			continue;
+		}
+		n = 1;
+		putc_unlocked('\\', out);
+		switch (*p) {
+		case '\\':
+			putc_unlocked('\\', out);
+			break;
+		case '\t':
+			putc_unlocked('t', out);
+			break;
+		case '\n':
+			putc_unlocked('n', out);
+			break;
+		case '\r':
+			putc_unlocked('r', out);
+			break;
+		default:
+			putc_unlocked('x', out);
+			put_hex(out, p, 1);
+		}
+	}
+}
+
+/**
+ * put_hex() - write bytes in hexadecimal
+ * @out: where to
+ * @data: the bytes
+ * @len: their number
+ */
+void put_hex(FILE *out, const void *data, size_t len)
+{
+	const unsigned char *p = data, *end = p + len;
+
+	for (; p < end; p++) {
+		putc_unlocked(digits[*p >> 4], out);
+		putc_unlocked(digits[*p & 15], out);
+	}
+}
+
+/**
+ * put_bytes() - write bytes as the user asked for: as text, or with --hex
+ * @out: where to
+ * @data: the bytes
+ * @len: their number
+ */
+void put_bytes(FILE *out, const void *data, size_t len)
+{
+	if (tool.hex)
+		put_hex(out, data, len);
+	else
+		put_text(out, data, len);
+}
+
+/**
+ * put_column() - write a column as ID=DATA
+ * @out: where to
+ * @col: the column
+ */
+void put_column(FILE *out, const struct kvtree_column *col)
+{
+	fprintf(out, "%u=", col->id);
+	put_bytes(out, col->data, col->len);
+}
+
+static int hex_digit(char c)
+{
+	const char *p;
+
+	if (c >= 'A' && c <= 'F')
+		c += 'a' - 'A';
+	p = c ? strchr(digits, c) : NULL;
+	return p ? (int)(p - digits) : -1;
+}
+
+/**
+ * take_text() - turn text into the bytes that it stands for, in place
+ * @text: the text
+ * @len: its length; then the number of bytes
+ *
+ * Return: NULL, or what is wrong with the text
+ */
+const char *take_text(char *text, size_t *len)
+{
+	char *from = memchr(text, '\\', *len), *to = from, *end = text + *len;
+
+	if (!from)
+		return NULL;
+	while (from < end) {
+		if (*from != '\\') {
+			*to++ = *from++;
+			continue;
+		}
+		if (++from == end)
+			return "a backslash with nothing behind it";
+		switch (*from++) {
+		case '\\':
+			*to++ = '\\';
+			break;
+		case 't':
+			*to++ = '\t';
+			break;
+		case 'n':
+			*to++ = '\n';
+			break;
+		case 'r':
+			*to++ = '\r';
+			break;
+		case 'x':
+			if (end - from < 2 || hex_digit(from[0]) < 0 || hex_digit(from[1]) < 0)
+				return "\\x without two hexadecimal digits behind it";
+			*to++ = (char)(hex_digit(from[0]) << 4 | hex_digit(from[1]));
+			from += 2;
+			break;
+		default:
+			return "an unknown escape: there are \\\\, \\t, \\n, \\r and \\xHH";
+		}
+	}
+	*len = (size_t)(to - text);
+	return NULL;
+}
+
+/**
+ * take_hex() - turn hexadecimal digits into bytes, in place
+ * @text: the digits
+ * @len: their number; then the number of bytes
+ *
+ * Return: NULL, or what is wrong with the digits
+ */
+const char *take_hex(char *text, size_t *len)
+{
+	size_t i;
+
+	if (*len % 2)
+		return "an odd number of hexadecimal digits";
+	for (i = 0; i < *len; i += 2) {
+		int high = hex_digit(text[i]), low = hex_digit(text[i + 1]);
+
+		if (high < 0 || low < 0)
+			return "not a hexadecimal number";
+		text[i / 2] = (char)(high << 4 | low);
+	}
+	*len /= 2;
+	return NULL;
+}

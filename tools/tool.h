@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the files of the kvtree tool share.
+ *
+ * A command is one function: it parses its arguments with argp, opens its
+ * store, does its work through libkvtree and returns an exit status.
+ */
+#ifndef KVTREE_TOOL_H
+#define KVTREE_TOOL_H
+
+#include <argp.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+#include <kvtree.h>
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+/* Exit statuses; kvtree(1) and "kvtree help" list them. */
+enum {
+	STATUS_OK	= 0,
+	STATUS_NOT	= 1,	/* not found, or a condition that did not hold */
+	STATUS_USAGE	= 2,
+	STATUS_ERROR	= 3,
+};
+
+/* What the options that every command has were set to. */
+struct tool {
+	const char *store;	/* NULL: the default store */
+	bool json;
+	bool hex;
+	bool escape;
+};
+
+extern struct tool tool;
+
+/* args.c: options and arguments that several commands have */
+extern const struct argp_child common_options[];
+
+struct bytes {
+	char *data;
+	size_t len;
+};
+
+struct bytes arg_bytes(struct argp_state *state, const char *what, const char *arg);
+unsigned long long arg_number(struct argp_state *state, const char *what,
+			      const char *arg, unsigned long long max);
+unsigned long long arg_size(struct argp_state *state, const char *what, const char *arg);
+uint16_t arg_column(struct argp_state *state, const char *arg);
+char *help_filter(int key, const char *text, void *input);
+int parse(const struct argp *argp, int argc, char **argv, void *input);
+struct bytes file_bytes(const char *path);
+
+/* session.c: stores and what goes wrong with them */
+struct kvtree *open_store(unsigned int flags);
+int report(int err, const char *what, const struct bytes *key);
+void __attribute__((noreturn, format(printf, 1, 2))) die(const char *fmt, ...);
+void __attribute__((format(printf, 1, 2))) warn(const char *fmt, ...);
+void *alloc(void *old, size_t size);
+
+/* text.c: bytes as text */
+void put_text(FILE *out, const void *data, size_t len);
+void put_hex(FILE *out, const void *data, size_t len);
+void put_bytes(FILE *out, const void *data, size_t len);
+void put_column(FILE *out, const struct kvtree_column *col);
+const char *take_text(char *text, size_t *len);
+const char *take_hex(char *text, size_t *len);
+
+/* json.c: answers as JSON */
+void json_add(json_t *obj, const char *name, json_t *value);
+void json_add_bytes(json_t *obj, const char *name, const void *data, size_t len);
+void json_add_columns(json_t *obj, const struct kvtree_columns *cols);
+void json_add_u64(json_t *obj, const char *name, uint64_t n);
+void json_add_store(json_t *obj, const struct kvtree_store_info *si);
+json_t *json_new(void);
+void json_print(json_t *obj);
+
+/* progress.c: how far a long command has come */
+struct progress {
+	bool on;
+	const char *verb;
+	uint64_t total;		/* of `now`; 0: not known */
+	double start;
+	double drawn;
+};
+
+void progress_start(struct progress *p, const char *verb, bool on, uint64_t total);
+void progress_show(struct progress *p, uint64_t now, uint64_t records, uint64_t bytes);
+double progress_end(struct progress *p, const char *done, uint64_t records, uint64_t bytes);
+
+/* dumpfile.c: the format that dump writes and load reads */
+struct record {
+	char *key;
+	size_t key_len;
+	size_t ncols;
+	struct kvtree_column col[KVTREE_COLS_MAX];
+};
+
+struct dumpfile {
+	FILE *file;
+	bool tsv;
+	char *line;
+	size_t room;
+	uint64_t line_nr;
+	uint64_t records;
+	uint64_t bytes;		/* read */
+	bool ended;
+	char error[256];	/* what is wrong with the line */
+};
+
+int dumpfile_begin(struct dumpfile *f);
+int dumpfile_read(struct dumpfile *f, struct record *rec);
+void dumpfile_write_first(FILE *out);
+void dumpfile_write(FILE *out, const char *key, size_t key_len,
+		    const struct kvtree_columns *cols);
+void dumpfile_write_last(FILE *out, uint64_t records);
+
+/* cmd_*.c */
+int cmd_add(int argc, char **argv);
+int cmd_cas(int argc, char **argv);
+int cmd_del(int argc, char **argv);
+int cmd_dump(int argc, char **argv);
+int cmd_get(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_load(int argc, char **argv);
+int cmd_put(int argc, char **argv);
+int cmd_scan(int argc, char **argv);
+int cmd_stat(int argc, char **argv);
+int cmd_store_create(int argc, char **argv);
+int cmd_store_destroy(int argc, char **argv);
+int cmd_store_list(int argc, char **argv);
+
+#endif /* KVTREE_TOOL_H */
