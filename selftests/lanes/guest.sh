@@ -50,7 +50,7 @@ mount_all()
 	export HOME=/root
 	mount -t proc proc /proc
 	mount -t sysfs sys /sys
-	mount -t devtmpfs dev /dev
+	mountpoint -q /dev || mount -t devtmpfs dev /dev
 	mkdir -p /dev/shm /dev/pts
 	mount -t tmpfs tmp /dev/shm
 	mount -t devpts pts /dev/pts

@@ -16,7 +16,7 @@ set -euo pipefail
 # Days for which the newest kernel version known is taken to be the newest.
 INDEX_DAYS=7
 
-hash()
+digest()
 {
 	sha256sum | cut -c 1-8
 }
@@ -108,7 +108,7 @@ source_dir()
 	flock 8
 	read -r package version < <(choose_source)
 	[ -n "$version" ] || exit 1
-	dir=$CACHE/${package}_$version-$(cat "$LANES"/patches/*.patch | hash)
+	dir=$CACHE/${package}_$version-$(cat "$LANES"/patches/*.patch | digest)
 	if [ ! -d "$dir/linux" ]; then
 		mkdir -p "$dir"
 		run_logged "$dir/fetch.log" "kernel: fetching $package $version" '' \
@@ -179,7 +179,7 @@ main()
 
 	src=$(source_dir)
 	mapfile -t frags < <(fragments "$lane")
-	key=$(cat "${frags[@]}" | hash)
+	key=$(cat "${frags[@]}" | digest)
 	dir=$CACHE/$lane-$(basename "$(dirname "$src")")-gcc$(gcc -dumpfullversion)-$key
 	mkdir -p "$dir"
 	exec 9>"$dir.lock"

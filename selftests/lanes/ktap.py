@@ -68,6 +68,9 @@ class Summary:
         self.passed = self.failed = self.skipped = 0
         self.failures = []
 
+    def total(self):
+        return self.passed + self.failed + self.skipped
+
     def fail(self, where, name):
         self.failed += 1
         self.failures.append((where, name))
@@ -86,9 +89,8 @@ class Parser:
         self.where = where
         self.summary = summary
         self.stack = []
-        self.blocks = 0
         self.failed = 0
-        self.skipped_all = False
+        self.before = summary.total()
         # Blocks closed since the last result: the subtests of the next one.
         self.children = []
         self.subtest_name = ''
@@ -110,7 +112,6 @@ class Parser:
             self.close()
         name, self.subtest_name = self.subtest_name, ''
         self.stack.append(Block(indent, name))
-        self.blocks += 1
 
     def close(self, complete=False):
         block = self.stack[-1]
@@ -139,7 +140,6 @@ class Parser:
         self.stack[-1].planned = count
         if count == 0 and skip is not None:
             self.summary.skipped += 1
-            self.skipped_all = True
 
     def result(self, indent, ok, text):
         self.close_deeper(indent, complete=True)
@@ -183,7 +183,7 @@ class Parser:
 
     def finish(self):
         self.close_deeper(-1)
-        if not self.blocks:
+        if self.summary.total() == self.before:
             self.fail('(no results)')
         if self.exit not in (None, 0, SKIP_EXIT) and not self.failed:
             reason = f'exit code {self.exit}'

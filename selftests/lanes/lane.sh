@@ -134,8 +134,8 @@ write_job()
 # What the guest has come to, for the progress line.
 lane_progress()
 {
-	sed -n 's/^lane: //p' "$CONSOLE" "$LOGS/output.log" 2>/dev/null |
-		tail -n 1 | tr -d '\r'
+	sed -n -E 's/^lane: //p; s/^.*\] +((not )?ok [0-9]+ )/\1/p' \
+		"$CONSOLE" "$LOGS/output.log" 2>/dev/null | tail -n 1 | tr -d '\r'
 }
 
 # Turn everything that came out into results and their summary. The exit code

@@ -106,6 +106,13 @@ shell_check()
 	shellcheck -x -P . -f gcc $(scripts) || true
 }
 
+# The judge over all other tests. It prints nothing when it is well.
+ktap_test()
+{
+	python3 "$LANES/ktap_test.py" 2>&1 | grep -v -e '^\.*$' -e '^-*$' \
+		-e '^Ran .* tests' -e '^OK$' || true
+}
+
 # check NAME CMD...: passes if CMD prints nothing.
 check()
 {
@@ -132,11 +139,12 @@ main()
 	KERNEL=$(stock_kernel)
 	source=$("$LANES/kernel.sh" source)
 	cd "$TOP"
-	printf 'KTAP version 1\n1..4\n' >"$LOGS/lint.ktap"
+	printf 'KTAP version 1\n1..5\n' >"$LOGS/lint.ktap"
 	check checkpatch checkpatch "$source"
 	check sparse sparse_check
 	check kernel-doc kernel_doc "$source"
 	check shellcheck shell_check
+	check ktap.py ktap_test
 	summary lint "$LOGS"
 }
 

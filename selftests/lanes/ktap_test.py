@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of ktap.py: what must count as failed is what a broken lane leaves."""
+
+import os
+import tempfile
+import unittest
+
+import ktap
+
+SUITE = '''KTAP version 1
+1..1
+    KTAP version 1
+    # Subtest: suite
+    1..3
+    ok 1 one
+        KTAP version 1
+        # Subtest: params
+        ok 1 a
+        {b}
+    {params}
+    ok 3 three # SKIP no device
+# suite: pass:2 fail:0 skip:1 total:3
+{suite}
+'''
+GOOD = SUITE.format(b='ok 2 b', params='ok 2 params', suite='ok 1 suite')
+BAD = SUITE.format(b='not ok 2 b', params='not ok 2 params',
+                   suite='not ok 1 suite')
+HARNESS = 'TAP version 13\n1..2\n# RUN x\nok 1 x\nok 2 y\n'
+
+
+def summarise(text):
+    """(passed, failed, skipped, names of what failed) for one file."""
+    summary = ktap.Summary()
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, 'result')
+        with open(path, 'w') as f:
+            f.write(text)
+        parser = ktap.Parser(path, summary)
+        for line in ktap.lines_of(path):
+            parser.line(line)
+        parser.finish()
+    return (summary.passed, summary.failed, summary.skipped,
+            [name for _, name in summary.failures])
+
+
+class Ktap(unittest.TestCase):
+    def check(self, text, passed, failed, skipped, names=None):
+        result = summarise(text)
+        self.assertEqual(result[:3], (passed, failed, skipped), result)
+        if names is not None:
+            self.assertEqual(result[3], names)
+
+    def test_leaves_are_counted(self):
+        self.check(GOOD, 3, 0, 1)
+
+    def test_failed_leaf_is_named_once(self):
+        self.check(BAD, 2, 1, 1, ['suite.params.b'])
+
+    def test_time_stamps_and_noise_are_ignored(self):
+        text = ''.join(f'[    1.{i:06d}][   T42] {line}\n[    2.0] noise ok 1\n'
+                       for i, line in enumerate(GOOD.splitlines()))
+        self.check(text, 3, 0, 1)
+
+    def test_suite_that_failed_by_itself_counts(self):
+        text = SUITE.format(b='ok 2 b', params='ok 2 params',
+                            suite='not ok 1 suite')
+        self.check(text, 3, 1, 1, ['suite'])
+
+    def test_output_cut_anywhere_fails(self):
+        lines = GOOD.splitlines(keepends=True)
+        for n in range(len(lines) - 1):
+            with self.subTest(lines=n):
+                self.assertGreater(summarise(''.join(lines[:n]))[1], 0)
+
+    def test_missing_start_fails(self):
+        lines = GOOD.splitlines(keepends=True)
+        self.assertGreater(summarise(''.join(lines[2:]))[1], 0)
+        self.assertGreater(summarise('ok 1 x\n')[1], 0)
+
+    def test_result_missing_in_the_middle_fails(self):
+        self.assertGreater(summarise(GOOD.replace('    ok 1 one\n', ''))[1], 0)
+
+    def test_nothing_fails(self):
+        self.check('', 0, 1, 0)
+        self.check('Segmentation fault\n', 0, 1, 0)
+
+    def test_exit_code_counts_when_no_result_failed(self):
+        self.check(HARNESS + '# kvtree-lane: exit 0 after 1 s\n', 2, 0, 0)
+        self.check(HARNESS + '# kvtree-lane: exit 139 after 1 s\n', 2, 1, 0)
+        self.check(HARNESS.replace('ok 2', 'not ok 2') +
+                   '# kvtree-lane: exit 1 after 1 s\n', 1, 1, 0)
+
+    def test_skipped_program(self):
+        self.check('TAP version 13\n1..0 # SKIP no device\n'
+                   '# kvtree-lane: exit 4 after 0 s\n', 0, 0, 1)
+
+    def test_empty_plan_without_skip_fails(self):
+        self.check('TAP version 13\n1..0\n', 0, 1, 0)
+
+    def test_bail_out_fails(self):
+        self.assertGreater(summarise('TAP version 13\n1..1\nBail out! x\n')[1], 0)
+
+
+if __name__ == '__main__':
+    unittest.main()
