@@ -10,28 +10,82 @@
  *	+---------+--------+------+---------+-------+----------------------+
  *	| version | retire | size | key_len | ncols | body                 |
  *	+---------+--------+------+---------+-------+----------------------+
- *	body: key tail | pad to 8 | column table (if any) | column data
+ *	body, plain: key tail | pad to 8 | data of column 0
+ *	body, table: key tail | pad to 8 | table | blob pointers | column data
  *
  * The block carries its key's bytes from the ninth on (the "tail").  The index
  * holds the first bytes in its nodes; what lies behind the slice of a node is
  * compared here, on the cache line that the reader needs next anyway.
+ *
+ * A value that is column 0 alone and short is plain.  Any other has a table
+ * with an entry per column, ascending by id.  A column's data stand in the
+ * block, or in a blob if it is longer than KVT_BLOB_MIN or the block would hold
+ * more than KVT_INLINE_MAX bytes of column data; columns of up to 8 bytes, no
+ * longer than the pointer to a blob, always stand in the block.  So a block can
+ * be built while a node is locked: at most about 8 KiB are copied.
+ *
+ * A blob belongs to the newest value that refers to it: a change that keeps
+ * the column hands the blob on, and nothing is counted.  Who drops the column
+ * retires the blob.  A reader that wants to sleep while it copies takes a
+ * reference besides.
  */
 #ifndef KVT_VALUE_H
 #define KVT_VALUE_H
 
+#include <linux/align.h>
+#include <linux/gfp_types.h>
 #include <linux/llist.h>
+#include <linux/refcount.h>
 #include <linux/types.h>
+#include <linux/kvtree.h>
+
+struct kvt_key;
+struct kvt_reclaim;
+struct mem_cgroup;
 
 /* Bytes of a key that are not repeated in its value. */
 #define KVT_KEY_HEAD	8u
+
+/* A longer column is a blob. */
+#define KVT_BLOB_MIN	2048u
+/* Column data in a block, those of at most KVT_INLINE_ALWAYS bytes aside. */
+#define KVT_INLINE_MAX	4096u
+#define KVT_INLINE_ALWAYS	8u
 
 struct kvt_value {
 	u64 version;
 	struct llist_node retire;	/* for reclaim; readers never read it */
 	u32 size;			/* bytes of the whole block */
 	u16 key_len;			/* bytes of the whole key */
-	u16 ncols;			/* entries of the column table; 0: column 0 alone */
+	u16 ncols;			/* KVT_VALUE_TABLE | entries of the table; 0: plain */
 	u8 body[];
+};
+
+#define KVT_VALUE_TABLE	0x8000u
+
+/* The largest block that a value can need. */
+#define KVT_VALUE_SIZE_MAX	(sizeof(struct kvt_value) + KVTREE_KEY_MAX +		\
+				 KVTREE_COLS_MAX * (8u + KVT_INLINE_ALWAYS) + KVT_INLINE_MAX)
+
+struct kvt_blob {
+	struct llist_node retire;
+	refcount_t refs;		/* 1 for the value, more for readers that sleep */
+	u32 len;
+	u8 data[];
+};
+
+/* A column, where it stands; or, in an edit, what is to become of it. */
+struct kvt_column {
+	u16 id;
+	u32 len;		/* bytes; in an edit KVTREE_COL_ABSENT to remove it */
+	const u8 *data;
+	struct kvt_blob *blob;	/* that holds the data; NULL: none does */
+};
+
+/* Where memory for values comes from. */
+struct kvt_mem {
+	struct mem_cgroup *memcg;	/* charged for it; NULL: the caller's */
+	gfp_t gfp;
 };
 
 /**
@@ -45,5 +99,68 @@ static inline const u8 *kvt_value_suffix(const struct kvt_value *v, u32 at)
 {
 	return v->body + (at - KVT_KEY_HEAD);
 }
+
+/**
+ * kvt_value_plain() - whether a value is column 0 alone, in its block
+ * @v: the value
+ *
+ * Return: true if it has no table.
+ */
+static inline bool kvt_value_plain(const struct kvt_value *v)
+{
+	return !v->ncols;
+}
+
+/**
+ * kvt_value_ncols() - number of columns
+ * @v: the value
+ *
+ * Return: 0..KVTREE_COLS_MAX.
+ */
+static inline unsigned int kvt_value_ncols(const struct kvt_value *v)
+{
+	return kvt_value_plain(v) ? 1 : v->ncols & ~KVT_VALUE_TABLE;
+}
+
+/**
+ * kvt_value_head_size() - bytes of a block before the table or the plain data
+ * @key_len: bytes of the key
+ *
+ * Return: bytes, a multiple of 8.
+ */
+static inline u32 kvt_value_head_size(u32 key_len)
+{
+	u32 tail = key_len > KVT_KEY_HEAD ? key_len - KVT_KEY_HEAD : 0;
+
+	return sizeof(struct kvt_value) + ALIGN(tail, 8);
+}
+
+void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size);
+
+struct kvt_blob *kvt_blob_alloc(const struct kvt_mem *mem, u32 len);
+void kvt_blob_get(struct kvt_blob *blob);
+void kvt_blob_put(struct kvt_blob *blob);
+
+struct kvt_value *kvt_value_alloc(const struct kvt_mem *mem, const struct kvt_key *key,
+				  size_t size);
+struct kvt_value *kvt_value_alloc_whole(const struct kvt_mem *mem, const struct kvt_key *key,
+					u32 len, u8 **data);
+struct kvt_value *kvt_value_new(const struct kvt_key *key, const void *data, u32 len,
+				gfp_t gfp);
+void kvt_value_free(struct kvt_value *v);
+void kvt_value_free_shell(struct kvt_value *v);
+
+void kvt_value_column(const struct kvt_value *v, unsigned int i, struct kvt_column *col);
+bool kvt_value_find(const struct kvt_value *v, u16 id, struct kvt_column *col);
+size_t kvt_value_bytes(const struct kvt_value *v);
+
+void kvt_value_setup_reclaim(struct kvt_reclaim *reclaim);
+void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_value *v,
+		      const unsigned long *kept);
+
+/* For merge.c, which builds the table. */
+void kvt_value_set_table(struct kvt_value *v, unsigned int ncols);
+void kvt_value_set_column(struct kvt_value *v, unsigned int i, const struct kvt_column *col,
+			  u32 off);
 
 #endif /* KVT_VALUE_H */

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Value blocks: made, read, retired and freed. */
+#include <linux/bitmap.h>
+#include <linux/build_bug.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "compat.h"
+#include "index.h"
+#include "reclaim.h"
+#include "value.h"
+
+/* An entry of a value's table. */
+struct kvt_entry {
+	u32 off;		/* from the start of the block: the data, or a blob's pointer */
+	u32 len  : 23;
+	u32 blob : 1;
+	u32 id   : 8;
+};
+
+static_assert(sizeof(struct kvt_entry) == 8);
+static_assert(ilog2(KVTREE_VALUE_MAX) < 23);
+static_assert(ilog2(KVTREE_COLS_MAX) <= 8);
+static_assert(sizeof(struct kvt_blob *) <= KVT_INLINE_ALWAYS);
+
+static struct kvt_entry *value_table(const struct kvt_value *v)
+{
+	return (struct kvt_entry *)((u8 *)v + kvt_value_head_size(v->key_len));
+}
+
+static struct kvt_blob **value_blob(const struct kvt_value *v, const struct kvt_entry *entry)
+{
+	return (struct kvt_blob **)((u8 *)v + entry->off);
+}
+
+/* What an allocation takes from the allocator. */
+static size_t mem_size(size_t size)
+{
+	return size <= KMALLOC_MAX_CACHE_SIZE ? kmalloc_size_roundup(size) : PAGE_ALIGN(size);
+}
+
+static size_t blob_size(u32 len)
+{
+	return mem_size(sizeof(struct kvt_blob) + len);
+}
+
+/**
+ * kvt_mem_alloc() - allocate memory that lives as long as a value
+ * @mem: who is charged for it, and how to allocate
+ * @size: bytes
+ *
+ * Context: as @mem->gfp says.
+ *
+ * Return: memory to be freed with kvfree(), not cleared, or NULL.
+ */
+void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size)
+{
+	struct mem_cgroup *memcg = set_active_memcg(mem->memcg);
+	void *p = kvmalloc(size, mem->gfp | __GFP_ACCOUNT | __GFP_NOWARN);
+
+	set_active_memcg(memcg);
+	return p;
+}
+
+/**
+ * kvt_blob_alloc() - allocate a blob
+ * @mem: where from
+ * @len: bytes of data, at most KVTREE_VALUE_MAX
+ *
+ * Context: as @mem->gfp says.
+ *
+ * Return: a blob with one reference whose data the caller fills, or NULL.
+ */
+struct kvt_blob *kvt_blob_alloc(const struct kvt_mem *mem, u32 len)
+{
+	struct kvt_blob *blob = kvt_mem_alloc(mem, struct_size(blob, data, len));
+
+	if (!blob)
+		return NULL;
+	refcount_set(&blob->refs, 1);
+	blob->len = len;
+	return blob;
+}
+
+/**
+ * kvt_blob_get() - keep a blob beyond the RCU read section
+ * @blob: of a value that was found in this RCU read section
+ *
+ * The value's own reference is given up a grace period after the value is
+ * retired, so that there is one here.
+ *
+ * Context: under rcu_read_lock(), any context.
+ */
+void kvt_blob_get(struct kvt_blob *blob)
+{
+	refcount_inc(&blob->refs);
+}
+
+/**
+ * kvt_blob_put() - give up a reference to a blob
+ * @blob: the blob
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_blob_put(struct kvt_blob *blob)
+{
+	if (refcount_dec_and_test(&blob->refs))
+		kvfree(blob);
+}
+
+/**
+ * kvt_value_alloc() - allocate a value block for a key
+ * @mem: where from
+ * @key: whose tail the block gets
+ * @size: bytes of the whole block, at least kvt_value_head_size() of the key
+ *
+ * Context: as @mem->gfp says.
+ *
+ * Return: a plain value with its data not filled in, or NULL.
+ */
+struct kvt_value *kvt_value_alloc(const struct kvt_mem *mem, const struct kvt_key *key,
+				  size_t size)
+{
+	struct kvt_value *v = kvt_mem_alloc(mem, size);
+
+	if (!v)
+		return NULL;
+	v->version = 0;
+	v->size = size;
+	v->key_len = key->len;
+	v->ncols = 0;
+	if (key->len > KVT_KEY_HEAD)
+		memcpy(v->body, key->data + KVT_KEY_HEAD, key->len - KVT_KEY_HEAD);
+	return v;
+}
+KVT_EXPORT_FOR_TESTS(kvt_value_alloc);
+
+/**
+ * kvt_value_alloc_whole() - allocate a value that is column 0 alone
+ * @mem: where from
+ * @key: its key
+ * @len: bytes of data, at most KVTREE_VALUE_MAX
+ * @data: set to where the caller puts the data
+ *
+ * Context: as @mem->gfp says.
+ *
+ * Return: the value, to be freed with kvt_value_free(), or NULL.
+ */
+struct kvt_value *kvt_value_alloc_whole(const struct kvt_mem *mem, const struct kvt_key *key,
+					u32 len, u8 **data)
+{
+	u32 head = kvt_value_head_size(key->len);
+	struct kvt_column col = { .len = len };
+	struct kvt_value *v;
+
+	if (len <= KVT_BLOB_MIN) {
+		v = kvt_value_alloc(mem, key, head + len);
+		if (v)
+			*data = (u8 *)v + head;
+		return v;
+	}
+	v = kvt_value_alloc(mem, key, head + sizeof(struct kvt_entry) + sizeof(col.blob));
+	if (!v)
+		return NULL;
+	col.blob = kvt_blob_alloc(mem, len);
+	if (!col.blob) {
+		kvfree(v);
+		return NULL;
+	}
+	kvt_value_set_table(v, 1);
+	kvt_value_set_column(v, 0, &col, head + sizeof(struct kvt_entry));
+	*data = col.blob->data;
+	return v;
+}
+KVT_EXPORT_FOR_TESTS(kvt_value_alloc_whole);
+
+/**
+ * kvt_value_new() - make a value that is column 0 alone
+ * @key: its key
+ * @data: the data
+ * @len: bytes of it, at most KVTREE_VALUE_MAX
+ * @gfp: how to allocate
+ *
+ * Context: as @gfp says.
+ *
+ * Return: the value, to be freed with kvt_value_free(), or NULL.
+ */
+struct kvt_value *kvt_value_new(const struct kvt_key *key, const void *data, u32 len,
+				gfp_t gfp)
+{
+	struct kvt_mem mem = { .gfp = gfp };
+	struct kvt_value *v;
+	u8 *to;
+
+	v = kvt_value_alloc_whole(&mem, key, len, &to);
+	if (v && len)
+		memcpy(to, data, len);
+	return v;
+}
+KVT_EXPORT_FOR_TESTS(kvt_value_new);
+
+/**
+ * kvt_value_free() - free a value and its blobs at once
+ * @v: a value that no reader can find, or NULL
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_value_free(struct kvt_value *v)
+{
+	struct kvt_column col;
+	unsigned int i;
+
+	if (!v)
+		return;
+	if (!kvt_value_plain(v)) {
+		for (i = 0; i < kvt_value_ncols(v); i++) {
+			kvt_value_column(v, i, &col);
+			if (col.blob)
+				kvt_blob_put(col.blob);
+		}
+	}
+	kvfree(v);
+}
+KVT_EXPORT_FOR_TESTS(kvt_value_free);
+
+/**
+ * kvt_value_free_shell() - free a value at once, but not its blobs
+ * @v: a value that no reader can find, or NULL
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_value_free_shell(struct kvt_value *v)
+{
+	kvfree(v);
+}
+
+/**
+ * kvt_value_set_table() - give a value a table
+ * @v: a value that is being built, not published
+ * @ncols: entries, to be filled with kvt_value_set_column()
+ *
+ * Context: any.
+ */
+void kvt_value_set_table(struct kvt_value *v, unsigned int ncols)
+{
+	v->ncols = KVT_VALUE_TABLE | ncols;
+}
+
+/**
+ * kvt_value_set_column() - fill an entry of a value's table
+ * @v: a value that is being built, not published
+ * @i: which entry
+ * @col: the column; its data are copied, its blob is referred to
+ * @off: bytes from the start of the block to where the data or the pointer stand
+ *
+ * Context: any.
+ */
+void kvt_value_set_column(struct kvt_value *v, unsigned int i, const struct kvt_column *col,
+			  u32 off)
+{
+	struct kvt_entry *entry = value_table(v) + i;
+
+	entry->off = off;
+	entry->len = col->len;
+	entry->blob = !!col->blob;
+	entry->id = col->id;
+	if (col->blob)
+		*value_blob(v, entry) = col->blob;
+	else
+		memcpy((u8 *)v + off, col->data, col->len);
+}
+
+/**
+ * kvt_value_column() - a column by position
+ * @v: the value
+ * @i: position, less than kvt_value_ncols()
+ * @col: filled
+ *
+ * Context: any; @col is valid as long as @v is.
+ */
+void kvt_value_column(const struct kvt_value *v, unsigned int i, struct kvt_column *col)
+{
+	const struct kvt_entry *entry;
+	u32 head;
+
+	if (kvt_value_plain(v)) {
+		head = kvt_value_head_size(v->key_len);
+		col->id = 0;
+		col->len = v->size - head;
+		col->data = (const u8 *)v + head;
+		col->blob = NULL;
+		return;
+	}
+	entry = value_table(v) + i;
+	col->id = entry->id;
+	col->len = entry->len;
+	col->blob = entry->blob ? *value_blob(v, entry) : NULL;
+	col->data = col->blob ? col->blob->data : (const u8 *)v + entry->off;
+}
+
+/**
+ * kvt_value_find() - a column by id
+ * @v: the value
+ * @id: which column
+ * @col: filled if it is there
+ *
+ * Context: any; @col is valid as long as @v is.
+ *
+ * Return: whether the value has that column.
+ */
+bool kvt_value_find(const struct kvt_value *v, u16 id, struct kvt_column *col)
+{
+	unsigned int low = 0, high = kvt_value_ncols(v), mid;
+
+	while (low < high) {
+		mid = (low + high) / 2;
+		kvt_value_column(v, mid, col);
+		if (col->id == id)
+			return true;
+		if (col->id < id)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return false;
+}
+
+static size_t value_blob_bytes(const struct kvt_value *v)
+{
+	const struct kvt_entry *entry;
+	unsigned int i;
+	size_t sum = 0;
+
+	if (kvt_value_plain(v))
+		return 0;
+	for (i = 0; i < kvt_value_ncols(v); i++) {
+		entry = value_table(v) + i;
+		if (entry->blob)
+			sum += blob_size(entry->len);
+	}
+	return sum;
+}
+
+/**
+ * kvt_value_bytes() - memory that a value takes
+ * @v: the value
+ *
+ * Context: any.
+ *
+ * Return: bytes of its block and its blobs, as they are charged.
+ */
+size_t kvt_value_bytes(const struct kvt_value *v)
+{
+	return mem_size(v->size) + value_blob_bytes(v);
+}
+KVT_EXPORT_FOR_TESTS(kvt_value_bytes);
+
+static size_t reclaim_value(struct llist_node *link)
+{
+	struct kvt_value *v = llist_entry(link, struct kvt_value, retire);
+	size_t bytes = kvt_value_bytes(v);
+
+	kvt_value_free(v);
+	return bytes;
+}
+
+static size_t reclaim_shell(struct llist_node *link)
+{
+	struct kvt_value *v = llist_entry(link, struct kvt_value, retire);
+	size_t bytes = mem_size(v->size);
+
+	kvt_value_free_shell(v);
+	return bytes;
+}
+
+static size_t reclaim_blob(struct llist_node *link)
+{
+	struct kvt_blob *blob = llist_entry(link, struct kvt_blob, retire);
+	size_t bytes = blob_size(blob->len);
+
+	kvt_blob_put(blob);
+	return bytes;
+}
+
+/**
+ * kvt_value_setup_reclaim() - tell a reclaim how values and blobs are freed
+ * @reclaim: of kvt_reclaim_init()
+ *
+ * Context: process context.
+ */
+void kvt_value_setup_reclaim(struct kvt_reclaim *reclaim)
+{
+	reclaim->free[KVT_GARBAGE_VALUE] = reclaim_value;
+	reclaim->free[KVT_GARBAGE_SHELL] = reclaim_shell;
+	reclaim->free[KVT_GARBAGE_BLOB] = reclaim_blob;
+}
+KVT_EXPORT_FOR_TESTS(kvt_value_setup_reclaim);
+
+/**
+ * kvt_value_retire() - hand a value over to be freed
+ * @reclaim: the store's
+ * @v: a value that is no longer reachable in its index
+ * @kept: a bitmap of KVTREE_COLS_MAX column ids: the blobs of those columns
+ *	belong to the value that came after; NULL: none does
+ *
+ * Context: any but NMI, not under a node lock.
+ */
+void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_value *v,
+		      const unsigned long *kept)
+{
+	struct kvt_column col;
+	unsigned int i;
+
+	if (!kept || bitmap_empty(kept, KVTREE_COLS_MAX)) {
+		kvt_reclaim_retire(reclaim, KVT_GARBAGE_VALUE, &v->retire, kvt_value_bytes(v));
+		return;
+	}
+	for (i = 0; i < kvt_value_ncols(v); i++) {
+		kvt_value_column(v, i, &col);
+		if (col.blob && !test_bit(col.id, kept))
+			kvt_reclaim_retire(reclaim, KVT_GARBAGE_BLOB, &col.blob->retire,
+					   blob_size(col.len));
+	}
+	kvt_reclaim_retire(reclaim, KVT_GARBAGE_SHELL, &v->retire, mem_size(v->size));
+}
+KVT_EXPORT_FOR_TESTS(kvt_value_retire);
