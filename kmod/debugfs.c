@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+/* /sys/kernel/debug/kvtree/<store>/: a store and its counters, as text. */
+#include <linux/debugfs.h>
+#include <linux/seq_file.h>
+#include <linux/user_namespace.h>
+
+#include "debugfs.h"
+#include "index.h"
+#include "store.h"
+
+static struct dentry *kvt_debugfs;
+
+static const char *const stat_names[KVTREE_STAT_NR] = {
+	[KVTREE_STAT_KEYS]		= "keys",
+	[KVTREE_STAT_BYTES]		= "bytes",
+	[KVTREE_STAT_GET]		= "get",
+	[KVTREE_STAT_GET_MISS]		= "get_miss",
+	[KVTREE_STAT_PUT]		= "put",
+	[KVTREE_STAT_CAS]		= "cas",
+	[KVTREE_STAT_CAS_FAIL]		= "cas_fail",
+	[KVTREE_STAT_REMOVE]		= "remove",
+	[KVTREE_STAT_ADD]		= "add",
+	[KVTREE_STAT_SCAN]		= "scan",
+	[KVTREE_STAT_SCAN_RECORDS]	= "scan_records",
+	[KVTREE_STAT_ERROR]		= "error",
+	[KVTREE_STAT_BATCH]		= "batch",
+	[KVTREE_STAT_GET_INTERLEAVED]	= "get_interleaved",
+	[KVTREE_STAT_READ_RETRY]	= "read_retry",
+	[KVTREE_STAT_READ_RESTART]	= "read_restart",
+	[KVTREE_STAT_READ_BUSY]		= "read_busy",
+	[KVTREE_STAT_LOCK_CONTENDED]	= "lock_contended",
+	[KVTREE_STAT_SPLIT_LEAF]	= "split_leaf",
+	[KVTREE_STAT_SPLIT_INNER]	= "split_inner",
+	[KVTREE_STAT_ROOT_GROW]		= "root_grow",
+	[KVTREE_STAT_LAYER_CREATE]	= "layer_create",
+	[KVTREE_STAT_LAYER_COLLECT]	= "layer_collect",
+	[KVTREE_STAT_LAYER_COLLAPSE]	= "layer_collapse",
+	[KVTREE_STAT_NODE_UNLINK]	= "node_unlink",
+	[KVTREE_STAT_ROOT_SHRINK]	= "root_shrink",
+	[KVTREE_STAT_LAYERS]		= "layers",
+	[KVTREE_STAT_LEAF_NODES]	= "leaf_nodes",
+	[KVTREE_STAT_LEAF_BYTES]	= "leaf_bytes",
+	[KVTREE_STAT_INNER_NODES]	= "inner_nodes",
+	[KVTREE_STAT_INNER_BYTES]	= "inner_bytes",
+	[KVTREE_STAT_VALUES]		= "values",
+	[KVTREE_STAT_VALUE_BYTES]	= "value_bytes",
+	[KVTREE_STAT_WAITING_BYTES]	= "waiting_bytes",
+	[KVTREE_STAT_WAITING_MAX]	= "waiting_max",
+	[KVTREE_STAT_WAITING_STALL]	= "waiting_stall",
+	[KVTREE_STAT_RECLAIM_BATCHES]	= "reclaim_batches",
+};
+
+static int stats_show(struct seq_file *seq, void *unused)
+{
+	const struct kvt_store *store = seq->private;
+	unsigned int id;
+
+	for (id = 0; id < KVTREE_STAT_NR; id++)
+		seq_printf(seq, "%s %llu\n", stat_names[id], kvt_store_stat(store, id));
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(stats);
+
+static int info_show(struct seq_file *seq, void *unused)
+{
+	const struct kvt_store *store = seq->private;
+
+	seq_printf(seq, "id %llu\n", store->id);
+	seq_printf(seq, "engine %s\n", store->index->ops->name);
+	seq_printf(seq, "mode %04o\n", store->mode);
+	seq_printf(seq, "uid %u\n", from_kuid_munged(&init_user_ns, store->uid));
+	seq_printf(seq, "gid %u\n", from_kgid_munged(&init_user_ns, store->gid));
+	seq_printf(seq, "limit_bytes %llu\n", store->limit_bytes);
+	seq_printf(seq, "limit_keys %llu\n", store->limit_keys);
+	seq_printf(seq, "waiting_bound %llu\n", store->reclaim.bound);
+	seq_printf(seq, "version_floor %llu\n", (u64)atomic64_read(&store->version_floor));
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(info);
+
+/**
+ * kvt_debugfs_add() - show a store
+ * @store: the store, fully made
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: its folder, for kvt_debugfs_remove(); an error pointer is as good.
+ */
+struct dentry *kvt_debugfs_add(struct kvt_store *store)
+{
+	struct dentry *dir = debugfs_create_dir(store->name, kvt_debugfs);
+
+	debugfs_create_file("stats", 0400, dir, store, &stats_fops);
+	debugfs_create_file("info", 0400, dir, store, &info_fops);
+	return dir;
+}
+
+/**
+ * kvt_debugfs_remove() - show a store no longer
+ * @dir: of kvt_debugfs_add()
+ *
+ * Waits for those who read its files.
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_debugfs_remove(struct dentry *dir)
+{
+	debugfs_remove(dir);
+}
+
+/**
+ * kvt_debugfs_init() - make the module's folder
+ *
+ * Context: module init.
+ */
+void kvt_debugfs_init(void)
+{
+	kvt_debugfs = debugfs_create_dir("kvtree", NULL);
+}
+
+/**
+ * kvt_debugfs_exit() - remove the module's folder
+ *
+ * Context: module exit.
+ */
+void kvt_debugfs_exit(void)
+{
+	debugfs_remove(kvt_debugfs);
+}

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Named stores: create, open, limits, permissions, life cycle. */
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/ctype.h>
+#include <linux/err.h>
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/user_namespace.h>
+
+#include "compat.h"
+#include "debugfs.h"
+#include "index.h"
+#include "store.h"
+#include "trace.h"
+#include "value.h"
+
+static unsigned int reclaim_bound_mb = 64;
+module_param(reclaim_bound_mb, uint, 0644);
+MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace period in a store made from now on");
+
+/* By how much a removal raises the floor above the version that it removes. */
+#define KVT_VERSION_SPARE	4096
+
+static const struct kvt_index_ops *const kvt_engines[] = {
+	&kvt_masstree_ops,
+};
+
+static DEFINE_MUTEX(kvt_stores_lock);
+static LIST_HEAD(kvt_stores);		/* ascending by id */
+static u64 kvt_store_last_id;
+
+/* Works of indexes and reclaims. */
+static struct workqueue_struct *kvt_wq;
+/* Teardowns, apart: a teardown waits for works of kvt_wq. */
+static struct workqueue_struct *kvt_teardown_wq;
+
+static const struct kvt_index_ops *engine_find(const char *name)
+{
+	unsigned int i;
+
+	if (!*name)
+		return kvt_engines[0];
+	for (i = 0; i < ARRAY_SIZE(kvt_engines); i++)
+		if (!strcmp(kvt_engines[i]->name, name))
+			return kvt_engines[i];
+	return NULL;
+}
+
+/* A string in a field of that size: ended, and nothing behind its end. */
+static bool field_valid(const char *field, size_t size)
+{
+	size_t len = strnlen(field, size);
+
+	return len < size && !memchr_inv(field + len, 0, size - len);
+}
+
+static bool name_valid(const char *name)
+{
+	const char *c;
+
+	if (!field_valid(name, KVTREE_NAME_MAX) || !*name)
+		return false;
+	if (!strcmp(name, ".") || !strcmp(name, ".."))
+		return false;
+	for (c = name; *c; c++)
+		if (!isascii(*c) || (!isalnum(*c) && !strchr("._-", *c)))
+			return false;
+	return true;
+}
+
+static void store_free(struct kref *ref)
+{
+	kfree(container_of(ref, struct kvt_store, ref));
+}
+
+/**
+ * kvt_store_put() - give up a reference
+ * @store: the store, or NULL
+ *
+ * Context: any.
+ */
+void kvt_store_put(struct kvt_store *store)
+{
+	if (store)
+		kref_put(&store->ref, store_free);
+}
+
+/* Free what store_fill() made.  Nobody is inside. */
+static void store_empty(struct kvt_store *store)
+{
+	if (!IS_ERR_OR_NULL(store->index))
+		store->index->ops->destroy(store->index);
+	if (store->reclaim.cpu)
+		kvt_reclaim_exit(&store->reclaim);
+	if (store->quota.bytes.cpu)
+		kvt_quota_exit(&store->quota);
+	if (store->stats.cpu)
+		kvt_stats_exit(&store->stats);
+	percpu_ref_exit(&store->inside);
+	mem_cgroup_put(store->memcg);
+}
+
+static void store_teardown(struct work_struct *work)
+{
+	struct kvt_store *store = container_of(work, struct kvt_store, teardown);
+
+	/* For readers that do not enter, and for the index's destroy(). */
+	synchronize_rcu();
+	store_empty(store);
+	complete_all(&store->gone);
+	kvt_store_put(store);
+}
+
+static void store_left(struct percpu_ref *ref)
+{
+	struct kvt_store *store = container_of(ref, struct kvt_store, inside);
+
+	queue_work(kvt_teardown_wq, &store->teardown);
+}
+
+static int store_fill(struct kvt_store *store, const struct kvt_index_ops *engine)
+{
+	struct kvt_index_env env = {
+		.quota = &store->quota,
+		.reclaim = &store->reclaim,
+		.stats = &store->stats,
+		.wq = kvt_wq,
+	};
+	int err;
+
+	store->memcg = get_mem_cgroup_from_mm(current->mm);
+	err = percpu_ref_init(&store->inside, store_left, 0, GFP_KERNEL);
+	if (!err)
+		err = kvt_stats_init(&store->stats);
+	if (!err)
+		err = kvt_quota_init(&store->quota, store->limit_bytes ?: U64_MAX,
+				     store->limit_keys ?: U64_MAX);
+	if (!err)
+		err = kvt_reclaim_init(&store->reclaim, kvt_wq, &store->stats,
+				       (u64)READ_ONCE(reclaim_bound_mb) << 20);
+	if (err)
+		return err;
+	kvt_value_setup_reclaim(&store->reclaim);
+	store->index = engine->create(&env);
+	return PTR_ERR_OR_ZERO(store->index);
+}
+
+static struct kvt_store *store_find_locked(const char *name)
+{
+	struct kvt_store *store;
+
+	lockdep_assert_held(&kvt_stores_lock);
+	list_for_each_entry(store, &kvt_stores, list)
+		if (!strcmp(store->name, name))
+			return store;
+	return NULL;
+}
+
+/* Give the store an id and let it be found. */
+static int store_publish(struct kvt_store *store)
+{
+	int err = 0;
+
+	mutex_lock(&kvt_stores_lock);
+	if (store_find_locked(store->name)) {
+		err = -EEXIST;
+	} else {
+		store->id = ++kvt_store_last_id;
+		store->debugfs = kvt_debugfs_add(store);
+		list_add_tail(&store->list, &kvt_stores);
+		trace_kvt_store_create(store->id, store->name);
+	}
+	mutex_unlock(&kvt_stores_lock);
+	return err;
+}
+
+/* Let the store no longer be found, and free it when everybody has left. */
+static void store_unpublish(struct kvt_store *store)
+{
+	lockdep_assert_held(&kvt_stores_lock);
+	list_del(&store->list);
+	kvt_debugfs_remove(store->debugfs);
+	trace_kvt_store_destroy(store->id, store->name);
+	percpu_ref_kill(&store->inside);
+}
+
+static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
+{
+	struct kvt_store *store = kzalloc(sizeof(*store), GFP_KERNEL);
+
+	if (!store)
+		return NULL;
+	strscpy(store->name, args->name, sizeof(store->name));
+	store->mode = args->mode;
+	store->uid = make_kuid(current_user_ns(), args->uid);
+	store->gid = make_kgid(current_user_ns(), args->gid);
+	store->limit_bytes = args->limit_bytes;
+	store->limit_keys = args->limit_keys;
+	kref_init(&store->ref);
+	init_completion(&store->gone);
+	INIT_WORK(&store->teardown, store_teardown);
+	return store;
+}
+
+/**
+ * kvt_store_create() - make a store
+ * @args: from user space; the caller has checked that it may
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0, -EINVAL, -EEXIST, -ENOMEM, or -EDQUOT: not even the empty index
+ * fits the limit.
+ */
+int kvt_store_create(const struct kvtree_store_create *args)
+{
+	const struct kvt_index_ops *engine;
+	struct kvt_store *store;
+	int err;
+
+	if (!name_valid(args->name) || !field_valid(args->engine, sizeof(args->engine)) ||
+	    args->flags || args->mode & ~0666 ||
+	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
+		return -EINVAL;
+	engine = engine_find(args->engine);
+	if (!engine)
+		return -EINVAL;
+
+	store = store_alloc(args);
+	if (!store)
+		return -ENOMEM;
+	err = -EINVAL;
+	if (!uid_valid(store->uid) || !gid_valid(store->gid))
+		goto put;
+	err = store_fill(store, engine);
+	if (!err)
+		err = store_publish(store);
+	if (err)
+		store_empty(store);
+put:
+	if (err)
+		kvt_store_put(store);
+	return err;
+}
+
+/**
+ * kvt_store_destroy() - take a store away
+ * @name: its name; the caller has checked that it may
+ *
+ * Waits until everybody inside has left and the memory is free; a fatal signal
+ * ends the wait, not the destruction.
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0, -EINVAL, -ENOENT, or -EINTR.
+ */
+int kvt_store_destroy(const char *name)
+{
+	struct kvt_store *store;
+	int err;
+
+	if (!name_valid(name))
+		return -EINVAL;
+	mutex_lock(&kvt_stores_lock);
+	store = store_find_locked(name);
+	if (store) {
+		kref_get(&store->ref);
+		store_unpublish(store);
+	}
+	mutex_unlock(&kvt_stores_lock);
+	if (!store)
+		return -ENOENT;
+	err = wait_for_completion_killable(&store->gone) ? -EINTR : 0;
+	kvt_store_put(store);
+	return err;
+}
+
+/**
+ * kvt_store_find() - a store by name
+ * @name: from user space
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: the store with a reference, ERR_PTR(-EINVAL), or ERR_PTR(-ENOENT).
+ */
+struct kvt_store *kvt_store_find(const char *name)
+{
+	struct kvt_store *store;
+
+	if (!name_valid(name))
+		return ERR_PTR(-EINVAL);
+	mutex_lock(&kvt_stores_lock);
+	store = store_find_locked(name);
+	if (store)
+		kref_get(&store->ref);
+	mutex_unlock(&kvt_stores_lock);
+	return store ?: ERR_PTR(-ENOENT);
+}
+
+static void store_info(const struct kvt_store *store, struct kvtree_store_info *info)
+{
+	info->id = store->id;
+	strscpy_pad(info->name, store->name, sizeof(info->name));
+	strscpy_pad(info->engine, store->index->ops->name, sizeof(info->engine));
+	info->flags = 0;
+	info->mode = store->mode;
+	info->uid = from_kuid_munged(current_user_ns(), store->uid);
+	info->gid = from_kgid_munged(current_user_ns(), store->gid);
+	info->limit_bytes = store->limit_bytes;
+	info->limit_keys = store->limit_keys;
+	info->keys = kvt_store_stat(store, KVTREE_STAT_KEYS);
+	info->bytes = kvt_store_stat(store, KVTREE_STAT_BYTES);
+}
+
+/**
+ * kvt_store_list() - describe the store with the smallest id above a given one
+ * @info: its after is read, the rest is filled
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or -ENOENT: there is none.
+ */
+int kvt_store_list(struct kvtree_store_info *info)
+{
+	struct kvt_store *store;
+	int err = -ENOENT;
+
+	mutex_lock(&kvt_stores_lock);
+	list_for_each_entry(store, &kvt_stores, list) {
+		if (store->id <= info->after)
+			continue;
+		/* A store that is listed is not torn down. */
+		store_info(store, info);
+		err = 0;
+		break;
+	}
+	mutex_unlock(&kvt_stores_lock);
+	return err;
+}
+
+/**
+ * kvt_store_describe() - describe a store
+ * @store: the store
+ * @info: filled
+ *
+ * Context: process context.
+ *
+ * Return: 0 or -ESTALE.
+ */
+int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info)
+{
+	if (!kvt_store_enter(store))
+		return -ESTALE;
+	store_info(store, info);
+	kvt_store_leave(store);
+	return 0;
+}
+
+/**
+ * kvt_store_access() - what the caller may do with a store
+ * @store: the store
+ * @want: KVTREE_OPEN_READ and KVTREE_OPEN_WRITE, those in question
+ *
+ * As for a file: the first of owner, group and others that fits the caller's
+ * credentials decides, and CAP_DAC_OVERRIDE overrides.
+ *
+ * Context: process context.
+ *
+ * Return: the part of @want that is granted.
+ */
+unsigned int kvt_store_access(const struct kvt_store *store, unsigned int want)
+{
+	unsigned int mode = store->mode, granted = 0;
+
+	if (uid_eq(current_fsuid(), store->uid))
+		mode >>= 6;
+	else if (in_group_p(store->gid))
+		mode >>= 3;
+	if (mode & 4)
+		granted |= KVTREE_OPEN_READ;
+	if (mode & 2)
+		granted |= KVTREE_OPEN_WRITE;
+	/* Asked last, and silently: opening the device asks what is possible. */
+	if ((want & ~granted) && ns_capable_noaudit(&init_user_ns, CAP_DAC_OVERRIDE))
+		granted = want;
+	else if ((want & ~granted & KVTREE_OPEN_READ) &&
+		 ns_capable_noaudit(&init_user_ns, CAP_DAC_READ_SEARCH))
+		granted |= KVTREE_OPEN_READ;
+	return granted & want;
+}
+
+/**
+ * kvt_store_stat() - a counter of a store
+ * @store: a store that the caller is inside of, or that is listed
+ * @id: which
+ *
+ * Context: any.
+ *
+ * Return: its value.
+ */
+u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id)
+{
+	switch (id) {
+	case KVTREE_STAT_KEYS:
+		return kvt_quota_keys(&store->quota);
+	case KVTREE_STAT_BYTES:
+		return kvt_quota_bytes(&store->quota);
+	case KVTREE_STAT_WAITING_BYTES:
+		return kvt_reclaim_waiting(&store->reclaim);
+	case KVTREE_STAT_WAITING_MAX:
+		return kvt_reclaim_waiting_max(&store->reclaim);
+	default:
+		return kvt_stats_read(&store->stats, id);
+	}
+}
+
+/**
+ * kvt_store_next_version() - the version of a value that is to be published
+ * @store: the store
+ * @old: version of the value that it takes the place of; 0: there is none
+ *
+ * Context: the key's place is held (after begin() of the index): a removal of
+ * the key has raised the floor before the place could be taken.
+ *
+ * Return: a version larger than any that the key has had.
+ */
+u64 kvt_store_next_version(const struct kvt_store *store, u64 old)
+{
+	return max_t(u64, old, atomic64_read(&store->version_floor)) + 1;
+}
+
+/**
+ * kvt_store_raise_floor() - keep versions growing across a removal
+ * @store: the store
+ * @version: of the value that is about to be removed
+ *
+ * Context: any; before the removal is committed.
+ */
+void kvt_store_raise_floor(struct kvt_store *store, u64 version)
+{
+	s64 floor = atomic64_read(&store->version_floor);
+
+	while ((u64)floor < version)
+		if (atomic64_try_cmpxchg(&store->version_floor, &floor,
+					 version + KVT_VERSION_SPARE))
+			break;
+}
+
+/**
+ * kvt_stores_init() - prepare to make stores
+ *
+ * Context: module init.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_stores_init(void)
+{
+	kvt_wq = alloc_workqueue("kvtree", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!kvt_wq)
+		return -ENOMEM;
+	kvt_teardown_wq = alloc_workqueue("kvtree_teardown", WQ_UNBOUND, 0);
+	if (!kvt_teardown_wq) {
+		destroy_workqueue(kvt_wq);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/**
+ * kvt_stores_exit() - destroy every store
+ *
+ * Context: module exit, sleeps.  No session is left.
+ */
+void kvt_stores_exit(void)
+{
+	struct kvt_store *store, *next;
+
+	mutex_lock(&kvt_stores_lock);
+	list_for_each_entry_safe(store, next, &kvt_stores, list)
+		store_unpublish(store);
+	mutex_unlock(&kvt_stores_lock);
+	/*
+	 * The counts of those inside drop to zero from RCU callbacks, which
+	 * then queue the teardowns.
+	 */
+	rcu_barrier();
+	destroy_workqueue(kvt_teardown_wq);
+	destroy_workqueue(kvt_wq);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A store: a named index with an owner, a mode and limits.
+ *
+ * Two counts keep a store.  References (kvt_store_get(), kvt_store_put()) keep
+ * struct kvt_store and belong to sessions.  What is in the store is kept by
+ * those who are inside (kvt_store_enter(), kvt_store_leave()); an operation
+ * enters and leaves.  A destroyed store lets nobody in; when the last one has
+ * left, a worker frees the index and all that belongs to it, while sessions
+ * may still hold the shell, whose every operation gets ESTALE.
+ */
+#ifndef KVT_STORE_H
+#define KVT_STORE_H
+
+#include <linux/atomic.h>
+#include <linux/completion.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/percpu-refcount.h>
+#include <linux/types.h>
+#include <linux/uidgid.h>
+#include <linux/workqueue.h>
+#include <linux/kvtree.h>
+
+#include "quota.h"
+#include "reclaim.h"
+#include "stats.h"
+
+struct dentry;
+struct kvt_index;
+struct mem_cgroup;
+
+struct kvt_store {
+	/* Fixed from creation on. */
+	struct kvt_index *index;
+	struct mem_cgroup *memcg;	/* the creator's; charged for all memory */
+	u64 id;
+	char name[KVTREE_NAME_MAX];
+	umode_t mode;
+	kuid_t uid;
+	kgid_t gid;
+	u64 limit_bytes;		/* as asked for; 0: none */
+	u64 limit_keys;
+
+	struct percpu_ref inside;
+	struct kref ref;
+	struct list_head list;		/* kvt_stores_lock */
+	struct dentry *debugfs;
+	struct work_struct teardown;
+	struct completion gone;		/* the index is freed */
+
+	struct kvt_stats stats;
+	struct kvt_quota quota;
+	struct kvt_reclaim reclaim;
+
+	/*
+	 * At least the version of any value that was ever removed.  Written by
+	 * removals, read by every write.
+	 */
+	atomic64_t version_floor ____cacheline_aligned_in_smp;
+};
+
+int kvt_stores_init(void);
+void kvt_stores_exit(void);
+
+int kvt_store_create(const struct kvtree_store_create *args);
+int kvt_store_destroy(const char *name);
+struct kvt_store *kvt_store_find(const char *name);
+int kvt_store_list(struct kvtree_store_info *info);
+int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info);
+
+void kvt_store_put(struct kvt_store *store);
+
+unsigned int kvt_store_access(const struct kvt_store *store, unsigned int want);
+u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id);
+
+u64 kvt_store_next_version(const struct kvt_store *store, u64 old);
+void kvt_store_raise_floor(struct kvt_store *store, u64 version);
+
+/**
+ * kvt_store_enter() - keep what is in a store
+ * @store: the store, with a reference held
+ *
+ * Context: any.
+ *
+ * Return: true, and kvt_store_leave() must follow; false if it was destroyed.
+ */
+static inline bool kvt_store_enter(struct kvt_store *store)
+{
+	return percpu_ref_tryget_live(&store->inside);
+}
+
+/**
+ * kvt_store_leave() - end of kvt_store_enter()
+ * @store: the store
+ *
+ * Context: any.
+ */
+static inline void kvt_store_leave(struct kvt_store *store)
+{
+	percpu_ref_put(&store->inside);
+}
+
+/**
+ * kvt_store_dying() - whether somebody waits for those inside to leave
+ * @store: a store that the caller is inside of
+ *
+ * Context: any.
+ *
+ * Return: true if it was destroyed meanwhile.
+ */
+static inline bool kvt_store_dying(struct kvt_store *store)
+{
+	return percpu_ref_is_dying(&store->inside);
+}
+
+#endif /* KVT_STORE_H */
