@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * GET.
+ *
+ * Column 0 alone, the common case, is copied to user space from where it
+ * stands, under RCU and with page faults disabled.  If that faults, and for a
+ * subset of columns, the data are gathered and copied outside of RCU (out.h),
+ * which needs one more lookup at the most and cannot fault forever.
+ */
+#include <linux/err.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "op.h"
+#include "out.h"
+
+/* A GET with columns, or one that met a fault. */
+struct get_cols {
+	struct kvtree_col *cols;	/* as the user gave them, and gets them back */
+	unsigned int ncols;
+	bool all;
+	struct kvt_out out;
+};
+
+/**
+ * kvt_get_copy() - copy column 0 to user space, where that needs no sleep
+ * @op: a GET without columns; its version and, for -EMSGSIZE, val_len are set
+ * @v: the value found
+ * @pinned: set to column 0 if it is in a blob, with a reference to it
+ *
+ * Context: under the rcu_read_lock() under which @v was found.
+ *
+ * Return: bytes copied; -EMSGSIZE; -EAGAIN: do it outside of RCU with
+ * kvt_get_copy_pinned(), if @pinned->blob was set, or with kvt_get().
+ */
+int kvt_get_copy(struct kvtree_op *op, const struct kvt_value *v, struct kvt_column *pinned)
+{
+	struct kvt_column col = {};
+
+	pinned->blob = NULL;
+	op->version = v->version;
+	if (!kvt_value_find(v, 0, &col))
+		return 0;
+	if (col.len > op->val_len) {
+		op->val_len = col.len;
+		return -EMSGSIZE;
+	}
+	if (col.blob) {
+		kvt_blob_get(col.blob);
+		*pinned = col;
+		return -EAGAIN;
+	}
+	if (copy_to_user_nofault(u64_to_user_ptr(op->val), col.data, col.len))
+		return -EAGAIN;
+	return col.len;
+}
+
+/**
+ * kvt_get_copy_pinned() - copy a blob to user space
+ * @op: the GET
+ * @pinned: of kvt_get_copy(); the reference is given up
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: bytes copied, or -EFAULT.
+ */
+int kvt_get_copy_pinned(const struct kvtree_op *op, struct kvt_column *pinned)
+{
+	int ret = pinned->len;
+
+	if (copy_to_user(u64_to_user_ptr(op->val), pinned->data, pinned->len))
+		ret = -EFAULT;
+	kvt_blob_put(pinned->blob);
+	return ret;
+}
+
+/* Describe the wanted columns.  Returns the bytes of all, or -EMSGSIZE. */
+static int get_describe(struct get_cols *get, struct kvtree_op *op, const struct kvt_value *v)
+{
+	unsigned int i, n = get->all ? kvt_value_ncols(v) : get->ncols;
+	struct kvt_column col = {};
+	u32 total = 0;
+
+	op->version = v->version;
+	for (i = 0; i < n; i++) {
+		if (get->all)
+			kvt_value_column(v, i, &col);
+		else if (!kvt_value_find(v, get->cols[i].id, &col))
+			col.len = KVTREE_COL_ABSENT;
+		if (!get->all)
+			col.id = get->cols[i].id;
+		if (i < get->ncols)
+			get->cols[i] = (struct kvtree_col) { .id = col.id, .len = col.len };
+		if (col.len != KVTREE_COL_ABSENT)
+			total += col.len;
+	}
+	if (n > get->ncols || total > op->val_len) {
+		op->val_len = total;
+		if (get->all)
+			op->ncols = n;
+		return -EMSGSIZE;
+	}
+	get->ncols = n;
+	return total;
+}
+
+static void get_gather(struct get_cols *get, const struct kvt_value *v)
+{
+	struct kvt_column col;
+	unsigned int i;
+
+	for (i = 0; i < get->ncols; i++)
+		if (kvt_value_find(v, get->cols[i].id, &col))
+			kvt_out_column(&get->out, &col);
+}
+
+/* Look up, describe and gather.  Returns bytes or an error. */
+static int get_lookup(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+		      const struct kvt_key *key, struct get_cols *get)
+{
+	struct kvt_index *index = ctx->store->index;
+	struct kvt_value *v;
+	int ret;
+
+	do {
+		rcu_read_lock();
+		v = index->ops->get(index, key);
+		if (!v) {
+			ret = -ENOENT;
+		} else if (IS_ERR(v)) {
+			ret = PTR_ERR(v);
+		} else {
+			ret = get_describe(get, op, v);
+			if (ret >= 0)
+				get_gather(get, v);
+		}
+		rcu_read_unlock();
+	} while (kvt_op_again(ctx, v));
+	return ret;
+}
+
+static int get_gathered(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+			const struct kvt_key *key, struct get_cols *get)
+{
+	u32 room = min_t(u32, op->val_len, KVT_VALUE_SIZE_MAX);
+	int ret;
+
+	ret = kvt_out_init(&get->out, room, get->ncols);
+	if (ret)
+		return ret;
+	ret = get_lookup(ctx, op, key, get);
+	if (ret > 0 && kvt_out_flush(&get->out, u64_to_user_ptr(op->val)))
+		ret = -EFAULT;
+	kvt_out_exit(&get->out);
+	return ret;
+}
+
+/* Column 0, when its copy under RCU met a fault. */
+static int get_faulted(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+		       const struct kvt_key *key)
+{
+	struct kvtree_col col = {};
+	struct get_cols get = { .cols = &col, .ncols = 1 };
+
+	return get_gathered(ctx, op, key, &get);
+}
+
+static int get_plain(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+		     const struct kvt_key *key)
+{
+	struct kvt_index *index = ctx->store->index;
+	struct kvt_column pinned;
+	struct kvt_value *v;
+	int ret;
+
+	do {
+		rcu_read_lock();
+		v = index->ops->get(index, key);
+		pinned.blob = NULL;
+		if (!v)
+			ret = -ENOENT;
+		else if (IS_ERR(v))
+			ret = PTR_ERR(v);
+		else
+			ret = kvt_get_copy(op, v, &pinned);
+		rcu_read_unlock();
+	} while (kvt_op_again(ctx, v));
+
+	if (ret != -EAGAIN)
+		return ret;
+	if (pinned.blob)
+		return kvt_get_copy_pinned(op, &pinned);
+	return get_faulted(ctx, op, key);
+}
+
+static int get_cols_valid(const struct get_cols *get)
+{
+	unsigned int i;
+
+	for (i = 0; i < get->ncols; i++) {
+		if (get->cols[i].id >= KVTREE_COLS_MAX || get->cols[i].reserved)
+			return -EINVAL;
+		if (i && get->cols[i].id <= get->cols[i - 1].id)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static int get_columns(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+		       const struct kvt_key *key)
+{
+	struct get_cols get = {
+		.ncols = op->ncols,
+		.all = op->flags & KVTREE_F_ALL_COLS,
+	};
+	size_t size = array_size(op->ncols, sizeof(*get.cols));
+	int ret = 0;
+
+	get.cols = kmalloc(size, GFP_KERNEL);
+	if (!get.cols)
+		return -ENOMEM;
+	if (!get.all) {
+		if (copy_from_user(get.cols, u64_to_user_ptr(op->arg), size))
+			ret = -EFAULT;
+		else
+			ret = get_cols_valid(&get);
+	}
+	if (!ret)
+		ret = get_gathered(ctx, op, key, &get);
+	if (ret >= 0) {
+		op->ncols = get.ncols;
+		size = array_size(get.ncols, sizeof(*get.cols));
+		if (copy_to_user(u64_to_user_ptr(op->arg), get.cols, size))
+			ret = -EFAULT;
+	}
+	kfree(get.cols);
+	return ret;
+}
+
+/**
+ * kvt_get() - execute a GET
+ * @ctx: on whose behalf
+ * @op: the operation, checked
+ * @key: its key, in kernel memory
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: bytes copied, or -ENOENT, -EMSGSIZE, -EFAULT, -EINVAL, -ENOMEM,
+ * -EINTR.
+ */
+int kvt_get(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
+{
+	op->version = 0;
+	if (op->flags & KVTREE_F_COLS)
+		return get_columns(ctx, op, key);
+	return get_plain(ctx, op, key);
+}

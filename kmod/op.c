@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0
+/* One operation: validate, execute, report. */
+#include <linux/bits.h>
+#include <linux/err.h>
+#include <linux/nospec.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "op.h"
+#include "write.h"
+
+/* A longer key does not go on the stack. */
+#define KVT_KEY_SMALL	128
+
+/* Fields of struct kvtree_op that an opcode uses; the others must be zero. */
+#define USES_KEY	BIT(0)
+#define USES_VAL	BIT(1)
+#define USES_VERSION	BIT(2)
+#define USES_ARG	BIT(3)
+#define USES_COL	BIT(4)
+
+typedef int (*op_fn)(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+		     const struct kvt_key *key);
+
+struct op_rule {
+	u16 flags;		/* allowed, KVTREE_F_KEY_INLINE and _SYNC aside */
+	u8 uses;
+	u8 access;
+	u8 stat;
+	op_fn run;
+};
+
+static int op_remove(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+		     const struct kvt_key *key)
+{
+	struct kvt_write write = {
+		.kind = KVT_WRITE_REMOVE,
+		.when = KVT_WHEN_THERE,
+		.key = *key,
+		.expect = op->version,
+	};
+	int err;
+
+	if (op->flags & KVTREE_F_VERSION)
+		write.when |= KVT_WHEN_VERSION;
+	err = kvt_write(ctx, &write);
+	op->version = write.version;
+	return err;
+}
+
+static int op_add(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
+{
+	struct kvt_write write = {
+		.kind = KVT_WRITE_ADD,
+		.when = op->flags & KVTREE_F_REPLACE ? KVT_WHEN_THERE : 0,
+		.key = *key,
+		.col = op->col,
+		.addend = op->arg,
+	};
+	int err = kvt_write(ctx, &write);
+
+	op->version = write.version;
+	if (!err)
+		op->arg = write.before;
+	return err;
+}
+
+/* A volatile store never makes anything durable. */
+static int op_sync(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
+{
+	return -EOPNOTSUPP;
+}
+
+static int op_nop(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
+{
+	return 0;
+}
+
+static const struct op_rule op_rules[KVTREE_OP_NR] = {
+	[KVTREE_OP_NOP] = {
+		.stat = KVTREE_STAT_NR,
+		.run = op_nop,
+	},
+	[KVTREE_OP_GET] = {
+		.flags = KVTREE_F_COLS | KVTREE_F_ALL_COLS,
+		.uses = USES_KEY | USES_VAL | USES_VERSION,
+		.access = KVTREE_OPEN_READ,
+		.stat = KVTREE_STAT_GET,
+		.run = kvt_get,
+	},
+	[KVTREE_OP_PUT] = {
+		.flags = KVTREE_F_COLS | KVTREE_F_CREATE | KVTREE_F_REPLACE,
+		.uses = USES_KEY | USES_VAL | USES_VERSION,
+		.access = KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_PUT,
+		.run = kvt_put,
+	},
+	[KVTREE_OP_CAS] = {
+		.flags = KVTREE_F_COLS,
+		.uses = USES_KEY | USES_VAL | USES_VERSION,
+		.access = KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_CAS,
+		.run = kvt_put,
+	},
+	[KVTREE_OP_REMOVE] = {
+		.flags = KVTREE_F_VERSION,
+		.uses = USES_KEY | USES_VERSION,
+		.access = KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_REMOVE,
+		.run = op_remove,
+	},
+	[KVTREE_OP_ADD] = {
+		.flags = KVTREE_F_REPLACE,
+		.uses = USES_KEY | USES_VERSION | USES_ARG | USES_COL,
+		/* It tells what was there. */
+		.access = KVTREE_OPEN_READ | KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_ADD,
+		.run = op_add,
+	},
+	[KVTREE_OP_SCAN] = {
+		.uses = USES_KEY | USES_VAL | USES_ARG,
+		.access = KVTREE_OPEN_READ,
+		.stat = KVTREE_STAT_SCAN,
+		.run = kvt_scan,
+	},
+	[KVTREE_OP_SYNC] = {
+		.stat = KVTREE_STAT_NR,
+		.run = op_sync,
+	},
+};
+
+static int op_check_key(const struct kvtree_op *op, const struct op_rule *rule)
+{
+	if (!(rule->uses & USES_KEY))
+		return op->key_len || op->key || op->key_reserved ? -EINVAL : 0;
+	if (op->flags & KVTREE_F_KEY_INLINE)
+		return op->key_len > KVTREE_KEY_INLINE ? -EINVAL : 0;
+	if (op->key_reserved)
+		return -EINVAL;
+	return op->key_len > KVTREE_KEY_MAX ? -E2BIG : 0;
+}
+
+static int op_check_flags(const struct kvtree_op *op, const struct op_rule *rule)
+{
+	u16 allowed = rule->flags;
+
+	if (rule->uses & USES_KEY)
+		allowed |= KVTREE_F_KEY_INLINE;
+	if (rule->access & KVTREE_OPEN_WRITE)
+		allowed |= KVTREE_F_SYNC;
+	if (op->flags & ~allowed)
+		return -EINVAL;
+	if ((op->flags & KVTREE_F_CREATE) && (op->flags & KVTREE_F_REPLACE))
+		return -EINVAL;
+	if ((op->flags & KVTREE_F_ALL_COLS) && !(op->flags & KVTREE_F_COLS))
+		return -EINVAL;
+	return op->flags & KVTREE_F_SYNC ? -EOPNOTSUPP : 0;
+}
+
+static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rule)
+{
+	bool cols = op->flags & KVTREE_F_COLS;
+
+	if (op->reserved)
+		return -EINVAL;
+	if (op->col && !(rule->uses & USES_COL))
+		return -EINVAL;
+	if (op->ncols && !cols)
+		return -EINVAL;
+	if (op->arg && !cols && !(rule->uses & USES_ARG))
+		return -EINVAL;
+	if ((op->val || op->val_len) && !(rule->uses & USES_VAL))
+		return -EINVAL;
+	if (op->version && !(rule->uses & USES_VERSION))
+		return -EINVAL;
+	return op->ncols > KVTREE_COLS_MAX ? -E2BIG : 0;
+}
+
+/**
+ * kvt_op_check() - whether an operation may be executed
+ * @ctx: on whose behalf
+ * @op: the operation, as it came from user space
+ *
+ * Context: any.
+ *
+ * Return: 0, -EINVAL, -EACCES, -E2BIG, -EOPNOTSUPP.
+ */
+int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op)
+{
+	const struct op_rule *rule;
+	int err;
+
+	if (op->opcode >= KVTREE_OP_NR)
+		return -EINVAL;
+	rule = &op_rules[array_index_nospec(op->opcode, KVTREE_OP_NR)];
+	if (rule->access & ~ctx->access)
+		return -EACCES;
+	err = op_check_fields(op, rule);
+	if (!err)
+		err = op_check_key(op, rule);
+	if (!err)
+		err = op_check_flags(op, rule);
+	return err;
+}
+
+/**
+ * kvt_op_is_plain_get() - whether a GET can be looked up together with others
+ * @op: an operation, checked
+ *
+ * Context: any.
+ *
+ * Return: true for a GET without columns.
+ */
+bool kvt_op_is_plain_get(const struct kvtree_op *op)
+{
+	return op->opcode == KVTREE_OP_GET && !(op->flags & KVTREE_F_COLS);
+}
+
+/**
+ * kvt_op_copy_key() - copy the key that an operation points to
+ * @op: the operation, checked, without KVTREE_F_KEY_INLINE
+ * @to: room for @op->key_len bytes
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or -EFAULT.
+ */
+int kvt_op_copy_key(const struct kvtree_op *op, u8 *to)
+{
+	return copy_from_user(to, u64_to_user_ptr(op->key), op->key_len) ? -EFAULT : 0;
+}
+
+/**
+ * kvt_op_again() - whether a lookup must be repeated
+ * @ctx: on whose behalf
+ * @v: what it returned
+ *
+ * Context: outside of RCU read sections.
+ *
+ * Return: true if readers' bounded retries were spent and it makes sense to
+ * try again; this reschedules.
+ */
+bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v)
+{
+	if (likely(v != ERR_PTR(-EBUSY)))
+		return false;
+	if (!kvt_op_may_sleep(ctx) || fatal_signal_pending(current))
+		return false;
+	cond_resched();
+	return true;
+}
+
+static int op_run_with_key(const struct kvt_op_ctx *ctx, struct kvtree_op *op, op_fn run)
+{
+	u8 small[KVT_KEY_SMALL], *large = NULL;
+	struct kvt_key key = { .data = small, .len = op->key_len };
+	int ret;
+
+	if (op->flags & KVTREE_F_KEY_INLINE) {
+		key.data = op->key_inline;
+		return run(ctx, op, &key);
+	}
+	if (op->key_len > sizeof(small)) {
+		large = kmalloc(op->key_len, GFP_KERNEL);
+		if (!large)
+			return -ENOMEM;
+		key.data = large;
+	}
+	ret = kvt_op_copy_key(op, large ?: small);
+	if (!ret)
+		ret = run(ctx, op, &key);
+	kfree(large);
+	return ret;
+}
+
+/**
+ * kvt_op_run() - check and execute an operation
+ * @ctx: on whose behalf
+ * @op: the operation, in and out; @op->result is left to kvt_op_report()
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: the result, or KVT_INTERRUPTED and nothing has happened.
+ */
+int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
+{
+	int err = kvt_op_check(ctx, op);
+
+	if (err)
+		return err;
+	return op_run_with_key(ctx, op, op_rules[op->opcode].run);
+}
+
+/* Outcomes that an operation is there to find out. */
+static bool result_is_answer(int result)
+{
+	return result >= 0 || result == -ENOENT || result == -EEXIST ||
+	       result == -ECANCELED || result == -EMSGSIZE;
+}
+
+/**
+ * kvt_op_report() - enter the result of an operation, and count it
+ * @ctx: on whose behalf
+ * @op: the operation
+ * @result: of kvt_op_run()
+ *
+ * Context: any.
+ */
+void kvt_op_report(const struct kvt_op_ctx *ctx, struct kvtree_op *op, int result)
+{
+	struct kvt_stats *stats = &ctx->store->stats;
+
+	op->result = result;
+	if (!result_is_answer(result)) {
+		kvt_stat_inc(stats, KVTREE_STAT_ERROR);
+		return;
+	}
+	if (op_rules[op->opcode].stat < KVTREE_STAT_NR)
+		kvt_stat_inc(stats, op_rules[op->opcode].stat);
+	if (result == -ENOENT && op->opcode == KVTREE_OP_GET)
+		kvt_stat_inc(stats, KVTREE_STAT_GET_MISS);
+	else if (result == -ECANCELED && op->opcode == KVTREE_OP_CAS)
+		kvt_stat_inc(stats, KVTREE_STAT_CAS_FAIL);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Output: gathered under RCU, copied to user space outside of it. */
+#include <linux/align.h>
+#include <linux/errno.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#include "out.h"
+#include "value.h"
+
+/**
+ * kvt_out_init() - make room for output
+ * @out: to be filled
+ * @room: bytes of what is copied; bounded by the caller
+ * @blob_room: blobs; bounded by the caller
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_out_init(struct kvt_out *out, u32 room, u32 blob_room)
+{
+	size_t blobs_at = ALIGN(room, 8);
+
+	*out = (struct kvt_out) { .room = room, .blob_room = blob_room };
+	out->buf = kvmalloc(blobs_at + blob_room * sizeof(*out->blobs),
+			    GFP_KERNEL | __GFP_NOWARN);
+	if (!out->buf)
+		return -ENOMEM;
+	out->blobs = (struct kvt_out_blob *)(out->buf + blobs_at);
+	return 0;
+}
+
+static void out_reset(struct kvt_out *out)
+{
+	u32 i;
+
+	for (i = 0; i < out->nblobs; i++)
+		kvt_blob_put(out->blobs[i].blob);
+	out->nblobs = 0;
+	out->fill = 0;
+}
+
+/**
+ * kvt_out_exit() - give back the room, and drop what was not flushed
+ * @out: of kvt_out_init()
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_out_exit(struct kvt_out *out)
+{
+	out_reset(out);
+	kvfree(out->buf);
+}
+
+/**
+ * kvt_out_fits() - whether there is room
+ * @out: the output
+ * @bytes: to be reserved or copied
+ * @nblobs: blobs to be kept
+ *
+ * Context: any.
+ *
+ * Return: true if there is.
+ */
+bool kvt_out_fits(const struct kvt_out *out, u32 bytes, u32 nblobs)
+{
+	return bytes <= out->room - out->fill && nblobs <= out->blob_room - out->nblobs;
+}
+
+/**
+ * kvt_out_reserve() - take bytes of the output to be filled by the caller
+ * @out: the output
+ * @bytes: how many; they fit
+ *
+ * Context: any.
+ *
+ * Return: where they are; not cleared.
+ */
+void *kvt_out_reserve(struct kvt_out *out, u32 bytes)
+{
+	void *p = out->buf + out->fill;
+
+	out->fill += bytes;
+	return p;
+}
+
+/**
+ * kvt_out_column() - put a column's data out
+ * @out: the output; the column fits
+ * @col: a column of a value
+ *
+ * Context: under the rcu_read_lock() under which the value was found.
+ */
+void kvt_out_column(struct kvt_out *out, const struct kvt_column *col)
+{
+	if (col->blob) {
+		kvt_blob_get(col->blob);
+		out->blobs[out->nblobs++] = (struct kvt_out_blob) {
+			.blob = col->blob,
+			.at = out->fill,
+		};
+	} else {
+		memcpy(kvt_out_reserve(out, col->len), col->data, col->len);
+	}
+}
+
+/**
+ * kvt_out_flush() - copy the output to user space and start anew
+ * @out: the output
+ * @to: where to
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or -EFAULT, and some of it may have been copied.
+ */
+int kvt_out_flush(struct kvt_out *out, void __user *to)
+{
+	struct kvt_blob *blob;
+	u32 from = 0, until, i;
+	int err = 0;
+
+	for (i = 0; i <= out->nblobs && !err; i++) {
+		until = i < out->nblobs ? out->blobs[i].at : out->fill;
+		if (copy_to_user(to, out->buf + from, until - from))
+			err = -EFAULT;
+		to += until - from;
+		from = until;
+		if (err || i == out->nblobs)
+			break;
+		blob = out->blobs[i].blob;
+		if (copy_to_user(to, blob->data, blob->len))
+			err = -EFAULT;
+		to += blob->len;
+		cond_resched();
+	}
+	out_reset(out);
+	return err;
+}

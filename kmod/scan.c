@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SCAN: the records of a range of keys.
+ *
+ * A scan goes in steps.  A step gathers records under RCU (out.h), a bounded
+ * number of them and of bytes; between two steps they are copied to the user's
+ * buffer, and the scan may be rescheduled or stopped.
+ */
+#include <linux/err.h>
+#include <linux/minmax.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#include "op.h"
+#include "out.h"
+
+/* The most that a step gathers. */
+#define KVT_SCAN_RECORDS	64
+#define KVT_SCAN_BYTES		(16 * 1024)
+#define KVT_SCAN_BLOBS		(KVTREE_COLS_MAX)
+
+/* The part of a record that is not blobs always fits a step. */
+static_assert(sizeof(struct kvtree_rec) + KVTREE_KEY_MAX + 8 + KVT_INLINE_MAX +
+	      KVTREE_COLS_MAX * (sizeof(struct kvtree_col) + KVT_INLINE_ALWAYS) <=
+	      KVT_SCAN_BYTES);
+
+/* How it goes on after a record. */
+enum scan_stop {
+	SCAN_GO,		/* with the next record */
+	SCAN_STEP,		/* with the next step */
+	SCAN_DONE,		/* the range is exhausted */
+	SCAN_FULL,		/* limit or buffer */
+	SCAN_TOO_SMALL,		/* the buffer is too small for the first record */
+};
+
+struct scan {
+	const struct kvt_op_ctx *ctx;
+	struct kvtree_scan args;
+	u8 __user *to;
+	u32 room;		/* bytes of the user's buffer */
+	u32 used;
+	u32 need;		/* SCAN_TOO_SMALL: bytes of the first record */
+	struct kvt_iter *iter;
+	struct kvt_out out;
+	u8 *prefix;
+	u8 *end;		/* key where the range ends; NULL: none */
+	u16 ids[];		/* args.ncols of them */
+};
+
+/* A record that is about to be gathered. */
+struct record {
+	struct kvtree_rec head;
+	u32 copied;		/* bytes that are not in blobs, with padding */
+	u32 nblobs;
+};
+
+static int scan_check_flags(const struct kvtree_scan *args)
+{
+	u32 known = KVTREE_SCAN_REVERSE | KVTREE_SCAN_KEYS_ONLY | KVTREE_SCAN_AFTER |
+		    KVTREE_SCAN_PREFIX | KVTREE_SCAN_END | KVTREE_SCAN_LAST |
+		    KVTREE_SCAN_ALL_COLS;
+	u32 what = args->flags & (KVTREE_SCAN_KEYS_ONLY | KVTREE_SCAN_ALL_COLS);
+
+	if (args->flags & ~known)
+		return -EINVAL;
+	/* At most one way to say which columns. */
+	if (hweight32(what) + !!(args->ncols || args->cols) > 1)
+		return -EINVAL;
+	if (!args->cols != !args->ncols)
+		return -EINVAL;
+	if (args->prefix_len && !(args->flags & KVTREE_SCAN_PREFIX))
+		return -EINVAL;
+	if (args->flags & KVTREE_SCAN_LAST &&
+	    (!(args->flags & KVTREE_SCAN_REVERSE) || args->flags & KVTREE_SCAN_AFTER))
+		return -EINVAL;
+	return 0;
+}
+
+static int scan_check(const struct kvtree_scan *args, const struct kvt_key *key)
+{
+	if (args->filter_id || memchr_inv(args->reserved, 0, sizeof(args->reserved)) ||
+	    memchr_inv(args->reserved2, 0, sizeof(args->reserved2)))
+		return -EINVAL;
+	if (args->end && !args->end_len)
+		return -EINVAL;
+	if (args->end_len > KVTREE_KEY_MAX || args->ncols > KVTREE_COLS_MAX)
+		return -E2BIG;
+	if (args->prefix_len > key->len)
+		return -EINVAL;
+	/* In place of a start key, the prefix alone. */
+	if (args->flags & KVTREE_SCAN_LAST && key->len != args->prefix_len)
+		return -EINVAL;
+	return scan_check_flags(args);
+}
+
+static int scan_copy_ids(struct scan *scan)
+{
+	unsigned int i;
+
+	if (copy_from_user(scan->ids, u64_to_user_ptr(scan->args.cols),
+			   array_size(scan->args.ncols, sizeof(*scan->ids))))
+		return -EFAULT;
+	for (i = 0; i < scan->args.ncols; i++)
+		if (scan->ids[i] >= KVTREE_COLS_MAX || (i && scan->ids[i] <= scan->ids[i - 1]))
+			return -EINVAL;
+	return 0;
+}
+
+static void scan_set_iter(struct scan *scan, const struct kvt_key *key)
+{
+	struct kvt_iter *iter = scan->iter;
+
+	iter->index = scan->ctx->store->index;
+	iter->reverse = scan->args.flags & KVTREE_SCAN_REVERSE;
+	if (scan->args.flags & KVTREE_SCAN_LAST)
+		iter->bound = KVT_PAST;
+	else if (scan->args.flags & KVTREE_SCAN_AFTER)
+		iter->bound = KVT_AFTER;
+	else
+		iter->bound = KVT_AT;
+	iter->len = key->len;
+	memcpy(iter->key, key->data, key->len);
+}
+
+static void scan_free(struct scan *scan)
+{
+	if (!scan)
+		return;
+	if (scan->out.buf)
+		kvt_out_exit(&scan->out);
+	kvfree(scan->iter);
+	kfree(scan->prefix);
+	kfree(scan->end);
+	kfree(scan);
+}
+
+/* Get what the scan keeps: keys, column ids, iterator, output. */
+static int scan_fill(struct scan *scan, const struct kvt_key *key)
+{
+	const struct kvtree_scan *args = &scan->args;
+	struct kvt_index *index = scan->ctx->store->index;
+	u32 blobs;
+	int err;
+
+	err = scan_copy_ids(scan);
+	if (err)
+		return err;
+	if (args->prefix_len) {
+		scan->prefix = kmemdup(key->data, args->prefix_len, GFP_KERNEL);
+		if (!scan->prefix)
+			return -ENOMEM;
+	}
+	if (args->end_len || args->flags & KVTREE_SCAN_END) {
+		scan->end = kmalloc(max_t(u32, args->end_len, 1), GFP_KERNEL);
+		if (!scan->end)
+			return -ENOMEM;
+		if (copy_from_user(scan->end, u64_to_user_ptr(args->end), args->end_len))
+			return -EFAULT;
+	}
+	scan->iter = kvzalloc(index->ops->iter_size, GFP_KERNEL);
+	if (!scan->iter)
+		return -ENOMEM;
+	scan_set_iter(scan, key);
+	if (args->flags & KVTREE_SCAN_KEYS_ONLY)
+		blobs = 0;
+	else if (args->flags & KVTREE_SCAN_ALL_COLS || args->ncols > 1)
+		blobs = KVT_SCAN_BLOBS;
+	else
+		blobs = KVT_SCAN_RECORDS;
+	return kvt_out_init(&scan->out, min_t(u32, scan->room, KVT_SCAN_BYTES), blobs);
+}
+
+static struct scan *scan_alloc(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+			       const struct kvt_key *key)
+{
+	struct kvtree_scan args;
+	struct scan *scan;
+	int err;
+
+	if (copy_from_user(&args, u64_to_user_ptr(op->arg), sizeof(args)))
+		return ERR_PTR(-EFAULT);
+	err = scan_check(&args, key);
+	if (err)
+		return ERR_PTR(err);
+	scan = kzalloc(struct_size(scan, ids, args.ncols), GFP_KERNEL);
+	if (!scan)
+		return ERR_PTR(-ENOMEM);
+	scan->ctx = ctx;
+	scan->args = args;
+	scan->args.count = 0;
+	scan->args.out_flags = 0;
+	scan->to = u64_to_user_ptr(op->val);
+	/* The result is a signed number. */
+	scan->room = min_t(u32, op->val_len, round_down(INT_MAX, 8));
+	err = scan_fill(scan, key);
+	if (err) {
+		scan_free(scan);
+		return ERR_PTR(err);
+	}
+	return scan;
+}
+
+/* Whether the iterator's key lies in the range. */
+static bool scan_in_range(const struct scan *scan)
+{
+	const struct kvt_iter *iter = scan->iter;
+	u32 end_len = scan->args.end_len;
+	int cmp;
+
+	if (scan->prefix && (iter->len < scan->args.prefix_len ||
+			     memcmp(iter->key, scan->prefix, scan->args.prefix_len)))
+		return false;
+	if (!scan->end)
+		return true;
+	cmp = memcmp(iter->key, scan->end, min(iter->len, end_len));
+	if (!cmp)
+		cmp = iter->len < end_len ? -1 : iter->len > end_len;
+	return iter->reverse ? cmp > 0 : cmp < 0;
+}
+
+static bool scan_wants_cols(const struct scan *scan)
+{
+	return scan->args.ncols || scan->args.flags & KVTREE_SCAN_ALL_COLS;
+}
+
+/* The next of the wanted columns that the value has; at: where the search stands. */
+static bool scan_next_column(const struct scan *scan, const struct kvt_value *v,
+			     unsigned int *at, struct kvt_column *col)
+{
+	if (scan->args.flags & KVTREE_SCAN_KEYS_ONLY)
+		return false;
+	if (scan->args.flags & KVTREE_SCAN_ALL_COLS) {
+		if (*at >= kvt_value_ncols(v))
+			return false;
+		kvt_value_column(v, (*at)++, col);
+		return true;
+	}
+	if (!scan->args.ncols)
+		return !(*at)++ && kvt_value_find(v, 0, col);
+	while (*at < scan->args.ncols)
+		if (kvt_value_find(v, scan->ids[(*at)++], col))
+			return true;
+	return false;
+}
+
+static void scan_measure(const struct scan *scan, const struct kvt_value *v,
+			 struct record *rec)
+{
+	struct kvt_column col = {};
+	u32 blob_bytes = 0, ncols = 0;
+	unsigned int at = 0;
+
+	*rec = (struct record) {
+		.head.hdr_len = sizeof(rec->head),
+		.head.key_len = scan->iter->len,
+		.head.version = v->version,
+	};
+	while (scan_next_column(scan, v, &at, &col)) {
+		ncols++;
+		rec->head.val_len += col.len;
+		if (col.blob) {
+			blob_bytes += col.len;
+			rec->nblobs++;
+		}
+	}
+	if (scan_wants_cols(scan)) {
+		rec->head.flags = KVTREE_REC_COLS;
+		rec->head.ncols = ncols;
+		rec->head.val_len += ncols * sizeof(struct kvtree_col);
+	}
+	rec->head.rec_len = ALIGN(sizeof(rec->head) + rec->head.key_len + rec->head.val_len, 8);
+	rec->copied = rec->head.rec_len - blob_bytes;
+}
+
+static void scan_gather(struct scan *scan, const struct kvt_value *v, const struct record *rec)
+{
+	u32 pad = rec->head.rec_len - sizeof(rec->head) - rec->head.key_len - rec->head.val_len;
+	struct kvt_out *out = &scan->out;
+	struct kvt_column col = {};
+	struct kvtree_col desc = {};
+	unsigned int at;
+
+	memcpy(kvt_out_reserve(out, sizeof(rec->head)), &rec->head, sizeof(rec->head));
+	memcpy(kvt_out_reserve(out, rec->head.key_len), scan->iter->key, rec->head.key_len);
+	for (at = 0; scan_wants_cols(scan) && scan_next_column(scan, v, &at, &col);) {
+		desc.id = col.id;
+		desc.len = col.len;
+		memcpy(kvt_out_reserve(out, sizeof(desc)), &desc, sizeof(desc));
+	}
+	for (at = 0; scan_next_column(scan, v, &at, &col);)
+		kvt_out_column(out, &col);
+	memset(kvt_out_reserve(out, pad), 0, pad);
+}
+
+/* Let the iterator return its present key once more. */
+static void scan_step_back(struct scan *scan)
+{
+	scan->iter->bound = KVT_AT;
+	scan->iter->index->ops->iter_rest(scan->iter);
+}
+
+/* Gather one record.  *len: bytes of the user's buffer that this step uses. */
+static enum scan_stop scan_take(struct scan *scan, const struct kvt_value *v, u32 *len)
+{
+	struct record rec;
+
+	if (!scan_in_range(scan))
+		return SCAN_DONE;
+	scan_measure(scan, v, &rec);
+	if (rec.head.rec_len > scan->room - scan->used - *len) {
+		scan->need = rec.head.rec_len;
+		return scan->args.count ? SCAN_FULL : SCAN_TOO_SMALL;
+	}
+	if (!kvt_out_fits(&scan->out, rec.copied, rec.nblobs)) {
+		scan_step_back(scan);
+		return SCAN_STEP;
+	}
+	scan_gather(scan, v, &rec);
+	*len += rec.head.rec_len;
+	scan->args.count++;
+	return scan->args.count == scan->args.limit ? SCAN_FULL : SCAN_GO;
+}
+
+/* Gather records until something stops it.  *len as for scan_take(). */
+static enum scan_stop scan_step(struct scan *scan, u32 *len)
+{
+	const struct kvt_index_ops *ops = scan->iter->index->ops;
+	enum scan_stop stop = SCAN_GO;
+	struct kvt_value *v;
+	unsigned int i;
+
+	*len = 0;
+	rcu_read_lock();
+	for (i = 0; i < KVT_SCAN_RECORDS && stop == SCAN_GO; i++) {
+		v = ops->iter_next(scan->iter);
+		if (!v)
+			stop = SCAN_DONE;
+		else if (IS_ERR(v))
+			stop = SCAN_STEP;
+		else
+			stop = scan_take(scan, v, len);
+	}
+	ops->iter_rest(scan->iter);
+	rcu_read_unlock();
+	return stop == SCAN_GO ? SCAN_STEP : stop;
+}
+
+/* Between two steps: 0 to go on, 1 to end with what there is, or an error. */
+static int scan_pause(const struct scan *scan)
+{
+	cond_resched();
+	if (kvt_store_dying(scan->ctx->store))
+		return -ESTALE;
+	if (!signal_pending(current))
+		return 0;
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	return scan->args.count ? 1 : KVT_INTERRUPTED;
+}
+
+/* Returns the bytes filled, or an error. */
+static int scan_run(struct scan *scan)
+{
+	enum scan_stop stop;
+	int err = 0;
+	u32 len;
+
+	do {
+		stop = scan_step(scan, &len);
+		if (kvt_out_flush(&scan->out, scan->to + scan->used))
+			return -EFAULT;
+		scan->used += len;
+		if (stop == SCAN_STEP)
+			err = scan_pause(scan);
+	} while (stop == SCAN_STEP && !err);
+
+	if (err < 0)
+		return err;
+	if (stop == SCAN_TOO_SMALL)
+		return -EMSGSIZE;
+	if (stop == SCAN_DONE)
+		scan->args.out_flags |= KVTREE_SCAN_DONE;
+	return scan->used;
+}
+
+static int scan_report(const struct scan *scan, struct kvtree_scan __user *args)
+{
+	if (put_user(scan->args.count, &args->count) ||
+	    put_user(scan->args.out_flags, &args->out_flags))
+		return -EFAULT;
+	return 0;
+}
+
+/**
+ * kvt_scan() - execute a SCAN
+ * @ctx: on whose behalf
+ * @op: the operation, checked
+ * @key: its start key, in kernel memory
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: bytes filled; -EMSGSIZE, and @op->val_len is set; -EFAULT, -EINVAL,
+ * -E2BIG, -ENOMEM; -ESTALE: the store was destroyed meanwhile; -EINTR: a fatal
+ * signal came; KVT_INTERRUPTED: a signal came before there was any record.
+ */
+int kvt_scan(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
+{
+	struct scan *scan;
+	int ret;
+
+	scan = scan_alloc(ctx, op, key);
+	if (IS_ERR(scan))
+		return PTR_ERR(scan);
+	ret = scan_run(scan);
+	kvt_stat_add(&ctx->store->stats, KVTREE_STAT_SCAN_RECORDS, scan->args.count);
+	if (ret == -EMSGSIZE)
+		op->val_len = scan->need;
+	else if (ret >= 0 && scan_report(scan, u64_to_user_ptr(op->arg)))
+		ret = -EFAULT;
+	scan_free(scan);
+	return ret;
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A write: one change of one key. */
+#include <linux/bitmap.h>
+#include <linux/err.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/string.h>
+#include <linux/unaligned.h>
+
+#include "merge.h"
+#include "op.h"
+#include "write.h"
+
+/* Let go of the place, get what is missing, and begin again. */
+#define WRITER_AGAIN	1
+
+/* After so many blocks that were too small, take one that is always large enough. */
+#define WRITER_GUESSES	3
+
+/* A write under way. */
+struct writer {
+	const struct kvt_op_ctx *ctx;
+	struct kvt_store *store;
+	struct kvt_write *write;
+	struct kvt_change change;
+	struct kvt_merge merge;
+	struct kvt_value *block;	/* for the merged value; not published */
+	u32 room;			/* bytes of it */
+	unsigned int guesses;
+	bool begun;
+	struct kvt_column sum;		/* ADD: the column as an edit */
+	u8 sum_data[8];
+	s64 delta;			/* charged bytes: new value less old value */
+	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
+};
+
+static bool write_is_merge(const struct kvt_write *write)
+{
+	return write->kind == KVT_WRITE_COLS || write->kind == KVT_WRITE_ADD;
+}
+
+static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx, struct kvt_write *write)
+{
+	memset(w, 0, sizeof(*w));
+	w->ctx = ctx;
+	w->store = ctx->store;
+	w->write = write;
+	w->change.index = ctx->store->index;
+	w->change.key = write->key;
+	w->change.gfp = ctx->gfp | __GFP_ACCOUNT | __GFP_NOWARN;
+	w->change.may_insert = write->kind != KVT_WRITE_REMOVE &&
+			       !(write->when & KVT_WHEN_THERE) &&
+			       !(write->when & KVT_WHEN_VERSION && write->expect);
+	w->merge.key_len = write->key.len;
+	w->merge.edits = write->cols;
+	w->merge.nr = write->ncols;
+	if (write->kind == KVT_WRITE_ADD) {
+		w->sum.id = write->col;
+		w->sum.len = sizeof(w->sum_data);
+		w->sum.data = w->sum_data;
+		w->merge.edits = &w->sum;
+		w->merge.nr = 1;
+	}
+}
+
+/* Get a block that a merge as planned fits. */
+static int writer_alloc(struct writer *w)
+{
+	struct kvt_mem mem = kvt_op_mem(w->ctx);
+	u32 size = w->merge.size;
+
+	if (w->block && w->room >= size)
+		return 0;
+	if (w->guesses++ >= WRITER_GUESSES)
+		size = KVT_VALUE_SIZE_MAX;
+	kvt_value_free_shell(w->block);
+	w->block = kvt_value_alloc(&mem, &w->write->key, size);
+	w->room = size;
+	return w->block ? 0 : -ENOMEM;
+}
+
+/* The block would be too full: move the edits' longer columns to blobs. */
+static int writer_spill(struct writer *w)
+{
+	struct kvt_mem mem = kvt_op_mem(w->ctx);
+	struct kvt_column *col;
+	unsigned int i;
+
+	for (i = 0; i < w->write->ncols; i++) {
+		col = &w->write->cols[i];
+		if (col->blob || col->len == KVTREE_COL_ABSENT || col->len <= KVT_INLINE_ALWAYS)
+			continue;
+		col->blob = kvt_blob_alloc(&mem, col->len);
+		if (!col->blob)
+			return -ENOMEM;
+		memcpy(col->blob->data, col->data, col->len);
+		col->data = col->blob->data;
+	}
+	return 0;
+}
+
+/* Look at the present value to learn how large the merged one will be. */
+static int writer_look(struct writer *w)
+{
+	struct kvt_index *index = w->change.index;
+	struct kvt_value *v;
+	int err;
+
+	do {
+		rcu_read_lock();
+		v = index->ops->get(index, &w->write->key);
+		w->merge.old = IS_ERR(v) ? NULL : v;
+		err = IS_ERR(v) ? PTR_ERR(v) : kvt_merge_plan(&w->merge);
+		w->merge.old = NULL;
+		rcu_read_unlock();
+	} while (kvt_op_again(w->ctx, v));
+	/* Only what is found while the place is held counts. */
+	return err == -E2BIG ? 0 : err;
+}
+
+/* Make ready for a merge: outside of the place, with nothing held. */
+static int writer_prepare(struct writer *w)
+{
+	int err;
+
+	if (!write_is_merge(w->write))
+		return 0;
+	/* A counter most often is column 0 alone: no need to look. */
+	if (w->write->kind == KVT_WRITE_ADD && !w->write->col && !w->block)
+		err = kvt_merge_plan(&w->merge);
+	else
+		err = writer_look(w);
+	if (!err && w->merge.spill) {
+		err = writer_spill(w);
+		if (!err)
+			err = writer_look(w);
+	}
+	return err ?: writer_alloc(w);
+}
+
+/* The place is held: whether the write may take place. */
+static int writer_check(struct writer *w)
+{
+	struct kvt_write *write = w->write;
+	u64 found = w->change.old ? w->change.old->version : 0;
+
+	write->version = found;
+	if ((write->when & KVT_WHEN_THERE) && !found)
+		return -ENOENT;
+	if ((write->when & KVT_WHEN_NOT_THERE) && found)
+		return -EEXIST;
+	if ((write->when & KVT_WHEN_VERSION) && found != write->expect)
+		return -ECANCELED;
+	return 0;
+}
+
+/* The place is held: compute the number that ADD stores. */
+static int writer_add(struct writer *w)
+{
+	struct kvt_write *write = w->write;
+	struct kvt_column col = {};
+
+	write->before = 0;
+	if (w->change.old && kvt_value_find(w->change.old, write->col, &col)) {
+		if (col.len != sizeof(w->sum_data))
+			return -EINVAL;
+		write->before = get_unaligned_le64(col.data);
+	} else if (write->when & KVT_WHEN_THERE) {
+		return -ENOENT;
+	}
+	put_unaligned_le64(write->before + write->addend, w->sum_data);
+	return 0;
+}
+
+/* The place is held: build the merged value, if there is room for it. */
+static int writer_merge(struct writer *w)
+{
+	int err = 0;
+
+	if (w->write->kind == KVT_WRITE_ADD)
+		err = writer_add(w);
+	if (err)
+		return err;
+	w->merge.old = w->change.old;
+	err = kvt_merge_plan(&w->merge);
+	if (err)
+		return err;
+	if (w->merge.spill || w->merge.size > w->room)
+		return WRITER_AGAIN;
+	kvt_merge_fill(&w->merge, w->block, w->kept);
+	return 0;
+}
+
+static struct kvt_value *writer_new(const struct writer *w)
+{
+	switch (w->write->kind) {
+	case KVT_WRITE_VALUE:
+		return w->write->value;
+	case KVT_WRITE_REMOVE:
+		return NULL;
+	default:
+		return w->block;
+	}
+}
+
+/* The place is held: charge what the store grows by. */
+static int writer_charge(struct writer *w)
+{
+	const struct kvt_value *old = w->change.old, *new = writer_new(w);
+	struct kvt_quota *quota = &w->store->quota;
+	int err;
+
+	w->delta = (new ? kvt_value_bytes(new) : 0) - (old ? kvt_value_bytes(old) : 0);
+	if (w->delta > 0) {
+		err = kvt_quota_charge(quota, w->delta);
+		if (err)
+			return err;
+	}
+	if (new && !old) {
+		err = kvt_quota_charge_key(quota);
+		if (err)
+			kvt_quota_uncharge(quota, w->delta);
+		return err;
+	}
+	return 0;
+}
+
+/* Nothing was published after all. */
+static void writer_uncharge(struct writer *w)
+{
+	struct kvt_quota *quota = &w->store->quota;
+
+	if (w->delta > 0)
+		kvt_quota_uncharge(quota, w->delta);
+	if (!w->change.old)
+		kvt_quota_uncharge_key(quota);
+}
+
+/* The place is held: whatever must be known or done before the commit. */
+static int writer_decide(struct writer *w)
+{
+	struct kvt_value *old = w->change.old, *new;
+	int err;
+
+	err = writer_check(w);
+	if (!err && write_is_merge(w->write))
+		err = writer_merge(w);
+	if (!err)
+		err = writer_charge(w);
+	if (err)
+		return err;
+
+	new = writer_new(w);
+	if (new) {
+		new->version = kvt_store_next_version(w->store, old ? old->version : 0);
+		w->write->version = new->version;
+	} else {
+		kvt_store_raise_floor(w->store, old->version);
+	}
+	return 0;
+}
+
+/* The change is published, and nothing is held any more. */
+static void writer_settle(struct writer *w)
+{
+	struct kvt_value *old = w->change.old;
+	struct kvt_store *store = w->store;
+	bool removed = w->write->kind == KVT_WRITE_REMOVE;
+
+	if (write_is_merge(w->write))
+		w->block = NULL;
+	if (w->delta < 0)
+		kvt_quota_uncharge(&store->quota, -w->delta);
+	if (removed)
+		kvt_quota_uncharge_key(&store->quota);
+	kvt_stat_add(&store->stats, KVTREE_STAT_VALUE_BYTES, w->delta);
+	if (!old)
+		kvt_stat_inc(&store->stats, KVTREE_STAT_VALUES);
+	else if (removed)
+		kvt_stat_add(&store->stats, KVTREE_STAT_VALUES, -1);
+	if (old)
+		kvt_value_retire(&store->reclaim, old, w->kept);
+}
+
+static int writer_begin(struct writer *w)
+{
+	struct mem_cgroup *memcg = set_active_memcg(w->store->memcg);
+	int err;
+
+	w->begun = true;
+	err = w->change.index->ops->begin(&w->change);
+	set_active_memcg(memcg);
+	return err;
+}
+
+/* Once from begin() to commit() or abort(). */
+static int writer_try(struct writer *w)
+{
+	const struct kvt_index_ops *ops = w->change.index->ops;
+	int err;
+
+	err = writer_begin(w);
+	if (err)
+		return err;
+	err = writer_decide(w);
+	if (err) {
+		ops->abort(&w->change);
+		return err;
+	}
+	if (ops->commit(&w->change, writer_new(w))) {
+		writer_uncharge(w);
+		return WRITER_AGAIN;
+	}
+	writer_settle(w);
+	return 0;
+}
+
+/**
+ * kvt_write() - change one key
+ * @ctx: on whose behalf
+ * @write: what to do, and what came out
+ *
+ * On failure nothing has changed, and what @write refers to is still the
+ * caller's; columns may have been moved to blobs.
+ *
+ * Context: process context, outside of RCU read sections and locks; if
+ * @ctx->gfp does not allow to sleep, any but NMI.
+ *
+ * Return: 0; -ENOENT, -EEXIST, -ECANCELED: the conditions do not hold; -EINVAL:
+ * not a number; -E2BIG: too large; -EDQUOT; -ENOMEM; -EINTR: a fatal signal
+ * came; -EAGAIN, -EBUSY: only if it may not sleep.
+ */
+int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
+{
+	bool may_sleep = kvt_op_may_sleep(ctx);
+	struct writer w;
+	int err;
+
+	write->version = 0;
+	err = kvt_reclaim_throttle(&ctx->store->reclaim, may_sleep);
+	if (err)
+		return err;
+	writer_init(&w, ctx, write);
+	do {
+		err = writer_prepare(&w);
+		if (!err)
+			err = writer_try(&w);
+		if (err == WRITER_AGAIN && may_sleep) {
+			cond_resched();
+			if (fatal_signal_pending(current))
+				err = -EINTR;
+		}
+	} while (err == WRITER_AGAIN);
+	if (w.begun)
+		w.change.index->ops->finish(&w.change);
+	kvt_value_free_shell(w.block);
+	return err;
+}
