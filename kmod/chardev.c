@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0
+/* /dev/kvtree: sessions and their ioctls. */
+#include <linux/anon_inodes.h>
+#include <linux/capability.h>
+#include <linux/err.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#include "batch.h"
+#include "chardev.h"
+#include "op.h"
+#include "store.h"
+
+/* An open file.  Nothing of it changes while it is open. */
+struct session {
+	struct kvt_store *store;	/* NULL: there was no default store */
+	unsigned int access;		/* KVTREE_OPEN_* */
+};
+
+static const struct file_operations session_fops;
+
+/* Takes over the reference to the store if it succeeds. */
+static struct session *session_alloc(struct kvt_store *store, unsigned int access)
+{
+	struct session *session = kmalloc(sizeof(*session), GFP_KERNEL_ACCOUNT);
+
+	if (!session)
+		return NULL;
+	session->store = store;
+	session->access = access;
+	return session;
+}
+
+static bool session_enter(const struct session *session)
+{
+	return session->store && kvt_store_enter(session->store);
+}
+
+/*
+ * Copy a structure out as the caller knows it: cut off, or followed by zeros.
+ * (copy_struct_to_user() is newer than the oldest kernel supported.)
+ */
+static int copy_struct_out(void __user *to, size_t usize, const void *from, size_t ksize)
+{
+	size_t size = min(usize, ksize);
+
+	if (copy_to_user(to, from, size))
+		return -EFAULT;
+	if (usize > ksize && clear_user(to + ksize, usize - ksize))
+		return -EFAULT;
+	return 0;
+}
+
+static long ioctl_info(struct session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_info info = {
+		.abi_version = KVTREE_ABI_VERSION,
+		.key_max = KVTREE_KEY_MAX,
+		.value_max = KVTREE_VALUE_MAX,
+		.cols_max = KVTREE_COLS_MAX,
+		.batch_max = KVTREE_BATCH_MAX,
+		.key_inline = KVTREE_KEY_INLINE,
+		.features = KVTREE_FEAT_COMPAT,
+		.ops = GENMASK_ULL(KVTREE_OP_NR - 1, 0) & ~BIT_ULL(KVTREE_OP_SYNC),
+	};
+
+	strscpy_pad(info.version, THIS_MODULE->version, sizeof(info.version));
+	return copy_struct_out(arg, usize, &info, sizeof(info));
+}
+
+static long ioctl_batch(struct session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_batch __user *user = arg;
+	struct kvt_op_ctx ctx = {
+		.store = session->store,
+		.access = session->access,
+		.gfp = GFP_KERNEL,
+	};
+	struct kvtree_batch batch;
+	int err;
+
+	err = copy_struct_from_user(&batch, sizeof(batch), arg, usize);
+	if (err)
+		return err;
+	if (!session_enter(session))
+		return -ESTALE;
+	err = kvt_batch_run(&ctx, &batch);
+	kvt_store_leave(session->store);
+	if (put_user(batch.done, &user->done))
+		err = -EFAULT;
+	return err;
+}
+
+static long ioctl_store_create(struct session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_store_create args;
+	int err;
+
+	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
+	if (err)
+		return err;
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	return kvt_store_create(&args);
+}
+
+/* A file for a session; takes over the session if it succeeds. */
+static int session_install(struct session *session, int flags)
+{
+	struct file *file;
+	int fd;
+
+	fd = get_unused_fd_flags(O_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	file = anon_inode_getfile("[kvtree]", &session_fops, session, flags);
+	if (IS_ERR(file)) {
+		put_unused_fd(fd);
+		return PTR_ERR(file);
+	}
+	fd_install(fd, file);
+	return fd;
+}
+
+static int store_open(const struct kvtree_store_open *args)
+{
+	static const int file_flags[] = {
+		[KVTREE_OPEN_READ] = O_RDONLY,
+		[KVTREE_OPEN_WRITE] = O_WRONLY,
+		[KVTREE_OPEN_READ | KVTREE_OPEN_WRITE] = O_RDWR,
+	};
+	struct session *session;
+	struct kvt_store *store;
+	int ret = -EACCES;
+
+	store = kvt_store_find(args->name);
+	if (IS_ERR(store))
+		return PTR_ERR(store);
+	if (kvt_store_access(store, args->flags) != args->flags)
+		goto put;
+	ret = -ENOMEM;
+	session = session_alloc(store, args->flags);
+	if (!session)
+		goto put;
+	ret = session_install(session, file_flags[args->flags]);
+	if (ret >= 0)
+		return ret;
+	kfree(session);
+put:
+	kvt_store_put(store);
+	return ret;
+}
+
+static long ioctl_store_open(struct session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_store_open args;
+	int err;
+
+	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
+	if (err)
+		return err;
+	if (!args.flags || args.flags & ~(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE) ||
+	    memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+		return -EINVAL;
+	return store_open(&args);
+}
+
+static long ioctl_store_destroy(struct session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_store_destroy args;
+	int err;
+
+	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
+	if (err)
+		return err;
+	if (args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+		return -EINVAL;
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	return kvt_store_destroy(args.name);
+}
+
+/* Everything but `after` is out, and what was there is not looked at. */
+static int copy_store_info(struct kvtree_store_info *info, const void __user *arg)
+{
+	const struct kvtree_store_info __user *user = arg;
+
+	memset(info, 0, sizeof(*info));
+	return get_user(info->after, &user->after) ? -EFAULT : 0;
+}
+
+static long ioctl_store_list(struct session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_store_info info;
+	int err;
+
+	err = copy_store_info(&info, arg);
+	if (!err)
+		err = kvt_store_list(&info);
+	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
+}
+
+static long ioctl_store_self(struct session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_store_info info;
+	int err;
+
+	err = copy_store_info(&info, arg);
+	if (err)
+		return err;
+	if (!session->store)
+		return -ESTALE;
+	err = kvt_store_describe(session->store, &info);
+	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
+}
+
+static int stat_copy(const struct kvt_store *store, u64 __user *values, u32 nr)
+{
+	u32 id;
+
+	for (id = 0; id < nr; id++)
+		if (put_user(kvt_store_stat(store, id), values + id))
+			return -EFAULT;
+	return 0;
+}
+
+static long ioctl_stat(struct session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_stat_args __user *user = arg;
+	struct kvtree_stat_args args;
+	int err;
+
+	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
+	if (err)
+		return err;
+	if (args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+		return -EINVAL;
+	if (!session_enter(session))
+		return -ESTALE;
+	if (session->access)
+		err = stat_copy(session->store, u64_to_user_ptr(args.values),
+				min_t(u32, args.nr, KVTREE_STAT_NR));
+	else
+		err = -EACCES;
+	kvt_store_leave(session->store);
+	if (!err && put_user(KVTREE_STAT_NR, &user->nr))
+		err = -EFAULT;
+	return err;
+}
+
+/* The ioctls by number; a structure may be longer than size, never shorter. */
+static const struct {
+	long (*run)(struct session *session, void __user *arg, size_t usize);
+	unsigned int cmd;
+} ioctls[] = {
+	[_IOC_NR(KVTREE_IOC_INFO) - 0x40] = { ioctl_info, KVTREE_IOC_INFO },
+	[_IOC_NR(KVTREE_IOC_BATCH) - 0x40] = { ioctl_batch, KVTREE_IOC_BATCH },
+	[_IOC_NR(KVTREE_IOC_STORE_CREATE) - 0x40] = { ioctl_store_create, KVTREE_IOC_STORE_CREATE },
+	[_IOC_NR(KVTREE_IOC_STORE_OPEN) - 0x40] = { ioctl_store_open, KVTREE_IOC_STORE_OPEN },
+	[_IOC_NR(KVTREE_IOC_STORE_DESTROY) - 0x40] = { ioctl_store_destroy,
+						       KVTREE_IOC_STORE_DESTROY },
+	[_IOC_NR(KVTREE_IOC_STORE_LIST) - 0x40] = { ioctl_store_list, KVTREE_IOC_STORE_LIST },
+	[_IOC_NR(KVTREE_IOC_STORE_SELF) - 0x40] = { ioctl_store_self, KVTREE_IOC_STORE_SELF },
+	[_IOC_NR(KVTREE_IOC_STAT) - 0x40] = { ioctl_stat, KVTREE_IOC_STAT },
+};
+
+static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	unsigned int nr = _IOC_NR(cmd) - 0x40;
+	size_t usize = _IOC_SIZE(cmd);
+
+	if (nr >= ARRAY_SIZE(ioctls))
+		return -ENOTTY;
+	nr = array_index_nospec(nr, ARRAY_SIZE(ioctls));
+	/* All but the size has to match. */
+	if ((cmd ^ ioctls[nr].cmd) & ~(_IOC_SIZEMASK << _IOC_SIZESHIFT))
+		return -ENOTTY;
+	if (usize < _IOC_SIZE(ioctls[nr].cmd))
+		return -EINVAL;
+	if (usize > PAGE_SIZE)
+		return -E2BIG;
+	return ioctls[nr].run(file->private_data, (void __user *)arg, usize);
+}
+
+static int session_release(struct inode *inode, struct file *file)
+{
+	struct session *session = file->private_data;
+
+	kvt_store_put(session->store);
+	kfree(session);
+	return 0;
+}
+
+static unsigned int file_access(const struct file *file)
+{
+	unsigned int access = 0;
+
+	if (file->f_mode & FMODE_READ)
+		access |= KVTREE_OPEN_READ;
+	if (file->f_mode & FMODE_WRITE)
+		access |= KVTREE_OPEN_WRITE;
+	return access;
+}
+
+/*
+ * Anybody may open the device, to open other stores by it: without rights to
+ * the default store, operations get EACCES; without a default store, ESTALE.
+ */
+static int device_open(struct inode *inode, struct file *file)
+{
+	struct kvt_store *store = kvt_store_find(KVT_DEFAULT_STORE);
+	unsigned int access = 0;
+
+	if (IS_ERR(store))
+		store = NULL;
+	else
+		access = kvt_store_access(store, file_access(file));
+	file->private_data = session_alloc(store, access);
+	if (!file->private_data) {
+		kvt_store_put(store);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static const struct file_operations session_fops = {
+	.owner = THIS_MODULE,
+	.release = session_release,
+	.unlocked_ioctl = session_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.llseek = noop_llseek,
+};
+
+static const struct file_operations device_fops = {
+	.owner = THIS_MODULE,
+	.open = device_open,
+	.release = session_release,
+	.unlocked_ioctl = session_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.llseek = noop_llseek,
+};
+
+static struct miscdevice device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "kvtree",
+	.fops = &device_fops,
+	.mode = 0666,
+};
+
+/**
+ * kvt_chardev_init() - make /dev/kvtree
+ *
+ * Context: module init, when stores can be made.
+ *
+ * Return: 0 or an errno.
+ */
+int kvt_chardev_init(void)
+{
+	return misc_register(&device);
+}
+
+/**
+ * kvt_chardev_exit() - take /dev/kvtree away
+ *
+ * Context: module exit: no session is left.
+ */
+void kvt_chardev_exit(void)
+{
+	misc_deregister(&device);
+}

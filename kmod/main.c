@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Module init and exit. */
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/string.h>
+
+#include "chardev.h"
+#include "compat.h"
+#include "debugfs.h"
+#include "index.h"
+#include "store.h"
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+static unsigned int default_limit_mb = 1024;
+module_param(default_limit_mb, uint, 0444);
+MODULE_PARM_DESC(default_limit_mb, "MiB that the store 'default' may hold (0: no limit)");
+
+static int __init default_store_init(void)
+{
+	struct kvtree_store_create args = {
+		.name = KVT_DEFAULT_STORE,
+		.mode = 0600,
+		.limit_bytes = (u64)default_limit_mb << 20,
+	};
+
+	return kvt_store_create(&args);
+}
+
+static int __init kvt_init(void)
+{
+	int err;
+
+	kvt_debugfs_init();
+	err = kvt_stores_init();
+	if (err)
+		goto debugfs;
+	err = default_store_init();
+	if (err)
+		goto stores;
+	err = kvt_chardev_init();
+	if (err)
+		goto stores;
+	return 0;
+
+stores:
+	kvt_stores_exit();
+debugfs:
+	kvt_debugfs_exit();
+	return err;
+}
+
+static void __exit kvt_exit(void)
+{
+	kvt_chardev_exit();
+	kvt_stores_exit();
+	kvt_debugfs_exit();
+	/* Callbacks of the module's code may still be on their way. */
+	rcu_barrier();
+}
+
+module_init(kvt_init);
+module_exit(kvt_exit);
+
+MODULE_DESCRIPTION("Ordered key-value index shared by processes and BPF programs");
+MODULE_AUTHOR("kvtree contributors");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1");
+MODULE_ALIAS("devname:kvtree");
