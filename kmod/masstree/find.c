@@ -8,6 +8,7 @@
 #include <linux/processor.h>
 #include <linux/string.h>
 
+#include "../compat.h"
 #include "masstree.h"
 
 /* How many lookups of a batch are under way at once. */
@@ -55,6 +56,7 @@ unsigned int mt_inner_search(const struct mt_inner *inner, unsigned int nkeys, u
 			break;
 	return i;
 }
+KVT_EXPORT_FOR_TESTS(mt_inner_search);
 
 /**
  * mt_leaf_search() - look for a key in a leaf
@@ -89,6 +91,7 @@ int mt_leaf_search(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, un
 	*at = i;
 	return -1;
 }
+KVT_EXPORT_FOR_TESTS(mt_leaf_search);
 
 static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
 {

@@ -4,6 +4,7 @@
 #include <linux/processor.h>
 #include <linux/slab.h>
 
+#include "../compat.h"
 #include "masstree.h"
 
 static struct kmem_cache *mt_leaf_cache;
@@ -12,6 +13,8 @@ static struct kmem_cache *mt_inner_cache;
 struct mt_lock_class mt_class_leaf;
 struct mt_lock_class mt_class_slot;
 struct mt_lock_class mt_class_inner[MT_HEIGHT_MAX + 1];
+KVT_EXPORT_FOR_TESTS(mt_class_leaf);
+KVT_EXPORT_FOR_TESTS(mt_class_inner);
 
 #ifdef CONFIG_DEBUG_LOCK_ALLOC
 static struct lock_class_key mt_key_leaf, mt_key_slot, mt_key_inner[MT_HEIGHT_MAX + 1];
@@ -236,6 +239,7 @@ bool mt_lock(struct mt_node *node, struct mt_lock_class *class, unsigned int sub
 		cpu_relax();
 	}
 }
+KVT_EXPORT_FOR_TESTS(mt_lock);
 
 /**
  * mt_unlock() - make the changes of a node known and unlock it
@@ -254,6 +258,7 @@ void mt_unlock(struct mt_node *node, struct mt_lock_class *class)
 	/* Pairs with mt_stable(), mt_changed() and mt_lock(). */
 	smp_store_release(&node->version, v & ~(MT_LOCK | MT_DIRTY));
 }
+KVT_EXPORT_FOR_TESTS(mt_unlock);
 
 /**
  * mt_lock_parent() - lock the parent of a node

@@ -690,6 +690,24 @@ int kt_key_cmp(const struct kvt_key *a, const struct kvt_key *b)
 	return diff ?: (int)a->len - (int)b->len;
 }
 
+/* Random numbers */
+
+static ulong seed = 20120410;
+module_param(seed, ulong, 0444);
+MODULE_PARM_DESC(seed, "of the random numbers of all tests");
+
+/**
+ * kt_rnd() - a sequence of random numbers
+ * @test: in whose log the seed is printed
+ *
+ * Return: its state at the beginning, the same for each case.
+ */
+struct kt_rnd kt_rnd(struct kunit *test)
+{
+	kunit_info(test, "seed=%lu", seed);
+	return (struct kt_rnd) { .state = seed };
+}
+
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("KUnit suites of kvtree");
 KVT_IMPORT_FOR_TESTS();

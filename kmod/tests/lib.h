@@ -133,4 +133,27 @@ s64 kt_count(struct kt *kt, bool reverse);
 
 int kt_key_cmp(const struct kvt_key *a, const struct kvt_key *b);
 
+/* Repeatable numbers. */
+struct kt_rnd {
+	u64 state;
+};
+
+struct kt_rnd kt_rnd(struct kunit *test);
+
+/* SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). */
+static inline u64 kt_rnd_u64(struct kt_rnd *rnd)
+{
+	u64 z = rnd->state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+/* 0..n-1 */
+static inline u32 kt_rnd_below(struct kt_rnd *rnd, u32 n)
+{
+	return (kt_rnd_u64(rnd) >> 32) * n >> 32;
+}
+
 #endif /* KVT_TESTS_LIB_H */
