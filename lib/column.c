@@ -19,7 +19,7 @@
  *
  * Whether ids ascend is left for the kernel to check.
  *
- * Return: 0, or -EINVAL for what a descriptor cannot hold
+ * Return: 0, or -EINVAL or -E2BIG for what a descriptor cannot hold
  */
 int kvt_cols_describe(struct kvtree_col *desc, const struct kvtree_column *cols,
 		      size_t nr, size_t *bytes)
@@ -36,11 +36,11 @@ int kvt_cols_describe(struct kvtree_col *desc, const struct kvtree_column *cols,
 			continue;
 		/* Refused here, so that no absurd sum is allocated. */
 		if (cols[i].len > KVTREE_VALUE_MAX)
-			return -EINVAL;
+			return -E2BIG;
 		sum += cols[i].len;
 	}
 	if (sum > KVTREE_VALUE_MAX)
-		return -EINVAL;
+		return -E2BIG;
 	*bytes = sum;
 	return 0;
 }
@@ -122,7 +122,7 @@ KVTREE_API int kvtree_get_cols(const struct kvtree *kv, const void *key,
 	if (!ids)
 		nr = ARRAY_SIZE(desc);
 	if (nr > ARRAY_SIZE(desc))
-		return -EINVAL;
+		return -E2BIG;
 	head = sizeof(*found) + nr * sizeof(*found->col);
 	/* The value may grow between two tries: try until it stands still. */
 	for (;;) {
@@ -174,7 +174,7 @@ static int store_cols(const struct kvtree *kv, unsigned int opcode,
 	int ret;
 
 	if (nr > ARRAY_SIZE(desc))
-		return -EINVAL;
+		return -E2BIG;
 	ret = kvt_op_init(&op, opcode, key, key_len, flags);
 	if (ret)
 		return ret;

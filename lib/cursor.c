@@ -363,7 +363,7 @@ KVTREE_API int kvtree_cursor_seek(struct kvtree_cursor *c, const void *key,
 	int err;
 
 	if (key_len > KVTREE_KEY_MAX)
-		return -EINVAL;
+		return -E2BIG;
 	under = compare(key, key_len, c->low, c->low_len) < 0;
 	over = c->high && compare(key, key_len, c->high, c->high_len) >= 0;
 	if (dir == UP ? under : over)
@@ -543,10 +543,11 @@ static int read_opts(struct kvtree_cursor_opts *o,
 		if (((const char *)user)[i])
 			return -E2BIG;
 	memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
-	if (o->flags & ~known || o->start_len > KVTREE_KEY_MAX ||
-	    o->end_len > KVTREE_KEY_MAX || o->prefix_len > KVTREE_KEY_MAX ||
-	    o->ncols > KVTREE_COLS_MAX || o->buffer > WINDOW_LIMIT)
+	if (o->flags & ~known || o->buffer > WINDOW_LIMIT)
 		return -EINVAL;
+	if (o->start_len > KVTREE_KEY_MAX || o->end_len > KVTREE_KEY_MAX ||
+	    o->prefix_len > KVTREE_KEY_MAX || o->ncols > KVTREE_COLS_MAX)
+		return -E2BIG;
 	/* Only one of these can be meant. */
 	if (!!o->cols + !!(o->flags & KVTREE_CURSOR_ALL_COLS) +
 	    !!(o->flags & KVTREE_CURSOR_KEYS_ONLY) > 1 || (o->ncols && !o->cols) ||

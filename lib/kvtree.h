@@ -37,6 +37,7 @@
  *	-EACCES		the session may not do this (it was opened for reading,
  *			or the store's mode does not allow it)
  *	-EINVAL		an argument is out of its range
+ *	-E2BIG		a key, a value or an array of columns is too long
  *	-ENOMEM		no memory, in the kernel or here
  *	-EFAULT		a pointer points to memory that is not there
  * and the errors that it lists itself.  A call that failed has changed nothing
@@ -282,7 +283,6 @@ int kvtree_stat_is_gauge(unsigned int id);
  *
  * Errors that every change may return, besides the general ones:
  *	-EDQUOT		the store's limit is reached
- *	-EMSGSIZE, -EINVAL  the key or the value is too long
  *	-EROFS		the store became read-only after a write error
  *	-ENOSPC		the store's device is full
  */
@@ -388,7 +388,8 @@ int kvtree_del(const struct kvtree *kv, const void *key, size_t key_len,
  * @version: the version that the value got
  *
  * The number is stored as 8 bytes, little-endian.  A key or column that is not
- * there counts as 0 and is created.
+ * there counts as 0 and is created.  The session must be open for reading and
+ * writing.
  *
  * Return: 0, or
  *	-EINVAL		the column is not 8 bytes long
@@ -827,8 +828,9 @@ struct kvtree_cursor_opts {
  * Makes no system call.
  *
  * Return: 0, or
- *	-EINVAL		a key is too long, an unknown flag, too many columns
- *	-E2BIG		@opts has fields that this library does not know
+ *	-EINVAL		an unknown flag, or more than one way to say what to read
+ *	-E2BIG		a key is too long, there are too many columns, or @opts
+ *			uses fields that this library does not know
  */
 int kvtree_cursor_open(const struct kvtree *kv,
 		       const struct kvtree_cursor_opts *opts,

@@ -17,9 +17,10 @@ KVTREE_API int kvtree_submit(const struct kvtree *kv, struct kvtree_op *op,
 	int err = 0;
 
 	while (n < nr && !err) {
+		size_t rest = nr - n;
 		struct kvtree_batch batch = {
 			.ops = kvt_ptr(op + n),
-			.nr = nr - n < KVTREE_BATCH_MAX ? nr - n : KVTREE_BATCH_MAX,
+			.nr = rest < KVTREE_BATCH_MAX ? (__u32)rest : KVTREE_BATCH_MAX,
 			.op_size = sizeof(*op),
 		};
 
@@ -58,8 +59,8 @@ int kvt_run_one(const struct kvtree *kv, struct kvtree_op *op)
  * @key_len: bytes at @key
  * @flags: the caller's KVTREE_F_*
  *
- * Return: 0, or -EINVAL for what the fields of the operation cannot hold;
- * what they can hold is the kernel's to judge
+ * Return: 0, or -E2BIG or -EINVAL for what the fields of the operation cannot
+ * hold; what they can hold is the kernel's to judge
  */
 int kvt_op_init(struct kvtree_op *op, unsigned int opcode, const void *key,
 		size_t key_len, unsigned int flags)
@@ -68,7 +69,9 @@ int kvt_op_init(struct kvtree_op *op, unsigned int opcode, const void *key,
 	const unsigned int layout = KVTREE_F_KEY_INLINE | KVTREE_F_COLS |
 				    KVTREE_F_ALL_COLS;
 
-	if (key_len > UINT16_MAX || flags > UINT16_MAX || (flags & layout))
+	if (key_len > UINT16_MAX)
+		return -E2BIG;
+	if (flags > UINT16_MAX || (flags & layout))
 		return -EINVAL;
 	memset(op, 0, sizeof(*op));
 	op->opcode = (__u8)opcode;
@@ -152,7 +155,7 @@ static int store_value(const struct kvtree *kv, unsigned int opcode,
 	if (ret)
 		return ret;
 	if (len > UINT32_MAX)
-		return -EINVAL;
+		return -E2BIG;
 	op.val = kvt_ptr(val);
 	op.val_len = (__u32)len;
 	if (opcode == KVTREE_OP_CAS)

@@ -198,7 +198,7 @@ KVTREE_API int kvtree_ops_get_cols(struct kvtree_ops *ops, const void *key,
 	if (!ids)
 		nr = KVTREE_COLS_MAX;
 	if (nr > KVTREE_COLS_MAX)
-		return -EINVAL;
+		return -E2BIG;
 	if (size > KVTREE_VALUE_MAX)
 		size = KVTREE_VALUE_MAX;
 	err = start(ops, KVTREE_OP_GET, key, key_len, 0, &op);
@@ -228,7 +228,7 @@ static int add_value(struct kvtree_ops *ops, unsigned int opcode,
 	int err;
 
 	if (len > KVTREE_VALUE_MAX)
-		return -EINVAL;
+		return -E2BIG;
 	err = start(ops, opcode, key, key_len, flags, &op);
 	if (err)
 		return err;
@@ -268,7 +268,7 @@ KVTREE_API int kvtree_ops_put_cols(struct kvtree_ops *ops, const void *key,
 	int err;
 
 	if (nr > KVTREE_COLS_MAX)
-		return -EINVAL;
+		return -E2BIG;
 	err = start(ops, KVTREE_OP_PUT, key, key_len, flags, &op);
 	if (err)
 		return err;

@@ -53,21 +53,6 @@ const struct argp_child common_options[] = {
 };
 
 /**
- * help_filter() - what argp says in a help text
- * @key: which part of the text
- * @text: the part
- * @input: not used
- *
- * Return: the text, NULL to leave it out
- */
-char *help_filter(int key, const char *text, void *input)
-{
-	(void)input;
-	/* It takes three lines to say what everybody knows. */
-	return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
-}
-
-/**
  * parse() - parse a command's arguments; exits on wrong usage
  * @argp: what the command knows
  * @argc: number of arguments

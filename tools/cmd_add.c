@@ -73,7 +73,6 @@ int cmd_add(int argc, char **argv)
 		       "\vThe number is stored as 8 bytes, little-endian, and printed with a sign.\n"
 		       "A key that is not there counts as 0.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	struct add add = { 0 };
 	char *last = argv[argc - 1];
@@ -89,7 +88,7 @@ int cmd_add(int argc, char **argv)
 		argc--;
 	}
 	parse(&argp, argc, argv, &add);
-	kv = open_store(KVTREE_OPEN_WRITE);
+	kv = open_store(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	err = kvtree_add(kv, add.k.data, add.k.len, add.col, add.delta, add.flags, &sum,
 			 &version);
 	kvtree_close(kv);

@@ -80,7 +80,6 @@ int cmd_del(int argc, char **argv)
 		       "\vPrints nothing. All keys that are there are removed; if one is not, the\n"
 		       "exit status is 1.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	int err, i, one, status = STATUS_OK;
 	struct del del = { 0 };

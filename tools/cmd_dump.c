@@ -104,7 +104,6 @@ int cmd_dump(int argc, char **argv)
 		       "is \"#kvtree-dump 1\", the last one \"#end\" and the number of records. Records\n"
 		       "that change while the dump runs are in it as they were or as they became.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	struct kvtree_cursor_opts opts = {
 		.size = sizeof(opts),

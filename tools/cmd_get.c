@@ -146,7 +146,6 @@ int cmd_get(int argc, char **argv)
 		       "\vThe value is printed byte for byte; on a terminal a newline follows it.\n"
 		       "If the key is not there, the exit status is 1.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	struct kvtree_columns *cols = NULL;
 	struct bytes value = { 0 };

@@ -103,7 +103,6 @@ int cmd_info(int argc, char **argv)
 		.parser = parse_info,
 		.doc = "Show the module's version and limits, and the store.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	struct kvtree_store_info si;
 	struct kvtree_info info;

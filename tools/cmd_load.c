@@ -236,7 +236,6 @@ int cmd_load(int argc, char **argv)
 		       "are stored, and some of those soon after it may be. To load a file twice\n"
 		       "does no harm.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	struct load *load = alloc(NULL, sizeof(*load));
 	struct progress progress = { 0 };

@@ -183,6 +183,8 @@ static int store(struct put *put)
 		err = kvtree_put(kv, put->k.data, put->k.len, put->v.data, put->v.len,
 				 put->flags, &put->version);
 	kvtree_close(kv);
+	if (put->file)
+		free(put->v.data);
 	if (tool.json && (!err || err == -ECANCELED || err == -EEXIST || err == -ENOENT))
 		answer(put, err);
 	if (err == -ECANCELED)
@@ -200,7 +202,6 @@ int cmd_put(int argc, char **argv)
 		       "\vPrints nothing. A VALUE replaces the whole value that was there, all of its\n"
 		       "columns. Keys and values that begin with - go behind --.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	struct put put = { 0 };
 
@@ -221,7 +222,6 @@ int cmd_cas(int argc, char **argv)
 		       "tells the version. If the key has another one, nothing is changed, the\n"
 		       "message tells which, and the exit status is 1.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	struct put put = { .cas = true };
 

@@ -152,7 +152,6 @@ int cmd_scan(int argc, char **argv)
 		       "bytes in hexadecimal). The range is the same with --reverse: from below\n"
 		       "--end down to --start. To find nothing is no error.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	struct scan scan = { .opts.size = sizeof(scan.opts) };
 	struct kvtree_cursor *c;

@@ -52,7 +52,6 @@ int cmd_stat(int argc, char **argv)
 		       "\vA line for each: its name, its value, what it counts. Those marked \"now\"\n"
 		       "go up and down, the others only grow.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	uint64_t values[KVTREE_STAT_NR];
 	struct stat_args args = { 0 };

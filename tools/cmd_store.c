@@ -116,7 +116,6 @@ int cmd_store_create(int argc, char **argv)
 		       "\vNeeds root. A name consists of letters, digits, dots, hyphens and\n"
 		       "underscores. The store lives until it is destroyed or the module unloaded.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	struct create create = { .args = { .mode = 0600, .uid = getuid(), .gid = getgid() } };
 	struct kvtree *kv;
@@ -170,7 +169,6 @@ int cmd_store_destroy(int argc, char **argv)
 		.doc = "Destroy a store and all that it holds.\n"
 		       "\vNeeds root. There is no way back. Programs that have it open get errors.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	const char *name = NULL;
 	struct kvtree *kv;
@@ -214,7 +212,6 @@ int cmd_store_list(int argc, char **argv)
 		.parser = parse_list,
 		.doc = "List the stores, the oldest first.",
 		.children = common_options,
-		.help_filter = help_filter,
 	};
 	struct kvtree_store_info si = { 0 };
 	struct kvtree *kv;

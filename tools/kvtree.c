@@ -72,8 +72,9 @@ static char *list_commands(int key, const char *text, void *input)
 	FILE *out;
 	char *buf;
 
+	(void)input;
 	if (key != ARGP_KEY_HELP_POST_DOC)
-		return help_filter(key, text, input);
+		return (char *)text;
 	out = open_memstream(&buf, &len);
 	if (!out)
 		return NULL;
@@ -136,6 +137,8 @@ int main(int argc, char **argv)
 	setlocale(LC_CTYPE, "C.UTF-8");
 	snprintf(version, sizeof(version), "kvtree %s", kvtree_version());
 	argp_program_version = version;
+	/* Not in every help text: what argp says about arguments of options. */
+	setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
 	argp_err_exit_status = STATUS_USAGE;
 
 	argv[0] = (char *)"kvtree";

@@ -52,7 +52,6 @@ unsigned long long arg_number(struct argp_state *state, const char *what,
 			      const char *arg, unsigned long long max);
 unsigned long long arg_size(struct argp_state *state, const char *what, const char *arg);
 uint16_t arg_column(struct argp_state *state, const char *arg);
-char *help_filter(int key, const char *text, void *input);
 int parse(const struct argp *argp, int argc, char **argv, void *input);
 struct bytes file_bytes(const char *path);
 
