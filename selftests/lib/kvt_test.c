@@ -1,0 +1,634 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the test programs share; see kvt_test.h.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kvt_test.h"
+
+/* What a buffer holds before the kernel writes to it. */
+#define PATTERN		0xa5
+/* Bytes behind a scan's buffer that must stay as they were. */
+#define GUARD		64
+
+void kvt_check(bool ok, const char *what, const char *file, int line)
+{
+	int err = errno;
+
+	if (ok)
+		return;
+	fprintf(stderr, "# %s:%d: not true: %s (errno %d, %s)\n", file, line, what, err,
+		strerror(err));
+	_exit(1);
+}
+
+int kvt_cmp(struct kvt_bytes a, struct kvt_bytes b)
+{
+	int cmp = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
+
+	if (cmp)
+		return cmp;
+	return a.len < b.len ? -1 : a.len > b.len;
+}
+
+int kvt_open(void)
+{
+	int fd = open(KVT_DEV, O_RDWR | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int kvt_ioctl(int fd, unsigned long cmd, void *arg)
+{
+	int ret = ioctl(fd, cmd, arg);
+
+	return ret < 0 ? -errno : ret;
+}
+
+int kvt_batch(int fd, void *ops, __u32 nr, __u32 *done)
+{
+	struct kvtree_batch batch = {
+		.ops = kvt_ptr(ops),
+		.nr = nr,
+		.op_size = sizeof(struct kvtree_op),
+		.done = ~0u,
+	};
+	int ret = kvt_ioctl(fd, KVTREE_IOC_BATCH, &batch);
+
+	if (done)
+		*done = batch.done;
+	return ret;
+}
+
+int kvt_exec(int fd, struct kvtree_op *op)
+{
+	__u32 done;
+	int ret = kvt_batch(fd, op, 1, &done);
+
+	if (ret < 0)
+		return ret;
+	if (done != 1)
+		return -EINTR;
+	return op->result;
+}
+
+struct kvtree_op kvt_op(int opcode, struct kvt_bytes key)
+{
+	return (struct kvtree_op){
+		.opcode = opcode,
+		.key = kvt_ptr(key.data),
+		.key_len = key.len,
+	};
+}
+
+int kvt_get(int fd, struct kvt_bytes key, void *val, __u32 len, __u64 *version)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_GET, key);
+	int ret;
+
+	op.val = kvt_ptr(val);
+	op.val_len = len;
+	ret = kvt_exec(fd, &op);
+	if (version)
+		*version = op.version;
+	return ret;
+}
+
+__u64 kvt_version(int fd, struct kvt_bytes key)
+{
+	/* The first key that begins with the whole key is the key itself. */
+	struct kvtree_scan scan = {
+		.flags = KVTREE_SCAN_KEYS_ONLY | KVTREE_SCAN_PREFIX,
+		.prefix_len = key.len,
+		.limit = 1,
+	};
+	struct kvt_list list = {};
+	__u64 version = 0;
+	int ret;
+
+	do {
+		ret = kvt_scan_once(fd, key, &scan, 2 * KVTREE_KEY_MAX, &list, NULL);
+	} while (ret == -EINTR || (!ret && !list.done));
+	KVT_CHECK(ret >= 0);
+	if (list.nr && list.rec[0].key.len == key.len)
+		version = list.rec[0].version;
+	kvt_list_free(&list);
+	return version;
+}
+
+bool kvt_has(int fd, struct kvt_bytes key, struct kvt_bytes val)
+{
+	char *buf = malloc(val.len + 1);
+	int ret;
+	bool same;
+
+	KVT_CHECK(buf);
+	ret = kvt_get(fd, key, buf, val.len + 1, NULL);
+	same = ret == (int)val.len && !memcmp(buf, val.data, val.len);
+	free(buf);
+	return same;
+}
+
+int kvt_put(int fd, struct kvt_bytes key, struct kvt_bytes val, __u64 *version)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_PUT, key);
+	int ret;
+
+	op.val = kvt_ptr(val.data);
+	op.val_len = val.len;
+	ret = kvt_exec(fd, &op);
+	if (version)
+		*version = op.version;
+	return ret;
+}
+
+int kvt_put_flags(int fd, struct kvt_bytes key, struct kvt_bytes val, int flags)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_PUT, key);
+
+	op.val = kvt_ptr(val.data);
+	op.val_len = val.len;
+	op.flags = flags;
+	return kvt_exec(fd, &op);
+}
+
+int kvt_put_cols(int fd, struct kvt_bytes key, const struct kvtree_col *cols, int ncols,
+		 struct kvt_bytes val, __u64 *version)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_PUT, key);
+	int ret;
+
+	op.flags = KVTREE_F_COLS;
+	op.arg = kvt_ptr(cols);
+	op.ncols = ncols;
+	op.val = kvt_ptr(val.data);
+	op.val_len = val.len;
+	ret = kvt_exec(fd, &op);
+	if (version)
+		*version = op.version;
+	return ret;
+}
+
+int kvt_get_cols(int fd, struct kvt_bytes key, struct kvtree_col *cols, int ncols,
+		 void *val, __u32 len)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_GET, key);
+
+	op.flags = KVTREE_F_COLS;
+	op.arg = kvt_ptr(cols);
+	op.ncols = ncols;
+	op.val = kvt_ptr(val);
+	op.val_len = len;
+	return kvt_exec(fd, &op);
+}
+
+int kvt_cas(int fd, struct kvt_bytes key, struct kvt_bytes val, __u64 *version)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_CAS, key);
+	int ret;
+
+	op.val = kvt_ptr(val.data);
+	op.val_len = val.len;
+	op.version = *version;
+	ret = kvt_exec(fd, &op);
+	*version = op.version;
+	return ret;
+}
+
+int kvt_remove(int fd, struct kvt_bytes key)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_REMOVE, key);
+
+	return kvt_exec(fd, &op);
+}
+
+int kvt_add(int fd, struct kvt_bytes key, int col, __u64 by, __u64 *before)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_ADD, key);
+	int ret;
+
+	op.col = col;
+	op.arg = by;
+	ret = kvt_exec(fd, &op);
+	if (before)
+		*before = op.arg;
+	return ret;
+}
+
+static void copy_name(char *to, const char *name)
+{
+	KVT_CHECK(strlen(name) < KVTREE_NAME_MAX);
+	strcpy(to, name);
+}
+
+int kvt_create(int fd, const char *name, __u32 mode, __u64 limit_bytes, __u64 limit_keys)
+{
+	struct kvtree_store_create create = {
+		.mode = mode,
+		.limit_bytes = limit_bytes,
+		.limit_keys = limit_keys,
+	};
+
+	copy_name(create.name, name);
+	return kvt_ioctl(fd, KVTREE_IOC_STORE_CREATE, &create);
+}
+
+int kvt_create_as(int fd, const char *name, __u32 mode, __u32 uid, __u32 gid)
+{
+	struct kvtree_store_create create = { .mode = mode, .uid = uid, .gid = gid };
+
+	copy_name(create.name, name);
+	return kvt_ioctl(fd, KVTREE_IOC_STORE_CREATE, &create);
+}
+
+int kvt_store(int fd, const char *name, __u32 flags)
+{
+	struct kvtree_store_open open = { .flags = flags };
+
+	copy_name(open.name, name);
+	return kvt_ioctl(fd, KVTREE_IOC_STORE_OPEN, &open);
+}
+
+int kvt_destroy(int fd, const char *name)
+{
+	struct kvtree_store_destroy destroy = { .flags = 0 };
+
+	copy_name(destroy.name, name);
+	return kvt_ioctl(fd, KVTREE_IOC_STORE_DESTROY, &destroy);
+}
+
+int kvt_self(int fd, struct kvtree_store_info *info)
+{
+	memset(info, 0, sizeof(*info));
+	return kvt_ioctl(fd, KVTREE_IOC_STORE_SELF, info);
+}
+
+int kvt_find(int fd, const char *name, struct kvtree_store_info *info)
+{
+	__u64 after = 0;
+	int ret;
+
+	do {
+		memset(info, 0, sizeof(*info));
+		info->after = after;
+		ret = kvt_ioctl(fd, KVTREE_IOC_STORE_LIST, info);
+		if (ret < 0)
+			return ret;
+		KVT_CHECK(info->id > after);
+		after = info->id;
+	} while (strcmp(info->name, name));
+	return 0;
+}
+
+int kvt_stats(int fd, __u64 *values)
+{
+	struct kvtree_stat_args args = { .values = kvt_ptr(values), .nr = KVTREE_STAT_NR };
+
+	memset(values, 0, KVTREE_STAT_NR * sizeof(*values));
+	return kvt_ioctl(fd, KVTREE_IOC_STAT, &args);
+}
+
+/* What a kernel that warned or crashed says of itself; 0 without /proc. */
+static unsigned long kernel_taint(void)
+{
+	/* Machine died, bad page, warning, soft lockup. */
+	const unsigned long bad = 1 << 7 | 1 << 5 | 1 << 9 | 1 << 14;
+	unsigned long taint = 0;
+	FILE *f = fopen("/proc/sys/kernel/tainted", "re");
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%lu", &taint) != 1)
+		taint = 0;
+	fclose(f);
+	return taint & bad;
+}
+
+void kvt_env_init(struct kvt_env *env, const char *name, __u64 limit_bytes, __u64 limit_keys)
+{
+	/* A test that was killed leaves its store behind; the next has another. */
+	snprintf(env->name, sizeof(env->name), "test-%s-%d", name, getpid());
+	env->taint = kernel_taint();
+	env->dev = kvt_open();
+	KVT_CHECK(env->dev >= 0);
+	KVT_CHECK(kvt_create(env->dev, env->name, 0600, limit_bytes, limit_keys) == 0);
+	env->fd = kvt_store(env->dev, env->name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+	KVT_CHECK(env->fd >= 0);
+}
+
+void kvt_env_exit(struct kvt_env *env)
+{
+	close(env->fd);
+	KVT_CHECK(kvt_destroy(env->dev, env->name) == 0);
+	close(env->dev);
+	KVT_CHECK(kernel_taint() == env->taint);
+}
+
+static bool padding(const unsigned char *p, size_t len)
+{
+	/* Zeros, or what was there: anything else comes from the kernel's memory. */
+	while (len--) {
+		if (*p != 0 && *p != PATTERN)
+			return false;
+		p++;
+	}
+	return true;
+}
+
+static struct kvt_bytes duplicate(const void *data, __u32 len)
+{
+	void *copy = malloc(len + 1);
+
+	KVT_CHECK(copy);
+	memcpy(copy, data, len);
+	return kvt_bytes(copy, len);
+}
+
+static void check_cols(const struct kvtree_rec *rec, const unsigned char *val)
+{
+	__u64 sum = (__u64)rec->ncols * sizeof(struct kvtree_col);
+	struct kvtree_col col;
+	int i, last = -1;
+
+	KVT_CHECK(sum <= rec->val_len);
+	for (i = 0; i < rec->ncols; i++) {
+		memcpy(&col, val + i * sizeof(col), sizeof(col));
+		KVT_CHECK(col.id > last && col.id < KVTREE_COLS_MAX);
+		KVT_CHECK(!col.reserved);
+		last = col.id;
+		sum += col.len;
+	}
+	KVT_CHECK(sum == rec->val_len);
+}
+
+static void append(struct kvt_list *list, const struct kvtree_rec *rec)
+{
+	const unsigned char *key = (const unsigned char *)rec + rec->hdr_len;
+	const unsigned char *val = key + rec->key_len;
+	struct kvt_rec *out;
+
+	if (list->nr == list->room) {
+		list->room = list->room ? 2 * list->room : 64;
+		list->rec = realloc(list->rec, list->room * sizeof(*list->rec));
+		KVT_CHECK(list->rec);
+	}
+	out = &list->rec[list->nr++];
+	out->key = duplicate(key, rec->key_len);
+	out->val = duplicate(val, rec->val_len);
+	out->version = rec->version;
+	out->ncols = rec->ncols;
+	out->flags = rec->flags;
+}
+
+static void take_records(const unsigned char *buf, __u32 filled, const struct kvtree_scan *scan,
+			 bool cols, struct kvt_list *list)
+{
+	__u32 at = 0, used, count = 0;
+
+	while (at < filled) {
+		const struct kvtree_rec *rec = (const void *)(buf + at);
+
+		KVT_CHECK(at % 8 == 0);
+		KVT_CHECK(filled - at >= sizeof(*rec));
+		KVT_CHECK(rec->hdr_len >= sizeof(*rec));
+		KVT_CHECK(rec->key_len <= KVTREE_KEY_MAX);
+		used = rec->hdr_len + rec->key_len + rec->val_len;
+		KVT_CHECK(rec->val_len <= KVTREE_VALUE_MAX +
+			  KVTREE_COLS_MAX * sizeof(struct kvtree_col));
+		KVT_CHECK(rec->rec_len >= used && rec->rec_len - used < 8);
+		KVT_CHECK(rec->rec_len <= filled - at);
+		KVT_CHECK(padding((const unsigned char *)rec + used, rec->rec_len - used));
+		KVT_CHECK(rec->version != 0);
+		KVT_CHECK((rec->flags & ~KVTREE_REC_COLS) == 0);
+		if (scan->flags & KVTREE_SCAN_KEYS_ONLY)
+			KVT_CHECK(!rec->val_len && !rec->ncols);
+		if (rec->ncols)
+			KVT_CHECK(cols && (rec->flags & KVTREE_REC_COLS));
+		if (rec->flags & KVTREE_REC_COLS)
+			check_cols(rec, (const unsigned char *)rec + rec->hdr_len + rec->key_len);
+		append(list, rec);
+		at += rec->rec_len;
+		count++;
+	}
+	KVT_CHECK(count == scan->count);
+}
+
+int kvt_scan_once(int fd, struct kvt_bytes start, struct kvtree_scan *scan, __u32 room,
+		  struct kvt_list *list, __u32 *need)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, start);
+	unsigned char *buf;
+	bool cols = scan->ncols || (scan->flags & KVTREE_SCAN_ALL_COLS);
+	int i, ret;
+
+	buf = malloc(room + GUARD);
+	KVT_CHECK(buf);
+	memset(buf, PATTERN, room + GUARD);
+	scan->count = 0;
+	scan->out_flags = 0;
+	op.arg = kvt_ptr(scan);
+	op.val = kvt_ptr(buf);
+	op.val_len = room;
+	ret = kvt_exec(fd, &op);
+	for (i = 0; i < GUARD; i++)
+		KVT_CHECK(buf[room + i] == PATTERN);
+	if (need)
+		*need = op.val_len;
+	list->calls++;
+	list->done = false;
+	if (ret >= 0) {
+		KVT_CHECK((__u32)ret <= room);
+		KVT_CHECK(!scan->limit || scan->count <= scan->limit);
+		KVT_CHECK((scan->out_flags & ~KVTREE_SCAN_DONE) == 0);
+		list->done = scan->out_flags & KVTREE_SCAN_DONE;
+		take_records(buf, ret, scan, cols, list);
+	}
+	free(buf);
+	return ret;
+}
+
+int kvt_scan_all(int fd, struct kvt_bytes start, const struct kvtree_scan *scan, __u32 room,
+		 struct kvt_list *list)
+{
+	struct kvt_bytes from = start;
+	struct kvtree_scan next = *scan;
+	__u32 need, size = room;
+	size_t nr, idle = 0;
+	int ret;
+
+	for (;;) {
+		nr = list->nr;
+		ret = kvt_scan_once(fd, from, &next, size, list, &need);
+		if (ret == -EMSGSIZE) {
+			KVT_CHECK(need > size);
+			size = need;
+			continue;
+		}
+		if (ret == -EINTR)
+			continue;
+		if (ret < 0 || list->done)
+			return ret < 0 ? ret : 0;
+		size = room;
+		if (list->nr == nr) {
+			/* Allowed if a signal came, but not for ever. */
+			KVT_CHECK(++idle < 100000);
+			continue;
+		}
+		from = list->rec[list->nr - 1].key;
+		next.flags = (next.flags & ~KVTREE_SCAN_LAST) | KVTREE_SCAN_AFTER;
+	}
+}
+
+void kvt_list_free(struct kvt_list *list)
+{
+	size_t i;
+
+	for (i = 0; i < list->nr; i++) {
+		free((void *)list->rec[i].key.data);
+		free((void *)list->rec[i].val.data);
+	}
+	free(list->rec);
+	memset(list, 0, sizeof(*list));
+}
+
+static __u64 fnv(__u64 hash, const void *data, size_t len)
+{
+	const unsigned char *p = data;
+
+	while (len--)
+		hash = (hash ^ *p++) * 0x100000001b3ull;
+	return hash;
+}
+
+__u64 kvt_digest(int fd)
+{
+	struct kvtree_scan scan = { .flags = KVTREE_SCAN_ALL_COLS };
+	struct kvt_list list = {};
+	__u64 hash = 0xcbf29ce484222325ull;
+	size_t i;
+
+	KVT_CHECK(kvt_scan_all(fd, STR(""), &scan, 1 << 18, &list) == 0);
+	for (i = 0; i < list.nr; i++) {
+		const struct kvt_rec *rec = &list.rec[i];
+
+		hash = fnv(hash, &rec->key.len, sizeof(rec->key.len));
+		hash = fnv(hash, rec->key.data, rec->key.len);
+		hash = fnv(hash, &rec->val.len, sizeof(rec->val.len));
+		hash = fnv(hash, rec->val.data, rec->val.len);
+		hash = fnv(hash, &rec->version, sizeof(rec->version));
+	}
+	kvt_list_free(&list);
+	return hash;
+}
+
+void kvt_rand_init(struct kvt_rand *rand, __u64 salt)
+{
+	const char *env = getenv("KVT_SEED");
+	__u64 seed = env ? strtoull(env, NULL, 0) : 20261121;
+
+	fprintf(stderr, "# seed %llu (KVT_SEED), salt %llu\n", (unsigned long long)seed,
+		(unsigned long long)salt);
+	rand->state = (seed + 1) * 0x9e3779b97f4a7c15ull + salt;
+}
+
+/* splitmix64: every seed is a good one. */
+__u64 kvt_rand(struct kvt_rand *rand)
+{
+	__u64 z = rand->state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+__u32 kvt_rand_below(struct kvt_rand *rand, __u32 n)
+{
+	return (kvt_rand(rand) >> 32) * n >> 32;
+}
+
+char *kvt_map_guarded(size_t pages)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	char *p = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	KVT_CHECK(p != MAP_FAILED);
+	/* Not a hole, which the next mmap() might fill. */
+	KVT_CHECK(mprotect(p + pages * page, page, PROT_NONE) == 0);
+	return p + pages * page;
+}
+
+void *kvt_map_shared(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	KVT_CHECK(p != MAP_FAILED);
+	return p;
+}
+
+int kvt_fork(int (*fn)(void *arg), void *arg)
+{
+	int pid;
+
+	fflush(stdout);
+	fflush(stderr);
+	pid = fork();
+	KVT_CHECK(pid >= 0);
+	if (!pid)
+		_exit(fn(arg));
+	return pid;
+}
+
+int kvt_wait(int pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		KVT_CHECK(errno == EINTR);
+	if (WIFSIGNALED(status))
+		return 128 + WTERMSIG(status);
+	return WEXITSTATUS(status);
+}
+
+int kvt_run(int (*fn)(void *arg), void *arg)
+{
+	return kvt_wait(kvt_fork(fn, arg));
+}
+
+void kvt_drop(__u32 uid, __u32 gid)
+{
+	KVT_CHECK(setgroups(0, NULL) == 0);
+	KVT_CHECK(setresgid(gid, gid, gid) == 0);
+	/* Leaving uid 0 gives up all capabilities. */
+	KVT_CHECK(setresuid(uid, uid, uid) == 0);
+}
+
+void kvt_sleep_ms(unsigned int ms)
+{
+	struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l };
+
+	while (nanosleep(&ts, &ts) < 0)
+		KVT_CHECK(errno == EINTR);
+}
+
+bool kvt_eventually(bool (*until)(void *arg), void *arg)
+{
+	int i;
+
+	for (i = 0; i < 6000; i++) {
+		if (until(arg))
+			return true;
+		kvt_sleep_ms(10);
+	}
+	return false;
+}

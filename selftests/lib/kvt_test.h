@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the test programs share: thin wrappers around the calls of
+ * /dev/kvtree.  They add no retries and no checks of their own unless their
+ * comment says so, because the programs test the kernel's interface itself.
+ */
+#ifndef KVT_TEST_H
+#define KVT_TEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <linux/kvtree.h>
+
+#define KVT_DEV		"/dev/kvtree"
+
+/* Every argument is evaluated once; the array is one of the caller's. */
+#define NR(array)	(sizeof(array) / sizeof((array)[0]))
+
+/*
+ * kvt_check() ends the process with exit status 1.  For threads, forked
+ * children and helpers, where the harness's ASSERT_* cannot be used.
+ */
+#define KVT_CHECK(cond)	kvt_check(!!(cond), #cond, __FILE__, __LINE__)
+
+void kvt_check(bool ok, const char *what, const char *file, int line);
+
+/* A run of bytes: a key or a value. */
+struct kvt_bytes {
+	const void *data;
+	__u32 len;
+};
+
+#define STR(s)		((struct kvt_bytes){ (s), sizeof(s) - 1 })
+
+static inline struct kvt_bytes kvt_bytes(const void *data, size_t len)
+{
+	return (struct kvt_bytes){ data, len };
+}
+
+static inline __u64 kvt_ptr(const void *p)
+{
+	return (uintptr_t)p;
+}
+
+/* Order of the index: bytes as unsigned numbers, then length. */
+int kvt_cmp(struct kvt_bytes a, struct kvt_bytes b);
+
+/* Calls.  All return 0 or more, or a negative errno. */
+int kvt_open(void);
+int kvt_ioctl(int fd, unsigned long cmd, void *arg);
+
+/* One KVTREE_IOC_BATCH; *done (may be NULL) is what came back, ~0 if nothing did. */
+int kvt_batch(int fd, void *ops, __u32 nr, __u32 *done);
+/* A batch of one: the operation's result, or the error of the call. */
+int kvt_exec(int fd, struct kvtree_op *op);
+
+/* An operation, all zeros but for its code and key. */
+struct kvtree_op kvt_op(int opcode, struct kvt_bytes key);
+
+int kvt_get(int fd, struct kvt_bytes key, void *val, __u32 len, __u64 *version);
+/* The version of a key, 0 if it is not there. */
+__u64 kvt_version(int fd, struct kvt_bytes key);
+bool kvt_has(int fd, struct kvt_bytes key, struct kvt_bytes val);
+int kvt_put(int fd, struct kvt_bytes key, struct kvt_bytes val, __u64 *version);
+int kvt_put_flags(int fd, struct kvt_bytes key, struct kvt_bytes val, int flags);
+int kvt_put_cols(int fd, struct kvt_bytes key, const struct kvtree_col *cols, int ncols,
+		 struct kvt_bytes val, __u64 *version);
+int kvt_get_cols(int fd, struct kvt_bytes key, struct kvtree_col *cols, int ncols,
+		 void *val, __u32 len);
+int kvt_cas(int fd, struct kvt_bytes key, struct kvt_bytes val, __u64 *version);
+int kvt_remove(int fd, struct kvt_bytes key);
+int kvt_add(int fd, struct kvt_bytes key, int col, __u64 by, __u64 *before);
+
+/* Stores */
+int kvt_create(int fd, const char *name, __u32 mode, __u64 limit_bytes, __u64 limit_keys);
+int kvt_create_as(int fd, const char *name, __u32 mode, __u32 uid, __u32 gid);
+int kvt_store(int fd, const char *name, __u32 flags);
+int kvt_destroy(int fd, const char *name);
+int kvt_self(int fd, struct kvtree_store_info *info);
+int kvt_find(int fd, const char *name, struct kvtree_store_info *info);
+/* Exactly KVTREE_STAT_NR counters. */
+int kvt_stats(int fd, __u64 *values);
+
+/* A store of a test's own. */
+struct kvt_env {
+	int dev;		/* a session on the default store */
+	int fd;			/* one on the store */
+	char name[KVTREE_NAME_MAX];
+	unsigned long taint;	/* of the kernel, when the test began */
+};
+
+/*
+ * Both end the process if they fail; kvt_env_exit() also if the kernel warned
+ * since.
+ */
+void kvt_env_init(struct kvt_env *env, const char *name, __u64 limit_bytes, __u64 limit_keys);
+void kvt_env_exit(struct kvt_env *env);
+
+/*
+ * Scans
+ */
+struct kvt_rec {
+	struct kvt_bytes key;
+	struct kvt_bytes val;	/* with columns: the descriptors, then the data */
+	__u64 version;
+	__u16 ncols;
+	__u16 flags;
+};
+
+struct kvt_list {
+	struct kvt_rec *rec;
+	size_t nr;
+	size_t room;
+	unsigned int calls;	/* scans that it took */
+	bool done;		/* the last one said KVTREE_SCAN_DONE */
+};
+
+/*
+ * One scan with a buffer of `room` bytes.  Checks every rule of the record's
+ * layout and appends the records to the list.  Returns the operation's result;
+ * *scan and *need (may be NULL: the val_len that came back) are what the
+ * kernel left.
+ */
+int kvt_scan_once(int fd, struct kvt_bytes start, struct kvtree_scan *scan, __u32 room,
+		  struct kvt_list *list, __u32 *need);
+/*
+ * A whole range, resumed until it is exhausted; the buffer grows for a record
+ * that does not fit.  scan->limit is what one call may return.
+ */
+int kvt_scan_all(int fd, struct kvt_bytes start, const struct kvtree_scan *scan, __u32 room,
+		 struct kvt_list *list);
+void kvt_list_free(struct kvt_list *list);
+/* A number that stands for every key, value and version of the store. */
+__u64 kvt_digest(int fd);
+
+/*
+ * Randomness: the seed is KVT_SEED from the environment or a fixed one, and
+ * is printed.
+ */
+struct kvt_rand {
+	__u64 state;
+};
+
+void kvt_rand_init(struct kvt_rand *rand, __u64 salt);
+__u64 kvt_rand(struct kvt_rand *rand);
+__u32 kvt_rand_below(struct kvt_rand *rand, __u32 n);
+
+/* Memory and processes */
+
+/* `pages` pages with an inaccessible one behind them; returns their end. */
+char *kvt_map_guarded(size_t pages);
+/* Shared with children forked later. */
+void *kvt_map_shared(size_t bytes);
+/* Fork and run fn(arg); the child's exit status is what fn returns. */
+int kvt_fork(int (*fn)(void *arg), void *arg);
+/* Exit status of a child; 128 + n if signal n ended it. */
+int kvt_wait(int pid);
+/* The two together. */
+int kvt_run(int (*fn)(void *arg), void *arg);
+/* Become an ordinary user without capabilities. */
+void kvt_drop(__u32 uid, __u32 gid);
+void kvt_sleep_ms(unsigned int ms);
+/* Calls until(arg) every 10 ms until it is true; false after a minute. */
+bool kvt_eventually(bool (*until)(void *arg), void *arg);
+
+#endif /* KVT_TEST_H */
