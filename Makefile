@@ -11,6 +11,7 @@ LANES := selftests/lanes
 # Variables from the command line reach every make that is started here unless
 # that is prevented: only these are meant for all, and KVT_CFLAGS for the module.
 MAKEOVERRIDES :=
+MAKEFLAGS += --no-print-directory
 pass = $(foreach v,$(1),$(if $(filter command,$(origin $(v))),$(v)='$($(v))'))
 KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS)
@@ -50,13 +51,19 @@ tools: lib
 selftests: lib tools
 	$(SUBMAKE) -C selftests all
 
-# kbuild runs depmod. Programs find the library after ldconfig.
+# kbuild would run depmod, but not with a distribution's headers, which have no
+# System.map; and it would sign, for which these have no key.
+RELEASE = $(shell cat $(KDIR)/include/config/kernel.release)
+UNSIGNED = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
+
+# Programs find the library after ldconfig.
 install: all
 	@test -e kmod/kvtree.ko || { echo "kmod/kvtree.ko is not built" >&2; exit 1; }
-	$(KBUILD) INSTALL_MOD_DIR=extra \
+	$(KBUILD) INSTALL_MOD_DIR=extra DEPMOD=true $(UNSIGNED) \
 		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
 	$(SUBMAKE) -C lib install
 	$(SUBMAKE) -C tools install
+	$(if $(DESTDIR),,depmod -a $(RELEASE))
 	$(if $(DESTDIR),,-ldconfig)
 	$(if $(DESTDIR),,-udevadm control --reload 2>/dev/null || true)
 
