@@ -24,9 +24,9 @@
 	X(SPLIT_ROOT_PUBLISHED)	/* new root published, all still locked */ \
 	X(REMOVE_UNLISTED)	/* key out of the permutation, leaf locked */ \
 	X(UNLINK_LOCKED)	/* empty leaf and neighbours locked */	\
-	X(UNLINK_MARKED)	/* empty leaf marked deleted */		\
 	X(UNLINK_LISTED)	/* out of the list of leaves, still in the parent */ \
-	X(UNLINK_PARENT)	/* out of the parent, all still locked */ \
+	X(UNLINK_PARENT)	/* out of the parent, not marked */	\
+	X(UNLINK_MARKED)	/* marked deleted, all still locked */	\
 	X(LAYER_BUILT)		/* chain of layers built, not published */ \
 	X(LAYER_PUBLISHED)	/* chain published, leaf still locked */ \
 	X(COLLECT_LOCKED)	/* empty layer's root and its slot's leaf locked */ \

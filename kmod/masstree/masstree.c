@@ -76,9 +76,10 @@
  * the leaf, its full ancestors, the first one with room, or, if the root of a
  * layer splits, the leaf above whose slot holds the root.  commit() cannot fail.
  *
- * **Splits.**  The upper keys move to a new right neighbour.  Both are dirty
- * until the parent knows the new node, so a reader that came by the old parent
- * waits or sees vsplit change.  Keys with the same slice stay together.  At the
+ * **Splits.**  The upper keys move to a new right neighbour, which is complete
+ * before anything leads to it.  The old node is dirty until the parent knows the
+ * new one, so a reader that came by the old parent waits or sees vsplit change.
+ * Keys with the same slice stay together.  At the
  * right or left end of a layer all old keys stay on one side, so sequential
  * loads leave full nodes.  The pointer to a layer's root is updated by the
  * split itself; a node is its layer's root if and only if its parent is NULL,
@@ -92,14 +93,14 @@
  * neighbour, leaf and right neighbour are locked in this order, then the
  * ancestors that have no other child, and the first that has.  The range of the
  * leaf goes to its left neighbour; if the leaf was in the first child of that
- * ancestor, to the right one, whose lowkey is lowered.  Any leaf can go, the
- * leftmost included; only the last leaf of a layer stays, and the layer is left
- * to the worker.
+ * ancestor, to the right one, whose lowkey is lowered.  Nodes are marked deleted
+ * when nothing leads to them any more.  Any leaf can go, the leftmost included;
+ * only the last leaf of a layer stays, and the layer is left to the worker.
  *
  * The **worker** (layer.c) takes away layers that are empty, folds a layer that
  * holds one value into the slot above, and makes the only child of a root the
- * root.  It publishes the new state before it marks the old node deleted, so
- * that no reader has to wait for it.
+ * root.  It, too, publishes the new state before it marks the old node deleted,
+ * so that no reader has to wait for it.
  *
  * **Lock order.**  Leaves of a layer from left to right, inner nodes from the
  * bottom up, then the leaf of the layer above that holds the root.  Locking a

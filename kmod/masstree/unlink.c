@@ -109,6 +109,11 @@ static void mt_remove_child(struct mt_inner *heir, unsigned int at)
  * The range of the leaf goes to the left neighbour, as it does in the heir, or,
  * if the heir loses its first child, to the right one, whose lowkey goes down
  * to the leaf's before anybody can come to it from the left.
+ *
+ * The leaf is marked deleted last.  Until then who comes to it finds it empty,
+ * which its range stays as long as the neighbours are locked; later nothing
+ * leads to it.  A reader that met it deleted and still in the tree would begin
+ * at the root of the tree again and again.
  */
 static void mt_unlink(struct mt_unlink *u)
 {
@@ -118,10 +123,6 @@ static void mt_unlink(struct mt_unlink *u)
 	while (heir->child[at] != u->child)
 		at++;
 	kvt_park(KVT_PARK_UNLINK_LOCKED);
-	mt_mark_deleted(&u->leaf->node);
-	for (i = 0; i < u->nr_doomed; i++)
-		mt_mark_deleted(&u->doomed[i]->node);
-	kvt_park(KVT_PARK_UNLINK_MARKED);
 	if (!at) {
 		mt_mark(&u->next->node, MT_SPLITTING);
 		WRITE_ONCE(u->next->lowkey, u->leaf->lowkey);
@@ -134,6 +135,10 @@ static void mt_unlink(struct mt_unlink *u)
 	mt_mark(&heir->node, MT_INSERTING);
 	mt_remove_child(heir, at);
 	kvt_park(KVT_PARK_UNLINK_PARENT);
+	mt_mark_deleted(&u->leaf->node);
+	for (i = 0; i < u->nr_doomed; i++)
+		mt_mark_deleted(&u->doomed[i]->node);
+	kvt_park(KVT_PARK_UNLINK_MARKED);
 }
 
 /* Free what was unlinked when no reader holds it any more. */
