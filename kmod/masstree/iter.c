@@ -287,7 +287,8 @@ static struct kvt_value *mt_iter_stop(struct mt_iter *it, struct mt_probe *probe
  * Context: under rcu_read_lock(), any context.
  *
  * Return: as iter_next() of struct kvt_index_ops; ERR_PTR(-ESTALE): the
- * iterator's key leads to a thin layer, the next step goes on behind it.
+ * iterator's key leads to a thin layer.  The next step goes into it again: by
+ * then its root may be another, with more below.
  */
 struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 {
@@ -313,7 +314,7 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 			err = mt_iter_enter(it, &probe, e);
 			if (sweeping && !err && mt_layer_is_thin(mt_slot_layer(e->slot))) {
 				iter->len = it->off;
-				iter->bound = KVT_PAST;
+				iter->bound = KVT_AFTER;
 				err = -ESTALE;
 			}
 		}
