@@ -17,7 +17,7 @@
 
 /*
  * Nodes looked at in one call.  More than twice the layers that a key can have,
- * so that every call gets further than the last.
+ * so that every call in which nothing was looked at twice gets further.
  */
 #define MT_ITER_WORK	(3 * KVTREE_KEY_MAX / MT_SLICE)
 
@@ -323,7 +323,9 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 		if (err && err != -EAGAIN)
 			return mt_iter_stop(it, &probe, ERR_PTR(err));
 	}
-	return mt_iter_stop(it, &probe, ERR_PTR(-EAGAIN));
+	/* Retries may have taken all of the work: -EAGAIN promises progress. */
+	return mt_iter_stop(it, &probe,
+			    ERR_PTR(probe.budget < MT_READ_BUDGET ? -EBUSY : -EAGAIN));
 }
 
 /**
