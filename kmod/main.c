@@ -33,9 +33,12 @@ static int __init kvt_init(void)
 	int err;
 
 	kvt_debugfs_init();
-	err = kvt_stores_init();
+	err = kvt_masstree_init();
 	if (err)
 		goto debugfs;
+	err = kvt_stores_init();
+	if (err)
+		goto masstree;
 	err = default_store_init();
 	if (err)
 		goto stores;
@@ -46,6 +49,8 @@ static int __init kvt_init(void)
 
 stores:
 	kvt_stores_exit();
+masstree:
+	kvt_masstree_exit();
 debugfs:
 	kvt_debugfs_exit();
 	return err;
@@ -58,6 +63,7 @@ static void __exit kvt_exit(void)
 	kvt_debugfs_exit();
 	/* Callbacks of the module's code may still be on their way. */
 	rcu_barrier();
+	kvt_masstree_exit();
 }
 
 module_init(kvt_init);
