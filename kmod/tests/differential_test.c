@@ -35,8 +35,10 @@ static const struct phase {
 
 #define PHASE_OPS	5000
 
-#define MODEL_EXPECT(m, left, right)					\
-	KUNIT_ASSERT_EQ_MSG((m)->test, left, right, "operation %u", (m)->op)
+static void expect(struct model *m, s64 want, s64 got)
+{
+	KUNIT_ASSERT_EQ_MSG(m->test, want, got, "operation %u", m->op);
+}
 
 /* A key that is in the set or near one that is. */
 static struct kvt_key any_key(struct model *m)
@@ -84,7 +86,7 @@ static void do_put(struct model *m)
 	unsigned int i = kt_rnd_below(&m->rnd, m->keys->nr);
 	u64 version = 0;
 
-	MODEL_EXPECT(m, 0, kt_put(m->kt, &m->keys->key[i], &version));
+	expect(m, 0, kt_put(m->kt, &m->keys->key[i], &version));
 	KUNIT_ASSERT_GT_MSG(m->test, version, m->version[i], "operation %u", m->op);
 	m->version[i] = version;
 	__set_bit(i, m->present);
@@ -95,7 +97,7 @@ static void do_aborted_put(struct model *m)
 	const struct kvt_key key = any_key(m);
 	struct kt_change c;
 
-	MODEL_EXPECT(m, 0, kt_put_begin(m->kt, &c, &key, GFP_KERNEL));
+	expect(m, 0, kt_put_begin(m->kt, &c, &key, GFP_KERNEL));
 	kt_abort(&c);
 }
 
@@ -104,11 +106,11 @@ static void remove_key(struct model *m, unsigned int i)
 	u64 version = 0;
 
 	if (!model_has(m, i)) {
-		MODEL_EXPECT(m, -ENOENT, kt_del(m->kt, &m->keys->key[i], NULL));
+		expect(m, -ENOENT, kt_del(m->kt, &m->keys->key[i], NULL));
 		return;
 	}
-	MODEL_EXPECT(m, 0, kt_del(m->kt, &m->keys->key[i], &version));
-	MODEL_EXPECT(m, m->version[i], version);
+	expect(m, 0, kt_del(m->kt, &m->keys->key[i], &version));
+	expect(m, m->version[i], version);
 	__clear_bit(i, m->present);
 }
 
@@ -129,9 +131,9 @@ static void do_get(struct model *m)
 	unsigned int i = model_find(m, &key);
 	u64 version = 0;
 
-	MODEL_EXPECT(m, model_has(m, i) ? 0 : -ENOENT, kt_get(m->kt, &key, &version));
+	expect(m, model_has(m, i) ? 0 : -ENOENT, kt_get(m->kt, &key, &version));
 	if (model_has(m, i))
-		MODEL_EXPECT(m, m->version[i], version);
+		expect(m, m->version[i], version);
 }
 
 static void do_get_batch(struct model *m)
@@ -152,9 +154,9 @@ static void do_get_batch(struct model *m)
 		err[i] = kt_check(lookups[i].value, &lookups[i].key, &version[i]);
 	rcu_read_unlock();
 	for (i = 0; i < nr; i++) {
-		MODEL_EXPECT(m, model_has(m, at[i]) ? 0 : -ENOENT, err[i]);
+		expect(m, model_has(m, at[i]) ? 0 : -ENOENT, err[i]);
 		if (model_has(m, at[i]))
-			MODEL_EXPECT(m, m->version[at[i]], version[i]);
+			expect(m, m->version[at[i]], version[i]);
 	}
 }
 
@@ -164,9 +166,9 @@ static unsigned int left_of(const struct model *m, const struct kvt_key *key,
 {
 	if (bound == KVT_PAST)
 		return kt_keys_past(m->keys, key);
-	if ((bound == KVT_AT) == reverse)
-		return kt_keys_upto(m->keys, key);
-	return kt_keys_below(m->keys, key);
+	if (bound == KVT_AT)
+		return reverse ? kt_keys_upto(m->keys, key) : kt_keys_below(m->keys, key);
+	return reverse ? kt_keys_below(m->keys, key) : kt_keys_upto(m->keys, key);
 }
 
 /* What the model has next; @i is the number of keys left of the position. */
@@ -217,8 +219,8 @@ static void walk(struct model *m, struct walk *w, unsigned int burst)
 	if (ret)
 		return;
 	/* The end.  It stays the end. */
-	MODEL_EXPECT(m, m->keys->nr, model_next(m, w->left, w->reverse));
-	MODEL_EXPECT(m, -ENOENT, kt_cursor_next(&m->cur));
+	expect(m, m->keys->nr, model_next(m, w->left, w->reverse));
+	expect(m, -ENOENT, kt_cursor_next(&m->cur));
 }
 
 static void do_walk(struct model *m)
@@ -307,12 +309,12 @@ static void remove_all(struct model *m)
 		remove_key(m, i);
 		cond_resched();
 	}
-	MODEL_EXPECT(m, 0, kt_count(m->kt, false));
-	MODEL_EXPECT(m, 0, kt_count(m->kt, true));
+	expect(m, 0, kt_count(m->kt, false));
+	expect(m, 0, kt_count(m->kt, true));
 	kt_settle(m->kt);
-	MODEL_EXPECT(m, 1, kt_stat(m->kt, KVTREE_STAT_LEAF_NODES));
-	MODEL_EXPECT(m, 0, kt_stat(m->kt, KVTREE_STAT_INNER_NODES));
-	MODEL_EXPECT(m, 0, kt_stat(m->kt, KVTREE_STAT_LAYERS));
+	expect(m, 1, kt_stat(m->kt, KVTREE_STAT_LEAF_NODES));
+	expect(m, 0, kt_stat(m->kt, KVTREE_STAT_INNER_NODES));
+	expect(m, 0, kt_stat(m->kt, KVTREE_STAT_LAYERS));
 }
 
 static void run_model(struct kunit *test, const struct kvt_index_ops *engine, enum kt_kind kind)

@@ -407,4 +407,5 @@ static struct kunit_suite node_suite = {
 	.name = "kvtree_masstree_node",
 	.test_cases = node_cases,
 };
+
 kunit_test_suite(node_suite);
