@@ -14,7 +14,17 @@
 
 static const char digits[] = "0123456789abcdef";
 
-/* Bytes of the printable character at p, 0 if there is none. */
+/* How many bytes from p on are ASCII and stand for themselves. */
+static size_t plain(const char *p, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && p[n] >= ' ' && p[n] <= '~' && p[n] != '\\')
+		n++;
+	return n;
+}
+
+/* Bytes of the printable character beyond ASCII at p, 0 if there is none. */
 static size_t printable(const char *p, size_t len)
 {
 	mbstate_t st = { 0 };
@@ -22,11 +32,33 @@ static size_t printable(const char *p, size_t len)
 	size_t n;
 
 	if ((unsigned char)*p < 0x80)
-		return *p >= ' ' && *p <= '~';
+		return 0;
 	n = mbrtowc(&wc, p, len, &st);
 	if (n == (size_t)-1 || n == (size_t)-2 || !iswprint((wint_t)wc))
 		return 0;
 	return n;
+}
+
+static void put_escape(FILE *out, char c)
+{
+	putc_unlocked('\\', out);
+	switch (c) {
+	case '\\':
+		putc_unlocked('\\', out);
+		break;
+	case '\t':
+		putc_unlocked('t', out);
+		break;
+	case '\n':
+		putc_unlocked('n', out);
+		break;
+	case '\r':
+		putc_unlocked('r', out);
+		break;
+	default:
+		putc_unlocked('x', out);
+		put_hex(out, &c, 1);
+	}
 }
 
 /**
@@ -40,30 +72,15 @@ void put_text(FILE *out, const void *data, size_t len)
 	const char *p = data, *end = p + len;
 	size_t n;
 
-	for (; p < end; p += n) {
-		n = printable(p, (size_t)(end - p));
-		if (n && *p != '\\') {
-			fwrite(p, 1, n, out);
-			continue;
-		}
-		n = 1;
-		putc_unlocked('\\', out);
-		switch (*p) {
-		case '\\':
-			putc_unlocked('\\', out);
-			break;
-		case '\t':
-			putc_unlocked('t', out);
-			break;
-		case '\n':
-			putc_unlocked('n', out);
-			break;
-		case '\r':
-			putc_unlocked('r', out);
-			break;
-		default:
-			putc_unlocked('x', out);
-			put_hex(out, p, 1);
+	while (p < end) {
+		n = plain(p, (size_t)(end - p));
+		if (!n)
+			n = printable(p, (size_t)(end - p));
+		if (n) {
+			fwrite_unlocked(p, 1, n, out);
+			p += n;
+		} else {
+			put_escape(out, *p++);
 		}
 	}
 }
