@@ -113,10 +113,10 @@ static bool run(struct load *load)
 		else if (res < 0)
 			continue;		/* already complained about */
 		if (res < 0)
-			complain(load, load->line[i], "%s", kvtree_strerror(res));
+			complain(load, load->line[i], "%s", reason(res));
 	}
 	if (err) {
-		complain(load, load->line[done], "%s", kvtree_strerror(err));
+		complain(load, load->line[done], "%s", reason(err));
 		return false;
 	}
 	kvtree_ops_clear(load->ops);
@@ -183,7 +183,7 @@ static void load_all(struct load *load, struct progress *progress)
 		if (ret < 0)
 			complain(load, load->in.line_nr, "%s", load->in.error);
 		else if (err)
-			complain(load, load->in.line_nr, "%s", kvtree_strerror(err));
+			complain(load, load->in.line_nr, "%s", reason(err));
 		if ((ret < 0 || err) && (!load->keep_going || ret == -EIO))
 			break;
 		if (kvtree_ops_count(load->ops) >= BATCH_OPS - 1 || load->bytes >= BATCH_BYTES) {
@@ -215,7 +215,7 @@ static int answer(const struct load *load, double seconds)
 		warn("load: %" PRIu64 " records are stored, %" PRIu64 " errors", load->stored,
 		     load->failed);
 	else
-		warn("load: stopped with %" PRIu64 " records stored: mend it and load it again",
+		warn("load: stopped; %" PRIu64 " records are stored, and it may be loaded again",
 		     load->stored);
 	return STATUS_ERROR;
 }

@@ -4,6 +4,8 @@
  */
 #include "tool.h"
 
+#define KEY_SHOWN	80	/* bytes of a key in a message */
+
 static void say(const char *fmt, va_list ap)
 {
 	/* What was printed before stands before the message also in a log. */
@@ -91,6 +93,23 @@ struct kvtree *open_store(unsigned int flags)
 }
 
 /**
+ * reason() - why an operation failed
+ * @err: a negative errno
+ *
+ * Return: kvtree_strerror(), or what says better what to do here
+ */
+const char *reason(int err)
+{
+	if (!tool.store && err == -EACCES)
+		return "the default store is root's: try sudo, or another store with -s";
+	if (!tool.store && err == -ESTALE)
+		return "there is no default store: create it (kvtree store-create default)";
+	if (err == -ESTALE)
+		return "the store was destroyed";
+	return kvtree_strerror(err);
+}
+
+/**
  * report() - say what an operation came to
  * @err: 0 or a negative errno
  * @what: the operation
@@ -100,18 +119,14 @@ struct kvtree *open_store(unsigned int flags)
  */
 int report(int err, const char *what, const struct bytes *key)
 {
-	const char *hint = "";
-
 	if (err >= 0)
 		return STATUS_OK;
-	if (err == -EACCES && !tool.store)
-		hint = " (the default store is root's: try sudo, or another store with -s)";
 	fflush(stdout);
 	fprintf(stderr, "kvtree: %s", what);
 	if (key) {
 		fputs(" '", stderr);
-		put_bytes(stderr, key->data, key->len);
-		fputc('\'', stderr);
+		put_bytes(stderr, key->data, key->len < KEY_SHOWN ? key->len : KEY_SHOWN);
+		fputs(key->len > KEY_SHOWN ? "...'" : "'", stderr);
 	}
 	switch (err) {
 	case -ENOENT:
@@ -121,7 +136,7 @@ int report(int err, const char *what, const struct bytes *key)
 		fputs(": it is there already\n", stderr);
 		return STATUS_NOT;
 	default:
-		fprintf(stderr, ": %s%s\n", kvtree_strerror(err), hint);
+		fprintf(stderr, ": %s\n", reason(err));
 		return STATUS_ERROR;
 	}
 }

@@ -57,6 +57,7 @@ struct bytes file_bytes(const char *path);
 
 /* session.c: stores and what goes wrong with them */
 struct kvtree *open_store(unsigned int flags);
+const char *reason(int err);
 int report(int err, const char *what, const struct bytes *key);
 void __attribute__((noreturn, format(printf, 1, 2))) die(const char *fmt, ...);
 void __attribute__((format(printf, 1, 2))) warn(const char *fmt, ...);
