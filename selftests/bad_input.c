@@ -1328,7 +1328,8 @@ TEST_F(bad, operations_that_a_process_truncates_meanwhile_are_efault)
 		}
 		ret = kvt_batch(self->fd, mem + 60 * 64, 8, &done);
 		ASSERT_TRUE(ret == 0 || ret == -EFAULT);
-		ASSERT_TRUE(ret ? done < 8 : done == 8);
+		/* The outcome of the last one may be lost, and it is done. */
+		ASSERT_TRUE(ret ? done <= 8 : done == 8);
 	}
 	__atomic_store_n(&t->stop, 1, __ATOMIC_RELAXED);
 	ASSERT_EQ(0, kvt_wait(pid));

@@ -261,7 +261,7 @@ TEST_F_TIMEOUT(many, stable_keys_are_found_and_scans_are_complete_beside_changes
 	ASSERT_EQ(0, kvt_stats(self->fd, before));
 	self->shared->working = 1;
 	for (i = 0; i < WORKERS + 2; i++) {
-		pid[i] = fork();
+		pid[i] = kvt_child();
 		ASSERT_LE(0, pid[i]);
 		if (!pid[i] && i < WORKERS)
 			_exit(worker_process(self->fd, i, self->shared));
@@ -307,7 +307,7 @@ TEST_F_TIMEOUT(many, adds_of_all_processes_sum_up, 60)
 	char key[32];
 
 	for (i = 0; i < 4; i++) {
-		pid[i] = fork();
+		pid[i] = kvt_child();
 		if (!pid[i])
 			_exit(adder(self->fd, i, self->shared));
 	}
@@ -350,7 +350,7 @@ TEST_F_TIMEOUT(many, cas_increments_are_exact, 60)
 	int pid[4], i;
 
 	for (i = 0; i < 4; i++) {
-		pid[i] = fork();
+		pid[i] = kvt_child();
 		if (!pid[i])
 			_exit(swapper(self->fd, 700));
 	}
@@ -382,7 +382,7 @@ TEST_F_TIMEOUT(many, cas_is_not_fooled_by_remove_and_reinsert, 60)
 	 * The other puts and removes a value that looks the same each time.  A
 	 * swap that succeeds is its last version's: its remove then finds ours.
 	 */
-	pid = fork();
+	pid = kvt_child();
 	if (!pid)
 		_exit(aba(self->fd, 3000));
 	for (i = 0; i < 3000; i++) {
@@ -444,7 +444,7 @@ TEST_F_TIMEOUT(many, each_creation_has_one_winner_and_each_removal_too, 60)
 	int pid[4], i, there;
 
 	for (i = 0; i < 4; i++) {
-		pid[i] = fork();
+		pid[i] = kvt_child();
 		if (!pid[i])
 			_exit(creator(self->fd, i, self->shared));
 	}
@@ -495,7 +495,7 @@ TEST_F_TIMEOUT(many, multi_column_put_is_seen_whole_or_not_at_all, 60)
 	ASSERT_EQ(0, kvt_put_cols(self->fd, STR("k"), put, 3, kvt_bytes(val, sizeof(val)), NULL));
 	self->shared->working = 2;
 	for (i = 0; i < 2; i++) {
-		pid[i] = fork();
+		pid[i] = kvt_child();
 		if (!pid[i])
 			_exit(columns_writer(self->fd, i, self->shared));
 	}
@@ -573,7 +573,7 @@ TEST_F_TIMEOUT(many, wiped_prefixes_are_gone_and_their_layers_too, 60)
 	int pid[4], i;
 
 	for (i = 0; i < 4; i++) {
-		pid[i] = fork();
+		pid[i] = kvt_child();
 		if (!pid[i])
 			_exit(wiper(self->fd, i));
 	}
@@ -616,7 +616,7 @@ TEST_F_TIMEOUT(many, scan_sees_what_was_there_when_it_began, 60)
 
 	self->shared->working = 2;
 	for (i = 0; i < 2; i++) {
-		pid[i] = fork();
+		pid[i] = kvt_child();
 		if (!pid[i])
 			_exit(grower(self->fd, i, self->shared));
 	}

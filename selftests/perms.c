@@ -179,6 +179,19 @@ TEST_F(perms, default_store_is_for_root_alone)
 	EXPECT_EQ(0, kvt_run(default_as_nobody, NULL));
 }
 
+TEST_F(perms, device_opened_to_read_does_not_write)
+{
+	int rd = open(KVT_DEV, O_RDONLY | O_CLOEXEC);
+	int wr = open(KVT_DEV, O_WRONLY | O_CLOEXEC);
+
+	ASSERT_LE(0, rd);
+	ASSERT_LE(0, wr);
+	EXPECT_EQ(RD, can(rd));
+	EXPECT_EQ(WR, can(wr));
+	close(rd);
+	close(wr);
+}
+
 static int admin_as_nobody(void *arg)
 {
 	const char *name = arg;
@@ -407,45 +420,12 @@ TEST_F(perms, access_does_not_grow_with_its_user)
 	EXPECT_EQ(0, kvt_run(open_then_become_root, self->name));
 }
 
-static void send_fd(int sock, int fd)
-{
-	char byte = 0, control[CMSG_SPACE(sizeof(int))] = {};
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = control, .msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-
-	cmsg->cmsg_level = SOL_SOCKET;
-	cmsg->cmsg_type = SCM_RIGHTS;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
-	KVT_CHECK(sendmsg(sock, &msg, 0) == 1);
-}
-
-static int receive_fd(int sock)
-{
-	char byte, control[CMSG_SPACE(sizeof(int))] = {};
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = control, .msg_controllen = sizeof(control),
-	};
-	int fd;
-
-	KVT_CHECK(recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) == 1);
-	KVT_CHECK(CMSG_FIRSTHDR(&msg));
-	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fd));
-	return fd;
-}
-
 static int receive_and_use(void *arg)
 {
 	int fd;
 
 	kvt_drop(NOBODY, NOBODY);
-	fd = receive_fd(*(int *)arg);
+	fd = kvt_receive_fd(*(int *)arg);
 	KVT_CHECK(can(fd) == RD);
 	KVT_CHECK(kvt_has(fd, STR("k"), STR("v")));
 	KVT_CHECK(kvt_put(fd, STR("k"), STR("w"), NULL) == -EACCES);
@@ -464,7 +444,7 @@ TEST_F(perms, passed_descriptor_carries_its_access_to_another_user)
 	ASSERT_EQ(0, kvt_put(rw, STR("k"), STR("v"), NULL));
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
 	pid = kvt_fork(receive_and_use, &sock[1]);
-	send_fd(sock[0], rd);
+	kvt_send_fd(sock[0], rd);
 	close(rd);
 	EXPECT_EQ(0, kvt_wait(pid));
 	EXPECT_TRUE(kvt_has(rw, STR("k"), STR("v")));

@@ -274,7 +274,7 @@ TEST_F(stores, store_is_destroyed_under_those_who_use_it)
 		*go = 0;
 		fd = open_limited(self->dev, self->name, 0, 0);
 		for (i = 0; i < 2; i++) {
-			pid[i] = fork();
+			pid[i] = kvt_child();
 			if (pid[i])
 				continue;
 			/* Until it is gone; nothing else than ESTALE may come. */
@@ -609,7 +609,7 @@ TEST_F(stores, limit_holds_for_writers_on_all_cpus_together)
 	__u64 key;
 
 	for (i = 0; i < 4; i++) {
-		pid[i] = fork();
+		pid[i] = kvt_child();
 		if (pid[i])
 			continue;
 		for (key = 0; key < 1000; key++) {

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -347,10 +349,12 @@ static bool padding(const unsigned char *p, size_t len)
 
 static struct kvt_bytes duplicate(const void *data, __u32 len)
 {
-	void *copy = malloc(len + 1);
+	char *copy = malloc(len + 1);
 
 	KVT_CHECK(copy);
 	memcpy(copy, data, len);
+	/* Keys that are text can be read as such. */
+	copy[len] = '\0';
 	return kvt_bytes(copy, len);
 }
 
@@ -576,14 +580,26 @@ void *kvt_map_shared(size_t bytes)
 	return p;
 }
 
-int kvt_fork(int (*fn)(void *arg), void *arg)
+int kvt_child(void)
 {
-	int pid;
+	int parent = getpid(), pid;
 
 	fflush(stdout);
 	fflush(stderr);
 	pid = fork();
 	KVT_CHECK(pid >= 0);
+	if (!pid) {
+		KVT_CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+		if (getppid() != parent)
+			_exit(1);
+	}
+	return pid;
+}
+
+int kvt_fork(int (*fn)(void *arg), void *arg)
+{
+	int pid = kvt_child();
+
 	if (!pid)
 		_exit(fn(arg));
 	return pid;
@@ -603,6 +619,39 @@ int kvt_wait(int pid)
 int kvt_run(int (*fn)(void *arg), void *arg)
 {
 	return kvt_wait(kvt_fork(fn, arg));
+}
+
+void kvt_send_fd(int sock, int fd)
+{
+	char byte = 0, control[CMSG_SPACE(sizeof(int))] = {};
+	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
+	KVT_CHECK(sendmsg(sock, &msg, 0) == 1);
+}
+
+int kvt_receive_fd(int sock)
+{
+	char byte, control[CMSG_SPACE(sizeof(int))] = {};
+	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	int fd;
+
+	KVT_CHECK(recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) == 1);
+	KVT_CHECK(CMSG_FIRSTHDR(&msg));
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fd));
+	return fd;
 }
 
 void kvt_drop(__u32 uid, __u32 gid)

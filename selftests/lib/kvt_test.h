@@ -153,12 +153,17 @@ __u32 kvt_rand_below(struct kvt_rand *rand, __u32 n);
 char *kvt_map_guarded(size_t pages);
 /* Shared with children forked later. */
 void *kvt_map_shared(size_t bytes);
+/* fork(); the child ends with its parent, so that a test that fails leaves none. */
+int kvt_child(void);
 /* Fork and run fn(arg); the child's exit status is what fn returns. */
 int kvt_fork(int (*fn)(void *arg), void *arg);
 /* Exit status of a child; 128 + n if signal n ended it. */
 int kvt_wait(int pid);
 /* The two together. */
 int kvt_run(int (*fn)(void *arg), void *arg);
+/* Pass a descriptor through a UNIX socket. */
+void kvt_send_fd(int sock, int fd);
+int kvt_receive_fd(int sock);
 /* Become an ordinary user without capabilities. */
 void kvt_drop(__u32 uid, __u32 gid);
 void kvt_sleep_ms(unsigned int ms);
