@@ -301,18 +301,18 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 
 	mt_probe_init(&probe, tree, &key);
 	for (work = 0; work < MT_ITER_WORK; work++) {
-		struct mt_entry *e;
+		struct mt_entry e;
 
 		if (!it->leaf) {
 			err = mt_iter_descend(it, &probe, mt_root(tree), 0);
 		} else if (it->at == it->nr) {
 			err = iter->reverse ? mt_iter_backward(it) : mt_iter_forward(it, &probe);
 		} else {
-			e = &it->entry[it->at++];
-			if (!mt_slot_is_layer(e->slot))
-				return mt_iter_stop(it, &probe, mt_iter_return(it, e));
-			err = mt_iter_enter(it, &probe, e);
-			if (sweeping && !err && mt_layer_is_thin(mt_slot_layer(e->slot))) {
+			e = it->entry[it->at++];
+			if (!mt_slot_is_layer(e.slot))
+				return mt_iter_stop(it, &probe, mt_iter_return(it, &e));
+			err = mt_iter_enter(it, &probe, &e);
+			if (sweeping && !err && mt_layer_is_thin(mt_slot_layer(e.slot))) {
 				iter->len = it->off;
 				iter->bound = KVT_AFTER;
 				err = -ESTALE;
