@@ -179,7 +179,7 @@ main()
 
 	src=$(source_dir)
 	mapfile -t frags < <(fragments "$lane")
-	key=$(cat "${frags[@]}" | digest)
+	key=$(grep -h CONFIG_ "${frags[@]}" | digest)
 	dir=$CACHE/$lane-$(basename "$(dirname "$src")")-gcc$(gcc -dumpfullversion)-$key
 	mkdir -p "$dir"
 	exec 9>"$dir.lock"

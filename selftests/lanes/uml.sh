@@ -17,14 +17,11 @@ settings()
 	case $1 in
 	uml)
 		TIMEOUT=${LANE_TIMEOUT:-600}
-		KUNIT_TIMEOUT=300 PROGRAM_TIMEOUT=180 MEMORY=2G KMEMLEAK=0
-		DEBUG=();;
+		KUNIT_TIMEOUT=300 PROGRAM_TIMEOUT=180 MEMORY=2G KMEMLEAK=0;;
 	uml-debug)
 		# KASAN keeps a byte for every eight and a quarantine.
 		TIMEOUT=${LANE_TIMEOUT:-1200}
-		KUNIT_TIMEOUT=900 PROGRAM_TIMEOUT=600 MEMORY=4G KMEMLEAK=1
-		# Sanity checks, red zones and poison for the module's caches.
-		DEBUG=('slab_debug=FZP,kvt*');;
+		KUNIT_TIMEOUT=900 PROGRAM_TIMEOUT=600 MEMORY=4G KMEMLEAK=1;;
 	*)
 		die 'usage: uml.sh uml|uml-debug';;
 	esac
@@ -54,7 +51,7 @@ boot()
 		kunit.timeout="$KUNIT_TIMEOUT"
 		${T:+kunit.filter_glob="$(kunit_glob)"}
 		null_blk.nr_devices=0 brd.rd_nr=0
-		"${DEBUG[@]}" KVT_JOB="$LOGS/job"
+		KVT_JOB="$LOGS/job"
 	)
 
 	TMPDIR=$(memory_dir) timeout -k 5 "$TIMEOUT" "$1/linux" "${args[@]}" </dev/null
