@@ -82,16 +82,17 @@ int kvt_merge_plan(struct kvt_merge *merge)
 		if (col.len > KVT_INLINE_ALWAYS)
 			in_budget += col.len;
 	}
-	merge->spill = in_budget > KVT_INLINE_MAX;
+	merge->excess = in_budget > KVT_INLINE_MAX ? in_budget - KVT_INLINE_MAX : 0;
 	merge->size = kvt_value_head_size(merge->key_len) + in_block;
 	if (!merge->plain)
-		merge->size += merge->ncols * 8 + merge->nblobs * sizeof(struct kvt_blob *);
+		merge->size += merge->ncols * KVT_VALUE_ENTRY +
+			       merge->nblobs * sizeof(struct kvt_blob *);
 	return total > KVTREE_VALUE_MAX ? -E2BIG : 0;
 }
 
 /**
  * kvt_merge_fill() - build the merged value
- * @merge: planned, with the same old value and edits, and not to be spilled
+ * @merge: planned, with the same old value and edits, and without excess
  * @v: of kvt_value_alloc(), with room for at least @merge->size bytes
  * @kept: a bitmap of KVTREE_COLS_MAX column ids, set where @v and the old
  *	value share a blob; see kvt_value_retire()
@@ -103,7 +104,7 @@ int kvt_merge_plan(struct kvt_merge *merge)
 void kvt_merge_fill(const struct kvt_merge *merge, struct kvt_value *v, unsigned long *kept)
 {
 	u32 head = kvt_value_head_size(merge->key_len);
-	u32 blobs = head + merge->ncols * 8;
+	u32 blobs = head + merge->ncols * KVT_VALUE_ENTRY;
 	u32 data = blobs + merge->nblobs * sizeof(struct kvt_blob *);
 	struct merge_walk walk;
 	struct kvt_column col;

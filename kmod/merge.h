@@ -20,7 +20,7 @@ struct kvt_merge {
 	u32 key_len;
 	/* Out of kvt_merge_plan(). */
 	u32 size;			/* bytes of the block */
-	bool spill;			/* too much for the block: make edits blobs */
+	u32 excess;			/* bytes that must move from the block to blobs */
 	bool plain;
 	u32 ncols;
 	u32 nblobs;

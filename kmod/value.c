@@ -8,6 +8,7 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/vmalloc.h>
 
 #include "compat.h"
 #include "index.h"
@@ -22,7 +23,7 @@ struct kvt_entry {
 	u32 id   : 8;
 };
 
-static_assert(sizeof(struct kvt_entry) == 8);
+static_assert(sizeof(struct kvt_entry) == KVT_VALUE_ENTRY);
 static_assert(ilog2(KVTREE_VALUE_MAX) < 23);
 static_assert(ilog2(KVTREE_COLS_MAX) <= 8);
 static_assert(sizeof(struct kvt_blob *) <= KVT_INLINE_ALWAYS);
@@ -59,9 +60,18 @@ static size_t blob_size(u32 len)
  */
 void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size)
 {
+	gfp_t gfp = mem->gfp | __GFP_ACCOUNT | __GFP_NOWARN;
 	struct mem_cgroup *memcg = set_active_memcg(mem->memcg);
-	void *p = kvmalloc(size, mem->gfp | __GFP_ACCOUNT | __GFP_NOWARN);
+	void *p;
 
+	if (size <= PAGE_SIZE) {
+		p = kmalloc(size, gfp);
+	} else {
+		/* Like kvmalloc(), which would try hard for adjacent pages. */
+		p = kmalloc(size, (gfp & ~__GFP_RETRY_MAYFAIL) | __GFP_NORETRY);
+		if (!p && gfpflags_allow_blocking(gfp))
+			p = __vmalloc(size, gfp);
+	}
 	set_active_memcg(memcg);
 	return p;
 }
@@ -329,14 +339,15 @@ bool kvt_value_find(const struct kvt_value *v, u16 id, struct kvt_column *col)
 	return false;
 }
 
-static size_t value_blob_bytes(const struct kvt_value *v)
+/* Memory that a value takes, with its blobs. */
+static size_t value_memory(const struct kvt_value *v)
 {
+	size_t sum = mem_size(v->size);
 	const struct kvt_entry *entry;
 	unsigned int i;
-	size_t sum = 0;
 
 	if (kvt_value_plain(v))
-		return 0;
+		return sum;
 	for (i = 0; i < kvt_value_ncols(v); i++) {
 		entry = value_table(v) + i;
 		if (entry->blob)
@@ -346,23 +357,43 @@ static size_t value_blob_bytes(const struct kvt_value *v)
 }
 
 /**
- * kvt_value_bytes() - memory that a value takes
+ * kvt_value_charge() - what a value is charged against its store's limit
  * @v: the value
+ *
+ * This is what it takes if every column of up to KVT_BLOB_MIN bytes stands in
+ * the block.  So it depends on the sizes of key and columns alone, and not on
+ * the order in which they were written, which decides what had to move to
+ * blobs: who puts the same sizes again is never refused.
  *
  * Context: any.
  *
- * Return: bytes of its block and its blobs, as they are charged.
+ * Return: bytes.
  */
-size_t kvt_value_bytes(const struct kvt_value *v)
+size_t kvt_value_charge(const struct kvt_value *v)
 {
-	return mem_size(v->size) + value_blob_bytes(v);
+	size_t block = kvt_value_head_size(v->key_len), blobs = 0;
+	unsigned int i, n = kvt_value_ncols(v);
+	const struct kvt_entry *entry;
+
+	if (kvt_value_plain(v))
+		return mem_size(v->size);
+	for (i = 0; i < n; i++) {
+		entry = value_table(v) + i;
+		if (n > 1 || entry->id || entry->len > KVT_BLOB_MIN)
+			block += KVT_VALUE_ENTRY;
+		if (entry->len > KVT_BLOB_MIN)
+			blobs += sizeof(struct kvt_blob *) + blob_size(entry->len);
+		else
+			block += entry->len;
+	}
+	return mem_size(block) + blobs;
 }
-KVT_EXPORT_FOR_TESTS(kvt_value_bytes);
+KVT_EXPORT_FOR_TESTS(kvt_value_charge);
 
 static size_t reclaim_value(struct llist_node *link)
 {
 	struct kvt_value *v = llist_entry(link, struct kvt_value, retire);
-	size_t bytes = kvt_value_bytes(v);
+	size_t bytes = value_memory(v);
 
 	kvt_value_free(v);
 	return bytes;
@@ -416,7 +447,7 @@ void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_value *v,
 	unsigned int i;
 
 	if (!kept || bitmap_empty(kept, KVTREE_COLS_MAX)) {
-		kvt_reclaim_retire(reclaim, KVT_GARBAGE_VALUE, &v->retire, kvt_value_bytes(v));
+		kvt_reclaim_retire(reclaim, KVT_GARBAGE_VALUE, &v->retire, value_memory(v));
 		return;
 	}
 	for (i = 0; i < kvt_value_ncols(v); i++) {

@@ -63,9 +63,13 @@ struct kvt_value {
 
 #define KVT_VALUE_TABLE	0x8000u
 
+/* Bytes of a column's entry in the table. */
+#define KVT_VALUE_ENTRY	8u
+
 /* The largest block that a value can need. */
 #define KVT_VALUE_SIZE_MAX	(sizeof(struct kvt_value) + KVTREE_KEY_MAX +		\
-				 KVTREE_COLS_MAX * (8u + KVT_INLINE_ALWAYS) + KVT_INLINE_MAX)
+				 KVTREE_COLS_MAX * (KVT_VALUE_ENTRY + KVT_INLINE_ALWAYS) +	\
+				 KVT_INLINE_MAX)
 
 struct kvt_blob {
 	struct llist_node retire;
@@ -152,7 +156,7 @@ void kvt_value_free_shell(struct kvt_value *v);
 
 void kvt_value_column(const struct kvt_value *v, unsigned int i, struct kvt_column *col);
 bool kvt_value_find(const struct kvt_value *v, u16 id, struct kvt_column *col);
-size_t kvt_value_bytes(const struct kvt_value *v);
+size_t kvt_value_charge(const struct kvt_value *v);
 
 void kvt_value_setup_reclaim(struct kvt_reclaim *reclaim);
 void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_value *v,

@@ -31,7 +31,7 @@ struct writer {
 	bool begun;
 	struct kvt_column sum;		/* ADD: the column as an edit */
 	u8 sum_data[8];
-	s64 delta;			/* charged bytes: new value less old value */
+	s64 delta;			/* charge of the new value less that of the old */
 	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
 };
 
@@ -80,22 +80,31 @@ static int writer_alloc(struct writer *w)
 	return w->block ? 0 : -ENOMEM;
 }
 
-/* The block would be too full: move the edits' longer columns to blobs. */
+/*
+ * The block would be too full: move edits to blobs, longer ones first, until
+ * the excess is gone.  What stays in the block of old columns has had its place
+ * there before, so that it alone is never too much.
+ */
 static int writer_spill(struct writer *w)
 {
 	struct kvt_mem mem = kvt_op_mem(w->ctx);
+	s64 excess = w->merge.excess;
 	struct kvt_column *col;
 	unsigned int i;
+	u32 len;
 
-	for (i = 0; i < w->write->ncols; i++) {
-		col = &w->write->cols[i];
-		if (col->blob || col->len == KVTREE_COL_ABSENT || col->len <= KVT_INLINE_ALWAYS)
-			continue;
-		col->blob = kvt_blob_alloc(&mem, col->len);
-		if (!col->blob)
-			return -ENOMEM;
-		memcpy(col->blob->data, col->data, col->len);
-		col->data = col->blob->data;
+	for (len = KVT_BLOB_MIN / 2; len >= KVT_INLINE_ALWAYS; len /= 2) {
+		for (i = 0; i < w->write->ncols && excess > 0; i++) {
+			col = &w->write->cols[i];
+			if (col->blob || col->len == KVTREE_COL_ABSENT || col->len <= len)
+				continue;
+			col->blob = kvt_blob_alloc(&mem, col->len);
+			if (!col->blob)
+				return -ENOMEM;
+			memcpy(col->blob->data, col->data, col->len);
+			col->data = col->blob->data;
+			excess -= col->len;
+		}
 	}
 	return 0;
 }
@@ -131,7 +140,7 @@ static int writer_prepare(struct writer *w)
 		err = kvt_merge_plan(&w->merge);
 	else
 		err = writer_look(w);
-	if (!err && w->merge.spill) {
+	while (!err && w->merge.excess) {
 		err = writer_spill(w);
 		if (!err)
 			err = writer_look(w);
@@ -186,7 +195,7 @@ static int writer_merge(struct writer *w)
 	err = kvt_merge_plan(&w->merge);
 	if (err)
 		return err;
-	if (w->merge.spill || w->merge.size > w->room)
+	if (w->merge.excess || w->merge.size > w->room)
 		return WRITER_AGAIN;
 	kvt_merge_fill(&w->merge, w->block, w->kept);
 	return 0;
@@ -211,7 +220,7 @@ static int writer_charge(struct writer *w)
 	struct kvt_quota *quota = &w->store->quota;
 	int err;
 
-	w->delta = (new ? kvt_value_bytes(new) : 0) - (old ? kvt_value_bytes(old) : 0);
+	w->delta = (new ? kvt_value_charge(new) : 0) - (old ? kvt_value_charge(old) : 0);
 	if (w->delta > 0) {
 		err = kvt_quota_charge(quota, w->delta);
 		if (err)
