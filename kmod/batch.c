@@ -3,12 +3,13 @@
  * A batch of operations in user memory.
  *
  * Operations are copied in by chunks, each once, executed in order, and copied
- * out each after it was executed, so that at most one outcome is lost if the
- * array cannot be written.  A run of plain GETs is looked up together, the
+ * out each after it was executed, so that at most one change goes unreported
+ * if the array cannot be written.  A run of plain GETs is looked up together, the
  * index's memory accesses overlapped, and copied out within the same RCU read
  * section.
  */
 #include <linux/err.h>
+#include <linux/math.h>
 #include <linux/minmax.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -48,8 +49,8 @@ static void __user *run_op_ptr(const struct run *run, u32 i)
 /* Copy n operations in, from the one after the last that is done. */
 static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
 {
-	u32 i;
 	int err;
+	u32 i;
 
 	if (run->op_size == sizeof(*ops))
 		return copy_from_user(ops, run_op_ptr(run, run->done), n * sizeof(*ops)) ?
@@ -63,18 +64,22 @@ static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
 	return 0;
 }
 
-/* Copy n outcomes out; those operations are done. */
+/* Copy n outcomes out; what was copied is done. */
 static int run_copy_out(struct run *run, const struct kvtree_op *ops, u32 n)
 {
-	u32 first = run->done, i;
+	unsigned long left;
+	u32 i;
 
-	run->done += n;
-	if (run->op_size == sizeof(*ops))
-		return copy_to_user(run_op_ptr(run, first), ops, n * sizeof(*ops)) ?
-			-EFAULT : 0;
-	for (i = 0; i < n; i++)
-		if (copy_to_user(run_op_ptr(run, first + i), &ops[i], sizeof(ops[i])))
+	if (run->op_size == sizeof(*ops)) {
+		left = copy_to_user(run_op_ptr(run, run->done), ops, n * sizeof(*ops));
+		run->done += n - DIV_ROUND_UP(left, sizeof(*ops));
+		return left ? -EFAULT : 0;
+	}
+	for (i = 0; i < n; i++) {
+		if (copy_to_user(run_op_ptr(run, run->done), &ops[i], sizeof(ops[i])))
 			return -EFAULT;
+		run->done++;
+	}
 	return 0;
 }
 
@@ -194,7 +199,7 @@ static int run_chunks(struct run *run)
 	struct chunk *chunk;
 	int err = 0;
 
-	chunk = kmalloc(sizeof(*chunk), GFP_KERNEL);
+	chunk = kmalloc(sizeof(*chunk), KVT_GFP_SCRATCH);
 	if (!chunk)
 		return -ENOMEM;
 	while (!err && run->done < run->nr) {
