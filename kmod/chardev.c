@@ -79,7 +79,7 @@ static long ioctl_batch(struct session *session, void __user *arg, size_t usize)
 	struct kvt_op_ctx ctx = {
 		.store = session->store,
 		.access = session->access,
-		.gfp = GFP_KERNEL,
+		.gfp = KVT_GFP_PROCESS,
 	};
 	struct kvtree_batch batch;
 	int err;
@@ -165,7 +165,8 @@ static long ioctl_store_open(struct session *session, void __user *arg, size_t u
 	if (err)
 		return err;
 	if (!args.flags || args.flags & ~(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE) ||
-	    memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+	    memchr_inv(args.reserved, 0, sizeof(args.reserved)) ||
+	    !kvt_store_name_valid(args.name))
 		return -EINVAL;
 	return store_open(&args);
 }
@@ -178,7 +179,8 @@ static long ioctl_store_destroy(struct session *session, void __user *arg, size_
 	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
 	if (err)
 		return err;
-	if (args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+	if (args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)) ||
+	    !kvt_store_name_valid(args.name))
 		return -EINVAL;
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;

@@ -60,7 +60,15 @@ static bool field_valid(const char *field, size_t size)
 	return len < size && !memchr_inv(field + len, 0, size - len);
 }
 
-static bool name_valid(const char *name)
+/**
+ * kvt_store_name_valid() - whether a store may have a name
+ * @name: a field of KVTREE_NAME_MAX bytes, from user space
+ *
+ * Context: any.
+ *
+ * Return: true if it is a string, and made of nothing but allowed characters.
+ */
+bool kvt_store_name_valid(const char *name)
 {
 	const char *c;
 
@@ -223,7 +231,7 @@ int kvt_store_create(const struct kvtree_store_create *args)
 	struct kvt_store *store;
 	int err;
 
-	if (!name_valid(args->name) || !field_valid(args->engine, sizeof(args->engine)) ||
+	if (!kvt_store_name_valid(args->name) || !field_valid(args->engine, sizeof(args->engine)) ||
 	    args->flags || args->mode & ~0666 ||
 	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
@@ -257,15 +265,13 @@ put:
  *
  * Context: process context, sleeps.
  *
- * Return: 0, -EINVAL, -ENOENT, or -EINTR.
+ * Return: 0, -ENOENT, or -EINTR.
  */
 int kvt_store_destroy(const char *name)
 {
 	struct kvt_store *store;
 	int err;
 
-	if (!name_valid(name))
-		return -EINVAL;
 	mutex_lock(&kvt_stores_lock);
 	store = store_find_locked(name);
 	if (store) {
@@ -282,18 +288,16 @@ int kvt_store_destroy(const char *name)
 
 /**
  * kvt_store_find() - a store by name
- * @name: from user space
+ * @name: its name
  *
  * Context: process context, sleeps.
  *
- * Return: the store with a reference, ERR_PTR(-EINVAL), or ERR_PTR(-ENOENT).
+ * Return: the store with a reference, or ERR_PTR(-ENOENT).
  */
 struct kvt_store *kvt_store_find(const char *name)
 {
 	struct kvt_store *store;
 
-	if (!name_valid(name))
-		return ERR_PTR(-EINVAL);
 	mutex_lock(&kvt_stores_lock);
 	store = store_find_locked(name);
 	if (store)

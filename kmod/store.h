@@ -63,6 +63,7 @@ struct kvt_store {
 int kvt_stores_init(void);
 void kvt_stores_exit(void);
 
+bool kvt_store_name_valid(const char *name);
 int kvt_store_create(const struct kvtree_store_create *args);
 int kvt_store_destroy(const char *name);
 struct kvt_store *kvt_store_find(const char *name);
