@@ -217,7 +217,7 @@ static int get_columns(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	size_t size = array_size(op->ncols, sizeof(*get.cols));
 	int ret = 0;
 
-	get.cols = kmalloc(size, GFP_KERNEL);
+	get.cols = kmalloc(size, KVT_GFP_SCRATCH);
 	if (!get.cols)
 		return -ENOMEM;
 	if (!get.all) {

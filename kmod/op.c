@@ -46,7 +46,9 @@ static int op_remove(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	if (op->flags & KVTREE_F_VERSION)
 		write.when |= KVT_WHEN_VERSION;
 	err = kvt_write(ctx, &write);
-	op->version = write.version;
+	/* A failed operation can be tried again as it stands. */
+	if (kvt_op_is_answer(err))
+		op->version = write.version;
 	return err;
 }
 
@@ -61,7 +63,8 @@ static int op_add(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const stru
 	};
 	int err = kvt_write(ctx, &write);
 
-	op->version = write.version;
+	if (kvt_op_is_answer(err))
+		op->version = write.version;
 	if (!err)
 		op->arg = write.before;
 	return err;
@@ -263,7 +266,7 @@ static int op_run_with_key(const struct kvt_op_ctx *ctx, struct kvtree_op *op, o
 		return run(ctx, op, &key);
 	}
 	if (op->key_len > sizeof(small)) {
-		large = kmalloc(op->key_len, GFP_KERNEL);
+		large = kmalloc(op->key_len, KVT_GFP_SCRATCH);
 		if (!large)
 			return -ENOMEM;
 		key.data = large;
@@ -293,8 +296,16 @@ int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 	return op_run_with_key(ctx, op, op_rules[op->opcode].run);
 }
 
-/* Outcomes that an operation is there to find out. */
-static bool result_is_answer(int result)
+/**
+ * kvt_op_is_answer() - whether an operation found out what it is there to find
+ * @result: its result
+ *
+ * Context: any.
+ *
+ * Return: true for success and for a condition that did not hold; false if the
+ * operation was refused or failed.
+ */
+bool kvt_op_is_answer(int result)
 {
 	return result >= 0 || result == -ENOENT || result == -EEXIST ||
 	       result == -ECANCELED || result == -EMSGSIZE;
@@ -313,7 +324,7 @@ void kvt_op_report(const struct kvt_op_ctx *ctx, struct kvtree_op *op, int resul
 	struct kvt_stats *stats = &ctx->store->stats;
 
 	op->result = result;
-	if (!result_is_answer(result)) {
+	if (!kvt_op_is_answer(result)) {
 		kvt_stat_inc(stats, KVTREE_STAT_ERROR);
 		return;
 	}

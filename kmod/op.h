@@ -17,11 +17,21 @@
 #include "store.h"
 #include "value.h"
 
+/*
+ * How operations in process context allocate what a store keeps.  It is charged
+ * to the store's creator, who must not be killed for what another writes: no
+ * allocation is worth the OOM killer, and the writer gets ENOMEM.
+ */
+#define KVT_GFP_PROCESS	(GFP_KERNEL | __GFP_RETRY_MAYFAIL)
+
+/* ... and what an operation needs while it runs, charged to the caller. */
+#define KVT_GFP_SCRATCH	(GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
+
 /* On whose behalf operations run. */
 struct kvt_op_ctx {
 	struct kvt_store *store;	/* that the caller is inside of */
 	unsigned int access;		/* KVTREE_OPEN_READ and KVTREE_OPEN_WRITE */
-	gfp_t gfp;
+	gfp_t gfp;			/* KVT_GFP_PROCESS, or one that does not sleep */
 };
 
 /*
@@ -35,6 +45,7 @@ bool kvt_op_is_plain_get(const struct kvtree_op *op);
 int kvt_op_copy_key(const struct kvtree_op *op, u8 *to);
 int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op);
 void kvt_op_report(const struct kvt_op_ctx *ctx, struct kvtree_op *op, int result);
+bool kvt_op_is_answer(int result);
 bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v);
 
 /* get.c */

@@ -26,7 +26,7 @@ int kvt_out_init(struct kvt_out *out, u32 room, u32 blob_room)
 
 	*out = (struct kvt_out) { .room = room, .blob_room = blob_room };
 	out->buf = kvmalloc(blobs_at + blob_room * sizeof(*out->blobs),
-			    GFP_KERNEL | __GFP_NOWARN);
+			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!out->buf)
 		return -ENOMEM;
 	out->blobs = (struct kvt_out_blob *)(out->buf + blobs_at);

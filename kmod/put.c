@@ -85,7 +85,7 @@ static int put_load(const struct kvt_op_ctx *ctx, struct put_cols *put, const u8
 	unsigned int i;
 	u8 *to;
 
-	put->data = kvmalloc(put->data_len, GFP_KERNEL | __GFP_NOWARN);
+	put->data = kvmalloc(put->data_len, KVT_GFP_SCRATCH);
 	if (!put->data)
 		return -ENOMEM;
 	to = put->data;
@@ -131,8 +131,8 @@ static int put_columns(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	struct kvtree_col *descs;
 	int err = 0;
 
-	descs = kmalloc_array(op->ncols, sizeof(*descs), GFP_KERNEL);
-	put.cols = kcalloc(op->ncols, sizeof(*put.cols), GFP_KERNEL);
+	descs = kmalloc_array(op->ncols, sizeof(*descs), KVT_GFP_SCRATCH);
+	put.cols = kcalloc(op->ncols, sizeof(*put.cols), KVT_GFP_SCRATCH);
 	if (!descs || !put.cols)
 		err = -ENOMEM;
 	else if (copy_from_user(descs, u64_to_user_ptr(op->arg),
@@ -178,6 +178,8 @@ int kvt_put(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt
 		err = put_columns(ctx, op, &write);
 	else
 		err = put_value(ctx, op, &write);
-	op->version = write.version;
+	/* A failed operation can be tried again as it stands. */
+	if (kvt_op_is_answer(err))
+		op->version = write.version;
 	return err;
 }

@@ -85,7 +85,7 @@ static int scan_check(const struct kvtree_scan *args, const struct kvt_key *key)
 	if (args->filter_id || memchr_inv(args->reserved, 0, sizeof(args->reserved)) ||
 	    memchr_inv(args->reserved2, 0, sizeof(args->reserved2)))
 		return -EINVAL;
-	if (args->end && !args->end_len)
+	if (args->end && !args->end_len && !(args->flags & KVTREE_SCAN_END))
 		return -EINVAL;
 	if (args->end_len > KVTREE_KEY_MAX || args->ncols > KVTREE_COLS_MAX)
 		return -E2BIG;
@@ -150,18 +150,18 @@ static int scan_fill(struct scan *scan, const struct kvt_key *key)
 	if (err)
 		return err;
 	if (args->prefix_len) {
-		scan->prefix = kmemdup(key->data, args->prefix_len, GFP_KERNEL);
+		scan->prefix = kmemdup(key->data, args->prefix_len, KVT_GFP_SCRATCH);
 		if (!scan->prefix)
 			return -ENOMEM;
 	}
 	if (args->end_len || args->flags & KVTREE_SCAN_END) {
-		scan->end = kmalloc(max_t(u32, args->end_len, 1), GFP_KERNEL);
+		scan->end = kmalloc(max_t(u32, args->end_len, 1), KVT_GFP_SCRATCH);
 		if (!scan->end)
 			return -ENOMEM;
 		if (copy_from_user(scan->end, u64_to_user_ptr(args->end), args->end_len))
 			return -EFAULT;
 	}
-	scan->iter = kvzalloc(index->ops->iter_size, GFP_KERNEL);
+	scan->iter = kvzalloc(index->ops->iter_size, KVT_GFP_SCRATCH);
 	if (!scan->iter)
 		return -ENOMEM;
 	scan_set_iter(scan, key);
@@ -186,7 +186,7 @@ static struct scan *scan_alloc(const struct kvt_op_ctx *ctx, const struct kvtree
 	err = scan_check(&args, key);
 	if (err)
 		return ERR_PTR(err);
-	scan = kzalloc(struct_size(scan, ids, args.ncols), GFP_KERNEL);
+	scan = kzalloc(struct_size(scan, ids, args.ncols), KVT_GFP_SCRATCH);
 	if (!scan)
 		return ERR_PTR(-ENOMEM);
 	scan->ctx = ctx;
