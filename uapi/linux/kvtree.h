@@ -3,9 +3,12 @@
  * kvtree - the interface between the kernel module and user space.
  *
  * A session is an open file descriptor.  Opening /dev/kvtree gives a session
- * on the store named "default"; KVTREE_IOC_STORE_OPEN gives a new descriptor
- * on another store.  What a session may do is fixed when it is opened, from
- * the credentials of the opener and the store's uid, gid and mode.
+ * on the store named "default", with as much of the access that the file was
+ * opened for as the opener may have (perhaps none: EACCES from operations);
+ * KVTREE_IOC_STORE_OPEN gives a new descriptor on another store.  What a session
+ * may do is fixed when it is opened, from the credentials of the opener and the
+ * store's uid, gid and mode: owner, group or others as for a file, with
+ * CAP_DAC_OVERRIDE above all and CAP_DAC_READ_SEARCH for reading.
  *
  * Rules that hold for every structure below:
  *
@@ -49,7 +52,31 @@
  * An operation with KVTREE_F_COLS names a subset of columns: `arg` points to
  * `ncols` descriptors (struct kvtree_col) in strictly ascending order of id.
  * Their data stand in the buffer `val`, one after the other in that order,
- * without padding.
+ * without padding.  A value may have no columns at all.
+ *
+ * Each operation has its own result, at least 0 or one of these:
+ *
+ *	EINVAL		malformed: an unknown opcode or flag, flags that exclude
+ *			each other, a field in use that must be zero, column ids
+ *			out of order or range, lengths that do not add up
+ *	E2BIG		larger than a limit above
+ *	EACCES		the session may not do this: GET and SCAN need
+ *			KVTREE_OPEN_READ, ADD both, the other changes
+ *			KVTREE_OPEN_WRITE
+ *	EFAULT		key, val, arg or what it points to is not accessible
+ *	ENOENT		the key is not there
+ *	EEXIST		the key is there
+ *	ECANCELED	the version is another one
+ *	EMSGSIZE	the buffer is too small
+ *	EDQUOT		the store's limit of bytes or keys
+ *	EOPNOTSUPP	the store is not durable (SYNC)
+ *	ENOMEM		no memory
+ *	ESTALE		the store was destroyed meanwhile
+ *	EINTR		a fatal signal came
+ *
+ * An operation that fails has changed nothing in the store.  Its fields are
+ * what they were, but for `result` and those that EMSGSIZE, ENOENT, EEXIST and
+ * ECANCELED are said to set.
  */
 enum kvtree_opcode {
 	KVTREE_OP_NOP		= 0,	/* does nothing, result 0 */
@@ -61,7 +88,8 @@ enum kvtree_opcode {
 	 * lengths, KVTREE_COL_ABSENT for a column that the value has not.
 	 * With KVTREE_F_ALL_COLS `ncols` is the room in descriptors: the
 	 * columns that exist are described, ncols becomes their number, and
-	 * EMSGSIZE says that there are more (ncols is then the number needed).
+	 * EMSGSIZE says that there are more (ncols is then the number needed;
+	 * `arg` is undefined).
 	 */
 	KVTREE_OP_GET		= 1,
 	/*
@@ -80,14 +108,15 @@ enum kvtree_opcode {
 	KVTREE_OP_CAS		= 3,
 	/*
 	 * Remove the key; ENOENT if it is not there.  With KVTREE_F_VERSION
-	 * only if its version is `version` (ECANCELED as for CAS).
+	 * only if its version is `version` (ECANCELED as for CAS).  `version`
+	 * becomes that of the value removed.
 	 */
 	KVTREE_OP_REMOVE	= 4,
 	/*
 	 * Add `arg` (two's complement, wraps) to the 8-byte little-endian
 	 * number in column `col`; a key or column that is not there counts as
-	 * 0 and is created, unless KVTREE_F_REPLACE.  `arg` becomes the number
-	 * before the addition.  EINVAL if the column is not 8 bytes long.
+	 * 0 and is created, unless KVTREE_F_REPLACE (ENOENT).  `arg` becomes the
+	 * number before the addition.  EINVAL if the column is not 8 bytes long.
 	 */
 	KVTREE_OP_ADD		= 5,
 	/*
@@ -137,7 +166,7 @@ struct kvtree_op {
 		__u8 key_inline[KVTREE_KEY_INLINE];
 	};
 	__u64 val;		/* pointer */
-	__u64 version;		/* in: CAS, REMOVE; out: the version found or made */
+	__u64 version;		/* in: CAS, REMOVE; out: found, made or removed, 0: no key */
 	__u64 arg;		/* pointer to columns or scan, or ADD's operand; in and out */
 	__u64 reserved;
 };
@@ -147,9 +176,9 @@ struct kvtree_op {
  * start key on (or descending from the start key with KVTREE_SCAN_REVERSE),
  * until `limit` records, the end of the buffer, or a key outside of the range.
  *
- * The range ends at `end` (exclusive) if end_len is not 0 or KVTREE_SCAN_END
- * is set, and at the last key that begins with the first prefix_len bytes of
- * the start key if KVTREE_SCAN_PREFIX is set.  With KVTREE_SCAN_LAST in place
+ * The range ends at `end` (exclusive, in the direction of the scan) if end_len
+ * is not 0 or KVTREE_SCAN_END is set, and at the last key that begins with the
+ * first prefix_len bytes of the start key if KVTREE_SCAN_PREFIX is set.  With KVTREE_SCAN_LAST in place
  * of a start key (key_len 0), a reverse scan starts at the end of the range:
  * at the last key of the store, or, with KVTREE_SCAN_PREFIX and the prefix as
  * the key, at the last key that begins with it.
@@ -167,7 +196,7 @@ struct kvtree_scan {
 	__u32 flags;		/* KVTREE_SCAN_* */
 	__u32 limit;		/* records at the most, 0: no limit */
 	__u32 count;		/* out: records returned */
-	__u32 filter_id;	/* 0: no filter */
+	__u32 filter_id;	/* 0: no filter; EINVAL if there is none of that id */
 	__u32 out_flags;	/* out: KVTREE_SCAN_DONE */
 	__u64 cols;		/* pointer to ids (__u16), ascending; 0: column 0 alone */
 	__u16 ncols;		/* ids at cols */
@@ -213,10 +242,17 @@ struct kvtree_rec {
  *
  * Executes nr operations in order.  The call itself returns 0 if every
  * operation was executed, whatever their results; `done` is their number.
- * It fails with EFAULT if an operation or its outcome could not be copied, and
- * is interrupted by a fatal signal (EINTR); `done` operations did take effect
- * then, and their results stand in the array.  A signal that is not fatal
- * returns early with success and done < nr; the caller submits the rest again.
+ * It fails with EFAULT if an operation or its outcome could not be copied, with
+ * ESTALE if the store was destroyed, and is interrupted by a fatal signal
+ * (EINTR); `done` operations did take effect then, and their results stand in
+ * the array.  (If it was an outcome that could not be copied, the operation
+ * after those took effect as well.)  A signal that is not fatal returns early
+ * with success and done < nr; the caller submits the rest again.
+ *
+ * Operations are copied in and out whole.  They are read ahead, and GETs that
+ * follow one another are executed together: what an operation points to must
+ * not be the array, nor a key or descriptors that stand where an earlier GET of
+ * the batch puts its value.
  */
 struct kvtree_batch {
 	__u64 ops;		/* pointer to the operations */
@@ -274,7 +310,10 @@ struct kvtree_store_open {
 #define KVTREE_OPEN_READ	(1u << 0)
 #define KVTREE_OPEN_WRITE	(1u << 1)
 
-/* KVTREE_IOC_STORE_DESTROY: needs CAP_SYS_ADMIN.  Its sessions get ESTALE. */
+/*
+ * KVTREE_IOC_STORE_DESTROY: needs CAP_SYS_ADMIN.  Its sessions get ESTALE.  The
+ * call waits until the memory is free; a fatal signal ends the wait alone.
+ */
 struct kvtree_store_destroy {
 	char  name[KVTREE_NAME_MAX];
 	__u32 flags;			/* 0 */
