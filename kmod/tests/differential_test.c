@@ -321,7 +321,7 @@ static void run_model(struct kunit *test, const struct kvt_index_ops *engine, en
 {
 	/* Each of the layers that such a key has costs what a short key costs. */
 	bool huge = kind == KT_SHARED_4084;
-	unsigned int nr_ops = huge ? ops / KT_KINDS / 20 : ops / (KT_KINDS - 1);
+	unsigned int nr_ops = huge ? ops / KT_KINDS / 40 : ops / (KT_KINDS - 1);
 	struct model *m = model_make(test, engine, kind, huge ? 300 : MAX_KEYS);
 
 	for (m->op = 0; m->op < nr_ops; m->op++) {
