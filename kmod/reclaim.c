@@ -224,10 +224,9 @@ KVT_EXPORT_FOR_TESTS(kvt_reclaim_init);
  */
 void kvt_reclaim_exit(struct kvt_reclaim *reclaim)
 {
-	/* A cycle that is past its gather queues another one when it has freed. */
-	cancel_delayed_work_sync(&reclaim->gather);
+	/* Disabled, because a cycle that has freed queues the next gather. */
+	disable_delayed_work_sync(&reclaim->gather);
 	flush_rcu_work(&reclaim->free_work);
-	cancel_delayed_work_sync(&reclaim->gather);
 	if (reclaim_take(reclaim)) {
 		synchronize_rcu();
 		reclaim_free_garbage(reclaim);
