@@ -1,0 +1,812 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Scenes: see scene.h. */
+#include <linux/ktime.h>
+#include <linux/delay.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+#include <linux/unaligned.h>
+
+#include "../masstree/masstree.h"
+#include "scene.h"
+#include "thread.h"
+
+/*
+ * Keys are named by numbers.  The i-th number of a scene and up to 255 between
+ * it and the next are keys of eight bytes; a pair shares the slice of a number
+ * and goes on; the others are in a layer that no change is about.
+ */
+#define SCENE_ID(i, off)	((i) << 8 | (off))
+#define SCENE_PAIR(c)		(1u << 24 | (c))
+#define SCENE_OTHER(c)		(2u << 24 | (c))
+#define SCENE_PREFIX		(3u << 24)
+
+/* Bytes that the keys of a pair have in common behind the slice. */
+#define SCENE_PAIR_COMMON	16
+
+/* A safeguard: who is held goes on after this time. */
+#define SCENE_HELD_MAX_MS	15000
+
+const u32 scene_prefixes[SCENE_PREFIXES] = { 0, 16 };
+
+/* Keys */
+
+static void scene_make_key(const struct scene *scene, u32 id, struct scene_key *k)
+{
+	u32 len = scene->prefix_len;
+	u64 number = SCENE_ID((id >> 8) + 1, id & 255);
+
+	memset(k->data, 'p', len);
+	if (id >> 24 == 1)
+		number = SCENE_ID(scene->pair_at + 1, 0);
+	if (id >> 24 == 2) {
+		memcpy(k->data, "otherlyr", 8);
+		len = 8;
+	} else if (id != SCENE_PREFIX) {
+		put_unaligned_be64(number, k->data + len);
+		len += 8;
+	}
+	if (id >> 24 == 1) {
+		memset(k->data + len, 'x', SCENE_PAIR_COMMON);
+		len += SCENE_PAIR_COMMON;
+	}
+	if (id >> 24 == 1 || id >> 24 == 2)
+		k->data[len++] = id & 255;
+	k->id = id;
+	k->key = (struct kvt_key) { .data = k->data, .len = len };
+}
+
+/* The key of an id, made if the scene does not know it. */
+static struct scene_key *scene_key(struct scene *scene, u32 id)
+{
+	struct scene_key *k;
+	unsigned int i;
+
+	for (i = 0; i < scene->nr; i++)
+		if (scene->keys[i].id == id)
+			return &scene->keys[i];
+	if (WARN_ON(scene->nr == SCENE_KEYS)) {
+		scene->err = -E2BIG;
+		return &scene->keys[0];
+	}
+	k = &scene->keys[scene->nr++];
+	scene_make_key(scene, id, k);
+	return k;
+}
+
+static void scene_put(struct scene *scene, u32 id)
+{
+	struct scene_key *k = scene_key(scene, id);
+
+	scene->err = scene->err ?: kt_put(scene->kt, &k->key, NULL);
+	k->state = SCENE_STABLE;
+}
+
+static void scene_del(struct scene *scene, u32 id)
+{
+	struct scene_key *k = scene_key(scene, id);
+
+	scene->err = scene->err ?: kt_del(scene->kt, &k->key, NULL);
+	k->state = SCENE_ABSENT;
+}
+
+/* Plans */
+
+static void scene_fill(struct scene *scene, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		scene_put(scene, SCENE_ID(i, 0));
+}
+
+/* Numbers @from to @to - 1, from the last to the first. */
+static void scene_fill_down(struct scene *scene, unsigned int from, unsigned int to)
+{
+	while (to-- > from)
+		scene_put(scene, SCENE_ID(to, 0));
+}
+
+static void scene_drain(struct scene *scene, unsigned int from, unsigned int to)
+{
+	for (; from < to; from++)
+		scene_del(scene, SCENE_ID(from, 0));
+}
+
+static void scene_will(struct scene *scene, enum scene_act act, u32 id, u32 near)
+{
+	scene->act = act;
+	scene->act_id = id;
+	scene->near = near;
+}
+
+/* The leaf has room, in slots that were never used. */
+static void scene_build_insert(struct scene *scene)
+{
+	scene_fill(scene, 5);
+	scene_will(scene, SCENE_PUT, SCENE_ID(2, 100), 2);
+}
+
+/* The leaf's only free slot is one that a removed key has left. */
+static void scene_build_reuse(struct scene *scene)
+{
+	scene_fill(scene, 15);
+	scene_drain(scene, 7, 8);
+	scene_will(scene, SCENE_PUT, SCENE_ID(3, 100), 3);
+}
+
+static void scene_build_remove(struct scene *scene)
+{
+	scene_fill(scene, 5);
+	scene_will(scene, SCENE_DEL, SCENE_ID(2, 0), 3);
+}
+
+/* A full leaf whose parent has room, with full leaves beside it. */
+static void scene_build_split(struct scene *scene)
+{
+	scene_fill(scene, 45);
+	scene_will(scene, SCENE_PUT, SCENE_ID(17, 100), 17);
+}
+
+/* The key goes to the part that stays. */
+static void scene_build_split_high(struct scene *scene)
+{
+	scene_fill(scene, 45);
+	scene_will(scene, SCENE_PUT, SCENE_ID(27, 100), 17);
+}
+
+/* The last leaf is full, and a key comes behind its last. */
+static void scene_build_split_up(struct scene *scene)
+{
+	scene_fill(scene, 30);
+	scene_will(scene, SCENE_PUT, SCENE_ID(30, 0), 29);
+}
+
+/* The first leaf is full, and a key comes before its first. */
+static void scene_build_split_down(struct scene *scene)
+{
+	scene_fill_down(scene, 1, 31);
+	scene_will(scene, SCENE_PUT, SCENE_ID(0, 0), 1);
+}
+
+/* The root is a full leaf. */
+static void scene_build_split_root(struct scene *scene)
+{
+	scene_fill(scene, 15);
+	scene_will(scene, SCENE_PUT, SCENE_ID(7, 100), 7);
+}
+
+/* The root is a full inner node, with a full leaf in the middle. */
+static void scene_build_split_inner(struct scene *scene)
+{
+	scene_fill(scene, 225);
+	scene_will(scene, SCENE_PUT, SCENE_ID(110, 100), 110);
+}
+
+/* The last leaf holds one key. */
+static void scene_build_unlink_last(struct scene *scene)
+{
+	scene_fill(scene, 31);
+	scene_will(scene, SCENE_DEL, SCENE_ID(30, 0), 29);
+}
+
+/* The first leaf holds one key. */
+static void scene_build_unlink_first(struct scene *scene)
+{
+	scene_fill_down(scene, 0, 31);
+	scene_will(scene, SCENE_DEL, SCENE_ID(0, 0), 1);
+}
+
+/* A leaf in the middle holds one key. */
+static void scene_build_unlink_middle(struct scene *scene)
+{
+	scene_fill(scene, 45);
+	scene_drain(scene, 15, 29);
+	scene_will(scene, SCENE_DEL, SCENE_ID(29, 0), 30);
+}
+
+/*
+ * Two inner nodes below the root.  The first leaf of the second holds one key,
+ * and its range goes to the right.
+ */
+static void scene_build_unlink_to_right(struct scene *scene)
+{
+	scene_fill(scene, 241);
+	scene_drain(scene, 225, 239);
+	scene_will(scene, SCENE_DEL, SCENE_ID(239, 0), 224);
+}
+
+/* The only leaf of the second inner node holds one key: both go. */
+static void scene_build_unlink_above(struct scene *scene)
+{
+	scene_fill(scene, 226);
+	scene_will(scene, SCENE_DEL, SCENE_ID(225, 0), 224);
+}
+
+static void scene_use_pair(struct scene *scene, u32 at)
+{
+	scene->pair_at = at;
+	scene->pair = true;
+}
+
+/* A key that goes on behind its slice; another comes that goes on, too. */
+static void scene_build_layer(struct scene *scene)
+{
+	scene_use_pair(scene, 2);
+	scene_fill(scene, 5);
+	scene_put(scene, SCENE_PAIR('a'));
+	scene_will(scene, SCENE_PUT, SCENE_PAIR('b'), 2);
+}
+
+/* Layers that have become empty. */
+static void scene_build_collect(struct scene *scene)
+{
+	scene_use_pair(scene, 2);
+	scene_fill(scene, 5);
+	scene_put(scene, SCENE_PAIR('a'));
+	scene_put(scene, SCENE_PAIR('b'));
+	scene_del(scene, SCENE_PAIR('a'));
+	scene_del(scene, SCENE_PAIR('b'));
+	scene_will(scene, SCENE_SWEEP, SCENE_PAIR('b'), 2);
+}
+
+/* Empty layers, which a leaf that is not a root holds alone. */
+static void scene_build_collect_unlink(struct scene *scene)
+{
+	scene_use_pair(scene, 15);
+	scene_fill(scene, 15);
+	scene_put(scene, SCENE_PAIR('a'));
+	scene_put(scene, SCENE_PAIR('b'));
+	scene_del(scene, SCENE_PAIR('b'));
+	scene_del(scene, SCENE_PAIR('a'));
+	scene_will(scene, SCENE_SWEEP, SCENE_PAIR('b'), 14);
+}
+
+/* Layers that one key is left of. */
+static void scene_build_collapse(struct scene *scene)
+{
+	scene_use_pair(scene, 2);
+	scene_fill(scene, 5);
+	scene_put(scene, SCENE_PAIR('a'));
+	scene_put(scene, SCENE_PAIR('b'));
+	scene_del(scene, SCENE_PAIR('a'));
+	scene_will(scene, SCENE_SWEEP, SCENE_PAIR('b'), 2);
+}
+
+/* A root that one child is left of. */
+static void scene_build_shrink(struct scene *scene)
+{
+	scene_fill(scene, 16);
+	scene_drain(scene, 15, 16);
+	scene_will(scene, SCENE_SWEEP, SCENE_ID(15, 0), 7);
+}
+
+#define AT(point)	BIT_ULL(KVT_PARK_##point)
+#define AT_SPLIT	(AT(SPLIT_MARKED) | AT(SPLIT_BUILT) | AT(SPLIT_LINKED) | AT(SPLIT_SHRUNK))
+#define AT_ROOT		(AT(SPLIT_ROOT) | AT(SPLIT_ROOT_PUBLISHED))
+#define AT_UNLINK	(AT(UNLINK_LOCKED) | AT(UNLINK_LISTED) | AT(UNLINK_PARENT) | \
+			 AT(UNLINK_MARKED))
+#define AT_COLLECT	(AT(COLLECT_LOCKED) | AT(COLLECT_REMOVED) | AT(COLLECT_MARKED))
+
+const struct scene_plan scene_plans[] = {
+	{ "insert", AT(LOCKED) | AT(INSERT_WRITTEN), scene_build_insert },
+	{ "reuse", AT(INSERT_REUSE) | AT(INSERT_WRITTEN), scene_build_reuse },
+	{ "remove", AT(REMOVE_UNLISTED), scene_build_remove },
+	{ "split", AT(LOCKED) | AT_SPLIT | AT(SPLIT_PARENT), scene_build_split },
+	{ "split_high", AT_SPLIT | AT(SPLIT_PARENT), scene_build_split_high },
+	{ "split_up", AT_SPLIT | AT(SPLIT_PARENT), scene_build_split_up },
+	{ "split_down", AT_SPLIT | AT(SPLIT_PARENT), scene_build_split_down },
+	{ "split_root", AT(LOCKED) | AT_SPLIT | AT_ROOT, scene_build_split_root },
+	{ "split_inner", AT(SPLIT_INNER_MARKED) | AT(SPLIT_INNER_MOVED) | AT_ROOT,
+	  scene_build_split_inner },
+	{ "unlink_last", AT_UNLINK, scene_build_unlink_last },
+	{ "unlink_first", AT_UNLINK, scene_build_unlink_first },
+	{ "unlink_middle", AT_UNLINK, scene_build_unlink_middle },
+	{ "unlink_to_right", AT_UNLINK, scene_build_unlink_to_right },
+	{ "unlink_above", AT_UNLINK, scene_build_unlink_above },
+	{ "layer", AT(LAYER_BUILT) | AT(LAYER_PUBLISHED), scene_build_layer },
+	{ "collect", AT_COLLECT, scene_build_collect },
+	{ "collect_unlink", AT_COLLECT | AT_UNLINK, scene_build_collect_unlink },
+	{ "collapse", AT(COLLAPSE_LOCKED) | AT(COLLAPSE_PUBLISHED) | AT(COLLAPSE_MARKED),
+	  scene_build_collapse },
+	{ "shrink", AT(SHRINK_LOCKED) | AT(SHRINK_PUBLISHED) | AT(SHRINK_MARKED),
+	  scene_build_shrink },
+};
+
+const unsigned int scene_nr_plans = ARRAY_SIZE(scene_plans);
+
+/**
+ * scene_may_wait() - may readers have to wait for the change?
+ * @scene: the scene
+ * @at: the point where the change is held
+ *
+ * Return: false: all nodes that are locked can be read.
+ */
+bool scene_may_wait(const struct scene *scene, enum kvt_park at)
+{
+	const u64 dirty = AT(INSERT_REUSE) | AT_SPLIT | AT(SPLIT_INNER_MARKED) |
+			  AT(SPLIT_INNER_MOVED) | AT(SPLIT_PARENT) | AT_ROOT |
+			  AT(UNLINK_LISTED) | AT(UNLINK_PARENT) | AT(UNLINK_MARKED);
+
+	return dirty & BIT_ULL(at) || scene->plan->build == scene_build_reuse;
+}
+
+/* Opening and closing */
+
+/* Keys that are not there yet: to be put, or to be asked for in vain. */
+static void scene_add_strangers(struct scene *scene)
+{
+	scene_key(scene, scene->act_id);
+	scene_key(scene, SCENE_ID(scene->near, 3));
+	scene_key(scene, SCENE_ID(scene->near, 4));
+	scene_key(scene, SCENE_ID(scene->near, 5));
+	scene_key(scene, scene->act_id + 1);
+	scene_key(scene, SCENE_PAIR('l'));
+	scene_key(scene, SCENE_PAIR('m'));
+	scene_key(scene, SCENE_PREFIX);
+	if (scene->prefix_len)
+		scene_key(scene, SCENE_OTHER('c'));
+}
+
+static int scene_cmp(const void *a, const void *b)
+{
+	return kt_key_cmp(&(*(struct scene_key **)a)->key, &(*(struct scene_key **)b)->key);
+}
+
+static void scene_sort(struct scene *scene)
+{
+	unsigned int i;
+
+	for (i = 0; i < scene->nr; i++)
+		scene->sorted[i] = &scene->keys[i];
+	sort(scene->sorted, scene->nr, sizeof(scene->sorted[0]), scene_cmp, NULL);
+}
+
+/* The worker is not to come in between: what it would do is what a sweep does. */
+static void scene_stop_worker(struct scene *scene)
+{
+	cancel_delayed_work_sync(&mt_tree(scene->kt->index)->check_work);
+}
+
+/**
+ * scene_open() - build a scene
+ * @kt: an empty Masstree, left to the scene until scene_close()
+ * @plan: which
+ * @prefix_len: bytes that its keys share
+ *
+ * Return: the scene, or NULL.
+ */
+struct scene *scene_open(struct kt *kt, const struct scene_plan *plan, u32 prefix_len)
+{
+	struct scene *scene = kzalloc(sizeof(*scene), GFP_KERNEL);
+
+	if (!scene)
+		return NULL;
+	scene->kt = kt;
+	scene->plan = plan;
+	scene->prefix_len = prefix_len;
+	scene->err = kt_cursor_init(kt, &scene->cur);
+	if (prefix_len) {
+		scene_put(scene, SCENE_OTHER('a'));
+		scene_put(scene, SCENE_OTHER('b'));
+	}
+	plan->build(scene);
+	scene_add_strangers(scene);
+	scene_sort(scene);
+	scene_stop_worker(scene);
+	if (!scene->err)
+		return scene;
+	kt_cursor_exit(&scene->cur);
+	kfree(scene);
+	return NULL;
+}
+
+/* Remove all keys.  The worker then leaves nothing but an empty root. */
+static int scene_empty(struct scene *scene)
+{
+	struct kt *kt = scene->kt;
+	unsigned int i;
+
+	for (i = 0; i < scene->nr; i++)
+		if (scene->keys[i].state != SCENE_ABSENT)
+			scene_del(scene, scene->keys[i].id);
+	scene_stop_worker(scene);
+	kt->ops->sweep(kt->index);
+	if (!scene->err && (kt_stat(kt, KVTREE_STAT_LEAF_NODES) != 1 ||
+			    kt_stat(kt, KVTREE_STAT_INNER_NODES) ||
+			    kt_stat(kt, KVTREE_STAT_LAYERS)))
+		scene->err = -ENOTEMPTY;
+	return scene->err;
+}
+
+/**
+ * scene_close() - remove all that is left of a scene
+ * @scene: the scene, after its change
+ *
+ * Return: 0; -ENOTEMPTY: nodes are left in the empty tree; or another error.
+ */
+int scene_close(struct scene *scene)
+{
+	int err = scene_empty(scene);
+
+	kt_cursor_exit(&scene->cur);
+	kfree(scene);
+	return err;
+}
+
+/* The change */
+
+static int scene_do(void *arg)
+{
+	struct scene *scene = arg;
+	struct scene_key *k = scene_key(scene, scene->act_id);
+
+	switch (scene->act) {
+	case SCENE_PUT:
+		return kt_put(scene->kt, &k->key, NULL);
+	case SCENE_DEL:
+		return kt_del(scene->kt, &k->key, NULL);
+	default:
+		scene->kt->ops->sweep(scene->kt->index);
+		return 0;
+	}
+}
+
+static void scene_begin(struct scene *scene)
+{
+	if (scene->act != SCENE_SWEEP)
+		scene_key(scene, scene->act_id)->state = SCENE_EITHER;
+}
+
+static void scene_end(struct scene *scene)
+{
+	if (scene->act != SCENE_SWEEP)
+		scene_key(scene, scene->act_id)->state =
+			scene->act == SCENE_PUT ? SCENE_STABLE : SCENE_ABSENT;
+}
+
+/* Who is held, and where. */
+static struct {
+	struct scene *scene;
+	struct task_struct *task;
+	enum kvt_park at;
+	bool met;		/* the point was passed */
+	bool held;		/* the thread waits there */
+	bool go;		/* it may go on */
+	bool done;		/* its change is complete */
+	bool timed;		/* it is to go on by itself */
+	bool late;		/* it did, though nobody said so */
+	u64 until;		/* ns: when */
+	scene_visit visit;	/* on top of it, in place of waiting */
+	void *arg;
+} scene_hold;
+
+static void scene_wait(void)
+{
+	WRITE_ONCE(scene_hold.held, true);
+	/* Pairs with the release in scene_held(). */
+	while (!smp_load_acquire(&scene_hold.go)) {
+		if (ktime_get_mono_fast_ns() > READ_ONCE(scene_hold.until)) {
+			scene_hold.late = !READ_ONCE(scene_hold.timed);
+			break;
+		}
+		cpu_relax();
+	}
+}
+
+static void scene_hook(enum kvt_park at)
+{
+	if (at != scene_hold.at || current != scene_hold.task || scene_hold.met)
+		return;
+	scene_hold.met = true;
+	if (scene_hold.visit)
+		scene_hold.visit(scene_hold.scene, scene_hold.arg);
+	else
+		scene_wait();
+}
+
+static void scene_arm(struct scene *scene, enum kvt_park at, struct task_struct *task)
+{
+	memset(&scene_hold, 0, sizeof(scene_hold));
+	scene_hold.scene = scene;
+	scene_hold.at = at;
+	scene_hold.task = task;
+	scene_hold.until = ktime_get_mono_fast_ns() + SCENE_HELD_MAX_MS * NSEC_PER_MSEC;
+	scene_begin(scene);
+	WRITE_ONCE(kvt_park_hook, scene_hook);
+}
+
+static int scene_disarm(struct scene *scene, int err)
+{
+	WRITE_ONCE(kvt_park_hook, NULL);
+	scene_end(scene);
+	if (!err && !scene_hold.met)
+		return -ENODATA;
+	return err ?: scene_hold.late ? -ETIME : 0;
+}
+
+static int scene_actor(void *arg)
+{
+	int err = scene_do(arg);
+
+	/* Pairs with the acquire in scene_held(). */
+	smp_store_release(&scene_hold.done, true);
+	return err;
+}
+
+/**
+ * scene_let_go_in() - have a held change go on by itself
+ * @ms: after this time
+ */
+void scene_let_go_in(unsigned int ms)
+{
+	WRITE_ONCE(scene_hold.timed, true);
+	WRITE_ONCE(scene_hold.until, ktime_get_mono_fast_ns() + ms * NSEC_PER_MSEC);
+}
+
+/**
+ * scene_held() - make a scene's change, held at a park point by CPU 1
+ * @scene: the scene
+ * @at: the point
+ * @visit: called by this thread, on CPU 0, while the change is held
+ * @arg: for @visit
+ *
+ * Return: 0; -ENODATA: the change did not come to the point; -ETIME: it was
+ * held for so long that it went on; or its error.
+ */
+int scene_held(struct scene *scene, enum kvt_park at, scene_visit visit, void *arg)
+{
+	struct kt_thread actor;
+	int err;
+
+	err = kt_thread_init(&actor, 1, scene_actor, scene);
+	if (err)
+		return err;
+	scene_arm(scene, at, actor.task);
+	kt_thread_start(&actor);
+	/* Pairs with the release in scene_actor(). */
+	while (!READ_ONCE(scene_hold.held) && !smp_load_acquire(&scene_hold.done))
+		usleep_range(10, 50);
+	if (READ_ONCE(scene_hold.held))
+		visit(scene, arg);
+	smp_store_release(&scene_hold.go, true);	/* pairs with scene_wait() */
+	return scene_disarm(scene, kt_thread_join(&actor));
+}
+
+/**
+ * scene_on_top() - make a scene's change, interrupted at a park point
+ * @scene: the scene
+ * @at: the point
+ * @visit: called at the point, by the thread that makes the change
+ * @arg: for @visit
+ *
+ * Return: as scene_held().
+ */
+int scene_on_top(struct scene *scene, enum kvt_park at, scene_visit visit, void *arg)
+{
+	scene_arm(scene, at, current);
+	scene_hold.visit = visit;
+	scene_hold.arg = arg;
+	return scene_disarm(scene, scene_do(scene));
+}
+
+/* Readers: under RCU, any context, one at a time */
+
+static void scene_wrong(struct scene_look *look, const char *wrong, const struct scene_key *k,
+			int err)
+{
+	if (look->wrong)
+		return;
+	look->wrong = wrong;
+	look->id = k ? k->id : U32_MAX;
+	look->err = err;
+}
+
+/* Judge what a lookup of a key returned. */
+static void scene_judge(struct scene_look *look, struct scene_key *k,
+			const struct kvt_value *value)
+{
+	u64 version = 0;
+	int err = kt_check(value, &k->key, &version);
+
+	look->gets++;
+	if (err == -EBUSY)
+		look->busy++;
+	else if (err == -ENOENT && k->state == SCENE_STABLE)
+		scene_wrong(look, "a key that is there was not found", k, err);
+	else if (!err && k->state == SCENE_ABSENT)
+		scene_wrong(look, "a key that is not there was found", k, err);
+	else if (err && err != -ENOENT)
+		scene_wrong(look, "a key's value is not its own", k, err);
+	else if (!err && version < k->version)
+		scene_wrong(look, "a key's version went back", k, err);
+	if (!err)
+		k->version = version;
+}
+
+static void scene_look_get(struct scene *scene, struct scene_look *look)
+{
+	unsigned int i;
+
+	for (i = 0; i < scene->nr; i++)
+		scene_judge(look, &scene->keys[i],
+			    scene->kt->ops->get(scene->kt->index, &scene->keys[i].key));
+}
+
+#define SCENE_BATCH	20u
+
+static void scene_look_batch(struct scene *scene, struct scene_look *look)
+{
+	struct kvt_lookup lookups[SCENE_BATCH];
+	unsigned int i, at, nr;
+
+	for (at = 0; at < scene->nr; at += nr) {
+		nr = min(scene->nr - at, SCENE_BATCH);
+		for (i = 0; i < nr; i++)
+			lookups[i].key = scene->keys[at + i].key;
+		scene->kt->ops->get_batch(scene->kt->index, lookups, nr);
+		for (i = 0; i < nr; i++)
+			scene_judge(look, &scene->keys[at + i], lookups[i].value);
+	}
+}
+
+static struct scene_key *scene_find(struct scene *scene, const struct kvt_key *key)
+{
+	unsigned int low = 0, high = scene->nr;
+
+	while (low < high) {
+		unsigned int mid = (low + high) / 2;
+		int diff = kt_key_cmp(&scene->sorted[mid]->key, key);
+
+		if (!diff)
+			return scene->sorted[mid];
+		if (diff < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return NULL;
+}
+
+/* A record of a scan: a key of the scene, behind the last one. */
+static void scene_look_record(struct scene *scene, struct scene_look *look,
+			      struct scene_key **last)
+{
+	const struct kvt_key key = kt_cursor_key(&scene->cur);
+	struct scene_key *k = scene_find(scene, &key);
+	int diff;
+
+	if (!k || k->state == SCENE_ABSENT) {
+		scene_wrong(look, "a scan found a key that is not there", k, 0);
+		return;
+	}
+	diff = *last ? kt_key_cmp(&(*last)->key, &key) : 0;
+	if (*last && (scene->cur.iter->reverse ? diff <= 0 : diff >= 0))
+		scene_wrong(look, "a scan is not in order", k, 0);
+	if (scene->cur.version < k->version)
+		scene_wrong(look, "a scan found an older version", k, 0);
+	k->seen = true;
+	k->version = scene->cur.version;
+	*last = k;
+}
+
+/* Returns how the scan ended. */
+static int scene_look_records(struct scene *scene, struct scene_look *look)
+{
+	struct scene_key *last = NULL;
+	unsigned int calls;
+	int err;
+
+	/* More calls than there can be positions: the scan goes round in circles. */
+	for (calls = 0; calls < 4 * SCENE_KEYS; calls++) {
+		err = kt_cursor_next_rcu(&scene->cur);
+		if (!err)
+			scene_look_record(scene, look, &last);
+		else if (err == -EAGAIN)
+			scene->kt->ops->iter_rest(scene->cur.iter);
+		else
+			return err;
+	}
+	return -ELOOP;
+}
+
+static void scene_look_scan(struct scene *scene, struct scene_look *look, bool reverse)
+{
+	const struct kvt_key empty = { };
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < scene->nr; i++)
+		scene->keys[i].seen = false;
+	kt_cursor_set(&scene->cur, &empty, reverse ? KVT_PAST : KVT_AT, reverse);
+	err = scene_look_records(scene, look);
+	scene->kt->ops->iter_rest(scene->cur.iter);
+	if (err == -EBUSY) {
+		look->busy++;
+		return;
+	}
+	if (err != -ENOENT) {
+		scene_wrong(look, "a scan failed", NULL, err);
+		return;
+	}
+	look->scans++;
+	for (i = 0; i < scene->nr; i++)
+		if (scene->keys[i].state == SCENE_STABLE && !scene->keys[i].seen)
+			scene_wrong(look, "a scan missed a key", &scene->keys[i], reverse);
+}
+
+/**
+ * scene_look() - read all keys in every way
+ * @scene: the scene
+ * @look: what was met is added; cleared by the caller
+ *
+ * Context: any, one at a time.
+ */
+void scene_look(struct scene *scene, struct scene_look *look)
+{
+	rcu_read_lock();
+	scene_look_get(scene, look);
+	scene_look_batch(scene, look);
+	scene_look_scan(scene, look, false);
+	scene_look_scan(scene, look, true);
+	rcu_read_unlock();
+}
+
+/**
+ * scene_verify() - is the tree as the scene has it, after the change?
+ * @scene: the scene, which nobody changes any more
+ * @look: what was wrong
+ */
+void scene_verify(struct scene *scene, struct scene_look *look)
+{
+	scene_look(scene, look);
+	if (look->busy || look->scans != 2)
+		scene_wrong(look, "a reader gave up without cause", NULL, 0);
+}
+
+/* Writers */
+
+/**
+ * scene_write_elsewhere() - change a layer that the scene's change is not about
+ * @scene: a scene with a prefix, whose change is held
+ *
+ * It must go through, unless readers of that layer give up, too.
+ *
+ * Return: 0 or what went wrong.
+ */
+int scene_write_elsewhere(struct scene *scene)
+{
+	struct scene_key *old = scene_key(scene, SCENE_OTHER('a'));
+	struct scene_key *new = scene_key(scene, SCENE_OTHER('c'));
+	int err;
+
+	rcu_read_lock();
+	err = kt_get_rcu(scene->kt, &old->key, NULL);
+	rcu_read_unlock();
+	if (err == -EBUSY)
+		return 0;
+	err = err ?: kt_put_gfp(scene->kt, &old->key, GFP_NOWAIT, NULL);
+	err = err ?: kt_put_gfp(scene->kt, &new->key, GFP_NOWAIT, NULL);
+	if (!err)
+		new->state = SCENE_STABLE;
+	return err ?: kt_del(scene->kt, &new->key, NULL) ?:
+	       kt_put_gfp(scene->kt, &new->key, GFP_NOWAIT, NULL);
+}
+
+/**
+ * scene_write_near() - change the leaves that the scene's change has locked
+ * @scene: the scene
+ *
+ * Return: 0 or what went wrong.
+ */
+int scene_write_near(struct scene *scene)
+{
+	scene_put(scene, SCENE_ID(scene->near, 0));
+	if (scene->pair)
+		scene_put(scene, SCENE_PAIR('m'));
+	scene_put(scene, scene->act_id + 1);
+	scene_put(scene, SCENE_ID(scene->near, 4));
+	scene_put(scene, SCENE_ID(scene->near, 5));
+	scene_del(scene, SCENE_ID(scene->near, 4));
+	return scene->err;
+}
