@@ -1,0 +1,865 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What other implementations of Masstree got wrong, and what this one could:
+ * one case for each hazard.
+ *
+ * A hook at a park point runs in the middle of a writer's step, usually with
+ * nodes locked and preemption off: it looks things up and takes notes, and
+ * what they have to be is said after the step.
+ */
+#include <linux/delay.h>
+#include <linux/slab.h>
+#include <linux/unaligned.h>
+
+#include "../masstree/masstree.h"
+#include "lib.h"
+
+#define PREFIX_MAX	(KVTREE_KEY_MAX - 8)
+/* More calls than any scan here needs, those included that end with -EAGAIN. */
+#define SCAN_CALLS	20000
+
+/* Layers stay as removals leave them, until run_worker() or a sweep. */
+static struct kt *open_masstree(struct kunit *test)
+{
+	struct kt *kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
+
+	disable_delayed_work_sync(&mt_tree(kt->index)->check_work);
+	return kt;
+}
+
+static void run_worker(struct kt *kt)
+{
+	struct delayed_work *work = &mt_tree(kt->index)->check_work;
+
+	enable_delayed_work(work);
+	queue_delayed_work(kt->wq, work, 0);
+	while (flush_delayed_work(work))
+		;
+	disable_delayed_work_sync(work);
+	kt_flush(kt);
+}
+
+/* A key of @prefix equal bytes and a tail, with nothing behind its end. */
+static struct kvt_key make_key(struct kunit *test, u32 prefix, const void *tail, u32 len)
+{
+	u8 *data = kunit_kmalloc(test, prefix + len, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	memset(data, 'p', prefix);
+	memcpy(data + prefix, tail, len);
+	return KT_BYTES(data, prefix + len);
+}
+
+static struct kvt_key string_key(struct kunit *test, u32 prefix, const char *tail)
+{
+	return make_key(test, prefix, tail, strlen(tail));
+}
+
+static struct kvt_key number_key(struct kunit *test, u32 prefix, u64 number)
+{
+	__be64 tail = cpu_to_be64(number);
+
+	return make_key(test, prefix, &tail, sizeof(tail));
+}
+
+static void put(struct kt *kt, struct kvt_key key)
+{
+	KUNIT_ASSERT_EQ(kt->test, 0, kt_put(kt, &key, NULL));
+}
+
+static void del(struct kt *kt, struct kvt_key key)
+{
+	KUNIT_ASSERT_EQ(kt->test, 0, kt_del(kt, &key, NULL));
+}
+
+static void expect_get(struct kt *kt, int want, struct kvt_key key)
+{
+	KUNIT_EXPECT_EQ(kt->test, want, kt_get(kt, &key, NULL));
+}
+
+static void expect_stat(struct kt *kt, enum kvtree_stat id, u64 want)
+{
+	KUNIT_EXPECT_EQ_MSG(kt->test, want, kt_stat(kt, id), "counter %d", id);
+}
+
+static void expect_count(struct kt *kt, s64 want)
+{
+	KUNIT_EXPECT_EQ(kt->test, want, kt_count(kt, false));
+	KUNIT_EXPECT_EQ(kt->test, want, kt_count(kt, true));
+}
+
+/* Count the records in one RCU read section.  -ELOOP: there was no end. */
+static s64 count_rcu(struct kt_cursor *cur, bool reverse)
+{
+	const struct kvt_key empty = { };
+	unsigned int calls;
+	s64 nr = 0;
+	int err;
+
+	kt_cursor_set(cur, &empty, reverse ? KVT_PAST : KVT_AT, reverse);
+	for (calls = 0; calls < SCAN_CALLS; calls++) {
+		err = kt_cursor_next_rcu(cur);
+		if (err == -ENOENT)
+			return nr;
+		if (err && err != -EAGAIN)
+			return err;
+		nr += !err;
+	}
+	return -ELOOP;
+}
+
+static void expect_scans_end(struct kt *kt, s64 want)
+{
+	struct kt_cursor cur;
+	s64 forward, backward;
+
+	KUNIT_ASSERT_EQ(kt->test, 0, kt_cursor_init(kt, &cur));
+	rcu_read_lock();
+	forward = count_rcu(&cur, false);
+	backward = count_rcu(&cur, true);
+	rcu_read_unlock();
+	kt_cursor_exit(&cur);
+	KUNIT_EXPECT_EQ(kt->test, want, forward);
+	KUNIT_EXPECT_EQ(kt->test, want, backward);
+}
+
+/* Hooks */
+
+static struct hook {
+	struct kt *kt;
+	struct kt_cursor cur;
+	struct kvt_key key[4];
+	unsigned int nr_keys;
+	/* What was seen at each point where the hook ran last. */
+	unsigned int hits[KVT_PARK_NR];
+	int get[KVT_PARK_NR][4];
+	s64 forward[KVT_PARK_NR];
+	s64 backward[KVT_PARK_NR];
+} hook;
+
+static void hook_look(enum kvt_park at)
+{
+	unsigned int i;
+
+	hook.hits[at]++;
+	rcu_read_lock();
+	for (i = 0; i < hook.nr_keys; i++)
+		hook.get[at][i] = kt_get_rcu(hook.kt, &hook.key[i], NULL);
+	hook.forward[at] = count_rcu(&hook.cur, false);
+	hook.backward[at] = count_rcu(&hook.cur, true);
+	rcu_read_unlock();
+}
+
+static void hook_exit(void *unused)
+{
+	WRITE_ONCE(kvt_park_hook, NULL);
+	/* Whoever runs it has preemption off. */
+	synchronize_rcu();
+	kt_cursor_exit(&hook.cur);
+}
+
+/* From now on look @nr keys up and scan at each point that is met. */
+static void hook_init(struct kt *kt, const struct kvt_key *key, unsigned int nr)
+{
+	memset(&hook, 0, sizeof(hook));
+	hook.kt = kt;
+	hook.nr_keys = nr;
+	memcpy(hook.key, key, nr * sizeof(*key));
+	KUNIT_ASSERT_EQ(kt->test, 0, kt_cursor_init(kt, &hook.cur));
+	KUNIT_ASSERT_EQ(kt->test, 0, kunit_add_action_or_reset(kt->test, hook_exit, NULL));
+	WRITE_ONCE(kvt_park_hook, hook_look);
+}
+
+static void hook_end(struct kt *kt)
+{
+	kunit_release_action(kt->test, hook_exit, NULL);
+}
+
+static void expect_scans_at(struct kt *kt, enum kvt_park at, s64 want)
+{
+	KUNIT_EXPECT_GT_MSG(kt->test, hook.hits[at], 0, "point %d", at);
+	KUNIT_EXPECT_EQ_MSG(kt->test, want, hook.forward[at], "point %d", at);
+	KUNIT_EXPECT_EQ_MSG(kt->test, want, hook.backward[at], "point %d", at);
+}
+
+/* Emptied leaves */
+
+/* Numbers 0..nr-1 behind a prefix: leaves of 15. */
+static void put_numbers(struct kt *kt, u32 prefix, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		put(kt, number_key(kt->test, prefix, i));
+}
+
+static void del_numbers(struct kt *kt, u32 prefix, unsigned int from, unsigned int to)
+{
+	unsigned int i;
+
+	for (i = from; i < to; i++)
+		del(kt, number_key(kt->test, prefix, i));
+}
+
+/* A put by another thread that begins while a leaf is being unlinked. */
+static struct rival {
+	struct work_struct work;
+	struct kt *kt;
+	struct kvt_key key;
+	bool queued;
+	bool begun;
+	int ret;
+} rival;
+
+static void rival_put(struct work_struct *work)
+{
+	WRITE_ONCE(rival.begun, true);
+	rival.ret = kt_put(rival.kt, &rival.key, NULL);
+}
+
+static void let_rival_begin(enum kvt_park at)
+{
+	unsigned int i;
+
+	if (at != KVT_PARK_UNLINK_LOCKED || rival.queued)
+		return;
+	rival.queued = true;
+	queue_work(rival.kt->wq, &rival.work);
+	for (i = 0; i < 1000 && !READ_ONCE(rival.begun); i++)
+		udelay(10);
+	/* Let it come to the lock of the leaf. */
+	udelay(200);
+}
+
+static void put_while_leaf_goes(struct kt *kt, unsigned int number)
+{
+	memset(&rival, 0, sizeof(rival));
+	INIT_WORK(&rival.work, rival_put);
+	rival.kt = kt;
+	rival.key = number_key(kt->test, 0, number);
+	WRITE_ONCE(kvt_park_hook, let_rival_begin);
+	del(kt, number_key(kt->test, 0, number));
+	WRITE_ONCE(kvt_park_hook, NULL);
+	flush_work(&rival.work);
+}
+
+static void an_insert_that_waits_for_an_emptied_leaf_is_not_lost(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	unsigned int leaf;
+
+	put_numbers(kt, 0, 8 * MT_LEAF_WIDTH);
+	/* The leftmost leaf, those between, and the rightmost. */
+	for (leaf = 0; leaf < 8; leaf++) {
+		unsigned int first = leaf * MT_LEAF_WIDTH;
+
+		del_numbers(kt, 0, first + 1, first + MT_LEAF_WIDTH);
+		put_while_leaf_goes(kt, first);
+		KUNIT_EXPECT_TRUE(test, rival.queued);
+		KUNIT_EXPECT_EQ(test, 0, rival.ret);
+		expect_get(kt, 0, rival.key);
+		expect_count(kt, 8 * MT_LEAF_WIDTH - (leaf + 1) * (MT_LEAF_WIDTH - 1));
+	}
+}
+
+static void leftmost_leaves_are_freed_like_others(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	const unsigned int leaves = 40;
+	unsigned int leaf;
+
+	put_numbers(kt, 0, leaves * MT_LEAF_WIDTH);
+	for (leaf = 0; leaf + 1 < leaves; leaf++) {
+		expect_stat(kt, KVTREE_STAT_LEAF_NODES, leaves - leaf);
+		del_numbers(kt, 0, leaf * MT_LEAF_WIDTH, (leaf + 1) * MT_LEAF_WIDTH);
+		expect_count(kt, (leaves - leaf - 1) * MT_LEAF_WIDTH);
+		/* The range of the leaf belongs to its right neighbour now. */
+		put(kt, number_key(test, 0, leaf));
+		expect_get(kt, 0, number_key(test, 0, leaf));
+		del(kt, number_key(test, 0, leaf));
+	}
+	kt_settle(kt);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
+	expect_stat(kt, KVTREE_STAT_INNER_NODES, 0);
+}
+
+/* Empty layers */
+
+static void scans_pass_an_empty_layer(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+
+	put(kt, KT_KEY("a"));
+	put(kt, KT_KEY("z"));
+	put(kt, string_key(test, 8, "1"));
+	put(kt, string_key(test, 8, "2"));
+	del(kt, string_key(test, 8, "1"));
+	del(kt, string_key(test, 8, "2"));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 1);
+	expect_scans_end(kt, 2);
+	kt_settle(kt);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	expect_scans_end(kt, 2);
+}
+
+static void scans_pass_an_index_with_nothing_but_empty_layers(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	unsigned int prefix;
+
+	for (prefix = 8; prefix <= 80; prefix += 8) {
+		put(kt, string_key(test, prefix, "1"));
+		put(kt, string_key(test, prefix, "2"));
+	}
+	for (prefix = 8; prefix <= 80; prefix += 8) {
+		del(kt, string_key(test, prefix, "1"));
+		del(kt, string_key(test, prefix, "2"));
+	}
+	expect_scans_end(kt, 0);
+}
+
+static void scans_pass_five_hundred_layers_with_an_empty_one_below(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+
+	put(kt, KT_KEY("a"));
+	put(kt, KT_KEY("z"));
+	put(kt, string_key(test, PREFIX_MAX, "1"));
+	put(kt, string_key(test, PREFIX_MAX, "2"));
+	expect_scans_end(kt, 4);
+	del(kt, string_key(test, PREFIX_MAX, "1"));
+	del(kt, string_key(test, PREFIX_MAX, "2"));
+	expect_stat(kt, KVTREE_STAT_LAYERS, PREFIX_MAX / 8);
+	expect_scans_end(kt, 2);
+	kt_settle(kt);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+}
+
+static void scans_that_meet_the_collection_of_a_layer_end(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kvt_key key[] = { KT_KEY("a"), string_key(test, 8, "1"), KT_KEY("z") };
+
+	put(kt, key[0]);
+	put(kt, key[1]);
+	put(kt, string_key(test, 8, "2"));
+	put(kt, key[2]);
+	del(kt, string_key(test, 8, "2"));
+	del(kt, key[1]);
+	hook_init(kt, key, 3);
+	run_worker(kt);
+	hook_end(kt);
+	expect_scans_at(kt, KVT_PARK_COLLECT_LOCKED, 2);
+	expect_scans_at(kt, KVT_PARK_COLLECT_REMOVED, 2);
+	expect_scans_at(kt, KVT_PARK_COLLECT_MARKED, 2);
+	KUNIT_EXPECT_EQ(test, 0, hook.get[KVT_PARK_COLLECT_MARKED][0]);
+	KUNIT_EXPECT_EQ(test, -ENOENT, hook.get[KVT_PARK_COLLECT_MARKED][1]);
+	KUNIT_EXPECT_EQ(test, 0, hook.get[KVT_PARK_COLLECT_MARKED][2]);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	expect_stat(kt, KVTREE_STAT_LAYER_COLLECT, 1);
+}
+
+/* Root of a layer */
+
+static void shrink_worker(struct work_struct *work)
+{
+	kvt_masstree_ops.sweep(rival.kt->index);
+}
+
+/* Another thread makes a leaf the root while this one holds its lock. */
+static void a_leaf_stays_locked_while_it_becomes_the_root(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kvt_key key = number_key(test, 0, 5);
+	struct mt_node *root, *leaf;
+	struct kt_change c;
+	bool locked;
+	unsigned int i;
+
+	put_numbers(kt, 0, MT_LEAF_WIDTH + 1);
+	del_numbers(kt, 0, 3, MT_LEAF_WIDTH + 1);
+	root = mt_root(mt_tree(kt->index));
+	KUNIT_ASSERT_FALSE(test, mt_is_leaf(root));
+	leaf = mt_inner(root)->child[0];
+
+	memset(&rival, 0, sizeof(rival));
+	INIT_WORK(&rival.work, shrink_worker);
+	rival.kt = kt;
+	KUNIT_ASSERT_EQ(test, 0, kt_put_begin(kt, &c, &key, GFP_KERNEL));
+	queue_work(kt->wq, &rival.work);
+	for (i = 0; i < 100000 && mt_root(mt_tree(kt->index)) == root; i++)
+		udelay(10);
+	locked = READ_ONCE(leaf->version) & MT_LOCK;
+	KUNIT_EXPECT_EQ(test, 0, kt_commit(&c, NULL));
+	flush_work(&rival.work);
+	KUNIT_EXPECT_TRUE(test, locked);
+	KUNIT_EXPECT_PTR_EQ(test, leaf, mt_root(mt_tree(kt->index)));
+	KUNIT_EXPECT_EQ(test, 0, leaf->version & (MT_LOCK | MT_DIRTY | MT_DELETED));
+	expect_count(kt, 4);
+}
+
+/* Even numbers fill a leaf, which is the root of a layer.  Another key comes. */
+static void grow_root_of_layer(struct kunit *test, u64 number)
+{
+	struct kt *kt = open_masstree(test);
+	struct kvt_key key[] = {
+		number_key(test, 16, 2), number_key(test, 16, 2 * MT_LEAF_WIDTH),
+		KT_KEY("z"), number_key(test, 16, number),
+	};
+	unsigned int at, i;
+
+	put(kt, key[2]);
+	for (i = 1; i <= MT_LEAF_WIDTH; i++)
+		put(kt, number_key(test, 16, 2 * i));
+	hook_init(kt, key, 4);
+	put(kt, key[3]);
+	hook_end(kt);
+	KUNIT_EXPECT_EQ(test, 1, hook.hits[KVT_PARK_SPLIT_ROOT_PUBLISHED]);
+	for (at = KVT_PARK_SPLIT_MARKED; at <= KVT_PARK_SPLIT_ROOT_PUBLISHED; at++) {
+		/* A reader may have to wait for this thread, and gives up. */
+		for (i = 0; i < 2; i++)
+			KUNIT_EXPECT_TRUE(test, !hook.get[at][i] || hook.get[at][i] == -EBUSY);
+		KUNIT_EXPECT_EQ(test, 0, hook.get[at][2]);
+	}
+	for (i = 0; i < 4; i++)
+		expect_get(kt, 0, key[i]);
+	expect_count(kt, MT_LEAF_WIDTH + 2);
+}
+
+static void keys_are_found_while_the_root_of_a_sub_layer_grows(struct kunit *test)
+{
+	grow_root_of_layer(test, 1);
+	grow_root_of_layer(test, MT_LEAF_WIDTH);
+	grow_root_of_layer(test, 2 * MT_LEAF_WIDTH + 1);
+}
+
+static int first_number_behind(struct kt_cursor *cur, void *arg)
+{
+	u64 *last = arg;
+	const struct kvt_key key = kt_cursor_key(cur);
+
+	*last = get_unaligned_be64(key.data + key.len - 8);
+	return 1;
+}
+
+/* A cursor rests at each key while the layer below it grows by two levels. */
+static void a_scan_sees_each_stable_key_once_across_root_growth(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kt_cursor cur;
+	unsigned int i, nr = 0;
+	u64 last = 0;
+
+	for (i = 0; i < 20; i++)
+		put(kt, number_key(test, 16, 1000 * i));
+	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(kt, &cur));
+	while (kt_scan(&cur, 1, first_number_behind, &last) > 0) {
+		if (last % 1000)
+			continue;
+		KUNIT_EXPECT_EQ(test, 1000 * nr, last);
+		nr++;
+		/* Behind the position and before it. */
+		for (i = 1; i < 20; i++) {
+			put(kt, number_key(test, 16, last + i));
+			if (last)
+				put(kt, number_key(test, 16, last - i));
+		}
+	}
+	kt_cursor_exit(&cur);
+	KUNIT_EXPECT_EQ(test, 20, nr);
+	KUNIT_EXPECT_GT(test, kt_stat(kt, KVTREE_STAT_ROOT_GROW), 1);
+}
+
+/* Lengths */
+
+/* Two keys with the same slice and different lengths, in and out of one slot. */
+static void toggle_lengths(struct work_struct *work)
+{
+	struct kvt_key key[2] = { KT_KEY("slice\0\0\0tail"), KT_KEY("slice") };
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < 20000 / KT_SLOWER && !rival.ret; i++) {
+		err = kt_put(rival.kt, &key[i & 1], NULL);
+		if (!err)
+			err = kt_del(rival.kt, &key[i & 1], NULL);
+		rival.ret = err;
+		cond_resched();
+	}
+	WRITE_ONCE(rival.begun, true);
+}
+
+static void a_scan_never_takes_a_length_for_that_of_another_key(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	s64 nr = MT_LEAF_WIDTH - 1;
+	bool reverse = false;
+
+	/* One slot is left, and is used again and again. */
+	put_numbers(kt, 0, MT_LEAF_WIDTH - 1);
+	memset(&rival, 0, sizeof(rival));
+	INIT_WORK(&rival.work, toggle_lengths);
+	rival.kt = kt;
+	queue_work(kt->wq, &rival.work);
+	while (!READ_ONCE(rival.begun) && nr >= MT_LEAF_WIDTH - 1 && nr <= MT_LEAF_WIDTH) {
+		nr = kt_count(kt, reverse);
+		reverse = !reverse;
+	}
+	flush_work(&rival.work);
+	KUNIT_EXPECT_EQ(test, 0, rival.ret);
+	KUNIT_EXPECT_GE(test, nr, MT_LEAF_WIDTH - 1);
+	KUNIT_EXPECT_LE(test, nr, MT_LEAF_WIDTH);
+	expect_count(kt, MT_LEAF_WIDTH - 1);
+}
+
+/* Each length from 0 to 24, twice: beginnings of one another and not. */
+static void nothing_is_read_behind_the_end_of_a_key(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	u32 len, twin;
+
+	for (len = 0; len <= 24; len++) {
+		for (twin = 0; twin < 2; twin++) {
+			put(kt, make_key(test, len, "y", twin));
+			put(kt, make_key(test, len, "y", twin));
+			expect_get(kt, 0, make_key(test, len, "y", twin));
+		}
+	}
+	expect_count(kt, 50);
+	for (len = 0; len <= 24; len++) {
+		for (twin = 0; twin < 2; twin++) {
+			del(kt, make_key(test, len, "y", twin));
+			expect_get(kt, -ENOENT, make_key(test, len, "y", twin));
+		}
+	}
+	kt_settle(kt);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+}
+
+static void keys_of_nine_bytes_are_told_apart_by_the_last(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	unsigned int i;
+	u8 last;
+
+	put(kt, make_key(test, 8, "", 0));
+	for (i = 0; i < 256; i++) {
+		last = i;
+		expect_get(kt, -ENOENT, make_key(test, 8, &last, 1));
+		put(kt, make_key(test, 8, &last, 1));
+		expect_get(kt, 0, make_key(test, 8, &last, 1));
+	}
+	expect_count(kt, 257);
+}
+
+static void shuffle(struct kt_rnd *rnd, struct kvt_key *key, unsigned int nr)
+{
+	while (nr > 1) {
+		unsigned int other = kt_rnd_below(rnd, nr--);
+
+		swap(key[nr], key[other]);
+	}
+}
+
+/* Keys of one slice, which begins with @first, and others around them. */
+static void load_one_slice(struct kt *kt, struct kt_rnd *rnd, u32 prefix, u8 first)
+{
+	const u8 slice[10] = { first };
+	const unsigned int lengths = MT_RANK_LONG + 1;
+	struct kvt_key key[60];
+	unsigned int i, j;
+
+	/* Without its first byte, the empty one would have another slice. */
+	for (i = 0; i < lengths; i++)
+		key[i] = make_key(kt->test, prefix, slice, first ? max(i, 1) : i);
+	for (; i < ARRAY_SIZE(key); i++)
+		key[i] = number_key(kt->test, prefix, (u64)(4 * i) << 56 | 1);
+	shuffle(rnd, key, ARRAY_SIZE(key));
+	for (i = 0; i < ARRAY_SIZE(key); i++) {
+		put(kt, key[i]);
+		for (j = 0; j <= i; j++)
+			expect_get(kt, 0, key[j]);
+	}
+	expect_count(kt, ARRAY_SIZE(key) - !!first);
+	for (i = 0; i < ARRAY_SIZE(key); i++)
+		kt_del(kt, &key[i], NULL);
+	expect_count(kt, 0);
+}
+
+static void all_lengths_of_a_slice_stay_in_one_leaf(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kt_rnd rnd = kt_rnd(test);
+	unsigned int round;
+
+	for (round = 0; round < 40 / KT_SLOWER; round++) {
+		load_one_slice(kt, &rnd, 0, 0);
+		load_one_slice(kt, &rnd, 0, 'm');
+		load_one_slice(kt, &rnd, 16, 0);
+		load_one_slice(kt, &rnd, 16, 'm');
+	}
+	KUNIT_EXPECT_GT(test, kt_stat(kt, KVTREE_STAT_SPLIT_LEAF), 0);
+	kt_settle(kt);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
+}
+
+/* The slot of a leaf's smallest key is used for a greater one. */
+static void a_leaf_whose_first_slot_has_another_slice_keeps_its_range(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	const u64 first = 1000 * MT_LEAF_WIDTH;
+	unsigned int i;
+
+	/* Leaves of 0..14 and, full but for one, of 15..28, in thousands. */
+	for (i = 0; i < 2 * MT_LEAF_WIDTH - 1; i++)
+		put(kt, number_key(test, 0, 1000 * i));
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 2);
+	del(kt, number_key(test, 0, first));
+	/* One for the slot that was free, one for that of the first key. */
+	put(kt, number_key(test, 0, first + 900));
+	put(kt, number_key(test, 0, first + 950));
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 2);
+	expect_get(kt, -ENOENT, number_key(test, 0, first));
+	expect_count(kt, 2 * MT_LEAF_WIDTH);
+	/* Between the left leaf's greatest and the right one's smallest key. */
+	for (i = 1; i < 200; i++) {
+		put(kt, number_key(test, 0, first - 100 + i));
+		expect_get(kt, 0, number_key(test, 0, first - 100 + i));
+	}
+	expect_count(kt, 2 * MT_LEAF_WIDTH + 199);
+}
+
+/* A key that was removed is not found by way of the slot that it had. */
+static void a_reused_slot_belongs_to_the_new_key_alone(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kvt_key old = KT_KEY("k0"), new = KT_KEY("k99");
+	struct kvt_key key[] = { old, new };
+	unsigned int i;
+	char name[8];
+
+	for (i = 0; i < MT_LEAF_WIDTH; i++) {
+		sprintf(name, "k%u", i);
+		put(kt, string_key(test, 0, name));
+	}
+	del(kt, old);
+	hook_init(kt, key, 2);
+	put(kt, new);
+	hook_end(kt);
+	KUNIT_EXPECT_EQ(test, 1, hook.hits[KVT_PARK_INSERT_REUSE]);
+	/* Readers wait: the permutation that they read may show the old key. */
+	KUNIT_EXPECT_EQ(test, -EBUSY, hook.get[KVT_PARK_INSERT_REUSE][0]);
+	KUNIT_EXPECT_EQ(test, -EBUSY, hook.get[KVT_PARK_INSERT_WRITTEN][1]);
+	expect_get(kt, -ENOENT, old);
+	expect_get(kt, 0, new);
+	expect_count(kt, MT_LEAF_WIDTH);
+}
+
+/* Chains of layers */
+
+static void a_chain_of_layers_is_published_at_once(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kvt_key key[] = {
+		string_key(test, PREFIX_MAX, "1"), string_key(test, PREFIX_MAX, "2"),
+	};
+
+	put(kt, key[0]);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	hook_init(kt, key, 2);
+	put(kt, key[1]);
+	hook_end(kt);
+	KUNIT_EXPECT_EQ(test, 1, hook.hits[KVT_PARK_LAYER_BUILT]);
+	KUNIT_EXPECT_EQ(test, 0, hook.get[KVT_PARK_LAYER_BUILT][0]);
+	KUNIT_EXPECT_EQ(test, -ENOENT, hook.get[KVT_PARK_LAYER_BUILT][1]);
+	KUNIT_EXPECT_EQ(test, 0, hook.get[KVT_PARK_LAYER_PUBLISHED][0]);
+	KUNIT_EXPECT_EQ(test, 0, hook.get[KVT_PARK_LAYER_PUBLISHED][1]);
+	expect_scans_at(kt, KVT_PARK_LAYER_BUILT, 1);
+	expect_scans_at(kt, KVT_PARK_LAYER_PUBLISHED, 2);
+	expect_stat(kt, KVTREE_STAT_LAYERS, PREFIX_MAX / 8);
+	expect_stat(kt, KVTREE_STAT_LAYER_CREATE, PREFIX_MAX / 8);
+}
+
+static void a_layer_of_one_key_collapses(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kvt_key stays = string_key(test, 8, "stays");
+	u64 before, after;
+
+	KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &stays, &before));
+	put(kt, string_key(test, 8, "goes"));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 1);
+	del(kt, string_key(test, 8, "goes"));
+	hook_init(kt, &stays, 1);
+	run_worker(kt);
+	hook_end(kt);
+	KUNIT_EXPECT_EQ(test, 1, hook.hits[KVT_PARK_COLLAPSE_PUBLISHED]);
+	KUNIT_EXPECT_EQ(test, 0, hook.get[KVT_PARK_COLLAPSE_LOCKED][0]);
+	KUNIT_EXPECT_EQ(test, 0, hook.get[KVT_PARK_COLLAPSE_PUBLISHED][0]);
+	KUNIT_EXPECT_EQ(test, 0, hook.get[KVT_PARK_COLLAPSE_MARKED][0]);
+	expect_scans_at(kt, KVT_PARK_COLLAPSE_LOCKED, 1);
+	expect_scans_at(kt, KVT_PARK_COLLAPSE_PUBLISHED, 1);
+	expect_scans_at(kt, KVT_PARK_COLLAPSE_MARKED, 1);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	expect_stat(kt, KVTREE_STAT_LAYER_COLLAPSE, 1);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
+	KUNIT_EXPECT_EQ(test, 0, kt_get(kt, &stays, &after));
+	KUNIT_EXPECT_EQ(test, before, after);
+}
+
+static void the_worker_collapses_a_chain_of_five_hundred_layers(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+
+	put(kt, string_key(test, PREFIX_MAX, "1"));
+	put(kt, string_key(test, PREFIX_MAX, "2"));
+	expect_stat(kt, KVTREE_STAT_LAYERS, PREFIX_MAX / 8);
+	del(kt, string_key(test, PREFIX_MAX, "1"));
+	run_worker(kt);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
+	expect_stat(kt, KVTREE_STAT_LAYER_COLLAPSE, PREFIX_MAX / 8);
+	expect_get(kt, 0, string_key(test, PREFIX_MAX, "2"));
+	expect_get(kt, -ENOENT, string_key(test, PREFIX_MAX, "1"));
+	expect_count(kt, 1);
+	/* And again, from a tree that has had them. */
+	put(kt, string_key(test, PREFIX_MAX, "1"));
+	del(kt, string_key(test, PREFIX_MAX, "1"));
+	del(kt, string_key(test, PREFIX_MAX, "2"));
+	run_worker(kt);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
+}
+
+/* Layers of several leaves on top of each other; in the i-th i numbers stay. */
+static void make_thin_layers(struct kt *kt)
+{
+	unsigned int i;
+
+	for (i = 0; i < 5; i++)
+		put_numbers(kt, 8 * i, 5 * MT_LEAF_WIDTH);
+	for (i = 0; i < 5; i++)
+		del_numbers(kt, 8 * i, i, 5 * MT_LEAF_WIDTH);
+}
+
+static void one_sweep_finds_all_thin_layers(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	u64 leaves, inners;
+	unsigned int i;
+	char name[16];
+
+	make_thin_layers(kt);
+	/* Beside each other, with one key and with none. */
+	for (i = 0; i < 300; i++) {
+		sprintf(name, "layer%03u.1", i);
+		put(kt, string_key(test, 0, name));
+		name[9] = '2';
+		put(kt, string_key(test, 0, name));
+		del(kt, string_key(test, 0, name));
+		name[9] = '1';
+		if (i & 1)
+			del(kt, string_key(test, 0, name));
+	}
+	KUNIT_EXPECT_GE(test, kt_stat(kt, KVTREE_STAT_LAYERS), 300);
+	kt_settle(kt);
+	leaves = kt_stat(kt, KVTREE_STAT_LEAF_NODES);
+	inners = kt_stat(kt, KVTREE_STAT_INNER_NODES);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 4);
+	expect_count(kt, 150 + 10);
+	/* There is nothing left for another one. */
+	kt_settle(kt);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, leaves);
+	expect_stat(kt, KVTREE_STAT_INNER_NODES, inners);
+}
+
+/* Removals that find no memory to tell the worker what to look at. */
+static void without_memory_for_a_work_item_the_worker_sweeps(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct mt_tree *tree = mt_tree(kt->index);
+
+	put(kt, string_key(test, 24, "1"));
+	put(kt, string_key(test, 24, "2"));
+	put(kt, KT_KEY("other"));
+	/* As many items as there may be: none is allocated. */
+	atomic_add(INT_MAX / 2, &tree->nr_checks);
+	del(kt, string_key(test, 24, "1"));
+	KUNIT_EXPECT_TRUE(test, READ_ONCE(tree->sweep_needed));
+	KUNIT_EXPECT_TRUE(test, llist_empty(&tree->checks));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 3);
+	run_worker(kt);
+	atomic_sub(INT_MAX / 2, &tree->nr_checks);
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree->sweep_needed));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	expect_count(kt, 2);
+}
+
+/* Versions */
+
+static u64 version_after_put(struct kt *kt, struct kvt_key key)
+{
+	u64 version = 0;
+
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_put(kt, &key, &version));
+	return version;
+}
+
+static void remove_then_reinsert_keeps_versions_growing(struct kunit *test)
+{
+	struct kt *kt = kt_open(test);
+	struct kvt_key a = string_key(test, 16, "a"), b = string_key(test, 16, "b");
+	u64 version_a = 0, version_b = 0, version;
+	unsigned int round;
+
+	for (round = 0; round < 20; round++) {
+		version = version_after_put(kt, a);
+		KUNIT_EXPECT_GT(test, version, version_a);
+		version_a = version_after_put(kt, a);
+		KUNIT_EXPECT_GT(test, version_a, version);
+		version = version_after_put(kt, b);
+		KUNIT_EXPECT_GT(test, version, version_b);
+		version_b = version;
+		/* The layers collapse with one key, or are collected. */
+		del(kt, a);
+		if (round & 1)
+			kt_settle(kt);
+		if (round & 2)
+			del(kt, b);
+		kt_settle(kt);
+	}
+}
+
+KT_ENGINES();
+
+static struct kunit_case hazard_cases[] = {
+	KUNIT_CASE(an_insert_that_waits_for_an_emptied_leaf_is_not_lost),
+	KUNIT_CASE(leftmost_leaves_are_freed_like_others),
+	KUNIT_CASE(scans_pass_an_empty_layer),
+	KUNIT_CASE(scans_pass_an_index_with_nothing_but_empty_layers),
+	KUNIT_CASE(scans_pass_five_hundred_layers_with_an_empty_one_below),
+	KUNIT_CASE(scans_that_meet_the_collection_of_a_layer_end),
+	KUNIT_CASE(a_leaf_stays_locked_while_it_becomes_the_root),
+	KUNIT_CASE(keys_are_found_while_the_root_of_a_sub_layer_grows),
+	KUNIT_CASE(a_scan_sees_each_stable_key_once_across_root_growth),
+	KUNIT_CASE(a_scan_never_takes_a_length_for_that_of_another_key),
+	KUNIT_CASE(nothing_is_read_behind_the_end_of_a_key),
+	KUNIT_CASE(keys_of_nine_bytes_are_told_apart_by_the_last),
+	KUNIT_CASE(all_lengths_of_a_slice_stay_in_one_leaf),
+	KUNIT_CASE(a_leaf_whose_first_slot_has_another_slice_keeps_its_range),
+	KUNIT_CASE(a_reused_slot_belongs_to_the_new_key_alone),
+	KUNIT_CASE(a_chain_of_layers_is_published_at_once),
+	KUNIT_CASE(a_layer_of_one_key_collapses),
+	KUNIT_CASE(the_worker_collapses_a_chain_of_five_hundred_layers),
+	KUNIT_CASE(one_sweep_finds_all_thin_layers),
+	KUNIT_CASE(without_memory_for_a_work_item_the_worker_sweeps),
+	KT_CASE(remove_then_reinsert_keeps_versions_growing),
+	{}
+};
+
+static struct kunit_suite hazard_suite = {
+	.name = "kvtree_masstree_hazard",
+	.test_cases = hazard_cases,
+};
+
+kunit_test_suite(hazard_suite);
