@@ -32,7 +32,7 @@ main_packages()
 	demo) echo "$build_packages python3-venv busybox-static"; user_packages;;
 	stock) main_packages demo; echo 'libc6-dev-i386 lib32gcc-12-dev';;
 	lint) echo "$build_packages $kernel_packages sparse shellcheck";;
-	docs) echo "$kernel_packages make python3 python3-venv";;
+	docs) echo 'make python3 python3-venv';;
 	*) die "unknown lane '$1'";;
 	esac
 }

@@ -15,9 +15,6 @@ main()
 	"$LANES/deps.sh" docs
 	bin=$(venv sphinx "sphinx==$SPHINX_VERSION" \
 		"sphinx-rtd-theme==$SPHINX_RTD_THEME_VERSION")
-	# For extensions that take comments out of the source.
-	KERNEL_SOURCE=$("$LANES/kernel.sh" source)
-	export KERNEL_SOURCE
 	run_logged "$BUILD/docs.log" 'docs: rendering' '' \
 		"$bin/sphinx-build" -W --keep-going -b html "$TOP/Documentation" \
 		"$BUILD/docs"

@@ -119,6 +119,7 @@ run_program()
 	name=$(basename "$file")
 
 	mark program "$name"
+	echo "lane: $name"
 	(cd "$(dirname "$file")" &&
 		timeout -k 5 "$PROGRAM_TIMEOUT" "$file" </dev/null) \
 		>"$OUT/$name.ktap" 2>&1 || rc=$?
