@@ -2,6 +2,7 @@
 /* Threads of tests. */
 #include <linux/err.h>
 #include <linux/kthread.h>
+#include <linux/sched/task.h>
 
 #include "thread.h"
 
