@@ -335,7 +335,6 @@ static const struct file_operations session_fops = {
 	.release = session_release,
 	.unlocked_ioctl = session_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
-	.llseek = noop_llseek,
 };
 
 static const struct file_operations device_fops = {
@@ -344,7 +343,6 @@ static const struct file_operations device_fops = {
 	.release = session_release,
 	.unlocked_ioctl = session_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
-	.llseek = noop_llseek,
 };
 
 static struct miscdevice device = {
