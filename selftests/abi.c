@@ -810,7 +810,7 @@ TEST_F(abi, large_columns_of_1_mib_in_all)
 }
 
 /* Lengths around which a column may be kept one way or another. */
-TEST_F_TIMEOUT(abi, columns_of_every_length_keep_their_neighbours, 60)
+TEST_F(abi, columns_of_every_length_keep_their_neighbours)
 {
 	static const __u32 lens[] = {
 		0, 1, 7, 8, 9, 15, 16, 17, 64, 200, 1000, 1365, 1366, 2040, 2047, 2048, 2049,
@@ -1330,7 +1330,7 @@ static int model_cols(struct kvt_rand *rand, struct model *m, struct kvtree_col 
 	return n;
 }
 
-TEST_F_TIMEOUT(abi, random_operations_agree_with_a_model, 60)
+TEST_F(abi, random_operations_agree_with_a_model)
 {
 	static struct model model[MODEL_KEYS];
 	unsigned char buf[64], val[MODEL_COLS * 64];

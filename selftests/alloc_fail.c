@@ -298,7 +298,7 @@ static bool after_put_k(int fd)
 	return kvt_has(fd, STR("k"), STR("new value"));
 }
 
-TEST_F_TIMEOUT(fail, put_of_a_new_key, 120)
+TEST_F(fail, put_of_a_new_key)
 {
 	static const struct scenario s = {
 		.prepare = prepare_nothing, .ops = ops_put_k, .after = after_put_k,
@@ -307,7 +307,7 @@ TEST_F_TIMEOUT(fail, put_of_a_new_key, 120)
 	run_scenario(_metadata, self, &s);
 }
 
-TEST_F_TIMEOUT(fail, put_over_an_old_value, 120)
+TEST_F(fail, put_over_an_old_value)
 {
 	static const struct scenario s = {
 		.prepare = prepare_k, .ops = ops_put_k, .after = after_put_k,
@@ -337,7 +337,7 @@ static bool after_split(int fd)
 	       stats[KVTREE_STAT_LEAF_NODES] == 2 && stats[KVTREE_STAT_INNER_NODES] == 1;
 }
 
-TEST_F_TIMEOUT(fail, put_that_splits_a_leaf, 120)
+TEST_F(fail, put_that_splits_a_leaf)
 {
 	static const struct scenario s = {
 		.prepare = prepare_full_leaf, .ops = ops_put_k, .after = after_split,
@@ -388,7 +388,7 @@ static bool after_put_between(int fd)
 	       stats[KVTREE_STAT_INNER_NODES] == 3;
 }
 
-TEST_F_TIMEOUT(fail, put_that_splits_up_to_the_root, 120)
+TEST_F(fail, put_that_splits_up_to_the_root)
 {
 	static const struct scenario s = {
 		.prepare = prepare_full_tree, .ops = ops_put_between, .after = after_put_between,
@@ -436,7 +436,7 @@ static bool after_put_layers(int fd)
 	return kvt_has(fd, kvt_bytes(key, 200), STR("second")) && stats[KVTREE_STAT_LAYERS] == 24;
 }
 
-TEST_F_TIMEOUT(fail, put_that_makes_layers, 120)
+TEST_F(fail, put_that_makes_layers)
 {
 	static const struct scenario s = {
 		.prepare = prepare_long_key, .ops = ops_put_layers, .after = after_put_layers,
@@ -516,7 +516,7 @@ static bool after_put_cols(int fd)
 	       c[1].len == 10 && c[2].len == 5000 && c[3].len == 9000 && c[4].len == 700;
 }
 
-TEST_F_TIMEOUT(fail, put_of_several_columns, 120)
+TEST_F(fail, put_of_several_columns)
 {
 	static const struct scenario s = {
 		.prepare = prepare_nothing, .ops = ops_put_cols, .after = after_put_cols,
@@ -525,7 +525,7 @@ TEST_F_TIMEOUT(fail, put_of_several_columns, 120)
 	run_scenario(_metadata, self, &s);
 }
 
-TEST_F_TIMEOUT(fail, put_of_several_columns_beside_others, 120)
+TEST_F(fail, put_of_several_columns_beside_others)
 {
 	static const struct scenario s = {
 		.prepare = prepare_k, .ops = ops_put_cols, .after = after_put_cols,
@@ -562,7 +562,7 @@ static bool after_put_spill(int fd)
 	return kvt_get_cols(fd, STR("k"), c, 4, out, sizeof(out)) == 7600;
 }
 
-TEST_F_TIMEOUT(fail, put_that_outgrows_the_block_of_its_columns, 120)
+TEST_F(fail, put_that_outgrows_the_block_of_its_columns)
 {
 	static const struct scenario s = {
 		.prepare = prepare_cols_spill, .ops = ops_put_spill, .after = after_put_spill,
@@ -584,7 +584,7 @@ static bool after_put_big(int fd)
 	return kvt_has(fd, STR("k"), kvt_bytes(big, KVTREE_VALUE_MAX));
 }
 
-TEST_F_TIMEOUT(fail, put_of_a_megabyte, 120)
+TEST_F(fail, put_of_a_megabyte)
 {
 	static const struct scenario s = {
 		.prepare = prepare_k, .ops = ops_put_big, .after = after_put_big,
@@ -612,7 +612,7 @@ static bool after_get_big(int fd)
 	return !memcmp(out, big, sizeof(out));
 }
 
-TEST_F_TIMEOUT(fail, get_of_a_megabyte, 120)
+TEST_F(fail, get_of_a_megabyte)
 {
 	static const int results[] = { KVTREE_VALUE_MAX };
 	static const struct scenario s = {
@@ -648,7 +648,7 @@ static bool after_get_cols(int fd)
 	return !memcmp(out, big, 14710) && cols[3].id == 200 && cols[3].len == 700;
 }
 
-TEST_F_TIMEOUT(fail, get_of_all_columns, 120)
+TEST_F(fail, get_of_all_columns)
 {
 	static const int results[] = { 14710 };
 	static const struct scenario s = {
@@ -668,7 +668,7 @@ static int ops_cas(struct kvtree_op *ops)
 	return 1;
 }
 
-TEST_F_TIMEOUT(fail, cas, 120)
+TEST_F(fail, cas)
 {
 	static const struct scenario s = {
 		.prepare = prepare_k, .ops = ops_cas, .after = after_put_k,
@@ -697,7 +697,7 @@ static bool after_add(int fd)
 	return kvt_get_cols(fd, STR("k"), &c, 1, &n, 8) == 8 && n == 5;
 }
 
-TEST_F_TIMEOUT(fail, add_that_makes_a_key, 120)
+TEST_F(fail, add_that_makes_a_key)
 {
 	static const struct scenario s = {
 		.prepare = prepare_nothing, .ops = ops_add, .after = after_add,
@@ -706,7 +706,7 @@ TEST_F_TIMEOUT(fail, add_that_makes_a_key, 120)
 	run_scenario(_metadata, self, &s);
 }
 
-TEST_F_TIMEOUT(fail, add_that_makes_a_column, 120)
+TEST_F(fail, add_that_makes_a_column)
 {
 	static const struct scenario s = {
 		.prepare = prepare_k, .ops = ops_add, .after = after_add,
@@ -726,7 +726,7 @@ static bool after_remove(int fd)
 	return !kvt_version(fd, STR("k"));
 }
 
-TEST_F_TIMEOUT(fail, remove, 120)
+TEST_F(fail, remove)
 {
 	static const struct scenario s = {
 		.prepare = prepare_k, .ops = ops_remove, .after = after_remove,
@@ -770,7 +770,7 @@ static bool after_remove_layers(int fd)
 	return kvt_eventually(layers_gone, &fd);
 }
 
-TEST_F_TIMEOUT(fail, remove_that_empties_layers, 120)
+TEST_F(fail, remove_that_empties_layers)
 {
 	static const struct scenario s = {
 		.prepare = prepare_layers, .ops = ops_remove_layers, .after = after_remove_layers,
@@ -809,7 +809,7 @@ static bool after_scan(int fd)
 	return scan_args.count == 55 && scan_args.out_flags == KVTREE_SCAN_DONE;
 }
 
-TEST_F_TIMEOUT(fail, scan, 120)
+TEST_F(fail, scan)
 {
 	static int results[1];
 	static const struct scenario s = {
@@ -854,7 +854,7 @@ static bool after_batch(int fd)
 	       kvt_has(fd, STR("k"), STR("new value")) && kvt_version(fd, STR("n"));
 }
 
-TEST_F_TIMEOUT(fail, batch, 120)
+TEST_F(fail, batch)
 {
 	static const int results[] = { 0, 0, 9, 5, 0, 0, 0, 0 };
 	static const struct scenario s = {
@@ -892,7 +892,7 @@ static int count_stores(int dev)
 	return n;
 }
 
-TEST_F_TIMEOUT(fail, creation_of_a_store, 120)
+TEST_F(fail, creation_of_a_store)
 {
 	struct kvtree_store_create create = { .mode = 0600 };
 	unsigned int n;
@@ -915,7 +915,7 @@ TEST_F_TIMEOUT(fail, creation_of_a_store, 120)
 	TH_LOG("%u failures", n - 2);
 }
 
-TEST_F_TIMEOUT(fail, opening_of_a_store, 120)
+TEST_F(fail, opening_of_a_store)
 {
 	struct kvtree_store_open open = { .flags = RW };
 	unsigned int n;
@@ -943,7 +943,7 @@ TEST_F_TIMEOUT(fail, opening_of_a_store, 120)
 	TH_LOG("%u failures", n - 2);
 }
 
-TEST_F_TIMEOUT(fail, opening_of_the_device, 120)
+TEST_F(fail, opening_of_the_device)
 {
 	unsigned int n;
 	int fd, err, before = count_fds();
@@ -966,7 +966,7 @@ TEST_F_TIMEOUT(fail, opening_of_the_device, 120)
 	TH_LOG("%u failures", n - 2);
 }
 
-TEST_F_TIMEOUT(fail, destruction_of_a_store, 120)
+TEST_F(fail, destruction_of_a_store)
 {
 	struct kvtree_store_destroy destroy = {};
 	struct kvtree_store_info info;

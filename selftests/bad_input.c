@@ -1498,7 +1498,7 @@ static void check_sound(int fd)
 	KVT_CHECK(kvt_remove(fd, STR("still")) == 0);
 }
 
-TEST_F_TIMEOUT(bad, random_operations_get_documented_results, 90)
+TEST_F(bad, random_operations_get_documented_results)
 {
 	struct arena arena, *a = &arena;
 	char name[KVTREE_NAME_MAX];

@@ -212,6 +212,7 @@ TEST_F(life, close_beside_a_call_in_another_thread)
 	pthread_t thread;
 	int i, fd, before;
 
+	ASSERT_EQ(0, kvt_put(self->fd, STR("k"), STR("v"), NULL));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, use_until_closed, &c));
 	for (i = 0; i < 300; i++) {
 		fd = kvt_store(self->env.dev, self->env.name, RW);

@@ -247,7 +247,7 @@ static int scanner(int fd, bool reverse, struct shared *shared)
 	return 0;
 }
 
-TEST_F_TIMEOUT(many, stable_keys_are_found_and_scans_are_complete_beside_changes, 90)
+TEST_F(many, stable_keys_are_found_and_scans_are_complete_beside_changes)
 {
 	unsigned char buf[KEY_ROOM];
 	__u64 val, before[KVTREE_STAT_NR], after[KVTREE_STAT_NR];
@@ -299,7 +299,7 @@ static int adder(int fd, int id, struct shared *shared)
 	return 0;
 }
 
-TEST_F_TIMEOUT(many, adds_of_all_processes_sum_up, 60)
+TEST_F(many, adds_of_all_processes_sum_up)
 {
 	struct kvtree_col cols[2] = { { .id = 0 }, { .id = 100 } };
 	unsigned char buf[16];
@@ -344,7 +344,7 @@ static int swapper(int fd, int n)
 	return 0;
 }
 
-TEST_F_TIMEOUT(many, cas_increments_are_exact, 60)
+TEST_F(many, cas_increments_are_exact)
 {
 	__u64 val;
 	int pid[4], i;
@@ -373,7 +373,7 @@ static int aba(int fd, int n)
 	return 0;
 }
 
-TEST_F_TIMEOUT(many, cas_is_not_fooled_by_remove_and_reinsert, 60)
+TEST_F(many, cas_is_not_fooled_by_remove_and_reinsert)
 {
 	__u64 val, version, last = 0;
 	int pid, i, ret, won = 0;
@@ -437,7 +437,7 @@ static int creator(int fd, int id, struct shared *shared)
 	return 0;
 }
 
-TEST_F_TIMEOUT(many, each_creation_has_one_winner_and_each_removal_too, 60)
+TEST_F(many, each_creation_has_one_winner_and_each_removal_too)
 {
 	unsigned char buf[KEY_ROOM];
 	__u64 stats[KVTREE_STAT_NR];
@@ -481,7 +481,7 @@ static int columns_writer(int fd, int id, struct shared *shared)
 	return 0;
 }
 
-TEST_F_TIMEOUT(many, multi_column_put_is_seen_whole_or_not_at_all, 60)
+TEST_F(many, multi_column_put_is_seen_whole_or_not_at_all)
 {
 	struct kvtree_col put[3] = {
 		{ .id = 1, .len = 8 }, { .id = 2, .len = LARGE }, { .id = 200, .len = 8 },
@@ -567,7 +567,7 @@ static bool layers_are_gone(void *arg)
 	return !stats[KVTREE_STAT_LAYERS] && !stats[KVTREE_STAT_WAITING_BYTES];
 }
 
-TEST_F_TIMEOUT(many, wiped_prefixes_are_gone_and_their_layers_too, 60)
+TEST_F(many, wiped_prefixes_are_gone_and_their_layers_too)
 {
 	__u64 stats[KVTREE_STAT_NR];
 	int pid[4], i;
@@ -606,7 +606,7 @@ static int grower(int fd, bool down, struct shared *shared)
 	return 0;
 }
 
-TEST_F_TIMEOUT(many, scan_sees_what_was_there_when_it_began, 60)
+TEST_F(many, scan_sees_what_was_there_when_it_began)
 {
 	struct kvtree_scan scan = { .flags = KVTREE_SCAN_KEYS_ONLY };
 	struct kvt_list list = {};

@@ -90,7 +90,7 @@ static int submit_all(int fd, struct kvtree_op *ops, __u32 nr, int flags)
 	return early;
 }
 
-TEST_F_TIMEOUT(signals, batch_in_a_storm_executes_every_operation_once, 60)
+TEST_F(signals, batch_in_a_storm_executes_every_operation_once)
 {
 	__u64 next = 0, before;
 	int early = 0, round, i;
@@ -116,7 +116,7 @@ TEST_F_TIMEOUT(signals, batch_in_a_storm_executes_every_operation_once, 60)
 	TH_LOG("%d signals, %d batches ended early", alarms, early);
 }
 
-TEST_F_TIMEOUT(signals, gets_in_a_storm_return_what_is_there, 60)
+TEST_F(signals, gets_in_a_storm_return_what_is_there)
 {
 	static __u64 vals[NR_OPS];
 	int early = 0, round;
@@ -166,7 +166,7 @@ static void put_many(int fd, struct kvtree_op *ops)
 	}
 }
 
-TEST_F_TIMEOUT(signals, scan_in_a_storm_returns_every_record_once, 60)
+TEST_F(signals, scan_in_a_storm_returns_every_record_once)
 {
 	struct kvtree_scan scan = {};
 	struct kvt_list list = {};
@@ -266,7 +266,7 @@ static __attribute__((noreturn)) void write_pairs(int fd, int *rounds)
 	}
 }
 
-TEST_F_TIMEOUT(kill, killed_process_leaves_a_prefix_of_its_operations, 60)
+TEST_F(kill, killed_process_leaves_a_prefix_of_its_operations)
 {
 	struct kvtree_col cols[2] = { { .id = 1 }, { .id = 2 } };
 	unsigned char both[3008];
@@ -278,7 +278,7 @@ TEST_F_TIMEOUT(kill, killed_process_leaves_a_prefix_of_its_operations, 60)
 		pid = kvt_child();
 		if (!pid)
 			write_pairs(self->fd, self->rounds);
-		while (__atomic_load_n(self->rounds, __ATOMIC_RELAXED) < 1 + i)
+		while (__atomic_load_n(self->rounds, __ATOMIC_RELAXED) < 1 + i % 5)
 			sched_yield();
 		ASSERT_EQ(0, kill(pid, SIGKILL));
 		ASSERT_EQ(128 + SIGKILL, kvt_wait(pid));
@@ -317,7 +317,7 @@ static __attribute__((noreturn)) void scan_forever(int fd, int *rounds)
 	}
 }
 
-TEST_F_TIMEOUT(kill, killed_scanner_leaves_no_trace, 60)
+TEST_F(kill, killed_scanner_leaves_no_trace)
 {
 	struct kvtree_op *ops = calloc(1000, sizeof(*ops));
 	struct kvtree_scan scan = { .flags = KVTREE_SCAN_KEYS_ONLY };
@@ -346,7 +346,7 @@ TEST_F_TIMEOUT(kill, killed_scanner_leaves_no_trace, 60)
 	free(ops);
 }
 
-TEST_F_TIMEOUT(kill, stopped_process_holds_nothing, 60)
+TEST_F(kill, stopped_process_holds_nothing)
 {
 	int pid, i, j;
 	__u64 n;
@@ -373,7 +373,7 @@ TEST_F_TIMEOUT(kill, stopped_process_holds_nothing, 60)
 }
 
 /* A store is destroyed although those who use it, or wait for it, are killed. */
-TEST_F_TIMEOUT(kill, store_can_be_destroyed_after_its_users_were_killed, 60)
+TEST_F(kill, store_can_be_destroyed_after_its_users_were_killed)
 {
 	char name[KVTREE_NAME_MAX];
 	int pid, fd, i;

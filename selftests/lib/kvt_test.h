@@ -15,6 +15,13 @@
 
 #define KVT_DEV		"/dev/kvtree"
 
+/*
+ * Of the harness, which is included before.  Emulated machines and kernels full
+ * of checks take their time; the limit is there for what never ends.
+ */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	120
+
 /* Every argument is evaluated once; the array is one of the caller's. */
 #define NR(array)	(sizeof(array) / sizeof((array)[0]))
 
