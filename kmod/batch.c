@@ -248,7 +248,7 @@ int kvt_batch_run(const struct kvt_op_ctx *ctx, struct kvtree_batch *batch)
 	batch->done = 0;
 	if (batch->flags || memchr_inv(batch->reserved, 0, sizeof(batch->reserved)))
 		return -EINVAL;
-	if (batch->op_size < sizeof(struct kvtree_op))
+	if (batch->op_size < KVTREE_OP_SIZE_VER0)
 		return -EINVAL;
 	if (batch->nr > KVTREE_BATCH_MAX || batch->op_size > PAGE_SIZE)
 		return -E2BIG;

@@ -255,20 +255,22 @@ static long ioctl_stat(struct session *session, void __user *arg, size_t usize)
 	return err;
 }
 
-/* The ioctls by number; a structure may be longer than size, never shorter. */
+/* The ioctls by number, and the size in which their structure was first published. */
 static const struct {
 	long (*run)(struct session *session, void __user *arg, size_t usize);
 	unsigned int cmd;
+	unsigned int size;
 } ioctls[] = {
-	[_IOC_NR(KVTREE_IOC_INFO) - 0x40] = { ioctl_info, KVTREE_IOC_INFO },
-	[_IOC_NR(KVTREE_IOC_BATCH) - 0x40] = { ioctl_batch, KVTREE_IOC_BATCH },
-	[_IOC_NR(KVTREE_IOC_STORE_CREATE) - 0x40] = { ioctl_store_create, KVTREE_IOC_STORE_CREATE },
-	[_IOC_NR(KVTREE_IOC_STORE_OPEN) - 0x40] = { ioctl_store_open, KVTREE_IOC_STORE_OPEN },
-	[_IOC_NR(KVTREE_IOC_STORE_DESTROY) - 0x40] = { ioctl_store_destroy,
-						       KVTREE_IOC_STORE_DESTROY },
-	[_IOC_NR(KVTREE_IOC_STORE_LIST) - 0x40] = { ioctl_store_list, KVTREE_IOC_STORE_LIST },
-	[_IOC_NR(KVTREE_IOC_STORE_SELF) - 0x40] = { ioctl_store_self, KVTREE_IOC_STORE_SELF },
-	[_IOC_NR(KVTREE_IOC_STAT) - 0x40] = { ioctl_stat, KVTREE_IOC_STAT },
+#define IOCTL(name, fn, ver0) [_IOC_NR(KVTREE_IOC_##name) - 0x40] = { fn, KVTREE_IOC_##name, ver0 }
+	IOCTL(INFO, ioctl_info, KVTREE_INFO_SIZE_VER0),
+	IOCTL(BATCH, ioctl_batch, KVTREE_BATCH_SIZE_VER0),
+	IOCTL(STORE_CREATE, ioctl_store_create, KVTREE_STORE_CREATE_SIZE_VER0),
+	IOCTL(STORE_OPEN, ioctl_store_open, KVTREE_STORE_OPEN_SIZE_VER0),
+	IOCTL(STORE_DESTROY, ioctl_store_destroy, KVTREE_STORE_DESTROY_SIZE_VER0),
+	IOCTL(STORE_LIST, ioctl_store_list, KVTREE_STORE_INFO_SIZE_VER0),
+	IOCTL(STORE_SELF, ioctl_store_self, KVTREE_STORE_INFO_SIZE_VER0),
+	IOCTL(STAT, ioctl_stat, KVTREE_STAT_ARGS_SIZE_VER0),
+#undef IOCTL
 };
 
 static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -282,7 +284,7 @@ static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 	/* All but the size has to match. */
 	if ((cmd ^ ioctls[nr].cmd) & ~(_IOC_SIZEMASK << _IOC_SIZESHIFT))
 		return -ENOTTY;
-	if (usize < _IOC_SIZE(ioctls[nr].cmd))
+	if (usize < ioctls[nr].size)
 		return -EINVAL;
 	if (usize > PAGE_SIZE)
 		return -E2BIG;

@@ -94,14 +94,14 @@ static const struct op_rule op_rules[KVTREE_OP_NR] = {
 		.run = kvt_get,
 	},
 	[KVTREE_OP_PUT] = {
-		.flags = KVTREE_F_COLS | KVTREE_F_CREATE | KVTREE_F_REPLACE,
+		.flags = KVTREE_F_COLS | KVTREE_F_WHOLE | KVTREE_F_CREATE | KVTREE_F_REPLACE,
 		.uses = USES_KEY | USES_VAL | USES_VERSION,
 		.access = KVTREE_OPEN_WRITE,
 		.stat = KVTREE_STAT_PUT,
 		.run = kvt_put,
 	},
 	[KVTREE_OP_CAS] = {
-		.flags = KVTREE_F_COLS,
+		.flags = KVTREE_F_COLS | KVTREE_F_WHOLE,
 		.uses = USES_KEY | USES_VAL | USES_VERSION,
 		.access = KVTREE_OPEN_WRITE,
 		.stat = KVTREE_STAT_CAS,
@@ -157,7 +157,7 @@ static int op_check_flags(const struct kvtree_op *op, const struct op_rule *rule
 		return -EINVAL;
 	if ((op->flags & KVTREE_F_CREATE) && (op->flags & KVTREE_F_REPLACE))
 		return -EINVAL;
-	if ((op->flags & KVTREE_F_ALL_COLS) && !(op->flags & KVTREE_F_COLS))
+	if ((op->flags & (KVTREE_F_ALL_COLS | KVTREE_F_WHOLE)) && !(op->flags & KVTREE_F_COLS))
 		return -EINVAL;
 	return op->flags & KVTREE_F_SYNC ? -EOPNOTSUPP : 0;
 }

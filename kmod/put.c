@@ -163,7 +163,10 @@ static int put_columns(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
  */
 int kvt_put(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
 {
-	struct kvt_write write = { .key = *key };
+	struct kvt_write write = {
+		.key = *key,
+		.whole = op->flags & KVTREE_F_WHOLE,
+	};
 	int err;
 
 	if (op->opcode == KVTREE_OP_CAS) {

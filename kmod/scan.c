@@ -62,7 +62,7 @@ static int scan_check_flags(const struct kvtree_scan *args)
 {
 	u32 known = KVTREE_SCAN_REVERSE | KVTREE_SCAN_KEYS_ONLY | KVTREE_SCAN_AFTER |
 		    KVTREE_SCAN_PREFIX | KVTREE_SCAN_END | KVTREE_SCAN_LAST |
-		    KVTREE_SCAN_ALL_COLS;
+		    KVTREE_SCAN_ALL_COLS | KVTREE_SCAN_END_INCL;
 	u32 what = args->flags & (KVTREE_SCAN_KEYS_ONLY | KVTREE_SCAN_ALL_COLS);
 
 	if (args->flags & ~known)
@@ -73,6 +73,9 @@ static int scan_check_flags(const struct kvtree_scan *args)
 	if (!args->cols != !args->ncols)
 		return -EINVAL;
 	if (args->prefix_len && !(args->flags & KVTREE_SCAN_PREFIX))
+		return -EINVAL;
+	if (args->flags & KVTREE_SCAN_END_INCL && !args->end_len &&
+	    !(args->flags & KVTREE_SCAN_END))
 		return -EINVAL;
 	if (args->flags & KVTREE_SCAN_LAST &&
 	    (!(args->flags & KVTREE_SCAN_REVERSE) || args->flags & KVTREE_SCAN_AFTER))
@@ -219,6 +222,8 @@ static bool scan_in_range(const struct scan *scan)
 	cmp = memcmp(iter->key, scan->end, min(iter->len, end_len));
 	if (!cmp)
 		cmp = iter->len < end_len ? -1 : iter->len > end_len;
+	if (!cmp)
+		return scan->args.flags & KVTREE_SCAN_END_INCL;
 	return iter->reverse ? cmp > 0 : cmp < 0;
 }
 

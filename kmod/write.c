@@ -119,7 +119,7 @@ static int writer_look(struct writer *w)
 	do {
 		rcu_read_lock();
 		v = index->ops->get(index, &w->write->key);
-		w->merge.old = IS_ERR(v) ? NULL : v;
+		w->merge.old = IS_ERR(v) || w->write->whole ? NULL : v;
 		err = IS_ERR(v) ? PTR_ERR(v) : kvt_merge_plan(&w->merge);
 		w->merge.old = NULL;
 		rcu_read_unlock();
@@ -191,7 +191,7 @@ static int writer_merge(struct writer *w)
 		err = writer_add(w);
 	if (err)
 		return err;
-	w->merge.old = w->change.old;
+	w->merge.old = w->write->whole ? NULL : w->change.old;
 	err = kvt_merge_plan(&w->merge);
 	if (err)
 		return err;

@@ -44,6 +44,7 @@ struct kvt_write {
 					 * blobs are the store's after success
 					 */
 	unsigned int ncols;
+	bool whole;			/* COLS: no other columns stay */
 	u16 col;			/* ADD */
 	u64 addend;			/* ADD */
 	/* Out. */

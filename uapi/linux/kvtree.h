@@ -95,7 +95,8 @@ enum kvtree_opcode {
 	/*
 	 * Store val[0..val_len) under the key.  With KVTREE_F_COLS only the
 	 * named columns change, all at once; a descriptor whose len is
-	 * KVTREE_COL_ABSENT removes its column.
+	 * KVTREE_COL_ABSENT removes its column.  With KVTREE_F_WHOLE besides,
+	 * the value consists of the named columns then: others are removed.
 	 * KVTREE_F_CREATE: EEXIST if the key is there.  KVTREE_F_REPLACE:
 	 * ENOENT if it is not.
 	 */
@@ -139,6 +140,7 @@ enum kvtree_opcode {
 #define KVTREE_F_REPLACE	(1u << 4)	/* PUT, ADD: only a key that is there */
 #define KVTREE_F_VERSION	(1u << 5)	/* REMOVE: only at this version */
 #define KVTREE_F_SYNC		(1u << 6)	/* complete when durable */
+#define KVTREE_F_WHOLE		(1u << 7)	/* PUT, CAS with COLS: no other columns stay */
 
 /* A column of a value; see KVTREE_F_COLS. */
 struct kvtree_col {
@@ -176,12 +178,13 @@ struct kvtree_op {
  * start key on (or descending from the start key with KVTREE_SCAN_REVERSE),
  * until `limit` records, the end of the buffer, or a key outside of the range.
  *
- * The range ends at `end` (exclusive, in the direction of the scan) if end_len
- * is not 0 or KVTREE_SCAN_END is set, and at the last key that begins with the
- * first prefix_len bytes of the start key if KVTREE_SCAN_PREFIX is set.  With KVTREE_SCAN_LAST in place
- * of a start key (key_len 0), a reverse scan starts at the end of the range:
- * at the last key of the store, or, with KVTREE_SCAN_PREFIX and the prefix as
- * the key, at the last key that begins with it.
+ * The range ends at `end`, in the direction of the scan, if end_len is not 0 or
+ * KVTREE_SCAN_END is set; `end` itself is in it only with KVTREE_SCAN_END_INCL.
+ * It also ends at the last key that begins with the first prefix_len bytes of
+ * the start key if KVTREE_SCAN_PREFIX is set.  With KVTREE_SCAN_LAST in place of
+ * a start key (key_len 0), a reverse scan starts at the end of the range: at the
+ * last key of the store, or, with KVTREE_SCAN_PREFIX and the prefix as the key,
+ * at the last key that begins with it.
  *
  * To resume, pass the last key that was returned as start key together with
  * KVTREE_SCAN_AFTER.  For a prefix scan prefix_len stays what it was.
@@ -211,6 +214,7 @@ struct kvtree_scan {
 #define KVTREE_SCAN_END		(1u << 4)	/* `end` holds, even if empty */
 #define KVTREE_SCAN_LAST	(1u << 5)	/* REVERSE: from the end of the range */
 #define KVTREE_SCAN_ALL_COLS	(1u << 6)	/* records carry every column */
+#define KVTREE_SCAN_END_INCL	(1u << 7)	/* `end` itself is in the range */
 
 /* out_flags */
 #define KVTREE_SCAN_DONE	(1u << 0)	/* the range is exhausted */
@@ -220,9 +224,9 @@ struct kvtree_scan {
  * stands rec_len bytes after the start of this one.  The key stands hdr_len
  * bytes after the start of the record, the value right behind the key.
  *
- * ncols 0: the value is column 0, val_len bytes.  Otherwise (a scan with
- * columns) the value is ncols struct kvtree_col, unaligned, then their data;
- * columns that the value has not are left out.
+ * The value is column 0, val_len bytes.  With KVTREE_REC_COLS (a scan with
+ * columns) it is ncols struct kvtree_col, unaligned, then their data; columns
+ * that the value has not are left out, so ncols may be 0.
  */
 struct kvtree_rec {
 	__u32 rec_len;
@@ -404,6 +408,18 @@ enum kvtree_stat {
 #define KVTREE_IOC_STORE_LIST		_IOWR('K', 0x45, struct kvtree_store_info)
 #define KVTREE_IOC_STORE_SELF		_IOWR('K', 0x46, struct kvtree_store_info)
 #define KVTREE_IOC_STAT			_IOWR('K', 0x47, struct kvtree_stat_args)
+
+/*
+ * The sizes in which the structures were first published: no call accepts less.
+ */
+#define KVTREE_OP_SIZE_VER0		64u
+#define KVTREE_BATCH_SIZE_VER0		40u
+#define KVTREE_INFO_SIZE_VER0		104u
+#define KVTREE_STORE_CREATE_SIZE_VER0	144u
+#define KVTREE_STORE_OPEN_SIZE_VER0	80u
+#define KVTREE_STORE_DESTROY_SIZE_VER0	80u
+#define KVTREE_STORE_INFO_SIZE_VER0	176u
+#define KVTREE_STAT_ARGS_SIZE_VER0	32u
 
 #if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 _Static_assert(sizeof(struct kvtree_op) == 64, "struct kvtree_op");
