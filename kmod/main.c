@@ -17,11 +17,25 @@ static unsigned int default_limit_mb = 1024;
 module_param(default_limit_mb, uint, 0444);
 MODULE_PARM_DESC(default_limit_mb, "MiB that the store 'default' may hold (0: no limit)");
 
+static unsigned int default_uid;
+module_param(default_uid, uint, 0444);
+MODULE_PARM_DESC(default_uid, "owner of the store 'default'");
+
+static unsigned int default_gid;
+module_param(default_gid, uint, 0444);
+MODULE_PARM_DESC(default_gid, "group of the store 'default'");
+
+static unsigned int default_mode = 0600;
+module_param(default_mode, uint, 0444);
+MODULE_PARM_DESC(default_mode, "mode of the store 'default', for example 0660");
+
 static int __init default_store_init(void)
 {
 	struct kvtree_store_create args = {
 		.name = KVT_DEFAULT_STORE,
-		.mode = 0600,
+		.uid = default_uid,
+		.gid = default_gid,
+		.mode = default_mode,
 		.limit_bytes = (u64)default_limit_mb << 20,
 	};
 

@@ -57,7 +57,7 @@
  * Each operation has its own result, at least 0 or one of these:
  *
  *	EINVAL		malformed: an unknown opcode or flag, flags that exclude
- *			each other, a field in use that must be zero, column ids
+ *			each other, a field not in use that is not zero, column ids
  *			out of order or range, lengths that do not add up
  *	E2BIG		larger than a limit above
  *	EACCES		the session may not do this: GET and SCAN need
@@ -74,9 +74,12 @@
  *	ESTALE		the store was destroyed meanwhile
  *	EINTR		a fatal signal came
  *
- * An operation that fails has changed nothing in the store.  Its fields are
- * what they were, but for `result` and those that EMSGSIZE, ENOENT, EEXIST and
- * ECANCELED are said to set.
+ * An operation that fails has changed nothing in the store.  What the caller
+ * gave in its fields is what it was, but for `val_len` and `ncols` after EMSGSIZE
+ * and `version` after ECANCELED.  What an operation only gives back (`result`;
+ * `version`, but for CAS and for REMOVE with KVTREE_F_VERSION) is not looked at
+ * before, and undefined after a failure, but for `version`: after ENOENT it is
+ * 0, after EEXIST and EMSGSIZE that of the value found.
  */
 enum kvtree_opcode {
 	KVTREE_OP_NOP		= 0,	/* does nothing, result 0 */
@@ -251,7 +254,10 @@ struct kvtree_rec {
  * (EINTR); `done` operations did take effect then, and their results stand in
  * the array.  (If it was an outcome that could not be copied, the operation
  * after those took effect as well.)  A signal that is not fatal returns early
- * with success and done < nr; the caller submits the rest again.
+ * with success and done < nr; the caller submits the rest again.  If it comes
+ * before any operation has an outcome, the call is restarted or returns EINTR, as
+ * any call that a signal interrupts (SA_RESTART).  Malformed batches: EINVAL,
+ * E2BIG; no memory to begin with: ENOMEM; nothing was executed then.
  *
  * Operations are copied in and out whole.  They are read ahead, and GETs that
  * follow one another are executed together: what an operation points to must
@@ -329,6 +335,8 @@ struct kvtree_store_destroy {
  * `after`; ENOENT if there is none.  Start with after = 0 and pass each id on.
  *
  * KVTREE_IOC_STORE_SELF: the same for the session's own store.
+ *
+ * Only `after` is looked at; everything else is given back.
  */
 struct kvtree_store_info {
 	__u64 after;			/* in */
@@ -349,6 +357,7 @@ struct kvtree_store_info {
 /*
  * KVTREE_IOC_STAT: fills `nr` counters of the session's store at `values`,
  * indexed by enum kvtree_stat; nr becomes the number that the kernel knows.
+ * EACCES if the session may neither read nor write the store.
  */
 struct kvtree_stat_args {
 	__u64 values;			/* pointer to __u64 */
