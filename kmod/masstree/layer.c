@@ -237,6 +237,7 @@ void mt_sweep(struct kvt_index *index)
 	it = kzalloc(sizeof(*it), GFP_KERNEL);
 	if (!it) {
 		WRITE_ONCE(tree->sweep_needed, true);
+		queue_delayed_work(tree->index.env.wq, &tree->check_work, MT_CHECK_DELAY);
 		return;
 	}
 	it->iter.index = index;
