@@ -225,10 +225,11 @@ static void let_rival_begin(enum kvt_park at)
 		return;
 	rival.queued = true;
 	queue_work(rival.kt->wq, &rival.work);
-	for (i = 0; i < 1000 && !READ_ONCE(rival.begun); i++)
-		udelay(10);
+	for (i = 0; i < 2000 && !READ_ONCE(rival.begun); i++)
+		udelay(5);
 	/* Let it come to the lock of the leaf. */
-	udelay(200);
+	for (i = 0; i < 40; i++)
+		udelay(5);
 }
 
 static void put_while_leaf_goes(struct kt *kt, unsigned int number)
@@ -387,8 +388,8 @@ static void a_leaf_stays_locked_while_it_becomes_the_root(struct kunit *test)
 	rival.kt = kt;
 	KUNIT_ASSERT_EQ(test, 0, kt_put_begin(kt, &c, &key, GFP_KERNEL));
 	queue_work(kt->wq, &rival.work);
-	for (i = 0; i < 100000 && mt_root(mt_tree(kt->index)) == root; i++)
-		udelay(10);
+	for (i = 0; i < 200000 && mt_root(mt_tree(kt->index)) == root; i++)
+		udelay(5);
 	locked = READ_ONCE(leaf->version) & MT_LOCK;
 	KUNIT_EXPECT_EQ(test, 0, kt_commit(&c, NULL));
 	flush_work(&rival.work);

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * No memory: the n-th allocation of a change fails, for n = 1, 2, ... until the
+ * change succeeds.  Until then it must say so and have changed nothing.
+ *
+ * Allocations are made to fail by the kernel's fault injection where it is
+ * there, and everywhere by the store's limit, of which a little more is left
+ * at each attempt.
+ */
+#include <linux/err.h>
+#include <linux/slab.h>
+#include <linux/umh.h>
+#include <linux/unaligned.h>
+
+#include "../masstree/masstree.h"
+#include "lib.h"
+
+#define PREFIX_MAX	(KVTREE_KEY_MAX - 8)
+#define FULL_1		MT_LEAF_WIDTH
+#define FULL_2		(FULL_1 * (MT_INNER_WIDTH + 1))
+#define FULL_3		(FULL_2 * (MT_INNER_WIDTH + 1))
+
+/* What is there, numbers behind a prefix, before one is put. */
+static const struct load {
+	const char *name;
+	u32 prefix;
+	unsigned int nr;
+	u64 number;		/* that is put */
+	unsigned int nodes;	/* that it needs */
+	unsigned int stride;	/* between attempts: 0 is 1 */
+} loads[] = {
+	{ "update", 0, 3, 1, 0 },
+	{ "insert", 0, 3, 3, 0 },
+	{ "split_of_the_root", 0, FULL_1, FULL_1, 2 },
+	{ "split_below_the_root", 0, 2 * FULL_1, 2 * FULL_1, 1 },
+	{ "split_below_a_full_root", 0, FULL_2, FULL_2, 3 },
+	{ "split_below_two_full_levels", 0, FULL_3, FULL_3, 4 },
+	{ "split_of_the_root_of_a_layer", 16, FULL_1, FULL_1, 2 },
+	{ "split_below_a_full_root_of_a_layer", 16, FULL_2, FULL_2, 3 },
+	{ "one_layer", 8, 1, 1, 1 },
+	{ "fifty_layers", 400, 1, 1, 50 },
+	/* Five hundred attempts at five hundred allocations, all of them alike. */
+	{ "five_hundred_layers", PREFIX_MAX, 1, 1, PREFIX_MAX / 8, 4 * KT_SLOWER - 1 },
+};
+
+static void load_desc(const struct load *load, char *desc)
+{
+	strscpy(desc, load->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(load, loads, load_desc);
+
+/* Everything that a change that fails must leave as it was. */
+struct state {
+	u64 leaves, inners, layers, bytes;
+	u64 version;
+	int get;
+};
+
+struct attempts {
+	const struct load *load;
+	struct kunit *test;
+	struct kt *kt;
+	struct kvt_key key;
+	struct state before;
+	gfp_t gfp;
+};
+
+static struct kvt_key number_key(struct attempts *a, u64 number)
+{
+	const u32 prefix = a->load->prefix;
+	u8 *data = kunit_kmalloc(a->test, prefix + 8, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(a->test, data);
+	memset(data, 'p', prefix);
+	put_unaligned_be64(number, data + prefix);
+	return KT_BYTES(data, prefix + 8);
+}
+
+static struct state state(struct attempts *a)
+{
+	struct state state = {
+		.leaves = kt_stat(a->kt, KVTREE_STAT_LEAF_NODES),
+		.inners = kt_stat(a->kt, KVTREE_STAT_INNER_NODES),
+		.layers = kt_stat(a->kt, KVTREE_STAT_LAYERS),
+		.bytes = kvt_quota_bytes(&a->kt->quota),
+	};
+
+	state.get = kt_get(a->kt, &a->key, &state.version);
+	return state;
+}
+
+static struct attempts attempts(struct kunit *test, gfp_t gfp)
+{
+	struct attempts a = { .load = test->param_value, .test = test, .gfp = gfp };
+	unsigned int i;
+
+	a.kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
+	for (i = 0; i < a.load->nr; i++) {
+		a.key = number_key(&a, i);
+		KUNIT_ASSERT_EQ(test, 0, kt_put(a.kt, &a.key, NULL));
+	}
+	a.key = number_key(&a, a.load->number);
+	kt_flush(a.kt);
+	a.before = state(&a);
+	return a;
+}
+
+static void expect_unchanged(struct attempts *a, unsigned int n)
+{
+	struct state now = state(a);
+
+	KUNIT_ASSERT_EQ_MSG(a->test, a->before.leaves, now.leaves, "n = %u", n);
+	KUNIT_ASSERT_EQ_MSG(a->test, a->before.inners, now.inners, "n = %u", n);
+	KUNIT_ASSERT_EQ_MSG(a->test, a->before.layers, now.layers, "n = %u", n);
+	KUNIT_ASSERT_EQ_MSG(a->test, a->before.bytes, now.bytes, "n = %u", n);
+	KUNIT_ASSERT_EQ_MSG(a->test, a->before.get, now.get, "n = %u", n);
+	KUNIT_ASSERT_EQ_MSG(a->test, a->before.version, now.version, "n = %u", n);
+}
+
+static void expect_changed(struct attempts *a)
+{
+	const s64 nr = a->load->nr + (a->before.get == -ENOENT);
+	struct state now = state(a);
+
+	KUNIT_EXPECT_EQ(a->test, 0, now.get);
+	KUNIT_EXPECT_GT(a->test, now.version, a->before.version);
+	KUNIT_EXPECT_EQ(a->test, a->load->nodes,
+			now.leaves + now.inners - a->before.leaves - a->before.inners);
+	KUNIT_EXPECT_EQ(a->test, nr, kt_count(a->kt, false));
+	KUNIT_EXPECT_EQ(a->test, nr, kt_count(a->kt, true));
+}
+
+/* The store's limit */
+
+/* Let @bytes more be charged than are, and nothing that a CPU has set aside. */
+static void leave(struct kt *kt, s64 bytes)
+{
+	kt->quota.bytes.limit = S64_MAX;
+	kvt_quota_charge(&kt->quota, S64_MAX);
+	kt->quota.bytes.limit = kvt_quota_bytes(&kt->quota) + bytes;
+}
+
+static void a_put_over_the_limit_changes_nothing(struct kunit *test)
+{
+	struct attempts a = attempts(test, GFP_KERNEL);
+	const unsigned int step = 64 * max(a.load->stride, 1);
+	unsigned int n;
+	int err;
+
+	for (n = 0; ; n++) {
+		leave(a.kt, n * step);
+		err = kt_put_gfp(a.kt, &a.key, a.gfp, NULL);
+		if (!err)
+			break;
+		KUNIT_ASSERT_EQ_MSG(test, -EDQUOT, err, "n = %u", n);
+		expect_unchanged(&a, n);
+	}
+	expect_changed(&a);
+	/* No byte too early or too late. */
+	KUNIT_EXPECT_EQ(test, DIV_ROUND_UP(state(&a).bytes - a.before.bytes, step), n);
+}
+
+static void removals_pass_at_the_limit(struct kunit *test)
+{
+	struct attempts a = attempts(test, GFP_KERNEL);
+	struct kvt_key key;
+	unsigned int i;
+
+	leave(a.kt, 0);
+	for (i = 0; i < a.load->nr; i++) {
+		key = number_key(&a, i);
+		KUNIT_ASSERT_EQ(test, 0, kt_del(a.kt, &key, NULL));
+	}
+	kt_settle(a.kt);
+	KUNIT_EXPECT_EQ(test, sizeof(struct mt_leaf), kvt_quota_bytes(&a.kt->quota));
+}
+
+/* Fault injection */
+
+#ifdef CONFIG_FAILSLAB
+
+/*
+ * Without this GFP_KERNEL does not fail, and each failure is told in 50 lines.
+ * The files can be written from user space only.
+ */
+static int set_failslab(const char *wait, const char *verbose)
+{
+	char command[] =
+		"cd /sys/kernel/debug/failslab && echo $0 >ignore-gfp-wait && echo $1 >verbose";
+	char *argv[6] = { "/bin/sh", "-c", command, (char *)wait, (char *)verbose, NULL };
+	char *envp[2] = { "PATH=/bin:/usr/bin", NULL };
+
+	return call_usermodehelper(argv[0], argv, envp, UMH_WAIT_PROC) ? -EIO : 0;
+}
+
+static int alloc_suite_init(struct kunit_suite *suite)
+{
+	return set_failslab("N", "0");
+}
+
+static void alloc_suite_exit(struct kunit_suite *suite)
+{
+	set_failslab("Y", "2");
+}
+
+/* From now on this thread's n-th allocation fails. */
+static void arm(unsigned int n)
+{
+	WRITE_ONCE(current->fail_nth, n);
+}
+
+/* Returns whether one did. */
+static bool disarm(void)
+{
+	return !xchg(&current->fail_nth, 0);
+}
+
+/*
+ * What failed was not needed: the kernel's own bookkeeping of memory, or a
+ * large value, which then comes from elsewhere.  Undo the put.
+ */
+static void undo_put(struct attempts *a)
+{
+	if (a->before.get == -ENOENT) {
+		KUNIT_ASSERT_EQ(a->test, 0, kt_del(a->kt, &a->key, NULL));
+		kt_settle(a->kt);
+	} else {
+		a->before.version = state(a).version;
+	}
+}
+
+static void put_until_it_succeeds(struct attempts *a)
+{
+	unsigned int n;
+	bool failed;
+	int err;
+
+	for (n = 1; ; n += max(a->load->stride, 1)) {
+		arm(n);
+		err = kt_put_gfp(a->kt, &a->key, a->gfp, NULL);
+		failed = disarm();
+		if (!failed)
+			break;
+		if (!err)
+			undo_put(a);
+		else
+			KUNIT_ASSERT_EQ_MSG(a->test, -ENOMEM, err, "n = %u", n);
+		expect_unchanged(a, n);
+	}
+	KUNIT_ASSERT_EQ(a->test, 0, err);
+	/* A value and its nodes. */
+	KUNIT_EXPECT_GT(a->test, n, a->load->nodes + 1);
+	expect_changed(a);
+}
+
+static void a_put_without_memory_changes_nothing(struct kunit *test)
+{
+	struct attempts a = attempts(test, GFP_KERNEL);
+
+	put_until_it_succeeds(&a);
+}
+
+static void a_put_that_may_not_sleep_without_memory_changes_nothing(struct kunit *test)
+{
+	struct attempts a = attempts(test, GFP_NOWAIT);
+
+	put_until_it_succeeds(&a);
+}
+
+static void removals_need_no_memory(struct kunit *test)
+{
+	struct attempts a = attempts(test, GFP_KERNEL);
+	struct kvt_key key;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < a.load->nr; i++) {
+		key = number_key(&a, i);
+		arm(1);
+		err = kt_del(a.kt, &key, NULL);
+		disarm();
+		KUNIT_ASSERT_EQ(test, 0, err);
+	}
+	kt_settle(a.kt);
+	KUNIT_EXPECT_EQ(test, sizeof(struct mt_leaf), kvt_quota_bytes(&a.kt->quota));
+	KUNIT_EXPECT_EQ(test, 0, kt_stat(a.kt, KVTREE_STAT_LAYERS));
+}
+
+static void a_sweep_without_memory_is_made_up_for_by_the_worker(struct kunit *test)
+{
+	struct kt *kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
+	struct mt_tree *tree = mt_tree(kt->index);
+	bool failed;
+
+	KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_KEY("same slice 1"), NULL));
+	KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_KEY("same slice 2"), NULL));
+	/* The worker is not told which layer, nor that there is one. */
+	atomic_add(INT_MAX / 2, &tree->nr_checks);
+	KUNIT_ASSERT_EQ(test, 0, kt_del(kt, &KT_KEY("same slice 2"), NULL));
+	atomic_sub(INT_MAX / 2, &tree->nr_checks);
+	cancel_delayed_work_sync(&tree->check_work);
+	WRITE_ONCE(tree->sweep_needed, false);
+	arm(1);
+	kt->ops->sweep(kt->index);
+	failed = disarm();
+	flush_delayed_work(&tree->check_work);
+	KUNIT_EXPECT_TRUE(test, failed);
+	KUNIT_EXPECT_EQ(test, 0, kt_stat(kt, KVTREE_STAT_LAYERS));
+}
+
+static void an_index_is_made_whole_or_not_at_all(struct kunit *test)
+{
+	struct kt *kt = kt_open(test);
+	u64 bytes = kvt_quota_bytes(&kt->quota);
+	struct kvt_index *index;
+	unsigned int n;
+	bool failed;
+
+	for (n = 1; ; n++) {
+		arm(n);
+		index = kt->ops->create(&kt->index->env);
+		failed = disarm();
+		if (IS_ERR(index))
+			KUNIT_EXPECT_EQ(test, -ENOMEM, PTR_ERR(index));
+		else
+			kt->ops->destroy(index);
+		KUNIT_EXPECT_EQ(test, bytes, kvt_quota_bytes(&kt->quota));
+		if (!failed)
+			break;
+	}
+	KUNIT_EXPECT_FALSE(test, IS_ERR(index));
+	KUNIT_EXPECT_GT(test, n, 1);
+}
+
+KT_ENGINES();
+
+#endif /* CONFIG_FAILSLAB */
+
+static struct kunit_case alloc_cases[] = {
+	KUNIT_CASE_PARAM(a_put_over_the_limit_changes_nothing, load_gen_params),
+	KUNIT_CASE_PARAM(removals_pass_at_the_limit, load_gen_params),
+#ifdef CONFIG_FAILSLAB
+	KUNIT_CASE_PARAM(a_put_without_memory_changes_nothing, load_gen_params),
+	KUNIT_CASE_PARAM(a_put_that_may_not_sleep_without_memory_changes_nothing,
+			 load_gen_params),
+	KUNIT_CASE_PARAM(removals_need_no_memory, load_gen_params),
+	KUNIT_CASE(a_sweep_without_memory_is_made_up_for_by_the_worker),
+	KT_CASE(an_index_is_made_whole_or_not_at_all),
+#endif
+	{}
+};
+
+static struct kunit_suite alloc_suite = {
+	.name = "kvtree_masstree_alloc",
+#ifdef CONFIG_FAILSLAB
+	.suite_init = alloc_suite_init,
+	.suite_exit = alloc_suite_exit,
+#endif
+	.test_cases = alloc_cases,
+};
+
+kunit_test_suite(alloc_suite);
