@@ -605,6 +605,88 @@ TEST_F(abi, add_changes_its_column_alone)
 	EXPECT_EQ(1, le64(buf + 19));
 }
 
+/* An operation, its result, and the version that it tells with it. */
+struct refusal {
+	struct kvtree_op op;
+	int result;
+	__u64 version;
+};
+
+TEST_F(abi, failed_operation_leaves_what_the_caller_gave)
+{
+	const __u64 any = 0x1234;
+	__u64 v;
+	char buf[2];
+	size_t i;
+
+	ASSERT_EQ(0, kvt_put(self->fd, STR("k"), STR("value"), &v));
+	struct refusal table[] = {
+		{ kvt_op(KVTREE_OP_GET, STR("absent")), -ENOENT, 0 },
+		{ kvt_op(KVTREE_OP_GET, STR("k")), -EMSGSIZE, v },
+		{ kvt_op(KVTREE_OP_PUT, STR("k")), -EEXIST, v },
+		{ kvt_op(KVTREE_OP_PUT, STR("absent")), -ENOENT, 0 },
+		{ kvt_op(KVTREE_OP_CAS, STR("k")), -ECANCELED, v },
+		{ kvt_op(KVTREE_OP_CAS, STR("absent")), -ECANCELED, 0 },
+		{ kvt_op(KVTREE_OP_REMOVE, STR("absent")), -ENOENT, 0 },
+		{ kvt_op(KVTREE_OP_REMOVE, STR("k")), -ECANCELED, v },
+		{ kvt_op(KVTREE_OP_ADD, STR("absent")), -ENOENT, 0 },
+		/* A number of five bytes. */
+		{ kvt_op(KVTREE_OP_ADD, STR("k")), -EINVAL, any },
+		/* What a CAS expected is an input: it is there for another try. */
+		{ kvt_op(KVTREE_OP_CAS, STR("k")), -E2BIG, any },
+		{ kvt_op(KVTREE_OP_CAS, STR("k")), -EFAULT, any },
+	};
+	table[2].op.flags = KVTREE_F_CREATE;
+	table[3].op.flags = KVTREE_F_REPLACE;
+	table[7].op.flags = KVTREE_F_VERSION;
+	table[8].op.flags = KVTREE_F_REPLACE;
+
+	for (i = 0; i < NR(table); i++) {
+		struct kvtree_op *op = &table[i].op, was;
+
+		op->version = any;
+		if (op->opcode == KVTREE_OP_ADD) {
+			op->arg = any;
+		} else if (op->opcode != KVTREE_OP_REMOVE) {
+			op->val = kvt_ptr(buf);
+			op->val_len = sizeof(buf);
+		}
+		if (table[i].result == -E2BIG)
+			op->val_len = KVTREE_VALUE_MAX + 1;
+		if (table[i].result == -EFAULT)
+			op->val = 8;
+		was = *op;
+		ASSERT_EQ(table[i].result, kvt_exec(self->fd, op)) {
+			TH_LOG("refusal %zu", i);
+		}
+		/* An ADD's version is an output alone, and undefined after EINVAL. */
+		if (op->opcode != KVTREE_OP_ADD || table[i].result == -ENOENT) {
+			EXPECT_EQ(table[i].version, op->version) {
+				TH_LOG("refusal %zu", i);
+			}
+		}
+		was.version = op->version;
+		was.result = op->result;
+		if (table[i].result == -EMSGSIZE)
+			was.val_len = 5;
+		EXPECT_EQ(0, memcmp(&was, op, sizeof(was))) {
+			TH_LOG("refusal %zu", i);
+		}
+	}
+	EXPECT_EQ(v, kvt_version(self->fd, STR("k")));
+	EXPECT_EQ(0, kvt_version(self->fd, STR("absent")));
+}
+
+TEST_F(abi, remove_tells_the_version_that_it_removed)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_REMOVE, STR("k"));
+	__u64 version;
+
+	ASSERT_EQ(0, kvt_put(self->fd, STR("k"), STR("v"), &version));
+	ASSERT_EQ(0, kvt_exec(self->fd, &op));
+	EXPECT_EQ(version, op.version);
+}
+
 /*
  * Columns
  */
@@ -627,6 +709,65 @@ TEST_F(abi, put_of_some_columns_leaves_the_others)
 	EXPECT_EQ(0, get[3].len);
 	/* A value without column 0 reads as empty. */
 	EXPECT_EQ(0, kvt_get(self->fd, STR("k"), buf, sizeof(buf), NULL));
+}
+
+TEST_F(abi, whole_put_leaves_no_other_columns)
+{
+	struct kvtree_col put[3] = {
+		{ .id = 0, .len = 1 }, { .id = 5, .len = 3000 }, { .id = 9, .len = 1 },
+	};
+	struct kvtree_op op = kvt_op(KVTREE_OP_PUT, STR("k"));
+	struct kvtree_col one[2] = { { .id = 4, .len = 2 }, { .id = 6, .len = KVTREE_COL_ABSENT } };
+	struct kvtree_col get[256];
+	static char val[3002];
+	char buf[8];
+
+	ASSERT_EQ(0, kvt_put_cols(self->fd, STR("k"), put, 3, kvt_bytes(val, 3002), NULL));
+	op.flags = KVTREE_F_COLS | KVTREE_F_WHOLE;
+	op.arg = kvt_ptr(one);
+	op.ncols = 2;
+	op.val = kvt_ptr("44");
+	op.val_len = 2;
+	ASSERT_EQ(0, kvt_exec(self->fd, &op));
+	op.opcode = KVTREE_OP_GET;
+	op.flags = KVTREE_F_COLS | KVTREE_F_ALL_COLS;
+	op.arg = kvt_ptr(get);
+	op.ncols = 256;
+	op.val = kvt_ptr(buf);
+	op.val_len = sizeof(buf);
+	ASSERT_EQ(2, kvt_exec(self->fd, &op));
+	ASSERT_EQ(1, op.ncols);
+	EXPECT_EQ(4, get[0].id);
+	EXPECT_EQ(0, memcmp(buf, "44", 2));
+
+	/* At a version, and with no columns at all. */
+	op.opcode = KVTREE_OP_CAS;
+	op.flags = KVTREE_F_COLS | KVTREE_F_WHOLE;
+	op.arg = 0;
+	op.ncols = 0;
+	op.val = 0;
+	op.val_len = 0;
+	ASSERT_EQ(0, kvt_exec(self->fd, &op));
+	op.opcode = KVTREE_OP_GET;
+	op.flags = KVTREE_F_COLS | KVTREE_F_ALL_COLS;
+	EXPECT_EQ(0, kvt_exec(self->fd, &op));
+	EXPECT_EQ(0, op.ncols);
+	EXPECT_NE(0, op.version);
+}
+
+TEST_F(abi, value_may_have_no_columns)
+{
+	struct kvtree_col get = { .id = 0 };
+	__u64 version;
+
+	ASSERT_EQ(0, kvt_put_cols(self->fd, STR("k"), NULL, 0, STR(""), &version));
+	EXPECT_EQ(version, kvt_version(self->fd, STR("k")));
+	EXPECT_EQ(0, kvt_get(self->fd, STR("k"), NULL, 0, NULL));
+	EXPECT_EQ(0, kvt_get_cols(self->fd, STR("k"), &get, 1, NULL, 0));
+	EXPECT_EQ(KVTREE_COL_ABSENT, get.len);
+	/* No columns asked for: is the key there? */
+	EXPECT_EQ(0, kvt_get_cols(self->fd, STR("k"), NULL, 0, NULL, 0));
+	EXPECT_EQ(-ENOENT, kvt_get_cols(self->fd, STR("l"), NULL, 0, NULL, 0));
 }
 
 TEST_F(abi, put_without_columns_replaces_them_all)
@@ -1393,11 +1534,14 @@ put:
 			next.there = true;
 			if (kvt_rand_below(&rand, 2)) {
 				op.flags |= KVTREE_F_COLS;
+				if (kvt_rand_below(&rand, 4) == 0) {
+					op.flags |= KVTREE_F_WHOLE;
+					model_clear(&next);
+					next.there = true;
+				}
 				op.arg = kvt_ptr(cols);
 				op.ncols = model_cols(&rand, &next, cols, val, &len);
 				op.val_len = len;
-				if (!op.ncols)
-					continue;
 			} else {
 				model_clear(&next);
 				next.there = true;

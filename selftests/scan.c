@@ -135,7 +135,9 @@ static int expect_range(const struct entry *entry, int nr, struct kvt_bytes star
 		}
 		if (ends) {
 			cmp = kvt_cmp(key, end);
-			if (reverse ? cmp <= 0 : cmp >= 0)
+			if (!cmp && !(scan->flags & KVTREE_SCAN_END_INCL))
+				continue;
+			if (reverse ? cmp < 0 : cmp > 0)
 				continue;
 		}
 		if (scan->flags & KVTREE_SCAN_PREFIX) {
@@ -279,6 +281,35 @@ TEST_F(scan, end_of_no_bytes_holds_with_or_without_a_pointer)
 			/* All keys but the empty one come behind it. */
 			EXPECT_EQ(0, kvt_scan_all(self->fd, STR(""), &scan, 1 << 17, &list));
 			EXPECT_EQ(reverse ? self->nr - !self->entry[0].key_len : 0, list.nr);
+			kvt_list_free(&list);
+		}
+	}
+}
+
+TEST_F(scan, inclusive_end_is_in_the_range)
+{
+	struct kvtree_scan scan = {};
+	struct kvt_list list = {};
+	int reverse, i;
+
+	for (i = 10; i < self->nr - 10; i += 7) {
+		for (reverse = 0; reverse < 2; reverse++) {
+			const struct entry *end = &self->entry[reverse ? i - 3 : i + 3];
+
+			scan.flags = KVTREE_SCAN_END_INCL | KVTREE_SCAN_KEYS_ONLY;
+			if (reverse)
+				scan.flags |= KVTREE_SCAN_REVERSE;
+			scan.end = kvt_ptr(end->key);
+			scan.end_len = end->key_len;
+			ASSERT_EQ(0, kvt_scan_all(self->fd, entry_key(&self->entry[i]), &scan, 120,
+						  &list));
+			ASSERT_EQ(4, list.nr);
+			EXPECT_EQ(0, kvt_cmp(list.rec[3].key, entry_key(end)));
+			kvt_list_free(&list);
+			scan.flags &= ~KVTREE_SCAN_END_INCL;
+			ASSERT_EQ(0, kvt_scan_all(self->fd, entry_key(&self->entry[i]), &scan, 120,
+						  &list));
+			ASSERT_EQ(3, list.nr);
 			kvt_list_free(&list);
 		}
 	}
@@ -638,6 +669,8 @@ TEST_F(scan, random_scans_agree_with_a_sorted_array)
 			scan.flags |= KVTREE_SCAN_END;
 			scan.end = end.key_len ? kvt_ptr(end.key) : 0;
 			scan.end_len = end.key_len;
+			if (kvt_rand_below(&rand, 2))
+				scan.flags |= KVTREE_SCAN_END_INCL;
 		}
 		if ((scan.flags & KVTREE_SCAN_REVERSE) && kvt_rand_below(&rand, 4) == 0) {
 			scan.flags |= KVTREE_SCAN_LAST;

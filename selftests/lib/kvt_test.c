@@ -416,8 +416,8 @@ static void take_records(const unsigned char *buf, __u32 filled, const struct kv
 		KVT_CHECK((rec->flags & ~KVTREE_REC_COLS) == 0);
 		if (scan->flags & KVTREE_SCAN_KEYS_ONLY)
 			KVT_CHECK(!rec->val_len && !rec->ncols);
-		if (rec->ncols)
-			KVT_CHECK(cols && (rec->flags & KVTREE_REC_COLS));
+		KVT_CHECK(!(rec->flags & KVTREE_REC_COLS) == !cols);
+		KVT_CHECK(cols || !rec->ncols);
 		if (rec->flags & KVTREE_REC_COLS)
 			check_cols(rec, (const unsigned char *)rec + rec->hdr_len + rec->key_len);
 		append(list, rec);
