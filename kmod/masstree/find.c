@@ -112,6 +112,7 @@ static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
  */
 void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
 {
+	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
 	probe->tree = tree;
 	probe->key = key->data;
 	probe->len = key->len;
