@@ -796,6 +796,76 @@ static void without_memory_for_a_work_item_the_worker_sweeps(struct kunit *test)
 	expect_count(kt, 2);
 }
 
+/* Memory */
+
+/* Long enough for whoever frees without waiting for readers. */
+static void linger(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < 100; i++)
+		mdelay(1);
+}
+
+static void a_value_stays_while_a_reader_may_hold_it(struct kunit *test)
+{
+	struct kt *kt = kt_open(test);
+	const struct kvt_key key = KT_KEY("key of a value");
+	struct kvt_value *value;
+	int replaced, removed;
+	bool ok;
+
+	put(kt, key);
+	rcu_read_lock();
+	value = kt->ops->get(kt->index, &key);
+	replaced = kt_put_gfp(kt, &key, GFP_NOWAIT, NULL);
+	linger();
+	ok = kt_value_ok(value, &key);
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, 0, replaced);
+	KUNIT_EXPECT_TRUE(test, ok);
+
+	rcu_read_lock();
+	value = kt->ops->get(kt->index, &key);
+	removed = kt_del_gfp(kt, &key, GFP_NOWAIT, NULL);
+	linger();
+	ok = kt_value_ok(value, &key);
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, 0, removed);
+	KUNIT_EXPECT_TRUE(test, ok);
+}
+
+/* An iterator stands before the link to a leaf that goes. */
+static void a_leaf_stays_while_a_reader_may_hold_it(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kvt_key key[MT_LEAF_WIDTH];
+	struct kt_cursor cur;
+	int removed = 0, err;
+	unsigned int i;
+	s64 nr = 0;
+
+	put_numbers(kt, 0, 3 * MT_LEAF_WIDTH);
+	for (i = 0; i < MT_LEAF_WIDTH; i++)
+		key[i] = number_key(test, 0, MT_LEAF_WIDTH + i);
+	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(kt, &cur));
+	rcu_read_lock();
+	err = kt_cursor_next_rcu(&cur);
+	for (i = 0; i < MT_LEAF_WIDTH && !removed; i++)
+		removed = kt_del_gfp(kt, &key[i], GFP_NOWAIT, NULL);
+	linger();
+	while (!err || err == -EAGAIN) {
+		nr += !err;
+		err = kt_cursor_next_rcu(&cur);
+	}
+	rcu_read_unlock();
+	kt_cursor_exit(&cur);
+	KUNIT_EXPECT_EQ(test, 0, removed);
+	expect_stat(kt, KVTREE_STAT_NODE_UNLINK, 1);
+	KUNIT_EXPECT_EQ(test, -ENOENT, err);
+	KUNIT_EXPECT_EQ(test, 2 * MT_LEAF_WIDTH, nr);
+}
+
 /* Versions */
 
 static u64 version_after_put(struct kt *kt, struct kvt_key key)
@@ -854,6 +924,8 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(the_worker_collapses_a_chain_of_five_hundred_layers),
 	KUNIT_CASE(one_sweep_finds_all_thin_layers),
 	KUNIT_CASE(without_memory_for_a_work_item_the_worker_sweeps),
+	KT_CASE(a_value_stays_while_a_reader_may_hold_it),
+	KUNIT_CASE(a_leaf_stays_while_a_reader_may_hold_it),
 	KT_CASE(remove_then_reinsert_keeps_versions_growing),
 	{}
 };

@@ -427,6 +427,24 @@ int kt_put(struct kt *kt, const struct kvt_key *key, u64 *version)
 }
 
 /**
+ * kt_del_gfp() - remove a key
+ * @kt: the index
+ * @key: the key
+ * @gfp: for nodes, should an engine need some
+ * @version: set to the version removed, or NULL
+ *
+ * Return: 0, -ENOENT, -ENOMEM, -EDQUOT or -EBUSY.
+ */
+int kt_del_gfp(struct kt *kt, const struct kvt_key *key, gfp_t gfp, u64 *version)
+{
+	struct kt_change c;
+	int err;
+
+	err = kt_del_begin(kt, &c, key, gfp);
+	return err ?: kt_commit(&c, version);
+}
+
+/**
  * kt_del() - remove a key; may sleep
  * @kt: the index
  * @key: the key
@@ -436,13 +454,10 @@ int kt_put(struct kt *kt, const struct kvt_key *key, u64 *version)
  */
 int kt_del(struct kt *kt, const struct kvt_key *key, u64 *version)
 {
-	struct kt_change c;
 	int err;
 
 	err = kvt_reclaim_throttle(&kt->reclaim, true);
-	if (!err)
-		err = kt_del_begin(kt, &c, key, GFP_KERNEL);
-	return err ?: kt_commit(&c, version);
+	return err ?: kt_del_gfp(kt, key, GFP_KERNEL, version);
 }
 
 /* Lookups */

@@ -102,6 +102,7 @@ void kt_abort(struct kt_change *c);
 /* Whole operations; @version may be NULL. */
 int kt_put_gfp(struct kt *kt, const struct kvt_key *key, gfp_t gfp, u64 *version);
 int kt_put(struct kt *kt, const struct kvt_key *key, u64 *version);
+int kt_del_gfp(struct kt *kt, const struct kvt_key *key, gfp_t gfp, u64 *version);
 int kt_del(struct kt *kt, const struct kvt_key *key, u64 *version);
 int kt_get(struct kt *kt, const struct kvt_key *key, u64 *version);
 int kt_get_rcu(struct kt *kt, const struct kvt_key *key, u64 *version);
