@@ -34,7 +34,7 @@ main()
 		make -C "$TOP" -j "$JOBS" ${V:+V="$V"} tools
 	write_job '' '' 0 0 "$TOP/tools/demo.sh"
 	say 'demo: booting'
-	vm_script "$LANES/guest.sh" "$LOGS/job" </dev/null | cat || true
+	vm_script "$LANES/guest.sh" "$LOGS/job" </dev/null 2>&1 | cat || true
 
 	[ -e "$LOGS/finished" ] || fail 'the virtual machine did not come to the end'
 	[ "$(cat "$LOGS/finished")" = 0 ] || fail 'a step went wrong, see above'

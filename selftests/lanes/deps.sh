@@ -16,21 +16,31 @@ build_packages='build-essential kmod python3 rsync'
 kernel_packages='bc bison flex patch xz-utils perl util-linux ca-certificates
 	debian-archive-keyring'
 
-# What the library, the tool and the test programs are built with.
+# user_packages FOLDER...: what these are built with, from their own lists.
 user_packages()
 {
-	cat "$TOP"/{lib,tools,selftests}/packages 2>/dev/null |
-		sed 's/#.*//' || true
+	local folder
+
+	for folder in "$@"; do
+		[ ! -e "$TOP/$folder/packages" ] ||
+			sed 's/#.*//' "$TOP/$folder/packages"
+	done
 }
 
-# Packages of a lane from the main suite. lib32gcc and libc6-dev-i386 make
-# gcc -m32 work, for callers through the kernel's compat layer.
+# Packages of a lane from the main suite. virtme-ng wants file, ip and udev.
 main_packages()
 {
 	case $1 in
-	uml|uml-debug) echo "$build_packages $kernel_packages"; user_packages;;
-	demo) echo "$build_packages python3-venv busybox-static"; user_packages;;
-	stock) main_packages demo; echo 'libc6-dev-i386 lib32gcc-12-dev';;
+	uml|uml-debug)
+		echo "$build_packages $kernel_packages"
+		user_packages lib tools selftests;;
+	demo)
+		echo "$build_packages python3-venv busybox-static file
+			iproute2 udev"
+		user_packages lib tools;;
+	stock)
+		main_packages demo
+		user_packages selftests;;
 	lint) echo "$build_packages $kernel_packages sparse shellcheck";;
 	docs) echo 'make python3 python3-venv';;
 	*) die "unknown lane '$1'";;

@@ -169,6 +169,7 @@ run_tests()
 # Something else than the tests: the demo, or a shell with the module loaded.
 run_command()
 {
+	mark start
 	if [ "$COMMAND" = bash ]; then
 		insmod "$MODULE" && device_appears || return
 	fi

@@ -43,8 +43,9 @@ vm()
 
 # vm_script CMD...: boot, run CMD and power off, kernel messages in $CONSOLE.
 # virtme-ng throws the console away in this mode, unless it is told that the
-# file is another. To be called with a pipe as standard output: QEMU opens that
-# several times over, and in a file these overwrite each other.
+# file is another. To be called with a pipe as standard output and error: QEMU
+# opens these anew, which empties a file, and several times over, so that in a
+# file they overwrite each other.
 vm_script()
 {
 	vm --qemu-opts="-set chardev.console.path=$CONSOLE" \
