@@ -44,8 +44,6 @@ struct kvtree_cursor {
 	size_t low_len;
 	char *high;		/* NULL: no upper bound */
 	size_t high_len;
-	char *below_low;	/* the greatest key below low */
-	size_t below_low_len;
 	bool nothing;		/* no key can be in the range */
 
 	uint16_t *cols;
@@ -173,25 +171,6 @@ static int window_grow(struct window *w, size_t size)
 }
 
 /*
- * The kernel's lower end of a scan downwards is exclusive, so it is given the
- * key just below `low`, or what it takes for one: keys that the kernel may one
- * day allow between the two are taken off here.
- */
-static void window_trim(const struct kvtree_cursor *c, struct window *w)
-{
-	const char *key;
-	size_t len;
-
-	while (w->nr) {
-		key = rec_key(w, w->nr - 1, &len);
-		if (compare(key, len, c->low, c->low_len) >= 0)
-			return;
-		w->nr--;
-		w->last = true;
-	}
-}
-
-/*
  * Read records into the spare window, and make it the window if there are any.
  * how: KVTREE_SCAN_AFTER, KVTREE_SCAN_LAST or 0
  * Return: 0; -ENOENT if there are none, with the cursor unchanged; an error
@@ -220,9 +199,9 @@ static int window_read(struct kvtree_cursor *c, enum dir dir, const void *from,
 		if (dir == DOWN) {
 			scan.flags |= KVTREE_SCAN_REVERSE;
 			if (c->low_len) {
-				scan.flags |= KVTREE_SCAN_END;
-				scan.end = kvt_ptr(c->below_low);
-				scan.end_len = (__u16)c->below_low_len;
+				scan.flags |= KVTREE_SCAN_END_INCL;
+				scan.end = kvt_ptr(c->low);
+				scan.end_len = (__u16)c->low_len;
 			}
 		} else if (c->high) {
 			scan.flags |= KVTREE_SCAN_END;
@@ -257,8 +236,6 @@ static int window_read(struct kvtree_cursor *c, enum dir dir, const void *from,
 	ret = window_index(c, w, (size_t)ret, scan.count);
 	if (ret)
 		return ret;
-	if (dir == DOWN)
-		window_trim(c, w);
 	if (!w->nr)
 		return -ENOENT;
 	c->spare = c->win;
@@ -491,20 +468,6 @@ static int set_range(struct kvtree_cursor *c, const struct kvtree_cursor_opts *o
 	}
 	c->nothing = c->high &&
 		     compare(c->low, c->low_len, c->high, c->high_len) >= 0;
-	if (!c->low_len)
-		return 0;
-
-	/* x0 -> x; otherwise the last byte lowered, and as much 0xff as goes. */
-	c->below_low = malloc(KVTREE_KEY_MAX);
-	if (!c->below_low)
-		return -ENOMEM;
-	memcpy(c->below_low, c->low, c->low_len);
-	c->below_low_len = c->low_len - 1;
-	if (c->low[c->low_len - 1]) {
-		c->below_low[c->low_len - 1]--;
-		memset(c->below_low + c->low_len, 0xff, KVTREE_KEY_MAX - c->low_len);
-		c->below_low_len = KVTREE_KEY_MAX;
-	}
 	return 0;
 }
 
@@ -601,7 +564,6 @@ KVTREE_API void kvtree_cursor_close(struct kvtree_cursor *c)
 	}
 	free(c->low);
 	free(c->high);
-	free(c->below_low);
 	free(c->cols);
 	free(c->found);
 	free(c);

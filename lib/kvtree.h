@@ -414,7 +414,8 @@ int kvtree_sync(const struct kvtree *kv);
  * =======
  *
  * A value may be divided into columns with ids 0..255.  A put that names some
- * columns changes these, all at once, and leaves the others.
+ * columns changes these, all at once, and leaves the others; with KVTREE_F_WHOLE
+ * it leaves no others.
  */
 
 /**
@@ -468,8 +469,9 @@ int kvtree_get_cols(const struct kvtree *kv, const void *key, size_t key_len,
  * @key: the key
  * @key_len: bytes at @key
  * @cols: the columns, in strictly ascending order of id
- * @nr: elements at @cols
- * @flags: as for kvtree_put()
+ * @nr: elements at @cols, which may be 0
+ * @flags: as for kvtree_put(), and KVTREE_F_WHOLE: the value consists of @cols
+ *	then, columns that are not named there are removed
  * @version: the version that the value got
  *
  * Return: as kvtree_put()
@@ -485,7 +487,7 @@ int kvtree_put_cols(const struct kvtree *kv, const void *key, size_t key_len,
  * @key_len: bytes at @key
  * @cols: the columns, in strictly ascending order of id
  * @nr: elements at @cols
- * @flags: as for kvtree_cas()
+ * @flags: as for kvtree_cas(), and KVTREE_F_WHOLE as for kvtree_put_cols()
  * @version: as for kvtree_cas()
  *
  * Return: as kvtree_cas()
@@ -596,7 +598,7 @@ int kvtree_ops_put(struct kvtree_ops *ops, const void *key, size_t key_len,
  * @key_len: bytes at @key
  * @cols: the columns, in strictly ascending order of id
  * @nr: elements at @cols
- * @flags: as for kvtree_put()
+ * @flags: as for kvtree_put_cols()
  *
  * Return: the operation's number or a negative errno
  */
