@@ -3,10 +3,9 @@
  * load: store all records of a file.
  *
  * Records are collected in an operation list that is run when it is long
- * enough.  A record is one operation if its value is column 0 alone.  Other
- * columns take two: a put makes the whole value column 0 (or empty), then the
- * columns are put.  So a load leaves exactly the columns that are in the file,
- * whatever was there, and a reader never misses the key.
+ * enough.  A record is one operation that puts the whole value: a load leaves
+ * exactly the columns that are in the file, whatever was there, and a reader
+ * sees what was there or what is in the file.
  */
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -28,8 +27,7 @@ struct load {
 	struct kvtree *kv;
 	struct kvtree_ops *ops;
 	size_t bytes;				/* in the list */
-	uint64_t line[BATCH_OPS + 1];		/* of each operation */
-	bool first[BATCH_OPS + 1];		/* the first operation of its record */
+	uint64_t line[BATCH_OPS];		/* of each operation */
 	uint64_t stored;			/* records */
 	uint64_t failed;
 };
@@ -106,14 +104,10 @@ static bool run(struct load *load)
 	done = kvtree_ops_done(load->ops);
 	for (i = 0; i < done; i++) {
 		res = kvtree_ops_result(load->ops, i);
-		if (load->first[i])
-			load->stored += res >= 0;
-		else if (res < 0 && kvtree_ops_result(load->ops, i - 1) >= 0)
-			load->stored--;		/* half of it is not stored */
-		else if (res < 0)
-			continue;		/* already complained about */
 		if (res < 0)
 			complain(load, load->line[i], "%s", reason(res));
+		else
+			load->stored++;
 	}
 	if (err) {
 		complain(load, load->line[done], "%s", reason(err));
@@ -124,47 +118,28 @@ static bool run(struct load *load)
 	return !load->failed || load->keep_going;
 }
 
-static int put(struct load *load, const struct record *rec, const struct kvtree_column *whole)
-{
-	return kvtree_ops_put(load->ops, rec->key, rec->key_len, whole ? whole->data : NULL,
-			      whole ? whole->len : 0, 0);
-}
-
 /*
  * Add a record to the list.
  * Return: 0 or a negative errno, with nothing of the record in the list
  */
 static int add(struct load *load, const struct record *rec)
 {
-	bool whole = rec->ncols && !rec->col[0].id;
-	struct kvtree_column none = { .id = 0, .len = KVTREE_COL_ABSENT };
-	struct kvtree_column cols[KVTREE_COLS_MAX];
-	const struct kvtree_column *rest = rec->col + 1;
-	size_t i, nrest = rec->ncols - 1;
+	size_t i;
 	int n;
 
-	n = put(load, rec, whole ? rec->col : NULL);
+	/* Column 0 alone is what a put without columns makes, at less cost. */
+	if (rec->ncols == 1 && !rec->col[0].id)
+		n = kvtree_ops_put(load->ops, rec->key, rec->key_len, rec->col[0].data,
+				   rec->col[0].len, 0);
+	else
+		n = kvtree_ops_put_cols(load->ops, rec->key, rec->key_len, rec->col, rec->ncols,
+					KVTREE_F_WHOLE);
 	if (n < 0)
 		return n;
 	load->line[n] = load->in.line_nr;
-	load->first[n] = true;
 	load->bytes += rec->key_len;
 	for (i = 0; i < rec->ncols; i++)
 		load->bytes += rec->col[i].len;
-	if (whole && rec->ncols == 1)
-		return 0;
-	if (!whole) {
-		/* Column 0 goes again: the file has none. */
-		cols[0] = none;
-		memcpy(cols + 1, rec->col, rec->ncols * sizeof(*cols));
-		rest = cols;
-		nrest = rec->ncols + 1;
-	}
-	n = kvtree_ops_put_cols(load->ops, rec->key, rec->key_len, rest, nrest, 0);
-	if (n < 0)
-		die("load: %s:%" PRIu64 ": %s", load->path, load->in.line_nr, kvtree_strerror(n));
-	load->line[n] = load->in.line_nr;
-	load->first[n] = false;
 	return 0;
 }
 
@@ -186,7 +161,7 @@ static void load_all(struct load *load, struct progress *progress)
 			complain(load, load->in.line_nr, "%s", reason(err));
 		if ((ret < 0 || err) && (!load->keep_going || ret == -EIO))
 			break;
-		if (kvtree_ops_count(load->ops) >= BATCH_OPS - 1 || load->bytes >= BATCH_BYTES) {
+		if (kvtree_ops_count(load->ops) == BATCH_OPS || load->bytes >= BATCH_BYTES) {
 			go = run(load);
 			progress_show(progress, load->in.bytes, load->stored, load->in.bytes);
 		}

@@ -64,6 +64,8 @@ static void finish(struct argp_state *state, struct put *put)
 		argp_error(state, "VALUE and --file exclude each other");
 	if (put->ncols && (put->value_text || put->file))
 		argp_error(state, "with columns there is no VALUE: give column 0 as --col 0=VALUE");
+	if (!put->ncols && put->flags & KVTREE_F_WHOLE)
+		argp_error(state, "--whole goes with --col: a VALUE replaces the whole value anyway");
 	if (!put->ncols && !put->value_text && !put->file)
 		argp_error(state, "there is no VALUE: give one, or --file FILE, or --col ID=VALUE");
 	put->k = arg_bytes(state, "key", put->key);
@@ -89,6 +91,9 @@ static error_t parse_put(int key, char *arg, struct argp_state *state)
 	case 'r':
 		give(state, put, arg_column(state, arg), NULL, KVTREE_COL_ABSENT);
 		return 0;
+	case 'w':
+		put->flags |= KVTREE_F_WHOLE;
+		return 0;
 	case 'f':
 		put->file = arg;
 		return 0;
@@ -109,7 +114,7 @@ static error_t parse_put(int key, char *arg, struct argp_state *state)
 			argp_error(state, "too many arguments: quote a value with spaces in it");
 		return 0;
 	case ARGP_KEY_END:
-		if (put->flags == (KVTREE_F_CREATE | KVTREE_F_REPLACE))
+		if (put->flags & KVTREE_F_CREATE && put->flags & KVTREE_F_REPLACE)
 			argp_error(state, "--create and --replace exclude each other");
 		finish(state, put);
 		return 0;
@@ -125,6 +130,8 @@ static const struct argp_option put_options[] = {
 	  .doc = "Change this column (0..255) and leave the others; may be repeated" },
 	{ .name = "remove-col", .key = 'r', .arg = "ID",
 	  .doc = "Remove this column; may be repeated" },
+	{ .name = "whole", .key = 'w',
+	  .doc = "With --col: remove all columns that are not named" },
 	{ .name = "create", .key = 'C', .doc = "Only if the key is not there" },
 	{ .name = "replace", .key = 'R', .doc = "Only if the key is there" },
 	{ 0 }
@@ -137,6 +144,8 @@ static const struct argp_option cas_options[] = {
 	  .doc = "Change this column (0..255) and leave the others; may be repeated" },
 	{ .name = "remove-col", .key = 'r', .arg = "ID",
 	  .doc = "Remove this column; may be repeated" },
+	{ .name = "whole", .key = 'w',
+	  .doc = "With --col: remove all columns that are not named" },
 	{ 0 }
 };
 
@@ -171,8 +180,8 @@ static int store(struct put *put)
 		put->v = file_bytes(put->file);
 	kv = open_store(KVTREE_OPEN_WRITE);
 	if (put->cas && put->ncols)
-		err = kvtree_cas_cols(kv, put->k.data, put->k.len, put->col, put->ncols, 0,
-				      &put->version);
+		err = kvtree_cas_cols(kv, put->k.data, put->k.len, put->col, put->ncols,
+				      put->flags, &put->version);
 	else if (put->cas)
 		err = kvtree_cas(kv, put->k.data, put->k.len, put->v.data, put->v.len, 0,
 				 &put->version);
@@ -200,7 +209,8 @@ int cmd_put(int argc, char **argv)
 		.args_doc = "KEY VALUE\nKEY --file FILE\nKEY --col ID=VALUE...",
 		.doc = "Store a value under a key.\n"
 		       "\vPrints nothing. A VALUE replaces the whole value that was there, all of its\n"
-		       "columns. Keys and values that begin with - go behind --.",
+		       "columns; --col leaves the columns that it does not name, unless there is\n"
+		       "--whole. Keys and values that begin with - go behind --.",
 		.children = common_options,
 	};
 	struct put put = { 0 };
