@@ -14,16 +14,15 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
-#include <linux/slab.h>
-#include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include "batch.h"
 #include "op.h"
+#include "scratch.h"
 
 #define KVT_CHUNK	32
 
-/* Operations copied in, and what a run of GETs needs. */
+/* Operations copied in, and what a run of GETs needs: scratch memory. */
 struct chunk {
 	struct kvtree_op ops[KVT_CHUNK];
 	struct kvt_lookup lookups[KVT_CHUNK];
@@ -199,7 +198,7 @@ static int run_chunks(struct run *run)
 	struct chunk *chunk;
 	int err = 0;
 
-	chunk = kmalloc(sizeof(*chunk), KVT_GFP_SCRATCH);
+	chunk = kvt_scratch_take(run->ctx->scratch, KVT_SCRATCH_BATCH, sizeof(*chunk));
 	if (!chunk)
 		return -ENOMEM;
 	while (!err && run->done < run->nr) {
@@ -209,7 +208,7 @@ static int run_chunks(struct run *run)
 			err = run_chunk(run, chunk, min(run->nr - run->done, KVT_CHUNK));
 		cond_resched();
 	}
-	kfree(chunk);
+	kvt_scratch_give(run->ctx->scratch, KVT_SCRATCH_BATCH, chunk);
 	kvt_stat_inc(&run->ctx->store->stats, KVTREE_STAT_BATCH);
 	return err;
 }
@@ -246,7 +245,7 @@ int kvt_batch_run(const struct kvt_op_ctx *ctx, struct kvtree_batch *batch)
 	int err = 0;
 
 	batch->done = 0;
-	if (batch->flags || memchr_inv(batch->reserved, 0, sizeof(batch->reserved)))
+	if (batch->flags || batch->reserved[0] || batch->reserved[1])
 		return -EINVAL;
 	if (batch->op_size < KVTREE_OP_SIZE_VER0)
 		return -EINVAL;

@@ -14,12 +14,14 @@
 #include "batch.h"
 #include "chardev.h"
 #include "op.h"
+#include "scratch.h"
 #include "store.h"
 
-/* An open file.  Nothing of it changes while it is open. */
+/* An open file.  Store and access never change. */
 struct session {
 	struct kvt_store *store;	/* NULL: there was no default store */
 	unsigned int access;		/* KVTREE_OPEN_* */
+	struct kvt_scratch scratch;
 };
 
 static const struct file_operations session_fops;
@@ -27,7 +29,7 @@ static const struct file_operations session_fops;
 /* Takes over the reference to the store if it succeeds. */
 static struct session *session_alloc(struct kvt_store *store, unsigned int access)
 {
-	struct session *session = kmalloc(sizeof(*session), GFP_KERNEL_ACCOUNT);
+	struct session *session = kzalloc(sizeof(*session), GFP_KERNEL_ACCOUNT);
 
 	if (!session)
 		return NULL;
@@ -80,6 +82,7 @@ static long ioctl_batch(struct session *session, void __user *arg, size_t usize)
 		.store = session->store,
 		.access = session->access,
 		.gfp = KVT_GFP_PROCESS,
+		.scratch = &session->scratch,
 	};
 	struct kvtree_batch batch;
 	int err;
@@ -295,6 +298,7 @@ static int session_release(struct inode *inode, struct file *file)
 {
 	struct session *session = file->private_data;
 
+	kvt_scratch_exit(&session->scratch);
 	kvt_store_put(session->store);
 	kfree(session);
 	return 0;

@@ -144,15 +144,19 @@ static int get_gathered(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 			const struct kvt_key *key, struct get_cols *get)
 {
 	u32 room = min_t(u32, op->val_len, KVT_VALUE_SIZE_MAX);
+	u32 blobs_size = get->ncols * sizeof(struct kvt_out_blob);
+	u8 *mem;
 	int ret;
 
-	ret = kvt_out_init(&get->out, room, get->ncols);
-	if (ret)
-		return ret;
+	mem = kvmalloc(blobs_size + room, KVT_GFP_SCRATCH);
+	if (!mem)
+		return -ENOMEM;
+	kvt_out_init(&get->out, mem + blobs_size, room, (struct kvt_out_blob *)mem, get->ncols);
 	ret = get_lookup(ctx, op, key, get);
 	if (ret > 0 && kvt_out_flush(&get->out, u64_to_user_ptr(op->val)))
 		ret = -EFAULT;
 	kvt_out_exit(&get->out);
+	kvfree(mem);
 	return ret;
 }
 

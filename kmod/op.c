@@ -47,7 +47,7 @@ static int op_remove(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		write.when |= KVT_WHEN_VERSION;
 	err = kvt_write(ctx, &write);
 	/* A failed operation can be tried again as it stands. */
-	if (kvt_op_is_answer(err))
+	if (kvt_op_is_answer(err) && !(err == -ENOENT && op->flags & KVTREE_F_VERSION))
 		op->version = write.version;
 	return err;
 }

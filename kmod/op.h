@@ -17,6 +17,8 @@
 #include "store.h"
 #include "value.h"
 
+struct kvt_scratch;
+
 /*
  * How operations in process context allocate what a store keeps.  It is charged
  * to the store's creator, who must not be killed for what another writes: no
@@ -32,6 +34,7 @@ struct kvt_op_ctx {
 	struct kvt_store *store;	/* that the caller is inside of */
 	unsigned int access;		/* KVTREE_OPEN_READ and KVTREE_OPEN_WRITE */
 	gfp_t gfp;			/* KVT_GFP_PROCESS, or one that does not sleep */
+	struct kvt_scratch *scratch;
 };
 
 /*

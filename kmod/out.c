@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Output: gathered under RCU, copied to user space outside of it. */
-#include <linux/align.h>
 #include <linux/errno.h>
 #include <linux/sched.h>
-#include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
@@ -11,26 +9,24 @@
 #include "value.h"
 
 /**
- * kvt_out_init() - make room for output
+ * kvt_out_init() - begin to gather output
  * @out: to be filled
- * @room: bytes of what is copied; bounded by the caller
- * @blob_room: blobs; bounded by the caller
+ * @buf: where what is copied is kept
+ * @room: bytes of it
+ * @blobs: where blobs are kept
+ * @blob_room: elements of it
  *
- * Context: process context, may sleep.
- *
- * Return: 0 or -ENOMEM.
+ * Context: any.
  */
-int kvt_out_init(struct kvt_out *out, u32 room, u32 blob_room)
+void kvt_out_init(struct kvt_out *out, u8 *buf, u32 room, struct kvt_out_blob *blobs,
+		  u32 blob_room)
 {
-	size_t blobs_at = ALIGN(room, 8);
-
-	*out = (struct kvt_out) { .room = room, .blob_room = blob_room };
-	out->buf = kvmalloc(blobs_at + blob_room * sizeof(*out->blobs),
-			    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
-	if (!out->buf)
-		return -ENOMEM;
-	out->blobs = (struct kvt_out_blob *)(out->buf + blobs_at);
-	return 0;
+	*out = (struct kvt_out) {
+		.buf = buf,
+		.room = room,
+		.blobs = blobs,
+		.blob_room = blob_room,
+	};
 }
 
 static void out_reset(struct kvt_out *out)
@@ -44,7 +40,7 @@ static void out_reset(struct kvt_out *out)
 }
 
 /**
- * kvt_out_exit() - give back the room, and drop what was not flushed
+ * kvt_out_exit() - drop what was not flushed
  * @out: of kvt_out_init()
  *
  * Context: process context, may sleep.
@@ -52,7 +48,6 @@ static void out_reset(struct kvt_out *out)
 void kvt_out_exit(struct kvt_out *out)
 {
 	out_reset(out);
-	kvfree(out->buf);
 }
 
 /**

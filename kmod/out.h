@@ -3,7 +3,7 @@
  * Output: bytes and columns, gathered under RCU and copied to user space
  * outside of it.
  *
- * What stands in a value's block is copied, into a buffer that was allocated
+ * What stands in a value's block is copied, into a buffer that was there
  * before; blobs are kept by reference.  So neither a fault of a user page nor a
  * megabyte keeps an RCU read section open, and what was gathered is one value,
  * or one run of a scan, as it was at one moment.
@@ -31,7 +31,8 @@ struct kvt_out {
 	u32 nblobs;
 };
 
-int kvt_out_init(struct kvt_out *out, u32 room, u32 blob_room);
+void kvt_out_init(struct kvt_out *out, u8 *buf, u32 room, struct kvt_out_blob *blobs,
+		  u32 blob_room);
 void kvt_out_exit(struct kvt_out *out);
 bool kvt_out_fits(const struct kvt_out *out, u32 bytes, u32 nblobs);
 void *kvt_out_reserve(struct kvt_out *out, u32 bytes);

@@ -11,17 +11,17 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
-#include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include "op.h"
 #include "out.h"
+#include "scratch.h"
 
 /* The most that a step gathers. */
 #define KVT_SCAN_RECORDS	64
 #define KVT_SCAN_BYTES		(16 * 1024)
-#define KVT_SCAN_BLOBS		(KVTREE_COLS_MAX)
+#define KVT_SCAN_BLOBS		KVTREE_COLS_MAX
 
 /* The part of a record that is not blobs always fits a step. */
 static_assert(sizeof(struct kvtree_rec) + KVTREE_KEY_MAX + 8 + KVT_INLINE_MAX +
@@ -37,6 +37,7 @@ enum scan_stop {
 	SCAN_TOO_SMALL,		/* the buffer is too small for the first record */
 };
 
+/* Scratch memory; the iterator follows. */
 struct scan {
 	const struct kvt_op_ctx *ctx;
 	struct kvtree_scan args;
@@ -44,11 +45,13 @@ struct scan {
 	u32 room;		/* bytes of the user's buffer */
 	u32 used;
 	u32 need;		/* SCAN_TOO_SMALL: bytes of the first record */
+	const u8 *prefix;	/* the start key's */
 	struct kvt_iter *iter;
 	struct kvt_out out;
-	u8 *prefix;
-	u8 *end;		/* key where the range ends; NULL: none */
-	u16 ids[];		/* args.ncols of them */
+	u16 ids[KVTREE_COLS_MAX];
+	u8 end[KVTREE_KEY_MAX];
+	struct kvt_out_blob blobs[KVT_SCAN_BLOBS];
+	u8 buf[KVT_SCAN_BYTES];
 };
 
 /* A record that is about to be gathered. */
@@ -127,84 +130,41 @@ static void scan_set_iter(struct scan *scan, const struct kvt_key *key)
 		iter->bound = KVT_AT;
 	iter->len = key->len;
 	memcpy(iter->key, key->data, key->len);
+	iter->index->ops->iter_rest(iter);
 }
 
-static void scan_free(struct scan *scan)
+/* Copy in what the scan keeps: column ids, the end of the range. */
+static int scan_copy_in(struct scan *scan)
 {
-	if (!scan)
-		return;
-	if (scan->out.buf)
-		kvt_out_exit(&scan->out);
-	kvfree(scan->iter);
-	kfree(scan->prefix);
-	kfree(scan->end);
-	kfree(scan);
+	if (copy_from_user(scan->end, u64_to_user_ptr(scan->args.end), scan->args.end_len))
+		return -EFAULT;
+	return scan_copy_ids(scan);
 }
 
-/* Get what the scan keeps: keys, column ids, iterator, output. */
-static int scan_fill(struct scan *scan, const struct kvt_key *key)
+static int scan_init(struct scan *scan, const struct kvt_op_ctx *ctx,
+		     const struct kvtree_op *op, const struct kvt_key *key)
 {
-	const struct kvtree_scan *args = &scan->args;
-	struct kvt_index *index = scan->ctx->store->index;
-	u32 blobs;
 	int err;
 
-	err = scan_copy_ids(scan);
+	scan->ctx = ctx;
+	if (copy_from_user(&scan->args, u64_to_user_ptr(op->arg), sizeof(scan->args)))
+		return -EFAULT;
+	err = scan_check(&scan->args, key);
+	if (!err)
+		err = scan_copy_in(scan);
 	if (err)
 		return err;
-	if (args->prefix_len) {
-		scan->prefix = kmemdup(key->data, args->prefix_len, KVT_GFP_SCRATCH);
-		if (!scan->prefix)
-			return -ENOMEM;
-	}
-	if (args->end_len || args->flags & KVTREE_SCAN_END) {
-		scan->end = kmalloc(max_t(u32, args->end_len, 1), KVT_GFP_SCRATCH);
-		if (!scan->end)
-			return -ENOMEM;
-		if (copy_from_user(scan->end, u64_to_user_ptr(args->end), args->end_len))
-			return -EFAULT;
-	}
-	scan->iter = kvzalloc(index->ops->iter_size, KVT_GFP_SCRATCH);
-	if (!scan->iter)
-		return -ENOMEM;
-	scan_set_iter(scan, key);
-	if (args->flags & KVTREE_SCAN_KEYS_ONLY)
-		blobs = 0;
-	else if (args->flags & KVTREE_SCAN_ALL_COLS || args->ncols > 1)
-		blobs = KVT_SCAN_BLOBS;
-	else
-		blobs = KVT_SCAN_RECORDS;
-	return kvt_out_init(&scan->out, min_t(u32, scan->room, KVT_SCAN_BYTES), blobs);
-}
-
-static struct scan *scan_alloc(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
-			       const struct kvt_key *key)
-{
-	struct kvtree_scan args;
-	struct scan *scan;
-	int err;
-
-	if (copy_from_user(&args, u64_to_user_ptr(op->arg), sizeof(args)))
-		return ERR_PTR(-EFAULT);
-	err = scan_check(&args, key);
-	if (err)
-		return ERR_PTR(err);
-	scan = kzalloc(struct_size(scan, ids, args.ncols), KVT_GFP_SCRATCH);
-	if (!scan)
-		return ERR_PTR(-ENOMEM);
-	scan->ctx = ctx;
-	scan->args = args;
 	scan->args.count = 0;
 	scan->args.out_flags = 0;
 	scan->to = u64_to_user_ptr(op->val);
 	/* The result is a signed number. */
 	scan->room = min_t(u32, op->val_len, round_down(INT_MAX, 8));
-	err = scan_fill(scan, key);
-	if (err) {
-		scan_free(scan);
-		return ERR_PTR(err);
-	}
-	return scan;
+	scan->used = 0;
+	scan->prefix = key->data;
+	scan->iter = (struct kvt_iter *)(scan + 1);
+	scan_set_iter(scan, key);
+	kvt_out_init(&scan->out, scan->buf, sizeof(scan->buf), scan->blobs, KVT_SCAN_BLOBS);
+	return 0;
 }
 
 /* Whether the iterator's key lies in the range. */
@@ -214,10 +174,10 @@ static bool scan_in_range(const struct scan *scan)
 	u32 end_len = scan->args.end_len;
 	int cmp;
 
-	if (scan->prefix && (iter->len < scan->args.prefix_len ||
-			     memcmp(iter->key, scan->prefix, scan->args.prefix_len)))
+	if (iter->len < scan->args.prefix_len ||
+	    memcmp(iter->key, scan->prefix, scan->args.prefix_len))
 		return false;
-	if (!scan->end)
+	if (!end_len && !(scan->args.flags & KVTREE_SCAN_END))
 		return true;
 	cmp = memcmp(iter->key, scan->end, min(iter->len, end_len));
 	if (!cmp)
@@ -414,18 +374,23 @@ static int scan_report(const struct scan *scan, struct kvtree_scan __user *args)
  */
 int kvt_scan(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
 {
+	size_t size = sizeof(struct scan) + ctx->store->index->ops->iter_size;
 	struct scan *scan;
 	int ret;
 
-	scan = scan_alloc(ctx, op, key);
-	if (IS_ERR(scan))
-		return PTR_ERR(scan);
-	ret = scan_run(scan);
-	kvt_stat_add(&ctx->store->stats, KVTREE_STAT_SCAN_RECORDS, scan->args.count);
+	scan = kvt_scratch_take(ctx->scratch, KVT_SCRATCH_SCAN, size);
+	if (!scan)
+		return -ENOMEM;
+	ret = scan_init(scan, ctx, op, key);
+	if (!ret) {
+		ret = scan_run(scan);
+		kvt_out_exit(&scan->out);
+		kvt_stat_add(&ctx->store->stats, KVTREE_STAT_SCAN_RECORDS, scan->args.count);
+	}
 	if (ret == -EMSGSIZE)
 		op->val_len = scan->need;
 	else if (ret >= 0 && scan_report(scan, u64_to_user_ptr(op->arg)))
 		ret = -EFAULT;
-	scan_free(scan);
+	kvt_scratch_give(ctx->scratch, KVT_SCRATCH_SCAN, scan);
 	return ret;
 }

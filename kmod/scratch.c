@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Scratch memory, kept by the session. */
+#include <linux/atomic.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "scratch.h"
+
+/**
+ * kvt_scratch_take() - get a piece of scratch memory
+ * @scratch: the session's, zero when the session began
+ * @kind: which
+ * @size: bytes; always the same for a kind and a session
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: memory for kvt_scratch_give(), charged to the caller, or NULL.
+ */
+void *kvt_scratch_take(struct kvt_scratch *scratch, enum kvt_scratch_kind kind, size_t size)
+{
+	void *p = xchg(&scratch->spare[kind], NULL);
+
+	return p ?: kvmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+}
+
+/**
+ * kvt_scratch_give() - give a piece of scratch memory back
+ * @scratch: the session's
+ * @kind: which
+ * @p: of kvt_scratch_take()
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_scratch_give(struct kvt_scratch *scratch, enum kvt_scratch_kind kind, void *p)
+{
+	kvfree(xchg(&scratch->spare[kind], p));
+}
+
+/**
+ * kvt_scratch_exit() - free a session's scratch memory
+ * @scratch: the session's, whose operations have ended
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_scratch_exit(struct kvt_scratch *scratch)
+{
+	unsigned int kind;
+
+	for (kind = 0; kind < KVT_SCRATCH_NR; kind++)
+		kvfree(scratch->spare[kind]);
+}
