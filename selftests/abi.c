@@ -971,8 +971,9 @@ TEST_F(abi, columns_of_every_length_keep_their_neighbours)
 		for (i = 0; i < 8; i++) {
 			if (kvt_rand_below(&rand, 3))
 				continue;
-			len[i] = kvt_rand_below(&rand, 6) ? (int)lens[kvt_rand_below(&rand,
-							    NR(lens))] : -1;
+			len[i] = lens[kvt_rand_below(&rand, NR(lens))];
+			if (!kvt_rand_below(&rand, 6))
+				len[i] = -1;
 			put[n] = (struct kvtree_col){ .id = i, .len = len[i] };
 			if (len[i] >= 0) {
 				fill(want[i], len[i], step * 8 + i);

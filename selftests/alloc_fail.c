@@ -23,12 +23,17 @@
 /* More failures than any operation can have. */
 #define N_MAX		2000
 
-FIXTURE(fail) {
+/* One store after the other, and what makes them fail. */
+struct failing {
 	int dev;
 	int nth;
 	char name[KVTREE_NAME_MAX];
 	unsigned int stores;
 	int fd;
+};
+
+FIXTURE(fail) {
+	struct failing f;
 };
 
 static void set_knob(const char *file, const char *value)
@@ -63,19 +68,19 @@ static void set_knobs(void)
 FIXTURE_SETUP(fail)
 {
 	set_knobs();
-	self->dev = kvt_open();
-	ASSERT_LE(0, self->dev);
-	self->nth = open(FAIL_NTH, O_RDWR | O_CLOEXEC);
-	ASSERT_LE(0, self->nth);
-	self->fd = -1;
+	self->f.dev = kvt_open();
+	ASSERT_LE(0, self->f.dev);
+	self->f.nth = open(FAIL_NTH, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, self->f.nth);
+	self->f.fd = -1;
 }
 
 FIXTURE_TEARDOWN(fail)
 {
-	close(self->fd);
-	kvt_destroy(self->dev, self->name);
-	close(self->nth);
-	close(self->dev);
+	close(self->f.fd);
+	kvt_destroy(self->f.dev, self->f.name);
+	close(self->f.nth);
+	close(self->f.dev);
 }
 
 static void fail_write(int nth, unsigned int n)
@@ -158,16 +163,16 @@ static struct kvtree_col cols[256];
 static struct kvtree_scan scan_args;
 static unsigned char long_key[2][KVTREE_KEY_MAX];
 
-static void fresh_store(FIXTURE_DATA(fail) *self)
+static void fresh_store(struct failing *f)
 {
-	if (self->fd >= 0) {
-		close(self->fd);
-		KVT_CHECK(kvt_destroy(self->dev, self->name) == 0);
+	if (f->fd >= 0) {
+		close(f->fd);
+		KVT_CHECK(kvt_destroy(f->dev, f->name) == 0);
 	}
-	snprintf(self->name, sizeof(self->name), "fail-%d.%u", getpid(), self->stores++);
-	KVT_CHECK(kvt_create(self->dev, self->name, 0600, 0, 0) == 0);
-	self->fd = kvt_store(self->dev, self->name, RW);
-	KVT_CHECK(self->fd >= 0);
+	snprintf(f->name, sizeof(f->name), "fail-%d.%u", getpid(), f->stores++);
+	KVT_CHECK(kvt_create(f->dev, f->name, 0600, 0, 0) == 0);
+	f->fd = kvt_store(f->dev, f->name, RW);
+	KVT_CHECK(f->fd >= 0);
 }
 
 static int wanted(const struct scenario *s, int i)
@@ -212,7 +217,7 @@ static void submit_again(int fd, const struct scenario *s, const struct kvtree_o
  * Run the operations with the n-th failure.  Returns false if there was none
  * any more.
  */
-static bool run_failing(FIXTURE_DATA(fail) *self, const struct scenario *s, unsigned int n)
+static bool run_failing(struct failing *f, const struct scenario *s, unsigned int n)
 {
 	struct kvtree_op ops[OPS_MAX];
 	struct kvtree_batch batch = { .op_size = sizeof(ops[0]), .ops = kvt_ptr(ops) };
@@ -220,11 +225,11 @@ static bool run_failing(FIXTURE_DATA(fail) *self, const struct scenario *s, unsi
 	struct state before;
 	bool failed;
 
-	fresh_store(self);
-	s->prepare(self->fd);
-	take_state(self->fd, &before);
+	fresh_store(f);
+	s->prepare(f->fd);
+	take_state(f->fd, &before);
 	batch.nr = s->ops(ops);
-	failed = submit_failing(self->nth, self->fd, n, &batch, &ret);
+	failed = submit_failing(f->nth, f->fd, n, &batch, &ret);
 
 	KVT_CHECK(ret == 0 || (failed && (ret == -ENOMEM || ret == -EFAULT)));
 	for (i = 0; i < (int)batch.nr; i++) {
@@ -238,31 +243,31 @@ static bool run_failing(FIXTURE_DATA(fail) *self, const struct scenario *s, unsi
 	if (!ret)
 		KVT_CHECK(batch.done == batch.nr);
 	if (good == (int)batch.nr) {
-		KVT_CHECK(s->after(self->fd));
+		KVT_CHECK(s->after(f->fd));
 		return failed;
 	}
 	/* An operation whose outcome could not be copied may have taken place. */
 	if (ret == -EFAULT && batch.done < batch.nr)
 		unsure = batch.done;
-	if (batch.nr == 1 && unsure == 0 && !same_state(self->fd, &before)) {
-		KVT_CHECK(s->after(self->fd));
+	if (batch.nr == 1 && unsure == 0 && !same_state(f->fd, &before)) {
+		KVT_CHECK(s->after(f->fd));
 		return true;
 	}
 	/* Nothing has, where none can. */
 	if (!good && unsure < 0)
-		KVT_CHECK(same_state(self->fd, &before));
-	submit_again(self->fd, s, ops, batch.nr, unsure);
-	KVT_CHECK(s->after(self->fd));
+		KVT_CHECK(same_state(f->fd, &before));
+	submit_again(f->fd, s, ops, batch.nr, unsure);
+	KVT_CHECK(s->after(f->fd));
 	return true;
 }
 
-static void run_scenario(struct __test_metadata *_metadata, FIXTURE_DATA(fail) *self,
+static void run_scenario(struct __test_metadata *_metadata, struct failing *f,
 			 const struct scenario *s)
 {
 	unsigned int n;
 
 	for (n = 1; n < N_MAX; n++) {
-		if (!run_failing(self, s, n))
+		if (!run_failing(f, s, n))
 			break;
 	}
 	ASSERT_LT(n, N_MAX);
@@ -304,7 +309,7 @@ TEST_F(fail, put_of_a_new_key)
 		.prepare = prepare_nothing, .ops = ops_put_k, .after = after_put_k,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 TEST_F(fail, put_over_an_old_value)
@@ -313,7 +318,7 @@ TEST_F(fail, put_over_an_old_value)
 		.prepare = prepare_k, .ops = ops_put_k, .after = after_put_k,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 /* A leaf with room for not one more. */
@@ -343,7 +348,7 @@ TEST_F(fail, put_that_splits_a_leaf)
 		.prepare = prepare_full_leaf, .ops = ops_put_k, .after = after_split,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 /* Ascending puts leave full leaves, and in the end a full root above them. */
@@ -395,13 +400,13 @@ TEST_F(fail, put_that_splits_up_to_the_root)
 	};
 
 	/* How many fit is the engine's affair. */
-	fresh_store(self);
-	for (full_keys = 0; inner_nodes(self->fd) < 3; full_keys++) {
+	fresh_store(&self->f);
+	for (full_keys = 0; inner_nodes(self->f.fd) < 3; full_keys++) {
 		ASSERT_LT(full_keys, 10000);
-		put_ascending(self->fd, full_keys, full_keys + 1);
+		put_ascending(self->f.fd, full_keys, full_keys + 1);
 	}
 	full_keys--;
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 static void prepare_long_key(int fd)
@@ -442,7 +447,7 @@ TEST_F(fail, put_that_makes_layers)
 		.prepare = prepare_long_key, .ops = ops_put_layers, .after = after_put_layers,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 static void prepare_longest_key(int fd)
@@ -477,7 +482,7 @@ TEST_F_TIMEOUT(fail, put_that_makes_all_layers_of_the_longest_key, 300)
 
 	/* The first ones, the last ones, and some in between. */
 	for (n = 1, step = 1; n < N_MAX; n += step) {
-		if (!run_failing(self, &s, n)) {
+		if (!run_failing(&self->f, &s, n)) {
 			if (step == 1)
 				break;
 			n -= step;
@@ -522,7 +527,7 @@ TEST_F(fail, put_of_several_columns)
 		.prepare = prepare_nothing, .ops = ops_put_cols, .after = after_put_cols,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 TEST_F(fail, put_of_several_columns_beside_others)
@@ -531,7 +536,7 @@ TEST_F(fail, put_of_several_columns_beside_others)
 		.prepare = prepare_k, .ops = ops_put_cols, .after = after_put_cols,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 /* Columns that together are too much for one block have to move. */
@@ -568,7 +573,7 @@ TEST_F(fail, put_that_outgrows_the_block_of_its_columns)
 		.prepare = prepare_cols_spill, .ops = ops_put_spill, .after = after_put_spill,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 static int ops_put_big(struct kvtree_op *ops)
@@ -590,7 +595,7 @@ TEST_F(fail, put_of_a_megabyte)
 		.prepare = prepare_k, .ops = ops_put_big, .after = after_put_big,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 static void prepare_big(int fd)
@@ -620,7 +625,7 @@ TEST_F(fail, get_of_a_megabyte)
 		.results = results,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 static void prepare_cols(int fd)
@@ -656,7 +661,7 @@ TEST_F(fail, get_of_all_columns)
 		.results = results,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 static int ops_cas(struct kvtree_op *ops)
@@ -674,11 +679,11 @@ TEST_F(fail, cas)
 		.prepare = prepare_k, .ops = ops_cas, .after = after_put_k,
 	};
 
-	fresh_store(self);
-	prepare_k(self->fd);
-	if (kvt_version(self->fd, STR("k")) != 1)
+	fresh_store(&self->f);
+	prepare_k(self->f.fd);
+	if (kvt_version(self->f.fd, STR("k")) != 1)
 		SKIP(return, "versions do not begin with 1");
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 static int ops_add(struct kvtree_op *ops)
@@ -703,7 +708,7 @@ TEST_F(fail, add_that_makes_a_key)
 		.prepare = prepare_nothing, .ops = ops_add, .after = after_add,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 TEST_F(fail, add_that_makes_a_column)
@@ -712,7 +717,7 @@ TEST_F(fail, add_that_makes_a_column)
 		.prepare = prepare_k, .ops = ops_add, .after = after_add,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 static int ops_remove(struct kvtree_op *ops)
@@ -732,7 +737,7 @@ TEST_F(fail, remove)
 		.prepare = prepare_k, .ops = ops_remove, .after = after_remove,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 /* A key whose going leaves layers behind, for a worker that cannot be made. */
@@ -776,7 +781,7 @@ TEST_F(fail, remove_that_empties_layers)
 		.prepare = prepare_layers, .ops = ops_remove_layers, .after = after_remove_layers,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 static void prepare_scan(int fd)
@@ -818,13 +823,13 @@ TEST_F(fail, scan)
 	};
 	struct kvtree_op op;
 
-	fresh_store(self);
-	prepare_scan(self->fd);
+	fresh_store(&self->f);
+	prepare_scan(self->f.fd);
 	ops_scan(&op);
-	results[0] = kvt_exec(self->fd, &op);
+	results[0] = kvt_exec(self->f.fd, &op);
 	ASSERT_LT(0, results[0]);
-	ASSERT_TRUE(after_scan(self->fd));
-	run_scenario(_metadata, self, &s);
+	ASSERT_TRUE(after_scan(self->f.fd));
+	run_scenario(_metadata, &self->f, &s);
 }
 
 static int ops_batch(struct kvtree_op *ops)
@@ -862,7 +867,7 @@ TEST_F(fail, batch)
 		.results = results,
 	};
 
-	run_scenario(_metadata, self, &s);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 /*
@@ -896,20 +901,20 @@ TEST_F(fail, creation_of_a_store)
 {
 	struct kvtree_store_create create = { .mode = 0600 };
 	unsigned int n;
-	int ret, before = count_stores(self->dev);
+	int ret, before = count_stores(self->f.dev);
 	bool failed = true;
 
 	snprintf(create.name, sizeof(create.name), "fail-%d.new", getpid());
 	for (n = 1; n < N_MAX && failed; n++) {
-		fail_write(self->nth, n);
-		ret = kvt_ioctl(self->dev, KVTREE_IOC_STORE_CREATE, &create);
-		failed = fail_done(self->nth);
+		fail_write(self->f.nth, n);
+		ret = kvt_ioctl(self->f.dev, KVTREE_IOC_STORE_CREATE, &create);
+		failed = fail_done(self->f.nth);
 		ASSERT_TRUE(ret == 0 || (failed && (ret == -ENOMEM || ret == -EFAULT))) {
 			TH_LOG("failure %u: %d", n, ret);
 		}
-		ASSERT_EQ(before + !ret, count_stores(self->dev));
+		ASSERT_EQ(before + !ret, count_stores(self->f.dev));
 		if (!ret)
-			ASSERT_EQ(0, kvt_destroy(self->dev, create.name));
+			ASSERT_EQ(0, kvt_destroy(self->f.dev, create.name));
 	}
 	ASSERT_LT(n, N_MAX);
 	TH_LOG("%u failures", n - 2);
@@ -922,13 +927,13 @@ TEST_F(fail, opening_of_a_store)
 	int ret, before;
 	bool failed = true;
 
-	fresh_store(self);
-	strcpy(open.name, self->name);
+	fresh_store(&self->f);
+	strcpy(open.name, self->f.name);
 	before = count_fds();
 	for (n = 1; n < N_MAX && failed; n++) {
-		fail_write(self->nth, n);
-		ret = kvt_ioctl(self->dev, KVTREE_IOC_STORE_OPEN, &open);
-		failed = fail_done(self->nth);
+		fail_write(self->f.nth, n);
+		ret = kvt_ioctl(self->f.dev, KVTREE_IOC_STORE_OPEN, &open);
+		failed = fail_done(self->f.nth);
 		ASSERT_TRUE(ret >= 0 || (failed && (ret == -ENOMEM || ret == -EFAULT ||
 						    ret == -ENFILE))) {
 			TH_LOG("failure %u: %d", n, ret);
@@ -950,10 +955,10 @@ TEST_F(fail, opening_of_the_device)
 	bool failed = true;
 
 	for (n = 1; n < N_MAX && failed; n++) {
-		fail_write(self->nth, n);
+		fail_write(self->f.nth, n);
 		fd = open(KVT_DEV, O_RDWR | O_CLOEXEC);
 		err = errno;
-		failed = fail_done(self->nth);
+		failed = fail_done(self->f.nth);
 		ASSERT_TRUE(fd >= 0 || (failed && (err == ENOMEM || err == EFAULT ||
 						   err == ENFILE))) {
 			TH_LOG("failure %u: %d", n, err);
@@ -975,19 +980,19 @@ TEST_F(fail, destruction_of_a_store)
 	bool failed = true;
 
 	for (n = 1; n < N_MAX && failed; n++) {
-		fresh_store(self);
-		prepare_scan(self->fd);
-		strcpy(destroy.name, self->name);
-		fail_write(self->nth, n);
-		ret = kvt_ioctl(self->dev, KVTREE_IOC_STORE_DESTROY, &destroy);
-		failed = fail_done(self->nth);
+		fresh_store(&self->f);
+		prepare_scan(self->f.fd);
+		strcpy(destroy.name, self->f.name);
+		fail_write(self->f.nth, n);
+		ret = kvt_ioctl(self->f.dev, KVTREE_IOC_STORE_DESTROY, &destroy);
+		failed = fail_done(self->f.nth);
 		ASSERT_TRUE(ret == 0 || (failed && (ret == -ENOMEM || ret == -EFAULT)));
 		/* Gone, or as it was. */
-		ASSERT_EQ(ret ? 0 : -ENOENT, kvt_find(self->dev, self->name, &info));
-		ASSERT_EQ(ret ? 0 : -ESTALE, kvt_put(self->fd, STR("k"), STR("v"), NULL));
+		ASSERT_EQ(ret ? 0 : -ENOENT, kvt_find(self->f.dev, self->f.name, &info));
+		ASSERT_EQ(ret ? 0 : -ESTALE, kvt_put(self->f.fd, STR("k"), STR("v"), NULL));
 		if (!ret) {
-			close(self->fd);
-			self->fd = -1;
+			close(self->f.fd);
+			self->f.fd = -1;
 		}
 	}
 	ASSERT_LT(n, N_MAX);

@@ -334,8 +334,10 @@ static int swapper(int fd, int n)
 		do {
 			ret = kvt_get(fd, STR("n"), &val, 8, &version);
 			KVT_CHECK(ret == 8 || ret == -ENOENT);
-			if (ret == -ENOENT)
-				val = version = 0;
+			if (ret == -ENOENT) {
+				val = 0;
+				version = 0;
+			}
 			val++;
 			ret = kvt_cas(fd, STR("n"), kvt_bytes(&val, 8), &version);
 			KVT_CHECK(ret == 0 || ret == -ECANCELED);
