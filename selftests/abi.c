@@ -755,6 +755,143 @@ TEST_F(abi, whole_put_leaves_no_other_columns)
 	EXPECT_NE(0, op.version);
 }
 
+static int put_whole(int fd, int opcode, int flags, const struct kvtree_col *cols, int ncols,
+		     struct kvt_bytes val, __u64 *version)
+{
+	struct kvtree_op op = kvt_op(opcode, STR("k"));
+	int ret;
+
+	op.flags = KVTREE_F_COLS | KVTREE_F_WHOLE | flags;
+	op.arg = kvt_ptr(cols);
+	op.ncols = ncols;
+	op.val = kvt_ptr(val.data);
+	op.val_len = val.len;
+	op.version = *version;
+	ret = kvt_exec(fd, &op);
+	*version = op.version;
+	return ret;
+}
+
+TEST_F(abi, refused_whole_put_leaves_all_columns)
+{
+	struct kvtree_col old[2] = { { .id = 0, .len = 1 }, { .id = 9, .len = 2 } };
+	struct kvtree_col new = { .id = 1, .len = 1 };
+	__u64 version = 0, digest, v;
+
+	/* Conditions are those of other puts. */
+	EXPECT_EQ(-ENOENT, put_whole(self->fd, KVTREE_OP_PUT, KVTREE_F_REPLACE, &new, 1,
+				     STR("x"), &version));
+	version = 1;
+	EXPECT_EQ(-ECANCELED, put_whole(self->fd, KVTREE_OP_CAS, 0, &new, 1, STR("x"), &version));
+	EXPECT_EQ(0, version);
+	EXPECT_EQ(0, kvt_version(self->fd, STR("k")));
+	ASSERT_EQ(0, put_whole(self->fd, KVTREE_OP_CAS, 0, old, 2, STR("abb"), &version));
+	EXPECT_EQ(version, kvt_version(self->fd, STR("k")));
+
+	digest = kvt_digest(self->fd);
+	v = 0;
+	EXPECT_EQ(-EEXIST, put_whole(self->fd, KVTREE_OP_PUT, KVTREE_F_CREATE, &new, 1,
+				     STR("x"), &v));
+	EXPECT_EQ(version, v);
+	v--;
+	EXPECT_EQ(-ECANCELED, put_whole(self->fd, KVTREE_OP_CAS, 0, &new, 1, STR("x"), &v));
+	EXPECT_EQ(version, v);
+	EXPECT_EQ(-EINVAL, put_whole(self->fd, KVTREE_OP_PUT, 0, &new, 1, STR("xy"), &v));
+	EXPECT_EQ(digest, kvt_digest(self->fd));
+
+	EXPECT_EQ(0, put_whole(self->fd, KVTREE_OP_PUT, KVTREE_F_REPLACE, &new, 1, STR("x"), &v));
+	EXPECT_LT(version, v);
+	EXPECT_EQ(0, kvt_remove(self->fd, STR("k")));
+	EXPECT_EQ(0, put_whole(self->fd, KVTREE_OP_PUT, KVTREE_F_CREATE, &new, 1, STR("x"), &v));
+}
+
+TEST_F(abi, whole_put_gives_back_what_the_old_columns_took)
+{
+	struct kvtree_col big[2] = { { .id = 1, .len = 600000 }, { .id = 2, .len = 400000 } };
+	struct kvtree_col other = { .id = 3, .len = 1000000 };
+	struct kvtree_col small = { .id = 4, .len = 1 };
+	unsigned char *val = malloc(1000000), *buf = malloc(1000000);
+	__u64 s[2][KVTREE_STAT_NR], version = 0;
+	int i;
+
+	ASSERT_TRUE(val && buf);
+	fill(val, 1000000, 8);
+	ASSERT_EQ(0, put_whole(self->fd, KVTREE_OP_PUT, 0, &small, 1, STR("s"), &version));
+	ASSERT_EQ(0, kvt_stats(self->fd, s[0]));
+	for (i = 0; i < 20; i++) {
+		/* More than a value may have, were it added to what is there. */
+		ASSERT_EQ(0, put_whole(self->fd, KVTREE_OP_PUT, 0, big, 2,
+				       kvt_bytes(val, 1000000), &version));
+		ASSERT_EQ(0, put_whole(self->fd, KVTREE_OP_CAS, 0, &other, 1,
+				       kvt_bytes(val, 1000000), &version));
+	}
+	ASSERT_EQ(1000000, kvt_get_cols(self->fd, STR("k"), &other, 1, buf, 1000000));
+	EXPECT_EQ(0, memcmp(val, buf, 1000000));
+	ASSERT_EQ(0, kvt_get_cols(self->fd, STR("k"), big, 2, buf, 1000000));
+	EXPECT_EQ(KVTREE_COL_ABSENT, big[0].len);
+	EXPECT_EQ(KVTREE_COL_ABSENT, big[1].len);
+	ASSERT_EQ(0, put_whole(self->fd, KVTREE_OP_PUT, 0, &small, 1, STR("s"), &version));
+	ASSERT_EQ(0, kvt_stats(self->fd, s[1]));
+	EXPECT_EQ(s[0][KVTREE_STAT_BYTES], s[1][KVTREE_STAT_BYTES]);
+	EXPECT_EQ(s[0][KVTREE_STAT_VALUES], s[1][KVTREE_STAT_VALUES]);
+	EXPECT_EQ(s[0][KVTREE_STAT_VALUE_BYTES], s[1][KVTREE_STAT_VALUE_BYTES]);
+	free(val);
+	free(buf);
+}
+
+/* Two values that have no column in common. */
+static const struct kvtree_col whole_cols[2][2] = {
+	{ { .id = 1, .len = 4 }, { .id = 3, .len = 4 } },
+	{ { .id = 2, .len = 4 }, { .id = 4, .len = 3000 } },
+};
+
+struct whole_writer {
+	int fd;
+	int done;
+};
+
+static int whole_writer(void *arg)
+{
+	struct whole_writer *w = arg;
+	static const char val[3004];
+	__u64 version;
+	int i;
+
+	for (i = 0; i < 4000; i++)
+		KVT_CHECK(put_whole(w->fd, KVTREE_OP_PUT, 0, whole_cols[i % 2], 2,
+				    kvt_bytes(val, i % 2 ? 3004 : 8), &version) == 0);
+	__atomic_store_n(&w->done, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+TEST_F(abi, whole_put_is_seen_whole)
+{
+	struct whole_writer *w = kvt_map_shared(sizeof(*w));
+	struct kvtree_col get[8];
+	static char buf[4096];
+	__u64 version = 0;
+	int pid;
+
+	ASSERT_EQ(0, put_whole(self->fd, KVTREE_OP_PUT, 0, whole_cols[0], 2, STR("13131313"),
+			       &version));
+	w->fd = self->fd;
+	pid = kvt_fork(whole_writer, w);
+	while (!__atomic_load_n(&w->done, __ATOMIC_ACQUIRE)) {
+		struct kvtree_op op = kvt_op(KVTREE_OP_GET, STR("k"));
+
+		op.flags = KVTREE_F_COLS | KVTREE_F_ALL_COLS;
+		op.arg = kvt_ptr(get);
+		op.ncols = NR(get);
+		op.val = kvt_ptr(buf);
+		op.val_len = sizeof(buf);
+		ASSERT_LE(0, kvt_exec(self->fd, &op));
+		ASSERT_EQ(2, op.ncols);
+		ASSERT_TRUE(!memcmp(get, whole_cols[0], sizeof(whole_cols[0])) ||
+			    !memcmp(get, whole_cols[1], sizeof(whole_cols[1])));
+	}
+	EXPECT_EQ(0, kvt_wait(pid));
+}
+
 TEST_F(abi, value_may_have_no_columns)
 {
 	struct kvtree_col get = { .id = 0 };

@@ -315,6 +315,101 @@ TEST_F(scan, inclusive_end_is_in_the_range)
 	}
 }
 
+TEST_F(scan, inclusive_end_that_is_no_key_or_empty_or_the_start)
+{
+	static const struct {
+		__u32 flags;
+		const char *start, *end, *prefix;
+		const char *want;	/* last characters of the keys */
+	} table[] = {
+		/* The end is there; is not; is the start; comes before it. */
+		{ 0, "inc-a", "inc-d", NULL, "abd" },
+		{ 0, "inc-a", "inc-c", NULL, "ab" },
+		{ 0, "inc-b", "inc-b", NULL, "b" },
+		{ 0, "inc-b", "inc-a", NULL, "" },
+		{ 0, "inc-c", "inc-c", NULL, "" },
+		{ KVTREE_SCAN_AFTER, "inc-b", "inc-b", NULL, "" },
+		{ KVTREE_SCAN_AFTER, "inc-b", "inc-d", NULL, "d" },
+		{ KVTREE_SCAN_REVERSE, "inc-d", "inc-a", NULL, "dba" },
+		{ KVTREE_SCAN_REVERSE, "inc-d", "inc-", NULL, "dba" },
+		{ KVTREE_SCAN_REVERSE, "inc-d", "inc-c", NULL, "d" },
+		{ KVTREE_SCAN_REVERSE | KVTREE_SCAN_AFTER, "inc-d", "inc-b", NULL, "b" },
+		/* A key of which the end is a prefix lies behind it. */
+		{ 0, "inc-d", "inc-d", NULL, "d" },
+		{ 0, "inc-d", "inc-dd", NULL, "dd" },
+		/* The narrower of end and prefix holds. */
+		{ KVTREE_SCAN_PREFIX, "inc-a", "inc-d", "inc-", "abd" },
+		{ KVTREE_SCAN_PREFIX, "inc-a", "zzz", "inc-", "abdd" },
+		{ KVTREE_SCAN_PREFIX, "inc-d", "inc-dd", "inc-d", "dd" },
+		{ KVTREE_SCAN_PREFIX, "inc-d", "inc-d", "inc-d", "d" },
+		{ KVTREE_SCAN_PREFIX | KVTREE_SCAN_REVERSE | KVTREE_SCAN_LAST, "inc-", "inc-b",
+		  "inc-", "ddb" },
+		{ KVTREE_SCAN_PREFIX | KVTREE_SCAN_REVERSE, "inc-b", "", "inc-", "ba" },
+	};
+	struct kvt_list list = {};
+	__u32 limit, room;
+	size_t i, j;
+
+	ASSERT_EQ(0, kvt_put(self->fd, STR("inc-a"), STR(""), NULL));
+	ASSERT_EQ(0, kvt_put(self->fd, STR("inc-b"), STR(""), NULL));
+	ASSERT_EQ(0, kvt_put(self->fd, STR("inc-d"), STR(""), NULL));
+	ASSERT_EQ(0, kvt_put(self->fd, STR("inc-dd"), STR(""), NULL));
+	for (i = 0; i < NR(table); i++) {
+		struct kvtree_scan scan = {
+			.flags = table[i].flags | KVTREE_SCAN_END | KVTREE_SCAN_END_INCL,
+			.end = kvt_ptr(table[i].end),
+			.end_len = strlen(table[i].end),
+			.prefix_len = table[i].prefix ? strlen(table[i].prefix) : 0,
+		};
+		struct kvt_bytes start = kvt_bytes(table[i].start, strlen(table[i].start));
+
+		/* At once, and resumed behind every record. */
+		for (limit = 0; limit < 2; limit++) {
+			scan.limit = limit;
+			room = limit ? 64 : 4096;
+			ASSERT_EQ(0, kvt_scan_all(self->fd, start, &scan, room, &list));
+			ASSERT_EQ(strlen(table[i].want), list.nr) {
+				TH_LOG("scan %zu, limit %u", i, limit);
+			}
+			for (j = 0; j < list.nr; j++) {
+				const char *key = list.rec[j].key.data;
+
+				EXPECT_EQ(table[i].want[j], key[list.rec[j].key.len - 1]) {
+					TH_LOG("scan %zu, limit %u, record %zu", i, limit, j);
+				}
+			}
+			kvt_list_free(&list);
+		}
+	}
+}
+
+TEST_F(scan, inclusive_end_of_no_bytes_is_the_empty_key)
+{
+	struct kvt_list list = {};
+	int reverse, there;
+
+	for (there = 0; there < 2; there++) {
+		kvt_remove(self->fd, STR(""));
+		if (there)
+			ASSERT_EQ(0, kvt_put(self->fd, STR(""), STR(""), NULL));
+		for (reverse = 0; reverse < 2; reverse++) {
+			struct kvtree_scan scan = {
+				.flags = KVTREE_SCAN_END | KVTREE_SCAN_END_INCL |
+					 KVTREE_SCAN_KEYS_ONLY,
+			};
+
+			if (reverse)
+				scan.flags |= KVTREE_SCAN_REVERSE | KVTREE_SCAN_LAST;
+			ASSERT_EQ(0, kvt_scan_all(self->fd, STR(""), &scan, 200, &list));
+			EXPECT_EQ(reverse ? self->nr - !self->entry[0].key_len + there : there,
+				  list.nr);
+			if (there && list.nr)
+				EXPECT_EQ(0, list.rec[list.nr - 1].key.len);
+			kvt_list_free(&list);
+		}
+	}
+}
+
 TEST_F(scan, store_without_keys_is_scanned_in_no_time)
 {
 	static const __u32 flags[] = { 0, KVTREE_SCAN_REVERSE,
