@@ -65,7 +65,7 @@ static void finish(struct argp_state *state, struct put *put)
 	if (put->ncols && (put->value_text || put->file))
 		argp_error(state, "with columns there is no VALUE: give column 0 as --col 0=VALUE");
 	if (!put->ncols && put->flags & KVTREE_F_WHOLE)
-		argp_error(state, "--whole goes with --col: a VALUE replaces the whole value anyway");
+		argp_error(state, "--whole goes with --col: a VALUE replaces all there is");
 	if (!put->ncols && !put->value_text && !put->file)
 		argp_error(state, "there is no VALUE: give one, or --file FILE, or --col ID=VALUE");
 	put->k = arg_bytes(state, "key", put->key);
