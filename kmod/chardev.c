@@ -85,9 +85,13 @@ static long ioctl_batch(struct session *session, void __user *arg, size_t usize)
 		.scratch = &session->scratch,
 	};
 	struct kvtree_batch batch;
-	int err;
+	int err = 0;
 
-	err = copy_struct_from_user(&batch, sizeof(batch), arg, usize);
+	/* A constant size is cheaper to copy. */
+	if (usize != sizeof(batch))
+		err = copy_struct_from_user(&batch, sizeof(batch), arg, usize);
+	else if (copy_from_user(&batch, arg, sizeof(batch)))
+		err = -EFAULT;
 	if (err)
 		return err;
 	if (!session_enter(session))

@@ -165,18 +165,19 @@ static int op_check_flags(const struct kvtree_op *op, const struct op_rule *rule
 static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rule)
 {
 	bool cols = op->flags & KVTREE_F_COLS;
+	u64 stray = op->reserved;
 
-	if (op->reserved)
-		return -EINVAL;
-	if (op->col && !(rule->uses & USES_COL))
-		return -EINVAL;
-	if (op->ncols && !cols)
-		return -EINVAL;
-	if (op->arg && !cols && !(rule->uses & USES_ARG))
-		return -EINVAL;
-	if ((op->val || op->val_len) && !(rule->uses & USES_VAL))
-		return -EINVAL;
-	if (op->version && !(rule->uses & USES_VERSION))
+	if (!(rule->uses & USES_COL))
+		stray |= op->col;
+	if (!cols)
+		stray |= op->ncols;
+	if (!cols && !(rule->uses & USES_ARG))
+		stray |= op->arg;
+	if (!(rule->uses & USES_VAL))
+		stray |= op->val | op->val_len;
+	if (!(rule->uses & USES_VERSION))
+		stray |= op->version;
+	if (stray)
 		return -EINVAL;
 	return op->ncols > KVTREE_COLS_MAX ? -E2BIG : 0;
 }
@@ -210,11 +211,11 @@ int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op)
 
 /**
  * kvt_op_is_plain_get() - whether a GET can be looked up together with others
- * @op: an operation, checked
+ * @op: an operation
  *
  * Context: any.
  *
- * Return: true for a GET without columns.
+ * Return: true for a GET without columns, which may still be malformed.
  */
 bool kvt_op_is_plain_get(const struct kvtree_op *op)
 {
@@ -255,16 +256,13 @@ bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v)
 	return true;
 }
 
-static int op_run_with_key(const struct kvt_op_ctx *ctx, struct kvtree_op *op, op_fn run)
+/* With a key that the operation points to. */
+static int op_run_pointed(const struct kvt_op_ctx *ctx, struct kvtree_op *op, op_fn run)
 {
 	u8 small[KVT_KEY_SMALL], *large = NULL;
 	struct kvt_key key = { .data = small, .len = op->key_len };
 	int ret;
 
-	if (op->flags & KVTREE_F_KEY_INLINE) {
-		key.data = op->key_inline;
-		return run(ctx, op, &key);
-	}
 	if (op->key_len > sizeof(small)) {
 		large = kmalloc(op->key_len, KVT_GFP_SCRATCH);
 		if (!large)
@@ -289,11 +287,16 @@ static int op_run_with_key(const struct kvt_op_ctx *ctx, struct kvtree_op *op, o
  */
 int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 {
+	struct kvt_key key = { .data = op->key_inline, .len = op->key_len };
 	int err = kvt_op_check(ctx, op);
+	op_fn run;
 
 	if (err)
 		return err;
-	return op_run_with_key(ctx, op, op_rules[op->opcode].run);
+	run = op_rules[op->opcode].run;
+	if (op->flags & KVTREE_F_KEY_INLINE)
+		return run(ctx, op, &key);
+	return op_run_pointed(ctx, op, run);
 }
 
 /**
