@@ -628,6 +628,56 @@ TEST_F(bad, half_mapped_outputs_are_efault)
 	EXPECT_EQ(self->digest, kvt_digest(self->fd));
 }
 
+/* Long values take another way to the caller than short ones. */
+TEST_F(bad, half_mapped_outputs_of_long_values_are_efault)
+{
+	static const __u32 lens[] = { 2048, 2049, 4096, 20000, KVTREE_VALUE_MAX };
+	struct kvtree_col put[2] = { { .id = 1, .len = 4 }, { .id = 2 } }, get[2];
+	char *val = calloc(1, KVTREE_VALUE_MAX), *end = kvt_map_guarded(257);
+	struct kvtree_scan scan;
+	struct kvtree_op ops[3];
+	__u32 i, j, done, in;
+
+	ASSERT_NE(NULL, val);
+	memset(val, 'v', KVTREE_VALUE_MAX);
+	for (i = 0; i < NR(lens); i++) {
+		ASSERT_EQ(0, kvt_put(self->fd, STR("long"), kvt_bytes(val, lens[i]), NULL));
+		put[1].len = lens[i] - 4;
+		ASSERT_EQ(0, kvt_put_cols(self->fd, STR("longcols"), put, 2,
+					  kvt_bytes(val, lens[i]), NULL));
+		for (j = 0; j < 3; j++) {
+			/* All but a byte, half, nothing. */
+			in = j == 0 ? lens[i] - 1 : j == 1 ? lens[i] / 2 : 0;
+			ops[0] = kvt_op(KVTREE_OP_GET, STR("long"));
+			ops[0].val = kvt_ptr(end - in);
+			ops[0].val_len = lens[i];
+			ASSERT_EQ(-EFAULT, refused(self->fd, &ops[0]));
+			/* Several, looked up together. */
+			ops[1] = ops[0];
+			ops[1].val = kvt_ptr(end - lens[i]);
+			ops[2] = ops[0];
+			ASSERT_EQ(0, kvt_batch(self->fd, ops, 3, &done));
+			ASSERT_EQ(3, done);
+			ASSERT_EQ(-EFAULT, ops[0].result);
+			ASSERT_EQ((int)lens[i], ops[1].result);
+			ASSERT_EQ(-EFAULT, ops[2].result);
+
+			get[0] = (struct kvtree_col){ .id = 1 };
+			get[1] = (struct kvtree_col){ .id = 2 };
+			ASSERT_EQ(-EFAULT, kvt_get_cols(self->fd, STR("longcols"), get, 2,
+							end - in, lens[i]));
+			memset(&scan, 0, sizeof(scan));
+			scan.flags = KVTREE_SCAN_ALL_COLS;
+			ops[0] = kvt_op(KVTREE_OP_SCAN, STR("longcols"));
+			ops[0].arg = kvt_ptr(&scan);
+			ops[0].val = kvt_ptr(end - in);
+			ops[0].val_len = 2 * KVTREE_VALUE_MAX;
+			ASSERT_EQ(-EFAULT, refused(self->fd, &ops[0]));
+		}
+	}
+	free(val);
+}
+
 TEST_F(bad, read_only_outputs_are_efault)
 {
 	char *end = kvt_map_guarded(1), *page = end - 4096;

@@ -343,15 +343,21 @@ TEST_F(stores, default_store_can_be_destroyed_and_made_again)
 TEST_F(stores, key_limit_is_kept_exactly_and_changes_nothing)
 {
 	int fd = open_limited(self->dev, self->name, 0, 100);
+	struct kvtree_store_info before, after;
 	__u64 digest;
 	__u32 i;
 
 	for (i = 0; i < 100; i++)
 		ASSERT_EQ(0, kvt_put(fd, kvt_bytes(&i, 4), STR("v"), NULL));
 	digest = kvt_digest(fd);
+	ASSERT_EQ(0, kvt_self(fd, &before));
 	ASSERT_EQ(-EDQUOT, kvt_put(fd, kvt_bytes(&i, 4), STR("v"), NULL));
 	ASSERT_EQ(-EDQUOT, kvt_add(fd, STR("counter"), 0, 1, NULL));
 	EXPECT_EQ(digest, kvt_digest(fd));
+	/* Nor is anything charged for what was refused. */
+	ASSERT_EQ(0, kvt_self(fd, &after));
+	EXPECT_EQ(before.bytes, after.bytes);
+	EXPECT_EQ(100, after.keys);
 	/* What is there may change. */
 	i = 7;
 	EXPECT_EQ(0, kvt_put(fd, kvt_bytes(&i, 4), STR("a longer value"), NULL));
