@@ -854,7 +854,7 @@ static int whole_writer(void *arg)
 {
 	struct whole_writer *w = arg;
 	static const char val[3004];
-	__u64 version;
+	__u64 version = 0;
 	int i;
 
 	for (i = 0; i < 4000; i++)
