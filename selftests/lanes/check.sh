@@ -86,6 +86,8 @@ main()
 	# shellcheck source=selftests/lanes/lane.sh
 	. "$LANES/lane.sh"
 	# Not in the middle of it all: a password may have to be typed.
+	# A lane that was stopped by ^C ends by itself; so that this does, too.
+	trap 'exit 130' INT TERM
 	mkdir -p "$BUILD"
 	"$LANES/deps.sh" "$@" || die_counted
 	for name in "$@"; do

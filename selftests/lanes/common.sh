@@ -46,29 +46,42 @@ as_root()
 	fi
 }
 
+# Stop a process group: politely, then not.
+stop_group()
+{
+	kill -- "-$1" 2>/dev/null || return 0
+	sleep 1
+	kill -KILL -- "-$1" 2>/dev/null || true
+}
+
 # run_logged LOG TITLE COUNTER CMD...: run CMD with its output in LOG and show
 # that it is alive: a line that rewrites itself on a terminal, a line now and
-# then elsewhere. COUNTER is a command that prints how far it is, or "".
+# then elsewhere. COUNTER is a command that prints how far it is, or "". LIMIT
+# is the number of seconds after which CMD is stopped; the exit code is then 124.
 run_logged()
 {
 	local log=$1 title=$2 counter=$3 start=$SECONDS pid rc=0 tick=0
 	shift 3
 
 	mkdir -p "$(dirname "$log")"
-	# A process group of its own: the script may be stopped by ^C or a time
+	# A process group of its own: the script may be stopped by ^C or the time
 	# limit, and then has to take everything under CMD along.
 	set -m
 	"$@" >"$log" 2>&1 </dev/null &
 	pid=$!
 	set +m
-	trap 'kill -- -'"$pid"' 2>/dev/null || true; exit 130' INT TERM
+	trap 'stop_group '"$pid"'; exit 130' INT TERM
 	while kill -0 "$pid" 2>/dev/null; do
 		sleep 0.2
 		tick=$((tick + 1))
 		[ $((tick % 5)) -ne 0 ] ||
 			progress "$title" "$start" "$counter" $((tick / 5))
+		if [ $((SECONDS - start)) -ge "${LIMIT:-999999}" ]; then
+			stop_group "$pid"
+			rc=124
+		fi
 	done
-	wait "$pid" || rc=$?
+	wait "$pid" || rc=$((rc ? rc : $?))
 	trap - INT TERM
 	[ ! -t 2 ] || printf '\r\033[K' >&2
 	if [ "$rc" -ne 0 ]; then

@@ -19,10 +19,7 @@ PROGRAM_TIMEOUT=300
 
 boot()
 {
-	export -f vm vm_script
-	export KERNEL CONSOLE LOGS
-	timeout -k 5 "$TIMEOUT" bash -c 'vm_script "$@"' vm_script \
-		"$LANES/guest.sh" "$LOGS/job" </dev/null 2>&1 | cat
+	vm_script "$LANES/guest.sh" "$LOGS/job" 2>&1 | cat
 }
 
 main()
@@ -36,7 +33,8 @@ main()
 	PROGRAMS=$(programs)
 	[ -n "$PROGRAMS" ] || die "no program matches T=$T"
 	write_job '' "$PROGRAMS" "$PROGRAM_TIMEOUT" 0
-	run_logged "$LOGS/output.log" 'stock: running' lane_progress boot || rc=$?
+	LIMIT=$TIMEOUT run_logged "$LOGS/output.log" 'stock: running' lane_progress \
+		boot || rc=$?
 	[ $rc -ne 124 ] || say "stock: stopped after $TIMEOUT s"
 	judge
 }

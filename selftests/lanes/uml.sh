@@ -54,7 +54,7 @@ boot()
 		KVT_JOB="$LOGS/job"
 	)
 
-	TMPDIR=$(memory_dir) timeout -k 5 "$TIMEOUT" "$1/linux" "${args[@]}" </dev/null
+	TMPDIR=$(memory_dir) exec "$1/linux" "${args[@]}"
 }
 
 main()
@@ -70,7 +70,8 @@ main()
 	PROGRAMS=$(programs)
 	modules=$(test_modules)
 	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" "$KMEMLEAK"
-	run_logged "$CONSOLE" "$LANE: running" lane_progress boot "$kernel" || rc=$?
+	LIMIT=$TIMEOUT run_logged "$CONSOLE" "$LANE: running" lane_progress \
+		boot "$kernel" || rc=$?
 	[ $rc -ne 124 ] || say "$LANE: stopped after $TIMEOUT s"
 	judge
 }
