@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Park points: places between two steps of a change of structure where a test
- * can hold a thread and let others look at the state.  Compiled in only where
- * the kernel has KUnit (and the build does not say KVT_NO_PARK).
+ * Park points: places where a test can hold a thread and let others look at the
+ * state, or change it.  Compiled in only where the kernel has KUnit (and the
+ * build does not say KVT_NO_PARK).
  */
 #ifndef KVT_PARK_H
 #define KVT_PARK_H
 
 #include <linux/compiler.h>
 
+/* Between two steps of a change of structure. */
 #define KVT_PARK_POINTS(X)						\
 	X(LOCKED)		/* begin: the leaf is locked */		\
 	X(INSERT_REUSE)		/* slot being rewritten, leaf dirty */	\
@@ -39,9 +40,22 @@
 	X(SHRINK_PUBLISHED)	/* its child is the root, it is not marked */ \
 	X(SHRINK_MARKED)	/* old root marked deleted, all still locked */
 
+/* Where a thread has seen something and locked nothing. */
+#define KVT_PARK_LOOSE_POINTS(X)					\
+	X(READ_CHILD)		/* next node known, its version not yet */ \
+	X(READ_VERSION)		/* its version known, the parent not checked */ \
+	X(READ_SLOT)		/* key found in a leaf, its slot not yet read */ \
+	X(READ_CHECK)		/* leaf read, its version not checked */ \
+	X(SCAN_COPIED)		/* leaf copied, its version not checked */ \
+	X(SCAN_NEXT)		/* leaf returned, to be followed by the next */ \
+	X(WRITE_FOUND)		/* leaf found, to be locked */		\
+	X(UNLINK_FOUND)		/* leaf emptied, to be locked again and unlinked */ \
+	X(LAYER_FOUND)		/* layer found, to be locked by the worker */
+
 enum kvt_park {
 #define KVT_PARK_ENUM(name) KVT_PARK_##name,
 	KVT_PARK_POINTS(KVT_PARK_ENUM)
+	KVT_PARK_LOOSE_POINTS(KVT_PARK_ENUM)
 #undef KVT_PARK_ENUM
 	KVT_PARK_NR
 };
@@ -50,6 +64,8 @@ enum kvt_park {
 #define KVT_PARK 1
 /* Called at each point, usually with preemption off and nodes locked. */
 extern void (*kvt_park_hook)(enum kvt_park at);
+/* Called at each loose point, under RCU; so also by readers in the other hook. */
+extern void (*kvt_park_loose_hook)(enum kvt_park at);
 
 static inline void kvt_park(enum kvt_park at)
 {
@@ -58,8 +74,17 @@ static inline void kvt_park(enum kvt_park at)
 	if (unlikely(hook))
 		hook(at);
 }
+
+static inline void kvt_park_loose(enum kvt_park at)
+{
+	void (*hook)(enum kvt_park at) = READ_ONCE(kvt_park_loose_hook);
+
+	if (unlikely(hook))
+		hook(at);
+}
 #else
 static inline void kvt_park(enum kvt_park at) { }
+static inline void kvt_park_loose(enum kvt_park at) { }
 #endif
 
 #endif /* KVT_PARK_H */

@@ -171,6 +171,7 @@ static int mt_try_begin(struct mt_tree *tree, struct kvt_change *change, struct 
 	}
 	c->off = probe.off;
 	c->slice = probe.slice;
+	kvt_park_loose(KVT_PARK_WRITE_FOUND);
 	mt_hold();
 	c->leaf = mt_lock_leaf(tree, mt_leaf(probe.node), c->slice, &mt_class_leaf);
 	if (!c->leaf) {

@@ -167,8 +167,10 @@ static enum mt_step mt_probe_node(struct mt_probe *p, u64 *version)
 	struct mt_inner *above = p->above;
 	u64 v;
 
+	kvt_park_loose(KVT_PARK_READ_CHILD);
 	if (!mt_stable(p->node, &v, &p->budget))
 		return MT_STEP_BUSY;
+	kvt_park_loose(KVT_PARK_READ_VERSION);
 	if (above && mt_changed(&above->node, p->above_version)) {
 		p->retries++;
 		if (!mt_spend(&p->budget) || !mt_stable(&above->node, &v, &p->budget))
@@ -248,7 +250,9 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 		if (v & MT_DELETED)
 			return mt_probe_restart(p);
 		n = mt_leaf_search(leaf, mt_leaf_perm(leaf), p->slice, rank, &at);
+		kvt_park_loose(KVT_PARK_READ_SLOT);
 		slot = n < 0 ? 0 : mt_leaf_slot(leaf, n);
+		kvt_park_loose(KVT_PARK_READ_CHECK);
 		if (likely(!mt_changed(&leaf->node, v)))
 			break;
 		leaf = mt_leaf_advance(p, leaf, &v);

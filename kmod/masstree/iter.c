@@ -136,6 +136,7 @@ static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 of
 	it->next = mt_leaf_next(leaf);
 	it->leftmost = !READ_ONCE(leaf->prev);
 	it->lowkey = READ_ONCE(leaf->lowkey);
+	kvt_park_loose(KVT_PARK_SCAN_COPIED);
 	if (mt_changed(&leaf->node, v))
 		return false;
 	it->leaf = leaf;
@@ -244,6 +245,7 @@ static int mt_iter_forward(struct mt_iter *it, struct mt_probe *probe)
 	if (!next)
 		return mt_iter_ascend(it);
 	it->leaf = NULL;
+	kvt_park_loose(KVT_PARK_SCAN_NEXT);
 	/*
 	 * A leaf that is gone or changing: look the position up again.  Pairs
 	 * with mt_unlock().

@@ -172,6 +172,7 @@ static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
 	bool deleted, collapsed = false, empty = false;
 	enum mt_verdict verdict;
 
+	kvt_park_loose(KVT_PARK_LAYER_FOUND);
 	mt_hold();
 	mt_lock(root, mt_class_of(root), 0);
 	deleted = mt_is_deleted(root);

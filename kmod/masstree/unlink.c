@@ -169,6 +169,7 @@ void mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, const u8 *key, u
 	bool unlinked = false;
 	bool thin = false;
 
+	kvt_park_loose(KVT_PARK_UNLINK_FOUND);
 	mt_hold();
 	if (mt_unlink_lock_leaves(&u)) {
 		unlinked = mt_unlink_lock_above(&u);
