@@ -588,6 +588,100 @@ TEST_F(many, wiped_prefixes_are_gone_and_their_layers_too)
 	EXPECT_LT(0, stats[KVTREE_STAT_LAYER_COLLECT] + stats[KVTREE_STAT_LAYER_COLLAPSE]);
 }
 
+/*
+ * Long batches, so that two processors work on the tree at the same time and
+ * not only enter and leave the kernel: one fills the gaps between stable keys,
+ * in no order, and empties them again; another looks for the stable ones.
+ */
+#define GAPS		4096
+#define STABLE		512
+#define DENSE_LEN	14
+
+static void dense_op(struct kvtree_op *op, int opcode, __u32 n)
+{
+	memset(op, 0, sizeof(*op));
+	op->opcode = opcode;
+	op->flags = KVTREE_F_KEY_INLINE;
+	op->key_len = DENSE_LEN;
+	/* Some layers below, most keys in one. */
+	memcpy(op->key_inline, n % 16 ? "same...." : "other...", 8);
+	op->key_inline[8] = n >> 8;
+	op->key_inline[9] = n;
+	memcpy(op->key_inline + 10, "tail", 4);
+}
+
+static int gap_filler(int fd, int rounds)
+{
+	static struct kvtree_op ops[GAPS];
+	int round, i, nr;
+	__u32 n;
+
+	for (round = 0; round < rounds; round++) {
+		nr = 0;
+		for (i = 0; i < GAPS; i++) {
+			n = (i * 2655u + round * 77) % GAPS;
+			/* Every eighth place belongs to a stable key. */
+			if (n % 8)
+				dense_op(&ops[nr++],
+					 round % 2 ? KVTREE_OP_REMOVE : KVTREE_OP_PUT, n);
+		}
+		exec_batch(fd, ops, nr);
+	}
+	return 0;
+}
+
+static int stable_reader(int fd, struct shared *shared)
+{
+	static struct kvtree_op ops[STABLE];
+	__u32 val[STABLE];
+	int i;
+
+	while (__atomic_load_n(&shared->working, __ATOMIC_ACQUIRE)) {
+		for (i = 0; i < STABLE; i++) {
+			dense_op(&ops[i], KVTREE_OP_GET, i * 8);
+			ops[i].val = kvt_ptr(&val[i]);
+			ops[i].val_len = 4;
+			/* One by one as well as looked up together. */
+			if (shared->go % 2 && i % 2)
+				memset(&ops[i], 0, sizeof(ops[i]));
+		}
+		exec_batch(fd, ops, STABLE);
+		for (i = 0; i < STABLE; i++) {
+			if (ops[i].opcode == KVTREE_OP_NOP)
+				continue;
+			KVT_CHECK(ops[i].result == 4);
+			KVT_CHECK(val[i] == (__u32)i);
+		}
+		shared->go++;
+	}
+	return 0;
+}
+
+TEST_F(many, stable_keys_are_found_beside_splits_and_removals)
+{
+	struct kvtree_op op;
+	int reader, filler;
+	__u32 i;
+
+	for (i = 0; i < STABLE; i++) {
+		dense_op(&op, KVTREE_OP_PUT, i * 8);
+		op.val = kvt_ptr(&i);
+		op.val_len = 4;
+		ASSERT_EQ(0, kvt_exec(self->fd, &op));
+	}
+	self->shared->working = 1;
+	reader = kvt_child();
+	if (!reader)
+		_exit(stable_reader(self->fd, self->shared));
+	filler = kvt_child();
+	if (!filler)
+		_exit(gap_filler(self->fd, 100));
+	EXPECT_EQ(0, kvt_wait(filler));
+	__atomic_store_n(&self->shared->working, 0, __ATOMIC_RELEASE);
+	EXPECT_EQ(0, kvt_wait(reader));
+	TH_LOG("%d batches of gets beside them", self->shared->go);
+}
+
 /* Ascending on one side, descending on the other, a reader of both ends in between. */
 static int grower(int fd, bool down, struct shared *shared)
 {
