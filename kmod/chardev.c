@@ -268,7 +268,8 @@ static const struct {
 	unsigned int cmd;
 	unsigned int size;
 } ioctls[] = {
-#define IOCTL(name, fn, ver0) [_IOC_NR(KVTREE_IOC_##name) - 0x40] = { fn, KVTREE_IOC_##name, ver0 }
+#define IOCTL(name, fn, ver0)						\
+	[_IOC_NR(KVTREE_IOC_##name) - 0x40] = { fn, KVTREE_IOC_##name, ver0 }
 	IOCTL(INFO, ioctl_info, KVTREE_INFO_SIZE_VER0),
 	IOCTL(BATCH, ioctl_batch, KVTREE_BATCH_SIZE_VER0),
 	IOCTL(STORE_CREATE, ioctl_store_create, KVTREE_STORE_CREATE_SIZE_VER0),
