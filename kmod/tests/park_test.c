@@ -190,11 +190,97 @@ static void writers_of_locked_leaves_wait_and_lose_nothing(struct kunit *test)
 	park_scenes(test, park_run_near);
 }
 
+static const struct park_point park_read_points[] = {
+	PARK_POINT(READ_CHILD) PARK_POINT(READ_VERSION) PARK_POINT(READ_SLOT)
+	PARK_POINT(READ_CHECK) PARK_POINT(SCAN_COPIED) PARK_POINT(SCAN_NEXT)
+};
+
+KUNIT_ARRAY_PARAM(park_read, park_read_points, park_desc);
+
+static const struct park_point park_write_points[] = { PARK_POINT(WRITE_FOUND) };
+
+KUNIT_ARRAY_PARAM(park_write, park_write_points, park_desc);
+
+static const struct park_point park_act_points[] = {
+	PARK_POINT(WRITE_FOUND) PARK_POINT(UNLINK_FOUND) PARK_POINT(LAYER_FOUND)
+};
+
+KUNIT_ARRAY_PARAM(park_act, park_act_points, park_desc);
+
+/* Hold a thread at the nth time that it passes a point.  Returns whether it did. */
+static bool park_overtake(struct kunit *test, struct kt *kt, const struct scene_plan *plan,
+			  u32 prefix_len, unsigned int nth, enum scene_role role)
+{
+	const struct park_point *point = test->param_value;
+	struct scene *scene = scene_open(kt, plan, prefix_len);
+	struct scene_look look = { }, after = { };
+	int err;
+
+	if (!scene) {
+		KUNIT_FAIL(test, "%s/%u: not built", plan->name, prefix_len);
+		return false;
+	}
+	err = scene_overtaken(scene, point->at, nth, role, &look);
+	if (err && err != -ENODATA)
+		KUNIT_FAIL(test, "%s/%u, role %u, pass %u: error %d", plan->name, prefix_len, role,
+			   nth, err);
+	KUNIT_EXPECT_NULL_MSG(test, look.wrong, "%s/%u, role %u, pass %u: %s: key %x, %d",
+			      plan->name, prefix_len, role, nth, look.wrong, look.id, look.err);
+	scene_verify(scene, &after);
+	KUNIT_EXPECT_NULL_MSG(test, after.wrong,
+			      "%s/%u, role %u, pass %u, afterwards: %s: key %x, %d", plan->name,
+			      prefix_len, role, nth, after.wrong, after.id, after.err);
+	KUNIT_EXPECT_EQ_MSG(test, 0, scene_close(scene), "%s/%u: emptied", plan->name,
+			    prefix_len);
+	return !err;
+}
+
+/* Hold threads of the given roles wherever they pass a point, in every scene. */
+static void park_overtake_all(struct kunit *test, enum scene_role first, enum scene_role last)
+{
+	struct kt *kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
+	const struct park_point *point = test->param_value;
+	unsigned int i, j, nth, nr = 0;
+	enum scene_role role;
+
+	park_bind(test);
+	for (i = 0; i < scene_nr_plans; i++)
+		for (j = 0; j < SCENE_PREFIXES; j++)
+			for (role = first; role <= last; role++)
+				for (nth = 0; park_overtake(test, kt, &scene_plans[i],
+							    scene_prefixes[j], nth, role);
+				     nth += KT_SLOWER + nth / 2)
+					nr++;
+	KUNIT_EXPECT_NE_MSG(test, 0, nr, "nobody was held at %s", point->name);
+	kunit_info(test, "%s: held %u times", point->name, nr);
+}
+
+/* What it has read may all have changed before it looks at the version again. */
+static void a_reader_that_changes_overtake_is_right(struct kunit *test)
+{
+	park_overtake_all(test, SCENE_ROLE_GET, SCENE_ROLE_SCAN_BACK);
+}
+
+/* The leaf that it has found may be split, emptied or gone before it locks it. */
+static void a_writer_that_changes_overtake_loses_nothing(struct kunit *test)
+{
+	park_overtake_all(test, SCENE_ROLE_WRITE, SCENE_ROLE_WRITE);
+}
+
+/* The leaf or the layer that is to go may be in use again. */
+static void a_removal_that_writers_overtake_loses_nothing(struct kunit *test)
+{
+	park_overtake_all(test, SCENE_ROLE_ACT, SCENE_ROLE_ACT);
+}
+
 static struct kunit_case park_cases[] = {
 	KUNIT_CASE_PARAM(readers_are_right_beside_a_held_writer, park_gen_params),
 	KUNIT_CASE_PARAM(readers_end_on_top_of_their_own_writer, park_gen_params),
 	KUNIT_CASE_PARAM(writers_elsewhere_go_through, park_gen_params),
 	KUNIT_CASE_PARAM(writers_of_locked_leaves_wait_and_lose_nothing, park_gen_params),
+	KUNIT_CASE_PARAM(a_reader_that_changes_overtake_is_right, park_read_gen_params),
+	KUNIT_CASE_PARAM(a_writer_that_changes_overtake_loses_nothing, park_write_gen_params),
+	KUNIT_CASE_PARAM(a_removal_that_writers_overtake_loses_nothing, park_act_gen_params),
 	{}
 };
 

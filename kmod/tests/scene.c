@@ -127,11 +127,11 @@ static void scene_build_insert(struct scene *scene)
 	scene_will(scene, SCENE_PUT, SCENE_ID(2, 100), 2);
 }
 
-/* The leaf's only free slot is one that a removed key has left. */
+/* The leaf's only free slot is the one that a removed key has left. */
 static void scene_build_reuse(struct scene *scene)
 {
 	scene_fill(scene, 15);
-	scene_drain(scene, 7, 8);
+	scene->gone_id = SCENE_ID(7, 0);
 	scene_will(scene, SCENE_PUT, SCENE_ID(3, 100), 3);
 }
 
@@ -333,16 +333,23 @@ bool scene_may_wait(const struct scene *scene, enum kvt_park at)
 
 /* Opening and closing */
 
+static void scene_add_loose(struct scene *scene, u32 id)
+{
+	scene_key(scene, id)->loose = true;
+}
+
 /* Keys that are not there yet: to be put, or to be asked for in vain. */
 static void scene_add_strangers(struct scene *scene)
 {
-	scene_key(scene, scene->act_id);
+	if (scene->gone_id != SCENE_NONE)
+		scene_add_loose(scene, scene->gone_id);
+	scene_add_loose(scene, scene->act_id);
+	scene_add_loose(scene, scene->act_id + 1);
+	scene_add_loose(scene, SCENE_ID(scene->near, 4));
+	scene_add_loose(scene, SCENE_ID(scene->near, 5));
+	scene_add_loose(scene, SCENE_PAIR('m'));
 	scene_key(scene, SCENE_ID(scene->near, 3));
-	scene_key(scene, SCENE_ID(scene->near, 4));
-	scene_key(scene, SCENE_ID(scene->near, 5));
-	scene_key(scene, scene->act_id + 1);
 	scene_key(scene, SCENE_PAIR('l'));
-	scene_key(scene, SCENE_PAIR('m'));
 	scene_key(scene, SCENE_PREFIX);
 	if (scene->prefix_len)
 		scene_key(scene, SCENE_OTHER('c'));
@@ -385,6 +392,7 @@ struct scene *scene_open(struct kt *kt, const struct scene_plan *plan, u32 prefi
 	scene->kt = kt;
 	scene->plan = plan;
 	scene->prefix_len = prefix_len;
+	scene->gone_id = SCENE_NONE;
 	scene->err = kt_cursor_init(kt, &scene->cur);
 	if (prefix_len) {
 		scene_put(scene, SCENE_OTHER('a'));
@@ -440,7 +448,12 @@ static int scene_do(void *arg)
 {
 	struct scene *scene = arg;
 	struct scene_key *k = scene_key(scene, scene->act_id);
+	int err = 0;
 
+	if (scene->gone_id != SCENE_NONE)
+		err = kt_del(scene->kt, &scene_key(scene, scene->gone_id)->key, NULL);
+	if (err)
+		return err;
 	switch (scene->act) {
 	case SCENE_PUT:
 		return kt_put(scene->kt, &k->key, NULL);
@@ -454,12 +467,16 @@ static int scene_do(void *arg)
 
 static void scene_begin(struct scene *scene)
 {
+	if (scene->gone_id != SCENE_NONE)
+		scene_key(scene, scene->gone_id)->state = SCENE_EITHER;
 	if (scene->act != SCENE_SWEEP)
 		scene_key(scene, scene->act_id)->state = SCENE_EITHER;
 }
 
 static void scene_end(struct scene *scene)
 {
+	if (scene->gone_id != SCENE_NONE)
+		scene_key(scene, scene->gone_id)->state = SCENE_ABSENT;
 	if (scene->act != SCENE_SWEEP)
 		scene_key(scene, scene->act_id)->state =
 			scene->act == SCENE_PUT ? SCENE_STABLE : SCENE_ABSENT;
@@ -470,6 +487,7 @@ static struct {
 	struct scene *scene;
 	struct task_struct *task;
 	enum kvt_park at;
+	unsigned int skip;	/* so many times it passes the point before */
 	bool met;		/* the point was passed */
 	bool held;		/* the thread waits there */
 	bool go;		/* it may go on */
@@ -484,7 +502,7 @@ static struct {
 static void scene_wait(void)
 {
 	WRITE_ONCE(scene_hold.held, true);
-	/* Pairs with the release in scene_held(). */
+	/* Pairs with the release in scene_hold_actor(). */
 	while (!smp_load_acquire(&scene_hold.go)) {
 		if (ktime_get_mono_fast_ns() > READ_ONCE(scene_hold.until)) {
 			scene_hold.late = !READ_ONCE(scene_hold.timed);
@@ -498,6 +516,10 @@ static void scene_hook(enum kvt_park at)
 {
 	if (at != scene_hold.at || current != scene_hold.task || scene_hold.met)
 		return;
+	if (scene_hold.skip) {
+		scene_hold.skip--;
+		return;
+	}
 	scene_hold.met = true;
 	if (scene_hold.visit)
 		scene_hold.visit(scene_hold.scene, scene_hold.arg);
@@ -512,26 +534,56 @@ static void scene_arm(struct scene *scene, enum kvt_park at, struct task_struct 
 	scene_hold.at = at;
 	scene_hold.task = task;
 	scene_hold.until = ktime_get_mono_fast_ns() + SCENE_HELD_MAX_MS * NSEC_PER_MSEC;
-	scene_begin(scene);
 	WRITE_ONCE(kvt_park_hook, scene_hook);
+	WRITE_ONCE(kvt_park_loose_hook, scene_hook);
 }
 
 static int scene_disarm(struct scene *scene, int err)
 {
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
 	WRITE_ONCE(kvt_park_hook, NULL);
-	scene_end(scene);
 	if (!err && !scene_hold.met)
 		return -ENODATA;
 	return err ?: scene_hold.late ? -ETIME : 0;
 }
 
-static int scene_actor(void *arg)
-{
-	int err = scene_do(arg);
+/* A thread that is to be held. */
+struct scene_actor {
+	struct kt_thread thread;
+	struct scene *scene;
+	int (*fn)(void *scene);
+};
 
-	/* Pairs with the acquire in scene_held(). */
+static int scene_actor_run(void *arg)
+{
+	struct scene_actor *actor = arg;
+	int err = actor->fn(actor->scene);
+
+	/* Pairs with the acquire in scene_hold_actor(). */
 	smp_store_release(&scene_hold.done, true);
 	return err;
+}
+
+/* Have CPU 1 call @fn, and at the nth time that it passes a point, @visit. */
+static int scene_hold_actor(struct scene *scene, enum kvt_park at, unsigned int nth,
+			    int (*fn)(void *scene), scene_visit visit, void *arg)
+{
+	struct scene_actor actor = { .scene = scene, .fn = fn };
+	int err;
+
+	err = kt_thread_init(&actor.thread, 1, scene_actor_run, &actor);
+	if (err)
+		return err;
+	scene_arm(scene, at, actor.thread.task);
+	scene_hold.skip = nth;
+	kt_thread_start(&actor.thread);
+	/* Pairs with the release in scene_actor_run(). */
+	while (!READ_ONCE(scene_hold.held) && !smp_load_acquire(&scene_hold.done))
+		usleep_range(10, 50);
+	if (READ_ONCE(scene_hold.held))
+		visit(scene, arg);
+	smp_store_release(&scene_hold.go, true);	/* pairs with scene_wait() */
+	return scene_disarm(scene, kt_thread_join(&actor.thread));
 }
 
 /**
@@ -556,21 +608,12 @@ void scene_let_go_in(unsigned int ms)
  */
 int scene_held(struct scene *scene, enum kvt_park at, scene_visit visit, void *arg)
 {
-	struct kt_thread actor;
 	int err;
 
-	err = kt_thread_init(&actor, 1, scene_actor, scene);
-	if (err)
-		return err;
-	scene_arm(scene, at, actor.task);
-	kt_thread_start(&actor);
-	/* Pairs with the release in scene_actor(). */
-	while (!READ_ONCE(scene_hold.held) && !smp_load_acquire(&scene_hold.done))
-		usleep_range(10, 50);
-	if (READ_ONCE(scene_hold.held))
-		visit(scene, arg);
-	smp_store_release(&scene_hold.go, true);	/* pairs with scene_wait() */
-	return scene_disarm(scene, kt_thread_join(&actor));
+	scene_begin(scene);
+	err = scene_hold_actor(scene, at, 0, scene_do, visit, arg);
+	scene_end(scene);
+	return err;
 }
 
 /**
@@ -584,10 +627,15 @@ int scene_held(struct scene *scene, enum kvt_park at, scene_visit visit, void *a
  */
 int scene_on_top(struct scene *scene, enum kvt_park at, scene_visit visit, void *arg)
 {
+	int err;
+
+	scene_begin(scene);
 	scene_arm(scene, at, current);
 	scene_hold.visit = visit;
 	scene_hold.arg = arg;
-	return scene_disarm(scene, scene_do(scene));
+	err = scene_disarm(scene, scene_do(scene));
+	scene_end(scene);
+	return err;
 }
 
 /* Readers: under RCU, any context, one at a time */
@@ -602,19 +650,25 @@ static void scene_wrong(struct scene_look *look, const char *wrong, const struct
 	look->err = err;
 }
 
+static enum scene_state scene_state(const struct scene *scene, const struct scene_key *k)
+{
+	return scene->moving && k->loose ? SCENE_EITHER : k->state;
+}
+
 /* Judge what a lookup of a key returned. */
-static void scene_judge(struct scene_look *look, struct scene_key *k,
+static void scene_judge(const struct scene *scene, struct scene_look *look, struct scene_key *k,
 			const struct kvt_value *value)
 {
+	enum scene_state state = scene_state(scene, k);
 	u64 version = 0;
 	int err = kt_check(value, &k->key, &version);
 
 	look->gets++;
 	if (err == -EBUSY)
 		look->busy++;
-	else if (err == -ENOENT && k->state == SCENE_STABLE)
+	else if (err == -ENOENT && state == SCENE_STABLE)
 		scene_wrong(look, "a key that is there was not found", k, err);
-	else if (!err && k->state == SCENE_ABSENT)
+	else if (!err && state == SCENE_ABSENT)
 		scene_wrong(look, "a key that is not there was found", k, err);
 	else if (err && err != -ENOENT)
 		scene_wrong(look, "a key's value is not its own", k, err);
@@ -629,7 +683,7 @@ static void scene_look_get(struct scene *scene, struct scene_look *look)
 	unsigned int i;
 
 	for (i = 0; i < scene->nr; i++)
-		scene_judge(look, &scene->keys[i],
+		scene_judge(scene, look, &scene->keys[i],
 			    scene->kt->ops->get(scene->kt->index, &scene->keys[i].key));
 }
 
@@ -646,7 +700,7 @@ static void scene_look_batch(struct scene *scene, struct scene_look *look)
 			lookups[i].key = scene->keys[at + i].key;
 		scene->kt->ops->get_batch(scene->kt->index, lookups, nr);
 		for (i = 0; i < nr; i++)
-			scene_judge(look, &scene->keys[at + i], lookups[i].value);
+			scene_judge(scene, look, &scene->keys[at + i], lookups[i].value);
 	}
 }
 
@@ -676,7 +730,7 @@ static void scene_look_record(struct scene *scene, struct scene_look *look,
 	struct scene_key *k = scene_find(scene, &key);
 	int diff;
 
-	if (!k || k->state == SCENE_ABSENT) {
+	if (!k || scene_state(scene, k) == SCENE_ABSENT) {
 		scene_wrong(look, "a scan found a key that is not there", k, 0);
 		return;
 	}
@@ -731,7 +785,7 @@ static void scene_look_scan(struct scene *scene, struct scene_look *look, bool r
 	}
 	look->scans++;
 	for (i = 0; i < scene->nr; i++)
-		if (scene->keys[i].state == SCENE_STABLE && !scene->keys[i].seen)
+		if (scene_state(scene, &scene->keys[i]) == SCENE_STABLE && !scene->keys[i].seen)
 			scene_wrong(look, "a scan missed a key", &scene->keys[i], reverse);
 }
 
@@ -809,4 +863,79 @@ int scene_write_near(struct scene *scene)
 	scene_put(scene, SCENE_ID(scene->near, 5));
 	scene_del(scene, SCENE_ID(scene->near, 4));
 	return scene->err;
+}
+
+/* Threads that are overtaken */
+
+/* Loose keys, and some of the others. */
+static void scene_look_some(struct scene *scene, struct scene_look *look)
+{
+	unsigned int i, step = scene->nr / 7 + 1;
+	struct scene_key *k;
+
+	for (i = 0; i < scene->nr; i++) {
+		k = scene->sorted[i];
+		if (k->loose || i % step == step / 2)
+			scene_judge(scene, look, k,
+				    scene->kt->ops->get(scene->kt->index, &k->key));
+	}
+}
+
+static int scene_play(void *arg)
+{
+	struct scene *scene = arg;
+
+	if (scene->role == SCENE_ROLE_ACT)
+		return scene_do(scene);
+	if (scene->role == SCENE_ROLE_WRITE)
+		return scene_write_near(scene);
+	rcu_read_lock();
+	if (scene->role == SCENE_ROLE_GET)
+		scene_look_some(scene, scene->look);
+	else
+		scene_look_scan(scene, scene->look, scene->role == SCENE_ROLE_SCAN_BACK);
+	rcu_read_unlock();
+	return 0;
+}
+
+/* All that the held thread does not do. */
+static void scene_overtake(struct scene *scene, void *arg)
+{
+	int *err = arg;
+
+	if (scene->role != SCENE_ROLE_ACT) {
+		*err = scene_do(scene);
+		scene_end(scene);
+	}
+	if (!*err && scene->role != SCENE_ROLE_WRITE)
+		*err = scene_write_near(scene);
+	scene->kt->ops->sweep(scene->kt->index);
+}
+
+/**
+ * scene_overtaken() - hold a thread of CPU 1 while all else goes on
+ * @scene: the scene
+ * @at: the point where it is held: a loose one
+ * @nth: when it passes it for the nth time, from 0
+ * @role: what the thread does
+ * @look: what it finds, if it reads
+ *
+ * Meanwhile the scene's change is made, and its leaves are changed again.
+ *
+ * Return: 0; -ENODATA: the thread did not come to the point that often, nobody
+ * overtook it; or another error.
+ */
+int scene_overtaken(struct scene *scene, enum kvt_park at, unsigned int nth,
+		    enum scene_role role, struct scene_look *look)
+{
+	int result = 0, err;
+
+	scene->role = role;
+	scene->look = look;
+	scene->moving = true;
+	err = scene_hold_actor(scene, at, nth, scene_play, scene_overtake, &result);
+	scene->moving = false;
+	if (role == SCENE_ROLE_ACT)
+		scene_end(scene);
+	return err ?: result;
 }

@@ -24,6 +24,7 @@ enum scene_state {
 struct scene_key {
 	u32 id;
 	enum scene_state state;
+	bool loose;		/* others change it, too */
 	bool seen;		/* by the scan under way */
 	u64 version;		/* the newest that was seen */
 	struct kvt_key key;
@@ -36,15 +37,33 @@ enum scene_act {
 	SCENE_SWEEP,
 };
 
+#define SCENE_NONE	U32_MAX
+
+/* What a thread does that is held where it has locked nothing. */
+enum scene_role {
+	SCENE_ROLE_GET,		/* look up keys here and there */
+	SCENE_ROLE_SCAN,
+	SCENE_ROLE_SCAN_BACK,
+	SCENE_ROLE_WRITE,	/* change the leaves that the change is about */
+	SCENE_ROLE_ACT,		/* make the scene's change */
+	SCENE_ROLES
+};
+
+struct scene_look;
+
 struct scene {
 	struct kt *kt;
 	const struct scene_plan *plan;
 	u32 prefix_len;			/* all keys but the others share a prefix */
 	enum scene_act act;		/* the change */
 	u32 act_id;			/* the key that it is about */
+	u32 gone_id;			/* a key that is removed first, or SCENE_NONE */
 	u32 near;			/* a number in a leaf that it locks */
 	u32 pair_at;			/* the number whose slice the pair has */
 	bool pair;			/* it is about the pair's layer */
+	enum scene_role role;		/* of the thread that is overtaken */
+	struct scene_look *look;
+	bool moving;			/* loose keys may be there or not */
 	int err;			/* the first, of what made the scene */
 	struct kt_cursor cur;
 	unsigned int nr;
@@ -81,6 +100,8 @@ int scene_close(struct scene *scene);
 typedef void (*scene_visit)(struct scene *scene, void *arg);
 int scene_held(struct scene *scene, enum kvt_park at, scene_visit visit, void *arg);
 int scene_on_top(struct scene *scene, enum kvt_park at, scene_visit visit, void *arg);
+int scene_overtaken(struct scene *scene, enum kvt_park at, unsigned int nth,
+		    enum scene_role role, struct scene_look *look);
 void scene_let_go_in(unsigned int ms);
 
 void scene_look(struct scene *scene, struct scene_look *look);
