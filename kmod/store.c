@@ -22,7 +22,7 @@
 
 static unsigned int reclaim_bound_mb = 64;
 module_param(reclaim_bound_mb, uint, 0644);
-MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace period in a store made from now on");
+MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace period in a store made from now on, at least 1");
 
 /* By how much a removal raises the floor above the version that it removes. */
 #define KVT_VERSION_SPARE	4096
@@ -151,7 +151,7 @@ static int store_fill(struct kvt_store *store, const struct kvt_index_ops *engin
 				     store->limit_keys ?: U64_MAX);
 	if (!err)
 		err = kvt_reclaim_init(&store->reclaim, kvt_wq, &store->stats,
-				       (u64)READ_ONCE(reclaim_bound_mb) << 20);
+				       (u64)max(READ_ONCE(reclaim_bound_mb), 1U) << 20);
 	if (err)
 		return err;
 	kvt_value_setup_reclaim(&store->reclaim);
