@@ -1137,6 +1137,7 @@ TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
 	int pid, ret;
 
 	strcpy(f->key, "xyz");
+	ASSERT_EQ(0, kvt_put(self->fd, STR("xyz"), STR("v"), NULL));
 	f->cols[0] = (struct kvtree_col){ .id = 1, .len = 1 };
 	f->cols[1] = (struct kvtree_col){ .id = 2, .len = 1 };
 	f->cols[2] = (struct kvtree_col){ .id = 3, .len = 1 };
