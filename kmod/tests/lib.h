@@ -43,9 +43,6 @@ static inline void kt_engine_desc(const struct kt_engine *engine, char *desc)
 #define KT_ENGINES()	KUNIT_ARRAY_PARAM(kt_engine, kt_engines, kt_engine_desc)
 /* A case that runs once for each engine and calls kt_open(). */
 #define KT_CASE(fn)	KUNIT_CASE_PARAM(fn, kt_engine_gen_params)
-#define KT_CASE_SLOW(fn)						\
-	KUNIT_CASE_PARAM_ATTR(fn, kt_engine_gen_params, ((struct kunit_attributes) { \
-		.speed = KUNIT_SPEED_SLOW }))
 
 /* Counts of operations, less where memory and locks are watched. */
 #ifdef CONFIG_KASAN
