@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# broken.sh [NAME...]: builds that are wrong on purpose. Each patch under
+# selftests/broken breaks a copy of the source in one way; the debug lane, run
+# on that copy, has to fail, and to say why as the patch expects. A checker or
+# a test that has gone blind shows here. Prints KTAP.
+#
+# The head of a patch says what it needs:
+#	Tests:  T= for the lane
+#	Expect: extended regular expression for a line of the lane's results
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+
+PATCHES=$TOP/selftests/broken
+COPY=$BUILD/broken/tree
+
+# A copy of the tree as it is, so that each patch meets the same source. Its
+# own build folder stays: the next build is short.
+fresh_copy()
+{
+	mkdir -p "$COPY"
+	rsync -a --delete --exclude=/build --exclude=/.git "$TOP/" "$COPY/"
+}
+
+# field PATCH NAME: a line of the patch's head.
+field()
+{
+	sed -n "/^---/q; s/^$2: *//p" "$1"
+}
+
+# run PATCH LOG: the lane on the broken copy. Fails if the lane does not.
+run()
+{
+	local tests
+
+	tests=$(field "$1" Tests)
+	fresh_copy
+	patch -s -d "$COPY" -p1 <"$1" || return 1
+	! KVT_BUILD=$COPY/build T=$tests "$COPY/selftests/lanes/uml.sh" uml-debug \
+		>"$2" 2>&1
+}
+
+# caught PATCH LOG: does the lane say what was to be expected?
+caught()
+{
+	run "$1" "$2" &&
+		grep -rqaE -e "$(field "$1" Expect)" "$2" "$COPY/build/uml-debug/results"
+}
+
+main()
+{
+	local patch name n=0 failed=0 names=("$@")
+
+	[ $# -gt 0 ] || mapfile -t names < <(basename -s .patch "$PATCHES"/*.patch)
+	echo 'KTAP version 1'
+	echo "1..${#names[@]}"
+	for name in "${names[@]}"; do
+		patch=$PATCHES/$name.patch
+		n=$((n + 1))
+		say "broken: $name"
+		if caught "$patch" "$BUILD/broken/$name.log"; then
+			echo "ok $n $name"
+		else
+			failed=$((failed + 1))
+			echo "# see $BUILD/broken/$name.log"
+			echo "not ok $n $name"
+		fi
+	done
+	[ $failed -eq 0 ]
+}
+
+main "$@"
