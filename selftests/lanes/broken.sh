@@ -18,11 +18,12 @@ PATCHES=$TOP/selftests/broken
 COPY=$BUILD/broken/tree
 
 # A copy of the tree as it is, so that each patch meets the same source. Its
-# own build folder stays: the next build is short.
+# own build folder stays: the next build is short. By content, and without the
+# times: a file that is whole again has to look newer than what was built of it.
 fresh_copy()
 {
 	mkdir -p "$COPY"
-	rsync -a --delete --exclude=/build --exclude=/.git "$TOP/" "$COPY/"
+	rsync -rlpc --delete --exclude=/build --exclude=/.git "$TOP/" "$COPY/"
 }
 
 # field PATCH NAME: a line of the patch's head.
