@@ -855,10 +855,11 @@ int scene_write_elsewhere(struct scene *scene)
  */
 int scene_write_near(struct scene *scene)
 {
+	/* First where the change itself is: only the first meets it held. */
+	scene_put(scene, scene->act_id + 1);
 	scene_put(scene, SCENE_ID(scene->near, 0));
 	if (scene->pair)
 		scene_put(scene, SCENE_PAIR('m'));
-	scene_put(scene, scene->act_id + 1);
 	scene_put(scene, SCENE_ID(scene->near, 4));
 	scene_put(scene, SCENE_ID(scene->near, 5));
 	scene_del(scene, SCENE_ID(scene->near, 4));
@@ -867,18 +868,21 @@ int scene_write_near(struct scene *scene)
 
 /* Threads that are overtaken */
 
-/* Loose keys, and some of the others. */
+static void scene_look_at(struct scene *scene, struct scene_look *look, struct scene_key *k)
+{
+	scene_judge(scene, look, k, scene->kt->ops->get(scene->kt->index, &k->key));
+}
+
+/* The key whose slot another will get, loose keys, and some of the others. */
 static void scene_look_some(struct scene *scene, struct scene_look *look)
 {
 	unsigned int i, step = scene->nr / 7 + 1;
-	struct scene_key *k;
 
-	for (i = 0; i < scene->nr; i++) {
-		k = scene->sorted[i];
-		if (k->loose || i % step == step / 2)
-			scene_judge(scene, look, k,
-				    scene->kt->ops->get(scene->kt->index, &k->key));
-	}
+	if (scene->gone_id != SCENE_NONE)
+		scene_look_at(scene, look, scene_key(scene, scene->gone_id));
+	for (i = 0; i < scene->nr; i++)
+		if (scene->sorted[i]->loose || i % step == step / 2)
+			scene_look_at(scene, look, scene->sorted[i]);
 }
 
 static int scene_play(void *arg)
