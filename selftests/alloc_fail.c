@@ -153,6 +153,8 @@ struct scenario {
 	const int *results;
 	/* The session's scratch memory is enough for it. */
 	bool allocates_nothing;
+	/* By a session that has not kept any memory yet. */
+	bool new_session;
 };
 
 #define OPS_MAX		8
@@ -223,7 +225,7 @@ static bool run_failing(struct failing *f, const struct scenario *s, unsigned in
 {
 	struct kvtree_op ops[OPS_MAX];
 	struct kvtree_batch batch = { .op_size = sizeof(ops[0]), .ops = kvt_ptr(ops) };
-	int i, ret, good = 0, unsure = -1;
+	int i, fd, ret, good = 0, unsure = -1;
 	struct state before;
 	bool failed;
 
@@ -231,7 +233,10 @@ static bool run_failing(struct failing *f, const struct scenario *s, unsigned in
 	s->prepare(f->fd);
 	take_state(f->fd, &before);
 	batch.nr = s->ops(ops);
-	failed = submit_failing(f->nth, f->fd, n, &batch, &ret);
+	fd = s->new_session ? kvt_store(f->dev, f->name, RW) : dup(f->fd);
+	KVT_CHECK(fd >= 0);
+	failed = submit_failing(f->nth, fd, n, &batch, &ret);
+	close(fd);
 
 	KVT_CHECK(ret == 0 || (failed && (ret == -ENOMEM || ret == -EFAULT)));
 	for (i = 0; i < (int)batch.nr; i++) {
@@ -868,6 +873,56 @@ TEST_F(fail, batch)
 	static const struct scenario s = {
 		.prepare = prepare_k, .ops = ops_batch, .after = after_batch,
 		.results = results,
+	};
+
+	run_scenario(_metadata, &self->f, &s);
+}
+
+/* The first operation of a session has to get what later ones find there. */
+TEST_F(fail, put_by_a_new_session)
+{
+	static const struct scenario s = {
+		.prepare = prepare_nothing, .ops = ops_put_cols, .after = after_put_cols,
+		.new_session = true,
+	};
+
+	run_scenario(_metadata, &self->f, &s);
+}
+
+TEST_F(fail, get_by_a_new_session)
+{
+	static const int results[] = { 14710 };
+	static const struct scenario s = {
+		.prepare = prepare_cols, .ops = ops_get_cols, .after = after_get_cols,
+		.results = results, .new_session = true,
+	};
+
+	run_scenario(_metadata, &self->f, &s);
+}
+
+TEST_F(fail, scan_by_a_new_session)
+{
+	static int results[1];
+	static const struct scenario s = {
+		.prepare = prepare_scan, .ops = ops_scan, .after = after_scan,
+		.results = results, .new_session = true,
+	};
+	struct kvtree_op op;
+
+	fresh_store(&self->f);
+	prepare_scan(self->f.fd);
+	ops_scan(&op);
+	results[0] = kvt_exec(self->f.fd, &op);
+	ASSERT_LT(0, results[0]);
+	run_scenario(_metadata, &self->f, &s);
+}
+
+TEST_F(fail, batch_by_a_new_session)
+{
+	static const int results[] = { 0, 0, 9, 5, 0, 0, 0, 0 };
+	static const struct scenario s = {
+		.prepare = prepare_k, .ops = ops_batch, .after = after_batch,
+		.results = results, .new_session = true,
 	};
 
 	run_scenario(_metadata, &self->f, &s);

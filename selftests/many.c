@@ -675,7 +675,7 @@ TEST_F(many, stable_keys_are_found_beside_splits_and_removals)
 		_exit(stable_reader(self->fd, self->shared));
 	filler = kvt_child();
 	if (!filler)
-		_exit(gap_filler(self->fd, 100));
+		_exit(gap_filler(self->fd, 60));
 	EXPECT_EQ(0, kvt_wait(filler));
 	__atomic_store_n(&self->shared->working, 0, __ATOMIC_RELEASE);
 	EXPECT_EQ(0, kvt_wait(reader));
