@@ -60,13 +60,13 @@ enum kvt_park {
 	KVT_PARK_NR
 };
 
-#if IS_ENABLED(CONFIG_KUNIT) && !defined(KVT_NO_PARK)
-#define KVT_PARK 1
 /* Called at each point, usually with preemption off and nodes locked. */
 extern void (*kvt_park_hook)(enum kvt_park at);
 /* Called at each loose point, under RCU; so also by readers in the other hook. */
 extern void (*kvt_park_loose_hook)(enum kvt_park at);
 
+#if IS_ENABLED(CONFIG_KUNIT) && !defined(KVT_NO_PARK)
+#define KVT_PARK 1
 static inline void kvt_park(enum kvt_park at)
 {
 	void (*hook)(enum kvt_park at) = READ_ONCE(kvt_park_hook);

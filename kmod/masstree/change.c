@@ -32,7 +32,10 @@ static struct mt_change *mt_change(struct kvt_change *change)
 	return (struct mt_change *)change->engine;
 }
 
-/* Unlock what begin() locked, from the last to the first. */
+/*
+ * Unlock what begin() locked, from the last to the first.  The RCU read section
+ * goes on.
+ */
 static void mt_let_go(struct mt_change *c)
 {
 	if (c->up)
@@ -46,7 +49,6 @@ static void mt_let_go(struct mt_change *c)
 	c->up = NULL;
 	c->leaf = NULL;
 	mt_release();
-	rcu_read_unlock();
 }
 
 /*
@@ -153,22 +155,18 @@ static int mt_hold_place(struct mt_tree *tree, struct kvt_change *change, struct
  * Find the place and hold it.  0: held.  Otherwise nothing is held: -EAGAIN:
  * the tree has changed meanwhile; -EBUSY; -ENOMEM: what @want says is missing.
  */
-static int mt_try_begin(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
-			struct mt_want *want)
+static int mt_find_place(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
+			 struct mt_want *want)
 {
 	struct mt_probe probe;
-	int err = -EAGAIN;
+	int err;
 
-	change->old = NULL;
-	rcu_read_lock();
 	mt_probe_init(&probe, tree, &change->key);
 	while (mt_probe_step(&probe))
 		;
 	mt_probe_end(&probe);
-	if (IS_ERR(probe.value)) {
-		rcu_read_unlock();
+	if (IS_ERR(probe.value))
 		return PTR_ERR(probe.value);
-	}
 	c->off = probe.off;
 	c->slice = probe.slice;
 	kvt_park_loose(KVT_PARK_WRITE_FOUND);
@@ -176,7 +174,6 @@ static int mt_try_begin(struct mt_tree *tree, struct kvt_change *change, struct 
 	c->leaf = mt_lock_leaf(tree, mt_leaf(probe.node), c->slice, &mt_class_leaf);
 	if (!c->leaf) {
 		mt_release();
-		rcu_read_unlock();
 		return -EAGAIN;
 	}
 	err = mt_hold_place(tree, change, c, want);
@@ -185,6 +182,29 @@ static int mt_try_begin(struct mt_tree *tree, struct kvt_change *change, struct 
 	else
 		kvt_park(KVT_PARK_LOCKED);
 	return err;
+}
+
+/* The same, and if the place is held, the RCU read section goes on. */
+static int mt_try_begin(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
+			struct mt_want *want)
+{
+	int err;
+
+	change->old = NULL;
+	rcu_read_lock();
+	err = mt_find_place(tree, change, c, want);
+	if (err)
+		rcu_read_unlock();
+	else
+		__release(RCU);	/* for sparse: mt_end() does it */
+	return err;
+}
+
+/* The end of the RCU read section that mt_try_begin() began. */
+static void mt_end(void)
+{
+	__acquire(RCU);
+	rcu_read_unlock();
 }
 
 /* Lists of nodes set aside are linked through next and the first child. */
@@ -459,15 +479,12 @@ int mt_commit(struct kvt_change *change, struct kvt_value *value)
 	enum mt_leftover left;
 
 	left = mt_apply(tree, change, c, value);
-	if (left == MT_LEFT_EMPTY)
-		rcu_read_lock();	/* the leaf is used once more */
 	mt_let_go(c);
-	if (left == MT_LEFT_EMPTY) {
+	if (left == MT_LEFT_EMPTY)
 		mt_unlink_leaf(tree, leaf, change->key.data, c->off);
-		rcu_read_unlock();
-	} else if (left == MT_LEFT_LAYER) {
+	mt_end();
+	if (left == MT_LEFT_LAYER)
 		mt_layer_check_later(tree, change->key.data, c->off);
-	}
 	return 0;
 }
 
@@ -478,6 +495,7 @@ int mt_commit(struct kvt_change *change, struct kvt_value *value)
 void mt_abort(struct kvt_change *change)
 {
 	mt_let_go(mt_change(change));
+	mt_end();
 }
 
 /**
