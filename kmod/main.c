@@ -87,4 +87,3 @@ MODULE_DESCRIPTION("Ordered key-value index shared by processes and BPF programs
 MODULE_AUTHOR("kvtree contributors");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1");
-MODULE_ALIAS("devname:kvtree");
