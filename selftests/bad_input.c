@@ -936,7 +936,7 @@ TEST_F(bad, store_names_that_are_none_are_refused)
 	struct kvtree_store_open open;
 	size_t i;
 
-	for (i = 0; i <= NR(names); i++) {
+	for (i = 0; i < NR(names) + 2; i++) {
 		memset(&create, 0, sizeof(create));
 		memset(&open, 0, sizeof(open));
 		memset(&destroy, 0, sizeof(destroy));
@@ -944,6 +944,11 @@ TEST_F(bad, store_names_that_are_none_are_refused)
 			strcpy(create.name, names[i]);
 			strcpy(open.name, names[i]);
 			strcpy(destroy.name, names[i]);
+		} else if (i == NR(names)) {
+			/* Something behind the NUL. */
+			memcpy(create.name, "ab\0c", 4);
+			memcpy(open.name, "ab\0c", 4);
+			memcpy(destroy.name, "ab\0c", 4);
 		} else {
 			/* No NUL at all. */
 			memset(create.name, 'a', sizeof(create.name));

@@ -565,6 +565,58 @@ TEST_F(stores, removed_memory_is_freed_in_the_end)
 	close(fd);
 }
 
+#define BOUND	"/sys/module/kvtree/parameters/reclaim_bound_mb"
+
+/* Put another bound in place of the one that new stores get. */
+static bool set_bound(const char *text, char *old, size_t size)
+{
+	int fd = open(BOUND, O_RDWR | O_CLOEXEC);
+	ssize_t len;
+
+	if (fd < 0)
+		return false;
+	if (old) {
+		len = pread(fd, old, size - 1, 0);
+		KVT_CHECK(len > 0);
+		old[len] = '\0';
+	}
+	KVT_CHECK(pwrite(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
+	close(fd);
+	return true;
+}
+
+TEST_F(stores, memory_that_waits_is_bounded)
+{
+	const __u32 len = 100000, writers = 3, rounds = 130;
+	__u64 stats[KVTREE_STAT_NR];
+	char old[16], *val = calloc(1, len);
+	int pid[3], fd;
+	__u32 i, j;
+
+	ASSERT_NE(NULL, val);
+	if (!set_bound("1", old, sizeof(old)))
+		SKIP(return, "no " BOUND);
+	fd = open_limited(self->dev, self->name, 0, 0);
+	ASSERT_TRUE(set_bound(old, NULL, 0));
+	for (i = 0; i < writers; i++) {
+		pid[i] = kvt_child();
+		if (pid[i])
+			continue;
+		for (j = 0; j < rounds; j++)
+			KVT_CHECK(kvt_put(fd, kvt_bytes(&i, 4), kvt_bytes(val, len), NULL) == 0);
+		_exit(0);
+	}
+	for (i = 0; i < writers; i++)
+		EXPECT_EQ(0, kvt_wait(pid[i]));
+	ASSERT_EQ(0, kvt_stats(fd, stats));
+	/* Each may have one value on its way when the bound is reached. */
+	EXPECT_GE((1 << 20) + writers * (len + 4096), stats[KVTREE_STAT_WAITING_MAX]);
+	EXPECT_LT(0, stats[KVTREE_STAT_WAITING_STALL]);
+	EXPECT_TRUE(kvt_eventually(nothing_waits, &fd));
+	close(fd);
+	free(val);
+}
+
 static bool no_layers(void *arg)
 {
 	__u64 stats[KVTREE_STAT_NR];
