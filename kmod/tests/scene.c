@@ -911,7 +911,8 @@ static void scene_overtake(struct scene *scene, void *arg)
 		*err = scene_do(scene);
 		scene_end(scene);
 	}
-	if (!*err && scene->role != SCENE_ROLE_WRITE)
+	/* Where a slot has got another key, a split would make readers look again. */
+	if (!*err && scene->role != SCENE_ROLE_WRITE && scene->gone_id == SCENE_NONE)
 		*err = scene_write_near(scene);
 	scene->kt->ops->sweep(scene->kt->index);
 }
