@@ -336,7 +336,8 @@ struct kvtree_store_destroy {
  *
  * KVTREE_IOC_STORE_SELF: the same for the session's own store.
  *
- * Only `after` is looked at; everything else is given back.
+ * Only `after` is looked at; everything else is given back.  Anybody may list:
+ * names, owners and sizes are no secret, as those of files in a directory.
  */
 struct kvtree_store_info {
 	__u64 after;			/* in */
