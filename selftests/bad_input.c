@@ -1115,7 +1115,11 @@ TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 
 static int flip_op(void *arg)
 {
-	static const __u32 lens[] = { 1, 8192, KVTREE_VALUE_MAX + 1, ~0u, 5 };
+	/*
+	 * The kernel may get half of one and half of the next.  Whatever it
+	 * puts together from these is too long, or not longer than val and out.
+	 */
+	static const __u32 lens[] = { 1, 8192, 0x01000001, 0xff000001, 5 };
 	struct flip *f = arg;
 	volatile struct kvtree_op *op = f->op;
 	__u32 i;
@@ -1159,15 +1163,19 @@ TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
 	f->op[6].val_len = sizeof(f->out);
 	pid = start_child(f, flip_op);
 	for (i = 0; i < RACES; i++) {
+		/* EMSGSIZE has raised it. */
+		f->op[2].val_len = sizeof(f->val);
 		f->op[6].val_len = sizeof(f->out);
 		ret = kvt_batch(self->fd, f->op, 7, &done);
 		ASSERT_EQ(0, ret);
 		ASSERT_EQ(7, done);
 		ASSERT_EQ(0, f->op[0].result);
 		ret = f->op[1].result;
-		ASSERT_TRUE(ret == 0 || ret == -E2BIG || ret == -EFAULT);
+		ASSERT_TRUE(ret == 0 || ret == -E2BIG);
 		ret = f->op[2].result;
-		ASSERT_TRUE(ret >= 0 || ret == -EMSGSIZE);
+		ASSERT_TRUE(ret >= 0 || ret == -EMSGSIZE) {
+			TH_LOG("result %d", ret);
+		}
 		ret = f->op[3].result;
 		ASSERT_EQ(0, ret);
 		ret = f->op[4].result;
