@@ -1343,6 +1343,27 @@ static void hammer(int fd, char *mem, size_t bytes, unsigned int rounds)
 	}
 }
 
+/*
+ * User-Mode Linux itself copies to page frame 0 when another CPU takes a page
+ * away between two looks at its page table entry (do_op_one_page()).  There the
+ * two processes or threads take turns on one CPU.
+ */
+static void stay_clear_of_uml_race(void)
+{
+	char line[256];
+	cpu_set_t cpu;
+	FILE *f;
+
+	f = fopen("/proc/cpuinfo", "r");
+	KVT_CHECK(f);
+	CPU_ZERO(&cpu);
+	CPU_SET(0, &cpu);
+	while (fgets(line, sizeof(line), f))
+		if (strstr(line, "User Mode Linux"))
+			KVT_CHECK(sched_setaffinity(0, sizeof(cpu), &cpu) == 0);
+	fclose(f);
+}
+
 TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 {
 	struct unmap u = { .bytes = 4 << 14 };
@@ -1351,6 +1372,7 @@ TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 
 	memset(big, 'B', sizeof(big));
 	ASSERT_EQ(0, kvt_put(self->fd, STR("big"), kvt_bytes(big, sizeof(big)), NULL));
+	stay_clear_of_uml_race();
 	for (u.how = 0; u.how < 3; u.how++) {
 		u.stop = 0;
 		u.mem = mmap(NULL, u.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -1383,27 +1405,6 @@ static int truncate_child(void *arg)
 		sched_yield();
 	}
 	return 0;
-}
-
-/*
- * User-Mode Linux itself copies to page frame 0 when another CPU takes a page
- * away between two looks at its page table entry (do_op_one_page()).  There the
- * two processes take turns on one CPU.
- */
-static void stay_clear_of_uml_race(void)
-{
-	char line[256];
-	cpu_set_t cpu;
-	FILE *f;
-
-	f = fopen("/proc/cpuinfo", "r");
-	KVT_CHECK(f);
-	CPU_ZERO(&cpu);
-	CPU_SET(0, &cpu);
-	while (fgets(line, sizeof(line), f))
-		if (strstr(line, "User Mode Linux"))
-			KVT_CHECK(sched_setaffinity(0, sizeof(cpu), &cpu) == 0);
-	fclose(f);
 }
 
 TEST_F(bad, buffers_that_a_process_truncates_meanwhile_are_efault)
