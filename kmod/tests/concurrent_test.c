@@ -218,14 +218,16 @@ static void cc_judge_batch(struct cc_worker *w, const struct kvt_lookup *lookups
 
 static int cc_get_batch(struct cc_worker *w)
 {
-	unsigned int i, nr = 1 + kt_rnd_below(&w->rnd, CC_BATCH);
+	unsigned int keys = w->cc->keys->nr, first = kt_rnd_below(&w->rnd, keys);
+	unsigned int i, nr = 1 + kt_rnd_below(&w->rnd, min(CC_BATCH, keys));
 	const struct kvt_index_ops *ops = w->cc->kt->ops;
 	struct kvt_lookup lookups[CC_BATCH];
 	struct cc_key before[CC_BATCH];
 	unsigned int which[CC_BATCH];
 
+	/* Each key once: the lookups of a batch have no order among themselves. */
 	for (i = 0; i < nr; i++) {
-		which[i] = kt_rnd_below(&w->rnd, w->cc->keys->nr);
+		which[i] = (first + i) % keys;
 		before[i] = cc_known(w->cc, which[i]);
 		lookups[i].key = w->cc->keys->key[which[i]];
 	}
