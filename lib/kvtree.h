@@ -78,6 +78,7 @@ extern "C" {
 struct kvtree;		/* a session: an open store */
 struct kvtree_ops;	/* a list of operations that are executed together */
 struct kvtree_cursor;	/* a place in a store, and records read ahead from there */
+struct iovec;
 
 /*
  * Sessions
@@ -940,6 +941,313 @@ kvtree_cursor_columns(const struct kvtree_cursor *cursor);
  * Return: the version; 0 if the cursor does not stand on a record
  */
 uint64_t kvtree_cursor_version(const struct kvtree_cursor *cursor);
+
+/*
+ * Rings
+ * =====
+ *
+ * A ring has many operations under way at once: queue them, submit them, reap
+ * what has completed.  It is an io_uring where the kernel offers kvtree on one,
+ * and does the same by system calls where it does not.
+ *
+ *	struct kvtree_event ev[64];
+ *
+ *	err = kvtree_ring_open(kv, NULL, &ring);
+ *	for (i = 0; i < 64; i++)
+ *		kvtree_ring_get(ring, key[i], key_len[i], buf[i], sizeof(buf[i]),
+ *				NULL, &request[i]);
+ *	for (done = 0; done < 64; done += n) {
+ *		n = kvtree_ring_wait(ring, ev, 64, 1, -1);
+ *		for (i = 0; i < n; i++)
+ *			finish(ev[i].data, ev[i].result, ev[i].version);
+ *	}
+ *	kvtree_ring_close(ring);
+ *
+ * Operations of a ring complete in any order and do not wait for each other: one
+ * that depends on another is queued when that has completed.  A key of up to
+ * KVTREE_KEY_INLINE bytes is copied when the operation is queued; a longer one,
+ * and everything else that the operation points to, must stay as it is until
+ * the operation has completed.
+ *
+ * A ring belongs to one thread at a time, the one that made it if it has no
+ * KVTREE_RING_SQPOLL; a session may have any number of rings.  A ring does not
+ * survive fork().
+ */
+
+struct kvtree_ring;	/* operations under way */
+
+#define KVTREE_RING_SQPOLL	(1u << 0)	/* a kernel thread submits */
+#define KVTREE_RING_BY_POINTER	(1u << 1)	/* SQEs of 64 bytes: saves memory */
+#define KVTREE_RING_NO_URING	(1u << 2)	/* system calls, whatever the kernel has */
+
+/**
+ * struct kvtree_ring_opts - how a ring is made
+ * @size: sizeof(struct kvtree_ring_opts)
+ * @depth: operations under way at the most, 0 for 256
+ * @flags: KVTREE_RING_*
+ * @idle_ms: KVTREE_RING_SQPOLL: when the thread goes to sleep, 0 for 1000
+ * @buffers: memory that gets, puts and scans will use, to be registered with
+ *	the kernel, which saves it work for large values; NULL for none
+ * @nr_buffers: elements at @buffers
+ *
+ * Fields that are not used are zero.
+ */
+struct kvtree_ring_opts {
+	size_t size;
+	unsigned int depth;
+	unsigned int flags;
+	unsigned int idle_ms;
+	unsigned int nr_buffers;
+	const struct iovec *buffers;
+};
+
+/**
+ * struct kvtree_event - what became of an operation
+ * @data: as given when it was queued
+ * @result: at least 0 for success (for a get the value's length, for a scan the
+ *	bytes of records, for a list 0), or the negative errno that the call for
+ *	a single key would return; -ECANCELED also for one that was canceled
+ * @len: after a get with -EMSGSIZE: the bytes needed
+ * @version: the version found or made; 0 if there is none
+ * @sum: after an addition: the number
+ * @op: kvtree_ring_op(): the operation, with what the kernel gave back; NULL
+ *	for the others
+ */
+struct kvtree_event {
+	void *data;
+	int result;
+	uint32_t len;
+	uint64_t version;
+	int64_t sum;
+	struct kvtree_op *op;
+};
+
+/**
+ * typedef kvtree_ring_fn - called when an operation has completed
+ * @ring: the ring
+ * @event: what became of the operation, valid during the call
+ *
+ * Called by kvtree_ring_wait() and kvtree_ring_close().  It may queue
+ * operations; it must not wait for or close the ring.
+ */
+typedef void (*kvtree_ring_fn)(struct kvtree_ring *ring, const struct kvtree_event *event);
+
+/**
+ * kvtree_ring_open() - make a ring
+ * @kv: the session; it must stay open as long as the ring
+ * @opts: how; NULL for a depth of 256 and nothing special
+ * @ring: the ring
+ *
+ * Return: 0, or
+ *	-E2BIG		@opts uses fields that this library does not know, or
+ *			@depth is more than 32768
+ *	-EPERM		KVTREE_RING_SQPOLL or locked memory is not allowed
+ *	-ENOMEM		no memory, or RLIMIT_MEMLOCK is too low
+ */
+int kvtree_ring_open(const struct kvtree *kv, const struct kvtree_ring_opts *opts,
+		     struct kvtree_ring **ring);
+
+/**
+ * kvtree_ring_close() - end a ring
+ * @ring: the ring; NULL does nothing
+ *
+ * Operations that were queued and not submitted are dropped (-ECANCELED).  Those
+ * that wait are canceled; for the others it waits.  Callbacks are called.
+ */
+void kvtree_ring_close(struct kvtree_ring *ring);
+
+/**
+ * kvtree_ring_uses_uring() - whether it is an io_uring
+ * @ring: the ring
+ *
+ * Return: 1, or 0 if it does system calls
+ */
+int kvtree_ring_uses_uring(const struct kvtree_ring *ring);
+
+/**
+ * kvtree_ring_pending() - operations queued and under way
+ * @ring: the ring
+ *
+ * Return: their number
+ */
+unsigned int kvtree_ring_pending(const struct kvtree_ring *ring);
+
+/**
+ * kvtree_ring_get() - queue a get
+ * @ring: the ring
+ * @key: the key
+ * @key_len: bytes at @key
+ * @buf: where the value goes
+ * @size: room at @buf, in bytes
+ * @fn: called when it has completed; NULL: kvtree_ring_wait() returns the event
+ * @data: for the event
+ *
+ * Return: 0, or
+ *	-EAGAIN		as many operations as the ring's depth are pending
+ */
+int kvtree_ring_get(struct kvtree_ring *ring, const void *key, size_t key_len,
+		    void *buf, size_t size, kvtree_ring_fn fn, void *data);
+
+/**
+ * kvtree_ring_put() - queue a put; see kvtree_put()
+ * @ring: the ring
+ * @key: the key
+ * @key_len: bytes at @key
+ * @val: the value
+ * @len: bytes at @val
+ * @flags: as for kvtree_put()
+ * @fn: as for kvtree_ring_get()
+ * @data: for the event
+ *
+ * Return: 0 or -EAGAIN
+ */
+int kvtree_ring_put(struct kvtree_ring *ring, const void *key, size_t key_len,
+		    const void *val, size_t len, unsigned int flags,
+		    kvtree_ring_fn fn, void *data);
+
+/**
+ * kvtree_ring_cas() - queue a compare-and-swap; see kvtree_cas()
+ * @ring: the ring
+ * @key: the key
+ * @key_len: bytes at @key
+ * @val: the value
+ * @len: bytes at @val
+ * @flags: as for kvtree_cas()
+ * @version: the version that the key must have, 0 for a key that is not there
+ * @fn: as for kvtree_ring_get()
+ * @data: for the event
+ *
+ * Return: 0 or -EAGAIN
+ */
+int kvtree_ring_cas(struct kvtree_ring *ring, const void *key, size_t key_len,
+		    const void *val, size_t len, unsigned int flags,
+		    uint64_t version, kvtree_ring_fn fn, void *data);
+
+/**
+ * kvtree_ring_del() - queue a removal; see kvtree_del()
+ * @ring: the ring
+ * @key: the key
+ * @key_len: bytes at @key
+ * @flags: as for kvtree_del()
+ * @version: with KVTREE_F_VERSION: the version that the key must have, else 0
+ * @fn: as for kvtree_ring_get()
+ * @data: for the event
+ *
+ * Return: 0 or -EAGAIN
+ */
+int kvtree_ring_del(struct kvtree_ring *ring, const void *key, size_t key_len,
+		    unsigned int flags, uint64_t version, kvtree_ring_fn fn,
+		    void *data);
+
+/**
+ * kvtree_ring_add() - queue an addition; see kvtree_add()
+ * @ring: the ring
+ * @key: the key
+ * @key_len: bytes at @key
+ * @col: the column that holds the number
+ * @delta: what to add
+ * @flags: as for kvtree_add()
+ * @fn: as for kvtree_ring_get()
+ * @data: for the event
+ *
+ * Return: 0 or -EAGAIN
+ */
+int kvtree_ring_add(struct kvtree_ring *ring, const void *key, size_t key_len,
+		    unsigned int col, int64_t delta, unsigned int flags,
+		    kvtree_ring_fn fn, void *data);
+
+/**
+ * kvtree_ring_sync() - queue a sync; see kvtree_sync()
+ * @ring: the ring
+ * @fn: as for kvtree_ring_get()
+ * @data: for the event
+ *
+ * Covers what had completed when it was submitted.
+ *
+ * Return: 0 or -EAGAIN
+ */
+int kvtree_ring_sync(struct kvtree_ring *ring, kvtree_ring_fn fn, void *data);
+
+/**
+ * kvtree_ring_op() - queue any operation
+ * @ring: the ring
+ * @op: the operation, as <linux/kvtree.h> describes it; it is the event's @op,
+ *	must stay until then, and is what the kernel gave back after that
+ * @fn: as for kvtree_ring_get()
+ * @data: for the event
+ *
+ * For columns and scans, and for programs that lay operations out themselves.
+ *
+ * Return: 0 or -EAGAIN
+ */
+int kvtree_ring_op(struct kvtree_ring *ring, struct kvtree_op *op, kvtree_ring_fn fn,
+		   void *data);
+
+/**
+ * kvtree_ring_ops() - queue an operation list
+ * @ring: the ring
+ * @ops: the list; nobody else may use it until it has completed
+ * @fn: as for kvtree_ring_get()
+ * @data: for the event
+ *
+ * The operations of the list that have not been executed are, in order, as
+ * kvtree_ops_run() does it; the list then tells what became of each.
+ *
+ * Return: 0 or -EAGAIN
+ */
+int kvtree_ring_ops(struct kvtree_ring *ring, struct kvtree_ops *ops, kvtree_ring_fn fn,
+		    void *data);
+
+/**
+ * kvtree_ring_submit() - begin what was queued
+ * @ring: the ring
+ *
+ * kvtree_ring_wait() does it, too.
+ *
+ * Return: the number of operations submitted, or a negative errno
+ */
+int kvtree_ring_submit(struct kvtree_ring *ring);
+
+/**
+ * kvtree_ring_wait() - submit what was queued, and reap what has completed
+ * @ring: the ring
+ * @events: filled in, for operations without a callback; may be NULL if there
+ *	are none
+ * @nr: room at @events
+ * @min: wait until so many operations have completed, or none is pending; 0: do
+ *	not wait.  Those whose callback was called count
+ * @timeout_ms: wait so long at the most; -1: no limit
+ *
+ * Return: the number of events at @events, or
+ *	-EINTR		a signal handler ran, before anything completed
+ *	-ETIME		the time is over, and nothing has completed
+ */
+int kvtree_ring_wait(struct kvtree_ring *ring, struct kvtree_event *events,
+		     unsigned int nr, unsigned int min, int timeout_ms);
+
+/**
+ * kvtree_ring_cancel() - cancel operations that wait
+ * @ring: the ring
+ * @data: those that were queued with this; NULL: all
+ *
+ * They complete with -ECANCELED.  An operation that is being executed is not
+ * stopped.
+ *
+ * Return: the number of operations canceled, or a negative errno
+ */
+int kvtree_ring_cancel(struct kvtree_ring *ring, const void *data);
+
+/**
+ * kvtree_ring_eventfd() - a descriptor for event loops
+ * @ring: the ring
+ *
+ * It is readable (poll(), epoll) when there is something to reap; read 8 bytes
+ * of it before kvtree_ring_wait() with @min 0.  It stays the ring's: do not
+ * close it.
+ *
+ * Return: the descriptor or a negative errno
+ */
+int kvtree_ring_eventfd(struct kvtree_ring *ring);
 
 #ifdef __cplusplus
 }

@@ -273,6 +273,115 @@ struct kvtree_batch {
 	__u64 reserved[2];
 };
 
+/*
+ * KVTREE_IOC_OP
+ * =============
+ *
+ * Executes one operation, as a batch of one does, at less cost: the argument is
+ * the operation itself.  Returns 0 if it was executed, whatever its `result`.
+ */
+
+/*
+ * io_uring
+ * ========
+ *
+ * IORING_OP_URING_CMD on a session executes operations as well.  sqe->cmd_op is
+ * one of KVTREE_URING_*, sqe->cmd its argument.  cqe->res is the operation's
+ * result; on a ring with CQEs of 32 bytes (IORING_SETUP_CQE32) big_cqe[0] is
+ * its `version`, and big_cqe[1] is 0.
+ *
+ * A command runs while it is submitted if nothing in it has to sleep.  One that
+ * meets a page that is not present or needs memory that is not at hand is
+ * handed to io_uring's workers (but for multishot scans).  A change that has to
+ * wait for an event (the store's garbage bound; durability) waits without a
+ * thread.  In either case everything that the command points to must stay as it
+ * is until the command completes.
+ *
+ * Errors beside those of operations:
+ *
+ *	EINVAL		malformed: an unknown argument or flag, an SQE that is too
+ *			short, registered or provided buffers where there is no
+ *			`val` or for a batch
+ *	EOPNOTSUPP	an unknown command; no KVTREE_FEAT_URING_MULTISHOT; a ring
+ *			that polls, without KVTREE_FEAT_URING_IOPOLL; a multishot
+ *			scan with IOSQE_ASYNC
+ *	EFAULT		the operation or its outcome cannot be copied; a change
+ *			may have taken effect if it is the outcome
+ *	ECANCELED	canceled while it waited: nothing has changed.  (It is
+ *			the result of a CAS that found another version, too.)
+ *
+ * Registered buffers: with IORING_URING_CMD_FIXED in sqe->uring_cmd_flags,
+ * val[0..val_len) lies in the buffer sqe->buf_index.
+ *
+ * Multishot (KVTREE_FEAT_URING_MULTISHOT): a SCAN with IORING_URING_CMD_MULTISHOT
+ * in sqe->uring_cmd_flags, IOSQE_BUFFER_SELECT in sqe->flags and the group in
+ * sqe->buf_group; `val` and `val_len` are 0.  Each completion with
+ * IORING_CQE_F_MORE tells of one provided buffer with records, cqe->res bytes of
+ * them.  The last completion is without IORING_CQE_F_MORE and has no buffer: 0 if
+ * the scan has ended as any other scan ends (`count` and `out_flags` of struct
+ * kvtree_scan are for all of it), ENOBUFS if the buffers ran out, EMSGSIZE if
+ * not even one record fitted into a buffer, or another error.  To resume, pass
+ * the last key that was returned as start key with KVTREE_SCAN_AFTER.
+ *
+ * Whatever waits is canceled by KVTREE_URING_CANCEL, by closing the ring, by the
+ * end of the task that submitted it, and by close() of the session's descriptor
+ * in that process.  IORING_OP_ASYNC_CANCEL finds commands that io_uring's workers
+ * have; no kernel so far passes it on for commands that wait without a worker.
+ */
+
+/* One operation in user memory, in and out; for SQEs of any size. */
+#define KVTREE_URING_OP		_IOWR('K', 0x60, struct kvtree_uring_op)
+
+struct kvtree_uring_op {
+	__u64 op;		/* pointer */
+	__u32 op_size;		/* bytes, at least 64; as for a batch */
+	__u32 flags;		/* 0 */
+};
+
+/* One operation in the SQE itself (IORING_SETUP_SQE128). */
+#define KVTREE_URING_OP_INLINE	_IOWR('K', 0x61, struct kvtree_uring_inline)
+
+struct kvtree_uring_inline {
+	struct kvtree_op op;
+	/*
+	 * Pointer: the operation is copied to it when it has been executed;
+	 * 0: nowhere.
+	 */
+	__u64 out;
+	__u64 reserved;
+};
+
+/*
+ * A batch, as KVTREE_IOC_BATCH executes it.  cqe->res is the number of operations
+ * executed, which is less than nr where the next one would have had to sleep,
+ * or the errno of a batch in which none was: submit the rest again.  With SQEs
+ * of any size.
+ */
+#define KVTREE_URING_BATCH	_IOWR('K', 0x62, struct kvtree_uring_batch)
+
+struct kvtree_uring_batch {
+	__u64 ops;		/* pointer to the operations */
+	__u32 nr;		/* 0..KVTREE_BATCH_MAX */
+	__u16 op_size;		/* bytes from one operation to the next, at least 64 */
+	__u16 flags;		/* 0 */
+};
+
+/*
+ * Cancel commands of the same session that wait, by their sqe->user_data.
+ * cqe->res: how many were canceled (each completes with ECANCELED); ENOENT: no
+ * such command waits; EALREADY: it is being executed.
+ */
+#define KVTREE_URING_CANCEL	_IOW('K', 0x63, struct kvtree_uring_cancel)
+
+struct kvtree_uring_cancel {
+	__u64 user_data;
+	__u32 flags;		/* KVTREE_CANCEL_* */
+	__u32 reserved;
+};
+
+#define KVTREE_CANCEL_ALL	(1u << 0)	/* all with that user_data, not the first */
+#define KVTREE_CANCEL_ANY	(1u << 1)	/* all, whatever their user_data */
+
 /* KVTREE_IOC_INFO */
 struct kvtree_info {
 	__u32 abi_version;
@@ -288,6 +397,12 @@ struct kvtree_info {
 };
 
 #define KVTREE_FEAT_COMPAT	(1ull << 0)	/* 32-bit callers */
+#define KVTREE_FEAT_OP		(1ull << 1)	/* KVTREE_IOC_OP */
+/* What io_uring offers here with the running kernel. */
+#define KVTREE_FEAT_URING	(1ull << 2)	/* the commands below */
+#define KVTREE_FEAT_URING_FIXED	(1ull << 3)	/* registered buffers */
+#define KVTREE_FEAT_URING_MULTISHOT (1ull << 4)	/* scans into provided buffers */
+#define KVTREE_FEAT_URING_IOPOLL (1ull << 5)	/* rings with IORING_SETUP_IOPOLL */
 
 /*
  * Stores
@@ -406,6 +521,10 @@ enum kvtree_stat {
 	KVTREE_STAT_WAITING_MAX,	/* high-water mark of the above */
 	KVTREE_STAT_WAITING_STALL,	/* writers that waited for it to shrink */
 	KVTREE_STAT_RECLAIM_BATCHES,	/* batches freed by the worker */
+	KVTREE_STAT_URING,		/* commands by io_uring that were executed */
+	KVTREE_STAT_URING_PUNT,		/* commands handed to io_uring's workers */
+	KVTREE_STAT_URING_WAIT,		/* commands that waited without a thread */
+	KVTREE_STAT_URING_CANCEL,	/* ... and were canceled */
 
 	KVTREE_STAT_NR
 };
@@ -418,6 +537,7 @@ enum kvtree_stat {
 #define KVTREE_IOC_STORE_LIST		_IOWR('K', 0x45, struct kvtree_store_info)
 #define KVTREE_IOC_STORE_SELF		_IOWR('K', 0x46, struct kvtree_store_info)
 #define KVTREE_IOC_STAT			_IOWR('K', 0x47, struct kvtree_stat_args)
+#define KVTREE_IOC_OP			_IOWR('K', 0x48, struct kvtree_op)
 
 /*
  * The sizes in which the structures were first published: no call accepts less.
@@ -437,6 +557,10 @@ _Static_assert(sizeof(struct kvtree_col) == 8, "struct kvtree_col");
 _Static_assert(sizeof(struct kvtree_scan) == 64, "struct kvtree_scan");
 _Static_assert(sizeof(struct kvtree_rec) == 24, "struct kvtree_rec");
 _Static_assert(sizeof(struct kvtree_batch) == 40, "struct kvtree_batch");
+_Static_assert(sizeof(struct kvtree_uring_op) == 16, "struct kvtree_uring_op");
+_Static_assert(sizeof(struct kvtree_uring_inline) == 80, "struct kvtree_uring_inline");
+_Static_assert(sizeof(struct kvtree_uring_batch) == 16, "struct kvtree_uring_batch");
+_Static_assert(sizeof(struct kvtree_uring_cancel) == 16, "struct kvtree_uring_cancel");
 _Static_assert(sizeof(struct kvtree_info) == 104, "struct kvtree_info");
 _Static_assert(sizeof(struct kvtree_store_create) == 144, "struct kvtree_store_create");
 _Static_assert(sizeof(struct kvtree_store_open) == 80, "struct kvtree_store_open");
