@@ -32,6 +32,8 @@ static inline unsigned long kvt_ioc_sized(unsigned long request, size_t size)
 
 struct kvtree {
 	int fd;
+	/* The module has no KVTREE_IOC_OP; any thread may find that out. */
+	bool no_ioc_op;
 };
 
 /*
@@ -47,6 +49,9 @@ int kvt_ioctl(const struct kvtree *kv, unsigned long request, void *arg);
 int kvt_op_init(struct kvtree_op *op, unsigned int opcode, const void *key,
 		size_t key_len, unsigned int flags);
 int kvt_run_one(const struct kvtree *kv, struct kvtree_op *op);
+
+size_t kvt_ops_rest(const struct kvtree_ops *ops, struct kvtree_op **op);
+void kvt_ops_advance(struct kvtree_ops *ops, size_t nr);
 
 /*
  * What a caller's array of columns becomes: descriptors, and how many bytes of

@@ -1038,11 +1038,14 @@ typedef void (*kvtree_ring_fn)(struct kvtree_ring *ring, const struct kvtree_eve
  * @opts: how; NULL for a depth of 256 and nothing special
  * @ring: the ring
  *
+ * A kernel that has no io_uring for kvtree, or does not allow the process to use
+ * one, gives a ring that does system calls.
+ *
  * Return: 0, or
  *	-E2BIG		@opts uses fields that this library does not know, or
  *			@depth is more than 32768
- *	-EPERM		KVTREE_RING_SQPOLL or locked memory is not allowed
  *	-ENOMEM		no memory, or RLIMIT_MEMLOCK is too low
+ *	-EFAULT		a buffer that cannot be registered
  */
 int kvtree_ring_open(const struct kvtree *kv, const struct kvtree_ring_opts *opts,
 		     struct kvtree_ring **ring);
@@ -1052,7 +1055,10 @@ int kvtree_ring_open(const struct kvtree *kv, const struct kvtree_ring_opts *opt
  * @ring: the ring; NULL does nothing
  *
  * Operations that were queued and not submitted are dropped (-ECANCELED).  Those
- * that wait are canceled; for the others it waits.  Callbacks are called.
+ * that wait are canceled; for the others it waits.  Callbacks are called; what
+ * they queue is refused with -ECANCELED.  Events are dropped.
+ *
+ * In a child made by fork() it frees the child's memory and does nothing else.
  */
 void kvtree_ring_close(struct kvtree_ring *ring);
 

@@ -322,14 +322,30 @@ KVTREE_API int kvtree_ops_add(struct kvtree_ops *ops, const void *key,
 	return finish(ops);
 }
 
-KVTREE_API int kvtree_ops_run(struct kvtree_ops *ops, const struct kvtree *kv)
+/**
+ * kvt_ops_rest() - what of a list has not been executed
+ * @ops: the list
+ * @op: the first such operation, and the others behind it; may be NULL
+ *
+ * Return: their number
+ */
+size_t kvt_ops_rest(const struct kvtree_ops *ops, struct kvtree_op **op)
 {
-	size_t from = ops->done, done, i;
-	int err;
+	if (op)
+		*op = ops->op + ops->done;
+	return ops->nr - ops->done;
+}
 
-	err = kvtree_submit(kv, ops->op + from, ops->nr - from, &done);
-	ops->done = from + done;
-	for (i = from; i < ops->done; i++) {
+/**
+ * kvt_ops_advance() - take in that operations were executed
+ * @ops: the list
+ * @nr: how many of kvt_ops_rest()
+ */
+void kvt_ops_advance(struct kvtree_ops *ops, size_t nr)
+{
+	size_t i = ops->done;
+
+	for (ops->done += nr; i < ops->done; i++) {
 		struct kvtree_columns *found = ops->note[i].found;
 		const struct kvtree_op *op = &ops->op[i];
 
@@ -340,6 +356,17 @@ KVTREE_API int kvtree_ops_run(struct kvtree_ops *ops, const struct kvtree *kv)
 		kvt_cols_scatter(found->col, (void *)(uintptr_t)op->arg,
 				 op->ncols, (void *)(uintptr_t)op->val);
 	}
+}
+
+KVTREE_API int kvtree_ops_run(struct kvtree_ops *ops, const struct kvtree *kv)
+{
+	struct kvtree_op *op;
+	size_t nr, done;
+	int err;
+
+	nr = kvt_ops_rest(ops, &op);
+	err = kvtree_submit(kv, op, nr, &done);
+	kvt_ops_advance(ops, done);
 	return err;
 }
 

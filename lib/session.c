@@ -31,7 +31,7 @@ int kvt_ioctl(const struct kvtree *kv, unsigned long request, void *arg)
 
 static int session_new(int fd, struct kvtree **kv)
 {
-	struct kvtree *new = malloc(sizeof(*new));
+	struct kvtree *new = calloc(1, sizeof(*new));
 
 	if (!new)
 		return -ENOMEM;

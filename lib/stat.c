@@ -85,6 +85,14 @@ static const struct {
 		"writes that waited for memory to be freed" },
 	[KVTREE_STAT_RECLAIM_BATCHES] = { "reclaim_batches", COUNT,
 		"batches of memory freed" },
+	[KVTREE_STAT_URING] = { "uring", COUNT,
+		"commands by io_uring that were executed" },
+	[KVTREE_STAT_URING_PUNT] = { "uring_punt", COUNT,
+		"commands handed to io_uring's workers" },
+	[KVTREE_STAT_URING_WAIT] = { "uring_wait", COUNT,
+		"commands that waited without a thread" },
+	[KVTREE_STAT_URING_CANCEL] = { "uring_cancel", COUNT,
+		"commands canceled while they waited" },
 };
 
 /* A counter that the interface gains must be given a name here. */

@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: LGPL-2.1-only
+/*
+ * Rings: operations that are under way, and the events they end in.
+ */
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ring.h"
+
+#define DEPTH_DEFAULT	256u
+#define DEPTH_MAX	32768u
+
+/* How long closing waits before it looks whether something else waits now. */
+#define DRAIN_NS	(50 * 1000000ll)
+
+/* Options of a program that knows more of them, or fewer, than the library. */
+static int read_opts(struct kvtree_ring_opts *o, const struct kvtree_ring_opts *user)
+{
+	const unsigned int known = KVTREE_RING_SQPOLL | KVTREE_RING_BY_POINTER |
+				   KVTREE_RING_NO_URING;
+	size_t i;
+
+	memset(o, 0, sizeof(*o));
+	if (user) {
+		if (user->size < offsetof(struct kvtree_ring_opts, buffers) +
+				 sizeof(user->buffers) || user->size > 4096)
+			return -EINVAL;
+		for (i = sizeof(*o); i < user->size; i++)
+			if (((const char *)user)[i])
+				return -E2BIG;
+		memcpy(o, user, sizeof(*o));
+	}
+	if (!o->depth)
+		o->depth = DEPTH_DEFAULT;
+	if (o->depth > DEPTH_MAX)
+		return -E2BIG;
+	if (o->flags & ~known || (o->nr_buffers && !o->buffers))
+		return -EINVAL;
+	return 0;
+}
+
+static int open_way(struct kvtree_ring *ring, const struct kvtree_ring_opts *o)
+{
+	int err = -EOPNOTSUPP;
+
+	if (!(o->flags & KVTREE_RING_NO_URING))
+		err = kvt_ring_uring(ring, o);
+	return err == -EOPNOTSUPP ? kvt_ring_sync(ring) : err;
+}
+
+KVTREE_API int kvtree_ring_open(const struct kvtree *kv,
+				const struct kvtree_ring_opts *opts,
+				struct kvtree_ring **ring)
+{
+	struct kvtree_ring_opts o;
+	struct kvtree_ring *r;
+	unsigned int i;
+	int err;
+
+	err = read_opts(&o, opts);
+	if (err)
+		return err;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	r->kv = kv;
+	r->depth = o.depth;
+	r->eventfd = -1;
+	r->pid = getpid();
+	r->slot = aligned_alloc(_Alignof(struct kvt_slot), r->depth * sizeof(*r->slot));
+	err = r->slot ? open_way(r, &o) : -ENOMEM;
+	if (err) {
+		free(r->slot);
+		free(r);
+		return err;
+	}
+	memset(r->slot, 0, r->depth * sizeof(*r->slot));
+	for (i = 0; i < r->depth; i++)
+		kvt_slots_add(&r->free, &r->slot[i]);
+	*ring = r;
+	return 0;
+}
+
+KVTREE_API int kvtree_ring_uses_uring(const struct kvtree_ring *ring)
+{
+	return !!ring->way->reap;
+}
+
+KVTREE_API unsigned int kvtree_ring_pending(const struct kvtree_ring *ring)
+{
+	return ring->pending;
+}
+
+static unsigned int nr_started(const struct kvtree_ring *ring)
+{
+	return ring->pending - ring->queue.nr - ring->done.nr;
+}
+
+/*
+ * Queueing
+ */
+
+static int take_slot(struct kvtree_ring *ring, kvtree_ring_fn fn, void *data,
+		     struct kvt_slot **slot)
+{
+	if (ring->closing)
+		return -ECANCELED;
+	if (!ring->free.head)
+		return -EAGAIN;
+	*slot = ring->free.head;
+	(*slot)->fn = fn;
+	(*slot)->data = data;
+	return 0;
+}
+
+/* The slot taken is in use from here on: until then a failure costs nothing. */
+static int queue_slot(struct kvtree_ring *ring, enum kvt_slot_kind kind)
+{
+	struct kvt_slot *slot = kvt_slots_take(&ring->free);
+
+	slot->kind = (__u8)kind;
+	kvt_slots_add(&ring->queue, slot);
+	ring->pending++;
+	return 0;
+}
+
+/*
+ * start_op() - take a slot and lay out the operation in it
+ *
+ * The result says, until the kernel has written another one, that it has not.
+ */
+static int start_op(struct kvtree_ring *ring, unsigned int opcode, const void *key,
+		    size_t key_len, unsigned int flags, kvtree_ring_fn fn, void *data,
+		    struct kvtree_op **op)
+{
+	struct kvt_slot *slot;
+	int err;
+
+	err = take_slot(ring, fn, data, &slot);
+	if (err)
+		return err;
+	*op = &slot->op;
+	err = kvt_op_init(*op, opcode, key, key_len, flags);
+	(*op)->result = -EINPROGRESS;
+	return err;
+}
+
+KVTREE_API int kvtree_ring_get(struct kvtree_ring *ring, const void *key,
+			       size_t key_len, void *buf, size_t size,
+			       kvtree_ring_fn fn, void *data)
+{
+	struct kvtree_op *op;
+	int err;
+
+	err = start_op(ring, KVTREE_OP_GET, key, key_len, 0, fn, data, &op);
+	if (err)
+		return err;
+	op->val = kvt_ptr(buf);
+	op->val_len = size < KVTREE_VALUE_MAX ? (__u32)size : KVTREE_VALUE_MAX;
+	return queue_slot(ring, KVT_SLOT_OP);
+}
+
+static int store_value(struct kvtree_ring *ring, unsigned int opcode,
+		       const void *key, size_t key_len, const void *val,
+		       size_t len, unsigned int flags, uint64_t version,
+		       kvtree_ring_fn fn, void *data)
+{
+	struct kvtree_op *op;
+	int err;
+
+	if (len > UINT32_MAX)
+		return -E2BIG;
+	err = start_op(ring, opcode, key, key_len, flags, fn, data, &op);
+	if (err)
+		return err;
+	op->val = kvt_ptr(val);
+	op->val_len = (__u32)len;
+	op->version = version;
+	return queue_slot(ring, KVT_SLOT_OP);
+}
+
+KVTREE_API int kvtree_ring_put(struct kvtree_ring *ring, const void *key,
+			       size_t key_len, const void *val, size_t len,
+			       unsigned int flags, kvtree_ring_fn fn, void *data)
+{
+	return store_value(ring, KVTREE_OP_PUT, key, key_len, val, len, flags, 0,
+			   fn, data);
+}
+
+KVTREE_API int kvtree_ring_cas(struct kvtree_ring *ring, const void *key,
+			       size_t key_len, const void *val, size_t len,
+			       unsigned int flags, uint64_t version,
+			       kvtree_ring_fn fn, void *data)
+{
+	return store_value(ring, KVTREE_OP_CAS, key, key_len, val, len, flags,
+			   version, fn, data);
+}
+
+KVTREE_API int kvtree_ring_del(struct kvtree_ring *ring, const void *key,
+			       size_t key_len, unsigned int flags,
+			       uint64_t version, kvtree_ring_fn fn, void *data)
+{
+	struct kvtree_op *op;
+	int err;
+
+	err = start_op(ring, KVTREE_OP_REMOVE, key, key_len, flags, fn, data, &op);
+	if (err)
+		return err;
+	op->version = version;
+	return queue_slot(ring, KVT_SLOT_OP);
+}
+
+KVTREE_API int kvtree_ring_add(struct kvtree_ring *ring, const void *key,
+			       size_t key_len, unsigned int col, int64_t delta,
+			       unsigned int flags, kvtree_ring_fn fn, void *data)
+{
+	struct kvtree_op *op;
+	int err;
+
+	if (col >= KVTREE_COLS_MAX)
+		return -EINVAL;
+	err = start_op(ring, KVTREE_OP_ADD, key, key_len, flags, fn, data, &op);
+	if (err)
+		return err;
+	op->col = (__u8)col;
+	op->arg = (__u64)delta;
+	/* The number before takes the operand's place. */
+	ring->free.head->delta = (__u64)delta;
+	return queue_slot(ring, KVT_SLOT_OP);
+}
+
+KVTREE_API int kvtree_ring_sync(struct kvtree_ring *ring, kvtree_ring_fn fn,
+				void *data)
+{
+	struct kvtree_op *op;
+	int err;
+
+	err = start_op(ring, KVTREE_OP_SYNC, NULL, 0, 0, fn, data, &op);
+	if (err)
+		return err;
+	/* It has no key, not even an empty one. */
+	op->flags = 0;
+	return queue_slot(ring, KVT_SLOT_OP);
+}
+
+KVTREE_API int kvtree_ring_op(struct kvtree_ring *ring, struct kvtree_op *op,
+			      kvtree_ring_fn fn, void *data)
+{
+	struct kvt_slot *slot;
+	int err;
+
+	err = take_slot(ring, fn, data, &slot);
+	if (err)
+		return err;
+	op->result = -EINPROGRESS;
+	slot->user = op;
+	slot->delta = op->arg;
+	return queue_slot(ring, KVT_SLOT_USER);
+}
+
+KVTREE_API int kvtree_ring_ops(struct kvtree_ring *ring, struct kvtree_ops *ops,
+			       kvtree_ring_fn fn, void *data)
+{
+	struct kvt_slot *slot;
+	int err;
+
+	err = take_slot(ring, fn, data, &slot);
+	if (err)
+		return err;
+	slot->list = ops;
+	return queue_slot(ring, KVT_SLOT_LIST);
+}
+
+KVTREE_API int kvtree_ring_submit(struct kvtree_ring *ring)
+{
+	return ring->queue.nr ? ring->way->submit(ring) : 0;
+}
+
+/*
+ * Completing
+ */
+
+/*
+ * Makes the eventfd readable for what the kernel does not know of.  It cannot
+ * fail but for a counter that is at its end, which is readable as well.
+ */
+static void notify(struct kvtree_ring *ring)
+{
+	if (ring->eventfd >= 0)
+		eventfd_write(ring->eventfd, 1);
+}
+
+/*
+ * A list that the kernel has executed a part of goes on with the rest; one that
+ * is at its end, or failed, has completed.
+ */
+static bool list_goes_on(struct kvtree_ring *ring, struct kvt_slot *slot)
+{
+	if (slot->result < 0)
+		return slot->result == -EINTR && !ring->closing;
+	kvt_ops_advance(slot->list, (size_t)slot->result);
+	slot->result = 0;
+	if (!kvt_ops_rest(slot->list, NULL))
+		return false;
+	if (ring->closing)
+		slot->result = -ECANCELED;
+	return !ring->closing;
+}
+
+/**
+ * kvt_ring_done() - take in what the kernel has done with a slot
+ * @ring: the ring
+ * @slot: a slot that was started, with the result and the version
+ */
+void kvt_ring_done(struct kvtree_ring *ring, struct kvt_slot *slot)
+{
+	if (slot->kind == KVT_SLOT_LIST && list_goes_on(ring, slot))
+		kvt_slots_add(&ring->queue, slot);
+	else
+		kvt_slots_add(&ring->done, slot);
+}
+
+static struct kvt_slot *next_done(struct kvtree_ring *ring)
+{
+	struct kvt_slot *slot;
+
+	while (!ring->done.head && ring->way->reap) {
+		slot = ring->way->reap(ring);
+		if (!slot)
+			return NULL;
+		kvt_ring_done(ring, slot);
+	}
+	return ring->done.head;
+}
+
+/*
+ * The version that an operation found or made.  After other errors the kernel
+ * leaves what is no version.
+ */
+static uint64_t found_version(const struct kvt_slot *slot)
+{
+	switch (slot->result) {
+	case -ECANCELED:
+	case -EEXIST:
+	case -EMSGSIZE:
+		return slot->version;
+	}
+	return slot->result < 0 ? 0 : slot->version;
+}
+
+/*
+ * A get that the kernel copied from the SQE does not come back, so that the
+ * length needed is not known: it is executed once more, by a system call, and
+ * this is what became of it.  Only values that do not fit pay for it.
+ */
+static void ask_length(struct kvtree_ring *ring, struct kvt_slot *slot)
+{
+	slot->result = kvt_run_one(ring->kv, &slot->op);
+	slot->version = slot->op.version;
+}
+
+static void make_event(struct kvtree_ring *ring, struct kvt_slot *slot,
+		       struct kvtree_event *event)
+{
+	struct kvtree_op *op = kvt_slot_op(slot);
+
+	memset(event, 0, sizeof(*event));
+	event->data = slot->data;
+	if (slot->kind == KVT_SLOT_LIST) {
+		event->result = slot->result;
+		return;
+	}
+	if (slot->result == -EMSGSIZE && op->result == -EINPROGRESS &&
+	    slot->kind == KVT_SLOT_OP)
+		ask_length(ring, slot);
+	event->result = slot->result;
+	event->version = found_version(slot);
+	if (slot->result == -EMSGSIZE)
+		event->len = op->val_len;
+	if (op->opcode == KVTREE_OP_ADD && slot->result >= 0)
+		event->sum = (int64_t)(op->arg + slot->delta);
+	if (slot->kind == KVT_SLOT_USER) {
+		/* Also if it never came to be executed. */
+		op->result = slot->result;
+		event->op = op;
+	}
+}
+
+/*
+ * reap() - turn what has completed into events and callbacks
+ *
+ * Not more than was pending at first: a callback may submit, and what that
+ * completes at once is for the next time.
+ *
+ * Return: the number of operations, of which *filled have their events at events
+ */
+static unsigned int reap(struct kvtree_ring *ring, struct kvtree_event *events,
+			 unsigned int nr, unsigned int *filled)
+{
+	unsigned int most = ring->pending, completed;
+	struct kvtree_event event;
+	struct kvt_slot *slot;
+	kvtree_ring_fn fn;
+
+	for (completed = 0; completed < most; completed++) {
+		slot = next_done(ring);
+		if (!slot || (!slot->fn && *filled == nr))
+			break;
+		kvt_slots_take(&ring->done);
+		fn = slot->fn;
+		make_event(ring, slot, fn ? &event : &events[(*filled)++]);
+		/* Free before the callback, which may want to queue the next. */
+		kvt_slots_add(&ring->free, slot);
+		ring->pending--;
+		if (fn)
+			fn(ring, &event);
+	}
+	return completed;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
+/* Waits for completions until the time `end`, or for ever if that is -1. */
+static int wait_started(struct kvtree_ring *ring, unsigned int nr, int64_t end)
+{
+	int64_t left = -1;
+
+	if (nr > nr_started(ring))
+		nr = nr_started(ring);
+	if (!nr)
+		return 0;
+	if (end >= 0) {
+		left = end - now_ns();
+		if (left < 0)
+			left = 0;
+	}
+	return ring->way->wait(ring, nr, left);
+}
+
+static bool something_to_reap(struct kvtree_ring *ring)
+{
+	return ring->done.nr || (ring->way->ready && ring->way->ready(ring));
+}
+
+KVTREE_API int kvtree_ring_wait(struct kvtree_ring *ring, struct kvtree_event *events,
+				unsigned int nr, unsigned int min, int timeout_ms)
+{
+	int64_t end = timeout_ms < 0 ? -1 : 0;
+	unsigned int completed = 0, filled = 0;
+	int err;
+
+	if (timeout_ms > 0 && min)
+		end = now_ns() + timeout_ms * 1000000ll;
+	for (;;) {
+		err = kvtree_ring_submit(ring);
+		completed += reap(ring, events, nr, &filled);
+		if (err < 0 || completed >= min || !ring->pending || ring->done.nr)
+			break;
+		/* What has to be submitted first: the rest of a list, a callback's. */
+		if (ring->queue.nr)
+			continue;
+		err = wait_started(ring, min - completed, end);
+		if (err) {
+			completed += reap(ring, events, nr, &filled);
+			break;
+		}
+	}
+	/* Nobody else would submit what callbacks queued. */
+	if (err >= 0 && ring->queue.nr)
+		err = kvtree_ring_submit(ring);
+	if (ring->eventfd >= 0 && something_to_reap(ring))
+		notify(ring);
+	return err < 0 && !completed ? err : (int)filled;
+}
+
+/*
+ * Canceling and closing
+ */
+
+KVTREE_API int kvtree_ring_cancel(struct kvtree_ring *ring, const void *data)
+{
+	struct kvt_slots queue = ring->queue;
+	struct kvt_slot *slot;
+	int canceled = 0, ret = 0;
+
+	memset(&ring->queue, 0, sizeof(ring->queue));
+	while ((slot = kvt_slots_take(&queue))) {
+		if (data && slot->data != data) {
+			kvt_slots_add(&ring->queue, slot);
+			continue;
+		}
+		slot->result = -ECANCELED;
+		slot->version = 0;
+		kvt_slots_add(&ring->done, slot);
+		canceled++;
+	}
+	if (nr_started(ring))
+		ret = ring->way->cancel(ring, data);
+	if (something_to_reap(ring))
+		notify(ring);
+	return ret < 0 && !canceled ? ret : canceled + (ret > 0 ? ret : 0);
+}
+
+/*
+ * What is canceled at first may not be all: an operation that is being executed
+ * then may come to wait later.
+ */
+static void drain(struct kvtree_ring *ring)
+{
+	struct kvtree_event event;
+	unsigned int filled;
+	int err;
+
+	do {
+		kvtree_ring_cancel(ring, NULL);
+		do {
+			filled = 0;
+		} while (reap(ring, &event, 1, &filled));
+		err = wait_started(ring, 1, now_ns() + DRAIN_NS);
+	} while (ring->pending && (!err || err == -EINTR || err == -ETIME));
+}
+
+KVTREE_API void kvtree_ring_close(struct kvtree_ring *ring)
+{
+	bool forked;
+
+	if (!ring)
+		return;
+	forked = ring->pid != getpid();
+	ring->closing = true;
+	if (!forked)
+		drain(ring);
+	ring->way->close(ring, forked);
+	if (ring->eventfd >= 0)
+		close(ring->eventfd);
+	/* If it could not be drained the kernel may still write to the slots. */
+	if (forked || !ring->pending)
+		free(ring->slot);
+	free(ring);
+}
+
+KVTREE_API int kvtree_ring_eventfd(struct kvtree_ring *ring)
+{
+	int fd, err = 0;
+
+	if (ring->eventfd >= 0)
+		return ring->eventfd;
+	/* It may have come too late for what is under way. */
+	fd = eventfd(ring->pending ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	if (ring->way->watch)
+		err = ring->way->watch(ring, fd);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	ring->eventfd = fd;
+	return fd;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: LGPL-2.1-only */
+/*
+ * What the parts of a ring share.
+ *
+ * ring.c is what a program sees: it lays operations out in slots, queues them,
+ * and makes events of those that have completed.  How they get to the kernel is
+ * the matter of struct kvt_ring_way: ring_uring.c or ring_sync.c.
+ *
+ * A slot is in one place at a time:
+ *
+ *	free -> queue -> started -> done -> free
+ *
+ * Started slots are the kernel's; they stand in no list.  An operation that is
+ * canceled before it is submitted goes from the queue to the done ones, a list
+ * of operations that has more to do from the started ones to the queue.
+ */
+#ifndef KVTREE_RING_H
+#define KVTREE_RING_H
+
+#include <sys/types.h>
+
+#include "internal.h"
+
+enum kvt_slot_kind {
+	KVT_SLOT_OP,		/* an operation of the library's */
+	KVT_SLOT_USER,		/* one that the caller laid out */
+	KVT_SLOT_LIST,		/* a list of operations */
+};
+
+struct kvt_slot {
+	struct kvtree_op op;	/* KVT_SLOT_OP */
+	struct kvt_slot *next;
+	kvtree_ring_fn fn;
+	void *data;
+	union {
+		struct kvtree_op *user;		/* KVT_SLOT_USER */
+		struct kvtree_ops *list;	/* KVT_SLOT_LIST */
+	};
+	__u64 delta;		/* of an addition */
+	__u64 version;		/* when it has completed */
+	__s32 result;		/* the same */
+	__u8 kind;		/* enum kvt_slot_kind */
+	bool started;
+} __attribute__((aligned(64)));
+
+struct kvt_slots {
+	struct kvt_slot *head;
+	struct kvt_slot *tail;
+	unsigned int nr;
+};
+
+/**
+ * struct kvt_ring_way - how the operations of a ring are executed
+ * @submit: begins those in the queue; returns their number or a negative errno
+ * @reap: takes one that has completed; returns it with its result and version,
+ *	or NULL
+ * @ready: whether @reap would return one
+ * @wait: waits until so many of the started ones have completed, or so many
+ *	nanoseconds, -1 for ever; returns 0 or a negative errno
+ * @cancel: cancels those of the started ones that wait; returns their number
+ *	or a negative errno
+ * @watch: writes to an eventfd, from now on, when one completes
+ * @close: frees what the others need; in the process that made the ring, or in a
+ *	child of it
+ *
+ * A way that executes everything in @submit has no more than that and @close.
+ */
+struct kvt_ring_way {
+	int (*submit)(struct kvtree_ring *ring);
+	struct kvt_slot *(*reap)(struct kvtree_ring *ring);
+	bool (*ready)(struct kvtree_ring *ring);
+	int (*wait)(struct kvtree_ring *ring, unsigned int nr, int64_t ns);
+	int (*cancel)(struct kvtree_ring *ring, const void *data);
+	int (*watch)(struct kvtree_ring *ring, int fd);
+	void (*close)(struct kvtree_ring *ring, bool forked);
+};
+
+struct kvtree_ring {
+	const struct kvtree *kv;
+	const struct kvt_ring_way *way;
+	void *priv;		/* of the way */
+	struct kvt_slot *slot;
+	unsigned int depth;	/* slots */
+	unsigned int pending;	/* slots that are not free */
+	struct kvt_slots free;
+	struct kvt_slots queue;
+	struct kvt_slots done;
+	int eventfd;		/* -1: there is none */
+	bool closing;
+	pid_t pid;		/* of the process that made the ring */
+};
+
+static inline void kvt_slots_add(struct kvt_slots *slots, struct kvt_slot *slot)
+{
+	slot->next = NULL;
+	if (slots->head)
+		slots->tail->next = slot;
+	else
+		slots->head = slot;
+	slots->tail = slot;
+	slots->nr++;
+}
+
+static inline struct kvt_slot *kvt_slots_take(struct kvt_slots *slots)
+{
+	struct kvt_slot *slot = slots->head;
+
+	if (slot) {
+		slots->head = slot->next;
+		slots->nr--;
+	}
+	return slot;
+}
+
+/*
+ * kvt_slot_op() - the operation of a slot that is no list
+ * @slot: the slot
+ */
+static inline struct kvtree_op *kvt_slot_op(struct kvt_slot *slot)
+{
+	return slot->kind == KVT_SLOT_USER ? slot->user : &slot->op;
+}
+
+void kvt_ring_done(struct kvtree_ring *ring, struct kvt_slot *slot);
+
+int kvt_ring_uring(struct kvtree_ring *ring, const struct kvtree_ring_opts *opts);
+int kvt_ring_sync(struct kvtree_ring *ring);
+
+#endif /* KVTREE_RING_H */
