@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: LGPL-2.1-only
+"""Build kvtree._native: the calls of libkvtree that the package makes.
+
+cffi compiles the declarations in native.cdef together with <kvtree.h>: the compiler
+checks them against the header and fills in what they leave open.
+
+The library is looked for, in this order,
+
+* under KVTREE_PREFIX, which is a prefix of "make install" or a source tree in
+  which "make lib" was run;
+* where pkg-config says;
+* under /usr/local and /usr, if there is no pkg-config to ask;
+* in the source tree around this file.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from cffi import FFI
+
+HERE = Path(__file__).resolve().parent
+TREE = HERE.parents[1]
+USUAL = (Path('/usr/local'), Path('/usr'))
+
+NOT_FOUND = """
+libkvtree is not there. Install it ("make install" in the source tree of kvtree),
+or build it in the tree ("make lib") and install this package from there, or name
+the prefix under which it is installed with KVTREE_PREFIX=DIR.
+"""
+
+
+def is_tree(folder: Path) -> bool:
+    """Whether it is kvtree's source tree, with the library built."""
+    return (folder / 'lib/kvtree.h').exists() and (folder / 'lib/libkvtree.so').exists()
+
+
+def is_prefix(folder: Path) -> bool:
+    """Whether the library is installed there."""
+    return (folder / 'include/kvtree.h').exists()
+
+
+def under(folder: Path) -> dict[str, Any]:
+    """Tell the compiler about a prefix or a tree."""
+    if is_tree(folder):
+        return flags([folder / 'lib', folder / 'uapi'], [folder / 'lib'])
+    return flags([folder / 'include'], [folder / 'lib'])
+
+
+def flags(include: list[Path], library: list[Path]) -> dict[str, Any]:
+    """Arguments of set_source(); the loader is told where the library is, too."""
+    return {
+        'include_dirs': [str(path) for path in include],
+        'library_dirs': [str(path) for path in library],
+        'runtime_library_dirs': [str(path) for path in library],
+    }
+
+
+def pkg_config(option: str) -> list[Path] | None:
+    """Folders that pkg-config names; None if there is no pkg-config, or no kvtree."""
+    program = os.environ.get('PKG_CONFIG', 'pkg-config')
+    try:
+        done = subprocess.run([program, option, 'kvtree'], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return [Path(word[2:]) for word in shlex.split(done.stdout)]
+
+
+def find() -> dict[str, Any]:
+    """Find the library: see the top of this file."""
+    prefix = os.environ.get('KVTREE_PREFIX')
+    if prefix:
+        folder = Path(prefix).resolve()
+        if is_tree(folder) or is_prefix(folder):
+            return under(folder)
+        sys.exit(f'KVTREE_PREFIX={prefix}: no libkvtree there.\n{NOT_FOUND}')
+    include = pkg_config('--cflags-only-I')
+    library = pkg_config('--libs-only-L')
+    if include is not None and library is not None:
+        return flags(include, library)
+    for folder in USUAL:
+        if is_prefix(folder):
+            return under(folder)
+    if is_tree(TREE):
+        return under(TREE)
+    sys.exit(NOT_FOUND)
+
+
+ffi = FFI()
+ffi.cdef((HERE / 'native.cdef').read_text())
+ffi.set_source('kvtree._native', '#include <stdlib.h>\n#include <kvtree.h>\n',
+               libraries=['kvtree'], **find())
+
+if __name__ == '__main__':
+    ffi.compile(verbose=True)

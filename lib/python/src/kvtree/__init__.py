@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-only
+"""kvtree: the ordered key-value index in the Linux kernel, as a Python mapping.
+
+>>> import kvtree
+>>> store = kvtree.Store()
+>>> store[b'hello'] = b'world'
+>>> store.get(b'hello')
+b'world'
+>>> [key for key in store.keys(prefix=b'h')]
+[b'hello']
+>>> store.close()
+
+Store is a session on a store, Cursor goes through its records, Batch executes many
+operations in one system call, and Ring has many under way at once. create_store(),
+destroy_store() and stores() deal with stores as a whole. Errors are exceptions of the
+class Error.
+
+The package calls libkvtree; Documentation/python.rst is its page.
+"""
+
+from importlib.metadata import version as _version
+
+from kvtree._admin import ModuleInfo, StoreInfo, create_store, destroy_store, info, stores
+from kvtree._batch import Batch, Result
+from kvtree._cursor import Cursor
+from kvtree._errors import (
+    AccessDenied,
+    Error,
+    InvalidArgument,
+    KeyExists,
+    LimitReached,
+    NotFound,
+    StoreGone,
+    TooLong,
+    VersionMismatch,
+)
+from kvtree._store import Store
+
+__version__ = _version('kvtree')
+
+__all__ = [
+    'AccessDenied',
+    'Batch',
+    'Cursor',
+    'Error',
+    'InvalidArgument',
+    'KeyExists',
+    'LimitReached',
+    'ModuleInfo',
+    'NotFound',
+    'Result',
+    'Store',
+    'StoreGone',
+    'StoreInfo',
+    'TooLong',
+    'VersionMismatch',
+    'create_store',
+    'destroy_store',
+    'info',
+    'stores',
+]

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: LGPL-2.1-only
+"""Stores as a whole, and the module that has them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kvtree._errors import error, must
+from kvtree._native import ffi, lib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FEATURES = {
+    'compat': lib.KVTREE_FEAT_COMPAT,
+    'op': lib.KVTREE_FEAT_OP,
+    'uring': lib.KVTREE_FEAT_URING,
+    'uring_fixed': lib.KVTREE_FEAT_URING_FIXED,
+    'uring_multishot': lib.KVTREE_FEAT_URING_MULTISHOT,
+    'uring_iopoll': lib.KVTREE_FEAT_URING_IOPOLL,
+}
+
+_OPERATIONS = {
+    'nop': lib.KVTREE_OP_NOP,
+    'get': lib.KVTREE_OP_GET,
+    'put': lib.KVTREE_OP_PUT,
+    'cas': lib.KVTREE_OP_CAS,
+    'remove': lib.KVTREE_OP_REMOVE,
+    'add': lib.KVTREE_OP_ADD,
+    'scan': lib.KVTREE_OP_SCAN,
+    'sync': lib.KVTREE_OP_SYNC,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInfo:
+    """The running module, as info() describes it."""
+
+    version: str
+    """The module's version."""
+    library: str
+    """libkvtree's version."""
+    abi_version: int
+    key_max: int
+    """Bytes in a key at the most."""
+    value_max: int
+    """Bytes in all columns of a value at the most."""
+    cols_max: int
+    """Columns in a value at the most."""
+    batch_max: int
+    """Operations in one system call at the most; longer batches are divided."""
+    features: frozenset[str]
+    """What it offers besides: "uring" and others, KVTREE_FEAT_* in lower case."""
+    operations: frozenset[str]
+    """The operations that it offers: "get", "put" and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """A store, as stores() and Store.info() describe it."""
+
+    id: int
+    """Never 0, and never given to another store."""
+    name: str
+    engine: str
+    mode: int
+    """Who may read and write, as for a file."""
+    uid: int
+    gid: int
+    limit_bytes: int
+    """The memory that it may take, in bytes; 0: no limit."""
+    limit_keys: int
+    """The keys that it may hold; 0: no limit."""
+    keys: int
+    """The keys that it holds."""
+    bytes: int
+    """The memory that it takes."""
+
+
+@contextmanager
+def _any_session() -> Iterator[Any]:
+    made = ffi.new('struct kvtree **')
+    must(lib.kvtree_open(ffi.NULL, lib.KVTREE_OPEN_READ, made))
+    try:
+        yield made[0]
+    finally:
+        lib.kvtree_close(made[0])
+
+
+def _text(array: Any) -> str:
+    return str(ffi.string(array).decode())
+
+
+def module_info(kv: Any) -> ModuleInfo:
+    """Describe the module of a session."""
+    found = ffi.new('struct kvtree_info *')
+    must(lib.kvtree_info(kv, found, ffi.sizeof(found[0])))
+    return ModuleInfo(
+        _text(found.version), _text(lib.kvtree_version()), found.abi_version,
+        found.key_max, found.value_max, found.cols_max, found.batch_max,
+        frozenset(name for name, bit in _FEATURES.items() if found.features & bit),
+        frozenset(name for name, number in _OPERATIONS.items()
+                  if found.ops >> number & 1))
+
+
+def _described(found: Any) -> StoreInfo:
+    return StoreInfo(found.id, _text(found.name), _text(found.engine), found.mode,
+                     found.uid, found.gid, found.limit_bytes, found.limit_keys,
+                     found.keys, found.bytes)
+
+
+def store_info(kv: Any) -> StoreInfo:
+    """Describe the store of a session."""
+    found = ffi.new('struct kvtree_store_info *')
+    must(lib.kvtree_store_self(kv, found, ffi.sizeof(found[0])))
+    return _described(found)
+
+
+def info() -> ModuleInfo:
+    """Describe the running module: version, limits, what it offers."""
+    with _any_session() as kv:
+        return module_info(kv)
+
+
+def stores() -> list[StoreInfo]:
+    """Describe all stores there are, oldest first. Anybody may."""
+    found = ffi.new('struct kvtree_store_info *')
+    listed = []
+    with _any_session() as kv:
+        while (ret := lib.kvtree_store_next(kv, found, ffi.sizeof(found[0]))) == 0:
+            listed.append(_described(found))
+    if ret != -errno.ENOENT:
+        raise error(ret)
+    return listed
+
+
+def name_of(name: str) -> bytes:
+    """A store's name as the library wants it."""
+    data = name.encode()
+    if b'\0' in data:
+        raise ValueError(f'the name {name!r} has a zero byte')
+    return data
+
+
+def create_store(name: str, *, mode: int = 0o600, uid: int | None = None,
+                 gid: int | None = None, limit_bytes: int = 0, limit_keys: int = 0,
+                 engine: str = '') -> None:
+    """Create a store; needs CAP_SYS_ADMIN.
+
+    The name consists of letters, digits and "._-". `mode` says who may read and
+    write, as for a file; the owner is the caller unless `uid` and `gid` say so.
+    Limits of 0 are none. KeyExists if there is a store of this name.
+    """
+    data, engine_data = name_of(name), name_of(engine)
+    if len(data) >= lib.KVTREE_NAME_MAX or len(engine_data) >= lib.KVTREE_ENGINE_MAX:
+        raise error(errno.ENAMETOOLONG, name)
+    args = ffi.new('struct kvtree_store_create *', {
+        'name': data, 'engine': engine_data, 'mode': mode,
+        'uid': os.getuid() if uid is None else uid,
+        'gid': os.getgid() if gid is None else gid,
+        'limit_bytes': limit_bytes, 'limit_keys': limit_keys,
+    })
+    with _any_session() as kv:
+        must(lib.kvtree_store_create(kv, args, ffi.sizeof(args[0])), name)
+
+
+def destroy_store(name: str) -> None:
+    """Destroy a store and all that it holds; needs CAP_SYS_ADMIN.
+
+    Sessions on it get StoreGone from then on.
+    """
+    with _any_session() as kv:
+        must(lib.kvtree_store_destroy(kv, name_of(name)), name)

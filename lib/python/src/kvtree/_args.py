@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: LGPL-2.1-only
+"""Python's arguments as the library wants them, and its results as Python's."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from kvtree._errors import error
+from kvtree._native import ffi, lib
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Columns = Mapping[int, 'Buffer | None']
+"""Columns to store: the id, and the data or None to remove the column."""
+
+ColumnIds = Iterable[int] | Literal['all']
+"""Columns to read: their ids, or "all"."""
+
+
+def buffer(data: Buffer, what: str) -> Any:
+    """Bytes, or other memory without copying it, for a `const void *`.
+
+    len() of what it returns is in bytes. It has to be kept as long as the library
+    uses the memory.
+    """
+    if type(data) is bytes:
+        return data
+    try:
+        return ffi.from_buffer(data)
+    except TypeError as e:
+        hint = ': encode it' if isinstance(data, str) else ''
+        raise TypeError(f'a {what} is a bytes-like object, not {type(data).__name__}'
+                        f'{hint}') from e
+
+
+def pinned(data: Buffer, what: str) -> Any:
+    """Like buffer(), as a pointer that can be stored in a structure."""
+    memory = buffer(data, what)
+    return ffi.from_buffer(memory) if type(memory) is bytes else memory
+
+
+def key_of(data: Buffer) -> bytes:
+    """A key as an object that can be compared and put into a message."""
+    return data if type(data) is bytes else bytes(buffer(data, 'key'))
+
+
+def flags_of(*, create: bool = False, replace: bool = False, sync: bool = False,
+             whole: bool = False) -> int:
+    """KVTREE_F_* of a change."""
+    return int((create and lib.KVTREE_F_CREATE) | (replace and lib.KVTREE_F_REPLACE) |
+               (sync and lib.KVTREE_F_SYNC) | (whole and lib.KVTREE_F_WHOLE))
+
+
+def column_ids(columns: ColumnIds) -> tuple[Any, int]:
+    """Ids as an array and their number; NULL for all columns."""
+    if columns == 'all':
+        return ffi.NULL, 0
+    ids = sorted(set(columns))
+    return ffi.new('uint16_t[]', ids), len(ids)
+
+
+def column_array(columns: Columns) -> tuple[Any, int, list[Any]]:
+    """Columns as an array, their number, and the memory that the array points to."""
+    array = ffi.new('struct kvtree_column[]', len(columns))
+    kept = []
+    for column, number in zip(array, sorted(columns), strict=True):
+        data = columns[number]
+        column.id = number
+        if data is None:
+            column.len = lib.KVTREE_COL_ABSENT
+            continue
+        memory = pinned(data, 'column')
+        # Or the length would be taken modulo 2**32.
+        if len(memory) > lib.KVTREE_VALUE_MAX:
+            raise error(errno.E2BIG)
+        column.len = len(memory)
+        column.data = memory
+        kept.append(memory)
+    return array, len(columns), kept
+
+
+def column_dict(found: Any) -> dict[int, bytes]:
+    """What a `struct kvtree_columns` says; columns that are not there are left out."""
+    columns = [found.col[i] for i in range(found.nr)]
+    return {column.id: ffi.buffer(column.data, column.len)[:] for column in columns
+            if column.len != lib.KVTREE_COL_ABSENT}

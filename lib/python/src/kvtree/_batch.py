@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: LGPL-2.1-only
+"""Many operations in one system call."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from kvtree._args import (
+    ColumnIds,
+    Columns,
+    buffer,
+    column_array,
+    column_dict,
+    column_ids,
+    flags_of,
+    key_of,
+)
+from kvtree._errors import Error, error, must
+from kvtree._native import ffi, lib
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Buffer
+
+    from kvtree._store import Store
+
+T = TypeVar('T')
+
+
+class Result(Generic[T]):
+    """What became of one operation of a batch."""
+
+    def __init__(self, what: str, key: bytes, found: Callable[[Any, int], T],
+                 missing: Callable[[], T] | None = None) -> None:
+        self._what = what
+        self._key = key
+        self._found = found
+        self._missing = missing
+        self._value: T | None = None
+        self._done = False
+        self._error: Error | None = None
+        self._version = 0
+
+    def __repr__(self) -> str:
+        state = 'not executed' if not self._done else (
+            repr(self._value) if self._error is None else repr(self._error))
+        return f'<{self._what} {self._key!r}: {state}>'
+
+    @property
+    def done(self) -> bool:
+        """Whether it was executed."""
+        return self._done
+
+    @property
+    def error(self) -> Error | None:
+        """Why it failed; None if it did not."""
+        self._look()
+        return self._error
+
+    @property
+    def value(self) -> T:
+        """What the same call of a Store returns. Raises what that would raise."""
+        self._look()
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+    @property
+    def version(self) -> int:
+        """The version found or made; 0 if there is none."""
+        self._look()
+        return self._version
+
+    def _look(self) -> None:
+        if not self._done:
+            raise RuntimeError('the batch has not been executed')
+
+    def _finish(self, ops: Any, n: int) -> None:
+        """Take over operation n of a list that was executed."""
+        ret = lib.kvtree_ops_result(ops, n)
+        self._version = lib.kvtree_ops_version(ops, n)
+        if ret >= 0:
+            self._value = self._found(ops, n)
+        elif ret == -errno.ENOENT and self._missing:
+            self._value = self._missing()
+        else:
+            length = ffi.new('size_t *')
+            if ret == -errno.EMSGSIZE:
+                lib.kvtree_ops_value(ops, n, length)
+            self._error = error(ret, self._key, version=self._version, needed=length[0])
+        self._done = True
+
+
+def _value(ops: Any, n: int) -> bytes:
+    length = ffi.new('size_t *')
+    value = lib.kvtree_ops_value(ops, n, length)
+    return bytes(ffi.buffer(value, length[0]))
+
+
+def _columns(ops: Any, n: int) -> dict[int, bytes]:
+    return column_dict(lib.kvtree_ops_columns(ops, n))
+
+
+def _version(ops: Any, n: int) -> int:
+    return int(lib.kvtree_ops_version(ops, n))
+
+
+def _sum(ops: Any, n: int) -> int:
+    return int(lib.kvtree_ops_sum(ops, n))
+
+
+class Batch:
+    """A list of operations that are executed together, in one system call.
+
+    Store.batch() makes one. As a context manager it executes what was collected at
+    the end of the block, unless the block ends with an exception:
+
+    >>> with kvtree.Store() as store, store.batch() as batch:
+    ...     stored = batch.put(b'a', b'1')
+    ...     found = batch.get(b'a')
+    >>> found.value
+    b'1'
+
+    The operations are executed in order, each for itself: one that fails does not
+    stop the next, and other processes may see the state in between. Each call
+    returns a Result that is filled in when the batch has run.
+
+    With `check` the batch raises the exception of the first operation that failed,
+    after all were executed; a get that finds nothing has not failed.
+    """
+
+    def __init__(self, store: Store, check: bool = True) -> None:
+        self._store = store
+        self._check = check
+        self._lock = Lock()
+        self._results: list[Result[Any]] = []
+        self._done = 0
+        made = ffi.new('struct kvtree_ops **')
+        must(lib.kvtree_ops_new(made))
+        self._ops = ffi.gc(made[0], lib.kvtree_ops_free)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None,
+                 tb: TracebackType | None) -> None:
+        if kind is None:
+            self.run()
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def results(self) -> list[Result[Any]]:
+        """The operations' results, in their order."""
+        return list(self._results)
+
+    def get(self, key: Buffer, *, room: int = 4096) -> Result[bytes | None]:
+        """Look a key up; the value is None if it is not there.
+
+        `room` is the memory set aside for the value, in bytes; TooLong if it does not
+        suffice.
+        """
+        return self._add(Result('get', key_of(key), _value, lambda: None),
+                         lib.kvtree_ops_get, key, ffi.NULL, room)
+
+    def get_columns(self, key: Buffer, columns: ColumnIds = 'all', *,
+                    room: int = 4096) -> Result[dict[int, bytes] | None]:
+        """Read columns of a value; `room` is for the data of all of them."""
+        return self._add(Result('get_columns', key_of(key), _columns, lambda: None),
+                         lib.kvtree_ops_get_cols, key, *column_ids(columns), room)
+
+    def put(self, key: Buffer, value: Buffer, *, create: bool = False,
+            replace: bool = False, sync: bool = False) -> Result[int]:
+        """Store a value; see Store.put()."""
+        memory = buffer(value, 'value')
+        return self._add(Result('put', key_of(key), _version),
+                         lib.kvtree_ops_put, key, memory, len(memory),
+                         flags_of(create=create, replace=replace, sync=sync))
+
+    def put_columns(self, key: Buffer, columns: Columns, *, whole: bool = False,
+                    create: bool = False, replace: bool = False,
+                    sync: bool = False) -> Result[int]:
+        """Change columns of a value; see Store.put_columns()."""
+        array, nr, _kept = column_array(columns)
+        return self._add(Result('put_columns', key_of(key), _version),
+                         lib.kvtree_ops_put_cols, key, array, nr,
+                         flags_of(create=create, replace=replace, sync=sync, whole=whole))
+
+    def cas(self, key: Buffer, value: Buffer, version: int, *,
+            sync: bool = False) -> Result[int]:
+        """Store a value if nobody has changed it; see Store.cas()."""
+        memory = buffer(value, 'value')
+        return self._add(Result('cas', key_of(key), _version),
+                         lib.kvtree_ops_cas, key, memory, len(memory), flags_of(sync=sync),
+                         version)
+
+    def remove(self, key: Buffer, *, version: int | None = None, missing_ok: bool = False,
+               sync: bool = False) -> Result[int]:
+        """Remove a key; see Store.remove()."""
+        flags = flags_of(sync=sync) | (0 if version is None else lib.KVTREE_F_VERSION)
+        return self._add(Result('remove', key_of(key), _version,
+                                (lambda: 0) if missing_ok else None),
+                         lib.kvtree_ops_del, key, flags, version or 0)
+
+    def add(self, key: Buffer, delta: int, col: int = 0, *, replace: bool = False,
+            sync: bool = False) -> Result[int]:
+        """Add to a number; see Store.add()."""
+        return self._add(Result('add', key_of(key), _sum),
+                         lib.kvtree_ops_add, key, col, delta,
+                         flags_of(replace=replace, sync=sync))
+
+    def run(self) -> list[Result[Any]]:
+        """Execute what has not been executed, and return the results of these.
+
+        If the call itself fails, operations after the last one that is `done` were not
+        executed; to call run() again tries them again.
+        """
+        with self._lock:
+            ret = lib.kvtree_ops_run(self._ops, self._store._session())
+            new = self._reap()
+        must(ret)
+        self._raise(new)
+        return new
+
+    def clear(self) -> None:
+        """Forget the operations, to collect others. Results stay what they are."""
+        with self._lock:
+            lib.kvtree_ops_clear(self._ops)
+            self._results = []
+            self._done = 0
+
+    def _add(self, result: Result[T], call: Any, key: Buffer, *args: Any) -> Result[T]:
+        memory = buffer(key, 'key')
+        # The library's list belongs to one thread at a time.
+        with self._lock:
+            must(call(self._ops, memory, len(memory), *args), result._key)
+            self._results.append(result)
+        return result
+
+    def _reap(self) -> list[Result[Any]]:
+        done = lib.kvtree_ops_done(self._ops)
+        new = self._results[self._done:done]
+        for n, result in enumerate(new, self._done):
+            result._finish(self._ops, n)
+        self._done = done
+        return new
+
+    def _raise(self, new: list[Result[Any]]) -> None:
+        failed = [n for n, result in enumerate(new) if result._error is not None]
+        if not self._check or not failed:
+            return
+        first = new[failed[0]]
+        assert first._error is not None
+        more = f', and {len(failed) - 1} others failed' if len(failed) > 1 else ''
+        first._error.add_note(f'operation {failed[0]} of {len(new)} of the batch, '
+                              f'{first._what}{more}; see Batch.results')
+        raise first._error

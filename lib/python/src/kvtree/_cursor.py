@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: LGPL-2.1-only
+"""A place in a store, and records read ahead from there."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from kvtree._args import ColumnIds, buffer, column_dict, column_ids, key_of, pinned
+from kvtree._errors import error, must
+from kvtree._native import ffi, lib
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Buffer
+
+    from kvtree._store import Store
+
+V = TypeVar('V')
+"""What a record's value is: bytes, columns, or None if only keys are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A set of keys, and the order in which to go through them."""
+
+    prefix: bytes = b''
+    start: bytes = b''
+    end: bytes = b''
+    reverse: bool = False
+
+    @classmethod
+    def of(cls, prefix: Buffer, start: Buffer | None, end: Buffer | None,
+           reverse: bool) -> Range:
+        """Make one of the arguments that items() and the like take."""
+        return cls(key_of(prefix), b'' if start is None else key_of(start),
+                   b'' if end is None else key_of(end), reverse)
+
+    def __contains__(self, key: bytes) -> bool:
+        return (key.startswith(self.prefix) and key >= self.start and
+                (not self.end or key < self.end))
+
+    def everything(self) -> bool:
+        """Whether all keys are in it."""
+        return not (self.prefix or self.start or self.end)
+
+    def turned(self) -> Range:
+        """The same keys in the other order."""
+        return Range(self.prefix, self.start, self.end, not self.reverse)
+
+
+def _close(kv: Any, cursor: Any) -> None:
+    """Free a cursor; `kv` is named so that the session outlives it."""
+    lib.kvtree_cursor_close(cursor)
+
+
+def _open(kv: Any, keys: Range, columns: ColumnIds | None, keys_only: bool,
+          read_ahead: int) -> Any:
+    ids, nr = (ffi.NULL, 0) if columns is None else column_ids(columns)
+    flags = ((keys.reverse and lib.KVTREE_CURSOR_REVERSE) |
+             (keys_only and lib.KVTREE_CURSOR_KEYS_ONLY) |
+             (columns == 'all' and lib.KVTREE_CURSOR_ALL_COLS))
+    start, end, prefix = (pinned(k, 'key') for k in (keys.start, keys.end, keys.prefix))
+    opts = ffi.new('struct kvtree_cursor_opts *', {
+        'size': ffi.sizeof('struct kvtree_cursor_opts'), 'flags': flags,
+        'max_records': read_ahead, 'cols': ids, 'ncols': nr,
+        'start': start, 'start_len': len(start), 'end': end, 'end_len': len(end),
+        'prefix': prefix, 'prefix_len': len(prefix),
+    })
+    made = ffi.new('struct kvtree_cursor **')
+    must(lib.kvtree_cursor_open(kv, opts, made))
+    return ffi.gc(made[0], partial(_close, kv))
+
+
+class Cursor(Generic[V]):
+    """A cursor goes through the records of a range of keys, in both directions.
+
+    Store.cursor() makes one. It stands on a record, before the first or behind
+    the last one; a new one stands before the first. "First", "next" and "last"
+    follow the cursor's order, which is descending with `reverse`.
+
+    The calls that move it return whether it stands on a record then, which `key`,
+    `value` and `version` describe. Iterating over it goes on from where it stands.
+
+    Records are read ahead, many in one system call, and each shows the value as it
+    was when it was read; seek() reads afresh. A scan is not a snapshot: a key that
+    is stored or removed while the cursor is under way may or may not be seen, any
+    other key of the range is seen exactly once, and keys come strictly in order.
+    """
+
+    def __init__(self, store: Store, keys: Range, *, columns: ColumnIds | None = None,
+                 keys_only: bool = False, read_ahead: int = 0) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._read = self._no_value if keys_only else (
+            self._whole_value if columns is None else self._columns)
+        self._cursor = _open(store._session(), keys, columns, keys_only, read_ahead)
+        self._forget()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None,
+                 tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free it. Other calls raise ValueError from now on."""
+        self._cursor = None
+
+    @property
+    def key(self) -> bytes:
+        """The record's key. LookupError if the cursor does not stand on a record."""
+        return self._record()[0]
+
+    @property
+    def value(self) -> V:
+        """The record's value, as the cursor was asked to read it."""
+        return self._record()[1]
+
+    @property
+    def version(self) -> int:
+        """The version of the record's value."""
+        return self._record()[2]
+
+    def next(self) -> bool:
+        """Go to the next record; False: there is none, it stands behind the last."""
+        return self._move(lib.kvtree_cursor_next)
+
+    def prev(self) -> bool:
+        """Go to the record before; False: there is none, it stands before the first."""
+        return self._move(lib.kvtree_cursor_prev)
+
+    def first(self) -> bool:
+        """Go to the first record."""
+        return self._move(lib.kvtree_cursor_first)
+
+    def last(self) -> bool:
+        """Go to the last record."""
+        return self._move(lib.kvtree_cursor_last)
+
+    def seek(self, key: Buffer) -> bool:
+        """Go to the record with this key or, if it is not there, the next one."""
+        memory = buffer(key, 'key')
+        return self._move(lib.kvtree_cursor_seek, memory, len(memory))
+
+    def __iter__(self) -> Iterator[tuple[bytes, V]]:
+        while self.next():
+            yield self.key, self.value
+
+    def count_rest(self) -> int:
+        """Go behind the last record, and return how many came on the way."""
+        with self._lock:
+            cursor = self._handle()
+            n = 0
+            while (ret := lib.kvtree_cursor_next(cursor)) == 0:
+                n += 1
+            self._forget()
+        if ret != -errno.ENOENT:
+            raise error(ret)
+        return n
+
+    def _handle(self) -> Any:
+        self._store._session()
+        if self._cursor is None:
+            raise ValueError('the cursor is closed')
+        return self._cursor
+
+    def _forget(self) -> None:
+        self._here: tuple[bytes, V, int] | None = None
+
+    def _record(self) -> tuple[bytes, V, int]:
+        if self._here is None:
+            raise LookupError('the cursor does not stand on a record')
+        return self._here
+
+    def _move(self, call: Any, *args: Any) -> bool:
+        # The library's cursor belongs to one thread at a time, and the record is
+        # only there until it moves.
+        with self._lock:
+            cursor = self._handle()
+            ret = call(cursor, *args)
+            if ret == 0:
+                length = ffi.new('size_t *')
+                key = lib.kvtree_cursor_key(cursor, length)
+                self._here = (ffi.buffer(key, length[0])[:], self._read(cursor, length),
+                              lib.kvtree_cursor_version(cursor))
+                return True
+            if ret == -errno.ENOENT:
+                self._forget()
+                return False
+        raise error(ret)
+
+    # What the record's value is, for each way to read it.
+
+    @staticmethod
+    def _no_value(cursor: Any, length: Any) -> Any:
+        return None
+
+    @staticmethod
+    def _whole_value(cursor: Any, length: Any) -> Any:
+        value = lib.kvtree_cursor_value(cursor, length)
+        return ffi.buffer(value, length[0])[:]
+
+    @staticmethod
+    def _columns(cursor: Any, length: Any) -> Any:
+        return column_dict(lib.kvtree_cursor_columns(cursor))

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: LGPL-2.1-only
+"""What goes wrong, as exceptions."""
+
+import errno
+
+from kvtree._native import ffi, lib
+
+
+class Error(OSError):
+    """A call failed: `errno` says how, and the message what to do about it.
+
+    `filename` is what the call was about: a key, or a store's name. A call that
+    failed has changed nothing in the store.
+    """
+
+
+class NotFound(Error, KeyError):
+    """The key is not there, or no store has this name (ENOENT)."""
+
+
+class KeyExists(Error):
+    """The key is there, or a store has this name already (EEXIST)."""
+
+
+class VersionMismatch(Error):
+    """The key has another version than the one asked for (ECANCELED)."""
+
+    version: int = 0
+    """The version found, 0 if the key is not there."""
+
+
+class StoreGone(Error):
+    """The store was destroyed (ESTALE)."""
+
+
+class AccessDenied(Error, PermissionError):
+    """The store's mode, or how it was opened, do not allow this (EACCES, EPERM)."""
+
+
+class LimitReached(Error):
+    """The store's limit of bytes or keys is reached (EDQUOT)."""
+
+
+class TooLong(Error):
+    """The value is longer than the room that was given for it (EMSGSIZE)."""
+
+    needed: int = 0
+    """The room that it needs, in bytes."""
+
+
+class InvalidArgument(Error, ValueError):
+    """A key, a value, a column or a name is out of its range (EINVAL, E2BIG)."""
+
+
+_CLASSES: dict[int, type[Error]] = {
+    errno.ENOENT: NotFound,
+    errno.EEXIST: KeyExists,
+    errno.ECANCELED: VersionMismatch,
+    errno.ESTALE: StoreGone,
+    errno.EACCES: AccessDenied,
+    errno.EPERM: AccessDenied,
+    errno.EDQUOT: LimitReached,
+    errno.EMSGSIZE: TooLong,
+    errno.EINVAL: InvalidArgument,
+    errno.E2BIG: InvalidArgument,
+    errno.ENAMETOOLONG: InvalidArgument,
+}
+
+
+def error(err: int, about: object = None, *, version: int = 0, needed: int = 0) -> Error:
+    """Make the exception for what a call returned."""
+    number = abs(err)
+    text = ffi.string(lib.kvtree_strerror(number)).decode()
+    cls = _CLASSES.get(number, Error)
+    e = cls(number, text) if about is None else cls(number, text, about)
+    if isinstance(e, VersionMismatch):
+        e.version = version
+    elif isinstance(e, TooLong):
+        e.needed = needed
+    return e
+
+
+def must(ret: int, about: object = None) -> int:
+    """Return what a call returned, or raise its exception."""
+    if ret < 0:
+        raise error(ret, about)
+    return ret

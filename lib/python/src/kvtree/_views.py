@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: LGPL-2.1-only
+"""What keys(), values() and items() return: ranges of a store, read when iterated."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kvtree._args import ColumnIds
+from kvtree._cursor import Cursor, Range
+
+if TYPE_CHECKING:
+    from kvtree._store import Store
+
+V = TypeVar('V')
+
+
+class _View(Generic[V]):
+    """A range of a store. Each iteration makes a cursor of its own."""
+
+    def __init__(self, store: Store, keys: Range, columns: ColumnIds | None) -> None:
+        self._store = store
+        self._keys = keys
+        self._columns = columns if columns is None or columns == 'all' else tuple(columns)
+
+    def __repr__(self) -> str:
+        return f'<{type(self).__name__} of {self._store!r}, {self._keys}>'
+
+    def __len__(self) -> int:
+        """Count. The length of a part of a store is found by reading its keys."""
+        if self._keys.everything():
+            return len(self._store)
+        with self._cursor(self._keys, keys_only=True) as cursor:
+            return cursor.count_rest()
+
+    def _cursor(self, keys: Range, *, keys_only: bool = False) -> Cursor[Any]:
+        return Cursor(self._store, keys, columns=None if keys_only else self._columns,
+                      keys_only=keys_only)
+
+    def _records(self, keys: Range, keys_only: bool = False) -> Iterator[tuple[bytes, V]]:
+        with self._cursor(keys, keys_only=keys_only) as cursor:
+            yield from cursor
+
+
+class StoreKeys(_View[None], KeysView[bytes]):
+    """The keys of a range, in order. A set: it knows `in`, `&`, `|` and `-`."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (key for key, _ in self._records(self._keys, keys_only=True))
+
+    def __reversed__(self) -> Iterator[bytes]:
+        return (key for key, _ in self._records(self._keys.turned(), keys_only=True))
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, bytes) and key in self._keys and key in self._store
+
+
+class StoreValues(_View[V], ValuesView[V]):
+    """The values of a range, in the order of their keys."""
+
+    def __iter__(self) -> Iterator[V]:
+        return (value for _, value in self._records(self._keys))
+
+    def __reversed__(self) -> Iterator[V]:
+        return (value for _, value in self._records(self._keys.turned()))
+
+    def __contains__(self, value: object) -> bool:
+        return any(value == found for found in self)
+
+
+class StoreItems(_View[V], ItemsView[bytes, V]):
+    """Pairs of key and value of a range, in the order of the keys."""
+
+    def __iter__(self) -> Iterator[tuple[bytes, V]]:
+        return self._records(self._keys)
+
+    def __reversed__(self) -> Iterator[tuple[bytes, V]]:
+        return self._records(self._keys.turned())
+
+    def __contains__(self, item: object) -> bool:
+        match item:
+            case (bytes() as key, value) if key in self._keys:
+                return bool(self._store._value_or_columns(key, self._columns) == value)
+        return False
