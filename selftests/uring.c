@@ -12,110 +12,10 @@
 #include "kselftest_harness.h"
 #include "lib/kvt_test.h"
 #include "lib/uring.h"
+#include "lib/work.h"
 
-/* Which versions of operations are the same in two stores of the same history. */
+/* Where an operation only gives a version back. */
 #define VERSION_JUNK	0xfeedfacecafebeefull
-
-/*
- * An operation together with what it points to, so that two executions can be
- * compared byte by byte.
- */
-struct work {
-	struct kvtree_op op;
-	struct kvtree_scan scan;
-	struct kvtree_col cols[8];
-	__u16 ids[4];
-	char key[64];
-	char end[16];
-	unsigned char val[1024];
-};
-
-/* Which of the command's forms. */
-enum form {
-	INLINE,			/* KVTREE_URING_OP_INLINE */
-	INLINE_OUT,		/* ... that is copied out */
-	BY_POINTER,		/* KVTREE_URING_OP */
-	IN_BATCH,		/* KVTREE_URING_BATCH of one */
-	NR_FORMS
-};
-
-static const char *const form_names[] = { "inline", "inline, out", "by pointer", "batch" };
-
-/* How commands reach a session. */
-struct way {
-	struct kvt_ring ring;
-	int fd;			/* of the session, or its index among registered files */
-	unsigned int sqe_flags;	/* IOSQE_*, for every SQE */
-};
-
-static bool way_has(const struct way *way, int form)
-{
-	return form > INLINE_OUT || way->ring.flags & IORING_SETUP_SQE128;
-}
-
-/* Queue an operation in one of the forms; the caller may still change the SQE. */
-static struct io_uring_sqe *way_queue(struct way *way, int form, struct kvtree_op *op,
-				      __u64 data)
-{
-	struct io_uring_sqe *sqe = kvt_ring_sqe(&way->ring);
-
-	switch (form) {
-	case INLINE:
-		kvt_sqe_inline(sqe, way->fd, op, NULL, data);
-		break;
-	case INLINE_OUT:
-		kvt_sqe_inline(sqe, way->fd, op, op, data);
-		break;
-	case BY_POINTER:
-		kvt_sqe_op(sqe, way->fd, op, data);
-		break;
-	default:
-		kvt_sqe_batch(sqe, way->fd, op, 1, data);
-	}
-	sqe->flags = way->sqe_flags;
-	return sqe;
-}
-
-/* Execute one.  Returns its result, whatever the form tells it by. */
-static int way_exec(struct way *way, int form, struct kvtree_op *op, struct kvt_cqe *cqe)
-{
-	struct kvt_cqe own;
-
-	cqe = cqe ?: &own;
-	way_queue(way, form, op, 7);
-	kvt_ring_wait(&way->ring, cqe);
-	KVT_CHECK(cqe->data == 7);
-	KVT_CHECK(!kvt_ring_peek(&way->ring, &own));
-	if (form != IN_BATCH || cqe->res < 0)
-		return cqe->res;
-	KVT_CHECK(cqe->res == 1);
-	return op->result;
-}
-
-static int make_ring(struct kvt_ring *ring, unsigned int entries, unsigned int flags)
-{
-	int err = kvt_ring_init(ring, entries, flags);
-
-	errno = -err;
-	KVT_CHECK(err == 0);
-	return 0;
-}
-
-static __u64 features(int fd)
-{
-	struct kvtree_info info = {};
-
-	KVT_CHECK(kvt_ioctl(fd, KVTREE_IOC_INFO, &info) == 0);
-	return info.features;
-}
-
-static __u64 stat_of(int fd, int id)
-{
-	__u64 stats[KVTREE_STAT_NR];
-
-	KVT_CHECK(kvt_stats(fd, stats) == 0);
-	return stats[id];
-}
 
 /*
  * What every kind of ring has to do
@@ -123,7 +23,7 @@ static __u64 stat_of(int fd, int id)
 FIXTURE(kinds) {
 	struct kvt_env env;		/* commands work here */
 	struct kvt_env twin;		/* and system calls here */
-	struct way way;
+	struct kvt_way way;
 };
 
 FIXTURE_VARIANT(kinds) {
@@ -171,7 +71,7 @@ FIXTURE_SETUP(kinds)
 
 	kvt_env_init(&self->env, "uring", 0, 0);
 	kvt_env_init(&self->twin, "uring-twin", 0, 0);
-	make_ring(&self->way.ring, 8, variant->setup);
+	kvt_ring_make(&self->way.ring, 8, variant->setup);
 	self->way.fd = self->env.fd;
 	self->way.sqe_flags = variant->sqe_flags;
 	if (variant->sqe_flags & IOSQE_FIXED_FILE) {
@@ -313,20 +213,7 @@ static const struct step steps[] = {
 #undef SCAN
 #undef COLS
 
-/* Enter the key, in the operation if it is to be there and fits. */
-static void work_key(struct work *w, const char *key, size_t len, bool in_op)
-{
-	w->op.key_len = len;
-	if (in_op && len <= KVTREE_KEY_INLINE) {
-		w->op.flags |= KVTREE_F_KEY_INLINE;
-		memcpy(w->op.key_inline, key, len);
-		return;
-	}
-	memcpy(w->key, key, len);
-	w->op.key = kvt_ptr(w->key);
-}
-
-static void work_scan(struct work *w, const struct step *s)
+static void work_scan(struct kvt_work *w, const struct step *s)
 {
 	w->scan = s->scan;
 	if (s->end) {
@@ -341,27 +228,19 @@ static void work_scan(struct work *w, const struct step *s)
 	w->op.arg = kvt_ptr(&w->scan);
 }
 
-static void work_begin(struct work *w)
-{
-	memset(w, 0, sizeof(*w));
-	memset(w->val, 0xa5, sizeof(w->val));
-	/* Only given back. */
-	w->op.result = 1234;
-}
-
 /* A step as an operation; `fd`: the store whose versions count. */
-static void work_init(struct work *w, const struct step *s, bool in_op, int fd)
+static void work_init(struct kvt_work *w, const struct step *s, bool in_op, int fd)
 {
 	struct kvtree_op *op = &w->op;
 
-	work_begin(w);
+	kvt_work_init(w);
 	op->opcode = s->opcode;
 	op->flags = s->flags;
 	op->col = s->col;
 	op->arg = s->arg;
 	op->version = s->version;
 	if (s->key)
-		work_key(w, s->key, strlen(s->key), in_op);
+		kvt_work_key(w, s->key, strlen(s->key), in_op);
 	if (s->version == NOW)
 		op->version = kvt_version(fd, kvt_bytes(s->key, strlen(s->key)));
 	else if (s->opcode == KVTREE_OP_GET || s->opcode == KVTREE_OP_PUT ||
@@ -384,46 +263,6 @@ static void work_init(struct work *w, const struct step *s, bool in_op, int fd)
 		work_scan(w, s);
 }
 
-/* Results after which `version` says something. */
-static bool tells_version(int result)
-{
-	return result >= 0 || result == -ENOENT || result == -EEXIST || result == -EMSGSIZE ||
-	       result == -ECANCELED;
-}
-
-/* Everything but pointers, and what is not defined. */
-static bool same_op(const struct kvtree_op *a, const struct kvtree_op *b)
-{
-	bool same = a->opcode == b->opcode && a->col == b->col && a->flags == b->flags &&
-		    a->key_len == b->key_len && a->ncols == b->ncols &&
-		    a->val_len == b->val_len && a->result == b->result &&
-		    a->reserved == b->reserved;
-
-	if (a->opcode == KVTREE_OP_ADD)
-		same = same && a->arg == b->arg;
-	if (a->flags & KVTREE_F_KEY_INLINE)
-		same = same && !memcmp(a->key_inline, b->key_inline, KVTREE_KEY_INLINE);
-	if (tells_version(a->result))
-		same = same && a->version == b->version;
-	return same;
-}
-
-static bool same_scan(const struct kvtree_scan *a, const struct kvtree_scan *b)
-{
-	return a->flags == b->flags && a->limit == b->limit && a->end_len == b->end_len &&
-	       a->prefix_len == b->prefix_len && a->ncols == b->ncols &&
-	       a->count == b->count && a->out_flags == b->out_flags;
-}
-
-static bool same_memory(const struct work *a, const struct work *b)
-{
-	return !memcmp(a->val, b->val, sizeof(a->val)) &&
-	       !memcmp(a->cols, b->cols, sizeof(a->cols)) &&
-	       !memcmp(a->ids, b->ids, sizeof(a->ids)) &&
-	       !memcmp(a->key, b->key, sizeof(a->key)) &&
-	       !memcmp(a->end, b->end, sizeof(a->end)) && same_scan(&a->scan, &b->scan);
-}
-
 /* The system call: alternately the one for batches and the one for a single operation. */
 static int call_exec(int fd, struct kvtree_op *op)
 {
@@ -440,25 +279,25 @@ static int call_exec(int fd, struct kvtree_op *op)
  * Execute both, which are equal; returns whether the outcomes are, too.  *result
  * is that of the system call.
  */
-static bool same_outcome(struct way *way, int form, int twin, struct work *call,
-			 struct work *cmd, int *result)
+static bool same_outcome(struct kvt_way *way, int form, int twin, struct kvt_work *call,
+			 struct kvt_work *cmd, int *result)
 {
 	struct kvtree_op before = cmd->op;
 	struct kvt_cqe cqe;
 	int ret;
 
 	*result = call_exec(twin, &call->op);
-	ret = way_exec(way, form, &cmd->op, &cqe);
-	if (ret != *result || !same_memory(call, cmd))
+	ret = kvt_way_exec(way, form, &cmd->op, &cqe);
+	if (ret != *result || !kvt_same_memory(call, cmd))
 		return false;
 	/* Without a place for the outcome there is none. */
-	if (form == INLINE && memcmp(&before, &cmd->op, sizeof(before)))
+	if (form == KVT_INLINE && memcmp(&before, &cmd->op, sizeof(before)))
 		return false;
-	if (form != INLINE && !same_op(&call->op, &cmd->op))
+	if (form != KVT_INLINE && !kvt_same_op(&call->op, &cmd->op))
 		return false;
 	if (!(way->ring.flags & IORING_SETUP_CQE32))
 		return true;
-	if (form != IN_BATCH && tells_version(ret) && cqe.extra[0] != call->op.version)
+	if (form != KVT_IN_BATCH && kvt_tells_version(ret) && cqe.extra[0] != call->op.version)
 		return false;
 	return cqe.extra[1] == 0;
 }
@@ -481,13 +320,13 @@ static void wipe(int fd, int twin)
 
 TEST_F(kinds, commands_do_what_the_calls_do)
 {
-	struct way *way = &self->way;
-	struct work call, cmd;
+	struct kvt_way *way = &self->way;
+	struct kvt_work call, cmd;
 	int form, in_op, ret;
 	size_t i;
 
-	for (form = 0; form < NR_FORMS; form++) {
-		if (!way_has(way, form))
+	for (form = 0; form < KVT_FORMS; form++) {
+		if (!kvt_way_has(way, form))
 			continue;
 		for (in_op = 0; in_op < 2; in_op++) {
 			for (i = 0; i < NR(steps); i++) {
@@ -495,7 +334,7 @@ TEST_F(kinds, commands_do_what_the_calls_do)
 				work_init(&cmd, &steps[i], in_op, self->twin.fd);
 				ASSERT_TRUE(same_outcome(way, form, self->twin.fd, &call, &cmd,
 							 &ret)) {
-					TH_LOG("%s, step %zu: %d", form_names[form], i, ret);
+					TH_LOG("%s, step %zu: %d", kvt_form_names[form], i, ret);
 				}
 				/* So many bytes of records as there are. */
 				if (steps[i].opcode == KVTREE_OP_SCAN && ret > 0)
@@ -510,17 +349,17 @@ TEST_F(kinds, commands_do_what_the_calls_do)
 	}
 }
 
-static void random_key(struct kvt_rand *rand, struct work *w)
+static void random_key(struct kvt_rand *rand, struct kvt_work *w)
 {
 	static const char *const keys[] = {
 		"", "a", "ab", "abc", "b", "sixteen letters!", LONG_KEY, LONG_KEY " too",
 	};
 	const char *key = keys[kvt_rand_below(rand, NR(keys))];
 
-	work_key(w, key, strlen(key), kvt_rand_below(rand, 2));
+	kvt_work_key(w, key, strlen(key), kvt_rand_below(rand, 2));
 }
 
-static void random_cols(struct kvt_rand *rand, struct work *w)
+static void random_cols(struct kvt_rand *rand, struct kvt_work *w)
 {
 	bool get = w->op.opcode == KVTREE_OP_GET;
 	__u32 i, sum = 0, id = 0;
@@ -546,7 +385,7 @@ static void random_cols(struct kvt_rand *rand, struct work *w)
 		w->op.flags |= KVTREE_F_WHOLE;
 }
 
-static void random_scan(struct kvt_rand *rand, struct work *w)
+static void random_scan(struct kvt_rand *rand, struct kvt_work *w)
 {
 	static const __u32 flags[] = {
 		0, KVTREE_SCAN_REVERSE, KVTREE_SCAN_KEYS_ONLY, KVTREE_SCAN_AFTER,
@@ -576,12 +415,12 @@ static void random_scan(struct kvt_rand *rand, struct work *w)
 }
 
 /* An operation of any kind, most of them sensible. */
-static void random_work(struct kvt_rand *rand, struct work *w, int fd)
+static void random_work(struct kvt_rand *rand, struct kvt_work *w, int fd)
 {
 	struct kvtree_op *op = &w->op;
 	__u32 i;
 
-	work_begin(w);
+	kvt_work_init(w);
 	op->opcode = kvt_rand_below(rand, KVTREE_OP_NR);
 	if (op->opcode == KVTREE_OP_NOP || op->opcode == KVTREE_OP_SYNC)
 		return;
@@ -620,23 +459,23 @@ static void random_work(struct kvt_rand *rand, struct work *w, int fd)
 
 TEST_F(kinds, random_commands_do_what_the_calls_do)
 {
-	struct way *way = &self->way;
+	struct kvt_way *way = &self->way;
 	struct kvt_rand rand, again;
-	struct work call, cmd;
+	struct kvt_work call, cmd;
 	int i, form, ret;
 
 	kvt_rand_init(&rand, variant->setup * 31 + variant->sqe_flags);
 	for (i = 0; i < 500; i++) {
 		do {
-			form = kvt_rand_below(&rand, NR_FORMS);
-		} while (!way_has(way, form));
+			form = kvt_rand_below(&rand, KVT_FORMS);
+		} while (!kvt_way_has(way, form));
 		/* Twice the same, with pointers into either. */
 		again = rand;
 		random_work(&rand, &call, self->twin.fd);
 		random_work(&again, &cmd, self->twin.fd);
 		ASSERT_TRUE(same_outcome(way, form, self->twin.fd, &call, &cmd, &ret)) {
 			TH_LOG("%s, round %d: operation %u, flags %x: %d, not %d",
-			       form_names[form], i, call.op.opcode, call.op.flags, cmd.op.result,
+			       kvt_form_names[form], i, call.op.opcode, call.op.flags, cmd.op.result,
 			       ret);
 		}
 	}
@@ -645,9 +484,9 @@ TEST_F(kinds, random_commands_do_what_the_calls_do)
 
 TEST_F(kinds, batches_do_what_the_calls_do)
 {
-	static struct work call[64], cmd[64];
+	static struct kvt_work call[64], cmd[64];
 	static struct kvtree_op call_ops[64], cmd_ops[64];
-	struct way *way = &self->way;
+	struct kvt_way *way = &self->way;
 	struct kvt_rand rand, again;
 	struct kvt_cqe cqe;
 	__u32 i, round, done;
@@ -677,12 +516,12 @@ TEST_F(kinds, batches_do_what_the_calls_do)
 			ASSERT_EQ(0, cqe.extra[1]);
 		}
 		for (i = 0; i < 64; i++) {
-			ASSERT_TRUE(same_op(&call_ops[i], &cmd_ops[i])) {
+			ASSERT_TRUE(kvt_same_op(&call_ops[i], &cmd_ops[i])) {
 				TH_LOG("round %u, operation %u (%u, flags %x): %d, not %d", round, i,
 				       call_ops[i].opcode, call_ops[i].flags, cmd_ops[i].result,
 				       call_ops[i].result);
 			}
-			ASSERT_TRUE(same_memory(&call[i], &cmd[i]));
+			ASSERT_TRUE(kvt_same_memory(&call[i], &cmd[i]));
 		}
 	}
 	EXPECT_EQ(kvt_digest(self->twin.fd), kvt_digest(self->env.fd));
@@ -690,7 +529,7 @@ TEST_F(kinds, batches_do_what_the_calls_do)
 
 TEST_F(kinds, every_command_completes_once)
 {
-	struct way *way = &self->way;
+	struct kvt_way *way = &self->way;
 	char keys[8][32], seen[8], vals[8][32];
 	struct kvtree_op ops[8];
 	struct kvt_cqe cqe;
@@ -702,8 +541,8 @@ TEST_F(kinds, every_command_completes_once)
 				     kvt_bytes(keys[i], strlen(keys[i])), NULL));
 	}
 	for (round = 0; round < 100; round++) {
-		form = round % NR_FORMS;
-		if (!way_has(way, form))
+		form = round % KVT_FORMS;
+		if (!kvt_way_has(way, form))
 			continue;
 		memset(vals, 0, sizeof(vals));
 		memset(seen, 0, sizeof(seen));
@@ -711,14 +550,14 @@ TEST_F(kinds, every_command_completes_once)
 			ops[i] = kvt_op(KVTREE_OP_GET, kvt_bytes(keys[i], strlen(keys[i])));
 			ops[i].val = kvt_ptr(vals[i]);
 			ops[i].val_len = sizeof(vals[i]);
-			way_queue(way, form, &ops[i], i);
+			kvt_way_queue(way, form, &ops[i], i);
 		}
 		for (i = 0; i < 8; i++) {
 			kvt_ring_wait(&way->ring, &cqe);
 			ASSERT_GT(8, cqe.data);
 			ASSERT_EQ(0, seen[cqe.data]);
 			seen[cqe.data] = 1;
-			ASSERT_EQ(form == IN_BATCH ? 1 : (int)strlen(keys[0]), cqe.res);
+			ASSERT_EQ(form == KVT_IN_BATCH ? 1 : (int)strlen(keys[0]), cqe.res);
 			ASSERT_STREQ(keys[cqe.data], vals[cqe.data]);
 		}
 		ASSERT_FALSE(kvt_ring_reap(&way->ring, &cqe));
@@ -728,17 +567,17 @@ TEST_F(kinds, every_command_completes_once)
 /* None of them is slower to see what others did: one key, changed by turns. */
 TEST_F(kinds, commands_and_calls_see_each_others_changes)
 {
-	struct way *way = &self->way;
+	struct kvt_way *way = &self->way;
 	struct kvtree_op op;
 	int form, i, n = 0;
 
 	for (i = 0; i < 40; i++) {
-		form = i % NR_FORMS;
-		if (!way_has(way, form))
+		form = i % KVT_FORMS;
+		if (!kvt_way_has(way, form))
 			continue;
 		op = kvt_op(KVTREE_OP_ADD, STR("n"));
 		op.arg = 1;
-		ASSERT_EQ(0, way_exec(way, form, &op, NULL));
+		ASSERT_EQ(0, kvt_way_exec(way, form, &op, NULL));
 		n++;
 		ASSERT_EQ(0, kvt_add(self->env.fd, STR("n"), 0, 1, &op.arg));
 		ASSERT_EQ(n, op.arg);
@@ -752,7 +591,7 @@ TEST_F(kinds, commands_and_calls_see_each_others_changes)
 FIXTURE(uring) {
 	struct kvt_env env;
 	int fd;
-	struct way way;
+	struct kvt_way way;
 	struct kvt_ring *ring;
 };
 
@@ -761,7 +600,7 @@ FIXTURE_SETUP(uring)
 	kvt_env_init(&self->env, "uring", 0, 0);
 	self->fd = self->env.fd;
 	self->ring = &self->way.ring;
-	make_ring(self->ring, 64, IORING_SETUP_SQE128 | IORING_SETUP_CQE32);
+	kvt_ring_make(self->ring, 64, IORING_SETUP_SQE128 | IORING_SETUP_CQE32);
 	self->way.fd = self->fd;
 }
 
@@ -791,7 +630,7 @@ static struct kvtree_op get_op(struct kvt_bytes key, void *buf, __u32 room)
 
 TEST_F(uring, info_says_what_the_kernel_offers)
 {
-	__u64 has = features(self->fd);
+	__u64 has = kvt_features(self->fd);
 	struct utsname name;
 	int major, minor;
 
@@ -809,37 +648,37 @@ TEST_F(uring, info_says_what_the_kernel_offers)
 
 TEST_F(uring, counters_know_every_command)
 {
-	struct way *way = &self->way;
+	struct kvt_way *way = &self->way;
 	struct kvtree_op op, ops[10];
 	int form, i, n = 0;
 
-	for (form = 0; form < NR_FORMS; form++) {
+	for (form = 0; form < KVT_FORMS; form++) {
 		for (i = 0; i < 5; i++, n++) {
 			op = put_op(STR("k"), STR("v"));
-			ASSERT_EQ(0, way_exec(way, form, &op, NULL));
+			ASSERT_EQ(0, kvt_way_exec(way, form, &op, NULL));
 		}
 		/* Those that fail, too. */
 		op = get_op(STR("none"), ops, sizeof(ops));
-		ASSERT_EQ(-ENOENT, way_exec(way, form, &op, NULL));
+		ASSERT_EQ(-ENOENT, kvt_way_exec(way, form, &op, NULL));
 		op = kvt_op(KVTREE_OP_NOP, kvt_bytes(NULL, 0));
-		ASSERT_EQ(0, way_exec(way, form, &op, NULL));
+		ASSERT_EQ(0, kvt_way_exec(way, form, &op, NULL));
 		n += 2;
 	}
-	EXPECT_EQ(n, stat_of(self->fd, KVTREE_STAT_URING));
-	EXPECT_EQ(5 * NR_FORMS, stat_of(self->fd, KVTREE_STAT_PUT));
-	EXPECT_EQ(NR_FORMS, stat_of(self->fd, KVTREE_STAT_GET_MISS));
+	EXPECT_EQ(n, kvt_stat(self->fd, KVTREE_STAT_URING));
+	EXPECT_EQ(5 * KVT_FORMS, kvt_stat(self->fd, KVTREE_STAT_PUT));
+	EXPECT_EQ(KVT_FORMS, kvt_stat(self->fd, KVTREE_STAT_GET_MISS));
 	/* A command is one, however many operations it carries. */
 	for (i = 0; i < 10; i++)
 		ops[i] = put_op(STR("k"), STR("v"));
 	kvt_sqe_batch(kvt_ring_sqe(self->ring), self->fd, ops, 10, 1);
 	ASSERT_EQ(10, kvt_ring_result(self->ring, 1));
-	EXPECT_EQ(n + 1, stat_of(self->fd, KVTREE_STAT_URING));
-	EXPECT_EQ(5 * NR_FORMS + 10, stat_of(self->fd, KVTREE_STAT_PUT));
+	EXPECT_EQ(n + 1, kvt_stat(self->fd, KVTREE_STAT_URING));
+	EXPECT_EQ(5 * KVT_FORMS + 10, kvt_stat(self->fd, KVTREE_STAT_PUT));
 	/* System calls are none. */
 	ASSERT_EQ(0, kvt_put(self->fd, STR("k"), STR("v"), NULL));
-	EXPECT_EQ(n + 1, stat_of(self->fd, KVTREE_STAT_URING));
-	EXPECT_EQ(0, stat_of(self->fd, KVTREE_STAT_URING_WAIT));
-	EXPECT_EQ(0, stat_of(self->fd, KVTREE_STAT_URING_CANCEL));
+	EXPECT_EQ(n + 1, kvt_stat(self->fd, KVTREE_STAT_URING));
+	EXPECT_EQ(0, kvt_stat(self->fd, KVTREE_STAT_URING_WAIT));
+	EXPECT_EQ(0, kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL));
 }
 
 TEST_F(uring, gets_of_a_batch_are_looked_up_together)
@@ -861,8 +700,8 @@ TEST_F(uring, gets_of_a_batch_are_looked_up_together)
 		EXPECT_EQ(4, ops[i].result);
 		EXPECT_EQ(0, memcmp(&i, vals[i], 4));
 	}
-	EXPECT_EQ(64, stat_of(self->fd, KVTREE_STAT_GET_INTERLEAVED));
-	EXPECT_EQ(1, stat_of(self->fd, KVTREE_STAT_URING));
+	EXPECT_EQ(64, kvt_stat(self->fd, KVTREE_STAT_GET_INTERLEAVED));
+	EXPECT_EQ(1, kvt_stat(self->fd, KVTREE_STAT_URING));
 }
 
 TEST_F(uring, batch_has_up_to_4096_operations_at_any_distance)
@@ -952,12 +791,12 @@ TEST_F(uring, one_ring_serves_several_sessions)
 	for (i = 0; i < 3; i++) {
 		self->way.fd = fds[i];
 		op = put_op(STR("k"), kvt_bytes(&i, 4));
-		ASSERT_EQ(i == 2 ? -EACCES : 0, way_exec(&self->way, INLINE, &op, NULL));
+		ASSERT_EQ(i == 2 ? -EACCES : 0, kvt_way_exec(&self->way, KVT_INLINE, &op, NULL));
 	}
 	for (i = 0; i < 3; i++) {
 		self->way.fd = fds[i];
 		op = get_op(STR("k"), buf, sizeof(buf));
-		ASSERT_EQ(4, way_exec(&self->way, INLINE, &op, NULL));
+		ASSERT_EQ(4, kvt_way_exec(&self->way, KVT_INLINE, &op, NULL));
 		EXPECT_EQ(i == 1, *(int *)buf);
 	}
 	close(ro);
@@ -966,14 +805,14 @@ TEST_F(uring, one_ring_serves_several_sessions)
 
 TEST_F(uring, several_rings_serve_one_session)
 {
-	struct way ways[4] = {};
+	struct kvt_way ways[4] = {};
 	struct kvtree_op ops[4][8];
 	struct kvt_cqe cqe;
 	__u64 before;
 	int i, j, round;
 
 	for (i = 0; i < 4; i++) {
-		make_ring(&ways[i].ring, 8, i % 2 ? IORING_SETUP_SQE128 : 0);
+		kvt_ring_make(&ways[i].ring, 8, i % 2 ? IORING_SETUP_SQE128 : 0);
 		ways[i].fd = self->fd;
 	}
 	for (round = 0; round < 20; round++) {
@@ -981,7 +820,7 @@ TEST_F(uring, several_rings_serve_one_session)
 			for (i = 0; i < 4; i++) {
 				ops[i][j] = kvt_op(KVTREE_OP_ADD, STR("n"));
 				ops[i][j].arg = 1;
-				way_queue(&ways[i], BY_POINTER, &ops[i][j], j);
+				kvt_way_queue(&ways[i], KVT_BY_POINTER, &ops[i][j], j);
 			}
 		}
 		for (i = 0; i < 4; i++)
@@ -1007,15 +846,15 @@ struct adder {
 static void *add_thread(void *arg)
 {
 	struct adder *a = arg;
-	struct way way = { .fd = a->fd };
+	struct kvt_way way = { .fd = a->fd };
 	struct kvtree_op op;
 	int i;
 
-	make_ring(&way.ring, 8, IORING_SETUP_SQE128);
+	kvt_ring_make(&way.ring, 8, IORING_SETUP_SQE128);
 	for (i = 0; i < a->times; i++) {
 		op = kvt_op(KVTREE_OP_ADD, STR("n"));
 		op.arg = 1;
-		KVT_CHECK(way_exec(&way, i % NR_FORMS, &op, NULL) == 0);
+		KVT_CHECK(kvt_way_exec(&way, i % KVT_FORMS, &op, NULL) == 0);
 	}
 	kvt_ring_exit(&way.ring);
 	return NULL;
@@ -1060,13 +899,13 @@ static char child_val[16];
 
 static int put_own(void *arg)
 {
-	struct way *way = arg;
+	struct kvt_way *way = arg;
 	struct kvtree_op op;
 
 	/* The same address as the parent's, and other memory. */
 	strcpy(child_val, "the child's");
 	op = put_op(STR("k"), kvt_bytes(child_val, sizeof(child_val)));
-	return way_exec(way, BY_POINTER, &op, NULL) ? 1 : 0;
+	return kvt_way_exec(way, KVT_BY_POINTER, &op, NULL) ? 1 : 0;
 }
 
 TEST_F(uring, pointers_are_the_submitters)
@@ -1093,7 +932,7 @@ TEST_F(uring, access_is_the_sessions)
 		fd = kvt_store(self->env.dev, self->env.name, access[i]);
 		ASSERT_LE(0, fd);
 		self->way.fd = fd;
-		for (form = 0; form < NR_FORMS; form++) {
+		for (form = 0; form < KVT_FORMS; form++) {
 			for (code = KVTREE_OP_GET; code <= KVTREE_OP_SCAN; code++) {
 				bool reads = code == KVTREE_OP_GET || code == KVTREE_OP_SCAN;
 				bool may = reads ? i == 0 : code == KVTREE_OP_ADD ? false : i == 1;
@@ -1109,9 +948,9 @@ TEST_F(uring, access_is_the_sessions)
 				if (code == KVTREE_OP_CAS)
 					op.version = kvt_version(self->fd, STR("k"));
 				digest = kvt_digest(self->fd);
-				ret = way_exec(&self->way, form, &op, NULL);
+				ret = kvt_way_exec(&self->way, form, &op, NULL);
 				EXPECT_EQ(may, ret >= 0) {
-					TH_LOG("%s, operation %d, access %u: %d", form_names[form],
+					TH_LOG("%s, operation %d, access %u: %d", kvt_form_names[form],
 					       code, access[i], ret);
 				}
 				if (may)
@@ -1138,14 +977,14 @@ TEST_F(uring, commands_to_a_destroyed_store_are_estale)
 	ASSERT_LE(0, fd);
 	self->way.fd = fd;
 	op = put_op(STR("k"), STR("v"));
-	ASSERT_EQ(0, way_exec(&self->way, INLINE, &op, NULL));
+	ASSERT_EQ(0, kvt_way_exec(&self->way, KVT_INLINE, &op, NULL));
 	ASSERT_EQ(0, kvt_destroy(self->env.dev, name));
-	for (form = 0; form < NR_FORMS; form++) {
+	for (form = 0; form < KVT_FORMS; form++) {
 		op = get_op(STR("k"), buf, sizeof(buf));
-		EXPECT_EQ(-ESTALE, way_exec(&self->way, form, &op, NULL));
+		EXPECT_EQ(-ESTALE, kvt_way_exec(&self->way, form, &op, NULL));
 		self->way.sqe_flags = IOSQE_ASYNC;
 		op = put_op(STR("k"), STR("v"));
-		EXPECT_EQ(-ESTALE, way_exec(&self->way, form, &op, NULL));
+		EXPECT_EQ(-ESTALE, kvt_way_exec(&self->way, form, &op, NULL));
 		self->way.sqe_flags = 0;
 	}
 	close(fd);
@@ -1163,7 +1002,7 @@ TEST_F(uring, cancel_finds_nothing_where_nothing_waits)
 		kvt_sqe_cancel(kvt_ring_sqe(self->ring), self->fd, 7, flags[i], 1);
 		EXPECT_EQ(-ENOENT, kvt_ring_result(self->ring, 1));
 		/* Nor does one that has completed. */
-		ASSERT_EQ(0, way_exec(&self->way, INLINE, &op, NULL));
+		ASSERT_EQ(0, kvt_way_exec(&self->way, KVT_INLINE, &op, NULL));
 	}
 }
 
@@ -1202,9 +1041,9 @@ static void register_buffers(struct kvt_ring *ring, struct twice *big, struct tw
 	KVT_CHECK(kvt_ring_buffers(ring, iov, 2) == 0);
 }
 
-static int exec_fixed(struct way *way, int form, struct kvtree_op *op, int index)
+static int exec_fixed(struct kvt_way *way, int form, struct kvtree_op *op, int index)
 {
-	struct io_uring_sqe *sqe = way_queue(way, form, op, 5);
+	struct io_uring_sqe *sqe = kvt_way_queue(way, form, op, 5);
 
 	sqe->rw_flags = IORING_URING_CMD_FIXED;
 	sqe->buf_index = index;
@@ -1231,8 +1070,8 @@ TEST_F(uring, values_come_from_and_go_to_registered_buffers)
 	int form;
 
 	register_buffers(self->ring, &big, &small);
-	for (form = INLINE; form <= BY_POINTER; form++) {
-		self->way.sqe_flags = form == INLINE_OUT ? IOSQE_ASYNC : 0;
+	for (form = KVT_INLINE; form <= KVT_BY_POINTER; form++) {
+		self->way.sqe_flags = form == KVT_INLINE_OUT ? IOSQE_ASYNC : 0;
 		for (i = 0; i < NR(fixed_lens); i++) {
 			len = fixed_lens[i];
 			for (j = 0; j < NR(offsets); j++) {
@@ -1270,20 +1109,20 @@ TEST_F(uring, registered_buffer_is_used_to_its_edges)
 	fill(expect, sizeof(expect), 3);
 	memcpy(small.see + 1000, expect, 5000);
 	op = put_op(STR("k"), kvt_bytes(small.reg + 1000, 5000));
-	ASSERT_EQ(0, exec_fixed(&self->way, INLINE, &op, 1));
+	ASSERT_EQ(0, exec_fixed(&self->way, KVT_INLINE, &op, 1));
 	EXPECT_TRUE(kvt_has(self->fd, STR("k"), kvt_bytes(expect, 5000)));
 	memset(small.see, 0, 8192);
 	op = get_op(STR("k"), small.reg + 1000, 5000);
-	ASSERT_EQ(5000, exec_fixed(&self->way, INLINE, &op, 1));
+	ASSERT_EQ(5000, exec_fixed(&self->way, KVT_INLINE, &op, 1));
 	EXPECT_EQ(0, memcmp(expect, small.see + 1000, 5000));
 	EXPECT_EQ(0, small.see[999]);
 	EXPECT_EQ(0, small.see[6000]);
 	/* The last byte alone, and nothing at the end. */
 	op = put_op(STR("k"), kvt_bytes(small.reg + 5999, 1));
-	EXPECT_EQ(0, exec_fixed(&self->way, INLINE, &op, 1));
+	EXPECT_EQ(0, exec_fixed(&self->way, KVT_INLINE, &op, 1));
 	EXPECT_TRUE(kvt_has(self->fd, STR("k"), kvt_bytes(expect + 4999, 1)));
 	op = put_op(STR("k"), kvt_bytes(small.reg + 6000, 0));
-	EXPECT_EQ(0, exec_fixed(&self->way, INLINE, &op, 1));
+	EXPECT_EQ(0, exec_fixed(&self->way, KVT_INLINE, &op, 1));
 	EXPECT_TRUE(kvt_has(self->fd, STR("k"), STR("")));
 }
 
@@ -1315,7 +1154,7 @@ TEST_F(uring, what_lies_outside_of_a_registered_buffer_is_efault)
 	BAD("an index too much", big.reg, 10, 2);
 #undef BAD
 	for (i = 0; i < n; i++) {
-		for (form = INLINE; form <= BY_POINTER; form++) {
+		for (form = KVT_INLINE; form <= KVT_BY_POINTER; form++) {
 			op = put_op(STR("k"), kvt_bytes(table[i].val, table[i].len));
 			EXPECT_EQ(-EFAULT, exec_fixed(&self->way, form, &op, table[i].index)) {
 				TH_LOG("put from %s", table[i].what);
@@ -1328,9 +1167,9 @@ TEST_F(uring, what_lies_outside_of_a_registered_buffer_is_efault)
 		}
 	}
 	op = get_op(STR("k"), small.reg + 1000, ~0u);
-	EXPECT_EQ(-EFAULT, exec_fixed(&self->way, INLINE, &op, 1));
+	EXPECT_EQ(-EFAULT, exec_fixed(&self->way, KVT_INLINE, &op, 1));
 	op = put_op(STR("k"), kvt_bytes(big.reg, 1));
-	EXPECT_EQ(-EFAULT, exec_fixed(&self->way, INLINE, &op, 65535));
+	EXPECT_EQ(-EFAULT, exec_fixed(&self->way, KVT_INLINE, &op, 65535));
 	EXPECT_EQ(digest, kvt_digest(self->fd));
 }
 
@@ -1338,7 +1177,7 @@ TEST_F(uring, registered_buffer_needs_a_ring_that_has_it)
 {
 	struct kvtree_op op = put_op(STR("k"), STR("v"));
 
-	EXPECT_EQ(-EFAULT, exec_fixed(&self->way, INLINE, &op, 0));
+	EXPECT_EQ(-EFAULT, exec_fixed(&self->way, KVT_INLINE, &op, 0));
 	EXPECT_EQ(0, kvt_version(self->fd, STR("k")));
 }
 
@@ -1357,18 +1196,18 @@ TEST_F(uring, registered_buffer_stays_when_its_mapping_goes)
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 	memset(big.reg, 'z', FIXED_BYTES);
 	op = put_op(STR("k"), kvt_bytes(big.reg + 100, 5));
-	ASSERT_EQ(0, exec_fixed(&self->way, INLINE, &op, 0));
+	ASSERT_EQ(0, exec_fixed(&self->way, KVT_INLINE, &op, 0));
 	EXPECT_TRUE(kvt_has(self->fd, STR("k"), STR("aaaaa")));
 	ASSERT_EQ(0, kvt_put(self->fd, STR("k"), STR("other"), NULL));
 	op = get_op(STR("k"), big.reg + 100, 5);
-	ASSERT_EQ(5, exec_fixed(&self->way, INLINE, &op, 0));
+	ASSERT_EQ(5, exec_fixed(&self->way, KVT_INLINE, &op, 0));
 	EXPECT_EQ(0, memcmp("other", big.see + 100, 5));
 	EXPECT_EQ('z', big.reg[100]);
 	/* Nothing at all there. */
 	ASSERT_EQ(0, munmap(big.reg, FIXED_BYTES));
 	memset(big.see, 0, FIXED_BYTES);
 	op = get_op(STR("k"), big.reg + 4090, 64);
-	ASSERT_EQ(5, exec_fixed(&self->way, BY_POINTER, &op, 0));
+	ASSERT_EQ(5, exec_fixed(&self->way, KVT_BY_POINTER, &op, 0));
 	EXPECT_EQ(0, memcmp("other", big.see + 4090, 5));
 }
 
@@ -1389,13 +1228,13 @@ TEST_F(uring, columns_and_records_use_registered_buffers)
 	op.flags = KVTREE_F_COLS;
 	op.ncols = 2;
 	op.arg = kvt_ptr(put);
-	ASSERT_EQ(0, exec_fixed(&self->way, INLINE, &op, 0));
+	ASSERT_EQ(0, exec_fixed(&self->way, KVT_INLINE, &op, 0));
 	memset(big.see, 0, FIXED_BYTES);
 	op = get_op(STR("cols"), big.reg + 4000, 5000);
 	op.flags = KVTREE_F_COLS | KVTREE_F_ALL_COLS;
 	op.ncols = 4;
 	op.arg = kvt_ptr(get);
-	ASSERT_EQ(5000, exec_fixed(&self->way, INLINE_OUT, &op, 0));
+	ASSERT_EQ(5000, exec_fixed(&self->way, KVT_INLINE_OUT, &op, 0));
 	EXPECT_EQ(2, op.ncols);
 	EXPECT_EQ(0, memcmp(put, get, sizeof(put)));
 	EXPECT_EQ(0, memcmp(expect, big.see + 4000, 5000));
@@ -1420,7 +1259,7 @@ TEST_F(uring, columns_and_records_use_registered_buffers)
 		ASSERT_EQ((int)need, exec_fixed(&self->way, i, &op, 0));
 		EXPECT_EQ(0, memcmp(plain, big.see + 8, 1 << 16));
 		EXPECT_LT(0, scan.count);
-		if (i == BY_POINTER)
+		if (i == KVT_BY_POINTER)
 			break;
 	}
 	/* One that needs more than there is. */
@@ -1428,7 +1267,7 @@ TEST_F(uring, columns_and_records_use_registered_buffers)
 	op.flags = KVTREE_F_COLS | KVTREE_F_ALL_COLS;
 	op.ncols = 4;
 	op.arg = kvt_ptr(get);
-	EXPECT_EQ(-EMSGSIZE, exec_fixed(&self->way, INLINE_OUT, &op, 0));
+	EXPECT_EQ(-EMSGSIZE, exec_fixed(&self->way, KVT_INLINE_OUT, &op, 0));
 	EXPECT_EQ(5000, op.val_len);
 	free(plain);
 }
@@ -1447,16 +1286,16 @@ TEST_F(uring, registered_buffers_are_refused_where_there_is_no_value)
 	ASSERT_EQ(0, kvt_add(self->fd, STR("n"), 0, 1, NULL));
 	digest = kvt_digest(self->fd);
 	for (i = 0; i < NR(codes); i++) {
-		for (form = INLINE; form < NR_FORMS; form++) {
+		for (form = KVT_INLINE; form < KVT_FORMS; form++) {
 			op = kvt_op(codes[i], codes[i] ? STR("n") : kvt_bytes(NULL, 0));
 			EXPECT_EQ(-EINVAL, exec_fixed(&self->way, form, &op, 0)) {
-				TH_LOG("operation %d, %s", codes[i], form_names[form]);
+				TH_LOG("operation %d, %s", codes[i], kvt_form_names[form]);
 			}
 		}
 	}
 	/* Whatever the batch has in it. */
 	op = put_op(STR("k"), kvt_bytes(big.reg, 4));
-	EXPECT_EQ(-EINVAL, exec_fixed(&self->way, IN_BATCH, &op, 0));
+	EXPECT_EQ(-EINVAL, exec_fixed(&self->way, KVT_IN_BATCH, &op, 0));
 	sqe = kvt_ring_sqe(self->ring);
 	kvt_sqe_cancel(sqe, self->fd, 1, 0, 5);
 	sqe->rw_flags = IORING_URING_CMD_FIXED;
@@ -1478,10 +1317,10 @@ TEST_F(uring, registered_file_outlives_its_descriptor)
 	self->way.fd = 0;
 	self->way.sqe_flags = IOSQE_FIXED_FILE;
 	op = put_op(STR("k"), STR("v"));
-	EXPECT_EQ(0, way_exec(&self->way, INLINE, &op, NULL));
+	EXPECT_EQ(0, kvt_way_exec(&self->way, KVT_INLINE, &op, NULL));
 	EXPECT_TRUE(kvt_has(self->fd, STR("k"), STR("v")));
 	self->way.fd = 1;
-	EXPECT_EQ(-EBADF, way_exec(&self->way, INLINE, &op, NULL));
+	EXPECT_EQ(-EBADF, kvt_way_exec(&self->way, KVT_INLINE, &op, NULL));
 }
 
 static bool sleeps(void *arg)
@@ -1493,19 +1332,19 @@ static bool sleeps(void *arg)
 
 TEST_F(uring, thread_that_submits_is_woken)
 {
-	struct way way = { .fd = self->fd };
+	struct kvt_way way = { .fd = self->fd };
 	struct kvtree_op op;
 	__u64 before;
 	int i;
 
-	make_ring(&way.ring, 8, IORING_SETUP_SQPOLL | IORING_SETUP_SQE128);
+	kvt_ring_make(&way.ring, 8, IORING_SETUP_SQPOLL | IORING_SETUP_SQE128);
 	for (i = 0; i < 16; i++) {
 		/* Asleep, or awake still. */
 		if (i % 2)
 			ASSERT_TRUE(kvt_eventually(sleeps, &way.ring));
 		op = kvt_op(KVTREE_OP_ADD, STR("n"));
 		op.arg = 1;
-		ASSERT_EQ(0, way_exec(&way, i / 2 % NR_FORMS, &op, NULL));
+		ASSERT_EQ(0, kvt_way_exec(&way, i / 2 % KVT_FORMS, &op, NULL));
 	}
 	kvt_ring_exit(&way.ring);
 	ASSERT_EQ(0, kvt_add(self->fd, STR("n"), 0, 0, &before));
@@ -1513,19 +1352,19 @@ TEST_F(uring, thread_that_submits_is_woken)
 }
 
 /* Queue a chain of operations; `flags` goes into all but the last. */
-static void queue_chain(struct way *way, struct kvtree_op *ops, int nr, int form,
+static void queue_chain(struct kvt_way *way, struct kvtree_op *ops, int nr, int form,
 			unsigned int flags)
 {
 	int i;
 
 	for (i = 0; i < nr; i++) {
 		way->sqe_flags = i < nr - 1 ? flags : 0;
-		way_queue(way, form, &ops[i], i);
+		kvt_way_queue(way, form, &ops[i], i);
 	}
 	way->sqe_flags = 0;
 }
 
-static void reap_chain(struct way *way, int *results, int nr)
+static void reap_chain(struct kvt_way *way, int *results, int nr)
 {
 	struct kvt_cqe cqe;
 	int i;
@@ -1545,7 +1384,7 @@ TEST_F(uring, links_are_executed_in_order)
 	int f, form, res[4];
 
 	for (f = 0; f < 2; f++) {
-		for (form = 0; form < IN_BATCH; form++) {
+		for (form = 0; form < KVT_IN_BATCH; form++) {
 			ops[0] = put_op(STR("k"), STR("one"));
 			ops[1] = get_op(STR("k"), buf[0], 16);
 			ops[2] = put_op(STR("k"), STR("three"));
@@ -1568,7 +1407,7 @@ TEST_F(uring, failure_ends_a_chain_but_not_a_hard_one)
 	int form, hard, res[3];
 	char buf[16];
 
-	for (form = 0; form < IN_BATCH; form++) {
+	for (form = 0; form < KVT_IN_BATCH; form++) {
 		for (hard = 0; hard < 2; hard++) {
 			kvt_remove(self->fd, STR("last"));
 			ops[0] = put_op(STR("first"), STR("x"));
@@ -1585,7 +1424,7 @@ TEST_F(uring, failure_ends_a_chain_but_not_a_hard_one)
 	}
 	/* What fails within a batch does not make the batch fail. */
 	ops[1] = get_op(STR("none"), buf, 16);
-	queue_chain(&self->way, ops + 1, 2, IN_BATCH, IOSQE_IO_LINK);
+	queue_chain(&self->way, ops + 1, 2, KVT_IN_BATCH, IOSQE_IO_LINK);
 	reap_chain(&self->way, res, 2);
 	EXPECT_EQ(1, res[0]);
 	EXPECT_EQ(1, res[1]);
@@ -1610,7 +1449,7 @@ TEST_F(uring, links_with_others_work)
 	sqe->flags = IOSQE_IO_LINK;
 	op = put_op(STR("k"), kvt_bytes(in, 5));
 	self->way.sqe_flags = IOSQE_IO_LINK;
-	way_queue(&self->way, INLINE, &op, 1);
+	kvt_way_queue(&self->way, KVT_INLINE, &op, 1);
 	sqe = kvt_ring_sqe(self->ring);
 	sqe->opcode = IORING_OP_WRITE;
 	sqe->fd = pipe_fds[1];
@@ -1638,11 +1477,11 @@ TEST_F(uring, drain_waits_for_all_before)
 		ops[i] = kvt_op(KVTREE_OP_ADD, STR("n"));
 		ops[i].arg = 1;
 		self->way.sqe_flags = i % 2 ? IOSQE_ASYNC : 0;
-		way_queue(&self->way, i % IN_BATCH, &ops[i], i);
+		kvt_way_queue(&self->way, i % KVT_IN_BATCH, &ops[i], i);
 	}
 	last = get_op(STR("n"), buf, 16);
 	self->way.sqe_flags = IOSQE_IO_DRAIN;
-	way_queue(&self->way, INLINE, &last, 20);
+	kvt_way_queue(&self->way, KVT_INLINE, &last, 20);
 	for (i = 0; i < 21; i++) {
 		kvt_ring_wait(self->ring, &cqe);
 		EXPECT_EQ(i == 20, cqe.data == 20);
@@ -1660,24 +1499,24 @@ TEST_F(uring, success_without_a_completion)
 	int f, form;
 
 	for (f = 0; f < 2; f++) {
-		for (form = 0; form < NR_FORMS; form++) {
+		for (form = 0; form < KVT_FORMS; form++) {
 			kvt_remove(self->fd, STR("k"));
 			op = put_op(STR("k"), STR("v"));
 			self->way.sqe_flags = IOSQE_CQE_SKIP_SUCCESS | flags[f];
-			way_queue(&self->way, form, &op, 1);
+			kvt_way_queue(&self->way, form, &op, 1);
 			/* The next one is executed when that is done. */
 			self->way.sqe_flags = IOSQE_IO_DRAIN;
-			way_queue(&self->way, INLINE, &nop, 2);
+			kvt_way_queue(&self->way, KVT_INLINE, &nop, 2);
 			kvt_ring_wait(self->ring, &cqe);
 			ASSERT_EQ(2, cqe.data);
 			ASSERT_TRUE(kvt_has(self->fd, STR("k"), STR("v")));
 			ASSERT_FALSE(kvt_ring_reap(self->ring, &cqe));
-			if (form == IN_BATCH)
+			if (form == KVT_IN_BATCH)
 				continue;
 			/* Failure has one. */
 			op = get_op(STR("none"), buf, 16);
 			self->way.sqe_flags = IOSQE_CQE_SKIP_SUCCESS | flags[f];
-			ASSERT_EQ(-ENOENT, way_exec(&self->way, form, &op, &cqe));
+			ASSERT_EQ(-ENOENT, kvt_way_exec(&self->way, form, &op, &cqe));
 		}
 	}
 }
@@ -1687,24 +1526,24 @@ TEST_F(uring, success_without_a_completion)
  */
 TEST_F(uring, polling_rings_work_or_are_refused)
 {
-	bool offered = features(self->fd) & KVTREE_FEAT_URING_IOPOLL;
-	struct way way = { .fd = self->fd };
+	bool offered = kvt_features(self->fd) & KVTREE_FEAT_URING_IOPOLL;
+	struct kvt_way way = { .fd = self->fd };
 	static const unsigned int flags[] = { 0, IOSQE_ASYNC };
 	struct kvtree_op op;
 	char buf[16];
 	int form, f, ret, ok = offered ? 0 : -EOPNOTSUPP;
 
-	make_ring(&way.ring, 8, IORING_SETUP_IOPOLL | IORING_SETUP_SQE128 | IORING_SETUP_CQE32);
+	kvt_ring_make(&way.ring, 8, IORING_SETUP_IOPOLL | IORING_SETUP_SQE128 | IORING_SETUP_CQE32);
 	for (f = 0; f < 2; f++) {
 		way.sqe_flags = flags[f];
-		for (form = 0; form < NR_FORMS; form++) {
+		for (form = 0; form < KVT_FORMS; form++) {
 			op = put_op(STR("k"), STR("value"));
-			EXPECT_EQ(ok, way_exec(&way, form, &op, NULL));
+			EXPECT_EQ(ok, kvt_way_exec(&way, form, &op, NULL));
 			op = get_op(STR("k"), buf, 16);
-			ret = way_exec(&way, form, &op, NULL);
+			ret = kvt_way_exec(&way, form, &op, NULL);
 			EXPECT_EQ(offered ? 5 : -EOPNOTSUPP, ret);
 			op = kvt_op(KVTREE_OP_REMOVE, STR("k"));
-			EXPECT_EQ(ok, way_exec(&way, form, &op, NULL));
+			EXPECT_EQ(ok, kvt_way_exec(&way, form, &op, NULL));
 			EXPECT_EQ(0, kvt_version(self->fd, STR("k")));
 		}
 	}
@@ -1718,7 +1557,7 @@ TEST_F(uring, more_completions_than_the_queue_holds_are_kept)
 		.flags = IORING_SETUP_SQE128 | IORING_SETUP_CQE32 | IORING_SETUP_CQSIZE,
 		.cq_entries = 4,
 	};
-	struct way way = { .fd = self->fd };
+	struct kvt_way way = { .fd = self->fd };
 	struct kvtree_op ops[64];
 	struct kvt_cqe cqe;
 	__u64 seen;
@@ -1732,7 +1571,7 @@ TEST_F(uring, more_completions_than_the_queue_holds_are_kept)
 			ops[i] = put_op(kvt_bytes(NULL, 4), kvt_bytes(&ops[i], 4));
 			ops[i].flags = KVTREE_F_KEY_INLINE;
 			memcpy(ops[i].key_inline, &i, 4);
-			way_queue(&way, i % IN_BATCH, &ops[i], i);
+			kvt_way_queue(&way, i % KVT_IN_BATCH, &ops[i], i);
 			kvt_ring_submit(&way.ring);
 		}
 		seen = 0;

@@ -300,6 +300,22 @@ int kvt_stats(int fd, __u64 *values)
 	return kvt_ioctl(fd, KVTREE_IOC_STAT, &args);
 }
 
+__u64 kvt_stat(int fd, int id)
+{
+	__u64 stats[KVTREE_STAT_NR];
+
+	KVT_CHECK(kvt_stats(fd, stats) == 0);
+	return stats[id];
+}
+
+__u64 kvt_features(int fd)
+{
+	struct kvtree_info info = {};
+
+	KVT_CHECK(kvt_ioctl(fd, KVTREE_IOC_INFO, &info) == 0);
+	return info.features;
+}
+
 /* What a kernel that warned or crashed says of itself; 0 without /proc. */
 static unsigned long kernel_taint(void)
 {

@@ -89,6 +89,9 @@ int kvt_self(int fd, struct kvtree_store_info *info);
 int kvt_find(int fd, const char *name, struct kvtree_store_info *info);
 /* Exactly KVTREE_STAT_NR counters. */
 int kvt_stats(int fd, __u64 *values);
+/* One of them, and KVTREE_FEAT_*; they end the process if they fail. */
+__u64 kvt_stat(int fd, int id);
+__u64 kvt_features(int fd);
 
 /* A store of a test's own. */
 struct kvt_env {

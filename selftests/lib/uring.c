@@ -99,6 +99,14 @@ int kvt_ring_init(struct kvt_ring *ring, unsigned int entries, unsigned int flag
 	return kvt_ring_init_params(ring, entries, &params);
 }
 
+void kvt_ring_make(struct kvt_ring *ring, unsigned int entries, unsigned int flags)
+{
+	int err = kvt_ring_init(ring, entries, flags);
+
+	errno = -err;
+	KVT_CHECK(err == 0);
+}
+
 void kvt_ring_exit(struct kvt_ring *ring)
 {
 	KVT_CHECK(munmap(ring->sqes, ring->sqes_bytes) == 0);

@@ -85,6 +85,8 @@ int kvt_ring_init(struct kvt_ring *ring, unsigned int entries, unsigned int flag
 /* The same with everything as *params has it. */
 int kvt_ring_init_params(struct kvt_ring *ring, unsigned int entries,
 			 struct io_uring_params *params);
+/* The first one, ending the process on failure. */
+void kvt_ring_make(struct kvt_ring *ring, unsigned int entries, unsigned int flags);
 void kvt_ring_exit(struct kvt_ring *ring);
 
 /* The next SQE, all zeros, of 64 or 128 bytes; NULL if the queue is full. */
