@@ -1,0 +1,1234 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Commands that wait, by the thousand, and everything that can end their wait:
+ * memory becomes free, they are canceled, their ring, their session, their task
+ * or their store goes away.  Whatever comes first: a command completes once,
+ * and has changed its key if and only if it says so.
+ *
+ * What waits are puts on a store over its bound of memory that waits for a
+ * grace period: each puts a large value over another, and the store has the
+ * smallest bound there is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "kselftest_harness.h"
+#include "lib/kvt_test.h"
+#include "lib/uring.h"
+
+#define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+#define BOUND		"/sys/module/kvtree/parameters/reclaim_bound_mb"
+#define REFCNT		"/sys/module/kvtree/refcnt"
+
+#define KEYS		2048
+#define KEY_LEN		8
+#define MANY		1000		/* commands that wait, at least */
+#define SPAN		65536		/* values that differ */
+
+/* Bytes of a value; with a header just what the allocator rounds up to. */
+#define LEN		(16 * 1024 - 64)
+
+/* user_data of what is not a put. */
+#define OTHER		(1ull << 63)
+
+/* A ring's puts, each key under one of them at most, and how they came out. */
+struct storm {
+	int fd;				/* session of the commands */
+	int look;			/* another, to look at the store */
+	unsigned int ring_flags;
+	unsigned int sqe_flags;
+	__s32 also;			/* a result that is right as well as 0 */
+	struct kvt_ring ring;
+	struct kvt_rand rand;
+	__u32 tag;			/* of the last put: what it writes */
+	struct kvtree_op op[KEYS];
+	__u64 version[KEYS];		/* of each key before the puts */
+	__u32 before[KEYS];		/* the tag in it */
+	__u32 after[KEYS];		/* the tag that its put writes */
+
+	/* By user_data, which the puts of a group share. */
+	__u32 group;
+	__u32 expected[KEYS];
+	__u32 seen[KEYS];		/* completions */
+	__u32 ok[KEYS];
+	__u32 canceled[KEYS];
+	bool targeted[KEYS];		/* to be canceled, all of them */
+	__u32 under_way;
+
+	__u64 won, lost;		/* of the targeted: canceled, and not */
+	__u64 replies;			/* commands canceled, as the cancelers were told */
+	__u64 missed, running;		/* cancellations that found none, or one at work */
+	__u32 others;			/* cancellations on the puts' own ring */
+	__u32 delay;			/* microseconds between look and leap */
+	bool stop;
+};
+
+/* Words, none twice: a value is the words from its tag on. */
+static __u64 *words;
+
+static void make_words(void)
+{
+	__u32 i, nr = SPAN + LEN / 8;
+
+	words = kvt_map_shared(nr * sizeof(*words));
+	for (i = 0; i < nr; i++)
+		words[i] = i;
+}
+
+static const void *value(__u32 tag)
+{
+	return words + tag % SPAN;
+}
+
+/* Put another bound in place of the one that new stores get. */
+static void set_bound(const char *text, char *old, size_t size)
+{
+	int fd = open(BOUND, O_RDWR | O_CLOEXEC);
+	ssize_t len;
+
+	KVT_CHECK(fd >= 0);
+	if (old) {
+		len = pread(fd, old, size - 1, 0);
+		KVT_CHECK(len > 0);
+		old[len] = '\0';
+	}
+	KVT_CHECK(pwrite(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
+	close(fd);
+}
+
+/* As kvt_env_init(), with the smallest bound. */
+static void env_init(struct kvt_env *env, const char *name)
+{
+	char old[16];
+
+	set_bound("1", old, sizeof(old));
+	kvt_env_init(env, name, 0, 0);
+	set_bound(old, NULL, 0);
+}
+
+static int module_users(void)
+{
+	FILE *f = fopen(REFCNT, "re");
+	int n = -1;
+
+	KVT_CHECK(f);
+	KVT_CHECK(fscanf(f, "%d", &n) == 1);
+	fclose(f);
+	return n;
+}
+
+static bool no_more_users(void *arg)
+{
+	return module_users() == *(int *)arg;
+}
+
+static __u64 stat_of(int fd, enum kvtree_stat id)
+{
+	__u64 stats[KVTREE_STAT_NR];
+
+	KVT_CHECK(kvt_stats(fd, stats) == 0);
+	return stats[id];
+}
+
+static struct kvtree_op put_op(__u32 key, __u32 tag)
+{
+	struct kvtree_op op = {
+		.opcode = KVTREE_OP_PUT,
+		.flags = KVTREE_F_KEY_INLINE,
+		.key_len = KEY_LEN,
+		.val = kvt_ptr(value(tag)),
+		.val_len = LEN,
+	};
+
+	memcpy(op.key_inline, &(__u64){ htobe64(key) }, KEY_LEN);
+	return op;
+}
+
+/* By calls, for all keys. */
+static void put_first(struct storm *s)
+{
+	__u32 key;
+
+	for (key = 0; key < KEYS; key++) {
+		s->op[key] = put_op(key, ++s->tag);
+		s->before[key] = s->tag;
+	}
+	KVT_CHECK(kvt_batch(s->look, s->op, KEYS, NULL) == 0);
+	for (key = 0; key < KEYS; key++) {
+		KVT_CHECK(s->op[key].result == 0);
+		s->version[key] = s->op[key].version;
+	}
+}
+
+static void storm_init(struct storm *s, const struct kvt_env *env, unsigned int ring_flags)
+{
+	s->look = env->fd;
+	s->ring_flags = ring_flags;
+	s->group = 1;
+	kvt_rand_init(&s->rand, ring_flags);
+	s->fd = kvt_store(env->dev, env->name, RW);
+	KVT_CHECK(s->fd >= 0);
+}
+
+static void ring_init(struct storm *s)
+{
+	KVT_CHECK(kvt_ring_init(&s->ring, KEYS, s->ring_flags) == 0);
+}
+
+/*
+ * Puts
+ */
+
+static struct io_uring_sqe *next_sqe(struct kvt_ring *ring)
+{
+	struct io_uring_sqe *sqe;
+
+	while (!(sqe = kvt_ring_sqe(ring))) {
+		kvt_ring_submit(ring);
+		sched_yield();
+	}
+	return sqe;
+}
+
+static void start_put(struct storm *s, __u32 key, __u64 data)
+{
+	struct io_uring_sqe *sqe = next_sqe(&s->ring);
+
+	s->after[key] = ++s->tag;
+	s->op[key] = put_op(key, s->tag);
+	s->expected[data]++;
+	s->under_way++;
+	if (s->ring.flags & IORING_SETUP_SQE128)
+		kvt_sqe_inline(sqe, s->fd, &s->op[key], &s->op[key], data);
+	else
+		kvt_sqe_op(sqe, s->fd, &s->op[key], data);
+	sqe->flags |= s->sqe_flags;
+}
+
+static void forget(struct storm *s)
+{
+	KVT_CHECK(!s->under_way);
+	memset(s->expected, 0, sizeof(s->expected));
+	memset(s->seen, 0, sizeof(s->seen));
+	memset(s->ok, 0, sizeof(s->ok));
+	memset(s->canceled, 0, sizeof(s->canceled));
+	memset(s->targeted, 0, sizeof(s->targeted));
+}
+
+/* One put for each key from first up to, not including, end. */
+static void start_puts(struct storm *s, __u32 first, __u32 end)
+{
+	__u32 key;
+
+	forget(s);
+	for (key = first; key < end; key++)
+		start_put(s, key, key / s->group);
+	kvt_ring_submit(&s->ring);
+}
+
+/* With IORING_SETUP_SQPOLL they are as soon as the thread comes to it. */
+static void wait_submitted(const struct storm *s)
+{
+	while (__atomic_load_n(s->ring.ksq_head, __ATOMIC_ACQUIRE) != s->ring.sq_tail)
+		sched_yield();
+}
+
+static bool is_complete(const struct storm *s, __u32 data)
+{
+	return __atomic_load_n(&s->seen[data], __ATOMIC_ACQUIRE) == s->expected[data];
+}
+
+/* What a cancellation was told. */
+static void take_reply(struct storm *s, __s32 res)
+{
+	KVT_CHECK(res > 0 || res == -ENOENT || res == -EALREADY);
+	if (res > 0)
+		s->replies += res;
+	else if (res == -ENOENT)
+		s->missed++;
+	else
+		s->running++;
+}
+
+static void complete(struct storm *s, const struct kvt_cqe *cqe)
+{
+	__u64 data = cqe->data;
+
+	if (data & OTHER) {
+		take_reply(s, cqe->res);
+		s->others--;
+		return;
+	}
+	KVT_CHECK(data < KEYS);
+	KVT_CHECK(s->seen[data] < s->expected[data]);
+	if (cqe->res == -ECANCELED)
+		s->canceled[data]++;
+	else if (!cqe->res)
+		s->ok[data]++;
+	else
+		KVT_CHECK(cqe->res == s->also);
+	if (__atomic_load_n(&s->targeted[data], __ATOMIC_ACQUIRE)) {
+		s->won += cqe->res == -ECANCELED;
+		s->lost += !cqe->res;
+	}
+	__atomic_fetch_add(&s->seen[data], 1, __ATOMIC_RELEASE);
+	s->under_way--;
+}
+
+static void take_all(struct storm *s)
+{
+	struct kvt_cqe cqe;
+
+	while (kvt_ring_reap(&s->ring, &cqe))
+		complete(s, &cqe);
+}
+
+static void wait_all(struct storm *s)
+{
+	struct kvt_cqe cqe;
+
+	while (s->under_way || s->others) {
+		kvt_ring_wait(&s->ring, &cqe);
+		complete(s, &cqe);
+	}
+	/* Nothing comes twice, or that nobody asked for. */
+	KVT_CHECK(!kvt_ring_wait_ms(&s->ring, &cqe, 5));
+}
+
+static __u32 sum(const __u32 *nr)
+{
+	__u32 i, n = 0;
+
+	for (i = 0; i < KEYS; i++)
+		n += nr[i];
+	return n;
+}
+
+/*
+ * What the store holds
+ */
+
+static bool holds(int fd, __u32 key, __u32 tag)
+{
+	struct kvtree_op op = put_op(key, tag);
+
+	return kvt_has(fd, kvt_bytes(op.key_inline, KEY_LEN), kvt_bytes(value(tag), LEN));
+}
+
+static void get_versions(int fd, __u64 *version)
+{
+	struct kvtree_scan scan = { .flags = KVTREE_SCAN_KEYS_ONLY };
+	struct kvt_list list = {};
+	__u32 key;
+
+	KVT_CHECK(kvt_scan_all(fd, STR(""), &scan, 1 << 17, &list) == 0);
+	KVT_CHECK(list.nr == KEYS);
+	for (key = 0; key < KEYS; key++)
+		version[key] = list.rec[key].version;
+	kvt_list_free(&list);
+}
+
+/*
+ * Nothing is under way.  A key has changed if its put has run, with the version
+ * that the put came back with, and else is what it was.  Returns how many have.
+ */
+static __u32 check_keys(struct storm *s)
+{
+	static __u64 version[KEYS];
+	static __u32 changed[KEYS];
+	__u32 key, nr = 0;
+
+	memset(changed, 0, sizeof(changed));
+	get_versions(s->look, version);
+	for (key = 0; key < KEYS; key++) {
+		if (version[key] != s->version[key]) {
+			KVT_CHECK(version[key] > s->version[key]);
+			KVT_CHECK(s->op[key].version == version[key]);
+			KVT_CHECK(s->op[key].result == 0);
+			changed[key / s->group]++;
+			s->version[key] = version[key];
+			s->before[key] = s->after[key];
+			nr++;
+		}
+		if (!kvt_rand_below(&s->rand, 32))
+			KVT_CHECK(holds(s->look, key, s->before[key]));
+	}
+	for (key = 0; key < KEYS; key++)
+		KVT_CHECK(changed[key] == s->ok[key]);
+	return nr;
+}
+
+/* ... by puts whose completions nobody has seen. */
+static __u32 check_old_or_new(struct storm *s)
+{
+	static __u64 version[KEYS];
+	__u32 key, nr = 0;
+
+	get_versions(s->look, version);
+	for (key = 0; key < KEYS; key++) {
+		bool changed = version[key] != s->version[key];
+
+		KVT_CHECK(version[key] >= s->version[key]);
+		if (changed)
+			s->before[key] = s->after[key];
+		s->version[key] = version[key];
+		nr += changed;
+		if (!kvt_rand_below(&s->rand, 32))
+			KVT_CHECK(holds(s->look, key, s->before[key]));
+	}
+	return nr;
+}
+
+/*
+ * Cancellation storms
+ */
+
+enum where {
+	SAME_RING,
+	OTHER_THREAD,		/* with a ring of its own */
+	OTHER_PROCESS,
+};
+
+FIXTURE(storm) {
+	struct kvt_env env;
+	struct storm *s;
+	int users;
+};
+
+FIXTURE_VARIANT(storm) {
+	unsigned int ring_flags;
+	enum where where;
+};
+
+FIXTURE_VARIANT_ADD(storm, same_ring) {
+	.ring_flags = IORING_SETUP_SQE128 | IORING_SETUP_CQE32,
+	.where = SAME_RING,
+};
+
+FIXTURE_VARIANT_ADD(storm, other_thread) {
+	.where = OTHER_THREAD,
+};
+
+FIXTURE_VARIANT_ADD(storm, other_process) {
+	.ring_flags = IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER,
+	.where = OTHER_PROCESS,
+};
+
+FIXTURE_VARIANT_ADD(storm, sqpoll) {
+	.ring_flags = IORING_SETUP_SQPOLL,
+	.where = OTHER_THREAD,
+};
+
+FIXTURE_SETUP(storm)
+{
+	self->users = module_users();
+	make_words();
+	env_init(&self->env, "storm");
+	self->s = kvt_map_shared(sizeof(*self->s));
+	storm_init(self->s, &self->env, variant->ring_flags);
+	put_first(self->s);
+	ring_init(self->s);
+}
+
+FIXTURE_TEARDOWN(storm)
+{
+	kvt_ring_exit(&self->s->ring);
+	close(self->s->fd);
+	kvt_env_exit(&self->env);
+	/* Nothing is left that keeps the module. */
+	KVT_CHECK(kvt_eventually(no_more_users, &self->users));
+}
+
+#define AT_ONCE	64
+
+/*
+ * Try to cancel some of the oldest commands, which are the next to run, a
+ * moment after it was seen that they are not complete.  The moment is longer
+ * the more of them are canceled, so that both happen.
+ */
+static __u32 cancel_some(struct storm *s, struct kvt_ring *ring, struct kvt_rand *rand)
+{
+	__u32 target[AT_ONCE], nr = 0, i, flags;
+
+	for (i = 0; i < KEYS / s->group && nr < AT_ONCE; i++)
+		if (!is_complete(s, i) && kvt_rand_below(rand, 2))
+			target[nr++] = i;
+	if (s->won > s->lost)
+		s->delay = s->delay < 10000 ? 2 * s->delay + 100 : s->delay;
+	else
+		s->delay /= 2;
+	if (s->delay)
+		usleep(s->delay);
+	for (i = 0; i < nr; i++) {
+		flags = s->group > 1 && kvt_rand_below(rand, 2) ? KVTREE_CANCEL_ALL : 0;
+		/* One of a group is not the one that was meant. */
+		if (flags || s->group == 1)
+			__atomic_store_n(&s->targeted[target[i]], true, __ATOMIC_RELEASE);
+		kvt_sqe_cancel(next_sqe(ring), s->fd, target[i], flags, OTHER | target[i]);
+	}
+	kvt_ring_submit(ring);
+	return nr;
+}
+
+static void cancel_any(struct storm *s, struct kvt_ring *ring)
+{
+	__u32 i;
+
+	for (i = 0; i < KEYS / s->group; i++)
+		if (!is_complete(s, i))
+			__atomic_store_n(&s->targeted[i], true, __ATOMIC_RELEASE);
+	kvt_sqe_cancel(next_sqe(ring), s->fd, 0, KVTREE_CANCEL_ANY, OTHER);
+	kvt_ring_submit(ring);
+}
+
+static void storm_here(struct storm *s)
+{
+	__u32 round;
+
+	for (round = 0; s->under_way || s->others; round++) {
+		take_all(s);
+		if (round % 64 == 63) {
+			cancel_any(s, &s->ring);
+			s->others++;
+		} else {
+			s->others += cancel_some(s, &s->ring, &s->rand);
+		}
+	}
+}
+
+/* By a ring of its own, as long as there is something to cancel. */
+static void *cancel_until_stopped(void *arg)
+{
+	struct storm *s = arg;
+	struct kvt_rand rand = { .state = s->tag };
+	struct kvt_ring ring;
+	struct kvt_cqe cqe;
+	__u32 round, nr;
+
+	KVT_CHECK(kvt_ring_init(&ring, AT_ONCE, 0) == 0);
+	for (round = 1; !__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE); round++) {
+		if (round % 64) {
+			nr = cancel_some(s, &ring, &rand);
+		} else {
+			cancel_any(s, &ring);
+			nr = 1;
+		}
+		for (; nr; nr--) {
+			kvt_ring_wait(&ring, &cqe);
+			take_reply(s, cqe.res);
+		}
+	}
+	kvt_ring_exit(&ring);
+	return NULL;
+}
+
+static int cancel_from_process(void *arg)
+{
+	cancel_until_stopped(arg);
+	return 0;
+}
+
+static void storm_elsewhere(struct storm *s, enum where where)
+{
+	pthread_t thread;
+	int pid = 0;
+
+	s->stop = false;
+	if (where == OTHER_PROCESS)
+		pid = kvt_fork(cancel_from_process, s);
+	else
+		KVT_CHECK(pthread_create(&thread, NULL, cancel_until_stopped, s) == 0);
+	wait_all(s);
+	__atomic_store_n(&s->stop, true, __ATOMIC_RELEASE);
+	if (where == OTHER_PROCESS)
+		KVT_CHECK(kvt_wait(pid) == 0);
+	else
+		KVT_CHECK(pthread_join(thread, NULL) == 0);
+}
+
+TEST_F(storm, both_sides_win_a_thousand_times_and_each_command_completes_once)
+{
+	static const __u32 groups[] = { 1, 8, 1 };
+	struct storm *s = self->s;
+	__u64 canceled = 0, waited, counted;
+	__u32 round;
+
+	waited = stat_of(s->look, KVTREE_STAT_URING_WAIT);
+	counted = stat_of(s->look, KVTREE_STAT_URING_CANCEL);
+	for (round = 0; round < 3 || s->won < MANY || s->lost < MANY; round++) {
+		ASSERT_GT(100, round);
+		s->group = groups[round % NR(groups)];
+		start_puts(s, 0, KEYS);
+		if (variant->where == SAME_RING)
+			storm_here(s);
+		else
+			storm_elsewhere(s, variant->where);
+		wait_all(s);
+		ASSERT_EQ(KEYS, sum(s->seen));
+		ASSERT_EQ(sum(s->ok), check_keys(s));
+		canceled += sum(s->canceled);
+	}
+	TH_LOG("%llu cancellations won, %llu lost in %u rounds; %llu times none found, %llu at work",
+	       s->won, s->lost, round, s->missed, s->running);
+	/* The cancelers were told of all that were canceled, and of no others. */
+	EXPECT_EQ(canceled, s->replies);
+	EXPECT_EQ(counted + canceled, stat_of(s->look, KVTREE_STAT_URING_CANCEL));
+	EXPECT_LE(waited + MANY, stat_of(s->look, KVTREE_STAT_URING_WAIT));
+}
+
+/*
+ * Commands that wait, and what else may happen to them
+ */
+
+FIXTURE(waiting) {
+	struct kvt_env env;
+	struct storm *s;
+	__u64 waited;		/* counters when the test began */
+	__u64 canceled;
+	int users;
+};
+
+FIXTURE_SETUP(waiting)
+{
+	self->users = module_users();
+	make_words();
+	env_init(&self->env, "waiting");
+	self->s = kvt_map_shared(sizeof(*self->s));
+	storm_init(self->s, &self->env, 0);
+	put_first(self->s);
+	self->waited = stat_of(self->s->look, KVTREE_STAT_URING_WAIT);
+	self->canceled = stat_of(self->s->look, KVTREE_STAT_URING_CANCEL);
+}
+
+FIXTURE_TEARDOWN(waiting)
+{
+	if (self->s->ring.fd > 0)
+		kvt_ring_exit(&self->s->ring);
+	if (self->s->fd >= 0)
+		close(self->s->fd);
+	kvt_env_exit(&self->env);
+	KVT_CHECK(kvt_eventually(no_more_users, &self->users));
+}
+
+/* Have so many puts wait that some do for long. */
+static void let_wait(struct storm *s)
+{
+	__u64 waited = stat_of(s->look, KVTREE_STAT_URING_WAIT);
+
+	start_puts(s, 0, KEYS);
+	wait_submitted(s);
+	KVT_CHECK(stat_of(s->look, KVTREE_STAT_URING_WAIT) >= waited + MANY);
+}
+
+TEST_F(waiting, full_completion_queue_loses_no_cancellation)
+{
+	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE, .cq_entries = 64 };
+	struct storm *s = self->s;
+	struct kvt_ring other;
+	int canceled;
+
+	ASSERT_EQ(0, kvt_ring_init_params(&s->ring, 64, &params));
+	ASSERT_EQ(64, s->ring.cq_entries);
+	ASSERT_TRUE(s->ring.features & IORING_FEAT_NODROP);
+	ASSERT_EQ(0, kvt_ring_init(&other, 8, 0));
+	let_wait(s);
+	kvt_sqe_cancel(kvt_ring_sqe(&other), s->fd, 0, KVTREE_CANCEL_ANY, 1);
+	canceled = kvt_ring_result(&other, 1);
+	TH_LOG("%d canceled at once, %u places for their completions", canceled,
+	       s->ring.cq_entries);
+	EXPECT_LE(MANY, canceled);
+	kvt_ring_exit(&other);
+	wait_all(s);
+	EXPECT_EQ(KEYS, sum(s->seen));
+	EXPECT_EQ(canceled, sum(s->canceled));
+	EXPECT_EQ(sum(s->ok), check_keys(s));
+	EXPECT_EQ(0, *s->ring.kcq_overflow);
+}
+
+TEST_F(waiting, chain_behind_a_canceled_command_does_not_run)
+{
+	struct storm *s = self->s;
+	__u32 key, alone = 0;
+
+	ring_init(s);
+	forget(s);
+	/* The first of each chain waits, the second one behind it. */
+	for (key = 0; key < KEYS; key++) {
+		s->sqe_flags = key % 2 ? 0 : IOSQE_IO_LINK;
+		start_put(s, key, key);
+	}
+	kvt_ring_submit(&s->ring);
+	for (key = KEYS - 2; key > KEYS / 2; key -= 2) {
+		kvt_sqe_cancel(next_sqe(&s->ring), s->fd, key, 0, OTHER);
+		s->others++;
+	}
+	wait_all(s);
+	check_keys(s);
+	for (key = 0; key < KEYS; key += 2) {
+		if (s->canceled[key])
+			ASSERT_EQ(0, s->ok[key + 1]);
+		alone += s->canceled[key];
+	}
+	TH_LOG("%u chains broken", alone);
+	EXPECT_EQ(s->replies, alone);
+	EXPECT_LT(0, alone);
+}
+
+/*
+ * IORING_OP_ASYNC_CANCEL: kernels so far reach what their workers have, and
+ * nothing that waits without one.  In either case each command completes once,
+ * as it says.
+ */
+static void async_cancel(struct storm *s, __u32 data)
+{
+	struct io_uring_sqe *sqe = next_sqe(&s->ring);
+
+	sqe->opcode = IORING_OP_ASYNC_CANCEL;
+	sqe->fd = -1;
+	sqe->addr = data;
+	sqe->user_data = OTHER | data;
+}
+
+/* Count the answers of async_cancel() in by errno; a put's go to complete(). */
+static void wait_async(struct storm *s, __u32 cancels, __u32 *by_errno)
+{
+	struct kvt_cqe cqe;
+
+	while (cancels || s->under_way) {
+		kvt_ring_wait(&s->ring, &cqe);
+		if (!(cqe.data & OTHER)) {
+			complete(s, &cqe);
+			continue;
+		}
+		KVT_CHECK(cqe.res == 0 || cqe.res == -ENOENT || cqe.res == -EALREADY);
+		by_errno[-cqe.res]++;
+		cancels--;
+	}
+	KVT_CHECK(!kvt_ring_wait_ms(&s->ring, &cqe, 5));
+}
+
+TEST_F(waiting, async_cancel_has_each_command_complete_once_as_it_says)
+{
+	__u32 key, by_errno[EALREADY + 1] = {};
+	struct storm *s = self->s;
+
+	ring_init(s);
+	let_wait(s);
+	for (key = 1; key < KEYS; key += 2)
+		async_cancel(s, key);
+	wait_async(s, KEYS / 2, by_errno);
+	TH_LOG("waiting: %u canceled, %u not found, %u at work", by_errno[0],
+	       by_errno[ENOENT], by_errno[EALREADY]);
+	EXPECT_EQ(KEYS, sum(s->seen));
+	EXPECT_EQ(by_errno[0], sum(s->canceled));
+	EXPECT_EQ(sum(s->ok), check_keys(s));
+}
+
+TEST_F(waiting, async_cancel_reaches_what_the_workers_have_not_begun)
+{
+	__u32 key, by_errno[EALREADY + 1] = {}, one[2] = { 1, 1 };
+	struct storm *s = self->s;
+
+	ring_init(s);
+	/* One worker: the others' turn is long in coming. */
+	ASSERT_EQ(0, kvt_ring_register(&s->ring, IORING_REGISTER_IOWQ_MAX_WORKERS, one, 2));
+	s->sqe_flags = IOSQE_ASYNC;
+	start_puts(s, 0, KEYS);
+	for (key = KEYS; key-- > KEYS / 2;)
+		async_cancel(s, key);
+	wait_async(s, KEYS / 2, by_errno);
+	TH_LOG("with workers: %u canceled, %u not found, %u at work", by_errno[0],
+	       by_errno[ENOENT], by_errno[EALREADY]);
+	EXPECT_LT(0, by_errno[0]);
+	EXPECT_EQ(KEYS, sum(s->seen));
+	EXPECT_LE(by_errno[0], sum(s->canceled));
+	EXPECT_EQ(sum(s->ok), check_keys(s));
+}
+
+/*
+ * The end of rings, tasks, sessions and stores
+ */
+
+struct counters {
+	int fd;
+	__u64 executed;
+	__u64 canceled;
+	__u64 punted;
+	__u32 wanted;
+};
+
+/* All are, but for those that io_uring's workers had and did not begin. */
+static bool all_accounted_for(void *arg)
+{
+	const struct counters *c = arg;
+	__u64 stats[KVTREE_STAT_NR], nr;
+
+	KVT_CHECK(kvt_stats(c->fd, stats) == 0);
+	nr = stats[KVTREE_STAT_URING] - c->executed + stats[KVTREE_STAT_URING_CANCEL] -
+	     c->canceled;
+	return nr <= c->wanted && nr + stats[KVTREE_STAT_URING_PUNT] - c->punted >= c->wanted;
+}
+
+static struct counters count_from(int fd, __u32 wanted)
+{
+	return (struct counters){
+		.fd = fd,
+		.executed = stat_of(fd, KVTREE_STAT_URING),
+		.canceled = stat_of(fd, KVTREE_STAT_URING_CANCEL),
+		.punted = stat_of(fd, KVTREE_STAT_URING_PUNT),
+		.wanted = wanted,
+	};
+}
+
+/* All that is under way is gone, and nobody will ever see how it came out. */
+static void abandon(struct storm *s)
+{
+	s->under_way = 0;
+	s->others = 0;
+}
+
+TEST_F(waiting, ring_that_is_closed_cancels_what_waits)
+{
+	static const unsigned int flags[] = {
+		0, IORING_SETUP_SQE128 | IORING_SETUP_CQE32,
+		IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER, IORING_SETUP_SQPOLL,
+	};
+	struct storm *s = self->s;
+	int users = module_users() - 1;
+	struct counters c;
+	struct kvt_cqe cqe;
+	__u32 changed = 0, i;
+
+	for (i = 0; i < 50; i++) {
+		s->ring_flags = flags[i % NR(flags)];
+		ring_init(s);
+		c = count_from(s->look, KEYS);
+		start_puts(s, 0, KEYS);
+		/* A thread of the kernel's may be anywhere in them. */
+		if (i & 4)
+			wait_submitted(s);
+		if (i % 3)
+			kvt_sleep_ms(kvt_rand_below(&s->rand, 10));
+		if (i % 5 == 4)
+			kvt_ring_reap(&s->ring, &cqe);
+		if ((s->ring_flags & IORING_SETUP_SQPOLL) && !(i & 4))
+			c.wanted = 0;
+		kvt_ring_exit(&s->ring);
+		abandon(s);
+		/* The session is still open: it is not its end that does it. */
+		if (c.wanted)
+			ASSERT_TRUE(kvt_eventually(all_accounted_for, &c));
+		close(s->fd);
+		s->fd = -1;
+		ASSERT_TRUE(kvt_eventually(no_more_users, &users));
+		s->fd = kvt_store(self->env.dev, self->env.name, RW);
+		ASSERT_LE(0, s->fd);
+		changed += check_old_or_new(s);
+	}
+	TH_LOG("%u rings, %u of %u puts took place", i, changed, i * KEYS);
+	EXPECT_LE(self->waited + i * MANY / 2, stat_of(s->look, KVTREE_STAT_URING_WAIT));
+	EXPECT_LE(self->canceled + i, stat_of(s->look, KVTREE_STAT_URING_CANCEL));
+}
+
+static void *own_a_ring(void *arg)
+{
+	struct storm *s = arg;
+
+	ring_init(s);
+	let_wait(s);
+	return NULL;
+}
+
+TEST_F(waiting, thread_that_ends_leaves_no_command_behind)
+{
+	struct storm *s = self->s;
+	__u32 i, canceled = 0;
+	pthread_t thread;
+
+	for (i = 0; i < 5; i++) {
+		ASSERT_EQ(0, pthread_create(&thread, NULL, own_a_ring, s));
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		/* The ring is there, and all completions come to it. */
+		wait_all(s);
+		ASSERT_EQ(KEYS, sum(s->seen));
+		ASSERT_EQ(sum(s->ok), check_keys(s));
+		canceled += sum(s->canceled);
+		kvt_ring_exit(&s->ring);
+	}
+	s->ring.fd = -1;
+	TH_LOG("%u of %u canceled", canceled, i * KEYS);
+	EXPECT_LT(0, canceled);
+}
+
+static int wait_and_exec(void *arg)
+{
+	struct storm *s = arg;
+
+	ring_init(s);
+	/* The program that comes has session and ring, or it has them not. */
+	if (s->tag / KEYS % 2) {
+		KVT_CHECK(fcntl(s->fd, F_SETFD, 0) == 0);
+		KVT_CHECK(fcntl(s->ring.fd, F_SETFD, 0) == 0);
+	}
+	let_wait(s);
+	execl("/bin/true", "true", NULL);
+	return 99;
+}
+
+TEST_F(waiting, exec_leaves_no_command_behind)
+{
+	struct storm *s = self->s;
+	__u32 i, changed = 0;
+	int users;
+
+	users = module_users();
+	for (i = 0; i < 6; i++) {
+		ASSERT_EQ(0, kvt_run(wait_and_exec, s));
+		abandon(s);
+		s->ring.fd = -1;
+		ASSERT_TRUE(kvt_eventually(no_more_users, &users));
+		changed += check_old_or_new(s);
+	}
+	TH_LOG("%u of %u puts took place", changed, i * KEYS);
+	EXPECT_GT(i * KEYS, changed);
+}
+
+TEST_F(waiting, close_of_the_session_cancels_what_its_process_submitted)
+{
+	struct storm *s = self->s;
+	__u32 i, canceled = 0;
+
+	for (i = 0; i < 8; i++) {
+		s->ring_flags = i & 1 ? IORING_SETUP_SQPOLL : 0;
+		ring_init(s);
+		/* Also where the ring itself still holds the session. */
+		ASSERT_EQ(0, kvt_ring_files(&s->ring, &s->fd, i & 2 ? 1 : 0) & ~EINVAL);
+		let_wait(s);
+		ASSERT_EQ(0, close(s->fd));
+		s->fd = -1;
+		wait_all(s);
+		ASSERT_EQ(KEYS, sum(s->seen));
+		ASSERT_EQ(sum(s->ok), check_keys(s));
+		canceled += sum(s->canceled);
+		kvt_ring_exit(&s->ring);
+		s->fd = kvt_store(self->env.dev, self->env.name, RW);
+		ASSERT_LE(0, s->fd);
+	}
+	s->ring.fd = -1;
+	TH_LOG("%u of %u canceled", canceled, i * KEYS);
+	EXPECT_LT(0, canceled);
+}
+
+static int close_inherited(void *arg)
+{
+	struct storm *s = arg;
+
+	return close(s->fd);
+}
+
+TEST_F(waiting, close_by_another_process_cancels_nothing)
+{
+	struct storm *s = self->s;
+
+	ring_init(s);
+	let_wait(s);
+	/* Inherited, and closed by hand and by exit. */
+	EXPECT_EQ(0, kvt_run(close_inherited, s));
+	take_all(s);
+	TH_LOG("%u were under way when the child was gone", s->under_way);
+	EXPECT_LT(0, s->under_way);
+	wait_all(s);
+	EXPECT_EQ(KEYS, sum(s->ok));
+	EXPECT_EQ(KEYS, check_keys(s));
+	EXPECT_EQ(self->canceled, stat_of(s->look, KVTREE_STAT_URING_CANCEL));
+}
+
+struct receiver {
+	struct storm *s;	/* the sender's */
+	struct storm *own;
+	int sock[2];
+};
+
+/* Receives the session and has commands of its own wait there. */
+static int receive_and_wait(void *arg)
+{
+	struct receiver *r = arg;
+	struct storm *own = r->own;
+	char go = 'g';
+
+	close(r->s->fd);
+	own->fd = kvt_receive_fd(r->sock[1]);
+	ring_init(own);
+	start_puts(own, KEYS / 2, KEYS);
+	KVT_CHECK(write(r->sock[1], &go, 1) == 1);
+	wait_all(own);
+	KVT_CHECK(sum(own->ok) == KEYS / 2);
+	return 0;
+}
+
+TEST_F(waiting, close_by_the_sender_of_a_session_spares_the_receiver)
+{
+	struct storm *s = self->s;
+	struct receiver r = { .s = s };
+	char go;
+	int pid;
+
+	r.own = kvt_map_shared(sizeof(*r.own));
+	*r.own = *s;
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, r.sock));
+	pid = kvt_fork(receive_and_wait, &r);
+	kvt_send_fd(r.sock[0], s->fd);
+	ring_init(s);
+	start_puts(s, 0, KEYS / 2);
+	/* Both wait in the same session. */
+	ASSERT_EQ(1, read(r.sock[0], &go, 1));
+	take_all(s);
+	TH_LOG("%u were under way when the sender closed", s->under_way);
+	EXPECT_EQ(0, close(s->fd));
+	s->fd = -1;
+	EXPECT_EQ(0, kvt_wait(pid));
+	wait_all(s);
+	EXPECT_EQ(KEYS / 2, sum(s->seen));
+	TH_LOG("%u of them were canceled", sum(s->canceled));
+	EXPECT_LT(0, sum(s->canceled));
+	EXPECT_EQ(KEYS / 2 + sum(s->ok), check_old_or_new(r.own));
+}
+
+struct destroyer {
+	const struct kvt_env *env;
+	const char *name;
+};
+
+static int destroy_store(void *arg)
+{
+	const struct destroyer *d = arg;
+
+	return kvt_destroy(d->env->dev, d->name) ? 1 : 0;
+}
+
+TEST_F(waiting, destroyed_store_lets_nothing_wait)
+{
+	char name[KVTREE_NAME_MAX], old[16];
+	struct storm *s = self->s;
+	struct destroyer d = { .env = &self->env, .name = name };
+	__u32 i, ran = 0;
+	int pid;
+
+	snprintf(name, sizeof(name), "waiting-%d.other", getpid());
+	ring_init(s);
+	s->also = -ESTALE;
+	for (i = 0; i < 10; i++) {
+		set_bound("1", old, sizeof(old));
+		ASSERT_EQ(0, kvt_create(self->env.dev, name, 0600, 0, 0));
+		set_bound(old, NULL, 0);
+		close(s->fd);
+		s->fd = kvt_store(self->env.dev, name, RW);
+		ASSERT_LE(0, s->fd);
+		s->look = s->fd;
+		put_first(s);
+		let_wait(s);
+		if (i % 2) {
+			pid = kvt_fork(destroy_store, &d);
+			wait_all(s);
+			ASSERT_EQ(0, kvt_wait(pid));
+		} else {
+			/* By the task whose commands they are. */
+			ASSERT_EQ(0, kvt_destroy(self->env.dev, name));
+			wait_all(s);
+		}
+		ASSERT_EQ(KEYS, sum(s->seen));
+		ASSERT_EQ(0, sum(s->canceled));
+		ran += sum(s->ok);
+	}
+	TH_LOG("%u of %u puts came in time", ran, i * KEYS);
+	EXPECT_GT(i * KEYS, ran);
+}
+
+/*
+ * Killed processes
+ */
+
+#define FEW	64		/* keys, each under many commands at once */
+
+/* What parent and child tell each other. */
+struct victim {
+	const struct kvt_env *env;
+	char name[KVTREE_NAME_MAX];
+	int mode;
+	__u32 submitted;
+};
+
+/* Tags with a rest of `key` are this key's. */
+static __u32 tag_of(__u32 key, __u32 nr)
+{
+	return nr * FEW + key;
+}
+
+struct rush {
+	struct victim *v;
+	unsigned int ring_flags;
+	unsigned int sqe_flags;
+	int fd;
+};
+
+/* For ever, with two thousand under way. */
+static void *rush(void *arg)
+{
+	struct rush *r = arg;
+	struct kvtree_op *op = calloc(KEYS, sizeof(*op));
+	struct io_uring_sqe *sqe;
+	struct kvt_ring ring;
+	struct kvt_cqe cqe;
+	__u32 nr = 0, i;
+
+	KVT_CHECK(op);
+	KVT_CHECK(kvt_ring_init(&ring, KEYS, r->ring_flags) == 0);
+	for (i = 0; ; nr++) {
+		sqe = next_sqe(&ring);
+		op[i] = put_op(i % FEW, tag_of(i % FEW, nr));
+		if (ring.flags & IORING_SETUP_SQE128)
+			kvt_sqe_inline(sqe, r->fd, &op[i], NULL, i);
+		else
+			kvt_sqe_op(sqe, r->fd, &op[i], i);
+		sqe->flags |= r->sqe_flags;
+		if (nr < KEYS - 1) {
+			i++;
+			continue;
+		}
+		kvt_ring_submit(&ring);
+		__atomic_store_n(&r->v->submitted, nr, __ATOMIC_RELAXED);
+		kvt_ring_wait(&ring, &cqe);
+		KVT_CHECK(cqe.res == 0 || cqe.res == -ESTALE);
+		i = cqe.data;
+	}
+	return NULL;
+}
+
+static int be_killed(void *arg)
+{
+	static const struct rush modes[] = {
+		{ .ring_flags = 0 },
+		{ .ring_flags = 0, .sqe_flags = IOSQE_ASYNC },
+		{ .ring_flags = IORING_SETUP_SQPOLL },
+		{ .ring_flags = IORING_SETUP_SQE128 | IORING_SETUP_CQE32 },
+		{ .ring_flags = IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER },
+	};
+	struct victim *v = arg;
+	struct rush r = modes[v->mode % NR(modes)];
+	pthread_t thread;
+
+	r.v = v;
+	r.fd = kvt_store(v->env->dev, v->name, RW);
+	KVT_CHECK(r.fd >= 0);
+	/* Sometimes two rings of two threads. */
+	if (v->mode % 3 == 2)
+		KVT_CHECK(pthread_create(&thread, NULL, rush, &r) == 0);
+	rush(&r);
+	return 99;
+}
+
+struct child {
+	int pid;
+	int status;
+};
+
+static bool child_is_gone(void *arg)
+{
+	struct child *child = arg;
+
+	return waitpid(child->pid, &child->status, WNOHANG) == child->pid;
+}
+
+/* Each key has a value that was put there, whole. */
+static void check_few(int fd)
+{
+	static __u64 val[LEN / 8];
+	__u64 version;
+	__u32 key;
+
+	for (key = 0; key < FEW; key++) {
+		struct kvtree_op op = put_op(key, 0);
+
+		KVT_CHECK(kvt_get(fd, kvt_bytes(op.key_inline, KEY_LEN), val, LEN,
+				  &version) == LEN);
+		KVT_CHECK(val[0] % FEW == key && val[0] < SPAN);
+		KVT_CHECK(!memcmp(val, value(val[0]), LEN));
+	}
+}
+
+static bool make_store(struct victim *v)
+{
+	char old[16];
+	int err;
+
+	set_bound("1", old, sizeof(old));
+	err = kvt_create(v->env->dev, v->name, 0600, 0, 0);
+	set_bound(old, NULL, 0);
+	return !err;
+}
+
+static int fill_store(const struct victim *v)
+{
+	int fd = kvt_store(v->env->dev, v->name, RW);
+	struct kvtree_op op;
+	__u32 key;
+
+	KVT_CHECK(fd >= 0);
+	for (key = 0; key < FEW; key++) {
+		op = put_op(key, tag_of(key, 1));
+		KVT_CHECK(kvt_exec(fd, &op) == 0);
+	}
+	return fd;
+}
+
+static bool many_submitted(void *arg)
+{
+	struct victim *v = arg;
+
+	return __atomic_load_n(&v->submitted, __ATOMIC_RELAXED) >= KEYS - 1;
+}
+
+TEST_F(waiting, killed_process_leaves_whole_values_and_nothing_else)
+{
+	struct kvt_rand rand = { .state = 1 };
+	struct victim *v = kvt_map_shared(sizeof(*v));
+	int users = module_users(), fd, i, with_session;
+	struct child child;
+
+	v->env = &self->env;
+	snprintf(v->name, sizeof(v->name), "waiting-%d.kill", getpid());
+	for (i = 0; i < 50; i++) {
+		v->mode = i;
+		v->submitted = 0;
+		ASSERT_TRUE(make_store(v));
+		fd = fill_store(v);
+		with_session = users + 1;
+		child.pid = kvt_fork(be_killed, v);
+		/* Sometimes before it is at its work. */
+		if (i % 7 != 6)
+			ASSERT_TRUE(kvt_eventually(many_submitted, v));
+		usleep(kvt_rand_below(&rand, 10000));
+		ASSERT_EQ(0, kill(child.pid, SIGKILL));
+		/* Sometimes the store goes first. */
+		if (i % 5 == 4)
+			ASSERT_EQ(0, kvt_destroy(self->env.dev, v->name));
+		ASSERT_TRUE(kvt_eventually(child_is_gone, &child));
+		ASSERT_TRUE(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGKILL);
+		/* What it had submitted is gone, too. */
+		ASSERT_TRUE(kvt_eventually(no_more_users, &with_session));
+		if (i % 5 != 4) {
+			check_few(fd);
+			ASSERT_EQ(0, kvt_destroy(self->env.dev, v->name));
+		}
+		close(fd);
+	}
+}
+
+TEST_HARNESS_MAIN
