@@ -99,7 +99,7 @@ clean:
 	@find kmod -name '*.o' -o -name '*.ko' -o -name '*.mod' -o \
 		-name '*.mod.c' -o -name '.*.cmd' -o -name '*.o.d' \
 		-o -name 'modules.order' | xargs -r rm -f
-	@rm -rf build Module.symvers modules.order .Module.symvers.cmd \
+	@rm -rf build lib/python/build lib/python/src/*.egg-info Module.symvers modules.order .Module.symvers.cmd \
 		.modules.order.cmd .module-common.o ..module-common.o.cmd \
 		.tmp_versions
 	@find . -name __pycache__ -prune -exec rm -rf {} +
@@ -121,7 +121,7 @@ help:
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
 	@echo '  check-stock  kselftests on a Debian kernel in QEMU'
-	@echo '  lint         checkpatch, sparse, kernel-doc, shellcheck'
+	@echo '  lint         checkpatch, sparse, kernel-doc, shellcheck, mypy, ruff'
 	@echo
 	@echo 'Variables'
 	@echo '  KDIR=DIR     build directory of the kernel (now $(KDIR))'

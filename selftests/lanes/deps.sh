@@ -33,15 +33,16 @@ main_packages()
 	case $1 in
 	uml|uml-debug)
 		echo "$build_packages $kernel_packages"
-		user_packages lib tools selftests;;
+		user_packages lib lib/python tools selftests;;
 	demo)
 		echo "$build_packages python3-venv busybox-static file
 			iproute2 udev"
 		user_packages lib tools;;
 	stock)
 		main_packages demo
-		user_packages selftests;;
-	lint) echo "$build_packages $kernel_packages sparse shellcheck";;
+		user_packages lib/python selftests;;
+	lint) echo "$build_packages $kernel_packages sparse shellcheck
+		python3-venv";;
 	docs) echo 'make python3 python3-venv';;
 	*) die "unknown lane '$1'";;
 	esac

@@ -112,8 +112,12 @@ kunit_glob()
 # write_job TEST_MODULES PROGRAMS PROGRAM_TIMEOUT KMEMLEAK [COMMAND]
 write_job()
 {
-	local name
+	local name python=
 
+	# What it runs in is made out here, where there is a network.
+	case $2 in
+	*/run-python*) python=$("$LANES/python.sh");;
+	esac
 	{
 		for name in LANE LOGS; do
 			printf '%s=%q\n' "${name/LOGS/OUT}" "${!name}"
@@ -125,6 +129,7 @@ write_job()
 		printf 'KMEMLEAK=%q\n' "$4"
 		printf 'COMMAND=%q\n' "${5:-}"
 		printf 'export KVTREE_MODULE=%q\n' "$OUT/module/kmod/kvtree.ko"
+		printf 'export KVTREE_PYTHON=%q\n' "$python"
 		printf 'export LD_LIBRARY_PATH=%q\n' "$TOP/lib"
 		# shellcheck disable=SC2016
 		printf 'PATH=%q:$PATH\n' "$TOP/tools"

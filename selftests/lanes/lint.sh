@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# lint.sh: checkpatch --strict, sparse, kernel-doc, shellcheck. All are to be
-# silent; what they say is printed and kept in build/lint/results.
+# lint.sh: checkpatch --strict, sparse, kernel-doc, shellcheck; mypy --strict and
+# ruff for the Python package. All are to be silent; what they say is printed and
+# kept in build/lint/results.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -113,6 +114,14 @@ ktap_test()
 		-e '^Ran .* tests' -e '^OK$' || true
 }
 
+# Their settings are in lib/python/pyproject.toml.
+python_check()
+{
+	cd "$TOP/lib/python"
+	"$1/ruff" check -q --no-cache --output-format concise . || true
+	"$1/mypy" --no-error-summary --cache-dir "$OUT/mypy" || true
+}
+
 # check NAME CMD...: passes if CMD prints nothing.
 check()
 {
@@ -132,19 +141,22 @@ check()
 
 main()
 {
-	local source
+	local source python
 
 	lane_begin lint
 	"$LANES/deps.sh" lint
 	KERNEL=$(stock_kernel)
 	source=$("$LANES/kernel.sh" source)
+	python=$(venv lint-python "mypy==$MYPY_VERSION" "ruff==$RUFF_VERSION" \
+		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION")
 	cd "$TOP"
-	printf 'KTAP version 1\n1..5\n' >"$LOGS/lint.ktap"
+	printf 'KTAP version 1\n1..6\n' >"$LOGS/lint.ktap"
 	check checkpatch checkpatch "$source"
 	check sparse sparse_check
 	check kernel-doc kernel_doc "$source"
 	check shellcheck shell_check
 	check ktap.py ktap_test
+	check python python_check "$python"
 	summary lint "$LOGS"
 }
 

@@ -42,9 +42,10 @@ def pinned(data: Buffer, what: str) -> Any:
     return ffi.from_buffer(memory) if type(memory) is bytes else memory
 
 
-def key_of(data: Buffer) -> bytes:
-    """A key as an object that can be compared and put into a message."""
-    return data if type(data) is bytes else bytes(buffer(data, 'key'))
+def key_of(data: Any) -> bytes:
+    """A key, or what buffer() made of it, as bytes to compare and to put into messages."""
+    memory = data if isinstance(data, ffi.CData) else buffer(data, 'key')
+    return memory if type(memory) is bytes else bytes(ffi.buffer(memory))
 
 
 def flags_of(*, create: bool = False, replace: bool = False, sync: bool = False,

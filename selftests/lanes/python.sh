@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# python.sh: install the Python package of the tree, as a user would, into an
+# environment of its own with pytest. selftests/python/run-python runs the tests
+# in it, in the lane's kernel. Prints the environment's interpreter.
+#
+# The network is used once, for the wheels that versions names: they are kept in
+# ~/.cache/kvtree, and pip is given nothing else.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+
+DIR=$BUILD/python
+
+# What the package is built with, depends on and is tested with.
+REQUIRED=("setuptools==$SETUPTOOLS_VERSION" "cffi==$CFFI_VERSION"
+	"pytest==$PYTEST_VERSION")
+
+# Print the folder of wheels, filled on first use.
+wheels()
+{
+	local dir
+
+	dir=$CACHE/wheels-$(printf '%s\n' "${REQUIRED[@]}" "$(python3 -VV)" |
+		sha256sum | cut -c 1-12)
+	mkdir -p "$dir"
+	exec 6>"$dir.lock"
+	flock 6
+	if [ ! -e "$dir/.complete" ]; then
+		run_logged "$dir.log" 'python: wheels from PyPI' '' \
+			python3 -m pip download -q --disable-pip-version-check \
+			--only-binary :all: -d "$dir" "${REQUIRED[@]}"
+		touch "$dir/.complete"
+	fi
+	exec 6>&-
+	echo "$dir"
+}
+
+# Everything that the environment is made of, as a number.
+fingerprint()
+{
+	{
+		printf '%s\n' "$TOP" "${REQUIRED[@]}" "$(python3 -VV)"
+		cd "$TOP"
+		find lib/python lib/kvtree.h uapi/linux/kvtree.h -type f \
+			! -path '*/build/*' ! -path '*/tests/*' ! -path '*.egg-info/*' \
+			! -path '*_cache/*' ! -path '*/__pycache__/*' -print0 |
+			sort -z | xargs -0 sha256sum
+	} | sha256sum
+}
+
+# In the environment pip sees these wheels alone. A folder "build" that an
+# earlier version of the package left would end up in this one.
+install()
+{
+	local venv=$DIR/venv
+
+	rm -rf "$venv" "$TOP/lib/python/build"
+	python3 -m venv "$venv"
+	KVTREE_PREFIX=$TOP "$venv/bin/pip" install --disable-pip-version-check \
+		--no-index --find-links "$1" "$TOP/lib/python" pytest
+	rm -rf "$TOP/lib/python/build"
+}
+
+main()
+{
+	local wheels now
+
+	mkdir -p "$DIR"
+	wheels=$(wheels)
+	exec 5>"$DIR/lock"
+	flock 5
+	now=$(fingerprint)
+	if [ "$(cat "$DIR/fingerprint" 2>/dev/null)" != "$now" ]; then
+		rm -f "$DIR/fingerprint"
+		run_logged "$DIR/install.log" 'python: installing the package' '' \
+			install "$wheels"
+		echo "$now" >"$DIR/fingerprint"
+	fi
+	echo "$DIR/venv/bin/python"
+}
+
+main "$@"

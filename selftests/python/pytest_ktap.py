@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A plugin for pytest that reports in KTAP: a line for each test, as it ends.
+
+What a test printed, and why it failed, stand in front of its line as comments.
+"""
+
+import time
+
+
+class Ktap:
+    def __init__(self):
+        self.number = 0
+        self.errors = []    # reports of files that could not be collected
+        self.parts = []     # reports of the test under way: setup, call, teardown
+        self.start = 0.0
+
+    def line(self, text):
+        print(text, flush=True)
+
+    def comment(self, text):
+        for line in text.rstrip().split('\n'):
+            self.line(f'# {line}'.rstrip())
+
+    def result(self, report, failed, note=''):
+        self.number += 1
+        if failed:
+            self.comment(report.longreprtext)
+            for title, text in report.sections:
+                self.comment(f'{title}:\n{text}')
+        name = report.nodeid.removeprefix('tests/').replace('#', '%23').replace('\n', ' ')
+        self.line(f'{"not ok" if failed else "ok"} {self.number} {name}{note}')
+
+    def pytest_sessionstart(self):
+        self.line('KTAP version 1')
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.errors.append(report)
+
+    def pytest_collection_finish(self, session):
+        self.line(f'1..{len(session.items) + len(self.errors)}')
+        for report in self.errors:
+            self.result(report, True)
+
+    def pytest_runtest_logstart(self):
+        self.parts = []
+        self.start = time.monotonic()
+
+    def pytest_runtest_logreport(self, report):
+        self.parts.append(report)
+
+    def pytest_runtest_logfinish(self):
+        failed = [part for part in self.parts if part.failed]
+        skipped = [part for part in self.parts if part.skipped]
+        took = time.monotonic() - self.start
+        if took >= 2:
+            self.comment(f'{took:.0f} s')
+        if failed:
+            self.result(failed[0], True)
+        elif skipped:
+            why = skipped[0].longrepr
+            self.result(skipped[0], False,
+                        f' # SKIP {why[2] if isinstance(why, tuple) else why}')
+        else:
+            self.result(self.parts[-1], False)
+
+    def pytest_internalerror(self, excrepr):
+        self.comment(str(excrepr))
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(Ktap(), 'ktap-reporter')
