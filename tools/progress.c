@@ -65,8 +65,8 @@ void progress_start(struct progress *p, const char *verb, bool on, uint64_t tota
  * progress_show() - say how far it has come; may be called often
  * @p: the progress
  * @now: how far, in the unit of the total
- * @records: records done
- * @bytes: bytes read or written
+ * @records: records done, or what else its unit says
+ * @bytes: bytes read or written; 0: not shown
  */
 void progress_show(struct progress *p, uint64_t now, uint64_t records, uint64_t bytes)
 {
@@ -80,8 +80,9 @@ void progress_show(struct progress *p, uint64_t now, uint64_t records, uint64_t 
 	if (t - p->drawn < REDRAW)
 		return;
 	p->drawn = t;
-	len = snprintf(line, sizeof(line), "%s: %" PRIu64 " records, %s, %.0f/s", p->verb,
-		       records, size_text(size, sizeof(size), bytes),
+	len = snprintf(line, sizeof(line), "%s: %" PRIu64 " %s, %s%s%.0f/s", p->verb, records,
+		       p->unit ? p->unit : "records",
+		       bytes ? size_text(size, sizeof(size), bytes) : "", bytes ? ", " : "",
 		       (double)records / (t - p->start));
 	/* Back to the start of the line, and clear what was drawn there. */
 	fprintf(stderr, "\r\033[K%s", line);
@@ -102,7 +103,7 @@ void progress_show(struct progress *p, uint64_t now, uint64_t records, uint64_t 
 /**
  * progress_end() - say what was done
  * @p: the progress
- * @done: what was done, such as "loaded"
+ * @done: what was done, such as "loaded"; NULL: leave nothing of it to be seen
  * @records: records done
  * @bytes: bytes read or written
  *
@@ -113,7 +114,9 @@ double progress_end(struct progress *p, const char *done, uint64_t records, uint
 	double took = now_seconds() - p->start;
 	char size[32];
 
-	if (p->on)
+	if (p->on && !done)
+		fputs("\r\033[K", stderr);
+	else if (p->on)
 		fprintf(stderr, "\r\033[K%s %" PRIu64 " records, %s, in %.1f s\n", done, records,
 			size_text(size, sizeof(size), bytes), took);
 	return took;

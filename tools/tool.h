@@ -84,6 +84,7 @@ void json_print(json_t *obj);
 struct progress {
 	bool on;
 	const char *verb;
+	const char *unit;	/* NULL: records */
 	uint64_t total;		/* of `now`; 0: not known */
 	double start;
 	double drawn;
@@ -122,6 +123,7 @@ void dumpfile_write_last(FILE *out, uint64_t records);
 
 /* cmd_*.c */
 int cmd_add(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 int cmd_cas(int argc, char **argv);
 int cmd_del(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
