@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include "kselftest_harness.h"
+#include "lib/hostile.h"
 #include "lib/kvt_test.h"
 
 FIXTURE(bad) {
@@ -58,36 +59,6 @@ static int refused(int fd, const struct kvtree_op *bad)
 	KVT_CHECK(ops[0].result == 0 && ops[2].result == 0);
 	KVT_CHECK(kvt_digest(fd) == digest);
 	return ops[1].result;
-}
-
-/* Addresses that are not the caller's, for something of a few bytes. */
-static const __u64 wild[] = {
-	8, 4095,
-	0x00007ffffffff000ull,
-	0x00007fffffffffffull,
-	0x0000800000000000ull,
-	0x8000000000000000ull,
-	0xdead000000000000ull,
-	0xffff800000000000ull,
-	0xffff888000001000ull,
-	0xffffffff81000000ull,
-	0xfffffffffffff000ull,
-	0xffffffffffffffffull,
-};
-
-static bool documented(int err)
-{
-	static const int errs[] = {
-		EINVAL, EFAULT, ENOENT, EEXIST, ECANCELED, EMSGSIZE, E2BIG, EOPNOTSUPP, EDQUOT,
-		ENOMEM,
-	};
-	size_t i;
-
-	for (i = 0; i < NR(errs); i++) {
-		if (err == -errs[i])
-			return true;
-	}
-	return err >= 0;
 }
 
 static struct kvtree_op good(int opcode)
@@ -443,60 +414,60 @@ TEST_F(bad, wild_pointers_of_operations_are_efault)
 	size_t i;
 	int code;
 
-	for (i = 0; i < NR(wild); i++) {
+	for (i = 0; i < KVT_NR_WILD; i++) {
 		for (code = KVTREE_OP_GET; code <= KVTREE_OP_SCAN; code++) {
 			op = good(code);
-			op.key = wild[i];
+			op.key = kvt_wild[i];
 			ASSERT_EQ(-EFAULT, refused(self->fd, &op)) {
-				TH_LOG("key at %llx, operation %d", wild[i], code);
+				TH_LOG("key at %llx, operation %d", kvt_wild[i], code);
 			}
 		}
 		for (code = KVTREE_OP_GET; code <= KVTREE_OP_CAS; code++) {
 			op = good(code);
-			op.val = wild[i];
+			op.val = kvt_wild[i];
 			op.version = kvt_version(self->fd, STR("k"));
 			ASSERT_EQ(-EFAULT, refused(self->fd, &op)) {
-				TH_LOG("value at %llx, operation %d", wild[i], code);
+				TH_LOG("value at %llx, operation %d", kvt_wild[i], code);
 			}
 			op = good(code);
 			op.key = kvt_ptr("cols");
 			op.key_len = 4;
 			op.flags = KVTREE_F_COLS;
 			op.ncols = 1;
-			op.arg = wild[i];
+			op.arg = kvt_wild[i];
 			op.version = kvt_version(self->fd, STR("cols"));
 			ASSERT_EQ(-EFAULT, refused(self->fd, &op)) {
-				TH_LOG("columns at %llx, operation %d", wild[i], code);
+				TH_LOG("columns at %llx, operation %d", kvt_wild[i], code);
 			}
 			op.arg = kvt_ptr(&col);
-			op.val = wild[i];
+			op.val = kvt_wild[i];
 			ASSERT_EQ(-EFAULT, refused(self->fd, &op)) {
-				TH_LOG("column data at %llx, operation %d", wild[i], code);
+				TH_LOG("column data at %llx, operation %d", kvt_wild[i], code);
 			}
 			col.len = 3;
 		}
 		op = good(KVTREE_OP_SCAN);
-		op.arg = wild[i];
+		op.arg = kvt_wild[i];
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op));
 		op = good(KVTREE_OP_SCAN);
-		op.val = wild[i];
+		op.val = kvt_wild[i];
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op)) {
-			TH_LOG("records at %llx", wild[i]);
+			TH_LOG("records at %llx", kvt_wild[i]);
 		}
 		memset(&scan, 0, sizeof(scan));
-		scan.end = wild[i];
+		scan.end = kvt_wild[i];
 		scan.end_len = 3;
 		op = good(KVTREE_OP_SCAN);
 		op.arg = kvt_ptr(&scan);
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op));
 		memset(&scan, 0, sizeof(scan));
-		scan.cols = wild[i];
+		scan.cols = kvt_wild[i];
 		scan.ncols = 1;
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op));
 	}
 	/* A get that does not fit copies nothing, so that no address matters. */
 	op = good(KVTREE_OP_GET);
-	op.val = wild[0];
+	op.val = kvt_wild[0];
 	op.val_len = 1;
 	EXPECT_EQ(-EMSGSIZE, refused(self->fd, &op));
 	memset(buf, 0, sizeof(buf));
@@ -513,17 +484,17 @@ TEST_F(bad, wild_pointers_of_calls_are_efault)
 	struct kvtree_batch batch = { .nr = 1, .op_size = sizeof(struct kvtree_op) };
 	size_t i, j;
 
-	for (i = 0; i < NR(wild); i++) {
+	for (i = 0; i < KVT_NR_WILD; i++) {
 		for (j = 0; j < NR(calls); j++) {
 			ASSERT_EQ(-EFAULT, kvt_ioctl(self->fd, calls[j],
-						     (void *)(uintptr_t)wild[i])) {
-				TH_LOG("call %zu at %llx", j, wild[i]);
+						     (void *)(uintptr_t)kvt_wild[i])) {
+				TH_LOG("call %zu at %llx", j, kvt_wild[i]);
 			}
 		}
-		args.values = wild[i];
+		args.values = kvt_wild[i];
 		ASSERT_EQ(-EFAULT, kvt_ioctl(self->fd, KVTREE_IOC_STAT, &args));
 		args.nr = 4;
-		batch.ops = wild[i];
+		batch.ops = kvt_wild[i];
 		batch.done = 77;
 		ASSERT_EQ(-EFAULT, kvt_ioctl(self->fd, KVTREE_IOC_BATCH, &batch));
 		ASSERT_EQ(0, batch.done);
@@ -1034,8 +1005,7 @@ TEST_F(bad, store_calls_that_make_no_sense_are_refused)
  * Memory that changes meanwhile
  */
 struct flip {
-	int stop;
-	int started;
+	struct kvt_race race;
 	struct kvtree_op op[8];
 	struct kvtree_col cols[4];
 	struct kvtree_scan scan;
@@ -1044,46 +1014,14 @@ struct flip {
 	char out[8192];
 };
 
-static bool stopped(struct flip *f)
-{
-	return __atomic_load_n(&f->stop, __ATOMIC_RELAXED);
-}
-
-/*
- * A child that shares the memory and changes it without end, until `stop`.
- * Returns its pid when it has begun.
- */
-static int start_child(struct flip *f, int (*fn)(void *f))
-{
-	int pid;
-
-	f->stop = 0;
-	f->started = 0;
-	pid = kvt_fork(fn, f);
-	while (!__atomic_load_n(&f->started, __ATOMIC_ACQUIRE))
-		sched_yield();
-	return pid;
-}
-
-static void stop_child(struct flip *f, int pid)
-{
-	__atomic_store_n(&f->stop, 1, __ATOMIC_RELAXED);
-	KVT_CHECK(kvt_wait(pid) == 0);
-}
-
-static void begin(struct flip *f)
-{
-	__atomic_store_n(&f->started, 1, __ATOMIC_RELEASE);
-}
-
 #define RACES	3000
 
 static int flip_value(void *arg)
 {
 	struct flip *f = arg;
 
-	begin(f);
-	while (!stopped(f)) {
+	kvt_race_begin(&f->race);
+	while (!kvt_race_over(&f->race)) {
 		memset(f->val, 'A', sizeof(f->val));
 		memset(f->val, 'B', sizeof(f->val));
 	}
@@ -1097,7 +1035,7 @@ TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 	__u32 i, j;
 	int pid;
 
-	pid = start_child(f, flip_value);
+	pid = kvt_race_start(&f->race, flip_value, f);
 	for (i = 0; i < RACES; i++) {
 		/* An old and a new letter may mix, but the stored bytes stand still. */
 		ASSERT_EQ(0, kvt_put(self->fd, STR("k"), kvt_bytes(f->val, sizeof(f->val)),
@@ -1110,7 +1048,7 @@ TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 		for (j = 0; j < 8192; j++)
 			ASSERT_TRUE(!first[j] || first[j] == 'A' || first[j] == 'B');
 	}
-	stop_child(f, pid);
+	kvt_race_stop(&f->race, pid);
 }
 
 static int flip_op(void *arg)
@@ -1124,8 +1062,8 @@ static int flip_op(void *arg)
 	volatile struct kvtree_op *op = f->op;
 	__u32 i;
 
-	begin(f);
-	for (i = 0; !stopped(f); i++) {
+	kvt_race_begin(&f->race);
+	for (i = 0; !kvt_race_over(&f->race); i++) {
 		op[0].key_len = i % 2 ? 1 : 2;
 		op[1].val_len = lens[i % NR(lens)];
 		op[2].opcode = i % 3 ? KVTREE_OP_GET : KVTREE_OP_PUT;
@@ -1161,7 +1099,7 @@ TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
 	f->op[6].key_len = 0;
 	f->op[6].val = kvt_ptr(f->out);
 	f->op[6].val_len = sizeof(f->out);
-	pid = start_child(f, flip_op);
+	pid = kvt_race_start(&f->race, flip_op, f);
 	for (i = 0; i < RACES; i++) {
 		/* EMSGSIZE has raised it. */
 		f->op[2].val_len = sizeof(f->val);
@@ -1184,11 +1122,11 @@ TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
 		ASSERT_TRUE(ret == 0 || ret == -EINVAL);
 		/* Half a pointer may point to something else. */
 		ret = f->op[6].result;
-		ASSERT_TRUE(documented(ret)) {
+		ASSERT_TRUE(kvt_documented(ret)) {
 			TH_LOG("result %d", ret);
 		}
 	}
-	stop_child(f, pid);
+	kvt_race_stop(&f->race, pid);
 	/* Nothing came into being but what one of the states says. */
 	ASSERT_EQ(0, kvt_scan_all(self->fd, STR(""), &all, 4096, &list));
 	for (i = 0; i < list.nr; i++) {
@@ -1212,8 +1150,8 @@ static int flip_cols(void *arg)
 	volatile struct kvtree_scan *scan = &f->scan;
 	__u32 i;
 
-	begin(f);
-	for (i = 0; !stopped(f); i++) {
+	kvt_race_begin(&f->race);
+	for (i = 0; !kvt_race_over(&f->race); i++) {
 		col[0].len = lens[i % NR(lens)];
 		col[1].id = i % 2 ? 2 : 300;
 		scan->end_len = i % 3 ? 1 : 4097;
@@ -1246,7 +1184,7 @@ TEST_F(bad, columns_and_scans_that_change_meanwhile_are_one_thing_or_another)
 	f->op[2].val_len = sizeof(f->out);
 	f->scan.end = kvt_ptr(f->key);
 	f->scan.cols = kvt_ptr("\1\0\2\0");
-	pid = start_child(f, flip_cols);
+	pid = kvt_race_start(&f->race, flip_cols, f);
 	for (i = 0; i < RACES; i++) {
 		f->op[1].val_len = sizeof(f->out);
 		f->op[2].val_len = sizeof(f->out);
@@ -1262,7 +1200,7 @@ TEST_F(bad, columns_and_scans_that_change_meanwhile_are_one_thing_or_another)
 		ASSERT_TRUE(ret >= 0 || ret == -EINVAL || ret == -E2BIG || ret == -EMSGSIZE ||
 			    ret == -EFAULT);
 	}
-	stop_child(f, pid);
+	kvt_race_stop(&f->race, pid);
 }
 
 /* A thread that takes the buffers away and gives them back. */
@@ -1343,27 +1281,6 @@ static void hammer(int fd, char *mem, size_t bytes, unsigned int rounds)
 	}
 }
 
-/*
- * User-Mode Linux itself copies to page frame 0 when another CPU takes a page
- * away between two looks at its page table entry (do_op_one_page()).  There the
- * two processes or threads take turns on one CPU.
- */
-static void stay_clear_of_uml_race(void)
-{
-	char line[256];
-	cpu_set_t cpu;
-	FILE *f;
-
-	f = fopen("/proc/cpuinfo", "r");
-	KVT_CHECK(f);
-	CPU_ZERO(&cpu);
-	CPU_SET(0, &cpu);
-	while (fgets(line, sizeof(line), f))
-		if (strstr(line, "User Mode Linux"))
-			KVT_CHECK(sched_setaffinity(0, sizeof(cpu), &cpu) == 0);
-	fclose(f);
-}
-
 TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 {
 	struct unmap u = { .bytes = 4 << 14 };
@@ -1372,7 +1289,7 @@ TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 
 	memset(big, 'B', sizeof(big));
 	ASSERT_EQ(0, kvt_put(self->fd, STR("big"), kvt_bytes(big, sizeof(big)), NULL));
-	stay_clear_of_uml_race();
+	kvt_stay_clear_of_uml_race();
 	for (u.how = 0; u.how < 3; u.how++) {
 		u.stop = 0;
 		u.mem = mmap(NULL, u.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -1422,7 +1339,7 @@ TEST_F(bad, buffers_that_a_process_truncates_meanwhile_are_efault)
 	ASSERT_EQ(0, ftruncate(t->fd, t->bytes));
 	mem = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
 	ASSERT_NE(MAP_FAILED, mem);
-	stay_clear_of_uml_race();
+	kvt_stay_clear_of_uml_race();
 	pid = kvt_fork(truncate_child, t);
 	hammer(self->fd, mem, t->bytes, RACES);
 	__atomic_store_n(&t->stop, 1, __ATOMIC_RELAXED);
@@ -1443,7 +1360,7 @@ TEST_F(bad, operations_that_a_process_truncates_meanwhile_are_efault)
 	ASSERT_LE(0, t->fd);
 	mem = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
 	ASSERT_NE(MAP_FAILED, mem);
-	stay_clear_of_uml_race();
+	kvt_stay_clear_of_uml_race();
 	pid = kvt_fork(truncate_child, t);
 	for (i = 0; i < RACES; i++) {
 		/* Written by pwrite(), which gets no SIGBUS. */
@@ -1463,154 +1380,9 @@ TEST_F(bad, operations_that_a_process_truncates_meanwhile_are_efault)
 /*
  * Anything at all
  */
-/*
- * Memory that random operations may point to.  Nothing accessible stands
- * behind it: whatever they write, they cannot damage the test.
- */
-#define ARENA_PAGES	600
-
-struct arena {
-	unsigned char *mem;
-	char *edge;
-};
-
-static __u64 random_pointer(struct kvt_rand *rand, struct arena *a)
-{
-	switch (kvt_rand_below(rand, 16)) {
-	case 0:
-		return wild[kvt_rand_below(rand, NR(wild))];
-	case 1:
-		return kvt_rand(rand);
-	case 2:
-		return kvt_ptr(a->edge) - kvt_rand_below(rand, 64);
-	case 3:
-		return 0;
-	default:
-		return kvt_ptr(a->mem + kvt_rand_below(rand, 1 << 15));
-	}
-}
-
-static __u64 random_number(struct kvt_rand *rand)
-{
-	static const __u64 edges[] = {
-		0, 1, 7, 8, 9, 15, 16, 17, 63, 64, 255, 256, 257, 4095, 4096, 4097, 65535,
-		1 << 20, (1 << 20) + 1, 0x7fffffff, 0x80000000, 0xffffffff, ~0ull,
-	};
-
-	if (kvt_rand_below(rand, 3))
-		return kvt_rand_below(rand, 20);
-	if (kvt_rand_below(rand, 2))
-		return edges[kvt_rand_below(rand, NR(edges))];
-	return kvt_rand(rand);
-}
-
-static void random_bytes(struct kvt_rand *rand, void *to, size_t len)
-{
-	unsigned char *p = to;
-
-	while (len--)
-		*p++ = kvt_rand(rand);
-}
-
-/* Structures in the arena, so that pointers into it find something to work on. */
-static void random_arena(struct kvt_rand *rand, struct arena *a)
-{
-	size_t at;
-
-	for (at = 0; at < 1 << 16; at += 64) {
-		if (kvt_rand_below(rand, 4) == 0) {
-			struct kvtree_scan *scan = (void *)(a->mem + at);
-
-			memset(scan, 0, sizeof(*scan));
-			scan->flags = kvt_rand_below(rand, 512);
-			scan->limit = random_number(rand);
-			if (kvt_rand_below(rand, 2)) {
-				scan->end = random_pointer(rand, a);
-				scan->end_len = random_number(rand);
-			}
-			if (kvt_rand_below(rand, 4) == 0) {
-				scan->cols = random_pointer(rand, a);
-				scan->ncols = kvt_rand_below(rand, 5);
-			}
-			scan->prefix_len = kvt_rand_below(rand, 3) ? 0 : random_number(rand);
-		} else {
-			struct kvtree_col *cols = (void *)(a->mem + at);
-			int i, id = 0;
-
-			for (i = 0; i < 8; i++) {
-				id += kvt_rand_below(rand, 4);
-				cols[i].id = id;
-				cols[i].reserved = 0;
-				cols[i].len = kvt_rand_below(rand, 8) ? kvt_rand_below(rand, 9) :
-					      random_number(rand);
-			}
-		}
-	}
-}
-
-static void random_op(struct kvt_rand *rand, struct arena *a, struct kvtree_op *op)
-{
-	if (kvt_rand_below(rand, 8) == 0) {
-		random_bytes(rand, op, sizeof(*op));
-		return;
-	}
-	memset(op, 0, sizeof(*op));
-	op->opcode = kvt_rand_below(rand, KVTREE_OP_NR + 1);
-	op->flags = kvt_rand_below(rand, 3) ? 0 : kvt_rand_below(rand, 512);
-	op->key_len = random_number(rand);
-	if (kvt_rand_below(rand, 2)) {
-		op->flags |= KVTREE_F_KEY_INLINE;
-		op->key_len %= 18;
-		op->key_inline[0] = kvt_rand_below(rand, 4);
-	} else {
-		op->key = random_pointer(rand, a);
-	}
-	if (kvt_rand_below(rand, 4)) {
-		op->val = random_pointer(rand, a);
-		op->val_len = random_number(rand);
-	}
-	if (kvt_rand_below(rand, 2))
-		op->version = random_number(rand);
-	if (kvt_rand_below(rand, 2)) {
-		op->arg = random_pointer(rand, a);
-		op->ncols = random_number(rand);
-	}
-	if (kvt_rand_below(rand, 8) == 0)
-		op->col = kvt_rand(rand);
-	if (kvt_rand_below(rand, 16) == 0)
-		op->reserved = kvt_rand(rand);
-}
-
-/* The store can still be read from both ends, and they agree. */
-static void check_sound(int fd)
-{
-	struct kvtree_scan scan = { .flags = KVTREE_SCAN_ALL_COLS };
-	struct kvt_list up = {}, down = {};
-	size_t i;
-
-	KVT_CHECK(kvt_scan_all(fd, STR(""), &scan, 1 << 20, &up) == 0);
-	scan.flags |= KVTREE_SCAN_REVERSE | KVTREE_SCAN_LAST;
-	KVT_CHECK(kvt_scan_all(fd, STR(""), &scan, 1 << 20, &down) == 0);
-	KVT_CHECK(up.nr == down.nr);
-	for (i = 0; i < up.nr; i++) {
-		const struct kvt_rec *a = &up.rec[i], *b = &down.rec[up.nr - 1 - i];
-
-		KVT_CHECK(kvt_cmp(a->key, b->key) == 0);
-		KVT_CHECK(kvt_cmp(a->val, b->val) == 0);
-		KVT_CHECK(a->version == b->version);
-		if (i)
-			KVT_CHECK(kvt_cmp(up.rec[i - 1].key, a->key) < 0);
-	}
-	kvt_list_free(&up);
-	kvt_list_free(&down);
-	KVT_CHECK(kvt_put(fd, STR("still"), STR("works"), NULL) == 0);
-	KVT_CHECK(kvt_has(fd, STR("still"), STR("works")));
-	KVT_CHECK(kvt_remove(fd, STR("still")) == 0);
-}
-
 TEST_F(bad, random_operations_get_documented_results)
 {
-	struct arena arena, *a = &arena;
+	struct kvt_arena arena, *a = &arena;
 	char name[KVTREE_NAME_MAX];
 	struct kvtree_op ops[16];
 	struct kvt_rand rand;
@@ -1622,27 +1394,26 @@ TEST_F(bad, random_operations_get_documented_results)
 	ASSERT_EQ(0, kvt_create(self->env.dev, name, 0600, 8 << 20, 0));
 	fd = kvt_store(self->env.dev, name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	ASSERT_LE(0, fd);
-	a->edge = kvt_map_guarded(ARENA_PAGES);
-	a->mem = (unsigned char *)a->edge - ARENA_PAGES * sysconf(_SC_PAGESIZE);
+	kvt_arena_make(a);
 	kvt_rand_init(&rand, 1);
-	random_arena(&rand, a);
+	kvt_random_arena(&rand, a);
 	for (i = 0; i < 4000; i++) {
 		if (i % 256 == 0)
-			random_arena(&rand, a);
+			kvt_random_arena(&rand, a);
 		nr = 1 + kvt_rand_below(&rand, NR(ops));
 		for (j = 0; j < nr; j++)
-			random_op(&rand, a, &ops[j]);
+			kvt_random_op(&rand, a, &ops[j]);
 		ret = kvt_batch(fd, ops, nr, &done);
 		ASSERT_EQ(0, ret);
 		ASSERT_EQ(nr, done);
 		for (j = 0; j < nr; j++) {
-			ASSERT_TRUE(documented(ops[j].result)) {
+			ASSERT_TRUE(kvt_documented(ops[j].result)) {
 				TH_LOG("round %u: operation %u, flags %x: %d", i, ops[j].opcode,
 				       ops[j].flags, ops[j].result);
 			}
 		}
 	}
-	check_sound(fd);
+	kvt_check_sound(fd);
 	EXPECT_EQ(self->digest, kvt_digest(self->fd));
 	close(fd);
 	ASSERT_EQ(0, kvt_destroy(self->env.dev, name));
@@ -1675,12 +1446,12 @@ TEST_F(bad, random_calls_get_documented_results)
 			buf[1] = names[kvt_rand_below(&rand, sizeof(names))];
 			buf[64 + kvt_rand_below(&rand, 128)] = 1 << kvt_rand_below(&rand, 8);
 		} else {
-			random_bytes(&rand, buf, kvt_rand_below(&rand, sizeof(buf)));
+			kvt_random_bytes(&rand, buf, kvt_rand_below(&rand, sizeof(buf)));
 		}
 		ret = kvt_ioctl(self->fd, cmd, buf);
 		if (_IOC_NR(cmd) == _IOC_NR(KVTREE_IOC_STORE_OPEN) && ret > 0)
 			close(ret);
-		ASSERT_TRUE(documented(ret) || ret == -ENOTTY || ret == -ENODEV) {
+		ASSERT_TRUE(kvt_documented(ret) || ret == -ENOTTY || ret == -ENODEV) {
 			TH_LOG("call %lx: %d", cmd, ret);
 		}
 	}

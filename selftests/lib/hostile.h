@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What hostile callers do: addresses that are not theirs, operations of random
+ * bytes, memory that changes under the kernel's hands.
+ */
+#ifndef KVT_TEST_HOSTILE_H
+#define KVT_TEST_HOSTILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/kvtree.h>
+
+#include "kvt_test.h"
+
+/* Addresses that are not the caller's, for something of a few bytes. */
+#define KVT_NR_WILD	12
+extern const __u64 kvt_wild[KVT_NR_WILD];
+
+/* Whether an operation may have this result, whatever it was. */
+bool kvt_documented(int err);
+/* The store can still be read from both ends, and they agree; it can be changed. */
+void kvt_check_sound(int fd);
+
+/*
+ * Memory that random operations may point to.  Nothing accessible stands
+ * behind it: whatever they write, they cannot damage the test.
+ */
+#define KVT_ARENA_PAGES	600
+
+struct kvt_arena {
+	unsigned char *mem;
+	char *edge;
+};
+
+void kvt_arena_make(struct kvt_arena *a);
+/* Structures in the arena, so that pointers into it find something to work on. */
+void kvt_random_arena(struct kvt_rand *rand, struct kvt_arena *a);
+__u64 kvt_random_pointer(struct kvt_rand *rand, struct kvt_arena *a);
+/* Small ones, those at the limits, and any. */
+__u64 kvt_random_number(struct kvt_rand *rand);
+void kvt_random_bytes(struct kvt_rand *rand, void *to, size_t len);
+void kvt_random_op(struct kvt_rand *rand, struct kvt_arena *a, struct kvtree_op *op);
+
+/*
+ * A child that changes memory which it shares, without end.  fn(arg) calls
+ * kvt_race_begin() and goes on until kvt_race_over().
+ */
+struct kvt_race {
+	int stop;
+	int started;
+};
+
+/* Returns the child's pid when it has begun. */
+int kvt_race_start(struct kvt_race *race, int (*fn)(void *arg), void *arg);
+void kvt_race_stop(struct kvt_race *race, int pid);
+void kvt_race_begin(struct kvt_race *race);
+bool kvt_race_over(const struct kvt_race *race);
+
+/*
+ * User-Mode Linux itself copies to page frame 0 when another CPU takes a page
+ * away between two looks at its page table entry (do_op_one_page()).  There the
+ * caller and the threads and children that it starts later take turns on one CPU.
+ */
+void kvt_stay_clear_of_uml_race(void);
+
+#endif /* KVT_TEST_HOSTILE_H */
