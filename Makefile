@@ -20,7 +20,7 @@ SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir)
 export PREFIX DESTDIR UDEVDIR V T KVT_CFLAGS
 
 .PHONY: all modules try-modules lib tools selftests install demo vm docs help \
-	check check-uml check-debug check-stock lint clean
+	check check-uml check-debug check-stock lint bench-stock clean
 
 all: try-modules lib tools
 
@@ -88,13 +88,16 @@ check-stock:
 lint:
 	@$(LANES)/check.sh lint
 
+bench-stock:
+	@$(LANES)/bench-stock.sh
+
 docs:
 	@$(LANES)/docs.sh
 
 # Not through KDIR: what is to be removed may have been built for another
 # kernel, whose headers may be gone.
 clean:
-	@for d in lib tools selftests; do \
+	@for d in lib tools tools/bench-stock selftests; do \
 		[ ! -e $$d/Makefile ] || $(MAKE) -s -C $$d clean; done
 	@find kmod -name '*.o' -o -name '*.ko' -o -name '*.mod' -o \
 		-name '*.mod.c' -o -name '.*.cmd' -o -name '*.o.d' \
@@ -122,6 +125,10 @@ help:
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
 	@echo '  check-stock  kselftests on a Debian kernel in QEMU'
 	@echo '  lint         checkpatch, sparse, kernel-doc, shellcheck, mypy, ruff'
+	@echo
+	@echo 'Measure'
+	@echo '  bench-stock  kvtree beside redis-server and memcached, on a Debian kernel'
+	@echo '               in QEMU; results in build/bench-stock.json'
 	@echo
 	@echo 'Variables'
 	@echo '  KDIR=DIR     build directory of the kernel (now $(KDIR))'

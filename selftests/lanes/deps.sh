@@ -4,7 +4,7 @@
 # deps.sh LANE...: install the Debian packages that the lanes need. Does
 # nothing, and touches no network, when they are all there.
 #
-# LANE is uml, uml-debug, stock, lint, docs or demo.
+# LANE is uml, uml-debug, stock, bench-stock, lint, docs or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -38,8 +38,11 @@ main_packages()
 		echo "$build_packages python3-venv busybox-static file
 			iproute2 udev"
 		user_packages lib tools;;
-	stock)
+	bench-stock)
 		main_packages demo
+		user_packages tools/bench-stock;;
+	stock)
+		main_packages bench-stock
 		user_packages lib/python selftests;;
 	lint) echo "$build_packages $kernel_packages sparse shellcheck
 		python3-venv";;
@@ -52,8 +55,17 @@ main_packages()
 backports_packages()
 {
 	case $1 in
-	stock|demo) echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86';;
+	stock|bench-stock|demo)
+		echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86';;
 	lint) echo 'linux-image-amd64 linux-headers-amd64';;
+	esac
+}
+
+# Packages whose programs are run without being installed.
+unpacked_packages()
+{
+	case $1 in
+	stock|bench-stock) sed 's/#.*//' "$TOP/tools/bench-stock/packages.unpacked";;
 	esac
 }
 
@@ -104,11 +116,10 @@ apt_run()
 		-o Acquire::Retries=3 "$@"
 }
 
-main()
+install_missing()
 {
 	local lane main=() backports=()
 
-	[ $# -gt 0 ] || die 'usage: deps.sh LANE...'
 	for lane in "$@"; do
 		# shellcheck disable=SC2207
 		main+=($(main_packages "$lane"))
@@ -131,6 +142,19 @@ main()
 			apt_run install --no-install-recommends \
 			-t "$STOCK_SUITE" "${backports[@]}"
 	fi
+}
+
+main()
+{
+	local lane unpacked=()
+
+	[ $# -gt 0 ] || die 'usage: deps.sh LANE...'
+	install_missing "$@"
+	for lane in "$@"; do
+		# shellcheck disable=SC2207
+		unpacked+=($(unpacked_packages "$lane"))
+	done
+	[ ${#unpacked[@]} -eq 0 ] || "$LANES/unpack.sh" "${unpacked[@]}"
 }
 
 main "$@"

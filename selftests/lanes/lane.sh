@@ -132,7 +132,7 @@ write_job()
 		printf 'export KVTREE_PYTHON=%q\n' "$python"
 		printf 'export LD_LIBRARY_PATH=%q\n' "$TOP/lib"
 		# shellcheck disable=SC2016
-		printf 'PATH=%q:$PATH\n' "$TOP/tools"
+		printf 'PATH=%q:$PATH:%q\n' "$TOP/tools" "$CACHE/programs/bin"
 	} >"$LOGS/job"
 }
 

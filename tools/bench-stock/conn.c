@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A connection to a server: requests are gathered and sent by one system call,
+ * answers are read in as much as there is.  No library stands in between, so
+ * that the servers are not charged for one.
+ */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define BUFFER	(64u << 10)	/* more than DEPTH_MAX requests, or their answers */
+
+static struct conn *conn_new(int fd)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		die("out of memory");
+	c->fd = fd;
+	c->out = malloc(BUFFER);
+	c->in = malloc(BUFFER);
+	if (!c->out || !c->in)
+		die("out of memory");
+	return c;
+}
+
+/* The server may need some time to be there. */
+static struct conn *conn_to(int family, const void *addr, socklen_t len, const char *what)
+{
+	unsigned int tries;
+	int fd;
+
+	for (tries = 0; tries < 500; tries++) {
+		fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fd < 0)
+			die("socket: %s", strerror(errno));
+		if (!connect(fd, addr, len))
+			return conn_new(fd);
+		close(fd);
+		usleep(20000);
+	}
+	die("cannot connect to %s: %s", what, strerror(errno));
+}
+
+/**
+ * conn_unix() - connect to a Unix socket
+ * @path: its path
+ *
+ * Return: the connection
+ */
+struct conn *conn_unix(const char *path)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(addr.sun_path))
+		die("%s: too long for a socket's path", path);
+	strcpy(addr.sun_path, path);
+	return conn_to(AF_UNIX, &addr, sizeof(addr), path);
+}
+
+/**
+ * conn_tcp() - connect to a port of this machine
+ * @port: the port
+ *
+ * Return: the connection
+ */
+struct conn *conn_tcp(unsigned int port)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct conn *c = conn_to(AF_INET, &addr, sizeof(addr), "the loopback interface");
+	int one = 1;
+
+	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	return c;
+}
+
+/**
+ * conn_room() - where the next request may be written
+ * @c: the connection
+ * @len: bytes that are needed at the most
+ *
+ * The caller adds what it wrote to @c->out_len.
+ *
+ * Return: the place
+ */
+char *conn_room(struct conn *c, size_t len)
+{
+	if (c->out_len + len > BUFFER)
+		die("too many requests to be sent together");
+	return c->out + c->out_len;
+}
+
+/**
+ * conn_send() - send all requests
+ * @c: the connection
+ */
+void conn_send(struct conn *c)
+{
+	size_t at = 0;
+	ssize_t n;
+
+	while (at < c->out_len) {
+		n = write(c->fd, c->out + at, c->out_len - at);
+		if (n < 0 && errno != EINTR)
+			die("sending to the server: %s", strerror(errno));
+		if (n > 0)
+			at += n;
+	}
+	c->out_len = 0;
+}
+
+static void conn_read(struct conn *c)
+{
+	ssize_t n;
+
+	do {
+		n = read(c->fd, c->in + c->in_len, BUFFER - c->in_len);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		die("reading from the server: %s", strerror(errno));
+	if (!n)
+		die("the server has closed the connection");
+	c->in_len += n;
+}
+
+/* Make room behind what came and was not taken. */
+static void conn_compact(struct conn *c)
+{
+	c->in_len -= c->in_at;
+	memmove(c->in, c->in + c->in_at, c->in_len);
+	c->in_at = 0;
+}
+
+/**
+ * conn_take() - the next bytes that come
+ * @c: the connection
+ * @len: how many are waited for
+ *
+ * Return: the bytes, until the next call
+ */
+const char *conn_take(struct conn *c, size_t len)
+{
+	const char *p;
+
+	if (c->in_at + len > BUFFER || c->in_at == c->in_len)
+		conn_compact(c);
+	while (c->in_len - c->in_at < len)
+		conn_read(c);
+	p = c->in + c->in_at;
+	c->in_at += len;
+	return p;
+}
+
+/**
+ * conn_expect() - take an answer that can only be this
+ * @c: the connection
+ * @text: the answer
+ * @len: bytes at @text
+ *
+ * An error may be shorter than the answer, and is not waited for to grow.
+ */
+void conn_expect(struct conn *c, const char *text, size_t len)
+{
+	size_t have;
+
+	if (c->in_at == c->in_len) {
+		conn_compact(c);
+		conn_read(c);
+	}
+	have = c->in_len - c->in_at;
+	if (memcmp(c->in + c->in_at, text, have < len ? have : len))
+		die("the server answered \"%.*s\"", (int)have, c->in + c->in_at);
+	if (memcmp(conn_take(c, len), text, len))
+		die("the server answered something else than \"%.*s\"", (int)len, text);
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Servers, started for this run and stopped with it.
+ *
+ * The client has the first CPU for itself where there are several; servers get
+ * the others, or what the command line says.
+ */
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define SERVERS_MAX	4
+
+enum place server_place;
+char work_dir[] = "/tmp/bench-stock.XXXXXX";
+
+static pid_t servers[SERVERS_MAX];
+static unsigned int nr_servers;
+static cpu_set_t all_cpus;
+
+static void stop_servers(void)
+{
+	char cmd[sizeof(work_dir) + 16];
+
+	while (nr_servers--) {
+		kill(servers[nr_servers], SIGKILL);
+		waitpid(servers[nr_servers], NULL, 0);
+	}
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", work_dir);
+	if (system(cmd))
+		note("%s could not be removed", work_dir);
+}
+
+/**
+ * servers_init() - make the folder in which sockets are
+ */
+void servers_init(void)
+{
+	sched_getaffinity(0, sizeof(all_cpus), &all_cpus);
+	if (!mkdtemp(work_dir))
+		die("%s: %s", work_dir, strerror(errno));
+	atexit(stop_servers);
+}
+
+/* The first CPU of this process alone, or all others. */
+static void pin(bool first)
+{
+	cpu_set_t set = all_cpus;
+	int cpu = 0;
+
+	if (CPU_COUNT(&all_cpus) < 2)
+		return;
+	while (!CPU_ISSET(cpu, &all_cpus))
+		cpu++;
+	if (first)
+		CPU_ZERO(&set);
+	CPU_CLR(cpu, &set);
+	if (first)
+		CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		die("sched_setaffinity: %s", strerror(errno));
+}
+
+/**
+ * pin_client() - keep this process on its CPU
+ */
+void pin_client(void)
+{
+	if (server_place != PLACE_FREE)
+		pin(true);
+}
+
+/* What it prints goes to standard error, where a reason to fail is seen. */
+static void server_exec(const char *program, char *const argv[])
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (server_place != PLACE_FREE)
+		pin(server_place == PLACE_SAME);
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	execvp(program, argv);
+	fprintf(stderr, "bench-stock: %s: %s\n", program, strerror(errno));
+	_exit(127);
+}
+
+/**
+ * server_start() - start a server
+ * @program: its name, found in PATH
+ * @argv: its arguments
+ *
+ * conn_unix() and conn_tcp() wait until it listens.
+ */
+void server_start(const char *program, char *const argv[])
+{
+	pid_t pid;
+
+	if (nr_servers == SERVERS_MAX)
+		die("too many servers");
+	pid = fork();
+	if (pid < 0)
+		die("fork: %s", strerror(errno));
+	if (!pid)
+		server_exec(program, argv);
+	servers[nr_servers++] = pid;
+}
+
+/**
+ * server_free_port() - a TCP port of the loopback interface that nobody uses
+ *
+ * Return: the port
+ */
+unsigned int server_free_port(void)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, len) ||
+	    getsockname(fd, (struct sockaddr *)&addr, &len))
+		die("no TCP port on the loopback interface: %s", strerror(errno));
+	close(fd);
+	return ntohs(addr.sin_port);
+}
