@@ -19,7 +19,7 @@ SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir)
 
 export PREFIX DESTDIR UDEVDIR V T KVT_CFLAGS
 
-.PHONY: all modules try-modules lib tools selftests install demo vm docs help \
+.PHONY: all modules try-modules lib tools man selftests install demo vm docs help \
 	check check-uml check-debug check-stock lint bench-stock clean
 
 all: try-modules lib tools
@@ -47,6 +47,10 @@ lib:
 
 tools: lib
 	$(SUBMAKE) -C tools all
+
+man: tools
+	$(SUBMAKE) -C lib man
+	$(SUBMAKE) -C tools man
 
 selftests: lib tools
 	$(SUBMAKE) -C selftests all
@@ -112,6 +116,7 @@ help:
 	@echo '  all          module, library and tool (default)'
 	@echo '  modules      the module alone'
 	@echo '  install      module (modprobe kvtree), library, headers, tool'
+	@echo '  man          manual pages: man -M lib/man:tools/man kvtree'
 	@echo '  docs         Documentation/ as HTML in build/docs'
 	@echo '  clean        remove everything that was built here'
 	@echo

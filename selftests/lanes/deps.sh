@@ -44,8 +44,10 @@ main_packages()
 	stock)
 		main_packages bench-stock
 		user_packages lib/python selftests;;
-	lint) echo "$build_packages $kernel_packages sparse shellcheck
-		python3-venv";;
+	lint)
+		echo "$build_packages $kernel_packages sparse shellcheck
+			python3-venv"
+		user_packages lib tools selftests;;
 	docs) echo 'make python3 python3-venv';;
 	*) die "unknown lane '$1'";;
 	esac

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # lint.sh: checkpatch --strict, sparse, kernel-doc, shellcheck; mypy --strict and
-# ruff for the Python package. All are to be silent; what they say is printed and
-# kept in build/lint/results.
+# ruff for the Python package; the manual pages, rendered. All are to be silent;
+# what they say is printed and kept in build/lint/results.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -36,7 +36,7 @@ ignore()
 	kmod/park.h) echo ,COMPLEX_MACRO,MACRO_ARG_REUSE;;
 	# BIT() is not for userspace; _Static_assert is.
 	uapi/*) echo ,BIT_MACRO,CAMELCASE;;
-	lib/*|tools/*|selftests/*) echo ",$IGNORE_USER";;
+	Documentation/*|lib/*|tools/*|selftests/*) echo ",$IGNORE_USER";;
 	esac
 }
 
@@ -56,7 +56,7 @@ checkpatch()
 {
 	local source=$1 file
 
-	for file in $(c_files kmod uapi lib tools selftests); do
+	for file in $(c_files kmod uapi lib tools selftests Documentation); do
 		"$source/scripts/checkpatch.pl" --no-tree --root="$source" \
 			--strict --terse --no-summary --show-types --no-signoff \
 			--ignore "$(ignore "$file")" -f "$file" || true
@@ -122,6 +122,11 @@ python_check()
 	"$1/mypy" --no-error-summary --cache-dir "$OUT/mypy" || true
 }
 
+man_pages()
+{
+	make -s -C "$TOP" man && "$TOP/selftests/man/check-pages"
+}
+
 # check NAME CMD...: passes if CMD prints nothing.
 check()
 {
@@ -150,13 +155,14 @@ main()
 	python=$(venv lint-python "mypy==$MYPY_VERSION" "ruff==$RUFF_VERSION" \
 		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION")
 	cd "$TOP"
-	printf 'KTAP version 1\n1..6\n' >"$LOGS/lint.ktap"
+	printf 'KTAP version 1\n1..7\n' >"$LOGS/lint.ktap"
 	check checkpatch checkpatch "$source"
 	check sparse sparse_check
 	check kernel-doc kernel_doc "$source"
 	check shellcheck shell_check
 	check ktap.py ktap_test
 	check python python_check "$python"
+	check man man_pages
 	summary lint "$LOGS"
 }
 

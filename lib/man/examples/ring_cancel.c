@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: LGPL-2.1-only
+/*
+ * Two clients have operations in a ring, and one of them goes away before it has
+ * an answer. What it asked for need not be done; an event comes nevertheless.
+ *
+ * Shown in: kvtree_ring_cancel(3)
+ *
+ * Prints:
+ *	2 canceled
+ *	Ada: 1 done, 0 not
+ *	Grace: 0 done, 2 not
+ */
+#include <err.h>
+#include <errno.h>
+#include <kvtree.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct client {
+	const char *name;
+	int done;
+	int canceled;
+};
+
+static void count(const struct kvtree_event *event)
+{
+	struct client *client = event->data;
+
+	if (!event->result)
+		client->done++;
+	else if (event->result == -ECANCELED)
+		client->canceled++;
+	else
+		errx(EXIT_FAILURE, "%s", kvtree_strerror(event->result));
+}
+
+int main(void)
+{
+	struct client ada = { .name = "Ada" };
+	struct client grace = { .name = "Grace" };
+	struct kvtree_event event[3];
+	struct kvtree_ring *ring;
+	struct kvtree *kv;
+	int err, i, n;
+
+	err = kvtree_open(NULL, 0, &kv);
+	if (!err)
+		err = kvtree_ring_open(kv, NULL, &ring);
+	if (!err)
+		err = kvtree_ring_put(ring, "a", 1, "1", 1, 0, NULL,
+				      &grace);
+	if (!err)
+		err = kvtree_ring_put(ring, "b", 1, "2", 1, 0, NULL,
+				      &ada);
+	if (!err)
+		err = kvtree_ring_put(ring, "c", 1, "3", 1, 0, NULL,
+				      &grace);
+	if (err)
+		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
+	printf("%d canceled\n", kvtree_ring_cancel(ring, &grace));
+	n = kvtree_ring_wait(ring, event, 3, 3, -1);
+	if (n < 0)
+		errx(EXIT_FAILURE, "%s", kvtree_strerror(n));
+	for (i = 0; i < n; i++)
+		count(&event[i]);
+	printf("%s: %d done, %d not\n", ada.name, ada.done,
+	       ada.canceled);
+	printf("%s: %d done, %d not\n", grace.name, grace.done,
+	       grace.canceled);
+	kvtree_ring_close(ring);
+	kvtree_del(kv, "b", 1, 0, NULL);
+	kvtree_close(kv);
+	return EXIT_SUCCESS;
+}
