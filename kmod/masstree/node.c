@@ -248,7 +248,8 @@ KVT_EXPORT_FOR_TESTS(mt_lock);
  */
 void mt_unlock(struct mt_node *node, struct mt_lock_class *class)
 {
-	u64 v = node->version;
+	/* Others look at the word, and try to exchange it, to get the lock. */
+	u64 v = READ_ONCE(node->version);
 
 	if (v & MT_INSERTING)
 		v += MT_VINSERT;

@@ -211,7 +211,7 @@ static inline bool mt_changed(const struct mt_node *node, u64 v)
 /* Readers must not use the node until it is unlocked.  Lock holder only. */
 static inline void mt_mark(struct mt_node *node, u64 dirty)
 {
-	WRITE_ONCE(node->version, node->version | dirty);
+	WRITE_ONCE(node->version, READ_ONCE(node->version) | dirty);
 	smp_wmb();	/* the mark, before any change; pairs with mt_changed() */
 }
 
