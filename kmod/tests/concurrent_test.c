@@ -364,12 +364,13 @@ enum cc_way {
 static int cc_write(struct cc_worker *w, unsigned int i, enum cc_way way)
 {
 	struct cc *cc = w->cc;
-	bool present = cc->key[i].present;
+	bool present;
 
 	if (cc->key[i].stable)
 		return cc_update(w, i);
 	if (i / cc->set->block % CC_WRITERS != w->nr)
 		return 0;
+	present = cc->key[i].present;
 	if (way == CC_MIX)
 		way = kt_rnd_below(&w->rnd, 2) ? CC_FILL : CC_DRAIN;
 	if (present && way == CC_DRAIN)

@@ -79,7 +79,8 @@ static void scene_put(struct scene *scene, u32 id)
 	struct scene_key *k = scene_key(scene, id);
 
 	scene->err = scene->err ?: kt_put(scene->kt, &k->key, NULL);
-	k->state = SCENE_STABLE;
+	/* A thread that is overtaken reads it: see scene_state(). */
+	WRITE_ONCE(k->state, SCENE_STABLE);
 }
 
 static void scene_del(struct scene *scene, u32 id)
@@ -652,7 +653,7 @@ static void scene_wrong(struct scene_look *look, const char *wrong, const struct
 
 static enum scene_state scene_state(const struct scene *scene, const struct scene_key *k)
 {
-	return scene->moving && k->loose ? SCENE_EITHER : k->state;
+	return scene->moving && k->loose ? SCENE_EITHER : READ_ONCE(k->state);
 }
 
 /* Judge what a lookup of a key returned. */
