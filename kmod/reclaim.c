@@ -252,7 +252,8 @@ void kvt_reclaim_retire(struct kvt_reclaim *reclaim, enum kvt_garbage type,
 	struct kvt_reclaim_cpu *cpu = raw_cpu_ptr(reclaim->cpu);
 	s64 waiting;
 
-	llist_add(link, &cpu->list[type]);
+	/* A link may overlay what readers still look at: see mt_inner_retire(). */
+	data_race(llist_add(link, &cpu->list[type]));
 	if (atomic64_add_return(bytes, &cpu->pending) > reclaim->batch) {
 		waiting = reclaim_flush(reclaim, cpu);
 		if (waiting > (s64)(reclaim->bound / 2) &&
