@@ -92,8 +92,6 @@ static int answer(const struct report *rep)
 		report_json(rep);
 	else
 		report_text(rep);
-	if (rep->plan->plot)
-		plot_write(rep);
 	for (i = 0; i < rep->nr; i++)
 		errors += result_errors(&rep->result[i]);
 	if (errors)
@@ -126,7 +124,9 @@ int cmd_bench(int argc, char **argv)
 	run_all(&crew, &report);
 	close_trace(&plan, crew.trace);
 	status = answer(&report);
-	target_end(&target);
+	target_end();
+	if (plan.plot)
+		plot_write(&report);
 	for (i = 0; i < report.nr; i++)
 		result_free(&report.result[i]);
 	free(report.result);

@@ -272,16 +272,19 @@ bool plan_kind_used(const struct plan *plan, enum kind kind);
 struct target {
 	const struct plan *plan;
 	struct kvtree *kv;		/* NULL: none is needed */
+	struct kvtree *admin;		/* a session that outlives the store */
+	char name[KVTREE_NAME_MAX];
 	bool own;			/* made here, to be destroyed */
 	bool loaded;			/* here, to be removed */
 	double load_seconds;
+	struct inserts *inserts;	/* of the run, NULL: there is none */
 };
 
 void target_open(struct target *t, const struct plan *plan);
 bool target_has_uring(const struct target *t);
 void target_load(struct target *t);
-void target_forget_inserts(struct target *t, uint64_t from, uint64_t to);
-void target_end(struct target *t);
+void target_forget_inserts(struct target *t);
+void target_end(void);
 
 /* crew.c: processes and threads */
 struct tally {

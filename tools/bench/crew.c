@@ -190,6 +190,7 @@ static void prepare(const struct crew *crew, unsigned int clients)
 
 	memset(shared, 0, shared_size(clients));
 	inserts_begin(&shared->inserts, crew->plan->shape.records);
+	crew->target->inserts = &shared->inserts;
 	if (sem_init(&shared->go, 1, 0))
 		die("cannot make a semaphore: %m");
 }
@@ -249,7 +250,7 @@ void crew_run(struct crew *crew, struct result *res, struct progress *progress)
 	if (shared->fatal)
 		fail(crew, shared->fatal);
 	counters(crew->target, after);
-	target_forget_inserts(crew->target, crew->plan->shape.records, shared->inserts.next);
+	target_forget_inserts(crew->target);
 	if (!interrupted)
 		result_add(res, shared, clients, before, after);
 }

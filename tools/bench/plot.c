@@ -23,32 +23,41 @@
 #define STEP		0.02
 #define X_MAX		6.0
 
-static pid_t run_gnuplot(const char *arg, int in, int out)
+/* What gnuplot has to say is shown if it fails: it warns of what is no matter. */
+static void complain(FILE *said)
+{
+	char line[256];
+
+	rewind(said);
+	while (fgets(line, sizeof(line), said))
+		fputs(line, stderr);
+	die("--plot: gnuplot failed");
+}
+
+static void run_gnuplot(const char *arg, int in, int out)
 {
 	char name[] = "gnuplot", *argv[] = { name, (char *)arg, NULL };
 	posix_spawn_file_actions_t act;
+	FILE *said = tmpfile();
+	int err, status;
 	pid_t pid;
-	int err;
 
+	if (!said)
+		die("--plot: cannot make a temporary file: %m");
 	posix_spawn_file_actions_init(&act);
 	posix_spawn_file_actions_adddup2(&act, in, STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&act, out, STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&act, fileno(said), STDERR_FILENO);
 	err = posix_spawnp(&pid, name, &act, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&act);
 	if (err)
 		die("--plot: cannot start gnuplot: %s%s", strerror(err),
 		    err == ENOENT ? "; it draws the picture (Debian: gnuplot-nox)" : "");
-	return pid;
-}
-
-static void end_gnuplot(pid_t pid)
-{
-	int status;
-
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		die("--plot: gnuplot failed");
+		complain(said);
+	fclose(said);
 }
 
 static void check_file(const char *path)
@@ -82,7 +91,7 @@ void plot_check(const char *path)
 	if (null < 0)
 		die("cannot open /dev/null: %m");
 	check_file(path);
-	end_gnuplot(run_gnuplot("--version", null, null));
+	run_gnuplot("--version", null, null);
 	close(null);
 }
 
@@ -135,7 +144,8 @@ static void write_bars(FILE *out, const struct report *rep)
 		"set style data histogram\nset style histogram errorbars gap 1 lw 1\n"
 		"set style fill solid 0.7 border -1\nset boxwidth 0.9\n"
 		"set title 'Throughput'\nset ylabel 'operations per second'\n"
-		"set format y '%%.0s%%c'\nset yrange [0:*]\nset grid y\n"
+		"set format y '%%.0s%%c'\nset yrange [0:*]\nset offsets 0,0,graph 0.05,0\n"
+		"set grid y\n"
 		"set key outside right top\nset xlabel 'workload'\n",
 		1 - (double)(TITLE_HEIGHT + BARS_HEIGHT) / height(plan),
 		(double)BARS_HEIGHT / height(plan));
@@ -146,6 +156,13 @@ static void write_bars(FILE *out, const struct report *rep)
 	fputc('\n', out);
 }
 
+static double curve_end(const struct result *res)
+{
+	double end = res->all->count ? log10((double)res->all->count) : 0;
+
+	return end < X_MAX ? end : X_MAX;
+}
+
 /*
  * A curve: for each share of the operations that took longer, as the power of
  * ten below 1, how long.  It ends where it would stand on less than one.
@@ -153,25 +170,40 @@ static void write_bars(FILE *out, const struct report *rep)
 static void write_curve_data(FILE *out, const struct result *res, unsigned int w, unsigned int s)
 {
 	const struct histogram *h = res->all;
-	double x, end;
+	double x;
 
 	fprintf(out, "$latency_%u_%u << END\n", w, s);
-	end = h->count ? log10((double)h->count) : 0;
-	for (x = 0; h->count && x <= end && x <= X_MAX; x += STEP)
+	for (x = 0; h->count && x <= curve_end(res); x += STEP)
 		fprintf(out, "%.2f %.3f\n", x,
 			(double)histogram_percentile(h, 100 - pow(10, 2 - x)) / 1e3);
 	fputs("END\n", out);
 }
 
-/* Without data gnuplot would stop; an interrupted bench has none of some. */
-static bool has_data(const struct report *rep, unsigned int w)
+/* Where the longest curve of a workload ends; 0: it has none. */
+static double panel_end(const struct report *rep, unsigned int w)
 {
+	double end = 0, one;
 	unsigned int s;
 
-	for (s = 0; s < rep->plan->nr_series; s++)
-		if (result_of(rep, w, s)->all->count)
-			return true;
-	return false;
+	for (s = 0; s < rep->plan->nr_series; s++) {
+		one = curve_end(result_of(rep, w, s));
+		end = one > end ? one : end;
+	}
+	return end;
+}
+
+/* gnuplot makes room also for labels that stand outside of the range. */
+static void write_axis(FILE *out, double end)
+{
+	static const char * const label[] = { "90", "99", "99.9", "99.99", "99.999", "99.9999" };
+	unsigned int i;
+
+	fprintf(out, "set xrange [0:%.2f]\nset xtics ('0' 0", end);
+	if (end > log10(2))
+		fprintf(out, ", '50' %.5f", log10(2));
+	for (i = 0; i < ARRAY_SIZE(label) && i + 1 <= end; i++)
+		fprintf(out, ", '%s' %u", label[i], i + 1);
+	fputs(")\n", out);
 }
 
 static void write_curves(FILE *out, const struct report *rep, unsigned int w)
@@ -203,6 +235,7 @@ static void write_panel(FILE *out, const struct report *rep, unsigned int w)
 	fprintf(out, "set origin %f,%f\nset size %f,%f\nset title '%s: %s'\n",
 		width * (w % across), 1 - top - high * (w / across + 1), width, high,
 		plan->workload[w].name, workload_text(&plan->workload[w], text, sizeof(text)));
+	write_axis(out, panel_end(rep, w));
 	write_curves(out, rep, w);
 }
 
@@ -211,11 +244,11 @@ static void write_panels(FILE *out, const struct report *rep)
 	unsigned int w;
 
 	fputs("set format y '%g'\nset yrange [*:*]\nset logscale y\nset grid x y\n"
-	      "set key inside left top\nset ylabel 'latency in microseconds'\n"
-	      "set xlabel 'percentile'\n"
-	      "set xtics ('0' 0, '90' 1, '99' 2, '99.9' 3, '99.99' 4, '99.999' 5)\n", out);
+	      "unset key\nset rmargin 3\nset ylabel 'latency in microseconds'\n"
+	      "set xlabel 'percentile'\nset offsets 0,0,0,0\n", out);
+	/* Without a curve, as after an interruption, gnuplot would stop. */
 	for (w = 0; w < rep->plan->nr_workloads; w++)
-		if (has_data(rep, w))
+		if (panel_end(rep, w) > 0)
 			write_panel(out, rep, w);
 }
 
@@ -251,7 +284,7 @@ void plot_write(const struct report *rep)
 	svg = open(rep->plan->plot, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (svg < 0)
 		die("--plot: cannot write %s: %m", rep->plan->plot);
-	end_gnuplot(run_gnuplot("-", fileno(script), svg));
+	run_gnuplot("-", fileno(script), svg);
 	if (close(svg))
 		die("--plot: cannot write %s: %m", rep->plan->plot);
 	fclose(script);

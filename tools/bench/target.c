@@ -11,44 +11,26 @@
 #define BATCH_OPS	256		/* of a load, at the most */
 #define BATCH_BYTES	(4u << 20)
 
-/* The store that is to be destroyed when the program ends, also by die(). */
-static struct {
-	struct kvtree *kv;
-	char name[KVTREE_NAME_MAX];
-	pid_t pid;
-} own;
+/* The target that is to be left as it was when the program ends, also by die(). */
+static struct target *current;
+static pid_t owner;
 
-static void destroy_own(void)
-{
-	int err;
-
-	/* Children that end have nothing to do with it. */
-	if (!own.kv || own.pid != getpid())
-		return;
-	err = kvtree_store_destroy(own.kv, own.name);
-	if (err && err != -ENOENT)
-		warn("cannot destroy the store '%s': %s", own.name, kvtree_strerror(err));
-	kvtree_close(own.kv);
-	own.kv = NULL;
-}
-
-static void create_own(void)
+static void create_own(struct target *t)
 {
 	struct kvtree_store_create args = { .mode = 0600, .uid = getuid(), .gid = getgid() };
 	int err;
 
-	own.kv = open_store(KVTREE_OPEN_READ);
-	own.pid = getpid();
-	snprintf(own.name, sizeof(own.name), "bench-%d", (int)own.pid);
-	memcpy(args.name, own.name, sizeof(args.name));
-	err = kvtree_store_create(own.kv, &args, sizeof(args));
+	t->admin = open_store(KVTREE_OPEN_READ);
+	snprintf(t->name, sizeof(t->name), "bench-%d", (int)getpid());
+	memcpy(args.name, t->name, sizeof(args.name));
+	err = kvtree_store_create(t->admin, &args, sizeof(args));
 	if (err == -EPERM)
 		die("bench makes a store of its own, which needs root: try sudo, or %s",
 		    "--store with an empty store that you may write");
 	if (err)
-		die("cannot create the store '%s': %s", own.name, kvtree_strerror(err));
-	atexit(destroy_own);
-	tool.store = own.name;
+		die("cannot create the store '%s': %s", t->name, kvtree_strerror(err));
+	t->own = true;
+	tool.store = t->name;
 }
 
 static void must_be_empty(struct kvtree *kv)
@@ -102,24 +84,17 @@ static struct kvtree_op *batch_add(struct batch *b, unsigned int i, uint64_t num
 	return &b->op[i];
 }
 
-static void batch_run(struct batch *b, struct kvtree *kv, unsigned int nr)
+/* Return: the error of the first one that failed, or 0 */
+static int batch_run(struct batch *b, struct kvtree *kv, unsigned int nr)
 {
 	unsigned int i;
 	int err = kvtree_submit(kv, b->op, nr, NULL);
 
-	if (err)
-		die("the store '%s': %s", tool.store, reason(err));
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr && !err; i++) {
 		b->room.request[i].result = b->op[i].result;
-}
-
-static void load_failed(const struct request *r)
-{
-	if (r->result == -EEXIST)
-		die("the record '%.*s' is there already: somebody else writes to the store '%s'",
-		    (int)r->key_len, r->key, tool.store);
-	die("cannot load the record '%.*s' into the store '%s': %s", (int)r->key_len, r->key,
-	    tool.store, reason(r->result));
+		err = b->op[i].result < 0 ? b->op[i].result : 0;
+	}
+	return err;
 }
 
 static void load(struct target *t)
@@ -128,17 +103,18 @@ static void load(struct target *t)
 	struct batch *b = batch_new(shape);
 	struct progress progress = { 0 };
 	uint64_t n = 0;
-	unsigned int i, nr;
+	unsigned int nr;
+	int err;
 
 	progress_start(&progress, "load", t->plan->progress, shape->records);
 	t->loaded = true;
 	while (n < shape->records && !crew_interrupted()) {
 		for (nr = 0; nr < b->room.nr && n + nr < shape->records; nr++)
 			batch_add(b, nr, n + nr, KIND_INSERT);
-		batch_run(b, t->kv, nr);
-		for (i = 0; i < nr; i++)
-			if (b->room.request[i].result < 0)
-				load_failed(&b->room.request[i]);
+		err = batch_run(b, t->kv, nr);
+		if (err)
+			die("cannot load records into the store '%s': %s", tool.store,
+			    err == -EEXIST ? "somebody else writes to it" : reason(err));
 		n += nr;
 		progress_show(&progress, n, n, n * record_size(shape));
 	}
@@ -156,8 +132,7 @@ static void find_records(struct target *t)
 
 	for (n = shape->records - 1; ; n -= step) {
 		batch_add(b, 0, n, KIND_READ);
-		batch_run(b, t->kv, 1);
-		if (request_judge(&b->room, r, true) != VERDICT_RIGHT)
+		if (batch_run(b, t->kv, 1) || request_judge(&b->room, r, true))
 			die("the store '%s' has no record '%.*s' as --no-load expects it: %s",
 			    tool.store, (int)r->key_len, r->key,
 			    "records, fields and sizes have to be those of bench --keep");
@@ -167,42 +142,82 @@ static void find_records(struct target *t)
 	batch_free(b);
 }
 
-/* Remove records from..to-1, of which some may not be there. */
+/* A batch that removes records; such as are not there matter to nobody. */
+static int remove_batch(struct target *t, struct batch *b, uint64_t from, unsigned int nr)
+{
+	struct kvtree_op *op;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < nr; i++) {
+		/* The key is the read's. */
+		op = batch_add(b, i, from + i, KIND_READ);
+		*op = (struct kvtree_op){
+			.opcode = KVTREE_OP_REMOVE, .key_len = op->key_len,
+			.flags = op->flags & KVTREE_F_KEY_INLINE,
+			.key = op->key, .key_reserved = op->key_reserved,
+		};
+	}
+	err = batch_run(b, t->kv, nr);
+	return err == -ENOENT ? 0 : err;
+}
+
+/* Remove records from..to-1. */
 static void forget(struct target *t, uint64_t from, uint64_t to)
 {
 	struct batch *b = batch_new(&t->plan->shape);
-	struct kvtree_op *op;
-	unsigned int i, nr;
+	unsigned int nr;
+	int err = 0;
 
-	for (; from < to; from += nr) {
-		for (nr = 0; nr < b->room.nr && from + nr < to; nr++) {
-			/* The key is the read's. */
-			op = batch_add(b, nr, from + nr, KIND_READ);
-			*op = (struct kvtree_op){
-				.opcode = KVTREE_OP_REMOVE, .key_len = op->key_len,
-				.flags = op->flags & KVTREE_F_KEY_INLINE,
-				.key = op->key, .key_reserved = op->key_reserved,
-			};
-		}
-		batch_run(b, t->kv, nr);
-		for (i = 0; i < nr; i++)
-			if (b->op[i].result < 0 && b->op[i].result != -ENOENT)
-				die("cannot remove records from the store '%s': %s", tool.store,
-				    reason(b->op[i].result));
+	for (; from < to && !err; from += nr) {
+		nr = to - from < b->room.nr ? (unsigned int)(to - from) : b->room.nr;
+		err = remove_batch(t, b, from, nr);
 	}
+	/* Not die(): it may have come here by that. */
+	if (err)
+		warn("cannot remove records from the store '%s': %s", tool.store, reason(err));
 	batch_free(b);
 }
 
-/**
- * target_forget_inserts() - remove records that were inserted
- * @t: the store
- * @from: the first
- * @to: the first that is not to be removed
- */
-void target_forget_inserts(struct target *t, uint64_t from, uint64_t to)
+static void destroy_own(struct target *t)
 {
-	if (t->kv && from < to)
-		forget(t, from, to);
+	int err = kvtree_store_destroy(t->admin, t->name);
+
+	if (err && err != -ENOENT)
+		warn("cannot destroy the store '%s': %s", t->name, kvtree_strerror(err));
+}
+
+/**
+ * target_forget_inserts() - remove the records that a run has inserted
+ * @t: the store
+ */
+void target_forget_inserts(struct target *t)
+{
+	if (t->kv && t->inserts)
+		forget(t, t->plan->shape.records, t->inserts->next);
+	t->inserts = NULL;
+}
+
+static void leave(void)
+{
+	struct target *t = current;
+
+	/* Children that end have nothing to do with it. */
+	if (!t || owner != getpid())
+		return;
+	current = NULL;
+	if (t->own && !t->plan->keep) {
+		destroy_own(t);
+	} else {
+		target_forget_inserts(t);
+		if (t->own)
+			warn("the store '%s' is kept: kvtree store-destroy %s", t->name, t->name);
+		else if (t->loaded && !t->plan->keep)
+			forget(t, 0, t->plan->shape.records);
+	}
+	kvtree_close(t->kv);
+	kvtree_close(t->admin);
+	t->kv = NULL;
 }
 
 /**
@@ -215,9 +230,11 @@ void target_open(struct target *t, const struct plan *plan)
 	*t = (struct target){ .plan = plan };
 	if (plan_is_dry(plan))
 		return;
-	t->own = !tool.store;
-	if (t->own)
-		create_own();
+	current = t;
+	owner = getpid();
+	atexit(leave);
+	if (!tool.store)
+		create_own(t);
 	t->kv = open_store(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 }
 
@@ -254,19 +271,8 @@ void target_load(struct target *t)
 
 /**
  * target_end() - leave the store as the user wants it
- * @t: the store
  */
-void target_end(struct target *t)
+void target_end(void)
 {
-	if (!t->kv)
-		return;
-	if (t->own && t->plan->keep) {
-		warn("the store '%s' is kept: kvtree store-destroy %s", own.name, own.name);
-		kvtree_close(own.kv);
-		own.kv = NULL;
-	}
-	if (!t->own && t->loaded && !t->plan->keep)
-		forget(t, 0, t->plan->shape.records);
-	kvtree_close(t->kv);
-	destroy_own();
+	leave();
 }
