@@ -1,0 +1,715 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Multishot scans: one command whose records fill one provided buffer after the
+ * other, and say nothing else than a scan by system calls.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "kselftest_harness.h"
+#include "lib/kvt_test.h"
+#include "lib/place.h"
+#include "lib/uring.h"
+#include "lib/work.h"
+
+#define NR_KEYS		500
+#define GROUP		7
+#define BUFS		32
+#define BUF_BYTES	1024
+
+FIXTURE(shots) {
+	struct kvt_env env;
+	int fd;
+	struct kvt_way way;
+	struct kvt_bufs bufs;
+	bool given[BUFS];	/* the kernel has it */
+	char *mem;		/* the buffers', one after the other */
+	__u32 size;		/* of each */
+};
+
+FIXTURE_VARIANT(shots) {
+	unsigned int setup;
+};
+
+FIXTURE_VARIANT_ADD(shots, short_sqes) { .setup = 0 };
+FIXTURE_VARIANT_ADD(shots, long_sqes) { .setup = IORING_SETUP_SQE128 | IORING_SETUP_CQE32 };
+FIXTURE_VARIANT_ADD(shots, thread) { .setup = IORING_SETUP_SQE128 | IORING_SETUP_SQPOLL };
+FIXTURE_VARIANT_ADD(shots, deferred) {
+	.setup = IORING_SETUP_SQE128 | IORING_SETUP_CQE32 | IORING_SETUP_SINGLE_ISSUER |
+		 IORING_SETUP_DEFER_TASKRUN,
+};
+
+static bool offered(void)
+{
+	int dev = kvt_open();
+	__u64 features;
+
+	KVT_CHECK(dev >= 0);
+	features = kvt_features(dev);
+	close(dev);
+	return features & KVTREE_FEAT_URING_MULTISHOT;
+}
+
+/* Keys of several lengths, some of which begin with others. */
+static __u32 key_of(__u32 i, char *key)
+{
+	return sprintf(key, "%s%05u%s", i % 3 ? "key" : "prefix-", i, i % 5 ? "" : "-and-more");
+}
+
+static void populate(int fd)
+{
+	struct kvtree_col cols[2] = { { .id = 0 }, { .id = 5, .len = 4 } };
+	char key[64], val[64];
+	__u32 i;
+
+	for (i = 0; i < NR_KEYS; i++) {
+		memset(val, 'a' + i % 26, sizeof(val));
+		cols[0].len = i % 40;
+		KVT_CHECK(kvt_put_cols(fd, kvt_bytes(key, key_of(i, key)), cols, 2,
+				       kvt_bytes(val, i % 40 + 4), NULL) == 0);
+	}
+}
+
+static void give(FIXTURE_DATA(shots) *self, __u32 id)
+{
+	KVT_CHECK(!self->given[id]);
+	self->given[id] = true;
+	memset(self->mem + id * self->size, 0xa5, self->size);
+	kvt_bufs_add(&self->bufs, self->mem + id * self->size, self->size, id);
+}
+
+static void give_all(FIXTURE_DATA(shots) *self)
+{
+	__u32 i;
+
+	for (i = 0; i < BUFS; i++)
+		if (!self->given[i])
+			give(self, i);
+}
+
+FIXTURE_SETUP(shots)
+{
+	if (!offered())
+		SKIP(return, "this kernel has no commands with provided buffers");
+	kvt_env_init(&self->env, "shots", 0, 0);
+	self->fd = self->env.fd;
+	populate(self->fd);
+	kvt_ring_make(&self->way.ring, 64, variant->setup);
+	self->way.fd = self->fd;
+	self->size = BUF_BYTES;
+	self->mem = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
+	ASSERT_NE(MAP_FAILED, self->mem);
+	ASSERT_EQ(0, kvt_bufs_init(&self->bufs, &self->way.ring, GROUP, BUFS));
+}
+
+FIXTURE_TEARDOWN(shots)
+{
+	if (self->way.ring.fd >= 0) {
+		kvt_bufs_exit(&self->bufs, &self->way.ring);
+		kvt_ring_exit(&self->way.ring);
+	}
+	munmap(self->mem, 1 << 20);
+	kvt_env_exit(&self->env);
+}
+
+static struct io_uring_sqe *queue(struct kvt_way *way, struct kvtree_op *op, __u64 data)
+{
+	enum kvt_form form = kvt_way_has(way, KVT_INLINE) && data % 2 ? KVT_INLINE : KVT_BY_POINTER;
+	struct io_uring_sqe *sqe = kvt_way_queue(way, form, op, data);
+
+	sqe->rw_flags = IORING_URING_CMD_MULTISHOT;
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	return sqe;
+}
+
+static void append(struct kvt_list *list, const struct kvtree_rec *rec)
+{
+	const char *key = (const char *)rec + rec->hdr_len;
+	struct kvt_rec *to;
+	char *copy;
+
+	if (list->nr == list->room) {
+		list->room = list->room ? 2 * list->room : 64;
+		list->rec = realloc(list->rec, list->room * sizeof(*list->rec));
+		KVT_CHECK(list->rec);
+	}
+	copy = malloc(rec->key_len + 1);
+	KVT_CHECK(copy);
+	to = &list->rec[list->nr++];
+	to->key = kvt_bytes(memcpy(copy, key, rec->key_len), rec->key_len);
+	copy = malloc(rec->val_len + 1);
+	KVT_CHECK(copy);
+	to->val = kvt_bytes(memcpy(copy, key + rec->key_len, rec->val_len), rec->val_len);
+	to->version = rec->version;
+	to->ncols = rec->ncols;
+	to->flags = rec->flags;
+}
+
+/* The records of one buffer, which comes back. */
+static void take(FIXTURE_DATA(shots) *self, const struct kvt_cqe *cqe, struct kvt_list *list)
+{
+	__u32 id = kvt_cqe_buffer(cqe), at = 0;
+	char *buf = self->mem + id * self->size;
+	const struct kvtree_rec *rec;
+
+	KVT_CHECK(cqe->flags & IORING_CQE_F_BUFFER);
+	KVT_CHECK(id < BUFS && self->given[id]);
+	KVT_CHECK(cqe->res > 0 && (__u32)cqe->res <= self->size);
+	self->given[id] = false;
+	while (at < (__u32)cqe->res) {
+		rec = (const void *)(buf + at);
+		KVT_CHECK(rec->rec_len % 8 == 0 && rec->rec_len <= cqe->res - at);
+		KVT_CHECK(rec->hdr_len >= sizeof(*rec));
+		KVT_CHECK(rec->hdr_len + rec->key_len + rec->val_len <= rec->rec_len);
+		append(list, rec);
+		at += rec->rec_len;
+	}
+	KVT_CHECK(at == cqe->res);
+	/* Nothing was written behind them. */
+	for (; at < self->size; at++)
+		KVT_CHECK(buf[at] == (char)0xa5);
+	list->calls++;
+}
+
+/* Reap all completions of a command; returns the result of the last one. */
+static int reap(FIXTURE_DATA(shots) *self, __u64 data, struct kvt_list *list, bool again)
+{
+	struct kvt_cqe cqe;
+
+	for (;;) {
+		kvt_ring_wait(&self->way.ring, &cqe);
+		KVT_CHECK(cqe.data == data);
+		if (!(cqe.flags & IORING_CQE_F_MORE))
+			break;
+		take(self, &cqe, list);
+		if (again)
+			give(self, kvt_cqe_buffer(&cqe));
+	}
+	KVT_CHECK(!(cqe.flags & IORING_CQE_F_BUFFER));
+	KVT_CHECK(cqe.res <= 0);
+	return cqe.res;
+}
+
+/* A whole scan, resumed when the buffers ran out; *shots becomes the commands it took. */
+static int scan(FIXTURE_DATA(shots) *self, struct kvt_bytes start, struct kvtree_scan *args,
+		struct kvt_list *list, int *shots)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, start);
+	__u32 limit = args->limit;
+	size_t nr;
+	int ret;
+
+	*shots = 0;
+	do {
+		give_all(self);
+		op.arg = kvt_ptr(args);
+		nr = list->nr;
+		queue(&self->way, &op, ++*shots);
+		ret = reap(self, *shots, list, false);
+		if (!ret)
+			KVT_CHECK(args->count == list->nr - nr);
+		if (ret != -ENOBUFS)
+			return ret;
+		/* Some progress, or it would go on for ever. */
+		KVT_CHECK(list->nr > nr);
+		op.key = kvt_ptr(list->rec[list->nr - 1].key.data);
+		op.key_len = list->rec[list->nr - 1].key.len;
+		args->flags = (args->flags & ~KVTREE_SCAN_LAST) | KVTREE_SCAN_AFTER;
+		if (limit)
+			args->limit = limit - list->nr;
+	} while (!limit || args->limit);
+	return 0;
+}
+
+static bool same_list(const struct kvt_list *a, const struct kvt_list *b)
+{
+	size_t i;
+
+	if (a->nr != b->nr)
+		return false;
+	for (i = 0; i < a->nr; i++) {
+		if (kvt_cmp(a->rec[i].key, b->rec[i].key) || kvt_cmp(a->rec[i].val, b->rec[i].val) ||
+		    a->rec[i].version != b->rec[i].version ||
+		    a->rec[i].ncols != b->rec[i].ncols || a->rec[i].flags != b->rec[i].flags)
+			return false;
+	}
+	return true;
+}
+
+#define ALL	1000	/* as many as there are */
+
+static const struct {
+	const char *what;
+	const char *start;
+	const char *end;
+	struct kvtree_scan scan;
+	int nr;			/* at least so many records */
+} scans[] = {
+	{ "everything", "", NULL, {}, NR_KEYS },
+	{ "backwards", "", NULL, { .flags = KVTREE_SCAN_REVERSE | KVTREE_SCAN_LAST }, NR_KEYS },
+	{ "keys", "", NULL, { .flags = KVTREE_SCAN_KEYS_ONLY }, NR_KEYS },
+	{ "columns", "", NULL, { .flags = KVTREE_SCAN_ALL_COLS }, NR_KEYS },
+	{ "prefix", "prefix-00", NULL, { .flags = KVTREE_SCAN_PREFIX, .prefix_len = 7 }, 150 },
+	{ "prefix backwards", "key", NULL,
+	  { .flags = KVTREE_SCAN_PREFIX | KVTREE_SCAN_REVERSE | KVTREE_SCAN_LAST,
+	    .prefix_len = 3 }, 300 },
+	{ "a range", "key001", "key003", {}, 100 },
+	{ "a range backwards", "key003", "key001", { .flags = KVTREE_SCAN_REVERSE }, 100 },
+	{ "a limit", "", NULL, { .limit = 123 }, 123 },
+	{ "one", "", NULL, { .limit = 1 }, 1 },
+	{ "nothing", "zzz", NULL, {}, 0 },
+	{ "nothing backwards", "a", NULL, { .flags = KVTREE_SCAN_REVERSE }, 0 },
+	{ "an empty range", "key001", "key001", {}, 0 },
+	{ "no such prefix", "q", NULL, { .flags = KVTREE_SCAN_PREFIX, .prefix_len = 1 }, 0 },
+};
+
+TEST_F(shots, what_they_find_is_what_a_call_finds)
+{
+	static const __u32 sizes[] = { 120, 1024, 32768 };
+	struct kvt_list call = {}, shot = {};
+	struct kvtree_scan args;
+	struct kvt_bytes start;
+	size_t i, s;
+	int shots;
+
+	for (s = 0; s < NR(sizes); s++) {
+		/* Buffers of the size before are used up first. */
+		for (i = 0; i < BUFS; i++)
+			self->given[i] = false;
+		kvt_bufs_exit(&self->bufs, &self->way.ring);
+		ASSERT_EQ(0, kvt_bufs_init(&self->bufs, &self->way.ring, GROUP, BUFS));
+		self->size = sizes[s];
+		for (i = 0; i < NR(scans); i++) {
+			args = scans[i].scan;
+			start = kvt_bytes(scans[i].start, strlen(scans[i].start));
+			if (scans[i].end) {
+				args.end = kvt_ptr(scans[i].end);
+				args.end_len = strlen(scans[i].end);
+			}
+			args.limit = 0;
+			ASSERT_EQ(0, kvt_scan_all(self->fd, start, &args, 1 << 18, &call));
+			if (scans[i].scan.limit) {
+				while (call.nr > scans[i].scan.limit) {
+					call.nr--;
+					free((void *)call.rec[call.nr].key.data);
+					free((void *)call.rec[call.nr].val.data);
+				}
+			}
+			args.limit = scans[i].scan.limit;
+			ASSERT_EQ(0, scan(self, start, &args, &shot, &shots));
+			ASSERT_TRUE(same_list(&call, &shot)) {
+				TH_LOG("%s, buffers of %u: %zu records, not %zu", scans[i].what,
+				       sizes[s], shot.nr, call.nr);
+			}
+			ASSERT_LE(scans[i].nr, shot.nr);
+			/* A range that is exhausted is said to be. */
+			if (!scans[i].scan.limit)
+				ASSERT_EQ(KVTREE_SCAN_DONE, args.out_flags);
+			/* So small that no command could do it, or large enough for all. */
+			if (sizes[s] == 120 && scans[i].nr > 250)
+				ASSERT_LT(1, shots);
+			if (sizes[s] == 32768)
+				ASSERT_EQ(1, shots);
+			kvt_list_free(&call);
+			kvt_list_free(&shot);
+		}
+	}
+}
+
+TEST_F(shots, buffers_that_are_given_back_are_used_again)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	struct kvtree_scan args = {};
+	struct kvt_list list = {};
+	struct kvt_cqe cqe;
+	__u32 i, id, seen = 0;
+
+	/* Commands for a few records each, as many as it takes to go round twice. */
+	op.arg = kvt_ptr(&args);
+	args.limit = 3;
+	give_all(self);
+	for (i = 0; i < 2 * BUFS; i++) {
+		queue(&self->way, &op, i);
+		kvt_ring_wait(&self->way.ring, &cqe);
+		ASSERT_EQ(i, cqe.data);
+		ASSERT_NE(0, cqe.flags & IORING_CQE_F_MORE);
+		id = kvt_cqe_buffer(&cqe);
+		seen |= 1u << id;
+		take(self, &cqe, &list);
+		give(self, id);
+		ASSERT_EQ(0, reap(self, i, &list, true));
+		ASSERT_EQ(3 * (i + 1), list.nr);
+		ASSERT_EQ(3, args.count);
+	}
+	EXPECT_EQ(~0u, seen);
+	kvt_list_free(&list);
+}
+
+TEST_F(shots, no_buffers_are_enobufs)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	struct kvtree_scan args = {};
+	struct kvt_list list = {};
+	struct io_uring_sqe *sqe;
+
+	op.arg = kvt_ptr(&args);
+	queue(&self->way, &op, 1);
+	EXPECT_EQ(-ENOBUFS, reap(self, 1, &list, false));
+	/* No such group. */
+	sqe = queue(&self->way, &op, 2);
+	sqe->buf_group = GROUP + 1;
+	EXPECT_EQ(-ENOBUFS, reap(self, 2, &list, false));
+	/* One buffer, and then none. */
+	give(self, 3);
+	queue(&self->way, &op, 3);
+	EXPECT_EQ(-ENOBUFS, reap(self, 3, &list, false));
+	EXPECT_EQ(1, list.calls);
+	EXPECT_LT(1, list.nr);
+	EXPECT_FALSE(self->given[3]);
+	kvt_list_free(&list);
+}
+
+TEST_F(shots, record_that_fits_into_no_buffer_is_emsgsize)
+{
+	struct kvtree_scan args = {};
+	struct kvt_list list = {};
+	char val[2000];
+	int shots;
+
+	memset(val, 'v', sizeof(val));
+	ASSERT_EQ(0, kvt_put(self->fd, STR("key00001-large"), kvt_bytes(val, sizeof(val)), NULL));
+	/* Those before it come, and the buffer that was too small stays. */
+	EXPECT_EQ(-EMSGSIZE, scan(self, STR("key"), &args, &list, &shots));
+	EXPECT_EQ(1, list.nr);
+	EXPECT_EQ(0, kvt_cmp(STR("key00001"), list.rec[0].key));
+	kvt_list_free(&list);
+	EXPECT_EQ(-EMSGSIZE, scan(self, STR("key00001-large"), &args, &list, &shots));
+	EXPECT_EQ(0, list.nr);
+	/* What is behind it can be had. */
+	args.flags = KVTREE_SCAN_AFTER;
+	EXPECT_EQ(0, scan(self, STR("key00001-large"), &args, &list, &shots));
+	EXPECT_LT(300, list.nr);
+	kvt_list_free(&list);
+}
+
+/* Also of the kind that an operation of its own provides. */
+TEST_F(shots, provided_one_by_one_they_serve_as_well)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	struct kvtree_scan args = { .limit = 20 };
+	struct kvt_list list = {}, call = {};
+	struct io_uring_sqe *sqe;
+
+	memset(self->mem, 0xa5, BUFS * self->size);
+	memset(self->given, 1, sizeof(self->given));
+	sqe = kvt_ring_sqe(&self->way.ring);
+	sqe->opcode = IORING_OP_PROVIDE_BUFFERS;
+	sqe->fd = BUFS;
+	sqe->addr = kvt_ptr(self->mem);
+	sqe->len = self->size;
+	sqe->buf_group = GROUP + 2;
+	sqe->user_data = 1;
+	ASSERT_LE(0, kvt_ring_result(&self->way.ring, 1));
+	op.arg = kvt_ptr(&args);
+	sqe = queue(&self->way, &op, 2);
+	sqe->buf_group = GROUP + 2;
+	ASSERT_EQ(0, reap(self, 2, &list, false));
+	args.limit = 0;
+	ASSERT_EQ(0, kvt_scan_all(self->fd, STR(""), &args, 1 << 18, &call));
+	call.nr = 20;
+	EXPECT_TRUE(same_list(&call, &list));
+	kvt_list_free(&list);
+	kvt_list_free(&call);
+}
+
+/* Several of one group at once: each has its own records, in order. */
+TEST_F(shots, several_share_a_group)
+{
+	struct kvtree_scan args[4] = {};
+	struct kvtree_op ops[4];
+	struct kvt_list lists[4] = {}, call = {};
+	struct kvt_cqe cqe;
+	int i, left = 4;
+
+	give_all(self);
+	for (i = 0; i < 4; i++) {
+		ops[i] = kvt_op(KVTREE_OP_SCAN, STR(""));
+		ops[i].arg = kvt_ptr(&args[i]);
+		args[i].limit = 100;
+		queue(&self->way, &ops[i], i);
+	}
+	while (left) {
+		kvt_ring_wait(&self->way.ring, &cqe);
+		ASSERT_GT(4, cqe.data);
+		if (cqe.flags & IORING_CQE_F_MORE) {
+			take(self, &cqe, &lists[cqe.data]);
+			continue;
+		}
+		ASSERT_EQ(0, cqe.res);
+		left--;
+	}
+	args[0].limit = 0;
+	ASSERT_EQ(0, kvt_scan_all(self->fd, STR(""), &args[0], 1 << 18, &call));
+	call.nr = 100;
+	for (i = 0; i < 4; i++) {
+		EXPECT_TRUE(same_list(&call, &lists[i]));
+		kvt_list_free(&lists[i]);
+	}
+	kvt_list_free(&call);
+}
+
+/*
+ * A full queue of completions must neither lose records nor buffers: whatever
+ * the command says, all buffers are there again for the next one.
+ */
+TEST_F(shots, full_queue_loses_neither_records_nor_buffers)
+{
+	struct io_uring_params params = {
+		.flags = variant->setup | IORING_SETUP_CQSIZE, .cq_entries = 4,
+		.sq_thread_idle = 10,
+	};
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	struct kvt_list list = {}, call = {};
+	struct kvtree_scan args = {};
+	int ret, rounds = 0;
+
+	kvt_bufs_exit(&self->bufs, &self->way.ring);
+	kvt_ring_exit(&self->way.ring);
+	ASSERT_EQ(0, kvt_ring_init_params(&self->way.ring, 4, &params));
+	ASSERT_EQ(4, self->way.ring.cq_entries);
+	ASSERT_EQ(0, kvt_bufs_init(&self->bufs, &self->way.ring, GROUP, BUFS));
+	ASSERT_EQ(0, kvt_scan_all(self->fd, STR(""), &args, 1 << 18, &call));
+	do {
+		give_all(self);
+		op.arg = kvt_ptr(&args);
+		queue(&self->way, &op, 1);
+		ret = reap(self, 1, &list, false);
+		ASSERT_TRUE(ret == 0 || ret == -ENOBUFS);
+		ASSERT_GT(NR_KEYS, rounds++);
+		ASSERT_LT(0, list.nr);
+		op.key = kvt_ptr(list.rec[list.nr - 1].key.data);
+		op.key_len = list.rec[list.nr - 1].key.len;
+		args.flags = KVTREE_SCAN_AFTER;
+	} while (ret);
+	EXPECT_TRUE(same_list(&call, &list));
+	kvt_list_free(&list);
+	kvt_list_free(&call);
+	/* Every buffer that was not handed out is still the kernel's to give. */
+	self->size = BUF_BYTES;
+	memset(&args, 0, sizeof(args));
+	op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	for (rounds = 0; rounds < BUFS; rounds++) {
+		args.limit = 1;
+		op.arg = kvt_ptr(&args);
+		queue(&self->way, &op, 2);
+		ret = reap(self, 2, &list, false);
+		if (ret)
+			break;
+	}
+	for (rounds = 0; rounds < BUFS; rounds++)
+		EXPECT_FALSE(self->given[rounds]);
+	kvt_list_free(&list);
+}
+
+TEST_F(shots, what_no_multishot_can_be_is_refused)
+{
+	struct kvtree_scan args = {};
+	struct kvtree_op op;
+	struct io_uring_sqe *sqe;
+	__u64 digest = kvt_digest(self->fd);
+	char buf[64];
+	int code;
+
+	give_all(self);
+	/* Only scans have several results. */
+	for (code = 0; code < KVTREE_OP_NR; code++) {
+		if (code == KVTREE_OP_SCAN)
+			continue;
+		op = kvt_op(code, code == KVTREE_OP_NOP || code == KVTREE_OP_SYNC ?
+			    kvt_bytes(NULL, 0) : STR("key00001"));
+		queue(&self->way, &op, 1);
+		EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1)) {
+			TH_LOG("operation %d", code);
+		}
+	}
+	op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	op.arg = kvt_ptr(&args);
+	op.val = kvt_ptr(buf);
+	queue(&self->way, &op, 1);
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	op.val = 0;
+	op.val_len = 64;
+	queue(&self->way, &op, 1);
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	op.val_len = 0;
+	sqe = queue(&self->way, &op, 1);
+	sqe->flags |= IOSQE_ASYNC;
+	EXPECT_EQ(-EOPNOTSUPP, kvt_ring_result(&self->way.ring, 1));
+	/* One without the other. */
+	sqe = queue(&self->way, &op, 1);
+	sqe->flags = 0;
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	sqe = queue(&self->way, &op, 1);
+	sqe->rw_flags = 0;
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	sqe = queue(&self->way, &op, 1);
+	sqe->rw_flags |= IORING_URING_CMD_FIXED;
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	sqe = kvt_ring_sqe(&self->way.ring);
+	kvt_sqe_batch(sqe, self->fd, &op, 1, 1);
+	sqe->rw_flags = IORING_URING_CMD_MULTISHOT;
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = GROUP;
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	sqe = kvt_ring_sqe(&self->way.ring);
+	kvt_sqe_cancel(sqe, self->fd, 1, 0, 1);
+	sqe->rw_flags = IORING_URING_CMD_MULTISHOT;
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	/* What is wrong with any scan is wrong with this one. */
+	args.flags = 1u << 31;
+	queue(&self->way, &op, 1);
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	args.flags = 0;
+	op.arg = 8;
+	queue(&self->way, &op, 1);
+	EXPECT_EQ(-EFAULT, kvt_ring_result(&self->way.ring, 1));
+	op.arg = kvt_ptr(&args);
+	op.key = 8;
+	op.key_len = 4;
+	queue(&self->way, &op, 1);
+	EXPECT_EQ(-EFAULT, kvt_ring_result(&self->way.ring, 1));
+	EXPECT_EQ(digest, kvt_digest(self->fd));
+}
+
+TEST_F(shots, access_and_counters_are_those_of_scans)
+{
+	int wo = kvt_store(self->env.dev, self->env.name, KVTREE_OPEN_WRITE);
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	__u64 before[KVTREE_STAT_NR], after[KVTREE_STAT_NR];
+	struct kvtree_scan args = { .limit = 200 };
+	struct kvt_list list = {};
+	int shots;
+
+	ASSERT_LE(0, wo);
+	give_all(self);
+	op.arg = kvt_ptr(&args);
+	self->way.fd = wo;
+	queue(&self->way, &op, 1);
+	EXPECT_EQ(-EACCES, kvt_ring_result(&self->way.ring, 1));
+	self->way.fd = self->fd;
+	close(wo);
+	ASSERT_EQ(0, kvt_stats(self->fd, before));
+	ASSERT_EQ(0, scan(self, STR(""), &args, &list, &shots));
+	ASSERT_EQ(1, shots);
+	ASSERT_EQ(0, kvt_stats(self->fd, after));
+	EXPECT_EQ(1, after[KVTREE_STAT_URING] - before[KVTREE_STAT_URING]);
+	EXPECT_EQ(1, after[KVTREE_STAT_SCAN] - before[KVTREE_STAT_SCAN]);
+	EXPECT_EQ(200, after[KVTREE_STAT_SCAN_RECORDS] - before[KVTREE_STAT_SCAN_RECORDS]);
+	kvt_list_free(&list);
+}
+
+/* Buffers whose pages are not there, or not even mapped. */
+TEST_F(shots, buffers_may_be_fresh_memory_and_must_be_memory)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	struct kvtree_scan args = {};
+	struct kvt_cqe cqe;
+	char *fresh;
+	int i;
+
+	op.arg = kvt_ptr(&args);
+	fresh = mmap(NULL, 64 * KVT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		     0);
+	ASSERT_NE(MAP_FAILED, fresh);
+	kvt_bufs_add(&self->bufs, fresh, 64 * KVT_PAGE, 0);
+	queue(&self->way, &op, 1);
+	kvt_ring_wait(&self->way.ring, &cqe);
+	EXPECT_NE(0, cqe.flags & IORING_CQE_F_MORE);
+	EXPECT_LT(NR_KEYS * (int)sizeof(struct kvtree_rec), cqe.res);
+	EXPECT_EQ(0, kvt_ring_result(&self->way.ring, 1));
+	EXPECT_EQ(NR_KEYS, args.count);
+	ASSERT_EQ(0, munmap(fresh, 64 * KVT_PAGE));
+	for (i = 0; i < 3; i++) {
+		void *where[] = { fresh, (void *)8, (void *)0xffff888000001000ull };
+
+		/* It stays in the ring until it was of use. */
+		kvt_bufs_exit(&self->bufs, &self->way.ring);
+		ASSERT_EQ(0, kvt_bufs_init(&self->bufs, &self->way.ring, GROUP, BUFS));
+		kvt_bufs_add(&self->bufs, where[i], 4096, 1);
+		queue(&self->way, &op, 1);
+		EXPECT_EQ(-EFAULT, kvt_ring_result(&self->way.ring, 1)) {
+			TH_LOG("buffer at %p", where[i]);
+		}
+	}
+}
+
+TEST_F(shots, ring_can_be_closed_with_records_in_it)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	struct kvtree_scan args = {};
+	__u64 digest = kvt_digest(self->fd);
+	struct kvt_cqe cqe;
+
+	op.arg = kvt_ptr(&args);
+	give_all(self);
+	queue(&self->way, &op, 1);
+	kvt_ring_wait(&self->way.ring, &cqe);
+	queue(&self->way, &op, 2);
+	kvt_ring_submit(&self->way.ring);
+	kvt_ring_exit(&self->way.ring);
+	EXPECT_EQ(digest, kvt_digest(self->fd));
+}
+
+/* A session that is closed while completions of its scan are unread. */
+TEST_F(shots, session_can_be_closed_with_records_unread)
+{
+	int fd = kvt_store(self->env.dev, self->env.name, KVTREE_OPEN_READ);
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	struct kvtree_scan args = { .limit = 100 };
+	struct kvt_list list = {};
+
+	ASSERT_LE(0, fd);
+	self->way.fd = fd;
+	op.arg = kvt_ptr(&args);
+	give_all(self);
+	queue(&self->way, &op, 1);
+	kvt_ring_submit(&self->way.ring);
+	/* A thread that submits has to have seen it. */
+	while (__atomic_load_n(self->way.ring.ksq_head, __ATOMIC_ACQUIRE) !=
+	       self->way.ring.sq_tail)
+		sched_yield();
+	close(fd);
+	EXPECT_EQ(0, reap(self, 1, &list, false));
+	EXPECT_EQ(100, list.nr);
+	kvt_list_free(&list);
+}
+
+TEST(kernel_without_them_says_so)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	struct kvtree_scan args = {};
+	struct kvt_env env;
+	struct kvt_way way;
+
+	if (offered())
+		SKIP(return, "this kernel has commands with provided buffers");
+	kvt_env_init(&env, "shots", 0, 0);
+	kvt_ring_make(&way.ring, 8, IORING_SETUP_SQE128);
+	way.fd = env.fd;
+	way.sqe_flags = 0;
+	op.arg = kvt_ptr(&args);
+	queue(&way, &op, 1);
+	EXPECT_EQ(-EOPNOTSUPP, kvt_ring_result(&way.ring, 1));
+	queue(&way, &op, 2);
+	EXPECT_EQ(-EOPNOTSUPP, kvt_ring_result(&way.ring, 2));
+	EXPECT_EQ(0, kvt_stat(env.fd, KVTREE_STAT_URING));
+	kvt_ring_exit(&way.ring);
+	kvt_env_exit(&env);
+}
+
+TEST_HARNESS_MAIN
