@@ -15,7 +15,7 @@ MAKEFLAGS += --no-print-directory
 pass = $(foreach v,$(1),$(if $(filter command,$(origin $(v))),$(v)='$($(v))'))
 KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS)
-SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir)
+SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
 export PREFIX DESTDIR UDEVDIR V T KVT_CFLAGS
 

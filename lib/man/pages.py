@@ -5,10 +5,10 @@
     pages.py DIRECTORY
     pages.py --check
 
-The second only says what pages and examples lack.  There is one for each call in kvtree.h, made of its comment there; one for each
-kind of object, made of the comment at the head of its part of the header; and
-libkvtree(3), made of the comment at the top. Their examples are the programs
-in the folder "examples".
+There is a page for each call in kvtree.h, made of its comment there; one for
+each kind of object, made of the comment at the head of its part of the header;
+and libkvtree(3), made of the comment at the top. Their examples are the programs
+in the folder "examples". With --check it only says what is missing.
 """
 
 import os

@@ -44,7 +44,7 @@ static int get(const struct kvtree *kv, const char *key,
 
 int main(void)
 {
-	const char *keys[] = { "short", "long", "none" };
+	static const char *const keys[] = { "short", "long", "none" };
 	struct buffer buf = { .data = malloc(4), .size = 4 };
 	struct kvtree *kv;
 	size_t i, len;

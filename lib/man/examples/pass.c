@@ -23,7 +23,10 @@ struct parcel {
 	char byte;
 	struct iovec iov;
 	struct msghdr msg;
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	union {
+		struct cmsghdr align;
+		char data[CMSG_SPACE(sizeof(int))];
+	} control;
 };
 
 static struct msghdr *wrap(struct parcel *parcel)
@@ -33,7 +36,7 @@ static struct msghdr *wrap(struct parcel *parcel)
 	parcel->iov.iov_len = 1;
 	parcel->msg.msg_iov = &parcel->iov;
 	parcel->msg.msg_iovlen = 1;
-	parcel->msg.msg_control = parcel->control;
+	parcel->msg.msg_control = &parcel->control;
 	parcel->msg.msg_controllen = sizeof(parcel->control);
 	return &parcel->msg;
 }

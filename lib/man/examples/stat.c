@@ -18,7 +18,7 @@
 
 int main(void)
 {
-	const unsigned int wanted[] = {
+	const unsigned int wanted[3] = {
 		KVTREE_STAT_KEYS, KVTREE_STAT_GET, KVTREE_STAT_GET_MISS,
 	};
 	uint64_t values[KVTREE_STAT_NR];
@@ -31,7 +31,7 @@ int main(void)
 		known = kvtree_stat(kv, values, KVTREE_STAT_NR);
 	if (known < 0)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(known));
-	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+	for (i = 0; i < 3; i++) {
 		unsigned int id = wanted[i];
 
 		if (id >= (unsigned int)known)
