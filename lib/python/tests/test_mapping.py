@@ -198,9 +198,3 @@ def test_random_changes_agree_with_a_dict(store: Store) -> None:
             assert list(store.items()) == sorted(model.items())
             assert len(store) == len(model)
     assert list(store.items(reverse=True)) == sorted(model.items(), reverse=True)
-
-
-def test_docstring_of_the_package_names_what_it_exports() -> None:
-    assert kvtree.__all__ == sorted(kvtree.__all__)
-    for public in kvtree.__all__:
-        assert getattr(kvtree, public).__doc__

@@ -21,10 +21,11 @@ The package calls libkvtree; Documentation/python.rst is its page.
 from importlib.metadata import version as _version
 
 from kvtree._admin import ModuleInfo, StoreInfo, create_store, destroy_store, info, stores
-from kvtree._batch import Batch, Result
+from kvtree._batch import Batch
 from kvtree._cursor import Cursor
 from kvtree._errors import (
     AccessDenied,
+    Canceled,
     Error,
     InvalidArgument,
     KeyExists,
@@ -34,6 +35,8 @@ from kvtree._errors import (
     TooLong,
     VersionMismatch,
 )
+from kvtree._result import Result
+from kvtree._ring import Operation, Ring
 from kvtree._store import Store
 
 __version__ = _version('kvtree')
@@ -41,6 +44,7 @@ __version__ = _version('kvtree')
 __all__ = [
     'AccessDenied',
     'Batch',
+    'Canceled',
     'Cursor',
     'Error',
     'InvalidArgument',
@@ -48,7 +52,9 @@ __all__ = [
     'LimitReached',
     'ModuleInfo',
     'NotFound',
+    'Operation',
     'Result',
+    'Ring',
     'Store',
     'StoreGone',
     'StoreInfo',

@@ -55,6 +55,11 @@ def flags_of(*, create: bool = False, replace: bool = False, sync: bool = False,
                (sync and lib.KVTREE_F_SYNC) | (whole and lib.KVTREE_F_WHOLE))
 
 
+def number(ctype: str, value: int) -> int:
+    """An integer that the library will take; OverflowError if it is none of this type."""
+    return int(ffi.new(f'{ctype} *', value)[0])
+
+
 def column_ids(columns: ColumnIds) -> tuple[Any, int]:
     """Ids as an array and their number; NULL for all columns."""
     if columns == 'all':

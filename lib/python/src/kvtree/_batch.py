@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from kvtree._args import (
     ColumnIds,
@@ -16,10 +18,10 @@ from kvtree._args import (
     column_dict,
     column_ids,
     flags_of,
-    key_of,
 )
-from kvtree._errors import Error, error, must
+from kvtree._errors import error, must
 from kvtree._native import ffi, lib
+from kvtree._result import Result
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -28,71 +30,28 @@ if TYPE_CHECKING:
 
     from kvtree._store import Store
 
-T = TypeVar('T')
+@dataclass(slots=True)
+class _Entry:
+    """An operation of the list: where its result goes, and how it is found."""
 
+    result: Result[Any]
+    found: Callable[[Any, int], Any]
+    missing: tuple[Any] | None = None   # the value if the key is not there
 
-class Result(Generic[T]):
-    """What became of one operation of a batch."""
-
-    def __init__(self, what: str, key: bytes, found: Callable[[Any, int], T],
-                 missing: Callable[[], T] | None = None) -> None:
-        self._what = what
-        self._key = key
-        self._found = found
-        self._missing = missing
-        self._value: T | None = None
-        self._done = False
-        self._error: Error | None = None
-        self._version = 0
-
-    def __repr__(self) -> str:
-        state = 'not executed' if not self._done else (
-            repr(self._value) if self._error is None else repr(self._error))
-        return f'<{self._what} {self._key!r}: {state}>'
-
-    @property
-    def done(self) -> bool:
-        """Whether it was executed."""
-        return self._done
-
-    @property
-    def error(self) -> Error | None:
-        """Why it failed; None if it did not."""
-        self._look()
-        return self._error
-
-    @property
-    def value(self) -> T:
-        """What the same call of a Store returns. Raises what that would raise."""
-        self._look()
-        if self._error is not None:
-            raise self._error
-        return self._value  # type: ignore[return-value]
-
-    @property
-    def version(self) -> int:
-        """The version found or made; 0 if there is none."""
-        self._look()
-        return self._version
-
-    def _look(self) -> None:
-        if not self._done:
-            raise RuntimeError('the batch has not been executed')
-
-    def _finish(self, ops: Any, n: int) -> None:
-        """Take over operation n of a list that was executed."""
+    def finish(self, ops: Any, n: int) -> None:
+        """Take over operation n of a list, which has been executed."""
         ret = lib.kvtree_ops_result(ops, n)
-        self._version = lib.kvtree_ops_version(ops, n)
+        version = lib.kvtree_ops_version(ops, n)
         if ret >= 0:
-            self._value = self._found(ops, n)
-        elif ret == -errno.ENOENT and self._missing:
-            self._value = self._missing()
+            self.result._succeed(self.found(ops, n), version)
+        elif ret == -errno.ENOENT and self.missing:
+            self.result._succeed(self.missing[0], version)
         else:
             length = ffi.new('size_t *')
             if ret == -errno.EMSGSIZE:
                 lib.kvtree_ops_value(ops, n, length)
-            self._error = error(ret, self._key, version=self._version, needed=length[0])
-        self._done = True
+            self.result._fail(error(ret, self.result._key, version=version,
+                                    needed=length[0]), version)
 
 
 def _value(ops: Any, n: int) -> bytes:
@@ -137,7 +96,8 @@ class Batch:
         self._store = store
         self._check = check
         self._lock = Lock()
-        self._results: list[Result[Any]] = []
+        self._under_way = False
+        self._entries: list[_Entry] = []
         self._done = 0
         made = ffi.new('struct kvtree_ops **')
         must(lib.kvtree_ops_new(made))
@@ -152,7 +112,7 @@ class Batch:
             self.run()
 
     def __len__(self) -> int:
-        return len(self._results)
+        return len(self._entries)
 
     def __bool__(self) -> bool:
         return True
@@ -160,7 +120,7 @@ class Batch:
     @property
     def results(self) -> list[Result[Any]]:
         """The operations' results, in their order."""
-        return list(self._results)
+        return [entry.result for entry in self._entries]
 
     def get(self, key: Buffer, *, room: int = 4096) -> Result[bytes | None]:
         """Look a key up; the value is None if it is not there.
@@ -168,20 +128,20 @@ class Batch:
         `room` is the memory set aside for the value, in bytes; TooLong if it does not
         suffice.
         """
-        return self._add(Result('get', key_of(key), _value, lambda: None),
+        return self._add(_Entry(Result('get', key), _value, (None,)),
                          lib.kvtree_ops_get, key, ffi.NULL, room)
 
     def get_columns(self, key: Buffer, columns: ColumnIds = 'all', *,
                     room: int = 4096) -> Result[dict[int, bytes] | None]:
         """Read columns of a value; `room` is for the data of all of them."""
-        return self._add(Result('get_columns', key_of(key), _columns, lambda: None),
+        return self._add(_Entry(Result('get_columns', key), _columns, (None,)),
                          lib.kvtree_ops_get_cols, key, *column_ids(columns), room)
 
     def put(self, key: Buffer, value: Buffer, *, create: bool = False,
             replace: bool = False, sync: bool = False) -> Result[int]:
         """Store a value; see Store.put()."""
         memory = buffer(value, 'value')
-        return self._add(Result('put', key_of(key), _version),
+        return self._add(_Entry(Result('put', key), _version),
                          lib.kvtree_ops_put, key, memory, len(memory),
                          flags_of(create=create, replace=replace, sync=sync))
 
@@ -190,7 +150,7 @@ class Batch:
                     sync: bool = False) -> Result[int]:
         """Change columns of a value; see Store.put_columns()."""
         array, nr, _kept = column_array(columns)
-        return self._add(Result('put_columns', key_of(key), _version),
+        return self._add(_Entry(Result('put_columns', key), _version),
                          lib.kvtree_ops_put_cols, key, array, nr,
                          flags_of(create=create, replace=replace, sync=sync, whole=whole))
 
@@ -198,7 +158,7 @@ class Batch:
             sync: bool = False) -> Result[int]:
         """Store a value if nobody has changed it; see Store.cas()."""
         memory = buffer(value, 'value')
-        return self._add(Result('cas', key_of(key), _version),
+        return self._add(_Entry(Result('cas', key), _version),
                          lib.kvtree_ops_cas, key, memory, len(memory), flags_of(sync=sync),
                          version)
 
@@ -206,14 +166,14 @@ class Batch:
                sync: bool = False) -> Result[int]:
         """Remove a key; see Store.remove()."""
         flags = flags_of(sync=sync) | (0 if version is None else lib.KVTREE_F_VERSION)
-        return self._add(Result('remove', key_of(key), _version,
-                                (lambda: 0) if missing_ok else None),
+        return self._add(_Entry(Result('remove', key), _version,
+                                (0,) if missing_ok else None),
                          lib.kvtree_ops_del, key, flags, version or 0)
 
     def add(self, key: Buffer, delta: int, col: int = 0, *, replace: bool = False,
             sync: bool = False) -> Result[int]:
         """Add to a number; see Store.add()."""
-        return self._add(Result('add', key_of(key), _sum),
+        return self._add(_Entry(Result('add', key), _sum),
                          lib.kvtree_ops_add, key, col, delta,
                          flags_of(replace=replace, sync=sync))
 
@@ -223,8 +183,8 @@ class Batch:
         If the call itself fails, operations after the last one that is `done` were not
         executed; to call run() again tries them again.
         """
-        with self._lock:
-            ret = lib.kvtree_ops_run(self._ops, self._store._session())
+        with self._held() as ops:
+            ret = lib.kvtree_ops_run(ops, self._store._session())
             new = self._reap()
         must(ret)
         self._raise(new)
@@ -232,26 +192,42 @@ class Batch:
 
     def clear(self) -> None:
         """Forget the operations, to collect others. Results stay what they are."""
-        with self._lock:
-            lib.kvtree_ops_clear(self._ops)
-            self._results = []
+        with self._held() as ops:
+            lib.kvtree_ops_clear(ops)
+            self._entries = []
             self._done = 0
 
-    def _add(self, result: Result[T], call: Any, key: Buffer, *args: Any) -> Result[T]:
-        memory = buffer(key, 'key')
-        # The library's list belongs to one thread at a time.
+    @contextmanager
+    def _held(self) -> Iterator[Any]:
+        """The library's list, which belongs to one thread at a time, or to a ring."""
         with self._lock:
-            must(call(self._ops, memory, len(memory), *args), result._key)
-            self._results.append(result)
-        return result
+            if self._under_way:
+                raise RuntimeError('the batch is under way on a ring')
+            yield self._ops
+
+    def _lend(self) -> Any:
+        """Give the library's list to a ring, until _give_back()."""
+        with self._held() as ops:
+            self._under_way = True
+            return ops
+
+    def _give_back(self) -> None:
+        self._under_way = False
+
+    def _add(self, entry: _Entry, call: Any, key: Buffer, *args: Any) -> Result[Any]:
+        memory = buffer(key, 'key')
+        with self._held() as ops:
+            must(call(ops, memory, len(memory), *args), entry.result._key)
+            self._entries.append(entry)
+        return entry.result
 
     def _reap(self) -> list[Result[Any]]:
         done = lib.kvtree_ops_done(self._ops)
-        new = self._results[self._done:done]
-        for n, result in enumerate(new, self._done):
-            result._finish(self._ops, n)
+        new = self._entries[self._done:done]
+        for n, entry in enumerate(new, self._done):
+            entry.finish(self._ops, n)
         self._done = done
-        return new
+        return [entry.result for entry in new]
 
     def _raise(self, new: list[Result[Any]]) -> None:
         failed = [n for n, result in enumerate(new) if result._error is not None]

@@ -48,6 +48,10 @@ class TooLong(Error):
     """The room that it needs, in bytes."""
 
 
+class Canceled(Error):
+    """The operation was canceled while it waited: nothing has changed (ECANCELED)."""
+
+
 class InvalidArgument(Error, ValueError):
     """A key, a value, a column or a name is out of its range (EINVAL, E2BIG)."""
 

@@ -23,6 +23,7 @@ from kvtree._batch import Batch
 from kvtree._cursor import Cursor, Range
 from kvtree._errors import KeyExists, TooLong, VersionMismatch, error, must
 from kvtree._native import ffi, lib
+from kvtree._ring import Ring
 from kvtree._views import StoreItems, StoreKeys, StoreValues
 
 if TYPE_CHECKING:
@@ -382,6 +383,17 @@ class Store(MutableMapping[bytes, bytes]):
     def batch(self, *, check: bool = True) -> Batch:
         """Collect operations and execute them in one system call: see Batch."""
         return Batch(self, check)
+
+    def ring(self, depth: int = 256, *, sqpoll: bool = False, by_pointer: bool = False,
+             uring: bool = True, idle_ms: int = 0) -> Ring:
+        """Have many operations under way at once, in asyncio or without: see Ring.
+
+        depth: how many at the most. sqpoll: a kernel thread submits, until it was idle for
+        `idle_ms`. by_pointer: smaller queue entries. uring=False: system calls in place
+        of io_uring.
+        """
+        return Ring(self, depth, sqpoll=sqpoll, by_pointer=by_pointer, uring=uring,
+                    idle_ms=idle_ms)
 
     @overload
     def get_many(self, keys: Iterable[Buffer]) -> list[bytes | None]: ...
