@@ -41,7 +41,7 @@ struct cc_set {
 static const struct cc_set cc_sets[] = {
 	{ KT_RANDOM_8, 700, 20, 30, true, SEEN_ALWAYS | SEEN(SPLIT_INNER) },
 	{ KT_RANDOM_8, 300, 12, 3, false, SEEN_ALWAYS | SEEN(ROOT_SHRINK) },
-	{ KT_RANDOM_8, 50, 5, 3, true, SEEN_ALWAYS },
+	{ KT_RANDOM_8, 50, 5, 3, false, SEEN_ALWAYS },
 	/* One key is left of the layers now and then, or none. */
 	{ KT_SHARED_8, 300, 12, 1, false, SEEN_ALWAYS | SEEN_LAYERS | SEEN(ROOT_SHRINK) },
 	{ KT_SHARED_16, 40, 5, 0, false, SEEN_ALWAYS | SEEN(LAYER_CREATE) | SEEN(LAYER_COLLECT) },
