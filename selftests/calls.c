@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Calls of libkvtree for a single key: they take KVTREE_IOC_OP, and a batch
+ * where the module is too old for it, and nobody sees a difference.
+ */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include "kselftest_harness.h"
+#include "../lib/kvtree.h"
+#include "lib/kvt_test.h"
+
+FIXTURE(calls) {
+	struct kvt_env env;
+	struct kvtree *kv;
+};
+
+FIXTURE_VARIANT(calls) {
+	__u32 absent;		/* the ioctl that is not there */
+};
+
+FIXTURE_VARIANT_ADD(calls, single) { .absent = KVTREE_IOC_BATCH };
+FIXTURE_VARIANT_ADD(calls, old_module) { .absent = KVTREE_IOC_OP };
+
+/*
+ * An ioctl that fails for this process from here on.  Each test has a process
+ * of its own, and of two such rules the later one decides.
+ */
+static void forbid_ioctl(__u32 cmd, int err)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_ioctl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, cmd, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | err),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { .len = NR(filter), .filter = filter };
+
+	KVT_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	KVT_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) == 0);
+}
+
+FIXTURE_SETUP(calls)
+{
+	int fd;
+
+	kvt_env_init(&self->env, "calls", 0, 0);
+	fd = kvt_store(self->env.dev, self->env.name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, kvtree_from_fd(fd, &self->kv));
+	forbid_ioctl(variant->absent, ENOTTY);
+}
+
+FIXTURE_TEARDOWN(calls)
+{
+	kvtree_close(self->kv);
+	kvt_env_exit(&self->env);
+}
+
+TEST_F(calls, values_are_stored_found_and_removed)
+{
+	static char big[KVTREE_VALUE_MAX], buf[KVTREE_VALUE_MAX];
+	uint64_t version, found;
+	size_t len;
+	void *val;
+	int i;
+
+	EXPECT_EQ(-ENOENT, kvtree_get(self->kv, "key", 3, &val, &len, NULL));
+	ASSERT_EQ(0, kvtree_put(self->kv, "key", 3, "value", 5, KVTREE_F_CREATE, &version));
+	EXPECT_EQ(-EEXIST, kvtree_put(self->kv, "key", 3, "value", 5, KVTREE_F_CREATE, NULL));
+	ASSERT_EQ(0, kvtree_get(self->kv, "key", 3, &val, &len, &found));
+	EXPECT_EQ(5, len);
+	EXPECT_STREQ("value", val);
+	EXPECT_EQ(version, found);
+	free(val);
+	EXPECT_EQ(-EMSGSIZE, kvtree_get_into(self->kv, "key", 3, buf, 4, &len, NULL));
+	EXPECT_EQ(5, len);
+
+	for (i = 0; i < sizeof(big); i++)
+		big[i] = i * 13 + i / 509;
+	ASSERT_EQ(0, kvtree_put(self->kv, big, KVTREE_KEY_MAX, big, sizeof(big), 0, NULL));
+	ASSERT_EQ(0, kvtree_get_into(self->kv, big, KVTREE_KEY_MAX, buf, sizeof(buf), &len, NULL));
+	EXPECT_EQ(sizeof(big), len);
+	EXPECT_EQ(0, memcmp(big, buf, sizeof(big)));
+	ASSERT_EQ(0, kvtree_get(self->kv, big, KVTREE_KEY_MAX, &val, &len, NULL));
+	EXPECT_EQ(sizeof(big), len);
+	EXPECT_EQ(0, memcmp(big, val, sizeof(big)));
+	free(val);
+
+	found = version + 1;
+	EXPECT_EQ(-ECANCELED, kvtree_cas(self->kv, "key", 3, "other", 5, 0, &found));
+	EXPECT_EQ(version, found);
+	EXPECT_EQ(0, kvtree_cas(self->kv, "key", 3, "other", 5, 0, &found));
+	EXPECT_LT(version, found);
+	EXPECT_EQ(-ECANCELED, kvtree_del(self->kv, "key", 3, KVTREE_F_VERSION, &version));
+	EXPECT_EQ(found, version);
+	EXPECT_EQ(0, kvtree_del(self->kv, "key", 3, KVTREE_F_VERSION, &version));
+	EXPECT_EQ(-ENOENT, kvtree_del(self->kv, "key", 3, 0, NULL));
+}
+
+TEST_F(calls, numbers_and_columns_are_changed)
+{
+	struct kvtree_column put[2] = {
+		{ .id = 1, .len = 3, .data = "one" }, { .id = 9, .len = 4, .data = "nine" },
+	};
+	struct kvtree_columns *cols;
+	uint64_t version = 0;
+	int64_t sum;
+
+	ASSERT_EQ(0, kvtree_add(self->kv, "number", 6, 0, 5, 0, &sum, NULL));
+	EXPECT_EQ(5, sum);
+	ASSERT_EQ(0, kvtree_add(self->kv, "number", 6, 0, -7, 0, &sum, NULL));
+	EXPECT_EQ(-2, sum);
+	ASSERT_EQ(0, kvtree_put_cols(self->kv, "key", 3, put, 2, 0, NULL));
+	EXPECT_EQ(-ECANCELED, kvtree_cas_cols(self->kv, "key", 3, put, 1, KVTREE_F_WHOLE,
+					      &version));
+	EXPECT_EQ(0, kvtree_cas_cols(self->kv, "key", 3, put, 1, KVTREE_F_WHOLE, &version));
+	ASSERT_EQ(0, kvtree_get_cols(self->kv, "key", 3, NULL, 0, &cols));
+	EXPECT_EQ(1, cols->nr);
+	EXPECT_EQ(version, cols->version);
+	EXPECT_EQ(0, memcmp(cols->col[0].data, "one", 3));
+	free(cols);
+	EXPECT_EQ(-EINVAL, kvtree_add(self->kv, "key", 3, 1, 1, 0, &sum, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, kvtree_sync(self->kv));
+}
+
+TEST_F(calls, cursor_reads_records)
+{
+	struct kvtree_cursor *c;
+	int i, nr = 0;
+
+	for (i = 0; i < 1000; i++)
+		ASSERT_EQ(0, kvtree_put(self->kv, &i, 4, "value", 5, 0, NULL));
+	ASSERT_EQ(0, kvtree_cursor_open(self->kv, NULL, &c));
+	while (!kvtree_cursor_next(c))
+		nr++;
+	EXPECT_EQ(1000, nr);
+	kvtree_cursor_close(c);
+}
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+}
+
+/* A handler as often as the timer can: each addition takes place once. */
+TEST_F(calls, call_that_a_signal_interrupts_goes_on)
+{
+	struct sigaction sa = { .sa_handler = on_alarm };
+	struct itimerval it = { { 0, 100 }, { 0, 100 } }, none = {};
+	static char val[KVTREE_VALUE_MAX];
+	int64_t sum;
+	size_t len;
+	int i;
+
+	ASSERT_EQ(0, sigaction(SIGALRM, &sa, NULL));
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &it, NULL));
+	for (i = 0; i < 3000; i++) {
+		ASSERT_EQ(0, kvtree_add(self->kv, "number", 6, 0, 1, 0, &sum, NULL));
+		ASSERT_EQ(i + 1, sum);
+		if (i % 100)
+			continue;
+		ASSERT_EQ(0, kvtree_put(self->kv, "big", 3, val, sizeof(val), 0, NULL));
+		ASSERT_EQ(0, kvtree_get_into(self->kv, "big", 3, val, sizeof(val), &len, NULL));
+	}
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &none, NULL));
+}
+
+static void *add_many(void *arg)
+{
+	struct kvtree *kv = arg;
+	int i;
+
+	for (i = 0; i < 2000; i++)
+		KVT_CHECK(kvtree_add(kv, "number", 6, 0, 1, 0, NULL, NULL) == 0);
+	return NULL;
+}
+
+TEST_F(calls, threads_share_a_session)
+{
+	pthread_t thread[4];
+	int64_t sum;
+	int i;
+
+	for (i = 0; i < NR(thread); i++)
+		ASSERT_EQ(0, pthread_create(&thread[i], NULL, add_many, self->kv));
+	for (i = 0; i < NR(thread); i++)
+		ASSERT_EQ(0, pthread_join(thread[i], NULL));
+	ASSERT_EQ(0, kvtree_add(self->kv, "number", 6, 0, 0, 0, &sum, NULL));
+	EXPECT_EQ(2000 * NR(thread), sum);
+}
+
+TEST(session_remembers_that_the_module_is_old)
+{
+	struct kvt_env env;
+	struct kvtree *kv, *other;
+
+	kvt_env_init(&env, "calls", 0, 0);
+	ASSERT_EQ(0, kvtree_from_fd(kvt_store(env.dev, env.name, KVTREE_OPEN_WRITE), &kv));
+	ASSERT_EQ(0, kvtree_from_fd(kvt_store(env.dev, env.name, KVTREE_OPEN_WRITE), &other));
+	forbid_ioctl(KVTREE_IOC_OP, ENOTTY);
+	EXPECT_EQ(0, kvtree_put(kv, "key", 3, "value", 5, 0, NULL));
+	/* Whoever tries now is told. */
+	forbid_ioctl(KVTREE_IOC_OP, EIO);
+	EXPECT_EQ(0, kvtree_put(kv, "key", 3, "value", 5, 0, NULL));
+	EXPECT_EQ(-EIO, kvtree_put(other, "key", 3, "value", 5, 0, NULL));
+	kvtree_close(kv);
+	kvtree_close(other);
+	kvt_env_exit(&env);
+}
+
+TEST_HARNESS_MAIN
