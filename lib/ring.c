@@ -322,17 +322,18 @@ void kvt_ring_done(struct kvtree_ring *ring, struct kvt_slot *slot)
 		kvt_slots_add(&ring->done, slot);
 }
 
-static struct kvt_slot *next_done(struct kvtree_ring *ring)
+/* One that has completed, from the list or straight from the kernel, or NULL. */
+static struct kvt_slot *take_done(struct kvtree_ring *ring)
 {
 	struct kvt_slot *slot;
 
 	while (!ring->done.head && ring->way->reap) {
 		slot = ring->way->reap(ring);
-		if (!slot)
-			return NULL;
+		if (!slot || slot->kind != KVT_SLOT_LIST)
+			return slot;
 		kvt_ring_done(ring, slot);
 	}
-	return ring->done.head;
+	return kvt_slots_take(&ring->done);
 }
 
 /*
@@ -405,11 +406,14 @@ static unsigned int reap(struct kvtree_ring *ring, struct kvtree_event *events,
 	kvtree_ring_fn fn;
 
 	for (completed = 0; completed < most; completed++) {
-		slot = next_done(ring);
-		if (!slot || (!slot->fn && *filled == nr))
+		slot = take_done(ring);
+		if (!slot)
 			break;
-		kvt_slots_take(&ring->done);
 		fn = slot->fn;
+		if (!fn && *filled == nr) {
+			kvt_slots_put_back(&ring->done, slot);
+			break;
+		}
 		make_event(ring, slot, fn ? &event : &events[(*filled)++]);
 		/* Free before the callback, which may want to queue the next. */
 		kvt_slots_add(&ring->free, slot);

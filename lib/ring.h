@@ -101,6 +101,15 @@ static inline void kvt_slots_add(struct kvt_slots *slots, struct kvt_slot *slot)
 	slots->nr++;
 }
 
+static inline void kvt_slots_put_back(struct kvt_slots *slots, struct kvt_slot *slot)
+{
+	if (!slots->head)
+		slots->tail = slot;
+	slot->next = slots->head;
+	slots->head = slot;
+	slots->nr++;
+}
+
 static inline struct kvt_slot *kvt_slots_take(struct kvt_slots *slots)
 {
 	struct kvt_slot *slot = slots->head;
