@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: LGPL-2.1-only
 """The compiled part; everything else is in pyproject.toml."""
 
+import tempfile
+
 from setuptools import setup
 
-setup(
-    cffi_modules=['kvtree_build.py:ffi'],
-    # One build serves every CPython from here on.
-    options={'bdist_wheel': {'py_limited_api': 'cp311'}},
-)
+# Not in the tree, where the next build would take for its own what was compiled for
+# another library, and install files that are no more.
+with tempfile.TemporaryDirectory(prefix='kvtree-python-') as build:
+    setup(
+        cffi_modules=['kvtree_build.py:ffi'],
+        options={
+            'build': {'build_base': build},
+            # One build serves every CPython from here on.
+            'bdist_wheel': {'py_limited_api': 'cp311'},
+        },
+    )

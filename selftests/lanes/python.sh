@@ -45,23 +45,21 @@ fingerprint()
 		printf '%s\n' "$TOP" "${REQUIRED[@]}" "$(python3 -VV)"
 		cd "$TOP"
 		find lib/python lib/kvtree.h uapi/linux/kvtree.h -type f \
-			! -path '*/build/*' ! -path '*/tests/*' ! -path '*.egg-info/*' \
+			! -path '*/tests/*' ! -path '*.egg-info/*' \
 			! -path '*_cache/*' ! -path '*/__pycache__/*' -print0 |
 			sort -z | xargs -0 sha256sum
 	} | sha256sum
 }
 
-# In the environment pip sees these wheels alone. A folder "build" that an
-# earlier version of the package left would end up in this one.
+# In the environment pip sees these wheels alone.
 install()
 {
 	local venv=$DIR/venv
 
-	rm -rf "$venv" "$TOP/lib/python/build"
+	rm -rf "$venv"
 	python3 -m venv "$venv"
 	KVTREE_PREFIX=$TOP "$venv/bin/pip" install --disable-pip-version-check \
 		--no-index --find-links "$1" "$TOP/lib/python" pytest
-	rm -rf "$TOP/lib/python/build"
 }
 
 main()
