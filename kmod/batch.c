@@ -14,11 +14,11 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
-#include <linux/uaccess.h>
 
 #include "batch.h"
 #include "op.h"
 #include "scratch.h"
+#include "user.h"
 
 #define KVT_CHUNK	32
 
@@ -34,15 +34,15 @@ struct chunk {
 /* A batch under way. */
 struct run {
 	const struct kvt_op_ctx *ctx;
-	u8 __user *ops;
+	u64 ops;		/* user address */
 	u32 nr;
 	u32 op_size;
 	u32 done;
 };
 
-static void __user *run_op_ptr(const struct run *run, u32 i)
+static u64 run_op_at(const struct run *run, u32 i)
 {
-	return run->ops + (size_t)i * run->op_size;
+	return run->ops + (u64)i * run->op_size;
 }
 
 /* Copy n operations in, from the one after the last that is done. */
@@ -52,30 +52,34 @@ static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
 	u32 i;
 
 	if (run->op_size == sizeof(*ops))
-		return copy_from_user(ops, run_op_ptr(run, run->done), n * sizeof(*ops)) ?
-			-EFAULT : 0;
+		return kvt_copy_in(run->ctx, ops, run_op_at(run, run->done), n * sizeof(*ops));
 	for (i = 0; i < n; i++) {
-		err = copy_struct_from_user(&ops[i], sizeof(*ops),
-					    run_op_ptr(run, run->done + i), run->op_size);
+		err = kvt_copy_struct_in(run->ctx, &ops[i], sizeof(*ops),
+					 run_op_at(run, run->done + i), run->op_size);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-/* Copy n outcomes out; what was copied is done. */
+/*
+ * Copy n outcomes out; what was copied is done.  The operations have been
+ * executed: this takes page faults, even where they did not.  (The array was
+ * there a moment ago.)
+ */
 static int run_copy_out(struct run *run, const struct kvtree_op *ops, u32 n)
 {
+	void __user *to = u64_to_user_ptr(run_op_at(run, run->done));
 	unsigned long left;
 	u32 i;
 
 	if (run->op_size == sizeof(*ops)) {
-		left = copy_to_user(run_op_ptr(run, run->done), ops, n * sizeof(*ops));
+		left = copy_to_user(to, ops, n * sizeof(*ops));
 		run->done += n - DIV_ROUND_UP(left, sizeof(*ops));
 		return left ? -EFAULT : 0;
 	}
-	for (i = 0; i < n; i++) {
-		if (copy_to_user(run_op_ptr(run, run->done), &ops[i], sizeof(ops[i])))
+	for (i = 0; i < n; i++, to += run->op_size) {
+		if (copy_to_user(to, &ops[i], sizeof(ops[i])))
 			return -EFAULT;
 		run->done++;
 	}
@@ -89,12 +93,10 @@ static int run_one(struct run *run, struct kvtree_op *op)
 
 	if (result == KVT_INTERRUPTED)
 		return result;
+	if (kvt_op_blocked(run->ctx, result))
+		return -EAGAIN;
 	kvt_op_report(run->ctx, op, result);
-	/* A constant size, here and in run_single(), is cheaper to copy. */
-	if (copy_to_user(run_op_ptr(run, run->done), op, sizeof(*op)))
-		return -EFAULT;
-	run->done++;
-	return 0;
+	return run_copy_out(run, op, 1);
 }
 
 /* How many operations from the first on can be looked up together. */
@@ -113,7 +115,7 @@ static u32 gets_count(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 fir
 		if (op->flags & KVTREE_F_KEY_INLINE)
 			continue;
 		if (op->key_len > sizeof(chunk->keys) - used ||
-		    kvt_op_copy_key(op, chunk->keys + used))
+		    kvt_op_copy_key(ctx, op, chunk->keys + used))
 			break;
 		lookup->key.data = chunk->keys + used;
 		used += op->key_len;
@@ -139,33 +141,52 @@ static void gets_lookup(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 f
 		else if (IS_ERR(v))
 			chunk->results[i] = -EAGAIN;
 		else
-			chunk->results[i] = kvt_get_copy(&chunk->ops[first + i], v,
+			chunk->results[i] = kvt_get_copy(ctx, &chunk->ops[first + i], v,
 							 &chunk->pinned[i]);
 	}
 	rcu_read_unlock();
+}
+
+/* What one of a run of GETs comes to, after what could be done under RCU. */
+static int run_get(struct run *run, struct chunk *chunk, u32 first, u32 i)
+{
+	struct kvtree_op *op = &chunk->ops[first + i];
+
+	if (likely(chunk->results[i] != -EAGAIN))
+		return chunk->results[i];
+	if (chunk->pinned[i].blob)
+		return kvt_get_copy_pinned(run->ctx, op, &chunk->pinned[i]);
+	return kvt_get(run->ctx, op, &chunk->lookups[i].key);
+}
+
+/* Drop what the GETs of a run from i on have pinned. */
+static void run_unpin(struct chunk *chunk, u32 i, u32 n)
+{
+	for (; i < n; i++)
+		if (chunk->results[i] == -EAGAIN && chunk->pinned[i].blob)
+			kvt_blob_put(chunk->pinned[i].blob);
 }
 
 /* Execute a run of n GETs. */
 static int run_gets(struct run *run, struct chunk *chunk, u32 first, u32 n)
 {
 	const struct kvt_op_ctx *ctx = run->ctx;
-	struct kvtree_op *op;
-	int result;
+	int err = 0, result;
 	u32 i;
 
 	gets_lookup(ctx, chunk, first, n);
 	for (i = 0; i < n; i++) {
-		op = &chunk->ops[first + i];
-		result = chunk->results[i];
-		if (result == -EAGAIN && chunk->pinned[i].blob)
-			result = kvt_get_copy_pinned(op, &chunk->pinned[i]);
-		else if (result == -EAGAIN)
-			result = kvt_get(ctx, op, &chunk->lookups[i].key);
-		kvt_op_report(ctx, op, result);
+		result = run_get(run, chunk, first, i);
+		if (kvt_op_blocked(ctx, result)) {
+			err = -EAGAIN;
+			run_unpin(chunk, i + 1, n);
+			break;
+		}
+		kvt_op_report(ctx, &chunk->ops[first + i], result);
 	}
-	if (n > 1)
-		kvt_stat_add(&ctx->store->stats, KVTREE_STAT_GET_INTERLEAVED, n);
-	return run_copy_out(run, &chunk->ops[first], n);
+	if (i > 1)
+		kvt_stat_add(&ctx->store->stats, KVTREE_STAT_GET_INTERLEAVED, i);
+	return run_copy_out(run, &chunk->ops[first], i) ?: err;
 }
 
 /* Between two operations: whether the batch has to end here. */
@@ -173,7 +194,9 @@ static int run_stop(const struct run *run)
 {
 	if (likely(!signal_pending(current)))
 		return 0;
-	return fatal_signal_pending(current) ? -EINTR : KVT_INTERRUPTED;
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	return run->ctx->interruptible ? KVT_INTERRUPTED : 0;
 }
 
 static int run_chunk(struct run *run, struct chunk *chunk, u32 nr)
@@ -202,7 +225,8 @@ static int run_chunks(struct run *run)
 	struct chunk *chunk;
 	int err = 0;
 
-	chunk = kvt_scratch_take(run->ctx->scratch, KVT_SCRATCH_BATCH, sizeof(*chunk));
+	chunk = kvt_scratch_take(run->ctx->scratch, KVT_SCRATCH_BATCH, sizeof(*chunk),
+				 kvt_op_gfp_scratch(run->ctx));
 	if (!chunk)
 		return -ENOMEM;
 	while (!err && run->done < run->nr) {
@@ -220,13 +244,8 @@ static int run_chunks(struct run *run)
 static int run_single(struct run *run)
 {
 	struct kvtree_op op;
-	int err = 0;
 
-	if (run->op_size != sizeof(op))
-		err = run_copy_in(run, &op, 1);
-	else if (copy_from_user(&op, run->ops, sizeof(op)))
-		err = -EFAULT;
-	return err ?: run_one(run, &op);
+	return run_copy_in(run, &op, 1) ?: run_one(run, &op);
 }
 
 /**
@@ -234,18 +253,20 @@ static int run_single(struct run *run)
  * @ctx: on whose behalf
  * @batch: from user space; @batch->done is set
  *
- * Context: process context, sleeps.
+ * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0, also if a signal ended it early; -EINVAL, -E2BIG: the batch is
+ * Return: 0, also if a signal, or an operation that would have to sleep, ended it
+ * early; -EINVAL, -E2BIG: the batch is
  * malformed; -EFAULT, -E2BIG: an operation or its outcome could not be copied;
  * -ESTALE: the store was destroyed meanwhile; -ENOMEM; -EINTR: a fatal signal
- * came; -ERESTARTSYS: a signal came before any operation had an outcome.
+ * came; -ERESTARTSYS: a signal came before any operation had an outcome;
+ * -EAGAIN: the first operation would have to sleep.
  */
 int kvt_batch_run(const struct kvt_op_ctx *ctx, struct kvtree_batch *batch)
 {
 	struct run run = {
 		.ctx = ctx,
-		.ops = u64_to_user_ptr(batch->ops),
+		.ops = batch->ops,
 		.nr = batch->nr,
 		.op_size = batch->op_size,
 	};
@@ -264,7 +285,7 @@ int kvt_batch_run(const struct kvt_op_ctx *ctx, struct kvtree_batch *batch)
 	else if (run.nr)
 		err = run_chunks(&run);
 	batch->done = run.done;
-	if (err == KVT_INTERRUPTED && run.done)
+	if ((err == KVT_INTERRUPTED || err == -EAGAIN) && run.done)
 		err = 0;
-	return err;
+	return kvt_op_blocked(ctx, err) ? -EAGAIN : err;
 }

@@ -14,34 +14,12 @@
 #include "batch.h"
 #include "chardev.h"
 #include "op.h"
-#include "scratch.h"
+#include "session.h"
 #include "store.h"
-
-/* An open file.  Store and access never change. */
-struct session {
-	struct kvt_store *store;	/* NULL: there was no default store */
-	unsigned int access;		/* KVTREE_OPEN_* */
-	struct kvt_scratch scratch;
-};
+#include "uring.h"
+#include "wait.h"
 
 static const struct file_operations session_fops;
-
-/* Takes over the reference to the store if it succeeds. */
-static struct session *session_alloc(struct kvt_store *store, unsigned int access)
-{
-	struct session *session = kzalloc(sizeof(*session), GFP_KERNEL_ACCOUNT);
-
-	if (!session)
-		return NULL;
-	session->store = store;
-	session->access = access;
-	return session;
-}
-
-static bool session_enter(const struct session *session)
-{
-	return session->store && kvt_store_enter(session->store);
-}
 
 /*
  * Copy a structure out as the caller knows it: cut off, or followed by zeros.
@@ -58,7 +36,7 @@ static int copy_struct_out(void __user *to, size_t usize, const void *from, size
 	return 0;
 }
 
-static long ioctl_info(struct session *session, void __user *arg, size_t usize)
+static long ioctl_info(struct kvt_session *session, void __user *arg, size_t usize)
 {
 	struct kvtree_info info = {
 		.abi_version = KVTREE_ABI_VERSION,
@@ -67,7 +45,7 @@ static long ioctl_info(struct session *session, void __user *arg, size_t usize)
 		.cols_max = KVTREE_COLS_MAX,
 		.batch_max = KVTREE_BATCH_MAX,
 		.key_inline = KVTREE_KEY_INLINE,
-		.features = KVTREE_FEAT_COMPAT,
+		.features = KVTREE_FEAT_COMPAT | KVTREE_FEAT_OP | kvt_uring_features(),
 		.ops = GENMASK_ULL(KVTREE_OP_NR - 1, 0) & ~BIT_ULL(KVTREE_OP_SYNC),
 	};
 
@@ -75,15 +53,10 @@ static long ioctl_info(struct session *session, void __user *arg, size_t usize)
 	return copy_struct_out(arg, usize, &info, sizeof(info));
 }
 
-static long ioctl_batch(struct session *session, void __user *arg, size_t usize)
+static long ioctl_batch(struct kvt_session *session, void __user *arg, size_t usize)
 {
 	struct kvtree_batch __user *user = arg;
-	struct kvt_op_ctx ctx = {
-		.store = session->store,
-		.access = session->access,
-		.gfp = KVT_GFP_PROCESS,
-		.scratch = &session->scratch,
-	};
+	struct kvt_op_ctx ctx = kvt_session_ctx(session);
 	struct kvtree_batch batch;
 	int err = 0;
 
@@ -94,7 +67,7 @@ static long ioctl_batch(struct session *session, void __user *arg, size_t usize)
 		err = -EFAULT;
 	if (err)
 		return err;
-	if (!session_enter(session))
+	if (!kvt_session_enter(session))
 		return -ESTALE;
 	err = kvt_batch_run(&ctx, &batch);
 	kvt_store_leave(session->store);
@@ -103,7 +76,31 @@ static long ioctl_batch(struct session *session, void __user *arg, size_t usize)
 	return err;
 }
 
-static long ioctl_store_create(struct session *session, void __user *arg, size_t usize)
+static long ioctl_op(struct kvt_session *session, void __user *arg, size_t usize)
+{
+	struct kvt_op_ctx ctx = kvt_session_ctx(session);
+	struct kvtree_op op;
+	int result;
+
+	/* A constant size is cheaper to copy. */
+	if (usize != sizeof(op))
+		result = copy_struct_from_user(&op, sizeof(op), arg, usize);
+	else
+		result = copy_from_user(&op, arg, sizeof(op)) ? -EFAULT : 0;
+	if (result)
+		return result;
+	if (!kvt_session_enter(session))
+		return -ESTALE;
+	result = kvt_op_run(&ctx, &op);
+	if (result != KVT_INTERRUPTED)
+		kvt_op_report(&ctx, &op, result);
+	kvt_store_leave(session->store);
+	if (result == KVT_INTERRUPTED)
+		return result;
+	return copy_to_user(arg, &op, sizeof(op)) ? -EFAULT : 0;
+}
+
+static long ioctl_store_create(struct kvt_session *session, void __user *arg, size_t usize)
 {
 	struct kvtree_store_create args;
 	int err;
@@ -117,7 +114,7 @@ static long ioctl_store_create(struct session *session, void __user *arg, size_t
 }
 
 /* A file for a session; takes over the session if it succeeds. */
-static int session_install(struct session *session, int flags)
+static int session_install(struct kvt_session *session, int flags)
 {
 	struct file *file;
 	int fd;
@@ -141,7 +138,7 @@ static int store_open(const struct kvtree_store_open *args)
 		[KVTREE_OPEN_WRITE] = O_WRONLY,
 		[KVTREE_OPEN_READ | KVTREE_OPEN_WRITE] = O_RDWR,
 	};
-	struct session *session;
+	struct kvt_session *session;
 	struct kvt_store *store;
 	int ret = -EACCES;
 
@@ -151,7 +148,7 @@ static int store_open(const struct kvtree_store_open *args)
 	if (kvt_store_access(store, args->flags) != args->flags)
 		goto put;
 	ret = -ENOMEM;
-	session = session_alloc(store, args->flags);
+	session = kvt_session_new(store, args->flags);
 	if (!session)
 		goto put;
 	ret = session_install(session, file_flags[args->flags]);
@@ -163,7 +160,7 @@ put:
 	return ret;
 }
 
-static long ioctl_store_open(struct session *session, void __user *arg, size_t usize)
+static long ioctl_store_open(struct kvt_session *session, void __user *arg, size_t usize)
 {
 	struct kvtree_store_open args;
 	int err;
@@ -178,7 +175,7 @@ static long ioctl_store_open(struct session *session, void __user *arg, size_t u
 	return store_open(&args);
 }
 
-static long ioctl_store_destroy(struct session *session, void __user *arg, size_t usize)
+static long ioctl_store_destroy(struct kvt_session *session, void __user *arg, size_t usize)
 {
 	struct kvtree_store_destroy args;
 	int err;
@@ -203,7 +200,7 @@ static int copy_store_info(struct kvtree_store_info *info, const void __user *ar
 	return get_user(info->after, &user->after) ? -EFAULT : 0;
 }
 
-static long ioctl_store_list(struct session *session, void __user *arg, size_t usize)
+static long ioctl_store_list(struct kvt_session *session, void __user *arg, size_t usize)
 {
 	struct kvtree_store_info info;
 	int err;
@@ -214,7 +211,7 @@ static long ioctl_store_list(struct session *session, void __user *arg, size_t u
 	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
 }
 
-static long ioctl_store_self(struct session *session, void __user *arg, size_t usize)
+static long ioctl_store_self(struct kvt_session *session, void __user *arg, size_t usize)
 {
 	struct kvtree_store_info info;
 	int err;
@@ -238,7 +235,7 @@ static int stat_copy(const struct kvt_store *store, u64 __user *values, u32 nr)
 	return 0;
 }
 
-static long ioctl_stat(struct session *session, void __user *arg, size_t usize)
+static long ioctl_stat(struct kvt_session *session, void __user *arg, size_t usize)
 {
 	struct kvtree_stat_args __user *user = arg;
 	struct kvtree_stat_args args;
@@ -249,7 +246,7 @@ static long ioctl_stat(struct session *session, void __user *arg, size_t usize)
 		return err;
 	if (args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)))
 		return -EINVAL;
-	if (!session_enter(session))
+	if (!kvt_session_enter(session))
 		return -ESTALE;
 	if (session->access)
 		err = stat_copy(session->store, u64_to_user_ptr(args.values),
@@ -264,7 +261,7 @@ static long ioctl_stat(struct session *session, void __user *arg, size_t usize)
 
 /* The ioctls by number, and the size in which their structure was first published. */
 static const struct {
-	long (*run)(struct session *session, void __user *arg, size_t usize);
+	long (*run)(struct kvt_session *session, void __user *arg, size_t usize);
 	unsigned int cmd;
 	unsigned int size;
 } ioctls[] = {
@@ -278,6 +275,7 @@ static const struct {
 	IOCTL(STORE_LIST, ioctl_store_list, KVTREE_STORE_INFO_SIZE_VER0),
 	IOCTL(STORE_SELF, ioctl_store_self, KVTREE_STORE_INFO_SIZE_VER0),
 	IOCTL(STAT, ioctl_stat, KVTREE_STAT_ARGS_SIZE_VER0),
+	IOCTL(OP, ioctl_op, KVTREE_OP_SIZE_VER0),
 #undef IOCTL
 };
 
@@ -301,11 +299,14 @@ static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 
 static int session_release(struct inode *inode, struct file *file)
 {
-	struct session *session = file->private_data;
+	kvt_session_free(file->private_data);
+	return 0;
+}
 
-	kvt_scratch_exit(&session->scratch);
-	kvt_store_put(session->store);
-	kfree(session);
+/* A process closes the file: what it submitted and still waits does so for nobody. */
+static int session_flush(struct file *file, fl_owner_t owner)
+{
+	kvt_wait_cancel_owner(file->private_data, owner);
 	return 0;
 }
 
@@ -333,7 +334,7 @@ static int device_open(struct inode *inode, struct file *file)
 		store = NULL;
 	else
 		access = kvt_store_access(store, file_access(file));
-	file->private_data = session_alloc(store, access);
+	file->private_data = kvt_session_new(store, access);
 	if (!file->private_data) {
 		kvt_store_put(store);
 		return -ENOMEM;
@@ -343,17 +344,21 @@ static int device_open(struct inode *inode, struct file *file)
 
 static const struct file_operations session_fops = {
 	.owner = THIS_MODULE,
+	.flush = session_flush,
 	.release = session_release,
 	.unlocked_ioctl = session_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
+	.uring_cmd = kvt_uring_cmd,
 };
 
 static const struct file_operations device_fops = {
 	.owner = THIS_MODULE,
 	.open = device_open,
+	.flush = session_flush,
 	.release = session_release,
 	.unlocked_ioctl = session_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
+	.uring_cmd = kvt_uring_cmd,
 };
 
 static struct miscdevice device = {

@@ -6,6 +6,7 @@
 #ifndef KVT_COMPAT_H
 #define KVT_COMPAT_H
 
+#include <linux/io_uring/cmd.h>
 #include <linux/module.h>
 #include <linux/version.h>
 #include <kunit/visibility.h>
@@ -42,6 +43,101 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 	hrtimer_init(timer, clock, mode);
 	timer->function = fn;
 }
+#endif
+
+/*
+ * The SQE of a command.  Before 6.14 a command that goes to a worker keeps its
+ * pointer into the ring, where the next SQE may stand by then; a copy was made
+ * beside it.
+ */
+static inline const struct io_uring_sqe *kvt_uring_sqe(const struct io_uring_cmd *cmd,
+						       unsigned int issue_flags)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
+	if (issue_flags & IO_URING_F_IOWQ)
+		return cmd_to_io_kiocb(cmd)->async_data;
+#endif
+	return cmd->sqe;
+}
+
+/* Complete a command; res2 is for rings with CQEs of 32 bytes (@cqe32). */
+static inline void kvt_uring_done(struct io_uring_cmd *cmd, s32 res, u64 res2, bool cqe32,
+				  unsigned int issue_flags)
+{
+#ifdef IORING_SETUP_CQE_MIXED
+	if (cqe32)
+		io_uring_cmd_done32(cmd, res, res2, issue_flags);
+	else
+		io_uring_cmd_done(cmd, res, issue_flags);
+#else
+	io_uring_cmd_done(cmd, res, cqe32 ? res2 : 0, issue_flags);
+#endif
+}
+
+/* @len bytes at the user address @at of the command's registered buffer. */
+static inline int kvt_uring_import(struct io_uring_cmd *cmd, u64 at, size_t len, int dir,
+				   struct iov_iter *iter, unsigned int issue_flags)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
+	return io_uring_cmd_import_fixed(at, len, dir, iter, cmd);
+#else
+	return io_uring_cmd_import_fixed(at, len, dir, iter, cmd, issue_flags);
+#endif
+}
+
+/*
+ * Define @name, for io_uring_cmd_complete_in_task(), as a call of
+ * @fn(cmd, issue_flags, dead); dead: the task is gone, and its memory with it.
+ */
+#ifdef IO_URING_CMD_TASK_WORK_ISSUE_FLAGS
+#define KVT_URING_TASK_WORK(name, fn)						\
+static void name(struct io_tw_req req, io_tw_token_t tw)			\
+{										\
+	fn(io_uring_cmd_from_tw(req), IO_URING_CMD_TASK_WORK_ISSUE_FLAGS,	\
+	   tw.cancel);								\
+}
+#else
+#define KVT_URING_TASK_WORK(name, fn)						\
+static void name(struct io_uring_cmd *cmd, unsigned int issue_flags)		\
+{										\
+	fn(cmd, issue_flags, issue_flags & IO_URING_F_TASK_DEAD);		\
+}
+#endif
+
+/* Multishot commands with provided buffers are of 6.18. */
+#ifdef IORING_URING_CMD_MULTISHOT
+#define KVT_URING_HAS_MULTISHOT	true
+#else
+#define KVT_URING_HAS_MULTISHOT	false
+#define IORING_URING_CMD_MULTISHOT	0
+
+struct io_br_sel {
+	void __user *addr;
+	ssize_t val;
+};
+
+static inline struct io_br_sel io_uring_cmd_buffer_select(struct io_uring_cmd *cmd,
+							  unsigned int group, size_t *len,
+							  unsigned int issue_flags)
+{
+	return (struct io_br_sel) {};
+}
+
+static inline bool io_uring_mshot_cmd_post_cqe(struct io_uring_cmd *cmd, struct io_br_sel *sel,
+					       unsigned int issue_flags)
+{
+	return true;
+}
+#endif
+
+/* Before 6.18 a ring that polls takes only files that poll. */
+#define KVT_URING_HAS_IOPOLL	KVT_URING_HAS_MULTISHOT
+
+/* A queue says which of the two it is, from 6.17 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#define KVT_WQ_PERCPU	0
+#else
+#define KVT_WQ_PERCPU	WQ_PERCPU
 #endif
 
 #endif /* KVT_COMPAT_H */

@@ -10,10 +10,10 @@
 #include <linux/err.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
 
 #include "op.h"
 #include "out.h"
+#include "user.h"
 
 /* A GET with columns, or one that met a fault. */
 struct get_cols {
@@ -25,6 +25,7 @@ struct get_cols {
 
 /**
  * kvt_get_copy() - copy column 0 to user space, where that needs no sleep
+ * @ctx: on whose behalf
  * @op: a GET without columns; its version and, for -EMSGSIZE, val_len are set
  * @v: the value found
  * @pinned: set to column 0 if it is in a blob, with a reference to it
@@ -34,7 +35,8 @@ struct get_cols {
  * Return: bytes copied; -EMSGSIZE; -EAGAIN: do it outside of RCU with
  * kvt_get_copy_pinned(), if @pinned->blob was set, or with kvt_get().
  */
-int kvt_get_copy(struct kvtree_op *op, const struct kvt_value *v, struct kvt_column *pinned)
+int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_value *v,
+		 struct kvt_column *pinned)
 {
 	struct kvt_column col = {};
 
@@ -51,28 +53,27 @@ int kvt_get_copy(struct kvtree_op *op, const struct kvt_value *v, struct kvt_col
 		*pinned = col;
 		return -EAGAIN;
 	}
-	if (copy_to_user_nofault(u64_to_user_ptr(op->val), col.data, col.len))
-		return -EAGAIN;
-	return col.len;
+	return kvt_val_out_nofault(ctx, op->val, col.data, col.len) ?: col.len;
 }
 
 /**
  * kvt_get_copy_pinned() - copy a blob to user space
+ * @ctx: on whose behalf
  * @op: the GET
  * @pinned: of kvt_get_copy(); the reference is given up
  *
- * Context: process context, sleeps.
+ * Context: process context; sleeps if @ctx allows it.
  *
- * Return: bytes copied, or -EFAULT.
+ * Return: bytes copied, -EFAULT, or -EAGAIN: it would have to sleep.
  */
-int kvt_get_copy_pinned(const struct kvtree_op *op, struct kvt_column *pinned)
+int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+			struct kvt_column *pinned)
 {
-	int ret = pinned->len;
+	int err;
 
-	if (copy_to_user(u64_to_user_ptr(op->val), pinned->data, pinned->len))
-		ret = -EFAULT;
+	err = kvt_val_out(ctx, op->val, 0, pinned->data, pinned->len);
 	kvt_blob_put(pinned->blob);
-	return ret;
+	return err ?: pinned->len;
 }
 
 /* Describe the wanted columns.  Returns the bytes of all, or -EMSGSIZE. */
@@ -148,13 +149,13 @@ static int get_gathered(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	u8 *mem;
 	int ret;
 
-	mem = kvmalloc(blobs_size + room, KVT_GFP_SCRATCH);
+	mem = kvmalloc(blobs_size + room, kvt_op_gfp_scratch(ctx));
 	if (!mem)
 		return -ENOMEM;
 	kvt_out_init(&get->out, mem + blobs_size, room, (struct kvt_out_blob *)mem, get->ncols);
 	ret = get_lookup(ctx, op, key, get);
-	if (ret > 0 && kvt_out_flush(&get->out, u64_to_user_ptr(op->val)))
-		ret = -EFAULT;
+	if (ret > 0)
+		ret = kvt_out_flush(&get->out, ctx, op->val, 0) ?: ret;
 	kvt_out_exit(&get->out);
 	kvfree(mem);
 	return ret;
@@ -187,15 +188,15 @@ static int get_plain(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		else if (IS_ERR(v))
 			ret = PTR_ERR(v);
 		else
-			ret = kvt_get_copy(op, v, &pinned);
+			ret = kvt_get_copy(ctx, op, v, &pinned);
 		rcu_read_unlock();
 	} while (kvt_op_again(ctx, v));
 
 	if (ret != -EAGAIN)
 		return ret;
 	if (pinned.blob)
-		return kvt_get_copy_pinned(op, &pinned);
-	return get_faulted(ctx, op, key);
+		return kvt_get_copy_pinned(ctx, op, &pinned);
+	return kvt_op_may_sleep(ctx) ? get_faulted(ctx, op, key) : -EAGAIN;
 }
 
 static int get_cols_valid(const struct get_cols *get)
@@ -221,22 +222,17 @@ static int get_columns(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	size_t size = array_size(op->ncols, sizeof(*get.cols));
 	int ret = 0;
 
-	get.cols = kmalloc(size, KVT_GFP_SCRATCH);
+	get.cols = kmalloc(size, kvt_op_gfp_scratch(ctx));
 	if (!get.cols)
 		return -ENOMEM;
-	if (!get.all) {
-		if (copy_from_user(get.cols, u64_to_user_ptr(op->arg), size))
-			ret = -EFAULT;
-		else
-			ret = get_cols_valid(&get);
-	}
+	if (!get.all)
+		ret = kvt_copy_in(ctx, get.cols, op->arg, size) ?: get_cols_valid(&get);
 	if (!ret)
 		ret = get_gathered(ctx, op, key, &get);
 	if (ret >= 0) {
 		op->ncols = get.ncols;
 		size = array_size(get.ncols, sizeof(*get.cols));
-		if (copy_to_user(u64_to_user_ptr(op->arg), get.cols, size))
-			ret = -EFAULT;
+		ret = kvt_copy_out(ctx, op->arg, get.cols, size) ?: ret;
 	}
 	kfree(get.cols);
 	return ret;
@@ -248,10 +244,10 @@ static int get_columns(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
  * @op: the operation, checked
  * @key: its key, in kernel memory
  *
- * Context: process context, sleeps.
+ * Context: process context; sleeps if @ctx allows it.
  *
  * Return: bytes copied, or -ENOENT, -EMSGSIZE, -EFAULT, -EINVAL, -ENOMEM,
- * -EINTR.
+ * -EINTR; -EAGAIN: it would have to sleep.
  */
 int kvt_get(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
 {

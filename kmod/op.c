@@ -9,10 +9,9 @@
 #include <linux/uaccess.h>
 
 #include "op.h"
-#include "write.h"
-
-/* A longer key does not go on the stack. */
-#define KVT_KEY_SMALL	128
+#include "scan.h"
+#include "update.h"
+#include "user.h"
 
 /* Fields of struct kvtree_op that an opcode uses; the others must be zero. */
 #define USES_KEY	BIT(0)
@@ -31,44 +30,6 @@ struct op_rule {
 	u8 stat;
 	op_fn run;
 };
-
-static int op_remove(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
-		     const struct kvt_key *key)
-{
-	struct kvt_write write = {
-		.kind = KVT_WRITE_REMOVE,
-		.when = KVT_WHEN_THERE,
-		.key = *key,
-		.expect = op->version,
-	};
-	int err;
-
-	if (op->flags & KVTREE_F_VERSION)
-		write.when |= KVT_WHEN_VERSION;
-	err = kvt_write(ctx, &write);
-	/* A failed operation can be tried again as it stands. */
-	if (kvt_op_is_answer(err) && !(err == -ENOENT && op->flags & KVTREE_F_VERSION))
-		op->version = write.version;
-	return err;
-}
-
-static int op_add(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
-{
-	struct kvt_write write = {
-		.kind = KVT_WRITE_ADD,
-		.when = op->flags & KVTREE_F_REPLACE ? KVT_WHEN_THERE : 0,
-		.key = *key,
-		.col = op->col,
-		.addend = op->arg,
-	};
-	int err = kvt_write(ctx, &write);
-
-	if (kvt_op_is_answer(err))
-		op->version = write.version;
-	if (!err)
-		op->arg = write.before;
-	return err;
-}
 
 /* A volatile store never makes anything durable. */
 static int op_sync(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
@@ -98,21 +59,21 @@ static const struct op_rule op_rules[KVTREE_OP_NR] = {
 		.uses = USES_KEY | USES_VAL | USES_VERSION,
 		.access = KVTREE_OPEN_WRITE,
 		.stat = KVTREE_STAT_PUT,
-		.run = kvt_put,
+		.run = kvt_update,
 	},
 	[KVTREE_OP_CAS] = {
 		.flags = KVTREE_F_COLS | KVTREE_F_WHOLE,
 		.uses = USES_KEY | USES_VAL | USES_VERSION,
 		.access = KVTREE_OPEN_WRITE,
 		.stat = KVTREE_STAT_CAS,
-		.run = kvt_put,
+		.run = kvt_update,
 	},
 	[KVTREE_OP_REMOVE] = {
 		.flags = KVTREE_F_VERSION,
 		.uses = USES_KEY | USES_VERSION,
 		.access = KVTREE_OPEN_WRITE,
 		.stat = KVTREE_STAT_REMOVE,
-		.run = op_remove,
+		.run = kvt_update,
 	},
 	[KVTREE_OP_ADD] = {
 		.flags = KVTREE_F_REPLACE,
@@ -120,7 +81,7 @@ static const struct op_rule op_rules[KVTREE_OP_NR] = {
 		/* It tells what was there. */
 		.access = KVTREE_OPEN_READ | KVTREE_OPEN_WRITE,
 		.stat = KVTREE_STAT_ADD,
-		.run = op_add,
+		.run = kvt_update,
 	},
 	[KVTREE_OP_SCAN] = {
 		.uses = USES_KEY | USES_VAL | USES_ARG,
@@ -133,6 +94,12 @@ static const struct op_rule op_rules[KVTREE_OP_NR] = {
 		.run = op_sync,
 	},
 };
+
+/* Of an operation that was checked; of another one, of some operation. */
+static const struct op_rule *op_rule(const struct kvtree_op *op)
+{
+	return &op_rules[array_index_nospec(op->opcode, KVTREE_OP_NR)];
+}
 
 static int op_check_key(const struct kvtree_op *op, const struct op_rule *rule)
 {
@@ -198,7 +165,7 @@ int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op)
 
 	if (op->opcode >= KVTREE_OP_NR)
 		return -EINVAL;
-	rule = &op_rules[array_index_nospec(op->opcode, KVTREE_OP_NR)];
+	rule = op_rule(op);
 	if (rule->access & ~ctx->access)
 		return -EACCES;
 	err = op_check_fields(op, rule);
@@ -223,17 +190,85 @@ bool kvt_op_is_plain_get(const struct kvtree_op *op)
 }
 
 /**
+ * kvt_op_is_update() - whether an operation changes something
+ * @op: the operation, checked
+ *
+ * Context: any.
+ *
+ * Return: true if kvt_update_load() takes it.
+ */
+bool kvt_op_is_update(const struct kvtree_op *op)
+{
+	return op_rule(op)->run == kvt_update;
+}
+
+/**
+ * kvt_op_uses_val() - whether an operation has something at `val`
+ * @op: the operation, checked
+ *
+ * Context: any.
+ *
+ * Return: true if it may.
+ */
+bool kvt_op_uses_val(const struct kvtree_op *op)
+{
+	return op_rule(op)->uses & USES_VAL;
+}
+
+/**
  * kvt_op_copy_key() - copy the key that an operation points to
+ * @ctx: on whose behalf
  * @op: the operation, checked, without KVTREE_F_KEY_INLINE
  * @to: room for @op->key_len bytes
  *
- * Context: process context, sleeps.
+ * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0 or -EFAULT.
+ * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
  */
-int kvt_op_copy_key(const struct kvtree_op *op, u8 *to)
+int kvt_op_copy_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8 *to)
 {
-	return copy_from_user(to, u64_to_user_ptr(op->key), op->key_len) ? -EFAULT : 0;
+	return kvt_copy_in(ctx, to, op->key, op->key_len);
+}
+
+/**
+ * kvt_op_load_key() - bring an operation's key into kernel memory
+ * @ctx: on whose behalf
+ * @op: the operation, checked
+ * @key: to be filled; kvt_op_free_key() must follow, whatever is returned
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: 0, -EFAULT, -ENOMEM, or -EAGAIN: it would have to sleep.
+ */
+int kvt_op_load_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+		    struct kvt_op_key *key)
+{
+	u8 *to = key->small;
+
+	key->large = NULL;
+	key->key.len = op->key_len;
+	key->key.data = op->key_inline;
+	if (op->flags & KVTREE_F_KEY_INLINE)
+		return 0;
+	if (op->key_len > sizeof(key->small)) {
+		key->large = kmalloc(op->key_len, kvt_op_gfp_scratch(ctx));
+		if (!key->large)
+			return -ENOMEM;
+		to = key->large;
+	}
+	key->key.data = to;
+	return kvt_op_copy_key(ctx, op, to);
+}
+
+/**
+ * kvt_op_free_key() - end of kvt_op_load_key()
+ * @key: the key
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_op_free_key(struct kvt_op_key *key)
+{
+	kfree(key->large);
 }
 
 /**
@@ -257,23 +292,35 @@ bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v)
 }
 
 /* With a key that the operation points to. */
-static int op_run_pointed(const struct kvt_op_ctx *ctx, struct kvtree_op *op, op_fn run)
+static noinline int op_run_pointed(const struct kvt_op_ctx *ctx, struct kvtree_op *op, op_fn run)
 {
-	u8 small[KVT_KEY_SMALL], *large = NULL;
-	struct kvt_key key = { .data = small, .len = op->key_len };
+	struct kvt_op_key key;
 	int ret;
 
-	if (op->key_len > sizeof(small)) {
-		large = kmalloc(op->key_len, KVT_GFP_SCRATCH);
-		if (!large)
-			return -ENOMEM;
-		key.data = large;
-	}
-	ret = kvt_op_copy_key(op, large ?: small);
+	ret = kvt_op_load_key(ctx, op, &key);
 	if (!ret)
-		ret = run(ctx, op, &key);
-	kfree(large);
+		ret = run(ctx, op, &key.key);
+	kvt_op_free_key(&key);
 	return ret;
+}
+
+/**
+ * kvt_op_execute() - execute an operation
+ * @ctx: on whose behalf
+ * @op: the operation, checked; in and out, but for @op->result
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: as kvt_op_run().
+ */
+int kvt_op_execute(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
+{
+	struct kvt_key key = { .data = op->key_inline, .len = op->key_len };
+	op_fn run = op_rule(op)->run;
+
+	if (op->flags & KVTREE_F_KEY_INLINE)
+		return run(ctx, op, &key);
+	return op_run_pointed(ctx, op, run);
 }
 
 /**
@@ -281,22 +328,14 @@ static int op_run_pointed(const struct kvt_op_ctx *ctx, struct kvtree_op *op, op
  * @ctx: on whose behalf
  * @op: the operation, in and out; @op->result is left to kvt_op_report()
  *
- * Context: process context, sleeps.
+ * Context: process context; sleeps if @ctx allows it.
  *
- * Return: the result, or KVT_INTERRUPTED and nothing has happened.
+ * Return: the result; KVT_INTERRUPTED or one for which kvt_op_blocked(), and
+ * nothing has happened.
  */
 int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 {
-	struct kvt_key key = { .data = op->key_inline, .len = op->key_len };
-	int err = kvt_op_check(ctx, op);
-	op_fn run;
-
-	if (err)
-		return err;
-	run = op_rules[op->opcode].run;
-	if (op->flags & KVTREE_F_KEY_INLINE)
-		return run(ctx, op, &key);
-	return op_run_pointed(ctx, op, run);
+	return kvt_op_check(ctx, op) ?: kvt_op_execute(ctx, op);
 }
 
 /**

@@ -17,6 +17,7 @@
 #include "store.h"
 #include "value.h"
 
+struct iov_iter;
 struct kvt_scratch;
 
 /*
@@ -29,12 +30,18 @@ struct kvt_scratch;
 /* ... and what an operation needs while it runs, charged to the caller. */
 #define KVT_GFP_SCRATCH	(GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
 
+/* ... by one that does not sleep: -EAGAIN, and somebody runs it again who does. */
+#define KVT_GFP_NOWAIT	(GFP_NOWAIT | __GFP_NOWARN)
+
 /* On whose behalf operations run. */
 struct kvt_op_ctx {
 	struct kvt_store *store;	/* that the caller is inside of */
 	unsigned int access;		/* KVTREE_OPEN_READ and KVTREE_OPEN_WRITE */
 	gfp_t gfp;			/* KVT_GFP_PROCESS, or one that does not sleep */
+	bool waits;			/* it waits for events; implies a gfp that sleeps */
+	bool interruptible;		/* by a signal that is not fatal */
 	struct kvt_scratch *scratch;
+	const struct iov_iter *fixed;	/* `val` in a registered buffer; NULL: it is not */
 };
 
 /*
@@ -43,9 +50,22 @@ struct kvt_op_ctx {
  */
 #define KVT_INTERRUPTED	(-ERESTARTSYS)
 
+/* An operation's key in kernel memory; a long one does not go on the stack. */
+struct kvt_op_key {
+	struct kvt_key key;
+	u8 *large;
+	u8 small[128];
+};
+
 int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op);
 bool kvt_op_is_plain_get(const struct kvtree_op *op);
-int kvt_op_copy_key(const struct kvtree_op *op, u8 *to);
+bool kvt_op_is_update(const struct kvtree_op *op);
+bool kvt_op_uses_val(const struct kvtree_op *op);
+int kvt_op_copy_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8 *to);
+int kvt_op_load_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+		    struct kvt_op_key *key);
+void kvt_op_free_key(struct kvt_op_key *key);
+int kvt_op_execute(const struct kvt_op_ctx *ctx, struct kvtree_op *op);
 int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op);
 void kvt_op_report(const struct kvt_op_ctx *ctx, struct kvtree_op *op, int result);
 bool kvt_op_is_answer(int result);
@@ -53,20 +73,16 @@ bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v);
 
 /* get.c */
 int kvt_get(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key);
-int kvt_get_copy(struct kvtree_op *op, const struct kvt_value *v, struct kvt_column *pinned);
-int kvt_get_copy_pinned(const struct kvtree_op *op, struct kvt_column *pinned);
-
-/* put.c */
-int kvt_put(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key);
-
-/* scan.c */
-int kvt_scan(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key);
+int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_value *v,
+		 struct kvt_column *pinned);
+int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+			struct kvt_column *pinned);
 
 /**
- * kvt_op_may_sleep() - whether operations may wait
+ * kvt_op_may_sleep() - whether operations may sleep for memory and page faults
  * @ctx: the context
  *
- * Return: true in process context.
+ * Return: true if they may.
  */
 static inline bool kvt_op_may_sleep(const struct kvt_op_ctx *ctx)
 {
@@ -82,6 +98,31 @@ static inline bool kvt_op_may_sleep(const struct kvt_op_ctx *ctx)
 static inline struct kvt_mem kvt_op_mem(const struct kvt_op_ctx *ctx)
 {
 	return (struct kvt_mem) { .memcg = ctx->store->memcg, .gfp = ctx->gfp };
+}
+
+/**
+ * kvt_op_gfp_scratch() - how to allocate what an operation needs while it runs
+ * @ctx: the context
+ *
+ * Return: flags that sleep if the context may.
+ */
+static inline gfp_t kvt_op_gfp_scratch(const struct kvt_op_ctx *ctx)
+{
+	return kvt_op_may_sleep(ctx) ? KVT_GFP_SCRATCH : KVT_GFP_NOWAIT | __GFP_ACCOUNT;
+}
+
+/**
+ * kvt_op_blocked() - whether a result says that the operation would have to sleep
+ * @ctx: the context
+ * @result: the operation's
+ *
+ * Return: true if it was not executed and is to be run again by somebody who
+ * may sleep.
+ */
+static inline bool kvt_op_blocked(const struct kvt_op_ctx *ctx, int result)
+{
+	return (result == -EAGAIN || result == -ENOMEM || result == -EBUSY) &&
+	       !kvt_op_may_sleep(ctx);
 }
 
 #endif /* KVT_OP_H */

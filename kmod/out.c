@@ -3,9 +3,9 @@
 #include <linux/errno.h>
 #include <linux/sched.h>
 #include <linux/string.h>
-#include <linux/uaccess.h>
 
 #include "out.h"
+#include "user.h"
 #include "value.h"
 
 /**
@@ -105,13 +105,16 @@ void kvt_out_column(struct kvt_out *out, const struct kvt_column *col)
 /**
  * kvt_out_flush() - copy the output to user space and start anew
  * @out: the output
- * @to: where to
+ * @ctx: on whose behalf
+ * @val: the operation's `val`
+ * @at: bytes there before it
  *
- * Context: process context, sleeps.
+ * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0 or -EFAULT, and some of it may have been copied.
+ * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep; some of it may have
+ * been copied.
  */
-int kvt_out_flush(struct kvt_out *out, void __user *to)
+int kvt_out_flush(struct kvt_out *out, const struct kvt_op_ctx *ctx, u64 val, size_t at)
 {
 	struct kvt_blob *blob;
 	u32 from = 0, until, i;
@@ -119,16 +122,14 @@ int kvt_out_flush(struct kvt_out *out, void __user *to)
 
 	for (i = 0; i <= out->nblobs && !err; i++) {
 		until = i < out->nblobs ? out->blobs[i].at : out->fill;
-		if (copy_to_user(to, out->buf + from, until - from))
-			err = -EFAULT;
-		to += until - from;
+		err = kvt_val_out(ctx, val, at, out->buf + from, until - from);
+		at += until - from;
 		from = until;
 		if (err || i == out->nblobs)
 			break;
 		blob = out->blobs[i].blob;
-		if (copy_to_user(to, blob->data, blob->len))
-			err = -EFAULT;
-		to += blob->len;
+		err = kvt_val_out(ctx, val, at, blob->data, blob->len);
+		at += blob->len;
 		cond_resched();
 	}
 	out_reset(out);

@@ -11,11 +11,11 @@
 #ifndef KVT_OUT_H
 #define KVT_OUT_H
 
-#include <linux/compiler_types.h>
 #include <linux/types.h>
 
 struct kvt_blob;
 struct kvt_column;
+struct kvt_op_ctx;
 
 struct kvt_out_blob {
 	struct kvt_blob *blob;
@@ -37,6 +37,6 @@ void kvt_out_exit(struct kvt_out *out);
 bool kvt_out_fits(const struct kvt_out *out, u32 bytes, u32 nblobs);
 void *kvt_out_reserve(struct kvt_out *out, u32 bytes);
 void kvt_out_column(struct kvt_out *out, const struct kvt_column *col);
-int kvt_out_flush(struct kvt_out *out, void __user *to);
+int kvt_out_flush(struct kvt_out *out, const struct kvt_op_ctx *ctx, u64 val, size_t at);
 
 #endif /* KVT_OUT_H */

@@ -286,10 +286,63 @@ int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep)
 		return -EAGAIN;
 	kvt_stat_inc(reclaim->stats, KVTREE_STAT_WAITING_STALL);
 	trace_kvt_throttle(reclaim, atomic64_read(&reclaim->waiting), reclaim->bound);
-	/* prepare_to_wait() is the barrier that reclaim_account_batch() pairs with. */
+	/* prepare_to_wait() is the barrier that wq_has_sleeper() pairs with. */
 	return wait_event_killable(reclaim->wait, !reclaim_over(reclaim)) ? -EINTR : 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_reclaim_throttle);
+
+/**
+ * kvt_reclaim_wait() - have a function called when less memory waits than the bound
+ * @reclaim: the store's
+ * @entry: of init_waitqueue_func_entry(); the function is called once, in process
+ *	context, with the queue's lock held, and must take the entry off the queue
+ *
+ * Context: process context.
+ *
+ * Return: true if it is called, or was; false if there is nothing to wait for.
+ */
+bool kvt_reclaim_wait(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry)
+{
+	bool was_called;
+
+	/* Behind the others: who waits longest is called first. */
+	spin_lock_irq(&reclaim->wait.lock);
+	__add_wait_queue_entry_tail(&reclaim->wait, entry);
+	spin_unlock_irq(&reclaim->wait.lock);
+	/* Pairs with the barrier in wq_has_sleeper(): it sees us, or we what it freed. */
+	smp_mb();
+	if (reclaim_over(reclaim)) {
+		kvt_stat_inc(reclaim->stats, KVTREE_STAT_WAITING_STALL);
+		return true;
+	}
+	spin_lock_irq(&reclaim->wait.lock);
+	was_called = list_empty(&entry->entry);
+	list_del_init(&entry->entry);
+	spin_unlock_irq(&reclaim->wait.lock);
+	return was_called;
+}
+
+/**
+ * kvt_reclaim_unwait() - wait no more
+ * @reclaim: the store's
+ * @entry: of kvt_reclaim_wait(), or initialised and never given to it
+ *
+ * The function may have been called before, but is not after.
+ *
+ * Context: process context.
+ *
+ * Return: true if it waited, and the function was not called.
+ */
+bool kvt_reclaim_unwait(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry)
+{
+	bool waited;
+
+	spin_lock_irq(&reclaim->wait.lock);
+	waited = !list_empty(&entry->entry);
+	list_del_init(&entry->entry);
+	spin_unlock_irq(&reclaim->wait.lock);
+	return waited;
+}
 
 /**
  * kvt_reclaim_waiting() - memory that waits for a grace period

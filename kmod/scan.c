@@ -12,11 +12,12 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/string.h>
-#include <linux/uaccess.h>
 
 #include "op.h"
 #include "out.h"
+#include "scan.h"
 #include "scratch.h"
+#include "user.h"
 
 /* The most that a step gathers. */
 #define KVT_SCAN_RECORDS	64
@@ -33,18 +34,20 @@ enum scan_stop {
 	SCAN_GO,		/* with the next record */
 	SCAN_STEP,		/* with the next step */
 	SCAN_DONE,		/* the range is exhausted */
-	SCAN_FULL,		/* limit or buffer */
+	SCAN_LIMIT,		/* as many records as asked for */
+	SCAN_FULL,		/* the buffer is */
 	SCAN_TOO_SMALL,		/* the buffer is too small for the first record */
 };
 
 /* Scratch memory; the iterator follows. */
-struct scan {
+struct kvt_scan {
 	const struct kvt_op_ctx *ctx;
 	struct kvtree_scan args;
-	u8 __user *to;
-	u32 room;		/* bytes of the user's buffer */
+	u64 val;		/* the user's buffer */
+	u32 room;		/* bytes of it */
 	u32 used;
 	u32 need;		/* SCAN_TOO_SMALL: bytes of the first record */
+	bool ended;		/* SCAN_DONE or SCAN_LIMIT */
 	const u8 *prefix;	/* the start key's */
 	struct kvt_iter *iter;
 	struct kvt_out out;
@@ -103,20 +106,22 @@ static int scan_check(const struct kvtree_scan *args, const struct kvt_key *key)
 	return scan_check_flags(args);
 }
 
-static int scan_copy_ids(struct scan *scan)
+static int scan_copy_ids(struct kvt_scan *scan)
 {
 	unsigned int i;
+	int err;
 
-	if (copy_from_user(scan->ids, u64_to_user_ptr(scan->args.cols),
-			   array_size(scan->args.ncols, sizeof(*scan->ids))))
-		return -EFAULT;
+	err = kvt_copy_in(scan->ctx, scan->ids, scan->args.cols,
+			  array_size(scan->args.ncols, sizeof(*scan->ids)));
+	if (err)
+		return err;
 	for (i = 0; i < scan->args.ncols; i++)
 		if (scan->ids[i] >= KVTREE_COLS_MAX || (i && scan->ids[i] <= scan->ids[i - 1]))
 			return -EINVAL;
 	return 0;
 }
 
-static void scan_set_iter(struct scan *scan, const struct kvt_key *key)
+static void scan_set_iter(struct kvt_scan *scan, const struct kvt_key *key)
 {
 	struct kvt_iter *iter = scan->iter;
 
@@ -134,32 +139,30 @@ static void scan_set_iter(struct scan *scan, const struct kvt_key *key)
 }
 
 /* Copy in what the scan keeps: column ids, the end of the range. */
-static int scan_copy_in(struct scan *scan)
+static int scan_copy_in(struct kvt_scan *scan)
 {
-	if (copy_from_user(scan->end, u64_to_user_ptr(scan->args.end), scan->args.end_len))
-		return -EFAULT;
-	return scan_copy_ids(scan);
+	int err;
+
+	err = kvt_copy_in(scan->ctx, scan->end, scan->args.end, scan->args.end_len);
+	return err ?: scan_copy_ids(scan);
 }
 
-static int scan_init(struct scan *scan, const struct kvt_op_ctx *ctx,
+static int scan_init(struct kvt_scan *scan, const struct kvt_op_ctx *ctx,
 		     const struct kvtree_op *op, const struct kvt_key *key)
 {
 	int err;
 
 	scan->ctx = ctx;
-	if (copy_from_user(&scan->args, u64_to_user_ptr(op->arg), sizeof(scan->args)))
-		return -EFAULT;
-	err = scan_check(&scan->args, key);
+	err = kvt_copy_in(ctx, &scan->args, op->arg, sizeof(scan->args));
+	if (!err)
+		err = scan_check(&scan->args, key);
 	if (!err)
 		err = scan_copy_in(scan);
 	if (err)
 		return err;
 	scan->args.count = 0;
 	scan->args.out_flags = 0;
-	scan->to = u64_to_user_ptr(op->val);
-	/* The result is a signed number. */
-	scan->room = min_t(u32, op->val_len, round_down(INT_MAX, 8));
-	scan->used = 0;
+	scan->ended = false;
 	scan->prefix = key->data;
 	scan->iter = (struct kvt_iter *)(scan + 1);
 	scan_set_iter(scan, key);
@@ -168,7 +171,7 @@ static int scan_init(struct scan *scan, const struct kvt_op_ctx *ctx,
 }
 
 /* Whether the iterator's key lies in the range. */
-static bool scan_in_range(const struct scan *scan)
+static bool scan_in_range(const struct kvt_scan *scan)
 {
 	const struct kvt_iter *iter = scan->iter;
 	u32 end_len = scan->args.end_len;
@@ -187,13 +190,13 @@ static bool scan_in_range(const struct scan *scan)
 	return iter->reverse ? cmp > 0 : cmp < 0;
 }
 
-static bool scan_wants_cols(const struct scan *scan)
+static bool scan_wants_cols(const struct kvt_scan *scan)
 {
 	return scan->args.ncols || scan->args.flags & KVTREE_SCAN_ALL_COLS;
 }
 
 /* The next of the wanted columns that the value has; at: where the search stands. */
-static bool scan_next_column(const struct scan *scan, const struct kvt_value *v,
+static bool scan_next_column(const struct kvt_scan *scan, const struct kvt_value *v,
 			     unsigned int *at, struct kvt_column *col)
 {
 	if (scan->args.flags & KVTREE_SCAN_KEYS_ONLY)
@@ -212,7 +215,7 @@ static bool scan_next_column(const struct scan *scan, const struct kvt_value *v,
 	return false;
 }
 
-static void scan_measure(const struct scan *scan, const struct kvt_value *v,
+static void scan_measure(const struct kvt_scan *scan, const struct kvt_value *v,
 			 struct record *rec)
 {
 	struct kvt_column col = {};
@@ -241,7 +244,7 @@ static void scan_measure(const struct scan *scan, const struct kvt_value *v,
 	rec->copied = rec->head.rec_len - blob_bytes;
 }
 
-static void scan_gather(struct scan *scan, const struct kvt_value *v, const struct record *rec)
+static void scan_gather(struct kvt_scan *scan, const struct kvt_value *v, const struct record *rec)
 {
 	u32 pad = rec->head.rec_len - sizeof(rec->head) - rec->head.key_len - rec->head.val_len;
 	struct kvt_out *out = &scan->out;
@@ -262,14 +265,14 @@ static void scan_gather(struct scan *scan, const struct kvt_value *v, const stru
 }
 
 /* Let the iterator return its present key once more. */
-static void scan_step_back(struct scan *scan)
+static void scan_step_back(struct kvt_scan *scan)
 {
 	scan->iter->bound = KVT_AT;
 	scan->iter->index->ops->iter_rest(scan->iter);
 }
 
 /* Gather one record.  *len: bytes of the user's buffer that this step uses. */
-static enum scan_stop scan_take(struct scan *scan, const struct kvt_value *v, u32 *len)
+static enum scan_stop scan_take(struct kvt_scan *scan, const struct kvt_value *v, u32 *len)
 {
 	struct record rec;
 
@@ -278,7 +281,8 @@ static enum scan_stop scan_take(struct scan *scan, const struct kvt_value *v, u3
 	scan_measure(scan, v, &rec);
 	if (rec.head.rec_len > scan->room - scan->used - *len) {
 		scan->need = rec.head.rec_len;
-		return scan->args.count ? SCAN_FULL : SCAN_TOO_SMALL;
+		scan_step_back(scan);
+		return scan->used || *len ? SCAN_FULL : SCAN_TOO_SMALL;
 	}
 	if (!kvt_out_fits(&scan->out, rec.copied, rec.nblobs)) {
 		scan_step_back(scan);
@@ -287,11 +291,11 @@ static enum scan_stop scan_take(struct scan *scan, const struct kvt_value *v, u3
 	scan_gather(scan, v, &rec);
 	*len += rec.head.rec_len;
 	scan->args.count++;
-	return scan->args.count == scan->args.limit ? SCAN_FULL : SCAN_GO;
+	return scan->args.count == scan->args.limit ? SCAN_LIMIT : SCAN_GO;
 }
 
 /* Gather records until something stops it.  *len as for scan_take(). */
-static enum scan_stop scan_step(struct scan *scan, u32 *len)
+static enum scan_stop scan_step(struct kvt_scan *scan, u32 *len)
 {
 	const struct kvt_index_ops *ops = scan->iter->index->ops;
 	enum scan_stop stop = SCAN_GO;
@@ -315,7 +319,7 @@ static enum scan_stop scan_step(struct scan *scan, u32 *len)
 }
 
 /* Between two steps: 0 to go on, 1 to end with what there is, or an error. */
-static int scan_pause(const struct scan *scan)
+static int scan_pause(const struct kvt_scan *scan)
 {
 	cond_resched();
 	if (kvt_store_dying(scan->ctx->store))
@@ -324,20 +328,67 @@ static int scan_pause(const struct scan *scan)
 		return 0;
 	if (fatal_signal_pending(current))
 		return -EINTR;
-	return scan->args.count ? 1 : KVT_INTERRUPTED;
+	if (!scan->ctx->interruptible)
+		return 0;
+	return scan->used ? 1 : KVT_INTERRUPTED;
 }
 
-/* Returns the bytes filled, or an error. */
-static int scan_run(struct scan *scan)
+/**
+ * kvt_scan_begin() - begin a scan
+ * @ctx: on whose behalf
+ * @op: the operation, checked
+ * @key: its start key, in kernel memory that stays until kvt_scan_end()
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: the scan, for kvt_scan_end(), or an ERR_PTR(): -EFAULT, -EINVAL,
+ * -E2BIG, -ENOMEM; -EAGAIN: it would have to sleep.
+ */
+struct kvt_scan *kvt_scan_begin(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+				const struct kvt_key *key)
+{
+	size_t size = sizeof(struct kvt_scan) + ctx->store->index->ops->iter_size;
+	struct kvt_scan *scan;
+	int err;
+
+	scan = kvt_scratch_take(ctx->scratch, KVT_SCRATCH_SCAN, size, kvt_op_gfp_scratch(ctx));
+	if (!scan)
+		return ERR_PTR(-ENOMEM);
+	err = scan_init(scan, ctx, op, key);
+	if (!err)
+		return scan;
+	kvt_scratch_give(ctx->scratch, KVT_SCRATCH_SCAN, scan);
+	return ERR_PTR(err);
+}
+
+/**
+ * kvt_scan_fill() - fill a buffer with the next records of a scan
+ * @scan: the scan
+ * @val: the user's buffer
+ * @room: bytes of it
+ *
+ * Context: process context; sleeps if the scan's context allows it.
+ *
+ * Return: bytes filled, 0 if there is nothing more; -EMSGSIZE: not even one
+ * record fits, see kvt_scan_need(); -EFAULT; -ESTALE: the store was destroyed
+ * meanwhile; -EINTR: a fatal signal came; KVT_INTERRUPTED: a signal came before
+ * there was any record; -EAGAIN: it would have to sleep.
+ */
+int kvt_scan_fill(struct kvt_scan *scan, u64 val, u32 room)
 {
 	enum scan_stop stop;
 	int err = 0;
 	u32 len;
 
+	scan->val = val;
+	/* The result is a signed number. */
+	scan->room = min_t(u32, room, round_down(INT_MAX, 8));
+	scan->used = 0;
 	do {
 		stop = scan_step(scan, &len);
-		if (kvt_out_flush(&scan->out, scan->to + scan->used))
-			return -EFAULT;
+		err = kvt_out_flush(&scan->out, scan->ctx, scan->val, scan->used);
+		if (err)
+			return err;
 		scan->used += len;
 		if (stop == SCAN_STEP)
 			err = scan_pause(scan);
@@ -349,15 +400,71 @@ static int scan_run(struct scan *scan)
 		return -EMSGSIZE;
 	if (stop == SCAN_DONE)
 		scan->args.out_flags |= KVTREE_SCAN_DONE;
+	scan->ended = stop == SCAN_DONE || stop == SCAN_LIMIT;
 	return scan->used;
 }
 
-static int scan_report(const struct scan *scan, struct kvtree_scan __user *args)
+/**
+ * kvt_scan_need() - bytes that the record needs that did not fit
+ * @scan: a scan whose last kvt_scan_fill() returned -EMSGSIZE
+ *
+ * Context: any.
+ *
+ * Return: bytes.
+ */
+u32 kvt_scan_need(const struct kvt_scan *scan)
 {
-	if (put_user(scan->args.count, &args->count) ||
-	    put_user(scan->args.out_flags, &args->out_flags))
-		return -EFAULT;
-	return 0;
+	return scan->need;
+}
+
+/**
+ * kvt_scan_ended() - whether a scan is at its end
+ * @scan: the scan
+ *
+ * Context: any.
+ *
+ * Return: true if the range is exhausted or there were as many records as asked
+ * for; another kvt_scan_fill() is not allowed then.
+ */
+bool kvt_scan_ended(const struct kvt_scan *scan)
+{
+	return scan->ended;
+}
+
+/**
+ * kvt_scan_report() - tell the user what the scan has come to
+ * @scan: the scan
+ * @arg: the operation's `arg`, a struct kvtree_scan in user space
+ *
+ * Context: process context; sleeps if the scan's context allows it.
+ *
+ * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
+ */
+int kvt_scan_report(const struct kvt_scan *scan, u64 arg)
+{
+	const struct kvtree_scan *args = &scan->args;
+	int err;
+
+	err = kvt_copy_out(scan->ctx, arg + offsetof(struct kvtree_scan, count),
+			   &args->count, sizeof(args->count));
+	if (!err)
+		err = kvt_copy_out(scan->ctx, arg + offsetof(struct kvtree_scan, out_flags),
+				   &args->out_flags, sizeof(args->out_flags));
+	if (!err)
+		kvt_stat_add(&scan->ctx->store->stats, KVTREE_STAT_SCAN_RECORDS, args->count);
+	return err;
+}
+
+/**
+ * kvt_scan_end() - end a scan
+ * @scan: of kvt_scan_begin()
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_scan_end(struct kvt_scan *scan)
+{
+	kvt_out_exit(&scan->out);
+	kvt_scratch_give(scan->ctx->scratch, KVT_SCRATCH_SCAN, scan);
 }
 
 /**
@@ -366,31 +473,24 @@ static int scan_report(const struct scan *scan, struct kvtree_scan __user *args)
  * @op: the operation, checked
  * @key: its start key, in kernel memory
  *
- * Context: process context, sleeps.
+ * Context: process context; sleeps if @ctx allows it.
  *
- * Return: bytes filled; -EMSGSIZE, and @op->val_len is set; -EFAULT, -EINVAL,
- * -E2BIG, -ENOMEM; -ESTALE: the store was destroyed meanwhile; -EINTR: a fatal
- * signal came; KVT_INTERRUPTED: a signal came before there was any record.
+ * Return: bytes filled; -EMSGSIZE, and @op->val_len is set; or an errno of
+ * kvt_scan_begin() or kvt_scan_fill().
  */
 int kvt_scan(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
 {
-	size_t size = sizeof(struct scan) + ctx->store->index->ops->iter_size;
-	struct scan *scan;
+	struct kvt_scan *scan;
 	int ret;
 
-	scan = kvt_scratch_take(ctx->scratch, KVT_SCRATCH_SCAN, size);
-	if (!scan)
-		return -ENOMEM;
-	ret = scan_init(scan, ctx, op, key);
-	if (!ret) {
-		ret = scan_run(scan);
-		kvt_out_exit(&scan->out);
-		kvt_stat_add(&ctx->store->stats, KVTREE_STAT_SCAN_RECORDS, scan->args.count);
-	}
+	scan = kvt_scan_begin(ctx, op, key);
+	if (IS_ERR(scan))
+		return PTR_ERR(scan);
+	ret = kvt_scan_fill(scan, op->val, op->val_len);
 	if (ret == -EMSGSIZE)
-		op->val_len = scan->need;
-	else if (ret >= 0 && scan_report(scan, u64_to_user_ptr(op->arg)))
-		ret = -EFAULT;
-	kvt_scratch_give(ctx->scratch, KVT_SCRATCH_SCAN, scan);
+		op->val_len = kvt_scan_need(scan);
+	else if (ret >= 0)
+		ret = kvt_scan_report(scan, op->arg) ?: ret;
+	kvt_scan_end(scan);
 	return ret;
 }

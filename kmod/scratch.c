@@ -11,16 +11,18 @@
  * @scratch: the session's, zero when the session began
  * @kind: which
  * @size: bytes; always the same for a kind and a session
+ * @gfp: how to allocate
  *
- * Context: process context, may sleep.
+ * Context: process context; as @gfp says.
  *
  * Return: memory for kvt_scratch_give(), charged to the caller, or NULL.
  */
-void *kvt_scratch_take(struct kvt_scratch *scratch, enum kvt_scratch_kind kind, size_t size)
+void *kvt_scratch_take(struct kvt_scratch *scratch, enum kvt_scratch_kind kind, size_t size,
+		       gfp_t gfp)
 {
 	void *p = xchg(&scratch->spare[kind], NULL);
 
-	return p ?: kvmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	return p ?: kvmalloc(size, gfp);
 }
 
 /**

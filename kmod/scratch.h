@@ -22,7 +22,8 @@ struct kvt_scratch {
 	void *spare[KVT_SCRATCH_NR];
 };
 
-void *kvt_scratch_take(struct kvt_scratch *scratch, enum kvt_scratch_kind kind, size_t size);
+void *kvt_scratch_take(struct kvt_scratch *scratch, enum kvt_scratch_kind kind, size_t size,
+		       gfp_t gfp);
 void kvt_scratch_give(struct kvt_scratch *scratch, enum kvt_scratch_kind kind, void *p);
 void kvt_scratch_exit(struct kvt_scratch *scratch);
 

@@ -338,7 +338,8 @@ static int writer_try(struct writer *w)
  *
  * Return: 0; -ENOENT, -EEXIST, -ECANCELED: the conditions do not hold; -EINVAL:
  * not a number; -E2BIG: too large; -EDQUOT; -ENOMEM; -EINTR: a fatal signal
- * came; -EAGAIN, -EBUSY: only if it may not sleep.
+ * came; -EAGAIN: it would have to wait for an event; -EBUSY: only if it may not
+ * sleep.
  */
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 {
@@ -347,7 +348,7 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 	int err;
 
 	write->version = 0;
-	err = kvt_reclaim_throttle(&ctx->store->reclaim, may_sleep);
+	err = kvt_reclaim_throttle(&ctx->store->reclaim, ctx->waits);
 	if (err)
 		return err;
 	writer_init(&w, ctx, write);

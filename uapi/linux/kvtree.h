@@ -300,8 +300,9 @@ struct kvtree_batch {
  * Errors beside those of operations:
  *
  *	EINVAL		malformed: an unknown argument or flag, an SQE that is too
- *			short, registered or provided buffers where there is no
- *			`val` or for a batch
+ *			short or whose addr, len, file_index or (without buffers)
+ *			buf_index is not 0, registered or provided buffers where
+ *			there is no `val` or for a batch
  *	EOPNOTSUPP	an unknown command; no KVTREE_FEAT_URING_MULTISHOT; a ring
  *			that polls, without KVTREE_FEAT_URING_IOPOLL; a multishot
  *			scan with IOSQE_ASYNC
@@ -320,7 +321,9 @@ struct kvtree_batch {
  * them.  The last completion is without IORING_CQE_F_MORE and has no buffer: 0 if
  * the scan has ended as any other scan ends (`count` and `out_flags` of struct
  * kvtree_scan are for all of it), ENOBUFS if the buffers ran out, EMSGSIZE if
- * not even one record fitted into a buffer, or another error.  To resume, pass
+ * not even one record fitted into a buffer, EOVERFLOW if the completion queue was
+ * full (the next provided buffer is used up, and nobody was told), or another
+ * error.  To resume, pass
  * the last key that was returned as start key with KVTREE_SCAN_AFTER.
  *
  * Whatever waits is canceled by KVTREE_URING_CANCEL, by closing the ring, by the

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A session: an open file of /dev/kvtree, with a store and what it may do there. */
+#ifndef KVT_SESSION_H
+#define KVT_SESSION_H
+
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "op.h"
+#include "scratch.h"
+#include "store.h"
+
+struct kvt_session {
+	/* Fixed from the beginning. */
+	struct kvt_store *store;	/* NULL: there was no default store */
+	unsigned int access;		/* KVTREE_OPEN_* */
+
+	struct kvt_scratch scratch;
+	/* uring.c: commands that wait without a thread. */
+	spinlock_t wait_lock;
+	struct list_head waiting;	/* wait_lock */
+};
+
+struct kvt_session *kvt_session_new(struct kvt_store *store, unsigned int access);
+void kvt_session_free(struct kvt_session *session);
+
+/**
+ * kvt_session_enter() - keep what is in the session's store
+ * @session: the session
+ *
+ * Context: any.
+ *
+ * Return: true, and kvt_store_leave() must follow; false if it was destroyed or
+ * never was.
+ */
+static inline bool kvt_session_enter(const struct kvt_session *session)
+{
+	return session->store && kvt_store_enter(session->store);
+}
+
+/**
+ * kvt_session_ctx() - what operations of a session that wait for anything need
+ * @session: the session
+ *
+ * Return: a context.
+ */
+static inline struct kvt_op_ctx kvt_session_ctx(struct kvt_session *session)
+{
+	return (struct kvt_op_ctx) {
+		.store = session->store,
+		.access = session->access,
+		.gfp = KVT_GFP_PROCESS,
+		.waits = true,
+		.interruptible = true,
+		.scratch = &session->scratch,
+	};
+}
+
+#endif /* KVT_SESSION_H */

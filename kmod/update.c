@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+/* PUT, CAS, REMOVE and ADD: their data are copied in, then written. */
+#include <linux/err.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "op.h"
+#include "update.h"
+#include "user.h"
+
+static int load_value(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+		      struct kvt_update *update)
+{
+	struct kvt_write *write = &update->write;
+	struct kvt_mem mem = kvt_op_mem(ctx);
+	u8 *data;
+
+	if (op->val_len > KVTREE_VALUE_MAX)
+		return -E2BIG;
+	write->kind = KVT_WRITE_VALUE;
+	write->value = kvt_value_alloc_whole(&mem, &write->key, op->val_len, &data);
+	if (!write->value)
+		return -ENOMEM;
+	return kvt_val_in(ctx, op, 0, data, op->val_len);
+}
+
+static bool load_in_blob(u32 len)
+{
+	return len > KVT_BLOB_MIN && len != KVTREE_COL_ABSENT;
+}
+
+/* Check the descriptors and enter them in the write's columns. */
+static int load_check(struct kvt_update *update, const struct kvtree_op *op,
+		      const struct kvtree_col *descs)
+{
+	const struct kvtree_col *desc;
+	unsigned int i;
+	u64 total = 0;
+
+	for (i = 0; i < op->ncols; i++) {
+		desc = &descs[i];
+		if (desc->id >= KVTREE_COLS_MAX || desc->reserved)
+			return -EINVAL;
+		if (i && desc->id <= descs[i - 1].id)
+			return -EINVAL;
+		update->write.cols[i] = (struct kvt_column) { .id = desc->id, .len = desc->len };
+		if (desc->len == KVTREE_COL_ABSENT)
+			continue;
+		total += desc->len;
+		if (!load_in_blob(desc->len))
+			update->data_len += desc->len;
+	}
+	if (total > KVTREE_VALUE_MAX)
+		return -E2BIG;
+	return total == op->val_len ? 0 : -EINVAL;
+}
+
+/* Copy the columns' data. */
+static int load_data(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+		     struct kvt_update *update)
+{
+	struct kvt_mem mem = kvt_op_mem(ctx);
+	struct kvt_column *col;
+	unsigned int i;
+	u32 from = 0;
+	int err;
+	u8 *to;
+
+	update->data = kvmalloc(update->data_len, kvt_op_gfp_scratch(ctx));
+	if (!update->data)
+		return -ENOMEM;
+	to = update->data;
+	for (i = 0; i < update->write.ncols; i++) {
+		col = &update->write.cols[i];
+		if (col->len == KVTREE_COL_ABSENT)
+			continue;
+		col->data = to;
+		if (load_in_blob(col->len)) {
+			col->blob = kvt_blob_alloc(&mem, col->len);
+			if (!col->blob)
+				return -ENOMEM;
+			col->data = col->blob->data;
+		} else {
+			to += col->len;
+		}
+		err = kvt_val_in(ctx, op, from, (u8 *)col->data, col->len);
+		if (err)
+			return err;
+		from += col->len;
+	}
+	return 0;
+}
+
+static int load_columns(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+			struct kvt_update *update)
+{
+	size_t size = array_size(op->ncols, sizeof(struct kvtree_col));
+	gfp_t gfp = kvt_op_gfp_scratch(ctx);
+	struct kvtree_col *descs;
+	int err = -ENOMEM;
+
+	update->write.kind = KVT_WRITE_COLS;
+	update->write.cols = kcalloc(op->ncols, sizeof(*update->write.cols), gfp);
+	if (!update->write.cols)
+		return -ENOMEM;
+	update->write.ncols = op->ncols;
+	descs = kmalloc(size, gfp);
+	if (descs)
+		err = kvt_copy_in(ctx, descs, op->arg, size);
+	if (!err)
+		err = load_check(update, op, descs);
+	kfree(descs);
+	return err ?: load_data(ctx, op, update);
+}
+
+static unsigned int load_conditions(const struct kvtree_op *op)
+{
+	unsigned int when = 0;
+
+	if (op->opcode == KVTREE_OP_CAS || op->flags & KVTREE_F_VERSION)
+		when |= KVT_WHEN_VERSION;
+	if (op->flags & KVTREE_F_CREATE)
+		when |= KVT_WHEN_NOT_THERE;
+	if (op->flags & KVTREE_F_REPLACE || op->opcode == KVTREE_OP_REMOVE)
+		when |= KVT_WHEN_THERE;
+	return when;
+}
+
+/**
+ * kvt_update_load() - copy in what an operation that changes something needs
+ * @ctx: on whose behalf
+ * @op: the operation, checked
+ * @key: its key, in kernel memory that stays until kvt_update_free()
+ * @update: to be filled; kvt_update_free() must follow, whatever is returned
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: 0, -EFAULT, -EINVAL, -E2BIG, -ENOMEM, or -EAGAIN: it would have to
+ * sleep.
+ */
+int kvt_update_load(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+		    const struct kvt_key *key, struct kvt_update *update)
+{
+	*update = (struct kvt_update) {
+		.write = {
+			.key = *key,
+			.when = load_conditions(op),
+			.expect = op->version,
+			.whole = op->flags & KVTREE_F_WHOLE,
+		},
+	};
+	switch (op->opcode) {
+	case KVTREE_OP_REMOVE:
+		update->write.kind = KVT_WRITE_REMOVE;
+		return 0;
+	case KVTREE_OP_ADD:
+		update->write.kind = KVT_WRITE_ADD;
+		update->write.col = op->col;
+		update->write.addend = op->arg;
+		return 0;
+	default:
+		if (op->flags & KVTREE_F_COLS)
+			return load_columns(ctx, op, update);
+		return load_value(ctx, op, update);
+	}
+}
+
+/**
+ * kvt_update_write() - write an update
+ * @ctx: on whose behalf
+ * @update: of kvt_update_load(), not yet written
+ *
+ * Context: as kvt_write().
+ *
+ * Return: as kvt_write(); after a failure it can be called again.
+ */
+int kvt_update_write(const struct kvt_op_ctx *ctx, struct kvt_update *update)
+{
+	struct kvt_write *write = &update->write;
+	unsigned int i;
+	int err;
+
+	err = kvt_write(ctx, write);
+	if (err)
+		return err;
+	/* The store's own now. */
+	write->value = NULL;
+	for (i = 0; i < write->ncols; i++)
+		write->cols[i].blob = NULL;
+	return 0;
+}
+
+/**
+ * kvt_update_report() - enter what an update found or made
+ * @update: the update
+ * @op: the operation
+ * @result: of kvt_update_write()
+ *
+ * Context: any.
+ */
+void kvt_update_report(const struct kvt_update *update, struct kvtree_op *op, int result)
+{
+	const struct kvt_write *write = &update->write;
+
+	/* A failed operation can be tried again as it stands. */
+	if (!kvt_op_is_answer(result) ||
+	    (result == -ENOENT && op->flags & KVTREE_F_VERSION))
+		return;
+	op->version = write->version;
+	if (write->kind == KVT_WRITE_ADD && !result)
+		op->arg = write->before;
+}
+
+/**
+ * kvt_update_free() - free what an update holds
+ * @update: of kvt_update_load(), written or not
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_update_free(struct kvt_update *update)
+{
+	struct kvt_write *write = &update->write;
+	unsigned int i;
+
+	if (write->value)
+		kvt_value_free(write->value);
+	for (i = 0; i < write->ncols; i++)
+		if (write->cols[i].blob)
+			kvt_blob_put(write->cols[i].blob);
+	if (write->kind == KVT_WRITE_COLS) {
+		kvfree(update->data);
+		kfree(write->cols);
+	}
+}
+
+/**
+ * kvt_update() - execute an operation that changes something
+ * @ctx: on whose behalf
+ * @op: the operation, checked
+ * @key: its key, in kernel memory
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: 0, or an errno of kvt_write() or kvt_update_load().
+ */
+int kvt_update(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
+{
+	struct kvt_update update;
+	int err;
+
+	err = kvt_update_load(ctx, op, key, &update);
+	if (!err) {
+		err = kvt_update_write(ctx, &update);
+		kvt_update_report(&update, op, err);
+	}
+	kvt_update_free(&update);
+	return err;
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * io_uring commands.
+ *
+ * A command is executed where it is issued, by an operation context that does
+ * not sleep.  What would have to sleep for memory or for a page of user space is
+ * issued again by io_uring on one of its workers (-EAGAIN), where it may.  An
+ * update that would have to wait for an event, or could not get memory for the
+ * index, has all of its data in kernel memory by then: it waits without a thread
+ * (wait.h).
+ *
+ * The SQE is read once, into kernel memory: a ring's memory is the user's.
+ */
+#include <linux/errno.h>
+#include <linux/minmax.h>
+#include <linux/uaccess.h>
+
+#include "batch.h"
+#include "compat.h"
+#include "scan.h"
+#include "session.h"
+#include "update.h"
+#include "uring.h"
+#include "user.h"
+#include "wait.h"
+
+/* A command while it is executed. */
+struct call {
+	struct io_uring_cmd *cmd;
+	unsigned int issue_flags;
+	struct kvt_session *session;
+	struct kvt_op_ctx ctx;
+	u64 out;		/* user address for the outcome of op, or 0 */
+	struct kvtree_op op;
+	struct iov_iter fixed;
+};
+
+/**
+ * kvt_uring_features() - what is offered with the running kernel
+ *
+ * Context: any.
+ *
+ * Return: KVTREE_FEAT_URING*.
+ */
+u64 kvt_uring_features(void)
+{
+	u64 features = KVTREE_FEAT_URING | KVTREE_FEAT_URING_FIXED;
+
+	if (!IS_ENABLED(CONFIG_IO_URING))
+		return 0;
+	if (KVT_URING_HAS_MULTISHOT)
+		features |= KVTREE_FEAT_URING_MULTISHOT;
+	if (KVT_URING_HAS_IOPOLL)
+		features |= KVTREE_FEAT_URING_IOPOLL;
+	return features;
+}
+
+static void call_init(struct call *call, struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	call->cmd = cmd;
+	call->issue_flags = issue_flags;
+	call->session = cmd->file->private_data;
+	call->ctx = kvt_session_ctx(call->session);
+	call->ctx.interruptible = false;
+	call->ctx.waits = false;
+	if (issue_flags & IO_URING_F_NONBLOCK)
+		call->ctx.gfp = KVT_GFP_NOWAIT;
+}
+
+static void call_count(const struct call *call, enum kvtree_stat stat)
+{
+	kvt_stat_inc(&call->session->store->stats, stat);
+}
+
+/* Issued again where it may sleep.  The store's counters are there while it is entered. */
+static int call_punt(const struct call *call)
+{
+	call_count(call, KVTREE_STAT_URING_PUNT);
+	kvt_store_leave(call->session->store);
+	return -EAGAIN;
+}
+
+/* Complete the command. */
+static int call_done(const struct call *call, int res, u64 res2)
+{
+	if (!(call->issue_flags & IO_URING_F_CQE32))
+		return res;
+	kvt_uring_done(call->cmd, res, res2, true, call->issue_flags);
+	return -EIOCBQUEUED;
+}
+
+/* What the operation's `val` lies in. */
+static int call_import(struct call *call)
+{
+	const struct kvtree_op *op = &call->op;
+	int dir = kvt_op_is_update(op) ? ITER_SOURCE : ITER_DEST;
+	int err;
+
+	if (!kvt_op_uses_val(op))
+		return -EINVAL;
+	err = kvt_uring_import(call->cmd, op->val, op->val_len, dir, &call->fixed,
+			       call->issue_flags);
+	if (!err)
+		call->ctx.fixed = &call->fixed;
+	return err;
+}
+
+/* The update cannot be written now: keep it until it can. */
+static int call_wait(struct call *call, struct kvt_update *update)
+{
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(call->cmd, call->issue_flags);
+	const struct kvt_wait_args args = {
+		.cmd = call->cmd,
+		.issue_flags = call->issue_flags,
+		.user_data = READ_ONCE(sqe->user_data),
+		.out = call->out,
+	};
+
+	return kvt_wait(call->session, &call->ctx, &call->op, update, &args);
+}
+
+/*
+ * An outcome that could not be copied would leave an update unreported: before it
+ * is executed, see that both ends of where the outcome goes can be written.  What
+ * is written means nothing, or is 0 already.
+ */
+static int call_probe_out(const struct call *call)
+{
+	const struct kvtree_op none = {};
+	u64 out = call->out;
+	int err;
+
+	if (!out || kvt_op_may_sleep(&call->ctx))
+		return 0;
+	err = kvt_copy_out(&call->ctx, out + offsetof(struct kvtree_op, result),
+			   &none.result, sizeof(none.result));
+	return err ?: kvt_copy_out(&call->ctx, out + offsetof(struct kvtree_op, reserved),
+				   &none.reserved, sizeof(none.reserved));
+}
+
+static int call_write(struct call *call, struct kvt_update *update)
+{
+	int err;
+
+	err = kvt_update_write(&call->ctx, update);
+	if (err == -EAGAIN || kvt_op_blocked(&call->ctx, err))
+		return call_wait(call, update);
+	kvt_update_report(update, &call->op, err);
+	return err;
+}
+
+static noinline int call_update(struct call *call)
+{
+	struct kvt_update update = {};
+	struct kvt_op_key key;
+	int err;
+
+	err = kvt_op_load_key(&call->ctx, &call->op, &key);
+	if (!err)
+		err = call_probe_out(call);
+	if (!err)
+		err = kvt_update_load(&call->ctx, &call->op, &key.key, &update);
+	if (!err)
+		err = call_write(call, &update);
+	if (err != -EIOCBQUEUED)
+		kvt_update_free(&update);
+	kvt_op_free_key(&key);
+	return err;
+}
+
+/* Copy the outcome of an operation that was executed. */
+static int call_copy_out(struct call *call, int result)
+{
+	if (!call->out)
+		return 0;
+	call->op.result = result;
+	/* It cannot be executed again: this takes the page fault. */
+	if (kvt_op_is_update(&call->op))
+		return copy_to_user(u64_to_user_ptr(call->out), &call->op, sizeof(call->op)) ?
+			-EFAULT : 0;
+	return kvt_copy_out(&call->ctx, call->out, &call->op, sizeof(call->op));
+}
+
+static int call_run(struct call *call)
+{
+	int err;
+
+	err = kvt_op_check(&call->ctx, &call->op);
+	if (!err && call->cmd->flags & IORING_URING_CMD_FIXED)
+		err = call_import(call);
+	if (err)
+		return err;
+	if (kvt_op_is_update(&call->op))
+		return call_update(call);
+	return kvt_op_execute(&call->ctx, &call->op);
+}
+
+/* Fill one provided buffer.  Returns its bytes, 0 at the end, or an error. */
+static int shot_fill(struct call *call, struct kvt_scan *scan, unsigned int group)
+{
+	struct io_br_sel sel;
+	size_t len = 0;
+	int ret;
+
+	sel = io_uring_cmd_buffer_select(call->cmd, group, &len, call->issue_flags);
+	if (!sel.addr)
+		return -ENOBUFS;
+	if (sel.val < 0)
+		return sel.val;
+	ret = kvt_scan_fill(scan, (uintptr_t)sel.addr, min_t(size_t, len, U32_MAX));
+	sel.val = ret;
+	/* Only a buffer with something in it is posted; others go back. */
+	if (io_uring_mshot_cmd_post_cqe(call->cmd, &sel, call->issue_flags) && ret > 0)
+		return -EOVERFLOW;
+	return ret;
+}
+
+static int shots(struct call *call, const struct kvt_key *key, unsigned int group)
+{
+	struct kvt_scan *scan;
+	int ret;
+
+	scan = kvt_scan_begin(&call->ctx, &call->op, key);
+	if (IS_ERR(scan))
+		return PTR_ERR(scan);
+	do {
+		ret = shot_fill(call, scan, group);
+	} while (ret > 0 && !kvt_scan_ended(scan));
+	if (ret >= 0)
+		ret = kvt_scan_report(scan, call->op.arg);
+	kvt_scan_end(scan);
+	return ret;
+}
+
+/* A multishot scan: it takes page faults where it is issued, and nowhere else. */
+static noinline int call_multishot(struct call *call)
+{
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(call->cmd, call->issue_flags);
+	unsigned int group = READ_ONCE(sqe->buf_index);
+	struct kvt_op_key key;
+	int ret;
+
+	if (call->issue_flags & IO_URING_F_IOWQ)
+		return -EOPNOTSUPP;
+	if (call->op.opcode != KVTREE_OP_SCAN || call->op.val || call->op.val_len)
+		return -EINVAL;
+	call->ctx.gfp = KVT_GFP_PROCESS;
+	ret = kvt_op_check(&call->ctx, &call->op);
+	if (ret)
+		return ret;
+	ret = kvt_op_load_key(&call->ctx, &call->op, &key);
+	if (!ret)
+		ret = shots(call, &key.key, group);
+	kvt_op_free_key(&key);
+	return ret;
+}
+
+/* Execute the operation. */
+static int call_op(struct call *call)
+{
+	bool multishot = call->cmd->flags & IORING_URING_CMD_MULTISHOT;
+	int ret, err;
+
+	if (!kvt_session_enter(call->session))
+		return call_done(call, -ESTALE, 0);
+	ret = multishot ? call_multishot(call) : call_run(call);
+	/* It waits, and leaves the store when it has been executed. */
+	if (ret == -EIOCBQUEUED)
+		return ret;
+	err = kvt_op_blocked(&call->ctx, ret) ? -EAGAIN : call_copy_out(call, ret);
+	if (err == -EAGAIN)
+		return call_punt(call);
+	call_count(call, KVTREE_STAT_URING);
+	kvt_op_report(&call->ctx, &call->op, ret);
+	kvt_store_leave(call->session->store);
+	if (multishot) {
+		kvt_uring_done(call->cmd, ret, 0, call->issue_flags & IO_URING_F_CQE32,
+			       call->issue_flags);
+		return -EIOCBQUEUED;
+	}
+	return call_done(call, err ?: ret, call->op.version);
+}
+
+static int cmd_op(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
+	struct kvtree_uring_op arg = *(const struct kvtree_uring_op *)sqe->cmd;
+	struct call call;
+	int err;
+
+	barrier();
+	if (arg.flags || arg.op_size < KVTREE_OP_SIZE_VER0)
+		return -EINVAL;
+	if (arg.op_size > PAGE_SIZE)
+		return -E2BIG;
+	call_init(&call, cmd, issue_flags);
+	call.out = arg.op;
+	if (arg.op_size == sizeof(call.op))
+		err = kvt_copy_in(&call.ctx, &call.op, arg.op, sizeof(call.op));
+	else
+		err = kvt_copy_struct_in(&call.ctx, &call.op, sizeof(call.op), arg.op,
+					 arg.op_size);
+	if (err == -EAGAIN && kvt_session_enter(call.session))
+		return call_punt(&call);
+	return err ?: call_op(&call);
+}
+
+static int cmd_op_inline(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
+	const struct kvtree_uring_inline *arg = (const void *)sqe->cmd;
+	struct call call;
+	u64 reserved;
+
+	if (!(issue_flags & IO_URING_F_SQE128))
+		return -EINVAL;
+	call_init(&call, cmd, issue_flags);
+	call.op = arg->op;
+	call.out = READ_ONCE(arg->out);
+	reserved = READ_ONCE(arg->reserved);
+	/* What was read is what is used: the compiler must not read it again. */
+	barrier();
+	return reserved ? -EINVAL : call_op(&call);
+}
+
+static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
+	struct kvtree_uring_batch arg = *(const struct kvtree_uring_batch *)sqe->cmd;
+	struct kvtree_batch batch;
+	struct call call;
+	int err;
+
+	barrier();
+	if (arg.flags || cmd->flags & (IORING_URING_CMD_FIXED | IORING_URING_CMD_MULTISHOT))
+		return -EINVAL;
+	batch = (struct kvtree_batch) { .ops = arg.ops, .nr = arg.nr, .op_size = arg.op_size };
+	call_init(&call, cmd, issue_flags);
+	/* On a worker of io_uring, of which there is a bounded number. */
+	call.ctx.waits = kvt_op_may_sleep(&call.ctx);
+	if (!kvt_session_enter(call.session))
+		return call_done(&call, -ESTALE, 0);
+	err = kvt_batch_run(&call.ctx, &batch);
+	if (err == -EAGAIN)
+		return call_punt(&call);
+	call_count(&call, KVTREE_STAT_URING);
+	kvt_store_leave(call.session->store);
+	return call_done(&call, batch.done ?: err, 0);
+}
+
+static int cmd_cancel(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
+	struct kvtree_uring_cancel arg = *(const struct kvtree_uring_cancel *)sqe->cmd;
+	struct call call;
+
+	barrier();
+	if (arg.flags & ~(KVTREE_CANCEL_ALL | KVTREE_CANCEL_ANY) || arg.reserved ||
+	    cmd->flags & (IORING_URING_CMD_FIXED | IORING_URING_CMD_MULTISHOT))
+		return -EINVAL;
+	call_init(&call, cmd, issue_flags);
+	return call_done(&call, kvt_wait_cancel(call.session, &arg), 0);
+}
+
+/* Parts of the SQE that mean nothing here may mean something one day. */
+static bool sqe_valid(const struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
+
+	if (READ_ONCE(sqe->addr) || READ_ONCE(sqe->len) || READ_ONCE(sqe->file_index))
+		return false;
+	return cmd->flags & (IORING_URING_CMD_FIXED | IORING_URING_CMD_MULTISHOT) ||
+	       !READ_ONCE(sqe->buf_index);
+}
+
+/**
+ * kvt_uring_cmd() - execute or cancel a command
+ * @cmd: the command
+ * @issue_flags: of io_uring
+ *
+ * Context: as io_uring calls it: in the submitter's task, its SQPOLL thread or a
+ * worker, with the ring locked or not.
+ *
+ * Return: the result; -EIOCBQUEUED: it is completed, or will be; -EAGAIN: to be
+ * issued again where it may sleep.
+ */
+int kvt_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	if (unlikely(issue_flags & IO_URING_F_CANCEL)) {
+		kvt_wait_cancel_cmd(cmd->file->private_data, cmd);
+		return 0;
+	}
+	if (!sqe_valid(cmd, issue_flags))
+		return -EINVAL;
+	switch (cmd->cmd_op) {
+	case KVTREE_URING_OP:
+		return cmd_op(cmd, issue_flags);
+	case KVTREE_URING_OP_INLINE:
+		return cmd_op_inline(cmd, issue_flags);
+	case KVTREE_URING_BATCH:
+		return cmd_batch(cmd, issue_flags);
+	case KVTREE_URING_CANCEL:
+		return cmd_cancel(cmd, issue_flags);
+	default:
+		return -EOPNOTSUPP;
+	}
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * User memory of the current task, as operations read and write it.
+ *
+ * An operation that may sleep takes page faults.  One that may not gets -EAGAIN
+ * for a page that is not there, or that is nobody's: whoever runs it again where
+ * it may sleep learns which.  What `val` points to may stand in a registered
+ * buffer of an io_uring, whose pages are always there.
+ *
+ * None of it may be called under a node lock or in an RCU read section, but for
+ * kvt_val_out_nofault().
+ */
+#ifndef KVT_USER_H
+#define KVT_USER_H
+
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+
+#include "op.h"
+
+/**
+ * kvt_copy_in() - copy from user space
+ * @ctx: on whose behalf
+ * @to: where to
+ * @from: user address
+ * @n: bytes
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
+ */
+static __always_inline int kvt_copy_in(const struct kvt_op_ctx *ctx, void *to, u64 from,
+				       size_t n)
+{
+	if (likely(kvt_op_may_sleep(ctx)))
+		return copy_from_user(to, u64_to_user_ptr(from), n) ? -EFAULT : 0;
+	return copy_from_user_nofault(to, u64_to_user_ptr(from), n) ? -EAGAIN : 0;
+}
+
+/**
+ * kvt_copy_out() - copy to user space
+ * @ctx: on whose behalf
+ * @to: user address
+ * @from: where from
+ * @n: bytes
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
+ */
+static __always_inline int kvt_copy_out(const struct kvt_op_ctx *ctx, u64 to,
+					const void *from, size_t n)
+{
+	if (likely(kvt_op_may_sleep(ctx)))
+		return copy_to_user(u64_to_user_ptr(to), from, n) ? -EFAULT : 0;
+	return copy_to_user_nofault(u64_to_user_ptr(to), from, n) ? -EAGAIN : 0;
+}
+
+/**
+ * kvt_copy_struct_in() - copy a structure whose size the user says
+ * @ctx: on whose behalf
+ * @to: where to
+ * @ksize: its size here
+ * @from: user address
+ * @usize: its size there, at most a page
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: 0, -E2BIG: what is not known here is not zero; -EFAULT, -EAGAIN.
+ */
+static inline int kvt_copy_struct_in(const struct kvt_op_ctx *ctx, void *to, size_t ksize,
+				     u64 from, size_t usize)
+{
+	int err;
+
+	if (kvt_op_may_sleep(ctx))
+		return copy_struct_from_user(to, ksize, u64_to_user_ptr(from), usize);
+	pagefault_disable();
+	err = copy_struct_from_user(to, ksize, u64_to_user_ptr(from), usize);
+	pagefault_enable();
+	return err == -EFAULT ? -EAGAIN : err;
+}
+
+/* Copy to or from a registered buffer, from @at on. */
+static inline int kvt_fixed_out(const struct iov_iter *fixed, size_t at, const void *from,
+				size_t n)
+{
+	struct iov_iter iter = *fixed;
+
+	iov_iter_advance(&iter, at);
+	return copy_to_iter(from, n, &iter) == n ? 0 : -EFAULT;
+}
+
+static inline int kvt_fixed_in(const struct iov_iter *fixed, size_t at, void *to, size_t n)
+{
+	struct iov_iter iter = *fixed;
+
+	iov_iter_advance(&iter, at);
+	return copy_from_iter(to, n, &iter) == n ? 0 : -EFAULT;
+}
+
+/**
+ * kvt_val_in() - copy from what an operation's `val` points to
+ * @ctx: on whose behalf
+ * @op: the operation
+ * @at: bytes before what is copied
+ * @to: where to
+ * @n: bytes; @at + @n is at most @op->val_len
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
+ */
+static inline int kvt_val_in(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+			     size_t at, void *to, size_t n)
+{
+	if (unlikely(ctx->fixed))
+		return kvt_fixed_in(ctx->fixed, at, to, n);
+	return kvt_copy_in(ctx, to, op->val + at, n);
+}
+
+/**
+ * kvt_val_out() - copy to where an operation's `val` points
+ * @ctx: on whose behalf
+ * @val: the operation's `val`
+ * @at: bytes before what is copied
+ * @from: where from
+ * @n: bytes; @at + @n is at most its val_len
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
+ */
+static inline int kvt_val_out(const struct kvt_op_ctx *ctx, u64 val, size_t at,
+			      const void *from, size_t n)
+{
+	if (unlikely(ctx->fixed))
+		return kvt_fixed_out(ctx->fixed, at, from, n);
+	return kvt_copy_out(ctx, val + at, from, n);
+}
+
+/**
+ * kvt_val_out_nofault() - copy to where `val` points, without a page fault
+ * @ctx: on whose behalf
+ * @val: the operation's `val`
+ * @from: where from
+ * @n: bytes, at most its val_len
+ *
+ * Context: task context, also under RCU.  Never sleeps.
+ *
+ * Return: 0 or -EAGAIN.
+ */
+static inline int kvt_val_out_nofault(const struct kvt_op_ctx *ctx, u64 val,
+				      const void *from, size_t n)
+{
+	if (unlikely(ctx->fixed))
+		return kvt_fixed_out(ctx->fixed, 0, from, n) ? -EAGAIN : 0;
+	return copy_to_user_nofault(u64_to_user_ptr(val), from, n) ? -EAGAIN : 0;
+}
+
+#endif /* KVT_USER_H */
