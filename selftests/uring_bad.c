@@ -899,7 +899,7 @@ TEST_F(bad, memory_that_went_before_the_command_is_executed_is_efault)
 	struct kvt_place hole, places[3];
 	struct kvtree_op first, ops[3];
 	struct kvt_cqe cqe;
-	char val[64];
+	char val[64], *at;
 	int form, f, i;
 
 	memset(val, 'v', sizeof(val));
@@ -909,14 +909,15 @@ TEST_F(bad, memory_that_went_before_the_command_is_executed_is_efault)
 		self->way.sqe_flags = f ? IOSQE_ASYNC : 0;
 		for (form = 0; form < KVT_FORMS; form++) {
 			/* The only worker waits for the hole, and the others for it. */
-			first = put_op(STR("first"), kvt_bytes(kvt_place_make(&hole, KVT_HOLE, val,
-									      64), 64));
+			at = kvt_place_make(&hole, KVT_HOLE, val, 64, 32);
+			first = put_op(STR("first"), kvt_bytes(at, 64));
 			kvt_way_queue(&self->way, form, &first, 100);
-			ops[0] = put_op(STR("k"), kvt_bytes(kvt_place_make(&places[0], KVT_GONE,
-									   val, 64), 64));
-			ops[1] = put_op(kvt_bytes(kvt_place_make(&places[1], KVT_GONE, val, 64), 64),
-					STR("v"));
-			ops[2] = get_op(STR("k"), kvt_place_make(&places[2], KVT_GONE, val, 8), 8);
+			at = kvt_place_make(&places[0], KVT_GONE, val, 64, 32);
+			ops[0] = put_op(STR("k"), kvt_bytes(at, 64));
+			at = kvt_place_make(&places[1], KVT_GONE, val, 64, 32);
+			ops[1] = put_op(kvt_bytes(at, 64), STR("v"));
+			at = kvt_place_make(&places[2], KVT_GONE, val, 8, 4);
+			ops[2] = get_op(STR("k"), at, 8);
 			for (i = 0; i < 3; i++)
 				kvt_way_queue(&self->way, form, &ops[i], i);
 			kvt_ring_submit(self->ring);
@@ -950,7 +951,7 @@ TEST_F(bad, memory_that_goes_while_a_worker_waits_for_it_is_efault)
 
 	memset(val, 'v', sizeof(val));
 	for (form = 0; form < KVT_FORMS; form++) {
-		op = put_op(STR("k"), kvt_bytes(kvt_place_make(&hole, KVT_HOLE, val, 64), 64));
+		op = put_op(STR("k"), kvt_bytes(kvt_place_make(&hole, KVT_HOLE, val, 64, 32), 64));
 		kvt_way_queue(&self->way, form, &op, 1);
 		kvt_ring_submit(self->ring);
 		kvt_hole_wait(&hole);

@@ -86,16 +86,17 @@ static const struct {
 	const char *name;
 	__u32 offset;		/* of struct kvt_work */
 	__u32 size;
+	__u32 first;		/* bytes that are there */
 } parts[] = {
 #define PART(member)	offsetof(struct kvt_work, member), sizeof(((struct kvt_work *)0)->member)
-	[OP] = { "operation", PART(op) },
-	[OUT] = { "outcome", PART(op) },
-	[KEY_PART] = { "key", PART(key) },
-	[VAL] = { "value", PART(val) },
-	[COLS] = { "columns", PART(cols) },
-	[SCAN] = { "scan", PART(scan) },
-	[END] = { "end", PART(end) },
-	[IDS] = { "ids", PART(ids) },
+	[OP] = { "operation", PART(op), 32 },
+	[OUT] = { "outcome", PART(op), 32 },
+	[KEY_PART] = { "key", PART(key), 16 },
+	[VAL] = { "value", PART(val), 16 },
+	[COLS] = { "columns", PART(cols), 8 },
+	[SCAN] = { "scan", PART(scan), 32 },
+	[END] = { "end", PART(end), 8 },
+	[IDS] = { "ids", PART(ids), 2 },
 #undef PART
 };
 
@@ -201,7 +202,7 @@ static int exec_part(struct kvt_way *way, enum kvt_form form, struct kvt_work *w
 	void *at;
 	int ret;
 
-	at = kvt_place_make(&place, how, storage, parts[part].size);
+	at = kvt_place_make(&place, how, storage, parts[part].size, parts[part].first);
 	work_point(w, part, at);
 	if (part == OP)
 		op = at;
@@ -303,7 +304,7 @@ FIXTURE_SETUP(meanwhile)
 	kvt_ring_make(&self->way.ring, 64, LONG);
 	self->way.fd = self->fd;
 	memset(letters, 'h', sizeof(letters));
-	self->in_hole = kvt_place_make(&self->hole, KVT_HOLE, letters, sizeof(letters));
+	self->in_hole = kvt_place_make(&self->hole, KVT_HOLE, letters, sizeof(letters), 128);
 }
 
 FIXTURE_TEARDOWN(meanwhile)
@@ -396,9 +397,9 @@ TEST_F(meanwhile, every_page_may_be_missing)
 
 	memset(val, 'v', sizeof(val));
 	op = put_op(kvt_bytes(NULL, 32), kvt_bytes(NULL, 64));
-	op.key = kvt_ptr(kvt_place_make(&key_place, KVT_HOLE, KEY, 32));
-	op.val = kvt_ptr(kvt_place_make(&val_place, KVT_HOLE, val, 64));
-	at = kvt_place_make(&op_place, KVT_HOLE, &op, sizeof(op));
+	op.key = kvt_ptr(kvt_place_make(&key_place, KVT_HOLE, KEY, 32, 16));
+	op.val = kvt_ptr(kvt_place_make(&val_place, KVT_HOLE, val, 64, 32));
+	at = kvt_place_make(&op_place, KVT_HOLE, &op, sizeof(op), 32);
 	kvt_way_queue(&self->way, KVT_BY_POINTER, at, 1);
 	kvt_ring_submit(&self->way.ring);
 	kvt_hole_wait(&op_place);
@@ -489,7 +490,7 @@ static void queue_make(struct queue *q, struct kvt_way *way, enum kvt_form form,
 			 i % 2 ? "a key that is long" : "key", i);
 		memset(val, 'a' + i, sizeof(val));
 		q->ops[i] = put_op(kvt_bytes(q->keys[i], strlen(q->keys[i])),
-				   kvt_bytes(kvt_place_make(&q->vals[i], KVT_GONE, val, 64), 64));
+				   kvt_bytes(kvt_place_make(&q->vals[i], KVT_GONE, val, 64, 32), 64));
 		if (i % 2 == 0) {
 			q->ops[i].key = 0;
 			q->ops[i].flags |= KVTREE_F_KEY_INLINE;
@@ -834,7 +835,7 @@ static int wait_for_ever(void *arg)
 
 	memset(val, 'v', sizeof(val));
 	kvt_ring_make(&way.ring, 64, LONG);
-	first = put_op(STR("first"), kvt_bytes(kvt_place_make(&hole, KVT_HOLE, val, 64), 64));
+	first = put_op(STR("first"), kvt_bytes(kvt_place_make(&hole, KVT_HOLE, val, 64, 32), 64));
 	queue_make(&q, &way, KVT_INLINE, &first);
 	kvt_hole_wait(&hole);
 	__atomic_store_n(&v->waits, 1, __ATOMIC_RELEASE);

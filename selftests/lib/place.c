@@ -64,9 +64,9 @@ void kvt_hole_empty(const struct kvt_place *p)
 }
 
 void *kvt_place_make(struct kvt_place *p, enum kvt_absence absence, const void *data,
-		     size_t len)
+		     size_t len, size_t first)
 {
-	size_t half = len / 2, at = KVT_PAGE - half;
+	size_t at = KVT_PAGE - first;
 	int fd;
 
 	memset(p, 0, sizeof(*p));
@@ -74,8 +74,8 @@ void *kvt_place_make(struct kvt_place *p, enum kvt_absence absence, const void *
 	p->uffd = -1;
 	if (absence == KVT_HOLE) {
 		hole_make(p);
-		memcpy(p->mem + at, data, half);
-		memcpy(p->later, data + half, len - half);
+		memcpy(p->mem + at, data, first);
+		memcpy(p->later, data + first, len - first);
 		return p->mem + at;
 	}
 	fd = memfd_create("kvtree-test", MFD_CLOEXEC);

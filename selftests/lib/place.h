@@ -24,9 +24,9 @@ struct kvt_place {
 	char later[KVT_PAGE];	/* what a hole will have in it */
 };
 
-/* Puts `data` there, half on the one and half on the other page; returns where. */
+/* Puts `data` there, its `first` bytes on the first page; returns where. */
 void *kvt_place_make(struct kvt_place *p, enum kvt_absence absence, const void *data,
-		     size_t len);
+		     size_t len, size_t first);
 void kvt_place_end(struct kvt_place *p);
 
 /* Until somebody touches the hole, who waits from then on. */
