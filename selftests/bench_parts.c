@@ -13,7 +13,7 @@
 
 #define SAMPLES		20000
 #define THREADS		4
-#define INSERTS		20000	/* of each thread */
+#define INSERTS		80000	/* of each thread: more than a window in all */
 #define CLOSE		(1.0 / (1 << 30))	/* nothing but rounding */
 
 static int compare(const void *a, const void *b)
@@ -99,6 +99,7 @@ TEST(no_duration_is_too_long_or_too_short)
 
 /* Shared by the threads below. */
 static struct inserts inserts;
+static atomic_int started;
 static _Atomic uint8_t stored[10 + THREADS * INSERTS];
 
 static void *insert_many(void *bad)
@@ -107,13 +108,13 @@ static void *insert_many(void *bad)
 	struct rng rng;
 	int i;
 
-	rng_seed(&rng, 3, (uintptr_t)bad, 0);
+	rng_seed(&rng, 3, (uint64_t)atomic_fetch_add(&started, 1), 0);
 	for (i = 0; i < INSERTS; i++) {
 		number = inserts_take(&inserts);
-		stored[number] = 1;
 		/* Some take longer than others. */
 		if (!rng_below(&rng, 64))
 			sched_yield();
+		stored[number] = 1;
 		inserts_done(&inserts, number);
 		last = inserts_last(&inserts);
 		if (!stored[last] || !stored[rng_below(&rng, last + 1)])
