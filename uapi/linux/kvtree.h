@@ -307,7 +307,8 @@ struct kvtree_batch {
  *			that polls, without KVTREE_FEAT_URING_IOPOLL; a multishot
  *			scan with IOSQE_ASYNC
  *	EFAULT		the operation or its outcome cannot be copied; a change
- *			may have taken effect if it is the outcome
+ *			may have taken effect if it is the outcome (which is lost,
+ *			too, if the thread that submitted it has ended meanwhile)
  *	ECANCELED	canceled while it waited: nothing has changed.  (It is
  *			the result of a CAS that found another version, too.)
  *
@@ -327,8 +328,8 @@ struct kvtree_batch {
  * the last key that was returned as start key with KVTREE_SCAN_AFTER.
  *
  * Whatever waits is canceled by KVTREE_URING_CANCEL, by closing the ring, by the
- * end of the task that submitted it, and by close() of the session's descriptor
- * in that process.  IORING_OP_ASYNC_CANCEL finds commands that io_uring's workers
+ * end or execve() of the process that submitted it, and by close() of the
+ * session's descriptor in that process.  IORING_OP_ASYNC_CANCEL finds commands that io_uring's workers
  * have; no kernel so far passes it on for commands that wait without a worker.
  */
 
