@@ -268,6 +268,10 @@ class Call(Page):
 
     def general_errors(self):
         found = header.parse_errors(self.book.header.introduction)
+        # It is said that there is no other.
+        only = re.fullmatch(r'0 or (-E\w+)', ' '.join(self.function.returns).strip())
+        if only and any(only[1] in names for names, _ in found):
+            return [(names, text) for names, text in found if only[1] in names]
         # Without a store the store's errors cannot come.
         if not self.function.takes(r'.*struct kvtree(_cursor|_ring)? \*.*'):
             found = [(names, text) for names, text in found

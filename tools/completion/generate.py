@@ -60,8 +60,7 @@ class Tables:
 
     @staticmethod
     def kind(arg):
-        # "FILE.svg" is a file; what cannot be completed is an argument nevertheless.
-        arg = re.sub(r'^FILE\..*', 'FILE', arg)
+        # What cannot be completed is an argument nevertheless.
         return f"'{arg}'" if can_complete(arg) else 'OTHER'
 
     def fill(self, lines):
