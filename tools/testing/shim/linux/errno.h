@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The C library includes this one, too. */
+#include_next <linux/errno.h>

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Sleeping locks: there are no interrupts. */
+#ifndef SHIM_SPINLOCK_H
+#define SHIM_SPINLOCK_H
+
+#include <pthread.h>
+
+typedef struct {
+	pthread_mutex_t mutex;
+} spinlock_t;
+
+static inline void spin_lock_init(spinlock_t *lock)
+{
+	pthread_mutex_init(&lock->mutex, NULL);
+}
+
+static inline void spin_lock_irq(spinlock_t *lock)
+{
+	pthread_mutex_lock(&lock->mutex);
+}
+
+static inline void spin_unlock_irq(spinlock_t *lock)
+{
+	pthread_mutex_unlock(&lock->mutex);
+}
+
+#define spin_lock_irqsave(lock, flags)		\
+do {						\
+	(flags) = 0;				\
+	spin_lock_irq(lock);			\
+} while (0)
+
+#define spin_unlock_irqrestore(lock, flags)	\
+do {						\
+	(void)(flags);				\
+	spin_unlock_irq(lock);			\
+} while (0)
+
+#endif /* SHIM_SPINLOCK_H */
