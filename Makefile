@@ -17,10 +17,10 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS)
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
-export PREFIX DESTDIR UDEVDIR V T KVT_CFLAGS
+export PREFIX DESTDIR UDEVDIR V T KVT_CFLAGS FUZZ_TIME
 
 .PHONY: all modules try-modules lib tools man selftests install demo vm docs help \
-	check check-uml check-debug check-stock lint bench-stock clean
+	check check-uml check-debug check-stock check-user fuzz lint bench-stock clean
 
 all: try-modules lib tools
 
@@ -78,13 +78,22 @@ vm:
 	@$(LANES)/vm.sh
 
 check:
-	@$(LANES)/check.sh uml lint stock uml-debug
+	@$(LANES)/check.sh uml lint stock uml-debug user
 
 check-uml:
 	@$(LANES)/check.sh uml
 
 check-debug:
 	@$(LANES)/check.sh uml-debug
+
+check-user:
+	@$(LANES)/check.sh user
+
+# T: the fuzzer alone.
+fuzz: T := fuzz
+fuzz: FUZZ_TIME := $(or $(FUZZ_TIME),600)
+fuzz:
+	@$(LANES)/check.sh user
 
 check-stock:
 	@$(LANES)/check.sh stock
@@ -129,6 +138,8 @@ help:
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
 	@echo '  check-stock  kselftests on a Debian kernel in QEMU'
+	@echo '  check-user   KUnit in programs, with sanitizers; a minute of fuzzing'
+	@echo '  fuzz         FUZZ_TIME seconds of it (600)'
 	@echo '  lint         checkpatch, sparse, kernel-doc, shellcheck, mypy, ruff'
 	@echo
 	@echo 'Measure'

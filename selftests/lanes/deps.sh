@@ -4,7 +4,7 @@
 # deps.sh LANE...: install the Debian packages that the lanes need. Does
 # nothing, and touches no network, when they are all there.
 #
-# LANE is uml, uml-debug, stock, bench-stock, lint, docs or demo.
+# LANE is uml, uml-debug, stock, bench-stock, user, lint, docs or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -44,6 +44,9 @@ main_packages()
 	stock)
 		main_packages bench-stock
 		user_packages lib/python selftests;;
+	user)
+		echo "$build_packages"
+		user_packages tools/testing;;
 	lint)
 		echo "$build_packages $kernel_packages sparse shellcheck
 			python3-venv"

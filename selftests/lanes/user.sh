@@ -1,0 +1,121 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# user.sh: the engine compiled into programs (tools/testing): its KUnit suites
+# with AddressSanitizer and UBSan and with ThreadSanitizer, and beside them the
+# fuzzer.
+#
+# T=PATTERN selects suites; see lane.sh. The fuzzer's name is fuzz, and it runs
+# for FUZZ_TIME seconds. What it finds of interest stays in build/user/corpus.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+
+FUZZ_TIME=${FUZZ_TIME:-60}
+SUITES_TIMEOUT=300
+
+# Does T select the fuzzer?
+want_fuzz()
+{
+	# shellcheck disable=SC2194,SC2254
+	case fuzz in
+	$(kunit_glob)) true;;
+	*) false;;
+	esac
+}
+
+# kunit SANITIZER: its reports are in a log beside the results.
+kunit()
+{
+	local rc=0 out=$LOGS/kunit-$1
+
+	timeout "$SUITES_TIMEOUT" "$OUT/kvt-kunit-$1" "$(kunit_glob)" \
+		>"$out.ktap" 2>"$out.log" || rc=$?
+	# T selected none of them.
+	if [ $rc -eq 0 ] && grep -q '^1\.\.0$' "$out.ktap"; then
+		rm "$out.ktap"
+		return
+	fi
+	echo "# kvtree-lane: exit $rc" >>"$out.ktap"
+}
+
+# Input that makes it fail is left in the results. It finds no leaks by itself,
+# as memory is freed later and by another thread: fuzz.c counts.
+fuzz()
+{
+	local ok='not ok'
+
+	mkdir -p "$OUT/corpus"
+	if timeout $((FUZZ_TIME + 120)) "$OUT/kvt-fuzz" -max_total_time="$FUZZ_TIME" \
+			-detect_leaks=0 -timeout=60 -print_final_stats=1 \
+			-artifact_prefix="$LOGS/" "$OUT/corpus" \
+			"$TOP/tools/testing/fuzz/corpus" >"$LOGS/fuzz.log" 2>&1; then
+		ok='ok'
+	fi
+	{
+		printf 'KTAP version 1\n1..1\n'
+		sed -n 's/^stat::/# /p' "$LOGS/fuzz.log"
+		echo "$ok 1 operations_made_of_bytes_agree_with_a_model"
+	} >"$LOGS/fuzz.ktap"
+}
+
+# The fuzzer has one thread, and the suites sleep now and then.
+run()
+{
+	if want_fuzz; then
+		fuzz &
+	fi
+	kunit asan
+	kunit tsan
+	wait
+}
+
+# How far it is.
+user_progress()
+{
+	local f
+
+	for f in asan tsan; do
+		[ ! -e "$LOGS/kunit-$f.ktap" ] ||
+			echo -n "$f $(grep -c '^ *\(not \)\?ok ' "$LOGS/kunit-$f.ktap"), "
+	done
+	sed -n 's/^#\([0-9]*\)\t.*exec.s: \([0-9]*\).*/fuzz \1 (\2\/s)/p' \
+		"$LOGS/fuzz.log" 2>/dev/null | tail -n 1
+}
+
+# What the sanitizers said.
+show_reports()
+{
+	local f
+
+	for f in "$LOGS"/*.log; do
+		if grep -qE 'ERROR: |WARNING: |runtime error: ' "$f"; then
+			echo "$f:"
+			grep -m 1 -A 25 -E 'ERROR: |WARNING: |runtime error: ' "$f"
+		fi
+	done
+}
+
+main()
+{
+	local rc=0
+
+	"$LANES/deps.sh" user
+	lane_begin user
+	run_logged "$LOGS/build.txt" 'user: building' '' \
+		make -C "$TOP/tools/testing" -j "$JOBS" OUTPUT="$OUT" \
+		kvt-kunit-asan kvt-kunit-tsan kvt-fuzz
+	run_logged "$LOGS/run.txt" 'user: running' user_progress run
+	compgen -G "$LOGS/*.ktap" >/dev/null || die "nothing matches T=$T"
+	summary user "$LOGS" || rc=1
+	if [ $rc -ne 0 ]; then
+		show_reports
+		say "user: logs in $LOGS"
+	fi
+	return $rc
+}
+
+main "$@"
