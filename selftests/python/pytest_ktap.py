@@ -13,6 +13,7 @@ class Ktap:
         self.errors = []    # reports of files that could not be collected
         self.parts = []     # reports of the test under way: setup, call, teardown
         self.start = 0.0
+        self.times = []     # seconds and names
 
     def line(self, text):
         print(text, flush=True)
@@ -52,9 +53,7 @@ class Ktap:
     def pytest_runtest_logfinish(self):
         failed = [part for part in self.parts if part.failed]
         skipped = [part for part in self.parts if part.skipped]
-        took = time.monotonic() - self.start
-        if took >= 2:
-            self.comment(f'{took:.0f} s')
+        self.times.append((time.monotonic() - self.start, self.parts[0].nodeid))
         if failed:
             self.result(failed[0], True)
         elif skipped:
@@ -63,6 +62,11 @@ class Ktap:
                         f' # SKIP {why[2] if isinstance(why, tuple) else why}')
         else:
             self.result(self.parts[-1], False)
+
+    def pytest_sessionfinish(self):
+        self.comment(f'{sum(took for took, _ in self.times):.1f} s, of which')
+        for took, name in sorted(self.times, reverse=True)[:10]:
+            self.comment(f'{took:6.1f} s {name}')
 
     def pytest_internalerror(self, excrepr):
         self.comment(str(excrepr))

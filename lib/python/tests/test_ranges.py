@@ -18,7 +18,7 @@ def full(store: Store) -> Store:
     return store
 
 
-BOUNDS = [b'', b'a', b'a3', b'a/', b'b', b'b\xff4', b'c', b'\xff', b'\xff\xff']
+BOUNDS = [b'', b'a', b'a3', b'a/', b'b\xff4', b'\xff']
 
 
 def test_every_range_is_what_a_list_says(full: Store) -> None:
@@ -97,30 +97,30 @@ def test_columns_are_read_along(store: Store) -> None:
 
 
 def test_iteration_survives_changes(store: Store) -> None:
-    store.update((b'%04d' % i, b'x' * 100) for i in range(1000))
+    store.update((b'%04d' % i, b'x' * 100) for i in range(500))
     rng = random.Random(3)
     seen = []
     for key in store.keys():
         seen.append(key)
-        store.pop(b'%04d' % rng.randrange(1000), None)
-        store[b'%04d+' % rng.randrange(1000)] = b''
+        store.pop(b'%04d' % rng.randrange(500), None)
+        store[b'%04d+' % rng.randrange(500)] = b''
     assert seen == sorted(set(seen))
 
 
 def test_a_store_can_be_emptied_while_it_is_read(store: Store) -> None:
-    store.update((b'%04d' % i, b'') for i in range(1500))
+    store.update((b'%04d' % i, b'') for i in range(700))
     for key in store:
         del store[key]
     assert len(store) == 0
 
 
 def test_records_are_read_ahead(store: Store) -> None:
-    store.update((b'%04d' % i, b'') for i in range(2000))
+    store.update((b'%04d' % i, b'') for i in range(1000))
     before = store.stat()
-    assert sum(1 for _ in store.items()) == 2000
+    assert sum(1 for _ in store.items()) == 1000
     after = store.stat()
-    assert after['scan_records'] - before['scan_records'] == 2000
-    assert after['scan'] - before['scan'] < 20
+    assert after['scan_records'] - before['scan_records'] == 1000
+    assert after['scan'] - before['scan'] < 12
     assert after['get'] == before['get']
 
 
