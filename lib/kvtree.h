@@ -48,12 +48,13 @@
  * handles.
  *
  * Threads: a session (struct kvtree) may be used by any number of threads at
- * the same time.  An operation list (struct kvtree_ops) and a cursor (struct
- * kvtree_cursor) belong to one thread at a time.  The library has no global
- * state, starts no threads, installs no handlers and prints nothing.
+ * the same time.  An operation list (struct kvtree_ops), a cursor (struct
+ * kvtree_cursor) and a ring (struct kvtree_ring) belong to one thread at a time.
+ * The library has no global state, starts no threads, installs no handlers and
+ * prints nothing.
  *
- * Signals: a call that a signal handler interrupts goes on where it was; it
- * never returns -EINTR.
+ * Signals: a call that a signal handler interrupts goes on where it was; none
+ * returns -EINTR but kvtree_ring_wait().
  *
  * Processes: a session survives fork(), both processes may use it; it does not
  * survive exec (close-on-exec).  Its descriptor may be passed over a Unix
@@ -169,8 +170,8 @@ const char *kvtree_strerror(int err);
  * Stores
  * ======
  *
- * Each of these calls takes any session; kvtree_open(NULL, KVTREE_OPEN_READ)
- * gives one.  The structures are those of the kernel interface, and `size` is
+ * Calls about other stores than the session's own take any session, such as
+ * kvtree_open(NULL, KVTREE_OPEN_READ, &kv) gives.  The structures are those of the kernel interface, and `size` is
  * the sizeof of the structure passed, as for kvtree_info().
  */
 
