@@ -77,6 +77,30 @@ def test_iterating_goes_on_from_the_place(full: Store) -> None:
         assert list(cursor) == []
 
 
+def test_take_is_a_loop_of_next(full: Store) -> None:
+    with full.cursor(start=b'90') as cursor:
+        assert cursor.take(2) == [(b'90', b'v90'), (b'92', b'v92')]
+        assert cursor.key == b'92'
+        assert cursor.version == full.get_with_version(b'92')[1]
+        assert cursor.next()
+        assert cursor.key == b'94'
+        assert cursor.take(9) == [(b'96', b'v96'), (b'98', b'v98')]
+        with pytest.raises(LookupError):
+            cursor.key  # noqa: B018
+        assert cursor.take(9) == []
+        assert cursor.prev()
+        assert cursor.key == b'98'
+        with pytest.raises(ValueError, match='at least 1'):
+            cursor.take(0)
+    full.clear()
+    full.update((b'%d' % i, bytes(40000)) for i in range(9))
+    full.put_columns(b'9', {i: bytes(20000) for i in range(9)})
+    with full.cursor() as cursor, full.cursor(columns='all') as columns:
+        assert len(cursor.take(9)) == 2
+        assert columns.seek(b'8')
+        assert len(columns.take(9)) == 1
+
+
 def test_what_is_read(full: Store) -> None:
     full.put_columns(b'00', {1: b'one'})
     with full.cursor(keys_only=True) as keys, full.cursor(columns=[1]) as some, \

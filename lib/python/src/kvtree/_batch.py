@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
@@ -54,6 +53,13 @@ class _Entry:
                                     needed=length[0]), version)
 
 
+def new_list() -> Any:
+    """Make a list of the library's."""
+    made = ffi.new('struct kvtree_ops **')
+    must(lib.kvtree_ops_new(made))
+    return ffi.gc(made[0], lib.kvtree_ops_free)
+
+
 def _value(ops: Any, n: int) -> bytes:
     length = ffi.new('size_t *')
     value = lib.kvtree_ops_value(ops, n, length)
@@ -99,9 +105,7 @@ class Batch:
         self._under_way = False
         self._entries: list[_Entry] = []
         self._done = 0
-        made = ffi.new('struct kvtree_ops **')
-        must(lib.kvtree_ops_new(made))
-        self._ops = ffi.gc(made[0], lib.kvtree_ops_free)
+        self._ops = new_list()
 
     def __enter__(self) -> Self:
         return self
@@ -183,8 +187,8 @@ class Batch:
         If the call itself fails, operations after the last one that is `done` were not
         executed; to call run() again tries them again.
         """
-        with self._held() as ops:
-            ret = lib.kvtree_ops_run(ops, self._store._session())
+        with self._lock:
+            ret = lib.kvtree_ops_run(self._mine(), self._store._session())
             new = self._reap()
         must(ret)
         self._raise(new)
@@ -192,32 +196,31 @@ class Batch:
 
     def clear(self) -> None:
         """Forget the operations, to collect others. Results stay what they are."""
-        with self._held() as ops:
-            lib.kvtree_ops_clear(ops)
+        with self._lock:
+            lib.kvtree_ops_clear(self._mine())
             self._entries = []
             self._done = 0
 
-    @contextmanager
-    def _held(self) -> Iterator[Any]:
-        """The library's list, which belongs to one thread at a time, or to a ring."""
-        with self._lock:
-            if self._under_way:
-                raise RuntimeError('the batch is under way on a ring')
-            yield self._ops
+    def _mine(self) -> Any:
+        """The library's list, which belongs to the holder of the lock, or to a ring."""
+        if self._under_way:
+            raise RuntimeError('the batch is under way on a ring')
+        return self._ops
 
     def _lend(self) -> Any:
         """Give the library's list to a ring, until _give_back()."""
-        with self._held() as ops:
+        with self._lock:
+            ops = self._mine()
             self._under_way = True
-            return ops
+        return ops
 
     def _give_back(self) -> None:
         self._under_way = False
 
     def _add(self, entry: _Entry, call: Any, key: Buffer, *args: Any) -> Result[Any]:
         memory = buffer(key, 'key')
-        with self._held() as ops:
-            must(call(ops, memory, len(memory), *args), entry.result._key)
+        with self._lock:
+            must(call(self._mine(), memory, len(memory), *args), entry.result._key)
             self._entries.append(entry)
         return entry.result
 

@@ -19,9 +19,9 @@ from kvtree._args import (
     flags_of,
     key_of,
 )
-from kvtree._batch import Batch
+from kvtree._batch import Batch, new_list
 from kvtree._cursor import Cursor, Range
-from kvtree._errors import KeyExists, TooLong, VersionMismatch, error, must
+from kvtree._errors import KeyExists, VersionMismatch, error, must
 from kvtree._native import ffi, lib
 from kvtree._ring import Ring
 from kvtree._views import StoreItems, StoreKeys, StoreValues
@@ -407,15 +407,24 @@ class Store(MutableMapping[bytes, bytes]):
         """
         found: list[Any] = []
         rest = iter(keys)
+        ops, length = new_list(), ffi.new('size_t *')
         while chunk := list(islice(rest, _CHUNK)):
-            with self.batch(check=False) as batch:
-                for key in chunk:
-                    batch.get(key, room=_CHUNK_BYTES // _CHUNK)
-            for key, result in zip(chunk, batch.results, strict=True):
-                if isinstance(result.error, TooLong):
-                    found.append(self.get(key, default))
-                else:
-                    found.append(default if result.value is None else result.value)
+            # Without the objects of a batch, which would take longer than the gets.
+            for key in chunk:
+                memory = buffer(key, 'key')
+                must(lib.kvtree_ops_get(ops, memory, len(memory), ffi.NULL,
+                                        _CHUNK_BYTES // _CHUNK))
+            must(lib.kvtree_ops_run(ops, self._session()))
+            for n, key in enumerate(chunk):
+                value = lib.kvtree_ops_value(ops, n, length)
+                if value:
+                    found.append(ffi.buffer(value, length[0])[:])
+                    continue
+                ret = lib.kvtree_ops_result(ops, n)
+                if ret not in (-errno.ENOENT, -errno.EMSGSIZE):
+                    raise error(ret, key_of(key))
+                found.append(default if ret == -errno.ENOENT else self.get(key, default))
+            lib.kvtree_ops_clear(ops)
         return found
 
     def update(  # type: ignore[override] # keywords would be keys, and those are str

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 V = TypeVar('V')
 
+# Records that leave the library's cursor together: a loop that ends early has not made
+# many objects, a long one is not held up by each.
+_TAKE_MAX = 64
+
 
 class _View(Generic[V]):
     """A range of a store. Each iteration makes a cursor of its own."""
@@ -39,7 +43,10 @@ class _View(Generic[V]):
 
     def _records(self, keys: Range, keys_only: bool = False) -> Iterator[tuple[bytes, V]]:
         with self._cursor(keys, keys_only=keys_only) as cursor:
-            yield from cursor
+            most = 1
+            while records := cursor.take(most):
+                yield from records
+                most = min(2 * most, _TAKE_MAX)
 
 
 class StoreKeys(_View[None], KeysView[bytes]):
