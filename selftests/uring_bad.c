@@ -16,7 +16,7 @@
 #include "lib/uring.h"
 #include "lib/work.h"
 
-FIXTURE(bad) {
+struct bad {
 	struct kvt_env env;
 	int fd;
 	__u64 digest;
@@ -25,28 +25,35 @@ FIXTURE(bad) {
 	struct kvt_ring *ring;
 };
 
+FIXTURE(bad) {
+	struct bad b;
+};
+
 FIXTURE_SETUP(bad)
 {
+	struct bad *b = &self->b;
 	struct kvtree_col cols[2] = { { .id = 1, .len = 3 }, { .id = 2, .len = 3 } };
 
-	kvt_env_init(&self->env, "uring-bad", 0, 0);
-	self->fd = self->env.fd;
-	ASSERT_EQ(0, kvt_put(self->fd, STR("k"), STR("a value"), NULL));
-	ASSERT_EQ(0, kvt_put_cols(self->fd, STR("cols"), cols, 2, STR("onetwo"), NULL));
-	ASSERT_EQ(0, kvt_add(self->fd, STR("n"), 0, 1, NULL));
-	self->digest = kvt_digest(self->fd);
-	kvt_ring_make(&self->way.ring, 64, IORING_SETUP_SQE128 | IORING_SETUP_CQE32);
-	kvt_ring_make(&self->narrow.ring, 64, 0);
-	self->way.fd = self->fd;
-	self->narrow.fd = self->fd;
-	self->ring = &self->way.ring;
+	kvt_env_init(&b->env, "uring-bad", 0, 0);
+	b->fd = b->env.fd;
+	ASSERT_EQ(0, kvt_put(b->fd, STR("k"), STR("a value"), NULL));
+	ASSERT_EQ(0, kvt_put_cols(b->fd, STR("cols"), cols, 2, STR("onetwo"), NULL));
+	ASSERT_EQ(0, kvt_add(b->fd, STR("n"), 0, 1, NULL));
+	b->digest = kvt_digest(b->fd);
+	kvt_ring_make(&b->way.ring, 64, IORING_SETUP_SQE128 | IORING_SETUP_CQE32);
+	kvt_ring_make(&b->narrow.ring, 64, 0);
+	b->way.fd = b->fd;
+	b->narrow.fd = b->fd;
+	b->ring = &b->way.ring;
 }
 
 FIXTURE_TEARDOWN(bad)
 {
-	kvt_ring_exit(&self->narrow.ring);
-	kvt_ring_exit(self->ring);
-	kvt_env_exit(&self->env);
+	struct bad *b = &self->b;
+
+	kvt_ring_exit(&b->narrow.ring);
+	kvt_ring_exit(b->ring);
+	kvt_env_exit(&b->env);
 }
 
 static struct kvtree_op put_op(struct kvt_bytes key, struct kvt_bytes val)
@@ -100,7 +107,7 @@ static struct kvtree_op good(int opcode)
 }
 
 /* The result of a command that must not change anything. */
-static int refused(FIXTURE_DATA(bad) *self, struct kvt_way *way, __u32 cmd, const void *arg,
+static int refused(struct bad *b, struct kvt_way *way, __u32 cmd, const void *arg,
 		   size_t len)
 {
 	int ret;
@@ -108,17 +115,17 @@ static int refused(FIXTURE_DATA(bad) *self, struct kvt_way *way, __u32 cmd, cons
 	kvt_sqe_cmd(kvt_ring_sqe(&way->ring), way->fd, cmd, arg, len, 3);
 	kvt_ring_sqe_at(&way->ring, way->ring.sq_tail - 1)->flags = way->sqe_flags;
 	ret = kvt_ring_result(&way->ring, 3);
-	KVT_CHECK(kvt_digest(self->fd) == self->digest);
+	KVT_CHECK(kvt_digest(b->fd) == b->digest);
 	return ret;
 }
 
 /* The same for an operation in one of the forms. */
-static int refused_op(FIXTURE_DATA(bad) *self, enum kvt_form form, const struct kvtree_op *op)
+static int refused_op(struct bad *b, enum kvt_form form, const struct kvtree_op *op)
 {
 	struct kvtree_op copy = *op;
-	int ret = kvt_way_exec(&self->way, form, &copy, NULL);
+	int ret = kvt_way_exec(&b->way, form, &copy, NULL);
 
-	KVT_CHECK(kvt_digest(self->fd) == self->digest);
+	KVT_CHECK(kvt_digest(b->fd) == b->digest);
 	return ret;
 }
 
@@ -127,21 +134,23 @@ static int refused_op(FIXTURE_DATA(bad) *self, enum kvt_form form, const struct 
  */
 TEST_F(bad, operation_does_not_fit_into_a_short_sqe)
 {
+	struct bad *b = &self->b;
 	struct kvtree_op op = good(KVTREE_OP_PUT);
 	static const unsigned int flags[] = { 0, IOSQE_ASYNC };
 	size_t i;
 
 	for (i = 0; i < NR(flags); i++) {
-		self->narrow.sqe_flags = flags[i];
+		b->narrow.sqe_flags = flags[i];
 		/* What there is room for: its first 16 bytes. */
-		EXPECT_EQ(-EINVAL, refused(self, &self->narrow, KVTREE_URING_OP_INLINE, &op, 16));
+		EXPECT_EQ(-EINVAL, refused(b, &b->narrow, KVTREE_URING_OP_INLINE, &op, 16));
 		memset(&op, 0, sizeof(op));
-		EXPECT_EQ(-EINVAL, refused(self, &self->narrow, KVTREE_URING_OP_INLINE, &op, 16));
+		EXPECT_EQ(-EINVAL, refused(b, &b->narrow, KVTREE_URING_OP_INLINE, &op, 16));
 	}
 }
 
 TEST_F(bad, unknown_commands_are_eopnotsupp)
 {
+	struct bad *b = &self->b;
 	static const __u32 known[] = {
 		KVTREE_URING_OP, KVTREE_URING_OP_INLINE, KVTREE_URING_BATCH, KVTREE_URING_CANCEL,
 	};
@@ -154,22 +163,22 @@ TEST_F(bad, unknown_commands_are_eopnotsupp)
 	__u32 i, bit;
 
 	for (i = 0; i < 256; i++) {
-		ASSERT_EQ(-EOPNOTSUPP, refused(self, &self->way, i, &op, sizeof(op))) {
+		ASSERT_EQ(-EOPNOTSUPP, refused(b, &b->way, i, &op, sizeof(op))) {
 			TH_LOG("command %u", i);
 		}
 		if (i >= 0x60 && i <= 0x63)
 			continue;
-		ASSERT_EQ(-EOPNOTSUPP, refused(self, &self->way, _IOWR('K', i, struct kvtree_op),
+		ASSERT_EQ(-EOPNOTSUPP, refused(b, &b->way, _IOWR('K', i, struct kvtree_op),
 					       &op, sizeof(op))) {
 			TH_LOG("command %u of ours", i);
 		}
 	}
 	for (i = 0; i < NR(calls); i++)
-		ASSERT_EQ(-EOPNOTSUPP, refused(self, &self->way, calls[i], &op, sizeof(op)));
+		ASSERT_EQ(-EOPNOTSUPP, refused(b, &b->way, calls[i], &op, sizeof(op)));
 	/* Size, direction and type are parts of the number. */
 	for (i = 0; i < NR(known); i++) {
 		for (bit = 8; bit < 32; bit++) {
-			ASSERT_EQ(-EOPNOTSUPP, refused(self, &self->way, known[i] ^ (1u << bit), &op,
+			ASSERT_EQ(-EOPNOTSUPP, refused(b, &b->way, known[i] ^ (1u << bit), &op,
 						       sizeof(op))) {
 				TH_LOG("command %x", known[i] ^ (1u << bit));
 			}
@@ -179,12 +188,13 @@ TEST_F(bad, unknown_commands_are_eopnotsupp)
 
 TEST_F(bad, what_is_reserved_must_be_zero)
 {
+	struct bad *b = &self->b;
 	struct kvtree_op op = good(KVTREE_OP_PUT);
 	struct kvtree_uring_op by_pointer;
 	struct kvtree_uring_inline in;
 	struct kvtree_uring_batch batch;
 	struct kvtree_uring_cancel cancel;
-	struct kvt_way *ways[] = { &self->way, &self->narrow };
+	struct kvt_way *ways[] = { &b->way, &b->narrow };
 	__u32 bit, w;
 
 	for (w = 0; w < NR(ways); w++) {
@@ -192,37 +202,38 @@ TEST_F(bad, what_is_reserved_must_be_zero)
 			by_pointer = (struct kvtree_uring_op){
 				.op = kvt_ptr(&op), .op_size = 64, .flags = 1u << bit,
 			};
-			EXPECT_EQ(-EINVAL, refused(self, ways[w], KVTREE_URING_OP, &by_pointer, 16));
+			EXPECT_EQ(-EINVAL, refused(b, ways[w], KVTREE_URING_OP, &by_pointer, 16));
 			cancel = (struct kvtree_uring_cancel){ .reserved = 1u << bit };
-			EXPECT_EQ(-EINVAL, refused(self, ways[w], KVTREE_URING_CANCEL, &cancel, 16));
+			EXPECT_EQ(-EINVAL, refused(b, ways[w], KVTREE_URING_CANCEL, &cancel, 16));
 			if (bit < 2)
 				continue;
 			cancel = (struct kvtree_uring_cancel){ .flags = 1u << bit };
-			EXPECT_EQ(-EINVAL, refused(self, ways[w], KVTREE_URING_CANCEL, &cancel, 16));
+			EXPECT_EQ(-EINVAL, refused(b, ways[w], KVTREE_URING_CANCEL, &cancel, 16));
 		}
 		for (bit = 0; bit < 16; bit++) {
 			batch = (struct kvtree_uring_batch){
 				.ops = kvt_ptr(&op), .nr = 1, .op_size = 64, .flags = 1u << bit,
 			};
-			EXPECT_EQ(-EINVAL, refused(self, ways[w], KVTREE_URING_BATCH, &batch, 16));
+			EXPECT_EQ(-EINVAL, refused(b, ways[w], KVTREE_URING_BATCH, &batch, 16));
 			/* Even if there is nothing to do. */
 			batch.nr = 0;
-			EXPECT_EQ(-EINVAL, refused(self, ways[w], KVTREE_URING_BATCH, &batch, 16));
+			EXPECT_EQ(-EINVAL, refused(b, ways[w], KVTREE_URING_BATCH, &batch, 16));
 		}
 	}
 	for (bit = 0; bit < 64; bit++) {
 		in = (struct kvtree_uring_inline){ .op = op, .reserved = 1ull << bit };
-		EXPECT_EQ(-EINVAL, refused(self, &self->way, KVTREE_URING_OP_INLINE, &in,
+		EXPECT_EQ(-EINVAL, refused(b, &b->way, KVTREE_URING_OP_INLINE, &in,
 					   sizeof(in)));
 		in = (struct kvtree_uring_inline){ .op = op, .out = kvt_ptr(&op) };
 		in.op.reserved = 1ull << bit;
-		EXPECT_EQ(-EINVAL, refused(self, &self->way, KVTREE_URING_OP_INLINE, &in,
+		EXPECT_EQ(-EINVAL, refused(b, &b->way, KVTREE_URING_OP_INLINE, &in,
 					   sizeof(in)));
 	}
 }
 
 TEST_F(bad, parts_of_the_sqe_that_mean_nothing_must_be_zero)
 {
+	struct bad *b = &self->b;
 	struct kvtree_op op = good(KVTREE_OP_PUT);
 	struct io_uring_sqe *sqe;
 	__u32 i, form;
@@ -230,7 +241,7 @@ TEST_F(bad, parts_of_the_sqe_that_mean_nothing_must_be_zero)
 
 	for (form = 0; form < KVT_FORMS; form++) {
 		for (i = 0; i < 7; i++) {
-			sqe = kvt_way_queue(&self->way, form, &op, 3);
+			sqe = kvt_way_queue(&b->way, form, &op, 3);
 			switch (i) {
 			case 0:
 				sqe->addr = 1;
@@ -256,17 +267,19 @@ TEST_F(bad, parts_of_the_sqe_that_mean_nothing_must_be_zero)
 				sqe->buf_index = 1;
 				break;
 			}
-			ret = kvt_ring_result(self->ring, 3);
+			ret = kvt_ring_result(b->ring, 3);
 			EXPECT_EQ(-EINVAL, ret) {
 				TH_LOG("%s, field %u", kvt_form_names[form], i);
 			}
-			EXPECT_EQ(self->digest, kvt_digest(self->fd));
+			EXPECT_EQ(b->digest, kvt_digest(b->fd));
 		}
 	}
 }
 
 TEST_F(bad, impossible_sizes_of_operations_are_refused)
 {
+	struct bad *b = &self->b;
+
 	/* What a later kernel knows and this one does not must be zero. */
 	static const struct {
 		__u32 size;
@@ -276,7 +289,7 @@ TEST_F(bad, impossible_sizes_of_operations_are_refused)
 		{ 128, -E2BIG }, { 4096, -E2BIG }, { 4097, -E2BIG }, { 65535, -E2BIG },
 		{ 65536, -E2BIG }, { 1u << 31, -E2BIG }, { ~0u, -E2BIG },
 	};
-	struct kvt_way *ways[] = { &self->way, &self->narrow };
+	struct kvt_way *ways[] = { &b->way, &b->narrow };
 	char *mem = malloc(1 << 17);
 	struct kvtree_op *op = (void *)mem;
 	__u32 i, w;
@@ -291,12 +304,12 @@ TEST_F(bad, impossible_sizes_of_operations_are_refused)
 		};
 
 		for (w = 0; w < NR(ways); w++) {
-			EXPECT_EQ(sizes[i].err, refused(self, ways[w], KVTREE_URING_OP, &arg, 16)) {
+			EXPECT_EQ(sizes[i].err, refused(b, ways[w], KVTREE_URING_OP, &arg, 16)) {
 				TH_LOG("%u bytes", sizes[i].size);
 			}
 			if (sizes[i].size > 65535)
 				continue;
-			EXPECT_EQ(sizes[i].err, refused(self, ways[w], KVTREE_URING_BATCH, &batch,
+			EXPECT_EQ(sizes[i].err, refused(b, ways[w], KVTREE_URING_BATCH, &batch,
 							16)) {
 				TH_LOG("batch, %u bytes", sizes[i].size);
 			}
@@ -307,6 +320,7 @@ TEST_F(bad, impossible_sizes_of_operations_are_refused)
 
 TEST_F(bad, batches_of_too_many_are_refused)
 {
+	struct bad *b = &self->b;
 	static const __u32 nrs[] = { KVTREE_BATCH_MAX + 1, 65536, 1u << 31, ~0u };
 	struct kvtree_uring_batch batch = { .op_size = 64 };
 	struct kvtree_op *ops = calloc(KVTREE_BATCH_MAX + 1, sizeof(*ops));
@@ -318,14 +332,15 @@ TEST_F(bad, batches_of_too_many_are_refused)
 	for (i = 0; i < NR(nrs); i++) {
 		batch.ops = kvt_ptr(ops);
 		batch.nr = nrs[i];
-		EXPECT_EQ(-E2BIG, refused(self, &self->way, KVTREE_URING_BATCH, &batch, 16));
-		EXPECT_EQ(-E2BIG, refused(self, &self->narrow, KVTREE_URING_BATCH, &batch, 16));
+		EXPECT_EQ(-E2BIG, refused(b, &b->way, KVTREE_URING_BATCH, &batch, 16));
+		EXPECT_EQ(-E2BIG, refused(b, &b->narrow, KVTREE_URING_BATCH, &batch, 16));
 	}
 	free(ops);
 }
 
 TEST_F(bad, provided_buffers_are_refused_where_nothing_takes_them)
 {
+	struct bad *b = &self->b;
 	struct kvtree_op op;
 	struct io_uring_sqe *sqe;
 	int form, code, ret;
@@ -333,14 +348,14 @@ TEST_F(bad, provided_buffers_are_refused_where_nothing_takes_them)
 	for (form = 0; form < KVT_FORMS; form++) {
 		for (code = KVTREE_OP_NOP; code <= KVTREE_OP_SCAN; code++) {
 			op = good(code);
-			sqe = kvt_way_queue(&self->way, form, &op, 3);
+			sqe = kvt_way_queue(&b->way, form, &op, 3);
 			sqe->flags = IOSQE_BUFFER_SELECT;
-			ret = kvt_ring_result(self->ring, 3);
+			ret = kvt_ring_result(b->ring, 3);
 			/* io_uring says so itself. */
 			EXPECT_TRUE(ret == -EINVAL || ret == -EOPNOTSUPP) {
 				TH_LOG("%s, operation %d: %d", kvt_form_names[form], code, ret);
 			}
-			EXPECT_EQ(self->digest, kvt_digest(self->fd));
+			EXPECT_EQ(b->digest, kvt_digest(b->fd));
 		}
 	}
 }
@@ -350,7 +365,8 @@ TEST_F(bad, provided_buffers_are_refused_where_nothing_takes_them)
  */
 TEST_F(bad, wild_pointers_in_sqes_are_efault)
 {
-	struct kvt_way *ways[] = { &self->way, &self->narrow };
+	struct bad *b = &self->b;
+	struct kvt_way *ways[] = { &b->way, &b->narrow };
 	struct kvtree_uring_op by_pointer = { .op_size = 64 };
 	struct kvtree_uring_batch batch = { .op_size = 64 };
 	struct kvtree_uring_inline in = {};
@@ -364,13 +380,13 @@ TEST_F(bad, wild_pointers_in_sqes_are_efault)
 			for (w = 0; w < NR(ways); w++) {
 				ways[w]->sqe_flags = f ? IOSQE_ASYNC : 0;
 				by_pointer.op = at;
-				EXPECT_EQ(-EFAULT, refused(self, ways[w], KVTREE_URING_OP, &by_pointer,
+				EXPECT_EQ(-EFAULT, refused(b, ways[w], KVTREE_URING_OP, &by_pointer,
 							   16)) {
 					TH_LOG("operation at %llx", at);
 				}
 				for (batch.nr = 1; batch.nr <= 3; batch.nr++) {
 					batch.ops = at;
-					EXPECT_EQ(-EFAULT, refused(self, ways[w], KVTREE_URING_BATCH,
+					EXPECT_EQ(-EFAULT, refused(b, ways[w], KVTREE_URING_BATCH,
 								   &batch, 16)) {
 						TH_LOG("%u operations at %llx", batch.nr, at);
 					}
@@ -378,7 +394,7 @@ TEST_F(bad, wild_pointers_in_sqes_are_efault)
 			}
 			/* 0: the outcome is not wanted. */
 			in.out = at;
-			EXPECT_EQ(at ? -EFAULT : 7, refused(self, &self->way, KVTREE_URING_OP_INLINE,
+			EXPECT_EQ(at ? -EFAULT : 7, refused(b, &b->way, KVTREE_URING_OP_INLINE,
 							    &in, sizeof(in))) {
 				TH_LOG("outcome at %llx", at);
 			}
@@ -388,41 +404,42 @@ TEST_F(bad, wild_pointers_in_sqes_are_efault)
 
 TEST_F(bad, wild_pointers_of_operations_are_efault)
 {
+	struct bad *b = &self->b;
 	struct kvtree_op op;
 	int form, code, f;
 	__u32 i;
 
 	for (f = 0; f < 2; f++) {
-		self->way.sqe_flags = f ? IOSQE_ASYNC : 0;
+		b->way.sqe_flags = f ? IOSQE_ASYNC : 0;
 		for (i = 0; i < KVT_NR_WILD; i++) {
 			for (form = 0; form < KVT_FORMS; form++) {
 				for (code = KVTREE_OP_GET; code <= KVTREE_OP_SCAN; code++) {
 					op = good(code);
 					op.key = kvt_wild[i];
-					ASSERT_EQ(-EFAULT, refused_op(self, form, &op)) {
+					ASSERT_EQ(-EFAULT, refused_op(b, form, &op)) {
 						TH_LOG("%s, operation %d, key at %llx",
 						       kvt_form_names[form], code, kvt_wild[i]);
 					}
 				}
 				op = good(KVTREE_OP_PUT);
 				op.val = kvt_wild[i];
-				ASSERT_EQ(-EFAULT, refused_op(self, form, &op));
+				ASSERT_EQ(-EFAULT, refused_op(b, form, &op));
 				op = good(KVTREE_OP_GET);
 				op.val = kvt_wild[i];
-				ASSERT_EQ(-EFAULT, refused_op(self, form, &op));
+				ASSERT_EQ(-EFAULT, refused_op(b, form, &op));
 				op = good(KVTREE_OP_SCAN);
 				op.val = kvt_wild[i];
-				ASSERT_EQ(-EFAULT, refused_op(self, form, &op));
+				ASSERT_EQ(-EFAULT, refused_op(b, form, &op));
 				op = good(KVTREE_OP_SCAN);
 				op.arg = kvt_wild[i];
-				ASSERT_EQ(-EFAULT, refused_op(self, form, &op));
+				ASSERT_EQ(-EFAULT, refused_op(b, form, &op));
 				op = good(KVTREE_OP_PUT);
 				op.flags = KVTREE_F_COLS;
 				op.ncols = 1;
 				op.arg = kvt_wild[i];
-				ASSERT_EQ(-EFAULT, refused_op(self, form, &op));
+				ASSERT_EQ(-EFAULT, refused_op(b, form, &op));
 				op.opcode = KVTREE_OP_GET;
-				ASSERT_EQ(-EFAULT, refused_op(self, form, &op));
+				ASSERT_EQ(-EFAULT, refused_op(b, form, &op));
 			}
 		}
 	}
@@ -430,6 +447,7 @@ TEST_F(bad, wild_pointers_of_operations_are_efault)
 
 TEST_F(bad, half_mapped_operations_are_efault)
 {
+	struct bad *b = &self->b;
 	char *end = kvt_map_guarded(2), whole[128];
 	struct kvtree_uring_inline in;
 	struct kvtree_op op = good(KVTREE_OP_PUT);
@@ -440,29 +458,30 @@ TEST_F(bad, half_mapped_operations_are_efault)
 	for (n = 0; n < 64; n += 8) {
 		/* An operation of which n bytes are there. */
 		memcpy(end - n, whole, n);
-		kvt_sqe_op(kvt_ring_sqe(self->ring), self->fd, (void *)(end - n), 1);
-		EXPECT_EQ(-EFAULT, kvt_ring_result(self->ring, 1));
-		kvt_sqe_batch(kvt_ring_sqe(self->ring), self->fd, end - n, 1, 1);
-		EXPECT_EQ(-EFAULT, kvt_ring_result(self->ring, 1));
-		EXPECT_EQ(self->digest, kvt_digest(self->fd));
+		kvt_sqe_op(kvt_ring_sqe(b->ring), b->fd, (void *)(end - n), 1);
+		EXPECT_EQ(-EFAULT, kvt_ring_result(b->ring, 1));
+		kvt_sqe_batch(kvt_ring_sqe(b->ring), b->fd, end - n, 1, 1);
+		EXPECT_EQ(-EFAULT, kvt_ring_result(b->ring, 1));
+		EXPECT_EQ(b->digest, kvt_digest(b->fd));
 		/* Room for an outcome, the same. */
 		in = (struct kvtree_uring_inline){
 			.op = good(KVTREE_OP_GET), .out = kvt_ptr(end - n),
 		};
-		EXPECT_EQ(-EFAULT, refused(self, &self->way, KVTREE_URING_OP_INLINE, &in,
+		EXPECT_EQ(-EFAULT, refused(b, &b->way, KVTREE_URING_OP_INLINE, &in,
 					   sizeof(in)));
 	}
 	/* What ends right at the edge is whole. */
 	op = good(KVTREE_OP_GET);
 	memcpy(end - 64, &op, 64);
-	kvt_sqe_op(kvt_ring_sqe(self->ring), self->fd, (void *)(end - 64), 1);
-	EXPECT_EQ(7, kvt_ring_result(self->ring, 1));
+	kvt_sqe_op(kvt_ring_sqe(b->ring), b->fd, (void *)(end - 64), 1);
+	EXPECT_EQ(7, kvt_ring_result(b->ring, 1));
 	in.out = kvt_ptr(end - 64);
-	EXPECT_EQ(7, refused(self, &self->way, KVTREE_URING_OP_INLINE, &in, sizeof(in)));
+	EXPECT_EQ(7, refused(b, &b->way, KVTREE_URING_OP_INLINE, &in, sizeof(in)));
 }
 
 TEST_F(bad, half_mapped_batch_tells_what_was_done)
 {
+	struct bad *b = &self->b;
 	static const __u32 mapped[] = { 0, 1, 2, 31, 32, 33, 63, 100 };
 	char *end = kvt_map_guarded(2);
 	__u64 before, sum = 1;
@@ -478,9 +497,9 @@ TEST_F(bad, half_mapped_batch_tells_what_was_done)
 			ops[i].result = 1234;
 		}
 		for (done = 0; ; done += ret) {
-			kvt_sqe_batch(kvt_ring_sqe(self->ring), self->fd, ops + done,
+			kvt_sqe_batch(kvt_ring_sqe(b->ring), b->fd, ops + done,
 				      mapped[m] + 3 - done, 1);
-			ret = kvt_ring_result(self->ring, 1);
+			ret = kvt_ring_result(b->ring, 1);
 			if (ret < 0)
 				break;
 			ASSERT_NE(0, ret);
@@ -489,7 +508,7 @@ TEST_F(bad, half_mapped_batch_tells_what_was_done)
 		ASSERT_EQ(-EFAULT, ret);
 		for (i = 0; i < mapped[m]; i++)
 			ASSERT_EQ(i < done ? 0 : 1234, ops[i].result);
-		ASSERT_EQ(0, kvt_add(self->fd, STR("n"), 0, 0, &before));
+		ASSERT_EQ(0, kvt_add(b->fd, STR("n"), 0, 0, &before));
 		sum += done;
 		ASSERT_EQ(sum, before);
 	}
@@ -498,6 +517,7 @@ TEST_F(bad, half_mapped_batch_tells_what_was_done)
 /* A change may have taken place where nobody can be told: once, if at all. */
 TEST_F(bad, outcomes_that_cannot_be_written_are_efault)
 {
+	struct bad *b = &self->b;
 	char *end = kvt_map_guarded(1), *page = end - 4096;
 	struct kvtree_op *op = (void *)page;
 	struct kvtree_uring_inline in = {};
@@ -510,20 +530,20 @@ TEST_F(bad, outcomes_that_cannot_be_written_are_efault)
 	in.out = kvt_ptr(page);
 	ASSERT_EQ(0, mprotect(page, 4096, PROT_READ));
 	for (f = 0; f < 2; f++) {
-		self->way.sqe_flags = f ? IOSQE_ASYNC : 0;
+		b->way.sqe_flags = f ? IOSQE_ASYNC : 0;
 		for (form = KVT_INLINE_OUT; form < KVT_FORMS; form++) {
-			ASSERT_EQ(0, kvt_add(self->fd, STR("n"), 0, 0, &before));
+			ASSERT_EQ(0, kvt_add(b->fd, STR("n"), 0, 0, &before));
 			if (form == KVT_INLINE_OUT) {
-				kvt_sqe_cmd(kvt_ring_sqe(self->ring), self->fd,
+				kvt_sqe_cmd(kvt_ring_sqe(b->ring), b->fd,
 					    KVTREE_URING_OP_INLINE, &in, sizeof(in), 1);
 			} else {
-				kvt_way_queue(&self->way, form, op, 1);
+				kvt_way_queue(&b->way, form, op, 1);
 			}
-			ret = kvt_ring_result(self->ring, 1);
+			ret = kvt_ring_result(b->ring, 1);
 			EXPECT_EQ(-EFAULT, ret) {
 				TH_LOG("%s", kvt_form_names[form]);
 			}
-			ASSERT_EQ(0, kvt_add(self->fd, STR("n"), 0, 0, &now));
+			ASSERT_EQ(0, kvt_add(b->fd, STR("n"), 0, 0, &now));
 			EXPECT_GE(1, now - before);
 		}
 	}
@@ -531,6 +551,7 @@ TEST_F(bad, outcomes_that_cannot_be_written_are_efault)
 
 TEST_F(bad, read_only_places_for_values_are_efault)
 {
+	struct bad *b = &self->b;
 	char *end = kvt_map_guarded(1), *page = end - 4096;
 	struct kvtree_scan *scan = (void *)page;
 	struct kvtree_op op;
@@ -541,25 +562,26 @@ TEST_F(bad, read_only_places_for_values_are_efault)
 	for (form = 0; form < KVT_FORMS; form++) {
 		op = good(KVTREE_OP_GET);
 		op.val = kvt_ptr(page);
-		EXPECT_EQ(-EFAULT, refused_op(self, form, &op));
+		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
 		op = good(KVTREE_OP_SCAN);
 		op.val = kvt_ptr(page);
 		op.val_len = 4096;
-		EXPECT_EQ(-EFAULT, refused_op(self, form, &op));
+		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
 		op = good(KVTREE_OP_SCAN);
 		op.arg = kvt_ptr(scan);
-		EXPECT_EQ(-EFAULT, refused_op(self, form, &op));
+		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
 		op = kvt_op(KVTREE_OP_GET, STR("cols"));
 		op.flags = KVTREE_F_COLS;
 		op.ncols = 1;
 		op.arg = kvt_ptr(page);
-		EXPECT_EQ(-EFAULT, refused_op(self, form, &op));
+		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
 	}
 }
 
 /* The page of a file that is no longer so long: SIGBUS for who touches it. */
 TEST_F(bad, memory_behind_the_end_of_a_file_is_efault)
 {
+	struct bad *b = &self->b;
 	int form, fd = memfd_create("kvtree-test", MFD_CLOEXEC);
 	struct kvtree_op op;
 	char *mem;
@@ -570,16 +592,16 @@ TEST_F(bad, memory_behind_the_end_of_a_file_is_efault)
 	ASSERT_NE(MAP_FAILED, mem);
 	for (form = 0; form < KVT_FORMS; form++) {
 		op = put_op(STR("k"), kvt_bytes(mem + 4090, 10));
-		EXPECT_EQ(-EFAULT, refused_op(self, form, &op));
+		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
 		op = put_op(kvt_bytes(mem + 4096, 10), STR("v"));
-		EXPECT_EQ(-EFAULT, refused_op(self, form, &op));
+		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
 		op = get_op(STR("k"), mem + 4092, 100);
-		EXPECT_EQ(-EFAULT, refused_op(self, form, &op));
+		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
 	}
-	kvt_sqe_op(kvt_ring_sqe(self->ring), self->fd, (void *)(mem + 4096), 1);
-	EXPECT_EQ(-EFAULT, kvt_ring_result(self->ring, 1));
-	kvt_sqe_batch(kvt_ring_sqe(self->ring), self->fd, mem + 4096, 2, 1);
-	EXPECT_EQ(-EFAULT, kvt_ring_result(self->ring, 1));
+	kvt_sqe_op(kvt_ring_sqe(b->ring), b->fd, (void *)(mem + 4096), 1);
+	EXPECT_EQ(-EFAULT, kvt_ring_result(b->ring, 1));
+	kvt_sqe_batch(kvt_ring_sqe(b->ring), b->fd, mem + 4096, 2, 1);
+	EXPECT_EQ(-EFAULT, kvt_ring_result(b->ring, 1));
 	munmap(mem, 8192);
 	close(fd);
 }
@@ -591,6 +613,7 @@ TEST_F(bad, memory_behind_the_end_of_a_file_is_efault)
 /* What a value that is written over its own SQE makes of it. */
 TEST_F(bad, get_into_its_own_sqe_is_what_it_was)
 {
+	struct bad *b = &self->b;
 	struct kvtree_uring_inline evil = {
 		.op = { .opcode = KVTREE_OP_REMOVE, .flags = KVTREE_F_KEY_INLINE,
 			.key_len = 1, .key_inline = { 'k' } },
@@ -599,49 +622,50 @@ TEST_F(bad, get_into_its_own_sqe_is_what_it_was)
 	};
 	unsigned int f;
 
-	ASSERT_EQ(0, kvt_put(self->fd, STR("evil"), kvt_bytes(&evil, sizeof(evil)), NULL));
+	ASSERT_EQ(0, kvt_put(b->fd, STR("evil"), kvt_bytes(&evil, sizeof(evil)), NULL));
 	for (f = 0; f < 2; f++) {
 		struct kvtree_op op, out = {};
-		struct io_uring_sqe *sqe = kvt_ring_sqe(self->ring);
+		struct io_uring_sqe *sqe = kvt_ring_sqe(b->ring);
 		char *cmd = (char *)sqe + offsetof(struct io_uring_sqe, addr3);
 
 		op = get_op(STR("evil"), cmd, sizeof(evil));
-		kvt_sqe_inline(sqe, self->fd, &op, &out, 5);
+		kvt_sqe_inline(sqe, b->fd, &op, &out, 5);
 		sqe->flags = f ? IOSQE_ASYNC : 0;
-		EXPECT_EQ((int)sizeof(evil), kvt_ring_result(self->ring, 5));
+		EXPECT_EQ((int)sizeof(evil), kvt_ring_result(b->ring, 5));
 		EXPECT_EQ((int)sizeof(evil), out.result);
 		EXPECT_EQ(op.val, out.val);
 		EXPECT_EQ(0, memcmp(cmd, &evil, sizeof(evil)));
 	}
-	EXPECT_TRUE(kvt_has(self->fd, STR("k"), STR("a value")));
+	EXPECT_TRUE(kvt_has(b->fd, STR("k"), STR("a value")));
 }
 
 /* The queue's own head, tail and completions as a place for values. */
 TEST_F(bad, get_into_the_ring_harms_nobody_else)
 {
+	struct bad *b = &self->b;
 	struct kvt_ring victim;
 	struct kvtree_op op;
 	char junk[4096];
 	int form;
 
 	memset(junk, 0xa7, sizeof(junk));
-	ASSERT_EQ(0, kvt_put(self->fd, STR("junk"), kvt_bytes(junk, sizeof(junk)), NULL));
+	ASSERT_EQ(0, kvt_put(b->fd, STR("junk"), kvt_bytes(junk, sizeof(junk)), NULL));
 	for (form = 0; form < KVT_FORMS; form++) {
 		kvt_ring_make(&victim, 4, IORING_SETUP_SQE128);
 		/* By another one and by itself: the ring is lost then, and no more. */
 		op = get_op(STR("junk"), victim.rings, sizeof(junk));
-		kvt_way_exec(&self->way, form, &op, NULL);
+		kvt_way_exec(&b->way, form, &op, NULL);
 		kvt_ring_exit(&victim);
 
 		kvt_ring_make(&victim, 4, IORING_SETUP_SQE128);
 		op = get_op(STR("junk"), victim.rings, sizeof(junk));
-		kvt_sqe_inline(kvt_ring_sqe(&victim), self->fd, &op, NULL, 5);
+		kvt_sqe_inline(kvt_ring_sqe(&victim), b->fd, &op, NULL, 5);
 		kvt_ring_publish(&victim);
 		kvt_ring_enter(&victim, 1, 0, 0);
 		kvt_ring_enter(&victim, 4, 0, IORING_ENTER_GETEVENTS);
 		kvt_ring_exit(&victim);
 	}
-	kvt_check_sound(self->fd);
+	kvt_check_sound(b->fd);
 }
 
 /*
@@ -776,8 +800,9 @@ static struct flipped *flip_begin(void)
 /* Another process writes to the queue, whose memory is the kernel's, too. */
 TEST_F(bad, sqes_that_change_meanwhile_are_one_thing_or_another)
 {
+	struct bad *b = &self->b;
 	struct flipped *f = flip_begin();
-	struct kvt_way way = { .fd = self->fd };
+	struct kvt_way way = { .fd = b->fd };
 	struct kvtree_op op;
 	struct kvt_cqe cqe;
 	__u32 i, j, flags;
@@ -806,12 +831,13 @@ TEST_F(bad, sqes_that_change_meanwhile_are_one_thing_or_another)
 		}
 		kvt_race_stop(&f->race, pid);
 		kvt_ring_exit(&way.ring);
-		check_flipped(self->fd, f);
+		check_flipped(b->fd, f);
 	}
 }
 
 TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
 {
+	struct bad *b = &self->b;
 	struct flipped *f = flip_begin();
 	struct kvt_cqe cqe;
 	__u32 i, j, form;
@@ -822,13 +848,13 @@ TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
 	for (form = KVT_BY_POINTER; form < KVT_FORMS; form++) {
 		pid = kvt_race_start(&f->race, flip_child, f);
 		for (i = 0; i < RACES; i++) {
-			self->way.sqe_flags = i % 4 ? 0 : IOSQE_ASYNC;
+			b->way.sqe_flags = i % 4 ? 0 : IOSQE_ASYNC;
 			for (j = 0; j < 8; j++) {
 				f->mem[j] = flip_op(f, j % NR_FLIPS);
-				kvt_way_queue(&self->way, form, &f->mem[j], j);
+				kvt_way_queue(&b->way, form, &f->mem[j], j);
 			}
 			for (j = 0; j < 8; j++) {
-				kvt_ring_wait(self->ring, &cqe);
+				kvt_ring_wait(b->ring, &cqe);
 				ASSERT_GT(8, cqe.data);
 				ret = kvt_way_result(form, &f->mem[cqe.data], &cqe);
 				ASSERT_TRUE(flip_allows(cqe.data % NR_FLIPS, ret)) {
@@ -838,7 +864,7 @@ TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
 			}
 		}
 		kvt_race_stop(&f->race, pid);
-		check_flipped(self->fd, f);
+		check_flipped(b->fd, f);
 	}
 }
 
@@ -861,6 +887,7 @@ static int flip_letters(void *arg)
 
 TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 {
+	struct bad *b = &self->b;
 	struct letters *l = kvt_map_shared(sizeof(*l));
 	struct iovec iov = { l->val, sizeof(l->val) };
 	char first[8192], second[8192];
@@ -870,16 +897,16 @@ TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 	int pid;
 
 	memset(l->val, 'A', sizeof(l->val));
-	ASSERT_EQ(0, kvt_ring_buffers(self->ring, &iov, 1));
+	ASSERT_EQ(0, kvt_ring_buffers(b->ring, &iov, 1));
 	pid = kvt_race_start(&l->race, flip_letters, l);
 	for (i = 0; i < RACES; i++) {
 		op = put_op(STR("k"), kvt_bytes(l->val, sizeof(l->val)));
-		sqe = kvt_way_queue(&self->way, i % KVT_IN_BATCH, &op, 1);
+		sqe = kvt_way_queue(&b->way, i % KVT_IN_BATCH, &op, 1);
 		/* Registered, or as any other memory. */
 		sqe->rw_flags = i % 2 ? IORING_URING_CMD_FIXED : 0;
-		ASSERT_EQ(0, kvt_ring_result(self->ring, 1));
-		ASSERT_EQ(8192, kvt_get(self->fd, STR("k"), first, 8192, NULL));
-		ASSERT_EQ(8192, kvt_get(self->fd, STR("k"), second, 8192, NULL));
+		ASSERT_EQ(0, kvt_ring_result(b->ring, 1));
+		ASSERT_EQ(8192, kvt_get(b->fd, STR("k"), first, 8192, NULL));
+		ASSERT_EQ(8192, kvt_get(b->fd, STR("k"), second, 8192, NULL));
 		ASSERT_EQ(0, memcmp(first, second, 8192));
 		if (i % 64)
 			continue;
@@ -895,6 +922,8 @@ TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 /* Nobody comes back to what an operation pointed to when it was submitted. */
 TEST_F(bad, memory_that_went_before_the_command_is_executed_is_efault)
 {
+	struct bad *b = &self->b;
+
 	__u32 max_workers[2] = { 1, 1 };
 	struct kvt_place hole, places[3];
 	struct kvtree_op first, ops[3];
@@ -903,15 +932,15 @@ TEST_F(bad, memory_that_went_before_the_command_is_executed_is_efault)
 	int form, f, i;
 
 	memset(val, 'v', sizeof(val));
-	ASSERT_EQ(0, kvt_ring_register(self->ring, IORING_REGISTER_IOWQ_MAX_WORKERS, max_workers,
+	ASSERT_EQ(0, kvt_ring_register(b->ring, IORING_REGISTER_IOWQ_MAX_WORKERS, max_workers,
 				       2));
 	for (f = 0; f < 2; f++) {
-		self->way.sqe_flags = f ? IOSQE_ASYNC : 0;
+		b->way.sqe_flags = f ? IOSQE_ASYNC : 0;
 		for (form = 0; form < KVT_FORMS; form++) {
 			/* The only worker waits for the hole, and the others for it. */
 			at = kvt_place_make(&hole, KVT_HOLE, val, 64, 32);
 			first = put_op(STR("first"), kvt_bytes(at, 64));
-			kvt_way_queue(&self->way, form, &first, 100);
+			kvt_way_queue(&b->way, form, &first, 100);
 			at = kvt_place_make(&places[0], KVT_GONE, val, 64, 32);
 			ops[0] = put_op(STR("k"), kvt_bytes(at, 64));
 			at = kvt_place_make(&places[1], KVT_GONE, val, 64, 32);
@@ -919,14 +948,14 @@ TEST_F(bad, memory_that_went_before_the_command_is_executed_is_efault)
 			at = kvt_place_make(&places[2], KVT_GONE, val, 8, 4);
 			ops[2] = get_op(STR("k"), at, 8);
 			for (i = 0; i < 3; i++)
-				kvt_way_queue(&self->way, form, &ops[i], i);
-			kvt_ring_submit(self->ring);
+				kvt_way_queue(&b->way, form, &ops[i], i);
+			kvt_ring_submit(b->ring);
 			kvt_hole_wait(&hole);
 			for (i = 0; i < 3; i++)
 				kvt_place_end(&places[i]);
 			kvt_hole_fill(&hole);
 			for (i = 0; i < 4; i++) {
-				kvt_ring_wait(self->ring, &cqe);
+				kvt_ring_wait(b->ring, &cqe);
 				if (cqe.data == 100) {
 					ASSERT_EQ(0, kvt_way_result(form, &first, &cqe));
 					continue;
@@ -934,15 +963,16 @@ TEST_F(bad, memory_that_went_before_the_command_is_executed_is_efault)
 				ASSERT_GT(3, cqe.data);
 				ASSERT_EQ(-EFAULT, kvt_way_result(form, &ops[cqe.data], &cqe));
 			}
-			ASSERT_EQ(0, kvt_remove(self->fd, STR("first")));
+			ASSERT_EQ(0, kvt_remove(b->fd, STR("first")));
 			kvt_place_end(&hole);
-			ASSERT_EQ(self->digest, kvt_digest(self->fd));
+			ASSERT_EQ(b->digest, kvt_digest(b->fd));
 		}
 	}
 }
 
 TEST_F(bad, memory_that_goes_while_a_worker_waits_for_it_is_efault)
 {
+	struct bad *b = &self->b;
 	struct kvt_place hole;
 	struct kvtree_op op;
 	struct kvt_cqe cqe;
@@ -952,13 +982,13 @@ TEST_F(bad, memory_that_goes_while_a_worker_waits_for_it_is_efault)
 	memset(val, 'v', sizeof(val));
 	for (form = 0; form < KVT_FORMS; form++) {
 		op = put_op(STR("k"), kvt_bytes(kvt_place_make(&hole, KVT_HOLE, val, 64, 32), 64));
-		kvt_way_queue(&self->way, form, &op, 1);
-		kvt_ring_submit(self->ring);
+		kvt_way_queue(&b->way, form, &op, 1);
+		kvt_ring_submit(b->ring);
 		kvt_hole_wait(&hole);
 		kvt_place_end(&hole);
-		kvt_ring_wait(self->ring, &cqe);
+		kvt_ring_wait(b->ring, &cqe);
 		EXPECT_EQ(-EFAULT, kvt_way_result(form, &op, &cqe));
-		EXPECT_EQ(self->digest, kvt_digest(self->fd));
+		EXPECT_EQ(b->digest, kvt_digest(b->fd));
 	}
 }
 
@@ -1031,6 +1061,7 @@ static void hammer(struct kvt_way *way, char *mem, __u32 rounds)
 
 TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 {
+	struct bad *b = &self->b;
 	static const struct {
 		unsigned int setup;
 		unsigned int sqe_flags;
@@ -1040,13 +1071,13 @@ TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 		{ IORING_SETUP_SQE128 | IORING_SETUP_SQPOLL, 0 },
 	};
 	struct unmap u = { .bytes = 4 << 14 };
-	struct kvt_way way = { .fd = self->fd };
+	struct kvt_way way = { .fd = b->fd };
 	char big[15000];
 	pthread_t thread;
 	size_t i;
 
 	memset(big, 'B', sizeof(big));
-	ASSERT_EQ(0, kvt_put(self->fd, STR("big"), kvt_bytes(big, sizeof(big)), NULL));
+	ASSERT_EQ(0, kvt_put(b->fd, STR("big"), kvt_bytes(big, sizeof(big)), NULL));
 	kvt_stay_clear_of_uml_race();
 	u.mem = mmap(NULL, u.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, u.mem);
@@ -1062,8 +1093,8 @@ TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 		}
 		kvt_ring_exit(&way.ring);
 	}
-	EXPECT_TRUE(kvt_has(self->fd, STR("big"), kvt_bytes(big, sizeof(big))));
-	kvt_check_sound(self->fd);
+	EXPECT_TRUE(kvt_has(b->fd, STR("big"), kvt_bytes(big, sizeof(big))));
+	kvt_check_sound(b->fd);
 }
 
 struct truncate {
@@ -1089,6 +1120,7 @@ static int truncate_child(void *arg)
 
 TEST_F(bad, operations_that_a_process_truncates_meanwhile_are_efault)
 {
+	struct bad *b = &self->b;
 	struct truncate *t = kvt_map_shared(sizeof(*t));
 	struct kvtree_op op = kvt_op(KVTREE_OP_ADD, kvt_bytes(NULL, 1));
 	__u64 told = 0, lost = 0, before;
@@ -1109,17 +1141,17 @@ TEST_F(bad, operations_that_a_process_truncates_meanwhile_are_efault)
 	pid = kvt_race_start(&t->race, truncate_child, t);
 	for (i = 0; i < RACES; i++) {
 		form = i % KVT_FORMS;
-		self->way.sqe_flags = i & 16 ? IOSQE_ASYNC : 0;
+		b->way.sqe_flags = i & 16 ? IOSQE_ASYNC : 0;
 		/* Written by pwrite(), which gets no SIGBUS. */
 		ASSERT_EQ(64, pwrite(t->fd, &op, 64, 4096));
 		if (form <= KVT_INLINE_OUT) {
 			in = (struct kvtree_uring_inline){ .op = op, .out = kvt_ptr(mem + 4096) };
-			kvt_sqe_cmd(kvt_ring_sqe(self->ring), self->fd, KVTREE_URING_OP_INLINE,
+			kvt_sqe_cmd(kvt_ring_sqe(b->ring), b->fd, KVTREE_URING_OP_INLINE,
 				    &in, sizeof(in), 1);
 		} else {
-			kvt_way_queue(&self->way, form, (void *)(mem + 4096), 1);
+			kvt_way_queue(&b->way, form, (void *)(mem + 4096), 1);
 		}
-		ret = kvt_ring_result(self->ring, 1);
+		ret = kvt_ring_result(b->ring, 1);
 		ASSERT_TRUE(ret == (form == KVT_IN_BATCH) || ret == -EFAULT) {
 			TH_LOG("%s: %d", kvt_form_names[form], ret);
 		}
@@ -1130,7 +1162,7 @@ TEST_F(bad, operations_that_a_process_truncates_meanwhile_are_efault)
 			told++;
 	}
 	kvt_race_stop(&t->race, pid);
-	ASSERT_EQ(0, kvt_add(self->fd, STR("n"), 0, 0, &before));
+	ASSERT_EQ(0, kvt_add(b->fd, STR("n"), 0, 0, &before));
 	/* One came with the fixture. */
 	EXPECT_GE(1 + told + lost, before);
 }
@@ -1140,34 +1172,36 @@ TEST_F(bad, operations_that_a_process_truncates_meanwhile_are_efault)
  */
 TEST_F(bad, queued_for_a_session_that_is_closed_is_ebadf)
 {
-	int fd = kvt_store(self->env.dev, self->env.name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+	struct bad *b = &self->b;
+	int fd = kvt_store(b->env.dev, b->env.name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	struct kvtree_op op = good(KVTREE_OP_PUT);
 	struct kvt_cqe cqe;
 	int form, free_fd;
 
 	ASSERT_LE(0, fd);
 	free_fd = fd;
-	self->way.fd = fd;
+	b->way.fd = fd;
 	for (form = 0; form < KVT_FORMS; form++)
-		kvt_way_queue(&self->way, form, &op, form);
-	kvt_ring_publish(self->ring);
+		kvt_way_queue(&b->way, form, &op, form);
+	kvt_ring_publish(b->ring);
 	close(fd);
 	for (form = 0; form < KVT_FORMS; form++) {
-		kvt_ring_wait(self->ring, &cqe);
+		kvt_ring_wait(b->ring, &cqe);
 		EXPECT_EQ(-EBADF, cqe.res);
 	}
 	/* Another file that has its number by now. */
 	fd = memfd_create("kvtree-test", MFD_CLOEXEC);
 	ASSERT_EQ(free_fd, fd);
-	EXPECT_EQ(-EOPNOTSUPP, kvt_way_exec(&self->way, KVT_INLINE, &op, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, kvt_way_exec(&b->way, KVT_INLINE, &op, NULL));
 	close(fd);
-	EXPECT_EQ(self->digest, kvt_digest(self->fd));
+	EXPECT_EQ(b->digest, kvt_digest(b->fd));
 }
 
 TEST_F(bad, queued_on_a_ring_that_is_closed_is_not_executed)
 {
+	struct bad *b = &self->b;
 	struct kvtree_op op = good(KVTREE_OP_PUT);
-	struct kvt_way way = { .fd = self->fd };
+	struct kvt_way way = { .fd = b->fd };
 	int form;
 
 	kvt_ring_make(&way.ring, 8, IORING_SETUP_SQE128);
@@ -1175,7 +1209,7 @@ TEST_F(bad, queued_on_a_ring_that_is_closed_is_not_executed)
 		kvt_way_queue(&way, form, &op, form);
 	kvt_ring_publish(&way.ring);
 	kvt_ring_exit(&way.ring);
-	EXPECT_EQ(self->digest, kvt_digest(self->fd));
+	EXPECT_EQ(b->digest, kvt_digest(b->fd));
 }
 
 /*
@@ -1301,6 +1335,7 @@ static void thin_out(int fd)
 
 TEST_F(bad, random_commands_get_documented_results)
 {
+	struct bad *b = &self->b;
 	static struct fuzz fuzz, *z = &fuzz;
 	char name[KVTREE_NAME_MAX];
 	struct iovec iov;
@@ -1309,8 +1344,8 @@ TEST_F(bad, random_commands_get_documented_results)
 
 	/* So small that it can be looked at after each of them. */
 	snprintf(name, sizeof(name), "uring-fuzz-%d", getpid());
-	ASSERT_EQ(0, kvt_create(self->env.dev, name, 0600, 1 << 17, 32));
-	fd = kvt_store(self->env.dev, name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+	ASSERT_EQ(0, kvt_create(b->env.dev, name, 0600, 1 << 17, 32));
+	fd = kvt_store(b->env.dev, name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	ASSERT_LE(0, fd);
 	kvt_arena_make(&z->arena);
 	kvt_rand_init(&z->rand, 11);
@@ -1340,10 +1375,10 @@ TEST_F(bad, random_commands_get_documented_results)
 	thin_out(fd);
 	kvt_check_sound(fd);
 	/* Nothing came into another store. */
-	EXPECT_EQ(self->digest, kvt_digest(self->fd));
+	EXPECT_EQ(b->digest, kvt_digest(b->fd));
 	kvt_ring_exit(&z->way.ring);
 	close(fd);
-	ASSERT_EQ(0, kvt_destroy(self->env.dev, name));
+	ASSERT_EQ(0, kvt_destroy(b->env.dev, name));
 }
 
 TEST_HARNESS_MAIN

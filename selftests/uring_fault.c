@@ -88,16 +88,14 @@ static const struct {
 	__u32 size;
 	__u32 first;		/* bytes that are there */
 } parts[] = {
-#define PART(member)	offsetof(struct kvt_work, member), sizeof(((struct kvt_work *)0)->member)
-	[OP] = { "operation", PART(op), 32 },
-	[OUT] = { "outcome", PART(op), 32 },
-	[KEY_PART] = { "key", PART(key), 16 },
-	[VAL] = { "value", PART(val), 16 },
-	[COLS] = { "columns", PART(cols), 8 },
-	[SCAN] = { "scan", PART(scan), 32 },
-	[END] = { "end", PART(end), 8 },
-	[IDS] = { "ids", PART(ids), 2 },
-#undef PART
+	[OP] = { "operation", offsetof(struct kvt_work, op), 64, 32 },
+	[OUT] = { "outcome", offsetof(struct kvt_work, op), 64, 32 },
+	[KEY_PART] = { "key", offsetof(struct kvt_work, key), 64, 16 },
+	[VAL] = { "value", offsetof(struct kvt_work, val), 1024, 16 },
+	[COLS] = { "columns", offsetof(struct kvt_work, cols), 64, 8 },
+	[SCAN] = { "scan", offsetof(struct kvt_work, scan), 64, 32 },
+	[END] = { "end", offsetof(struct kvt_work, end), 16, 8 },
+	[IDS] = { "ids", offsetof(struct kvt_work, ids), 8, 2 },
 };
 
 #define BIT(n)		(1u << (n))
@@ -479,7 +477,7 @@ struct queue {
 static void queue_make(struct queue *q, struct kvt_way *way, enum kvt_form form,
 		       struct kvtree_op *first)
 {
-	char val[64];
+	char val[64], *at;
 	int i;
 
 	one_worker(&way->ring);
@@ -489,8 +487,8 @@ static void queue_make(struct queue *q, struct kvt_way *way, enum kvt_form form,
 		snprintf(q->keys[i], sizeof(q->keys[i]), "%s %d",
 			 i % 2 ? "a key that is long" : "key", i);
 		memset(val, 'a' + i, sizeof(val));
-		q->ops[i] = put_op(kvt_bytes(q->keys[i], strlen(q->keys[i])),
-				   kvt_bytes(kvt_place_make(&q->vals[i], KVT_GONE, val, 64, 32), 64));
+		at = kvt_place_make(&q->vals[i], KVT_GONE, val, 64, 32);
+		q->ops[i] = put_op(kvt_bytes(q->keys[i], strlen(q->keys[i])), kvt_bytes(at, 64));
 		if (i % 2 == 0) {
 			q->ops[i].key = 0;
 			q->ops[i].flags |= KVTREE_F_KEY_INLINE;

@@ -19,7 +19,7 @@
 #define BUFS		32
 #define BUF_BYTES	1024
 
-FIXTURE(shots) {
+struct shots {
 	struct kvt_env env;
 	int fd;
 	struct kvt_way way;
@@ -30,6 +30,10 @@ FIXTURE(shots) {
 	__u32 nr;
 	char *mem;		/* the buffers', one after the other */
 	__u32 size;		/* of each */
+};
+
+FIXTURE(shots) {
+	struct shots s;
 };
 
 FIXTURE_VARIANT(shots) {
@@ -75,69 +79,73 @@ static void populate(int fd)
 	}
 }
 
-static void give(FIXTURE_DATA(shots) *self, __u32 id)
+static void give(struct shots *s, __u32 id)
 {
-	KVT_CHECK(!self->given[id]);
-	self->given[id] = true;
-	self->queue[(self->first + self->nr++) % BUFS] = id;
-	memset(self->mem + id * self->size, 0xa5, self->size);
-	kvt_bufs_add(&self->bufs, self->mem + id * self->size, self->size, id);
+	KVT_CHECK(!s->given[id]);
+	s->given[id] = true;
+	s->queue[(s->first + s->nr++) % BUFS] = id;
+	memset(s->mem + id * s->size, 0xa5, s->size);
+	kvt_bufs_add(&s->bufs, s->mem + id * s->size, s->size, id);
 }
 
 /* The kernel has used one; which? */
-static __u32 used(FIXTURE_DATA(shots) *self)
+static __u32 used(struct shots *s)
 {
-	__u32 id = self->queue[self->first++ % BUFS];
+	__u32 id = s->queue[s->first++ % BUFS];
 
-	KVT_CHECK(self->nr--);
-	KVT_CHECK(self->given[id]);
-	self->given[id] = false;
+	KVT_CHECK(s->nr--);
+	KVT_CHECK(s->given[id]);
+	s->given[id] = false;
 	return id;
 }
 
-static void give_all(FIXTURE_DATA(shots) *self)
+static void give_all(struct shots *s)
 {
 	__u32 i;
 
 	for (i = 0; i < BUFS; i++)
-		if (!self->given[i])
-			give(self, i);
+		if (!s->given[i])
+			give(s, i);
 }
 
 FIXTURE_SETUP(shots)
 {
+	struct shots *s = &self->s;
+
 	if (!offered())
 		SKIP(return, "this kernel has no commands with provided buffers");
-	kvt_env_init(&self->env, "shots", 0, 0);
-	self->fd = self->env.fd;
-	populate(self->fd);
-	kvt_ring_make(&self->way.ring, 64, variant->setup);
-	self->way.fd = self->fd;
-	self->size = BUF_BYTES;
-	self->mem = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			 0);
-	ASSERT_NE(MAP_FAILED, self->mem);
-	ASSERT_EQ(0, kvt_bufs_init(&self->bufs, &self->way.ring, GROUP, BUFS));
+	kvt_env_init(&s->env, "shots", 0, 0);
+	s->fd = s->env.fd;
+	populate(s->fd);
+	kvt_ring_make(&s->way.ring, 64, variant->setup);
+	s->way.fd = s->fd;
+	s->size = BUF_BYTES;
+	s->mem = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
+	ASSERT_NE(MAP_FAILED, s->mem);
+	ASSERT_EQ(0, kvt_bufs_init(&s->bufs, &s->way.ring, GROUP, BUFS));
 }
 
 FIXTURE_TEARDOWN(shots)
 {
-	if (self->way.ring.fd >= 0) {
-		kvt_bufs_exit(&self->bufs, &self->way.ring);
-		kvt_ring_exit(&self->way.ring);
+	struct shots *s = &self->s;
+
+	if (s->way.ring.fd >= 0) {
+		kvt_bufs_exit(&s->bufs, &s->way.ring);
+		kvt_ring_exit(&s->way.ring);
 	}
-	munmap(self->mem, 1 << 20);
-	kvt_env_exit(&self->env);
+	munmap(s->mem, 1 << 20);
+	kvt_env_exit(&s->env);
 }
 
 /* Begin anew, with buffers of another size. */
-static void renew(FIXTURE_DATA(shots) *self, __u32 size)
+static void renew(struct shots *s, __u32 size)
 {
-	kvt_bufs_exit(&self->bufs, &self->way.ring);
-	KVT_CHECK(kvt_bufs_init(&self->bufs, &self->way.ring, GROUP, BUFS) == 0);
-	memset(self->given, 0, sizeof(self->given));
-	self->nr = 0;
-	self->size = size;
+	kvt_bufs_exit(&s->bufs, &s->way.ring);
+	KVT_CHECK(kvt_bufs_init(&s->bufs, &s->way.ring, GROUP, BUFS) == 0);
+	memset(s->given, 0, sizeof(s->given));
+	s->nr = 0;
+	s->size = size;
 }
 
 static struct io_uring_sqe *queue(struct kvt_way *way, struct kvtree_op *op, __u64 data)
@@ -175,15 +183,15 @@ static void append(struct kvt_list *list, const struct kvtree_rec *rec)
 }
 
 /* The records of one buffer, which comes back. */
-static void take(FIXTURE_DATA(shots) *self, const struct kvt_cqe *cqe, struct kvt_list *list)
+static void take(struct shots *s, const struct kvt_cqe *cqe, struct kvt_list *list)
 {
 	__u32 id = kvt_cqe_buffer(cqe), at = 0;
-	char *buf = self->mem + id * self->size;
+	char *buf = s->mem + id * s->size;
 	const struct kvtree_rec *rec;
 
 	KVT_CHECK(cqe->flags & IORING_CQE_F_BUFFER);
-	KVT_CHECK(used(self) == id);
-	KVT_CHECK(cqe->res > 0 && (__u32)cqe->res <= self->size);
+	KVT_CHECK(used(s) == id);
+	KVT_CHECK(cqe->res > 0 && (__u32)cqe->res <= s->size);
 	while (at < (__u32)cqe->res) {
 		rec = (const void *)(buf + at);
 		KVT_CHECK(rec->rec_len % 8 == 0 && rec->rec_len <= cqe->res - at);
@@ -194,24 +202,24 @@ static void take(FIXTURE_DATA(shots) *self, const struct kvt_cqe *cqe, struct kv
 	}
 	KVT_CHECK(at == cqe->res);
 	/* Nothing was written behind them. */
-	for (; at < self->size; at++)
+	for (; at < s->size; at++)
 		KVT_CHECK(buf[at] == (char)0xa5);
 	list->calls++;
 }
 
 /* Reap all completions of a command; returns the result of the last one. */
-static int reap(FIXTURE_DATA(shots) *self, __u64 data, struct kvt_list *list, bool again)
+static int reap(struct shots *s, __u64 data, struct kvt_list *list, bool again)
 {
 	struct kvt_cqe cqe;
 
 	for (;;) {
-		kvt_ring_wait(&self->way.ring, &cqe);
+		kvt_ring_wait(&s->way.ring, &cqe);
 		KVT_CHECK(cqe.data == data);
 		if (!(cqe.flags & IORING_CQE_F_MORE))
 			break;
-		take(self, &cqe, list);
+		take(s, &cqe, list);
 		if (again)
-			give(self, kvt_cqe_buffer(&cqe));
+			give(s, kvt_cqe_buffer(&cqe));
 	}
 	KVT_CHECK(!(cqe.flags & IORING_CQE_F_BUFFER));
 	KVT_CHECK(cqe.res <= 0);
@@ -219,7 +227,7 @@ static int reap(FIXTURE_DATA(shots) *self, __u64 data, struct kvt_list *list, bo
 }
 
 /* A whole scan, resumed when the buffers ran out; *shots becomes the commands it took. */
-static int scan(FIXTURE_DATA(shots) *self, struct kvt_bytes start, struct kvtree_scan *args,
+static int scan(struct shots *s, struct kvt_bytes start, struct kvtree_scan *args,
 		struct kvt_list *list, int *shots)
 {
 	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, start);
@@ -229,11 +237,11 @@ static int scan(FIXTURE_DATA(shots) *self, struct kvt_bytes start, struct kvtree
 
 	*shots = 0;
 	do {
-		give_all(self);
+		give_all(s);
 		op.arg = kvt_ptr(args);
 		nr = list->nr;
-		queue(&self->way, &op, ++*shots);
-		ret = reap(self, *shots, list, false);
+		queue(&s->way, &op, ++*shots);
+		ret = reap(s, *shots, list, false);
 		if (!ret)
 			KVT_CHECK(args->count == list->nr - nr);
 		if (ret != -ENOBUFS)
@@ -256,7 +264,8 @@ static bool same_list(const struct kvt_list *a, const struct kvt_list *b)
 	if (a->nr != b->nr)
 		return false;
 	for (i = 0; i < a->nr; i++) {
-		if (kvt_cmp(a->rec[i].key, b->rec[i].key) || kvt_cmp(a->rec[i].val, b->rec[i].val) ||
+		if (kvt_cmp(a->rec[i].key, b->rec[i].key) ||
+		    kvt_cmp(a->rec[i].val, b->rec[i].val) ||
 		    a->rec[i].version != b->rec[i].version ||
 		    a->rec[i].ncols != b->rec[i].ncols || a->rec[i].flags != b->rec[i].flags)
 			return false;
@@ -293,15 +302,16 @@ static const struct {
 
 TEST_F(shots, what_they_find_is_what_a_call_finds)
 {
+	struct shots *s = &self->s;
 	static const __u32 sizes[] = { 120, 1024, 32768 };
 	struct kvt_list call = {}, shot = {};
 	struct kvtree_scan args;
 	struct kvt_bytes start;
-	size_t i, s;
+	size_t i, z;
 	int shots;
 
-	for (s = 0; s < NR(sizes); s++) {
-		renew(self, sizes[s]);
+	for (z = 0; z < NR(sizes); z++) {
+		renew(s, sizes[z]);
 		for (i = 0; i < NR(scans); i++) {
 			args = scans[i].scan;
 			start = kvt_bytes(scans[i].start, strlen(scans[i].start));
@@ -310,7 +320,7 @@ TEST_F(shots, what_they_find_is_what_a_call_finds)
 				args.end_len = strlen(scans[i].end);
 			}
 			args.limit = 0;
-			ASSERT_EQ(0, kvt_scan_all(self->fd, start, &args, 1 << 18, &call));
+			ASSERT_EQ(0, kvt_scan_all(s->fd, start, &args, 1 << 18, &call));
 			if (scans[i].scan.limit) {
 				while (call.nr > scans[i].scan.limit) {
 					call.nr--;
@@ -319,19 +329,19 @@ TEST_F(shots, what_they_find_is_what_a_call_finds)
 				}
 			}
 			args.limit = scans[i].scan.limit;
-			ASSERT_EQ(0, scan(self, start, &args, &shot, &shots));
+			ASSERT_EQ(0, scan(s, start, &args, &shot, &shots));
 			ASSERT_TRUE(same_list(&call, &shot)) {
 				TH_LOG("%s, buffers of %u: %zu records, not %zu", scans[i].what,
-				       sizes[s], shot.nr, call.nr);
+				       sizes[z], shot.nr, call.nr);
 			}
 			ASSERT_LE(scans[i].nr, shot.nr);
 			/* A range that is exhausted is said to be. */
 			if (!scans[i].scan.limit)
 				ASSERT_EQ(KVTREE_SCAN_DONE, args.out_flags);
 			/* So small that no command could do it, or large enough for all. */
-			if (sizes[s] == 120 && scans[i].nr > 250)
+			if (sizes[z] == 120 && scans[i].nr > 250)
 				ASSERT_LT(1, shots);
-			if (sizes[s] == 32768)
+			if (sizes[z] == 32768)
 				ASSERT_EQ(1, shots);
 			kvt_list_free(&call);
 			kvt_list_free(&shot);
@@ -341,6 +351,7 @@ TEST_F(shots, what_they_find_is_what_a_call_finds)
 
 TEST_F(shots, buffers_that_are_given_back_are_used_again)
 {
+	struct shots *s = &self->s;
 	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
 	struct kvtree_scan args = {};
 	struct kvt_list list = {};
@@ -350,17 +361,17 @@ TEST_F(shots, buffers_that_are_given_back_are_used_again)
 	/* Commands for a few records each, as many as it takes to go round twice. */
 	op.arg = kvt_ptr(&args);
 	args.limit = 3;
-	give_all(self);
+	give_all(s);
 	for (i = 0; i < 2 * BUFS; i++) {
-		queue(&self->way, &op, i);
-		kvt_ring_wait(&self->way.ring, &cqe);
+		queue(&s->way, &op, i);
+		kvt_ring_wait(&s->way.ring, &cqe);
 		ASSERT_EQ(i, cqe.data);
 		ASSERT_NE(0, cqe.flags & IORING_CQE_F_MORE);
 		id = kvt_cqe_buffer(&cqe);
 		seen |= 1u << id;
-		take(self, &cqe, &list);
-		give(self, id);
-		ASSERT_EQ(0, reap(self, i, &list, true));
+		take(s, &cqe, &list);
+		give(s, id);
+		ASSERT_EQ(0, reap(s, i, &list, true));
 		ASSERT_EQ(3 * (i + 1), list.nr);
 		ASSERT_EQ(3, args.count);
 	}
@@ -370,47 +381,49 @@ TEST_F(shots, buffers_that_are_given_back_are_used_again)
 
 TEST_F(shots, no_buffers_are_enobufs)
 {
+	struct shots *s = &self->s;
 	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
 	struct kvtree_scan args = {};
 	struct kvt_list list = {};
 	struct io_uring_sqe *sqe;
 
 	op.arg = kvt_ptr(&args);
-	queue(&self->way, &op, 1);
-	EXPECT_EQ(-ENOBUFS, reap(self, 1, &list, false));
+	queue(&s->way, &op, 1);
+	EXPECT_EQ(-ENOBUFS, reap(s, 1, &list, false));
 	/* No such group. */
-	sqe = queue(&self->way, &op, 2);
+	sqe = queue(&s->way, &op, 2);
 	sqe->buf_group = GROUP + 1;
-	EXPECT_EQ(-ENOBUFS, reap(self, 2, &list, false));
+	EXPECT_EQ(-ENOBUFS, reap(s, 2, &list, false));
 	/* One buffer, and then none. */
-	give(self, 3);
-	queue(&self->way, &op, 3);
-	EXPECT_EQ(-ENOBUFS, reap(self, 3, &list, false));
+	give(s, 3);
+	queue(&s->way, &op, 3);
+	EXPECT_EQ(-ENOBUFS, reap(s, 3, &list, false));
 	EXPECT_EQ(1, list.calls);
 	EXPECT_LT(1, list.nr);
-	EXPECT_FALSE(self->given[3]);
+	EXPECT_FALSE(s->given[3]);
 	kvt_list_free(&list);
 }
 
 TEST_F(shots, record_that_fits_into_no_buffer_is_emsgsize)
 {
+	struct shots *s = &self->s;
 	struct kvtree_scan args = {};
 	struct kvt_list list = {};
 	char val[2000];
 	int shots;
 
 	memset(val, 'v', sizeof(val));
-	ASSERT_EQ(0, kvt_put(self->fd, STR("key00001-large"), kvt_bytes(val, sizeof(val)), NULL));
+	ASSERT_EQ(0, kvt_put(s->fd, STR("key00001-large"), kvt_bytes(val, sizeof(val)), NULL));
 	/* Those before it come, and the buffer that was too small stays. */
-	EXPECT_EQ(-EMSGSIZE, scan(self, STR("key"), &args, &list, &shots));
+	EXPECT_EQ(-EMSGSIZE, scan(s, STR("key"), &args, &list, &shots));
 	EXPECT_EQ(1, list.nr);
 	EXPECT_EQ(0, kvt_cmp(STR("key00001"), list.rec[0].key));
 	kvt_list_free(&list);
-	EXPECT_EQ(-EMSGSIZE, scan(self, STR("key00001-large"), &args, &list, &shots));
+	EXPECT_EQ(-EMSGSIZE, scan(s, STR("key00001-large"), &args, &list, &shots));
 	EXPECT_EQ(0, list.nr);
 	/* What is behind it can be had. */
 	args.flags = KVTREE_SCAN_AFTER;
-	EXPECT_EQ(0, scan(self, STR("key00001-large"), &args, &list, &shots));
+	EXPECT_EQ(0, scan(s, STR("key00001-large"), &args, &list, &shots));
 	EXPECT_LT(300, list.nr);
 	kvt_list_free(&list);
 }
@@ -418,27 +431,28 @@ TEST_F(shots, record_that_fits_into_no_buffer_is_emsgsize)
 /* Also of the kind that an operation of its own provides. */
 TEST_F(shots, provided_one_by_one_they_serve_as_well)
 {
+	struct shots *s = &self->s;
 	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
 	struct kvtree_scan args = { .limit = 20 };
 	struct kvt_list list = {}, call = {};
 	struct io_uring_sqe *sqe;
 
 	/* In the place of those that the ring would give. */
-	give_all(self);
-	sqe = kvt_ring_sqe(&self->way.ring);
+	give_all(s);
+	sqe = kvt_ring_sqe(&s->way.ring);
 	sqe->opcode = IORING_OP_PROVIDE_BUFFERS;
 	sqe->fd = BUFS;
-	sqe->addr = kvt_ptr(self->mem);
-	sqe->len = self->size;
+	sqe->addr = kvt_ptr(s->mem);
+	sqe->len = s->size;
 	sqe->buf_group = GROUP + 2;
 	sqe->user_data = 1;
-	ASSERT_LE(0, kvt_ring_result(&self->way.ring, 1));
+	ASSERT_LE(0, kvt_ring_result(&s->way.ring, 1));
 	op.arg = kvt_ptr(&args);
-	sqe = queue(&self->way, &op, 2);
+	sqe = queue(&s->way, &op, 2);
 	sqe->buf_group = GROUP + 2;
-	ASSERT_EQ(0, reap(self, 2, &list, false));
+	ASSERT_EQ(0, reap(s, 2, &list, false));
 	args.limit = 0;
-	ASSERT_EQ(0, kvt_scan_all(self->fd, STR(""), &args, 1 << 18, &call));
+	ASSERT_EQ(0, kvt_scan_all(s->fd, STR(""), &args, 1 << 18, &call));
 	call.nr = 20;
 	EXPECT_TRUE(same_list(&call, &list));
 	kvt_list_free(&list);
@@ -448,31 +462,32 @@ TEST_F(shots, provided_one_by_one_they_serve_as_well)
 /* Several of one group at once: each has its own records, in order. */
 TEST_F(shots, several_share_a_group)
 {
+	struct shots *s = &self->s;
 	struct kvtree_scan args[4] = {};
 	struct kvtree_op ops[4];
 	struct kvt_list lists[4] = {}, call = {};
 	struct kvt_cqe cqe;
 	int i, left = 4;
 
-	give_all(self);
+	give_all(s);
 	for (i = 0; i < 4; i++) {
 		ops[i] = kvt_op(KVTREE_OP_SCAN, STR(""));
 		ops[i].arg = kvt_ptr(&args[i]);
 		args[i].limit = 100;
-		queue(&self->way, &ops[i], i);
+		queue(&s->way, &ops[i], i);
 	}
 	while (left) {
-		kvt_ring_wait(&self->way.ring, &cqe);
+		kvt_ring_wait(&s->way.ring, &cqe);
 		ASSERT_GT(4, cqe.data);
 		if (cqe.flags & IORING_CQE_F_MORE) {
-			take(self, &cqe, &lists[cqe.data]);
+			take(s, &cqe, &lists[cqe.data]);
 			continue;
 		}
 		ASSERT_EQ(0, cqe.res);
 		left--;
 	}
 	args[0].limit = 0;
-	ASSERT_EQ(0, kvt_scan_all(self->fd, STR(""), &args[0], 1 << 18, &call));
+	ASSERT_EQ(0, kvt_scan_all(s->fd, STR(""), &args[0], 1 << 18, &call));
 	call.nr = 100;
 	for (i = 0; i < 4; i++) {
 		EXPECT_TRUE(same_list(&call, &lists[i]));
@@ -487,6 +502,7 @@ TEST_F(shots, several_share_a_group)
  */
 TEST_F(shots, full_queue_ends_a_scan_and_costs_one_buffer)
 {
+	struct shots *s = &self->s;
 	struct io_uring_params params = {
 		.flags = variant->setup | IORING_SETUP_CQSIZE, .cq_entries = 4,
 		.sq_thread_idle = 10,
@@ -496,24 +512,24 @@ TEST_F(shots, full_queue_ends_a_scan_and_costs_one_buffer)
 	struct kvtree_scan args = {};
 	int ret, full = 0;
 
-	kvt_bufs_exit(&self->bufs, &self->way.ring);
-	kvt_ring_exit(&self->way.ring);
-	ASSERT_EQ(0, kvt_ring_init_params(&self->way.ring, 4, &params));
-	ASSERT_EQ(4, self->way.ring.cq_entries);
-	ASSERT_EQ(0, kvt_bufs_init(&self->bufs, &self->way.ring, GROUP, BUFS));
-	self->size = 256;
-	ASSERT_EQ(0, kvt_scan_all(self->fd, STR(""), &args, 1 << 18, &call));
+	kvt_bufs_exit(&s->bufs, &s->way.ring);
+	kvt_ring_exit(&s->way.ring);
+	ASSERT_EQ(0, kvt_ring_init_params(&s->way.ring, 4, &params));
+	ASSERT_EQ(4, s->way.ring.cq_entries);
+	ASSERT_EQ(0, kvt_bufs_init(&s->bufs, &s->way.ring, GROUP, BUFS));
+	s->size = 256;
+	ASSERT_EQ(0, kvt_scan_all(s->fd, STR(""), &args, 1 << 18, &call));
 	do {
 		/* They go round several times, in the order that is expected. */
-		give_all(self);
+		give_all(s);
 		op.arg = kvt_ptr(&args);
-		queue(&self->way, &op, 1);
-		ret = reap(self, 1, &list, false);
+		queue(&s->way, &op, 1);
+		ret = reap(s, 1, &list, false);
 		ASSERT_TRUE(ret == 0 || ret == -EOVERFLOW) {
 			TH_LOG("%d", ret);
 		}
 		if (ret) {
-			used(self);
+			used(s);
 			full++;
 		}
 		ASSERT_GT(NR_KEYS, full);
@@ -530,78 +546,80 @@ TEST_F(shots, full_queue_ends_a_scan_and_costs_one_buffer)
 
 TEST_F(shots, what_no_multishot_can_be_is_refused)
 {
+	struct shots *s = &self->s;
 	struct kvtree_scan args = {};
 	struct kvtree_op op;
 	struct io_uring_sqe *sqe;
-	__u64 digest = kvt_digest(self->fd);
+	__u64 digest = kvt_digest(s->fd);
 	char buf[64];
 	int code;
 
-	give_all(self);
+	give_all(s);
 	/* Only scans have several results. */
 	for (code = 0; code < KVTREE_OP_NR; code++) {
 		if (code == KVTREE_OP_SCAN)
 			continue;
 		op = kvt_op(code, code == KVTREE_OP_NOP || code == KVTREE_OP_SYNC ?
 			    kvt_bytes(NULL, 0) : STR("key00001"));
-		queue(&self->way, &op, 1);
-		EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1)) {
+		queue(&s->way, &op, 1);
+		EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1)) {
 			TH_LOG("operation %d", code);
 		}
 	}
 	op = kvt_op(KVTREE_OP_SCAN, STR(""));
 	op.arg = kvt_ptr(&args);
 	op.val = kvt_ptr(buf);
-	queue(&self->way, &op, 1);
-	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	queue(&s->way, &op, 1);
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
 	op.val = 0;
 	op.val_len = 64;
-	queue(&self->way, &op, 1);
-	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	queue(&s->way, &op, 1);
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
 	op.val_len = 0;
-	sqe = queue(&self->way, &op, 1);
+	sqe = queue(&s->way, &op, 1);
 	sqe->flags |= IOSQE_ASYNC;
-	EXPECT_EQ(-EOPNOTSUPP, kvt_ring_result(&self->way.ring, 1));
+	EXPECT_EQ(-EOPNOTSUPP, kvt_ring_result(&s->way.ring, 1));
 	/* One without the other. */
-	sqe = queue(&self->way, &op, 1);
+	sqe = queue(&s->way, &op, 1);
 	sqe->flags = 0;
-	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
-	sqe = queue(&self->way, &op, 1);
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
+	sqe = queue(&s->way, &op, 1);
 	sqe->rw_flags = 0;
-	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
-	sqe = queue(&self->way, &op, 1);
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
+	sqe = queue(&s->way, &op, 1);
 	sqe->rw_flags |= IORING_URING_CMD_FIXED;
-	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
-	sqe = kvt_ring_sqe(&self->way.ring);
-	kvt_sqe_batch(sqe, self->fd, &op, 1, 1);
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
+	sqe = kvt_ring_sqe(&s->way.ring);
+	kvt_sqe_batch(sqe, s->fd, &op, 1, 1);
 	sqe->rw_flags = IORING_URING_CMD_MULTISHOT;
 	sqe->flags = IOSQE_BUFFER_SELECT;
 	sqe->buf_group = GROUP;
-	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
-	sqe = kvt_ring_sqe(&self->way.ring);
-	kvt_sqe_cancel(sqe, self->fd, 1, 0, 1);
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
+	sqe = kvt_ring_sqe(&s->way.ring);
+	kvt_sqe_cancel(sqe, s->fd, 1, 0, 1);
 	sqe->rw_flags = IORING_URING_CMD_MULTISHOT;
 	sqe->flags = IOSQE_BUFFER_SELECT;
-	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
 	/* What is wrong with any scan is wrong with this one. */
 	args.flags = 1u << 31;
-	queue(&self->way, &op, 1);
-	EXPECT_EQ(-EINVAL, kvt_ring_result(&self->way.ring, 1));
+	queue(&s->way, &op, 1);
+	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
 	args.flags = 0;
 	op.arg = 8;
-	queue(&self->way, &op, 1);
-	EXPECT_EQ(-EFAULT, kvt_ring_result(&self->way.ring, 1));
+	queue(&s->way, &op, 1);
+	EXPECT_EQ(-EFAULT, kvt_ring_result(&s->way.ring, 1));
 	op.arg = kvt_ptr(&args);
 	op.key = 8;
 	op.key_len = 4;
-	queue(&self->way, &op, 1);
-	EXPECT_EQ(-EFAULT, kvt_ring_result(&self->way.ring, 1));
-	EXPECT_EQ(digest, kvt_digest(self->fd));
+	queue(&s->way, &op, 1);
+	EXPECT_EQ(-EFAULT, kvt_ring_result(&s->way.ring, 1));
+	EXPECT_EQ(digest, kvt_digest(s->fd));
 }
 
 TEST_F(shots, access_and_counters_are_those_of_scans)
 {
-	int wo = kvt_store(self->env.dev, self->env.name, KVTREE_OPEN_WRITE);
+	struct shots *s = &self->s;
+	int wo = kvt_store(s->env.dev, s->env.name, KVTREE_OPEN_WRITE);
 	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
 	__u64 before[KVTREE_STAT_NR], after[KVTREE_STAT_NR];
 	struct kvtree_scan args = { .limit = 200 };
@@ -609,17 +627,17 @@ TEST_F(shots, access_and_counters_are_those_of_scans)
 	int shots;
 
 	ASSERT_LE(0, wo);
-	give_all(self);
+	give_all(s);
 	op.arg = kvt_ptr(&args);
-	self->way.fd = wo;
-	queue(&self->way, &op, 1);
-	EXPECT_EQ(-EACCES, kvt_ring_result(&self->way.ring, 1));
-	self->way.fd = self->fd;
+	s->way.fd = wo;
+	queue(&s->way, &op, 1);
+	EXPECT_EQ(-EACCES, kvt_ring_result(&s->way.ring, 1));
+	s->way.fd = s->fd;
 	close(wo);
-	ASSERT_EQ(0, kvt_stats(self->fd, before));
-	ASSERT_EQ(0, scan(self, STR(""), &args, &list, &shots));
+	ASSERT_EQ(0, kvt_stats(s->fd, before));
+	ASSERT_EQ(0, scan(s, STR(""), &args, &list, &shots));
 	ASSERT_EQ(1, shots);
-	ASSERT_EQ(0, kvt_stats(self->fd, after));
+	ASSERT_EQ(0, kvt_stats(s->fd, after));
 	EXPECT_EQ(1, after[KVTREE_STAT_URING] - before[KVTREE_STAT_URING]);
 	EXPECT_EQ(1, after[KVTREE_STAT_SCAN] - before[KVTREE_STAT_SCAN]);
 	EXPECT_EQ(200, after[KVTREE_STAT_SCAN_RECORDS] - before[KVTREE_STAT_SCAN_RECORDS]);
@@ -629,6 +647,7 @@ TEST_F(shots, access_and_counters_are_those_of_scans)
 /* Buffers whose pages are not there, or not even mapped. */
 TEST_F(shots, buffers_may_be_fresh_memory_and_must_be_memory)
 {
+	struct shots *s = &self->s;
 	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
 	struct kvtree_scan args = {};
 	struct kvt_cqe cqe;
@@ -639,24 +658,24 @@ TEST_F(shots, buffers_may_be_fresh_memory_and_must_be_memory)
 	fresh = mmap(NULL, 64 * KVT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		     0);
 	ASSERT_NE(MAP_FAILED, fresh);
-	kvt_bufs_add(&self->bufs, fresh, 64 * KVT_PAGE, 0);
-	queue(&self->way, &op, 1);
-	kvt_ring_wait(&self->way.ring, &cqe);
+	kvt_bufs_add(&s->bufs, fresh, 64 * KVT_PAGE, 0);
+	queue(&s->way, &op, 1);
+	kvt_ring_wait(&s->way.ring, &cqe);
 	EXPECT_NE(0, cqe.flags & IORING_CQE_F_MORE);
 	EXPECT_LT(NR_KEYS * (int)sizeof(struct kvtree_rec), cqe.res);
-	EXPECT_EQ(0, kvt_ring_result(&self->way.ring, 1));
+	EXPECT_EQ(0, kvt_ring_result(&s->way.ring, 1));
 	EXPECT_EQ(NR_KEYS, args.count);
 	ASSERT_EQ(0, munmap(fresh, 64 * KVT_PAGE));
 	for (i = 0; i < 3; i++) {
 		void *where[] = { fresh, (void *)8, (void *)0xffff888000001000ull };
 
 		/* It stays in the ring until it was of use. */
-		kvt_bufs_exit(&self->bufs, &self->way.ring);
-		ASSERT_EQ(0, kvt_bufs_init(&self->bufs, &self->way.ring, GROUP, BUFS));
-		kvt_bufs_add(&self->bufs, where[i], 4096, 1);
-		queue(&self->way, &op, 1);
+		kvt_bufs_exit(&s->bufs, &s->way.ring);
+		ASSERT_EQ(0, kvt_bufs_init(&s->bufs, &s->way.ring, GROUP, BUFS));
+		kvt_bufs_add(&s->bufs, where[i], 4096, 1);
+		queue(&s->way, &op, 1);
 		/* One that is the kernel's is none to io_uring. */
-		EXPECT_EQ(i < 2 ? -EFAULT : -ENOBUFS, kvt_ring_result(&self->way.ring, 1)) {
+		EXPECT_EQ(i < 2 ? -EFAULT : -ENOBUFS, kvt_ring_result(&s->way.ring, 1)) {
 			TH_LOG("buffer at %p", where[i]);
 		}
 	}
@@ -664,41 +683,43 @@ TEST_F(shots, buffers_may_be_fresh_memory_and_must_be_memory)
 
 TEST_F(shots, ring_can_be_closed_with_records_in_it)
 {
+	struct shots *s = &self->s;
 	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
 	struct kvtree_scan args = {};
-	__u64 digest = kvt_digest(self->fd);
+	__u64 digest = kvt_digest(s->fd);
 	struct kvt_cqe cqe;
 
 	op.arg = kvt_ptr(&args);
-	give_all(self);
-	queue(&self->way, &op, 1);
-	kvt_ring_wait(&self->way.ring, &cqe);
-	queue(&self->way, &op, 2);
-	kvt_ring_submit(&self->way.ring);
-	kvt_ring_exit(&self->way.ring);
-	EXPECT_EQ(digest, kvt_digest(self->fd));
+	give_all(s);
+	queue(&s->way, &op, 1);
+	kvt_ring_wait(&s->way.ring, &cqe);
+	queue(&s->way, &op, 2);
+	kvt_ring_submit(&s->way.ring);
+	kvt_ring_exit(&s->way.ring);
+	EXPECT_EQ(digest, kvt_digest(s->fd));
 }
 
 /* A session that is closed while completions of its scan are unread. */
 TEST_F(shots, session_can_be_closed_with_records_unread)
 {
-	int fd = kvt_store(self->env.dev, self->env.name, KVTREE_OPEN_READ);
+	struct shots *s = &self->s;
+	int fd = kvt_store(s->env.dev, s->env.name, KVTREE_OPEN_READ);
 	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
 	struct kvtree_scan args = { .limit = 100 };
 	struct kvt_list list = {};
 
 	ASSERT_LE(0, fd);
-	self->way.fd = fd;
+	s->way.fd = fd;
 	op.arg = kvt_ptr(&args);
-	give_all(self);
-	queue(&self->way, &op, 1);
-	kvt_ring_submit(&self->way.ring);
+	give_all(s);
+	queue(&s->way, &op, 1);
+	kvt_ring_submit(&s->way.ring);
 	/* A thread that submits has to have seen it. */
-	while (__atomic_load_n(self->way.ring.ksq_head, __ATOMIC_ACQUIRE) !=
-	       self->way.ring.sq_tail)
+	while (__atomic_load_n(s->way.ring.ksq_head, __ATOMIC_ACQUIRE) !=
+	       s->way.ring.sq_tail)
 		sched_yield();
 	close(fd);
-	EXPECT_EQ(0, reap(self, 1, &list, false));
+	EXPECT_EQ(0, reap(s, 1, &list, false));
 	EXPECT_EQ(100, list.nr);
 	kvt_list_free(&list);
 }
