@@ -17,7 +17,7 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS)
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
-export PREFIX DESTDIR UDEVDIR V T KVT_CFLAGS FUZZ_TIME
+export PREFIX DESTDIR UDEVDIR V T KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS
 
 .PHONY: all modules try-modules lib tools man selftests install demo vm docs help \
 	check check-uml check-debug check-stock check-user fuzz lint bench-stock clean
@@ -144,7 +144,8 @@ help:
 	@echo
 	@echo 'Measure'
 	@echo '  bench-stock  kvtree beside redis-server and memcached, on a Debian kernel'
-	@echo '               in QEMU; results in build/bench-stock.json'
+	@echo '               in QEMU; results in build/bench-stock.json.'
+	@echo '               ICOUNT=1 counts instructions instead of time'
 	@echo
 	@echo 'Variables'
 	@echo '  KDIR=DIR     build directory of the kernel (now $(KDIR))'

@@ -31,13 +31,13 @@ vm_prepare()
 	say "$1: kernel $KERNEL$([ "${KVT_KVM:-0}" = 1 ] || echo ', emulated')"
 }
 
-# vm ARGUMENT...: boot.
+# vm ARGUMENT...: boot. VM_CPUS is the number of CPUs, 2 without it.
 vm()
 {
 	local kvm=--disable-kvm
 
 	[ "${KVT_KVM:-0}" != 1 ] || kvm=
-	vng -r "/boot/vmlinuz-$KERNEL" $kvm --cpus 2 -m 2G --user root \
+	vng -r "/boot/vmlinuz-$KERNEL" $kvm --cpus "${VM_CPUS:-2}" -m 2G --user root \
 		--cwd / --rwdir "$LOGS" "$@"
 }
 
@@ -45,9 +45,9 @@ vm()
 # virtme-ng throws the console away in this mode, unless it is told that the
 # file is another. To be called with a pipe as standard output and error: QEMU
 # opens these anew, which empties a file, and several times over, so that in a
-# file they overwrite each other.
+# file they overwrite each other. VM_QEMU_OPTS are more options for QEMU.
 vm_script()
 {
-	vm --qemu-opts="-set chardev.console.path=$CONSOLE" \
+	vm --qemu-opts="-set chardev.console.path=$CONSOLE ${VM_QEMU_OPTS:-}" \
 		--append ignore_loglevel -- "$@"
 }

@@ -2,8 +2,8 @@
 /*
  * What the files of bench-stock share.
  *
- * A service (a kvtree store, a redis-server, a memcached) holds the same keys
- * with the same values.  A system is one way to send requests to a service:
+ * A service (kvtree, a redis-server, a memcached) holds the same keys with the
+ * same values.  A system is one way to send requests to a service:
  * `depth` of them together, then all answers are awaited and every byte of them
  * is compared with what the service was last told.  A cell is a workload on a
  * system, measured once in each round.
@@ -75,6 +75,7 @@ const char *workload_name(enum workload w);
 void workload_fill(enum workload w, uint64_t seed, struct request *reqs, unsigned int n);
 void contents_init(struct contents *c);
 
+/* Also which of two stores, sessions or connections a request is for. */
 static inline bool is_cols(const struct request *r)
 {
 	return r->kind >= GET_COLS;
@@ -158,7 +159,7 @@ void memcached_start(struct systems *s);
 struct kvtree_client;
 struct kvtree_op;
 
-int kvtree_client_fd(const struct kvtree_client *c);
+const int *kvtree_client_fds(const struct kvtree_client *c);
 void kvtree_fill(struct kvtree_client *c, unsigned int slot, const struct request *r,
 		 struct kvtree_op *op);
 void kvtree_check(struct kvtree_client *c, unsigned int slot, const struct request *r,
@@ -177,6 +178,7 @@ extern char work_dir[];		/* for sockets */
 void servers_init(void);
 void server_start(const char *program, char *const argv[]);
 unsigned int server_free_port(void);
+void server_version(const char *program, char *version, size_t size);
 void pin_client(void);
 
 struct conn {
@@ -228,8 +230,10 @@ double cell_median(const struct cell *c);
 /*
  * report.c: tables, ratios, JSON
  */
+extern bool lane_icount;	/* the clock counts instructions */
+
 const char *lane_name(void);
-void report_print(const struct cells *cells);
+void report_print(const struct cells *cells, bool bounds);
 void report_write(const struct cells *cells, const char *path);
 bool report_bounds(const struct cells *cells);
 

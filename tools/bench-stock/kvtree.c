@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * kvtree by ioctl: as a program would do it that talks to /dev/kvtree itself.
- * The library only makes the store and reads its counters.
+ * The library only makes the stores and reads their counters.
  */
 #include <string.h>
 #include <sys/ioctl.h>
@@ -10,7 +10,8 @@
 
 #include "bench.h"
 
-#define STORE	"bench-stock"
+/* One for the plain keys, one for those of MYCSB. */
+static const char * const stores[] = { "bench-stock", "bench-stock-columns" };
 
 /* A number that /dev/kvtree does not know: its ioctl returns at once. */
 #define IOC_NOTHING	_IOWR('K', 0x7f, struct kvtree_op)
@@ -22,42 +23,55 @@ struct slot {
 };
 
 struct kvtree_client {
-	int fd;
+	int fds[ARRAY_SIZE(stores)];
 	struct contents contents;
 	struct kvtree_op ops[DEPTH_MAX];
 	struct slot slots[DEPTH_MAX];
 };
 
-static struct kvtree *session;
+static struct kvtree *sessions[ARRAY_SIZE(stores)];
 
-static void store_destroy(void)
+static void stores_destroy(void)
 {
 	struct kvtree *any;
+	unsigned int i;
 
-	kvtree_close(session);
 	if (kvtree_open(NULL, 0, &any))
 		return;
-	kvtree_store_destroy(any, STORE);
+	for (i = 0; i < ARRAY_SIZE(stores); i++) {
+		kvtree_close(sessions[i]);
+		kvtree_store_destroy(any, stores[i]);
+	}
 	kvtree_close(any);
 }
 
-static void store_create(void)
+static void store_create(const struct kvtree *any, unsigned int i)
 {
-	struct kvtree_store_create args = { .name = STORE, .mode = 0600 };
+	struct kvtree_store_create args = { .mode = 0600 };
+	int err;
+
+	strcpy(args.name, stores[i]);
+	kvtree_store_destroy(any, args.name);
+	err = kvtree_store_create(any, &args, sizeof(args));
+	if (!err)
+		err = kvtree_open(args.name, 0, &sessions[i]);
+	if (err)
+		die("store %s: %s", args.name, kvtree_strerror(err));
+}
+
+static void stores_create(void)
+{
 	struct kvtree *any;
+	unsigned int i;
 	int err;
 
 	err = kvtree_open(NULL, 0, &any);
 	if (err)
 		die("/dev/kvtree: %s", kvtree_strerror(err));
-	kvtree_store_destroy(any, STORE);
-	err = kvtree_store_create(any, &args, sizeof(args));
+	for (i = 0; i < ARRAY_SIZE(stores); i++)
+		store_create(any, i);
 	kvtree_close(any);
-	if (!err)
-		err = kvtree_open(STORE, 0, &session);
-	if (err)
-		die("store " STORE ": %s", kvtree_strerror(err));
-	atexit(store_destroy);
+	atexit(stores_destroy);
 }
 
 static void load(const struct contents *c)
@@ -68,27 +82,27 @@ static void load(const struct contents *c)
 	int err;
 
 	for (i = 0; i < nr_keys; i++) {
-		err = kvtree_put(session, plain_keys[i].data, KEY_LEN, c->values[i],
+		err = kvtree_put(sessions[0], plain_keys[i].data, KEY_LEN, c->values[i],
 				 VALUE_LEN, KVTREE_F_CREATE, NULL);
 		for (col = 0; col < COLS; col++)
 			cols[col] = (struct kvtree_column) { col, COL_LEN, &c->cols[i][col] };
 		if (!err)
-			err = kvtree_put_cols(session, col_keys[i].data, col_keys[i].len, cols,
-					      COLS, KVTREE_F_CREATE, NULL);
+			err = kvtree_put_cols(sessions[1], col_keys[i].data, col_keys[i].len,
+					      cols, COLS, KVTREE_F_CREATE, NULL);
 		if (err)
 			die("kvtree: loading key %u: %s", i, kvtree_strerror(err));
 	}
 }
 
 /**
- * kvtree_client_fd() - the session's descriptor
+ * kvtree_client_fds() - the sessions' descriptors
  * @c: the client
  *
- * Return: the descriptor
+ * Return: two descriptors, in the order of is_cols()
  */
-int kvtree_client_fd(const struct kvtree_client *c)
+const int *kvtree_client_fds(const struct kvtree_client *c)
 {
-	return c->fd;
+	return c->fds;
 }
 
 static void fill_key(struct kvtree_op *op, const struct key *key)
@@ -187,11 +201,12 @@ void kvtree_check(struct kvtree_client *c, unsigned int slot, const struct reque
 static void run_single(struct system *sys, const struct request *reqs, unsigned int n)
 {
 	struct kvtree_client *c = sys->client;
+	int fd = c->fds[is_cols(reqs)];
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
 		kvtree_fill(c, 0, &reqs[i], &c->ops[0]);
-		if (ioctl(c->fd, KVTREE_IOC_OP, &c->ops[0]))
+		if (ioctl(fd, KVTREE_IOC_OP, &c->ops[0]))
 			die("kvtree: KVTREE_IOC_OP: %s", kvtree_strerror(errno));
 		kvtree_check(c, 0, &reqs[i], c->ops[0].result, 1);
 	}
@@ -205,12 +220,13 @@ static void run_batch(struct system *sys, const struct request *reqs, unsigned i
 		.nr = sys->depth,
 		.op_size = sizeof(c->ops[0]),
 	};
+	int fd = c->fds[is_cols(reqs)];
 	unsigned int at, i;
 
 	for (at = 0; at < n; at += sys->depth) {
 		for (i = 0; i < sys->depth; i++)
 			kvtree_fill(c, i, &reqs[at + i], &c->ops[i]);
-		if (ioctl(c->fd, KVTREE_IOC_BATCH, &batch))
+		if (ioctl(fd, KVTREE_IOC_BATCH, &batch))
 			die("kvtree: KVTREE_IOC_BATCH: %s", kvtree_strerror(errno));
 		if (batch.done != sys->depth)
 			die("kvtree: KVTREE_IOC_BATCH stopped after %u", batch.done);
@@ -226,29 +242,34 @@ static void run_empty(struct system *sys, const struct request *reqs, unsigned i
 
 	(void)reqs;
 	for (i = 0; i < n; i++)
-		if (ioctl(c->fd, IOC_NOTHING, &c->ops[0]) != -1 || errno != ENOTTY)
+		if (ioctl(c->fds[0], IOC_NOTHING, &c->ops[0]) != -1 || errno != ENOTTY)
 			die("kvtree: there is a call of the number that is to do nothing");
 }
 
 /**
  * kvtree_uring_commands() - what the kernel has counted
  *
- * Return: commands that it has executed by io_uring in the store, so far
+ * Return: commands that it has executed by io_uring in both stores, so far
  */
 uint64_t kvtree_uring_commands(void)
 {
-	uint64_t stats[KVTREE_STAT_NR];
-	int ret = kvtree_stat(session, stats, KVTREE_STAT_NR);
+	uint64_t stats[KVTREE_STAT_NR], sum = 0;
+	unsigned int i;
+	int ret;
 
-	if (ret < 0)
-		die("kvtree: counters: %s", kvtree_strerror(ret));
-	return stats[KVTREE_STAT_URING];
+	for (i = 0; i < ARRAY_SIZE(stores); i++) {
+		ret = kvtree_stat(sessions[i], stats, KVTREE_STAT_NR);
+		if (ret < 0)
+			die("kvtree: counters: %s", kvtree_strerror(ret));
+		sum += stats[KVTREE_STAT_URING];
+	}
+	return sum;
 }
 
 static void check_features(void)
 {
 	struct kvtree_info info;
-	int err = kvtree_info(session, &info, sizeof(info));
+	int err = kvtree_info(sessions[0], &info, sizeof(info));
 
 	if (err)
 		die("kvtree: %s", kvtree_strerror(err));
@@ -259,7 +280,7 @@ static void check_features(void)
 }
 
 /**
- * kvtree_start() - make a store and load it
+ * kvtree_start() - make two stores and load them
  * @s: gets its systems
  */
 void kvtree_start(struct systems *s)
@@ -276,9 +297,10 @@ void kvtree_start(struct systems *s)
 
 	if (!c)
 		die("out of memory");
-	store_create();
+	stores_create();
 	check_features();
-	c->fd = kvtree_fd(session);
+	for (i = 0; i < ARRAY_SIZE(stores); i++)
+		c->fds[i] = kvtree_fd(sessions[i]);
 	contents_init(&c->contents);
 	load(&c->contents);
 	for (i = 0; i < ARRAY_SIZE(systems); i++) {

@@ -14,7 +14,7 @@ struct options {
 	struct plan plan;
 	unsigned int keys;
 	const char *json;
-	bool quick;
+	bool no_bounds;
 	bool kvtree_only;
 };
 
@@ -89,9 +89,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->keys = number(state, "--keys", arg, 10e6);
 		return 0;
 	case 'q':
-		o->quick = true;
-		o->keys = 2000;
+		o->no_bounds = true;
+		o->keys = 1000;
 		o->plan = (struct plan) { .seconds = 0, .rounds = 1 };
+		return 0;
+	case 'i':
+		o->no_bounds = true;
+		lane_icount = true;
 		return 0;
 	case 'k':
 		o->kvtree_only = true;
@@ -114,6 +118,8 @@ static const struct argp_option options[] = {
 	{ .name = "keys", .key = 'n', .arg = "N", .doc = "How many keys there are (100000)" },
 	{ .name = "servers", .key = 'c', .arg = "WHERE",
 	  .doc = "CPUs of the servers: other than the client's, the same, or free (other)" },
+	{ .name = "icount", .key = 'i',
+	  .doc = "The clock counts instructions: say so, and expect no ratio" },
 	{ .name = "kvtree-only", .key = 'k', .doc = "Leave the servers out" },
 	{ .name = "quick", .key = 'q',
 	  .doc = "Only see whether all answers are right; no ratio has to be reached" },
@@ -151,7 +157,7 @@ int main(int argc, char **argv)
 	}
 	measure(&o.plan, &systems, &cells);
 	check_all(&systems);
-	report_print(&cells);
+	report_print(&cells, !o.no_bounds);
 	report_write(&cells, o.json);
-	return o.quick || report_bounds(&cells) ? 0 : 1;
+	return o.no_bounds || report_bounds(&cells) ? 0 : 1;
 }

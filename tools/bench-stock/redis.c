@@ -17,7 +17,7 @@
 #define FIELD_REPLY_LEN	(sizeof(FIELD_REPLY) - 1)
 
 struct redis {
-	struct conn *conn;
+	struct conn *conns[2];		/* to the database of the plain keys, and to MYCSB's */
 	struct contents *contents;	/* of the server */
 };
 
@@ -72,7 +72,7 @@ static bool cols_right(struct redis *redis, uint32_t key, unsigned int slack)
 	unsigned int col;
 
 	for (col = 0; col < COLS; col++) {
-		reply = conn_take(redis->conn, FIELD_REPLY_LEN + COL_LEN + 2);
+		reply = conn_take(redis->conns[1], FIELD_REPLY_LEN + COL_LEN + 2);
 		if (memcmp(reply, FIELD_REPLY, FIELD_REPLY_LEN) ||
 		    !contents_check_col(redis->contents, key, col, reply + FIELD_REPLY_LEN,
 					slack))
@@ -83,7 +83,7 @@ static bool cols_right(struct redis *redis, uint32_t key, unsigned int slack)
 
 static void check_reply(struct redis *redis, const struct request *r, unsigned int depth)
 {
-	struct conn *conn = redis->conn;
+	struct conn *conn = redis->conns[is_cols(r)];
 	bool right = true;
 
 	switch (r->kind) {
@@ -110,7 +110,7 @@ static void check_reply(struct redis *redis, const struct request *r, unsigned i
 static void run(struct system *sys, const struct request *reqs, unsigned int n)
 {
 	struct redis *redis = sys->client;
-	struct conn *conn = redis->conn;
+	struct conn *conn = redis->conns[is_cols(reqs)];
 	unsigned int at, i;
 	char *p;
 
@@ -142,24 +142,47 @@ static char *put_hash(char *p, const struct contents *c, uint32_t key)
 	return p;
 }
 
+/* Send what was gathered for keys from `first` on, and see it acknowledged. */
+static void load_window(struct redis *redis, uint32_t first, uint32_t end)
+{
+	uint32_t i;
+
+	conn_send(redis->conns[0]);
+	conn_send(redis->conns[1]);
+	for (i = first; i < end; i++) {
+		conn_expect(redis->conns[0], "+OK\r\n", 5);
+		conn_expect(redis->conns[1], ":10\r\n", 5);
+	}
+}
+
 static void load(struct redis *redis)
 {
-	struct conn *conn = redis->conn;
+	const struct contents *c = redis->contents;
+	struct conn **conns = redis->conns;
 	uint32_t first, i, end;
 	char *p;
 
 	for (first = 0; first < nr_keys; first = end) {
 		end = first + DEPTH_MAX < nr_keys ? first + DEPTH_MAX : nr_keys;
 		for (i = first; i < end; i++) {
-			p = conn_room(conn, 2 * REQUEST_MAX + COLS * 32);
-			p = put_set(p, &plain_keys[i], redis->contents->values[i]);
-			p = put_hash(p, redis->contents, i);
-			conn->out_len = p - conn->out;
+			p = conn_room(conns[0], REQUEST_MAX);
+			conns[0]->out_len += put_set(p, &plain_keys[i], c->values[i]) - p;
+			p = conn_room(conns[1], REQUEST_MAX + COLS * 32);
+			conns[1]->out_len += put_hash(p, c, i) - p;
 		}
-		conn_send(conn);
-		for (i = first; i < end; i++)
-			conn_expect(conn, "+OK\r\n:10\r\n", 10);
+		load_window(redis, first, end);
 	}
+}
+
+/* Go on in the second database. */
+static struct conn *select_second(struct conn *conn)
+{
+	char *p = conn_room(conn, REQUEST_MAX);
+
+	conn->out_len += PUT_TEXT(p, "*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n") - p;
+	conn_send(conn);
+	conn_expect(conn, "+OK\r\n", 5);
+	return conn;
 }
 
 /* Returns the port; *path becomes that of the Unix socket. */
@@ -200,8 +223,9 @@ void redis_start(struct systems *s)
 		die("out of memory");
 	contents_init(contents);
 	port = start_server(&path);
-	clients[0] = (struct redis) { conn_unix(path), contents };
-	clients[1] = (struct redis) { conn_tcp(port), contents };
+	clients[0] = (struct redis) {
+		{ conn_unix(path), select_second(conn_unix(path)) }, contents };
+	clients[1] = (struct redis) { { conn_tcp(port) }, contents };
 	free(path);
 	load(&clients[0]);
 	for (i = 0; i < ARRAY_SIZE(systems); i++) {

@@ -48,6 +48,8 @@ static const struct comparison comparisons[] = {
 	  "memcached unix, multi 64", 0, 0 },
 };
 
+bool lane_icount;
+
 struct ratio {
 	char name[64];
 	double value;
@@ -73,7 +75,8 @@ const char *lane_name(void)
 	__cpuid(0x40000000, id[3], id[0], id[1], id[2]);
 #endif
 	if (!memcmp(id, "TCGTCGTCGTCG", 12))
-		return "emulated (QEMU TCG)";
+		return lane_icount ? "emulated (QEMU TCG), 1 ns for each instruction" :
+				     "emulated (QEMU TCG)";
 	if (!memcmp(id, "KVMKVMKVM", 9))
 		return "virtual machine (KVM)";
 	return "unknown kind of machine";
@@ -97,7 +100,7 @@ static bool compare(const struct cells *cells, enum workload w, const struct com
 {
 	const struct cell *sys = find(cells, w, c->sys), *beside = find(cells, w, c->beside);
 
-	if (!sys || !beside)
+	if (!sys || !beside || (sys->workload == EMPTY && w > PLAIN_PUT))
 		return false;
 	*ratio = (struct ratio) { .value = cell_median(sys) / cell_median(beside) };
 	if (w == PLAIN_GET) {
@@ -132,13 +135,14 @@ static bool missed(const struct ratio *r)
 
 static void print_ratio(const struct ratio *r, void *arg)
 {
-	(void)arg;
+	const bool *bounds = arg;
+
 	printf("  %-34s %9.2f", r->name, r->value);
-	if (r->at_least)
+	if (*bounds && r->at_least)
 		printf("   to be at least %g", r->at_least);
-	if (r->at_most)
+	if (*bounds && r->at_most)
 		printf("   to be at most %g", r->at_most);
-	puts(missed(r) ? ": MISSED" : "");
+	puts(*bounds && missed(r) ? ": MISSED" : "");
 }
 
 static void print_title(enum workload w)
@@ -156,11 +160,24 @@ static void print_title(enum workload w)
 	printf("  %-34s %12s %12s %12s %10s\n", "", "per second", "min", "max", "us each");
 }
 
+static void print_versions(void)
+{
+	static const char * const programs[] = { "redis-server", "memcached" };
+	char version[128];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(programs); i++) {
+		server_version(programs[i], version, sizeof(version));
+		puts(version);
+	}
+}
+
 /**
  * report_print() - print tables
  * @cells: what was measured
+ * @bounds: whether to say which ratios are to be reached
  */
-void report_print(const struct cells *cells)
+void report_print(const struct cells *cells, bool bounds)
 {
 	enum workload w = WORKLOADS;
 	const struct cell *c;
@@ -170,6 +187,7 @@ void report_print(const struct cells *cells)
 	uname(&uts);
 	printf("Linux %s, %s; %u keys, one client, medians of %u rounds\n", uts.release,
 	       lane_name(), nr_keys, cells->all[0].runs);
+	print_versions();
 	for (i = 0; i < cells->nr; i++) {
 		c = &cells->all[i];
 		if (c->workload != w)
@@ -179,7 +197,7 @@ void report_print(const struct cells *cells)
 		       c->rates[0], c->rates[c->runs - 1], 1e6 / cell_median(c));
 	}
 	printf("\nratios; %s\n", lane_name());
-	each_ratio(cells, print_ratio, NULL);
+	each_ratio(cells, print_ratio, &bounds);
 	fflush(stdout);
 }
 

@@ -131,3 +131,23 @@ unsigned int server_free_port(void)
 	close(fd);
 	return ntohs(addr.sin_port);
 }
+
+/**
+ * server_version() - what a program says of its version
+ * @program: its name, found in PATH
+ * @version: filled in with the first line that it prints
+ * @size: bytes at @version
+ */
+void server_version(const char *program, char *version, size_t size)
+{
+	char cmd[64];
+	FILE *f;
+
+	snprintf(cmd, sizeof(cmd), "%s --version", program);
+	f = popen(cmd, "r");
+	if (!f || !fgets(version, size, f))
+		snprintf(version, size, "%s, unknown version", program);
+	version[strcspn(version, "\n")] = 0;
+	if (f)
+		pclose(f);
+}

@@ -19,21 +19,20 @@ struct uring {
 /* A ring as a program sets it up that submits and waits in one thread. */
 static void ring_init(struct uring *u, unsigned int flags)
 {
-	int fd = kvtree_client_fd(u->c);
 	int err;
 
 	flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
 	err = io_uring_queue_init(DEPTH_MAX, &u->ring, flags);
 	if (!err)
-		err = io_uring_register_files(&u->ring, &fd, 1);
+		err = io_uring_register_files(&u->ring, kvtree_client_fds(u->c), 2);
 	if (!err && io_uring_register_ring_fd(&u->ring) != 1)
 		err = -EINVAL;
 	if (err)
 		die("io_uring: %s", strerror(-err));
 }
 
-/* The next SQE, for a command of the registered file. */
-static void *command(struct uring *u, unsigned int cmd, size_t size, unsigned int id)
+/* The next SQE, for a command on a registered file. */
+static void *command(struct uring *u, int file, unsigned int cmd, size_t size, unsigned int id)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
@@ -42,6 +41,7 @@ static void *command(struct uring *u, unsigned int cmd, size_t size, unsigned in
 	memset(sqe, 0, offsetof(struct io_uring_sqe, cmd) + size);
 	sqe->opcode = IORING_OP_URING_CMD;
 	sqe->flags = IOSQE_FIXED_FILE;
+	sqe->fd = file;
 	sqe->cmd_op = cmd;
 	sqe->user_data = id;
 	return sqe->cmd;
@@ -75,11 +75,12 @@ static void run_inline(struct system *sys, const struct request *reqs, unsigned 
 {
 	struct kvtree_uring_inline *cmd;
 	struct uring *u = sys->client;
+	int file = is_cols(reqs);
 	unsigned int at, i;
 
 	for (at = 0; at < n; at += sys->depth) {
 		for (i = 0; i < sys->depth; i++) {
-			cmd = command(u, KVTREE_URING_OP_INLINE, sizeof(*cmd), i);
+			cmd = command(u, file, KVTREE_URING_OP_INLINE, sizeof(*cmd), i);
 			kvtree_fill(u->c, i, &reqs[at + i], &cmd->op);
 		}
 		submit(u, sys, sys->depth);
@@ -91,12 +92,13 @@ static void run_pointer(struct system *sys, const struct request *reqs, unsigned
 {
 	struct kvtree_uring_op *cmd;
 	struct uring *u = sys->client;
+	int file = is_cols(reqs);
 	unsigned int at, i;
 
 	for (at = 0; at < n; at += sys->depth) {
 		for (i = 0; i < sys->depth; i++) {
 			kvtree_fill(u->c, i, &reqs[at + i], &u->ops[i]);
-			cmd = command(u, KVTREE_URING_OP, sizeof(*cmd), i);
+			cmd = command(u, file, KVTREE_URING_OP, sizeof(*cmd), i);
 			cmd->op = (uintptr_t)&u->ops[i];
 			cmd->op_size = sizeof(u->ops[i]);
 		}
@@ -123,12 +125,13 @@ static void run_batch(struct system *sys, const struct request *reqs, unsigned i
 {
 	struct kvtree_uring_batch *cmd;
 	struct uring *u = sys->client;
+	int file = is_cols(reqs);
 	unsigned int at, i;
 
 	for (at = 0; at < n; at += sys->depth) {
 		for (i = 0; i < sys->depth; i++)
 			kvtree_fill(u->c, i, &reqs[at + i], &u->ops[i]);
-		cmd = command(u, KVTREE_URING_BATCH, sizeof(*cmd), 0);
+		cmd = command(u, file, KVTREE_URING_BATCH, sizeof(*cmd), 0);
 		cmd->ops = (uintptr_t)u->ops;
 		cmd->nr = sys->depth;
 		cmd->op_size = sizeof(u->ops[0]);
