@@ -58,7 +58,7 @@ KVT_URING_TASK_WORK(wait_task_work, wait_complete_in_task)
 
 static void wait_complete(struct wait *wait, int res)
 {
-	if (wait->out && res != -ECANCELED) {
+	if (wait->out) {
 		io_uring_cmd_complete_in_task(wait->cmd, wait_task_work);
 		return;
 	}
