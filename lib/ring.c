@@ -129,7 +129,8 @@ static int queue_slot(struct kvtree_ring *ring, enum kvt_slot_kind kind)
 /*
  * start_op() - take a slot and lay out the operation in it
  *
- * The result says, until the kernel has written another one, that it has not.
+ * The result is none of those that the kernel gives: it shows whether the
+ * operation has come back.
  */
 static int start_op(struct kvtree_ring *ring, unsigned int opcode, const void *key,
 		    size_t key_len, unsigned int flags, kvtree_ring_fn fn, void *data,
@@ -358,8 +359,10 @@ static uint64_t found_version(const struct kvt_slot *slot)
  */
 static void ask_length(struct kvtree_ring *ring, struct kvt_slot *slot)
 {
-	slot->result = kvt_run_one(ring->kv, &slot->op);
-	slot->version = slot->op.version;
+	struct kvtree_op *op = kvt_slot_op(slot);
+
+	slot->result = kvt_run_one(ring->kv, op);
+	slot->version = op->version;
 }
 
 static void make_event(struct kvtree_ring *ring, struct kvt_slot *slot,
@@ -373,8 +376,7 @@ static void make_event(struct kvtree_ring *ring, struct kvt_slot *slot,
 		event->result = slot->result;
 		return;
 	}
-	if (slot->result == -EMSGSIZE && op->result == -EINPROGRESS &&
-	    slot->kind == KVT_SLOT_OP)
+	if (slot->result == -EMSGSIZE && op->result != -EMSGSIZE)
 		ask_length(ring, slot);
 	event->result = slot->result;
 	event->version = found_version(slot);

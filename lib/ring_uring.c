@@ -191,12 +191,15 @@ static int uring_submit(struct kvtree_ring *ring)
  * Completion
  */
 
-/* The version in memory; it is none if the operation was not executed. */
+/*
+ * The version in memory.  There is none if the operation did not come back, as
+ * one that was canceled: what stands there is what it was queued with.
+ */
 static __u64 version_in_op(struct kvt_slot *slot)
 {
 	const struct kvtree_op *op = kvt_slot_op(slot);
 
-	return op->result == -EINPROGRESS ? 0 : op->version;
+	return op->result == slot->result ? op->version : 0;
 }
 
 static struct kvt_slot *uring_reap(struct kvtree_ring *ring)
