@@ -475,7 +475,7 @@ TEST_F(ring, everything_at_once_agrees_with_a_model)
  */
 
 struct chain {
-	struct kvtree *kv;
+	kvtree_ring_fn fn;
 	unsigned int left;
 	unsigned int calls;
 	int64_t sum;
@@ -493,7 +493,7 @@ static void add_once_more(struct kvtree_ring *ring, const struct kvtree_event *e
 	c->calls++;
 	/* The place of the one that has completed is free. */
 	if (--c->left)
-		KVT_CHECK(kvtree_ring_add(ring, &c, sizeof(c), 0, 3, 0, add_once_more, c) == 0);
+		KVT_CHECK(kvtree_ring_add(ring, &c, sizeof(c), 0, 3, 0, c->fn, c) == 0);
 }
 
 TEST_F(ring, callback_may_queue_the_next)
@@ -504,7 +504,8 @@ TEST_F(ring, callback_may_queue_the_next)
 
 	for (i = 0; i < DEPTH; i++) {
 		c = &chain[i];
-		c->left = 1 + 10 * i;
+		c->fn = add_once_more;
+		c->left = 2 + 10 * i;
 		ASSERT_EQ(0, kvtree_ring_add(self->ring, &c, sizeof(c), 0, 3, 0, add_once_more,
 					     c));
 	}
@@ -512,34 +513,38 @@ TEST_F(ring, callback_may_queue_the_next)
 		ASSERT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 1, -1));
 	for (i = 0; i < DEPTH; i++) {
 		EXPECT_EQ(0, chain[i].left);
-		EXPECT_EQ(1 + 10 * i, chain[i].calls);
+		EXPECT_EQ(2 + 10 * i, chain[i].calls);
 	}
+}
+
+static void add_and_submit(struct kvtree_ring *ring, const struct kvtree_event *event)
+{
+	add_once_more(ring, event);
+	KVT_CHECK(kvtree_ring_submit(ring) >= 0);
+}
+
+/* What completes meanwhile is for the next time: the caller has its turn. */
+TEST_F(ring, callback_that_submits_does_not_keep_the_wait)
+{
+	struct chain chain = { .left = 1000, .fn = add_and_submit }, *c = &chain;
+
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, &c, sizeof(c), 0, 3, 0, chain.fn, c));
+	ASSERT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 1, -1));
+	EXPECT_LT(0, chain.left);
+	while (chain.left)
+		ASSERT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 1, -1));
+	EXPECT_EQ(3000, chain.sum);
 }
 
 TEST_F(ring, callbacks_alone_bring_a_chain_to_its_end)
 {
-	struct chain chain = { .left = 1000 }, *c = &chain;
+	struct chain chain = { .fn = add_once_more, .left = 1000 }, *c = &chain;
 
 	ASSERT_EQ(0, kvtree_ring_add(self->ring, &c, sizeof(c), 0, 3, 0, add_once_more, c));
 	/* Those that come by the callbacks count. */
 	ASSERT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 1000, -1));
 	EXPECT_EQ(0, kvtree_ring_pending(self->ring));
 	EXPECT_EQ(3000, chain.sum);
-}
-
-TEST_F(ring, wait_returns_what_callbacks_queued_to_the_kernel)
-{
-	struct chain chain = { .left = 100 }, *c = &chain;
-	int i;
-
-	ASSERT_EQ(0, kvtree_ring_add(self->ring, &c, sizeof(c), 0, 3, 0, add_once_more, c));
-	/* An event loop calls nothing else, and never waits here. */
-	for (i = 0; i < 10000 && chain.left; i++) {
-		ASSERT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 0, -1));
-		if (variant->flags & KVTREE_RING_SQPOLL)
-			kvt_sleep_ms(1);
-	}
-	EXPECT_EQ(0, chain.left);
 }
 
 TEST_F(ring, pending_operations_are_limited_by_the_depth)
@@ -564,7 +569,7 @@ TEST_F(ring, pending_operations_are_limited_by_the_depth)
 TEST_F(ring, ring_of_one_operation_works)
 {
 	struct kvtree_ring *ring = open_ring(self->kv, variant->flags, 1, NULL, 0);
-	struct chain chain = { .left = 100 }, *c = &chain;
+	struct chain chain = { .fn = add_once_more, .left = 100 }, *c = &chain;
 
 	ASSERT_EQ(0, kvtree_ring_add(ring, &c, sizeof(c), 0, 3, 0, add_once_more, c));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_sync(ring, NULL, NULL));
@@ -903,6 +908,23 @@ TEST_F(ring, eventfd_wakes_an_event_loop)
 	EXPECT_EQ(100, events);
 	EXPECT_EQ(100, self->calls);
 	close(ep);
+}
+
+TEST_F(ring, event_loop_need_not_submit_what_callbacks_queue)
+{
+	struct chain chain = { .fn = add_once_more, .left = 100 }, *c = &chain;
+	int fd;
+
+	fd = kvtree_ring_eventfd(self->ring);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, &c, sizeof(c), 0, 3, 0, add_once_more, c));
+	ASSERT_EQ(1, kvtree_ring_submit(self->ring));
+	while (chain.left) {
+		ASSERT_TRUE(readable(fd, 30000));
+		clear(fd);
+		ASSERT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 0, 0));
+	}
+	EXPECT_EQ(300, chain.sum);
 }
 
 TEST_F(ring, eventfd_knows_what_came_before_it)
@@ -1461,6 +1483,44 @@ TEST_F(bound, canceled_while_it_waits_changes_nothing)
 	/* Stored as often as was said. */
 	EXPECT_EQ(t.stored + other.stored, counter(self->kv, KVTREE_STAT_PUT));
 	TH_LOG("%u of %u canceled", canceled, i * DEPTH);
+}
+
+static void tally_swap(struct kvtree_ring *ring, const struct kvtree_event *event)
+{
+	struct tally *t = event->data;
+
+	(void)ring;
+	KVT_CHECK(event->result == -ECANCELED);
+	/* Found, but never the one that was asked for. */
+	KVT_CHECK(event->version < 1ull << 40);
+	if (event->version)
+		t->stored++;
+	else
+		t->canceled++;
+}
+
+TEST_F(bound, canceled_swap_has_not_found_a_version)
+{
+	struct tally t = {}, swaps = {};
+	unsigned int i, j, canceled = 0;
+	int n;
+
+	for (i = 0; i < 300 && (i < 10 || canceled < 20); i++) {
+		put_many(self->ring, self->val, &t, DEPTH / 2);
+		for (j = 0; j < DEPTH / 2; j++) {
+			ASSERT_EQ(0, kvtree_ring_cas(self->ring, "key", 3, self->val, BIG, 0,
+						     1ull << 40, tally_swap, &swaps));
+		}
+		ASSERT_EQ(DEPTH / 2, kvtree_ring_submit(self->ring));
+		n = kvtree_ring_cancel(self->ring, &swaps);
+		ASSERT_LE(0, n);
+		canceled += n;
+		ASSERT_EQ(0, finish(self->ring));
+		ASSERT_EQ(canceled, swaps.canceled);
+	}
+	EXPECT_LT(0, canceled);
+	EXPECT_EQ(i * DEPTH / 2, swaps.stored + swaps.canceled);
+	EXPECT_EQ(i * DEPTH / 2, t.stored);
 }
 
 TEST_F(bound, close_cancels_what_waits)
