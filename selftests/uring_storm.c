@@ -6,7 +6,7 @@
  * and has changed its key if and only if it says so.
  *
  * What waits are puts on a store over its bound of memory that waits for a
- * grace period: each puts a large value over another, and the store has the
+ * grace period: each puts a small value over a large one, and the store has the
  * smallest bound there is.
  */
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,8 +33,9 @@
 #define MANY		1000		/* commands that wait, at least */
 #define SPAN		65536		/* values that differ */
 
-/* Bytes of a value; with a header just what the allocator rounds up to. */
-#define LEN		(16 * 1024 - 64)
+/* Bytes of a large value; with a header just what the allocator rounds up to. */
+#define LEN		(32 * 1024 - 64)
+#define SMALL		8
 
 /* user_data of what is not a put. */
 #define OTHER		(1ull << 63)
@@ -44,7 +46,8 @@ struct storm {
 	int look;			/* another, to look at the store */
 	unsigned int ring_flags;
 	unsigned int sqe_flags;
-	__s32 also;			/* a result that is right as well as 0 */
+	__s32 also;			/* a result that is right as well as 0: */
+	__u32 odd;			/* that many */
 	struct kvt_ring ring;
 	struct kvt_rand rand;
 	__u32 tag;			/* of the last put: what it writes */
@@ -52,6 +55,7 @@ struct storm {
 	__u64 version[KEYS];		/* of each key before the puts */
 	__u32 before[KEYS];		/* the tag in it */
 	__u32 after[KEYS];		/* the tag that its put writes */
+	bool small[KEYS];		/* it has one of the puts' values */
 
 	/* By user_data, which the puts of a group share. */
 	__u32 group;
@@ -66,7 +70,6 @@ struct storm {
 	__u64 replies;			/* commands canceled, as the cancelers were told */
 	__u64 missed, running;		/* cancellations that found none, or one at work */
 	__u32 others;			/* cancellations on the puts' own ring */
-	__u32 delay;			/* microseconds between look and leap */
 	bool stop;
 };
 
@@ -137,33 +140,38 @@ static __u64 stat_of(int fd, enum kvtree_stat id)
 	return stats[id];
 }
 
-static struct kvtree_op put_op(__u32 key, __u32 tag)
+static struct kvtree_op put_op(__u32 key, __u32 tag, __u32 len)
 {
 	struct kvtree_op op = {
 		.opcode = KVTREE_OP_PUT,
 		.flags = KVTREE_F_KEY_INLINE,
 		.key_len = KEY_LEN,
 		.val = kvt_ptr(value(tag)),
-		.val_len = LEN,
+		.val_len = len,
 	};
 
 	memcpy(op.key_inline, &(__u64){ htobe64(key) }, KEY_LEN);
 	return op;
 }
 
-/* By calls, for all keys. */
-static void put_first(struct storm *s)
+/* By calls: a large value wherever there is none. */
+static void put_large(struct storm *s)
 {
-	__u32 key;
+	__u32 key, nr = 0, i;
 
 	for (key = 0; key < KEYS; key++) {
-		s->op[key] = put_op(key, ++s->tag);
-		s->before[key] = s->tag;
+		if (s->version[key] && !s->small[key])
+			continue;
+		s->before[key] = ++s->tag;
+		s->op[nr++] = put_op(key, s->tag, LEN);
 	}
-	KVT_CHECK(kvt_batch(s->look, s->op, KEYS, NULL) == 0);
-	for (key = 0; key < KEYS; key++) {
-		KVT_CHECK(s->op[key].result == 0);
-		s->version[key] = s->op[key].version;
+	KVT_CHECK(kvt_batch(s->look, s->op, nr, NULL) == 0);
+	for (key = 0, i = 0; i < nr; key++) {
+		if (s->version[key] && !s->small[key])
+			continue;
+		KVT_CHECK(s->op[i].result == 0);
+		s->version[key] = s->op[i++].version;
+		s->small[key] = false;
 	}
 }
 
@@ -180,6 +188,12 @@ static void storm_init(struct storm *s, const struct kvt_env *env, unsigned int 
 static void ring_init(struct storm *s)
 {
 	KVT_CHECK(kvt_ring_init(&s->ring, KEYS, s->ring_flags) == 0);
+	/*
+	 * It is no child's; and User-Mode Linux, up to 7.3 at least, copies page
+	 * tables wrong where pages come by the dozen.
+	 */
+	KVT_CHECK(madvise(s->ring.rings, s->ring.rings_bytes, MADV_DONTFORK) == 0);
+	KVT_CHECK(madvise(s->ring.sqes, s->ring.sqes_bytes, MADV_DONTFORK) == 0);
 }
 
 /*
@@ -202,7 +216,7 @@ static void start_put(struct storm *s, __u32 key, __u64 data)
 	struct io_uring_sqe *sqe = next_sqe(&s->ring);
 
 	s->after[key] = ++s->tag;
-	s->op[key] = put_op(key, s->tag);
+	s->op[key] = put_op(key, s->tag, SMALL);
 	s->expected[data]++;
 	s->under_way++;
 	if (s->ring.flags & IORING_SETUP_SQE128)
@@ -228,6 +242,7 @@ static void start_puts(struct storm *s, __u32 first, __u32 end)
 	__u32 key;
 
 	forget(s);
+	put_large(s);
 	for (key = first; key < end; key++)
 		start_put(s, key, key / s->group);
 	kvt_ring_submit(&s->ring);
@@ -273,7 +288,7 @@ static void complete(struct storm *s, const struct kvt_cqe *cqe)
 	else if (!cqe->res)
 		s->ok[data]++;
 	else
-		KVT_CHECK(cqe->res == s->also);
+		KVT_CHECK(cqe->res == s->also && ++s->odd);
 	if (__atomic_load_n(&s->targeted[data], __ATOMIC_ACQUIRE)) {
 		s->won += cqe->res == -ECANCELED;
 		s->lost += !cqe->res;
@@ -302,6 +317,17 @@ static void wait_all(struct storm *s)
 	KVT_CHECK(!kvt_ring_wait_ms(&s->ring, &cqe, 5));
 }
 
+/* Cancel whatever waits, by a ring of its own. */
+static void cancel_rest(struct storm *s)
+{
+	struct kvt_ring ring;
+
+	KVT_CHECK(kvt_ring_init(&ring, 1, 0) == 0);
+	kvt_sqe_cancel(kvt_ring_sqe(&ring), s->fd, 0, KVTREE_CANCEL_ANY, 1);
+	take_reply(s, kvt_ring_result(&ring, 1));
+	kvt_ring_exit(&ring);
+}
+
 static __u32 sum(const __u32 *nr)
 {
 	__u32 i, n = 0;
@@ -315,11 +341,21 @@ static __u32 sum(const __u32 *nr)
  * What the store holds
  */
 
-static bool holds(int fd, __u32 key, __u32 tag)
+static bool holds(const struct storm *s, __u32 key)
 {
-	struct kvtree_op op = put_op(key, tag);
+	__u32 tag = s->before[key], len = s->small[key] ? SMALL : LEN;
+	struct kvtree_op op = put_op(key, tag, len);
 
-	return kvt_has(fd, kvt_bytes(op.key_inline, KEY_LEN), kvt_bytes(value(tag), LEN));
+	return kvt_has(s->look, kvt_bytes(op.key_inline, KEY_LEN), kvt_bytes(value(tag), len));
+}
+
+/* The key was found with another version than before the puts. */
+static void enter_change(struct storm *s, __u32 key, __u64 version)
+{
+	KVT_CHECK(version > s->version[key]);
+	s->version[key] = version;
+	s->before[key] = s->after[key];
+	s->small[key] = true;
 }
 
 static void get_versions(int fd, __u64 *version)
@@ -349,16 +385,14 @@ static __u32 check_keys(struct storm *s)
 	get_versions(s->look, version);
 	for (key = 0; key < KEYS; key++) {
 		if (version[key] != s->version[key]) {
-			KVT_CHECK(version[key] > s->version[key]);
 			KVT_CHECK(s->op[key].version == version[key]);
 			KVT_CHECK(s->op[key].result == 0);
 			changed[key / s->group]++;
-			s->version[key] = version[key];
-			s->before[key] = s->after[key];
+			enter_change(s, key, version[key]);
 			nr++;
 		}
 		if (!kvt_rand_below(&s->rand, 32))
-			KVT_CHECK(holds(s->look, key, s->before[key]));
+			KVT_CHECK(holds(s, key));
 	}
 	for (key = 0; key < KEYS; key++)
 		KVT_CHECK(changed[key] == s->ok[key]);
@@ -373,15 +407,12 @@ static __u32 check_old_or_new(struct storm *s)
 
 	get_versions(s->look, version);
 	for (key = 0; key < KEYS; key++) {
-		bool changed = version[key] != s->version[key];
-
-		KVT_CHECK(version[key] >= s->version[key]);
-		if (changed)
-			s->before[key] = s->after[key];
-		s->version[key] = version[key];
-		nr += changed;
+		if (version[key] != s->version[key]) {
+			enter_change(s, key, version[key]);
+			nr++;
+		}
 		if (!kvt_rand_below(&s->rand, 32))
-			KVT_CHECK(holds(s->look, key, s->before[key]));
+			KVT_CHECK(holds(s, key));
 	}
 	return nr;
 }
@@ -433,7 +464,7 @@ FIXTURE_SETUP(storm)
 	env_init(&self->env, "storm");
 	self->s = kvt_map_shared(sizeof(*self->s));
 	storm_init(self->s, &self->env, variant->ring_flags);
-	put_first(self->s);
+	put_large(self->s);
 	ring_init(self->s);
 }
 
@@ -446,38 +477,58 @@ FIXTURE_TEARDOWN(storm)
 	KVT_CHECK(kvt_eventually(no_more_users, &self->users));
 }
 
-#define AT_ONCE	64
+#define AT_ONCE	128		/* cancellations */
+#define SOME	192		/* commands */
+
+/* Wait, but not for ever, until a command completes: then others are running, too. */
+static void wait_for_one(struct storm *s, const struct kvt_ring *ring)
+{
+	__u32 under_way = __atomic_load_n(&s->under_way, __ATOMIC_RELAXED);
+	struct kvt_cqe cqe;
+	int i;
+
+	if (ring == &s->ring) {
+		if (kvt_ring_wait_ms(&s->ring, &cqe, 1000))
+			complete(s, &cqe);
+		return;
+	}
+	for (i = 0; i < 10000; i++) {
+		if (__atomic_load_n(&s->under_way, __ATOMIC_RELAXED) != under_way)
+			return;
+		usleep(100);
+	}
+}
 
 /*
- * Try to cancel some of the oldest commands, which are the next to run, a
- * moment after it was seen that they are not complete.  The moment is longer
- * the more of them are canceled, so that both happen.
+ * Try to cancel some commands.  As long as most are canceled, let some run
+ * between look and leap.
  */
 static __u32 cancel_some(struct storm *s, struct kvt_ring *ring, struct kvt_rand *rand)
 {
-	__u32 target[AT_ONCE], nr = 0, i, flags;
+	__u32 target[AT_ONCE], nr = 0, first = kvt_rand(rand), i, data;
+	bool all[AT_ONCE];
 
-	for (i = 0; i < KEYS / s->group && nr < AT_ONCE; i++)
-		if (!is_complete(s, i) && kvt_rand_below(rand, 2))
-			target[nr++] = i;
-	if (s->won > s->lost)
-		s->delay = s->delay < 10000 ? 2 * s->delay + 100 : s->delay;
-	else
-		s->delay /= 2;
-	if (s->delay)
-		usleep(s->delay);
-	for (i = 0; i < nr; i++) {
-		flags = s->group > 1 && kvt_rand_below(rand, 2) ? KVTREE_CANCEL_ALL : 0;
+	for (i = 0; i < KEYS / s->group && nr < AT_ONCE; i++) {
+		data = (first + i) % (KEYS / s->group);
+		if (is_complete(s, data))
+			continue;
+		target[nr] = data;
+		all[nr] = kvt_rand_below(rand, 2);
 		/* One of a group is not the one that was meant. */
-		if (flags || s->group == 1)
-			__atomic_store_n(&s->targeted[target[i]], true, __ATOMIC_RELEASE);
-		kvt_sqe_cancel(next_sqe(ring), s->fd, target[i], flags, OTHER | target[i]);
+		if (all[nr] || s->group == 1)
+			__atomic_store_n(&s->targeted[data], true, __ATOMIC_RELEASE);
+		nr++;
 	}
+	if (nr && s->won > s->lost)
+		wait_for_one(s, ring);
+	for (i = 0; i < nr; i++)
+		kvt_sqe_cancel(next_sqe(ring), s->fd, target[i],
+			       all[i] ? KVTREE_CANCEL_ALL : 0, OTHER | target[i]);
 	kvt_ring_submit(ring);
 	return nr;
 }
 
-static void cancel_any(struct storm *s, struct kvt_ring *ring)
+static __u32 cancel_any(struct storm *s, struct kvt_ring *ring)
 {
 	__u32 i;
 
@@ -486,6 +537,15 @@ static void cancel_any(struct storm *s, struct kvt_ring *ring)
 			__atomic_store_n(&s->targeted[i], true, __ATOMIC_RELEASE);
 	kvt_sqe_cancel(next_sqe(ring), s->fd, 0, KVTREE_CANCEL_ANY, OTHER);
 	kvt_ring_submit(ring);
+	return 1;
+}
+
+/* One step of a storm.  Returns how many replies will come. */
+static __u32 cancel(struct storm *s, struct kvt_ring *ring, struct kvt_rand *rand, __u32 step)
+{
+	if (step % 4 == 3 && __atomic_load_n(&s->under_way, __ATOMIC_RELAXED) > KEYS / 2)
+		return cancel_any(s, ring);
+	return cancel_some(s, ring, rand);
 }
 
 static void storm_here(struct storm *s)
@@ -494,12 +554,7 @@ static void storm_here(struct storm *s)
 
 	for (round = 0; s->under_way || s->others; round++) {
 		take_all(s);
-		if (round % 64 == 63) {
-			cancel_any(s, &s->ring);
-			s->others++;
-		} else {
-			s->others += cancel_some(s, &s->ring, &s->rand);
-		}
+		s->others += cancel(s, &s->ring, &s->rand, round);
 	}
 }
 
@@ -513,14 +568,8 @@ static void *cancel_until_stopped(void *arg)
 	__u32 round, nr;
 
 	KVT_CHECK(kvt_ring_init(&ring, AT_ONCE, 0) == 0);
-	for (round = 1; !__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE); round++) {
-		if (round % 64) {
-			nr = cancel_some(s, &ring, &rand);
-		} else {
-			cancel_any(s, &ring);
-			nr = 1;
-		}
-		for (; nr; nr--) {
+	for (round = 0; !__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE); round++) {
+		for (nr = cancel(s, &ring, &rand, round); nr; nr--) {
 			kvt_ring_wait(&ring, &cqe);
 			take_reply(s, cqe.res);
 		}
@@ -558,20 +607,22 @@ TEST_F(storm, both_sides_win_a_thousand_times_and_each_command_completes_once)
 	static const __u32 groups[] = { 1, 8, 1 };
 	struct storm *s = self->s;
 	__u64 canceled = 0, waited, counted;
-	__u32 round;
+	__u32 round, nr;
 
 	waited = stat_of(s->look, KVTREE_STAT_URING_WAIT);
 	counted = stat_of(s->look, KVTREE_STAT_URING_CANCEL);
-	for (round = 0; round < 3 || s->won < MANY || s->lost < MANY; round++) {
-		ASSERT_GT(100, round);
+	for (round = 0; round < NR(groups) || s->won < MANY || s->lost < MANY; round++) {
+		ASSERT_GT(200, round);
 		s->group = groups[round % NR(groups)];
-		start_puts(s, 0, KEYS);
+		/* Of thousands, most can be canceled; of a few, most run at once. */
+		nr = round >= NR(groups) && s->won > s->lost ? SOME : KEYS;
+		start_puts(s, 0, nr);
 		if (variant->where == SAME_RING)
 			storm_here(s);
 		else
 			storm_elsewhere(s, variant->where);
 		wait_all(s);
-		ASSERT_EQ(KEYS, sum(s->seen));
+		ASSERT_EQ(nr, sum(s->seen));
 		ASSERT_EQ(sum(s->ok), check_keys(s));
 		canceled += sum(s->canceled);
 	}
@@ -602,7 +653,7 @@ FIXTURE_SETUP(waiting)
 	env_init(&self->env, "waiting");
 	self->s = kvt_map_shared(sizeof(*self->s));
 	storm_init(self->s, &self->env, 0);
-	put_first(self->s);
+	put_large(self->s);
 	self->waited = stat_of(self->s->look, KVTREE_STAT_URING_WAIT);
 	self->canceled = stat_of(self->s->look, KVTREE_STAT_URING_CANCEL);
 }
@@ -620,34 +671,38 @@ FIXTURE_TEARDOWN(waiting)
 /* Have so many puts wait that some do for long. */
 static void let_wait(struct storm *s)
 {
-	__u64 waited = stat_of(s->look, KVTREE_STAT_URING_WAIT);
+	__u64 waited;
+	int tries;
 
-	start_puts(s, 0, KEYS);
-	wait_submitted(s);
-	KVT_CHECK(stat_of(s->look, KVTREE_STAT_URING_WAIT) >= waited + MANY);
+	for (tries = 0; tries < 20; tries++) {
+		waited = stat_of(s->look, KVTREE_STAT_URING_WAIT);
+		start_puts(s, 0, KEYS);
+		wait_submitted(s);
+		if (stat_of(s->look, KVTREE_STAT_URING_WAIT) >= waited + MANY)
+			return;
+		/* Memory became free as fast as they came. */
+		wait_all(s);
+		check_keys(s);
+	}
+	KVT_CHECK(!"puts have to wait");
 }
 
 TEST_F(waiting, full_completion_queue_loses_no_cancellation)
 {
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE, .cq_entries = 64 };
 	struct storm *s = self->s;
-	struct kvt_ring other;
-	int canceled;
 
 	ASSERT_EQ(0, kvt_ring_init_params(&s->ring, 64, &params));
 	ASSERT_EQ(64, s->ring.cq_entries);
 	ASSERT_TRUE(s->ring.features & IORING_FEAT_NODROP);
-	ASSERT_EQ(0, kvt_ring_init(&other, 8, 0));
 	let_wait(s);
-	kvt_sqe_cancel(kvt_ring_sqe(&other), s->fd, 0, KVTREE_CANCEL_ANY, 1);
-	canceled = kvt_ring_result(&other, 1);
-	TH_LOG("%d canceled at once, %u places for their completions", canceled,
+	cancel_rest(s);
+	TH_LOG("%llu canceled at once, %u places for their completions", s->replies,
 	       s->ring.cq_entries);
-	EXPECT_LE(MANY, canceled);
-	kvt_ring_exit(&other);
+	EXPECT_LE(MANY, s->replies);
 	wait_all(s);
 	EXPECT_EQ(KEYS, sum(s->seen));
-	EXPECT_EQ(canceled, sum(s->canceled));
+	EXPECT_EQ(s->replies, sum(s->canceled));
 	EXPECT_EQ(sum(s->ok), check_keys(s));
 	EXPECT_EQ(0, *s->ring.kcq_overflow);
 }
@@ -659,6 +714,7 @@ TEST_F(waiting, chain_behind_a_canceled_command_does_not_run)
 
 	ring_init(s);
 	forget(s);
+	put_large(s);
 	/* The first of each chain waits, the second one behind it. */
 	for (key = 0; key < KEYS; key++) {
 		s->sqe_flags = key % 2 ? 0 : IOSQE_IO_LINK;
@@ -701,7 +757,7 @@ static void wait_async(struct storm *s, __u32 cancels, __u32 *by_errno)
 {
 	struct kvt_cqe cqe;
 
-	while (cancels || s->under_way) {
+	while (cancels) {
 		kvt_ring_wait(&s->ring, &cqe);
 		if (!(cqe.data & OTHER)) {
 			complete(s, &cqe);
@@ -711,7 +767,6 @@ static void wait_async(struct storm *s, __u32 cancels, __u32 *by_errno)
 		by_errno[-cqe.res]++;
 		cancels--;
 	}
-	KVT_CHECK(!kvt_ring_wait_ms(&s->ring, &cqe, 5));
 }
 
 TEST_F(waiting, async_cancel_has_each_command_complete_once_as_it_says)
@@ -724,10 +779,12 @@ TEST_F(waiting, async_cancel_has_each_command_complete_once_as_it_says)
 	for (key = 1; key < KEYS; key += 2)
 		async_cancel(s, key);
 	wait_async(s, KEYS / 2, by_errno);
+	cancel_rest(s);
+	wait_all(s);
 	TH_LOG("waiting: %u canceled, %u not found, %u at work", by_errno[0],
 	       by_errno[ENOENT], by_errno[EALREADY]);
 	EXPECT_EQ(KEYS, sum(s->seen));
-	EXPECT_EQ(by_errno[0], sum(s->canceled));
+	EXPECT_EQ(by_errno[0] + s->replies, sum(s->canceled));
 	EXPECT_EQ(sum(s->ok), check_keys(s));
 }
 
@@ -744,6 +801,7 @@ TEST_F(waiting, async_cancel_reaches_what_the_workers_have_not_begun)
 	for (key = KEYS; key-- > KEYS / 2;)
 		async_cancel(s, key);
 	wait_async(s, KEYS / 2, by_errno);
+	wait_all(s);
 	TH_LOG("with workers: %u canceled, %u not found, %u at work", by_errno[0],
 	       by_errno[ENOENT], by_errno[EALREADY]);
 	EXPECT_LT(0, by_errno[0]);
@@ -846,25 +904,33 @@ static void *own_a_ring(void *arg)
 	return NULL;
 }
 
-TEST_F(waiting, thread_that_ends_leaves_no_command_behind)
+TEST_F(waiting, commands_outlive_the_thread_that_submitted_them)
 {
 	struct storm *s = self->s;
-	__u32 i, canceled = 0;
+	__u32 i, canceled = 0, odd = 0;
+	struct kvt_cqe cqe;
 	pthread_t thread;
 
-	for (i = 0; i < 5; i++) {
+	/* When it has run, nobody may be left to copy the operation out. */
+	s->also = -EFAULT;
+	for (i = 0; i < 6; i++) {
+		s->odd = 0;
 		ASSERT_EQ(0, pthread_create(&thread, NULL, own_a_ring, s));
 		ASSERT_EQ(0, pthread_join(thread, NULL));
 		/* The ring is there, and all completions come to it. */
+		take_all(s);
+		kvt_ring_wait(&s->ring, &cqe);
+		complete(s, &cqe);
+		cancel_rest(s);
 		wait_all(s);
 		ASSERT_EQ(KEYS, sum(s->seen));
-		ASSERT_EQ(sum(s->ok), check_keys(s));
+		ASSERT_EQ(sum(s->ok) + s->odd, check_old_or_new(s));
 		canceled += sum(s->canceled);
+		odd += s->odd;
 		kvt_ring_exit(&s->ring);
 	}
 	s->ring.fd = -1;
-	TH_LOG("%u of %u canceled", canceled, i * KEYS);
-	EXPECT_LT(0, canceled);
+	TH_LOG("%u of %u canceled, %u ran and could not say so", canceled, i * KEYS, odd);
 }
 
 static int wait_and_exec(void *arg)
@@ -885,14 +951,15 @@ static int wait_and_exec(void *arg)
 TEST_F(waiting, exec_leaves_no_command_behind)
 {
 	struct storm *s = self->s;
+	int users = module_users(), ret;
 	__u32 i, changed = 0;
-	int users;
 
-	users = module_users();
 	for (i = 0; i < 6; i++) {
-		ASSERT_EQ(0, kvt_run(wait_and_exec, s));
-		abandon(s);
+		ret = kvt_run(wait_and_exec, s);
+		/* The child's. */
 		s->ring.fd = -1;
+		ASSERT_EQ(0, ret);
+		abandon(s);
 		ASSERT_TRUE(kvt_eventually(no_more_users, &users));
 		changed += check_old_or_new(s);
 	}
@@ -909,7 +976,8 @@ TEST_F(waiting, close_of_the_session_cancels_what_its_process_submitted)
 		s->ring_flags = i & 1 ? IORING_SETUP_SQPOLL : 0;
 		ring_init(s);
 		/* Also where the ring itself still holds the session. */
-		ASSERT_EQ(0, kvt_ring_files(&s->ring, &s->fd, i & 2 ? 1 : 0) & ~EINVAL);
+		if (i & 2)
+			ASSERT_EQ(0, kvt_ring_files(&s->ring, &s->fd, 1));
 		let_wait(s);
 		ASSERT_EQ(0, close(s->fd));
 		s->fd = -1;
@@ -938,15 +1006,16 @@ TEST_F(waiting, close_by_another_process_cancels_nothing)
 	struct storm *s = self->s;
 
 	ring_init(s);
-	let_wait(s);
+	/* All are to run, some per grace period: not too many. */
+	start_puts(s, 0, KEYS / 4);
 	/* Inherited, and closed by hand and by exit. */
 	EXPECT_EQ(0, kvt_run(close_inherited, s));
 	take_all(s);
 	TH_LOG("%u were under way when the child was gone", s->under_way);
 	EXPECT_LT(0, s->under_way);
 	wait_all(s);
-	EXPECT_EQ(KEYS, sum(s->ok));
-	EXPECT_EQ(KEYS, check_keys(s));
+	EXPECT_EQ(KEYS / 4, sum(s->ok));
+	EXPECT_EQ(KEYS / 4, check_keys(s));
 	EXPECT_EQ(self->canceled, stat_of(s->look, KVTREE_STAT_URING_CANCEL));
 }
 
@@ -982,6 +1051,7 @@ TEST_F(waiting, close_by_the_sender_of_a_session_spares_the_receiver)
 
 	r.own = kvt_map_shared(sizeof(*r.own));
 	*r.own = *s;
+	r.own->tag += KEYS;
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, r.sock));
 	pid = kvt_fork(receive_and_wait, &r);
 	kvt_send_fd(r.sock[0], s->fd);
@@ -998,7 +1068,8 @@ TEST_F(waiting, close_by_the_sender_of_a_session_spares_the_receiver)
 	EXPECT_EQ(KEYS / 2, sum(s->seen));
 	TH_LOG("%u of them were canceled", sum(s->canceled));
 	EXPECT_LT(0, sum(s->canceled));
-	EXPECT_EQ(KEYS / 2 + sum(s->ok), check_old_or_new(r.own));
+	memcpy(s->after + KEYS / 2, r.own->after + KEYS / 2, KEYS / 2 * sizeof(*s->after));
+	EXPECT_EQ(KEYS / 2 + sum(s->ok), check_old_or_new(s));
 }
 
 struct destroyer {
@@ -1024,7 +1095,7 @@ TEST_F(waiting, destroyed_store_lets_nothing_wait)
 	snprintf(name, sizeof(name), "waiting-%d.other", getpid());
 	ring_init(s);
 	s->also = -ESTALE;
-	for (i = 0; i < 10; i++) {
+	for (i = 0; i < 6; i++) {
 		set_bound("1", old, sizeof(old));
 		ASSERT_EQ(0, kvt_create(self->env.dev, name, 0600, 0, 0));
 		set_bound(old, NULL, 0);
@@ -1032,7 +1103,7 @@ TEST_F(waiting, destroyed_store_lets_nothing_wait)
 		s->fd = kvt_store(self->env.dev, name, RW);
 		ASSERT_LE(0, s->fd);
 		s->look = s->fd;
-		put_first(s);
+		memset(s->version, 0, sizeof(s->version));
 		let_wait(s);
 		if (i % 2) {
 			pid = kvt_fork(destroy_store, &d);
@@ -1055,7 +1126,8 @@ TEST_F(waiting, destroyed_store_lets_nothing_wait)
  * Killed processes
  */
 
-#define FEW	64		/* keys, each under many commands at once */
+#define FEW		64		/* keys, each under many commands at once */
+#define RUSH_LEN	(16 * 1024 - 64)
 
 /* What parent and child tell each other. */
 struct victim {
@@ -1092,7 +1164,7 @@ static void *rush(void *arg)
 	KVT_CHECK(kvt_ring_init(&ring, KEYS, r->ring_flags) == 0);
 	for (i = 0; ; nr++) {
 		sqe = next_sqe(&ring);
-		op[i] = put_op(i % FEW, tag_of(i % FEW, nr));
+		op[i] = put_op(i % FEW, tag_of(i % FEW, nr), RUSH_LEN);
 		if (ring.flags & IORING_SETUP_SQE128)
 			kvt_sqe_inline(sqe, r->fd, &op[i], NULL, i);
 		else
@@ -1149,17 +1221,17 @@ static bool child_is_gone(void *arg)
 /* Each key has a value that was put there, whole. */
 static void check_few(int fd)
 {
-	static __u64 val[LEN / 8];
+	static __u64 val[RUSH_LEN / 8];
 	__u64 version;
 	__u32 key;
 
 	for (key = 0; key < FEW; key++) {
-		struct kvtree_op op = put_op(key, 0);
+		struct kvtree_op op = put_op(key, 0, 0);
 
-		KVT_CHECK(kvt_get(fd, kvt_bytes(op.key_inline, KEY_LEN), val, LEN,
-				  &version) == LEN);
+		KVT_CHECK(kvt_get(fd, kvt_bytes(op.key_inline, KEY_LEN), val, RUSH_LEN,
+				  &version) == RUSH_LEN);
 		KVT_CHECK(val[0] % FEW == key && val[0] < SPAN);
-		KVT_CHECK(!memcmp(val, value(val[0]), LEN));
+		KVT_CHECK(!memcmp(val, value(val[0]), RUSH_LEN));
 	}
 }
 
@@ -1182,7 +1254,7 @@ static int fill_store(const struct victim *v)
 
 	KVT_CHECK(fd >= 0);
 	for (key = 0; key < FEW; key++) {
-		op = put_op(key, tag_of(key, 1));
+		op = put_op(key, tag_of(key, 1), RUSH_LEN);
 		KVT_CHECK(kvt_exec(fd, &op) == 0);
 	}
 	return fd;
