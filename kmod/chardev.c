@@ -17,6 +17,7 @@
 #include "session.h"
 #include "store.h"
 #include "uring.h"
+#include "user.h"
 #include "wait.h"
 
 static const struct file_operations session_fops;
@@ -82,11 +83,10 @@ static long ioctl_op(struct kvt_session *session, void __user *arg, size_t usize
 	struct kvtree_op op;
 	int result;
 
-	/* A constant size is cheaper to copy. */
 	if (usize != sizeof(op))
 		result = copy_struct_from_user(&op, sizeof(op), arg, usize);
 	else
-		result = copy_from_user(&op, arg, sizeof(op)) ? -EFAULT : 0;
+		result = kvt_copy_op_in(&op, arg) ? 0 : -EFAULT;
 	if (result)
 		return result;
 	if (!kvt_session_enter(session))
@@ -97,7 +97,7 @@ static long ioctl_op(struct kvt_session *session, void __user *arg, size_t usize
 	kvt_store_leave(session->store);
 	if (result == KVT_INTERRUPTED)
 		return result;
-	return copy_to_user(arg, &op, sizeof(op)) ? -EFAULT : 0;
+	return kvt_copy_op_out(arg, &op) ? 0 : -EFAULT;
 }
 
 static long ioctl_store_create(struct kvt_session *session, void __user *arg, size_t usize)

@@ -18,6 +18,70 @@
 
 #include "op.h"
 
+/*
+ * An operation, or a short value: word by word, which is less than what a string
+ * instruction takes to begin.
+ */
+#define KVT_COPY_SHORT	64u
+
+static __always_inline bool kvt_words_in(u64 *to, const u64 __user *from, size_t n)
+{
+	size_t i;
+
+	if (!user_access_begin(from, n))
+		return false;
+	for (i = 0; i < n / sizeof(*to); i++)
+		unsafe_get_user(to[i], from + i, fault);
+	user_access_end();
+	return true;
+fault:
+	user_access_end();
+	return false;
+}
+
+static __always_inline bool kvt_words_out(u64 __user *to, const u64 *from, size_t n)
+{
+	size_t i;
+
+	if (!user_access_begin(to, n))
+		return false;
+	for (i = 0; i < n / sizeof(*from); i++)
+		unsafe_put_user(from[i], to + i, fault);
+	user_access_end();
+	return true;
+fault:
+	user_access_end();
+	return false;
+}
+
+/**
+ * kvt_copy_op_in() - copy an operation from user space
+ * @op: where to
+ * @from: where from
+ *
+ * Context: process context; sleeps, unless page faults are disabled.
+ *
+ * Return: true, or false if it faulted.
+ */
+static __always_inline bool kvt_copy_op_in(struct kvtree_op *op, const void __user *from)
+{
+	return kvt_words_in((u64 *)op, from, sizeof(*op));
+}
+
+/**
+ * kvt_copy_op_out() - copy an operation to user space
+ * @to: where to
+ * @op: where from
+ *
+ * Context: process context; sleeps, unless page faults are disabled.
+ *
+ * Return: true, or false if it faulted.
+ */
+static __always_inline bool kvt_copy_op_out(void __user *to, const struct kvtree_op *op)
+{
+	return kvt_words_out(to, (const u64 *)op, sizeof(*op));
+}
+
 /**
  * kvt_copy_in() - copy from user space
  * @ctx: on whose behalf
@@ -153,9 +217,16 @@ static inline int kvt_val_out(const struct kvt_op_ctx *ctx, u64 val, size_t at,
 static inline int kvt_val_out_nofault(const struct kvt_op_ctx *ctx, u64 val,
 				      const void *from, size_t n)
 {
+	bool copied;
+
 	if (unlikely(ctx->fixed))
 		return kvt_fixed_out(ctx->fixed, 0, from, n) ? -EAGAIN : 0;
-	return copy_to_user_nofault(u64_to_user_ptr(val), from, n) ? -EAGAIN : 0;
+	if (n > KVT_COPY_SHORT || n % sizeof(u64))
+		return copy_to_user_nofault(u64_to_user_ptr(val), from, n) ? -EAGAIN : 0;
+	pagefault_disable();
+	copied = kvt_words_out(u64_to_user_ptr(val), from, n);
+	pagefault_enable();
+	return copied ? 0 : -EAGAIN;
 }
 
 #endif /* KVT_USER_H */
