@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # user.sh: the engine compiled into programs (tools/testing): its KUnit suites
-# with AddressSanitizer and UBSan and with ThreadSanitizer, and beside them the
-# fuzzer.
+# with AddressSanitizer and UBSan and with ThreadSanitizer, beside them the
+# fuzzer, and a short run of the benchmark.
 #
-# T=PATTERN selects suites; see lane.sh. The fuzzer's name is fuzz, and it runs
-# for FUZZ_TIME seconds. What it finds of interest stays in build/user/corpus.
+# T=PATTERN selects suites, fuzz and bench; see lane.sh. The fuzzer runs for
+# FUZZ_TIME seconds. What it finds of interest stays in build/user/corpus.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -17,11 +17,11 @@ set -euo pipefail
 FUZZ_TIME=${FUZZ_TIME:-60}
 SUITES_TIMEOUT=300
 
-# Does T select the fuzzer?
-want_fuzz()
+# Does T select what is no suite?
+want()
 {
-	# shellcheck disable=SC2194,SC2254
-	case fuzz in
+	# shellcheck disable=SC2254
+	case $1 in
 	$(kunit_glob)) true;;
 	*) false;;
 	esac
@@ -62,11 +62,27 @@ fuzz()
 	} >"$LOGS/fuzz.ktap"
 }
 
+# Whether it answers rightly, whatever it takes.
+bench()
+{
+	local ok='not ok'
+
+	if timeout 120 "$OUT/kvt-bench" -k 20000 -r 1 -w W1 -w W2 -w W3 -w W6 \
+			-j "$LOGS/bench.json" >"$LOGS/bench.log" 2>&1; then
+		ok='ok'
+	fi
+	printf 'KTAP version 1\n1..1\n%s 1 all_that_was_inserted_is_found\n' "$ok" \
+		>"$LOGS/bench.ktap"
+}
+
 # The fuzzer has one thread, and the suites sleep now and then.
 run()
 {
-	if want_fuzz; then
+	if want fuzz; then
 		fuzz &
+	fi
+	if want bench; then
+		bench
 	fi
 	kunit asan
 	kunit tsan
@@ -107,7 +123,7 @@ main()
 	lane_begin user
 	run_logged "$LOGS/build.txt" 'user: building' '' \
 		make -C "$TOP/tools/testing" -j "$JOBS" OUTPUT="$OUT" \
-		kvt-kunit-asan kvt-kunit-tsan kvt-fuzz
+		kvt-kunit-asan kvt-kunit-tsan kvt-fuzz kvt-bench
 	run_logged "$LOGS/run.txt" 'user: running' user_progress run
 	compgen -G "$LOGS/*.ktap" >/dev/null || die "nothing matches T=$T"
 	summary user "$LOGS" || rc=1

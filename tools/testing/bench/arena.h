@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef KVT_BENCH_ARENA_H
+#define KVT_BENCH_ARENA_H
+
+#include <linux/types.h>
+
+/* First of all.  @huge: huge pages. */
+void arena_init(bool huge);
+/* Bytes of all slabs, and of the objects that this thread has allocated. */
+unsigned long arena_bytes(void);
+unsigned long arena_live_bytes(void);
+
+#endif /* KVT_BENCH_ARENA_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A process per subject: each has memory and caches to itself while it runs. */
+#ifndef KVT_BENCH_CHILD_H
+#define KVT_BENCH_CHILD_H
+
+#include <sys/types.h>
+
+#include "phase.h"
+
+struct child {
+	const struct subject *subject;
+	pid_t pid;
+	int to, from;
+};
+
+int child_start(struct child *c, const struct subject *s);
+/* Returns false if the process is gone. */
+bool child_ask(struct child *c, const struct request *r, struct answer *a);
+void child_stop(struct child *c);
+
+#endif /* KVT_BENCH_CHILD_H */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The keys of the workloads: the n-th of each is always the same. */
+#ifndef KVT_BENCH_KEYGEN_H
+#define KVT_BENCH_KEYGEN_H
+
+#include <stdint.h>
+
+#define BENCH_KEY_MAX	48
+
+enum bench_keys {
+	KEYS_RANDOM_8,		/* W1: eight random bytes */
+	KEYS_DECIMAL,		/* W2: random numbers below 2^31, written down */
+	KEYS_PREFIX_40,		/* W3: 32 bytes that all have, and eight random ones */
+	KEYS_ASCENDING,		/* W6: eight bytes */
+	KEYS_NR
+};
+
+extern const char *const bench_keys_names[KEYS_NR];
+
+/* Different for different @n.  Returns its length. */
+uint32_t bench_key(enum bench_keys keys, uint64_t n, uint8_t *to);
+
+/* Random numbers (SplitMix64; Steele, Lea, Flood, OOPSLA 2014). */
+static inline uint64_t bench_mix(uint64_t n)
+{
+	n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9ull;
+	n = (n ^ (n >> 27)) * 0x94d049bb133111ebull;
+	return n ^ (n >> 31);
+}
+
+static inline uint64_t bench_random(uint64_t *state)
+{
+	return bench_mix(*state += 0x9e3779b97f4a7c15ull);
+}
+
+/* 0..@n - 1; @n is at most 2^32. */
+static inline uint64_t bench_below(uint64_t *state, uint64_t n)
+{
+	return (bench_random(state) >> 32) * n >> 32;
+}
+
+#endif /* KVT_BENCH_KEYGEN_H */
