@@ -54,6 +54,7 @@ static void wait_complete_in_task(struct io_uring_cmd *cmd, unsigned int issue_f
 	kvt_uring_done(cmd, res, wait->op.version, wait->cqe32, issue_flags);
 	kfree(wait);
 }
+
 KVT_URING_TASK_WORK(wait_task_work, wait_complete_in_task)
 
 static void wait_complete(struct wait *wait, int res)

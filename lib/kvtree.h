@@ -171,8 +171,9 @@ const char *kvtree_strerror(int err);
  * ======
  *
  * Calls about other stores than the session's own take any session, such as
- * kvtree_open(NULL, KVTREE_OPEN_READ, &kv) gives.  The structures are those of the kernel interface, and `size` is
- * the sizeof of the structure passed, as for kvtree_info().
+ * kvtree_open(NULL, KVTREE_OPEN_READ, &kv) gives.  The structures are those of
+ * the kernel interface, and `size` is the sizeof of the structure passed, as for
+ * kvtree_info().
  */
 
 /**

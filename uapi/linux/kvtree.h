@@ -329,8 +329,9 @@ struct kvtree_batch {
  *
  * Whatever waits is canceled by KVTREE_URING_CANCEL, by closing the ring, by the
  * end or execve() of the process that submitted it, and by close() of the
- * session's descriptor in that process.  IORING_OP_ASYNC_CANCEL finds commands that io_uring's workers
- * have; no kernel so far passes it on for commands that wait without a worker.
+ * session's descriptor in that process.  IORING_OP_ASYNC_CANCEL finds commands
+ * that io_uring's workers have; no kernel so far passes it on for commands that
+ * wait without a worker.
  */
 
 /* One operation in user memory, in and out; for SQEs of any size. */
