@@ -4,10 +4,12 @@
 import multiprocessing
 import os
 import threading
+from typing import Any
 
 import pytest
 
-from kvtree import Store
+from kvtree import Cursor, Store
+from kvtree._native import lib
 
 
 def test_threads_share_a_store(store: Store) -> None:
@@ -26,6 +28,58 @@ def test_threads_share_a_store(store: Store) -> None:
         thread.join()
     assert sorted(done) == [0, 1, 2, 3]
     assert len(store) == 400
+
+
+@pytest.fixture
+def overtaken(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store in which somebody else stores "theirs" after the first look at a key."""
+    look, first = Store._get, Cursor.first
+    times = iter([1])
+
+    def slow_look(self: Store, key: bytes) -> Any:
+        found = look(self, key)
+        for _ in times:
+            self.put(key, b'theirs')
+        return found
+
+    def slow_first(self: Cursor[Any]) -> bool:
+        found = first(self)
+        for _ in times:
+            store.put(self.key, b'theirs')
+        return found
+
+    monkeypatch.setattr(Store, '_get', slow_look)
+    monkeypatch.setattr(Cursor, 'first', slow_first)
+    return store
+
+
+def test_pop_returns_what_it_removed(overtaken: Store) -> None:
+    overtaken[b'k'] = b'mine'
+    assert overtaken.pop(b'k') == b'theirs'
+    assert len(overtaken) == 0
+
+
+def test_popitem_returns_what_it_removed(overtaken: Store) -> None:
+    overtaken[b'k'] = b'mine'
+    assert overtaken.popitem() == (b'k', b'theirs')
+    assert len(overtaken) == 0
+
+
+def test_setdefault_returns_what_is_stored(overtaken: Store) -> None:
+    assert overtaken.setdefault(b'k', b'mine') == b'theirs'
+    assert overtaken[b'k'] == b'theirs'
+
+
+def test_a_session_lives_as_long_as_a_call_in_it(name: str) -> None:
+    """What a thread in a call has is the session: here this one has it."""
+    store = Store(name)
+    under_way = store._session()
+    fd = store.fileno()
+    store.close()
+    assert os.fstat(fd)
+    del under_way
+    with pytest.raises(OSError, match='Bad file descriptor'):
+        os.fstat(fd)
 
 
 def test_closing_takes_nothing_away_from_other_threads(name: str) -> None:
@@ -99,6 +153,39 @@ def test_a_batch_collects_from_many_threads(store: Store) -> None:
         thread.join()
     assert len(batch.run()) == 600
     assert len(store) == 600
+
+
+def test_lists_and_cursors_are_used_under_their_locks(
+        store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's belong to one thread at a time, and its calls release the GIL."""
+    batch, cursor = store.batch(), store.cursor()
+    used = set()
+
+    class Watched:
+        def __init__(self, lock: threading.Lock) -> None:
+            self.lock = lock
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith('kvtree_'):
+                assert self.lock.locked(), name
+                used.add(name)
+            return getattr(lib, name)
+
+    monkeypatch.setattr('kvtree._batch.lib', Watched(batch._lock))
+    monkeypatch.setattr('kvtree._cursor.lib', Watched(cursor._lock))
+    batch.put(b'a', b'1')
+    batch.get(b'a')
+    batch.get_columns(b'a')
+    batch.add(b'n', 1)
+    batch.remove(b'absent', missing_ok=True)
+    batch.run()
+    batch.clear()
+    assert cursor.first()
+    assert cursor.seek(b'a')
+    assert cursor.take(1)
+    assert cursor.count_rest() == 0
+    assert {'kvtree_ops_run', 'kvtree_ops_value', 'kvtree_ops_clear', 'kvtree_cursor_next',
+            'kvtree_cursor_key', 'kvtree_cursor_version'} <= used
 
 
 def test_a_store_cannot_be_pickled(store: Store) -> None:
