@@ -52,7 +52,7 @@ static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
 	u32 i;
 
 	if (run->op_size == sizeof(*ops))
-		return kvt_copy_in(run->ctx, ops, run_op_at(run, run->done), n * sizeof(*ops));
+		return kvt_copy_ops_in(run->ctx, ops, run_op_at(run, run->done), n);
 	for (i = 0; i < n; i++) {
 		err = kvt_copy_struct_in(run->ctx, &ops[i], sizeof(*ops),
 					 run_op_at(run, run->done + i), run->op_size);

@@ -86,7 +86,7 @@ static long ioctl_op(struct kvt_session *session, void __user *arg, size_t usize
 	if (usize != sizeof(op))
 		result = copy_struct_from_user(&op, sizeof(op), arg, usize);
 	else
-		result = kvt_copy_op_in(&op, arg) ? 0 : -EFAULT;
+		result = kvt_copy_ops_in(&ctx, &op, (uintptr_t)arg, 1);
 	if (result)
 		return result;
 	if (!kvt_session_enter(session))
@@ -97,7 +97,7 @@ static long ioctl_op(struct kvt_session *session, void __user *arg, size_t usize
 	kvt_store_leave(session->store);
 	if (result == KVT_INTERRUPTED)
 		return result;
-	return kvt_copy_op_out(arg, &op) ? 0 : -EFAULT;
+	return kvt_copy_op_out((uintptr_t)arg, &op) ? 0 : -EFAULT;
 }
 
 static long ioctl_store_create(struct kvt_session *session, void __user *arg, size_t usize)

@@ -176,8 +176,7 @@ static int call_copy_out(struct call *call, int result)
 	call->op.result = result;
 	/* It cannot be executed again: this takes the page fault. */
 	if (kvt_op_is_update(&call->op))
-		return copy_to_user(u64_to_user_ptr(call->out), &call->op, sizeof(call->op)) ?
-			-EFAULT : 0;
+		return kvt_copy_op_out(call->out, &call->op) ? 0 : -EFAULT;
 	return kvt_copy_out(&call->ctx, call->out, &call->op, sizeof(call->op));
 }
 
@@ -296,7 +295,7 @@ static int cmd_op(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	call_init(&call, cmd, issue_flags);
 	call.out = arg.op;
 	if (arg.op_size == sizeof(call.op))
-		err = kvt_copy_in(&call.ctx, &call.op, arg.op, sizeof(call.op));
+		err = kvt_copy_ops_in(&call.ctx, &call.op, arg.op, 1);
 	else
 		err = kvt_copy_struct_in(&call.ctx, &call.op, sizeof(call.op), arg.op,
 					 arg.op_size);

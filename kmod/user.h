@@ -19,8 +19,9 @@
 #include "op.h"
 
 /*
- * An operation, or a short value: word by word, which is less than what a string
- * instruction takes to begin.
+ * Operations, and short values: word by word, which is less than what a string
+ * instruction takes to begin.  A field that another thread changes meanwhile is
+ * read as it was or as it is.
  */
 #define KVT_COPY_SHORT	64u
 
@@ -55,31 +56,42 @@ fault:
 }
 
 /**
- * kvt_copy_op_in() - copy an operation from user space
- * @op: where to
- * @from: where from
+ * kvt_copy_ops_in() - copy operations from user space
+ * @ctx: on whose behalf
+ * @ops: where to
+ * @from: user address
+ * @n: how many
  *
- * Context: process context; sleeps, unless page faults are disabled.
+ * Context: process context; sleeps if @ctx allows it.
  *
- * Return: true, or false if it faulted.
+ * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
  */
-static __always_inline bool kvt_copy_op_in(struct kvtree_op *op, const void __user *from)
+static __always_inline int kvt_copy_ops_in(const struct kvt_op_ctx *ctx, struct kvtree_op *ops,
+					   u64 from, u32 n)
 {
-	return kvt_words_in((u64 *)op, from, sizeof(*op));
+	bool copied;
+
+	if (likely(kvt_op_may_sleep(ctx)))
+		return kvt_words_in((u64 *)ops, u64_to_user_ptr(from), n * sizeof(*ops)) ?
+			0 : -EFAULT;
+	pagefault_disable();
+	copied = kvt_words_in((u64 *)ops, u64_to_user_ptr(from), n * sizeof(*ops));
+	pagefault_enable();
+	return copied ? 0 : -EAGAIN;
 }
 
 /**
  * kvt_copy_op_out() - copy an operation to user space
- * @to: where to
+ * @to: user address
  * @op: where from
  *
  * Context: process context; sleeps, unless page faults are disabled.
  *
  * Return: true, or false if it faulted.
  */
-static __always_inline bool kvt_copy_op_out(void __user *to, const struct kvtree_op *op)
+static __always_inline bool kvt_copy_op_out(u64 to, const struct kvtree_op *op)
 {
-	return kvt_words_out(to, (const u64 *)op, sizeof(*op));
+	return kvt_words_out(u64_to_user_ptr(to), (const u64 *)op, sizeof(*op));
 }
 
 /**
