@@ -17,7 +17,10 @@ static const char * const op_names[] = {
 	[KVTREE_OP_SYNC] = "sync",
 };
 
-static const char * const feature_names[] = { "compat" };
+/* By bit of KVTREE_FEAT_*. */
+static const char * const feature_names[] = {
+	"compat", "op", "uring", "uring-fixed", "uring-multishot", "uring-iopoll",
+};
 
 /* Print or add the names of the bits that are set, and the numbers of others. */
 static void bits(json_t *array, uint64_t set, const char * const *names, size_t nr)
