@@ -56,6 +56,7 @@ struct storm {
 	__u32 before[KEYS];		/* the tag in it */
 	__u32 after[KEYS];		/* the tag that its put writes */
 	bool small[KEYS];		/* it has one of the puts' values */
+	bool fixed;			/* the ring holds the session */
 
 	/* By user_data, which the puts of a group share. */
 	__u32 group;
@@ -157,7 +158,7 @@ static struct kvtree_op put_op(__u32 key, __u32 tag, __u32 len)
 /* By calls: a large value wherever there is none. */
 static void put_large(struct storm *s)
 {
-	__u32 key, nr = 0, i;
+	__u32 key, nr = 0, i, done;
 
 	for (key = 0; key < KEYS; key++) {
 		if (s->version[key] && !s->small[key])
@@ -165,7 +166,9 @@ static void put_large(struct storm *s)
 		s->before[key] = ++s->tag;
 		s->op[nr++] = put_op(key, s->tag, LEN);
 	}
-	KVT_CHECK(kvt_batch(s->look, s->op, nr, NULL) == 0);
+	/* What a ring leaves behind may interrupt a batch as a signal does. */
+	for (i = 0; i < nr; i += done)
+		KVT_CHECK(kvt_batch(s->look, s->op + i, nr - i, &done) == 0);
 	for (key = 0, i = 0; i < nr; key++) {
 		if (s->version[key] && !s->small[key])
 			continue;
@@ -224,6 +227,10 @@ static void start_put(struct storm *s, __u32 key, __u64 data)
 	else
 		kvt_sqe_op(sqe, s->fd, &s->op[key], data);
 	sqe->flags |= s->sqe_flags;
+	if (s->fixed) {
+		sqe->flags |= IOSQE_FIXED_FILE;
+		sqe->fd = 0;
+	}
 }
 
 static void forget(struct storm *s)
@@ -371,6 +378,15 @@ static void get_versions(int fd, __u64 *version)
 	kvt_list_free(&list);
 }
 
+static bool came_out_as(const struct kvtree_op *op, __u32 key, __u64 version)
+{
+	if (op->version == version && !op->result)
+		return true;
+	fprintf(stderr, "# key %u has version %llu, its put result %d and version %llu\n", key,
+		(unsigned long long)version, op->result, (unsigned long long)op->version);
+	return false;
+}
+
 /*
  * Nothing is under way.  A key has changed if its put has run, with the version
  * that the put came back with, and else is what it was.  Returns how many have.
@@ -385,8 +401,7 @@ static __u32 check_keys(struct storm *s)
 	get_versions(s->look, version);
 	for (key = 0; key < KEYS; key++) {
 		if (version[key] != s->version[key]) {
-			KVT_CHECK(s->op[key].version == version[key]);
-			KVT_CHECK(s->op[key].result == 0);
+			KVT_CHECK(came_out_as(&s->op[key], key, version[key]));
 			changed[key / s->group]++;
 			enter_change(s, key, version[key]);
 			nr++;
@@ -626,7 +641,7 @@ TEST_F(storm, both_sides_win_a_thousand_times_and_each_command_completes_once)
 		ASSERT_EQ(sum(s->ok), check_keys(s));
 		canceled += sum(s->canceled);
 	}
-	TH_LOG("%llu cancellations won, %llu lost in %u rounds; %llu times none found, %llu at work",
+	TH_LOG("%llu cancellations won, %llu lost, %u rounds; %llu times none found, %llu at work",
 	       s->won, s->lost, round, s->missed, s->running);
 	/* The cancelers were told of all that were canceled, and of no others. */
 	EXPECT_EQ(canceled, s->replies);
@@ -717,7 +732,8 @@ TEST_F(waiting, chain_behind_a_canceled_command_does_not_run)
 	put_large(s);
 	/* The first of each chain waits, the second one behind it. */
 	for (key = 0; key < KEYS; key++) {
-		s->sqe_flags = key % 2 ? 0 : IOSQE_IO_LINK;
+		/* Before 6.14 only a worker has its own copy of an SQE that waits its turn. */
+		s->sqe_flags = key % 2 ? IOSQE_ASYNC : IOSQE_IO_LINK;
 		start_put(s, key, key);
 	}
 	kvt_ring_submit(&s->ring);
@@ -867,6 +883,10 @@ TEST_F(waiting, ring_that_is_closed_cancels_what_waits)
 	for (i = 0; i < 50; i++) {
 		s->ring_flags = flags[i % NR(flags)];
 		ring_init(s);
+		/* A thread of the kernel's must not find another session by that number. */
+		s->fixed = s->ring_flags & IORING_SETUP_SQPOLL;
+		if (s->fixed)
+			ASSERT_EQ(0, kvt_ring_files(&s->ring, &s->fd, 1));
 		c = count_from(s->look, KEYS);
 		start_puts(s, 0, KEYS);
 		/* A thread of the kernel's may be anywhere in them. */
@@ -913,7 +933,7 @@ TEST_F(waiting, commands_outlive_the_thread_that_submitted_them)
 
 	/* When it has run, nobody may be left to copy the operation out. */
 	s->also = -EFAULT;
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < 4; i++) {
 		s->odd = 0;
 		ASSERT_EQ(0, pthread_create(&thread, NULL, own_a_ring, s));
 		ASSERT_EQ(0, pthread_join(thread, NULL));
@@ -954,7 +974,7 @@ TEST_F(waiting, exec_leaves_no_command_behind)
 	int users = module_users(), ret;
 	__u32 i, changed = 0;
 
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < 4; i++) {
 		ret = kvt_run(wait_and_exec, s);
 		/* The child's. */
 		s->ring.fd = -1;
@@ -976,7 +996,8 @@ TEST_F(waiting, close_of_the_session_cancels_what_its_process_submitted)
 		s->ring_flags = i & 1 ? IORING_SETUP_SQPOLL : 0;
 		ring_init(s);
 		/* Also where the ring itself still holds the session. */
-		if (i & 2)
+		s->fixed = i & 2;
+		if (s->fixed)
 			ASSERT_EQ(0, kvt_ring_files(&s->ring, &s->fd, 1));
 		let_wait(s);
 		ASSERT_EQ(0, close(s->fd));
@@ -1267,7 +1288,7 @@ static bool many_submitted(void *arg)
 	return __atomic_load_n(&v->submitted, __ATOMIC_RELAXED) >= KEYS - 1;
 }
 
-TEST_F(waiting, killed_process_leaves_whole_values_and_nothing_else)
+TEST_F_TIMEOUT(waiting, killed_process_leaves_whole_values_and_nothing_else, 300)
 {
 	struct kvt_rand rand = { .state = 1 };
 	struct victim *v = kvt_map_shared(sizeof(*v));
