@@ -78,7 +78,7 @@ vm:
 	@$(LANES)/vm.sh
 
 check:
-	@$(LANES)/check.sh uml lint stock uml-debug user
+	@$(LANES)/check.sh uml lint stock uml-debug
 
 check-uml:
 	@$(LANES)/check.sh uml
@@ -134,7 +134,8 @@ help:
 	@echo '  vm           a shell in such a machine, the module loaded'
 	@echo
 	@echo 'Test'
-	@echo '  check        all of the following; ends with "N passed, N failed"'
+	@echo '  check        all of the following but check-user;'
+	@echo '               ends with "N passed, N failed"'
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
 	@echo '  check-stock  kselftests on a Debian kernel in QEMU'
