@@ -93,6 +93,16 @@ static const struct {
 		"commands that waited without a thread" },
 	[KVTREE_STAT_URING_CANCEL] = { "uring_cancel", COUNT,
 		"commands canceled while they waited" },
+	[KVTREE_STAT_BPF] = { "bpf", COUNT,
+		"calls by BPF programs" },
+	[KVTREE_STAT_BPF_BUSY] = { "bpf_busy", COUNT,
+		"calls by BPF programs that gave up" },
+	[KVTREE_STAT_BPF_POST] = { "bpf_post", COUNT,
+		"changes that BPF programs queued" },
+	[KVTREE_STAT_BPF_POST_DROP] = { "bpf_post_drop", COUNT,
+		"changes of BPF programs dropped: the queue was full" },
+	[KVTREE_STAT_BPF_POST_FAIL] = { "bpf_post_fail", COUNT,
+		"queued changes of BPF programs that could not be made" },
 };
 
 /* A counter that the interface gains must be given a name here. */

@@ -20,6 +20,7 @@ static const char * const op_names[] = {
 /* By bit of KVTREE_FEAT_*. */
 static const char * const feature_names[] = {
 	"compat", "op", "uring", "uring-fixed", "uring-multishot", "uring-iopoll",
+	[8] = "bpf",
 };
 
 /* Print or add the names of the bits that are set, and the numbers of others. */
@@ -33,7 +34,7 @@ static void bits(json_t *array, uint64_t set, const char * const *names, size_t 
 
 		if (!(set >> i & 1))
 			continue;
-		if (i < nr)
+		if (i < nr && names[i])
 			name = names[i];
 		else
 			snprintf(number, sizeof(number), "%u", i);

@@ -408,6 +408,7 @@ struct kvtree_info {
 #define KVTREE_FEAT_URING_FIXED	(1ull << 3)	/* registered buffers */
 #define KVTREE_FEAT_URING_MULTISHOT (1ull << 4)	/* scans into provided buffers */
 #define KVTREE_FEAT_URING_IOPOLL (1ull << 5)	/* rings with IORING_SETUP_IOPOLL */
+#define KVTREE_FEAT_BPF		(1ull << 8)	/* BPF programs can use stores */
 
 /*
  * Stores
@@ -418,7 +419,7 @@ struct kvtree_info {
 struct kvtree_store_create {
 	char  name[KVTREE_NAME_MAX];	/* [A-Za-z0-9._-], not "." or ".." */
 	char  engine[KVTREE_ENGINE_MAX];/* "" for the default engine */
-	__u32 flags;			/* 0 */
+	__u32 flags;			/* KVTREE_STORE_* */
 	__u32 mode;			/* 0..0666; read and write bits only */
 	__u32 uid;
 	__u32 gid;
@@ -426,6 +427,12 @@ struct kvtree_store_create {
 	__u64 limit_keys;		/* 0: none */
 	__u64 reserved[4];
 };
+
+/*
+ * Flags of a store.  BPF: programs may use it, as after KVTREE_IOC_BPF_ACCESS;
+ * EOPNOTSUPP without KVTREE_FEAT_BPF.
+ */
+#define KVTREE_STORE_BPF	(1u << 8)
 
 /*
  * KVTREE_IOC_STORE_OPEN: returns a new file descriptor (O_CLOEXEC).  EACCES if
@@ -464,7 +471,7 @@ struct kvtree_store_info {
 	__u64 id;			/* never reused, never 0 */
 	char  name[KVTREE_NAME_MAX];
 	char  engine[KVTREE_ENGINE_MAX];
-	__u32 flags;
+	__u32 flags;			/* KVTREE_STORE_* */
 	__u32 mode;
 	__u32 uid;
 	__u32 gid;
@@ -530,8 +537,42 @@ enum kvtree_stat {
 	KVTREE_STAT_URING_PUNT,		/* commands handed to io_uring's workers */
 	KVTREE_STAT_URING_WAIT,		/* commands that waited without a thread */
 	KVTREE_STAT_URING_CANCEL,	/* ... and were canceled */
+	KVTREE_STAT_BPF,		/* calls by BPF programs */
+	KVTREE_STAT_BPF_BUSY,		/* ... that gave up with EBUSY */
+	KVTREE_STAT_BPF_POST,		/* changes that they queued */
+	KVTREE_STAT_BPF_POST_DROP,	/* ... that found the queue full */
+	KVTREE_STAT_BPF_POST_FAIL,	/* ... that could not be made when their turn came */
 
 	KVTREE_STAT_NR
+};
+
+/*
+ * BPF
+ * ===
+ *
+ * A BPF program names a store by a handle: a random number, never used again,
+ * that allows to read, to write, or both.  The kfuncs are in kvtree.bpf.h.
+ *
+ * KVTREE_IOC_BPF_ACCESS: allow programs to use the session's store, or forbid it
+ * again, which makes all handles void (programs get ESTALE).  Only the store's
+ * owner and CAP_SYS_ADMIN may (EPERM).  EOPNOTSUPP without KVTREE_FEAT_BPF.
+ */
+struct kvtree_bpf_access {
+	__u32 allow;			/* 0 or 1 */
+	__u32 flags;			/* 0 */
+	__u64 reserved[3];
+};
+
+/*
+ * KVTREE_IOC_BPF_HANDLE: the handle of the session's store for the access asked
+ * for; the same for everybody who asks.  EACCES if the session has not that
+ * access; ENOENT if programs may not use the store.
+ */
+struct kvtree_bpf_handle {
+	__u64 handle;			/* out; never 0 */
+	__u32 access;			/* KVTREE_OPEN_READ and KVTREE_OPEN_WRITE */
+	__u32 flags;			/* 0 */
+	__u64 reserved[2];
 };
 
 #define KVTREE_IOC_INFO			_IOR('K', 0x40, struct kvtree_info)
@@ -543,6 +584,8 @@ enum kvtree_stat {
 #define KVTREE_IOC_STORE_SELF		_IOWR('K', 0x46, struct kvtree_store_info)
 #define KVTREE_IOC_STAT			_IOWR('K', 0x47, struct kvtree_stat_args)
 #define KVTREE_IOC_OP			_IOWR('K', 0x48, struct kvtree_op)
+#define KVTREE_IOC_BPF_ACCESS		_IOW('K', 0x50, struct kvtree_bpf_access)
+#define KVTREE_IOC_BPF_HANDLE		_IOWR('K', 0x51, struct kvtree_bpf_handle)
 
 /*
  * The sizes in which the structures were first published: no call accepts less.
@@ -555,6 +598,8 @@ enum kvtree_stat {
 #define KVTREE_STORE_DESTROY_SIZE_VER0	80u
 #define KVTREE_STORE_INFO_SIZE_VER0	176u
 #define KVTREE_STAT_ARGS_SIZE_VER0	32u
+#define KVTREE_BPF_ACCESS_SIZE_VER0	32u
+#define KVTREE_BPF_HANDLE_SIZE_VER0	32u
 
 #if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 _Static_assert(sizeof(struct kvtree_op) == 64, "struct kvtree_op");
@@ -572,6 +617,8 @@ _Static_assert(sizeof(struct kvtree_store_open) == 80, "struct kvtree_store_open
 _Static_assert(sizeof(struct kvtree_store_destroy) == 80, "struct kvtree_store_destroy");
 _Static_assert(sizeof(struct kvtree_store_info) == 176, "struct kvtree_store_info");
 _Static_assert(sizeof(struct kvtree_stat_args) == 32, "struct kvtree_stat_args");
+_Static_assert(sizeof(struct kvtree_bpf_access) == 32, "struct kvtree_bpf_access");
+_Static_assert(sizeof(struct kvtree_bpf_handle) == 32, "struct kvtree_bpf_handle");
 #endif
 
 #endif /* _UAPI_LINUX_KVTREE_H */

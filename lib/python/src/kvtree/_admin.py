@@ -22,6 +22,7 @@ _FEATURES = {
     'uring_fixed': lib.KVTREE_FEAT_URING_FIXED,
     'uring_multishot': lib.KVTREE_FEAT_URING_MULTISHOT,
     'uring_iopoll': lib.KVTREE_FEAT_URING_IOPOLL,
+    'bpf': lib.KVTREE_FEAT_BPF,
 }
 
 _OPERATIONS = {

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: (GPL-2.0-only WITH Linux-syscall-note) OR BSD-2-Clause */
+/*
+ * kvtree for BPF programs: kfuncs of the module kvtree.
+ *
+ * Include it after vmlinux.h or <linux/bpf.h>:
+ *
+ *	#include "vmlinux.h"
+ *	#include <bpf/bpf_helpers.h>
+ *	#include <kvtree.bpf.h>
+ *
+ *	const volatile __u64 store;	// of KVTREE_IOC_BPF_HANDLE
+ *
+ *	SEC("xdp")
+ *	int count(struct xdp_md *ctx)
+ *	{
+ *		struct bpf_kvt_ref ref = { .store = store, .arg = 1 };
+ *		char key[4] = "all";
+ *
+ *		bpf_kvt_add(&ref, key, sizeof(key));
+ *		return XDP_PASS;
+ *	}
+ *
+ * The prototypes are weak: a program that asks bpf_ksym_exists() loads without
+ * the module, too.
+ *
+ * Documentation/bpf.rst says which kfunc may be called from which type of
+ * program, and what each errno means.
+ */
+#ifndef KVTREE_BPF_H
+#define KVTREE_BPF_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#elif !defined(__VMLINUX_H__)
+#include <linux/types.h>
+#endif
+
+/* Bytes in a key that a program writes, or in the end of a range or a prefix. */
+#define BPF_KVT_KEY_MAX		512
+/* Bytes in a value that a program writes. */
+#define BPF_KVT_VALUE_MAX	65536
+/* Bytes in a value that is posted. */
+#define BPF_KVT_POST_MAX	4096
+
+/* bpf_kvt_ref.val_len: the value has no such column. */
+#define BPF_KVT_ABSENT		0xffffffffu
+
+/*
+ * What a call is about, and what came out of it.  Fields that a call does not
+ * use are ignored when it reads, and written only where it says so; `reserved`
+ * must be 0.
+ */
+struct bpf_kvt_ref {
+	__u64 store;		/* handle of the store */
+	__u64 version;		/* out: found, made or removed; in: see CAS and REMOVE */
+	__u32 flags;		/* BPF_KVT_* */
+	__u16 col;		/* the column, 0..255 */
+	__u16 ncols;		/* out, with BPF_KVT_ALL_COLS: columns of the value */
+	__u32 key_len;		/* bytes of the key in its buffer; in and out */
+	__u32 val_len;		/* out: bytes of the value, fitting or not, or ABSENT */
+	__u64 arg;		/* add: what to add; out: the number before */
+	__u64 reserved;
+};
+
+/*
+ * Reading.  Without a flag a value is one column, `col`.
+ *
+ * ALL_COLS: the value is ncols descriptors (struct bpf_kvt_col), ascending by
+ * id, and then their data, one after the other.
+ */
+#define BPF_KVT_ALL_COLS	(1u << 0)
+/* ceil, floor, iterators: what comes after the key (or before), not the key itself. */
+#define BPF_KVT_AFTER		(1u << 1)
+
+/* Iterators.  They begin at the key and go up to the last one of the store. */
+#define BPF_KVT_REVERSE		(1u << 2)	/* down to the first one */
+#define BPF_KVT_PREFIX		(1u << 3)	/* all that begin with the key */
+#define BPF_KVT_RANGE		(1u << 4)	/* up to (down to) another key, not included: */
+						/* it stands behind the first key_len bytes */
+#define BPF_KVT_END_INCL	(1u << 5)	/* RANGE: ... and included */
+#define BPF_KVT_LAST		(1u << 6)	/* REVERSE, key_len 0: from the store's last key */
+
+/*
+ * Writing.  Without a flag the whole value becomes column 0.
+ */
+#define BPF_KVT_COL		(1u << 8)	/* put, cas: column `col` alone changes */
+#define BPF_KVT_CREATE		(1u << 9)	/* put: only a key that is not there */
+#define BPF_KVT_REPLACE		(1u << 10)	/* put, add: only a key that is there */
+#define BPF_KVT_VERSION		(1u << 11)	/* remove: only at ref->version */
+#define BPF_KVT_SYNC		(1u << 12)	/* never: EOPNOTSUPP */
+
+/* What a post does; without one of these it puts. */
+#define BPF_KVT_POST_ADD	(1u << 16)
+#define BPF_KVT_POST_REMOVE	(1u << 17)
+
+struct bpf_kvt_col {
+	__u16 id;
+	__u16 reserved;
+	__u32 len;
+};
+
+/* A record that an iterator stands on; read only. */
+union bpf_kvt_rec {
+	struct {
+		__u64 version;
+		__u32 key_len;	/* bytes; bpf_kvt_iter_key() copies them */
+		__u32 val_len;	/* bytes; bpf_kvt_iter_val() copies them; or ABSENT */
+	};
+	__u64 words[2];
+};
+
+/* An iterator, on the program's stack. */
+struct bpf_iter_kvt {
+	__u64 __opaque[8];
+} __attribute__((aligned(8)));
+
+#ifndef __KERNEL__
+
+#ifndef __ksym
+#define __ksym __attribute__((section(".ksyms")))
+#endif
+#ifndef __weak
+#define __weak __attribute__((weak))
+#endif
+
+/*
+ * Lookups, from every type of program and every context.
+ *
+ * get: copies the value of a key to val and returns its bytes.  exists: 0, and
+ * ref->version.
+ *
+ * ceil, floor, lpm: the buffer holds ref->key_len bytes of a key and has room
+ * for key__sz.  They find the first key that is not smaller, the last that is
+ * not greater, the longest that the key begins with; the key found and its
+ * length take the place of the one asked for, and its value is copied as get
+ * does.
+ *
+ * Return: bytes of the value (at least 0), or
+ *
+ *	-ENOENT		there is no such key
+ *	-EMSGSIZE	key or value do not fit: ref->key_len, ref->val_len, ref->ncols
+ *			and ref->version are those of what was found, nothing is copied
+ *	-EBUSY		the index is being changed, perhaps by what the program
+ *			interrupted; or all cursors of this CPU are in use
+ *	-ESTALE		the handle leads nowhere (any more)
+ *	-EACCES		it does not allow to read
+ *	-EINVAL, -E2BIG	unknown flags, `reserved` not 0, a column above 255; too long
+ */
+extern int bpf_kvt_get(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz,
+		       void *val, __u32 val__sz) __weak __ksym;
+extern int bpf_kvt_exists(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz) __weak __ksym;
+extern int bpf_kvt_ceil(struct bpf_kvt_ref *ref, void *key, __u32 key__sz,
+			void *val, __u32 val__sz) __weak __ksym;
+extern int bpf_kvt_floor(struct bpf_kvt_ref *ref, void *key, __u32 key__sz,
+			 void *val, __u32 val__sz) __weak __ksym;
+extern int bpf_kvt_lpm(struct bpf_kvt_ref *ref, void *key, __u32 key__sz,
+		       void *val, __u32 val__sz) __weak __ksym;
+
+/*
+ * Iterators, with bpf_for_each(kvt, rec, ref, key, key__sz) or, if the loop wants
+ * the keys or values, or to know how it ended, with bpf_kvt_for_each().  A program
+ * that may sleep holds bpf_rcu_read_lock() meanwhile.
+ *
+ * next() returns NULL at the end of the range and after an error, also one that
+ * new() returned; the status, 0 at the end, tells which.
+ */
+extern int bpf_iter_kvt_new(struct bpf_iter_kvt *it, struct bpf_kvt_ref *ref,
+			    const void *key, __u32 key__sz) __weak __ksym;
+extern const union bpf_kvt_rec *bpf_iter_kvt_next(struct bpf_iter_kvt *it) __weak __ksym;
+extern void bpf_iter_kvt_destroy(struct bpf_iter_kvt *it) __weak __ksym;
+extern int bpf_iter_kvt_status(struct bpf_iter_kvt *it) __weak __ksym;
+/* Copy the present key or value: bytes, -EMSGSIZE, or -ENOENT: there is none. */
+extern int bpf_kvt_iter_key(struct bpf_iter_kvt *it, void *key, __u32 key__sz) __weak __ksym;
+extern int bpf_kvt_iter_val(struct bpf_iter_kvt *it, void *val, __u32 val__sz) __weak __ksym;
+
+/*
+ * bpf_kvt_for_each() - for all records of a range
+ * @it: name of the iterator, which the loop declares; &it is for
+ *	bpf_kvt_iter_key() and bpf_kvt_iter_val()
+ * @rec: a const union bpf_kvt_rec *, set to each record
+ * @err: an int; after a loop that was not left by break: its status
+ */
+#define bpf_kvt_for_each(it, rec, err, ref, key, key__sz)				\
+	for (struct bpf_iter_kvt it __attribute__((aligned(8),				\
+						   cleanup(bpf_iter_kvt_destroy))),	\
+	     *it##_new __attribute__((unused)) =					\
+		(bpf_iter_kvt_new(&it, ref, key, key__sz),				\
+		 /* For the compiler, which does not see that cleanup needs it. */	\
+		 (void)bpf_iter_kvt_destroy, (void *)0);				\
+	     ((rec) = bpf_iter_kvt_next(&it)) || ((err) = bpf_iter_kvt_status(&it), 0);)
+
+/*
+ * Changes, from XDP, tc and syscall programs.  They never sleep.
+ *
+ * cas: a put if the version is ref->version (0: the key is not there).  add:
+ * adds ref->arg to the 8-byte little-endian number in column `col`.
+ *
+ * Return: 0 and the new version (remove: that of the value removed), or
+ *
+ *	-ENOENT, -EEXIST	REPLACE, remove; CREATE
+ *	-ECANCELED	another version, which is in ref->version then (0: no key)
+ *	-EAGAIN		the store has no room for the moment (memory that waits to be
+ *			freed, or its log)
+ *	-EBUSY		the index is being changed, too often
+ *	-EDQUOT, -ENOMEM, -EINVAL, -E2BIG, -ESTALE, -EACCES
+ *	-EOPNOTSUPP	BPF_KVT_SYNC; an interrupt, or interrupts are off
+ */
+extern int bpf_kvt_put(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz,
+		       const void *val, __u32 val__sz) __weak __ksym;
+extern int bpf_kvt_cas(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz,
+		       const void *val, __u32 val__sz) __weak __ksym;
+extern int bpf_kvt_add(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz) __weak __ksym;
+extern int bpf_kvt_remove(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz) __weak __ksym;
+
+/*
+ * A change that is made later, by a worker: from every type of program and every
+ * context.  With a handle that allows to write.
+ *
+ * Return: 0: it is queued; -ENOSPC: the queue is full, it is dropped and
+ * counted; -ESTALE, -EACCES, -EINVAL, -E2BIG.
+ */
+extern int bpf_kvt_post(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz,
+			const void *val, __u32 val__sz) __weak __ksym;
+
+#endif /* !__KERNEL__ */
+
+#endif /* KVTREE_BPF_H */
