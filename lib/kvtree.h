@@ -1060,7 +1060,8 @@ int kvtree_ring_open(const struct kvtree *kv, const struct kvtree_ring_opts *opt
  * that wait are canceled; for the others it waits.  Callbacks are called; what
  * they queue is refused with -ECANCELED.  Events are dropped.
  *
- * In a child made by fork() it frees the child's memory and does nothing else.
+ * A ring with nothing pending may be ended by any thread.  In a child made by
+ * fork() the call frees the child's memory and does nothing else.
  */
 void kvtree_ring_close(struct kvtree_ring *ring);
 
@@ -1212,7 +1213,9 @@ int kvtree_ring_ops(struct kvtree_ring *ring, struct kvtree_ops *ops, kvtree_rin
  *
  * kvtree_ring_wait() does it, too.
  *
- * Return: the number of operations submitted, or a negative errno
+ * Return: the number of operations submitted, or
+ *	-EAGAIN		the kernel has no memory for them: they are still queued
+ *	-EEXIST		another thread made the ring
  */
 int kvtree_ring_submit(struct kvtree_ring *ring);
 
@@ -1222,11 +1225,15 @@ int kvtree_ring_submit(struct kvtree_ring *ring);
  * @events: filled in, for operations without a callback; may be NULL if there
  *	are none
  * @nr: room at @events
- * @min: wait until so many operations have completed, or none is pending; 0: do
- *	not wait.  Those whose callback was called count
+ * @min: wait until so many operations have completed, or none is pending, or
+ *	there is no more room at @events; 0: do not wait.  Those whose callback
+ *	was called count
  * @timeout_ms: wait so long at the most; -1: no limit
  *
- * Return: the number of events at @events, or
+ * What callbacks queued is submitted before it returns.
+ *
+ * Return: the number of events at @events, which may be less than @min if time
+ * or a signal ended the wait; or
  *	-EINTR		a signal handler ran, before anything completed
  *	-ETIME		the time is over, and nothing has completed
  */

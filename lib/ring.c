@@ -451,6 +451,12 @@ static int wait_started(struct kvtree_ring *ring, unsigned int nr, int64_t end)
 	return ring->way->wait(ring, nr, left);
 }
 
+/* Of so many that are wanted: no more than there is room for, if there is any. */
+static unsigned int worth_waiting(unsigned int wanted, unsigned int room)
+{
+	return room && room < wanted ? room : wanted;
+}
+
 static bool something_to_reap(struct kvtree_ring *ring)
 {
 	return ring->done.nr || (ring->way->ready && ring->way->ready(ring));
@@ -468,12 +474,15 @@ KVTREE_API int kvtree_ring_wait(struct kvtree_ring *ring, struct kvtree_event *e
 	for (;;) {
 		err = kvtree_ring_submit(ring);
 		completed += reap(ring, events, nr, &filled);
-		if (err < 0 || completed >= min || !ring->pending || ring->done.nr)
+		if (err < 0 || completed >= min || !ring->pending)
+			break;
+		/* No room for one that has completed, or for any that will. */
+		if (ring->done.nr || (nr && filled == nr))
 			break;
 		/* What has to be submitted first: the rest of a list, a callback's. */
 		if (ring->queue.nr)
 			continue;
-		err = wait_started(ring, min - completed, end);
+		err = wait_started(ring, worth_waiting(min - completed, nr - filled), end);
 		if (err) {
 			completed += reap(ring, events, nr, &filled);
 			break;

@@ -410,17 +410,18 @@ static int register_bufs(struct uring *u, const struct kvtree_ring_opts *o)
 	return io_uring_register_buffers(&u->io, o->buffers, o->nr_buffers);
 }
 
-/* Fewer look-ups for each command; all of it can be done without. */
-static void register_fds(struct uring *u, const struct kvtree *kv, bool one_thread)
+/*
+ * Saves a look-up for each command, and can be done without.  The ring's own
+ * descriptor is not registered: it would be with the thread, and whoever ended
+ * the ring elsewhere would take away that thread's registration in its place.
+ */
+static void register_session(struct uring *u, const struct kvtree *kv)
 {
 	u->fd = kv->fd;
 	if (!io_uring_register_files(&u->io, &kv->fd, 1)) {
 		u->fd = 0;
 		u->sqe_flags = IOSQE_FIXED_FILE;
 	}
-	/* Of the thread: others cannot use the ring then. */
-	if (one_thread)
-		io_uring_register_ring_fd(&u->io);
 }
 
 static int set_up(struct kvtree_ring *ring, struct uring *u,
@@ -440,7 +441,7 @@ static int set_up(struct kvtree_ring *ring, struct uring *u,
 		io_uring_queue_exit(&u->io);
 		return err;
 	}
-	register_fds(u, ring->kv, !(o->flags & KVTREE_RING_SQPOLL));
+	register_session(u, ring->kv);
 	return 0;
 }
 

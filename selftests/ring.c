@@ -1073,6 +1073,39 @@ TEST_F(ring, threads_have_rings_of_their_own_on_one_session)
 	}
 }
 
+struct closer {
+	struct kvtree *kv;
+	unsigned int flags;
+	struct kvtree_ring *ring;
+};
+
+static void *close_and_go_on(void *arg)
+{
+	struct closer *c = arg;
+	struct kvtree_ring *own = open_ring(c->kv, c->flags, 8, NULL, 0);
+
+	kvtree_ring_close(c->ring);
+	KVT_CHECK(kvtree_ring_put(own, "own", 3, "value", 5, 0, NULL, NULL) == 0);
+	KVT_CHECK(outcome(own).result == 0);
+	kvtree_ring_close(own);
+	return NULL;
+}
+
+TEST_F(ring, ring_without_work_may_be_closed_by_any_thread)
+{
+	struct closer closer = { .kv = self->kv, .flags = variant->flags };
+	pthread_t thread;
+
+	closer.ring = open_ring(self->kv, variant->flags, 8, NULL, 0);
+	ASSERT_EQ(0, kvtree_ring_put(closer.ring, "key", 3, "value", 5, 0, NULL, NULL));
+	ASSERT_EQ(0, outcome(closer.ring).result);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, close_and_go_on, &closer));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	/* Neither this thread's other ring nor that thread's own one is touched. */
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, "value", 5, 0, NULL, NULL));
+	EXPECT_EQ(0, outcome(self->ring).result);
+}
+
 TEST_F(ring, child_may_close_its_copy_of_a_ring)
 {
 	unsigned int i;
@@ -1264,6 +1297,19 @@ TEST_F(slow, wait_ends_when_the_time_is_over)
 	ASSERT_EQ(1, kvtree_ring_wait(self->ring, ev, 2, 1, -1));
 	EXPECT_EQ(0, ev[0].result);
 	EXPECT_EQ(&ev[0], ev[0].data);
+}
+
+TEST_F(slow, wait_ends_when_there_is_no_more_room)
+{
+	struct kvtree_event ev;
+	char buf[8];
+
+	ASSERT_EQ(0, kvtree_ring_put(self->ring, "key", 3, self->page, 64, 0, NULL, NULL));
+	ASSERT_EQ(0, kvtree_ring_get(self->ring, "none", 4, buf, 8, NULL, NULL));
+	ASSERT_EQ(1, kvtree_ring_wait(self->ring, &ev, 1, 2, -1));
+	EXPECT_EQ(-ENOENT, ev.result);
+	give_page(self->uffd, self->page);
+	EXPECT_EQ(0, outcome(self->ring).result);
 }
 
 static void on_alarm(int sig)
