@@ -955,18 +955,18 @@ FIXTURE_VARIANT_ADD(model, inline) {
 };
 
 FIXTURE_VARIANT_ADD(model, by_pointer) {
-	.ops = 200000,
+	.ops = 100000,
 };
 
 FIXTURE_VARIANT_ADD(model, sqpoll) {
 	.ring_flags = IORING_SETUP_SQPOLL | IORING_SETUP_SQE128,
-	.ops = 200000,
+	.ops = 100000,
 };
 
 FIXTURE_VARIANT_ADD(model, defer_taskrun) {
 	.ring_flags = IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER |
 		      IORING_SETUP_CQE32,
-	.ops = 200000,
+	.ops = 100000,
 };
 
 FIXTURE_VARIANT_ADD(model, async) {
