@@ -11,9 +11,6 @@
 #include "../compat.h"
 #include "masstree.h"
 
-/* How many lookups of a batch are under way at once. */
-#define MT_BATCH	16
-
 static bool mt_spend(u32 *budget)
 {
 	if (!*budget)
@@ -38,25 +35,6 @@ static bool mt_stable(const struct mt_node *node, u64 *version, u32 *budget)
 		cpu_relax();
 	}
 }
-
-/**
- * mt_inner_search() - which child covers a slice
- * @inner: the node
- * @nkeys: its number of keys
- * @slice: what to look for
- *
- * Return: the number of keys that are not greater than @slice.
- */
-unsigned int mt_inner_search(const struct mt_inner *inner, unsigned int nkeys, u64 slice)
-{
-	unsigned int i;
-
-	for (i = 0; i < nkeys; i++)
-		if (slice < READ_ONCE(inner->slice[i]))
-			break;
-	return i;
-}
-KVT_EXPORT_FOR_TESTS(mt_inner_search);
 
 /**
  * mt_leaf_search() - look for a key in a leaf
@@ -331,64 +309,6 @@ struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u
 		return ERR_PTR(-EBUSY);
 	probe->restarts++;
 	return NULL;
-}
-
-/**
- * mt_get() - see struct kvt_index_ops
- * @index: the tree
- * @key: the key
- *
- * Context: under rcu_read_lock(), any context.
- *
- * Return: the value, NULL, or ERR_PTR(-EBUSY).
- */
-struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key)
-{
-	struct mt_probe probe;
-
-	mt_probe_init(&probe, mt_tree(index), key);
-	while (mt_probe_step(&probe))
-		;
-	mt_probe_end(&probe);
-	return probe.value;
-}
-
-/* Look up at most MT_BATCH keys, one step of each in turn (EuroSys 2012, 4.8). */
-static void mt_get_some(struct mt_tree *tree, struct kvt_lookup *lookups, unsigned int nr)
-{
-	struct mt_probe probe[MT_BATCH];
-	unsigned long left = GENMASK(nr - 1, 0);
-	unsigned int i;
-
-	for (i = 0; i < nr; i++)
-		mt_probe_init(&probe[i], tree, &lookups[i].key);
-	while (left) {
-		for_each_set_bit(i, &left, nr) {
-			if (mt_probe_step(&probe[i]))
-				continue;
-			mt_probe_end(&probe[i]);
-			lookups[i].value = probe[i].value;
-			__clear_bit(i, &left);
-		}
-	}
-}
-
-/**
- * mt_get_batch() - see struct kvt_index_ops
- * @index: the tree
- * @lookups: the keys, and what they map to
- * @nr: their number
- *
- * Context: under rcu_read_lock(), any context.
- */
-void mt_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr)
-{
-	unsigned int some;
-
-	for (; nr; nr -= some, lookups += some) {
-		some = min_t(unsigned int, nr, MT_BATCH);
-		mt_get_some(mt_tree(index), lookups, some);
-	}
 }
 
 /**

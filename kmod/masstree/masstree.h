@@ -102,15 +102,17 @@ struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u
 				 u64 slice, u64 *version);
 
 int mt_leaf_search(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, unsigned int *at);
-unsigned int mt_inner_search(const struct mt_inner *inner, unsigned int nkeys, u64 slice);
 
-struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key);
-void mt_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
 struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 slice,
 			     struct mt_lock_class *class);
 struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off);
 struct mt_leaf *mt_lock_slot(struct mt_tree *tree, const u8 *key, u32 off,
 			     struct mt_node *root, unsigned int *slot);
+
+/* lookup.c */
+int mt_leaf_find(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank);
+struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key);
+void mt_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
 
 /* change.c */
 int mt_begin(struct kvt_change *change);

@@ -7,6 +7,7 @@
 #ifndef KVT_MT_NODE_H
 #define KVT_MT_NODE_H
 
+#include <linux/bitops.h>
 #include <linux/bits.h>
 #include <linux/bug.h>
 #include <linux/cache.h>
@@ -176,6 +177,16 @@ static inline unsigned int mt_perm_slot(u64 perm, unsigned int i)
 	return (perm >> (4 * i + 4)) & 15;
 }
 
+/* Whether a slot is a key's. */
+static inline bool mt_perm_has(u64 perm, unsigned int slot)
+{
+	const u64 ones = 0x111111111111111ull;
+	u64 x = (perm >> 4) ^ slot * ones;
+
+	/* It stands once in the permutation: the one nibble of x that is 0. */
+	return __ffs64((x - ones) & ~x & ones << 3) < 4 * mt_perm_size(perm);
+}
+
 /* Position @i gets the first free slot, which is mt_perm_slot(perm, size). */
 static inline u64 mt_perm_insert(u64 perm, unsigned int i)
 {
@@ -332,5 +343,26 @@ static inline void mt_leaf_fill(struct mt_leaf *leaf, unsigned int n, u64 slice,
 bool mt_lock(struct mt_node *node, struct mt_lock_class *class, unsigned int sub);
 void mt_unlock(struct mt_node *node, struct mt_lock_class *class);
 struct mt_inner *mt_lock_parent(struct mt_node *node);
+
+/**
+ * mt_inner_search() - which child covers a slice
+ * @inner: the node
+ * @nkeys: its number of keys
+ * @slice: what to look for
+ *
+ * Return: the number of keys that are not greater than @slice.
+ */
+static inline unsigned int mt_inner_search(const struct mt_inner *inner, unsigned int nkeys,
+					   u64 slice)
+{
+	unsigned int at = 0, half;
+
+	/* Without a branch that depends on a key: which way it goes is anybody's guess. */
+	for (; nkeys > 1; nkeys -= half) {
+		half = nkeys / 2;
+		at += slice < READ_ONCE(inner->slice[at + half - 1]) ? 0 : half;
+	}
+	return at + (nkeys && slice >= READ_ONCE(inner->slice[at]));
+}
 
 #endif /* KVT_MT_NODE_H */

@@ -332,6 +332,61 @@ static void search_tells_all_ten_lengths_of_a_slice_apart(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 12, at);
 }
 
+/* What a lookup by slot finds is what the permutation shows. */
+static void expect_found(struct kunit *test, const struct mt_leaf *leaf, u64 slice)
+{
+	unsigned int at;
+	u32 rank;
+
+	for (rank = 0; rank <= MT_RANK_LONG; rank++)
+		KUNIT_EXPECT_EQ(test, mt_leaf_search(leaf, leaf->perm, slice, rank, &at),
+				mt_leaf_find(leaf, leaf->perm, slice, rank));
+}
+
+static void find_passes_over_slots_that_keys_have_left(struct kunit *test)
+{
+	struct mt_leaf *leaf = kunit_kzalloc(test, sizeof(*leaf), GFP_KERNEL);
+	const u64 slice = 0x6161616100000000ull;
+	unsigned int removed, slot;
+
+	KUNIT_ASSERT_NOT_NULL(test, leaf);
+	fill_leaf(leaf, slice);
+	expect_found(test, leaf, slice - 1);
+	expect_found(test, leaf, slice);
+	expect_found(test, leaf, slice + 1);
+	expect_found(test, leaf, 0);
+	for (removed = 0; removed < 5; removed++) {
+		/* Every other: the keys around it stay. */
+		slot = mt_perm_slot(leaf->perm, 1 + removed);
+		leaf->perm = mt_perm_remove(leaf->perm, 1 + removed);
+		KUNIT_EXPECT_EQ(test, -1, mt_leaf_find(leaf, leaf->perm, slice,
+						       leaf->klen[slot]));
+		expect_found(test, leaf, slice);
+	}
+	/* A key comes back, to a slot behind the one that it had left. */
+	slot = mt_perm_slot(leaf->perm, mt_perm_size(leaf->perm));
+	mt_leaf_fill(leaf, slot, slice, 0, 0);
+	leaf->perm = mt_perm_insert(leaf->perm, 1);
+	KUNIT_EXPECT_EQ(test, (int)slot, mt_leaf_find(leaf, leaf->perm, slice, 0));
+	expect_found(test, leaf, slice);
+}
+
+static void permutation_knows_its_slots(struct kunit *test)
+{
+	u64 perm = MT_PERM_EMPTY;
+	unsigned int size, slot, i;
+
+	for (size = 0; size <= MT_LEAF_WIDTH; size++) {
+		for (slot = 0; slot < MT_LEAF_WIDTH; slot++) {
+			for (i = 0; i < size && mt_perm_slot(perm, i) != slot; i++)
+				;
+			KUNIT_EXPECT_EQ(test, i < size, mt_perm_has(perm, slot));
+		}
+		if (size < MT_LEAF_WIDTH)
+			perm = mt_perm_insert(perm, size / 2);
+	}
+}
+
 static void inner_search_takes_a_separator_to_the_right(struct kunit *test)
 {
 	struct mt_inner *inner = kunit_kzalloc(test, sizeof(*inner), GFP_KERNEL);
@@ -397,6 +452,8 @@ static struct kunit_case node_cases[] = {
 	KUNIT_CASE(only_a_split_changes_the_split_counter),
 	KUNIT_CASE(a_lock_alone_is_no_change_to_readers),
 	KUNIT_CASE(search_tells_all_ten_lengths_of_a_slice_apart),
+	KUNIT_CASE(find_passes_over_slots_that_keys_have_left),
+	KUNIT_CASE(permutation_knows_its_slots),
 	KUNIT_CASE(inner_search_takes_a_separator_to_the_right),
 	KUNIT_CASE(all_that_tells_where_a_key_stands_is_in_the_first_line),
 	KUNIT_CASE(nodes_begin_on_a_cache_line),

@@ -26,6 +26,8 @@
 #define __packed		__attribute__((__packed__))
 #define noinline		__attribute__((__noinline__))
 #define fallthrough		__attribute__((__fallthrough__))
+/* Variables are cleared in no build of this. */
+#define __uninitialized
 
 #define _RET_IP_		((unsigned long)__builtin_return_address(0))
 

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Lookups of which only the value counts, one or many at once.
+ *
+ * Nearly all of them meet no change: nothing that they read is dirty, or differs
+ * when it is read again.  Such a lookup needs no budget and remembers little.  Any
+ * other begins anew as a probe (find.c), which can wait, go on, and give up.
+ */
+#include <linux/minmax.h>
+#include <linux/string.h>
+
+#include "../compat.h"
+#include "masstree.h"
+
+/* How many lookups of a batch are under way at once. */
+#define MT_BATCH	16
+
+/* A lookup, as long as it meets no change. */
+struct mt_calm {
+	const u8 *key;
+	u32 len;
+	u32 off;			/* of the layer */
+	u64 slice;			/* at off */
+	struct mt_node *node;		/* next to be looked at */
+	struct mt_node *above;		/* where node was found, NULL at a layer's root */
+	u64 above_version;
+	struct kvt_value *value;	/* found; its key is to be compared from off on */
+};
+
+enum mt_calm_step {
+	MT_CALM_MORE,		/* the next node is being fetched */
+	MT_CALM_VALUE,		/* the value is being fetched, if its key is to be compared */
+	MT_CALM_NONE,		/* there is no such key */
+	MT_CALM_DISTURBED,	/* this needs a probe */
+};
+
+/**
+ * mt_leaf_find() - look for a key in a leaf
+ * @leaf: the leaf
+ * @perm: its permutation
+ * @slice: slice of the key
+ * @rank: mt_rank() of the key
+ *
+ * Goes through the slots, not through the permutation: less to compute, and
+ * the addresses do not depend on what is read.
+ *
+ * Return: the key's slot number or -1.
+ */
+int mt_leaf_find(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank)
+{
+	const u64 *s;
+	int n;
+
+	for (s = leaf->slice; s < leaf->slice + MT_LEAF_WIDTH; s++) {
+		if (likely(READ_ONCE(*s) != slice))
+			continue;
+		n = s - leaf->slice;
+		/* It may be another key's, or have been one's that was removed. */
+		if (READ_ONCE(leaf->klen[n]) == rank && mt_perm_has(perm, n))
+			return n;
+	}
+	return -1;
+}
+KVT_EXPORT_FOR_TESTS(mt_leaf_find);
+
+static __always_inline void mt_calm_enter(struct mt_calm *c, struct mt_node *root, u32 off)
+{
+	c->off = off;
+	c->slice = mt_slice(c->key, c->len, off);
+	c->node = root;
+	c->above = NULL;
+	mt_prefetch(root);
+}
+
+static __always_inline void mt_calm_init(struct mt_calm *c, struct mt_tree *tree,
+					 const struct kvt_key *key)
+{
+	c->key = key->data;
+	c->len = key->len;
+	c->value = NULL;
+	mt_calm_enter(c, mt_root(tree), 0);
+}
+
+static __always_inline enum mt_calm_step mt_calm_leaf(struct mt_calm *c, u64 v)
+{
+	const struct mt_leaf *leaf = mt_leaf(c->node);
+	u32 rank = mt_rank(c->len, c->off);
+	unsigned long slot;
+	int n;
+
+	n = mt_leaf_find(leaf, mt_leaf_perm(leaf), c->slice, rank);
+	kvt_park_loose(KVT_PARK_READ_SLOT);
+	slot = n < 0 ? 0 : mt_leaf_slot(leaf, n);
+	kvt_park_loose(KVT_PARK_READ_CHECK);
+	if (unlikely(mt_changed(&leaf->node, v)))
+		return MT_CALM_DISTURBED;
+	if (n < 0)
+		return MT_CALM_NONE;
+	if (mt_slot_is_layer(slot)) {
+		mt_calm_enter(c, mt_slot_layer(slot), c->off + MT_SLICE);
+		return MT_CALM_MORE;
+	}
+	c->off += min(rank, MT_SLICE);
+	c->value = mt_slot_value(slot);
+	prefetch(c->value);
+	return MT_CALM_VALUE;
+}
+
+/* Look at the node that was fetched.  Hand over hand, as mt_probe_node(). */
+static __always_inline enum mt_calm_step mt_calm_step(struct mt_calm *c)
+{
+	struct mt_node *node = c->node;
+	struct mt_inner *inner;
+	unsigned int at;
+	u64 v;
+
+	kvt_park_loose(KVT_PARK_READ_CHILD);
+	v = smp_load_acquire(&node->version);	/* pairs with mt_unlock() */
+	kvt_park_loose(KVT_PARK_READ_VERSION);
+	if (unlikely(v & (MT_DIRTY | MT_DELETED)))
+		return MT_CALM_DISTURBED;
+	/* A layer's root that has split or shrunk is not its root any more. */
+	if (unlikely(c->above ? mt_changed(c->above, c->above_version) :
+				!!READ_ONCE(node->parent)))
+		return MT_CALM_DISTURBED;
+	if (v & MT_LEAF)
+		return mt_calm_leaf(c, v);
+	inner = mt_inner(node);
+	at = mt_inner_search(inner, mt_inner_nkeys(inner), c->slice);
+	c->above = node;
+	c->above_version = v;
+	c->node = READ_ONCE(inner->child[at]);
+	mt_prefetch(c->node);
+	return MT_CALM_MORE;
+}
+
+/* The value found, if it is the key's: behind the slice it may be another's. */
+static __always_inline struct kvt_value *mt_calm_value(const struct mt_calm *c)
+{
+	u32 at = c->off;
+
+	if (at == c->len)
+		return c->value;
+	if (c->value->key_len != c->len ||
+	    memcmp(kvt_value_suffix(c->value, at), c->key + at, c->len - at))
+		return NULL;
+	return c->value;
+}
+
+static noinline struct kvt_value *mt_get_probe(struct mt_tree *tree, const struct kvt_key *key)
+{
+	struct mt_probe probe;
+
+	mt_probe_init(&probe, tree, key);
+	while (mt_probe_step(&probe))
+		;
+	mt_probe_end(&probe);
+	return probe.value;
+}
+
+/**
+ * mt_get() - see struct kvt_index_ops
+ * @index: the tree
+ * @key: the key
+ *
+ * Context: under rcu_read_lock(), any context.
+ *
+ * Return: the value, NULL, or ERR_PTR(-EBUSY).
+ */
+struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key)
+{
+	enum mt_calm_step step;
+	struct mt_calm calm;
+
+	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
+	mt_calm_init(&calm, mt_tree(index), key);
+	do {
+		step = mt_calm_step(&calm);
+	} while (step == MT_CALM_MORE);
+	if (likely(step == MT_CALM_VALUE))
+		return mt_calm_value(&calm);
+	if (step == MT_CALM_NONE)
+		return NULL;
+	return mt_get_probe(mt_tree(index), key);
+}
+
+/* One step of a lookup of a batch.  Returns false when its value is known. */
+static __always_inline bool mt_batch_step(struct mt_tree *tree, struct mt_calm *c,
+					  struct kvt_lookup *lookup)
+{
+	if (c->value) {
+		lookup->value = mt_calm_value(c);
+		return false;
+	}
+	switch (mt_calm_step(c)) {
+	case MT_CALM_MORE:
+		return true;
+	case MT_CALM_VALUE:
+		/* By the time that its key is compared, it has arrived. */
+		lookup->value = c->value;
+		return c->off != c->len;
+	case MT_CALM_NONE:
+		lookup->value = NULL;
+		return false;
+	default:
+		lookup->value = mt_get_probe(tree, &lookup->key);
+		return false;
+	}
+}
+
+/* Look up at most MT_BATCH keys, one step of each in turn (EuroSys 2012, 4.8). */
+static void mt_get_some(struct mt_tree *tree, struct kvt_lookup *lookups, unsigned int nr)
+{
+	struct mt_calm calm[MT_BATCH] __uninitialized;
+	u8 left[MT_BATCH] __uninitialized;
+	unsigned int i, n;
+
+	for (i = 0; i < nr; i++) {
+		mt_calm_init(&calm[i], tree, &lookups[i].key);
+		left[i] = i;
+	}
+	while (nr) {
+		for (i = 0; i < nr;) {
+			n = left[i];
+			if (mt_batch_step(tree, &calm[n], &lookups[n]))
+				i++;
+			else
+				left[i] = left[--nr];
+		}
+	}
+}
+
+/**
+ * mt_get_batch() - see struct kvt_index_ops
+ * @index: the tree
+ * @lookups: the keys, and what they map to
+ * @nr: their number
+ *
+ * Context: under rcu_read_lock(), any context.
+ */
+void mt_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr)
+{
+	unsigned int some;
+
+	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
+	for (; nr; nr -= some, lookups += some) {
+		some = min_t(unsigned int, nr, MT_BATCH);
+		mt_get_some(mt_tree(index), lookups, some);
+	}
+}
