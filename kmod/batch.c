@@ -52,14 +52,23 @@ static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
 	u32 i;
 
 	if (run->op_size == sizeof(*ops))
-		return kvt_copy_ops_in(run->ctx, ops, run_op_at(run, run->done), n);
+		return kvt_copy_ops_in(kvt_op_may_sleep(run->ctx), ops, run_op_at(run, run->done), n);
 	for (i = 0; i < n; i++) {
-		err = kvt_copy_struct_in(run->ctx, &ops[i], sizeof(*ops),
+		err = kvt_copy_struct_in(kvt_op_may_sleep(run->ctx), &ops[i], sizeof(*ops),
 					 run_op_at(run, run->done + i), run->op_size);
 		if (err)
 			return err;
 	}
 	return 0;
+}
+
+/* The same for GETs, of which only the answer is new. */
+static int run_answer(struct run *run, const struct kvtree_op *ops, u32 n)
+{
+	u32 copied = kvt_copy_answers_out(run_op_at(run, run->done), run->op_size, ops, n);
+
+	run->done += copied;
+	return copied < n ? -EFAULT : 0;
 }
 
 /*
@@ -108,7 +117,7 @@ static u32 gets_count(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 fir
 
 	for (i = first; i < nr; i++, lookup++) {
 		op = &chunk->ops[i];
-		if (!kvt_op_is_plain_get(op) || kvt_op_check(ctx, op))
+		if (!kvt_op_is_plain_get(ctx->access, op))
 			break;
 		lookup->key.len = op->key_len;
 		lookup->key.data = op->key_inline;
@@ -135,14 +144,13 @@ static void gets_lookup(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 f
 	for (i = 0; i < n; i++) {
 		v = chunk->lookups[i].value;
 		chunk->pinned[i].blob = NULL;
-		chunk->ops[first + i].version = 0;
-		if (!v)
-			chunk->results[i] = -ENOENT;
-		else if (IS_ERR(v))
-			chunk->results[i] = -EAGAIN;
-		else
+		if (likely(!IS_ERR_OR_NULL(v))) {
 			chunk->results[i] = kvt_get_copy(ctx, &chunk->ops[first + i], v,
 							 &chunk->pinned[i]);
+			continue;
+		}
+		chunk->ops[first + i].version = 0;
+		chunk->results[i] = v ? -EAGAIN : -ENOENT;
 	}
 	rcu_read_unlock();
 }
@@ -171,12 +179,17 @@ static void run_unpin(struct chunk *chunk, u32 i, u32 n)
 static int run_gets(struct run *run, struct chunk *chunk, u32 first, u32 n)
 {
 	const struct kvt_op_ctx *ctx = run->ctx;
+	u32 i, copied = 0;
 	int err = 0, result;
-	u32 i;
 
 	gets_lookup(ctx, chunk, first, n);
 	for (i = 0; i < n; i++) {
 		result = run_get(run, chunk, first, i);
+		if (likely(result >= 0)) {
+			chunk->ops[first + i].result = result;
+			copied++;
+			continue;
+		}
 		if (kvt_op_blocked(ctx, result)) {
 			err = -EAGAIN;
 			run_unpin(chunk, i + 1, n);
@@ -184,9 +197,10 @@ static int run_gets(struct run *run, struct chunk *chunk, u32 first, u32 n)
 		}
 		kvt_op_report(ctx, &chunk->ops[first + i], result);
 	}
+	kvt_stat_add(&ctx->store->stats, KVTREE_STAT_GET, copied);
 	if (i > 1)
 		kvt_stat_add(&ctx->store->stats, KVTREE_STAT_GET_INTERLEAVED, i);
-	return run_copy_out(run, &chunk->ops[first], i) ?: err;
+	return run_answer(run, &chunk->ops[first], i) ?: err;
 }
 
 /* Between two operations: whether the batch has to end here. */

@@ -77,27 +77,45 @@ static long ioctl_batch(struct kvt_session *session, void __user *arg, size_t us
 	return err;
 }
 
-static long ioctl_op(struct kvt_session *session, void __user *arg, size_t usize)
+/* Any operation. */
+static noinline long op_run(struct kvt_session *session, struct kvtree_op __user *user,
+			    struct kvtree_op *op)
 {
 	struct kvt_op_ctx ctx = kvt_session_ctx(session);
-	struct kvtree_op op;
 	int result;
 
-	if (usize != sizeof(op))
-		result = copy_struct_from_user(&op, sizeof(op), arg, usize);
-	else
-		result = kvt_copy_ops_in(&ctx, &op, (uintptr_t)arg, 1);
-	if (result)
-		return result;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
-	result = kvt_op_run(&ctx, &op);
+	result = kvt_op_run(&ctx, op);
 	if (result != KVT_INTERRUPTED)
-		kvt_op_report(&ctx, &op, result);
+		kvt_op_report(&ctx, op, result);
 	kvt_store_leave(session->store);
 	if (result == KVT_INTERRUPTED)
 		return result;
-	return kvt_copy_op_out((uintptr_t)arg, &op) ? 0 : -EFAULT;
+	return kvt_copy_op_out((uintptr_t)user, op) ? 0 : -EFAULT;
+}
+
+static long ioctl_op(struct kvt_session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_op op __uninitialized;
+	bool done = false;
+	int err = 0;
+
+	if (usize != sizeof(op))
+		err = copy_struct_from_user(&op, sizeof(op), arg, usize);
+	else if (!kvt_words_in((u64 *)&op, arg, sizeof(op)))
+		err = -EFAULT;
+	if (err)
+		return err;
+	if (kvt_op_is_quick_get(session->access, &op) && kvt_session_enter_rcu(session)) {
+		done = kvt_get_quick(session->store, &op);
+		if (likely(done))
+			kvt_get_quick_count(session->store, &op);
+		kvt_store_leave_rcu(session->store);
+	}
+	if (likely(done))
+		return kvt_copy_answers_out((uintptr_t)arg, usize, &op, 1) ? 0 : -EFAULT;
+	return op_run(session, arg, &op);
 }
 
 static long ioctl_store_create(struct kvt_session *session, void __user *arg, size_t usize)

@@ -23,6 +23,21 @@ struct get_cols {
 	struct kvt_out out;
 };
 
+/* Returns bytes copied; -EMSGSIZE; -EAGAIN: it faulted. */
+static __always_inline int get_plain_value(const struct iov_iter *fixed, struct kvtree_op *op,
+					   const struct kvt_value *v)
+{
+	const u8 *data;
+	u32 len;
+
+	data = kvt_value_plain_data(v, &len);
+	if (unlikely(len > op->val_len)) {
+		op->val_len = len;
+		return -EMSGSIZE;
+	}
+	return kvt_val_out_nofault(fixed, op->val, data, len) ?: len;
+}
+
 /**
  * kvt_get_copy() - copy column 0 to user space, where that needs no sleep
  * @ctx: on whose behalf
@@ -38,10 +53,12 @@ struct get_cols {
 int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_value *v,
 		 struct kvt_column *pinned)
 {
-	struct kvt_column col = {};
+	struct kvt_column col;
 
-	pinned->blob = NULL;
 	op->version = v->version;
+	if (likely(kvt_value_plain(v)))
+		return get_plain_value(ctx->fixed, op, v);
+	pinned->blob = NULL;
 	if (!kvt_value_find(v, 0, &col))
 		return 0;
 	if (col.len > op->val_len) {
@@ -53,7 +70,36 @@ int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struc
 		*pinned = col;
 		return -EAGAIN;
 	}
-	return kvt_val_out_nofault(ctx, op->val, col.data, col.len) ?: col.len;
+	return kvt_val_out_nofault(ctx->fixed, op->val, col.data, col.len) ?: col.len;
+}
+
+/**
+ * kvt_get_quick() - execute a GET that needs neither a reference nor sleep
+ * @store: the store
+ * @op: the operation, kvt_op_is_quick_get(), in and out
+ *
+ * Context: under kvt_store_enter_rcu(), in the task whose memory it is.
+ *
+ * Return: true, @op->result is set, and kvt_get_quick_count() is to follow;
+ * false: it was not executed, and needs more than this.
+ */
+bool kvt_get_quick(struct kvt_store *store, struct kvtree_op *op)
+{
+	const struct kvt_key key = { .data = op->key_inline, .len = op->key_len };
+	struct kvt_index *index = store->index;
+	const struct kvt_value *v;
+
+	v = index->ops->get(index, &key);
+	if (likely(!IS_ERR_OR_NULL(v) && kvt_value_plain(v))) {
+		op->version = v->version;
+		op->result = get_plain_value(NULL, op, v);
+	} else if (!v) {
+		op->version = 0;
+		op->result = -ENOENT;
+	} else {
+		return false;
+	}
+	return likely(op->result != -EAGAIN);
 }
 
 /**

@@ -177,19 +177,6 @@ int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op)
 }
 
 /**
- * kvt_op_is_plain_get() - whether a GET can be looked up together with others
- * @op: an operation
- *
- * Context: any.
- *
- * Return: true for a GET without columns, which may still be malformed.
- */
-bool kvt_op_is_plain_get(const struct kvtree_op *op)
-{
-	return op->opcode == KVTREE_OP_GET && !(op->flags & KVTREE_F_COLS);
-}
-
-/**
  * kvt_op_is_update() - whether an operation changes something
  * @op: the operation, checked
  *

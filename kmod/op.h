@@ -58,7 +58,6 @@ struct kvt_op_key {
 };
 
 int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op);
-bool kvt_op_is_plain_get(const struct kvtree_op *op);
 bool kvt_op_is_update(const struct kvtree_op *op);
 bool kvt_op_uses_val(const struct kvtree_op *op);
 int kvt_op_copy_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8 *to);
@@ -73,10 +72,57 @@ bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v);
 
 /* get.c */
 int kvt_get(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key);
+bool kvt_get_quick(struct kvt_store *store, struct kvtree_op *op);
 int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_value *v,
 		 struct kvt_column *pinned);
 int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 			struct kvt_column *pinned);
+
+/**
+ * kvt_op_is_plain_get() - whether an operation is a GET of column 0, and well-formed
+ * @access: KVTREE_OPEN_* of the session
+ * @op: the operation, as it came from user space
+ *
+ * Return: true if kvt_op_check() would find nothing wrong.  If false, that or
+ * anything else may be.
+ */
+static inline bool kvt_op_is_plain_get(unsigned int access, const struct kvtree_op *op)
+{
+	u64 stray = op->reserved | op->arg | op->col | op->ncols |
+		    (op->flags & ~KVTREE_F_KEY_INLINE);
+
+	if (op->opcode != KVTREE_OP_GET || stray || !(access & KVTREE_OPEN_READ))
+		return false;
+	if (op->flags)
+		return op->key_len <= KVTREE_KEY_INLINE;
+	return op->key_len <= KVTREE_KEY_MAX && !op->key_reserved;
+}
+
+/**
+ * kvt_op_is_quick_get() - whether kvt_get_quick() can be tried
+ * @access: KVTREE_OPEN_* of the session
+ * @op: the operation, as it came from user space
+ *
+ * Return: true for a plain GET that carries its key.
+ */
+static inline bool kvt_op_is_quick_get(unsigned int access, const struct kvtree_op *op)
+{
+	return op->flags == KVTREE_F_KEY_INLINE && kvt_op_is_plain_get(access, op);
+}
+
+/**
+ * kvt_get_quick_count() - count a GET
+ * @store: the store
+ * @op: what kvt_get_quick() has executed
+ *
+ * Context: under the same kvt_store_enter_rcu().
+ */
+static inline void kvt_get_quick_count(struct kvt_store *store, const struct kvtree_op *op)
+{
+	kvt_stat_inc(&store->stats, KVTREE_STAT_GET);
+	if (op->result == -ENOENT)
+		kvt_stat_inc(&store->stats, KVTREE_STAT_GET_MISS);
+}
 
 /**
  * kvt_op_may_sleep() - whether operations may sleep for memory and page faults

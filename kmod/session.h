@@ -40,6 +40,20 @@ static inline bool kvt_session_enter(const struct kvt_session *session)
 }
 
 /**
+ * kvt_session_enter_rcu() - look at what is in the session's store, briefly
+ * @session: the session
+ *
+ * Context: any.
+ *
+ * Return: true, under rcu_read_lock(), and kvt_store_leave_rcu() must follow;
+ * false if it was destroyed or never was.
+ */
+static inline bool kvt_session_enter_rcu(const struct kvt_session *session)
+{
+	return session->store && kvt_store_enter_rcu(session->store);
+}
+
+/**
  * kvt_session_ctx() - what operations of a session that wait for anything need
  * @session: the session
  *

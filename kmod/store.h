@@ -17,6 +17,7 @@
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/percpu-refcount.h>
+#include <linux/rcupdate.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
 #include <linux/workqueue.h>
@@ -104,7 +105,7 @@ static inline void kvt_store_leave(struct kvt_store *store)
 
 /**
  * kvt_store_dying() - whether somebody waits for those inside to leave
- * @store: a store that the caller is inside of
+ * @store: a store that the caller is inside of, or has a reference to
  *
  * Context: any.
  *
@@ -113,6 +114,38 @@ static inline void kvt_store_leave(struct kvt_store *store)
 static inline bool kvt_store_dying(struct kvt_store *store)
 {
 	return percpu_ref_is_dying(&store->inside);
+}
+
+/**
+ * kvt_store_enter_rcu() - look at what is in a store, briefly
+ * @store: the store, with a reference held
+ *
+ * Cheaper than kvt_store_enter(): what is in a store stays for a grace period
+ * after nobody can enter it any more.
+ *
+ * Context: any.
+ *
+ * Return: true, under rcu_read_lock(), and kvt_store_leave_rcu() must follow;
+ * false if it was destroyed.
+ */
+static inline bool kvt_store_enter_rcu(struct kvt_store *store)
+{
+	rcu_read_lock();
+	if (likely(!kvt_store_dying(store)))
+		return true;
+	rcu_read_unlock();
+	return false;
+}
+
+/**
+ * kvt_store_leave_rcu() - end of kvt_store_enter_rcu()
+ * @store: the store
+ *
+ * Context: any.
+ */
+static inline void kvt_store_leave_rcu(struct kvt_store *store)
+{
+	rcu_read_unlock();
 }
 
 #endif /* KVT_STORE_H */

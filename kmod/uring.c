@@ -55,15 +55,27 @@ u64 kvt_uring_features(void)
 	return features;
 }
 
+/* Everything but the operation. */
 static void call_init(struct call *call, struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	call->cmd = cmd;
 	call->issue_flags = issue_flags;
 	call->session = cmd->file->private_data;
+	call->out = 0;
+}
+
+static bool call_may_sleep(const struct call *call)
+{
+	return !(call->issue_flags & IO_URING_F_NONBLOCK);
+}
+
+/* What all but the quick ones need. */
+static void call_init_ctx(struct call *call)
+{
 	call->ctx = kvt_session_ctx(call->session);
 	call->ctx.interruptible = false;
 	call->ctx.waits = false;
-	if (issue_flags & IO_URING_F_NONBLOCK)
+	if (!call_may_sleep(call))
 		call->ctx.gfp = KVT_GFP_NOWAIT;
 }
 
@@ -130,7 +142,7 @@ static int call_probe_out(const struct call *call)
 	u64 out = call->out;
 	int err;
 
-	if (!out || kvt_op_may_sleep(&call->ctx))
+	if (!out || call_may_sleep(call))
 		return 0;
 	err = kvt_copy_out(&call->ctx, out + offsetof(struct kvtree_op, result),
 			   &none.result, sizeof(none.result));
@@ -254,12 +266,47 @@ static noinline int call_multishot(struct call *call)
 	return ret;
 }
 
+/* Where the outcome goes, without a page fault. */
+static bool call_answer(const struct call *call)
+{
+	bool copied;
+
+	if (!call->out)
+		return true;
+	pagefault_disable();
+	copied = kvt_copy_op_out(call->out, &call->op);
+	pagefault_enable();
+	return copied;
+}
+
+/* Execute a GET of the common sort; false: it is not, or it needs more than this. */
+static bool call_quick(struct call *call)
+{
+	struct kvt_session *session = call->session;
+	u32 room = call->op.val_len;
+	bool done;
+
+	if (call->cmd->flags & (IORING_URING_CMD_FIXED | IORING_URING_CMD_MULTISHOT) ||
+	    !kvt_op_is_quick_get(session->access, &call->op) || !kvt_session_enter_rcu(session))
+		return false;
+	done = kvt_get_quick(session->store, &call->op) && call_answer(call);
+	if (likely(done)) {
+		call_count(call, KVTREE_STAT_URING);
+		kvt_get_quick_count(session->store, &call->op);
+	}
+	kvt_store_leave_rcu(session->store);
+	if (unlikely(!done))
+		call->op.val_len = room;
+	return done;
+}
+
 /* Execute the operation. */
-static int call_op(struct call *call)
+static noinline int call_op_slow(struct call *call)
 {
 	bool multishot = call->cmd->flags & IORING_URING_CMD_MULTISHOT;
 	int ret, err;
 
+	call_init_ctx(call);
 	if (!kvt_session_enter(call->session))
 		return call_done(call, -ESTALE, 0);
 	ret = multishot ? call_multishot(call) : call_run(call);
@@ -280,11 +327,18 @@ static int call_op(struct call *call)
 	return call_done(call, err ?: ret, call->op.version);
 }
 
+static int call_op(struct call *call)
+{
+	if (likely(call_quick(call)))
+		return call_done(call, call->op.result, call->op.version);
+	return call_op_slow(call);
+}
+
 static int cmd_op(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
 	struct kvtree_uring_op arg = *(const struct kvtree_uring_op *)sqe->cmd;
-	struct call call;
+	struct call call __uninitialized;
 	int err;
 
 	barrier();
@@ -295,10 +349,10 @@ static int cmd_op(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	call_init(&call, cmd, issue_flags);
 	call.out = arg.op;
 	if (arg.op_size == sizeof(call.op))
-		err = kvt_copy_ops_in(&call.ctx, &call.op, arg.op, 1);
+		err = kvt_copy_ops_in(call_may_sleep(&call), &call.op, arg.op, 1);
 	else
-		err = kvt_copy_struct_in(&call.ctx, &call.op, sizeof(call.op), arg.op,
-					 arg.op_size);
+		err = kvt_copy_struct_in(call_may_sleep(&call), &call.op, sizeof(call.op),
+					 arg.op, arg.op_size);
 	if (err == -EAGAIN && kvt_session_enter(call.session))
 		return call_punt(&call);
 	return err ?: call_op(&call);
@@ -308,7 +362,7 @@ static int cmd_op_inline(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
 	const struct kvtree_uring_inline *arg = (const void *)sqe->cmd;
-	struct call call;
+	struct call call __uninitialized;
 	u64 reserved;
 
 	if (!(issue_flags & IO_URING_F_SQE128))
@@ -335,6 +389,7 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		return -EINVAL;
 	batch = (struct kvtree_batch) { .ops = arg.ops, .nr = arg.nr, .op_size = arg.op_size };
 	call_init(&call, cmd, issue_flags);
+	call_init_ctx(&call);
 	/* On a worker of io_uring, of which there is a bounded number. */
 	call.ctx.waits = kvt_op_may_sleep(&call.ctx);
 	if (!kvt_session_enter(call.session))

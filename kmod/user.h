@@ -57,27 +57,57 @@ fault:
 
 /**
  * kvt_copy_ops_in() - copy operations from user space
- * @ctx: on whose behalf
+ * @sleep: whether it may
  * @ops: where to
  * @from: user address
  * @n: how many
  *
- * Context: process context; sleeps if @ctx allows it.
+ * Context: process context; sleeps if @sleep.
  *
  * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
  */
-static __always_inline int kvt_copy_ops_in(const struct kvt_op_ctx *ctx, struct kvtree_op *ops,
-					   u64 from, u32 n)
+static __always_inline int kvt_copy_ops_in(bool sleep, struct kvtree_op *ops, u64 from,
+					   u32 n)
 {
 	bool copied;
 
-	if (likely(kvt_op_may_sleep(ctx)))
+	if (sleep)
 		return kvt_words_in((u64 *)ops, u64_to_user_ptr(from), n * sizeof(*ops)) ?
 			0 : -EFAULT;
 	pagefault_disable();
 	copied = kvt_words_in((u64 *)ops, u64_to_user_ptr(from), n * sizeof(*ops));
 	pagefault_enable();
 	return copied ? 0 : -EAGAIN;
+}
+
+/**
+ * kvt_copy_answers_out() - copy what GETs change in their operations
+ * @to: user address of the first
+ * @stride: bytes from one to the next there
+ * @ops: where from
+ * @n: how many, at most what @stride times it is no overflow for
+ *
+ * Context: process context; sleeps, unless page faults are disabled.
+ *
+ * Return: how many were copied before one faulted.
+ */
+static __always_inline u32 kvt_copy_answers_out(u64 to, size_t stride,
+						const struct kvtree_op *ops, u32 n)
+{
+	struct kvtree_op __user *user;
+	u32 i = 0;
+
+	if (!user_access_begin(u64_to_user_ptr(to), n * stride))
+		return 0;
+	for (; i < n; i++) {
+		user = u64_to_user_ptr(to + i * stride);
+		unsafe_put_user(ops[i].val_len, &user->val_len, fault);
+		unsafe_put_user(ops[i].version, &user->version, fault);
+		unsafe_put_user(ops[i].result, &user->result, fault);
+	}
+fault:
+	user_access_end();
+	return i;
 }
 
 /**
@@ -134,22 +164,22 @@ static __always_inline int kvt_copy_out(const struct kvt_op_ctx *ctx, u64 to,
 
 /**
  * kvt_copy_struct_in() - copy a structure whose size the user says
- * @ctx: on whose behalf
+ * @sleep: whether it may
  * @to: where to
  * @ksize: its size here
  * @from: user address
  * @usize: its size there, at most a page
  *
- * Context: process context; sleeps if @ctx allows it.
+ * Context: process context; sleeps if @sleep.
  *
  * Return: 0, -E2BIG: what is not known here is not zero; -EFAULT, -EAGAIN.
  */
-static inline int kvt_copy_struct_in(const struct kvt_op_ctx *ctx, void *to, size_t ksize,
-				     u64 from, size_t usize)
+static inline int kvt_copy_struct_in(bool sleep, void *to, size_t ksize, u64 from,
+				     size_t usize)
 {
 	int err;
 
-	if (kvt_op_may_sleep(ctx))
+	if (sleep)
 		return copy_struct_from_user(to, ksize, u64_to_user_ptr(from), usize);
 	pagefault_disable();
 	err = copy_struct_from_user(to, ksize, u64_to_user_ptr(from), usize);
@@ -217,7 +247,7 @@ static inline int kvt_val_out(const struct kvt_op_ctx *ctx, u64 val, size_t at,
 
 /**
  * kvt_val_out_nofault() - copy to where `val` points, without a page fault
- * @ctx: on whose behalf
+ * @fixed: the operation context's
  * @val: the operation's `val`
  * @from: where from
  * @n: bytes, at most its val_len
@@ -226,13 +256,13 @@ static inline int kvt_val_out(const struct kvt_op_ctx *ctx, u64 val, size_t at,
  *
  * Return: 0 or -EAGAIN.
  */
-static inline int kvt_val_out_nofault(const struct kvt_op_ctx *ctx, u64 val,
+static inline int kvt_val_out_nofault(const struct iov_iter *fixed, u64 val,
 				      const void *from, size_t n)
 {
 	bool copied;
 
-	if (unlikely(ctx->fixed))
-		return kvt_fixed_out(ctx->fixed, 0, from, n) ? -EAGAIN : 0;
+	if (unlikely(fixed))
+		return kvt_fixed_out(fixed, 0, from, n) ? -EAGAIN : 0;
 	if (n > KVT_COPY_SHORT || n % sizeof(u64))
 		return copy_to_user_nofault(u64_to_user_ptr(val), from, n) ? -EAGAIN : 0;
 	pagefault_disable();

@@ -295,13 +295,10 @@ void kvt_value_set_column(struct kvt_value *v, unsigned int i, const struct kvt_
 void kvt_value_column(const struct kvt_value *v, unsigned int i, struct kvt_column *col)
 {
 	const struct kvt_entry *entry;
-	u32 head;
 
 	if (kvt_value_plain(v)) {
-		head = kvt_value_head_size(v->key_len);
 		col->id = 0;
-		col->len = v->size - head;
-		col->data = (const u8 *)v + head;
+		col->data = kvt_value_plain_data(v, &col->len);
 		col->blob = NULL;
 		return;
 	}

@@ -139,6 +139,21 @@ static inline u32 kvt_value_head_size(u32 key_len)
 	return sizeof(struct kvt_value) + ALIGN(tail, 8);
 }
 
+/**
+ * kvt_value_plain_data() - column 0 of a plain value
+ * @v: the value
+ * @len: set to its bytes
+ *
+ * Return: where it stands.
+ */
+static inline const u8 *kvt_value_plain_data(const struct kvt_value *v, u32 *len)
+{
+	u32 head = kvt_value_head_size(v->key_len);
+
+	*len = v->size - head;
+	return (const u8 *)v + head;
+}
+
 void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size);
 
 struct kvt_blob *kvt_blob_alloc(const struct kvt_mem *mem, u32 len);
