@@ -17,6 +17,19 @@
 /* Where an operation only gives a version back. */
 #define VERSION_JUNK	0xfeedfacecafebeefull
 
+/* A ring on which SQEs and CQEs of both sizes may follow each other. */
+#define MIXED		(IORING_SETUP_SQE_MIXED | IORING_SETUP_CQE_MIXED)
+
+static bool kernel_is_at_least(int major, int minor)
+{
+	struct utsname name;
+	int a, b;
+
+	KVT_CHECK(uname(&name) == 0);
+	KVT_CHECK(sscanf(name.release, "%d.%d", &a, &b) == 2);
+	return a > major || (a == major && b >= minor);
+}
+
 /*
  * What every kind of ring has to do
  */
@@ -65,13 +78,20 @@ FIXTURE_VARIANT_ADD(kinds, registered_file_of_workers) {
 	.sqe_flags = IOSQE_FIXED_FILE | IOSQE_ASYNC,
 };
 
+FIXTURE_VARIANT_ADD(kinds, mixed) { .setup = MIXED };
+FIXTURE_VARIANT_ADD(kinds, mixed_workers) { .setup = MIXED, .sqe_flags = IOSQE_ASYNC };
+FIXTURE_VARIANT_ADD(kinds, mixed_sqpoll) { .setup = MIXED | IORING_SETUP_SQPOLL };
+
 FIXTURE_SETUP(kinds)
 {
 	int files[3] = { -1, -1, -1 };
 
+	if (variant->setup & MIXED && !kernel_is_at_least(7, 0))
+		SKIP(return, "rings of mixed sizes are not in every kernel before 7.0");
 	kvt_env_init(&self->env, "uring", 0, 0);
 	kvt_env_init(&self->twin, "uring-twin", 0, 0);
-	kvt_ring_make(&self->way.ring, 8, variant->setup);
+	/* Eight of the long ones, and what is put in front of one that would wrap around. */
+	kvt_ring_make(&self->way.ring, variant->setup & MIXED ? 32 : 8, variant->setup);
 	self->way.fd = self->env.fd;
 	self->way.sqe_flags = variant->sqe_flags;
 	if (variant->sqe_flags & IOSQE_FIXED_FILE) {
@@ -295,8 +315,9 @@ static bool same_outcome(struct kvt_way *way, int form, int twin, struct kvt_wor
 		return false;
 	if (form != KVT_INLINE && !kvt_same_op(&call->op, &cmd->op))
 		return false;
-	if (!(way->ring.flags & IORING_SETUP_CQE32))
-		return true;
+	/* Where a CQE may be long it is, if it has something to say. */
+	if (!kvt_cqe_is_long(&way->ring, cqe.flags))
+		return !(way->ring.flags & IORING_SETUP_CQE_MIXED) || !kvt_tells_version(ret);
 	if (form != KVT_IN_BATCH && kvt_tells_version(ret) && cqe.extra[0] != call->op.version)
 		return false;
 	return cqe.extra[1] == 0;
@@ -630,19 +651,62 @@ static struct kvtree_op get_op(struct kvt_bytes key, void *buf, __u32 room)
 TEST_F(uring, info_says_what_the_kernel_offers)
 {
 	__u64 has = kvt_features(self->fd);
-	struct utsname name;
-	int major, minor;
 
 	EXPECT_NE(0, has & KVTREE_FEAT_OP);
 	EXPECT_NE(0, has & KVTREE_FEAT_URING);
 	EXPECT_NE(0, has & KVTREE_FEAT_URING_FIXED);
 	/* Commands with provided buffers are a matter of the kernel. */
-	ASSERT_EQ(0, uname(&name));
-	ASSERT_EQ(2, sscanf(name.release, "%d.%d", &major, &minor));
-	if (major >= 7)
+	if (kernel_is_at_least(7, 0))
 		EXPECT_NE(0, has & KVTREE_FEAT_URING_MULTISHOT);
-	if (major == 6 && minor <= 12)
+	if (!kernel_is_at_least(6, 13))
 		EXPECT_EQ(0, has & KVTREE_FEAT_URING_MULTISHOT);
+}
+
+/*
+ * Two long ones and a short one by turns, so that in either queue every place is
+ * the first of a long one, also the last, which has no second.
+ */
+TEST_F(uring, commands_of_both_sizes_follow_each_other)
+{
+	enum { INLINE, NOP, BY_POINTER };
+	struct kvt_way way = { .fd = self->fd };
+	char bufs[3][16];
+	struct kvtree_op ops[3];
+	struct kvt_cqe cqe;
+	__u64 version;
+	int i, j, seen;
+
+	if (!kernel_is_at_least(7, 0))
+		SKIP(return, "rings of mixed sizes are not in every kernel before 7.0");
+	kvt_ring_make(&way.ring, 8, MIXED);
+	for (i = 0; i < 200; i++) {
+		ASSERT_EQ(0, kvt_put(self->fd, STR("k"), kvt_bytes(&i, sizeof(i)), &version));
+		for (j = 0; j < 3; j++)
+			ops[j] = get_op(STR("k"), bufs[j], sizeof(bufs[j]));
+		kvt_way_queue(&way, KVT_INLINE, &ops[INLINE], INLINE);
+		kvt_ring_sqe(&way.ring)->user_data = NOP;
+		kvt_way_queue(&way, KVT_BY_POINTER, &ops[BY_POINTER], BY_POINTER);
+		for (seen = 0; seen != 7; seen |= 1 << cqe.data) {
+			kvt_ring_wait(&way.ring, &cqe);
+			ASSERT_GT(3, cqe.data);
+			ASSERT_EQ(0, seen & 1 << cqe.data);
+			ASSERT_EQ(cqe.data != NOP, kvt_cqe_is_long(&way.ring, cqe.flags));
+			if (cqe.data == NOP) {
+				ASSERT_EQ(0, cqe.res);
+				continue;
+			}
+			ASSERT_EQ(sizeof(i), cqe.res);
+			ASSERT_EQ(version, cqe.extra[0]);
+			ASSERT_EQ(0, cqe.extra[1]);
+			ASSERT_EQ(0, memcmp(bufs[cqe.data], &i, sizeof(i)));
+		}
+		ASSERT_FALSE(kvt_ring_reap(&way.ring, &cqe));
+	}
+	/* An SQE of 64 bytes has no room for an operation, whatever lies behind it. */
+	kvt_sqe_inline(kvt_ring_sqe128(&way.ring), way.fd, &ops[INLINE], NULL, 4);
+	way.ring.sq_tail--;
+	ASSERT_EQ(-EINVAL, kvt_ring_result(&way.ring, 4));
+	kvt_ring_exit(&way.ring);
 }
 
 TEST_F(uring, counters_know_every_command)

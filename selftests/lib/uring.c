@@ -127,18 +127,40 @@ struct io_uring_sqe *kvt_ring_sqe_at(const struct kvt_ring *ring, unsigned int n
 	return (void *)(ring->sqes + ((size_t)slot << sqe_shift(ring->flags)));
 }
 
-struct io_uring_sqe *kvt_ring_sqe(struct kvt_ring *ring)
+/* That many places in a row. */
+static struct io_uring_sqe *take(struct kvt_ring *ring, unsigned int nr)
 {
 	struct io_uring_sqe *sqe;
 
 	/* Pairs with the kernel's release when it has read SQEs: they are ours again. */
-	if (ring->sq_tail - __atomic_load_n(ring->ksq_head, __ATOMIC_ACQUIRE) >=
+	if (ring->sq_tail + nr - __atomic_load_n(ring->ksq_head, __ATOMIC_ACQUIRE) >
 	    ring->sq_entries)
 		return NULL;
 	sqe = kvt_ring_sqe_at(ring, ring->sq_tail);
-	memset(sqe, 0, kvt_ring_sqe_size(ring));
-	ring->sq_tail++;
+	memset(sqe, 0, nr * kvt_ring_sqe_size(ring));
+	ring->sq_tail += nr;
 	return sqe;
+}
+
+struct io_uring_sqe *kvt_ring_sqe(struct kvt_ring *ring)
+{
+	return take(ring, 1);
+}
+
+struct io_uring_sqe *kvt_ring_sqe128(struct kvt_ring *ring)
+{
+	struct io_uring_sqe *sqe;
+
+	if (!(ring->flags & IORING_SETUP_SQE_MIXED))
+		return take(ring, 1);
+	if (ring->sq_tail % ring->sq_entries == ring->sq_entries - 1) {
+		sqe = take(ring, 1);
+		if (!sqe)
+			return NULL;
+		sqe->opcode = IORING_OP_NOP;
+		sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+	}
+	return take(ring, 2);
 }
 
 void kvt_ring_publish(struct kvt_ring *ring)
@@ -178,24 +200,37 @@ void kvt_ring_submit(struct kvt_ring *ring)
 	}
 }
 
+bool kvt_cqe_is_long(const struct kvt_ring *ring, unsigned int cqe_flags)
+{
+	return ring->flags & IORING_SETUP_CQE32 ||
+	       (ring->flags & IORING_SETUP_CQE_MIXED && cqe_flags & IORING_CQE_F_32);
+}
+
 bool kvt_ring_peek(struct kvt_ring *ring, struct kvt_cqe *cqe)
 {
-	unsigned int head = *ring->kcq_head;
+	unsigned int head = *ring->kcq_head, places;
 	const struct io_uring_cqe *from;
 
-	/* Pairs with the kernel's release of the tail: the CQE is whole. */
-	if (head == __atomic_load_n(ring->kcq_tail, __ATOMIC_ACQUIRE))
-		return false;
-	from = (void *)(ring->cqes +
-			((size_t)(head & (ring->cq_entries - 1)) << cqe_shift(ring->flags)));
-	cqe->data = from->user_data;
-	cqe->res = from->res;
-	cqe->flags = from->flags;
-	memset(cqe->extra, 0, sizeof(cqe->extra));
-	if (ring->flags & IORING_SETUP_CQE32)
-		memcpy(cqe->extra, from + 1, sizeof(cqe->extra));
-	/* It was read: the kernel may write there again. */
-	__atomic_store_n(ring->kcq_head, head + 1, __ATOMIC_RELEASE);
+	do {
+		/* Pairs with the kernel's release of the tail: the CQE is whole. */
+		if (head == __atomic_load_n(ring->kcq_tail, __ATOMIC_ACQUIRE))
+			return false;
+		from = (void *)(ring->cqes + ((size_t)(head & (ring->cq_entries - 1)) <<
+					      cqe_shift(ring->flags)));
+		cqe->data = from->user_data;
+		cqe->res = from->res;
+		cqe->flags = from->flags;
+		memset(cqe->extra, 0, sizeof(cqe->extra));
+		places = 1;
+		if (kvt_cqe_is_long(ring, cqe->flags)) {
+			memcpy(cqe->extra, from + 1, sizeof(cqe->extra));
+			places = ring->flags & IORING_SETUP_CQE32 ? 1 : 2;
+		}
+		head += places;
+		/* It was read: the kernel may write there again. */
+		__atomic_store_n(ring->kcq_head, head, __ATOMIC_RELEASE);
+		/* None: one of 32 bytes does not wrap around. */
+	} while (ring->flags & IORING_SETUP_CQE_MIXED && cqe->flags & IORING_CQE_F_SKIP);
 	return true;
 }
 

@@ -36,6 +36,12 @@
 #ifndef IORING_SETUP_SQE_MIXED
 #define IORING_SETUP_SQE_MIXED		(1U << 19)
 #endif
+#ifndef IORING_CQE_F_SKIP
+#define IORING_CQE_F_SKIP		(1U << 5)
+#endif
+#ifndef IORING_CQE_F_32
+#define IORING_CQE_F_32			(1U << 15)
+#endif
 #ifndef IORING_URING_CMD_FIXED
 #define IORING_URING_CMD_FIXED		(1U << 0)
 #endif
@@ -52,7 +58,7 @@ struct kvt_ring {
 	unsigned int features;		/* IORING_FEAT_* */
 	unsigned int sq_entries;
 	unsigned int cq_entries;
-	unsigned int sq_tail;		/* SQEs given out; the kernel's follows */
+	unsigned int sq_tail;		/* places given out; the kernel's follows */
 
 	unsigned int *ksq_head;
 	unsigned int *ksq_tail;
@@ -74,7 +80,7 @@ struct kvt_cqe {
 	__u64 data;			/* user_data */
 	__s32 res;
 	__u32 flags;			/* IORING_CQE_F_* */
-	__u64 extra[2];			/* IORING_SETUP_CQE32, else 0 */
+	__u64 extra[2];			/* of a CQE of 32 bytes, else 0 */
 };
 
 /*
@@ -91,8 +97,15 @@ void kvt_ring_exit(struct kvt_ring *ring);
 
 /* The next SQE, all zeros, of 64 or 128 bytes; NULL if the queue is full. */
 struct io_uring_sqe *kvt_ring_sqe(struct kvt_ring *ring);
-/* The place of the SQE that was given out as the nth, also if it is gone. */
+/*
+ * The same, but with IORING_SETUP_SQE_MIXED 128 bytes, for KVT_OP_URING_CMD128.  That
+ * takes two places, which may not wrap around; a request without a completion is put
+ * in front if need be.
+ */
+struct io_uring_sqe *kvt_ring_sqe128(struct kvt_ring *ring);
+/* The place that was given out as the nth, also if what was there is gone. */
 struct io_uring_sqe *kvt_ring_sqe_at(const struct kvt_ring *ring, unsigned int n);
+/* Of a place. */
 unsigned int kvt_ring_sqe_size(const struct kvt_ring *ring);
 /* Let the kernel see what was given out; with IORING_SETUP_SQPOLL it begins. */
 void kvt_ring_publish(struct kvt_ring *ring);
@@ -102,6 +115,9 @@ int kvt_ring_enter(const struct kvt_ring *ring, unsigned int submit, unsigned in
 		   unsigned int flags);
 /* Submit what was given out, and wake the thread; ends the process on failure. */
 void kvt_ring_submit(struct kvt_ring *ring);
+
+/* Whether a CQE with these flags has 32 bytes. */
+bool kvt_cqe_is_long(const struct kvt_ring *ring, unsigned int cqe_flags);
 
 /* A completion that is there, without asking the kernel. */
 bool kvt_ring_peek(struct kvt_ring *ring, struct kvt_cqe *cqe);

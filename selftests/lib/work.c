@@ -70,20 +70,22 @@ bool kvt_same_memory(const struct kvt_work *a, const struct kvt_work *b)
 
 bool kvt_way_has(const struct kvt_way *way, enum kvt_form form)
 {
-	return form > KVT_INLINE_OUT || way->ring.flags & IORING_SETUP_SQE128;
+	return form > KVT_INLINE_OUT ||
+	       way->ring.flags & (IORING_SETUP_SQE128 | IORING_SETUP_SQE_MIXED);
 }
 
 struct io_uring_sqe *kvt_way_queue(struct kvt_way *way, enum kvt_form form,
 				   struct kvtree_op *op, __u64 data)
 {
-	struct io_uring_sqe *sqe = kvt_ring_sqe(&way->ring);
+	struct io_uring_sqe *sqe;
 
+	sqe = form <= KVT_INLINE_OUT ? kvt_ring_sqe128(&way->ring) : kvt_ring_sqe(&way->ring);
 	switch (form) {
 	case KVT_INLINE:
-		kvt_sqe_inline(sqe, way->fd, op, NULL, data);
-		break;
 	case KVT_INLINE_OUT:
-		kvt_sqe_inline(sqe, way->fd, op, op, data);
+		kvt_sqe_inline(sqe, way->fd, op, form == KVT_INLINE ? NULL : op, data);
+		if (way->ring.flags & IORING_SETUP_SQE_MIXED)
+			sqe->opcode = KVT_OP_URING_CMD128;
 		break;
 	case KVT_BY_POINTER:
 		kvt_sqe_op(sqe, way->fd, op, data);
