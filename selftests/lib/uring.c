@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Raw io_uring; see uring.h. */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -127,15 +128,34 @@ struct io_uring_sqe *kvt_ring_sqe_at(const struct kvt_ring *ring, unsigned int n
 	return (void *)(ring->sqes + ((size_t)slot << sqe_shift(ring->flags)));
 }
 
+static bool has_room(const struct kvt_ring *ring, unsigned int nr)
+{
+	/* Pairs with the kernel's release when it has read SQEs: they are ours again. */
+	return ring->sq_tail + nr - __atomic_load_n(ring->ksq_head, __ATOMIC_ACQUIRE) <=
+	       ring->sq_entries;
+}
+
+/*
+ * The thread of IORING_SETUP_SQPOLL gives SQEs back after the last of those that it
+ * found: commands may have completed by then.
+ */
+static bool thread_has_some(const struct kvt_ring *ring)
+{
+	return ring->flags & IORING_SETUP_SQPOLL &&
+	       __atomic_load_n(ring->ksq_head, __ATOMIC_RELAXED) != *ring->ksq_tail;
+}
+
 /* That many places in a row. */
 static struct io_uring_sqe *take(struct kvt_ring *ring, unsigned int nr)
 {
 	struct io_uring_sqe *sqe;
 
-	/* Pairs with the kernel's release when it has read SQEs: they are ours again. */
-	if (ring->sq_tail + nr - __atomic_load_n(ring->ksq_head, __ATOMIC_ACQUIRE) >
-	    ring->sq_entries)
-		return NULL;
+	while (!has_room(ring, nr)) {
+		if (!thread_has_some(ring))
+			return NULL;
+		KVT_CHECK(kvt_ring_enter(ring, 0, 0, IORING_ENTER_SQ_WAKEUP) >= 0);
+		sched_yield();
+	}
 	sqe = kvt_ring_sqe_at(ring, ring->sq_tail);
 	memset(sqe, 0, nr * kvt_ring_sqe_size(ring));
 	ring->sq_tail += nr;

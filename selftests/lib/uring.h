@@ -95,7 +95,10 @@ int kvt_ring_init_params(struct kvt_ring *ring, unsigned int entries,
 void kvt_ring_make(struct kvt_ring *ring, unsigned int entries, unsigned int flags);
 void kvt_ring_exit(struct kvt_ring *ring);
 
-/* The next SQE, all zeros, of 64 or 128 bytes; NULL if the queue is full. */
+/*
+ * The next SQE, all zeros, of 64 or 128 bytes; NULL if the queue is full.  Waits for
+ * a thread of IORING_SETUP_SQPOLL to give back what it was given.
+ */
 struct io_uring_sqe *kvt_ring_sqe(struct kvt_ring *ring);
 /*
  * The same, but with IORING_SETUP_SQE_MIXED 128 bytes, for KVT_OP_URING_CMD128.  That
