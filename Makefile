@@ -20,7 +20,7 @@ SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTH
 export PREFIX DESTDIR UDEVDIR V T KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS
 
 .PHONY: all modules try-modules lib tools man selftests install demo vm docs help \
-	check check-uml check-debug check-stock check-user fuzz lint bench-stock clean
+	check check-uml check-debug check-stock check-stock7 check-user fuzz lint bench-stock clean
 
 all: try-modules lib tools
 
@@ -78,7 +78,7 @@ vm:
 	@$(LANES)/vm.sh
 
 check:
-	@$(LANES)/check.sh uml lint stock uml-debug
+	@$(LANES)/check.sh uml lint stock stock-7 uml-debug
 
 check-uml:
 	@$(LANES)/check.sh uml
@@ -97,6 +97,9 @@ fuzz:
 
 check-stock:
 	@$(LANES)/check.sh stock
+
+check-stock7:
+	@$(LANES)/check.sh stock-7
 
 lint:
 	@$(LANES)/check.sh lint
@@ -139,6 +142,8 @@ help:
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
 	@echo '  check-stock  kselftests on a Debian kernel in QEMU'
+	@echo '  check-stock7 those that another kernel may matter to, on Debian 13 with a'
+	@echo '               kernel 7.x, and built there'
 	@echo '  check-user   KUnit in programs, with sanitizers; a minute of fuzzing'
 	@echo '  fuzz         FUZZ_TIME seconds of it (600)'
 	@echo '  lint         checkpatch, sparse, kernel-doc, shellcheck, mypy, ruff'
@@ -156,4 +161,4 @@ help:
 	@echo '  V=1          show the commands'
 	@echo
 	@echo 'Lanes install Debian packages they need (as root or with sudo) and keep'
-	@echo 'kernels in ~/.cache/kvtree. Logs are in build/LANE/results.'
+	@echo 'kernels and a Debian 13 in ~/.cache/kvtree. Logs are in build/LANE/results.'

@@ -15,6 +15,7 @@ run_lane()
 {
 	case $1 in
 	uml|uml-debug) "$LANES/uml.sh" "$1";;
+	stock|stock-7) "$LANES/stock.sh" "$1";;
 	*) "$LANES/$1.sh";;
 	esac
 }

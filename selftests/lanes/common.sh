@@ -46,6 +46,17 @@ as_root()
 	fi
 }
 
+# user_packages FOLDER...: what these are built with, from their own lists.
+user_packages()
+{
+	local folder
+
+	for folder in "$@"; do
+		[ ! -e "$TOP/$folder/packages" ] ||
+			sed 's/#.*//' "$TOP/$folder/packages"
+	done
+}
+
 # Stop a process group: politely, then not.
 stop_group()
 {

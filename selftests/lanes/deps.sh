@@ -4,7 +4,7 @@
 # deps.sh LANE...: install the Debian packages that the lanes need. Does
 # nothing, and touches no network, when they are all there.
 #
-# LANE is uml, uml-debug, stock, bench-stock, user, lint, docs or demo.
+# LANE is uml, uml-debug, stock, stock-7, bench-stock, user, lint, docs or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -15,17 +15,6 @@ BACKPORTS_LIST=/etc/apt/sources.list.d/kvtree-backports.list
 build_packages='build-essential kmod python3 rsync'
 kernel_packages='bc bison flex patch xz-utils perl util-linux ca-certificates
 	debian-archive-keyring'
-
-# user_packages FOLDER...: what these are built with, from their own lists.
-user_packages()
-{
-	local folder
-
-	for folder in "$@"; do
-		[ ! -e "$TOP/$folder/packages" ] ||
-			sed 's/#.*//' "$TOP/$folder/packages"
-	done
-}
 
 # Packages of a lane from the main suite. virtme-ng wants file, ip and udev.
 main_packages()
@@ -44,6 +33,10 @@ main_packages()
 	stock)
 		main_packages bench-stock
 		user_packages lib/python selftests;;
+	stock-7)
+		# What is built is built in a root of its own.
+		main_packages demo
+		echo 'debian-archive-keyring debootstrap make util-linux';;
 	user)
 		echo "$build_packages"
 		user_packages tools/testing;;
@@ -62,6 +55,7 @@ backports_packages()
 	case $1 in
 	stock|bench-stock|demo)
 		echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86';;
+	stock-7) echo 'qemu-system-x86';;
 	lint) echo 'linux-image-amd64 linux-headers-amd64';;
 	esac
 }

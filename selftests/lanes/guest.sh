@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Runs inside the lane's kernel, as init (uml) or as virtme-ng's script (stock).
+# Runs inside the lane's kernel, as init (uml) or as virtme-ng's script (stock*).
 # Loads the modules, runs the tests and leaves what came out in $OUT. What the
 # kernel says about it goes through the console, which the host records.
 #
@@ -149,6 +149,8 @@ run_tests()
 	kmemleak clear
 	check insmod_kvtree insmod "$MODULE" || return
 	check device_appears device_appears || return
+	# Without its types no BPF program could call it.
+	[ ! -e /sys/kernel/btf/vmlinux ] || check module_has_btf [ -s /sys/kernel/btf/kvtree ]
 	for file in $TEST_MODULES; do
 		echo "lane: $(basename "$file"): KUnit"
 		run_test_module "$file"

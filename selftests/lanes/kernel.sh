@@ -12,69 +12,8 @@
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
 . "$(dirname "$0")/common.sh"
-
-# Days for which the newest kernel version known is taken to be the newest.
-INDEX_DAYS=7
-
-digest()
-{
-	sha256sum | cut -c 1-8
-}
-
-# The suite belongs to the next Debian release: keep it out of the system's
-# package lists with an apt configuration of our own.
-apt_private()
-{
-	local tool=$1 dir=$CACHE/apt
-	shift
-
-	mkdir -p "$dir"/{lists/partial,cache/archives/partial,etc}
-	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-		"$DEBIAN_MIRROR $KERNEL_SOURCE_SUITE main" >"$dir/etc/sources.list"
-	"$tool" -q \
-		-o Dir::Etc::SourceList="$dir/etc/sources.list" \
-		-o Dir::Etc::SourceParts=/dev/null \
-		-o Dir::Etc::Preferences=/dev/null \
-		-o Dir::Etc::PreferencesParts=/dev/null \
-		-o Dir::State::Lists="$dir/lists" \
-		-o Dir::State::Status=/dev/null \
-		-o Dir::Cache="$dir/cache" \
-		-o APT::Sandbox::User="$(id -un)" \
-		-o Acquire::Languages=none \
-		-o Acquire::Retries=3 \
-		"$@"
-}
-
-# Print "PACKAGE VERSION" of the newest source in the suite.
-newest_in_archive()
-{
-	apt_private apt-cache dumpavail | awk -v pattern="^$KERNEL_SOURCE_PATTERN\$" '
-		$1 == "Package:" { p = $2 }
-		$1 == "Version:" && p ~ pattern { print p, $2 }' | sort -V | tail -n 1
-}
-
-# Print "PACKAGE VERSION" of the source to use, asking the archive only when
-# the last answer is old.
-choose_source()
-{
-	local known=$CACHE/newest answer
-
-	if [ -n "$(find "$known" -mtime "-$INDEX_DAYS" 2>/dev/null)" ]; then
-		cat "$known"
-		return
-	fi
-	if run_logged "$CACHE/apt-update.log" 'kernel: looking for the newest source' '' \
-			apt_private apt-get update &&
-			answer=$(newest_in_archive) && [ -n "$answer" ]; then
-		echo "$answer" >"$known.new"
-		mv "$known.new" "$known"
-	elif [ -s "$known" ]; then
-		say 'kernel: the archive cannot be reached, using the last known source'
-	else
-		die "no kernel source found in $KERNEL_SOURCE_SUITE"
-	fi
-	cat "$known"
-}
+# shellcheck source=selftests/lanes/archive.sh
+. "$LANES/archive.sh"
 
 fetch()
 {
@@ -106,7 +45,7 @@ source_dir()
 	mkdir -p "$CACHE"
 	exec 8>"$CACHE/source.lock"
 	flock 8
-	read -r package version < <(choose_source)
+	read -r package version < <(choose_newest kernel "$KERNEL_SOURCE_PATTERN")
 	[ -n "$version" ] || exit 1
 	dir=$CACHE/${package}_$version-$(cat "$LANES"/patches/*.patch | digest)
 	if [ ! -d "$dir/linux" ]; then

@@ -13,6 +13,13 @@
 
 T=${T:-${KUNIT_FILTER:-}}
 
+# The tree whose programs run, and the folder of the root they are built for and
+# run in; empty is the host's. A lane with another root has a copy of the tree, and
+# INSIDE is what runs a command there.
+TREE=$TOP
+ROOT=
+INSIDE=()
+
 # Called first: only one run of a lane at a time.
 lane_begin()
 {
@@ -28,15 +35,26 @@ lane_begin()
 	START=$SECONDS
 }
 
-# Each kernel needs its own objects and kbuild puts them beside the source.
-# Products are excluded so that they survive in the copy, which makes the next
-# build short, and do not leak in from the tree.
+# Print rules for rsync that leave out what is built, as .gitignore has it.
+# There the last line that matches decides, and not the first.
+without_products()
+{
+	tac "$TOP/.gitignore" | sed -e '/^#/d' -e '/^$/d' -e 's/^!/+ /' -e t -e 's/^/- /'
+	echo ':- .gitignore'
+}
+
+# copy_sources DIRECTORY PATH...: each kernel and each root needs its own
+# objects, which are put beside the source. Products survive in the copy, which
+# makes the next build short, and do not leak in from the tree.
+copy_sources()
+{
+	mkdir -p "$1"
+	without_products | rsync -a --delete --filter='. -' --exclude=/.git "${@:2}" "$1/"
+}
+
 copy_module()
 {
-	rsync -a --delete --exclude='*.o' --exclude='*.ko' --exclude='*.mod' \
-		--exclude='*.mod.c' --exclude='*.cmd' --exclude='*.symvers' \
-		--exclude='*.order' --exclude='*.o.d' --exclude='.tmp*' \
-		"$TOP/Kbuild" "$TOP/kmod" "$TOP/uapi" "$OUT/module/"
+	copy_sources "$OUT/module" "$TOP/Kbuild" "$TOP/kmod" "$TOP/uapi"
 }
 
 # build_module KERNEL MAKE-ARGUMENT...
@@ -45,10 +63,9 @@ build_module()
 	local kernel=$1
 	shift
 
-	mkdir -p "$OUT/module"
 	copy_module
 	run_logged "$LOGS/module.log" "$LANE: building the module" '' \
-		make -C "$kernel" M="$OUT/module" -j "$JOBS" ${V:+V="$V"} \
+		"${INSIDE[@]}" make -C "$kernel" M="$OUT/module" -j "$JOBS" ${V:+V="$V"} \
 		${KVT_CFLAGS:+KVT_CFLAGS="$KVT_CFLAGS"} "$@" modules
 	grep -E 'warning:|WARNING:' "$LOGS/module.log" >&2 || true
 	[ -e "$OUT/module/kmod/kvtree.ko" ] || die "no kvtree.ko was built"
@@ -65,20 +82,25 @@ test_modules()
 
 build_programs()
 {
+	[ "$TREE" = "$TOP" ] || copy_sources "$TREE" "$TOP/"
 	run_logged "$LOGS/selftests.log" "$LANE: building library and selftests" '' \
-		make -C "$TOP" -j "$JOBS" ${V:+V="$V"} selftests
+		"${INSIDE[@]}" make -C "$TREE" -j "$JOBS" ${V:+V="$V"} selftests
 }
 
-# Some programs are only for a distribution's kernel. Those that are about the
-# library and what is around it find nothing else in a kernel with checkers,
-# where they take minutes: there they run when T asks for them.
+# Some programs are only for a distribution's kernel. Those that match LEFT_OUT,
+# an extended regular expression of the lane's, run only when T asks for them.
+# The Python package is installed for the host's root alone.
+LEFT_OUT=
+
 list_programs()
 {
 	{
-		make -s -C "$TOP/selftests" list
-		[ "$LANE" != stock ] || make -s -C "$TOP/selftests" list-stock
-	} | sed '/^$/d' | if [ "$LANE" = uml-debug ] && [ -z "$T" ]; then
-		grep -v -e /run-link -e /run-man -e /run-python -e /run-bench
+		"${INSIDE[@]}" make -s -C "$TREE/selftests" list
+		case $LANE in
+		stock*) "${INSIDE[@]}" make -s -C "$TREE/selftests" list-stock;;
+		esac
+	} | sed -e '/^$/d' -e "${ROOT:+/run-python\$/d}" | if [ -n "$LEFT_OUT" ] && [ -z "$T" ]; then
+		grep -vE "/($LEFT_OUT)\$"
 	else
 		cat
 	fi
@@ -96,8 +118,8 @@ programs()
 	list_programs | while read -r path; do
 		case $path in
 		/*) ;;
-		selftests/*) path=$TOP/$path;;
-		*) path=$TOP/selftests/$path;;
+		selftests/*) path=$TREE/$path;;
+		*) path=$TREE/selftests/$path;;
 		esac
 		# shellcheck disable=SC2254
 		case $(basename "$path") in
@@ -136,9 +158,9 @@ write_job()
 		printf 'COMMAND=%q\n' "${5:-}"
 		printf 'export KVTREE_MODULE=%q\n' "$OUT/module/kmod/kvtree.ko"
 		printf 'export KVTREE_PYTHON=%q\n' "$python"
-		printf 'export LD_LIBRARY_PATH=%q\n' "$TOP/lib"
+		printf 'export LD_LIBRARY_PATH=%q\n' "$TREE/lib"
 		# shellcheck disable=SC2016
-		printf 'PATH=%q:$PATH:%q\n' "$TOP/tools" "$CACHE/programs/bin"
+		printf 'PATH=%q:$PATH:%q\n' "$TREE/tools" "$CACHE/programs/bin"
 	} >"$LOGS/job"
 }
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2153
 #
-# Debian's own kernel in QEMU with the host's root as its root, read only or
-# behind overlays. Sourced after lane.sh by the scripts that boot it.
+# Debian's own kernel in QEMU with the host's root as its root, or with that of
+# root.sh, read only or behind overlays. Sourced after lane.sh by the scripts
+# that boot it.
 #
 # KVT_KVM=1 uses KVM. Without it QEMU emulates: KVM may be there and still be
 # unable to boot this kernel.
@@ -12,9 +13,9 @@ stock_kernel()
 {
 	local v
 
-	for v in $(find /boot -name 'vmlinuz-*-amd64' | sed 's,.*/vmlinuz-,,' |
+	for v in $(find "$ROOT/boot" -name 'vmlinuz-*-amd64' | sed 's,.*/vmlinuz-,,' |
 			grep -v -e -cloud- -e -rt- | sort -rV); do
-		if [ -e "/lib/modules/$v/build/Makefile" ]; then
+		if [ -e "$ROOT/usr/src/linux-headers-$v/Makefile" ]; then
 			echo "$v"
 			return
 		fi
@@ -22,13 +23,35 @@ stock_kernel()
 	die 'no Debian kernel with headers found'
 }
 
-# vm_prepare LANE: packages, virtme-ng on PATH and $KERNEL.
+# vm_prepare LANE: packages, virtme-ng on PATH, $ROOT and $KERNEL.
 vm_prepare()
 {
 	"$LANES/deps.sh" "$1"
 	PATH=$(venv virtme-ng "virtme-ng==$VIRTME_NG_VERSION"):$PATH
+	if [ "$1" = stock-7 ]; then
+		ROOT=$("$LANES/root.sh")
+		# shellcheck disable=SC2034 # used by lane.sh
+		INSIDE=(in_root)
+	fi
 	KERNEL=$(stock_kernel)
 	say "$1: kernel $KERNEL$([ "${KVT_KVM:-0}" = 1 ] || echo ', emulated')"
+}
+
+# in_root CMD...: run CMD in $ROOT, where $OUT has the path that it has here.
+# Other runs may do the same: what is mounted is seen by this one alone.
+# shellcheck disable=SC2317 # called through INSIDE
+in_root()
+{
+	# shellcheck disable=SC2016
+	as_root unshare -m bash -ec '
+		root=$1 out=$2 user=$3
+		shift 3
+		mkdir -p "$root$out"
+		mount -t proc proc "$root/proc"
+		mount --bind "$out" "$root$out"
+		exec chroot --userspec="$user" "$root" env -i HOME=/root LC_ALL=C \
+			PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
+		' - "$ROOT" "$OUT" "$(id -u):$(id -g)" "$@"
 }
 
 # vm ARGUMENT...: boot. VM_CPUS is the number of CPUs, 2 without it.
@@ -37,8 +60,8 @@ vm()
 	local kvm=--disable-kvm
 
 	[ "${KVT_KVM:-0}" != 1 ] || kvm=
-	vng -r "/boot/vmlinuz-$KERNEL" $kvm --cpus "${VM_CPUS:-2}" -m 2G --user root \
-		--cwd / --rwdir "$LOGS" "$@"
+	vng -r "$ROOT/boot/vmlinuz-$KERNEL" $kvm --cpus "${VM_CPUS:-2}" -m 2G --user root \
+		${ROOT:+--root "$ROOT"} --cwd "${ROOT:-/}" --rwdir "$OUT=$OUT" "$@"
 }
 
 # vm_script CMD...: boot, run CMD and power off, kernel messages in $CONSOLE.

@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# root.sh: print the folder of the next Debian release with the kernel of its
+# backports, its headers, and all that kvtree is built and tested with.
+#
+# Made with debootstrap on first use. The cache is ${XDG_CACHE_HOME:-~/.cache}/kvtree;
+# a root is found there by release, version of the kernel and packages. Several
+# may ask at once: the later ones wait for the first.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/archive.sh
+. "$LANES/archive.sh"
+
+# What a guest needs to come up, and what builds.
+PACKAGES='ca-certificates iproute2 kmod procps python3 systemd-sysv udev
+	bpftool build-essential clang libbpf-dev llvm pahole'
+KERNEL_PACKAGES='linux-image-amd64 linux-headers-amd64'
+
+# Print all packages but the kernel's, one a line.
+packages()
+{
+	{
+		echo "$PACKAGES"
+		user_packages lib tools selftests
+	} | tr -s ' \t' '\n' | sed '/^$/d' | sort -u
+}
+
+bootstrap()
+{
+	as_root debootstrap --variant=minbase --keyring="$KEYRING" \
+		"$NEXT_SUITE" "$1" "$DEBIAN_MIRROR"
+}
+
+# No initramfs is made: virtme-ng brings its own.
+inside()
+{
+	local root=$1
+	shift
+
+	as_root chroot "$root" env -i INITRD=No DEBIAN_FRONTEND=noninteractive LC_ALL=C \
+		PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
+}
+
+apt_inside()
+{
+	inside "$1" apt-get -q -y --no-install-recommends \
+		-o Acquire::Retries=3 -o APT::Sandbox::User=root "${@:2}"
+}
+
+# A root that was not finished is thrown away: nothing has to be on disk before.
+no_sync()
+{
+	echo force-unsafe-io | as_root tee "$1/etc/dpkg/dpkg.cfg.d/unsafe-io" >/dev/null
+}
+
+make_root()
+{
+	local root=$1 list
+	mapfile -t list < <(packages)
+
+	as_root rm -rf "$root"
+	bootstrap "$root"
+	no_sync "$root"
+	echo "deb $DEBIAN_MIRROR $NEXT_SUITE-backports main" |
+		as_root tee "$root/etc/apt/sources.list.d/backports.list" >/dev/null
+	apt_inside "$root" update
+	apt_inside "$root" install "${list[@]}"
+	# shellcheck disable=SC2086
+	apt_inside "$root" install -t "$NEXT_SUITE-backports" $KERNEL_PACKAGES
+	apt_inside "$root" clean
+}
+
+# How far debootstrap and apt are, by their log.
+made()
+{
+	grep -cE '^(I: (Retrieving|Unpacking|Configuring)|Unpacking|Setting up)' "$1"
+}
+
+main()
+{
+	local version dir
+
+	read -r _ version < <(choose_newest stock-7 linux-image-amd64)
+	[ -n "$version" ] || exit 1
+	dir=$CACHE/root-${NEXT_SUITE}_$version-$(packages | digest)
+	exec 9>"$dir.lock"
+	flock -n 9 || { say 'stock-7: waiting for another to make the root'; flock 9; }
+	if [ ! -d "$dir" ]; then
+		run_logged "$dir.log" "stock-7: making a Debian $NEXT_SUITE" \
+			"echo \$(made '$dir.log') steps" make_root "$dir.new"
+		as_root mv "$dir.new" "$dir"
+	fi
+	exec 9>&-
+	echo "$dir"
+}
+
+main "$@"
