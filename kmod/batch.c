@@ -48,13 +48,14 @@ static u64 run_op_at(const struct run *run, u32 i)
 /* Copy n operations in, from the one after the last that is done. */
 static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
 {
+	bool sleep = kvt_op_may_sleep(run->ctx);
 	int err;
 	u32 i;
 
 	if (run->op_size == sizeof(*ops))
-		return kvt_copy_ops_in(kvt_op_may_sleep(run->ctx), ops, run_op_at(run, run->done), n);
+		return kvt_copy_ops_in(sleep, ops, run_op_at(run, run->done), n);
 	for (i = 0; i < n; i++) {
-		err = kvt_copy_struct_in(kvt_op_may_sleep(run->ctx), &ops[i], sizeof(*ops),
+		err = kvt_copy_struct_in(sleep, &ops[i], sizeof(*ops),
 					 run_op_at(run, run->done + i), run->op_size);
 		if (err)
 			return err;
@@ -144,7 +145,7 @@ static void gets_lookup(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 f
 	for (i = 0; i < n; i++) {
 		v = chunk->lookups[i].value;
 		chunk->pinned[i].blob = NULL;
-		if (likely(!IS_ERR_OR_NULL(v))) {
+		if (!IS_ERR_OR_NULL(v)) {
 			chunk->results[i] = kvt_get_copy(ctx, &chunk->ops[first + i], v,
 							 &chunk->pinned[i]);
 			continue;

@@ -90,7 +90,7 @@ bool kvt_get_quick(struct kvt_store *store, struct kvtree_op *op)
 	const struct kvt_value *v;
 
 	v = index->ops->get(index, &key);
-	if (likely(!IS_ERR_OR_NULL(v) && kvt_value_plain(v))) {
+	if (!IS_ERR_OR_NULL(v) && likely(kvt_value_plain(v))) {
 		op->version = v->version;
 		op->result = get_plain_value(NULL, op, v);
 	} else if (!v) {

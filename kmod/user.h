@@ -27,12 +27,16 @@
 
 static __always_inline bool kvt_words_in(u64 *to, const u64 __user *from, size_t n)
 {
-	size_t i;
-
 	if (!user_access_begin(from, n))
 		return false;
-	for (i = 0; i < n / sizeof(*to); i++)
-		unsafe_get_user(to[i], from + i, fault);
+	for (n /= sizeof(*to); n >= 4; n -= 4, to += 4, from += 4) {
+		unsafe_get_user(to[0], from + 0, fault);
+		unsafe_get_user(to[1], from + 1, fault);
+		unsafe_get_user(to[2], from + 2, fault);
+		unsafe_get_user(to[3], from + 3, fault);
+	}
+	for (; n; n--)
+		unsafe_get_user(*to++, from++, fault);
 	user_access_end();
 	return true;
 fault:
@@ -42,12 +46,16 @@ fault:
 
 static __always_inline bool kvt_words_out(u64 __user *to, const u64 *from, size_t n)
 {
-	size_t i;
-
 	if (!user_access_begin(to, n))
 		return false;
-	for (i = 0; i < n / sizeof(*from); i++)
-		unsafe_put_user(from[i], to + i, fault);
+	for (n /= sizeof(*from); n >= 4; n -= 4, to += 4, from += 4) {
+		unsafe_put_user(from[0], to + 0, fault);
+		unsafe_put_user(from[1], to + 1, fault);
+		unsafe_put_user(from[2], to + 2, fault);
+		unsafe_put_user(from[3], to + 3, fault);
+	}
+	for (; n; n--)
+		unsafe_put_user(*from++, to++, fault);
 	user_access_end();
 	return true;
 fault:

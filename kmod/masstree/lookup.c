@@ -184,48 +184,54 @@ struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key)
 	return mt_get_probe(mt_tree(index), key);
 }
 
-/* One step of a lookup of a batch.  Returns false when its value is known. */
-static __always_inline bool mt_batch_step(struct mt_tree *tree, struct mt_calm *c,
-					  struct kvt_lookup *lookup)
+/* One step of a lookup of a batch.  Returns MT_CALM_MORE until its value is known. */
+static __always_inline enum mt_calm_step mt_batch_step(struct mt_calm *c)
 {
-	if (c->value) {
-		lookup->value = mt_calm_value(c);
-		return false;
-	}
-	switch (mt_calm_step(c)) {
-	case MT_CALM_MORE:
-		return true;
-	case MT_CALM_VALUE:
-		/* By the time that its key is compared, it has arrived. */
-		lookup->value = c->value;
-		return c->off != c->len;
-	case MT_CALM_NONE:
-		lookup->value = NULL;
-		return false;
-	default:
-		lookup->value = mt_get_probe(tree, &lookup->key);
-		return false;
-	}
+	enum mt_calm_step step;
+
+	if (c->value)
+		return MT_CALM_VALUE;
+	step = mt_calm_step(c);
+	/* By the time that its key is compared, it has arrived. */
+	if (step == MT_CALM_VALUE && c->off != c->len)
+		return MT_CALM_MORE;
+	return step;
+}
+
+static __always_inline struct kvt_value *mt_batch_value(struct mt_tree *tree, struct mt_calm *c,
+							const struct kvt_key *key,
+							enum mt_calm_step step)
+{
+	if (likely(step == MT_CALM_VALUE))
+		return mt_calm_value(c);
+	return step == MT_CALM_NONE ? NULL : mt_get_probe(tree, key);
 }
 
 /* Look up at most MT_BATCH keys, one step of each in turn (EuroSys 2012, 4.8). */
 static void mt_get_some(struct mt_tree *tree, struct kvt_lookup *lookups, unsigned int nr)
 {
 	struct mt_calm calm[MT_BATCH] __uninitialized;
-	u8 left[MT_BATCH] __uninitialized;
-	unsigned int i, n;
+	struct mt_calm *left[MT_BATCH] __uninitialized;
+	struct kvt_lookup *lookup;
+	enum mt_calm_step step;
+	struct mt_calm *c;
+	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
 		mt_calm_init(&calm[i], tree, &lookups[i].key);
-		left[i] = i;
+		left[i] = &calm[i];
 	}
 	while (nr) {
 		for (i = 0; i < nr;) {
-			n = left[i];
-			if (mt_batch_step(tree, &calm[n], &lookups[n]))
+			c = left[i];
+			step = mt_batch_step(c);
+			if (step == MT_CALM_MORE) {
 				i++;
-			else
-				left[i] = left[--nr];
+				continue;
+			}
+			lookup = &lookups[c - calm];
+			lookup->value = mt_batch_value(tree, c, &lookup->key, step);
+			left[i] = left[--nr];
 		}
 	}
 }
