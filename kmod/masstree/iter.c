@@ -15,6 +15,9 @@
 
 #include "masstree.h"
 
+/* After so many entries of a leaf the next has arrived. */
+#define MT_ITER_AHEAD	2
+
 /*
  * Nodes looked at in one call.  More than twice the layers that a key can have,
  * so that every call in which nothing was looked at twice gets further.
@@ -104,34 +107,53 @@ static bool mt_iter_wants(const struct kvt_iter *iter, const struct mt_entry *e,
 	}
 }
 
-/* Keep the entries beyond the position, in the iterator's direction. */
-static void mt_iter_select(struct mt_iter *it, const struct mt_entry *all, unsigned int nr)
+/* Keep the entries beyond the position, of so many that were copied. */
+static void mt_iter_select(struct mt_iter *it, unsigned int nr)
 {
-	unsigned int i;
+	const struct kvt_iter *iter = &it->iter;
+	u64 slice = mt_slice(iter->key, iter->len, it->off);
+	bool exact = iter->bound != KVT_PAST || iter->len - it->off >= MT_SLICE;
+	struct mt_entry *e, *to = it->entry;
 
-	it->at = 0;
-	it->nr = 0;
-	for (i = 0; i < nr; i++) {
-		const struct mt_entry *e = &all[it->iter.reverse ? nr - 1 - i : i];
-
-		if (mt_iter_wants(&it->iter, e, it->off))
-			it->entry[it->nr++] = *e;
+	for (e = it->entry; e < it->entry + nr; e++) {
+		if (exact && e->slice != slice ? (e->slice < slice) != iter->reverse :
+						 !mt_iter_wants(iter, e, it->off))
+			continue;
+		prefetch((void *)(e->slot & ~MT_SLOT_LAYER));
+		if (to != e)
+			*to = *e;
+		to++;
 	}
+	it->at = 0;
+	it->nr = to - it->entry;
 }
 
-/* Copy a leaf.  False: it has changed since its version was read. */
+/*
+ * Fetch the values of a leaf that is to come, and the leaf behind it.  What
+ * they are will be read again when their turn comes.
+ */
+static void mt_iter_fetch(const struct mt_leaf *leaf)
+{
+	u64 perm = mt_leaf_perm(leaf);
+	unsigned int i;
+
+	mt_prefetch(mt_leaf_next(leaf));
+	for (i = 0; i < mt_perm_size(perm); i++)
+		prefetch((void *)(mt_leaf_slot(leaf, mt_perm_slot(perm, i)) & ~MT_SLOT_LAYER));
+}
+
+/* Copy a leaf, in the iterator's direction.  False: it has changed since its version was read. */
 static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 off)
 {
-	struct mt_entry all[MT_LEAF_WIDTH];
 	u64 perm = mt_leaf_perm(leaf);
-	unsigned int i, nr = mt_perm_size(perm);
+	unsigned int nr = mt_perm_size(perm), i, n;
+	struct mt_entry *e = it->entry;
 
-	for (i = 0; i < nr; i++) {
-		unsigned int n = mt_perm_slot(perm, i);
-
-		all[i].slice = READ_ONCE(leaf->slice[n]);
-		all[i].rank = READ_ONCE(leaf->klen[n]);
-		all[i].slot = mt_leaf_slot(leaf, n);
+	for (i = 0; i < nr; i++, e++) {
+		n = mt_perm_slot(perm, it->iter.reverse ? nr - 1 - i : i);
+		e->slice = READ_ONCE(leaf->slice[n]);
+		e->rank = READ_ONCE(leaf->klen[n]);
+		e->slot = mt_leaf_slot(leaf, n);
 	}
 	it->next = mt_leaf_next(leaf);
 	it->leftmost = !READ_ONCE(leaf->prev);
@@ -141,7 +163,9 @@ static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 of
 		return false;
 	it->leaf = leaf;
 	it->off = off;
-	mt_iter_select(it, all, nr);
+	if (!it->iter.reverse && it->next)
+		mt_prefetch(it->next);
+	mt_iter_select(it, nr);
 	return true;
 }
 
@@ -340,7 +364,14 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
  */
 struct kvt_value *mt_iter_next(struct kvt_iter *iter)
 {
-	return mt_iter_step(mt_iter(iter), false);
+	struct mt_iter *it = mt_iter(iter);
+
+	/* Nearly always there is another in the leaf. */
+	if (!it->leaf || it->at == it->nr || mt_slot_is_layer(it->entry[it->at].slot))
+		return mt_iter_step(it, false);
+	if (it->at == MT_ITER_AHEAD && !iter->reverse && it->next)
+		mt_iter_fetch(it->next);
+	return mt_iter_return(it, &it->entry[it->at++]);
 }
 
 /**
