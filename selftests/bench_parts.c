@@ -110,6 +110,8 @@ static void *insert_many(void *bad)
 
 	rng_seed(&rng, 3, (uint64_t)atomic_fetch_add(&started, 1), 0);
 	for (i = 0; i < INSERTS; i++) {
+		while (inserts_crowded(&inserts))
+			sched_yield();
 		number = inserts_take(&inserts);
 		/* Some take longer than others. */
 		if (!rng_below(&rng, 64))
@@ -139,6 +141,23 @@ TEST(records_are_asked_for_when_all_before_them_are_there)
 	/* None is forgotten. */
 	EXPECT_EQ(10 + THREADS * INSERTS - 1, inserts_last(&inserts));
 	EXPECT_EQ(10 + THREADS * INSERTS, inserts_take(&inserts));
+}
+
+TEST(inserts_wait_for_one_that_is_late)
+{
+	uint64_t late, number = 0;
+
+	inserts_begin(&inserts, 10);
+	late = inserts_take(&inserts);
+	while (!inserts_crowded(&inserts)) {
+		number = inserts_take(&inserts);
+		ASSERT_LT(number - late, INSERTS_WINDOW);
+		inserts_done(&inserts, number);
+	}
+	EXPECT_EQ(late - 1, inserts_last(&inserts));
+	inserts_done(&inserts, late);
+	EXPECT_EQ(number, inserts_last(&inserts));
+	EXPECT_FALSE(inserts_crowded(&inserts));
 }
 
 TEST(a_field_belongs_to_its_record_and_place)

@@ -125,6 +125,7 @@ struct inserts {
 };
 
 void inserts_begin(struct inserts *ins, uint64_t records);
+bool inserts_crowded(const struct inserts *ins);
 uint64_t inserts_take(struct inserts *ins);
 void inserts_done(struct inserts *ins, uint64_t number);
 uint64_t inserts_last(const struct inserts *ins);

@@ -6,6 +6,8 @@
  * the next one is queued when there is room; an open loop (--rate) has a time at
  * which each is to be queued, and measures from then, late or not.
  */
+#include <sched.h>
+
 #include "bench.h"
 
 #define NS	1e9
@@ -99,6 +101,12 @@ static void queue_all(struct client *c)
 
 		if (c->interval && (double)now_ns() < c->due)
 			break;
+		if (inserts_crowded(c->chooser.inserts)) {
+			if (c->nfree < c->depth)
+				break;
+			sched_yield();
+			continue;
+		}
 		choose(c, r);
 		if (!queue(c, r))
 			break;

@@ -84,6 +84,7 @@ static void __attribute__((noreturn)) process_main(const struct crew *crew, unsi
 {
 	unsigned int i, threads = crew->plan->threads;
 	struct member *m = alloc(NULL, threads * sizeof(*m));
+	int err;
 
 	/* The parent says when to stop, also after ^C. */
 	signal(SIGINT, SIG_IGN);
@@ -91,8 +92,9 @@ static void __attribute__((noreturn)) process_main(const struct crew *crew, unsi
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (i = 0; i < threads; i++) {
 		m[i] = (struct member){ .crew = crew, .number = first + i };
-		if (pthread_create(&m[i].thread, NULL, member_main, &m[i]))
-			_exit(STATUS_ERROR);
+		err = pthread_create(&m[i].thread, NULL, member_main, &m[i]);
+		if (err)
+			die("cannot start a thread: %s", strerror(err));
 	}
 	for (i = 0; i < threads; i++)
 		pthread_join(m[i].thread, NULL);
@@ -131,7 +133,7 @@ static unsigned int look(pid_t *pid, unsigned int nr)
 		if (!WIFEXITED(status) || WEXITSTATUS(status)) {
 			kill_all(pid, nr);
 			die("a process of the bench ended: %s",
-			    WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "no threads");
+			    WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "see above");
 		}
 	}
 	return left;

@@ -36,20 +36,31 @@ uint64_t inserts_last(const struct inserts *ins)
 }
 
 /**
- * inserts_take() - a number for an insert
+ * inserts_crowded() - tell whether to wait before another number is taken
  * @ins: the counter
  *
- * Waits while another insert is under way since a whole window.
+ * Somebody's insert is under way since half a window.  That may be one of the
+ * caller's own: it has to see all of these to their end before it waits.  The
+ * other half is for those who looked at the same time.
+ *
+ * Return: true to wait
+ */
+bool inserts_crowded(const struct inserts *ins)
+{
+	uint64_t last = inserts_last(ins);
+
+	return atomic_load(&ins->next) - last > INSERTS_WINDOW / 2;
+}
+
+/**
+ * inserts_take() - a number for an insert
+ * @ins: the counter, not crowded
  *
  * Return: the number
  */
 uint64_t inserts_take(struct inserts *ins)
 {
-	uint64_t number = atomic_fetch_add(&ins->next, 1);
-
-	while (number - inserts_last(ins) > INSERTS_WINDOW)
-		sched_yield();
-	return number;
+	return atomic_fetch_add(&ins->next, 1);
 }
 
 /* Move on over what is there.  Called by one at a time. */
