@@ -3,6 +3,7 @@
 
 #include <linux/processor.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 
 #include "../compat.h"
 #include "masstree.h"
@@ -133,8 +134,10 @@ struct mt_inner *mt_inner_alloc(struct mt_tree *tree, gfp_t gfp, int *err)
 {
 	struct mt_inner *inner = mt_node_alloc(tree, mt_inner_cache, sizeof(*inner), gfp, err);
 
-	if (inner)
+	if (inner) {
+		memset(inner->slice, 0xff, sizeof(inner->slice));
 		mt_count_inner(tree, 1);
+	}
 	return inner;
 }
 

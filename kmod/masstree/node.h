@@ -89,7 +89,7 @@ struct mt_inner {
 	struct mt_node node;
 	u8 nkeys;
 	u8 level;			/* 1: its children are leaves */
-	u64 slice[MT_INNER_WIDTH];
+	u64 slice[MT_INNER_WIDTH];	/* ~0 from nkeys on */
 	struct mt_node *child[MT_INNER_WIDTH + 1];
 } ____cacheline_aligned;
 
@@ -350,19 +350,23 @@ struct mt_inner *mt_lock_parent(struct mt_node *node);
  * @nkeys: its number of keys
  * @slice: what to look for
  *
+ * Always the same four looks, and no branch: which way it went would be
+ * anybody's guess.  Keys that are not there are greater than all others.
+ *
  * Return: the number of keys that are not greater than @slice.
  */
 static inline unsigned int mt_inner_search(const struct mt_inner *inner, unsigned int nkeys,
 					   u64 slice)
 {
-	unsigned int at = 0, half;
+	unsigned int at;
 
-	/* Without a branch that depends on a key: which way it goes is anybody's guess. */
-	for (; nkeys > 1; nkeys -= half) {
-		half = nkeys / 2;
-		at += slice < READ_ONCE(inner->slice[at + half - 1]) ? 0 : half;
-	}
-	return at + (nkeys && slice >= READ_ONCE(inner->slice[at]));
+	static_assert(MT_INNER_WIDTH == 7 + 4 + 2 + 1);
+	at = slice >= READ_ONCE(inner->slice[6]) ? 7 : 0;
+	at += slice >= READ_ONCE(inner->slice[at + 3]) ? 4 : 0;
+	at += slice >= READ_ONCE(inner->slice[at + 1]) ? 2 : 0;
+	at += slice >= READ_ONCE(inner->slice[at]) ? 1 : 0;
+	/* ~0 is a slice, too. */
+	return min(at, nkeys);
 }
 
 #endif /* KVT_MT_NODE_H */

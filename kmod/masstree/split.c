@@ -258,6 +258,8 @@ static struct mt_inner *mt_split_inner(struct mt_tree *tree, struct mt_change *c
 		WRITE_ONCE(p->child[i], keys.child[i]);
 	for (i = 0; i + 1 < stay; i++)
 		WRITE_ONCE(p->slice[i], keys.slice[i]);
+	for (; i < MT_INNER_WIDTH; i++)
+		WRITE_ONCE(p->slice[i], ~0ull);
 	mt_inner_set_nkeys(p, stay - 1);
 	for (i = 0; i < stay; i++)
 		mt_set_parent(keys.child[i], p);

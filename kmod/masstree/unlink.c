@@ -100,6 +100,7 @@ static void mt_remove_child(struct mt_inner *heir, unsigned int at)
 
 	for (i = at ? at : 1; i < heir->nkeys; i++)
 		WRITE_ONCE(heir->slice[i - 1], heir->slice[i]);
+	WRITE_ONCE(heir->slice[i - 1], ~0ull);
 	for (i = at; i < heir->nkeys; i++)
 		WRITE_ONCE(heir->child[i], heir->child[i + 1]);
 	mt_inner_set_nkeys(heir, heir->nkeys - 1);

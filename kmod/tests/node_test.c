@@ -393,9 +393,10 @@ static void inner_search_takes_a_separator_to_the_right(struct kunit *test)
 	unsigned int nkeys, i;
 
 	KUNIT_ASSERT_NOT_NULL(test, inner);
-	for (i = 0; i < MT_INNER_WIDTH; i++)
-		inner->slice[i] = 10 * (i + 1);
+	memset(inner->slice, 0xff, sizeof(inner->slice));
 	for (nkeys = 0; nkeys <= MT_INNER_WIDTH; nkeys++) {
+		if (nkeys)
+			inner->slice[nkeys - 1] = 10 * nkeys;
 		for (i = 0; i < nkeys; i++) {
 			u64 slice = inner->slice[i];
 
@@ -405,6 +406,41 @@ static void inner_search_takes_a_separator_to_the_right(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, mt_inner_search(inner, nkeys, 0));
 		KUNIT_EXPECT_EQ(test, nkeys, mt_inner_search(inner, nkeys, ~0ull));
 	}
+}
+
+/* A few levels at the most. */
+static void expect_padded(struct kunit *test, struct mt_node *node)
+{
+	struct mt_inner *inner;
+	unsigned int i;
+
+	if (mt_is_leaf(node))
+		return;
+	inner = mt_inner(node);
+	for (i = inner->nkeys; i < MT_INNER_WIDTH; i++)
+		KUNIT_EXPECT_EQ(test, ~0ull, inner->slice[i]);
+	for (i = 0; i <= inner->nkeys; i++)
+		expect_padded(test, inner->child[i]);
+}
+
+static void keys_that_an_inner_node_has_not_are_greater_than_all(struct kunit *test)
+{
+	struct kt *kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
+	const unsigned int nr = 4096;
+	unsigned int i;
+	u8 key[8];
+
+	/* In an order in which nodes split in the middle, then away from both ends. */
+	for (i = 0; i < nr; i++) {
+		put_unaligned_be64(i * 1597 % nr, key);
+		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(key, 8), NULL));
+	}
+	expect_padded(test, mt_root(mt_tree(kt->index)));
+	for (i = 0; i < nr / 2; i++) {
+		put_unaligned_be64(i % 2 ? i / 2 : nr - 1 - i / 2, key);
+		KUNIT_ASSERT_EQ(test, 0, kt_del(kt, &KT_BYTES(key, 8), NULL));
+	}
+	expect_padded(test, mt_root(mt_tree(kt->index)));
 }
 
 /* Layout */
@@ -455,6 +491,7 @@ static struct kunit_case node_cases[] = {
 	KUNIT_CASE(find_passes_over_slots_that_keys_have_left),
 	KUNIT_CASE(permutation_knows_its_slots),
 	KUNIT_CASE(inner_search_takes_a_separator_to_the_right),
+	KUNIT_CASE(keys_that_an_inner_node_has_not_are_greater_than_all),
 	KUNIT_CASE(all_that_tells_where_a_key_stands_is_in_the_first_line),
 	KUNIT_CASE(nodes_begin_on_a_cache_line),
 	{}
