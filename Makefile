@@ -17,7 +17,7 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS)
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
-export PREFIX DESTDIR UDEVDIR V T KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS
+export PREFIX DESTDIR UDEVDIR V T AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS
 
 .PHONY: all modules try-modules lib tools man selftests install demo vm docs help \
 	check check-uml check-debug check-stock check-stock7 check-user fuzz lint bench-stock clean
@@ -78,13 +78,13 @@ vm:
 	@$(LANES)/vm.sh
 
 check:
-	@$(LANES)/check.sh uml lint stock stock-7 uml-debug
+	@$(LANES)/check.sh uml-debug stock uml broken stock-7 lint
 
 check-uml:
 	@$(LANES)/check.sh uml
 
 check-debug:
-	@$(LANES)/check.sh uml-debug
+	@$(LANES)/check.sh uml-debug broken
 
 check-user:
 	@$(LANES)/check.sh user
@@ -158,6 +158,7 @@ help:
 	@echo '  PREFIX=DIR DESTDIR=DIR   where install puts things (now $(PREFIX))'
 	@echo '  KVT_CFLAGS=  more compiler flags for the module'
 	@echo '  T=PATTERN    run only tests of this name: T=perm, T="abi*", T=suite.case'
+	@echo '  AT_ONCE=N    lanes that run at once in check (by processors and memory)'
 	@echo '  V=1          show the commands'
 	@echo
 	@echo 'Lanes install Debian packages they need (as root or with sudo) and keep'

@@ -1,55 +1,35 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check.sh LANE...: run lanes one after the other and sum up. The last line
-# is "N passed, N failed[, N skipped]". A lane that could not run, or whose
-# kernel crashed, counts as failed.
+# check.sh LANE...: run lanes and sum up. The last line is "N passed, N
+# failed[, N skipped]". A lane that could not run, or whose kernel crashed, counts
+# as failed.
+#
+# Several run at once, if the machine has that many processors and the memory:
+# each waits for much of its time, and few tests keep two processors busy. AT_ONCE
+# is their number. They begin in the order of the arguments: the longest first.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
 . "$(dirname "$0")/common.sh"
 
 PASSED=0 FAILED=0 SKIPPED=0
+SHOWN=0
+
+# What a lane may take, its kernel's memory included.
+LANE_GB=5
+
+# By lane: the process group, when it began, where its output is.
+declare -A GROUP=() BEGAN=()
 
 run_lane()
 {
 	case $1 in
 	uml|uml-debug) "$LANES/uml.sh" "$1";;
 	stock|stock-7) "$LANES/stock.sh" "$1";;
+	broken) run_broken;;
 	*) "$LANES/$1.sh";;
 	esac
-}
-
-# add NAME DIRECTORY: sum up the counts that the lane left there.
-add()
-{
-	local p f s
-
-	if read -r p f s 2>/dev/null <"$2/counts"; then
-		PASSED=$((PASSED + p)) FAILED=$((FAILED + f)) SKIPPED=$((SKIPPED + s))
-	else
-		FAILED=$((FAILED + 1))
-		echo "FAILED $1: did not come to a result"
-	fi
-}
-
-# lane NAME DIRECTORY CMD...
-lane()
-{
-	local name=$1 results=$BUILD/$2/results start=$SECONDS rc=0
-	shift 2
-
-	echo "== $name"
-	rm -f "$results/counts"
-	"$@" || rc=$?
-	add "$name" "$results"
-	# A lane may fail for a reason that is no test's.
-	if [ $rc -ne 0 ] && [ -e "$results/counts" ] &&
-			[ "$(cut -d ' ' -f 2 "$results/counts")" -eq 0 ]; then
-		FAILED=$((FAILED + 1))
-		echo "FAILED $name: exit code $rc"
-	fi
-	echo "== $name took $(elapsed "$start")"
 }
 
 # Builds that are wrong on purpose, to see that they are caught.
@@ -57,18 +37,152 @@ run_broken()
 {
 	local dir=$BUILD/broken/results
 
+	# shellcheck source=selftests/lanes/lane.sh
+	. "$LANES/lane.sh"
 	mkdir -p "$dir"
 	rm -f "$dir"/*.ktap
+	START=$SECONDS
 	"$LANES/broken.sh" >"$dir/broken.ktap" || true
-	START=$SECONDS summary broken "$dir"
+	summary broken "$dir"
 }
 
-# Nothing could run.
-die_counted()
+# add NAME RC: sum up the counts that the lane left.
+add()
 {
-	FAILED=1
-	total | tee "$BUILD/summary"
-	exit 1
+	local name=$1 rc=$2 counts=$BUILD/$1/results/counts p f s
+
+	if read -r p f s 2>/dev/null <"$counts"; then
+		PASSED=$((PASSED + p)) FAILED=$((FAILED + f)) SKIPPED=$((SKIPPED + s))
+	else
+		f=1
+		FAILED=$((FAILED + 1))
+		echo "FAILED $name: did not come to a result"
+	fi
+	# A lane may fail for a reason that is no test's.
+	if [ "$rc" -ne 0 ] && [ "$f" -eq 0 ]; then
+		FAILED=$((FAILED + 1))
+		echo "FAILED $name: exit code $rc"
+	fi
+}
+
+log_of()
+{
+	echo "$BUILD/check-$1.log"
+}
+
+# A process group of its own, to be stopped along with everything under it.
+begin()
+{
+	rm -f "$BUILD/$1/results/counts"
+	BEGAN[$1]=$SECONDS
+	set -m
+	run_lane "$1" >"$(log_of "$1")" 2>&1 </dev/null &
+	GROUP[$1]=$!
+	set +m
+}
+
+# end NAME RC
+end()
+{
+	unset "GROUP[$1]"
+	clear_line
+	echo "== $1"
+	cat "$(log_of "$1")"
+	add "$1" "$2"
+	echo "== $1 took $(elapsed "${BEGAN[$1]}")"
+}
+
+# ^C: the lanes stop what they have started.
+stop()
+{
+	local name
+
+	for name in "${!GROUP[@]}"; do
+		kill -- "-${GROUP[$name]}" 2>/dev/null || true
+	done
+	wait
+	exit 130
+}
+
+clear_line()
+{
+	[ ! -t 2 ] || printf '\r\033[K' >&2
+}
+
+# What each is at.
+show()
+{
+	local name line='' last
+
+	for name in "${!GROUP[@]}"; do
+		last=$(tail -n 1 "$(log_of "$name")")
+		line+="${line:+ | }${last:-$name: beginning}"
+	done
+	if [ -t 2 ]; then
+		printf '\r\033[K%.*s' $(($(tput cols 2>/dev/null || echo 80) - 1)) "$line" >&2
+	elif [ $((SECONDS - SHOWN)) -ge 20 ]; then
+		SHOWN=$SECONDS
+		say "$line"
+	fi
+}
+
+# Take the lanes that have ended.
+reap()
+{
+	local name rc
+
+	for name in "${!GROUP[@]}"; do
+		if ! kill -0 "${GROUP[$name]}" 2>/dev/null; then
+			rc=0
+			wait "${GROUP[$name]}" || rc=$?
+			end "$name" "$rc"
+		fi
+	done
+}
+
+# several AT_ONCE LANE...
+several()
+{
+	local most=$1
+	shift
+
+	SHOWN=$SECONDS
+	trap stop INT TERM
+	while [ $# -gt 0 ] || [ ${#GROUP[@]} -gt 0 ]; do
+		while [ $# -gt 0 ] && [ ${#GROUP[@]} -lt "$most" ]; do
+			begin "$1"
+			shift
+		done
+		sleep 1
+		show
+		reap
+	done
+	trap 'exit 130' INT TERM
+}
+
+# one LANE: with its output as it comes.
+one()
+{
+	local rc=0 start=$SECONDS
+
+	rm -f "$BUILD/$1/results/counts"
+	echo "== $1"
+	run_lane "$1" || rc=$?
+	add "$1" "$rc"
+	echo "== $1 took $(elapsed "$start")"
+}
+
+# As many as there are processors and memory for, at least one.
+at_once()
+{
+	local cpus gb
+
+	cpus=$(nproc)
+	gb=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
+	if [ $((gb / LANE_GB)) -lt "$cpus" ]; then
+		cpus=$((gb / LANE_GB))
+	fi
+	echo $((cpus ? cpus : 1))
 }
 
 total()
@@ -82,23 +196,31 @@ total()
 
 main()
 {
-	local name
+	local name most lanes=()
 
-	# shellcheck source=selftests/lanes/lane.sh
-	. "$LANES/lane.sh"
-	# Not in the middle of it all: a password may have to be typed.
+	for name in "$@"; do
+		# They say by themselves which tests they need.
+		[ "$name" = broken ] && [ -n "${T:-${KUNIT_FILTER:-}}" ] || lanes+=("$name")
+	done
+	set -- "${lanes[@]}"
 	# A lane that was stopped by ^C ends by itself; so that this does, too.
 	trap 'exit 130' INT TERM
 	mkdir -p "$BUILD"
-	"$LANES/deps.sh" "$@" || die_counted
-	for name in "$@"; do
-		lane "$name" "$name" run_lane "$name"
-		if [ "$name" = uml-debug ] && [ -z "$T" ] &&
-				[ -x "$LANES/broken.sh" ]; then
-			lane broken broken run_broken
-		fi
-	done
-
+	# Not in the middle of it all: a password may have to be typed.
+	if ! "$LANES/deps.sh" "$@"; then
+		# Nothing could run.
+		FAILED=1
+		total | tee "$BUILD/summary"
+		exit 1
+	fi
+	most=${AT_ONCE:-$(at_once)}
+	if [ $# -gt 1 ] && [ "$most" -gt 1 ]; then
+		several "$most" "$@"
+	else
+		for name in "$@"; do
+			one "$name"
+		done
+	fi
 	[ $# -eq 1 ] || echo "== all lanes took $(elapsed)"
 	total | tee "$BUILD/summary"
 	[ "$FAILED" -eq 0 ]

@@ -4,7 +4,7 @@
 # deps.sh LANE...: install the Debian packages that the lanes need. Does
 # nothing, and touches no network, when they are all there.
 #
-# LANE is uml, uml-debug, stock, stock-7, bench-stock, user, lint, docs or demo.
+# LANE is uml, uml-debug, broken, stock, stock-7, bench-stock, user, lint, docs or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -20,7 +20,7 @@ kernel_packages='bc bison flex patch xz-utils perl util-linux ca-certificates
 main_packages()
 {
 	case $1 in
-	uml|uml-debug)
+	uml|uml-debug|broken)
 		echo "$build_packages $kernel_packages"
 		user_packages lib lib/python tools selftests;;
 	demo)

@@ -80,9 +80,30 @@ test_modules()
 		sed "s,^,$OUT/module/," || true
 }
 
+# in_tree CMD...: one at a time builds in the tree, which several lanes share.
+in_tree()
+{
+	local rc=0
+
+	exec 4>"$BUILD/tree.lock"
+	flock 4
+	"$@" || rc=$?
+	exec 4>&-
+	return $rc
+}
+
 build_programs()
 {
-	[ "$TREE" = "$TOP" ] || copy_sources "$TREE" "$TOP/"
+	if [ "$TREE" = "$TOP" ]; then
+		in_tree make_programs
+	else
+		copy_sources "$TREE" "$TOP/"
+		make_programs
+	fi
+}
+
+make_programs()
+{
 	run_logged "$LOGS/selftests.log" "$LANE: building library and selftests" '' \
 		"${INSIDE[@]}" make -C "$TREE" -j "$JOBS" ${V:+V="$V"} selftests
 }

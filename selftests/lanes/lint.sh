@@ -174,7 +174,7 @@ main()
 	check shellcheck shell_check
 	check ktap.py ktap_test
 	check python python_check "$python"
-	check man man_pages
+	check man in_tree man_pages
 	summary lint "$LOGS"
 }
 

@@ -18,8 +18,8 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/vm-lib.sh
 . "$LANES/vm-lib.sh"
 
-TIMEOUT=${LANE_TIMEOUT:-900}
-PROGRAM_TIMEOUT=300
+TIMEOUT=${LANE_TIMEOUT:-1800}
+PROGRAM_TIMEOUT=600
 
 settings()
 {

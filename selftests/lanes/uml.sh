@@ -16,12 +16,12 @@ settings()
 {
 	case $1 in
 	uml)
-		TIMEOUT=${LANE_TIMEOUT:-600}
-		KUNIT_TIMEOUT=300 PROGRAM_TIMEOUT=180 MEMORY=2G KMEMLEAK=0;;
+		TIMEOUT=${LANE_TIMEOUT:-1200}
+		KUNIT_TIMEOUT=600 PROGRAM_TIMEOUT=360 MEMORY=2G KMEMLEAK=0;;
 	uml-debug)
 		# KASAN keeps a byte for every eight and a quarantine.
-		TIMEOUT=${LANE_TIMEOUT:-1200}
-		KUNIT_TIMEOUT=900 PROGRAM_TIMEOUT=600 MEMORY=4G KMEMLEAK=1
+		TIMEOUT=${LANE_TIMEOUT:-2400}
+		KUNIT_TIMEOUT=1200 PROGRAM_TIMEOUT=600 MEMORY=4G KMEMLEAK=1
 		# These are about the library and what is around it. They find
 		# nothing else in a kernel with checkers, where they take minutes.
 		LEFT_OUT='run-link|run-man|run-python|run-bench';;
