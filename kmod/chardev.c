@@ -12,7 +12,9 @@
 #include <linux/uaccess.h>
 
 #include "batch.h"
+#include "bpf.h"
 #include "chardev.h"
+#include "handle.h"
 #include "op.h"
 #include "session.h"
 #include "store.h"
@@ -46,7 +48,8 @@ static long ioctl_info(struct kvt_session *session, void __user *arg, size_t usi
 		.cols_max = KVTREE_COLS_MAX,
 		.batch_max = KVTREE_BATCH_MAX,
 		.key_inline = KVTREE_KEY_INLINE,
-		.features = KVTREE_FEAT_COMPAT | KVTREE_FEAT_OP | kvt_uring_features(),
+		.features = KVTREE_FEAT_COMPAT | KVTREE_FEAT_OP | kvt_uring_features() |
+			    (kvt_bpf_offered() ? KVTREE_FEAT_BPF : 0),
 		.ops = GENMASK_ULL(KVTREE_OP_NR - 1, 0) & ~BIT_ULL(KVTREE_OP_SYNC),
 	};
 
@@ -277,6 +280,63 @@ static long ioctl_stat(struct kvt_session *session, void __user *arg, size_t usi
 	return err;
 }
 
+static int bpf_access(struct kvt_store *store, bool allow)
+{
+	if (!kvt_store_owned(store))
+		return -EPERM;
+	if (!allow) {
+		kvt_handles_forbid(store);
+		return 0;
+	}
+	if (!kvt_bpf_offered())
+		return -EOPNOTSUPP;
+	return kvt_bpf_prepare() ?: kvt_handles_allow(store);
+}
+
+static long ioctl_bpf_access(struct kvt_session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_bpf_access args;
+	int err;
+
+	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
+	if (err)
+		return err;
+	if (args.allow > 1 || args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+		return -EINVAL;
+	if (!kvt_session_enter(session))
+		return -ESTALE;
+	err = bpf_access(session->store, args.allow);
+	kvt_store_leave(session->store);
+	return err;
+}
+
+static long ioctl_bpf_handle(struct kvt_session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_bpf_handle __user *user = arg;
+	struct kvtree_bpf_handle args;
+	int err;
+
+	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
+	if (err)
+		return err;
+	if (!args.access || args.access & ~(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE) || args.flags ||
+	    memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+		return -EINVAL;
+	if (!kvt_session_enter(session))
+		return -ESTALE;
+	args.handle = 0;
+	if (args.access & ~session->access)
+		err = -EACCES;
+	else
+		args.handle = kvt_handle_of(session->store, args.access);
+	kvt_store_leave(session->store);
+	if (err)
+		return err;
+	if (!args.handle)
+		return -ENOENT;
+	return put_user(args.handle, &user->handle) ? -EFAULT : 0;
+}
+
 /* The ioctls by number, and the size in which their structure was first published. */
 static const struct {
 	long (*run)(struct kvt_session *session, void __user *arg, size_t usize);
@@ -294,6 +354,8 @@ static const struct {
 	IOCTL(STORE_SELF, ioctl_store_self, KVTREE_STORE_INFO_SIZE_VER0),
 	IOCTL(STAT, ioctl_stat, KVTREE_STAT_ARGS_SIZE_VER0),
 	IOCTL(OP, ioctl_op, KVTREE_OP_SIZE_VER0),
+	IOCTL(BPF_ACCESS, ioctl_bpf_access, KVTREE_BPF_ACCESS_SIZE_VER0),
+	IOCTL(BPF_HANDLE, ioctl_bpf_handle, KVTREE_BPF_HANDLE_SIZE_VER0),
 #undef IOCTL
 };
 

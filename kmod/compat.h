@@ -6,6 +6,7 @@
 #ifndef KVT_COMPAT_H
 #define KVT_COMPAT_H
 
+#include <linux/btf.h>
 #include <linux/io_uring/cmd.h>
 #include <linux/module.h>
 #include <linux/version.h>
@@ -132,6 +133,11 @@ static inline bool io_uring_mshot_cmd_post_cqe(struct io_uring_cmd *cmd, struct 
 
 /* Before 6.18 a ring that polls takes only files that poll. */
 #define KVT_URING_HAS_IOPOLL	KVT_URING_HAS_MULTISHOT
+
+/* That pointers which kfuncs get are trusted has no flag any more, from 6.19 on. */
+#ifndef KF_TRUSTED_ARGS
+#define KF_TRUSTED_ARGS	0
+#endif
 
 /* A queue says which of the two it is, from 6.17 on. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)

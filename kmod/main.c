@@ -4,6 +4,7 @@
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
+#include "bpf.h"
 #include "chardev.h"
 #include "compat.h"
 #include "debugfs.h"
@@ -56,11 +57,16 @@ static int __init kvt_init(void)
 	err = default_store_init();
 	if (err)
 		goto stores;
-	err = kvt_chardev_init();
+	err = kvt_bpf_init();
 	if (err)
 		goto stores;
+	err = kvt_chardev_init();
+	if (err)
+		goto bpf;
 	return 0;
 
+bpf:
+	kvt_bpf_exit();
 stores:
 	kvt_stores_exit();
 masstree:
@@ -73,6 +79,7 @@ debugfs:
 static void __exit kvt_exit(void)
 {
 	kvt_chardev_exit();
+	kvt_bpf_exit();
 	kvt_stores_exit();
 	kvt_debugfs_exit();
 	/* Callbacks of the module's code may still be on their way. */

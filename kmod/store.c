@@ -14,7 +14,9 @@
 #include <linux/user_namespace.h>
 
 #include "compat.h"
+#include "bpf.h"
 #include "debugfs.h"
+#include "handle.h"
 #include "index.h"
 #include "store.h"
 #include "trace.h"
@@ -98,6 +100,7 @@ void kvt_store_put(struct kvt_store *store)
 	if (store)
 		kref_put(&store->ref, store_free);
 }
+KVT_EXPORT_FOR_TESTS(kvt_store_put);
 
 /* Free what store_fill() made.  Nobody is inside. */
 static void store_empty(struct kvt_store *store)
@@ -193,6 +196,8 @@ static void store_unpublish(struct kvt_store *store)
 {
 	lockdep_assert_held(&kvt_stores_lock);
 	list_del(&store->list);
+	/* Who has found it by a handle is waited for by the teardown. */
+	kvt_handles_close(store);
 	kvt_debugfs_remove(store->debugfs);
 	trace_kvt_store_destroy(store->id, store->name);
 	percpu_ref_kill(&store->inside);
@@ -222,8 +227,8 @@ static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
  *
  * Context: process context, sleeps.
  *
- * Return: 0, -EINVAL, -EEXIST, -ENOMEM, or -EDQUOT: not even the empty index
- * fits the limit.
+ * Return: 0, -EINVAL, -EEXIST, -ENOMEM, -EDQUOT: not even the empty index fits
+ * the limit; -EOPNOTSUPP: nothing is offered to BPF programs.
  */
 int kvt_store_create(const struct kvtree_store_create *args)
 {
@@ -232,12 +237,15 @@ int kvt_store_create(const struct kvtree_store_create *args)
 	int err;
 
 	if (!kvt_store_name_valid(args->name) || !field_valid(args->engine, sizeof(args->engine)) ||
-	    args->flags || args->mode & ~0666 ||
+	    args->flags & ~KVTREE_STORE_BPF || args->mode & ~0666 ||
 	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
 	engine = engine_find(args->engine);
 	if (!engine)
 		return -EINVAL;
+
+	if (args->flags & KVTREE_STORE_BPF && !kvt_bpf_offered())
+		return -EOPNOTSUPP;
 
 	store = store_alloc(args);
 	if (!store)
@@ -246,15 +254,20 @@ int kvt_store_create(const struct kvtree_store_create *args)
 	if (!uid_valid(store->uid) || !gid_valid(store->gid))
 		goto put;
 	err = store_fill(store, engine);
+	if (!err && args->flags & KVTREE_STORE_BPF)
+		err = kvt_bpf_prepare() ?: kvt_handles_allow(store);
 	if (!err)
 		err = store_publish(store);
-	if (err)
+	if (err) {
+		kvt_handles_close(store);
 		store_empty(store);
+	}
 put:
 	if (err)
 		kvt_store_put(store);
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_store_create);
 
 /**
  * kvt_store_destroy() - take a store away
@@ -285,6 +298,7 @@ int kvt_store_destroy(const char *name)
 	kvt_store_put(store);
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_store_destroy);
 
 /**
  * kvt_store_find() - a store by name
@@ -305,13 +319,14 @@ struct kvt_store *kvt_store_find(const char *name)
 	mutex_unlock(&kvt_stores_lock);
 	return store ?: ERR_PTR(-ENOENT);
 }
+KVT_EXPORT_FOR_TESTS(kvt_store_find);
 
 static void store_info(const struct kvt_store *store, struct kvtree_store_info *info)
 {
 	info->id = store->id;
 	strscpy_pad(info->name, store->name, sizeof(info->name));
 	strscpy_pad(info->engine, store->index->ops->name, sizeof(info->engine));
-	info->flags = 0;
+	info->flags = READ_ONCE(store->handles) ? KVTREE_STORE_BPF : 0;
 	info->mode = store->mode;
 	info->uid = from_kuid_munged(current_user_ns(), store->uid);
 	info->gid = from_kgid_munged(current_user_ns(), store->gid);
@@ -399,6 +414,36 @@ unsigned int kvt_store_access(const struct kvt_store *store, unsigned int want)
 }
 
 /**
+ * kvt_store_owned() - whether the caller may decide who uses a store
+ * @store: the store
+ *
+ * Context: process context.
+ *
+ * Return: true for its owner and for an administrator.
+ */
+bool kvt_store_owned(const struct kvt_store *store)
+{
+	return uid_eq(current_fsuid(), store->uid) || capable(CAP_SYS_ADMIN);
+}
+
+/**
+ * kvt_store_iter_size() - bytes of the largest iterator
+ *
+ * Context: any.
+ *
+ * Return: bytes that an iterator of any engine fits.
+ */
+size_t kvt_store_iter_size(void)
+{
+	size_t size = 0;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(kvt_engines); i++)
+		size = max(size, kvt_engines[i]->iter_size);
+	return size;
+}
+
+/**
  * kvt_store_stat() - a counter of a store
  * @store: a store that the caller is inside of, or that is listed
  * @id: which
@@ -422,6 +467,7 @@ u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id)
 		return kvt_stats_read(&store->stats, id);
 	}
 }
+KVT_EXPORT_FOR_TESTS(kvt_store_stat);
 
 /**
  * kvt_store_next_version() - the version of a value that is to be published

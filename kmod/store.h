@@ -28,6 +28,7 @@
 #include "stats.h"
 
 struct dentry;
+struct kvt_handles;
 struct kvt_index;
 struct mem_cgroup;
 
@@ -47,6 +48,8 @@ struct kvt_store {
 	struct kref ref;
 	struct list_head list;		/* kvt_stores_lock */
 	struct dentry *debugfs;
+	struct kvt_handles *handles;	/* of BPF programs; NULL: they may not (handle.c) */
+	bool handles_closed;		/* ... and never will */
 	struct work_struct teardown;
 	struct completion gone;		/* the index is freed */
 
@@ -67,6 +70,7 @@ void kvt_stores_exit(void);
 bool kvt_store_name_valid(const char *name);
 int kvt_store_create(const struct kvtree_store_create *args);
 int kvt_store_destroy(const char *name);
+size_t kvt_store_iter_size(void);
 struct kvt_store *kvt_store_find(const char *name);
 int kvt_store_list(struct kvtree_store_info *info);
 int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info);
@@ -74,6 +78,7 @@ int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info);
 void kvt_store_put(struct kvt_store *store);
 
 unsigned int kvt_store_access(const struct kvt_store *store, unsigned int want);
+bool kvt_store_owned(const struct kvt_store *store);
 u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id);
 
 u64 kvt_store_next_version(const struct kvt_store *store, u64 old);

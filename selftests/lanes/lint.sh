@@ -41,6 +41,8 @@ ignore()
 	# A list as a macro that takes a macro.
 	kmod/park.h) echo ,COMPLEX_MACRO,MACRO_ARG_REUSE;;
 	# BIT() is not for userspace; _Static_assert is.
+	# What BPF programs include: kfuncs are extern, and libbpf has its own names.
+	uapi/kvtree.bpf.h) echo ",$IGNORE_USER,AVOID_EXTERNS,MACRO_ARG_REUSE";;
 	uapi/*) echo ,BIT_MACRO,CAMELCASE;;
 	tools/testing/*) echo ",$IGNORE_USER,$IGNORE_SHIM";;
 	Documentation/*|lib/*|tools/*|selftests/*) echo ",$IGNORE_USER";;

@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What BPF programs call: lookups, and how they are offered. */
+#include <linux/bpf.h>
+#include <linux/btf.h>
+#include <linux/btf_ids.h>
+#include <linux/err.h>
+#include <linux/filter.h>
+#include <linux/minmax.h>
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/string.h>
+
+#include "bpf.h"
+#include "compat.h"
+#include "cursor.h"
+#include "handle.h"
+#include "store.h"
+#include "value.h"
+
+static_assert(sizeof(struct bpf_kvt_ref) == 48);
+static_assert(sizeof(struct bpf_kvt_col) == sizeof(struct kvtree_col));
+static_assert(BPF_KVT_ABSENT == KVTREE_COL_ABSENT);
+
+static bool bpf_offered __ro_after_init;
+
+/**
+ * kvt_bpf_ref_check() - read what a program asks for
+ * @ref: the program's
+ * @allowed: flags that it may have
+ * @flags: set
+ * @col: set
+ *
+ * Context: any.
+ *
+ * Return: 0 or -EINVAL.
+ */
+int kvt_bpf_ref_check(const struct bpf_kvt_ref *ref, u32 allowed, u32 *flags, u16 *col)
+{
+	*flags = READ_ONCE(ref->flags);
+	*col = READ_ONCE(ref->col);
+	if (unlikely(*flags & ~allowed || *col >= KVTREE_COLS_MAX || READ_ONCE(ref->reserved)))
+		return -EINVAL;
+	return 0;
+}
+
+/**
+ * kvt_bpf_find() - the store that a program names
+ * @id: the handle
+ * @access: KVTREE_OPEN_*, what it must allow
+ * @store: set
+ *
+ * Context: under rcu_read_lock(), until whose end the store stays; any context.
+ *
+ * Return: 0, -ESTALE or -EACCES.
+ */
+int kvt_bpf_find(u64 id, unsigned int access, struct kvt_store **store)
+{
+	const struct kvt_handle *handle = kvt_handle_find(id);
+
+	if (unlikely(!handle))
+		return -ESTALE;
+	if (unlikely(access & ~handle->access))
+		return -EACCES;
+	*store = handle->store;
+	return 0;
+}
+
+/**
+ * kvt_bpf_measure() - how much there is to copy of a value
+ * @v: the value
+ * @flags: BPF_KVT_ALL_COLS
+ * @col: without it, which column
+ * @len: set to the bytes, or BPF_KVT_ABSENT
+ * @ncols: set to the number of columns, if all are wanted
+ *
+ * Context: any; as long as @v is valid.
+ *
+ * Return: bytes to copy.
+ */
+int kvt_bpf_measure(const struct kvt_value *v, u32 flags, u16 col, u32 *len, u16 *ncols)
+{
+	struct kvt_column column;
+	unsigned int i, n;
+
+	if (!(flags & BPF_KVT_ALL_COLS)) {
+		*len = kvt_value_find(v, col, &column) ? column.len : BPF_KVT_ABSENT;
+		return *len == BPF_KVT_ABSENT ? 0 : *len;
+	}
+	n = kvt_value_ncols(v);
+	*ncols = n;
+	*len = n * sizeof(struct bpf_kvt_col);
+	for (i = 0; i < n; i++) {
+		kvt_value_column(v, i, &column);
+		*len += column.len;
+	}
+	return *len;
+}
+
+/**
+ * kvt_bpf_copy() - copy what kvt_bpf_measure() measured
+ * @v: the value
+ * @flags: BPF_KVT_ALL_COLS
+ * @col: without it, which column
+ * @to: room for it
+ *
+ * Context: any; as long as @v is valid.
+ */
+void kvt_bpf_copy(const struct kvt_value *v, u32 flags, u16 col, u8 *to)
+{
+	struct kvt_column column;
+	struct bpf_kvt_col desc;
+	unsigned int i, n;
+	u8 *data;
+
+	if (!(flags & BPF_KVT_ALL_COLS)) {
+		if (kvt_value_find(v, col, &column))
+			memcpy(to, column.data, column.len);
+		return;
+	}
+	n = kvt_value_ncols(v);
+	data = to + n * sizeof(desc);
+	for (i = 0; i < n; i++) {
+		kvt_value_column(v, i, &column);
+		desc = (struct bpf_kvt_col) { .id = column.id, .len = column.len };
+		memcpy(to + i * sizeof(desc), &desc, sizeof(desc));
+		memcpy(data, column.data, column.len);
+		data += column.len;
+	}
+}
+
+/* A lookup under way. */
+struct lookup {
+	struct bpf_kvt_ref *ref;
+	struct kvt_store *store;
+	u32 flags;
+	u16 col;
+	void *val;
+	u32 room;
+};
+
+static __always_inline int lookup_begin(struct lookup *l, u32 allowed)
+{
+	int err;
+
+	err = kvt_bpf_ref_check(l->ref, allowed, &l->flags, &l->col);
+	if (!err)
+		err = kvt_bpf_find(READ_ONCE(l->ref->store), KVTREE_OPEN_READ, &l->store);
+	return err;
+}
+
+/* The key was found: its version and measures.  Bytes to copy or -EMSGSIZE. */
+static int lookup_measure(struct lookup *l, const struct kvt_value *v)
+{
+	struct bpf_kvt_ref *ref = l->ref;
+	u32 len, bytes;
+	u16 ncols;
+
+	bytes = kvt_bpf_measure(v, l->flags, l->col, &len, &ncols);
+	ref->version = v->version;
+	ref->val_len = len;
+	if (l->flags & BPF_KVT_ALL_COLS)
+		ref->ncols = ncols;
+	return bytes > l->room ? -EMSGSIZE : bytes;
+}
+
+static int lookup_count(const struct lookup *l, int ret)
+{
+	struct kvt_stats *stats = &l->store->stats;
+
+	kvt_stat_inc(stats, KVTREE_STAT_BPF);
+	kvt_stat_inc(stats, KVTREE_STAT_GET);
+	if (ret == -ENOENT)
+		kvt_stat_inc(stats, KVTREE_STAT_GET_MISS);
+	else if (ret == -EBUSY)
+		kvt_stat_inc(stats, KVTREE_STAT_BPF_BUSY);
+	return ret;
+}
+
+static int lookup_get(struct lookup *l, const struct kvt_key *key)
+{
+	struct kvt_index *index = l->store->index;
+	struct kvt_value *v;
+	int ret;
+
+	v = index->ops->get(index, key);
+	if (!v)
+		return -ENOENT;
+	if (IS_ERR(v))
+		return PTR_ERR(v);
+	ret = lookup_measure(l, v);
+	if (ret > 0)
+		kvt_bpf_copy(v, l->flags, l->col, l->val);
+	return ret;
+}
+
+/*
+ * What was found takes the place of the key asked for, and its value is copied;
+ * if either does not fit, nothing is.
+ */
+static int lookup_answer(struct lookup *l, const struct kvt_cursor *cursor,
+			 const struct kvt_value *v, u8 *key, u32 key_room)
+{
+	const struct kvt_iter *iter = &cursor->iter;
+	int ret;
+
+	ret = lookup_measure(l, v);
+	l->ref->key_len = iter->len;
+	if (ret < 0 || iter->len > key_room)
+		return -EMSGSIZE;
+	memcpy(key, iter->key, iter->len);
+	kvt_bpf_copy(v, l->flags, l->col, l->val);
+	return ret;
+}
+
+/* The first key that is not smaller, or the last that is not greater. */
+static int lookup_nearest(struct lookup *l, struct kvt_cursor *cursor, u8 *key, u32 key_room,
+			  bool reverse)
+{
+	enum kvt_bound bound = l->flags & BPF_KVT_AFTER ? KVT_AFTER : KVT_AT;
+	u32 len = READ_ONCE(l->ref->key_len);
+	struct kvt_value *v;
+
+	if (len > key_room)
+		return -EINVAL;
+	if (len > KVTREE_KEY_MAX)
+		return -E2BIG;
+	kvt_cursor_seek(cursor, l->store->index, key, len, bound, reverse);
+	v = kvt_cursor_next(cursor);
+	if (IS_ERR_OR_NULL(v))
+		return v ? PTR_ERR(v) : -ENOENT;
+	return lookup_answer(l, cursor, v, key, key_room);
+}
+
+/* How many bytes of the cursor's key begin like another. */
+static u32 common_prefix(const struct kvt_iter *iter, const u8 *key, u32 len)
+{
+	u32 i, n = min(iter->len, len);
+
+	for (i = 0; i < n; i++)
+		if (iter->key[i] != key[i])
+			break;
+	return i;
+}
+
+/*
+ * Prefixes of a key are not greater than the key, longer ones greater than
+ * shorter ones.  So the longest that is there is the last key that is not
+ * greater; if that key is no prefix, no prefix is there that is longer than what
+ * the two have in common, and the search goes on with this.
+ */
+static int lookup_longest(struct lookup *l, struct kvt_cursor *cursor, u8 *key, u32 key_room)
+{
+	u32 common, len = READ_ONCE(l->ref->key_len);
+	struct kvt_value *v;
+
+	if (len > key_room)
+		return -EINVAL;
+	if (len > BPF_KVT_KEY_MAX)
+		return -E2BIG;
+	for (;;) {
+		kvt_cursor_seek(cursor, l->store->index, key, len, KVT_AT, true);
+		v = kvt_cursor_next(cursor);
+		if (IS_ERR_OR_NULL(v))
+			return v ? PTR_ERR(v) : -ENOENT;
+		common = common_prefix(&cursor->iter, key, len);
+		if (common == cursor->iter.len)
+			return lookup_answer(l, cursor, v, key, key_room);
+		/* The key may be changed meanwhile: it gets shorter in any case. */
+		if (!len)
+			return -ENOENT;
+		len = min(common, len - 1);
+	}
+}
+
+enum near {
+	NEAR_CEIL,
+	NEAR_FLOOR,
+	NEAR_LONGEST,
+};
+
+static int lookup_near(struct lookup *l, u8 *key, u32 key_room, enum near near)
+{
+	struct kvt_cursor *cursor;
+	int ret;
+
+	cursor = kvt_cursor_get();
+	if (!cursor)
+		return -EBUSY;
+	if (near == NEAR_LONGEST)
+		ret = lookup_longest(l, cursor, key, key_room);
+	else
+		ret = lookup_nearest(l, cursor, key, key_room, near == NEAR_FLOOR);
+	kvt_cursor_put(cursor);
+	return ret;
+}
+
+static int bpf_near(struct lookup *l, u8 *key, u32 key_room, enum near near)
+{
+	u32 allowed = BPF_KVT_ALL_COLS;
+	int ret;
+
+	if (near != NEAR_LONGEST)
+		allowed |= BPF_KVT_AFTER;
+	rcu_read_lock();
+	ret = lookup_begin(l, allowed);
+	if (!ret)
+		ret = lookup_count(l, lookup_near(l, key, key_room, near));
+	rcu_read_unlock();
+	return ret;
+}
+
+__bpf_kfunc_start_defs();
+
+/**
+ * bpf_kvt_get() - look a key up
+ * @ref: the store, the column; out: version, val_len, ncols
+ * @key: the key
+ * @key__sz: bytes of it
+ * @val: where the value goes
+ * @val__sz: room there
+ *
+ * Context: any, including NMI.
+ *
+ * Return: bytes of the value or an errno, see kvtree.bpf.h.
+ */
+__bpf_kfunc int bpf_kvt_get(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+			    u32 val__sz)
+{
+	struct lookup l = { .ref = ref, .val = val, .room = val__sz };
+	struct kvt_key k = { .data = key, .len = key__sz };
+	int ret;
+
+	if (unlikely(key__sz > KVTREE_KEY_MAX))
+		return -E2BIG;
+	rcu_read_lock();
+	ret = lookup_begin(&l, BPF_KVT_ALL_COLS);
+	if (!ret)
+		ret = lookup_count(&l, lookup_get(&l, &k));
+	rcu_read_unlock();
+	return ret;
+}
+KVT_EXPORT_FOR_TESTS(bpf_kvt_get);
+
+/**
+ * bpf_kvt_exists() - whether a key is there
+ * @ref: the store; out: version
+ * @key: the key
+ * @key__sz: bytes of it
+ *
+ * Context: any, including NMI.
+ *
+ * Return: 0 or an errno, see kvtree.bpf.h.
+ */
+__bpf_kfunc int bpf_kvt_exists(struct bpf_kvt_ref *ref, void *key, u32 key__sz)
+{
+	struct kvt_key k = { .data = key, .len = key__sz };
+	struct lookup l = { .ref = ref };
+	struct kvt_index *index;
+	struct kvt_value *v;
+	int ret;
+
+	if (unlikely(key__sz > KVTREE_KEY_MAX))
+		return -E2BIG;
+	rcu_read_lock();
+	ret = lookup_begin(&l, 0);
+	if (!ret) {
+		index = l.store->index;
+		v = index->ops->get(index, &k);
+		if (IS_ERR_OR_NULL(v))
+			ret = v ? PTR_ERR(v) : -ENOENT;
+		else
+			ref->version = v->version;
+		lookup_count(&l, ret);
+	}
+	rcu_read_unlock();
+	return ret;
+}
+KVT_EXPORT_FOR_TESTS(bpf_kvt_exists);
+
+/**
+ * bpf_kvt_ceil() - the first key that is not smaller than a key
+ * @ref: the store, the column, the key's length; out: version, key_len, val_len,
+ *	ncols
+ * @key: the key; out: the key found
+ * @key__sz: room there
+ * @val: where the value goes
+ * @val__sz: room there
+ *
+ * Context: any, including NMI.
+ *
+ * Return: bytes of the value or an errno, see kvtree.bpf.h.
+ */
+__bpf_kfunc int bpf_kvt_ceil(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+			     u32 val__sz)
+{
+	struct lookup l = { .ref = ref, .val = val, .room = val__sz };
+
+	return bpf_near(&l, key, key__sz, NEAR_CEIL);
+}
+KVT_EXPORT_FOR_TESTS(bpf_kvt_ceil);
+
+/**
+ * bpf_kvt_floor() - the last key that is not greater than a key
+ * @ref: as for bpf_kvt_ceil()
+ * @key: as for bpf_kvt_ceil()
+ * @key__sz: room there
+ * @val: where the value goes
+ * @val__sz: room there
+ *
+ * Context: any, including NMI.
+ *
+ * Return: bytes of the value or an errno, see kvtree.bpf.h.
+ */
+__bpf_kfunc int bpf_kvt_floor(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+			      u32 val__sz)
+{
+	struct lookup l = { .ref = ref, .val = val, .room = val__sz };
+
+	return bpf_near(&l, key, key__sz, NEAR_FLOOR);
+}
+KVT_EXPORT_FOR_TESTS(bpf_kvt_floor);
+
+/**
+ * bpf_kvt_lpm() - the longest key that a key begins with
+ * @ref: as for bpf_kvt_ceil(); at most BPF_KVT_KEY_MAX bytes of key
+ * @key: as for bpf_kvt_ceil()
+ * @key__sz: room there
+ * @val: where the value goes
+ * @val__sz: room there
+ *
+ * Context: any, including NMI.
+ *
+ * Return: bytes of the value or an errno, see kvtree.bpf.h.
+ */
+__bpf_kfunc int bpf_kvt_lpm(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+			    u32 val__sz)
+{
+	struct lookup l = { .ref = ref, .val = val, .room = val__sz };
+
+	return bpf_near(&l, key, key__sz, NEAR_LONGEST);
+}
+KVT_EXPORT_FOR_TESTS(bpf_kvt_lpm);
+
+__bpf_kfunc_end_defs();
+
+/*
+ * Reading and posting, for every type of program; and everything.  In both sets a
+ * kfunc must have the same flags.
+ */
+BTF_KFUNCS_START(bpf_kfuncs_any)
+BTF_ID_FLAGS(func, bpf_kvt_get, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_exists, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_ceil, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_floor, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_lpm, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_iter_kvt_new, KF_ITER_NEW | KF_RCU_PROTECTED | KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_iter_kvt_next, KF_ITER_NEXT | KF_RET_NULL)
+BTF_ID_FLAGS(func, bpf_iter_kvt_destroy, KF_ITER_DESTROY)
+BTF_ID_FLAGS(func, bpf_iter_kvt_status)
+BTF_ID_FLAGS(func, bpf_kvt_iter_key, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_iter_val, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_post, KF_TRUSTED_ARGS)
+BTF_KFUNCS_END(bpf_kfuncs_any)
+
+BTF_KFUNCS_START(bpf_kfuncs_write)
+BTF_ID_FLAGS(func, bpf_kvt_get, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_exists, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_ceil, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_floor, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_lpm, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_iter_kvt_new, KF_ITER_NEW | KF_RCU_PROTECTED | KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_iter_kvt_next, KF_ITER_NEXT | KF_RET_NULL)
+BTF_ID_FLAGS(func, bpf_iter_kvt_destroy, KF_ITER_DESTROY)
+BTF_ID_FLAGS(func, bpf_iter_kvt_status)
+BTF_ID_FLAGS(func, bpf_kvt_iter_key, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_iter_val, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_post, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_put, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_cas, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_add, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_kvt_remove, KF_TRUSTED_ARGS)
+BTF_KFUNCS_END(bpf_kfuncs_write)
+
+static const struct btf_kfunc_id_set bpf_set_any = {
+	.owner = THIS_MODULE,
+	.set = &bpf_kfuncs_any,
+};
+
+static const struct btf_kfunc_id_set bpf_set_write = {
+	.owner = THIS_MODULE,
+	.set = &bpf_kfuncs_write,
+};
+
+/*
+ * Program types that get kfuncs.  Others share them: TRACEPOINT, PERF_EVENT and
+ * LSM those of TRACING, and all of cgroups those of CGROUP_SKB; a second
+ * registration would be an error.
+ */
+static const struct {
+	enum bpf_prog_type type;
+	const struct btf_kfunc_id_set *set;
+} bpf_types[] = {
+	{ BPF_PROG_TYPE_XDP, &bpf_set_write },
+	{ BPF_PROG_TYPE_SCHED_CLS, &bpf_set_write },
+	{ BPF_PROG_TYPE_SCHED_ACT, &bpf_set_write },
+	{ BPF_PROG_TYPE_SYSCALL, &bpf_set_write },
+	{ BPF_PROG_TYPE_TRACING, &bpf_set_any },
+	{ BPF_PROG_TYPE_KPROBE, &bpf_set_any },
+	{ BPF_PROG_TYPE_CGROUP_SKB, &bpf_set_any },
+};
+
+/* The kernel calls kfuncs from compiled programs only, and knows them by BTF. */
+static bool bpf_possible(void)
+{
+#ifdef CONFIG_DEBUG_INFO_BTF_MODULES
+	if (!THIS_MODULE->btf_data_size) {
+		pr_info("kvtree: the module has no BTF: not offered to BPF programs\n");
+		return false;
+	}
+#endif
+	return IS_ENABLED(CONFIG_BPF_JIT) && IS_ENABLED(CONFIG_DEBUG_INFO_BTF_MODULES);
+}
+
+/**
+ * kvt_bpf_init() - offer stores to BPF programs, where the kernel can
+ *
+ * Context: module init.
+ *
+ * Return: 0 or an errno.
+ */
+int __init kvt_bpf_init(void)
+{
+	unsigned int i;
+	int err;
+
+	if (!bpf_possible())
+		return 0;
+	for (i = 0; i < ARRAY_SIZE(bpf_types); i++) {
+		err = register_btf_kfunc_id_set(bpf_types[i].type, bpf_types[i].set);
+		if (err)
+			return err;
+	}
+	bpf_offered = true;
+	return 0;
+}
+
+/**
+ * kvt_bpf_offered() - whether BPF programs can use stores
+ *
+ * Context: any.
+ *
+ * Return: true if the running kernel has what it takes.
+ */
+bool kvt_bpf_offered(void)
+{
+	return bpf_offered;
+}
+
+/**
+ * kvt_bpf_prepare() - make ready what programs need of memory
+ *
+ * It is made with the first store that programs may use, and stays.
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_bpf_prepare(void)
+{
+	return kvt_cursors_prepare() ?: kvt_posts_prepare();
+}
+KVT_EXPORT_FOR_TESTS(kvt_bpf_prepare);
+
+/**
+ * kvt_bpf_exit() - free what programs needed
+ *
+ * Context: module exit: no program is left.  Before the stores are destroyed.
+ */
+void kvt_bpf_exit(void)
+{
+	kvt_posts_exit();
+	kvt_cursors_exit();
+}

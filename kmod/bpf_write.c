@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Changes that BPF programs make. */
+#include <linux/btf.h>
+#include <linux/err.h>
+#include <linux/hardirq.h>
+#include <linux/irqflags.h>
+#include <linux/rcupdate.h>
+#include <linux/string.h>
+
+#include "bpf.h"
+#include "compat.h"
+#include "op.h"
+#include "store.h"
+#include "value.h"
+#include "write.h"
+
+static const struct {
+	u32 flags;
+	unsigned int access;
+	enum kvtree_stat stat;
+} change_rules[KVT_BPF_CHANGES] = {
+	[KVT_BPF_PUT] = {
+		.flags = BPF_KVT_COL | BPF_KVT_CREATE | BPF_KVT_REPLACE,
+		.access = KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_PUT,
+	},
+	[KVT_BPF_CAS] = {
+		.flags = BPF_KVT_COL,
+		.access = KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_CAS,
+	},
+	[KVT_BPF_ADD] = {
+		.flags = BPF_KVT_REPLACE,
+		/* It tells what was there. */
+		.access = KVTREE_OPEN_READ | KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_ADD,
+	},
+	[KVT_BPF_REMOVE] = {
+		.flags = BPF_KVT_VERSION,
+		.access = KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_REMOVE,
+	},
+};
+
+/**
+ * kvt_bpf_write_access() - what a handle must allow
+ * @change: for this
+ *
+ * Return: KVTREE_OPEN_*.
+ */
+unsigned int kvt_bpf_write_access(enum kvt_bpf_change change)
+{
+	return change_rules[change].access;
+}
+
+/**
+ * kvt_bpf_write_check() - read and check what a program asks for
+ * @write: its change, key and val_len are set; flags, column, version and arg
+ *	are set here
+ * @ref: the program's
+ *
+ * Context: any.
+ *
+ * Return: 0, -EINVAL, -E2BIG or -EOPNOTSUPP.
+ */
+int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct bpf_kvt_ref *ref)
+{
+	u32 allowed = change_rules[write->change].flags | BPF_KVT_SYNC;
+	int err;
+
+	err = kvt_bpf_ref_check(ref, allowed, &write->flags, &write->col);
+	if (err)
+		return err;
+	if ((write->flags & BPF_KVT_CREATE) && (write->flags & BPF_KVT_REPLACE))
+		return -EINVAL;
+	/* A whole value is column 0. */
+	if (write->change != KVT_BPF_ADD && write->col && !(write->flags & BPF_KVT_COL))
+		return -EINVAL;
+	if (write->key.len > BPF_KVT_KEY_MAX || write->val_len > BPF_KVT_VALUE_MAX)
+		return -E2BIG;
+	write->version = READ_ONCE(ref->version);
+	write->arg = READ_ONCE(ref->arg);
+	/* Nobody here can wait until it is durable. */
+	return write->flags & BPF_KVT_SYNC ? -EOPNOTSUPP : 0;
+}
+
+static unsigned int change_conditions(const struct kvt_bpf_write *write)
+{
+	unsigned int when = 0;
+
+	if (write->change == KVT_BPF_CAS || write->flags & BPF_KVT_VERSION)
+		when |= KVT_WHEN_VERSION;
+	if (write->flags & BPF_KVT_CREATE)
+		when |= KVT_WHEN_NOT_THERE;
+	if (write->flags & BPF_KVT_REPLACE || write->change == KVT_BPF_REMOVE)
+		when |= KVT_WHEN_THERE;
+	return when;
+}
+
+/* A put of one column, which may be long enough for a block of its own. */
+static int change_column(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
+			 struct kvt_write *write, struct kvt_column *col)
+{
+	struct kvt_mem mem = kvt_op_mem(ctx);
+	int err;
+
+	*col = (struct kvt_column) { .id = in->col, .len = in->val_len, .data = in->val };
+	write->kind = KVT_WRITE_COLS;
+	write->cols = col;
+	write->ncols = 1;
+	if (col->len > KVT_BLOB_MIN) {
+		col->blob = kvt_blob_alloc(&mem, col->len);
+		if (!col->blob)
+			return -ENOMEM;
+		memcpy(col->blob->data, in->val, in->val_len);
+		col->data = col->blob->data;
+	}
+	err = kvt_write(ctx, write);
+	if (err && col->blob)
+		kvt_blob_put(col->blob);
+	return err;
+}
+
+static int change_value(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
+			struct kvt_write *write)
+{
+	struct kvt_mem mem = kvt_op_mem(ctx);
+	u8 *data;
+	int err;
+
+	write->kind = KVT_WRITE_VALUE;
+	write->value = kvt_value_alloc_whole(&mem, &write->key, in->val_len, &data);
+	if (!write->value)
+		return -ENOMEM;
+	memcpy(data, in->val, in->val_len);
+	err = kvt_write(ctx, write);
+	if (err)
+		kvt_value_free(write->value);
+	return err;
+}
+
+static int change_run(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
+		      struct kvt_write *write)
+{
+	struct kvt_column col;
+
+	switch (in->change) {
+	case KVT_BPF_ADD:
+		write->kind = KVT_WRITE_ADD;
+		write->col = in->col;
+		write->addend = in->arg;
+		return kvt_write(ctx, write);
+	case KVT_BPF_REMOVE:
+		write->kind = KVT_WRITE_REMOVE;
+		return kvt_write(ctx, write);
+	default:
+		if (in->flags & BPF_KVT_COL)
+			return change_column(ctx, in, write, &col);
+		return change_value(ctx, in, write);
+	}
+}
+
+static void change_count(struct kvt_stats *stats, const struct kvt_bpf_write *in, int err)
+{
+	kvt_stat_inc(stats, kvt_op_is_answer(err) ? change_rules[in->change].stat :
+						    KVTREE_STAT_ERROR);
+	if (err == -ECANCELED && in->change == KVT_BPF_CAS)
+		kvt_stat_inc(stats, KVTREE_STAT_CAS_FAIL);
+	else if (err == -EBUSY)
+		kvt_stat_inc(stats, KVTREE_STAT_BPF_BUSY);
+}
+
+/**
+ * kvt_bpf_write() - make a change
+ * @ctx: on whose behalf
+ * @in: the change, checked; out: version and arg, if it found them out
+ *
+ * Context: as kvt_write().
+ *
+ * Return: as kvt_write().
+ */
+int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *in)
+{
+	struct kvt_write write = {
+		.key = in->key,
+		.when = change_conditions(in),
+		.expect = in->version,
+	};
+	int err;
+
+	err = change_run(ctx, in, &write);
+	change_count(&ctx->store->stats, in, err);
+	if (kvt_op_is_answer(err))
+		in->version = write.version;
+	if (!err && in->change == KVT_BPF_ADD)
+		in->arg = write.before;
+	return err;
+}
+
+/*
+ * Programs that may change stores do not run in hard interrupts, but an interrupt
+ * may be made to look like that: netconsole sends with interrupts off.
+ */
+static bool may_write_here(void)
+{
+	return !in_hardirq() && !in_nmi() && !irqs_disabled();
+}
+
+/* Keep the store of a handle.  RCU is not held while it is written to. */
+static int enter(u64 id, unsigned int access, struct kvt_store **store)
+{
+	int err;
+
+	rcu_read_lock();
+	err = kvt_bpf_find(id, access, store);
+	if (!err && !kvt_store_enter(*store))
+		err = -ESTALE;
+	rcu_read_unlock();
+	return err;
+}
+
+static int bpf_write(struct bpf_kvt_ref *ref, enum kvt_bpf_change change, const void *key,
+		     u32 key_len, const void *val, u32 val_len)
+{
+	struct kvt_bpf_write write = { .change = change, .key.len = key_len, .val = val,
+				       .val_len = val_len };
+	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_NOWAIT };
+	/* The index compares it, and stores it, at different times. */
+	u8 copy[BPF_KVT_KEY_MAX];
+	int err;
+
+	err = kvt_bpf_write_check(&write, ref);
+	if (err)
+		return err;
+	if (!may_write_here())
+		return -EOPNOTSUPP;
+	ctx.access = kvt_bpf_write_access(change);
+	err = enter(READ_ONCE(ref->store), ctx.access, &ctx.store);
+	if (err)
+		return err;
+	memcpy(copy, key, key_len);
+	write.key.data = copy;
+	err = kvt_bpf_write(&ctx, &write);
+	kvt_stat_inc(&ctx.store->stats, KVTREE_STAT_BPF);
+	kvt_store_leave(ctx.store);
+	ref->version = write.version;
+	ref->arg = write.arg;
+	return err;
+}
+
+__bpf_kfunc_start_defs();
+
+/**
+ * bpf_kvt_put() - store a value
+ * @ref: store, flags and column; out: version
+ * @key: the key
+ * @key__sz: bytes of it
+ * @val: the value
+ * @val__sz: bytes of it
+ *
+ * Context: process context or soft interrupt; never sleeps.
+ *
+ * Return: 0 or an errno, see kvtree.bpf.h.
+ */
+__bpf_kfunc int bpf_kvt_put(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+			    u32 val__sz)
+{
+	return bpf_write(ref, KVT_BPF_PUT, key, key__sz, val, val__sz);
+}
+KVT_EXPORT_FOR_TESTS(bpf_kvt_put);
+
+/**
+ * bpf_kvt_cas() - store a value if nobody has changed it
+ * @ref: store, flags, column and the version expected; out: version
+ * @key: the key
+ * @key__sz: bytes of it
+ * @val: the value
+ * @val__sz: bytes of it
+ *
+ * Context: process context or soft interrupt; never sleeps.
+ *
+ * Return: 0 or an errno, see kvtree.bpf.h.
+ */
+__bpf_kfunc int bpf_kvt_cas(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+			    u32 val__sz)
+{
+	return bpf_write(ref, KVT_BPF_CAS, key, key__sz, val, val__sz);
+}
+KVT_EXPORT_FOR_TESTS(bpf_kvt_cas);
+
+/**
+ * bpf_kvt_add() - add to a number
+ * @ref: store, flags, column and arg; out: version, and arg as it was before
+ * @key: the key
+ * @key__sz: bytes of it
+ *
+ * Context: process context or soft interrupt; never sleeps.
+ *
+ * Return: 0 or an errno, see kvtree.bpf.h.
+ */
+__bpf_kfunc int bpf_kvt_add(struct bpf_kvt_ref *ref, void *key, u32 key__sz)
+{
+	return bpf_write(ref, KVT_BPF_ADD, key, key__sz, NULL, 0);
+}
+KVT_EXPORT_FOR_TESTS(bpf_kvt_add);
+
+/**
+ * bpf_kvt_remove() - remove a key
+ * @ref: store and flags, with BPF_KVT_VERSION the version; out: version
+ * @key: the key
+ * @key__sz: bytes of it
+ *
+ * Context: process context or soft interrupt; never sleeps.
+ *
+ * Return: 0 or an errno, see kvtree.bpf.h.
+ */
+__bpf_kfunc int bpf_kvt_remove(struct bpf_kvt_ref *ref, void *key, u32 key__sz)
+{
+	return bpf_write(ref, KVT_BPF_REMOVE, key, key__sz, NULL, 0);
+}
+KVT_EXPORT_FOR_TESTS(bpf_kvt_remove);
+
+__bpf_kfunc_end_defs();

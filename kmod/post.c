@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Posts: changes of BPF programs that run where none can be made, perhaps on
+ * top of a writer.  They go through a ring per CPU to a worker.
+ *
+ * Several programs may be writing to a ring at once, each having interrupted the
+ * one before.  A program reserves its place with one atomic operation, fills it,
+ * and marks it ready; the worker goes as far as places are ready, clears them,
+ * and lets go of them.  A place that is not ready yet will be by a program that
+ * then wakes the worker, who by that time may have come to nothing else.
+ *
+ *	tail                          head
+ *	| ready | ready | taken | ready | 0 0 0 ...
+ */
+#include <linux/align.h>
+#include <linux/atomic.h>
+#include <linux/btf.h>
+#include <linux/cpumask.h>
+#include <linux/err.h>
+#include <linux/irq_work.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/overflow.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/topology.h>
+#include <linux/workqueue.h>
+
+#include "bpf.h"
+#include "compat.h"
+#include "op.h"
+#include "store.h"
+
+#define POST_RING	(64 * 1024ul)
+
+enum post_state {
+	POST_TAKEN,		/* what a cleared ring says */
+	POST_READY,
+	POST_PAD,		/* nothing, up to the end of the ring */
+};
+
+/* What a place begins with; a pad is nothing but this. */
+struct post_head {
+	u32 size;		/* bytes of the place */
+	u32 state;
+};
+
+struct post {
+	struct post_head head;
+	u64 store;
+	u64 arg;
+	u64 version;
+	u32 flags;
+	u16 col;
+	u16 key_len;
+	u32 val_len;
+	u32 change;
+	u8 data[];		/* key, then value */
+};
+
+struct post_ring {
+	atomic_long_t head;	/* bytes ever reserved */
+	unsigned long tail;	/* bytes ever let go of */
+	struct irq_work kick;
+	struct work_struct work;
+	u8 *mem;
+} ____cacheline_aligned_in_smp;
+
+/* Of every place that does not end with the ring there follows room for a pad. */
+static_assert(sizeof(struct post_head) == 8);
+static_assert(POST_RING > 4 * (sizeof(struct post) + BPF_KVT_KEY_MAX + BPF_KVT_POST_MAX));
+
+static DEFINE_MUTEX(posts_lock);
+static struct workqueue_struct *posts_wq;
+static struct post_ring *post_rings;	/* by CPU; set once */
+
+static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
+{
+	struct kvt_bpf_write write = {
+		.change = post->change,
+		.key = { .data = post->data, .len = post->key_len },
+		.val = post->data + post->key_len,
+		.val_len = post->val_len,
+		.flags = post->flags,
+		.col = post->col,
+		.version = post->version,
+		.arg = post->arg,
+	};
+
+	return kvt_bpf_write(ctx, &write);
+}
+
+/* Its turn has come. */
+static void post_run(const struct post *post)
+{
+	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_PROCESS, .waits = true };
+	int err;
+
+	rcu_read_lock();
+	err = kvt_bpf_find(post->store, KVTREE_OPEN_WRITE, &ctx.store);
+	if (!err && !kvt_store_enter(ctx.store))
+		err = -ESTALE;
+	rcu_read_unlock();
+	if (err)
+		return;
+	err = post_make(&ctx, post);
+	if (!kvt_op_is_answer(err))
+		kvt_stat_inc(&ctx.store->stats, KVTREE_STAT_BPF_POST_FAIL);
+	kvt_store_leave(ctx.store);
+}
+
+/* Run what is ready.  One worker per ring. */
+static void posts_work(struct work_struct *work)
+{
+	struct post_ring *ring = container_of(work, struct post_ring, work);
+	struct post *post;
+	u32 state, size;
+
+	for (;;) {
+		post = (struct post *)(ring->mem + ring->tail % POST_RING);
+		/* Pairs with post_ready(). */
+		state = smp_load_acquire(&post->head.state);
+		if (state == POST_TAKEN)
+			return;
+		if (state == POST_READY)
+			post_run(post);
+		size = post->head.size;
+		memset(post, 0, size);
+		/* Cleared before it is taken again: pairs with post_take(). */
+		smp_store_release(&ring->tail, ring->tail + size);
+		cond_resched();
+	}
+}
+
+static void posts_kick(struct irq_work *kick)
+{
+	queue_work(posts_wq, &container_of(kick, struct post_ring, kick)->work);
+}
+
+static void post_ready(struct post_head *head, u32 size, u32 state)
+{
+	head->size = size;
+	smp_store_release(&head->state, state);	/* pairs with posts_work() */
+}
+
+/* Reserve a place, or NULL: there is no room. */
+static struct post *post_take(struct post_ring *ring, u32 size)
+{
+	long head = atomic_long_read(&ring->head);
+	unsigned long at, pad, tail;
+
+	do {
+		tail = smp_load_acquire(&ring->tail);	/* pairs with posts_work() */
+		at = (unsigned long)head % POST_RING;
+		pad = at + size > POST_RING ? POST_RING - at : 0;
+		if ((unsigned long)head + pad + size - tail > POST_RING)
+			return NULL;
+	} while (!atomic_long_try_cmpxchg(&ring->head, &head, head + pad + size));
+	if (!pad)
+		return (struct post *)(ring->mem + at);
+	post_ready((struct post_head *)(ring->mem + at), pad, POST_PAD);
+	return (struct post *)ring->mem;
+}
+
+static int post_write(const struct kvt_bpf_write *write, u64 store)
+{
+	/* Pairs with kvt_posts_prepare(), before which there is no handle. */
+	struct post_ring *rings = READ_ONCE(post_rings), *ring;
+	u32 size = ALIGN(sizeof(struct post) + write->key.len + write->val_len, 8);
+	struct post *post;
+
+	/* On another CPU by now it is a ring as good as any. */
+	ring = &rings[raw_smp_processor_id()];
+	post = post_take(ring, size);
+	if (!post)
+		return -ENOSPC;
+	post->store = store;
+	post->arg = write->arg;
+	post->version = write->version;
+	post->flags = write->flags;
+	post->col = write->col;
+	post->key_len = write->key.len;
+	post->val_len = write->val_len;
+	post->change = write->change;
+	memcpy(post->data, write->key.data, write->key.len);
+	memcpy(post->data + write->key.len, write->val, write->val_len);
+	post_ready(&post->head, size, POST_READY);
+	irq_work_queue(&ring->kick);
+	return 0;
+}
+
+#define POST_FLAGS	(BPF_KVT_POST_ADD | BPF_KVT_POST_REMOVE)
+
+/* The change that is posted; its flags are what the change itself has. */
+static int post_change(struct kvt_bpf_write *write, const struct bpf_kvt_ref *ref)
+{
+	struct bpf_kvt_ref plain = *ref;
+
+	switch (plain.flags & POST_FLAGS) {
+	case 0:
+		write->change = KVT_BPF_PUT;
+		break;
+	case BPF_KVT_POST_ADD:
+		write->change = KVT_BPF_ADD;
+		break;
+	case BPF_KVT_POST_REMOVE:
+		write->change = KVT_BPF_REMOVE;
+		break;
+	default:
+		return -EINVAL;
+	}
+	if (write->change != KVT_BPF_PUT && write->val_len)
+		return -EINVAL;
+	if (write->val_len > BPF_KVT_POST_MAX)
+		return -E2BIG;
+	plain.flags &= ~POST_FLAGS;
+	return kvt_bpf_write_check(write, &plain);
+}
+
+__bpf_kfunc_start_defs();
+
+/**
+ * bpf_kvt_post() - have a change made by a worker
+ * @ref: store, flags, column, arg, version
+ * @key: the key
+ * @key__sz: bytes of it
+ * @val: the value; nothing for an addition or a removal
+ * @val__sz: bytes of it
+ *
+ * Context: any, including NMI.
+ *
+ * Return: 0: it is queued; or an errno, see kvtree.bpf.h.
+ */
+__bpf_kfunc int bpf_kvt_post(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+			     u32 val__sz)
+{
+	struct kvt_bpf_write write = {
+		.key = { .data = key, .len = key__sz },
+		.val = val,
+		.val_len = val__sz,
+	};
+	u64 id = READ_ONCE(ref->store);
+	struct kvt_store *store;
+	int err;
+
+	err = post_change(&write, ref);
+	if (err)
+		return err;
+	rcu_read_lock();
+	/* What an addition finds out is told to nobody. */
+	err = kvt_bpf_find(id, KVTREE_OPEN_WRITE, &store);
+	if (!err) {
+		kvt_stat_inc(&store->stats, KVTREE_STAT_BPF);
+		err = post_write(&write, id);
+		kvt_stat_inc(&store->stats,
+			     err ? KVTREE_STAT_BPF_POST_DROP : KVTREE_STAT_BPF_POST);
+	}
+	rcu_read_unlock();
+	return err;
+}
+KVT_EXPORT_FOR_TESTS(bpf_kvt_post);
+
+__bpf_kfunc_end_defs();
+
+static void posts_free(struct post_ring *rings)
+{
+	int cpu;
+
+	if (!rings)
+		return;
+	for_each_possible_cpu(cpu)
+		kvfree(rings[cpu].mem);
+	kvfree(rings);
+}
+
+static struct post_ring *posts_alloc(void)
+{
+	struct post_ring *rings, *ring;
+	int cpu;
+
+	rings = kvcalloc(nr_cpu_ids, sizeof(*rings), GFP_KERNEL);
+	if (!rings)
+		return NULL;
+	for_each_possible_cpu(cpu) {
+		ring = &rings[cpu];
+		init_irq_work(&ring->kick, posts_kick);
+		INIT_WORK(&ring->work, posts_work);
+		ring->mem = kvmalloc_node(POST_RING, GFP_KERNEL | __GFP_ZERO, cpu_to_node(cpu));
+		if (!ring->mem) {
+			posts_free(rings);
+			return NULL;
+		}
+	}
+	return rings;
+}
+
+/**
+ * kvt_posts_prepare() - make the rings, if they are not there
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_posts_prepare(void)
+{
+	struct post_ring *rings;
+	int err = 0;
+
+	mutex_lock(&posts_lock);
+	if (!posts_wq)
+		posts_wq = alloc_workqueue("kvtree_post", WQ_UNBOUND, 0);
+	if (!posts_wq) {
+		err = -ENOMEM;
+	} else if (!post_rings) {
+		rings = posts_alloc();
+		/* Pairs with the dependent load in post_write(). */
+		smp_store_release(&post_rings, rings);
+		err = rings ? 0 : -ENOMEM;
+	}
+	mutex_unlock(&posts_lock);
+	return err;
+}
+
+/**
+ * kvt_posts_flush() - wait until everything that was posted has had its turn
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_posts_flush(void)
+{
+	int cpu;
+
+	if (!READ_ONCE(post_rings))
+		return;
+	for_each_possible_cpu(cpu) {
+		irq_work_sync(&post_rings[cpu].kick);
+		flush_work(&post_rings[cpu].work);
+	}
+}
+KVT_EXPORT_FOR_TESTS(kvt_posts_flush);
+
+/**
+ * kvt_posts_exit() - run what is left, and free the rings
+ *
+ * Context: module exit: no program is left.
+ */
+void kvt_posts_exit(void)
+{
+	kvt_posts_flush();
+	if (posts_wq)
+		destroy_workqueue(posts_wq);
+	posts_free(post_rings);
+}
