@@ -1,0 +1,848 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What BPF programs call, called from here: the kfuncs are C functions, and run
+ * on kernels that cannot run the programs.
+ */
+#include <linux/delay.h>
+#include <linux/irq_work.h>
+#include <linux/ktime.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+#include <linux/unaligned.h>
+
+#include "../bpf.h"
+#include "../cursor.h"
+#include "../handle.h"
+#include "../store.h"
+#include "lib.h"
+
+#define STORE	"kunit-bpf"
+
+#define CAN_READ	KVTREE_OPEN_READ
+#define CAN_WRITE	KVTREE_OPEN_WRITE
+
+struct env {
+	struct kvt_store *store;
+	u64 read, write, both;
+};
+
+static struct env env_open(struct kunit *test)
+{
+	const struct kvtree_store_create args = { .name = STORE };
+	struct env env = { };
+
+	KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
+	env.store = kvt_store_find(STORE);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(env.store));
+	KUNIT_ASSERT_EQ(test, 0, kvt_bpf_prepare());
+	KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(env.store));
+	env.read = kvt_handle_of(env.store, CAN_READ);
+	env.write = kvt_handle_of(env.store, CAN_WRITE);
+	env.both = kvt_handle_of(env.store, CAN_READ | CAN_WRITE);
+	return env;
+}
+
+static void env_close(struct env *env)
+{
+	kvt_store_destroy(STORE);
+	kvt_store_put(env->store);
+}
+
+/* If a case stops early. */
+static void bpf_exit(struct kunit *test)
+{
+	struct kvt_store *store = kvt_store_find(STORE);
+
+	WRITE_ONCE(kvt_park_hook, NULL);
+	if (IS_ERR(store))
+		return;
+	kvt_store_destroy(STORE);
+	kvt_store_put(store);
+}
+
+static u64 stat(const struct env *env, enum kvtree_stat id)
+{
+	return kvt_stats_read(&env->store->stats, id);
+}
+
+#define REF(handle, ...)	((struct bpf_kvt_ref) { .store = (handle), ##__VA_ARGS__ })
+
+/* Keys and values that are string literals. */
+#define GET(ref, key, val)	bpf_kvt_get(ref, key, sizeof(key) - 1, val, sizeof(val))
+#define PUT(ref, key, val)	bpf_kvt_put(ref, key, sizeof(key) - 1, val, sizeof(val) - 1)
+
+static void what_is_put_is_got_with_its_version(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref = REF(env.both);
+	u64 version;
+	char val[8];
+
+	KUNIT_EXPECT_EQ(test, -ENOENT, GET(&ref, "a", val));
+	KUNIT_EXPECT_EQ(test, -ENOENT, bpf_kvt_exists(&ref, "a", 1));
+	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "a", "one"));
+	version = ref.version;
+	KUNIT_EXPECT_NE(test, 0, version);
+	ref.version = 0;
+	KUNIT_EXPECT_EQ(test, 3, GET(&ref, "a", val));
+	KUNIT_EXPECT_MEMEQ(test, val, "one", 3);
+	KUNIT_EXPECT_EQ(test, version, ref.version);
+	KUNIT_EXPECT_EQ(test, 3, ref.val_len);
+	ref.version = 0;
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_exists(&ref, "a", 1));
+	KUNIT_EXPECT_EQ(test, version, ref.version);
+	/* The empty key is one, and the empty value, too. */
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_put(&ref, "", 0, "", 0));
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_get(&ref, "", 0, val, sizeof(val)));
+	KUNIT_EXPECT_EQ(test, 7, stat(&env, KVTREE_STAT_BPF));
+	KUNIT_EXPECT_EQ(test, 5, stat(&env, KVTREE_STAT_GET));
+	KUNIT_EXPECT_EQ(test, 2, stat(&env, KVTREE_STAT_GET_MISS));
+	env_close(&env);
+}
+
+static void what_does_not_fit_is_measured_and_not_copied(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref = REF(env.both);
+	char val[4] = "....", key[4] = "....";
+
+	KUNIT_ASSERT_EQ(test, 0, PUT(&ref, "key-6b", "value"));
+	ref.version = 0;
+	KUNIT_EXPECT_EQ(test, -EMSGSIZE, GET(&ref, "key-6b", val));
+	KUNIT_EXPECT_EQ(test, 5, ref.val_len);
+	KUNIT_EXPECT_NE(test, 0, ref.version);
+	KUNIT_EXPECT_EQ(test, -EMSGSIZE, bpf_kvt_ceil(&ref, key, sizeof(key), val, 0));
+	KUNIT_EXPECT_EQ(test, 6, ref.key_len);
+	KUNIT_EXPECT_EQ(test, 5, ref.val_len);
+	KUNIT_EXPECT_MEMEQ(test, val, "....", 4);
+	KUNIT_EXPECT_MEMEQ(test, key, "....", 4);
+	env_close(&env);
+}
+
+static void columns_are_read_and_written_one_by_one_or_all(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref = REF(env.both);
+	struct bpf_kvt_col *desc;
+	u8 *big, *val;
+
+	big = kunit_kmalloc(test, 5000, GFP_KERNEL);
+	val = kunit_kzalloc(test, 6000, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, big);
+	KUNIT_ASSERT_NOT_NULL(test, val);
+	memset(big, 'b', 5000);
+	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "k", "zero"));
+	/* As a block of its own, as this is long. */
+	ref.flags = BPF_KVT_COL;
+	ref.col = 7;
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_put(&ref, "k", 1, big, 5000));
+	ref.flags = 0;
+	KUNIT_EXPECT_EQ(test, 5000, bpf_kvt_get(&ref, "k", 1, val, 6000));
+	KUNIT_EXPECT_MEMEQ(test, val, big, 5000);
+	ref.col = 3;
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_get(&ref, "k", 1, val, 6000));
+	KUNIT_EXPECT_EQ(test, BPF_KVT_ABSENT, ref.val_len);
+	ref.col = 0;
+	ref.flags = BPF_KVT_ALL_COLS;
+	KUNIT_EXPECT_EQ(test, -EMSGSIZE, bpf_kvt_get(&ref, "k", 1, val, 5019));
+	KUNIT_EXPECT_EQ(test, 5020, ref.val_len);
+	KUNIT_EXPECT_EQ(test, 5020, bpf_kvt_get(&ref, "k", 1, val, 5020));
+	KUNIT_EXPECT_EQ(test, 2, ref.ncols);
+	desc = (struct bpf_kvt_col *)val;
+	KUNIT_EXPECT_EQ(test, 0, desc[0].id);
+	KUNIT_EXPECT_EQ(test, 4, desc[0].len);
+	KUNIT_EXPECT_EQ(test, 7, desc[1].id);
+	KUNIT_EXPECT_EQ(test, 5000, desc[1].len);
+	KUNIT_EXPECT_MEMEQ(test, val + 16, "zero", 4);
+	KUNIT_EXPECT_MEMEQ(test, val + 20, big, 5000);
+	env_close(&env);
+}
+
+static void changes_hold_to_their_conditions(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref = REF(env.both);
+	u64 version;
+	__le64 n;
+
+	ref.flags = BPF_KVT_REPLACE;
+	KUNIT_EXPECT_EQ(test, -ENOENT, PUT(&ref, "a", "x"));
+	ref.flags = BPF_KVT_CREATE;
+	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "a", "x"));
+	KUNIT_EXPECT_EQ(test, -EEXIST, PUT(&ref, "a", "x"));
+	version = ref.version;
+	ref.flags = 0;
+	ref.version = version + 1;
+	KUNIT_EXPECT_EQ(test, -ECANCELED, bpf_kvt_cas(&ref, "a", 1, "y", 1));
+	KUNIT_EXPECT_EQ(test, version, ref.version);
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_cas(&ref, "a", 1, "y", 1));
+	KUNIT_EXPECT_GT(test, ref.version, version);
+	version = ref.version;
+	ref.flags = BPF_KVT_VERSION;
+	ref.version = version - 1;
+	KUNIT_EXPECT_EQ(test, -ECANCELED, bpf_kvt_remove(&ref, "a", 1));
+	KUNIT_EXPECT_EQ(test, version, ref.version);
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_remove(&ref, "a", 1));
+	ref.flags = 0;
+	KUNIT_EXPECT_EQ(test, -ENOENT, bpf_kvt_remove(&ref, "a", 1));
+	ref.version = 0;
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_cas(&ref, "a", 1, "z", 1));
+	KUNIT_EXPECT_GT(test, ref.version, version);
+
+	ref.arg = 5;
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_add(&ref, "a", 1));
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_add(&ref, "n", 1));
+	KUNIT_EXPECT_EQ(test, 0, ref.arg);
+	ref.arg = -2;
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_add(&ref, "n", 1));
+	KUNIT_EXPECT_EQ(test, 5, ref.arg);
+	KUNIT_EXPECT_EQ(test, 8, bpf_kvt_get(&ref, "n", 1, &n, sizeof(n)));
+	KUNIT_EXPECT_EQ(test, 3, le64_to_cpu(n));
+	env_close(&env);
+}
+
+static void malformed_calls_are_refused(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref, good = REF(env.both);
+	u8 *buf = kunit_kzalloc(test, BPF_KVT_VALUE_MAX + 1, GFP_KERNEL);
+	unsigned int bit;
+
+	KUNIT_ASSERT_NOT_NULL(test, buf);
+	for (bit = 0; bit < 32; bit++) {
+		ref = REF(env.both, .flags = 1u << bit);
+		if (ref.flags != BPF_KVT_ALL_COLS)
+			KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_get(&ref, buf, 1, buf, 1));
+		KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_exists(&ref, buf, 1));
+		ref.key_len = 1;
+		if (ref.flags != BPF_KVT_ALL_COLS)
+			KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_lpm(&ref, buf, 1, buf, 1));
+		if (ref.flags != BPF_KVT_VERSION && ref.flags != BPF_KVT_SYNC)
+			KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_remove(&ref, buf, 1));
+	}
+	ref = REF(env.both, .reserved = 1);
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_get(&ref, buf, 1, buf, 1));
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_put(&ref, buf, 1, buf, 1));
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_post(&ref, buf, 1, buf, 1));
+	ref = REF(env.both, .col = 256);
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_get(&ref, buf, 1, buf, 1));
+	ref = REF(env.both, .col = 1);
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_put(&ref, buf, 1, buf, 1));
+	ref = REF(env.both, .flags = BPF_KVT_CREATE | BPF_KVT_REPLACE);
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_put(&ref, buf, 1, buf, 1));
+	ref = REF(env.both, .flags = BPF_KVT_SYNC);
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, bpf_kvt_put(&ref, buf, 1, buf, 1));
+	ref = REF(env.both, .flags = BPF_KVT_POST_ADD | BPF_KVT_POST_REMOVE);
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_post(&ref, buf, 1, buf, 0));
+
+	ref = good;
+	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_get(&ref, buf, KVTREE_KEY_MAX + 1, buf, 1));
+	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_put(&ref, buf, BPF_KVT_KEY_MAX + 1, buf, 1));
+	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_put(&ref, buf, 1, buf, BPF_KVT_VALUE_MAX + 1));
+	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_post(&ref, buf, 1, buf, BPF_KVT_POST_MAX + 1));
+	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_post(&ref, buf, BPF_KVT_KEY_MAX + 1, buf, 1));
+	ref.key_len = 2;
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_ceil(&ref, buf, 1, buf, 1));
+	ref.key_len = KVTREE_KEY_MAX + 1;
+	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_floor(&ref, buf, 5000, buf, 1));
+	ref.key_len = BPF_KVT_KEY_MAX + 1;
+	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_lpm(&ref, buf, 5000, buf, 1));
+	KUNIT_EXPECT_EQ(test, 0, kvt_store_stat(env.store, KVTREE_STAT_KEYS));
+	env_close(&env);
+}
+
+static void handles_allow_what_they_are_for_until_they_are_void(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref = REF(env.read);
+	u64 again;
+	char val[8];
+
+	KUNIT_EXPECT_NE(test, env.read, env.write);
+	KUNIT_EXPECT_NE(test, env.read, env.both);
+	KUNIT_EXPECT_NE(test, env.write, env.both);
+	KUNIT_EXPECT_EQ(test, -EACCES, PUT(&ref, "a", "x"));
+	KUNIT_EXPECT_EQ(test, -EACCES, bpf_kvt_add(&ref, "a", 1));
+	KUNIT_EXPECT_EQ(test, -EACCES, bpf_kvt_post(&ref, "a", 1, "x", 1));
+	ref = REF(env.write);
+	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "a", "x"));
+	KUNIT_EXPECT_EQ(test, -EACCES, GET(&ref, "a", val));
+	KUNIT_EXPECT_EQ(test, -EACCES, bpf_kvt_exists(&ref, "a", 1));
+	KUNIT_EXPECT_EQ(test, -EACCES, bpf_kvt_ceil(&ref, val, sizeof(val), val, 8));
+	/* It tells what was there. */
+	KUNIT_EXPECT_EQ(test, -EACCES, bpf_kvt_add(&ref, "a", 1));
+	ref = REF(0);
+	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&ref, "a", val));
+
+	KUNIT_EXPECT_EQ(test, 0, kvt_handles_allow(env.store));
+	KUNIT_EXPECT_EQ(test, env.read, kvt_handle_of(env.store, CAN_READ));
+	kvt_handles_forbid(env.store);
+	KUNIT_EXPECT_EQ(test, 0, kvt_handle_of(env.store, CAN_READ));
+	ref = REF(env.read);
+	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&ref, "a", val));
+	KUNIT_EXPECT_EQ(test, 0, kvt_handles_allow(env.store));
+	again = kvt_handle_of(env.store, CAN_READ);
+	KUNIT_EXPECT_NE(test, env.read, again);
+	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&ref, "a", val));
+	ref = REF(again);
+	KUNIT_EXPECT_EQ(test, 1, GET(&ref, "a", val));
+
+	KUNIT_EXPECT_EQ(test, 0, kvt_store_destroy(STORE));
+	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&ref, "a", val));
+	ref = REF(kvt_handle_of(env.store, CAN_READ | CAN_WRITE));
+	KUNIT_EXPECT_EQ(test, 0, ref.store);
+	KUNIT_EXPECT_EQ(test, -ESTALE, PUT(&ref, "a", "x"));
+	KUNIT_EXPECT_EQ(test, -ESTALE, kvt_handles_allow(env.store));
+	kvt_store_put(env.store);
+}
+
+/* Keys in order, and what ordered lookups should find among them. */
+#define ORDERED		400
+#define ORDERED_LEN	20
+
+struct ordered {
+	unsigned int nr;
+	struct {
+		u8 data[ORDERED_LEN];
+		u32 len;
+	} key[ORDERED];
+};
+
+/* Of a few different bytes: many begin alike. */
+static u32 ordered_random(struct kt_rnd *rnd, u8 *data)
+{
+	static const u8 letters[] = { 0, 'a', 'b', 0xff };
+	u32 i, len = kt_rnd_below(rnd, ORDERED_LEN + 1);
+
+	for (i = 0; i < len; i++)
+		data[i] = letters[kt_rnd_below(rnd, i < 8 ? 2 : sizeof(letters))];
+	return len;
+}
+
+static struct kvt_key ordered_key(const struct ordered *o, unsigned int i)
+{
+	return KT_BYTES(o->key[i].data, o->key[i].len);
+}
+
+/* The number of keys that are smaller, or not greater. */
+static unsigned int ordered_below(const struct ordered *o, const struct kvt_key *key, bool equal)
+{
+	unsigned int i;
+	int cmp;
+
+	for (i = 0; i < o->nr; i++) {
+		const struct kvt_key k = ordered_key(o, i);
+
+		cmp = kt_key_cmp(&k, key);
+		if (cmp > 0 || (!cmp && !equal))
+			break;
+	}
+	return i;
+}
+
+static struct ordered *ordered_open(struct kunit *test, struct kt_rnd *rnd, const struct env *env)
+{
+	struct ordered *o = kunit_kzalloc(test, sizeof(*o), GFP_KERNEL);
+	struct bpf_kvt_ref ref = REF(env->write);
+	struct kvt_key key;
+	u8 data[ORDERED_LEN];
+	unsigned int at;
+
+	KUNIT_ASSERT_NOT_NULL(test, o);
+	while (o->nr < ORDERED) {
+		key = KT_BYTES(data, ordered_random(rnd, data));
+		at = ordered_below(o, &key, false);
+		if (at != ordered_below(o, &key, true))
+			continue;
+		memmove(&o->key[at + 1], &o->key[at], (o->nr - at) * sizeof(o->key[0]));
+		memcpy(o->key[at].data, data, key.len);
+		o->key[at].len = key.len;
+		o->nr++;
+		KUNIT_ASSERT_EQ(test, 0, bpf_kvt_put(&ref, data, key.len, data, key.len));
+	}
+	return o;
+}
+
+/* What a lookup has found should be a key, which is its value, too. */
+static void ordered_expect(struct kunit *test, const struct ordered *o, int want, int ret,
+			   const struct bpf_kvt_ref *ref, const u8 *key, const u8 *val)
+{
+	struct kvt_key k;
+
+	if (want < 0 || want >= o->nr) {
+		KUNIT_EXPECT_EQ(test, -ENOENT, ret);
+		return;
+	}
+	k = ordered_key(o, want);
+	KUNIT_ASSERT_EQ(test, k.len, ret);
+	KUNIT_ASSERT_EQ(test, k.len, ref->key_len);
+	KUNIT_EXPECT_MEMEQ(test, key, k.data, k.len);
+	KUNIT_EXPECT_MEMEQ(test, val, k.data, k.len);
+}
+
+static void the_nearest_keys_are_found(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct kt_rnd rnd = kt_rnd(test);
+	struct ordered *o = ordered_open(test, &rnd, &env);
+	u8 ask[ORDERED_LEN], key[ORDERED_LEN], val[ORDERED_LEN];
+	struct bpf_kvt_ref ref;
+	unsigned int i, at;
+	struct kvt_key k;
+	int ret;
+
+	for (i = 0; i < 4000; i++) {
+		bool after = i & 1, floor = i & 2;
+
+		k = KT_BYTES(ask, ordered_random(&rnd, ask));
+		memcpy(key, ask, k.len);
+		ref = REF(env.read, .key_len = k.len, .flags = after ? BPF_KVT_AFTER : 0);
+		if (floor) {
+			ret = bpf_kvt_floor(&ref, key, sizeof(key), val, sizeof(val));
+			at = ordered_below(o, &k, !after) - 1;
+		} else {
+			ret = bpf_kvt_ceil(&ref, key, sizeof(key), val, sizeof(val));
+			at = ordered_below(o, &k, after);
+		}
+		ordered_expect(test, o, at, ret, &ref, key, val);
+	}
+	env_close(&env);
+}
+
+static int ordered_longest(const struct ordered *o, const struct kvt_key *key)
+{
+	int i, best = -1;
+
+	for (i = 0; i < o->nr; i++) {
+		if (o->key[i].len > key->len || memcmp(o->key[i].data, key->data, o->key[i].len))
+			continue;
+		if (best < 0 || o->key[i].len > o->key[best].len)
+			best = i;
+	}
+	return best;
+}
+
+static void the_longest_prefix_is_found(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct kt_rnd rnd = kt_rnd(test);
+	struct ordered *o = ordered_open(test, &rnd, &env);
+	struct bpf_kvt_ref ref = REF(env.write);
+	u8 ask[ORDERED_LEN], key[ORDERED_LEN], val[ORDERED_LEN];
+	unsigned int i, found = 0;
+	struct kvt_key k;
+	int ret;
+
+	/* So that not all have the empty key as a prefix. */
+	bpf_kvt_remove(&ref, key, 0);
+	if (!o->key[0].len)
+		memmove(&o->key[0], &o->key[1], --o->nr * sizeof(o->key[0]));
+	for (i = 0; i < 4000; i++) {
+		k = KT_BYTES(ask, ordered_random(&rnd, ask));
+		memcpy(key, ask, k.len);
+		ref = REF(env.read, .key_len = k.len);
+		ret = bpf_kvt_lpm(&ref, key, sizeof(key), val, sizeof(val));
+		found += ret >= 0;
+		ordered_expect(test, o, ordered_longest(o, &k), ret, &ref, key, val);
+	}
+	KUNIT_EXPECT_NE(test, 0, found);
+	KUNIT_EXPECT_NE(test, 4000, found);
+	env_close(&env);
+}
+
+/* Go through a range, whose keys are numbers @low up to @high, and compare. */
+static void range_expect(struct kunit *test, const struct ordered *o, struct bpf_kvt_ref *ref,
+			 u8 *key, u32 len, int low, int high)
+{
+	bool reverse = ref->flags & BPF_KVT_REVERSE;
+	int at = reverse ? high - 1 : low, step = reverse ? -1 : 1;
+	const union bpf_kvt_rec *rec;
+	struct bpf_iter_kvt it;
+	u8 got[ORDERED_LEN];
+
+	rcu_read_lock();
+	KUNIT_EXPECT_EQ(test, 0, bpf_iter_kvt_new(&it, ref, key, len));
+	KUNIT_EXPECT_EQ(test, -ENOENT, bpf_kvt_iter_key(&it, got, sizeof(got)));
+	while ((rec = bpf_iter_kvt_next(&it))) {
+		struct kvt_key k;
+
+		if (at < low || at >= high) {
+			KUNIT_FAIL(test, "a record too many");
+			break;
+		}
+		k = ordered_key(o, at);
+		KUNIT_EXPECT_EQ(test, k.len, rec->key_len);
+		KUNIT_EXPECT_EQ(test, k.len, rec->val_len);
+		KUNIT_EXPECT_NE(test, 0, rec->version);
+		if (k.len)
+			KUNIT_EXPECT_EQ(test, -EMSGSIZE, bpf_kvt_iter_key(&it, got, k.len - 1));
+		KUNIT_EXPECT_EQ(test, k.len, bpf_kvt_iter_key(&it, got, k.len));
+		KUNIT_EXPECT_MEMEQ(test, got, k.data, k.len);
+		KUNIT_EXPECT_EQ(test, k.len, bpf_kvt_iter_val(&it, got, k.len));
+		KUNIT_EXPECT_MEMEQ(test, got, k.data, k.len);
+		at += step;
+	}
+	KUNIT_EXPECT_EQ(test, 0, bpf_iter_kvt_status(&it));
+	KUNIT_EXPECT_EQ(test, -ENOENT, bpf_kvt_iter_key(&it, got, sizeof(got)));
+	KUNIT_EXPECT_NULL(test, bpf_iter_kvt_next(&it));
+	bpf_iter_kvt_destroy(&it);
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ_MSG(test, reverse ? low - 1 : high, at, "records are missing");
+}
+
+static void iterators_go_through_ranges_in_both_directions(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct kt_rnd rnd = kt_rnd(test);
+	struct ordered *o = ordered_open(test, &rnd, &env);
+	u8 a[2 * ORDERED_LEN], b[ORDERED_LEN];
+	struct bpf_kvt_ref ref;
+	unsigned int i;
+
+	for (i = 0; i < 2000; i++) {
+		bool reverse = i & 1, after = i & 2, incl = i & 4;
+		struct kvt_key from = KT_BYTES(a, ordered_random(&rnd, a));
+		struct kvt_key to = KT_BYTES(b, ordered_random(&rnd, b));
+		int low, high;
+
+		if (kt_key_cmp(&from, &to) * (reverse ? -1 : 1) > 0)
+			continue;
+		memcpy(a + from.len, b, to.len);
+		ref = REF(env.read, .key_len = from.len,
+			  .flags = BPF_KVT_RANGE | (reverse ? BPF_KVT_REVERSE : 0) |
+				   (after ? BPF_KVT_AFTER : 0) | (incl ? BPF_KVT_END_INCL : 0));
+		if (reverse) {
+			low = ordered_below(o, &to, !incl);
+			high = ordered_below(o, &from, !after);
+		} else {
+			low = ordered_below(o, &from, after);
+			high = ordered_below(o, &to, incl);
+		}
+		range_expect(test, o, &ref, a, from.len + to.len, low, max(low, high));
+	}
+	ref = REF(env.read);
+	range_expect(test, o, &ref, a, 0, 0, o->nr);
+	ref = REF(env.read, .flags = BPF_KVT_REVERSE | BPF_KVT_LAST);
+	range_expect(test, o, &ref, a, 0, 0, o->nr);
+	env_close(&env);
+}
+
+static void iterators_go_through_all_with_a_prefix(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct kt_rnd rnd = kt_rnd(test);
+	struct ordered *o = ordered_open(test, &rnd, &env);
+	u8 a[ORDERED_LEN];
+	unsigned int i;
+
+	for (i = 0; i < 1000; i++) {
+		struct kvt_key prefix = KT_BYTES(a, ordered_random(&rnd, a));
+		struct bpf_kvt_ref ref = REF(env.read, .flags = BPF_KVT_PREFIX |
+							(i & 1 ? BPF_KVT_REVERSE : 0));
+		int low = ordered_below(o, &prefix, false), high;
+
+		for (high = low; high < o->nr; high++)
+			if (o->key[high].len < prefix.len ||
+			    memcmp(o->key[high].data, a, prefix.len))
+				break;
+		range_expect(test, o, &ref, a, prefix.len, low, high);
+	}
+	env_close(&env);
+}
+
+static void cursors_are_few_and_come_back(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref = REF(env.both);
+	struct kvt_cursor *cursors[64];
+	unsigned int i, n = 0;
+	struct bpf_iter_kvt it;
+	u8 key[8];
+
+	KUNIT_ASSERT_EQ(test, 0, PUT(&ref, "a", "x"));
+	preempt_disable();
+	while (n < ARRAY_SIZE(cursors) && (cursors[n] = kvt_cursor_get()))
+		n++;
+	KUNIT_EXPECT_EQ(test, -EBUSY, bpf_kvt_ceil(&ref, key, sizeof(key), key, 8));
+	rcu_read_lock();
+	KUNIT_EXPECT_EQ(test, -EBUSY, bpf_iter_kvt_new(&it, &ref, key, 0));
+	KUNIT_EXPECT_NULL(test, bpf_iter_kvt_next(&it));
+	KUNIT_EXPECT_EQ(test, -EBUSY, bpf_iter_kvt_status(&it));
+	bpf_iter_kvt_destroy(&it);
+	rcu_read_unlock();
+	for (i = 0; i < n; i++)
+		kvt_cursor_put(cursors[i]);
+	/* An iterator that is left early gives back its cursor, and so do all others. */
+	for (i = 0; i < 100; i++) {
+		rcu_read_lock();
+		KUNIT_EXPECT_EQ(test, 0, bpf_iter_kvt_new(&it, &ref, key, 0));
+		if (i & 1)
+			KUNIT_EXPECT_NOT_NULL(test, bpf_iter_kvt_next(&it));
+		bpf_iter_kvt_destroy(&it);
+		rcu_read_unlock();
+		ref.key_len = 0;
+		KUNIT_EXPECT_EQ(test, 1, bpf_kvt_ceil(&ref, key, sizeof(key), key, 8));
+	}
+	preempt_enable();
+	KUNIT_EXPECT_LT(test, n, ARRAY_SIZE(cursors));
+	KUNIT_EXPECT_GT(test, n, 4);
+	env_close(&env);
+}
+
+static void over_the_garbage_bound_a_change_does_not_wait(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref = REF(env.write);
+	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
+	unsigned int i;
+	int err = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, val);
+	/* Nothing is freed meanwhile.  The bound is 64 MiB unless somebody changed it. */
+	rcu_read_lock();
+	for (i = 0; i < 4096 && !err; i++)
+		err = bpf_kvt_put(&ref, "k", 1, val, BPF_KVT_VALUE_MAX);
+	rcu_read_unlock();
+	/* Where memory is short, that comes first. */
+	KUNIT_EXPECT_TRUE_MSG(test, err == -EAGAIN || err == -ENOMEM, "%d", err);
+	for (i = 0; i < 1000 && err; i++) {
+		msleep(20);
+		err = bpf_kvt_put(&ref, "k", 1, val, 1);
+	}
+	KUNIT_EXPECT_EQ(test, 0, err);
+	env_close(&env);
+}
+
+/* In a hard interrupt */
+
+static struct {
+	struct env *env;
+	struct irq_work work;
+	bool done;
+	bool hard;
+	unsigned int nr;		/* keys that are there throughout */
+	unsigned int reads, busy, wrong;
+	int put, post;
+} irq;
+
+static void irq_run(void)
+{
+	u64 until = ktime_get_mono_fast_ns() + 10 * NSEC_PER_SEC;
+
+	irq.done = false;
+	irq_work_queue(&irq.work);
+	/* Pairs with the end of the functions below. */
+	while (!smp_load_acquire(&irq.done) && ktime_get_mono_fast_ns() < until)
+		cpu_relax();
+}
+
+static void irq_write_fn(struct irq_work *work)
+{
+	struct bpf_kvt_ref ref = REF(irq.env->both);
+
+	irq.hard = in_hardirq();
+	irq.put = PUT(&ref, "irq", "x");
+	ref = REF(irq.env->both);
+	irq.post = bpf_kvt_post(&ref, "post", 4, "late", 4);
+	smp_store_release(&irq.done, true);	/* pairs with irq_run() */
+}
+
+static void from_interrupts_changes_are_refused_and_posts_are_made(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref = REF(env.both);
+	char val[8];
+
+	irq.env = &env;
+	irq.work = IRQ_WORK_INIT_HARD(irq_write_fn);
+	irq_run();
+	KUNIT_EXPECT_TRUE(test, irq.hard);
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, irq.put);
+	KUNIT_EXPECT_EQ(test, 0, irq.post);
+	irq_work_sync(&irq.work);
+	kvt_posts_flush();
+	KUNIT_EXPECT_EQ(test, -ENOENT, GET(&ref, "irq", val));
+	KUNIT_EXPECT_EQ(test, 4, GET(&ref, "post", val));
+	KUNIT_EXPECT_MEMEQ(test, val, "late", 4);
+	KUNIT_EXPECT_EQ(test, 1, stat(&env, KVTREE_STAT_BPF_POST));
+	env_close(&env);
+}
+
+static void posts_are_made_in_order_or_counted_as_dropped(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref;
+	u64 made = 0, dropped = 0, last = 0;
+	unsigned int round, i;
+	unsigned long flags;
+	u64 val[64] = { };
+	__le64 n;
+
+	for (round = 0; round < 20; round++) {
+		/* The worker is not woken until the ring is full. */
+		local_irq_save(flags);
+		for (i = 0; i < 400; i++) {
+			u32 len = 8 + (i * 8) % (sizeof(val) - 8);
+			int err;
+
+			val[0] = last + 1;
+			ref = REF(env.write);
+			err = bpf_kvt_post(&ref, "last", 4, val, len);
+			if (!err)
+				last++;
+			ref = REF(env.write, .flags = BPF_KVT_POST_ADD, .arg = 1);
+			if (!err)
+				err = bpf_kvt_post(&ref, "sum", 3, val, 0);
+			made += !err;
+			dropped += !!err;
+			KUNIT_EXPECT_TRUE(test, !err || err == -ENOSPC);
+		}
+		local_irq_restore(flags);
+		kvt_posts_flush();
+		ref = REF(env.read);
+		KUNIT_ASSERT_GE(test, bpf_kvt_get(&ref, "last", 4, val, sizeof(val)), 8);
+		KUNIT_EXPECT_EQ(test, last, val[0]);
+		KUNIT_ASSERT_EQ(test, 8, bpf_kvt_get(&ref, "sum", 3, &n, sizeof(n)));
+		KUNIT_EXPECT_EQ(test, made, le64_to_cpu(n));
+	}
+	KUNIT_EXPECT_NE(test, 0, made);
+	KUNIT_EXPECT_NE(test, 0, dropped);
+	KUNIT_EXPECT_EQ(test, dropped, stat(&env, KVTREE_STAT_BPF_POST_DROP));
+	KUNIT_EXPECT_EQ(test, made + last, stat(&env, KVTREE_STAT_BPF_POST));
+	KUNIT_EXPECT_EQ(test, 0, stat(&env, KVTREE_STAT_BPF_POST_FAIL));
+	kunit_info(test, "%llu posts made, %llu dropped", made + last, dropped);
+
+	ref = REF(env.write, .flags = BPF_KVT_POST_REMOVE);
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "sum", 3, val, 0));
+	/* Not a number. */
+	ref = REF(env.write);
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "last", 4, "word", 4));
+	ref.flags = BPF_KVT_POST_ADD;
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "last", 4, val, 0));
+	kvt_posts_flush();
+	ref = REF(env.read);
+	KUNIT_EXPECT_EQ(test, -ENOENT, bpf_kvt_exists(&ref, "sum", 3));
+	KUNIT_EXPECT_EQ(test, 1, stat(&env, KVTREE_STAT_BPF_POST_FAIL));
+	env_close(&env);
+}
+
+/* Stable keys are even numbers; a writer inserts and removes odd ones. */
+static void irq_key(u8 *key, u32 n)
+{
+	memcpy(key, "prefix--", 8);
+	put_unaligned_be32(n, key + 8);
+}
+
+static void irq_note(int ret, bool right)
+{
+	irq.reads++;
+	if (ret == -EBUSY)
+		irq.busy++;
+	else if (!right)
+		irq.wrong++;
+}
+
+static void irq_read_fn(struct irq_work *work)
+{
+	u32 n = 2 * (irq.reads % irq.nr), got;
+	const union bpf_kvt_rec *rec;
+	struct bpf_kvt_ref ref = REF(irq.env->both);
+	struct bpf_iter_kvt it;
+	u8 key[12];
+	int ret;
+
+	irq.hard = in_hardirq();
+	irq_key(key, n);
+	ret = bpf_kvt_get(&ref, key, sizeof(key), &got, sizeof(got));
+	irq_note(ret, ret == 4 && got == n);
+	ref.key_len = sizeof(key);
+	ref.flags = 0;
+	ret = bpf_kvt_ceil(&ref, key, sizeof(key), &got, sizeof(got));
+	irq_note(ret, ret == 4 && got == n);
+	ret = bpf_kvt_lpm(&ref, key, sizeof(key), &got, sizeof(got));
+	irq_note(ret, ret == 4 && got == n);
+	rcu_read_lock();
+	bpf_iter_kvt_new(&it, &ref, key, sizeof(key));
+	rec = bpf_iter_kvt_next(&it);
+	ret = rec ? bpf_kvt_iter_val(&it, &got, sizeof(got)) : bpf_iter_kvt_status(&it);
+	irq_note(ret, ret == 4 && got == n);
+	bpf_iter_kvt_destroy(&it);
+	rcu_read_unlock();
+	smp_store_release(&irq.done, true);	/* pairs with irq_run() */
+}
+
+static struct task_struct *irq_writer;
+
+static void irq_hook(enum kvt_park at)
+{
+	if (current == irq_writer)
+		irq_run();
+}
+
+static void on_top_of_a_writer_reads_are_right_or_give_up(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref;
+	u8 key[12];
+	u32 i;
+
+	memset(&irq, 0, sizeof(irq));
+	irq.env = &env;
+	irq.nr = 60;
+	irq.work = IRQ_WORK_INIT_HARD(irq_read_fn);
+	for (i = 0; i < 2 * irq.nr; i += 2) {
+		irq_key(key, i);
+		ref = REF(env.write);
+		KUNIT_ASSERT_EQ(test, 0, bpf_kvt_put(&ref, key, sizeof(key), &i, sizeof(i)));
+	}
+	irq_writer = current;
+	WRITE_ONCE(kvt_park_hook, irq_hook);
+	for (i = 1; i < 2 * irq.nr; i += 2) {
+		irq_key(key, i);
+		ref = REF(env.write);
+		KUNIT_EXPECT_EQ(test, 0, bpf_kvt_put(&ref, key, sizeof(key), &i, sizeof(i)));
+	}
+	for (i = 1; i < 2 * irq.nr; i += 2) {
+		irq_key(key, i);
+		ref = REF(env.write);
+		KUNIT_EXPECT_EQ(test, 0, bpf_kvt_remove(&ref, key, sizeof(key)));
+	}
+	WRITE_ONCE(kvt_park_hook, NULL);
+	synchronize_rcu();
+	irq_work_sync(&irq.work);
+	KUNIT_EXPECT_TRUE(test, irq.hard);
+	KUNIT_EXPECT_EQ(test, 0, irq.wrong);
+	KUNIT_EXPECT_NE(test, 0, irq.busy);
+	KUNIT_EXPECT_GT(test, irq.reads, irq.busy);
+	KUNIT_EXPECT_EQ(test, irq.busy, stat(&env, KVTREE_STAT_BPF_BUSY));
+	kunit_info(test, "%u reads in interrupts, %u gave up", irq.reads, irq.busy);
+	env_close(&env);
+}
+
+static struct kunit_case bpf_cases[] = {
+	KUNIT_CASE(what_is_put_is_got_with_its_version),
+	KUNIT_CASE(what_does_not_fit_is_measured_and_not_copied),
+	KUNIT_CASE(columns_are_read_and_written_one_by_one_or_all),
+	KUNIT_CASE(changes_hold_to_their_conditions),
+	KUNIT_CASE(malformed_calls_are_refused),
+	KUNIT_CASE(handles_allow_what_they_are_for_until_they_are_void),
+	KUNIT_CASE(the_nearest_keys_are_found),
+	KUNIT_CASE(the_longest_prefix_is_found),
+	KUNIT_CASE(iterators_go_through_ranges_in_both_directions),
+	KUNIT_CASE(iterators_go_through_all_with_a_prefix),
+	KUNIT_CASE(cursors_are_few_and_come_back),
+	KUNIT_CASE(over_the_garbage_bound_a_change_does_not_wait),
+	KUNIT_CASE(from_interrupts_changes_are_refused_and_posts_are_made),
+	KUNIT_CASE(posts_are_made_in_order_or_counted_as_dropped),
+	KUNIT_CASE(on_top_of_a_writer_reads_are_right_or_give_up),
+	{}
+};
+
+static struct kunit_suite bpf_suite = {
+	.name = "kvt_bpf",
+	.exit = bpf_exit,
+	.test_cases = bpf_cases,
+};
+
+kunit_test_suite(bpf_suite);
