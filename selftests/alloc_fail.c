@@ -478,7 +478,7 @@ static bool after_put_all_layers(int fd)
 }
 
 /* 511 nodes at once, each of which may be the one that is not to be had. */
-TEST_F_TIMEOUT(fail, put_that_makes_all_layers_of_the_longest_key, 300)
+TEST_F_TIMEOUT(fail, put_that_makes_all_layers_of_the_longest_key, 600)
 {
 	static const struct scenario s = {
 		.prepare = prepare_longest_key, .ops = ops_put_all_layers,

@@ -715,7 +715,8 @@ TEST_F(waiting, full_completion_queue_loses_no_cancellation)
 	cancel_rest(s);
 	TH_LOG("%llu canceled at once, %u places for their completions", s->replies,
 	       s->ring.cq_entries);
-	EXPECT_LE(MANY, s->replies);
+	/* The slower the machine, the more have been executed by then. */
+	EXPECT_LT(4 * s->ring.cq_entries, s->replies);
 	wait_all(s);
 	EXPECT_EQ(KEYS, sum(s->seen));
 	EXPECT_EQ(s->replies, sum(s->canceled));
@@ -1289,7 +1290,7 @@ static bool many_submitted(void *arg)
 	return __atomic_load_n(&v->submitted, __ATOMIC_RELAXED) >= KEYS - 1;
 }
 
-TEST_F_TIMEOUT(waiting, killed_process_leaves_whole_values_and_nothing_else, 300)
+TEST_F_TIMEOUT(waiting, killed_process_leaves_whole_values_and_nothing_else, 600)
 {
 	struct kvt_rand rand = { .state = 1 };
 	struct victim *v = kvt_map_shared(sizeof(*v));
