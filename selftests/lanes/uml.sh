@@ -22,9 +22,10 @@ settings()
 		# KASAN keeps a byte for every eight and a quarantine.
 		TIMEOUT=${LANE_TIMEOUT:-2400}
 		KUNIT_TIMEOUT=1200 PROGRAM_TIMEOUT=1200 MEMORY=4G KMEMLEAK=1
-		# These are about the library and what is around it. They find
-		# nothing else in a kernel with checkers, where they take minutes.
-		LEFT_OUT='run-link|run-man|run-python|run-bench';;
+		# These are about the library and what is around it, and most of
+		# what they do is run compilers and interpreters. They find nothing
+		# else in a kernel with checkers, where they take minutes.
+		LEFT_OUT='run-bench|run-docs|run-link|run-man|run-python';;
 	*)
 		die 'usage: uml.sh uml|uml-debug';;
 	esac
