@@ -8,31 +8,24 @@
 
 #include "child.h"
 
-static void serve(const struct subject *s, int from, int to)
+static void serve(int from, int to)
 {
 	struct request r;
 	struct answer a;
 
-	for (;;) {
-		if (s->idle)
-			s->idle(true);
-		if (read(from, &r, sizeof(r)) != sizeof(r))
-			return;
-		if (s->idle)
-			s->idle(false);
-		a = phase_run(s, &r);
+	while (read(from, &r, sizeof(r)) == sizeof(r)) {
+		a = phase_run(&r);
 		if (write(to, &a, sizeof(a)) != sizeof(a))
 			return;
 	}
 }
 
-int child_start(struct child *c, const struct subject *s)
+int child_start(struct child *c, unsigned int threads)
 {
 	int there[2], back[2];
 
 	if (pipe(there) || pipe(back))
 		return -1;
-	c->subject = s;
 	c->pid = fork();
 	if (c->pid < 0)
 		return -1;
@@ -40,8 +33,8 @@ int child_start(struct child *c, const struct subject *s)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(there[1]);
 		close(back[0]);
-		s->init(s);
-		serve(s, there[0], back[1]);
+		phase_init(c->subject, &c->config, threads);
+		serve(there[0], back[1]);
 		_exit(0);
 	}
 	close(there[0]);
@@ -51,7 +44,7 @@ int child_start(struct child *c, const struct subject *s)
 	return 0;
 }
 
-bool child_ask(struct child *c, const struct request *r, struct answer *a)
+bool child_ask(const struct child *c, const struct request *r, struct answer *a)
 {
 	return write(c->to, r, sizeof(*r)) == sizeof(*r) &&
 	       read(c->from, a, sizeof(*a)) == sizeof(*a);

@@ -9,13 +9,15 @@
 
 struct child {
 	const struct subject *subject;
+	struct bench_config config;
 	pid_t pid;
 	int to, from;
 };
 
-int child_start(struct child *c, const struct subject *s);
+/* @c has its subject and its configuration. */
+int child_start(struct child *c, unsigned int threads);
 /* Returns false if the process is gone. */
-bool child_ask(struct child *c, const struct request *r, struct answer *a);
+bool child_ask(const struct child *c, const struct request *r, struct answer *a);
 void child_stop(struct child *c);
 
 #endif /* KVT_BENCH_CHILD_H */

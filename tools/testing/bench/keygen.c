@@ -4,13 +4,6 @@
 
 #include "keygen.h"
 
-const char *const bench_keys_names[KEYS_NR] = {
-	[KEYS_RANDOM_8]	 = "W1",
-	[KEYS_DECIMAL]	 = "W2",
-	[KEYS_PREFIX_40] = "W3",
-	[KEYS_ASCENDING] = "W6",
-};
-
 static uint32_t put_number(uint64_t n, uint8_t *to)
 {
 	n = __builtin_bswap64(n);
@@ -28,15 +21,16 @@ static uint32_t shuffle_31(uint32_t n)
 	return n ^ n >> 15;
 }
 
-static uint32_t put_decimal(uint32_t n, uint8_t *to)
+/* With zeros before it if it has less than @width digits. */
+static uint32_t put_decimal(uint64_t n, uint32_t width, uint8_t *to)
 {
-	uint8_t digits[10];
+	uint8_t digits[20];
 	uint32_t i = sizeof(digits), len;
 
 	do {
 		digits[--i] = '0' + n % 10;
 		n /= 10;
-	} while (n);
+	} while (n || sizeof(digits) - i < width);
 	len = sizeof(digits) - i;
 	memcpy(to, digits + i, len);
 	return len;
@@ -48,11 +42,23 @@ uint32_t bench_key(enum bench_keys keys, uint64_t n, uint8_t *to)
 	case KEYS_RANDOM_8:
 		return put_number(bench_mix(n + 1), to);
 	case KEYS_DECIMAL:
-		return put_decimal(shuffle_31(n), to);
+		return put_decimal(shuffle_31(n), 1, to);
+	case KEYS_TEN_DIGITS:
+		return put_decimal(shuffle_31(n), 10, to);
 	case KEYS_PREFIX_40:
 		memset(to, 'k', 32);
 		return 32 + put_number(bench_mix(n + 1), to + 32);
+	case KEYS_USER:
+		memcpy(to, "user", 4);
+		return 4 + put_decimal(bench_mix(n + 1), 1, to + 4);
+	case KEYS_DESCENDING:
+		return put_number((1ull << 40) - n, to);
 	default:
 		return put_number(n, to);
 	}
+}
+
+bool bench_keys_fixed(enum bench_keys keys)
+{
+	return keys == KEYS_RANDOM_8 || keys == KEYS_ASCENDING || keys == KEYS_DESCENDING;
 }

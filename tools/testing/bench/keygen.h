@@ -3,22 +3,26 @@
 #ifndef KVT_BENCH_KEYGEN_H
 #define KVT_BENCH_KEYGEN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define BENCH_KEY_MAX	48
 
 enum bench_keys {
-	KEYS_RANDOM_8,		/* W1: eight random bytes */
-	KEYS_DECIMAL,		/* W2: random numbers below 2^31, written down */
-	KEYS_PREFIX_40,		/* W3: 32 bytes that all have, and eight random ones */
-	KEYS_ASCENDING,		/* W6: eight bytes */
+	KEYS_RANDOM_8,		/* eight random bytes */
+	KEYS_DECIMAL,		/* random numbers below 2^31, written down */
+	KEYS_PREFIX_40,		/* 32 bytes that all have, and eight random ones */
+	KEYS_ASCENDING,		/* eight bytes */
+	KEYS_DESCENDING,	/* the same */
+	KEYS_USER,		/* "user" and a number of 1 to 20 digits, as in YCSB */
+	KEYS_TEN_DIGITS,	/* random numbers below 2^31, with zeros before them */
 	KEYS_NR
 };
 
-extern const char *const bench_keys_names[KEYS_NR];
-
 /* Different for different @n.  Returns its length. */
 uint32_t bench_key(enum bench_keys keys, uint64_t n, uint8_t *to);
+/* Whether they are numbers of eight bytes. */
+bool bench_keys_fixed(enum bench_keys keys);
 
 /* Random numbers (SplitMix64; Steele, Lea, Flood, OOPSLA 2014). */
 static inline uint64_t bench_mix(uint64_t n)

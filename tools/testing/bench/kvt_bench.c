@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * kvt-bench: how fast the index is, as a program, beside others.  Subjects take
- * turns in every round, so that what disturbs the machine disturbs all of them.
+ * turns in every step of every round, so that what disturbs the machine disturbs
+ * all of them.
  */
 #include <argp.h>
 #include <signal.h>
@@ -14,18 +15,27 @@
 #include "report.h"
 
 static const struct subject *const all_subjects[] = {
-	&subject_kvtree, &subject_kvtree_4k, &subject_lmdb,
+	&subject_kvtree, &subject_lmdb, &subject_skiplist, &subject_congee, &subject_treeindex,
+	&subject_stdmap, &subject_chase,
 };
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #define NR_SUBJECTS		ARRAY_SIZE(all_subjects)
+/* With large pages and with small ones. */
+#define CHILDREN_MAX		(2 * NR_SUBJECTS)
+#define WORKLOADS_MAX		16
+#define ROWS_MAX		2048
 
 static struct {
 	uint64_t nr_keys;
 	uint64_t nr_ops;
 	unsigned int rounds;
-	unsigned int workloads;		/* bits: enum bench_keys */
+	unsigned int threads[THREADS_MAX];
+	unsigned int nr_threads;
+	const char *workloads[WORKLOADS_MAX];
+	unsigned int nr_workloads;
 	unsigned int subjects;		/* bits */
+	bool huge, small;
 	const char *json;
 } opt = { .nr_keys = 1000000, .rounds = 5 };
 
@@ -35,13 +45,18 @@ static struct {
 static const struct argp_option options[] = {
 	OPTION('k', "keys", "N", "how many keys (1000000)"),
 	OPTION('n', "ops", "N",
-	       "gets, and keys scanned, in a round (as many as keys, up to 2000000)"),
+	       "operations, and keys scanned, in a round (as many as keys, up to 2000000)"),
 	OPTION('r', "rounds", "N", "rounds (5)"),
+	OPTION('t', "threads", "N", "threads. May be given more than once (1 and 2)"),
 	OPTION('w', "workload", "NAME",
 	       "W1: 8 random bytes; W2: decimal numbers; W3: 40 bytes, 32 in common; "
-	       "W6: ascending. May be given more than once (W1)"),
+	       "W4: scans of 1 to 100; W5: gets and updates, Zipf; W6: ascending and descending "
+	       "inserts; W7: inserts and removals; W8: ten columns, MYCSB. May be given more than "
+	       "once (all)"),
 	OPTION('s', "subject", "NAME",
-	       "kvtree, kvtree_4k (small pages) or lmdb. May be given more than once (all)"),
+	       "kvtree, lmdb, skiplist, congee, treeindex, stdmap or chase. May be given more than "
+	       "once (all)"),
+	OPTION('p', "pages", "KIND", "huge or 4k. May be given more than once (both)"),
 	OPTION('j', "json", "FILE", "write the results there, too"),
 	{ .name = NULL }
 };
@@ -57,15 +72,25 @@ static uint64_t number(const char *arg, uint64_t max, struct argp_state *state)
 	return n;
 }
 
-static unsigned int workload(const char *arg, struct argp_state *state)
+static bool is_workload(const char *name)
 {
+	const struct step *step;
 	unsigned int i;
 
-	for (i = 0; i < KEYS_NR; i++)
-		if (!strcmp(arg, bench_keys_names[i]))
-			return 1u << i;
-	argp_error(state, "there is no workload '%s'", arg);
-	return 0;
+	for (i = 0; i < nr_groups; i++)
+		for (step = groups[i].steps; step->name; step++)
+			if (!strcmp(step->workload, name))
+				return true;
+	return false;
+}
+
+static void add_workload(const char *arg, struct argp_state *state)
+{
+	if (!is_workload(arg))
+		argp_error(state, "there is no workload '%s'", arg);
+	if (opt.nr_workloads == WORKLOADS_MAX)
+		argp_error(state, "too many workloads");
+	opt.workloads[opt.nr_workloads++] = arg;
 }
 
 static unsigned int subject(const char *arg, struct argp_state *state)
@@ -79,32 +104,66 @@ static unsigned int subject(const char *arg, struct argp_state *state)
 	return 0;
 }
 
+static void add_threads(unsigned int nr, struct argp_state *state)
+{
+	if (opt.nr_threads == THREADS_MAX)
+		argp_error(state, "too many counts of threads");
+	opt.threads[opt.nr_threads++] = nr;
+}
+
+static void add_pages(const char *arg, struct argp_state *state)
+{
+	if (!strcmp(arg, "huge"))
+		opt.huge = true;
+	else if (!strcmp(arg, "4k"))
+		opt.small = true;
+	else
+		argp_error(state, "there are no pages '%s'", arg);
+}
+
+static void set_defaults(struct argp_state *state)
+{
+	opt.subjects = opt.subjects ?: (1u << NR_SUBJECTS) - 1;
+	if (!opt.huge && !opt.small)
+		opt.huge = opt.small = true;
+	if (!opt.nr_ops)
+		opt.nr_ops = opt.nr_keys < 2000000 ? opt.nr_keys : 2000000;
+	if (!opt.nr_threads) {
+		add_threads(1, state);
+		add_threads(2, state);
+	}
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
 	case 'k':
-		opt.nr_keys = number(arg, 1u << 31, state);
+		/* Churn makes others besides. */
+		opt.nr_keys = number(arg, 1u << 30, state);
 		break;
 	case 'n':
-		opt.nr_ops = number(arg, 1ull << 40, state);
+		opt.nr_ops = number(arg, 1u << 24, state);
 		break;
 	case 'r':
 		opt.rounds = number(arg, ROUNDS_MAX, state);
 		break;
+	case 't':
+		add_threads(number(arg, THREADS_MAX, state), state);
+		break;
 	case 'w':
-		opt.workloads |= workload(arg, state);
+		add_workload(arg, state);
 		break;
 	case 's':
 		opt.subjects |= subject(arg, state);
+		break;
+	case 'p':
+		add_pages(arg, state);
 		break;
 	case 'j':
 		opt.json = arg;
 		break;
 	case ARGP_KEY_END:
-		opt.workloads = opt.workloads ?: 1u << KEYS_RANDOM_8;
-		opt.subjects = opt.subjects ?: (1u << NR_SUBJECTS) - 1;
-		if (!opt.nr_ops)
-			opt.nr_ops = opt.nr_keys < 2000000 ? opt.nr_keys : 2000000;
+		set_defaults(state);
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -117,88 +176,162 @@ static const struct argp argp = {
 	.doc = "Measure the index in a program, beside others.",
 };
 
-static struct row rows[KEYS_NR * NR_SUBJECTS * PHASE_NR];
+static struct row rows[ROWS_MAX];
 static unsigned int nr_rows;
 
-static struct row *find_row(const char *name, const struct request *r)
+static struct row *find_row(const struct child *c, const struct step *step, unsigned int threads)
 {
 	struct row *row;
 
 	for (row = rows; row < rows + nr_rows; row++)
-		if (!strcmp(row->subject, name) && row->keys == r->keys && row->phase == r->phase)
+		if (row->subject == c->subject->name && row->step == step &&
+		    row->threads == threads && row->small_pages == c->config.small_pages)
 			return row;
-	nr_rows++;
+	if (nr_rows++ == ROWS_MAX)
+		abort();
 	*row = (struct row) {
-		.subject = name, .keys = r->keys, .phase = r->phase, .nr_keys = r->nr_keys,
+		.step = step, .subject = c->subject->name, .threads = threads,
+		.small_pages = c->config.small_pages, .nr_keys = c->config.nr_keys,
 	};
 	return row;
 }
 
-static void measure(struct child *c, struct request *r)
+static bool wanted(const struct step *step)
 {
-	const char *name = c->subject->name;
-	struct answer a = { .wrong = false };
-	struct row *row;
-
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[K%s %s %s", bench_keys_names[r->keys], name,
-			phase_names[r->phase]);
-	if (!child_ask(c, r, &a) || a.wrong) {
-		fprintf(stderr, "\nkvt-bench: %s, %s: %s\n", name, phase_names[r->phase],
-			a.wrong ? "wrong answers" : "ended early");
-		exit(1);
-	}
-	if (!a.done)
-		return;
-	row = find_row(name, r);
-	row->rate[row->nr++] = a.ops * 1e9 / a.cpu_ns;
-	if (r->phase == PHASE_INSERT)
-		row->memory = a.memory;
-}
-
-static void run_round(struct child *children, unsigned int nr, enum bench_keys keys,
-		      unsigned int round)
-{
-	struct request r = {
-		.keys = keys, .nr_keys = opt.nr_keys, .nr_ops = opt.nr_ops, .seed = round + 1,
-	};
 	unsigned int i;
 
-	for (r.phase = 0; r.phase < PHASE_NR; r.phase++)
-		for (i = 0; i < nr; i++)
-			measure(&children[i], &r);
+	for (i = 0; i < opt.nr_workloads; i++)
+		if (!strcmp(step->workload, opt.workloads[i]))
+			return true;
+	return !opt.nr_workloads;
 }
 
-static void run_workload(enum bench_keys keys)
+static void __attribute__((__noreturn__)) fail(const struct child *c, const struct step *step,
+					       const char *what)
 {
-	struct child children[NR_SUBJECTS];
-	unsigned int i, round, nr = 0;
+	fprintf(stderr, "\nkvt-bench: %s, %s: %s\n", c->subject->name, step->name, what);
+	exit(1);
+}
+
+static void show(const struct child *c, const struct step *step, unsigned int round)
+{
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r\033[Kround %u of %u: %s %s", round + 1, opt.rounds,
+			step->name, c->subject->name);
+}
+
+/* All subjects, one after the other, which have to find the same. */
+static void run_step(struct child *children, unsigned int nr, const struct step *step,
+		     unsigned int threads, unsigned int round)
+{
+	struct request r = {
+		.phase = step->phase, .threads = threads, .nr_ops = opt.nr_ops, .seed = round + 1,
+	};
+	const struct child *c;
+	bool found = false;
+	uint64_t what = 0;
+	struct answer a;
+
+	for (c = children; c < children + nr; c++) {
+		show(c, step, round);
+		if (!child_ask(c, &r, &a))
+			fail(c, step, "ended early");
+		if (!a.done)
+			continue;
+		if (a.wrong)
+			fail(c, step, "wrong answers");
+		if (found && a.found != what)
+			fail(c, step, "found something else than others did");
+		found = true;
+		what = a.found;
+		if (wanted(step))
+			report_add(find_row(c, step, threads), &a);
+	}
+}
+
+/* What comes after the inserts is done with what the last of these left. */
+static void run_round(struct child *children, unsigned int nr, const struct group *group,
+		      unsigned int round)
+{
+	const struct step *step;
+	unsigned int i;
+
+	for (step = group->steps; step->name; step++) {
+		if (step->phase != PHASE_INSERT && !wanted(step))
+			continue;
+		for (i = 0; i < opt.nr_threads; i++)
+			run_step(children, nr, step, opt.threads[i], round);
+	}
+}
+
+static bool group_wanted(const struct group *group)
+{
+	const struct step *step;
+
+	for (step = group->steps; step->name; step++)
+		if (wanted(step))
+			return true;
+	return false;
+}
+
+static void start(struct child *c, const struct subject *s, const struct group *group, bool small)
+{
+	unsigned int i, threads = 1;
+
+	for (i = 0; i < opt.nr_threads; i++)
+		threads = opt.threads[i] > threads ? opt.threads[i] : threads;
+	*c = (struct child) {
+		.subject = s,
+		.config = {
+			.keys = group->keys, .nr_keys = opt.nr_keys, .wide = group->wide,
+			.fixed = bench_keys_fixed(group->keys), .small_pages = small,
+		},
+	};
+	if (child_start(c, threads)) {
+		perror("kvt-bench");
+		exit(1);
+	}
+}
+
+static unsigned int start_all(struct child *children, const struct group *group)
+{
+	unsigned int i, nr = 0;
 
 	for (i = 0; i < NR_SUBJECTS; i++) {
-		if (!(opt.subjects & 1u << i))
+		const struct subject *s = all_subjects[i];
+
+		if (!(opt.subjects & 1u << i) ||
+		    (s->fixed_only && !bench_keys_fixed(group->keys)))
 			continue;
-		if (child_start(&children[nr++], all_subjects[i])) {
-			perror("kvt-bench");
-			exit(1);
-		}
+		if (opt.huge)
+			start(&children[nr++], s, group, false);
+		if (opt.small)
+			start(&children[nr++], s, group, true);
 	}
+	return nr;
+}
+
+static void run_group(const struct group *group)
+{
+	struct child children[CHILDREN_MAX];
+	unsigned int i, round, nr = start_all(children, group);
+
 	for (round = 0; round < opt.rounds; round++)
-		run_round(children, nr, keys, round);
+		run_round(children, nr, group, round);
 	for (i = 0; i < nr; i++)
 		child_stop(&children[i]);
 }
 
 int main(int argc, char **argv)
 {
-	enum bench_keys keys;
 	unsigned int i;
 	int err = 0;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	for (keys = 0; keys < KEYS_NR; keys++)
-		if (opt.workloads & 1u << keys)
-			run_workload(keys);
+	for (i = 0; i < nr_groups; i++)
+		if (group_wanted(&groups[i]))
+			run_group(&groups[i]);
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "\r\033[K");
 	for (i = 0; i < nr_rows; i++)

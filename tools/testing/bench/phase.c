@@ -1,20 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 /* See phase.h. */
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "memory.h"
 #include "phase.h"
+#include "workers.h"
+#include "zipf.h"
 
-#define SCAN_LEN	100
 /* Operations between two pauses; a power of two. */
 #define PAUSE		64
 
-const char *const phase_names[PHASE_NR] = {
-	[PHASE_INSERT]	= "insert",
-	[PHASE_GET]	= "get",
-	[PHASE_BATCH]	= "batch32",
-	[PHASE_SCAN]	= "scan100",
+/* An operation of a workload with writes, chosen before the clock runs. */
+struct draw {
+	uint32_t key;
+	bool write;
+	uint8_t column;
+	uint8_t len;
 };
+
+struct worker {
+	struct draw *draws;
+	uint64_t ops;
+	uint64_t found;
+	bool wrong;
+};
+
+static struct {
+	const struct subject *s;
+	const struct bench_config *config;
+	unsigned int threads;
+	struct zipf zipf;
+	uint64_t oldest;	/* of the keys that are there */
+	struct request r;
+	struct worker worker[THREADS_MAX];
+} run;
 
 static uint64_t now(clockid_t clock)
 {
@@ -24,95 +45,311 @@ static uint64_t now(clockid_t clock)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-static void pause_at(const struct subject *s, uint64_t i)
+static void pause_at(uint64_t i)
 {
-	if (s->pause && !(i % PAUSE))
-		s->pause();
+	if (run.s->pause && !(i % PAUSE))
+		run.s->pause();
 }
 
-static void insert_all(const struct subject *s, const struct request *r, struct answer *a)
+/* Values */
+
+static uint32_t column_of(uint64_t n, unsigned int column)
+{
+	return (n + column * 0x9e3779u) & 0xffffff;
+}
+
+/* What is told by the high bits has no meaning: it makes values differ. */
+static void make_value(uint64_t n, uint64_t change, union bench_value *value)
+{
+	unsigned int i;
+
+	if (!run.config->wide) {
+		value->number = n | change << 32;
+		return;
+	}
+	for (i = 0; i < BENCH_COLS; i++)
+		value->column[i] = column_of(n, i) | (uint32_t)change << 24;
+}
+
+static bool value_ok(uint64_t n, const union bench_value *value)
+{
+	uint32_t differ = 0;
+	unsigned int i;
+
+	if (!run.config->wide)
+		return (uint32_t)value->number == n;
+	for (i = 0; i < BENCH_COLS; i++)
+		differ |= (value->column[i] ^ column_of(n, i)) & 0xffffff;
+	return !differ;
+}
+
+static struct bench_key_ref make_key(uint64_t n, uint8_t *to)
+{
+	return (struct bench_key_ref) { .data = to, .len = bench_key(run.config->keys, n, to) };
+}
+
+/* Operations */
+
+static void put_one(uint64_t n)
 {
 	uint8_t bytes[BENCH_KEY_MAX];
-	struct bench_key_ref key = { .data = bytes };
+	union bench_value value;
+
+	make_value(n, run.r.seed, &value);
+	run.s->put(make_key(n, bytes), &value);
+}
+
+static void put_column(struct worker *w, uint64_t n, unsigned int column)
+{
+	uint32_t value = column_of(n, column) | (uint32_t)run.r.seed << 24;
+	uint8_t bytes[BENCH_KEY_MAX];
+
+	w->wrong |= !run.s->put_column(make_key(n, bytes), column, value);
+}
+
+static void get_one(struct worker *w, uint64_t n)
+{
+	uint8_t bytes[BENCH_KEY_MAX];
+	union bench_value value;
+
+	w->wrong |= !run.s->get(make_key(n, bytes), &value) || !value_ok(n, &value);
+	w->found += n;
+}
+
+/* What has to be found is known from the other subjects, not here. */
+static void scan_one(struct worker *w, uint64_t n, unsigned int nr)
+{
+	static __thread struct bench_scan out;
+	uint64_t mask = run.config->wide ? 0xffffff : 0xffffffff;
+	uint8_t bytes[BENCH_KEY_MAX];
+	unsigned int i, found;
+
+	found = run.s->scan(make_key(n, bytes), nr, &out);
+	w->wrong |= !found;
+	for (i = 0; i < found; i++)
+		w->found += (i + 1) * ((out.value[i] & mask) + out.key[i][out.len[i] - 1]);
+	w->ops += found;
+}
+
+/* Phases: each worker has its share of the operations. */
+
+static uint64_t share(uint64_t nr, unsigned int id)
+{
+	return nr * (id + 1) / run.r.threads - nr * id / run.r.threads;
+}
+
+static uint64_t random_state(unsigned int id)
+{
+	return run.r.seed * THREADS_MAX + id;
+}
+
+static void insert_all(struct worker *w, unsigned int id)
+{
 	uint64_t i;
 
-	for (i = 0; i < r->nr_keys; i++) {
-		key.len = bench_key(r->keys, i, bytes);
-		s->insert(key, i);
-		pause_at(s, i);
+	for (i = id; i < run.config->nr_keys; i += run.r.threads) {
+		put_one(i);
+		pause_at(w->ops++);
 	}
-	if (s->inserted)
-		s->inserted();
-	a->ops = r->nr_keys;
 }
 
-static void get_some(const struct subject *s, const struct request *r, struct answer *a)
+static void chase(struct worker *w, unsigned int id)
 {
-	uint64_t i, n, value = 0, state = r->seed;
-	uint8_t bytes[BENCH_KEY_MAX];
-	struct bench_key_ref key = { .data = bytes };
-
-	for (i = 0; i < r->nr_ops; i++) {
-		n = bench_below(&state, r->nr_keys);
-		key.len = bench_key(r->keys, n, bytes);
-		a->wrong |= !s->get(key, &value) || value != n;
-		pause_at(s, i);
-	}
-	a->ops = r->nr_ops;
+	w->ops = share(run.r.nr_ops, id);
+	w->found = run.s->chase(random_state(id), w->ops);
 }
 
-static void get_batches(const struct subject *s, const struct request *r, struct answer *a)
+static void get_some(struct worker *w, unsigned int id)
 {
+	uint64_t state = random_state(id), nr = share(run.r.nr_ops, id);
+
+	for (; w->ops < nr; w->ops++) {
+		get_one(w, bench_below(&state, run.config->nr_keys));
+		pause_at(w->ops);
+	}
+}
+
+static void get_batches(struct worker *w, unsigned int id)
+{
+	uint64_t state = random_state(id), nr = share(run.r.nr_ops, id);
+	uint64_t j, value[BATCH], n[BATCH];
 	uint8_t bytes[BATCH][BENCH_KEY_MAX];
-	uint64_t i, j, value[BATCH], n[BATCH], state = r->seed;
 	struct bench_key_ref key[BATCH];
 
-	for (i = 0; i < r->nr_ops / BATCH; i++) {
+	for (; w->ops < nr; w->ops += BATCH) {
 		for (j = 0; j < BATCH; j++) {
-			n[j] = bench_below(&state, r->nr_keys);
-			key[j].data = bytes[j];
-			key[j].len = bench_key(r->keys, n[j], bytes[j]);
+			n[j] = bench_below(&state, run.config->nr_keys);
+			key[j] = make_key(n[j], bytes[j]);
 		}
-		a->wrong |= s->get_batch(key, value) != BATCH || memcmp(n, value, sizeof(n));
-		pause_at(s, i * BATCH);
+		w->wrong |= run.s->get_batch(key, value) != BATCH;
+		for (j = 0; j < BATCH; j++) {
+			w->wrong |= (uint32_t)value[j] != n[j];
+			w->found += n[j];
+		}
+		pause_at(w->ops / BATCH * PAUSE);
 	}
-	a->ops = r->nr_ops / BATCH * BATCH;
 }
 
-static void scan_some(const struct subject *s, const struct request *r, struct answer *a)
+static void scan_some(struct worker *w, unsigned int id)
 {
+	uint64_t state = random_state(id), nr = share(run.r.nr_ops, id), n;
+
+	while (w->ops < nr) {
+		n = bench_below(&state, run.config->nr_keys);
+		scan_one(w, n, run.r.phase == PHASE_SCAN_100 ? SCAN_MAX :
+			 1 + bench_below(&state, SCAN_MAX));
+		pause_at(0);
+	}
+}
+
+static void churn(struct worker *w, unsigned int id)
+{
+	uint64_t i, oldest = run.oldest, next = oldest + run.config->nr_keys;
 	uint8_t bytes[BENCH_KEY_MAX];
-	struct bench_key_ref key = { .data = bytes };
-	uint64_t i, state = r->seed;
 
-	for (i = 0; i < r->nr_ops / SCAN_LEN; i++) {
-		key.len = bench_key(r->keys, bench_below(&state, r->nr_keys), bytes);
-		a->ops += s->scan(key, SCAN_LEN);
-		pause_at(s, i * PAUSE);
+	for (i = id; i < run.r.nr_ops / 2; i += run.r.threads) {
+		put_one(next + i);
+		w->wrong |= !run.s->remove(make_key(oldest + i, bytes));
+		w->ops += 2;
+		pause_at(w->ops);
 	}
-	/* Some begin near the end. */
-	a->wrong = a->ops < r->nr_ops / 2;
 }
 
-struct answer phase_run(const struct subject *s, const struct request *r)
+static void do_draws(struct worker *w, unsigned int id)
 {
-	static void (*const run[])(const struct subject *s, const struct request *r,
-				   struct answer *a) = {
-		insert_all, get_some, get_batches, scan_some,
-	};
-	struct answer a = { .done = r->phase != PHASE_BATCH || s->get_batch };
+	uint64_t i, nr = share(run.r.nr_ops, id);
+	const struct draw *d = w->draws;
+
+	for (i = 0; i < nr; i++, d++) {
+		if (d->write && run.config->wide)
+			put_column(w, d->key, d->column);
+		else if (d->write)
+			put_one(d->key);
+		else if (run.r.phase == PHASE_COLS_E)
+			scan_one(w, d->key, d->len);
+		else
+			get_one(w, d->key);
+		pause_at(i);
+	}
+	w->ops = nr;
+}
+
+static const struct phase_kind {
+	void (*run)(struct worker *w, unsigned int id);
+	unsigned int writes;	/* % of what is drawn */
+	bool drawn;
+	bool writer;
+} kinds[PHASE_NR] = {
+	[PHASE_INSERT]	 = { insert_all, .writer = true },
+	[PHASE_CHASE]	 = { chase },
+	[PHASE_GET]	 = { get_some },
+	[PHASE_BATCH]	 = { get_batches },
+	[PHASE_SCAN_100] = { scan_some },
+	[PHASE_SCAN]	 = { scan_some },
+	[PHASE_CHURN]	 = { churn, .writer = true },
+	[PHASE_MIX]	 = { do_draws, 50, .drawn = true, .writer = true },
+	[PHASE_COLS_A]	 = { do_draws, 50, .drawn = true, .writer = true },
+	[PHASE_COLS_B]	 = { do_draws, 5, .drawn = true, .writer = true },
+	[PHASE_COLS_C]	 = { do_draws, 0, .drawn = true },
+	[PHASE_COLS_E]	 = { do_draws, 5, .drawn = true, .writer = true },
+};
+
+static void draw(struct worker *w, unsigned int id)
+{
+	uint64_t i, nr = share(run.r.nr_ops, id), state = random_state(id);
+
+	w->draws = calloc(nr, sizeof(*w->draws));
+	if (!w->draws)
+		abort();
+	for (i = 0; i < nr; i++)
+		w->draws[i] = (struct draw) {
+			.key = zipf_draw(&run.zipf, &state),
+			.write = bench_below(&state, 100) < kinds[run.r.phase].writes,
+			.column = bench_below(&state, BENCH_COLS),
+			.len = 1 + bench_below(&state, SCAN_MAX),
+		};
+}
+
+static void work(unsigned int id)
+{
+	if (run.s->begin)
+		run.s->begin();
+	kinds[run.r.phase].run(&run.worker[id], id);
+	if (run.s->end)
+		run.s->end();
+}
+
+/* Does the subject have what the phase needs? */
+static bool can(const struct subject *s)
+{
+	if (s->chase || run.r.phase == PHASE_CHASE)
+		return s->chase && run.r.phase == PHASE_CHASE;
+	if (s->one_writer && kinds[run.r.phase].writer && run.r.threads > 1)
+		return false;
+	return run.r.phase != PHASE_BATCH || s->get_batch;
+}
+
+void phase_init(const struct subject *s, const struct bench_config *config, unsigned int threads)
+{
+	run.s = s;
+	run.config = config;
+	zipf_init(&run.zipf, config->nr_keys);
+	s->init(config);
+	workers_start(threads, s->enter);
+}
+
+static void prepare(void)
+{
+	const struct phase_kind *kind = &kinds[run.r.phase];
+	unsigned int i;
+
+	for (i = 0; i < run.r.threads; i++) {
+		run.worker[i] = (struct worker) { .found = 0 };
+		if (kind->drawn)
+			draw(&run.worker[i], i);
+	}
+	if (run.r.phase == PHASE_INSERT) {
+		run.s->clear();
+		run.oldest = 0;
+	}
+}
+
+/* What else there is to know, the clock stopped. */
+static void conclude(struct answer *a)
+{
+	unsigned int i;
+
+	for (i = 0; i < run.r.threads; i++) {
+		a->ops += run.worker[i].ops;
+		a->found += run.worker[i].found;
+		a->wrong |= run.worker[i].wrong;
+		free(run.worker[i].draws);
+	}
+	if (run.r.phase == PHASE_CHURN)
+		run.oldest += run.r.nr_ops / 2;
+	if (run.r.phase == PHASE_INSERT) {
+		run.s->memory(&a->memory);
+		a->memory.huge = memory_huge();
+	}
+}
+
+struct answer phase_run(const struct request *r)
+{
+	struct answer a = { .done = false };
 	uint64_t cpu, wall;
 
+	run.r = *r;
+	a.done = can(run.s);
 	if (!a.done)
 		return a;
-	if (r->phase == PHASE_INSERT)
-		s->clear();
-	cpu = now(CLOCK_THREAD_CPUTIME_ID);
+	prepare();
+	cpu = now(CLOCK_PROCESS_CPUTIME_ID);
 	wall = now(CLOCK_MONOTONIC);
-	run[r->phase](s, r, &a);
-	a.cpu_ns = now(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	workers_run(r->threads, work);
+	if (kinds[r->phase].writer && run.s->publish)
+		run.s->publish();
+	a.cpu_ns = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	a.wall_ns = now(CLOCK_MONOTONIC) - wall;
-	if (r->phase == PHASE_INSERT)
-		s->memory(&a.memory);
+	conclude(&a);
 	return a;
 }

@@ -3,36 +3,45 @@
 #ifndef KVT_BENCH_PHASE_H
 #define KVT_BENCH_PHASE_H
 
-#include "keygen.h"
 #include "subject.h"
+
+#define THREADS_MAX	64
 
 enum phase {
 	PHASE_INSERT,		/* all keys, into nothing */
+	PHASE_CHASE,		/* of the subject that does nothing else */
 	PHASE_GET,
 	PHASE_BATCH,		/* gets, 32 at once */
-	PHASE_SCAN,		/* 100 keys from a random one on; counts keys */
+	PHASE_SCAN_100,		/* 100 keys from a random one on; counts keys */
+	PHASE_SCAN,		/* 1 to 100 */
+	PHASE_MIX,		/* a get or an update, chosen by Zipf */
+	PHASE_CHURN,		/* a key comes, the oldest one goes; counts both */
+	PHASE_COLS_A,		/* 50 % gets of all columns, 50 % puts of one */
+	PHASE_COLS_B,		/* 95 %, 5 % */
+	PHASE_COLS_C,		/* gets only */
+	PHASE_COLS_E,		/* 95 % scans of 1 to 100 keys, a column of each; 5 % puts */
 	PHASE_NR
 };
 
-extern const char *const phase_names[PHASE_NR];
-
 struct request {
 	enum phase phase;
-	enum bench_keys keys;
-	uint64_t nr_keys;
+	unsigned int threads;
 	uint64_t nr_ops;
 	uint64_t seed;
 };
 
 struct answer {
 	bool done;		/* false: the subject has no such thing */
-	bool wrong;		/* not all was there that had to be */
+	bool wrong;		/* something else was found than had to be */
+	uint64_t found;		/* a sum over what was found: the same for all subjects */
 	uint64_t ops;
-	uint64_t cpu_ns;	/* of the thread */
+	uint64_t cpu_ns;	/* of the process, helpers of the subject included */
 	uint64_t wall_ns;
 	struct bench_memory memory;	/* after an insert */
 };
 
-struct answer phase_run(const struct subject *s, const struct request *r);
+/* Once, after fork: @threads workers. */
+void phase_init(const struct subject *s, const struct bench_config *config, unsigned int threads);
+struct answer phase_run(const struct request *r);
 
 #endif /* KVT_BENCH_PHASE_H */

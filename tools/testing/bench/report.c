@@ -8,6 +8,20 @@
 
 #include "report.h"
 
+#define OWN	"kvtree"
+
+/*
+ * By CPU time: what else the machine does, and what a hypervisor takes, does
+ * not count.  Helpers' time counts, for each of the threads the same.
+ */
+void report_add(struct row *row, const struct answer *a)
+{
+	row->rate[row->nr] = a->ops * 1e9 * row->threads / a->cpu_ns;
+	row->wall[row->nr++] = a->ops * 1e9 / a->wall_ns;
+	if (row->step->phase == PHASE_INSERT)
+		row->memory = a->memory;
+}
+
 static int cmp_rates(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -18,9 +32,10 @@ static int cmp_rates(const void *a, const void *b)
 void report_sort(struct row *row)
 {
 	qsort(row->rate, row->nr, sizeof(row->rate[0]), cmp_rates);
+	qsort(row->wall, row->nr, sizeof(row->wall[0]), cmp_rates);
 }
 
-double report_median(const struct row *row)
+static double median(const struct row *row)
 {
 	return row->rate[row->nr / 2];
 }
@@ -30,61 +45,138 @@ static double per_key(const struct row *row, uint64_t bytes)
 	return (double)bytes / row->nr_keys;
 }
 
-void report_table(const struct row *rows, unsigned int nr)
-{
-	const struct row *r;
-
-	printf("%-3s %-10s %-8s %10s %8s %8s %8s   %s\n", "", "subject", "", "keys", "median",
-	       "min", "max", "bytes per key: nodes, values, slack, all");
-	for (r = rows; r < rows + nr; r++) {
-		printf("%-3s %-10s %-8s %10llu %8.3f %8.3f %8.3f", bench_keys_names[r->keys],
-		       r->subject, phase_names[r->phase], (unsigned long long)r->nr_keys,
-		       report_median(r) / 1e6, r->rate[0] / 1e6, r->rate[r->nr - 1] / 1e6);
-		if (r->phase == PHASE_INSERT)
-			printf("   %.1f %.1f %.1f %.1f", per_key(r, r->memory.nodes),
-			       per_key(r, r->memory.values), per_key(r, r->memory.slack),
-			       per_key(r, r->memory.all));
-		putchar('\n');
-	}
-	printf("Rates are millions per second of CPU time.\n");
-}
-
-static const struct row *find(const struct row *rows, unsigned int nr, const char *subject,
-			      enum bench_keys keys, enum phase phase)
+/* The same with the other pages. */
+static const struct row *other_pages(const struct row *rows, unsigned int nr, const struct row *of)
 {
 	const struct row *r;
 
 	for (r = rows; r < rows + nr; r++)
-		if (!strcmp(r->subject, subject) && r->keys == keys && r->phase == phase)
+		if (r->step == of->step && r->threads == of->threads && r != of &&
+		    !strcmp(r->subject, of->subject))
 			return r;
 	return NULL;
+}
+
+static void print_memory(const struct row *r)
+{
+	printf("   %.1f %.1f %.1f %.1f", per_key(r, r->memory.nodes),
+	       per_key(r, r->memory.values), per_key(r, r->memory.slack),
+	       per_key(r, r->memory.all));
+}
+
+static void print_row(const struct row *r, const struct row *small)
+{
+	printf("%-20s %-9s %2u %9.3f %8.3f %8.3f", r->step->name, r->subject, r->threads,
+	       median(r) / 1e6, r->rate[0] / 1e6, r->rate[r->nr - 1] / 1e6);
+	if (small)
+		printf(" %9.3f", median(small) / 1e6);
+	else
+		printf(" %9s", "");
+	if (r->step->phase == PHASE_INSERT)
+		print_memory(r);
+	putchar('\n');
+}
+
+void report_table(const struct row *rows, unsigned int nr)
+{
+	const struct row *r, *other;
+
+	printf("%-20s %-9s %2s %9s %8s %8s %9s   %s\n", "workload", "system", "", "median",
+	       "min", "max", "4K pages", "bytes per key: nodes, values, slack, all");
+	for (r = rows; r < rows + nr; r++) {
+		other = other_pages(rows, nr, r);
+		if (other && r->small_pages)
+			continue;
+		print_row(r, other);
+	}
+	printf("Millions of operations (scans: of pairs) per second of CPU time, times threads.\n");
+}
+
+/* With huge pages, if there are such rows. */
+static const struct row *find(const struct row *rows, unsigned int nr, const char *subject,
+			      const char *step, unsigned int threads)
+{
+	const struct row *r, *found = NULL;
+
+	for (r = rows; r < rows + nr; r++)
+		if (!strcmp(r->subject, subject) && !strcmp(r->step->name, step) &&
+		    r->threads == threads && (!found || found->small_pages))
+			found = r;
+	return found;
 }
 
 static void add_ratio(json_t *ratios, const char *name, const struct row *of, const struct row *to)
 {
 	if (of && to)
-		json_object_set_new(ratios, name, json_real(report_median(of) / report_median(to)));
+		json_object_set_new(ratios, name, json_real(median(of) / median(to)));
 }
 
-/* kvtree to every other subject, and its batches to its single gets. */
-static json_t *make_ratios(const struct row *rows, unsigned int nr)
+/* How much the second thread brings. */
+static double second(const struct row *one, const struct row *two)
 {
-	json_t *ratios = json_object();
-	const struct row *r, *own;
+	return median(two) / median(one) - 1;
+}
+
+static void add_scale(json_t *ratios, const char *name, const struct row *rows, unsigned int nr,
+		      const char *step)
+{
+	const struct row *one = find(rows, nr, OWN, step, 1), *two = find(rows, nr, OWN, step, 2);
+	const struct row *chase_one = find(rows, nr, "chase", "chase", 1);
+	const struct row *chase_two = find(rows, nr, "chase", "chase", 2);
+
+	if (one && two && chase_one && chase_two)
+		json_object_set_new(ratios, name,
+				    json_real(second(one, two) / second(chase_one, chase_two)));
+}
+
+/* kvtree to every other subject in every step, with a thread and huge pages. */
+static void add_peers(json_t *ratios, const struct row *rows, unsigned int nr)
+{
+	const struct row *r;
 	char name[64];
 
 	for (r = rows; r < rows + nr; r++) {
-		const char *phase = phase_names[r->phase], *keys = bench_keys_names[r->keys];
-
-		own = find(rows, nr, "kvtree", r->keys, r->phase);
-		snprintf(name, sizeof(name), "%s_%s_vs_%s", phase, keys, r->subject);
-		if (own != r)
-			add_ratio(ratios, name, own, r);
-		if (own != r || r->phase != PHASE_BATCH)
+		if (r->threads != 1 || !strcmp(r->subject, OWN) ||
+		    find(rows, nr, r->subject, r->step->name, 1) != r)
 			continue;
-		snprintf(name, sizeof(name), "batch32_get_%s_vs_get_%s", keys, keys);
-		add_ratio(ratios, name, r, find(rows, nr, "kvtree", r->keys, PHASE_GET));
+		snprintf(name, sizeof(name), "%s_vs_%s", r->step->name, r->subject);
+		add_ratio(ratios, name, find(rows, nr, OWN, r->step->name, 1), r);
 	}
+}
+
+/* The others have no batches: beside their gets. */
+static void add_batches(json_t *ratios, const struct row *rows, unsigned int nr)
+{
+	const char *const keys[] = { "W1", "W2", "W3" };
+	char batch[32], get[32], name[96];
+	const struct row *r;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		snprintf(batch, sizeof(batch), "batch32_get_%s", keys[i]);
+		snprintf(get, sizeof(get), "get_%s", keys[i]);
+		snprintf(name, sizeof(name), "%s_vs_%s", batch, get);
+		add_ratio(ratios, name, find(rows, nr, OWN, batch, 1),
+			  find(rows, nr, OWN, get, 1));
+		for (r = rows; r < rows + nr; r++) {
+			if (find(rows, nr, r->subject, get, 1) != r || !strcmp(r->subject, OWN))
+				continue;
+			snprintf(name, sizeof(name), "%s_vs_%s", batch, r->subject);
+			add_ratio(ratios, name, find(rows, nr, OWN, batch, 1), r);
+		}
+	}
+}
+
+static json_t *make_ratios(const struct row *rows, unsigned int nr)
+{
+	json_t *ratios = json_object();
+
+	add_peers(ratios, rows, nr);
+	add_batches(ratios, rows, nr);
+	add_ratio(ratios, "scan100_vs_lmdb", find(rows, nr, OWN, "scan100_W1", 1),
+		  find(rows, nr, "lmdb", "scan100_W1", 1));
+	add_scale(ratios, "scale2_get", rows, nr, "get_W1");
+	add_scale(ratios, "scale2_put", rows, nr, "insert_W1");
 	return ratios;
 }
 
@@ -104,6 +196,11 @@ static json_t *make_memory(const struct row *r)
 	return memory;
 }
 
+static const char *unit(enum phase phase)
+{
+	return phase == PHASE_SCAN || phase == PHASE_SCAN_100 ? "pairs/s" : "operations/s";
+}
+
 static json_t *make_row(const struct row *r)
 {
 	json_t *row = json_object(), *rounds = json_array();
@@ -111,14 +208,22 @@ static json_t *make_row(const struct row *r)
 
 	for (i = 0; i < r->nr; i++)
 		json_array_append_new(rounds, json_real(r->rate[i]));
-	json_object_set_new(row, "workload", json_string(bench_keys_names[r->keys]));
-	json_object_set_new(row, "subject", json_string(r->subject));
-	json_object_set_new(row, "phase", json_string(phase_names[r->phase]));
+	json_object_set_new(row, "workload", json_string(r->step->name));
+	json_object_set_new(row, "system", json_string(r->subject));
+	json_object_set_new(row, "pages", json_string(r->small_pages ? "4k" : "huge"));
+	json_object_set_new(row, "threads", json_integer(r->threads));
 	json_object_set_new(row, "keys", json_integer(r->nr_keys));
-	add_number(row, "median", report_median(r));
+	add_number(row, "median", median(r));
+	add_number(row, "min", r->rate[0]);
+	add_number(row, "max", r->rate[r->nr - 1]);
+	json_object_set_new(row, "runs", json_integer(r->nr));
+	json_object_set_new(row, "unit", json_string(unit(r->step->phase)));
+	add_number(row, "wall_median", r->wall[r->nr / 2]);
 	json_object_set_new(row, "rounds", rounds);
-	if (r->phase == PHASE_INSERT)
+	if (r->step->phase == PHASE_INSERT) {
 		json_object_set_new(row, "bytes_per_key", make_memory(r));
+		add_number(row, "huge_page_share", r->memory.huge);
+	}
 	return row;
 }
 

@@ -3,23 +3,25 @@
 #ifndef KVT_BENCH_REPORT_H
 #define KVT_BENCH_REPORT_H
 
-#include "phase.h"
+#include "workload.h"
 
 #define ROUNDS_MAX	31
 
-/* A subject's results in a phase of a workload. */
+/* A subject's results in a step. */
 struct row {
+	const struct step *step;
 	const char *subject;
-	enum bench_keys keys;
-	enum phase phase;
+	bool small_pages;
+	unsigned int threads;
 	uint64_t nr_keys;
 	unsigned int nr;		/* rounds */
-	double rate[ROUNDS_MAX];	/* operations per second of CPU time; sorted */
+	double rate[ROUNDS_MAX];	/* of all threads, per second; sorted in the end */
+	double wall[ROUNDS_MAX];
 	struct bench_memory memory;
 };
 
+void report_add(struct row *row, const struct answer *a);
 void report_sort(struct row *row);
-double report_median(const struct row *row);
 void report_table(const struct row *rows, unsigned int nr);
 /* Returns 0 or an error of the C library. */
 int report_json(const struct row *rows, unsigned int nr, const char *path);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What is measured.  Keys are bytes, values 8 bytes.  One subject per process,
- * one thread.
+ * What is measured: ordered maps from keys, which are bytes, to values.  One
+ * subject per process, and all of its threads are the driver's workers.
+ *
+ * A value is a number, or BENCH_COLS columns in "wide" workloads.  Its low bits
+ * tell which key it belongs to, so that all that is read can be checked.
  */
 #ifndef KVT_BENCH_SUBJECT_H
 #define KVT_BENCH_SUBJECT_H
@@ -10,11 +13,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BATCH	32
+#include "keygen.h"
+
+#define BATCH		32
+#define SCAN_MAX	100
+#define BENCH_COLS	10
 
 struct bench_key_ref {
 	const uint8_t *data;
 	uint32_t len;
+};
+
+union bench_value {
+	uint64_t number;
+	uint32_t column[BENCH_COLS];
+};
+
+/* Keys and values that a scan copied; of wide values column 0. */
+struct bench_scan {
+	uint8_t key[SCAN_MAX][BENCH_KEY_MAX];
+	uint32_t len[SCAN_MAX];
+	uint64_t value[SCAN_MAX];
 };
 
 /* What it takes, by kind; what a subject cannot tell is 0. */
@@ -23,30 +42,62 @@ struct bench_memory {
 	uint64_t values;
 	uint64_t slack;		/* taken and not in use */
 	uint64_t all;
+	double huge;		/* how much of the process's memory is in huge pages */
+};
+
+/* What a process is for. */
+struct bench_config {
+	enum bench_keys keys;
+	uint64_t nr_keys;
+	bool fixed;		/* keys are numbers of 8 bytes, the first byte the highest */
+	bool wide;
+	bool small_pages;
 };
 
 struct subject {
 	const char *name;
-	bool small_pages;
-	/* In its own process: once, then fill and clear in turn. */
-	void (*init)(const struct subject *s);
+	bool fixed_only;	/* keys of 8 bytes and values that are numbers, nothing else */
+	bool one_writer;	/* no writes by several threads at once */
+	/* Once in its process, by the main thread. */
+	void (*init)(const struct bench_config *config);
+	/* By each worker when it starts. */
+	void (*enter)(void);
+	/* By each worker around a phase. */
+	void (*begin)(void);
+	void (*end)(void);
+	/* Now and then, between operations. */
+	void (*pause)(void);
+	/* By the main thread, while no worker works: to nothing. */
 	void (*clear)(void);
-	void (*insert)(struct bench_key_ref key, uint64_t value);
-	/* What was inserted becomes visible, if it is not yet. */
-	void (*inserted)(void);
-	/* Copies the value, and a version if there is one.  Returns whether there is the key. */
-	bool (*get)(struct bench_key_ref key, uint64_t *value);
-	/* Returns how many of the BATCH keys there are; NULL: not that way. */
+	/* The same: what was written can be read from now on. */
+	void (*publish)(void);
+	/* The same. */
+	void (*memory)(struct bench_memory *memory);
+
+	/* Inserts the key or replaces its value. */
+	void (*put)(struct bench_key_ref key, const union bench_value *value);
+	/* Copies the value, and its version if there are any.  Returns whether there is the key. */
+	bool (*get)(struct bench_key_ref key, union bench_value *value);
+	/* Returns how many of the BATCH keys there are, whose values are numbers. */
 	unsigned int (*get_batch)(const struct bench_key_ref *keys, uint64_t *values);
 	/* Copies up to @nr keys and values from @key on.  Returns how many. */
-	unsigned int (*scan)(struct bench_key_ref key, unsigned int nr);
-	void (*memory)(struct bench_memory *memory);
-	/* Now and then, between operations; may be NULL. */
-	void (*pause)(void);
-	/* Before and after a wait for the driver. */
-	void (*idle)(bool idle);
+	unsigned int (*scan)(struct bench_key_ref key, unsigned int nr, struct bench_scan *out);
+	/* Returns whether there was the key. */
+	bool (*remove)(struct bench_key_ref key);
+	bool (*put_column)(struct bench_key_ref key, unsigned int column, uint32_t value);
+	/* Loads, each of whose addresses comes from the one before. */
+	uint64_t (*chase)(uint64_t start, uint64_t nr);
 };
 
-extern const struct subject subject_kvtree, subject_kvtree_4k, subject_lmdb;
+static inline uint64_t bench_key_number(struct bench_key_ref key)
+{
+	uint64_t n;
+
+	__builtin_memcpy(&n, key.data, sizeof(n));
+	return __builtin_bswap64(n);
+}
+
+extern const struct subject subject_kvtree, subject_lmdb, subject_skiplist, subject_congee,
+	subject_treeindex, subject_stdmap, subject_chase;
 
 #endif /* KVT_BENCH_SUBJECT_H */

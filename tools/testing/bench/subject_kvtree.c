@@ -3,39 +3,49 @@
  * The index with value blocks, without a store around it: what stands between
  * an operation's validation and its result.
  */
+#include <linux/bitmap.h>
 #include <linux/err.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
 #include "../../../kmod/index.h"
+#include "../../../kmod/merge.h"
 #include "../../../kmod/quota.h"
 #include "../../../kmod/reclaim.h"
 #include "../../../kmod/stats.h"
 #include "../../../kmod/value.h"
 #include "arena.h"
+#include "memory.h"
 #include "subject.h"
 
 static const struct kvt_index_ops *const ops = &kvt_masstree_ops;
+static const struct bench_config *config;
 static struct kvt_index *kv_index;
 static struct kvt_index_env env;
 static struct kvt_quota quota;
 static struct kvt_stats stats;
 static struct kvt_reclaim reclaim;
-static struct kvt_iter *iter;
-static u64 version;
-static u64 value_bytes;
+
+/* What a thread has to itself. */
+static __thread struct kvt_iter *iter;
+static __thread u64 version;
+/* Bytes of the values that this thread allocated, less those that it retired. */
+static __thread s64 value_bytes;
+static s64 all_value_bytes;
 
 static void make_index(void)
 {
 	kv_index = ops->create(&env);
 	BUG_ON(IS_ERR(kv_index));
-	iter->index = kv_index;
 }
 
-static void kv_init(const struct subject *s)
+static void kv_init(const struct bench_config *c)
 {
-	arena_init(!s->small_pages);
+	config = c;
+	memory_pages(c->small_pages);
+	arena_init(!c->small_pages);
 	BUG_ON(kvt_masstree_init());
 	env = (struct kvt_index_env) {
 		.quota = &quota,
@@ -46,19 +56,92 @@ static void kv_init(const struct subject *s)
 	BUG_ON(!env.wq || kvt_stats_init(&stats) || kvt_quota_init(&quota, U64_MAX, U64_MAX) ||
 	       kvt_reclaim_init(&reclaim, env.wq, &stats, 64 << 20));
 	kvt_value_setup_reclaim(&reclaim);
-	iter = kzalloc(ops->iter_size, GFP_KERNEL);
 	make_index();
+	shim_rcu_offline();
+}
+
+static void kv_enter(void)
+{
+	shim_thread_begin();
+	iter = kzalloc(ops->iter_size, GFP_KERNEL);
+	BUG_ON(!iter);
+	shim_rcu_offline();
+}
+
+static void kv_begin(void)
+{
+	shim_rcu_online();
+}
+
+static void kv_end(void)
+{
+	shim_rcu_offline();
+	__atomic_fetch_add(&all_value_bytes, value_bytes, __ATOMIC_RELAXED);
+	value_bytes = 0;
 }
 
 static void kv_clear(void)
 {
+	shim_rcu_online();
 	synchronize_rcu();
 	ops->destroy(kv_index);
-	value_bytes = 0;
+	all_value_bytes = 0;
 	make_index();
+	shim_rcu_offline();
 }
 
-static void kv_insert(struct bench_key_ref key, uint64_t value)
+static struct kvt_value *new_number(const struct kvt_mem *mem, const struct kvt_key *key,
+				    const union bench_value *value)
+{
+	struct kvt_value *v;
+	u8 *data;
+
+	v = kvt_value_alloc_whole(mem, key, sizeof(value->number), &data);
+	BUG_ON(!v);
+	memcpy(data, &value->number, sizeof(value->number));
+	return v;
+}
+
+static struct kvt_column edit(const union bench_value *value, unsigned int column)
+{
+	return (struct kvt_column) {
+		.id = column,
+		.len = sizeof(value->column[0]),
+		.data = (const u8 *)&value->column[column],
+	};
+}
+
+/* Every value with all columns has this size. */
+static struct kvt_value *new_columns(const struct kvt_mem *mem, const struct kvt_key *key,
+				     const union bench_value *value)
+{
+	struct kvt_column edits[BENCH_COLS];
+	struct kvt_merge merge = { .edits = edits, .nr = BENCH_COLS, .key_len = key->len };
+	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
+	struct kvt_value *v;
+	unsigned int i;
+
+	for (i = 0; i < BENCH_COLS; i++)
+		edits[i] = edit(value, i);
+	BUG_ON(kvt_merge_plan(&merge));
+	v = kvt_value_alloc(mem, key, merge.size);
+	BUG_ON(!v);
+	kvt_merge_fill(&merge, v, kept);
+	return v;
+}
+
+static void commit(struct kvt_change *change, struct kvt_value *v)
+{
+	v->version = change->old ? change->old->version + 1 : ++version;
+	value_bytes += kvt_value_charge(v);
+	BUG_ON(ops->commit(change, v));
+	if (change->old) {
+		value_bytes -= kvt_value_charge(change->old);
+		kvt_value_retire(&reclaim, change->old, NULL);
+	}
+}
+
+static void kv_put(struct bench_key_ref key, const union bench_value *value)
 {
 	const struct kvt_mem mem = { .gfp = GFP_KERNEL };
 	struct kvt_change change = {
@@ -68,43 +151,120 @@ static void kv_insert(struct bench_key_ref key, uint64_t value)
 		.may_insert = true,
 	};
 	struct kvt_value *v;
-	u8 *data;
 
-	v = kvt_value_alloc_whole(&mem, &change.key, sizeof(value), &data);
-	memcpy(data, &value, sizeof(value));
-	value_bytes += kvt_value_charge(v);
+	v = config->wide ? new_columns(&mem, &change.key, value) :
+			   new_number(&mem, &change.key, value);
 	BUG_ON(ops->begin(&change));
-	v->version = change.old ? change.old->version + 1 : ++version;
-	BUG_ON(ops->commit(&change, v));
-	if (change.old) {
-		value_bytes -= kvt_value_charge(change.old);
-		kvt_value_retire(&reclaim, change.old, NULL);
-	}
+	commit(&change, v);
 	ops->finish(&change);
 }
 
-/* What a get returns. */
-static u64 copied_version;
+/* The other columns are copied while the key's place is held. */
+static bool kv_put_column(struct bench_key_ref key, unsigned int column, uint32_t to)
+{
+	const struct kvt_mem mem = { .gfp = GFP_KERNEL };
+	struct kvt_change change = {
+		.index = kv_index,
+		.key = { key.data, key.len },
+		.gfp = GFP_KERNEL,
+	};
+	struct kvt_column one = { .id = column, .len = sizeof(to), .data = (const u8 *)&to };
+	struct kvt_merge merge = { .edits = &one, .nr = 1, .key_len = key.len };
+	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
+	struct kvt_value *v;
+	bool found;
 
-static inline bool copy_out(const struct kvt_value *v, uint64_t *value)
+	v = kvt_value_alloc(&mem, &change.key, kvt_value_head_size(key.len) +
+			    BENCH_COLS * (KVT_VALUE_ENTRY + sizeof(to)));
+	BUG_ON(!v || ops->begin(&change));
+	found = change.old;
+	if (found) {
+		merge.old = change.old;
+		BUG_ON(kvt_merge_plan(&merge) || merge.size > v->size);
+		kvt_merge_fill(&merge, v, kept);
+		commit(&change, v);
+	} else {
+		ops->abort(&change);
+		kvt_value_free(v);
+	}
+	ops->finish(&change);
+	return found;
+}
+
+static bool kv_remove(struct bench_key_ref key)
+{
+	struct kvt_change change = {
+		.index = kv_index,
+		.key = { key.data, key.len },
+		.gfp = GFP_KERNEL,
+	};
+	bool found;
+
+	BUG_ON(ops->begin(&change));
+	found = change.old;
+	if (found) {
+		value_bytes -= kvt_value_charge(change.old);
+		BUG_ON(ops->commit(&change, NULL));
+		kvt_value_retire(&reclaim, change.old, NULL);
+	} else {
+		ops->abort(&change);
+	}
+	ops->finish(&change);
+	return found;
+}
+
+/* What a get returns besides the value. */
+static __thread u64 copied_version;
+
+static inline bool copy_number(const struct kvt_value *v, uint64_t *number)
 {
 	struct kvt_column col;
 
 	if (IS_ERR_OR_NULL(v))
 		return false;
 	kvt_value_column(v, 0, &col);
-	memcpy(value, col.data, sizeof(*value));
+	memcpy(number, col.data, sizeof(*number));
 	WRITE_ONCE(copied_version, v->version);
 	return true;
 }
 
-static bool kv_get(struct bench_key_ref key, uint64_t *value)
+static bool copy_columns(const struct kvt_value *v, union bench_value *value)
+{
+	struct kvt_column col;
+	unsigned int i;
+
+	if (IS_ERR_OR_NULL(v) || kvt_value_ncols(v) != BENCH_COLS)
+		return false;
+	for (i = 0; i < BENCH_COLS; i++) {
+		kvt_value_column(v, i, &col);
+		memcpy(&value->column[i], col.data, sizeof(value->column[i]));
+	}
+	WRITE_ONCE(copied_version, v->version);
+	return true;
+}
+
+static bool copy_first(const struct kvt_value *v, uint64_t *to)
+{
+	struct kvt_column col;
+
+	if (IS_ERR_OR_NULL(v))
+		return false;
+	kvt_value_column(v, 0, &col);
+	*to = 0;
+	memcpy(to, col.data, sizeof(u32));
+	WRITE_ONCE(copied_version, v->version);
+	return true;
+}
+
+static bool kv_get(struct bench_key_ref key, union bench_value *value)
 {
 	const struct kvt_key k = { key.data, key.len };
+	const struct kvt_value *v;
 	bool found;
 
 	rcu_read_lock();
-	found = copy_out(ops->get(kv_index, &k), value);
+	v = ops->get(kv_index, &k);
+	found = config->wide ? copy_columns(v, value) : copy_number(v, &value->number);
 	rcu_read_unlock();
 	return found;
 }
@@ -119,17 +279,29 @@ static unsigned int kv_get_batch(const struct bench_key_ref *keys, uint64_t *val
 	rcu_read_lock();
 	ops->get_batch(kv_index, lookups, BATCH);
 	for (i = 0; i < BATCH; i++)
-		found += copy_out(lookups[i].value, &values[i]);
+		found += copy_number(lookups[i].value, &values[i]);
 	rcu_read_unlock();
 	return found;
 }
 
-static unsigned int kv_scan(struct bench_key_ref key, unsigned int nr)
+static struct kvt_value *next(void)
 {
-	static u8 to[64];
-	uint64_t value;
+	struct kvt_value *v;
+
+	/* Too much work without a result: the driver of a store does the same. */
+	while (v = ops->iter_next(iter), unlikely(v == ERR_PTR(-EAGAIN) || v == ERR_PTR(-EBUSY))) {
+		rcu_read_unlock();
+		ops->iter_rest(iter);
+		rcu_read_lock();
+	}
+	return v;
+}
+
+static unsigned int kv_scan(struct bench_key_ref key, unsigned int nr, struct bench_scan *out)
+{
 	unsigned int i;
 
+	iter->index = kv_index;
 	iter->reverse = false;
 	iter->bound = KVT_AT;
 	iter->len = key.len;
@@ -137,10 +309,13 @@ static unsigned int kv_scan(struct bench_key_ref key, unsigned int nr)
 	ops->iter_rest(iter);
 	rcu_read_lock();
 	for (i = 0; i < nr; i++) {
-		if (!copy_out(ops->iter_next(iter), &value))
+		const struct kvt_value *v = next();
+
+		if (!(config->wide ? copy_first(v, &out->value[i]) :
+				     copy_number(v, &out->value[i])))
 			break;
-		memcpy(to, iter->key, min_t(u32, iter->len, sizeof(to)));
-		barrier();
+		memcpy(out->key[i], iter->key, iter->len);
+		out->len[i] = iter->len;
 	}
 	rcu_read_unlock();
 	return i;
@@ -150,30 +325,14 @@ static void kv_memory(struct bench_memory *m)
 {
 	m->nodes = kvt_stats_read(&stats, KVTREE_STAT_LEAF_BYTES) +
 		   kvt_stats_read(&stats, KVTREE_STAT_INNER_BYTES);
-	m->values = value_bytes;
+	m->values = all_value_bytes;
 	m->all = arena_bytes();
 	m->slack = m->all - m->nodes - m->values;
 }
 
-static void kv_pause(void)
-{
-	cond_resched();
-}
-
-static void kv_idle(bool idle)
-{
-	if (idle)
-		shim_rcu_offline();
-	else
-		shim_rcu_online();
-}
-
-#define SUBJECT_KVTREE							\
-	.init = kv_init, .clear = kv_clear, .insert = kv_insert, .get = kv_get, \
-	.get_batch = kv_get_batch, .scan = kv_scan, .memory = kv_memory,	\
-	.pause = kv_pause, .idle = kv_idle
-
-const struct subject subject_kvtree = { .name = "kvtree", SUBJECT_KVTREE };
-const struct subject subject_kvtree_4k = {
-	.name = "kvtree_4k", .small_pages = true, SUBJECT_KVTREE
+const struct subject subject_kvtree = {
+	.name = "kvtree", .init = kv_init, .enter = kv_enter, .begin = kv_begin, .end = kv_end,
+	.pause = cond_resched, .clear = kv_clear, .memory = kv_memory, .put = kv_put,
+	.get = kv_get, .get_batch = kv_get_batch, .scan = kv_scan, .remove = kv_remove,
+	.put_column = kv_put_column,
 };

@@ -146,12 +146,18 @@ static void task_end(struct task_struct *task)
 	put_task_struct(task);
 }
 
-static void __attribute__((__constructor__)) main_begin(void)
+/* This thread, which is not kthread_create()'s, becomes a task. */
+void shim_thread_begin(void)
 {
 	struct task_struct *task = task_new();
 
 	task->thread = pthread_self();
 	task_begin(task);
+}
+
+static void __attribute__((__constructor__)) main_begin(void)
+{
+	shim_thread_begin();
 }
 
 static void __attribute__((__destructor__)) main_end(void)

@@ -3,6 +3,15 @@
 #define SHIM_BITMAP_H
 
 #include <linux/bits.h>
+#include <linux/string.h>
+
+#define BITMAP_LONGS(bits)		(((bits) + BITS_PER_LONG - 1) / BITS_PER_LONG)
+#define DECLARE_BITMAP(name, bits)	unsigned long name[BITMAP_LONGS(bits)]
+
+static inline void bitmap_zero(unsigned long *map, unsigned int bits)
+{
+	memset(map, 0, BITMAP_LONGS(bits) * sizeof(long));
+}
 
 static inline void __set_bit(unsigned long nr, unsigned long *map)
 {

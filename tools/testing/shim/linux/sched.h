@@ -28,6 +28,7 @@ struct task_struct {
 extern __thread struct task_struct *shim_task;
 
 struct task_struct *shim_adopt(void);
+void shim_thread_begin(void);
 
 /* Threads that others started get a task when they ask for it. */
 #define current	(likely(shim_task) ? shim_task : shim_adopt())

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Threads that wait for something to do. */
+#ifndef KVT_BENCH_WORKERS_H
+#define KVT_BENCH_WORKERS_H
+
+/* @enter is what each does first, or NULL. */
+void workers_start(unsigned int nr, void (*enter)(void));
+/* Let the first @nr call @fn with their numbers, and wait until all have returned. */
+void workers_run(unsigned int nr, void (*fn)(unsigned int worker));
+
+#endif /* KVT_BENCH_WORKERS_H */

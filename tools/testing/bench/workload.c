@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+/* See workload.h. */
+#include "workload.h"
+
+static const struct step random_8[] = {
+	{ "insert_W1", "W1", PHASE_INSERT },
+	{ "chase", "W1", PHASE_CHASE },
+	{ "get_W1", "W1", PHASE_GET },
+	{ "batch32_get_W1", "W1", PHASE_BATCH },
+	{ "scan100_W1", "W1", PHASE_SCAN_100 },
+	{ "scan_W4", "W4", PHASE_SCAN },
+	{ "mix_W5", "W5", PHASE_MIX },
+	{ "churn_W7", "W7", PHASE_CHURN },
+	{ 0 }
+};
+
+static const struct step decimal[] = {
+	{ "insert_W2", "W2", PHASE_INSERT },
+	{ "get_W2", "W2", PHASE_GET },
+	{ "batch32_get_W2", "W2", PHASE_BATCH },
+	{ "scan100_W2", "W2", PHASE_SCAN_100 },
+	{ 0 }
+};
+
+static const struct step prefix_40[] = {
+	{ "insert_W3", "W3", PHASE_INSERT },
+	{ "get_W3", "W3", PHASE_GET },
+	{ "batch32_get_W3", "W3", PHASE_BATCH },
+	{ "scan100_W3", "W3", PHASE_SCAN_100 },
+	{ 0 }
+};
+
+static const struct step ascending[] = {
+	{ "insert_ascending_W6", "W6", PHASE_INSERT },
+	{ 0 }
+};
+
+static const struct step descending[] = {
+	{ "insert_descending_W6", "W6", PHASE_INSERT },
+	{ 0 }
+};
+
+static const struct step user[] = {
+	{ "insert_W8", "W8", PHASE_INSERT },
+	{ "mycsb_a_W8", "W8", PHASE_COLS_A },
+	{ "mycsb_b_W8", "W8", PHASE_COLS_B },
+	{ "mycsb_c_W8", "W8", PHASE_COLS_C },
+	{ "mycsb_e_W8", "W8", PHASE_COLS_E },
+	{ 0 }
+};
+
+static const struct step ten_digits[] = {
+	{ "insert_digits_W8", "W8", PHASE_INSERT },
+	{ "mycsb_a_digits_W8", "W8", PHASE_COLS_A },
+	{ "mycsb_b_digits_W8", "W8", PHASE_COLS_B },
+	{ "mycsb_c_digits_W8", "W8", PHASE_COLS_C },
+	{ "mycsb_e_digits_W8", "W8", PHASE_COLS_E },
+	{ 0 }
+};
+
+const struct group groups[] = {
+	{ KEYS_RANDOM_8, false, random_8 },
+	{ KEYS_DECIMAL, false, decimal },
+	{ KEYS_PREFIX_40, false, prefix_40 },
+	{ KEYS_ASCENDING, false, ascending },
+	{ KEYS_DESCENDING, false, descending },
+	{ KEYS_USER, true, user },
+	{ KEYS_TEN_DIGITS, true, ten_digits },
+};
+
+const unsigned int nr_groups = sizeof(groups) / sizeof(groups[0]);

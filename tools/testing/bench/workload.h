@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Workloads: keys, and what is done with them. */
+#ifndef KVT_BENCH_WORKLOAD_H
+#define KVT_BENCH_WORKLOAD_H
+
+#include "phase.h"
+
+/* A phase with keys of a kind, as results are named. */
+struct step {
+	const char *name;	/* of the rows, "get_W1" */
+	const char *workload;	/* as --workload has it */
+	enum phase phase;
+};
+
+/*
+ * Steps with the same keys, which are inserted once for all of them.  The first
+ * step inserts; one that changes the set of keys is the last.
+ */
+struct group {
+	enum bench_keys keys;
+	bool wide;
+	const struct step *steps;	/* up to one without a name */
+};
+
+extern const struct group groups[];
+extern const unsigned int nr_groups;
+
+#endif /* KVT_BENCH_WORKLOAD_H */
