@@ -17,10 +17,12 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS)
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
-export PREFIX DESTDIR UDEVDIR V T AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS
+export PREFIX DESTDIR UDEVDIR V T AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
+	BENCH_UML_ARGS
 
 .PHONY: all modules try-modules lib tools man selftests install demo vm docs help \
-	check check-uml check-debug check-stock check-stock7 check-user fuzz lint bench-stock clean
+	check check-uml check-debug check-stock check-stock7 check-user fuzz lint bench \
+	bench-stock clean
 
 all: try-modules lib tools
 
@@ -104,6 +106,9 @@ check-stock7:
 lint:
 	@$(LANES)/check.sh lint
 
+bench:
+	@$(LANES)/bench.sh
+
 bench-stock:
 	@$(LANES)/bench-stock.sh
 
@@ -149,6 +154,9 @@ help:
 	@echo '  lint         checkpatch, sparse, kernel-doc, shellcheck, mypy, ruff'
 	@echo
 	@echo 'Measure'
+	@echo '  bench        the index beside other maps, in programs and in a kernel; results'
+	@echo '               in build/bench.json and build/bench.svg. T=user or T=uml: one of'
+	@echo '               them; BENCH_ARGS, BENCH_UML_ARGS: options'
 	@echo '  bench-stock  kvtree beside redis-server and memcached, on a Debian kernel'
 	@echo '               in QEMU; results in build/bench-stock.json.'
 	@echo '               ICOUNT=1 counts instructions instead of time'

@@ -4,7 +4,8 @@
 # deps.sh LANE...: install the Debian packages that the lanes need. Does
 # nothing, and touches no network, when they are all there.
 #
-# LANE is uml, uml-debug, broken, stock, stock-7, bench-stock, user, lint, docs or demo.
+# LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, user, lint, docs
+# or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -39,6 +40,9 @@ main_packages()
 		echo 'debian-archive-keyring debootstrap make util-linux';;
 	user)
 		echo "$build_packages"
+		user_packages tools/testing;;
+	bench)
+		echo "$build_packages $kernel_packages"
 		user_packages tools/testing;;
 	lint)
 		echo "$build_packages $kernel_packages sparse shellcheck

@@ -11,6 +11,8 @@ set -euo pipefail
 . "$(dirname "$0")/common.sh"
 # shellcheck source=selftests/lanes/lane.sh
 . "$LANES/lane.sh"
+# shellcheck source=selftests/lanes/uml-lib.sh
+. "$LANES/uml-lib.sh"
 
 settings()
 {
@@ -31,34 +33,12 @@ settings()
 	esac
 }
 
-# UML's memory is a file, that has to be executable and should be in memory.
-memory_dir()
-{
-	local free options
-
-	free=$(df --output=avail -B 1G /dev/shm 2>/dev/null | tail -n 1 || echo 0)
-	options=$(findmnt -no OPTIONS /dev/shm || echo noexec)
-	if [ "$free" -ge "${MEMORY%G}" ] && [[ $options != *noexec* ]]; then
-		echo /dev/shm
-	else
-		echo "$OUT"
-	fi
-}
-
-# UML takes what it does not know of the command line as init's environment.
+# What only tests need to be told.
 boot()
 {
-	local args=(
-		mem="$MEMORY" ncpus=2 seccomp=on
-		rootfstype=hostfs rootflags=/ rw init="$LANES/guest.sh"
-		con=null 'con0=null,fd:1' printk.time=1 panic=-1
-		kunit.timeout="$KUNIT_TIMEOUT"
-		${T:+kunit.filter_glob="$(kunit_glob)"}
+	uml_boot "$1" kunit.timeout="$KUNIT_TIMEOUT" \
+		${T:+kunit.filter_glob="$(kunit_glob)"} \
 		null_blk.nr_devices=0 brd.rd_nr=0
-		KVT_JOB="$LOGS/job"
-	)
-
-	TMPDIR=$(memory_dir) exec "$1/linux" "${args[@]}"
 }
 
 main()

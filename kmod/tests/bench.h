@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What kvtree_bench measures: maps from keys of eight bytes to a number, read
+ * under RCU unless a lock is said to be taken.
+ */
+#ifndef KVT_TESTS_BENCH_H
+#define KVT_TESTS_BENCH_H
+
+#include <linux/types.h>
+
+/* What a get copies out. */
+struct bench_found {
+	u64 version;
+	u64 value;
+};
+
+struct bench_map {
+	const char *name;
+	bool dense_only;	/* keys that are anywhere cost it too much memory */
+	int (*open)(void);
+	void (*close)(void);	/* all that is in it is freed */
+	/* Inserts the key or replaces its value by one with a higher version. */
+	int (*put)(u64 key, u64 value);
+	bool (*get)(u64 key, struct bench_found *found);
+};
+
+extern const struct bench_map bench_kvtree, bench_rbtree_spin, bench_rbtree_rcu, bench_maple,
+	bench_xarray, bench_rhashtable;
+
+/* Maps of keys of 30 bytes, whose puts are timed; any number of threads. */
+#define BENCH_NAME_LEN	30
+#define BENCH_NAME_DATA	200
+
+struct bench_names {
+	const char *name;
+	int (*open)(void);
+	void (*close)(void);
+	int (*put)(const u8 *key, const u8 *data);
+};
+
+extern const struct bench_names bench_names_kvtree, bench_names_rhashtable, bench_names_empty;
+
+/* Random numbers (SplitMix64; Steele, Lea, Flood, OOPSLA 2014). */
+static inline u64 bench_mix(u64 n)
+{
+	n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9ull;
+	n = (n ^ (n >> 27)) * 0x94d049bb133111ebull;
+	return n ^ (n >> 31);
+}
+
+static inline u64 bench_random(u64 *state)
+{
+	return bench_mix(*state += 0x9e3779b97f4a7c15ull);
+}
+
+/* 0..@n - 1 */
+static inline u32 bench_below(u64 *state, u32 n)
+{
+	return (bench_random(state) >> 32) * n >> 32;
+}
+
+int bench_latency(void);
+
+#endif /* KVT_TESTS_BENCH_H */

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Put together what the parts of the benchmark measured.
+
+report.py --json FILE --plot FILE.svg RESULTS...
+
+A file of RESULTS is kvt-bench's JSON, or the log of a kernel in which kvtree_bench
+ran.  Prints a table of the kernel's rows and all ratios that have to be reached.
+"""
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+import sys
+
+# What has to be reached.
+TARGETS = {
+    "get_W1_vs_lmdb": 2.4,
+    "get_W2_vs_lmdb": 2.0,
+    "insert_W1_vs_lmdb": 2.8,
+    "batch32_get_W1_vs_congee": 1.5,
+    "batch32_get_W1_vs_get_W1": 3.2,
+    "scan100_vs_lmdb": 1.9,
+    "get_W1_vs_skiplist": 4,
+    "uml_get_vs_rbtree_rcu": 2,
+    "uml_get_vs_maple": 1.2,
+    "uml_put_vs_maple": 2,
+    "uml_get_vs_rhashtable": 0.4,
+    "scale2_get": 0.95,
+    "scale2_put": 0.88,
+}
+
+# kvtree_bench: get_uml kvtree 1 1000000 2345678
+ROW = re.compile(r"kvtree_bench: (\w+) (\w+) (\d+) (\d+) (\d+)\s*$")
+# kvtree_bench: latency kvtree p50=1000 ...
+LATENCY = re.compile(r"kvtree_bench: latency (\w+) (.*?)\s*$")
+
+
+def kernel_rows(log):
+    """The rows and the latencies that a kernel's log has."""
+    rates, latencies = {}, []
+    for line in log.splitlines():
+        if found := ROW.search(line):
+            workload, system, threads, keys, rate = found.groups()
+            rates.setdefault((workload, system, int(threads), int(keys)), []).append(int(rate))
+        elif found := LATENCY.search(line):
+            numbers = dict(pair.split("=") for pair in found[2].split())
+            latencies.append(
+                {"workload": "put_latency_uml", "system": found[1], "unit": "ns"}
+                | {name: int(n) for name, n in numbers.items()}
+            )
+    rows = []
+    for (workload, system, threads, keys), runs in rates.items():
+        rows.append(
+            {
+                "workload": workload,
+                "system": system,
+                "pages": "4k",
+                "threads": threads,
+                "keys": keys,
+                "median": statistics.median_low(runs),
+                "min": min(runs),
+                "max": max(runs),
+                "runs": len(runs),
+                "unit": "operations/s",
+                "rounds": sorted(runs),
+            }
+        )
+    return rows, latencies
+
+
+def kernel_ratios(rows):
+    """kvtree to every other system in every workload of the kernel."""
+    medians = {(r["workload"], r["system"]): r["median"] for r in rows}
+    ratios = {}
+    for (workload, system), median in medians.items():
+        own = medians.get((workload, "kvtree"))
+        if own and system != "kvtree":
+            name = workload.removesuffix("_uml")
+            ratios[f"uml_{name}_vs_{system}"] = own / median
+    return ratios
+
+
+def read(path):
+    """A part's ratios, rows and latencies."""
+    with open(path, encoding="utf-8", errors="replace") as f:
+        text = f.read()
+    if text.startswith("{"):
+        part = json.loads(text)
+        return part["ratios"], part["rows"], []
+    rows, latencies = kernel_rows(text)
+    if not rows:
+        sys.exit(f"report.py: {path}: there are no results")
+    return kernel_ratios(rows), rows, latencies
+
+
+def print_kernel(rows, latencies):
+    """What kvt-bench has no table for."""
+    print(f"{'workload':20} {'system':11} {'median':>10} {'min':>8} {'max':>8}")
+    for r in rows:
+        print(
+            f"{r['workload']:20} {r['system']:11} {r['median'] / 1e6:10.3f}"
+            f" {r['min'] / 1e6:8.3f} {r['max'] / 1e6:8.3f}"
+        )
+    print("Millions of operations per second in the kernel (User-Mode Linux).")
+    for r in latencies:
+        numbers = (f"{k} {v}" for k, v in r.items() if isinstance(v, int))
+        print(f"{'latency of puts, ns':20} {r['system']:11} {', '.join(numbers)}")
+
+
+def print_ratios(ratios):
+    """Those that are to be reached, and whether they are."""
+    print(f"{'ratio':28} {'is':>7} {'to be':>6}")
+    for name, target in TARGETS.items():
+        if name not in ratios:
+            continue
+        missed = "" if ratios[name] >= target else "  missed"
+        print(f"{name:28} {ratios[name]:7.2f} {target:6.2f}{missed}")
+
+
+def plot_panel(rows, pages, where):
+    """Bars for each workload, of the median, from the least to the most."""
+    rows = [r for r in rows if r["threads"] == 1 and r["pages"] == pages]
+    systems = list(dict.fromkeys(r["system"] for r in rows))
+    workloads = list(dict.fromkeys(r["workload"] for r in rows if r["workload"] != "chase"))
+    cells = {(r["workload"], r["system"]): r for r in rows}
+    data = []
+    for workload in workloads:
+        line = [f'"{workload}"']
+        for system in systems:
+            r = cells.get((workload, system))
+            line += [f"{r[key] / 1e6:.4f}" if r else "NaN" for key in ("median", "min", "max")]
+        data.append(" ".join(line))
+    bars = ", ".join(
+        f"${where['name']} using {2 + 3 * i}:{3 + 3 * i}:{4 + 3 * i}{'' if i else ':xtic(1)'}"
+        f" title '{system}'"
+        for i, system in enumerate(systems)
+        if system != "chase"
+    )
+    return "\n".join(
+        [
+            f"${where['name']} << END",
+            *data,
+            "END",
+            f"set origin 0,{where['y']}",
+            f"set size 1,{where['height']}",
+            f"set title '{where['title']}'",
+            f"plot {bars}",
+            "",
+        ]
+    )
+
+
+def plot(rows, path):
+    """An SVG picture of all rows with one thread."""
+    rows = [r for r in rows if "median" in r]
+    panels = []
+    for is_kernel, pages, title in (
+        (False, "huge", "Programs, huge pages"),
+        (False, "4k", "Programs, 4 KiB pages"),
+        (True, "4k", "In a kernel (User-Mode Linux)"),
+    ):
+        some = [r for r in rows if r["workload"].endswith("_uml") == is_kernel]
+        if any(r["pages"] == pages and r["threads"] == 1 for r in some):
+            panels.append((some, pages, title))
+    height = 1 / len(panels)
+    script = [
+        f"set terminal svg size 1600,{420 * len(panels)} noenhanced font 'sans-serif,11'"
+        " background '#ffffff'",
+        f"set output '{path}'",
+        "set multiplot",
+        "set style data histogram",
+        "set style histogram errorbars gap 1 lw 1",
+        "set style fill solid 0.7 border -1",
+        "set ylabel 'million operations per second, one thread'",
+        "set grid y",
+        "set yrange [0:*]",
+        "set xtics rotate by -25",
+        "set key outside right top",
+    ]
+    for i, (some, pages, title) in enumerate(panels):
+        where = {"name": f"p{i}", "y": 1 - height * (i + 1), "height": height, "title": title}
+        script.append(plot_panel(some, pages, where))
+    subprocess.run(["gnuplot"], input="\n".join(script), text=True, check=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", required=True, help="where all results go")
+    parser.add_argument("--plot", help="where a picture goes")
+    parser.add_argument("results", nargs="+")
+    args = parser.parse_args()
+
+    ratios, rows = {}, []
+    for path in args.results:
+        some_ratios, some_rows, latencies = read(path)
+        ratios |= some_ratios
+        rows += some_rows + latencies
+        if latencies or not path.endswith(".json"):
+            print_kernel(some_rows, latencies)
+    print_ratios(ratios)
+    with open(args.json, "w", encoding="utf-8") as f:
+        json.dump({"ratios": ratios, "rows": rows}, f, indent=1)
+        f.write("\n")
+    if args.plot:
+        plot(rows, args.plot)
+
+
+main()
