@@ -237,8 +237,8 @@ static void maple_close(void)
 /* It takes memory without sleeping: the lock is the tree's. */
 static int maple_put(u64 key, u64 value)
 {
-	struct block *old, *new = block_new(value);
 	MA_STATE(mas, &maple, key, key);
+	struct block *old, *new = block_new(value);
 	int err;
 
 	if (!new)
@@ -282,8 +282,8 @@ static int xarray_open(void)
 
 static void xarray_close(void)
 {
-	struct block *b;
 	unsigned long key, nr = 0;
+	struct block *b;
 
 	xa_for_each(&xarray, key, b) {
 		kfree(b);

@@ -147,12 +147,12 @@ static void add_peers(json_t *ratios, const struct row *rows, unsigned int nr)
 /* The others have no batches: beside their gets. */
 static void add_batches(json_t *ratios, const struct row *rows, unsigned int nr)
 {
-	const char *const keys[] = { "W1", "W2", "W3" };
+	const char *const keys[] = { "W1", "W2", "W3", NULL };
 	char batch[32], get[32], name[96];
 	const struct row *r;
 	unsigned int i;
 
-	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+	for (i = 0; keys[i]; i++) {
 		snprintf(batch, sizeof(batch), "batch32_get_%s", keys[i]);
 		snprintf(get, sizeof(get), "get_%s", keys[i]);
 		snprintf(name, sizeof(name), "%s_vs_%s", batch, get);

@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Maps from crates.io, which peers/ makes a library of. */
 #include "memory.h"
-#include "subject.h"
-
-/* peers/src/lib.rs */
-enum peer { PEER_SKIPLIST, PEER_TREEINDEX, PEER_CONGEE };
-
-void peer_open(uint32_t peer, bool fixed, bool wide);
-void peer_clear(void);
-void peer_put(const uint8_t *data, uint32_t len, const union bench_value *value);
-bool peer_get(const uint8_t *data, uint32_t len, union bench_value *value);
-bool peer_remove(const uint8_t *data, uint32_t len);
-bool peer_put_column(const uint8_t *data, uint32_t len, uint32_t column, uint32_t to);
-uint32_t peer_scan(const uint8_t *data, uint32_t len, uint32_t nr, struct bench_scan *out);
+#include "peers/peers.h"
 
 static void open_peer(enum peer peer, const struct bench_config *config)
 {

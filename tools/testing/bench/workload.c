@@ -66,6 +66,5 @@ const struct group groups[] = {
 	{ KEYS_DESCENDING, false, descending },
 	{ KEYS_USER, true, user },
 	{ KEYS_TEN_DIGITS, true, ten_digits },
+	{ .steps = NULL }
 };
-
-const unsigned int nr_groups = sizeof(groups) / sizeof(groups[0]);

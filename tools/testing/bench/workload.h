@@ -22,7 +22,7 @@ struct group {
 	const struct step *steps;	/* up to one without a name */
 };
 
+/* Up to one without steps. */
 extern const struct group groups[];
-extern const unsigned int nr_groups;
 
 #endif /* KVT_BENCH_WORKLOAD_H */

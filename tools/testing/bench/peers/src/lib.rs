@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Ordered maps written in Rust, as the benchmark's driver asks for them: see
-//! `subject_peers.c`. A process has one of them.
+//! `peers.h`. A process has one of them.
 
 mod keys;
 mod maps;
