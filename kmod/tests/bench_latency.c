@@ -136,6 +136,12 @@ static int start(struct timed *t, unsigned int cpu)
 	return 0;
 }
 
+static unsigned int next_cpu(unsigned int cpu)
+{
+	cpu = cpumask_next(cpu, cpu_online_mask);
+	return cpu < nr_cpu_ids ? cpu : cpumask_first(cpu_online_mask);
+}
+
 /* A second of one. */
 static int run_turn(const struct bench_names *names, struct histogram *to, u64 seed)
 {
@@ -154,7 +160,7 @@ static int run_turn(const struct bench_names *names, struct histogram *to, u64 s
 		init_completion(&t->done);
 		err = t->histogram ? start(t, cpu) : -ENOMEM;
 		nr += !err;
-		cpu = cpumask_next_wrap(cpu, cpu_online_mask);
+		cpu = next_cpu(cpu);
 	}
 	for (i = 0; i < nr; i++) {
 		wait_for_completion(&timed[i].done);

@@ -169,8 +169,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* argp shows what is behind the vertical tab after the options. */
 static const char help[] =
-	"Measure the index in a program, beside others.\v"
-	"W1: keys of 8 random bytes\n"
+	"Measure the index in a program, beside others.\vW1: keys of 8 random bytes\n"
 	"W2: decimal numbers\n"
 	"W3: 40 bytes, 32 in common\n"
 	"W4: scans of 1 to 100 keys\n"
