@@ -62,16 +62,16 @@ fuzz()
 	} >"$LOGS/fuzz.ktap"
 }
 
-# Whether it answers rightly, whatever it takes.
+# Whether all subjects find the same, whatever it takes.
 bench()
 {
 	local ok='not ok'
 
-	if timeout 120 "$OUT/kvt-bench" -k 20000 -r 1 -w W1 -w W2 -w W3 -w W6 \
+	if timeout 120 "$OUT/kvt-bench" -k 5000 -r 1 -p huge \
 			-j "$LOGS/bench.json" >"$LOGS/bench.log" 2>&1; then
 		ok='ok'
 	fi
-	printf 'KTAP version 1\n1..1\n%s 1 all_that_was_inserted_is_found\n' "$ok" \
+	printf 'KTAP version 1\n1..1\n%s 1 all_maps_find_the_same\n' "$ok" \
 		>"$LOGS/bench.ktap"
 }
 
