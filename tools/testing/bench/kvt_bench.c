@@ -216,9 +216,9 @@ static bool wanted(const struct step *step)
 }
 
 static void __attribute__((__noreturn__)) fail(const struct child *c, const struct step *step,
-					       const char *what)
+					       const char *what, const char *whose)
 {
-	fprintf(stderr, "\nkvt-bench: %s, %s: %s\n", c->subject->name, step->name, what);
+	fprintf(stderr, "\nkvt-bench: %s, %s: %s%s\n", c->subject->name, step->name, what, whose);
 	exit(1);
 }
 
@@ -236,23 +236,22 @@ static void run_step(struct child *children, unsigned int nr, const struct step 
 	struct request r = {
 		.phase = step->phase, .threads = threads, .nr_ops = opt.nr_ops, .seed = round + 1,
 	};
-	const struct child *c;
-	bool found = false;
-	uint64_t what = 0;
+	const struct child *c, *first = NULL;
+	uint64_t found = 0;
 	struct answer a;
 
 	for (c = children; c < children + nr; c++) {
 		show(c, step, round);
 		if (!child_ask(c, &r, &a))
-			fail(c, step, "ended early");
+			fail(c, step, "ended early", "");
 		if (!a.done)
 			continue;
 		if (a.wrong)
-			fail(c, step, "wrong answers");
-		if (found && a.found != what)
-			fail(c, step, "found something else than others did");
-		found = true;
-		what = a.found;
+			fail(c, step, "wrong answers", "");
+		if (first && a.found != found)
+			fail(c, step, "found something else than ", first->subject->name);
+		first = first ?: c;
+		found = a.found;
 		if (wanted(step))
 			report_add(find_row(c, step, threads), &a);
 	}
