@@ -324,8 +324,12 @@ static void run_group(const struct group *group)
 	struct child children[CHILDREN_MAX];
 	unsigned int i, round, nr = start_all(children, group);
 
-	for (round = 0; round < opt.rounds; round++)
+	for (round = 0; round < opt.rounds; round++) {
 		run_round(children, nr, group, round);
+		if (!isatty(STDERR_FILENO))
+			fprintf(stderr, "kvt-bench: %s: round %u of %u\n",
+				group->steps->name, round + 1, opt.rounds);
+	}
 	for (i = 0; i < nr; i++)
 		child_stop(&children[i]);
 }

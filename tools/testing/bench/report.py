@@ -176,7 +176,8 @@ def plot(rows, path):
         "set style fill solid 0.7 border -1",
         "set ylabel 'million operations per second, one thread'",
         "set grid y",
-        "set yrange [0:*]",
+        "set logscale y",
+        "set yrange [0.05:*]",
         "set xtics rotate by -25",
         "set key outside right top",
     ]
