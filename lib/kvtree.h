@@ -238,6 +238,34 @@ int kvtree_store_self(const struct kvtree *kv, struct kvtree_store_info *info,
 		      size_t size);
 
 /**
+ * kvtree_bpf_allow() - let BPF programs use the session's store, or not
+ * @kv: the session
+ * @allow: 1, or 0 to make all handles void
+ *
+ * Return: 0, or
+ *	-EPERM		the caller is not the store's owner and has not CAP_SYS_ADMIN
+ *	-EOPNOTSUPP	the kernel has nothing for programs to call
+ *	-ESTALE		the store was destroyed
+ *	-ENOMEM		no memory
+ */
+int kvtree_bpf_allow(const struct kvtree *kv, int allow);
+
+/**
+ * kvtree_bpf_handle() - the number by which BPF programs name the store
+ * @kv: the session
+ * @access: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both: what the handle allows
+ * @handle: set
+ *
+ * Return: 0, or
+ *	-EACCES		the session has not this access
+ *	-ENOENT		programs may not use the store
+ *	-EINVAL		@access is none of these
+ *	-ESTALE		the store was destroyed
+ */
+int kvtree_bpf_handle(const struct kvtree *kv, unsigned int access,
+		      uint64_t *handle);
+
+/**
  * kvtree_stat() - read the counters of the session's store
  * @kv: the session
  * @values: filled in, indexed by enum kvtree_stat

@@ -57,6 +57,9 @@ static error_t parse_create(int key, char *arg, struct argp_state *state)
 	struct kvtree_store_create *args = &create->args;
 
 	switch (key) {
+	case 'B':
+		args->flags |= KVTREE_STORE_BPF;
+		return 0;
 	case 'E':
 		if (strlen(arg) >= sizeof(args->engine))
 			argp_error(state, "there is no engine '%s'", arg);
@@ -102,6 +105,7 @@ static const struct argp_option create_options[] = {
 	{ .name = "limit-bytes", .key = 'b', .arg = "N",
 	  .doc = "Memory that it may take; K, M, G and T are powers of 1024 (no limit)" },
 	{ .name = "limit-keys", .key = 'k', .arg = "N", .doc = "Keys that it may hold (no limit)" },
+	{ .name = "bpf", .key = 'B', .doc = "BPF programs may use it" },
 	{ .name = "engine", .key = 'E', .arg = "NAME", .doc = "The index engine" },
 	{ 0 }
 };
@@ -131,6 +135,11 @@ int cmd_store_create(int argc, char **argv)
 	name = (struct bytes){ .data = create.args.name, .len = strlen(create.args.name) };
 	if (err == -EINVAL) {
 		warn("store-create '%s': no name (letters, digits, . _ -), or no such engine",
+		     create.name);
+		return STATUS_ERROR;
+	}
+	if (err == -EOPNOTSUPP) {
+		warn("store-create '%s': this kernel has nothing for BPF programs to call",
 		     create.name);
 		return STATUS_ERROR;
 	}

@@ -124,6 +124,7 @@ void dumpfile_write_last(FILE *out, uint64_t records);
 /* cmd_*.c */
 int cmd_add(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_bpf(int argc, char **argv);
 int cmd_cas(int argc, char **argv);
 int cmd_del(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
