@@ -13,7 +13,7 @@ static const struct {
 	{ ENOTTY, "not a kvtree session, or a kernel module that is older than this program" },
 	{ ENOENT, "not found: no such key, or no store of this name" },
 	{ EEXIST, "it exists already" },
-	{ ECANCELED, "the key has another version: read it again and retry; or it was canceled" },
+	{ ECANCELED, "the key has another version: read it again; or it was canceled" },
 	{ ESTALE, "the store was destroyed: close this session" },
 	{ EACCES, "the store's owner and mode, or how it was opened, do not allow this" },
 	{ EPERM, "this needs CAP_SYS_ADMIN: run it as root" },

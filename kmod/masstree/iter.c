@@ -114,10 +114,14 @@ static void mt_iter_select(struct mt_iter *it, unsigned int nr)
 	u64 slice = mt_slice(iter->key, iter->len, it->off);
 	bool exact = iter->bound != KVT_PAST || iter->len - it->off >= MT_SLICE;
 	struct mt_entry *e, *to = it->entry;
+	bool wanted;
 
 	for (e = it->entry; e < it->entry + nr; e++) {
-		if (exact && e->slice != slice ? (e->slice < slice) != iter->reverse :
-						 !mt_iter_wants(iter, e, it->off))
+		if (exact && e->slice != slice)
+			wanted = iter->reverse ? e->slice < slice : e->slice > slice;
+		else
+			wanted = mt_iter_wants(iter, e, it->off);
+		if (!wanted)
 			continue;
 		prefetch((void *)(e->slot & ~MT_SLOT_LAYER));
 		if (to != e)

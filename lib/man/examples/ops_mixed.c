@@ -8,7 +8,7 @@
  *
  * Prints:
  *	lock taken
- *	not taken: the key has another version: read it again and retry; or it was canceled
+ *	not taken: the key has another version: read it again; or it was canceled
  *	3 visits
  *	lock released
  */
