@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Extents: chunks one after the other under one checksum. */
+#include "format.h"
+
+/**
+ * kvt_log_reader_init() - get memory to read extents with
+ * @reader: filled; kvt_log_reader_exit() must follow
+ * @set: the devices
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_log_reader_init(struct kvt_log_reader *reader, struct kvt_log_set *set)
+{
+	reader->set = set;
+	reader->records = 0;
+	reader->bytes = 0;
+	reader->buf = kvt_env_alloc((size_t)KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK);
+	return reader->buf ? 0 : -ENOMEM;
+}
+
+/**
+ * kvt_log_reader_exit() - free a reader's memory
+ * @reader: of kvt_log_reader_init(), or zeros
+ */
+void kvt_log_reader_exit(struct kvt_log_reader *reader)
+{
+	kvt_env_free(reader->buf);
+	reader->buf = NULL;
+}
+
+static int reader_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
+		       u32 at, u32 blocks, u8 *to)
+{
+	const struct kvt_log_dev_super *dev = &reader->set->dev[extent->dev];
+	struct kvt_log_pos pos = extent->pos;
+
+	pos.block += at;
+	return reader->set->read(reader->set, dev->slot, kvt_log_pos_block(dev->super, &pos),
+				 blocks, to);
+}
+
+/* The blocks of a chunk, by its header; 0: it cannot be one. */
+static u32 chunk_blocks(const u8 *buf, const struct kvt_log_extent *extent, u32 left)
+{
+	const struct kvtree_log_chunk *head = (const void *)buf;
+	u32 blocks = le32_to_cpu(head->blocks);
+
+	if (le32_to_cpu(head->magic) != KVTREE_LOG_CHUNK_MAGIC || !blocks || blocks > left ||
+	    blocks > KVTREE_LOG_CHUNK_MAX || le64_to_cpu(head->epoch) != extent->epoch ||
+	    le32_to_cpu(head->stream) != extent->stream)
+		return 0;
+	return blocks;
+}
+
+/* Read the chunk at @at.  Returns its blocks or an error. */
+static int extent_chunk(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
+			u32 at)
+{
+	u32 left = extent->blocks - at, ahead = min(left, 64U), blocks;
+	int err;
+
+	err = reader_read(reader, extent, at, ahead, reader->buf);
+	if (err)
+		return err;
+	blocks = chunk_blocks(reader->buf, extent, left);
+	if (!blocks)
+		return -EBADMSG;
+	if (blocks > ahead)
+		err = reader_read(reader, extent, at + ahead, blocks - ahead,
+				  reader->buf + (size_t)ahead * KVTREE_LOG_BLOCK);
+	return err ?: (int)blocks;
+}
+
+/**
+ * kvt_log_extent_read() - read the records of an extent
+ * @reader: memory
+ * @extent: the extent
+ * @sink: is given each record, before the checksum is known to be right; NULL: see
+ *	whether it is
+ *
+ * Nothing is said: whether a damaged extent is wrong depends on its epoch.
+ *
+ * Return: 0; -EBADMSG: damaged, and what @sink was given may be wrong; -EOPNOTSUPP: a
+ * newer format; -EIO; or what @sink returned.
+ */
+int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
+			struct kvt_log_sink *sink)
+{
+	const struct kvtree_log_super *super = reader->set->dev[extent->dev].super;
+	u32 crc = kvt_log_crc(super, extent->generation, &extent->pos, "", 0);
+	int err = 0, blocks;
+	u32 at;
+
+	if (!kvt_log_pos_valid(super, &extent->pos, extent->blocks))
+		return -EBADMSG;
+	for (at = 0; !err && at < extent->blocks; at += blocks) {
+		blocks = extent_chunk(reader, extent, at);
+		if (blocks < 0)
+			return blocks;
+		crc = kvt_crc32c(crc, reader->buf, (size_t)blocks * KVTREE_LOG_BLOCK);
+		err = kvt_log_chunk_parse(reader, reader->buf, blocks, sink);
+		reader->bytes += (size_t)blocks * KVTREE_LOG_BLOCK;
+		kvt_env_rest();
+	}
+	if (!err && crc != extent->crc)
+		err = -EBADMSG;
+	return err;
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a recovery restores: up to which epoch, and what stands where.
+ *
+ * The trailer of an epoch is written when the one before is durable.  So of the
+ * highest epoch that any device knows, M, everything may be missing, and nothing
+ * of the epochs before it: what is missing there was lost later.
+ */
+#include "format.h"
+
+static u32 set_lives(const struct kvt_log_set *set)
+{
+	return le32_to_cpu(set->dev[0].super->nr_lives);
+}
+
+/* Whether a device has all that the trailer names.  1 or 0, or an error. */
+static int trailer_complete(struct kvt_log_walk *walk, struct kvt_log_reader *reader)
+{
+	struct kvt_log_extent extent;
+	u32 i;
+	int err;
+
+	for (i = 0; i < le32_to_cpu(walk->trailer->nr_extents); i++) {
+		kvt_log_walk_extent(walk, i, &extent);
+		err = kvt_log_extent_read(reader, &extent, NULL);
+		if (err)
+			return err == -EBADMSG ? 0 : err;
+	}
+	return 1;
+}
+
+/* One device's last trailer of the life that is open. */
+struct tail {
+	u64 epoch;	/* of it; one less than the life's first if there is none */
+	bool complete;
+	u64 lease;
+	u64 lease_before;
+	u64 time;
+};
+
+static int tail_find(struct kvt_log_walk *walk, struct kvt_log_reader *reader, struct tail *tail)
+{
+	u32 life = set_lives(walk->set) - 1;
+	int err;
+
+	tail->lease = le64_to_cpu(walk->set->dev[walk->dev].super->version_lease);
+	tail->lease_before = tail->lease;
+	tail->complete = true;
+	err = kvt_log_walk_life(walk, life);
+	if (err)
+		return err;
+	tail->epoch = walk->epoch - 1;
+	while (!(err = kvt_log_walk_next(walk))) {
+		tail->epoch = walk->epoch - 1;
+		tail->lease_before = tail->lease;
+		tail->lease = le64_to_cpu(walk->trailer->version_lease);
+		tail->time = le64_to_cpu(walk->trailer->time);
+		kvt_env_rest();
+	}
+	if (err != -ENODATA)
+		return err;
+	/* Back to the last one, which was walked over. */
+	kvt_log_walk_life(walk, life);
+	if (tail->epoch < walk->epoch)
+		return 0;
+	while (walk->epoch <= tail->epoch) {
+		err = kvt_log_walk_next(walk);
+		if (err)
+			return err == -ENODATA ? -EIO : err;
+	}
+	err = trailer_complete(walk, reader);
+	tail->complete = err > 0;
+	return err < 0 ? err : 0;
+}
+
+static int tails_judge(struct kvt_log_set *set, const struct tail *tails,
+		       struct kvt_log_found *found)
+{
+	bool all = true;
+	u32 i;
+
+	found->seen = 0;
+	for (i = 0; i < set->nr_devs; i++)
+		found->seen = max(found->seen, tails[i].epoch);
+	found->version_lease = 0;
+	for (i = 0; i < set->nr_devs; i++) {
+		if (tails[i].epoch + 1 < found->seen) {
+			kvt_log_say(set, "device %u ends with epoch %llu, but epoch %llu was begun",
+				    i + 1, (unsigned long long)tails[i].epoch,
+				    (unsigned long long)found->seen);
+			return -EBADMSG;
+		}
+		if (tails[i].epoch + 1 == found->seen && !tails[i].complete) {
+			kvt_log_say(set, "device %u has lost a part of epoch %llu", i + 1,
+				    (unsigned long long)tails[i].epoch);
+			return -EBADMSG;
+		}
+		if (tails[i].epoch < found->seen || !tails[i].complete)
+			all = false;
+		found->time = max(found->time, tails[i].time);
+		/*
+		 * The last lease may not have been promised yet.  It does no harm: it is
+		 * not smaller.
+		 */
+		found->version_lease = max(found->version_lease, tails[i].lease);
+	}
+	found->epoch = all ? found->seen : found->seen - 1;
+	return 0;
+}
+
+static int find_open(struct kvt_log_set *set, struct kvt_log_found *found)
+{
+	struct tail *tails = kvt_env_alloc(KVTREE_LOG_DEVS_MAX * sizeof(*tails));
+	struct kvt_log_reader *reader = kvt_env_alloc(sizeof(*reader));
+	struct kvt_log_walk walk;
+	int err = -ENOMEM;
+	u32 i;
+
+	if (tails && reader)
+		err = kvt_log_reader_init(reader, set);
+	for (i = 0; !err && i < set->nr_devs; i++) {
+		err = kvt_log_walk_init(&walk, set, i);
+		if (!err)
+			err = tail_find(&walk, reader, &tails[i]);
+		kvt_log_walk_exit(&walk);
+	}
+	if (!err)
+		err = tails_judge(set, tails, found);
+	if (reader)
+		kvt_log_reader_exit(reader);
+	kvt_env_free(reader);
+	kvt_env_free(tails);
+	return err;
+}
+
+/* The lives as they stand in the superblock, one device like the other. */
+static int lives_check(struct kvt_log_set *set)
+{
+	const struct kvtree_log_life *life, *other;
+	u64 epoch = 0, generation = 0;
+	u32 i, dev;
+
+	for (i = 0; i < set_lives(set); i++) {
+		life = kvt_log_set_life(set, 0, i);
+		for (dev = 1; dev < set->nr_devs; dev++) {
+			other = kvt_log_set_life(set, dev, i);
+			if (other->generation != life->generation ||
+			    other->first_epoch != life->first_epoch ||
+			    other->last_epoch != life->last_epoch)
+				return -EBADMSG;
+		}
+		if (le64_to_cpu(life->generation) <= generation ||
+		    le64_to_cpu(life->first_epoch) <= epoch ||
+		    le64_to_cpu(life->first_epoch) >= 1ULL << 62)
+			return -EBADMSG;
+		generation = le64_to_cpu(life->generation);
+		epoch = le64_to_cpu(life->last_epoch);
+		if (epoch && epoch < le64_to_cpu(life->first_epoch))
+			return -EBADMSG;
+		/* Only the last one may be open. */
+		if (!epoch && i + 1 < set_lives(set))
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+/**
+ * kvt_log_find() - find out up to which epoch a recovery restores
+ * @set: loaded
+ * @found: filled
+ *
+ * Return: 0; -EBADMSG: damaged; -EIO; -ENOMEM.
+ */
+int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found)
+{
+	const struct kvtree_log_super *super = set->dev[0].super;
+	const struct kvtree_log_life *last;
+	int err;
+
+	memset(found, 0, sizeof(*found));
+	found->epoch = le64_to_cpu(super->checkpoint.epoch);
+	found->version_lease = le64_to_cpu(super->version_lease);
+	found->generation = le64_to_cpu(super->generation);
+	found->seen = found->epoch;
+	err = lives_check(set);
+	if (err) {
+		kvt_log_say(set, "the superblocks' lists of lives are wrong");
+		return err;
+	}
+	if (!set_lives(set))
+		return 0;
+	last = kvt_log_set_life(set, 0, set_lives(set) - 1);
+	if (!last->last_epoch)
+		return find_open(set, found);
+	found->epoch = le64_to_cpu(last->last_epoch);
+	found->seen = found->epoch;
+	return 0;
+}
+
+static int visit_trailer(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
+{
+	struct kvt_log_extent extent;
+	int err = 0;
+	u32 i;
+
+	for (i = 0; !err && i < le32_to_cpu(walk->trailer->nr_extents); i++) {
+		kvt_log_walk_extent(walk, i, &extent);
+		err = visit->segment(visit, walk->dev, &extent.pos, extent.generation,
+				     KVTREE_LOG_KIND_STREAM);
+		if (!err)
+			err = visit->extent(visit, &extent);
+	}
+	return err;
+}
+
+/* A life on one device, up to an epoch that must be there. */
+static int visit_life(struct kvt_log_walk *walk, u32 life, u64 last, struct kvt_log_visit *visit)
+{
+	int err;
+
+	err = kvt_log_walk_life(walk, life);
+	while (!err && walk->epoch <= last) {
+		err = visit->segment(visit, walk->dev, &walk->pos, walk->generation,
+				     KVTREE_LOG_KIND_COMMIT);
+		if (!err)
+			err = kvt_log_walk_next(walk);
+		if (err == -ENODATA) {
+			kvt_log_say(walk->set, "device %u has lost the commit record of epoch %llu",
+				    walk->dev + 1, (unsigned long long)walk->epoch);
+			err = -EBADMSG;
+		}
+		if (!err)
+			err = visit_trailer(walk, visit);
+		kvt_env_rest();
+	}
+	return err;
+}
+
+static int visit_lives(struct kvt_log_set *set, const struct kvt_log_found *found, u32 dev,
+		       struct kvt_log_visit *visit)
+{
+	const struct kvtree_log_life *life;
+	struct kvt_log_walk walk;
+	u64 last;
+	int err;
+	u32 i;
+
+	err = kvt_log_walk_init(&walk, set, dev);
+	for (i = 0; !err && i < set_lives(set); i++) {
+		life = kvt_log_set_life(set, dev, i);
+		last = le64_to_cpu(life->last_epoch) ?: found->epoch;
+		err = visit_life(&walk, i, last, visit);
+	}
+	kvt_log_walk_exit(&walk);
+	return err;
+}
+
+static bool table_sound(const struct kvtree_log_super *super, const struct kvt_log_pos *pos,
+			const struct kvtree_log_table *table)
+{
+	const struct kvtree_log_checkpoint *cp = &super->checkpoint;
+	u32 blocks = le32_to_cpu(cp->blocks);
+
+	return le64_to_cpu(table->magic) == KVTREE_LOG_TABLE_MAGIC &&
+	       table->generation == cp->generation && table->epoch == cp->epoch &&
+	       le32_to_cpu(table->blocks) == blocks &&
+	       le64_to_cpu(table->nr_extents) <=
+	       ((u64)blocks * KVTREE_LOG_BLOCK - sizeof(*table)) / sizeof(table->extents[0]) &&
+	       le32_to_cpu(table->crc) ==
+	       kvt_log_crc_zero(super, le64_to_cpu(cp->generation), pos, table,
+				(size_t)blocks * KVTREE_LOG_BLOCK,
+				offsetof(struct kvtree_log_table, crc));
+}
+
+static int visit_table(struct kvt_log_set *set, u32 dev, const struct kvtree_log_table *table,
+		       struct kvt_log_visit *visit)
+{
+	struct kvt_log_extent extent = {
+		.dev = dev,
+		.generation = le64_to_cpu(table->generation),
+		.epoch = le64_to_cpu(table->epoch),
+	};
+	int err = 0;
+	u64 i;
+
+	for (i = 0; !err && i < le64_to_cpu(table->nr_extents); i++) {
+		extent.pos = kvt_log_pos_load(&table->extents[i].pos);
+		extent.blocks = le32_to_cpu(table->extents[i].blocks);
+		extent.crc = le32_to_cpu(table->extents[i].crc);
+		extent.stream = le32_to_cpu(table->extents[i].stream);
+		if (!kvt_log_pos_valid(set->dev[dev].super, &extent.pos, extent.blocks))
+			return -EBADMSG;
+		err = visit->segment(visit, dev, &extent.pos, extent.generation,
+				     KVTREE_LOG_KIND_CHECKPOINT);
+		if (!err)
+			err = visit->extent(visit, &extent);
+	}
+	return err;
+}
+
+static int visit_checkpoint(struct kvt_log_set *set, u32 dev, struct kvt_log_visit *visit)
+{
+	const struct kvtree_log_super *super = set->dev[dev].super;
+	struct kvt_log_pos pos = kvt_log_pos_load(&super->checkpoint.table);
+	u32 blocks = le32_to_cpu(super->checkpoint.blocks);
+	struct kvtree_log_table *table;
+	int err;
+
+	if (!blocks)
+		return 0;
+	if (!kvt_log_pos_valid(super, &pos, blocks))
+		return -EBADMSG;
+	table = kvt_env_alloc((size_t)blocks * KVTREE_LOG_BLOCK);
+	if (!table)
+		return -ENOMEM;
+	err = set->read(set, set->dev[dev].slot, kvt_log_pos_block(super, &pos), blocks, table);
+	if (!err && !table_sound(super, &pos, table))
+		err = -EBADMSG;
+	if (!err)
+		err = visit->segment(visit, dev, &pos, le64_to_cpu(table->generation),
+				     KVTREE_LOG_KIND_CHECKPOINT);
+	if (!err)
+		err = visit_table(set, dev, table, visit);
+	if (err == -EBADMSG)
+		kvt_log_say(set, "device %u: the checkpoint of epoch %llu is damaged", dev + 1,
+			    (unsigned long long)le64_to_cpu(super->checkpoint.epoch));
+	kvt_env_free(table);
+	return err;
+}
+
+/**
+ * kvt_log_visit_all() - go through all that a recovery restores
+ * @set: loaded
+ * @found: of kvt_log_find()
+ * @visit: what to do with it; a key's records come in any order, and the one with
+ *	the highest version counts, a removal before a put of the same
+ *
+ * Return: 0; -EBADMSG: damaged; -EIO; -ENOMEM; or what @visit returned.
+ */
+int kvt_log_visit_all(struct kvt_log_set *set, const struct kvt_log_found *found,
+		      struct kvt_log_visit *visit)
+{
+	int err = 0;
+	u32 dev;
+
+	for (dev = 0; !err && dev < set->nr_devs; dev++) {
+		err = visit_checkpoint(set, dev, visit);
+		if (!err)
+			err = visit_lives(set, found, dev, visit);
+	}
+	return err;
+}

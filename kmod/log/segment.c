@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The header of a segment. */
+#include "format.h"
+
+/**
+ * kvt_log_segment_fill() - make a segment's header
+ * @head: filled
+ * @super: of the device
+ * @generation: of the life
+ * @pos: the segment and its sequence; block 0
+ * @kind: what it will hold
+ * @stream: whose chunks; 0 if it is not a stream's
+ */
+void kvt_log_segment_fill(struct kvtree_log_segment *head, const struct kvtree_log_super *super,
+			  u64 generation, const struct kvt_log_pos *pos,
+			  enum kvtree_log_kind kind, u32 stream)
+{
+	memset(head, 0, sizeof(*head));
+	head->magic = cpu_to_le64(KVTREE_LOG_SEGMENT_MAGIC);
+	head->kind = cpu_to_le32(kind);
+	head->generation = cpu_to_le64(generation);
+	head->sequence = cpu_to_le64(pos->sequence);
+	head->segment = cpu_to_le32(pos->segment);
+	head->stream = cpu_to_le32(stream);
+	memcpy(head->uuid, super->uuid, sizeof(head->uuid));
+	head->crc = cpu_to_le32(kvt_log_crc_zero(super, generation, pos, head, sizeof(*head),
+						 offsetof(struct kvtree_log_segment, crc)));
+}
+
+/**
+ * kvt_log_segment_check() - read a segment's header and see that it is right
+ * @set: the devices
+ * @dev: index of the device
+ * @generation: of the life that used it
+ * @pos: a place in it
+ * @kind: what it should hold
+ *
+ * Return: 0; -EBADMSG: it is not; -EIO; -ENOMEM.
+ */
+int kvt_log_segment_check(struct kvt_log_set *set, u32 dev, u64 generation,
+			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind)
+{
+	const struct kvtree_log_super *super = set->dev[dev].super;
+	struct kvt_log_pos at = { .sequence = pos->sequence, .segment = pos->segment };
+	struct kvtree_log_segment *head;
+	int err;
+
+	head = kvt_env_alloc(sizeof(*head));
+	if (!head)
+		return -ENOMEM;
+	err = set->read(set, set->dev[dev].slot, kvt_log_pos_block(super, &at), 1, head);
+	if (!err && (le64_to_cpu(head->magic) != KVTREE_LOG_SEGMENT_MAGIC ||
+		     le32_to_cpu(head->kind) != kind ||
+		     le32_to_cpu(head->crc) !=
+		     kvt_log_crc_zero(super, generation, &at, head, sizeof(*head),
+				      offsetof(struct kvtree_log_segment, crc)))) {
+		kvt_log_say(set, "device %u, segment %u: its header is damaged", dev + 1,
+			    pos->segment);
+		err = -EBADMSG;
+	}
+	kvt_env_free(head);
+	return err;
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Superblocks: which of them counts, and whether the set of devices is complete. */
+#include "format.h"
+
+/**
+ * kvt_log_say() - say in words what is wrong
+ * @set: the devices
+ * @fmt: as for printf()
+ */
+void kvt_log_say(struct kvt_log_set *set, const char *fmt, ...)
+{
+	char text[200];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	set->say(set, text);
+}
+
+static u32 seed_crc(const struct kvtree_log_super *super, u64 generation,
+		    const struct kvt_log_pos *pos)
+{
+	struct kvtree_log_seed seed = {
+		.generation = cpu_to_le64(generation),
+		.sequence = cpu_to_le64(pos->sequence),
+		.segment = cpu_to_le32(pos->segment),
+		.block = cpu_to_le32(pos->block),
+		.dev_index = super->dev_index,
+	};
+
+	memcpy(seed.uuid, super->uuid, sizeof(seed.uuid));
+	return kvt_crc32c(~0U, &seed, sizeof(seed));
+}
+
+/**
+ * kvt_log_crc() - a checksum
+ * @super: of the device
+ * @generation: of the life
+ * @pos: where the bytes stand
+ * @data: the bytes
+ * @len: how many
+ *
+ * Return: the checksum; of more bytes, kvt_crc32c() goes on from it.
+ */
+u32 kvt_log_crc(const struct kvtree_log_super *super, u64 generation,
+		const struct kvt_log_pos *pos, const void *data, size_t len)
+{
+	return kvt_crc32c(seed_crc(super, generation, pos), data, len);
+}
+
+/**
+ * kvt_log_crc_zero() - a checksum over bytes of which it is a part
+ * @super: of the device
+ * @generation: of the life
+ * @pos: where the bytes stand
+ * @data: the bytes
+ * @len: how many
+ * @crc_off: where the checksum stands in them; its 4 bytes are taken as 0
+ *
+ * Return: the checksum.
+ */
+u32 kvt_log_crc_zero(const struct kvtree_log_super *super, u64 generation,
+		     const struct kvt_log_pos *pos, const void *data, size_t len,
+		     size_t crc_off)
+{
+	static const u8 zero[4];
+	u32 crc;
+
+	crc = kvt_log_crc(super, generation, pos, data, crc_off);
+	crc = kvt_crc32c(crc, zero, sizeof(zero));
+	return kvt_crc32c(crc, (const u8 *)data + crc_off + 4, len - crc_off - 4);
+}
+
+static u32 super_crc(const struct kvtree_log_super *super)
+{
+	const struct kvt_log_pos pos = {
+		.segment = ~0U,
+		.block = le64_to_cpu(super->number) % KVTREE_LOG_SUPER_COPIES,
+	};
+
+	return kvt_log_crc_zero(super, 0, &pos, super, sizeof(*super),
+				offsetof(struct kvtree_log_super, crc));
+}
+
+/**
+ * kvt_log_super_seal() - enter a superblock's checksum
+ * @super: the superblock, complete but for that
+ */
+void kvt_log_super_seal(struct kvtree_log_super *super)
+{
+	super->crc = cpu_to_le32(super_crc(super));
+}
+
+/**
+ * kvt_log_super_block() - where a superblock is written
+ * @number: the superblock's
+ *
+ * Return: a block of the device.
+ */
+u64 kvt_log_super_block(u64 number)
+{
+	return number % KVTREE_LOG_SUPER_COPIES * KVTREE_LOG_SUPER_STRIDE;
+}
+
+static bool super_sound(const struct kvtree_log_super *super, u32 copy)
+{
+	return le64_to_cpu(super->magic) == KVTREE_LOG_SUPER_MAGIC &&
+	       le64_to_cpu(super->number) % KVTREE_LOG_SUPER_COPIES == copy &&
+	       le32_to_cpu(super->crc) == super_crc(super);
+}
+
+/* What a checksum does not vouch for: a device that somebody made. */
+static bool super_sane(const struct kvtree_log_super *super, u64 size)
+{
+	u32 segment_blocks = le32_to_cpu(super->segment_blocks);
+	u32 nr_segments = le32_to_cpu(super->nr_segments);
+	u64 nr_blocks = le64_to_cpu(super->nr_blocks);
+	u32 nr_lives = le32_to_cpu(super->nr_lives);
+	u32 nr_devs = le32_to_cpu(super->nr_devs);
+
+	return nr_devs && nr_devs <= KVTREE_LOG_DEVS_MAX &&
+	       le32_to_cpu(super->dev_index) < nr_devs &&
+	       segment_blocks >= KVTREE_LOG_SEGMENT_MIN &&
+	       segment_blocks <= KVTREE_LOG_SEGMENT_MAX &&
+	       nr_segments >= KVTREE_LOG_SEGMENTS_MIN && nr_blocks <= size &&
+	       nr_blocks >= KVTREE_LOG_DATA_START &&
+	       (nr_blocks - KVTREE_LOG_DATA_START) / segment_blocks >= nr_segments &&
+	       nr_lives <= KVTREE_LOG_LIVES_MAX &&
+	       le64_to_cpu(super->version_lease) < 1ULL << 62;
+}
+
+static int super_features(struct kvt_log_set *set, const struct kvtree_log_super *super)
+{
+	if (le32_to_cpu(super->version) == KVTREE_LOG_VERSION && !super->incompat &&
+	    !super->ro_compat)
+		return 0;
+	kvt_log_say(set, "the format is newer than this program: version %u, features %llx %llx",
+		    le32_to_cpu(super->version),
+		    (unsigned long long)le64_to_cpu(super->ro_compat),
+		    (unsigned long long)le64_to_cpu(super->incompat));
+	return -EOPNOTSUPP;
+}
+
+static int super_read(struct kvt_log_set *set, struct kvt_log_dev_super *dev, u32 slot)
+{
+	bool found = false, sane = true;
+	u32 copy;
+	int err;
+
+	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
+		struct kvtree_log_super *super = &dev->copy[copy];
+
+		err = set->read(set, slot, kvt_log_super_block(copy), 1, super);
+		if (err)
+			return err;
+		if (!super_sound(super, copy))
+			continue;
+		err = super_features(set, super);
+		if (err)
+			return err;
+		found = true;
+		dev->valid[copy] = super_sane(super, set->size[slot]);
+		sane &= dev->valid[copy];
+	}
+	dev->slot = slot;
+	if (found && sane)
+		return 0;
+	if (found)
+		kvt_log_say(set, "device %u has shrunk, or its superblock is wrong",
+			    slot + 1);
+	else
+		kvt_log_say(set, "device %u has no superblock of kvtree", slot + 1);
+	return found ? -EBADMSG : -EINVAL;
+}
+
+static const struct kvtree_log_super *dev_any(const struct kvt_log_dev_super *dev)
+{
+	return dev->valid[0] ? &dev->copy[0] : &dev->copy[1];
+}
+
+/* The devices in the order of their index, each once and of one store. */
+static int set_sort(struct kvt_log_set *set, const struct kvt_log_dev_super *read)
+{
+	const struct kvtree_log_super *first = dev_any(&read[0]), *super;
+	bool there[KVTREE_LOG_DEVS_MAX] = {};
+	int err = 0;
+	u32 i, index;
+
+	set->nr_devs = le32_to_cpu(first->nr_devs);
+	for (i = 0; i < set->nr_given; i++) {
+		super = dev_any(&read[i]);
+		if (memcmp(super->uuid, first->uuid, sizeof(super->uuid)) ||
+		    super->nr_devs != first->nr_devs) {
+			kvt_log_say(set, "device %u belongs to another store than device 1", i + 1);
+			return -EXDEV;
+		}
+		index = le32_to_cpu(super->dev_index);
+		if (there[index]) {
+			kvt_log_say(set, "device %u is given twice, or is a copy", i + 1);
+			return -EXDEV;
+		}
+		there[index] = true;
+		set->dev[index] = read[i];
+	}
+	for (i = 0; i < set->nr_devs; i++) {
+		if (there[i])
+			continue;
+		kvt_log_say(set, "device %u of the %u of the store '%.63s' is missing", i + 1,
+			    set->nr_devs, (const char *)first->label);
+		err = -ENODEV;
+	}
+	return err;
+}
+
+static const struct kvtree_log_super *dev_copy(const struct kvt_log_dev_super *dev, u64 number,
+					       u64 write_id)
+{
+	u32 copy = number % KVTREE_LOG_SUPER_COPIES;
+
+	if (!dev->valid[copy] || le64_to_cpu(dev->copy[copy].number) != number ||
+	    le64_to_cpu(dev->copy[copy].write_id) != write_id)
+		return NULL;
+	return &dev->copy[copy];
+}
+
+/* Whether all devices have the superblock of this number and write. */
+static bool set_try(struct kvt_log_set *set, const struct kvtree_log_super *like)
+{
+	u64 number = le64_to_cpu(like->number), write_id = le64_to_cpu(like->write_id);
+	const struct kvtree_log_super *super;
+	u32 i;
+
+	for (i = 0; i < set->nr_devs; i++) {
+		super = dev_copy(&set->dev[i], number, write_id);
+		if (!super || super->nr_lives != like->nr_lives)
+			return false;
+		set->dev[i].super = super;
+	}
+	set->number = number;
+	return true;
+}
+
+static int set_choose(struct kvt_log_set *set)
+{
+	const struct kvt_log_dev_super *dev = &set->dev[0];
+	u32 newer = dev->valid[1] && (!dev->valid[0] || le64_to_cpu(dev->copy[1].number) >
+				      le64_to_cpu(dev->copy[0].number));
+
+	if (dev->valid[newer] && set_try(set, &dev->copy[newer]))
+		return 0;
+	if (dev->valid[!newer] && set_try(set, &dev->copy[!newer]))
+		return 0;
+	kvt_log_say(set, "the devices have no superblock in common");
+	return -EBADMSG;
+}
+
+/**
+ * kvt_log_set_load() - read the superblocks
+ * @set: the caller's part filled; kvt_log_set_free() must follow, whatever is
+ *	returned
+ *
+ * Return: 0; -EINVAL: not formatted; -EXDEV: devices of different stores; -ENODEV:
+ * devices are missing; -EOPNOTSUPP: a newer format; -EBADMSG: damaged; -EIO;
+ * -ENOMEM.
+ */
+int kvt_log_set_load(struct kvt_log_set *set)
+{
+	struct kvt_log_dev_super *read;
+	int err = 0;
+	u32 i;
+
+	set->dev = kvt_env_alloc(KVTREE_LOG_DEVS_MAX * sizeof(*set->dev));
+	read = kvt_env_alloc(KVTREE_LOG_DEVS_MAX * sizeof(*read));
+	if (!set->dev || !read)
+		err = -ENOMEM;
+	for (i = 0; !err && i < set->nr_given; i++)
+		err = super_read(set, &read[i], i);
+	if (!err)
+		err = set_sort(set, read);
+	if (!err)
+		err = set_choose(set);
+	kvt_env_free(read);
+	return err;
+}
+
+/**
+ * kvt_log_set_free() - forget the superblocks
+ * @set: of kvt_log_set_load()
+ */
+void kvt_log_set_free(struct kvt_log_set *set)
+{
+	kvt_env_free(set->dev);
+	set->dev = NULL;
+}
+
+/**
+ * kvt_log_set_life() - a life
+ * @set: loaded
+ * @dev: index of the device
+ * @i: which life, less than nr_lives of the superblock
+ *
+ * Return: the life, as it stands on that device.
+ */
+const struct kvtree_log_life *kvt_log_set_life(const struct kvt_log_set *set, u32 dev, u32 i)
+{
+	return &set->dev[dev].super->lives[i];
+}

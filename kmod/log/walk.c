@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From trailer to trailer of a life, on one device. */
+#include "format.h"
+
+/* Blocks that are read at once; a trailer always fits. */
+#define WALK_BLOCKS	(2 * KVTREE_LOG_TRAILER_MAX)
+
+/**
+ * kvt_log_walk_init() - make ready to walk
+ * @walk: filled; kvt_log_walk_exit() must follow, whatever is returned
+ * @set: the devices
+ * @dev: index of one
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_log_walk_init(struct kvt_log_walk *walk, struct kvt_log_set *set, u32 dev)
+{
+	memset(walk, 0, sizeof(*walk));
+	walk->set = set;
+	walk->dev = dev;
+	walk->buf = kvt_env_alloc((size_t)WALK_BLOCKS * KVTREE_LOG_BLOCK);
+	return walk->buf ? 0 : -ENOMEM;
+}
+
+/**
+ * kvt_log_walk_exit() - free what a walk has
+ * @walk: of kvt_log_walk_init()
+ */
+void kvt_log_walk_exit(struct kvt_log_walk *walk)
+{
+	kvt_env_free(walk->buf);
+	walk->buf = NULL;
+}
+
+static const struct kvtree_log_super *walk_super(const struct kvt_log_walk *walk)
+{
+	return walk->set->dev[walk->dev].super;
+}
+
+/**
+ * kvt_log_walk_life() - stand before the first trailer of a life
+ * @walk: the walk
+ * @life: which life of the superblock
+ *
+ * Return: 0; -EBADMSG: the superblock names no possible place.
+ */
+int kvt_log_walk_life(struct kvt_log_walk *walk, u32 life)
+{
+	const struct kvtree_log_life *from = kvt_log_set_life(walk->set, walk->dev, life);
+
+	walk->generation = le64_to_cpu(from->generation);
+	walk->epoch = le64_to_cpu(from->first_epoch);
+	walk->pos = kvt_log_pos_load(&from->commit);
+	walk->trailer = NULL;
+	walk->buf_blocks = 0;
+	walk->ahead = (struct kvt_log_pos) {};
+	if (kvt_log_pos_valid(walk_super(walk), &walk->pos, 1))
+		return 0;
+	kvt_log_say(walk->set, "device %u: the superblock's life %u is wrong", walk->dev + 1, life);
+	return -EBADMSG;
+}
+
+/* Bring the blocks at the position into memory, as many as a trailer may have. */
+static int walk_fill(struct kvt_log_walk *walk)
+{
+	const struct kvtree_log_super *super = walk_super(walk);
+	u32 left = le32_to_cpu(super->segment_blocks) - walk->pos.block;
+	u32 want = min(left, KVTREE_LOG_TRAILER_MAX);
+	u32 have = walk->buf_blocks;
+
+	if (have && walk->buf_segment == walk->pos.segment &&
+	    walk->pos.block >= walk->buf_block &&
+	    walk->pos.block + want <= walk->buf_block + have)
+		return 0;
+	walk->buf_segment = walk->pos.segment;
+	walk->buf_block = walk->pos.block;
+	walk->buf_blocks = min(left, WALK_BLOCKS);
+	return walk->set->read(walk->set, walk->set->dev[walk->dev].slot,
+			       kvt_log_pos_block(super, &walk->pos), walk->buf_blocks, walk->buf);
+}
+
+/* Whether a trailer stands at a place in memory; of any epoch if @epoch is 0. */
+static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos *pos, u64 epoch)
+{
+	const struct kvtree_log_trailer *t;
+	u32 left = walk->buf_block + walk->buf_blocks - pos->block, blocks;
+
+	t = (const void *)(walk->buf + (size_t)(pos->block - walk->buf_block) * KVTREE_LOG_BLOCK);
+	blocks = le32_to_cpu(t->blocks);
+	return le64_to_cpu(t->magic) == KVTREE_LOG_TRAILER_MAGIC &&
+	       le64_to_cpu(t->generation) == walk->generation &&
+	       (epoch ? le64_to_cpu(t->epoch) == epoch : le64_to_cpu(t->epoch) > walk->epoch) &&
+	       blocks && blocks <= KVTREE_LOG_TRAILER_MAX && blocks <= left &&
+	       le32_to_cpu(t->nr_extents) <=
+	       (blocks * KVTREE_LOG_BLOCK - sizeof(*t)) / sizeof(t->extents[0]) &&
+	       le32_to_cpu(t->crc) ==
+	       kvt_log_crc_zero(walk_super(walk), walk->generation, pos, t,
+				(size_t)blocks * KVTREE_LOG_BLOCK,
+				offsetof(struct kvtree_log_trailer, crc));
+}
+
+/* At a place behind the next trailer's: -EBADMSG if there is one. */
+static int walk_later(struct kvt_log_walk *walk)
+{
+	int err;
+
+	err = walk_fill(walk);
+	if (!err && walk_sound(walk, &walk->pos, 0))
+		err = -EBADMSG;
+	kvt_env_rest();
+	return err;
+}
+
+/*
+ * There is no trailer where the next one should stand: the life ends here, unless
+ * a later one stands behind.
+ */
+static int walk_end(struct kvt_log_walk *walk)
+{
+	u32 size = le32_to_cpu(walk_super(walk)->segment_blocks);
+	struct kvt_log_pos at = walk->pos;
+	int err = 0;
+
+	for (walk->pos.block++; !err && walk->pos.block < size; walk->pos.block++)
+		err = walk_later(walk);
+	walk->pos = walk->ahead;
+	if (!err && walk->ahead.block)
+		err = walk_later(walk);
+	walk->pos = at;
+	if (err == -EBADMSG)
+		kvt_log_say(walk->set,
+			    "device %u, segment %u, block %u: the commit record of epoch %llu is damaged",
+			    walk->dev + 1, at.segment, at.block,
+			    (unsigned long long)walk->epoch);
+	return err ?: -ENODATA;
+}
+
+/* The trailer is sound; but who made it? */
+static bool walk_sane(const struct kvt_log_walk *walk, const struct kvtree_log_trailer *t)
+{
+	const struct kvtree_log_super *super = walk_super(walk);
+	struct kvt_log_pos pos = kvt_log_pos_load(&t->next);
+	struct kvt_log_pos ahead = kvt_log_pos_load(&t->ahead);
+	u32 i, blocks;
+
+	if (!kvt_log_pos_valid(super, &pos, 1) || !kvt_log_pos_valid(super, &ahead, 1) ||
+	    le64_to_cpu(t->version_lease) >= 1ULL << 62)
+		return false;
+	/* Never back, so that the walk ends. */
+	if (pos.sequence < walk->pos.sequence ||
+	    (pos.sequence == walk->pos.sequence &&
+	     (pos.segment != walk->pos.segment || pos.block <= walk->pos.block)))
+		return false;
+	for (i = 0; i < le32_to_cpu(t->nr_extents); i++) {
+		pos = kvt_log_pos_load(&t->extents[i].pos);
+		blocks = le32_to_cpu(t->extents[i].blocks);
+		if (!kvt_log_pos_valid(super, &pos, blocks) ||
+		    le32_to_cpu(t->extents[i].stream) >= KVTREE_LOG_STREAMS_MAX)
+			return false;
+	}
+	return true;
+}
+
+/**
+ * kvt_log_walk_next() - go to the next trailer
+ * @walk: of kvt_log_walk_life()
+ *
+ * Return: 0 and @walk->trailer, which stays until the next call; -ENODATA: there is
+ * none; -EBADMSG: it is damaged; -EIO.
+ */
+int kvt_log_walk_next(struct kvt_log_walk *walk)
+{
+	const struct kvtree_log_trailer *t;
+	int err;
+
+	walk->trailer = NULL;
+	err = walk_fill(walk);
+	if (err)
+		return err;
+	if (!walk_sound(walk, &walk->pos, walk->epoch))
+		return walk_end(walk);
+	t = (const void *)(walk->buf +
+			   (size_t)(walk->pos.block - walk->buf_block) * KVTREE_LOG_BLOCK);
+	if (!walk_sane(walk, t)) {
+		kvt_log_say(walk->set, "device %u: the commit record of epoch %llu is wrong",
+			    walk->dev + 1, (unsigned long long)walk->epoch);
+		return -EBADMSG;
+	}
+	walk->trailer = t;
+	walk->pos = kvt_log_pos_load(&t->next);
+	walk->ahead = kvt_log_pos_load(&t->ahead);
+	walk->epoch++;
+	return 0;
+}
+
+/**
+ * kvt_log_walk_extent() - an extent of the present trailer
+ * @walk: after kvt_log_walk_next()
+ * @i: less than its nr_extents
+ * @extent: filled
+ */
+void kvt_log_walk_extent(const struct kvt_log_walk *walk, u32 i, struct kvt_log_extent *extent)
+{
+	const struct kvtree_log_extent *from = &walk->trailer->extents[i];
+
+	extent->pos = kvt_log_pos_load(&from->pos);
+	extent->dev = walk->dev;
+	extent->blocks = le32_to_cpu(from->blocks);
+	extent->crc = le32_to_cpu(from->crc);
+	extent->stream = le32_to_cpu(from->stream);
+	extent->generation = walk->generation;
+	extent->epoch = walk->epoch - 1;
+}

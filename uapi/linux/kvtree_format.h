@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * kvtree - what a durable store looks like on its devices.
+ *
+ * Documentation/on-disk-format.rst explains it and argues why a crash at any
+ * moment leaves a state that recovery understands.  All numbers are little-endian;
+ * reserved fields are zero when written and not looked at when read.  Positions
+ * and lengths are in blocks of KVTREE_LOG_BLOCK bytes unless they say otherwise.
+ *
+ * Every checksum is crc32c, with all bits set before the first byte and not
+ * inverted at the end, over a struct kvtree_log_seed followed by the bytes that it
+ * protects.  The seed says where those bytes belong, so that a block that was
+ * written by an earlier life of the device, or for another place, does not match.
+ */
+#ifndef _UAPI_LINUX_KVTREE_FORMAT_H
+#define _UAPI_LINUX_KVTREE_FORMAT_H
+
+#include <linux/types.h>
+
+#define KVTREE_LOG_BLOCK	4096u	/* bytes */
+#define KVTREE_LOG_DEVS_MAX	8u	/* devices of a store */
+#define KVTREE_LOG_STREAMS_MAX	128u	/* streams of a store */
+#define KVTREE_LOG_LIVES_MAX	32u
+
+/*
+ * A device
+ * ========
+ *
+ * block 0		superblock, copy 0
+ * block 16		superblock, copy 1
+ * block 256 on		segments, each of segment_blocks blocks
+ */
+#define KVTREE_LOG_SUPER_COPIES	2u
+#define KVTREE_LOG_SUPER_STRIDE	16u
+#define KVTREE_LOG_DATA_START	256u
+
+#define KVTREE_LOG_SEGMENT_MIN	1024u	/* blocks */
+#define KVTREE_LOG_SEGMENT_MAX	65536u
+#define KVTREE_LOG_SEGMENTS_MIN	32u
+
+#define KVTREE_LOG_SUPER_MAGIC	0x425365657274766bull	/* "kvtreeSB" */
+#define KVTREE_LOG_VERSION	1u
+
+/* Where something stands on its device: a block of a segment in one of its uses. */
+struct kvtree_log_pos {
+	__le64 sequence;	/* of the use: grows with each use of a segment in a life */
+	__le32 segment;
+	__le32 block;		/* of the segment */
+};
+
+/*
+ * A life begins when a store is attached.  What it wrote has its generation in
+ * the seeds of all checksums.  A life that has ended counts up to last_epoch;
+ * the last life of a superblock, for as many epochs as are found complete.
+ */
+struct kvtree_log_life {
+	__le64 generation;
+	__le64 first_epoch;
+	__le64 last_epoch;		/* of the last life: 0 */
+	__le64 reserved;
+	struct kvtree_log_pos commit;	/* the trailer of first_epoch, on this device */
+};
+
+/* A checkpoint's part on one device; of a store without checkpoint, zeros. */
+struct kvtree_log_checkpoint {
+	__le64 epoch;			/* contains all epochs up to this one */
+	__le64 generation;
+	struct kvtree_log_pos table;	/* a struct kvtree_log_table */
+	__le32 blocks;			/* of the table; 0: nothing on this device */
+	__le32 reserved;
+	__le64 records;
+	__le64 bytes;			/* of all chunks on this device */
+};
+
+/*
+ * The superblock.  Copy `number` % 2 is the one that is written; the same number
+ * and write_id stand on every device.  Recovery takes the highest number that all
+ * devices have with the same write_id.
+ */
+struct kvtree_log_super {
+	__le64 magic;
+	__le32 crc;			/* of this block, this field taken as 0 */
+	__le32 version;
+	__le64 compat;			/* features that may be ignored */
+	__le64 ro_compat;		/* ... that only who reads may ignore */
+	__le64 incompat;		/* ... that may not be ignored */
+	__u8   uuid[16];		/* of the store */
+	__le32 dev_index;
+	__le32 nr_devs;
+	__le64 nr_blocks;		/* of this device that are used */
+	__le32 segment_blocks;
+	__le32 nr_segments;		/* of this device */
+	__le64 number;			/* of the superblock, 1 when formatted */
+	__le64 write_id;		/* random, the same on all devices */
+	__le64 formatted;		/* seconds since 1970 */
+	__u8   label[64];		/* the name that was last attached, with NULs */
+	__le64 generation;		/* of the last life */
+	__le64 version_lease;		/* no version at or above it was given to a value */
+	__le32 nr_lives;
+	__le32 reserved;
+	struct kvtree_log_checkpoint checkpoint;
+	struct kvtree_log_life lives[KVTREE_LOG_LIVES_MAX];
+	__u8   zero[2312];
+};
+
+/*
+ * Segments
+ * ========
+ *
+ * The first block of a segment is a header, written with the first data.  Which
+ * segments are in use is not written anywhere: it follows from the checkpoint's
+ * table and the trailers, and the others are free.
+ */
+#define KVTREE_LOG_SEGMENT_MAGIC 0x475365657274766bull	/* "kvtreeSG" */
+
+enum kvtree_log_kind {
+	KVTREE_LOG_KIND_COMMIT		= 1,	/* trailers */
+	KVTREE_LOG_KIND_STREAM		= 2,	/* chunks of a stream */
+	KVTREE_LOG_KIND_CHECKPOINT	= 3,	/* chunks and the table of a checkpoint */
+};
+
+struct kvtree_log_segment {
+	__le64 magic;
+	__le32 crc;			/* of this block, this field taken as 0 */
+	__le32 kind;			/* enum kvtree_log_kind */
+	__le64 generation;
+	__le64 sequence;
+	__le32 segment;
+	__le32 stream;			/* of a stream's */
+	__u8   uuid[16];
+	__u8   zero[4040];
+};
+
+/*
+ * Epochs
+ * ======
+ *
+ * An epoch is durable when every device has its trailer and the extents that it
+ * names.  The trailer of an epoch is written when the one before is durable.
+ */
+#define KVTREE_LOG_TRAILER_MAGIC 0x525465657274766bull	/* "kvtreeTR" */
+#define KVTREE_LOG_TRAILER_MAX	64u	/* blocks */
+
+/* Whole chunks, one after the other, of one stream and epoch. */
+struct kvtree_log_extent {
+	struct kvtree_log_pos pos;
+	__le32 blocks;
+	__le32 crc;			/* of all its blocks */
+	__le32 stream;
+	__le32 reserved;
+};
+
+struct kvtree_log_trailer {
+	__le64 magic;
+	__le32 crc;			/* of all blocks, this field taken as 0 */
+	__le32 blocks;
+	__le64 epoch;
+	__le64 generation;
+	__le64 version_lease;
+	__le64 time;			/* nanoseconds since 1970 */
+	struct kvtree_log_pos next;	/* where the next trailer will stand */
+	struct kvtree_log_pos ahead;	/* where the first one of the next segment will */
+	__le32 nr_extents;
+	__le32 dev_index;
+	__le64 reserved;
+	struct kvtree_log_extent extents[];
+};
+
+/* What a checkpoint wrote on one device: extents, as in a trailer. */
+#define KVTREE_LOG_TABLE_MAGIC	0x425465657274766bull	/* "kvtreeTB" */
+
+struct kvtree_log_table {
+	__le64 magic;
+	__le32 crc;			/* of all blocks, this field taken as 0 */
+	__le32 blocks;
+	__le64 epoch;
+	__le64 generation;
+	__le64 nr_extents;
+	__u8   reserved[24];
+	struct kvtree_log_extent extents[];
+};
+
+/*
+ * Records
+ * =======
+ *
+ * A chunk is a header and records, padded with zeros to a block, then the columns
+ * that stand outside of their records, in the order of the records that name
+ * them, each padded with zeros to 8 bytes, and the last one to a block.
+ */
+#define KVTREE_LOG_CHUNK_MAGIC	0x4843766bu	/* "kvCH" */
+#define KVTREE_LOG_CHUNK_MAX	1024u		/* blocks */
+
+struct kvtree_log_chunk {
+	__le32 magic;
+	__le32 blocks;			/* of the chunk */
+	__le32 records_len;		/* bytes of this header and the records */
+	__le32 outside_len;		/* bytes of the columns outside, padding included */
+	__le64 epoch;			/* of a checkpoint's: that of the checkpoint */
+	__le32 stream;
+	__le32 nr_records;
+};
+
+/* An unknown type at or above KVTREE_LOG_SKIPPABLE is skipped; below, refused. */
+enum kvtree_log_type {
+	KVTREE_LOG_PUT		= 1,
+	KVTREE_LOG_REMOVE	= 2,	/* of the value that has this version */
+	KVTREE_LOG_NOTHING	= 128,
+};
+
+#define KVTREE_LOG_SKIPPABLE	128u
+
+/*
+ * A record: this header, the key, and the value, padded with zeros to 8 bytes.
+ * The value is `value` bytes of column 0; or, with KVTREE_LOG_COLUMNS, `value`
+ * struct kvtree_log_column in ascending order, followed by the data of those that
+ * do not stand outside.
+ */
+struct kvtree_log_record {
+	__le32 len;			/* bytes of all of it, a multiple of 8 */
+	__u8   type;
+	__u8   flags;			/* KVTREE_LOG_COLUMNS */
+	__le16 key_len;
+	__le64 version;
+	__le32 group;			/* 0; records of one group count together */
+	__le32 value;
+};
+
+#define KVTREE_LOG_COLUMNS	(1u << 0)
+
+struct kvtree_log_column {
+	__le16 id;
+	__le16 flags;			/* KVTREE_LOG_OUTSIDE */
+	__le32 len;
+};
+
+#define KVTREE_LOG_OUTSIDE	(1u << 0)
+
+/* What a checksum begins with. */
+struct kvtree_log_seed {
+	__u8   uuid[16];
+	__le64 generation;		/* 0 for a superblock */
+	__le64 sequence;		/* of the segment; 0 for a superblock */
+	__le32 segment;			/* ~0 for a superblock */
+	__le32 block;			/* of the segment; the copy of a superblock */
+	__le32 dev_index;
+	__le32 reserved;
+};
+
+#if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(struct kvtree_log_pos) == 16, "struct kvtree_log_pos");
+_Static_assert(sizeof(struct kvtree_log_life) == 48, "struct kvtree_log_life");
+_Static_assert(sizeof(struct kvtree_log_checkpoint) == 56, "struct kvtree_log_checkpoint");
+_Static_assert(sizeof(struct kvtree_log_super) == KVTREE_LOG_BLOCK, "struct kvtree_log_super");
+_Static_assert(sizeof(struct kvtree_log_segment) == KVTREE_LOG_BLOCK,
+	       "struct kvtree_log_segment");
+_Static_assert(sizeof(struct kvtree_log_extent) == 32, "struct kvtree_log_extent");
+_Static_assert(sizeof(struct kvtree_log_trailer) == 96, "struct kvtree_log_trailer");
+_Static_assert(sizeof(struct kvtree_log_table) == 64, "struct kvtree_log_table");
+_Static_assert(sizeof(struct kvtree_log_chunk) == 32, "struct kvtree_log_chunk");
+_Static_assert(sizeof(struct kvtree_log_record) == 24, "struct kvtree_log_record");
+_Static_assert(sizeof(struct kvtree_log_column) == 8, "struct kvtree_log_column");
+_Static_assert(sizeof(struct kvtree_log_seed) == 48, "struct kvtree_log_seed");
+#endif
+
+#endif /* _UAPI_LINUX_KVTREE_FORMAT_H */
