@@ -15,6 +15,7 @@
 #include "bpf.h"
 #include "chardev.h"
 #include "handle.h"
+#include "log/log.h"
 #include "op.h"
 #include "session.h"
 #include "store.h"
@@ -48,9 +49,9 @@ static long ioctl_info(struct kvt_session *session, void __user *arg, size_t usi
 		.cols_max = KVTREE_COLS_MAX,
 		.batch_max = KVTREE_BATCH_MAX,
 		.key_inline = KVTREE_KEY_INLINE,
-		.features = KVTREE_FEAT_COMPAT | KVTREE_FEAT_OP | kvt_uring_features() |
-			    (kvt_bpf_offered() ? KVTREE_FEAT_BPF : 0),
-		.ops = GENMASK_ULL(KVTREE_OP_NR - 1, 0) & ~BIT_ULL(KVTREE_OP_SYNC),
+		.features = KVTREE_FEAT_COMPAT | KVTREE_FEAT_OP | KVTREE_FEAT_DURABLE |
+			    kvt_uring_features() | (kvt_bpf_offered() ? KVTREE_FEAT_BPF : 0),
+		.ops = GENMASK_ULL(KVTREE_OP_NR - 1, 0),
 	};
 
 	strscpy_pad(info.version, THIS_MODULE->version, sizeof(info.version));
@@ -62,7 +63,8 @@ static long ioctl_batch(struct kvt_session *session, void __user *arg, size_t us
 	struct kvtree_batch __user *user = arg;
 	struct kvt_op_ctx ctx = kvt_session_ctx(session);
 	struct kvtree_batch batch;
-	int err = 0;
+	int err = 0, sync_err;
+	u64 sync = 0;
 
 	/* A constant size is cheaper to copy. */
 	if (usize != sizeof(batch))
@@ -73,7 +75,11 @@ static long ioctl_batch(struct kvt_session *session, void __user *arg, size_t us
 		return err;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
+	ctx.sync = &sync;
 	err = kvt_batch_run(&ctx, &batch);
+	/* All of its operations wait together. */
+	sync_err = sync ? kvt_log_sync(session->store->log, sync) : 0;
+	err = err ?: sync_err;
 	kvt_store_leave(session->store);
 	if (put_user(batch.done, &user->done))
 		err = -EFAULT;
@@ -85,11 +91,15 @@ static noinline long op_run(struct kvt_session *session, struct kvtree_op __user
 			    struct kvtree_op *op)
 {
 	struct kvt_op_ctx ctx = kvt_session_ctx(session);
+	u64 sync = 0;
 	int result;
 
 	if (!kvt_session_enter(session))
 		return -ESTALE;
+	ctx.sync = &sync;
 	result = kvt_op_run(&ctx, op);
+	if (sync)
+		result = kvt_log_sync(session->store->log, sync) ?: result;
 	if (result != KVT_INTERRUPTED)
 		kvt_op_report(&ctx, op, result);
 	kvt_store_leave(session->store);
@@ -210,6 +220,93 @@ static long ioctl_store_destroy(struct kvt_session *session, void __user *arg, s
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
 	return kvt_store_destroy(args.name);
+}
+
+static void free_paths(char **paths)
+{
+	u32 i;
+
+	for (i = 0; i < KVTREE_DEVICES_MAX; i++)
+		kfree(paths[i]);
+}
+
+static int copy_paths(char **paths, const struct kvtree_store_attach *args)
+{
+	const u64 __user *user = u64_to_user_ptr(args->devices);
+	u64 at;
+	u32 i;
+
+	for (i = 0; i < args->nr_devices; i++) {
+		if (get_user(at, user + i))
+			return -EFAULT;
+		paths[i] = strndup_user(u64_to_user_ptr(at), PATH_MAX);
+		if (IS_ERR(paths[i])) {
+			int err = PTR_ERR(paths[i]);
+
+			paths[i] = NULL;
+			return err;
+		}
+	}
+	return 0;
+}
+
+static long ioctl_store_attach(struct kvt_session *session, void __user *arg, size_t usize)
+{
+	char *paths[KVTREE_DEVICES_MAX] = {};
+	struct kvtree_store_attach args;
+	int err;
+
+	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
+	if (err)
+		return err;
+	if (args.flags & ~KVTREE_ATTACH_SYNC || !args.nr_devices ||
+	    args.nr_devices > KVTREE_DEVICES_MAX ||
+	    memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+		return -EINVAL;
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	err = copy_paths(paths, &args);
+	if (!err)
+		err = kvt_store_attach(&args, paths);
+	free_paths(paths);
+	return err;
+}
+
+static long ioctl_store_detach(struct kvt_session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_store_detach args;
+	int err;
+
+	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
+	if (err)
+		return err;
+	if (args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)) ||
+	    !kvt_store_name_valid(args.name))
+		return -EINVAL;
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	return kvt_store_detach(args.name);
+}
+
+static long ioctl_checkpoint(struct kvt_session *session, void __user *arg, size_t usize)
+{
+	struct kvtree_checkpoint args;
+	int err;
+
+	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
+	if (err)
+		return err;
+	if (args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+		return -EINVAL;
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (!kvt_session_enter(session))
+		return -ESTALE;
+	err = -EOPNOTSUPP;
+	if (session->store->log)
+		err = kvt_log_checkpoint(session->store->log);
+	kvt_store_leave(session->store);
+	return err;
 }
 
 /* Everything but `after` is out, and what was there is not looked at. */
@@ -356,6 +453,9 @@ static const struct {
 	IOCTL(OP, ioctl_op, KVTREE_OP_SIZE_VER0),
 	IOCTL(BPF_ACCESS, ioctl_bpf_access, KVTREE_BPF_ACCESS_SIZE_VER0),
 	IOCTL(BPF_HANDLE, ioctl_bpf_handle, KVTREE_BPF_HANDLE_SIZE_VER0),
+	IOCTL(STORE_ATTACH, ioctl_store_attach, KVTREE_STORE_ATTACH_SIZE_VER0),
+	IOCTL(STORE_DETACH, ioctl_store_detach, KVTREE_STORE_DETACH_SIZE_VER0),
+	IOCTL(CHECKPOINT, ioctl_checkpoint, KVTREE_CHECKPOINT_SIZE_VER0),
 #undef IOCTL
 };
 
@@ -375,6 +475,22 @@ static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 	if (usize > PAGE_SIZE)
 		return -E2BIG;
 	return ioctls[nr].run(file->private_data, (void __user *)arg, usize);
+}
+
+/* All that was changed before becomes durable; a volatile store cannot promise it. */
+static int session_fsync(struct file *file, loff_t start, loff_t end, int datasync)
+{
+	struct kvt_session *session = file->private_data;
+	struct kvt_log *log;
+	int err = -EINVAL;
+
+	if (!kvt_session_enter(session))
+		return -ESTALE;
+	log = session->store->log;
+	if (log)
+		err = kvt_log_sync(log, kvt_log_dirty_epoch(log));
+	kvt_store_leave(session->store);
+	return err;
 }
 
 static int session_release(struct inode *inode, struct file *file)
@@ -425,6 +541,7 @@ static int device_open(struct inode *inode, struct file *file)
 static const struct file_operations session_fops = {
 	.owner = THIS_MODULE,
 	.flush = session_flush,
+	.fsync = session_fsync,
 	.release = session_release,
 	.unlocked_ioctl = session_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
@@ -435,6 +552,7 @@ static const struct file_operations device_fops = {
 	.owner = THIS_MODULE,
 	.open = device_open,
 	.flush = session_flush,
+	.fsync = session_fsync,
 	.release = session_release,
 	.unlocked_ioctl = session_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,

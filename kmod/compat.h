@@ -146,4 +146,53 @@ static inline bool io_uring_mshot_cmd_post_cqe(struct io_uring_cmd *cmd, struct 
 #define KVT_WQ_PERCPU	WQ_PERCPU
 #endif
 
+/*
+ * Before 6.14 crc32c() may be in a module of its own, which insmod would not load;
+ * so the one behind it is asked for.
+ */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
+#include <crypto/hash.h>
+#include <linux/err.h>
+
+extern struct crypto_shash *kvt_crc32c_shash;
+
+static inline int kvt_crc32c_init(void)
+{
+	kvt_crc32c_shash = crypto_alloc_shash("crc32c", 0, 0);
+	return PTR_ERR_OR_ZERO(kvt_crc32c_shash);
+}
+
+static inline void kvt_crc32c_exit(void)
+{
+	crypto_free_shash(kvt_crc32c_shash);
+}
+
+static inline u32 kvt_crc32c(u32 crc, const void *data, size_t len)
+{
+	SHASH_DESC_ON_STACK(desc, kvt_crc32c_shash);
+	u32 *state = shash_desc_ctx(desc);
+
+	desc->tfm = kvt_crc32c_shash;
+	*state = crc;
+	WARN_ON_ONCE(crypto_shash_update(desc, data, len));
+	return *state;
+}
+#else
+#include <linux/crc32c.h>
+
+static inline int kvt_crc32c_init(void)
+{
+	return 0;
+}
+
+static inline void kvt_crc32c_exit(void)
+{
+}
+
+static inline u32 kvt_crc32c(u32 crc, const void *data, size_t len)
+{
+	return crc32c(crc, data, len);
+}
+#endif
+
 #endif /* KVT_COMPAT_H */

@@ -48,6 +48,23 @@ static const char *const stat_names[KVTREE_STAT_NR] = {
 	[KVTREE_STAT_WAITING_MAX]	= "waiting_max",
 	[KVTREE_STAT_WAITING_STALL]	= "waiting_stall",
 	[KVTREE_STAT_RECLAIM_BATCHES]	= "reclaim_batches",
+	[KVTREE_STAT_URING]		= "uring",
+	[KVTREE_STAT_URING_PUNT]	= "uring_punt",
+	[KVTREE_STAT_URING_WAIT]	= "uring_wait",
+	[KVTREE_STAT_URING_CANCEL]	= "uring_cancel",
+	[KVTREE_STAT_LOG_EPOCH]		= "log_epoch",
+	[KVTREE_STAT_LOG_DURABLE]	= "log_durable",
+	[KVTREE_STAT_LOG_EPOCHS]	= "log_epochs",
+	[KVTREE_STAT_LOG_BYTES]		= "log_bytes",
+	[KVTREE_STAT_LOG_FLUSHES]	= "log_flushes",
+	[KVTREE_STAT_LOG_SYNC]		= "log_sync",
+	[KVTREE_STAT_LOG_STALL]		= "log_stall",
+	[KVTREE_STAT_LOG_FULL]		= "log_full",
+	[KVTREE_STAT_LOG_CHECKPOINTS]	= "log_checkpoints",
+	[KVTREE_STAT_LOG_LIVE_BYTES]	= "log_live_bytes",
+	[KVTREE_STAT_LOG_CAPACITY]	= "log_capacity",
+	[KVTREE_STAT_LOG_FREE_BYTES]	= "log_free_bytes",
+	[KVTREE_STAT_LOG_ERROR]		= "log_error",
 };
 
 static int stats_show(struct seq_file *seq, void *unused)

@@ -9,6 +9,7 @@
 #include "compat.h"
 #include "debugfs.h"
 #include "index.h"
+#include "log/log.h"
 #include "store.h"
 
 #define CREATE_TRACE_POINTS
@@ -51,9 +52,12 @@ static int __init kvt_init(void)
 	err = kvt_masstree_init();
 	if (err)
 		goto debugfs;
-	err = kvt_stores_init();
+	err = kvt_logs_init();
 	if (err)
 		goto masstree;
+	err = kvt_stores_init();
+	if (err)
+		goto logs;
 	err = default_store_init();
 	if (err)
 		goto stores;
@@ -69,6 +73,8 @@ bpf:
 	kvt_bpf_exit();
 stores:
 	kvt_stores_exit();
+logs:
+	kvt_logs_exit();
 masstree:
 	kvt_masstree_exit();
 debugfs:
@@ -81,6 +87,7 @@ static void __exit kvt_exit(void)
 	kvt_chardev_exit();
 	kvt_bpf_exit();
 	kvt_stores_exit();
+	kvt_logs_exit();
 	kvt_debugfs_exit();
 	/* Callbacks of the module's code may still be on their way. */
 	rcu_barrier();

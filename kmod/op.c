@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "log/log.h"
 #include "op.h"
 #include "scan.h"
 #include "update.h"
@@ -31,10 +32,12 @@ struct op_rule {
 	op_fn run;
 };
 
-/* A volatile store never makes anything durable. */
 static int op_sync(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
 {
-	return -EOPNOTSUPP;
+	if (!ctx->store->log || !ctx->sync)
+		return -EOPNOTSUPP;
+	kvt_op_want_sync(ctx, kvt_log_dirty_epoch(ctx->store->log));
+	return 0;
 }
 
 static int op_nop(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
@@ -112,7 +115,8 @@ static int op_check_key(const struct kvtree_op *op, const struct op_rule *rule)
 	return op->key_len > KVTREE_KEY_MAX ? -E2BIG : 0;
 }
 
-static int op_check_flags(const struct kvtree_op *op, const struct op_rule *rule)
+static int op_check_flags(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+			  const struct op_rule *rule)
 {
 	u16 allowed = rule->flags;
 
@@ -126,7 +130,9 @@ static int op_check_flags(const struct kvtree_op *op, const struct op_rule *rule
 		return -EINVAL;
 	if ((op->flags & (KVTREE_F_ALL_COLS | KVTREE_F_WHOLE)) && !(op->flags & KVTREE_F_COLS))
 		return -EINVAL;
-	return op->flags & KVTREE_F_SYNC ? -EOPNOTSUPP : 0;
+	if (op->flags & KVTREE_F_SYNC && (!ctx->store->log || !ctx->sync))
+		return -EOPNOTSUPP;
+	return 0;
 }
 
 static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rule)
@@ -172,7 +178,7 @@ int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op)
 	if (!err)
 		err = op_check_key(op, rule);
 	if (!err)
-		err = op_check_flags(op, rule);
+		err = op_check_flags(ctx, op, rule);
 	return err;
 }
 
@@ -276,6 +282,19 @@ bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v)
 		return false;
 	cond_resched();
 	return true;
+}
+
+/**
+ * kvt_op_want_sync() - have the caller wait until an epoch is durable
+ * @ctx: on whose behalf; its store is durable
+ * @epoch: which
+ *
+ * Context: any.
+ */
+void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch)
+{
+	if (ctx->sync && *ctx->sync < epoch)
+		*ctx->sync = epoch;
 }
 
 /* With a key that the operation points to. */

@@ -40,6 +40,10 @@ struct kvt_op_ctx {
 	gfp_t gfp;			/* KVT_GFP_PROCESS, or one that does not sleep */
 	bool waits;			/* it waits for events; implies a gfp that sleeps */
 	bool interruptible;		/* by a signal that is not fatal */
+	u64 *sync;			/* raised to the epoch that has to be durable
+					 * before the caller is told; not NULL where
+					 * operations may ask for that
+					 */
 	struct kvt_scratch *scratch;
 	const struct iov_iter *fixed;	/* `val` in a registered buffer; NULL: it is not */
 };
@@ -69,6 +73,8 @@ int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op);
 void kvt_op_report(const struct kvt_op_ctx *ctx, struct kvtree_op *op, int result);
 bool kvt_op_is_answer(int result);
 bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v);
+
+void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch);
 
 /* get.c */
 int kvt_get(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key);

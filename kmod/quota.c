@@ -139,6 +139,22 @@ int kvt_quota_init(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys)
 KVT_EXPORT_FOR_TESTS(kvt_quota_init);
 
 /**
+ * kvt_quota_limit() - set the limits of a store that nobody uses yet
+ * @quota: the store's, which may be over them already
+ * @limit_bytes: bytes, U64_MAX for none
+ * @limit_keys: keys, U64_MAX for none
+ *
+ * Context: process context.
+ */
+void kvt_quota_limit(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys)
+{
+	pool_drain(&quota->bytes);
+	pool_drain(&quota->keys);
+	quota->bytes.limit = min_t(u64, limit_bytes, S64_MAX);
+	quota->keys.limit = min_t(u64, limit_keys, S64_MAX);
+}
+
+/**
  * kvt_quota_exit() - free the limits of a store
  * @quota: of kvt_quota_init(); nobody may charge any more
  *

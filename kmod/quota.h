@@ -34,6 +34,7 @@ struct kvt_quota {
 };
 
 int kvt_quota_init(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys);
+void kvt_quota_limit(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys);
 void kvt_quota_exit(struct kvt_quota *quota);
 
 /* Any context but NMI.  0 or -EDQUOT. */

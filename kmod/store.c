@@ -18,6 +18,7 @@
 #include "debugfs.h"
 #include "handle.h"
 #include "index.h"
+#include "log/log.h"
 #include "store.h"
 #include "trace.h"
 #include "value.h"
@@ -105,6 +106,8 @@ KVT_EXPORT_FOR_TESTS(kvt_store_put);
 /* Free what store_fill() made.  Nobody is inside. */
 static void store_empty(struct kvt_store *store)
 {
+	if (store->log)
+		store->gone_err = kvt_log_close(store->log);
 	if (!IS_ERR_OR_NULL(store->index))
 		store->index->ops->destroy(store->index);
 	if (store->reclaim.cpu)
@@ -135,7 +138,8 @@ static void store_left(struct percpu_ref *ref)
 	queue_work(kvt_teardown_wq, &store->teardown);
 }
 
-static int store_fill(struct kvt_store *store, const struct kvt_index_ops *engine)
+static int store_fill(struct kvt_store *store, const struct kvt_index_ops *engine,
+		      u64 limit_bytes, u64 limit_keys)
 {
 	struct kvt_index_env env = {
 		.quota = &store->quota,
@@ -150,8 +154,8 @@ static int store_fill(struct kvt_store *store, const struct kvt_index_ops *engin
 	if (!err)
 		err = kvt_stats_init(&store->stats);
 	if (!err)
-		err = kvt_quota_init(&store->quota, store->limit_bytes ?: U64_MAX,
-				     store->limit_keys ?: U64_MAX);
+		err = kvt_quota_init(&store->quota, limit_bytes ?: U64_MAX,
+				     limit_keys ?: U64_MAX);
 	if (!err)
 		err = kvt_reclaim_init(&store->reclaim, kvt_wq, &store->stats,
 				       (u64)max(READ_ONCE(reclaim_bound_mb), 1U) << 20);
@@ -221,16 +225,30 @@ static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
 	return store;
 }
 
-/**
- * kvt_store_create() - make a store
- * @args: from user space; the caller has checked that it may
- *
- * Context: process context, sleeps.
- *
- * Return: 0, -EINVAL, -EEXIST, -ENOMEM, -EDQUOT: not even the empty index fits
- * the limit; -EOPNOTSUPP: nothing is offered to BPF programs.
- */
-int kvt_store_create(const struct kvtree_store_create *args)
+/* Fill the store with what stands on devices, and log what is changed from now on. */
+static int store_attach(struct kvt_store *store, char *const *paths, u32 nr)
+{
+	const struct kvt_log_env env = {
+		.name = store->name,
+		.index = store->index,
+		.quota = &store->quota,
+		.reclaim = &store->reclaim,
+		.stats = &store->stats,
+		.memcg = store->memcg,
+	};
+	struct kvt_log *log;
+
+	log = kvt_log_open(&env, paths, nr);
+	if (IS_ERR(log))
+		return PTR_ERR(log);
+	store->log = log;
+	atomic64_set(&store->version_floor, kvt_log_floor(log));
+	return kvt_log_start(log);
+}
+
+/* With devices if there are paths.  What is recovered is never over the limits. */
+static int store_make(const struct kvtree_store_create *args, char *const *paths, u32 nr,
+		      bool sync)
 {
 	const struct kvt_index_ops *engine;
 	struct kvt_store *store;
@@ -250,10 +268,16 @@ int kvt_store_create(const struct kvtree_store_create *args)
 	store = store_alloc(args);
 	if (!store)
 		return -ENOMEM;
+	store->log_sync = sync;
 	err = -EINVAL;
 	if (!uid_valid(store->uid) || !gid_valid(store->gid))
 		goto put;
-	err = store_fill(store, engine);
+	err = store_fill(store, engine, nr ? 0 : store->limit_bytes, nr ? 0 : store->limit_keys);
+	if (!err && nr)
+		err = store_attach(store, paths, nr);
+	if (!err && nr)
+		kvt_quota_limit(&store->quota, store->limit_bytes ?: U64_MAX,
+				store->limit_keys ?: U64_MAX);
 	if (!err && args->flags & KVTREE_STORE_BPF)
 		err = kvt_bpf_prepare() ?: kvt_handles_allow(store);
 	if (!err)
@@ -267,10 +291,76 @@ put:
 		kvt_store_put(store);
 	return err;
 }
+
+/**
+ * kvt_store_create() - make a volatile store
+ * @args: from user space; the caller has checked that it may
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0, -EINVAL, -EEXIST, -ENOMEM, -EDQUOT: not even the empty index fits
+ * the limit; -EOPNOTSUPP: nothing is offered to BPF programs.
+ */
+int kvt_store_create(const struct kvtree_store_create *args)
+{
+	return store_make(args, NULL, 0, false);
+}
 KVT_EXPORT_FOR_TESTS(kvt_store_create);
 
 /**
- * kvt_store_destroy() - take a store away
+ * kvt_store_attach() - make a store of what stands on devices
+ * @args: from user space; the caller has checked that it may, and the flags
+ * @paths: of the devices
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; as kvt_store_create(); or as kvt_log_open() and kvt_log_start().
+ */
+int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths)
+{
+	struct kvt_store *store;
+
+	if (!kvt_store_name_valid(args->store.name))
+		return -EINVAL;
+	/* Not only after all has been recovered. */
+	store = kvt_store_find(args->store.name);
+	if (!IS_ERR(store)) {
+		kvt_store_put(store);
+		return -EEXIST;
+	}
+	return store_make(&args->store, paths, args->nr_devices,
+			  args->flags & KVTREE_ATTACH_SYNC);
+}
+
+/* Take a store away.  @durable: which kind is meant. */
+static int store_remove(const char *name, bool durable)
+{
+	struct kvt_store *store;
+	int err = 0;
+
+	mutex_lock(&kvt_stores_lock);
+	store = store_find_locked(name);
+	if (!store)
+		err = -ENOENT;
+	else if (durable != !!store->log)
+		err = durable ? -EOPNOTSUPP : -EBUSY;
+	if (!err) {
+		kref_get(&store->ref);
+		store_unpublish(store);
+	}
+	mutex_unlock(&kvt_stores_lock);
+	if (err)
+		return err;
+	if (wait_for_completion_killable(&store->gone))
+		err = -EINTR;
+	else
+		err = store->gone_err ? -EIO : 0;
+	kvt_store_put(store);
+	return err;
+}
+
+/**
+ * kvt_store_destroy() - take a volatile store away
  * @name: its name; the caller has checked that it may
  *
  * Waits until everybody inside has left and the memory is free; a fatal signal
@@ -278,27 +368,28 @@ KVT_EXPORT_FOR_TESTS(kvt_store_create);
  *
  * Context: process context, sleeps.
  *
- * Return: 0, -ENOENT, or -EINTR.
+ * Return: 0, -ENOENT, -EINTR, or -EBUSY: it has devices.
  */
 int kvt_store_destroy(const char *name)
 {
-	struct kvt_store *store;
-	int err;
-
-	mutex_lock(&kvt_stores_lock);
-	store = store_find_locked(name);
-	if (store) {
-		kref_get(&store->ref);
-		store_unpublish(store);
-	}
-	mutex_unlock(&kvt_stores_lock);
-	if (!store)
-		return -ENOENT;
-	err = wait_for_completion_killable(&store->gone) ? -EINTR : 0;
-	kvt_store_put(store);
-	return err;
+	return store_remove(name, false);
 }
 KVT_EXPORT_FOR_TESTS(kvt_store_destroy);
+
+/**
+ * kvt_store_detach() - take a durable store away; its devices keep it
+ * @name: its name; the caller has checked that it may
+ *
+ * Waits as kvt_store_destroy(), and until the devices are let go.
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -ENOENT; -EINTR; -EOPNOTSUPP: it has none; -EIO: not all is durable.
+ */
+int kvt_store_detach(const char *name)
+{
+	return store_remove(name, true);
+}
 
 /**
  * kvt_store_find() - a store by name
@@ -327,6 +418,10 @@ static void store_info(const struct kvt_store *store, struct kvtree_store_info *
 	strscpy_pad(info->name, store->name, sizeof(info->name));
 	strscpy_pad(info->engine, store->index->ops->name, sizeof(info->engine));
 	info->flags = READ_ONCE(store->handles) ? KVTREE_STORE_BPF : 0;
+	if (store->log)
+		info->flags |= KVTREE_STORE_DURABLE;
+	if (store->log_sync)
+		info->flags |= KVTREE_STORE_SYNC;
 	info->mode = store->mode;
 	info->uid = from_kuid_munged(current_user_ns(), store->uid);
 	info->gid = from_kgid_munged(current_user_ns(), store->gid);
@@ -463,6 +558,13 @@ u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id)
 		return kvt_reclaim_waiting(&store->reclaim);
 	case KVTREE_STAT_WAITING_MAX:
 		return kvt_reclaim_waiting_max(&store->reclaim);
+	case KVTREE_STAT_LOG_EPOCH:
+	case KVTREE_STAT_LOG_DURABLE:
+	case KVTREE_STAT_LOG_LIVE_BYTES:
+	case KVTREE_STAT_LOG_CAPACITY:
+	case KVTREE_STAT_LOG_FREE_BYTES:
+	case KVTREE_STAT_LOG_ERROR:
+		return store->log ? kvt_log_stat(store->log, id) : 0;
 	default:
 		return kvt_stats_read(&store->stats, id);
 	}

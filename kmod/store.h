@@ -30,11 +30,14 @@
 struct dentry;
 struct kvt_handles;
 struct kvt_index;
+struct kvt_log;
 struct mem_cgroup;
 
 struct kvt_store {
 	/* Fixed from creation on. */
 	struct kvt_index *index;
+	struct kvt_log *log;		/* NULL: it is volatile */
+	bool log_sync;			/* every change is to be durable when it is reported */
 	struct mem_cgroup *memcg;	/* the creator's; charged for all memory */
 	u64 id;
 	char name[KVTREE_NAME_MAX];
@@ -52,6 +55,7 @@ struct kvt_store {
 	bool handles_closed;		/* ... and never will */
 	struct work_struct teardown;
 	struct completion gone;		/* the index is freed */
+	int gone_err;			/* why not all of it is durable */
 
 	struct kvt_stats stats;
 	struct kvt_quota quota;
@@ -69,8 +73,10 @@ void kvt_stores_exit(void);
 
 bool kvt_store_name_valid(const char *name);
 int kvt_store_create(const struct kvtree_store_create *args);
+int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths);
 int kvt_store_destroy(const char *name);
 size_t kvt_store_iter_size(void);
+int kvt_store_detach(const char *name);
 struct kvt_store *kvt_store_find(const char *name);
 int kvt_store_list(struct kvtree_store_info *info);
 int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info);

@@ -148,6 +148,7 @@ int kvt_update_load(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 			.expect = op->version,
 			.whole = op->flags & KVTREE_F_WHOLE,
 		},
+		.sync = op->flags & KVTREE_F_SYNC || ctx->store->log_sync,
 	};
 	switch (op->opcode) {
 	case KVTREE_OP_REMOVE:
@@ -187,6 +188,8 @@ int kvt_update_write(const struct kvt_op_ctx *ctx, struct kvt_update *update)
 	write->value = NULL;
 	for (i = 0; i < write->ncols; i++)
 		write->cols[i].blob = NULL;
+	if (update->sync)
+		kvt_op_want_sync(ctx, write->epoch);
 	return 0;
 }
 

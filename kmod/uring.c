@@ -17,6 +17,7 @@
 
 #include "batch.h"
 #include "compat.h"
+#include "log/log.h"
 #include "scan.h"
 #include "session.h"
 #include "update.h"
@@ -31,6 +32,7 @@ struct call {
 	struct kvt_session *session;
 	struct kvt_op_ctx ctx;
 	u64 out;		/* user address for the outcome of op, or 0 */
+	u64 sync;		/* the epoch that has to be durable before it completes */
 	struct kvtree_op op;
 	struct iov_iter fixed;
 };
@@ -62,6 +64,7 @@ static void call_init(struct call *call, struct io_uring_cmd *cmd, unsigned int 
 	call->issue_flags = issue_flags;
 	call->session = cmd->file->private_data;
 	call->out = 0;
+	call->sync = 0;
 }
 
 static bool call_may_sleep(const struct call *call)
@@ -75,6 +78,7 @@ static void call_init_ctx(struct call *call)
 	call->ctx = kvt_session_ctx(call->session);
 	call->ctx.interruptible = false;
 	call->ctx.waits = false;
+	call->ctx.sync = &call->sync;
 	if (!call_may_sleep(call))
 		call->ctx.gfp = KVT_GFP_NOWAIT;
 }
@@ -117,18 +121,42 @@ static int call_import(struct call *call)
 	return err;
 }
 
-/* The update cannot be written now: keep it until it can. */
-static int call_wait(struct call *call, struct kvt_update *update)
+static struct kvt_wait_args call_wait_args(const struct call *call)
 {
 	const struct io_uring_sqe *sqe = kvt_uring_sqe(call->cmd, call->issue_flags);
-	const struct kvt_wait_args args = {
+
+	return (struct kvt_wait_args) {
 		.cmd = call->cmd,
 		.issue_flags = call->issue_flags,
 		.user_data = READ_ONCE(sqe->user_data),
 		.out = call->out,
 	};
+}
+
+/* The update cannot be written now: keep it until it can. */
+static int call_wait(struct call *call, struct kvt_update *update)
+{
+	const struct kvt_wait_args args = call_wait_args(call);
 
 	return kvt_wait(call->session, &call->ctx, &call->op, update, &args);
+}
+
+/* It was executed; -EIOCBQUEUED: it completes when it is durable. */
+static int call_durable(struct call *call, int res)
+{
+	const struct kvt_wait_args args = call_wait_args(call);
+	struct kvt_log *log = call->session->store->log;
+	int err;
+
+	if (!call->sync)
+		return res;
+	err = kvt_log_synced(log, call->sync);
+	if (err == -EAGAIN)
+		err = kvt_wait_durable(call->session, &call->ctx, &call->op, res, &args);
+	/* It cannot be executed again: this waits where it stands. */
+	if (err == -ENOMEM)
+		err = kvt_log_sync(log, call->sync);
+	return err ?: res;
 }
 
 /*
@@ -318,6 +346,12 @@ static noinline int call_op_slow(struct call *call)
 		return call_punt(call);
 	call_count(call, KVTREE_STAT_URING);
 	kvt_op_report(&call->ctx, &call->op, ret);
+	if (!err)
+		err = call_durable(call, 0);
+	if (err == -EIOCBQUEUED)
+		return err;
+	if (err == -EIO)
+		call_copy_out(call, err);
 	kvt_store_leave(call->session->store);
 	if (multishot) {
 		kvt_uring_done(call->cmd, ret, 0, call->issue_flags & IO_URING_F_CQE32,
@@ -390,6 +424,8 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	batch = (struct kvtree_batch) { .ops = arg.ops, .nr = arg.nr, .op_size = arg.op_size };
 	call_init(&call, cmd, issue_flags);
 	call_init_ctx(&call);
+	call.op = (struct kvtree_op) {};
+	call.out = 0;
 	/* On a worker of io_uring, of which there is a bounded number. */
 	call.ctx.waits = kvt_op_may_sleep(&call.ctx);
 	if (!kvt_session_enter(call.session))
@@ -398,8 +434,11 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	if (err == -EAGAIN)
 		return call_punt(&call);
 	call_count(&call, KVTREE_STAT_URING);
+	err = call_durable(&call, batch.done ?: err);
+	if (err == -EIOCBQUEUED)
+		return err;
 	kvt_store_leave(call.session->store);
-	return call_done(&call, batch.done ?: err, 0);
+	return call_done(&call, err, 0);
 }
 
 static int cmd_cancel(struct io_uring_cmd *cmd, unsigned int issue_flags)

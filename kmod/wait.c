@@ -9,6 +9,7 @@
 #include <linux/workqueue.h>
 
 #include "compat.h"
+#include "log/log.h"
 #include "session.h"
 #include "update.h"
 #include "wait.h"
@@ -20,10 +21,19 @@ enum wait_state {
 	WAIT_CANCELED,		/* the worker is to complete it, and no more */
 };
 
+enum wait_for {
+	WAIT_RECLAIM,		/* the garbage bound */
+	WAIT_LOG,		/* room in the log */
+	WAIT_DURABLE,		/* it was executed, and its epoch is to be durable */
+};
+
 struct wait {
 	struct list_head list;			/* session->wait_lock */
 	enum wait_state state;			/* session->wait_lock */
-	struct wait_queue_entry entry;		/* in the reclaim's queue */
+	enum wait_for what;			/* session->wait_lock */
+	struct wait_queue_entry entry;		/* in the queue of what it waits for */
+	u64 epoch;				/* WAIT_DURABLE */
+	int res;				/* WAIT_DURABLE: what it came to */
 	struct work_struct work;
 	struct kvt_session *session;		/* kept by the command's file */
 	struct kvt_store *store;		/* that it is inside of */
@@ -77,17 +87,45 @@ static int wait_wake(struct wait_queue_entry *entry, unsigned int mode, int flag
 {
 	struct wait *wait = container_of(entry, struct wait, entry);
 
+	/* Another epoch than this one's. */
+	if (wait->epoch && kvt_log_synced(wait->store->log, wait->epoch) == -EAGAIN)
+		return 0;
 	list_del_init(&entry->entry);
 	wait_queue_work(wait);
 	return 1;
+}
+
+static bool wait_enqueue(struct wait *wait, enum wait_for what)
+{
+	struct kvt_store *store = wait->store;
+
+	wait->what = what;
+	if (what == WAIT_RECLAIM)
+		return kvt_reclaim_wait(&store->reclaim, &wait->entry);
+	return store->log && kvt_log_wait(store->log, &wait->entry, wait->epoch);
+}
+
+/* Wait no more.  Returns whether it waited, and was not woken. */
+static bool wait_dequeue(struct wait *wait)
+{
+	struct kvt_store *store = wait->store;
+
+	if (wait->what == WAIT_RECLAIM)
+		return kvt_reclaim_unwait(&store->reclaim, &wait->entry);
+	return store->log && kvt_log_unwait(store->log, &wait->entry, wait->epoch);
 }
 
 /* Under wait_lock, so that the worker does not complete it meanwhile. */
 static void wait_start(struct wait *wait)
 {
 	wait->state = WAIT_WAITS;
-	if (!kvt_reclaim_wait(&wait->store->reclaim, &wait->entry))
-		wait_queue_work(wait);
+	if (wait->epoch) {
+		if (wait_enqueue(wait, WAIT_DURABLE))
+			return;
+	} else if (wait_enqueue(wait, WAIT_RECLAIM) || wait_enqueue(wait, WAIT_LOG)) {
+		return;
+	}
+	wait_queue_work(wait);
 }
 
 /* The worker takes it, unless it was canceled. */
@@ -109,9 +147,20 @@ static int wait_write(struct wait *wait)
 
 	ctx.waits = false;
 	ctx.interruptible = false;
+	ctx.sync = &wait->epoch;
 	if (kvt_store_dying(wait->store))
 		return -ESTALE;
 	return kvt_update_write(&ctx, &wait->update);
+}
+
+/* -EAGAIN: it waits again. */
+static int wait_durable(struct wait *wait)
+{
+	int err = kvt_log_synced(wait->store->log, wait->epoch);
+
+	if (err)
+		wait->op.result = err;
+	return err ?: wait->res;
 }
 
 static void wait_report(struct wait *wait, int res)
@@ -123,6 +172,23 @@ static void wait_report(struct wait *wait, int res)
 	kvt_op_report(&ctx, &wait->op, res);
 }
 
+/* -EAGAIN: it waits again. */
+static int wait_execute(struct wait *wait)
+{
+	int res;
+
+	if (wait->epoch)
+		return wait_durable(wait);
+	res = wait_write(wait);
+	if (res == -EAGAIN)
+		return res;
+	wait_report(wait, res);
+	if (!wait->epoch)
+		return res;
+	wait->res = res;
+	return -EAGAIN;
+}
+
 static void wait_work(struct work_struct *work)
 {
 	struct wait *wait = container_of(work, struct wait, work);
@@ -130,14 +196,13 @@ static void wait_work(struct work_struct *work)
 	int res = -ECANCELED;
 
 	if (wait_take(wait)) {
-		res = wait_write(wait);
+		res = wait_execute(wait);
 		if (res == -EAGAIN) {
 			spin_lock(&session->wait_lock);
 			wait_start(wait);
 			spin_unlock(&session->wait_lock);
 			return;
 		}
-		wait_report(wait, res);
 	} else {
 		wait->op.version = 0;
 		wait->out = 0;
@@ -151,10 +216,11 @@ static void wait_work(struct work_struct *work)
 	wait_complete(wait, res);
 }
 
+/* @update may be NULL: it was executed. */
 static struct wait *wait_new(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 			     const struct kvtree_op *op, const struct kvt_update *update)
 {
-	u32 len = update->write.key.len;
+	u32 len = update ? update->write.key.len : 0;
 	struct wait *wait;
 
 	wait = kmalloc(struct_size(wait, key, len), kvt_op_gfp_scratch(ctx));
@@ -163,15 +229,43 @@ static struct wait *wait_new(struct kvt_session *session, const struct kvt_op_ct
 	init_waitqueue_func_entry(&wait->entry, wait_wake);
 	INIT_LIST_HEAD(&wait->entry.entry);
 	wait->state = WAIT_NEW;
+	wait->what = WAIT_RECLAIM;
+	wait->epoch = 0;
+	wait->update = (struct kvt_update) {};
 	INIT_WORK(&wait->work, wait_work);
 	wait->session = session;
 	wait->store = ctx->store;
 	wait->owner = current->files;
 	wait->op = *op;
-	wait->update = *update;
-	memcpy(wait->key, update->write.key.data, len);
-	wait->update.write.key.data = wait->key;
+	if (update) {
+		wait->update = *update;
+		memcpy(wait->key, update->write.key.data, len);
+		wait->update.write.key.data = wait->key;
+	}
 	return wait;
+}
+
+static int wait_begin(struct wait *wait, const struct kvt_wait_args *args)
+{
+	struct kvt_session *session = wait->session;
+
+	wait->cmd = args->cmd;
+	wait->cqe32 = args->issue_flags & IO_URING_F_CQE32;
+	wait->user_data = args->user_data;
+	wait->out = args->out;
+	*wait_of(args->cmd) = wait;
+	kvt_stat_inc(&wait->store->stats, KVTREE_STAT_URING_WAIT);
+	/* On a worker of io_uring, it may be canceled from here on. */
+	io_uring_cmd_mark_cancelable(args->cmd, args->issue_flags);
+
+	spin_lock(&session->wait_lock);
+	list_add_tail(&wait->list, &session->waiting);
+	if (wait->state == WAIT_CANCELED)
+		wait_queue_work(wait);
+	else
+		wait_start(wait);
+	spin_unlock(&session->wait_lock);
+	return -EIOCBQUEUED;
 }
 
 /**
@@ -192,25 +286,32 @@ int kvt_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 {
 	struct wait *wait = wait_new(session, ctx, op, update);
 
+	return wait ? wait_begin(wait, args) : -ENOMEM;
+}
+
+/**
+ * kvt_wait_durable() - let a command that was executed wait until it is durable
+ * @session: the command's
+ * @ctx: of what was executed; its sync says how long to wait; the store stays entered
+ *	until the command completes
+ * @op: the operation, counted and with its result; or zeros
+ * @res: the result of the command, if it does become durable
+ * @args: the command
+ *
+ * Context: where the command was issued.
+ *
+ * Return: -EIOCBQUEUED; -ENOMEM: it does not wait.
+ */
+int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
+		     const struct kvtree_op *op, int res, const struct kvt_wait_args *args)
+{
+	struct wait *wait = wait_new(session, ctx, op, NULL);
+
 	if (!wait)
 		return -ENOMEM;
-	wait->cmd = args->cmd;
-	wait->cqe32 = args->issue_flags & IO_URING_F_CQE32;
-	wait->user_data = args->user_data;
-	wait->out = args->out;
-	*wait_of(args->cmd) = wait;
-	kvt_stat_inc(&ctx->store->stats, KVTREE_STAT_URING_WAIT);
-	/* On a worker of io_uring, it may be canceled from here on. */
-	io_uring_cmd_mark_cancelable(args->cmd, args->issue_flags);
-
-	spin_lock(&session->wait_lock);
-	list_add_tail(&wait->list, &session->waiting);
-	if (wait->state == WAIT_CANCELED)
-		wait_queue_work(wait);
-	else
-		wait_start(wait);
-	spin_unlock(&session->wait_lock);
-	return -EIOCBQUEUED;
+	wait->epoch = *ctx->sync;
+	wait->res = res;
+	return wait_begin(wait, args);
 }
 
 /*
@@ -222,7 +323,7 @@ static bool wait_cancel(struct wait *wait)
 	if (wait->state != WAIT_WAITS && wait->state != WAIT_NEW)
 		return false;
 	wait->state = WAIT_CANCELED;
-	if (kvt_reclaim_unwait(&wait->store->reclaim, &wait->entry))
+	if (wait_dequeue(wait))
 		wait_queue_work(wait);
 	return true;
 }
@@ -260,9 +361,10 @@ int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cance
 	list_for_each_entry(wait, &session->waiting, list) {
 		if (!(args->flags & KVTREE_CANCEL_ANY) && wait->user_data != args->user_data)
 			continue;
-		if (wait_cancel(wait))
+		/* What was executed can only wait for its end. */
+		if (!wait->epoch && wait_cancel(wait))
 			canceled++;
-		else if (wait->state == WAIT_RUNS)
+		else if (wait->epoch || wait->state == WAIT_RUNS)
 			ret = -EALREADY;
 		if (canceled && !many)
 			break;
@@ -284,7 +386,7 @@ void kvt_wait_cancel_owner(struct kvt_session *session, const void *owner)
 
 	spin_lock(&session->wait_lock);
 	list_for_each_entry(wait, &session->waiting, list)
-		if (wait->owner == owner)
+		if (wait->owner == owner && !wait->epoch)
 			wait_cancel(wait);
 	spin_unlock(&session->wait_lock);
 }

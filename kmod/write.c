@@ -8,12 +8,15 @@
 #include <linux/string.h>
 #include <linux/unaligned.h>
 
+#include "log/log.h"
 #include "merge.h"
 #include "op.h"
 #include "write.h"
 
 /* Let go of the place, get what is missing, and begin again. */
 #define WRITER_AGAIN	1
+/* Let go of the place, wait for room in the log, and begin again. */
+#define WRITER_LOG_FULL	2
 
 /* After so many blocks that were too small, take one that is always large enough. */
 #define WRITER_GUESSES	3
@@ -25,6 +28,7 @@ struct writer {
 	struct kvt_write *write;
 	struct kvt_change change;
 	struct kvt_merge merge;
+	struct kvt_log_note note;	/* of a durable store */
 	struct kvt_value *block;	/* for the merged value; not published */
 	u32 room;			/* bytes of it */
 	unsigned int guesses;
@@ -270,6 +274,21 @@ static int writer_decide(struct writer *w)
 	return 0;
 }
 
+/* The place is held, and it is decided: log what is about to be published. */
+static int writer_log(struct writer *w)
+{
+	int err;
+
+	if (!w->store->log)
+		return 0;
+	err = kvt_log_reserve(w->store->log, &w->note, &w->write->key, w->change.old,
+			      writer_new(w));
+	if (!err)
+		return 0;
+	writer_uncharge(w);
+	return err == -EAGAIN ? WRITER_LOG_FULL : err;
+}
+
 /* The change is published, and nothing is held any more. */
 static void writer_settle(struct writer *w)
 {
@@ -312,17 +331,29 @@ static int writer_try(struct writer *w)
 	err = writer_begin(w);
 	if (err)
 		return err;
-	err = writer_decide(w);
+	err = writer_decide(w) ?: writer_log(w);
 	if (err) {
 		ops->abort(&w->change);
 		return err;
 	}
-	if (ops->commit(&w->change, writer_new(w))) {
+	err = ops->commit(&w->change, writer_new(w));
+	if (w->store->log) {
+		kvt_log_publish(&w->note, !err);
+		w->write->epoch = w->note.epoch;
+	}
+	if (err) {
 		writer_uncharge(w);
 		return WRITER_AGAIN;
 	}
 	writer_settle(w);
 	return 0;
+}
+
+static int writer_wait_log(struct writer *w)
+{
+	if (!w->ctx->waits)
+		return -EAGAIN;
+	return kvt_log_wait_space(w->store->log) ?: WRITER_AGAIN;
 }
 
 /**
@@ -339,7 +370,8 @@ static int writer_try(struct writer *w)
  * Return: 0; -ENOENT, -EEXIST, -ECANCELED: the conditions do not hold; -EINVAL:
  * not a number; -E2BIG: too large; -EDQUOT; -ENOMEM; -EINTR: a fatal signal
  * came; -EAGAIN: it would have to wait for an event; -EBUSY: only if it may not
- * sleep.
+ * sleep; of a durable store -ENOSPC: its devices are full, and -EROFS: writing to
+ * them has failed.
  */
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 {
@@ -356,6 +388,8 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 		err = writer_prepare(&w);
 		if (!err)
 			err = writer_try(&w);
+		if (err == WRITER_LOG_FULL)
+			err = writer_wait_log(&w);
 		if (err == WRITER_AGAIN && may_sleep) {
 			cond_resched();
 			if (fatal_signal_pending(current))

@@ -50,6 +50,7 @@ struct kvt_write {
 	/* Out. */
 	u64 version;			/* made, removed, or found and refused; 0: not there */
 	u64 before;			/* ADD: the number before */
+	u64 epoch;			/* of a durable store: that it was made in */
 };
 
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write);

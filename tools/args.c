@@ -2,7 +2,9 @@
 /*
  * Options that every command has, and arguments of the kinds that several have.
  */
+#include <grp.h>
 #include <limits.h>
+#include <pwd.h>
 
 #include "tool.h"
 
@@ -187,4 +189,55 @@ struct bytes file_bytes(const char *path)
 	if (file != stdin)
 		fclose(file);
 	return b;
+}
+
+/**
+ * arg_owner() - the id of a user or group, or the number itself
+ * @state: argp's
+ * @group: a group
+ * @arg: what the user wrote
+ *
+ * Return: the id
+ */
+uint32_t arg_owner(struct argp_state *state, bool group, const char *arg)
+{
+	const struct passwd *pw;
+	const struct group *gr;
+	char *end;
+	unsigned long n;
+
+	if (group) {
+		gr = getgrnam(arg);
+		if (gr)
+			return gr->gr_gid;
+	} else {
+		pw = getpwnam(arg);
+		if (pw)
+			return pw->pw_uid;
+	}
+	errno = 0;
+	n = strtoul(arg, &end, 10);
+	if (*arg < '0' || *arg > '9' || *end || errno || n >= UINT32_MAX)
+		argp_error(state, "there is no %s '%s'", group ? "group" : "user", arg);
+	return (uint32_t)n;
+}
+
+/**
+ * arg_mode() - read and write bits
+ * @state: argp's
+ * @arg: what the user wrote
+ *
+ * Return: the mode
+ */
+uint32_t arg_mode(struct argp_state *state, const char *arg)
+{
+	unsigned long n;
+	char *end;
+
+	errno = 0;
+	n = strtoul(arg, &end, 8);
+	if (*arg < '0' || *arg > '7' || *end || errno || n & ~0666ul)
+		argp_error(state, "'%s' is not an octal mode of read and write bits such as 0640",
+			   arg);
+	return (uint32_t)n;
 }

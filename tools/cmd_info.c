@@ -20,7 +20,7 @@ static const char * const op_names[] = {
 /* By bit of KVTREE_FEAT_*. */
 static const char * const feature_names[] = {
 	"compat", "op", "uring", "uring-fixed", "uring-multishot", "uring-iopoll",
-	[8] = "bpf",
+	[8] = "bpf", [9] = "durable",
 };
 
 /* Print or add the names of the bits that are set, and the numbers of others. */

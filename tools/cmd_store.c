@@ -2,9 +2,7 @@
 /*
  * store-create, store-list, store-destroy.
  */
-#include <grp.h>
 #include <inttypes.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include "tool.h"
@@ -13,43 +11,6 @@ struct create {
 	const char *name;
 	struct kvtree_store_create args;
 };
-
-/* The id of a user or group, or the number itself. */
-static uint32_t owner(struct argp_state *state, bool group, const char *arg)
-{
-	const struct passwd *pw;
-	const struct group *gr;
-	char *end;
-	unsigned long n;
-
-	if (group) {
-		gr = getgrnam(arg);
-		if (gr)
-			return gr->gr_gid;
-	} else {
-		pw = getpwnam(arg);
-		if (pw)
-			return pw->pw_uid;
-	}
-	errno = 0;
-	n = strtoul(arg, &end, 10);
-	if (*arg < '0' || *arg > '9' || *end || errno || n >= UINT32_MAX)
-		argp_error(state, "there is no %s '%s'", group ? "group" : "user", arg);
-	return (uint32_t)n;
-}
-
-static uint32_t mode(struct argp_state *state, const char *arg)
-{
-	unsigned long n;
-	char *end;
-
-	errno = 0;
-	n = strtoul(arg, &end, 8);
-	if (*arg < '0' || *arg > '7' || *end || errno || n & ~0666ul)
-		argp_error(state, "'%s' is not an octal mode of read and write bits such as 0640",
-			   arg);
-	return (uint32_t)n;
-}
 
 static error_t parse_create(int key, char *arg, struct argp_state *state)
 {
@@ -66,13 +27,13 @@ static error_t parse_create(int key, char *arg, struct argp_state *state)
 		memcpy(args->engine, arg, strlen(arg));
 		return 0;
 	case 'm':
-		args->mode = mode(state, arg);
+		args->mode = arg_mode(state, arg);
 		return 0;
 	case 'o':
-		args->uid = owner(state, false, arg);
+		args->uid = arg_owner(state, false, arg);
 		return 0;
 	case 'g':
-		args->gid = owner(state, true, arg);
+		args->gid = arg_owner(state, true, arg);
 		return 0;
 	case 'b':
 		args->limit_bytes = arg_size(state, "--limit-bytes", arg);

@@ -29,6 +29,12 @@ static const struct command {
 	{ "store-create", "create a store", cmd_store_create },
 	{ "store-list", "list the stores", cmd_store_list },
 	{ "store-destroy", "destroy a store and all that it holds", cmd_store_destroy },
+	{ "format", "make devices ready for a durable store", cmd_format },
+	{ "attach", "make a store of what stands on devices", cmd_attach },
+	{ "detach", "bring a durable store to its devices and take it away", cmd_detach },
+	{ "sync", "wait until all changes of a durable store are on its devices", cmd_sync },
+	{ "checkpoint", "write all of a durable store, to attach it faster", cmd_checkpoint },
+	{ "check", "check what stands on the devices of a durable store", cmd_check },
 };
 
 static const struct command *find(const char *name)

@@ -51,6 +51,8 @@ struct bytes arg_bytes(struct argp_state *state, const char *what, const char *a
 unsigned long long arg_number(struct argp_state *state, const char *what,
 			      const char *arg, unsigned long long max);
 unsigned long long arg_size(struct argp_state *state, const char *what, const char *arg);
+uint32_t arg_owner(struct argp_state *state, bool group, const char *arg);
+uint32_t arg_mode(struct argp_state *state, const char *arg);
 uint16_t arg_column(struct argp_state *state, const char *arg);
 int parse(const struct argp *argp, int argc, char **argv, void *input);
 struct bytes file_bytes(const char *path);
@@ -123,11 +125,16 @@ void dumpfile_write_last(FILE *out, uint64_t records);
 
 /* cmd_*.c */
 int cmd_add(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_bpf(int argc, char **argv);
 int cmd_cas(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_checkpoint(int argc, char **argv);
 int cmd_del(int argc, char **argv);
+int cmd_detach(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
+int cmd_format(int argc, char **argv);
 int cmd_get(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_load(int argc, char **argv);
@@ -137,5 +144,6 @@ int cmd_stat(int argc, char **argv);
 int cmd_store_create(int argc, char **argv);
 int cmd_store_destroy(int argc, char **argv);
 int cmd_store_list(int argc, char **argv);
+int cmd_sync(int argc, char **argv);
 
 #endif /* KVTREE_TOOL_H */

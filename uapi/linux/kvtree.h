@@ -69,7 +69,7 @@
  *	ECANCELED	the version is another one
  *	EMSGSIZE	the buffer is too small
  *	EDQUOT		the store's limit of bytes or keys
- *	EOPNOTSUPP	the store is not durable (SYNC)
+ *	EOPNOTSUPP	the store is not durable (SYNC, KVTREE_F_SYNC)
  *	ENOMEM		no memory
  *	ESTALE		the store was destroyed meanwhile
  *	EINTR		a fatal signal came
@@ -129,7 +129,7 @@ enum kvtree_opcode {
 	 * scan starts.  result: the bytes filled.
 	 */
 	KVTREE_OP_SCAN		= 6,
-	/* Wait until all that this session changed is durable. */
+	/* Wait until all that was changed before, by whom ever, is durable. */
 	KVTREE_OP_SYNC		= 7,
 
 	KVTREE_OP_NR
@@ -409,6 +409,7 @@ struct kvtree_info {
 #define KVTREE_FEAT_URING_MULTISHOT (1ull << 4)	/* scans into provided buffers */
 #define KVTREE_FEAT_URING_IOPOLL (1ull << 5)	/* rings with IORING_SETUP_IOPOLL */
 #define KVTREE_FEAT_BPF		(1ull << 8)	/* BPF programs can use stores */
+#define KVTREE_FEAT_DURABLE	(1ull << 9)	/* KVTREE_IOC_STORE_ATTACH */
 
 /*
  * Stores
@@ -466,6 +467,9 @@ struct kvtree_store_destroy {
  * Only `after` is looked at; everything else is given back.  Anybody may list:
  * names, owners and sizes are no secret, as those of files in a directory.
  */
+#define KVTREE_STORE_DURABLE	(1u << 0)	/* it has devices */
+#define KVTREE_STORE_SYNC	(1u << 1)	/* attached with KVTREE_ATTACH_SYNC */
+
 struct kvtree_store_info {
 	__u64 after;			/* in */
 	__u64 id;			/* never reused, never 0 */
@@ -480,6 +484,75 @@ struct kvtree_store_info {
 	__u64 keys;
 	__u64 bytes;			/* charged against limit_bytes */
 	__u64 reserved[4];
+};
+
+/*
+ * Durable stores
+ * ==============
+ *
+ * A durable store has 1 to KVTREE_DEVICES_MAX block devices, each made ready by
+ * "kvtree format".  Changes are in memory at once and on the devices a little later,
+ * all that were made in an epoch (some milliseconds) at once: after a crash the store
+ * is as it was at the end of one epoch.  A change with KVTREE_F_SYNC, or any in a store
+ * that was attached with KVTREE_ATTACH_SYNC, completes when its epoch is durable;
+ * KVTREE_OP_SYNC and fsync() of a session wait until all changes made before are.  In
+ * a batch they wait together, at its end.
+ *
+ * Errors of operations besides those above:
+ *
+ *	EIO		the change has taken effect and is not durable, and never
+ *			will be
+ *	ENOSPC		the devices are full
+ *	EROFS		writing has failed before: the store can only be read
+ */
+#define KVTREE_DEVICES_MAX	8u
+
+/*
+ * KVTREE_IOC_STORE_ATTACH: makes a store of what stands on devices.  Needs
+ * CAP_SYS_ADMIN.  Returns when everything is recovered.  Errors besides those of
+ * KVTREE_IOC_STORE_CREATE:
+ *
+ *	EBUSY		a device is in use
+ *	ENOTBLK		something is not a block device
+ *	EXDEV		the devices are of different stores, or one is given twice
+ *	ENODEV		devices of the store are missing
+ *	EBADMSG		something on the devices is damaged
+ *	EOPNOTSUPP	a format that is newer than the module, blocks that are too large
+ *	EIO		a device cannot be read or written
+ *
+ * The kernel's log says in words what is wrong.  EINVAL besides: a device is not formatted.
+ */
+struct kvtree_store_attach {
+	struct kvtree_store_create store;
+	__u64 devices;			/* pointer to nr_devices pointers to paths */
+	__u32 nr_devices;		/* in any order */
+	__u32 flags;			/* KVTREE_ATTACH_* */
+	__u64 reserved[4];
+};
+
+#define KVTREE_ATTACH_SYNC	(1u << 0)	/* every change is as with KVTREE_F_SYNC */
+
+/*
+ * KVTREE_IOC_STORE_DETACH: makes everything durable, takes the store away and lets go
+ * of its devices.  Needs CAP_SYS_ADMIN.  Its sessions get ESTALE.  A fatal signal ends
+ * the wait alone.  EIO: not all of it is durable; ENODEV: the store has no devices.
+ *
+ * KVTREE_IOC_STORE_DESTROY refuses durable stores (EBUSY).
+ */
+struct kvtree_store_detach {
+	char  name[KVTREE_NAME_MAX];
+	__u32 flags;			/* 0 */
+	__u32 reserved[3];
+};
+
+/*
+ * KVTREE_IOC_CHECKPOINT: writes all keys and values of the session's store, so that what
+ * the log had before is of no use any more.  Needs CAP_SYS_ADMIN.  EOPNOTSUPP: it is not
+ * durable.
+ */
+struct kvtree_checkpoint {
+	__u32 flags;			/* 0 */
+	__u32 reserved[3];
 };
 
 /*
@@ -542,6 +615,20 @@ enum kvtree_stat {
 	KVTREE_STAT_BPF_POST,		/* changes that they queued */
 	KVTREE_STAT_BPF_POST_DROP,	/* ... that found the queue full */
 	KVTREE_STAT_BPF_POST_FAIL,	/* ... that could not be made when their turn came */
+	/* Of a durable store. */
+	KVTREE_STAT_LOG_EPOCH,		/* (now) the epoch that is open */
+	KVTREE_STAT_LOG_DURABLE,	/* (now) the last one that is durable */
+	KVTREE_STAT_LOG_EPOCHS,		/* epochs made durable */
+	KVTREE_STAT_LOG_BYTES,		/* written to the devices */
+	KVTREE_STAT_LOG_FLUSHES,	/* of the devices' caches */
+	KVTREE_STAT_LOG_SYNC,		/* times that somebody waited for an epoch */
+	KVTREE_STAT_LOG_STALL,		/* writers that waited for room in the log */
+	KVTREE_STAT_LOG_FULL,		/* times that the log was full */
+	KVTREE_STAT_LOG_CHECKPOINTS,
+	KVTREE_STAT_LOG_LIVE_BYTES,	/* (now) that a checkpoint would write */
+	KVTREE_STAT_LOG_CAPACITY,	/* (now) bytes of all segments */
+	KVTREE_STAT_LOG_FREE_BYTES,	/* (now) of those that are free */
+	KVTREE_STAT_LOG_ERROR,		/* (now) errno since which it is read-only, or 0 */
 
 	KVTREE_STAT_NR
 };
@@ -586,6 +673,9 @@ struct kvtree_bpf_handle {
 #define KVTREE_IOC_OP			_IOWR('K', 0x48, struct kvtree_op)
 #define KVTREE_IOC_BPF_ACCESS		_IOW('K', 0x50, struct kvtree_bpf_access)
 #define KVTREE_IOC_BPF_HANDLE		_IOWR('K', 0x51, struct kvtree_bpf_handle)
+#define KVTREE_IOC_STORE_ATTACH		_IOW('K', 0x60, struct kvtree_store_attach)
+#define KVTREE_IOC_STORE_DETACH		_IOW('K', 0x61, struct kvtree_store_detach)
+#define KVTREE_IOC_CHECKPOINT		_IOW('K', 0x62, struct kvtree_checkpoint)
 
 /*
  * The sizes in which the structures were first published: no call accepts less.
@@ -600,6 +690,9 @@ struct kvtree_bpf_handle {
 #define KVTREE_STAT_ARGS_SIZE_VER0	32u
 #define KVTREE_BPF_ACCESS_SIZE_VER0	32u
 #define KVTREE_BPF_HANDLE_SIZE_VER0	32u
+#define KVTREE_STORE_ATTACH_SIZE_VER0	192u
+#define KVTREE_STORE_DETACH_SIZE_VER0	80u
+#define KVTREE_CHECKPOINT_SIZE_VER0	16u
 
 #if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 _Static_assert(sizeof(struct kvtree_op) == 64, "struct kvtree_op");
@@ -619,6 +712,9 @@ _Static_assert(sizeof(struct kvtree_store_info) == 176, "struct kvtree_store_inf
 _Static_assert(sizeof(struct kvtree_stat_args) == 32, "struct kvtree_stat_args");
 _Static_assert(sizeof(struct kvtree_bpf_access) == 32, "struct kvtree_bpf_access");
 _Static_assert(sizeof(struct kvtree_bpf_handle) == 32, "struct kvtree_bpf_handle");
+_Static_assert(sizeof(struct kvtree_store_attach) == 192, "struct kvtree_store_attach");
+_Static_assert(sizeof(struct kvtree_store_detach) == 80, "struct kvtree_store_detach");
+_Static_assert(sizeof(struct kvtree_checkpoint) == 16, "struct kvtree_checkpoint");
 #endif
 
 #endif /* _UAPI_LINUX_KVTREE_H */

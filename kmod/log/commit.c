@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Commits: an epoch is closed, written and becomes durable; who waits for it. */
+#include <linux/timekeeping.h>
+#include <linux/vmalloc.h>
+
+#include "../stats.h"
+#include "internal.h"
+
+/* By how much the lease on versions is ahead of them, and when it is renewed. */
+#define LEASE_AHEAD	BIT_ULL(32)
+#define LEASE_RENEW	BIT_ULL(31)
+
+/**
+ * kvt_log_fail() - nothing can be written any more
+ * @log: the log
+ * @err: why
+ * @what: why, in words
+ *
+ * The store can be read from here on, and no more than that.
+ *
+ * Context: any but hardirq.
+ */
+void kvt_log_fail(struct kvt_log *log, int err, const char *what)
+{
+	if (cmpxchg(&log->error, 0, err))
+		return;
+	pr_err("kvtree: store '%s' is read-only from now on: %s (error %d)\n", log->env.name,
+	       what, err);
+	wake_up_all(&log->durable_wait);
+	wake_up_all(&log->space_wait);
+}
+
+/* Close the open epoch, unless one that was closed is not durable yet. */
+static u64 commit_close(struct kvt_log *log)
+{
+	u64 epoch = log->closed;
+	u32 i;
+
+	if (epoch == log->durable) {
+		epoch = log->epoch;
+		WRITE_ONCE(log->closed, epoch);
+		/* Who finds it clean finds this epoch closed: see kvt_log_dirty_epoch(). */
+		smp_mb__before_atomic();
+		clear_bit(KVT_LOG_DIRTY, &log->flags);
+		/* A record of the epoch that is open from now on sets it again. */
+		smp_mb__after_atomic();
+		WRITE_ONCE(log->epoch, epoch + 1);
+	}
+	for (i = 0; i < log->nr_streams; i++)
+		kvt_stream_close(&log->streams[i], epoch);
+	return epoch;
+}
+
+/* Wait until all that the epoch has is written. */
+static int commit_flush(struct kvt_log *log, u64 epoch)
+{
+	u32 i;
+
+	for (i = 0; i < log->nr_streams; i++) {
+		flush_work(&log->streams[i].flush);
+		if (kvt_stream_behind(&log->streams[i], epoch) && !log->error)
+			return -ENOSPC;
+	}
+	return log->error;
+}
+
+static u64 commit_lease(struct kvt_log *log)
+{
+	u64 version = 0;
+	u32 i;
+
+	for (i = 0; i < log->nr_streams; i++)
+		version = max(version, READ_ONCE(log->streams[i].max_version));
+	return version + LEASE_RENEW > log->lease ? version + LEASE_AHEAD : log->lease;
+}
+
+/* Name the extents of an epoch in the device's trailer. */
+static void trailer_extents(struct kvt_log_dev *dev, struct kvt_stream *s, u64 epoch)
+{
+	struct kvtree_log_trailer *t = dev->trailer;
+	u32 nr = le32_to_cpu(t->nr_extents), i;
+
+	mutex_lock(&s->extents_lock);
+	for (i = 0; i < s->nr_extents && s->extent[i].epoch == epoch; i++, nr++) {
+		struct kvtree_log_extent *to = &t->extents[nr];
+
+		kvt_log_pos_store(&to->pos, &s->extent[i].pos);
+		to->blocks = cpu_to_le32(s->extent[i].blocks);
+		to->crc = cpu_to_le32(s->extent[i].crc);
+		to->stream = cpu_to_le32(s->id);
+		to->reserved = 0;
+	}
+	s->nr_extents -= i;
+	memmove(s->extent, s->extent + i, s->nr_extents * sizeof(s->extent[0]));
+	mutex_unlock(&s->extents_lock);
+	t->nr_extents = cpu_to_le32(nr);
+}
+
+static void trailer_fill(struct kvt_log_dev *dev, u64 epoch)
+{
+	struct kvtree_log_trailer *t = dev->trailer;
+	struct kvt_log *log = dev->log;
+	size_t used;
+	u32 i;
+
+	memset(t, 0, sizeof(*t));
+	t->magic = cpu_to_le64(KVTREE_LOG_TRAILER_MAGIC);
+	t->epoch = cpu_to_le64(epoch);
+	t->generation = cpu_to_le64(log->generation);
+	t->version_lease = cpu_to_le64(log->lease_next);
+	t->time = cpu_to_le64(ktime_get_real_ns());
+	t->dev_index = cpu_to_le32(dev->index);
+	for (i = 0; i < log->nr_streams; i++)
+		if (log->streams[i].dev == dev)
+			trailer_extents(dev, &log->streams[i], epoch);
+	used = struct_size(t, extents, le32_to_cpu(t->nr_extents));
+	dev->trailer_blocks = DIV_ROUND_UP(used, KVTREE_LOG_BLOCK);
+	t->blocks = cpu_to_le32(dev->trailer_blocks);
+	memset((u8 *)t + used, 0, dev->trailer_blocks * KVTREE_LOG_BLOCK - used);
+}
+
+/* Where the trailer after this one goes. */
+static int trailer_next(struct kvt_log_dev *dev, struct kvt_log_pos *next,
+			struct kvt_log_pos *ahead)
+{
+	u32 size = le32_to_cpu(dev->super->segment_blocks);
+
+	*next = dev->commit;
+	*ahead = dev->ahead;
+	next->block += dev->trailer_blocks;
+	if (next->block + KVTREE_LOG_TRAILER_MAX <= size)
+		return 0;
+	*next = dev->ahead;
+	return kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_COMMIT, 0, 0, ahead);
+}
+
+static int trailer_write(struct kvt_log_dev *dev, u64 epoch)
+{
+	struct kvtree_log_trailer *t = dev->trailer;
+	struct kvt_log_pos at = dev->commit, next, ahead;
+	int err;
+
+	trailer_fill(dev, epoch);
+	err = trailer_next(dev, &next, &ahead);
+	if (err)
+		return err;
+	kvt_log_pos_store(&t->next, &next);
+	kvt_log_pos_store(&t->ahead, &ahead);
+	t->crc = cpu_to_le32(kvt_log_crc_zero(dev->super, dev->log->generation, &at, t,
+					      (size_t)dev->trailer_blocks * KVTREE_LOG_BLOCK,
+					      offsetof(struct kvtree_log_trailer, crc)));
+	kvt_segs_used(&dev->segs, at.segment, epoch);
+	if (next.segment != at.segment)
+		kvt_segs_shut(&dev->segs, at.segment);
+	dev->commit = next;
+	dev->ahead = ahead;
+	return kvt_dev_write(dev, kvt_log_pos_block(dev->super, &at), dev->trailer_blocks, t);
+}
+
+static void commit_done(struct kvt_log *log, u64 epoch)
+{
+	WRITE_ONCE(log->lease, log->lease_next);
+	/* Pairs with kvt_log_synced(). */
+	smp_store_release(&log->durable, epoch);
+	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_EPOCHS);
+	wake_up_all(&log->durable_wait);
+}
+
+/**
+ * kvt_commit() - make the open epoch durable, or the one that could not be so far
+ * @log: the log
+ *
+ * Context: process context, sleeps; under commit_lock.
+ *
+ * Return: 0; -ENOSPC: there is no room for what it has; or the error that the log has.
+ */
+int kvt_commit(struct kvt_log *log)
+{
+	u64 epoch;
+	int err;
+	u32 i;
+
+	if (log->error)
+		return log->error;
+	epoch = commit_close(log);
+	err = commit_flush(log, epoch);
+	if (err)
+		return err;
+	log->lease_next = commit_lease(log);
+	for (i = 0; !err && i < log->nr_devs; i++)
+		err = trailer_write(&log->dev[i], epoch);
+	if (!err)
+		err = kvt_devs_flush(log);
+	/* Nothing is known of what a failed flush has written. */
+	if (err)
+		kvt_log_fail(log, err, "a commit record could not be written");
+	else
+		commit_done(log, epoch);
+	return log->error;
+}
+
+/**
+ * kvt_commit_work() - commit what there is
+ * @work: a log's
+ */
+void kvt_commit_work(struct work_struct *work)
+{
+	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, commit);
+	int err;
+
+	mutex_lock(&log->commit_lock);
+	err = kvt_commit(log);
+	mutex_unlock(&log->commit_lock);
+	if (err)
+		return;
+	/* Who came while it was written need not wait for the next interval. */
+	if (READ_ONCE(log->wanted) > log->durable)
+		mod_delayed_work(kvt_log_wq, &log->commit, 0);
+	else if (test_bit(KVT_LOG_DIRTY, &log->flags))
+		queue_delayed_work(kvt_log_wq, &log->commit,
+				   msecs_to_jiffies(READ_ONCE(kvt_log_epoch_ms)));
+}
+
+/**
+ * kvt_log_want() - have an epoch made durable at once
+ * @log: the log
+ * @epoch: which
+ *
+ * Context: any but NMI.
+ */
+void kvt_log_want(struct kvt_log *log, u64 epoch)
+{
+	u64 wanted = READ_ONCE(log->wanted);
+
+	while (wanted < epoch)
+		if (try_cmpxchg(&log->wanted, &wanted, epoch))
+			break;
+	if (READ_ONCE(log->durable) < epoch)
+		mod_delayed_work(kvt_log_wq, &log->commit, 0);
+}
+
+/**
+ * kvt_log_dirty_epoch() - the last epoch that has anything in it
+ * @log: the log
+ *
+ * Context: any.
+ *
+ * Return: all that was changed before is in it, or in one before.
+ */
+u64 kvt_log_dirty_epoch(const struct kvt_log *log)
+{
+	if (test_bit(KVT_LOG_DIRTY, &log->flags))
+		return READ_ONCE(log->epoch);
+	/* Pairs with commit_close(). */
+	smp_rmb();
+	return READ_ONCE(log->closed);
+}
+
+/**
+ * kvt_log_synced() - whether an epoch is durable
+ * @log: the log
+ * @epoch: which
+ *
+ * Context: any.
+ *
+ * Return: 0: it is; -EIO: it will not be; -EAGAIN: not yet.
+ */
+int kvt_log_synced(const struct kvt_log *log, u64 epoch)
+{
+	/* Pairs with commit_done(). */
+	if (smp_load_acquire(&log->durable) >= epoch)
+		return 0;
+	return READ_ONCE(log->error) ? -EIO : -EAGAIN;
+}
+
+/**
+ * kvt_log_sync() - wait until an epoch is durable
+ * @log: the log
+ * @epoch: which; one that is open is closed early
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -EIO: it cannot be written; -EINTR: a fatal signal came.
+ */
+int kvt_log_sync(struct kvt_log *log, u64 epoch)
+{
+	int err = kvt_log_synced(log, epoch);
+
+	if (err != -EAGAIN)
+		return err;
+	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_SYNC);
+	kvt_log_want(log, epoch);
+	if (wait_event_killable(log->durable_wait, kvt_log_synced(log, epoch) != -EAGAIN))
+		return -EINTR;
+	return kvt_log_synced(log, epoch);
+}
+
+static bool log_has_space(const struct kvt_log *log)
+{
+	const struct kvt_stream *s;
+
+	if (READ_ONCE(log->error))
+		return true;
+	s = &log->streams[raw_smp_processor_id() % log->nr_streams];
+	return READ_ONCE(s->nr_sealed) < KVT_LOG_BUFS && !test_bit(KVT_LOG_FULL, &log->flags);
+}
+
+/**
+ * kvt_log_wait_space() - wait until a change can be logged
+ * @log: the log, after kvt_log_reserve() returned -EAGAIN
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0: try again; -EINTR: a fatal signal came.
+ */
+int kvt_log_wait_space(struct kvt_log *log)
+{
+	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
+	return wait_event_killable(log->space_wait, log_has_space(log)) ? -EINTR : 0;
+}
+
+static bool wait_over(const struct kvt_log *log, u64 epoch)
+{
+	return epoch ? kvt_log_synced(log, epoch) != -EAGAIN : log_has_space(log);
+}
+
+static struct wait_queue_head *wait_head(struct kvt_log *log, u64 epoch)
+{
+	return epoch ? &log->durable_wait : &log->space_wait;
+}
+
+/**
+ * kvt_log_wait() - have a function called when there may be what is waited for
+ * @log: the log
+ * @entry: of init_waitqueue_func_entry(); the function is called in process context,
+ *	with the queue's lock held, perhaps too early; it takes the entry off the queue
+ *	when it wants no further call
+ * @epoch: to be durable; 0: a change can be logged
+ *
+ * Context: process context.
+ *
+ * Return: true if it is called, or was; false if there is nothing to wait for.
+ */
+bool kvt_log_wait(struct kvt_log *log, struct wait_queue_entry *entry, u64 epoch)
+{
+	struct wait_queue_head *head = wait_head(log, epoch);
+
+	spin_lock_irq(&head->lock);
+	__add_wait_queue_entry_tail(head, entry);
+	spin_unlock_irq(&head->lock);
+	/* Pairs with the barrier in wake_up or wq_has_sleeper(): it sees us, or we it. */
+	smp_mb();
+	if (epoch) {
+		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_SYNC);
+		kvt_log_want(log, epoch);
+	} else {
+		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
+	}
+	if (!wait_over(log, epoch))
+		return true;
+	return !kvt_log_unwait(log, entry, epoch);
+}
+
+/**
+ * kvt_log_unwait() - wait no more
+ * @log: the log
+ * @entry: of kvt_log_wait()
+ * @epoch: as it was given there
+ *
+ * The function may have been called before, but is not after.
+ *
+ * Context: process context.
+ *
+ * Return: true if it waited, and had not taken itself off the queue.
+ */
+bool kvt_log_unwait(struct kvt_log *log, struct wait_queue_entry *entry, u64 epoch)
+{
+	struct wait_queue_head *head = wait_head(log, epoch);
+	bool waited;
+
+	spin_lock_irq(&head->lock);
+	waited = !list_empty(&entry->entry);
+	list_del_init(&entry->entry);
+	spin_unlock_irq(&head->lock);
+	return waited;
+}

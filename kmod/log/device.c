@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A block device that belongs to a log. */
+#include <linux/bio.h>
+#include <linux/blkdev.h>
+#include <linux/completion.h>
+#include <linux/err.h>
+#include <linux/file.h>
+#include <linux/highmem.h>
+#include <linux/vmalloc.h>
+
+#include "../stats.h"
+#include "internal.h"
+
+#define BLOCK_SECTORS	(KVTREE_LOG_BLOCK >> SECTOR_SHIFT)
+
+/* The device is gone; the block layer wants its lock released. */
+static void dev_mark_dead(struct block_device *bdev, bool surprise)
+{
+	struct kvt_log_dev *dev = bdev->bd_holder;
+
+	kvt_log_fail(dev->log, -EIO, "the device was removed");
+	mutex_unlock(&bdev->bd_holder_lock);
+}
+
+/* What others ask for before they look at the device: what was written is there. */
+static void dev_sync(struct block_device *bdev)
+{
+	mutex_unlock(&bdev->bd_holder_lock);
+}
+
+static const struct blk_holder_ops dev_holder_ops = {
+	.mark_dead = dev_mark_dead,
+	.sync = dev_sync,
+};
+
+/**
+ * kvt_dev_open() - open a device for nobody else
+ * @dev: its log is set, the rest is filled
+ * @path: of a block device
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -EBUSY: in use; -EOPNOTSUPP: its blocks are too large; -EROFS; or what
+ * opening it came to.
+ */
+int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
+{
+	struct file *file;
+
+	file = bdev_file_open_by_path(path, BLK_OPEN_READ | BLK_OPEN_WRITE, dev,
+				      &dev_holder_ops);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	dev->file = file;
+	dev->bdev = file_bdev(file);
+	return bdev_logical_block_size(dev->bdev) > KVTREE_LOG_BLOCK ? -EOPNOTSUPP : 0;
+}
+
+/**
+ * kvt_dev_close() - let go of a device
+ * @dev: of kvt_dev_open(), or zeros
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_dev_close(struct kvt_log_dev *dev)
+{
+	if (dev->file)
+		bdev_fput(dev->file);
+	dev->file = NULL;
+}
+
+/**
+ * kvt_dev_blocks() - how large a device is
+ * @dev: open
+ *
+ * Return: whole blocks.
+ */
+u64 kvt_dev_blocks(const struct kvt_log_dev *dev)
+{
+	return bdev_nr_sectors(dev->bdev) / BLOCK_SECTORS;
+}
+
+static struct page *buf_page(const void *buf)
+{
+	return is_vmalloc_addr(buf) ? vmalloc_to_page(buf) : virt_to_page(buf);
+}
+
+/* As much of a transfer as one bio takes. */
+static struct bio *dev_bio(struct kvt_log_dev *dev, blk_opf_t op, u64 block, size_t *left,
+			   u8 **buf)
+{
+	unsigned int vecs = min_t(size_t, *left / KVTREE_LOG_BLOCK + 1, BIO_MAX_VECS);
+	struct bio *bio = bio_alloc(dev->bdev, vecs, op, GFP_NOIO);
+	unsigned int off, len;
+
+	bio->bi_iter.bi_sector = block * BLOCK_SECTORS;
+	while (*left) {
+		off = offset_in_page(*buf);
+		len = min_t(size_t, *left, PAGE_SIZE - off);
+		if (bio_add_page(bio, buf_page(*buf), len, off) != len)
+			break;
+		*buf += len;
+		*left -= len;
+	}
+	return bio;
+}
+
+static int dev_transfer(struct kvt_log_dev *dev, blk_opf_t op, u64 block, u32 nr, void *buf)
+{
+	size_t left = (size_t)nr * KVTREE_LOG_BLOCK, before;
+	struct bio *bio = NULL, *next;
+	struct blk_plug plug;
+	u8 *at = buf;
+	int err;
+
+	blk_start_plug(&plug);
+	while (left) {
+		before = left;
+		next = dev_bio(dev, op, block, &left, &at);
+		block += (before - left) / KVTREE_LOG_BLOCK;
+		if (bio) {
+			bio_chain(bio, next);
+			submit_bio(bio);
+		}
+		bio = next;
+	}
+	err = submit_bio_wait(bio);
+	bio_put(bio);
+	blk_finish_plug(&plug);
+	return err;
+}
+
+/* Devices take addresses that are aligned to sectors. */
+static bool buf_aligned(const void *buf)
+{
+	return IS_ALIGNED((unsigned long)buf, SECTOR_SIZE);
+}
+
+/**
+ * kvt_dev_read() - read blocks
+ * @dev: the device
+ * @block: the first one
+ * @nr: how many, at least 1
+ * @buf: where to; kmalloc() or vmalloc() memory
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0, -EIO or another error of the device, -ENOMEM.
+ */
+int kvt_dev_read(struct kvt_log_dev *dev, u64 block, u32 nr, void *buf)
+{
+	size_t size = (size_t)nr * KVTREE_LOG_BLOCK;
+	void *to = buf;
+	int err;
+
+	if (block + nr > kvt_dev_blocks(dev))
+		return -EIO;
+	if (!buf_aligned(buf)) {
+		to = kvmalloc(size, GFP_KERNEL);
+		if (!to)
+			return -ENOMEM;
+	}
+	if (is_vmalloc_addr(to))
+		invalidate_kernel_vmap_range(to, size);
+	err = dev_transfer(dev, REQ_OP_READ, block, nr, to);
+	if (is_vmalloc_addr(to))
+		invalidate_kernel_vmap_range(to, size);
+	if (to != buf) {
+		memcpy(buf, to, size);
+		kvfree(to);
+	}
+	return err;
+}
+
+/**
+ * kvt_dev_write() - write blocks
+ * @dev: the device
+ * @block: the first one
+ * @nr: how many, at least 1
+ * @buf: where from; kmalloc() or vmalloc() memory, aligned to a sector
+ *
+ * Context: process context, sleeps; needs no memory but what is set aside.
+ *
+ * Return: 0, -EIO or another error of the device.
+ */
+int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf)
+{
+	if (WARN_ON_ONCE(!buf_aligned(buf)))
+		return -EIO;
+	kvt_stat_add(dev->log->env.stats, KVTREE_STAT_LOG_BYTES, (u64)nr * KVTREE_LOG_BLOCK);
+	if (is_vmalloc_addr(buf))
+		flush_kernel_vmap_range((void *)buf, nr * KVTREE_LOG_BLOCK);
+	return dev_transfer(dev, REQ_OP_WRITE | REQ_SYNC, block, nr, (void *)buf);
+}
+
+struct flush {
+	atomic_t left;
+	int err;
+	struct completion done;
+};
+
+static void flush_end(struct bio *bio)
+{
+	struct flush *flush = bio->bi_private;
+
+	if (bio->bi_status)
+		WRITE_ONCE(flush->err, blk_status_to_errno(bio->bi_status));
+	bio_put(bio);
+	if (atomic_dec_and_test(&flush->left))
+		complete(&flush->done);
+}
+
+/**
+ * kvt_devs_flush() - have all that was written on stable storage, on all devices
+ * @log: the log
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or an error of a device.
+ */
+int kvt_devs_flush(struct kvt_log *log)
+{
+	struct flush flush = { .left = ATOMIC_INIT(log->nr_devs) };
+	struct bio *bio;
+	u32 i;
+
+	init_completion(&flush.done);
+	for (i = 0; i < log->nr_devs; i++) {
+		bio = bio_alloc(log->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH, GFP_NOIO);
+		bio->bi_end_io = flush_end;
+		bio->bi_private = &flush;
+		submit_bio(bio);
+	}
+	wait_for_completion_io(&flush.done);
+	kvt_stat_add(log->env.stats, KVTREE_STAT_LOG_FLUSHES, log->nr_devs);
+	return flush.err;
+}
+
+/**
+ * kvt_dev_discard() - tell a device that a segment's content is of no use any more
+ * @dev: the device
+ * @segment: which
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_dev_discard(struct kvt_log_dev *dev, u32 segment)
+{
+	const struct kvt_log_pos pos = { .segment = segment };
+	sector_t sectors = (sector_t)le32_to_cpu(dev->super->segment_blocks) * BLOCK_SECTORS;
+
+	if (bdev_max_discard_sectors(dev->bdev))
+		blkdev_issue_discard(dev->bdev, kvt_log_pos_block(dev->super, &pos) *
+				     BLOCK_SECTORS, sectors, GFP_NOIO);
+}

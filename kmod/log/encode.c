@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Records, as they are made from values. */
+#include <linux/string.h>
+
+#include "../index.h"
+#include "../value.h"
+#include "internal.h"
+
+/**
+ * kvt_log_size() - how much a record takes
+ * @key_len: bytes of the key
+ * @v: the value; NULL: a removal
+ *
+ * Context: any.
+ *
+ * Return: the sizes.
+ */
+struct kvt_log_size kvt_log_size(u32 key_len, const struct kvt_value *v)
+{
+	u32 len = sizeof(struct kvtree_log_record) + key_len, i;
+	struct kvt_log_size size = {};
+	struct kvt_column col;
+
+	if (v && kvt_value_plain(v)) {
+		kvt_value_column(v, 0, &col);
+		len += col.len;
+	} else if (v) {
+		len += kvt_value_ncols(v) * sizeof(struct kvtree_log_column);
+		for (i = 0; i < kvt_value_ncols(v); i++) {
+			kvt_value_column(v, i, &col);
+			if (col.blob) {
+				size.nr_outside++;
+				size.outside_len += ALIGN(col.len, 8);
+			} else {
+				len += col.len;
+			}
+		}
+	}
+	size.len = ALIGN(len, 8);
+	return size;
+}
+
+static u8 *encode_table(u8 *at, const struct kvt_value *v, struct kvt_blob **outside)
+{
+	u32 n = kvt_value_ncols(v), i;
+	u8 *data = at + n * sizeof(struct kvtree_log_column);
+	struct kvt_column col;
+
+	for (i = 0; i < n; i++, at += sizeof(struct kvtree_log_column)) {
+		struct kvtree_log_column raw = {};
+
+		kvt_value_column(v, i, &col);
+		raw.id = cpu_to_le16(col.id);
+		raw.len = cpu_to_le32(col.len);
+		if (col.blob) {
+			raw.flags = cpu_to_le16(KVTREE_LOG_OUTSIDE);
+			kvt_blob_get(col.blob);
+			*outside++ = col.blob;
+		} else {
+			memcpy(data, col.data, col.len);
+			data += col.len;
+		}
+		memcpy(at, &raw, sizeof(raw));
+	}
+	return data;
+}
+
+/**
+ * kvt_log_encode() - make a record
+ * @to: room for @size->len bytes, aligned to 8
+ * @size: of kvt_log_size()
+ * @key: the key
+ * @version: of the value, or of the one that is removed
+ * @v: the value; NULL: a removal
+ * @outside: room for @size->nr_outside; the blobs are kept
+ *
+ * Context: any that @v is valid in; copies at most about 12 KiB.
+ *
+ * Return: the record.
+ */
+struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size,
+					 const struct kvt_key *key, u64 version,
+					 const struct kvt_value *v, struct kvt_blob **outside)
+{
+	struct kvtree_log_record *rec = (struct kvtree_log_record *)to;
+	struct kvt_column col;
+	u8 *at = to + sizeof(*rec);
+
+	rec->len = cpu_to_le32(size->len);
+	rec->type = v ? KVTREE_LOG_PUT : KVTREE_LOG_REMOVE;
+	rec->flags = 0;
+	rec->key_len = cpu_to_le16(key->len);
+	rec->version = cpu_to_le64(version);
+	rec->group = 0;
+	rec->value = 0;
+	memcpy(at, key->data, key->len);
+	at += key->len;
+	if (v && kvt_value_plain(v)) {
+		kvt_value_column(v, 0, &col);
+		rec->value = cpu_to_le32(col.len);
+		memcpy(at, col.data, col.len);
+		at += col.len;
+	} else if (v) {
+		rec->flags = KVTREE_LOG_COLUMNS;
+		rec->value = cpu_to_le32(kvt_value_ncols(v));
+		at = encode_table(at, v, outside);
+	}
+	memset(at, 0, to + size->len - at);
+	return rec;
+}

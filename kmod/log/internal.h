@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of the log share. */
+#ifndef KVT_LOG_INTERNAL_H
+#define KVT_LOG_INTERNAL_H
+
+#include <linux/atomic.h>
+#include <linux/mutex.h>
+#include <linux/percpu_counter.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include "format.h"
+#include "log.h"
+
+struct block_device;
+struct file;
+struct kvt_blob;
+
+/* Segments of a device in memory: see table.c. */
+enum kvt_seg_state {
+	KVT_SEG_FREE,
+	KVT_SEG_LOG,		/* of a stream, or commit records */
+	KVT_SEG_CHECKPOINT,	/* of the checkpoint that counts */
+	KVT_SEG_NEW,		/* of the one that is being made */
+};
+
+struct kvt_seg {
+	u64 epoch;		/* LOG: the last one that has anything in it */
+	u8 state;
+	bool open;		/* it is being written to */
+};
+
+struct kvt_seg_table {
+	spinlock_t lock;	/* of all of it */
+	u32 nr;
+	u32 nr_free;
+	u32 nr_log;		/* KVT_SEG_LOG */
+	u32 next;		/* where to look for a free one */
+	u64 sequence;		/* of the last one taken */
+	struct kvt_seg *seg;
+};
+
+struct kvt_log_dev {
+	struct kvt_log *log;
+	struct file *file;
+	struct block_device *bdev;
+	u32 index;
+	struct kvtree_log_super *super;		/* as it will be written next */
+	struct kvt_seg_table segs;
+	/* commit_lock: commit records */
+	struct kvt_log_pos commit;		/* where the next one goes */
+	struct kvt_log_pos ahead;		/* the first one of the next segment */
+	struct kvtree_log_trailer *trailer;	/* KVTREE_LOG_TRAILER_MAX blocks */
+	u32 trailer_blocks;
+	u32 taken;				/* segments that the checkpoint has taken */
+};
+
+#define KVT_LOG_BUFS		4
+#define KVT_LOG_BUF_BYTES	(256 * 1024)
+/* Columns outside of the records of a buffer, and when it is full of them. */
+#define KVT_LOG_OUTSIDE_MAX	1024
+#define KVT_LOG_OUTSIDE_BYTES	(128 * 1024)
+/* The largest chunk: one more value may have been added. */
+#define KVT_LOG_CHUNK_BYTES	(KVT_LOG_BUF_BYTES + KVT_LOG_OUTSIDE_BYTES +	\
+				 KVTREE_VALUE_MAX + KVTREE_COLS_MAX * 8 + KVTREE_LOG_BLOCK)
+
+struct kvt_log_buf {
+	u8 *data;
+	u32 used;		/* bytes; the chunk's header is one of them */
+	u32 nr_records;
+	u64 epoch;
+	atomic_t busy;		/* records that are not published yet */
+	u32 nr_outside;
+	u32 outside_len;
+	struct kvt_blob **outside;
+};
+
+/* Extents of a stream that no trailer has named yet. */
+#define KVT_LOG_EXTENTS		62
+
+struct kvt_stream {
+	raw_spinlock_t lock;	/* of the first part */
+	u32 first;		/* the oldest buffer that is sealed */
+	u32 nr_sealed;		/* the next one is open, if there is one */
+	u64 max_version;
+	struct kvt_log_buf buf[KVT_LOG_BUFS];
+
+	/* The worker's, or the commit's when that waits for it. */
+	struct kvt_log *log;
+	struct kvt_log_dev *dev;
+	u32 id;
+	int cpu;
+	struct work_struct flush;
+	u8 *stage;		/* KVT_LOG_BUF_BYTES */
+	struct kvt_log_pos pos;	/* the next chunk; block 0: no segment yet */
+	struct mutex extents_lock;	/* of the extents */
+	u32 nr_extents;
+	struct kvt_log_extent extent[KVT_LOG_EXTENTS];
+} ____cacheline_aligned_in_smp;
+
+/* Segments that only commit records may take. */
+#define KVT_COMMIT_KEEP		2
+
+enum {
+	KVT_LOG_DIRTY,		/* a commit is queued, or a record will be seen by the next */
+	KVT_LOG_FULL,		/* no segment for the streams: writers wait */
+	KVT_LOG_STOPPED,
+};
+
+struct kvt_log {
+	struct kvt_log_env env;
+	u32 nr_devs;
+	u32 nr_streams;
+	struct kvt_stream *streams;
+	struct kvt_log_dev dev[KVTREE_LOG_DEVS_MAX];
+	struct kvt_log_set set;
+	struct kvt_log_found found;
+	u64 generation;
+	u64 number;			/* of the superblock written last */
+	u64 capacity;			/* bytes of all segments */
+	u64 drain;			/* the checkpoint waits for this epoch; 0: it does not */
+	u64 live_max;			/* bytes that checkpoints can always be made of */
+
+	struct mutex commit_lock;	/* one commit at a time */
+	struct delayed_work commit;
+	struct mutex checkpoint_lock;	/* one checkpoint at a time */
+	struct delayed_work checkpoint;
+	u64 lease_next;			/* commit_lock: in the next trailer */
+	struct percpu_counter live;	/* bytes that a checkpoint would write */
+
+	wait_queue_head_t durable_wait;
+	wait_queue_head_t space_wait;
+
+	/* Read by every writer. */
+	u64 epoch ____cacheline_aligned_in_smp;	/* the open one */
+	u64 lease;			/* versions below may be given out */
+	unsigned long flags;
+	int error;
+
+	u64 durable ____cacheline_aligned_in_smp;
+	u64 wanted;			/* somebody waits for this epoch */
+	u64 closed;			/* commit_lock: the last one that is not open */
+};
+
+struct crypto_shash;
+
+extern struct crypto_shash *kvt_crc32c_shash;
+extern unsigned int kvt_log_epoch_ms;
+extern struct workqueue_struct *kvt_log_wq;
+extern struct workqueue_struct *kvt_log_flush_wq;
+
+/* device.c */
+int kvt_dev_open(struct kvt_log_dev *dev, const char *path);
+void kvt_dev_close(struct kvt_log_dev *dev);
+u64 kvt_dev_blocks(const struct kvt_log_dev *dev);
+int kvt_dev_read(struct kvt_log_dev *dev, u64 block, u32 nr, void *buf);
+int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf);
+int kvt_devs_flush(struct kvt_log *log);
+void kvt_dev_discard(struct kvt_log_dev *dev, u32 segment);
+
+/* table.c */
+int kvt_segs_init(struct kvt_seg_table *segs, u32 nr);
+void kvt_segs_exit(struct kvt_seg_table *segs);
+void kvt_segs_mark(struct kvt_seg_table *segs, u32 segment, enum kvt_seg_state state, u64 epoch);
+int kvt_segs_take(struct kvt_log_dev *dev, enum kvt_seg_state state, enum kvtree_log_kind kind,
+		  u32 stream, u32 keep, struct kvt_log_pos *pos);
+void kvt_segs_used(struct kvt_seg_table *segs, u32 segment, u64 epoch);
+void kvt_segs_shut(struct kvt_seg_table *segs, u32 segment);
+void kvt_segs_checkpoint(struct kvt_log_dev *dev, u64 epoch);
+void kvt_segs_drop_new(struct kvt_log_dev *dev);
+bool kvt_segs_low(struct kvt_seg_table *segs, u32 keep);
+
+/* encode.c */
+struct kvt_log_size {
+	u32 len;		/* bytes of the record */
+	u32 nr_outside;
+	u32 outside_len;	/* bytes, padding included */
+};
+
+struct kvt_log_size kvt_log_size(u32 key_len, const struct kvt_value *v);
+struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size,
+					 const struct kvt_key *key, u64 version,
+					 const struct kvt_value *v, struct kvt_blob **outside);
+
+/* chunk.c */
+u32 kvt_chunk_blocks(const struct kvt_log_buf *buf);
+int kvt_chunk_write(struct kvt_log_dev *dev, struct kvt_log_buf *buf, u32 stream,
+		    const struct kvt_log_pos *pos, u8 *stage, struct kvt_log_extent *extent);
+void kvt_buf_reset(struct kvt_log_buf *buf);
+int kvt_buf_init(struct kvt_log_buf *buf);
+void kvt_buf_exit(struct kvt_log_buf *buf);
+
+/* stream.c */
+int kvt_streams_init(struct kvt_log *log);
+void kvt_streams_exit(struct kvt_log *log);
+void kvt_stream_close(struct kvt_stream *s, u64 epoch);
+bool kvt_stream_behind(struct kvt_stream *s, u64 epoch);
+
+/* commit.c */
+void kvt_commit_work(struct work_struct *work);
+int kvt_commit(struct kvt_log *log);
+void kvt_log_want(struct kvt_log *log, u64 epoch);
+void kvt_log_fail(struct kvt_log *log, int err, const char *what);
+
+/* supers.c */
+int kvt_supers_write(struct kvt_log *log);
+
+/* checkpoint.c */
+void kvt_checkpoint_work(struct work_struct *work);
+u32 kvt_checkpoint_keep(const struct kvt_log_dev *dev);
+u64 kvt_checkpoint_live_max(const struct kvt_log *log);
+
+/* replay.c */
+int kvt_log_replay(struct kvt_log *log);
+
+#endif /* KVT_LOG_INTERNAL_H */

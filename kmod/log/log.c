@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A log from the attaching of its devices to their release. */
+#include <linux/err.h>
+#include <linux/moduleparam.h>
+
+#include "../compat.h"
+#include "../stats.h"
+#include "internal.h"
+
+unsigned int kvt_log_epoch_ms = 10;
+module_param_named(log_epoch_ms, kvt_log_epoch_ms, uint, 0644);
+MODULE_PARM_DESC(log_epoch_ms, "ms after which changes that nobody waits for are made durable");
+
+/* Versions that a store may give out before its first commit. */
+#define LEASE_FIRST	BIT_ULL(32)
+
+/* Of kernels where crc32c() is not at hand: see compat.h. */
+struct crypto_shash *kvt_crc32c_shash;
+
+struct workqueue_struct *kvt_log_wq;
+struct workqueue_struct *kvt_log_flush_wq;
+
+static struct kvt_log *set_log(struct kvt_log_set *set)
+{
+	return container_of(set, struct kvt_log, set);
+}
+
+static int log_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf)
+{
+	return kvt_dev_read(&set_log(set)->dev[slot], block, nr, buf);
+}
+
+static void log_say(struct kvt_log_set *set, const char *text)
+{
+	pr_err("kvtree: store '%s': %s\n", set_log(set)->env.name, text);
+}
+
+/* Open the devices in the order in which they were given. */
+static int log_open_devs(struct kvt_log *log, char *const *paths, u32 nr)
+{
+	int err = 0;
+	u32 i;
+
+	for (i = 0; !err && i < nr; i++) {
+		log->dev[i].log = log;
+		err = kvt_dev_open(&log->dev[i], paths[i]);
+		if (!err)
+			log->set.size[i] = kvt_dev_blocks(&log->dev[i]);
+	}
+	log->set.nr_given = nr;
+	log->set.read = log_read;
+	log->set.say = log_say;
+	return err;
+}
+
+/* Bring the devices into the order of their index. */
+static void log_sort_devs(struct kvt_log *log)
+{
+	struct { struct file *file; struct block_device *bdev; } given[KVTREE_LOG_DEVS_MAX];
+	u32 i, slot;
+
+	for (i = 0; i < log->nr_devs; i++) {
+		given[i].file = log->dev[i].file;
+		given[i].bdev = log->dev[i].bdev;
+	}
+	for (i = 0; i < log->nr_devs; i++) {
+		slot = log->set.dev[i].slot;
+		log->dev[i].file = given[slot].file;
+		log->dev[i].bdev = given[slot].bdev;
+		log->dev[i].index = i;
+		log->set.dev[i].slot = i;
+	}
+}
+
+static int log_init_dev(struct kvt_log_dev *dev, const struct kvtree_log_super *super)
+{
+	dev->super = kmemdup(super, sizeof(*super), GFP_KERNEL);
+	dev->trailer = kvmalloc_array(KVTREE_LOG_TRAILER_MAX, KVTREE_LOG_BLOCK, GFP_KERNEL);
+	if (!dev->super || !dev->trailer)
+		return -ENOMEM;
+	dev->log->capacity += (u64)le32_to_cpu(super->nr_segments) *
+			      le32_to_cpu(super->segment_blocks) * KVTREE_LOG_BLOCK;
+	return kvt_segs_init(&dev->segs, le32_to_cpu(super->nr_segments));
+}
+
+static int log_load(struct kvt_log *log)
+{
+	int err;
+	u32 i;
+
+	err = kvt_log_set_load(&log->set);
+	if (err)
+		return err;
+	log->nr_devs = log->set.nr_devs;
+	log_sort_devs(log);
+	for (i = 0; !err && i < log->nr_devs; i++)
+		err = log_init_dev(&log->dev[i], log->set.dev[i].super);
+	if (!err)
+		err = kvt_log_find(&log->set, &log->found);
+	return err ?: kvt_log_replay(log);
+}
+
+/* Free the log; nobody has it any more. */
+static void log_free(struct kvt_log *log)
+{
+	u32 i;
+
+	kvt_streams_exit(log);
+	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++) {
+		kvt_segs_exit(&log->dev[i].segs);
+		kvfree(log->dev[i].trailer);
+		kfree(log->dev[i].super);
+		kvt_dev_close(&log->dev[i]);
+	}
+	kvt_log_set_free(&log->set);
+	percpu_counter_destroy(&log->live);
+	kvfree(log);
+}
+
+static struct kvt_log *log_alloc(const struct kvt_log_env *env)
+{
+	struct kvt_log *log = kvzalloc(sizeof(*log), GFP_KERNEL);
+
+	if (!log)
+		return NULL;
+	log->env = *env;
+	mutex_init(&log->commit_lock);
+	mutex_init(&log->checkpoint_lock);
+	INIT_DELAYED_WORK(&log->commit, kvt_commit_work);
+	INIT_DELAYED_WORK(&log->checkpoint, kvt_checkpoint_work);
+	init_waitqueue_head(&log->durable_wait);
+	init_waitqueue_head(&log->space_wait);
+	if (percpu_counter_init(&log->live, 0, GFP_KERNEL)) {
+		kvfree(log);
+		return NULL;
+	}
+	return log;
+}
+
+/**
+ * kvt_log_open() - recover what stands on devices
+ * @env: of the store; its index is empty, and what is recovered goes there
+ * @paths: of the devices
+ * @nr: how many, 1..KVTREE_LOG_DEVS_MAX
+ *
+ * Nothing is written so far.
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: the log, for kvt_log_start() or kvt_log_close(); or an error pointer: as of
+ * kvt_dev_open(), kvt_log_set_load(), kvt_log_find() and kvt_log_replay().
+ */
+struct kvt_log *kvt_log_open(const struct kvt_log_env *env, char *const *paths, u32 nr)
+{
+	struct kvt_log *log = log_alloc(env);
+	int err;
+
+	if (!log)
+		return ERR_PTR(-ENOMEM);
+	err = log_open_devs(log, paths, nr);
+	if (!err)
+		err = log_load(log);
+	if (!err)
+		return log;
+	log_free(log);
+	return ERR_PTR(err);
+}
+
+/**
+ * kvt_log_floor() - which versions may have been given out
+ * @log: of kvt_log_open()
+ *
+ * Return: none at or above this one was.
+ */
+u64 kvt_log_floor(const struct kvt_log *log)
+{
+	return log->found.version_lease;
+}
+
+/* The lives that count, the last one closed where recovery found its end. */
+static u32 super_close_life(struct kvtree_log_super *super, u64 epoch)
+{
+	u32 nr = le32_to_cpu(super->nr_lives);
+	struct kvtree_log_life *last;
+
+	if (!nr)
+		return 0;
+	last = &super->lives[nr - 1];
+	if (epoch >= le64_to_cpu(last->first_epoch)) {
+		last->last_epoch = cpu_to_le64(epoch);
+		return nr;
+	}
+	memset(last, 0, sizeof(*last));
+	return nr - 1;
+}
+
+static int super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
+{
+	struct kvtree_log_super *super = dev->super;
+	u32 nr = super_close_life(super, log->found.epoch);
+	struct kvtree_log_life *life = &super->lives[nr];
+
+	if (nr == KVTREE_LOG_LIVES_MAX)
+		return -EMLINK;
+	life->generation = cpu_to_le64(log->generation);
+	life->first_epoch = cpu_to_le64(log->found.epoch + 1);
+	life->last_epoch = 0;
+	kvt_log_pos_store(&life->commit, &dev->commit);
+	super->nr_lives = cpu_to_le32(nr + 1);
+	super->generation = cpu_to_le64(log->generation);
+	super->version_lease = cpu_to_le64(log->lease);
+	strscpy_pad((char *)super->label, log->env.name, sizeof(super->label));
+	return 0;
+}
+
+static int log_begin_life(struct kvt_log *log)
+{
+	struct kvt_log_dev *dev;
+	int err = 0;
+	u32 i;
+
+	for (i = 0; !err && i < log->nr_devs; i++) {
+		dev = &log->dev[i];
+		err = kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_COMMIT, 0, 0, &dev->commit);
+		if (!err)
+			err = kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_COMMIT, 0, 0,
+					    &dev->ahead);
+		if (!err)
+			err = super_begin_life(log, dev);
+	}
+	return err ?: kvt_supers_write(log);
+}
+
+/**
+ * kvt_log_start() - let changes be logged
+ * @log: of kvt_log_open()
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -ENOMEM; -ENOSPC; or an error of a device.  kvt_log_close() must follow
+ * in any case, some time.
+ */
+int kvt_log_start(struct kvt_log *log)
+{
+	int err;
+
+	log->number = log->set.number;
+	log->generation = log->found.generation + 1;
+	log->lease = log->found.version_lease + LEASE_FIRST;
+	log->closed = log->found.epoch;
+	log->durable = log->found.epoch;
+	log->epoch = log->found.epoch + 1;
+	err = kvt_streams_init(log);
+	log->live_max = kvt_checkpoint_live_max(log);
+	if (!err)
+		err = log_begin_life(log);
+	/* Before there are more lives than the superblock takes. */
+	if (!err && le32_to_cpu(log->dev[0].super->nr_lives) == KVTREE_LOG_LIVES_MAX)
+		err = kvt_log_checkpoint(log);
+	if (err)
+		set_bit(KVT_LOG_STOPPED, &log->flags);
+	return err;
+}
+
+/* Say that the life has ended, unless nothing was ever committed in it. */
+static void super_end_life(struct kvtree_log_super *super, u64 epoch)
+{
+	struct kvtree_log_life *life = &super->lives[le32_to_cpu(super->nr_lives) - 1];
+
+	if (epoch >= le64_to_cpu(life->first_epoch))
+		life->last_epoch = cpu_to_le64(epoch);
+}
+
+/* Commit all there is, and say in the superblocks that this is the end. */
+static int log_finish(struct kvt_log *log)
+{
+	int err = log->error;
+	u32 i;
+
+	mutex_lock(&log->commit_lock);
+	while (!err && kvt_log_dirty_epoch(log) > log->durable)
+		err = kvt_commit(log);
+	mutex_unlock(&log->commit_lock);
+	if (err == -ENOSPC) {
+		err = kvt_log_checkpoint(log);
+		mutex_lock(&log->commit_lock);
+		err = err ?: kvt_commit(log);
+		mutex_unlock(&log->commit_lock);
+	}
+	if (err)
+		return err;
+	for (i = 0; i < log->nr_devs; i++) {
+		super_end_life(log->dev[i].super, log->durable);
+		log->dev[i].super->version_lease = cpu_to_le64(log->lease);
+	}
+	return kvt_supers_write(log);
+}
+
+/**
+ * kvt_log_close() - make everything durable and let go of the devices
+ * @log: the log, to which nobody writes any more
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0, or the error because of which something is not durable.
+ */
+int kvt_log_close(struct kvt_log *log)
+{
+	int err = 0;
+
+	if (log->nr_streams && !test_and_set_bit(KVT_LOG_STOPPED, &log->flags)) {
+		cancel_delayed_work_sync(&log->checkpoint);
+		cancel_delayed_work_sync(&log->commit);
+		err = log_finish(log);
+	}
+	/* Streams that are flushed queue these. */
+	cancel_delayed_work_sync(&log->checkpoint);
+	cancel_delayed_work_sync(&log->commit);
+	log_free(log);
+	return err;
+}
+
+/**
+ * kvt_log_stat() - a number of a log
+ * @log: the log
+ * @id: which: those of logs that kvt_stats does not count
+ *
+ * Context: any.
+ *
+ * Return: its value.
+ */
+u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
+{
+	u64 sum = 0;
+	u32 i;
+
+	switch (id) {
+	case KVTREE_STAT_LOG_EPOCH:
+		return READ_ONCE(log->epoch);
+	case KVTREE_STAT_LOG_DURABLE:
+		return READ_ONCE(log->durable);
+	case KVTREE_STAT_LOG_LIVE_BYTES:
+		return percpu_counter_sum_positive((struct percpu_counter *)&log->live);
+	case KVTREE_STAT_LOG_CAPACITY:
+		return log->capacity;
+	case KVTREE_STAT_LOG_FREE_BYTES:
+		for (i = 0; i < log->nr_devs; i++)
+			sum += (u64)READ_ONCE(log->dev[i].segs.nr_free) *
+			       le32_to_cpu(log->dev[i].super->segment_blocks);
+		return sum * KVTREE_LOG_BLOCK;
+	case KVTREE_STAT_LOG_ERROR:
+		return -READ_ONCE(log->error);
+	default:
+		return 0;
+	}
+}
+
+/**
+ * kvt_logs_init() - make ready for logs
+ *
+ * Context: module init.
+ *
+ * Return: 0, -ENOMEM, or -ENOENT: the kernel has no crc32c.
+ */
+int kvt_logs_init(void)
+{
+	int err = kvt_crc32c_init();
+
+	if (err)
+		return err;
+	kvt_log_wq = alloc_workqueue("kvtree_log", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	kvt_log_flush_wq = alloc_workqueue("kvtree_flush", KVT_WQ_PERCPU | WQ_MEM_RECLAIM, 0);
+	if (kvt_log_wq && kvt_log_flush_wq)
+		return 0;
+	kvt_logs_exit();
+	return -ENOMEM;
+}
+
+/**
+ * kvt_logs_exit() - end of kvt_logs_init()
+ *
+ * Context: module exit; no log is left.
+ */
+void kvt_logs_exit(void)
+{
+	if (kvt_log_flush_wq)
+		destroy_workqueue(kvt_log_flush_wq);
+	if (kvt_log_wq)
+		destroy_workqueue(kvt_log_wq);
+	kvt_crc32c_exit();
+}

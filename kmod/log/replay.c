@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Replay: what a recovery restores goes into the index.
+ *
+ * Records of a key come in any order.  The one with the highest version stays,
+ * and a removal wins over a put of the same version; so that a put that comes
+ * later and is older does not bring a key back, a removal leaves a tombstone: an
+ * empty value whose version has the highest bit set.  The tombstones are removed
+ * when all has been read.  Nobody else has the index so far.
+ */
+#include <linux/err.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
+
+#include "../index.h"
+#include "../merge.h"
+#include "../op.h"
+#include "../quota.h"
+#include "../stats.h"
+#include "../value.h"
+#include "internal.h"
+
+#define TOMBSTONE	BIT_ULL(63)
+
+struct replay {
+	struct kvt_log_sink sink;
+	struct kvt_log_visit visit;
+	struct kvt_log *log;
+	struct kvt_log_reader *reader;
+	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */
+	bool tombstones;
+	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
+};
+
+static struct kvt_mem replay_mem(const struct kvt_log *log)
+{
+	return (struct kvt_mem) { .memcg = log->env.memcg, .gfp = KVT_GFP_PROCESS };
+}
+
+static struct kvt_value *replay_plain(struct replay *replay, const struct kvt_key *key,
+				      const struct kvt_log_entry *entry)
+{
+	struct kvt_mem mem = replay_mem(replay->log);
+	struct kvt_value *v;
+	u8 *data;
+
+	v = kvt_value_alloc_whole(&mem, key, entry->cols[0].len, &data);
+	if (v)
+		memcpy(data, entry->cols[0].data, entry->cols[0].len);
+	return v;
+}
+
+/* Columns longer than @max go to blobs. */
+static int replay_blobs(struct replay *replay, u32 n, u32 max)
+{
+	struct kvt_mem mem = replay_mem(replay->log);
+	struct kvt_column *col;
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		col = &replay->edits[i];
+		if (col->blob || col->len <= max)
+			continue;
+		col->blob = kvt_blob_alloc(&mem, col->len);
+		if (!col->blob)
+			return -ENOMEM;
+		memcpy(col->blob->data, col->data, col->len);
+		col->data = col->blob->data;
+	}
+	return 0;
+}
+
+static struct kvt_value *replay_merge(struct replay *replay, const struct kvt_key *key, u32 n)
+{
+	struct kvt_merge merge = { .edits = replay->edits, .nr = n, .key_len = key->len };
+	struct kvt_mem mem = replay_mem(replay->log);
+	u32 max = KVT_BLOB_MIN;
+	struct kvt_value *v;
+	int err;
+
+	do {
+		err = replay_blobs(replay, n, max) ?: kvt_merge_plan(&merge);
+		max /= 2;
+	} while (!err && merge.excess);
+	if (err)
+		return NULL;
+	v = kvt_value_alloc(&mem, key, merge.size);
+	if (v)
+		kvt_merge_fill(&merge, v, replay->kept);
+	return v;
+}
+
+static struct kvt_value *replay_columns(struct replay *replay, const struct kvt_key *key,
+					const struct kvt_log_entry *entry)
+{
+	struct kvt_column *edits = replay->edits;
+	struct kvt_value *v;
+	u32 i;
+
+	for (i = 0; i < entry->ncols; i++)
+		edits[i] = (struct kvt_column) {
+			.id = entry->cols[i].id,
+			.len = entry->cols[i].len,
+			.data = entry->cols[i].data,
+		};
+	v = replay_merge(replay, key, entry->ncols);
+	for (i = 0; !v && i < entry->ncols; i++)
+		if (edits[i].blob)
+			kvt_blob_put(edits[i].blob);
+	return v;
+}
+
+static struct kvt_value *replay_value(struct replay *replay, const struct kvt_key *key,
+				      const struct kvt_log_entry *entry)
+{
+	struct kvt_mem mem = replay_mem(replay->log);
+	struct kvt_value *v;
+
+	if (entry->type == KVTREE_LOG_REMOVE) {
+		v = kvt_value_alloc(&mem, key, kvt_value_head_size(key->len));
+		if (v)
+			v->version = entry->version | TOMBSTONE;
+		return v;
+	}
+	if (entry->plain)
+		v = replay_plain(replay, key, entry);
+	else
+		v = replay_columns(replay, key, entry);
+	if (v)
+		v->version = entry->version;
+	return v;
+}
+
+/* Whether a record says nothing that is not known. */
+static bool replay_old(const struct kvt_value *old, const struct kvt_value *new)
+{
+	u64 was, is;
+
+	if (!old)
+		return false;
+	was = old->version & ~TOMBSTONE;
+	is = new->version & ~TOMBSTONE;
+	return was > is || (was == is && (old->version & TOMBSTONE || !(new->version & TOMBSTONE)));
+}
+
+static void replay_count(struct replay *replay, u32 key_len, const struct kvt_value *old,
+			 const struct kvt_value *new)
+{
+	s64 delta = (new ? kvt_value_charge(new) : 0) - (old ? kvt_value_charge(old) : 0);
+	struct kvt_log_env *env = &replay->log->env;
+	struct kvt_log_size size;
+
+	if (delta > 0)
+		kvt_quota_charge(env->quota, delta);
+	else
+		kvt_quota_uncharge(env->quota, -delta);
+	kvt_stat_add(env->stats, KVTREE_STAT_VALUE_BYTES, delta);
+	if (new && !old) {
+		kvt_quota_charge_key(env->quota);
+		kvt_stat_inc(env->stats, KVTREE_STAT_VALUES);
+	} else if (old && !new) {
+		kvt_quota_uncharge_key(env->quota);
+		kvt_stat_add(env->stats, KVTREE_STAT_VALUES, -1);
+	}
+	if (old) {
+		size = kvt_log_size(key_len, old);
+		percpu_counter_sub(&replay->log->live, size.len + size.outside_len);
+	}
+	if (new) {
+		size = kvt_log_size(key_len, new);
+		percpu_counter_add(&replay->log->live, size.len + size.outside_len);
+	}
+}
+
+static int change_begin(struct replay *replay, struct kvt_change *change)
+{
+	struct mem_cgroup *memcg = set_active_memcg(replay->log->env.memcg);
+	int err;
+
+	err = change->index->ops->begin(change);
+	set_active_memcg(memcg);
+	return err;
+}
+
+/* Put @new where the key is if it says something new; NULL: take a tombstone away. */
+static int replay_change(struct replay *replay, const struct kvt_key *key,
+			 struct kvt_value **new)
+{
+	struct kvt_change change = {
+		.index = replay->log->env.index,
+		.key = *key,
+		.gfp = KVT_GFP_PROCESS | __GFP_ACCOUNT | __GFP_NOWARN,
+		.may_insert = *new,
+	};
+	const struct kvt_index_ops *ops = change.index->ops;
+	bool done = false;
+	int err;
+
+	do {
+		err = change_begin(replay, &change);
+		if (err)
+			break;
+		if (*new ? replay_old(change.old, *new) : !change.old) {
+			ops->abort(&change);
+			break;
+		}
+		err = ops->commit(&change, *new);
+		done = !err;
+	} while (err == -EAGAIN);
+	ops->finish(&change);
+	if (done) {
+		replay_count(replay, key->len, change.old, *new);
+		if (change.old)
+			kvt_value_retire(replay->log->env.reclaim, change.old, NULL);
+		*new = NULL;
+	}
+	return err;
+}
+
+static int replay_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+{
+	struct replay *replay = container_of(sink, struct replay, sink);
+	struct kvt_key key = { .data = entry->key, .len = entry->key_len };
+	struct kvt_value *v;
+	int err;
+
+	v = replay_value(replay, &key, entry);
+	if (!v)
+		return -ENOMEM;
+	if (v->version & TOMBSTONE)
+		replay->tombstones = true;
+	err = kvt_reclaim_throttle(replay->log->env.reclaim, true);
+	if (!err)
+		err = replay_change(replay, &key, &v);
+	kvt_value_free(v);
+	return err;
+}
+
+static int replay_segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
+			  u64 generation, enum kvtree_log_kind kind)
+{
+	struct replay *replay = container_of(visit, struct replay, visit);
+	struct kvt_log *log = replay->log;
+	struct kvt_seg_table *segs = &log->dev[dev].segs;
+
+	if (segs->seg[pos->segment].state != KVT_SEG_FREE)
+		return 0;
+	kvt_segs_mark(segs, pos->segment,
+		      kind == KVTREE_LOG_KIND_CHECKPOINT ? KVT_SEG_CHECKPOINT : KVT_SEG_LOG,
+		      log->found.epoch);
+	return kvt_log_segment_check(&log->set, dev, generation, pos, kind);
+}
+
+static int replay_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
+{
+	struct replay *replay = container_of(visit, struct replay, visit);
+	int err;
+
+	err = kvt_log_extent_read(replay->reader, extent, &replay->sink);
+	if (err == -EBADMSG)
+		kvt_log_say(&replay->log->set,
+			    "device %u, segment %u, block %u: records of epoch %llu are damaged",
+			    extent->dev + 1, extent->pos.segment, extent->pos.block, extent->epoch);
+	if (fatal_signal_pending(current))
+		err = -EINTR;
+	return err;
+}
+
+/* Remove the tombstones. */
+static int replay_bury(struct replay *replay)
+{
+	struct kvt_index *index = replay->log->env.index;
+	struct kvt_iter *iter = kvzalloc(index->ops->iter_size, GFP_KERNEL);
+	struct kvt_value *v, *none;
+	struct kvt_key key;
+	int err = 0;
+
+	if (!iter)
+		return -ENOMEM;
+	iter->index = index;
+	iter->bound = KVT_AT;
+	index->ops->iter_rest(iter);
+	do {
+		bool dead;
+
+		rcu_read_lock();
+		v = index->ops->iter_next(iter);
+		dead = !IS_ERR_OR_NULL(v) && v->version & TOMBSTONE;
+		rcu_read_unlock();
+		index->ops->iter_rest(iter);
+		if (dead) {
+			key = (struct kvt_key) { .data = iter->key, .len = iter->len };
+			none = NULL;
+			err = replay_change(replay, &key, &none);
+		}
+		cond_resched();
+	} while (!err && v);
+	kvfree(iter);
+	return err;
+}
+
+/**
+ * kvt_log_replay() - bring what the devices have into the index
+ * @log: the log, whose index is empty and nobody else's
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -EBADMSG: damaged; -ENOMEM; -EINTR; or an error of a device.
+ */
+int kvt_log_replay(struct kvt_log *log)
+{
+	struct replay *replay = kvzalloc(sizeof(*replay), GFP_KERNEL);
+	int err = -ENOMEM;
+
+	if (!replay)
+		return -ENOMEM;
+	replay->log = log;
+	replay->sink.entry = replay_entry;
+	replay->visit.segment = replay_segment;
+	replay->visit.extent = replay_extent;
+	replay->reader = kvzalloc(sizeof(*replay->reader), GFP_KERNEL);
+	replay->edits = kvcalloc(KVTREE_COLS_MAX, sizeof(*replay->edits), GFP_KERNEL);
+	if (replay->reader && replay->edits)
+		err = kvt_log_reader_init(replay->reader, &log->set);
+	if (!err)
+		err = kvt_log_visit_all(&log->set, &log->found, &replay->visit);
+	if (!err && replay->tombstones)
+		err = replay_bury(replay);
+	if (replay->reader)
+		kvt_log_reader_exit(replay->reader);
+	kvfree(replay->reader);
+	kvfree(replay->edits);
+	kvfree(replay);
+	return err;
+}

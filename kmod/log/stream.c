@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Streams: the buffers of a CPU, and the worker that writes them. */
+#include <linux/bottom_half.h>
+#include <linux/cpumask.h>
+#include <linux/vmalloc.h>
+
+#include "../index.h"
+#include "../stats.h"
+#include "../value.h"
+#include "internal.h"
+
+/* A buffer that nothing more is added to is a chunk, which fits a segment. */
+static_assert((KVTREE_LOG_SEGMENT_MIN - 1) * KVTREE_LOG_BLOCK / 2 >= KVT_LOG_CHUNK_BYTES);
+static_assert(KVT_LOG_CHUNK_BYTES <= KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK);
+/* The largest record fits an empty buffer. */
+static_assert(KVT_VALUE_SIZE_MAX + sizeof(struct kvtree_log_record) + KVTREE_KEY_MAX +
+	      sizeof(struct kvtree_log_chunk) < KVT_LOG_BUF_BYTES / 4);
+static_assert(KVT_LOG_OUTSIDE_MAX >= 2 * KVTREE_COLS_MAX);
+/* However the extents fall, one trailer names them all. */
+static_assert(KVTREE_LOG_STREAMS_MAX * KVT_LOG_EXTENTS * sizeof(struct kvtree_log_extent) +
+	      sizeof(struct kvtree_log_trailer) <=
+	      KVTREE_LOG_TRAILER_MAX * KVTREE_LOG_BLOCK);
+
+/* Seal the open buffer; under the stream's lock. */
+static void stream_seal(struct kvt_stream *s)
+{
+	s->nr_sealed++;
+	queue_work_on(cpu_online(s->cpu) ? s->cpu : WORK_CPU_UNBOUND, kvt_log_flush_wq, &s->flush);
+}
+
+/* The open buffer, or NULL if there is none; under the stream's lock. */
+static struct kvt_log_buf *stream_buffer(struct kvt_stream *s)
+{
+	if (s->nr_sealed == KVT_LOG_BUFS)
+		return NULL;
+	return &s->buf[(s->first + s->nr_sealed) % KVT_LOG_BUFS];
+}
+
+static bool buf_empty(const struct kvt_log_buf *buf)
+{
+	return buf->used == sizeof(struct kvtree_log_chunk);
+}
+
+static bool buf_fits(const struct kvt_log_buf *buf, const struct kvt_log_size *size)
+{
+	return buf_empty(buf) ||
+	       (buf->used + size->len <= KVT_LOG_BUF_BYTES &&
+		buf->nr_outside + size->nr_outside <= KVT_LOG_OUTSIDE_MAX &&
+		buf->outside_len <= KVT_LOG_OUTSIDE_BYTES);
+}
+
+/* The buffer for a record of an epoch, or NULL; under the stream's lock. */
+static struct kvt_log_buf *stream_buf(struct kvt_stream *s, u64 epoch,
+				      const struct kvt_log_size *size)
+{
+	struct kvt_log_buf *buf = stream_buffer(s);
+
+	if (buf && !buf_empty(buf) && (buf->epoch != epoch || !buf_fits(buf, size))) {
+		stream_seal(s);
+		buf = stream_buffer(s);
+	}
+	if (buf)
+		buf->epoch = epoch;
+	return buf;
+}
+
+/* Whether checkpoints can still be made when there is so much more. */
+static bool log_fits(struct kvt_log *log, s64 more)
+{
+	return percpu_counter_read_positive(&log->live) + more <= (s64)log->live_max;
+}
+
+static u64 size_bytes(const struct kvt_log_size *size)
+{
+	return size->len + size->outside_len;
+}
+
+static s64 change_bytes(const struct kvt_key *key, const struct kvt_value *old,
+			const struct kvt_value *new, const struct kvt_log_size *size)
+{
+	struct kvt_log_size was;
+
+	if (!old)
+		return size_bytes(size);
+	was = kvt_log_size(key->len, old);
+	return (new ? size_bytes(size) : 0) - size_bytes(&was);
+}
+
+static int reserve_check(struct kvt_log *log, u64 version, s64 more)
+{
+	if (unlikely(READ_ONCE(log->error)))
+		return -EROFS;
+	if (unlikely(test_bit(KVT_LOG_FULL, &log->flags) || version >= READ_ONCE(log->lease)))
+		return -EAGAIN;
+	if (more > 0 && unlikely(!log_fits(log, more)))
+		return -ENOSPC;
+	return 0;
+}
+
+/* Have the record committed, if nobody is about to. */
+static void log_dirty(struct kvt_log *log)
+{
+	/* Read after the epoch: pairs with commit_close(). */
+	smp_rmb();
+	if (test_bit(KVT_LOG_DIRTY, &log->flags) ||
+	    test_and_set_bit(KVT_LOG_DIRTY, &log->flags))
+		return;
+	queue_delayed_work(kvt_log_wq, &log->commit, msecs_to_jiffies(READ_ONCE(kvt_log_epoch_ms)));
+}
+
+/**
+ * kvt_log_reserve() - log a change that is about to be published
+ * @log: the log
+ * @note: filled, for kvt_log_publish()
+ * @key: the key
+ * @old: the value that is replaced or removed, or NULL
+ * @new: the value, with its version; NULL: the key is removed
+ *
+ * Context: the key's place is held: preemption and bottom halves off, or such that no
+ * writer on the same CPU can come between this and kvt_log_publish(), but for one in
+ * a softirq.
+ *
+ * Return: 0, preemption is off until kvt_log_publish(), which must follow; -EAGAIN: wait
+ * with kvt_log_wait_space(); -ENOSPC: the devices are full; -EROFS: writing has failed.
+ */
+int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct kvt_key *key,
+		    const struct kvt_value *old, const struct kvt_value *new)
+{
+	struct kvt_log_size size = kvt_log_size(key->len, new);
+	u64 version = new ? new->version : old->version;
+	s64 more = change_bytes(key, old, new, &size);
+	struct kvt_log_buf *buf = NULL;
+	struct kvt_blob **outside;
+	struct kvt_stream *s;
+	u8 *to;
+	int err;
+
+	preempt_disable();
+	s = &log->streams[smp_processor_id() % log->nr_streams];
+	raw_spin_lock(&s->lock);
+	/* Who depends on this change reads this epoch or a later one: see log.h. */
+	smp_mb__after_spinlock();
+	note->epoch = READ_ONCE(log->epoch);
+	err = reserve_check(log, version, more);
+	if (!err) {
+		buf = stream_buf(s, note->epoch, &size);
+		err = buf ? 0 : -EAGAIN;
+	}
+	if (err) {
+		raw_spin_unlock(&s->lock);
+		preempt_enable();
+		return err;
+	}
+	to = buf->data + buf->used;
+	outside = buf->outside + buf->nr_outside;
+	buf->used += size.len;
+	buf->nr_outside += size.nr_outside;
+	buf->outside_len += size.outside_len;
+	buf->nr_records++;
+	atomic_inc(&buf->busy);
+	s->max_version = max(s->max_version, version);
+	raw_spin_unlock(&s->lock);
+
+	note->buf = buf;
+	note->record = kvt_log_encode(to, &size, key, version, new, outside);
+	percpu_counter_add(&log->live, more);
+	log_dirty(log);
+	return 0;
+}
+
+/**
+ * kvt_log_publish() - a change that was logged is published
+ * @note: of kvt_log_reserve()
+ * @published: false: it was not, after all; nothing is restored of it
+ *
+ * Context: as kvt_log_reserve().
+ */
+void kvt_log_publish(struct kvt_log_note *note, bool published)
+{
+	if (!published)
+		note->record->type = KVTREE_LOG_NOTHING;
+	/* Pairs with the worker's atomic_read_acquire(): the record is complete. */
+	atomic_dec_return_release(&note->buf->busy);
+	preempt_enable();
+}
+
+/**
+ * kvt_stream_close() - seal what a stream has of an epoch that is closed
+ * @s: the stream
+ * @epoch: up to which
+ *
+ * Context: process context.
+ */
+void kvt_stream_close(struct kvt_stream *s, u64 epoch)
+{
+	struct kvt_log_buf *buf;
+
+	local_bh_disable();
+	raw_spin_lock(&s->lock);
+	buf = stream_buffer(s);
+	if (buf && !buf_empty(buf) && buf->epoch <= epoch)
+		stream_seal(s);
+	else if (s->nr_sealed)
+		/* It may have been left because there was no room for it. */
+		queue_work(kvt_log_flush_wq, &s->flush);
+	raw_spin_unlock(&s->lock);
+	local_bh_enable();
+}
+
+/* The oldest sealed buffer, or NULL. */
+static struct kvt_log_buf *stream_sealed(struct kvt_stream *s)
+{
+	struct kvt_log_buf *buf = NULL;
+
+	local_bh_disable();
+	raw_spin_lock(&s->lock);
+	if (s->nr_sealed)
+		buf = &s->buf[s->first];
+	raw_spin_unlock(&s->lock);
+	local_bh_enable();
+	return buf;
+}
+
+/**
+ * kvt_stream_behind() - whether something of an epoch is not written yet
+ * @s: the stream, closed up to the epoch
+ * @epoch: the epoch
+ *
+ * Context: process context.
+ *
+ * Return: true if a sealed buffer has records of it, or of an earlier one.
+ */
+bool kvt_stream_behind(struct kvt_stream *s, u64 epoch)
+{
+	const struct kvt_log_buf *buf = stream_sealed(s);
+
+	return buf && buf->epoch <= epoch;
+}
+
+/* The extent that a chunk goes to; NULL: there are too many. */
+static struct kvt_log_extent *stream_extent(struct kvt_stream *s, u64 epoch)
+{
+	struct kvt_log_extent *last = s->nr_extents ? &s->extent[s->nr_extents - 1] : NULL;
+	u32 room = KVT_LOG_EXTENTS;
+
+	if (last && last->epoch == epoch && last->pos.sequence == s->pos.sequence &&
+	    last->pos.block + last->blocks == s->pos.block)
+		return last;
+	/* What is left is for the buffers of an epoch that is being closed. */
+	if (epoch > READ_ONCE(s->log->closed))
+		room -= KVT_LOG_BUFS;
+	if (s->nr_extents >= room)
+		return NULL;
+	last = &s->extent[s->nr_extents++];
+	last->blocks = 0;
+	return last;
+}
+
+/* No segment is left for the streams: writers wait until a checkpoint frees some. */
+static void stream_full(struct kvt_stream *s)
+{
+	struct kvt_log *log = s->log;
+
+	if (!test_and_set_bit(KVT_LOG_FULL, &log->flags))
+		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_FULL);
+	queue_delayed_work(kvt_log_wq, &log->checkpoint, 0);
+}
+
+/* Whether a checkpoint waits for an epoch to which nothing is added any more. */
+static bool log_drains(const struct kvt_log *log, u64 epoch)
+{
+	return epoch <= READ_ONCE(log->drain) && epoch <= READ_ONCE(log->closed);
+}
+
+/*
+ * Take a segment.  What a checkpoint waits for gets one that was kept for it; writers
+ * wait then, so that no more comes than was in the buffers.
+ */
+static int stream_take(struct kvt_stream *s, u64 epoch, struct kvt_log_pos *pos)
+{
+	struct kvt_log_dev *dev = s->dev;
+	u32 keep = kvt_checkpoint_keep(dev);
+	int err;
+
+	err = kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_STREAM, s->id, keep, pos);
+	if (err == -ENOSPC) {
+		stream_full(s);
+		if (log_drains(s->log, epoch))
+			err = kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_STREAM, s->id,
+					    KVT_COMMIT_KEEP + 1, pos);
+	} else if (!err && kvt_segs_low(&dev->segs, keep)) {
+		queue_delayed_work(kvt_log_wq, &s->log->checkpoint, 0);
+	}
+	return err;
+}
+
+/* A segment with room for a chunk. */
+static int stream_segment(struct kvt_stream *s, u32 blocks, u64 epoch)
+{
+	u32 size = le32_to_cpu(s->dev->super->segment_blocks);
+	struct kvt_log_pos pos;
+	int err;
+
+	if (s->pos.block && blocks <= size - s->pos.block)
+		return 0;
+	err = stream_take(s, epoch, &pos);
+	if (err)
+		return err;
+	if (s->pos.block)
+		kvt_segs_shut(&s->dev->segs, s->pos.segment);
+	s->pos = pos;
+	return 0;
+}
+
+/* Write a buffer.  -ENOSPC: there is no segment; -EBUSY: a commit is needed first. */
+static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
+{
+	u32 blocks = kvt_chunk_blocks(buf);
+	struct kvt_log_extent *extent;
+	int err;
+
+	err = stream_segment(s, blocks, buf->epoch);
+	if (err)
+		return err;
+	mutex_lock(&s->extents_lock);
+	extent = stream_extent(s, buf->epoch);
+	err = -EBUSY;
+	if (extent) {
+		err = kvt_chunk_write(s->dev, buf, s->id, &s->pos, s->stage, extent);
+		s->pos.block += blocks;
+		kvt_segs_used(&s->dev->segs, s->pos.segment, buf->epoch);
+	}
+	mutex_unlock(&s->extents_lock);
+	return err;
+}
+
+static void stream_written(struct kvt_stream *s, struct kvt_log_buf *buf)
+{
+	kvt_buf_reset(buf);
+	local_bh_disable();
+	raw_spin_lock(&s->lock);
+	s->first = (s->first + 1) % KVT_LOG_BUFS;
+	s->nr_sealed--;
+	raw_spin_unlock(&s->lock);
+	local_bh_enable();
+	/* Pairs with the barrier of who queues itself and looks again. */
+	if (wq_has_sleeper(&s->log->space_wait))
+		wake_up_all(&s->log->space_wait);
+}
+
+static void stream_flush_work(struct work_struct *work)
+{
+	struct kvt_stream *s = container_of(work, struct kvt_stream, flush);
+	struct kvt_log_buf *buf;
+	int err;
+
+	while ((buf = stream_sealed(s))) {
+		/* Writers are quick: they do not sleep before they publish. */
+		while (atomic_read_acquire(&buf->busy))
+			cond_resched();
+		err = READ_ONCE(s->log->error) ? 0 : stream_write(s, buf);
+		if (err == -ENOSPC)
+			return;
+		if (err == -EBUSY) {
+			kvt_log_want(s->log, buf->epoch);
+			return;
+		}
+		if (err)
+			kvt_log_fail(s->log, err, "a record could not be written");
+		stream_written(s, buf);
+	}
+}
+
+static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
+{
+	int err = 0;
+	u32 i;
+
+	raw_spin_lock_init(&s->lock);
+	mutex_init(&s->extents_lock);
+	INIT_WORK(&s->flush, stream_flush_work);
+	s->log = log;
+	s->id = id;
+	s->cpu = id;
+	s->dev = &log->dev[id % log->nr_devs];
+	s->stage = vmalloc(KVT_LOG_BUF_BYTES);
+	for (i = 0; !err && i < KVT_LOG_BUFS; i++)
+		err = kvt_buf_init(&s->buf[i]);
+	return s->stage ? err : -ENOMEM;
+}
+
+/* Not so many that their segments take more than a part of small devices. */
+static u32 streams_count(const struct kvt_log *log)
+{
+	u32 nr = U32_MAX, i;
+
+	for (i = 0; i < log->nr_devs; i++)
+		nr = min(nr, log->dev[i].segs.nr);
+	nr = nr / (KVTREE_LOG_SEGMENTS_MIN / 2) * log->nr_devs;
+	return min3(nr, nr_cpu_ids, KVTREE_LOG_STREAMS_MAX);
+}
+
+/**
+ * kvt_streams_init() - make a stream for each CPU
+ * @log: the log, its devices open; kvt_streams_exit() must follow, whatever is returned
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_streams_init(struct kvt_log *log)
+{
+	u32 nr = streams_count(log), i;
+	int err = 0;
+
+	log->streams = kvcalloc(nr, sizeof(*log->streams), GFP_KERNEL);
+	if (!log->streams)
+		return -ENOMEM;
+	log->nr_streams = nr;
+	for (i = 0; !err && i < nr; i++)
+		err = stream_init(log, &log->streams[i], i);
+	return err;
+}
+
+/**
+ * kvt_streams_exit() - free the streams
+ * @log: the log, to which nobody writes any more
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_streams_exit(struct kvt_log *log)
+{
+	struct kvt_stream *s;
+	u32 i, j;
+
+	for (i = 0; i < log->nr_streams; i++) {
+		s = &log->streams[i];
+		if (s->log)
+			cancel_work_sync(&s->flush);
+		for (j = 0; j < KVT_LOG_BUFS; j++)
+			kvt_buf_exit(&s->buf[j]);
+		vfree(s->stage);
+	}
+	kvfree(log->streams);
+	log->streams = NULL;
+	log->nr_streams = 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Block devices, and files that stand for them, as format and check use them. */
+#ifndef KVTREE_TOOL_BLOCKDEV_H
+#define KVTREE_TOOL_BLOCKDEV_H
+
+#include "../kmod/log/format.h"
+
+struct blockdev {
+	const char *path;
+	int fd;
+	uint64_t bytes;
+	bool is_block;
+};
+
+int blockdev_open(struct blockdev *dev, const char *path, bool write, bool force);
+void blockdev_close(struct blockdev *dev);
+int blockdev_write(const struct blockdev *dev, const void *data, size_t len, uint64_t at);
+
+/* A set of devices to be read. */
+struct devset {
+	struct kvt_log_set set;
+	struct blockdev dev[KVTREE_LOG_DEVS_MAX];
+	bool quiet;		/* do not say what is wrong */
+};
+
+int devset_open(struct devset *ds, char **paths, unsigned int nr);
+void devset_close(struct devset *ds);
+
+#endif /* KVTREE_TOOL_BLOCKDEV_H */

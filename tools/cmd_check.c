@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * check: read the devices of a store as recovery does, without the module.
+ */
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "tool.h"
+#include "blockdev.h"
+
+struct check {
+	char *paths[KVTREE_LOG_DEVS_MAX];
+	unsigned int nr;
+	bool print;
+};
+
+static error_t parse_check(int key, char *arg, struct argp_state *state)
+{
+	struct check *check = state->input;
+
+	switch (key) {
+	case 'p':
+		check->print = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (check->nr == KVTREE_LOG_DEVS_MAX)
+			argp_error(state, "a store has at most %u devices", KVTREE_LOG_DEVS_MAX);
+		check->paths[check->nr++] = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!check->nr)
+			argp_usage(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option check_options[] = {
+	{ .name = "print", .key = 'p',
+	  .doc = "Print what an attach would restore, in the format of kvtree dump" },
+	{ 0 }
+};
+
+/* The newest of what was read of a key. */
+struct item {
+	char *key;
+	size_t key_len;
+	uint64_t version;
+	bool removed;
+	size_t ncols;
+	struct kvtree_column *col;	/* their data follow */
+};
+
+/* A pass over all that a recovery restores. */
+struct pass {
+	struct kvt_log_visit visit;
+	struct kvt_log_sink sink;
+	struct kvt_log_reader reader;
+	struct devset *ds;
+	uint64_t extents;
+	uint64_t segments;
+	struct item *items;
+	size_t nr;
+	size_t room;
+	uint8_t *seen[KVTREE_LOG_DEVS_MAX];	/* segments whose header was read */
+	struct progress progress;
+};
+
+static int item_cmp(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+	size_t len = x->key_len < y->key_len ? x->key_len : y->key_len;
+	int cmp = memcmp(x->key, y->key, len);
+
+	if (cmp)
+		return cmp;
+	if (x->key_len != y->key_len)
+		return x->key_len < y->key_len ? -1 : 1;
+	/* The one that counts comes first. */
+	if (x->version != y->version)
+		return x->version > y->version ? -1 : 1;
+	return y->removed - x->removed;
+}
+
+/* Keep the newest of each key. */
+static void squeeze(struct pass *pass)
+{
+	size_t i, to = 0;
+
+	if (!pass->nr)
+		return;
+	qsort(pass->items, pass->nr, sizeof(*pass->items), item_cmp);
+	for (i = 0; i < pass->nr; i++) {
+		struct item *it = &pass->items[i], *last = to ? &pass->items[to - 1] : NULL;
+
+		if (last && last->key_len == it->key_len &&
+		    !memcmp(last->key, it->key, it->key_len)) {
+			free(it->key);
+			continue;
+		}
+		pass->items[to++] = *it;
+	}
+	pass->nr = to;
+}
+
+static struct item *item_new(struct pass *pass)
+{
+	if (pass->nr == pass->room) {
+		squeeze(pass);
+		if (pass->nr * 2 > pass->room || !pass->room) {
+			pass->room = pass->room ? pass->room * 2 : 1024;
+			pass->items = alloc(pass->items, pass->room * sizeof(*pass->items));
+		}
+	}
+	return &pass->items[pass->nr++];
+}
+
+static int check_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+{
+	struct pass *pass = (struct pass *)((char *)sink - offsetof(struct pass, sink));
+	size_t cols = entry->ncols * sizeof(struct kvtree_column), size, i;
+	struct item *it = item_new(pass);
+	char *at;
+
+	size = ALIGN((size_t)entry->key_len, 8) + cols;
+	for (i = 0; i < entry->ncols; i++)
+		size += entry->cols[i].len;
+	it->key = alloc(NULL, size);
+	it->key_len = entry->key_len;
+	it->version = entry->version;
+	it->removed = entry->type == KVTREE_LOG_REMOVE;
+	it->ncols = entry->ncols;
+	memcpy(it->key, entry->key, entry->key_len);
+	it->col = (struct kvtree_column *)(it->key + ALIGN((size_t)entry->key_len, 8));
+	at = (char *)it->col + cols;
+	for (i = 0; i < entry->ncols; i++) {
+		memset(&it->col[i], 0, sizeof(it->col[i]));
+		it->col[i].id = entry->cols[i].id;
+		it->col[i].data = at;
+		it->col[i].len = entry->cols[i].len;
+		memcpy(at, entry->cols[i].data, entry->cols[i].len);
+		at += entry->cols[i].len;
+	}
+	return 0;
+}
+
+static struct pass *pass_of(struct kvt_log_visit *visit)
+{
+	return (struct pass *)((char *)visit - offsetof(struct pass, visit));
+}
+
+static int check_segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
+			 u64 generation, enum kvtree_log_kind kind)
+{
+	struct pass *pass = pass_of(visit);
+
+	if (pass->seen[dev][pos->segment])
+		return 0;
+	pass->seen[dev][pos->segment] = 1;
+	pass->segments++;
+	return kvt_log_segment_check(&pass->ds->set, dev, generation, pos, kind);
+}
+
+static int check_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
+{
+	struct pass *pass = pass_of(visit);
+	int err;
+
+	err = kvt_log_extent_read(&pass->reader, extent, &pass->sink);
+	if (err == -EBADMSG)
+		kvt_log_say(&pass->ds->set,
+			    "device %u, segment %u, block %u: records of epoch %llu are damaged",
+			    extent->dev + 1, extent->pos.segment, extent->pos.block,
+			    (unsigned long long)extent->epoch);
+	pass->extents++;
+	progress_show(&pass->progress, 0, pass->reader.records, pass->reader.bytes);
+	return err;
+}
+
+static int pass_init(struct pass *pass, struct devset *ds)
+{
+	u32 i;
+
+	memset(pass, 0, sizeof(*pass));
+	pass->ds = ds;
+	pass->visit.segment = check_segment;
+	pass->visit.extent = check_extent;
+	pass->sink.entry = check_entry;
+	for (i = 0; i < ds->set.nr_devs; i++) {
+		pass->seen[i] = calloc(1, le32_to_cpu(ds->set.dev[i].super->nr_segments));
+		if (!pass->seen[i])
+			die("out of memory");
+	}
+	return kvt_log_reader_init(&pass->reader, &ds->set);
+}
+
+static void pass_exit(struct pass *pass)
+{
+	size_t i;
+
+	for (i = 0; i < pass->nr; i++)
+		free(pass->items[i].key);
+	free(pass->items);
+	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++)
+		free(pass->seen[i]);
+	kvt_log_reader_exit(&pass->reader);
+}
+
+static uint64_t restored(const struct pass *pass, uint64_t *bytes)
+{
+	uint64_t keys = 0;
+	size_t i, j;
+
+	*bytes = 0;
+	for (i = 0; i < pass->nr; i++) {
+		if (pass->items[i].removed)
+			continue;
+		keys++;
+		*bytes += pass->items[i].key_len;
+		for (j = 0; j < pass->items[i].ncols; j++)
+			*bytes += pass->items[i].col[j].len;
+	}
+	return keys;
+}
+
+static void print_items(const struct pass *pass)
+{
+	struct kvtree_columns cols;
+	uint64_t n = 0;
+	size_t i;
+
+	dumpfile_write_first(stdout);
+	for (i = 0; i < pass->nr; i++) {
+		if (pass->items[i].removed)
+			continue;
+		memset(&cols, 0, sizeof(cols));
+		cols.nr = pass->items[i].ncols;
+		cols.col = pass->items[i].col;
+		dumpfile_write(stdout, pass->items[i].key, pass->items[i].key_len, &cols);
+		n++;
+	}
+	dumpfile_write_last(stdout, n);
+}
+
+static void show(const struct pass *pass, const struct kvt_log_found *found)
+{
+	const struct kvtree_log_super *super = pass->ds->set.dev[0].super;
+	uint64_t bytes, keys = restored(pass, &bytes);
+	json_t *obj;
+
+	if (tool.json) {
+		obj = json_new();
+		json_add(obj, "label", json_stringn((const char *)super->label,
+						    strnlen((const char *)super->label, 64)));
+		json_add_u64(obj, "devices", pass->ds->set.nr_devs);
+		json_add_u64(obj, "epoch", found->epoch);
+		json_add_u64(obj, "lost_epochs", found->seen - found->epoch);
+		json_add_u64(obj, "checkpoint_epoch", le64_to_cpu(super->checkpoint.epoch));
+		json_add_u64(obj, "segments", pass->segments);
+		json_add_u64(obj, "records", pass->reader.records);
+		json_add_u64(obj, "keys", keys);
+		json_add_u64(obj, "bytes", bytes);
+		json_print(obj);
+		return;
+	}
+	printf("store '%.63s', %u device%s: sound\n", (const char *)super->label,
+	       pass->ds->set.nr_devs, pass->ds->set.nr_devs > 1 ? "s" : "");
+	printf("  %-12s %" PRIu64 "%s\n", "epoch", (uint64_t)found->epoch,
+	       found->seen > found->epoch ? " (the next one was begun and is dropped)" : "");
+	printf("  %-12s %" PRIu64 "\n", "checkpoint",
+	       (uint64_t)le64_to_cpu(super->checkpoint.epoch));
+	printf("  %-12s %" PRIu64 " in %" PRIu64 " segments\n", "records",
+	       (uint64_t)pass->reader.records, pass->segments);
+	printf("  %-12s %" PRIu64 ", %" PRIu64 " bytes of keys and values\n", "keys", keys, bytes);
+}
+
+static int check_set(struct devset *ds, bool print)
+{
+	struct kvt_log_found found;
+	struct pass pass;
+	int err;
+
+	err = kvt_log_set_load(&ds->set);
+	if (!err)
+		err = kvt_log_find(&ds->set, &found);
+	if (err)
+		return err;
+	err = pass_init(&pass, ds);
+	progress_start(&pass.progress, "check", !tool.json && isatty(STDERR_FILENO), 0);
+	if (!err)
+		err = kvt_log_visit_all(&ds->set, &found, &pass.visit);
+	progress_end(&pass.progress, NULL, 0, 0);
+	if (!err) {
+		squeeze(&pass);
+		if (print)
+			print_items(&pass);
+		else
+			show(&pass, &found);
+	}
+	pass_exit(&pass);
+	return err;
+}
+
+int cmd_check(int argc, char **argv)
+{
+	const struct argp argp = {
+		.options = check_options,
+		.parser = parse_check,
+		.args_doc = "DEVICE...",
+		.doc = "Check what stands on the devices of a durable store.\n"
+		       "\vReads them as attach does, and never writes; it needs no module. The store\n"
+		       "should not be attached meanwhile. Files with the devices' content will do.",
+		.children = common_options,
+	};
+	struct check check = { 0 };
+	struct devset ds;
+	int err;
+
+	parse(&argp, argc, argv, &check);
+	err = devset_open(&ds, check.paths, check.nr);
+	if (!err)
+		err = check_set(&ds, check.print);
+	devset_close(&ds);
+	if (err)
+		warn("check: the store cannot be restored: %s",
+		     err == -EBADMSG ? "something is damaged" : strerror(-err));
+	return err ? STATUS_ERROR : STATUS_OK;
+}

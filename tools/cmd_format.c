@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * format: make devices ready for a durable store.
+ */
+#include <inttypes.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <blkid/blkid.h>
+
+#include "tool.h"
+#include "blockdev.h"
+
+/* A device is divided into about so many segments, if it is large enough. */
+#define SEGMENTS_WANTED	512u
+
+struct format {
+	char *paths[KVTREE_LOG_DEVS_MAX];
+	unsigned int nr;
+	const char *label;
+	uint64_t segment;	/* bytes; 0: as it fits */
+	bool force;
+};
+
+static error_t parse_format(int key, char *arg, struct argp_state *state)
+{
+	struct format *f = state->input;
+
+	switch (key) {
+	case 'f':
+		f->force = true;
+		return 0;
+	case 'L':
+		if (strlen(arg) >= KVTREE_NAME_MAX)
+			argp_error(state, "a label has at most %u bytes", KVTREE_NAME_MAX - 1);
+		f->label = arg;
+		return 0;
+	case 'S':
+		f->segment = arg_size(state, "--segment", arg);
+		if (f->segment & (f->segment - 1) ||
+		    f->segment < (uint64_t)KVTREE_LOG_SEGMENT_MIN * KVTREE_LOG_BLOCK ||
+		    f->segment > (uint64_t)KVTREE_LOG_SEGMENT_MAX * KVTREE_LOG_BLOCK)
+			argp_error(state, "a segment is a power of two from 4M to 256M");
+		return 0;
+	case ARGP_KEY_ARG:
+		if (f->nr == KVTREE_LOG_DEVS_MAX)
+			argp_error(state, "a store has at most %u devices", KVTREE_LOG_DEVS_MAX);
+		f->paths[f->nr++] = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!f->nr)
+			argp_usage(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option format_options[] = {
+	{ .name = "force", .key = 'f',
+	  .doc = "Also a device that is in use or has something on it" },
+	{ .name = "label", .key = 'L', .arg = "NAME",
+	  .doc = "What the devices say that they are (the name they were last attached by)" },
+	{ .name = "segment", .key = 'S', .arg = "N",
+	  .doc = "Bytes of a segment, a power of two from 4M to 256M (as it fits)" },
+	{ 0 }
+};
+
+/* Whether something stands on the device that somebody may still want. */
+static int refuse_signed(const struct blockdev *dev, const void *head)
+{
+	const struct kvtree_log_super *super = head;
+	const char *type = NULL, *table = NULL;
+	blkid_probe probe;
+	int found;
+
+	if (le64_to_cpu(super->magic) == KVTREE_LOG_SUPER_MAGIC) {
+		warn("%s: it holds the kvtree store '%.63s': --force overwrites it", dev->path,
+		     (const char *)super->label);
+		return -EEXIST;
+	}
+	probe = blkid_new_probe();
+	if (!probe || blkid_probe_set_device(probe, dev->fd, 0, 0)) {
+		blkid_free_probe(probe);
+		warn("%s: cannot look for what is on it", dev->path);
+		return -EIO;
+	}
+	blkid_probe_enable_superblocks(probe, 1);
+	blkid_probe_enable_partitions(probe, 1);
+	found = !blkid_do_safeprobe(probe);
+	if (found) {
+		blkid_probe_lookup_value(probe, "TYPE", &type, NULL);
+		blkid_probe_lookup_value(probe, "PTTYPE", &table, NULL);
+		warn("%s: it holds %s%s%s: --force overwrites it", dev->path,
+		     table ? "a partition table, " : "", type ? type : "",
+		     type || table ? "" : "something");
+	}
+	blkid_free_probe(probe);
+	return found ? -EEXIST : 0;
+}
+
+/* Nothing of what was there shall be found again, here or by others. */
+static int wipe(const struct blockdev *dev)
+{
+	size_t len = 1 << 20;
+	char *zeros = calloc(1, len);
+	int err;
+
+	if (!zeros)
+		die("out of memory");
+	err = blockdev_write(dev, zeros, len, 0);
+	/* Partition tables and RAIDs have something at the end, too. */
+	if (!err)
+		err = blockdev_write(dev, zeros, len, dev->bytes - len);
+	free(zeros);
+	return err;
+}
+
+static uint32_t segment_blocks(const struct format *f, uint64_t blocks)
+{
+	uint32_t n = KVTREE_LOG_SEGMENT_MIN;
+
+	if (f->segment)
+		return (uint32_t)(f->segment / KVTREE_LOG_BLOCK);
+	while (n < KVTREE_LOG_SEGMENT_MAX / 4 && blocks / n > SEGMENTS_WANTED)
+		n *= 2;
+	return n;
+}
+
+static int fill(const struct format *f, const struct blockdev *dev, uint32_t index,
+		struct kvtree_log_super *super)
+{
+	uint64_t blocks = dev->bytes / KVTREE_LOG_BLOCK, room, n;
+	uint32_t size = segment_blocks(f, blocks);
+
+	room = blocks > KVTREE_LOG_DATA_START ? blocks - KVTREE_LOG_DATA_START : 0;
+	n = room / size;
+	if (n < KVTREE_LOG_SEGMENTS_MIN) {
+		warn("%s: too small: it needs at least %" PRIu64 " MiB", dev->path,
+		     ((uint64_t)size * KVTREE_LOG_SEGMENTS_MIN + KVTREE_LOG_DATA_START) *
+		     KVTREE_LOG_BLOCK >> 20);
+		return -ENOSPC;
+	}
+	if (n > UINT32_MAX / 2)
+		n = UINT32_MAX / 2;
+	super->dev_index = cpu_to_le32(index);
+	super->nr_blocks = cpu_to_le64(KVTREE_LOG_DATA_START + n * size);
+	super->segment_blocks = cpu_to_le32(size);
+	super->nr_segments = cpu_to_le32((uint32_t)n);
+	return 0;
+}
+
+static void first_super(const struct format *f, struct kvtree_log_super *super)
+{
+	uint64_t id;
+
+	memset(super, 0, sizeof(*super));
+	if (getrandom(super->uuid, sizeof(super->uuid), 0) != sizeof(super->uuid) ||
+	    getrandom(&id, sizeof(id), 0) != sizeof(id))
+		die("no random numbers: %m");
+	/* A UUID of version 4. */
+	super->uuid[6] = (super->uuid[6] & 0x0f) | 0x40;
+	super->uuid[8] = (super->uuid[8] & 0x3f) | 0x80;
+	super->magic = cpu_to_le64(KVTREE_LOG_SUPER_MAGIC);
+	super->version = cpu_to_le32(KVTREE_LOG_VERSION);
+	super->nr_devs = cpu_to_le32(f->nr);
+	super->write_id = id;
+	super->formatted = cpu_to_le64((uint64_t)time(NULL));
+	super->version_lease = cpu_to_le64(1);
+	if (f->label)
+		memcpy(super->label, f->label, strlen(f->label));
+}
+
+/* Both copies.  Until the last device has them, the set is not complete. */
+static int write_supers(const struct blockdev *dev, struct kvtree_log_super *super)
+{
+	uint64_t number;
+	int err = 0;
+
+	for (number = 1; !err && number <= KVTREE_LOG_SUPER_COPIES; number++) {
+		super->number = cpu_to_le64(number);
+		kvt_log_super_seal(super);
+		err = blockdev_write(dev, super, sizeof(*super),
+				     kvt_log_super_block(number) * KVTREE_LOG_BLOCK);
+		if (!err && fsync(dev->fd)) {
+			warn("%s: cannot write: %m", dev->path);
+			err = -errno;
+		}
+	}
+	return err;
+}
+
+static int look(const struct format *f, struct blockdev *dev, const char *path)
+{
+	char head[KVTREE_LOG_BLOCK];
+	int err;
+
+	err = blockdev_open(dev, path, true, f->force);
+	if (err || f->force)
+		return err;
+	if (pread(dev->fd, head, sizeof(head), 0) != sizeof(head))
+		memset(head, 0, sizeof(head));
+	return refuse_signed(dev, head);
+}
+
+static void print_uuid(char *to, const uint8_t *uuid)
+{
+	int i;
+
+	for (i = 0; i < 16; i++)
+		to += sprintf(to, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+			      uuid[i]);
+}
+
+static void show(const struct format *f, const struct kvtree_log_super *super,
+		 const struct blockdev *dev)
+{
+	uint64_t bytes = 0;
+	char uuid[40];
+	unsigned int i;
+	json_t *obj;
+
+	print_uuid(uuid, super->uuid);
+	for (i = 0; i < f->nr; i++)
+		bytes += dev[i].bytes;
+	if (tool.json) {
+		obj = json_new();
+		json_add(obj, "uuid", json_string(uuid));
+		json_add_u64(obj, "devices", f->nr);
+		json_add_u64(obj, "bytes", bytes);
+		json_print(obj);
+		return;
+	}
+	printf("%s: %u device%s, %" PRIu64 " MiB, segments of %u MiB\n", uuid, f->nr,
+	       f->nr > 1 ? "s" : "", bytes >> 20,
+	       le32_to_cpu(super->segment_blocks) / (1024 * 1024 / KVTREE_LOG_BLOCK));
+}
+
+int cmd_format(int argc, char **argv)
+{
+	const struct argp argp = {
+		.options = format_options,
+		.parser = parse_format,
+		.args_doc = "DEVICE...",
+		.doc = "Make block devices ready for a durable store.\n"
+		       "\vEverything that is on them is lost. A store has one to eight devices, all\n"
+		       "of which are needed to attach it. A device that is mounted or in use, or\n"
+		       "that has a file system, a partition table or the like on it, is refused\n"
+		       "unless forced.",
+		.children = common_options,
+	};
+	struct blockdev dev[KVTREE_LOG_DEVS_MAX];
+	struct kvtree_log_super super;
+	struct format f = { 0 };
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++)
+		dev[i].fd = -1;
+	parse(&argp, argc, argv, &f);
+	first_super(&f, &super);
+	/* First all of them are looked at, then all written to. */
+	for (i = 0; !err && i < f.nr; i++) {
+		err = look(&f, &dev[i], f.paths[i]);
+		if (!err)
+			err = fill(&f, &dev[i], i, &super);
+	}
+	for (i = 0; !err && i < f.nr; i++)
+		err = wipe(&dev[i]);
+	for (i = 0; !err && i < f.nr; i++) {
+		err = fill(&f, &dev[i], i, &super);
+		if (!err)
+			err = write_supers(&dev[i], &super);
+	}
+	if (!err)
+		show(&f, &super, dev);
+	for (i = 0; i < f.nr; i++)
+		blockdev_close(&dev[i]);
+	return err ? STATUS_ERROR : STATUS_OK;
+}
