@@ -1,0 +1,709 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Durable stores: what was made durable is there after a crash and after a
+ * detach, nothing else ever is, and what is damaged is found out.
+ *
+ * A crash is an image of the devices, taken while a store is attached to them,
+ * that is written back when it no longer is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kvtree_format.h>
+#include "kselftest_harness.h"
+#include "lib/durable.h"
+#include "lib/kvt_test.h"
+#include "lib/uring.h"
+
+#define RW	(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+#define DISKS	3
+#define SIZE	132	/* MiB: more than the least */
+
+/* A store and its disks. */
+struct self {
+	int dev;
+	int fd;
+	int nr;
+	char name[KVTREE_NAME_MAX];
+	struct kvt_disk disk[DISKS];
+	void *image[DISKS];
+};
+
+static void setup(struct self *self, int nr, unsigned int block)
+{
+	int i;
+
+	self->dev = kvt_open();
+	KVT_CHECK(self->dev >= 0);
+	self->nr = nr;
+	snprintf(self->name, sizeof(self->name), "durable-%d", getpid());
+	for (i = 0; i < nr; i++)
+		kvt_disk_make(&self->disk[i], SIZE, block);
+	KVT_CHECK(kvt_format(self->disk, nr) == 0);
+	KVT_CHECK(kvt_attach(self->dev, self->name, self->disk, nr, 0) == 0);
+	self->fd = kvt_store(self->dev, self->name, RW);
+	KVT_CHECK(self->fd >= 0);
+}
+
+static void teardown(struct self *self)
+{
+	int i;
+
+	close(self->fd);
+	kvt_detach(self->dev, self->name);
+	for (i = 0; i < self->nr; i++) {
+		kvt_disk_free(&self->disk[i], self->image[i]);
+		kvt_disk_remove(&self->disk[i]);
+	}
+	close(self->dev);
+}
+
+FIXTURE(durable) {
+	struct self self;
+};
+
+FIXTURE_VARIANT(durable) {
+	int nr;
+	unsigned int block;
+};
+
+FIXTURE_VARIANT_ADD(durable, one) { .nr = 1, .block = 512 };
+FIXTURE_VARIANT_ADD(durable, three) { .nr = 3, .block = 4096 };
+
+FIXTURE_SETUP(durable)
+{
+	setup(&self->self, variant->nr, variant->block);
+}
+
+FIXTURE_TEARDOWN(durable)
+{
+	teardown(&self->self);
+}
+
+FIXTURE(damage) {
+	struct self self;
+};
+
+FIXTURE_SETUP(damage)
+{
+	setup(&self->self, 2, 512);
+}
+
+FIXTURE_TEARDOWN(damage)
+{
+	teardown(&self->self);
+}
+
+/* Detach and attach again. */
+static int again(struct self *self)
+{
+	int err;
+
+	close(self->fd);
+	self->fd = -1;
+	err = kvt_detach(self->dev, self->name);
+	if (err)
+		return err;
+	err = kvt_attach(self->dev, self->name, self->disk, self->nr, 0);
+	if (!err)
+		self->fd = kvt_store(self->dev, self->name, RW);
+	return err;
+}
+
+/*
+ * What the devices hold now is what a crash would leave.  It has to be of one moment:
+ * a checkpoint may be under way.
+ */
+static void crash_now(struct self *self)
+{
+	__u64 bytes;
+	int i;
+
+	do {
+		bytes = self->fd >= 0 ? kvt_stat(self->fd, KVTREE_STAT_LOG_BYTES) : 0;
+		for (i = 0; i < self->nr; i++) {
+			kvt_disk_free(&self->disk[i], self->image[i]);
+			self->image[i] = kvt_disk_image(&self->disk[i]);
+		}
+	} while (self->fd >= 0 && bytes != kvt_stat(self->fd, KVTREE_STAT_LOG_BYTES));
+}
+
+static void restore(struct self *self)
+{
+	int i;
+
+	for (i = 0; i < self->nr; i++)
+		kvt_disk_restore(&self->disk[i], self->image[i]);
+}
+
+/* Come up after the crash. */
+static int come_up(struct self *self)
+{
+	int err;
+
+	if (self->fd >= 0) {
+		close(self->fd);
+		self->fd = -1;
+		KVT_CHECK(kvt_detach(self->dev, self->name) == 0);
+	}
+	restore(self);
+	err = kvt_attach(self->dev, self->name, self->disk, self->nr, 0);
+	if (!err)
+		self->fd = kvt_store(self->dev, self->name, RW);
+	return err;
+}
+
+static int number_put(int fd, __u32 key, __u64 value)
+{
+	return kvt_put(fd, kvt_bytes(&key, sizeof(key)), kvt_bytes(&value, sizeof(value)), NULL);
+}
+
+/* The number under a key, or -1 if it is not there. */
+static __u64 number(int fd, __u32 key)
+{
+	__u64 value = 0;
+
+	if (kvt_get(fd, kvt_bytes(&key, sizeof(key)), &value, sizeof(value), NULL) != sizeof(value))
+		return -1;
+	return value;
+}
+
+static int put_sync(int fd, struct kvt_bytes key, struct kvt_bytes val)
+{
+	return kvt_put_flags(fd, key, val, KVTREE_F_SYNC);
+}
+
+/* Values of every shape: plain, columns, large, empty, with long keys, removed. */
+static void put_shapes(int fd, int seed)
+{
+	struct kvtree_col cols[4] = {
+		{ .id = 0, .len = 3 }, { .id = 7, .len = 5000 }, { .id = 8, .len = 0 },
+		{ .id = 255, .len = 100000 },
+	};
+	static char data[1 << 20];
+	char key[4096];
+	int i;
+
+	memset(data, 'a' + seed % 26, sizeof(data));
+	memset(key, 'k', sizeof(key));
+	KVT_CHECK(kvt_put(fd, kvt_bytes("", 0), STR("under the empty key"), NULL) == 0);
+	KVT_CHECK(kvt_put(fd, STR("empty"), kvt_bytes("", 0), NULL) == 0);
+	KVT_CHECK(kvt_put(fd, STR("million"), kvt_bytes(data, sizeof(data)), NULL) == 0);
+	KVT_CHECK(kvt_put_cols(fd, STR("columns"), cols, 4, kvt_bytes(data, 105003), NULL) == 0);
+	/* One column changes, the others stay. */
+	cols[0].len = 4;
+	KVT_CHECK(kvt_put_cols(fd, STR("columns"), cols, 1, STR("abcd"), NULL) == 0);
+	cols[0].len = KVTREE_COL_ABSENT;
+	KVT_CHECK(kvt_put_cols(fd, STR("none"), cols, 1, kvt_bytes("", 0), NULL) == 0);
+	for (i = 0; i < 200; i++) {
+		memcpy(key + 4096 - 8, &i, sizeof(i));
+		KVT_CHECK(kvt_put(fd, kvt_bytes(key, i % 2 ? 4096 : 16 + i),
+				  kvt_bytes(data, (i * 37 + seed) % 5000), NULL) == 0);
+		KVT_CHECK(kvt_add(fd, kvt_bytes(&i, sizeof(i)), i % 3, seed, NULL) == 0);
+	}
+	for (i = 0; i < 200; i += 3)
+		KVT_CHECK(kvt_remove(fd, kvt_bytes(&i, sizeof(i))) == 0);
+}
+
+TEST_F(durable, values_of_every_shape_are_there_after_detach)
+{
+	struct self *t = &self->self;
+	struct kvtree_store_info info;
+	__u64 digest, keys;
+
+	put_shapes(t->fd, 1);
+	digest = kvt_digest(t->fd);
+	keys = kvt_stat(t->fd, KVTREE_STAT_KEYS);
+	ASSERT_EQ(0, again(t));
+	EXPECT_EQ(digest, kvt_digest(t->fd));
+	EXPECT_EQ(keys, kvt_stat(t->fd, KVTREE_STAT_KEYS));
+	ASSERT_EQ(0, kvt_self(t->fd, &info));
+	EXPECT_NE(0, info.flags & KVTREE_STORE_DURABLE);
+
+	/* Replaced, with checkpoints before and between. */
+	ASSERT_EQ(0, kvt_checkpoint(t->fd));
+	put_shapes(t->fd, 2);
+	ASSERT_EQ(0, kvt_checkpoint(t->fd));
+	put_shapes(t->fd, 3);
+	digest = kvt_digest(t->fd);
+	ASSERT_EQ(0, again(t));
+	EXPECT_EQ(digest, kvt_digest(t->fd));
+	ASSERT_EQ(0, again(t));
+	EXPECT_EQ(digest, kvt_digest(t->fd));
+	close(t->fd);
+	t->fd = -1;
+	ASSERT_EQ(0, kvt_detach(t->dev, t->name));
+	EXPECT_EQ(0, kvt_check_disks(t->disk, t->nr));
+}
+
+TEST_F(durable, what_was_synced_is_there_after_a_crash)
+{
+	struct self *t = &self->self;
+	__u64 digest;
+
+	put_shapes(t->fd, 1);
+	ASSERT_EQ(0, kvt_sync(t->fd));
+	digest = kvt_digest(t->fd);
+	crash_now(t);
+	put_shapes(t->fd, 2);
+	ASSERT_EQ(0, come_up(t));
+	EXPECT_EQ(digest, kvt_digest(t->fd));
+	/* And again, of a store that has come up from a crash. */
+	put_shapes(t->fd, 3);
+	ASSERT_EQ(0, fsync(t->fd));
+	digest = kvt_digest(t->fd);
+	crash_now(t);
+	ASSERT_EQ(0, come_up(t));
+	EXPECT_EQ(digest, kvt_digest(t->fd));
+}
+
+TEST_F(durable, put_with_the_sync_flag_is_there_after_a_crash)
+{
+	struct self *t = &self->self;
+	__u32 i;
+
+	for (i = 0; i < 20; i++) {
+		__u64 value = i;
+
+		ASSERT_EQ(0, put_sync(t->fd, kvt_bytes(&i, sizeof(i)),
+				      kvt_bytes(&value, sizeof(value))));
+	}
+	crash_now(t);
+	ASSERT_EQ(0, come_up(t));
+	for (i = 0; i < 20; i++)
+		EXPECT_EQ(i, number(t->fd, i));
+}
+
+TEST_F(durable, change_that_nobody_waits_for_becomes_durable_by_itself)
+{
+	struct self *t = &self->self;
+	__u64 epoch = kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCH);
+	int i;
+
+	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("v"), NULL));
+	for (i = 0; i < 1000 && kvt_stat(t->fd, KVTREE_STAT_LOG_DURABLE) < epoch; i++)
+		kvt_sleep_ms(10);
+	ASSERT_LE(epoch, kvt_stat(t->fd, KVTREE_STAT_LOG_DURABLE));
+	crash_now(t);
+	ASSERT_EQ(0, come_up(t));
+	EXPECT_TRUE(kvt_has(t->fd, STR("k"), STR("v")));
+}
+
+TEST_F(durable, idle_store_writes_nothing)
+{
+	struct self *t = &self->self;
+	__u64 bytes;
+
+	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("v"), NULL));
+	ASSERT_EQ(0, kvt_sync(t->fd));
+	bytes = kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES);
+	kvt_sleep_ms(300);
+	ASSERT_EQ(0, kvt_sync(t->fd));
+	EXPECT_EQ(bytes, kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES));
+}
+
+TEST_F(durable, versions_grow_across_crashes)
+{
+	struct self *t = &self->self;
+	__u64 version, before;
+	int i;
+
+	ASSERT_EQ(0, put_sync(t->fd, STR("k"), STR("v")));
+	crash_now(t);
+	/* Handed out, and then lost. */
+	for (i = 0; i < 10; i++)
+		ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("lost"), &version));
+	before = version;
+	ASSERT_EQ(0, come_up(t));
+	EXPECT_GT(before, kvt_version(t->fd, STR("k")));
+	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("w"), &version));
+	EXPECT_LT(before, version);
+	/* Across a removal, too. */
+	before = version;
+	ASSERT_EQ(0, kvt_remove(t->fd, STR("k")));
+	ASSERT_EQ(0, again(t));
+	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("x"), &version));
+	EXPECT_LT(before, version);
+}
+
+TEST_F(durable, removed_key_stays_removed)
+{
+	struct self *t = &self->self;
+
+	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("v"), NULL));
+	ASSERT_EQ(0, kvt_checkpoint(t->fd));
+	ASSERT_EQ(0, kvt_remove(t->fd, STR("k")));
+	ASSERT_EQ(0, kvt_sync(t->fd));
+	crash_now(t);
+	ASSERT_EQ(0, come_up(t));
+	EXPECT_EQ(0, kvt_version(t->fd, STR("k")));
+	EXPECT_EQ(0, kvt_stat(t->fd, KVTREE_STAT_KEYS));
+	EXPECT_EQ(0, kvt_stat(t->fd, KVTREE_STAT_VALUES));
+}
+
+/* The operations of a batch wait together: it costs one commit, or two. */
+TEST_F(durable, batch_waits_once)
+{
+	struct self *t = &self->self;
+	struct kvtree_op ops[64];
+	__u64 epochs;
+	__u32 done, i;
+
+	for (i = 0; i < 64; i++) {
+		ops[i] = kvt_op(KVTREE_OP_PUT, kvt_bytes(&ops[i].reserved, 0));
+		ops[i].flags = KVTREE_F_SYNC | KVTREE_F_KEY_INLINE;
+		ops[i].key_len = sizeof(i);
+		memcpy(ops[i].key_inline, &i, sizeof(i));
+		ops[i].val = kvt_ptr("12345678");
+		ops[i].val_len = 8;
+	}
+	epochs = kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCHS);
+	ASSERT_EQ(0, kvt_batch(t->fd, ops, 64, &done));
+	ASSERT_EQ(64, done);
+	EXPECT_GE(epochs + 10, kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCHS));
+	crash_now(t);
+	ASSERT_EQ(0, come_up(t));
+	EXPECT_EQ(64, kvt_stat(t->fd, KVTREE_STAT_KEYS));
+}
+
+TEST_F(durable, sync_over_io_uring_shares_commits)
+{
+	struct self *t = &self->self;
+	struct kvtree_op op[64];
+	struct kvt_ring ring;
+	struct kvt_cqe cqe;
+	__u64 epochs;
+	__u32 i;
+
+	ASSERT_EQ(0, kvt_ring_init(&ring, 64, IORING_SETUP_SQE128));
+	epochs = kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCHS);
+	for (i = 0; i < 64; i++) {
+		op[i] = kvt_op(KVTREE_OP_PUT, kvt_bytes(NULL, 0));
+		op[i].flags = KVTREE_F_SYNC | KVTREE_F_KEY_INLINE;
+		op[i].key_len = sizeof(i);
+		memcpy(op[i].key_inline, &i, sizeof(i));
+		op[i].val = kvt_ptr("12345678");
+		op[i].val_len = 8;
+		kvt_sqe_inline(kvt_ring_sqe(&ring), t->fd, &op[i], NULL, i);
+	}
+	kvt_ring_submit(&ring);
+	for (i = 0; i < 64; i++) {
+		kvt_ring_wait(&ring, &cqe);
+		EXPECT_EQ(0, cqe.res);
+	}
+	crash_now(t);
+	EXPECT_GE(epochs + 32, kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCHS));
+	/* The command that syncs, with the operation in user memory, too. */
+	ASSERT_EQ(0, number_put(t->fd, 1000, 1));
+	op[0] = kvt_op(KVTREE_OP_SYNC, kvt_bytes(NULL, 0));
+	kvt_sqe_op(kvt_ring_sqe(&ring), t->fd, &op[0], 1);
+	EXPECT_EQ(0, kvt_ring_result(&ring, 1));
+	EXPECT_EQ(0, op[0].result);
+	kvt_ring_exit(&ring);
+	ASSERT_EQ(0, come_up(t));
+	EXPECT_EQ(64, kvt_stat(t->fd, KVTREE_STAT_KEYS));
+}
+
+TEST_F(durable, store_that_syncs_needs_no_flag)
+{
+	struct self *t = &self->self;
+
+	close(t->fd);
+	ASSERT_EQ(0, kvt_detach(t->dev, t->name));
+	ASSERT_EQ(0, kvt_attach(t->dev, t->name, t->disk, t->nr, KVTREE_ATTACH_SYNC));
+	t->fd = kvt_store(t->dev, t->name, RW);
+	ASSERT_LE(0, t->fd);
+	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("v"), NULL));
+	crash_now(t);
+	ASSERT_EQ(0, come_up(t));
+	EXPECT_TRUE(kvt_has(t->fd, STR("k"), STR("v")));
+}
+
+/* The log goes round its device many times; checkpoints make room for it. */
+TEST_F(durable, log_is_reclaimed)
+{
+	struct self *t = &self->self;
+	static char value[200000];
+	__u64 digest;
+	int i;
+
+	for (i = 0; i < 500 + 700 * t->nr; i++) {
+		__u32 key = i % 16;
+
+		memset(value, i, sizeof(value));
+		ASSERT_EQ(0, kvt_put(t->fd, kvt_bytes(&key, sizeof(key)),
+				     kvt_bytes(value, sizeof(value)), NULL));
+	}
+	EXPECT_LT(0, kvt_stat(t->fd, KVTREE_STAT_LOG_CHECKPOINTS));
+	EXPECT_LT(kvt_stat(t->fd, KVTREE_STAT_LOG_CAPACITY),
+		  kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES));
+	ASSERT_EQ(0, kvt_sync(t->fd));
+	digest = kvt_digest(t->fd);
+	crash_now(t);
+	ASSERT_EQ(0, come_up(t));
+	EXPECT_EQ(digest, kvt_digest(t->fd));
+	EXPECT_EQ(0, kvt_stat(t->fd, KVTREE_STAT_LOG_ERROR));
+}
+
+TEST_F(durable, full_device_refuses_what_grows_and_nothing_else)
+{
+	struct self *t = &self->self;
+	static char value[1 << 20];
+	__u64 digest;
+	int err = 0;
+	__u32 i;
+
+	for (i = 0; !err && i < 1000; i++)
+		err = kvt_put(t->fd, kvt_bytes(&i, sizeof(i)), kvt_bytes(value, sizeof(value)),
+			      NULL);
+	ASSERT_EQ(-ENOSPC, err);
+	EXPECT_EQ(-ENOSPC, kvt_put(t->fd, kvt_bytes(&i, sizeof(i)),
+				   kvt_bytes(value, sizeof(value)), NULL));
+	/* It can be read, and what is there replaced and removed. */
+	i = 0;
+	value[0] = 'x';
+	EXPECT_EQ(0, kvt_put(t->fd, kvt_bytes(&i, sizeof(i)), kvt_bytes(value, sizeof(value)),
+			     NULL));
+	EXPECT_TRUE(kvt_has(t->fd, kvt_bytes(&i, sizeof(i)), kvt_bytes(value, sizeof(value))));
+	i = 1;
+	EXPECT_EQ(0, kvt_remove(t->fd, kvt_bytes(&i, sizeof(i))));
+	EXPECT_EQ(0, kvt_put(t->fd, kvt_bytes(&i, sizeof(i)), kvt_bytes(value, 1000000), NULL));
+	EXPECT_EQ(0, kvt_checkpoint(t->fd));
+	digest = kvt_digest(t->fd);
+	ASSERT_EQ(0, again(t));
+	EXPECT_EQ(digest, kvt_digest(t->fd));
+}
+
+/* Every write fails from some moment on. */
+TEST(write_error_makes_the_store_read_only)
+{
+	struct kvt_disk disk;
+	int dev = kvt_open(), fd;
+
+	kvt_fail_make(&disk, "132");
+	ASSERT_EQ(0, kvt_format(&disk, 1));
+	ASSERT_EQ(0, kvt_attach(dev, "durable-fail", &disk, 1, 0));
+	fd = kvt_store(dev, "durable-fail", RW);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, put_sync(fd, STR("k"), STR("v")));
+	kvt_fail_set(true);
+	EXPECT_EQ(-EIO, put_sync(fd, STR("k"), STR("w")));
+	EXPECT_EQ(-EROFS, kvt_put(fd, STR("k"), STR("x"), NULL));
+	EXPECT_EQ(-EROFS, kvt_remove(fd, STR("k")));
+	EXPECT_EQ(-EIO, kvt_sync(fd));
+	EXPECT_TRUE(kvt_has(fd, STR("k"), STR("w")));
+	EXPECT_EQ(EIO, kvt_stat(fd, KVTREE_STAT_LOG_ERROR));
+	close(fd);
+	/* It says that not everything is durable. */
+	EXPECT_EQ(-EIO, kvt_detach(dev, "durable-fail"));
+	kvt_fail_set(false);
+	ASSERT_EQ(0, kvt_attach(dev, "durable-fail", &disk, 1, 0));
+	fd = kvt_store(dev, "durable-fail", RW);
+	ASSERT_LE(0, fd);
+	EXPECT_TRUE(kvt_has(fd, STR("k"), STR("v")));
+	close(fd);
+	EXPECT_EQ(0, kvt_detach(dev, "durable-fail"));
+	kvt_fail_remove();
+	close(dev);
+}
+
+TEST_F(durable, wrong_calls_are_refused)
+{
+	struct self *t = &self->self;
+	struct kvtree_store_attach args = { .store.mode = 0600 };
+	struct kvt_disk none = { .path = "/dev/kvt-none" }, file = { .path = "/proc/version" };
+	char other[KVTREE_NAME_MAX + 8];
+
+	snprintf(other, sizeof(other), "%s.other", t->name);
+	/* In use. */
+	EXPECT_EQ(-EBUSY, kvt_attach(t->dev, other, t->disk, t->nr, 0));
+	EXPECT_EQ(-EEXIST, kvt_attach(t->dev, t->name, t->disk, t->nr, 0));
+	EXPECT_NE(0, kvt_format(t->disk, t->nr));
+	EXPECT_EQ(-EBUSY, kvt_destroy(t->dev, t->name));
+	EXPECT_EQ(-EOPNOTSUPP, kvt_detach(t->dev, "default"));
+	EXPECT_EQ(-ENOENT, kvt_detach(t->dev, other));
+	EXPECT_EQ(-ENOENT, kvt_attach(t->dev, other, &none, 1, 0));
+	EXPECT_EQ(-ENOTBLK, kvt_attach(t->dev, other, &file, 1, 0));
+	EXPECT_EQ(-EINVAL, kvt_attach(t->dev, other, t->disk, 0, 0));
+	EXPECT_EQ(-EINVAL, kvt_attach(t->dev, other, t->disk, t->nr, 2));
+	EXPECT_EQ(-EINVAL, kvt_attach(t->dev, "a/b", t->disk, t->nr, 0));
+	args.reserved[3] = 1;
+	EXPECT_EQ(-EINVAL, kvt_attach_args(t->dev, other, t->disk, t->nr, &args));
+	args.reserved[3] = 0;
+	args.store.flags = 1u << 31;
+	EXPECT_EQ(-EINVAL, kvt_attach_args(t->dev, other, t->disk, t->nr, &args));
+
+	/* A volatile store promises nothing. */
+	EXPECT_EQ(-EOPNOTSUPP, put_sync(t->dev, STR("k"), STR("v")));
+	EXPECT_EQ(-EOPNOTSUPP, kvt_sync(t->dev));
+	EXPECT_EQ(-EOPNOTSUPP, kvt_checkpoint(t->dev));
+	EXPECT_EQ(-1, fsync(t->dev));
+	EXPECT_EQ(EINVAL, errno);
+
+	close(t->fd);
+	t->fd = -1;
+	ASSERT_EQ(0, kvt_detach(t->dev, t->name));
+	if (t->nr > 1) {
+		EXPECT_EQ(-ENODEV, kvt_attach(t->dev, other, t->disk, t->nr - 1, 0));
+		EXPECT_NE(0, kvt_check_disks(t->disk, t->nr - 1));
+	}
+	/* Formatted already, and wanted. */
+	EXPECT_NE(0, kvt_format(t->disk, t->nr));
+	ASSERT_EQ(0, kvt_attach(t->dev, other, t->disk, t->nr, 0));
+	ASSERT_EQ(0, kvt_detach(t->dev, other));
+}
+
+static int attach_unprivileged(void *arg)
+{
+	struct self *self = arg;
+
+	kvt_drop(1000, 1000);
+	KVT_CHECK(kvt_attach(self->dev, "mine", self->disk, self->nr, 0) == -EPERM);
+	KVT_CHECK(kvt_detach(self->dev, self->name) == -EPERM);
+	KVT_CHECK(kvt_checkpoint(self->fd) == -EPERM);
+	return 0;
+}
+
+TEST_F(durable, attaching_is_for_the_administrator)
+{
+	struct self *t = &self->self;
+
+	EXPECT_EQ(0, kvt_run(attach_unprivileged, t));
+}
+
+/*
+ * Damage.  Whatever is wrong, an attach either finds it out or restores what was
+ * there.  The store was detached: so all of it has to be there.
+ */
+
+/* Returns 0 if it was found out, 1 if it was not and did no harm. */
+static int damaged_attach(struct self *self, __u64 digest)
+{
+	int err, same;
+
+	err = kvt_attach(self->dev, self->name, self->disk, self->nr, 0);
+	if (err) {
+		KVT_CHECK(err == -EBADMSG || err == -EINVAL || err == -EOPNOTSUPP ||
+			  err == -ENODEV || err == -EXDEV);
+		/* The checker sees what attach sees. */
+		KVT_CHECK(kvt_check_disks(self->disk, self->nr) != 0);
+		return 0;
+	}
+	self->fd = kvt_store(self->dev, self->name, RW);
+	same = kvt_digest(self->fd) == digest;
+	close(self->fd);
+	self->fd = -1;
+	KVT_CHECK(kvt_detach(self->dev, self->name) == 0);
+	return same ? 1 : -1;
+}
+
+static __u64 detached(struct self *self)
+{
+	__u64 digest;
+
+	put_shapes(self->fd, 1);
+	KVT_CHECK(kvt_checkpoint(self->fd) == 0);
+	put_shapes(self->fd, 2);
+	digest = kvt_digest(self->fd);
+	close(self->fd);
+	self->fd = -1;
+	KVT_CHECK(kvt_detach(self->dev, self->name) == 0);
+	crash_now(self);
+	return digest;
+}
+
+TEST_F(damage, damaged_superblock_is_found_out_or_does_no_harm)
+{
+	struct self *t = &self->self;
+	const char *image;
+	__u64 digest = detached(t);
+	struct kvt_rand rand;
+	size_t at;
+	char byte;
+	int i;
+
+	kvt_rand_init(&rand, 1);
+	image = t->image[0];
+	for (i = 0; i < 6; i++) {
+		size_t copy = kvt_rand_below(&rand, 2);
+
+		/* Either copy can do without the other. */
+		at = copy * KVTREE_LOG_SUPER_STRIDE * KVTREE_LOG_BLOCK +
+		     kvt_rand_below(&rand, KVTREE_LOG_BLOCK);
+		byte = image[at] ^ (1 << kvt_rand_below(&rand, 8));
+		kvt_disk_write(&t->disk[0], &byte, 1, at);
+		ASSERT_EQ(1, damaged_attach(t, digest)) {
+			TH_LOG("byte %zu", at);
+		}
+		/* It wrote both anew. */
+		restore(t);
+		/* They cannot be without each other. */
+		kvt_disk_write(&t->disk[0], &byte, 1, at);
+		at = (!copy) * KVTREE_LOG_SUPER_STRIDE * KVTREE_LOG_BLOCK + at % KVTREE_LOG_BLOCK;
+		byte = image[at] ^ 4;
+		kvt_disk_write(&t->disk[0], &byte, 1, at);
+		ASSERT_EQ(0, damaged_attach(t, digest)) {
+			TH_LOG("byte %zu", at);
+		}
+		/* Who refuses does not write. */
+		kvt_disk_write(&t->disk[0], image, KVTREE_LOG_DATA_START * KVTREE_LOG_BLOCK, 0);
+	}
+}
+
+static bool block_is_zero(const char *block)
+{
+	static const char zero[KVTREE_LOG_BLOCK];
+
+	return !memcmp(block, zero, sizeof(zero));
+}
+
+TEST_F(damage, damaged_block_is_found_out_or_does_no_harm)
+{
+	struct self *t = &self->self;
+	static char block[KVTREE_LOG_BLOCK];
+	__u64 digest = detached(t);
+	struct kvt_rand rand;
+	int i, disk, found = 0, harmless = 0, result;
+	size_t at, from, blocks;
+	const char *image;
+
+	kvt_rand_init(&rand, 2);
+	for (i = 0; i < 24; ) {
+		disk = kvt_rand_below(&rand, t->nr);
+		image = t->image[disk];
+		blocks = t->disk[disk].bytes / KVTREE_LOG_BLOCK;
+		at = KVTREE_LOG_DATA_START + kvt_rand_below(&rand, blocks - KVTREE_LOG_DATA_START);
+		if (block_is_zero(image + at * KVTREE_LOG_BLOCK))
+			continue;
+		memcpy(block, image + at * KVTREE_LOG_BLOCK, sizeof(block));
+		switch (i++ % 3) {
+		case 0:
+			block[kvt_rand_below(&rand, sizeof(block))] ^= 1 << i % 8;
+			break;
+		case 1:
+			memset(block, 0, sizeof(block));
+			break;
+		default:
+			/* Another block, which was right where it stood. */
+			from = KVTREE_LOG_DATA_START +
+			       kvt_rand_below(&rand, blocks - KVTREE_LOG_DATA_START);
+			memcpy(block, image + from * KVTREE_LOG_BLOCK, sizeof(block));
+			break;
+		}
+		kvt_disk_write(&t->disk[disk], block, sizeof(block), at * KVTREE_LOG_BLOCK);
+		result = damaged_attach(t, digest);
+		ASSERT_LE(0, result) {
+			TH_LOG("block %zu of disk %d: a wrong state was restored", at, disk);
+		}
+		found += !result;
+		harmless += result;
+		if (result)
+			restore(t);
+		else
+			kvt_disk_write(&t->disk[disk], image + at * KVTREE_LOG_BLOCK,
+				       sizeof(block), at * KVTREE_LOG_BLOCK);
+	}
+	TH_LOG("%d found out, %d of no use any more", found, harmless);
+	EXPECT_LT(0, found);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Durable stores: see durable.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "durable.h"
+#include "kvt_test.h"
+
+#define NULLB	"/sys/kernel/config/nullb"
+
+static bool node_is_there(void *arg)
+{
+	const char *path = arg;
+	struct stat st;
+
+	return !stat(path, &st) && S_ISBLK(st.st_mode);
+}
+
+/* A loop device over memory, which can be read and written behind its back. */
+void kvt_disk_make(struct kvt_disk *disk, size_t mib, unsigned int block)
+{
+	struct loop_config config = { .block_size = block };
+	int control, fd, nr;
+
+	disk->bytes = mib * KVT_MIB;
+	disk->memory = memfd_create("kvt-disk", MFD_CLOEXEC);
+	KVT_CHECK(disk->memory >= 0 && !ftruncate(disk->memory, (off_t)disk->bytes));
+	control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	if (control < 0) {
+		KVT_CHECK(system("modprobe loop") == 0);
+		control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	}
+	KVT_CHECK(control >= 0);
+	do {
+		nr = ioctl(control, LOOP_CTL_GET_FREE);
+		KVT_CHECK(nr >= 0);
+		snprintf(disk->path, sizeof(disk->path), "/dev/loop%d", nr);
+		KVT_CHECK(kvt_eventually(node_is_there, disk->path));
+		fd = open(disk->path, O_RDWR | O_CLOEXEC);
+		KVT_CHECK(fd >= 0);
+		config.fd = (__u32)disk->memory;
+		nr = ioctl(fd, LOOP_CONFIGURE, &config);
+		KVT_CHECK(!nr || errno == EBUSY);
+		if (nr)
+			close(fd);
+	} while (nr);
+	disk->fd = fd;
+	close(control);
+}
+
+void kvt_disk_remove(struct kvt_disk *disk)
+{
+	if (!disk->bytes)
+		return;
+	KVT_CHECK(!ioctl(disk->fd, LOOP_CLR_FD, 0));
+	close(disk->fd);
+	close(disk->memory);
+	disk->bytes = 0;
+}
+
+static char *disk_map(const struct kvt_disk *disk)
+{
+	char *memory = mmap(NULL, disk->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, disk->memory, 0);
+
+	KVT_CHECK(memory != MAP_FAILED);
+	return memory;
+}
+
+/* Most of a disk was never written to: an image takes no memory for that. */
+void *kvt_disk_image(const struct kvt_disk *disk)
+{
+	char *image, *memory = disk_map(disk);
+	off_t at = 0, end;
+
+	image = mmap(NULL, disk->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	KVT_CHECK(image != MAP_FAILED);
+	while ((at = lseek(disk->memory, at, SEEK_DATA)) >= 0) {
+		end = lseek(disk->memory, at, SEEK_HOLE);
+		memcpy(image + at, memory + at, (size_t)(end - at));
+		at = end;
+	}
+	munmap(memory, disk->bytes);
+	return image;
+}
+
+void kvt_disk_free(const struct kvt_disk *disk, void *image)
+{
+	if (image)
+		munmap(image, disk->bytes);
+}
+
+/* What was not written when the image was made cannot be missed by what it has. */
+void kvt_disk_restore(const struct kvt_disk *disk, const void *image)
+{
+	char *memory = disk_map(disk);
+	off_t at = 0, end;
+
+	while ((at = lseek(disk->memory, at, SEEK_DATA)) >= 0) {
+		end = lseek(disk->memory, at, SEEK_HOLE);
+		memcpy(memory + at, (const char *)image + at, (size_t)(end - at));
+		at = end;
+	}
+	munmap(memory, disk->bytes);
+}
+
+void kvt_disk_write(const struct kvt_disk *disk, const void *data, size_t len, size_t at)
+{
+	KVT_CHECK(pwrite(disk->memory, data, len, (off_t)at) == (ssize_t)len);
+}
+
+/* A disk that fails: null_blk, since loop devices do not. */
+static void fail_set(const char *attribute, const char *value)
+{
+	ssize_t len = (ssize_t)strlen(value);
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), NULLB "/kvtfail/%s", attribute);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	KVT_CHECK(fd >= 0);
+	KVT_CHECK(write(fd, value, (size_t)len) == len);
+	close(fd);
+}
+
+void kvt_fail_make(struct kvt_disk *disk, const char *mib)
+{
+	strcpy(disk->path, "/dev/kvtfail");
+	disk->bytes = 0;
+	/* Where it is a module, it brings configfs. */
+	if (access("/sys/module/null_blk", F_OK))
+		KVT_CHECK(system("modprobe null_blk nr_devices=0") == 0);
+	if (access(NULLB, F_OK))
+		KVT_CHECK(!mount("configfs", "/sys/kernel/config", "configfs", 0, NULL));
+	/* Of a test that did not end. */
+	rmdir(NULLB "/kvtfail");
+	KVT_CHECK(!mkdir(NULLB "/kvtfail", 0700));
+	fail_set("size", mib);
+	fail_set("memory_backed", "1");
+	fail_set("power", "1");
+	KVT_CHECK(kvt_eventually(node_is_there, disk->path));
+}
+
+/* As many sectors as null_blk takes: 128 MiB from the beginning. */
+void kvt_fail_set(bool fails)
+{
+	fail_set("badblocks", fails ? "+0-262143" : "-0-262143");
+}
+
+void kvt_fail_remove(void)
+{
+	fail_set("power", "0");
+	KVT_CHECK(!rmdir(NULLB "/kvtfail"));
+}
+
+/* The tool, which stands beside the folder of the tests. */
+static const char *tool_path(void)
+{
+	static char path[4096];
+	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 32);
+
+	KVT_CHECK(len > 0);
+	path[len] = '\0';
+	strcpy(strrchr(path, '/'), "/../tools/kvtree");
+	return path;
+}
+
+/* "kvtree WHAT DEVICE...", its output thrown away. */
+static int tool(const char *what, const struct kvt_disk *disk, int nr)
+{
+	const char *path = tool_path(), *argv[16] = { "kvtree", what };
+	int pid, i;
+
+	for (i = 0; i < nr; i++)
+		argv[2 + i] = disk[i].path;
+	pid = kvt_child();
+	KVT_CHECK(pid >= 0);
+	if (!pid) {
+		int null = open("/dev/null", O_RDWR);
+
+		dup2(null, 1);
+		dup2(null, 2);
+		execv(path, (char **)argv);
+		_exit(127);
+	}
+	return kvt_wait(pid);
+}
+
+int kvt_format(const struct kvt_disk *disk, int nr)
+{
+	return tool("format", disk, nr);
+}
+
+int kvt_check_disks(const struct kvt_disk *disk, int nr)
+{
+	return tool("check", disk, nr);
+}
+
+int kvt_attach_args(int fd, const char *name, const struct kvt_disk *disk, int nr,
+		    struct kvtree_store_attach *args)
+{
+	__u64 paths[KVTREE_DEVICES_MAX + 1];
+	int i;
+
+	for (i = 0; i < nr; i++)
+		paths[i] = kvt_ptr(disk[i].path);
+	strcpy(args->store.name, name);
+	args->devices = kvt_ptr(paths);
+	args->nr_devices = (__u32)nr;
+	return kvt_ioctl(fd, KVTREE_IOC_STORE_ATTACH, args);
+}
+
+int kvt_attach(int fd, const char *name, const struct kvt_disk *disk, int nr, __u32 flags)
+{
+	struct kvtree_store_attach args = { .store.mode = 0600, .flags = flags };
+
+	return kvt_attach_args(fd, name, disk, nr, &args);
+}
+
+int kvt_detach(int fd, const char *name)
+{
+	struct kvtree_store_detach args = { .flags = 0 };
+
+	strcpy(args.name, name);
+	return kvt_ioctl(fd, KVTREE_IOC_STORE_DETACH, &args);
+}
+
+int kvt_checkpoint(int fd)
+{
+	struct kvtree_checkpoint args = { .flags = 0 };
+
+	return kvt_ioctl(fd, KVTREE_IOC_CHECKPOINT, &args);
+}
+
+int kvt_sync(int fd)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_SYNC, kvt_bytes(NULL, 0));
+
+	return kvt_exec(fd, &op);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Durable stores: block devices of a test's own (loop devices over memory), what
+ * stands on them, and the calls that attach them.
+ */
+#ifndef KVT_TEST_DURABLE_H
+#define KVT_TEST_DURABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/kvtree.h>
+
+#define KVT_MIB		(1ul << 20)
+
+struct kvt_disk {
+	char path[48];		/* of its node */
+	size_t bytes;
+	int memory;		/* what stands on it */
+	int fd;
+};
+
+/* They end the process if they fail. */
+void kvt_disk_make(struct kvt_disk *disk, size_t mib, unsigned int block);
+void kvt_disk_remove(struct kvt_disk *disk);
+
+/* All that stands on it, and the way back, when nobody has it open. */
+void *kvt_disk_image(const struct kvt_disk *disk);
+void kvt_disk_free(const struct kvt_disk *disk, void *image);
+void kvt_disk_restore(const struct kvt_disk *disk, const void *image);
+void kvt_disk_write(const struct kvt_disk *disk, const void *data, size_t len, size_t at);
+
+/* The one disk that fails when it is told to. */
+void kvt_fail_make(struct kvt_disk *disk, const char *mib);
+void kvt_fail_set(bool fails);
+void kvt_fail_remove(void);
+
+/* "kvtree format", "kvtree check"; the exit status. */
+int kvt_format(const struct kvt_disk *disk, int nr);
+int kvt_check_disks(const struct kvt_disk *disk, int nr);
+
+int kvt_attach_args(int fd, const char *name, const struct kvt_disk *disk, int nr,
+		    struct kvtree_store_attach *args);
+int kvt_attach(int fd, const char *name, const struct kvt_disk *disk, int nr, __u32 flags);
+int kvt_detach(int fd, const char *name);
+int kvt_checkpoint(int fd);
+int kvt_sync(int fd);
+
+#endif /* KVT_TEST_DURABLE_H */
