@@ -63,7 +63,11 @@ typedef __u64 u64;
 #define cpu_to_le32(x)	htole32(x)
 #define cpu_to_le64(x)	htole64(x)
 
-#define ALIGN(x, to)	(((x) + (to) - 1) / (to) * (to))
+#define ALIGN(x, to)			\
+({					\
+	typeof(x) to_ = (to);		\
+	((x) + to_ - 1) / to_ * to_;	\
+})
 
 #define min(a, b)			\
 ({					\

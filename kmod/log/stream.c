@@ -11,7 +11,7 @@
 
 /* A buffer that nothing more is added to is a chunk, which fits a segment. */
 static_assert((KVTREE_LOG_SEGMENT_MIN - 1) * KVTREE_LOG_BLOCK / 2 >= KVT_LOG_CHUNK_BYTES);
-static_assert(KVT_LOG_CHUNK_BYTES <= KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK);
+static_assert(KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK >= KVT_LOG_CHUNK_BYTES);
 /* The largest record fits an empty buffer. */
 static_assert(KVT_VALUE_SIZE_MAX + sizeof(struct kvtree_log_record) + KVTREE_KEY_MAX +
 	      sizeof(struct kvtree_log_chunk) < KVT_LOG_BUF_BYTES / 4);
