@@ -33,7 +33,7 @@ main_packages()
 		user_packages tools/bench-stock;;
 	stock)
 		main_packages bench-stock
-		user_packages lib/python selftests;;
+		user_packages lib/python selftests selftests/bpf;;
 	stock-7)
 		# What is built is built in a root of its own.
 		main_packages demo
@@ -58,7 +58,9 @@ backports_packages()
 {
 	case $1 in
 	stock|bench-stock|demo)
-		echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86';;
+		echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86'
+		[ "$1" != stock ] ||
+			sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
 	stock-7) echo 'qemu-system-x86';;
 	lint) echo 'linux-image-amd64 linux-headers-amd64';;
 	esac

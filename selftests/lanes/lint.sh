@@ -40,19 +40,22 @@ ignore()
 	kmod/trace.h) echo ,PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE;;
 	# A list as a macro that takes a macro.
 	kmod/park.h) echo ,COMPLEX_MACRO,MACRO_ARG_REUSE;;
-	# BIT() is not for userspace; _Static_assert is.
-	# What BPF programs include: kfuncs are extern, and libbpf has its own names.
+	# What BPF programs include, and BPF programs: kfuncs are extern, and libbpf
+	# has its own names.
 	uapi/kvtree.bpf.h) echo ",$IGNORE_USER,AVOID_EXTERNS,MACRO_ARG_REUSE";;
+	*.bpf.c) echo ",$IGNORE_USER,AVOID_EXTERNS,STATIC_CONST_CHAR_ARRAY,MACRO_WITH_FLOW_CONTROL";;
+	# BIT() is not for userspace; _Static_assert is.
 	uapi/*) echo ,BIT_MACRO,CAMELCASE;;
 	tools/testing/*) echo ",$IGNORE_USER,$IGNORE_SHIM";;
 	Documentation/*|lib/*|tools/*|selftests/*) echo ",$IGNORE_USER";;
 	esac
 }
 
-# The harness is the kernel's and stays as it is there.
+# The harness is the kernel's and stays as it is there; bpftool makes skeletons.
 c_files()
 {
-	find "$@" -name '*.[ch]' ! -name '*.mod.c' ! -name 'kselftest*.h' | sort
+	find "$@" -name '*.[ch]' ! -name '*.mod.c' ! -name 'kselftest*.h' \
+		! -name '*.skel.h' | sort
 }
 
 scripts()

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A program of each type: makes the call that the test has put in `call`. */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <kvtree.bpf.h>
+
+#include "call.h"
+
+char _license[] SEC("license") = "GPL";
+
+struct call call;
+
+/* A program that may sleep says when it reads what RCU protects. */
+extern void bpf_rcu_read_lock(void) __weak __ksym;
+extern void bpf_rcu_read_unlock(void) __weak __ksym;
+
+static __always_inline int iterate(__u32 key_size)
+{
+	const union bpf_kvt_rec *rec;
+	__u32 n = 0, at;
+	int err = 0;
+
+	bpf_kvt_for_each(it, rec, err, &call.ref, call.key, key_size) {
+		at = n++;
+		if (at >= CALL_SLOTS)
+			break;
+		if (bpf_kvt_iter_key(&it, &call.val[at * CALL_SLOT], CALL_SLOT) !=
+		    (int)rec->key_len)
+			return -1000;
+	}
+	return err ?: n;
+}
+
+static __always_inline void read_or_post(__u32 key_size, __u32 val_size)
+{
+	switch (call.op) {
+	case CALL_GET:
+		call.ret = bpf_kvt_get(&call.ref, call.key, key_size, call.val, val_size);
+		break;
+	case CALL_EXISTS:
+		call.ret = bpf_kvt_exists(&call.ref, call.key, key_size);
+		break;
+	case CALL_CEIL:
+		call.ret = bpf_kvt_ceil(&call.ref, call.key, key_size, call.val, val_size);
+		break;
+	case CALL_FLOOR:
+		call.ret = bpf_kvt_floor(&call.ref, call.key, key_size, call.val, val_size);
+		break;
+	case CALL_LPM:
+		call.ret = bpf_kvt_lpm(&call.ref, call.key, key_size, call.val, val_size);
+		break;
+	case CALL_ITER:
+		call.ret = iterate(key_size);
+		break;
+	case CALL_POST:
+		call.ret = bpf_kvt_post(&call.ref, call.key, key_size, call.val, val_size);
+		break;
+	}
+}
+
+static __always_inline void change(__u32 key_size, __u32 val_size)
+{
+	switch (call.op) {
+	case CALL_PUT:
+		call.ret = bpf_kvt_put(&call.ref, call.key, key_size, call.val, val_size);
+		break;
+	case CALL_CAS:
+		call.ret = bpf_kvt_cas(&call.ref, call.key, key_size, call.val, val_size);
+		break;
+	case CALL_ADD:
+		call.ret = bpf_kvt_add(&call.ref, call.key, key_size);
+		break;
+	case CALL_REMOVE:
+		call.ret = bpf_kvt_remove(&call.ref, call.key, key_size);
+		break;
+	}
+}
+
+/* The verifier wants to see the sizes' bounds. */
+static __always_inline void make_call(int may_change)
+{
+	__u32 key_size = call.key_size, val_size = call.val_size;
+
+	barrier_var(key_size);
+	barrier_var(val_size);
+	if (key_size > CALL_KEY || val_size > CALL_VAL)
+		return;
+	read_or_post(key_size, val_size);
+	if (may_change)
+		change(key_size, val_size);
+	call.done++;
+}
+
+static __always_inline void traced(void)
+{
+	if (!call.pid || bpf_get_current_pid_tgid() >> 32 != call.pid)
+		return;
+	call.pid = 0;
+	make_call(0);
+}
+
+SEC("xdp")
+int in_xdp(struct xdp_md *ctx)
+{
+	make_call(1);
+	return XDP_PASS;
+}
+
+SEC("tc")
+int in_tc(struct __sk_buff *skb)
+{
+	make_call(1);
+	return 0;
+}
+
+SEC("action")
+int in_action(struct __sk_buff *skb)
+{
+	make_call(1);
+	return 0;
+}
+
+SEC("syscall")
+int in_syscall(void *ctx)
+{
+	bpf_rcu_read_lock();
+	make_call(1);
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+SEC("cgroup_skb/egress")
+int in_cgroup(struct __sk_buff *skb)
+{
+	make_call(0);
+	return 1;
+}
+
+SEC("fentry/bpf_fentry_test1")
+int in_fentry(void *ctx)
+{
+	traced();
+	return 0;
+}
+
+SEC("fentry.s/bpf_fentry_test1")
+int in_fentry_sleepable(void *ctx)
+{
+	bpf_rcu_read_lock();
+	traced();
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+SEC("kprobe/__x64_sys_getpgid")
+int in_kprobe(void *ctx)
+{
+	traced();
+	return 0;
+}
+
+SEC("tp/syscalls/sys_enter_getpgid")
+int in_tracepoint(void *ctx)
+{
+	traced();
+	return 0;
+}
+
+SEC("lsm/task_getpgid")
+int in_lsm(void *ctx)
+{
+	traced();
+	return 0;
+}
+
+SEC("perf_event")
+int in_perf_event(void *ctx)
+{
+	traced();
+	return 0;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A million lookups by a program, while leaves split and are emptied around them. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "lib.h"
+#include "oracle.h"
+#include "bpf_oracle.skel.h"
+
+#define LOOKUPS	1000000
+#define WRITERS	2
+
+struct key {
+	char prefix[4];
+	__u32 number;
+};
+
+static struct {
+	int fd;
+	bool stop;
+} writers;
+
+static int put(int fd, __u32 n)
+{
+	struct key key = { "key", htonl(n) };
+
+	return kvt_put(fd, kvt_bytes(&key, sizeof(key)), kvt_bytes(&n, sizeof(n)), NULL);
+}
+
+static int del(int fd, __u32 n)
+{
+	struct key key = { "key", htonl(n) };
+
+	return kvt_remove(fd, kvt_bytes(&key, sizeof(key)));
+}
+
+/* Fill the gaps of a stretch, and empty them again: leaves split, leaves go. */
+static void *write_around(void *arg)
+{
+	unsigned int me = (uintptr_t)arg;
+	struct kvt_rand rand;
+	__u32 from, n, nr;
+
+	kvt_rand_init(&rand, me);
+	while (!__atomic_load_n(&writers.stop, __ATOMIC_RELAXED)) {
+		from = kvt_rand_below(&rand, KEYS - 8) * STEP;
+		nr = 8 * STEP;
+		/* Each writer has numbers of its own. */
+		for (n = from; n < from + nr; n++)
+			if (n % STEP && n % WRITERS == me)
+				KVT_CHECK(put(writers.fd, n) == 0);
+		for (n = from; n < from + nr; n++)
+			if (n % STEP && n % WRITERS == me)
+				KVT_CHECK(del(writers.fd, n) == 0);
+	}
+	return NULL;
+}
+
+TEST(a_million_lookups_beside_splits_and_removals_are_right)
+{
+	pthread_t thread[WRITERS];
+	struct kvt_bpf_env env;
+	struct bpf_oracle *skel;
+	const struct oracle *oracle;
+	unsigned int i;
+
+	kvt_bpf_env_init(&env, "bpf-oracle", 0);
+	skel = bpf_oracle__open();
+	ASSERT_NE(NULL, skel);
+	skel->rodata->store = env.read;
+	ASSERT_EQ(0, bpf_oracle__load(skel)) {
+		TH_LOG("%s", kvt_bpf_log());
+	}
+	oracle = &skel->bss->oracle;
+	writers.fd = env.env.fd;
+	for (i = 0; i < KEYS; i++)
+		ASSERT_EQ(0, put(env.env.fd, i * STEP));
+	for (i = 0; i < WRITERS; i++)
+		ASSERT_EQ(0, pthread_create(&thread[i], NULL, write_around, (void *)(uintptr_t)i));
+	while (oracle->lookups < LOOKUPS)
+		ASSERT_EQ(0, kvt_bpf_run(bpf_program__fd(skel->progs.look), 10000));
+	__atomic_store_n(&writers.stop, true, __ATOMIC_RELAXED);
+	for (i = 0; i < WRITERS; i++)
+		pthread_join(thread[i], NULL);
+	TH_LOG("%llu lookups, %llu gave up; %llu leaves split, %llu nodes unlinked",
+	       oracle->lookups, oracle->busy, kvt_stat(env.env.fd, KVTREE_STAT_SPLIT_LEAF),
+	       kvt_stat(env.env.fd, KVTREE_STAT_NODE_UNLINK));
+	EXPECT_EQ(0, oracle->wrong);
+	/* A program waits as long for another CPU as any other reader does. */
+	EXPECT_LT(oracle->busy, LOOKUPS / 1000);
+	EXPECT_LT(1000, kvt_stat(env.env.fd, KVTREE_STAT_SPLIT_LEAF));
+	EXPECT_LT(0, kvt_stat(env.env.fd, KVTREE_STAT_NODE_UNLINK));
+	EXPECT_EQ(KEYS, kvt_stat(env.env.fd, KVTREE_STAT_KEYS));
+	bpf_oracle__destroy(skel);
+	kvt_bpf_env_exit(&env);
+}
+
+TEST_HARNESS_MAIN
