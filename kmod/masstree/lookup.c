@@ -9,7 +9,6 @@
 #include <linux/minmax.h>
 #include <linux/string.h>
 
-#include "../compat.h"
 #include "masstree.h"
 
 /* How many lookups of a batch are under way at once. */
@@ -33,35 +32,6 @@ enum mt_calm_step {
 	MT_CALM_NONE,		/* there is no such key */
 	MT_CALM_DISTURBED,	/* this needs a probe */
 };
-
-/**
- * mt_leaf_find() - look for a key in a leaf
- * @leaf: the leaf
- * @perm: its permutation
- * @slice: slice of the key
- * @rank: mt_rank() of the key
- *
- * Goes through the slots, not through the permutation: less to compute, and
- * the addresses do not depend on what is read.
- *
- * Return: the key's slot number or -1.
- */
-int mt_leaf_find(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank)
-{
-	const u64 *s;
-	int n;
-
-	for (s = leaf->slice; s < leaf->slice + MT_LEAF_WIDTH; s++) {
-		if (likely(READ_ONCE(*s) != slice))
-			continue;
-		n = s - leaf->slice;
-		/* It may be another key's, or have been one's that was removed. */
-		if (READ_ONCE(leaf->klen[n]) == rank && mt_perm_has(perm, n))
-			return n;
-	}
-	return -1;
-}
-KVT_EXPORT_FOR_TESTS(mt_leaf_find);
 
 static __always_inline void mt_calm_enter(struct mt_calm *c, struct mt_node *root, u32 off)
 {

@@ -110,7 +110,6 @@ struct mt_leaf *mt_lock_slot(struct mt_tree *tree, const u8 *key, u32 off,
 			     struct mt_node *root, unsigned int *slot);
 
 /* lookup.c */
-int mt_leaf_find(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank);
 struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key);
 void mt_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
 

@@ -369,4 +369,33 @@ static inline unsigned int mt_inner_search(const struct mt_inner *inner, unsigne
 	return min(at, nkeys);
 }
 
+/**
+ * mt_leaf_find() - look for a key in a leaf
+ * @leaf: the leaf
+ * @perm: its permutation
+ * @slice: slice of the key
+ * @rank: mt_rank() of the key
+ *
+ * Goes through the slots, not through the permutation: less to compute, and
+ * the addresses do not depend on what is read.
+ *
+ * Return: the key's slot number or -1.
+ */
+static __always_inline int mt_leaf_find(const struct mt_leaf *leaf, u64 perm, u64 slice,
+					u32 rank)
+{
+	const u64 *s;
+	int n;
+
+	for (s = leaf->slice; s < leaf->slice + MT_LEAF_WIDTH; s++) {
+		if (likely(READ_ONCE(*s) != slice))
+			continue;
+		n = s - leaf->slice;
+		/* It may be another key's, or have been one's that was removed. */
+		if (READ_ONCE(leaf->klen[n]) == rank && mt_perm_has(perm, n))
+			return n;
+	}
+	return -1;
+}
+
 #endif /* KVT_MT_NODE_H */
