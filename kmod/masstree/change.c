@@ -112,13 +112,6 @@ static int mt_hold_split(struct mt_tree *tree, struct kvt_change *change, struct
 	return c->nr_leaves >= 1 && c->nr_inners >= inners ? 0 : -ENOMEM;
 }
 
-static bool mt_same_key(const struct kvt_key *key, u32 off, const struct kvt_value *value)
-{
-	off += MT_SLICE;
-	return value->key_len == key->len &&
-	       !memcmp(kvt_value_suffix(value, off), key->data + off, key->len - off);
-}
-
 /* The leaf is locked.  What has to be done to change the key in it? */
 static int mt_hold_place(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
 			 struct mt_want *want)
@@ -133,7 +126,8 @@ static int mt_hold_place(struct mt_tree *tree, struct kvt_change *change, struct
 			return -EAGAIN;
 		value = mt_slot_value(c->leaf->slot[n]);
 		c->slot = n;
-		if (rank != MT_RANK_LONG || mt_same_key(&change->key, c->off, value)) {
+		if (rank != MT_RANK_LONG || mt_same_tail(value, change->key.data, change->key.len,
+							 c->off + MT_SLICE)) {
 			c->kind = MT_CHANGE_UPDATE;
 			change->old = value;
 			return 0;
@@ -161,10 +155,7 @@ static int mt_find_place(struct mt_tree *tree, struct kvt_change *change, struct
 	struct mt_probe probe;
 	int err;
 
-	mt_probe_init(&probe, tree, &change->key);
-	while (mt_probe_step(&probe))
-		;
-	mt_probe_end(&probe);
+	mt_probe_find(&probe, tree, &change->key);
 	if (IS_ERR(probe.value))
 		return PTR_ERR(probe.value);
 	c->off = probe.off;

@@ -6,7 +6,6 @@
 
 #include <linux/err.h>
 #include <linux/processor.h>
-#include <linux/string.h>
 
 #include "../compat.h"
 #include "masstree.h"
@@ -95,7 +94,6 @@ void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kv
 	probe->key = key->data;
 	probe->len = key->len;
 	probe->value = NULL;
-	probe->found = false;
 	probe->budget = MT_READ_BUDGET;
 	probe->retries = 0;
 	probe->restarts = 0;
@@ -205,21 +203,11 @@ static struct mt_leaf *mt_leaf_advance(struct mt_probe *p, struct mt_leaf *leaf,
 	return leaf;
 }
 
-static bool mt_probe_value(struct mt_probe *p)
-{
-	const struct kvt_value *value = p->value;
-	u32 at = p->off + MT_SLICE;
-
-	if (value->key_len != p->len ||
-	    memcmp(kvt_value_suffix(value, at), p->key + at, p->len - at))
-		p->value = NULL;
-	return false;
-}
-
 static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 {
 	struct mt_leaf *leaf = mt_leaf(p->node);
 	u32 rank = mt_rank(p->len, p->off);
+	struct kvt_value *value;
 	unsigned long slot;
 	unsigned int at;
 	int n;
@@ -244,38 +232,46 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 		mt_probe_enter(p, mt_slot_layer(slot), p->off + MT_SLICE);
 		return true;
 	}
-	p->value = mt_slot_value(slot);
-	p->found = rank == MT_RANK_LONG;
-	prefetch(p->value);
-	return p->found;
+	value = mt_slot_value(slot);
+	if (rank != MT_RANK_LONG || mt_same_tail(value, p->key, p->len, p->off + MT_SLICE))
+		p->value = value;
+	return false;
 }
 
-/**
- * mt_probe_step() - go on with a lookup
- * @probe: the lookup
- *
- * Context: under rcu_read_lock(), any context.
- *
- * Return: true: call again, preferably a little later, when what was asked for
- * has arrived.  false: @probe->value is the value, NULL, or ERR_PTR(-EBUSY), and
- * @probe->node the leaf in which the key is or would be.
- */
-bool mt_probe_step(struct mt_probe *probe)
+/* Returns whether there is more to look at. */
+static bool mt_probe_step(struct mt_probe *p)
 {
 	u64 v;
 
-	if (probe->found)
-		return mt_probe_value(probe);
-	switch (mt_probe_node(probe, &v)) {
+	switch (mt_probe_node(p, &v)) {
 	case MT_STEP_MORE:
 		return true;
 	case MT_STEP_LEAF:
-		return mt_probe_leaf(probe, v);
+		return mt_probe_leaf(p, v);
 	case MT_STEP_RESTART:
-		return mt_probe_restart(probe);
+		return mt_probe_restart(p);
 	default:
-		return mt_probe_busy(probe);
+		return mt_probe_busy(p);
 	}
+}
+
+/**
+ * mt_probe_find() - look up a key
+ * @probe: to be filled
+ * @tree: where
+ * @key: for what
+ *
+ * Afterwards @probe->value is the value, NULL, or ERR_PTR(-EBUSY), and @probe->node the
+ * leaf in which the key is or would be.
+ *
+ * Context: under rcu_read_lock(), any context.
+ */
+void mt_probe_find(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
+{
+	mt_probe_init(probe, tree, key);
+	while (mt_probe_step(probe))
+		;
+	mt_probe_end(probe);
 }
 
 /**

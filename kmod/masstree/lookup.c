@@ -7,7 +7,6 @@
  * other begins anew as a probe (find.c), which can wait, go on, and give up.
  */
 #include <linux/minmax.h>
-#include <linux/string.h>
 
 #include "masstree.h"
 
@@ -107,24 +106,16 @@ static __always_inline enum mt_calm_step mt_calm_step(struct mt_calm *c)
 /* The value found, if it is the key's: behind the slice it may be another's. */
 static __always_inline struct kvt_value *mt_calm_value(const struct mt_calm *c)
 {
-	u32 at = c->off;
-
-	if (at == c->len)
+	if (c->off == c->len || mt_same_tail(c->value, c->key, c->len, c->off))
 		return c->value;
-	if (c->value->key_len != c->len ||
-	    memcmp(kvt_value_suffix(c->value, at), c->key + at, c->len - at))
-		return NULL;
-	return c->value;
+	return NULL;
 }
 
 static noinline struct kvt_value *mt_get_probe(struct mt_tree *tree, const struct kvt_key *key)
 {
 	struct mt_probe probe;
 
-	mt_probe_init(&probe, tree, key);
-	while (mt_probe_step(&probe))
-		;
-	mt_probe_end(&probe);
+	mt_probe_find(&probe, tree, key);
 	return probe.value;
 }
 

@@ -6,6 +6,7 @@
 #include <linux/bottom_half.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
+#include <linux/string.h>
 #include <linux/workqueue.h>
 
 #include "../index.h"
@@ -62,6 +63,12 @@ static inline void mt_release(void)
 	local_bh_enable();
 }
 
+/* Is a value the key's, which goes on behind what the nodes have told apart, at @at? */
+static inline bool mt_same_tail(const struct kvt_value *value, const u8 *key, u32 len, u32 at)
+{
+	return value->key_len == len && !memcmp(kvt_value_suffix(value, at), key + at, len - at);
+}
+
 /* node.c */
 int mt_node_init(void);
 void mt_node_exit(void);
@@ -76,8 +83,8 @@ void mt_node_register(struct mt_tree *tree);
 /* find.c */
 
 /*
- * A lookup under way.  mt_probe_step() does what can be done with the node that
- * was fetched last, and starts to fetch the next.
+ * A lookup that copes with changes: it waits, goes on, or gives up when its budget
+ * is spent.
  */
 struct mt_probe {
 	struct mt_tree *tree;
@@ -88,15 +95,14 @@ struct mt_probe {
 	struct mt_node *node;		/* next to be looked at; at the end the leaf */
 	struct mt_inner *above;		/* where node was found, NULL at a layer's root */
 	u64 above_version;
-	struct kvt_value *value;	/* being fetched; at the end the result */
+	struct kvt_value *value;	/* at the end the result */
 	u32 budget;
 	u32 retries;
 	u32 restarts;
-	bool found;			/* value is being fetched */
 };
 
 void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
-bool mt_probe_step(struct mt_probe *probe);
+void mt_probe_find(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
 void mt_probe_end(struct mt_probe *probe);
 struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u32 off,
 				 u64 slice, u64 *version);
