@@ -131,17 +131,11 @@ static long ioctl_op(struct kvt_session *session, void __user *arg, size_t usize
 	return op_run(session, arg, &op);
 }
 
-static long ioctl_store_create(struct kvt_session *session, void __user *arg, size_t usize)
+static long ioctl_store_create(struct kvt_session *session, const void *in, void __user *arg)
 {
-	struct kvtree_store_create args;
-	int err;
-
-	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
-	if (err)
-		return err;
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	return kvt_store_create(&args);
+	return kvt_store_create(in);
 }
 
 /* A file for a session; takes over the session if it succeeds. */
@@ -191,35 +185,38 @@ put:
 	return ret;
 }
 
-static long ioctl_store_open(struct kvt_session *session, void __user *arg, size_t usize)
+static long ioctl_store_open(struct kvt_session *session, const void *in, void __user *arg)
 {
-	struct kvtree_store_open args;
-	int err;
+	const struct kvtree_store_open *args = in;
 
-	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
-	if (err)
-		return err;
-	if (!args.flags || args.flags & ~(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE) ||
-	    memchr_inv(args.reserved, 0, sizeof(args.reserved)) ||
-	    !kvt_store_name_valid(args.name))
+	if (!args->flags || args->flags & ~(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE) ||
+	    memchr_inv(args->reserved, 0, sizeof(args->reserved)) ||
+	    !kvt_store_name_valid(args->name))
 		return -EINVAL;
-	return store_open(&args);
+	return store_open(args);
 }
 
-static long ioctl_store_destroy(struct kvt_session *session, void __user *arg, size_t usize)
-{
-	struct kvtree_store_destroy args;
-	int err;
+/* The same structure for both. */
+static_assert(sizeof(struct kvtree_store_detach) == sizeof(struct kvtree_store_destroy));
 
-	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
-	if (err)
-		return err;
-	if (args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)) ||
-	    !kvt_store_name_valid(args.name))
+static long store_remove(const struct kvtree_store_destroy *args, int (*remove)(const char *name))
+{
+	if (args->flags || memchr_inv(args->reserved, 0, sizeof(args->reserved)) ||
+	    !kvt_store_name_valid(args->name))
 		return -EINVAL;
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	return kvt_store_destroy(args.name);
+	return remove(args->name);
+}
+
+static long ioctl_store_destroy(struct kvt_session *session, const void *in, void __user *arg)
+{
+	return store_remove(in, kvt_store_destroy);
+}
+
+static long ioctl_store_detach(struct kvt_session *session, const void *in, void __user *arg)
+{
+	return store_remove(in, kvt_store_detach);
 }
 
 static void free_paths(char **paths)
@@ -250,53 +247,31 @@ static int copy_paths(char **paths, const struct kvtree_store_attach *args)
 	return 0;
 }
 
-static long ioctl_store_attach(struct kvt_session *session, void __user *arg, size_t usize)
+static long ioctl_store_attach(struct kvt_session *session, const void *in, void __user *arg)
 {
 	char *paths[KVTREE_DEVICES_MAX] = {};
-	struct kvtree_store_attach args;
+	const struct kvtree_store_attach *args = in;
 	int err;
 
-	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
-	if (err)
-		return err;
-	if (args.flags & ~KVTREE_ATTACH_SYNC || !args.nr_devices ||
-	    args.nr_devices > KVTREE_DEVICES_MAX ||
-	    memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+	if (args->flags & ~KVTREE_ATTACH_SYNC || !args->nr_devices ||
+	    args->nr_devices > KVTREE_DEVICES_MAX ||
+	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	err = copy_paths(paths, &args);
+	err = copy_paths(paths, args);
 	if (!err)
-		err = kvt_store_attach(&args, paths);
+		err = kvt_store_attach(args, paths);
 	free_paths(paths);
 	return err;
 }
 
-static long ioctl_store_detach(struct kvt_session *session, void __user *arg, size_t usize)
+static long ioctl_checkpoint(struct kvt_session *session, const void *in, void __user *arg)
 {
-	struct kvtree_store_detach args;
+	const struct kvtree_checkpoint *args = in;
 	int err;
 
-	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
-	if (err)
-		return err;
-	if (args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)) ||
-	    !kvt_store_name_valid(args.name))
-		return -EINVAL;
-	if (!capable(CAP_SYS_ADMIN))
-		return -EPERM;
-	return kvt_store_detach(args.name);
-}
-
-static long ioctl_checkpoint(struct kvt_session *session, void __user *arg, size_t usize)
-{
-	struct kvtree_checkpoint args;
-	int err;
-
-	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
-	if (err)
-		return err;
-	if (args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+	if (args->flags || memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
@@ -353,22 +328,19 @@ static int stat_copy(const struct kvt_store *store, u64 __user *values, u32 nr)
 	return 0;
 }
 
-static long ioctl_stat(struct kvt_session *session, void __user *arg, size_t usize)
+static long ioctl_stat(struct kvt_session *session, const void *in, void __user *arg)
 {
 	struct kvtree_stat_args __user *user = arg;
-	struct kvtree_stat_args args;
+	const struct kvtree_stat_args *args = in;
 	int err;
 
-	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
-	if (err)
-		return err;
-	if (args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+	if (args->flags || memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
 	if (session->access)
-		err = stat_copy(session->store, u64_to_user_ptr(args.values),
-				min_t(u32, args.nr, KVTREE_STAT_NR));
+		err = stat_copy(session->store, u64_to_user_ptr(args->values),
+				min_t(u32, args->nr, KVTREE_STAT_NR));
 	else
 		err = -EACCES;
 	kvt_store_leave(session->store);
@@ -390,74 +362,106 @@ static int bpf_access(struct kvt_store *store, bool allow)
 	return kvt_bpf_prepare() ?: kvt_handles_allow(store);
 }
 
-static long ioctl_bpf_access(struct kvt_session *session, void __user *arg, size_t usize)
+static long ioctl_bpf_access(struct kvt_session *session, const void *in, void __user *arg)
 {
-	struct kvtree_bpf_access args;
+	const struct kvtree_bpf_access *args = in;
 	int err;
 
-	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
-	if (err)
-		return err;
-	if (args.allow > 1 || args.flags || memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+	if (args->allow > 1 || args->flags ||
+	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
-	err = bpf_access(session->store, args.allow);
+	err = bpf_access(session->store, args->allow);
 	kvt_store_leave(session->store);
 	return err;
 }
 
-static long ioctl_bpf_handle(struct kvt_session *session, void __user *arg, size_t usize)
+static long ioctl_bpf_handle(struct kvt_session *session, const void *in, void __user *arg)
 {
 	struct kvtree_bpf_handle __user *user = arg;
-	struct kvtree_bpf_handle args;
-	int err;
+	const struct kvtree_bpf_handle *args = in;
+	u64 handle = 0;
+	int err = 0;
 
-	err = copy_struct_from_user(&args, sizeof(args), arg, usize);
-	if (err)
-		return err;
-	if (!args.access || args.access & ~(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE) || args.flags ||
-	    memchr_inv(args.reserved, 0, sizeof(args.reserved)))
+	if (!args->access || args->access & ~(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE) ||
+	    args->flags || memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
-	args.handle = 0;
-	if (args.access & ~session->access)
+	if (args->access & ~session->access)
 		err = -EACCES;
 	else
-		args.handle = kvt_handle_of(session->store, args.access);
+		handle = kvt_handle_of(session->store, args->access);
 	kvt_store_leave(session->store);
 	if (err)
 		return err;
-	if (!args.handle)
+	if (!handle)
 		return -ENOENT;
-	return put_user(args.handle, &user->handle) ? -EFAULT : 0;
+	return put_user(handle, &user->handle) ? -EFAULT : 0;
 }
 
-/* The ioctls by number, and the size in which their structure was first published. */
+/* What a structure is copied to before its ioctl is run. */
+union args {
+	struct kvtree_store_create store_create;
+	struct kvtree_store_open store_open;
+	struct kvtree_store_destroy store_destroy;
+	struct kvtree_store_detach store_detach;
+	struct kvtree_store_attach store_attach;
+	struct kvtree_checkpoint checkpoint;
+	struct kvtree_stat_args stat;
+	struct kvtree_bpf_access bpf_access;
+	struct kvtree_bpf_handle bpf_handle;
+};
+
+/*
+ * The ioctls by number, and the size in which their structure was first published.
+ * Those that need not be fast get their structure copied; the others, and those
+ * that only fill it in, see to it themselves.
+ */
 static const struct {
 	long (*run)(struct kvt_session *session, void __user *arg, size_t usize);
+	long (*run_copied)(struct kvt_session *session, const void *in, void __user *arg);
 	unsigned int cmd;
 	unsigned int size;
+	unsigned int ksize;	/* of what is copied */
 } ioctls[] = {
 #define IOCTL(name, fn, ver0)						\
-	[_IOC_NR(KVTREE_IOC_##name) - 0x40] = { fn, KVTREE_IOC_##name, ver0 }
+	[_IOC_NR(KVTREE_IOC_##name) - 0x40] = {				\
+		.run = fn, .cmd = KVTREE_IOC_##name, .size = ver0,	\
+	}
+#define COPIED(name, fn, ver0)						\
+	[_IOC_NR(KVTREE_IOC_##name) - 0x40] = {				\
+		.run_copied = fn, .cmd = KVTREE_IOC_##name, .size = ver0, \
+		.ksize = _IOC_SIZE(KVTREE_IOC_##name),			\
+	}
 	IOCTL(INFO, ioctl_info, KVTREE_INFO_SIZE_VER0),
 	IOCTL(BATCH, ioctl_batch, KVTREE_BATCH_SIZE_VER0),
-	IOCTL(STORE_CREATE, ioctl_store_create, KVTREE_STORE_CREATE_SIZE_VER0),
-	IOCTL(STORE_OPEN, ioctl_store_open, KVTREE_STORE_OPEN_SIZE_VER0),
-	IOCTL(STORE_DESTROY, ioctl_store_destroy, KVTREE_STORE_DESTROY_SIZE_VER0),
+	COPIED(STORE_CREATE, ioctl_store_create, KVTREE_STORE_CREATE_SIZE_VER0),
+	COPIED(STORE_OPEN, ioctl_store_open, KVTREE_STORE_OPEN_SIZE_VER0),
+	COPIED(STORE_DESTROY, ioctl_store_destroy, KVTREE_STORE_DESTROY_SIZE_VER0),
 	IOCTL(STORE_LIST, ioctl_store_list, KVTREE_STORE_INFO_SIZE_VER0),
 	IOCTL(STORE_SELF, ioctl_store_self, KVTREE_STORE_INFO_SIZE_VER0),
-	IOCTL(STAT, ioctl_stat, KVTREE_STAT_ARGS_SIZE_VER0),
+	COPIED(STAT, ioctl_stat, KVTREE_STAT_ARGS_SIZE_VER0),
 	IOCTL(OP, ioctl_op, KVTREE_OP_SIZE_VER0),
-	IOCTL(BPF_ACCESS, ioctl_bpf_access, KVTREE_BPF_ACCESS_SIZE_VER0),
-	IOCTL(BPF_HANDLE, ioctl_bpf_handle, KVTREE_BPF_HANDLE_SIZE_VER0),
-	IOCTL(STORE_ATTACH, ioctl_store_attach, KVTREE_STORE_ATTACH_SIZE_VER0),
-	IOCTL(STORE_DETACH, ioctl_store_detach, KVTREE_STORE_DETACH_SIZE_VER0),
-	IOCTL(CHECKPOINT, ioctl_checkpoint, KVTREE_CHECKPOINT_SIZE_VER0),
+	COPIED(BPF_ACCESS, ioctl_bpf_access, KVTREE_BPF_ACCESS_SIZE_VER0),
+	COPIED(BPF_HANDLE, ioctl_bpf_handle, KVTREE_BPF_HANDLE_SIZE_VER0),
+	COPIED(STORE_ATTACH, ioctl_store_attach, KVTREE_STORE_ATTACH_SIZE_VER0),
+	COPIED(STORE_DETACH, ioctl_store_detach, KVTREE_STORE_DETACH_SIZE_VER0),
+	COPIED(CHECKPOINT, ioctl_checkpoint, KVTREE_CHECKPOINT_SIZE_VER0),
+#undef COPIED
 #undef IOCTL
 };
+
+static noinline long run_copied(struct kvt_session *session, unsigned int nr, void __user *arg,
+				size_t usize)
+{
+	union args args;
+	int err;
+
+	err = copy_struct_from_user(&args, ioctls[nr].ksize, arg, usize);
+	return err ?: ioctls[nr].run_copied(session, &args, arg);
+}
 
 static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
@@ -474,6 +478,8 @@ static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 		return -EINVAL;
 	if (usize > PAGE_SIZE)
 		return -E2BIG;
+	if (!ioctls[nr].run)
+		return run_copied(file->private_data, nr, (void __user *)arg, usize);
 	return ioctls[nr].run(file->private_data, (void __user *)arg, usize);
 }
 
