@@ -108,13 +108,8 @@ static int change_column(const struct kvt_op_ctx *ctx, const struct kvt_bpf_writ
 	write->kind = KVT_WRITE_COLS;
 	write->cols = col;
 	write->ncols = 1;
-	if (col->len > KVT_BLOB_MIN) {
-		col->blob = kvt_blob_alloc(&mem, col->len);
-		if (!col->blob)
-			return -ENOMEM;
-		memcpy(col->blob->data, in->val, in->val_len);
-		col->data = col->blob->data;
-	}
+	if (col->len > KVT_BLOB_MIN && kvt_blob_move(&mem, col))
+		return -ENOMEM;
 	err = kvt_write(ctx, write);
 	if (err && col->blob)
 		kvt_blob_put(col->blob);

@@ -24,6 +24,16 @@ struct get_cols {
 };
 
 /* Returns bytes copied; -EMSGSIZE; -EAGAIN: it faulted. */
+static __always_inline int get_data(const struct iov_iter *fixed, struct kvtree_op *op,
+				    const u8 *data, u32 len)
+{
+	if (unlikely(len > op->val_len)) {
+		op->val_len = len;
+		return -EMSGSIZE;
+	}
+	return kvt_val_out_nofault(fixed, op->val, data, len) ?: len;
+}
+
 static __always_inline int get_plain_value(const struct iov_iter *fixed, struct kvtree_op *op,
 					   const struct kvt_value *v)
 {
@@ -31,11 +41,7 @@ static __always_inline int get_plain_value(const struct iov_iter *fixed, struct 
 	u32 len;
 
 	data = kvt_value_plain_data(v, &len);
-	if (unlikely(len > op->val_len)) {
-		op->val_len = len;
-		return -EMSGSIZE;
-	}
-	return kvt_val_out_nofault(fixed, op->val, data, len) ?: len;
+	return get_data(fixed, op, data, len);
 }
 
 /**
@@ -61,16 +67,12 @@ int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struc
 	pinned->blob = NULL;
 	if (!kvt_value_find(v, 0, &col))
 		return 0;
-	if (col.len > op->val_len) {
-		op->val_len = col.len;
-		return -EMSGSIZE;
-	}
-	if (col.blob) {
+	if (col.blob && col.len <= op->val_len) {
 		kvt_blob_get(col.blob);
 		*pinned = col;
 		return -EAGAIN;
 	}
-	return kvt_val_out_nofault(ctx->fixed, op->val, col.data, col.len) ?: col.len;
+	return get_data(ctx->fixed, op, col.data, col.len);
 }
 
 /**

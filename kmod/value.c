@@ -97,6 +97,25 @@ struct kvt_blob *kvt_blob_alloc(const struct kvt_mem *mem, u32 len)
 }
 
 /**
+ * kvt_blob_move() - put a column's data into a blob
+ * @mem: who is charged for it, and how to allocate
+ * @col: the column, in no blob so far
+ *
+ * Context: as @mem->gfp says.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_blob_move(const struct kvt_mem *mem, struct kvt_column *col)
+{
+	col->blob = kvt_blob_alloc(mem, col->len);
+	if (!col->blob)
+		return -ENOMEM;
+	memcpy(col->blob->data, col->data, col->len);
+	col->data = col->blob->data;
+	return 0;
+}
+
+/**
  * kvt_blob_get() - keep a blob beyond the RCU read section
  * @blob: of a value that was found in this RCU read section
  *

@@ -157,6 +157,7 @@ static inline const u8 *kvt_value_plain_data(const struct kvt_value *v, u32 *len
 void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size);
 
 struct kvt_blob *kvt_blob_alloc(const struct kvt_mem *mem, u32 len);
+int kvt_blob_move(const struct kvt_mem *mem, struct kvt_column *col);
 void kvt_blob_get(struct kvt_blob *blob);
 void kvt_blob_put(struct kvt_blob *blob);
 

@@ -102,11 +102,8 @@ static int writer_spill(struct writer *w)
 			col = &w->write->cols[i];
 			if (col->blob || col->len == KVTREE_COL_ABSENT || col->len <= len)
 				continue;
-			col->blob = kvt_blob_alloc(&mem, col->len);
-			if (!col->blob)
+			if (kvt_blob_move(&mem, col))
 				return -ENOMEM;
-			memcpy(col->blob->data, col->data, col->len);
-			col->data = col->blob->data;
 			excess -= col->len;
 		}
 	}

@@ -61,11 +61,8 @@ static int replay_blobs(struct replay *replay, u32 n, u32 max)
 		col = &replay->edits[i];
 		if (col->blob || col->len <= max)
 			continue;
-		col->blob = kvt_blob_alloc(&mem, col->len);
-		if (!col->blob)
+		if (kvt_blob_move(&mem, col))
 			return -ENOMEM;
-		memcpy(col->blob->data, col->data, col->len);
-		col->data = col->blob->data;
 	}
 	return 0;
 }
