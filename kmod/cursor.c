@@ -26,12 +26,7 @@ struct cursor_pool {
 
 static DEFINE_MUTEX(cursors_lock);
 static struct cursor_pool *cursor_pools;	/* by CPU; set once */
-
-static size_t cursor_size(void)
-{
-	return ALIGN(offsetof(struct kvt_cursor, iter) + kvt_store_iter_size(),
-		     SMP_CACHE_BYTES);
-}
+static size_t cursor_size;			/* set before */
 
 static void cursors_free(struct cursor_pool *pools)
 {
@@ -49,12 +44,12 @@ static int cursors_fill(struct cursor_pool *pool, int cpu)
 	struct kvt_cursor *cursor;
 	unsigned int i;
 
-	pool->cursors = kvmalloc_node(CURSORS * cursor_size(), GFP_KERNEL | __GFP_ZERO,
+	pool->cursors = kvmalloc_node(CURSORS * cursor_size, GFP_KERNEL | __GFP_ZERO,
 				      cpu_to_node(cpu));
 	if (!pool->cursors)
 		return -ENOMEM;
 	for (i = 0; i < CURSORS; i++) {
-		cursor = pool->cursors + i * cursor_size();
+		cursor = pool->cursors + i * cursor_size;
 		cursor->pool = &pool->used;
 		cursor->nr = i;
 	}
@@ -66,6 +61,8 @@ static struct cursor_pool *cursors_alloc(void)
 	struct cursor_pool *pools;
 	int cpu;
 
+	cursor_size = ALIGN(offsetof(struct kvt_cursor, iter) + kvt_store_iter_size(),
+			    SMP_CACHE_BYTES);
 	pools = kvcalloc(nr_cpu_ids, sizeof(*pools), GFP_KERNEL);
 	if (!pools)
 		return NULL;
@@ -135,7 +132,7 @@ struct kvt_cursor *kvt_cursor_get(void)
 		if (nr >= CURSORS)
 			return NULL;
 	} while (test_and_set_bit_lock(nr, &pool->used));
-	return pool->cursors + nr * cursor_size();
+	return pool->cursors + nr * cursor_size;
 }
 KVT_EXPORT_FOR_TESTS(kvt_cursor_get);
 

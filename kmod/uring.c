@@ -144,15 +144,17 @@ static int call_wait(struct call *call, struct kvt_update *update)
 /* It was executed; -EIOCBQUEUED: it completes when it is durable. */
 static int call_durable(struct call *call, int res)
 {
-	const struct kvt_wait_args args = call_wait_args(call);
 	struct kvt_log *log = call->session->store->log;
+	struct kvt_wait_args args;
 	int err;
 
 	if (!call->sync)
 		return res;
 	err = kvt_log_synced(log, call->sync);
-	if (err == -EAGAIN)
+	if (err == -EAGAIN) {
+		args = call_wait_args(call);
 		err = kvt_wait_durable(call->session, &call->ctx, &call->op, res, &args);
+	}
 	/* It cannot be executed again: this waits where it stands. */
 	if (err == -ENOMEM)
 		err = kvt_log_sync(log, call->sync);
@@ -425,7 +427,6 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	call_init(&call, cmd, issue_flags);
 	call_init_ctx(&call);
 	call.op = (struct kvtree_op) {};
-	call.out = 0;
 	/* On a worker of io_uring, of which there is a bounded number. */
 	call.ctx.waits = kvt_op_may_sleep(&call.ctx);
 	if (!kvt_session_enter(call.session))
