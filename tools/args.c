@@ -54,6 +54,76 @@ const struct argp_child common_options[] = {
 	{ 0 }
 };
 
+/* What a store is to be like that is being made. */
+static error_t parse_store(int key, char *arg, struct argp_state *state)
+{
+	struct kvtree_store_create *store = state->input;
+
+	switch (key) {
+	case 'E':
+		if (strlen(arg) >= sizeof(store->engine))
+			argp_error(state, "there is no engine '%s'", arg);
+		memcpy(store->engine, arg, strlen(arg));
+		return 0;
+	case 'm':
+		store->mode = arg_mode(state, arg);
+		return 0;
+	case 'o':
+		store->uid = arg_owner(state, false, arg);
+		return 0;
+	case 'g':
+		store->gid = arg_owner(state, true, arg);
+		return 0;
+	case 'b':
+		store->limit_bytes = arg_size(state, "--limit-bytes", arg);
+		return 0;
+	case 'k':
+		store->limit_keys = arg_size(state, "--limit-keys", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option of_store[] = {
+	{ .name = "mode", .key = 'm', .arg = "MODE",
+	  .doc = "Who may read and write, as for a file (0600)" },
+	{ .name = "owner", .key = 'o', .arg = "USER", .doc = "The owner (you)" },
+	{ .name = "group", .key = 'g', .arg = "GROUP", .doc = "The group (yours)" },
+	{ .name = "limit-bytes", .key = 'b', .arg = "N",
+	  .doc = "Memory that it may take; K, M, G and T are powers of 1024 (no limit)" },
+	{ .name = "limit-keys", .key = 'k', .arg = "N", .doc = "Keys that it may hold (no limit)" },
+	{ .name = "engine", .key = 'E', .arg = "NAME", .doc = "The index engine" },
+	{ 0 }
+};
+
+static const struct argp store_argp = {
+	.options = of_store,
+	.parser = parse_store,
+};
+
+/* The first takes a struct kvtree_store_create as its input. */
+const struct argp_child store_options[] = {
+	{ .argp = &store_argp },
+	{ .argp = &common_argp, .header = "Options of all commands:", .group = 100 },
+	{ 0 }
+};
+
+/**
+ * arg_store_name() - the name of a store that is being made
+ * @state: the parser's state
+ * @name: set
+ * @arg: the argument
+ *
+ * Exits if it is too long.
+ */
+void arg_store_name(struct argp_state *state, char (*name)[KVTREE_NAME_MAX], const char *arg)
+{
+	if (strlen(arg) >= sizeof(*name))
+		argp_error(state, "a name has at most %zu bytes", sizeof(*name) - 1);
+	memcpy(*name, arg, strlen(arg));
+}
+
 /**
  * parse() - parse a command's arguments; exits on wrong usage
  * @argp: what the command knows

@@ -20,35 +20,15 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 	struct kvtree_store_create *store = &attach->args.store;
 
 	switch (key) {
-	case 'E':
-		if (strlen(arg) >= sizeof(store->engine))
-			argp_error(state, "there is no engine '%s'", arg);
-		memcpy(store->engine, arg, strlen(arg));
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = store;
 		return 0;
 	case 'S':
 		attach->args.flags |= KVTREE_ATTACH_SYNC;
 		return 0;
-	case 'm':
-		store->mode = arg_mode(state, arg);
-		return 0;
-	case 'o':
-		store->uid = arg_owner(state, false, arg);
-		return 0;
-	case 'g':
-		store->gid = arg_owner(state, true, arg);
-		return 0;
-	case 'b':
-		store->limit_bytes = arg_size(state, "--limit-bytes", arg);
-		return 0;
-	case 'k':
-		store->limit_keys = arg_size(state, "--limit-keys", arg);
-		return 0;
 	case ARGP_KEY_ARG:
 		if (!attach->name) {
-			if (strlen(arg) >= sizeof(store->name))
-				argp_error(state, "a name has at most %zu bytes",
-					   sizeof(store->name) - 1);
-			memcpy(store->name, arg, strlen(arg));
+			arg_store_name(state, &store->name, arg);
 			attach->name = arg;
 			return 0;
 		}
@@ -68,19 +48,11 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 static const struct argp_option attach_options[] = {
 	{ .name = "sync", .key = 'S',
 	  .doc = "Every change waits until it is on the devices (only those that ask for it)" },
-	{ .name = "mode", .key = 'm', .arg = "MODE",
-	  .doc = "Who may read and write, as for a file (0600)" },
-	{ .name = "owner", .key = 'o', .arg = "USER", .doc = "The owner (you)" },
-	{ .name = "group", .key = 'g', .arg = "GROUP", .doc = "The group (yours)" },
-	{ .name = "limit-bytes", .key = 'b', .arg = "N",
-	  .doc = "Memory that it may take; K, M, G and T are powers of 1024 (no limit)" },
-	{ .name = "limit-keys", .key = 'k', .arg = "N", .doc = "Keys that it may hold (no limit)" },
-	{ .name = "engine", .key = 'E', .arg = "NAME", .doc = "The index engine" },
 	{ 0 }
 };
 
 /* An ioctl of the session; a negative errno if it fails. */
-static int call(struct kvtree *kv, unsigned long request, void *arg)
+static int call(const struct kvtree *kv, unsigned long request, void *arg)
 {
 	return ioctl(kvtree_fd(kv), request, arg) < 0 ? -errno : 0;
 }
@@ -141,7 +113,7 @@ int cmd_attach(int argc, char **argv)
 		.doc = "Make a store of what stands on devices, and keep it there.\n"
 		       "\vNeeds root. All devices of the store must be named, in any order. What was\n"
 		       "durable when the store was last used is there again.",
-		.children = common_options,
+		.children = store_options,
 	};
 	struct attach attach = { .args.store = { .mode = 0600, .uid = getuid(), .gid = getgid() } };
 	struct kvtree *kv;
@@ -232,6 +204,22 @@ int cmd_detach(int argc, char **argv)
 	return ended(err, "detach", "detached", name);
 }
 
+/* A command on the store that is its argument. */
+static int on_store(const struct argp *argp, int argc, char **argv,
+		    int (*run)(const struct kvtree *kv), const char *what, const char *done)
+{
+	const char *name = NULL;
+	struct kvtree *kv;
+	int err;
+
+	parse(argp, argc, argv, &name);
+	tool.store = name;
+	kv = open_store(KVTREE_OPEN_READ);
+	err = run(kv);
+	kvtree_close(kv);
+	return ended(err, what, done, name);
+}
+
 int cmd_sync(int argc, char **argv)
 {
 	const struct argp argp = {
@@ -240,16 +228,15 @@ int cmd_sync(int argc, char **argv)
 		.doc = "Wait until all changes of a durable store are on its devices.",
 		.children = common_options,
 	};
-	const char *name = NULL;
-	struct kvtree *kv;
-	int err;
 
-	parse(&argp, argc, argv, &name);
-	tool.store = name;
-	kv = open_store(KVTREE_OPEN_READ);
-	err = kvtree_sync(kv);
-	kvtree_close(kv);
-	return ended(err, "sync", "synced", name);
+	return on_store(&argp, argc, argv, kvtree_sync, "sync", "synced");
+}
+
+static int checkpoint_store(const struct kvtree *kv)
+{
+	struct kvtree_checkpoint args = { .flags = 0 };
+
+	return call(kv, KVTREE_IOC_CHECKPOINT, &args);
 }
 
 int cmd_checkpoint(int argc, char **argv)
@@ -262,15 +249,6 @@ int cmd_checkpoint(int argc, char **argv)
 		       "using the store meanwhile.",
 		.children = common_options,
 	};
-	struct kvtree_checkpoint args = { .flags = 0 };
-	const char *name = NULL;
-	struct kvtree *kv;
-	int err;
 
-	parse(&argp, argc, argv, &name);
-	tool.store = name;
-	kv = open_store(KVTREE_OPEN_READ);
-	err = call(kv, KVTREE_IOC_CHECKPOINT, &args);
-	kvtree_close(kv);
-	return ended(err, "checkpoint", "checkpointed", name);
+	return on_store(&argp, argc, argv, checkpoint_store, "checkpoint", "checkpointed");
 }

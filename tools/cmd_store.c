@@ -18,36 +18,17 @@ static error_t parse_create(int key, char *arg, struct argp_state *state)
 	struct kvtree_store_create *args = &create->args;
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = args;
+		return 0;
 	case 'B':
 		args->flags |= KVTREE_STORE_BPF;
-		return 0;
-	case 'E':
-		if (strlen(arg) >= sizeof(args->engine))
-			argp_error(state, "there is no engine '%s'", arg);
-		memcpy(args->engine, arg, strlen(arg));
-		return 0;
-	case 'm':
-		args->mode = arg_mode(state, arg);
-		return 0;
-	case 'o':
-		args->uid = arg_owner(state, false, arg);
-		return 0;
-	case 'g':
-		args->gid = arg_owner(state, true, arg);
-		return 0;
-	case 'b':
-		args->limit_bytes = arg_size(state, "--limit-bytes", arg);
-		return 0;
-	case 'k':
-		args->limit_keys = arg_size(state, "--limit-keys", arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (create->name)
 			argp_error(state, "too many arguments: store-create takes one NAME");
-		if (strlen(arg) >= sizeof(args->name))
-			argp_error(state, "a name has at most %zu bytes", sizeof(args->name) - 1);
+		arg_store_name(state, &args->name, arg);
 		create->name = arg;
-		memcpy(args->name, arg, strlen(arg));
 		return 0;
 	case ARGP_KEY_END:
 		if (!create->name)
@@ -59,15 +40,7 @@ static error_t parse_create(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option create_options[] = {
-	{ .name = "mode", .key = 'm', .arg = "MODE",
-	  .doc = "Who may read and write, as for a file (0600)" },
-	{ .name = "owner", .key = 'o', .arg = "USER", .doc = "The owner (you)" },
-	{ .name = "group", .key = 'g', .arg = "GROUP", .doc = "The group (yours)" },
-	{ .name = "limit-bytes", .key = 'b', .arg = "N",
-	  .doc = "Memory that it may take; K, M, G and T are powers of 1024 (no limit)" },
-	{ .name = "limit-keys", .key = 'k', .arg = "N", .doc = "Keys that it may hold (no limit)" },
 	{ .name = "bpf", .key = 'B', .doc = "BPF programs may use it" },
-	{ .name = "engine", .key = 'E', .arg = "NAME", .doc = "The index engine" },
 	{ 0 }
 };
 
@@ -80,7 +53,7 @@ int cmd_store_create(int argc, char **argv)
 		.doc = "Create a store.\n"
 		       "\vNeeds root. A name consists of letters, digits, dots, hyphens and\n"
 		       "underscores. The store lives until it is destroyed or the module unloaded.",
-		.children = common_options,
+		.children = store_options,
 	};
 	struct create create = { .args = { .mode = 0600, .uid = getuid(), .gid = getgid() } };
 	struct kvtree *kv;
