@@ -117,11 +117,11 @@ const struct argp_child store_options[] = {
  *
  * Exits if it is too long.
  */
-void arg_store_name(struct argp_state *state, char (*name)[KVTREE_NAME_MAX], const char *arg)
+void arg_store_name(struct argp_state *state, char name[KVTREE_NAME_MAX], const char *arg)
 {
-	if (strlen(arg) >= sizeof(*name))
-		argp_error(state, "a name has at most %zu bytes", sizeof(*name) - 1);
-	memcpy(*name, arg, strlen(arg));
+	if (strlen(arg) >= KVTREE_NAME_MAX)
+		argp_error(state, "a name has at most %u bytes", KVTREE_NAME_MAX - 1);
+	memcpy(name, arg, strlen(arg));
 }
 
 /**

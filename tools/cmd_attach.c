@@ -28,7 +28,7 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (!attach->name) {
-			arg_store_name(state, &store->name, arg);
+			arg_store_name(state, store->name, arg);
 			attach->name = arg;
 			return 0;
 		}

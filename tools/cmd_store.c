@@ -27,7 +27,7 @@ static error_t parse_create(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		if (create->name)
 			argp_error(state, "too many arguments: store-create takes one NAME");
-		arg_store_name(state, &args->name, arg);
+		arg_store_name(state, args->name, arg);
 		create->name = arg;
 		return 0;
 	case ARGP_KEY_END:

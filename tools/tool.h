@@ -55,7 +55,7 @@ unsigned long long arg_size(struct argp_state *state, const char *what, const ch
 uint32_t arg_owner(struct argp_state *state, bool group, const char *arg);
 uint32_t arg_mode(struct argp_state *state, const char *arg);
 uint16_t arg_column(struct argp_state *state, const char *arg);
-void arg_store_name(struct argp_state *state, char (*name)[KVTREE_NAME_MAX], const char *arg);
+void arg_store_name(struct argp_state *state, char name[KVTREE_NAME_MAX], const char *arg);
 int parse(const struct argp *argp, int argc, char **argv, void *input);
 struct bytes file_bytes(const char *path);
 
