@@ -20,7 +20,7 @@ SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTH
 export PREFIX DESTDIR UDEVDIR V T AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
 	BENCH_UML_ARGS
 
-.PHONY: all modules try-modules lib tools man selftests install demo vm docs help \
+.PHONY: all modules try-modules lib tools examples man selftests install demo vm docs help \
 	check check-uml check-debug check-stock check-stock7 check-user fuzz lint bench \
 	bench-stock clean
 
@@ -49,6 +49,9 @@ lib:
 
 tools: lib
 	$(SUBMAKE) -C tools all
+
+examples: lib
+	$(SUBMAKE) -C tools/examples all
 
 man: tools
 	$(SUBMAKE) -C lib man
@@ -118,7 +121,7 @@ docs:
 # Not through KDIR: what is to be removed may have been built for another
 # kernel, whose headers may be gone.
 clean:
-	@for d in lib tools tools/bench-stock selftests; do \
+	@for d in lib tools tools/bench-stock tools/examples selftests; do \
 		[ ! -e $$d/Makefile ] || $(MAKE) -s -C $$d clean; done
 	@find kmod -name '*.o' -o -name '*.ko' -o -name '*.mod' -o \
 		-name '*.mod.c' -o -name '.*.cmd' -o -name '*.o.d' \
@@ -132,6 +135,7 @@ help:
 	@echo 'Build and install'
 	@echo '  all          module, library and tool (default)'
 	@echo '  modules      the module alone'
+	@echo '  examples     programs that use kvtree from BPF, in tools/examples'
 	@echo '  install      module (modprobe kvtree), library, headers, tool'
 	@echo '  man          manual pages: man -M lib/man:tools/man kvtree'
 	@echo '  docs         Documentation/ as HTML in build/docs'

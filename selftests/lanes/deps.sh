@@ -33,7 +33,7 @@ main_packages()
 		user_packages tools/bench-stock;;
 	stock)
 		main_packages bench-stock
-		user_packages lib/python selftests selftests/bpf;;
+		user_packages lib/python selftests selftests/bpf tools/examples;;
 	stock-7)
 		# What is built is built in a root of its own.
 		main_packages demo

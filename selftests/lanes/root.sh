@@ -24,7 +24,7 @@ packages()
 {
 	{
 		echo "$PACKAGES"
-		user_packages lib tools selftests selftests/bpf
+		user_packages lib tools tools/examples selftests selftests/bpf
 	} | tr -s ' \t' '\n' | sed '/^$/d' | sort -u
 }
 

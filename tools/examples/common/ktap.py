@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the tests of the examples share: results in KTAP, commands, and a network
+namespace at the other end of a pair of interfaces."""
+
+import contextlib
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+
+DEVICE = '/dev/kvtree'
+SKIP = 4
+CLONE_NEWNET = 0x40000000
+TIMEOUT = 120
+
+
+class Failure(Exception):
+    """Something is not as it should be."""
+
+
+def check(condition, *what):
+    if not condition:
+        raise Failure(' '.join(str(w) for w in what))
+
+
+def same(got, wanted, what):
+    check(got == wanted, f'{what}: {got!r} instead of {wanted!r}')
+
+
+def run(*args, status=0, stdin=None):
+    """What a command prints; its exit status has to be this one."""
+    done = subprocess.run([str(a) for a in args], input=stdin, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, encoding='utf-8', check=False,
+                          stdin=subprocess.DEVNULL if stdin is None else None,
+                          timeout=TIMEOUT)
+    check(done.returncode == status,
+          f'{" ".join(str(a) for a in args)}: exit status {done.returncode}:', done.stdout)
+    return done.stdout
+
+
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def eventually(condition, what):
+    """Wait until something is so; the limit is for what never will be."""
+    end = time.monotonic() + 60
+    while not condition():
+        check(time.monotonic() < end, 'waited in vain:', what)
+        time.sleep(0.05)
+
+
+class Namespace:
+    """A network namespace, and veth pairs from here into it."""
+
+    def __init__(self, name):
+        self.name = name
+        self.links = []
+        run('ip', 'netns', 'add', name)
+        run('ip', '-n', name, 'link', 'set', 'lo', 'up')
+
+    def link(self, here, there, *addresses):
+        """A pair of interfaces; addresses are (here, there), with their prefix."""
+        run('ip', 'link', 'add', here, 'type', 'veth', 'peer', 'name', there,
+            'netns', self.name)
+        self.links.append(here)
+        for mine, theirs in addresses:
+            nodad = ('nodad',) if ':' in mine else ()
+            run('ip', 'addr', 'add', mine, 'dev', here, *nodad)
+            run('ip', '-n', self.name, 'addr', 'add', theirs, 'dev', there, *nodad)
+        run('ip', 'link', 'set', here, 'up')
+        run('ip', '-n', self.name, 'link', 'set', there, 'up')
+
+    @contextlib.contextmanager
+    def inside(self):
+        """Sockets that are made meanwhile belong to the namespace, and stay there."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open('/proc/self/ns/net', 'rb') as home, \
+                open(f'/var/run/netns/{self.name}', 'rb') as there:
+            check(libc.setns(there.fileno(), CLONE_NEWNET) == 0, 'setns')
+            try:
+                yield
+            finally:
+                check(libc.setns(home.fileno(), CLONE_NEWNET) == 0, 'setns')
+
+    def close(self):
+        for name in self.links:
+            subprocess.run(['ip', 'link', 'del', name], check=False)
+        subprocess.run(['ip', 'netns', 'del', self.name], check=False)
+
+
+def main(tests, setup=None, teardown=None):
+    """Run functions that take what setup() returns; the exit status."""
+    print('KTAP version 1')
+    if not os.path.exists(DEVICE):
+        print(f'1..0 # SKIP there is no {DEVICE}')
+        return SKIP
+    print(f'1..{len(tests)}', flush=True)
+    failed = 0
+    start = time.monotonic()
+    state = setup() if setup else None
+    try:
+        for number, test in enumerate(tests, 1):
+            try:
+                test(state)
+                print(f'# {time.monotonic() - start:.1f} s')
+                print(f'ok {number} {test.__name__}', flush=True)
+            except Exception as e:  # pylint: disable=broad-except
+                text = str(e) if isinstance(e, Failure) else traceback.format_exc()
+                sys.stdout.write(''.join(f'# {line}\n' for line in text.splitlines()))
+                print(f'not ok {number} {test.__name__}', flush=True)
+                failed += 1
+    finally:
+        if teardown:
+            teardown(state)
+    return 1 if failed else 0

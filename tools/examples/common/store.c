@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Stores that BPF programs may use. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "example.h"
+
+static struct kvtree *open_store(const char *name, int *err)
+{
+	struct kvtree *kv = NULL;
+
+	*err = kvtree_open(name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE, &kv);
+	if (*err == -ENODEV)
+		die("there is no /dev/kvtree: is the module loaded? try: sudo modprobe kvtree");
+	if (*err && *err != -ENOENT)
+		die("cannot open the store '%s': %s", name, kvtree_strerror(*err));
+	return kv;
+}
+
+/**
+ * store_open() - open a store for reading and writing
+ * @name: its name
+ *
+ * Exits if this fails for another reason than that there is none.
+ *
+ * Return: the session, or NULL: there is no such store
+ */
+struct kvtree *store_open(const char *name)
+{
+	int err;
+
+	return open_store(name, &err);
+}
+
+static void create_store(const char *name, uint64_t limit_bytes)
+{
+	struct kvtree_store_create args = {
+		.mode = 0600, .uid = geteuid(), .gid = getegid(), .limit_bytes = limit_bytes,
+	};
+	struct kvtree *kv;
+	int err;
+
+	strncpy(args.name, name, sizeof(args.name) - 1);
+	kv = open_store(NULL, &err);
+	if (err)
+		die("there is no store 'default': load the module again");
+	err = kvtree_store_create(kv, &args, sizeof(args));
+	/* Another one may have been faster. */
+	if (err && err != -EEXIST)
+		die("cannot create the store '%s': %s", name,
+		    err == -EPERM ? "this needs root" : kvtree_strerror(err));
+	kvtree_close(kv);
+}
+
+/**
+ * store_make() - open a store that BPF programs may use, made if it is not there
+ * @name: its name
+ * @limit_bytes: memory that it may take, if it is made now; 0: no limit
+ *
+ * Exits if it fails.
+ *
+ * Return: the session
+ */
+struct kvtree *store_make(const char *name, uint64_t limit_bytes)
+{
+	struct kvtree *kv;
+	int err;
+
+	kv = open_store(name, &err);
+	if (!kv) {
+		create_store(name, limit_bytes);
+		kv = open_store(name, &err);
+		if (!kv)
+			die("the store '%s' is gone again", name);
+	}
+	err = kvtree_bpf_allow(kv, 1);
+	if (err == -EOPNOTSUPP)
+		die("kernel and module offer nothing to BPF programs: both need BTF, %s",
+		    "and the kernel a JIT");
+	if (err)
+		die("cannot let BPF programs use the store '%s': %s", name,
+		    kvtree_strerror(err));
+	return kv;
+}
+
+/**
+ * store_handle() - by what a program names a store
+ * @kv: the session
+ * @name: its name, for messages
+ * @access: KVTREE_OPEN_*, what the program may do: no more than it has to
+ *
+ * Exits if it fails.
+ *
+ * Return: the handle
+ */
+uint64_t store_handle(struct kvtree *kv, const char *name, unsigned int access)
+{
+	uint64_t handle = 0;
+	int err;
+
+	err = kvtree_bpf_handle(kv, access, &handle);
+	if (err)
+		die("no handle of the store '%s': %s", name, kvtree_strerror(err));
+	return handle;
+}
+
+/**
+ * store_counter() - one of the store's counters
+ * @kv: the session
+ * @id: KVTREE_STAT_*
+ *
+ * Exits if it fails.
+ *
+ * Return: its value
+ */
+uint64_t store_counter(struct kvtree *kv, unsigned int id)
+{
+	uint64_t values[KVTREE_STAT_NR] = { 0 };
+	int nr;
+
+	nr = kvtree_stat(kv, values, ARRAY_SIZE(values));
+	if (nr < 0)
+		die("cannot read counters: %s", kvtree_strerror(nr));
+	return values[id];
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The program, and the interfaces that it is attached to. */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool.h"
+#include "firewall.skel.h"
+
+/**
+ * firewall_load() - load the program
+ * @no_rule: FW_PASS or FW_DROP: what is done with packets that no rule matches
+ * @counting: whether it counts
+ *
+ * Exits if it fails.
+ *
+ * Return: the program
+ */
+struct firewall *firewall_load(uint8_t no_rule, bool counting)
+{
+	struct kvtree *rules = store_make(RULES_STORE, 0);
+	struct kvtree *counts = store_make(COUNTS_STORE, 0);
+	struct firewall *skel;
+
+	program_begin();
+	skel = firewall__open();
+	program_check(skel ? 0 : -errno, "cannot open the program");
+	skel->rodata->rules = store_handle(rules, RULES_STORE, KVTREE_OPEN_READ);
+	skel->rodata->counts = store_handle(counts, COUNTS_STORE,
+					    KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+	skel->rodata->no_rule = no_rule;
+	skel->rodata->counting = counting;
+	program_check(firewall__load(skel), "cannot load the program");
+	kvtree_close(rules);
+	kvtree_close(counts);
+	return skel;
+}
+
+struct load {
+	const char *interface;
+	uint8_t no_rule;
+	uint32_t flags;
+};
+
+static error_t parse_load(int key, char *arg, struct argp_state *state)
+{
+	struct load *load = state->input;
+	const char *wrong;
+
+	switch (key) {
+	case 'd':
+		wrong = parse_action(arg, &load->no_rule);
+		if (wrong)
+			argp_error(state, "%s", wrong);
+		return 0;
+	case 'g':
+		load->flags = XDP_FLAGS_SKB_MODE;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (load->interface)
+			argp_error(state, "one interface at a time");
+		load->interface = arg;
+		if (strchr(arg, '/') || strlen(arg) >= IFNAMSIZ)
+			argp_error(state, "'%s' is no interface", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!load->interface)
+			argp_usage(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* Before the program is loaded, which takes a moment. */
+static unsigned int find_interface(const struct load *load)
+{
+	unsigned int index = if_nametoindex(load->interface);
+
+	if (!index)
+		die("there is no interface '%s'", load->interface);
+	if (!access(pin_path("firewall", load->interface), F_OK))
+		die("%s: loaded already: firewall unload %s takes it away", load->interface,
+		    load->interface);
+	return index;
+}
+
+static void attach(const struct load *load, unsigned int interface, int prog)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = load->flags);
+	int link;
+
+	link = bpf_link_create(prog, (int)interface, BPF_XDP, &opts);
+	if (link == -EBUSY)
+		die("%s: another XDP program is there", load->interface);
+	program_check(link < 0 ? link : 0, "cannot attach the program");
+	if (bpf_obj_pin(link, pin_path("firewall", load->interface)))
+		program_check(-errno, "cannot keep the program attached");
+	close(link);
+}
+
+int cmd_load(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ .name = "default", .key = 'd', .arg = "ACTION",
+		  .doc = "What is done with packets that no rule matches (pass)" },
+		{ .name = "generic", .key = 'g',
+		  .doc = "Not in the driver: for drivers that cannot run XDP programs" },
+		{ 0 }
+	};
+	const struct argp argp = {
+		.options = options,
+		.parser = parse_load,
+		.args_doc = "INTERFACE",
+		.doc = "Let the program decide about packets that come in at an interface.\n"
+		       "\vIt stays when this command has ended, until \"firewall unload\" or until\n"
+		       "the interface goes. Rules may be added before and after.",
+	};
+	struct load load = { .no_rule = FW_PASS };
+	struct firewall *skel;
+	unsigned int interface;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &load);
+	interface = find_interface(&load);
+	skel = firewall_load(load.no_rule, true);
+	attach(&load, interface, bpf_program__fd(skel->progs.firewall));
+	firewall__destroy(skel);
+	return STATUS_OK;
+}
+
+int cmd_unload(int argc, char **argv)
+{
+	const struct argp argp = {
+		.parser = parse_load,
+		.args_doc = "INTERFACE",
+		.doc = "Take the program away from an interface. Rules and counters stay.",
+	};
+	struct load load = { 0 };
+	const char *pin;
+	int link;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &load);
+	pin = pin_path("firewall", load.interface);
+	link = bpf_obj_get(pin);
+	if (link == -ENOENT) {
+		warn("%s: the firewall is not loaded there", load.interface);
+		return STATUS_NOT;
+	}
+	program_check(link < 0 ? link : 0, "cannot open the link");
+	/* The interface may be gone. */
+	bpf_link_detach(link);
+	close(link);
+	if (unlink(pin))
+		die("cannot remove %s: %m", pin);
+	return STATUS_OK;
+}

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Decides about packets by the rules in a store.
+ *
+ * The rule that counts is that of the longest prefix which the packet's source
+ * belongs to and which has a range that the packet's port is in.  It is found by
+ * lookups of the last key that is not greater than (address, length, port), where
+ * address is the source cut to that length, at first in full length.  The record
+ * found is
+ *
+ * - of a prefix that the source belongs to: no longer one is there.  If the port is
+ *   in its range, that is it.  If its range begins above the port, another one of
+ *   the same prefix may have it: look for (the prefix, port).  Otherwise the prefix
+ *   has no range with this port, and the search goes on below the prefix.
+ *
+ * - of another prefix: a prefix of the source that stands before it in the order has
+ *   it inside, too, so it is no longer than what the two addresses have in common.
+ *   Look for the source cut to this length.
+ *
+ * The length gets smaller at least every other time.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <stdbool.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <kvtree.bpf.h>
+
+#include "firewall.h"
+
+char _license[] SEC("license") = "GPL";
+
+const volatile __u64 rules;		/* handle, for reading */
+const volatile __u64 counts;		/* handle, for reading and writing */
+const volatile __u8 no_rule = FW_PASS;	/* what is done with a packet without a rule */
+const volatile bool counting = true;
+
+#define STEPS		(2 * 128 + 2)
+/* How often it is tried to decide by rules that do not change meanwhile. */
+#define TRIES		8
+
+#define IPV6_HEADERS	8	/* extension headers in a row */
+#define VLAN_TAGS	2
+#define ENOENT		2
+
+#define IP_MF		0x2000
+#define IP_OFFSET	0x1fff
+#define IP6_OFFSET	0xfff8
+
+/* Where a packet comes from and what it is for. */
+struct packet {
+	__u64 hi, lo;		/* the source; of IPv4 the upper half of hi */
+	__u16 port;		/* or what takes its place */
+	__u8 version;		/* of IP, 0: something else */
+	__u8 protocol;		/* FW_* */
+};
+
+enum found {
+	FOUND_NOTHING,		/* no rule */
+	FOUND_RULE,
+	FOUND_ERROR,
+};
+
+struct verdict {
+	enum found found;
+	__u8 action;
+	union fw_key key;	/* of the rule */
+};
+
+struct search {
+	struct bpf_kvt_ref ref;
+	struct packet packet;
+	struct verdict verdict;	/* its key is that to look for, and then the one found */
+	__u8 len;
+	__u8 below;		/* look for what is less than all of this prefix */
+};
+
+static __always_inline __u64 high_bits(__u32 n)
+{
+	return n ? ~0ull << (64 - n) : 0;
+}
+
+/* The first n of 128 bits. */
+static __always_inline __u64 cut_hi(__u64 hi, __u32 n)
+{
+	return n >= 64 ? hi : hi & high_bits(n);
+}
+
+static __always_inline __u64 cut_lo(__u64 lo, __u32 n)
+{
+	return n >= 128 ? lo : n <= 64 ? 0 : lo & high_bits(n - 64);
+}
+
+/* How many bits two words have in common, from the highest on. */
+static __always_inline __u32 common_bits(__u64 a, __u64 b)
+{
+	__u64 differ = a ^ b;
+	__u32 n = 0;
+
+	if (!differ)
+		return 64;
+	if (!(differ >> 32)) {
+		n += 32;
+		differ <<= 32;
+	}
+	if (!(differ >> 48)) {
+		n += 16;
+		differ <<= 16;
+	}
+	if (!(differ >> 56)) {
+		n += 8;
+		differ <<= 8;
+	}
+	if (!(differ >> 60)) {
+		n += 4;
+		differ <<= 4;
+	}
+	if (!(differ >> 62)) {
+		n += 2;
+		differ <<= 2;
+	}
+	return n + !(differ >> 63);
+}
+
+static __always_inline void write_key(struct search *s)
+{
+	const struct packet *p = &s->packet;
+	union fw_key *key = &s->verdict.key;
+	__u64 hi = cut_hi(p->hi, s->len);
+	__u16 first = s->below ? 0 : p->port;
+
+	if (p->version == 4) {
+		key->v4 = (struct fw_key4) {
+			.table = FW_TABLE(4, p->protocol),
+			.net = bpf_htonl(hi >> 32), .len = s->len, .first = bpf_htons(first),
+		};
+		s->ref.key_len = sizeof(key->v4);
+		return;
+	}
+	key->v6.table = FW_TABLE(6, p->protocol);
+	key->v6.net[0] = bpf_cpu_to_be64(hi);
+	key->v6.net[1] = bpf_cpu_to_be64(cut_lo(p->lo, s->len));
+	key->v6.len = s->len;
+	key->v6.first = bpf_htons(first);
+	s->ref.key_len = sizeof(key->v6);
+}
+
+/* The prefix of the key found: how long it is, and how much of it the source has. */
+static __always_inline void read_key(const struct search *s, __u32 *len, __u32 *common,
+				     __u16 *first)
+{
+	const struct packet *p = &s->packet;
+	const union fw_key *key = &s->verdict.key;
+
+	if (p->version == 4) {
+		*len = key->v4.len;
+		*first = bpf_ntohs(key->v4.first);
+		*common = common_bits(p->hi, (__u64)bpf_ntohl(key->v4.net) << 32);
+		if (*common > 32)
+			*common = 32;
+		return;
+	}
+	*len = key->v6.len;
+	*first = bpf_ntohs(key->v6.first);
+	*common = common_bits(p->hi, bpf_be64_to_cpu(key->v6.net[0]));
+	if (*common == 64)
+		*common += common_bits(p->lo, bpf_be64_to_cpu(key->v6.net[1]));
+}
+
+/* One lookup.  Returns 1 at the end of the search. */
+static long step(__u32 index, struct search *s)
+{
+	__u8 table = FW_TABLE(s->packet.version, s->packet.protocol);
+	struct verdict *v = &s->verdict;
+	struct fw_rule rule = { 0 };
+	__u32 size, len, common;
+	__u16 first;
+	int ret;
+
+	write_key(s);
+	size = s->ref.key_len;
+	s->ref.flags = s->below ? BPF_KVT_AFTER : 0;
+	ret = bpf_kvt_floor(&s->ref, &v->key, sizeof(v->key), &rule, sizeof(rule));
+	if (ret == -ENOENT || (ret >= 0 && v->key.table != table)) {
+		v->found = FOUND_NOTHING;
+		return 1;
+	}
+	/* Not a rule: not decided, rather than decided wrongly. */
+	if (ret != sizeof(rule) || s->ref.key_len != size)
+		return 1;
+	read_key(s, &len, &common, &first);
+	if (common < len) {
+		s->len = common;
+		s->below = 0;
+		return 0;
+	}
+	if (first <= s->packet.port && s->packet.port <= bpf_ntohs(rule.last)) {
+		v->action = rule.action;
+		v->found = FOUND_RULE;
+		return 1;
+	}
+	s->len = len;
+	s->below = first <= s->packet.port;
+	return 0;
+}
+
+static __always_inline __u64 rules_version(void)
+{
+	struct bpf_kvt_ref ref = { .store = rules };
+	char key[sizeof(FW_VERSION) - 1];
+	int ret;
+
+	__builtin_memcpy(key, FW_VERSION, sizeof(key));
+	ret = bpf_kvt_exists(&ref, key, sizeof(key));
+	/* Without a rule that was ever made there is none.  Errors are all different. */
+	return !ret ? ref.version : ret == -ENOENT ? 0 : bpf_ktime_get_ns();
+}
+
+/*
+ * Rules change one record at a time, and the version after each.  While it stays the
+ * same at most one record has changed, and the search came by it before or after
+ * this: the packet is decided by the rules as they were at one moment.
+ */
+static long try_search(__u32 index, struct search *s)
+{
+	__u64 version = rules_version();
+
+	s->len = s->packet.version == 4 ? 32 : 128;
+	s->below = 0;
+	s->verdict.found = FOUND_ERROR;
+	bpf_loop(STEPS, step, s, 0);
+	if (s->verdict.found != FOUND_ERROR && version == rules_version())
+		return 1;
+	s->verdict.found = FOUND_ERROR;
+	return 0;
+}
+
+/*
+ * This and read_packet() are not static: the kernel then verifies them once, and not
+ * for every way that a packet may come to them.
+ */
+__noinline int decide(const struct packet *packet, struct verdict *verdict)
+{
+	struct search s = { .ref.store = rules };
+
+	if (!packet || !verdict)
+		return 0;
+	s.packet = *packet;
+	bpf_loop(TRIES, try_search, &s, 0);
+	*verdict = s.verdict;
+	return 0;
+}
+
+static __always_inline void add(void *key, __u32 size, __u16 col, __u64 n)
+{
+	struct bpf_kvt_ref ref = { .store = counts, .col = col, .arg = n };
+
+	/* What cannot be counted is an error, which the store counts. */
+	bpf_kvt_add(&ref, key, size);
+}
+
+static __always_inline void count_packet(void *key, __u32 size, __u64 bytes)
+{
+	add(key, size, 0, 1);
+	add(key, size, 1, bytes);
+}
+
+static __always_inline void count_other(__u8 why, __u64 bytes)
+{
+	union fw_counter c = {};
+
+	c.other.why = why;
+	c.other.cpu = bpf_htons(bpf_get_smp_processor_id());
+	count_packet(&c, sizeof(c.other), bytes);
+}
+
+static __always_inline void count_rule(__u8 version, const union fw_key *key, __u64 bytes)
+{
+	__u16 cpu = bpf_htons(bpf_get_smp_processor_id());
+	union fw_counter c = {};
+
+	if (version == 4) {
+		c.v4.rule = key->v4;
+		c.v4.cpu = cpu;
+		count_packet(&c, sizeof(c.v4), bytes);
+	} else {
+		c.v6.rule = key->v6;
+		c.v6.cpu = cpu;
+		count_packet(&c, sizeof(c.v6), bytes);
+	}
+}
+
+static __always_inline int read_protocol(struct packet *p, __u8 protocol, void *at, void *end)
+{
+	__be16 *ports = at;
+	__u8 *type = at;
+
+	switch (protocol) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+		if ((void *)(ports + 2) > end)
+			return -1;
+		p->protocol = protocol == IPPROTO_TCP ? FW_TCP : FW_UDP;
+		p->port = bpf_ntohs(ports[1]);
+		return 0;
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6:
+		if ((void *)(type + 1) > end)
+			return -1;
+		p->protocol = FW_ICMP;
+		p->port = *type;
+		return 0;
+	default:
+		p->protocol = FW_IP;
+		p->port = protocol;
+		return 0;
+	}
+}
+
+/* A later fragment has no port: it is decided about by its protocol's number. */
+static __always_inline int read_ip4(struct packet *p, struct iphdr *ip, void *end)
+{
+	__u32 size;
+
+	if ((void *)(ip + 1) > end)
+		return -1;
+	size = ip->ihl * 4;
+	if (ip->version != 4 || size < sizeof(*ip))
+		return -1;
+	p->version = 4;
+	p->hi = (__u64)bpf_ntohl(ip->saddr) << 32;
+	if (ip->frag_off & bpf_htons(IP_OFFSET)) {
+		p->protocol = FW_IP;
+		p->port = ip->protocol;
+		return 0;
+	}
+	return read_protocol(p, ip->protocol, (void *)ip + size, end);
+}
+
+static __always_inline int read_ip6(struct packet *p, struct ipv6hdr *ip, void *end)
+{
+	__u8 next, *at = (void *)(ip + 1);
+	__be64 source[2];
+	__u32 size;
+	int i;
+
+	if ((void *)at > end || ip->version != 6)
+		return -1;
+	__builtin_memcpy(source, &ip->saddr, sizeof(source));
+	p->version = 6;
+	p->hi = bpf_be64_to_cpu(source[0]);
+	p->lo = bpf_be64_to_cpu(source[1]);
+	next = ip->nexthdr;
+	for (i = 0; i < IPV6_HEADERS; i++) {
+		switch (next) {
+		case IPPROTO_HOPOPTS:
+		case IPPROTO_ROUTING:
+		case IPPROTO_DSTOPTS:
+		case IPPROTO_AH:
+		case IPPROTO_FRAGMENT:
+			break;
+		default:
+			return read_protocol(p, next, at, end);
+		}
+		if ((void *)(at + 8) > end)
+			return -1;
+		size = next == IPPROTO_FRAGMENT ? 8 :
+		       next == IPPROTO_AH ? (at[1] + 2) * 4 : (at[1] + 1) * 8;
+		if (next == IPPROTO_FRAGMENT &&
+		    *(__be16 *)(at + 2) & bpf_htons(IP6_OFFSET)) {
+			p->protocol = FW_IP;
+			p->port = at[0];
+			return 0;
+		}
+		next = at[0];
+		at += size;
+	}
+	return -1;
+}
+
+struct vlan {
+	__be16 id;
+	__be16 proto;
+};
+
+__noinline int read_packet(struct xdp_md *ctx, struct packet *p)
+{
+	void *at = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = at;
+	struct vlan *vlan;
+	__be16 proto;
+	int i;
+
+	if (!p || (void *)(eth + 1) > end)
+		return -1;
+	proto = eth->h_proto;
+	at = eth + 1;
+	for (i = 0; i < VLAN_TAGS; i++) {
+		if (proto != bpf_htons(ETH_P_8021Q) && proto != bpf_htons(ETH_P_8021AD))
+			break;
+		vlan = at;
+		if ((void *)(vlan + 1) > end)
+			return -1;
+		proto = vlan->proto;
+		at = vlan + 1;
+	}
+	if (proto == bpf_htons(ETH_P_IP))
+		return read_ip4(p, at, end);
+	if (proto == bpf_htons(ETH_P_IPV6))
+		return read_ip6(p, at, end);
+	return 0;
+}
+
+SEC("xdp")
+int firewall(struct xdp_md *ctx)
+{
+	__u64 bytes = ctx->data_end - ctx->data;
+	struct verdict verdict = {};
+	struct packet packet = {};
+	__u8 action = FW_DROP;
+	__u8 why = 0;
+
+	if (read_packet(ctx, &packet)) {
+		why = FW_MALFORMED;
+		goto count;
+	}
+	if (!packet.version)
+		return XDP_PASS;
+	decide(&packet, &verdict);
+	if (verdict.found == FOUND_RULE) {
+		action = verdict.action;
+	} else if (verdict.found == FOUND_NOTHING) {
+		why = FW_NO_RULE;
+		action = no_rule;
+	} else {
+		why = FW_UNDECIDED;
+	}
+count:
+	if (counting && why)
+		count_other(why, bytes);
+	else if (counting)
+		count_rule(packet.version, &verdict.key, bytes);
+	return action == FW_PASS ? XDP_PASS : XDP_DROP;
+}
