@@ -130,6 +130,8 @@ void kvt_log_say(struct kvt_log_set *set, const char *fmt, ...);
 void kvt_log_segment_fill(struct kvtree_log_segment *head, const struct kvtree_log_super *super,
 			  u64 generation, const struct kvt_log_pos *pos,
 			  enum kvtree_log_kind kind, u32 stream);
+int kvt_log_segment_sound(struct kvt_log_set *set, u32 dev, u64 generation,
+			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind);
 int kvt_log_segment_check(struct kvt_log_set *set, u32 dev, u64 generation,
 			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind);
 

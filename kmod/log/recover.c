@@ -13,7 +13,10 @@ static u32 set_lives(const struct kvt_log_set *set)
 	return le32_to_cpu(set->dev[0].super->nr_lives);
 }
 
-/* Whether a device has all that the trailer names.  1 or 0, or an error. */
+/*
+ * Whether a device has all that the trailer names, and the headers of the segments that
+ * may have been begun for it.  1 or 0, or an error.
+ */
 static int trailer_complete(struct kvt_log_walk *walk, struct kvt_log_reader *reader)
 {
 	struct kvt_log_extent extent;
@@ -22,7 +25,10 @@ static int trailer_complete(struct kvt_log_walk *walk, struct kvt_log_reader *re
 
 	for (i = 0; i < le32_to_cpu(walk->trailer->nr_extents); i++) {
 		kvt_log_walk_extent(walk, i, &extent);
-		err = kvt_log_extent_read(reader, &extent, NULL);
+		err = kvt_log_segment_sound(walk->set, walk->dev, extent.generation, &extent.pos,
+					    KVTREE_LOG_KIND_STREAM);
+		if (!err)
+			err = kvt_log_extent_read(reader, &extent, NULL);
 		if (err)
 			return err == -EBADMSG ? 0 : err;
 	}

@@ -28,16 +28,18 @@ void kvt_log_segment_fill(struct kvtree_log_segment *head, const struct kvtree_l
 }
 
 /**
- * kvt_log_segment_check() - read a segment's header and see that it is right
+ * kvt_log_segment_sound() - read a segment's header and see whether it is right
  * @set: the devices
  * @dev: index of the device
  * @generation: of the life that used it
  * @pos: a place in it
  * @kind: what it should hold
  *
+ * Nothing is said: whether a header that is wrong is damage depends on the epoch.
+ *
  * Return: 0; -EBADMSG: it is not; -EIO; -ENOMEM.
  */
-int kvt_log_segment_check(struct kvt_log_set *set, u32 dev, u64 generation,
+int kvt_log_segment_sound(struct kvt_log_set *set, u32 dev, u64 generation,
 			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind)
 {
 	const struct kvtree_log_super *super = set->dev[dev].super;
@@ -53,11 +55,29 @@ int kvt_log_segment_check(struct kvt_log_set *set, u32 dev, u64 generation,
 		     le32_to_cpu(head->kind) != kind ||
 		     le32_to_cpu(head->crc) !=
 		     kvt_log_crc_zero(super, generation, &at, head, sizeof(*head),
-				      offsetof(struct kvtree_log_segment, crc)))) {
+				      offsetof(struct kvtree_log_segment, crc))))
+		err = -EBADMSG;
+	kvt_env_free(head);
+	return err;
+}
+
+/**
+ * kvt_log_segment_check() - see that a segment's header is right, and say if not
+ * @set: the devices
+ * @dev: index of the device
+ * @generation: of the life that used it
+ * @pos: a place in it
+ * @kind: what it should hold
+ *
+ * Return: 0; -EBADMSG: it is not; -EIO; -ENOMEM.
+ */
+int kvt_log_segment_check(struct kvt_log_set *set, u32 dev, u64 generation,
+			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind)
+{
+	int err = kvt_log_segment_sound(set, dev, generation, pos, kind);
+
+	if (err == -EBADMSG)
 		kvt_log_say(set, "device %u, segment %u: its header is damaged", dev + 1,
 			    pos->segment);
-		err = -EBADMSG;
-	}
-	kvt_env_free(head);
 	return err;
 }
