@@ -256,6 +256,23 @@ TEST_F(durable, what_was_synced_is_there_after_a_crash)
 	EXPECT_EQ(digest, kvt_digest(t->fd));
 }
 
+/* What the new checkpoint makes useless is discarded, and no sooner. */
+TEST_F(durable, what_was_synced_is_there_after_a_crash_before_a_checkpoint)
+{
+	struct self *t = &self->self;
+	__u64 digest;
+
+	put_shapes(t->fd, 1);
+	ASSERT_EQ(0, kvt_checkpoint(t->fd));
+	put_shapes(t->fd, 2);
+	ASSERT_EQ(0, kvt_sync(t->fd));
+	digest = kvt_digest(t->fd);
+	crash_now(t);
+	ASSERT_EQ(0, kvt_checkpoint(t->fd));
+	ASSERT_EQ(0, come_up(t));
+	EXPECT_EQ(digest, kvt_digest(t->fd));
+}
+
 TEST_F(durable, put_with_the_sync_flag_is_there_after_a_crash)
 {
 	struct self *t = &self->self;

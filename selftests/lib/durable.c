@@ -2,6 +2,7 @@
 /* Durable stores: see durable.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/loop.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,17 +75,34 @@ static char *disk_map(const struct kvt_disk *disk)
 	return memory;
 }
 
+/* Behind the content of an image: where it has any. */
+struct extents {
+	size_t nr;
+	struct { off_t at, end; } extent[4096];
+};
+
+static struct extents *image_extents(const struct kvt_disk *disk, const void *image)
+{
+	return (struct extents *)((char *)image + disk->bytes);
+}
+
 /* Most of a disk was never written to: an image takes no memory for that. */
 void *kvt_disk_image(const struct kvt_disk *disk)
 {
 	char *image, *memory = disk_map(disk);
+	struct extents *extents;
 	off_t at = 0, end;
 
-	image = mmap(NULL, disk->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	image = mmap(NULL, disk->bytes + sizeof(*extents), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	KVT_CHECK(image != MAP_FAILED);
+	extents = image_extents(disk, image);
 	while ((at = lseek(disk->memory, at, SEEK_DATA)) >= 0) {
 		end = lseek(disk->memory, at, SEEK_HOLE);
 		memcpy(image + at, memory + at, (size_t)(end - at));
+		KVT_CHECK(extents->nr < NR(extents->extent));
+		extents->extent[extents->nr].at = at;
+		extents->extent[extents->nr++].end = end;
 		at = end;
 	}
 	munmap(memory, disk->bytes);
@@ -94,20 +112,21 @@ void *kvt_disk_image(const struct kvt_disk *disk)
 void kvt_disk_free(const struct kvt_disk *disk, void *image)
 {
 	if (image)
-		munmap(image, disk->bytes);
+		munmap(image, disk->bytes + sizeof(struct extents));
 }
 
-/* What was not written when the image was made cannot be missed by what it has. */
+/* What the image has may have been discarded meanwhile, and what is there, written. */
 void kvt_disk_restore(const struct kvt_disk *disk, const void *image)
 {
+	const struct extents *extents = image_extents(disk, image);
 	char *memory = disk_map(disk);
-	off_t at = 0, end;
+	size_t i;
 
-	while ((at = lseek(disk->memory, at, SEEK_DATA)) >= 0) {
-		end = lseek(disk->memory, at, SEEK_HOLE);
-		memcpy(memory + at, (const char *)image + at, (size_t)(end - at));
-		at = end;
-	}
+	KVT_CHECK(!fallocate(disk->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+			     (off_t)disk->bytes));
+	for (i = 0; i < extents->nr; i++)
+		memcpy(memory + extents->extent[i].at, (const char *)image + extents->extent[i].at,
+		       (size_t)(extents->extent[i].end - extents->extent[i].at));
 	munmap(memory, disk->bytes);
 }
 
