@@ -18,11 +18,11 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
 export PREFIX DESTDIR UDEVDIR V T AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
-	BENCH_UML_ARGS
+	BENCH_UML_ARGS CRASH_SEED
 
 .PHONY: all modules try-modules lib tools examples man selftests install demo vm docs help \
-	check check-uml check-debug check-stock check-stock7 check-user fuzz lint bench \
-	bench-stock clean
+	check check-uml check-debug check-stock check-stock7 check-crash check-user fuzz \
+	lint bench bench-stock clean
 
 all: try-modules lib tools
 
@@ -83,13 +83,16 @@ vm:
 	@$(LANES)/vm.sh
 
 check:
-	@$(LANES)/check.sh uml-debug stock uml broken stock-7 lint
+	@$(LANES)/check.sh uml-debug stock uml broken crash stock-7 lint
 
 check-uml:
 	@$(LANES)/check.sh uml
 
 check-debug:
 	@$(LANES)/check.sh uml-debug broken
+
+check-crash:
+	@CRASH_TIME=$(or $(CRASH_TIME),1800) $(LANES)/check.sh crash
 
 check-user:
 	@$(LANES)/check.sh user
@@ -153,6 +156,7 @@ help:
 	@echo '  check-stock  kselftests on a Debian kernel in QEMU'
 	@echo '  check-stock7 those that another kernel may matter to, on Debian 13 with a'
 	@echo '               kernel 7.x, and built there'
+	@echo '  check-crash  crashes and power cuts, more than check has: CRASH_TIME seconds (1800)'
 	@echo '  check-user   KUnit in programs, with sanitizers; a minute of fuzzing'
 	@echo '  fuzz         FUZZ_TIME seconds of it (600)'
 	@echo '  lint         checkpatch, sparse, kernel-doc, shellcheck, mypy, ruff'

@@ -4,8 +4,8 @@
 # deps.sh LANE...: install the Debian packages that the lanes need. Does
 # nothing, and touches no network, when they are all there.
 #
-# LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, user, lint, docs
-# or demo.
+# LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, user, lint, docs,
+# crash or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -34,6 +34,10 @@ main_packages()
 	stock)
 		main_packages bench-stock
 		user_packages lib/python selftests selftests/bpf tools/examples;;
+	crash)
+		main_packages uml
+		main_packages demo
+		user_packages selftests/crash;;
 	stock-7)
 		# What is built is built in a root of its own.
 		main_packages demo
@@ -57,7 +61,7 @@ main_packages()
 backports_packages()
 {
 	case $1 in
-	stock|bench-stock|demo)
+	stock|bench-stock|demo|crash)
 		echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86'
 		[ "$1" != stock ] ||
 			sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;

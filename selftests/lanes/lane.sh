@@ -26,6 +26,7 @@ lane_begin()
 	LANE=$1
 	OUT=$BUILD/${KVT_OUT:-$LANE}
 	LOGS=$OUT/results
+	MODULE_DIR=$OUT/module
 	mkdir -p "$OUT"
 	exec 7>"$OUT.lock"
 	flock -n 7 || { say "$LANE: waiting for another run"; flock 7; }
@@ -54,7 +55,7 @@ copy_sources()
 
 copy_module()
 {
-	copy_sources "$OUT/module" "$TOP/Kbuild" "$TOP/kmod" "$TOP/uapi"
+	copy_sources "$MODULE_DIR" "$TOP/Kbuild" "$TOP/kmod" "$TOP/uapi"
 }
 
 # build_module KERNEL MAKE-ARGUMENT...
@@ -63,12 +64,16 @@ build_module()
 	local kernel=$1
 	shift
 
+	# Another lane may have the same module.
+	exec 5>"$MODULE_DIR.lock"
+	flock 5
 	copy_module
 	run_logged "$LOGS/module.log" "$LANE: building the module" '' \
-		"${INSIDE[@]}" make -C "$kernel" M="$OUT/module" -j "$JOBS" ${V:+V="$V"} \
+		"${INSIDE[@]}" make -C "$kernel" M="$MODULE_DIR" -j "$JOBS" ${V:+V="$V"} \
 		${KVT_CFLAGS:+KVT_CFLAGS="$KVT_CFLAGS"} "$@" modules
 	grep -E 'warning:|WARNING:' "$LOGS/module.log" >&2 || true
-	[ -e "$OUT/module/kmod/kvtree.ko" ] || die "no kvtree.ko was built"
+	[ -e "$MODULE_DIR/kmod/kvtree.ko" ] || die "no kvtree.ko was built"
+	exec 5>&-
 }
 
 # The module's test modules. A benchmark beside them is not a test.
@@ -76,8 +81,8 @@ test_modules()
 {
 	# What was built now: 6.12 lists .o files there, later ones too.
 	sed -n 's,^.*\(kmod/tests/[^/]*\)\.k\?o$,\1.ko,p' \
-		"$OUT/module/modules.order" | grep -v bench |
-		sed "s,^,$OUT/module/," || true
+		"$MODULE_DIR/modules.order" | grep -v bench |
+		sed "s,^,$MODULE_DIR/," || true
 }
 
 # in_tree CMD...: one at a time builds in the tree, which several lanes share.
@@ -171,13 +176,13 @@ write_job()
 		for name in LANE LOGS; do
 			printf '%s=%q\n' "${name/LOGS/OUT}" "${!name}"
 		done
-		printf 'MODULE=%q\n' "$OUT/module/kmod/kvtree.ko"
+		printf 'MODULE=%q\n' "$MODULE_DIR/kmod/kvtree.ko"
 		printf 'TEST_MODULES=%q\n' "$1"
 		printf 'PROGRAMS=%q\n' "$2"
 		printf 'PROGRAM_TIMEOUT=%q\n' "$3"
 		printf 'KMEMLEAK=%q\n' "$4"
 		printf 'COMMAND=%q\n' "${5:-}"
-		printf 'export KVTREE_MODULE=%q\n' "$OUT/module/kmod/kvtree.ko"
+		printf 'export KVTREE_MODULE=%q\n' "$MODULE_DIR/kmod/kvtree.ko"
 		printf 'export KVTREE_PYTHON=%q\n' "$python"
 		printf 'export LD_LIBRARY_PATH=%q\n' "$TREE/lib"
 		# shellcheck disable=SC2016

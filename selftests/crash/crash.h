@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of the crash tests share. */
+#ifndef CRASH_CRASH_H
+#define CRASH_CRASH_H
+
+#include <stddef.h>
+
+/* Say what is wrong and exit with status 2: the test itself has failed. */
+void crash_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void crash_file_save(const char *path, const void *data, size_t len);
+void *crash_file_load(const char *path, size_t len);
+
+#endif /* CRASH_CRASH_H */

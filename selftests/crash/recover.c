@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Recovery in a program: see recover.h. */
+#include "../../kmod/log/format.h"
+#include "crash.h"
+#include "recover.h"
+
+/* The newest record of a key. */
+struct newest {
+	bool there;
+	bool removed;
+	u64 version;
+	u32 ncols;
+	struct { u16 id; u32 len; } col[CRASH_COLS + 1];
+	u8 *data;
+	size_t room;
+};
+
+struct recovery {
+	struct kvt_log_set set;
+	struct kvt_log_visit visit;
+	struct kvt_log_sink sink;
+	struct kvt_log_reader reader;
+	const struct crash_image *image;
+	struct crash_state *state;
+	uint8_t *seen[CRASH_DISKS];	/* segments whose header was read */
+};
+
+/* They keep their memory from one recovery to the next. */
+static struct newest newest[CRASH_KEYS];
+
+static int image_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf)
+{
+	const struct crash_image *image =
+		((struct recovery *)((char *)set - offsetof(struct recovery, set)))->image;
+
+	if ((block + nr) * KVTREE_LOG_BLOCK > image->bytes)
+		return -EIO;
+	memcpy(buf, image->disk[slot] + block * KVTREE_LOG_BLOCK, (size_t)nr * KVTREE_LOG_BLOCK);
+	return 0;
+}
+
+static void image_say(struct kvt_log_set *set, const char *text)
+{
+	struct crash_state *state =
+		((struct recovery *)((char *)set - offsetof(struct recovery, set)))->state;
+
+	snprintf(state->text, sizeof(state->text), "%s", text);
+}
+
+bool crash_state_column(struct crash_state *state, uint32_t key, uint16_t id,
+			const void *data, uint32_t len)
+{
+	struct crash_value *value = &state->value[key];
+	struct crash_col *col = &value->col[value->ncols];
+
+	if (key % 8 == 0 && id == CRASH_ADD_COL && len == 8 && !value->ncols) {
+		value->number = true;
+		memcpy(&value->sum, data, 8);
+		value->sum = le64toh(value->sum);
+		return true;
+	}
+	if (value->number || value->ncols == CRASH_COLS ||
+	    !crash_data_parse(data, len, key, id, &col->op)) {
+		snprintf(state->text, sizeof(state->text),
+			 "key %u, version %lu: column %u, %u bytes, was written by nobody", key,
+			 value->version, id, len);
+		state->wrong = true;
+		return false;
+	}
+	col->id = id;
+	col->len = len;
+	value->ncols++;
+	return true;
+}
+
+static int keep(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+{
+	struct recovery *r = (struct recovery *)((char *)sink - offsetof(struct recovery, sink));
+	int key = crash_key_parse(entry->key, entry->key_len);
+	bool removed = entry->type == KVTREE_LOG_REMOVE;
+	struct newest *n;
+	size_t size = 0;
+	u32 i;
+
+	if (key < 0 || entry->ncols > CRASH_COLS + 1) {
+		snprintf(r->state->text, sizeof(r->state->text), "a key that nobody has put");
+		r->state->wrong = true;
+		return 0;
+	}
+	n = &newest[key];
+	if (n->there && (n->version > entry->version ||
+			 (n->version == entry->version && (n->removed || !removed))))
+		return 0;
+	n->there = true;
+	n->removed = removed;
+	n->version = entry->version;
+	n->ncols = entry->ncols;
+	for (i = 0; i < entry->ncols; i++)
+		size += entry->cols[i].len;
+	if (size > n->room) {
+		n->room = size * 2;
+		n->data = realloc(n->data, n->room);
+		if (!n->data)
+			return -ENOMEM;
+	}
+	for (i = 0, size = 0; i < entry->ncols; i++) {
+		n->col[i].id = entry->cols[i].id;
+		n->col[i].len = entry->cols[i].len;
+		memcpy(n->data + size, entry->cols[i].data, entry->cols[i].len);
+		size += entry->cols[i].len;
+	}
+	return 0;
+}
+
+static int segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
+		   u64 generation, enum kvtree_log_kind kind)
+{
+	struct recovery *r = (struct recovery *)((char *)visit - offsetof(struct recovery, visit));
+
+	if (r->seen[dev][pos->segment])
+		return 0;
+	r->seen[dev][pos->segment] = 1;
+	return kvt_log_segment_check(&r->set, dev, generation, pos, kind);
+}
+
+static int extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
+{
+	struct recovery *r = (struct recovery *)((char *)visit - offsetof(struct recovery, visit));
+	int err = kvt_log_extent_read(&r->reader, extent, &r->sink);
+
+	if (err == -EBADMSG)
+		kvt_log_say(&r->set, "records of epoch %llu are damaged",
+			    (unsigned long long)extent->epoch);
+	return err;
+}
+
+static void fill(struct crash_state *state)
+{
+	uint32_t key, i;
+	size_t at;
+
+	for (key = 0; key < CRASH_KEYS; key++) {
+		const struct newest *n = &newest[key];
+
+		if (!n->there || n->removed)
+			continue;
+		state->value[key].present = true;
+		state->value[key].version = n->version;
+		for (i = 0, at = 0; i < n->ncols; at += n->col[i].len, i++)
+			if (!crash_state_column(state, key, n->col[i].id, n->data + at,
+						n->col[i].len))
+				return;
+	}
+}
+
+void crash_recover(const struct crash_image *image, struct crash_state *state)
+{
+	struct recovery r = {
+		.set = { .read = image_read, .say = image_say, .nr_given = image->nr },
+		.visit = { .segment = segment, .extent = extent },
+		.sink.entry = keep,
+		.image = image,
+		.state = state,
+	};
+	struct kvt_log_found found;
+	int err;
+	u32 i;
+
+	memset(state, 0, sizeof(*state));
+	for (i = 0; i < CRASH_KEYS; i++)
+		newest[i].there = false;
+	for (i = 0; i < image->nr; i++)
+		r.set.size[i] = image->bytes / KVTREE_LOG_BLOCK;
+	err = kvt_log_set_load(&r.set);
+	if (!err)
+		err = kvt_log_find(&r.set, &found);
+	for (i = 0; !err && i < r.set.nr_devs; i++)
+		r.seen[i] = calloc(1, le32_to_cpu(r.set.dev[i].super->nr_segments));
+	if (!err)
+		err = kvt_log_reader_init(&r.reader, &r.set);
+	if (!err)
+		err = kvt_log_visit_all(&r.set, &found, &r.visit);
+	state->error = err;
+	if (!err) {
+		state->epoch = found.epoch;
+		state->seen = found.seen;
+		state->lease = found.version_lease;
+		state->records = r.reader.records;
+		fill(state);
+	}
+	for (i = 0; i < CRASH_DISKS; i++)
+		free(r.seen[i]);
+	kvt_log_reader_exit(&r.reader);
+	kvt_log_set_free(&r.set);
+}

@@ -1,0 +1,477 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# crash.sh: what a crash leaves of a store, at thousands of moments.
+#
+#   stock    Debian's kernel in QEMU runs workloads on disks that record what is
+#            written to them, and recovers some crashes by itself
+#   uml      User-Mode Linux runs a longer one, and recovers crashes of all of them,
+#            from ubd disks
+#   replay   here, a program follows each record, lets a crash happen at every flush
+#            and at other moments, recovers by the module's source, and judges
+#   cuts     machines are killed in the middle of a workload, and while they come up
+#   broken   builds that are wrong on purpose, each of which has to be caught
+#
+# PARTS are those to be run: all but `broken`, if it is not set. CRASH_TIME is in
+# seconds: without it, one round is run, with what "make check" has time for. With it,
+# rounds with more of everything, until it is over; then `broken`. CRASH_SEED selects
+# other crashes.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+# shellcheck source=selftests/lanes/vm-lib.sh
+. "$LANES/vm-lib.sh"
+# shellcheck source=selftests/lanes/uml-lib.sh
+. "$LANES/uml-lib.sh"
+
+CRASH=$TOP/selftests/crash/crash
+BROKEN=$TOP/selftests/crash/broken
+TIMEOUT=${LANE_TIMEOUT:-900}
+SEED=${CRASH_SEED:-1}
+ROUND=0
+RESULTS=0
+MEMORY=1G
+MIB=136
+
+PATH=$TOP/tools:$PATH
+
+# How much of everything.
+settings()
+{
+	if [ -z "${CRASH_TIME:-}" ]; then
+		OPS=100 ATTACH=25 POINTS=300 CHECKS=6 CUTS=6 QEMU_CUTS=0
+	else
+		OPS=400 ATTACH=100 POINTS=5000 CHECKS=50 CUTS=40 QEMU_CUTS=4
+	fi
+}
+
+# result NAME RC FILE: one result, and what was said about it.
+result()
+{
+	local name=$1
+
+	[ "$ROUND" -eq 0 ] || name+="-round-$ROUND"
+	RESULTS=$((RESULTS + 1))
+	[ ! -s "$3" ] || sed 's/^\(# \)\?/# /' "$3" >>"$KTAP"
+	if [ "$2" -eq 0 ]; then
+		echo "ok $RESULTS $name" >>"$KTAP"
+		say "crash: $name: $(tail -n 1 "$3" 2>/dev/null)"
+	else
+		echo "not ok $RESULTS $name" >>"$KTAP"
+		say "crash: $name: FAILED: $(tail -n 3 "$3" 2>/dev/null)"
+	fi
+}
+
+# attempt NAME CMD...: a result of what CMD comes to.
+attempt()
+{
+	local name=$1 rc=0
+	shift
+
+	"$@" >"$LOGS/$name.txt" 2>&1 || rc=$?
+	result "$name" $rc "$LOGS/$name.txt"
+}
+
+build_programs()
+{
+	make -C "$TOP" -j "$JOBS" ${V:+V="$V"} tools &&
+		make -C "$TOP/selftests/crash" -j "$JOBS" ${V:+V="$V"}
+}
+
+# in_lane NAME CMD...: with the module of that lane, and a folder of its own.
+in_lane()
+{
+	local out=$OUT logs=$LOGS rc=0
+
+	MODULE_DIR=$BUILD/$1/module
+	OUT=$out/$1 LOGS=$out/$1/results CONSOLE=$out/$1/results/console.log
+	shift
+	mkdir -p "$LOGS" "${MODULE_DIR%/*}"
+	"$@" || rc=$?
+	OUT=$out LOGS=$logs
+	return $rc
+}
+
+# write_script TEXT: what a guest runs, with the module loaded.
+write_script()
+{
+	{
+		echo '#!/bin/bash'
+		echo 'set -e'
+		# shellcheck disable=SC2016
+		printf 'PATH=%q:$PATH\n' "$TOP/tools"
+		# shellcheck disable=SC2016
+		echo 'insmod "$KVTREE_MODULE"'
+		echo 'until [ -c /dev/kvtree ]; do sleep 0.1; done'
+		printf '%s\n' "$1"
+	} >"$LOGS/script"
+	chmod +x "$LOGS/script"
+	write_job '' '' 0 0 "$LOGS/script"
+}
+
+# A line of the guest's script; what it prints is kept, and what it comes to.
+step()
+{
+	# shellcheck disable=SC2016
+	printf 'echo "lane: %s"; rc=0; %s >%q 2>&1 || rc=$?; echo $rc >%q\n' "$1" "$2" \
+		"$LOGS/$1.txt" "$LOGS/$1.rc"
+}
+
+# run_steps TITLE CMD...: boot; each step of the script is a result.
+run_steps()
+{
+	local title=$1 rc=0
+	shift
+
+	rm -f "$LOGS/finished"
+	LIMIT=$TIMEOUT run_logged "$LOGS/output.log" "crash: $title" lane_progress "$@" || rc=$?
+	[ -e "$LOGS/finished" ] || rc=1
+	"$LANES/ktap.py" --reports "$CONSOLE" >"$LOGS/kernel.txt" || rc=1
+	return $rc
+}
+
+# step_results LANE BOOTED
+step_results()
+{
+	local dir=$OUT/$1/results name rc
+
+	result "$1-kernel" "$2" "$dir/kernel.txt"
+	sed -n 's/^echo "lane: \([^"]*\)".*/\1/p' "$dir/script" | while read -r name; do
+		echo "$name"
+	done >"$LOGS/steps"
+	while read -r name; do
+		rc=$(cat "$dir/$name.rc" 2>/dev/null || echo 1)
+		result "$1-$name" "$rc" "$dir/$name.txt"
+	done <"$LOGS/steps"
+}
+
+# record NAME ARGUMENT...: a life that is recorded; the next ones are other lives.
+record()
+{
+	local name=$1
+	shift
+
+	step "record-$name" "$CRASH record $* --record $RECORDS/$name.log \
+		--oracle $RECORDS/$name.oracle"
+}
+
+# attach NAME DISK...
+attach()
+{
+	local name=$1
+	shift
+
+	step "attach-$name" "$CRASH attach --points $ATTACH --seed $SEED$ROUND \
+		--record $RECORDS/$name.log --oracle $RECORDS/$name.oracle $*"
+}
+
+# A crash of the first life, in which the second one begins. It is made twice, since
+# it takes long to bring it out of the guest.
+crashed()
+{
+	echo "$CRASH image --seed $SEED$ROUND --record $RECORDS/one.log \
+		--oracle $RECORDS/one.oracle"
+}
+
+# One disk, all from one CPU; a life that begins with a crash of that one, from two
+# CPUs; three disks, from four.
+stock_script()
+{
+	local life=$((ROUND * 8 + 1))
+
+	record one --life $life --workers 3 --cpus 1 --ops $((OPS * 4)) --mib $MIB \
+		--checkpoint 50
+	step crashed "$(crashed) /dev/shm/base.img"
+	record again --life $((life + 1)) --workers 4 --cpus 2 --ops $((OPS * 2)) \
+		--checkpoint 90 /dev/shm/base.img
+	record three --life $((life + 2)) --nbd 3 --workers 6 --cpus 4 --ops $((OPS * 2)) \
+		--mib $MIB --checkpoint 40
+	attach one
+	attach three
+	echo 'rmmod kvtree'
+}
+
+stock_boot()
+{
+	VM_CPUS=4 vm_script "$LANES/guest.sh" "$LOGS/job" </dev/null 2>&1 | cat
+}
+
+stock_run()
+{
+	RECORDS=$LOGS
+	build_module "/lib/modules/$KERNEL/build"
+	rm -f "$LOGS"/{*.oracle,*.rc,*.txt}
+	write_script "$(stock_script)"
+	run_steps 'recording on a stock kernel' stock_boot
+}
+
+stock_results()
+{
+	local rc=0
+
+	in_lane stock stock_run || rc=$?
+	step_results stock $rc
+}
+
+# So long that the log goes round its disk. Then the same crashes as in the stock
+# kernel, on ubd disks.
+uml_script()
+{
+	RECORDS=$LOGS record round --life $((ROUND * 8 + 4)) --workers 5 --cpus 4 \
+		--ops $((OPS * 12)) --mib $MIB --checkpoint 30
+	RECORDS=$LOGS attach round /dev/ubda --compare
+	if [ -e "$RECORDS/three.oracle" ]; then
+		attach one /dev/ubda --compare
+		ATTACH=$((ATTACH / 3)) attach three /dev/ubda /dev/ubdb /dev/ubdc --compare
+	fi
+	echo 'rmmod kvtree'
+}
+
+# The arguments for UML that make disks of files.
+ubd()
+{
+	local i=0 file
+
+	for file in "$@"; do
+		printf 'ubd%d=%s ' $i "$file"
+		i=$((i + 1))
+	done
+}
+
+uml_steps()
+{
+	# shellcheck disable=SC2046
+	uml_boot "$UML" ncpus=4 $(ubd "$DISKS"/attach-{0,1,2}.img) >"$CONSOLE"
+}
+
+uml_run()
+{
+	RECORDS=$OUT/../stock/results
+	build_module "$UML" ARCH=um
+	rm -f "$LOGS"/{*.oracle,*.rc,*.txt}
+	write_script "$(uml_script)"
+	truncate -s ${MIB}M "$DISKS"/attach-{0,1,2}.img
+	run_steps 'recording and recovering on UML' uml_steps
+}
+
+uml_results()
+{
+	local rc=0
+
+	in_lane uml uml_run || rc=$?
+	rm -f "$DISKS"/attach-*
+	step_results uml $rc
+}
+
+replay_results()
+{
+	local oracle name base
+
+	for oracle in "${CRASH_RECORDS:-$OUT}"/{stock,uml}/results/*.oracle; do
+		[ -e "$oracle" ] || continue
+		name=$(basename "$oracle" .oracle)
+		base=()
+		if [ "$name" = again ]; then
+			base=("$DISKS/base.img")
+			$(RECORDS=${oracle%/*} crashed) "${base[@]}" >/dev/null
+		fi
+		attempt "replay-$name" "$CRASH" replay --jobs "$JOBS" --points "$POINTS" \
+			--check "$CHECKS" --seed "$SEED$ROUND" --dir "$DISKS" \
+			--record "${oracle%.oracle}.log" --oracle "$oracle" "${base[@]}"
+	done
+}
+
+# wait_for TEXT FILE PID: until it is there; or the machine comes to nothing.
+wait_for()
+{
+	while kill -0 "$3" 2>/dev/null; do
+		! grep -q -a "$1" "$2" || return 0
+		sleep 0.02
+	done
+	tail -n 5 "$2"
+	return 1
+}
+
+uml_machine()
+{
+	# shellcheck disable=SC2046
+	uml_boot "$UML" ncpus=4 $(ubd "$@")
+}
+
+# What is written to a file of the host is there when QEMU is gone.
+stock_machine()
+{
+	local file
+
+	VM_CPUS=4 VM_QEMU_OPTS=
+	for file in "$@"; do
+		VM_QEMU_OPTS+=" -drive file=$file,format=raw,if=virtio,cache=writeback"
+	done
+	vm_script "$LANES/guest.sh" "$LOGS/job" 2>&1 | cat
+}
+
+# cut_machine LANE MS ARGUMENTS FILE...: a machine whose disks these are, killed so long after
+# it has begun. The first disk is where the workload keeps what it was told.
+cut_machine()
+{
+	local lane=$1 wait=$2 args=$3 letters=vd pid names
+	shift 3
+
+	[ "$lane" = stock ] || letters=ubd
+	names=("/dev/$letters"{b,c,d,e})
+	write_script "echo lane: go; $CRASH drive $args --oracle /dev/${letters}a \
+		${names[*]:0:$#-1}"
+	: >"$LOGS/output.log"
+	set -m
+	"${lane}_machine" "$@" >"$LOGS/output.log" 2>&1 </dev/null &
+	pid=$!
+	set +m
+	wait_for "$BEGUN" "$LOGS/output.log" $pid || return
+	sleep "$(printf '%d.%03d' $((wait / 1000)) $((wait % 1000)))"
+	# It runs until it is killed.
+	kill -KILL -- -$pid || { tail -n 5 "$LOGS/output.log"; return 1; }
+	wait $pid 2>/dev/null || true
+	[ "$lane" = uml ] || return 0
+	"$LANES/ktap.py" --reports "$LOGS/output.log"
+}
+
+# Some are cut when they have just begun: while they format, or recover. An emulated
+# machine takes its time.
+draw_wait()
+{
+	BEGUN='lane: go' WAIT=$((RANDOM % 120))
+	if [ -n "$FORMAT" ]; then
+		WAIT=$((RANDOM % (50 << $2)))
+	elif [ $((RANDOM % 3)) -gt 0 ]; then
+		BEGUN='lane: attached' WAIT=$((RANDOM % 900))
+	fi
+	[ "$1" = uml ] || WAIT=$((WAIT * 10))
+}
+
+# What the life that was cut has left. 3: nothing so far, it was not formatted.
+judge()
+{
+	local life=$1 journal=$2 state=$3 rc=0
+	shift 3
+
+	"$CRASH" judge --life "$life" --oracle "$journal" --state "$state" "$@" \
+		>"$LOGS/judge.txt" || rc=$?
+	cat "$LOGS/judge.txt"
+	! grep -q '^cut in the load' "$LOGS/judge.txt" || LOADS=$((LOADS + 1))
+	[ $rc -eq 0 ] || return $rc
+	kvtree check "$@" >/dev/null
+}
+
+# cuts LANE DISKS N: lives of one store, each of which ends by a power cut and is judged
+# before the next one begins.
+cuts()
+{
+	local lane=$1 disks=$2 n=$3 life rc journal=$DISKS/journal.img files=()
+
+	RANDOM=$((SEED * 100 + ROUND)) FORMAT=--format LOADS=0
+	rm -f "$DISKS"/* "$LOGS/state"
+	for life in $(seq "$disks"); do
+		files+=("$DISKS/disk-$life.img")
+	done
+	truncate -s ${MIB}M "${files[@]}"
+	for life in $(seq "$n"); do
+		rm -f "$journal"
+		truncate -s 9M "$journal"
+		draw_wait "$lane" "$life"
+		cut_machine "$lane" "$WAIT" "--life $life --workers $((1 + RANDOM % 6)) \
+			--cpus $((1 << RANDOM % 3)) --ops 16000 --checkpoint $((20 + RANDOM % 100)) \
+			$FORMAT" "$journal" "${files[@]}" || return
+		rc=0
+		judge "$life" "$journal" "$LOGS/state" "${files[@]}" || rc=$?
+		[ $rc -ne 3 ] || continue
+		[ $rc -eq 0 ] || return $rc
+		FORMAT=
+	done
+	echo "$n power cuts on $disks disks, $LOADS of them in the load"
+	[ "$LOADS" -gt 0 ]
+}
+
+cuts_results()
+{
+	attempt cuts-one in_lane uml cuts uml 1 "$CUTS"
+	attempt cuts-three in_lane uml cuts uml 3 "$CUTS"
+	[ "$QEMU_CUTS" -eq 0 ] || attempt cuts-qemu in_lane stock cuts stock 2 "$QEMU_CUTS"
+}
+
+# The head of a patch says which parts have to fail, and how. Where they only replay,
+# they have the records that were made here.
+#	Parts:  PARTS
+#	Expect: extended regular expression for a line of the results
+caught()
+{
+	local patch=$1 copy=$BUILD/crash-broken/tree parts expect records=
+
+	parts=$(sed -n 's/^Parts: *//p' "$patch")
+	expect=$(sed -n 's/^Expect: *//p' "$patch")
+	mkdir -p "$copy"
+	rsync -rlpc --delete --exclude=/build --exclude=/.git "$TOP/" "$copy/"
+	patch -s -d "$copy" -p1 <"$patch" || return
+	[ "$parts" != replay ] || records=$OUT
+	rm -f "$copy"/build/crash/*/results/*.oracle
+	! env -u CRASH_TIME KVT_BUILD="$copy/build" CRASH_RECORDS="$records" PARTS="$parts" \
+		"$copy/selftests/lanes/crash.sh" || { echo 'not caught'; return 1; }
+	grep -hE -m 3 -e "$expect" "$copy/build/crash/results/crash.ktap"
+}
+
+broken_results()
+{
+	local patch
+
+	for patch in "$BROKEN"/*.patch; do
+		attempt "broken-$(basename "$patch" .patch)" caught "$patch"
+	done
+}
+
+# A lane that is not this one may be without its kernel.
+prepare()
+{
+	"$LANES/deps.sh" crash
+	vm_prepare crash
+	UML=$("$LANES/kernel.sh" uml)
+	run_logged "$LOGS/programs.log" 'crash: building the programs' '' in_tree build_programs
+	DISKS=$(uml_memory_dir)/kvtree-crash-$$
+	mkdir "$DISKS"
+	trap 'rm -rf "$DISKS"' EXIT
+}
+
+round()
+{
+	local part
+
+	for part in ${PARTS:-stock uml replay cuts}; do
+		"${part}_results"
+	done
+}
+
+main()
+{
+	local rc=0
+
+	settings
+	lane_begin crash
+	KTAP=$LOGS/crash.ktap
+	echo 'KTAP version 1' >"$KTAP"
+	prepare
+	round
+	while [ $SECONDS -lt "${CRASH_TIME:-0}" ]; do
+		ROUND=$((ROUND + 1))
+		round
+	done
+	if [ -n "${CRASH_TIME:-}" ]; then
+		ROUND=0
+		broken_results
+	fi
+	echo "1..$RESULTS" >>"$KTAP"
+	summary crash "$LOGS" || rc=1
+	return $rc
+}
+
+main "$@"
