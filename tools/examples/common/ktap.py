@@ -30,15 +30,16 @@ def same(got, wanted, what):
     check(got == wanted, f'{what}: {got!r} instead of {wanted!r}')
 
 
-def run(*args, status=0, stdin=None):
-    """What a command prints; its exit status has to be this one."""
-    done = subprocess.run([str(a) for a in args], input=stdin, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, encoding='utf-8', check=False,
-                          stdin=subprocess.DEVNULL if stdin is None else None,
-                          timeout=TIMEOUT)
-    check(done.returncode == status,
-          f'{" ".join(str(a) for a in args)}: exit status {done.returncode}:', done.stdout)
-    return done.stdout
+def run(*args, status=0, stdin=None, both=False):
+    """What a command prints, with its messages if both are asked for; its exit status
+    has to be this one."""
+    args = [str(a) for a in args]
+    done = subprocess.run(args, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          encoding='utf-8', check=False, timeout=TIMEOUT,
+                          **({'stdin': subprocess.DEVNULL} if stdin is None else {}))
+    check(done.returncode == status, f'{" ".join(args)}: exit status {done.returncode}:',
+          done.stdout, done.stderr)
+    return done.stdout + done.stderr if both else done.stdout
 
 
 def json_lines(text):
