@@ -339,13 +339,13 @@ cut_machine()
 }
 
 # Some are cut when they have just begun: while they format, or recover. An emulated
-# machine takes its time.
+# machine takes its time, and is cut in the load first.
 draw_wait()
 {
 	BEGUN='lane: go' WAIT=$((RANDOM % 120))
-	if [ -n "$FORMAT" ]; then
+	if [ -n "$FORMAT" ] && [ "$1" = uml ]; then
 		WAIT=$((RANDOM % (50 << $2)))
-	elif [ $((RANDOM % 3)) -gt 0 ]; then
+	elif [ -n "$FORMAT" ] || [ $((RANDOM % 3)) -gt 0 ]; then
 		BEGUN='lane: attached' WAIT=$((RANDOM % 900))
 	fi
 	[ "$1" = uml ] || WAIT=$((WAIT * 10))
