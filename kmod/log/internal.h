@@ -4,6 +4,7 @@
 #define KVT_LOG_INTERNAL_H
 
 #include <linux/atomic.h>
+#include <linux/bitmap.h>
 #include <linux/mutex.h>
 #include <linux/percpu_counter.h>
 #include <linux/spinlock.h>
@@ -16,6 +17,7 @@
 struct block_device;
 struct file;
 struct kvt_blob;
+struct kvt_column;
 
 /* Segments of a device in memory: see table.c. */
 enum kvt_seg_state {
@@ -212,6 +214,21 @@ u32 kvt_checkpoint_keep(const struct kvt_log_dev *dev);
 u64 kvt_checkpoint_live_max(const struct kvt_log *log);
 
 /* replay.c */
-int kvt_log_replay(struct kvt_log *log);
+struct kvt_replay {
+	struct kvt_log_sink sink;
+	struct kvt_log *log;
+	struct kvt_log_reader reader;
+	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */
+	bool tombstones;		/* there are some to bury */
+	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
+};
+
+int kvt_replay_init(struct kvt_replay *replay, struct kvt_log *log);
+void kvt_replay_exit(struct kvt_replay *replay);
+int kvt_replay_extent(struct kvt_replay *replay, const struct kvt_log_extent *extent);
+int kvt_replay_bury(struct kvt_replay *replay);
+
+/* restore.c */
+int kvt_log_restore(struct kvt_log *log);
 
 #endif /* KVT_LOG_INTERNAL_H */

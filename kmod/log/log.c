@@ -97,7 +97,7 @@ static int log_load(struct kvt_log *log)
 		err = log_init_dev(&log->dev[i], log->set.dev[i].super);
 	if (!err)
 		err = kvt_log_find(&log->set, &log->found);
-	return err ?: kvt_log_replay(log);
+	return err ?: kvt_log_restore(log);
 }
 
 /* Free the log; nobody has it any more. */
@@ -148,7 +148,7 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
  * Context: process context, sleeps.
  *
  * Return: the log, for kvt_log_start() or kvt_log_close(); or an error pointer: as of
- * kvt_dev_open(), kvt_log_set_load(), kvt_log_find() and kvt_log_replay().
+ * kvt_dev_open(), kvt_log_set_load(), kvt_log_find() and kvt_log_restore().
  */
 struct kvt_log *kvt_log_open(const struct kvt_log_env *env, char *const *paths, u32 nr)
 {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Replay: what a recovery restores goes into the index.
+ * Replay: the records that a recovery restores go into the index.
  *
  * Records of a key come in any order.  The one with the highest version stays,
  * and a removal wins over a put of the same version; so that a put that comes
  * later and is older does not bring a key back, a removal leaves a tombstone: an
  * empty value whose version has the highest bit set.  The tombstones are removed
- * when all has been read.  Nobody else has the index so far.
+ * when all has been read.  So several threads may replay, each what it reads; nobody
+ * else has the index so far.
  */
 #include <linux/err.h>
 #include <linux/rcupdate.h>
@@ -22,22 +23,12 @@
 
 #define TOMBSTONE	BIT_ULL(63)
 
-struct replay {
-	struct kvt_log_sink sink;
-	struct kvt_log_visit visit;
-	struct kvt_log *log;
-	struct kvt_log_reader *reader;
-	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */
-	bool tombstones;
-	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
-};
-
 static struct kvt_mem replay_mem(const struct kvt_log *log)
 {
 	return (struct kvt_mem) { .memcg = log->env.memcg, .gfp = KVT_GFP_PROCESS };
 }
 
-static struct kvt_value *replay_plain(struct replay *replay, const struct kvt_key *key,
+static struct kvt_value *replay_plain(struct kvt_replay *replay, const struct kvt_key *key,
 				      const struct kvt_log_entry *entry)
 {
 	struct kvt_mem mem = replay_mem(replay->log);
@@ -51,7 +42,7 @@ static struct kvt_value *replay_plain(struct replay *replay, const struct kvt_ke
 }
 
 /* Columns longer than @max go to blobs. */
-static int replay_blobs(struct replay *replay, u32 n, u32 max)
+static int replay_blobs(struct kvt_replay *replay, u32 n, u32 max)
 {
 	struct kvt_mem mem = replay_mem(replay->log);
 	struct kvt_column *col;
@@ -67,7 +58,7 @@ static int replay_blobs(struct replay *replay, u32 n, u32 max)
 	return 0;
 }
 
-static struct kvt_value *replay_merge(struct replay *replay, const struct kvt_key *key, u32 n)
+static struct kvt_value *replay_merge(struct kvt_replay *replay, const struct kvt_key *key, u32 n)
 {
 	struct kvt_merge merge = { .edits = replay->edits, .nr = n, .key_len = key->len };
 	struct kvt_mem mem = replay_mem(replay->log);
@@ -87,7 +78,7 @@ static struct kvt_value *replay_merge(struct replay *replay, const struct kvt_ke
 	return v;
 }
 
-static struct kvt_value *replay_columns(struct replay *replay, const struct kvt_key *key,
+static struct kvt_value *replay_columns(struct kvt_replay *replay, const struct kvt_key *key,
 					const struct kvt_log_entry *entry)
 {
 	struct kvt_column *edits = replay->edits;
@@ -107,7 +98,7 @@ static struct kvt_value *replay_columns(struct replay *replay, const struct kvt_
 	return v;
 }
 
-static struct kvt_value *replay_value(struct replay *replay, const struct kvt_key *key,
+static struct kvt_value *replay_value(struct kvt_replay *replay, const struct kvt_key *key,
 				      const struct kvt_log_entry *entry)
 {
 	struct kvt_mem mem = replay_mem(replay->log);
@@ -140,7 +131,7 @@ static bool replay_old(const struct kvt_value *old, const struct kvt_value *new)
 	return was > is || (was == is && (old->version & TOMBSTONE || !(new->version & TOMBSTONE)));
 }
 
-static void replay_count(struct replay *replay, u32 key_len, const struct kvt_value *old,
+static void replay_count(struct kvt_replay *replay, u32 key_len, const struct kvt_value *old,
 			 const struct kvt_value *new)
 {
 	s64 delta = (new ? kvt_value_charge(new) : 0) - (old ? kvt_value_charge(old) : 0);
@@ -169,7 +160,7 @@ static void replay_count(struct replay *replay, u32 key_len, const struct kvt_va
 	}
 }
 
-static int change_begin(struct replay *replay, struct kvt_change *change)
+static int change_begin(struct kvt_replay *replay, struct kvt_change *change)
 {
 	struct mem_cgroup *memcg = set_active_memcg(replay->log->env.memcg);
 	int err;
@@ -180,7 +171,7 @@ static int change_begin(struct replay *replay, struct kvt_change *change)
 }
 
 /* Put @new where the key is if it says something new; NULL: take a tombstone away. */
-static int replay_change(struct replay *replay, const struct kvt_key *key,
+static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 			 struct kvt_value **new)
 {
 	struct kvt_change change = {
@@ -216,7 +207,7 @@ static int replay_change(struct replay *replay, const struct kvt_key *key,
 
 static int replay_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
 {
-	struct replay *replay = container_of(sink, struct replay, sink);
+	struct kvt_replay *replay = container_of(sink, struct kvt_replay, sink);
 	struct kvt_key key = { .data = entry->key, .len = entry->key_len };
 	struct kvt_value *v;
 	int err;
@@ -233,38 +224,58 @@ static int replay_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *e
 	return err;
 }
 
-static int replay_segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
-			  u64 generation, enum kvtree_log_kind kind)
+/**
+ * kvt_replay_init() - make ready to replay
+ * @replay: zeros; kvt_replay_exit() must follow, whatever is returned
+ * @log: the log, whose index is empty and nobody else's
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_replay_init(struct kvt_replay *replay, struct kvt_log *log)
 {
-	struct replay *replay = container_of(visit, struct replay, visit);
-	struct kvt_log *log = replay->log;
-	struct kvt_seg_table *segs = &log->dev[dev].segs;
-
-	if (segs->seg[pos->segment].state != KVT_SEG_FREE)
-		return 0;
-	kvt_segs_mark(segs, pos->segment,
-		      kind == KVTREE_LOG_KIND_CHECKPOINT ? KVT_SEG_CHECKPOINT : KVT_SEG_LOG,
-		      log->found.epoch);
-	return kvt_log_segment_check(&log->set, dev, generation, pos, kind);
+	replay->log = log;
+	replay->sink.entry = replay_entry;
+	replay->edits = kvcalloc(KVTREE_COLS_MAX, sizeof(*replay->edits), GFP_KERNEL);
+	if (!replay->edits)
+		return -ENOMEM;
+	return kvt_log_reader_init(&replay->reader, &log->set);
 }
 
-static int replay_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
+/**
+ * kvt_replay_exit() - free what a replay has
+ * @replay: of kvt_replay_init(), or zeros
+ */
+void kvt_replay_exit(struct kvt_replay *replay)
 {
-	struct replay *replay = container_of(visit, struct replay, visit);
-	int err;
-
-	err = kvt_log_extent_read(replay->reader, extent, &replay->sink);
-	if (err == -EBADMSG)
-		kvt_log_say(&replay->log->set,
-			    "device %u, segment %u, block %u: records of epoch %llu are damaged",
-			    extent->dev + 1, extent->pos.segment, extent->pos.block, extent->epoch);
-	if (fatal_signal_pending(current))
-		err = -EINTR;
-	return err;
+	kvt_log_reader_exit(&replay->reader);
+	kvfree(replay->edits);
 }
 
-/* Remove the tombstones. */
-static int replay_bury(struct replay *replay)
+/**
+ * kvt_replay_extent() - read an extent, and bring its records into the index
+ * @replay: this thread's
+ * @extent: the extent
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -EBADMSG: it is damaged; -ENOMEM; -EINTR; or an error of the device.
+ */
+int kvt_replay_extent(struct kvt_replay *replay, const struct kvt_log_extent *extent)
+{
+	return kvt_log_extent_read(&replay->reader, extent, &replay->sink);
+}
+
+/**
+ * kvt_replay_bury() - remove the tombstones
+ * @replay: one of those that have replayed all there is
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_replay_bury(struct kvt_replay *replay)
 {
 	struct kvt_index *index = replay->log->env.index;
 	struct kvt_iter *iter = kvzalloc(index->ops->iter_size, GFP_KERNEL);
@@ -293,40 +304,5 @@ static int replay_bury(struct replay *replay)
 		cond_resched();
 	} while (!err && v);
 	kvfree(iter);
-	return err;
-}
-
-/**
- * kvt_log_replay() - bring what the devices have into the index
- * @log: the log, whose index is empty and nobody else's
- *
- * Context: process context, sleeps.
- *
- * Return: 0; -EBADMSG: damaged; -ENOMEM; -EINTR; or an error of a device.
- */
-int kvt_log_replay(struct kvt_log *log)
-{
-	struct replay *replay = kvzalloc(sizeof(*replay), GFP_KERNEL);
-	int err = -ENOMEM;
-
-	if (!replay)
-		return -ENOMEM;
-	replay->log = log;
-	replay->sink.entry = replay_entry;
-	replay->visit.segment = replay_segment;
-	replay->visit.extent = replay_extent;
-	replay->reader = kvzalloc(sizeof(*replay->reader), GFP_KERNEL);
-	replay->edits = kvcalloc(KVTREE_COLS_MAX, sizeof(*replay->edits), GFP_KERNEL);
-	if (replay->reader && replay->edits)
-		err = kvt_log_reader_init(replay->reader, &log->set);
-	if (!err)
-		err = kvt_log_visit_all(&log->set, &log->found, &replay->visit);
-	if (!err && replay->tombstones)
-		err = replay_bury(replay);
-	if (replay->reader)
-		kvt_log_reader_exit(replay->reader);
-	kvfree(replay->reader);
-	kvfree(replay->edits);
-	kvfree(replay);
 	return err;
 }

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Restore: a recovery's second half.  One thread goes through checkpoint and
+ * trailers and finds extents; workers read them and bring their records into the
+ * index, in any order: see replay.c.
+ */
+#include <linux/cpumask.h>
+#include <linux/sched/signal.h>
+
+#include "internal.h"
+
+/* Workers read while others wait for the device: one more than there are CPUs. */
+#define WORKERS_MAX	16
+/* Extents that were found and wait for a worker. */
+#define QUEUE		64
+
+struct restore_worker {
+	struct work_struct work;
+	struct restore *restore;
+	struct kvt_replay replay;
+};
+
+struct restore {
+	struct kvt_log_visit visit;
+	struct kvt_log *log;
+	u32 nr_workers;
+	struct restore_worker *workers;
+
+	spinlock_t lock;		/* of what follows */
+	struct kvt_log_extent queue[QUEUE];
+	u32 first;
+	u32 nr;
+	bool closed;			/* there are no more */
+	int err;			/* the first one */
+	wait_queue_head_t extents;	/* for workers */
+	wait_queue_head_t room;
+};
+
+static int restore_segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
+			   u64 generation, enum kvtree_log_kind kind)
+{
+	struct restore *r = container_of(visit, struct restore, visit);
+	struct kvt_log *log = r->log;
+	struct kvt_seg_table *segs = &log->dev[dev].segs;
+
+	if (segs->seg[pos->segment].state != KVT_SEG_FREE)
+		return 0;
+	kvt_segs_mark(segs, pos->segment,
+		      kind == KVTREE_LOG_KIND_CHECKPOINT ? KVT_SEG_CHECKPOINT : KVT_SEG_LOG,
+		      log->found.epoch);
+	return kvt_log_segment_check(&log->set, dev, generation, pos, kind);
+}
+
+static bool restore_queue(struct restore *r, const struct kvt_log_extent *extent)
+{
+	bool room;
+
+	spin_lock(&r->lock);
+	room = r->nr < QUEUE;
+	if (room)
+		r->queue[(r->first + r->nr++) % QUEUE] = *extent;
+	spin_unlock(&r->lock);
+	return room;
+}
+
+static int restore_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
+{
+	struct restore *r = container_of(visit, struct restore, visit);
+	bool queued = false;
+	int err;
+
+	err = wait_event_killable(r->room,
+				  READ_ONCE(r->err) || (queued = restore_queue(r, extent)));
+	if (err)
+		return -EINTR;
+	if (queued)
+		wake_up(&r->extents);
+	return fatal_signal_pending(current) ? -EINTR : READ_ONCE(r->err);
+}
+
+/* Take the next extent.  False: there is none, and there will be none. */
+static bool restore_take(struct restore *r, struct kvt_log_extent *extent, bool *over)
+{
+	bool got;
+
+	spin_lock(&r->lock);
+	got = r->nr;
+	if (got) {
+		*extent = r->queue[r->first];
+		r->first = (r->first + 1) % QUEUE;
+		r->nr--;
+	}
+	*over = r->closed && !got;
+	spin_unlock(&r->lock);
+	if (got)
+		wake_up(&r->room);
+	return got;
+}
+
+/* What is queued is not read any more, and the first error is the one that counts. */
+static void restore_fail(struct restore *r, int err, const struct kvt_log_extent *extent)
+{
+	bool first;
+
+	spin_lock(&r->lock);
+	first = !r->err;
+	if (first)
+		WRITE_ONCE(r->err, err);
+	spin_unlock(&r->lock);
+	if (first && err == -EBADMSG)
+		kvt_log_say(&r->log->set,
+			    "device %u, segment %u, block %u: records of epoch %llu are damaged",
+			    extent->dev + 1, extent->pos.segment, extent->pos.block, extent->epoch);
+	wake_up(&r->room);
+}
+
+static void restore_work(struct work_struct *work)
+{
+	struct restore_worker *w = container_of(work, struct restore_worker, work);
+	struct restore *r = w->restore;
+	struct kvt_log_extent extent;
+	bool got, over;
+	int err;
+
+	do {
+		wait_event(r->extents, (got = restore_take(r, &extent, &over)) || over);
+		if (!got || READ_ONCE(r->err))
+			continue;
+		err = kvt_replay_extent(&w->replay, &extent);
+		if (err)
+			restore_fail(r, err, &extent);
+		cond_resched();
+	} while (!over);
+}
+
+/* One is needed; as many others as there is memory for. */
+static int restore_begin(struct restore *r)
+{
+	u32 max = min(num_online_cpus() + 1, WORKERS_MAX), i;
+	struct restore_worker *w;
+
+	r->workers = kvcalloc(max, sizeof(*r->workers), GFP_KERNEL);
+	if (!r->workers)
+		return -ENOMEM;
+	for (i = 0; i < max; i++) {
+		w = &r->workers[i];
+		w->restore = r;
+		INIT_WORK(&w->work, restore_work);
+		if (kvt_replay_init(&w->replay, r->log)) {
+			kvt_replay_exit(&w->replay);
+			break;
+		}
+		queue_work(kvt_log_wq, &w->work);
+		r->nr_workers++;
+	}
+	return r->nr_workers ? 0 : -ENOMEM;
+}
+
+static int restore_end(struct restore *r, int err)
+{
+	bool tombstones = false;
+	u32 i;
+
+	spin_lock(&r->lock);
+	r->closed = true;
+	r->err = r->err ?: err;
+	spin_unlock(&r->lock);
+	wake_up_all(&r->extents);
+	for (i = 0; i < r->nr_workers; i++) {
+		flush_work(&r->workers[i].work);
+		tombstones |= r->workers[i].replay.tombstones;
+	}
+	err = r->err;
+	if (!err && tombstones)
+		err = kvt_replay_bury(&r->workers[0].replay);
+	for (i = 0; i < r->nr_workers; i++)
+		kvt_replay_exit(&r->workers[i].replay);
+	kvfree(r->workers);
+	return err;
+}
+
+/**
+ * kvt_log_restore() - bring what the devices have into the index
+ * @log: the log, whose index is empty and nobody else's
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -EBADMSG: damaged; -ENOMEM; -EINTR; or an error of a device.
+ */
+int kvt_log_restore(struct kvt_log *log)
+{
+	struct restore *r = kvzalloc(sizeof(*r), GFP_KERNEL);
+	int err;
+
+	if (!r)
+		return -ENOMEM;
+	r->log = log;
+	r->visit.segment = restore_segment;
+	r->visit.extent = restore_extent;
+	spin_lock_init(&r->lock);
+	init_waitqueue_head(&r->extents);
+	init_waitqueue_head(&r->room);
+	err = restore_begin(r);
+	if (!err)
+		err = kvt_log_visit_all(&log->set, &log->found, &r->visit);
+	err = restore_end(r, err);
+	kvfree(r);
+	return err;
+}
