@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kvtree_format.h>
+#include <pthread.h>
+#include <sched.h>
 #include "kselftest_harness.h"
 #include "lib/durable.h"
 #include "lib/kvt_test.h"
@@ -488,6 +490,56 @@ TEST_F(durable, full_device_refuses_what_grows_and_nothing_else)
 	digest = kvt_digest(t->fd);
 	ASSERT_EQ(0, again(t));
 	EXPECT_EQ(digest, kvt_digest(t->fd));
+}
+
+struct saver {
+	int fd;
+	int err;
+	int stop;
+};
+
+/* Make checkpoints, one after the other. */
+static void *saver_thread(void *arg)
+{
+	struct saver *saver = arg;
+
+	while (!saver->err && !__atomic_load_n(&saver->stop, __ATOMIC_RELAXED))
+		saver->err = kvt_checkpoint(saver->fd);
+	return NULL;
+}
+
+/* However much is written while one is made, there is room for the one after. */
+TEST_F(durable, checkpoints_leave_room_for_the_next)
+{
+	struct self *t = &self->self;
+	struct saver saver = { .fd = t->fd };
+	static char value[1 << 20];
+	__u32 i, key, full = 0;
+	pthread_t thread;
+	cpu_set_t cpu;
+	int err = 0;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, saver_thread, &saver));
+	/* What one CPU writes goes to one device. */
+	CPU_ZERO(&cpu);
+	CPU_SET(0, &cpu);
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(cpu), &cpu));
+	for (i = 0; i < 150; i++) {
+		key = full ? i % full : i;
+		err = kvt_put(t->fd, kvt_bytes(&key, sizeof(key)), kvt_bytes(value, sizeof(value)),
+			      NULL);
+		if (err == -ENOSPC && !full)
+			full = i;
+		else if (err)
+			break;
+	}
+	__atomic_store_n(&saver.stop, 1, __ATOMIC_RELAXED);
+	EXPECT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(0, err);
+	EXPECT_EQ(0, saver.err);
+	EXPECT_LT(0, full);
+	EXPECT_EQ(0, kvt_checkpoint(t->fd));
+	ASSERT_EQ(0, again(t));
 }
 
 /* Every write fails from some moment on. */

@@ -45,28 +45,40 @@ static u64 segment_bytes(const struct kvt_log_dev *dev)
 	       KVT_LOG_CHUNK_BYTES;
 }
 
-/* Segments of a device that a checkpoint takes; its table is in the last one. */
+/*
+ * Segments of a device that a checkpoint takes.  Its table is in the last one, and
+ * chunks are padded to blocks; with a reserve for what is not counted exactly.
+ */
 static u32 checkpoint_segments(const struct kvt_log_dev *dev, u64 live)
 {
-	/* Chunks are padded to blocks. */
 	return div64_u64(live + live / 8, segment_bytes(dev) * dev->log->nr_devs) + 2;
 }
+
+static u32 dev_streams(const struct kvt_log_dev *dev)
+{
+	return DIV_ROUND_UP(dev->log->nr_streams, dev->log->nr_devs);
+}
+
+/* Bytes of chunks that a stream may have not written yet. */
+#define STREAM_BYTES	(KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
 
 /* Segments that what is in the buffers takes. */
 static u32 drain_segments(const struct kvt_log_dev *dev)
 {
-	u32 streams = DIV_ROUND_UP(dev->log->nr_streams, dev->log->nr_devs);
+	u64 bytes = segment_bytes(dev);
 
-	return streams * div64_u64(KVT_LOG_BUFS * KVT_LOG_CHUNK_BYTES + segment_bytes(dev) - 1,
-				   segment_bytes(dev));
+	return dev_streams(dev) * div64_u64(STREAM_BYTES + bytes - 1, bytes);
 }
 
 /**
  * kvt_checkpoint_live_max() - how much the store may hold
  * @log: the log, its streams made
  *
- * There is always room for the checkpoint that counts, one that is being made, what
- * is in the buffers, the segments that the streams have open, and commit records.
+ * Writers may have to wait for a checkpoint, and nothing else: when it counts there is
+ * room for the next one.  These are on the device then: that checkpoint, and room for
+ * the next; what the streams had filled and was not durable when it began, and what of
+ * that epoch was in the buffers; what it waited for at its end, and room for as much
+ * at the end of the next; the segments that the streams have open; commit records.
  *
  * Return: bytes of records.
  */
@@ -78,9 +90,8 @@ u64 kvt_checkpoint_live_max(const struct kvt_log *log)
 	for (i = 0; i < log->nr_devs; i++) {
 		const struct kvt_log_dev *dev = &log->dev[i];
 
-		/* What is drained at the end of one stands in the log of the next. */
-		fixed = 2 * KVT_COMMIT_KEEP + 2 * drain_segments(dev) +
-			DIV_ROUND_UP(log->nr_streams, log->nr_devs) + 1 +
+		fixed = 2 * KVT_COMMIT_KEEP + 3 * drain_segments(dev) +
+			dev_streams(dev) * (kvt_stream_ahead(dev) + 1) + 1 +
 			2 * checkpoint_segments(dev, 0);
 		here = dev->segs.nr > fixed ? (dev->segs.nr - fixed) / 2 : 0;
 		max = min(max, here * segment_bytes(dev) * log->nr_devs);
@@ -88,12 +99,19 @@ u64 kvt_checkpoint_live_max(const struct kvt_log *log)
 	return max - max / 8;
 }
 
+/* By how much the store may grow before a stream needs another segment. */
+static u64 checkpoint_growth(const struct kvt_log_dev *dev)
+{
+	return dev->log->nr_streams * (segment_bytes(dev) + KVT_LOG_CHUNK_BYTES + STREAM_BYTES);
+}
+
 /**
  * kvt_checkpoint_keep() - segments that the streams leave
  * @dev: the device
  *
- * Those that a checkpoint needs, or, while one is being made, that it has not taken
- * yet; and those that the buffers need that it waits for when it has written all.
+ * Those that a checkpoint needs, and those that the buffers need that it waits for
+ * when it has written all.  While one is being made: those that it has not taken yet;
+ * and when it counts there must be as many for the next, with those that it frees.
  *
  * Context: any.
  *
@@ -102,10 +120,16 @@ u64 kvt_checkpoint_live_max(const struct kvt_log *log)
 u32 kvt_checkpoint_keep(const struct kvt_log_dev *dev)
 {
 	struct kvt_log *log = dev->log;
-	u32 need = checkpoint_segments(dev, percpu_counter_read_positive(&log->live));
-	u32 taken = READ_ONCE(dev->taken);
+	u64 live = percpu_counter_read_positive(&log->live) + checkpoint_growth(dev);
+	u32 need = checkpoint_segments(dev, min(live, log->live_max));
+	u32 drain = drain_segments(dev), taken, freed;
 
-	return KVT_COMMIT_KEEP + (need > taken ? need - taken : 1) + drain_segments(dev);
+	if (!READ_ONCE(dev->checkpoint))
+		return KVT_COMMIT_KEEP + need + drain;
+	taken = READ_ONCE(dev->taken);
+	freed = READ_ONCE(dev->freed);
+	return KVT_COMMIT_KEEP + (need > taken ? need - taken : 1) + drain +
+	       (need + drain > freed ? need + drain - freed : 0);
 }
 
 static int checkpoint_init(struct checkpoint *cp, struct kvt_log *log)
@@ -143,8 +167,15 @@ static void checkpoint_begin(struct checkpoint *cp)
 
 	mutex_lock(&log->commit_lock);
 	cp->epoch = log->durable;
-	for (i = 0; i < log->nr_devs; i++)
-		cp->commit[i] = log->dev[i].commit;
+	for (i = 0; i < log->nr_devs; i++) {
+		struct kvt_log_dev *dev = &log->dev[i];
+
+		cp->commit[i] = dev->commit;
+		WRITE_ONCE(dev->taken, 0);
+		WRITE_ONCE(dev->freed, kvt_segs_useless(&dev->segs, cp->epoch));
+		/* A stream that has not seen it may take one of the reserve. */
+		WRITE_ONCE(dev->checkpoint, true);
+	}
 	mutex_unlock(&log->commit_lock);
 	cp->buf.epoch = cp->epoch;
 }
@@ -179,7 +210,7 @@ static int checkpoint_room(struct checkpoint *cp, u32 i, u32 blocks)
 		return -ENOSPC;
 	if (d->pos.block && blocks <= size - d->pos.block)
 		return 0;
-	dev->taken++;
+	WRITE_ONCE(dev->taken, dev->taken + 1);
 	return kvt_segs_take(dev, KVT_SEG_NEW, KVTREE_LOG_KIND_CHECKPOINT, 0, KVT_COMMIT_KEEP,
 			     &d->pos);
 }
@@ -371,11 +402,11 @@ static int checkpoint_run(struct kvt_log *log)
 	if (!err)
 		err = checkpoint_count(cp);
 	for (i = 0; i < log->nr_devs; i++) {
-		log->dev[i].taken = 0;
 		if (err && !log->error)
 			kvt_segs_drop_new(&log->dev[i]);
 		else if (!err)
 			kvt_segs_checkpoint(&log->dev[i], cp->epoch);
+		WRITE_ONCE(log->dev[i].checkpoint, false);
 	}
 	checkpoint_exit(cp);
 	return err;

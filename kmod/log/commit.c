@@ -302,7 +302,9 @@ static bool log_has_space(const struct kvt_log *log)
 	if (READ_ONCE(log->error))
 		return true;
 	s = &log->streams[raw_smp_processor_id() % log->nr_streams];
-	return READ_ONCE(s->nr_sealed) < KVT_LOG_BUFS && !test_bit(KVT_LOG_FULL, &log->flags);
+	return READ_ONCE(s->nr_sealed) < KVT_LOG_BUFS &&
+	       READ_ONCE(s->sealed) < KVT_LOG_SEALED_BYTES &&
+	       !test_bit(KVT_LOG_FULL, &log->flags);
 }
 
 /**

@@ -55,7 +55,10 @@ struct kvt_log_dev {
 	struct kvt_log_pos ahead;		/* the first one of the next segment */
 	struct kvtree_log_trailer *trailer;	/* KVTREE_LOG_TRAILER_MAX blocks */
 	u32 trailer_blocks;
-	u32 taken;				/* segments that the checkpoint has taken */
+	/* A checkpoint is being made: segments that it has taken, and that it will free. */
+	bool checkpoint;
+	u32 taken;
+	u32 freed;
 };
 
 #define KVT_LOG_BUFS		4
@@ -66,6 +69,9 @@ struct kvt_log_dev {
 /* The largest chunk: one more value may have been added. */
 #define KVT_LOG_CHUNK_BYTES	(KVT_LOG_BUF_BYTES + KVT_LOG_OUTSIDE_BYTES +	\
 				 KVTREE_VALUE_MAX + KVTREE_COLS_MAX * 8 + KVTREE_LOG_BLOCK)
+
+/* Chunks that wait to be written: with so many bytes, no further buffer is opened. */
+#define KVT_LOG_SEALED_BYTES	(KVT_LOG_BUFS * KVT_LOG_BUF_BYTES)
 
 struct kvt_log_buf {
 	u8 *data;
@@ -78,6 +84,9 @@ struct kvt_log_buf {
 	struct kvt_blob **outside;
 };
 
+/* How far a stream may be ahead of what is durable, in segments. */
+#define KVT_LOG_AHEAD_MAX	8U
+
 /* Extents of a stream that no trailer has named yet. */
 #define KVT_LOG_EXTENTS		62
 
@@ -85,6 +94,7 @@ struct kvt_stream {
 	raw_spinlock_t lock;	/* of the first part */
 	u32 first;		/* the oldest buffer that is sealed */
 	u32 nr_sealed;		/* the next one is open, if there is one */
+	u32 sealed;		/* bytes of their chunks */
 	u64 max_version;
 	struct kvt_log_buf buf[KVT_LOG_BUFS];
 
@@ -96,6 +106,10 @@ struct kvt_stream {
 	struct work_struct flush;
 	u8 *stage;		/* KVT_LOG_BUF_BYTES */
 	struct kvt_log_pos pos;	/* the next chunk; block 0: no segment yet */
+	u64 written;		/* the last chunk's epoch */
+	u32 ahead;		/* segments filled with what is not durable yet, at most */
+	u32 nr_filled;
+	u64 filled[KVT_LOG_AHEAD_MAX];	/* the last epoch in each; nr_filled % ahead is next */
 	struct mutex extents_lock;	/* of the extents */
 	u32 nr_extents;
 	struct kvt_log_extent extent[KVT_LOG_EXTENTS];
@@ -169,6 +183,7 @@ int kvt_segs_take(struct kvt_log_dev *dev, enum kvt_seg_state state, enum kvtree
 		  u32 stream, u32 keep, struct kvt_log_pos *pos);
 void kvt_segs_used(struct kvt_seg_table *segs, u32 segment, u64 epoch);
 void kvt_segs_shut(struct kvt_seg_table *segs, u32 segment);
+u32 kvt_segs_useless(struct kvt_seg_table *segs, u64 epoch);
 void kvt_segs_checkpoint(struct kvt_log_dev *dev, u64 epoch);
 void kvt_segs_drop_new(struct kvt_log_dev *dev);
 bool kvt_segs_low(struct kvt_seg_table *segs, u32 keep);
@@ -197,6 +212,7 @@ void kvt_buf_exit(struct kvt_log_buf *buf);
 int kvt_streams_init(struct kvt_log *log);
 void kvt_streams_exit(struct kvt_log *log);
 void kvt_stream_close(struct kvt_stream *s, u64 epoch);
+u32 kvt_stream_ahead(const struct kvt_log_dev *dev);
 bool kvt_stream_behind(struct kvt_stream *s, u64 epoch);
 
 /* commit.c */

@@ -21,9 +21,16 @@ static_assert(KVTREE_LOG_STREAMS_MAX * KVT_LOG_EXTENTS * sizeof(struct kvtree_lo
 	      sizeof(struct kvtree_log_trailer) <=
 	      KVTREE_LOG_TRAILER_MAX * KVTREE_LOG_BLOCK);
 
+/* Bytes of the chunk that a buffer becomes. */
+static u32 buf_bytes(const struct kvt_log_buf *buf)
+{
+	return kvt_chunk_blocks(buf) * KVTREE_LOG_BLOCK;
+}
+
 /* Seal the open buffer; under the stream's lock. */
 static void stream_seal(struct kvt_stream *s)
 {
+	s->sealed += buf_bytes(&s->buf[(s->first + s->nr_sealed) % KVT_LOG_BUFS]);
 	s->nr_sealed++;
 	queue_work_on(cpu_online(s->cpu) ? s->cpu : WORK_CPU_UNBOUND, kvt_log_flush_wq, &s->flush);
 }
@@ -31,7 +38,7 @@ static void stream_seal(struct kvt_stream *s)
 /* The open buffer, or NULL if there is none; under the stream's lock. */
 static struct kvt_log_buf *stream_buffer(struct kvt_stream *s)
 {
-	if (s->nr_sealed == KVT_LOG_BUFS)
+	if (s->nr_sealed == KVT_LOG_BUFS || s->sealed >= KVT_LOG_SEALED_BYTES)
 		return NULL;
 	return &s->buf[(s->first + s->nr_sealed) % KVT_LOG_BUFS];
 }
@@ -294,6 +301,35 @@ static int stream_take(struct kvt_stream *s, u64 epoch, struct kvt_log_pos *pos)
 	return err;
 }
 
+/**
+ * kvt_stream_ahead() - how far a stream may be ahead of what is durable
+ * @dev: the stream's device
+ *
+ * Return: segments that it may have filled, 1..KVT_LOG_AHEAD_MAX.
+ */
+u32 kvt_stream_ahead(const struct kvt_log_dev *dev)
+{
+	u32 streams = DIV_ROUND_UP(dev->log->nr_streams, dev->log->nr_devs);
+
+	return clamp(dev->segs.nr / (16 * streams), 1U, KVT_LOG_AHEAD_MAX);
+}
+
+/*
+ * Whether an open epoch has to wait until what fills others is durable: segments with
+ * something that is not are of no use to the next checkpoint, which cannot free them.
+ */
+static bool stream_ahead(const struct kvt_stream *s, u64 epoch)
+{
+	return epoch > READ_ONCE(s->log->closed) &&
+	       s->filled[s->nr_filled % s->ahead] > READ_ONCE(s->log->durable);
+}
+
+static void stream_filled(struct kvt_stream *s)
+{
+	s->filled[s->nr_filled++ % s->ahead] = s->written;
+	kvt_segs_shut(&s->dev->segs, s->pos.segment);
+}
+
 /* A segment with room for a chunk. */
 static int stream_segment(struct kvt_stream *s, u32 blocks, u64 epoch)
 {
@@ -303,11 +339,13 @@ static int stream_segment(struct kvt_stream *s, u32 blocks, u64 epoch)
 
 	if (s->pos.block && blocks <= size - s->pos.block)
 		return 0;
+	if (stream_ahead(s, epoch))
+		return -EBUSY;
 	err = stream_take(s, epoch, &pos);
 	if (err)
 		return err;
 	if (s->pos.block)
-		kvt_segs_shut(&s->dev->segs, s->pos.segment);
+		stream_filled(s);
 	s->pos = pos;
 	return 0;
 }
@@ -328,6 +366,7 @@ static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 	if (extent) {
 		err = kvt_chunk_write(s->dev, buf, s->id, &s->pos, s->stage, extent);
 		s->pos.block += blocks;
+		s->written = buf->epoch;
 		kvt_segs_used(&s->dev->segs, s->pos.segment, buf->epoch);
 	}
 	mutex_unlock(&s->extents_lock);
@@ -336,9 +375,12 @@ static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 
 static void stream_written(struct kvt_stream *s, struct kvt_log_buf *buf)
 {
+	u32 bytes = buf_bytes(buf);
+
 	kvt_buf_reset(buf);
 	local_bh_disable();
 	raw_spin_lock(&s->lock);
+	s->sealed -= bytes;
 	s->first = (s->first + 1) % KVT_LOG_BUFS;
 	s->nr_sealed--;
 	raw_spin_unlock(&s->lock);
@@ -383,6 +425,7 @@ static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
 	s->id = id;
 	s->cpu = id;
 	s->dev = &log->dev[id % log->nr_devs];
+	s->ahead = kvt_stream_ahead(s->dev);
 	s->stage = vmalloc(KVT_LOG_BUF_BYTES);
 	for (i = 0; !err && i < KVT_LOG_BUFS; i++)
 		err = kvt_buf_init(&s->buf[i]);

@@ -174,6 +174,26 @@ static bool seg_useless(const struct kvt_seg *seg, u64 epoch)
 }
 
 /**
+ * kvt_segs_useless() - how many segments a checkpoint will free
+ * @segs: the table
+ * @epoch: that it contains
+ *
+ * Return: those that kvt_segs_checkpoint() would give back now; it will not be less.
+ */
+u32 kvt_segs_useless(struct kvt_seg_table *segs, u64 epoch)
+{
+	u32 nr = 0, i;
+
+	for (i = 0; i < segs->nr; i++) {
+		spin_lock(&segs->lock);
+		nr += seg_useless(&segs->seg[i], epoch);
+		spin_unlock(&segs->lock);
+		cond_resched();
+	}
+	return nr;
+}
+
+/**
  * kvt_segs_checkpoint() - a new checkpoint counts: free what it makes useless
  * @dev: the device
  * @epoch: that it contains
