@@ -224,10 +224,12 @@ void kvt_log_fail(struct kvt_log *log, int err, const char *what);
 /* supers.c */
 int kvt_supers_write(struct kvt_log *log);
 
+/* room.c */
+u32 kvt_room_keep(const struct kvt_log_dev *dev);
+u64 kvt_room_live_max(const struct kvt_log *log);
+
 /* checkpoint.c */
 void kvt_checkpoint_work(struct work_struct *work);
-u32 kvt_checkpoint_keep(const struct kvt_log_dev *dev);
-u64 kvt_checkpoint_live_max(const struct kvt_log *log);
 
 /* replay.c */
 struct kvt_replay {

@@ -251,7 +251,7 @@ int kvt_log_start(struct kvt_log *log)
 	log->durable = log->found.epoch;
 	log->epoch = log->found.epoch + 1;
 	err = kvt_streams_init(log);
-	log->live_max = kvt_checkpoint_live_max(log);
+	log->live_max = kvt_room_live_max(log);
 	if (!err)
 		err = log_begin_life(log);
 	/* Before there are more lives than the superblock takes. */

@@ -286,7 +286,7 @@ static bool log_drains(const struct kvt_log *log, u64 epoch)
 static int stream_take(struct kvt_stream *s, u64 epoch, struct kvt_log_pos *pos)
 {
 	struct kvt_log_dev *dev = s->dev;
-	u32 keep = kvt_checkpoint_keep(dev);
+	u32 keep = kvt_room_keep(dev);
 	int err;
 
 	err = kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_STREAM, s->id, keep, pos);
