@@ -6,6 +6,7 @@
  * A crash is an image of the devices, taken while a store is attached to them,
  * that is written back when it no longer is.
  */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kvtree_format.h>
@@ -490,6 +491,87 @@ TEST_F(durable, full_device_refuses_what_grows_and_nothing_else)
 	digest = kvt_digest(t->fd);
 	ASSERT_EQ(0, again(t));
 	EXPECT_EQ(digest, kvt_digest(t->fd));
+}
+
+#define SAVERS	"/sys/module/kvtree/parameters/log_savers"
+
+static void set_savers(char nr)
+{
+	int fd = open(SAVERS, O_WRONLY | O_CLOEXEC);
+
+	KVT_CHECK(fd >= 0);
+	KVT_CHECK(pwrite(fd, &nr, 1, 0) == 1);
+	close(fd);
+}
+
+/* Keys that are spread, that differ far behind, that begin with each other, that are alone. */
+static void put_ranges(int fd)
+{
+	struct kvt_rand rand;
+	char key[4096];
+	__u64 number;
+	int i;
+
+	kvt_rand_init(&rand, 0);
+	for (i = 0; i < 6000; i++) {
+		number = kvt_rand(&rand);
+		KVT_CHECK(kvt_put(fd, kvt_bytes(&number, 8), kvt_bytes(&i, 4), NULL) == 0);
+	}
+	memset(key, 'p', sizeof(key));
+	for (i = 0; i < 3000; i++) {
+		number = htobe64(i);
+		memcpy(key + 40, &number, 8);
+		KVT_CHECK(kvt_put(fd, kvt_bytes(key, 48), kvt_bytes(&i, 4), NULL) == 0);
+	}
+	memset(key, 0xff, sizeof(key));
+	for (i = 0; i <= 4096; i += 16)
+		KVT_CHECK(kvt_put(fd, kvt_bytes(key, i), kvt_bytes(&i, 4), NULL) == 0);
+}
+
+/* Records of the checkpoint that counts, on all devices. */
+static __u64 saved_records(struct self *t)
+{
+	const struct kvtree_log_super *super;
+	__u64 sum = 0, number, newest;
+	int i, copy;
+
+	for (i = 0; i < t->nr; i++) {
+		__u64 records = 0;
+
+		for (copy = 0, newest = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
+			super = (const void *)((const char *)t->image[i] +
+				(size_t)copy * KVTREE_LOG_SUPER_STRIDE * KVTREE_LOG_BLOCK);
+			number = le64toh(super->number);
+			if (number <= newest)
+				continue;
+			newest = number;
+			records = le64toh(super->checkpoint.records);
+		}
+		sum += records;
+	}
+	return sum;
+}
+
+/* However many write it, each with a range of keys. */
+TEST_F(durable, checkpoint_has_every_key_once)
+{
+	static const char nr[] = { '1', '2', '3', '8' };
+	struct self *t = &self->self;
+	__u64 digest, values;
+	size_t i;
+
+	put_ranges(t->fd);
+	digest = kvt_digest(t->fd);
+	values = kvt_stat(t->fd, KVTREE_STAT_VALUES);
+	for (i = 0; i < sizeof(nr); i++) {
+		set_savers(nr[i]);
+		EXPECT_EQ(0, kvt_checkpoint(t->fd));
+		crash_now(t);
+		EXPECT_EQ(values, saved_records(t));
+		ASSERT_EQ(0, come_up(t));
+		EXPECT_EQ(digest, kvt_digest(t->fd));
+	}
+	set_savers('0');
 }
 
 struct saver {

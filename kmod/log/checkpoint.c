@@ -6,13 +6,9 @@
  * beginning, and perhaps later ones.  So it counts together with the log from
  * there on, and not before the last epoch that it may have met is durable.
  */
-#include <linux/err.h>
-#include <linux/rcupdate.h>
 #include <linux/vmalloc.h>
 
-#include "../index.h"
 #include "../stats.h"
-#include "../value.h"
 #include "internal.h"
 
 /* When to try again if there was no memory. */
@@ -23,47 +19,8 @@ struct checkpoint {
 	struct kvt_log *log;
 	u64 epoch;				/* contained */
 	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the trailer after it */
-	struct kvt_iter *iter;
-	struct kvt_log_buf buf;
-	u8 *stage;
-	u32 dev;				/* the next chunk goes there */
-	struct checkpoint_dev {
-		struct kvt_log_pos pos;
-		struct kvtree_log_table *table;
-		u32 nr;
-		u32 room;
-		struct kvtree_log_checkpoint super;	/* what the superblock will say */
-		u64 records;
-		u64 bytes;
-	} devs[KVTREE_LOG_DEVS_MAX];
+	struct kvt_saved saved;
 };
-
-static int checkpoint_init(struct checkpoint *cp, struct kvt_log *log)
-{
-	const struct kvt_index_ops *ops = log->env.index->ops;
-
-	cp->log = log;
-	cp->stage = vmalloc(KVT_LOG_BUF_BYTES);
-	cp->iter = kvzalloc(ops->iter_size, GFP_KERNEL);
-	if (!cp->stage || !cp->iter)
-		return -ENOMEM;
-	cp->iter->index = log->env.index;
-	cp->iter->bound = KVT_AT;
-	ops->iter_rest(cp->iter);
-	return kvt_buf_init(&cp->buf);
-}
-
-static void checkpoint_exit(struct checkpoint *cp)
-{
-	u32 i;
-
-	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++)
-		kvfree(cp->devs[i].table);
-	kvt_buf_exit(&cp->buf);
-	kvfree(cp->iter);
-	vfree(cp->stage);
-	kvfree(cp);
-}
 
 /* Where it begins: what is durable is published in the index. */
 static void checkpoint_begin(struct checkpoint *cp)
@@ -83,137 +40,12 @@ static void checkpoint_begin(struct checkpoint *cp)
 		WRITE_ONCE(dev->checkpoint, true);
 	}
 	mutex_unlock(&log->commit_lock);
-	cp->buf.epoch = cp->epoch;
-}
-
-/* Room in the table for one more extent. */
-static struct kvtree_log_extent *table_add(struct checkpoint_dev *d)
-{
-	u32 room = d->room ? d->room * 2 : 128;
-	struct kvtree_log_table *table;
-
-	if (d->nr == d->room) {
-		table = kvzalloc(struct_size(table, extents, room), GFP_KERNEL);
-		if (!table)
-			return NULL;
-		if (d->table)
-			memcpy(table, d->table, struct_size(table, extents, d->nr));
-		kvfree(d->table);
-		d->table = table;
-		d->room = room;
-	}
-	return &d->table->extents[d->nr++];
-}
-
-/* Make sure that so many blocks follow on the device. */
-static int checkpoint_room(struct checkpoint *cp, u32 i, u32 blocks)
-{
-	struct kvt_log_dev *dev = &cp->log->dev[i];
-	struct checkpoint_dev *d = &cp->devs[i];
-	u32 size = le32_to_cpu(dev->super->segment_blocks);
-
-	if (blocks > size - 1)
-		return -ENOSPC;
-	if (d->pos.block && blocks <= size - d->pos.block)
-		return 0;
-	WRITE_ONCE(dev->taken, dev->taken + 1);
-	return kvt_segs_take(dev, KVT_SEG_NEW, KVTREE_LOG_KIND_CHECKPOINT, 0, KVT_COMMIT_KEEP,
-			     &d->pos);
-}
-
-/* Write the buffer to one of the devices, each in turn. */
-static int checkpoint_write(struct checkpoint *cp)
-{
-	struct kvt_log_extent extent = {};
-	struct kvtree_log_extent *to;
-	u32 blocks = kvt_chunk_blocks(&cp->buf), i = cp->dev;
-	struct checkpoint_dev *d = &cp->devs[i];
-	int err;
-
-	if (!cp->buf.nr_records)
-		return 0;
-	cp->dev = (cp->dev + 1) % cp->log->nr_devs;
-	to = table_add(d);
-	if (!to)
-		return -ENOMEM;
-	err = checkpoint_room(cp, i, blocks);
-	if (!err)
-		err = kvt_chunk_write(&cp->log->dev[i], &cp->buf, 0, &d->pos, cp->stage, &extent);
-	if (err)
-		return err;
-	kvt_log_pos_store(&to->pos, &extent.pos);
-	to->blocks = cpu_to_le32(extent.blocks);
-	to->crc = cpu_to_le32(extent.crc);
-	d->pos.block += blocks;
-	d->records += cp->buf.nr_records;
-	d->bytes += (u64)blocks * KVTREE_LOG_BLOCK;
-	kvt_buf_reset(&cp->buf);
-	return 0;
-}
-
-/* Whether a value was added to the buffer, under RCU. */
-static bool checkpoint_add(struct checkpoint *cp, const struct kvt_value *v)
-{
-	struct kvt_key key = { .data = cp->iter->key, .len = cp->iter->len };
-	struct kvt_log_size size = kvt_log_size(key.len, v);
-	struct kvt_log_buf *buf = &cp->buf;
-
-	kvt_log_encode(buf->data + buf->used, &size, &key, v->version, v,
-		       buf->outside + buf->nr_outside);
-	buf->used += size.len;
-	buf->nr_outside += size.nr_outside;
-	buf->outside_len += size.outside_len;
-	buf->nr_records++;
-	return buf->used < KVT_LOG_BUF_BYTES * 3 / 4 &&
-	       buf->nr_outside < KVT_LOG_OUTSIDE_MAX - KVTREE_COLS_MAX &&
-	       buf->outside_len < KVT_LOG_OUTSIDE_BYTES;
-}
-
-/* Fill the buffer.  Returns 0: it is full; -ENODATA: that was all; or -EAGAIN. */
-static int checkpoint_fill(struct checkpoint *cp)
-{
-	const struct kvt_index_ops *ops = cp->iter->index->ops;
-	unsigned int left = 512;
-	struct kvt_value *v;
-	int err = -EAGAIN;
-
-	rcu_read_lock();
-	while (err == -EAGAIN && left--) {
-		v = ops->iter_next(cp->iter);
-		if (!v)
-			err = -ENODATA;
-		else if (IS_ERR(v))
-			break;
-		else if (!checkpoint_add(cp, v))
-			err = 0;
-	}
-	rcu_read_unlock();
-	ops->iter_rest(cp->iter);
-	return err;
-}
-
-static int checkpoint_scan(struct checkpoint *cp)
-{
-	int err = -EAGAIN, werr;
-
-	while (err != -ENODATA) {
-		err = checkpoint_fill(cp);
-		if (err != -EAGAIN) {
-			werr = checkpoint_write(cp);
-			if (werr)
-				return werr;
-		}
-		if (READ_ONCE(cp->log->error))
-			return -EIO;
-		cond_resched();
-	}
-	return 0;
 }
 
 static int table_write(struct checkpoint *cp, u32 i)
 {
 	struct kvt_log_dev *dev = &cp->log->dev[i];
-	struct checkpoint_dev *d = &cp->devs[i];
+	struct kvt_saved_dev *d = &cp->saved.dev[i];
 	struct kvtree_log_checkpoint *to = &d->super;
 	u64 generation = cp->log->generation;
 	size_t used = struct_size(d->table, extents, d->nr);
@@ -225,7 +57,7 @@ static int table_write(struct checkpoint *cp, u32 i)
 	to->generation = cpu_to_le64(generation);
 	if (!d->nr)
 		return 0;
-	err = checkpoint_room(cp, i, blocks);
+	err = kvt_saved_room(&cp->saved, i, blocks);
 	if (err)
 		return err;
 	table = vzalloc((size_t)blocks * KVTREE_LOG_BLOCK);
@@ -255,7 +87,7 @@ static void checkpoint_lives(struct checkpoint *cp, u32 i)
 	struct kvtree_log_super *super = cp->log->dev[i].super;
 	struct kvtree_log_life *life = &super->lives[0];
 
-	super->checkpoint = cp->devs[i].super;
+	super->checkpoint = cp->saved.dev[i].super;
 	memset(super->lives, 0, sizeof(super->lives));
 	super->nr_lives = cpu_to_le32(1);
 	life->generation = cpu_to_le64(cp->log->generation);
@@ -300,11 +132,9 @@ static int checkpoint_run(struct kvt_log *log)
 
 	if (!cp)
 		return -ENOMEM;
-	err = checkpoint_init(cp, log);
-	if (!err) {
-		checkpoint_begin(cp);
-		err = checkpoint_scan(cp);
-	}
+	cp->log = log;
+	checkpoint_begin(cp);
+	err = kvt_save(&cp->saved, log, cp->epoch);
 	if (!err)
 		err = checkpoint_count(cp);
 	for (i = 0; i < log->nr_devs; i++) {
@@ -314,7 +144,8 @@ static int checkpoint_run(struct kvt_log *log)
 			kvt_segs_checkpoint(&log->dev[i], cp->epoch);
 		WRITE_ONCE(log->dev[i].checkpoint, false);
 	}
-	checkpoint_exit(cp);
+	kvt_saved_exit(&cp->saved);
+	kfree(cp);
 	return err;
 }
 

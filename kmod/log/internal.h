@@ -163,6 +163,7 @@ struct crypto_shash;
 
 extern struct crypto_shash *kvt_crc32c_shash;
 extern unsigned int kvt_log_epoch_ms;
+extern unsigned int kvt_log_savers;
 extern struct workqueue_struct *kvt_log_wq;
 extern struct workqueue_struct *kvt_log_flush_wq;
 
@@ -227,6 +228,26 @@ int kvt_supers_write(struct kvt_log *log);
 /* room.c */
 u32 kvt_room_keep(const struct kvt_log_dev *dev);
 u64 kvt_room_live_max(const struct kvt_log *log);
+
+/* save.c */
+struct kvt_saved {
+	struct kvt_log *log;
+	struct mutex lock;		/* of what follows */
+	u32 next;			/* the device that the next chunk goes to */
+	struct kvt_saved_dev {
+		struct kvt_log_pos pos;		/* the next chunk */
+		struct kvtree_log_table *table;
+		u32 nr;
+		u32 room;
+		u64 records;
+		u64 bytes;
+		struct kvtree_log_checkpoint super;	/* what the superblock will say */
+	} dev[KVTREE_LOG_DEVS_MAX];
+};
+
+int kvt_save(struct kvt_saved *saved, struct kvt_log *log, u64 epoch);
+int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks);
+void kvt_saved_exit(struct kvt_saved *saved);
 
 /* checkpoint.c */
 void kvt_checkpoint_work(struct work_struct *work);

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Saving: all keys and values of the index are written, by several workers.
+ *
+ * Each goes through a range of keys.  The first has all of them; one that has come to
+ * the end of its range takes the upper half of another's.  Nothing is known of how many
+ * keys there are where, so a range is halved by the number that its bounds' bytes
+ * are, and again until there is something in the upper part.
+ */
+#include <linux/cpumask.h>
+#include <linux/err.h>
+#include <linux/moduleparam.h>
+#include <linux/rcupdate.h>
+#include <linux/unaligned.h>
+#include <linux/vmalloc.h>
+
+#include "../index.h"
+#include "../value.h"
+#include "internal.h"
+
+#define SAVERS_MAX	8
+/* Values that are looked at under one RCU read section, and while a range is held. */
+#define SAVE_BATCH	512
+/* Ranges that a worker takes from others, and places where it looks for a half. */
+#define SPLITS_MAX	32
+#define HALVES_MAX	24
+
+unsigned int kvt_log_savers;
+module_param_named(log_savers, kvt_log_savers, uint, 0644);
+MODULE_PARM_DESC(log_savers, "workers that write a checkpoint, at most 8; 0: half as many as there are CPUs");
+
+struct bound {
+	u32 len;
+	u8 key[KVTREE_KEY_MAX];
+};
+
+struct saver {
+	struct work_struct work;
+	struct saving *saving;
+	struct kvt_log_buf buf;
+	u8 *stage;			/* KVT_LOG_BUF_BYTES */
+
+	struct mutex lock;		/* of the range */
+	bool active;			/* there may be more in it */
+	bool bounded;			/* false: it goes on to the last key */
+	struct bound end;		/* excluded */
+	struct kvt_iter *iter;
+
+	u32 nr_splits;
+	struct bound half;		/* found: where a new range begins */
+	struct bound high;
+};
+
+struct saving {
+	struct kvt_saved *saved;
+	int err;			/* the first one */
+	struct bound last;		/* the last key, some time ago */
+	u32 nr;
+	struct saver savers[];
+};
+
+static int key_cmp(const u8 *a, u32 a_len, const u8 *b, u32 b_len)
+{
+	return memcmp(a, b, min(a_len, b_len)) ?: (a_len > b_len) - (a_len < b_len);
+}
+
+/* Eight bytes of a key as a number; behind its end are zeros, or another byte. */
+static u64 key_number(const u8 *key, u32 len, u32 at, u8 behind)
+{
+	__be64 raw;
+
+	memset(&raw, behind, sizeof(raw));
+	if (at < len)
+		memcpy(&raw, key + at, min(len - at, 8U));
+	return be64_to_cpu(raw);
+}
+
+/* A key between a position and @high.  False: the bytes leave no room for one. */
+static bool bound_half(struct bound *half, const struct kvt_iter *at, const struct bound *high)
+{
+	u32 same = 0, max = min(at->len, high->len);
+	u64 a, b;
+
+	while (same < max && at->key[same] == high->key[same])
+		same++;
+	if (same + 8 > KVTREE_KEY_MAX)
+		return false;
+	a = key_number(at->key, at->len, same, at->bound == KVT_PAST ? 0xff : 0);
+	b = key_number(high->key, high->len, same, 0);
+	if (b <= a || b - a < 2)
+		return false;
+	memcpy(half->key, at->key, same);
+	put_unaligned_be64(a + (b - a) / 2, half->key + same);
+	half->len = same + 8;
+	return true;
+}
+
+static void iter_begin(struct kvt_iter *iter, const struct bound *at)
+{
+	iter->bound = KVT_AT;
+	iter->len = at->len;
+	memcpy(iter->key, at->key, at->len);
+	iter->index->ops->iter_rest(iter);
+}
+
+/* Step on.  Returns 1: the iterator stands on a key; 0: there is none; -EAGAIN. */
+static int iter_step(struct kvt_iter *iter)
+{
+	struct kvt_value *v;
+
+	rcu_read_lock();
+	v = iter->index->ops->iter_next(iter);
+	rcu_read_unlock();
+	iter->index->ops->iter_rest(iter);
+	return IS_ERR(v) ? -EAGAIN : !!v;
+}
+
+/* Whether there is a key from @from on and before @end. */
+static bool range_has(struct kvt_iter *iter, const struct bound *from, const struct bound *end)
+{
+	int found;
+
+	iter_begin(iter, from);
+	while ((found = iter_step(iter)) < 0)
+		cond_resched();
+	return found && key_cmp(iter->key, iter->len, end->key, end->len) < 0;
+}
+
+/* Find where the upper part of @from's range begins, whose lock is held: s->half. */
+static bool saver_halve(struct saver *s, const struct saver *from)
+{
+	u32 i;
+
+	s->high = from->bounded ? from->end : s->saving->last;
+	for (i = 0; i < HALVES_MAX; i++) {
+		if (!bound_half(&s->half, from->iter, &s->high))
+			return false;
+		if (range_has(s->iter, &s->half, &s->high))
+			return true;
+		s->high = s->half;
+	}
+	return false;
+}
+
+/* Take a part of another's range.  Nobody looks at ours while it is not active. */
+static bool saver_take(struct saver *s, struct saver *from)
+{
+	bool took;
+
+	mutex_lock(&from->lock);
+	took = from->active && saver_halve(s, from);
+	if (took) {
+		s->bounded = from->bounded;
+		s->end = from->end;
+		from->bounded = true;
+		from->end = s->half;
+	}
+	mutex_unlock(&from->lock);
+	if (!took)
+		return false;
+	mutex_lock(&s->lock);
+	iter_begin(s->iter, &s->half);
+	s->active = true;
+	mutex_unlock(&s->lock);
+	return true;
+}
+
+/* Another range to go through, if somebody has one that is worth it. */
+static bool saver_next(struct saver *s)
+{
+	struct saving *saving = s->saving;
+	u32 i, self = s - saving->savers;
+
+	if (s->nr_splits++ == SPLITS_MAX)
+		return false;
+	for (i = 1; i < saving->nr; i++)
+		if (saver_take(s, &saving->savers[(self + i) % saving->nr]))
+			return true;
+	return false;
+}
+
+/* Whether there is room in the buffer for another value, after this one was added. */
+static bool saver_add(struct saver *s, const struct kvt_value *v)
+{
+	struct kvt_key key = { .data = s->iter->key, .len = s->iter->len };
+	struct kvt_log_size size = kvt_log_size(key.len, v);
+	struct kvt_log_buf *buf = &s->buf;
+
+	kvt_log_encode(buf->data + buf->used, &size, &key, v->version, v,
+		       buf->outside + buf->nr_outside);
+	buf->used += size.len;
+	buf->nr_outside += size.nr_outside;
+	buf->outside_len += size.outside_len;
+	buf->nr_records++;
+	return buf->used < KVT_LOG_BUF_BYTES * 3 / 4 &&
+	       buf->nr_outside < KVT_LOG_OUTSIDE_MAX - KVTREE_COLS_MAX &&
+	       buf->outside_len < KVT_LOG_OUTSIDE_BYTES;
+}
+
+static bool saver_past_end(const struct saver *s)
+{
+	return s->bounded &&
+	       key_cmp(s->iter->key, s->iter->len, s->end.key, s->end.len) >= 0;
+}
+
+/* Fill the buffer.  True: it is full. */
+static bool saver_fill(struct saver *s)
+{
+	const struct kvt_index_ops *ops = s->iter->index->ops;
+	unsigned int left = SAVE_BATCH;
+	struct kvt_value *v;
+	bool full = false;
+
+	mutex_lock(&s->lock);
+	rcu_read_lock();
+	while (!full && left--) {
+		v = ops->iter_next(s->iter);
+		if (IS_ERR(v))
+			break;
+		s->active = v && !saver_past_end(s);
+		if (!s->active)
+			break;
+		full = !saver_add(s, v);
+	}
+	rcu_read_unlock();
+	ops->iter_rest(s->iter);
+	mutex_unlock(&s->lock);
+	return full;
+}
+
+/* Room in the table for one more extent. */
+static int table_add(struct kvt_saved_dev *d)
+{
+	u32 room = d->room ? d->room * 2 : 128;
+	struct kvtree_log_table *table;
+
+	if (d->nr == d->room) {
+		table = kvzalloc(struct_size(table, extents, room), GFP_KERNEL);
+		if (!table)
+			return -ENOMEM;
+		if (d->table)
+			memcpy(table, d->table, struct_size(table, extents, d->nr));
+		kvfree(d->table);
+		d->table = table;
+		d->room = room;
+	}
+	d->nr++;
+	return 0;
+}
+
+/**
+ * kvt_saved_room() - make sure that so many blocks follow on a device
+ * @saved: what was saved so far
+ * @i: the device's index
+ * @blocks: how many
+ *
+ * Context: process context, sleeps; nobody else has @saved, or its lock is held.
+ *
+ * Return: 0 and the place is that device's pos; -ENOSPC; or an error of the device.
+ */
+int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks)
+{
+	struct kvt_log_dev *dev = &saved->log->dev[i];
+	struct kvt_saved_dev *d = &saved->dev[i];
+	u32 size = le32_to_cpu(dev->super->segment_blocks);
+
+	if (blocks > size - 1)
+		return -ENOSPC;
+	if (d->pos.block && blocks <= size - d->pos.block)
+		return 0;
+	WRITE_ONCE(dev->taken, dev->taken + 1);
+	return kvt_segs_take(dev, KVT_SEG_NEW, KVTREE_LOG_KIND_CHECKPOINT, 0, KVT_COMMIT_KEEP,
+			     &d->pos);
+}
+
+/* Where a chunk goes: on each device in turn.  *@nr is its place in the table. */
+static int saved_place(struct kvt_saved *saved, u32 blocks, u32 *i, u32 *nr,
+		       struct kvt_log_pos *pos)
+{
+	struct kvt_saved_dev *d;
+	int err;
+
+	mutex_lock(&saved->lock);
+	*i = saved->next;
+	saved->next = (saved->next + 1) % saved->log->nr_devs;
+	d = &saved->dev[*i];
+	*nr = d->nr;
+	err = kvt_saved_room(saved, *i, blocks);
+	if (!err)
+		err = table_add(d);
+	*pos = d->pos;
+	if (!err)
+		d->pos.block += blocks;
+	mutex_unlock(&saved->lock);
+	return err;
+}
+
+static void saved_note(struct kvt_saved_dev *d, u32 nr, const struct kvt_log_extent *extent,
+		       u32 records)
+{
+	struct kvtree_log_extent *to = &d->table->extents[nr];
+
+	kvt_log_pos_store(&to->pos, &extent->pos);
+	to->blocks = cpu_to_le32(extent->blocks);
+	to->crc = cpu_to_le32(extent->crc);
+	d->records += records;
+	d->bytes += (u64)extent->blocks * KVTREE_LOG_BLOCK;
+}
+
+static int saver_write(struct saver *s)
+{
+	struct kvt_saved *saved = s->saving->saved;
+	struct kvt_log_extent extent = {};
+	struct kvt_log_pos pos;
+	u32 i, nr;
+	int err;
+
+	if (!s->buf.nr_records)
+		return 0;
+	err = saved_place(saved, kvt_chunk_blocks(&s->buf), &i, &nr, &pos);
+	if (!err)
+		err = kvt_chunk_write(&saved->log->dev[i], &s->buf, 0, &pos, s->stage, &extent);
+	if (err)
+		return err;
+	mutex_lock(&saved->lock);
+	saved_note(&saved->dev[i], nr, &extent, s->buf.nr_records);
+	mutex_unlock(&saved->lock);
+	kvt_buf_reset(&s->buf);
+	return 0;
+}
+
+static void saver_work(struct work_struct *work)
+{
+	struct saver *s = container_of(work, struct saver, work);
+	struct saving *saving = s->saving;
+	int err = 0;
+
+	while (!err && (s->active || saver_next(s))) {
+		if (saver_fill(s))
+			err = saver_write(s);
+		err = err ?: READ_ONCE(saving->err);
+		if (READ_ONCE(saving->saved->log->error))
+			err = -EIO;
+		cond_resched();
+	}
+	err = err ?: saver_write(s);
+	if (err)
+		cmpxchg(&saving->err, 0, err);
+}
+
+static int saver_init(struct saver *s, struct saving *saving, struct kvt_index *index, u64 epoch)
+{
+	s->saving = saving;
+	INIT_WORK(&s->work, saver_work);
+	mutex_init(&s->lock);
+	s->stage = vmalloc(KVT_LOG_BUF_BYTES);
+	s->iter = kvzalloc(index->ops->iter_size, GFP_KERNEL);
+	if (!s->stage || !s->iter)
+		return -ENOMEM;
+	s->iter->index = index;
+	s->iter->bound = KVT_AT;
+	index->ops->iter_rest(s->iter);
+	s->buf.epoch = epoch;
+	return kvt_buf_init(&s->buf);
+}
+
+static void saver_exit(struct saver *s)
+{
+	kvt_buf_exit(&s->buf);
+	kvfree(s->iter);
+	vfree(s->stage);
+}
+
+/* The index's last key, for who halves a range that has no end. */
+static void saving_last(struct saving *saving)
+{
+	struct kvt_iter *iter = saving->savers[0].iter;
+	int found;
+
+	iter->reverse = true;
+	iter->len = sizeof(saving->last.key);
+	memset(iter->key, 0xff, iter->len);
+	iter->index->ops->iter_rest(iter);
+	while ((found = iter_step(iter)) < 0)
+		cond_resched();
+	if (found) {
+		saving->last.len = iter->len;
+		memcpy(saving->last.key, iter->key, iter->len);
+	}
+	iter->reverse = false;
+	iter->len = 0;
+	iter->bound = KVT_AT;
+	iter->index->ops->iter_rest(iter);
+}
+
+/* The first saver is needed, others are made if there is memory. */
+static int saving_init(struct saving *saving, u32 max, u64 epoch)
+{
+	struct kvt_log *log = saving->saved->log;
+	int err = 0;
+
+	while (saving->nr < max && !err) {
+		struct saver *s = &saving->savers[saving->nr];
+
+		err = saver_init(s, saving, log->env.index, epoch);
+		if (err)
+			saver_exit(s);
+		else
+			saving->nr++;
+	}
+	if (!saving->nr)
+		return err;
+	saving_last(saving);
+	saving->savers[0].active = true;
+	return 0;
+}
+
+static void saving_run(struct saving *saving)
+{
+	u32 i;
+
+	for (i = 1; i < saving->nr; i++)
+		queue_work(kvt_log_wq, &saving->savers[i].work);
+	saver_work(&saving->savers[0].work);
+	/* One that could not begin so far has nothing to do. */
+	for (i = 1; i < saving->nr; i++)
+		cancel_work_sync(&saving->savers[i].work);
+}
+
+static u32 savers_wanted(void)
+{
+	u32 nr = READ_ONCE(kvt_log_savers) ?: num_online_cpus() / 2;
+
+	return clamp(nr, 1U, SAVERS_MAX);
+}
+
+/**
+ * kvt_save() - write all keys and values of a log's index
+ * @saved: zeros; filled; kvt_saved_exit() must follow, whatever is returned
+ * @log: the log
+ * @epoch: of the checkpoint
+ *
+ * What is changed meanwhile may be written as it was before, or after.
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -ENOSPC; -ENOMEM; -EIO or another error of a device.
+ */
+int kvt_save(struct kvt_saved *saved, struct kvt_log *log, u64 epoch)
+{
+	u32 max = savers_wanted(), i;
+	struct saving *saving = kvzalloc(struct_size(saving, savers, max), GFP_KERNEL);
+	int err;
+
+	saved->log = log;
+	mutex_init(&saved->lock);
+	if (!saving)
+		return -ENOMEM;
+	saving->saved = saved;
+	err = saving_init(saving, max, epoch);
+	if (!err) {
+		saving_run(saving);
+		err = saving->err;
+	}
+	for (i = 0; i < saving->nr; i++)
+		saver_exit(&saving->savers[i]);
+	kvfree(saving);
+	return err;
+}
+
+/**
+ * kvt_saved_exit() - free what was noted of a save
+ * @saved: of kvt_save()
+ */
+void kvt_saved_exit(struct kvt_saved *saved)
+{
+	u32 i;
+
+	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++)
+		kvfree(saved->dev[i].table);
+}
