@@ -5,9 +5,9 @@
 # failed[, N skipped]". A lane that could not run, or whose kernel crashed, counts
 # as failed.
 #
-# Several run at once, if the machine has that many processors and the memory:
-# each waits for much of its time, and few tests keep two processors busy. AT_ONCE
-# is their number. They begin in the order of the arguments: the longest first.
+# Several run at once, three for two processors if there is the memory: each waits
+# for much of its time, and few tests keep two processors busy. AT_ONCE is their
+# number. They begin in the order of the arguments: the longest first.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -172,17 +172,17 @@ one()
 	echo "== $1 took $(elapsed "$start")"
 }
 
-# As many as there are processors and memory for, at least one.
+# Half as many again as there are processors, if there is the memory; at least one.
 at_once()
 {
-	local cpus gb
+	local lanes gb
 
-	cpus=$(nproc)
+	lanes=$((($(nproc) * 3 + 1) / 2))
 	gb=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
-	if [ $((gb / LANE_GB)) -lt "$cpus" ]; then
-		cpus=$((gb / LANE_GB))
+	if [ $((gb / LANE_GB)) -lt "$lanes" ]; then
+		lanes=$((gb / LANE_GB))
 	fi
-	echo $((cpus ? cpus : 1))
+	echo $((lanes ? lanes : 1))
 }
 
 total()
