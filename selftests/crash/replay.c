@@ -95,7 +95,7 @@ static int point_cmp(const void *a, const void *b)
 struct crash_point *crash_points(struct crash_record *record, bool flushes, uint32_t random,
 				 uint64_t seed, uint32_t *nr)
 {
-	struct crash_point *points = malloc((record->entries * 2 + random) * sizeof(*points));
+	struct crash_point *points = malloc((record->entries * 3 + random) * sizeof(*points));
 	struct crash_entry entry;
 	uint64_t row = crash_mix(seed);
 	uint32_t n = 0;
@@ -109,6 +109,9 @@ struct crash_point *crash_points(struct crash_record *record, bool flushes, uint
 		points[n++] = (struct crash_point){
 			record->nr - 1, 1 + (row >> 32) % (CRASH_LOSS_NR - 1), row,
 		};
+		/* A single write that everything else seems to be there without. */
+		row = crash_mix(row);
+		points[n++] = (struct crash_point){ record->nr - 1, CRASH_LOSE_ONE, row };
 	}
 	crash_record_rewind(record);
 	while (random--) {

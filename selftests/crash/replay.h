@@ -36,8 +36,9 @@ struct crash_point {
 };
 
 /*
- * Places: each flush twice, with everything behind the flush before it lost and with
- * something else, and @random more, anywhere.  In the order of the record.
+ * Places: each flush three times, with everything behind the flush before it lost, with
+ * one write lost, and with something else; and @random more, anywhere.  In the order
+ * of the record.
  */
 struct crash_point *crash_points(struct crash_record *record, bool flushes, uint32_t random,
 				 uint64_t seed, uint32_t *nr);

@@ -416,7 +416,7 @@ caught()
 	patch -s -d "$copy" -p1 <"$patch" || return
 	[ "$parts" != replay ] || records=$OUT
 	rm -f "$copy"/build/crash/*/results/*.oracle
-	! env -u CRASH_TIME KVT_BUILD="$copy/build" CRASH_RECORDS="$records" PARTS="$parts" \
+	! env -u CRASH_TIME -u KVT_OUT KVT_BUILD="$copy/build" CRASH_RECORDS="$records" PARTS="$parts" \
 		"$copy/selftests/lanes/crash.sh" || { echo 'not caught'; return 1; }
 	grep -hE -m 3 -e "$expect" "$copy/build/crash/results/crash.ktap"
 }
