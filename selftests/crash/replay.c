@@ -109,7 +109,7 @@ struct crash_point *crash_points(struct crash_record *record, bool flushes, uint
 		points[n++] = (struct crash_point){
 			record->nr - 1, 1 + (row >> 32) % (CRASH_LOSS_NR - 1), row,
 		};
-		/* A single write that everything else seems to be there without. */
+		/* One write is missing where all else is there: a header, say. */
 		row = crash_mix(row);
 		points[n++] = (struct crash_point){ record->nr - 1, CRASH_LOSE_ONE, row };
 	}
