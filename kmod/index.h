@@ -98,6 +98,10 @@ struct kvt_iter {
  *	bounded retries spent, the caller may try again.
  * @get_batch: get() for several keys, their memory accesses overlapped.
  *	Context as for @get.
+ * @get_prefix: the value of the longest key that @key begins with, @key itself
+ *	included.  Context and return value as for @get; a prefix that is there
+ *	throughout is returned, or a longer one that was there at some time.  The
+ *	work is bounded by the length of @key.
  * @begin: find the place of @change->key and hold it.  Called outside of RCU
  *	read sections and locks; sleeps if @change->gfp allows it.  After 0 the
  *	place is held with preemption and bottom halves off, inside an RCU read
@@ -133,6 +137,7 @@ struct kvt_index_ops {
 	void (*destroy)(struct kvt_index *index);
 	struct kvt_value *(*get)(struct kvt_index *index, const struct kvt_key *key);
 	void (*get_batch)(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
+	struct kvt_value *(*get_prefix)(struct kvt_index *index, const struct kvt_key *key);
 	int (*begin)(struct kvt_change *change);
 	int (*commit)(struct kvt_change *change, struct kvt_value *value);
 	void (*abort)(struct kvt_change *change);
@@ -143,6 +148,29 @@ struct kvt_index_ops {
 };
 
 extern const struct kvt_index_ops kvt_masstree_ops;
+
+/*
+ * The lookups of BPF programs, most of which are made in the default engine: a call
+ * through a pointer takes longer than much of what it calls.
+ */
+struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key);
+struct kvt_value *mt_get_prefix(struct kvt_index *index, const struct kvt_key *key);
+
+static __always_inline struct kvt_value *kvt_index_get(struct kvt_index *index,
+						       const struct kvt_key *key)
+{
+	if (likely(index->ops == &kvt_masstree_ops))
+		return mt_get(index, key);
+	return index->ops->get(index, key);
+}
+
+static __always_inline struct kvt_value *kvt_index_get_prefix(struct kvt_index *index,
+							      const struct kvt_key *key)
+{
+	if (likely(index->ops == &kvt_masstree_ops))
+		return mt_get_prefix(index, key);
+	return index->ops->get_prefix(index, key);
+}
 
 /* Memory that all indexes of an engine share. */
 int kvt_masstree_init(void);

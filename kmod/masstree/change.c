@@ -430,6 +430,13 @@ static enum mt_leftover mt_remove_slot(struct mt_change *c)
 	return MT_LEFT_NOTHING;
 }
 
+/* Of a key that ends within the first slice, before anybody can find it: see prefix.c. */
+static void mt_note_length(struct mt_tree *tree, const struct kvt_key *key)
+{
+	if (key->len <= MT_SLICE && !test_bit(key->len, &tree->short_lens))
+		set_bit(key->len, &tree->short_lens);
+}
+
 static enum mt_leftover mt_apply(struct mt_tree *tree, struct kvt_change *change,
 				 struct mt_change *c, struct kvt_value *value)
 {
@@ -440,9 +447,11 @@ static enum mt_leftover mt_apply(struct mt_tree *tree, struct kvt_change *change
 		mt_leaf_set_slot(c->leaf, c->slot, (unsigned long)value);
 		break;
 	case MT_CHANGE_INSERT:
+		mt_note_length(tree, &change->key);
 		mt_insert_slot(change, c, value);
 		break;
 	case MT_CHANGE_SPLIT:
+		mt_note_length(tree, &change->key);
 		mt_insert_split(tree, change, c, value);
 		break;
 	case MT_CHANGE_LAYER:

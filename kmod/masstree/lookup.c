@@ -32,12 +32,13 @@ enum mt_calm_step {
 	MT_CALM_DISTURBED,	/* this needs a probe */
 };
 
-static __always_inline void mt_calm_enter(struct mt_calm *c, struct mt_node *root, u32 off)
+static __always_inline void mt_calm_layer(struct mt_calm *c, struct mt_node *root, u32 off)
 {
 	c->off = off;
 	c->slice = mt_slice(c->key, c->len, off);
 	c->node = root;
 	c->above = NULL;
+	c->above_version = 0;
 	mt_prefetch(root);
 }
 
@@ -47,7 +48,7 @@ static __always_inline void mt_calm_init(struct mt_calm *c, struct mt_tree *tree
 	c->key = key->data;
 	c->len = key->len;
 	c->value = NULL;
-	mt_calm_enter(c, mt_root(tree), 0);
+	mt_calm_layer(c, mt_root(tree), 0);
 }
 
 static __always_inline enum mt_calm_step mt_calm_leaf(struct mt_calm *c, u64 v)
@@ -66,7 +67,7 @@ static __always_inline enum mt_calm_step mt_calm_leaf(struct mt_calm *c, u64 v)
 	if (n < 0)
 		return MT_CALM_NONE;
 	if (mt_slot_is_layer(slot)) {
-		mt_calm_enter(c, mt_slot_layer(slot), c->off + MT_SLICE);
+		mt_calm_layer(c, mt_slot_layer(slot), c->off + MT_SLICE);
 		return MT_CALM_MORE;
 	}
 	c->off += min(rank, MT_SLICE);
@@ -75,31 +76,19 @@ static __always_inline enum mt_calm_step mt_calm_leaf(struct mt_calm *c, u64 v)
 	return MT_CALM_VALUE;
 }
 
-/* Look at the node that was fetched.  Hand over hand, as mt_probe_node(). */
+/* Look at the node that was fetched. */
 static __always_inline enum mt_calm_step mt_calm_step(struct mt_calm *c)
 {
 	struct mt_node *node = c->node;
-	struct mt_inner *inner;
-	unsigned int at;
 	u64 v;
 
-	kvt_park_loose(KVT_PARK_READ_CHILD);
-	v = smp_load_acquire(&node->version);	/* pairs with mt_unlock() */
-	kvt_park_loose(KVT_PARK_READ_VERSION);
-	if (unlikely(v & (MT_DIRTY | MT_DELETED)))
-		return MT_CALM_DISTURBED;
-	/* A layer's root that has split or shrunk is not its root any more. */
-	if (unlikely(c->above ? mt_changed(c->above, c->above_version) :
-				!!READ_ONCE(node->parent)))
+	if (!mt_calm_enter(node, c->above, c->above_version, &v))
 		return MT_CALM_DISTURBED;
 	if (v & MT_LEAF)
 		return mt_calm_leaf(c, v);
-	inner = mt_inner(node);
-	at = mt_inner_search(inner, mt_inner_nkeys(inner), c->slice);
 	c->above = node;
 	c->above_version = v;
-	c->node = READ_ONCE(inner->child[at]);
-	mt_prefetch(c->node);
+	c->node = mt_calm_child(node, c->slice);
 	return MT_CALM_MORE;
 }
 

@@ -62,6 +62,10 @@
  * reader gives up with -EBUSY.  Writers keep nodes dirty for a short time only,
  * with preemption and bottom halves off.
  *
+ * A lookup for the longest key that another begins with (prefix.c) reads leaves in
+ * the same way.  What it returns was there at some time, and nothing longer that
+ * begins alike was there throughout.
+ *
  * **Writers** go down like readers, lock the leaf, and look again.  An entry's
  * value is replaced by one store, seen by readers at once.  A new key is
  * written to a free slot and becomes visible with the store of the permutation,
@@ -195,6 +199,7 @@ const struct kvt_index_ops kvt_masstree_ops = {
 	.destroy = mt_destroy,
 	.get = mt_get,
 	.get_batch = mt_get_batch,
+	.get_prefix = mt_get_prefix,
 	.begin = mt_begin,
 	.commit = mt_commit,
 	.abort = mt_abort,

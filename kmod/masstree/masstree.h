@@ -22,6 +22,8 @@
 struct mt_tree {
 	struct kvt_index index;
 	struct mt_node *root;		/* of the first layer */
+	/* Bit n: a key of n bytes, at most a slice, was there at some time. */
+	unsigned long short_lens;
 
 	/* Layers that a worker should look at: see layer.c. */
 	struct llist_head checks;
@@ -115,8 +117,35 @@ struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off);
 struct mt_leaf *mt_lock_slot(struct mt_tree *tree, const u8 *key, u32 off,
 			     struct mt_node *root, unsigned int *slot);
 
+/*
+ * One step of a reader that expects no change: is the node fit to be read, and was
+ * it come to by a node that has not changed since?  Hand over hand, as
+ * mt_probe_node().
+ */
+static __always_inline bool mt_calm_enter(const struct mt_node *node, const struct mt_node *above,
+					  u64 above_version, u64 *version)
+{
+	kvt_park_loose(KVT_PARK_READ_CHILD);
+	*version = smp_load_acquire(&node->version);	/* pairs with mt_unlock() */
+	kvt_park_loose(KVT_PARK_READ_VERSION);
+	if (unlikely(*version & (MT_DIRTY | MT_DELETED)))
+		return false;
+	/* A layer's root that has split or shrunk is not its root any more. */
+	return likely(above ? !mt_changed(above, above_version) : !READ_ONCE(node->parent));
+}
+
+/* The child of an inner node that covers a slice. */
+static __always_inline struct mt_node *mt_calm_child(struct mt_node *node, u64 slice)
+{
+	struct mt_inner *inner = mt_inner(node);
+	unsigned int at = mt_inner_search(inner, mt_inner_nkeys(inner), slice);
+	struct mt_node *child = READ_ONCE(inner->child[at]);
+
+	mt_prefetch(child);
+	return child;
+}
+
 /* lookup.c */
-struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key);
 void mt_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
 
 /* change.c */

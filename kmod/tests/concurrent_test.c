@@ -198,6 +198,49 @@ static int cc_get(struct cc_worker *w)
 	return 0;
 }
 
+static bool cc_begins_with(const struct kvt_key *key, const struct kvt_key *prefix)
+{
+	return prefix->len <= key->len && !memcmp(prefix->data, key->data, prefix->len);
+}
+
+/*
+ * Keys and what they begin with: neighbours in order, but for keys between that begin
+ * with the same.  Prefixes that are longer than what was found were not there, if
+ * nobody has touched them since before.
+ */
+static void cc_judge_prefixes(struct cc_worker *w, unsigned int i, s64 found, u64 version)
+{
+	const struct kvt_key *key = &w->cc->keys->key[i], *prefix;
+	unsigned int j;
+
+	for (j = i + 1; j--;) {
+		prefix = &w->cc->keys->key[j];
+		if (!cc_begins_with(key, prefix) || prefix->len < found)
+			continue;
+		cc_judge(w, j, &w->before[j], prefix->len == found,
+			 prefix->len == found ? version : 0);
+		if (prefix->len == found)
+			return;
+	}
+	if (found != -ENOENT)
+		cc_fail(w->cc, "a prefix of no one was found", i, found);
+}
+
+static int cc_get_prefix(struct cc_worker *w)
+{
+	unsigned int j, i = kt_rnd_below(&w->rnd, w->cc->keys->nr);
+	u64 version = 0;
+	s64 found;
+
+	for (j = 0; j <= i; j++)
+		w->before[j] = cc_known(w->cc, j);
+	found = kt_get_prefix(w->cc->kt, &w->cc->keys->key[i], &version);
+	if (found < 0 && found != -ENOENT)
+		cc_fail(w->cc, "a lookup of a prefix failed", i, found);
+	cc_judge_prefixes(w, i, found, version);
+	return 0;
+}
+
 static void cc_judge_batch(struct cc_worker *w, const struct kvt_lookup *lookups,
 			   const unsigned int *which, const struct cc_key *before, unsigned int nr)
 {
@@ -440,7 +483,7 @@ static void cc_add(struct kunit *test, struct cc *cc, struct cc_worker *w,
 
 static int (*const cc_crew[])(struct cc_worker *w) = {
 	cc_write_all, cc_write_all, cc_write_all, cc_write_all,
-	cc_get, cc_get, cc_get_batch, cc_scan, cc_scan, cc_sweep,
+	cc_get, cc_get_prefix, cc_get_batch, cc_scan, cc_scan, cc_sweep,
 };
 
 static void cc_start(struct cc *cc, struct cc_worker *crew)

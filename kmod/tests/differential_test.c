@@ -137,6 +137,23 @@ static void do_get(struct model *m)
 		expect(m, m->version[i], version);
 }
 
+static void do_get_prefix(struct model *m)
+{
+	const struct kvt_key key = any_key(m);
+	struct kvt_key prefix = key;
+	u64 version = 0;
+	unsigned int i;
+
+	while (!model_has(m, i = model_find(m, &prefix)) && prefix.len)
+		prefix.len--;
+	if (!model_has(m, i)) {
+		expect(m, -ENOENT, kt_get_prefix(m->kt, &key, NULL));
+		return;
+	}
+	expect(m, prefix.len, kt_get_prefix(m->kt, &key, &version));
+	expect(m, m->version[i], version);
+}
+
 static void do_get_batch(struct model *m)
 {
 	unsigned int i, nr = 1 + kt_rnd_below(&m->rnd, MAX_BATCH);
@@ -261,8 +278,10 @@ static void do_one(struct model *m)
 		do_put(m);
 	else if (dice < phase->put + phase->del)
 		do_del(m);
-	else if (dice < 80)
+	else if (dice < 74)
 		do_get(m);
+	else if (dice < 80)
+		do_get_prefix(m);
 	else if (dice < 88)
 		do_get_batch(m);
 	else if (dice < 98)

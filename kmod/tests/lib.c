@@ -524,6 +524,54 @@ int kt_get(struct kt *kt, const struct kvt_key *key, u64 *version)
 	}
 }
 
+/**
+ * kt_get_prefix_rcu() - look for the longest key that a key begins with, once
+ * @kt: the index
+ * @key: the key
+ * @version: set to the version found, or NULL
+ *
+ * Context: any, under RCU.
+ *
+ * Return: bytes of the key found, -ENOENT, -EBUSY or -EILSEQ.
+ */
+s64 kt_get_prefix_rcu(struct kt *kt, const struct kvt_key *key, u64 *version)
+{
+	struct kvt_value *value = kt->ops->get_prefix(kt->index, key);
+	struct kvt_key found = { .data = key->data };
+	int err;
+
+	if (!IS_ERR_OR_NULL(value))
+		found.len = value->key_len;
+	if (found.len > key->len)
+		return -EILSEQ;
+	err = kt_check(value, &found, version);
+	return err ?: (s64)found.len;
+}
+
+/**
+ * kt_get_prefix() - the same, until there is an answer
+ * @kt: the index
+ * @key: the key
+ * @version: set to the version found, or NULL
+ *
+ * Context: may sleep.
+ *
+ * Return: bytes of the key found, -ENOENT or -EILSEQ.
+ */
+s64 kt_get_prefix(struct kt *kt, const struct kvt_key *key, u64 *version)
+{
+	s64 ret;
+
+	for (;;) {
+		rcu_read_lock();
+		ret = kt_get_prefix_rcu(kt, key, version);
+		rcu_read_unlock();
+		if (ret != -EBUSY)
+			return ret;
+		cond_resched();
+	}
+}
+
 /* Iteration */
 
 /**

@@ -104,6 +104,8 @@ int kt_del(struct kt *kt, const struct kvt_key *key, u64 *version);
 int kt_get(struct kt *kt, const struct kvt_key *key, u64 *version);
 int kt_get_rcu(struct kt *kt, const struct kvt_key *key, u64 *version);
 int kt_check(const struct kvt_value *value, const struct kvt_key *key, u64 *version);
+s64 kt_get_prefix_rcu(struct kt *kt, const struct kvt_key *key, u64 *version);
+s64 kt_get_prefix(struct kt *kt, const struct kvt_key *key, u64 *version);
 
 /* Iteration */
 struct kt_cursor {

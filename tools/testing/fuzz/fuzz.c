@@ -341,6 +341,21 @@ static void do_del_range(struct input *in)
 	}
 }
 
+static void do_get_prefix(struct input *in)
+{
+	const struct kvt_key key = next_key(in);
+	struct kvt_key prefix = key;
+	const struct entry *e;
+	u64 version = 0;
+	s64 found;
+
+	while (!(e = model_find(&model, &prefix)) && prefix.len)
+		prefix.len--;
+	found = kt_get_prefix(kt, &key, &version);
+	check(found == (e ? (s64)prefix.len : -ENOENT));
+	check(!e || version == e->version);
+}
+
 static void do_get_batch(struct input *in)
 {
 	unsigned int i, nr = 1 + next_below(in, BATCH_MAX);
@@ -474,7 +489,7 @@ static void do_sweep(struct input *in)
 static void (*const operations[])(struct input *in) = {
 	do_put, do_put, do_put_nowait, do_put_without_memory, do_put_at_the_limit,
 	do_aborted_put, do_del, do_del_present, do_get, do_put_many, do_del_many,
-	do_del_range, do_get_batch, do_scan, do_scan_beside_changes, do_sweep,
+	do_del_range, do_get_batch, do_scan, do_scan_beside_changes, do_sweep, do_get_prefix,
 };
 
 /* Inputs */

@@ -2,7 +2,7 @@
 #ifndef SHIM_BITMAP_H
 #define SHIM_BITMAP_H
 
-#include <linux/bits.h>
+#include <linux/bitops.h>
 #include <linux/string.h>
 
 #define BITMAP_LONGS(bits)		(((bits) + BITS_PER_LONG - 1) / BITS_PER_LONG)
@@ -21,11 +21,6 @@ static inline void __set_bit(unsigned long nr, unsigned long *map)
 static inline void __clear_bit(unsigned long nr, unsigned long *map)
 {
 	map[nr / BITS_PER_LONG] &= ~BIT(nr % BITS_PER_LONG);
-}
-
-static inline bool test_bit(unsigned long nr, const unsigned long *map)
-{
-	return map[nr / BITS_PER_LONG] & BIT(nr % BITS_PER_LONG);
 }
 
 /* The first set bit from @from on; @size if there is none. */

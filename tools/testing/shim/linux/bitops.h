@@ -3,6 +3,23 @@
 #define SHIM_BITOPS_H
 
 #include <linux/bits.h>
+#include <linux/compiler.h>
+#include <linux/types.h>
+
+static inline void set_bit(unsigned long nr, unsigned long *map)
+{
+	__atomic_fetch_or(&map[nr / BITS_PER_LONG], BIT(nr % BITS_PER_LONG), __ATOMIC_RELAXED);
+}
+
+static inline bool test_bit(unsigned long nr, const unsigned long *map)
+{
+	return READ_ONCE(map[nr / BITS_PER_LONG]) & BIT(nr % BITS_PER_LONG);
+}
+
+static inline unsigned long __fls(unsigned long word)
+{
+	return BITS_PER_LONG - 1 - __builtin_clzl(word);
+}
 
 static inline unsigned long __ffs64(unsigned long long word)
 {

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The longest key that another key begins with.
+ *
+ * The search follows the key's slices down through the layers.  A prefix that ends
+ * in a layer has the key's slice there with zeros for the bytes behind its end:
+ * such slices are not greater than the key's, and the longer the prefix the greater.
+ * So most of the time the leaf that covers the key's slice covers those of all
+ * prefixes worth a look.  Shorter ones may be in leaves to the left, for which the
+ * search goes down in the same layer again, at most once for each byte of the slice;
+ * in the first layer, the largest, only if there is nothing below it, and only for
+ * lengths that a key has ever had.
+ *
+ * Of two prefixes the longer is looked for first, except for one in a layer above
+ * the other's, which the other takes the place of.  So a prefix that is there
+ * throughout can be missed only for the sake of one that is longer.
+ */
+#include <linux/err.h>
+
+#include "masstree.h"
+
+struct mt_prefix {
+	struct mt_probe probe;
+	struct mt_node *root;		/* of the layer to look at; NULL: none is left */
+	u32 off;			/* of that layer */
+	u32 left;			/* bytes of key from off on */
+	u64 slice;			/* at off */
+	u32 later;			/* in the first layer: bytes of prefixes not looked for */
+	struct kvt_value *best;		/* so far */
+};
+
+/* What a leaf has to say. */
+struct mt_prefix_leaf {
+	unsigned long within;		/* slot of the longest that ends in the slice, or 0 */
+	unsigned long beyond;		/* slot of what goes on behind the slice, or 0 */
+	u32 rest;			/* prefixes of so many bytes and less are in other leaves */
+};
+
+/* The first bytes of a slice, at least one. */
+static u64 mt_slice_head(u64 slice, u32 bytes)
+{
+	return slice & ~0ull << (64 - 8 * bytes);
+}
+
+/*
+ * Prefixes of more bytes than the result have slices of at least @lowkey: those that
+ * are longer than what the two have in common, and those that @lowkey ends before.
+ */
+static u32 mt_slices_below(u64 slice, u64 lowkey)
+{
+	u32 common = slice == lowkey ? MT_SLICE : __builtin_clzll(slice ^ lowkey) / 8;
+
+	return lowkey ? min(common, MT_SLICE - 1 - __builtin_ctzll(lowkey) / 8) : 0;
+}
+
+/* The leaf of a layer that covers a slice, or NULL: something is being changed. */
+static __always_inline struct mt_leaf *mt_prefix_descend(struct mt_node *root, u64 slice,
+							 u64 *version)
+{
+	struct mt_node *node = root, *above = NULL;
+	u64 above_version = 0;
+
+	while (mt_calm_enter(node, above, above_version, version)) {
+		if (*version & MT_LEAF)
+			return mt_leaf(node);
+		above = node;
+		above_version = *version;
+		node = mt_calm_child(node, slice);
+	}
+	return NULL;
+}
+
+/*
+ * Look for prefixes with at most @most bytes in this slice; for longer ones, too, if
+ * it is a whole slice and the key goes on.  False: the leaf has changed.
+ */
+static __always_inline bool mt_prefix_read(const struct mt_prefix *p, const struct mt_leaf *leaf,
+					   u64 v, u32 most, struct mt_prefix_leaf *seen)
+{
+	bool beyond = most == MT_SLICE && p->left > MT_SLICE;
+	u64 diff, slice = p->slice, perm = mt_leaf_perm(leaf);
+	u32 rank, shift = 64 - 8;	/* what must be the same of a better one's slice */
+	unsigned int n, left = mt_perm_size(perm);
+
+	seen->within = 0;
+	seen->beyond = 0;
+	/* Most leaves of a chain of layers have one key or two. */
+	for (perm >>= 4; left; perm >>= 4, left--) {
+		n = perm & 15;
+		diff = READ_ONCE(leaf->slice[n]) ^ slice;
+		if (diff >> shift)
+			continue;
+		rank = READ_ONCE(leaf->klen[n]);
+		if (rank == MT_RANK_LONG) {
+			if (beyond && !diff)
+				seen->beyond = mt_leaf_slot(leaf, n);
+		} else if (rank <= most && 64 - 8 * rank <= shift &&
+			   !(diff >> (64 - 8 * rank))) {
+			seen->within = mt_leaf_slot(leaf, n);
+			/* With the eighth byte all are the same that are left. */
+			shift = rank < MT_SLICE ? 64 - 8 - 8 * rank : 0;
+		}
+	}
+	seen->rest = READ_ONCE(leaf->prev) ?
+		     mt_slices_below(slice, READ_ONCE(leaf->lowkey)) : 0;
+	kvt_park_loose(KVT_PARK_READ_CHECK);
+	return likely(!mt_changed(&leaf->node, v));
+}
+
+/* The value of what goes on behind the slice, if the key begins with it. */
+static struct kvt_value *mt_prefix_beyond(const struct mt_prefix *p, unsigned long slot)
+{
+	struct kvt_value *value = mt_slot_value(slot);
+	u32 at = p->off + MT_SLICE;
+
+	if (value->key_len > p->probe.len ||
+	    memcmp(kvt_value_suffix(value, at), p->probe.key + at, value->key_len - at))
+		return NULL;
+	return value;
+}
+
+/* Take what a leaf has, and the layer below.  Returns whether it has a prefix. */
+static bool mt_prefix_take(struct mt_prefix *p, const struct mt_prefix_leaf *seen,
+			   struct mt_node **below)
+{
+	struct kvt_value *value = NULL;
+
+	if (mt_slot_is_layer(seen->beyond)) {
+		*below = mt_slot_layer(seen->beyond);
+		mt_prefetch(*below);
+	} else if (seen->beyond) {
+		value = mt_prefix_beyond(p, seen->beyond);
+	}
+	if (!value)
+		value = mt_slot_value(seen->within);
+	if (value)
+		p->best = value;
+	return value;
+}
+
+/* Of so many bytes, or less, the next prefix that may be in the layer; 0: there is none. */
+static u32 mt_prefix_next(const struct mt_prefix *p, u32 most)
+{
+	unsigned long lens = p->off ? ~0ul : READ_ONCE(p->probe.tree->short_lens);
+
+	lens &= GENMASK(most, 0) & ~BIT(0);
+	return lens ? __fls(lens) : 0;
+}
+
+/*
+ * Look at a layer for prefixes of at most @most bytes in its slice, and find the
+ * layer below.  0, -EAGAIN: begin again at the root of the tree, or -EBUSY.
+ */
+static int mt_prefix_layer(struct mt_prefix *p, u32 most)
+{
+	struct mt_prefix_leaf seen;
+	struct mt_node *below = NULL;
+	struct mt_leaf *leaf;
+	u64 v, slice;
+
+	while (most) {
+		slice = mt_slice_head(p->slice, most);
+		leaf = mt_prefix_descend(p->root, slice, &v);
+		if (unlikely(!leaf))
+			leaf = mt_probe_descend(&p->probe, p->root, p->off, slice, &v);
+		if (IS_ERR_OR_NULL(leaf))
+			return leaf ? PTR_ERR(leaf) : -EAGAIN;
+		if (unlikely(!mt_prefix_read(p, leaf, v, most, &seen))) {
+			p->probe.retries++;
+			if (!p->probe.budget--)
+				return -EBUSY;
+			continue;
+		}
+		if (mt_prefix_take(p, &seen, &below))
+			break;
+		/* Less in any case, whatever was read. */
+		most = mt_prefix_next(p, min(seen.rest, most - 1));
+		if (!p->off && below) {
+			p->later = most;
+			break;
+		}
+	}
+	p->root = below;
+	return 0;
+}
+
+static void mt_prefix_enter(struct mt_prefix *p, u32 off)
+{
+	p->off = off;
+	p->slice = mt_slice(p->probe.key, p->probe.len, off);
+	p->left = p->probe.len - off;
+}
+
+/* All layers once.  0, -EAGAIN or -EBUSY. */
+static int mt_prefix_once(struct mt_prefix *p)
+{
+	u32 off = 0;
+	int err;
+
+	p->best = NULL;
+	p->later = 0;
+	p->root = mt_root(p->probe.tree);
+	do {
+		mt_prefix_enter(p, off);
+		err = mt_prefix_layer(p, min(p->left, MT_SLICE));
+		off += MT_SLICE;
+	} while (!err && p->root);
+	if (err || p->best || !p->later)
+		return err;
+	p->root = mt_root(p->probe.tree);
+	mt_prefix_enter(p, 0);
+	return mt_prefix_layer(p, p->later);
+}
+
+/**
+ * mt_get_prefix() - see struct kvt_index_ops
+ * @index: the tree
+ * @key: the key
+ *
+ * Context: under rcu_read_lock(), any context.
+ *
+ * Return: the value, NULL, or ERR_PTR(-EBUSY).
+ */
+struct kvt_value *mt_get_prefix(struct kvt_index *index, const struct kvt_key *key)
+{
+	const struct kvt_key empty = { .data = key->data };
+	struct mt_tree *tree = mt_tree(index);
+	struct mt_prefix p;
+	int err;
+
+	mt_probe_init(&p.probe, tree, key);
+	do {
+		err = mt_prefix_once(&p);
+	} while (err == -EAGAIN);
+	p.probe.value = err ? ERR_PTR(err) : p.best;
+	mt_probe_end(&p.probe);
+	/* The empty one is the first of all keys, and stands in the first leaf. */
+	if (!p.probe.value && READ_ONCE(tree->short_lens) & BIT(0))
+		return mt_get(index, &empty);
+	return p.probe.value;
+}
