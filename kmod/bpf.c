@@ -24,48 +24,6 @@ static_assert(BPF_KVT_ABSENT == KVTREE_COL_ABSENT);
 static bool bpf_offered __ro_after_init;
 
 /**
- * kvt_bpf_ref_check() - read what a program asks for
- * @ref: the program's
- * @allowed: flags that it may have
- * @flags: set
- * @col: set
- *
- * Context: any.
- *
- * Return: 0 or -EINVAL.
- */
-int kvt_bpf_ref_check(const struct bpf_kvt_ref *ref, u32 allowed, u32 *flags, u16 *col)
-{
-	*flags = READ_ONCE(ref->flags);
-	*col = READ_ONCE(ref->col);
-	if (unlikely(*flags & ~allowed || *col >= KVTREE_COLS_MAX || READ_ONCE(ref->reserved)))
-		return -EINVAL;
-	return 0;
-}
-
-/**
- * kvt_bpf_find() - the store that a program names
- * @id: the handle
- * @access: KVTREE_OPEN_*, what it must allow
- * @store: set
- *
- * Context: under rcu_read_lock(), until whose end the store stays; any context.
- *
- * Return: 0, -ESTALE or -EACCES.
- */
-int kvt_bpf_find(u64 id, unsigned int access, struct kvt_store **store)
-{
-	const struct kvt_handle *handle = kvt_handle_find(id);
-
-	if (unlikely(!handle))
-		return -ESTALE;
-	if (unlikely(access & ~handle->access))
-		return -EACCES;
-	*store = handle->store;
-	return 0;
-}
-
-/**
  * kvt_bpf_measure() - how much there is to copy of a value
  * @v: the value
  * @flags: BPF_KVT_ALL_COLS
@@ -143,7 +101,7 @@ static __always_inline int lookup_begin(struct lookup *l, u32 allowed)
 	int err;
 
 	err = kvt_bpf_ref_check(l->ref, allowed, &l->flags, &l->col);
-	if (!err)
+	if (likely(!err))
 		err = kvt_bpf_find(READ_ONCE(l->ref->store), KVTREE_OPEN_READ, &l->store);
 	return err;
 }
@@ -163,7 +121,7 @@ static int lookup_measure(struct lookup *l, const struct kvt_value *v)
 	return bytes > l->room ? -EMSGSIZE : bytes;
 }
 
-static int lookup_count(const struct lookup *l, int ret)
+static __always_inline int lookup_count(const struct lookup *l, int ret)
 {
 	struct kvt_stats *stats = &l->store->stats;
 
@@ -176,21 +134,40 @@ static int lookup_count(const struct lookup *l, int ret)
 	return ret;
 }
 
-static int lookup_get(struct lookup *l, const struct kvt_key *key)
+static noinline int lookup_take_cols(struct lookup *l, const struct kvt_value *v)
 {
-	struct kvt_index *index = l->store->index;
-	struct kvt_value *v;
-	int ret;
+	int ret = lookup_measure(l, v);
 
-	v = index->ops->get(index, key);
-	if (!v)
-		return -ENOENT;
-	if (IS_ERR(v))
-		return PTR_ERR(v);
-	ret = lookup_measure(l, v);
 	if (ret > 0)
 		kvt_bpf_copy(v, l->flags, l->col, l->val);
 	return ret;
+}
+
+/* Most of the time a value is one column, and it is asked for. */
+static __always_inline int lookup_take(struct lookup *l, const struct kvt_value *v)
+{
+	const u8 *data;
+	u32 len;
+
+	if (unlikely(!kvt_value_plain(v) || l->flags || l->col))
+		return lookup_take_cols(l, v);
+	data = kvt_value_plain_data(v, &len);
+	l->ref->version = v->version;
+	l->ref->val_len = len;
+	if (unlikely(len > l->room))
+		return -EMSGSIZE;
+	memcpy(l->val, data, len);
+	return len;
+}
+
+static __always_inline int lookup_get(struct lookup *l, const struct kvt_key *key)
+{
+	struct kvt_value *v;
+
+	v = kvt_index_get(l->store->index, key);
+	if (IS_ERR_OR_NULL(v))
+		return v ? PTR_ERR(v) : -ENOENT;
+	return lookup_take(l, v);
 }
 
 /*
@@ -231,54 +208,7 @@ static int lookup_nearest(struct lookup *l, struct kvt_cursor *cursor, u8 *key, 
 	return lookup_answer(l, cursor, v, key, key_room);
 }
 
-/* How many bytes of the cursor's key begin like another. */
-static u32 common_prefix(const struct kvt_iter *iter, const u8 *key, u32 len)
-{
-	u32 i, n = min(iter->len, len);
-
-	for (i = 0; i < n; i++)
-		if (iter->key[i] != key[i])
-			break;
-	return i;
-}
-
-/*
- * Prefixes of a key are not greater than the key, longer ones greater than
- * shorter ones.  So the longest that is there is the last key that is not
- * greater; if that key is no prefix, no prefix is there that is longer than what
- * the two have in common, and the search goes on with this.
- */
-static int lookup_longest(struct lookup *l, struct kvt_cursor *cursor, u8 *key, u32 key_room)
-{
-	u32 common, len = READ_ONCE(l->ref->key_len);
-	struct kvt_value *v;
-
-	if (len > key_room)
-		return -EINVAL;
-	if (len > BPF_KVT_KEY_MAX)
-		return -E2BIG;
-	for (;;) {
-		kvt_cursor_seek(cursor, l->store->index, key, len, KVT_AT, true);
-		v = kvt_cursor_next(cursor);
-		if (IS_ERR_OR_NULL(v))
-			return v ? PTR_ERR(v) : -ENOENT;
-		common = common_prefix(&cursor->iter, key, len);
-		if (common == cursor->iter.len)
-			return lookup_answer(l, cursor, v, key, key_room);
-		/* The key may be changed meanwhile: it gets shorter in any case. */
-		if (!len)
-			return -ENOENT;
-		len = min(common, len - 1);
-	}
-}
-
-enum near {
-	NEAR_CEIL,
-	NEAR_FLOOR,
-	NEAR_LONGEST,
-};
-
-static int lookup_near(struct lookup *l, u8 *key, u32 key_room, enum near near)
+static int lookup_near(struct lookup *l, u8 *key, u32 key_room, bool reverse)
 {
 	struct kvt_cursor *cursor;
 	int ret;
@@ -286,27 +216,38 @@ static int lookup_near(struct lookup *l, u8 *key, u32 key_room, enum near near)
 	cursor = kvt_cursor_get();
 	if (!cursor)
 		return -EBUSY;
-	if (near == NEAR_LONGEST)
-		ret = lookup_longest(l, cursor, key, key_room);
-	else
-		ret = lookup_nearest(l, cursor, key, key_room, near == NEAR_FLOOR);
+	ret = lookup_nearest(l, cursor, key, key_room, reverse);
 	kvt_cursor_put(cursor);
 	return ret;
 }
 
-static int bpf_near(struct lookup *l, u8 *key, u32 key_room, enum near near)
+static int bpf_near(struct lookup *l, u8 *key, u32 key_room, bool reverse)
 {
-	u32 allowed = BPF_KVT_ALL_COLS;
 	int ret;
 
-	if (near != NEAR_LONGEST)
-		allowed |= BPF_KVT_AFTER;
 	rcu_read_lock();
-	ret = lookup_begin(l, allowed);
+	ret = lookup_begin(l, BPF_KVT_ALL_COLS | BPF_KVT_AFTER);
 	if (!ret)
-		ret = lookup_count(l, lookup_near(l, key, key_room, near));
+		ret = lookup_count(l, lookup_near(l, key, key_room, reverse));
 	rcu_read_unlock();
 	return ret;
+}
+
+/* The key found is the beginning of the one asked for, and stands in its place. */
+static int lookup_longest(struct lookup *l, const u8 *key, u32 key_room)
+{
+	const struct kvt_key k = { .data = key, .len = READ_ONCE(l->ref->key_len) };
+	struct kvt_value *v;
+
+	if (k.len > key_room)
+		return -EINVAL;
+	if (k.len > BPF_KVT_KEY_MAX)
+		return -E2BIG;
+	v = kvt_index_get_prefix(l->store->index, &k);
+	if (IS_ERR_OR_NULL(v))
+		return v ? PTR_ERR(v) : -ENOENT;
+	l->ref->key_len = v->key_len;
+	return lookup_take(l, v);
 }
 
 __bpf_kfunc_start_defs();
@@ -355,7 +296,6 @@ __bpf_kfunc int bpf_kvt_exists(struct bpf_kvt_ref *ref, void *key, u32 key__sz)
 {
 	struct kvt_key k = { .data = key, .len = key__sz };
 	struct lookup l = { .ref = ref };
-	struct kvt_index *index;
 	struct kvt_value *v;
 	int ret;
 
@@ -364,8 +304,7 @@ __bpf_kfunc int bpf_kvt_exists(struct bpf_kvt_ref *ref, void *key, u32 key__sz)
 	rcu_read_lock();
 	ret = lookup_begin(&l, 0);
 	if (!ret) {
-		index = l.store->index;
-		v = index->ops->get(index, &k);
+		v = kvt_index_get(l.store->index, &k);
 		if (IS_ERR_OR_NULL(v))
 			ret = v ? PTR_ERR(v) : -ENOENT;
 		else
@@ -395,7 +334,7 @@ __bpf_kfunc int bpf_kvt_ceil(struct bpf_kvt_ref *ref, void *key, u32 key__sz, vo
 {
 	struct lookup l = { .ref = ref, .val = val, .room = val__sz };
 
-	return bpf_near(&l, key, key__sz, NEAR_CEIL);
+	return bpf_near(&l, key, key__sz, false);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_ceil);
 
@@ -416,7 +355,7 @@ __bpf_kfunc int bpf_kvt_floor(struct bpf_kvt_ref *ref, void *key, u32 key__sz, v
 {
 	struct lookup l = { .ref = ref, .val = val, .room = val__sz };
 
-	return bpf_near(&l, key, key__sz, NEAR_FLOOR);
+	return bpf_near(&l, key, key__sz, true);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_floor);
 
@@ -436,8 +375,14 @@ __bpf_kfunc int bpf_kvt_lpm(struct bpf_kvt_ref *ref, void *key, u32 key__sz, voi
 			    u32 val__sz)
 {
 	struct lookup l = { .ref = ref, .val = val, .room = val__sz };
+	int ret;
 
-	return bpf_near(&l, key, key__sz, NEAR_LONGEST);
+	rcu_read_lock();
+	ret = lookup_begin(&l, BPF_KVT_ALL_COLS);
+	if (!ret)
+		ret = lookup_count(&l, lookup_longest(&l, key, key__sz));
+	rcu_read_unlock();
+	return ret;
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_lpm);
 

@@ -16,16 +16,60 @@
 #ifndef KVT_BPF_H
 #define KVT_BPF_H
 
+#include <linux/compiler.h>
+#include <linux/errno.h>
 #include <linux/types.h>
 #include <kvtree.bpf.h>
 
+#include "handle.h"
 #include "index.h"
 
 struct kvt_store;
 struct kvt_value;
 
-int kvt_bpf_ref_check(const struct bpf_kvt_ref *ref, u32 allowed, u32 *flags, u16 *col);
-int kvt_bpf_find(u64 id, unsigned int access, struct kvt_store **store);
+/**
+ * kvt_bpf_ref_check() - read what a program asks for
+ * @ref: the program's
+ * @allowed: flags that it may have
+ * @flags: set
+ * @col: set
+ *
+ * Context: any.
+ *
+ * Return: 0 or -EINVAL.
+ */
+static inline int kvt_bpf_ref_check(const struct bpf_kvt_ref *ref, u32 allowed, u32 *flags,
+				    u16 *col)
+{
+	*flags = READ_ONCE(ref->flags);
+	*col = READ_ONCE(ref->col);
+	if (unlikely(*flags & ~allowed || *col >= KVTREE_COLS_MAX || READ_ONCE(ref->reserved)))
+		return -EINVAL;
+	return 0;
+}
+
+/**
+ * kvt_bpf_find() - the store that a program names
+ * @id: the handle
+ * @access: KVTREE_OPEN_*, what it must allow
+ * @store: set
+ *
+ * Context: under rcu_read_lock(), until whose end the store stays; any context.
+ *
+ * Return: 0, -ESTALE or -EACCES.
+ */
+static inline int kvt_bpf_find(u64 id, unsigned int access, struct kvt_store **store)
+{
+	const struct kvt_handle *handle = kvt_handle_find(id);
+
+	if (unlikely(!handle))
+		return -ESTALE;
+	if (unlikely(access & ~handle->access))
+		return -EACCES;
+	*store = handle->store;
+	return 0;
+}
+
 int kvt_bpf_measure(const struct kvt_value *v, u32 flags, u16 col, u32 *len, u16 *ncols);
 void kvt_bpf_copy(const struct kvt_value *v, u32 flags, u16 col, u8 *to);
 
