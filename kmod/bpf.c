@@ -24,6 +24,28 @@ static_assert(BPF_KVT_ABSENT == KVTREE_COL_ABSENT);
 static bool bpf_offered __ro_after_init;
 
 /**
+ * kvt_bpf_enter() - keep the store that a program names
+ * @id: the handle
+ * @access: KVTREE_OPEN_*, what it must allow
+ * @store: set; kvt_store_leave() must follow
+ *
+ * Context: any.
+ *
+ * Return: 0, -ESTALE or -EACCES.
+ */
+int kvt_bpf_enter(u64 id, unsigned int access, struct kvt_store **store)
+{
+	int err;
+
+	rcu_read_lock();
+	err = kvt_bpf_find(id, access, store);
+	if (!err && !kvt_store_enter(*store))
+		err = -ESTALE;
+	rcu_read_unlock();
+	return err;
+}
+
+/**
  * kvt_bpf_measure() - how much there is to copy of a value
  * @v: the value
  * @flags: BPF_KVT_ALL_COLS
@@ -485,6 +507,9 @@ int __init kvt_bpf_init(void)
 		if (err)
 			return err;
 	}
+	err = kvt_bpf_hook_init();
+	if (err)
+		return err;
 	bpf_offered = true;
 	return 0;
 }

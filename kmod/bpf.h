@@ -70,6 +70,7 @@ static inline int kvt_bpf_find(u64 id, unsigned int access, struct kvt_store **s
 	return 0;
 }
 
+int kvt_bpf_enter(u64 id, unsigned int access, struct kvt_store **store);
 int kvt_bpf_measure(const struct kvt_value *v, u32 flags, u16 col, u32 *len, u16 *ncols);
 void kvt_bpf_copy(const struct kvt_value *v, u32 flags, u16 col, u8 *to);
 
@@ -108,6 +109,15 @@ bool kvt_bpf_offered(void);
 int kvt_bpf_prepare(void);
 void kvt_bpf_exit(void);
 
+#ifdef CONFIG_BPF_JIT
+int kvt_bpf_hook_init(void);
+#else
+static inline int kvt_bpf_hook_init(void)
+{
+	return -EOPNOTSUPP;
+}
+#endif
+
 /* The kfuncs. */
 int bpf_kvt_get(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val, u32 val__sz);
 int bpf_kvt_exists(struct bpf_kvt_ref *ref, void *key, u32 key__sz);
@@ -127,5 +137,10 @@ int bpf_kvt_cas(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val, u32 
 int bpf_kvt_add(struct bpf_kvt_ref *ref, void *key, u32 key__sz);
 int bpf_kvt_remove(struct bpf_kvt_ref *ref, void *key, u32 key__sz);
 int bpf_kvt_post(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val, u32 val__sz);
+
+int bpf_kvt_record_key(const struct bpf_kvt_record *rec, u32 off, void *buf, u32 buf__sz);
+int bpf_kvt_record_column(const struct bpf_kvt_record *rec, u32 col, u32 off, void *buf,
+			  u32 buf__sz);
+int bpf_kvt_record_column_len(const struct bpf_kvt_record *rec, u32 col);
 
 #endif /* KVT_BPF_H */

@@ -201,19 +201,6 @@ static bool may_write_here(void)
 	return !in_hardirq() && !in_nmi() && !irqs_disabled();
 }
 
-/* Keep the store of a handle.  RCU is not held while it is written to. */
-static int enter(u64 id, unsigned int access, struct kvt_store **store)
-{
-	int err;
-
-	rcu_read_lock();
-	err = kvt_bpf_find(id, access, store);
-	if (!err && !kvt_store_enter(*store))
-		err = -ESTALE;
-	rcu_read_unlock();
-	return err;
-}
-
 static int bpf_write(struct bpf_kvt_ref *ref, enum kvt_bpf_change change, const void *key,
 		     u32 key_len, const void *val, u32 val_len)
 {
@@ -230,7 +217,7 @@ static int bpf_write(struct bpf_kvt_ref *ref, enum kvt_bpf_change change, const 
 	if (!may_write_here())
 		return -EOPNOTSUPP;
 	ctx.access = kvt_bpf_write_access(change);
-	err = enter(READ_ONCE(ref->store), ctx.access, &ctx.store);
+	err = kvt_bpf_enter(READ_ONCE(ref->store), ctx.access, &ctx.store);
 	if (err)
 		return err;
 	memcpy(copy, key, key_len);

@@ -15,6 +15,7 @@
 #include "bpf.h"
 #include "chardev.h"
 #include "handle.h"
+#include "hook.h"
 #include "log/log.h"
 #include "op.h"
 #include "session.h"
@@ -355,6 +356,7 @@ static int bpf_access(struct kvt_store *store, bool allow)
 		return -EPERM;
 	if (!allow) {
 		kvt_handles_forbid(store);
+		kvt_hooks_drop(store);
 		return 0;
 	}
 	if (!kvt_bpf_offered())
@@ -399,6 +401,22 @@ static long ioctl_bpf_handle(struct kvt_session *session, const void *in, void _
 	if (!handle)
 		return -ENOENT;
 	return put_user(handle, &user->handle) ? -EFAULT : 0;
+}
+
+/* As for a store, nothing but `after` is looked at. */
+static long ioctl_bpf_hook(struct kvt_session *session, void __user *arg, size_t usize)
+{
+	const struct kvtree_bpf_hook __user *user = arg;
+	struct kvtree_bpf_hook info = {};
+	int err;
+
+	if (get_user(info.after, &user->after))
+		return -EFAULT;
+	if (!kvt_session_enter(session))
+		return -ESTALE;
+	err = kvt_hook_list(session->store, &info);
+	kvt_store_leave(session->store);
+	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
 }
 
 /* What a structure is copied to before its ioctl is run. */
@@ -446,6 +464,7 @@ static const struct {
 	IOCTL(OP, ioctl_op, KVTREE_OP_SIZE_VER0),
 	COPIED(BPF_ACCESS, ioctl_bpf_access, KVTREE_BPF_ACCESS_SIZE_VER0),
 	COPIED(BPF_HANDLE, ioctl_bpf_handle, KVTREE_BPF_HANDLE_SIZE_VER0),
+	IOCTL(BPF_HOOK, ioctl_bpf_hook, KVTREE_BPF_HOOK_SIZE_VER0),
 	COPIED(STORE_ATTACH, ioctl_store_attach, KVTREE_STORE_ATTACH_SIZE_VER0),
 	COPIED(STORE_DETACH, ioctl_store_detach, KVTREE_STORE_DETACH_SIZE_VER0),
 	COPIED(CHECKPOINT, ioctl_checkpoint, KVTREE_CHECKPOINT_SIZE_VER0),

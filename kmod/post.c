@@ -98,11 +98,7 @@ static void post_run(const struct post *post)
 	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_PROCESS, .waits = true };
 	int err;
 
-	rcu_read_lock();
-	err = kvt_bpf_find(post->store, KVTREE_OPEN_WRITE, &ctx.store);
-	if (!err && !kvt_store_enter(ctx.store))
-		err = -ESTALE;
-	rcu_read_unlock();
+	err = kvt_bpf_enter(post->store, KVTREE_OPEN_WRITE, &ctx.store);
 	if (err)
 		return;
 	err = post_make(&ctx, post);

@@ -5,6 +5,10 @@
  * A scan goes in steps.  A step gathers records under RCU (out.h), a bounded
  * number of them and of bytes; between two steps they are copied to the user's
  * buffer, and the scan may be rescheduled or stopped.
+ *
+ * A filter (hook.h) is found anew in every step.  Records that it leaves out count
+ * for a step as others do; after many of them the scan ends early and says in a mark
+ * how far it came.
  */
 #include <linux/err.h>
 #include <linux/minmax.h>
@@ -13,6 +17,7 @@
 #include <linux/sched/signal.h>
 #include <linux/string.h>
 
+#include "hook.h"
 #include "op.h"
 #include "out.h"
 #include "scan.h"
@@ -23,6 +28,9 @@
 #define KVT_SCAN_RECORDS	64
 #define KVT_SCAN_BYTES		(16 * 1024)
 #define KVT_SCAN_BLOBS		KVTREE_COLS_MAX
+
+/* So many records may a filter be asked about to fill a buffer. */
+#define KVT_SCAN_ASKED		4096
 
 /* The part of a record that is not blobs always fits a step. */
 static_assert(sizeof(struct kvtree_rec) + KVTREE_KEY_MAX + 8 + KVT_INLINE_MAX +
@@ -37,6 +45,7 @@ enum scan_stop {
 	SCAN_LIMIT,		/* as many records as asked for */
 	SCAN_FULL,		/* the buffer is */
 	SCAN_TOO_SMALL,		/* the buffer is too small for the first record */
+	SCAN_NO_FILTER,		/* there is no such filter (any more) */
 };
 
 /* Scratch memory; the iterator follows. */
@@ -48,6 +57,9 @@ struct kvt_scan {
 	u32 used;
 	u32 need;		/* SCAN_TOO_SMALL: bytes of the first record */
 	bool ended;		/* SCAN_DONE or SCAN_LIMIT */
+	const struct kvt_hook *filter;	/* in a step; NULL: there is none */
+	u32 asked;		/* how often it was, for this buffer */
+	bool passed;		/* the last record was left out */
 	const u8 *prefix;	/* the start key's */
 	struct kvt_iter *iter;
 	struct kvt_out out;
@@ -91,7 +103,7 @@ static int scan_check_flags(const struct kvtree_scan *args)
 
 static int scan_check(const struct kvtree_scan *args, const struct kvt_key *key)
 {
-	if (args->filter_id || memchr_inv(args->reserved, 0, sizeof(args->reserved)) ||
+	if (memchr_inv(args->reserved, 0, sizeof(args->reserved)) ||
 	    memchr_inv(args->reserved2, 0, sizeof(args->reserved2)))
 		return -EINVAL;
 	if (args->end && !args->end_len && !(args->flags & KVTREE_SCAN_END))
@@ -163,6 +175,7 @@ static int scan_init(struct kvt_scan *scan, const struct kvt_op_ctx *ctx,
 	scan->args.count = 0;
 	scan->args.out_flags = 0;
 	scan->ended = false;
+	scan->filter = NULL;
 	scan->prefix = key->data;
 	scan->iter = (struct kvt_iter *)(scan + 1);
 	scan_set_iter(scan, key);
@@ -271,6 +284,16 @@ static void scan_step_back(struct kvt_scan *scan)
 	scan->iter->index->ops->iter_rest(scan->iter);
 }
 
+/* What the filter says of the present record. */
+static bool scan_match(struct kvt_scan *scan, const struct kvt_value *v)
+{
+	const struct kvt_key key = { .data = scan->iter->key, .len = scan->iter->len };
+
+	scan->asked++;
+	scan->passed = !kvt_hook_match(scan->filter, &key, v);
+	return !scan->passed;
+}
+
 /* Gather one record.  *len: bytes of the user's buffer that this step uses. */
 static enum scan_stop scan_take(struct kvt_scan *scan, const struct kvt_value *v, u32 *len)
 {
@@ -278,6 +301,8 @@ static enum scan_stop scan_take(struct kvt_scan *scan, const struct kvt_value *v
 
 	if (!scan_in_range(scan))
 		return SCAN_DONE;
+	if (unlikely(scan->filter) && !scan_match(scan, v))
+		return SCAN_GO;
 	scan_measure(scan, v, &rec);
 	if (rec.head.rec_len > scan->room - scan->used - *len) {
 		scan->need = rec.head.rec_len;
@@ -304,6 +329,11 @@ static enum scan_stop scan_step(struct kvt_scan *scan, u32 *len)
 
 	*len = 0;
 	rcu_read_lock();
+	if (unlikely(scan->args.filter_id)) {
+		scan->filter = kvt_hook_filter(scan->ctx->store, scan->args.filter_id);
+		if (!scan->filter)
+			stop = SCAN_NO_FILTER;
+	}
 	for (i = 0; i < KVT_SCAN_RECORDS && stop == SCAN_GO; i++) {
 		v = ops->iter_next(scan->iter);
 		if (!v)
@@ -318,19 +348,57 @@ static enum scan_stop scan_step(struct kvt_scan *scan, u32 *len)
 	return stop == SCAN_GO ? SCAN_STEP : stop;
 }
 
+/*
+ * Whether a mark can say how far the scan came.  If the iterator stands before a
+ * record that the last step had no room for, the next step has.
+ */
+static bool scan_can_mark(const struct kvt_scan *scan)
+{
+	return scan->passed && scan->iter->bound == KVT_AFTER;
+}
+
 /* Between two steps: 0 to go on, 1 to end with what there is, or an error. */
 static int scan_pause(const struct kvt_scan *scan)
 {
 	cond_resched();
 	if (kvt_store_dying(scan->ctx->store))
 		return -ESTALE;
+	if (unlikely(scan->asked >= KVT_SCAN_ASKED) && (scan->used || scan_can_mark(scan)))
+		return 1;
 	if (!signal_pending(current))
 		return 0;
 	if (fatal_signal_pending(current))
 		return -EINTR;
 	if (!scan->ctx->interruptible)
 		return 0;
-	return scan->used ? 1 : KVT_INTERRUPTED;
+	return scan->used || scan_can_mark(scan) ? 1 : KVT_INTERRUPTED;
+}
+
+/* The scan ends early: behind the records goes how far it came. */
+static int scan_mark(struct kvt_scan *scan)
+{
+	struct kvtree_rec head = {
+		.rec_len = ALIGN(sizeof(head) + scan->iter->len, 8),
+		.hdr_len = sizeof(head),
+		.key_len = scan->iter->len,
+		.flags = KVTREE_REC_MARK,
+	};
+	u32 pad = head.rec_len - sizeof(head) - head.key_len;
+	struct kvt_out *out = &scan->out;
+	int err;
+
+	if (head.rec_len > scan->room - scan->used) {
+		/* The last record says where to go on, if there is one. */
+		scan->need = head.rec_len;
+		return scan->used ? 0 : -EMSGSIZE;
+	}
+	memcpy(kvt_out_reserve(out, sizeof(head)), &head, sizeof(head));
+	memcpy(kvt_out_reserve(out, head.key_len), scan->iter->key, head.key_len);
+	memset(kvt_out_reserve(out, pad), 0, pad);
+	err = kvt_out_flush(out, scan->ctx, scan->val, scan->used);
+	if (!err)
+		scan->used += head.rec_len;
+	return err;
 }
 
 /**
@@ -370,9 +438,10 @@ struct kvt_scan *kvt_scan_begin(const struct kvt_op_ctx *ctx, const struct kvtre
  * Context: process context; sleeps if the scan's context allows it.
  *
  * Return: bytes filled, 0 if there is nothing more; -EMSGSIZE: not even one
- * record fits, see kvt_scan_need(); -EFAULT; -ESTALE: the store was destroyed
- * meanwhile; -EINTR: a fatal signal came; KVT_INTERRUPTED: a signal came before
- * there was any record; -EAGAIN: it would have to sleep.
+ * record fits, see kvt_scan_need(); -EFAULT; -ENXIO: there is no such filter;
+ * -ESTALE: the store was destroyed meanwhile; -EINTR: a fatal signal came;
+ * KVT_INTERRUPTED: a signal came before there was any record; -EAGAIN: it would
+ * have to sleep.
  */
 int kvt_scan_fill(struct kvt_scan *scan, u64 val, u32 room)
 {
@@ -384,6 +453,8 @@ int kvt_scan_fill(struct kvt_scan *scan, u64 val, u32 room)
 	/* The result is a signed number. */
 	scan->room = min_t(u32, room, round_down(INT_MAX, 8));
 	scan->used = 0;
+	scan->asked = 0;
+	scan->passed = false;
 	do {
 		stop = scan_step(scan, &len);
 		err = kvt_out_flush(&scan->out, scan->ctx, scan->val, scan->used);
@@ -394,10 +465,14 @@ int kvt_scan_fill(struct kvt_scan *scan, u64 val, u32 room)
 			err = scan_pause(scan);
 	} while (stop == SCAN_STEP && !err);
 
+	if (err > 0 && scan_can_mark(scan))
+		err = scan_mark(scan);
 	if (err < 0)
 		return err;
 	if (stop == SCAN_TOO_SMALL)
 		return -EMSGSIZE;
+	if (stop == SCAN_NO_FILTER && !scan->used)
+		return -ENXIO;
 	if (stop == SCAN_DONE)
 		scan->args.out_flags |= KVTREE_SCAN_DONE;
 	scan->ended = stop == SCAN_DONE || stop == SCAN_LIMIT;

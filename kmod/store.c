@@ -17,6 +17,7 @@
 #include "bpf.h"
 #include "debugfs.h"
 #include "handle.h"
+#include "hook.h"
 #include "index.h"
 #include "log/log.h"
 #include "store.h"
@@ -202,6 +203,7 @@ static void store_unpublish(struct kvt_store *store)
 	list_del(&store->list);
 	/* Who has found it by a handle is waited for by the teardown. */
 	kvt_handles_close(store);
+	kvt_hooks_drop(store);
 	kvt_debugfs_remove(store->debugfs);
 	trace_kvt_store_destroy(store->id, store->name);
 	percpu_ref_kill(&store->inside);

@@ -29,15 +29,17 @@
 
 struct dentry;
 struct kvt_handles;
+struct kvt_hook;
 struct kvt_index;
 struct kvt_log;
 struct mem_cgroup;
 
 struct kvt_store {
-	/* Fixed from creation on. */
+	/* Fixed from creation on, but for validator_id. */
 	struct kvt_index *index;
 	struct kvt_log *log;		/* NULL: it is volatile */
 	bool log_sync;			/* every change is to be durable when it is reported */
+	u32 validator_id;		/* of the validator; 0: there is none (hook.c) */
 	struct mem_cgroup *memcg;	/* the creator's; charged for all memory */
 	u64 id;
 	char name[KVTREE_NAME_MAX];
@@ -53,6 +55,7 @@ struct kvt_store {
 	struct dentry *debugfs;
 	struct kvt_handles *handles;	/* of BPF programs; NULL: they may not (handle.c) */
 	bool handles_closed;		/* ... and never will */
+	struct kvt_hook __rcu *validator;
 	struct work_struct teardown;
 	struct completion gone;		/* the index is freed */
 	int gone_err;			/* why not all of it is durable */

@@ -8,6 +8,7 @@
 #include <linux/string.h>
 #include <linux/unaligned.h>
 
+#include "hook.h"
 #include "log/log.h"
 #include "merge.h"
 #include "op.h"
@@ -21,6 +22,9 @@
 /* After so many blocks that were too small, take one that is always large enough. */
 #define WRITER_GUESSES	3
 
+/* Who may not sleep does not begin again for ever. */
+#define WRITER_TRIES	64
+
 /* A write under way. */
 struct writer {
 	const struct kvt_op_ctx *ctx;
@@ -32,7 +36,10 @@ struct writer {
 	struct kvt_value *block;	/* for the merged value; not published */
 	u32 room;			/* bytes of it */
 	unsigned int guesses;
+	unsigned int tries;
 	bool begun;
+	u32 validator;			/* that has seen the new value; 0: none had to */
+	u64 seen;			/* ... merged with the value of this version */
 	struct kvt_column sum;		/* ADD: the column as an edit */
 	u8 sum_data[8];
 	s64 delta;			/* charge of the new value less that of the old */
@@ -130,12 +137,10 @@ static int writer_look(struct writer *w)
 }
 
 /* Make ready for a merge: outside of the place, with nothing held. */
-static int writer_prepare(struct writer *w)
+static int writer_make_room(struct writer *w)
 {
 	int err;
 
-	if (!write_is_merge(w->write))
-		return 0;
 	/* A counter most often is column 0 alone: no need to look. */
 	if (w->write->kind == KVT_WRITE_ADD && !w->write->col && !w->block)
 		err = kvt_merge_plan(&w->merge);
@@ -149,11 +154,16 @@ static int writer_prepare(struct writer *w)
 	return err ?: writer_alloc(w);
 }
 
-/* The place is held: whether the write may take place. */
-static int writer_check(struct writer *w)
+static u64 value_version(const struct kvt_value *v)
+{
+	return v ? v->version : 0;
+}
+
+/* Whether the write may take place, the present value being @old. */
+static int writer_check(struct writer *w, const struct kvt_value *old)
 {
 	struct kvt_write *write = w->write;
-	u64 found = w->change.old ? w->change.old->version : 0;
+	u64 found = value_version(old);
 
 	write->version = found;
 	if ((write->when & KVT_WHEN_THERE) && !found)
@@ -165,14 +175,14 @@ static int writer_check(struct writer *w)
 	return 0;
 }
 
-/* The place is held: compute the number that ADD stores. */
-static int writer_add(struct writer *w)
+/* Compute the number that ADD stores. */
+static int writer_add(struct writer *w, const struct kvt_value *old)
 {
 	struct kvt_write *write = w->write;
 	struct kvt_column col = {};
 
 	write->before = 0;
-	if (w->change.old && kvt_value_find(w->change.old, write->col, &col)) {
+	if (old && kvt_value_find(old, write->col, &col)) {
 		if (col.len != sizeof(w->sum_data))
 			return -EINVAL;
 		write->before = get_unaligned_le64(col.data);
@@ -183,16 +193,16 @@ static int writer_add(struct writer *w)
 	return 0;
 }
 
-/* The place is held: build the merged value, if there is room for it. */
-static int writer_merge(struct writer *w)
+/* Build the merged value, if there is room for it. */
+static int writer_merge(struct writer *w, const struct kvt_value *old)
 {
 	int err = 0;
 
 	if (w->write->kind == KVT_WRITE_ADD)
-		err = writer_add(w);
+		err = writer_add(w, old);
 	if (err)
 		return err;
-	w->merge.old = w->write->whole ? NULL : w->change.old;
+	w->merge.old = w->write->whole ? NULL : old;
 	err = kvt_merge_plan(&w->merge);
 	if (err)
 		return err;
@@ -212,6 +222,72 @@ static struct kvt_value *writer_new(const struct writer *w)
 	default:
 		return w->block;
 	}
+}
+
+/* Merge with what is there now, and ask the validator, under RCU. */
+static int writer_foresee(struct writer *w, const struct kvt_value *old)
+{
+	int err;
+
+	err = writer_check(w, old) ?: writer_merge(w, old);
+	w->merge.old = NULL;
+	w->seen = value_version(old);
+	return err ?: kvt_hook_validate(w->store, &w->write->key, w->block, &w->validator);
+}
+
+/*
+ * The store has a validator.  It is asked before the place is held, which programs
+ * must not keep, about the very block that will be published: if what a merge began
+ * with is there no more when the place is held, the write begins again.
+ */
+static noinline int writer_validate(struct writer *w)
+{
+	struct kvt_index *index = w->change.index;
+	struct kvt_value *v = NULL;
+	int err;
+
+	do {
+		rcu_read_lock();
+		if (write_is_merge(w->write))
+			v = index->ops->get(index, &w->write->key);
+		if (IS_ERR(v))
+			err = PTR_ERR(v);
+		else if (write_is_merge(w->write))
+			err = writer_foresee(w, v);
+		else
+			err = kvt_hook_validate(w->store, &w->write->key, w->write->value,
+						&w->validator);
+		rcu_read_unlock();
+	} while (kvt_op_again(w->ctx, v));
+	return err;
+}
+
+/* Make ready what is needed while the place is held: with nothing held. */
+static int writer_prepare(struct writer *w)
+{
+	int err = 0;
+
+	if (write_is_merge(w->write))
+		err = writer_make_room(w);
+	w->validator = 0;
+	if (!err && unlikely(kvt_hook_validator(w->store)) && w->write->kind != KVT_WRITE_REMOVE)
+		err = writer_validate(w);
+	return err;
+}
+
+/* The place is held: make the value that is published. */
+static int writer_make(struct writer *w)
+{
+	if (w->write->kind == KVT_WRITE_REMOVE)
+		return 0;
+	/* It came or went meanwhile. */
+	if (unlikely(kvt_hook_validator(w->store) != w->validator))
+		return WRITER_AGAIN;
+	if (!write_is_merge(w->write))
+		return 0;
+	if (likely(!w->validator))
+		return writer_merge(w, w->change.old);
+	return value_version(w->change.old) == w->seen ? 0 : WRITER_AGAIN;
 }
 
 /* The place is held: charge what the store grows by. */
@@ -253,9 +329,7 @@ static int writer_decide(struct writer *w)
 	struct kvt_value *old = w->change.old, *new;
 	int err;
 
-	err = writer_check(w);
-	if (!err && write_is_merge(w->write))
-		err = writer_merge(w);
+	err = writer_check(w, old) ?: writer_make(w);
 	if (!err)
 		err = writer_charge(w);
 	if (err)
@@ -365,10 +439,10 @@ static int writer_wait_log(struct writer *w)
  * @ctx->gfp does not allow to sleep, any but NMI.
  *
  * Return: 0; -ENOENT, -EEXIST, -ECANCELED: the conditions do not hold; -EINVAL:
- * not a number; -E2BIG: too large; -EDQUOT; -ENOMEM; -EINTR: a fatal signal
- * came; -EAGAIN: it would have to wait for an event; -EBUSY: only if it may not
- * sleep; of a durable store -ENOSPC: its devices are full, and -EROFS: writing to
- * them has failed.
+ * not a number; -E2BIG: too large; -EDQUOT; -ENOMEM; -EKEYREJECTED: the store's
+ * validator refused; -EINTR: a fatal signal came; -EAGAIN: it would have to wait
+ * for an event; -EBUSY: only if it may not sleep; of a durable store -ENOSPC: its
+ * devices are full, and -EROFS: writing to them has failed.
  */
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 {
@@ -391,6 +465,8 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 			cond_resched();
 			if (fatal_signal_pending(current))
 				err = -EINTR;
+		} else if (err == WRITER_AGAIN && ++w.tries == WRITER_TRIES) {
+			err = -EBUSY;
 		}
 	} while (err == WRITER_AGAIN);
 	if (w.begun)

@@ -8,6 +8,9 @@
  * against the limits and, if columns are merged, the new value's block are made
  * there, with nothing that sleeps and at most about 8 KiB copied.  A block that
  * turns out too small makes the write let go, allocate, and begin again.
+ *
+ * If the store has a validator (hook.h), a merge is made before, for the validator to
+ * see, and its block published if the old value is the same then.
  */
 #ifndef KVT_WRITE_H
 #define KVT_WRITE_H

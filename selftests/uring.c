@@ -214,7 +214,7 @@ static const struct step steps[] = {
 	{ 1, SCAN, "a k", .room = 512, .scan = { .flags = KVTREE_SCAN_PREFIX, .prefix_len = 1 } },
 	{ 0, SCAN, "q", .room = 512, .scan = { .flags = KVTREE_SCAN_PREFIX, .prefix_len = 1 } },
 	{ -EINVAL, SCAN, "a", .room = 512, .scan = { .flags = 1u << 31 } },
-	{ -EINVAL, SCAN, "a", .room = 512, .scan = { .filter_id = 1 } },
+	{ -ENXIO, SCAN, "a", .room = 512, .scan = { .filter_id = 1 } },
 
 	{ -EINVAL, KVTREE_OP_NR, .key = "a" },
 	{ -EINVAL, 255, .key = "a" },

@@ -114,6 +114,55 @@ struct bpf_iter_kvt {
 	__u64 __opaque[8];
 } __attribute__((aligned(8)));
 
+/*
+ * Hooks: programs that a store calls, as struct_ops.
+ *
+ *	SEC("struct_ops/match")
+ *	int BPF_PROG(match, struct bpf_kvt_record *rec)
+ *	{
+ *		return rec->val_len > 100;
+ *	}
+ *
+ *	SEC(".struct_ops.link")
+ *	struct bpf_kvt_filter large = { .match = (void *)match, .name = "large" };
+ *
+ * `store` is set before the object is loaded.  The hook is attached by a BPF link
+ * (bpf_map__attach_struct_ops()), and stays as long as that.
+ */
+
+/* What a hook is asked about; read only, during the call. */
+struct bpf_kvt_record {
+	__u64 version;		/* 0: it has none yet */
+	__u32 key_len;
+	__u32 val_len;		/* bytes of column 0, or BPF_KVT_ABSENT */
+	__u32 ncols;		/* columns of the value */
+	__u32 reserved;
+	/*
+	 * NULL.  A structure that holds a pointer is nothing that a program can make up:
+	 * the verifier takes only what the hook was given for a record.
+	 */
+	const void *opaque;
+};
+
+#define BPF_KVT_HOOK_NAME	32	/* bytes in a name, with the NUL */
+
+/* A filter, which scans name by its id: not 0 if the record is to be returned. */
+struct bpf_kvt_filter {
+	int (*match)(struct bpf_kvt_record *rec);
+	__u64 store;		/* a handle that allows to read */
+	char name[BPF_KVT_HOOK_NAME];	/* as a store's name, or "" */
+};
+
+/*
+ * The store's validator: not 0 if the value may become that of the key.  If it is 0,
+ * who wanted to put it gets EKEYREJECTED.
+ */
+struct bpf_kvt_validator {
+	int (*allow)(struct bpf_kvt_record *rec);
+	__u64 store;		/* a handle that allows to read and to write */
+	char name[BPF_KVT_HOOK_NAME];
+};
+
 #ifndef __KERNEL__
 
 #ifndef __ksym
@@ -221,6 +270,22 @@ extern int bpf_kvt_remove(struct bpf_kvt_ref *ref, const void *key, __u32 key__s
  */
 extern int bpf_kvt_post(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz,
 			const void *val, __u32 val__sz) __weak __ksym;
+
+/*
+ * Of the record that a hook is asked about, from hooks alone: copy the key, or a
+ * column, from byte `off` on, as much as there is and as there is room for.
+ *
+ * Return: bytes copied, 0 behind the end; -ENOENT: there is no such column;
+ * -EINVAL: a column above 255.
+ *
+ * column_len: bytes of the column, or the same errors.
+ */
+extern int bpf_kvt_record_key(const struct bpf_kvt_record *rec, __u32 off,
+			      void *buf, __u32 buf__sz) __weak __ksym;
+extern int bpf_kvt_record_column(const struct bpf_kvt_record *rec, __u32 col, __u32 off,
+				 void *buf, __u32 buf__sz) __weak __ksym;
+extern int bpf_kvt_record_column_len(const struct bpf_kvt_record *rec,
+				     __u32 col) __weak __ksym;
 
 #endif /* !__KERNEL__ */
 

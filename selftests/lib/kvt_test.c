@@ -428,6 +428,13 @@ static void take_records(const unsigned char *buf, __u32 filled, const struct kv
 		KVT_CHECK(rec->rec_len >= used && rec->rec_len - used < 8);
 		KVT_CHECK(rec->rec_len <= filled - at);
 		KVT_CHECK(padding((const unsigned char *)rec + used, rec->rec_len - used));
+		if (rec->flags == KVTREE_REC_MARK) {
+			/* Nothing but a key, behind all records. */
+			KVT_CHECK(scan->filter_id && at + rec->rec_len == filled);
+			KVT_CHECK(!rec->version && !rec->val_len && !rec->ncols);
+			append(list, rec);
+			break;
+		}
 		KVT_CHECK(rec->version != 0);
 		KVT_CHECK((rec->flags & ~KVTREE_REC_COLS) == 0);
 		if (scan->flags & KVTREE_SCAN_KEYS_ONLY)

@@ -69,6 +69,8 @@
  *	ECANCELED	the version is another one
  *	EMSGSIZE	the buffer is too small
  *	EDQUOT		the store's limit of bytes or keys
+ *	EKEYREJECTED	the store's validator refused the new value
+ *	ENXIO		SCAN: the store has no filter of that id
  *	EOPNOTSUPP	the store is not durable (SYNC, KVTREE_F_SYNC)
  *	ENOMEM		no memory
  *	ESTALE		the store was destroyed meanwhile
@@ -194,6 +196,12 @@ struct kvtree_op {
  *
  * If not even the first record fits: EMSGSIZE, and val_len is set to the bytes
  * that it needs.
+ *
+ * With filter_id only records for which that filter of the store is true are
+ * returned (see KVTREE_IOC_BPF_HOOK).  A scan that has passed over many others ends
+ * early, with a record that is none behind those returned: it has the flag
+ * KVTREE_REC_MARK, no value, and the key that the scan came to, from which it is
+ * resumed as from any other.  `count` and `limit` are about records alone.
  */
 struct kvtree_scan {
 	__u64 end;		/* pointer to the key where the range ends */
@@ -202,7 +210,7 @@ struct kvtree_scan {
 	__u32 flags;		/* KVTREE_SCAN_* */
 	__u32 limit;		/* records at the most, 0: no limit */
 	__u32 count;		/* out: records returned */
-	__u32 filter_id;	/* 0: no filter; EINVAL if there is none of that id */
+	__u32 filter_id;	/* 0: no filter */
 	__u32 out_flags;	/* out: KVTREE_SCAN_DONE */
 	__u64 cols;		/* pointer to ids (__u16), ascending; 0: column 0 alone */
 	__u16 ncols;		/* ids at cols */
@@ -242,6 +250,7 @@ struct kvtree_rec {
 };
 
 #define KVTREE_REC_COLS		(1u << 0)	/* the value begins with descriptors */
+#define KVTREE_REC_MARK		(1u << 1)	/* no record: a filtered scan came to this key */
 
 /*
  * KVTREE_IOC_BATCH
@@ -662,6 +671,33 @@ struct kvtree_bpf_handle {
 	__u64 reserved[2];
 };
 
+/*
+ * Hooks
+ * =====
+ *
+ * A hook is a BPF program (struct_ops) that is attached to a store: a filter, which a
+ * scan may name, or the store's validator, which every new value has to pass.  See
+ * kvtree.bpf.h; they are attached by bpf(2).
+ *
+ * KVTREE_IOC_BPF_HOOK: describes the hook of the session's store with the smallest id
+ * above `after`; ENOENT if there is none.  Start with after = 0 and pass each id on.
+ */
+#define KVTREE_HOOK_NAME_MAX	32u	/* bytes in a hook's name, with the NUL */
+
+#define KVTREE_HOOK_FILTER	1u
+#define KVTREE_HOOK_VALIDATOR	2u
+
+struct kvtree_bpf_hook {
+	__u32 after;			/* in */
+	__u32 id;			/* never 0; what kvtree_scan.filter_id says */
+	__u32 kind;			/* KVTREE_HOOK_* */
+	__u32 link_id;			/* of the BPF link that holds it */
+	char  name[KVTREE_HOOK_NAME_MAX];	/* may be "" */
+	__u64 calls;			/* records looked at, or values */
+	__u64 refused;			/* ... and left out, or refused */
+	__u64 reserved[2];
+};
+
 #define KVTREE_IOC_INFO			_IOR('K', 0x40, struct kvtree_info)
 #define KVTREE_IOC_BATCH		_IOWR('K', 0x41, struct kvtree_batch)
 #define KVTREE_IOC_STORE_CREATE		_IOW('K', 0x42, struct kvtree_store_create)
@@ -673,6 +709,7 @@ struct kvtree_bpf_handle {
 #define KVTREE_IOC_OP			_IOWR('K', 0x48, struct kvtree_op)
 #define KVTREE_IOC_BPF_ACCESS		_IOW('K', 0x50, struct kvtree_bpf_access)
 #define KVTREE_IOC_BPF_HANDLE		_IOWR('K', 0x51, struct kvtree_bpf_handle)
+#define KVTREE_IOC_BPF_HOOK		_IOWR('K', 0x52, struct kvtree_bpf_hook)
 #define KVTREE_IOC_STORE_ATTACH		_IOW('K', 0x60, struct kvtree_store_attach)
 #define KVTREE_IOC_STORE_DETACH		_IOW('K', 0x61, struct kvtree_store_detach)
 #define KVTREE_IOC_CHECKPOINT		_IOW('K', 0x62, struct kvtree_checkpoint)
@@ -690,6 +727,7 @@ struct kvtree_bpf_handle {
 #define KVTREE_STAT_ARGS_SIZE_VER0	32u
 #define KVTREE_BPF_ACCESS_SIZE_VER0	32u
 #define KVTREE_BPF_HANDLE_SIZE_VER0	32u
+#define KVTREE_BPF_HOOK_SIZE_VER0	80u
 #define KVTREE_STORE_ATTACH_SIZE_VER0	192u
 #define KVTREE_STORE_DETACH_SIZE_VER0	80u
 #define KVTREE_CHECKPOINT_SIZE_VER0	16u
@@ -712,6 +750,7 @@ _Static_assert(sizeof(struct kvtree_store_info) == 176, "struct kvtree_store_inf
 _Static_assert(sizeof(struct kvtree_stat_args) == 32, "struct kvtree_stat_args");
 _Static_assert(sizeof(struct kvtree_bpf_access) == 32, "struct kvtree_bpf_access");
 _Static_assert(sizeof(struct kvtree_bpf_handle) == 32, "struct kvtree_bpf_handle");
+_Static_assert(sizeof(struct kvtree_bpf_hook) == 80, "struct kvtree_bpf_hook");
 _Static_assert(sizeof(struct kvtree_store_attach) == 192, "struct kvtree_store_attach");
 _Static_assert(sizeof(struct kvtree_store_detach) == 80, "struct kvtree_store_detach");
 _Static_assert(sizeof(struct kvtree_checkpoint) == 16, "struct kvtree_checkpoint");

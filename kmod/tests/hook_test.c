@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Hooks that are C functions, on kernels that cannot run BPF programs: what they are
+ * shown, how they come and go, and that nothing is published that the validator has
+ * not seen.
+ */
+#include <linux/atomic.h>
+#include <linux/sched.h>
+
+#include "../bpf.h"
+#include "../handle.h"
+#include "../hook.h"
+#include "../index.h"
+#include "../store.h"
+#include "../value.h"
+#include "lib.h"
+#include "thread.h"
+
+#define STORE	"kunit-hook"
+#define RW	(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+
+/* Of the case that runs. */
+static struct {
+	struct kvt_store *store;
+	u64 handle;
+	unsigned int asked;
+	bool wrong;		/* a record was not what it should be */
+	bool meddle;		/* change the key while the validator looks at it */
+} hk;
+
+static void hk_open(struct kunit *test)
+{
+	const struct kvtree_store_create args = { .name = STORE };
+
+	memset(&hk, 0, sizeof(hk));
+	KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
+	hk.store = kvt_store_find(STORE);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(hk.store));
+	KUNIT_ASSERT_EQ(test, 0, kvt_bpf_prepare());
+	KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(hk.store));
+	hk.handle = kvt_handle_of(hk.store, RW);
+}
+
+static void hk_exit(struct kunit *test)
+{
+	kvt_store_destroy(STORE);
+	if (!IS_ERR_OR_NULL(hk.store))
+		kvt_store_put(hk.store);
+	hk.store = NULL;
+}
+
+#define REF(...)	((struct bpf_kvt_ref) { .store = hk.handle, ##__VA_ARGS__ })
+
+static int put(const char *key, const char *val)
+{
+	struct bpf_kvt_ref ref = REF();
+
+	return bpf_kvt_put(&ref, (void *)key, strlen(key), (void *)val, strlen(val));
+}
+
+static int put_col(const char *key, u16 col, const char *val)
+{
+	struct bpf_kvt_ref ref = REF(.flags = BPF_KVT_COL, .col = col);
+
+	return bpf_kvt_put(&ref, (void *)key, strlen(key), (void *)val, strlen(val));
+}
+
+static struct kvt_hook_args hook_args(u32 kind, const char *name, kvt_hook_fn call,
+				      const u32 *owner)
+{
+	return (struct kvt_hook_args) {
+		.kind = kind, .store = hk.handle, .name = name, .call = call, .owner = owner,
+	};
+}
+
+static int attach(u32 kind, const char *name, kvt_hook_fn call, const u32 *owner)
+{
+	const struct kvt_hook_args args = hook_args(kind, name, call, owner);
+
+	return kvt_hook_attach(&args);
+}
+
+static bool column_is(struct bpf_kvt_record *rec, u32 col, const char *text)
+{
+	char buf[16] = {};
+
+	return bpf_kvt_record_column_len(rec, col) == strlen(text) &&
+	       bpf_kvt_record_column(rec, col, 0, buf, sizeof(buf)) == strlen(text) &&
+	       !memcmp(buf, text, strlen(text));
+}
+
+static int no(struct bpf_kvt_record *rec)
+{
+	return 0;
+}
+
+/* Columns 1 and 2 are not both "x". */
+static int not_both_x(struct bpf_kvt_record *rec)
+{
+	hk.asked++;
+	if (hk.meddle) {
+		hk.meddle = false;
+		put_col("k", 2, "x");
+	}
+	return !column_is(rec, 1, "x") || !column_is(rec, 2, "x");
+}
+
+/* The record that the case below makes. */
+#define BLOB	5000
+
+static int check_record(struct bpf_kvt_record *rec)
+{
+	char buf[64];
+
+	hk.asked++;
+	hk.wrong = rec->key_len != 12 || rec->ncols != 3 || rec->val_len != 3 || !rec->version;
+	hk.wrong |= bpf_kvt_record_key(rec, 0, buf, sizeof(buf)) != 12 ||
+		    memcmp(buf, "a long key: ", 12);
+	hk.wrong |= bpf_kvt_record_key(rec, 7, buf, 3) != 3 || memcmp(buf, "key", 3);
+	hk.wrong |= bpf_kvt_record_key(rec, 12, buf, 3) || bpf_kvt_record_key(rec, U32_MAX, buf, 3);
+	hk.wrong |= !column_is(rec, 0, "abc") || !column_is(rec, 255, "");
+	hk.wrong |= bpf_kvt_record_column(rec, 0, 1, buf, 1) != 1 || *buf != 'b';
+	hk.wrong |= bpf_kvt_record_column_len(rec, 4) != BLOB;
+	hk.wrong |= bpf_kvt_record_column(rec, 4, BLOB - 5, buf, sizeof(buf)) != 5;
+	hk.wrong |= bpf_kvt_record_column(rec, 4, BLOB, buf, sizeof(buf)) != 0;
+	hk.wrong |= bpf_kvt_record_column(rec, 1, 0, buf, sizeof(buf)) != -ENOENT ||
+		    bpf_kvt_record_column_len(rec, 1) != -ENOENT;
+	hk.wrong |= bpf_kvt_record_column(rec, 256, 0, buf, sizeof(buf)) != -EINVAL ||
+		    bpf_kvt_record_column_len(rec, U32_MAX) != -EINVAL;
+	return 1;
+}
+
+static void a_filter_is_shown_the_record_as_it_is(struct kunit *test)
+{
+	struct kvt_key key = { .data = "a long key: ", .len = 12 };
+	struct bpf_kvt_ref ref;
+	u8 *blob = kunit_kzalloc(test, BLOB, GFP_KERNEL);
+	struct kvtree_bpf_hook info = {};
+	struct kvt_hook *hook;
+	u32 owner = 77;
+
+	hk_open(test);
+	KUNIT_ASSERT_NOT_NULL(test, blob);
+	ref = REF(.flags = BPF_KVT_COL, .col = 4);
+	KUNIT_ASSERT_EQ(test, 0, bpf_kvt_put(&ref, (void *)key.data, 12, blob, BLOB));
+	KUNIT_ASSERT_EQ(test, 0, put_col(key.data, 0, "abc"));
+	KUNIT_ASSERT_EQ(test, 0, put_col(key.data, 255, ""));
+	KUNIT_ASSERT_EQ(test, 0, attach(KVTREE_HOOK_FILTER, "f", check_record, &owner));
+	KUNIT_ASSERT_EQ(test, 0, kvt_hook_list(hk.store, &info));
+	rcu_read_lock();
+	hook = kvt_hook_filter(hk.store, info.id);
+	KUNIT_EXPECT_NOT_NULL(test, hook);
+	KUNIT_EXPECT_NULL(test, kvt_hook_filter(hk.store, info.id + 1));
+	KUNIT_EXPECT_NULL(test, kvt_hook_filter(NULL, info.id));
+	KUNIT_EXPECT_TRUE(test, hook &&
+			  kvt_hook_match(hook, &key, hk.store->index->ops->get(hk.store->index,
+									       &key)));
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, 1, hk.asked);
+	KUNIT_EXPECT_FALSE(test, hk.wrong);
+	memset(&info, 0, sizeof(info));
+	KUNIT_EXPECT_EQ(test, 0, kvt_hook_list(hk.store, &info));
+	KUNIT_EXPECT_EQ(test, 77, info.link_id);
+	KUNIT_EXPECT_EQ(test, 1, info.calls);
+	KUNIT_EXPECT_EQ(test, 0, info.refused);
+	kvt_hook_detach(&owner);
+	rcu_read_lock();
+	KUNIT_EXPECT_NULL(test, kvt_hook_filter(hk.store, info.id));
+	rcu_read_unlock();
+}
+
+static void hooks_come_and_go_by_the_rules(struct kunit *test)
+{
+	struct kvt_hook_args args;
+	u32 owner[3] = {};
+
+	hk_open(test);
+	KUNIT_EXPECT_EQ(test, -EINVAL, attach(KVTREE_HOOK_FILTER, "1st", no, owner));
+	KUNIT_EXPECT_EQ(test, -EINVAL, attach(KVTREE_HOOK_FILTER, "a b", no, owner));
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			attach(KVTREE_HOOK_FILTER, "abcdefghijklmnopqrstuvwxyzabcdef", no, owner));
+	KUNIT_ASSERT_EQ(test, 0, attach(KVTREE_HOOK_FILTER, "one", no, &owner[0]));
+	KUNIT_EXPECT_EQ(test, -EEXIST, attach(KVTREE_HOOK_FILTER, "one", no, &owner[1]));
+	KUNIT_ASSERT_EQ(test, 0, attach(KVTREE_HOOK_VALIDATOR, "", no, &owner[1]));
+	KUNIT_EXPECT_EQ(test, -EEXIST, attach(KVTREE_HOOK_VALIDATOR, "two", no, &owner[2]));
+	KUNIT_EXPECT_EQ(test, -EKEYREJECTED, put("k", "v"));
+	args = hook_args(KVTREE_HOOK_VALIDATOR, "", not_both_x, &owner[1]);
+	KUNIT_EXPECT_EQ(test, 0, kvt_hook_replace(&args));
+	KUNIT_EXPECT_EQ(test, 0, put("k", "v"));
+	args.name = "one";
+	KUNIT_EXPECT_EQ(test, -EINVAL, kvt_hook_replace(&args));
+	args.owner = &owner[2];
+	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_hook_replace(&args));
+	args.store = kvt_handle_of(hk.store, KVTREE_OPEN_READ);
+	KUNIT_EXPECT_EQ(test, -EACCES, kvt_hook_attach(&args));
+	args.store = ~hk.handle;
+	KUNIT_EXPECT_EQ(test, -ESTALE, kvt_hook_attach(&args));
+	/* The store lets go; owners do later, and may have been forgotten. */
+	kvt_handles_forbid(hk.store);
+	kvt_hooks_drop(hk.store);
+	args = hook_args(KVTREE_HOOK_VALIDATOR, "", no, &owner[1]);
+	KUNIT_EXPECT_EQ(test, -ESTALE, kvt_hook_replace(&args));
+	KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(hk.store));
+	hk.handle = kvt_handle_of(hk.store, RW);
+	KUNIT_EXPECT_EQ(test, 0, put("k", "w"));
+	KUNIT_EXPECT_EQ(test, 0, attach(KVTREE_HOOK_VALIDATOR, "", no, &owner[2]));
+	kvt_hook_detach(&owner[0]);
+	kvt_hook_detach(&owner[1]);
+	kvt_hook_detach(&owner[1]);
+	KUNIT_EXPECT_EQ(test, -EKEYREJECTED, put("k", "x"));
+	/* And with the store. */
+	KUNIT_EXPECT_EQ(test, 0, kvt_store_destroy(STORE));
+	kvt_hook_detach(&owner[2]);
+}
+
+static void a_merge_that_was_overtaken_is_validated_again(struct kunit *test)
+{
+	struct bpf_kvt_ref ref;
+	u32 owner;
+	char val[8];
+
+	hk_open(test);
+	KUNIT_ASSERT_EQ(test, 0, put("k", ""));
+	KUNIT_ASSERT_EQ(test, 0, attach(KVTREE_HOOK_VALIDATOR, "v", not_both_x, &owner));
+	/* It is right when it is asked about, and wrong when it would be published. */
+	hk.meddle = true;
+	KUNIT_EXPECT_EQ(test, -EKEYREJECTED, put_col("k", 1, "x"));
+	KUNIT_EXPECT_EQ(test, 3, hk.asked);
+	ref = REF(.col = 1);
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_get(&ref, "k", 1, val, sizeof(val)));
+	KUNIT_EXPECT_EQ(test, BPF_KVT_ABSENT, ref.val_len);
+	ref = REF(.col = 2);
+	KUNIT_EXPECT_EQ(test, 1, bpf_kvt_get(&ref, "k", 1, val, sizeof(val)));
+	/* What comes to the same in the end is made. */
+	hk.meddle = true;
+	KUNIT_EXPECT_EQ(test, 0, put_col("k", 3, "y"));
+	ref = REF(.col = 3);
+	KUNIT_EXPECT_EQ(test, 1, bpf_kvt_get(&ref, "k", 1, val, sizeof(val)));
+	kvt_hook_detach(&owner);
+}
+
+/* Threads */
+struct duel {
+	u16 col;
+	bool stop;
+	unsigned int made;
+	unsigned int refused;
+	unsigned int wrong;
+};
+
+/* Both want to be "x", each in its column. */
+static int duel_run(void *arg)
+{
+	struct duel *duel = arg;
+	int err;
+
+	while (!READ_ONCE(duel->stop)) {
+		err = put_col("k", duel->col, "x");
+		if (!err)
+			duel->made++;
+		else if (err == -EKEYREJECTED)
+			duel->refused++;
+		/* Too often overtaken, or no memory for the moment. */
+		else if (err != -EBUSY && err != -EAGAIN && err != -ENOMEM)
+			duel->wrong++;
+		do {
+			err = put_col("k", duel->col, "-");
+			cond_resched();
+		} while (err == -EBUSY || err == -EAGAIN || err == -ENOMEM);
+		if (err && err != -EKEYREJECTED)
+			duel->wrong++;
+	}
+	return 0;
+}
+
+static bool both_x(void)
+{
+	struct bpf_kvt_ref ref = REF(.flags = BPF_KVT_ALL_COLS);
+	u8 val[64];
+	int ret = bpf_kvt_get(&ref, "k", 1, val, sizeof(val));
+
+	/* Columns 0 (empty), 1 and 2. */
+	return ret == 3 * sizeof(struct bpf_kvt_col) + 2 && !memcmp(val + ret - 2, "xx", 2);
+}
+
+static void threads_publish_nothing_that_was_not_validated(struct kunit *test)
+{
+	struct duel duel[2] = { { .col = 1 }, { .col = 2 } };
+	struct kt_thread thread[2];
+	unsigned int i, both = 0;
+	u32 owner, other;
+
+	hk_open(test);
+	KUNIT_ASSERT_EQ(test, 0, put("k", ""));
+	KUNIT_ASSERT_EQ(test, 0, put_col("k", 1, "-"));
+	KUNIT_ASSERT_EQ(test, 0, put_col("k", 2, "-"));
+	KUNIT_ASSERT_EQ(test, 0, attach(KVTREE_HOOK_VALIDATOR, "v", not_both_x, &owner));
+	for (i = 0; i < 2; i++) {
+		KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&thread[i], i % num_online_cpus(),
+							duel_run, &duel[i]));
+		kt_thread_start(&thread[i]);
+	}
+	for (i = 0; i < 5000; i++) {
+		both += both_x();
+		if (i % 64 == 0)
+			cond_resched();
+	}
+	/* Hooks come and go meanwhile. */
+	for (i = 0; i < 20; i++) {
+		KUNIT_EXPECT_EQ(test, 0, attach(KVTREE_HOOK_FILTER, "f", no, &other));
+		kvt_hook_detach(&other);
+		kvt_hook_detach(&owner);
+		KUNIT_EXPECT_EQ(test, 0, attach(KVTREE_HOOK_VALIDATOR, "v", no, &owner));
+		cond_resched();
+	}
+	for (i = 0; i < 2; i++)
+		WRITE_ONCE(duel[i].stop, true);
+	/* They end with a value that is allowed again. */
+	kvt_hook_detach(&owner);
+	for (i = 0; i < 2; i++) {
+		kt_thread_join(&thread[i]);
+		kunit_info(test, "%u made, %u refused", duel[i].made, duel[i].refused);
+		KUNIT_EXPECT_NE(test, 0, duel[i].made);
+		KUNIT_EXPECT_EQ(test, 0, duel[i].wrong);
+	}
+	KUNIT_EXPECT_EQ(test, 0, both);
+}
+
+static struct kunit_case hook_cases[] = {
+	KUNIT_CASE(a_filter_is_shown_the_record_as_it_is),
+	KUNIT_CASE(hooks_come_and_go_by_the_rules),
+	KUNIT_CASE(a_merge_that_was_overtaken_is_validated_again),
+	KUNIT_CASE(threads_publish_nothing_that_was_not_validated),
+	{}
+};
+
+static struct kunit_suite hook_suite = {
+	.name = "kvt_hook",
+	.exit = hk_exit,
+	.test_cases = hook_cases,
+};
+
+kunit_test_suite(hook_suite);
