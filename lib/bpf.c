@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * BPF programs: whether they may use a store, and what they name it by.
+ * BPF programs: whether they may use a store, what they name it by, and which of them
+ * it calls.
  */
 #include "internal.h"
 
@@ -20,4 +21,16 @@ KVTREE_API int kvtree_bpf_handle(const struct kvtree *kv, unsigned int access,
 	if (!err)
 		*handle = arg.handle;
 	return err;
+}
+
+KVTREE_API int kvtree_bpf_hook_next(const struct kvtree *kv,
+				    struct kvtree_bpf_hook *hook, size_t size)
+{
+	__u32 after = hook->id;
+
+	if (size > KVT_IOC_SIZE_MAX || size < offsetof(struct kvtree_bpf_hook, kind))
+		return -EINVAL;
+	memset(hook, 0, size);
+	hook->after = after;
+	return kvt_ioctl(kv, kvt_ioc_sized(KVTREE_IOC_BPF_HOOK, size), hook);
 }

@@ -29,6 +29,8 @@ struct window {
 	uint32_t *at;		/* where each record starts */
 	size_t at_room;		/* elements at `at` */
 	size_t nr;		/* records */
+	uint32_t mark;		/* where the mark of a filtered scan starts ... */
+	bool marked;		/* ... if there is one */
 	enum dir dir;
 	bool last;		/* the range has nothing behind it, in dir */
 };
@@ -37,6 +39,7 @@ struct kvtree_cursor {
 	const struct kvtree *kv;
 	unsigned int flags;
 	unsigned int max_records;
+	unsigned int filter;
 	size_t max_bytes;	/* of a window, unless one record is longer */
 	size_t next_bytes;	/* size of the next window */
 
@@ -79,6 +82,16 @@ static struct kvtree_rec header(const struct window *w, size_t n)
 	return rec;
 }
 
+/* The key that a filtered scan came to, beyond the last record. */
+static const char *mark_key(const struct window *w, size_t *len)
+{
+	struct kvtree_rec rec;
+
+	memcpy(&rec, w->mem + w->mark, sizeof(rec));
+	*len = rec.key_len;
+	return w->mem + w->mark + rec.hdr_len;
+}
+
 static const char *rec_key(const struct window *w, size_t n, size_t *len)
 {
 	struct kvtree_rec rec = header(w, n);
@@ -117,6 +130,33 @@ static bool cols_sound(const struct kvtree_rec *rec, const char *val)
 	return true;
 }
 
+/* Is the record at an offset sound?  Its header is copied out. */
+static int record_read(const struct window *w, size_t len, size_t off, struct kvtree_rec *rec)
+{
+	if (len - off < sizeof(*rec))
+		return -EBADMSG;
+	memcpy(rec, w->mem + off, sizeof(*rec));
+	if (rec->rec_len > len - off || rec->hdr_len < sizeof(*rec) ||
+	    (size_t)rec->hdr_len + rec->key_len + rec->val_len > rec->rec_len)
+		return -EBADMSG;
+	return 0;
+}
+
+/* Behind the records of a filtered scan there may be a mark. */
+static int window_mark(struct kvtree_cursor *c, struct window *w, size_t len, size_t off)
+{
+	struct kvtree_rec rec;
+
+	w->marked = false;
+	if (!c->filter || off == len)
+		return 0;
+	if (record_read(w, len, off, &rec) || !(rec.flags & KVTREE_REC_MARK))
+		return -EBADMSG;
+	w->mark = (uint32_t)off;
+	w->marked = true;
+	return 0;
+}
+
 /*
  * Find the records in a window.  What the kernel wrote is checked before it is
  * believed: a damaged length must not lead out of the buffer.
@@ -138,11 +178,7 @@ static int window_index(struct kvtree_cursor *c, struct window *w, size_t len,
 		w->at_room = nr;
 	}
 	for (n = 0; n < nr; n++) {
-		if (len - off < sizeof(rec))
-			return -EBADMSG;
-		memcpy(&rec, w->mem + off, sizeof(rec));
-		if (rec.rec_len > len - off || rec.hdr_len < sizeof(rec) ||
-		    (size_t)rec.hdr_len + rec.key_len + rec.val_len > rec.rec_len)
+		if (record_read(w, len, off, &rec))
 			return -EBADMSG;
 		if (reads_cols(c) &&
 		    !cols_sound(&rec, w->mem + off + rec.hdr_len + rec.key_len))
@@ -151,7 +187,7 @@ static int window_index(struct kvtree_cursor *c, struct window *w, size_t len,
 		off += rec.rec_len;
 	}
 	w->nr = nr;
-	return 0;
+	return window_mark(c, w, len, off);
 }
 
 static int window_grow(struct window *w, size_t size)
@@ -170,12 +206,41 @@ static int window_grow(struct window *w, size_t size)
 	return 0;
 }
 
+/* What a scan in a direction is to return. */
+static void scan_init(const struct kvtree_cursor *c, enum dir dir, unsigned int how,
+		      struct kvtree_scan *scan)
+{
+	memset(scan, 0, sizeof(*scan));
+	scan->flags = how;
+	scan->limit = c->max_records;
+	scan->filter_id = c->filter;
+	if (dir == DOWN) {
+		scan->flags |= KVTREE_SCAN_REVERSE;
+		if (c->low_len) {
+			scan->flags |= KVTREE_SCAN_END_INCL;
+			scan->end = kvt_ptr(c->low);
+			scan->end_len = (__u16)c->low_len;
+		}
+	} else if (c->high) {
+		scan->flags |= KVTREE_SCAN_END;
+		scan->end = kvt_ptr(c->high);
+		scan->end_len = (__u16)c->high_len;
+	}
+	if (c->flags & KVTREE_CURSOR_KEYS_ONLY) {
+		scan->flags |= KVTREE_SCAN_KEYS_ONLY;
+	} else if (c->flags & KVTREE_CURSOR_ALL_COLS) {
+		scan->flags |= KVTREE_SCAN_ALL_COLS;
+	} else if (c->ncols) {
+		scan->cols = kvt_ptr(c->cols);
+		scan->ncols = (__u16)c->ncols;
+	}
+}
+
 /*
- * Read records into the spare window, and make it the window if there are any.
+ * One scan into the spare window, which may find nothing.
  * how: KVTREE_SCAN_AFTER, KVTREE_SCAN_LAST or 0
- * Return: 0; -ENOENT if there are none, with the cursor unchanged; an error
  */
-static int window_read(struct kvtree_cursor *c, enum dir dir, const void *from,
+static int window_scan(struct kvtree_cursor *c, enum dir dir, const void *from,
 		       size_t from_len, unsigned int how)
 {
 	struct window *w = c->spare;
@@ -184,8 +249,6 @@ static int window_read(struct kvtree_cursor *c, enum dir dir, const void *from,
 	struct kvtree_op op;
 	int ret;
 
-	if (c->nothing)
-		return -ENOENT;
 	for (;;) {
 		ret = window_grow(w, size);
 		if (ret)
@@ -193,29 +256,7 @@ static int window_read(struct kvtree_cursor *c, enum dir dir, const void *from,
 		ret = kvt_op_init(&op, KVTREE_OP_SCAN, from, from_len, 0);
 		if (ret)
 			return ret;
-		memset(&scan, 0, sizeof(scan));
-		scan.flags = how;
-		scan.limit = c->max_records;
-		if (dir == DOWN) {
-			scan.flags |= KVTREE_SCAN_REVERSE;
-			if (c->low_len) {
-				scan.flags |= KVTREE_SCAN_END_INCL;
-				scan.end = kvt_ptr(c->low);
-				scan.end_len = (__u16)c->low_len;
-			}
-		} else if (c->high) {
-			scan.flags |= KVTREE_SCAN_END;
-			scan.end = kvt_ptr(c->high);
-			scan.end_len = (__u16)c->high_len;
-		}
-		if (c->flags & KVTREE_CURSOR_KEYS_ONLY) {
-			scan.flags |= KVTREE_SCAN_KEYS_ONLY;
-		} else if (c->flags & KVTREE_CURSOR_ALL_COLS) {
-			scan.flags |= KVTREE_SCAN_ALL_COLS;
-		} else if (c->ncols) {
-			scan.cols = kvt_ptr(c->cols);
-			scan.ncols = (__u16)c->ncols;
-		}
+		scan_init(c, dir, how, &scan);
 		op.arg = kvt_ptr(&scan);
 		op.val = kvt_ptr(w->mem);
 		op.val_len = (__u32)size;
@@ -233,9 +274,36 @@ static int window_read(struct kvtree_cursor *c, enum dir dir, const void *from,
 		return -EBADMSG;
 	w->dir = dir;
 	w->last = scan.out_flags & KVTREE_SCAN_DONE;
-	ret = window_index(c, w, (size_t)ret, scan.count);
-	if (ret)
-		return ret;
+	return window_index(c, w, (size_t)ret, scan.count);
+}
+
+/*
+ * Read records into the spare window, and make it the window if there are any.
+ * Where a filter has left out all that a scan came by, the next one goes on.
+ * how: as window_scan()
+ * Return: 0; -ENOENT if there are none, with the cursor unchanged; an error
+ */
+static int window_read(struct kvtree_cursor *c, enum dir dir, const void *from,
+		       size_t from_len, unsigned int how)
+{
+	char key[KVTREE_KEY_MAX];
+	const char *mark;
+	struct window *w;
+	int err;
+
+	if (c->nothing)
+		return -ENOENT;
+	err = window_scan(c, dir, from, from_len, how);
+	while (!err && !c->spare->nr && c->spare->marked) {
+		mark = mark_key(c->spare, &from_len);
+		if (from_len > sizeof(key))
+			return -EBADMSG;
+		memcpy(key, mark, from_len);
+		err = window_scan(c, dir, key, from_len, KVTREE_SCAN_AFTER);
+	}
+	if (err)
+		return err;
+	w = c->spare;
 	if (!w->nr)
 		return -ENOENT;
 	c->spare = c->win;
@@ -295,7 +363,11 @@ static int step(struct kvtree_cursor *c, enum dir dir)
 		c->where = dir == UP ? ABOVE : BELOW;
 		return -ENOENT;
 	}
-	key = rec_key(c->win, c->pos, &len);
+	/* Out of the window as it was read, or back. */
+	if (c->win->dir == dir && c->win->marked)
+		key = mark_key(c->win, &len);
+	else
+		key = rec_key(c->win, c->pos, &len);
 	err = window_read(c, dir, key, len, KVTREE_SCAN_AFTER);
 	if (err == -ENOENT)
 		c->where = dir == UP ? ABOVE : BELOW;
@@ -506,7 +578,7 @@ static int read_opts(struct kvtree_cursor_opts *o,
 		if (((const char *)user)[i])
 			return -E2BIG;
 	memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
-	if (o->flags & ~known || o->buffer > WINDOW_LIMIT)
+	if (o->flags & ~known || o->buffer > WINDOW_LIMIT || o->reserved)
 		return -EINVAL;
 	if (o->start_len > KVTREE_KEY_MAX || o->end_len > KVTREE_KEY_MAX ||
 	    o->prefix_len > KVTREE_KEY_MAX || o->ncols > KVTREE_COLS_MAX)
@@ -536,6 +608,7 @@ KVTREE_API int kvtree_cursor_open(const struct kvtree *kv,
 	c->kv = kv;
 	c->flags = o.flags;
 	c->max_records = o.max_records;
+	c->filter = o.filter;
 	c->max_bytes = o.buffer ? o.buffer : WINDOW_MAX;
 	c->win = &c->window[0];
 	c->spare = &c->window[1];

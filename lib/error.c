@@ -22,6 +22,8 @@ static const struct {
 	{ EMSGSIZE, "the value does not fit into the buffer" },
 	{ E2BIG, "too long: a key has at most 4096 bytes, a value 1 MiB in 256 columns" },
 	{ EOPNOTSUPP, "this kernel module does not offer this operation" },
+	{ EKEYREJECTED, "the store's validator refuses this value" },
+	{ ENXIO, "the store has no such filter (any more)" },
 	{ EDQUOT, "the store's limit is reached: remove keys, or use a larger store" },
 	{ ENOSPC, "the store's device is full: remove keys, or attach a larger device" },
 	{ EROFS, "the store is read-only after a write error: see the kernel log" },

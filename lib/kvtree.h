@@ -266,6 +266,28 @@ int kvtree_bpf_handle(const struct kvtree *kv, unsigned int access,
 		      uint64_t *handle);
 
 /**
+ * kvtree_bpf_hook_next() - go through the BPF programs attached to the store
+ * @kv: the session
+ * @hook: all zero at first; then what the call before left there
+ * @size: sizeof(*@hook)
+ *
+ *	struct kvtree_bpf_hook hook = { 0 };
+ *
+ *	while (!(err = kvtree_bpf_hook_next(kv, &hook, sizeof(hook))))
+ *		puts(hook.name);
+ *	if (err != -ENOENT)
+ *		...
+ *
+ * A filter's id is for struct kvtree_cursor_opts.
+ *
+ * Return: 0, or
+ *	-ENOENT		there are no more
+ *	-ESTALE		the store was destroyed
+ */
+int kvtree_bpf_hook_next(const struct kvtree *kv, struct kvtree_bpf_hook *hook,
+			 size_t size);
+
+/**
  * kvtree_stat() - read the counters of the session's store
  * @kv: the session
  * @values: filled in, indexed by enum kvtree_stat
@@ -831,6 +853,9 @@ int kvtree_submit(const struct kvtree *kv, struct kvtree_op *op, size_t nr,
  * @buffer: bytes to read ahead at the most, 0 for 64 KiB.  The first read
  *	is of 4 KiB or less, then it doubles.  A record that is longer is read
  *	nevertheless
+ * @filter: id of the store's filter that chooses the records, see
+ *	kvtree_bpf_hook_next(); 0: all of the range
+ * @reserved: 0
  *
  * The range is a set of keys and does not depend on the order: with
  * KVTREE_CURSOR_REVERSE the cursor begins at the range's greatest key, below
@@ -850,6 +875,8 @@ struct kvtree_cursor_opts {
 	const uint16_t *cols;
 	size_t ncols;
 	size_t buffer;
+	unsigned int filter;
+	unsigned int reserved;
 };
 
 /**
@@ -884,6 +911,7 @@ void kvtree_cursor_close(struct kvtree_cursor *cursor);
  *
  * Return: 0, or
  *	-ENOENT		there is no next one; the cursor stands behind the last
+ *	-ENXIO		the store has no filter of that id (any more)
  */
 int kvtree_cursor_next(struct kvtree_cursor *cursor);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Let BPF programs read the store, and tell by which number.
+ * Let BPF programs read the store, and tell by which number, and which it calls.
  *
- * Shown in: kvtree_bpf_allow(3), kvtree_bpf_handle(3)
+ * Shown in: kvtree_bpf_allow(3), kvtree_bpf_handle(3), kvtree_bpf_hook_next(3)
  *
  * Prints:
  *	...
@@ -16,6 +16,7 @@
 
 int main(void)
 {
+	struct kvtree_bpf_hook hook = { 0 };
 	struct kvtree *kv;
 	uint64_t handle;
 	int err;
@@ -32,6 +33,8 @@ int main(void)
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	printf("handle %#" PRIx64 "\n", handle);
+	while (!kvtree_bpf_hook_next(kv, &hook, sizeof(hook)))
+		printf("hook %u: %s\n", hook.id, hook.name);
 
 	/* No more: the handle leads nowhere from now on. */
 	kvtree_bpf_allow(kv, 0);
