@@ -1,15 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bpf: let BPF programs use the store.
+ * bpf: let BPF programs use the store, and have it call some.
  */
 #include <inttypes.h>
 
-#include "tool.h"
+#include "bpf.h"
+
+struct bpf;
+
+struct action {
+	const char *name;
+	const char *takes;	/* an argument, or NULL */
+	int (*run)(const struct bpf *bpf);
+	bool access;		/* --read and --write are for it */
+	unsigned int attaches;	/* KVTREE_HOOK_*: --map, --name and --pin are for it */
+};
 
 struct bpf {
-	const char *what;
+	const struct action *action;
+	const char *arg;
 	unsigned int access;
+	const char *map, *name, *pin;
 };
+
+static const struct action *find_action(const char *name);
+
+static void check(struct argp_state *state, const struct bpf *bpf)
+{
+	const struct action *action = bpf->action;
+
+	if (!action)
+		argp_usage(state);
+	if (bpf->access && !action->access)
+		argp_error(state, "--read and --write are for handle");
+	if ((bpf->map || bpf->name || bpf->pin) && !action->attaches)
+		argp_error(state, "--map, --name and --pin are for attach-filter and %s",
+			   "attach-validator");
+	if (action->takes && !bpf->arg)
+		argp_error(state, "%s takes a %s", action->name, action->takes);
+}
+
+static void take(struct argp_state *state, struct bpf *bpf, const char *arg)
+{
+	if (!bpf->action) {
+		bpf->action = find_action(arg);
+		if (!bpf->action)
+			argp_error(state, "there is no '%s': see kvtree help bpf", arg);
+	} else if (bpf->action->takes && !bpf->arg) {
+		bpf->arg = arg;
+	} else {
+		argp_error(state, "too many arguments: --store %s?", arg);
+	}
+}
 
 static error_t parse_bpf(int key, char *arg, struct argp_state *state)
 {
@@ -22,18 +64,20 @@ static error_t parse_bpf(int key, char *arg, struct argp_state *state)
 	case 'w':
 		bpf->access |= KVTREE_OPEN_WRITE;
 		return 0;
+	case 'm':
+		bpf->map = arg;
+		return 0;
+	case 'n':
+		bpf->name = arg;
+		return 0;
+	case 'p':
+		bpf->pin = arg;
+		return 0;
 	case ARGP_KEY_ARG:
-		if (bpf->what)
-			argp_error(state, "too many arguments: --store %s?", arg);
-		bpf->what = arg;
-		if (strcmp(arg, "allow") && strcmp(arg, "forbid") && strcmp(arg, "handle"))
-			argp_error(state, "'%s' is none of allow, forbid and handle", arg);
+		take(state, bpf, arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (!bpf->what)
-			argp_usage(state);
-		if (bpf->access && strcmp(bpf->what, "handle"))
-			argp_error(state, "--read and --write are for handle");
+		check(state, bpf);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -43,11 +87,18 @@ static error_t parse_bpf(int key, char *arg, struct argp_state *state)
 static const struct argp_option options[] = {
 	{ .name = "read", .key = 'r', .doc = "handle: that allows to read (the default)" },
 	{ .name = "write", .key = 'w', .doc = "handle: that allows to write" },
+	{ .name = "map", .key = 'm', .arg = "NAME",
+	  .doc = "attach-*: the variable of FILE, if there are several" },
+	{ .name = "name", .key = 'n', .arg = "NAME",
+	  .doc = "attach-*: another name than FILE says" },
+	{ .name = "pin", .key = 'p', .arg = "PATH",
+	  .doc = "attach-*: where the link is pinned (" PIN_DIR "/STORE:NAME)" },
 	{ 0 }
 };
 
-static int print_handle(unsigned int access)
+static int print_handle(const struct bpf *bpf)
 {
+	unsigned int access = bpf->access ? bpf->access : KVTREE_OPEN_READ;
 	struct kvtree *kv = open_store(access);
 	uint64_t handle;
 	char text[24];
@@ -74,7 +125,7 @@ static int print_handle(unsigned int access)
 	return STATUS_OK;
 }
 
-static int allow(bool on)
+static int set_access(bool on)
 {
 	struct kvtree *kv = open_store(KVTREE_OPEN_READ);
 	int err;
@@ -92,21 +143,173 @@ static int allow(bool on)
 	return report(err, "bpf", NULL);
 }
 
+static int allow(const struct bpf *bpf)
+{
+	(void)bpf;
+	return set_access(true);
+}
+
+static int forbid(const struct bpf *bpf)
+{
+	(void)bpf;
+	return set_access(false);
+}
+
+static int attach(const struct bpf *bpf)
+{
+	const struct hook_attach args = {
+		.kind = bpf->action->attaches,
+		.file = bpf->arg,
+		.map = bpf->map,
+		.name = bpf->name,
+		.pin = bpf->pin,
+	};
+
+	return hook_attach(&args);
+}
+
+static int detach(const struct bpf *bpf)
+{
+	return hook_detach(bpf->arg);
+}
+
+static void print_hook(const struct kvtree_bpf_hook *hook, json_t *hooks)
+{
+	char *pin = hook_pin(hook->link_id);
+	json_t *obj;
+
+	if (hooks) {
+		obj = json_object();
+		json_add_u64(obj, "id", hook->id);
+		json_add(obj, "kind", json_string(hook_kind(hook)));
+		json_add(obj, "name", json_string(hook->name));
+		json_add_u64(obj, "link", hook->link_id);
+		json_add_u64(obj, "calls", hook->calls);
+		json_add_u64(obj, "refused", hook->refused);
+		json_add(obj, "pin", pin ? json_string(pin) : json_null());
+		json_array_append_new(hooks, obj);
+	} else {
+		printf("%-9s %5u  %-15s link %u, %" PRIu64 " calls, %" PRIu64 " refused%s%s\n",
+		       hook_kind(hook), hook->id, *hook->name ? hook->name : "-", hook->link_id,
+		       (uint64_t)hook->calls, (uint64_t)hook->refused, pin ? ", " : "",
+		       pin ? pin : "");
+	}
+	free(pin);
+}
+
+static void print_user(const struct bpf_user *user, json_t *users)
+{
+	json_t *obj;
+
+	if (users) {
+		obj = json_object();
+		json_add_u64(obj, "id", user->id);
+		json_add(obj, "type", json_string(user->type ? user->type : "unknown"));
+		json_add(obj, "name", json_string(user->name));
+		json_add(obj, "kfuncs", json_string(user->kfuncs));
+		json_array_append_new(users, obj);
+	} else {
+		printf("program   %5u  %-15s %s: %s\n", user->id, user->name,
+		       user->type ? user->type : "unknown", user->kfuncs);
+	}
+}
+
+static int list_hooks(json_t *hooks)
+{
+	struct kvtree *kv = open_store(KVTREE_OPEN_READ);
+	struct kvtree_bpf_hook hook = { 0 };
+	int err;
+
+	while (!(err = kvtree_bpf_hook_next(kv, &hook, sizeof(hook))))
+		print_hook(&hook, hooks);
+	kvtree_close(kv);
+	return err == -ENOENT ? 0 : err;
+}
+
+static int list_users(json_t *users)
+{
+	struct bpf_user user;
+	unsigned int id = 0;
+	int err;
+
+	while (!(err = bpf_user_next(&id, &user))) {
+		print_user(&user, users);
+		free(user.kfuncs);
+	}
+	return err == -ENOENT ? 0 : err;
+}
+
+static int list(const struct bpf *bpf)
+{
+	json_t *hooks = tool.json ? json_array() : NULL, *users = tool.json ? json_array() : NULL;
+	json_t *obj;
+	int err;
+
+	(void)bpf;
+	err = list_hooks(hooks);
+	if (err)
+		return report(err, "bpf", NULL);
+	err = list_users(users);
+	if (tool.json) {
+		obj = json_new();
+		json_add(obj, "hooks", hooks);
+		json_add(obj, "programs", err ? json_null() : users);
+		json_print(obj);
+	}
+	if (err == -EPERM)
+		warn("bpf: which programs call kvtree only root is told");
+	else if (err == -EOPNOTSUPP)
+		warn("bpf: without libbpf 1.4 or later kvtree cannot tell which programs call it");
+	else if (err)
+		return report(err, "bpf", NULL);
+	return STATUS_OK;
+}
+
+static const struct action actions[] = {
+	{ .name = "allow", .run = allow },
+	{ .name = "forbid", .run = forbid },
+	{ .name = "handle", .run = print_handle, .access = true },
+	{ .name = "attach-filter", .takes = "FILE", .run = attach,
+	  .attaches = KVTREE_HOOK_FILTER },
+	{ .name = "attach-validator", .takes = "FILE", .run = attach,
+	  .attaches = KVTREE_HOOK_VALIDATOR },
+	{ .name = "detach", .takes = "NAME or ID", .run = detach },
+	{ .name = "list", .run = list },
+};
+
+static const struct action *find_action(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(actions); i++)
+		if (!strcmp(actions[i].name, name))
+			return &actions[i];
+	return NULL;
+}
+
+static const char takes[] =
+	"allow|forbid|handle|list\nattach-filter|attach-validator FILE\ndetach NAME|ID";
+
 int cmd_bpf(int argc, char **argv)
 {
 	const struct argp argp = {
 		.options = options,
 		.parser = parse_bpf,
-		.args_doc = "allow|forbid|handle",
-		.doc = "Let BPF programs use the store, or tell by which number they name it.\n"
-		       "\vallow and forbid are for the store's owner; forbid makes all handles void.\n"
-		       "handle prints the store's handle for reading, for writing, or for both.",
+		.args_doc = takes,
+		.doc = "Let BPF programs use the store, and have it call some.\n"
+		       "\vallow and forbid are for the store's owner; forbid makes all handles void\n"
+		       "and detaches filters and validators. handle prints the number by which\n"
+		       "programs name the store, for reading, for writing, or for both.\n\n"
+		       "attach-filter and attach-validator load FILE, an object file of clang's, with\n"
+		       "libbpf and attach what it has: a filter, which kvtree scan --filter names,\n"
+		       "or the store's validator, which every new value has to pass. It stays until\n"
+		       "detach is told its NAME or ID, or its pin is removed. list shows those of the\n"
+		       "store, and all programs whose object file calls kvtree: which stores these\n"
+		       "use the kernel does not know.",
 		.children = common_options,
 	};
 	struct bpf bpf = { 0 };
 
 	parse(&argp, argc, argv, &bpf);
-	if (!strcmp(bpf.what, "handle"))
-		return print_handle(bpf.access ? bpf.access : KVTREE_OPEN_READ);
-	return allow(!strcmp(bpf.what, "allow"));
+	return bpf.action->run(&bpf);
 }

@@ -5,7 +5,7 @@
 #include "tool.h"
 
 struct scan {
-	const char *prefix, *start, *end;
+	const char *prefix, *start, *end, *filter;
 	uint64_t limit;
 	bool limited;
 	struct kvtree_cursor_opts opts;
@@ -78,6 +78,9 @@ static error_t parse_scan(int key, char *arg, struct argp_state *state)
 	case 'c':
 		want_columns(state, scan, arg);
 		return 0;
+	case 'f':
+		scan->filter = arg;
+		return 0;
 	case 'n':
 		scan->limit = arg_number(state, "--limit", arg, UINT64_MAX);
 		scan->limited = true;
@@ -103,6 +106,8 @@ static const struct argp_option options[] = {
 	{ .name = "cols", .key = 'c', .arg = "ID,...",
 	  .doc = "Print these columns, as ID=VALUE" },
 	{ .name = "all-cols", .key = 'a', .doc = "Print every column, as ID=VALUE" },
+	{ .name = "filter", .key = 'f', .arg = "NAME|ID",
+	  .doc = "Only records that this filter chooses: see kvtree bpf list" },
 	{ 0 }
 };
 
@@ -154,6 +159,7 @@ int cmd_scan(int argc, char **argv)
 		.children = common_options,
 	};
 	struct scan scan = { .opts.size = sizeof(scan.opts) };
+	struct kvtree_bpf_hook hook = { 0 };
 	struct kvtree_cursor *c;
 	struct kvtree *kv;
 	uint64_t n = 0;
@@ -163,6 +169,11 @@ int cmd_scan(int argc, char **argv)
 	if (scan.limited && scan.limit < UINT32_MAX)
 		scan.opts.max_records = (unsigned int)scan.limit;
 	kv = open_store(KVTREE_OPEN_READ);
+	if (scan.filter && !hook_find(kv, scan.filter, KVTREE_HOOK_FILTER, &hook)) {
+		kvtree_close(kv);
+		return STATUS_NOT;
+	}
+	scan.opts.filter = hook.id;
 	err = kvtree_cursor_open(kv, &scan.opts, &c);
 	if (err) {
 		kvtree_close(kv);

@@ -24,7 +24,7 @@ static const struct command {
 	{ "dump", "write all records to a file that load reads", cmd_dump },
 	{ "stat", "show a store's counters", cmd_stat },
 	{ "info", "show the module's version and limits, and the store", cmd_info },
-	{ "bpf", "let BPF programs use the store", cmd_bpf },
+	{ "bpf", "let BPF programs use the store, and filter what is in it", cmd_bpf },
 	{ "bench", "measure throughput and latency", cmd_bench },
 	{ "store-create", "create a store", cmd_store_create },
 	{ "store-list", "list the stores", cmd_store_list },

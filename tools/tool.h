@@ -67,6 +67,11 @@ void __attribute__((noreturn, format(printf, 1, 2))) die(const char *fmt, ...);
 void __attribute__((format(printf, 1, 2))) warn(const char *fmt, ...);
 void *alloc(void *old, size_t size);
 
+/* hook.c: filters and validators of a store */
+const char *hook_kind(const struct kvtree_bpf_hook *hook);
+bool hook_find(const struct kvtree *kv, const char *which, unsigned int kind,
+	       struct kvtree_bpf_hook *hook);
+
 /* text.c: bytes as text */
 void put_text(FILE *out, const void *data, size_t len);
 void put_hex(FILE *out, const void *data, size_t len);

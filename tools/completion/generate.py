@@ -47,10 +47,14 @@ class Tables:
                 if option.arg for spelling in option.spellings()]
 
     def arguments(self):
-        """From the first usage; in another one options stand for arguments."""
+        """From the first usage; in another one options stand for arguments, or it
+        begins with other words to choose from."""
         out = []
         for command in self.tool.commands:
-            words = [word.strip('[]') for word in command.arguments()[0]]
+            usages = [[word.strip('[]') for word in words] for words in command.arguments()]
+            choices = [words[0] for words in usages if words and
+                       re.fullmatch(r'[a-z][a-z|-]*', words[0])]
+            words = ['|'.join(choices)] + usages[0][1:] if choices else usages[0]
             for number, word in enumerate(words):
                 kind = word.removesuffix('...')
                 if can_complete(kind):
