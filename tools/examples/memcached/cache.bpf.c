@@ -1,0 +1,778 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A cache for memcached.  Gets by UDP are answered on the way in; what memcached
+ * answers is stored on the way out; what changes a key is noticed on both.
+ *
+ * README.rst argues why no answer is older than a change that was acknowledged.
+ */
+#include <stddef.h>
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/pkt_cls.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <kvtree.bpf.h>
+
+#include "cache.h"
+
+char _license[] SEC("license") = "GPL";
+
+const volatile __u64 store;		/* a handle, to read and to write */
+const volatile __be16 port;
+const volatile __u64 lifetime_ns;
+
+__u64 bucket_seq[BUCKETS];		/* count changes */
+__u64 global_seq;
+__u64 no_fill_until;
+__u64 counters[COUNTERS];
+
+/*
+ * What a loop adds up begins with this: not knowing that it is 0, the verifier does not
+ * go through every turn with another number.
+ */
+__u32 nothing;
+
+/* Of every answer of memcached: request id, sequence number, datagrams, reserved. */
+struct frame {
+	__be16 id, seq, total, reserved;
+};
+
+struct headers {
+	__u16 pad;			/* so that the others are where words are */
+	struct ethhdr eth;
+	struct iphdr ip;
+	struct udphdr udp;
+	struct frame frame;
+};
+
+#define HEADERS		(sizeof(struct headers) - offsetof(struct headers, eth))
+
+/* What a program has read, too large for its stack: the text of a packet in entry.payload. */
+struct scratch {
+	__u8 key[KEY_ROOM];
+	struct entry entry;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);		/* in, and out, which may interrupt it */
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+struct asked {
+	struct bpf_spin_lock lock;
+	__u32 issued, answered;
+	struct asker asker;		/* an element may become another's */
+	__u32 bucket;
+	__u32 key_hash;
+	__u64 bucket_seq, global_seq;	/* before memcached was asked */
+	__u64 when;
+	__u32 shared;			/* two such gets were under way at once */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ASKED_MAX);
+	__type(key, struct asker);
+	__type(value, struct asked);
+} asked SEC(".maps");
+
+/* A TCP connection of which each request waits for the answer to the one before. */
+struct conn {
+	__u32 seq;			/* sequence numbers: of the request, ... */
+	__u32 next_in;			/* ... of what comes and goes next */
+	__u32 next_out;
+	__u32 bucket;			/* that the request changes; BUCKETS: none */
+	__u32 waiting;			/* for an answer */
+	__u32 loose;			/* it does not: anything may be changed at any time */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CONNS_MAX);
+	__type(key, struct conn_id);
+	__type(value, struct conn);
+} conns SEC(".maps");
+
+static __always_inline void count(enum counter c)
+{
+	__sync_fetch_and_add(&counters[c], 1);
+}
+
+/* Nothing that was stored or asked for before is used any more. */
+static __always_inline void flush(void)
+{
+	__sync_fetch_and_add(&global_seq, 1);
+	count(FLUSH);
+}
+
+static __always_inline void change(__u32 bucket)
+{
+	if (bucket >= BUCKETS)
+		return;
+	__sync_fetch_and_add(&bucket_seq[bucket], 1);
+	count(CHANGE);
+}
+
+static __always_inline __u64 bucket_now(__u32 bucket)
+{
+	return *(volatile __u64 *)&bucket_seq[bucket % BUCKETS];
+}
+
+static __always_inline __u64 global_now(void)
+{
+	return *(volatile __u64 *)&global_seq;
+}
+
+/*
+ * Text
+ */
+
+/* FNV-1a. */
+static __always_inline __u32 hash(const __u8 *key, __u32 len)
+{
+	__u32 h = 2166136261u ^ nothing;
+	int i;
+
+	bpf_for(i, 0, (int)len) {
+		if (i >= (int)KEY_MAX)
+			break;
+		h = (h ^ key[i]) * 16777619u;
+	}
+	return h;
+}
+
+static __always_inline __u32 bucket_of(__u32 h)
+{
+	return (h ^ h >> 16) % BUCKETS;
+}
+
+/* The compiler must not know what the verifier does not see. */
+static __always_inline __u8 at(const __u8 *text, __u32 i)
+{
+	barrier_var(i);
+	return text[i & (PAYLOAD_ROOM - 1)];
+}
+
+/* Copy the word at @i to @key: its length, or 0 if it is none or too long. */
+static __always_inline __u32 copy_word(const __u8 *text, __u32 i, __u32 len, __u8 *key)
+{
+	__u32 n = 0;
+	__u8 c;
+	int k;
+
+	bpf_for(k, 0, (int)KEY_MAX + 1) {
+		c = i + k < len ? at(text, i + k) : 0;
+		if (c <= ' ') {
+			n = k;
+			break;
+		}
+		key[k & (KEY_ROOM - 1)] = c;
+	}
+	return i + n < len ? n : 0;
+}
+
+/* A number at @i: where it ends, or 0 if there is none. */
+static __always_inline __u32 read_number(const __u8 *text, __u32 i, __u32 len, __u32 *number)
+{
+	__u32 n = nothing, end = 0;
+	__u8 c;
+	int k;
+
+	/* Flags may have all of 32 bits; what does not fit is not used. */
+	bpf_for(k, 0, 11) {
+		c = i + k < len ? at(text, i + k) : ' ';
+		if (c < '0' || c > '9') {
+			end = k ? i + k : 0;
+			break;
+		}
+		n = n * 10 + c - '0';
+	}
+	*number = n;
+	return end;
+}
+
+/* Does the text end with a line break, and is it the only one? */
+static __always_inline int one_line(const __u8 *text, __u32 len)
+{
+	int i;
+
+	if (len < 2 || len > 512 || at(text, len - 1) != '\n')
+		return 0;
+	bpf_for(i, 0, 512) {
+		if (i + 1 >= (int)len)
+			break;
+		if (at(text, i) == '\n')
+			return 0;
+	}
+	return 1;
+}
+
+static __always_inline int begins(const __u8 *text, const char *word, __u32 len)
+{
+	__u32 i;
+
+	for (i = 0; i < len; i++)
+		if (text[i] != word[i])
+			return 0;
+	return 1;
+}
+
+#define BEGINS(text, word)	begins(text, word, sizeof(word) - 1)
+
+/*
+ * Is the text the whole answer to the get of one key, "VALUE key flags bytes\r\n",
+ * data, "\r\nEND\r\n"?  The length of the key, which is copied, or 0.
+ */
+static __always_inline __u32 read_answer(const __u8 *text, __u32 len, __u8 *key)
+{
+	__u32 key_len, i, flags, bytes;
+
+	if (len < sizeof("VALUE k 0 0\r\n\r\nEND\r\n") - 1 || !BEGINS(text, "VALUE "))
+		return 0;
+	key_len = copy_word(text, 6, len, key);
+	if (!key_len)
+		return 0;
+	i = read_number(text, 6 + key_len + 1, len, &flags);
+	if (!i || at(text, i) != ' ')
+		return 0;
+	i = read_number(text, i + 1, len, &bytes);
+	if (!i || bytes > PAYLOAD_MAX || i + 2 + bytes + 7 != len)
+		return 0;
+	if (at(text, i) != '\r' || at(text, i + 1) != '\n')
+		return 0;
+	i = len - 7;
+	return at(text, i) == '\r' && at(text, i + 1) == '\n' && at(text, i + 2) == 'E' &&
+	       at(text, i + 3) == 'N' && at(text, i + 4) == 'D' ? key_len : 0;
+}
+
+/*
+ * Changes by TCP.
+ */
+
+enum request { OTHER, READ, CHANGE_KEY };
+
+/*
+ * What a segment asks for.  A whole request that has an answer: of other ones it
+ * cannot be known when they were executed.
+ */
+static __always_inline enum request read_request(const __u8 *text, __u32 len, __u32 all,
+						 __u8 *key, __u32 *bucket)
+{
+	__u32 verb = 0, n, i, bytes;
+	int k, data;
+
+	if (len < 8)
+		return OTHER;
+	if (BEGINS(text, "get ") || BEGINS(text, "gets "))
+		return all == len && one_line(text, len) ? READ : OTHER;
+	data = BEGINS(text, "set ") || BEGINS(text, "add ") || BEGINS(text, "cas ") ||
+	       BEGINS(text, "replace ") || BEGINS(text, "append ") || BEGINS(text, "prepend ");
+	if (!data && !BEGINS(text, "delete ") && !BEGINS(text, "incr ") &&
+	    !BEGINS(text, "decr ") && !BEGINS(text, "touch "))
+		return OTHER;
+	bpf_for(k, 0, 8) {
+		if (at(text, k) == ' ') {
+			verb = k;
+			break;
+		}
+	}
+	n = copy_word(text, verb + 1, len, key);
+	if (!n)
+		return OTHER;
+	*bucket = bucket_of(hash(key, n));
+	i = verb + 1 + n;
+	if (data) {
+		/* flags, exptime, bytes; exptime may be less than 0 */
+		i = read_number(text, i + 1, len, &bytes);
+		if (!i)
+			return OTHER;
+		if (at(text, i + 1) == '-')
+			i++;
+		i = read_number(text, i + 1, len, &bytes);
+		if (!i)
+			return OTHER;
+		i = read_number(text, i + 1, len, &bytes);
+		if (!i)
+			return OTHER;
+		if (BEGINS(text, "cas ")) {
+			/* its version */
+			bpf_for(k, 0, 24) {
+				if (at(text, i + k) == '\r') {
+					i += k;
+					break;
+				}
+			}
+		}
+		/* "noreply" is no line break. */
+		if (at(text, i) != '\r' || at(text, i + 1) != '\n')
+			return OTHER;
+		return i + 2 + bytes + 2 == all ? CHANGE_KEY : OTHER;
+	}
+	/* ... noreply: its last letter is one that no number has. */
+	if (all != len || !one_line(text, len) || at(text, len - 3) == 'y')
+		return OTHER;
+	return CHANGE_KEY;
+}
+
+struct segment {
+	struct conn_id id;
+	__u32 seq;
+	__u32 at;		/* of its data in the packet */
+	__u32 len;
+	__u8 syn, fin, rst, ack;
+};
+
+static __always_inline void request_in(struct conn *conn, const struct segment *s,
+				       struct scratch *scratch, __u32 len)
+{
+	enum request what;
+	__u32 bucket = BUCKETS;
+
+	int again = (__s32)(s->seq + s->len - conn->next_in) <= 0;
+
+	if (conn->loose || (again && !conn->waiting))
+		return;
+	what = read_request(scratch->entry.payload, len, s->len, scratch->key, &bucket);
+	if (what != CHANGE_KEY)
+		bucket = BUCKETS;
+	/*
+	 * The same once more, unless it is not: then one of the two was damaged, and
+	 * only TCP knows which.
+	 */
+	if (what == OTHER || s->seq != (again ? conn->seq : conn->next_in) ||
+	    (again ? bucket != conn->bucket : conn->waiting)) {
+		conn->loose = 1;
+		return;
+	}
+	change(bucket);
+	conn->bucket = bucket;
+	conn->seq = s->seq;
+	conn->next_in = s->seq + s->len;
+	conn->waiting = 1;
+}
+
+/* Is the text a whole answer to the only request that waits for one? */
+static __always_inline int whole_answer(const struct conn *conn, const struct segment *s,
+					struct scratch *scratch, __u32 len)
+{
+	if (s->len != len || s->seq != conn->next_out)
+		return 0;
+	if (conn->bucket < BUCKETS)
+		return one_line(scratch->entry.payload, len);
+	return (len == 5 && BEGINS(scratch->entry.payload, "END\r\n")) ||
+	       read_answer(scratch->entry.payload, len, scratch->key);
+}
+
+static __always_inline void answer_out(struct conn *conn, const struct segment *s,
+				       struct scratch *scratch, __u32 len)
+{
+	/* Once more what went out before. */
+	if (conn && !conn->loose && (__s32)(s->seq + s->len - conn->next_out) <= 0)
+		return;
+	if (!conn || conn->loose || !conn->waiting) {
+		flush();
+		if (conn)
+			conn->loose = 1;
+		return;
+	}
+	change(conn->bucket);
+	if (whole_answer(conn, s, scratch, len))
+		conn->waiting = 0;
+	else
+		conn->loose = 1;
+	conn->next_out = s->seq + s->len;
+}
+
+/*
+ * Gets by UDP.
+ */
+
+/*
+ * Remember that memcached is being asked, for one key or for something else.  False:
+ * the packet must not get there.
+ */
+static __always_inline int ask(const struct asker *asker, __u32 h, int one_key)
+{
+	__u32 bucket = bucket_of(h);
+	struct asked new = {
+		.issued = 1,
+		.asker = *asker,
+		.bucket = bucket,
+		.key_hash = h,
+		.global_seq = global_now(),
+		.bucket_seq = bucket_now(bucket),
+		.when = bpf_ktime_get_ns(),
+		.shared = !one_key,
+	};
+	struct asked *old;
+	int err, same;
+
+	err = bpf_map_update_elem(&asked, asker, &new, BPF_NOEXIST);
+	if (!err)
+		return 1;
+	old = bpf_map_lookup_elem(&asked, asker);
+	if (!old) {
+		/* No room, or gone just now: who will be answered cannot be known. */
+		no_fill_until = new.when + ANSWER_NS;
+		return 1;
+	}
+	bpf_spin_lock(&old->lock);
+	same = old->asker.addr == asker->addr && old->asker.port == asker->port &&
+	       old->asker.id == asker->id && old->issued != old->answered;
+	if (same) {
+		old->issued++;
+		old->shared = 1;
+		old->when = new.when;
+	}
+	bpf_spin_unlock(&old->lock);
+	return same;
+}
+
+/* memcached has answered.  Whether the answer may be stored, and as of when. */
+static __always_inline int answered(const struct asker *asker, __u32 h, struct entry *entry)
+{
+	struct asked *a = bpf_map_lookup_elem(&asked, asker);
+	int same, good, last;
+
+	if (!a)
+		return 0;
+	bpf_spin_lock(&a->lock);
+	same = a->asker.addr == asker->addr && a->asker.port == asker->port &&
+	       a->asker.id == asker->id;
+	if (same)
+		a->answered++;
+	last = same && a->answered == a->issued;
+	good = same && !a->shared && a->key_hash == h;
+	entry->bucket_seq = a->bucket_seq;
+	entry->global_seq = a->global_seq;
+	bpf_spin_unlock(&a->lock);
+	if (last)
+		bpf_map_delete_elem(&asked, asker);
+	return good && entry->bucket_seq == bucket_now(bucket_of(h)) &&
+	       entry->global_seq == global_now() && bpf_ktime_get_ns() > no_fill_until;
+}
+
+static __always_inline __u16 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~sum;
+}
+
+/* Make room for an answer: behind the packet or, as veth has none there, before it. */
+static __always_inline int resize(struct xdp_md *ctx, __u32 have, __u32 want)
+{
+	int more = (int)want - (int)have;
+
+	return bpf_xdp_adjust_tail(ctx, more) && bpf_xdp_adjust_head(ctx, -more);
+}
+
+/* Send an entry back to who has asked. */
+static __always_inline int reply(struct xdp_md *ctx, struct headers *h, const struct entry *entry,
+				 __u32 have)
+{
+	__u32 len = entry->len, addr = h->ip.saddr;
+	__u16 source = h->udp.source;
+	__u8 mac[ETH_ALEN];
+	__s64 sum;
+
+	if (!len || len > PAYLOAD_MAX || resize(ctx, have, HEADERS + len))
+		return -1;
+	__builtin_memcpy(mac, h->eth.h_source, ETH_ALEN);
+	__builtin_memcpy(h->eth.h_source, h->eth.h_dest, ETH_ALEN);
+	__builtin_memcpy(h->eth.h_dest, mac, ETH_ALEN);
+	h->ip.saddr = h->ip.daddr;
+	h->ip.daddr = addr;
+	h->ip.tos = 0;
+	h->ip.ttl = 64;
+	h->ip.tot_len = bpf_htons(HEADERS - sizeof(h->eth) + len);
+	h->ip.check = 0;
+	h->ip.check = fold(bpf_csum_diff(0, 0, (__be32 *)&h->ip, sizeof(h->ip), 0));
+	h->udp.source = h->udp.dest;
+	h->udp.dest = source;
+	h->udp.len = bpf_htons(sizeof(h->udp) + sizeof(h->frame) + len);
+	h->udp.check = 0;
+	h->frame.seq = 0;
+	h->frame.total = bpf_htons(1);
+	h->frame.reserved = 0;
+	sum = bpf_csum_diff(0, 0, (__be32 *)&h->udp, sizeof(h->udp) + sizeof(h->frame),
+			    entry->csum);
+	sum = (__u64)(__u32)sum + h->ip.saddr + h->ip.daddr + h->udp.len +
+	      bpf_htons(IPPROTO_UDP);
+	h->udp.check = fold(sum) ?: 0xffff;
+	if (bpf_xdp_store_bytes(ctx, 0, &h->eth, HEADERS) ||
+	    bpf_xdp_store_bytes(ctx, HEADERS, (void *)entry->payload, len))
+		return -1;
+	return 0;
+}
+
+/* The key of a packet that gets one, in scratch->key: its length, or 0. */
+static __always_inline __u32 read_get(struct xdp_md *ctx, struct scratch *scratch, __u32 len)
+{
+	__u32 n;
+
+	/* "get " key "\r\n" */
+	if (len < 7 || len > 6 + KEY_MAX)
+		return 0;
+	if (bpf_xdp_load_bytes(ctx, HEADERS, scratch->entry.payload, len))
+		return 0;
+	if (!BEGINS(scratch->entry.payload, "get "))
+		return 0;
+	n = copy_word(scratch->entry.payload, 4, len, scratch->key);
+	return n && n + 6 == len && at(scratch->entry.payload, len - 2) == '\r' &&
+	       at(scratch->entry.payload, len - 1) == '\n' ? n : 0;
+}
+
+static __always_inline int udp_in(struct xdp_md *ctx, struct headers *h, struct scratch *scratch,
+				  __u32 have)
+{
+	struct asker asker = { h->ip.saddr, h->udp.source, h->frame.id };
+	struct bpf_kvt_ref ref = { .store = store };
+	__u32 n, sum, len = bpf_ntohs(h->udp.len) - sizeof(h->udp) - sizeof(h->frame);
+	struct entry *entry = &scratch->entry;
+	int err;
+
+	n = have == HEADERS + len ? read_get(ctx, scratch, len) : 0;
+	if (!n || n > KEY_MAX || h->frame.seq || h->frame.total != bpf_htons(1))
+		return ask(&asker, 0, 0) ? XDP_PASS : XDP_DROP;
+	sum = hash(scratch->key, n);
+	err = bpf_kvt_get(&ref, scratch->key, n, entry, sizeof(*entry));
+	if (err > (int)ENTRY_HEAD) {
+		if (entry->bucket_seq == bucket_now(bucket_of(sum)) &&
+		    entry->global_seq == global_now() && bpf_ktime_get_ns() < entry->until) {
+			if (!reply(ctx, h, entry, have)) {
+				count(HIT);
+				return XDP_TX;
+			}
+			count(NO_ROOM);
+		} else {
+			count(STALE);
+		}
+	}
+	count(MISS);
+	return ask(&asker, sum, 1) ? XDP_PASS : XDP_DROP;
+}
+
+/* Store what memcached has answered. */
+static __always_inline void fill(struct scratch *scratch, __u32 n, __u32 len)
+{
+	struct bpf_kvt_ref ref = { .store = store };
+	struct entry *entry = &scratch->entry;
+	__s64 sum = 0;
+	int i;
+
+	/* As the checksum takes it: whole words, zeros behind the end. */
+	bpf_for(i, 0, 4)
+		scratch->entry.payload[(len + i) & (PAYLOAD_ROOM - 1)] = 0;
+	bpf_for(i, 0, (int)PAYLOAD_MAX / 4 + 1) {
+		if (i * 4 >= (int)len)
+			break;
+		sum += *(__u32 *)&scratch->entry.payload[i * 4 & (PAYLOAD_ROOM - 4)];
+	}
+	sum = (sum & 0xffffffff) + ((__u64)sum >> 32);
+	entry->csum = (sum & 0xffffffff) + ((__u64)sum >> 32);
+	entry->len = len;
+	entry->until = bpf_ktime_get_ns() + lifetime_ns;
+	if (n && n <= KEY_MAX && len <= PAYLOAD_MAX &&
+	    !bpf_kvt_put(&ref, scratch->key, n, entry, ENTRY_HEAD + len))
+		count(FILL);
+}
+
+/*
+ * Packets
+ */
+
+static __always_inline int segment_read(struct segment *s, const struct iphdr *ip,
+					const struct tcphdr *tcp, __u32 off, int out)
+{
+	__u32 head = ip->ihl * 4 + tcp->doff * 4, total = bpf_ntohs(ip->tot_len);
+
+	s->id.addr = out ? ip->daddr : ip->saddr;
+	s->id.port = out ? tcp->dest : tcp->source;
+	s->id.zero = 0;
+	s->seq = bpf_ntohl(tcp->seq);
+	s->at = off + head;
+	s->len = total > head ? total - head : 0;
+	s->syn = tcp->syn;
+	s->fin = tcp->fin;
+	s->rst = tcp->rst;
+	s->ack = tcp->ack;
+	return total >= head;
+}
+
+static __always_inline void tcp_in(struct xdp_md *ctx, const struct iphdr *ip,
+				   struct scratch *scratch)
+{
+	struct tcphdr tcp;
+	struct segment s;
+	struct conn *conn;
+	__u32 len;
+
+	if (bpf_xdp_load_bytes(ctx, sizeof(struct ethhdr) + sizeof(*ip), &tcp, sizeof(tcp)) ||
+	    tcp.dest != port || !segment_read(&s, ip, &tcp, sizeof(struct ethhdr), 0))
+		return;
+	if (s.syn && !s.ack) {
+		struct conn new = { .next_in = s.seq + 1, .bucket = BUCKETS };
+
+		bpf_map_update_elem(&conns, &s.id, &new, BPF_ANY);
+		return;
+	}
+	conn = bpf_map_lookup_elem(&conns, &s.id);
+	if (!conn)
+		return;
+	if (s.rst)
+		bpf_map_delete_elem(&conns, &s.id);
+	len = s.len < PAYLOAD_MAX ? s.len : PAYLOAD_MAX;
+	if (!len)
+		return;
+	barrier_var(len);
+	if (len > PAYLOAD_MAX || bpf_xdp_load_bytes(ctx, s.at, scratch->entry.payload, len))
+		conn->loose = 1;
+	else
+		request_in(conn, &s, scratch, len);
+}
+
+SEC("xdp")
+int cache_in(struct xdp_md *ctx)
+{
+	__u32 zero = 0, have = ctx->data_end - ctx->data;
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
+	struct headers h;
+
+	if (!scratch || bpf_xdp_load_bytes(ctx, 0, &h.eth, sizeof(h.eth) + sizeof(h.ip)) ||
+	    h.eth.h_proto != bpf_htons(ETH_P_IP) || h.ip.ihl != 5 ||
+	    h.ip.frag_off & bpf_htons(0x3fff))
+		return XDP_PASS;
+	if (h.ip.protocol == IPPROTO_TCP) {
+		tcp_in(ctx, &h.ip, scratch);
+		return XDP_PASS;
+	}
+	if (h.ip.protocol != IPPROTO_UDP || bpf_xdp_load_bytes(ctx, 0, &h.eth, HEADERS) ||
+	    h.udp.dest != port)
+		return XDP_PASS;
+	return udp_in(ctx, &h, scratch, have);
+}
+
+/* Read so many bytes of a packet, if this is what they can be. */
+static __always_inline int load_out(struct __sk_buff *skb, __u32 off, struct scratch *scratch,
+				    __u32 len)
+{
+	barrier_var(len);
+	if (!len)
+		return 0;
+	barrier_var(len);
+	if (len > PAYLOAD_MAX)
+		return 0;
+	return !bpf_skb_load_bytes(skb, off, scratch->entry.payload, len);
+}
+
+static __always_inline void udp_out(struct __sk_buff *skb, const struct iphdr *ip,
+				    struct scratch *scratch)
+{
+	__u32 off = sizeof(struct ethhdr) + ip->ihl * 4, n, len;
+	struct {
+		struct udphdr udp;
+		struct frame frame;
+	} h;
+	struct asker asker;
+	int good;
+
+	/* An answer in several datagrams counts once. */
+	if (bpf_skb_load_bytes(skb, off, &h, sizeof(h)) || h.udp.source != port || h.frame.seq)
+		return;
+	asker = (struct asker) { ip->daddr, h.udp.dest, h.frame.id };
+	len = bpf_ntohs(h.udp.len) - sizeof(h);
+	if (!load_out(skb, off + sizeof(h), scratch, len))
+		len = 0;
+	/* What is no answer to a get may acknowledge a change. */
+	if (!len || !(BEGINS(scratch->entry.payload, "VALUE ") ||
+		      BEGINS(scratch->entry.payload, "END\r\n")))
+		flush();
+	/* Of several keys each has a datagram; the last of them ends the answer. */
+	else if (at(scratch->entry.payload, len - 4) != 'N' ||
+		 at(scratch->entry.payload, len - 3) != 'D')
+		return;
+	n = len && h.frame.total == bpf_htons(1) ?
+	    read_answer(scratch->entry.payload, len, scratch->key) : 0;
+	if (n > KEY_MAX)
+		n = 0;
+	good = answered(&asker, n ? hash(scratch->key, n) : 0, &scratch->entry);
+	if (n && good)
+		fill(scratch, n, len);
+	else if (n)
+		count(NO_FILL);
+}
+
+static __always_inline void tcp_out(struct __sk_buff *skb, const struct iphdr *ip,
+				    struct scratch *scratch)
+{
+	struct tcphdr tcp;
+	struct segment s;
+	struct conn *conn;
+	__u32 len;
+
+	if (bpf_skb_load_bytes(skb, sizeof(struct ethhdr) + ip->ihl * 4, &tcp, sizeof(tcp)) ||
+	    tcp.source != port || !segment_read(&s, ip, &tcp, sizeof(struct ethhdr), 1))
+		return;
+	conn = bpf_map_lookup_elem(&conns, &s.id);
+	if (conn && s.syn)
+		conn->next_out = s.seq + 1;
+	len = s.len < PAYLOAD_MAX ? s.len : PAYLOAD_MAX;
+	if (len) {
+		if (!load_out(skb, s.at, scratch, len))
+			len = 0;
+		answer_out(conn, &s, scratch, len);
+	}
+	if (s.fin || s.rst) {
+		if (conn && conn->waiting)
+			flush();
+		bpf_map_delete_elem(&conns, &s.id);
+	}
+}
+
+/* What leaves by a protocol that is not looked into, if it may be from memcached. */
+static __always_inline void other_out(struct __sk_buff *skb)
+{
+	__u8 protocol;
+	__be16 source;
+
+	/* IPv6, and no extension header before TCP or UDP. */
+	if (skb->protocol != bpf_htons(ETH_P_IPV6) ||
+	    bpf_skb_load_bytes(skb, sizeof(struct ethhdr) + 6, &protocol, 1) ||
+	    (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP))
+		return;
+	if (!bpf_skb_load_bytes(skb, sizeof(struct ethhdr) + 40, &source, 2) && source == port)
+		flush();
+}
+
+SEC("tc")
+int cache_out(struct __sk_buff *skb)
+{
+	__u32 one = 1;
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &one);
+	struct iphdr ip;
+
+	if (!scratch)
+		return TC_ACT_UNSPEC;
+	if (skb->protocol != bpf_htons(ETH_P_IP) ||
+	    bpf_skb_load_bytes(skb, sizeof(struct ethhdr), &ip, sizeof(ip))) {
+		other_out(skb);
+		return TC_ACT_UNSPEC;
+	}
+	if (ip.frag_off & bpf_htons(0x1fff))
+		return TC_ACT_UNSPEC;
+	if (ip.protocol == IPPROTO_TCP)
+		tcp_out(skb, &ip, scratch);
+	else if (ip.protocol == IPPROTO_UDP)
+		udp_out(skb, &ip, scratch);
+	return TC_ACT_UNSPEC;
+}
