@@ -22,7 +22,7 @@ export PREFIX DESTDIR UDEVDIR V T AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS
 
 .PHONY: all modules try-modules lib tools examples man selftests install demo vm docs help \
 	check check-uml check-debug check-stock check-stock7 check-crash check-user fuzz \
-	lint bench bench-stock clean
+	lint bench bench-stock bench-bpf clean
 
 all: try-modules lib tools
 
@@ -115,8 +115,8 @@ lint:
 bench:
 	@$(LANES)/bench.sh
 
-bench-stock:
-	@$(LANES)/bench-stock.sh
+bench-stock bench-bpf:
+	@$(LANES)/bench-guest.sh $@
 
 docs:
 	@$(LANES)/docs.sh
@@ -124,7 +124,7 @@ docs:
 # Not through KDIR: what is to be removed may have been built for another
 # kernel, whose headers may be gone.
 clean:
-	@for d in lib tools tools/bench-stock tools/examples selftests; do \
+	@for d in lib tools tools/bench-stock tools/bench-bpf tools/examples selftests; do \
 		[ ! -e $$d/Makefile ] || $(MAKE) -s -C $$d clean; done
 	@find kmod -name '*.o' -o -name '*.ko' -o -name '*.mod' -o \
 		-name '*.mod.c' -o -name '.*.cmd' -o -name '*.o.d' \
@@ -168,6 +168,8 @@ help:
 	@echo '  bench-stock  kvtree beside redis-server and memcached, on a Debian kernel'
 	@echo '               in QEMU; results in build/bench-stock.json.'
 	@echo '               ICOUNT=1 counts instructions instead of time'
+	@echo '  bench-bpf    the same for BPF programs: lookups beside hash and trie maps, a'
+	@echo '               cache in XDP beside memcached; results in build/bench-bpf.json'
 	@echo
 	@echo 'Variables'
 	@echo '  KDIR=DIR     build directory of the kernel (now $(KDIR))'

@@ -4,8 +4,8 @@
 # deps.sh LANE...: install the Debian packages that the lanes need. Does
 # nothing, and touches no network, when they are all there.
 #
-# LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, user, lint, docs,
-# crash or demo.
+# LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, bench-bpf, user,
+# lint, docs, crash or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -31,9 +31,12 @@ main_packages()
 	bench-stock)
 		main_packages demo
 		user_packages tools/bench-stock;;
-	stock)
+	bench-bpf)
 		main_packages bench-stock
-		user_packages lib/python selftests selftests/bpf tools/examples;;
+		user_packages selftests/bpf tools/examples;;
+	stock)
+		main_packages bench-bpf
+		user_packages lib/python selftests;;
 	crash)
 		main_packages uml
 		main_packages demo
@@ -61,10 +64,11 @@ main_packages()
 backports_packages()
 {
 	case $1 in
-	stock|bench-stock|demo|crash)
+	stock|bench-stock|bench-bpf|demo|crash)
 		echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86'
-		[ "$1" != stock ] ||
-			sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
+		case $1 in
+		stock|bench-bpf) sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
+		esac;;
 	stock-7) echo 'qemu-system-x86';;
 	lint) echo 'linux-image-amd64 linux-headers-amd64';;
 	esac
@@ -74,7 +78,8 @@ backports_packages()
 unpacked_packages()
 {
 	case $1 in
-	stock|bench-stock) sed 's/#.*//' "$TOP/tools/bench-stock/packages.unpacked";;
+	stock|bench-stock|bench-bpf)
+		sed 's/#.*//' "$TOP/tools/bench-stock/packages.unpacked";;
 	esac
 }
 
