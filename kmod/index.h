@@ -35,6 +35,7 @@ struct kvt_index_env {
 	struct kvt_reclaim *reclaim;
 	struct kvt_stats *stats;
 	struct workqueue_struct *wq;
+	u32 page_size;			/* of engines with pages: bytes; 0: the engine's choice */
 };
 
 struct kvt_index {
@@ -148,6 +149,7 @@ struct kvt_index_ops {
 };
 
 extern const struct kvt_index_ops kvt_masstree_ops;
+extern const struct kvt_index_ops kvt_bwtree_ops;
 
 /*
  * The lookups of BPF programs, most of which are made in the default engine: a call

@@ -40,6 +40,23 @@
 	X(SHRINK_PUBLISHED)	/* its child is the root, it is not marked */ \
 	X(SHRINK_MARKED)	/* old root marked deleted, all still locked */
 
+/* The same of the Bw-tree, where a writer holds nothing that others wait for. */
+#define KVT_PARK_BW_POINTS(X)						\
+	X(BW_CONSOLIDATED)	/* new base page built, not exchanged */ \
+	X(BW_SPLIT_BUILT)	/* right sibling built, nothing leads to it */ \
+	X(BW_SPLIT_HALF)	/* split record there, parent does not know */ \
+	X(BW_POST_BUILT)	/* index term record built, not exchanged */ \
+	X(BW_POSTED)		/* parent knows */			\
+	X(BW_ROOT_BUILT)	/* two new pages and a root built, not exchanged */ \
+	X(BW_MARKED)		/* a page's term marked, it is to be merged */ \
+	X(BW_REMOVED)		/* it is frozen */			\
+	X(BW_MERGED)		/* its left sibling has taken it over */ \
+	X(BW_UNPOSTED)		/* its term is gone, its id not retired */ \
+	X(BW_ROOT_FROZEN)	/* the root's only child is frozen */	\
+	X(BW_ROOT_TAKEN)	/* its chain is the root's */		\
+	X(BW_BEGUN)		/* a writer has found its page */	\
+	X(BW_COMMIT)		/* its record is made, not exchanged */
+
 /* Where a thread has seen something and locked nothing. */
 #define KVT_PARK_LOOSE_POINTS(X)					\
 	X(READ_CHILD)		/* next node known, its version not yet */ \
@@ -56,6 +73,7 @@ enum kvt_park {
 #define KVT_PARK_ENUM(name) KVT_PARK_##name,
 	KVT_PARK_POINTS(KVT_PARK_ENUM)
 	KVT_PARK_LOOSE_POINTS(KVT_PARK_ENUM)
+	KVT_PARK_BW_POINTS(KVT_PARK_ENUM)
 #undef KVT_PARK_ENUM
 	KVT_PARK_NR
 };

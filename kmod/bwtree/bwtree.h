@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The parts of the Bw-tree engine, for each other.  See bwtree.c. */
+#ifndef KVT_BW_BWTREE_H
+#define KVT_BW_BWTREE_H
+
+#include <linux/atomic.h>
+#include <linux/bits.h>
+#include <linux/bottom_half.h>
+#include <linux/llist.h>
+#include <linux/minmax.h>
+#include <linux/preempt.h>
+#include <linux/prefetch.h>
+#include <linux/rcupdate.h>
+#include <linux/refcount.h>
+#include <linux/string.h>
+#include <linux/workqueue.h>
+
+#include "../index.h"
+#include "../park.h"
+#include "../quota.h"
+#include "../reclaim.h"
+#include "../stats.h"
+#include "../value.h"
+#include "page.h"
+
+/* How many pages a reader looks at before it gives up. */
+#define BW_READ_BUDGET	1024
+
+/* The root never moves: what changes is the page that its id stands for. */
+#define BW_ROOT		0u
+
+/*
+ * The mapping table: a tree of three levels, all of them arrays of BW_FAN, that
+ * grows at its end.  An entry is a page's newest record, or 0.  With BW_FREE it is
+ * not for those who go through all ids: it is that of the next free id, or, until
+ * nobody can have found the id any more, the record that removed the page.
+ */
+#define BW_FAN_SHIFT	10
+#define BW_FAN		1024u		/* 2 to the BW_FAN_SHIFT */
+#define BW_IDS_MAX	(BW_FAN * BW_FAN * BW_FAN)
+#define BW_FREE		BIT(0)
+
+struct bw_leaves {
+	unsigned long entry[BW_FAN];
+};
+
+struct bw_twigs {
+	struct bw_leaves *leaves[BW_FAN];
+};
+
+struct bw_map {
+	refcount_t refs;		/* the tree, and ids that wait for a grace period */
+	u32 limit;			/* ids that may be in use; less only in tests */
+	atomic_t next;			/* never used, like all above it */
+	atomic64_t free;		/* list: how often it changed << 32 | first id */
+	struct bw_twigs *twigs[BW_FAN];
+};
+
+struct bw_tree {
+	struct kvt_index index;
+	struct bw_map *map;
+	u32 page_size;			/* bytes of a page's content that make it split */
+	atomic64_t map_bytes;		/* charged for the mapping table */
+	/* A worker consolidates pages that nobody changes any more: see tidy.c. */
+	bool busy;			/* there were changes since its last round */
+	bool asleep;			/* it is not queued */
+	u8 rest;			/* rounds since the last change */
+	u8 round;
+	struct delayed_work work;
+};
+
+static inline struct bw_tree *bw_tree(struct kvt_index *index)
+{
+	return container_of(index, struct bw_tree, index);
+}
+
+static inline void bw_stat(struct bw_tree *tree, enum kvtree_stat id)
+{
+	kvt_stat_inc(tree->index.env.stats, id);
+}
+
+/* pagemap.c */
+struct bw_map *bw_map_new(void);
+void bw_map_put(struct bw_map *map);
+int bw_id_alloc(struct bw_tree *tree, gfp_t gfp, u32 *id);
+void bw_id_free(struct bw_map *map, u32 id);
+
+static inline unsigned long *bw_map_entry(const struct bw_map *map, u32 id)
+{
+	struct bw_leaves *leaves;
+	struct bw_twigs *twigs;
+
+	/* Pairs with bw_map_piece(). */
+	twigs = smp_load_acquire(&map->twigs[id >> (2 * BW_FAN_SHIFT)]);
+	/* The same. */
+	leaves = smp_load_acquire(&twigs->leaves[(id >> BW_FAN_SHIFT) & (BW_FAN - 1)]);
+	return &leaves->entry[id & (BW_FAN - 1)];
+}
+
+/* The newest record of a page that a link was just found to. */
+static inline struct bw_rec *bw_load(const struct bw_tree *tree, u32 id)
+{
+	/* Pairs with bw_swap() and bw_publish(). */
+	return (struct bw_rec *)(smp_load_acquire(bw_map_entry(tree->map, id)) & ~BW_FREE);
+}
+
+/* The same of any id; NULL: it is no page's. */
+static inline struct bw_rec *bw_load_any(const struct bw_tree *tree, u32 id)
+{
+	unsigned long entry;
+
+	/* Pairs with bw_swap() and bw_publish(). */
+	entry = smp_load_acquire(bw_map_entry(tree->map, id));
+	return entry & BW_FREE ? NULL : (struct bw_rec *)entry;
+}
+
+/* Make @new, whose next is usually @old, the page's newest record, if @old still is. */
+static inline bool bw_swap(const struct bw_tree *tree, u32 id, struct bw_rec *old,
+			   struct bw_rec *new)
+{
+	unsigned long expect = (unsigned long)old;
+
+	/* Releases what @new points to: pairs with bw_load(). */
+	return try_cmpxchg(bw_map_entry(tree->map, id), &expect, (unsigned long)new);
+}
+
+/* A page that nothing leads to yet. */
+static inline void bw_publish(const struct bw_tree *tree, u32 id, struct bw_rec *rec)
+{
+	/* Pairs with bw_load(). */
+	smp_store_release(bw_map_entry(tree->map, id), (unsigned long)rec);
+}
+
+/* stock.c */
+
+/*
+ * What a step of a change of structure may need, allocated before it begins.
+ * The step takes what it uses; what is missing it says by @want and -ENOMEM.
+ */
+enum bw_slot {
+	BW_SLOT_A,
+	BW_SLOT_B,
+	BW_SLOT_C,
+	BW_SLOT_KEY,
+	BW_SLOTS
+};
+
+#define BW_STOCK_IDS	2
+
+struct bw_stock {
+	gfp_t gfp;
+	u32 size[BW_SLOTS];
+	u32 want_size;
+	u8 want;
+	u8 want_ids;
+	u8 nr_ids;
+	u32 id[BW_STOCK_IDS];
+	void *obj[BW_SLOTS];
+};
+
+void *bw_mem_alloc(size_t size, gfp_t gfp, u32 *usable);
+void bw_mem_free(void *obj);
+u32 bw_mem_size(const void *obj);
+int bw_charge(struct bw_tree *tree, u8 level, s64 bytes);
+void bw_uncharge(struct bw_tree *tree, u8 level, s64 bytes);
+s64 bw_chain_bytes(const struct bw_rec *rec);
+void bw_mem_retire(struct bw_tree *tree, void *obj);
+void bw_chain_retire(struct bw_tree *tree, struct bw_rec *rec);
+void bw_chain_free(struct bw_tree *tree, struct bw_rec *rec);
+void bw_remove_retire(struct bw_tree *tree, struct bw_remove *remove);
+void bw_memory_register(struct bw_tree *tree);
+void bw_count_page(struct bw_tree *tree, u8 level, int nr);
+
+void *bw_stock_get(struct bw_stock *stock, enum bw_slot slot, u32 size);
+void *bw_stock_take(struct bw_stock *stock, enum bw_slot slot);
+void bw_stock_move(struct bw_stock *to, struct bw_stock *from, enum bw_slot slot);
+void bw_stock_take_ids(struct bw_stock *stock, u8 nr);
+bool bw_stock_has_ids(struct bw_stock *stock, u8 nr);
+int bw_stock_fill(struct bw_tree *tree, struct bw_stock *stock);
+void bw_stock_drop(struct bw_tree *tree, struct bw_stock *stock);
+
+/* seek.c */
+
+/* What a writer has to do before it can go on. */
+enum bw_help_kind {
+	BW_HELP_NONE,
+	BW_HELP_POST,		/* a page at level is not known to its parent */
+	BW_HELP_FINISH,		/* the removal of a page at level has begun */
+	BW_HELP_COLLAPSE,	/* the root is to be replaced by its only child */
+	BW_HELP_TIDY,		/* the page id is too long */
+	BW_HELP_FOLD,		/* a page at level should be merged with a neighbour */
+};
+
+struct bw_help {
+	enum bw_help_kind kind;
+	u8 level;
+	bool shrinks;		/* tidy: a record waits that takes an entry away */
+	u32 space;		/* tidy: bytes to leave for records, or 0 for what is usual */
+	u32 id;
+	struct bw_want want;
+};
+
+/* A page that was found, and its newest record. */
+struct bw_at {
+	u32 id;
+	struct bw_rec *top;
+	/* As long as this entry has not changed, @top is the truth. */
+	u32 guard_id;
+	struct bw_rec *guard;
+	struct bw_help help;	/* seeking for a writer: what stands in the way */
+};
+
+enum bw_seek_mode {
+	BW_SEEK_READ,
+	BW_SEEK_BEFORE,		/* a reader, to the page of what is less than the key */
+	BW_SEEK_STEP,		/* a step of a change of structure */
+	BW_SEEK_WRITE,
+	BW_SEEK_LAZY,		/* a writer that leaves to others what is not urgent */
+};
+
+#define BW_NEEDS_HELP	1	/* bw_seek(), and steps: see bw_help */
+
+int bw_seek(struct bw_tree *tree, const struct bw_want *want, u8 level, enum bw_seek_mode mode,
+	    struct bw_at *at);
+struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key);
+struct kvt_value *bw_get_prefix(struct kvt_index *index, const struct kvt_key *key);
+void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
+
+static inline int bw_help_tidy(struct bw_help *help, u32 id)
+{
+	*help = (struct bw_help) { .kind = BW_HELP_TIDY, .id = id };
+	return BW_NEEDS_HELP;
+}
+
+/* A page's removal has begun, and @want leads to it. */
+static inline int bw_help_remove(struct bw_help *help, const struct bw_rec *remove,
+				 const struct bw_want *want)
+{
+	*help = (struct bw_help) {
+		.kind = bw_remove(remove)->left == BW_ROOT ? BW_HELP_COLLAPSE : BW_HELP_FINISH,
+		.level = remove->level,
+		.want = *want,
+	};
+	return BW_NEEDS_HELP;
+}
+
+/* step.c */
+typedef int (*bw_step_fn)(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
+
+int bw_run(struct bw_tree *tree, bw_step_fn fn, struct bw_help *help, struct bw_stock *stock);
+int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp);
+int bw_clear_way(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp);
+
+/* grow.c */
+int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
+int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
+int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool shrinks, gfp_t gfp);
+int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_rec *new, s64 bytes);
+struct bw_frame bw_frame_of(const struct bw_rec *top);
+u32 bw_term_size(u32 key, u32 from, const struct bw_want *to);
+struct bw_term *bw_term_fill(void *obj, enum bw_kind kind, struct bw_rec *top, u32 child,
+			     const struct bw_want *key, const struct bw_want *from,
+			     const struct bw_want *to);
+
+/* fold.c */
+int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
+int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
+int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
+int bw_fold(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp);
+
+/* A page with so little in it is merged with its neighbour. */
+static inline bool bw_is_underfull(const struct bw_tree *tree, const struct bw_rec *top)
+{
+	return top->nr <= 1 || top->bytes < tree->page_size / 4;
+}
+
+/* tidy.c */
+void bw_tidy_init(struct bw_tree *tree);
+void bw_tidy_exit(struct bw_tree *tree);
+void bw_tidy_later(struct bw_tree *tree);
+void bw_sweep(struct kvt_index *index);
+
+/* delta.c */
+int bw_begin(struct kvt_change *change);
+int bw_commit(struct kvt_change *change, struct kvt_value *value);
+void bw_abort(struct kvt_change *change);
+void bw_finish(struct kvt_change *change);
+
+/* range.c */
+struct bw_iter {
+	struct kvt_iter iter;
+	/* What was read last, in this RCU read section. */
+	bool ready;
+	bool prefixed;			/* the position begins with the base's prefix */
+	u16 at;				/* of the base: forward the next, backward behind it */
+	u8 at_delta;			/* the same of the deltas */
+	u16 fetched;			/* forward: values up to here are being fetched */
+	const unsigned long *entry;	/* of the page that tells of changes, ... */
+	unsigned long seen;		/* ... and what it was */
+	const unsigned long *right;	/* of the next page forward, or NULL */
+	struct bw_part part;
+};
+
+struct kvt_value *bw_iter_next(struct kvt_iter *iter);
+void bw_iter_rest(struct kvt_iter *iter);
+
+#endif /* KVT_BW_BWTREE_H */

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Chains: what the records of a page come to.  Nothing here loads from the mapping
+ * table; a chain never changes.
+ */
+
+#include "bwtree.h"
+
+/**
+ * bw_leaf_find() - look a key up
+ * @top: the newest record of the leaf that covers it
+ * @want: the key
+ *
+ * Return: its value, or NULL.
+ */
+struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *want)
+{
+	/* A merged page has two bases, and a record says a place in one of them. */
+	bool narrow = !(top->flags & BW_MERGED);
+	unsigned int i, low = 0, high = BW_LENS;
+	const struct bw_delta *delta;
+	const struct bw_page *page;
+	bool same;
+
+	for (;; top = top->next) {
+		switch (top->kind) {
+		case BW_PUT:
+		case BW_DEL:
+			delta = bw_delta(top);
+			if (want->head < delta->key.head) {
+				if (narrow)
+					high = min_t(unsigned int, high, top->at);
+			} else if (want->head > delta->key.head) {
+				if (narrow)
+					low = max_t(unsigned int, low, top->at);
+			} else if (bw_is_key(want, &delta->key)) {
+				return top->kind == BW_PUT ? (void *)delta->load : NULL;
+			}
+			break;
+		case BW_MERGE:
+			if (bw_cmp(want, bw_merge(top)->sep) < 0)
+				break;
+			for (top = bw_merge(top)->other; top->kind != BW_BASE; top = top->next) {
+				if (top->kind == BW_SPLIT)
+					continue;
+				delta = bw_delta(top);
+				if (bw_is_key(want, &delta->key))
+					return top->kind == BW_PUT ? (void *)delta->load : NULL;
+			}
+			fallthrough;
+		case BW_BASE:
+			page = bw_page(top);
+			high = min_t(unsigned int, high, top->nr);
+			i = bw_page_lower(page, want, min(low, high), high, &same);
+			return same ? (void *)bw_page_load(page, i) : NULL;
+		default:
+			break;
+		}
+	}
+}
+
+/* Does a term say where the key leads to? */
+static bool bw_term_has(const struct bw_term *term, const struct bw_want *want, bool before)
+{
+	int from = bw_cmp(want, term->from);
+	int to = term->to ? bw_cmp(want, term->to) : -1;
+
+	return before ? from > 0 && to <= 0 : from >= 0 && to < 0;
+}
+
+static const struct bw_rec *bw_side(const struct bw_rec *merge, const struct bw_want *want,
+				    bool before)
+{
+	int diff = bw_cmp(want, bw_merge(merge)->sep);
+
+	return (before ? diff > 0 : diff >= 0) ? bw_merge(merge)->other : merge->next;
+}
+
+/**
+ * bw_inner_find() - find the way down
+ * @top: the newest record of the inner page that covers the key
+ * @want: the key
+ * @before: look for what is less than the key
+ *
+ * Return: the child's id.
+ */
+u32 bw_inner_find(const struct bw_rec *top, const struct bw_want *want, bool before)
+{
+	const struct bw_page *page;
+	unsigned int i;
+	bool same;
+
+	while (top->kind != BW_BASE) {
+		switch (top->kind) {
+		case BW_TERM_ADD:
+		case BW_TERM_DEL:
+			if (bw_term_has(bw_term(top), want, before))
+				return bw_delta(top)->load;
+			top = top->next;
+			break;
+		case BW_MERGE:
+			top = bw_side(top, want, before);
+			break;
+		default:
+			top = top->next;
+		}
+	}
+	page = bw_page(top);
+	i = bw_page_lower(page, want, 0, top->nr, &same);
+	if (i && (before || !same))
+		i--;
+	return bw_page_load(page, i);
+}
+
+/* Into a part, which has only newer ones, if none is for the same key. */
+static void bw_part_add(struct bw_part *part, const struct bw_delta *delta)
+{
+	struct bw_want want = bw_want_key(&delta->key);
+	unsigned int low = 0, high = part->nr, mid;
+	int diff;
+
+	while (low < high) {
+		mid = (low + high) / 2;
+		diff = bw_cmp(&want, &part->delta[mid]->key);
+		if (!diff)
+			return;
+		if (diff < 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	if (WARN_ON_ONCE(part->nr == BW_CHAIN_MAX))
+		return;
+	memmove(part->delta + low + 1, part->delta + low,
+		(part->nr - low) * sizeof(*part->delta));
+	part->delta[low] = delta;
+	part->nr++;
+}
+
+/* Leave in a part what is on one side of a key. */
+static void bw_part_cut(struct bw_part *part, const struct bw_key *sep, bool right)
+{
+	struct bw_want want = bw_want_key(sep);
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < part->nr; i++)
+		if ((bw_cmp(&want, &part->delta[i]->key) <= 0) == right)
+			part->delta[nr++] = part->delta[i];
+	part->nr = nr;
+	if (right)
+		part->low = sep;
+	else if (!part->high || bw_cmp(&want, part->high) < 0)
+		part->high = sep;
+}
+
+/**
+ * bw_part_load() - the piece of a page where a key is
+ * @top: the page's newest record
+ * @want: the key
+ * @before: or what is less than the key
+ * @part: to be filled
+ */
+void bw_part_load(const struct bw_rec *top, const struct bw_want *want, bool before,
+		  struct bw_part *part)
+{
+	const struct bw_rec *side;
+	struct bw_want high;
+	bool clip = false;
+	bool same;
+
+	part->nr = 0;
+	part->low = NULL;
+	part->high = top->high;
+	while (top->kind != BW_BASE) {
+		switch (top->kind) {
+		case BW_MERGE:
+			side = bw_side(top, want, before);
+			bw_part_cut(part, bw_merge(top)->sep, side != top->next);
+			top = side;
+			continue;
+		case BW_SPLIT:
+			clip = true;
+			break;
+		default:
+			if (clip) {
+				high = bw_want_key(&bw_delta(top)->key);
+				if (bw_cmp(&high, part->high) >= 0)
+					break;
+			}
+			bw_part_add(part, bw_delta(top));
+		}
+		top = top->next;
+	}
+	part->base = bw_page(top);
+	part->begin = 0;
+	part->end = top->nr;
+	if (!part->low)
+		part->low = bw_page_low(part->base);
+	if (clip) {
+		high = bw_want_key(part->high);
+		part->end = bw_page_lower(part->base, &high, 0, top->nr, &same);
+	}
+}
+
+static void bw_delta_ent(const struct bw_delta *delta, struct bw_ent *ent)
+{
+	*ent = (struct bw_ent) {
+		.slice = delta->key.head,
+		.tail = delta->key.tail,
+		.len = delta->key.len,
+		.load = delta->load,
+	};
+}
+
+static bool bw_delta_is_gone(const struct bw_delta *delta)
+{
+	return delta->rec.kind == BW_DEL || delta->rec.kind == BW_TERM_DEL;
+}
+
+/**
+ * bw_part_next() - the next entry
+ * @part: the part
+ * @i: next entry of its base
+ * @d: next of its deltas
+ * @ent: to be filled
+ *
+ * Return: false at the end.
+ */
+bool bw_part_next(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent)
+{
+	const struct bw_delta *delta;
+
+	for (;;) {
+		delta = *d < part->nr ? part->delta[*d] : NULL;
+		if (!delta || delta->rec.at > *i) {
+			if (*i >= part->end)
+				return false;
+			bw_page_ent(part->base, (*i)++, ent);
+			return true;
+		}
+		(*d)++;
+		if (delta->rec.flags & BW_SAME)
+			(*i)++;
+		if (bw_delta_is_gone(delta))
+			continue;
+		bw_delta_ent(delta, ent);
+		return true;
+	}
+}
+
+/**
+ * bw_part_prev() - the entry before
+ * @part: the part
+ * @i: the entry of its base that was last
+ * @d: the delta that was last
+ * @ent: to be filled
+ *
+ * Return: false at the beginning.
+ */
+bool bw_part_prev(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent)
+{
+	const struct bw_delta *delta;
+	bool same;
+
+	for (;;) {
+		delta = *d ? part->delta[*d - 1] : NULL;
+		same = delta && delta->rec.flags & BW_SAME;
+		if (!delta || delta->rec.at + same < *i) {
+			if (*i <= part->begin)
+				return false;
+			bw_page_ent(part->base, --(*i), ent);
+			return true;
+		}
+		(*d)--;
+		if (same)
+			*i = delta->rec.at;
+		if (bw_delta_is_gone(delta))
+			continue;
+		bw_delta_ent(delta, ent);
+		return true;
+	}
+}
+
+/**
+ * bw_find_merge() - the record by which a page got its right sibling's content
+ * @top: the page's newest record
+ *
+ * Return: the record, or NULL.
+ */
+const struct bw_merge *bw_find_merge(const struct bw_rec *top)
+{
+	if (!(top->flags & BW_MERGED))
+		return NULL;
+	while (top->kind != BW_MERGE)
+		top = top->next;
+	return bw_merge(top);
+}
+
+/**
+ * bw_walk_init() - go through all entries of a page
+ * @walk: to be filled
+ * @top: the page's newest record
+ */
+void bw_walk_init(struct bw_walk *walk, const struct bw_rec *top)
+{
+	const struct bw_merge *merge = bw_find_merge(top);
+	struct bw_want want = {};
+
+	bw_part_load(top, &want, false, &walk->part[0]);
+	walk->parts = 1;
+	if (merge) {
+		want = bw_want_key(merge->sep);
+		bw_part_load(top, &want, false, &walk->part[1]);
+		walk->parts = 2;
+	}
+	bw_walk_rewind(walk);
+}
+
+/**
+ * bw_walk_rewind() - back to the first entry
+ * @walk: of bw_walk_init()
+ */
+void bw_walk_rewind(struct bw_walk *walk)
+{
+	walk->p = 0;
+	walk->i = 0;
+	walk->d = 0;
+}
+
+/**
+ * bw_walk_next() - the next entry
+ * @walk: of bw_walk_init()
+ * @ent: to be filled
+ *
+ * Return: false at the end.
+ */
+bool bw_walk_next(struct bw_walk *walk, struct bw_ent *ent)
+{
+	while (!bw_part_next(&walk->part[walk->p], &walk->i, &walk->d, ent)) {
+		if (walk->p + 1 == walk->parts)
+			return false;
+		walk->p++;
+		walk->i = 0;
+		walk->d = 0;
+	}
+	return true;
+}
+
+/**
+ * bw_rec_init() - begin a record in front of others
+ * @rec: the record
+ * @kind: its kind
+ * @top: the page's newest record
+ */
+void bw_rec_init(struct bw_rec *rec, enum bw_kind kind, struct bw_rec *top)
+{
+	*rec = *top;
+	rec->kind = kind;
+	rec->depth++;
+	rec->flags &= BW_OF_PAGE;
+	rec->at = 0;
+	rec->next = top;
+}
+
+/**
+ * bw_place() - where a key belongs in its page
+ * @top: the page's newest record
+ * @want: the key
+ * @rec: a record of the key: whose @at and BW_SAME are set
+ * @load: set to what the key has now
+ *
+ * Return: whether the key is there.
+ */
+bool bw_place(const struct bw_rec *top, const struct bw_want *want, struct bw_rec *rec,
+	      unsigned long *load)
+{
+	const struct bw_page *page;
+	bool same;
+
+	while (top->kind != BW_BASE) {
+		if (top->kind == BW_MERGE) {
+			top = bw_side(top, want, false);
+			continue;
+		}
+		if (top->kind != BW_SPLIT && bw_is_key(want, &bw_delta(top)->key)) {
+			rec->at = top->at;
+			rec->flags |= top->flags & BW_SAME;
+			*load = bw_delta(top)->load;
+			return !bw_delta_is_gone(bw_delta(top));
+		}
+		top = top->next;
+	}
+	page = bw_page(top);
+	rec->at = bw_page_lower(page, want, 0, top->nr, &same);
+	if (same) {
+		rec->flags |= BW_SAME;
+		*load = bw_page_load(page, rec->at);
+	}
+	return same;
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pages that have become too short: merged with their right or left neighbour, in
+ * four steps; and the root, replaced by its only child, in two.
+ */
+#include <linux/err.h>
+
+#include "bwtree.h"
+
+/* A page's chain may have so many records when it becomes part of another. */
+#define BW_CHAIN_FOLD	8
+
+/* A term of an inner page, and those beside it. */
+struct bw_terms {
+	struct bw_ent before, it, after;
+	bool has_before, has_it, has_after;
+};
+
+/* Find the term that leads to a child, or, if @id is BW_ROOT, where the key leads to. */
+static void bw_terms_find(const struct bw_rec *top, u32 id, const struct bw_want *want,
+			  struct bw_terms *t)
+{
+	struct bw_walk walk;
+	struct bw_ent ent;
+
+	t->has_before = false;
+	t->has_it = false;
+	t->has_after = false;
+	bw_walk_init(&walk, top);
+	while (bw_walk_next(&walk, &ent)) {
+		if (t->has_it && (id || bw_ent_cmp(want, &ent) < 0)) {
+			t->after = ent;
+			t->has_after = true;
+			return;
+		}
+		if (t->has_it) {
+			t->before = t->it;
+			t->has_before = true;
+		}
+		if (!id || ent.load == id) {
+			t->it = ent;
+			t->has_it = true;
+		} else {
+			t->before = ent;
+			t->has_before = true;
+		}
+	}
+}
+
+/* May two neighbours be merged?  0: no. */
+static int bw_may_merge(struct bw_tree *tree, u32 left_id, u32 right_id)
+{
+	struct bw_rec *left = bw_load(tree, left_id), *right = bw_load(tree, right_id);
+
+	if (left->kind == BW_REMOVE || right->kind == BW_REMOVE)
+		return -EAGAIN;
+	/* There is another between them that is not posted. */
+	if (left->right != right_id)
+		return 0;
+	/* What is never split may be merged, however long its keys are. */
+	return !left->nr || !right->nr || left->nr + right->nr < BW_SPLIT_MIN ||
+	       left->bytes + right->bytes <= tree->page_size / 2;
+}
+
+/**
+ * bw_mark_step() - choose a page to be merged with its left sibling, and mark its term
+ * @tree: the tree
+ * @stock: memory
+ * @help: a key of a page, or of its right sibling, and its level
+ *
+ * Context: under rcu_read_lock().
+ *
+ * Return: 0: there is nothing to merge; as bw_tidy_step().
+ */
+int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
+{
+	const struct bw_want want = help->want;
+	u8 level = help->level;
+	struct bw_want mark;
+	struct bw_frame frame;
+	struct bw_terms t;
+	struct bw_page *page;
+	struct bw_walk walk;
+	struct bw_rec *right;
+	struct bw_sum sum;
+	struct bw_at at;
+	int ret;
+
+	ret = bw_seek(tree, &want, level + 1, BW_SEEK_STEP, &at);
+	if (ret) {
+		*help = ret == BW_NEEDS_HELP ? at.help : *help;
+		return ret == -ENOENT ? 0 : ret;
+	}
+	if (at.top->flags & BW_MARKED) {
+		help->kind = BW_HELP_FINISH;
+		return BW_NEEDS_HELP;
+	}
+	if (at.top->nr == 1 && at.id == BW_ROOT) {
+		help->kind = BW_HELP_COLLAPSE;
+		return BW_NEEDS_HELP;
+	}
+	if (at.top->nr < 2)
+		return 0;
+	bw_terms_find(at.top, BW_ROOT, &want, &t);
+	ret = t.has_before ? bw_may_merge(tree, t.before.load, t.it.load) : 0;
+	if (!ret && t.has_after) {
+		ret = bw_may_merge(tree, t.it.load, t.after.load);
+		t.it = t.after;
+	}
+	if (ret <= 0)
+		return ret;
+
+	right = bw_load(tree, t.it.load);
+	if (right->kind == BW_REMOVE)
+		return -EAGAIN;
+	mark = bw_want_key(bw_page_low(right->base));
+	frame = bw_frame_of(at.top);
+	frame.mark = &mark;
+	bw_walk_init(&walk, at.top);
+	bw_sum(&walk, &frame, 0, at.top->nr, &sum);
+	page = bw_stock_get(stock, BW_SLOT_A, sum.size);
+	if (!page)
+		return -ENOMEM;
+	bw_page_fill(page, stock->size[BW_SLOT_A], &walk, &sum, &frame);
+	if (WARN_ON_ONCE(!(page->rec.flags & BW_MARKED) || !page->marked))
+		return 0;
+	ret = bw_replace(tree, at.id, at.top, &page->rec, bw_mem_size(page));
+	if (ret)
+		return ret;
+	bw_stock_take(stock, BW_SLOT_A);
+	kvt_park_loose(KVT_PARK_BW_MARKED);
+	/* Any key of the parent will do to find it again. */
+	help->kind = BW_HELP_FINISH;
+	return BW_NEEDS_HELP;
+}
+
+/* Where the second to fourth step of a merge are. */
+struct bw_fold {
+	struct bw_at parent;
+	struct bw_terms t;
+	struct bw_rec *page;		/* that goes: its chain */
+	struct bw_remove *remove;	/* in front of it, if the second step is done */
+	struct bw_want low;		/* its first key */
+};
+
+/* Make a record, in a slot of the stock, that freezes a page. */
+static struct bw_remove *bw_remove_fill(struct bw_tree *tree, struct bw_stock *stock,
+					struct bw_rec *top, u32 id, u32 left)
+{
+	const struct bw_want low = bw_want_key(bw_page_low(top->base));
+	struct bw_remove *remove;
+
+	remove = bw_stock_get(stock, BW_SLOT_A, sizeof(*remove) + bw_key_tail(low.len));
+	if (!remove)
+		return NULL;
+	bw_rec_init(&remove->rec, BW_REMOVE, top);
+	remove->rec.flags |= BW_OWN;
+	remove->id = id;
+	remove->left = left;
+	remove->map = tree->map;
+	remove->merged = false;
+	bw_key_set(&remove->low, &low);
+	return remove;
+}
+
+/* The page that is about to go: freeze it. */
+static int bw_fold_remove(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
+			  struct bw_fold *f)
+{
+	struct bw_rec *top = f->page;
+	struct bw_remove *remove;
+	struct bw_delta *key;
+	u32 id = f->t.it.load;
+
+	/* Of its own terms none may be about to go: that is to be finished first. */
+	if (top->flags & BW_MARKED) {
+		key = bw_stock_get(stock, BW_SLOT_KEY, bw_key_size(f->low.len));
+		if (!key)
+			return -ENOMEM;
+		bw_key_set((struct bw_key *)key, &f->low);
+		*help = (struct bw_help) {
+			.kind = BW_HELP_FINISH,
+			.level = top->level - 1,
+			.want = bw_want_key((struct bw_key *)key),
+		};
+		return BW_NEEDS_HELP;
+	}
+	if (top->flags & BW_MERGED || top->depth > BW_CHAIN_FOLD)
+		return bw_help_tidy(help, id);
+	remove = bw_remove_fill(tree, stock, top, id, f->t.before.load);
+	if (!remove)
+		return -ENOMEM;
+	if (!bw_swap(tree, id, top, &remove->rec))
+		return -EAGAIN;
+	bw_stock_take(stock, BW_SLOT_A);
+	f->remove = remove;
+	kvt_park_loose(KVT_PARK_BW_REMOVED);
+	return 0;
+}
+
+/* Its left sibling takes over what it was, unless it has. */
+static int bw_fold_merge(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
+			 struct bw_fold *f)
+{
+	struct bw_remove *remove = f->remove;
+	struct bw_merge *merge;
+	struct bw_rec *top;
+	u32 id;
+	int diff;
+
+	for (id = remove->left;; id = top->right) {
+		top = bw_load(tree, id);
+		if (top->kind == BW_REMOVE)
+			return -EAGAIN;
+		diff = top->high ? bw_cmp(&f->low, top->high) : -1;
+		if (diff < 0 || (!diff && top->right != remove->id))
+			return 0;
+		if (!diff)
+			break;
+	}
+	if (top->flags & BW_MERGED || top->depth > BW_CHAIN_FOLD)
+		return bw_help_tidy(help, id);
+	merge = bw_stock_get(stock, BW_SLOT_B, sizeof(*merge));
+	if (!merge)
+		return -ENOMEM;
+	bw_rec_init(&merge->rec, BW_MERGE, top);
+	merge->rec.flags |= BW_OWN | BW_MERGED;
+	merge->rec.depth += f->page->depth;
+	merge->rec.nr += f->page->nr;
+	merge->rec.bytes += f->page->bytes;
+	merge->rec.right = f->page->right;
+	merge->rec.high = f->page->high;
+	merge->other = f->page;
+	merge->sep = bw_page_low(f->page->base);
+	if (!bw_swap(tree, id, top, &merge->rec))
+		return -EAGAIN;
+	bw_stock_take(stock, BW_SLOT_B);
+	WRITE_ONCE(remove->merged, true);
+	kvt_park_loose(KVT_PARK_BW_MERGED);
+	return 0;
+}
+
+/* Bytes of the record that takes a term out. */
+static u32 bw_unpost_size(const struct bw_fold *f)
+{
+	struct bw_want to = { .len = f->t.has_after ? f->t.after.len : 0 };
+	const struct bw_key *high = f->parent.top->high;
+
+	if (!f->t.has_after && high)
+		to = bw_want_key(high);
+	return bw_term_size(f->low.len, f->t.before.len, &to);
+}
+
+/* The term goes, and with it the last link to the page. */
+static int bw_fold_unpost(struct bw_tree *tree, struct bw_stock *stock, struct bw_fold *f)
+{
+	struct bw_rec *top = f->parent.top;
+	struct bw_want from, to;
+	struct bw_key *from_key, *to_key;
+	struct bw_term *term;
+	u8 level = top->level;
+	void *obj;
+	u32 size;
+
+	size = bw_key_size(f->t.before.len) + (f->t.has_after ? bw_key_size(f->t.after.len) : 0);
+	from_key = bw_stock_get(stock, BW_SLOT_KEY, size);
+	obj = bw_stock_get(stock, BW_SLOT_C, bw_unpost_size(f));
+	if (!from_key) {
+		bw_stock_get(stock, BW_SLOT_KEY, size);
+		return -ENOMEM;
+	}
+	if (!obj)
+		return -ENOMEM;
+	bw_ent_key(&f->t.before, f->t.before.len, from_key);
+	from = bw_want_key(from_key);
+	if (f->t.has_after) {
+		to_key = (void *)from_key + bw_key_size(f->t.before.len);
+		bw_ent_key(&f->t.after, f->t.after.len, to_key);
+		to = bw_want_key(to_key);
+	} else if (top->high) {
+		to = bw_want_key(top->high);
+	}
+	term = bw_term_fill(obj, BW_TERM_DEL, top, f->t.before.load, &f->low, &from,
+			    f->t.has_after || top->high ? &to : NULL);
+	term->delta.rec.flags &= ~BW_MARKED;
+	term->delta.rec.nr--;
+	term->delta.rec.bytes -= min_t(u32, term->delta.rec.bytes, sizeof(u64) + sizeof(u32));
+	if (!bw_swap(tree, f->parent.id, top, &term->delta.rec))
+		return -EAGAIN;
+	bw_stock_take(stock, BW_SLOT_C);
+	kvt_park_loose(KVT_PARK_BW_UNPOSTED);
+	bw_count_page(tree, level - 1, -1);
+	bw_stat(tree, KVTREE_STAT_NODE_UNLINK);
+	bw_remove_retire(tree, f->remove);
+	return 0;
+}
+
+/**
+ * bw_finish_step() - finish a merge that a parent has marked
+ * @tree: the tree
+ * @stock: memory
+ * @help: a key of the parent, and the level below it
+ *
+ * Context: under rcu_read_lock().
+ *
+ * Return: 0: done; as bw_tidy_step().
+ */
+int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
+{
+	const struct bw_want want = help->want;
+	struct bw_fold f = {};
+	u32 size;
+	int ret;
+
+	ret = bw_seek(tree, &want, help->level + 1, BW_SEEK_STEP, &f.parent);
+	if (ret) {
+		*help = ret == BW_NEEDS_HELP ? f.parent.help : *help;
+		return ret == -ENOENT ? 0 : ret;
+	}
+	if (!(f.parent.top->flags & BW_MARKED))
+		return 0;
+	if (f.parent.top->depth >= BW_CHAIN_MAX - BW_CHAIN_SPARE)
+		return bw_help_tidy(help, f.parent.id);
+	bw_terms_find(f.parent.top,
+		      bw_page_load(f.parent.top->base, f.parent.top->base->marked), &want, &f.t);
+	if (WARN_ON_ONCE(!f.t.has_it || !f.t.has_before))
+		return 0;
+	f.page = bw_load(tree, f.t.it.load);
+	if (f.page->kind == BW_REMOVE) {
+		f.remove = bw_remove(f.page);
+		f.page = f.remove->rec.next;
+		f.low = bw_want_key(&f.remove->low);
+	} else {
+		f.low = bw_want_key(bw_page_low(f.page->base));
+	}
+
+	/* All memory first: whoever begins can then go through to the end. */
+	size = bw_key_size(f.t.before.len) + (f.t.has_after ? bw_key_size(f.t.after.len) : 0);
+	if ((!f.remove && !bw_stock_get(stock, BW_SLOT_A, sizeof(struct bw_remove) +
+					bw_key_tail(f.low.len))) ||
+	    !bw_stock_get(stock, BW_SLOT_B, sizeof(struct bw_merge)) ||
+	    !bw_stock_get(stock, BW_SLOT_C, bw_unpost_size(&f)) ||
+	    !bw_stock_get(stock, BW_SLOT_KEY, max(size, bw_key_size(f.low.len))))
+		return -ENOMEM;
+	ret = f.remove ? 0 : bw_fold_remove(tree, stock, help, &f);
+	if (!ret)
+		ret = bw_fold_merge(tree, stock, help, &f);
+	return ret ?: bw_fold_unpost(tree, stock, &f);
+}
+
+/**
+ * bw_collapse_step() - make the root's only child the root
+ * @tree: the tree
+ * @stock: memory
+ * @help: what it is about
+ *
+ * The child is frozen, then the root's entry becomes its chain.
+ *
+ * Context: under rcu_read_lock().
+ *
+ * Return: 0: done, or there is nothing to do; as bw_tidy_step().
+ */
+int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
+{
+	struct bw_rec *root = bw_load(tree, BW_ROOT), *child;
+	const struct bw_want first = {};
+	struct bw_remove *remove;
+	u8 level = root->level;
+	s64 bytes;
+	u32 id;
+
+	if (!level || root->nr != 1 || root->flags & BW_MARKED)
+		return 0;
+	id = bw_inner_find(root, &first, false);
+	child = bw_load(tree, id);
+	if (child->kind != BW_REMOVE) {
+		/* A right sibling that is not posted. */
+		if (child->right != BW_ROOT)
+			return 0;
+		remove = bw_remove_fill(tree, stock, child, id, BW_ROOT);
+		if (!remove)
+			return -ENOMEM;
+		if (!bw_swap(tree, id, child, &remove->rec))
+			return -EAGAIN;
+		bw_stock_take(stock, BW_SLOT_A);
+		kvt_park_loose(KVT_PARK_BW_ROOT_FROZEN);
+		child = &remove->rec;
+	}
+	remove = bw_remove(child);
+	bytes = bw_chain_bytes(root);
+	if (!bw_swap(tree, BW_ROOT, root, remove->rec.next))
+		return -EAGAIN;
+	bw_uncharge(tree, level, bytes);
+	bw_chain_retire(tree, root);
+	kvt_park_loose(KVT_PARK_BW_ROOT_TAKEN);
+	bw_count_page(tree, level, -1);
+	bw_stat(tree, KVTREE_STAT_ROOT_SHRINK);
+	bw_remove_retire(tree, remove);
+	return 0;
+}
+
+/**
+ * bw_fold() - merge a page with a neighbour, if both are short
+ * @tree: the tree
+ * @want: its key, that stays
+ * @level: its level
+ * @gfp: for memory
+ *
+ * Context: as bw_run().
+ *
+ * Return: 0; -ENOMEM, -EDQUOT or -EBUSY.
+ */
+int bw_fold(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp)
+{
+	struct bw_help help = { .kind = BW_HELP_FOLD, .level = level, .want = *want };
+
+	return bw_do_help(tree, &help, gfp);
+}

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Base pages: searched, read, and built. */
+
+#include "bwtree.h"
+
+/* Compare what is looked for with the prefix of a page: 0 if it begins with it. */
+static int bw_prefix_cmp(const struct bw_page *page, const struct bw_want *want)
+{
+	u32 len = page->prefix_len;
+	u64 mask = len < BW_SLICE ? ~(~0ull >> (8 * len)) : ~0ull;
+	int diff;
+
+	if ((want->head & mask) != page->prefix_head)
+		return bw_order(want->head & mask, page->prefix_head);
+	if (min(len, want->len) > BW_SLICE) {
+		diff = memcmp(want->tail, bw_page_prefix(page) + BW_SLICE,
+			      min(len, want->len) - BW_SLICE);
+		if (diff)
+			return diff;
+	}
+	return want->len < len ? -1 : 0;
+}
+
+/* Compare the key with an entry that has the same prefix and slice. */
+static int bw_tail_cmp(const struct bw_page *page, unsigned int i, const struct bw_want *want)
+{
+	u32 at = page->prefix_len + BW_SLICE;
+	u32 len = bw_page_len(page, i);
+	u32 common = min(len, want->len);
+	int diff;
+
+	if (common > at) {
+		diff = memcmp(want->tail + page->prefix_len, bw_page_tail(page, i), common - at);
+		if (diff)
+			return diff;
+	}
+	return (int)want->len - (int)len;
+}
+
+/* The first of some entries whose slice is at least @slice. */
+static __always_inline unsigned int bw_slice_lower(const u64 *slices, unsigned int low,
+						   unsigned int high, u64 slice)
+{
+	unsigned int half, n = high - low;
+	const u64 *base = slices + low;
+
+	if (!n)
+		return low;
+	while (n > 1) {
+		half = n / 2;
+		base += base[half - 1] < slice ? half : 0;
+		n -= half;
+	}
+	return base - slices + (*base < slice);
+}
+
+/**
+ * bw_page_lower() - where a key belongs
+ * @page: a base page
+ * @want: the key
+ * @low: among the entries from this one on
+ * @high: up to but for this one
+ * @same: set to whether it is the key of the entry
+ *
+ * Return: the first entry whose key is not less, or @high.
+ */
+unsigned int bw_page_lower(const struct bw_page *page, const struct bw_want *want,
+			   unsigned int low, unsigned int high, bool *same)
+{
+	const u64 *slices = bw_page_slice(page);
+	unsigned int i, mid, end = high;
+	u64 slice;
+	int diff;
+
+	*same = false;
+	if (page->prefix_len) {
+		diff = bw_prefix_cmp(page, want);
+		if (diff)
+			return diff < 0 ? low : high;
+	}
+	slice = bw_want_slice(want, page->prefix_len);
+	i = bw_slice_lower(slices, low, high, slice);
+	if (i == high || slices[i] != slice)
+		return i;
+	/* Usually it is the only one with that slice; but all of them may have it. */
+	while (i < end) {
+		mid = i + (end - i) / 2;
+		diff = slices[mid] == slice ? bw_tail_cmp(page, mid, want) : -1;
+		if (!diff) {
+			*same = true;
+			return mid;
+		}
+		if (diff > 0)
+			i = mid + 1;
+		else
+			end = mid;
+	}
+	return i;
+}
+
+/**
+ * bw_page_ent() - read an entry
+ * @page: a base page
+ * @i: which
+ * @ent: to be filled
+ */
+void bw_page_ent(const struct bw_page *page, unsigned int i, struct bw_ent *ent)
+{
+	*ent = (struct bw_ent) {
+		.prefix = bw_page_prefix(page),
+		.prefix_len = page->prefix_len,
+		.slice = bw_page_slice(page)[i],
+		.tail = bw_page_tail(page, i),
+		.len = bw_page_len(page, i),
+		.load = bw_page_load(page, i),
+		.marked = page->rec.flags & BW_MARKED && page->marked == i,
+	};
+}
+
+/**
+ * bw_ent_copy() - copy bytes of an entry's key
+ * @ent: the entry
+ * @from: the first
+ * @to: behind the last, at most the key's length
+ * @out: where they go
+ */
+void bw_ent_copy(const struct bw_ent *ent, u32 from, u32 to, u8 *out)
+{
+	u32 at = ent->prefix_len, n;
+	u8 slice[BW_SLICE];
+
+	if (from < at) {
+		n = min(to, at) - from;
+		memcpy(out, ent->prefix + from, n);
+		out += n;
+		from += n;
+	}
+	if (from < to && from < at + BW_SLICE) {
+		n = min(to, at + BW_SLICE) - from;
+		put_unaligned_be64(ent->slice, slice);
+		memcpy(out, slice + (from - at), n);
+		out += n;
+		from += n;
+	}
+	if (from < to)
+		memcpy(out, ent->tail + (from - at - BW_SLICE), to - from);
+}
+
+static u8 bw_ent_byte(const struct bw_ent *ent, u32 i)
+{
+	u32 at = ent->prefix_len;
+
+	if (i < at)
+		return ent->prefix[i];
+	if (i < at + BW_SLICE)
+		return ent->slice >> (56 - 8 * (i - at));
+	return ent->tail[i - at - BW_SLICE];
+}
+
+static u64 bw_ent_slice(const struct bw_ent *ent, u32 at)
+{
+	u8 slice[BW_SLICE] = {};
+
+	if (at == ent->prefix_len)
+		return ent->slice;
+	if (at < ent->len)
+		bw_ent_copy(ent, at, min_t(u32, ent->len, at + BW_SLICE), slice);
+	return get_unaligned_be64(slice);
+}
+
+/**
+ * bw_ent_cmp() - compare a key with that of an entry
+ * @want: the key
+ * @ent: the entry
+ *
+ * Return: less than, equal to or greater than 0.
+ */
+int bw_ent_cmp(const struct bw_want *want, const struct bw_ent *ent)
+{
+	u32 i, common = min_t(u32, want->len, ent->len);
+
+	for (i = 0; i < common; i++) {
+		u8 a = i < BW_SLICE ? want->head >> (56 - 8 * i) : want->tail[i - BW_SLICE];
+		u8 b = bw_ent_byte(ent, i);
+
+		if (a != b)
+			return a < b ? -1 : 1;
+	}
+	return (int)want->len - (int)ent->len;
+}
+
+/**
+ * bw_ent_common() - how many bytes two keys have in common
+ * @a: an entry
+ * @b: another
+ *
+ * Return: bytes.
+ */
+u32 bw_ent_common(const struct bw_ent *a, const struct bw_ent *b)
+{
+	u32 i, len = min(a->len, b->len);
+
+	for (i = 0; i < len; i++)
+		if (bw_ent_byte(a, i) != bw_ent_byte(b, i))
+			break;
+	return i;
+}
+
+/**
+ * bw_ent_key() - keep the beginning of an entry's key
+ * @ent: the entry
+ * @len: so many bytes
+ * @key: has room for them
+ */
+void bw_ent_key(const struct bw_ent *ent, u32 len, struct bw_key *key)
+{
+	u8 head[BW_SLICE] = {};
+
+	bw_ent_copy(ent, 0, min(len, BW_SLICE), head);
+	key->head = get_unaligned_be64(head);
+	key->len = len;
+	if (len > BW_SLICE)
+		bw_ent_copy(ent, BW_SLICE, len, key->tail);
+}
+
+static u32 bw_tail_len(u32 len, u32 prefix_len)
+{
+	u32 at = prefix_len + BW_SLICE;
+
+	return len > at ? len - at : 0;
+}
+
+/* Go to the first entry of a sum. */
+static void bw_walk_to(struct bw_walk *walk, unsigned int nr)
+{
+	struct bw_ent ent;
+
+	bw_walk_rewind(walk);
+	while (nr--)
+		bw_walk_next(walk, &ent);
+}
+
+/**
+ * bw_sum() - what a base page of some entries takes
+ * @walk: the entries
+ * @frame: what is in the page besides
+ * @from: the first
+ * @to: behind the last, at most their number
+ * @sum: to be filled
+ */
+void bw_sum(struct bw_walk *walk, const struct bw_frame *frame, unsigned int from,
+	    unsigned int to, struct bw_sum *sum)
+{
+	unsigned int i, nr = to - from;
+	struct bw_ent ent;
+	u32 size;
+
+	memset(sum, 0, sizeof(*sum));
+	sum->from = from;
+	sum->to = to;
+	bw_walk_to(walk, from);
+	for (i = 0; i < nr; i++) {
+		if (WARN_ON_ONCE(!bw_walk_next(walk, &ent)))
+			break;
+		if (!i) {
+			sum->first = ent;
+			sum->key_len = ent.len;
+		} else if (ent.len != sum->key_len) {
+			sum->key_len = BW_LENS;
+		}
+	}
+	if (nr > 1)
+		sum->prefix_len = bw_ent_common(&sum->first, &ent);
+	if (sum->key_len != BW_LENS) {
+		sum->tails = nr * bw_tail_len(sum->key_len, sum->prefix_len);
+	} else {
+		bw_walk_to(walk, from);
+		for (i = 0; i < nr; i++) {
+			bw_walk_next(walk, &ent);
+			sum->tails += bw_tail_len(ent.len, sum->prefix_len);
+		}
+	}
+	size = nr * sizeof(u64) + ALIGN(nr * (frame->level ? sizeof(u32) : sizeof(u64)), 8);
+	if (sum->key_len == BW_LENS)
+		size += ALIGN(nr * sizeof(u16), 8);
+	if (sum->tails)
+		size += nr * sizeof(u32) + sum->tails;
+	sum->bytes = size;
+	size += bw_key_size(frame->low->len) + ALIGN(sum->prefix_len, 8);
+	if (frame->high)
+		size += bw_key_size(frame->high->len);
+	sum->size = ALIGN(offsetof(struct bw_page, data) + size, 8);
+}
+
+static struct bw_key *bw_key_copy(void *to, const struct bw_key *key)
+{
+	struct bw_want want = bw_want_key(key);
+
+	bw_key_set(to, &want);
+	return to;
+}
+
+/* Say where everything goes, and fill in what is not an entry. */
+static void bw_page_lay(struct bw_page *page, const struct bw_sum *sum,
+			const struct bw_frame *frame)
+{
+	unsigned int nr = sum->to - sum->from;
+	u32 off = offsetof(struct bw_page, data);
+
+	page->rec = (struct bw_rec) {
+		.kind = BW_BASE,
+		.level = frame->level,
+		.flags = BW_OWN | BW_CHARGED,
+		.nr = nr,
+		.right = frame->right,
+		.bytes = sum->bytes,
+		.base = page,
+	};
+	page->prefix_len = sum->prefix_len;
+	page->key_len = sum->key_len;
+	page->tails = !!sum->tails;
+	page->marked = 0;
+	page->round = 0;
+	if (frame->high) {
+		page->rec.high = bw_key_copy((u8 *)page + off, frame->high);
+		off += bw_key_size(frame->high->len);
+	}
+	page->off_low = off;
+	bw_key_copy((u8 *)page + off, frame->low);
+	off += bw_key_size(frame->low->len);
+	page->off_prefix = off;
+	bw_ent_copy(&sum->first, 0, sum->prefix_len, (u8 *)page + off);
+	page->prefix_head = bw_head((u8 *)page + off, sum->prefix_len);
+	off += ALIGN(sum->prefix_len, 8);
+	page->off_slice = off;
+	off += nr * sizeof(u64);
+	page->off_load = off;
+	off += ALIGN(nr * (frame->level ? sizeof(u32) : sizeof(u64)), 8);
+	page->off_len = off;
+	if (sum->key_len == BW_LENS)
+		off += ALIGN(nr * sizeof(u16), 8);
+	page->off_tail = off;
+}
+
+static void bw_page_put(struct bw_page *page, unsigned int i, const struct bw_ent *ent, u8 **tail)
+{
+	u32 n = bw_tail_len(ent->len, page->prefix_len);
+
+	((u64 *)((u8 *)page + page->off_slice))[i] = bw_ent_slice(ent, page->prefix_len);
+	if (page->rec.level)
+		((u32 *)((u8 *)page + page->off_load))[i] = ent->load;
+	else
+		((unsigned long *)((u8 *)page + page->off_load))[i] = ent->load;
+	if (page->key_len == BW_LENS)
+		((u16 *)((u8 *)page + page->off_len))[i] = ent->len;
+	if (page->tails) {
+		((u32 *)((u8 *)page + page->off_tail))[i] = *tail - (u8 *)page;
+		if (n)
+			bw_ent_copy(ent, ent->len - n, ent->len, *tail);
+		*tail += n;
+	}
+}
+
+/**
+ * bw_page_fill() - make a base page
+ * @obj: memory
+ * @size: its bytes, at least @sum->size; what is left is for records
+ * @walk: the entries
+ * @sum: which of them, as of bw_sum() with the same @frame
+ * @frame: what is in the page besides
+ *
+ * Return: the page.
+ */
+struct bw_page *bw_page_fill(void *obj, u32 size, struct bw_walk *walk, const struct bw_sum *sum,
+			     const struct bw_frame *frame)
+{
+	unsigned int i, nr = sum->to - sum->from;
+	struct bw_page *page = obj;
+	struct bw_ent ent;
+	u8 *tail;
+
+	page->size = size;
+	bw_page_lay(page, sum, frame);
+	tail = (u8 *)page + page->off_tail + (page->tails ? nr * sizeof(u32) : 0);
+	bw_walk_to(walk, sum->from);
+	for (i = 0; i < nr; i++) {
+		bw_walk_next(walk, &ent);
+		bw_page_put(page, i, &ent, &tail);
+		if (ent.marked || (frame->mark && !bw_ent_cmp(frame->mark, &ent))) {
+			page->rec.flags |= BW_MARKED;
+			page->marked = i;
+		}
+	}
+	page->end = ALIGN(tail - (u8 *)page, 8);
+	atomic_set(&page->space, page->end);
+	return page;
+}
+
+/**
+ * bw_page_empty() - make a base page without entries, for all keys
+ * @obj: memory
+ * @size: its bytes
+ * @level: of the page
+ *
+ * Return: the page.
+ */
+struct bw_page *bw_page_empty(void *obj, u32 size, u8 level)
+{
+	static const struct bw_key none;
+	const struct bw_frame frame = { .level = level, .low = &none };
+	struct bw_sum sum = { .key_len = BW_LENS };
+	struct bw_page *page = obj;
+
+	page->size = size;
+	bw_page_lay(page, &sum, &frame);
+	page->end = page->off_tail;
+	atomic_set(&page->space, page->end);
+	return page;
+}
+
+/**
+ * bw_page_space() - memory beside a base page, for a record
+ * @page: the page
+ * @size: bytes
+ *
+ * It is freed with the page.
+ *
+ * Return: the memory, or NULL: there is not so much left.
+ */
+void *bw_page_space(struct bw_page *page, u32 size)
+{
+	u32 end;
+
+	size = ALIGN(size, 8);
+	if (atomic_read(&page->space) + size > page->size)
+		return NULL;
+	end = atomic_add_return(size, &page->space);
+	return end <= page->size ? (u8 *)page + end - size : NULL;
+}
+
+/**
+ * bw_page_unspace() - give back what bw_page_space() returned, if it was the last
+ * @page: the page
+ * @rec: the memory, which nobody else has seen
+ * @size: bytes
+ */
+void bw_page_unspace(struct bw_page *page, void *rec, u32 size)
+{
+	int at = (u8 *)rec - (u8 *)page;
+
+	atomic_cmpxchg(&page->space, at + ALIGN(size, 8), at);
+}

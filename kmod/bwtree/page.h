@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Pages of a Bw-tree: keys, base pages, delta records, and what they come to.
+ *
+ * See bwtree.c for the protocol.
+ */
+#ifndef KVT_BW_PAGE_H
+#define KVT_BW_PAGE_H
+
+#include <linux/align.h>
+#include <linux/atomic.h>
+#include <linux/bits.h>
+#include <linux/bug.h>
+#include <linux/llist.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <linux/unaligned.h>
+
+#include "../index.h"
+
+struct kvt_value;
+
+/* Key bytes that are compared as one number. */
+#define BW_SLICE	8u
+
+/* A chain is consolidated when it has so many records, ... */
+#define BW_CHAIN_LEAF	10
+#define BW_CHAIN_INNER	6
+/* ... and never has more than this. */
+#define BW_CHAIN_MAX	32
+/* Records that steps of changes of structure may need at the end. */
+#define BW_CHAIN_SPARE	4
+/* Space for records beside a base page. */
+#define BW_SPACE_LEAF	(BW_CHAIN_LEAF * sizeof(struct bw_delta))
+
+/* A page of fewer entries is never split. */
+#define BW_SPLIT_MIN	4u
+
+/* A key that is kept: its first bytes as a number, the others behind it. */
+struct bw_key {
+	u64 head;			/* big-endian, filled up with zeros */
+	u16 len;
+	u8 tail[];			/* from the ninth byte on */
+};
+
+/* A key that is looked for. */
+struct bw_want {
+	u64 head;
+	const u8 *tail;
+	u32 len;
+};
+
+enum bw_kind {
+	BW_BASE,
+	/* Of leaves. */
+	BW_PUT,
+	BW_DEL,
+	/* Of inner pages: index terms. */
+	BW_TERM_ADD,
+	BW_TERM_DEL,
+	/* Of both. */
+	BW_SPLIT,			/* from high on, it is the right sibling's */
+	BW_MERGE,			/* the right sibling's content is this page's, too */
+	BW_REMOVE,			/* nothing is this page's any more */
+};
+
+#define BW_OWN		BIT(0)		/* of a record: it is an allocation of its own */
+#define BW_MERGED	BIT(1)		/* of a page: there is a BW_MERGE in its chain */
+#define BW_MARKED	BIT(2)		/* of a page: one of its terms is about to go */
+#define BW_SAME		BIT(3)		/* of a record: its base has the key, at @at */
+#define BW_CHARGED	BIT(4)		/* of a record: the quota counts it */
+#define BW_OF_PAGE	(BW_MERGED | BW_MARKED)
+
+/*
+ * What every record begins with.  A page is the newest of its records, and what
+ * it says here holds for the page: what the page would be if it were consolidated.
+ */
+struct bw_rec {
+	u8 kind;
+	u8 level;			/* 0: leaf */
+	u8 depth;			/* records in front of base pages, this included */
+	u8 flags;
+	u16 nr;				/* entries of the page */
+	u16 at;				/* where the record's key belongs in its base */
+	u32 right;			/* sibling; BW_ROOT: there is none */
+	u32 bytes;			/* content of the page, nearly */
+	const struct bw_key *high;	/* the right sibling's first; NULL: there is none */
+	struct bw_page *base;		/* the leftmost */
+	struct bw_rec *next;		/* older */
+};
+
+/* A change of one entry.  Of leaves these stand beside the base page. */
+struct bw_delta {
+	struct bw_rec rec;
+	unsigned long load;		/* a value, or a child's id */
+	struct bw_key key;
+};
+
+/* A change of an index term: from @from to @to @load is the child now. */
+struct bw_term {
+	const struct bw_key *from;
+	const struct bw_key *to;	/* NULL: no end */
+	struct bw_delta delta;
+};
+
+struct bw_split {
+	struct bw_rec rec;
+	struct bw_key sep;
+};
+
+struct bw_merge {
+	struct bw_rec rec;
+	struct bw_rec *other;		/* the right sibling's newest record */
+	const struct bw_key *sep;	/* its first key */
+};
+
+struct bw_map;
+
+/* What it froze may be freed, once it is another page's, while this is still found. */
+struct bw_remove {
+	struct bw_rec rec;
+	u32 id;
+	u32 left;			/* a page at its left, that stays as long as this */
+	struct bw_map *map;
+	/* For whoever destroys the tree: */
+	bool merged;			/* @rec.next belongs to another page */
+	struct bw_key low;		/* the page's first */
+};
+
+/*
+ * A base page: a sorted array of entries.
+ *
+ *	| header | high | low | prefix | slice[] load[] | len[] | tail[] | tails | space |
+ *
+ * Keys have the prefix in common; what follows it is a slice, compared as a number,
+ * and a tail.  Lengths are only kept if they differ, tails if there are any.
+ */
+struct bw_page {
+	struct bw_rec rec;
+	u32 size;			/* of the allocation */
+	u16 prefix_len;
+	u16 key_len;			/* of all keys, or BW_LENS */
+	u64 prefix_head;
+	u16 off_low;
+	u16 off_prefix;
+	u16 marked;			/* BW_MARKED: which entry */
+	u16 tails;			/* whether there are any */
+	u32 off_slice;
+	u32 off_load;
+	u32 off_len;
+	u32 off_tail;
+	u32 end;			/* of what readers look at */
+	/* Only writers look at what follows. */
+	atomic_t space;			/* where the next record goes */
+	u8 round;			/* of the worker, when the last record came */
+	u8 data[] __aligned(8);
+};
+
+#define BW_LENS		0xffff
+
+static inline bool bw_is_leaf(const struct bw_rec *rec)
+{
+	return !rec->level;
+}
+
+#define bw_delta(r)	container_of(r, struct bw_delta, rec)
+#define bw_term(r)	container_of(bw_delta(r), struct bw_term, delta)
+#define bw_split(r)	container_of(r, struct bw_split, rec)
+#define bw_merge(r)	container_of(r, struct bw_merge, rec)
+#define bw_remove(r)	container_of(r, struct bw_remove, rec)
+#define bw_page(r)	container_of(r, struct bw_page, rec)
+
+static inline const void *bw_page_at(const struct bw_page *page, u32 off)
+{
+	return (const u8 *)page + off;
+}
+
+static inline const u64 *bw_page_slice(const struct bw_page *page)
+{
+	return bw_page_at(page, page->off_slice);
+}
+
+static inline const struct bw_key *bw_page_low(const struct bw_page *page)
+{
+	return bw_page_at(page, page->off_low);
+}
+
+static inline const u8 *bw_page_prefix(const struct bw_page *page)
+{
+	return bw_page_at(page, page->off_prefix);
+}
+
+static inline unsigned long bw_page_load(const struct bw_page *page, unsigned int i)
+{
+	if (bw_is_leaf(&page->rec))
+		return ((const unsigned long *)bw_page_at(page, page->off_load))[i];
+	return ((const u32 *)bw_page_at(page, page->off_load))[i];
+}
+
+static inline u32 bw_page_len(const struct bw_page *page, unsigned int i)
+{
+	if (page->key_len != BW_LENS)
+		return page->key_len;
+	return ((const u16 *)bw_page_at(page, page->off_len))[i];
+}
+
+/* The bytes behind prefix and slice. */
+static inline const u8 *bw_page_tail(const struct bw_page *page, unsigned int i)
+{
+	if (!page->tails)
+		return NULL;
+	return bw_page_at(page, ((const u32 *)bw_page_at(page, page->off_tail))[i]);
+}
+
+/* Bytes of a key's head from @len on are zero. */
+static inline u64 bw_head(const u8 *data, u32 len)
+{
+	u64 head = 0;
+
+	if (likely(len >= BW_SLICE))
+		return get_unaligned_be64(data);
+	if (len)
+		memcpy(&head, data, len);
+	return be64_to_cpu((__force __be64)head);
+}
+
+static inline struct bw_want bw_want(const u8 *data, u32 len)
+{
+	return (struct bw_want) {
+		.head = bw_head(data, len),
+		.tail = len > BW_SLICE ? data + BW_SLICE : NULL,
+		.len = len,
+	};
+}
+
+static inline struct bw_want bw_want_key(const struct bw_key *key)
+{
+	return (struct bw_want) { .head = key->head, .tail = key->tail, .len = key->len };
+}
+
+/* Eight bytes of a key from @at on, filled up with zeros. */
+static inline u64 bw_want_slice(const struct bw_want *want, u32 at)
+{
+	u64 next;
+
+	if (!at)
+		return want->head;
+	if (at >= want->len)
+		return 0;
+	if (at >= BW_SLICE)
+		return bw_head(want->tail + at - BW_SLICE, want->len - at);
+	if (want->len <= BW_SLICE)
+		return want->head << (8 * at);
+	next = bw_head(want->tail, want->len - BW_SLICE);
+	return want->head << (8 * at) | next >> (8 * (BW_SLICE - at));
+}
+
+static inline int bw_order(u64 a, u64 b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* Compare what is looked for with a key. */
+static inline int bw_cmp(const struct bw_want *want, const struct bw_key *key)
+{
+	u32 common = min_t(u32, want->len, key->len);
+	int diff;
+
+	if (want->head != key->head)
+		return bw_order(want->head, key->head);
+	if (common > BW_SLICE) {
+		diff = memcmp(want->tail, key->tail, common - BW_SLICE);
+		if (diff)
+			return diff;
+	}
+	return (int)want->len - (int)key->len;
+}
+
+static inline bool bw_is_key(const struct bw_want *want, const struct bw_key *key)
+{
+	return want->head == key->head && want->len == key->len &&
+	       (key->len <= BW_SLICE || !memcmp(want->tail, key->tail, key->len - BW_SLICE));
+}
+
+static inline u32 bw_key_size(u32 len)
+{
+	return ALIGN(sizeof(struct bw_key) + (len > BW_SLICE ? len - BW_SLICE : 0), 8);
+}
+
+/* Bytes that a key takes behind a structure that ends with it. */
+static inline u32 bw_key_tail(u32 len)
+{
+	return len > BW_SLICE ? len - BW_SLICE : 0;
+}
+
+static inline void bw_key_set(struct bw_key *key, const struct bw_want *want)
+{
+	key->head = want->head;
+	key->len = want->len;
+	if (want->len > BW_SLICE)
+		memcpy(key->tail, want->tail, want->len - BW_SLICE);
+}
+
+/* An entry of a page: key and load, wherever they stand. */
+struct bw_ent {
+	const u8 *prefix;
+	const u8 *tail;			/* behind prefix and slice */
+	u64 slice;
+	unsigned long load;
+	u16 prefix_len;
+	u16 len;			/* of the whole key */
+	bool marked;
+};
+
+/*
+ * A piece of a page: one base and the deltas that change it, in key order, one
+ * for each key.
+ */
+struct bw_part {
+	const struct bw_page *base;
+	const struct bw_key *low;	/* what it covers */
+	const struct bw_key *high;
+	u16 begin;			/* of the base what is not another page's */
+	u16 end;
+	u8 nr;
+	const struct bw_delta *delta[BW_CHAIN_MAX];
+};
+
+/* The entries of a page in key order. */
+struct bw_walk {
+	struct bw_part part[2];
+	u8 parts;
+	/* Next. */
+	u8 p;
+	u8 d;
+	u16 i;
+};
+
+/* Some entries of a walk, and what a base page of them takes. */
+struct bw_sum {
+	unsigned int from, to;
+	u32 prefix_len;
+	u32 key_len;
+	u32 tails;			/* bytes */
+	u32 size;			/* of the page, without space */
+	u32 bytes;			/* of its content */
+	struct bw_ent first;
+};
+
+/* What a base page is to be besides its entries. */
+struct bw_frame {
+	u8 level;
+	u32 right;
+	const struct bw_key *low;
+	const struct bw_key *high;
+	const struct bw_want *mark;	/* the term that is about to go, or NULL */
+};
+
+/* page.c */
+unsigned int bw_page_lower(const struct bw_page *page, const struct bw_want *want,
+			   unsigned int low, unsigned int high, bool *same);
+void bw_page_ent(const struct bw_page *page, unsigned int i, struct bw_ent *ent);
+void bw_ent_copy(const struct bw_ent *ent, u32 from, u32 to, u8 *out);
+int bw_ent_cmp(const struct bw_want *want, const struct bw_ent *ent);
+void bw_ent_key(const struct bw_ent *ent, u32 len, struct bw_key *key);
+u32 bw_ent_common(const struct bw_ent *a, const struct bw_ent *b);
+void bw_sum(struct bw_walk *walk, const struct bw_frame *frame, unsigned int from,
+	    unsigned int to, struct bw_sum *sum);
+struct bw_page *bw_page_fill(void *obj, u32 size, struct bw_walk *walk, const struct bw_sum *sum,
+			     const struct bw_frame *frame);
+struct bw_page *bw_page_empty(void *obj, u32 size, u8 level);
+void *bw_page_space(struct bw_page *page, u32 size);
+void bw_page_unspace(struct bw_page *page, void *rec, u32 size);
+
+/* chain.c */
+struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *want);
+u32 bw_inner_find(const struct bw_rec *top, const struct bw_want *want, bool before);
+void bw_part_load(const struct bw_rec *top, const struct bw_want *want, bool before,
+		  struct bw_part *part);
+bool bw_part_next(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent);
+bool bw_part_prev(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent);
+void bw_walk_init(struct bw_walk *walk, const struct bw_rec *top);
+void bw_walk_rewind(struct bw_walk *walk);
+bool bw_walk_next(struct bw_walk *walk, struct bw_ent *ent);
+void bw_rec_init(struct bw_rec *rec, enum bw_kind kind, struct bw_rec *top);
+bool bw_place(const struct bw_rec *top, const struct bw_want *want, struct bw_rec *rec,
+	      unsigned long *load);
+const struct bw_merge *bw_find_merge(const struct bw_rec *top);
+
+#endif /* KVT_BW_PAGE_H */

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The way down, and lookups. */
+#include <linux/err.h>
+
+#include "bwtree.h"
+
+enum bw_frozen {
+	BW_FROZEN_TRUE,		/* what is below the record is still the truth */
+	BW_FROZEN_MOVED,	/* it belongs to the page at->id now */
+	BW_FROZEN_STALE,	/* begin again from the root */
+};
+
+/*
+ * A reader has come to a page whose removal has begun.  What it was is the truth
+ * until its left sibling has taken it over: until the sibling's entry changes, and
+ * the load of that entry is when the reader read it.
+ */
+static enum bw_frozen bw_read_frozen(struct bw_tree *tree, struct bw_at *at,
+				     const struct bw_want *want, unsigned int *budget)
+{
+	struct bw_remove *remove = bw_remove(at->top);
+	struct bw_want low = bw_want_key(&remove->low);
+	struct bw_rec *top;
+	u32 id = remove->left;
+	int diff;
+
+	for (;;) {
+		if (!(*budget)--)
+			return BW_FROZEN_STALE;
+		top = bw_load(tree, id);
+		if (top->kind == BW_REMOVE)
+			return BW_FROZEN_STALE;
+		if (id == BW_ROOT && top->level != remove->rec.level)
+			break;
+		if (top->level != remove->rec.level)
+			return BW_FROZEN_STALE;
+		diff = top->high ? bw_cmp(&low, top->high) : -1;
+		if (diff < 0 || (!diff && top->right != at->id)) {
+			at->id = id;
+			return BW_FROZEN_MOVED;
+		}
+		if (!diff)
+			break;
+		id = top->right;
+	}
+	/* The root is its parent: it is to take the root's place. */
+	if (id == BW_ROOT && (top->level != remove->rec.level + 1 ||
+			      bw_inner_find(top, want, false) != at->id))
+		return BW_FROZEN_STALE;
+	at->top = remove->rec.next;
+	at->guard_id = id;
+	at->guard = top;
+	return BW_FROZEN_TRUE;
+}
+
+static int bw_needs(struct bw_at *at, enum bw_help_kind kind, u8 level,
+		    const struct bw_want *want)
+{
+	at->help = (struct bw_help) { .kind = kind, .level = level, .want = *want };
+	return BW_NEEDS_HELP;
+}
+
+/* Has the writer to finish the removal of the child that it goes to? */
+static bool bw_child_is_marked(const struct bw_rec *top, u32 child)
+{
+	return top->flags & BW_MARKED && bw_page_load(top->base, top->base->marked) == child;
+}
+
+/**
+ * bw_seek() - find the page of a level that covers a key
+ * @tree: the tree
+ * @want: the key
+ * @level: the level
+ * @mode: for whom
+ * @at: to be filled
+ *
+ * Context: under rcu_read_lock(); readers in any context.
+ *
+ * Return: 0; -ENOENT: the tree has not so many levels; -EBUSY: the budget is spent;
+ * BW_NEEDS_HELP: not for readers, see @at->help.
+ */
+int bw_seek(struct bw_tree *tree, const struct bw_want *want, u8 level, enum bw_seek_mode mode,
+	    struct bw_at *at)
+{
+	bool before = mode == BW_SEEK_BEFORE, reader = mode <= BW_SEEK_BEFORE;
+	unsigned int budget = BW_READ_BUDGET;
+	struct bw_rec *top;
+	int diff;
+
+restart:
+	at->id = BW_ROOT;
+	while (budget--) {
+		top = bw_load(tree, at->id);
+		at->guard_id = at->id;
+		at->guard = top;
+		at->top = top;
+		if (at->id == BW_ROOT && top->level < level)
+			return -ENOENT;
+		if (unlikely(top->kind == BW_REMOVE)) {
+			if (!reader)
+				return bw_help_remove(&at->help, top, want);
+			switch (bw_read_frozen(tree, at, want, &budget)) {
+			case BW_FROZEN_MOVED:
+				continue;
+			case BW_FROZEN_STALE:
+				bw_stat(tree, KVTREE_STAT_READ_RESTART);
+				goto restart;
+			case BW_FROZEN_TRUE:
+				top = at->top;
+			}
+		}
+		if (top->high) {
+			diff = bw_cmp(want, top->high);
+			if (before ? diff > 0 : diff >= 0) {
+				if (!reader && mode != BW_SEEK_LAZY)
+					return bw_needs(at, BW_HELP_POST, top->level, want);
+				at->id = top->right;
+				continue;
+			}
+		}
+		if (top->level == level)
+			return 0;
+		at->id = bw_inner_find(top, want, before);
+		if (mode == BW_SEEK_WRITE && bw_child_is_marked(top, at->id))
+			return bw_needs(at, BW_HELP_FINISH, top->level - 1, want);
+	}
+	bw_stat(tree, KVTREE_STAT_READ_BUSY);
+	return -EBUSY;
+}
+
+/**
+ * bw_get() - see struct kvt_index_ops
+ * @index: the tree
+ * @key: the key
+ *
+ * Context: under rcu_read_lock(), any context.
+ *
+ * Return: the value, NULL, or ERR_PTR(-EBUSY).
+ */
+struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key)
+{
+	const struct bw_want want = bw_want(key->data, key->len);
+	struct bw_at at;
+
+	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
+	if (unlikely(bw_seek(bw_tree(index), &want, 0, BW_SEEK_READ, &at)))
+		return ERR_PTR(-EBUSY);
+	return bw_leaf_find(at.top, &want);
+}
+
+/**
+ * bw_get_batch() - see struct kvt_index_ops
+ * @index: the tree
+ * @lookups: the keys, and what they map to
+ * @nr: their number
+ *
+ * Context: under rcu_read_lock(), any context.
+ */
+void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		lookups[i].value = bw_get(index, &lookups[i].key);
+}
+
+/* How many bytes an entry's key has in common with a key. */
+static u32 bw_common(const struct bw_ent *ent, const struct kvt_key *key, u32 len)
+{
+	const struct bw_want want = bw_want(key->data, len);
+	struct bw_ent it = {
+		.slice = want.head,
+		.tail = want.tail,
+		.len = len,
+	};
+
+	return bw_ent_common(ent, &it);
+}
+
+/* The last entry that is less than a key.  0, -ENOENT or -EBUSY. */
+static int bw_before(struct bw_tree *tree, struct bw_want want, struct bw_ent *ent)
+{
+	unsigned int budget = BW_READ_BUDGET;
+	struct bw_part part;
+	struct bw_at at;
+	bool same;
+	u16 i;
+	u8 d;
+
+	while (want.len && budget--) {
+		if (bw_seek(tree, &want, 0, BW_SEEK_BEFORE, &at))
+			return -EBUSY;
+		bw_part_load(at.top, &want, true, &part);
+		i = bw_page_lower(part.base, &want, part.begin, part.end, &same);
+		for (d = 0; d < part.nr; d++)
+			if (bw_cmp(&want, &part.delta[d]->key) <= 0)
+				break;
+		if (bw_part_prev(&part, &i, &d, ent))
+			return 0;
+		want = bw_want_key(part.low);
+	}
+	return want.len ? -EBUSY : -ENOENT;
+}
+
+/**
+ * bw_get_prefix() - see struct kvt_index_ops
+ * @index: the tree
+ * @key: the key
+ *
+ * Whatever is less than the key and not less than a beginning of it begins so, too.  So
+ * each round looks at the last that is less, and goes on with what the two have in
+ * common.
+ *
+ * Context: under rcu_read_lock(), any context.
+ *
+ * Return: the value, NULL, or ERR_PTR(-EBUSY).
+ */
+struct kvt_value *bw_get_prefix(struct kvt_index *index, const struct kvt_key *key)
+{
+	struct kvt_key part = *key;
+	struct kvt_value *value;
+	struct bw_ent ent;
+	int err;
+
+	for (;;) {
+		value = bw_get(index, &part);
+		if (value || !part.len)
+			return value;
+		err = bw_before(bw_tree(index), bw_want(part.data, part.len), &ent);
+		if (err)
+			return err == -ENOENT ? NULL : ERR_PTR(err);
+		part.len = bw_common(&ent, key, part.len);
+		if (part.len == ent.len)
+			return (struct kvt_value *)ent.load;
+	}
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory of records: base pages, and those that do not stand beside one.
+ *
+ * The quota is charged with base pages, and with records of keys that are too long
+ * to stand beside one, when they are published.  It is not with records of changes
+ * of structure, which are few and short-lived: so a change that has begun is never
+ * stuck at the limit.
+ */
+#include <linux/slab.h>
+
+#include "bwtree.h"
+
+/* In front of every object. */
+struct bw_mem {
+	struct llist_node retire;
+	u32 size;			/* of the allocation */
+};
+
+static struct bw_mem *bw_mem(const void *obj)
+{
+	return (struct bw_mem *)obj - 1;
+}
+
+/**
+ * bw_mem_alloc() - memory for a record
+ * @size: bytes
+ * @gfp: how to allocate
+ * @usable: set to the bytes that there are, or NULL
+ *
+ * Return: the memory, or NULL.
+ */
+void *bw_mem_alloc(size_t size, gfp_t gfp, u32 *usable)
+{
+	struct bw_mem *mem;
+
+	size += sizeof(*mem);
+	if (size <= KMALLOC_MAX_CACHE_SIZE)
+		size = kmalloc_size_roundup(size);
+	mem = kmalloc(size, gfp | __GFP_NOWARN);
+	if (!mem)
+		return NULL;
+	mem->size = size;
+	if (usable)
+		*usable = size - sizeof(*mem);
+	return mem + 1;
+}
+
+/**
+ * bw_mem_free() - free a record that nobody has seen
+ * @obj: of bw_mem_alloc(), or NULL
+ */
+void bw_mem_free(void *obj)
+{
+	if (obj)
+		kfree(bw_mem(obj));
+}
+
+/**
+ * bw_mem_size() - what a record is charged with
+ * @obj: of bw_mem_alloc()
+ *
+ * Return: bytes.
+ */
+u32 bw_mem_size(const void *obj)
+{
+	return bw_mem(obj)->size;
+}
+
+/**
+ * bw_charge() - charge what is about to be published
+ * @tree: the tree
+ * @level: of the page
+ * @bytes: how much; less than 0 to give back
+ *
+ * Return: 0 or -EDQUOT.
+ */
+int bw_charge(struct bw_tree *tree, u8 level, s64 bytes)
+{
+	int err;
+
+	if (bytes <= 0) {
+		bw_uncharge(tree, level, -bytes);
+		return 0;
+	}
+	err = kvt_quota_charge(tree->index.env.quota, bytes);
+	if (!err)
+		kvt_stat_add(tree->index.env.stats,
+			     level ? KVTREE_STAT_INNER_BYTES : KVTREE_STAT_LEAF_BYTES, bytes);
+	return err;
+}
+
+/**
+ * bw_uncharge() - give back what was charged
+ * @tree: the tree
+ * @level: of the page
+ * @bytes: how much
+ */
+void bw_uncharge(struct bw_tree *tree, u8 level, s64 bytes)
+{
+	if (!bytes)
+		return;
+	kvt_quota_uncharge(tree->index.env.quota, bytes);
+	kvt_stat_add(tree->index.env.stats,
+		     level ? KVTREE_STAT_INNER_BYTES : KVTREE_STAT_LEAF_BYTES, -bytes);
+}
+
+/**
+ * bw_count_page() - count pages that come or go
+ * @tree: the tree
+ * @level: of the pages
+ * @nr: how many; less than 0: they go
+ */
+void bw_count_page(struct bw_tree *tree, u8 level, int nr)
+{
+	kvt_stat_add(tree->index.env.stats,
+		     level ? KVTREE_STAT_INNER_NODES : KVTREE_STAT_LEAF_NODES, nr);
+}
+
+/**
+ * bw_mem_retire() - free a record that somebody may have come across
+ * @tree: the tree
+ * @obj: of bw_mem_alloc(), not charged
+ */
+void bw_mem_retire(struct bw_tree *tree, void *obj)
+{
+	struct bw_mem *mem = bw_mem(obj);
+
+	kvt_reclaim_retire(tree->index.env.reclaim, KVT_GARBAGE_LEAF, &mem->retire, mem->size);
+}
+
+/* Where the allocation of a record begins. */
+static void *bw_rec_obj(const struct bw_rec *rec)
+{
+	switch (rec->kind) {
+	case BW_TERM_ADD:
+	case BW_TERM_DEL:
+		return bw_term(rec);
+	default:
+		return (void *)rec;
+	}
+}
+
+/* The next of all records of a chain; @other: of what was merged into it. */
+static struct bw_rec *bw_chain_next(const struct bw_rec *rec, struct bw_rec **other)
+{
+	struct bw_rec *next = rec->next;
+
+	if (rec->kind == BW_MERGE)
+		*other = bw_merge(rec)->other;
+	if (!next) {
+		next = *other;
+		*other = NULL;
+	}
+	return next;
+}
+
+/**
+ * bw_chain_bytes() - what a chain is charged with
+ * @rec: its newest record
+ *
+ * Return: bytes.
+ */
+s64 bw_chain_bytes(const struct bw_rec *rec)
+{
+	struct bw_rec *other = NULL;
+	s64 bytes = 0;
+
+	for (; rec; rec = bw_chain_next(rec, &other))
+		if (rec->flags & BW_CHARGED)
+			bytes += bw_mem_size(bw_rec_obj(rec));
+	return bytes;
+}
+
+/**
+ * bw_chain_retire() - free a chain when no reader holds it any more
+ * @tree: the tree
+ * @rec: its newest record, which no entry has any more; not charged any more
+ */
+void bw_chain_retire(struct bw_tree *tree, struct bw_rec *rec)
+{
+	struct bw_rec *next, *other = NULL;
+
+	for (; rec; rec = next) {
+		next = bw_chain_next(rec, &other);
+		if (!(rec->flags & BW_OWN))
+			continue;
+		bw_mem_retire(tree, bw_rec_obj(rec));
+	}
+}
+
+/**
+ * bw_chain_free() - free a chain at once
+ * @tree: the tree, which nobody uses any more
+ * @rec: its newest record, still charged
+ */
+void bw_chain_free(struct bw_tree *tree, struct bw_rec *rec)
+{
+	struct bw_rec *next, *other = NULL;
+	void *obj, *base = NULL;
+	u8 level = rec->level;
+
+	/* Records beside a base page go with it: bases last. */
+	bw_uncharge(tree, level, bw_chain_bytes(rec));
+	for (; rec; rec = next) {
+		next = bw_chain_next(rec, &other);
+		if (!(rec->flags & BW_OWN))
+			continue;
+		obj = bw_rec_obj(rec);
+		if (rec->kind == BW_BASE && next) {
+			base = obj;
+			continue;
+		}
+		bw_mem_free(obj);
+	}
+	bw_mem_free(base);
+}
+
+/**
+ * bw_remove_retire() - free an id when nobody can have found it any more
+ * @tree: the tree
+ * @remove: the newest record of its page, to which no link is left
+ */
+void bw_remove_retire(struct bw_tree *tree, struct bw_remove *remove)
+{
+	struct bw_mem *mem = bw_mem(remove);
+
+	/* Not to be found by its id by those who begin now, whom no grace period awaits. */
+	WRITE_ONCE(*bw_map_entry(remove->map, remove->id), (unsigned long)remove | BW_FREE);
+	refcount_inc(&remove->map->refs);
+	kvt_reclaim_retire(tree->index.env.reclaim, KVT_GARBAGE_INNER, &mem->retire, mem->size);
+}
+
+static size_t bw_mem_reclaim(struct llist_node *link)
+{
+	struct bw_mem *mem = container_of(link, struct bw_mem, retire);
+	size_t size = mem->size;
+
+	kfree(mem);
+	return size;
+}
+
+static size_t bw_remove_reclaim(struct llist_node *link)
+{
+	struct bw_mem *mem = container_of(link, struct bw_mem, retire);
+	struct bw_remove *remove = (struct bw_remove *)(mem + 1);
+
+	bw_id_free(remove->map, remove->id);
+	bw_map_put(remove->map);
+	return bw_mem_reclaim(link);
+}
+
+/**
+ * bw_memory_register() - tell the store's reclaim how records and ids are freed
+ * @tree: the tree
+ */
+void bw_memory_register(struct bw_tree *tree)
+{
+	tree->index.env.reclaim->free[KVT_GARBAGE_LEAF] = bw_mem_reclaim;
+	tree->index.env.reclaim->free[KVT_GARBAGE_INNER] = bw_remove_reclaim;
+}
+
+/**
+ * bw_stock_get() - look at an object that was allocated before
+ * @stock: the stock
+ * @slot: which
+ * @size: bytes that it must have
+ *
+ * Return: the object, still the stock's; or NULL, and the stock knows what it lacks.
+ */
+void *bw_stock_get(struct bw_stock *stock, enum bw_slot slot, u32 size)
+{
+	if (stock->obj[slot] && stock->size[slot] >= size)
+		return stock->obj[slot];
+	stock->want = slot;
+	stock->want_size = size;
+	return NULL;
+}
+
+/**
+ * bw_stock_take() - take an object that was published
+ * @stock: the stock
+ * @slot: which
+ *
+ * Return: the object.
+ */
+void *bw_stock_take(struct bw_stock *stock, enum bw_slot slot)
+{
+	void *obj = stock->obj[slot];
+
+	stock->obj[slot] = NULL;
+	return obj;
+}
+
+/**
+ * bw_stock_has_ids() - whether there are so many ids
+ * @stock: the stock
+ * @nr: how many, at most BW_STOCK_IDS
+ *
+ * Return: false, and the stock knows what it lacks.
+ */
+bool bw_stock_has_ids(struct bw_stock *stock, u8 nr)
+{
+	stock->want_ids = nr;
+	return stock->nr_ids >= nr;
+}
+
+/**
+ * bw_stock_take_ids() - take ids that were published
+ * @stock: the stock
+ * @nr: how many
+ */
+void bw_stock_take_ids(struct bw_stock *stock, u8 nr)
+{
+	unsigned int i;
+
+	stock->nr_ids -= nr;
+	for (i = 0; i < stock->nr_ids; i++)
+		stock->id[i] = stock->id[i + nr];
+}
+
+/**
+ * bw_stock_fill() - allocate what the stock lacks
+ * @tree: the tree
+ * @stock: the stock
+ *
+ * Return: 0, -ENOMEM or -EDQUOT.
+ */
+int bw_stock_fill(struct bw_tree *tree, struct bw_stock *stock)
+{
+	enum bw_slot slot = stock->want;
+	int err;
+
+	while (stock->nr_ids < stock->want_ids) {
+		err = bw_id_alloc(tree, stock->gfp, &stock->id[stock->nr_ids]);
+		if (err)
+			return err;
+		stock->nr_ids++;
+	}
+	if (slot == BW_SLOTS)
+		return 0;
+	bw_mem_free(stock->obj[slot]);
+	stock->obj[slot] = bw_mem_alloc(stock->want_size, stock->gfp, &stock->size[slot]);
+	stock->want = BW_SLOTS;
+	return stock->obj[slot] ? 0 : -ENOMEM;
+}
+
+/**
+ * bw_stock_drop() - free what is left of a stock
+ * @tree: the tree
+ * @stock: the stock
+ */
+void bw_stock_drop(struct bw_tree *tree, struct bw_stock *stock)
+{
+	unsigned int i;
+
+	for (i = 0; i < BW_SLOTS; i++)
+		bw_mem_free(stock->obj[i]);
+	while (stock->nr_ids)
+		bw_id_free(tree->map, stock->id[--stock->nr_ids]);
+}
+
+/**
+ * bw_stock_move() - give an object to another stock
+ * @to: has none in that slot
+ * @from: the stock
+ * @slot: which
+ */
+void bw_stock_move(struct bw_stock *to, struct bw_stock *from, enum bw_slot slot)
+{
+	to->size[slot] = from->size[slot];
+	to->obj[slot] = bw_stock_take(from, slot);
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The worker: looks through the mapping table for pages that have records and are not
+ * changed any more, and for short ones that whoever made them short has not merged.
+ */
+#include <linux/err.h>
+#include <linux/jiffies.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+#include "bwtree.h"
+
+/* Between two rounds of the worker. */
+#define BW_TIDY_DELAY	msecs_to_jiffies(250)
+
+/* What is known of a page that is to be looked after. */
+struct bw_care {
+	u32 id;
+	u8 level;
+	bool tidy;		/* it has records */
+	bool fold;		/* it is short */
+	u32 len;		/* of its first key */
+	u8 key[KVTREE_KEY_MAX];
+};
+
+/* Does a page need care?  Those whose last record came in @round do not. */
+static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
+{
+	struct bw_rec *top = bw_load_any(tree, care->id);
+	const struct bw_key *low;
+	u8 head[BW_SLICE];
+	u8 age;
+
+	if (!top)
+		return false;
+	care->tidy = false;
+	care->fold = false;
+	if (top->kind == BW_REMOVE) {
+		low = &bw_remove(top)->low;
+	} else {
+		age = READ_ONCE(tree->round) - READ_ONCE(top->base->round);
+		care->tidy = top->depth && (all || age > 1);
+		care->fold = care->id != BW_ROOT ? bw_is_underfull(tree, top) :
+						  top->level && top->nr == 1;
+		if (!care->tidy && !care->fold)
+			return false;
+		low = bw_page_low(top->base);
+	}
+	put_unaligned_be64(low->head, head);
+	memcpy(care->key, head, min_t(u32, low->len, BW_SLICE));
+	if (low->len > BW_SLICE)
+		memcpy(care->key + BW_SLICE, low->tail, low->len - BW_SLICE);
+	care->len = low->len;
+	care->level = top->level;
+	return true;
+}
+
+static int bw_care_take(struct bw_tree *tree, struct bw_care *care, gfp_t gfp)
+{
+	const struct bw_want want = bw_want(care->key, care->len);
+	struct bw_help collapse = { .kind = BW_HELP_COLLAPSE };
+	int ret;
+
+	ret = bw_clear_way(tree, &want, care->level, gfp);
+	if (ret)
+		return ret;
+	if (care->tidy)
+		ret = bw_tidy(tree, care->id, 0, false, gfp);
+	if (!ret && care->fold)
+		ret = care->id == BW_ROOT ? bw_do_help(tree, &collapse, gfp) :
+					    bw_fold(tree, &want, care->level, gfp);
+	return ret;
+}
+
+/* Once through the mapping table. */
+static void bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
+{
+	bool needed;
+
+	for (care->id = 0; care->id < (u32)atomic_read(&tree->map->next); care->id++) {
+		rcu_read_lock();
+		needed = bw_care_look(tree, care, all);
+		rcu_read_unlock();
+		/* For want of memory: it is looked at again. */
+		if (needed)
+			bw_care_take(tree, care, GFP_KERNEL | __GFP_NOWARN);
+		cond_resched();
+	}
+}
+
+static void bw_work(struct work_struct *work)
+{
+	struct bw_tree *tree = container_of(to_delayed_work(work), struct bw_tree, work);
+	struct bw_care *care = kmalloc(sizeof(*care), GFP_KERNEL);
+
+	WRITE_ONCE(tree->round, tree->round + 1);
+	if (care)
+		bw_round(tree, care, false);
+	kfree(care);
+	/* Two rounds without a change leave nothing to be done. */
+	if (READ_ONCE(tree->busy) || !care)
+		tree->rest = 0;
+	else
+		tree->rest++;
+	WRITE_ONCE(tree->busy, false);
+	if (tree->rest <= 2)
+		queue_delayed_work(tree->index.env.wq, &tree->work, BW_TIDY_DELAY);
+	else
+		WRITE_ONCE(tree->asleep, true);
+	/* Pairs with bw_tidy_later(): one of the two sees what the other wrote. */
+	smp_mb();
+	if (READ_ONCE(tree->asleep) && READ_ONCE(tree->busy))
+		bw_tidy_later(tree);
+}
+
+/**
+ * bw_tidy_later() - tell the worker that there was a change
+ * @tree: the tree
+ *
+ * Context: any but NMI.
+ */
+void bw_tidy_later(struct bw_tree *tree)
+{
+	if (!READ_ONCE(tree->busy)) {
+		WRITE_ONCE(tree->busy, true);
+		smp_mb();	/* pairs with bw_work() */
+	}
+	if (READ_ONCE(tree->asleep)) {
+		WRITE_ONCE(tree->asleep, false);
+		queue_delayed_work(tree->index.env.wq, &tree->work, BW_TIDY_DELAY);
+	}
+}
+
+/**
+ * bw_tidy_init() - get the worker of a tree ready
+ * @tree: the tree
+ */
+void bw_tidy_init(struct bw_tree *tree)
+{
+	tree->asleep = true;
+	INIT_DELAYED_WORK(&tree->work, bw_work);
+}
+
+/**
+ * bw_tidy_exit() - stop the worker of a tree that nobody changes any more
+ * @tree: the tree
+ */
+void bw_tidy_exit(struct bw_tree *tree)
+{
+	cancel_delayed_work_sync(&tree->work);
+}
+
+/* How often the tree became smaller. */
+static u64 bw_shrunk(struct bw_tree *tree)
+{
+	return kvt_stats_read(tree->index.env.stats, KVTREE_STAT_NODE_UNLINK) +
+	       kvt_stats_read(tree->index.env.stats, KVTREE_STAT_ROOT_SHRINK);
+}
+
+/**
+ * bw_sweep() - see struct kvt_index_ops
+ * @index: the tree
+ *
+ * Context: may sleep.
+ */
+void bw_sweep(struct kvt_index *index)
+{
+	struct bw_tree *tree = bw_tree(index);
+	struct bw_care *care = kmalloc(sizeof(*care), GFP_KERNEL);
+	u64 before;
+
+	if (!care)
+		return;
+	do {
+		before = bw_shrunk(tree);
+		bw_round(tree, care, true);
+	} while (bw_shrunk(tree) != before);
+	kfree(care);
+}
