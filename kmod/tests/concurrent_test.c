@@ -13,6 +13,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
+#include "../bwtree/bwtree.h"
 #include "../masstree/masstree.h"
 #include "keys.h"
 #include "thread.h"
@@ -28,6 +29,10 @@
 #define SEEN_ALWAYS	(SEEN(READ_RETRY) | SEEN(LOCK_CONTENDED) | SEEN(SPLIT_LEAF) | \
 			 SEEN(ROOT_GROW) | SEEN(NODE_UNLINK))
 #define SEEN_LAYERS	(SEEN(LAYER_CREATE) | SEEN(LAYER_COLLAPSE))
+#define SEEN_PAGES	(SEEN(SPLIT_LEAF) | SEEN(SPLIT_INNER) | SEEN(ROOT_GROW) | \
+			 SEEN(NODE_UNLINK) | SEEN(ROOT_SHRINK))
+/* Bytes of a page with about four entries. */
+#define CC_PAGE		100
 
 struct cc_set {
 	enum kt_kind kind;
@@ -36,9 +41,16 @@ struct cc_set {
 	unsigned int stable;	/* keys that are never removed, ... */
 	bool spread;		/* ... among the others; otherwise in one place */
 	u64 seen;
+	u32 page_size;		/* 0: a Masstree */
 };
 
 static const struct cc_set cc_sets[] = {
+	{ KT_RANDOM_8, 700, 20, 30, true, SEEN(SPLIT_LEAF) | SEEN(NODE_UNLINK), 1000 },
+	{ KT_RANDOM_8, 300, 12, 3, false, SEEN_PAGES, CC_PAGE },
+	{ KT_RANDOM_8, 12, 3, 1, false, SEEN(SPLIT_LEAF) | SEEN(NODE_UNLINK), CC_PAGE },
+	{ KT_SHARED_40, 80, 7, 1, false, SEEN_PAGES, CC_PAGE },
+	{ KT_PREFIXES, 150, 5, 8, true, SEEN(SPLIT_LEAF) | SEEN(NODE_UNLINK), CC_PAGE },
+	{ KT_BITS, 400, 6, 20, true, SEEN_PAGES & ~SEEN(ROOT_SHRINK), CC_PAGE },
 	{ KT_RANDOM_8, 700, 20, 30, true, SEEN_ALWAYS | SEEN(SPLIT_INNER) },
 	{ KT_RANDOM_8, 300, 12, 3, false, SEEN_ALWAYS | SEEN(ROOT_SHRINK) },
 	{ KT_RANDOM_8, 50, 5, 3, false, SEEN_ALWAYS },
@@ -53,7 +65,8 @@ static const struct cc_set cc_sets[] = {
 
 static void cc_desc(const struct cc_set *set, char *desc)
 {
-	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%u_%s", set->nr, kt_kind_names[set->kind]);
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%s_%u_%s", set->page_size ? "bwtree" : "masstree",
+		 set->nr, kt_kind_names[set->kind]);
 }
 
 KUNIT_ARRAY_PARAM(cc, cc_sets, cc_desc);
@@ -560,6 +573,8 @@ static void cc_run(struct kunit *test, struct cc *cc, struct cc_worker *crew)
 	unsigned int tide = 0;
 
 	WRITE_ONCE(kvt_park_hook, cc_dawdle);
+	if (cc->set->page_size)
+		WRITE_ONCE(kvt_park_loose_hook, cc_dawdle);
 	cc_start(cc, crew);
 	while (!READ_ONCE(cc->stop) &&
 	       (time_before(jiffies, start + msecs_to_jiffies(CC_RUN_MS)) ||
@@ -568,6 +583,7 @@ static void cc_run(struct kunit *test, struct cc *cc, struct cc_worker *crew)
 		cc_tide(cc, crew, tide++ % CC_WAYS);
 	cc_join(test, cc, crew);
 	WRITE_ONCE(kvt_park_hook, NULL);
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
 }
 
 /* The end */
@@ -599,7 +615,10 @@ static void cc_expect_emptied(struct kunit *test, struct cc *cc)
 		if (cc->key[i].present)
 			KUNIT_EXPECT_EQ(test, 0, kt_del(kt, &cc->keys->key[i], NULL));
 	/* Not beside the worker: each could wait for the other to do the rest. */
-	cancel_delayed_work_sync(&mt_tree(kt->index)->check_work);
+	if (cc->set->page_size)
+		cancel_delayed_work_sync(&bw_tree(kt->index)->work);
+	else
+		cancel_delayed_work_sync(&mt_tree(kt->index)->check_work);
 	kt_settle(kt);
 	KUNIT_EXPECT_EQ(test, 1, kt_stat(kt, KVTREE_STAT_LEAF_NODES));
 	KUNIT_EXPECT_EQ(test, 0, kt_stat(kt, KVTREE_STAT_INNER_NODES));
@@ -620,11 +639,14 @@ static bool cc_is_stable(const struct cc *cc, unsigned int i)
 static struct cc *cc_make(struct kunit *test, struct kt_rnd *rnd)
 {
 	struct cc *cc = kunit_kzalloc(test, sizeof(*cc), GFP_KERNEL);
+	struct kt_engine engine = { };
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, cc);
 	cc->set = test->param_value;
-	cc->kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
+	engine.ops = cc->set->page_size ? &kvt_bwtree_ops : &kvt_masstree_ops;
+	engine.page_size = cc->set->page_size;
+	cc->kt = kt_open_pages(test, &engine, U64_MAX);
 	cc->keys = kt_keys_make(test, rnd, cc->set->kind, cc->set->nr);
 	cc->key = kunit_kcalloc(test, cc->keys->nr, sizeof(*cc->key), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, cc->key);

@@ -297,7 +297,7 @@ static void cursor_exit(void *cur)
 	kt_cursor_exit(cur);
 }
 
-static struct model *model_make(struct kunit *test, const struct kvt_index_ops *engine,
+static struct model *model_make(struct kunit *test, const struct kt_engine *engine,
 				enum kt_kind kind, unsigned int nr)
 {
 	struct model *m = kunit_kzalloc(test, sizeof(*m), GFP_KERNEL);
@@ -310,7 +310,7 @@ static struct model *model_make(struct kunit *test, const struct kvt_index_ops *
 	m->version = kunit_kcalloc(test, nr, sizeof(u64), GFP_KERNEL);
 	m->buf = kunit_kmalloc(test, KVTREE_KEY_MAX, GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, m->present && m->version && m->buf);
-	m->kt = kt_open_engine(test, engine, U64_MAX);
+	m->kt = kt_open_pages(test, engine, U64_MAX);
 	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(m->kt, &m->cur));
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, cursor_exit, &m->cur));
 	return m;
@@ -336,7 +336,7 @@ static void remove_all(struct model *m)
 	expect(m, 0, kt_stat(m->kt, KVTREE_STAT_LAYERS));
 }
 
-static void run_model(struct kunit *test, const struct kvt_index_ops *engine, enum kt_kind kind)
+static void run_model(struct kunit *test, const struct kt_engine *engine, enum kt_kind kind)
 {
 	/* Each of the layers that such a key has costs what a short key costs. */
 	bool huge = kind == KT_SHARED_4084;
@@ -367,7 +367,7 @@ static void random_operations_agree_with_a_sorted_array(struct kunit *test)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(kt_engines); i++)
-		run_model(test, kt_engines[i].ops, name - kt_kind_names);
+		run_model(test, &kt_engines[i], name - kt_kind_names);
 }
 
 static struct kunit_case differential_cases[] = {

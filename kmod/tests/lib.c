@@ -176,15 +176,16 @@ static void kt_release(void *arg)
 }
 
 /**
- * kt_open_engine() - make an index
+ * kt_open_pages() - make an index, with pages of a given size
  * @test: ends if that fails; frees the index at its end
- * @ops: the engine
+ * @engine: the engine
  * @limit: bytes that its nodes may take, U64_MAX for any
  *
  * Return: the index.
  */
-struct kt *kt_open_engine(struct kunit *test, const struct kvt_index_ops *ops, u64 limit)
+struct kt *kt_open_pages(struct kunit *test, const struct kt_engine *engine, u64 limit)
 {
+	const struct kvt_index_ops *ops = engine->ops;
 	struct kt *kt = kzalloc(sizeof(*kt), GFP_KERNEL);
 	struct kvt_index_env env;
 
@@ -200,6 +201,7 @@ struct kt *kt_open_engine(struct kunit *test, const struct kvt_index_ops *ops, u
 		.reclaim = &kt->reclaim,
 		.stats = &kt->stats,
 		.wq = kt->wq,
+		.page_size = engine->page_size,
 	};
 	kt->index = ops->create(&env);
 	if (IS_ERR(kt->index)) {
@@ -214,6 +216,21 @@ struct kt *kt_open_engine(struct kunit *test, const struct kvt_index_ops *ops, u
 }
 
 /**
+ * kt_open_engine() - make an index
+ * @test: ends if that fails; frees the index at its end
+ * @ops: the engine
+ * @limit: bytes that its nodes may take, U64_MAX for any
+ *
+ * Return: the index.
+ */
+struct kt *kt_open_engine(struct kunit *test, const struct kvt_index_ops *ops, u64 limit)
+{
+	const struct kt_engine engine = { .ops = ops };
+
+	return kt_open_pages(test, &engine, limit);
+}
+
+/**
  * kt_open() - make an index of the engine that is the case's parameter
  * @test: a case of KT_CASE()
  *
@@ -223,7 +240,7 @@ struct kt *kt_open(struct kunit *test)
 {
 	const struct kt_engine *engine = test->param_value;
 
-	return kt_open_engine(test, engine->ops, U64_MAX);
+	return kt_open_pages(test, engine, U64_MAX);
 }
 
 /**

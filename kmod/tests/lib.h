@@ -29,14 +29,19 @@
 
 /* The engines that a case with an engine as its parameter runs for. */
 static const struct kt_engine {
+	const char *name;
 	const struct kvt_index_ops *ops;
+	u32 page_size;
 } kt_engines[] __maybe_unused = {
-	{ &kvt_masstree_ops },
+	{ "masstree", &kvt_masstree_ops },
+	{ "bwtree", &kvt_bwtree_ops },
+	/* With as many levels as otherwise only very large ones have. */
+	{ "bwtree_of_small_pages", &kvt_bwtree_ops, 100 },
 };
 
 static inline void kt_engine_desc(const struct kt_engine *engine, char *desc)
 {
-	strscpy(desc, engine->ops->name, KUNIT_PARAM_DESC_SIZE);
+	strscpy(desc, engine->name, KUNIT_PARAM_DESC_SIZE);
 }
 
 /* Once in a suite's file, before the first KT_CASE(). */
@@ -70,6 +75,7 @@ struct kt {
 
 struct kt *kt_open(struct kunit *test);
 struct kt *kt_open_engine(struct kunit *test, const struct kvt_index_ops *ops, u64 limit);
+struct kt *kt_open_pages(struct kunit *test, const struct kt_engine *engine, u64 limit);
 void kt_close(struct kt *kt);
 void kt_flush(struct kt *kt);
 void kt_settle(struct kt *kt);

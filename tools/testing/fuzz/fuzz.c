@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../../../kmod/bwtree/bwtree.h"
 #include "../../../kmod/masstree/masstree.h"
 #include "../../../kmod/tests/lib.h"
 #include "../shim/kunit.h"
@@ -28,8 +29,20 @@ struct input {
 };
 
 static struct kunit test = { .name = "fuzz" };
+/* The engines; an input says which it is for. */
+static struct subject {
+	const struct kvt_index_ops *ops;
+	u32 page_size;
+	struct kt *kt;
+	struct kvt_index_env env;
+	struct kt_cursor cursor;
+} subjects[] = {
+	{ &kvt_masstree_ops },
+	/* Pages of about four entries. */
+	{ &kvt_bwtree_ops, 100 },
+};
+
 static struct kt *kt;
-static struct kvt_index_env env;
 static struct kt_cursor cursor;
 static struct model model;
 
@@ -508,17 +521,24 @@ static void forget_keys(void)
 static void look_for_lost_memory(void)
 {
 	static long objects;
+	unsigned int i;
 
-	kt_flush(kt);
+	for (i = 0; i < ARRAY_SIZE(subjects); i++)
+		kt_flush(subjects[i].kt);
 	check(!objects || objects == shim_objects());
 	objects = shim_objects();
 }
 
-static void open_index(void)
+static void open_index(const struct subject *subject)
 {
-	kt->index = kt->ops->create(&env);
+	kt = subject->kt;
+	cursor = subject->cursor;
+	kt->index = kt->ops->create(&subject->env);
 	check(!IS_ERR(kt->index));
-	disable_delayed_work_sync(&mt_tree(kt->index)->check_work);
+	if (kt->ops == &kvt_masstree_ops)
+		disable_delayed_work_sync(&mt_tree(kt->index)->check_work);
+	else
+		disable_delayed_work_sync(&bw_tree(kt->index)->work);
 	cursor.iter->index = kt->index;
 }
 
@@ -548,29 +568,35 @@ static void close_index(void)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
+	struct subject *s;
+
 	check(!kvt_masstree_init());
-	kt = kt_open_engine(&test, &kvt_masstree_ops, U64_MAX);
-	check(!kt_cursor_init(kt, &cursor));
-	env = kt->index->env;
-	kt->ops->destroy(kt->index);
+	for (s = subjects; s < subjects + ARRAY_SIZE(subjects); s++) {
+		s->kt = kt_open_engine(&test, s->ops, U64_MAX);
+		check(!kt_cursor_init(s->kt, &s->cursor));
+		s->env = s->kt->index->env;
+		s->env.page_size = s->page_size;
+		s->kt->ops->destroy(s->kt->index);
+	}
 	return 0;
 }
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct input in = { .at = data, .end = data + size };
-	bool remove_all = next_byte(&in) & 1;
+	u8 how = next_byte(&in);
 	static unsigned int nr_inputs;
-	/* An index that is destroyed takes its layers along uncounted. */
-	u64 layers = kt_stat(kt, KVTREE_STAT_LAYERS);
+	u64 layers;
 
 	if (!(nr_inputs++ % INPUTS))
 		look_for_lost_memory();
-	open_index();
+	open_index(&subjects[(how & 6) == 2]);
+	/* An index that is destroyed takes its layers along uncounted. */
+	layers = kt_stat(kt, KVTREE_STAT_LAYERS);
 	while (in.at < in.end)
 		operations[next_below(&in, ARRAY_SIZE(operations))](&in);
 	walk_all();
-	if (remove_all)
+	if (how & 1)
 		empty_index(layers);
 	close_index();
 	return 0;

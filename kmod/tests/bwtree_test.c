@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The steps of a Bw-tree's changes of structure: between any two of them somebody else
+ * comes by, who reads everything, or who changes something and so has to finish what
+ * was begun.
+ *
+ * That is done from the hook of the park points, in the middle of a step of the thread
+ * under test.  To the tree it is another thread that was faster: nothing is held there
+ * that one waits for.
+ */
+#include <linux/bitmap.h>
+#include <linux/slab.h>
+#include <linux/unaligned.h>
+
+#include "../bwtree/bwtree.h"
+#include "lib.h"
+
+#define BW_KEYS		160
+#define BW_ROUNDS	6
+/* Four entries and a few. */
+#define BW_SMALL	100
+
+#define BW_POINT(name) { KVT_PARK_##name, #name },
+static const struct bw_point {
+	enum kvt_park at;
+	const char *name;
+} bw_points[] = { KVT_PARK_BW_POINTS(BW_POINT) };
+
+static struct bw_scene {
+	struct kunit *test;
+	struct kt *kt;
+	struct kt_rnd rnd;
+	struct kt_cursor cur;
+	bool inside;			/* the hook runs */
+	bool writes;			/* ... and changes something */
+	bool drains;			/* ... but puts nothing */
+	unsigned int busy_key;		/* that the thread under test changes */
+	unsigned int hits[KVT_PARK_NR];
+	unsigned int helped;		/* changes made from the hook */
+	const char *wrong;
+	enum kvt_park wrong_at;
+	unsigned int wrong_key;
+	u8 data[BW_KEYS][8];
+	DECLARE_BITMAP(present, BW_KEYS);
+} scene;
+
+static struct kvt_key scene_key(unsigned int i)
+{
+	return KT_BYTES(scene.data[i], 8);
+}
+
+static void scene_fail(const char *wrong, enum kvt_park at, unsigned int key)
+{
+	if (scene.wrong)
+		return;
+	scene.wrong = wrong;
+	scene.wrong_at = at;
+	scene.wrong_key = key;
+}
+
+static void scene_get_all(enum kvt_park at)
+{
+	unsigned int i;
+	int want, err;
+
+	for (i = 0; i < BW_KEYS; i++) {
+		const struct kvt_key key = scene_key(i);
+
+		want = test_bit(i, scene.present) ? 0 : -ENOENT;
+		err = kt_get_rcu(scene.kt, &key, NULL);
+		if (err != want && (i != scene.busy_key || (err && err != -ENOENT)))
+			scene_fail("a lookup", at, i);
+	}
+}
+
+/* How many keys are there, but for the one that is being changed. */
+static unsigned int scene_count(void)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < BW_KEYS; i++)
+		nr += i != scene.busy_key && test_bit(i, scene.present);
+	return nr;
+}
+
+/* All keys in order, but for the one that is being changed. */
+static void scene_scan(enum kvt_park at, bool reverse)
+{
+	const struct kvt_key empty = { };
+	unsigned int nr = 0, calls = 0;
+	s64 i, last = reverse ? BW_KEYS : -1;
+	int err;
+
+	kt_cursor_set(&scene.cur, &empty, reverse ? KVT_PAST : KVT_AT, reverse);
+	while (calls++ < 2 * BW_KEYS) {
+		err = kt_cursor_next_rcu(&scene.cur);
+		if (err == -EAGAIN)
+			continue;
+		if (err)
+			break;
+		i = get_unaligned_be64(scene.cur.iter->key) / 3;
+		if (reverse ? i >= last : i <= last)
+			scene_fail("the order of a scan", at, i);
+		last = i;
+		if (i == scene.busy_key)
+			continue;
+		if (!test_bit(i, scene.present))
+			scene_fail("a scan found a removed key", at, i);
+		nr++;
+	}
+	kt_cursor_set(&scene.cur, &empty, KVT_AT, false);
+	if (err != -ENOENT)
+		scene_fail("the end of a scan", at, 0);
+	if (nr != scene_count())
+		scene_fail("a scan missed a key", at, nr);
+}
+
+static int scene_change(unsigned int i, gfp_t gfp)
+{
+	const struct kvt_key key = scene_key(i);
+	int err;
+
+	if (!test_bit(i, scene.present)) {
+		err = kt_put_gfp(scene.kt, &key, gfp, NULL);
+		if (!err)
+			__set_bit(i, scene.present);
+	} else {
+		err = kt_del_gfp(scene.kt, &key, gfp, NULL);
+		if (!err)
+			__clear_bit(i, scene.present);
+	}
+	return err;
+}
+
+/* Somebody who is faster changes a few keys, those near the other change first. */
+static void scene_write(enum kvt_park at)
+{
+	unsigned int i, n;
+
+	for (n = 0; n < 3; n++) {
+		i = (scene.busy_key + 1 + kt_rnd_below(&scene.rnd, n ? BW_KEYS - 1 : 6)) % BW_KEYS;
+		if (i == scene.busy_key || (scene.drains && !test_bit(i, scene.present)))
+			continue;
+		if (scene_change(i, GFP_NOWAIT))
+			scene_fail("a change", at, i);
+		scene.helped++;
+	}
+}
+
+static void scene_hook(enum kvt_park at)
+{
+	scene.hits[at]++;
+	if (scene.inside)
+		return;
+	scene.inside = true;
+	if (scene.writes && !kt_rnd_below(&scene.rnd, 4))
+		scene_write(at);
+	rcu_read_lock();
+	scene_get_all(at);
+	scene_scan(at, false);
+	scene_scan(at, true);
+	rcu_read_unlock();
+	scene.inside = false;
+}
+
+static void scene_exit(void *arg)
+{
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
+	kt_cursor_exit(&scene.cur);
+}
+
+static void scene_open(struct kunit *test, bool writes)
+{
+	const struct kt_engine engine = { "bwtree", &kvt_bwtree_ops, BW_SMALL };
+	unsigned int i;
+
+	memset(&scene, 0, sizeof(scene));
+	scene.test = test;
+	scene.writes = writes;
+	scene.rnd = kt_rnd(test);
+	for (i = 0; i < BW_KEYS; i++)
+		put_unaligned_be64(3ull * i, scene.data[i]);
+	scene.kt = kt_open_pages(test, &engine, U64_MAX);
+	disable_delayed_work_sync(&bw_tree(scene.kt->index)->work);
+	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(scene.kt, &scene.cur));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, scene_exit, NULL));
+}
+
+/* Change keys until all, or none, of them are there. */
+static void scene_tide(bool fill)
+{
+	unsigned int n, i;
+
+	for (n = 0; n < 3 * BW_KEYS && !scene.wrong; n++) {
+		i = kt_rnd_below(&scene.rnd, BW_KEYS);
+		if (test_bit(i, scene.present) == fill && kt_rnd_below(&scene.rnd, 8))
+			continue;
+		scene.busy_key = i;
+		KUNIT_ASSERT_EQ(scene.test, 0, scene_change(i, GFP_KERNEL));
+		cond_resched();
+	}
+}
+
+static void scene_run(struct kunit *test, bool writes)
+{
+	unsigned int i, round;
+
+	scene_open(test, writes);
+	WRITE_ONCE(kvt_park_loose_hook, scene_hook);
+	for (round = 0; round < BW_ROUNDS && !scene.wrong; round++) {
+		scene_tide(true);
+		scene_tide(false);
+		scene.drains = true;
+		for (i = 0; i < BW_KEYS; i++) {
+			scene.busy_key = i;
+			if (test_bit(i, scene.present))
+				KUNIT_ASSERT_EQ(test, 0, scene_change(i, GFP_KERNEL));
+		}
+		scene.busy_key = BW_KEYS;
+		scene.kt->ops->sweep(scene.kt->index);
+		scene.drains = false;
+	}
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
+	KUNIT_EXPECT_NULL_MSG(test, scene.wrong, "%s at point %d: key %u", scene.wrong,
+			      scene.wrong_at, scene.wrong_key);
+	if (scene.wrong)
+		return;
+	for (i = 0; i < ARRAY_SIZE(bw_points); i++)
+		KUNIT_EXPECT_NE_MSG(test, 0, scene.hits[bw_points[i].at], "%s was not passed",
+				    bw_points[i].name);
+	scene.writes = false;
+	for (i = 0; i < BW_KEYS; i++)
+		if (test_bit(i, scene.present))
+			KUNIT_EXPECT_EQ(test, 0, scene_change(i, GFP_KERNEL));
+	kt_settle(scene.kt);
+	KUNIT_EXPECT_EQ(test, 1, kt_stat(scene.kt, KVTREE_STAT_LEAF_NODES));
+	KUNIT_EXPECT_EQ(test, 0, kt_stat(scene.kt, KVTREE_STAT_INNER_NODES));
+}
+
+static void readers_are_right_between_any_two_steps(struct kunit *test)
+{
+	scene_run(test, false);
+}
+
+static void a_writer_between_any_two_steps_finishes_them_and_loses_nothing(struct kunit *test)
+{
+	scene_run(test, true);
+	KUNIT_EXPECT_NE(test, 0, scene.helped);
+}
+
+static void expect_all_found(struct kunit *test)
+{
+	scene.busy_key = BW_KEYS;
+	rcu_read_lock();
+	scene_get_all(0);
+	scene_scan(0, false);
+	scene_scan(0, true);
+	rcu_read_unlock();
+	KUNIT_EXPECT_NULL_MSG(test, scene.wrong, "%s: key %u", scene.wrong, scene.wrong_key);
+}
+
+/* Pages become long, then puts are refused; what is there stays, and can be removed. */
+static void without_ids_puts_fail_and_nothing_is_lost(struct kunit *test)
+{
+	unsigned int i, nr;
+	int err = 0;
+
+	scene_open(test, false);
+	bw_tree(scene.kt->index)->map->limit = 3;
+	for (nr = 0; nr < BW_KEYS && !err; nr += !err)
+		err = scene_change(nr, GFP_KERNEL);
+	KUNIT_ASSERT_EQ(test, -ENOMEM, err);
+	expect_all_found(test);
+	for (i = 0; i < nr; i += 2)
+		KUNIT_ASSERT_EQ(test, 0, scene_change(i, GFP_KERNEL));
+	expect_all_found(test);
+	bw_tree(scene.kt->index)->map->limit = BW_IDS_MAX;
+	for (i = nr; i < BW_KEYS; i++)
+		KUNIT_ASSERT_EQ(test, 0, scene_change(i, GFP_KERNEL));
+	expect_all_found(test);
+}
+
+/* The module may go when nobody is in the hook any more. */
+static void scene_end(struct kunit_suite *suite)
+{
+	synchronize_rcu();
+}
+
+static struct kunit_case bwtree_cases[] = {
+	KUNIT_CASE(readers_are_right_between_any_two_steps),
+	KUNIT_CASE(a_writer_between_any_two_steps_finishes_them_and_loses_nothing),
+	KUNIT_CASE(without_ids_puts_fail_and_nothing_is_lost),
+	{}
+};
+
+static struct kunit_suite bwtree_suite = {
+	.name = "kvtree_bwtree_steps",
+	.suite_exit = scene_end,
+	.test_cases = bwtree_cases,
+};
+
+kunit_test_suite(bwtree_suite);
