@@ -15,7 +15,7 @@
 #include "report.h"
 
 static const struct subject *const all_subjects[] = {
-	&subject_kvtree, &subject_lmdb, &subject_skiplist, &subject_congee, &subject_treeindex,
+	&subject_kvtree, &subject_bwtree, &subject_lmdb, &subject_skiplist, &subject_congee, &subject_treeindex,
 	&subject_stdmap, &subject_chase,
 };
 

@@ -20,7 +20,7 @@
 #include "memory.h"
 #include "subject.h"
 
-static const struct kvt_index_ops *const ops = &kvt_masstree_ops;
+static const struct kvt_index_ops *ops = &kvt_masstree_ops;
 static const struct bench_config *config;
 static struct kvt_index *kv_index;
 static struct kvt_index_env env;
@@ -58,6 +58,12 @@ static void kv_init(const struct bench_config *c)
 	kvt_value_setup_reclaim(&reclaim);
 	make_index();
 	shim_rcu_offline();
+}
+
+static void bw_init(const struct bench_config *c)
+{
+	ops = &kvt_bwtree_ops;
+	kv_init(c);
 }
 
 static void kv_enter(void)
@@ -130,15 +136,18 @@ static struct kvt_value *new_columns(const struct kvt_mem *mem, const struct kvt
 	return v;
 }
 
-static void commit(struct kvt_change *change, struct kvt_value *v)
+/* False: another thread was first, and begin() is to be called again. */
+static bool commit(struct kvt_change *change, struct kvt_value *v)
 {
 	v->version = change->old ? change->old->version + 1 : ++version;
+	if (ops->commit(change, v))
+		return false;
 	value_bytes += kvt_value_charge(v);
-	BUG_ON(ops->commit(change, v));
 	if (change->old) {
 		value_bytes -= kvt_value_charge(change->old);
 		kvt_value_retire(&reclaim, change->old, NULL);
 	}
+	return true;
 }
 
 static void kv_put(struct bench_key_ref key, const union bench_value *value)
@@ -154,8 +163,9 @@ static void kv_put(struct bench_key_ref key, const union bench_value *value)
 
 	v = config->wide ? new_columns(&mem, &change.key, value) :
 			   new_number(&mem, &change.key, value);
-	BUG_ON(ops->begin(&change));
-	commit(&change, v);
+	do {
+		BUG_ON(ops->begin(&change));
+	} while (!commit(&change, v));
 	ops->finish(&change);
 }
 
@@ -176,17 +186,19 @@ static bool kv_put_column(struct bench_key_ref key, unsigned int column, uint32_
 
 	v = kvt_value_alloc(&mem, &change.key, kvt_value_head_size(key.len) +
 			    BENCH_COLS * (KVT_VALUE_ENTRY + sizeof(to)));
-	BUG_ON(!v || ops->begin(&change));
-	found = change.old;
-	if (found) {
+	BUG_ON(!v);
+	do {
+		BUG_ON(ops->begin(&change));
+		found = change.old;
+		if (!found) {
+			ops->abort(&change);
+			kvt_value_free(v);
+			break;
+		}
 		merge.old = change.old;
 		BUG_ON(kvt_merge_plan(&merge) || merge.size > v->size);
 		kvt_merge_fill(&merge, v, kept);
-		commit(&change, v);
-	} else {
-		ops->abort(&change);
-		kvt_value_free(v);
-	}
+	} while (!commit(&change, v));
 	ops->finish(&change);
 	return found;
 }
@@ -200,14 +212,17 @@ static bool kv_remove(struct bench_key_ref key)
 	};
 	bool found;
 
-	BUG_ON(ops->begin(&change));
-	found = change.old;
+	do {
+		BUG_ON(ops->begin(&change));
+		found = change.old;
+		if (!found) {
+			ops->abort(&change);
+			break;
+		}
+	} while (ops->commit(&change, NULL));
 	if (found) {
 		value_bytes -= kvt_value_charge(change.old);
-		BUG_ON(ops->commit(&change, NULL));
 		kvt_value_retire(&reclaim, change.old, NULL);
-	} else {
-		ops->abort(&change);
 	}
 	ops->finish(&change);
 	return found;
@@ -332,6 +347,13 @@ static void kv_memory(struct bench_memory *m)
 
 const struct subject subject_kvtree = {
 	.name = "kvtree", .init = kv_init, .enter = kv_enter, .begin = kv_begin, .end = kv_end,
+	.pause = cond_resched, .clear = kv_clear, .memory = kv_memory, .put = kv_put,
+	.get = kv_get, .get_batch = kv_get_batch, .scan = kv_scan, .remove = kv_remove,
+	.put_column = kv_put_column,
+};
+
+const struct subject subject_bwtree = {
+	.name = "bwtree", .init = bw_init, .enter = kv_enter, .begin = kv_begin, .end = kv_end,
 	.pause = cond_resched, .clear = kv_clear, .memory = kv_memory, .put = kv_put,
 	.get = kv_get, .get_batch = kv_get_batch, .scan = kv_scan, .remove = kv_remove,
 	.put_column = kv_put_column,
