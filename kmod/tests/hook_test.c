@@ -257,7 +257,7 @@ static int duel_run(void *arg)
 	while (!READ_ONCE(duel->stop)) {
 		err = put_col("k", duel->col, "x");
 		if (!err)
-			duel->made++;
+			WRITE_ONCE(duel->made, duel->made + 1);
 		else if (err == -EKEYREJECTED)
 			duel->refused++;
 		/* Too often overtaken, or no memory for the moment. */
@@ -300,7 +300,8 @@ static void threads_publish_nothing_that_was_not_validated(struct kunit *test)
 							duel_run, &duel[i]));
 		kt_thread_start(&thread[i]);
 	}
-	for (i = 0; i < 5000; i++) {
+	/* Each has its turn some time. */
+	for (i = 0; i < 5000 || !READ_ONCE(duel[0].made) || !READ_ONCE(duel[1].made); i++) {
 		both += both_x();
 		if (i % 64 == 0)
 			cond_resched();
