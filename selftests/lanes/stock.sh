@@ -25,9 +25,10 @@ settings()
 {
 	case $1 in
 	stock)
-		# What a compiler makes of the library, and how the tool takes its
-		# options: uml has the same compiler and files, and is not emulated.
-		LEFT_OUT='run-bench|run-link';;
+		# What a compiler makes of the library, how the tool takes its
+		# options, and the Python package: uml has the same compiler,
+		# interpreter and files, and is not emulated.
+		LEFT_OUT='run-bench|run-link|run-python';;
 	stock-7)
 		TREE=$OUT/tree
 		# What another kernel, or a newer compiler and C library, may do
