@@ -130,8 +130,8 @@ struct kvt_list {
 /*
  * One scan with a buffer of `room` bytes.  Checks every rule of the record's
  * layout and appends the records, and the mark of a scan with a filter, to the
- * list.  Returns the operation's result; *scan and *need (may be NULL: the val_len that came back) are what the
- * kernel left.
+ * list.  Returns the operation's result; *scan and *need (may be NULL: the val_len
+ * that came back) are what the kernel left.
  */
 int kvt_scan_once(int fd, struct kvt_bytes start, struct kvtree_scan *scan, __u32 room,
 		  struct kvt_list *list, __u32 *need);

@@ -15,8 +15,8 @@
 #include "report.h"
 
 static const struct subject *const all_subjects[] = {
-	&subject_kvtree, &subject_bwtree, &subject_lmdb, &subject_skiplist, &subject_congee, &subject_treeindex,
-	&subject_stdmap, &subject_chase,
+	&subject_kvtree, &subject_bwtree, &subject_lmdb, &subject_skiplist, &subject_congee,
+	&subject_treeindex, &subject_stdmap, &subject_chase,
 };
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))

@@ -97,7 +97,7 @@ static inline uint64_t bench_key_number(struct bench_key_ref key)
 	return __builtin_bswap64(n);
 }
 
-extern const struct subject subject_kvtree, subject_bwtree, subject_lmdb, subject_skiplist, subject_congee,
-	subject_treeindex, subject_stdmap, subject_chase;
+extern const struct subject subject_kvtree, subject_bwtree, subject_lmdb, subject_skiplist,
+	subject_congee, subject_treeindex, subject_stdmap, subject_chase;
 
 #endif /* KVT_BENCH_SUBJECT_H */
