@@ -36,9 +36,9 @@ settings()
 		# are not about the kernel:
 		LEFT_OUT='bench_parts|bench_stock|run-bench|run-docs|run-link|run-man'
 		# These are about the store, which other lanes know with all that
-		# is said here, the last two with this io_uring in uml:
+		# is said here, the last three with this kernel in uml:
 		LEFT_OUT+='|scan|stores|many|signals|bad_input|calls|cursor'
-		LEFT_OUT+='|uring_model|uring_storm'
+		LEFT_OUT+='|uring_model|uring_storm|durable'
 		# memcached is there for the host's root alone.
 		LEFT_OUT+='|test_memcached';;
 	*)
