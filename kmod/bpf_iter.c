@@ -102,16 +102,14 @@ static int iter_range(struct iter_range *range, u32 flags, const struct bpf_kvt_
 static bool iter_in_range(const struct kvt_cursor *cursor)
 {
 	const struct kvt_iter *iter = &cursor->iter;
-	u32 n = min_t(u32, iter->len, cursor->end_len);
+	u32 end_len = cursor->end_len;
 	int cmp;
 
 	if (!(cursor->flags & (BPF_KVT_PREFIX | BPF_KVT_RANGE)))
 		return true;
-	cmp = memcmp(iter->key, cursor->end, n);
 	if (cursor->flags & BPF_KVT_PREFIX)
-		return !cmp && n == cursor->end_len;
-	if (!cmp)
-		cmp = iter->len < cursor->end_len ? -1 : iter->len > cursor->end_len;
+		return iter->len >= end_len && !memcmp(iter->key, cursor->end, end_len);
+	cmp = kvt_iter_cmp(iter, cursor->end, end_len);
 	if (!cmp)
 		return cursor->flags & BPF_KVT_END_INCL;
 	return iter->reverse ? cmp > 0 : cmp < 0;

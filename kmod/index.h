@@ -11,6 +11,8 @@
 #define KVT_INDEX_H
 
 #include <linux/gfp_types.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
 #include <linux/types.h>
 #include <linux/kvtree.h>
 
@@ -84,6 +86,21 @@ struct kvt_iter {
 	u8 key[KVTREE_KEY_MAX + 8];	/* the position: after next() the key returned */
 	/* The engine's part follows: see kvt_index_ops.iter_size. */
 };
+
+/**
+ * kvt_iter_cmp() - compare an iterator's position with a key
+ * @iter: the iterator
+ * @key: the key
+ * @len: bytes of it
+ *
+ * Return: less than, equal to or greater than 0, as the position's key is.
+ */
+static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 len)
+{
+	int cmp = memcmp(iter->key, key, min(iter->len, len));
+
+	return cmp ?: (iter->len > len) - (iter->len < len);
+}
 
 /**
  * struct kvt_index_ops - an engine

@@ -195,9 +195,7 @@ static bool scan_in_range(const struct kvt_scan *scan)
 		return false;
 	if (!end_len && !(scan->args.flags & KVTREE_SCAN_END))
 		return true;
-	cmp = memcmp(iter->key, scan->end, min(iter->len, end_len));
-	if (!cmp)
-		cmp = iter->len < end_len ? -1 : iter->len > end_len;
+	cmp = kvt_iter_cmp(iter, scan->end, end_len);
 	if (!cmp)
 		return scan->args.flags & KVTREE_SCAN_END_INCL;
 	return iter->reverse ? cmp > 0 : cmp < 0;

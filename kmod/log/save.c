@@ -59,11 +59,6 @@ struct saving {
 	struct saver savers[];
 };
 
-static int key_cmp(const u8 *a, u32 a_len, const u8 *b, u32 b_len)
-{
-	return memcmp(a, b, min(a_len, b_len)) ?: (a_len > b_len) - (a_len < b_len);
-}
-
 /* Eight bytes of a key as a number; behind its end are zeros, or another byte. */
 static u64 key_number(const u8 *key, u32 len, u32 at, u8 behind)
 {
@@ -123,7 +118,7 @@ static bool range_has(struct kvt_iter *iter, const struct bound *from, const str
 	iter_begin(iter, from);
 	while ((found = iter_step(iter)) < 0)
 		cond_resched();
-	return found && key_cmp(iter->key, iter->len, end->key, end->len) < 0;
+	return found && kvt_iter_cmp(iter, end->key, end->len) < 0;
 }
 
 /* Find where the upper part of @from's range begins, whose lock is held: s->half. */
@@ -199,8 +194,7 @@ static bool saver_add(struct saver *s, const struct kvt_value *v)
 
 static bool saver_past_end(const struct saver *s)
 {
-	return s->bounded &&
-	       key_cmp(s->iter->key, s->iter->len, s->end.key, s->end.len) >= 0;
+	return s->bounded && kvt_iter_cmp(s->iter, s->end.key, s->end.len) >= 0;
 }
 
 /* Fill the buffer.  True: it is full. */
