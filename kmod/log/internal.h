@@ -270,4 +270,10 @@ int kvt_replay_bury(struct kvt_replay *replay);
 /* restore.c */
 int kvt_log_restore(struct kvt_log *log);
 
+/* Streams that a device has, at most. */
+static inline u32 kvt_dev_streams(const struct kvt_log_dev *dev)
+{
+	return DIV_ROUND_UP(dev->log->nr_streams, dev->log->nr_devs);
+}
+
 #endif /* KVT_LOG_INTERNAL_H */

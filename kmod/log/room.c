@@ -21,11 +21,6 @@ static u32 checkpoint_segments(const struct kvt_log_dev *dev, u64 live)
 	return div64_u64(live + live / 8, segment_bytes(dev) * dev->log->nr_devs) + 2;
 }
 
-static u32 dev_streams(const struct kvt_log_dev *dev)
-{
-	return DIV_ROUND_UP(dev->log->nr_streams, dev->log->nr_devs);
-}
-
 /* Bytes of chunks that a stream may have not written yet. */
 #define STREAM_BYTES	(KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
 
@@ -34,7 +29,7 @@ static u32 drain_segments(const struct kvt_log_dev *dev)
 {
 	u64 bytes = segment_bytes(dev);
 
-	return dev_streams(dev) * div64_u64(STREAM_BYTES + bytes - 1, bytes);
+	return kvt_dev_streams(dev) * div64_u64(STREAM_BYTES + bytes - 1, bytes);
 }
 
 /**
@@ -58,7 +53,7 @@ u64 kvt_room_live_max(const struct kvt_log *log)
 		const struct kvt_log_dev *dev = &log->dev[i];
 
 		fixed = 2 * KVT_COMMIT_KEEP + 3 * drain_segments(dev) +
-			dev_streams(dev) * (kvt_stream_ahead(dev) + 1) + 1 +
+			kvt_dev_streams(dev) * (kvt_stream_ahead(dev) + 1) + 1 +
 			2 * checkpoint_segments(dev, 0);
 		here = dev->segs.nr > fixed ? (dev->segs.nr - fixed) / 2 : 0;
 		max = min(max, here * segment_bytes(dev) * log->nr_devs);

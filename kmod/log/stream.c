@@ -309,9 +309,7 @@ static int stream_take(struct kvt_stream *s, u64 epoch, struct kvt_log_pos *pos)
  */
 u32 kvt_stream_ahead(const struct kvt_log_dev *dev)
 {
-	u32 streams = DIV_ROUND_UP(dev->log->nr_streams, dev->log->nr_devs);
-
-	return clamp(dev->segs.nr / (16 * streams), 1U, KVT_LOG_AHEAD_MAX);
+	return clamp(dev->segs.nr / (16 * kvt_dev_streams(dev)), 1U, KVT_LOG_AHEAD_MAX);
 }
 
 /*
