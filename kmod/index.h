@@ -128,6 +128,8 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
  *	allocates.  A later commit of a new value cannot fail for want of
  *	memory if @change->old was there or @change->may_insert was set.
  *	Errors: -ENOMEM, -EDQUOT, -EBUSY (only if @change->gfp cannot sleep).
+ *	-EDQUOT only for a key that is not there; without @change->may_insert,
+ *	-ENOMEM only if @change->gfp cannot sleep: whoever makes room is not refused.
  * @commit: publish @value, or remove the key if it is NULL, and let go of the
  *	place.  Returns 0, or -EAGAIN (engines that hold no lock): another
  *	writer was first, nothing was published, call begin() again.  The old

@@ -166,7 +166,7 @@ static struct kvt_index *bw_create(const struct kvt_index_env *env)
 	root = bw_mem_alloc(sizeof(*root) + 256 + BW_SPACE_LEAF, GFP_KERNEL, &size);
 	if (!tree->map || !root)
 		goto no_memory;
-	if (bw_charge(tree, 0, bw_mem_size(root))) {
+	if (bw_charge_obj(tree, 0, root)) {
 		bw_mem_free(root);
 		bw_map_put(tree->map);
 		kfree(tree);

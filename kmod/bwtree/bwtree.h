@@ -149,6 +149,7 @@ enum bw_slot {
 
 struct bw_stock {
 	gfp_t gfp;
+	bool pass;		/* the limit refuses nothing, as the tree does not grow */
 	u32 size[BW_SLOTS];
 	u32 want_size;
 	u8 want;
@@ -163,6 +164,11 @@ void bw_mem_free(void *obj);
 u32 bw_mem_size(const void *obj);
 int bw_charge(struct bw_tree *tree, u8 level, s64 bytes);
 void bw_uncharge(struct bw_tree *tree, u8 level, s64 bytes);
+int bw_charge_obj(struct bw_tree *tree, u8 level, void *obj);
+void bw_uncharge_obj(struct bw_tree *tree, u8 level, void *obj);
+int bw_charge_instead(struct bw_tree *tree, u8 level, void *obj, u32 had, bool pass);
+void bw_uncharge_instead(struct bw_tree *tree, u8 level, void *obj, u32 had);
+u32 bw_charged(const void *obj);
 s64 bw_chain_bytes(const struct bw_rec *rec);
 void bw_mem_retire(struct bw_tree *tree, void *obj);
 void bw_chain_retire(struct bw_tree *tree, struct bw_rec *rec);
@@ -194,7 +200,7 @@ enum bw_help_kind {
 struct bw_help {
 	enum bw_help_kind kind;
 	u8 level;
-	bool shrinks;		/* tidy: a record waits that takes an entry away */
+	bool keeps;		/* tidy: a record waits that brings no new entry */
 	u32 space;		/* tidy: bytes to leave for records, or 0 for what is usual */
 	u32 id;
 	struct bw_want want;
@@ -254,8 +260,8 @@ int bw_clear_way(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp
 /* grow.c */
 int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
 int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
-int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool shrinks, gfp_t gfp);
-int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_rec *new, s64 bytes);
+int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp);
+int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page *new, bool pass);
 struct bw_frame bw_frame_of(const struct bw_rec *top);
 u32 bw_term_size(u32 key, u32 from, const struct bw_want *to);
 struct bw_term *bw_term_fill(void *obj, enum bw_kind kind, struct bw_rec *top, u32 child,

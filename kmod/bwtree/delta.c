@@ -16,9 +16,11 @@ struct bw_change {
 	struct bw_want want;
 	struct bw_rec *top;		/* of the page when it was found */
 	struct bw_delta *delta;		/* made ready; NULL: the change needs none */
-	void *own;			/* memory for it that is not beside the page; charged */
+	void *own;			/* memory for it that is not beside the page */
 	u32 id;
 	u32 size;			/* of the delta */
+	gfp_t gfp;
+	bool grows;			/* the key is not there */
 	bool beside;			/* @delta stands beside the page */
 	bool short_page;		/* a removal has left little in it */
 };
@@ -47,49 +49,22 @@ static bool bw_delta_get(struct bw_change *c, struct bw_page *base)
 {
 	c->delta = bw_page_space(base, c->size);
 	c->beside = c->delta;
-	if (!c->delta)
+	/* It is not charged if the key was there a moment ago and the limit is reached. */
+	if (!c->delta && c->own && (!c->grows || bw_charged(c->own)))
 		c->delta = c->own;
 	return c->delta;
 }
 
-static int bw_own_get(struct bw_tree *tree, struct bw_change *c, gfp_t gfp)
+static int bw_own_get(struct bw_tree *tree, struct bw_change *c)
 {
-	void *own = bw_mem_alloc(c->size, gfp, NULL);
 	int err;
 
-	if (!own)
+	if (!c->own)
+		c->own = bw_mem_alloc(c->size, c->gfp, NULL);
+	if (!c->own)
 		return -ENOMEM;
-	err = bw_charge(tree, 0, bw_mem_size(own));
-	if (err)
-		bw_mem_free(own);
-	else
-		c->own = own;
-	return err;
-}
-
-/* The leaf is found: look at the key's value, and make a record ready if one may come. */
-static int bw_prepare(struct kvt_change *change, struct bw_change *c, const struct bw_at *at)
-{
-	struct bw_rec place = { };
-	unsigned long load;
-
-	change->old = NULL;
-	c->id = at->id;
-	c->top = at->top;
-	c->delta = NULL;
-	if (bw_place(c->top, &c->want, &place, &load))
-		change->old = (struct kvt_value *)load;
-	else if (!change->may_insert)
-		return 0;
-	if (!bw_delta_get(c, c->top->base))
-		return -ENOMEM;
-	bw_rec_init(&c->delta->rec, BW_PUT, c->top);
-	c->delta->rec.at = place.at;
-	c->delta->rec.flags |= place.flags & BW_SAME;
-	if (!c->beside)
-		c->delta->rec.flags |= BW_OWN | BW_CHARGED;
-	bw_key_set(&c->delta->key, &c->want);
-	return 0;
+	err = bw_charge_obj(tree, 0, c->own);
+	return c->grows ? err : 0;
 }
 
 /* What is to be done before a change can go on, outside of RCU. */
@@ -100,6 +75,38 @@ enum bw_need {
 	BW_NEED_TIDY_NOW,	/* ... too long for another record */
 	BW_NEED_MEMORY,
 };
+
+/* The leaf is found: look at the key's value, and make a record ready if one may come. */
+static enum bw_need bw_prepare(struct kvt_change *change, struct bw_change *c,
+			       const struct bw_at *at, bool lazy)
+{
+	unsigned int depth = at->top->depth;
+	struct bw_rec place = { };
+	unsigned long load;
+
+	change->old = NULL;
+	c->id = at->id;
+	c->top = at->top;
+	c->delta = NULL;
+	if (bw_place(c->top, &c->want, &place, &load))
+		change->old = (struct kvt_value *)load;
+	else if (!change->may_insert)
+		return BW_NEED_NOTHING;
+	c->grows = !change->old;
+	if (depth >= BW_CHAIN_MAX - BW_CHAIN_SPARE)
+		return BW_NEED_TIDY_NOW;
+	if (!lazy && depth >= BW_CHAIN_LEAF)
+		return BW_NEED_TIDY;
+	if (!bw_delta_get(c, c->top->base))
+		return !lazy && depth >= BW_CHAIN_LEAF / 2 ? BW_NEED_TIDY : BW_NEED_MEMORY;
+	bw_rec_init(&c->delta->rec, BW_PUT, c->top);
+	c->delta->rec.at = place.at;
+	c->delta->rec.flags |= place.flags & BW_SAME;
+	if (!c->beside)
+		c->delta->rec.flags |= BW_OWN;
+	bw_key_set(&c->delta->key, &c->want);
+	return BW_NEED_NOTHING;
+}
 
 /* Find the place and hold it.  Unless nothing is needed, nothing is held. */
 static int bw_try_begin(struct bw_tree *tree, struct kvt_change *change, struct bw_change *c,
@@ -113,13 +120,8 @@ static int bw_try_begin(struct bw_tree *tree, struct kvt_change *change, struct 
 	ret = bw_seek(tree, &c->want, 0, lazy ? BW_SEEK_LAZY : BW_SEEK_WRITE, at);
 	if (ret == BW_NEEDS_HELP)
 		*need = BW_NEED_HELP;
-	else if (!ret && at->top->depth >= BW_CHAIN_MAX - BW_CHAIN_SPARE)
-		*need = BW_NEED_TIDY_NOW;
-	else if (!ret && !lazy && at->top->depth >= BW_CHAIN_LEAF)
-		*need = BW_NEED_TIDY;
-	else if (!ret && bw_prepare(change, c, at))
-		*need = !lazy && at->top->depth >= BW_CHAIN_LEAF / 2 ? BW_NEED_TIDY :
-								       BW_NEED_MEMORY;
+	else if (!ret)
+		*need = bw_prepare(change, c, at, lazy);
 	if (!ret && *need == BW_NEED_NOTHING) {
 		kvt_park_loose(KVT_PARK_BW_BEGUN);
 		__release(RCU);	/* for sparse: bw_end() does it */
@@ -138,37 +140,55 @@ static void bw_end(void)
 	rcu_read_unlock();
 }
 
-/* Do what is needed.  What is not urgent is left to others if there is no memory. */
-static int bw_meet_need(struct bw_tree *tree, struct kvt_change *change, struct bw_change *c,
-			const struct bw_at *at, enum bw_need need, bool *lazy)
+/*
+ * Do what is needed.  What is not urgent is left to others if there is no memory: then
+ * @lazy is set.
+ */
+static int bw_meet_need(struct bw_tree *tree, struct bw_change *c, const struct bw_at *at,
+			enum bw_need need, bool *lazy)
 {
+	bool urgent = *lazy;
 	int err;
 
 	switch (need) {
 	case BW_NEED_HELP:
-		err = bw_do_help(tree, &at->help, change->gfp);
-		if (err && at->help.kind == BW_HELP_POST) {
-			*lazy = true;
-			return 0;
-		}
-		return err;
+		err = bw_do_help(tree, &at->help, c->gfp);
+		break;
 	case BW_NEED_TIDY:
-		*lazy = bw_tidy(tree, at->id, 0, false, change->gfp);
-		return 0;
+		err = bw_tidy(tree, at->id, 0, false, c->gfp);
+		break;
 	case BW_NEED_TIDY_NOW:
-		return bw_tidy(tree, at->id, c->size, !change->may_insert, change->gfp);
+		urgent = true;
+		err = bw_tidy(tree, at->id, c->size, !c->grows, c->gfp);
+		break;
 	default:
-		err = bw_own_get(tree, c, change->gfp);
-		/* A removal does not grow the store, and passes at its limit. */
-		if (err == -EDQUOT)
-			err = bw_tidy(tree, at->id, c->size, !change->may_insert, change->gfp);
-		return err;
+		urgent = true;
+		err = bw_own_get(tree, c);
 	}
+	if (!err || urgent)
+		return err;
+	*lazy = true;
+	return 0;
+}
+
+/*
+ * No memory for a removal.  It is what makes room, so it waits for memory rather than
+ * fail; if it may not wait, it takes of what is kept in reserve.  The store's creator is
+ * not charged, who is perhaps at its limit: it is little, and not for long.
+ */
+static gfp_t bw_gfp_removal(gfp_t gfp)
+{
+	if (gfpflags_allow_blocking(gfp))
+		return GFP_KERNEL | __GFP_NOFAIL;
+	return GFP_ATOMIC | __GFP_NOWARN;
 }
 
 /**
  * bw_begin() - see struct kvt_index_ops
  * @change: key, gfp, may_insert
+ *
+ * Changes that do not bring a new key are not refused by the limit, and removals that
+ * may sleep not for want of memory.
  *
  * Return: 0 with the key's place found, -ENOMEM, -EDQUOT or -EBUSY.
  */
@@ -185,13 +205,16 @@ int bw_begin(struct kvt_change *change)
 
 	c->want = bw_want(change->key.data, change->key.len);
 	c->size = sizeof(*c->delta) + bw_key_tail(change->key.len);
+	c->gfp = change->gfp;
 	for (;;) {
 		err = bw_try_begin(tree, change, c, &at, lazy, &need);
 		if (!err && need == BW_NEED_NOTHING)
 			return 0;
 		if (!err)
-			err = bw_meet_need(tree, change, c, &at, need, &lazy);
-		if (err && !(err == -EBUSY && may_sleep))
+			err = bw_meet_need(tree, c, &at, need, &lazy);
+		if (err == -ENOMEM && !change->may_insert && c->gfp == change->gfp)
+			c->gfp = bw_gfp_removal(change->gfp);
+		else if (err && !(err == -EBUSY && may_sleep))
 			return err;
 		if (may_sleep)
 			cond_resched();
@@ -275,7 +298,7 @@ void bw_finish(struct kvt_change *change)
 	struct bw_change *c = bw_change(change);
 
 	if (c->own) {
-		bw_uncharge(tree, 0, bw_mem_size(c->own));
+		bw_uncharge_obj(tree, 0, c->own);
 		bw_mem_free(c->own);
 	}
 	/* If it fails, the worker will come by. */

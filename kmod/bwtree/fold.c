@@ -124,7 +124,7 @@ int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	bw_page_fill(page, stock->size[BW_SLOT_A], &walk, &sum, &frame);
 	if (WARN_ON_ONCE(!(page->rec.flags & BW_MARKED) || !page->marked))
 		return 0;
-	ret = bw_replace(tree, at.id, at.top, &page->rec, bw_mem_size(page));
+	ret = bw_replace(tree, at.id, at.top, page, stock->pass);
 	if (ret)
 		return ret;
 	bw_stock_take(stock, BW_SLOT_A);

@@ -29,24 +29,24 @@ struct bw_frame bw_frame_of(const struct bw_rec *top)
  * @id: the page
  * @old: its newest record; the chain is retired
  * @new: what takes its place
- * @bytes: to be charged for @new, and for whatever is published with it
+ * @pass: not to be refused by the limit
  *
  * Return: 0, -EDQUOT, or -EAGAIN: @old is not its newest record.
  */
-int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_rec *new, s64 bytes)
+int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page *new, bool pass)
 {
-	s64 more = bytes - bw_chain_bytes(old);
+	u32 had = bw_chain_bytes(old), now;
 	u8 level = old->level;
 
-	if (more > 0 && bw_charge(tree, level, more))
+	if (bw_charge_instead(tree, level, new, had, pass))
 		return -EDQUOT;
-	if (!bw_swap(tree, id, old, new)) {
-		if (more > 0)
-			bw_uncharge(tree, level, more);
+	now = bw_charged(new);
+	if (!bw_swap(tree, id, old, &new->rec)) {
+		bw_uncharge_instead(tree, level, new, had);
 		return -EAGAIN;
 	}
-	if (more < 0)
-		bw_uncharge(tree, level, -more);
+	if (now < had)
+		bw_uncharge(tree, level, had - now);
 	bw_chain_retire(tree, old);
 	return 0;
 }
@@ -69,7 +69,7 @@ static int bw_consolidate(struct bw_tree *tree, struct bw_stock *stock, struct b
 		return -ENOMEM;
 	bw_page_fill(page, stock->size[BW_SLOT_A], walk, sum, &frame);
 	kvt_park_loose(KVT_PARK_BW_CONSOLIDATED);
-	err = bw_replace(tree, help->id, top, &page->rec, bw_mem_size(page));
+	err = bw_replace(tree, help->id, top, page, stock->pass);
 	if (!err)
 		bw_stock_take(stock, BW_SLOT_A);
 	/* Whoever was first will be followed by another who consolidates. */
@@ -222,7 +222,6 @@ static int bw_split_root(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	struct bw_frame left = bw_frame_of(top), right = left, above = left;
 	struct bw_page *a, *b, *root;
 	u8 level = top->level;
-	s64 pages;
 
 	if (!bw_stock_has_ids(stock, 2))
 		return -ENOMEM;
@@ -236,11 +235,11 @@ static int bw_split_root(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	if (!root)
 		return -ENOMEM;
 
-	pages = (s64)bw_mem_size(a) + bw_mem_size(b);
-	if (bw_charge(tree, above.level, bw_mem_size(root)))
-		return -EDQUOT;
-	if (bw_charge(tree, level, pages)) {
-		bw_uncharge(tree, above.level, bw_mem_size(root));
+	if (bw_charge_obj(tree, above.level, root) || bw_charge_obj(tree, level, a) ||
+	    bw_charge_obj(tree, level, b)) {
+		bw_uncharge_obj(tree, above.level, root);
+		bw_uncharge_obj(tree, level, a);
+		bw_uncharge_obj(tree, level, b);
 		return -EDQUOT;
 	}
 	bw_publish(tree, stock->id[0], &a->rec);
@@ -249,7 +248,7 @@ static int bw_split_root(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	if (!bw_swap(tree, BW_ROOT, top, &root->rec)) {
 		bw_unpublish(tree, stock, BW_SLOT_A, stock->id[0]);
 		bw_unpublish(tree, stock, BW_SLOT_B, stock->id[1]);
-		bw_uncharge(tree, above.level, bw_mem_size(root));
+		bw_uncharge_obj(tree, above.level, root);
 		return 0;
 	}
 	bw_uncharge(tree, level, bw_chain_bytes(top));
@@ -302,7 +301,7 @@ static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	split->rec.right = stock->id[0];
 	split->rec.nr = m;
 	split->rec.bytes -= min(split->rec.bytes, page->rec.bytes);
-	if (bw_charge(tree, top->level, bw_mem_size(page)))
+	if (bw_charge_obj(tree, top->level, page))
 		return -EDQUOT;
 	bw_publish(tree, stock->id[0], &page->rec);
 	kvt_park_loose(KVT_PARK_BW_SPLIT_BUILT);
@@ -348,10 +347,11 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	bw_sum(&walk, &frame, 0, top->nr, &sum);
 	/*
 	 * While one of its terms is about to go, a page is not split; nor if a record waits
-	 * for room, as a split has failed then for want of memory or ids.
+	 * for room, as a split has failed then for want of memory or ids; nor for what must
+	 * not be refused, as a split can be.
 	 */
 	if (sum.bytes <= tree->page_size || top->nr < BW_SPLIT_MIN || top->flags & BW_MARKED ||
-	    (help->space && (help->shrinks || sum.bytes < BW_LONG * tree->page_size)))
+	    stock->pass || (help->space && sum.bytes < BW_LONG * tree->page_size))
 		return top->depth || help->space ?
 		       bw_consolidate(tree, stock, help, top, &walk, &sum) : 0;
 	m = bw_split_at(top, &walk);
@@ -368,20 +368,20 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
  * @tree: the tree
  * @id: the page
  * @space: bytes that a record beside it will take, or 0 for what is usual
- * @shrinks: that record takes an entry away
+ * @keeps: that record brings no new entry
  * @gfp: for memory
  *
  * Context: as bw_run().
  *
  * Return: 0, also if another was first; -ENOMEM, -EDQUOT or -EBUSY.
  */
-int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool shrinks, gfp_t gfp)
+int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp)
 {
 	struct bw_help help = {
 		.kind = BW_HELP_TIDY,
 		.id = id,
 		.space = space,
-		.shrinks = shrinks,
+		.keeps = keeps,
 	};
 
 	return bw_do_help(tree, &help, gfp);

@@ -310,7 +310,7 @@ static void bw_page_lay(struct bw_page *page, const struct bw_sum *sum,
 	page->rec = (struct bw_rec) {
 		.kind = BW_BASE,
 		.level = frame->level,
-		.flags = BW_OWN | BW_CHARGED,
+		.flags = BW_OWN,
 		.nr = nr,
 		.right = frame->right,
 		.bytes = sum->bytes,

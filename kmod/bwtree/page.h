@@ -69,7 +69,6 @@ enum bw_kind {
 #define BW_MERGED	BIT(1)		/* of a page: there is a BW_MERGE in its chain */
 #define BW_MARKED	BIT(2)		/* of a page: one of its terms is about to go */
 #define BW_SAME		BIT(3)		/* of a record: its base has the key, at @at */
-#define BW_CHARGED	BIT(4)		/* of a record: the quota counts it */
 #define BW_OF_PAGE	(BW_MERGED | BW_MARKED)
 
 /*

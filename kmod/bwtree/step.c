@@ -72,6 +72,12 @@ static bw_step_fn bw_step_of(enum bw_help_kind kind)
 	}
 }
 
+/* Merges make the tree smaller, and so the store: its limit does not refuse them. */
+static bool bw_help_passes(const struct bw_help *help)
+{
+	return help->kind == BW_HELP_TIDY ? help->keeps : help->kind != BW_HELP_POST;
+}
+
 /**
  * bw_do_help() - finish a change of structure, or what it is waiting for
  * @tree: the tree
@@ -84,6 +90,7 @@ static bw_step_fn bw_step_of(enum bw_help_kind kind)
  */
 int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 {
+	const struct bw_stock empty = { .gfp = gfp, .pass = bw_help_passes(help) };
 	struct bw_stock stock[BW_STEPS_DEEP];
 	struct bw_help todo[BW_STEPS_DEEP];
 	unsigned int steps, deep = 0;
@@ -91,14 +98,14 @@ int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 	int ret = 0;
 
 	todo[0] = *help;
-	stock[0] = (struct bw_stock) { .gfp = gfp };
+	stock[0] = empty;
 	for (steps = 0; steps < BW_STEPS_MAX; steps++) {
 		first = todo[deep];
 		ret = bw_run(tree, bw_step_of(first.kind), &first, &stock[deep]);
 		if (ret == BW_NEEDS_HELP && deep + 1 < BW_STEPS_DEEP) {
 			/* Its key may stand in the stock of the step that needs it. */
 			todo[++deep] = first;
-			stock[deep] = (struct bw_stock) { .gfp = gfp };
+			stock[deep] = empty;
 			bw_stock_move(&stock[deep], &stock[deep - 1], BW_SLOT_C);
 			continue;
 		}

@@ -6,6 +6,11 @@
  * to stand beside one, when they are published.  It is not with records of changes
  * of structure, which are few and short-lived: so a change that has begun is never
  * stuck at the limit.
+ *
+ * Nor does the limit refuse what makes the store no larger, although it needs records:
+ * removals, new values of keys that are there, merges.  Where it is reached, the records
+ * of these are not charged, and the base page that they end in is charged with what was
+ * charged before, until a later one is charged in full.
  */
 #include <linux/slab.h>
 
@@ -15,6 +20,7 @@
 struct bw_mem {
 	struct llist_node retire;
 	u32 size;			/* of the allocation */
+	u32 charged;			/* of it */
 };
 
 static struct bw_mem *bw_mem(const void *obj)
@@ -37,10 +43,12 @@ void *bw_mem_alloc(size_t size, gfp_t gfp, u32 *usable)
 	size += sizeof(*mem);
 	if (size <= KMALLOC_MAX_CACHE_SIZE)
 		size = kmalloc_size_roundup(size);
-	mem = kmalloc(size, gfp | __GFP_NOWARN);
+	/* Pages in a row cannot be waited for. */
+	mem = gfp & __GFP_NOFAIL ? kvmalloc(size, gfp) : kmalloc(size, gfp | __GFP_NOWARN);
 	if (!mem)
 		return NULL;
 	mem->size = size;
+	mem->charged = 0;
 	if (usable)
 		*usable = size - sizeof(*mem);
 	return mem + 1;
@@ -53,11 +61,11 @@ void *bw_mem_alloc(size_t size, gfp_t gfp, u32 *usable)
 void bw_mem_free(void *obj)
 {
 	if (obj)
-		kfree(bw_mem(obj));
+		kvfree(bw_mem(obj));
 }
 
 /**
- * bw_mem_size() - what a record is charged with
+ * bw_mem_size() - what a record is charged with, unless the limit does not allow it
  * @obj: of bw_mem_alloc()
  *
  * Return: bytes.
@@ -103,6 +111,88 @@ void bw_uncharge(struct bw_tree *tree, u8 level, s64 bytes)
 	kvt_quota_uncharge(tree->index.env.quota, bytes);
 	kvt_stat_add(tree->index.env.stats,
 		     level ? KVTREE_STAT_INNER_BYTES : KVTREE_STAT_LEAF_BYTES, -bytes);
+}
+
+/**
+ * bw_charge_obj() - charge a record that is about to be published
+ * @tree: the tree
+ * @level: of the page
+ * @obj: of bw_mem_alloc(), charged or not
+ *
+ * Return: 0 or -EDQUOT.
+ */
+int bw_charge_obj(struct bw_tree *tree, u8 level, void *obj)
+{
+	struct bw_mem *mem = bw_mem(obj);
+	int err = bw_charge(tree, level, (s64)mem->size - mem->charged);
+
+	if (!err)
+		mem->charged = mem->size;
+	return err;
+}
+
+/**
+ * bw_uncharge_obj() - undo bw_charge_obj()
+ * @tree: the tree
+ * @level: of the page
+ * @obj: of bw_mem_alloc()
+ */
+void bw_uncharge_obj(struct bw_tree *tree, u8 level, void *obj)
+{
+	struct bw_mem *mem = bw_mem(obj);
+
+	bw_uncharge(tree, level, mem->charged);
+	mem->charged = 0;
+}
+
+/**
+ * bw_charge_instead() - charge a record that takes the place of others
+ * @tree: the tree
+ * @level: of the page
+ * @obj: of bw_mem_alloc()
+ * @had: what the others are charged with
+ * @pass: the limit refuses nothing: then it is charged no more than they were
+ *
+ * What it is charged with less than @had is not given back yet.
+ *
+ * Return: 0 or -EDQUOT.
+ */
+int bw_charge_instead(struct bw_tree *tree, u8 level, void *obj, u32 had, bool pass)
+{
+	struct bw_mem *mem = bw_mem(obj);
+
+	mem->charged = mem->size;
+	if (mem->size <= had || !bw_charge(tree, level, mem->size - had))
+		return 0;
+	mem->charged = pass ? had : 0;
+	return pass ? 0 : -EDQUOT;
+}
+
+/**
+ * bw_uncharge_instead() - undo bw_charge_instead()
+ * @tree: the tree
+ * @level: of the page
+ * @obj: of bw_mem_alloc()
+ * @had: as it was then
+ */
+void bw_uncharge_instead(struct bw_tree *tree, u8 level, void *obj, u32 had)
+{
+	struct bw_mem *mem = bw_mem(obj);
+
+	if (mem->charged > had)
+		bw_uncharge(tree, level, mem->charged - had);
+	mem->charged = 0;
+}
+
+/**
+ * bw_charged() - what a record is charged with
+ * @obj: of bw_mem_alloc()
+ *
+ * Return: bytes.
+ */
+u32 bw_charged(const void *obj)
+{
+	return bw_mem(obj)->charged;
 }
 
 /**
@@ -167,8 +257,8 @@ s64 bw_chain_bytes(const struct bw_rec *rec)
 	s64 bytes = 0;
 
 	for (; rec; rec = bw_chain_next(rec, &other))
-		if (rec->flags & BW_CHARGED)
-			bytes += bw_mem_size(bw_rec_obj(rec));
+		if (rec->flags & BW_OWN)
+			bytes += bw_charged(bw_rec_obj(rec));
 	return bytes;
 }
 
@@ -236,7 +326,7 @@ static size_t bw_mem_reclaim(struct llist_node *link)
 	struct bw_mem *mem = container_of(link, struct bw_mem, retire);
 	size_t size = mem->size;
 
-	kfree(mem);
+	kvfree(mem);
 	return size;
 }
 

@@ -7,6 +7,7 @@
  * there, and everywhere by the store's limit, of which a little more is left
  * at each attempt.
  */
+#include <linux/bitmap.h>
 #include <linux/err.h>
 #include <linux/slab.h>
 #include <linux/umh.h>
@@ -176,6 +177,92 @@ static void removals_pass_at_the_limit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sizeof(struct mt_leaf), kvt_quota_bytes(&a.kt->quota));
 }
 
+/* Whatever the engine: numbers, long enough to be kept in full, are there or not. */
+
+#define TIDE_KEYS	400
+#define TIDE_LEN	40
+
+struct tide {
+	struct kunit *test;
+	struct kt *kt;
+	struct kt_rnd rnd;
+	unsigned int failed;		/* changes that lacked memory, though they succeeded */
+	u8 data[TIDE_LEN];
+	DECLARE_BITMAP(present, TIDE_KEYS);
+};
+
+static struct tide *tide_open(struct kunit *test)
+{
+	struct tide *tide = kunit_kzalloc(test, sizeof(*tide), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, tide);
+	tide->test = test;
+	tide->kt = kt_open(test);
+	tide->rnd = kt_rnd(test);
+	return tide;
+}
+
+/* Every other key is short. */
+static struct kvt_key tide_key(struct tide *tide, unsigned int i)
+{
+	put_unaligned_be64(7ull * i, tide->data);
+	return KT_BYTES(tide->data, i & 1 ? TIDE_LEN : 8);
+}
+
+static void tide_expect(struct tide *tide)
+{
+	const unsigned int nr = bitmap_weight(tide->present, TIDE_KEYS);
+	unsigned int i;
+
+	for (i = 0; i < TIDE_KEYS; i++) {
+		const struct kvt_key key = tide_key(tide, i);
+
+		KUNIT_ASSERT_EQ_MSG(tide->test, test_bit(i, tide->present) ? 0 : -ENOENT,
+				    kt_get(tide->kt, &key, NULL), "key %u", i);
+	}
+	KUNIT_EXPECT_EQ(tide->test, nr, kt_count(tide->kt, false));
+	KUNIT_EXPECT_EQ(tide->test, nr, kt_count(tide->kt, true));
+}
+
+/* All has been removed, and nothing more than an empty tree is left. */
+static void tide_expect_low(struct tide *tide)
+{
+	kt_settle(tide->kt);
+	tide_expect(tide);
+	KUNIT_EXPECT_EQ(tide->test, 1, kt_stat(tide->kt, KVTREE_STAT_LEAF_NODES));
+	KUNIT_EXPECT_EQ(tide->test, 0, kt_stat(tide->kt, KVTREE_STAT_INNER_NODES));
+}
+
+static void what_brings_no_key_passes_at_the_limit(struct kunit *test)
+{
+	struct tide *tide = tide_open(test);
+	struct kvt_key key;
+	unsigned int i, n;
+
+	for (i = 0; i < TIDE_KEYS; i++) {
+		key = tide_key(tide, i);
+		KUNIT_ASSERT_EQ(test, 0, kt_put(tide->kt, &key, NULL));
+		__set_bit(i, tide->present);
+	}
+	for (n = 0; n < 10 * TIDE_KEYS; n++) {
+		leave(tide->kt, 0);
+		key = tide_key(tide, n < 40 ? 1 : kt_rnd_below(&tide->rnd, TIDE_KEYS));
+		KUNIT_ASSERT_EQ_MSG(test, 0, kt_put(tide->kt, &key, NULL), "n = %u", n);
+	}
+	tide_expect(tide);
+	for (n = 0; n < TIDE_KEYS; n++) {
+		leave(tide->kt, 0);
+		i = n * 7 % TIDE_KEYS;
+		key = tide_key(tide, i);
+		KUNIT_ASSERT_EQ_MSG(test, 0, kt_del(tide->kt, &key, NULL), "n = %u", n);
+		__clear_bit(i, tide->present);
+	}
+	leave(tide->kt, 0);
+	tide_expect_low(tide);
+}
+
+KT_ENGINES();
+
 /* Fault injection */
 
 #ifdef CONFIG_FAILSLAB
@@ -333,13 +420,57 @@ static void an_index_is_made_whole_or_not_at_all(struct kunit *test)
 	KUNIT_EXPECT_GT(test, n, 1);
 }
 
-KT_ENGINES();
+/* A change whose n-th allocation fails: it is made, or the answer is ENOMEM. */
+static void tide_change(struct tide *tide, unsigned int i, unsigned int n, gfp_t gfp)
+{
+	const struct kvt_key key = tide_key(tide, i);
+	bool put = !test_bit(i, tide->present), failed;
+	int err;
+
+	do {
+		arm(n++);
+		err = put ? kt_put_gfp(tide->kt, &key, gfp, NULL) : kt_del(tide->kt, &key, NULL);
+		failed = disarm();
+		tide->failed += failed && !err;
+	} while (put && failed && err == -ENOMEM);
+	KUNIT_ASSERT_EQ_MSG(tide->test, 0, err, "%s %u, n = %u", put ? "put" : "removal", i, n);
+	__change_bit(i, tide->present);
+}
+
+/*
+ * Engines that make changes of structure in steps go on without, or leave one of them
+ * half done: for the next change, here, which may lack memory, too.
+ */
+static void changes_without_memory_lose_nothing_and_removals_are_made(struct kunit *test)
+{
+	struct tide *tide = tide_open(test);
+	unsigned int i, n, round;
+
+	for (round = 0; round < 6; round++) {
+		for (n = 0; n < 3 * TIDE_KEYS; n++) {
+			i = kt_rnd_below(&tide->rnd, TIDE_KEYS);
+			if (test_bit(i, tide->present) == (round & 1) ||
+			    !kt_rnd_below(&tide->rnd, 8))
+				tide_change(tide, i, 1 + kt_rnd_below(&tide->rnd, 8),
+					    round & 2 ? GFP_NOWAIT : GFP_KERNEL);
+		}
+		tide_expect(tide);
+		kt_flush(tide->kt);
+	}
+	for (i = 0; i < TIDE_KEYS; i++)
+		if (test_bit(i, tide->present))
+			tide_change(tide, i, 1 + i % 4, GFP_KERNEL);
+	tide_expect_low(tide);
+	if (tide->kt->ops != &kvt_masstree_ops)
+		KUNIT_EXPECT_NE(test, 0, tide->failed);
+}
 
 #endif /* CONFIG_FAILSLAB */
 
 static struct kunit_case alloc_cases[] = {
 	KUNIT_CASE_PARAM(a_put_over_the_limit_changes_nothing, load_gen_params),
 	KUNIT_CASE_PARAM(removals_pass_at_the_limit, load_gen_params),
+	KT_CASE(what_brings_no_key_passes_at_the_limit),
 #ifdef CONFIG_FAILSLAB
 	KUNIT_CASE_PARAM(a_put_without_memory_changes_nothing, load_gen_params),
 	KUNIT_CASE_PARAM(a_put_that_may_not_sleep_without_memory_changes_nothing,
@@ -347,12 +478,13 @@ static struct kunit_case alloc_cases[] = {
 	KUNIT_CASE_PARAM(removals_need_no_memory, load_gen_params),
 	KUNIT_CASE(a_sweep_without_memory_is_made_up_for_by_the_worker),
 	KT_CASE(an_index_is_made_whole_or_not_at_all),
+	KT_CASE(changes_without_memory_lose_nothing_and_removals_are_made),
 #endif
 	{}
 };
 
 static struct kunit_suite alloc_suite = {
-	.name = "kvtree_masstree_alloc",
+	.name = "kvtree_alloc",
 #ifdef CONFIG_FAILSLAB
 	.suite_init = alloc_suite_init,
 	.suite_exit = alloc_suite_exit,

@@ -23,7 +23,7 @@ static bool fails(gfp_t gfp)
 {
 	if (gfpflags_allow_blocking(gfp))
 		might_sleep();
-	return current->fail_nth && !--current->fail_nth;
+	return !(gfp & __GFP_NOFAIL) && current->fail_nth && !--current->fail_nth;
 }
 
 static void *alloc(size_t size, size_t align, gfp_t gfp)

@@ -23,6 +23,11 @@ static inline void __clear_bit(unsigned long nr, unsigned long *map)
 	map[nr / BITS_PER_LONG] &= ~BIT(nr % BITS_PER_LONG);
 }
 
+static inline void __change_bit(unsigned long nr, unsigned long *map)
+{
+	map[nr / BITS_PER_LONG] ^= BIT(nr % BITS_PER_LONG);
+}
+
 /* The first set bit from @from on; @size if there is none. */
 static inline unsigned long find_next_bit(const unsigned long *map, unsigned long size,
 					  unsigned long from)
@@ -69,6 +74,15 @@ static inline unsigned long find_last_bit(const unsigned long *map, unsigned lon
 static inline bool bitmap_empty(const unsigned long *map, unsigned long size)
 {
 	return find_first_bit(map, size) == size;
+}
+
+static inline unsigned int bitmap_weight(const unsigned long *map, unsigned long size)
+{
+	unsigned int bit, nr = 0;
+
+	for (bit = 0; bit < size; bit++)
+		nr += test_bit(bit, map);
+	return nr;
 }
 
 #define for_each_set_bit(bit, map, size)				\

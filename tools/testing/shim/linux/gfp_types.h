@@ -10,9 +10,11 @@
 #define __GFP_NOWARN		8u
 #define __GFP_NORETRY		16u
 #define __GFP_RETRY_MAYFAIL	32u
+#define __GFP_NOFAIL		64u
+#define __GFP_HIGH		128u
 
 #define GFP_NOWAIT		__GFP_NOWARN
-#define GFP_ATOMIC		0u
+#define GFP_ATOMIC		__GFP_HIGH
 #define GFP_KERNEL		__GFP_DIRECT_RECLAIM
 #define GFP_KERNEL_ACCOUNT	(GFP_KERNEL | __GFP_ACCOUNT)
 

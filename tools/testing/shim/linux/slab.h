@@ -42,6 +42,11 @@ static inline void *kzalloc(size_t size, gfp_t gfp)
 	return kmalloc(size, gfp | __GFP_ZERO);
 }
 
+static inline void *kvmalloc(size_t size, gfp_t gfp)
+{
+	return kmalloc(size, gfp);
+}
+
 static inline void *kvcalloc(size_t nr, size_t size, gfp_t gfp)
 {
 	return kzalloc(nr * size, gfp);
