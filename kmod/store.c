@@ -28,11 +28,16 @@ static unsigned int reclaim_bound_mb = 64;
 module_param(reclaim_bound_mb, uint, 0644);
 MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace period in a store made from now on, at least 1");
 
+static char *engine = "masstree";
+module_param(engine, charp, 0444);
+MODULE_PARM_DESC(engine, "index engine of stores that name none: masstree or bwtree");
+
 /* By how much a removal raises the floor above the version that it removes. */
 #define KVT_VERSION_SPARE	4096
 
 static const struct kvt_index_ops *const kvt_engines[] = {
 	&kvt_masstree_ops,
+	&kvt_bwtree_ops,
 };
 
 static DEFINE_MUTEX(kvt_stores_lock);
@@ -49,7 +54,7 @@ static const struct kvt_index_ops *engine_find(const char *name)
 	unsigned int i;
 
 	if (!*name)
-		return kvt_engines[0];
+		name = engine;
 	for (i = 0; i < ARRAY_SIZE(kvt_engines); i++)
 		if (!strcmp(kvt_engines[i]->name, name))
 			return kvt_engines[i];
@@ -139,7 +144,7 @@ static void store_left(struct percpu_ref *ref)
 	queue_work(kvt_teardown_wq, &store->teardown);
 }
 
-static int store_fill(struct kvt_store *store, const struct kvt_index_ops *engine,
+static int store_fill(struct kvt_store *store, const struct kvt_index_ops *ops,
 		      u64 limit_bytes, u64 limit_keys)
 {
 	struct kvt_index_env env = {
@@ -163,7 +168,7 @@ static int store_fill(struct kvt_store *store, const struct kvt_index_ops *engin
 	if (err)
 		return err;
 	kvt_value_setup_reclaim(&store->reclaim);
-	store->index = engine->create(&env);
+	store->index = ops->create(&env);
 	return PTR_ERR_OR_ZERO(store->index);
 }
 
@@ -252,7 +257,7 @@ static int store_attach(struct kvt_store *store, char *const *paths, u32 nr)
 static int store_make(const struct kvtree_store_create *args, char *const *paths, u32 nr,
 		      bool sync)
 {
-	const struct kvt_index_ops *engine;
+	const struct kvt_index_ops *ops;
 	struct kvt_store *store;
 	int err;
 
@@ -260,8 +265,8 @@ static int store_make(const struct kvtree_store_create *args, char *const *paths
 	    args->flags & ~KVTREE_STORE_BPF || args->mode & ~0666 ||
 	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
-	engine = engine_find(args->engine);
-	if (!engine)
+	ops = engine_find(args->engine);
+	if (!ops)
 		return -EINVAL;
 
 	if (args->flags & KVTREE_STORE_BPF && !kvt_bpf_offered())
@@ -274,7 +279,7 @@ static int store_make(const struct kvtree_store_create *args, char *const *paths
 	err = -EINVAL;
 	if (!uid_valid(store->uid) || !gid_valid(store->gid))
 		goto put;
-	err = store_fill(store, engine, nr ? 0 : store->limit_bytes, nr ? 0 : store->limit_keys);
+	err = store_fill(store, ops, nr ? 0 : store->limit_bytes, nr ? 0 : store->limit_keys);
 	if (!err && nr)
 		err = store_attach(store, paths, nr);
 	if (!err && nr)
@@ -610,10 +615,14 @@ void kvt_store_raise_floor(struct kvt_store *store, u64 version)
  *
  * Context: module init.
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0, -ENOMEM, or -EINVAL: the parameter `engine` names none.
  */
 int kvt_stores_init(void)
 {
+	if (!engine_find("")) {
+		pr_err("kvtree: there is no engine '%s'\n", engine);
+		return -EINVAL;
+	}
 	kvt_wq = alloc_workqueue("kvtree", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!kvt_wq)
 		return -ENOMEM;

@@ -93,7 +93,8 @@ static const struct argp_option of_store[] = {
 	{ .name = "limit-bytes", .key = 'b', .arg = "N",
 	  .doc = "Memory that it may take; K, M, G and T are powers of 1024 (no limit)" },
 	{ .name = "limit-keys", .key = 'k', .arg = "N", .doc = "Keys that it may hold (no limit)" },
-	{ .name = "engine", .key = 'E', .arg = "NAME", .doc = "The index engine" },
+	{ .name = "engine", .key = 'E', .arg = "masstree|bwtree",
+	  .doc = "The index engine (the module's default, usually masstree)" },
 	{ 0 }
 };
 

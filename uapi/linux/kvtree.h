@@ -428,7 +428,7 @@ struct kvtree_info {
 /* KVTREE_IOC_STORE_CREATE: needs CAP_SYS_ADMIN. */
 struct kvtree_store_create {
 	char  name[KVTREE_NAME_MAX];	/* [A-Za-z0-9._-], not "." or ".." */
-	char  engine[KVTREE_ENGINE_MAX];/* "" for the default engine */
+	char  engine[KVTREE_ENGINE_MAX];/* "masstree", "bwtree"; "": the default */
 	__u32 flags;			/* KVTREE_STORE_* */
 	__u32 mode;			/* 0..0666; read and write bits only */
 	__u32 uid;
