@@ -17,7 +17,7 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS)
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
-export PREFIX DESTDIR UDEVDIR V T AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
+export PREFIX DESTDIR UDEVDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
 	BENCH_UML_ARGS CRASH_SEED
 
 .PHONY: all modules try-modules lib tools examples man selftests install demo vm docs help \
@@ -176,6 +176,7 @@ help:
 	@echo '  PREFIX=DIR DESTDIR=DIR   where install puts things (now $(PREFIX))'
 	@echo '  KVT_CFLAGS=  more compiler flags for the module'
 	@echo '  T=PATTERN    run only tests of this name: T=perm, T="abi*", T=suite.case'
+	@echo '  ENGINE=NAME  run test programs with that engine alone: masstree, bwtree'
 	@echo '  AT_ONCE=N    lanes that run at once in check (by processors and memory)'
 	@echo '  V=1          show the commands'
 	@echo

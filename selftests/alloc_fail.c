@@ -117,10 +117,13 @@ struct state {
 };
 
 static const enum kvtree_stat kept[] = {
-	KVTREE_STAT_KEYS, KVTREE_STAT_BYTES, KVTREE_STAT_LAYERS, KVTREE_STAT_LEAF_NODES,
-	KVTREE_STAT_LEAF_BYTES, KVTREE_STAT_INNER_NODES, KVTREE_STAT_INNER_BYTES,
-	KVTREE_STAT_VALUES, KVTREE_STAT_VALUE_BYTES,
+	KVTREE_STAT_KEYS, KVTREE_STAT_VALUES, KVTREE_STAT_VALUE_BYTES,
+	/* Of a Masstree, which does not tidy up before it knows whether there is memory. */
+	KVTREE_STAT_BYTES, KVTREE_STAT_LAYERS, KVTREE_STAT_LEAF_NODES, KVTREE_STAT_LEAF_BYTES,
+	KVTREE_STAT_INNER_NODES, KVTREE_STAT_INNER_BYTES,
 };
+
+#define KEPT_ALWAYS	3
 
 static void take_state(int fd, struct state *state)
 {
@@ -130,11 +133,11 @@ static void take_state(int fd, struct state *state)
 
 static bool same_state(int fd, const struct state *before)
 {
+	size_t i, nr = kvt_is_masstree(fd) ? NR(kept) : KEPT_ALWAYS;
 	struct state now;
-	size_t i;
 
 	take_state(fd, &now);
-	for (i = 0; i < NR(kept); i++) {
+	for (i = 0; i < nr; i++) {
 		if (now.stats[kept[i]] != before->stats[kept[i]])
 			return false;
 	}
@@ -344,8 +347,10 @@ static bool after_split(int fd)
 	__u64 stats[KVTREE_STAT_NR];
 
 	KVT_CHECK(kvt_stats(fd, stats) == 0);
-	return kvt_has(fd, STR("k"), STR("new value")) && stats[KVTREE_STAT_KEYS] == 16 &&
-	       stats[KVTREE_STAT_LEAF_NODES] == 2 && stats[KVTREE_STAT_INNER_NODES] == 1;
+	if (kvt_is_masstree(fd) &&
+	    (stats[KVTREE_STAT_LEAF_NODES] != 2 || stats[KVTREE_STAT_INNER_NODES] != 1))
+		return false;
+	return kvt_has(fd, STR("k"), STR("new value")) && stats[KVTREE_STAT_KEYS] == 16;
 }
 
 TEST_F(fail, put_that_splits_a_leaf)
@@ -395,8 +400,10 @@ static bool after_put_between(int fd)
 	__u64 stats[KVTREE_STAT_NR];
 
 	KVT_CHECK(kvt_stats(fd, stats) == 0);
-	return kvt_has(fd, STR("m000101"), STR("")) && stats[KVTREE_STAT_KEYS] == full_keys + 1 &&
-	       stats[KVTREE_STAT_INNER_NODES] == 3;
+	/* A Bw-tree may have left the split to the next change. */
+	if (kvt_is_masstree(fd) && stats[KVTREE_STAT_INNER_NODES] != 3)
+		return false;
+	return kvt_has(fd, STR("m000101"), STR("")) && stats[KVTREE_STAT_KEYS] == full_keys + 1;
 }
 
 TEST_F(fail, put_that_splits_up_to_the_root)
@@ -444,7 +451,8 @@ static bool after_put_layers(int fd)
 		return false;
 	key[199] = 'M';
 	KVT_CHECK(kvt_stats(fd, stats) == 0);
-	return kvt_has(fd, kvt_bytes(key, 200), STR("second")) && stats[KVTREE_STAT_LAYERS] == 24;
+	return kvt_has(fd, kvt_bytes(key, 200), STR("second")) &&
+	       stats[KVTREE_STAT_LAYERS] == (kvt_is_masstree(fd) ? 24 : 0);
 }
 
 TEST_F(fail, put_that_makes_layers)

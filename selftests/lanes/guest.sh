@@ -6,7 +6,8 @@
 # kernel says about it goes through the console, which the host records.
 #
 # The host writes the job to the file that KVT_JOB or the first argument names:
-#   LANE OUT MODULE TEST_MODULES PROGRAMS PROGRAM_TIMEOUT KMEMLEAK COMMAND
+#   LANE OUT MODULE TEST_MODULES PROGRAMS PROGRAMS_SECOND PROGRAM_TIMEOUT KMEMLEAK
+#   COMMAND
 
 set -uo pipefail
 
@@ -113,10 +114,11 @@ run_test_module()
 	check "rmmod_$name" rmmod "$name"
 }
 
+# run_program FILE [ENGINE]: the engine is part of the results' name.
 run_program()
 {
 	local file=$1 name start=$SECONDS rc=0
-	name=$(basename "$file")
+	name=$(basename "$file")${2:+-$2}
 
 	mark program "$name"
 	echo "lane: $name"
@@ -141,14 +143,32 @@ device_appears()
 	return 1
 }
 
+load()
+{
+	check "insmod_kvtree${1:+_$1}" insmod "$MODULE" ${1:+engine="$1"} || return
+	check device_appears device_appears
+}
+
+# Programs again, where stores that name no engine have the other one.
+run_second()
+{
+	local file
+
+	[ -n "$PROGRAMS_SECOND" ] || return 0
+	load bwtree || return
+	for file in $PROGRAMS_SECOND; do
+		run_program "$file" bwtree
+	done
+	check rmmod_kvtree_bwtree rmmod kvtree
+}
+
 run_tests()
 {
 	local file
 
 	mark start
 	kmemleak clear
-	check insmod_kvtree insmod "$MODULE" || return
-	check device_appears device_appears || return
+	load || return
 	# Without its types no BPF program could call it.
 	[ ! -e /sys/kernel/btf/vmlinux ] || check module_has_btf [ -s /sys/kernel/btf/kvtree ]
 	for file in $TEST_MODULES; do
@@ -162,6 +182,7 @@ run_tests()
 		check no_leaks_while_loaded no_leaks loaded
 	fi
 	check rmmod_kvtree rmmod kvtree
+	run_second
 	[ ! -e /proc/lockdep_stats ] || check lockdep_still_on lockdep_on
 	if [ "$KMEMLEAK" = 1 ]; then
 		check no_leaks_after_rmmod no_leaks unloaded

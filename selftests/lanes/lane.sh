@@ -8,6 +8,7 @@
 # T=PATTERN    run a part: KUnit suites and kselftest programs whose name
 #              contains PATTERN, or matches it if it has a *. SUITE.CASE
 #              selects cases of KUnit suites. KUNIT_FILTER is an alias.
+# ENGINE=NAME  run the programs with this engine alone: masstree or bwtree
 # KVT_OUT      name under build/ instead of the lane's (for a second build)
 # KVT_CFLAGS   compiler flags for the module
 
@@ -118,6 +119,10 @@ make_programs()
 # The Python package is installed for the host's root alone.
 LEFT_OUT=
 
+# Programs that run a second time, where stores that name no engine have the Bw-tree:
+# the same.
+SECOND=none
+
 list_programs()
 {
 	{
@@ -173,11 +178,13 @@ write_job()
 	*/run-python*) python=$("$LANES/python.sh");;
 	esac
 	{
+		printf 'PROGRAMS_SECOND=%q\n' "$(second "$2")"
 		for name in LANE LOGS; do
 			printf '%s=%q\n' "${name/LOGS/OUT}" "${!name}"
 		done
 		printf 'MODULE=%q\n' "$MODULE_DIR/kmod/kvtree.ko"
 		printf 'TEST_MODULES=%q\n' "$1"
+		[ "${ENGINE:-}" != bwtree ] || set -- "$1" '' "${@:3}"
 		printf 'PROGRAMS=%q\n' "$2"
 		printf 'PROGRAM_TIMEOUT=%q\n' "$3"
 		printf 'KMEMLEAK=%q\n' "$4"
@@ -188,6 +195,16 @@ write_job()
 		# shellcheck disable=SC2016
 		printf 'PATH=%q:$PATH:%q\n' "$TREE/tools" "$CACHE/programs/bin"
 	} >"$LOGS/job"
+}
+
+# second PROGRAMS: those of them that run with the second engine.
+second()
+{
+	case ${ENGINE:-} in
+	masstree) ;;
+	bwtree) echo "$1";;
+	*) grep -E "/($SECOND)\$" <<<"$1" || true;;
+	esac
 }
 
 # What the guest has come to, for the progress line.

@@ -28,7 +28,9 @@ settings()
 		# What a compiler makes of the library, how the tool takes its
 		# options, and the Python package: uml has the same compiler,
 		# interpreter and files, and is not emulated.
-		LEFT_OUT='run-bench|run-link|run-python';;
+		LEFT_OUT='run-bench|run-link|run-python'
+		# BPF, which is not in uml.
+		SECOND='bpf_kfuncs|bpf_oracle';;
 	stock-7)
 		TREE=$OUT/tree
 		# What another kernel, or a newer compiler and C library, may do

@@ -19,7 +19,9 @@ settings()
 	case $1 in
 	uml)
 		TIMEOUT=${LANE_TIMEOUT:-1200}
-		KUNIT_TIMEOUT=600 PROGRAM_TIMEOUT=360 MEMORY=2G KMEMLEAK=0;;
+		KUNIT_TIMEOUT=600 PROGRAM_TIMEOUT=360 MEMORY=2G KMEMLEAK=0
+		# What reads and changes the index in all ways, and the log's replay.
+		SECOND='abi|scan|stores|many|cursor|calls|durable';;
 	uml-debug)
 		# KASAN keeps a byte for every eight and a quarantine.
 		TIMEOUT=${LANE_TIMEOUT:-2400}
@@ -27,7 +29,9 @@ settings()
 		# These are about the library and what is around it, and most of
 		# what they do is run compilers and interpreters. They find nothing
 		# else in a kernel with checkers, where they take minutes.
-		LEFT_OUT='run-bench|run-docs|run-link|run-man|run-python';;
+		LEFT_OUT='run-bench|run-docs|run-link|run-man|run-python'
+		# Memory errors and, only here, allocations that fail.
+		SECOND='scan|many|alloc_fail';;
 	*)
 		die 'usage: uml.sh uml|uml-debug';;
 	esac

@@ -275,6 +275,14 @@ int kvt_self(int fd, struct kvtree_store_info *info)
 	return kvt_ioctl(fd, KVTREE_IOC_STORE_SELF, info);
 }
 
+bool kvt_is_masstree(int fd)
+{
+	struct kvtree_store_info info;
+
+	KVT_CHECK(kvt_self(fd, &info) == 0);
+	return !strcmp(info.engine, "masstree");
+}
+
 int kvt_find(int fd, const char *name, struct kvtree_store_info *info)
 {
 	__u64 after = 0;

@@ -87,6 +87,11 @@ int kvt_store(int fd, const char *name, __u32 flags);
 int kvt_destroy(int fd, const char *name);
 int kvt_self(int fd, struct kvtree_store_info *info);
 int kvt_find(int fd, const char *name, struct kvtree_store_info *info);
+/*
+ * Whether the session's store is a Masstree, in which the nodes that there are follow
+ * from the order of changes alone, and keys with a common prefix make layers.
+ */
+bool kvt_is_masstree(int fd);
 /* Exactly KVTREE_STAT_NR counters. */
 int kvt_stats(int fd, __u64 *values);
 /* One of them, and KVTREE_FEAT_*; they end the process if they fail. */
