@@ -84,6 +84,7 @@ static int info_show(struct seq_file *seq, void *unused)
 
 	seq_printf(seq, "id %llu\n", store->id);
 	seq_printf(seq, "engine %s\n", store->index->ops->name);
+	seq_printf(seq, "page_size %u\n", store->index->env.page_size);
 	seq_printf(seq, "mode %04o\n", store->mode);
 	seq_printf(seq, "uid %u\n", from_kuid_munged(&init_user_ns, store->uid));
 	seq_printf(seq, "gid %u\n", from_kgid_munged(&init_user_ns, store->gid));

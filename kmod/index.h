@@ -42,7 +42,7 @@ struct kvt_index_env {
 
 struct kvt_index {
 	const struct kvt_index_ops *ops;
-	struct kvt_index_env env;
+	struct kvt_index_env env;	/* page_size: what it has, or 0 */
 };
 
 /* One of several keys that are looked up together. */
@@ -105,6 +105,9 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
 /**
  * struct kvt_index_ops - an engine
  * @name: as users write it
+ * @page_min: the smallest page that a user may ask for, in bytes, or 0: the engine has
+ *	no pages of which one could choose the size
+ * @page_max: the largest
  * @iter_size: bytes of an iterator, struct kvt_iter first
  * @create: make an empty index.  May sleep.  Returns it or an ERR_PTR.
  * @destroy: free the index with its nodes and, through @env.reclaim's free
@@ -152,6 +155,8 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
  */
 struct kvt_index_ops {
 	const char *name;
+	u32 page_min;
+	u32 page_max;
 	size_t iter_size;
 	struct kvt_index *(*create)(const struct kvt_index_env *env);
 	void (*destroy)(struct kvt_index *index);

@@ -61,6 +61,14 @@ static const struct kvt_index_ops *engine_find(const char *name)
 	return NULL;
 }
 
+/* Can its pages have the size that a user asks for? */
+static bool engine_has_pages(const struct kvt_index_ops *ops, u32 size)
+{
+	if (!size)
+		return true;
+	return ops->page_min && size >= ops->page_min && size <= ops->page_max;
+}
+
 /* A string in a field of that size: ended, and nothing behind its end. */
 static bool field_valid(const char *field, size_t size)
 {
@@ -144,7 +152,7 @@ static void store_left(struct percpu_ref *ref)
 	queue_work(kvt_teardown_wq, &store->teardown);
 }
 
-static int store_fill(struct kvt_store *store, const struct kvt_index_ops *ops,
+static int store_fill(struct kvt_store *store, const struct kvt_index_ops *ops, u32 page_size,
 		      u64 limit_bytes, u64 limit_keys)
 {
 	struct kvt_index_env env = {
@@ -152,6 +160,7 @@ static int store_fill(struct kvt_store *store, const struct kvt_index_ops *ops,
 		.reclaim = &store->reclaim,
 		.stats = &store->stats,
 		.wq = kvt_wq,
+		.page_size = page_size,
 	};
 	int err;
 
@@ -263,10 +272,10 @@ static int store_make(const struct kvtree_store_create *args, char *const *paths
 
 	if (!kvt_store_name_valid(args->name) || !field_valid(args->engine, sizeof(args->engine)) ||
 	    args->flags & ~KVTREE_STORE_BPF || args->mode & ~0666 ||
-	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
+	    args->reserved2 || memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
 	ops = engine_find(args->engine);
-	if (!ops)
+	if (!ops || !engine_has_pages(ops, args->page_size))
 		return -EINVAL;
 
 	if (args->flags & KVTREE_STORE_BPF && !kvt_bpf_offered())
@@ -279,7 +288,8 @@ static int store_make(const struct kvtree_store_create *args, char *const *paths
 	err = -EINVAL;
 	if (!uid_valid(store->uid) || !gid_valid(store->gid))
 		goto put;
-	err = store_fill(store, ops, nr ? 0 : store->limit_bytes, nr ? 0 : store->limit_keys);
+	err = store_fill(store, ops, args->page_size, nr ? 0 : store->limit_bytes,
+			 nr ? 0 : store->limit_keys);
 	if (!err && nr)
 		err = store_attach(store, paths, nr);
 	if (!err && nr)
@@ -434,6 +444,7 @@ static void store_info(const struct kvt_store *store, struct kvtree_store_info *
 	info->gid = from_kgid_munged(current_user_ns(), store->gid);
 	info->limit_bytes = store->limit_bytes;
 	info->limit_keys = store->limit_keys;
+	info->page_size = store->index->env.page_size;
 	info->keys = kvt_store_stat(store, KVTREE_STAT_KEYS);
 	info->bytes = kvt_store_stat(store, KVTREE_STAT_BYTES);
 }

@@ -179,13 +179,13 @@ const char *kvtree_strerror(int err);
 /**
  * kvtree_store_create() - create a store
  * @kv: any session
- * @args: name, engine, owner, mode and limits; the rest zero
+ * @args: name, engine, owner, mode, limits and page size; the rest zero
  * @size: sizeof(*@args)
  *
  * Return: 0, or
  *	-EPERM		the caller has not CAP_SYS_ADMIN
  *	-EEXIST		a store has this name
- *	-EINVAL		a bad name, an unknown engine, a bad mode
+ *	-EINVAL		a bad name, an unknown engine, a bad mode, no size of a page
  */
 int kvtree_store_create(const struct kvtree *kv,
 			const struct kvtree_store_create *args, size_t size);

@@ -172,12 +172,19 @@ static unsigned char long_key[2][KVTREE_KEY_MAX];
 
 static void fresh_store(struct failing *f)
 {
+	struct kvtree_store_create create = { .mode = 0600, .page_size = 256 };
+
 	if (f->fd >= 0) {
 		close(f->fd);
 		KVT_CHECK(kvt_destroy(f->dev, f->name) == 0);
 	}
-	snprintf(f->name, sizeof(f->name), "fail-%d.%u", getpid(), f->stores++);
-	KVT_CHECK(kvt_create(f->dev, f->name, 0600, 0, 0) == 0);
+	snprintf(create.name, sizeof(f->name), "fail-%d.%u", getpid(), f->stores++);
+	strcpy(f->name, create.name);
+	/* In small pages few keys make all levels; not every engine has any. */
+	if (kvt_ioctl(f->dev, KVTREE_IOC_STORE_CREATE, &create)) {
+		create.page_size = 0;
+		KVT_CHECK(kvt_ioctl(f->dev, KVTREE_IOC_STORE_CREATE, &create) == 0);
+	}
 	f->fd = kvt_store(f->dev, f->name, RW);
 	KVT_CHECK(f->fd >= 0);
 }

@@ -939,6 +939,14 @@ TEST_F(bad, store_names_that_are_none_are_refused)
 TEST_F(bad, store_calls_that_make_no_sense_are_refused)
 {
 	static const __u32 modes[] = { 01, 010, 0100, 0111, 0700, 0777, 01000, 04600, 010000, ~0u };
+	static const struct {
+		const char *engine;
+		__u32 size;
+	} page_sizes[] = {
+		{ "masstree", 1 }, { "masstree", 256 }, { "masstree", 4096 }, { "masstree", ~0u },
+		{ "bwtree", 1 }, { "bwtree", 255 }, { "bwtree", 16385 }, { "bwtree", 1u << 31 },
+		{ "bwtree", ~0u },
+	};
 	struct kvtree_store_create create, ok = { .mode = 0600 };
 	struct kvtree_store_destroy destroy = {};
 	struct kvtree_store_open open = {};
@@ -954,7 +962,16 @@ TEST_F(bad, store_calls_that_make_no_sense_are_refused)
 	create = ok;
 	create.flags = 1;
 	EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_CREATE, &create));
-	for (i = 0; i < 4; i++) {
+	create = ok;
+	create.reserved2 = 1;
+	EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_CREATE, &create));
+	for (i = 0; i < NR(page_sizes); i++) {
+		create = ok;
+		strcpy(create.engine, page_sizes[i].engine);
+		create.page_size = page_sizes[i].size;
+		EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_CREATE, &create));
+	}
+	for (i = 0; i < NR(create.reserved); i++) {
 		create = ok;
 		create.reserved[i] = 1;
 		EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_CREATE, &create));

@@ -96,20 +96,28 @@ FIXTURE_TEARDOWN(damage)
 	teardown(&self->self);
 }
 
-/* Detach and attach again. */
-static int again(struct self *self)
+/* Detach and attach again, with another index. */
+static int again_as(struct self *self, const char *engine, __u32 page_size)
 {
+	struct kvtree_store_attach args = { .store.mode = 0600, .store.page_size = page_size };
 	int err;
+
+	strcpy(args.store.engine, engine);
 
 	close(self->fd);
 	self->fd = -1;
 	err = kvt_detach(self->dev, self->name);
 	if (err)
 		return err;
-	err = kvt_attach(self->dev, self->name, self->disk, self->nr, 0);
+	err = kvt_attach_args(self->dev, self->name, self->disk, self->nr, &args);
 	if (!err)
 		self->fd = kvt_store(self->dev, self->name, RW);
 	return err;
+}
+
+static int again(struct self *self)
+{
+	return again_as(self, "", 0);
 }
 
 /*
@@ -222,13 +230,20 @@ TEST_F(durable, values_of_every_shape_are_there_after_detach)
 	ASSERT_EQ(0, kvt_self(t->fd, &info));
 	EXPECT_NE(0, info.flags & KVTREE_STORE_DURABLE);
 
-	/* Replaced, with checkpoints before and between. */
+	/* Replaced, with checkpoints before and between; and whatever the index is. */
 	ASSERT_EQ(0, kvt_checkpoint(t->fd));
 	put_shapes(t->fd, 2);
 	ASSERT_EQ(0, kvt_checkpoint(t->fd));
 	put_shapes(t->fd, 3);
 	digest = kvt_digest(t->fd);
-	ASSERT_EQ(0, again(t));
+	ASSERT_EQ(0, again_as(t, "bwtree", 1024));
+	EXPECT_EQ(digest, kvt_digest(t->fd));
+	ASSERT_EQ(0, kvt_self(t->fd, &info));
+	EXPECT_STREQ("bwtree", info.engine);
+	EXPECT_EQ(1024, info.page_size);
+	put_shapes(t->fd, 4);
+	digest = kvt_digest(t->fd);
+	ASSERT_EQ(0, again_as(t, "masstree", 0));
 	EXPECT_EQ(digest, kvt_digest(t->fd));
 	ASSERT_EQ(0, again(t));
 	EXPECT_EQ(digest, kvt_digest(t->fd));

@@ -76,10 +76,18 @@ FIXTURE(engine) {
 
 FIXTURE_VARIANT(engine) {
 	const char *name;
+	__u32 asked;
+	__u32 page_size;
 };
 
 FIXTURE_VARIANT_ADD(engine, masstree) { .name = "masstree" };
-FIXTURE_VARIANT_ADD(engine, bwtree) { .name = "bwtree" };
+FIXTURE_VARIANT_ADD(engine, bwtree) { .name = "bwtree", .page_size = 3072 };
+FIXTURE_VARIANT_ADD(engine, bwtree_of_the_smallest_pages) {
+	.name = "bwtree", .asked = 256, .page_size = 256,
+};
+FIXTURE_VARIANT_ADD(engine, bwtree_of_the_largest_pages) {
+	.name = "bwtree", .asked = 16384, .page_size = 16384,
+};
 
 FIXTURE_SETUP(engine)
 {
@@ -105,6 +113,7 @@ TEST_F(engine, created_store_can_be_listed_opened_used_and_destroyed)
 
 	strcpy(create.name, self->name);
 	strcpy(create.engine, variant->name);
+	create.page_size = variant->asked;
 	ASSERT_EQ(0, kvt_ioctl(self->dev, KVTREE_IOC_STORE_CREATE, &create));
 	ASSERT_EQ(0, kvt_find(self->dev, self->name, &info));
 	EXPECT_STREQ(variant->name, info.engine);
@@ -114,7 +123,8 @@ TEST_F(engine, created_store_can_be_listed_opened_used_and_destroyed)
 	EXPECT_EQ(10 << 20, info.limit_bytes);
 	EXPECT_EQ(1000, info.limit_keys);
 	EXPECT_EQ(0, info.keys);
-	EXPECT_EQ(0, info.reserved[0] | info.reserved[1] | info.reserved[2] | info.reserved[3]);
+	EXPECT_EQ(variant->page_size, info.page_size);
+	EXPECT_EQ(0, info.reserved2 | info.reserved[0] | info.reserved[1] | info.reserved[2]);
 
 	fd = kvt_store(self->dev, self->name, RW);
 	ASSERT_LE(0, fd);

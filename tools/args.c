@@ -58,12 +58,19 @@ const struct argp_child common_options[] = {
 static error_t parse_store(int key, char *arg, struct argp_state *state)
 {
 	struct kvtree_store_create *store = state->input;
+	uint64_t size;
 
 	switch (key) {
 	case 'E':
 		if (strlen(arg) >= sizeof(store->engine))
 			argp_error(state, "there is no engine '%s'", arg);
 		memcpy(store->engine, arg, strlen(arg));
+		return 0;
+	case 'P':
+		size = arg_size(state, "--page-size", arg);
+		if (!size || size > UINT32_MAX)
+			argp_error(state, "there are no pages of that size: '%s'", arg);
+		store->page_size = size;
 		return 0;
 	case 'm':
 		store->mode = arg_mode(state, arg);
@@ -95,6 +102,8 @@ static const struct argp_option of_store[] = {
 	{ .name = "limit-keys", .key = 'k', .arg = "N", .doc = "Keys that it may hold (no limit)" },
 	{ .name = "engine", .key = 'E', .arg = "masstree|bwtree",
 	  .doc = "The index engine (the module's default, usually masstree)" },
+	{ .name = "page-size", .key = 'P', .arg = "N",
+	  .doc = "With bwtree: at how many bytes a page is split, 256 to 16K (3072)" },
 	{ 0 }
 };
 

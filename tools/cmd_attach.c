@@ -61,7 +61,7 @@ static const char *attach_reason(int err)
 {
 	switch (err) {
 	case -EINVAL:
-		return "a device is not formatted (kvtree format), or no such name or engine";
+		return "a device is not formatted (kvtree format), or no such name, engine or page size";
 	case -EBUSY:
 		return "a device is in use";
 	case -ENOENT:

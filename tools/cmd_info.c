@@ -87,7 +87,10 @@ static void print(const struct kvtree_info *info, const struct kvtree_store_info
 	printf("\n  %-12s", "features");
 	bits(NULL, info->features, feature_names, ARRAY_SIZE(feature_names));
 	printf("\nstore %s\n", si->name);
-	printf("  %-12s %s\n", "engine", si->engine);
+	printf("  %-12s %s", "engine", si->engine);
+	if (si->page_size)
+		printf(", pages of %u bytes", si->page_size);
+	putchar('\n');
 	printf("  %-12s %04o, uid %u, gid %u\n", "mode", si->mode, si->uid, si->gid);
 	print_limit("keys", si->keys, si->limit_keys);
 	print_limit("bytes", si->bytes, si->limit_bytes);

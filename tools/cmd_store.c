@@ -68,7 +68,8 @@ int cmd_store_create(int argc, char **argv)
 	kvtree_close(kv);
 	name = (struct bytes){ .data = create.args.name, .len = strlen(create.args.name) };
 	if (err == -EINVAL) {
-		warn("store-create '%s': no name (letters, digits, . _ -), or no such engine",
+		warn("store-create '%s': no name (letters, digits, . _ -), no such engine, or not\n"
+		     "a size of its pages",
 		     create.name);
 		return STATUS_ERROR;
 	}

@@ -128,6 +128,7 @@ void json_add_store(json_t *obj, const struct kvtree_store_info *si)
 	json_add(obj, "name", json_string(si->name));
 	json_add_u64(obj, "id", si->id);
 	json_add(obj, "engine", json_string(si->engine));
+	json_add_u64(obj, "page_size", si->page_size);
 	json_add(obj, "mode", json_string(mode));
 	json_add_u64(obj, "uid", si->uid);
 	json_add_u64(obj, "gid", si->gid);

@@ -96,8 +96,11 @@
  * order.  Before each result they look whether the page's entry is still the same.
  */
 
-/* Bytes of a page's content that make it split. */
-#define BW_PAGE_SIZE	3072
+/* Bytes of a page's content that make it split, unless the user says how many. */
+#define BW_PAGE_SIZE	3072u
+/* Below, hardly anything but headers would be in a page; above, it is hardly allocated. */
+#define BW_PAGE_MIN	256u
+#define BW_PAGE_MAX	(16u << 10)
 
 /* Free the values of a leaf's chain, which has them all. */
 static void bw_free_values(struct bw_tree *tree, const struct bw_rec *top)
@@ -162,6 +165,7 @@ static struct kvt_index *bw_create(const struct kvt_index_env *env)
 	tree->index.ops = &kvt_bwtree_ops;
 	tree->index.env = *env;
 	tree->page_size = env->page_size ?: BW_PAGE_SIZE;
+	tree->index.env.page_size = tree->page_size;
 	tree->map = bw_map_new();
 	root = bw_mem_alloc(sizeof(*root) + 256 + BW_SPACE_LEAF, GFP_KERNEL, &size);
 	if (!tree->map || !root)
@@ -189,6 +193,8 @@ no_memory:
 
 const struct kvt_index_ops kvt_bwtree_ops = {
 	.name = "bwtree",
+	.page_min = BW_PAGE_MIN,
+	.page_max = BW_PAGE_MAX,
 	.iter_size = sizeof(struct bw_iter),
 	.create = bw_create,
 	.destroy = bw_destroy,

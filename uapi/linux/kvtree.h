@@ -435,7 +435,9 @@ struct kvtree_store_create {
 	__u32 gid;
 	__u64 limit_bytes;		/* 0: none */
 	__u64 limit_keys;		/* 0: none */
-	__u64 reserved[4];
+	__u32 page_size;		/* bytes, of engines with pages; 0: the engine's choice */
+	__u32 reserved2;
+	__u64 reserved[3];
 };
 
 /*
@@ -492,7 +494,9 @@ struct kvtree_store_info {
 	__u64 limit_keys;
 	__u64 keys;
 	__u64 bytes;			/* charged against limit_bytes */
-	__u64 reserved[4];
+	__u32 page_size;		/* 0: its engine has no pages */
+	__u32 reserved2;
+	__u64 reserved[3];
 };
 
 /*

@@ -47,7 +47,7 @@ def as_nobody(use: Callable[[], object]) -> str:
 
 def test_a_store_is_described(name: str) -> None:
     kvtree.create_store(f'{name}-b', mode=0o640, uid=3, gid=4, limit_bytes=1 << 20,
-                        limit_keys=7)
+                        limit_keys=7, engine='bwtree', page_size=1024)
     try:
         found = {store.name: store for store in kvtree.stores()}
         assert {'default', name, f'{name}-b'} <= set(found)
@@ -56,6 +56,7 @@ def test_a_store_is_described(name: str) -> None:
         assert (mine.limit_bytes, mine.limit_keys, mine.keys) == (0, 0, 0)
         assert (other.mode, other.uid, other.gid) == (0o640, 3, 4)
         assert (other.limit_bytes, other.limit_keys) == (1 << 20, 7)
+        assert (other.engine, other.page_size) == ('bwtree', 1024)
         assert other.id > mine.id > 0
         with Store(name) as store:
             store[b'k'] = b'v'

@@ -80,6 +80,8 @@ class StoreInfo:
     """The keys that it holds."""
     bytes: int
     """The memory that it takes."""
+    page_size: int
+    """The bytes at which its engine splits a page; 0: the engine has no pages."""
 
 
 @contextmanager
@@ -111,7 +113,7 @@ def module_info(kv: Any) -> ModuleInfo:
 def _described(found: Any) -> StoreInfo:
     return StoreInfo(found.id, _text(found.name), _text(found.engine), found.mode,
                      found.uid, found.gid, found.limit_bytes, found.limit_keys,
-                     found.keys, found.bytes)
+                     found.keys, found.bytes, found.page_size)
 
 
 def store_info(kv: Any) -> StoreInfo:
@@ -149,12 +151,14 @@ def name_of(name: str) -> bytes:
 
 def create_store(name: str, *, mode: int = 0o600, uid: int | None = None,
                  gid: int | None = None, limit_bytes: int = 0, limit_keys: int = 0,
-                 engine: str = '') -> None:
+                 engine: str = '', page_size: int = 0) -> None:
     """Create a store; needs CAP_SYS_ADMIN.
 
     The name consists of letters, digits and "._-". `mode` says who may read and
     write, as for a file; the owner is the caller unless `uid` and `gid` say so.
-    Limits of 0 are none. KeyExists if there is a store of this name.
+    Limits of 0 are none. `engine` is "masstree" or "bwtree", or else the module's
+    default; `page_size` is for engines with pages, 0 leaves it to them. KeyExists if
+    there is a store of this name.
     """
     data, engine_data = name_of(name), name_of(engine)
     if len(data) >= lib.KVTREE_NAME_MAX or len(engine_data) >= lib.KVTREE_ENGINE_MAX:
@@ -163,7 +167,7 @@ def create_store(name: str, *, mode: int = 0o600, uid: int | None = None,
         'name': data, 'engine': engine_data, 'mode': mode,
         'uid': os.getuid() if uid is None else uid,
         'gid': os.getgid() if gid is None else gid,
-        'limit_bytes': limit_bytes, 'limit_keys': limit_keys,
+        'limit_bytes': limit_bytes, 'limit_keys': limit_keys, 'page_size': page_size,
     })
     with _any_session() as kv:
         must(lib.kvtree_store_create(kv, args, ffi.sizeof(args[0])), name)
