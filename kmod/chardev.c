@@ -350,6 +350,21 @@ static long ioctl_stat(struct kvt_session *session, const void *in, void __user 
 	return err;
 }
 
+static long ioctl_engine_stat(struct kvt_session *session, void __user *arg, size_t usize)
+{
+	const struct kvtree_engine_stat __user *user = arg;
+	struct kvtree_engine_stat stat = {};
+	int err;
+
+	if (get_user(stat.nr, &user->nr))
+		return -EFAULT;
+	if (!kvt_session_enter(session))
+		return -ESTALE;
+	err = session->access ? kvt_store_engine_stat(session->store, &stat) : -EACCES;
+	kvt_store_leave(session->store);
+	return err ?: copy_struct_out(arg, usize, &stat, sizeof(stat));
+}
+
 static int bpf_access(struct kvt_store *store, bool allow)
 {
 	if (!kvt_store_owned(store))
@@ -462,6 +477,7 @@ static const struct {
 	IOCTL(STORE_SELF, ioctl_store_self, KVTREE_STORE_INFO_SIZE_VER0),
 	COPIED(STAT, ioctl_stat, KVTREE_STAT_ARGS_SIZE_VER0),
 	IOCTL(OP, ioctl_op, KVTREE_OP_SIZE_VER0),
+	IOCTL(ENGINE_STAT, ioctl_engine_stat, KVTREE_ENGINE_STAT_SIZE_VER0),
 	COPIED(BPF_ACCESS, ioctl_bpf_access, KVTREE_BPF_ACCESS_SIZE_VER0),
 	COPIED(BPF_HANDLE, ioctl_bpf_handle, KVTREE_BPF_HANDLE_SIZE_VER0),
 	IOCTL(BPF_HOOK, ioctl_bpf_hook, KVTREE_BPF_HOOK_SIZE_VER0),

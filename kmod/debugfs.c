@@ -52,6 +52,11 @@ static const char *const stat_names[KVTREE_STAT_NR] = {
 	[KVTREE_STAT_URING_PUNT]	= "uring_punt",
 	[KVTREE_STAT_URING_WAIT]	= "uring_wait",
 	[KVTREE_STAT_URING_CANCEL]	= "uring_cancel",
+	[KVTREE_STAT_BPF]		= "bpf",
+	[KVTREE_STAT_BPF_BUSY]		= "bpf_busy",
+	[KVTREE_STAT_BPF_POST]		= "bpf_post",
+	[KVTREE_STAT_BPF_POST_DROP]	= "bpf_post_drop",
+	[KVTREE_STAT_BPF_POST_FAIL]	= "bpf_post_fail",
 	[KVTREE_STAT_LOG_EPOCH]		= "log_epoch",
 	[KVTREE_STAT_LOG_DURABLE]	= "log_durable",
 	[KVTREE_STAT_LOG_EPOCHS]	= "log_epochs",
@@ -70,10 +75,13 @@ static const char *const stat_names[KVTREE_STAT_NR] = {
 static int stats_show(struct seq_file *seq, void *unused)
 {
 	const struct kvt_store *store = seq->private;
+	struct kvtree_engine_stat stat = {};
 	unsigned int id;
 
 	for (id = 0; id < KVTREE_STAT_NR; id++)
 		seq_printf(seq, "%s %llu\n", stat_names[id], kvt_store_stat(store, id));
+	for (; !kvt_store_engine_stat(store, &stat); stat.nr++)
+		seq_printf(seq, "%s %llu\n", stat.name, stat.value);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(stats);

@@ -66,6 +66,13 @@ struct kvt_change {
 	unsigned long engine[40];
 };
 
+/* A counter of an engine's own; users see no more of it. */
+struct kvt_index_stat {
+	const char *name;		/* with a prefix that is the engine's */
+	const char *text;		/* what it counts */
+	bool now;			/* it goes up and down */
+};
+
 enum kvt_bound {
 	KVT_AT,			/* the key itself and what comes after it */
 	KVT_AFTER,		/* what comes after the key */
@@ -108,6 +115,8 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
  * @page_min: the smallest page that a user may ask for, in bytes, or 0: the engine has
  *	no pages of which one could choose the size
  * @page_max: the largest
+ * @stats: what the engine counts at KVT_STAT_ENGINE and behind it (stats.h)
+ * @nr_stats: how many, at most KVT_STAT_ENGINE_MAX
  * @iter_size: bytes of an iterator, struct kvt_iter first
  * @create: make an empty index.  May sleep.  Returns it or an ERR_PTR.
  * @destroy: free the index with its nodes and, through @env.reclaim's free
@@ -157,6 +166,8 @@ struct kvt_index_ops {
 	const char *name;
 	u32 page_min;
 	u32 page_max;
+	const struct kvt_index_stat *stats;
+	unsigned int nr_stats;
 	size_t iter_size;
 	struct kvt_index *(*create)(const struct kvt_index_env *env);
 	void (*destroy)(struct kvt_index *index);

@@ -43,7 +43,7 @@ KVT_EXPORT_FOR_TESTS(kvt_stats_exit);
  *
  * Return: the sum; exact when nobody counts meanwhile.
  */
-u64 kvt_stats_read(const struct kvt_stats *stats, enum kvtree_stat id)
+u64 kvt_stats_read(const struct kvt_stats *stats, unsigned int id)
 {
 	u64 sum = 0;
 	int cpu;

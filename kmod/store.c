@@ -8,6 +8,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/nospec.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -588,6 +589,35 @@ u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id)
 	}
 }
 KVT_EXPORT_FOR_TESTS(kvt_store_stat);
+
+/**
+ * kvt_store_engine_stat() - a counter of a store's engine
+ * @store: a store that the caller is inside of, or that is listed
+ * @stat: its nr says which, the rest is filled
+ *
+ * Context: any.
+ *
+ * Return: 0 or -ENOENT: the engine has no counter of that number.
+ */
+int kvt_store_engine_stat(const struct kvt_store *store, struct kvtree_engine_stat *stat)
+{
+	const struct kvt_index_ops *ops = store->index->ops;
+	const struct kvt_index_stat *found;
+	u32 nr = stat->nr;
+
+	if (nr >= ops->nr_stats)
+		return -ENOENT;
+	nr = array_index_nospec(nr, ops->nr_stats);
+	found = &ops->stats[nr];
+	*stat = (struct kvtree_engine_stat) {
+		.nr = nr,
+		.flags = found->now ? KVTREE_ENGINE_STAT_NOW : 0,
+		.value = kvt_stats_read(&store->stats, KVT_STAT_ENGINE + nr),
+	};
+	strscpy(stat->name, found->name, sizeof(stat->name));
+	strscpy(stat->text, found->text, sizeof(stat->text));
+	return 0;
+}
 
 /**
  * kvt_store_next_version() - the version of a value that is to be published

@@ -89,6 +89,7 @@ void kvt_store_put(struct kvt_store *store);
 unsigned int kvt_store_access(const struct kvt_store *store, unsigned int want);
 bool kvt_store_owned(const struct kvt_store *store);
 u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id);
+int kvt_store_engine_stat(const struct kvt_store *store, struct kvtree_engine_stat *stat);
 
 u64 kvt_store_next_version(const struct kvt_store *store, u64 old);
 void kvt_store_raise_floor(struct kvt_store *store, u64 version);

@@ -326,6 +326,24 @@ const char *kvtree_stat_text(unsigned int id);
  */
 int kvtree_stat_is_gauge(unsigned int id);
 
+/**
+ * kvtree_engine_stat() - read a counter of the engine of the session's store
+ * @kv: the session
+ * @stat: its nr says which, from 0 on; filled in
+ * @size: sizeof(*@stat)
+ *
+ * Which counters there are depends on the engine and on the version of the
+ * module; each comes with its name and a text.
+ *
+ * Return: 0, or
+ *	-ENOENT		the engine has no more
+ *	-EACCES		the session may neither read nor write the store
+ *	-ESTALE		the store was destroyed
+ *	-ENOTTY		the module has none of them
+ */
+int kvtree_engine_stat(const struct kvtree *kv, struct kvtree_engine_stat *stat,
+		       size_t size);
+
 /*
  * One key at a time
  * =================

@@ -149,6 +149,18 @@ KVTREE_API int kvtree_stat(const struct kvtree *kv, uint64_t *values,
 	return err ? err : (int)arg.nr;
 }
 
+KVTREE_API int kvtree_engine_stat(const struct kvtree *kv,
+				  struct kvtree_engine_stat *stat, size_t size)
+{
+	__u32 nr = stat->nr;
+
+	if (size > KVT_IOC_SIZE_MAX || size < sizeof(*stat))
+		return -EINVAL;
+	memset(stat, 0, size);
+	stat->nr = nr;
+	return kvt_ioctl(kv, kvt_ioc_sized(KVTREE_IOC_ENGINE_STAT, size), stat);
+}
+
 KVTREE_API const char *kvtree_stat_name(unsigned int id)
 {
 	return id < ARRAY_SIZE(counter) ? counter[id].name : NULL;

@@ -85,6 +85,7 @@ FIXTURE_VARIANT_ADD(engine, bwtree) { .name = "bwtree", .page_size = 3072 };
 FIXTURE_VARIANT_ADD(engine, bwtree_of_the_smallest_pages) {
 	.name = "bwtree", .asked = 256, .page_size = 256,
 };
+
 FIXTURE_VARIANT_ADD(engine, bwtree_of_the_largest_pages) {
 	.name = "bwtree", .asked = 16384, .page_size = 16384,
 };

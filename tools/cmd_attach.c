@@ -61,7 +61,8 @@ static const char *attach_reason(int err)
 {
 	switch (err) {
 	case -EINVAL:
-		return "a device is not formatted (kvtree format), or no such name, engine or page size";
+		return "a device is not formatted (kvtree format), or no such name, engine or\n"
+		       "page size";
 	case -EBUSY:
 		return "a device is in use";
 	case -ENOENT:

@@ -3,44 +3,76 @@
  * stat: show a store's counters.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "tool.h"
 
 struct stat_args {
 	char **names;
+	bool *met;		/* of the names: there is such a counter */
 	int nr;
+	json_t *obj;		/* NULL: not asked for */
 };
 
 static error_t parse_stat(int key, char *arg, struct argp_state *state)
 {
 	struct stat_args *args = state->input;
-	unsigned int id;
-	int i;
 
 	(void)arg;
 	if (key != ARGP_KEY_ARGS)
 		return ARGP_ERR_UNKNOWN;
 	args->names = state->argv + state->next;
 	args->nr = state->argc - state->next;
-	for (i = 0; i < args->nr; i++) {
-		for (id = 0; id < KVTREE_STAT_NR; id++)
-			if (!strcmp(kvtree_stat_name(id), args->names[i]))
-				break;
-		if (id == KVTREE_STAT_NR)
-			argp_error(state, "there is no counter '%s': see kvtree stat",
-				   args->names[i]);
-	}
+	args->met = calloc(args->nr, sizeof(*args->met));
+	if (!args->met)
+		argp_failure(state, STATUS_ERROR, 0, "no memory");
 	return 0;
 }
 
-static bool wanted(const struct stat_args *args, const char *name)
+static bool wanted(struct stat_args *args, const char *name)
 {
+	bool found = !args->nr;
 	int i;
 
-	for (i = 0; i < args->nr; i++)
-		if (!strcmp(args->names[i], name))
-			return true;
-	return !args->nr;
+	for (i = 0; i < args->nr; i++) {
+		if (strcmp(args->names[i], name))
+			continue;
+		args->met[i] = true;
+		found = true;
+	}
+	return found;
+}
+
+static void show(struct stat_args *args, const char *name, uint64_t value, bool now,
+		 const char *text)
+{
+	if (!wanted(args, name))
+		return;
+	if (args->obj)
+		json_add_u64(args->obj, name, value);
+	else
+		printf("%-16s %12" PRIu64 "  %s%s\n", name, value, now ? "now: " : "", text);
+}
+
+/* Those that every store has.  A negative errno if there are none. */
+static int show_common(const struct kvtree *kv, struct stat_args *args)
+{
+	uint64_t values[KVTREE_STAT_NR];
+	int id, known = kvtree_stat(kv, values, KVTREE_STAT_NR);
+
+	for (id = 0; id < KVTREE_STAT_NR && id < known; id++)
+		show(args, kvtree_stat_name(id), values[id], kvtree_stat_is_gauge(id),
+		     kvtree_stat_text(id));
+	return known;
+}
+
+/* Those of its engine, if any. */
+static void show_engine(const struct kvtree *kv, struct stat_args *args)
+{
+	struct kvtree_engine_stat stat = { 0 };
+
+	for (; !kvtree_engine_stat(kv, &stat, sizeof(stat)); stat.nr++)
+		show(args, stat.name, stat.value, stat.flags & KVTREE_ENGINE_STAT_NOW, stat.text);
 }
 
 int cmd_stat(int argc, char **argv)
@@ -50,36 +82,30 @@ int cmd_stat(int argc, char **argv)
 		.args_doc = "[COUNTER...]",
 		.doc = "Show the counters of the store, or those that are named.\n"
 		       "\vA line for each: its name, its value, what it counts. Those marked \"now\"\n"
-		       "go up and down, the others only grow.",
+		       "go up and down, the others only grow. Behind those that every store has\n"
+		       "are those of its index engine.",
 		.children = common_options,
 	};
-	uint64_t values[KVTREE_STAT_NR];
 	struct stat_args args = { 0 };
-	json_t *obj = NULL;
+	int i, err, status = STATUS_OK;
 	struct kvtree *kv;
-	unsigned int id;
-	int known;
 
 	parse(&argp, argc, argv, &args);
 	kv = open_store(KVTREE_OPEN_READ);
-	known = kvtree_stat(kv, values, KVTREE_STAT_NR);
+	if (tool.json)
+		args.obj = json_new();
+	err = show_common(kv, &args);
+	if (err >= 0)
+		show_engine(kv, &args);
 	kvtree_close(kv);
-	if (known < 0)
-		return report(known, "stat", NULL);
-	if (tool.json)
-		obj = json_new();
-	for (id = 0; id < KVTREE_STAT_NR && id < (unsigned int)known; id++) {
-		const char *name = kvtree_stat_name(id);
-
-		if (!wanted(&args, name))
+	for (i = 0; err >= 0 && i < args.nr; i++) {
+		if (args.met[i])
 			continue;
-		if (tool.json)
-			json_add_u64(obj, name, values[id]);
-		else
-			printf("%-16s %12" PRIu64 "  %s%s\n", name, values[id],
-			       kvtree_stat_is_gauge(id) ? "now: " : "", kvtree_stat_text(id));
+		warn("stat: the store has no counter '%s': see kvtree stat", args.names[i]);
+		status = STATUS_ERROR;
 	}
-	if (tool.json)
-		json_print(obj);
-	return STATUS_OK;
+	if (args.obj && err >= 0)
+		json_print(args.obj);
+	free(args.met);
+	return err < 0 ? report(err, "stat", NULL) : status;
 }

@@ -179,6 +179,8 @@ static struct kvt_index *bw_create(const struct kvt_index_env *env)
 	bw_page_empty(root, size, 0);
 	bw_publish(tree, BW_ROOT, &root->rec);
 	bw_count_page(tree, 0, 1);
+	bw_nr_add(tree, BW_NR_MAP_BYTES, sizeof(struct bw_map) + sizeof(struct bw_twigs) +
+		  sizeof(struct bw_leaves));
 	bw_memory_register(tree);
 	bw_tidy_init(tree);
 	return &tree->index;
@@ -191,10 +193,33 @@ no_memory:
 	return ERR_PTR(-ENOMEM);
 }
 
+static const struct kvt_index_stat bw_stats[] = {
+	[BW_NR_UPDATE] = { "bw_update", "records of keys put in front of leaves" },
+	[BW_NR_UPDATE_FAIL] = { "bw_update_fail", "updates that lost, and began again" },
+	[BW_NR_CONSOLIDATE] = { "bw_consolidate", "pages written anew without records" },
+	[BW_NR_CONSOLIDATE_FAIL] = { "bw_consolidate_fail", "consolidations that lost" },
+	[BW_NR_SPLIT] = { "bw_split", "pages split, the root included" },
+	[BW_NR_SPLIT_FAIL] = { "bw_split_fail", "splits that lost" },
+	[BW_NR_POST] = { "bw_post", "new pages made known to their parents" },
+	[BW_NR_POST_FAIL] = { "bw_post_fail", "posts that lost" },
+	[BW_NR_MERGE] = { "bw_merge", "steps of merges and of the root's collapse" },
+	[BW_NR_MERGE_FAIL] = { "bw_merge_fail", "steps of merges that lost" },
+	[BW_NR_CHAIN_RECORDS] = { "bw_chain_records", "records in front of base pages", true },
+	[BW_NR_FOLDED_RECORDS] = { "bw_folded_records", "records that consolidations replaced" },
+	[BW_NR_RECORD_BYTES] = {
+		"bw_record_bytes", "memory of records that do not stand beside a base page", true,
+	},
+	[BW_NR_MAP_BYTES] = { "bw_map_bytes", "memory of the mapping table", true },
+};
+
+static_assert(ARRAY_SIZE(bw_stats) == BW_NRS && BW_NRS <= KVT_STAT_ENGINE_MAX);
+
 const struct kvt_index_ops kvt_bwtree_ops = {
 	.name = "bwtree",
 	.page_min = BW_PAGE_MIN,
 	.page_max = BW_PAGE_MAX,
+	.stats = bw_stats,
+	.nr_stats = ARRAY_SIZE(bw_stats),
 	.iter_size = sizeof(struct bw_iter),
 	.create = bw_create,
 	.destroy = bw_destroy,

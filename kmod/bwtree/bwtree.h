@@ -79,6 +79,31 @@ static inline void bw_stat(struct bw_tree *tree, enum kvtree_stat id)
 	kvt_stat_inc(tree->index.env.stats, id);
 }
 
+/* What the engine counts besides: see bw_stats in bwtree.c. */
+enum bw_nr {
+	/* Exchanges of an entry by kind, each with those that lost behind it. */
+	BW_NR_UPDATE,
+	BW_NR_UPDATE_FAIL,
+	BW_NR_CONSOLIDATE,
+	BW_NR_CONSOLIDATE_FAIL,
+	BW_NR_SPLIT,
+	BW_NR_SPLIT_FAIL,
+	BW_NR_POST,
+	BW_NR_POST_FAIL,
+	BW_NR_MERGE,			/* steps of merges, and of the root's collapse */
+	BW_NR_MERGE_FAIL,
+	BW_NR_CHAIN_RECORDS,
+	BW_NR_FOLDED_RECORDS,
+	BW_NR_RECORD_BYTES,
+	BW_NR_MAP_BYTES,
+	BW_NRS
+};
+
+static inline void bw_nr_add(const struct bw_tree *tree, enum bw_nr nr, s64 n)
+{
+	kvt_stat_add(tree->index.env.stats, KVT_STAT_ENGINE + nr, n);
+}
+
 /* pagemap.c */
 struct bw_map *bw_map_new(void);
 void bw_map_put(struct bw_map *map);
@@ -114,14 +139,28 @@ static inline struct bw_rec *bw_load_any(const struct bw_tree *tree, u32 id)
 	return entry & BW_FREE ? NULL : (struct bw_rec *)entry;
 }
 
-/* Make @new, whose next is usually @old, the page's newest record, if @old still is. */
+void bw_count_record(const struct bw_tree *tree, const struct bw_rec *rec, int sign);
+
+/*
+ * Make @new, whose next is usually @old, the page's newest record, if @old still is.
+ * @nr: as what it is counted
+ */
 static inline bool bw_swap(const struct bw_tree *tree, u32 id, struct bw_rec *old,
-			   struct bw_rec *new)
+			   struct bw_rec *new, enum bw_nr nr)
 {
 	unsigned long expect = (unsigned long)old;
+	int more = new->depth - old->depth;
 
 	/* Releases what @new points to: pairs with bw_load(). */
-	return try_cmpxchg(bw_map_entry(tree->map, id), &expect, (unsigned long)new);
+	if (!try_cmpxchg(bw_map_entry(tree->map, id), &expect, (unsigned long)new)) {
+		bw_nr_add(tree, nr + 1, 1);
+		return false;
+	}
+	bw_nr_add(tree, nr, 1);
+	bw_nr_add(tree, BW_NR_CHAIN_RECORDS, more);
+	if (new->flags & BW_OWN && new->next == old)
+		bw_count_record(tree, new, 1);
+	return true;
 }
 
 /* A page that nothing leads to yet. */
@@ -261,7 +300,8 @@ int bw_clear_way(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp
 int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
 int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
 int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp);
-int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page *new, bool pass);
+int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page *new, bool pass,
+	       enum bw_nr nr);
 struct bw_frame bw_frame_of(const struct bw_rec *top);
 u32 bw_term_size(u32 key, u32 from, const struct bw_want *to);
 struct bw_term *bw_term_fill(void *obj, enum bw_kind kind, struct bw_rec *top, u32 child,

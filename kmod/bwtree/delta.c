@@ -265,7 +265,7 @@ int bw_commit(struct kvt_change *change, struct kvt_value *value)
 		c->short_page = bw_is_underfull(tree, rec);
 	}
 	kvt_park_loose(KVT_PARK_BW_COMMIT);
-	if (!bw_swap(tree, c->id, c->top, rec)) {
+	if (!bw_swap(tree, c->id, c->top, rec, BW_NR_UPDATE)) {
 		bw_undo(c);
 		bw_end();
 		return -EAGAIN;

@@ -124,7 +124,7 @@ int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	bw_page_fill(page, stock->size[BW_SLOT_A], &walk, &sum, &frame);
 	if (WARN_ON_ONCE(!(page->rec.flags & BW_MARKED) || !page->marked))
 		return 0;
-	ret = bw_replace(tree, at.id, at.top, page, stock->pass);
+	ret = bw_replace(tree, at.id, at.top, page, stock->pass, BW_NR_MERGE);
 	if (ret)
 		return ret;
 	bw_stock_take(stock, BW_SLOT_A);
@@ -190,7 +190,7 @@ static int bw_fold_remove(struct bw_tree *tree, struct bw_stock *stock, struct b
 	remove = bw_remove_fill(tree, stock, top, id, f->t.before.load);
 	if (!remove)
 		return -ENOMEM;
-	if (!bw_swap(tree, id, top, &remove->rec))
+	if (!bw_swap(tree, id, top, &remove->rec, BW_NR_MERGE))
 		return -EAGAIN;
 	bw_stock_take(stock, BW_SLOT_A);
 	f->remove = remove;
@@ -232,7 +232,7 @@ static int bw_fold_merge(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	merge->rec.high = f->page->high;
 	merge->other = f->page;
 	merge->sep = bw_page_low(f->page->base);
-	if (!bw_swap(tree, id, top, &merge->rec))
+	if (!bw_swap(tree, id, top, &merge->rec, BW_NR_MERGE))
 		return -EAGAIN;
 	bw_stock_take(stock, BW_SLOT_B);
 	WRITE_ONCE(remove->merged, true);
@@ -285,7 +285,7 @@ static int bw_fold_unpost(struct bw_tree *tree, struct bw_stock *stock, struct b
 	term->delta.rec.flags &= ~BW_MARKED;
 	term->delta.rec.nr--;
 	term->delta.rec.bytes -= min_t(u32, term->delta.rec.bytes, sizeof(u64) + sizeof(u32));
-	if (!bw_swap(tree, f->parent.id, top, &term->delta.rec))
+	if (!bw_swap(tree, f->parent.id, top, &term->delta.rec, BW_NR_MERGE))
 		return -EAGAIN;
 	bw_stock_take(stock, BW_SLOT_C);
 	kvt_park_loose(KVT_PARK_BW_UNPOSTED);
@@ -380,7 +380,7 @@ int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_hel
 		remove = bw_remove_fill(tree, stock, child, id, BW_ROOT);
 		if (!remove)
 			return -ENOMEM;
-		if (!bw_swap(tree, id, child, &remove->rec))
+		if (!bw_swap(tree, id, child, &remove->rec, BW_NR_MERGE))
 			return -EAGAIN;
 		bw_stock_take(stock, BW_SLOT_A);
 		kvt_park_loose(KVT_PARK_BW_ROOT_FROZEN);
@@ -388,7 +388,7 @@ int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_hel
 	}
 	remove = bw_remove(child);
 	bytes = bw_chain_bytes(root);
-	if (!bw_swap(tree, BW_ROOT, root, remove->rec.next))
+	if (!bw_swap(tree, BW_ROOT, root, remove->rec.next, BW_NR_MERGE))
 		return -EAGAIN;
 	bw_uncharge(tree, level, bytes);
 	bw_chain_retire(tree, root);

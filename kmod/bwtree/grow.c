@@ -30,10 +30,12 @@ struct bw_frame bw_frame_of(const struct bw_rec *top)
  * @old: its newest record; the chain is retired
  * @new: what takes its place
  * @pass: not to be refused by the limit
+ * @nr: as what it is counted
  *
  * Return: 0, -EDQUOT, or -EAGAIN: @old is not its newest record.
  */
-int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page *new, bool pass)
+int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page *new, bool pass,
+	       enum bw_nr nr)
 {
 	u32 had = bw_chain_bytes(old), now;
 	u8 level = old->level;
@@ -41,7 +43,7 @@ int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page 
 	if (bw_charge_instead(tree, level, new, had, pass))
 		return -EDQUOT;
 	now = bw_charged(new);
-	if (!bw_swap(tree, id, old, &new->rec)) {
+	if (!bw_swap(tree, id, old, &new->rec, nr)) {
 		bw_uncharge_instead(tree, level, new, had);
 		return -EAGAIN;
 	}
@@ -62,6 +64,7 @@ static int bw_consolidate(struct bw_tree *tree, struct bw_stock *stock, struct b
 	struct bw_frame frame = bw_frame_of(top);
 	struct bw_page *page;
 	u32 space = help->space ?: bw_space_of(top);
+	u8 depth = top->depth;
 	int err;
 
 	page = bw_stock_get(stock, BW_SLOT_A, sum->size + space);
@@ -69,9 +72,12 @@ static int bw_consolidate(struct bw_tree *tree, struct bw_stock *stock, struct b
 		return -ENOMEM;
 	bw_page_fill(page, stock->size[BW_SLOT_A], walk, sum, &frame);
 	kvt_park_loose(KVT_PARK_BW_CONSOLIDATED);
-	err = bw_replace(tree, help->id, top, page, stock->pass);
-	if (!err)
+	err = bw_replace(tree, help->id, top, page, stock->pass,
+			 BW_NR_CONSOLIDATE);
+	if (!err) {
 		bw_stock_take(stock, BW_SLOT_A);
+		bw_nr_add(tree, BW_NR_FOLDED_RECORDS, depth);
+	}
 	/* Whoever was first will be followed by another who consolidates. */
 	return err == -EAGAIN ? 0 : err;
 }
@@ -197,6 +203,7 @@ static void bw_unpublish(struct bw_tree *tree, struct bw_stock *stock, enum bw_s
 	struct bw_rec *top = (struct bw_rec *)xchg(bw_map_entry(tree->map, id), 0);
 
 	bw_stock_take(stock, slot);
+	bw_nr_add(tree, BW_NR_CHAIN_RECORDS, -top->depth);
 	bw_uncharge(tree, top->level, bw_chain_bytes(top));
 	bw_chain_retire(tree, top);
 }
@@ -245,7 +252,7 @@ static int bw_split_root(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	bw_publish(tree, stock->id[0], &a->rec);
 	bw_publish(tree, stock->id[1], &b->rec);
 	kvt_park_loose(KVT_PARK_BW_ROOT_BUILT);
-	if (!bw_swap(tree, BW_ROOT, top, &root->rec)) {
+	if (!bw_swap(tree, BW_ROOT, top, &root->rec, BW_NR_SPLIT)) {
 		bw_unpublish(tree, stock, BW_SLOT_A, stock->id[0]);
 		bw_unpublish(tree, stock, BW_SLOT_B, stock->id[1]);
 		bw_uncharge_obj(tree, above.level, root);
@@ -305,7 +312,7 @@ static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw
 		return -EDQUOT;
 	bw_publish(tree, stock->id[0], &page->rec);
 	kvt_park_loose(KVT_PARK_BW_SPLIT_BUILT);
-	if (!bw_swap(tree, help->id, top, &split->rec)) {
+	if (!bw_swap(tree, help->id, top, &split->rec, BW_NR_SPLIT)) {
 		bw_unpublish(tree, stock, BW_SLOT_A, stock->id[0]);
 		return 0;
 	}
@@ -452,7 +459,7 @@ int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	term->delta.rec.nr += !there;
 	term->delta.rec.bytes += sizeof(u64) + sizeof(u32) + bw_key_tail(low.len);
 	kvt_park_loose(KVT_PARK_BW_POST_BUILT);
-	if (!bw_swap(tree, at.id, at.top, &term->delta.rec))
+	if (!bw_swap(tree, at.id, at.top, &term->delta.rec, BW_NR_POST))
 		return -EAGAIN;
 	bw_stock_take(stock, BW_SLOT_C);
 	kvt_park_loose(KVT_PARK_BW_POSTED);

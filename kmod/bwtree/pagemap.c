@@ -66,6 +66,7 @@ static int bw_map_piece(struct bw_tree *tree, void **where, size_t size, gfp_t g
 	/* Pairs with bw_map_entry(). */
 	if (piece && try_cmpxchg(where, &expect, piece)) {
 		atomic64_add(size, &tree->map_bytes);
+		bw_nr_add(tree, BW_NR_MAP_BYTES, size);
 		return 0;
 	}
 	bw_uncharge(tree, 1, size);

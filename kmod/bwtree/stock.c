@@ -231,6 +231,18 @@ static void *bw_rec_obj(const struct bw_rec *rec)
 	}
 }
 
+/**
+ * bw_count_record() - count the memory of a record that stands beside no base page
+ * @tree: the tree
+ * @rec: any record that is an allocation of its own
+ * @sign: 1: it comes; -1: it goes
+ */
+void bw_count_record(const struct bw_tree *tree, const struct bw_rec *rec, int sign)
+{
+	if (rec->kind != BW_BASE)
+		bw_nr_add(tree, BW_NR_RECORD_BYTES, sign * (s64)bw_mem_size(bw_rec_obj(rec)));
+}
+
 /* The next of all records of a chain; @other: of what was merged into it. */
 static struct bw_rec *bw_chain_next(const struct bw_rec *rec, struct bw_rec **other)
 {
@@ -275,6 +287,7 @@ void bw_chain_retire(struct bw_tree *tree, struct bw_rec *rec)
 		next = bw_chain_next(rec, &other);
 		if (!(rec->flags & BW_OWN))
 			continue;
+		bw_count_record(tree, rec, -1);
 		bw_mem_retire(tree, bw_rec_obj(rec));
 	}
 }
@@ -297,6 +310,7 @@ void bw_chain_free(struct bw_tree *tree, struct bw_rec *rec)
 		if (!(rec->flags & BW_OWN))
 			continue;
 		obj = bw_rec_obj(rec);
+		bw_count_record(tree, rec, -1);
 		if (rec->kind == BW_BASE && next) {
 			base = obj;
 			continue;
@@ -317,6 +331,8 @@ void bw_remove_retire(struct bw_tree *tree, struct bw_remove *remove)
 
 	/* Not to be found by its id by those who begin now, whom no grace period awaits. */
 	WRITE_ONCE(*bw_map_entry(remove->map, remove->id), (unsigned long)remove | BW_FREE);
+	bw_count_record(tree, &remove->rec, -1);
+	bw_nr_add(tree, BW_NR_CHAIN_RECORDS, -remove->rec.depth);
 	refcount_inc(&remove->map->refs);
 	kvt_reclaim_retire(tree->index.env.reclaim, KVT_GARBAGE_INNER, &mem->retire, mem->size);
 }

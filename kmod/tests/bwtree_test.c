@@ -201,6 +201,11 @@ static void scene_tide(bool fill)
 	}
 }
 
+static u64 scene_nr(enum bw_nr nr)
+{
+	return kvt_stats_read(&scene.kt->stats, KVT_STAT_ENGINE + nr);
+}
+
 static void scene_run(struct kunit *test, bool writes)
 {
 	unsigned int i, round;
@@ -235,6 +240,9 @@ static void scene_run(struct kunit *test, bool writes)
 	kt_settle(scene.kt);
 	KUNIT_EXPECT_EQ(test, 1, kt_stat(scene.kt, KVTREE_STAT_LEAF_NODES));
 	KUNIT_EXPECT_EQ(test, 0, kt_stat(scene.kt, KVTREE_STAT_INNER_NODES));
+	/* Of all that was counted up and down nothing is left. */
+	KUNIT_EXPECT_EQ(test, 0, scene_nr(BW_NR_CHAIN_RECORDS));
+	KUNIT_EXPECT_EQ(test, 0, scene_nr(BW_NR_RECORD_BYTES));
 }
 
 static void readers_are_right_between_any_two_steps(struct kunit *test)
@@ -244,8 +252,14 @@ static void readers_are_right_between_any_two_steps(struct kunit *test)
 
 static void a_writer_between_any_two_steps_finishes_them_and_loses_nothing(struct kunit *test)
 {
+	enum bw_nr nr;
+
 	scene_run(test, true);
 	KUNIT_EXPECT_NE(test, 0, scene.helped);
+	/* Exchanges of all kinds took place, and lost. */
+	for (nr = 0; nr <= BW_NR_MERGE_FAIL; nr++)
+		KUNIT_EXPECT_NE_MSG(test, 0, scene_nr(nr), "%s",
+				    kvt_bwtree_ops.stats[nr].name);
 }
 
 static void expect_all_found(struct kunit *test)

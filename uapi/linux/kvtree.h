@@ -580,6 +580,24 @@ struct kvtree_stat_args {
 	__u64 reserved[2];
 };
 
+/*
+ * KVTREE_IOC_ENGINE_STAT: the counter `nr`, from 0 on, of the engine of the session's
+ * store; ENOENT if it has no more.  An engine's counters say how it works inside: they
+ * may be others in another version of the module.  EACCES as for KVTREE_IOC_STAT.
+ */
+#define KVTREE_ENGINE_STAT_NAME_MAX	32u	/* bytes, with the NUL */
+#define KVTREE_ENGINE_STAT_TEXT_MAX	80u
+
+struct kvtree_engine_stat {
+	__u32 nr;			/* in */
+	__u32 flags;			/* KVTREE_ENGINE_STAT_* */
+	__u64 value;
+	char  name[KVTREE_ENGINE_STAT_NAME_MAX];	/* no other counter has it */
+	char  text[KVTREE_ENGINE_STAT_TEXT_MAX];	/* what it counts, in English */
+};
+
+#define KVTREE_ENGINE_STAT_NOW	(1u << 0)	/* it goes up and down */
+
 /* Counters; those marked (now) go up and down, the others only grow. */
 enum kvtree_stat {
 	KVTREE_STAT_KEYS,		/* (now) */
@@ -711,6 +729,7 @@ struct kvtree_bpf_hook {
 #define KVTREE_IOC_STORE_SELF		_IOWR('K', 0x46, struct kvtree_store_info)
 #define KVTREE_IOC_STAT			_IOWR('K', 0x47, struct kvtree_stat_args)
 #define KVTREE_IOC_OP			_IOWR('K', 0x48, struct kvtree_op)
+#define KVTREE_IOC_ENGINE_STAT		_IOWR('K', 0x49, struct kvtree_engine_stat)
 #define KVTREE_IOC_BPF_ACCESS		_IOW('K', 0x50, struct kvtree_bpf_access)
 #define KVTREE_IOC_BPF_HANDLE		_IOWR('K', 0x51, struct kvtree_bpf_handle)
 #define KVTREE_IOC_BPF_HOOK		_IOWR('K', 0x52, struct kvtree_bpf_hook)
@@ -729,6 +748,7 @@ struct kvtree_bpf_hook {
 #define KVTREE_STORE_DESTROY_SIZE_VER0	80u
 #define KVTREE_STORE_INFO_SIZE_VER0	176u
 #define KVTREE_STAT_ARGS_SIZE_VER0	32u
+#define KVTREE_ENGINE_STAT_SIZE_VER0	128u
 #define KVTREE_BPF_ACCESS_SIZE_VER0	32u
 #define KVTREE_BPF_HANDLE_SIZE_VER0	32u
 #define KVTREE_BPF_HOOK_SIZE_VER0	80u
@@ -752,6 +772,7 @@ _Static_assert(sizeof(struct kvtree_store_open) == 80, "struct kvtree_store_open
 _Static_assert(sizeof(struct kvtree_store_destroy) == 80, "struct kvtree_store_destroy");
 _Static_assert(sizeof(struct kvtree_store_info) == 176, "struct kvtree_store_info");
 _Static_assert(sizeof(struct kvtree_stat_args) == 32, "struct kvtree_stat_args");
+_Static_assert(sizeof(struct kvtree_engine_stat) == 128, "struct kvtree_engine_stat");
 _Static_assert(sizeof(struct kvtree_bpf_access) == 32, "struct kvtree_bpf_access");
 _Static_assert(sizeof(struct kvtree_bpf_handle) == 32, "struct kvtree_bpf_handle");
 _Static_assert(sizeof(struct kvtree_bpf_hook) == 80, "struct kvtree_bpf_hook");

@@ -4,7 +4,7 @@
  * may be older or newer than the program.
  *
  * Shown in: kvtree_stat(3), kvtree_stat_name(3), kvtree_stat_text(3),
- * kvtree_stat_is_gauge(3)
+ * kvtree_stat_is_gauge(3), kvtree_engine_stat(3)
  *
  * Prints:
  *	keys ... (now): keys in the store
@@ -21,6 +21,7 @@ int main(void)
 	const unsigned int wanted[3] = {
 		KVTREE_STAT_KEYS, KVTREE_STAT_GET, KVTREE_STAT_GET_MISS,
 	};
+	struct kvtree_engine_stat stat = { 0 };
 	uint64_t values[KVTREE_STAT_NR];
 	struct kvtree *kv;
 	unsigned int i;
@@ -40,6 +41,12 @@ int main(void)
 		       (unsigned long long)values[id],
 		       kvtree_stat_is_gauge(id) ? "now" : "in all",
 		       kvtree_stat_text(id));
+	}
+	/* A Masstree has none. */
+	while (!kvtree_engine_stat(kv, &stat, sizeof(stat))) {
+		printf("%s %llu: %s\n", stat.name,
+		       (unsigned long long)stat.value, stat.text);
+		stat.nr++;
 	}
 	kvtree_close(kv);
 	return EXIT_SUCCESS;

@@ -135,12 +135,18 @@ class Store(MutableMapping[bytes, bytes]):
         """Read the store's counters.
 
         Documentation/stores-and-limits.rst says what they count. Those that the
-        running module does not know are left out.
+        running module does not know are left out; those of the store's engine are
+        among them.
         """
         values = ffi.new('uint64_t[]', lib.KVTREE_STAT_NR)
         known = must(lib.kvtree_stat(self._session(), values, len(values)))
-        return {ffi.string(lib.kvtree_stat_name(i)).decode(): values[i]
-                for i in range(min(known, len(values)))}
+        found = {ffi.string(lib.kvtree_stat_name(i)).decode(): values[i]
+                 for i in range(min(known, len(values)))}
+        one = ffi.new('struct kvtree_engine_stat *')
+        while lib.kvtree_engine_stat(self._session(), one, ffi.sizeof(one[0])) == 0:
+            found[ffi.string(one.name).decode()] = one.value
+            one.nr += 1
+        return found
 
     def sync(self) -> None:
         """Wait until all changes of this session are durable.
