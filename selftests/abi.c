@@ -1502,6 +1502,68 @@ TEST_F(abi, stat_fills_what_was_asked_for_and_tells_how_many_there_are)
 		EXPECT_TRUE(values[i] == 0xa5a5a5a5a5a5a5a5ull || !values[i]);
 }
 
+/* The engine's counters in a list, which ends; their number. */
+static int engine_stats(int fd, struct kvtree_engine_stat *stat, int room)
+{
+	int nr, ret;
+
+	for (nr = 0; nr < room; nr++) {
+		memset(&stat[nr], 0xa5, sizeof(*stat));
+		stat[nr].nr = nr;
+		ret = kvt_ioctl(fd, KVTREE_IOC_ENGINE_STAT, &stat[nr]);
+		if (ret == -ENOENT)
+			return nr;
+		KVT_CHECK(ret == 0 && stat[nr].nr == nr);
+		KVT_CHECK(!(stat[nr].flags & ~KVTREE_ENGINE_STAT_NOW));
+		KVT_CHECK(stat[nr].name[0] && stat[nr].text[0]);
+		/* Ended, and nothing of the kernel's behind. */
+		KVT_CHECK(!stat[nr].name[sizeof(stat->name) - 1]);
+		KVT_CHECK(!stat[nr].text[sizeof(stat->text) - 1]);
+	}
+	return room;
+}
+
+static __u64 engine_stat_of(const struct kvtree_engine_stat *stat, int nr, const char *name)
+{
+	while (nr--)
+		if (!strcmp(stat[nr].name, name))
+			return stat[nr].value;
+	return ~0ull;
+}
+
+TEST_F(abi, counters_of_an_engine_come_with_their_names)
+{
+	struct kvtree_store_create create = { .engine = "bwtree", .mode = 0600 };
+	struct kvtree_engine_stat stat[32];
+	int fd, nr, i, j;
+
+	snprintf(create.name, sizeof(create.name), "abi-engine-%d", getpid());
+	ASSERT_EQ(0, kvt_ioctl(self->env.dev, KVTREE_IOC_STORE_CREATE, &create));
+	fd = kvt_store(self->env.dev, create.name, KVTREE_OPEN_WRITE);
+	ASSERT_LE(0, fd);
+	nr = engine_stats(fd, stat, NR(stat));
+	EXPECT_LT(0, nr);
+	EXPECT_GT(NR(stat), nr);
+	for (i = 0; i < nr; i++)
+		for (j = 0; j < i; j++)
+			EXPECT_STRNE(stat[i].name, stat[j].name);
+	EXPECT_EQ(0, engine_stat_of(stat, nr, "bw_update"));
+	EXPECT_LT(0, engine_stat_of(stat, nr, "bw_map_bytes"));
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(0, kvt_put(fd, kvt_bytes(&i, sizeof(i)), STR(""), NULL));
+	EXPECT_EQ(nr, engine_stats(fd, stat, NR(stat)));
+	EXPECT_EQ(100, engine_stat_of(stat, nr, "bw_update"));
+	EXPECT_LE(3, engine_stat_of(stat, nr, "bw_consolidate"));
+	stat[0].nr = ~0u;
+	EXPECT_EQ(-ENOENT, kvt_ioctl(fd, KVTREE_IOC_ENGINE_STAT, &stat[0]));
+	close(fd);
+	EXPECT_EQ(0, kvt_destroy(self->env.dev, create.name));
+
+	/* One that has none. */
+	if (kvt_is_masstree(self->fd))
+		EXPECT_EQ(0, engine_stats(self->fd, stat, NR(stat)));
+}
+
 TEST_F(abi, self_describes_the_sessions_store)
 {
 	struct kvtree_store_info self_info, found;

@@ -473,7 +473,7 @@ TEST_F(bad, wild_pointers_of_calls_are_efault)
 	static const unsigned long calls[] = {
 		KVTREE_IOC_INFO, KVTREE_IOC_BATCH, KVTREE_IOC_STORE_CREATE,
 		KVTREE_IOC_STORE_OPEN, KVTREE_IOC_STORE_DESTROY, KVTREE_IOC_STORE_LIST,
-		KVTREE_IOC_STORE_SELF, KVTREE_IOC_STAT,
+		KVTREE_IOC_STORE_SELF, KVTREE_IOC_STAT, KVTREE_IOC_ENGINE_STAT,
 	};
 	struct kvtree_stat_args args = { .nr = 4 };
 	struct kvtree_batch batch = { .nr = 1, .op_size = sizeof(struct kvtree_op) };
@@ -798,6 +798,7 @@ TEST_F(bad, impossible_sizes_of_structures_are_refused)
 		{ KVTREE_IOC_STORE_LIST, KVTREE_STORE_INFO_SIZE_VER0 },
 		{ KVTREE_IOC_STORE_SELF, KVTREE_STORE_INFO_SIZE_VER0 },
 		{ KVTREE_IOC_STAT, KVTREE_STAT_ARGS_SIZE_VER0 },
+		{ KVTREE_IOC_ENGINE_STAT, KVTREE_ENGINE_STAT_SIZE_VER0 },
 	};
 	const size_t large = (1 << 14) - 1;
 	char *buf = calloc(1, large);

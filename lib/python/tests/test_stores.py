@@ -57,6 +57,8 @@ def test_a_store_is_described(name: str) -> None:
         assert (other.mode, other.uid, other.gid) == (0o640, 3, 4)
         assert (other.limit_bytes, other.limit_keys) == (1 << 20, 7)
         assert (other.engine, other.page_size) == ('bwtree', 1024)
+        with Store(f'{name}-b') as store:
+            assert store.stat()['bw_map_bytes'] > 0
         assert other.id > mine.id > 0
         with Store(name) as store:
             store[b'k'] = b'v'
