@@ -71,6 +71,15 @@ static int extent_chunk(struct kvt_log_reader *reader, const struct kvt_log_exte
 	return err ?: (int)blocks;
 }
 
+/* The checksum is right, and yet there is a record of a type that must be known. */
+static int extent_newer(struct kvt_log_set *set, const struct kvt_log_extent *extent)
+{
+	kvt_log_say(set,
+		    "device %u, segment %u, block %u: a record is of a format newer than this program",
+		    extent->dev + 1, extent->pos.segment, extent->pos.block);
+	return -EOPNOTSUPP;
+}
+
 /**
  * kvt_log_extent_read() - read the records of an extent
  * @reader: memory
@@ -78,16 +87,17 @@ static int extent_chunk(struct kvt_log_reader *reader, const struct kvt_log_exte
  * @sink: is given each record, before the checksum is known to be right; NULL: see
  *	whether it is
  *
- * Nothing is said: whether a damaged extent is wrong depends on its epoch.
+ * Nothing is said of damage: whether a damaged extent is wrong depends on its epoch.
  *
  * Return: 0; -EBADMSG: damaged, and what @sink was given may be wrong; -EOPNOTSUPP: a
- * newer format; -EIO; or what @sink returned.
+ * newer format, which was said; -EIO; or what @sink returned.
  */
 int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
 			struct kvt_log_sink *sink)
 {
 	const struct kvtree_log_super *super = reader->set->dev[extent->dev].super;
 	u32 crc = kvt_log_crc(super, extent->generation, &extent->pos, "", 0);
+	bool newer = false;
 	int err = 0, blocks;
 	u32 at;
 
@@ -98,11 +108,19 @@ int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_exte
 		if (blocks < 0)
 			return blocks;
 		crc = kvt_crc32c(crc, reader->buf, (size_t)blocks * KVTREE_LOG_BLOCK);
-		err = kvt_log_chunk_parse(reader, reader->buf, blocks, sink);
+		if (!newer)
+			err = kvt_log_chunk_parse(reader, reader->buf, blocks, sink);
+		/* Or it is damaged, which only the checksum of the whole tells. */
+		if (err == -EOPNOTSUPP) {
+			newer = true;
+			err = 0;
+		}
 		reader->bytes += (size_t)blocks * KVTREE_LOG_BLOCK;
 		kvt_env_rest();
 	}
 	if (!err && crc != extent->crc)
 		err = -EBADMSG;
+	if (!err && newer)
+		err = extent_newer(reader->set, extent);
 	return err;
 }
