@@ -79,13 +79,16 @@ static int walk_fill(struct kvt_log_walk *walk)
 			       kvt_log_pos_block(super, &walk->pos), walk->buf_blocks, walk->buf);
 }
 
-/* Whether a trailer stands at a place in memory; of any epoch if @epoch is 0. */
+/*
+ * Whether at the walk's position, which is in memory, a trailer stands that was made for
+ * the place @pos; of any epoch behind the next one if @epoch is 0.
+ */
 static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos *pos, u64 epoch)
 {
+	u32 at = walk->pos.block - walk->buf_block, left = walk->buf_blocks - at, blocks;
 	const struct kvtree_log_trailer *t;
-	u32 left = walk->buf_block + walk->buf_blocks - pos->block, blocks;
 
-	t = (const void *)(walk->buf + (size_t)(pos->block - walk->buf_block) * KVTREE_LOG_BLOCK);
+	t = (const void *)(walk->buf + (size_t)at * KVTREE_LOG_BLOCK);
 	blocks = le32_to_cpu(t->blocks);
 	return le64_to_cpu(t->magic) == KVTREE_LOG_TRAILER_MAGIC &&
 	       le64_to_cpu(t->generation) == walk->generation &&
@@ -99,13 +102,16 @@ static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos
 				offsetof(struct kvtree_log_trailer, crc));
 }
 
-/* At a place behind the next trailer's: -EBADMSG if there is one. */
-static int walk_later(struct kvt_log_walk *walk)
+/*
+ * At a place behind @end, where the next trailer should be: -EBADMSG if one of a later
+ * epoch is here, or that one.
+ */
+static int walk_later(struct kvt_log_walk *walk, const struct kvt_log_pos *end)
 {
 	int err;
 
 	err = walk_fill(walk);
-	if (!err && walk_sound(walk, &walk->pos, 0))
+	if (!err && (walk_sound(walk, &walk->pos, 0) || walk_sound(walk, end, walk->epoch)))
 		err = -EBADMSG;
 	kvt_env_rest();
 	return err;
@@ -122,10 +128,10 @@ static int walk_end(struct kvt_log_walk *walk)
 	int err = 0;
 
 	for (walk->pos.block++; !err && walk->pos.block < size; walk->pos.block++)
-		err = walk_later(walk);
+		err = walk_later(walk, &at);
 	walk->pos = walk->ahead;
 	if (!err && walk->ahead.block)
-		err = walk_later(walk);
+		err = walk_later(walk, &at);
 	walk->pos = at;
 	if (err == -EBADMSG)
 		kvt_log_say(walk->set,
@@ -144,7 +150,7 @@ static bool walk_sane(const struct kvt_log_walk *walk, const struct kvtree_log_t
 	u32 i, blocks;
 
 	if (!kvt_log_pos_valid(super, &pos, 1) || !kvt_log_pos_valid(super, &ahead, 1) ||
-	    le64_to_cpu(t->version_lease) >= 1ULL << 62)
+	    le64_to_cpu(t->version_lease) >= KVT_LOG_NUMBER_MAX)
 		return false;
 	/* Never back, so that the walk ends. */
 	if (pos.sequence < walk->pos.sequence ||
