@@ -18,6 +18,7 @@
 struct checkpoint {
 	struct kvt_log *log;
 	u64 epoch;				/* contained */
+	u32 met;				/* epochs behind it that it may have met */
 	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the trailer after it */
 	struct kvt_saved saved;
 };
@@ -55,6 +56,7 @@ static int table_write(struct checkpoint *cp, u32 i)
 
 	to->epoch = cpu_to_le64(cp->epoch);
 	to->generation = cpu_to_le64(generation);
+	to->met = cpu_to_le32(cp->met);
 	if (!d->nr)
 		return 0;
 	err = kvt_saved_room(&cp->saved, i, blocks);
@@ -110,6 +112,8 @@ static int checkpoint_count(struct checkpoint *cp)
 		err = kvt_commit(log);
 	mutex_unlock(&log->commit_lock);
 	WRITE_ONCE(log->drain, 0);
+	/* Recovery must find as much of the log, or something was lost. */
+	cp->met = min(met - cp->epoch, (u64)U32_MAX);
 	for (i = 0; !err && i < log->nr_devs; i++)
 		err = table_write(cp, i);
 	if (!err)

@@ -11,6 +11,12 @@
 
 #include "env.h"
 
+/*
+ * Epochs, generations, versions and the like are smaller: what goes on from one that was
+ * read comes to no end.
+ */
+#define KVT_LOG_NUMBER_MAX	(1ULL << 62)
+
 /* Where something stands: struct kvtree_log_pos of a life, in the CPU's byte order. */
 struct kvt_log_pos {
 	u64 sequence;
@@ -35,6 +41,7 @@ struct kvt_log_set {
 	/* Of kvt_log_set_load(), by dev_index. */
 	u32 nr_devs;
 	u64 number;				/* of the superblock that counts */
+	u64 version_end;			/* versions of records are below */
 	struct kvt_log_dev_super *dev;
 };
 

@@ -71,7 +71,7 @@ static int chunk_value(struct chunk *chunk, struct kvt_log_entry *entry, bool co
 		entry->ncols = value;
 		return chunk_columns(chunk, entry, at, end);
 	}
-	if (value > end - at)
+	if (value > end - at || value > KVTREE_VALUE_MAX)
 		return -EBADMSG;
 	entry->ncols = 1;
 	entry->cols[0].id = 0;
@@ -107,7 +107,7 @@ static int chunk_record(struct chunk *chunk, struct kvt_log_entry *entry)
 	    entry->type < KVTREE_LOG_SKIPPABLE)
 		return -EOPNOTSUPP;
 	if (entry->key_len > KVTREE_KEY_MAX || entry->key_len > end - at ||
-	    !entry->version || entry->version >= 1ULL << 62)
+	    !entry->version || entry->version >= chunk->reader->set->version_end)
 		return -EBADMSG;
 	entry->key = chunk->data + at;
 	at += entry->key_len;

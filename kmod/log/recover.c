@@ -156,8 +156,11 @@ static int lives_check(struct kvt_log_set *set)
 				return -EBADMSG;
 		}
 		if (le64_to_cpu(life->generation) <= generation ||
+		    le64_to_cpu(life->generation) >
+		    le64_to_cpu(set->dev[0].super->generation) ||
 		    le64_to_cpu(life->first_epoch) <= epoch ||
-		    le64_to_cpu(life->first_epoch) >= 1ULL << 62)
+		    le64_to_cpu(life->first_epoch) >= KVT_LOG_NUMBER_MAX ||
+		    le64_to_cpu(life->last_epoch) >= KVT_LOG_NUMBER_MAX)
 			return -EBADMSG;
 		generation = le64_to_cpu(life->generation);
 		epoch = le64_to_cpu(life->last_epoch);
@@ -170,20 +173,13 @@ static int lives_check(struct kvt_log_set *set)
 	return 0;
 }
 
-/**
- * kvt_log_find() - find out up to which epoch a recovery restores
- * @set: loaded
- * @found: filled
- *
- * Return: 0; -EBADMSG: damaged; -EIO; -ENOMEM.
- */
-int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found)
+/* The last epoch of the last life, or of the checkpoint if there is no life. */
+static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 {
 	const struct kvtree_log_super *super = set->dev[0].super;
 	const struct kvtree_log_life *last;
 	int err;
 
-	memset(found, 0, sizeof(*found));
 	found->epoch = le64_to_cpu(super->checkpoint.epoch);
 	found->version_lease = le64_to_cpu(super->version_lease);
 	found->generation = le64_to_cpu(super->generation);
@@ -201,6 +197,45 @@ int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found)
 	found->epoch = le64_to_cpu(last->last_epoch);
 	found->seen = found->epoch;
 	return 0;
+}
+
+/* Whether a store can go on from there. */
+static int found_check(struct kvt_log_set *set, const struct kvt_log_found *found)
+{
+	const struct kvtree_log_checkpoint *cp = &set->dev[0].super->checkpoint;
+	u64 met = le64_to_cpu(cp->epoch) + le32_to_cpu(cp->met);
+
+	if (found->epoch < met) {
+		kvt_log_say(set, "epoch %llu was durable, but only epoch %llu is found",
+			    (unsigned long long)met, (unsigned long long)found->epoch);
+		return -EBADMSG;
+	}
+	if (max(found->epoch, max(found->generation, found->version_lease)) >=
+	    KVT_LOG_NUMBER_MAX / 2) {
+		kvt_log_say(set, "epochs, lives or versions have come to their end");
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+/**
+ * kvt_log_find() - find out up to which epoch a recovery restores
+ * @set: loaded
+ * @found: filled
+ *
+ * Return: 0; -EBADMSG: damaged; -EOPNOTSUPP: a newer format; -EIO; -ENOMEM.
+ */
+int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found)
+{
+	int err;
+
+	memset(found, 0, sizeof(*found));
+	set->version_end = KVT_LOG_NUMBER_MAX;
+	err = find_epoch(set, found);
+	if (!err)
+		err = found_check(set, found);
+	set->version_end = found->version_lease;
+	return err;
 }
 
 static int visit_trailer(struct kvt_log_walk *walk, struct kvt_log_visit *visit)

@@ -127,7 +127,10 @@ static bool super_sane(const struct kvtree_log_super *super, u64 size)
 	       nr_blocks >= KVTREE_LOG_DATA_START &&
 	       (nr_blocks - KVTREE_LOG_DATA_START) / segment_blocks >= nr_segments &&
 	       nr_lives <= KVTREE_LOG_LIVES_MAX &&
-	       le64_to_cpu(super->version_lease) < 1ULL << 62;
+	       le64_to_cpu(super->version_lease) < KVT_LOG_NUMBER_MAX &&
+	       le64_to_cpu(super->number) < KVT_LOG_NUMBER_MAX &&
+	       le64_to_cpu(super->generation) < KVT_LOG_NUMBER_MAX &&
+	       le64_to_cpu(super->checkpoint.epoch) < KVT_LOG_NUMBER_MAX;
 }
 
 static int super_features(struct kvt_log_set *set, const struct kvtree_log_super *super)
@@ -224,6 +227,15 @@ static const struct kvtree_log_super *dev_copy(const struct kvt_log_dev_super *d
 	return &dev->copy[copy];
 }
 
+/* Whether two devices' superblocks of one number and write say the same. */
+static bool super_agrees(const struct kvtree_log_super *a, const struct kvtree_log_super *b)
+{
+	return !memcmp(a->uuid, b->uuid, sizeof(a->uuid)) && a->nr_devs == b->nr_devs &&
+	       a->nr_lives == b->nr_lives && a->generation == b->generation &&
+	       a->version_lease == b->version_lease &&
+	       a->checkpoint.epoch == b->checkpoint.epoch;
+}
+
 /* Whether all devices have the superblock of this number and write. */
 static bool set_try(struct kvt_log_set *set, const struct kvtree_log_super *like)
 {
@@ -233,7 +245,7 @@ static bool set_try(struct kvt_log_set *set, const struct kvtree_log_super *like
 
 	for (i = 0; i < set->nr_devs; i++) {
 		super = dev_copy(&set->dev[i], number, write_id);
-		if (!super || super->nr_lives != like->nr_lives)
+		if (!super || !super_agrees(super, like) || le32_to_cpu(super->dev_index) != i)
 			return false;
 		set->dev[i].super = super;
 	}
