@@ -9,6 +9,9 @@
 #            from ubd disks
 #   replay   here, a program follows each record, lets a crash happen at every flush
 #            and at other moments, recovers by the module's source, and judges
+#   format   the on-disk format: images of its first version are read, here and by a
+#            program for a big-endian machine; then they are damaged in every place, and
+#            so is what a crash has left of the longest workload
 #   cuts     machines are killed in the middle of a workload, and while they come up
 #   broken   builds that are wrong on purpose, each of which has to be caught
 #
@@ -28,6 +31,7 @@ set -euo pipefail
 . "$LANES/uml-lib.sh"
 
 CRASH=$TOP/selftests/crash/crash
+IMAGES=$TOP/selftests/format
 BROKEN=$TOP/selftests/crash/broken
 TIMEOUT=${LANE_TIMEOUT:-900}
 SEED=${CRASH_SEED:-1}
@@ -42,9 +46,9 @@ PATH=$TOP/tools:$PATH
 settings()
 {
 	if [ -z "${CRASH_TIME:-}" ]; then
-		OPS=100 ATTACH=25 POINTS=300 CHECKS=6 CUTS=6 QEMU_CUTS=0
+		OPS=100 ATTACH=25 POINTS=300 CHECKS=6 CUTS=6 QEMU_CUTS=0 EVERY=16 PLACES=10000
 	else
-		OPS=400 ATTACH=100 POINTS=5000 CHECKS=50 CUTS=40 QEMU_CUTS=4
+		OPS=400 ATTACH=100 POINTS=5000 CHECKS=50 CUTS=40 QEMU_CUTS=4 EVERY=1 PLACES=100000
 	fi
 }
 
@@ -78,7 +82,9 @@ attempt()
 build_programs()
 {
 	make -C "$TOP" -j "$JOBS" ${V:+V="$V"} tools &&
-		make -C "$TOP/selftests/crash" -j "$JOBS" ${V:+V="$V"}
+		make -C "$TOP/selftests/crash" -j "$JOBS" ${V:+V="$V"} &&
+		PATH=$PATH:$CACHE/programs/bin make -C "$IMAGES" -j "$JOBS" ${V:+V="$V"} \
+			format format-s390x
 }
 
 # in_lane NAME CMD...: with the module of that lane, and a folder of its own.
@@ -284,6 +290,66 @@ replay_results()
 	done
 }
 
+# The images, as COMMAND... shows them: are they what they were?
+golden()
+{
+	"$IMAGES/golden.sh" "$DISKS/golden" "$@" >"$LOGS/golden.txt" &&
+		diff "$IMAGES/golden/v1.txt" "$LOGS/golden.txt" &&
+		echo "$(grep -c ' version ' "$LOGS/golden.txt") values in four stores"
+}
+
+# The tool, against what the module has said of them when it wrote them.
+golden_check()
+{
+	cd "$DISKS/golden" &&
+		kvtree check --print one.img | diff one.dump - &&
+		kvtree check --print two-2.img two-1.img | diff two.dump - &&
+		echo 'as the module has dumped them'
+}
+
+# What crashes have left, on both kinds of machines.
+same_elsewhere()
+{
+	local n seed record=$OUT/uml/results/round
+
+	for n in 1 2 3 4; do
+		seed=$SEED$ROUND$n
+		"$CRASH" image --seed "$seed" --record "$record.log" --oracle "$record.oracle" \
+			"$DISKS/crash.img" >/dev/null
+		"$IMAGES/format" show "$DISKS/crash.img" >"$LOGS/here.txt"
+		qemu-s390x "$IMAGES/format-s390x" show "$DISKS/crash.img" |
+			diff "$LOGS/here.txt" - || return
+		head -n 1 "$LOGS/here.txt"
+	done
+}
+
+# COMMAND OPTION... DISK...
+format()
+{
+	"$IMAGES/format" "$1" --jobs "$JOBS" --seed "$SEED$ROUND" "${@:2}"
+}
+
+format_results()
+{
+	local golden=$DISKS/golden record=$OUT/uml/results/round
+
+	PATH=$PATH:$CACHE/programs/bin
+	attempt format-golden golden "$IMAGES/format" show
+	attempt format-golden-check golden_check
+	attempt format-big-endian golden qemu-s390x "$IMAGES/format-s390x" show
+	attempt format-damage format damage --places "$PLACES" --stale "$golden/one-early.img" \
+		"$golden/one.img"
+	attempt format-damage-two format damage --every "$EVERY" --places $((PLACES / 4)) \
+		--stale "$golden"/early-1.img --stale "$golden"/early-2.img \
+		"$golden"/two-{1,2}.img
+	attempt format-fuzz format fuzz --places $((PLACES / 2)) "$golden/one.img"
+	attempt format-fuzz-two format fuzz --places $((PLACES / 2)) "$golden"/two-{1,2}.img
+	[ -e "$record.oracle" ] || return 0
+	attempt format-big-endian-crash same_elsewhere
+	attempt format-damage-crash format damage --every $((EVERY * 16)) --places $((PLACES / 4)) \
+		"$DISKS/crash.img"
+}
+
 # wait_for TEXT FILE PID: until it is there; or the machine comes to nothing.
 wait_for()
 {
@@ -446,7 +512,7 @@ round()
 {
 	local part
 
-	for part in ${PARTS:-stock uml replay cuts}; do
+	for part in ${PARTS:-stock uml replay format cuts}; do
 		"${part}_results"
 	done
 }

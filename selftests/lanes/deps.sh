@@ -80,6 +80,8 @@ unpacked_packages()
 	case $1 in
 	stock|bench-stock|bench-bpf)
 		sed 's/#.*//' "$TOP/tools/bench-stock/packages.unpacked";;
+	crash)
+		sed 's/#.*//' "$TOP/selftests/format/packages.unpacked";;
 	esac
 }
 

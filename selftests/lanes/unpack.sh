@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# unpack.sh PACKAGE...: have the programs of Debian packages in
+# unpack.sh PACKAGE[+PACKAGE...][:PROGRAM]...: have the programs of Debian packages in
 # ~/.cache/kvtree/programs/bin without installing them. Servers would be started
-# by their installation, and at every boot from then on. Each package has a
-# program of its own name; what it needs and is not installed is unpacked along
-# with it. Nothing is done for a program that is there.
+# by their installation, and at every boot from then on; a compiler for another machine
+# cannot be installed beside gcc-multilib. The program has the package's name, if it is not
+# told; what the packages need and is not installed is unpacked along with them. Nothing
+# is done for a program that is there.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -13,12 +14,19 @@ set -euo pipefail
 
 DIR=$CACHE/programs
 
+# The program of an argument.
+program()
+{
+	echo "${1##*:}"
+}
+
 missing()
 {
 	local p
 
 	for p in "$@"; do
-		[ -x "$DIR/bin/$p" ] || command -v "$p" >/dev/null || echo "$p"
+		[ -x "$DIR/bin/$(program "$p")" ] || command -v "$(program "$p")" >/dev/null ||
+			echo "$p"
 	done
 }
 
@@ -62,7 +70,7 @@ write_program()
 
 main()
 {
-	local p list
+	local p list packages
 
 	[ $# -gt 0 ] || die 'usage: unpack.sh PACKAGE...'
 	mkdir -p "$CACHE"
@@ -70,12 +78,15 @@ main()
 	flock 6
 	mapfile -t list < <(missing "$@")
 	[ ${#list[@]} -gt 0 ] || return 0
-	say "deps: unpacking ${list[*]} in $DIR"
-	run_logged "$BUILD/deps.log" 'deps: download' '' fetch "${list[@]}"
+	packages=("${list[@]%%:*}")
+	say "deps: unpacking ${packages[*]} in $DIR"
+	# shellcheck disable=SC2086
+	run_logged "$BUILD/deps.log" 'deps: download' '' fetch ${packages[*]//+/ }
 	unpack
 	for p in "${list[@]}"; do
-		[ -x "$DIR/root/usr/bin/$p" ] || die "the package $p has no program $p"
-		write_program "$p"
+		[ -x "$DIR/root/usr/bin/$(program "$p")" ] ||
+			die "${p%%:*}: no program $(program "$p")"
+		write_program "$(program "$p")"
 	done
 }
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * fuzz: structures with other values, and right checksums.  Anything may be restored or
+ * not; but nothing that is beyond the limits, and no numbers that come to an end.
+ */
+#include <inttypes.h>
+#include "cmd.h"
+#include "damage.h"
+#include "mutate.h"
+
+int cmd_fuzz(const struct cmd_options *o)
+{
+	u64 restored = 0, refused = 0, silent = 0, i;
+	struct fmt_subject subject;
+
+	fmt_subject_open(&subject, o->paths, o->nr_paths);
+	for (i = 0; i < o->places; i++) {
+		fmt_mutate_seed(&subject.map, &subject.disks, o->seed + i);
+		fmt_recover(&subject.disks, &subject.now, 0, false, NULL);
+		fmt_disks_restore(&subject.disks);
+		if (!subject.now.error && !fmt_found_sane(&subject.now.found)) {
+			printf("# seed %" PRIu64 ": epoch %" PRIx64 ", generation %" PRIx64
+			       ", lease %" PRIx64 "\n", (uint64_t)(o->seed + i),
+			       (uint64_t)subject.now.found.epoch,
+			       (uint64_t)subject.now.found.generation,
+			       (uint64_t)subject.now.found.version_lease);
+			silent++;
+		}
+		if (subject.now.error && !subject.now.text[0]) {
+			printf("# seed %" PRIu64 ": error %d, and nobody says why\n",
+			       (uint64_t)(o->seed + i), -subject.now.error);
+			silent++;
+		}
+		refused += !!subject.now.error;
+		restored += !subject.now.error;
+	}
+	fmt_subject_close(&subject);
+	printf("seed %" PRIu64 ": %" PRIu64 " refused, %" PRIu64 " restored, %" PRIu64 " WRONG\n",
+	       (uint64_t)o->seed, (uint64_t)refused, (uint64_t)restored, (uint64_t)silent);
+	return silent || !refused || !restored;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Where everything stands that a recovery reads. */
+#ifndef FORMAT_MAP_H
+#define FORMAT_MAP_H
+
+#include "disks.h"
+
+enum fmt_kind {
+	FMT_SUPER,
+	FMT_SEGMENT,		/* a header */
+	FMT_TRAILER,
+	FMT_TABLE,
+	FMT_EXTENT,
+	FMT_KINDS
+};
+
+struct fmt_place {
+	enum fmt_kind kind;
+	u32 dev;			/* its index */
+	u32 disk;			/* its place in the disks */
+	u32 blocks;
+	u64 block;			/* of the disk */
+	u64 generation;
+	struct kvt_log_pos pos;
+	/* An extent's: the trailer or table that names it, and where in it. */
+	u32 parent;
+	u32 nr;
+};
+
+struct fmt_map {
+	struct fmt_place *place;
+	u32 nr;
+	u32 room;
+	struct kvtree_log_super super[FMT_DISKS];	/* those that count, by device */
+};
+
+extern const char *const fmt_kind_names[FMT_KINDS];
+
+struct kvt_log_set;
+
+u32 fmt_map_add(struct fmt_map *map, const struct fmt_place *place);
+void fmt_map_free(struct fmt_map *map);
+/* Note what a recovery found; of a set that can be restored. */
+void fmt_map_fill(struct fmt_map *map, struct kvt_log_set *set,
+		  const struct kvt_log_found *found);
+/* Make the checksum of what stands at a place right, and those of what names it. */
+void fmt_map_seal(const struct fmt_map *map, struct fmt_disks *disks, u32 place);
+/* Whether a recovery reads the block. */
+bool fmt_map_has(const struct fmt_map *map, u32 disk, u64 block);
+
+#endif /* FORMAT_MAP_H */

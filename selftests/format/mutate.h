@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Changes that no accident makes: fields of structures get other values, and the
+ * checksums are made right again, so that what reads them gets to see the values.
+ * Numbers come from bytes, of a fuzzer or made of a seed.
+ */
+#ifndef FORMAT_MUTATE_H
+#define FORMAT_MUTATE_H
+
+#include "map.h"
+
+struct fmt_bytes {
+	const u8 *at;
+	const u8 *end;
+};
+
+/* A repeatable row of numbers. */
+static inline u64 fmt_random(u64 *row)
+{
+	u64 z = *row += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+static inline u32 fmt_below(u64 *row, u32 n)
+{
+	return (u32)((fmt_random(row) >> 32) * n >> 32);
+}
+
+#define FMT_MUTATE_BYTES	64
+
+/* As many changes as there are bytes for. */
+void fmt_mutate(const struct fmt_map *map, struct fmt_disks *disks, struct fmt_bytes *bytes);
+/* The same, from a seed. */
+void fmt_mutate_seed(const struct fmt_map *map, struct fmt_disks *disks, u64 seed);
+/*
+ * What an attach relies on besides what a recovery restores: numbers that it goes on
+ * from do not come to an end.
+ */
+bool fmt_found_sane(const struct kvt_log_found *found);
+
+#endif /* FORMAT_MUTATE_H */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What a recovery restores from devices in memory, by the module's own source. */
+#ifndef FORMAT_STATE_H
+#define FORMAT_STATE_H
+
+#include "disks.h"
+
+struct fmt_col {
+	u16 id;
+	u32 len;
+	u64 hash;
+	const u8 *data;		/* only if the data are kept */
+};
+
+/* The newest of a key. */
+struct fmt_item {
+	const u8 *key;
+	u32 key_len;
+	u32 ncols;
+	u64 version;
+	bool removed;
+	const struct fmt_col *col;
+};
+
+struct fmt_state {
+	int error;		/* nothing is restored: a negative errno */
+	char text[200];		/* what recovery said */
+	struct kvt_log_found found;
+	u64 records;
+	u64 hash;		/* of all items */
+	u32 nr;			/* keys that are there */
+	bool twice;		/* two values of a key have one version: either may count */
+	/* Memory for the items, which the next recovery uses again. */
+	struct fmt_item *item;
+	u32 nr_items;
+	u32 room;
+	u8 *memory;
+	size_t memory_used;
+	size_t memory_room;
+};
+
+struct fmt_map;
+
+/*
+ * @back: so many epochs less than a recovery would restore.  @keep_data: of the columns.
+ * @map: noted in it is where everything was found; may be NULL.
+ */
+void fmt_recover(const struct fmt_disks *disks, struct fmt_state *state, u64 back,
+		 bool keep_data, struct fmt_map *map);
+void fmt_state_free(struct fmt_state *state);
+/* Whether two came to the same: the same keys, versions and columns. */
+bool fmt_state_same(const struct fmt_state *a, const struct fmt_state *b);
+/* Begins with FMT_HASH. */
+u64 fmt_hash(u64 hash, const void *data, size_t len);
+
+#define FMT_HASH	0xcbf29ce484222325ull
+
+#endif /* FORMAT_STATE_H */
