@@ -24,22 +24,21 @@ static const u8 *chunk_outside(struct chunk *chunk, u32 len)
 	return data;
 }
 
-/* The columns of a record: a table at @at, then data, up to @end. */
+/* The columns of a record: a table at @at, not aligned, then data, up to @end. */
 static int chunk_columns(struct chunk *chunk, struct kvt_log_entry *entry, u32 at, u32 end)
 {
-	const struct kvtree_log_column *table = (const void *)(chunk->data + at);
+	struct kvtree_log_column raw;
 	u32 i, len, id, data;
 	u64 total = 0;
 
 	if (entry->ncols > KVTREE_COLS_MAX ||
-	    entry->ncols * sizeof(*table) > end - at)
+	    entry->ncols * sizeof(raw) > end - at)
 		return -EBADMSG;
-	data = at + entry->ncols * sizeof(*table);
+	data = at + entry->ncols * sizeof(raw);
 	for (i = 0; i < entry->ncols; i++) {
 		struct kvt_log_col *col = &entry->cols[i];
-		struct kvtree_log_column raw;
 
-		memcpy(&raw, &table[i], sizeof(raw));
+		memcpy(&raw, chunk->data + at + i * sizeof(raw), sizeof(raw));
 		id = le16_to_cpu(raw.id);
 		len = le32_to_cpu(raw.len);
 		if (id >= KVTREE_COLS_MAX || (i && id <= entry->cols[i - 1].id))
