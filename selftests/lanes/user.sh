@@ -3,10 +3,11 @@
 #
 # user.sh: the engine compiled into programs (tools/testing): its KUnit suites
 # with AddressSanitizer and UBSan and with ThreadSanitizer, beside them the
-# fuzzer, and a short run of the benchmark.
+# fuzzers, and a short run of the benchmark.
 #
-# T=PATTERN selects suites, fuzz and bench; see lane.sh. The fuzzer runs for
-# FUZZ_TIME seconds. What it finds of interest stays in build/user/corpus.
+# T=PATTERN selects suites, fuzz, fuzz-log and bench; see lane.sh. The fuzzer of the
+# engine runs for FUZZ_TIME seconds, that of what reads disks for a quarter of it. What
+# they find of interest stays in build/user/corpus and corpus-log.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -62,6 +63,26 @@ fuzz()
 	} >"$LOGS/fuzz.ktap"
 }
 
+# Structures on disks: what a recovery makes of them.
+fuzz_log()
+{
+	local ok='not ok' golden=$OUT/golden
+
+	mkdir -p "$OUT/corpus-log" "$golden"
+	if tar -xJf "$TOP/selftests/format/golden/v1.tar.xz" -C "$golden" &&
+		KVT_GOLDEN=$golden timeout $((FUZZ_TIME / 4 + 120)) "$OUT/kvt-fuzz-log" \
+			-max_total_time=$((FUZZ_TIME / 4)) -max_len=64 -timeout=60 \
+			-print_final_stats=1 -artifact_prefix="$LOGS/log-" \
+			"$OUT/corpus-log" >"$LOGS/fuzz-log.log" 2>&1; then
+		ok='ok'
+	fi
+	{
+		printf 'KTAP version 1\n1..1\n'
+		sed -n 's/^stat::/# /p' "$LOGS/fuzz-log.log"
+		echo "$ok 1 structures_made_of_bytes_are_restored_or_refused"
+	} >"$LOGS/fuzz-log.ktap"
+}
+
 # Whether all subjects find the same, whatever it takes.
 bench()
 {
@@ -75,11 +96,14 @@ bench()
 		>"$LOGS/bench.ktap"
 }
 
-# The fuzzer has one thread, and the suites sleep now and then.
+# The fuzzers have one thread each, and the suites sleep now and then.
 run()
 {
 	if want fuzz; then
 		fuzz &
+	fi
+	if want fuzz-log; then
+		fuzz_log &
 	fi
 	if want bench; then
 		bench
@@ -123,7 +147,7 @@ main()
 	lane_begin user
 	run_logged "$LOGS/build.txt" 'user: building' '' \
 		make -C "$TOP/tools/testing" -j "$JOBS" OUTPUT="$OUT" \
-		kvt-kunit-asan kvt-kunit-tsan kvt-fuzz kvt-bench
+		kvt-kunit-asan kvt-kunit-tsan kvt-fuzz kvt-fuzz-log kvt-bench
 	run_logged "$LOGS/run.txt" 'user: running' user_progress run
 	compgen -G "$LOGS/*.ktap" >/dev/null || die "nothing matches T=$T"
 	summary user "$LOGS" || rc=1
