@@ -4,6 +4,7 @@
 #include <linux/errno.h>
 #include <linux/string.h>
 
+#include "compat.h"
 #include "merge.h"
 
 /* Walks the columns of the value that is to be, ascending by id. */
@@ -89,6 +90,7 @@ int kvt_merge_plan(struct kvt_merge *merge)
 			       merge->nblobs * sizeof(struct kvt_blob *);
 	return total > KVTREE_VALUE_MAX ? -E2BIG : 0;
 }
+KVT_EXPORT_FOR_TESTS(kvt_merge_plan);
 
 /**
  * kvt_merge_fill() - build the merged value
@@ -132,3 +134,4 @@ void kvt_merge_fill(const struct kvt_merge *merge, struct kvt_value *v, unsigned
 		}
 	}
 }
+KVT_EXPORT_FOR_TESTS(kvt_merge_fill);

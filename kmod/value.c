@@ -114,6 +114,7 @@ int kvt_blob_move(const struct kvt_mem *mem, struct kvt_column *col)
 	col->data = col->blob->data;
 	return 0;
 }
+KVT_EXPORT_FOR_TESTS(kvt_blob_move);
 
 /**
  * kvt_blob_get() - keep a blob beyond the RCU read section
@@ -140,6 +141,7 @@ void kvt_blob_put(struct kvt_blob *blob)
 	if (refcount_dec_and_test(&blob->refs))
 		kvfree(blob);
 }
+KVT_EXPORT_FOR_TESTS(kvt_blob_put);
 
 /**
  * kvt_value_alloc() - allocate a value block for a key
@@ -327,6 +329,7 @@ void kvt_value_column(const struct kvt_value *v, unsigned int i, struct kvt_colu
 	col->blob = entry->blob ? *value_blob(v, entry) : NULL;
 	col->data = col->blob ? col->blob->data : (const u8 *)v + entry->off;
 }
+KVT_EXPORT_FOR_TESTS(kvt_value_column);
 
 /**
  * kvt_value_find() - a column by id

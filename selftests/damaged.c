@@ -217,7 +217,7 @@ TEST_F(damaged, damage_is_refused_or_does_no_harm)
 	u32 i, refused = 0;
 	u64 row = 1;
 
-	for (i = 0; i < 40; i++) {
+	for (i = 0; i < 20; i++) {
 		const struct fmt_place *p = &map->place[i % 2 ? fmt_below(&row, map->nr) :
 								i / 2 % map->nr];
 		u64 at = p->block * KVTREE_LOG_BLOCK +
@@ -229,7 +229,7 @@ TEST_F(damaged, damage_is_refused_or_does_no_harm)
 			TH_LOG("disk %u, byte %llu", p->disk + 1, (unsigned long long)at);
 		refused += !!t->subject.now.error;
 	}
-	EXPECT_LT(10, refused);
+	EXPECT_LT(5, refused);
 }
 
 TEST_F(damaged, structures_with_wrong_values_and_right_checksums_do_no_harm)
@@ -237,14 +237,14 @@ TEST_F(damaged, structures_with_wrong_values_and_right_checksums_do_no_harm)
 	struct self *t = &self->self;
 	u32 seed, refused = 0;
 
-	for (seed = 1; seed <= 100; seed++) {
+	for (seed = 1; seed <= 50; seed++) {
 		fmt_mutate_seed(&t->subject.map, &t->subject.disks, seed);
 		EXPECT_TRUE(agrees(t, true))
 			TH_LOG("seed %u", seed);
 		refused += !!t->subject.now.error;
 	}
-	EXPECT_LT(20, refused);
-	EXPECT_GT(95, refused);
+	EXPECT_LT(10, refused);
+	EXPECT_GT(48, refused);
 }
 
 TEST_HARNESS_MAIN

@@ -39,6 +39,7 @@ struct kvt_log_size kvt_log_size(u32 key_len, const struct kvt_value *v)
 	size.len = ALIGN(len, 8);
 	return size;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_size);
 
 static u8 *encode_table(u8 *at, const struct kvt_value *v, struct kvt_blob **outside)
 {
@@ -108,3 +109,4 @@ struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size
 	memset(at, 0, to + size->len - at);
 	return rec;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_encode);

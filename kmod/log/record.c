@@ -165,3 +165,4 @@ int kvt_log_chunk_parse(struct kvt_log_reader *reader, const u8 *chunk, u32 bloc
 	}
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_chunk_parse);

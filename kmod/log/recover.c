@@ -237,6 +237,7 @@ int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found)
 	set->version_end = found->version_lease;
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_find);
 
 static int visit_trailer(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
 {
@@ -391,3 +392,4 @@ int kvt_log_visit_all(struct kvt_log_set *set, const struct kvt_log_found *found
 	}
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_visit_all);

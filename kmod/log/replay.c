@@ -242,6 +242,7 @@ int kvt_replay_init(struct kvt_replay *replay, struct kvt_log *log)
 		return -ENOMEM;
 	return kvt_log_reader_init(&replay->reader, &log->set);
 }
+KVT_EXPORT_FOR_TESTS(kvt_replay_init);
 
 /**
  * kvt_replay_exit() - free what a replay has
@@ -252,6 +253,7 @@ void kvt_replay_exit(struct kvt_replay *replay)
 	kvt_log_reader_exit(&replay->reader);
 	kvfree(replay->edits);
 }
+KVT_EXPORT_FOR_TESTS(kvt_replay_exit);
 
 /**
  * kvt_replay_extent() - read an extent, and bring its records into the index
@@ -266,6 +268,7 @@ int kvt_replay_extent(struct kvt_replay *replay, const struct kvt_log_extent *ex
 {
 	return kvt_log_extent_read(&replay->reader, extent, &replay->sink);
 }
+KVT_EXPORT_FOR_TESTS(kvt_replay_extent);
 
 /**
  * kvt_replay_bury() - remove the tombstones
@@ -306,3 +309,4 @@ int kvt_replay_bury(struct kvt_replay *replay)
 	kvfree(iter);
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_replay_bury);

@@ -26,6 +26,7 @@ void kvt_log_segment_fill(struct kvtree_log_segment *head, const struct kvtree_l
 	head->crc = cpu_to_le32(kvt_log_crc_zero(super, generation, pos, head, sizeof(*head),
 						 offsetof(struct kvtree_log_segment, crc)));
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_segment_fill);
 
 /**
  * kvt_log_segment_sound() - read a segment's header and see whether it is right

@@ -48,6 +48,7 @@ u32 kvt_log_crc(const struct kvtree_log_super *super, u64 generation,
 {
 	return kvt_crc32c(seed_crc(super, generation, pos), data, len);
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_crc);
 
 /**
  * kvt_log_crc_zero() - a checksum over bytes of which it is a part
@@ -71,6 +72,7 @@ u32 kvt_log_crc_zero(const struct kvtree_log_super *super, u64 generation,
 	crc = kvt_crc32c(crc, zero, sizeof(zero));
 	return kvt_crc32c(crc, (const u8 *)data + crc_off + 4, len - crc_off - 4);
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_crc_zero);
 
 static u32 super_crc(const struct kvtree_log_super *super)
 {
@@ -91,6 +93,7 @@ void kvt_log_super_seal(struct kvtree_log_super *super)
 {
 	super->crc = cpu_to_le32(super_crc(super));
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_super_seal);
 
 /**
  * kvt_log_super_block() - where a superblock is written
@@ -102,6 +105,7 @@ u64 kvt_log_super_block(u64 number)
 {
 	return number % KVTREE_LOG_SUPER_COPIES * KVTREE_LOG_SUPER_STRIDE;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_super_block);
 
 static bool super_sound(const struct kvtree_log_super *super, u32 copy)
 {
@@ -295,6 +299,7 @@ int kvt_log_set_load(struct kvt_log_set *set)
 	kvt_env_free(read);
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_set_load);
 
 /**
  * kvt_log_set_free() - forget the superblocks
@@ -305,6 +310,7 @@ void kvt_log_set_free(struct kvt_log_set *set)
 	kvt_env_free(set->dev);
 	set->dev = NULL;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_set_free);
 
 /**
  * kvt_log_set_life() - a life

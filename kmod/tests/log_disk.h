@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Disks in memory, as a store may have left them: made by the functions that the log
+ * writes with, one structure after the other, so that a case says what is there.
+ */
+#ifndef KVT_TESTS_LOG_DISK_H
+#define KVT_TESTS_LOG_DISK_H
+
+#include <kunit/test.h>
+
+#include "../log/internal.h"
+
+#define LD_DISKS	2
+#define LD_SEGMENTS	KVTREE_LOG_SEGMENTS_MIN
+#define LD_BLOCKS	(KVTREE_LOG_DATA_START + LD_SEGMENTS * KVTREE_LOG_SEGMENT_MIN)
+/* Segments of each disk. */
+#define LD_COMMIT	0
+#define LD_STREAM	1
+#define LD_AHEAD	2
+#define LD_GENERATION	1
+
+struct ld_record {
+	const char *key;
+	u64 version;
+	const char *value;	/* NULL: a removal */
+};
+
+struct ld {
+	struct kunit *test;
+	struct kvt_log_set set;
+	struct kvtree_log_super *super[LD_DISKS];
+	u8 **block[LD_DISKS];		/* NULL: zeros */
+	struct kvt_log_pos commit[LD_DISKS];	/* of the next trailer */
+	struct kvt_log_pos stream[LD_DISKS];	/* of the next extent */
+	char said[200];
+};
+
+/* Disks with a life that has begun with epoch 1 and has no end. */
+struct ld *ld_new(struct kunit *test, u32 nr);
+/* Write the superblocks as they are in @ld->super. */
+void ld_write_supers(struct ld *ld);
+/* Extents of one chunk each; @extent is filled. */
+void ld_add_extent(struct ld *ld, u32 disk, u64 epoch, const struct ld_record *records, u32 nr,
+		   struct kvt_log_extent *extent);
+void ld_add_trailer(struct ld *ld, u32 disk, u64 epoch, const struct kvt_log_extent *extents,
+		    u32 nr);
+/* A byte gets another value. */
+void ld_damage(struct ld *ld, u32 disk, u64 block, u32 at);
+u8 *ld_block(struct ld *ld, u32 disk, u64 block);
+
+#endif /* KVT_TESTS_LOG_DISK_H */

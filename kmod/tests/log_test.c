@@ -1,0 +1,659 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The log: records, what a recovery restores, and the order in which it replays. */
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "../merge.h"
+#include "lib.h"
+#include "log_disk.h"
+
+/* Records, from values and back */
+
+/* Column lengths at which something changes. */
+static const u32 lengths[] = {
+	0, 1, 7, 8, 9, 255, 256, KVT_BLOB_MIN - 1, KVT_BLOB_MIN, KVT_BLOB_MIN + 1, 4096, 70000,
+	KVTREE_VALUE_MAX,
+};
+
+/* A chunk being made or read, and the values that are in it. */
+struct rt {
+	struct kunit *test;
+	struct kvt_log_sink sink;
+	struct kvt_log_reader *reader;
+	struct kvt_log_set set;
+	u8 *chunk;
+	u32 used;
+	u32 outside_len;
+	struct kvt_blob *outside[KVTREE_COLS_MAX];
+	u32 nr_outside;
+	struct kvt_key key;
+	const struct kvt_value *value;	/* of the one record; NULL: it is a removal */
+	u64 version;
+	u32 entries;
+};
+
+#define RT_CHUNK	((size_t)KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK)
+
+static int rt_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+{
+	struct rt *rt = container_of(sink, struct rt, sink);
+	struct kvt_column col;
+	u32 i;
+
+	rt->entries++;
+	KUNIT_EXPECT_EQ(rt->test, rt->value ? KVTREE_LOG_PUT : KVTREE_LOG_REMOVE, entry->type);
+	KUNIT_EXPECT_EQ(rt->test, rt->version, entry->version);
+	KUNIT_ASSERT_EQ(rt->test, rt->key.len, entry->key_len);
+	KUNIT_EXPECT_MEMEQ(rt->test, rt->key.data, entry->key, entry->key_len);
+	if (!rt->value)
+		return 0;
+	KUNIT_EXPECT_EQ(rt->test, kvt_value_plain(rt->value), entry->plain);
+	KUNIT_ASSERT_EQ(rt->test, kvt_value_ncols(rt->value), entry->ncols);
+	for (i = 0; i < entry->ncols; i++) {
+		kvt_value_column(rt->value, i, &col);
+		KUNIT_EXPECT_EQ(rt->test, col.id, entry->cols[i].id);
+		KUNIT_ASSERT_EQ(rt->test, col.len, entry->cols[i].len);
+		KUNIT_EXPECT_EQ(rt->test, 0, memcmp(col.data, entry->cols[i].data, col.len));
+	}
+	return 0;
+}
+
+static void rt_free(void *arg)
+{
+	struct rt *rt = arg;
+
+	vfree(rt->chunk);
+	kfree(rt->reader);
+}
+
+static struct rt *rt_new(struct kunit *test)
+{
+	struct rt *rt = kunit_kzalloc(test, sizeof(*rt), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, rt);
+	rt->test = test;
+	rt->sink.entry = rt_entry;
+	rt->set.version_end = KVT_LOG_NUMBER_MAX;
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, rt_free, rt));
+	rt->chunk = vzalloc(RT_CHUNK);
+	rt->reader = kzalloc(sizeof(*rt->reader), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, rt->chunk && rt->reader);
+	rt->reader->set = &rt->set;
+	return rt;
+}
+
+static struct kvtree_log_chunk *rt_head(struct rt *rt)
+{
+	return (void *)rt->chunk;
+}
+
+static struct kvtree_log_record *rt_record(struct rt *rt)
+{
+	return (void *)(rt->chunk + sizeof(struct kvtree_log_chunk));
+}
+
+/* A chunk of one record. */
+static void rt_encode(struct rt *rt, const struct kvt_key *key, u64 version,
+		      const struct kvt_value *v)
+{
+	struct kvt_log_size size = kvt_log_size(key->len, v);
+	u32 at, i;
+
+	rt->key = *key;
+	rt->value = v;
+	rt->version = version;
+	memset(rt->chunk, 0xee, 2 * KVTREE_LOG_BLOCK);
+	kvt_log_encode((u8 *)rt_record(rt), &size, key, version, v, rt->outside);
+	KUNIT_EXPECT_EQ(rt->test, 0, size.len % 8);
+	rt->used = sizeof(struct kvtree_log_chunk) + size.len;
+	at = ALIGN(rt->used, KVTREE_LOG_BLOCK);
+	for (i = 0; i < size.nr_outside; i++) {
+		memcpy(rt->chunk + at, rt->outside[i]->data, rt->outside[i]->len);
+		at += ALIGN(rt->outside[i]->len, 8);
+		kvt_blob_put(rt->outside[i]);
+	}
+	KUNIT_EXPECT_EQ(rt->test, size.outside_len, at - ALIGN(rt->used, KVTREE_LOG_BLOCK));
+	rt->outside_len = size.outside_len;
+	rt->nr_outside = size.nr_outside;
+	rt_head(rt)->records_len = cpu_to_le32(rt->used);
+	rt_head(rt)->outside_len = cpu_to_le32(rt->outside_len);
+}
+
+static u32 rt_blocks(const struct rt *rt)
+{
+	return (ALIGN(rt->used, KVTREE_LOG_BLOCK) + ALIGN(rt->outside_len, KVTREE_LOG_BLOCK)) /
+	       KVTREE_LOG_BLOCK;
+}
+
+static int rt_parse(struct rt *rt)
+{
+	rt->entries = 0;
+	return kvt_log_chunk_parse(rt->reader, rt->chunk, rt_blocks(rt), &rt->sink);
+}
+
+static u8 *random_bytes(struct kunit *test, struct kt_rnd *rnd, u32 len)
+{
+	u8 *bytes = kunit_kzalloc(test, len + 1, GFP_KERNEL);
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, bytes);
+	for (i = 0; i < len; i++)
+		bytes[i] = kt_rnd_u64(rnd) >> 32;
+	return bytes;
+}
+
+static void plain_values_come_back_as_they_were(struct kunit *test)
+{
+	static const u32 key_lens[] = { 0, 1, 8, 9, 512, KVTREE_KEY_MAX };
+	struct kt_rnd rnd = kt_rnd(test);
+	u8 *bytes = random_bytes(test, &rnd, KVTREE_VALUE_MAX);
+	struct rt *rt = rt_new(test);
+	struct kvt_value *v;
+	u32 i, k;
+
+	for (k = 0; k < ARRAY_SIZE(key_lens); k++) {
+		struct kvt_key key = KT_BYTES(bytes + k, key_lens[k]);
+
+		for (i = 0; i < ARRAY_SIZE(lengths); i++) {
+			v = kvt_value_new(&key, bytes, lengths[i], GFP_KERNEL);
+			KUNIT_ASSERT_NOT_NULL(test, v);
+			rt_encode(rt, &key, 1 + i, v);
+			KUNIT_EXPECT_EQ(test, 0, rt_parse(rt));
+			KUNIT_EXPECT_EQ(test, 1, rt->entries);
+			kvt_value_free(v);
+		}
+		rt_encode(rt, &key, 77, NULL);
+		KUNIT_EXPECT_EQ(test, 0, rt_parse(rt));
+		KUNIT_EXPECT_EQ(test, 1, rt->entries);
+	}
+}
+
+/* As many columns as there can be, each third of them longer than a block takes. */
+static void columns_come_back_as_they_were(struct kunit *test)
+{
+	static const struct kvt_key key = KT_KEY("columns");
+	static const u32 counts[] = { 0, 1, 2, 30, KVTREE_COLS_MAX };
+	const struct kvt_mem mem = { .gfp = GFP_KERNEL };
+	struct kt_rnd rnd = kt_rnd(test);
+	u8 *bytes = random_bytes(test, &rnd, 4 * KVT_BLOB_MIN);
+	struct kvt_column *edits;
+	struct rt *rt = rt_new(test);
+	struct kvt_value *v;
+	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
+	u32 i, c;
+
+	edits = kunit_kcalloc(test, KVTREE_COLS_MAX, sizeof(*edits), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, edits);
+	for (c = 0; c < ARRAY_SIZE(counts); c++) {
+		struct kvt_merge merge = { .edits = edits, .nr = counts[c], .key_len = key.len };
+
+		for (i = 0; i < counts[c]; i++) {
+			edits[i] = (struct kvt_column) {
+				.id = i * KVTREE_COLS_MAX / counts[c],
+				.len = i % 3 ? kt_rnd_below(&rnd, 12) :
+				       KVT_BLOB_MIN + 1 + kt_rnd_below(&rnd, KVT_BLOB_MIN),
+				.data = bytes + i,
+			};
+			if (!(i % 3))
+				KUNIT_ASSERT_EQ(test, 0, kvt_blob_move(&mem, &edits[i]));
+		}
+		KUNIT_ASSERT_EQ(test, 0, kvt_merge_plan(&merge));
+		KUNIT_ASSERT_EQ(test, 0, merge.excess);
+		v = kvt_value_alloc(&mem, &key, merge.size);
+		KUNIT_ASSERT_NOT_NULL(test, v);
+		kvt_merge_fill(&merge, v, kept);
+		rt_encode(rt, &key, 9, v);
+		KUNIT_EXPECT_EQ(test, DIV_ROUND_UP(counts[c], 3), rt->nr_outside);
+		KUNIT_EXPECT_EQ(test, 0, rt_parse(rt));
+		KUNIT_EXPECT_EQ(test, 1, rt->entries);
+		kvt_value_free(v);
+	}
+}
+
+/* What a damaged or made up chunk may have; each is tried alone on a sound one. */
+static void refuse(struct rt *rt, int err)
+{
+	KUNIT_EXPECT_EQ(rt->test, err, rt_parse(rt));
+	KUNIT_EXPECT_EQ(rt->test, 0, rt->entries);
+}
+
+static void rt_plain(struct rt *rt)
+{
+	static const struct kvt_key key = KT_KEY("a key of 16 byte");
+	static const u8 data[40];
+	struct kvt_value *v = kvt_value_new(&key, data, sizeof(data), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(rt->test, v);
+	rt_encode(rt, &key, 5, v);
+	kvt_value_free(v);
+	rt->value = NULL;
+}
+
+static void records_beyond_the_limits_are_refused(struct kunit *test)
+{
+	struct rt *rt = rt_new(test);
+
+#define REFUSED(err, set) do {			\
+	rt_plain(rt);				\
+	set;					\
+	refuse(rt, err);			\
+} while (0)
+	REFUSED(-EBADMSG, rt_record(rt)->len = 0);
+	REFUSED(-EBADMSG, rt_record(rt)->len = cpu_to_le32(rt->used));
+	REFUSED(-EBADMSG, le32_add_cpu(&rt_record(rt)->len, -4));
+	REFUSED(-EBADMSG, le32_add_cpu(&rt_record(rt)->len, 8));
+	REFUSED(-EBADMSG, rt_record(rt)->len = cpu_to_le32(~0U - 7));
+	REFUSED(-EBADMSG, rt_record(rt)->key_len = cpu_to_le16(57));
+	REFUSED(-EBADMSG, rt_record(rt)->key_len = cpu_to_le16(0xffff));
+	REFUSED(-EBADMSG, rt_record(rt)->value = cpu_to_le32(41));
+	REFUSED(-EBADMSG, rt_record(rt)->value = cpu_to_le32(~0U));
+	REFUSED(-EBADMSG, rt_record(rt)->version = 0);
+	REFUSED(-EBADMSG, rt_record(rt)->version = cpu_to_le64(KVT_LOG_NUMBER_MAX));
+	REFUSED(-EBADMSG, rt->set.version_end = 5);
+	rt->set.version_end = KVT_LOG_NUMBER_MAX;
+	REFUSED(-EOPNOTSUPP, rt_record(rt)->type = 0);
+	REFUSED(-EOPNOTSUPP, rt_record(rt)->type = KVTREE_LOG_REMOVE + 1);
+	REFUSED(-EOPNOTSUPP, rt_record(rt)->type = KVTREE_LOG_SKIPPABLE - 1);
+	REFUSED(0, rt_record(rt)->type = KVTREE_LOG_SKIPPABLE);
+	REFUSED(0, rt_record(rt)->type = 255);
+	REFUSED(-EBADMSG, rt_head(rt)->records_len = cpu_to_le32(31));
+	REFUSED(-EBADMSG, rt_head(rt)->records_len = cpu_to_le32(KVTREE_LOG_BLOCK + 1));
+	REFUSED(-EBADMSG, rt_head(rt)->outside_len = cpu_to_le32(8));
+	REFUSED(-EBADMSG, rt_head(rt)->outside_len = cpu_to_le32(~0U));
+	/* 40 columns, and no room for their table. */
+	REFUSED(-EBADMSG, rt_record(rt)->flags = KVTREE_LOG_COLUMNS);
+#undef REFUSED
+}
+
+/* A key of which nothing but the value's length is too large. */
+static void a_value_beyond_the_limit_is_refused(struct kunit *test)
+{
+	struct kvtree_log_record *rec;
+	struct rt *rt = rt_new(test);
+	u32 len = sizeof(*rec) + KVTREE_VALUE_MAX + 8;
+
+	rt_plain(rt);
+	rec = rt_record(rt);
+	rt->used = sizeof(struct kvtree_log_chunk) + len;
+	rt_head(rt)->records_len = cpu_to_le32(rt->used);
+	rec->len = cpu_to_le32(len);
+	rec->key_len = 0;
+	rec->value = cpu_to_le32(KVTREE_VALUE_MAX + 1);
+	refuse(rt, -EBADMSG);
+}
+
+/* Columns by hand: a table of two, with 8 bytes of data behind. */
+static struct kvtree_log_column *rt_columns(struct rt *rt)
+{
+	struct kvtree_log_record *rec = rt_record(rt);
+	struct kvtree_log_column *col = (void *)(rec + 1);
+
+	rt_plain(rt);
+	rec->flags = KVTREE_LOG_COLUMNS;
+	rec->key_len = 0;
+	rec->value = cpu_to_le32(2);
+	memset(col, 0, 2 * sizeof(*col));
+	col[0].id = cpu_to_le16(3);
+	col[0].len = cpu_to_le32(4);
+	col[1].id = cpu_to_le16(255);
+	col[1].len = cpu_to_le32(4);
+	return col;
+}
+
+static int rt_count(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+{
+	container_of(sink, struct rt, sink)->entries++;
+	return 0;
+}
+
+static void columns_beyond_the_limits_are_refused(struct kunit *test)
+{
+	struct kvtree_log_column *col;
+	struct rt *rt = rt_new(test);
+
+	rt->sink.entry = rt_count;
+	col = rt_columns(rt);
+	KUNIT_EXPECT_EQ(test, 0, rt_parse(rt));
+	KUNIT_EXPECT_EQ(test, 1, rt->entries);
+#define REFUSED(set) do {			\
+	col = rt_columns(rt);			\
+	set;					\
+	refuse(rt, -EBADMSG);			\
+} while (0)
+	REFUSED(col[1].id = cpu_to_le16(256));
+	REFUSED(col[1].id = col[0].id);
+	REFUSED(col[1].id = cpu_to_le16(2));
+	REFUSED(col[1].len = cpu_to_le32(1000));
+	REFUSED(col[0].len = cpu_to_le32(~0U));
+	REFUSED(col[0].len = col[1].len = cpu_to_le32(0x80000000));
+	REFUSED(rt_record(rt)->value = cpu_to_le32(8));
+	REFUSED(rt_record(rt)->value = cpu_to_le32(KVTREE_COLS_MAX + 1));
+	REFUSED(rt_record(rt)->value = cpu_to_le32(0x20000001));
+	REFUSED(col[1].flags = cpu_to_le16(KVTREE_LOG_OUTSIDE));
+	REFUSED(col[1].flags = cpu_to_le16(KVTREE_LOG_OUTSIDE);
+		col[1].len = cpu_to_le32(KVTREE_VALUE_MAX + 1));
+#undef REFUSED
+}
+
+/* What is restored */
+
+static const struct ld_record first[] = { { "a", 1, "one" }, { "b", 2, "two" } };
+static const struct ld_record second[] = { { "a", 3, "three" } };
+static const struct ld_record third[] = { { "b", 2, NULL }, { "c", 4, "four" } };
+
+/* What a recovery went through. */
+struct visited {
+	struct kvt_log_visit visit;
+	u32 extents;
+	u64 last;
+};
+
+static int visited_segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
+			   u64 generation, enum kvtree_log_kind kind)
+{
+	return 0;
+}
+
+static int visited_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
+{
+	struct visited *v = container_of(visit, struct visited, visit);
+
+	v->extents++;
+	v->last = max(v->last, extent->epoch);
+	return 0;
+}
+
+/* Recover; the number of extents, or an error. */
+static int ld_recover(struct ld *ld, struct kvt_log_found *found)
+{
+	struct visited v = {
+		.visit = { .segment = visited_segment, .extent = visited_extent },
+	};
+	int err;
+
+	kvt_log_set_free(&ld->set);
+	err = kvt_log_set_load(&ld->set);
+	if (!err)
+		err = kvt_log_find(&ld->set, found);
+	if (!err)
+		err = kvt_log_visit_all(&ld->set, found, &v.visit);
+	KUNIT_EXPECT_LE(ld->test, v.last, err ? v.last : found->epoch);
+	return err ?: v.extents;
+}
+
+/* Epochs 1 to 3, each with an extent on the first disk. */
+static struct ld *ld_three(struct kunit *test, u32 nr, struct kvt_log_extent *e)
+{
+	struct ld *ld = ld_new(test, nr);
+	u32 i, epoch;
+
+	ld_add_extent(ld, 0, 1, first, ARRAY_SIZE(first), &e[0]);
+	ld_add_extent(ld, 0, 2, second, ARRAY_SIZE(second), &e[1]);
+	ld_add_extent(ld, 0, 3, third, ARRAY_SIZE(third), &e[2]);
+	for (epoch = 1; epoch <= 3; epoch++) {
+		ld_add_trailer(ld, 0, epoch, &e[epoch - 1], 1);
+		for (i = 1; i < nr; i++)
+			if (epoch < 3)
+				ld_add_trailer(ld, i, epoch, NULL, 0);
+	}
+	return ld;
+}
+
+static void an_epoch_counts_when_all_of_it_is_there(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct kvt_log_extent e[4];
+	struct ld *ld = ld_three(test, 1, e);
+
+	/* A stream that is ahead: no trailer names this. */
+	ld_add_extent(ld, 0, 4, first, ARRAY_SIZE(first), &e[3]);
+	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 3, found.epoch);
+	KUNIT_EXPECT_EQ(test, 1003, found.version_lease);
+}
+
+static void the_last_epoch_is_dropped_if_a_part_of_it_is_not_there(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 1, e);
+
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &e[2].pos), 40);
+	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 2, found.epoch);
+	KUNIT_EXPECT_EQ(test, 3, found.seen);
+}
+
+static void a_type_that_is_damaged_is_not_a_newer_format(struct kunit *test)
+{
+	u32 at = sizeof(struct kvtree_log_chunk) + offsetof(struct kvtree_log_record, type);
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 1, e);
+
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &e[2].pos), at);
+	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 2, found.epoch);
+}
+
+static void an_epoch_before_the_last_two_is_damaged_and_not_dropped(struct kunit *test)
+{
+	struct kvt_log_pos pos = { .segment = LD_COMMIT, .block = 1 };
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 1, e);
+
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 100);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 1 is damaged"));
+}
+
+static void an_epoch_counts_when_all_disks_have_it(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 2, e);
+
+	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 2, found.epoch);
+	ld_add_trailer(ld, 1, 3, NULL, 0);
+	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 3, found.epoch);
+}
+
+static void what_was_durable_at_a_checkpoint_has_to_be_there(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 1, e);
+
+	ld->super[0]->checkpoint.epoch = 0;
+	ld->super[0]->checkpoint.met = cpu_to_le32(3);
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
+	ld->super[0]->checkpoint.met = cpu_to_le32(4);
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 4 was durable"));
+}
+
+/* A store must not be attached only to become one that cannot be attached again. */
+static void numbers_that_have_come_to_their_end_are_refused(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 1, e);
+
+	ld->super[0]->generation = cpu_to_le64(KVT_LOG_NUMBER_MAX - 1);
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	ld->super[0]->generation = cpu_to_le64(LD_GENERATION);
+	/* The commit records have a lease of their own: it counts where there are none. */
+	ld->super[0]->version_lease = cpu_to_le64(KVT_LOG_NUMBER_MAX - 1);
+	ld->super[0]->nr_lives = 0;
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	ld->super[0]->version_lease = cpu_to_le64(1);
+	ld->super[0]->nr_lives = cpu_to_le32(1);
+	/* A generation that the superblock does not know of. */
+	ld->super[0]->generation = 0;
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	ld->super[0]->generation = cpu_to_le64(LD_GENERATION);
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
+}
+
+/* Replay */
+
+struct replayed {
+	struct kvt_log *log;
+	struct kvt_replay *replay;
+	struct kvt_quota quota;
+};
+
+static void replayed_free(void *arg)
+{
+	struct replayed *r = arg;
+
+	if (r->replay)
+		kvt_replay_exit(r->replay);
+	kfree(r->replay);
+	if (r->log)
+		percpu_counter_destroy(&r->log->live);
+	kvfree(r->log);
+	kvt_quota_exit(&r->quota);
+}
+
+/* A log over an index that is empty; as much of it as a replay looks at. */
+static struct replayed *replayed_new(struct kunit *test, struct kt *kt)
+{
+	struct replayed *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, r);
+	/* The values are not of kt_value_new(). */
+	kvt_value_setup_reclaim(&kt->reclaim);
+	KUNIT_ASSERT_EQ(test, 0, kvt_quota_init(&r->quota, U64_MAX, U64_MAX));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, replayed_free, r));
+	r->log = kvzalloc(sizeof(*r->log), GFP_KERNEL);
+	r->replay = kzalloc(sizeof(*r->replay), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, r->log && r->replay);
+	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&r->log->live, 0, GFP_KERNEL));
+	r->log->env = (struct kvt_log_env) {
+		.index = kt->index, .quota = &r->quota, .reclaim = &kt->reclaim,
+		.stats = &kt->stats,
+	};
+	KUNIT_ASSERT_EQ(test, 0, kvt_replay_init(r->replay, r->log));
+	return r;
+}
+
+/* The version under a key, and its value; 0: none. */
+static u64 replayed_get(struct kt *kt, const char *name, char *value, size_t size)
+{
+	const struct kvt_key key = KT_BYTES(name, strlen(name));
+	struct kvt_value *v;
+	u64 version = 0;
+	const u8 *data;
+	u32 len;
+
+	rcu_read_lock();
+	v = kt->ops->get(kt->index, &key);
+	if (!IS_ERR_OR_NULL(v)) {
+		version = v->version;
+		data = kvt_value_plain_data(v, &len);
+		snprintf(value, size, "%.*s", (int)len, (const char *)data);
+	}
+	rcu_read_unlock();
+	return version;
+}
+
+#define HISTORY	5
+
+/*
+ * A key's life: put, replaced, removed, put again and removed again; another's ends with a
+ * value; and a removal of a version that comes twice, as after a checkpoint.
+ */
+static const struct ld_record history[HISTORY][2] = {
+	{ { "x", 10, "first" }, { "y", 11, "old" } },
+	{ { "x", 20, "second" }, { "y", 31, NULL } },
+	{ { "x", 20, NULL }, { "y", 31, "gone" } },
+	{ { "x", 40, "fourth" }, { "y", 41, "stays" } },
+	{ { "x", 40, NULL }, { "y", 11, NULL } },
+};
+
+/* The nr-th order of HISTORY things. */
+static void order_make(u32 *order, u32 nr)
+{
+	u32 i, j, left[HISTORY];
+
+	for (i = 0; i < HISTORY; i++)
+		left[i] = i;
+	for (i = 0; i < HISTORY; i++) {
+		j = nr % (HISTORY - i);
+		nr /= HISTORY - i;
+		order[i] = left[j];
+		memmove(&left[j], &left[j + 1], (HISTORY - i - 1 - j) * sizeof(left[0]));
+	}
+}
+
+static void the_newest_version_stays_in_whatever_order_records_come(struct kunit *test)
+{
+	static const struct ld_record last = { "y", 50, NULL };
+	struct kt *kt = kt_open(test);
+	struct replayed *r = replayed_new(test, kt);
+	struct kvt_log_extent e[HISTORY], end;
+	struct ld *ld = ld_new(test, 1);
+	u32 nr, i, order[HISTORY];
+	char value[20] = "";
+
+	for (i = 0; i < HISTORY; i++)
+		ld_add_extent(ld, 0, 1, history[i], 2, &e[i]);
+	ld_add_extent(ld, 0, 1, &last, 1, &end);
+	KUNIT_ASSERT_EQ(test, 0, kvt_log_set_load(&ld->set));
+	ld->set.version_end = KVT_LOG_NUMBER_MAX;
+	r->replay->reader.set = &ld->set;
+	for (nr = 0; nr < 120; nr++) {
+		r->replay->tombstones = false;
+		order_make(order, nr);
+		for (i = 0; i < HISTORY; i++)
+			KUNIT_EXPECT_EQ(test, 0, kvt_replay_extent(r->replay, &e[order[i]]));
+		KUNIT_EXPECT_TRUE(test, r->replay->tombstones);
+		KUNIT_EXPECT_EQ(test, 0, kvt_replay_bury(r->replay));
+		KUNIT_EXPECT_EQ(test, 0, replayed_get(kt, "x", value, sizeof(value)));
+		KUNIT_EXPECT_EQ(test, 41, replayed_get(kt, "y", value, sizeof(value)));
+		KUNIT_EXPECT_STREQ(test, "stays", value);
+		KUNIT_EXPECT_EQ(test, 1, kt_stat(kt, KVTREE_STAT_VALUES));
+		/* For the next order nothing is there. */
+		KUNIT_EXPECT_EQ(test, 0, kvt_replay_extent(r->replay, &end));
+		KUNIT_EXPECT_EQ(test, 0, kvt_replay_bury(r->replay));
+		KUNIT_EXPECT_EQ(test, 0, kt_stat(kt, KVTREE_STAT_VALUES));
+		KUNIT_EXPECT_EQ(test, 0, percpu_counter_sum(&r->log->live));
+		KUNIT_EXPECT_EQ(test, 0, kvt_quota_bytes(&r->quota));
+	}
+}
+
+KT_ENGINES();
+
+static struct kunit_case log_cases[] = {
+	KUNIT_CASE(plain_values_come_back_as_they_were),
+	KUNIT_CASE(columns_come_back_as_they_were),
+	KUNIT_CASE(records_beyond_the_limits_are_refused),
+	KUNIT_CASE(a_value_beyond_the_limit_is_refused),
+	KUNIT_CASE(columns_beyond_the_limits_are_refused),
+	KUNIT_CASE(an_epoch_counts_when_all_of_it_is_there),
+	KUNIT_CASE(the_last_epoch_is_dropped_if_a_part_of_it_is_not_there),
+	KUNIT_CASE(a_type_that_is_damaged_is_not_a_newer_format),
+	KUNIT_CASE(an_epoch_before_the_last_two_is_damaged_and_not_dropped),
+	KUNIT_CASE(an_epoch_counts_when_all_disks_have_it),
+	KUNIT_CASE(what_was_durable_at_a_checkpoint_has_to_be_there),
+	KUNIT_CASE(numbers_that_have_come_to_their_end_are_refused),
+	KT_CASE(the_newest_version_stays_in_whatever_order_records_come),
+	{}
+};
+
+static struct kunit_suite log_suite = {
+	.name = "kvtree_log",
+	.test_cases = log_cases,
+};
+
+kunit_test_suite(log_suite);
