@@ -15,7 +15,7 @@
  * Epochs, generations, versions and the like are smaller: what goes on from one that was
  * read comes to no end.
  */
-#define KVT_LOG_NUMBER_MAX	(1ULL << 62)
+#define KVT_LOG_NUMBER_MAX	0x4000000000000000ULL
 
 /* Where something stands: struct kvtree_log_pos of a life, in the CPU's byte order. */
 struct kvt_log_pos {

@@ -13,15 +13,15 @@
 #include "damage.h"
 #include "mutate.h"
 
-enum what { BYTES, RANDOM, ZEROED, SWAPPED, STALE, WHATS };
+enum way { BYTES, RANDOM, ZEROED, SWAPPED, STALE, WAYS };
 
-static const char *const what_names[WHATS] = {
+static const char *const way_names[WAYS] = {
 	"each byte", "random bytes", "zeroed blocks", "swapped blocks", "stale blocks",
 };
 
 /* Shared by the processes. */
 struct counts {
-	u64 n[WHATS][FMT_KINDS + 1][FMT_OUTCOMES];	/* the last kind: what nothing reads */
+	u64 n[WAYS][FMT_KINDS + 1][FMT_OUTCOMES];	/* the last kind: what nothing reads */
 };
 
 struct damage {
@@ -39,17 +39,18 @@ static bool my_turn(struct damage *d)
 	return d->turn++ % d->o->jobs == d->part;
 }
 
-static void try(struct damage *d, enum what what, u32 kind, u32 disk, u64 at)
+static void try(struct damage *d, enum way way, u32 kind, u32 disk, u64 at)
 {
-	enum fmt_outcome outcome = fmt_subject_try(&d->subject, what == SWAPPED ? 2 : 1);
+	enum fmt_outcome outcome = fmt_subject_try(&d->subject, way == SWAPPED ? 2 : 1);
 
-	__atomic_fetch_add(&d->counts->n[what][kind][outcome], 1, __ATOMIC_RELAXED);
-	if (outcome != FMT_WRONG || d->counts->n[what][kind][FMT_WRONG] > 5)
+	__atomic_fetch_add(&d->counts->n[way][kind][outcome], 1, __ATOMIC_RELAXED);
+	if (outcome != FMT_WRONG || d->counts->n[way][kind][FMT_WRONG] > 5)
 		return;
-	printf("# %s: disk %u, block %" PRIu64 ", byte %" PRIu64 " (%s): WRONG, error %d %s, epoch %"
-	       PRIu64 "\n", what_names[what], disk + 1, (uint64_t)(at / KVTREE_LOG_BLOCK),
-	       (uint64_t)(at % KVTREE_LOG_BLOCK), kind == FMT_KINDS ? "free" : fmt_kind_names[kind],
-	       -d->subject.now.error, d->subject.now.text, (uint64_t)d->subject.now.found.epoch);
+	printf("# %s: disk %u, block %" PRIu64 ", byte %" PRIu64 " (%s): WRONG, ", way_names[way],
+	       disk + 1, (uint64_t)(at / KVTREE_LOG_BLOCK), (uint64_t)(at % KVTREE_LOG_BLOCK),
+	       kind == FMT_KINDS ? "free" : fmt_kind_names[kind]);
+	printf("error %d %s, epoch %" PRIu64 "\n", -d->subject.now.error, d->subject.now.text,
+	       (uint64_t)d->subject.now.found.epoch);
 	fflush(stdout);
 }
 
@@ -229,17 +230,17 @@ static void damage_part(struct damage *d)
 static u64 print_counts(const struct counts *counts, u64 seed)
 {
 	u64 sum[FMT_OUTCOMES] = { 0 };
-	u32 what, kind, o;
+	u32 way, kind, o;
 
 	printf("seed %" PRIu64 "\n%-16s %-18s %9s %9s %9s %9s\n", (uint64_t)seed, "damage", "to",
 	       "detected", "no effect", "dropped", "WRONG");
-	for (what = 0; what < WHATS; what++) {
+	for (way = 0; way < WAYS; way++) {
 		for (kind = 0; kind <= FMT_KINDS; kind++) {
-			const u64 *n = counts->n[what][kind];
+			const u64 *n = counts->n[way][kind];
 
 			if (!(n[FMT_DETECTED] + n[FMT_SAME] + n[FMT_DROPPED] + n[FMT_WRONG]))
 				continue;
-			printf("%-16s %-18s", what_names[what],
+			printf("%-16s %-18s", way_names[way],
 			       kind == FMT_KINDS ? "nothing" : fmt_kind_names[kind]);
 			for (o = 0; o < FMT_OUTCOMES; o++) {
 				printf(" %9" PRIu64, (uint64_t)n[o]);

@@ -9,6 +9,7 @@
 #include "../../kmod/log/format.h"
 
 #define FMT_DISKS	KVTREE_LOG_DEVS_MAX
+#define FMT_NR(array)	(sizeof(array) / sizeof((array)[0]))
 
 struct fmt_undo {
 	u32 disk;

@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 	struct cmd_options o = { .jobs = 1, .places = 10000, .every = 1, .seed = 1 };
 	size_t i;
 
-	for (i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++) {
+	for (i = 0; argc > 1 && i < FMT_NR(commands); i++) {
 		if (strcmp(argv[1], commands[i].name))
 			continue;
 		parse(&o, argc - 1, argv + 1);

@@ -21,8 +21,8 @@ static u64 draw_value(struct fmt_bytes *bytes, u64 was)
 	};
 	u32 what = take(bytes, 1);
 
-	if (what < 3 * (sizeof(values) / sizeof(values[0])))
-		return values[what % (sizeof(values) / sizeof(values[0]))];
+	if (what < 3 * FMT_NR(values))
+		return values[what % FMT_NR(values)];
 	if (what < 120)
 		return was + (what - 100);
 	if (what < 160)

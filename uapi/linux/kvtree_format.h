@@ -67,7 +67,7 @@ struct kvtree_log_checkpoint {
 	__le64 generation;
 	struct kvtree_log_pos table;	/* a struct kvtree_log_table */
 	__le32 blocks;			/* of the table; 0: nothing on this device */
-	__le32 met;			/* as many epochs behind it were durable, too */
+	__le32 met;			/* epochs behind it that were durable, too */
 	__le64 records;
 	__le64 bytes;			/* of all chunks on this device */
 };
