@@ -80,7 +80,7 @@ main()
 	[ ${#list[@]} -gt 0 ] || return 0
 	packages=("${list[@]%%:*}")
 	say "deps: unpacking ${packages[*]} in $DIR"
-	# shellcheck disable=SC2086
+	# shellcheck disable=SC2048,SC2086
 	run_logged "$BUILD/deps.log" 'deps: download' '' fetch ${packages[*]//+/ }
 	unpack
 	for p in "${list[@]}"; do
