@@ -39,14 +39,14 @@ static bool my_turn(struct damage *d)
 	return d->turn++ % d->o->jobs == d->part;
 }
 
-static void try(struct damage *d, enum way way, u32 kind, u32 disk, u64 at)
+static void try(struct damage *d, enum way how, u32 kind, u32 disk, u64 at)
 {
-	enum fmt_outcome outcome = fmt_subject_try(&d->subject, way == SWAPPED ? 2 : 1);
+	enum fmt_outcome outcome = fmt_subject_try(&d->subject, how == SWAPPED ? 2 : 1);
 
-	__atomic_fetch_add(&d->counts->n[way][kind][outcome], 1, __ATOMIC_RELAXED);
-	if (outcome != FMT_WRONG || d->counts->n[way][kind][FMT_WRONG] > 5)
+	__atomic_fetch_add(&d->counts->n[how][kind][outcome], 1, __ATOMIC_RELAXED);
+	if (outcome != FMT_WRONG || d->counts->n[how][kind][FMT_WRONG] > 5)
 		return;
-	printf("# %s: disk %u, block %" PRIu64 ", byte %" PRIu64 " (%s): WRONG, ", way_names[way],
+	printf("# %s: disk %u, block %" PRIu64 ", byte %" PRIu64 " (%s): WRONG, ", way_names[how],
 	       disk + 1, (uint64_t)(at / KVTREE_LOG_BLOCK), (uint64_t)(at % KVTREE_LOG_BLOCK),
 	       kind == FMT_KINDS ? "free" : fmt_kind_names[kind]);
 	printf("error %d %s, epoch %" PRIu64 "\n", -d->subject.now.error, d->subject.now.text,
