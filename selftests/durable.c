@@ -645,13 +645,14 @@ TEST(write_error_makes_the_store_read_only)
 	struct kvt_disk disk;
 	int dev = kvt_open(), fd;
 
-	kvt_fail_make(&disk, "132");
+	kvt_null_make(&disk, "kvtfail", SIZE);
+	kvt_null_start(&disk);
 	ASSERT_EQ(0, kvt_format(&disk, 1));
 	ASSERT_EQ(0, kvt_attach(dev, "durable-fail", &disk, 1, 0));
 	fd = kvt_store(dev, "durable-fail", RW);
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(0, put_sync(fd, STR("k"), STR("v")));
-	kvt_fail_set(true);
+	kvt_null_fail(&disk, true);
 	EXPECT_EQ(-EIO, put_sync(fd, STR("k"), STR("w")));
 	EXPECT_EQ(-EROFS, kvt_put(fd, STR("k"), STR("x"), NULL));
 	EXPECT_EQ(-EROFS, kvt_remove(fd, STR("k")));
@@ -661,14 +662,14 @@ TEST(write_error_makes_the_store_read_only)
 	close(fd);
 	/* It says that not everything is durable. */
 	EXPECT_EQ(-EIO, kvt_detach(dev, "durable-fail"));
-	kvt_fail_set(false);
+	kvt_null_fail(&disk, false);
 	ASSERT_EQ(0, kvt_attach(dev, "durable-fail", &disk, 1, 0));
 	fd = kvt_store(dev, "durable-fail", RW);
 	ASSERT_LE(0, fd);
 	EXPECT_TRUE(kvt_has(fd, STR("k"), STR("v")));
 	close(fd);
 	EXPECT_EQ(0, kvt_detach(dev, "durable-fail"));
-	kvt_fail_remove();
+	kvt_null_remove(&disk);
 	close(dev);
 }
 

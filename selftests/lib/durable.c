@@ -57,6 +57,14 @@ void kvt_disk_make(struct kvt_disk *disk, size_t mib, unsigned int block)
 	close(control);
 }
 
+/* The memory's size is the disk's: it grows or shrinks. */
+void kvt_disk_resize(struct kvt_disk *disk, size_t mib)
+{
+	KVT_CHECK(!ftruncate(disk->memory, (off_t)(mib * KVT_MIB)));
+	KVT_CHECK(!ioctl(disk->fd, LOOP_SET_CAPACITY, 0));
+	disk->bytes = mib * KVT_MIB;
+}
+
 void kvt_disk_remove(struct kvt_disk *disk)
 {
 	if (!disk->bytes)
@@ -67,12 +75,16 @@ void kvt_disk_remove(struct kvt_disk *disk)
 	disk->bytes = 0;
 }
 
-static char *disk_map(const struct kvt_disk *disk)
+/* All of a piece, to or from the memory. */
+static void disk_copy(const struct kvt_disk *disk, void *data, off_t at, off_t end, bool in)
 {
-	char *memory = mmap(NULL, disk->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, disk->memory, 0);
+	ssize_t n;
 
-	KVT_CHECK(memory != MAP_FAILED);
-	return memory;
+	for (; at < end; at += n, data = (char *)data + n) {
+		n = in ? pread(disk->memory, data, (size_t)(end - at), at) :
+			 pwrite(disk->memory, data, (size_t)(end - at), at);
+		KVT_CHECK(n > 0);
+	}
 }
 
 /* Behind the content of an image: where it has any. */
@@ -89,9 +101,9 @@ static struct extents *image_extents(const struct kvt_disk *disk, const void *im
 /* Most of a disk was never written to: an image takes no memory for that. */
 void *kvt_disk_image(const struct kvt_disk *disk)
 {
-	char *image, *memory = disk_map(disk);
 	struct extents *extents;
 	off_t at = 0, end;
+	char *image;
 
 	image = mmap(NULL, disk->bytes + sizeof(*extents), PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -99,13 +111,12 @@ void *kvt_disk_image(const struct kvt_disk *disk)
 	extents = image_extents(disk, image);
 	while ((at = lseek(disk->memory, at, SEEK_DATA)) >= 0) {
 		end = lseek(disk->memory, at, SEEK_HOLE);
-		memcpy(image + at, memory + at, (size_t)(end - at));
+		disk_copy(disk, image + at, at, end, true);
 		KVT_CHECK(extents->nr < NR(extents->extent));
 		extents->extent[extents->nr].at = at;
 		extents->extent[extents->nr++].end = end;
 		at = end;
 	}
-	munmap(memory, disk->bytes);
 	return image;
 }
 
@@ -119,15 +130,15 @@ void kvt_disk_free(const struct kvt_disk *disk, void *image)
 void kvt_disk_restore(const struct kvt_disk *disk, const void *image)
 {
 	const struct extents *extents = image_extents(disk, image);
-	char *memory = disk_map(disk);
+	off_t at;
 	size_t i;
 
 	KVT_CHECK(!fallocate(disk->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
 			     (off_t)disk->bytes));
-	for (i = 0; i < extents->nr; i++)
-		memcpy(memory + extents->extent[i].at, (const char *)image + extents->extent[i].at,
-		       (size_t)(extents->extent[i].end - extents->extent[i].at));
-	munmap(memory, disk->bytes);
+	for (i = 0; i < extents->nr; i++) {
+		at = extents->extent[i].at;
+		disk_copy(disk, (char *)image + at, at, extents->extent[i].end, false);
+	}
 }
 
 void kvt_disk_write(const struct kvt_disk *disk, const void *data, size_t len, size_t at)
@@ -135,48 +146,73 @@ void kvt_disk_write(const struct kvt_disk *disk, const void *data, size_t len, s
 	KVT_CHECK(pwrite(disk->memory, data, len, (off_t)at) == (ssize_t)len);
 }
 
-/* A disk that fails: null_blk, since loop devices do not. */
-static void fail_set(const char *attribute, const char *value)
+/* A disk of null_blk, which can do more than a loop device. */
+static void null_path(char *path, size_t size, const struct kvt_disk *disk, const char *attribute)
+{
+	snprintf(path, size, NULLB "/%s%s%s", strrchr(disk->path, '/') + 1, attribute ? "/" : "",
+		 attribute ?: "");
+}
+
+bool kvt_null_try(const struct kvt_disk *disk, const char *attribute, const char *value)
 {
 	ssize_t len = (ssize_t)strlen(value);
 	char path[128];
+	bool done;
 	int fd;
 
-	snprintf(path, sizeof(path), NULLB "/kvtfail/%s", attribute);
+	null_path(path, sizeof(path), disk, attribute);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
-	KVT_CHECK(fd >= 0);
-	KVT_CHECK(write(fd, value, (size_t)len) == len);
+	if (fd < 0)
+		return false;
+	done = write(fd, value, (size_t)len) == len;
 	close(fd);
+	return done;
 }
 
-void kvt_fail_make(struct kvt_disk *disk, const char *mib)
+void kvt_null_make(struct kvt_disk *disk, const char *name, size_t mib)
 {
-	strcpy(disk->path, "/dev/kvtfail");
+	char path[128], size[32];
+
+	snprintf(disk->path, sizeof(disk->path), "/dev/%s", name);
 	disk->bytes = 0;
 	/* Where it is a module, it brings configfs. */
 	if (access("/sys/module/null_blk", F_OK))
 		KVT_CHECK(system("modprobe null_blk nr_devices=0") == 0);
 	if (access(NULLB, F_OK))
 		KVT_CHECK(!mount("configfs", "/sys/kernel/config", "configfs", 0, NULL));
+	null_path(path, sizeof(path), disk, NULL);
 	/* Of a test that did not end. */
-	rmdir(NULLB "/kvtfail");
-	KVT_CHECK(!mkdir(NULLB "/kvtfail", 0700));
-	fail_set("size", mib);
-	fail_set("memory_backed", "1");
-	fail_set("power", "1");
+	rmdir(path);
+	KVT_CHECK(!mkdir(path, 0700));
+	snprintf(size, sizeof(size), "%zu", mib);
+	KVT_CHECK(kvt_null_try(disk, "size", size));
+	KVT_CHECK(kvt_null_try(disk, "memory_backed", "1"));
+}
+
+void kvt_null_start(struct kvt_disk *disk)
+{
+	KVT_CHECK(kvt_null_try(disk, "power", "1"));
 	KVT_CHECK(kvt_eventually(node_is_there, disk->path));
 }
 
-/* As many sectors as null_blk takes: 128 MiB from the beginning. */
-void kvt_fail_set(bool fails)
+void kvt_null_stop(struct kvt_disk *disk)
 {
-	fail_set("badblocks", fails ? "+0-262143" : "-0-262143");
+	KVT_CHECK(kvt_null_try(disk, "power", "0"));
 }
 
-void kvt_fail_remove(void)
+void kvt_null_remove(struct kvt_disk *disk)
 {
-	fail_set("power", "0");
-	KVT_CHECK(!rmdir(NULLB "/kvtfail"));
+	char path[128];
+
+	kvt_null_stop(disk);
+	null_path(path, sizeof(path), disk, NULL);
+	KVT_CHECK(!rmdir(path));
+}
+
+/* As many sectors as null_blk takes: 128 MiB from the beginning. */
+void kvt_null_fail(const struct kvt_disk *disk, bool fails)
+{
+	KVT_CHECK(kvt_null_try(disk, "badblocks", fails ? "+0-262143" : "-0-262143"));
 }
 
 /* The tool, which stands beside the folder of the tests. */

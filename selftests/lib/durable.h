@@ -29,10 +29,18 @@ void kvt_disk_free(const struct kvt_disk *disk, void *image);
 void kvt_disk_restore(const struct kvt_disk *disk, const void *image);
 void kvt_disk_write(const struct kvt_disk *disk, const void *data, size_t len, size_t at);
 
-/* The one disk that fails when it is told to. */
-void kvt_fail_make(struct kvt_disk *disk, const char *mib);
-void kvt_fail_set(bool fails);
-void kvt_fail_remove(void);
+void kvt_disk_resize(struct kvt_disk *disk, size_t mib);
+
+/*
+ * Disks of null_blk, with attributes between _make() and _start(); what stands on
+ * them stays there over _stop().  kvt_null_fail() has all writes and reads fail.
+ */
+void kvt_null_make(struct kvt_disk *disk, const char *name, size_t mib);
+bool kvt_null_try(const struct kvt_disk *disk, const char *attribute, const char *value);
+void kvt_null_start(struct kvt_disk *disk);
+void kvt_null_stop(struct kvt_disk *disk);
+void kvt_null_remove(struct kvt_disk *disk);
+void kvt_null_fail(const struct kvt_disk *disk, bool fails);
 
 /* "kvtree format", "kvtree check"; the exit status. */
 int kvt_format(const struct kvt_disk *disk, int nr);
