@@ -193,18 +193,49 @@ static struct kvt_store *store_find_locked(const char *name)
 	return NULL;
 }
 
-/* Give the store an id and let it be found. */
+/* Give the store an id, and its name to nobody else. */
+static int store_list_locked(struct kvt_store *store)
+{
+	lockdep_assert_held(&kvt_stores_lock);
+	if (store_find_locked(store->name))
+		return -EEXIST;
+	store->id = ++kvt_store_last_id;
+	list_add_tail(&store->list, &kvt_stores);
+	return 0;
+}
+
+/* Let the store be listed, and not yet be found: it is being recovered. */
+static int store_announce(struct kvt_store *store)
+{
+	int err;
+
+	mutex_lock(&kvt_stores_lock);
+	err = store_list_locked(store);
+	store->attaching = !err;
+	mutex_unlock(&kvt_stores_lock);
+	return err;
+}
+
+/* It could not be recovered. */
+static void store_withdraw(struct kvt_store *store)
+{
+	mutex_lock(&kvt_stores_lock);
+	list_del(&store->list);
+	mutex_unlock(&kvt_stores_lock);
+}
+
+/* Let the store be found. */
 static int store_publish(struct kvt_store *store)
 {
 	int err = 0;
 
 	mutex_lock(&kvt_stores_lock);
-	if (store_find_locked(store->name)) {
-		err = -EEXIST;
-	} else {
-		store->id = ++kvt_store_last_id;
+	if (store->attaching)
+		store->attaching = false;
+	else
+		err = store_list_locked(store);
+	if (!err) {
 		store->debugfs = kvt_debugfs_add(store);
-		list_add_tail(&store->list, &kvt_stores);
 		trace_kvt_store_create(store->id, store->name);
 	}
 	mutex_unlock(&kvt_stores_lock);
@@ -254,7 +285,11 @@ static int store_attach(struct kvt_store *store, char *const *paths, u32 nr)
 		.memcg = store->memcg,
 	};
 	struct kvt_log *log;
+	int err;
 
+	err = store_announce(store);
+	if (err)
+		return err;
 	log = kvt_log_open(&env, paths, nr);
 	if (IS_ERR(log))
 		return PTR_ERR(log);
@@ -301,6 +336,8 @@ static int store_make(const struct kvtree_store_create *args, char *const *paths
 	if (!err)
 		err = store_publish(store);
 	if (err) {
+		if (store->attaching)
+			store_withdraw(store);
 		kvt_handles_close(store);
 		store_empty(store);
 	}
@@ -336,16 +373,6 @@ KVT_EXPORT_FOR_TESTS(kvt_store_create);
  */
 int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths)
 {
-	struct kvt_store *store;
-
-	if (!kvt_store_name_valid(args->store.name))
-		return -EINVAL;
-	/* Not only after all has been recovered. */
-	store = kvt_store_find(args->store.name);
-	if (!IS_ERR(store)) {
-		kvt_store_put(store);
-		return -EEXIST;
-	}
 	return store_make(&args->store, paths, args->nr_devices,
 			  args->flags & KVTREE_ATTACH_SYNC);
 }
@@ -360,6 +387,8 @@ static int store_remove(const char *name, bool durable)
 	store = store_find_locked(name);
 	if (!store)
 		err = -ENOENT;
+	else if (store->attaching)
+		err = -EBUSY;
 	else if (durable != !!store->log)
 		err = durable ? -EOPNOTSUPP : -EBUSY;
 	if (!err) {
@@ -386,7 +415,7 @@ static int store_remove(const char *name, bool durable)
  *
  * Context: process context, sleeps.
  *
- * Return: 0, -ENOENT, -EINTR, or -EBUSY: it has devices.
+ * Return: 0, -ENOENT, -EINTR, or -EBUSY: it has devices, or is about to have.
  */
 int kvt_store_destroy(const char *name)
 {
@@ -402,7 +431,8 @@ KVT_EXPORT_FOR_TESTS(kvt_store_destroy);
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -ENOENT; -EINTR; -EOPNOTSUPP: it has none; -EIO: not all is durable.
+ * Return: 0; -ENOENT; -EINTR; -EOPNOTSUPP: it has none; -EBUSY: it is being attached;
+ * -EIO: not all is durable.
  */
 int kvt_store_detach(const char *name)
 {
@@ -423,6 +453,8 @@ struct kvt_store *kvt_store_find(const char *name)
 
 	mutex_lock(&kvt_stores_lock);
 	store = store_find_locked(name);
+	if (store && store->attaching)
+		store = NULL;
 	if (store)
 		kref_get(&store->ref);
 	mutex_unlock(&kvt_stores_lock);
@@ -436,7 +468,9 @@ static void store_info(const struct kvt_store *store, struct kvtree_store_info *
 	strscpy_pad(info->name, store->name, sizeof(info->name));
 	strscpy_pad(info->engine, store->index->ops->name, sizeof(info->engine));
 	info->flags = READ_ONCE(store->handles) ? KVTREE_STORE_BPF : 0;
-	if (store->log)
+	if (store->attaching)
+		info->flags |= KVTREE_STORE_ATTACHING;
+	if (store->log || store->attaching)
 		info->flags |= KVTREE_STORE_DURABLE;
 	if (store->log_sync)
 		info->flags |= KVTREE_STORE_SYNC;

@@ -52,6 +52,7 @@ struct kvt_store {
 	struct percpu_ref inside;
 	struct kref ref;
 	struct list_head list;		/* kvt_stores_lock */
+	bool attaching;			/* kvt_stores_lock: it is listed, and cannot be found */
 	struct dentry *debugfs;
 	struct kvt_handles *handles;	/* of BPF programs; NULL: they may not (handle.c) */
 	bool handles_closed;		/* ... and never will */

@@ -480,6 +480,7 @@ struct kvtree_store_destroy {
  */
 #define KVTREE_STORE_DURABLE	(1u << 0)	/* it has devices */
 #define KVTREE_STORE_SYNC	(1u << 1)	/* attached with KVTREE_ATTACH_SYNC */
+#define KVTREE_STORE_ATTACHING	(1u << 2)	/* keys and bytes: recovered so far */
 
 struct kvtree_store_info {
 	__u64 after;			/* in */
@@ -522,7 +523,8 @@ struct kvtree_store_info {
 
 /*
  * KVTREE_IOC_STORE_ATTACH: makes a store of what stands on devices.  Needs
- * CAP_SYS_ADMIN.  Returns when everything is recovered.  Errors besides those of
+ * CAP_SYS_ADMIN.  Returns when everything is recovered; until then the store is listed,
+ * with KVTREE_STORE_ATTACHING, and cannot be opened.  Errors besides those of
  * KVTREE_IOC_STORE_CREATE:
  *
  *	EBUSY		a device is in use
@@ -548,7 +550,8 @@ struct kvtree_store_attach {
 /*
  * KVTREE_IOC_STORE_DETACH: makes everything durable, takes the store away and lets go
  * of its devices.  Needs CAP_SYS_ADMIN.  Its sessions get ESTALE.  A fatal signal ends
- * the wait alone.  EIO: not all of it is durable; ENODEV: the store has no devices.
+ * the wait alone.  EIO: not all of it is durable; EOPNOTSUPP: the store has no devices;
+ * EBUSY: it is being attached.
  *
  * KVTREE_IOC_STORE_DESTROY refuses durable stores (EBUSY).
  */
