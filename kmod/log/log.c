@@ -251,9 +251,11 @@ int kvt_log_start(struct kvt_log *log)
 	log->durable = log->found.epoch;
 	log->epoch = log->found.epoch + 1;
 	err = kvt_streams_init(log);
-	log->live_max = kvt_room_live_max(log);
-	if (!err)
+	if (!err) {
+		/* It depends on how many there are. */
+		log->live_max = kvt_room_live_max(log);
 		err = log_begin_life(log);
+	}
 	/* Before there are more lives than the superblock takes. */
 	if (!err && le32_to_cpu(log->dev[0].super->nr_lives) == KVTREE_LOG_LIVES_MAX)
 		err = kvt_log_checkpoint(log);
