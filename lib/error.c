@@ -38,7 +38,10 @@ static const struct {
 	{ EINTR, "a signal handler ran before anything completed" },
 	{ ETIME, "the time was over before anything completed" },
 	{ EINPROGRESS, "the operation has not been executed" },
-	{ EBADMSG, "the kernel module and this library do not fit together" },
+	{ EBADMSG, "damaged; or the kernel module and this library do not fit together" },
+	{ ENOTBLK, "not a block device" },
+	{ EXDEV, "the devices belong to different stores, or one is given twice" },
+	{ ENODATA, "no durable store stands on it" },
 };
 
 KVTREE_API const char *kvtree_strerror(int err)

@@ -481,6 +481,107 @@ int kvtree_add(const struct kvtree *kv, const void *key, size_t key_len,
 int kvtree_sync(const struct kvtree *kv);
 
 /*
+ * Durable stores
+ * ==============
+ *
+ * A durable store has one to eight block devices, made ready by "kvtree format", on
+ * which it is there again after a crash, and after kvtree_store_detach().
+ */
+
+/**
+ * kvtree_store_attach() - make a store of what stands on devices
+ * @kv: any session
+ * @args: name, mode, uid, gid, limits and engine as for kvtree_store_create(); the
+ *	devices' paths, in any order; KVTREE_ATTACH_SYNC
+ * @size: sizeof(*@args)
+ *
+ * Needs CAP_SYS_ADMIN.  Returns when everything is recovered; that of a large store takes
+ * a while, in which kvtree_store_next() describes it with KVTREE_STORE_ATTACHING and with
+ * the keys that are there so far.
+ *
+ * Return: 0, or
+ *	-EPERM		the caller has no CAP_SYS_ADMIN
+ *	-EEXIST		there is a store of this name
+ *	-EINVAL		a device is not formatted; or the name, the engine or mode is invalid
+ *	-EBUSY		a device is in use
+ *	-ENOTBLK	something is not a block device
+ *	-ENODEV		devices of the store are missing, or the module is not loaded
+ *	-EXDEV		the devices are of different stores, or one is given twice
+ *	-EBADMSG	what stands on the devices is damaged
+ *	-EOPNOTSUPP	the format is newer than the module
+ *	-EIO		a device cannot be read or written
+ *	-EDQUOT, -ENOMEM
+ */
+int kvtree_store_attach(const struct kvtree *kv, const struct kvtree_store_attach *args,
+			size_t size);
+
+/**
+ * kvtree_store_detach() - make a store durable as it is, and let go of its devices
+ * @kv: any session
+ * @name: the store's name
+ *
+ * Needs CAP_SYS_ADMIN.  All sessions on the store get -ESTALE from then on.
+ *
+ * Return: 0, or
+ *	-EPERM		the caller has no CAP_SYS_ADMIN
+ *	-ENOENT		no store has this name
+ *	-ENAMETOOLONG	the name has KVTREE_NAME_MAX bytes or more
+ *	-EOPNOTSUPP	it has no devices
+ *	-EBUSY		it is being attached
+ *	-EIO		it is detached, and its last changes are lost
+ */
+int kvtree_store_detach(const struct kvtree *kv, const char *name);
+
+/**
+ * kvtree_checkpoint() - write all of the session's store, so that recovery takes less time
+ * @kv: the session
+ *
+ * Needs CAP_SYS_ADMIN.  Others use the store meanwhile.  The module does so by itself
+ * before the log is full.
+ *
+ * Return: 0, or
+ *	-EPERM		the caller has no CAP_SYS_ADMIN
+ *	-EOPNOTSUPP	the store has no devices
+ *	-ENOSPC		there is no room for it
+ *	-EIO		a device has failed
+ *	-ENOMEM
+ */
+int kvtree_checkpoint(const struct kvtree *kv);
+
+/* The store is attached, or was when the machine stopped. */
+#define KVTREE_DEVICE_OPEN	(1u << 0)
+
+/* What a device says about itself, and the store whose it is. */
+struct kvtree_device {
+	uint8_t  uuid[16];		/* of the store */
+	char	 label[KVTREE_NAME_MAX];/* the name that it was attached by the last time */
+	uint32_t version;		/* of the format */
+	uint32_t index;			/* which of the store's devices it is, from 0 */
+	uint32_t nr_devices;		/* how many the store has */
+	uint32_t flags;			/* KVTREE_DEVICE_OPEN */
+	uint64_t bytes;			/* of the device that are used */
+	uint64_t segment_bytes;
+	uint64_t formatted;		/* seconds since 1970 */
+	uint64_t checkpoint_records;	/* of the last checkpoint, on this device */
+};
+
+/**
+ * kvtree_probe() - tell whether a device belongs to a durable store, and to which
+ * @path: of a block device, or a file with the content of one
+ * @device: filled in
+ * @size: sizeof(*@device)
+ *
+ * Needs no module, and reads nothing but the superblocks: "kvtree check" reads it all.
+ *
+ * Return: 0, or
+ *	-ENODATA	no store stands on it
+ *	-EBADMSG	its superblocks are damaged
+ *	-EOPNOTSUPP	the format is newer than this library
+ *	-ENOENT, -EACCES, -EIO	it cannot be opened or read
+ */
+int kvtree_probe(const char *path, struct kvtree_device *device, size_t size);
+
+/*
  * Columns
  * =======
  *

@@ -12,7 +12,8 @@ b'world'
 
 Store is a session on a store, Cursor goes through its records, Batch executes many
 operations in one system call, and Ring has many under way at once. create_store(),
-destroy_store() and stores() deal with stores as a whole. Errors are exceptions of the
+destroy_store() and stores() deal with stores as a whole; attach(), detach() and probe()
+with the devices of durable ones. Errors are exceptions of the
 class Error.
 
 The package calls libkvtree; Documentation/python.rst is its page.
@@ -20,7 +21,18 @@ The package calls libkvtree; Documentation/python.rst is its page.
 
 from importlib.metadata import version as _version
 
-from kvtree._admin import ModuleInfo, StoreInfo, create_store, destroy_store, info, stores
+from kvtree._admin import (
+    DeviceInfo,
+    ModuleInfo,
+    StoreInfo,
+    attach,
+    create_store,
+    destroy_store,
+    detach,
+    info,
+    probe,
+    stores,
+)
 from kvtree._batch import Batch
 from kvtree._cursor import Cursor
 from kvtree._errors import (
@@ -46,6 +58,7 @@ __all__ = [
     'Batch',
     'Canceled',
     'Cursor',
+    'DeviceInfo',
     'Error',
     'InvalidArgument',
     'KeyExists',
@@ -60,8 +73,11 @@ __all__ = [
     'StoreInfo',
     'TooLong',
     'VersionMismatch',
+    'attach',
     'create_store',
     'destroy_store',
+    'detach',
     'info',
+    'probe',
     'stores',
 ]

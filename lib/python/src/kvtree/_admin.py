@@ -8,6 +8,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from kvtree._errors import error, must
 from kvtree._native import ffi, lib
@@ -23,6 +24,7 @@ _FEATURES = {
     'uring_multishot': lib.KVTREE_FEAT_URING_MULTISHOT,
     'uring_iopoll': lib.KVTREE_FEAT_URING_IOPOLL,
     'bpf': lib.KVTREE_FEAT_BPF,
+    'durable': lib.KVTREE_FEAT_DURABLE,
 }
 
 _OPERATIONS = {
@@ -82,6 +84,37 @@ class StoreInfo:
     """The memory that it takes."""
     page_size: int
     """The bytes at which its engine splits a page; 0: the engine has no pages."""
+    durable: bool
+    """It has devices."""
+    sync: bool
+    """Every change waits until it is durable."""
+    attaching: bool
+    """It is being recovered, and cannot be opened yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A device of a durable store, as probe() describes it."""
+
+    uuid: UUID
+    """Of the store."""
+    label: str
+    """The name by which the store was attached the last time."""
+    version: int
+    """Of the format."""
+    index: int
+    """Which of the store's devices it is, from 0."""
+    devices: int
+    """How many the store has."""
+    open: bool
+    """It is attached, or was when the machine stopped."""
+    bytes: int
+    """Bytes of the device that are used."""
+    segment_bytes: int
+    formatted: int
+    """When it was formatted, in seconds since 1970."""
+    checkpoint_records: int
+    """Records of the last checkpoint that stand on this device."""
 
 
 @contextmanager
@@ -113,7 +146,10 @@ def module_info(kv: Any) -> ModuleInfo:
 def _described(found: Any) -> StoreInfo:
     return StoreInfo(found.id, _text(found.name), _text(found.engine), found.mode,
                      found.uid, found.gid, found.limit_bytes, found.limit_keys,
-                     found.keys, found.bytes, found.page_size)
+                     found.keys, found.bytes, found.page_size,
+                     bool(found.flags & lib.KVTREE_STORE_DURABLE),
+                     bool(found.flags & lib.KVTREE_STORE_SYNC),
+                     bool(found.flags & lib.KVTREE_STORE_ATTACHING))
 
 
 def store_info(kv: Any) -> StoreInfo:
@@ -149,6 +185,21 @@ def name_of(name: str) -> bytes:
     return data
 
 
+def _described_store(name: str, mode: int, uid: int | None, gid: int | None,
+                     limit_bytes: int, limit_keys: int, engine: str,
+                     page_size: int) -> dict[str, Any]:
+    """A struct kvtree_store_create."""
+    data, engine_data = name_of(name), name_of(engine)
+    if len(data) >= lib.KVTREE_NAME_MAX or len(engine_data) >= lib.KVTREE_ENGINE_MAX:
+        raise error(errno.ENAMETOOLONG, name)
+    return {
+        'name': data, 'engine': engine_data, 'mode': mode,
+        'uid': os.getuid() if uid is None else uid,
+        'gid': os.getgid() if gid is None else gid,
+        'limit_bytes': limit_bytes, 'limit_keys': limit_keys, 'page_size': page_size,
+    }
+
+
 def create_store(name: str, *, mode: int = 0o600, uid: int | None = None,
                  gid: int | None = None, limit_bytes: int = 0, limit_keys: int = 0,
                  engine: str = '', page_size: int = 0) -> None:
@@ -160,15 +211,8 @@ def create_store(name: str, *, mode: int = 0o600, uid: int | None = None,
     default; `page_size` is for engines with pages, 0 leaves it to them. KeyExists if
     there is a store of this name.
     """
-    data, engine_data = name_of(name), name_of(engine)
-    if len(data) >= lib.KVTREE_NAME_MAX or len(engine_data) >= lib.KVTREE_ENGINE_MAX:
-        raise error(errno.ENAMETOOLONG, name)
-    args = ffi.new('struct kvtree_store_create *', {
-        'name': data, 'engine': engine_data, 'mode': mode,
-        'uid': os.getuid() if uid is None else uid,
-        'gid': os.getgid() if gid is None else gid,
-        'limit_bytes': limit_bytes, 'limit_keys': limit_keys, 'page_size': page_size,
-    })
+    args = ffi.new('struct kvtree_store_create *', _described_store(
+        name, mode, uid, gid, limit_bytes, limit_keys, engine, page_size))
     with _any_session() as kv:
         must(lib.kvtree_store_create(kv, args, ffi.sizeof(args[0])), name)
 
@@ -180,3 +224,51 @@ def destroy_store(name: str) -> None:
     """
     with _any_session() as kv:
         must(lib.kvtree_store_destroy(kv, name_of(name)), name)
+
+
+def attach(name: str, *devices: str | os.PathLike[str], mode: int = 0o600,
+           uid: int | None = None, gid: int | None = None, limit_bytes: int = 0,
+           limit_keys: int = 0, engine: str = '', page_size: int = 0,
+           sync: bool = False) -> None:
+    """Make a store of what stands on devices; needs CAP_SYS_ADMIN.
+
+    All devices of the store are named, in any order; "kvtree format" makes them ready.
+    sync: every change waits until it is durable. The rest is as for create_store().
+    Returns when everything is recovered.
+    """
+    paths = [ffi.new('char[]', os.fsencode(device)) for device in devices]
+    if not 0 < len(paths) <= lib.KVTREE_DEVICES_MAX:
+        raise error(errno.EINVAL, f'{len(paths)} devices')
+    pointers = ffi.new('uint64_t[]', [int(ffi.cast('uintptr_t', path)) for path in paths])
+    args = ffi.new('struct kvtree_store_attach *', {
+        'store': _described_store(name, mode, uid, gid, limit_bytes, limit_keys, engine,
+                                  page_size),
+        'devices': int(ffi.cast('uintptr_t', pointers)), 'nr_devices': len(paths),
+        'flags': lib.KVTREE_ATTACH_SYNC if sync else 0,
+    })
+    with _any_session() as kv:
+        must(lib.kvtree_store_attach(kv, args, ffi.sizeof(args[0])), name)
+
+
+def detach(name: str) -> None:
+    """Make a durable store durable as it is and take it away; needs CAP_SYS_ADMIN.
+
+    Its devices keep it. Sessions on it get StoreGone from then on. Error with EIO if
+    the last changes could not be written.
+    """
+    with _any_session() as kv:
+        must(lib.kvtree_store_detach(kv, name_of(name)), name)
+
+
+def probe(device: str | os.PathLike[str]) -> DeviceInfo:
+    """Tell to which durable store a device belongs; needs no module.
+
+    Error with ENODATA if no store stands on it, with EBADMSG if it is damaged.
+    """
+    found = ffi.new('struct kvtree_device *')
+    path = os.fsencode(device)
+    must(lib.kvtree_probe(path, found, ffi.sizeof(found[0])), os.fsdecode(path))
+    return DeviceInfo(
+        UUID(bytes=bytes(found.uuid)), os.fsdecode(ffi.string(found.label)), found.version,
+        found.index, found.nr_devices, bool(found.flags & lib.KVTREE_DEVICE_OPEN),
+        found.bytes, found.segment_bytes, found.formatted, found.checkpoint_records)
