@@ -5,6 +5,7 @@
 KDIR    ?= /lib/modules/$(shell uname -r)/build
 PREFIX  ?= /usr/local
 UDEVDIR ?= /usr/lib/udev/rules.d
+UNITDIR ?= /usr/lib/systemd/system
 
 LANES := selftests/lanes
 
@@ -17,7 +18,7 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS)
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
-export PREFIX DESTDIR UDEVDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
+export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
 	BENCH_UML_ARGS CRASH_SEED
 
 .PHONY: all modules try-modules lib tools examples man selftests install demo vm docs help \
@@ -75,6 +76,7 @@ install: all
 	$(if $(DESTDIR),,depmod -a $(RELEASE))
 	$(if $(DESTDIR),,-ldconfig)
 	$(if $(DESTDIR),,-udevadm control --reload 2>/dev/null || true)
+	$(if $(DESTDIR),,-systemctl daemon-reload 2>/dev/null || true)
 
 demo:
 	@$(LANES)/demo.sh

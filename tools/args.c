@@ -200,7 +200,37 @@ unsigned long long arg_number(struct argp_state *state, const char *what,
 }
 
 /**
- * arg_size() - a number that may end with K, M, G or T (powers of 1024)
+ * size_of() - a number that may end with K, M, G or T (powers of 1024)
+ * @text: what the user wrote
+ * @size: the number
+ *
+ * Return: whether it is one
+ */
+bool size_of(const char *text, unsigned long long *size)
+{
+	static const char units[] = "KMGT";
+	unsigned long long n;
+	const char *unit;
+	unsigned int shift = 0;
+	char *end;
+
+	errno = 0;
+	n = strtoull(text, &end, 0);
+	if (end != text && *end) {
+		unit = strchr(units, *end);
+		if (unit) {
+			shift = 10 * (unsigned int)(unit - units + 1);
+			end++;
+		}
+	}
+	if (*text < '0' || *text > '9' || *end || errno || n > ULLONG_MAX >> shift)
+		return false;
+	*size = n << shift;
+	return true;
+}
+
+/**
+ * arg_size() - size_of() an argument
  * @state: the parser's state
  * @what: what it is, for messages
  * @arg: the argument
@@ -211,25 +241,12 @@ unsigned long long arg_number(struct argp_state *state, const char *what,
  */
 unsigned long long arg_size(struct argp_state *state, const char *what, const char *arg)
 {
-	static const char units[] = "KMGT";
-	unsigned long long n;
-	const char *unit;
-	unsigned int shift = 0;
-	char *end;
+	unsigned long long n = 0;
 
-	errno = 0;
-	n = strtoull(arg, &end, 0);
-	if (end != arg && *end) {
-		unit = strchr(units, *end);
-		if (unit) {
-			shift = 10 * (unsigned int)(unit - units + 1);
-			end++;
-		}
-	}
-	if (*arg < '0' || *arg > '9' || *end || errno || n > ULLONG_MAX >> shift)
+	if (!size_of(arg, &n))
 		argp_error(state, "%s '%s' is not a number such as 1000000, 64K, 10M or 2G",
 			   what, arg);
-	return n << shift;
+	return n;
 }
 
 /**
@@ -272,52 +289,86 @@ struct bytes file_bytes(const char *path)
 }
 
 /**
- * arg_owner() - the id of a user or group, or the number itself
+ * owner_of() - the id of a user or group, or the number itself
+ * @group: a group
+ * @text: what the user wrote
+ * @id: the id
+ *
+ * Return: whether there is one
+ */
+bool owner_of(bool group, const char *text, uint32_t *id)
+{
+	const struct passwd *pw = group ? NULL : getpwnam(text);
+	const struct group *gr = group ? getgrnam(text) : NULL;
+	char *end;
+	unsigned long n;
+
+	if (pw || gr) {
+		*id = pw ? pw->pw_uid : gr->gr_gid;
+		return true;
+	}
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || n >= UINT32_MAX)
+		return false;
+	*id = (uint32_t)n;
+	return true;
+}
+
+/**
+ * arg_owner() - owner_of() an argument
  * @state: argp's
  * @group: a group
  * @arg: what the user wrote
+ *
+ * Exits if there is none.
  *
  * Return: the id
  */
 uint32_t arg_owner(struct argp_state *state, bool group, const char *arg)
 {
-	const struct passwd *pw;
-	const struct group *gr;
-	char *end;
-	unsigned long n;
+	uint32_t id = 0;
 
-	if (group) {
-		gr = getgrnam(arg);
-		if (gr)
-			return gr->gr_gid;
-	} else {
-		pw = getpwnam(arg);
-		if (pw)
-			return pw->pw_uid;
-	}
-	errno = 0;
-	n = strtoul(arg, &end, 10);
-	if (*arg < '0' || *arg > '9' || *end || errno || n >= UINT32_MAX)
+	if (!owner_of(group, arg, &id))
 		argp_error(state, "there is no %s '%s'", group ? "group" : "user", arg);
-	return (uint32_t)n;
+	return id;
 }
 
 /**
- * arg_mode() - read and write bits
- * @state: argp's
- * @arg: what the user wrote
+ * mode_of() - read and write bits
+ * @text: what the user wrote
+ * @mode: the mode
  *
- * Return: the mode
+ * Return: whether it is one
  */
-uint32_t arg_mode(struct argp_state *state, const char *arg)
+bool mode_of(const char *text, uint32_t *mode)
 {
 	unsigned long n;
 	char *end;
 
 	errno = 0;
-	n = strtoul(arg, &end, 8);
-	if (*arg < '0' || *arg > '7' || *end || errno || n & ~0666ul)
+	n = strtoul(text, &end, 8);
+	if (*text < '0' || *text > '7' || *end || errno || n & ~0666ul)
+		return false;
+	*mode = (uint32_t)n;
+	return true;
+}
+
+/**
+ * arg_mode() - mode_of() an argument
+ * @state: argp's
+ * @arg: what the user wrote
+ *
+ * Exits if it is not one.
+ *
+ * Return: the mode
+ */
+uint32_t arg_mode(struct argp_state *state, const char *arg)
+{
+	uint32_t mode = 0;
+
+	if (!mode_of(arg, &mode))
 		argp_error(state, "'%s' is not an octal mode of read and write bits such as 0640",
 			   arg);
-	return (uint32_t)n;
+	return mode;
 }

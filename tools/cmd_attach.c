@@ -3,15 +3,19 @@
  * attach, detach, sync, checkpoint: durable stores.
  */
 #include <inttypes.h>
-#include <sys/ioctl.h>
+#include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "tool.h"
+#include "stores.h"
 
 struct attach {
 	const char *name;
 	struct kvtree_store_attach args;
 	uint64_t paths[KVTREE_DEVICES_MAX];
+	const char *config;
+	bool all;
+	bool progress;
 };
 
 static error_t parse_attach(int key, char *arg, struct argp_state *state)
@@ -26,6 +30,15 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 	case 'S':
 		attach->args.flags |= KVTREE_ATTACH_SYNC;
 		return 0;
+	case 'a':
+		attach->all = true;
+		return 0;
+	case 'c':
+		attach->config = arg;
+		return 0;
+	case 'p':
+		attach->progress = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		if (!attach->name) {
 			arg_store_name(state, store->name, arg);
@@ -37,7 +50,7 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 		attach->paths[attach->args.nr_devices++] = (uintptr_t)arg;
 		return 0;
 	case ARGP_KEY_END:
-		if (!attach->args.nr_devices)
+		if (attach->all == !!attach->name)
 			argp_usage(state);
 		return 0;
 	default:
@@ -46,16 +59,16 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option attach_options[] = {
+	{ .name = "all", .key = 'a',
+	  .doc = "All stores of the file, but for those with \"noauto\" there" },
+	{ .name = "config", .key = 'c', .arg = "FILE",
+	  .doc = "The file that names the stores (" STORES_FILE ")" },
+	{ .name = "progress", .key = 'p',
+	  .doc = "Show how far it has come (if standard error is a terminal)" },
 	{ .name = "sync", .key = 'S',
 	  .doc = "Every change waits until it is on the devices (only those that ask for it)" },
 	{ 0 }
 };
-
-/* An ioctl of the session; a negative errno if it fails. */
-static int call(const struct kvtree *kv, unsigned long request, void *arg)
-{
-	return ioctl(kvtree_fd(kv), request, arg) < 0 ? -errno : 0;
-}
 
 static const char *attach_reason(int err)
 {
@@ -75,6 +88,9 @@ static const char *attach_reason(int err)
 		return "devices of the store are missing (dmesg says which)";
 	case -EBADMSG:
 		return "the devices are damaged (dmesg says where; see kvtree check)";
+	case -EACCES:
+	case -EROFS:
+		return "a device can only be read";
 	case -EOPNOTSUPP:
 		return "the format is newer than the module";
 	case -ENOTTY:
@@ -105,37 +121,197 @@ static void show_attached(const char *name)
 	kvtree_close(kv);
 }
 
+/* The call under way, and who waits for it. */
+struct call {
+	const struct kvtree *kv;
+	const struct attach *attach;
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	bool over;
+	int err;
+};
+
+static void *call_attach(void *arg)
+{
+	struct call *call = arg;
+	int err = kvtree_store_attach(call->kv, &call->attach->args, sizeof(call->attach->args));
+
+	pthread_mutex_lock(&call->lock);
+	call->over = true;
+	call->err = err;
+	pthread_cond_signal(&call->ended);
+	pthread_mutex_unlock(&call->lock);
+	return NULL;
+}
+
+/* How many keys the store has so far. */
+static void show_recovered(const struct call *call, struct progress *progress)
+{
+	struct kvtree_store_info si = { 0 };
+
+	while (!kvtree_store_next(call->kv, &si, sizeof(si))) {
+		if (!(si.flags & KVTREE_STORE_ATTACHING) ||
+		    strcmp(si.name, call->attach->args.store.name))
+			continue;
+		progress_show(progress, si.keys, si.keys, si.bytes);
+		break;
+	}
+}
+
+static void call_wait(struct call *call)
+{
+	struct progress progress = { .unit = "keys" };
+	struct timespec until;
+
+	progress_start(&progress, "attach", call->attach->progress, 0);
+	pthread_mutex_lock(&call->lock);
+	while (!call->over) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += 100 * 1000 * 1000;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		if (pthread_cond_timedwait(&call->ended, &call->lock, &until) != ETIMEDOUT)
+			continue;
+		pthread_mutex_unlock(&call->lock);
+		show_recovered(call, &progress);
+		pthread_mutex_lock(&call->lock);
+	}
+	pthread_mutex_unlock(&call->lock);
+	progress_end(&progress, NULL, 0, 0);
+}
+
+/* Recovery may take a while: say how far it is. */
+static int attach_call(const struct kvtree *kv, const struct attach *attach)
+{
+	struct call call = {
+		.kv = kv, .attach = attach,
+		.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER,
+	};
+	pthread_t thread;
+
+	if (!attach->progress || pthread_create(&thread, NULL, call_attach, &call)) {
+		call_attach(&call);
+		return call.err;
+	}
+	call_wait(&call);
+	pthread_join(thread, NULL);
+	return call.err;
+}
+
+static int attach_one(const struct attach *attach)
+{
+	const char *name = attach->args.store.name;
+	struct kvtree *kv;
+	int err;
+
+	tool.store = NULL;
+	kv = open_store(KVTREE_OPEN_READ);
+	err = attach_call(kv, attach);
+	kvtree_close(kv);
+	if (err == -EEXIST) {
+		warn("attach: there is a store '%s' already", name);
+		return STATUS_NOT;
+	}
+	if (err) {
+		warn("attach '%s': %s", name, attach_reason(err));
+		return STATUS_ERROR;
+	}
+	show_attached(name);
+	return STATUS_OK;
+}
+
+static int attach_line(const struct attach *how, const struct store_line *line)
+{
+	struct attach attach = { .progress = how->progress };
+	struct device_set set;
+	unsigned int i;
+	int status;
+
+	attach.args.store = line->store;
+	attach.args.flags = line->flags;
+	if (devices_find(&set, line, false)) {
+		status = STATUS_ERROR;
+	} else {
+		for (i = 0; i < set.nr; i++)
+			attach.paths[i] = (uintptr_t)set.paths[i];
+		attach.args.nr_devices = set.nr;
+		attach.args.devices = (uintptr_t)attach.paths;
+		status = attach_one(&attach);
+	}
+	devices_free(&set);
+	return status;
+}
+
+/* One that is attached already is as it should be. */
+static bool is_attached(const char *name)
+{
+	struct kvtree_store_info si = { 0 };
+	struct kvtree *kv;
+	bool found = false;
+
+	tool.store = NULL;
+	kv = open_store(KVTREE_OPEN_READ);
+	while (!found && !kvtree_store_next(kv, &si, sizeof(si)))
+		found = !strcmp(si.name, name) && si.flags & KVTREE_STORE_DURABLE;
+	kvtree_close(kv);
+	return found;
+}
+
+static int attach_lines(const struct attach *attach)
+{
+	const struct store_line *line;
+	struct stores stores;
+	int status = STATUS_OK;
+	size_t i;
+
+	if (stores_read(&stores, attach->config, false)) {
+		status = STATUS_ERROR;
+	} else if (attach->all) {
+		status = stores.bad ? STATUS_ERROR : STATUS_OK;
+		for (i = 0; i < stores.nr; i++) {
+			line = &stores.line[i];
+			if (!line->noauto && !is_attached(line->store.name) &&
+			    attach_line(attach, line))
+				status = STATUS_ERROR;
+		}
+	} else {
+		line = stores_find(&stores, attach->name);
+		if (line) {
+			status = attach_line(attach, line);
+		} else {
+			warn("attach: %s has no store '%s': name its devices", attach->config,
+			     attach->name);
+			status = STATUS_ERROR;
+		}
+	}
+	stores_free(&stores);
+	return status;
+}
+
 int cmd_attach(int argc, char **argv)
 {
 	const struct argp argp = {
 		.options = attach_options,
 		.parser = parse_attach,
-		.args_doc = "NAME DEVICE...",
+		.args_doc = "NAME DEVICE...\nNAME\n--all",
 		.doc = "Make a store of what stands on devices, and keep it there.\n"
 		       "\vNeeds root. All devices of the store must be named, in any order. What was\n"
-		       "durable when the store was last used is there again.",
+		       "durable when the store was last used is there again. Without devices, the file\n"
+		       STORES_FILE " says which they are and what the store is like: see\n"
+		       "kvtree-stores(5).",
 		.children = store_options,
 	};
-	struct attach attach = { .args.store = { .mode = 0600, .uid = getuid(), .gid = getgid() } };
-	struct kvtree *kv;
-	int err;
+	struct attach attach = {
+		.args.store = { .mode = 0600, .uid = getuid(), .gid = getgid() },
+		.config = STORES_FILE,
+		.progress = isatty(STDERR_FILENO),
+	};
 
 	parse(&argp, argc, argv, &attach);
-	tool.store = NULL;
+	if (!attach.args.nr_devices)
+		return attach_lines(&attach);
 	attach.args.devices = (uintptr_t)attach.paths;
-	kv = open_store(KVTREE_OPEN_READ);
-	err = call(kv, KVTREE_IOC_STORE_ATTACH, &attach.args);
-	kvtree_close(kv);
-	if (err == -EEXIST) {
-		warn("attach: there is a store '%s' already", attach.name);
-		return STATUS_NOT;
-	}
-	if (err) {
-		warn("attach '%s': %s", attach.name, attach_reason(err));
-		return STATUS_ERROR;
-	}
-	show_attached(attach.name);
-	return STATUS_OK;
+	return attach_one(&attach);
 }
 
 static error_t parse_name(int key, char *arg, struct argp_state *state)
@@ -175,34 +351,81 @@ static int ended(int err, const char *what, const char *done, const char *name)
 	return report(err, what, &key);
 }
 
+struct detach {
+	const char *name;
+	bool all;
+};
+
+static error_t parse_detach(int key, char *arg, struct argp_state *state)
+{
+	struct detach *detach = state->input;
+
+	switch (key) {
+	case 'a':
+		detach->all = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (detach->name)
+			argp_error(state, "too many arguments: it takes one NAME");
+		detach->name = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (detach->all == !!detach->name)
+			argp_usage(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option detach_options[] = {
+	{ .name = "all", .key = 'a', .doc = "All durable stores" },
+	{ 0 }
+};
+
+static int detach_one(const struct kvtree *kv, const char *name)
+{
+	int err = kvtree_store_detach(kv, name);
+
+	if (err == -EIO) {
+		warn("detach '%s': the last changes could not be written (dmesg says why)", name);
+		return STATUS_ERROR;
+	}
+	return ended(err == -ENAMETOOLONG ? -ENOENT : err, "detach", "detached", name);
+}
+
+static int detach_all(const struct kvtree *kv)
+{
+	struct kvtree_store_info si = { 0 };
+	int status = STATUS_OK;
+
+	while (!kvtree_store_next(kv, &si, sizeof(si)))
+		if (si.flags & KVTREE_STORE_DURABLE && detach_one(kv, si.name))
+			status = STATUS_ERROR;
+	return status;
+}
+
 int cmd_detach(int argc, char **argv)
 {
 	const struct argp argp = {
-		.parser = parse_name,
-		.args_doc = "NAME",
+		.options = detach_options,
+		.parser = parse_detach,
+		.args_doc = "NAME\n--all",
 		.doc = "Bring a durable store to its devices and take it away.\n"
 		       "\vNeeds root. Programs that have it open get errors. The devices keep it: see\n"
 		       "kvtree attach.",
 		.children = common_options,
 	};
-	struct kvtree_store_detach args = { .flags = 0 };
-	const char *name = NULL;
+	struct detach detach = { 0 };
 	struct kvtree *kv;
-	int err;
+	int status;
 
-	parse(&argp, argc, argv, &name);
-	if (strlen(name) >= sizeof(args.name))
-		return ended(-ENOENT, "detach", "detached", name);
-	strcpy(args.name, name);
+	parse(&argp, argc, argv, &detach);
 	tool.store = NULL;
 	kv = open_store(KVTREE_OPEN_READ);
-	err = call(kv, KVTREE_IOC_STORE_DETACH, &args);
+	status = detach.all ? detach_all(kv) : detach_one(kv, detach.name);
 	kvtree_close(kv);
-	if (err == -EIO) {
-		warn("detach '%s': the last changes could not be written (dmesg says why)", name);
-		return STATUS_ERROR;
-	}
-	return ended(err, "detach", "detached", name);
+	return status;
 }
 
 /* A command on the store that is its argument. */
@@ -233,13 +456,6 @@ int cmd_sync(int argc, char **argv)
 	return on_store(&argp, argc, argv, kvtree_sync, "sync", "synced");
 }
 
-static int checkpoint_store(const struct kvtree *kv)
-{
-	struct kvtree_checkpoint args = { .flags = 0 };
-
-	return call(kv, KVTREE_IOC_CHECKPOINT, &args);
-}
-
 int cmd_checkpoint(int argc, char **argv)
 {
 	const struct argp argp = {
@@ -251,5 +467,5 @@ int cmd_checkpoint(int argc, char **argv)
 		.children = common_options,
 	};
 
-	return on_store(&argp, argc, argv, checkpoint_store, "checkpoint", "checkpointed");
+	return on_store(&argp, argc, argv, kvtree_checkpoint, "checkpoint", "checkpointed");
 }

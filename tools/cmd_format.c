@@ -9,8 +9,8 @@
 
 #include <blkid/blkid.h>
 
-#include "tool.h"
 #include "blockdev.h"
+#include "stores.h"
 
 /* A device is divided into about so many segments, if it is large enough. */
 #define SEGMENTS_WANTED	512u
@@ -204,24 +204,15 @@ static int look(const struct format *f, struct blockdev *dev, const char *path)
 	return refuse_signed(dev, head);
 }
 
-static void print_uuid(char *to, const uint8_t *uuid)
-{
-	int i;
-
-	for (i = 0; i < 16; i++)
-		to += sprintf(to, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-			      uuid[i]);
-}
-
 static void show(const struct format *f, const struct kvtree_log_super *super,
 		 const struct blockdev *dev)
 {
 	uint64_t bytes = 0;
-	char uuid[40];
+	char uuid[37];
 	unsigned int i;
 	json_t *obj;
 
-	print_uuid(uuid, super->uuid);
+	uuid_text(uuid, super->uuid);
 	for (i = 0; i < f->nr; i++)
 		bytes += dev[i].bytes;
 	if (tool.json) {

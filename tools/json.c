@@ -136,6 +136,9 @@ void json_add_store(json_t *obj, const struct kvtree_store_info *si)
 	json_add_u64(obj, "limit_keys", si->limit_keys);
 	json_add_u64(obj, "keys", si->keys);
 	json_add_u64(obj, "bytes", si->bytes);
+	json_add(obj, "durable", json_boolean(si->flags & KVTREE_STORE_DURABLE));
+	json_add(obj, "sync", json_boolean(si->flags & KVTREE_STORE_SYNC));
+	json_add(obj, "attaching", json_boolean(si->flags & KVTREE_STORE_ATTACHING));
 }
 
 /**

@@ -34,6 +34,7 @@ static const struct command {
 	{ "detach", "bring a durable store to its devices and take it away", cmd_detach },
 	{ "sync", "wait until all changes of a durable store are on its devices", cmd_sync },
 	{ "checkpoint", "write all of a durable store, to attach it faster", cmd_checkpoint },
+	{ "probe", "show which devices belong to durable stores", cmd_probe },
 	{ "check", "check what stands on the devices of a durable store", cmd_check },
 };
 

@@ -55,6 +55,9 @@ unsigned long long arg_size(struct argp_state *state, const char *what, const ch
 uint32_t arg_owner(struct argp_state *state, bool group, const char *arg);
 uint32_t arg_mode(struct argp_state *state, const char *arg);
 uint16_t arg_column(struct argp_state *state, const char *arg);
+bool size_of(const char *text, unsigned long long *size);
+bool owner_of(bool group, const char *text, uint32_t *id);
+bool mode_of(const char *text, uint32_t *mode);
 void arg_store_name(struct argp_state *state, char name[KVTREE_NAME_MAX], const char *arg);
 int parse(const struct argp *argp, int argc, char **argv, void *input);
 struct bytes file_bytes(const char *path);
@@ -145,6 +148,7 @@ int cmd_format(int argc, char **argv);
 int cmd_get(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_load(int argc, char **argv);
+int cmd_probe(int argc, char **argv);
 int cmd_put(int argc, char **argv);
 int cmd_scan(int argc, char **argv);
 int cmd_stat(int argc, char **argv);

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import usage  # noqa: E402
 
 # Arguments that can be completed; choices such as "a|b" can be, too.
-KINDS = ('COUNTER', 'FILE', 'GROUP', 'KEY', 'PREFIX', 'USER')
+KINDS = ('COUNTER', 'DEVICE', 'FILE', 'GROUP', 'KEY', 'PREFIX', 'USER')
 CHOICE = re.compile(r'[a-z][\w-]*(\|[a-z][\w-]*)+')
 
 

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * probe: show which devices belong to durable stores.
+ */
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include <blkid/blkid.h>
+
+#include "stores.h"
+
+struct probe {
+	char **paths;
+	int nr;
+	bool udev;
+	const char *config;
+	int found;
+};
+
+static error_t parse_probe(int key, char *arg, struct argp_state *state)
+{
+	struct probe *probe = state->input;
+
+	switch (key) {
+	case 'u':
+		probe->udev = true;
+		return 0;
+	case 'c':
+		probe->config = arg;
+		return 0;
+	case ARGP_KEY_ARGS:
+		probe->paths = state->argv + state->next;
+		probe->nr = state->argc - state->next;
+		return 0;
+	case ARGP_KEY_END:
+		if (probe->udev && probe->nr != 1)
+			argp_error(state, "--udev takes one DEVICE");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option probe_options[] = {
+	{ .name = "udev", .key = 'u',
+	  .doc = "Print properties for udev, KVTREE_STORE if the store is to be attached now" },
+	{ .name = "config", .key = 'c', .arg = "FILE",
+	  .doc = "The file that names the stores (" STORES_FILE ")" },
+	{ 0 }
+};
+
+static void print_json(const char *path, const struct kvtree_device *device)
+{
+	json_t *obj = json_new();
+	char uuid[37];
+
+	uuid_text(uuid, device->uuid);
+	json_add_bytes(obj, "path", path, strlen(path));
+	json_add(obj, "uuid", json_string(uuid));
+	json_add_bytes(obj, "label", device->label, strlen(device->label));
+	json_add_u64(obj, "device", device->index + 1);
+	json_add_u64(obj, "devices", device->nr_devices);
+	json_add(obj, "open", json_boolean(device->flags & KVTREE_DEVICE_OPEN));
+	json_add_u64(obj, "version", device->version);
+	json_add_u64(obj, "bytes", device->bytes);
+	json_add_u64(obj, "segment_bytes", device->segment_bytes);
+	json_add_u64(obj, "formatted", device->formatted);
+	json_add_u64(obj, "checkpoint_records", device->checkpoint_records);
+	json_print(obj);
+}
+
+static void print_text(const char *path, const struct kvtree_device *device)
+{
+	char uuid[37];
+
+	uuid_text(uuid, device->uuid);
+	printf("%s: UUID=%s, device %u of %u, %" PRIu64 " MiB, ", path, uuid, device->index + 1,
+	       device->nr_devices, device->bytes >> 20);
+	if (*device->label) {
+		putchar('\'');
+		put_bytes(stdout, device->label, strlen(device->label));
+		printf("'%s\n", device->flags & KVTREE_DEVICE_OPEN ? ", attached or not detached" :
+		       "");
+	} else {
+		puts("never attached");
+	}
+}
+
+static int show(const char *path, const struct kvtree_device *device, int err, void *arg)
+{
+	struct probe *probe = arg;
+
+	if (err) {
+		warn("%s: %s", path, err == -EBADMSG ? "its superblocks are damaged" :
+		     err == -EOPNOTSUPP ? "its format is newer than this program" :
+		     kvtree_strerror(err));
+		return 0;
+	}
+	probe->found++;
+	if (tool.json)
+		print_json(path, device);
+	else
+		print_text(path, device);
+	return 0;
+}
+
+/* A name for which it is to be attached, now that all its devices are there. */
+static const char *store_to_attach(const struct stores *stores, const struct kvtree_device *device,
+				   dev_t rdev)
+{
+	const char *name = NULL;
+	struct device_set set;
+	size_t i;
+
+	for (i = 0; !name && i < stores->nr; i++) {
+		const struct store_line *line = &stores->line[i];
+
+		if (line->noauto || !devices_has(line, device, rdev))
+			continue;
+		if (!devices_find(&set, line, true))
+			name = line->store.name;
+		devices_free(&set);
+	}
+	return name;
+}
+
+/* As blkid has it of file systems; what is not allowed there is encoded. */
+static void print_udev(const char *path, const struct kvtree_device *device,
+		       const struct stores *stores)
+{
+	char uuid[37], label[4 * KVTREE_NAME_MAX + 1];
+	struct stat st = { 0 };
+	const char *name;
+
+	uuid_text(uuid, device->uuid);
+	printf("ID_FS_TYPE=kvtree\nID_FS_USAGE=other\nID_FS_VERSION=%u\n", device->version);
+	printf("ID_FS_UUID=%s\nID_FS_UUID_ENC=%s\n", uuid, uuid);
+	if (*device->label && !blkid_encode_string(device->label, label, sizeof(label)))
+		printf("ID_FS_LABEL_ENC=%s\n", label);
+	if (*device->label && !blkid_safe_string(device->label, label, sizeof(label)))
+		printf("ID_FS_LABEL=%s\n", label);
+	printf("KVTREE_DEVICE=%u\nKVTREE_DEVICES=%u\n", device->index + 1, device->nr_devices);
+	if (stat(path, &st) || !S_ISBLK(st.st_mode))
+		return;
+	name = store_to_attach(stores, device, st.st_rdev);
+	if (name)
+		printf("KVTREE_STORE=%s\n", name);
+}
+
+static int probe_udev(const struct probe *probe)
+{
+	const char *path = probe->paths[0];
+	struct kvtree_device device;
+	struct stores stores;
+
+	/* Most devices are not kvtree's: that is nothing to talk about. */
+	if (kvtree_probe(path, &device, sizeof(device)))
+		return STATUS_NOT;
+	stores_read(&stores, probe->config, true);
+	print_udev(path, &device, &stores);
+	stores_free(&stores);
+	return STATUS_OK;
+}
+
+int cmd_probe(int argc, char **argv)
+{
+	const struct argp argp = {
+		.options = probe_options,
+		.parser = parse_probe,
+		.args_doc = "[DEVICE...]",
+		.doc = "Show which devices belong to durable stores: all, or those named.\n"
+		       "\vA line for each: to which store it belongs, which of its devices it is,\n"
+		       "and the name by which it was attached. It needs no module. The exit status\n"
+		       "is 1 if no store stands on any of them.",
+		.children = common_options,
+	};
+	struct probe probe = { .config = STORES_FILE };
+	struct kvtree_device device;
+	int i, err;
+
+	parse(&argp, argc, argv, &probe);
+	if (probe.udev)
+		return probe_udev(&probe);
+	if (!probe.nr) {
+		err = devices_each(show, &probe);
+		if (err)
+			die("cannot list the devices: %s", strerror(-err));
+	}
+	for (i = 0; i < probe.nr; i++) {
+		err = kvtree_probe(probe.paths[i], &device, sizeof(device));
+		show(probe.paths[i], &device, err, &probe);
+	}
+	return probe.found ? STATUS_OK : STATUS_NOT;
+}

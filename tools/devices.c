@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Block devices on which durable stores stand.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "stores.h"
+
+#define SYS_BLOCK	"/sys/class/block"
+
+/**
+ * uuid_text() - a UUID as text
+ * @text: filled
+ * @uuid: its bytes
+ */
+void uuid_text(char text[37], const uint8_t uuid[16])
+{
+	int i;
+
+	for (i = 0; i < 16; i++)
+		text += sprintf(text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+				uuid[i]);
+}
+
+/**
+ * uuid_parse() - text as a UUID
+ * @text: the text
+ * @uuid: filled
+ *
+ * Return: whether it is one
+ */
+bool uuid_parse(const char *text, uint8_t uuid[16])
+{
+	char pair[3] = "", again[37];
+	int i;
+
+	if (strlen(text) != 36)
+		return false;
+	for (i = 0; i < 16; i++) {
+		memcpy(pair, text + 2 * i + (i >= 4) + (i >= 6) + (i >= 8) + (i >= 10), 2);
+		uuid[i] = (uint8_t)strtoul(pair, NULL, 16);
+	}
+	uuid_text(again, uuid);
+	return !strcasecmp(text, again);
+}
+
+/* Whether a folder of sysfs has anything in it. */
+static bool has_entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+	bool any = false;
+
+	while (dir && !any && (entry = readdir(dir)))
+		any = *entry->d_name != '.';
+	if (dir)
+		closedir(dir);
+	return any;
+}
+
+/* What is a part of another device is looked at there; empty ones have nothing. */
+static bool worth_a_look(const char *name)
+{
+	unsigned long long size = 0;
+	char path[PATH_MAX];
+	FILE *f;
+
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/size", name);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	if (fscanf(f, "%llu", &size) != 1)
+		size = 0;
+	fclose(f);
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/holders", name);
+	return size && !has_entries(path);
+}
+
+/**
+ * devices_each() - look at all block devices
+ * @each: called for those on which a store stands: with @err 0, or with -EBADMSG or
+ *	-EOPNOTSUPP and nothing known of it; what it returns, if not 0, is the end
+ * @arg: passed to it
+ *
+ * Return: 0; what @each returned; or a negative errno: there is no list of devices
+ */
+int devices_each(int (*each)(const char *path, const struct kvtree_device *device, int err,
+			     void *arg), void *arg)
+{
+	DIR *dir = opendir(SYS_BLOCK);
+	struct kvtree_device device;
+	char path[PATH_MAX], *slash;
+	struct dirent *entry;
+	int err, ret = 0;
+
+	if (!dir)
+		return -errno;
+	while (!ret && (entry = readdir(dir))) {
+		if (*entry->d_name == '.' || !worth_a_look(entry->d_name))
+			continue;
+		snprintf(path, sizeof(path), "/dev/%s", entry->d_name);
+		/* sysfs has no slashes in names. */
+		while ((slash = strchr(path, '!')))
+			*slash = '/';
+		err = kvtree_probe(path, &device, sizeof(device));
+		if (!err || err == -EBADMSG || err == -EOPNOTSUPP)
+			ret = each(path, &device, err, arg);
+	}
+	closedir(dir);
+	return ret;
+}
+
+struct find {
+	struct device_set *set;
+	const struct store_line *line;
+	bool quiet;
+};
+
+static int find_one(const char *path, const struct kvtree_device *device, int err, void *arg)
+{
+	struct find *find = arg;
+	struct device_set *set = find->set;
+	char **at;
+
+	if (err || memcmp(device->uuid, find->line->uuid, sizeof(device->uuid)))
+		return 0;
+	if (set->nr && set->nr != device->nr_devices)
+		return 0;
+	set->nr = device->nr_devices;
+	at = &set->paths[device->index];
+	if (*at) {
+		if (!find->quiet)
+			warn("'%s': %s and %s are copies of each other: %s",
+			     find->line->store.name, *at, path, "name devices, not the UUID");
+		return -ENOTUNIQ;
+	}
+	*at = strdup(path);
+	if (!*at)
+		die("out of memory");
+	return 0;
+}
+
+static int find_by_uuid(struct device_set *set, const struct store_line *line, bool quiet)
+{
+	struct find find = { .set = set, .line = line, .quiet = quiet };
+	unsigned int i, missing = 0;
+	char text[37];
+	int err;
+
+	err = devices_each(find_one, &find);
+	if (err)
+		return err;
+	for (i = 0; i < set->nr; i++)
+		missing += !set->paths[i];
+	if (set->nr && !missing)
+		return 0;
+	uuid_text(text, line->uuid);
+	if (!quiet && !set->nr)
+		warn("'%s': no device with the UUID %s is there", line->store.name, text);
+	for (i = 0; !quiet && i < set->nr; i++)
+		if (!set->paths[i])
+			warn("'%s': device %u of %u, with the UUID %s, is not there",
+			     line->store.name, i + 1, set->nr, text);
+	return -ENODEV;
+}
+
+static int find_by_path(struct device_set *set, const struct store_line *line, bool quiet)
+{
+	struct kvtree_device device;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < line->nr_paths; i++) {
+		err = kvtree_probe(line->paths[i], &device, sizeof(device));
+		if (err) {
+			if (!quiet)
+				warn("'%s': %s: %s", line->store.name, line->paths[i],
+				     err == -ENOENT ? "there is no such device" :
+				     kvtree_strerror(err));
+			return err;
+		}
+		set->paths[i] = strdup(line->paths[i]);
+		if (!set->paths[i])
+			die("out of memory");
+		set->nr++;
+		if (device.nr_devices == line->nr_paths)
+			continue;
+		if (!quiet)
+			warn("'%s': its line names %u device%s, but it has %u", line->store.name,
+			     line->nr_paths, line->nr_paths > 1 ? "s" : "", device.nr_devices);
+		return -ENODEV;
+	}
+	return 0;
+}
+
+/**
+ * devices_find() - the devices of a store of the file
+ * @set: filled; devices_free() must follow, whatever is returned
+ * @line: of the store
+ * @quiet: do not say what is wrong
+ *
+ * Return: 0: all are there; or a negative errno
+ */
+int devices_find(struct device_set *set, const struct store_line *line, bool quiet)
+{
+	*set = (struct device_set){ 0 };
+	return line->by_uuid ? find_by_uuid(set, line, quiet) : find_by_path(set, line, quiet);
+}
+
+/**
+ * devices_has() - whether a device is one of a store's
+ * @line: the store's
+ * @device: what the device says
+ * @rdev: its number
+ *
+ * Return: true if it is
+ */
+bool devices_has(const struct store_line *line, const struct kvtree_device *device, dev_t rdev)
+{
+	struct stat st;
+	unsigned int i;
+
+	if (line->by_uuid)
+		return !memcmp(line->uuid, device->uuid, sizeof(line->uuid));
+	for (i = 0; i < line->nr_paths; i++)
+		if (!stat(line->paths[i], &st) && S_ISBLK(st.st_mode) && st.st_rdev == rdev)
+			return true;
+	return false;
+}
+
+/**
+ * devices_free() - forget the paths
+ * @set: of devices_find()
+ */
+void devices_free(struct device_set *set)
+{
+	unsigned int i;
+
+	for (i = 0; i < KVTREE_DEVICES_MAX; i++)
+		free(set->paths[i]);
+}
