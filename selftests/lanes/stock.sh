@@ -26,10 +26,10 @@ settings()
 	case $1 in
 	stock)
 		# What a compiler makes of the library, how the tool takes its
-		# options, and the Python package: uml has the same compiler,
+		# options, the Python package, udev: uml has the same compiler,
 		# interpreter and files, and is not emulated. Nor does it matter to
 		# damaged disks which kernel reads them.
-		LEFT_OUT='run-bench|run-link|run-python|damaged'
+		LEFT_OUT='run-bench|run-boot|run-link|run-python|damaged'
 		# BPF, which is not in uml.
 		SECOND='bpf_kfuncs|bpf_oracle';;
 	stock-7)
@@ -37,11 +37,11 @@ settings()
 		# What another kernel, or a newer compiler and C library, may do
 		# otherwise: io_uring, BPF, rights, the life of the module. These
 		# are not about the kernel:
-		LEFT_OUT='bench_parts|bench_stock|run-bench|run-docs|run-link|run-man'
+		LEFT_OUT='bench_parts|bench_stock|run-bench|run-boot|run-docs|run-link|run-man'
 		# These are about the store, which other lanes know with all that
-		# is said here, the last three with this kernel in uml:
+		# is said here, from uring_model on with this kernel in uml:
 		LEFT_OUT+='|scan|stores|many|signals|bad_input|calls|cursor'
-		LEFT_OUT+='|uring_model|uring_storm|durable|damaged'
+		LEFT_OUT+='|uring_model|uring_storm|durable|durable_devices|durable_errors|damaged'
 		# memcached is there for the host's root alone.
 		LEFT_OUT+='|test_memcached';;
 	*)

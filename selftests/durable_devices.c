@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Durable stores on devices of every kind, and what happens to devices while a
+ * store is attached: they are removed, frozen, fail, shrink; and CPUs go away.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include "kselftest_harness.h"
+#include "lib/durable.h"
+#include "lib/kvt_test.h"
+
+#define RW	(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+#define SIZE	132	/* MiB: more than the least */
+#define DM	"kvt-dm"
+
+FIXTURE(devices) {
+	int dev;
+	int fd;
+	char name[KVTREE_NAME_MAX];
+};
+
+FIXTURE_SETUP(devices)
+{
+	self->dev = kvt_open();
+	ASSERT_LE(0, self->dev);
+	self->fd = -1;
+	snprintf(self->name, sizeof(self->name), "devices-%d", getpid());
+}
+
+FIXTURE_TEARDOWN(devices)
+{
+	close(self->fd);
+	close(self->dev);
+}
+
+#define attach(disk)							\
+({									\
+	int err_ = kvt_attach(self->dev, self->name, (disk), 1, 0);	\
+									\
+	if (!err_)							\
+		self->fd = kvt_store(self->dev, self->name, RW);	\
+	err_;								\
+})
+
+#define detach()							\
+({									\
+	close(self->fd);						\
+	self->fd = -1;							\
+	kvt_detach(self->dev, self->name);				\
+})
+
+static int put_number(int fd, __u32 key, __u64 value, int flags)
+{
+	return kvt_put_flags(fd, kvt_bytes(&key, sizeof(key)), kvt_bytes(&value, sizeof(value)),
+			     flags);
+}
+
+static bool has_number(int fd, __u32 key, __u64 value)
+{
+	return kvt_has(fd, kvt_bytes(&key, sizeof(key)), kvt_bytes(&value, sizeof(value)));
+}
+
+/* Of all sizes: 2 MiB in all. */
+static void put_many(int fd, int seed)
+{
+	static char value[300000];
+	__u32 i;
+
+	for (i = 0; i < 160; i++) {
+		memset(value, (int)i + seed, sizeof(value));
+		KVT_CHECK(kvt_put(fd, kvt_bytes(&i, sizeof(i)),
+				  kvt_bytes(value, i % 40 ? i * 90 : sizeof(value)), NULL) == 0);
+	}
+	for (i = 0; i < 160; i += 7)
+		KVT_CHECK(kvt_remove(fd, kvt_bytes(&i, sizeof(i))) == 0);
+}
+
+static void run(const char *command)
+{
+	KVT_CHECK(system(command) == 0);
+}
+
+/* A writer that goes on until it fails: each of its keys counts up. */
+struct writer {
+	pthread_t thread;
+	int fd;
+	__u32 key;
+	int flags;
+	int stop;
+	int err;
+	__u64 done;	/* acknowledged */
+	__u64 tried;
+};
+
+static void *writer_thread(void *arg)
+{
+	struct writer *w = arg;
+
+	while (!w->err && !__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&w->tried, w->done + 1, __ATOMIC_RELAXED);
+		w->err = put_number(w->fd, w->key, w->tried, w->flags);
+		if (!w->err)
+			__atomic_store_n(&w->done, w->tried, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void writers_start(struct writer *w, int nr, int fd)
+{
+	int i;
+
+	for (i = 0; i < nr; i++) {
+		w[i] = (struct writer){ .fd = fd, .key = 1000 + i };
+		w[i].flags = i % 2 ? KVTREE_F_SYNC : 0;
+		KVT_CHECK(pthread_create(&w[i].thread, NULL, writer_thread, &w[i]) == 0);
+	}
+}
+
+static void writers_end(struct writer *w, int nr)
+{
+	int i;
+
+	for (i = 0; i < nr; i++)
+		__atomic_store_n(&w[i].stop, 1, __ATOMIC_RELAXED);
+	for (i = 0; i < nr; i++)
+		KVT_CHECK(pthread_join(w[i].thread, NULL) == 0);
+}
+
+static bool writers_began(void *arg)
+{
+	const struct writer *w = arg;
+
+	return __atomic_load_n(&w[0].done, __ATOMIC_RELAXED) > 20 &&
+	       __atomic_load_n(&w[1].done, __ATOMIC_RELAXED) > 3;
+}
+
+/* What was promised to writers that got errors. */
+static bool writers_kept(const struct writer *w, int nr, int fd)
+{
+	__u64 value;
+	int i;
+
+	for (i = 0; i < nr; i++) {
+		if (!w[i].flags)
+			continue;
+		value = 0;
+		kvt_get(fd, kvt_bytes(&w[i].key, sizeof(w[i].key)), &value, sizeof(value), NULL);
+		if (value < w[i].done || value > w[i].tried)
+			return false;
+	}
+	return true;
+}
+
+/* All writers have found out, and the store can be read. */
+static bool read_only(const struct writer *w, int nr, int fd)
+{
+	bool good = true;
+	int i;
+
+	for (i = 0; i < nr; i++)
+		good &= w[i].err == -EROFS || (w[i].err == -EIO && w[i].flags);
+	return good && kvt_put(fd, STR("k"), STR("v"), NULL) == -EROFS && kvt_sync(fd) == -EIO &&
+	       kvt_stat(fd, KVTREE_STAT_LOG_ERROR) == EIO && has_number(fd, 1, 100) &&
+	       kvt_checkpoint(fd) == -EIO;
+}
+
+TEST_F(devices, removed_device_ends_what_waits_for_it)
+{
+	struct kvt_disk disk;
+	struct writer w[4];
+
+	kvt_null_make(&disk, "kvtgone", SIZE);
+	kvt_null_start(&disk);
+	ASSERT_EQ(0, kvt_format(&disk, 1));
+	ASSERT_EQ(0, attach(&disk));
+	ASSERT_EQ(0, put_number(self->fd, 1, 100, KVTREE_F_SYNC));
+	writers_start(w, 4, self->fd);
+	ASSERT_TRUE(kvt_eventually(writers_began, w));
+	kvt_null_stop(&disk);
+	writers_end(w, 4);
+	/* They may have been between two puts. */
+	put_number(self->fd, 2, 2, KVTREE_F_SYNC);
+	EXPECT_EQ(-EROFS, put_number(self->fd, 2, 2, 0));
+	EXPECT_EQ(-EIO, kvt_sync(self->fd));
+	EXPECT_EQ(EIO, kvt_stat(self->fd, KVTREE_STAT_LOG_ERROR));
+	EXPECT_TRUE(has_number(self->fd, 1, 100));
+	EXPECT_EQ(-EIO, detach());
+	/* It is plugged in again. */
+	kvt_null_start(&disk);
+	ASSERT_EQ(0, attach(&disk));
+	EXPECT_TRUE(has_number(self->fd, 1, 100));
+	EXPECT_TRUE(writers_kept(w, 4, self->fd));
+	EXPECT_EQ(0, detach());
+	kvt_null_remove(&disk);
+}
+
+static void dm_table(const char *command, const char *table)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line),
+		 "echo '0 %lu %s' | dmsetup %s --noudevsync --noudevrules " DM " >/dev/null",
+		 SIZE * KVT_MIB / 512, table, command);
+	run(line);
+}
+
+/* Its node is the kernel's: who makes the one in /dev/mapper, if any, differs. */
+static void dm_make(struct kvt_disk *disk, const struct kvt_disk *below)
+{
+	char table[64], name[32] = "";
+	FILE *f;
+
+	snprintf(table, sizeof(table), "linear %s 0", below->path);
+	dm_table("create", table);
+	f = popen("dmsetup info -c --noheadings -o blkdevname " DM, "re");
+	KVT_CHECK(f && fscanf(f, "%31s", name) == 1);
+	pclose(f);
+	*disk = (struct kvt_disk){ 0 };
+	snprintf(disk->path, sizeof(disk->path), "/dev/%s", name);
+}
+
+static void dm_remove(void)
+{
+	run("dmsetup remove --retry --noudevsync --noudevrules " DM);
+}
+
+/* Until what can be held in memory is. */
+static bool writer_stalls(void *arg)
+{
+	return kvt_stat(*(int *)arg, KVTREE_STAT_LOG_STALL) > 0;
+}
+
+struct filler {
+	pthread_t thread;
+	int fd;
+	int err;
+};
+
+/* More than fits the streams' buffers. */
+static void *filler_thread(void *arg)
+{
+	static char value[100000];
+	struct filler *f = arg;
+	__u32 i, key;
+
+	for (i = 0; !f->err && i < 100; i++) {
+		key = i % 8;
+		f->err = kvt_put(f->fd, kvt_bytes(&key, sizeof(key)),
+				 kvt_bytes(value, sizeof(value)), NULL);
+	}
+	return NULL;
+}
+
+TEST_F(devices, frozen_device_holds_writers_and_nothing_else)
+{
+	struct filler f;
+	struct kvt_disk disk, below;
+	struct writer w[4];
+	__u64 digest;
+
+	kvt_disk_make(&below, SIZE, 512);
+	dm_make(&disk, &below);
+	ASSERT_EQ(0, kvt_format(&disk, 1));
+	ASSERT_EQ(0, attach(&disk));
+	ASSERT_EQ(0, put_number(self->fd, 5000, 1, KVTREE_F_SYNC));
+	writers_start(w, 4, self->fd);
+	ASSERT_TRUE(kvt_eventually(writers_began, w));
+	/* It freezes whoever has it, and holds what is submitted. */
+	run("dmsetup suspend --noudevsync --noudevrules " DM);
+	f = (struct filler){ .fd = self->fd };
+	ASSERT_EQ(0, pthread_create(&f.thread, NULL, filler_thread, &f));
+	EXPECT_TRUE(kvt_eventually(writer_stalls, &self->fd));
+	/* Readers do not wait, and a change may be seen that is not durable. */
+	EXPECT_TRUE(has_number(self->fd, 5000, 1));
+	EXPECT_EQ(0, kvt_stat(self->fd, KVTREE_STAT_LOG_ERROR));
+	run("dmsetup resume --noudevsync --noudevrules " DM);
+	ASSERT_EQ(0, pthread_join(f.thread, NULL));
+	EXPECT_EQ(0, f.err);
+	writers_end(w, 4);
+	EXPECT_EQ(0, w[0].err | w[1].err | w[2].err | w[3].err);
+	ASSERT_EQ(0, kvt_sync(self->fd));
+	digest = kvt_digest(self->fd);
+	ASSERT_EQ(0, detach());
+	ASSERT_EQ(0, attach(&disk));
+	EXPECT_EQ(digest, kvt_digest(self->fd));
+	EXPECT_EQ(0, detach());
+	dm_remove();
+	kvt_disk_remove(&below);
+}
+
+struct attacher {
+	pthread_t thread;
+	int dev;
+	const char *name;
+	const struct kvt_disk *disk;
+	int err;
+};
+
+static void *attacher_thread(void *arg)
+{
+	struct attacher *a = arg;
+
+	a->err = kvt_attach(a->dev, a->name, a->disk, 1, 0);
+	return NULL;
+}
+
+static bool is_attaching(void *arg)
+{
+	const struct attacher *a = arg;
+	struct kvtree_store_info info;
+
+	return !kvt_find(a->dev, a->name, &info) && info.flags & KVTREE_STORE_ATTACHING &&
+	       info.flags & KVTREE_STORE_DURABLE;
+}
+
+/* Reading the device takes for ever, until it is resumed. */
+TEST_F(devices, store_that_is_being_attached_is_listed_and_nothing_else)
+{
+	struct kvt_disk disk, below;
+	struct kvtree_store_info info;
+	struct attacher a;
+
+	kvt_disk_make(&below, SIZE, 512);
+	dm_make(&disk, &below);
+	ASSERT_EQ(0, kvt_format(&disk, 1));
+	run("dmsetup suspend --noudevsync --noudevrules " DM);
+	a = (struct attacher){ .dev = self->dev, .name = self->name, .disk = &disk };
+	ASSERT_EQ(0, pthread_create(&a.thread, NULL, attacher_thread, &a));
+	EXPECT_TRUE(kvt_eventually(is_attaching, &a));
+	EXPECT_EQ(-ENOENT, kvt_store(self->dev, self->name, RW));
+	EXPECT_EQ(-EBUSY, kvt_detach(self->dev, self->name));
+	EXPECT_EQ(-EBUSY, kvt_destroy(self->dev, self->name));
+	EXPECT_EQ(-EEXIST, kvt_attach(self->dev, self->name, &disk, 1, 0));
+	EXPECT_EQ(-EEXIST, kvt_create(self->dev, self->name, 0600, 0, 0));
+	run("dmsetup resume --noudevsync --noudevrules " DM);
+	ASSERT_EQ(0, pthread_join(a.thread, NULL));
+	EXPECT_EQ(0, a.err);
+	ASSERT_EQ(0, kvt_find(self->dev, self->name, &info));
+	EXPECT_EQ(0, info.flags & KVTREE_STORE_ATTACHING);
+	EXPECT_EQ(0, kvt_detach(self->dev, self->name));
+	EXPECT_EQ(-ENOENT, kvt_find(self->dev, self->name, &info));
+	dm_remove();
+	kvt_disk_remove(&below);
+}
+
+TEST_F(devices, device_that_dies_under_writers_leaves_a_store_to_read)
+{
+	struct kvt_disk disk, below;
+	struct writer w[4];
+
+	kvt_disk_make(&below, SIZE, 512);
+	dm_make(&disk, &below);
+	ASSERT_EQ(0, kvt_format(&disk, 1));
+	ASSERT_EQ(0, attach(&disk));
+	ASSERT_EQ(0, put_number(self->fd, 1, 100, KVTREE_F_SYNC));
+	writers_start(w, 4, self->fd);
+	ASSERT_TRUE(kvt_eventually(writers_began, w));
+	dm_table("load", "error");
+	run("dmsetup suspend --noflush --nolockfs --noudevsync " DM);
+	run("dmsetup resume --noudevsync --noudevrules " DM);
+	while (put_number(self->fd, 2, 2, KVTREE_F_SYNC) == 0)
+		;
+	for (int i = 0; i < 4; i++)
+		EXPECT_EQ(0, pthread_join(w[i].thread, NULL));
+	EXPECT_TRUE(read_only(w, 4, self->fd));
+	EXPECT_EQ(-EIO, detach());
+	dm_remove();
+	ASSERT_EQ(0, attach(&below));
+	EXPECT_TRUE(has_number(self->fd, 1, 100));
+	EXPECT_TRUE(writers_kept(w, 4, self->fd));
+	EXPECT_EQ(0, detach());
+	kvt_disk_remove(&below);
+}
+
+/* An attribute that an old kernel does not have changes nothing. */
+FIXTURE(kinds) {
+	int dev;
+	int fd;
+	char name[KVTREE_NAME_MAX];
+};
+
+FIXTURE_VARIANT(kinds) {
+	const char *attribute[6][2];
+};
+
+FIXTURE_SETUP(kinds)
+{
+	self->dev = kvt_open();
+	ASSERT_LE(0, self->dev);
+	self->fd = -1;
+	snprintf(self->name, sizeof(self->name), "kinds-%d", getpid());
+}
+
+FIXTURE_TEARDOWN(kinds)
+{
+	close(self->fd);
+	close(self->dev);
+}
+
+FIXTURE_VARIANT_ADD(kinds, sectors_of_512_no_cache_no_discard) {
+	.attribute = { { "blocksize", "512" } },
+};
+
+FIXTURE_VARIANT_ADD(kinds, sectors_of_4096_discard) {
+	.attribute = { { "blocksize", "4096" }, { "discard", "1" } },
+};
+
+FIXTURE_VARIANT_ADD(kinds, write_cache_with_fua) {
+	.attribute = { { "blocksize", "512" }, { "cache_size", "1" }, { "fua", "1" } },
+};
+
+FIXTURE_VARIANT_ADD(kinds, write_cache_without_fua) {
+	.attribute = { { "blocksize", "4096" }, { "cache_size", "1" }, { "fua", "0" },
+		       { "discard", "1" } },
+};
+
+/* Every transfer is cut into pieces, which complete in any order. */
+FIXTURE_VARIANT_ADD(kinds, small_transfers) {
+	.attribute = { { "blocksize", "512" }, { "max_sectors", "8" }, { "irqmode", "2" },
+		       { "completion_nsec", "20000" }, { "submit_queues", "2" } },
+};
+
+TEST_F(kinds, store_is_there_again)
+{
+	const size_t nr = NR(variant->attribute);
+	struct kvt_disk disk;
+	__u64 digest;
+	size_t i;
+
+	kvt_null_make(&disk, "kvtkind", SIZE);
+	for (i = 0; i < nr && variant->attribute[i][0]; i++)
+		if (!kvt_null_try(&disk, variant->attribute[i][0], variant->attribute[i][1]))
+			TH_LOG("no attribute %s", variant->attribute[i][0]);
+	kvt_null_start(&disk);
+	ASSERT_EQ(0, kvt_format(&disk, 1));
+	ASSERT_EQ(0, attach(&disk));
+	put_many(self->fd, 1);
+	ASSERT_EQ(0, kvt_sync(self->fd));
+	ASSERT_EQ(0, kvt_checkpoint(self->fd));
+	put_many(self->fd, 2);
+	ASSERT_EQ(0, put_number(self->fd, 1, 100, KVTREE_F_SYNC));
+	digest = kvt_digest(self->fd);
+	ASSERT_EQ(0, detach());
+	EXPECT_EQ(0, kvt_check_disks(&disk, 1));
+	ASSERT_EQ(0, attach(&disk));
+	EXPECT_EQ(digest, kvt_digest(self->fd));
+	EXPECT_EQ(0, detach());
+	kvt_null_remove(&disk);
+}
+
+TEST_F(devices, grown_device_is_attached_and_shrunk_one_is_not)
+{
+	struct kvt_disk disk;
+	__u64 digest;
+
+	kvt_disk_make(&disk, SIZE, 512);
+	ASSERT_EQ(0, kvt_format(&disk, 1));
+	ASSERT_EQ(0, attach(&disk));
+	put_many(self->fd, 1);
+	digest = kvt_digest(self->fd);
+	ASSERT_EQ(0, detach());
+
+	kvt_disk_resize(&disk, SIZE + 50);
+	ASSERT_EQ(0, attach(&disk));
+	EXPECT_EQ(digest, kvt_digest(self->fd));
+	ASSERT_EQ(0, detach());
+
+	/* Less than was formatted, and no more than that: it has what it had. */
+	kvt_disk_resize(&disk, SIZE - 8);
+	EXPECT_EQ(-EBADMSG, attach(&disk));
+	EXPECT_NE(0, kvt_check_disks(&disk, 1));
+	kvt_disk_resize(&disk, SIZE);
+	ASSERT_EQ(0, attach(&disk));
+	EXPECT_EQ(digest, kvt_digest(self->fd));
+	EXPECT_EQ(0, detach());
+	kvt_disk_remove(&disk);
+}
+
+TEST_F(devices, read_only_device_is_refused)
+{
+	struct kvt_disk disk;
+	int on = 1, err;
+
+	kvt_disk_make(&disk, SIZE, 512);
+	ASSERT_EQ(0, kvt_format(&disk, 1));
+	ASSERT_EQ(0, ioctl(disk.fd, BLKROSET, &on));
+	err = attach(&disk);
+	EXPECT_TRUE(err == -EACCES || err == -EROFS) {
+		TH_LOG("error %d", err);
+	}
+	EXPECT_NE(0, kvt_format(&disk, 1));
+	on = 0;
+	ASSERT_EQ(0, ioctl(disk.fd, BLKROSET, &on));
+	ASSERT_EQ(0, attach(&disk));
+	EXPECT_EQ(0, detach());
+	kvt_disk_remove(&disk);
+}
+
+#define CPU1	"/sys/devices/system/cpu/cpu1/online"
+
+static void cpu1_set(char online)
+{
+	int fd = open(CPU1, O_WRONLY | O_CLOEXEC);
+
+	KVT_CHECK(fd >= 0);
+	KVT_CHECK(write(fd, &online, 1) == 1);
+	close(fd);
+}
+
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	KVT_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0);
+}
+
+/* What a CPU has logged is not lost when it goes, nor what comes after it. */
+TEST_F(devices, stream_of_a_dead_cpu_is_written)
+{
+	struct writer w[4];
+	struct kvt_disk disk;
+	__u64 digest;
+	int i;
+
+	if (access(CPU1, W_OK))
+		SKIP(return, "CPUs cannot be turned off here");
+	kvt_disk_make(&disk, SIZE, 512);
+	ASSERT_EQ(0, kvt_format(&disk, 1));
+	ASSERT_EQ(0, attach(&disk));
+	for (i = 0; i < 4; i++) {
+		run_on(1);
+		put_many(self->fd, i);
+		run_on(0);
+		writers_start(w, 4, self->fd);
+		cpu1_set('0');
+		ASSERT_EQ(0, kvt_sync(self->fd));
+		ASSERT_TRUE(kvt_eventually(writers_began, w));
+		cpu1_set('1');
+		writers_end(w, 4);
+		EXPECT_EQ(0, w[0].err | w[1].err | w[2].err | w[3].err);
+	}
+	/* The devices are written to, and read, by fewer CPUs than there were. */
+	run_on(1);
+	put_many(self->fd, i);
+	run_on(0);
+	cpu1_set('0');
+	digest = kvt_digest(self->fd);
+	EXPECT_EQ(0, detach());
+	EXPECT_EQ(0, attach(&disk));
+	EXPECT_EQ(digest, kvt_digest(self->fd));
+	EXPECT_EQ(0, kvt_checkpoint(self->fd));
+	cpu1_set('1');
+	EXPECT_EQ(0, detach());
+	kvt_disk_remove(&disk);
+}
+
+TEST_HARNESS_MAIN

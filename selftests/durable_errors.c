@@ -1,0 +1,749 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Durable stores whose devices and memory fail: every request to a device, one at a
+ * time, from formatting to detaching; and every allocation, by whom it may be made.
+ * Whatever fails, what was acknowledged is there when the store is attached the next
+ * time, what was not is there in the order in which it was tried, or not at all, and
+ * whoever asked was told.
+ *
+ * Uses the kernel's fault injection.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include "kselftest_harness.h"
+#include "lib/durable.h"
+#include "lib/kvt_test.h"
+
+#define RW	(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+#define SIZE	132		/* MiB: more than the least */
+#define DISK	"kvterr"
+#define DEBUGFS	"/sys/kernel/debug/"
+#define NTH	"/proc/self/fail-nth"
+
+/* Keys 0..KEYS-1 get the round's number, in this order. */
+#define KEYS		24
+/* The first and the last of them are acknowledged one by one, the others together. */
+#define MIDDLE		12
+
+static bool knob_try(const char *file, const char *value)
+{
+	int fd = open(file, O_WRONLY | O_CLOEXEC);
+	bool done;
+
+	if (fd < 0)
+		return false;
+	done = write(fd, value, strlen(value)) == (ssize_t)strlen(value);
+	close(fd);
+	return done;
+}
+
+static void knob(const char *attr, const char *name, const char *value)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), DEBUGFS "%s/%s", attr, name);
+	KVT_CHECK(knob_try(path, value));
+}
+
+static void knob_number(const char *attr, const char *name, __u64 value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", value);
+	knob(attr, name, text);
+}
+
+static long knob_read(const char *attr, const char *name)
+{
+	char path[128], text[32] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), DEBUGFS "%s/%s", attr, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	KVT_CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	return strtol(text, NULL, 10);
+}
+
+/* The device, and what is known of what stands on it. */
+struct oracle {
+	struct kvt_disk disk;
+	int dev;
+	int fd;
+	char name[KVTREE_NAME_MAX];
+	__u64 round;
+	/* Keys below have the round's number for sure; from tried on, they do not. */
+	int acked;
+	int tried;
+	/* Before the round all keys had this number. */
+	__u64 before;
+};
+
+static int attach(struct oracle *o)
+{
+	int err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
+
+	if (!err) {
+		o->fd = kvt_store(o->dev, o->name, RW);
+		/* An allocation of this, too, may have been made to fail. */
+		if (o->fd < 0)
+			o->fd = kvt_store(o->dev, o->name, RW);
+		KVT_CHECK(o->fd >= 0);
+	}
+	return err;
+}
+
+static int detach(struct oracle *o)
+{
+	close(o->fd);
+	o->fd = -1;
+	return kvt_detach(o->dev, o->name);
+}
+
+static int put_number(struct oracle *o, __u32 key, __u64 value, int flags)
+{
+	static char data[3000];
+
+	memcpy(data, &value, sizeof(value));
+	return kvt_put_flags(o->fd, kvt_bytes(&key, sizeof(key)), kvt_bytes(data, sizeof(data)),
+			     flags);
+}
+
+static __u64 number(struct oracle *o, __u32 key)
+{
+	static char data[3000];
+	__u64 value;
+
+	if (kvt_get(o->fd, kvt_bytes(&key, sizeof(key)), data, sizeof(data), NULL) !=
+	    (int)sizeof(data))
+		return 0;
+	memcpy(&value, data, sizeof(value));
+	return value;
+}
+
+/* Keep the first error. */
+static int first(int err, int next)
+{
+	return err ?: next;
+}
+
+/* The changes of a round.  The first error. */
+static int change(struct oracle *o)
+{
+	int err, i;
+
+	o->tried = 1;
+	err = put_number(o, 0, o->round, KVTREE_F_SYNC);
+	if (err)
+		return err;
+	o->acked = 1;
+	for (i = 1; !err && i < KEYS - 1; i++) {
+		o->tried = i + 1;
+		err = put_number(o, i, o->round, 0);
+		if (i == MIDDLE)
+			err = first(err, kvt_checkpoint(o->fd));
+	}
+	if (!err)
+		err = kvt_sync(o->fd);
+	if (err)
+		return err;
+	o->acked = KEYS - 1;
+	o->tried = KEYS;
+	err = put_number(o, KEYS - 1, o->round, KVTREE_F_SYNC);
+	if (!err)
+		o->acked = KEYS;
+	return err;
+}
+
+static void disk_make(struct oracle *o, bool discard)
+{
+	kvt_null_make(&o->disk, DISK, SIZE);
+	if (discard)
+		KVT_CHECK(kvt_null_try(&o->disk, "discard", "1"));
+	kvt_null_start(&o->disk);
+}
+
+static void oracle_begin(struct oracle *o, bool discard)
+{
+	int i;
+
+	o->dev = kvt_open();
+	KVT_CHECK(o->dev >= 0);
+	o->fd = -1;
+	snprintf(o->name, sizeof(o->name), "errors-%d", getpid());
+	disk_make(o, discard);
+	KVT_CHECK(kvt_format(&o->disk, 1) == 0);
+	KVT_CHECK(attach(o) == 0);
+	o->round = 1;
+	o->before = 1;
+	for (i = 0; i < KEYS; i++)
+		KVT_CHECK(put_number(o, i, 1, 0) == 0);
+	KVT_CHECK(detach(o) == 0);
+}
+
+static void oracle_end(struct oracle *o)
+{
+	kvt_null_remove(&o->disk);
+	close(o->dev);
+}
+
+/* What stands there after a round in which something failed; then it is mended. */
+static void judge(struct oracle *o)
+{
+	int i, has;
+
+	KVT_CHECK(attach(o) == 0);
+	for (has = 0; has < KEYS && number(o, has) == o->round; has++)
+		;
+	KVT_CHECK(has >= o->acked && has <= o->tried);
+	for (i = has; i < KEYS; i++)
+		KVT_CHECK(number(o, i) == o->before);
+	KVT_CHECK(kvt_stat(o->fd, KVTREE_STAT_KEYS) == KEYS);
+	KVT_CHECK(kvt_stat(o->fd, KVTREE_STAT_LOG_ERROR) == 0);
+	for (i = 0; i < KEYS; i++)
+		KVT_CHECK(put_number(o, i, o->round, 0) == 0);
+	KVT_CHECK(detach(o) == 0);
+	o->before = o->round;
+}
+
+/* What a round came to. */
+struct outcome {
+	int attached;
+	int changed;
+	int detached;
+	__u64 error;	/* log_error, at its end */
+};
+
+static void round_run(struct oracle *o, struct outcome *out)
+{
+	*out = (struct outcome){ 0 };
+	o->round++;
+	o->acked = 0;
+	o->tried = 0;
+	out->attached = attach(o);
+	if (out->attached)
+		return;
+	out->changed = change(o);
+	out->error = kvt_stat(o->fd, KVTREE_STAT_LOG_ERROR);
+	out->detached = detach(o);
+}
+
+/*
+ * Requests to the device
+ */
+#define MAKE	"fail_make_request"
+
+/* The kernel counts on: bring its count to a multiple of n. */
+static void fail_arm(struct oracle *o, unsigned int n)
+{
+	static char block[4096] __attribute__((aligned(4096)));
+	unsigned int i;
+	int fd;
+
+	knob_number(MAKE, "interval", n);
+	if (n > 1) {
+		fd = open(o->disk.path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+		KVT_CHECK(fd >= 0);
+		knob(MAKE, "times", "1");
+		for (i = 0; knob_read(MAKE, "times"); i++) {
+			KVT_CHECK(i <= n);
+			if (pread(fd, block, sizeof(block), 0) < 0)
+				KVT_CHECK(errno == EIO);
+		}
+		close(fd);
+	}
+	knob(MAKE, "times", "1");
+}
+
+/* Whether it failed.  Nothing does from now on. */
+static bool fail_over(void)
+{
+	bool over = !knob_read(MAKE, "times");
+
+	knob(MAKE, "times", "0");
+	return over;
+}
+
+static void fail_setup(void)
+{
+	knob(MAKE, "times", "0");
+	knob(MAKE, "probability", "100");
+	knob(MAKE, "verbose", "0");
+	KVT_CHECK(knob_try("/sys/block/" DISK "/make-it-fail", "1"));
+}
+
+static void fail_teardown(void)
+{
+	knob(MAKE, "probability", "0");
+	knob(MAKE, "interval", "1");
+}
+
+FIXTURE(requests) {
+	struct oracle o;
+};
+
+FIXTURE_VARIANT(requests) {
+	bool discard;
+};
+
+FIXTURE_VARIANT_ADD(requests, no_discard) { .discard = false };
+FIXTURE_VARIANT_ADD(requests, discard) { .discard = true };
+
+FIXTURE_SETUP(requests)
+{
+	if (access(DEBUGFS MAKE, F_OK))
+		SKIP(return, "the kernel cannot make requests fail");
+	oracle_begin(&self->o, variant->discard);
+	fail_setup();
+}
+
+FIXTURE_TEARDOWN(requests)
+{
+	fail_teardown();
+	oracle_end(&self->o);
+}
+
+/* Somebody was told; and the store that cannot write says so itself. */
+static bool told(const struct outcome *out)
+{
+	if (out->attached)
+		return out->attached == -EIO;
+	if (out->changed && out->changed != -EIO && out->changed != -EROFS)
+		return false;
+	if (out->error)
+		return out->error == EIO && out->changed && out->detached == -EIO;
+	return out->changed || out->detached;
+}
+
+TEST_F(requests, each_that_fails_is_told_and_loses_nothing)
+{
+	struct oracle *o = &self->o;
+	unsigned int n, silent = 0;
+	struct outcome out;
+	bool failed = true;
+
+	for (n = 1; failed; n++) {
+		ASSERT_GT(1000, n);
+		fail_arm(o, n);
+		round_run(o, &out);
+		failed = fail_over();
+		if (failed && !told(&out)) {
+			/* A device may refuse to discard. */
+			ASSERT_TRUE(variant->discard && !out.attached && !out.changed &&
+				    !out.detached && !out.error) {
+				TH_LOG("request %u: attach %d, change %d, detach %d, error %llu",
+				       n, out.attached, out.changed, out.detached, out.error);
+			}
+			silent++;
+		}
+		if (!failed)
+			ASSERT_EQ(0, out.attached | out.changed | out.detached);
+		judge(o);
+	}
+	EXPECT_LT(20, n);
+	EXPECT_EQ(variant->discard, silent > 0);
+	TH_LOG("%u requests failed, %u of them without harm", n - 2, silent);
+}
+
+/* One format with its n-th request failing.  Whether there was such a request. */
+static bool format_failing(struct __test_metadata *_metadata, struct oracle *o, unsigned int n)
+{
+	int status, err;
+	bool failed;
+
+	kvt_null_remove(&o->disk);
+	disk_make(o, false);
+	KVT_CHECK(knob_try("/sys/block/" DISK "/make-it-fail", "1"));
+	fail_arm(o, n);
+	status = kvt_format(&o->disk, 1);
+	failed = fail_over();
+	err = attach(o);
+	/* A write that the page cache tried again is none that failed. */
+	EXPECT_TRUE(status ? failed : !err) {
+		TH_LOG("request %u: status %d, attach %d", n, status, err);
+	}
+	if (!err) {
+		EXPECT_EQ(0, kvt_stat(o->fd, KVTREE_STAT_KEYS));
+		EXPECT_EQ(0, detach(o));
+	}
+	return failed;
+}
+
+/* What was there is wiped in many requests, and there are superblocks at the end. */
+TEST_F(requests, format_that_fails_leaves_no_store)
+{
+	unsigned int n, past;
+
+	if (variant->discard)
+		SKIP(return, "it does not discard");
+	for (n = 1; format_failing(_metadata, &self->o, n); n *= 4)
+		ASSERT_GT(10000, n);
+	EXPECT_LT(4, n);
+	/* Between the last that failed and the first that did not. */
+	for (past = n, n /= 4; past - n > 1; )
+		if (format_failing(_metadata, &self->o, (n + past) / 2))
+			n = (n + past) / 2;
+		else
+			past = (n + past) / 2;
+	for (past = n; n && past - n < 6; n--)
+		EXPECT_TRUE(format_failing(_metadata, &self->o, n));
+	TH_LOG("%u requests", past);
+}
+
+/*
+ * Allocations
+ */
+FIXTURE(memory) {
+	struct oracle o;
+	int nth;
+};
+
+static void memory_knobs(void)
+{
+	static const char * const attrs[] = { "failslab", "fail_page_alloc" };
+	size_t i;
+
+	for (i = 0; i < NR(attrs); i++) {
+		knob(attrs[i], "probability", "0");
+		knob(attrs[i], "ignore-gfp-wait", "N");
+		knob(attrs[i], "verbose", "0");
+		knob(attrs[i], "interval", "1");
+		knob(attrs[i], "space", "0");
+	}
+	knob("failslab", "cache-filter", "N");
+	knob("fail_page_alloc", "ignore-gfp-highmem", "N");
+	knob("fail_page_alloc", "min-order", "0");
+}
+
+FIXTURE_SETUP(memory)
+{
+	if (access(NTH, F_OK) || access(DEBUGFS "failslab", F_OK))
+		SKIP(return, "the kernel cannot make allocations fail");
+	memory_knobs();
+	oracle_begin(&self->o, true);
+	self->nth = open(NTH, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, self->nth);
+}
+
+FIXTURE_TEARDOWN(memory)
+{
+	close(self->nth);
+	oracle_end(&self->o);
+}
+
+static void nth_write(int nth, unsigned int n)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%u", n);
+
+	/* This copies from user memory as well, which may be what fails. */
+	while (pwrite(nth, text, len, 0) != len)
+		KVT_CHECK(errno == EFAULT);
+}
+
+/* Whether the failure asked for took place.  There is none afterwards. */
+static bool nth_done(int nth)
+{
+	char text[16] = "";
+	unsigned int left;
+
+	if (pread(nth, text, sizeof(text) - 1, 0) < 0) {
+		/* It was left, and hit this read. */
+		KVT_CHECK(errno == EFAULT);
+		return false;
+	}
+	left = strtoul(text, NULL, 10);
+	if (left)
+		nth_write(nth, 0);
+	return !left;
+}
+
+/* The first ones one by one; buffers are many allocations of the same kind. */
+static unsigned int next_n(unsigned int n)
+{
+	return n + 1 + (n > 40 ? n / 5 : 0);
+}
+
+/* Where the module's code is: what has none of it on its stack is spared. */
+static void module_range(__u64 *start, __u64 *end)
+{
+	unsigned long long at = 0;
+	unsigned long size = 0;
+	char line[256];
+	FILE *f;
+
+	f = fopen("/sys/module/kvtree/sections/.text", "re");
+	KVT_CHECK(f && fscanf(f, "%llx", &at) == 1 && at);
+	fclose(f);
+	f = fopen("/proc/modules", "re");
+	KVT_CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "kvtree %lu", &size) == 1)
+			break;
+	fclose(f);
+	KVT_CHECK(size);
+	*start = at;
+	*end = at + size;
+}
+
+static void range_set(const char *attr, __u64 start, __u64 end)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)start);
+	knob(attr, "require-start", text);
+	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)end);
+	knob(attr, "require-end", text);
+	knob(attr, "stacktrace-depth", "32");
+}
+
+/* Where a function of the kernel's is. */
+static bool function_range(const char *name, __u64 *start, __u64 *end)
+{
+	unsigned long long at, next = ~0ULL, found = 0;
+	char line[256], symbol[128];
+	FILE *f;
+	int pass;
+
+	f = fopen("/proc/kallsyms", "re");
+	KVT_CHECK(f);
+	for (pass = 0; pass < 2; pass++) {
+		rewind(f);
+		while (fgets(line, sizeof(line), f)) {
+			if (sscanf(line, "%llx %*c %127s", &at, symbol) != 2)
+				continue;
+			if (!pass && !strcmp(symbol, name))
+				found = at;
+			else if (pass && at > found && at < next)
+				next = at;
+		}
+	}
+	fclose(f);
+	*start = found;
+	*end = next;
+	return found;
+}
+
+static bool no_memory(int err)
+{
+	return err == -ENOMEM || err == -EFAULT || err == -ENFILE;
+}
+
+TEST_F(memory, attach_without_memory_changes_nothing)
+{
+	struct oracle *o = &self->o;
+	struct kvtree_store_info info;
+	unsigned int n, failures = 0;
+	bool failed = true;
+	int err;
+
+	o->round = 1;
+	o->acked = KEYS;
+	o->tried = KEYS;
+	for (n = 1; failed; n = next_n(n)) {
+		ASSERT_GT(100000, n);
+		nth_write(self->nth, n);
+		err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
+		failed = nth_done(self->nth);
+		failures += failed;
+		ASSERT_TRUE(!err || (failed && no_memory(err))) {
+			TH_LOG("allocation %u: %d", n, err);
+		}
+		ASSERT_EQ(err ? -ENOENT : 0, kvt_find(o->dev, o->name, &info));
+		if (!err)
+			KVT_CHECK(kvt_detach(o->dev, o->name) == 0);
+		else if (failures % 16 == 1)
+			judge(o);
+	}
+	judge(o);
+	EXPECT_LT(20, failures);
+	TH_LOG("%u failures, the last one the %u-th", failures, n);
+}
+
+/*
+ * What is small comes from a slab, and from vmalloc() if that has nothing: it takes both
+ * for such an allocation to fail.
+ */
+TEST_F(memory, attach_without_memory_from_anywhere_changes_nothing)
+{
+	struct oracle *o = &self->o;
+	struct kvtree_store_info info;
+	unsigned int n, failures = 0;
+	bool failed = true;
+	__u64 start, end;
+	int err;
+
+	if (access(DEBUGFS "failslab/require-start", F_OK) ||
+	    !function_range("__vmalloc_node_range_noprof", &start, &end))
+		SKIP(return, "the kernel does not know who allocates");
+	o->acked = KEYS;
+	o->tried = KEYS;
+	range_set("fail_page_alloc", start, end);
+	knob("fail_page_alloc", "times", "-1");
+	for (n = 1; failed; n++) {
+		ASSERT_GT(10000, n);
+		knob("fail_page_alloc", "probability", "100");
+		nth_write(self->nth, n);
+		err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
+		/* From there on vmalloc() has nothing, too. */
+		failed = nth_done(self->nth);
+		failures += failed;
+		knob("fail_page_alloc", "probability", "0");
+		ASSERT_TRUE(err ? failed && no_memory(err) : true) {
+			TH_LOG("allocation %u: %d", n, err);
+		}
+		ASSERT_EQ(err ? -ENOENT : 0, kvt_find(o->dev, o->name, &info));
+		if (!err)
+			ASSERT_EQ(0, kvt_detach(o->dev, o->name));
+	}
+	range_set("fail_page_alloc", 0, ~0ULL);
+	judge(o);
+	EXPECT_LT(20, failures);
+	TH_LOG("%u failures", failures);
+}
+
+static int checkpoint_call(struct oracle *o)
+{
+	return kvt_checkpoint(o->fd);
+}
+
+static int put_call(struct oracle *o)
+{
+	return put_number(o, 0, o->round, 0);
+}
+
+static int put_sync_call(struct oracle *o)
+{
+	return put_number(o, 0, o->round, KVTREE_F_SYNC);
+}
+
+static int sync_call(struct oracle *o)
+{
+	return kvt_sync(o->fd);
+}
+
+/* A call that has no memory fails, or not; and does what it is to do the next time. */
+TEST_F(memory, call_without_memory_is_as_if_it_had_not_been)
+{
+	static int (*const calls[])(struct oracle *o) = {
+		checkpoint_call, put_call, put_sync_call, sync_call,
+	};
+	struct oracle *o = &self->o;
+	unsigned int n;
+	bool failed;
+	size_t i;
+	int err;
+
+	ASSERT_EQ(0, attach(o));
+	for (i = 0; i < NR(calls); i++) {
+		failed = true;
+		for (n = 1; failed; n = next_n(n)) {
+			ASSERT_GT(100000, n);
+			o->round++;
+			nth_write(self->nth, n);
+			err = calls[i](o);
+			failed = nth_done(self->nth);
+			ASSERT_TRUE(!err || (failed && no_memory(err))) {
+				TH_LOG("call %zu, allocation %u: %d", i, n, err);
+			}
+			ASSERT_EQ(0, kvt_stat(o->fd, KVTREE_STAT_LOG_ERROR));
+			ASSERT_EQ(0, calls[i](o));
+			if (calls[i] == put_call || calls[i] == put_sync_call)
+				ASSERT_EQ(o->round, number(o, 0));
+		}
+		TH_LOG("call %zu: %u failures at most", i, n - 2);
+	}
+	EXPECT_EQ(0, detach(o));
+}
+
+TEST_F(memory, detach_without_memory_loses_nothing)
+{
+	struct oracle *o = &self->o;
+	bool failed = true;
+	unsigned int n;
+	int err;
+
+	for (n = 1; failed; n = next_n(n)) {
+		ASSERT_GT(100000, n);
+		o->round++;
+		ASSERT_EQ(0, attach(o));
+		o->acked = 0;
+		ASSERT_EQ(0, change(o));
+		close(o->fd);
+		nth_write(self->nth, n);
+		err = kvt_detach(o->dev, o->name);
+		failed = nth_done(self->nth);
+		ASSERT_TRUE(!err || (failed && no_memory(err))) {
+			TH_LOG("allocation %u: %d", n, err);
+		}
+		if (err)
+			ASSERT_EQ(0, kvt_detach(o->dev, o->name));
+		judge(o);
+	}
+	TH_LOG("%u failures", n - 2);
+}
+
+static void workers_without(struct __test_metadata *_metadata, struct oracle *o, const char *attr,
+			    __u64 step)
+{
+	unsigned int failures = 0;
+	struct outcome out;
+	bool failed = true;
+	__u64 space;
+
+	knob(attr, "times", "0");
+	knob(attr, "probability", "100");
+	for (space = 0; failed; space += step + space / 5) {
+		knob_number(attr, "space", space);
+		knob(attr, "times", "1");
+		round_run(o, &out);
+		failed = !knob_read(attr, "times");
+		knob(attr, "times", "0");
+		ASSERT_TRUE(!out.attached || no_memory(out.attached)) {
+			TH_LOG("%s %llu: attach %d", attr, space, out.attached);
+		}
+		ASSERT_TRUE(!out.changed || no_memory(out.changed)) {
+			TH_LOG("%s %llu: change %d", attr, space, out.changed);
+		}
+		/* No failure of this kind keeps what was changed from the device. */
+		ASSERT_EQ(0, out.error);
+		ASSERT_TRUE(!out.detached || no_memory(out.detached));
+		if (out.detached)
+			ASSERT_EQ(0, kvt_detach(o->dev, o->name));
+		failures += failed;
+		judge(o);
+	}
+	knob(attr, "probability", "0");
+	EXPECT_LT(10, failures);
+	TH_LOG("%s: %u failures in %llu", attr, failures, space);
+}
+
+/* Those that write, checkpoint and recover, besides the caller. */
+TEST_F(memory, workers_without_memory_lose_nothing)
+{
+	static const char * const attrs[] = { "failslab", "fail_page_alloc" };
+	__u64 start, end;
+	size_t i;
+
+	if (access(DEBUGFS "failslab/require-start", F_OK))
+		SKIP(return, "the kernel does not know who allocates");
+	module_range(&start, &end);
+	for (i = 0; i < NR(attrs); i++) {
+		range_set(attrs[i], start, end);
+		workers_without(_metadata, &self->o, attrs[i], i ? 1 : 4000);
+		range_set(attrs[i], 0, ~0ULL);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (access(DEBUGFS "failslab", F_OK))
+		mount("debugfs", DEBUGFS, "debugfs", 0, NULL);
+	if (access(NTH, F_OK)) {
+		printf("TAP version 13\n1..0 # SKIP the kernel has no fault injection\n");
+		return KSFT_SKIP;
+	}
+	return test_harness_run(argc, argv);
+}
