@@ -8,6 +8,7 @@
 #include <string.h>
 #include "../lib/durable.h"
 #include "../lib/kvt_test.h"
+#include "../lib/uring.h"
 #include "crash.h"
 #include "drive.h"
 
@@ -19,6 +20,8 @@ struct worker {
 	uint32_t nr;
 	pthread_t thread;
 	char *data;
+	bool by_ring;		/* io_uring, where a sync waits without the thread */
+	struct kvt_ring ring;
 };
 
 static uint64_t now(void)
@@ -72,6 +75,18 @@ static void make_op(struct kvtree_op *op, const struct crash_op *what, struct kv
 	}
 }
 
+/* A batch of one, or a command on the worker's ring. */
+static int execute(struct worker *w, struct kvtree_op *op)
+{
+	int err;
+
+	if (!w->by_ring)
+		return kvt_exec(w->drive->fd, op);
+	kvt_sqe_op(kvt_ring_sqe(&w->ring), w->drive->fd, op, w->nr);
+	err = kvt_ring_result(&w->ring, w->nr);
+	return err < 0 ? err : op->result;
+}
+
 static void run_op(struct worker *w, const struct crash_op *what, struct crash_result *result)
 {
 	char key[CRASH_KEY_BYTES];
@@ -87,7 +102,7 @@ static void run_op(struct worker *w, const struct crash_op *what, struct crash_r
 	result->start = now();
 	if (what->kind == CRASH_CAS)
 		op.version = kvt_version(fd, bytes);
-	result->result = kvt_exec(fd, &op);
+	result->result = execute(w, &op);
 	result->end = now();
 	result->version = op.version;
 	result->sum = what->kind == CRASH_ADD ? op.arg + what->addend : 0;
@@ -107,6 +122,8 @@ static void *worker_run(void *arg)
 	CPU_SET(w->nr % drive->cpus, &set);
 	if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set))
 		crash_die("there are no %u CPUs", drive->cpus);
+	if (w->by_ring)
+		kvt_ring_make(&w->ring, 8, 0);
 	for (i = 0; i < drive->ops && i < CRASH_RESULTS_MAX; i++) {
 		memset(&result, 0, sizeof(result));
 		crash_op_make(&op, crash_op_id(o->head.life, w->nr, i));
@@ -118,6 +135,8 @@ static void *worker_run(void *arg)
 		    i % drive->checkpoint_every == drive->checkpoint_every - 1)
 			KVT_CHECK(kvt_checkpoint(drive->fd) == 0);
 	}
+	if (w->by_ring)
+		kvt_ring_exit(&w->ring);
 	return NULL;
 }
 
@@ -129,6 +148,7 @@ void crash_drive_run(struct crash_drive *drive)
 	for (i = 0; i < nr; i++) {
 		workers[i] = (struct worker){
 			.drive = drive, .nr = i, .data = malloc(CRASH_COLS * CRASH_DATA_MAX),
+			.by_ring = i % 2,
 		};
 		KVT_CHECK(!pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]));
 	}
