@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <sys/stat.h>
 #include "kselftest_harness.h"
 #include "format/damage.h"
 #include "format/mutate.h"

@@ -68,25 +68,6 @@ void fmt_disks_load(struct fmt_disks *disks, char *const *paths, u32 nr)
 		disk_load(disks, i, paths[i]);
 }
 
-void fmt_disks_save(const struct fmt_disks *disks, char *const *paths)
-{
-	u64 block;
-	u32 i;
-	int fd;
-
-	for (i = 0; i < disks->nr; i++) {
-		fd = open(paths[i], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-		if (fd < 0 || ftruncate(fd, (off_t)(disks->blocks[i] * KVTREE_LOG_BLOCK)))
-			fmt_die("%s: %s", paths[i], strerror(errno));
-		for (block = 0; block < disks->blocks[i]; block++)
-			if (disks->written[i][block] &&
-			    pwrite(fd, fmt_block(disks, i, block), KVTREE_LOG_BLOCK,
-				   (off_t)(block * KVTREE_LOG_BLOCK)) != KVTREE_LOG_BLOCK)
-				fmt_die("%s: cannot be written", paths[i]);
-		close(fd);
-	}
-}
-
 void fmt_disks_free(struct fmt_disks *disks)
 {
 	u32 i;

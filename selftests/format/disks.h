@@ -33,7 +33,6 @@ void fmt_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)
 void *fmt_alloc(void *old, size_t size);
 
 void fmt_disks_load(struct fmt_disks *disks, char *const *paths, u32 nr);
-void fmt_disks_save(const struct fmt_disks *disks, char *const *paths);
 void fmt_disks_free(struct fmt_disks *disks);
 /* Change bytes; fmt_disks_restore() takes back all that was changed. */
 void fmt_disks_put(struct fmt_disks *disks, u32 disk, u64 at, const void *data, u32 len);

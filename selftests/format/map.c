@@ -192,14 +192,3 @@ void fmt_map_seal(const struct fmt_map *map, struct fmt_disks *disks, u32 i)
 		seal_extent(map, disks, place);
 	}
 }
-
-bool fmt_map_has(const struct fmt_map *map, u32 disk, u64 block)
-{
-	u32 i;
-
-	for (i = 0; i < map->nr; i++)
-		if (map->place[i].disk == disk && block >= map->place[i].block &&
-		    block < map->place[i].block + map->place[i].blocks)
-			return true;
-	return false;
-}

@@ -45,7 +45,5 @@ void fmt_map_fill(struct fmt_map *map, struct kvt_log_set *set,
 		  const struct kvt_log_found *found);
 /* Make the checksum of what stands at a place right, and those of what names it. */
 void fmt_map_seal(const struct fmt_map *map, struct fmt_disks *disks, u32 place);
-/* Whether a recovery reads the block. */
-bool fmt_map_has(const struct fmt_map *map, u32 disk, u64 block);
 
 #endif /* FORMAT_MAP_H */
