@@ -37,6 +37,10 @@ static struct bw_scene {
 	unsigned int busy_key;		/* that the thread under test changes */
 	unsigned int hits[KVT_PARK_NR];
 	unsigned int helped;		/* changes made from the hook */
+	unsigned int split_in_merge;	/* ... that split a page while another was merged */
+	unsigned int merge_in_split;	/* ... and the other way round */
+	unsigned int starved;		/* changes that lacked memory */
+	bool starves;			/* the thread under test does, now and then */
 	const char *wrong;
 	enum kvt_park wrong_at;
 	unsigned int wrong_key;
@@ -132,6 +136,48 @@ static int scene_change(unsigned int i, gfp_t gfp)
 	return err;
 }
 
+/* Is the thread under test in the middle of a merge there, of a split? */
+static bool scene_merges(enum kvt_park at)
+{
+	return at == KVT_PARK_BW_MARKED || at == KVT_PARK_BW_REMOVED || at == KVT_PARK_BW_MERGED;
+}
+
+static bool scene_splits(enum kvt_park at)
+{
+	return at == KVT_PARK_BW_SPLIT_BUILT || at == KVT_PARK_BW_SPLIT_HALF ||
+	       at == KVT_PARK_BW_POST_BUILT;
+}
+
+static u64 scene_nr(enum bw_nr nr)
+{
+	return kvt_stats_read(&scene.kt->stats, KVT_STAT_ENGINE + nr);
+}
+
+static void scene_write_one(enum kvt_park at, unsigned int i)
+{
+	if (scene_change(i, GFP_NOWAIT))
+		scene_fail("a change", at, i);
+	scene.helped++;
+}
+
+/* In the middle of a merge so many keys come that pages split; of a split, they go. */
+static void scene_race(enum kvt_park at)
+{
+	u64 merged = kt_stat(scene.kt, KVTREE_STAT_NODE_UNLINK), split = scene_nr(BW_NR_SPLIT);
+	bool fill = scene_merges(at);
+	unsigned int i, n;
+
+	if ((fill && scene.drains) || (!fill && !scene_splits(at)))
+		return;
+	for (n = 1; n <= BW_KEYS / 4; n++) {
+		i = (scene.busy_key + n) % BW_KEYS;
+		if (i != scene.busy_key && test_bit(i, scene.present) != fill)
+			scene_write_one(at, i);
+	}
+	scene.split_in_merge += fill && scene_nr(BW_NR_SPLIT) > split;
+	scene.merge_in_split += !fill && kt_stat(scene.kt, KVTREE_STAT_NODE_UNLINK) > merged;
+}
+
 /* Somebody who is faster changes a few keys, those near the other change first. */
 static void scene_write(enum kvt_park at)
 {
@@ -141,25 +187,59 @@ static void scene_write(enum kvt_park at)
 		i = (scene.busy_key + 1 + kt_rnd_below(&scene.rnd, n ? BW_KEYS - 1 : 6)) % BW_KEYS;
 		if (i == scene.busy_key || (scene.drains && !test_bit(i, scene.present)))
 			continue;
-		if (scene_change(i, GFP_NOWAIT))
-			scene_fail("a change", at, i);
-		scene.helped++;
+		scene_write_one(at, i);
 	}
+}
+
+/* Failures of the thread under test are not for those who come in between. */
+static unsigned int scene_pause_failing(void)
+{
+#ifdef CONFIG_FAILSLAB
+	return xchg(&current->fail_nth, 0);
+#else
+	return 0;
+#endif
+}
+
+static void scene_go_on_failing(unsigned int nth)
+{
+#ifdef CONFIG_FAILSLAB
+	WRITE_ONCE(current->fail_nth, nth);
+#endif
+}
+
+/* A change; if the scene starves, the n-th of its allocations fails before it is made. */
+static int scene_change_starved(unsigned int i)
+{
+	int err;
+
+	if (!scene.starves)
+		return scene_change(i, GFP_KERNEL);
+	scene_go_on_failing(1 + kt_rnd_below(&scene.rnd, 8));
+	err = scene_change(i, GFP_KERNEL);
+	scene.starved += !scene_pause_failing();
+	return err == -ENOMEM ? scene_change(i, GFP_KERNEL) : err;
 }
 
 static void scene_hook(enum kvt_park at)
 {
+	unsigned int nth;
+
 	scene.hits[at]++;
 	if (scene.inside)
 		return;
 	scene.inside = true;
+	nth = scene_pause_failing();
 	if (scene.writes && !kt_rnd_below(&scene.rnd, 4))
 		scene_write(at);
+	else if (scene.writes && !kt_rnd_below(&scene.rnd, 16))
+		scene_race(at);
 	rcu_read_lock();
 	scene_get_all(at);
 	scene_scan(at, false);
 	scene_scan(at, true);
 	rcu_read_unlock();
+	scene_go_on_failing(nth);
 	scene.inside = false;
 }
 
@@ -196,21 +276,17 @@ static void scene_tide(bool fill)
 		if (test_bit(i, scene.present) == fill && kt_rnd_below(&scene.rnd, 8))
 			continue;
 		scene.busy_key = i;
-		KUNIT_ASSERT_EQ(scene.test, 0, scene_change(i, GFP_KERNEL));
+		KUNIT_ASSERT_EQ(scene.test, 0, scene_change_starved(i));
 		cond_resched();
 	}
 }
 
-static u64 scene_nr(enum bw_nr nr)
-{
-	return kvt_stats_read(&scene.kt->stats, KVT_STAT_ENGINE + nr);
-}
-
-static void scene_run(struct kunit *test, bool writes)
+static void scene_run(struct kunit *test, bool writes, bool starves)
 {
 	unsigned int i, round;
 
 	scene_open(test, writes);
+	scene.starves = starves;
 	WRITE_ONCE(kvt_park_loose_hook, scene_hook);
 	for (round = 0; round < BW_ROUNDS && !scene.wrong; round++) {
 		scene_tide(true);
@@ -219,7 +295,7 @@ static void scene_run(struct kunit *test, bool writes)
 		for (i = 0; i < BW_KEYS; i++) {
 			scene.busy_key = i;
 			if (test_bit(i, scene.present))
-				KUNIT_ASSERT_EQ(test, 0, scene_change(i, GFP_KERNEL));
+				KUNIT_ASSERT_EQ(test, 0, scene_change_starved(i));
 		}
 		scene.busy_key = BW_KEYS;
 		scene.kt->ops->sweep(scene.kt->index);
@@ -247,20 +323,31 @@ static void scene_run(struct kunit *test, bool writes)
 
 static void readers_are_right_between_any_two_steps(struct kunit *test)
 {
-	scene_run(test, false);
+	scene_run(test, false, false);
 }
 
 static void a_writer_between_any_two_steps_finishes_them_and_loses_nothing(struct kunit *test)
 {
 	enum bw_nr nr;
 
-	scene_run(test, true);
+	scene_run(test, true, false);
 	KUNIT_EXPECT_NE(test, 0, scene.helped);
+	KUNIT_EXPECT_NE(test, 0, scene.split_in_merge);
+	KUNIT_EXPECT_NE(test, 0, scene.merge_in_split);
 	/* Exchanges of all kinds took place, and lost. */
 	for (nr = 0; nr <= BW_NR_MERGE_FAIL; nr++)
 		KUNIT_EXPECT_NE_MSG(test, 0, scene_nr(nr), "%s",
 				    kvt_bwtree_ops.stats[nr].name);
 }
+
+#ifdef CONFIG_FAILSLAB
+/* Who lacks memory between two steps leaves the rest to others, or to its next try. */
+static void steps_without_memory_are_finished_later(struct kunit *test)
+{
+	scene_run(test, true, true);
+	KUNIT_EXPECT_NE(test, 0, scene.starved);
+}
+#endif
 
 static void expect_all_found(struct kunit *test)
 {
@@ -303,6 +390,9 @@ static void scene_end(struct kunit_suite *suite)
 static struct kunit_case bwtree_cases[] = {
 	KUNIT_CASE(readers_are_right_between_any_two_steps),
 	KUNIT_CASE(a_writer_between_any_two_steps_finishes_them_and_loses_nothing),
+#ifdef CONFIG_FAILSLAB
+	KUNIT_CASE(steps_without_memory_are_finished_later),
+#endif
 	KUNIT_CASE(without_ids_puts_fail_and_nothing_is_lost),
 	{}
 };

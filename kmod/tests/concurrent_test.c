@@ -684,6 +684,121 @@ static void every_answer_is_one_that_the_writers_gave(struct kunit *test)
 	cc_expect_emptied(test, cc);
 }
 
+/* The same few keys */
+
+#define CC_DUEL_KEYS	4
+#define CC_DUEL_WRITERS	4
+#define CC_DUEL_ROUNDS	(40000 / KT_SLOWER)
+
+/* Who inserts and removes whatever others do. */
+struct cc_duelist {
+	struct kt *kt;
+	struct kt_thread thread;
+	struct kt_rnd rnd;
+	unsigned int inserted[CC_DUEL_KEYS];
+	unsigned int removed[CC_DUEL_KEYS];
+	unsigned int updated;
+	u64 version[CC_DUEL_KEYS];	/* of the value that it made last */
+};
+
+static int cc_duel_put(struct cc_duelist *d, unsigned int i, const struct kvt_key *key)
+{
+	struct kt_change c;
+	u64 version;
+	int err;
+
+	err = kt_put_begin(d->kt, &c, key, GFP_KERNEL) ?: kt_commit(&c, &version);
+	if (err)
+		return err;
+	if (c.change.old)
+		d->updated++;
+	else
+		d->inserted[i]++;
+	if (version <= d->version[i])
+		return -EILSEQ;
+	d->version[i] = version;
+	return 0;
+}
+
+static int cc_duel(void *arg)
+{
+	struct cc_duelist *d = arg;
+	unsigned int n, i;
+	int err = 0;
+
+	for (n = 0; n < CC_DUEL_ROUNDS && !err; n++) {
+		i = kt_rnd_below(&d->rnd, CC_DUEL_KEYS);
+		if (kt_rnd_below(&d->rnd, 2)) {
+			err = cc_duel_put(d, i, &KT_BYTES(&i, sizeof(i)));
+		} else {
+			err = kt_del(d->kt, &KT_BYTES(&i, sizeof(i)), NULL);
+			d->removed[i] += !err;
+			err = err == -ENOENT ? 0 : err;
+		}
+		cond_resched();
+	}
+	return err;
+}
+
+static void cc_duel_run(struct kunit *test, struct cc_duelist *d)
+{
+	struct kt_rnd rnd = kt_rnd(test);
+	unsigned int i;
+
+	for (i = 0; i < CC_DUEL_WRITERS; i++) {
+		d[i].kt = d[0].kt;
+		d[i].rnd.state = kt_rnd_u64(&rnd);
+		KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&d[i].thread, i & 1, cc_duel, &d[i]));
+	}
+	WRITE_ONCE(kvt_park_hook, cc_dawdle);
+	WRITE_ONCE(kvt_park_loose_hook, cc_dawdle);
+	for (i = 0; i < CC_DUEL_WRITERS; i++)
+		kt_thread_start(&d[i].thread);
+	for (i = 0; i < CC_DUEL_WRITERS; i++)
+		KUNIT_EXPECT_EQ(test, 0, kt_thread_join(&d[i].thread));
+	WRITE_ONCE(kvt_park_hook, NULL);
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
+}
+
+/*
+ * A key is there if it was inserted once more than it was removed, as its writers were
+ * told; and the versions that each of them gave to it grow.
+ */
+static void writers_of_the_same_few_keys_are_told_what_happened(struct kunit *test)
+{
+	struct cc_duelist *d;
+	unsigned int i, j, updated = 0;
+	int there;
+
+	if (!cpu_online(1))
+		kunit_skip(test, "needs two CPUs");
+	d = kunit_kcalloc(test, CC_DUEL_WRITERS, sizeof(*d), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, d);
+	d[0].kt = kt_open(test);
+	cc_duel_run(test, d);
+	for (i = 0; i < CC_DUEL_KEYS; i++) {
+		for (there = 0, j = 0; j < CC_DUEL_WRITERS; j++) {
+			KUNIT_EXPECT_NE(test, 0, d[j].inserted[i]);
+			KUNIT_EXPECT_NE(test, 0, d[j].removed[i]);
+			there += d[j].inserted[i] - d[j].removed[i];
+			updated += d[j].updated;
+		}
+		KUNIT_EXPECT_EQ_MSG(test, there ? 0 : -ENOENT,
+				    kt_get(d->kt, &KT_BYTES(&i, sizeof(i)), NULL),
+				    "key %u: inserted %d times more than removed", i, there);
+		KUNIT_EXPECT_TRUE(test, there == 0 || there == 1);
+	}
+	KUNIT_EXPECT_NE(test, 0, updated);
+	/* They met. */
+	if (d->kt->ops == &kvt_bwtree_ops)
+		KUNIT_EXPECT_NE(test, 0, kvt_stats_read(&d->kt->stats,
+							KVT_STAT_ENGINE + BW_NR_UPDATE_FAIL));
+	else
+		KUNIT_EXPECT_NE(test, 0, kt_stat(d->kt, KVTREE_STAT_LOCK_CONTENDED));
+}
+
+KT_ENGINES();
+
 /* The module may go when nobody is in the hook any more. */
 static void cc_end(struct kunit_suite *suite)
 {
@@ -692,6 +807,7 @@ static void cc_end(struct kunit_suite *suite)
 
 static struct kunit_case cc_cases[] = {
 	KUNIT_CASE_PARAM(every_answer_is_one_that_the_writers_gave, cc_gen_params),
+	KT_CASE(writers_of_the_same_few_keys_are_told_what_happened),
 	{}
 };
 
