@@ -29,10 +29,6 @@ static unsigned int reclaim_bound_mb = 64;
 module_param(reclaim_bound_mb, uint, 0644);
 MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace period in a store made from now on, at least 1");
 
-static char *engine = "masstree";
-module_param(engine, charp, 0444);
-MODULE_PARM_DESC(engine, "index engine of stores that name none: masstree or bwtree");
-
 /* By how much a removal raises the floor above the version that it removes. */
 #define KVT_VERSION_SPARE	4096
 
@@ -50,17 +46,48 @@ static struct workqueue_struct *kvt_wq;
 /* Teardowns, apart: a teardown waits for works of kvt_wq. */
 static struct workqueue_struct *kvt_teardown_wq;
 
+/* Of stores that name none. */
+static const struct kvt_index_ops *kvt_engine_default = &kvt_masstree_ops;
+
 static const struct kvt_index_ops *engine_find(const char *name)
 {
 	unsigned int i;
 
 	if (!*name)
-		name = engine;
+		return READ_ONCE(kvt_engine_default);
 	for (i = 0; i < ARRAY_SIZE(kvt_engines); i++)
 		if (!strcmp(kvt_engines[i]->name, name))
 			return kvt_engines[i];
 	return NULL;
 }
+
+static int engine_set(const char *text, const struct kernel_param *param)
+{
+	const struct kvt_index_ops *ops;
+	char name[KVTREE_ENGINE_MAX];
+
+	/* As echo writes it. */
+	if (strscpy(name, text, sizeof(name)) < 0)
+		return -EINVAL;
+	ops = engine_find(strim(name));
+	if (!ops)
+		return -EINVAL;
+	WRITE_ONCE(kvt_engine_default, ops);
+	return 0;
+}
+
+static int engine_get(char *text, const struct kernel_param *param)
+{
+	return sysfs_emit(text, "%s\n", READ_ONCE(kvt_engine_default)->name);
+}
+
+static const struct kernel_param_ops engine_param_ops = {
+	.set = engine_set,
+	.get = engine_get,
+};
+
+module_param_cb(engine, &engine_param_ops, NULL, 0644);
+MODULE_PARM_DESC(engine, "index engine of stores that name none and are made from now on: masstree or bwtree");
 
 /* Can its pages have the size that a user asks for? */
 static bool engine_has_pages(const struct kvt_index_ops *ops, u32 size)
@@ -690,14 +717,10 @@ void kvt_store_raise_floor(struct kvt_store *store, u64 version)
  *
  * Context: module init.
  *
- * Return: 0, -ENOMEM, or -EINVAL: the parameter `engine` names none.
+ * Return: 0 or -ENOMEM.
  */
 int kvt_stores_init(void)
 {
-	if (!engine_find("")) {
-		pr_err("kvtree: there is no engine '%s'\n", engine);
-		return -EINVAL;
-	}
 	kvt_wq = alloc_workqueue("kvtree", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!kvt_wq)
 		return -ENOMEM;

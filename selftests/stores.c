@@ -43,14 +43,25 @@ static int open_limited(int dev, const char *name, __u64 bytes, __u64 keys)
 }
 
 /* The engine of stores that name none. */
-static const char *default_engine(void)
+#define ENGINE	"/sys/module/kvtree/parameters/engine"
+
+static void get_engine(char *name)
 {
-	static char name[KVTREE_ENGINE_MAX];
-	FILE *f = fopen("/sys/module/kvtree/parameters/engine", "re");
+	FILE *f = fopen(ENGINE, "re");
 
 	KVT_CHECK(f && fscanf(f, "%15s", name) == 1);
 	fclose(f);
-	return name;
+}
+
+static int set_engine(const char *name)
+{
+	int err = 0, fd = open(ENGINE, O_WRONLY | O_CLOEXEC);
+
+	KVT_CHECK(fd >= 0);
+	if (write(fd, name, strlen(name)) < 0)
+		err = -errno;
+	close(fd);
+	return err;
 }
 
 /*
@@ -61,7 +72,7 @@ TEST_F(stores, default_store_exists)
 	struct kvtree_store_info info;
 
 	ASSERT_EQ(0, kvt_find(self->dev, "default", &info));
-	EXPECT_STREQ(default_engine(), info.engine);
+	EXPECT_TRUE(!strcmp(info.engine, "masstree") || !strcmp(info.engine, "bwtree"));
 	EXPECT_EQ(0, info.flags);
 	/* A session of /dev/kvtree is on it. */
 	ASSERT_EQ(0, kvt_self(self->dev, &info));
@@ -143,6 +154,26 @@ TEST_F(engine, created_store_can_be_listed_opened_used_and_destroyed)
 	EXPECT_EQ(-ENOENT, kvt_find(self->dev, self->name, &info));
 	EXPECT_EQ(-ENOENT, kvt_store(self->dev, self->name, RW));
 	EXPECT_EQ(-ENOENT, kvt_destroy(self->dev, self->name));
+}
+
+TEST_F(stores, parameter_is_the_engine_of_those_that_name_none)
+{
+	static const char *const names[] = { "bwtree", "masstree\n", "bwtree\n" };
+	struct kvtree_store_info info;
+	char before[KVTREE_ENGINE_MAX];
+	size_t i;
+
+	get_engine(before);
+	for (i = 0; i < NR(names); i++) {
+		ASSERT_EQ(0, set_engine(names[i]));
+		EXPECT_EQ(-EINVAL, set_engine("none-such"));
+		EXPECT_EQ(-EINVAL, set_engine("masstreemasstreemasstree"));
+		EXPECT_EQ(0, kvt_create(self->dev, self->name, 0600, 0, 0));
+		EXPECT_EQ(0, kvt_find(self->dev, self->name, &info));
+		EXPECT_EQ(0, strncmp(names[i], info.engine, strlen(info.engine)));
+		EXPECT_EQ(0, kvt_destroy(self->dev, self->name));
+	}
+	ASSERT_EQ(0, set_engine(before));
 }
 
 TEST_F(stores, every_name_of_the_allowed_letters_works)

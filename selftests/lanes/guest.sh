@@ -143,23 +143,17 @@ device_appears()
 	return 1
 }
 
-load()
-{
-	check "insmod_kvtree${1:+_$1}" insmod "$MODULE" ${1:+engine="$1"} || return
-	check device_appears device_appears
-}
-
-# Programs again, where stores that name no engine have the other one.
+# Programs again, while stores that name no engine get the other one.
 run_second()
 {
-	local file
+	local file engine=/sys/module/kvtree/parameters/engine
 
 	[ -n "$PROGRAMS_SECOND" ] || return 0
-	load bwtree || return
+	echo bwtree >"$engine"
 	for file in $PROGRAMS_SECOND; do
 		run_program "$file" bwtree
 	done
-	check rmmod_kvtree_bwtree rmmod kvtree
+	check engine_stayed_bwtree grep -qx bwtree "$engine"
 }
 
 run_tests()
@@ -168,7 +162,8 @@ run_tests()
 
 	mark start
 	kmemleak clear
-	load || return
+	check insmod_kvtree insmod "$MODULE" || return
+	check device_appears device_appears || return
 	# Without its types no BPF program could call it.
 	[ ! -e /sys/kernel/btf/vmlinux ] || check module_has_btf [ -s /sys/kernel/btf/kvtree ]
 	for file in $TEST_MODULES; do
@@ -178,11 +173,11 @@ run_tests()
 	for file in $PROGRAMS; do
 		run_program "$file"
 	done
+	run_second
 	if [ "$KMEMLEAK" = 1 ]; then
 		check no_leaks_while_loaded no_leaks loaded
 	fi
 	check rmmod_kvtree rmmod kvtree
-	run_second
 	[ ! -e /proc/lockdep_stats ] || check lockdep_still_on lockdep_on
 	if [ "$KMEMLEAK" = 1 ]; then
 		check no_leaks_after_rmmod no_leaks unloaded
