@@ -36,6 +36,9 @@
  * it is a slice of eight bytes, compared as a number, in an array of its own, and a
  * tail.  Keys stand in the page in full: the value of an entry that a newer record has
  * replaced may be freed while the page is not.
+ * Every eighth slice stands a second time among the marks at the page's beginning: so a
+ * search waits for memory twice, first for the beginning, then for eight slices that are
+ * a cache line.
  *
  * **Readers** take no lock, write nothing, allocate nothing and help nobody.  They run
  * under RCU.  A search goes down from the root; in each page it looks at the records
@@ -94,6 +97,8 @@
  *
  * **Iterators** keep a key between RCU read sections, and within one a page's records in
  * order.  Before each result they look whether the page's entry is still the same.
+ * Forward, values are fetched ahead of their turn, those of the next page, too; what is
+ * fetched is a guess, and read again.
  */
 
 /* Bytes of a page's content that make it split, unless the user says how many. */

@@ -15,27 +15,24 @@
  */
 struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *want)
 {
-	/* A merged page has two bases, and a record says a place in one of them. */
-	bool narrow = !(top->flags & BW_MERGED);
+	bool merged = top->flags & BW_MERGED, less, same;
 	unsigned int i, low = 0, high = BW_LENS;
 	const struct bw_delta *delta;
 	const struct bw_page *page;
-	bool same;
 
 	for (;; top = top->next) {
 		switch (top->kind) {
 		case BW_PUT:
 		case BW_DEL:
 			delta = bw_delta(top);
-			if (want->head < delta->key.head) {
-				if (narrow)
-					high = min_t(unsigned int, high, top->at);
-			} else if (want->head > delta->key.head) {
-				if (narrow)
-					low = max_t(unsigned int, low, top->at);
-			} else if (bw_is_key(want, &delta->key)) {
-				return top->kind == BW_PUT ? (void *)delta->load : NULL;
+			if (unlikely(want->head == delta->key.head)) {
+				if (bw_is_key(want, &delta->key))
+					return top->kind == BW_PUT ? (void *)delta->load : NULL;
+				break;
 			}
+			less = want->head < delta->key.head;
+			high = less && top->at < high ? top->at : high;
+			low = !less && top->at > low ? top->at : low;
 			break;
 		case BW_MERGE:
 			if (bw_cmp(want, bw_merge(top)->sep) < 0)
@@ -50,6 +47,11 @@ struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *w
 			fallthrough;
 		case BW_BASE:
 			page = bw_page(top);
+			/* A merged page has two bases, and a record says a place in one. */
+			if (unlikely(merged)) {
+				low = 0;
+				high = top->nr;
+			}
 			high = min_t(unsigned int, high, top->nr);
 			i = bw_page_lower(page, want, min(low, high), high, &same);
 			return same ? (void *)bw_page_load(page, i) : NULL;
@@ -135,6 +137,8 @@ static void bw_part_add(struct bw_part *part, const struct bw_delta *delta)
 		(part->nr - low) * sizeof(*part->delta));
 	part->delta[low] = delta;
 	part->nr++;
+	if (bw_is_leaf(&delta->rec))
+		bw_prefetch_far((void *)delta->load);
 }
 
 /* Leave in a part what is on one side of a key. */
@@ -325,6 +329,23 @@ void bw_walk_rewind(struct bw_walk *walk)
 	walk->p = 0;
 	walk->i = 0;
 	walk->d = 0;
+}
+
+/**
+ * bw_walk_run() - how many entries of the base come next, with none of a record between
+ * @walk: of bw_walk_init()
+ * @max: at most so many
+ *
+ * Return: how many; so far @walk->i may be moved on.
+ */
+unsigned int bw_walk_run(const struct bw_walk *walk, unsigned int max)
+{
+	const struct bw_part *part = &walk->part[walk->p];
+	unsigned int end = part->end;
+
+	if (walk->d < part->nr)
+		end = min_t(unsigned int, end, part->delta[walk->d]->rec.at);
+	return end > walk->i ? min(end - walk->i, max) : 0;
 }
 
 /**

@@ -37,21 +37,35 @@ static int bw_tail_cmp(const struct bw_page *page, unsigned int i, const struct 
 	return (int)want->len - (int)len;
 }
 
-/* The first of some entries whose slice is at least @slice. */
-static __always_inline unsigned int bw_slice_lower(const u64 *slices, unsigned int low,
-						   unsigned int high, u64 slice)
+/* How many full groups are less as a whole. */
+static __always_inline unsigned int bw_mark_lower(const struct bw_page *page, u64 slice)
 {
-	unsigned int half, n = high - low;
-	const u64 *base = slices + low;
+	unsigned int half, n = page->rec.nr / BW_GROUP;
+	const u64 *marks = bw_page_mark(page), *base = marks;
 
 	if (!n)
-		return low;
+		return 0;
 	while (n > 1) {
 		half = n / 2;
-		base += base[half - 1] < slice ? half : 0;
+		base += (base[half - 1] < slice) * half;
 		n -= half;
 	}
-	return base - slices + (*base < slice);
+	return base - marks + (*base < slice);
+}
+
+/* The first entry whose slice is at least @slice, or the number of entries. */
+static __always_inline unsigned int bw_slice_lower(const struct bw_page *page, u64 slice)
+{
+	unsigned int i, group = bw_mark_lower(page, slice), less = 0;
+	const u64 *slices = bw_page_slice(page) + group * BW_GROUP;
+
+	if (bw_is_leaf(&page->rec))
+		prefetch(bw_page_at(page, page->off_load + group * BW_LINE));
+	if (group * BW_GROUP == page->rec.nr)
+		return page->rec.nr;
+	for (i = 0; i < BW_GROUP; i++)
+		less += slices[i] < slice;
+	return group * BW_GROUP + less;
 }
 
 /**
@@ -79,7 +93,7 @@ unsigned int bw_page_lower(const struct bw_page *page, const struct bw_want *wan
 			return diff < 0 ? low : high;
 	}
 	slice = bw_want_slice(want, page->prefix_len);
-	i = bw_slice_lower(slices, low, high, slice);
+	i = min(max(bw_slice_lower(page, slice), low), high);
 	if (i == high || slices[i] != slice)
 		return i;
 	/* Usually it is the only one with that slice; but all of them may have it. */
@@ -96,6 +110,18 @@ unsigned int bw_page_lower(const struct bw_page *page, const struct bw_want *wan
 			end = mid;
 	}
 	return i;
+}
+
+/**
+ * bw_page_group() - near where a key belongs, without waiting for more memory
+ * @page: a base page
+ * @want: the key
+ *
+ * Return: a group of entries, or the one behind the last; a guess.
+ */
+unsigned int bw_page_group(const struct bw_page *page, const struct bw_want *want)
+{
+	return bw_mark_lower(page, bw_want_slice(want, page->prefix_len));
 }
 
 /**
@@ -234,10 +260,43 @@ static u32 bw_tail_len(u32 len, u32 prefix_len)
 static void bw_walk_to(struct bw_walk *walk, unsigned int nr)
 {
 	struct bw_ent ent;
+	unsigned int n;
 
 	bw_walk_rewind(walk);
-	while (nr--)
-		bw_walk_next(walk, &ent);
+	while (nr) {
+		n = bw_walk_run(walk, nr);
+		walk->i += n;
+		if (!n) {
+			bw_walk_next(walk, &ent);
+			n = 1;
+		}
+		nr -= n;
+	}
+}
+
+/* Where the cache line begins that an offset is in, or the next one. */
+static u32 bw_line(u32 off)
+{
+	return ALIGN(off + BW_MEM_HEAD, BW_LINE) - BW_MEM_HEAD;
+}
+
+/* Say where everything goes. */
+static void bw_sum_lay(struct bw_sum *sum, const struct bw_frame *frame)
+{
+	u32 nr = sum->to - sum->from, off = offsetof(struct bw_page, data);
+	u32 loads = ALIGN(nr * (frame->level ? sizeof(u32) : sizeof(u64)), 8);
+	u32 lens = sum->key_len == BW_LENS ? ALIGN(nr * sizeof(u16), 8) : 0;
+	u32 tails = sum->tails ? nr * sizeof(u32) + sum->tails : 0;
+
+	sum->bytes = nr * sizeof(u64) + loads + lens + tails;
+	sum->off_low = off + (frame->high ? bw_key_size(frame->high->len) : 0);
+	sum->off_prefix = sum->off_low + bw_key_size(frame->low->len);
+	sum->off_mark = sum->off_prefix + ALIGN(sum->prefix_len, 8);
+	sum->off_slice = bw_line(sum->off_mark + nr / BW_GROUP * sizeof(u64));
+	sum->off_load = sum->off_slice + ALIGN(nr, BW_GROUP) * sizeof(u64);
+	sum->off_len = sum->off_load + loads;
+	sum->off_tail = sum->off_len + lens;
+	sum->size = bw_line(sum->off_tail + tails);
 }
 
 /**
@@ -251,15 +310,21 @@ static void bw_walk_to(struct bw_walk *walk, unsigned int nr)
 void bw_sum(struct bw_walk *walk, const struct bw_frame *frame, unsigned int from,
 	    unsigned int to, struct bw_sum *sum)
 {
-	unsigned int i, nr = to - from;
+	unsigned int i, n, nr = to - from;
 	struct bw_ent ent;
-	u32 size;
 
 	memset(sum, 0, sizeof(*sum));
 	sum->from = from;
 	sum->to = to;
 	bw_walk_to(walk, from);
-	for (i = 0; i < nr; i++) {
+	for (i = 0; i < nr; i += n) {
+		/* But for the first and the last, all of a base whose keys are as long. */
+		n = i && bw_walk_base(walk)->key_len == sum->key_len ?
+		    bw_walk_run(walk, nr - i - 1) : 0;
+		walk->i += n;
+		if (n)
+			continue;
+		n = 1;
 		if (WARN_ON_ONCE(!bw_walk_next(walk, &ent)))
 			break;
 		if (!i) {
@@ -280,16 +345,7 @@ void bw_sum(struct bw_walk *walk, const struct bw_frame *frame, unsigned int fro
 			sum->tails += bw_tail_len(ent.len, sum->prefix_len);
 		}
 	}
-	size = nr * sizeof(u64) + ALIGN(nr * (frame->level ? sizeof(u32) : sizeof(u64)), 8);
-	if (sum->key_len == BW_LENS)
-		size += ALIGN(nr * sizeof(u16), 8);
-	if (sum->tails)
-		size += nr * sizeof(u32) + sum->tails;
-	sum->bytes = size;
-	size += bw_key_size(frame->low->len) + ALIGN(sum->prefix_len, 8);
-	if (frame->high)
-		size += bw_key_size(frame->high->len);
-	sum->size = ALIGN(offsetof(struct bw_page, data) + size, 8);
+	bw_sum_lay(sum, frame);
 }
 
 static struct bw_key *bw_key_copy(void *to, const struct bw_key *key)
@@ -300,18 +356,15 @@ static struct bw_key *bw_key_copy(void *to, const struct bw_key *key)
 	return to;
 }
 
-/* Say where everything goes, and fill in what is not an entry. */
+/* Fill in what is not an entry. */
 static void bw_page_lay(struct bw_page *page, const struct bw_sum *sum,
 			const struct bw_frame *frame)
 {
-	unsigned int nr = sum->to - sum->from;
-	u32 off = offsetof(struct bw_page, data);
-
 	page->rec = (struct bw_rec) {
 		.kind = BW_BASE,
 		.level = frame->level,
 		.flags = BW_OWN,
-		.nr = nr,
+		.nr = sum->to - sum->from,
 		.right = frame->right,
 		.bytes = sum->bytes,
 		.base = page,
@@ -321,25 +374,33 @@ static void bw_page_lay(struct bw_page *page, const struct bw_sum *sum,
 	page->tails = !!sum->tails;
 	page->marked = 0;
 	page->round = 0;
-	if (frame->high) {
-		page->rec.high = bw_key_copy((u8 *)page + off, frame->high);
-		off += bw_key_size(frame->high->len);
-	}
-	page->off_low = off;
-	bw_key_copy((u8 *)page + off, frame->low);
-	off += bw_key_size(frame->low->len);
-	page->off_prefix = off;
-	bw_ent_copy(&sum->first, 0, sum->prefix_len, (u8 *)page + off);
-	page->prefix_head = bw_head((u8 *)page + off, sum->prefix_len);
-	off += ALIGN(sum->prefix_len, 8);
-	page->off_slice = off;
-	off += nr * sizeof(u64);
-	page->off_load = off;
-	off += ALIGN(nr * (frame->level ? sizeof(u32) : sizeof(u64)), 8);
-	page->off_len = off;
-	if (sum->key_len == BW_LENS)
-		off += ALIGN(nr * sizeof(u16), 8);
-	page->off_tail = off;
+	if (frame->high)
+		page->rec.high = bw_key_copy(page->data, frame->high);
+	page->off_low = sum->off_low;
+	bw_key_copy((u8 *)page + page->off_low, frame->low);
+	page->off_prefix = sum->off_prefix;
+	bw_ent_copy(&sum->first, 0, sum->prefix_len, (u8 *)page + page->off_prefix);
+	page->prefix_head = bw_head((u8 *)page + page->off_prefix, sum->prefix_len);
+	page->off_mark = sum->off_mark;
+	page->off_slice = sum->off_slice;
+	page->off_load = sum->off_load;
+	page->off_len = sum->off_len;
+	page->off_tail = sum->off_tail;
+	page->end = sum->size;
+	atomic_set(&page->space, page->end);
+}
+
+/* Marks, and what fills up the last group. */
+static void bw_page_mark_groups(struct bw_page *page)
+{
+	u64 *marks = (u64 *)((u8 *)page + page->off_mark);
+	u64 *slices = (u64 *)((u8 *)page + page->off_slice);
+	unsigned int i, nr = page->rec.nr;
+
+	for (i = 0; i < nr / BW_GROUP; i++)
+		marks[i] = slices[(i + 1) * BW_GROUP - 1];
+	for (i = nr; i % BW_GROUP; i++)
+		slices[i] = ~0ull;
 }
 
 static void bw_page_put(struct bw_page *page, unsigned int i, const struct bw_ent *ent, u8 **tail)
@@ -361,6 +422,31 @@ static void bw_page_put(struct bw_page *page, unsigned int i, const struct bw_en
 	}
 }
 
+/*
+ * Copy entries of the walk's base that come next, if they stand there as they will
+ * here.  Returns how many.
+ */
+static unsigned int bw_page_put_run(struct bw_page *page, unsigned int i, struct bw_walk *walk)
+{
+	u32 size = page->rec.level ? sizeof(u32) : sizeof(unsigned long);
+	const struct bw_page *base = bw_walk_base(walk);
+	unsigned int j, n;
+
+	if (page->tails || base->key_len == BW_LENS || base->prefix_len != page->prefix_len ||
+	    base->rec.flags & BW_MARKED)
+		return 0;
+	n = bw_walk_run(walk, page->rec.nr - i);
+	memcpy((u64 *)((u8 *)page + page->off_slice) + i, bw_page_slice(base) + walk->i,
+	       n * sizeof(u64));
+	memcpy((u8 *)page + page->off_load + i * size,
+	       bw_page_at(base, base->off_load + walk->i * size), n * size);
+	if (page->key_len == BW_LENS)
+		for (j = i; j < i + n; j++)
+			((u16 *)((u8 *)page + page->off_len))[j] = base->key_len;
+	walk->i += n;
+	return n;
+}
+
 /**
  * bw_page_fill() - make a base page
  * @obj: memory
@@ -374,7 +460,7 @@ static void bw_page_put(struct bw_page *page, unsigned int i, const struct bw_en
 struct bw_page *bw_page_fill(void *obj, u32 size, struct bw_walk *walk, const struct bw_sum *sum,
 			     const struct bw_frame *frame)
 {
-	unsigned int i, nr = sum->to - sum->from;
+	unsigned int i, n, nr = sum->to - sum->from;
 	struct bw_page *page = obj;
 	struct bw_ent ent;
 	u8 *tail;
@@ -383,7 +469,11 @@ struct bw_page *bw_page_fill(void *obj, u32 size, struct bw_walk *walk, const st
 	bw_page_lay(page, sum, frame);
 	tail = (u8 *)page + page->off_tail + (page->tails ? nr * sizeof(u32) : 0);
 	bw_walk_to(walk, sum->from);
-	for (i = 0; i < nr; i++) {
+	for (i = 0; i < nr; i += n) {
+		n = frame->mark ? 0 : bw_page_put_run(page, i, walk);
+		if (n)
+			continue;
+		n = 1;
 		bw_walk_next(walk, &ent);
 		bw_page_put(page, i, &ent, &tail);
 		if (ent.marked || (frame->mark && !bw_ent_cmp(frame->mark, &ent))) {
@@ -391,8 +481,7 @@ struct bw_page *bw_page_fill(void *obj, u32 size, struct bw_walk *walk, const st
 			page->marked = i;
 		}
 	}
-	page->end = ALIGN(tail - (u8 *)page, 8);
-	atomic_set(&page->space, page->end);
+	bw_page_mark_groups(page);
 	return page;
 }
 
@@ -412,9 +501,8 @@ struct bw_page *bw_page_empty(void *obj, u32 size, u8 level)
 	struct bw_page *page = obj;
 
 	page->size = size;
+	bw_sum_lay(&sum, &frame);
 	bw_page_lay(page, &sum, &frame);
-	page->end = page->off_tail;
-	atomic_set(&page->space, page->end);
 	return page;
 }
 

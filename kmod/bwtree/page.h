@@ -13,6 +13,7 @@
 #include <linux/bug.h>
 #include <linux/llist.h>
 #include <linux/minmax.h>
+#include <linux/prefetch.h>
 #include <linux/string.h>
 #include <linux/types.h>
 #include <linux/unaligned.h>
@@ -36,6 +37,14 @@ struct kvt_value;
 
 /* A page of fewer entries is never split. */
 #define BW_SPLIT_MIN	4u
+
+/* Slices are searched in groups of a cache line; each full group has a mark. */
+#define BW_GROUP	8u
+#define BW_LINE		64u
+/* What stands in front of a record in its allocation. */
+#define BW_MEM_HEAD	16u
+/* Lines of a base page that are fetched at once: header, keys, marks of usual pages. */
+#define BW_HEAD_LINES	5u
 
 /* A key that is kept: its first bytes as a number, the others behind it. */
 struct bw_key {
@@ -130,10 +139,15 @@ struct bw_remove {
 /*
  * A base page: a sorted array of entries.
  *
- *	| header | high | low | prefix | slice[] load[] | len[] | tail[] | tails | space |
+ *	| header | high | low | prefix | mark[] | slice[] load[] | len[] | tail[] | tails | space |
  *
  * Keys have the prefix in common; what follows it is a slice, compared as a number,
  * and a tail.  Lengths are only kept if they differ, tails if there are any.
+ *
+ * A search waits for memory twice: for the beginning of the page, whose lines are
+ * fetched together, and for a group of slices with its loads.  Groups begin with a
+ * cache line.  A mark is the last slice of a group; the last group has none if it is not
+ * full, and is filled up with the highest slices.
  */
 struct bw_page {
 	struct bw_rec rec;
@@ -145,6 +159,7 @@ struct bw_page {
 	u16 off_prefix;
 	u16 marked;			/* BW_MARKED: which entry */
 	u16 tails;			/* whether there are any */
+	u32 off_mark;
 	u32 off_slice;
 	u32 off_load;
 	u32 off_len;
@@ -178,6 +193,38 @@ static inline const void *bw_page_at(const struct bw_page *page, u32 off)
 static inline const u64 *bw_page_slice(const struct bw_page *page)
 {
 	return bw_page_at(page, page->off_slice);
+}
+
+static inline const u64 *bw_page_mark(const struct bw_page *page)
+{
+	return bw_page_at(page, page->off_mark);
+}
+
+/*
+ * Fetch into the second level of the cache: more such loads are under way at once than
+ * into the first, for which a processor has some dozen places.
+ */
+static __always_inline void bw_prefetch_far(const void *p)
+{
+	__builtin_prefetch(p, 0, 2);
+}
+
+/* Fetch the beginning of a base page, or of what may be one. */
+static __always_inline void bw_prefetch(const struct bw_rec *rec)
+{
+	unsigned int i;
+
+	for (i = 0; i < BW_HEAD_LINES; i++)
+		prefetch((const u8 *)rec - BW_MEM_HEAD + i * BW_LINE);
+}
+
+/* Fetch a leaf's records: usually they stand one in front of the other. */
+static __always_inline void bw_prefetch_chain(const struct bw_rec *top)
+{
+	unsigned int i, depth = min_t(unsigned int, top->depth, BW_CHAIN_LEAF);
+
+	for (i = 1; i < depth; i++)
+		prefetch((const u8 *)top - i * BW_LINE);
 }
 
 static inline const struct bw_key *bw_page_low(const struct bw_page *page)
@@ -336,15 +383,29 @@ struct bw_walk {
 	u16 i;
 };
 
+/* Whose entries come next, unless a record's do. */
+static inline const struct bw_page *bw_walk_base(const struct bw_walk *walk)
+{
+	return walk->part[walk->p].base;
+}
+
 /* Some entries of a walk, and what a base page of them takes. */
 struct bw_sum {
 	unsigned int from, to;
 	u32 prefix_len;
 	u32 key_len;
 	u32 tails;			/* bytes */
-	u32 size;			/* of the page, without space */
 	u32 bytes;			/* of its content */
 	struct bw_ent first;
+	/* Where everything goes. */
+	u32 off_low;
+	u32 off_prefix;
+	u32 off_mark;
+	u32 off_slice;
+	u32 off_load;
+	u32 off_len;
+	u32 off_tail;
+	u32 size;			/* of the page, without space */
 };
 
 /* What a base page is to be besides its entries. */
@@ -359,6 +420,7 @@ struct bw_frame {
 /* page.c */
 unsigned int bw_page_lower(const struct bw_page *page, const struct bw_want *want,
 			   unsigned int low, unsigned int high, bool *same);
+unsigned int bw_page_group(const struct bw_page *page, const struct bw_want *want);
 void bw_page_ent(const struct bw_page *page, unsigned int i, struct bw_ent *ent);
 void bw_ent_copy(const struct bw_ent *ent, u32 from, u32 to, u8 *out);
 int bw_ent_cmp(const struct bw_want *want, const struct bw_ent *ent);
@@ -381,6 +443,7 @@ bool bw_part_next(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent)
 bool bw_part_prev(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent);
 void bw_walk_init(struct bw_walk *walk, const struct bw_rec *top);
 void bw_walk_rewind(struct bw_walk *walk);
+unsigned int bw_walk_run(const struct bw_walk *walk, unsigned int max);
 bool bw_walk_next(struct bw_walk *walk, struct bw_ent *ent);
 void bw_rec_init(struct bw_rec *rec, enum bw_kind kind, struct bw_rec *top);
 bool bw_place(const struct bw_rec *top, const struct bw_want *want, struct bw_rec *rec,

@@ -91,6 +91,7 @@ restart:
 	at->id = BW_ROOT;
 	while (budget--) {
 		top = bw_load(tree, at->id);
+		bw_prefetch(top);
 		at->guard_id = at->id;
 		at->guard = top;
 		at->top = top;
@@ -118,8 +119,13 @@ restart:
 				continue;
 			}
 		}
-		if (top->level == level)
+		if (top->level == level) {
+			if (top->depth && !level) {
+				bw_prefetch_chain(top);
+				bw_prefetch(&top->base->rec);
+			}
 			return 0;
+		}
 		at->id = bw_inner_find(top, want, before);
 		if (mode == BW_SEEK_WRITE && bw_child_is_marked(top, at->id))
 			return bw_needs(at, BW_HELP_FINISH, top->level - 1, want);

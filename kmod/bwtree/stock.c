@@ -25,6 +25,7 @@ struct bw_mem {
 
 static struct bw_mem *bw_mem(const void *obj)
 {
+	BUILD_BUG_ON(sizeof(struct bw_mem) != BW_MEM_HEAD);
 	return (struct bw_mem *)obj - 1;
 }
 
