@@ -89,6 +89,7 @@ struct kvt_iter {
 	struct kvt_index *index;
 	bool reverse;
 	enum kvt_bound bound;		/* where to go on, relative to key */
+	u32 want;		/* results that the caller expects to take; 0: unknown */
 	u32 len;
 	u8 key[KVTREE_KEY_MAX + 8];	/* the position: after next() the key returned */
 	/* The engine's part follows: see kvt_index_ops.iter_size. */

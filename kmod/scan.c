@@ -145,6 +145,7 @@ static void scan_set_iter(struct kvt_scan *scan, const struct kvt_key *key)
 		iter->bound = KVT_AFTER;
 	else
 		iter->bound = KVT_AT;
+	iter->want = scan->args.limit;
 	iter->len = key->len;
 	memcpy(iter->key, key->data, key->len);
 	iter->index->ops->iter_rest(iter);

@@ -337,13 +337,18 @@ struct bw_iter {
 	struct kvt_iter iter;
 	/* What was read last, in this RCU read section. */
 	bool ready;
-	bool prefixed;			/* the position begins with the base's prefix */
+	u8 at_delta;			/* of the deltas, as @at */
 	u16 at;				/* of the base: forward the next, backward behind it */
-	u8 at_delta;			/* the same of the deltas */
-	u16 fetched;			/* forward: values up to here are being fetched */
+	u16 run;			/* forward: up to here no delta comes between */
+	u16 ahead_at;			/* values of @ahead up to here are being fetched */
 	const unsigned long *entry;	/* of the page that tells of changes, ... */
 	unsigned long seen;		/* ... and what it was */
 	const unsigned long *right;	/* of the next page forward, or NULL */
+	/* Forward: */
+	u32 budget;			/* so many more values are worth being fetched */
+	u8 stage;			/* see enum bw_ahead */
+	const struct bw_page *ahead;	/* @part's base, or the next page's */
+	const struct bw_page *next;	/* from BW_AHEAD_BASE on: the next page's */
 	struct bw_part part;
 };
 
