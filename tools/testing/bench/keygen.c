@@ -36,6 +36,31 @@ static uint32_t put_decimal(uint64_t n, uint32_t width, uint8_t *to)
 	return len;
 }
 
+/* Random bytes, which @n determines. */
+static uint32_t put_random(uint64_t n, uint32_t len, uint8_t *to)
+{
+	uint32_t i, some;
+	uint64_t bytes;
+
+	for (i = 0; i < len; i += some) {
+		bytes = bench_random(&n);
+		some = len - i < sizeof(bytes) ? len - i : sizeof(bytes);
+		memcpy(to + i, &bytes, some);
+	}
+	return len;
+}
+
+static uint32_t put_letters(uint64_t n, uint32_t len, uint8_t *to)
+{
+	static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	uint32_t i;
+
+	put_random(n, len, to);
+	for (i = 0; i < len; i++)
+		to[i] = letters[to[i] * (sizeof(letters) - 1) >> 8];
+	return len;
+}
+
 uint32_t bench_key(enum bench_keys keys, uint64_t n, uint8_t *to)
 {
 	switch (keys) {
@@ -51,6 +76,10 @@ uint32_t bench_key(enum bench_keys keys, uint64_t n, uint8_t *to)
 	case KEYS_USER:
 		memcpy(to, "user", 4);
 		return 4 + put_decimal(bench_mix(n + 1), 1, to + 4);
+	case KEYS_GAMER:
+		return put_letters(n, 78 + bench_mix(n + 1) % 33, to);
+	case KEYS_HASH_20:
+		return put_random(n, 20, to);
 	case KEYS_DESCENDING:
 		return put_number((1ull << 40) - n, to);
 	default:

@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #define BENCH_KEY_MAX	48
+/* Of keys that are not scanned. */
+#define BENCH_KEY_LONG	112
 
 enum bench_keys {
 	KEYS_RANDOM_8,		/* eight random bytes */
@@ -16,6 +18,8 @@ enum bench_keys {
 	KEYS_DESCENDING,	/* the same */
 	KEYS_USER,		/* "user" and a number of 1 to 20 digits, as in YCSB */
 	KEYS_TEN_DIGITS,	/* random numbers below 2^31, with zeros before them */
+	KEYS_GAMER,		/* 78 to 110 letters and digits, 94 on the average */
+	KEYS_HASH_20,		/* 20 random bytes */
 	KEYS_NR
 };
 

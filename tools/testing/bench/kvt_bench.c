@@ -48,7 +48,7 @@ static const struct argp_option options[] = {
 	       "operations, and keys scanned, in a round (as many as keys, up to 2000000)"),
 	OPTION('r', "rounds", "N", "rounds (5)"),
 	OPTION('t', "threads", "N", "threads. May be given more than once (1 and 2)"),
-	OPTION('w', "workload", "NAME", "W1 to W8, see below. May be given more than once (all)"),
+	OPTION('w', "workload", "NAME", "W1 to W11, see below. May be given more than once (all)"),
 	OPTION('s', "subject", "NAME", "see below. May be given more than once (all)"),
 	OPTION('p', "pages", "KIND", "huge or 4k. May be given more than once (both)"),
 	OPTION('j', "json", "FILE", "write the results there, too"),
@@ -177,8 +177,10 @@ static const char help[] =
 	"W6: ascending and descending inserts\n"
 	"W7: inserts and removals\n"
 	"W8: ten columns, MYCSB A, B, C and E\n"
+	"W9: the synthetic mix of the paper on the Bw-tree\n"
+	"W10, W11: as its other two: long values, hashes (kvtree, bwtree)\n"
 	"\n"
-	"Subjects are kvtree, lmdb, skiplist, congee, treeindex, stdmap and chase.";
+	"Subjects are kvtree, bwtree, lmdb, skiplist, congee, treeindex, stdmap and chase.";
 
 static const struct argp argp = {
 	.options = options, .parser = parse,
@@ -292,6 +294,7 @@ static void start(struct child *c, const struct subject *s, const struct group *
 		.subject = s,
 		.config = {
 			.keys = group->keys, .nr_keys = opt.nr_keys, .wide = group->wide,
+			.value_len = group->value_len,
 			.fixed = bench_keys_fixed(group->keys), .small_pages = small,
 		},
 	};
@@ -309,7 +312,8 @@ static unsigned int start_all(struct child *children, const struct group *group)
 		const struct subject *s = all_subjects[i];
 
 		if (!(opt.subjects & 1u << i) ||
-		    (s->fixed_only && !bench_keys_fixed(group->keys)))
+		    (s->fixed_only && !bench_keys_fixed(group->keys)) ||
+		    (group->value_len && !s->long_values))
 			continue;
 		if (opt.huge)
 			start(&children[nr++], s, group, false);

@@ -92,7 +92,7 @@ static struct bench_key_ref make_key(uint64_t n, uint8_t *to)
 
 static void put_one(uint64_t n)
 {
-	uint8_t bytes[BENCH_KEY_MAX];
+	uint8_t bytes[BENCH_KEY_LONG];
 	union bench_value value;
 
 	make_value(n, run.r.seed, &value);
@@ -102,14 +102,14 @@ static void put_one(uint64_t n)
 static void put_column(struct worker *w, uint64_t n, unsigned int column)
 {
 	uint32_t value = column_of(n, column) | (uint32_t)run.r.seed << 24;
-	uint8_t bytes[BENCH_KEY_MAX];
+	uint8_t bytes[BENCH_KEY_LONG];
 
 	w->wrong |= !run.s->put_column(make_key(n, bytes), column, value);
 }
 
 static void get_one(struct worker *w, uint64_t n)
 {
-	uint8_t bytes[BENCH_KEY_MAX];
+	uint8_t bytes[BENCH_KEY_LONG];
 	union bench_value value;
 
 	w->wrong |= !run.s->get(make_key(n, bytes), &value) || !value_ok(n, &value);
@@ -121,7 +121,7 @@ static void scan_one(struct worker *w, uint64_t n, unsigned int nr)
 {
 	static __thread struct bench_scan out;
 	uint64_t mask = run.config->wide ? 0xffffff : 0xffffffff;
-	uint8_t bytes[BENCH_KEY_MAX];
+	uint8_t bytes[BENCH_KEY_LONG];
 	unsigned int i, found;
 
 	found = run.s->scan(make_key(n, bytes), nr, &out);
@@ -205,7 +205,7 @@ static void scan_some(struct worker *w, unsigned int id)
 static void churn(struct worker *w, unsigned int id)
 {
 	uint64_t i, oldest = run.oldest, next = oldest + run.config->nr_keys;
-	uint8_t bytes[BENCH_KEY_MAX];
+	uint8_t bytes[BENCH_KEY_LONG];
 
 	for (i = id; i < run.r.nr_ops / 2; i += run.r.threads) {
 		put_one(next + i);
@@ -236,8 +236,10 @@ static void do_draws(struct worker *w, unsigned int id)
 
 static const struct phase_kind {
 	void (*run)(struct worker *w, unsigned int id);
-	unsigned int writes;	/* % of what is drawn */
+	unsigned int writes;	/* of 1000 that are drawn */
 	bool drawn;
+	bool even;		/* all keys alike, not by Zipf */
+	bool fresh;		/* every other write is of a key that is not among the first */
 	bool writer;
 } kinds[PHASE_NR] = {
 	[PHASE_INSERT]	 = { insert_all, .writer = true },
@@ -247,27 +249,45 @@ static const struct phase_kind {
 	[PHASE_SCAN_100] = { scan_some },
 	[PHASE_SCAN]	 = { scan_some },
 	[PHASE_CHURN]	 = { churn, .writer = true },
-	[PHASE_MIX]	 = { do_draws, 50, .drawn = true, .writer = true },
-	[PHASE_COLS_A]	 = { do_draws, 50, .drawn = true, .writer = true },
-	[PHASE_COLS_B]	 = { do_draws, 5, .drawn = true, .writer = true },
+	[PHASE_MIX]	 = { do_draws, 500, .drawn = true, .writer = true },
+	[PHASE_SYNTHETIC] = { do_draws, 167, .drawn = true, .writer = true, .even = true,
+			      .fresh = true },
+	[PHASE_GAMERS]	 = { do_draws, 118, .drawn = true, .writer = true, .even = true },
+	[PHASE_CHUNKS]	 = { do_draws, 313, .drawn = true, .writer = true, .even = true,
+			     .fresh = true },
+	[PHASE_COLS_A]	 = { do_draws, 500, .drawn = true, .writer = true },
+	[PHASE_COLS_B]	 = { do_draws, 50, .drawn = true, .writer = true },
 	[PHASE_COLS_C]	 = { do_draws, 0, .drawn = true },
-	[PHASE_COLS_E]	 = { do_draws, 5, .drawn = true, .writer = true },
+	[PHASE_COLS_E]	 = { do_draws, 50, .drawn = true, .writer = true },
 };
+
+static uint32_t draw_key(bool write, uint64_t *state)
+{
+	const struct phase_kind *kind = &kinds[run.r.phase];
+	uint64_t nr = run.config->nr_keys;
+
+	if (!kind->even)
+		return zipf_draw(&run.zipf, state);
+	return bench_below(state, write && kind->fresh ? 2 * nr : nr);
+}
 
 static void draw(struct worker *w, unsigned int id)
 {
 	uint64_t i, nr = share(run.r.nr_ops, id), state = random_state(id);
+	bool write;
 
 	w->draws = calloc(nr, sizeof(*w->draws));
 	if (!w->draws)
 		abort();
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
+		write = bench_below(&state, 1000) < kinds[run.r.phase].writes;
 		w->draws[i] = (struct draw) {
-			.key = zipf_draw(&run.zipf, &state),
-			.write = bench_below(&state, 100) < kinds[run.r.phase].writes,
+			.key = draw_key(write, &state),
+			.write = write,
 			.column = bench_below(&state, BENCH_COLS),
 			.len = 1 + bench_below(&state, SCAN_MAX),
 		};
+	}
 }
 
 static void work(unsigned int id)

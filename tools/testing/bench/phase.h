@@ -19,6 +19,9 @@ enum phase {
 	PHASE_COLS_A,		/* 50 % gets of all columns, 50 % puts of one */
 	PHASE_COLS_B,		/* 95 %, 5 % */
 	PHASE_COLS_C,		/* gets only */
+	PHASE_SYNTHETIC,	/* 5 gets to a put of any key, every other of which is new */
+	PHASE_GAMERS,		/* 7.5 gets to an update */
+	PHASE_CHUNKS,		/* 2.2 gets to a put, as above */
 	PHASE_COLS_E,		/* 95 % scans of 1 to 100 keys, a column of each; 5 % puts */
 	PHASE_NR
 };

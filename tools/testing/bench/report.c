@@ -167,12 +167,30 @@ static void add_batches(json_t *ratios, const struct row *rows, unsigned int nr)
 	}
 }
 
+/* The Bw-tree's bars. */
+static void add_bwtree(json_t *ratios, const struct row *rows, unsigned int nr)
+{
+	static const struct {
+		const char *name, *step, *to;
+	} bars[] = {
+		{ "bwtree_get_W1_vs_masstree", "get_W1", OWN },
+		{ "bwtree_scan100_vs_masstree", "scan100_W1", OWN },
+		{ "bwtree_mix_vs_skiplist", "synthetic_W9", "skiplist" },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(bars) / sizeof(bars[0]); i++)
+		add_ratio(ratios, bars[i].name, find(rows, nr, "bwtree", bars[i].step, 1),
+			  find(rows, nr, bars[i].to, bars[i].step, 1));
+}
+
 static json_t *make_ratios(const struct row *rows, unsigned int nr)
 {
 	json_t *ratios = json_object();
 
 	add_peers(ratios, rows, nr);
 	add_batches(ratios, rows, nr);
+	add_bwtree(ratios, rows, nr);
 	add_ratio(ratios, "scan100_vs_lmdb", find(rows, nr, OWN, "scan100_W1", 1),
 		  find(rows, nr, "lmdb", "scan100_W1", 1));
 	add_scale(ratios, "scale2_get", rows, nr, "get_W1");

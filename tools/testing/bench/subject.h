@@ -18,6 +18,7 @@
 #define BATCH		32
 #define SCAN_MAX	100
 #define BENCH_COLS	10
+#define BENCH_VALUE_MAX	1200
 
 struct bench_key_ref {
 	const uint8_t *data;
@@ -51,12 +52,14 @@ struct bench_config {
 	uint64_t nr_keys;
 	bool fixed;		/* keys are numbers of 8 bytes, the first byte the highest */
 	bool wide;
+	uint32_t value_len;	/* bytes of a value that begins with the number; 0: no more */
 	bool small_pages;
 };
 
 struct subject {
 	const char *name;
 	bool fixed_only;	/* keys of 8 bytes and values that are numbers, nothing else */
+	bool long_values;	/* values may be longer than a number or columns */
 	bool one_writer;	/* no writes by several threads at once */
 	/* Once in its process, by the main thread. */
 	void (*init)(const struct bench_config *config);

@@ -102,8 +102,10 @@ static struct kvt_value *new_number(const struct kvt_mem *mem, const struct kvt_
 	struct kvt_value *v;
 	u8 *data;
 
-	v = kvt_value_alloc_whole(mem, key, sizeof(value->number), &data);
+	v = kvt_value_alloc_whole(mem, key, config->value_len ?: sizeof(value->number), &data);
 	BUG_ON(!v);
+	if (config->value_len)
+		memset(data, 'v', config->value_len);
 	memcpy(data, &value->number, sizeof(value->number));
 	return v;
 }
@@ -243,6 +245,19 @@ static inline bool copy_number(const struct kvt_value *v, uint64_t *number)
 	return true;
 }
 
+static inline bool copy_long(const struct kvt_value *v, uint64_t *number)
+{
+	static __thread u8 copy[BENCH_VALUE_MAX];
+	struct kvt_column col;
+
+	if (!copy_number(v, number))
+		return false;
+	kvt_value_column(v, 0, &col);
+	memcpy(copy, col.data, min_t(size_t, col.len, sizeof(copy)));
+	asm volatile("" : : "r" (copy) : "memory");
+	return true;
+}
+
 static bool copy_columns(const struct kvt_value *v, union bench_value *value)
 {
 	struct kvt_column col;
@@ -279,7 +294,12 @@ static bool kv_get(struct bench_key_ref key, union bench_value *value)
 
 	rcu_read_lock();
 	v = ops->get(kv_index, &k);
-	found = config->wide ? copy_columns(v, value) : copy_number(v, &value->number);
+	if (config->wide)
+		found = copy_columns(v, value);
+	else if (config->value_len)
+		found = copy_long(v, &value->number);
+	else
+		found = copy_number(v, &value->number);
 	rcu_read_unlock();
 	return found;
 }
@@ -319,6 +339,7 @@ static unsigned int kv_scan(struct bench_key_ref key, unsigned int nr, struct be
 	iter->index = kv_index;
 	iter->reverse = false;
 	iter->bound = KVT_AT;
+	iter->want = nr;
 	iter->len = key.len;
 	memcpy(iter->key, key.data, key.len);
 	ops->iter_rest(iter);
@@ -349,12 +370,12 @@ const struct subject subject_kvtree = {
 	.name = "kvtree", .init = kv_init, .enter = kv_enter, .begin = kv_begin, .end = kv_end,
 	.pause = cond_resched, .clear = kv_clear, .memory = kv_memory, .put = kv_put,
 	.get = kv_get, .get_batch = kv_get_batch, .scan = kv_scan, .remove = kv_remove,
-	.put_column = kv_put_column,
+	.put_column = kv_put_column, .long_values = true,
 };
 
 const struct subject subject_bwtree = {
 	.name = "bwtree", .init = bw_init, .enter = kv_enter, .begin = kv_begin, .end = kv_end,
 	.pause = cond_resched, .clear = kv_clear, .memory = kv_memory, .put = kv_put,
 	.get = kv_get, .get_batch = kv_get_batch, .scan = kv_scan, .remove = kv_remove,
-	.put_column = kv_put_column,
+	.put_column = kv_put_column, .long_values = true,
 };

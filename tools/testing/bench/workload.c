@@ -58,13 +58,35 @@ static const struct step ten_digits[] = {
 	{ 0 }
 };
 
+/* What the paper on the Bw-tree measures: see its section VI. */
+static const struct step synthetic[] = {
+	{ "insert_W9", "W9", PHASE_INSERT },
+	{ "synthetic_W9", "W9", PHASE_SYNTHETIC },
+	{ 0 }
+};
+
+static const struct step gamers[] = {
+	{ "insert_W10", "W10", PHASE_INSERT },
+	{ "gamers_W10", "W10", PHASE_GAMERS },
+	{ 0 }
+};
+
+static const struct step chunks[] = {
+	{ "insert_W11", "W11", PHASE_INSERT },
+	{ "chunks_W11", "W11", PHASE_CHUNKS },
+	{ 0 }
+};
+
 const struct group groups[] = {
-	{ KEYS_RANDOM_8, false, random_8 },
-	{ KEYS_DECIMAL, false, decimal },
-	{ KEYS_PREFIX_40, false, prefix_40 },
-	{ KEYS_ASCENDING, false, ascending },
-	{ KEYS_DESCENDING, false, descending },
-	{ KEYS_USER, true, user },
-	{ KEYS_TEN_DIGITS, true, ten_digits },
+	{ KEYS_RANDOM_8, false, 0, random_8 },
+	{ KEYS_DECIMAL, false, 0, decimal },
+	{ KEYS_PREFIX_40, false, 0, prefix_40 },
+	{ KEYS_ASCENDING, false, 0, ascending },
+	{ KEYS_DESCENDING, false, 0, descending },
+	{ KEYS_USER, true, 0, user },
+	{ KEYS_TEN_DIGITS, true, 0, ten_digits },
+	{ KEYS_RANDOM_8, false, 0, synthetic },
+	{ KEYS_GAMER, false, 1200, gamers },
+	{ KEYS_HASH_20, false, 44, chunks },
 	{ .steps = NULL }
 };

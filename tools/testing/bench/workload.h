@@ -19,6 +19,7 @@ struct step {
 struct group {
 	enum bench_keys keys;
 	bool wide;
+	uint32_t value_len;		/* bytes of a value; 0: a number, or columns */
 	const struct step *steps;	/* up to one without a name */
 };
 
