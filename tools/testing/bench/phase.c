@@ -353,6 +353,21 @@ static void conclude(struct answer *a)
 	}
 }
 
+/* Added to what there is; or, before a phase, taken away. */
+static void count_swaps(struct bench_swaps *swaps, int sign)
+{
+	struct bench_swaps now = { 0 };
+	unsigned int i;
+
+	if (!run.s->swaps)
+		return;
+	run.s->swaps(&now);
+	for (i = 0; i < SWAPS; i++) {
+		swaps->made[i] += sign * now.made[i];
+		swaps->lost[i] += sign * now.lost[i];
+	}
+}
+
 struct answer phase_run(const struct request *r)
 {
 	struct answer a = { .done = false };
@@ -363,6 +378,7 @@ struct answer phase_run(const struct request *r)
 	if (!a.done)
 		return a;
 	prepare();
+	count_swaps(&a.swaps, -1);
 	cpu = now(CLOCK_PROCESS_CPUTIME_ID);
 	wall = now(CLOCK_MONOTONIC);
 	workers_run(r->threads, work);
@@ -370,6 +386,7 @@ struct answer phase_run(const struct request *r)
 		run.s->publish();
 	a.cpu_ns = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	a.wall_ns = now(CLOCK_MONOTONIC) - wall;
+	count_swaps(&a.swaps, 1);
 	conclude(&a);
 	return a;
 }

@@ -41,6 +41,7 @@ struct answer {
 	uint64_t cpu_ns;	/* of the process, helpers of the subject included */
 	uint64_t wall_ns;
 	struct bench_memory memory;	/* after an insert */
+	struct bench_swaps swaps;
 };
 
 /* Once, after fork: @threads workers. */

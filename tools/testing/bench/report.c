@@ -16,10 +16,24 @@
  */
 void report_add(struct row *row, const struct answer *a)
 {
+	unsigned int i;
+
 	row->rate[row->nr] = a->ops * 1e9 * row->threads / a->cpu_ns;
 	row->wall[row->nr++] = a->ops * 1e9 / a->wall_ns;
 	if (row->step->phase == PHASE_INSERT)
 		row->memory = a->memory;
+	for (i = 0; i < SWAPS; i++) {
+		row->swaps.made[i] += a->swaps.made[i];
+		row->swaps.lost[i] += a->swaps.lost[i];
+	}
+}
+
+/* Of 100 exchanges of a kind so many were lost. */
+static double lost(const struct row *row, enum bench_swap kind)
+{
+	uint64_t all = row->swaps.made[kind] + row->swaps.lost[kind];
+
+	return all ? 100.0 * row->swaps.lost[kind] / all : 0;
 }
 
 static int cmp_rates(const void *a, const void *b)
@@ -77,6 +91,28 @@ static void print_row(const struct row *r, const struct row *small)
 	putchar('\n');
 }
 
+static const char *const swap_names[SWAPS] = {
+	[SWAP_UPDATE] = "updates",
+	[SWAP_CONSOLIDATE] = "consolidations",
+	[SWAP_SPLIT] = "splits",
+	[SWAP_POST] = "posts",
+};
+
+static void print_lost(const struct row *rows, unsigned int nr)
+{
+	const struct row *r;
+	unsigned int i;
+
+	for (r = rows; r < rows + nr; r++) {
+		if (!r->swaps.made[SWAP_UPDATE] || r->threads == 1)
+			continue;
+		printf("%-20s %-9s %2u lost:", r->step->name, r->subject, r->threads);
+		for (i = 0; i < SWAPS; i++)
+			printf(" %s %.4f %%", swap_names[i], lost(r, i));
+		putchar('\n');
+	}
+}
+
 void report_table(const struct row *rows, unsigned int nr)
 {
 	const struct row *r, *other;
@@ -89,6 +125,7 @@ void report_table(const struct row *rows, unsigned int nr)
 			continue;
 		print_row(r, other);
 	}
+	print_lost(rows, nr);
 	printf("Millions of operations (scans: of pairs) per second of CPU time, times threads.\n");
 }
 
@@ -177,8 +214,12 @@ static void add_bwtree(json_t *ratios, const struct row *rows, unsigned int nr)
 		{ "bwtree_scan100_vs_masstree", "scan100_W1", OWN },
 		{ "bwtree_mix_vs_skiplist", "synthetic_W9", "skiplist" },
 	};
+	const struct row *two = find(rows, nr, "bwtree", "synthetic_W9", 2);
 	unsigned int i;
 
+	if (two)
+		json_object_set_new(ratios, "bwtree_mix_failed_updates_percent",
+				    json_real(lost(two, SWAP_UPDATE)));
 	for (i = 0; i < sizeof(bars) / sizeof(bars[0]); i++)
 		add_ratio(ratios, bars[i].name, find(rows, nr, "bwtree", bars[i].step, 1),
 			  find(rows, nr, bars[i].to, bars[i].step, 1));
@@ -214,6 +255,21 @@ static json_t *make_memory(const struct row *r)
 	return memory;
 }
 
+static json_t *make_swaps(const struct row *r)
+{
+	json_t *swaps = json_object(), *swap;
+	unsigned int i;
+
+	for (i = 0; i < SWAPS; i++) {
+		swap = json_object();
+		json_object_set_new(swap, "made", json_integer(r->swaps.made[i]));
+		json_object_set_new(swap, "lost", json_integer(r->swaps.lost[i]));
+		json_object_set_new(swap, "lost_percent", json_real(lost(r, i)));
+		json_object_set_new(swaps, swap_names[i], swap);
+	}
+	return swaps;
+}
+
 static const char *unit(enum phase phase)
 {
 	return phase == PHASE_SCAN || phase == PHASE_SCAN_100 ? "pairs/s" : "operations/s";
@@ -242,6 +298,8 @@ static json_t *make_row(const struct row *r)
 		json_object_set_new(row, "bytes_per_key", make_memory(r));
 		add_number(row, "huge_page_share", r->memory.huge);
 	}
+	if (r->swaps.made[SWAP_UPDATE])
+		json_object_set_new(row, "exchanges", make_swaps(r));
 	return row;
 }
 

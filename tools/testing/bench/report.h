@@ -18,6 +18,7 @@ struct row {
 	double rate[ROUNDS_MAX];	/* of all threads, per second; sorted in the end */
 	double wall[ROUNDS_MAX];
 	struct bench_memory memory;
+	struct bench_swaps swaps;	/* of all rounds */
 };
 
 void report_add(struct row *row, const struct answer *a);

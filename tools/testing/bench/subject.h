@@ -46,6 +46,20 @@ struct bench_memory {
 	double huge;		/* how much of the process's memory is in huge pages */
 };
 
+/* Exchanges of an engine without locks: made, and lost to another thread. */
+enum bench_swap {
+	SWAP_UPDATE,
+	SWAP_CONSOLIDATE,
+	SWAP_SPLIT,
+	SWAP_POST,
+	SWAPS
+};
+
+struct bench_swaps {
+	uint64_t made[SWAPS];
+	uint64_t lost[SWAPS];
+};
+
 /* What a process is for. */
 struct bench_config {
 	enum bench_keys keys;
@@ -76,6 +90,8 @@ struct subject {
 	void (*publish)(void);
 	/* The same. */
 	void (*memory)(struct bench_memory *memory);
+	/* The same: since it was made. */
+	void (*swaps)(struct bench_swaps *swaps);
 
 	/* Inserts the key or replaces its value. */
 	void (*put)(struct bench_key_ref key, const union bench_value *value);

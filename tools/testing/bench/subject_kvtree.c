@@ -366,6 +366,29 @@ static void kv_memory(struct bench_memory *m)
 	m->slack = m->all - m->nodes - m->values;
 }
 
+/* The engine's own counter of a name; 0 if it has none. */
+static u64 engine_count(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < ops->nr_stats; i++)
+		if (!strcmp(ops->stats[i].name, name))
+			return kvt_stats_read(&stats, KVT_STAT_ENGINE + i);
+	return 0;
+}
+
+static void bw_swaps(struct bench_swaps *s)
+{
+	s->made[SWAP_UPDATE] = engine_count("bw_update");
+	s->lost[SWAP_UPDATE] = engine_count("bw_update_fail");
+	s->made[SWAP_CONSOLIDATE] = engine_count("bw_consolidate");
+	s->lost[SWAP_CONSOLIDATE] = engine_count("bw_consolidate_fail");
+	s->made[SWAP_SPLIT] = engine_count("bw_split");
+	s->lost[SWAP_SPLIT] = engine_count("bw_split_fail");
+	s->made[SWAP_POST] = engine_count("bw_post");
+	s->lost[SWAP_POST] = engine_count("bw_post_fail");
+}
+
 const struct subject subject_kvtree = {
 	.name = "kvtree", .init = kv_init, .enter = kv_enter, .begin = kv_begin, .end = kv_end,
 	.pause = cond_resched, .clear = kv_clear, .memory = kv_memory, .put = kv_put,
@@ -374,7 +397,7 @@ const struct subject subject_kvtree = {
 };
 
 const struct subject subject_bwtree = {
-	.name = "bwtree", .init = bw_init, .enter = kv_enter, .begin = kv_begin, .end = kv_end,
+	.name = "bwtree", .swaps = bw_swaps, .init = bw_init, .enter = kv_enter, .begin = kv_begin, .end = kv_end,
 	.pause = cond_resched, .clear = kv_clear, .memory = kv_memory, .put = kv_put,
 	.get = kv_get, .get_batch = kv_get_batch, .scan = kv_scan, .remove = kv_remove,
 	.put_column = kv_put_column, .long_values = true,

@@ -185,7 +185,7 @@ const struct subject subject_stdmap = {
 	.name = "stdmap", .fixed_only = false, .long_values = false, .one_writer = false,
 	.init = sm_init,
 	.enter = nullptr, .begin = nullptr, .end = nullptr, .pause = nullptr,
-	.clear = sm_clear, .publish = nullptr, .memory = memory_of_malloc,
+	.clear = sm_clear, .publish = nullptr, .memory = memory_of_malloc, .swaps = nullptr,
 	.put = sm_put, .get = sm_get, .get_batch = nullptr, .scan = sm_scan,
 	.remove = sm_remove, .put_column = sm_put_column, .chase = nullptr,
 };
