@@ -5,7 +5,8 @@
 # a User-Mode Linux kernel beside the kernel's (kvtree_bench.ko). Tables and
 # ratios are printed; all is left in build/bench.json and build/bench.svg.
 #
-# T=user or T=uml does one of the two. BENCH_ARGS are options for kvt-bench,
+# T=user or T=uml does one of the two. T=chains measures the Bw-tree with chains of
+# several lengths, and leaves build/bench-chains.json and .svg. BENCH_ARGS are options for kvt-bench,
 # BENCH_UML_ARGS parameters for kvtree_bench.ko.
 
 set -euo pipefail
@@ -27,6 +28,27 @@ measure_user()
 	# shellcheck disable=SC2086 # several options
 	"$OUT/kvt-bench" --json "$LOGS/user.json" ${BENCH_ARGS:-}
 	PARTS+=("$LOGS/user.json")
+}
+
+# With each length the engine is compiled anew.
+measure_chains()
+{
+	local length parts=()
+
+	for length in 2 4 6 8 10 12 16 24; do
+		run_logged "$LOGS/build-$length.log" "bench: building, $length records" '' \
+			make -C "$TOP/tools/testing" -j "$JOBS" OUTPUT="$OUT/chains/$length" \
+			PEERS="$OUT/rust/release/libkvt_bench_peers.a" \
+			CFLAGS="-O2 -g -DBW_CHAIN_LEAF=$length" kvt-bench
+		# shellcheck disable=SC2086 # several options
+		"$OUT/chains/$length/kvt-bench" --subject bwtree --pages huge --threads 1 \
+			--workload W9 --workload W10 --json "$LOGS/chains-$length.json" \
+			${BENCH_ARGS:-}
+		parts+=("$length=$LOGS/chains-$length.json")
+	done
+	"$TOP/tools/testing/bench/chains.py" --json "$BUILD/bench-chains.json" \
+		--plot "$BUILD/bench-chains.svg" "${parts[@]}"
+	say "bench: results in $BUILD/bench-chains.json and $BUILD/bench-chains.svg ($(elapsed))"
 }
 
 # What the guest runs.
@@ -72,11 +94,17 @@ want()
 main()
 {
 	case $T in
-	''|user|uml) ;;
-	*) die "T=$T: there are user and uml";;
+	''|user|uml|chains) ;;
+	*) die "T=$T: there are user, uml and chains";;
 	esac
 	"$LANES/deps.sh" bench
 	lane_begin bench
+	if [ "$T" = chains ]; then
+		run_logged "$LOGS/build.log" 'bench: building' '' \
+			make -C "$TOP/tools/testing" -j "$JOBS" OUTPUT="$OUT" kvt-bench
+		measure_chains
+		return
+	fi
 	! want user || measure_user
 	! want uml || measure_uml
 	"$TOP/tools/testing/bench/report.py" --json "$BUILD/bench.json" \

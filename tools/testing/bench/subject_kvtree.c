@@ -397,7 +397,8 @@ const struct subject subject_kvtree = {
 };
 
 const struct subject subject_bwtree = {
-	.name = "bwtree", .swaps = bw_swaps, .init = bw_init, .enter = kv_enter, .begin = kv_begin, .end = kv_end,
+	.name = "bwtree", .init = bw_init, .enter = kv_enter, .begin = kv_begin, .end = kv_end,
+	.swaps = bw_swaps,
 	.pause = cond_resched, .clear = kv_clear, .memory = kv_memory, .put = kv_put,
 	.get = kv_get, .get_batch = kv_get_batch, .scan = kv_scan, .remove = kv_remove,
 	.put_column = kv_put_column, .long_values = true,
