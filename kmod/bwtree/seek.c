@@ -4,6 +4,9 @@
 
 #include "bwtree.h"
 
+/* So many lookups of a batch are under way at once. */
+#define BW_BATCH	16
+
 enum bw_frozen {
 	BW_FROZEN_TRUE,		/* what is below the record is still the truth */
 	BW_FROZEN_MOVED,	/* it belongs to the page at->id now */
@@ -154,6 +157,60 @@ struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key)
 	return bw_leaf_find(at.top, &want);
 }
 
+/* Where a lookup of a batch is going to look: BW_ROOT: that is not known. */
+static u32 bw_guess_leaf(struct bw_tree *tree, const struct bw_want *want)
+{
+	struct bw_at at;
+	u32 id;
+
+	if (bw_seek(tree, want, 1, BW_SEEK_READ, &at))
+		return BW_ROOT;
+	id = bw_inner_find(at.top, want, false);
+	prefetch(bw_map_entry(tree->map, id));
+	return id;
+}
+
+/* The leaf has been fetched: fetch the place in its base where the key belongs. */
+static void bw_guess_place(const struct bw_rec *top, const struct bw_want *want)
+{
+	const struct bw_page *base = top->base;
+	unsigned int group;
+
+	/* What is below a BW_REMOVE may be gone. */
+	if (top->kind == BW_REMOVE)
+		return;
+	if (top->depth)
+		bw_prefetch_chain(top);
+	group = bw_page_group(base, want);
+	prefetch(bw_page_at(base, base->off_slice + group * BW_LINE));
+	prefetch(bw_page_at(base, base->off_load + group * BW_LINE));
+}
+
+/*
+ * Look up at most BW_BATCH keys: fetch what each needs, one thing for all of them after
+ * the other; then look them up as if they came alone.
+ */
+static void bw_get_some(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr)
+{
+	struct bw_want want[BW_BATCH] __uninitialized;
+	struct bw_tree *tree = bw_tree(index);
+	u32 id[BW_BATCH] __uninitialized;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		want[i] = bw_want(lookups[i].key.data, lookups[i].key.len);
+		id[i] = bw_guess_leaf(tree, &want[i]);
+	}
+	for (i = 0; i < nr; i++)
+		bw_prefetch(bw_load(tree, id[i]));
+	for (i = 0; i < nr; i++)
+		bw_guess_place(bw_load(tree, id[i]), &want[i]);
+	for (i = 0; i < nr; i++) {
+		lookups[i].value = bw_get(index, &lookups[i].key);
+		prefetch(lookups[i].value);
+	}
+}
+
 /**
  * bw_get_batch() - see struct kvt_index_ops
  * @index: the tree
@@ -164,10 +221,12 @@ struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key)
  */
 void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr)
 {
-	unsigned int i;
+	unsigned int some;
 
-	for (i = 0; i < nr; i++)
-		lookups[i].value = bw_get(index, &lookups[i].key);
+	for (; nr; nr -= some, lookups += some) {
+		some = min_t(unsigned int, nr, BW_BATCH);
+		bw_get_some(index, lookups, some);
+	}
 }
 
 /* How many bytes an entry's key has in common with a key. */
