@@ -9,6 +9,7 @@
 #include "report.h"
 
 #define OWN	"kvtree"
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
 /*
  * By CPU time: what else the machine does, and what a hypervisor takes, does
@@ -220,7 +221,7 @@ static void add_bwtree(json_t *ratios, const struct row *rows, unsigned int nr)
 	if (two)
 		json_object_set_new(ratios, "bwtree_mix_failed_updates_percent",
 				    json_real(lost(two, SWAP_UPDATE)));
-	for (i = 0; i < sizeof(bars) / sizeof(bars[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(bars); i++)
 		add_ratio(ratios, bars[i].name, find(rows, nr, "bwtree", bars[i].step, 1),
 			  find(rows, nr, bars[i].to, bars[i].step, 1));
 }
