@@ -455,16 +455,16 @@ static void measure_side(const struct plan *plan, struct side *side, int udp, in
 		attach(true);
 }
 
-static void start(const struct plan *plan)
+static void start(const char *cache_program)
 {
 	char port[8];
 	char *const server[] = {
 		"memcached", "-u", "root", "-l", SERVER, "-p", port, "-U", port, NULL
 	};
-	char *const cache[] = { (char *)plan->cache, "--port", port, "--lifetime", "3600000", NEAR,
+	char *const cache[] = { (char *)cache_program, "--port", port, "--lifetime", "3600000", NEAR,
 			  NULL };
 	char *const peer[] = {
-		"ip", "netns", "exec", NETNS, (char *)plan->cache, "--pass", FAR, NULL
+		"ip", "netns", "exec", NETNS, (char *)cache_program, "--pass", FAR, NULL
 	};
 
 	sched_getaffinity(getppid(), sizeof(all_cpus), &all_cpus);
@@ -480,8 +480,9 @@ static void start(const struct plan *plan)
 /**
  * cache_measure() - measure the cache for memcached
  * @plan: how
+ * @cache: the example's program
  */
-void cache_measure(const struct plan *plan)
+void cache_measure(const struct plan *plan, const char *cache)
 {
 	const char *gets = "gets by UDP, 16-byte keys, 64-byte values", *plain = "memcached";
 	const char *cpu = "time of the serving side for a get", *with = "memcached behind XDP";
@@ -498,7 +499,7 @@ void cache_measure(const struct plan *plan)
 	for (i = 0; i < 2; i++)
 		sides[i].lost = row_new(plan, lost, i ? with : plain, "of a million");
 	nr_keys = plan->keys < CACHE_KEYS ? plan->keys : CACHE_KEYS;
-	start(plan);
+	start(cache);
 	tcp = client_socket(SOCK_STREAM, far_netns);
 	stats = client_socket(SOCK_STREAM, own_netns);
 	udp = client_socket(SOCK_DGRAM, far_netns);

@@ -12,12 +12,8 @@
 #define BENCH_STOCK_H
 
 #include <errno.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 
-#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#include "common.h"
 
 #define DEPTH_MAX	64u	/* requests that are sent together */
 #define KEY_LEN		16u	/* bytes in a key of the plain workloads */
@@ -168,54 +164,12 @@ uint64_t kvtree_uring_commands(void);
 void uring_start(struct systems *s, struct kvtree_client *c);
 
 /*
- * server.c and conn.c: servers and connections to them
- */
-enum place { PLACE_OTHER, PLACE_SAME, PLACE_FREE };
-
-extern enum place server_place;
-extern char work_dir[];		/* for sockets */
-
-void servers_init(void);
-void server_start(const char *program, char *const argv[]);
-unsigned int server_free_port(void);
-void server_version(const char *program, char *version, size_t size);
-void pin_client(void);
-
-struct conn {
-	int fd;
-	char *out, *in;
-	size_t out_len;		/* bytes to be sent */
-	size_t in_at, in_len;	/* bytes that came, from in_at on */
-};
-
-struct conn *conn_unix(const char *path);
-struct conn *conn_tcp(unsigned int port);
-char *conn_room(struct conn *c, size_t len);
-void conn_send(struct conn *c);
-const char *conn_take(struct conn *c, size_t len);
-void conn_expect(struct conn *c, const char *text, size_t len);
-
-static inline char *put_bytes(char *to, const void *from, size_t len)
-{
-	return (char *)__builtin_memcpy(to, from, len) + len;
-}
-
-#define PUT_TEXT(to, text)	put_bytes(to, text, sizeof(text) - 1)
-
-/*
  * measure.c: rounds
  */
 struct cell {
 	enum workload workload;
 	struct system *sys;
-	double *rates;		/* operations per second, ascending when it is done */
-	unsigned int runs;
-	uint64_t uring;		/* io_uring commands that the kernel counted */
-};
-
-struct plan {
-	double seconds;		/* for a cell in a round; 0: one span */
-	unsigned int rounds;
+	struct row *row;
 };
 
 struct cells {
@@ -225,20 +179,8 @@ struct cells {
 
 void measure(const struct plan *plan, const struct systems *s, struct cells *cells);
 void check_all(const struct systems *s);
-double cell_median(const struct cell *c);
 
-/*
- * report.c: tables, ratios, JSON
- */
-extern bool lane_icount;	/* the clock counts instructions */
-
-const char *lane_name(void);
-void report_print(const struct cells *cells, bool bounds);
-void report_write(const struct cells *cells, const char *path);
-bool report_bounds(const struct cells *cells);
-
-/* main.c */
-void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* compare.c */
+void compare_all(const struct cells *cells);
 
 #endif /* BENCH_STOCK_H */

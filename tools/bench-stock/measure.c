@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -16,13 +15,14 @@
 
 static struct request pool[POOL];
 
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
+static const char * const titles[] = {
+	[EMPTY] = "a call that does nothing",
+	[PLAIN_GET] = "gets, 16-byte keys, 64-byte values, uniform",
+	[PLAIN_PUT] = "puts, 16-byte keys, 64-byte values, uniform",
+	[MYCSB_A] = "MYCSB A: half gets of 10 columns, half puts of one, Zipf",
+	[MYCSB_B] = "MYCSB B: 95 % gets of 10 columns, 5 % puts of one, Zipf",
+	[MYCSB_C] = "MYCSB C: gets of 10 columns, Zipf",
+};
 
 /**
  * systems_add() - add a system
@@ -56,14 +56,14 @@ static double run_cell(struct cell *cell, double seconds)
 {
 	uint64_t uring = kvtree_uring_commands(), n = 0;
 	struct system *sys = cell->sys;
-	double start = now(), took;
+	double start = seconds_now(), took;
 
 	do {
 		sys->run(sys, pool + n % POOL, sys->span);
 		n += sys->span;
-		took = now() - start;
+		took = seconds_now() - start;
 	} while (took < seconds);
-	cell->uring += uring_served(sys, uring);
+	row_count(cell->row, "uring_commands", uring_served(sys, uring));
 	return (double)n / took;
 }
 
@@ -92,8 +92,17 @@ static void run_round(const struct plan *plan, struct cells *cells, unsigned int
 		if (cell->workload != filled)
 			workload_fill(cell->workload, round, pool, POOL);
 		filled = cell->workload;
-		cell->rates[round] = run_cell(cell, seconds);
+		row_set(cell->row, round, run_cell(cell, seconds));
 	}
+}
+
+static void cell_add(const struct plan *plan, struct cells *cells, enum workload w,
+		     struct system *sys)
+{
+	struct row *row = row_new(plan, workload_name(w), sys->name, "operations/s");
+
+	row_title(row, titles[w]);
+	cells->all[cells->nr++] = (struct cell) { w, sys, row };
 }
 
 static void cells_make(const struct plan *plan, const struct systems *s, struct cells *cells)
@@ -106,23 +115,10 @@ static void cells_make(const struct plan *plan, const struct systems *s, struct 
 		die("out of memory");
 	for (w = 0; w < WORKLOADS; w++) {
 		for (i = 0; i < s->nr; i++) {
-			if (!(s->all[i]->workloads & ON(w)))
-				continue;
-			cells->all[cells->nr++] = (struct cell) {
-				.workload = w,
-				.sys = s->all[i],
-				.rates = calloc(plan->rounds + 1, sizeof(double)),
-				.runs = plan->rounds,
-			};
+			if (s->all[i]->workloads & ON(w))
+				cell_add(plan, cells, w, s->all[i]);
 		}
 	}
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 /**
@@ -133,29 +129,13 @@ static int compare(const void *a, const void *b)
  */
 void measure(const struct plan *plan, const struct systems *s, struct cells *cells)
 {
-	unsigned int round, i;
+	unsigned int round;
 
 	cells_make(plan, s, cells);
 	for (round = 0; round <= plan->rounds; round++)
 		run_round(plan, cells, round);
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "\r\033[K");
-	/* Without the first. */
-	for (i = 0; i < cells->nr; i++) {
-		cells->all[i].rates++;
-		qsort(cells->all[i].rates, plan->rounds, sizeof(double), compare);
-	}
-}
-
-/**
- * cell_median() - the rate that half of the rounds reached
- * @c: a cell that was measured
- *
- * Return: operations per second
- */
-double cell_median(const struct cell *c)
-{
-	return (c->rates[(c->runs - 1) / 2] + c->rates[c->runs / 2]) / 2;
 }
 
 static void check_keys(struct system *sys, enum kind kind)

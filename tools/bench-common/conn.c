@@ -4,6 +4,7 @@
  * answers are read in as much as there is.  No library stands in between, so
  * that the servers are not charged for one.
  */
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -11,9 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "common.h"
 
-#define BUFFER	(64u << 10)	/* more than DEPTH_MAX requests, or their answers */
+#define BUFFER	(128u << 10)	/* more than any requests that are sent together */
 
 static struct conn *conn_new(int fd)
 {
@@ -81,6 +82,18 @@ struct conn *conn_tcp(unsigned int port)
 
 	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	return c;
+}
+
+/**
+ * conn_close() - end a connection
+ * @c: it is freed
+ */
+void conn_close(struct conn *c)
+{
+	close(c->fd);
+	free(c->out);
+	free(c->in);
+	free(c);
 }
 
 /**

@@ -11,20 +11,23 @@
 
 #include <jansson.h>
 
-#include "bench.h"
+#include "common.h"
 
-#define ROWS_MAX	64
-#define RATIOS_MAX	32
+#define ROWS_MAX	128
+#define RATIOS_MAX	96
 
 struct row {
-	const char *workload, *system, *unit;
+	const char *workload, *title, *system, *unit;
+	unsigned int threads;
 	double *values;		/* by round, the first not counted */
 	unsigned int runs;
 	bool sorted;
+	const char *count_name;
+	uint64_t count;
 };
 
 struct ratio {
-	const char *name;
+	char name[64];
 	double value, at_least, at_most;
 };
 
@@ -53,14 +56,36 @@ struct row *row_new(const struct plan *plan, const char *workload, const char *s
 	row = &rows[nr_rows++];
 	*row = (struct row) {
 		.workload = workload,
+		.title = workload,
 		.system = system,
 		.unit = unit,
+		.threads = 1,
 		.values = calloc(plan->rounds + 1, sizeof(double)),
 		.runs = plan->rounds,
 	};
 	if (!row->values)
 		die("out of memory");
 	return row;
+}
+
+/**
+ * row_title() - have more than the workload above its table
+ * @row: the row
+ * @title: a string that stays
+ */
+void row_title(struct row *row, const char *title)
+{
+	row->title = title;
+}
+
+/**
+ * row_threads() - say how many threads it were
+ * @row: the row
+ * @threads: their number; 1 without this
+ */
+void row_threads(struct row *row, unsigned int threads)
+{
+	row->threads = threads;
 }
 
 /**
@@ -72,6 +97,18 @@ struct row *row_new(const struct plan *plan, const char *workload, const char *s
 void row_set(struct row *row, unsigned int round, double value)
 {
 	row->values[round] = value;
+}
+
+/**
+ * row_count() - something that was counted over all rounds
+ * @row: the row
+ * @name: what it is called in the results
+ * @value: is added
+ */
+void row_count(struct row *row, const char *name, uint64_t value)
+{
+	row->count_name = name;
+	row->count += value;
 }
 
 static int compare(const void *a, const void *b)
@@ -104,16 +141,21 @@ double row_median(struct row *row)
 
 /**
  * ratio_add() - add a ratio to the report
- * @name: a string that stays
+ * @name: it is copied
  * @value: the number
  * @at_least: what is to be reached, or 0
  * @at_most: what is not to be exceeded, or 0
  */
 void ratio_add(const char *name, double value, double at_least, double at_most)
 {
+	struct ratio *r;
+
 	if (nr_ratios == RATIOS_MAX)
 		die("too many ratios");
-	ratios[nr_ratios++] = (struct ratio) { name, value, at_least, at_most };
+	r = &ratios[nr_ratios++];
+	*r = (struct ratio) { .value = value, .at_least = at_least, .at_most = at_most };
+	if (snprintf(r->name, sizeof(r->name), "%s", name) >= (int)sizeof(r->name))
+		die("%s: the name of a ratio is too long", name);
 }
 
 /* The hypervisor says so itself. */
@@ -151,29 +193,49 @@ static void print_ratio(const struct ratio *r, bool bounds)
 	puts(bounds && missed(r) ? ": MISSED" : "");
 }
 
+static char *lines[8];
+static unsigned int nr_lines;
+
 /**
- * report_print() - print tables
- * @plan: what was done
+ * report_add_line() - something to stand above the tables
+ * @line: it is copied
  */
-void report_print(const struct plan *plan)
+void report_add_line(const char *line)
 {
-	const char *workload = "";
+	if (nr_lines == ARRAY_SIZE(lines))
+		die("too many lines");
+	lines[nr_lines++] = strdup(line);
+}
+
+static void print_row(struct row *row, const char *title)
+{
+	double median = row_median(row);
+
+	if (strcmp(title, row->title))
+		printf("\n%s\n  %-40s %12s %12s %12s\n", row->title, "", "median", "min",
+		       "max");
+	printf("  %-40s %12.1f %12.1f %12.1f  %s", row->system, median, sorted(row)[0],
+	       sorted(row)[row->runs - 1], row->unit);
+	if (strstr(row->unit, "/s"))
+		printf("  (%.2f us each)", 1e6 / median);
+	putchar('\n');
+}
+
+static void report_print(const struct plan *plan)
+{
+	const char *title = "";
 	struct utsname uts;
-	struct row *row;
 	unsigned int i;
 
 	lane = lane_name(plan);
 	uname(&uts);
 	printf("Linux %s, %s; %u keys, medians of %u rounds\n", uts.release, lane, plan->keys,
 	       plan->rounds);
+	for (i = 0; i < nr_lines; i++)
+		puts(lines[i]);
 	for (i = 0; i < nr_rows; i++) {
-		row = &rows[i];
-		if (strcmp(workload, row->workload))
-			printf("\n%s\n  %-34s %12s %12s %12s\n", row->workload, "", "median",
-			       "min", "max");
-		workload = row->workload;
-		printf("  %-34s %12.1f %12.1f %12.1f  %s\n", row->system, row_median(row),
-		       sorted(row)[0], sorted(row)[row->runs - 1], row->unit);
+		print_row(&rows[i], title);
+		title = rows[i].title;
 	}
 	printf("\nratios; %s\n", lane);
 	for (i = 0; i < nr_ratios; i++)
@@ -183,23 +245,24 @@ void report_print(const struct plan *plan)
 
 static json_t *row_json(struct row *row)
 {
-	return json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:i, s:s, s:s}",
-			 "workload", row->workload,
-			 "system", row->system,
-			 "threads", 1,
-			 "median", row_median(row),
-			 "min", sorted(row)[0],
-			 "max", sorted(row)[row->runs - 1],
-			 "runs", row->runs,
-			 "unit", row->unit,
-			 "lane", lane);
+	json_t *obj;
+
+	obj = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:i, s:s, s:s}",
+			"workload", row->workload,
+			"system", row->system,
+			"threads", row->threads,
+			"median", row_median(row),
+			"min", sorted(row)[0],
+			"max", sorted(row)[row->runs - 1],
+			"runs", row->runs,
+			"unit", row->unit,
+			"lane", lane);
+	if (row->count)
+		json_object_set_new(obj, row->count_name, json_integer(row->count));
+	return obj;
 }
 
-/**
- * report_write() - write everything as JSON, after report_print()
- * @path: of the file
- */
-void report_write(const char *path)
+static void report_write(const char *path)
 {
 	json_t *all, *values = json_object(), *list = json_array();
 	unsigned int i;
@@ -216,12 +279,8 @@ void report_write(const char *path)
 	json_decref(all);
 }
 
-/**
- * report_bounds() - say what is not as good as it is to be
- *
- * Return: whether everything is
- */
-bool report_bounds(void)
+/* Say what is not as good as it is to be. */
+static bool report_bounds(void)
 {
 	const struct ratio *r;
 	bool ok = true;
@@ -234,4 +293,17 @@ bool report_bounds(void)
 		ok = false;
 	}
 	return ok;
+}
+
+/**
+ * report_end() - print tables, and write everything as JSON
+ * @plan: what was done
+ *
+ * Return: the program's exit status: 1 if a ratio is not what it is to be
+ */
+int report_end(const struct plan *plan)
+{
+	report_print(plan);
+	report_write(plan->json);
+	return plan->quick || plan->icount || report_bounds() ? 0 : 1;
 }

@@ -5,6 +5,7 @@
  * The client has the first CPU for itself where there are several; servers get
  * the others, or what the command line says.
  */
+#include <errno.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,25 +16,36 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "common.h"
 
-#define SERVERS_MAX	4
+#define SERVERS_MAX	64
 
 enum place server_place;
-char work_dir[] = "/tmp/bench-stock.XXXXXX";
+char work_dir[] = "/tmp/kvtree-bench.XXXXXX";
 
 static pid_t servers[SERVERS_MAX];
 static unsigned int nr_servers;
 static cpu_set_t all_cpus;
 
+/**
+ * server_stop() - stop a server
+ * @id: of server_start()
+ */
+void server_stop(unsigned int id)
+{
+	if (!servers[id])
+		return;
+	kill(servers[id], SIGKILL);
+	waitpid(servers[id], NULL, 0);
+	servers[id] = 0;
+}
+
 static void stop_servers(void)
 {
 	char cmd[sizeof(work_dir) + 16];
 
-	while (nr_servers--) {
-		kill(servers[nr_servers], SIGKILL);
-		waitpid(servers[nr_servers], NULL, 0);
-	}
+	while (nr_servers--)
+		server_stop(nr_servers);
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", work_dir);
 	if (system(cmd))
 		note("%s could not be removed", work_dir);
@@ -86,7 +98,7 @@ static void server_exec(const char *program, char *const argv[])
 		pin(server_place == PLACE_SAME);
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	execvp(program, argv);
-	fprintf(stderr, "bench-stock: %s: %s\n", program, strerror(errno));
+	note("%s: %s", program, strerror(errno));
 	_exit(127);
 }
 
@@ -96,8 +108,10 @@ static void server_exec(const char *program, char *const argv[])
  * @argv: its arguments
  *
  * conn_unix() and conn_tcp() wait until it listens.
+ *
+ * Return: what server_stop() wants to know
  */
-void server_start(const char *program, char *const argv[])
+unsigned int server_start(const char *program, char *const argv[])
 {
 	pid_t pid;
 
@@ -108,7 +122,8 @@ void server_start(const char *program, char *const argv[])
 		die("fork: %s", strerror(errno));
 	if (!pid)
 		server_exec(program, argv);
-	servers[nr_servers++] = pid;
+	servers[nr_servers] = pid;
+	return nr_servers++;
 }
 
 /**
