@@ -23,7 +23,7 @@ export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME IC
 
 .PHONY: all modules try-modules lib tools examples man selftests install demo vm docs help \
 	check check-uml check-debug check-stock check-stock7 check-crash check-user fuzz \
-	lint bench bench-stock bench-bpf clean
+	lint bench bench-stock bench-bpf bench-log clean
 
 all: try-modules lib tools
 
@@ -117,7 +117,7 @@ lint:
 bench:
 	@$(LANES)/bench.sh
 
-bench-stock bench-bpf:
+bench-stock bench-bpf bench-log:
 	@$(LANES)/bench-guest.sh $@
 
 docs:
@@ -126,7 +126,8 @@ docs:
 # Not through KDIR: what is to be removed may have been built for another
 # kernel, whose headers may be gone.
 clean:
-	@for d in lib tools tools/bench-stock tools/bench-bpf tools/examples selftests; do \
+	@for d in lib tools tools/bench-stock tools/bench-bpf tools/bench-log \
+		tools/examples selftests; do \
 		[ ! -e $$d/Makefile ] || $(MAKE) -s -C $$d clean; done
 	@find kmod -name '*.o' -o -name '*.ko' -o -name '*.mod' -o \
 		-name '*.mod.c' -o -name '.*.cmd' -o -name '*.o.d' \
@@ -173,6 +174,8 @@ help:
 	@echo '               ICOUNT=1 counts instructions instead of time'
 	@echo '  bench-bpf    the same for BPF programs: lookups beside hash and trie maps, a'
 	@echo '               cache in XDP beside memcached; results in build/bench-bpf.json'
+	@echo '  bench-log    durable stores beside LMDB, RocksDB and Redis, on User-Mode Linux and on'
+	@echo '               a Debian kernel; T=uml or T=stock does one of them; build/bench-log.json'
 	@echo
 	@echo 'Variables'
 	@echo '  KDIR=DIR     build directory of the kernel (now $(KDIR))'

@@ -4,8 +4,8 @@
 # deps.sh LANE...: install the Debian packages that the lanes need. Does
 # nothing, and touches no network, when they are all there.
 #
-# LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, bench-bpf, user,
-# lint, docs, crash or demo.
+# LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, bench-bpf,
+# bench-log, user, lint, docs, crash or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -34,6 +34,10 @@ main_packages()
 	bench-bpf)
 		main_packages bench-stock
 		user_packages selftests/bpf tools/examples;;
+	bench-log)
+		main_packages bench-stock
+		echo "$kernel_packages e2fsprogs"
+		user_packages tools/bench-log;;
 	stock)
 		main_packages bench-bpf
 		user_packages lib/python selftests;;
@@ -64,7 +68,7 @@ main_packages()
 backports_packages()
 {
 	case $1 in
-	stock|bench-stock|bench-bpf|demo|crash)
+	stock|bench-stock|bench-bpf|bench-log|demo|crash)
 		echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86'
 		case $1 in
 		stock|bench-bpf) sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
@@ -78,7 +82,7 @@ backports_packages()
 unpacked_packages()
 {
 	case $1 in
-	stock|bench-stock|bench-bpf)
+	stock|bench-stock|bench-bpf|bench-log)
 		sed 's/#.*//' "$TOP/tools/bench-stock/packages.unpacked";;
 	crash)
 		sed 's/#.*//' "$TOP/selftests/format/packages.unpacked";;

@@ -11,6 +11,9 @@
 
 set -uo pipefail
 
+# init has no environment to speak of.
+[ $$ -ne 1 ] || export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
 # shellcheck disable=SC1090
 . "${1:-$KVT_JOB}"
 
@@ -47,8 +50,6 @@ mark()
 # under it.
 mount_all()
 {
-	export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-	export HOME=/root
 	mount -t proc proc /proc
 	mount -t sysfs sys /sys
 	mountpoint -q /dev || mount -t devtmpfs dev /dev

@@ -54,13 +54,14 @@ in_root()
 		' - "$ROOT" "$OUT" "$(id -u):$(id -g)" "$@"
 }
 
-# vm ARGUMENT...: boot. VM_CPUS is the number of CPUs, 2 without it.
+# vm ARGUMENT...: boot. VM_CPUS is the number of CPUs, 2 without it; VM_MEMORY is the
+# memory, 2G.
 vm()
 {
 	local kvm=--disable-kvm
 
 	[ "${KVT_KVM:-0}" != 1 ] || kvm=
-	vng -r "$ROOT/boot/vmlinuz-$KERNEL" $kvm --cpus "${VM_CPUS:-2}" -m 2G --user root \
+	vng -r "$ROOT/boot/vmlinuz-$KERNEL" $kvm --cpus "${VM_CPUS:-2}" -m "${VM_MEMORY:-2G}" --user root \
 		${ROOT:+--root "$ROOT"} --cwd "${ROOT:-/}" --rwdir "$OUT=$OUT" "$@"
 }
 

@@ -158,11 +158,26 @@ void ratio_add(const char *name, double value, double at_least, double at_most)
 		die("%s: the name of a ratio is too long", name);
 }
 
+static bool is_uml(void)
+{
+	FILE *f = fopen("/proc/cpuinfo", "r");
+	bool found = false;
+	char line[128];
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strstr(line, "User Mode Linux");
+	if (f)
+		fclose(f);
+	return found;
+}
+
 /* The hypervisor says so itself. */
 static const char *lane_name(const struct plan *plan)
 {
 	unsigned int id[4] = { 0 };
 
+	if (is_uml())
+		return "User-Mode Linux";
 #ifdef __x86_64__
 	unsigned int eax, ebx, ecx, edx;
 
@@ -214,9 +229,13 @@ static void print_row(struct row *row, const char *title)
 	if (strcmp(title, row->title))
 		printf("\n%s\n  %-40s %12s %12s %12s\n", row->title, "", "median", "min",
 		       "max");
-	printf("  %-40s %12.1f %12.1f %12.1f  %s", row->system, median, sorted(row)[0],
-	       sorted(row)[row->runs - 1], row->unit);
-	if (strstr(row->unit, "/s"))
+	if (median < 10)
+		printf("  %-40s %12.3f %12.3f %12.3f  %s", row->system, median, sorted(row)[0],
+		       sorted(row)[row->runs - 1], row->unit);
+	else
+		printf("  %-40s %12.1f %12.1f %12.1f  %s", row->system, median, sorted(row)[0],
+		       sorted(row)[row->runs - 1], row->unit);
+	if (strstr(row->unit, "s/s"))
 		printf("  (%.2f us each)", 1e6 / median);
 	putchar('\n');
 }

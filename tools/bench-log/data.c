@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Keys and values: the same for all systems, and the same in every run. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+
+uint32_t nr_keys;
+
+/* splitmix64: a different number for every x, without a visible pattern. */
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+	return x ^ (x >> 31);
+}
+
+/**
+ * draw_key() - the next key of a sequence
+ * @draw: where it is in its sequence
+ *
+ * Return: its number, below nr_keys
+ */
+uint32_t draw_key(struct draw *draw)
+{
+	draw->state += 0x9e3779b97f4a7c15;
+	return mix(draw->state) % nr_keys;
+}
+
+/**
+ * key_make() - the key of a number
+ * @key: KEY_LEN bytes
+ * @nr: the number
+ *
+ * As redis-benchmark makes them: "key:" and twelve digits.
+ */
+void key_make(char *key, uint32_t nr)
+{
+	unsigned int i;
+
+	memcpy(key, "key:", 4);
+	for (i = KEY_LEN; i-- > 4; nr /= 10)
+		key[i] = '0' + nr % 10;
+}
+
+/**
+ * value_make() - a value for a key
+ * @value: VALUE_LEN bytes
+ * @nr: the key's number
+ * @count: a number that makes it differ from others
+ *
+ * It cannot be compressed.
+ */
+void value_make(char *value, uint32_t nr, uint64_t count)
+{
+	uint64_t words[VALUE_LEN / 8 + 1], i;
+
+	words[0] = nr;
+	words[1] = count;
+	for (i = 2; i < ARRAY_SIZE(words); i++)
+		words[i] = mix(nr + count * 0x9e3779b97f4a7c15 + i);
+	memcpy(value, words, VALUE_LEN);
+}
+
+/**
+ * value_right() - whether a value is one that the key was given
+ * @value: what was read
+ * @len: bytes of it
+ * @nr: the key's number
+ *
+ * Return: whether it is whole
+ */
+bool value_right(const char *value, size_t len, uint32_t nr)
+{
+	char want[VALUE_LEN];
+	uint64_t count;
+
+	if (len != VALUE_LEN)
+		return false;
+	memcpy(&count, value + 8, sizeof(count));
+	value_make(want, nr, count);
+	return !memcmp(value, want, VALUE_LEN);
+}
