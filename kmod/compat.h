@@ -87,7 +87,7 @@ static inline int kvt_uring_import(struct io_uring_cmd *cmd, u64 at, size_t len,
 }
 
 /*
- * Define @name, for io_uring_cmd_complete_in_task(), as a call of
+ * Define @name, for io_uring_cmd_do_in_task_lazy(), as a call of
  * @fn(cmd, issue_flags, dead); dead: the task is gone, and its memory with it.
  */
 #ifdef IO_URING_CMD_TASK_WORK_ISSUE_FLAGS
@@ -137,13 +137,6 @@ static inline bool io_uring_mshot_cmd_post_cqe(struct io_uring_cmd *cmd, struct 
 /* That pointers which kfuncs get are trusted has no flag any more, from 6.19 on. */
 #ifndef KF_TRUSTED_ARGS
 #define KF_TRUSTED_ARGS	0
-#endif
-
-/* A queue says which of the two it is, from 6.17 on. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
-#define KVT_WQ_PERCPU	0
-#else
-#define KVT_WQ_PERCPU	WQ_PERCPU
 #endif
 
 /*

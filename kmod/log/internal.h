@@ -102,7 +102,6 @@ struct kvt_stream {
 	struct kvt_log *log;
 	struct kvt_log_dev *dev;
 	u32 id;
-	int cpu;
 	struct work_struct flush;
 	u8 *stage;		/* KVT_LOG_BUF_BYTES */
 	struct kvt_log_pos pos;	/* the next chunk; block 0: no segment yet */

@@ -371,7 +371,8 @@ int kvt_logs_init(void)
 	if (err)
 		return err;
 	kvt_log_wq = alloc_workqueue("kvtree_log", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	kvt_log_flush_wq = alloc_workqueue("kvtree_flush", KVT_WQ_PERCPU | WQ_MEM_RECLAIM, 0);
+	/* Not on the CPU that fills the buffers, if another one has nothing to do. */
+	kvt_log_flush_wq = alloc_workqueue("kvtree_flush", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (kvt_log_wq && kvt_log_flush_wq)
 		return 0;
 	kvt_logs_exit();

@@ -32,7 +32,7 @@ static void stream_seal(struct kvt_stream *s)
 {
 	s->sealed += buf_bytes(&s->buf[(s->first + s->nr_sealed) % KVT_LOG_BUFS]);
 	s->nr_sealed++;
-	queue_work_on(cpu_online(s->cpu) ? s->cpu : WORK_CPU_UNBOUND, kvt_log_flush_wq, &s->flush);
+	queue_work(kvt_log_flush_wq, &s->flush);
 }
 
 /* The open buffer, or NULL if there is none; under the stream's lock. */
@@ -421,7 +421,6 @@ static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
 	INIT_WORK(&s->flush, stream_flush_work);
 	s->log = log;
 	s->id = id;
-	s->cpu = id;
 	s->dev = &log->dev[id % log->nr_devs];
 	s->ahead = kvt_stream_ahead(s->dev);
 	s->stage = vmalloc(KVT_LOG_BUF_BYTES);
