@@ -87,7 +87,7 @@ static inline int kvt_uring_import(struct io_uring_cmd *cmd, u64 at, size_t len,
 }
 
 /*
- * Define @name, for io_uring_cmd_do_in_task_lazy(), as a call of
+ * Define @name, for io_uring_cmd_complete_in_task() and the like, as a call of
  * @fn(cmd, issue_flags, dead); dead: the task is gone, and its memory with it.
  */
 #ifdef IO_URING_CMD_TASK_WORK_ISSUE_FLAGS

@@ -33,7 +33,7 @@ struct wait {
 	enum wait_for what;			/* session->wait_lock */
 	struct wait_queue_entry entry;		/* in the queue of what it waits for */
 	u64 epoch;				/* WAIT_DURABLE */
-	int res;				/* WAIT_DURABLE: what it came to */
+	int res;				/* what it came to */
 	struct work_struct work;
 	struct kvt_session *session;		/* kept by the command's file */
 	struct kvt_store *store;		/* that it is inside of */
@@ -57,24 +57,41 @@ static struct wait **wait_of(struct io_uring_cmd *cmd)
 static void wait_complete_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bool dead)
 {
 	struct wait *wait = *wait_of(cmd);
-	int res = wait->op.result;
+	int res = wait->res;
 
-	if (dead || copy_to_user(u64_to_user_ptr(wait->out), &wait->op, sizeof(wait->op)))
+	if (wait->out &&
+	    (dead || copy_to_user(u64_to_user_ptr(wait->out), &wait->op, sizeof(wait->op))))
 		res = -EFAULT;
 	kvt_uring_done(cmd, res, wait->op.version, wait->cqe32, issue_flags);
+	/* Not before: until it is done, the command may be canceled once more. */
 	kfree(wait);
 }
 
 KVT_URING_TASK_WORK(wait_task_work, wait_complete_in_task)
 
+/* Whether the ring's completions wait for its task in any case. */
+static bool wait_is_deferred(struct wait *wait)
+{
+	return cmd_to_io_kiocb(wait->cmd)->ctx->flags & IORING_SETUP_DEFER_TASKRUN;
+}
+
 static void wait_complete(struct wait *wait, int res)
 {
+	wait->res = res;
+	/*
+	 * Hundreds complete at once when an epoch is durable: a task that waits for so
+	 * many is woken once.
+	 */
+	if (wait_is_deferred(wait)) {
+		io_uring_cmd_do_in_task_lazy(wait->cmd, wait_task_work);
+		return;
+	}
 	if (wait->out) {
 		io_uring_cmd_complete_in_task(wait->cmd, wait_task_work);
 		return;
 	}
 	kvt_uring_done(wait->cmd, res, wait->op.version, wait->cqe32, IO_URING_F_UNLOCKED);
-	/* Not before: until it is done, the command may be canceled once more. */
+	/* As above. */
 	kfree(wait);
 }
 
