@@ -4,137 +4,91 @@
  * are loaded.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "kselftest_harness.h"
-#include "lib.h"
+#include "reject.h"
 #include "bpf_reject.skel.h"
 
-/* What the verifier must say, so that a program is not rejected for another reason. */
-static const struct {
-	const char *name;
-	const char *why;
-	const char *why_7;	/* in the words of 7.x, if these are others */
-} rejected[] = {
-	{ "key_longer_than_its_memory", "leads to invalid memory access" },
-	{ "value_longer_than_its_memory", "leads to invalid memory access" },
-	{ "size_without_a_bound", "unbounded memory access" },
-	{ "key_in_constants", "leads to invalid memory access" },
-	{ "ref_too_small", "invalid access to map value" },
-	{ "ref_null", "NULL pointer passed to trusted arg", "requires a non-NULL value" },
-	{ "key_null", "NULL pointer passed to trusted arg", "requires a non-NULL value" },
-	{ "key_in_packet_not_checked", "invalid access to packet" },
-	{ "iterator_not_destroyed", "Unreleased reference" },
-	{ "iterator_not_made", "expected an initialized iter_kvt" },
-	{ "iterator_after_its_end", "expected an initialized iter_kvt" },
-	{ "record_may_be_null", "R0 invalid mem access" },
-	{ "record_is_read_only", "cannot write into rdonly_mem" },
-	{ "record_ends", "invalid access to memory" },
-	{ "iterator_written_to", "expected an initialized iter_kvt" },
-	{ "iterator_without_rcu", "expected an RCU CS", "requires RCU critical section" },
-	{ "put_in_kprobe", "is not allowed" },
-	{ "put_in_tracepoint", "is not allowed" },
-	{ "put_in_perf_event", "is not allowed" },
-	{ "put_in_fentry", "is not allowed" },
-	{ "put_in_lsm", "is not allowed" },
-	{ "put_in_cgroup", "is not allowed" },
-	{ "cas_in_kprobe", "is not allowed" },
-	{ "add_in_kprobe", "is not allowed" },
-	{ "remove_in_kprobe", "is not allowed" },
-	{ "get_in_socket_filter", "is not allowed" },
+static const struct kvt_reject rejected[] = {
+	{ .name = "key_longer_than_its_memory", .why = "leads to invalid memory access" },
+	{ .name = "value_longer_than_its_memory", .why = "leads to invalid memory access" },
+	{ .name = "size_without_a_bound", .why = "unbounded memory access" },
+	{ .name = "key_in_constants", .why = "leads to invalid memory access" },
+	{ .name = "ref_too_small", .why = "invalid access to map value" },
+	{ .name = "ref_null", .why = "NULL pointer passed to trusted arg",
+	  .why_7 = "requires a non-NULL value" },
+	{ .name = "key_null", .why = "NULL pointer passed to trusted arg",
+	  .why_7 = "requires a non-NULL value" },
+	{ .name = "key_in_packet_not_checked", .why = "invalid access to packet" },
+	{ .name = "iterator_not_destroyed", .why = "Unreleased reference" },
+	{ .name = "iterator_not_made", .why = "expected an initialized iter_kvt" },
+	{ .name = "iterator_after_its_end", .why = "expected an initialized iter_kvt" },
+	{ .name = "record_may_be_null", .why = "R0 invalid mem access" },
+	{ .name = "record_is_read_only", .why = "cannot write into rdonly_mem" },
+	{ .name = "record_ends", .why = "invalid access to memory" },
+	{ .name = "iterator_written_to", .why = "expected an initialized iter_kvt" },
+	{ .name = "iterator_without_rcu", .why = "expected an RCU CS",
+	  .why_7 = "requires RCU critical section" },
+	{ .name = "put_in_kprobe", .why = "is not allowed" },
+	{ .name = "put_in_tracepoint", .why = "is not allowed" },
+	{ .name = "put_in_perf_event", .why = "is not allowed" },
+	{ .name = "put_in_fentry", .why = "is not allowed" },
+	{ .name = "put_in_lsm", .why = "is not allowed" },
+	{ .name = "put_in_cgroup", .why = "is not allowed" },
+	{ .name = "cas_in_kprobe", .why = "is not allowed" },
+	{ .name = "add_in_kprobe", .why = "is not allowed" },
+	{ .name = "remove_in_kprobe", .why = "is not allowed" },
+	{ .name = "get_in_socket_filter", .why = "is not allowed" },
 };
 
-/* Load one program alone: 0 or an errno. */
-static int load(const char *name)
+static const struct kvt_section sections[] = {
+	{ .name = "xdp", .type = BPF_PROG_TYPE_XDP, .attach = BPF_XDP },
+	{ .name = "syscall", .type = BPF_PROG_TYPE_SYSCALL, .flags = BPF_F_SLEEPABLE },
+	{ .name = "kprobe+", .type = BPF_PROG_TYPE_KPROBE },
+	{ .name = "tp+", .type = BPF_PROG_TYPE_TRACEPOINT },
+	{ .name = "perf_event", .type = BPF_PROG_TYPE_PERF_EVENT },
+	{ .name = "fentry+", .type = BPF_PROG_TYPE_TRACING, .attach = BPF_TRACE_FENTRY,
+	  .target = "bpf_fentry_test1" },
+	{ .name = "lsm+", .type = BPF_PROG_TYPE_LSM, .attach = BPF_LSM_MAC, .target = "task_getpgid" },
+	{ .name = "cgroup_skb/egress", .type = BPF_PROG_TYPE_CGROUP_SKB,
+	  .attach = BPF_CGROUP_INET_EGRESS },
+	{ .name = "socket", .type = BPF_PROG_TYPE_SOCKET_FILTER },
+};
+
+static void show_all(void)
 {
-	struct bpf_reject *skel = bpf_reject__open();
+	struct bpf_reject *skel;
 	struct bpf_program *prog;
-	int err;
 
+	kvt_show_begin(sections, NR(sections));
+	skel = bpf_reject__open();
 	KVT_CHECK(skel);
-	prog = bpf_object__find_program_by_name(skel->obj, name);
-	KVT_CHECK(prog);
-	bpf_program__set_autoload(prog, true);
-	kvt_bpf_quiet();
-	err = bpf_reject__load(skel);
+	bpf_object__for_each_program(prog, skel->obj)
+		bpf_program__set_autoload(prog, true);
+	if (bpf_reject__load(skel))
+		printf("# %s", kvt_bpf_log());
 	bpf_reject__destroy(skel);
-	return err;
+	kvt_show_end();
 }
 
-TEST(what_is_well_formed_is_loaded)
-{
-	kvt_bpf_quiet();
-	EXPECT_EQ(0, load("good_get")) {
-		TH_LOG("%s", kvt_bpf_log());
-	}
-	EXPECT_EQ(0, load("good_key_in_packet"));
-	EXPECT_EQ(0, load("good_iterator"));
-	EXPECT_EQ(0, load("good_put_in_syscall"));
-}
-
-/* Whether the verifier gave a reason. */
-static bool says(const char *why)
-{
-	return why && strstr(kvt_bpf_log(), why);
-}
-
-/* For each of them the library reads the kernel's types, which takes seconds here. */
-static void refuse(struct __test_metadata *_metadata, unsigned int from, unsigned int to)
+TEST(what_is_well_formed_is_loaded_and_nothing_else)
 {
 	unsigned int i;
-	int err;
 
-	for (i = from; i < to; i++) {
-		err = load(rejected[i].name);
-		EXPECT_GT(0, err) {
-			TH_LOG("%s was loaded", rejected[i].name);
-		}
-		EXPECT_TRUE(says(rejected[i].why) || says(rejected[i].why_7)) {
-			TH_LOG("%s: %s", rejected[i].name, kvt_bpf_log());
-		}
-	}
-}
-
-TEST(wrong_memory_is_refused)
-{
-	refuse(_metadata, 0, 8);
-}
-
-TEST(wrong_use_of_iterators_is_refused)
-{
-	refuse(_metadata, 8, 16);
-}
-
-TEST(changes_by_who_may_run_on_top_of_a_writer_are_refused)
-{
-	refuse(_metadata, 16, NR(rejected));
-}
-
-/*
- * The module stays as long as there are programs
- */
-static int module_delete(void)
-{
-	return syscall(SYS_delete_module, "kvtree", O_NONBLOCK) ? -errno : 0;
-}
-
-static bool device_there(void *arg)
-{
-	struct stat st;
-
-	return !stat(KVT_DEV, &st);
+	show_all();
+	EXPECT_TRUE(kvt_accepted("good_get"));
+	EXPECT_TRUE(kvt_accepted("good_key_in_packet"));
+	EXPECT_TRUE(kvt_accepted("good_iterator"));
+	EXPECT_TRUE(kvt_accepted("good_put_in_syscall"));
+	for (i = 0; i < NR(rejected); i++)
+		EXPECT_TRUE(kvt_rejected(&rejected[i]));
 }
 
 TEST(the_module_stays_while_a_program_is_loaded)
 {
 	const char *module = getenv("KVTREE_MODULE");
 	struct bpf_reject *skel;
-	int fd;
 
 	if (!module)
 		SKIP(return, "KVTREE_MODULE does not say where the module is");
@@ -143,19 +97,11 @@ TEST(the_module_stays_while_a_program_is_loaded)
 	ASSERT_NE(NULL, skel);
 	bpf_program__set_autoload(skel->progs.good_get, true);
 	ASSERT_EQ(0, bpf_reject__load(skel));
-	EXPECT_EQ(-EAGAIN, module_delete());
+	EXPECT_EQ(-EAGAIN, kvt_module_delete());
 	/* It still works. */
 	EXPECT_EQ(0, kvt_bpf_run(bpf_program__fd(skel->progs.good_get), 1));
 	bpf_reject__destroy(skel);
-	/* Programs are freed a little later. */
-	for (fd = 0; module_delete() && fd < 500; fd++)
-		kvt_sleep_ms(20);
-	EXPECT_LT(fd, 500);
-	fd = open(module, O_RDONLY | O_CLOEXEC);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, syscall(SYS_finit_module, fd, "", 0));
-	close(fd);
-	EXPECT_TRUE(kvt_eventually(device_there, NULL));
+	kvt_module_reload(module);
 }
 
 TEST_HARNESS_MAIN
