@@ -29,7 +29,7 @@ settings()
 		# options, the Python package, udev: uml has the same compiler,
 		# interpreter and files, and is not emulated. Nor does it matter to
 		# damaged disks which kernel reads them.
-		LEFT_OUT='run-bench|run-boot|run-link|run-python|damaged'
+		LEFT_OUT='run-bench|run-boot|run-link|run-man|run-python|damaged'
 		# BPF, which is not in uml.
 		SECOND='bpf_kfuncs|bpf_oracle';;
 	stock-7)
