@@ -29,7 +29,7 @@ settings()
 		# These are about the library and what is around it, and most of
 		# what they do is run compilers and interpreters. They find nothing
 		# else in a kernel with checkers, where they take minutes.
-		LEFT_OUT='run-bench|run-boot|run-docs|run-link|run-man|run-python'
+		LEFT_OUT='ring|run-bench|run-boot|run-docs|run-link|run-man|run-python'
 		# Memory errors and, only here, allocations that fail.
 		SECOND='scan|many|alloc_fail';;
 	*)
