@@ -461,8 +461,9 @@ static void start(const char *cache_program)
 	char *const server[] = {
 		"memcached", "-u", "root", "-l", SERVER, "-p", port, "-U", port, NULL
 	};
-	char *const cache[] = { (char *)cache_program, "--port", port, "--lifetime", "3600000", NEAR,
-			  NULL };
+	char *const cache[] = {
+		(char *)cache_program, "--port", port, "--lifetime", "3600000", NEAR, NULL
+	};
 	char *const peer[] = {
 		"ip", "netns", "exec", NETNS, (char *)cache_program, "--pass", FAR, NULL
 	};

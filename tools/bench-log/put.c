@@ -60,12 +60,12 @@ void pair_ratio(const struct pair *pair, const char *name, double value, double 
 {
 	char text[128];
 
-	if (pair->first)
+	if (pair->first) {
 		ratio_add(name, value, at_least, at_most);
-	else {
-		snprintf(text, sizeof(text), "%s_%s", pair->name, name);
-		ratio_add(text, value, 0, 0);
+		return;
 	}
+	snprintf(text, sizeof(text), "%s_%s", pair->name, name);
+	ratio_add(text, value, 0, 0);
 }
 
 static struct row *row_of(const struct plan *plan, const struct pair *pair, const char *name,

@@ -52,7 +52,8 @@ static uint32_t put_random(uint64_t n, uint32_t len, uint8_t *to)
 
 static uint32_t put_letters(uint64_t n, uint32_t len, uint8_t *to)
 {
-	static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	static const char letters[] =
+		"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 	uint32_t i;
 
 	put_random(n, len, to);
