@@ -208,9 +208,10 @@ static void bw_unpublish(struct bw_tree *tree, struct bw_stock *stock, enum bw_s
 	bw_chain_retire(tree, top);
 }
 
-/* A page of two children. */
-static struct bw_page *bw_build_root(struct bw_stock *stock, const struct bw_frame *frame,
-				     const struct bw_page *page, struct bw_delta *sep)
+/* A page of two children.  Its walk is large, and its caller has one on the stack. */
+static noinline struct bw_page *
+bw_build_root(struct bw_stock *stock, const struct bw_frame *frame, const struct bw_page *page,
+	      struct bw_delta *sep)
 {
 	struct bw_delta first = { .rec.kind = BW_TERM_ADD, .load = stock->id[0] };
 	/* Of its base nothing is used. */
