@@ -27,9 +27,10 @@ settings()
 	stock)
 		# What a compiler makes of the library, how the tool takes its
 		# options, the Python package, udev: uml has the same compiler,
-		# interpreter and files, and is not emulated. Nor does it matter to
-		# damaged disks which kernel reads them.
-		LEFT_OUT='run-bench|run-boot|run-link|run-man|run-python|damaged'
+		# interpreter and files, and is not emulated. So are the examples
+		# that have no BPF programs. Nor does it matter to damaged disks
+		# which kernel reads them.
+		LEFT_OUT='run-bench|run-boot|run-docs|run-link|run-man|run-python|damaged'
 		# BPF, which is not in uml.
 		SECOND='bpf_kfuncs|bpf_oracle';;
 	stock-7)
@@ -37,7 +38,8 @@ settings()
 		# What another kernel, or a newer compiler and C library, may do
 		# otherwise: io_uring, BPF, rights, the life of the module. These
 		# are not about the kernel:
-		LEFT_OUT='bench_parts|bench_stock|run-bench|run-boot|run-docs|run-link|run-man'
+		LEFT_OUT='bench_parts|bench_stock|run-bench|run-boot|run-docs|run-docs-bpf'
+		LEFT_OUT+='|run-link|run-man'
 		# These are about the store, which other lanes know with all that
 		# is said here, from uring_model on with this kernel in uml:
 		LEFT_OUT+='|scan|stores|many|signals|bad_input|calls|cursor'
