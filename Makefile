@@ -85,7 +85,7 @@ vm:
 	@$(LANES)/vm.sh
 
 check:
-	@$(LANES)/check.sh uml-debug stock uml broken crash stock-7 lint
+	@$(LANES)/check.sh uml-debug stock uml stock-7 broken crash lint
 
 check-uml:
 	@$(LANES)/check.sh uml
