@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bench-stock, bench-bpf and bench-log share: options, rows and ratios, servers
- * and connections to them.
+ * What bench-stock, bench-bpf and bench-log share: options, rows and ratios, keys,
+ * servers and connections to them.
  *
  * A row is what one system does under one workload, with a number for each round.
  * All rows of a comparison are measured in every round, one after the other, so that
@@ -62,6 +62,14 @@ void ratio_add(const char *name, double value, double at_least, double at_most);
 
 void report_add_line(const char *line);
 int report_end(const struct plan *plan);
+
+/*
+ * data.c
+ */
+#define KEY_LEN		16u
+
+uint64_t mix(uint64_t x);
+void key_make(char *key, uint32_t nr);
 
 /*
  * server.c and conn.c: servers and connections to them

@@ -13,7 +13,6 @@
 
 #include "common.h"
 
-#define KEY_LEN		16u
 #define VALUE_LEN	100u
 #define DEPTH_MAX	256u	/* puts that are under way at once */
 
@@ -31,7 +30,7 @@ struct pair {
 };
 
 /*
- * data.c: keys and values
+ * data.c: which keys, and values
  */
 struct draw {
 	uint64_t state;
@@ -40,7 +39,6 @@ struct draw {
 extern uint32_t nr_keys;
 
 uint32_t draw_key(struct draw *draw);
-void key_make(char *key, uint32_t nr);
 void value_make(char *value, uint32_t nr, uint64_t count);
 bool value_right(const char *value, size_t len, uint32_t nr);
 
@@ -48,7 +46,7 @@ bool value_right(const char *value, size_t len, uint32_t nr);
  * disk.c: block devices
  */
 void disk_mount(const struct pair *pair);
-void disk_unmount(const struct pair *pair);
+void disk_unmount(void);
 const char *disk_folder(void);
 uint64_t disk_written(const char *device);
 
@@ -76,9 +74,15 @@ struct systems {
 	unsigned int nr;
 };
 
-struct system *systems_add(struct systems *s, const struct system *template);
+/* Puts that are under way at once. */
+#define NR_DEPTHS	3
+extern const unsigned int depths[NR_DEPTHS];
+
+void systems_add(struct systems *s, const struct system *template);
+void systems_add_depths(struct systems *s, const struct system *template);
 
 void kvtree_start(struct systems *s, const struct options *o, const struct pair *pair);
+void kvtree_stop(void);
 void lmdb_start(struct systems *s);
 void rocksdb_start(struct systems *s);
 void redis_start(struct systems *s);

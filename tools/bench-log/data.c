@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Keys and values: the same for all systems, and the same in every run. */
-#include <stdio.h>
+/* Which keys, and values: the same for all systems, and the same in every run. */
 #include <string.h>
 
 #include "bench.h"
 
 uint32_t nr_keys;
-
-/* splitmix64: a different number for every x, without a visible pattern. */
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-	return x ^ (x >> 31);
-}
 
 /**
  * draw_key() - the next key of a sequence
@@ -23,24 +14,7 @@ static uint64_t mix(uint64_t x)
  */
 uint32_t draw_key(struct draw *draw)
 {
-	draw->state += 0x9e3779b97f4a7c15;
-	return mix(draw->state) % nr_keys;
-}
-
-/**
- * key_make() - the key of a number
- * @key: KEY_LEN bytes
- * @nr: the number
- *
- * As redis-benchmark makes them: "key:" and twelve digits.
- */
-void key_make(char *key, uint32_t nr)
-{
-	unsigned int i;
-
-	memcpy(key, "key:", 4);
-	for (i = KEY_LEN; i-- > 4; nr /= 10)
-		key[i] = '0' + nr % 10;
+	return mix(draw->state++) % nr_keys;
 }
 
 /**
@@ -58,7 +32,7 @@ void value_make(char *value, uint32_t nr, uint64_t count)
 	words[0] = nr;
 	words[1] = count;
 	for (i = 2; i < ARRAY_SIZE(words); i++)
-		words[i] = mix(nr + count * 0x9e3779b97f4a7c15 + i);
+		words[i] = mix(mix(nr) + mix(count) + i);
 	memcpy(value, words, VALUE_LEN);
 }
 

@@ -39,11 +39,9 @@ void disk_mount(const struct pair *pair)
 
 /**
  * disk_unmount() - take it away
- * @pair: the pair
  */
-void disk_unmount(const struct pair *pair)
+void disk_unmount(void)
 {
-	(void)pair;
 	command("umount " MOUNT_POINT);
 }
 

@@ -133,15 +133,6 @@ static void add(struct systems *s, struct store *store, const char *name, unsign
 
 static struct store in_memory, durable;
 
-static void stop_stores(struct system *sys)
-{
-	(void)sys;
-	store_sync(&durable);
-	store_check(&durable, nr_keys);
-	store_detach(&durable);
-	store_destroy(&in_memory);
-}
-
 /**
  * kvtree_start() - make two stores, with all keys, and what puts into them
  * @s: gets the systems
@@ -150,7 +141,6 @@ static void stop_stores(struct system *sys)
  */
 void kvtree_start(struct systems *s, const struct options *o, const struct pair *pair)
 {
-	static const unsigned int depths[] = { 1, 16, 256 };
 	unsigned int i;
 
 	store_create(&in_memory, "bench-log-memory");
@@ -158,13 +148,24 @@ void kvtree_start(struct systems *s, const struct options *o, const struct pair 
 	store_attach(&durable, "bench-log", pair->store);
 	store_load(&in_memory, 0, nr_keys, 0);
 	store_load(&durable, 0, nr_keys, 0);
-	for (i = 0; i < ARRAY_SIZE(depths); i++) {
+	for (i = 0; i < NR_DEPTHS; i++) {
 		add(s, &in_memory, "kvtree volatile", depths[i], false, false);
 		add(s, &durable, "kvtree async", depths[i], false, false);
 		add(s, &durable, "kvtree sync", depths[i], true, false);
 		if (depths[i] > 1)
 			add(s, &durable, "kvtree sync, batch", depths[i], true, true);
 	}
-	/* The last to be stopped. */
-	systems_add(s, &(struct system) { .stop = stop_stores });
+}
+
+/**
+ * kvtree_stop() - check what is durable, and take the stores away
+ *
+ * After all systems have stopped.
+ */
+void kvtree_stop(void)
+{
+	store_sync(&durable);
+	store_check(&durable, nr_keys);
+	store_detach(&durable);
+	store_destroy(&in_memory);
 }

@@ -158,6 +158,7 @@ static void run_round(struct rows *r, const struct options *o, const char *devic
  */
 void life_measure(const struct options *o, const struct pair *pair)
 {
+	const char *what = pair_text(pair, "checkpoints and recovery");
 	struct rows r;
 	double slower;
 	unsigned int round;
@@ -165,10 +166,10 @@ void life_measure(const struct options *o, const struct pair *pair)
 	rows_make(&r, &o->plan, pair);
 	nr_keys = o->load;
 	for (round = 0; round <= o->plan.rounds; round++) {
-		progress(&o->plan, pair_text(pair, "checkpoints and recovery"), round);
+		progress(&o->plan, what, round);
 		run_round(&r, o, pair->store, round);
 	}
-	progress(&o->plan, "", round);
+	progress(&o->plan, what, round);
 	pair_ratio(pair, "put_during_checkpoint", row_median(r.slowdown), 0.8, 0);
 	pair_ratio(pair, "write_amplification_100", row_median(r.written), 0, 1.3);
 	slower = row_median(r.log);

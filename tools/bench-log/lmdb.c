@@ -69,9 +69,7 @@ static void stop(struct system *sys)
 
 static void add(struct systems *s, const char *name, const char *folder, unsigned int flags)
 {
-	static const unsigned int depths[] = { 1, 16, 256 };
 	struct client *c = calloc(1, sizeof(*c));
-	unsigned int i;
 	char path[128];
 
 	if (!c)
@@ -82,11 +80,8 @@ static void add(struct systems *s, const char *name, const char *folder, unsigne
 	must(mdb_env_set_mapsize(c->env, MAP_BYTES), "mdb_env_set_mapsize");
 	must(mdb_env_open(c->env, path, flags, 0600), path);
 	load(c);
-	for (i = 0; i < ARRAY_SIZE(depths); i++)
-		systems_add(s, &(struct system) {
-			.name = name, .depth = depths[i], .run = run, .client = c,
-			.stop = i ? NULL : stop,
-		});
+	systems_add_depths(s, &(struct system) {
+		.name = name, .run = run, .client = c, .stop = stop });
 }
 
 /**

@@ -11,16 +11,14 @@
 
 #define WARM_SECONDS	0.1
 
-static const unsigned int depths[] = { 1, 16, 256 };
+const unsigned int depths[NR_DEPTHS] = { 1, 16, 256 };
 
 /**
  * systems_add() - add a system
  * @s: all systems
  * @template: it is copied
- *
- * Return: the copy
  */
-struct system *systems_add(struct systems *s, const struct system *template)
+void systems_add(struct systems *s, const struct system *template)
 {
 	struct system *sys = malloc(sizeof(*sys));
 
@@ -28,7 +26,23 @@ struct system *systems_add(struct systems *s, const struct system *template)
 		die("too many systems");
 	*sys = *template;
 	s->all[s->nr++] = sys;
-	return sys;
+}
+
+/**
+ * systems_add_depths() - add a system with each number of puts under way
+ * @s: all systems
+ * @template: without its depth; the first one is stopped for all of them
+ */
+void systems_add_depths(struct systems *s, const struct system *template)
+{
+	struct system sys = *template;
+	unsigned int i;
+
+	for (i = 0; i < NR_DEPTHS; i++) {
+		sys.depth = depths[i];
+		systems_add(s, &sys);
+		sys.stop = NULL;
+	}
 }
 
 /**
@@ -91,7 +105,7 @@ static struct row *find(const struct systems *s, const char *name, unsigned int 
 	unsigned int i;
 
 	for (i = 0; i < s->nr; i++)
-		if (s->all[i]->row && s->all[i]->depth == depth && !strcmp(s->all[i]->name, name))
+		if (s->all[i]->depth == depth && !strcmp(s->all[i]->name, name))
 			return s->all[i]->row;
 	die("no system %s", name);
 }
@@ -114,14 +128,14 @@ static void add_ratios(const struct systems *s, const struct pair *pair)
 	unsigned int i;
 	char name[64];
 
-	for (i = 0; i < ARRAY_SIZE(depths); i++) {
+	for (i = 0; i < NR_DEPTHS; i++) {
 		snprintf(name, sizeof(name), "async%u_vs_volatile", depths[i]);
 		pair_ratio(pair, name, compare(s, "kvtree async", "kvtree volatile", depths[i]),
 			   0, 0);
 		worst = least(worst, compare(s, "kvtree async", "kvtree volatile", depths[i]));
 	}
 	pair_ratio(pair, "async_vs_volatile", worst, 0.85, 0);
-	for (i = 0; i < ARRAY_SIZE(depths); i++) {
+	for (i = 0; i < NR_DEPTHS; i++) {
 		snprintf(name, sizeof(name), "sync%u_vs_redis_aof_always", depths[i]);
 		pair_ratio(pair, name, compare(s, "kvtree sync", "redis AOF always", depths[i]),
 			   depths[i] == 256 ? 3 : 0, 0);
@@ -158,9 +172,9 @@ static void rows_make(const struct plan *plan, const struct systems *s, const st
 {
 	unsigned int d, i;
 
-	for (d = 0; d < ARRAY_SIZE(depths); d++)
+	for (d = 0; d < NR_DEPTHS; d++)
 		for (i = 0; i < s->nr; i++)
-			if (s->all[i]->run && s->all[i]->depth == depths[d])
+			if (s->all[i]->depth == depths[d])
 				s->all[i]->row = row_of(plan, pair, s->all[i]->name, depths[d]);
 }
 
@@ -184,8 +198,6 @@ void put_measure(const struct options *o, const struct pair *pair)
 	for (round = 0; round <= o->plan.rounds; round++) {
 		progress(&o->plan, pair->name, round);
 		for (i = 0; i < s.nr; i++) {
-			if (!s.all[i]->run)
-				continue;
 			settle();
 			run_system(&o->plan, s.all[i], round);
 		}
@@ -194,6 +206,7 @@ void put_measure(const struct options *o, const struct pair *pair)
 	for (i = 0; i < s.nr; i++)
 		if (s.all[i]->stop)
 			s.all[i]->stop(s.all[i]);
-	disk_unmount(pair);
+	kvtree_stop();
+	disk_unmount();
 	add_ratios(&s, pair);
 }

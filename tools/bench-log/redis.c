@@ -107,14 +107,8 @@ static struct client *start(const char *folder, const char *when)
 
 static void add(struct systems *s, const char *name, struct client *c)
 {
-	static const unsigned int depths[] = { 1, 16, 256 };
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(depths); i++)
-		systems_add(s, &(struct system) {
-			.name = name, .depth = depths[i], .run = run, .client = c,
-			.stop = i ? NULL : stop,
-		});
+	systems_add_depths(s, &(struct system) {
+		.name = name, .run = run, .client = c, .stop = stop });
 }
 
 /**

@@ -126,20 +126,13 @@ static struct client *open_db(const char *folder, bool sync)
 
 static void add(struct systems *s, const char *name, const char *batch_name, struct client *c)
 {
-	static const unsigned int depths[] = { 1, 16, 256 };
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(depths); i++) {
+	systems_add_depths(s, &(struct system) {
+		.name = name, .run = run_threads, .client = c, .stop = stop });
+	for (i = 1; i < NR_DEPTHS; i++)
 		systems_add(s, &(struct system) {
-			.name = name, .depth = depths[i], .run = run_threads, .client = c,
-			.stop = i ? NULL : stop,
-		});
-		if (depths[i] > 1)
-			systems_add(s, &(struct system) {
-				.name = batch_name, .depth = depths[i], .run = run_batch,
-				.client = c,
-			});
-	}
+			.name = batch_name, .depth = depths[i], .run = run_batch, .client = c });
 }
 
 /**

@@ -16,7 +16,6 @@
 #include "common.h"
 
 #define DEPTH_MAX	64u	/* requests that are sent together */
-#define KEY_LEN		16u	/* bytes in a key of the plain workloads */
 #define KEY_MAX		24u	/* ... and in one of MYCSB, at the most */
 #define VALUE_LEN	64u
 #define COLS		10u	/* columns in a value of MYCSB, ... */

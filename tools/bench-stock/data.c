@@ -4,7 +4,6 @@
  * systems, and the same in every run.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "bench.h"
@@ -18,15 +17,6 @@ struct key *col_keys;
 static double *zipf;		/* zipf[i]: how likely is one of the first i + 1 */
 static uint32_t *popular;	/* which key is the i-th */
 
-/* splitmix64: a different number for every x, without a visible pattern. */
-static uint64_t mix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-	return x ^ (x >> 31);
-}
-
 static void *zalloc(size_t nr, size_t size)
 {
 	void *p = calloc(nr, size);
@@ -34,16 +24,6 @@ static void *zalloc(size_t nr, size_t size)
 	if (!p)
 		die("out of memory");
 	return p;
-}
-
-/* As redis-benchmark makes them. */
-static void plain_key(struct key *key, uint32_t i)
-{
-	char text[KEY_LEN + 8];
-
-	snprintf(text, sizeof(text), "key:%012u", i);
-	memcpy(key->data, text, KEY_LEN);
-	key->len = KEY_LEN;
 }
 
 /* 5 to 24 letters and digits, of which the first five make it a key of its own. */
@@ -113,7 +93,8 @@ void data_init(uint32_t keys)
 	plain_keys = zalloc(keys, sizeof(*plain_keys));
 	col_keys = zalloc(keys, sizeof(*col_keys));
 	for (i = 0; i < keys; i++) {
-		plain_key(&plain_keys[i], i);
+		plain_keys[i].len = KEY_LEN;
+		key_make(plain_keys[i].data, i);
 		col_key(&col_keys[i], i);
 	}
 	zipf_init();
