@@ -11,6 +11,7 @@
 #include "index.h"
 #include "log/log.h"
 #include "store.h"
+#include "value.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -49,9 +50,12 @@ static int __init kvt_init(void)
 	int err;
 
 	kvt_debugfs_init();
-	err = kvt_masstree_init();
+	err = kvt_value_init();
 	if (err)
 		goto debugfs;
+	err = kvt_masstree_init();
+	if (err)
+		goto value;
 	err = kvt_logs_init();
 	if (err)
 		goto masstree;
@@ -77,6 +81,8 @@ logs:
 	kvt_logs_exit();
 masstree:
 	kvt_masstree_exit();
+value:
+	kvt_value_exit();
 debugfs:
 	kvt_debugfs_exit();
 	return err;
@@ -92,6 +98,7 @@ static void __exit kvt_exit(void)
 	/* Callbacks of the module's code may still be on their way. */
 	rcu_barrier();
 	kvt_masstree_exit();
+	kvt_value_exit();
 }
 
 module_init(kvt_init);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Memory that readers may still hold, and the worker that frees it. */
+#include <linux/build_bug.h>
 #include <linux/cpumask.h>
 #include <linux/errno.h>
+#include <linux/gfp.h>
 #include <linux/jiffies.h>
 #include <linux/minmax.h>
 #include <linux/moduleparam.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/slab.h>
 
 #include "compat.h"
 #include "reclaim.h"
@@ -50,47 +53,65 @@ static void reclaim_raise_max(struct kvt_reclaim *reclaim, s64 waiting)
 		;
 }
 
-/* Add what a CPU has counted by itself to the shared counter. */
-static s64 reclaim_flush(struct kvt_reclaim *reclaim, struct kvt_reclaim_cpu *cpu)
+static struct kvt_bag *reclaim_bag(unsigned long word)
 {
-	s64 pending = atomic64_xchg(&cpu->pending, 0);
-	s64 waiting;
-
-	if (!pending)
-		return atomic64_read(&reclaim->waiting);
-	waiting = atomic64_add_return(pending, &reclaim->waiting);
-	reclaim_raise_max(reclaim, waiting);
-	return waiting;
+	return (struct kvt_bag *)(word & ~KVT_BAG_EMPTY);
 }
 
-/* Take the CPUs' lists.  Returns whether there was anything. */
+static bool reclaim_has_bag(unsigned long word)
+{
+	return word && !(word & KVT_BAG_EMPTY);
+}
+
+/* Take what lies on a CPU.  Returns whether there was anything. */
+static bool reclaim_take_cpu(struct kvt_reclaim_cpu *cpu)
+{
+	unsigned long bag = READ_ONCE(cpu->bag);
+	bool any = false;
+	int type;
+
+	for (type = 0; type < KVT_GARBAGE_NR; type++) {
+		if (llist_empty(&cpu->list[type]))
+			continue;
+		cpu->garbage[type] = llist_del_all(&cpu->list[type]);
+		any = true;
+	}
+	if (!llist_empty(&cpu->bags))
+		cpu->full_bags = llist_del_all(&cpu->bags);
+	/* A writer that was first puts it back. */
+	if (reclaim_has_bag(bag) && cmpxchg(&cpu->bag, bag, 0) == bag)
+		cpu->last_bag = reclaim_bag(bag);
+	return any || cpu->full_bags || cpu->last_bag;
+}
+
+/* Take what lies on the CPUs.  Returns whether there was anything. */
 static bool reclaim_take(struct kvt_reclaim *reclaim)
 {
-	struct kvt_reclaim_cpu *cpu;
 	bool any = false;
-	int type, i;
+	int i;
 
-	for_each_possible_cpu(i) {
-		cpu = per_cpu_ptr(reclaim->cpu, i);
-		for (type = 0; type < KVT_GARBAGE_NR; type++) {
-			if (llist_empty(&cpu->list[type]))
-				continue;
-			cpu->garbage[type] = llist_del_all(&cpu->list[type]);
-			any = true;
-		}
-		reclaim_flush(reclaim, cpu);
-	}
+	for_each_possible_cpu(i)
+		any |= reclaim_take_cpu(per_cpu_ptr(reclaim->cpu, i));
 	return any;
+}
+
+static bool reclaim_cpu_empty(const struct kvt_reclaim_cpu *cpu)
+{
+	int type;
+
+	for (type = 0; type < KVT_GARBAGE_NR; type++)
+		if (!llist_empty(&cpu->list[type]))
+			return false;
+	return llist_empty(&cpu->bags) && !reclaim_has_bag(READ_ONCE(cpu->bag));
 }
 
 static bool reclaim_empty(const struct kvt_reclaim *reclaim)
 {
-	int type, i;
+	int i;
 
 	for_each_possible_cpu(i)
-		for (type = 0; type < KVT_GARBAGE_NR; type++)
-			if (!llist_empty(&per_cpu_ptr(reclaim->cpu, i)->list[type]))
-				return false;
+		if (!reclaim_cpu_empty(per_cpu_ptr(reclaim->cpu, i)))
+			return false;
 	return true;
 }
 
@@ -129,21 +150,53 @@ static void reclaim_free_list(struct kvt_reclaim *reclaim, struct llist_node *no
 	}
 }
 
+static void reclaim_free_bag(struct kvt_reclaim *reclaim, struct kvt_bag *bag,
+			     struct reclaim_batch *batch)
+{
+	unsigned int limit = max(READ_ONCE(reclaim_batch), 1U);
+	unsigned int nr;
+
+	while (bag->freed < bag->nr) {
+		nr = min(bag->nr - bag->freed, limit - min(batch->objects, limit - 1));
+		reclaim->free_values(&bag->value[bag->freed], nr);
+		bag->freed += nr;
+		if (bag->freed == bag->nr)
+			batch->bytes += bag->bytes;
+		batch->objects += nr;
+		if (batch->objects >= limit)
+			reclaim_end_batch(reclaim, batch);
+	}
+	kfree(bag);
+}
+
+static void reclaim_free_cpu(struct kvt_reclaim *reclaim, struct kvt_reclaim_cpu *cpu,
+			     struct reclaim_batch *batch)
+{
+	struct llist_node *link = cpu->full_bags, *next;
+	int type;
+
+	for (; link; link = next) {
+		next = link->next;
+		reclaim_free_bag(reclaim, llist_entry(link, struct kvt_bag, link), batch);
+	}
+	cpu->full_bags = NULL;
+	if (cpu->last_bag)
+		reclaim_free_bag(reclaim, cpu->last_bag, batch);
+	cpu->last_bag = NULL;
+	for (type = 0; type < KVT_GARBAGE_NR; type++) {
+		reclaim_free_list(reclaim, cpu->garbage[type], reclaim->free[type], batch);
+		cpu->garbage[type] = NULL;
+	}
+}
+
 /* Free what reclaim_take() took, whose grace period is over. */
 static void reclaim_free_garbage(struct kvt_reclaim *reclaim)
 {
 	struct reclaim_batch batch = {};
-	struct kvt_reclaim_cpu *cpu;
-	int type, i;
+	int i;
 
-	for_each_possible_cpu(i) {
-		cpu = per_cpu_ptr(reclaim->cpu, i);
-		for (type = 0; type < KVT_GARBAGE_NR; type++) {
-			reclaim_free_list(reclaim, cpu->garbage[type],
-					  reclaim->free[type], &batch);
-			cpu->garbage[type] = NULL;
-		}
-	}
+	for_each_possible_cpu(i)
+		reclaim_free_cpu(reclaim, per_cpu_ptr(reclaim->cpu, i), &batch);
 	if (batch.objects)
 		reclaim_end_batch(reclaim, &batch);
 }
@@ -157,14 +210,16 @@ static void reclaim_gather_work(struct work_struct *work)
 	if (atomic_cmpxchg(&reclaim->state, KVT_RECLAIM_GATHER, KVT_RECLAIM_FREE) !=
 	    KVT_RECLAIM_GATHER)
 		return;
+	reclaim_raise_max(reclaim, kvt_reclaim_waiting(reclaim));
 	if (reclaim_take(reclaim)) {
 		queue_rcu_work(reclaim->wq, &reclaim->free_work);
 		return;
 	}
 	atomic_set(&reclaim->state, KVT_RECLAIM_IDLE);
 	/*
-	 * Pairs with the full barrier of llist_add() in kvt_reclaim_retire():
-	 * either that sees IDLE and queues this work, or this sees the list.
+	 * Pairs with the full barrier of llist_add() and cmpxchg() before
+	 * reclaim_wake(): either that sees IDLE and queues this work, or this sees
+	 * the list or the bag.
 	 */
 	smp_mb();
 	if (!reclaim_empty(reclaim) &&
@@ -198,6 +253,8 @@ static void reclaim_free_work(struct work_struct *work)
 int kvt_reclaim_init(struct kvt_reclaim *reclaim, struct workqueue_struct *wq,
 		     struct kvt_stats *stats, u64 bound)
 {
+	BUILD_BUG_ON(sizeof(struct kvt_bag) > 1024);
+
 	memset(reclaim, 0, sizeof(*reclaim));
 	reclaim->cpu = alloc_percpu(struct kvt_reclaim_cpu);
 	if (!reclaim->cpu)
@@ -224,6 +281,8 @@ KVT_EXPORT_FOR_TESTS(kvt_reclaim_init);
  */
 void kvt_reclaim_exit(struct kvt_reclaim *reclaim)
 {
+	int i;
+
 	/* Disabled, because a cycle that has freed queues the next gather. */
 	disable_delayed_work_sync(&reclaim->gather);
 	flush_rcu_work(&reclaim->free_work);
@@ -231,10 +290,39 @@ void kvt_reclaim_exit(struct kvt_reclaim *reclaim)
 		synchronize_rcu();
 		reclaim_free_garbage(reclaim);
 	}
+	for_each_possible_cpu(i) {
+		atomic64_add(per_cpu_ptr(reclaim->cpu, i)->pending, &reclaim->waiting);
+		kfree(reclaim_bag(per_cpu_ptr(reclaim->cpu, i)->bag));
+	}
 	free_percpu(reclaim->cpu);
 	reclaim->cpu = NULL;
 }
 KVT_EXPORT_FOR_TESTS(kvt_reclaim_exit);
+
+/* Count bytes that wait. */
+static void reclaim_count(struct kvt_reclaim *reclaim, size_t bytes)
+{
+	s64 waiting;
+
+	if (this_cpu_add_return(reclaim->cpu->pending, bytes) <= reclaim->batch)
+		return;
+	/* On another CPU by now, it is that one's, and this one's turn comes later. */
+	waiting = atomic64_add_return(this_cpu_xchg(reclaim->cpu->pending, 0),
+				      &reclaim->waiting);
+	reclaim_raise_max(reclaim, waiting);
+	if (waiting > (s64)(reclaim->bound / 2) &&
+	    atomic_read(&reclaim->state) == KVT_RECLAIM_GATHER)
+		mod_delayed_work(reclaim->wq, &reclaim->gather, 0);
+}
+
+/* After a full barrier that followed the object's being added: see reclaim_gather_work(). */
+static void reclaim_wake(struct kvt_reclaim *reclaim)
+{
+	if (atomic_read(&reclaim->state) == KVT_RECLAIM_IDLE &&
+	    atomic_cmpxchg(&reclaim->state, KVT_RECLAIM_IDLE, KVT_RECLAIM_GATHER) ==
+	    KVT_RECLAIM_IDLE)
+		queue_delayed_work(reclaim->wq, &reclaim->gather, reclaim_delay(reclaim));
+}
 
 /**
  * kvt_reclaim_retire() - hand over an object that is no longer reachable
@@ -250,23 +338,130 @@ void kvt_reclaim_retire(struct kvt_reclaim *reclaim, enum kvt_garbage type,
 {
 	/* Moving to another CPU now only makes the line less local. */
 	struct kvt_reclaim_cpu *cpu = raw_cpu_ptr(reclaim->cpu);
-	s64 waiting;
 
+	reclaim_count(reclaim, bytes);
 	/* A link may overlay what readers still look at: see mt_inner_retire(). */
 	data_race(llist_add(link, &cpu->list[type]));
-	if (atomic64_add_return(bytes, &cpu->pending) > reclaim->batch) {
-		waiting = reclaim_flush(reclaim, cpu);
-		if (waiting > (s64)(reclaim->bound / 2) &&
-		    atomic_read(&reclaim->state) == KVT_RECLAIM_GATHER)
-			mod_delayed_work(reclaim->wq, &reclaim->gather, 0);
-	}
-	/* Reads after llist_add(), a full barrier: see reclaim_gather_work(). */
-	if (atomic_read(&reclaim->state) == KVT_RECLAIM_IDLE &&
-	    atomic_cmpxchg(&reclaim->state, KVT_RECLAIM_IDLE, KVT_RECLAIM_GATHER) ==
-	    KVT_RECLAIM_IDLE)
-		queue_delayed_work(reclaim->wq, &reclaim->gather, reclaim_delay(reclaim));
+	reclaim_wake(reclaim);
 }
 KVT_EXPORT_FOR_TESTS(kvt_reclaim_retire);
+
+/**
+ * kvt_bag_is_there() - whether kvt_bag_take() is likely to find one
+ * @reclaim: the store's
+ *
+ * Context: any.
+ *
+ * Return: true if this CPU has a bag.
+ */
+bool kvt_bag_is_there(const struct kvt_reclaim *reclaim)
+{
+	return READ_ONCE(raw_cpu_ptr(reclaim->cpu)->bag);
+}
+
+/**
+ * kvt_bag_take() - get this CPU's bag
+ * @reclaim: the store's
+ *
+ * Context: any but NMI.
+ *
+ * Return: a bag with room for one value at least, to be given to
+ * kvt_reclaim_retire_value() or kvt_bag_put(); NULL: there is none.
+ */
+struct kvt_bag *kvt_bag_take(struct kvt_reclaim *reclaim)
+{
+	/* Moving to another CPU now only makes the line less local. */
+	struct kvt_reclaim_cpu *cpu = raw_cpu_ptr(reclaim->cpu);
+
+	return READ_ONCE(cpu->bag) ? reclaim_bag(xchg(&cpu->bag, 0)) : NULL;
+}
+KVT_EXPORT_FOR_TESTS(kvt_bag_take);
+
+/**
+ * kvt_bag_new() - make a bag
+ * @gfp: how to allocate
+ *
+ * Who may sleep is not refused: a removal makes room.
+ *
+ * Context: as @gfp says.
+ *
+ * Return: as kvt_bag_take(); NULL only if @gfp does not allow to sleep.
+ */
+struct kvt_bag *kvt_bag_new(gfp_t gfp)
+{
+	struct kvt_bag *bag;
+
+	if (gfpflags_allow_blocking(gfp))
+		gfp |= __GFP_NOFAIL;
+	bag = kmalloc(sizeof(*bag), gfp);
+	if (bag) {
+		bag->bytes = 0;
+		bag->nr = 0;
+		bag->freed = 0;
+	}
+	return bag;
+}
+KVT_EXPORT_FOR_TESTS(kvt_bag_new);
+
+/**
+ * kvt_bag_get() - get a bag, this CPU's or a new one
+ * @reclaim: the store's
+ * @gfp: how to allocate
+ *
+ * Context: as @gfp says; not NMI.
+ *
+ * Return: as kvt_bag_new().
+ */
+struct kvt_bag *kvt_bag_get(struct kvt_reclaim *reclaim, gfp_t gfp)
+{
+	return kvt_bag_take(reclaim) ?: kvt_bag_new(gfp);
+}
+KVT_EXPORT_FOR_TESTS(kvt_bag_get);
+
+/**
+ * kvt_bag_put() - give a bag back
+ * @reclaim: the store's
+ * @bag: the bag, or NULL
+ *
+ * Context: any but NMI, not under a node lock.
+ */
+void kvt_bag_put(struct kvt_reclaim *reclaim, struct kvt_bag *bag)
+{
+	struct kvt_reclaim_cpu *cpu = raw_cpu_ptr(reclaim->cpu);
+
+	if (!bag)
+		return;
+	if (!bag->nr) {
+		if (cmpxchg(&cpu->bag, 0, (unsigned long)bag | KVT_BAG_EMPTY))
+			kfree(bag);
+		return;
+	}
+	if (bag->nr == KVT_BAG_VALUES || cmpxchg(&cpu->bag, 0, (unsigned long)bag))
+		llist_add(&bag->link, &cpu->bags);
+	reclaim_wake(reclaim);
+}
+KVT_EXPORT_FOR_TESTS(kvt_bag_put);
+
+/**
+ * kvt_reclaim_retire_value() - hand over a value that is no longer reachable
+ * @reclaim: the store's
+ * @bag: a bag with room, which is given back
+ * @value: what @reclaim->free_values is to be given
+ * @bytes: what it takes, for the bound
+ *
+ * Context: any but NMI, not under a node lock.  Never sleeps, never allocates.
+ */
+void kvt_reclaim_retire_value(struct kvt_reclaim *reclaim, struct kvt_bag *bag, void *value,
+			      size_t bytes)
+{
+	/* Its place in the bag waits, too. */
+	bytes += sizeof(bag->value[0]);
+	bag->bytes += bytes;
+	bag->value[bag->nr++] = value;
+	reclaim_count(reclaim, bytes);
+	kvt_bag_put(reclaim, bag);
+}
+KVT_EXPORT_FOR_TESTS(kvt_reclaim_retire_value);
 
 /**
  * kvt_reclaim_throttle() - wait until less memory waits than the bound
@@ -358,7 +553,7 @@ u64 kvt_reclaim_waiting(const struct kvt_reclaim *reclaim)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		sum += atomic64_read(&per_cpu_ptr(reclaim->cpu, cpu)->pending);
+		sum += READ_ONCE(per_cpu_ptr(reclaim->cpu, cpu)->pending);
 	return max_t(s64, sum, 0);
 }
 KVT_EXPORT_FOR_TESTS(kvt_reclaim_waiting);

@@ -3,7 +3,13 @@
  * Memory that readers may still hold: freed a grace period later, in batches,
  * by a worker, never in the request ("Analyzing the tradeoff between throughput
  * and latency in multicore scalable in-memory database systems", Mitake et al.
- * 2016).  Retiring never allocates: the object itself carries the link.
+ * 2016).
+ *
+ * Retiring never allocates and never fails.  Nodes and blobs carry a link.  Values
+ * do not, as one more word would be a third of a small one: a bag takes pointers to
+ * them.  A writer has a bag with room before it publishes what replaces a value.  It
+ * has it to itself, and afterwards leaves it to the CPU's next writer, or, if it is
+ * full, to the worker, who also fetches those that are neither full nor empty.
  *
  * The amount that waits is bounded per store.  Above the bound writers are made
  * to wait (kvt_reclaim_throttle()); readers never are.
@@ -16,6 +22,7 @@
 #define KVT_RECLAIM_H
 
 #include <linux/atomic.h>
+#include <linux/gfp_types.h>
 #include <linux/llist.h>
 #include <linux/percpu.h>
 #include <linux/types.h>
@@ -25,26 +32,47 @@
 struct kvt_stats;
 
 enum kvt_garbage {
-	KVT_GARBAGE_VALUE,	/* a value with all of its blobs */
-	KVT_GARBAGE_SHELL,	/* a value without its blobs */
 	KVT_GARBAGE_BLOB,	/* a large column's block */
 	KVT_GARBAGE_LEAF,
 	KVT_GARBAGE_INNER,
 	KVT_GARBAGE_NR
 };
 
+/* In kvt_reclaim_cpu.bag: the bag is empty, and nothing to the worker. */
+#define KVT_BAG_EMPTY	1ul
+
+/* So many that a bag takes 1 KiB. */
+#define KVT_BAG_VALUES	125
+
+struct kvt_bag {
+	struct llist_node link;
+	size_t bytes;		/* retired with it */
+	u32 nr;
+	u32 freed;		/* of them; the worker's */
+	void *value[KVT_BAG_VALUES];
+};
+
 struct kvt_reclaim_cpu {
 	struct llist_head list[KVT_GARBAGE_NR];
-	atomic64_t pending;	/* bytes not yet added to kvt_reclaim.waiting */
-	struct llist_node *garbage[KVT_GARBAGE_NR];	/* of the present cycle */
+	unsigned long bag;	/* one with room, or 0; exchanged to be had */
+	struct llist_head bags;	/* full, or one too many */
+	s64 pending;		/* bytes not yet added to kvt_reclaim.waiting */
+	/* Of the present cycle. */
+	struct llist_node *garbage[KVT_GARBAGE_NR];
+	struct llist_node *full_bags;
+	struct kvt_bag *last_bag;
 };
 
 /* Frees one object.  Called by the worker, in process context.  Returns its bytes. */
 typedef size_t (*kvt_free_fn)(struct llist_node *link);
 
+/* Frees what stood in a bag, or other values; may write to @values. */
+typedef void (*kvt_free_values_fn)(void **values, unsigned int nr);
+
 struct kvt_reclaim {
 	struct kvt_reclaim_cpu __percpu *cpu;
 	kvt_free_fn free[KVT_GARBAGE_NR];
+	kvt_free_values_fn free_values;
 	u64 bound;			/* bytes */
 	s64 batch;			/* bytes that a CPU counts by itself */
 	struct workqueue_struct *wq;
@@ -64,6 +92,15 @@ void kvt_reclaim_exit(struct kvt_reclaim *reclaim);
 
 void kvt_reclaim_retire(struct kvt_reclaim *reclaim, enum kvt_garbage type,
 			struct llist_node *link, size_t bytes);
+
+bool kvt_bag_is_there(const struct kvt_reclaim *reclaim);
+struct kvt_bag *kvt_bag_take(struct kvt_reclaim *reclaim);
+struct kvt_bag *kvt_bag_new(gfp_t gfp);
+struct kvt_bag *kvt_bag_get(struct kvt_reclaim *reclaim, gfp_t gfp);
+void kvt_bag_put(struct kvt_reclaim *reclaim, struct kvt_bag *bag);
+void kvt_reclaim_retire_value(struct kvt_reclaim *reclaim, struct kvt_bag *bag, void *value,
+			      size_t bytes);
+
 int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep);
 bool kvt_reclaim_wait(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry);
 bool kvt_reclaim_unwait(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry);

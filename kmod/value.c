@@ -2,6 +2,7 @@
 /* Value blocks: made, read, retired and freed. */
 #include <linux/bitmap.h>
 #include <linux/build_bug.h>
+#include <linux/kernel.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
@@ -38,10 +39,70 @@ static struct kvt_blob **value_blob(const struct kvt_value *v, const struct kvt_
 	return (struct kvt_blob **)((u8 *)v + entry->off);
 }
 
+/* Sizes that kmalloc() would round up to 32, 64, 96 and 128. */
+static const u8 mem_sizes[] = { 24, 40, 48, 56, 80, 112 };
+static struct kmem_cache *mem_caches[ARRAY_SIZE(mem_sizes)];
+
+/* By words of 8 bytes. */
+static const u8 mem_index[] = {
+	[24 / 8] = 1, [40 / 8] = 2, [48 / 8] = 3, [56 / 8] = 4,
+	[72 / 8] = 5, [80 / 8] = 5, [104 / 8] = 6, [112 / 8] = 6,
+};
+
+/* One more than the index of the size that is taken; 0: kmalloc()'s. */
+static unsigned int mem_cache_of(size_t size)
+{
+	size_t words = DIV_ROUND_UP(size, 8);
+
+	return words < ARRAY_SIZE(mem_index) ? mem_index[words] : 0;
+}
+
 /* What an allocation takes from the allocator. */
 static size_t mem_size(size_t size)
 {
+	unsigned int i = mem_cache_of(size);
+
+	if (i)
+		return mem_sizes[i - 1];
 	return size <= KMALLOC_MAX_CACHE_SIZE ? kmalloc_size_roundup(size) : PAGE_ALIGN(size);
+}
+
+/**
+ * kvt_value_init() - create the caches of small values
+ *
+ * Their objects go to user space, and are freed with kfree().
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_value_init(void)
+{
+	char name[32];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(mem_sizes); i++) {
+		snprintf(name, sizeof(name), "kvt_value_%u", mem_sizes[i]);
+		mem_caches[i] = kmem_cache_create_usercopy(name, mem_sizes[i], sizeof(u64),
+							   SLAB_ACCOUNT | SLAB_NO_MERGE, 0,
+							   mem_sizes[i], NULL);
+		if (!mem_caches[i]) {
+			kvt_value_exit();
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+/**
+ * kvt_value_exit() - destroy the caches, which must be empty
+ */
+void kvt_value_exit(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(mem_sizes); i++) {
+		kmem_cache_destroy(mem_caches[i]);
+		mem_caches[i] = NULL;
+	}
 }
 
 static size_t blob_size(u32 len)
@@ -62,9 +123,12 @@ void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size)
 {
 	gfp_t gfp = mem->gfp | __GFP_ACCOUNT | __GFP_NOWARN;
 	struct mem_cgroup *memcg = set_active_memcg(mem->memcg);
+	unsigned int i = mem_cache_of(size);
 	void *p;
 
-	if (size <= PAGE_SIZE) {
+	if (i) {
+		p = kmem_cache_alloc(mem_caches[i - 1], gfp);
+	} else if (size <= PAGE_SIZE) {
 		p = kmalloc(size, gfp);
 	} else {
 		/* Like kvmalloc(), which would try hard for adjacent pages. */
@@ -409,22 +473,39 @@ size_t kvt_value_charge(const struct kvt_value *v)
 }
 KVT_EXPORT_FOR_TESTS(kvt_value_charge);
 
-static size_t reclaim_value(struct llist_node *link)
-{
-	struct kvt_value *v = llist_entry(link, struct kvt_value, retire);
-	size_t bytes = value_memory(v);
+/*
+ * What stands in a bag in place of a value tells how to free it.  Most need not be
+ * looked at again: that would fetch each from memory.
+ */
+#define BAG_WHOLE	0ul	/* with its blobs */
+#define BAG_SHELL	1ul	/* without them */
+#define BAG_SLAB	2ul	/* the same, of kmalloc() or one of our caches for sure */
+#define BAG_MASK	3ul
 
-	kvt_value_free(v);
-	return bytes;
+static void *bag_entry(struct kvt_value *v, bool whole)
+{
+	if (whole)
+		return (void *)((unsigned long)v | BAG_WHOLE);
+	return (void *)((unsigned long)v | (v->size <= PAGE_SIZE ? BAG_SLAB : BAG_SHELL));
 }
 
-static size_t reclaim_shell(struct llist_node *link)
+static void reclaim_values(void **values, unsigned int nr)
 {
-	struct kvt_value *v = llist_entry(link, struct kvt_value, retire);
-	size_t bytes = mem_size(v->size);
+	unsigned int i, slab = 0;
 
-	kvt_value_free_shell(v);
-	return bytes;
+	for (i = 0; i < nr; i++) {
+		unsigned long how = (unsigned long)values[i] & BAG_MASK;
+		void *v = (void *)((unsigned long)values[i] - how);
+
+		if (how == BAG_SLAB)
+			values[slab++] = v;
+		else if (how == BAG_SHELL)
+			kvt_value_free_shell(v);
+		else
+			kvt_value_free(v);
+	}
+	if (slab)
+		kfree_bulk(slab, values);
 }
 
 static size_t reclaim_blob(struct llist_node *link)
@@ -444,8 +525,7 @@ static size_t reclaim_blob(struct llist_node *link)
  */
 void kvt_value_setup_reclaim(struct kvt_reclaim *reclaim)
 {
-	reclaim->free[KVT_GARBAGE_VALUE] = reclaim_value;
-	reclaim->free[KVT_GARBAGE_SHELL] = reclaim_shell;
+	reclaim->free_values = reclaim_values;
 	reclaim->free[KVT_GARBAGE_BLOB] = reclaim_blob;
 }
 KVT_EXPORT_FOR_TESTS(kvt_value_setup_reclaim);
@@ -453,20 +533,25 @@ KVT_EXPORT_FOR_TESTS(kvt_value_setup_reclaim);
 /**
  * kvt_value_retire() - hand a value over to be freed
  * @reclaim: the store's
+ * @bag: a bag with room, which is given back
  * @v: a value that is no longer reachable in its index
  * @kept: a bitmap of KVTREE_COLS_MAX column ids: the blobs of those columns
  *	belong to the value that came after; NULL: none does
  *
  * Context: any but NMI, not under a node lock.
  */
-void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_value *v,
+void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_bag *bag, struct kvt_value *v,
 		      const unsigned long *kept)
 {
 	struct kvt_column col;
 	unsigned int i;
 
+	if (kvt_value_plain(v)) {
+		kvt_reclaim_retire_value(reclaim, bag, bag_entry(v, false), mem_size(v->size));
+		return;
+	}
 	if (!kept || bitmap_empty(kept, KVTREE_COLS_MAX)) {
-		kvt_reclaim_retire(reclaim, KVT_GARBAGE_VALUE, &v->retire, value_memory(v));
+		kvt_reclaim_retire_value(reclaim, bag, bag_entry(v, true), value_memory(v));
 		return;
 	}
 	for (i = 0; i < kvt_value_ncols(v); i++) {
@@ -475,6 +560,6 @@ void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_value *v,
 			kvt_reclaim_retire(reclaim, KVT_GARBAGE_BLOB, &col.blob->retire,
 					   blob_size(col.len));
 	}
-	kvt_reclaim_retire(reclaim, KVT_GARBAGE_SHELL, &v->retire, mem_size(v->size));
+	kvt_reclaim_retire_value(reclaim, bag, bag_entry(v, false), mem_size(v->size));
 }
 KVT_EXPORT_FOR_TESTS(kvt_value_retire);

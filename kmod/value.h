@@ -7,11 +7,14 @@
  * use it under rcu_read_lock().
  *
  *	struct kvt_value
- *	+---------+--------+------+---------+-------+----------------------+
- *	| version | retire | size | key_len | ncols | body                 |
- *	+---------+--------+------+---------+-------+----------------------+
+ *	+---------+------+---------+-------+----------------------+
+ *	| version | size | key_len | ncols | body                 |
+ *	+---------+------+---------+-------+----------------------+
  *	body, plain: key tail | pad to 8 | data of column 0
  *	body, table: key tail | pad to 8 | table | blob pointers | column data
+ *
+ * Nothing in it is written again, not even to retire it (reclaim.h).  Small
+ * blocks come in more sizes than kmalloc() has, and 8 bytes of data take 24.
  *
  * The block carries its key's bytes from the ninth on (the "tail").  The index
  * holds the first bytes in its nodes; what lies behind the slice of a node is
@@ -35,10 +38,12 @@
 #include <linux/align.h>
 #include <linux/gfp_types.h>
 #include <linux/llist.h>
+#include <linux/prefetch.h>
 #include <linux/refcount.h>
 #include <linux/types.h>
 #include <linux/kvtree.h>
 
+struct kvt_bag;
 struct kvt_key;
 struct kvt_reclaim;
 struct mem_cgroup;
@@ -54,7 +59,6 @@ struct mem_cgroup;
 
 struct kvt_value {
 	u64 version;
-	struct llist_node retire;	/* for reclaim; readers never read it */
 	u32 size;			/* bytes of the whole block */
 	u16 key_len;			/* bytes of the whole key */
 	u16 ncols;			/* KVT_VALUE_TABLE | entries of the table; 0: plain */
@@ -154,6 +158,21 @@ static inline const u8 *kvt_value_plain_data(const struct kvt_value *v, u32 *len
 	return (const u8 *)v + head;
 }
 
+int kvt_value_init(void);
+void kvt_value_exit(void);
+
+/**
+ * kvt_value_prefetch() - fetch a small value
+ * @v: the value, which may also be no address at all
+ *
+ * One of 24 bytes can stand on two cache lines.
+ */
+static inline void kvt_value_prefetch(const void *v)
+{
+	prefetch(v);
+	prefetch((const u8 *)v + sizeof(struct kvt_value) + 7);
+}
+
 void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size);
 
 struct kvt_blob *kvt_blob_alloc(const struct kvt_mem *mem, u32 len);
@@ -175,7 +194,7 @@ bool kvt_value_find(const struct kvt_value *v, u16 id, struct kvt_column *col);
 size_t kvt_value_charge(const struct kvt_value *v);
 
 void kvt_value_setup_reclaim(struct kvt_reclaim *reclaim);
-void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_value *v,
+void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_bag *bag, struct kvt_value *v,
 		      const unsigned long *kept);
 
 /* For merge.c, which builds the table. */

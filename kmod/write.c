@@ -18,6 +18,8 @@
 #define WRITER_AGAIN	1
 /* Let go of the place, wait for room in the log, and begin again. */
 #define WRITER_LOG_FULL	2
+/* Let go of the place, get a bag for the old value, and begin again. */
+#define WRITER_NO_BAG	3
 
 /* After so many blocks that were too small, take one that is always large enough. */
 #define WRITER_GUESSES	3
@@ -35,6 +37,7 @@ struct writer {
 	struct kvt_log_note note;	/* of a durable store */
 	struct kvt_value *block;	/* for the merged value; not published */
 	u32 room;			/* bytes of it */
+	struct kvt_bag *bag;		/* for the old value */
 	unsigned int guesses;
 	unsigned int tries;
 	bool begun;
@@ -262,11 +265,23 @@ static noinline int writer_validate(struct writer *w)
 	return err;
 }
 
+static int writer_new_bag(struct writer *w)
+{
+	struct mem_cgroup *memcg = set_active_memcg(w->store->memcg);
+
+	w->bag = kvt_bag_new(w->change.gfp);
+	set_active_memcg(memcg);
+	return w->bag ? WRITER_AGAIN : -ENOMEM;
+}
+
 /* Make ready what is needed while the place is held: with nothing held. */
 static int writer_prepare(struct writer *w)
 {
 	int err = 0;
 
+	/* It need not be needed; who inserts leaves it to others. */
+	if (unlikely(!w->bag && !kvt_bag_is_there(&w->store->reclaim)))
+		writer_new_bag(w);
 	if (write_is_merge(w->write))
 		err = writer_make_room(w);
 	w->validator = 0;
@@ -288,6 +303,14 @@ static int writer_make(struct writer *w)
 	if (likely(!w->validator))
 		return writer_merge(w, w->change.old);
 	return value_version(w->change.old) == w->seen ? 0 : WRITER_AGAIN;
+}
+
+/* The place is held: whether the old value can be retired, once it is replaced. */
+static int writer_bag(struct writer *w)
+{
+	if (w->change.old && !w->bag)
+		w->bag = kvt_bag_take(&w->store->reclaim);
+	return w->change.old && unlikely(!w->bag) ? WRITER_NO_BAG : 0;
 }
 
 /* The place is held: charge what the store grows by. */
@@ -329,7 +352,7 @@ static int writer_decide(struct writer *w)
 	struct kvt_value *old = w->change.old, *new;
 	int err;
 
-	err = writer_check(w, old) ?: writer_make(w);
+	err = writer_check(w, old) ?: writer_make(w) ?: writer_bag(w);
 	if (!err)
 		err = writer_charge(w);
 	if (err)
@@ -378,8 +401,10 @@ static void writer_settle(struct writer *w)
 		kvt_stat_inc(&store->stats, KVTREE_STAT_VALUES);
 	else if (removed)
 		kvt_stat_add(&store->stats, KVTREE_STAT_VALUES, -1);
-	if (old)
-		kvt_value_retire(&store->reclaim, old, w->kept);
+	if (old) {
+		kvt_value_retire(&store->reclaim, w->bag, old, w->kept);
+		w->bag = NULL;
+	}
 }
 
 static int writer_begin(struct writer *w)
@@ -461,6 +486,8 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 			err = writer_try(&w);
 		if (err == WRITER_LOG_FULL)
 			err = writer_wait_log(&w);
+		else if (err == WRITER_NO_BAG)
+			err = writer_new_bag(&w);
 		if (err == WRITER_AGAIN && may_sleep) {
 			cond_resched();
 			if (fatal_signal_pending(current))
@@ -472,5 +499,6 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 	if (w.begun)
 		w.change.index->ops->finish(&w.change);
 	kvt_value_free_shell(w.block);
+	kvt_bag_put(&ctx->store->reclaim, w.bag);
 	return err;
 }

@@ -113,10 +113,13 @@ static void bw_free_values(struct bw_tree *tree, const struct bw_rec *top)
 	struct kvt_reclaim *reclaim = tree->index.env.reclaim;
 	struct bw_walk walk;
 	struct bw_ent ent;
+	void *value;
 
 	bw_walk_init(&walk, top);
-	while (bw_walk_next(&walk, &ent))
-		reclaim->free[KVT_GARBAGE_VALUE](&((struct kvt_value *)ent.load)->retire);
+	while (bw_walk_next(&walk, &ent)) {
+		value = (void *)ent.load;
+		reclaim->free_values(&value, 1);
+	}
 }
 
 /* Free what an id stands for, but for what is retired or another's already. */

@@ -207,7 +207,7 @@ static void bw_get_some(struct kvt_index *index, struct kvt_lookup *lookups, uns
 		bw_guess_place(bw_load(tree, id[i]), &want[i]);
 	for (i = 0; i < nr; i++) {
 		lookups[i].value = bw_get(index, &lookups[i].key);
-		prefetch(lookups[i].value);
+		kvt_value_prefetch(lookups[i].value);
 	}
 }
 

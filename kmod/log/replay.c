@@ -181,6 +181,8 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 		.may_insert = *new,
 	};
 	const struct kvt_index_ops *ops = change.index->ops;
+	struct kvt_reclaim *reclaim = replay->log->env.reclaim;
+	struct kvt_bag *bag = kvt_bag_get(reclaim, GFP_KERNEL);
 	bool done = false;
 	int err;
 
@@ -198,10 +200,13 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 	ops->finish(&change);
 	if (done) {
 		replay_count(replay, key->len, change.old, *new);
-		if (change.old)
-			kvt_value_retire(replay->log->env.reclaim, change.old, NULL);
+		if (change.old) {
+			kvt_value_retire(reclaim, bag, change.old, NULL);
+			bag = NULL;
+		}
 		*new = NULL;
 	}
+	kvt_bag_put(reclaim, bag);
 	return err;
 }
 

@@ -72,7 +72,7 @@ static __always_inline enum mt_calm_step mt_calm_leaf(struct mt_calm *c, u64 v)
 	}
 	c->off += min(rank, MT_SLICE);
 	c->value = mt_slot_value(slot);
-	prefetch(c->value);
+	kvt_value_prefetch(c->value);
 	return MT_CALM_VALUE;
 }
 

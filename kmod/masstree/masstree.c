@@ -151,14 +151,17 @@ static void mt_destroy_leaf(struct mt_tree *tree, struct mt_leaf *leaf, struct m
 {
 	struct kvt_reclaim *reclaim = tree->index.env.reclaim;
 	unsigned int i;
+	void *value;
 
 	for (i = 0; i < mt_perm_size(leaf->perm); i++) {
 		unsigned long slot = leaf->slot[mt_perm_slot(leaf->perm, i)];
 
-		if (mt_slot_is_layer(slot))
+		if (mt_slot_is_layer(slot)) {
 			mt_doom(list, mt_slot_layer(slot));
-		else
-			reclaim->free[KVT_GARBAGE_VALUE](&mt_slot_value(slot)->retire);
+			continue;
+		}
+		value = mt_slot_value(slot);
+		reclaim->free_values(&value, 1);
 	}
 	mt_leaf_free(tree, leaf);
 }

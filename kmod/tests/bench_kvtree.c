@@ -86,20 +86,38 @@ static void kv_close(void)
 	kv_take_back();
 }
 
+/* Hold the place of a key, and have a bag for its old value. */
+static int kv_begin(struct kvt_change *change, struct kvt_bag **bag)
+{
+	int err = ops->begin(change);
+
+	if (err || !change->old)
+		return err;
+	*bag = kvt_bag_take(&kv.reclaim);
+	if (likely(*bag))
+		return 0;
+	ops->abort(change);
+	*bag = kvt_bag_new(GFP_KERNEL);
+	/* Nothing is removed meanwhile. */
+	return ops->begin(change);
+}
+
 static int kv_write(const struct kvt_key *key, const void *data, u32 len)
 {
 	struct kvt_change change = {
 		.index = kv.index, .key = *key, .gfp = GFP_KERNEL, .may_insert = true,
 	};
 	struct kvt_value *v = kvt_value_new(key, data, len, GFP_KERNEL);
+	struct kvt_bag *bag = NULL;
 	int err;
 
 	if (!v)
 		return -ENOMEM;
 	err = kvt_reclaim_throttle(&kv.reclaim, true);
 	if (!err)
-		err = ops->begin(&change);
+		err = kv_begin(&change, &bag);
 	if (err) {
+		kvt_bag_put(&kv.reclaim, bag);
 		kvt_value_free(v);
 		return err;
 	}
@@ -107,7 +125,7 @@ static int kv_write(const struct kvt_key *key, const void *data, u32 len)
 	/* An engine with locks has no other result. */
 	WARN_ON(ops->commit(&change, v));
 	if (change.old)
-		kvt_value_retire(&kv.reclaim, change.old, NULL);
+		kvt_value_retire(&kv.reclaim, bag, change.old, NULL);
 	ops->finish(&change);
 	return 0;
 }

@@ -17,13 +17,13 @@
 /* Values that are not freed yet, and indexes that may hold some. */
 static atomic_long_t kt_values;
 static atomic_t kt_indexes;
-/* Frees a value; that of the module under test. */
-static kvt_free_fn kt_real_free;
+/* Frees values; that of the module under test. */
+static kvt_free_values_fn kt_real_free;
 
-static size_t kt_counting_free(struct llist_node *link)
+static void kt_counting_free(void **values, unsigned int nr)
 {
-	atomic_long_dec(&kt_values);
-	return kt_real_free(link);
+	atomic_long_sub(nr, &kt_values);
+	kt_real_free(values, nr);
 }
 
 static void kt_value_drop(struct kvt_value *value)
@@ -128,8 +128,8 @@ static bool kt_init(struct kt *kt, u64 limit)
 	if (kvt_reclaim_init(&kt->reclaim, kt->wq, &kt->stats, 64 << 20))
 		goto no_reclaim;
 	kvt_value_setup_reclaim(&kt->reclaim);
-	kt_real_free = kt->reclaim.free[KVT_GARBAGE_VALUE];
-	kt->reclaim.free[KVT_GARBAGE_VALUE] = kt_counting_free;
+	kt_real_free = kt->reclaim.free_values;
+	kt->reclaim.free_values = kt_counting_free;
 	return true;
 
 no_reclaim:
@@ -285,9 +285,16 @@ static void kt_raise_floor(struct kt *kt, u64 version)
 			break;
 }
 
+/* What a change has not used. */
+static void kt_drop(struct kt_change *c)
+{
+	kvt_bag_put(&c->kt->reclaim, c->bag);
+	kt_value_drop(c->value);
+}
+
 static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, gfp_t gfp)
 {
-	int err;
+	int err = -ENOMEM;
 
 	c->kt = kt;
 	c->change = (struct kvt_change) {
@@ -296,10 +303,12 @@ static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *ke
 		.gfp = gfp,
 		.may_insert = c->value,
 	};
-	err = kt->ops->begin(&c->change);
+	c->bag = kvt_bag_get(&kt->reclaim, gfp);
+	if (c->bag)
+		err = kt->ops->begin(&c->change);
 	if (err) {
 		kt->ops->finish(&c->change);
-		kt_value_drop(c->value);
+		kt_drop(c);
 	}
 	return err;
 }
@@ -365,8 +374,11 @@ static int kt_try_commit(struct kt_change *c, u64 *version)
 		return err;
 	if (version)
 		*version = v;
-	if (old)
-		kvt_value_retire(&kt->reclaim, old, NULL);
+	if (old) {
+		kvt_value_retire(&kt->reclaim, c->bag, old, NULL);
+		c->bag = NULL;
+	}
+	c->value = NULL;
 	return 0;
 }
 
@@ -393,8 +405,7 @@ int kt_commit(struct kt_change *c, u64 *version)
 		}
 	}
 	kt->ops->finish(&c->change);
-	if (err)
-		kt_value_drop(c->value);
+	kt_drop(c);
 	return err;
 }
 
@@ -406,7 +417,7 @@ void kt_abort(struct kt_change *c)
 {
 	c->kt->ops->abort(&c->change);
 	c->kt->ops->finish(&c->change);
-	kt_value_drop(c->value);
+	kt_drop(c);
 }
 
 /**

@@ -95,6 +95,7 @@ struct kt_change {
 	struct kt *kt;
 	struct kvt_change change;
 	struct kvt_value *value;	/* to be committed; NULL: a removal */
+	struct kvt_bag *bag;		/* for the value that is replaced */
 };
 
 int kt_put_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, gfp_t gfp);

@@ -454,7 +454,7 @@ static void all_that_tells_where_a_key_stands_is_in_the_first_line(struct kunit 
 	KUNIT_EXPECT_LE(test, offsetof(struct mt_inner, slice[4]), 64);
 	KUNIT_EXPECT_EQ(test, 320, sizeof(struct mt_leaf));
 	KUNIT_EXPECT_EQ(test, 256, sizeof(struct mt_inner));
-	KUNIT_EXPECT_LE(test, sizeof(struct kvt_value), 32);
+	KUNIT_EXPECT_LE(test, sizeof(struct kvt_value), 16);
 }
 
 static void nodes_begin_on_a_cache_line(struct kunit *test)

@@ -46,7 +46,7 @@ static void kv_init(const struct bench_config *c)
 	config = c;
 	memory_pages(c->small_pages);
 	arena_init(!c->small_pages);
-	BUG_ON(kvt_masstree_init());
+	BUG_ON(kvt_value_init() || kvt_masstree_init());
 	env = (struct kvt_index_env) {
 		.quota = &quota,
 		.reclaim = &reclaim,
@@ -138,18 +138,40 @@ static struct kvt_value *new_columns(const struct kvt_mem *mem, const struct kvt
 	return v;
 }
 
-/* False: another thread was first, and begin() is to be called again. */
-static bool commit(struct kvt_change *change, struct kvt_value *v)
+/* Hold the place of a key, and have a bag for its old value, if there is one. */
+static struct kvt_bag *begin(struct kvt_change *change)
 {
-	v->version = change->old ? change->old->version + 1 : ++version;
-	if (ops->commit(change, v))
-		return false;
-	value_bytes += kvt_value_charge(v);
-	if (change->old) {
+	struct kvt_bag *bag;
+
+	BUG_ON(ops->begin(change));
+	if (!change->old)
+		return NULL;
+	bag = kvt_bag_take(&reclaim);
+	if (likely(bag))
+		return bag;
+	ops->abort(change);
+	bag = kvt_bag_new(GFP_KERNEL);
+	BUG_ON(ops->begin(change));
+	return bag;
+}
+
+/* False: another thread was first, and begin() is to be called again. */
+static bool commit(struct kvt_change *change, struct kvt_bag *bag, struct kvt_value *v)
+{
+	bool done;
+
+	if (v)
+		v->version = change->old ? change->old->version + 1 : ++version;
+	done = !ops->commit(change, v);
+	if (done && v)
+		value_bytes += kvt_value_charge(v);
+	if (done && change->old) {
 		value_bytes -= kvt_value_charge(change->old);
-		kvt_value_retire(&reclaim, change->old, NULL);
+		kvt_value_retire(&reclaim, bag, change->old, NULL);
+	} else {
+		kvt_bag_put(&reclaim, bag);
 	}
-	return true;
+	return done;
 }
 
 static void kv_put(struct bench_key_ref key, const union bench_value *value)
@@ -161,13 +183,14 @@ static void kv_put(struct bench_key_ref key, const union bench_value *value)
 		.gfp = GFP_KERNEL,
 		.may_insert = true,
 	};
+	struct kvt_bag *bag;
 	struct kvt_value *v;
 
 	v = config->wide ? new_columns(&mem, &change.key, value) :
 			   new_number(&mem, &change.key, value);
 	do {
-		BUG_ON(ops->begin(&change));
-	} while (!commit(&change, v));
+		bag = begin(&change);
+	} while (!commit(&change, bag, v));
 	ops->finish(&change);
 }
 
@@ -183,6 +206,7 @@ static bool kv_put_column(struct bench_key_ref key, unsigned int column, uint32_
 	struct kvt_column one = { .id = column, .len = sizeof(to), .data = (const u8 *)&to };
 	struct kvt_merge merge = { .edits = &one, .nr = 1, .key_len = key.len };
 	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
+	struct kvt_bag *bag;
 	struct kvt_value *v;
 	bool found;
 
@@ -190,17 +214,18 @@ static bool kv_put_column(struct bench_key_ref key, unsigned int column, uint32_
 			    BENCH_COLS * (KVT_VALUE_ENTRY + sizeof(to)));
 	BUG_ON(!v);
 	do {
-		BUG_ON(ops->begin(&change));
+		bag = begin(&change);
 		found = change.old;
 		if (!found) {
 			ops->abort(&change);
+			kvt_bag_put(&reclaim, bag);
 			kvt_value_free(v);
 			break;
 		}
 		merge.old = change.old;
 		BUG_ON(kvt_merge_plan(&merge) || merge.size > v->size);
 		kvt_merge_fill(&merge, v, kept);
-	} while (!commit(&change, v));
+	} while (!commit(&change, bag, v));
 	ops->finish(&change);
 	return found;
 }
@@ -212,20 +237,18 @@ static bool kv_remove(struct bench_key_ref key)
 		.key = { key.data, key.len },
 		.gfp = GFP_KERNEL,
 	};
+	struct kvt_bag *bag;
 	bool found;
 
 	do {
-		BUG_ON(ops->begin(&change));
+		bag = begin(&change);
 		found = change.old;
 		if (!found) {
 			ops->abort(&change);
+			kvt_bag_put(&reclaim, bag);
 			break;
 		}
-	} while (ops->commit(&change, NULL));
-	if (found) {
-		value_bytes -= kvt_value_charge(change.old);
-		kvt_value_retire(&reclaim, change.old, NULL);
-	}
+	} while (!commit(&change, bag, NULL));
 	ops->finish(&change);
 	return found;
 }

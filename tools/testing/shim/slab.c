@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Memory for tests: an allocation of the C library for each object, of exactly
- * its size, so that the sanitizers know where it ends and when it is free.
+ * its size, so that the sanitizers know where it ends and when it is free.  What
+ * stands before an object tells kfree() whose it is.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <linux/atomic.h>
+#include <linux/cache.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 
@@ -16,7 +19,22 @@ struct kmem_cache {
 	atomic_long_t objects;
 };
 
+struct head {
+	void *mem;			/* what the C library gave */
+	struct kmem_cache *cache;	/* NULL: of kmalloc() */
+};
+
 static atomic_long_t objects;
+
+/* From AddressSanitizer, if there is one: nobody may look there. */
+#ifdef SHIM_ASAN
+#include <sanitizer/asan_interface.h>
+#define shim_hide(p, len)	ASAN_POISON_MEMORY_REGION(p, len)
+#define shim_show(p, len)	ASAN_UNPOISON_MEMORY_REGION(p, len)
+#else
+#define shim_hide(p, len)	((void)(p), (void)(len))
+#define shim_show(p, len)	((void)(p), (void)(len))
+#endif
 
 /* The task's n-th allocation fails, if it asked for that. */
 static bool fails(gfp_t gfp)
@@ -26,15 +44,21 @@ static bool fails(gfp_t gfp)
 	return !(gfp & __GFP_NOFAIL) && current->fail_nth && !--current->fail_nth;
 }
 
-static void *alloc(size_t size, size_t align, gfp_t gfp)
+static void *alloc(struct kmem_cache *cache, size_t size, size_t align, gfp_t gfp)
 {
-	void *p;
+	size_t before = align > sizeof(struct head) ? align : sizeof(struct head);
+	struct head head = { .cache = cache };
+	u8 *p;
 
 	if (fails(gfp))
 		return NULL;
-	p = align ? aligned_alloc(align, size) : malloc(size);
-	BUG_ON(!p);
+	BUG_ON(posix_memalign(&head.mem, before, before + size));
+	p = (u8 *)head.mem + before;
+	memcpy(p - sizeof(head), &head, sizeof(head));
+	shim_hide(head.mem, before);
 	atomic_long_inc(&objects);
+	if (cache)
+		atomic_long_inc(&cache->objects);
 	/* What is not cleared is to be noticed. */
 	memset(p, gfp & __GFP_ZERO ? 0 : 0xa5, size);
 	return p;
@@ -42,15 +66,24 @@ static void *alloc(size_t size, size_t align, gfp_t gfp)
 
 void *kmalloc(size_t size, gfp_t gfp)
 {
-	return alloc(size, 0, gfp);
+	/* Large ones begin on a cache line. */
+	return alloc(NULL, size, size < SMP_CACHE_BYTES ? 0 : SMP_CACHE_BYTES, gfp);
 }
 
 void kfree(const void *p)
 {
+	const size_t len = sizeof(struct head);
+	struct head head;
+
 	if (!p)
 		return;
+	shim_show((u8 *)p - len, len);
+	memcpy(&head, (u8 *)p - len, len);
+	shim_show(head.mem, (u8 *)p - (u8 *)head.mem);
 	atomic_long_dec(&objects);
-	free((void *)p);
+	if (head.cache)
+		atomic_long_dec(&head.cache->objects);
+	free(head.mem);
 }
 
 long shim_objects(void)
@@ -97,15 +130,10 @@ void kmem_cache_destroy(struct kmem_cache *cache)
 
 void *kmem_cache_alloc(struct kmem_cache *cache, gfp_t gfp)
 {
-	void *object = alloc(cache->size, cache->align, gfp);
-
-	if (object)
-		atomic_long_inc(&cache->objects);
-	return object;
+	return alloc(cache, cache->size, cache->align, gfp);
 }
 
 void kmem_cache_free(struct kmem_cache *cache, void *object)
 {
-	atomic_long_dec(&cache->objects);
 	kfree(object);
 }

@@ -33,6 +33,13 @@
 	__atomic_compare_exchange_n(ptr, old, val, false, order, __ATOMIC_RELAXED)
 #endif
 #define try_cmpxchg(ptr, old, val)	shim_try_cmpxchg(ptr, old, val, __ATOMIC_SEQ_CST)
+#define cmpxchg(ptr, old, val)						\
+({									\
+	typeof(*(ptr)) was_ = (old);					\
+									\
+	try_cmpxchg(ptr, &was_, val);					\
+	was_;								\
+})
 #define try_cmpxchg_acquire(ptr, old, val) \
 	shim_try_cmpxchg(ptr, old, val, __ATOMIC_ACQUIRE)
 #define try_cmpxchg_release(ptr, old, val) \

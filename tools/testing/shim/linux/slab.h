@@ -19,9 +19,12 @@ struct kmem_cache;
 
 #define SLAB_HWCACHE_ALIGN	1u
 #define SLAB_NO_MERGE		2u
+#define SLAB_ACCOUNT		4u
 
 struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsigned int align,
 				     unsigned int flags, void (*ctor)(void *object));
+#define kmem_cache_create_usercopy(name, size, align, flags, at, len, ctor)	\
+	kmem_cache_create(name, size, align, flags, ctor)
 /* All objects must have been freed. */
 void kmem_cache_destroy(struct kmem_cache *cache);
 void *kmem_cache_alloc(struct kmem_cache *cache, gfp_t gfp);
@@ -33,7 +36,15 @@ static inline void *kmem_cache_zalloc(struct kmem_cache *cache, gfp_t gfp)
 }
 
 void *kmalloc(size_t size, gfp_t gfp);
+/* Also for objects of a cache. */
 void kfree(const void *p);
+
+static inline void kfree_bulk(size_t nr, void **p)
+{
+	while (nr)
+		kfree(p[--nr]);
+}
+
 /* What the kernel takes for @size bytes, at most KMALLOC_MAX_CACHE_SIZE. */
 size_t kmalloc_size_roundup(size_t size);
 
