@@ -61,7 +61,8 @@ static enum mt_sequential mt_sequential(const struct mt_change *c)
 {
 	if (c->at == MT_LEAF_WIDTH && !c->leaf->next)
 		return MT_ASCENDING;
-	if (c->at == 0 && !c->leaf->prev)
+	/* Who splits the left neighbour may write it, and not NULL. */
+	if (c->at == 0 && !READ_ONCE(c->leaf->prev))
 		return MT_DESCENDING;
 	return MT_RANDOM;
 }
