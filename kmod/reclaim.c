@@ -340,7 +340,7 @@ void kvt_reclaim_retire(struct kvt_reclaim *reclaim, enum kvt_garbage type,
 	struct kvt_reclaim_cpu *cpu = raw_cpu_ptr(reclaim->cpu);
 
 	reclaim_count(reclaim, bytes);
-	/* A link may overlay what readers still look at: see mt_inner_retire(). */
+	/* A link may overlay what readers still look at: see mt_leaf_retire(). */
 	data_race(llist_add(link, &cpu->list[type]));
 	reclaim_wake(reclaim);
 }
@@ -381,7 +381,7 @@ KVT_EXPORT_FOR_TESTS(kvt_bag_take);
  * kvt_bag_new() - make a bag
  * @gfp: how to allocate
  *
- * Who may sleep is not refused: a removal makes room.
+ * Nobody is charged, and who may sleep is not refused: a removal makes room.
  *
  * Context: as @gfp says.
  *
@@ -391,6 +391,7 @@ struct kvt_bag *kvt_bag_new(gfp_t gfp)
 {
 	struct kvt_bag *bag;
 
+	gfp &= ~__GFP_ACCOUNT;
 	if (gfpflags_allow_blocking(gfp))
 		gfp |= __GFP_NOFAIL;
 	bag = kmalloc(sizeof(*bag), gfp);

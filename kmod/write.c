@@ -267,10 +267,7 @@ static noinline int writer_validate(struct writer *w)
 
 static int writer_new_bag(struct writer *w)
 {
-	struct mem_cgroup *memcg = set_active_memcg(w->store->memcg);
-
 	w->bag = kvt_bag_new(w->change.gfp);
-	set_active_memcg(memcg);
 	return w->bag ? WRITER_AGAIN : -ENOMEM;
 }
 

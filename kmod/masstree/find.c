@@ -59,7 +59,7 @@ int mt_leaf_search(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, un
 			continue;
 		if (s > slice)
 			break;
-		r = READ_ONCE(leaf->klen[n]);
+		r = mt_leaf_rank(leaf, n);
 		if (r < rank)
 			continue;
 		*at = i;

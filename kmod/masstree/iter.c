@@ -159,7 +159,7 @@ static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 of
 	for (i = 0; i < nr; i++, e++) {
 		n = mt_perm_slot(perm, it->iter.reverse ? nr - 1 - i : i);
 		e->slice = READ_ONCE(leaf->slice[n]);
-		e->rank = READ_ONCE(leaf->klen[n]);
+		e->rank = mt_leaf_rank(leaf, n);
 		e->slot = mt_leaf_slot(leaf, n);
 	}
 	it->next = mt_leaf_next(leaf);

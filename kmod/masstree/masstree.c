@@ -34,7 +34,7 @@
  *
  * **Nodes.** ::
  *
- *	leaf  | version parent perm klen[15] next prev lowkey | slice[15] | slot[15] |
+ *	leaf  | version parent perm ranks next prev lowkey stale | slice[16] | slot[16] |
  *	inner | version parent nkeys level | slice[14] | child[15] |
  *
  * What lies behind the slice of a rank 9 key is in its value block, not in the

@@ -169,12 +169,15 @@ void mt_inner_free(struct mt_tree *tree, struct mt_inner *inner)
  * mt_leaf_retire() - free a deleted leaf when no reader holds it any more
  * @tree: its tree
  * @leaf: marked deleted and unlocked
+ *
+ * The link overlays the parent pointer.  Who still reads that one under RCU
+ * finds the node deleted, or its child's parent changed, before using it.
  */
 void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf)
 {
 	mt_count_leaf(tree, -1);
 	kvt_quota_uncharge(tree->index.env.quota, sizeof(*leaf));
-	kvt_reclaim_retire(tree->index.env.reclaim, KVT_GARBAGE_LEAF, &leaf->retire,
+	kvt_reclaim_retire(tree->index.env.reclaim, KVT_GARBAGE_LEAF, &leaf->node.retire,
 			   sizeof(*leaf));
 }
 
@@ -183,8 +186,7 @@ void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf)
  * @tree: its tree
  * @inner: marked deleted and unlocked
  *
- * The link overlays the parent pointer.  Who still reads that one under RCU
- * finds the node deleted, or its child's parent changed, before using it.
+ * The link stands as in mt_leaf_retire().
  */
 void mt_inner_retire(struct mt_tree *tree, struct mt_inner *inner)
 {
@@ -196,7 +198,7 @@ void mt_inner_retire(struct mt_tree *tree, struct mt_inner *inner)
 
 static size_t mt_leaf_reclaim(struct llist_node *link)
 {
-	kmem_cache_free(mt_leaf_cache, container_of(link, struct mt_leaf, retire));
+	kmem_cache_free(mt_leaf_cache, container_of(link, struct mt_leaf, node.retire));
 	return sizeof(struct mt_leaf);
 }
 

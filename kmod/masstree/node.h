@@ -21,7 +21,7 @@
 
 #include "../value.h"
 
-#define MT_LEAF_WIDTH	15
+#define MT_LEAF_WIDTH	16
 #define MT_INNER_WIDTH	14		/* keys; one child more */
 #define MT_HEIGHT_MAX	20		/* levels of inner nodes that a writer locks */
 #define MT_SLICE	8u		/* key bytes per layer */
@@ -53,7 +53,7 @@ struct mt_node {
 	u64 version;
 	union {
 		struct mt_inner *parent;	/* NULL: root of its layer */
-		struct llist_node retire;	/* of a deleted inner node */
+		struct llist_node retire;	/* of a deleted node */
 	};
 };
 
@@ -61,10 +61,10 @@ struct mt_node {
  * A leaf ("border node").  The first cache line is all that says where a key
  * stands; slices and slots follow, whole node prefetched together.
  *
- *	0        8        16     24        40     48     56      64
- *	| version| parent | perm | klen[15]| next | prev | lowkey|
- *	64                       184                      304   312
- *	| slice[15]              | slot[15]               |stale|retire|
+ *	0        8        16     24       32     40     48      56     58
+ *	| version| parent | perm | ranks  | next | prev | lowkey| stale |
+ *	64                                192                          320
+ *	| slice[16]                       | slot[16]                     |
  *
  * A slot holds a value block, or, with MT_SLOT_LAYER set, the root of the next
  * layer.  Slots of keys with at most eight bytes left hold values only; of
@@ -74,15 +74,13 @@ struct mt_node {
 struct mt_leaf {
 	struct mt_node node;
 	u64 perm;
-	u8 klen[MT_LEAF_WIDTH];		/* rank: 0..8 bytes of the slice, or MT_RANK_LONG */
-	u8 pad;
+	u64 ranks;			/* 4 bits each: see mt_leaf_rank() */
 	struct mt_leaf *next;
 	struct mt_leaf *prev;
 	u64 lowkey;			/* smallest slice, except in the leftmost leaf */
+	u16 stale;			/* slots whose key was removed: see mt_insert_slot() */
 	u64 slice[MT_LEAF_WIDTH];
 	unsigned long slot[MT_LEAF_WIDTH];
-	u16 stale;			/* slots whose key was removed: see mt_insert_slot() */
-	struct llist_node retire;
 } ____cacheline_aligned;
 
 struct mt_inner {
@@ -161,20 +159,44 @@ static inline u32 mt_rank(u32 len, u32 off)
 }
 
 /*
- * Permutation (section 4.6.2): the low four bits count the keys, then follow
- * fifteen slot numbers, first those of the keys in order, then the free ones.
+ * Permutation (section 4.6.2): all slot numbers, first those of the keys in order,
+ * then the free ones.  The paper counts the keys in the low four bits, and has room
+ * for fifteen numbers.  But the sixteenth is known if the others are, and no leaf
+ * with keys has the number 0 twice: 0 is the empty leaf, the low bits are the number
+ * of keys less one, and above them stand all slot numbers but the last.
  */
 
-#define MT_PERM_EMPTY	0xedcba98765432100ull
+#define MT_PERM_EMPTY	0ull
+
+/* All slot numbers, the first one lowest, while no slot is used. */
+#define MT_ORDER_EMPTY	0xfedcba9876543210ull
 
 static inline unsigned int mt_perm_size(u64 perm)
 {
-	return perm & 15;
+	return (perm & 15) + !!perm;
+}
+
+/* All slot numbers, the first one lowest. */
+static inline u64 mt_perm_order(u64 perm)
+{
+	u64 order = perm >> 4, last = order;
+
+	/* Sixteen different numbers of four bits come to 0. */
+	last ^= last >> 32;
+	last ^= last >> 16;
+	last ^= last >> 8;
+	last ^= last >> 4;
+	return perm ? order | last << 60 : MT_ORDER_EMPTY;
+}
+
+static inline u64 mt_perm_make(u64 order, unsigned int size)
+{
+	return size ? order << 4 | (size - 1) : MT_PERM_EMPTY;
 }
 
 static inline unsigned int mt_perm_slot(u64 perm, unsigned int i)
 {
-	return (perm >> (4 * i + 4)) & 15;
+	return (mt_perm_order(perm) >> 4 * i) & 15;
 }
 
 /* Whether a slot is a key's. */
@@ -183,31 +205,33 @@ static inline bool mt_perm_has(u64 perm, unsigned int slot)
 	const u64 ones = 0x111111111111111ull;
 	u64 x = (perm >> 4) ^ slot * ones;
 
-	/* It stands once in the permutation: the one nibble of x that is 0. */
-	return __ffs64((x - ones) & ~x & ones << 3) < 4 * mt_perm_size(perm);
+	/* Where it stands, one nibble of x is 0; if none is, it is the last. */
+	return __ffs64(((x - ones) & ~x & ones << 3) | BIT_ULL(63)) < 4 * mt_perm_size(perm);
 }
 
 /* Position @i gets the first free slot, which is mt_perm_slot(perm, size). */
 static inline u64 mt_perm_insert(u64 perm, unsigned int i)
 {
 	unsigned int size = mt_perm_size(perm);
-	u64 slot = mt_perm_slot(perm, size);
-	u64 below = GENMASK_ULL(4 * i + 3, 0);
-	u64 live = GENMASK_ULL(4 * size + 7, 0);
+	u64 order = mt_perm_order(perm);
+	u64 slot = (order >> 4 * size) & 15;
+	u64 below = BIT_ULL(4 * i) - 1;
+	u64 live = GENMASK_ULL(4 * size + 3, 0);
 	/* Slots i..size-1 move up by one; the one at size is cut off. */
-	u64 moved = ((perm & live & ~below) << 4) & live;
+	u64 moved = ((order & live & ~below) << 4) & live;
 
-	return ((perm & ~live) | moved | (slot << (4 * i + 4)) | (perm & below)) + 1;
+	return mt_perm_make((order & ~live) | moved | (slot << 4 * i) | (order & below), size + 1);
 }
 
-/* The slot at position @i becomes the last of the free ones. */
+/* The slot at position @i becomes the last of the free ones, if keys are left. */
 static inline u64 mt_perm_remove(u64 perm, unsigned int i)
 {
-	u64 slot = mt_perm_slot(perm, i);
-	u64 below = GENMASK_ULL(4 * i + 3, 0);
-	u64 above = (perm & ~below) >> 4;
+	u64 order = mt_perm_order(perm);
+	u64 slot = (order >> 4 * i) & 15;
+	u64 below = BIT_ULL(4 * i) - 1;
 
-	return ((above & ~below) | (slot << 60) | (perm & below)) - 1;
+	return mt_perm_make((order >> 4 & ~below) | slot << 60 | (order & below),
+			    mt_perm_size(perm) - 1);
 }
 
 /* Version word */
@@ -296,6 +320,12 @@ static inline unsigned long mt_leaf_slot(const struct mt_leaf *leaf, unsigned in
 	return smp_load_acquire(&leaf->slot[n]);	/* pairs with mt_leaf_set_slot() */
 }
 
+/* 0..8: the bytes of the slice that are the key's; or MT_RANK_LONG. */
+static inline u32 mt_leaf_rank(const struct mt_leaf *leaf, unsigned int n)
+{
+	return (READ_ONCE(leaf->ranks) >> 4 * n) & 15;
+}
+
 static inline struct mt_leaf *mt_leaf_next(const struct mt_leaf *leaf)
 {
 	return smp_load_acquire(&leaf->next);	/* pairs with mt_leaf_set_next() */
@@ -335,8 +365,10 @@ static inline void mt_set_parent(struct mt_node *node, struct mt_inner *parent)
 static inline void mt_leaf_fill(struct mt_leaf *leaf, unsigned int n, u64 slice, u32 rank,
 				unsigned long slot)
 {
+	u64 others = leaf->ranks & ~(15ull << 4 * n);
+
 	WRITE_ONCE(leaf->slice[n], slice);
-	WRITE_ONCE(leaf->klen[n], rank);
+	WRITE_ONCE(leaf->ranks, others | (u64)rank << 4 * n);
 	mt_leaf_set_slot(leaf, n, slot);
 }
 
@@ -392,7 +424,7 @@ static __always_inline int mt_leaf_find(const struct mt_leaf *leaf, u64 perm, u6
 			continue;
 		n = s - leaf->slice;
 		/* It may be another key's, or have been one's that was removed. */
-		if (READ_ONCE(leaf->klen[n]) == rank && mt_perm_has(perm, n))
+		if (mt_leaf_rank(leaf, n) == rank && mt_perm_has(perm, n))
 			return n;
 	}
 	return -1;

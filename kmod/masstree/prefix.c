@@ -78,19 +78,19 @@ static __always_inline bool mt_prefix_read(const struct mt_prefix *p, const stru
 					   u64 v, u32 most, struct mt_prefix_leaf *seen)
 {
 	bool beyond = most == MT_SLICE && p->left > MT_SLICE;
-	u64 diff, slice = p->slice, perm = mt_leaf_perm(leaf);
+	u64 diff, slice = p->slice, perm = mt_leaf_perm(leaf), order = mt_perm_order(perm);
 	u32 rank, shift = 64 - 8;	/* what must be the same of a better one's slice */
 	unsigned int n, left = mt_perm_size(perm);
 
 	seen->within = 0;
 	seen->beyond = 0;
 	/* Most leaves of a chain of layers have one key or two. */
-	for (perm >>= 4; left; perm >>= 4, left--) {
-		n = perm & 15;
+	for (; left; order >>= 4, left--) {
+		n = order & 15;
 		diff = READ_ONCE(leaf->slice[n]) ^ slice;
 		if (diff >> shift)
 			continue;
-		rank = READ_ONCE(leaf->klen[n]);
+		rank = mt_leaf_rank(leaf, n);
 		if (rank == MT_RANK_LONG) {
 			if (beyond && !diff)
 				seen->beyond = mt_leaf_slot(leaf, n);

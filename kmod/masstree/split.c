@@ -52,7 +52,7 @@ static void mt_collect_keys(struct mt_change *c, u32 rank, struct kvt_value *val
 		n = mt_perm_slot(leaf->perm, from++);
 		keys->slot[i] = n;
 		e->slice = leaf->slice[n];
-		e->rank = leaf->klen[n];
+		e->rank = mt_leaf_rank(leaf, n);
 		e->slot = leaf->slot[n];
 	}
 }
@@ -95,19 +95,19 @@ static unsigned int mt_split_point(const struct mt_leaf_keys *keys, enum mt_sequ
 	return mid;
 }
 
-static u64 mt_perm_make(const u8 *slots, unsigned int nr)
+static u64 mt_perm_of(const u8 *slots, unsigned int nr)
 {
-	u64 perm = nr, used = 0;
 	unsigned int i, n = nr;
+	u64 order = 0, used = 0;
 
 	for (i = 0; i < nr; i++) {
-		perm |= (u64)slots[i] << (4 * i + 4);
+		order |= (u64)slots[i] << 4 * i;
 		used |= BIT(slots[i]);
 	}
 	for (i = 0; i < MT_LEAF_WIDTH; i++)
 		if (!(used & BIT(i)))
-			perm |= (u64)i << (4 * n++ + 4);
-	return perm;
+			order |= (u64)i << 4 * n++;
+	return mt_perm_make(order, nr);
 }
 
 /* The keys from @first on become the keys of the new leaf. */
@@ -139,7 +139,7 @@ static void mt_shrink_left(struct mt_leaf *left, struct mt_leaf_keys *keys, unsi
 		mt_leaf_fill(left, keys->slot[i], e->slice, e->rank, e->slot);
 	}
 	left->stale = 0;	/* readers of before look again: vsplit */
-	mt_leaf_set_perm(left, mt_perm_make(keys->slot, nr));
+	mt_leaf_set_perm(left, mt_perm_of(keys->slot, nr));
 }
 
 /* Split the leaf.  Its new right neighbour is locked and in the list of leaves. */

@@ -184,7 +184,7 @@ static void expect_scans_at(struct kt *kt, enum kvt_park at, s64 want)
 
 /* Emptied leaves */
 
-/* Numbers 0..nr-1 behind a prefix: leaves of 15. */
+/* Numbers 0..nr-1 behind a prefix: in leaves. */
 static void put_numbers(struct kt *kt, u32 prefix, unsigned int nr)
 {
 	unsigned int i;
@@ -430,7 +430,7 @@ static void grow_root_of_layer(struct kunit *test, u64 number)
 static void keys_are_found_while_the_root_of_a_sub_layer_grows(struct kunit *test)
 {
 	grow_root_of_layer(test, 1);
-	grow_root_of_layer(test, MT_LEAF_WIDTH);
+	grow_root_of_layer(test, MT_LEAF_WIDTH | 1);
 	grow_root_of_layer(test, 2 * MT_LEAF_WIDTH + 1);
 }
 
@@ -611,7 +611,7 @@ static void a_leaf_whose_first_slot_has_another_slice_keeps_its_range(struct kun
 	const u64 first = 1000 * MT_LEAF_WIDTH;
 	unsigned int i;
 
-	/* Leaves of 0..14 and, full but for one, of 15..28, in thousands. */
+	/* Two leaves, the second full but for one. */
 	for (i = 0; i < 2 * MT_LEAF_WIDTH - 1; i++)
 		put(kt, number_key(test, 0, 1000 * i));
 	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 2);

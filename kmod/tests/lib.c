@@ -759,7 +759,7 @@ s64 kt_count(struct kt *kt, bool reverse)
 	counter->last.data = counter->key;
 	counter->reverse = reverse;
 	kt_cursor_set(&cur, &empty, reverse ? KVT_PAST : KVT_AT, reverse);
-	ret = kt_scan(&cur, 16, kt_count_one, counter) ?: counter->nr;
+	ret = kt_scan(&cur, 20, kt_count_one, counter) ?: counter->nr;
 	kt_cursor_exit(&cur);
 out:
 	kfree(counter);

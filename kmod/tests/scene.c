@@ -21,6 +21,10 @@
 #define SCENE_OTHER(c)		(2u << 24 | (c))
 #define SCENE_PREFIX		(3u << 24)
 
+/* Keys of a full leaf, and of full leaves under a full inner node. */
+#define LEAF	((u32)MT_LEAF_WIDTH)
+#define INNER	((MT_INNER_WIDTH + 1) * LEAF)
+
 /* Bytes that the keys of a pair have in common behind the slice. */
 #define SCENE_PAIR_COMMON	16
 
@@ -131,7 +135,7 @@ static void scene_build_insert(struct scene *scene)
 /* The leaf's only free slot is the one that a removed key has left. */
 static void scene_build_reuse(struct scene *scene)
 {
-	scene_fill(scene, 15);
+	scene_fill(scene, LEAF);
 	scene->gone_id = SCENE_ID(7, 0);
 	scene_will(scene, SCENE_PUT, SCENE_ID(3, 100), 3);
 }
@@ -145,65 +149,65 @@ static void scene_build_remove(struct scene *scene)
 /* A full leaf whose parent has room, with full leaves beside it. */
 static void scene_build_split(struct scene *scene)
 {
-	scene_fill(scene, 45);
+	scene_fill(scene, 3 * LEAF);
 	scene_will(scene, SCENE_PUT, SCENE_ID(17, 100), 17);
 }
 
 /* The key goes to the part that stays. */
 static void scene_build_split_high(struct scene *scene)
 {
-	scene_fill(scene, 45);
+	scene_fill(scene, 3 * LEAF);
 	scene_will(scene, SCENE_PUT, SCENE_ID(27, 100), 17);
 }
 
 /* The last leaf is full, and a key comes behind its last. */
 static void scene_build_split_up(struct scene *scene)
 {
-	scene_fill(scene, 30);
-	scene_will(scene, SCENE_PUT, SCENE_ID(30, 0), 29);
+	scene_fill(scene, 2 * LEAF);
+	scene_will(scene, SCENE_PUT, SCENE_ID(2 * LEAF, 0), 2 * LEAF - 1);
 }
 
 /* The first leaf is full, and a key comes before its first. */
 static void scene_build_split_down(struct scene *scene)
 {
-	scene_fill_down(scene, 1, 31);
+	scene_fill_down(scene, 1, 2 * LEAF + 1);
 	scene_will(scene, SCENE_PUT, SCENE_ID(0, 0), 1);
 }
 
 /* The root is a full leaf. */
 static void scene_build_split_root(struct scene *scene)
 {
-	scene_fill(scene, 15);
+	scene_fill(scene, LEAF);
 	scene_will(scene, SCENE_PUT, SCENE_ID(7, 100), 7);
 }
 
 /* The root is a full inner node, with a full leaf in the middle. */
 static void scene_build_split_inner(struct scene *scene)
 {
-	scene_fill(scene, 225);
+	scene_fill(scene, INNER);
 	scene_will(scene, SCENE_PUT, SCENE_ID(110, 100), 110);
 }
 
 /* The last leaf holds one key. */
 static void scene_build_unlink_last(struct scene *scene)
 {
-	scene_fill(scene, 31);
-	scene_will(scene, SCENE_DEL, SCENE_ID(30, 0), 29);
+	scene_fill(scene, 2 * LEAF + 1);
+	scene_will(scene, SCENE_DEL, SCENE_ID(2 * LEAF, 0), 2 * LEAF - 1);
 }
 
 /* The first leaf holds one key. */
 static void scene_build_unlink_first(struct scene *scene)
 {
-	scene_fill_down(scene, 0, 31);
+	scene_fill_down(scene, 0, 2 * LEAF + 1);
 	scene_will(scene, SCENE_DEL, SCENE_ID(0, 0), 1);
 }
 
 /* A leaf in the middle holds one key. */
 static void scene_build_unlink_middle(struct scene *scene)
 {
-	scene_fill(scene, 45);
-	scene_drain(scene, 15, 29);
-	scene_will(scene, SCENE_DEL, SCENE_ID(29, 0), 30);
+	scene_fill(scene, 3 * LEAF);
+	scene_drain(scene, LEAF, 2 * LEAF - 1);
+	scene_will(scene, SCENE_DEL, SCENE_ID(2 * LEAF - 1, 0), 2 * LEAF);
 }
 
 /*
@@ -212,16 +216,16 @@ static void scene_build_unlink_middle(struct scene *scene)
  */
 static void scene_build_unlink_to_right(struct scene *scene)
 {
-	scene_fill(scene, 241);
-	scene_drain(scene, 225, 239);
-	scene_will(scene, SCENE_DEL, SCENE_ID(239, 0), 224);
+	scene_fill(scene, INNER + LEAF + 1);
+	scene_drain(scene, INNER, INNER + LEAF - 1);
+	scene_will(scene, SCENE_DEL, SCENE_ID(INNER + LEAF - 1, 0), INNER - 1);
 }
 
 /* The only leaf of the second inner node holds one key: both go. */
 static void scene_build_unlink_above(struct scene *scene)
 {
-	scene_fill(scene, 226);
-	scene_will(scene, SCENE_DEL, SCENE_ID(225, 0), 224);
+	scene_fill(scene, INNER + 1);
+	scene_will(scene, SCENE_DEL, SCENE_ID(INNER, 0), INNER - 1);
 }
 
 static void scene_use_pair(struct scene *scene, u32 at)
@@ -254,13 +258,13 @@ static void scene_build_collect(struct scene *scene)
 /* Empty layers, which a leaf that is not a root holds alone. */
 static void scene_build_collect_unlink(struct scene *scene)
 {
-	scene_use_pair(scene, 15);
-	scene_fill(scene, 15);
+	scene_use_pair(scene, LEAF);
+	scene_fill(scene, LEAF);
 	scene_put(scene, SCENE_PAIR('a'));
 	scene_put(scene, SCENE_PAIR('b'));
 	scene_del(scene, SCENE_PAIR('b'));
 	scene_del(scene, SCENE_PAIR('a'));
-	scene_will(scene, SCENE_SWEEP, SCENE_PAIR('b'), 14);
+	scene_will(scene, SCENE_SWEEP, SCENE_PAIR('b'), LEAF - 1);
 }
 
 /* Layers that one key is left of. */
@@ -277,9 +281,9 @@ static void scene_build_collapse(struct scene *scene)
 /* A root that one child is left of. */
 static void scene_build_shrink(struct scene *scene)
 {
-	scene_fill(scene, 16);
-	scene_drain(scene, 15, 16);
-	scene_will(scene, SCENE_SWEEP, SCENE_ID(15, 0), 7);
+	scene_fill(scene, LEAF + 1);
+	scene_drain(scene, LEAF, LEAF + 1);
+	scene_will(scene, SCENE_SWEEP, SCENE_ID(LEAF, 0), 7);
 }
 
 #define AT(point)	BIT_ULL(KVT_PARK_##point)
