@@ -467,10 +467,58 @@ static void changes_without_memory_lose_nothing_and_removals_are_made(struct kun
 
 #endif /* CONFIG_FAILSLAB */
 
+/* Values */
+
+static void a_small_value_takes_little_more_than_it_has(struct kunit *test)
+{
+	const struct kvt_key key = KT_KEY("12345678");
+	struct kvt_value *v;
+	u8 data[256] = {};
+	size_t takes;
+	u32 len;
+
+	for (len = 0; len <= sizeof(data); len++) {
+		v = kvt_value_new(&key, data, len, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, v);
+		takes = kvt_value_charge(v);
+		KUNIT_EXPECT_GE(test, takes, v->size);
+		KUNIT_EXPECT_LE(test, takes, kmalloc_size_roundup(v->size));
+		/* A seventh at the most, and what makes whole words. */
+		if (v->size >= 24 && v->size <= 96)
+			KUNIT_EXPECT_LE(test, takes, ALIGN(v->size, 8) * 8 / 7);
+		if (len == 8)
+			KUNIT_EXPECT_EQ(test, 24, takes);
+		kvt_value_free(v);
+	}
+}
+
+/* More than a bag has room for. */
+static void all_that_was_replaced_is_freed(struct kunit *test)
+{
+	struct kt *kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
+	const unsigned int nr = 3 * KVT_BAG_VALUES + 1;
+	const struct kvt_key key = KT_KEY("key");
+	unsigned int i;
+	u64 most = 0;
+
+	for (i = 0; i < nr; i++) {
+		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &key, NULL));
+		most = max(most, kvt_reclaim_waiting(&kt->reclaim));
+	}
+	KUNIT_EXPECT_GT(test, most, 0);
+	kt_flush(kt);
+	KUNIT_EXPECT_EQ(test, 0, kvt_reclaim_waiting(&kt->reclaim));
+	KUNIT_EXPECT_GE(test, kvt_reclaim_waiting_max(&kt->reclaim), 1);
+	/* kt_close() sees whether values are left. */
+	kt_close(kt);
+}
+
 static struct kunit_case alloc_cases[] = {
 	KUNIT_CASE_PARAM(a_put_over_the_limit_changes_nothing, load_gen_params),
 	KUNIT_CASE_PARAM(removals_pass_at_the_limit, load_gen_params),
 	KT_CASE(what_brings_no_key_passes_at_the_limit),
+	KUNIT_CASE(a_small_value_takes_little_more_than_it_has),
+	KUNIT_CASE(all_that_was_replaced_is_freed),
 #ifdef CONFIG_FAILSLAB
 	KUNIT_CASE_PARAM(a_put_without_memory_changes_nothing, load_gen_params),
 	KUNIT_CASE_PARAM(a_put_that_may_not_sleep_without_memory_changes_nothing,
