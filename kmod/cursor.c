@@ -189,7 +189,7 @@ struct kvt_value *kvt_cursor_next(struct kvt_cursor *cursor)
 
 	/* What iter_next() has seen stays valid: RCU is held throughout. */
 	do {
-		v = iter->index->ops->iter_next(iter);
+		v = kvt_iter_one(iter);
 	} while (v == ERR_PTR(-EAGAIN) && --tries);
 	return v == ERR_PTR(-EAGAIN) ? ERR_PTR(-EBUSY) : v;
 }

@@ -10,6 +10,7 @@
 #ifndef KVT_INDEX_H
 #define KVT_INDEX_H
 
+#include <linux/err.h>
 #include <linux/gfp_types.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
@@ -110,6 +111,15 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
 	return cmp ?: (iter->len > len) - (iter->len < len);
 }
 
+/*
+ * A value and its key: the first eight bytes of that as a number, filled up with zeros.
+ * Its length and its other bytes stand in the value.
+ */
+struct kvt_pair {
+	struct kvt_value *value;
+	u64 head;
+};
+
 /**
  * struct kvt_index_ops - an engine
  * @name: as users write it
@@ -152,12 +162,13 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
  * @finish: end of the change: gives back memory that begin() set aside and did
  *	not use.  Once after the last commit or abort; also after begin()
  *	failed.  @change->engine is zero before the first begin().
- * @iter_next: the next value in the iterator's direction; its key is then in
- *	@key and @len with @bound KVT_AFTER.  Under rcu_read_lock(); a value
- *	stays valid until rcu_read_unlock().  Returns NULL at the end,
- *	ERR_PTR(-EBUSY) if bounded retries are spent, ERR_PTR(-EAGAIN) after a
- *	bounded amount of work without a result: leave the RCU read section,
- *	call iter_rest(), go on.
+ * @iter_next: the next values in the iterator's direction, with their keys, at least
+ *	one and at most @max, which is not 0.  The key of the last is then in @key and
+ *	@len with @bound KVT_AFTER.  Under rcu_read_lock(); values stay valid until
+ *	rcu_read_unlock(), and each was its key's at some time during the call.
+ *	Returns how many there are; 0 at the end; -EBUSY if bounded retries are
+ *	spent; -EAGAIN after a bounded amount of work without a result: leave the RCU
+ *	read section, call iter_rest(), go on.
  * @iter_rest: forget what was read under the RCU read section that ends; also
  *	makes a new iterator ready, whose position is set.
  * @sweep: look through the whole index for work that a worker should do and do
@@ -179,10 +190,27 @@ struct kvt_index_ops {
 	int (*commit)(struct kvt_change *change, struct kvt_value *value);
 	void (*abort)(struct kvt_change *change);
 	void (*finish)(struct kvt_change *change);
-	struct kvt_value *(*iter_next)(struct kvt_iter *iter);
+	int (*iter_next)(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max);
 	void (*iter_rest)(struct kvt_iter *iter);
 	void (*sweep)(struct kvt_index *index);
 };
+
+/**
+ * kvt_iter_one() - the next value
+ * @iter: the iterator
+ *
+ * Context: under rcu_read_lock(), any context.
+ *
+ * Return: the value, whose key is the iterator's position then; NULL at the end; or
+ * what iter_next() returns besides, as an ERR_PTR.
+ */
+static inline struct kvt_value *kvt_iter_one(struct kvt_iter *iter)
+{
+	struct kvt_pair pair;
+	int nr = iter->index->ops->iter_next(iter, &pair, 1);
+
+	return likely(nr > 0) ? pair.value : ERR_PTR(nr);
+}
 
 extern const struct kvt_index_ops kvt_masstree_ops;
 extern const struct kvt_index_ops kvt_bwtree_ops;

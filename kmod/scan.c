@@ -29,6 +29,9 @@
 #define KVT_SCAN_BYTES		(16 * 1024)
 #define KVT_SCAN_BLOBS		KVTREE_COLS_MAX
 
+/* Of which so many are read at once. */
+#define KVT_SCAN_RUN		16
+
 /* So many records may a filter be asked about to fill a buffer. */
 #define KVT_SCAN_ASKED		4096
 
@@ -63,6 +66,7 @@ struct kvt_scan {
 	const u8 *prefix;	/* the start key's */
 	struct kvt_iter *iter;
 	struct kvt_out out;
+	struct kvt_pair pairs[KVT_SCAN_RUN];
 	u16 ids[KVTREE_COLS_MAX];
 	u8 end[KVTREE_KEY_MAX];
 	struct kvt_out_blob blobs[KVT_SCAN_BLOBS];
@@ -318,13 +322,30 @@ static enum scan_stop scan_take(struct kvt_scan *scan, const struct kvt_value *v
 	return scan->args.count == scan->args.limit ? SCAN_LIMIT : SCAN_GO;
 }
 
+/* Gather some records that are read at once.  *left: how many more this step may. */
+static enum scan_stop scan_run(struct kvt_scan *scan, unsigned int *left, u32 *len)
+{
+	struct kvt_iter *iter = scan->iter;
+	enum scan_stop stop = SCAN_GO;
+	int i, nr;
+
+	nr = iter->index->ops->iter_next(iter, scan->pairs, min(*left, KVT_SCAN_RUN));
+	if (nr <= 0)
+		return nr ? SCAN_STEP : SCAN_DONE;
+	*left -= nr;
+	/* Where it stops it will go on. */
+	for (i = 0; i < nr && stop == SCAN_GO; i++) {
+		iter->len = kvt_pair_key(&scan->pairs[i], iter->key);
+		stop = scan_take(scan, scan->pairs[i].value, len);
+	}
+	return stop;
+}
+
 /* Gather records until something stops it.  *len as for scan_take(). */
 static enum scan_stop scan_step(struct kvt_scan *scan, u32 *len)
 {
-	const struct kvt_index_ops *ops = scan->iter->index->ops;
+	unsigned int left = KVT_SCAN_RECORDS;
 	enum scan_stop stop = SCAN_GO;
-	struct kvt_value *v;
-	unsigned int i;
 
 	*len = 0;
 	rcu_read_lock();
@@ -333,16 +354,9 @@ static enum scan_stop scan_step(struct kvt_scan *scan, u32 *len)
 		if (!scan->filter)
 			stop = SCAN_NO_FILTER;
 	}
-	for (i = 0; i < KVT_SCAN_RECORDS && stop == SCAN_GO; i++) {
-		v = ops->iter_next(scan->iter);
-		if (!v)
-			stop = SCAN_DONE;
-		else if (IS_ERR(v))
-			stop = SCAN_STEP;
-		else
-			stop = scan_take(scan, v, len);
-	}
-	ops->iter_rest(scan->iter);
+	while (left && stop == SCAN_GO)
+		stop = scan_run(scan, &left, len);
+	scan->iter->index->ops->iter_rest(scan->iter);
 	rcu_read_unlock();
 	return stop == SCAN_GO ? SCAN_STEP : stop;
 }

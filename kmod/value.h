@@ -40,11 +40,14 @@
 #include <linux/llist.h>
 #include <linux/prefetch.h>
 #include <linux/refcount.h>
+#include <linux/string.h>
 #include <linux/types.h>
+#include <linux/unaligned.h>
 #include <linux/kvtree.h>
 
+#include "index.h"
+
 struct kvt_bag;
-struct kvt_key;
 struct kvt_reclaim;
 struct mem_cgroup;
 
@@ -158,9 +161,6 @@ static inline const u8 *kvt_value_plain_data(const struct kvt_value *v, u32 *len
 	return (const u8 *)v + head;
 }
 
-int kvt_value_init(void);
-void kvt_value_exit(void);
-
 /**
  * kvt_value_prefetch() - fetch a small value
  * @v: the value, which may also be no address at all
@@ -172,6 +172,27 @@ static inline void kvt_value_prefetch(const void *v)
 	prefetch(v);
 	prefetch((const u8 *)v + sizeof(struct kvt_value) + 7);
 }
+
+/**
+ * kvt_pair_key() - the whole key of a pair
+ * @pair: what an iterator returned
+ * @key: has room for it, and for 8 bytes in any case
+ *
+ * Return: its bytes.
+ */
+static inline u32 kvt_pair_key(const struct kvt_pair *pair, u8 *key)
+{
+	u32 len = pair->value->key_len;
+
+	put_unaligned_be64(pair->head, key);
+	if (len > KVT_KEY_HEAD)
+		memcpy(key + KVT_KEY_HEAD, kvt_value_suffix(pair->value, KVT_KEY_HEAD),
+		       len - KVT_KEY_HEAD);
+	return len;
+}
+
+int kvt_value_init(void);
+void kvt_value_exit(void);
 
 void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size);
 

@@ -257,6 +257,7 @@ struct bw_at {
 
 enum bw_seek_mode {
 	BW_SEEK_READ,
+	BW_SEEK_SCAN,		/* a reader that goes on behind the key */
 	BW_SEEK_BEFORE,		/* a reader, to the page of what is less than the key */
 	BW_SEEK_STEP,		/* a step of a change of structure */
 	BW_SEEK_WRITE,
@@ -346,13 +347,14 @@ struct bw_iter {
 	const unsigned long *right;	/* of the next page forward, or NULL */
 	/* Forward: */
 	u32 budget;			/* so many more values are worth being fetched */
+	u32 stride;			/* delivered since the last step of @stage */
 	u8 stage;			/* see enum bw_ahead */
 	const struct bw_page *ahead;	/* @part's base, or the next page's */
 	const struct bw_page *next;	/* from BW_AHEAD_BASE on: the next page's */
 	struct bw_part part;
 };
 
-struct kvt_value *bw_iter_next(struct kvt_iter *iter);
+int bw_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max);
 void bw_iter_rest(struct kvt_iter *iter);
 
 #endif /* KVT_BW_BWTREE_H */

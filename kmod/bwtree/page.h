@@ -228,6 +228,17 @@ static __always_inline void bw_prefetch(const struct bw_rec *rec)
 		prefetch((const u8 *)at + i * BW_LINE);
 }
 
+/* Fetch all of a page of which it is not known yet how long it is. */
+static inline void bw_prefetch_page(const struct bw_rec *rec, u32 size)
+{
+	unsigned long at = (unsigned long)rec - BW_MEM_HEAD, end;
+
+	if (at % BW_LINE)
+		at &= ~4095ul;
+	for (end = at + size, at += BW_HEAD_LINES * BW_LINE; at < end; at += BW_LINE)
+		bw_prefetch_far((const void *)at);
+}
+
 /* Fetch a leaf's records: usually they stand one in front of the other. */
 static __always_inline void bw_prefetch_chain(const struct bw_rec *top)
 {

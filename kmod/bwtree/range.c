@@ -12,14 +12,12 @@
 /* Pages looked at in one call. */
 #define BW_ITER_WORK	64
 
-/* So many groups of a base page have their values fetched ahead, ... */
-#define BW_ITER_AHEAD	6
-/* ... and so many fetched once more, nearer: see bw_iter_fetch_near(). */
-#define BW_ITER_NEAR	1
-/* So many more have what leads to the values fetched, ... */
-#define BW_ITER_LINES	3
-/* ... and before the last so many fetching begins in the next page. */
-#define BW_ITER_LEAD	6
+/* So many values that come are being fetched. */
+#define BW_ITER_AHEAD	48
+/* So many of the first are fetched nearer besides: see bw_iter_fetch_near(). */
+#define BW_ITER_NEAR	16
+/* So many pairs are delivered between two steps to the next page. */
+#define BW_ITER_STRIDE	16
 
 /* What of the next page is being fetched. */
 enum bw_ahead {
@@ -64,11 +62,15 @@ static struct bw_want bw_iter_want(struct kvt_iter *iter, u8 **undo)
 	return bw_want(iter->key, len);
 }
 
-/* Fetch what leads to the values of a group of a base. */
-static __always_inline void bw_iter_fetch_lines(const struct bw_page *base, unsigned int group)
+/* Fetch slices and loads of a base, of some entries from one on. */
+static void bw_iter_fetch_lines(const struct bw_page *base, unsigned int from, unsigned int nr)
 {
-	prefetch(bw_page_at(base, base->off_load + group * BW_LINE));
-	prefetch(bw_page_at(base, base->off_slice + group * BW_LINE));
+	unsigned int i, end = DIV_ROUND_UP(from + min(nr, base->rec.nr - from), BW_GROUP);
+
+	for (i = from / BW_GROUP; i < end; i++) {
+		bw_prefetch_far(bw_page_at(base, base->off_load + i * BW_LINE));
+		bw_prefetch_far(bw_page_at(base, base->off_slice + i * BW_LINE));
+	}
 }
 
 /* Fetch more of the next page forward.  What it is will be read again when its turn comes. */
@@ -76,7 +78,6 @@ static void bw_iter_fetch_next(struct bw_iter *it)
 {
 	const struct bw_rec *top;
 	unsigned long entry;
-	unsigned int i;
 
 	switch (it->stage) {
 	case BW_AHEAD_ENTRY:
@@ -102,8 +103,7 @@ static void bw_iter_fetch_next(struct bw_iter *it)
 		}
 		break;
 	case BW_AHEAD_BASE:
-		for (i = 0; i <= BW_ITER_LINES; i++)
-			bw_iter_fetch_lines(it->next, i);
+		bw_iter_fetch_lines(it->next, 0, it->budget);
 		break;
 	default:
 		return;
@@ -111,54 +111,64 @@ static void bw_iter_fetch_next(struct bw_iter *it)
 	it->stage++;
 }
 
+/* Fetch values until so many that come are being fetched. */
+static void bw_iter_fetch(struct bw_iter *it)
+{
+	const struct bw_page *base = it->ahead;
+	unsigned int i = it->ahead_at, nr, n;
+	const unsigned long *loads;
+
+	if (base == it->part.base)
+		i = max_t(unsigned int, i, it->at);
+	nr = i - it->at;
+	if (base != it->part.base)
+		nr += it->part.base->rec.nr;
+	nr = nr < BW_ITER_AHEAD ? min(BW_ITER_AHEAD - nr, it->budget) : 0;
+	while (nr) {
+		if (i == base->rec.nr) {
+			if (base != it->part.base || it->stage != BW_AHEAD_LINES)
+				break;
+			base = it->next;
+			it->ahead = base;
+			i = 0;
+		}
+		loads = bw_page_at(base, base->off_load);
+		n = min(nr, base->rec.nr - i);
+		nr -= n;
+		it->budget -= n;
+		for (n += i; i < n; i++)
+			bw_prefetch_far((void *)loads[i]);
+	}
+	it->ahead_at = i;
+}
+
 /*
- * Fetch the values of a group of this page into the first level of the cache.  Usually
- * they are in the second; but there are processors that for a while leave out fetching
- * into that, after loads of which they could foretell nothing.
+ * Fetch some values that come next into the first level of the cache.  Usually they are
+ * in the second; but there are processors that for a while leave out fetching into that,
+ * after loads of which they could foretell nothing.
  */
-static __always_inline void bw_iter_fetch_near(const struct bw_iter *it, unsigned int i)
+static void bw_iter_fetch_near(const struct bw_iter *it, unsigned int nr)
 {
 	const struct bw_page *base = it->part.base;
 	const unsigned long *loads = bw_page_at(base, base->off_load);
-	unsigned int end = min(i + BW_GROUP, base->rec.nr);
+	unsigned int i = it->at, end = i + nr;
 
+	end = min_t(unsigned int, end, base == it->ahead ? it->ahead_at : base->rec.nr);
 	for (; i < end; i++)
 		prefetch((void *)loads[i]);
 }
 
-/* Fetch the values of another group. */
-static void bw_iter_fetch(struct bw_iter *it)
+/* So many pairs were delivered. */
+static noinline void bw_iter_ahead(struct bw_iter *it, unsigned int nr)
 {
-	const struct bw_page *base = it->ahead;
-	unsigned int i = it->ahead_at, end;
-	const unsigned long *loads;
-
-	if (i >= base->rec.nr && base == it->part.base && it->stage == BW_AHEAD_LINES) {
-		base = it->next;
-		it->ahead = base;
-		i = 0;
-	}
-	loads = bw_page_at(base, base->off_load);
-	end = min(ALIGN(i + 1, BW_GROUP), base->rec.nr);
-	end = i + min(end - i, it->budget);
-	it->budget -= end - i;
-	for (; i < end; i++)
-		bw_prefetch_far((void *)loads[i]);
-	it->ahead_at = i;
-	if (!it->budget)
+	bw_iter_fetch(it);
+	bw_iter_fetch_near(it, nr);
+	it->stride += nr;
+	if (it->stride < BW_ITER_STRIDE)
 		return;
-	if (i + BW_ITER_LINES * BW_GROUP < base->rec.nr)
-		bw_iter_fetch_lines(base, i / BW_GROUP + BW_ITER_LINES);
-	if (i + BW_ITER_LEAD * BW_GROUP >= base->rec.nr && base == it->part.base)
+	it->stride = 0;
+	if (it->budget > it->ahead->rec.nr - it->ahead_at)
 		bw_iter_fetch_next(it);
-}
-
-/* At the beginning of a group. */
-static noinline void bw_iter_ahead(struct bw_iter *it, unsigned int i)
-{
-	bw_iter_fetch_near(it, i + BW_ITER_NEAR * BW_GROUP);
-	if (it->budget)
-		bw_iter_fetch(it);
 }
 
 /* A page was read: where is the next one forward, unless it is another piece of this one? */
@@ -199,28 +209,21 @@ static bool bw_iter_go_right(struct bw_iter *it)
 	if (it->ahead != it->part.base) {
 		it->ahead = it->part.base;
 		it->ahead_at = 0;
+		bw_iter_fetch_lines(it->ahead, 0, it->budget);
 	}
+	bw_iter_fetch(it);
+	bw_iter_fetch_near(it, BW_ITER_NEAR);
 	return true;
 }
 
-/* The leaf is found: fetch what leads to the values that come first. */
-static void bw_iter_fetch_first(const struct bw_page *base, const struct bw_want *want)
+/* The leaf is found: fetch what leads to its values from the position on. */
+static void bw_iter_fetch_first(const struct bw_iter *it, const struct bw_page *base,
+				const struct bw_want *want)
 {
-	unsigned int i, group = bw_page_group(base, want);
+	unsigned int from = bw_page_group(base, want) * BW_GROUP;
 
-	for (i = 0; i <= BW_ITER_LINES && (group + i) * BW_GROUP < base->rec.nr; i++)
-		bw_iter_fetch_lines(base, group + i);
-}
-
-/* The place is found, too: fetch these values. */
-static void bw_iter_fetch_begin(struct bw_iter *it)
-{
-	unsigned int i;
-
-	it->ahead = it->part.base;
-	it->ahead_at = it->at;
-	for (i = 0; i < BW_ITER_AHEAD && it->budget; i++)
-		bw_iter_fetch(it);
+	if (from < base->rec.nr)
+		bw_iter_fetch_lines(base, from, min(it->budget, base->rec.nr - from));
 }
 
 /* Read the piece of a page where the position is. */
@@ -236,12 +239,12 @@ static int bw_iter_load(struct bw_iter *it)
 	int ret;
 
 	want = bw_iter_want(&it->iter, &undo);
-	ret = bw_seek(tree, &want, 0, reverse ? BW_SEEK_BEFORE : BW_SEEK_READ, &at);
+	ret = bw_seek(tree, &want, 0, reverse ? BW_SEEK_BEFORE : BW_SEEK_SCAN, &at);
 	if (!ret) {
 		it->entry = bw_map_entry(tree->map, at.guard_id);
 		it->seen = (unsigned long)at.guard;
 		if (!reverse)
-			bw_iter_fetch_first(at.top->base, &want);
+			bw_iter_fetch_first(it, at.top->base, &want);
 		bw_part_load(at.top, &want, reverse, part);
 		bw_iter_begin(it, at.top);
 		it->at = bw_page_lower(part->base, &want, part->begin, part->end, &same);
@@ -249,8 +252,12 @@ static int bw_iter_load(struct bw_iter *it)
 			if (bw_cmp(&want, &part->delta[d]->key) <= 0)
 				break;
 		it->at_delta = d;
-		if (!reverse)
-			bw_iter_fetch_begin(it);
+		if (!reverse) {
+			it->ahead = part->base;
+			it->ahead_at = it->at;
+			bw_iter_fetch(it);
+			bw_iter_fetch_near(it, BW_ITER_NEAR);
+		}
 	}
 	if (undo)
 		--*undo;
@@ -285,12 +292,9 @@ static bool bw_iter_entry(struct bw_iter *it, struct bw_ent *ent)
 	return bw_part_next(&it->part, &it->at, &it->at_delta, ent);
 }
 
-/* The position becomes the key of the next entry of the base. */
-static __always_inline struct kvt_value *bw_iter_base(struct bw_iter *it)
+/* The position becomes the key of an entry of the base, whose prefix it has. */
+static void bw_iter_set(struct kvt_iter *iter, const struct bw_page *base, unsigned int i)
 {
-	const struct bw_page *base = it->part.base;
-	struct kvt_iter *iter = &it->iter;
-	unsigned int i = it->at++;
 	u64 slice = bw_page_slice(base)[i];
 	u32 at = base->prefix_len;
 
@@ -304,9 +308,26 @@ static __always_inline struct kvt_value *bw_iter_base(struct bw_iter *it)
 		memcpy(iter->key + at + BW_SLICE, bw_page_tail(base, i),
 		       iter->len - at - BW_SLICE);
 	iter->bound = KVT_AFTER;
-	if (!(i % BW_GROUP))
-		bw_iter_ahead(it, i);
-	return (struct kvt_value *)((const unsigned long *)bw_page_at(base, base->off_load))[i];
+}
+
+/* Deliver entries of the base. */
+static unsigned int bw_iter_run(struct bw_iter *it, struct kvt_pair *pairs, unsigned int max)
+{
+	const struct bw_page *base = it->part.base;
+	const unsigned long *loads = bw_page_at(base, base->off_load);
+	unsigned int i, at = it->at, nr = min_t(unsigned int, max, it->run - at);
+	const u64 *slices = bw_page_slice(base);
+	u64 mask = base->prefix_len < BW_SLICE ? ~0ull : 0;
+	u32 shift = 8 * base->prefix_len & 63;
+
+	for (i = 0; i < nr; i++) {
+		pairs[i].value = (struct kvt_value *)loads[at + i];
+		pairs[i].head = base->prefix_head | (slices[at + i] & mask) >> shift;
+	}
+	it->at += nr;
+	bw_iter_set(&it->iter, base, it->at - 1);
+	bw_iter_ahead(it, nr);
+	return nr;
 }
 
 /* Do entries of the base come next, and up to where?  Their prefix becomes the position's. */
@@ -327,7 +348,7 @@ static bool bw_iter_start_run(struct bw_iter *it)
 	return true;
 }
 
-static struct kvt_value *bw_iter_step(struct bw_iter *it)
+static noinline int bw_iter_step(struct bw_iter *it, struct kvt_pair *pairs, unsigned int max)
 {
 	struct kvt_iter *iter = &it->iter;
 	struct bw_ent ent;
@@ -336,36 +357,40 @@ static struct kvt_value *bw_iter_step(struct bw_iter *it)
 	for (work = 0; work < BW_ITER_WORK; work++) {
 		if (!it->ready || READ_ONCE(*it->entry) != it->seen)
 			if (bw_iter_load(it))
-				return ERR_PTR(-EBUSY);
+				return -EBUSY;
 		if (bw_iter_start_run(it))
-			return bw_iter_base(it);
+			return bw_iter_run(it, pairs, max);
 		if (bw_iter_entry(it, &ent)) {
 			bw_ent_copy(&ent, 0, ent.len, iter->key);
 			iter->len = ent.len;
 			iter->bound = KVT_AFTER;
-			return (struct kvt_value *)ent.load;
+			pairs->head = bw_head(iter->key, iter->len);
+			pairs->value = (struct kvt_value *)ent.load;
+			return 1;
 		}
 		if (!bw_iter_leave(it))
-			return NULL;
+			return 0;
 	}
-	return ERR_PTR(-EAGAIN);
+	return -EAGAIN;
 }
 
 /**
  * bw_iter_next() - see struct kvt_index_ops
  * @iter: the iterator
+ * @pairs: to be filled
+ * @max: how many at most
  *
  * Context: under rcu_read_lock(), any context.
  *
- * Return: the value, NULL, ERR_PTR(-EBUSY) or ERR_PTR(-EAGAIN).
+ * Return: how many, 0, -EBUSY or -EAGAIN.
  */
-struct kvt_value *bw_iter_next(struct kvt_iter *iter)
+int bw_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max)
 {
 	struct bw_iter *it = bw_iter(iter);
 
 	if (likely(it->at < it->run && READ_ONCE(*it->entry) == it->seen))
-		return bw_iter_base(it);
-	return bw_iter_step(it);
+		return bw_iter_run(it, pairs, max);
+	return bw_iter_step(it, pairs, max);
 }
 
 /**

@@ -88,13 +88,17 @@ int bw_seek(struct bw_tree *tree, const struct bw_want *want, u8 level, enum bw_
 	bool before = mode == BW_SEEK_BEFORE, reader = mode <= BW_SEEK_BEFORE;
 	unsigned int budget = BW_READ_BUDGET;
 	struct bw_rec *top;
+	bool leaf;
 	int diff;
 
 restart:
 	at->id = BW_ROOT;
+	leaf = false;
 	while (budget--) {
 		top = bw_load(tree, at->id);
 		bw_prefetch(top);
+		if (leaf && mode == BW_SEEK_SCAN)
+			bw_prefetch_page(top, tree->page_size);
 		at->guard_id = at->id;
 		at->guard = top;
 		at->top = top;
@@ -129,6 +133,7 @@ restart:
 			}
 			return 0;
 		}
+		leaf = top->level == 1;
 		at->id = bw_inner_find(top, want, before);
 		if (mode == BW_SEEK_WRITE && bw_child_is_marked(top, at->id))
 			return bw_needs(at, BW_HELP_FINISH, top->level - 1, want);

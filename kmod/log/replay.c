@@ -300,7 +300,7 @@ int kvt_replay_bury(struct kvt_replay *replay)
 		bool dead;
 
 		rcu_read_lock();
-		v = index->ops->iter_next(iter);
+		v = kvt_iter_one(iter);
 		dead = !IS_ERR_OR_NULL(v) && v->version & TOMBSTONE;
 		rcu_read_unlock();
 		index->ops->iter_rest(iter);

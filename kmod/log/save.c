@@ -104,7 +104,7 @@ static int iter_step(struct kvt_iter *iter)
 	struct kvt_value *v;
 
 	rcu_read_lock();
-	v = iter->index->ops->iter_next(iter);
+	v = kvt_iter_one(iter);
 	rcu_read_unlock();
 	iter->index->ops->iter_rest(iter);
 	return IS_ERR(v) ? -EAGAIN : !!v;
@@ -208,7 +208,7 @@ static bool saver_fill(struct saver *s)
 	mutex_lock(&s->lock);
 	rcu_read_lock();
 	while (!full && left--) {
-		v = ops->iter_next(s->iter);
+		v = kvt_iter_one(s->iter);
 		if (IS_ERR(v))
 			break;
 		s->active = v && !saver_past_end(s);

@@ -361,24 +361,62 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 			    ERR_PTR(probe.budget < MT_READ_BUDGET ? -EBUSY : -EAGAIN));
 }
 
+/* The first bytes of an entry's key. */
+static u64 mt_iter_head(const struct mt_iter *it, const struct mt_entry *e)
+{
+	return it->off ? get_unaligned_be64(it->iter.key) : e->slice;
+}
+
+/* Deliver what comes next in the leaf, up to a layer. */
+static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsigned int max)
+{
+	unsigned int nr = 0, end = it->nr;
+	const struct mt_entry *e;
+
+	if (it->at < MT_ITER_AHEAD)
+		end = min_t(unsigned int, end, MT_ITER_AHEAD);
+	max = min(max, end - it->at);
+	for (e = &it->entry[it->at]; nr < max && !mt_slot_is_layer(e->slot); e++, nr++) {
+		pairs[nr].value = mt_slot_value(e->slot);
+		pairs[nr].head = mt_iter_head(it, e);
+	}
+	if (!nr)
+		return 0;
+	mt_iter_return(it, e - 1);
+	it->at += nr;
+	return nr;
+}
+
 /**
  * mt_iter_next() - see struct kvt_index_ops
  * @iter: the iterator
+ * @pairs: to be filled
+ * @max: how many at most
  *
  * Context: under rcu_read_lock(), any context.
  *
- * Return: the value, NULL, ERR_PTR(-EBUSY) or ERR_PTR(-EAGAIN).
+ * Return: how many, 0, -EBUSY or -EAGAIN.
  */
-struct kvt_value *mt_iter_next(struct kvt_iter *iter)
+int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max)
 {
 	struct mt_iter *it = mt_iter(iter);
+	struct kvt_value *value;
+	unsigned int nr;
 
 	/* Nearly always there is another in the leaf. */
-	if (!it->leaf || it->at == it->nr || mt_slot_is_layer(it->entry[it->at].slot))
-		return mt_iter_step(it, false);
-	if (it->at == MT_ITER_AHEAD && !iter->reverse && it->next)
-		mt_iter_fetch(it->next);
-	return mt_iter_return(it, &it->entry[it->at++]);
+	if (likely(it->leaf && it->at < it->nr)) {
+		if (it->at == MT_ITER_AHEAD && !iter->reverse && it->next)
+			mt_iter_fetch(it->next);
+		nr = mt_iter_run(it, pairs, max);
+		if (likely(nr))
+			return nr;
+	}
+	value = mt_iter_step(it, false);
+	if (IS_ERR_OR_NULL(value))
+		return PTR_ERR(value);
+	pairs->value = value;
+	pairs->head = mt_slice(iter->key, iter->len, 0);
+	return 1;
 }
 
 /**

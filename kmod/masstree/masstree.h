@@ -187,7 +187,7 @@ struct mt_iter {
 };
 
 struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping);
-struct kvt_value *mt_iter_next(struct kvt_iter *iter);
+int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max);
 void mt_iter_rest(struct kvt_iter *iter);
 
 #endif /* KVT_MT_MASSTREE_H */

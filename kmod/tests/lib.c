@@ -602,6 +602,9 @@ s64 kt_get_prefix(struct kt *kt, const struct kvt_key *key, u64 *version)
 
 /* Iteration */
 
+/* Records that are asked for at once. */
+#define KT_RUN		12u
+
 /**
  * kt_cursor_init() - make a cursor, in front of the first key
  * @kt: the index
@@ -659,7 +662,7 @@ void kt_cursor_set(struct kt_cursor *cur, const struct kvt_key *key, enum kvt_bo
  */
 int kt_cursor_next_rcu(struct kt_cursor *cur)
 {
-	const struct kvt_value *value = cur->kt->ops->iter_next(cur->iter);
+	const struct kvt_value *value = kvt_iter_one(cur->iter);
 	const struct kvt_key key = kt_cursor_key(cur);
 
 	return kt_check(value, &key, &cur->version);
@@ -687,6 +690,41 @@ int kt_cursor_next(struct kt_cursor *cur)
 	return ret ?: -ENOENT;
 }
 
+/* Is the iterator's position the key of a pair? */
+static bool kt_stands_on(const struct kvt_iter *iter, const struct kvt_pair *pair)
+{
+	u32 len = pair->value->key_len;
+	u8 head[KVT_KEY_HEAD];
+
+	put_unaligned_be64(pair->head, head);
+	return iter->len == len && !memcmp(iter->key, head, min(len, KVT_KEY_HEAD)) &&
+	       (len <= KVT_KEY_HEAD ||
+		!memcmp(iter->key + KVT_KEY_HEAD, kvt_value_suffix(pair->value, KVT_KEY_HEAD),
+			len - KVT_KEY_HEAD));
+}
+
+/* Some records at once.  *left: how many are still wanted. */
+static int kt_run(struct kt_cursor *cur, unsigned int *left, kt_record_fn fn, void *arg)
+{
+	struct kvt_pair pairs[KT_RUN];
+	struct kvt_iter *iter = cur->iter;
+	struct kvt_key key;
+	int i, nr, max = min(*left, KT_RUN), err = 0;
+
+	nr = cur->kt->ops->iter_next(iter, pairs, max);
+	if (nr <= 0)
+		return nr ?: -ENOENT;
+	if (nr > max || !kt_stands_on(iter, &pairs[nr - 1]))
+		return -EILSEQ;
+	*left -= nr;
+	for (i = 0; i < nr && !err; i++) {
+		iter->len = kvt_pair_key(&pairs[i], iter->key);
+		key = kt_cursor_key(cur);
+		err = kt_check(pairs[i].value, &key, &cur->version) ?: fn(cur, arg);
+	}
+	return err;
+}
+
 /**
  * kt_scan() - call a function for each record from the cursor's position on
  * @cur: the cursor
@@ -700,18 +738,17 @@ int kt_cursor_next(struct kt_cursor *cur)
  */
 int kt_scan(struct kt_cursor *cur, unsigned int burst, kt_record_fn fn, void *arg)
 {
+	struct kvt_iter *iter = cur->iter;
 	int err;
 
 	do {
-		unsigned int i;
+		unsigned int left = burst;
 
 		rcu_read_lock();
-		for (i = 0, err = 0; i < burst && !err; i++) {
-			err = kt_cursor_next_rcu(cur);
-			if (!err)
-				err = fn(cur, arg);
-		}
-		cur->kt->ops->iter_rest(cur->iter);
+		do {
+			err = kt_run(cur, &left, fn, arg);
+		} while (!err && left);
+		cur->kt->ops->iter_rest(iter);
 		rcu_read_unlock();
 		cond_resched();
 	} while (!err || err == -EAGAIN || err == -EBUSY);

@@ -342,22 +342,27 @@ static unsigned int kv_get_batch(const struct bench_key_ref *keys, uint64_t *val
 	return found;
 }
 
-static struct kvt_value *next(void)
+/* Pairs that are asked for at once. */
+#define RUN		16
+
+static int next(struct kvt_pair *pairs, unsigned int max)
 {
-	struct kvt_value *v;
+	int nr;
 
 	/* Too much work without a result: the driver of a store does the same. */
-	while (v = ops->iter_next(iter), unlikely(v == ERR_PTR(-EAGAIN) || v == ERR_PTR(-EBUSY))) {
+	while (nr = ops->iter_next(iter, pairs, max), unlikely(nr < 0)) {
 		rcu_read_unlock();
 		ops->iter_rest(iter);
 		rcu_read_lock();
 	}
-	return v;
+	return nr;
 }
 
 static unsigned int kv_scan(struct bench_key_ref key, unsigned int nr, struct bench_scan *out)
 {
-	unsigned int i;
+	struct kvt_pair pairs[RUN];
+	unsigned int i = 0;
+	int j, some;
 
 	iter->index = kv_index;
 	iter->reverse = false;
@@ -367,14 +372,16 @@ static unsigned int kv_scan(struct bench_key_ref key, unsigned int nr, struct be
 	memcpy(iter->key, key.data, key.len);
 	ops->iter_rest(iter);
 	rcu_read_lock();
-	for (i = 0; i < nr; i++) {
-		const struct kvt_value *v = next();
+	while (i < nr && (some = next(pairs, min(nr - i, RUN)))) {
+		for (j = 0; j < some; j++, i++) {
+			const struct kvt_value *v = pairs[j].value;
 
-		if (!(config->wide ? copy_first(v, &out->value[i]) :
-				     copy_number(v, &out->value[i])))
-			break;
-		memcpy(out->key[i], iter->key, iter->len);
-		out->len[i] = iter->len;
+			if (config->wide)
+				copy_first(v, &out->value[i]);
+			else
+				copy_number(v, &out->value[i]);
+			out->len[i] = kvt_pair_key(&pairs[j], out->key[i]);
+		}
 	}
 	rcu_read_unlock();
 	return i;
