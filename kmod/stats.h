@@ -13,7 +13,7 @@
 
 #define KVT_STAT_ENGINE		KVTREE_STAT_NR
 /* How many an engine may have. */
-#define KVT_STAT_ENGINE_MAX	16
+#define KVT_STAT_ENGINE_MAX	20
 
 struct kvt_stats_cpu {
 	u64 count[KVTREE_STAT_NR + KVT_STAT_ENGINE_MAX];

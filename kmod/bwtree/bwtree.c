@@ -213,6 +213,11 @@ static const struct kvt_index_stat bw_stats[] = {
 	[BW_NR_MERGE] = { "bw_merge", "steps of merges and of the root's collapse" },
 	[BW_NR_MERGE_FAIL] = { "bw_merge_fail", "steps of merges that lost" },
 	[BW_NR_CHAIN_RECORDS] = { "bw_chain_records", "records in front of base pages", true },
+	[BW_NR_CHAINS] = { "bw_chains_1", "pages with a chain of 1 record", true },
+	{ "bw_chains_2", "pages with 2 or 3", true },
+	{ "bw_chains_4", "pages with 4 to 7", true },
+	{ "bw_chains_8", "pages with 8 to 15", true },
+	{ "bw_chains_16", "pages with 16 or more", true },
 	[BW_NR_FOLDED_RECORDS] = { "bw_folded_records", "records that consolidations replaced" },
 	[BW_NR_RECORD_BYTES] = {
 		"bw_record_bytes", "memory of records that do not stand beside a base page", true,

@@ -4,6 +4,7 @@
 #define KVT_BW_BWTREE_H
 
 #include <linux/atomic.h>
+#include <linux/bitops.h>
 #include <linux/bits.h>
 #include <linux/bottom_half.h>
 #include <linux/llist.h>
@@ -93,11 +94,16 @@ enum bw_nr {
 	BW_NR_MERGE,			/* steps of merges, and of the root's collapse */
 	BW_NR_MERGE_FAIL,
 	BW_NR_CHAIN_RECORDS,
+	/* Pages whose chain has 1 record, 2 or 3, 4 to 7, 8 to 15, more. */
+	BW_NR_CHAINS,
+	BW_NR_CHAINS_LAST = BW_NR_CHAINS + 4,
 	BW_NR_FOLDED_RECORDS,
 	BW_NR_RECORD_BYTES,
 	BW_NR_MAP_BYTES,
 	BW_NRS
 };
+
+#define BW_CHAIN_CLASSES	(BW_NR_CHAINS_LAST - BW_NR_CHAINS + 1)
 
 static inline void bw_nr_add(const struct bw_tree *tree, enum bw_nr nr, s64 n)
 {
@@ -141,6 +147,21 @@ static inline struct bw_rec *bw_load_any(const struct bw_tree *tree, u32 id)
 
 void bw_count_record(const struct bw_tree *tree, const struct bw_rec *rec, int sign);
 
+/* The chain of a page had @from records, and has @to now. */
+static inline void bw_count_chain(const struct bw_tree *tree, unsigned int from, unsigned int to)
+{
+	int was = min_t(int, fls(from), BW_CHAIN_CLASSES);
+	int is = min_t(int, fls(to), BW_CHAIN_CLASSES);
+
+	bw_nr_add(tree, BW_NR_CHAIN_RECORDS, (int)to - (int)from);
+	if (was == is)
+		return;
+	if (was)
+		bw_nr_add(tree, BW_NR_CHAINS + was - 1, -1);
+	if (is)
+		bw_nr_add(tree, BW_NR_CHAINS + is - 1, 1);
+}
+
 /*
  * Make @new, whose next is usually @old, the page's newest record, if @old still is.
  * @nr: as what it is counted
@@ -149,7 +170,6 @@ static inline bool bw_swap(const struct bw_tree *tree, u32 id, struct bw_rec *ol
 			   struct bw_rec *new, enum bw_nr nr)
 {
 	unsigned long expect = (unsigned long)old;
-	int more = new->depth - old->depth;
 
 	/* Releases what @new points to: pairs with bw_load(). */
 	if (!try_cmpxchg(bw_map_entry(tree->map, id), &expect, (unsigned long)new)) {
@@ -157,7 +177,7 @@ static inline bool bw_swap(const struct bw_tree *tree, u32 id, struct bw_rec *ol
 		return false;
 	}
 	bw_nr_add(tree, nr, 1);
-	bw_nr_add(tree, BW_NR_CHAIN_RECORDS, more);
+	bw_count_chain(tree, old->depth, new->depth);
 	if (new->flags & BW_OWN && new->next == old)
 		bw_count_record(tree, new, 1);
 	return true;

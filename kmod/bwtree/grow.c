@@ -203,7 +203,7 @@ static void bw_unpublish(struct bw_tree *tree, struct bw_stock *stock, enum bw_s
 	struct bw_rec *top = (struct bw_rec *)xchg(bw_map_entry(tree->map, id), 0);
 
 	bw_stock_take(stock, slot);
-	bw_nr_add(tree, BW_NR_CHAIN_RECORDS, -top->depth);
+	bw_count_chain(tree, top->depth, 0);
 	bw_uncharge(tree, top->level, bw_chain_bytes(top));
 	bw_chain_retire(tree, top);
 }

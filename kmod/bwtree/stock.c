@@ -333,7 +333,7 @@ void bw_remove_retire(struct bw_tree *tree, struct bw_remove *remove)
 	/* Not to be found by its id by those who begin now, whom no grace period awaits. */
 	WRITE_ONCE(*bw_map_entry(remove->map, remove->id), (unsigned long)remove | BW_FREE);
 	bw_count_record(tree, &remove->rec, -1);
-	bw_nr_add(tree, BW_NR_CHAIN_RECORDS, -remove->rec.depth);
+	bw_count_chain(tree, remove->rec.depth, 0);
 	refcount_inc(&remove->map->refs);
 	kvt_reclaim_retire(tree->index.env.reclaim, KVT_GARBAGE_INNER, &mem->retire, mem->size);
 }

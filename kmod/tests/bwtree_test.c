@@ -153,6 +153,21 @@ static u64 scene_nr(enum bw_nr nr)
 	return kvt_stats_read(&scene.kt->stats, KVT_STAT_ENGINE + nr);
 }
 
+/* What is counted of chains by their length agrees with the number of records. */
+static void scene_count_chains(struct kunit *test)
+{
+	u64 least = 0, most = 0, records = scene_nr(BW_NR_CHAIN_RECORDS), pages;
+	unsigned int i;
+
+	for (i = 0; i < BW_CHAIN_CLASSES; i++) {
+		pages = scene_nr(BW_NR_CHAINS + i);
+		least += pages << i;
+		most += pages * (i + 1 < BW_CHAIN_CLASSES ? (2ull << i) - 1 : 2 * BW_CHAIN_MAX);
+	}
+	KUNIT_EXPECT_LE(test, least, records);
+	KUNIT_EXPECT_GE(test, most, records);
+}
+
 static void scene_write_one(enum kvt_park at, unsigned int i)
 {
 	if (scene_change(i, GFP_NOWAIT))
@@ -310,6 +325,7 @@ static void scene_run(struct kunit *test, bool writes, bool starves)
 		KUNIT_EXPECT_NE_MSG(test, 0, scene.hits[bw_points[i].at], "%s was not passed",
 				    bw_points[i].name);
 	scene.writes = false;
+	scene_count_chains(test);
 	for (i = 0; i < BW_KEYS; i++)
 		if (test_bit(i, scene.present))
 			KUNIT_EXPECT_EQ(test, 0, scene_change(i, GFP_KERNEL));
@@ -318,6 +334,8 @@ static void scene_run(struct kunit *test, bool writes, bool starves)
 	KUNIT_EXPECT_EQ(test, 0, kt_stat(scene.kt, KVTREE_STAT_INNER_NODES));
 	/* Of all that was counted up and down nothing is left. */
 	KUNIT_EXPECT_EQ(test, 0, scene_nr(BW_NR_CHAIN_RECORDS));
+	for (i = BW_NR_CHAINS; i <= BW_NR_CHAINS_LAST; i++)
+		KUNIT_EXPECT_EQ(test, 0, scene_nr(i));
 	KUNIT_EXPECT_EQ(test, 0, scene_nr(BW_NR_RECORD_BYTES));
 }
 

@@ -16,6 +16,12 @@ static inline bool test_bit(unsigned long nr, const unsigned long *map)
 	return READ_ONCE(map[nr / BITS_PER_LONG]) & BIT(nr % BITS_PER_LONG);
 }
 
+/* The highest bit, counted from 1; 0: there is none. */
+static inline int fls(unsigned int word)
+{
+	return word ? 32 - __builtin_clz(word) : 0;
+}
+
 static inline unsigned long __fls(unsigned long word)
 {
 	return BITS_PER_LONG - 1 - __builtin_clzl(word);
