@@ -158,6 +158,8 @@ TEST_F(perms, mode_bits_decide_as_for_a_file)
 
 static int default_as_nobody(void *arg)
 {
+	struct kvtree_engine_stat counter = {};
+	__u64 stats[KVTREE_STAT_NR];
 	struct kvtree_info info;
 	int dev;
 
@@ -168,6 +170,8 @@ static int default_as_nobody(void *arg)
 	KVT_CHECK(can(dev) == 0);
 	KVT_CHECK(kvt_store(dev, "default", RD) == -EACCES);
 	KVT_CHECK(kvt_store(dev, "default", WR) == -EACCES);
+	KVT_CHECK(kvt_stats(dev, stats) == -EACCES);
+	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_ENGINE_STAT, &counter) == -EACCES);
 	/* What concerns no store is for everybody. */
 	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_INFO, &info) == 0);
 	return 0;
@@ -299,6 +303,7 @@ TEST_F(perms, capabilities_give_what_they_give_for_files)
 TEST_F(perms, session_has_the_access_that_it_asked_for)
 {
 	struct kvtree_store_info info;
+	struct kvtree_engine_stat counter = {};
 	__u64 stats[KVTREE_STAT_NR];
 	struct kvtree_op ops[3];
 	__u32 done;
@@ -337,6 +342,9 @@ TEST_F(perms, session_has_the_access_that_it_asked_for)
 
 	EXPECT_EQ(0, kvt_self(rd, &info));
 	EXPECT_EQ(0, kvt_stats(rd, stats));
+	/* Either access lets counters be read, of which the engine has none. */
+	EXPECT_EQ(-ENOENT, kvt_ioctl(rd, KVTREE_IOC_ENGINE_STAT, &counter));
+	EXPECT_EQ(-ENOENT, kvt_ioctl(wr, KVTREE_IOC_ENGINE_STAT, &counter));
 	close(rd);
 	close(wr);
 }
