@@ -258,12 +258,12 @@ static __thread u64 copied_version;
 
 static inline bool copy_number(const struct kvt_value *v, uint64_t *number)
 {
-	struct kvt_column col;
+	u32 len;
 
 	if (IS_ERR_OR_NULL(v))
 		return false;
-	kvt_value_column(v, 0, &col);
-	memcpy(number, col.data, sizeof(*number));
+	/* It is the only column, and too short to be a blob. */
+	memcpy(number, kvt_value_plain_data(v, &len), sizeof(*number));
 	WRITE_ONCE(copied_version, v->version);
 	return true;
 }
