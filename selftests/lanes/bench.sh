@@ -30,21 +30,23 @@ measure_user()
 	PARTS+=("$LOGS/user.json")
 }
 
-# With each length the engine is compiled anew.
+# With each length, of leaves or of inner pages, the engine is compiled anew.
 measure_chains()
 {
-	local length parts=()
+	local name level length parts=()
 
-	for length in 2 4 6 8 10 12 16 24; do
-		run_logged "$LOGS/build-$length.log" "bench: building, $length records" '' \
-			make -C "$TOP/tools/testing" -j "$JOBS" OUTPUT="$OUT/chains/$length" \
+	for name in leaf-{2,4,6,8,10,12,16,24} inner-{2,4,6,8,12,16,24}; do
+		level=${name%-*}
+		length=${name#*-}
+		run_logged "$LOGS/build-$name.log" "bench: building, $name" '' \
+			make -C "$TOP/tools/testing" -j "$JOBS" OUTPUT="$OUT/chains/$name" \
 			PEERS="$OUT/rust/release/libkvt_bench_peers.a" \
-			CFLAGS="-O2 -g -DBW_CHAIN_LEAF=$length" kvt-bench
+			CFLAGS="-O2 -g -DBW_CHAIN_${level^^}=$length" kvt-bench
 		# shellcheck disable=SC2086 # several options
-		"$OUT/chains/$length/kvt-bench" --subject bwtree --pages huge --threads 1 \
-			--workload W9 --workload W10 --json "$LOGS/chains-$length.json" \
+		"$OUT/chains/$name/kvt-bench" --subject bwtree --pages huge --threads 1 \
+			--workload W9 --workload W10 --json "$LOGS/chains-$name.json" \
 			${BENCH_ARGS:-}
-		parts+=("$length=$LOGS/chains-$length.json")
+		parts+=("$name=$LOGS/chains-$name.json")
 	done
 	"$TOP/tools/testing/bench/chains.py" --json "$BUILD/bench-chains.json" \
 		--plot "$BUILD/bench-chains.svg" "${parts[@]}"
