@@ -145,6 +145,13 @@ static inline struct bw_rec *bw_load_any(const struct bw_tree *tree, u32 id)
 	return entry & BW_FREE ? NULL : (struct bw_rec *)entry;
 }
 
+/* As kvt_value_prefetch(), into the second level of the cache. */
+static __always_inline void bw_prefetch_far_value(const void *v)
+{
+	bw_prefetch_far(v);
+	bw_prefetch_far((const u8 *)v + sizeof(struct kvt_value) + 7);
+}
+
 void bw_count_record(const struct bw_tree *tree, const struct bw_rec *rec, int sign);
 
 /* The chain of a page had @from records, and has @to now. */

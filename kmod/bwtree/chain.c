@@ -138,7 +138,7 @@ static void bw_part_add(struct bw_part *part, const struct bw_delta *delta)
 	part->delta[low] = delta;
 	part->nr++;
 	if (bw_is_leaf(&delta->rec))
-		bw_prefetch_far((void *)delta->load);
+		bw_prefetch_far_value((void *)delta->load);
 }
 
 /* Leave in a part what is on one side of a key. */

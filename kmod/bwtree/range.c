@@ -137,7 +137,7 @@ static void bw_iter_fetch(struct bw_iter *it)
 		nr -= n;
 		it->budget -= n;
 		for (n += i; i < n; i++)
-			bw_prefetch_far((void *)loads[i]);
+			bw_prefetch_far_value((void *)loads[i]);
 	}
 	it->ahead_at = i;
 }
@@ -155,7 +155,7 @@ static void bw_iter_fetch_near(const struct bw_iter *it, unsigned int nr)
 
 	end = min_t(unsigned int, end, base == it->ahead ? it->ahead_at : base->rec.nr);
 	for (; i < end; i++)
-		prefetch((void *)loads[i]);
+		kvt_value_prefetch((void *)loads[i]);
 }
 
 /* So many pairs were delivered. */
