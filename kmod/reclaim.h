@@ -56,7 +56,7 @@ struct kvt_reclaim_cpu {
 	struct llist_head list[KVT_GARBAGE_NR];
 	unsigned long bag;	/* one with room, or 0; exchanged to be had */
 	struct llist_head bags;	/* full, or one too many */
-	s64 pending;		/* bytes not yet added to kvt_reclaim.waiting */
+	atomic64_t pending;	/* bytes not yet added to kvt_reclaim.waiting */
 	/* Of the present cycle. */
 	struct llist_node *garbage[KVT_GARBAGE_NR];
 	struct llist_node *full_bags;
@@ -66,7 +66,7 @@ struct kvt_reclaim_cpu {
 /* Frees one object.  Called by the worker, in process context.  Returns its bytes. */
 typedef size_t (*kvt_free_fn)(struct llist_node *link);
 
-/* Frees what stood in a bag, or other values; may write to @values. */
+/* Frees what stood in a bag, or other values. */
 typedef void (*kvt_free_values_fn)(void **values, unsigned int nr);
 
 struct kvt_reclaim {

@@ -491,21 +491,20 @@ static void *bag_entry(struct kvt_value *v, bool whole)
 
 static void reclaim_values(void **values, unsigned int nr)
 {
-	unsigned int i, slab = 0;
+	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
 		unsigned long how = (unsigned long)values[i] & BAG_MASK;
 		void *v = (void *)((unsigned long)values[i] - how);
 
+		/* One by one: kfree_bulk() does not leave them to the next who allocates. */
 		if (how == BAG_SLAB)
-			values[slab++] = v;
+			kfree(v);
 		else if (how == BAG_SHELL)
 			kvt_value_free_shell(v);
 		else
 			kvt_value_free(v);
 	}
-	if (slab)
-		kfree_bulk(slab, values);
 }
 
 static size_t reclaim_blob(struct llist_node *link)

@@ -33,20 +33,5 @@ do {								\
 	WRITE_ONCE(*slot_, *slot_ + (n));			\
 } while (0)
 #define this_cpu_inc(var)	this_cpu_add(var, 1)
-#define this_cpu_add_return(var, n)				\
-({								\
-	typeof(&(var)) at_ = raw_cpu_ptr(&(var));		\
-								\
-	WRITE_ONCE(*at_, *at_ + (n));				\
-	*at_;							\
-})
-#define this_cpu_xchg(var, n)					\
-({								\
-	typeof(&(var)) at_ = raw_cpu_ptr(&(var));		\
-	typeof(var) was_ = *at_;				\
-								\
-	WRITE_ONCE(*at_, n);					\
-	was_;							\
-})
 
 #endif /* SHIM_PERCPU_H */

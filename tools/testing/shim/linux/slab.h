@@ -39,12 +39,6 @@ void *kmalloc(size_t size, gfp_t gfp);
 /* Also for objects of a cache. */
 void kfree(const void *p);
 
-static inline void kfree_bulk(size_t nr, void **p)
-{
-	while (nr)
-		kfree(p[--nr]);
-}
-
 /* What the kernel takes for @size bytes, at most KMALLOC_MAX_CACHE_SIZE. */
 size_t kmalloc_size_roundup(size_t size);
 
