@@ -21,8 +21,7 @@ struct kvt_session *kvt_session_new(struct kvt_store *store, unsigned int access
 		return NULL;
 	session->store = store;
 	session->access = access;
-	spin_lock_init(&session->wait_lock);
-	INIT_LIST_HEAD(&session->waiting);
+	kvt_waits_init(&session->waits);
 	return session;
 }
 
@@ -34,6 +33,7 @@ struct kvt_session *kvt_session_new(struct kvt_store *store, unsigned int access
  */
 void kvt_session_free(struct kvt_session *session)
 {
+	kvt_waits_exit(&session->waits);
 	kvt_scratch_exit(&session->scratch);
 	kvt_store_put(session->store);
 	kfree(session);

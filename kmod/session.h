@@ -3,13 +3,12 @@
 #ifndef KVT_SESSION_H
 #define KVT_SESSION_H
 
-#include <linux/list.h>
-#include <linux/spinlock.h>
 #include <linux/types.h>
 
 #include "op.h"
 #include "scratch.h"
 #include "store.h"
+#include "wait.h"
 
 struct kvt_session {
 	/* Fixed from the beginning. */
@@ -17,9 +16,7 @@ struct kvt_session {
 	unsigned int access;		/* KVTREE_OPEN_* */
 
 	struct kvt_scratch scratch;
-	/* uring.c: commands that wait without a thread. */
-	spinlock_t wait_lock;
-	struct list_head waiting;	/* wait_lock */
+	struct kvt_waits waits;		/* commands of io_uring */
 };
 
 struct kvt_session *kvt_session_new(struct kvt_store *store, unsigned int access);

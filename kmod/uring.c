@@ -153,7 +153,7 @@ static int call_durable(struct call *call, int res)
 	err = kvt_log_synced(log, call->sync);
 	if (err == -EAGAIN) {
 		args = call_wait_args(call);
-		err = kvt_wait_durable(call->session, &call->ctx, &call->op, res, &args);
+		err = kvt_wait_durable(call->session, &call->ctx, call->op.version, res, &args);
 	}
 	/* It cannot be executed again: this waits where it stands. */
 	if (err == -ENOMEM)

@@ -5,8 +5,6 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
-#include <linux/wait.h>
-#include <linux/workqueue.h>
 
 #include "compat.h"
 #include "log/log.h"
@@ -21,27 +19,32 @@ enum wait_state {
 	WAIT_CANCELED,		/* the worker is to complete it, and no more */
 };
 
-enum wait_for {
-	WAIT_RECLAIM,		/* the garbage bound */
-	WAIT_LOG,		/* room in the log */
-	WAIT_DURABLE,		/* it was executed, and its epoch is to be durable */
+/* There is one for each of many commands: it is small. */
+struct wait {
+	struct list_head list;			/* lock: of writes, or of syncs */
+	enum wait_state state;			/* lock */
+	int res;				/* what it came to */
+	bool cqe32;
+	u64 epoch;				/* to be durable; 0: it is not executed */
+	u64 version;
+	u64 out;
+	u64 user_data;
+	const struct kvtree_op *op;		/* for out; NULL: that has it, but for errors */
+	const void *owner;			/* the files of who submitted it */
+	struct kvt_session *session;		/* kept by the command's file */
+	struct io_uring_cmd *cmd;
 };
 
-struct wait {
-	struct list_head list;			/* session->wait_lock */
-	enum wait_state state;			/* session->wait_lock */
-	enum wait_for what;			/* session->wait_lock */
+enum write_wait_for {
+	WAIT_RECLAIM,		/* the garbage bound */
+	WAIT_LOG,		/* room in the log */
+};
+
+struct write_wait {
+	struct wait wait;			/* first: it is freed for both */
+	enum write_wait_for what;		/* lock */
 	struct wait_queue_entry entry;		/* in the queue of what it waits for */
-	u64 epoch;				/* WAIT_DURABLE */
-	int res;				/* what it came to */
 	struct work_struct work;
-	struct kvt_session *session;		/* kept by the command's file */
-	struct kvt_store *store;		/* that it is inside of */
-	struct io_uring_cmd *cmd;
-	const void *owner;			/* the files of who submitted it */
-	u64 user_data;
-	u64 out;
-	bool cqe32;
 	struct kvtree_op op;
 	struct kvt_update update;
 	u8 key[];
@@ -53,16 +56,36 @@ static struct wait **wait_of(struct io_uring_cmd *cmd)
 	return io_uring_cmd_to_pdu(cmd, struct wait *);
 }
 
+static struct kvt_store *wait_store(const struct wait *wait)
+{
+	return wait->session->store;
+}
+
+static struct kvt_log *wait_log(const struct wait *wait)
+{
+	return wait_store(wait)->log;
+}
+
+/* Say what it came to where the command asked for it. */
+static bool wait_tell(const struct wait *wait)
+{
+	struct kvtree_op __user *out = u64_to_user_ptr(wait->out);
+
+	if (wait->op && copy_to_user(out, wait->op, sizeof(*wait->op)))
+		return false;
+	/* It may have succeeded, and not become durable. */
+	return wait->res >= 0 || !put_user(wait->res, &out->result);
+}
+
 /* Runs in the submitter's task, which has its memory, or in one that has none. */
 static void wait_complete_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bool dead)
 {
 	struct wait *wait = *wait_of(cmd);
 	int res = wait->res;
 
-	if (wait->out &&
-	    (dead || copy_to_user(u64_to_user_ptr(wait->out), &wait->op, sizeof(wait->op))))
+	if (wait->out && (dead || !wait_tell(wait)))
 		res = -EFAULT;
-	kvt_uring_done(cmd, res, wait->op.version, wait->cqe32, issue_flags);
+	kvt_uring_done(cmd, res, wait->version, wait->cqe32, issue_flags);
 	/* Not before: until it is done, the command may be canceled once more. */
 	kfree(wait);
 }
@@ -75,8 +98,10 @@ static bool wait_is_deferred(struct wait *wait)
 	return cmd_to_io_kiocb(wait->cmd)->ctx->flags & IORING_SETUP_DEFER_TASKRUN;
 }
 
+/* It is on no list any more. */
 static void wait_complete(struct wait *wait, int res)
 {
+	kvt_store_leave(wait_store(wait));
 	wait->res = res;
 	/*
 	 * Hundreds complete at once when an epoch is durable: a task that waits for so
@@ -90,199 +115,229 @@ static void wait_complete(struct wait *wait, int res)
 		io_uring_cmd_complete_in_task(wait->cmd, wait_task_work);
 		return;
 	}
-	kvt_uring_done(wait->cmd, res, wait->op.version, wait->cqe32, IO_URING_F_UNLOCKED);
+	kvt_uring_done(wait->cmd, res, wait->version, wait->cqe32, IO_URING_F_UNLOCKED);
 	/* As above. */
 	kfree(wait);
 }
 
-static void wait_queue_work(struct wait *wait)
+static void wait_complete_canceled(struct wait *wait)
 {
-	queue_work(wait->store->reclaim.wq, &wait->work);
+	kvt_stat_inc(&wait_store(wait)->stats, KVTREE_STAT_URING_CANCEL);
+	wait->version = 0;
+	wait->out = 0;
+	wait_complete(wait, -ECANCELED);
 }
 
-static int wait_wake(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+static void syncs_queue_work(const struct wait *wait)
 {
-	struct wait *wait = container_of(entry, struct wait, entry);
+	queue_work(wait_store(wait)->reclaim.wq, &wait->session->waits.work);
+}
 
-	/* Another epoch than this one's. */
-	if (wait->epoch && kvt_log_synced(wait->store->log, wait->epoch) == -EAGAIN)
-		return 0;
-	list_del_init(&entry->entry);
-	wait_queue_work(wait);
+static int syncs_wake(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+{
+	struct kvt_waits *waits = container_of(entry, struct kvt_waits, listener);
+	struct kvt_session *session = container_of(waits, struct kvt_session, waits);
+
+	queue_work(session->store->reclaim.wq, &waits->work);
 	return 1;
 }
 
-static bool wait_enqueue(struct wait *wait, enum wait_for what)
+/* Under the lock: it waits until its epoch is durable. */
+static void sync_start(struct wait *wait)
 {
-	struct kvt_store *store = wait->store;
+	struct kvt_waits *waits = &wait->session->waits;
+	bool first = list_empty(&waits->syncs);
 
-	wait->what = what;
+	list_move_tail(&wait->list, &waits->syncs);
+	if (first)
+		kvt_log_listen(wait_log(wait), &waits->listener);
+	if (wait->state == WAIT_CANCELED) {
+		syncs_queue_work(wait);
+		return;
+	}
+	wait->state = WAIT_WAITS;
+	/* What becomes durable from here on is heard of. */
+	if (kvt_log_sync_begin(wait_log(wait), wait->epoch) != -EAGAIN)
+		syncs_queue_work(wait);
+}
+
+/* Under the lock: take what waits no longer. */
+static void syncs_take(struct kvt_waits *waits, struct list_head *done)
+{
+	struct kvt_log *log = NULL;
+	struct wait *wait, *next;
+
+	list_for_each_entry_safe(wait, next, &waits->syncs, list) {
+		log = wait_log(wait);
+		if (wait->state == WAIT_CANCELED) {
+			list_move_tail(&wait->list, done);
+		} else if (kvt_log_synced(log, wait->epoch) != -EAGAIN) {
+			wait->state = WAIT_RUNS;
+			list_move_tail(&wait->list, done);
+		}
+	}
+	/* With the last one the store is left, and its log may go. */
+	if (log && list_empty(&waits->syncs))
+		kvt_log_unlisten(log, &waits->listener);
+}
+
+static void sync_complete(struct wait *wait)
+{
+	int err;
+
+	if (wait->state == WAIT_CANCELED) {
+		wait_complete_canceled(wait);
+		return;
+	}
+	err = kvt_log_synced(wait_log(wait), wait->epoch);
+	/* Nothing is left to be told. */
+	if (!err && !wait->op)
+		wait->out = 0;
+	wait_complete(wait, err ?: wait->res);
+}
+
+static void syncs_work(struct work_struct *work)
+{
+	struct kvt_waits *waits = container_of(work, struct kvt_waits, work);
+	struct wait *wait, *next;
+	LIST_HEAD(done);
+
+	spin_lock(&waits->lock);
+	syncs_take(waits, &done);
+	spin_unlock(&waits->lock);
+	list_for_each_entry_safe(wait, next, &done, list)
+		sync_complete(wait);
+}
+
+static void write_queue_work(struct write_wait *w)
+{
+	queue_work(wait_store(&w->wait)->reclaim.wq, &w->work);
+}
+
+static int write_wake(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+{
+	struct write_wait *w = container_of(entry, struct write_wait, entry);
+
+	list_del_init(&entry->entry);
+	write_queue_work(w);
+	return 1;
+}
+
+static bool write_enqueue(struct write_wait *w, enum write_wait_for what)
+{
+	struct kvt_log *log = wait_log(&w->wait);
+
+	w->what = what;
 	if (what == WAIT_RECLAIM)
-		return kvt_reclaim_wait(&store->reclaim, &wait->entry);
-	return store->log && kvt_log_wait(store->log, &wait->entry, wait->epoch);
+		return kvt_reclaim_wait(&wait_store(&w->wait)->reclaim, &w->entry);
+	return log && kvt_log_wait(log, &w->entry);
 }
 
 /* Wait no more.  Returns whether it waited, and was not woken. */
-static bool wait_dequeue(struct wait *wait)
+static bool write_dequeue(struct write_wait *w)
 {
-	struct kvt_store *store = wait->store;
+	struct kvt_log *log = wait_log(&w->wait);
 
-	if (wait->what == WAIT_RECLAIM)
-		return kvt_reclaim_unwait(&store->reclaim, &wait->entry);
-	return store->log && kvt_log_unwait(store->log, &wait->entry, wait->epoch);
+	if (w->what == WAIT_RECLAIM)
+		return kvt_reclaim_unwait(&wait_store(&w->wait)->reclaim, &w->entry);
+	return log && kvt_log_unwait(log, &w->entry);
 }
 
-/* Under wait_lock, so that the worker does not complete it meanwhile. */
-static void wait_start(struct wait *wait)
+/* Under the lock, so that the worker does not complete it meanwhile. */
+static void write_start(struct write_wait *w)
 {
-	wait->state = WAIT_WAITS;
-	if (wait->epoch) {
-		if (wait_enqueue(wait, WAIT_DURABLE))
-			return;
-	} else if (wait_enqueue(wait, WAIT_RECLAIM) || wait_enqueue(wait, WAIT_LOG)) {
-		return;
-	}
-	wait_queue_work(wait);
+	w->wait.state = WAIT_WAITS;
+	if (!write_enqueue(w, WAIT_RECLAIM) && !write_enqueue(w, WAIT_LOG))
+		write_queue_work(w);
 }
 
 /* The worker takes it, unless it was canceled. */
-static bool wait_take(struct wait *wait)
+static bool write_take(struct write_wait *w)
 {
+	struct kvt_waits *waits = &w->wait.session->waits;
 	bool taken;
 
-	spin_lock(&wait->session->wait_lock);
-	taken = wait->state == WAIT_WAITS;
+	spin_lock(&waits->lock);
+	taken = w->wait.state == WAIT_WAITS;
 	if (taken)
-		wait->state = WAIT_RUNS;
-	spin_unlock(&wait->session->wait_lock);
+		w->wait.state = WAIT_RUNS;
+	spin_unlock(&waits->lock);
 	return taken;
 }
 
-static int wait_write(struct wait *wait)
+/* -EAGAIN: it waits again. */
+static int write_execute(struct write_wait *w)
 {
-	struct kvt_op_ctx ctx = kvt_session_ctx(wait->session);
+	struct kvt_op_ctx ctx = kvt_session_ctx(w->wait.session);
+	int res;
 
 	ctx.waits = false;
 	ctx.interruptible = false;
-	ctx.sync = &wait->epoch;
-	if (kvt_store_dying(wait->store))
-		return -ESTALE;
-	return kvt_update_write(&ctx, &wait->update);
-}
-
-/* -EAGAIN: it waits again. */
-static int wait_durable(struct wait *wait)
-{
-	int err = kvt_log_synced(wait->store->log, wait->epoch);
-
-	if (err)
-		wait->op.result = err;
-	return err ?: wait->res;
-}
-
-static void wait_report(struct wait *wait, int res)
-{
-	const struct kvt_op_ctx ctx = kvt_session_ctx(wait->session);
-
-	kvt_stat_inc(&wait->store->stats, KVTREE_STAT_URING);
-	kvt_update_report(&wait->update, &wait->op, res);
-	kvt_op_report(&ctx, &wait->op, res);
-}
-
-/* -EAGAIN: it waits again. */
-static int wait_execute(struct wait *wait)
-{
-	int res;
-
-	if (wait->epoch)
-		return wait_durable(wait);
-	res = wait_write(wait);
+	ctx.sync = &w->wait.epoch;
+	res = kvt_store_dying(ctx.store) ? -ESTALE : kvt_update_write(&ctx, &w->update);
 	if (res == -EAGAIN)
 		return res;
-	wait_report(wait, res);
-	if (!wait->epoch)
-		return res;
-	wait->res = res;
-	return -EAGAIN;
+	kvt_stat_inc(&ctx.store->stats, KVTREE_STAT_URING);
+	kvt_update_report(&w->update, &w->op, res);
+	kvt_op_report(&ctx, &w->op, res);
+	w->wait.version = w->op.version;
+	w->wait.res = res;
+	return res;
 }
 
-static void wait_work(struct work_struct *work)
+/* Returns whether it waits again, or is to be durable: it may be completed then. */
+static bool write_waits(struct write_wait *w, int res)
 {
-	struct wait *wait = container_of(work, struct wait, work);
-	struct kvt_session *session = wait->session;
-	int res = -ECANCELED;
+	struct kvt_waits *waits = &w->wait.session->waits;
+	bool again = true;
 
-	if (wait_take(wait)) {
-		res = wait_execute(wait);
-		if (res == -EAGAIN) {
-			spin_lock(&session->wait_lock);
-			wait_start(wait);
-			spin_unlock(&session->wait_lock);
-			return;
-		}
+	spin_lock(&waits->lock);
+	if (res == -EAGAIN) {
+		write_start(w);
+	} else if (w->wait.epoch) {
+		sync_start(&w->wait);
 	} else {
-		wait->op.version = 0;
-		wait->out = 0;
-		kvt_stat_inc(&wait->store->stats, KVTREE_STAT_URING_CANCEL);
+		list_del(&w->wait.list);
+		again = false;
 	}
-	spin_lock(&session->wait_lock);
-	list_del(&wait->list);
-	spin_unlock(&session->wait_lock);
-	kvt_update_free(&wait->update);
-	kvt_store_leave(wait->store);
-	wait_complete(wait, res);
+	spin_unlock(&waits->lock);
+	return again;
 }
 
-/* @update may be NULL: it was executed. */
-static struct wait *wait_new(struct kvt_session *session, const struct kvt_op_ctx *ctx,
-			     const struct kvtree_op *op, const struct kvt_update *update)
+static void write_work(struct work_struct *work)
 {
-	u32 len = update ? update->write.key.len : 0;
-	struct wait *wait;
+	struct write_wait *w = container_of(work, struct write_wait, work);
+	bool taken = write_take(w);
+	int res = taken ? write_execute(w) : -ECANCELED;
 
-	wait = kmalloc(struct_size(wait, key, len), kvt_op_gfp_scratch(ctx));
-	if (!wait)
-		return NULL;
-	init_waitqueue_func_entry(&wait->entry, wait_wake);
-	INIT_LIST_HEAD(&wait->entry.entry);
-	wait->state = WAIT_NEW;
-	wait->what = WAIT_RECLAIM;
-	wait->epoch = 0;
-	wait->update = (struct kvt_update) {};
-	INIT_WORK(&wait->work, wait_work);
-	wait->session = session;
-	wait->store = ctx->store;
-	wait->owner = current->files;
-	wait->op = *op;
-	if (update) {
-		wait->update = *update;
-		memcpy(wait->key, update->write.key.data, len);
-		wait->update.write.key.data = wait->key;
-	}
-	return wait;
+	if (res != -EAGAIN)
+		kvt_update_free(&w->update);
+	if (write_waits(w, res))
+		return;
+	if (taken)
+		wait_complete(&w->wait, res);
+	else
+		wait_complete_canceled(&w->wait);
 }
 
-static int wait_begin(struct wait *wait, const struct kvt_wait_args *args)
+/* Before it begins. */
+static void wait_init(struct wait *wait, struct kvt_session *session,
+		      const struct kvt_wait_args *args)
 {
-	struct kvt_session *session = wait->session;
-
-	wait->cmd = args->cmd;
-	wait->cqe32 = args->issue_flags & IO_URING_F_CQE32;
-	wait->user_data = args->user_data;
-	wait->out = args->out;
+	*wait = (struct wait) {
+		.state = WAIT_NEW,
+		.cqe32 = args->issue_flags & IO_URING_F_CQE32,
+		.user_data = args->user_data,
+		.out = args->out,
+		.owner = current->files,
+		.session = session,
+		.cmd = args->cmd,
+	};
+	INIT_LIST_HEAD(&wait->list);
 	*wait_of(args->cmd) = wait;
-	kvt_stat_inc(&wait->store->stats, KVTREE_STAT_URING_WAIT);
+	kvt_stat_inc(&session->store->stats, KVTREE_STAT_URING_WAIT);
 	/* On a worker of io_uring, it may be canceled from here on. */
 	io_uring_cmd_mark_cancelable(args->cmd, args->issue_flags);
-
-	spin_lock(&session->wait_lock);
-	list_add_tail(&wait->list, &session->waiting);
-	if (wait->state == WAIT_CANCELED)
-		wait_queue_work(wait);
-	else
-		wait_start(wait);
-	spin_unlock(&session->wait_lock);
-	return -EIOCBQUEUED;
 }
 
 /**
@@ -301,9 +356,31 @@ int kvt_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 	     const struct kvtree_op *op, struct kvt_update *update,
 	     const struct kvt_wait_args *args)
 {
-	struct wait *wait = wait_new(session, ctx, op, update);
+	u32 len = update->write.key.len;
+	struct write_wait *w;
 
-	return wait ? wait_begin(wait, args) : -ENOMEM;
+	w = kmalloc(struct_size(w, key, len), kvt_op_gfp_scratch(ctx));
+	if (!w)
+		return -ENOMEM;
+	w->what = WAIT_RECLAIM;
+	init_waitqueue_func_entry(&w->entry, write_wake);
+	INIT_LIST_HEAD(&w->entry.entry);
+	INIT_WORK(&w->work, write_work);
+	w->op = *op;
+	w->update = *update;
+	memcpy(w->key, update->write.key.data, len);
+	w->update.write.key.data = w->key;
+	wait_init(&w->wait, session, args);
+	w->wait.op = &w->op;
+
+	spin_lock(&session->waits.lock);
+	list_add_tail(&w->wait.list, &session->waits.writes);
+	if (w->wait.state == WAIT_CANCELED)
+		write_queue_work(w);
+	else
+		write_start(w);
+	spin_unlock(&session->waits.lock);
+	return -EIOCBQUEUED;
 }
 
 /**
@@ -311,52 +388,72 @@ int kvt_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx,
  * @session: the command's
  * @ctx: of what was executed; its sync says how long to wait; the store stays entered
  *	until the command completes
- * @op: the operation, counted and with its result; or zeros
+ * @version: of the operation's outcome
  * @res: the result of the command, if it does become durable
- * @args: the command
+ * @args: the command, whose outcome was copied
  *
  * Context: where the command was issued.
  *
  * Return: -EIOCBQUEUED; -ENOMEM: it does not wait.
  */
 int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
-		     const struct kvtree_op *op, int res, const struct kvt_wait_args *args)
+		     u64 version, int res, const struct kvt_wait_args *args)
 {
-	struct wait *wait = wait_new(session, ctx, op, NULL);
+	u64 epoch = *ctx->sync;
+	struct wait *wait;
 
+	wait = kmalloc(sizeof(*wait), kvt_op_gfp_scratch(ctx));
 	if (!wait)
 		return -ENOMEM;
-	wait->epoch = *ctx->sync;
+	wait_init(wait, session, args);
+
+	spin_lock(&session->waits.lock);
+	wait->epoch = epoch;
+	wait->version = version;
 	wait->res = res;
-	return wait_begin(wait, args);
+	sync_start(wait);
+	spin_unlock(&session->waits.lock);
+	return -EIOCBQUEUED;
 }
 
 /*
- * Under wait_lock.  Returns whether it waited.  If it did not wait for the event
+ * Under the lock.  Returns whether it waited.  If it did not wait for the event
  * any more the work is queued, or about to look at the state.
  */
 static bool wait_cancel(struct wait *wait)
 {
-	if (wait->state != WAIT_WAITS && wait->state != WAIT_NEW)
+	enum wait_state was = wait->state;
+	struct write_wait *w = container_of(wait, struct write_wait, wait);
+
+	if (was != WAIT_WAITS && was != WAIT_NEW)
 		return false;
 	wait->state = WAIT_CANCELED;
-	if (wait_dequeue(wait))
-		wait_queue_work(wait);
+	if (was == WAIT_NEW)
+		return true;
+	if (wait->epoch)
+		syncs_queue_work(wait);
+	else if (write_dequeue(w))
+		write_queue_work(w);
 	return true;
 }
 
 /**
  * kvt_wait_cancel_cmd() - the ring, or who submitted a command, goes away
  * @session: the command's
- * @cmd: a command that kvt_wait() has and that has not completed
+ * @cmd: a command that waits and that has not completed
  *
  * Context: as io_uring calls with IO_URING_F_CANCEL.
  */
 void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd)
 {
-	spin_lock(&session->wait_lock);
+	spin_lock(&session->waits.lock);
 	wait_cancel(*wait_of(cmd));
-	spin_unlock(&session->wait_lock);
+	spin_unlock(&session->waits.lock);
+}
+
+static bool wait_is_meant(const struct wait *wait, const struct kvtree_uring_cancel *args)
+{
+	return args->flags & KVTREE_CANCEL_ANY || wait->user_data == args->user_data;
 }
 
 /**
@@ -374,19 +471,22 @@ int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cance
 	int canceled = 0, ret = -ENOENT;
 	struct wait *wait;
 
-	spin_lock(&session->wait_lock);
-	list_for_each_entry(wait, &session->waiting, list) {
-		if (!(args->flags & KVTREE_CANCEL_ANY) && wait->user_data != args->user_data)
+	spin_lock(&session->waits.lock);
+	list_for_each_entry(wait, &session->waits.writes, list) {
+		if (!wait_is_meant(wait, args))
 			continue;
-		/* What was executed can only wait for its end. */
-		if (!wait->epoch && wait_cancel(wait))
+		if (wait_cancel(wait))
 			canceled++;
-		else if (wait->epoch || wait->state == WAIT_RUNS)
+		else if (wait->state == WAIT_RUNS)
 			ret = -EALREADY;
 		if (canceled && !many)
 			break;
 	}
-	spin_unlock(&session->wait_lock);
+	/* What was executed can only wait for its end. */
+	list_for_each_entry(wait, &session->waits.syncs, list)
+		if (wait_is_meant(wait, args))
+			ret = -EALREADY;
+	spin_unlock(&session->waits.lock);
 	return canceled ?: ret;
 }
 
@@ -401,9 +501,35 @@ void kvt_wait_cancel_owner(struct kvt_session *session, const void *owner)
 {
 	struct wait *wait;
 
-	spin_lock(&session->wait_lock);
-	list_for_each_entry(wait, &session->waiting, list)
-		if (wait->owner == owner && !wait->epoch)
+	spin_lock(&session->waits.lock);
+	list_for_each_entry(wait, &session->waits.writes, list)
+		if (wait->owner == owner)
 			wait_cancel(wait);
-	spin_unlock(&session->wait_lock);
+	spin_unlock(&session->waits.lock);
+}
+
+/**
+ * kvt_waits_init() - begin without commands that wait
+ * @waits: a session's
+ */
+void kvt_waits_init(struct kvt_waits *waits)
+{
+	spin_lock_init(&waits->lock);
+	INIT_LIST_HEAD(&waits->writes);
+	INIT_LIST_HEAD(&waits->syncs);
+	init_waitqueue_func_entry(&waits->listener, syncs_wake);
+	INIT_LIST_HEAD(&waits->listener.entry);
+	INIT_WORK(&waits->work, syncs_work);
+}
+
+/**
+ * kvt_waits_exit() - end
+ * @waits: of kvt_waits_init(); no command waits
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_waits_exit(struct kvt_waits *waits)
+{
+	/* It may have completed the last one only just now. */
+	cancel_work_sync(&waits->work);
 }

@@ -274,6 +274,28 @@ int kvt_log_synced(const struct kvt_log *log, u64 epoch)
 }
 
 /**
+ * kvt_log_sync_begin() - have an epoch made durable, for somebody who will wait for it
+ * @log: the log
+ * @epoch: which; one that is open is closed early
+ *
+ * Context: any but NMI.
+ *
+ * Return: as kvt_log_synced().
+ */
+int kvt_log_sync_begin(struct kvt_log *log, u64 epoch)
+{
+	int err = kvt_log_synced(log, epoch);
+
+	if (err != -EAGAIN)
+		return err;
+	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_SYNC);
+	/* Many wait for the same epoch, and a commit that is wanted comes. */
+	if (READ_ONCE(log->wanted) < epoch)
+		kvt_log_want(log, epoch);
+	return err;
+}
+
+/**
  * kvt_log_sync() - wait until an epoch is durable
  * @log: the log
  * @epoch: which; one that is open is closed early
@@ -284,12 +306,10 @@ int kvt_log_synced(const struct kvt_log *log, u64 epoch)
  */
 int kvt_log_sync(struct kvt_log *log, u64 epoch)
 {
-	int err = kvt_log_synced(log, epoch);
+	int err = kvt_log_sync_begin(log, epoch);
 
 	if (err != -EAGAIN)
 		return err;
-	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_SYNC);
-	kvt_log_want(log, epoch);
 	if (wait_event_killable(log->durable_wait, kvt_log_synced(log, epoch) != -EAGAIN))
 		return -EINTR;
 	return kvt_log_synced(log, epoch);
@@ -321,63 +341,17 @@ int kvt_log_wait_space(struct kvt_log *log)
 	return wait_event_killable(log->space_wait, log_has_space(log)) ? -EINTR : 0;
 }
 
-static bool wait_over(const struct kvt_log *log, u64 epoch)
+/* In the order in which they came. */
+static void log_queue(struct wait_queue_head *head, struct wait_queue_entry *entry)
 {
-	return epoch ? kvt_log_synced(log, epoch) != -EAGAIN : log_has_space(log);
-}
-
-static struct wait_queue_head *wait_head(struct kvt_log *log, u64 epoch)
-{
-	return epoch ? &log->durable_wait : &log->space_wait;
-}
-
-/**
- * kvt_log_wait() - have a function called when there may be what is waited for
- * @log: the log
- * @entry: of init_waitqueue_func_entry(); the function is called in process context,
- *	with the queue's lock held, perhaps too early; it takes the entry off the queue
- *	when it wants no further call
- * @epoch: to be durable; 0: a change can be logged
- *
- * Context: process context.
- *
- * Return: true if it is called, or was; false if there is nothing to wait for.
- */
-bool kvt_log_wait(struct kvt_log *log, struct wait_queue_entry *entry, u64 epoch)
-{
-	struct wait_queue_head *head = wait_head(log, epoch);
-
 	spin_lock_irq(&head->lock);
 	__add_wait_queue_entry_tail(head, entry);
 	spin_unlock_irq(&head->lock);
-	/* Pairs with the barrier in wake_up or wq_has_sleeper(): it sees us, or we it. */
-	smp_mb();
-	if (epoch) {
-		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_SYNC);
-		kvt_log_want(log, epoch);
-	} else {
-		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
-	}
-	if (!wait_over(log, epoch))
-		return true;
-	return !kvt_log_unwait(log, entry, epoch);
 }
 
-/**
- * kvt_log_unwait() - wait no more
- * @log: the log
- * @entry: of kvt_log_wait()
- * @epoch: as it was given there
- *
- * The function may have been called before, but is not after.
- *
- * Context: process context.
- *
- * Return: true if it waited, and had not taken itself off the queue.
- */
-bool kvt_log_unwait(struct kvt_log *log, struct wait_queue_entry *entry, u64 epoch)
+/* Returns whether it was on the queue. */
+static bool log_unqueue(struct wait_queue_head *head, struct wait_queue_entry *entry)
 {
-	struct wait_queue_head *head = wait_head(log, epoch);
 	bool waited;
 
 	spin_lock_irq(&head->lock);
@@ -385,4 +359,66 @@ bool kvt_log_unwait(struct kvt_log *log, struct wait_queue_entry *entry, u64 epo
 	list_del_init(&entry->entry);
 	spin_unlock_irq(&head->lock);
 	return waited;
+}
+
+/**
+ * kvt_log_wait() - have a function called when there may be room for a change
+ * @log: the log, after kvt_log_reserve() returned -EAGAIN
+ * @entry: of init_waitqueue_func_entry(); the function is called in process context,
+ *	with the queue's lock held, perhaps too early; it takes the entry off the queue
+ *
+ * Context: process context.
+ *
+ * Return: true if it is called, or was; false if there is nothing to wait for.
+ */
+bool kvt_log_wait(struct kvt_log *log, struct wait_queue_entry *entry)
+{
+	log_queue(&log->space_wait, entry);
+	/* Pairs with the barrier of who makes room: it sees us, or we it. */
+	smp_mb();
+	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
+	return !log_has_space(log) || !kvt_log_unwait(log, entry);
+}
+
+/**
+ * kvt_log_unwait() - wait no more
+ * @log: the log
+ * @entry: of kvt_log_wait()
+ *
+ * The function may have been called before, but is not after.
+ *
+ * Context: process context.
+ *
+ * Return: true if it waited, and had not taken itself off the queue.
+ */
+bool kvt_log_unwait(struct kvt_log *log, struct wait_queue_entry *entry)
+{
+	return log_unqueue(&log->space_wait, entry);
+}
+
+/**
+ * kvt_log_listen() - have a function called whenever an epoch has become durable
+ * @log: the log
+ * @entry: of init_waitqueue_func_entry(); the function is called in process context,
+ *	with the queue's lock held, also when the log fails
+ *
+ * Who asks kvt_log_synced() after this does not miss one.
+ *
+ * Context: process context.
+ */
+void kvt_log_listen(struct kvt_log *log, struct wait_queue_entry *entry)
+{
+	log_queue(&log->durable_wait, entry);
+}
+
+/**
+ * kvt_log_unlisten() - have it called no more
+ * @log: the log
+ * @entry: of kvt_log_listen()
+ *
+ * Context: process context.
+ */
+void kvt_log_unlisten(struct kvt_log *log, struct wait_queue_entry *entry)
+{
+	log_unqueue(&log->durable_wait, entry);
 }

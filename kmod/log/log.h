@@ -80,9 +80,12 @@ void kvt_log_publish(struct kvt_log_note *note, bool published);
 u64 kvt_log_dirty_epoch(const struct kvt_log *log);
 int kvt_log_wait_space(struct kvt_log *log);
 int kvt_log_sync(struct kvt_log *log, u64 epoch);
+int kvt_log_sync_begin(struct kvt_log *log, u64 epoch);
 int kvt_log_synced(const struct kvt_log *log, u64 epoch);
-bool kvt_log_wait(struct kvt_log *log, struct wait_queue_entry *entry, u64 epoch);
-bool kvt_log_unwait(struct kvt_log *log, struct wait_queue_entry *entry, u64 epoch);
+bool kvt_log_wait(struct kvt_log *log, struct wait_queue_entry *entry);
+bool kvt_log_unwait(struct kvt_log *log, struct wait_queue_entry *entry);
+void kvt_log_listen(struct kvt_log *log, struct wait_queue_entry *entry);
+void kvt_log_unlisten(struct kvt_log *log, struct wait_queue_entry *entry);
 int kvt_log_checkpoint(struct kvt_log *log);
 u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id);
 
