@@ -300,7 +300,7 @@ void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch)
 /* With a key that the operation points to. */
 static noinline int op_run_pointed(const struct kvt_op_ctx *ctx, struct kvtree_op *op, op_fn run)
 {
-	struct kvt_op_key key;
+	struct kvt_op_key key __uninitialized;
 	int ret;
 
 	ret = kvt_op_load_key(ctx, op, &key);

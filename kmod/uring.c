@@ -193,8 +193,8 @@ static int call_write(struct call *call, struct kvt_update *update)
 
 static noinline int call_update(struct call *call)
 {
+	struct kvt_op_key key __uninitialized;
 	struct kvt_update update = {};
-	struct kvt_op_key key;
 	int err;
 
 	err = kvt_op_load_key(&call->ctx, &call->op, &key);
@@ -278,7 +278,7 @@ static noinline int call_multishot(struct call *call)
 {
 	const struct io_uring_sqe *sqe = kvt_uring_sqe(call->cmd, call->issue_flags);
 	unsigned int group = READ_ONCE(sqe->buf_index);
-	struct kvt_op_key key;
+	struct kvt_op_key key __uninitialized;
 	int ret;
 
 	if (call->issue_flags & IO_URING_F_IOWQ)

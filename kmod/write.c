@@ -469,7 +469,7 @@ static int writer_wait_log(struct writer *w)
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 {
 	bool may_sleep = kvt_op_may_sleep(ctx);
-	struct writer w;
+	struct writer w __uninitialized;
 	int err;
 
 	write->version = 0;

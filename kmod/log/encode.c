@@ -6,6 +6,24 @@
 #include "../value.h"
 #include "internal.h"
 
+/* Of a value with a table: what stands behind the key. */
+static noinline u32 size_table(const struct kvt_value *v, struct kvt_log_size *size)
+{
+	u32 n = kvt_value_ncols(v), len = n * sizeof(struct kvtree_log_column), i;
+	struct kvt_column col;
+
+	for (i = 0; i < n; i++) {
+		kvt_value_column(v, i, &col);
+		if (col.blob) {
+			size->nr_outside++;
+			size->outside_len += ALIGN(col.len, 8);
+		} else {
+			len += col.len;
+		}
+	}
+	return len;
+}
+
 /**
  * kvt_log_size() - how much a record takes
  * @key_len: bytes of the key
@@ -17,31 +35,19 @@
  */
 struct kvt_log_size kvt_log_size(u32 key_len, const struct kvt_value *v)
 {
-	u32 len = sizeof(struct kvtree_log_record) + key_len, i;
 	struct kvt_log_size size = {};
-	struct kvt_column col;
+	u32 len = 0;
 
-	if (v && kvt_value_plain(v)) {
-		kvt_value_column(v, 0, &col);
-		len += col.len;
-	} else if (v) {
-		len += kvt_value_ncols(v) * sizeof(struct kvtree_log_column);
-		for (i = 0; i < kvt_value_ncols(v); i++) {
-			kvt_value_column(v, i, &col);
-			if (col.blob) {
-				size.nr_outside++;
-				size.outside_len += ALIGN(col.len, 8);
-			} else {
-				len += col.len;
-			}
-		}
-	}
-	size.len = ALIGN(len, 8);
+	if (v && kvt_value_plain(v))
+		kvt_value_plain_data(v, &len);
+	else if (v)
+		len = size_table(v, &size);
+	size.len = ALIGN(sizeof(struct kvtree_log_record) + key_len + len, 8);
 	return size;
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_size);
 
-static u8 *encode_table(u8 *at, const struct kvt_value *v, struct kvt_blob **outside)
+static noinline u8 *encode_table(u8 *at, const struct kvt_value *v, struct kvt_blob **outside)
 {
 	u32 n = kvt_value_ncols(v), i;
 	u8 *data = at + n * sizeof(struct kvtree_log_column);
@@ -84,8 +90,9 @@ struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size
 					 const struct kvt_value *v, struct kvt_blob **outside)
 {
 	struct kvtree_log_record *rec = (struct kvtree_log_record *)to;
-	struct kvt_column col;
 	u8 *at = to + sizeof(*rec);
+	const u8 *data;
+	u32 len;
 
 	rec->len = cpu_to_le32(size->len);
 	rec->type = v ? KVTREE_LOG_PUT : KVTREE_LOG_REMOVE;
@@ -97,10 +104,10 @@ struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size
 	memcpy(at, key->data, key->len);
 	at += key->len;
 	if (v && kvt_value_plain(v)) {
-		kvt_value_column(v, 0, &col);
-		rec->value = cpu_to_le32(col.len);
-		memcpy(at, col.data, col.len);
-		at += col.len;
+		data = kvt_value_plain_data(v, &len);
+		rec->value = cpu_to_le32(len);
+		memcpy(at, data, len);
+		at += len;
 	} else if (v) {
 		rec->flags = KVTREE_LOG_COLUMNS;
 		rec->value = cpu_to_le32(kvt_value_ncols(v));
