@@ -164,7 +164,7 @@ static void checkpoint_resume(struct kvt_log *log)
 	/* Pairs with the barrier of who queues itself and looks again. */
 	smp_mb__after_atomic();
 	for (i = 0; i < log->nr_streams; i++)
-		kvt_stream_close(&log->streams[i], 0);
+		kvt_stream_start(&log->streams[i]);
 	mod_delayed_work(kvt_log_wq, &log->commit, 0);
 	wake_up_all(&log->space_wait);
 }

@@ -34,7 +34,6 @@ void kvt_log_fail(struct kvt_log *log, int err, const char *what)
 static u64 commit_close(struct kvt_log *log)
 {
 	u64 epoch = log->closed;
-	u32 i;
 
 	if (epoch == log->durable) {
 		epoch = log->epoch;
@@ -46,16 +45,27 @@ static u64 commit_close(struct kvt_log *log)
 		smp_mb__after_atomic();
 		WRITE_ONCE(log->epoch, epoch + 1);
 	}
-	for (i = 0; i < log->nr_streams; i++)
-		kvt_stream_close(&log->streams[i], epoch);
 	return epoch;
 }
 
-/* Wait until all that the epoch has is written. */
+/*
+ * Write all that the epoch has: one stream, which often is the only one with
+ * anything, here, and the others by their workers meanwhile.
+ */
 static int commit_flush(struct kvt_log *log, u64 epoch)
 {
+	struct kvt_stream *own = NULL;
 	u32 i;
 
+	for (i = 0; i < log->nr_streams; i++) {
+		if (!kvt_stream_close(&log->streams[i], epoch))
+			continue;
+		if (own)
+			kvt_stream_start(own);
+		own = &log->streams[i];
+	}
+	if (own)
+		kvt_stream_flush(own, epoch);
 	for (i = 0; i < log->nr_streams; i++) {
 		flush_work(&log->streams[i].flush);
 		if (kvt_stream_behind(&log->streams[i], epoch) && !log->error)

@@ -98,11 +98,11 @@ struct kvt_stream {
 	u64 max_version;
 	struct kvt_log_buf buf[KVT_LOG_BUFS];
 
-	/* The worker's, or the commit's when that waits for it. */
 	struct kvt_log *log;
 	struct kvt_log_dev *dev;
 	u32 id;
 	struct work_struct flush;
+	struct mutex flush_lock;	/* of what follows: who writes */
 	u8 *stage;		/* KVT_LOG_BUF_BYTES */
 	struct kvt_log_pos pos;	/* the next chunk; block 0: no segment yet */
 	u64 written;		/* the last chunk's epoch */
@@ -211,7 +211,9 @@ void kvt_buf_exit(struct kvt_log_buf *buf);
 /* stream.c */
 int kvt_streams_init(struct kvt_log *log);
 void kvt_streams_exit(struct kvt_log *log);
-void kvt_stream_close(struct kvt_stream *s, u64 epoch);
+bool kvt_stream_close(struct kvt_stream *s, u64 epoch);
+void kvt_stream_start(struct kvt_stream *s);
+void kvt_stream_flush(struct kvt_stream *s, u64 epoch);
 u32 kvt_stream_ahead(const struct kvt_log_dev *dev);
 bool kvt_stream_behind(struct kvt_stream *s, u64 epoch);
 

@@ -32,7 +32,6 @@ static void stream_seal(struct kvt_stream *s)
 {
 	s->sealed += buf_bytes(&s->buf[(s->first + s->nr_sealed) % KVT_LOG_BUFS]);
 	s->nr_sealed++;
-	queue_work(kvt_log_flush_wq, &s->flush);
 }
 
 /* The open buffer, or NULL if there is none; under the stream's lock. */
@@ -64,6 +63,7 @@ static struct kvt_log_buf *stream_buf(struct kvt_stream *s, u64 epoch,
 
 	if (buf && !buf_empty(buf) && (buf->epoch != epoch || !buf_fits(buf, size))) {
 		stream_seal(s);
+		kvt_stream_start(s);
 		buf = stream_buffer(s);
 	}
 	if (buf)
@@ -205,21 +205,23 @@ void kvt_log_publish(struct kvt_log_note *note, bool published)
  * @epoch: up to which
  *
  * Context: process context.
+ *
+ * Return: true if something is to be written: this, or what had no room before.
  */
-void kvt_stream_close(struct kvt_stream *s, u64 epoch)
+bool kvt_stream_close(struct kvt_stream *s, u64 epoch)
 {
 	struct kvt_log_buf *buf;
+	bool sealed;
 
 	local_bh_disable();
 	raw_spin_lock(&s->lock);
 	buf = stream_buffer(s);
 	if (buf && !buf_empty(buf) && buf->epoch <= epoch)
 		stream_seal(s);
-	else if (s->nr_sealed)
-		/* It may have been left because there was no room for it. */
-		queue_work(kvt_log_flush_wq, &s->flush);
+	sealed = s->nr_sealed;
 	raw_spin_unlock(&s->lock);
 	local_bh_enable();
+	return sealed;
 }
 
 /* The oldest sealed buffer, or NULL. */
@@ -396,27 +398,57 @@ static void stream_written(struct kvt_stream *s, struct kvt_log_buf *buf)
 		wake_up_all(&s->log->space_wait);
 }
 
-static void stream_flush_work(struct work_struct *work)
+/**
+ * kvt_stream_start() - have a stream's worker write what is sealed
+ * @s: the stream
+ *
+ * Context: any but NMI.
+ */
+void kvt_stream_start(struct kvt_stream *s)
 {
-	struct kvt_stream *s = container_of(work, struct kvt_stream, flush);
-	struct kvt_log_buf *buf;
+	queue_work(kvt_log_flush_wq, &s->flush);
+}
+
+/* Write a buffer, and free it.  Returns whether that was possible. */
+static bool stream_flush_buf(struct kvt_stream *s, struct kvt_log_buf *buf)
+{
 	int err;
 
-	while ((buf = stream_sealed(s))) {
-		/* Writers are quick: they do not sleep before they publish. */
-		while (atomic_read_acquire(&buf->busy))
-			cond_resched();
-		err = READ_ONCE(s->log->error) ? 0 : stream_write(s, buf);
-		if (err == -ENOSPC)
-			return;
-		if (err == -EBUSY) {
-			kvt_log_want(s->log, buf->epoch);
-			return;
-		}
-		if (err)
-			kvt_log_fail(s->log, err, "a record could not be written");
-		stream_written(s, buf);
-	}
+	/* Writers are quick: they do not sleep before they publish. */
+	while (atomic_read_acquire(&buf->busy))
+		cond_resched();
+	err = READ_ONCE(s->log->error) ? 0 : stream_write(s, buf);
+	if (err == -EBUSY)
+		kvt_log_want(s->log, buf->epoch);
+	if (err == -EBUSY || err == -ENOSPC)
+		return false;
+	if (err)
+		kvt_log_fail(s->log, err, "a record could not be written");
+	stream_written(s, buf);
+	return true;
+}
+
+/**
+ * kvt_stream_flush() - write what is sealed
+ * @s: the stream
+ * @epoch: up to which
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_stream_flush(struct kvt_stream *s, u64 epoch)
+{
+	struct kvt_log_buf *buf;
+
+	mutex_lock(&s->flush_lock);
+	do {
+		buf = stream_sealed(s);
+	} while (buf && buf->epoch <= epoch && stream_flush_buf(s, buf));
+	mutex_unlock(&s->flush_lock);
+}
+
+static void stream_flush_work(struct work_struct *work)
+{
+	kvt_stream_flush(container_of(work, struct kvt_stream, flush), U64_MAX);
 }
 
 static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
@@ -425,6 +457,7 @@ static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
 	u32 i;
 
 	raw_spin_lock_init(&s->lock);
+	mutex_init(&s->flush_lock);
 	mutex_init(&s->extents_lock);
 	INIT_WORK(&s->flush, stream_flush_work);
 	s->log = log;
