@@ -128,25 +128,26 @@ static void chunk_finish(struct kvt_log_buf *buf, u32 stream)
 }
 
 /**
- * kvt_chunk_write() - write a buffer
+ * kvt_chunk_write() - begin to write a buffer
  * @dev: the device
- * @buf: the buffer; all its records are complete
+ * @buf: the buffer; all its records are complete, and stay until kvt_io_wait()
  * @stream: whose it is
  * @pos: where to
  * @stage: KVT_LOG_BUF_BYTES of memory
  * @extent: to which the chunk is added; its blocks are 0 if it is a new one
+ * @io: waits for the records; what stands behind them is waited for here
  *
  * Context: process context, sleeps.
  *
  * Return: 0 or an error of the device.
  */
 int kvt_chunk_write(struct kvt_log_dev *dev, struct kvt_log_buf *buf, u32 stream,
-		    const struct kvt_log_pos *pos, u8 *stage, struct kvt_log_extent *extent)
+		    const struct kvt_log_pos *pos, u8 *stage, struct kvt_log_extent *extent,
+		    struct kvt_io *io)
 {
 	u64 block = kvt_log_pos_block(dev->super, pos);
 	u32 size = records_size(buf), i;
 	struct stage s = { .dev = dev, .buf = stage, .block = block + size / KVTREE_LOG_BLOCK };
-	int err;
 
 	chunk_finish(buf, stream);
 	if (!extent->blocks) {
@@ -156,7 +157,7 @@ int kvt_chunk_write(struct kvt_log_dev *dev, struct kvt_log_buf *buf, u32 stream
 		extent->epoch = buf->epoch;
 	}
 	s.crc = kvt_crc32c(extent->crc, buf->data, size);
-	err = kvt_dev_write(dev, block, size / KVTREE_LOG_BLOCK, buf->data);
+	kvt_dev_write_begin(dev, block, size / KVTREE_LOG_BLOCK, buf->data, io);
 	for (i = 0; i < buf->nr_outside; i++) {
 		u32 len = buf->outside[i]->len;
 
@@ -166,5 +167,5 @@ int kvt_chunk_write(struct kvt_log_dev *dev, struct kvt_log_buf *buf, u32 stream
 	stage_write(&s);
 	extent->crc = s.crc;
 	extent->blocks += kvt_chunk_blocks(buf);
-	return err ?: s.err;
+	return s.err;
 }

@@ -49,10 +49,10 @@ static u64 commit_close(struct kvt_log *log)
 }
 
 /*
- * Write all that the epoch has: one stream, which often is the only one with
- * anything, here, and the others by their workers meanwhile.
+ * Seal what the streams have of an epoch, and have it written: by their workers but for
+ * one, which often is the only one that has anything.  Returns that, or NULL.
  */
-static int commit_flush(struct kvt_log *log, u64 epoch)
+static struct kvt_stream *commit_seal(struct kvt_log *log, u64 epoch)
 {
 	struct kvt_stream *own = NULL;
 	u32 i;
@@ -64,11 +64,21 @@ static int commit_flush(struct kvt_log *log, u64 epoch)
 			kvt_stream_start(own);
 		own = &log->streams[i];
 	}
-	if (own)
-		kvt_stream_flush(own, epoch);
+	return own;
+}
+
+/* Wait until all that the workers have of the epoch is written. */
+static int commit_flush(struct kvt_log *log, const struct kvt_stream *own, u64 epoch)
+{
+	struct kvt_stream *s;
+	u32 i;
+
 	for (i = 0; i < log->nr_streams; i++) {
-		flush_work(&log->streams[i].flush);
-		if (kvt_stream_behind(&log->streams[i], epoch) && !log->error)
+		s = &log->streams[i];
+		if (s == own)
+			continue;
+		flush_work(&s->flush);
+		if (kvt_stream_behind(s, epoch) && !log->error)
 			return -ENOSPC;
 	}
 	return log->error;
@@ -144,7 +154,7 @@ static int trailer_next(struct kvt_log_dev *dev, struct kvt_log_pos *next,
 	return kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_COMMIT, 0, 0, ahead);
 }
 
-static int trailer_write(struct kvt_log_dev *dev, u64 epoch)
+static int trailer_write(struct kvt_log_dev *dev, u64 epoch, struct kvt_io *io)
 {
 	struct kvtree_log_trailer *t = dev->trailer;
 	struct kvt_log_pos at = dev->commit, next, ahead;
@@ -164,7 +174,46 @@ static int trailer_write(struct kvt_log_dev *dev, u64 epoch)
 		kvt_segs_shut(&dev->segs, at.segment);
 	dev->commit = next;
 	dev->ahead = ahead;
-	return kvt_dev_write(dev, kvt_log_pos_block(dev->super, &at), dev->trailer_blocks, t);
+	kvt_dev_write_begin(dev, kvt_log_pos_block(dev->super, &at), dev->trailer_blocks, t, io);
+	return 0;
+}
+
+static int trailers_write(struct kvt_log *log, u64 epoch)
+{
+	struct kvt_io io;
+	int err = 0;
+	u32 i;
+
+	log->lease_next = commit_lease(log);
+	kvt_io_init(&io);
+	for (i = 0; !err && i < log->nr_devs; i++)
+		err = trailer_write(&log->dev[i], epoch, &io);
+	return kvt_io_wait(&io) ?: err;
+}
+
+/*
+ * Write all that an epoch has, and the trailers, which name it by its checksums: they
+ * need not wait for it, as a device may write what was not flushed in any order.
+ */
+static int commit_write(struct kvt_log *log, u64 epoch)
+{
+	struct kvt_stream *own = commit_seal(log, epoch);
+	bool room = !own || kvt_stream_flush_begin(own, epoch);
+	int err, failed = 0;
+
+	err = commit_flush(log, own, epoch);
+	if (!err && !room)
+		err = -ENOSPC;
+	if (!err)
+		failed = trailers_write(log, epoch);
+	if (own)
+		kvt_stream_flush_end(own);
+	if (!failed && !err && !log->error)
+		failed = kvt_devs_flush(log);
+	/* Nothing is known of what a failed flush has written. */
+	if (failed)
+		kvt_log_fail(log, failed, "a commit record could not be written");
+	return err ?: log->error;
 }
 
 static void commit_done(struct kvt_log *log, u64 epoch)
@@ -188,25 +237,14 @@ int kvt_commit(struct kvt_log *log)
 {
 	u64 epoch;
 	int err;
-	u32 i;
 
 	if (log->error)
 		return log->error;
 	epoch = commit_close(log);
-	err = commit_flush(log, epoch);
-	if (err)
-		return err;
-	log->lease_next = commit_lease(log);
-	for (i = 0; !err && i < log->nr_devs; i++)
-		err = trailer_write(&log->dev[i], epoch);
+	err = commit_write(log, epoch);
 	if (!err)
-		err = kvt_devs_flush(log);
-	/* Nothing is known of what a failed flush has written. */
-	if (err)
-		kvt_log_fail(log, err, "a commit record could not be written");
-	else
 		commit_done(log, epoch);
-	return log->error;
+	return err;
 }
 
 /**

@@ -105,29 +105,81 @@ static struct bio *dev_bio(struct kvt_log_dev *dev, blk_opf_t op, u64 block, siz
 	return bio;
 }
 
-static int dev_transfer(struct kvt_log_dev *dev, blk_opf_t op, u64 block, u32 nr, void *buf)
+/**
+ * kvt_io_init() - begin to write several things at once
+ * @io: kvt_io_wait() must follow
+ */
+void kvt_io_init(struct kvt_io *io)
+{
+	atomic_set(&io->left, 1);
+	io->err = 0;
+	init_completion(&io->done);
+}
+
+static void io_put(struct kvt_io *io)
+{
+	if (atomic_dec_and_test(&io->left))
+		complete(&io->done);
+}
+
+static void io_end(struct bio *bio)
+{
+	struct kvt_io *io = bio->bi_private;
+
+	if (bio->bi_status)
+		WRITE_ONCE(io->err, blk_status_to_errno(bio->bi_status));
+	bio_put(bio);
+	io_put(io);
+}
+
+static void io_submit(struct kvt_io *io, struct bio *bio)
+{
+	atomic_inc(&io->left);
+	bio->bi_private = io;
+	bio->bi_end_io = io_end;
+	submit_bio(bio);
+}
+
+/**
+ * kvt_io_wait() - wait until all that was begun is written
+ * @io: of kvt_io_init()
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0, or the error of something that was not.
+ */
+int kvt_io_wait(struct kvt_io *io)
+{
+	io_put(io);
+	wait_for_completion_io(&io->done);
+	return io->err;
+}
+
+static void dev_submit(struct kvt_log_dev *dev, blk_opf_t op, u64 block, u32 nr, void *buf,
+		       struct kvt_io *io)
 {
 	size_t left = (size_t)nr * KVTREE_LOG_BLOCK, before;
-	struct bio *bio = NULL, *next;
 	struct blk_plug plug;
+	struct bio *bio;
 	u8 *at = buf;
-	int err;
 
 	blk_start_plug(&plug);
 	while (left) {
 		before = left;
-		next = dev_bio(dev, op, block, &left, &at);
+		bio = dev_bio(dev, op, block, &left, &at);
 		block += (before - left) / KVTREE_LOG_BLOCK;
-		if (bio) {
-			bio_chain(bio, next);
-			submit_bio(bio);
-		}
-		bio = next;
+		io_submit(io, bio);
 	}
-	err = submit_bio_wait(bio);
-	bio_put(bio);
 	blk_finish_plug(&plug);
-	return err;
+}
+
+static int dev_read(struct kvt_log_dev *dev, u64 block, u32 nr, void *buf)
+{
+	struct kvt_io io;
+
+	kvt_io_init(&io);
+	dev_submit(dev, REQ_OP_READ, block, nr, buf, &io);
+	return kvt_io_wait(&io);
 }
 
 /* Devices take addresses that are aligned to sectors. */
@@ -162,7 +214,7 @@ int kvt_dev_read(struct kvt_log_dev *dev, u64 block, u32 nr, void *buf)
 	}
 	if (is_vmalloc_addr(to))
 		invalidate_kernel_vmap_range(to, size);
-	err = dev_transfer(dev, REQ_OP_READ, block, nr, to);
+	err = dev_read(dev, block, nr, to);
 	if (is_vmalloc_addr(to))
 		invalidate_kernel_vmap_range(to, size);
 	if (to != buf) {
@@ -173,41 +225,47 @@ int kvt_dev_read(struct kvt_log_dev *dev, u64 block, u32 nr, void *buf)
 }
 
 /**
+ * kvt_dev_write_begin() - begin to write blocks
+ * @dev: the device
+ * @block: the first one
+ * @nr: how many, at least 1
+ * @buf: where from; kmalloc() or vmalloc() memory, aligned to a sector; it stays as it
+ *	is until kvt_io_wait()
+ * @io: waits for it
+ *
+ * Context: process context, sleeps; needs no memory but what is set aside.
+ */
+void kvt_dev_write_begin(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf,
+			 struct kvt_io *io)
+{
+	if (WARN_ON_ONCE(!buf_aligned(buf))) {
+		WRITE_ONCE(io->err, -EIO);
+		return;
+	}
+	kvt_stat_add(dev->log->env.stats, KVTREE_STAT_LOG_BYTES, (u64)nr * KVTREE_LOG_BLOCK);
+	if (is_vmalloc_addr(buf))
+		flush_kernel_vmap_range((void *)buf, nr * KVTREE_LOG_BLOCK);
+	dev_submit(dev, REQ_OP_WRITE | REQ_SYNC, block, nr, (void *)buf, io);
+}
+
+/**
  * kvt_dev_write() - write blocks
  * @dev: the device
  * @block: the first one
  * @nr: how many, at least 1
- * @buf: where from; kmalloc() or vmalloc() memory, aligned to a sector
+ * @buf: as for kvt_dev_write_begin()
  *
- * Context: process context, sleeps; needs no memory but what is set aside.
+ * Context: as kvt_dev_write_begin().
  *
  * Return: 0, -EIO or another error of the device.
  */
 int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf)
 {
-	if (WARN_ON_ONCE(!buf_aligned(buf)))
-		return -EIO;
-	kvt_stat_add(dev->log->env.stats, KVTREE_STAT_LOG_BYTES, (u64)nr * KVTREE_LOG_BLOCK);
-	if (is_vmalloc_addr(buf))
-		flush_kernel_vmap_range((void *)buf, nr * KVTREE_LOG_BLOCK);
-	return dev_transfer(dev, REQ_OP_WRITE | REQ_SYNC, block, nr, (void *)buf);
-}
+	struct kvt_io io;
 
-struct flush {
-	atomic_t left;
-	int err;
-	struct completion done;
-};
-
-static void flush_end(struct bio *bio)
-{
-	struct flush *flush = bio->bi_private;
-
-	if (bio->bi_status)
-		WRITE_ONCE(flush->err, blk_status_to_errno(bio->bi_status));
-	bio_put(bio);
-	if (atomic_dec_and_test(&flush->left))
-		complete(&flush->done);
+	kvt_io_init(&io);
+	kvt_dev_write_begin(dev, block, nr, buf, &io);
+	return kvt_io_wait(&io);
 }
 
 /**
@@ -220,20 +278,15 @@ static void flush_end(struct bio *bio)
  */
 int kvt_devs_flush(struct kvt_log *log)
 {
-	struct flush flush = { .left = ATOMIC_INIT(log->nr_devs) };
-	struct bio *bio;
+	struct kvt_io io;
 	u32 i;
 
-	init_completion(&flush.done);
-	for (i = 0; i < log->nr_devs; i++) {
-		bio = bio_alloc(log->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH, GFP_NOIO);
-		bio->bi_end_io = flush_end;
-		bio->bi_private = &flush;
-		submit_bio(bio);
-	}
-	wait_for_completion_io(&flush.done);
+	kvt_io_init(&io);
+	for (i = 0; i < log->nr_devs; i++)
+		io_submit(&io, bio_alloc(log->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH,
+					 GFP_NOIO));
 	kvt_stat_add(log->env.stats, KVTREE_STAT_LOG_FLUSHES, log->nr_devs);
-	return flush.err;
+	return kvt_io_wait(&io);
 }
 
 /**

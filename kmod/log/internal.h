@@ -5,6 +5,7 @@
 
 #include <linux/atomic.h>
 #include <linux/bitmap.h>
+#include <linux/completion.h>
 #include <linux/mutex.h>
 #include <linux/percpu_counter.h>
 #include <linux/spinlock.h>
@@ -61,6 +62,13 @@ struct kvt_log_dev {
 	u32 freed;
 };
 
+/* What is being written: see device.c. */
+struct kvt_io {
+	atomic_t left;
+	int err;
+	struct completion done;
+};
+
 #define KVT_LOG_BUFS		4
 #define KVT_LOG_BUF_BYTES	(256 * 1024)
 /* Columns outside of the records of a buffer, and when it is full of them. */
@@ -103,6 +111,8 @@ struct kvt_stream {
 	u32 id;
 	struct work_struct flush;
 	struct mutex flush_lock;	/* of what follows: who writes */
+	struct kvt_log_buf *writing;	/* the oldest buffer, if it is being written */
+	struct kvt_io io;	/* ... which this waits for */
 	u8 *stage;		/* KVT_LOG_BUF_BYTES */
 	struct kvt_log_pos pos;	/* the next chunk; block 0: no segment yet */
 	u64 written;		/* the last chunk's epoch */
@@ -172,6 +182,10 @@ void kvt_dev_close(struct kvt_log_dev *dev);
 u64 kvt_dev_blocks(const struct kvt_log_dev *dev);
 int kvt_dev_read(struct kvt_log_dev *dev, u64 block, u32 nr, void *buf);
 int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf);
+void kvt_dev_write_begin(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf,
+			 struct kvt_io *io);
+void kvt_io_init(struct kvt_io *io);
+int kvt_io_wait(struct kvt_io *io);
 int kvt_devs_flush(struct kvt_log *log);
 void kvt_dev_discard(struct kvt_log_dev *dev, u32 segment);
 
@@ -203,7 +217,8 @@ struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size
 /* chunk.c */
 u32 kvt_chunk_blocks(const struct kvt_log_buf *buf);
 int kvt_chunk_write(struct kvt_log_dev *dev, struct kvt_log_buf *buf, u32 stream,
-		    const struct kvt_log_pos *pos, u8 *stage, struct kvt_log_extent *extent);
+		    const struct kvt_log_pos *pos, u8 *stage, struct kvt_log_extent *extent,
+		    struct kvt_io *io);
 void kvt_buf_reset(struct kvt_log_buf *buf);
 int kvt_buf_init(struct kvt_log_buf *buf);
 void kvt_buf_exit(struct kvt_log_buf *buf);
@@ -213,7 +228,8 @@ int kvt_streams_init(struct kvt_log *log);
 void kvt_streams_exit(struct kvt_log *log);
 bool kvt_stream_close(struct kvt_stream *s, u64 epoch);
 void kvt_stream_start(struct kvt_stream *s);
-void kvt_stream_flush(struct kvt_stream *s, u64 epoch);
+bool kvt_stream_flush_begin(struct kvt_stream *s, u64 epoch);
+void kvt_stream_flush_end(struct kvt_stream *s);
 u32 kvt_stream_ahead(const struct kvt_log_dev *dev);
 bool kvt_stream_behind(struct kvt_stream *s, u64 epoch);
 

@@ -22,9 +22,10 @@
  * written (kvt_log_buf.busy): so what a durable epoch contains is published.
  *
  * Commits.  A worker increments the epoch, seals what the streams have of the old
- * one, waits until that is written, writes one trailer to every device with places
- * and checksums of it, and flushes each device once.  Then the epoch is durable.
- * Commits come one after the other; data of later epochs may be written meanwhile.
+ * one, has that written together with one trailer to every device, with places and
+ * checksums of it, waits for all of it and flushes each device once.  Then the epoch
+ * is durable.  Commits come one after the other; data of later epochs may be written
+ * meanwhile.
  * Streams have buffers, and a worker each; which CPU fills which stream means
  * nothing to what is read back.
  *

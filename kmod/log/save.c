@@ -306,14 +306,18 @@ static int saver_write(struct saver *s)
 	struct kvt_saved *saved = s->saving->saved;
 	struct kvt_log_extent extent = {};
 	struct kvt_log_pos pos;
+	struct kvt_io io;
 	u32 i, nr;
 	int err;
 
 	if (!s->buf.nr_records)
 		return 0;
 	err = saved_place(saved, kvt_chunk_blocks(&s->buf), &i, &nr, &pos);
-	if (!err)
-		err = kvt_chunk_write(&saved->log->dev[i], &s->buf, 0, &pos, s->stage, &extent);
+	if (err)
+		return err;
+	kvt_io_init(&io);
+	err = kvt_chunk_write(&saved->log->dev[i], &s->buf, 0, &pos, s->stage, &extent, &io);
+	err = kvt_io_wait(&io) ?: err;
 	if (err)
 		return err;
 	mutex_lock(&saved->lock);

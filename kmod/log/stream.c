@@ -224,15 +224,15 @@ bool kvt_stream_close(struct kvt_stream *s, u64 epoch)
 	return sealed;
 }
 
-/* The oldest sealed buffer, or NULL. */
-static struct kvt_log_buf *stream_sealed(struct kvt_stream *s)
+/* The oldest sealed buffer but for so many, or NULL. */
+static struct kvt_log_buf *stream_sealed(struct kvt_stream *s, u32 but)
 {
 	struct kvt_log_buf *buf = NULL;
 
 	local_bh_disable();
 	raw_spin_lock(&s->lock);
-	if (s->nr_sealed)
-		buf = &s->buf[s->first];
+	if (s->nr_sealed > but)
+		buf = &s->buf[(s->first + but) % KVT_LOG_BUFS];
 	raw_spin_unlock(&s->lock);
 	local_bh_enable();
 	return buf;
@@ -249,7 +249,7 @@ static struct kvt_log_buf *stream_sealed(struct kvt_stream *s)
  */
 bool kvt_stream_behind(struct kvt_stream *s, u64 epoch)
 {
-	const struct kvt_log_buf *buf = stream_sealed(s);
+	const struct kvt_log_buf *buf = stream_sealed(s, 0);
 
 	return buf && buf->epoch <= epoch;
 }
@@ -358,7 +358,7 @@ static int stream_segment(struct kvt_stream *s, u32 blocks, u64 epoch)
 	return 0;
 }
 
-/* Write a buffer.  -ENOSPC: there is no segment; -EBUSY: a commit is needed first. */
+/* Begin to write a buffer.  -ENOSPC: no segment; -EBUSY: a commit is needed first. */
 static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 {
 	u32 blocks = kvt_chunk_blocks(buf);
@@ -372,7 +372,9 @@ static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 	extent = stream_extent(s, buf->epoch);
 	err = -EBUSY;
 	if (extent) {
-		err = kvt_chunk_write(s->dev, buf, s->id, &s->pos, s->stage, extent);
+		kvt_io_init(&s->io);
+		s->writing = buf;
+		err = kvt_chunk_write(s->dev, buf, s->id, &s->pos, s->stage, extent, &s->io);
 		s->pos.block += blocks;
 		s->written = buf->epoch;
 		kvt_segs_used(&s->dev->segs, s->pos.segment, buf->epoch);
@@ -409,46 +411,83 @@ void kvt_stream_start(struct kvt_stream *s)
 	queue_work(kvt_log_flush_wq, &s->flush);
 }
 
-/* Write a buffer, and free it.  Returns whether that was possible. */
-static bool stream_flush_buf(struct kvt_stream *s, struct kvt_log_buf *buf)
+static void stream_fail(struct kvt_stream *s, int err)
+{
+	if (err)
+		kvt_log_fail(s->log, err, "a record could not be written");
+}
+
+/* Begin to write a buffer.  Returns whether that was possible. */
+static bool stream_write_begin(struct kvt_stream *s, struct kvt_log_buf *buf)
 {
 	int err;
 
 	/* Writers are quick: they do not sleep before they publish. */
 	while (atomic_read_acquire(&buf->busy))
 		cond_resched();
-	err = READ_ONCE(s->log->error) ? 0 : stream_write(s, buf);
+	if (READ_ONCE(s->log->error)) {
+		stream_written(s, buf);
+		return true;
+	}
+	err = stream_write(s, buf);
 	if (err == -EBUSY)
 		kvt_log_want(s->log, buf->epoch);
 	if (err == -EBUSY || err == -ENOSPC)
 		return false;
-	if (err)
-		kvt_log_fail(s->log, err, "a record could not be written");
-	stream_written(s, buf);
+	stream_fail(s, err);
 	return true;
 }
 
+/* Wait for the buffer that is being written, if one is, and free it. */
+static void stream_write_end(struct kvt_stream *s)
+{
+	if (!s->writing)
+		return;
+	stream_fail(s, kvt_io_wait(&s->io));
+	stream_written(s, s->writing);
+	s->writing = NULL;
+}
+
 /**
- * kvt_stream_flush() - write what is sealed
+ * kvt_stream_flush_begin() - write what is sealed, and do not wait for the last buffer
  * @s: the stream
  * @epoch: up to which
  *
- * Context: process context, sleeps.
+ * Context: process context, sleeps; kvt_stream_flush_end() must follow.
+ *
+ * Return: false: there was no room for all of it.
  */
-void kvt_stream_flush(struct kvt_stream *s, u64 epoch)
+bool kvt_stream_flush_begin(struct kvt_stream *s, u64 epoch)
 {
 	struct kvt_log_buf *buf;
 
 	mutex_lock(&s->flush_lock);
-	do {
-		buf = stream_sealed(s);
-	} while (buf && buf->epoch <= epoch && stream_flush_buf(s, buf));
+	while ((buf = stream_sealed(s, s->writing ? 1 : 0)) && buf->epoch <= epoch) {
+		stream_write_end(s);
+		if (!stream_write_begin(s, buf))
+			return false;
+	}
+	return true;
+}
+
+/**
+ * kvt_stream_flush_end() - wait until it is written
+ * @s: the stream
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_stream_flush_end(struct kvt_stream *s)
+{
+	stream_write_end(s);
 	mutex_unlock(&s->flush_lock);
 }
 
 static void stream_flush_work(struct work_struct *work)
 {
-	kvt_stream_flush(container_of(work, struct kvt_stream, flush), U64_MAX);
+	struct kvt_stream *s = container_of(work, struct kvt_stream, flush);
+
+	kvt_stream_flush_begin(s, U64_MAX);
+	kvt_stream_flush_end(s);
 }
 
 static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
