@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Commands that wait without a thread. */
+#include <linux/blkdev.h>
 #include <linux/errno.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -142,6 +143,46 @@ static int syncs_wake(struct wait_queue_entry *entry, unsigned int mode, int fla
 	return 1;
 }
 
+/* Commands that were submitted at once, and want a commit for all of them. */
+struct sync_plug {
+	struct blk_plug_cb cb;
+	struct kvt_store *store;	/* entered */
+	u64 epoch;
+};
+
+static void sync_unplug(struct blk_plug_cb *cb, bool from_schedule)
+{
+	struct sync_plug *plug = container_of(cb, struct sync_plug, cb);
+
+	if (plug->store) {
+		kvt_log_want(plug->store->log, plug->epoch);
+		kvt_store_leave(plug->store);
+	}
+	kfree(plug);
+}
+
+/*
+ * Have a commit made: as soon as the task has submitted all that it submits at once,
+ * for which io_uring plugs the task, or immediately.  Each command would have one of
+ * its own if it took a commit no longer than the task to get to the next command.
+ */
+static void sync_want(const struct wait *wait)
+{
+	struct kvt_store *store = wait_store(wait);
+	struct blk_plug_cb *cb;
+	struct sync_plug *plug;
+
+	kvt_stat_inc(&store->stats, KVTREE_STAT_LOG_SYNC);
+	cb = blk_check_plugged(sync_unplug, store, sizeof(*plug));
+	plug = container_of(cb, struct sync_plug, cb);
+	if (cb && !plug->store && kvt_store_enter(store))
+		plug->store = store;
+	if (cb && plug->store)
+		plug->epoch = max(plug->epoch, wait->epoch);
+	else
+		kvt_log_want(store->log, wait->epoch);
+}
+
 /* Under the lock: it waits until its epoch is durable. */
 static void sync_start(struct wait *wait)
 {
@@ -156,8 +197,10 @@ static void sync_start(struct wait *wait)
 		return;
 	}
 	wait->state = WAIT_WAITS;
-	/* What becomes durable from here on is heard of. */
-	if (kvt_log_sync_begin(wait_log(wait), wait->epoch) != -EAGAIN)
+	/* If it becomes durable from here on that is heard of. */
+	if (kvt_log_synced(wait_log(wait), wait->epoch) == -EAGAIN)
+		sync_want(wait);
+	else
 		syncs_queue_work(wait);
 }
 

@@ -272,7 +272,7 @@ void kvt_commit_work(struct work_struct *work)
 /**
  * kvt_log_want() - have an epoch made durable at once
  * @log: the log
- * @epoch: which
+ * @epoch: which; one that is open is closed early
  *
  * Context: any but NMI.
  */
@@ -322,28 +322,6 @@ int kvt_log_synced(const struct kvt_log *log, u64 epoch)
 }
 
 /**
- * kvt_log_sync_begin() - have an epoch made durable, for somebody who will wait for it
- * @log: the log
- * @epoch: which; one that is open is closed early
- *
- * Context: any but NMI.
- *
- * Return: as kvt_log_synced().
- */
-int kvt_log_sync_begin(struct kvt_log *log, u64 epoch)
-{
-	int err = kvt_log_synced(log, epoch);
-
-	if (err != -EAGAIN)
-		return err;
-	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_SYNC);
-	/* Many wait for the same epoch, and a commit that is wanted comes. */
-	if (READ_ONCE(log->wanted) < epoch)
-		kvt_log_want(log, epoch);
-	return err;
-}
-
-/**
  * kvt_log_sync() - wait until an epoch is durable
  * @log: the log
  * @epoch: which; one that is open is closed early
@@ -354,10 +332,12 @@ int kvt_log_sync_begin(struct kvt_log *log, u64 epoch)
  */
 int kvt_log_sync(struct kvt_log *log, u64 epoch)
 {
-	int err = kvt_log_sync_begin(log, epoch);
+	int err = kvt_log_synced(log, epoch);
 
 	if (err != -EAGAIN)
 		return err;
+	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_SYNC);
+	kvt_log_want(log, epoch);
 	if (wait_event_killable(log->durable_wait, kvt_log_synced(log, epoch) != -EAGAIN))
 		return -EINTR;
 	return kvt_log_synced(log, epoch);

@@ -236,7 +236,6 @@ bool kvt_stream_behind(struct kvt_stream *s, u64 epoch);
 /* commit.c */
 void kvt_commit_work(struct work_struct *work);
 int kvt_commit(struct kvt_log *log);
-void kvt_log_want(struct kvt_log *log, u64 epoch);
 void kvt_log_fail(struct kvt_log *log, int err, const char *what);
 
 /* supers.c */
