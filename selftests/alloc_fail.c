@@ -17,7 +17,6 @@
 #include "lib/kvt_test.h"
 
 #define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
-#define FAIL_NTH	"/proc/self/fail-nth"
 #define DEBUGFS		"/sys/kernel/debug/"
 
 /* More failures than any operation can have. */
@@ -70,7 +69,7 @@ FIXTURE_SETUP(fail)
 	set_knobs();
 	self->f.dev = kvt_open();
 	ASSERT_LE(0, self->f.dev);
-	self->f.nth = open(FAIL_NTH, O_RDWR | O_CLOEXEC);
+	self->f.nth = kvt_nth_open();
 	ASSERT_LE(0, self->f.nth);
 	self->f.fd = -1;
 }
@@ -81,33 +80,6 @@ FIXTURE_TEARDOWN(fail)
 	kvt_destroy(self->f.dev, self->f.name);
 	close(self->f.nth);
 	close(self->f.dev);
-}
-
-static void fail_write(int nth, unsigned int n)
-{
-	char text[16];
-	int len = snprintf(text, sizeof(text), "%u", n);
-
-	/* This copies from user memory as well, which may be what fails. */
-	while (pwrite(nth, text, len, 0) != len)
-		KVT_CHECK(errno == EFAULT);
-}
-
-/* Whether the failure asked for took place.  There is none afterwards. */
-static bool fail_done(int nth)
-{
-	char text[16] = "";
-	unsigned int left;
-
-	if (pread(nth, text, sizeof(text) - 1, 0) < 0) {
-		/* It was left, and hit this read. */
-		KVT_CHECK(errno == EFAULT);
-		return false;
-	}
-	left = strtoul(text, NULL, 10);
-	if (left)
-		fail_write(nth, 0);
-	return !left;
 }
 
 /* What an operation must leave alone if it fails. */
@@ -205,9 +177,9 @@ static bool submit_failing(int nth, int fd, unsigned int n, struct kvtree_batch 
 	batch->done = ~0u;
 	/* Touch what is written to, so that no page fault comes in between. */
 	memset(out, 0, sizeof(out));
-	fail_write(nth, n);
+	kvt_nth_set(nth, n);
 	*ret = kvt_ioctl(fd, KVTREE_IOC_BATCH, batch);
-	return fail_done(nth);
+	return kvt_nth_done(nth);
 }
 
 /* Once more, and without a failure, what failed. */
@@ -979,9 +951,9 @@ TEST_F(fail, creation_of_a_store)
 
 	snprintf(create.name, sizeof(create.name), "fail-%d.new", getpid());
 	for (n = 1; n < N_MAX && failed; n++) {
-		fail_write(self->f.nth, n);
+		kvt_nth_set(self->f.nth, n);
 		ret = kvt_ioctl(self->f.dev, KVTREE_IOC_STORE_CREATE, &create);
-		failed = fail_done(self->f.nth);
+		failed = kvt_nth_done(self->f.nth);
 		ASSERT_TRUE(ret == 0 || (failed && (ret == -ENOMEM || ret == -EFAULT))) {
 			TH_LOG("failure %u: %d", n, ret);
 		}
@@ -1004,9 +976,9 @@ TEST_F(fail, opening_of_a_store)
 	strcpy(open.name, self->f.name);
 	before = count_fds();
 	for (n = 1; n < N_MAX && failed; n++) {
-		fail_write(self->f.nth, n);
+		kvt_nth_set(self->f.nth, n);
 		ret = kvt_ioctl(self->f.dev, KVTREE_IOC_STORE_OPEN, &open);
-		failed = fail_done(self->f.nth);
+		failed = kvt_nth_done(self->f.nth);
 		ASSERT_TRUE(ret >= 0 || (failed && (ret == -ENOMEM || ret == -EFAULT ||
 						    ret == -ENFILE))) {
 			TH_LOG("failure %u: %d", n, ret);
@@ -1028,10 +1000,10 @@ TEST_F(fail, opening_of_the_device)
 	bool failed = true;
 
 	for (n = 1; n < N_MAX && failed; n++) {
-		fail_write(self->f.nth, n);
+		kvt_nth_set(self->f.nth, n);
 		fd = open(KVT_DEV, O_RDWR | O_CLOEXEC);
 		err = errno;
-		failed = fail_done(self->f.nth);
+		failed = kvt_nth_done(self->f.nth);
 		ASSERT_TRUE(fd >= 0 || (failed && (err == ENOMEM || err == EFAULT ||
 						   err == ENFILE))) {
 			TH_LOG("failure %u: %d", n, err);
@@ -1056,9 +1028,9 @@ TEST_F(fail, destruction_of_a_store)
 		fresh_store(&self->f);
 		prepare_scan(self->f.fd);
 		strcpy(destroy.name, self->f.name);
-		fail_write(self->f.nth, n);
+		kvt_nth_set(self->f.nth, n);
 		ret = kvt_ioctl(self->f.dev, KVTREE_IOC_STORE_DESTROY, &destroy);
-		failed = fail_done(self->f.nth);
+		failed = kvt_nth_done(self->f.nth);
 		ASSERT_TRUE(ret == 0 || (failed && (ret == -ENOMEM || ret == -EFAULT)));
 		/* Gone, or as it was. */
 		ASSERT_EQ(ret ? 0 : -ENOENT, kvt_find(self->f.dev, self->f.name, &info));
@@ -1076,7 +1048,7 @@ int main(int argc, char **argv)
 {
 	size_t i;
 
-	if (access(FAIL_NTH, F_OK)) {
+	if (access(KVT_NTH, F_OK)) {
 		printf("TAP version 13\n1..0 # SKIP the kernel has no fault injection\n");
 		return KSFT_SKIP;
 	}

@@ -20,7 +20,6 @@
 #define SIZE	132		/* MiB: more than the least */
 #define DISK	"kvterr"
 #define DEBUGFS	"/sys/kernel/debug/"
-#define NTH	"/proc/self/fail-nth"
 
 /* Keys 0..KEYS-1 get the round's number, in this order. */
 #define KEYS		24
@@ -417,13 +416,30 @@ static void memory_knobs(void)
 	knob("fail_page_alloc", "min-order", "0");
 }
 
+/* Write all of a disk, as it is: from here on it needs no memory. */
+static void disk_fill(const struct kvt_disk *disk)
+{
+	static char data[1 << 20];
+	int fd = open(disk->path, O_RDWR | O_CLOEXEC);
+	off_t at;
+
+	KVT_CHECK(fd >= 0);
+	for (at = 0; at < (off_t)SIZE << 20; at += sizeof(data)) {
+		KVT_CHECK(pread(fd, data, sizeof(data), at) == (ssize_t)sizeof(data));
+		KVT_CHECK(pwrite(fd, data, sizeof(data), at) == (ssize_t)sizeof(data));
+	}
+	KVT_CHECK(fsync(fd) == 0 && close(fd) == 0);
+}
+
 FIXTURE_SETUP(memory)
 {
-	if (access(NTH, F_OK) || access(DEBUGFS "failslab", F_OK))
+	if (access(KVT_NTH, F_OK) || access(DEBUGFS "failslab", F_OK))
 		SKIP(return, "the kernel cannot make allocations fail");
 	memory_knobs();
-	oracle_begin(&self->o, true);
-	self->nth = open(NTH, O_RDWR | O_CLOEXEC);
+	oracle_begin(&self->o, false);
+	/* It is the module that is to find no memory. */
+	disk_fill(&self->o.disk);
+	self->nth = kvt_nth_open();
 	ASSERT_LE(0, self->nth);
 }
 
@@ -431,33 +447,6 @@ FIXTURE_TEARDOWN(memory)
 {
 	close(self->nth);
 	oracle_end(&self->o);
-}
-
-static void nth_write(int nth, unsigned int n)
-{
-	char text[16];
-	int len = snprintf(text, sizeof(text), "%u", n);
-
-	/* This copies from user memory as well, which may be what fails. */
-	while (pwrite(nth, text, len, 0) != len)
-		KVT_CHECK(errno == EFAULT);
-}
-
-/* Whether the failure asked for took place.  There is none afterwards. */
-static bool nth_done(int nth)
-{
-	char text[16] = "";
-	unsigned int left;
-
-	if (pread(nth, text, sizeof(text) - 1, 0) < 0) {
-		/* It was left, and hit this read. */
-		KVT_CHECK(errno == EFAULT);
-		return false;
-	}
-	left = strtoul(text, NULL, 10);
-	if (left)
-		nth_write(nth, 0);
-	return !left;
 }
 
 /* The first ones one by one; buffers are many allocations of the same kind. */
@@ -544,9 +533,9 @@ TEST_F(memory, attach_without_memory_changes_nothing)
 	o->tried = KEYS;
 	for (n = 1; failed; n = next_n(n)) {
 		ASSERT_GT(100000, n);
-		nth_write(self->nth, n);
+		kvt_nth_set(self->nth, n);
 		err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
-		failed = nth_done(self->nth);
+		failed = kvt_nth_done(self->nth);
 		failures += failed;
 		ASSERT_TRUE(!err || (failed && no_memory(err))) {
 			TH_LOG("allocation %u: %d", n, err);
@@ -585,10 +574,10 @@ TEST_F(memory, attach_without_memory_from_anywhere_changes_nothing)
 	for (n = 1; failed; n++) {
 		ASSERT_GT(10000, n);
 		knob("fail_page_alloc", "probability", "100");
-		nth_write(self->nth, n);
+		kvt_nth_set(self->nth, n);
 		err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
 		/* From there on vmalloc() has nothing, too. */
-		failed = nth_done(self->nth);
+		failed = kvt_nth_done(self->nth);
 		failures += failed;
 		knob("fail_page_alloc", "probability", "0");
 		ASSERT_TRUE(err ? failed && no_memory(err) : true) {
@@ -642,9 +631,9 @@ TEST_F(memory, call_without_memory_is_as_if_it_had_not_been)
 		for (n = 1; failed; n = next_n(n)) {
 			ASSERT_GT(100000, n);
 			o->round++;
-			nth_write(self->nth, n);
+			kvt_nth_set(self->nth, n);
 			err = calls[i](o);
-			failed = nth_done(self->nth);
+			failed = kvt_nth_done(self->nth);
 			ASSERT_TRUE(!err || (failed && no_memory(err))) {
 				TH_LOG("call %zu, allocation %u: %d", i, n, err);
 			}
@@ -672,9 +661,9 @@ TEST_F(memory, detach_without_memory_loses_nothing)
 		o->acked = 0;
 		ASSERT_EQ(0, change(o));
 		close(o->fd);
-		nth_write(self->nth, n);
+		kvt_nth_set(self->nth, n);
 		err = kvt_detach(o->dev, o->name);
-		failed = nth_done(self->nth);
+		failed = kvt_nth_done(self->nth);
 		ASSERT_TRUE(!err || (failed && no_memory(err))) {
 			TH_LOG("allocation %u: %d", n, err);
 		}
@@ -741,7 +730,7 @@ int main(int argc, char **argv)
 {
 	if (access(DEBUGFS "failslab", F_OK))
 		mount("debugfs", DEBUGFS, "debugfs", 0, NULL);
-	if (access(NTH, F_OK)) {
+	if (access(KVT_NTH, F_OK)) {
 		printf("TAP version 13\n1..0 # SKIP the kernel has no fault injection\n");
 		return KSFT_SKIP;
 	}

@@ -126,7 +126,10 @@ static void io_end(struct bio *bio)
 {
 	struct kvt_io *io = bio->bi_private;
 
-	if (bio->bi_status)
+	/* -ENOSPC is that no segment is free, which a checkpoint may change. */
+	if (bio->bi_status == BLK_STS_NOSPC)
+		WRITE_ONCE(io->err, -EIO);
+	else if (bio->bi_status)
 		WRITE_ONCE(io->err, blk_status_to_errno(bio->bi_status));
 	bio_put(bio);
 	io_put(io);

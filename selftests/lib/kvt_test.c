@@ -712,3 +712,34 @@ bool kvt_eventually(bool (*until)(void *arg), void *arg)
 	}
 	return false;
 }
+
+int kvt_nth_open(void)
+{
+	return open(KVT_NTH, O_RDWR | O_CLOEXEC);
+}
+
+void kvt_nth_set(int nth, unsigned int n)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%u", n);
+
+	/* This copies from user memory as well, which may be what fails. */
+	while (pwrite(nth, text, len, 0) != len)
+		KVT_CHECK(errno == EFAULT);
+}
+
+bool kvt_nth_done(int nth)
+{
+	char text[16] = "";
+	unsigned int left;
+
+	if (pread(nth, text, sizeof(text) - 1, 0) < 0) {
+		/* It was left, and hit this read. */
+		KVT_CHECK(errno == EFAULT);
+		return false;
+	}
+	left = strtoul(text, NULL, 10);
+	if (left)
+		kvt_nth_set(nth, 0);
+	return !left;
+}

@@ -162,6 +162,16 @@ void kvt_rand_init(struct kvt_rand *rand, __u64 salt);
 __u64 kvt_rand(struct kvt_rand *rand);
 __u32 kvt_rand_below(struct kvt_rand *rand, __u32 n);
 
+/*
+ * The kernel's fault injection: the n-th allocation (or the like) of this task fails.
+ * _done() tells whether that took place; there is none afterwards.
+ */
+#define KVT_NTH		"/proc/self/fail-nth"
+
+int kvt_nth_open(void);
+void kvt_nth_set(int nth, unsigned int n);
+bool kvt_nth_done(int nth);
+
 /* Memory and processes */
 
 /* `pages` pages with an inaccessible one behind them; returns their end. */
