@@ -34,7 +34,7 @@ struct kvtree_op;
 
 /* The commands of a session that wait. */
 struct kvt_waits {
-	spinlock_t lock;
+	spinlock_t lock;		/* of the lists, the states and the listener */
 	struct list_head writes;	/* they are not executed yet */
 	struct list_head syncs;		/* they are, and are to be durable */
 	struct wait_queue_entry listener;	/* of the log's, while there are syncs */
