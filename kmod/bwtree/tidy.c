@@ -13,6 +13,9 @@
 /* Between two rounds of the worker. */
 #define BW_TIDY_DELAY	msecs_to_jiffies(250)
 
+/* More than it takes to merge all of a tree that nobody changes, level by level. */
+#define BW_SWEEP_ROUNDS	32
+
 /* What is known of a page that is to be looked after. */
 struct bw_care {
 	u32 id;
@@ -75,9 +78,11 @@ static int bw_care_take(struct bw_tree *tree, struct bw_care *care, gfp_t gfp)
 /* Once through the mapping table. */
 static void bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
 {
+	/* Who adds pages meanwhile has them looked at in the next round. */
+	u32 end = atomic_read(&tree->map->next);
 	bool needed;
 
-	for (care->id = 0; care->id < (u32)atomic_read(&tree->map->next); care->id++) {
+	for (care->id = 0; care->id < end; care->id++) {
 		rcu_read_lock();
 		needed = bw_care_look(tree, care, all);
 		rcu_read_unlock();
@@ -167,6 +172,7 @@ void bw_sweep(struct kvt_index *index)
 {
 	struct bw_tree *tree = bw_tree(index);
 	struct bw_care *care = kmalloc(sizeof(*care), GFP_KERNEL);
+	unsigned int rounds = 0;
 	u64 before;
 
 	if (!care)
@@ -174,6 +180,6 @@ void bw_sweep(struct kvt_index *index)
 	do {
 		before = bw_shrunk(tree);
 		bw_round(tree, care, true);
-	} while (bw_shrunk(tree) != before);
+	} while (bw_shrunk(tree) != before && ++rounds < BW_SWEEP_ROUNDS);
 	kfree(care);
 }
