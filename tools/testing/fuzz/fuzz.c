@@ -523,8 +523,11 @@ static void look_for_lost_memory(void)
 	static long objects;
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(subjects); i++)
+	for (i = 0; i < ARRAY_SIZE(subjects); i++) {
 		kt_flush(subjects[i].kt);
+		/* An empty one may be kept for the next change. */
+		kfree(kvt_bag_take(&subjects[i].kt->reclaim));
+	}
 	check(!objects || objects == shim_objects());
 	objects = shim_objects();
 }
