@@ -5,7 +5,7 @@
 void fmt_subject_open(struct fmt_subject *subject, char *const *paths, u32 nr)
 {
 	const struct kvtree_log_super *super;
-	u32 nr_lives, i;
+	u32 nr_lives, begun, i;
 
 	memset(subject, 0, sizeof(*subject));
 	fmt_disks_load(&subject->disks, paths, nr);
@@ -14,12 +14,14 @@ void fmt_subject_open(struct fmt_subject *subject, char *const *paths, u32 nr)
 		fmt_die("the disks cannot be recovered as they are: %s", subject->state.text);
 	super = &subject->map.super[0];
 	nr_lives = le32_to_cpu(super->nr_lives);
+	/* An epoch that was begun, and of which something is missing already. */
+	begun = subject->state.found.seen - subject->state.found.epoch;
 	for (i = 0; i < 2; i++) {
 		subject->before[i].error = -ENOENT;
 		/* A life that has ended says with which epoch. */
-		if (nr_lives && !super->lives[nr_lives - 1].last_epoch &&
-		    subject->state.found.epoch == subject->state.found.seen)
-			fmt_recover(&subject->disks, &subject->before[i], i + 1, false, NULL);
+		if (nr_lives && !super->lives[nr_lives - 1].last_epoch && i + 1 > begun)
+			fmt_recover(&subject->disks, &subject->before[i], i + 1 - begun, false,
+				    NULL);
 	}
 }
 

@@ -23,7 +23,7 @@ struct fmt_subject {
 	struct fmt_disks disks;
 	struct fmt_map map;
 	struct fmt_state state;
-	/* Without the last epoch, and the last two, if a life has no end. */
+	/* Without the last epoch that was begun, and the last two, if a life has no end. */
 	struct fmt_state before[2];
 	struct fmt_state now;		/* of the last try */
 };
