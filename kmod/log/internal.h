@@ -201,6 +201,7 @@ u32 kvt_segs_useless(struct kvt_seg_table *segs, u64 epoch);
 void kvt_segs_checkpoint(struct kvt_log_dev *dev, u64 epoch);
 void kvt_segs_drop_new(struct kvt_log_dev *dev);
 bool kvt_segs_low(struct kvt_seg_table *segs, u32 keep);
+bool kvt_segs_short(struct kvt_seg_table *segs, u32 keep);
 
 /* encode.c */
 struct kvt_log_size {

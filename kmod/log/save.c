@@ -8,9 +8,11 @@
  * are, and again until there is something in the upper part.
  */
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/moduleparam.h>
 #include <linux/rcupdate.h>
+#include <linux/timekeeping.h>
 #include <linux/unaligned.h>
 #include <linux/vmalloc.h>
 
@@ -24,6 +26,8 @@
 /* Ranges that a worker takes from others, and places where it looks for a half. */
 #define SPLITS_MAX	32
 #define HALVES_MAX	24
+/* The longest rest of a worker, us. */
+#define REST_MAX	100000
 
 unsigned int kvt_log_savers;
 module_param_named(log_savers, kvt_log_savers, uint, 0644);
@@ -39,6 +43,7 @@ struct saver {
 	struct saving *saving;
 	struct kvt_log_buf buf;
 	u8 *stage;			/* KVT_LOG_BUF_BYTES */
+	ktime_t since;			/* it has been at work */
 
 	struct mutex lock;		/* of the range */
 	bool active;			/* there may be more in it */
@@ -327,15 +332,40 @@ static int saver_write(struct saver *s)
 	return 0;
 }
 
+/* Whether the log may be full before the checkpoint is made, if that takes its time. */
+static bool saving_is_urgent(struct kvt_log *log)
+{
+	u32 i;
+
+	for (i = 0; i < log->nr_devs; i++)
+		if (kvt_segs_short(&log->dev[i].segs, kvt_room_keep(&log->dev[i])))
+			return true;
+	return test_bit(KVT_LOG_FULL, &log->flags);
+}
+
+/* Leave processors and devices to writers, if there are any, for a third of the time. */
+static void saver_rest(struct saver *s)
+{
+	struct kvt_log *log = s->saving->saved->log;
+	s64 worked = ktime_us_delta(ktime_get(), s->since);
+
+	if (test_bit(KVT_LOG_DIRTY, &log->flags) && !saving_is_urgent(log))
+		fsleep(clamp_t(s64, worked / 2, 1, REST_MAX));
+	s->since = ktime_get();
+}
+
 static void saver_work(struct work_struct *work)
 {
 	struct saver *s = container_of(work, struct saver, work);
 	struct saving *saving = s->saving;
 	int err = 0;
 
+	s->since = ktime_get();
 	while (!err && (s->active || saver_next(s))) {
-		if (saver_fill(s))
+		if (saver_fill(s)) {
 			err = saver_write(s);
+			saver_rest(s);
+		}
 		err = err ?: READ_ONCE(saving->err);
 		if (READ_ONCE(saving->saved->log->error))
 			err = -EIO;

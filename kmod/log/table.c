@@ -157,6 +157,18 @@ bool kvt_segs_low(struct kvt_seg_table *segs, u32 keep)
 	return READ_ONCE(segs->nr_free) < READ_ONCE(segs->nr_log) + keep;
 }
 
+/**
+ * kvt_segs_short() - whether a checkpoint has to be made quickly
+ * @segs: the table
+ * @keep: segments that the streams leave
+ *
+ * Return: true if the log can take no more than half of what it has.
+ */
+bool kvt_segs_short(struct kvt_seg_table *segs, u32 keep)
+{
+	return READ_ONCE(segs->nr_free) < READ_ONCE(segs->nr_log) / 2 + keep;
+}
+
 /* Give a segment back.  Nobody else changes it. */
 static void segs_give(struct kvt_log_dev *dev, u32 segment)
 {
