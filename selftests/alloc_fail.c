@@ -309,39 +309,9 @@ TEST_F(fail, put_over_an_old_value)
 	run_scenario(_metadata, &self->f, &s);
 }
 
-/* A leaf with room for not one more. */
-static void prepare_full_leaf(int fd)
-{
-	__u32 i;
-	char key[8];
-
-	for (i = 0; i < 15; i++) {
-		snprintf(key, sizeof(key), "m%02u", i);
-		KVT_CHECK(kvt_put(fd, kvt_bytes(key, 3), STR(""), NULL) == 0);
-	}
-}
-
-static bool after_split(int fd)
-{
-	__u64 stats[KVTREE_STAT_NR];
-
-	KVT_CHECK(kvt_stats(fd, stats) == 0);
-	if (kvt_is_masstree(fd) &&
-	    (stats[KVTREE_STAT_LEAF_NODES] != 2 || stats[KVTREE_STAT_INNER_NODES] != 1))
-		return false;
-	return kvt_has(fd, STR("k"), STR("new value")) && stats[KVTREE_STAT_KEYS] == 16;
-}
-
-TEST_F(fail, put_that_splits_a_leaf)
-{
-	static const struct scenario s = {
-		.prepare = prepare_full_leaf, .ops = ops_put_k, .after = after_split,
-	};
-
-	run_scenario(_metadata, &self->f, &s);
-}
-
-/* Ascending puts leave full leaves, and in the end a full root above them. */
+/*
+ * Ascending puts leave full leaves, and in the end a full root above them.
+ */
 static unsigned int full_keys;
 
 static void put_ascending(int fd, unsigned int from, unsigned int to)
@@ -354,18 +324,50 @@ static void put_ascending(int fd, unsigned int from, unsigned int to)
 	}
 }
 
-static __u64 inner_nodes(int fd)
+static __u64 stat_of(int fd, unsigned int stat)
 {
 	__u64 stats[KVTREE_STAT_NR];
 
 	KVT_CHECK(kvt_stats(fd, stats) == 0);
-	return stats[KVTREE_STAT_INNER_NODES];
+	return stats[stat];
 }
 
-static void prepare_full_tree(int fd)
+/* So many keys that with one more there are @inner nodes: how many is the engine's affair. */
+static void count_full(struct failing *f, unsigned int inner)
+{
+	fresh_store(f);
+	for (full_keys = 0; stat_of(f->fd, KVTREE_STAT_INNER_NODES) < inner; full_keys++) {
+		KVT_CHECK(full_keys < 10000);
+		put_ascending(f->fd, full_keys, full_keys + 1);
+	}
+	full_keys--;
+}
+
+static void prepare_full(int fd)
 {
 	put_ascending(fd, 0, full_keys);
-	KVT_CHECK(inner_nodes(fd) == 1);
+}
+
+/* A Bw-tree may have left the split to the next change. */
+static bool after_split(int fd, unsigned int inner)
+{
+	return (!kvt_is_masstree(fd) || stat_of(fd, KVTREE_STAT_INNER_NODES) == inner) &&
+	       stat_of(fd, KVTREE_STAT_KEYS) == full_keys + 1;
+}
+
+static bool after_split_of_leaf(int fd)
+{
+	return after_split(fd, 1) && kvt_has(fd, STR("k"), STR("new value"));
+}
+
+TEST_F(fail, put_that_splits_a_leaf)
+{
+	static const struct scenario s = {
+		.prepare = prepare_full, .ops = ops_put_k, .after = after_split_of_leaf,
+	};
+
+	count_full(&self->f, 1);
+	run_scenario(_metadata, &self->f, &s);
 }
 
 static int ops_put_between(struct kvtree_op *ops)
@@ -374,30 +376,18 @@ static int ops_put_between(struct kvtree_op *ops)
 	return 1;
 }
 
-static bool after_put_between(int fd)
+static bool after_split_of_root(int fd)
 {
-	__u64 stats[KVTREE_STAT_NR];
-
-	KVT_CHECK(kvt_stats(fd, stats) == 0);
-	/* A Bw-tree may have left the split to the next change. */
-	if (kvt_is_masstree(fd) && stats[KVTREE_STAT_INNER_NODES] != 3)
-		return false;
-	return kvt_has(fd, STR("m000101"), STR("")) && stats[KVTREE_STAT_KEYS] == full_keys + 1;
+	return after_split(fd, 3) && kvt_has(fd, STR("m000101"), STR(""));
 }
 
 TEST_F(fail, put_that_splits_up_to_the_root)
 {
 	static const struct scenario s = {
-		.prepare = prepare_full_tree, .ops = ops_put_between, .after = after_put_between,
+		.prepare = prepare_full, .ops = ops_put_between, .after = after_split_of_root,
 	};
 
-	/* How many fit is the engine's affair. */
-	fresh_store(&self->f);
-	for (full_keys = 0; inner_nodes(self->f.fd) < 3; full_keys++) {
-		ASSERT_LT(full_keys, 10000);
-		put_ascending(self->f.fd, full_keys, full_keys + 1);
-	}
-	full_keys--;
+	count_full(&self->f, 3);
 	run_scenario(_metadata, &self->f, &s);
 }
 
@@ -782,7 +772,7 @@ static void prepare_scan(int fd)
 {
 	__u32 i;
 
-	prepare_full_leaf(fd);
+	put_ascending(fd, 0, 15);
 	for (i = 0; i < 40; i++)
 		KVT_CHECK(kvt_put(fd, kvt_bytes(&i, 4), kvt_bytes(big, 3000), NULL) == 0);
 }
