@@ -129,17 +129,16 @@ static void wait_complete_canceled(struct wait *wait)
 	wait_complete(wait, -ECANCELED);
 }
 
-static void syncs_queue_work(const struct wait *wait)
+static void syncs_queue_work(struct kvt_waits *waits)
 {
-	queue_work(wait_store(wait)->reclaim.wq, &wait->session->waits.work);
+	struct kvt_session *session = container_of(waits, struct kvt_session, waits);
+
+	queue_work(session->store->reclaim.wq, &waits->work);
 }
 
 static int syncs_wake(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
 {
-	struct kvt_waits *waits = container_of(entry, struct kvt_waits, listener);
-	struct kvt_session *session = container_of(waits, struct kvt_session, waits);
-
-	queue_work(session->store->reclaim.wq, &waits->work);
+	syncs_queue_work(container_of(entry, struct kvt_waits, listener));
 	return 1;
 }
 
@@ -193,7 +192,7 @@ static void sync_start(struct wait *wait)
 	if (first)
 		kvt_log_listen(wait_log(wait), &waits->listener);
 	if (wait->state == WAIT_CANCELED) {
-		syncs_queue_work(wait);
+		syncs_queue_work(waits);
 		return;
 	}
 	wait->state = WAIT_WAITS;
@@ -201,7 +200,7 @@ static void sync_start(struct wait *wait)
 	if (kvt_log_synced(wait_log(wait), wait->epoch) == -EAGAIN)
 		sync_want(wait);
 	else
-		syncs_queue_work(wait);
+		syncs_queue_work(waits);
 }
 
 /* Under the lock: take what waits no longer. */
@@ -474,7 +473,7 @@ static bool wait_cancel(struct wait *wait)
 	if (was == WAIT_NEW)
 		return true;
 	if (wait->epoch)
-		syncs_queue_work(wait);
+		syncs_queue_work(&wait->session->waits);
 	else if (write_dequeue(w))
 		write_queue_work(w);
 	return true;
