@@ -43,7 +43,6 @@ struct saver {
 	struct saving *saving;
 	struct kvt_log_buf buf;
 	u8 *stage;			/* KVT_LOG_BUF_BYTES */
-	ktime_t since;			/* it has been at work */
 
 	struct mutex lock;		/* of the range */
 	bool active;			/* there may be more in it */
@@ -344,30 +343,30 @@ static bool saving_is_urgent(struct kvt_log *log)
 }
 
 /* Leave processors and devices to writers, if there are any, for a third of the time. */
-static void saver_rest(struct saver *s)
+static void saver_rest(struct kvt_log *log, ktime_t since)
 {
-	struct kvt_log *log = s->saving->saved->log;
-	s64 worked = ktime_us_delta(ktime_get(), s->since);
+	s64 worked = ktime_us_delta(ktime_get(), since);
 
 	if (test_bit(KVT_LOG_DIRTY, &log->flags) && !saving_is_urgent(log))
 		fsleep(clamp_t(s64, worked / 2, 1, REST_MAX));
-	s->since = ktime_get();
 }
 
 static void saver_work(struct work_struct *work)
 {
 	struct saver *s = container_of(work, struct saver, work);
 	struct saving *saving = s->saving;
+	struct kvt_log *log = saving->saved->log;
+	ktime_t since = ktime_get();
 	int err = 0;
 
-	s->since = ktime_get();
 	while (!err && (s->active || saver_next(s))) {
 		if (saver_fill(s)) {
 			err = saver_write(s);
-			saver_rest(s);
+			saver_rest(log, since);
+			since = ktime_get();
 		}
 		err = err ?: READ_ONCE(saving->err);
-		if (READ_ONCE(saving->saved->log->error))
+		if (READ_ONCE(log->error))
 			err = -EIO;
 		cond_resched();
 	}
