@@ -345,11 +345,10 @@ int kvt_log_sync(struct kvt_log *log, u64 epoch)
 
 static bool log_has_space(const struct kvt_log *log)
 {
-	const struct kvt_stream *s;
+	const struct kvt_stream *s = kvt_log_stream(log);
 
 	if (READ_ONCE(log->error))
 		return true;
-	s = &log->streams[raw_smp_processor_id() % log->nr_streams];
 	return READ_ONCE(s->nr_sealed) < KVT_LOG_BUFS &&
 	       READ_ONCE(s->sealed) < KVT_LOG_SEALED_BYTES &&
 	       !test_bit(KVT_LOG_FULL, &log->flags);

@@ -8,6 +8,7 @@
 #include <linux/completion.h>
 #include <linux/mutex.h>
 #include <linux/percpu_counter.h>
+#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -62,7 +63,7 @@ struct kvt_log_dev {
 	u32 freed;
 };
 
-/* What is being written: see device.c. */
+/* What is being written or read: see device.c. */
 struct kvt_io {
 	atomic_t left;
 	int err;
@@ -286,6 +287,14 @@ int kvt_replay_bury(struct kvt_replay *replay);
 
 /* restore.c */
 int kvt_log_restore(struct kvt_log *log);
+
+/* The stream of this CPU.  A remainder takes long, and most often there is none. */
+static inline struct kvt_stream *kvt_log_stream(const struct kvt_log *log)
+{
+	u32 cpu = raw_smp_processor_id();
+
+	return &log->streams[likely(cpu < log->nr_streams) ? cpu : cpu % log->nr_streams];
+}
 
 /* Streams that a device has, at most. */
 static inline u32 kvt_dev_streams(const struct kvt_log_dev *dev)

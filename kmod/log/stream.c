@@ -71,14 +71,6 @@ static struct kvt_log_buf *stream_buf(struct kvt_stream *s, u64 epoch,
 	return buf;
 }
 
-/* The stream of this CPU.  A remainder takes long, and most often there is none. */
-static struct kvt_stream *log_stream(struct kvt_log *log)
-{
-	u32 cpu = raw_smp_processor_id();
-
-	return &log->streams[likely(cpu < log->nr_streams) ? cpu : cpu % log->nr_streams];
-}
-
 /* Whether checkpoints can still be made when there is so much more. */
 static bool log_fits(struct kvt_log *log, s64 more)
 {
@@ -151,7 +143,7 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	int err;
 
 	preempt_disable();
-	s = log_stream(log);
+	s = kvt_log_stream(log);
 	raw_spin_lock(&s->lock);
 	/* Who depends on this change reads this epoch or a later one: see log.h. */
 	smp_mb__after_spinlock();
