@@ -440,10 +440,26 @@ static void stream_write_end(struct kvt_stream *s)
 	s->writing = NULL;
 }
 
+/* Under the lock: write what is sealed, and do not wait for the last buffer. */
+static bool stream_flush(struct kvt_stream *s, u64 epoch)
+{
+	struct kvt_log_buf *buf;
+
+	while ((buf = stream_sealed(s, s->writing ? 1 : 0)) && buf->epoch <= epoch) {
+		stream_write_end(s);
+		if (!stream_write_begin(s, buf))
+			return false;
+	}
+	return true;
+}
+
 /**
  * kvt_stream_flush_begin() - write what is sealed, and do not wait for the last buffer
  * @s: the stream
  * @epoch: up to which
+ *
+ * Whoever commits does so with one stream, and then waits for workers, which hold the locks
+ * of others: for lockdep these are of a class below this one.
  *
  * Context: process context, sleeps; kvt_stream_flush_end() must follow.
  *
@@ -451,15 +467,8 @@ static void stream_write_end(struct kvt_stream *s)
  */
 bool kvt_stream_flush_begin(struct kvt_stream *s, u64 epoch)
 {
-	struct kvt_log_buf *buf;
-
-	mutex_lock(&s->flush_lock);
-	while ((buf = stream_sealed(s, s->writing ? 1 : 0)) && buf->epoch <= epoch) {
-		stream_write_end(s);
-		if (!stream_write_begin(s, buf))
-			return false;
-	}
-	return true;
+	mutex_lock_nested(&s->flush_lock, SINGLE_DEPTH_NESTING);
+	return stream_flush(s, epoch);
 }
 
 /**
@@ -478,7 +487,8 @@ static void stream_flush_work(struct work_struct *work)
 {
 	struct kvt_stream *s = container_of(work, struct kvt_stream, flush);
 
-	kvt_stream_flush_begin(s, U64_MAX);
+	mutex_lock(&s->flush_lock);
+	stream_flush(s, U64_MAX);
 	kvt_stream_flush_end(s);
 }
 
