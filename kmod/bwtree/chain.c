@@ -6,6 +6,15 @@
 
 #include "bwtree.h"
 
+/* A leaf was found: fetch where the key belongs in its base, while its records come. */
+static unsigned int bw_fetch_place(const struct bw_page *base, const struct bw_want *want)
+{
+	unsigned int group = bw_page_group(base, want);
+
+	bw_prefetch_group(base, group);
+	return group;
+}
+
 /**
  * bw_leaf_find() - look a key up
  * @top: the newest record of the leaf that covers it
@@ -15,8 +24,8 @@
  */
 struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *want)
 {
+	unsigned int i, low = 0, high = BW_LENS, group = bw_fetch_place(top->base, want);
 	bool merged = top->flags & BW_MERGED, less, same;
-	unsigned int i, low = 0, high = BW_LENS;
 	const struct bw_delta *delta;
 	const struct bw_page *page;
 
@@ -51,9 +60,10 @@ struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *w
 			if (unlikely(merged)) {
 				low = 0;
 				high = top->nr;
+				group = bw_page_group(page, want);
 			}
 			high = min_t(unsigned int, high, top->nr);
-			i = bw_page_lower(page, want, min(low, high), high, &same);
+			i = bw_page_lower_in(page, group, want, min(low, high), high, &same);
 			return same ? (void *)bw_page_load(page, i) : NULL;
 		default:
 			break;
@@ -395,7 +405,8 @@ void bw_rec_init(struct bw_rec *rec, enum bw_kind kind, struct bw_rec *top)
 bool bw_place(const struct bw_rec *top, const struct bw_want *want, struct bw_rec *rec,
 	      unsigned long *load)
 {
-	const struct bw_page *page;
+	const struct bw_page *page = top->base;
+	unsigned int group = bw_fetch_place(page, want);
 	bool same;
 
 	while (top->kind != BW_BASE) {
@@ -411,8 +422,11 @@ bool bw_place(const struct bw_rec *top, const struct bw_want *want, struct bw_re
 		}
 		top = top->next;
 	}
-	page = bw_page(top);
-	rec->at = bw_page_lower(page, want, 0, top->nr, &same);
+	if (unlikely(bw_page(top) != page)) {
+		page = bw_page(top);
+		group = bw_page_group(page, want);
+	}
+	rec->at = bw_page_lower_in(page, group, want, 0, top->nr, &same);
 	if (same) {
 		rec->flags |= BW_SAME;
 		*load = bw_page_load(page, rec->at);

@@ -54,13 +54,12 @@ static __always_inline unsigned int bw_mark_lower(const struct bw_page *page, u6
 }
 
 /* The first entry whose slice is at least @slice, or the number of entries. */
-static __always_inline unsigned int bw_slice_lower(const struct bw_page *page, u64 slice)
+static __always_inline unsigned int bw_slice_lower(const struct bw_page *page, unsigned int group,
+						   u64 slice)
 {
-	unsigned int i, group = bw_mark_lower(page, slice), less = 0;
 	const u64 *slices = bw_page_slice(page) + group * BW_GROUP;
+	unsigned int i, less = 0;
 
-	if (bw_is_leaf(&page->rec))
-		prefetch(bw_page_at(page, page->off_load + group * BW_LINE));
 	if (group * BW_GROUP == page->rec.nr)
 		return page->rec.nr;
 	for (i = 0; i < BW_GROUP; i++)
@@ -69,8 +68,21 @@ static __always_inline unsigned int bw_slice_lower(const struct bw_page *page, u
 }
 
 /**
- * bw_page_lower() - where a key belongs
+ * bw_page_group() - near where a key belongs, without waiting for more memory
  * @page: a base page
+ * @want: the key
+ *
+ * Return: a group of entries, or the one behind the last; a guess.
+ */
+unsigned int bw_page_group(const struct bw_page *page, const struct bw_want *want)
+{
+	return bw_mark_lower(page, bw_want_slice(want, page->prefix_len));
+}
+
+/**
+ * bw_page_lower_in() - where a key belongs, by its group
+ * @page: a base page
+ * @group: of bw_page_group()
  * @want: the key
  * @low: among the entries from this one on
  * @high: up to but for this one
@@ -78,8 +90,9 @@ static __always_inline unsigned int bw_slice_lower(const struct bw_page *page, u
  *
  * Return: the first entry whose key is not less, or @high.
  */
-unsigned int bw_page_lower(const struct bw_page *page, const struct bw_want *want,
-			   unsigned int low, unsigned int high, bool *same)
+unsigned int bw_page_lower_in(const struct bw_page *page, unsigned int group,
+			      const struct bw_want *want, unsigned int low, unsigned int high,
+			      bool *same)
 {
 	const u64 *slices = bw_page_slice(page);
 	unsigned int i, mid, end = high;
@@ -93,7 +106,7 @@ unsigned int bw_page_lower(const struct bw_page *page, const struct bw_want *wan
 			return diff < 0 ? low : high;
 	}
 	slice = bw_want_slice(want, page->prefix_len);
-	i = min(max(bw_slice_lower(page, slice), low), high);
+	i = min(max(bw_slice_lower(page, group, slice), low), high);
 	if (i == high || slices[i] != slice)
 		return i;
 	/* Usually it is the only one with that slice; but all of them may have it. */
@@ -113,15 +126,19 @@ unsigned int bw_page_lower(const struct bw_page *page, const struct bw_want *wan
 }
 
 /**
- * bw_page_group() - near where a key belongs, without waiting for more memory
+ * bw_page_lower() - where a key belongs
  * @page: a base page
  * @want: the key
+ * @low: among the entries from this one on
+ * @high: up to but for this one
+ * @same: set to whether it is the key of the entry
  *
- * Return: a group of entries, or the one behind the last; a guess.
+ * Return: the first entry whose key is not less, or @high.
  */
-unsigned int bw_page_group(const struct bw_page *page, const struct bw_want *want)
+unsigned int bw_page_lower(const struct bw_page *page, const struct bw_want *want,
+			   unsigned int low, unsigned int high, bool *same)
 {
-	return bw_mark_lower(page, bw_want_slice(want, page->prefix_len));
+	return bw_page_lower_in(page, bw_page_group(page, want), want, low, high, same);
 }
 
 /**

@@ -250,6 +250,13 @@ static __always_inline void bw_prefetch_chain(const struct bw_rec *top)
 		prefetch((const u8 *)top - i * BW_LINE);
 }
 
+/* Fetch slices and loads of a group of a leaf. */
+static __always_inline void bw_prefetch_group(const struct bw_page *page, unsigned int group)
+{
+	prefetch(bw_page_at(page, page->off_slice + group * BW_LINE));
+	prefetch(bw_page_at(page, page->off_load + group * BW_LINE));
+}
+
 static inline const struct bw_key *bw_page_low(const struct bw_page *page)
 {
 	return bw_page_at(page, page->off_low);
@@ -443,6 +450,9 @@ struct bw_frame {
 /* page.c */
 unsigned int bw_page_lower(const struct bw_page *page, const struct bw_want *want,
 			   unsigned int low, unsigned int high, bool *same);
+unsigned int bw_page_lower_in(const struct bw_page *page, unsigned int group,
+			      const struct bw_want *want, unsigned int low, unsigned int high,
+			      bool *same);
 unsigned int bw_page_group(const struct bw_page *page, const struct bw_want *want);
 void bw_page_ent(const struct bw_page *page, unsigned int i, struct bw_ent *ent);
 void bw_ent_copy(const struct bw_ent *ent, u32 from, u32 to, u8 *out);

@@ -179,16 +179,13 @@ static u32 bw_guess_leaf(struct bw_tree *tree, const struct bw_want *want)
 static void bw_guess_place(const struct bw_rec *top, const struct bw_want *want)
 {
 	const struct bw_page *base = top->base;
-	unsigned int group;
 
 	/* What is below a BW_REMOVE may be gone. */
 	if (top->kind == BW_REMOVE)
 		return;
 	if (top->depth)
 		bw_prefetch_chain(top);
-	group = bw_page_group(base, want);
-	prefetch(bw_page_at(base, base->off_slice + group * BW_LINE));
-	prefetch(bw_page_at(base, base->off_load + group * BW_LINE));
+	bw_prefetch_group(base, bw_page_group(base, want));
 }
 
 /*
