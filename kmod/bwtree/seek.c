@@ -154,12 +154,15 @@ restart:
 struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key)
 {
 	const struct bw_want want = bw_want(key->data, key->len);
+	struct kvt_value *value;
 	struct bw_at at;
 
 	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
 	if (unlikely(bw_seek(bw_tree(index), &want, 0, BW_SEEK_READ, &at)))
 		return ERR_PTR(-EBUSY);
-	return bw_leaf_find(at.top, &want);
+	value = bw_leaf_find(at.top, &want);
+	kvt_value_prefetch(value);
+	return value;
 }
 
 /* Where a lookup of a batch is going to look: BW_ROOT: that is not known. */
