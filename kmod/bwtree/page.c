@@ -109,7 +109,12 @@ unsigned int bw_page_lower_in(const struct bw_page *page, unsigned int group,
 	i = min(max(bw_slice_lower(page, group, slice), low), high);
 	if (i == high || slices[i] != slice)
 		return i;
+	diff = bw_tail_cmp(page, i, want);
+	*same = !diff;
+	if (diff <= 0)
+		return i;
 	/* Usually it is the only one with that slice; but all of them may have it. */
+	i++;
 	while (i < end) {
 		mid = i + (end - i) / 2;
 		diff = slices[mid] == slice ? bw_tail_cmp(page, mid, want) : -1;
