@@ -57,14 +57,14 @@ static __always_inline unsigned int bw_mark_lower(const struct bw_page *page, u6
 static __always_inline unsigned int bw_slice_lower(const struct bw_page *page, unsigned int group,
 						   u64 slice)
 {
-	const u64 *slices = bw_page_slice(page) + group * BW_GROUP;
-	unsigned int i, less = 0;
+	const u64 *s = bw_page_slice(page) + group * BW_GROUP;
 
+	BUILD_BUG_ON(BW_GROUP != 8);
 	if (group * BW_GROUP == page->rec.nr)
 		return page->rec.nr;
-	for (i = 0; i < BW_GROUP; i++)
-		less += slices[i] < slice;
-	return group * BW_GROUP + less;
+	return group * BW_GROUP + (s[0] < slice) + (s[1] < slice) + (s[2] < slice) +
+	       (s[3] < slice) + (s[4] < slice) + (s[5] < slice) + (s[6] < slice) +
+	       (s[7] < slice);
 }
 
 /**
