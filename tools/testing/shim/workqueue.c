@@ -247,13 +247,15 @@ static bool cancel_and_disable(struct work_struct *work, unsigned int disable)
 	might_sleep();
 	lock_settled(work);
 	was = work->listed;
-	work->disabled += disable;
+	/* As long as it runs, it may try to queue itself. */
+	work->disabled++;
 	if (was) {
 		unlist_work(work);
 		xchg(&work->pending, false);
 	}
 	while (is_running(work))
 		wait_finished();
+	work->disabled += disable - 1;
 	pthread_mutex_unlock(&lock);
 	return was;
 }
