@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Show what lengths of the Bw-tree's chains bring (Figure 5 of its paper).
 
-chains.py --json FILE --plot FILE.svg PAGES-LENGTH=RESULTS...
+chains.py --json FILE --plot FILE.svg LEVEL-LENGTH=RESULTS...
 
 RESULTS is kvt-bench's JSON, of an engine whose leaves, or inner pages, are consolidated
 at LENGTH records: leaf-8, inner-4.
@@ -12,7 +12,7 @@ import argparse
 import json
 import subprocess
 
-PAGES = {"leaf": "leaves", "inner": "inner pages"}
+LEVELS = {"leaf": "leaves", "inner": "inner pages"}
 
 WORKLOADS = {
     "insert_W9": "8-byte keys, inserts",
@@ -22,15 +22,15 @@ WORKLOADS = {
 
 
 def read(parts):
-    """A row for each kind of page, length and workload."""
+    """A row for each level, length and workload."""
     rows = []
     for part in parts:
         name, path = part.split("=", 1)
-        pages, length = name.split("-")
+        level, length = name.split("-")
         with open(path, encoding="utf-8") as f:
             for row in json.load(f)["rows"]:
                 if row["workload"] in WORKLOADS:
-                    rows.append({"pages": pages, "length": int(length)} | row)
+                    rows.append({"level": level, "length": int(length)} | row)
     return rows
 
 
@@ -46,17 +46,17 @@ def plot(rows, path):
         "set key outside right top",
     ]
     lines = []
-    for pages, pages_title in PAGES.items():
+    for level, level_title in LEVELS.items():
         for name, title in WORKLOADS.items():
-            block = f"${pages}_{name}"
+            block = f"${level}_{name}"
             script += [f"{block} << END"]
             for r in rows:
-                if r["pages"] == pages and r["workload"] == name:
+                if r["level"] == level and r["workload"] == name:
                     rates = " ".join(f"{r[k] / 1e6:.4f}" for k in ("median", "min", "max"))
                     script.append(f"{r['length']} {rates}")
             script.append("END")
             lines.append(
-                f"{block} using 1:2:3:4 with yerrorlines title '{pages_title}: {title}'"
+                f"{block} using 1:2:3:4 with yerrorlines title '{level_title}: {title}'"
             )
     script.append("plot " + ", ".join(lines))
     subprocess.run(["gnuplot"], input="\n".join(script), text=True, check=True)
@@ -66,14 +66,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", required=True, help="where all results go")
     parser.add_argument("--plot", required=True, help="where the picture goes")
-    parser.add_argument("results", nargs="+", metavar="PAGES-LENGTH=RESULTS")
+    parser.add_argument("results", nargs="+", metavar="LEVEL-LENGTH=RESULTS")
     args = parser.parse_args()
 
     rows = read(args.results)
-    print(f"{'pages':5} {'records':>7} {'workload':14} {'median':>8} {'min':>8} {'max':>8}")
+    print(f"{'level':5} {'records':>7} {'workload':14} {'median':>8} {'min':>8} {'max':>8}")
     for r in rows:
         rates = " ".join(f"{r[k] / 1e6:8.3f}" for k in ("median", "min", "max"))
-        print(f"{r['pages']:5} {r['length']:7} {r['workload']:14} {rates}")
+        print(f"{r['level']:5} {r['length']:7} {r['workload']:14} {rates}")
     with open(args.json, "w", encoding="utf-8") as f:
         json.dump({"rows": rows}, f, indent=1)
         f.write("\n")
