@@ -3,51 +3,38 @@
 #include <linux/string.h>
 
 #include "../index.h"
-#include "../value.h"
 #include "internal.h"
 
-/* Of a value with a table: what stands behind the key. */
-static noinline u32 size_table(const struct kvt_value *v, struct kvt_log_size *size)
-{
-	u32 n = kvt_value_ncols(v), len = n * sizeof(struct kvtree_log_column), i;
-	struct kvt_column col;
-
-	for (i = 0; i < n; i++) {
-		kvt_value_column(v, i, &col);
-		if (col.blob) {
-			size->nr_outside++;
-			size->outside_len += ALIGN(col.len, 8);
-		} else {
-			len += col.len;
-		}
-	}
-	return len;
-}
-
 /**
- * kvt_log_size() - how much a record takes
+ * kvt_log_size_table() - how much a record of a value with a table takes
  * @key_len: bytes of the key
- * @v: the value; NULL: a removal
+ * @v: the value
  *
  * Context: any.
  *
  * Return: the sizes.
  */
-struct kvt_log_size kvt_log_size(u32 key_len, const struct kvt_value *v)
+struct kvt_log_size kvt_log_size_table(u32 key_len, const struct kvt_value *v)
 {
+	u32 n = kvt_value_ncols(v), len = n * sizeof(struct kvtree_log_column), i;
 	struct kvt_log_size size = {};
-	u32 len = 0;
+	struct kvt_column col;
 
-	if (v && kvt_value_plain(v))
-		kvt_value_plain_data(v, &len);
-	else if (v)
-		len = size_table(v, &size);
-	size.len = ALIGN(sizeof(struct kvtree_log_record) + key_len + len, 8);
+	for (i = 0; i < n; i++) {
+		kvt_value_column(v, i, &col);
+		if (col.blob) {
+			size.nr_outside++;
+			size.outside_len += ALIGN(col.len, 8);
+		} else {
+			len += col.len;
+		}
+	}
+	size.len = kvt_log_record_size(key_len, len);
 	return size;
 }
-KVT_EXPORT_FOR_TESTS(kvt_log_size);
+KVT_EXPORT_FOR_TESTS(kvt_log_size_table);
 
-static noinline u8 *encode_table(u8 *at, const struct kvt_value *v, struct kvt_blob **outside)
+static noinline void encode_table(u8 *at, const struct kvt_value *v, struct kvt_blob **outside)
 {
 	u32 n = kvt_value_ncols(v), i;
 	u8 *data = at + n * sizeof(struct kvtree_log_column);
@@ -69,7 +56,6 @@ static noinline u8 *encode_table(u8 *at, const struct kvt_value *v, struct kvt_b
 		}
 		memcpy(at, &raw, sizeof(raw));
 	}
-	return data;
 }
 
 /**
@@ -94,6 +80,8 @@ struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size
 	const u8 *data;
 	u32 len;
 
+	/* What fills up the last bytes; the rest is written over. */
+	*(u64 *)(to + size->len - sizeof(u64)) = 0;
 	rec->len = cpu_to_le32(size->len);
 	rec->type = v ? KVTREE_LOG_PUT : KVTREE_LOG_REMOVE;
 	rec->flags = 0;
@@ -107,13 +95,11 @@ struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size
 		data = kvt_value_plain_data(v, &len);
 		rec->value = cpu_to_le32(len);
 		memcpy(at, data, len);
-		at += len;
 	} else if (v) {
 		rec->flags = KVTREE_LOG_COLUMNS;
 		rec->value = cpu_to_le32(kvt_value_ncols(v));
-		at = encode_table(at, v, outside);
+		encode_table(at, v, outside);
 	}
-	memset(at, 0, to + size->len - at);
 	return rec;
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_encode);

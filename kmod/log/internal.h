@@ -3,6 +3,7 @@
 #ifndef KVT_LOG_INTERNAL_H
 #define KVT_LOG_INTERNAL_H
 
+#include <linux/align.h>
 #include <linux/atomic.h>
 #include <linux/bitmap.h>
 #include <linux/completion.h>
@@ -13,6 +14,7 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
+#include "../value.h"
 #include "format.h"
 #include "log.h"
 
@@ -211,7 +213,25 @@ struct kvt_log_size {
 	u32 outside_len;	/* bytes, padding included */
 };
 
-struct kvt_log_size kvt_log_size(u32 key_len, const struct kvt_value *v);
+static inline u32 kvt_log_record_size(u32 key_len, u32 len)
+{
+	return ALIGN(sizeof(struct kvtree_log_record) + key_len + len, 8);
+}
+
+struct kvt_log_size kvt_log_size_table(u32 key_len, const struct kvt_value *v);
+
+/* How much a record takes.  @v: the value; NULL: a removal. */
+static inline struct kvt_log_size kvt_log_size(u32 key_len, const struct kvt_value *v)
+{
+	u32 len = 0;
+
+	if (v && unlikely(!kvt_value_plain(v)))
+		return kvt_log_size_table(key_len, v);
+	if (v)
+		kvt_value_plain_data(v, &len);
+	return (struct kvt_log_size) { .len = kvt_log_record_size(key_len, len) };
+}
+
 struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size,
 					 const struct kvt_key *key, u64 version,
 					 const struct kvt_value *v, struct kvt_blob **outside);

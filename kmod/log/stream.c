@@ -170,7 +170,8 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 
 	note->buf = buf;
 	note->record = kvt_log_encode(to, &size, key, version, new, outside);
-	percpu_counter_add(&log->live, more);
+	if (more)
+		percpu_counter_add(&log->live, more);
 	log_dirty(log);
 	return 0;
 }
