@@ -13,6 +13,9 @@
 #include "update.h"
 #include "wait.h"
 
+/* What a session keeps for those that will wait until they are durable. */
+#define NR_SPARE	256
+
 enum wait_state {
 	WAIT_NEW,		/* it can be canceled, and nobody else knows it */
 	WAIT_WAITS,		/* for an event, or for the worker */
@@ -22,7 +25,10 @@ enum wait_state {
 
 /* There is one for each of many commands: it is small. */
 struct wait {
-	struct list_head list;			/* lock: of writes, or of syncs */
+	union {
+		struct list_head list;		/* lock: of writes, or of syncs */
+		struct wait *spare;		/* lock: the next one */
+	};
 	enum wait_state state;			/* lock */
 	int res;				/* what it came to */
 	bool cqe32;
@@ -51,7 +57,7 @@ struct write_wait {
 	u8 key[];
 };
 
-/* The command's own memory leads to what waits for it. */
+/* The command's own memory leads to what waits for it: lock; NULL: nothing any more. */
 static struct wait **wait_of(struct io_uring_cmd *cmd)
 {
 	return io_uring_cmd_to_pdu(cmd, struct wait *);
@@ -78,6 +84,48 @@ static bool wait_tell(const struct wait *wait)
 	return wait->res >= 0 || !put_user(wait->res, &out->result);
 }
 
+static struct wait *wait_alloc(struct kvt_waits *waits, gfp_t gfp)
+{
+	struct wait *wait;
+
+	spin_lock(&waits->lock);
+	wait = waits->spare;
+	if (wait) {
+		waits->spare = wait->spare;
+		waits->nr_spare--;
+	}
+	spin_unlock(&waits->lock);
+	return wait ?: kmalloc(sizeof(*wait), gfp);
+}
+
+/* Until it is done, the command may be canceled once more. */
+static void wait_free(struct wait *wait)
+{
+	struct kvt_waits *waits = &wait->session->waits;
+
+	spin_lock(&waits->lock);
+	*wait_of(wait->cmd) = NULL;
+	if (!wait->op && waits->nr_spare < NR_SPARE) {
+		wait->spare = waits->spare;
+		waits->spare = wait;
+		waits->nr_spare++;
+		wait = NULL;
+	}
+	spin_unlock(&waits->lock);
+	kfree(wait);
+}
+
+/* With the command its file may go, and the session. */
+static void wait_done(struct wait *wait, int res, unsigned int issue_flags)
+{
+	struct io_uring_cmd *cmd = wait->cmd;
+	u64 version = wait->version;
+	bool cqe32 = wait->cqe32;
+
+	wait_free(wait);
+	kvt_uring_done(cmd, res, version, cqe32, issue_flags);
+}
+
 /* Runs in the submitter's task, which has its memory, or in one that has none. */
 static void wait_complete_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bool dead)
 {
@@ -86,9 +134,7 @@ static void wait_complete_in_task(struct io_uring_cmd *cmd, unsigned int issue_f
 
 	if (wait->out && (dead || !wait_tell(wait)))
 		res = -EFAULT;
-	kvt_uring_done(cmd, res, wait->version, wait->cqe32, issue_flags);
-	/* Not before: until it is done, the command may be canceled once more. */
-	kfree(wait);
+	wait_done(wait, res, issue_flags);
 }
 
 KVT_URING_TASK_WORK(wait_task_work, wait_complete_in_task)
@@ -116,9 +162,7 @@ static void wait_complete(struct wait *wait, int res)
 		io_uring_cmd_complete_in_task(wait->cmd, wait_task_work);
 		return;
 	}
-	kvt_uring_done(wait->cmd, res, wait->version, wait->cqe32, IO_URING_F_UNLOCKED);
-	/* As above. */
-	kfree(wait);
+	wait_done(wait, res, IO_URING_F_UNLOCKED);
 }
 
 static void wait_complete_canceled(struct wait *wait)
@@ -444,7 +488,7 @@ int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 	u64 epoch = *ctx->sync;
 	struct wait *wait;
 
-	wait = kmalloc(sizeof(*wait), kvt_op_gfp_scratch(ctx));
+	wait = wait_alloc(&session->waits, kvt_op_gfp_scratch(ctx));
 	if (!wait)
 		return -ENOMEM;
 	wait_init(wait, session, args);
@@ -488,8 +532,12 @@ static bool wait_cancel(struct wait *wait)
  */
 void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd)
 {
+	struct wait *wait;
+
 	spin_lock(&session->waits.lock);
-	wait_cancel(*wait_of(cmd));
+	wait = *wait_of(cmd);
+	if (wait)
+		wait_cancel(wait);
 	spin_unlock(&session->waits.lock);
 }
 
@@ -559,6 +607,8 @@ void kvt_waits_init(struct kvt_waits *waits)
 	spin_lock_init(&waits->lock);
 	INIT_LIST_HEAD(&waits->writes);
 	INIT_LIST_HEAD(&waits->syncs);
+	waits->spare = NULL;
+	waits->nr_spare = 0;
 	init_waitqueue_func_entry(&waits->listener, syncs_wake);
 	INIT_LIST_HEAD(&waits->listener.entry);
 	INIT_WORK(&waits->work, syncs_work);
@@ -572,6 +622,12 @@ void kvt_waits_init(struct kvt_waits *waits)
  */
 void kvt_waits_exit(struct kvt_waits *waits)
 {
+	struct wait *wait;
+
 	/* It may have completed the last one only just now. */
 	cancel_work_sync(&waits->work);
+	while ((wait = waits->spare)) {
+		waits->spare = wait->spare;
+		kfree(wait);
+	}
 }

@@ -31,12 +31,15 @@ struct kvt_op_ctx;
 struct kvt_session;
 struct kvt_update;
 struct kvtree_op;
+struct wait;
 
 /* The commands of a session that wait. */
 struct kvt_waits {
-	spinlock_t lock;		/* of the lists, the states and the listener */
+	spinlock_t lock;		/* of all but the work */
 	struct list_head writes;	/* they are not executed yet */
 	struct list_head syncs;		/* they are, and are to be durable */
+	struct wait *spare;		/* memory for the next ones */
+	unsigned int nr_spare;
 	struct wait_queue_entry listener;	/* of the log's, while there are syncs */
 	struct work_struct work;	/* completes syncs */
 };
