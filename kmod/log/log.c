@@ -177,7 +177,7 @@ u64 kvt_log_floor(const struct kvt_log *log)
 	return log->found.version_lease;
 }
 
-/* The lives that count, the last one closed where recovery found its end. */
+/* The lives that count, the last one closed where it has its end. */
 static u32 super_close_life(struct kvtree_log_super *super, u64 epoch)
 {
 	u32 nr = le32_to_cpu(super->nr_lives);
@@ -264,18 +264,10 @@ int kvt_log_start(struct kvt_log *log)
 	return err;
 }
 
-/* Say that the life has ended, unless nothing was ever committed in it. */
-static void super_end_life(struct kvtree_log_super *super, u64 epoch)
-{
-	struct kvtree_log_life *life = &super->lives[le32_to_cpu(super->nr_lives) - 1];
-
-	if (epoch >= le64_to_cpu(life->first_epoch))
-		life->last_epoch = cpu_to_le64(epoch);
-}
-
 /* Commit all there is, and say in the superblocks that this is the end. */
 static int log_finish(struct kvt_log *log)
 {
+	struct kvtree_log_super *super;
 	int err = log->error;
 	u32 i;
 
@@ -292,8 +284,9 @@ static int log_finish(struct kvt_log *log)
 	if (err)
 		return err;
 	for (i = 0; i < log->nr_devs; i++) {
-		super_end_life(log->dev[i].super, log->durable);
-		log->dev[i].super->version_lease = cpu_to_le64(log->lease);
+		super = log->dev[i].super;
+		super->nr_lives = cpu_to_le32(super_close_life(super, log->durable));
+		super->version_lease = cpu_to_le64(log->lease);
 	}
 	return kvt_supers_write(log);
 }
