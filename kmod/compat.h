@@ -46,20 +46,35 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 }
 #endif
 
-/*
- * The SQE of a command.  Before 6.14 a command that goes to a worker keeps its
- * pointer into the ring, where the next SQE may stand by then; a copy was made
- * beside it.
- */
-static inline const struct io_uring_sqe *kvt_uring_sqe(const struct io_uring_cmd *cmd,
-						       unsigned int issue_flags)
-{
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
-	if (issue_flags & IO_URING_F_IOWQ)
-		return cmd_to_io_kiocb(cmd)->async_data;
-#endif
+/*
+ * When the first issue of a command returned -EAGAIN its SQE was copied beside it, but
+ * it still points into the ring, where the next SQE may stand by then.  Where the SQE
+ * was copied before, the command points to the copy.  A linked command may be issued
+ * by a worker first, and not have been copied at all.
+ */
+#define KVT_URING_COPIED	BIT(24)	/* of cmd->flags, the upper byte of which is internal */
+
+static inline const struct io_uring_sqe *kvt_uring_sqe(const struct io_uring_cmd *cmd)
+{
+	return cmd->flags & KVT_URING_COPIED ? cmd_to_io_kiocb(cmd)->async_data : cmd->sqe;
+}
+
+/* The command is to be issued again, by a worker. */
+static inline void kvt_uring_punted(struct io_uring_cmd *cmd)
+{
+	cmd->flags |= KVT_URING_COPIED;
+}
+#else
+static inline const struct io_uring_sqe *kvt_uring_sqe(const struct io_uring_cmd *cmd)
+{
 	return cmd->sqe;
 }
+
+static inline void kvt_uring_punted(struct io_uring_cmd *cmd)
+{
+}
+#endif
 
 /* Complete a command; res2 is for rings with CQEs of 32 bytes (@cqe32). */
 static inline void kvt_uring_done(struct io_uring_cmd *cmd, s32 res, u64 res2, bool cqe32,

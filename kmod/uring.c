@@ -123,7 +123,7 @@ static int call_import(struct call *call)
 
 static struct kvt_wait_args call_wait_args(const struct call *call)
 {
-	const struct io_uring_sqe *sqe = kvt_uring_sqe(call->cmd, call->issue_flags);
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(call->cmd);
 
 	return (struct kvt_wait_args) {
 		.cmd = call->cmd,
@@ -276,7 +276,7 @@ static int shots(struct call *call, const struct kvt_key *key, unsigned int grou
 /* A multishot scan: it takes page faults where it is issued, and nowhere else. */
 static noinline int call_multishot(struct call *call)
 {
-	const struct io_uring_sqe *sqe = kvt_uring_sqe(call->cmd, call->issue_flags);
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(call->cmd);
 	unsigned int group = READ_ONCE(sqe->buf_index);
 	struct kvt_op_key key __uninitialized;
 	int ret;
@@ -372,7 +372,7 @@ static int call_op(struct call *call)
 
 static int cmd_op(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
-	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd);
 	struct kvtree_uring_op arg = *(const struct kvtree_uring_op *)sqe->cmd;
 	struct call call __uninitialized;
 	int err;
@@ -396,7 +396,7 @@ static int cmd_op(struct io_uring_cmd *cmd, unsigned int issue_flags)
 
 static int cmd_op_inline(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
-	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd);
 	const struct kvtree_uring_inline *arg = (const void *)sqe->cmd;
 	struct call call __uninitialized;
 	u64 reserved;
@@ -414,7 +414,7 @@ static int cmd_op_inline(struct io_uring_cmd *cmd, unsigned int issue_flags)
 
 static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
-	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd);
 	struct kvtree_uring_batch arg = *(const struct kvtree_uring_batch *)sqe->cmd;
 	struct kvtree_batch batch;
 	struct call call;
@@ -444,7 +444,7 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 
 static int cmd_cancel(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
-	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd);
 	struct kvtree_uring_cancel arg = *(const struct kvtree_uring_cancel *)sqe->cmd;
 	struct call call;
 
@@ -457,14 +457,32 @@ static int cmd_cancel(struct io_uring_cmd *cmd, unsigned int issue_flags)
 }
 
 /* Parts of the SQE that mean nothing here may mean something one day. */
-static bool sqe_valid(const struct io_uring_cmd *cmd, unsigned int issue_flags)
+static bool sqe_valid(const struct io_uring_cmd *cmd)
 {
-	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd, issue_flags);
+	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd);
 
 	if (READ_ONCE(sqe->addr) || READ_ONCE(sqe->len) || READ_ONCE(sqe->file_index))
 		return false;
 	return cmd->flags & (IORING_URING_CMD_FIXED | IORING_URING_CMD_MULTISHOT) ||
 	       !READ_ONCE(sqe->buf_index);
+}
+
+static int cmd_run(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	if (!sqe_valid(cmd))
+		return -EINVAL;
+	switch (cmd->cmd_op) {
+	case KVTREE_URING_OP:
+		return cmd_op(cmd, issue_flags);
+	case KVTREE_URING_OP_INLINE:
+		return cmd_op_inline(cmd, issue_flags);
+	case KVTREE_URING_BATCH:
+		return cmd_batch(cmd, issue_flags);
+	case KVTREE_URING_CANCEL:
+		return cmd_cancel(cmd, issue_flags);
+	default:
+		return -EOPNOTSUPP;
+	}
 }
 
 /**
@@ -480,22 +498,14 @@ static bool sqe_valid(const struct io_uring_cmd *cmd, unsigned int issue_flags)
  */
 int kvt_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
+	int ret;
+
 	if (unlikely(issue_flags & IO_URING_F_CANCEL)) {
 		kvt_wait_cancel_cmd(cmd->file->private_data, cmd);
 		return 0;
 	}
-	if (!sqe_valid(cmd, issue_flags))
-		return -EINVAL;
-	switch (cmd->cmd_op) {
-	case KVTREE_URING_OP:
-		return cmd_op(cmd, issue_flags);
-	case KVTREE_URING_OP_INLINE:
-		return cmd_op_inline(cmd, issue_flags);
-	case KVTREE_URING_BATCH:
-		return cmd_batch(cmd, issue_flags);
-	case KVTREE_URING_CANCEL:
-		return cmd_cancel(cmd, issue_flags);
-	default:
-		return -EOPNOTSUPP;
-	}
+	ret = cmd_run(cmd, issue_flags);
+	if (ret == -EAGAIN)
+		kvt_uring_punted(cmd);
+	return ret;
 }
