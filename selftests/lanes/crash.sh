@@ -6,13 +6,15 @@
 #   stock    Debian's kernel in QEMU runs workloads on disks that record what is
 #            written to them, and recovers some crashes by itself
 #   uml      User-Mode Linux runs a longer one, and recovers crashes of all of them,
-#            from ubd disks
+#            from ubd disks, with as many CPUs as have written them, and with one
 #   replay   here, a program follows each record, lets a crash happen at every flush
 #            and at other moments, recovers by the module's source, and judges
 #   format   the on-disk format: images of its first version are read, here and by a
 #            program for a big-endian machine; then they are damaged in every place, and
 #            so is what a crash has left of the longest workload
 #   cuts     machines are killed in the middle of a workload, and while they come up
+#   boot     a machine is started and shut down by systemd, which attaches a store that a
+#            crash has left, and detaches it
 #   broken   builds that are wrong on purpose, each of which has to be caught
 #
 # PARTS are those to be run: all but `broken`, if it is not set. CRASH_TIME is in
@@ -254,7 +256,7 @@ ubd()
 uml_steps()
 {
 	# shellcheck disable=SC2046
-	uml_boot "$UML" ncpus=4 $(ubd "$DISKS"/attach-{0,1,2}.img) >"$CONSOLE"
+	uml_boot "$UML" ncpus="$1" $(ubd "$DISKS"/attach-{0,1,2}.img) >"$CONSOLE"
 }
 
 uml_run()
@@ -264,7 +266,28 @@ uml_run()
 	rm -f "$LOGS"/{*.oracle,*.rc,*.txt}
 	write_script "${ENGINES[1 - ROUND % 2]}" "$(uml_script)"
 	truncate -s ${MIB}M "$DISKS"/attach-{0,1,2}.img
-	run_steps 'recording and recovering on UML' uml_steps
+	run_steps 'recording and recovering on UML' uml_steps 4
+}
+
+# What four CPUs have written, in more streams than this machine has.
+one_cpu_script()
+{
+	# shellcheck disable=SC2016
+	echo '[ "$(nproc --all)" -eq 1 ]'
+	RECORDS=$OUT/../uml/results attach round /dev/ubda --compare
+	if [ -e "$RECORDS/three.oracle" ]; then
+		ATTACH=$((ATTACH / 3)) attach three /dev/ubda /dev/ubdb /dev/ubdc --compare
+	fi
+	echo 'rmmod kvtree'
+}
+
+one_cpu_run()
+{
+	MODULE_DIR=$BUILD/uml/module
+	RECORDS=$OUT/../stock/results
+	rm -f "$LOGS"/{*.rc,*.txt}
+	write_script "${ENGINES[ROUND % 2]}" "$(one_cpu_script)"
+	run_steps 'recovering with one CPU' uml_steps 1
 }
 
 uml_results()
@@ -272,8 +295,11 @@ uml_results()
 	local rc=0
 
 	in_lane uml uml_run || rc=$?
-	rm -f "$DISKS"/attach-*
 	step_results uml $rc
+	rc=0
+	in_lane one-cpu one_cpu_run || rc=$?
+	rm -f "$DISKS"/attach-*
+	step_results one-cpu $rc
 }
 
 replay_results()
@@ -471,6 +497,31 @@ cuts_results()
 	[ "$QEMU_CUTS" -eq 0 ] || attempt cuts-qemu in_lane stock cuts stock 2 "$QEMU_CUTS"
 }
 
+# by_systemd COMMAND: in a machine that it has started.
+by_systemd()
+{
+	as_root timeout 300 unshare --mount "$LANES/systemd.sh" "$UML" \
+		"$MODULE_DIR/kmod/kvtree.ko" "$DISKS/boot.img" "$1"
+}
+
+# A store that was not detached is attached, and detached, and attached once more.
+boots()
+{
+	cp --sparse=always "$DISKS/golden/one.img" "$DISKS/boot.img"
+	kvtree probe "$DISKS/boot.img" | grep 'not detached' || return
+	by_systemd 'kvtree -s boot put started once' || return
+	kvtree probe "$DISKS/boot.img" | grep -v 'not detached' || return
+	by_systemd 'kvtree -s boot get started' | grep -x once || return
+	kvtree probe "$DISKS/boot.img" | grep -v 'not detached'
+}
+
+boot_results()
+{
+	"$IMAGES/golden.sh" "$DISKS/golden" true >/dev/null
+	attempt boot-by-systemd in_lane uml boots
+	as_root rm -rf "$DISKS/systemd"
+}
+
 # The head of a patch says which parts have to fail, and how. Where they only replay,
 # they have the records that were made here.
 #	Parts:  PARTS
@@ -516,7 +567,7 @@ round()
 {
 	local part
 
-	for part in ${PARTS:-stock uml replay format cuts}; do
+	for part in ${PARTS:-stock uml replay format cuts boot}; do
 		"${part}_results"
 	done
 }

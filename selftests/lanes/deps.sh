@@ -17,12 +17,13 @@ build_packages='build-essential kmod python3 rsync'
 kernel_packages='bc bison flex patch xz-utils perl util-linux ca-certificates
 	debian-archive-keyring'
 
-# Packages of a lane from the main suite. virtme-ng wants file, ip and udev.
+# Packages of a lane from the main suite. virtme-ng wants file, ip and udev. Stores are
+# attached by systemd and udev when a machine starts.
 main_packages()
 {
 	case $1 in
 	uml|uml-debug|broken)
-		echo "$build_packages $kernel_packages"
+		echo "$build_packages $kernel_packages systemd udev"
 		user_packages lib lib/python tools selftests;;
 	demo)
 		echo "$build_packages python3-venv busybox-static file

@@ -71,9 +71,9 @@ build_module()
 	copy_module
 	run_logged "$LOGS/module.log" "$LANE: building the module" '' \
 		"${INSIDE[@]}" make -C "$kernel" M="$MODULE_DIR" -j "$JOBS" ${V:+V="$V"} \
-		${KVT_CFLAGS:+KVT_CFLAGS="$KVT_CFLAGS"} "$@" modules
+		${KVT_CFLAGS:+KVT_CFLAGS="$KVT_CFLAGS"} "$@" modules ||
+		die 'the module was not built'
 	grep -E 'warning:|WARNING:' "$LOGS/module.log" >&2 || true
-	[ -e "$MODULE_DIR/kmod/kvtree.ko" ] || die "no kvtree.ko was built"
 	exec 5>&-
 }
 
