@@ -56,6 +56,7 @@ void row_threads(struct row *row, unsigned int threads);
 void row_set(struct row *row, unsigned int round, double value);
 void row_count(struct row *row, const char *name, uint64_t value);
 double row_median(struct row *row);
+double row_ratio(struct row *row, struct row *beside);
 
 /* A number that is to be at least or at most another; 0: no such bound. */
 void ratio_add(const char *name, double value, double at_least, double at_most);

@@ -20,8 +20,8 @@ struct row {
 	const char *workload, *title, *system, *unit;
 	unsigned int threads;
 	double *values;		/* by round, the first not counted */
+	double *sorted;		/* those that count, when they are asked for */
 	unsigned int runs;
-	bool sorted;
 	const char *count_name;
 	uint64_t count;
 };
@@ -36,6 +36,15 @@ static unsigned int nr_rows;
 static struct ratio ratios[RATIOS_MAX];
 static unsigned int nr_ratios;
 static const char *lane;
+
+static double *doubles(unsigned int nr)
+{
+	double *all = calloc(nr, sizeof(*all));
+
+	if (!all)
+		die("out of memory");
+	return all;
+}
 
 /**
  * row_new() - begin a row of the report
@@ -60,11 +69,9 @@ struct row *row_new(const struct plan *plan, const char *workload, const char *s
 		.system = system,
 		.unit = unit,
 		.threads = 1,
-		.values = calloc(plan->rounds + 1, sizeof(double)),
+		.values = doubles(plan->rounds + 1),
 		.runs = plan->rounds,
 	};
-	if (!row->values)
-		die("out of memory");
 	return row;
 }
 
@@ -120,10 +127,17 @@ static int compare(const void *a, const void *b)
 
 static const double *sorted(struct row *row)
 {
-	if (!row->sorted)
-		qsort(row->values + 1, row->runs, sizeof(double), compare);
-	row->sorted = true;
-	return row->values + 1;
+	if (!row->sorted) {
+		row->sorted = doubles(row->runs);
+		memcpy(row->sorted, row->values + 1, row->runs * sizeof(double));
+		qsort(row->sorted, row->runs, sizeof(double), compare);
+	}
+	return row->sorted;
+}
+
+static double middle(const double *values, unsigned int nr)
+{
+	return (values[(nr - 1) / 2] + values[nr / 2]) / 2;
 }
 
 /**
@@ -134,9 +148,29 @@ static const double *sorted(struct row *row)
  */
 double row_median(struct row *row)
 {
-	const double *values = sorted(row);
+	return middle(sorted(row), row->runs);
+}
 
-	return (values[(row->runs - 1) / 2] + values[row->runs / 2]) / 2;
+/**
+ * row_ratio() - how two rows compare in the same round
+ * @row: a row that is complete
+ * @beside: another, with as many rounds
+ *
+ * A machine that becomes slower from round to round does so for both.
+ *
+ * Return: the median of their ratios
+ */
+double row_ratio(struct row *row, struct row *beside)
+{
+	double *all = doubles(row->runs), median;
+	unsigned int i;
+
+	for (i = 0; i < row->runs; i++)
+		all[i] = row->values[i + 1] / beside->values[i + 1];
+	qsort(all, row->runs, sizeof(double), compare);
+	median = middle(all, row->runs);
+	free(all);
+	return median;
 }
 
 /**
@@ -227,8 +261,8 @@ static void print_row(struct row *row, const char *title)
 	double median = row_median(row);
 
 	if (strcmp(title, row->title))
-		printf("\n%s\n  %-40s %12s %12s %12s\n", row->title, "", "median", "min",
-		       "max");
+		printf("\n%s\n  %2u %-37s %12s %12s %12s\n", row->title, row->runs, "rounds",
+		       "median", "min", "max");
 	if (median < 10)
 		printf("  %-40s %12.3f %12.3f %12.3f  %s", row->system, median, sorted(row)[0],
 		       sorted(row)[row->runs - 1], row->unit);
@@ -248,8 +282,7 @@ static void report_print(const struct plan *plan)
 
 	lane = lane_name(plan);
 	uname(&uts);
-	printf("Linux %s, %s; %u keys, medians of %u rounds\n", uts.release, lane, plan->keys,
-	       plan->rounds);
+	printf("Linux %s, %s; %u keys\n", uts.release, lane, plan->keys);
 	for (i = 0; i < nr_lines; i++)
 		puts(lines[i]);
 	for (i = 0; i < nr_rows; i++) {

@@ -15,6 +15,7 @@
 
 #define VALUE_LEN	100u
 #define DEPTH_MAX	256u	/* puts that are under way at once */
+#define GROUP_MAX	128u	/* of them those that are sent at once */
 
 struct options {
 	struct plan plan;
@@ -77,6 +78,15 @@ struct systems {
 /* Puts that are under way at once. */
 #define NR_DEPTHS	3
 extern const unsigned int depths[NR_DEPTHS];
+
+/* How a group is sent, whose first put has that number of those under way, and awaited. */
+struct window {
+	void (*send)(struct system *sys, unsigned int first, uint64_t count);
+	void (*await)(struct system *sys, unsigned int first);
+};
+
+unsigned int group_size(const struct system *sys);
+uint64_t window_run(const struct window *w, struct system *sys, double until);
 
 void systems_add(struct systems *s, const struct system *template);
 void systems_add_depths(struct systems *s, const struct system *template);

@@ -16,6 +16,7 @@ struct client {
 	struct io_uring ring;
 	struct kvtree_op ops[DEPTH_MAX];
 	char values[DEPTH_MAX][VALUE_LEN];
+	unsigned int pending[DEPTH_MAX / GROUP_MAX];
 };
 
 static uint64_t run_single(struct system *sys, double until)
@@ -64,32 +65,54 @@ static void send_put(struct system *sys, unsigned int slot, uint64_t count)
 	op_make(&cmd->op, c->values[slot], draw_key(&sys->draw), count, c->sync);
 }
 
-static uint64_t run_ring(struct system *sys, double until)
+/* Submit what there is, and wait for so many. */
+static void ring_enter(struct client *c, unsigned int submit, unsigned int wait)
+{
+	int ret = io_uring_submit_and_wait(&c->ring, wait);
+
+	if (ret != (int)submit)
+		die("io_uring: %s", ret < 0 ? strerror(-ret) : "not all was submitted");
+}
+
+static void ring_reap(struct client *c)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int head, nr = 0;
+
+	io_uring_for_each_cqe(&c->ring, head, cqe) {
+		if (cqe->res < 0)
+			die("kvtree: a put failed: %s", kvtree_strerror(cqe->res));
+		c->pending[cqe->user_data / GROUP_MAX]--;
+		nr++;
+	}
+	io_uring_cq_advance(&c->ring, nr);
+}
+
+static void ring_send(struct system *sys, unsigned int first, uint64_t count)
+{
+	unsigned int i, nr = group_size(sys);
+	struct client *c = sys->client;
+
+	for (i = 0; i < nr; i++)
+		send_put(sys, first + i, count + i);
+	c->pending[first / GROUP_MAX] = nr;
+	ring_enter(c, nr, 0);
+}
+
+static void ring_await(struct system *sys, unsigned int first)
 {
 	struct client *c = sys->client;
-	struct io_uring_cqe *cqe;
-	unsigned int head, nr;
-	uint64_t n = 0;
-	int ret;
+	unsigned int *pending = &c->pending[first / GROUP_MAX];
 
-	do {
-		for (nr = 0; nr < sys->depth; nr++)
-			send_put(sys, nr, sys->count + n + nr);
-		ret = io_uring_submit_and_wait(&c->ring, sys->depth);
-		if (ret != (int)sys->depth)
-			die("io_uring: %s", ret < 0 ? strerror(-ret) : "not all was submitted");
-		nr = 0;
-		io_uring_for_each_cqe(&c->ring, head, cqe) {
-			if (cqe->res < 0)
-				die("kvtree: a put failed: %s", kvtree_strerror(cqe->res));
-			nr++;
-		}
-		if (nr != sys->depth)
-			die("io_uring: %u completions for %u commands", nr, sys->depth);
-		io_uring_cq_advance(&c->ring, nr);
-		n += nr;
-	} while (seconds_now() < until);
-	return n;
+	for (ring_reap(c); *pending; ring_reap(c))
+		ring_enter(c, 0, *pending);
+}
+
+static const struct window ring_window = { .send = ring_send, .await = ring_await };
+
+static uint64_t run_ring(struct system *sys, double until)
+{
+	return window_run(&ring_window, sys, until);
 }
 
 static void ring_init(struct client *c)

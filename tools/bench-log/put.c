@@ -10,6 +10,7 @@
 #include "bench.h"
 
 #define WARM_SECONDS	0.1
+#define PUT_ROUNDS	3	/* for each of the plan: they are short */
 
 const unsigned int depths[NR_DEPTHS] = { 1, 16, 256 };
 
@@ -43,6 +44,47 @@ void systems_add_depths(struct systems *s, const struct system *template)
 		systems_add(s, &sys);
 		sys.stop = NULL;
 	}
+}
+
+/**
+ * group_size() - how many puts are sent at once
+ * @sys: the system
+ *
+ * Return: all that are under way, or GROUP_MAX
+ */
+unsigned int group_size(const struct system *sys)
+{
+	return sys->depth < GROUP_MAX ? sys->depth : GROUP_MAX;
+}
+
+/**
+ * window_run() - keep puts under way
+ * @w: how they are sent
+ * @sys: by this system
+ * @until: so long, in seconds_now()
+ *
+ * What is under way is in groups, as if by clients of their own: when one is complete
+ * its next puts are sent, while the others wait.
+ *
+ * Return: how many puts it were
+ */
+uint64_t window_run(const struct window *w, struct system *sys, double until)
+{
+	unsigned int size = group_size(sys), ended = 0, first;
+	uint64_t n = 0;
+
+	for (first = 0; first < sys->depth; first += size, n += size)
+		w->send(sys, first, sys->count + n);
+	for (first = 0; ended < sys->depth; first = (first + size) % sys->depth) {
+		w->await(sys, first);
+		if (!ended && seconds_now() < until) {
+			w->send(sys, first, sys->count + n);
+			n += size;
+		} else {
+			ended += size;
+		}
+	}
+	return n;
 }
 
 /**
@@ -113,7 +155,7 @@ static struct row *find(const struct systems *s, const char *name, unsigned int 
 static double compare(const struct systems *s, const char *sys, const char *beside,
 		      unsigned int depth)
 {
-	return row_median(find(s, sys, depth)) / row_median(find(s, beside, depth));
+	return row_ratio(find(s, sys, depth), find(s, beside, depth));
 }
 
 static double least(double a, double b)
@@ -167,6 +209,20 @@ static void settle(void)
 	usleep(20000);
 }
 
+/* What is compared runs one soon after the other. */
+static void run_depth(const struct plan *plan, struct systems *s, unsigned int depth,
+		      unsigned int round)
+{
+	unsigned int i;
+
+	for (i = 0; i < s->nr; i++) {
+		if (s->all[i]->depth != depth)
+			continue;
+		settle();
+		run_system(plan, s->all[i], round);
+	}
+}
+
 /* One table for each depth. */
 static void rows_make(const struct plan *plan, const struct systems *s, const struct pair *pair)
 {
@@ -185,24 +241,24 @@ static void rows_make(const struct plan *plan, const struct systems *s, const st
  */
 void put_measure(const struct options *o, const struct pair *pair)
 {
+	struct plan plan = o->plan;
 	struct systems s = { 0 };
 	unsigned int round, i;
 
+	plan.rounds *= PUT_ROUNDS;
 	note("%s: loading %u keys", pair->name, nr_keys);
 	disk_mount(pair);
 	kvtree_start(&s, o, pair);
 	lmdb_start(&s);
 	rocksdb_start(&s);
 	redis_start(&s);
-	rows_make(&o->plan, &s, pair);
-	for (round = 0; round <= o->plan.rounds; round++) {
-		progress(&o->plan, pair->name, round);
-		for (i = 0; i < s.nr; i++) {
-			settle();
-			run_system(&o->plan, s.all[i], round);
-		}
+	rows_make(&plan, &s, pair);
+	for (round = 0; round <= plan.rounds; round++) {
+		progress(&plan, pair->name, round);
+		for (i = 0; i < NR_DEPTHS; i++)
+			run_depth(&plan, &s, depths[i], round);
 	}
-	progress(&o->plan, pair->name, round);
+	progress(&plan, pair->name, round);
 	for (i = 0; i < s.nr; i++)
 		if (s.all[i]->stop)
 			s.all[i]->stop(s.all[i]);

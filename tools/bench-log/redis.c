@@ -2,7 +2,7 @@
 /*
  * Redis with an append-only file.  What a connection sends at once is read by the
  * server at once if it is not more than 16 KiB: so there are as many connections as
- * are needed for the server to have all puts before it writes its file.
+ * are needed for the server to have all puts of a group before it writes its file.
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,27 +32,31 @@ static void send_set(struct conn *conn, uint32_t nr, uint64_t count)
 	conn->out_len += p - start;
 }
 
-static void window(struct client *c, struct system *sys, unsigned int nr, uint64_t count)
+static void send_group(struct system *sys, unsigned int first, uint64_t count)
 {
-	unsigned int i, conns = (nr + PIPELINE - 1) / PIPELINE;
+	struct client *c = sys->client;
+	unsigned int i, nr = group_size(sys);
 
 	for (i = 0; i < nr; i++)
-		send_set(c->conns[i / PIPELINE], draw_key(&sys->draw), count + i);
-	for (i = 0; i < conns; i++)
-		conn_send(c->conns[i]);
-	for (i = 0; i < nr; i++)
-		conn_expect(c->conns[i / PIPELINE], "+OK\r\n", 5);
+		send_set(c->conns[(first + i) / PIPELINE], draw_key(&sys->draw), count + i);
+	for (i = 0; i < nr; i += PIPELINE)
+		conn_send(c->conns[(first + i) / PIPELINE]);
 }
+
+static void await_group(struct system *sys, unsigned int first)
+{
+	struct client *c = sys->client;
+	unsigned int i;
+
+	for (i = 0; i < group_size(sys); i++)
+		conn_expect(c->conns[(first + i) / PIPELINE], "+OK\r\n", 5);
+}
+
+static const struct window redis_window = { .send = send_group, .await = await_group };
 
 static uint64_t run(struct system *sys, double until)
 {
-	uint64_t n = 0;
-
-	do {
-		window(sys->client, sys, sys->depth, sys->count + n);
-		n += sys->depth;
-	} while (seconds_now() < until);
-	return n;
+	return window_run(&redis_window, sys, until);
 }
 
 static void load(struct client *c)
