@@ -250,18 +250,31 @@ static bool run_failing(struct failing *f, const struct scenario *s, unsigned in
 	return true;
 }
 
-static void run_scenario(struct __test_metadata *_metadata, struct failing *f,
-			 const struct scenario *s)
+/* Returns how many failures there were. */
+static unsigned int run_failures(struct failing *f, const struct scenario *s)
 {
 	unsigned int n;
 
-	for (n = 1; n < N_MAX; n++) {
-		if (!run_failing(f, s, n))
-			break;
-	}
-	ASSERT_LT(n, N_MAX);
-	EXPECT_EQ(s->allocates_nothing, n == 1);
-	TH_LOG("%u failures", n - 1);
+	for (n = 1; n < N_MAX && run_failing(f, s, n); n++)
+		;
+	KVT_CHECK(n < N_MAX);
+	return n - 1;
+}
+
+/*
+ * What the kernel's own checkers allocate now and then, such as KASAN for a stack that it
+ * has not seen before, may fail as well: an operation that allocates nothing gets
+ * through without failures, if not the first time.
+ */
+static void run_scenario(struct __test_metadata *_metadata, struct failing *f,
+			 const struct scenario *s)
+{
+	unsigned int nr = run_failures(f, s), again;
+
+	for (again = 0; again < 2 && nr && s->allocates_nothing; again++)
+		nr = run_failures(f, s);
+	EXPECT_EQ(s->allocates_nothing, !nr);
+	TH_LOG("%u failures", nr);
 }
 
 /*
