@@ -228,17 +228,20 @@ stock_results()
 	step_results stock $rc
 }
 
-# So long that the log goes round its disk. Then the same crashes as in the stock
-# kernel, on ubd disks.
+# The same crashes as in the stock kernel, on ubd disks.
+attach_stock()
+{
+	[ ! -e "$RECORDS/$1.oracle" ] || attach "$@" --compare
+}
+
+# So long that the log goes round its disk.
 uml_script()
 {
 	RECORDS=$LOGS record round --life $((ROUND * 8 + 4)) --workers 5 --cpus 4 \
 		--ops $((OPS * 12)) --mib $MIB --checkpoint 30
 	RECORDS=$LOGS attach round /dev/ubda --compare
-	if [ -e "$RECORDS/three.oracle" ]; then
-		attach one /dev/ubda --compare
-		ATTACH=$((ATTACH / 3)) attach three /dev/ubda /dev/ubdb /dev/ubdc --compare
-	fi
+	attach_stock one /dev/ubda
+	ATTACH=$((ATTACH / 3)) attach_stock three /dev/ubda /dev/ubdb /dev/ubdc
 	echo 'rmmod kvtree'
 }
 
@@ -275,9 +278,7 @@ one_cpu_script()
 	# shellcheck disable=SC2016
 	echo '[ "$(nproc --all)" -eq 1 ]'
 	RECORDS=$OUT/../uml/results attach round /dev/ubda --compare
-	if [ -e "$RECORDS/three.oracle" ]; then
-		ATTACH=$((ATTACH / 3)) attach three /dev/ubda /dev/ubdb /dev/ubdc --compare
-	fi
+	ATTACH=$((ATTACH / 3)) attach_stock three /dev/ubda /dev/ubdb /dev/ubdc
 	echo 'rmmod kvtree'
 }
 

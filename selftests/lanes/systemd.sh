@@ -65,7 +65,6 @@ units()
 	chmod +x "$ROOT/look"
 }
 
-
 main()
 {
 	rm -rf "$LOGS"
