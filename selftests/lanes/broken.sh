@@ -53,20 +53,22 @@ caught()
 
 main()
 {
-	local patch name n=0 failed=0 names=("$@")
+	local patch name log n=0 failed=0 names=("$@")
 
 	[ $# -gt 0 ] || mapfile -t names < <(basename -s .patch "$PATCHES"/*.patch)
 	echo 'KTAP version 1'
 	echo "1..${#names[@]}"
 	for name in "${names[@]}"; do
 		patch=$PATCHES/$name.patch
+		log=$BUILD/broken/$name.log
 		n=$((n + 1))
 		say "broken: $name"
-		if caught "$patch" "$BUILD/broken/$name.log"; then
+		if caught "$patch" "$log"; then
 			echo "ok $n $name"
 		else
 			failed=$((failed + 1))
-			echo "# see $BUILD/broken/$name.log"
+			say "broken: $name: not caught: $(tail -n 3 "$log")"
+			echo "# see $log"
 			echo "not ok $n $name"
 		fi
 	done
