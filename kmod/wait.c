@@ -27,7 +27,7 @@ enum wait_state {
 struct wait {
 	union {
 		struct list_head list;		/* lock: of writes, or of syncs */
-		struct wait *spare;		/* lock: the next one */
+		struct wait *next;		/* spare (lock), or completed with this */
 	};
 	enum wait_state state;			/* lock */
 	int res;				/* what it came to */
@@ -91,7 +91,7 @@ static struct wait *wait_alloc(struct kvt_waits *waits, gfp_t gfp)
 	spin_lock(&waits->lock);
 	wait = waits->spare;
 	if (wait) {
-		waits->spare = wait->spare;
+		waits->spare = wait->next;
 		waits->nr_spare--;
 	}
 	spin_unlock(&waits->lock);
@@ -106,7 +106,7 @@ static void wait_free(struct wait *wait)
 	spin_lock(&waits->lock);
 	*wait_of(wait->cmd) = NULL;
 	if (!wait->op && waits->nr_spare < NR_SPARE) {
-		wait->spare = waits->spare;
+		wait->next = waits->spare;
 		waits->spare = wait;
 		waits->nr_spare++;
 		wait = NULL;
@@ -126,10 +126,8 @@ static void wait_done(struct wait *wait, int res, unsigned int issue_flags)
 	kvt_uring_done(cmd, res, version, cqe32, issue_flags);
 }
 
-/* Runs in the submitter's task, which has its memory, or in one that has none. */
-static void wait_complete_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bool dead)
+static void wait_tell_done(struct wait *wait, unsigned int issue_flags, bool dead)
 {
-	struct wait *wait = *wait_of(cmd);
 	int res = wait->res;
 
 	if (wait->out && (dead || !wait_tell(wait)))
@@ -137,40 +135,56 @@ static void wait_complete_in_task(struct io_uring_cmd *cmd, unsigned int issue_f
 	wait_done(wait, res, issue_flags);
 }
 
+/* Runs in the submitter's task, which has its memory, or in one that has none. */
+static void wait_complete_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bool dead)
+{
+	struct wait *wait = *wait_of(cmd), *next;
+
+	for (; wait; wait = next) {
+		next = wait->next;
+		wait_tell_done(wait, issue_flags, dead);
+	}
+}
+
 KVT_URING_TASK_WORK(wait_task_work, wait_complete_in_task)
 
-/* Whether the ring's completions wait for its task in any case. */
-static bool wait_is_deferred(struct wait *wait)
+static struct io_ring_ctx *wait_ring(const struct wait *wait)
 {
-	return cmd_to_io_kiocb(wait->cmd)->ctx->flags & IORING_SETUP_DEFER_TASKRUN;
+	return cmd_to_io_kiocb(wait->cmd)->ctx;
+}
+
+/* Whether the ring's completions wait for its task in any case. */
+static bool wait_is_deferred(const struct wait *wait)
+{
+	return wait_ring(wait)->flags & IORING_SETUP_DEFER_TASKRUN;
+}
+
+/* With those that follow it, if its ring is deferred. */
+static void wait_send(struct wait *wait)
+{
+	/* A task that waits for many is woken when there are as many. */
+	if (wait_is_deferred(wait) && !wait->next)
+		io_uring_cmd_do_in_task_lazy(wait->cmd, wait_task_work);
+	else if (wait_is_deferred(wait) || wait->out)
+		io_uring_cmd_complete_in_task(wait->cmd, wait_task_work);
+	else
+		wait_done(wait, wait->res, IO_URING_F_UNLOCKED);
 }
 
 /* It is on no list any more. */
-static void wait_complete(struct wait *wait, int res)
+static void wait_end(struct wait *wait, int res)
 {
 	kvt_store_leave(wait_store(wait));
 	wait->res = res;
-	/*
-	 * Hundreds complete at once when an epoch is durable: a task that waits for so
-	 * many is woken once.
-	 */
-	if (wait_is_deferred(wait)) {
-		io_uring_cmd_do_in_task_lazy(wait->cmd, wait_task_work);
-		return;
-	}
-	if (wait->out) {
-		io_uring_cmd_complete_in_task(wait->cmd, wait_task_work);
-		return;
-	}
-	wait_done(wait, res, IO_URING_F_UNLOCKED);
+	wait->next = NULL;
 }
 
-static void wait_complete_canceled(struct wait *wait)
+static void wait_end_canceled(struct wait *wait)
 {
 	kvt_stat_inc(&wait_store(wait)->stats, KVTREE_STAT_URING_CANCEL);
 	wait->version = 0;
 	wait->out = 0;
-	wait_complete(wait, -ECANCELED);
+	wait_end(wait, -ECANCELED);
 }
 
 static void syncs_queue_work(struct kvt_waits *waits)
@@ -267,32 +281,53 @@ static void syncs_take(struct kvt_waits *waits, struct list_head *done)
 		kvt_log_unlisten(log, &waits->listener);
 }
 
-static void sync_complete(struct wait *wait)
+static void sync_end(struct wait *wait)
 {
 	int err;
 
 	if (wait->state == WAIT_CANCELED) {
-		wait_complete_canceled(wait);
+		wait_end_canceled(wait);
 		return;
 	}
 	err = kvt_log_synced(wait_log(wait), wait->epoch);
 	/* Nothing is left to be told. */
 	if (!err && !wait->op)
 		wait->out = 0;
-	wait_complete(wait, err ?: wait->res);
+	wait_end(wait, err ?: wait->res);
+}
+
+/*
+ * Hundreds end at once when an epoch is durable: those of a ring whose completions wait
+ * for its task are one work for the task.
+ */
+static void syncs_send(struct list_head *done)
+{
+	struct wait *wait, *next, *first = NULL, *last = NULL;
+
+	list_for_each_entry_safe(wait, next, done, list) {
+		sync_end(wait);
+		if (last && wait_is_deferred(last) && wait_ring(last) == wait_ring(wait)) {
+			last->next = wait;
+		} else {
+			if (first)
+				wait_send(first);
+			first = wait;
+		}
+		last = wait;
+	}
+	if (first)
+		wait_send(first);
 }
 
 static void syncs_work(struct work_struct *work)
 {
 	struct kvt_waits *waits = container_of(work, struct kvt_waits, work);
-	struct wait *wait, *next;
 	LIST_HEAD(done);
 
 	spin_lock(&waits->lock);
 	syncs_take(waits, &done);
 	spin_unlock(&waits->lock);
-	list_for_each_entry_safe(wait, next, &done, list)
-		sync_complete(wait);
+	syncs_send(&done);
 }
 
 static void write_queue_work(struct write_wait *w)
@@ -401,9 +436,10 @@ static void write_work(struct work_struct *work)
 	if (write_waits(w, res))
 		return;
 	if (taken)
-		wait_complete(&w->wait, res);
+		wait_end(&w->wait, res);
 	else
-		wait_complete_canceled(&w->wait);
+		wait_end_canceled(&w->wait);
+	wait_send(&w->wait);
 }
 
 /* Before it begins. */
@@ -627,7 +663,7 @@ void kvt_waits_exit(struct kvt_waits *waits)
 	/* It may have completed the last one only just now. */
 	cancel_work_sync(&waits->work);
 	while ((wait = waits->spare)) {
-		waits->spare = wait->spare;
+		waits->spare = wait->next;
 		kfree(wait);
 	}
 }
