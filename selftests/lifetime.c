@@ -5,10 +5,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include "kselftest_harness.h"
 #include "lib/kvt_test.h"
@@ -324,6 +326,36 @@ TEST(module_stays_while_a_session_is_open)
 	EXPECT_EQ(-ESTALE, kvt_put(fd, STR("k"), STR("v"), NULL));
 	close(fd);
 	EXPECT_EQ(before, module_users());
+}
+
+/*
+ * A cache of nodes that had others' objects in it would scatter them.  Caches that
+ * were merged have one folder, and links to it by their names.
+ */
+TEST(caches_are_not_merged)
+{
+	static const char *const names[] = { "mt_leaf", "mt_inner", "value_24" };
+	char path[64];
+	struct stat st;
+	glob_t found;
+	size_t i;
+
+	if (access("/sys/kernel/slab", F_OK))
+		SKIP(return, "the kernel does not tell of its caches");
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "/sys/kernel/slab/kvt_%s", names[i]);
+		EXPECT_EQ(0, access(path, F_OK)) {
+			TH_LOG("%s: %s", path, strerror(errno));
+		}
+	}
+	ASSERT_EQ(0, glob("/sys/kernel/slab/kvt_*", 0, NULL, &found));
+	for (i = 0; i < found.gl_pathc; i++) {
+		ASSERT_EQ(0, lstat(found.gl_pathv[i], &st));
+		EXPECT_TRUE(S_ISDIR(st.st_mode)) {
+			TH_LOG("%s", found.gl_pathv[i]);
+		}
+	}
+	globfree(&found);
 }
 
 TEST_HARNESS_MAIN
