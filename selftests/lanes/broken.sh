@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# broken.sh [NAME...]: builds that are wrong on purpose. Each patch under
-# selftests/broken breaks a copy of the source in one way; the debug lane, run
-# on that copy, has to fail, and to say why as the patch expects. A checker or
+# broken.sh [NAME...]: modules that are wrong on purpose. Each patch under
+# selftests/broken breaks a copy of the source in one way; the debug lane, with
+# that module, has to fail, and to say why as the patch expects. A checker or
 # a test that has gone blind shows here. Prints KTAP.
 #
 # The head of a patch says what it needs:
@@ -15,15 +15,15 @@ set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
 PATCHES=$TOP/selftests/broken
-COPY=$BUILD/broken/tree
+COPY=$BUILD/broken/source
 
-# A copy of the tree as it is, so that each patch meets the same source. Its
-# own build folder stays: the next build is short. By content, and without the
-# times: a file that is whole again has to look newer than what was built of it.
+# A copy of the module as it is, so that each patch meets the same source. By
+# content, and without the times: a file that is whole again has to look newer
+# than what was built of it.
 fresh_copy()
 {
 	mkdir -p "$COPY"
-	rsync -rlpc --delete --exclude=/build --exclude=/.git "$TOP/" "$COPY/"
+	rsync -rlpc --delete "$TOP/Kbuild" "$TOP/kmod" "$TOP/uapi" "$COPY/"
 }
 
 # field PATCH NAME: a line of the patch's head.
@@ -32,7 +32,7 @@ field()
 	sed -n "/^---/q; s/^$2: *//p" "$1"
 }
 
-# run PATCH LOG: the lane on the broken copy. Fails if the lane does not.
+# run PATCH LOG: the lane with the broken module. Fails if the lane does not.
 run()
 {
 	local tests
@@ -40,15 +40,15 @@ run()
 	tests=$(field "$1" Tests)
 	fresh_copy
 	patch -s -d "$COPY" -p1 <"$1" || return 1
-	! KVT_BUILD=$COPY/build T=$tests "$COPY/selftests/lanes/uml.sh" uml-debug \
-		>"$2" 2>&1
+	! KVT_SOURCE=$COPY KVT_OUT=broken/uml-debug T=$tests \
+		"$LANES/uml.sh" uml-debug >"$2" 2>&1
 }
 
 # caught PATCH LOG: does the lane say what was to be expected?
 caught()
 {
 	run "$1" "$2" &&
-		grep -rqaE -e "$(field "$1" Expect)" "$2" "$COPY/build/uml-debug/results"
+		grep -rqaE -e "$(field "$1" Expect)" "$2" "$BUILD/broken/uml-debug/results"
 }
 
 main()

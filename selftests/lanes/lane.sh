@@ -10,6 +10,7 @@
 #              selects cases of KUnit suites. KUNIT_FILTER is an alias.
 # ENGINE=NAME  run the programs with this engine alone: masstree or bwtree
 # KVT_OUT      name under build/ instead of the lane's (for a second build)
+# KVT_SOURCE   where the module's source is, if not here
 # KVT_CFLAGS   compiler flags for the module
 
 T=${T:-${KUNIT_FILTER:-}}
@@ -56,7 +57,9 @@ copy_sources()
 
 copy_module()
 {
-	copy_sources "$MODULE_DIR" "$TOP/Kbuild" "$TOP/kmod" "$TOP/uapi"
+	local source=${KVT_SOURCE:-$TOP}
+
+	copy_sources "$MODULE_DIR" "$source/Kbuild" "$source/kmod" "$source/uapi"
 }
 
 # build_module KERNEL MAKE-ARGUMENT...
@@ -119,6 +122,9 @@ make_programs()
 # The Python package is installed for the host's root alone.
 LEFT_OUT=
 
+# Nor do those that do not match this.
+ONLY=.*
+
 # Programs that run a second time, where stores that name no engine have the Bw-tree:
 # the same.
 SECOND=none
@@ -130,8 +136,8 @@ list_programs()
 		case $LANE in
 		stock*) "${INSIDE[@]}" make -s -C "$TREE/selftests" list-stock;;
 		esac
-	} | sed -e '/^$/d' -e "${ROOT:+/run-python\$/d}" | if [ -n "$LEFT_OUT" ] && [ -z "$T" ]; then
-		grep -vE "/($LEFT_OUT)\$"
+	} | sed -e '/^$/d' -e "${ROOT:+/run-python\$/d}" | if [ -z "$T" ]; then
+		grep -E "/($ONLY)\$" | grep -vE "/(${LEFT_OUT:-none})\$"
 	else
 		cat
 	fi
