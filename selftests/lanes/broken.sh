@@ -39,7 +39,7 @@ run()
 
 	tests=$(field "$1" Tests)
 	fresh_copy
-	patch -s -d "$COPY" -p1 <"$1" || return 1
+	patch -s -F0 -d "$COPY" -p1 <"$1" || return 1
 	! KVT_SOURCE=$COPY KVT_OUT=broken/uml-debug T=$tests \
 		"$LANES/uml.sh" uml-debug >"$2" 2>&1
 }

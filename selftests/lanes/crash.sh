@@ -214,7 +214,7 @@ stock_boot()
 stock_run()
 {
 	RECORDS=$LOGS
-	build_module "/lib/modules/$KERNEL/build"
+	build_module "$KERNEL_DIR"
 	rm -f "$LOGS"/{*.oracle,*.rc,*.txt}
 	write_script "${ENGINES[ROUND % 2]}" "$(stock_script)"
 	run_steps 'recording on a stock kernel' stock_boot
@@ -535,7 +535,7 @@ caught()
 	expect=$(sed -n 's/^Expect: *//p' "$patch")
 	mkdir -p "$copy"
 	rsync -rlpc --delete --exclude=/build --exclude=/.git "$TOP/" "$copy/"
-	patch -s -d "$copy" -p1 <"$patch" || return
+	patch -s -F0 -d "$copy" -p1 <"$patch" || return
 	[ "$parts" != replay ] || records=$OUT
 	rm -f "$copy"/build/crash/*/results/*.oracle
 	! env -u CRASH_TIME -u KVT_OUT KVT_BUILD="$copy/build" CRASH_RECORDS="$records" PARTS="$parts" \

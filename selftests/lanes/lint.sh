@@ -124,6 +124,16 @@ shell_check()
 	shellcheck -x -P . -f gcc $(scripts) || true
 }
 
+# What breaks a build on purpose must fit to the letter, or it breaks something else.
+patches_fit()
+{
+	local patch
+
+	for patch in selftests/broken/*.patch selftests/crash/broken/*.patch; do
+		patch -p1 -F0 --dry-run -s -i "$patch" 2>&1 | sed "s,^,$patch: ,"
+	done || true
+}
+
 # The judge over all other tests. It prints nothing when it is well.
 ktap_test()
 {
@@ -172,11 +182,12 @@ main()
 	python=$(venv lint-python "mypy==$MYPY_VERSION" "ruff==$RUFF_VERSION" \
 		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION")
 	cd "$TOP"
-	printf 'KTAP version 1\n1..7\n' >"$LOGS/lint.ktap"
+	printf 'KTAP version 1\n1..8\n' >"$LOGS/lint.ktap"
 	check checkpatch checkpatch "$source"
 	check sparse sparse_check
 	check kernel-doc kernel_doc "$source"
 	check shellcheck shell_check
+	check patches patches_fit
 	check ktap.py ktap_test
 	check python python_check "$python"
 	check man in_tree man_pages
