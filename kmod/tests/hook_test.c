@@ -23,7 +23,7 @@
 static struct {
 	struct kvt_store *store;
 	u64 handle;
-	unsigned int asked;
+	atomic_t asked;		/* by several threads */
 	bool wrong;		/* a record was not what it should be */
 	bool meddle;		/* change the key while the validator looks at it */
 } hk;
@@ -97,7 +97,7 @@ static int no(struct bpf_kvt_record *rec)
 /* Columns 1 and 2 are not both "x". */
 static int not_both_x(struct bpf_kvt_record *rec)
 {
-	hk.asked++;
+	atomic_inc(&hk.asked);
 	if (hk.meddle) {
 		hk.meddle = false;
 		put_col("k", 2, "x");
@@ -112,7 +112,7 @@ static int check_record(struct bpf_kvt_record *rec)
 {
 	char buf[64];
 
-	hk.asked++;
+	atomic_inc(&hk.asked);
 	hk.wrong = rec->key_len != 12 || rec->ncols != 3 || rec->val_len != 3 || !rec->version;
 	hk.wrong |= bpf_kvt_record_key(rec, 0, buf, sizeof(buf)) != 12 ||
 		    memcmp(buf, "a long key: ", 12);
@@ -156,7 +156,7 @@ static void a_filter_is_shown_the_record_as_it_is(struct kunit *test)
 			  kvt_hook_match(hook, &key, hk.store->index->ops->get(hk.store->index,
 									       &key)));
 	rcu_read_unlock();
-	KUNIT_EXPECT_EQ(test, 1, hk.asked);
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&hk.asked));
 	KUNIT_EXPECT_FALSE(test, hk.wrong);
 	memset(&info, 0, sizeof(info));
 	KUNIT_EXPECT_EQ(test, 0, kvt_hook_list(hk.store, &info));
@@ -225,7 +225,7 @@ static void a_merge_that_was_overtaken_is_validated_again(struct kunit *test)
 	/* It is right when it is asked about, and wrong when it would be published. */
 	hk.meddle = true;
 	KUNIT_EXPECT_EQ(test, -EKEYREJECTED, put_col("k", 1, "x"));
-	KUNIT_EXPECT_EQ(test, 3, hk.asked);
+	KUNIT_EXPECT_EQ(test, 3, atomic_read(&hk.asked));
 	ref = REF(.col = 1);
 	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_get(&ref, "k", 1, val, sizeof(val)));
 	KUNIT_EXPECT_EQ(test, BPF_KVT_ABSENT, ref.val_len);
