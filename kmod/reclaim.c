@@ -35,7 +35,7 @@ enum {
 
 static bool reclaim_over(const struct kvt_reclaim *reclaim)
 {
-	return atomic64_read(&reclaim->waiting) > (s64)reclaim->bound;
+	return atomic64_read(&reclaim->waiting) > reclaim->limit;
 }
 
 static unsigned long reclaim_delay(const struct kvt_reclaim *reclaim)
@@ -129,7 +129,7 @@ static void reclaim_end_batch(struct kvt_reclaim *reclaim, struct reclaim_batch 
 	trace_kvt_reclaim_batch(reclaim, batch->objects, batch->bytes,
 				max_t(s64, waiting, 0));
 	/* Pairs with the barrier that a throttled writer passes before it looks again. */
-	if (waiting <= (s64)reclaim->bound && wq_has_sleeper(&reclaim->wait))
+	if (waiting <= reclaim->limit && wq_has_sleeper(&reclaim->wait))
 		wake_up_all(&reclaim->wait);
 	batch->objects = 0;
 	batch->bytes = 0;
@@ -264,6 +264,8 @@ int kvt_reclaim_init(struct kvt_reclaim *reclaim, struct workqueue_struct *wq,
 	reclaim->bound = min_t(u64, bound, S64_MAX);
 	reclaim->batch = min_t(u64, reclaim->bound / (8 * num_possible_cpus()),
 			       KVT_RECLAIM_PENDING);
+	/* Each CPU has counted as much by itself, and may be about to add as much. */
+	reclaim->limit = reclaim->bound - 2 * num_possible_cpus() * reclaim->batch;
 	init_waitqueue_head(&reclaim->wait);
 	INIT_DELAYED_WORK(&reclaim->gather, reclaim_gather_work);
 	INIT_RCU_WORK(&reclaim->free_work, reclaim_free_work);

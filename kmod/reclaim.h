@@ -75,6 +75,7 @@ struct kvt_reclaim {
 	kvt_free_values_fn free_values;
 	u64 bound;			/* bytes */
 	s64 batch;			/* bytes that a CPU counts by itself */
+	s64 limit;			/* of .waiting; all that waits is under the bound then */
 	struct workqueue_struct *wq;
 	struct kvt_stats *stats;
 	atomic64_t waiting;		/* bytes retired and not yet freed */
