@@ -93,6 +93,9 @@ check-uml:
 check-debug:
 	@$(LANES)/check.sh uml-debug broken
 
+check-kcsan:
+	@$(LANES)/check.sh kcsan
+
 check-crash:
 	@CRASH_TIME=$(or $(CRASH_TIME),1800) $(LANES)/check.sh crash
 
@@ -152,13 +155,14 @@ help:
 	@echo '  vm           a shell in such a machine, the module loaded'
 	@echo
 	@echo 'Test'
-	@echo '  check        all of the following but check-user;'
+	@echo '  check        all of the following but check-kcsan and check-user;'
 	@echo '               ends with "N passed, N failed"'
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
 	@echo '  check-stock  kselftests on a Debian kernel in QEMU'
 	@echo '  check-stock7 those that another kernel may matter to, on Debian 13 with a'
 	@echo '               kernel 7.x, and built there'
+	@echo '  check-kcsan  what several do at once, with the kernel that finds data races'
 	@echo '  check-crash  crashes and power cuts, more than check has: CRASH_TIME seconds (1800)'
 	@echo '  check-user   KUnit in programs, with sanitizers; a minute of fuzzing'
 	@echo '  fuzz         FUZZ_TIME seconds of it (600)'
@@ -168,6 +172,8 @@ help:
 	@echo '  bench        the index beside other maps, in programs and in a kernel; results'
 	@echo '               in build/bench.json and build/bench.svg. T=user or T=uml: one of'
 	@echo '               them; T=chains: the Bw-tree with chains of several lengths;'
+	@echo '               T=reclaim: memory that is freed sooner or later;'
+	@echo '               T=prefix: keys that begin alike; T=factors: without prefetching;'
 	@echo '               BENCH_ARGS, BENCH_UML_ARGS: options'
 	@echo '  bench-stock  kvtree beside redis-server and memcached, on a Debian kernel'
 	@echo '               in QEMU; results in build/bench-stock.json.'

@@ -134,7 +134,7 @@ in_stock()
 	local file
 
 	vm_prepare "$NAME"
-	build_module "/lib/modules/$KERNEL/build"
+	build_module "$KERNEL_DIR"
 	if [ "$NAME" = bench-log ]; then
 		disk_files
 		for file in "${FILES[@]}"; do

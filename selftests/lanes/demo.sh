@@ -29,7 +29,7 @@ main()
 	lane_begin demo
 	say 'demo: 1. packages, 2. build, 3. boot a Debian kernel in QEMU, 4. use kvtree there'
 	vm_prepare demo
-	build_module "/lib/modules/$KERNEL/build"
+	build_module "$KERNEL_DIR"
 	run_logged "$LOGS/tools.log" 'demo: building library and tool' '' \
 		make -C "$TOP" -j "$JOBS" ${V:+V="$V"} tools
 	write_job '' '' 0 0 "$TOP/tools/demo.sh"

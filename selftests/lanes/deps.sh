@@ -5,7 +5,7 @@
 # nothing, and touches no network, when they are all there.
 #
 # LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, bench-bpf,
-# bench-log, user, lint, docs, crash or demo.
+# bench-log, user, lint, docs, crash, kcsan or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -46,6 +46,10 @@ main_packages()
 		main_packages uml
 		main_packages demo
 		user_packages selftests/crash;;
+	kcsan)
+		main_packages uml
+		main_packages demo
+		echo 'libelf-dev lz4';;
 	stock-7)
 		# What is built is built in a root of its own.
 		main_packages demo
@@ -74,7 +78,7 @@ backports_packages()
 		case $1 in
 		stock|bench-bpf) sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
 		esac;;
-	stock-7) echo 'qemu-system-x86';;
+	stock-7|kcsan) echo 'qemu-system-x86';;
 	lint) echo 'linux-image-amd64 linux-headers-amd64';;
 	esac
 }

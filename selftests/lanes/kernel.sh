@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kernel.sh uml|uml-debug: print the build directory of that lane's UML kernel
+# kernel.sh uml|uml-debug|kcsan: print the build directory of that lane's kernel
 # kernel.sh source: print the unpacked and patched kernel source
 #
 # Fetches, unpacks, configures and builds what is not in the cache yet. The
@@ -59,10 +59,19 @@ source_dir()
 	echo "$dir/linux"
 }
 
-fragments()
+# Which kernel it is: the makefile's arguments, what the configuration begins with,
+# and what is put on top of that.
+settings()
 {
-	echo "$LANES/uml.config"
-	[ "$1" = uml ] || echo "$LANES/$1.config"
+	case $1 in
+	uml) FRAGMENTS=(uml);;
+	uml-debug) FRAGMENTS=(uml uml-debug);;
+	# Only the module is to be watched.
+	kcsan) FRAGMENTS=(kcsan) BASE=tinyconfig ARGS=(ARCH=x86_64 KCSAN_SANITIZE=n);;
+	*) die 'usage: kernel.sh uml|uml-debug|kcsan|source';;
+	esac
+	FRAGMENTS=("${FRAGMENTS[@]/#/$LANES/}")
+	FRAGMENTS=("${FRAGMENTS[@]/%/.config}")
 }
 
 # Kconfig drops what it cannot satisfy without a word.
@@ -92,40 +101,37 @@ check_config()
 configure()
 {
 	local src=$1 dir=$2
-	shift 2
 
-	make -C "$src" O="$dir" ARCH=um defconfig
+	make -C "$src" O="$dir" "${ARGS[@]}" "$BASE"
 	(cd "$dir" && "$src/scripts/kconfig/merge_config.sh" -m -O "$dir" \
-		.config "$@")
-	make -C "$src" O="$dir" ARCH=um olddefconfig
-	check_config "$dir" "$@"
+		.config "${FRAGMENTS[@]}")
+	make -C "$src" O="$dir" "${ARGS[@]}" olddefconfig
+	check_config "$dir" "${FRAGMENTS[@]}"
 }
 
 build()
 {
-	make -C "$1" O="$2" ARCH=um -j "$JOBS"
+	make -C "$1" O="$2" "${ARGS[@]}" -j "$JOBS"
 }
 
 main()
 {
-	local lane=${1:-} src frags key dir
+	local lane=${1:-} src key dir ARGS=(ARCH=um) BASE=defconfig FRAGMENTS
 
-	case $lane in
-	source) source_dir; return;;
-	uml|uml-debug) ;;
-	*) die 'usage: kernel.sh uml|uml-debug|source';;
-	esac
-
+	if [ "$lane" = source ]; then
+		source_dir
+		return
+	fi
+	settings "$lane"
 	src=$(source_dir)
-	mapfile -t frags < <(fragments "$lane")
-	key=$(grep -h CONFIG_ "${frags[@]}" | digest)
+	key=$(grep -h CONFIG_ "${FRAGMENTS[@]}" | digest)
 	dir=$CACHE/$lane-$(basename "$(dirname "$src")")-gcc$(gcc -dumpfullversion)-$key
 	mkdir -p "$dir"
 	exec 9>"$dir.lock"
 	flock -n 9 || { say "kernel: waiting for another build of $lane"; flock 9; }
 	if [ ! -e "$dir/.kvtree-built" ]; then
 		run_logged "$dir/configure.log" "kernel: configuring $lane" '' \
-			configure "$src" "$dir" "${frags[@]}"
+			configure "$src" "$dir"
 		run_logged "$dir/build.log" "kernel: building $lane" \
 			"echo \$(grep -c '^  CC' '$dir/build.log') objects" \
 			build "$src" "$dir"

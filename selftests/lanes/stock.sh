@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# stock.sh stock|stock-7: build the module for Debian's kernel, boot that in QEMU
-# and run the kselftests. KUnit is not there: no distribution kernel has it.
+# stock.sh stock|stock-7|kcsan: build the module for that kernel, boot it in QEMU and
+# run the kselftests, and KUnit where it is there: no distribution kernel has it.
 #
 # stock has the host's release, its kernel and the host's files. stock-7 has the
 # next release, with a kernel 7.x, in a root of its own (root.sh): module, library
 # and programs are built there, by its compiler, for its libraries.
 #
-# T=PATTERN selects programs; see lane.sh. LANE_TIMEOUT is in seconds.
+# kcsan has a kernel with the race detector, which watches the module.
+#
+# T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is in seconds.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -20,6 +22,7 @@ set -euo pipefail
 
 TIMEOUT=${LANE_TIMEOUT:-1800}
 PROGRAM_TIMEOUT=600
+SUITES='*'
 
 settings()
 {
@@ -46,28 +49,35 @@ settings()
 		LEFT_OUT+='|uring_model|uring_storm|durable|durable_devices|durable_errors|damaged'
 		# memcached is there for the host's root alone.
 		LEFT_OUT+='|test_memcached';;
+	kcsan)
+		# Where several do something at once: with T=kvtree_... also the others.
+		SUITES='kvt_*'
+		ONLY='stores|many|lifetime|durable|uring|uring_storm'
+		SECOND='many|durable';;
 	*)
-		die 'usage: stock.sh stock|stock-7';;
+		die 'usage: stock.sh stock|stock-7|kcsan';;
 	esac
 }
 
 boot()
 {
-	vm_script "$TREE/selftests/lanes/guest.sh" "$LOGS/job" 2>&1 | cat
+	VM_ARGS="kunit.timeout=1200 kunit.filter_glob=$(T=${T:-$SUITES} kunit_glob)" \
+		vm_script "$TREE/selftests/lanes/guest.sh" "$LOGS/job" 2>&1 | cat
 }
 
 main()
 {
-	local rc=0
+	local rc=0 modules
 
 	lane_begin "${1:-}"
 	settings "$1"
 	vm_prepare "$1"
-	build_module "/lib/modules/$KERNEL/build"
+	build_module "$KERNEL_DIR"
 	build_programs
 	PROGRAMS=$(programs)
-	[ -n "$PROGRAMS" ] || die "no program matches T=$T"
-	write_job '' "$PROGRAMS" "$PROGRAM_TIMEOUT" 0
+	modules=$(test_modules)
+	[ -n "$PROGRAMS$modules" ] || die "no program matches T=$T"
+	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" 0
 	LIMIT=$TIMEOUT run_logged "$LOGS/output.log" "$LANE: running" lane_progress \
 		boot || rc=$?
 	[ $rc -ne 124 ] || say "$LANE: stopped after $TIMEOUT s"

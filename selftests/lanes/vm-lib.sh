@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2153
 #
-# Debian's own kernel in QEMU with the host's root as its root, or with that of
+# Debian's own kernel, or the one of the kcsan lane, in QEMU with the host's root as its root, or with that of
 # root.sh, read only or behind overlays. Sourced after lane.sh by the scripts
 # that boot it.
 #
@@ -23,7 +23,8 @@ stock_kernel()
 	die 'no Debian kernel with headers found'
 }
 
-# vm_prepare LANE: packages, virtme-ng on PATH, $ROOT and $KERNEL.
+# vm_prepare LANE: packages, virtme-ng on PATH, $ROOT, and of the kernel: the release
+# $KERNEL, the $IMAGE, and $KERNEL_DIR, which modules are built in.
 vm_prepare()
 {
 	"$LANES/deps.sh" "$1"
@@ -33,7 +34,17 @@ vm_prepare()
 		# shellcheck disable=SC2034 # used by lane.sh
 		INSIDE=(in_root)
 	fi
-	KERNEL=$(stock_kernel)
+	if [ "$1" = kcsan ]; then
+		KERNEL_DIR=$("$LANES/kernel.sh" kcsan)
+		KERNEL=$(cat "$KERNEL_DIR/include/config/kernel.release")
+		# Where it is built virtme-ng would look for its modules.
+		IMAGE=$OUT/vmlinuz-$KERNEL
+		cp "$KERNEL_DIR/arch/x86/boot/bzImage" "$IMAGE"
+	else
+		KERNEL=$(stock_kernel)
+		IMAGE=$ROOT/boot/vmlinuz-$KERNEL
+		KERNEL_DIR=/lib/modules/$KERNEL/build
+	fi
 	say "$1: kernel $KERNEL$([ "${KVT_KVM:-0}" = 1 ] || echo ', emulated')"
 }
 
@@ -62,7 +73,7 @@ vm()
 	local kvm=--disable-kvm cpu='-cpu max,-erms,-fsrm,-fsrs,-fzrm'
 
 	[ "${KVT_KVM:-0}" != 1 ] || kvm='' cpu=''
-	vng -r "$ROOT/boot/vmlinuz-$KERNEL" $kvm --cpus "${VM_CPUS:-2}" -m "${VM_MEMORY:-2G}" --user root \
+	vng -r "$IMAGE" $kvm --cpus "${VM_CPUS:-2}" -m "${VM_MEMORY:-2G}" --user root \
 		${ROOT:+--root "$ROOT"} --cwd "${ROOT:-/}" --rwdir "$OUT=$OUT" \
 		--qemu-opts="$cpu ${VM_QEMU_OPTS:-}" "$@"
 }
@@ -71,9 +82,10 @@ vm()
 # virtme-ng throws the console away in this mode, unless it is told that the
 # file is another. To be called with a pipe as standard output and error: QEMU
 # opens these anew, which empties a file, and several times over, so that in a
-# file they overwrite each other. VM_QEMU_OPTS are more options for QEMU.
+# file they overwrite each other. VM_QEMU_OPTS are more options for QEMU, VM_ARGS
+# arguments for the kernel.
 vm_script()
 {
 	VM_QEMU_OPTS="-set chardev.console.path=$CONSOLE ${VM_QEMU_OPTS:-}" \
-		vm --append ignore_loglevel -- "$@"
+		vm --append "ignore_loglevel ${VM_ARGS:-}" -- "$@"
 }

@@ -19,7 +19,7 @@ main()
 	KVT_OUT=vm
 	lane_begin vm
 	vm_prepare stock
-	build_module "/lib/modules/$KERNEL/build"
+	build_module "$KERNEL_DIR"
 	run_logged "$LOGS/tools.log" 'vm: building library and tool' '' \
 		make -C "$TOP" -j "$JOBS" ${V:+V="$V"} tools
 	write_job '' '' 0 0 bash
