@@ -22,7 +22,7 @@
 
 static uint keys = 1000000;
 module_param(keys, uint, 0444);
-MODULE_PARM_DESC(keys, "in each map");
+MODULE_PARM_DESC(keys, "in each map; 0: only latencies are measured");
 
 static uint rounds = 5;
 module_param(rounds, uint, 0444);
@@ -156,7 +156,7 @@ static int run_all(void)
 	return err;
 }
 
-static int __init bench_init(void)
+static int bench_rates(void)
 {
 	int err;
 
@@ -169,6 +169,13 @@ static int __init bench_init(void)
 		return -ENOMEM;
 	err = run_all();
 	kvfree(times);
+	return err ?: bench_layout(keys);
+}
+
+static int __init bench_init(void)
+{
+	int err = keys ? bench_rates() : 0;
+
 	return err ?: bench_latency();
 }
 

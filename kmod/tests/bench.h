@@ -14,6 +14,8 @@ struct bench_found {
 	u64 value;
 };
 
+struct kvt_index;
+
 struct bench_map {
 	const char *name;
 	bool dense_only;	/* keys that are anywhere cost it too much memory */
@@ -36,6 +38,10 @@ struct bench_names {
 	int (*open)(void);
 	void (*close)(void);
 	int (*put)(const u8 *key, const u8 *data);
+	/* Of a map that frees what it replaces when its readers have ended. */
+	int (*hold)(const u8 *key, u64 ns);	/* be such a reader, for so long */
+	u64 (*waiting_max)(void);		/* bytes that have waited for them */
+	u64 waiting_bound;
 };
 
 extern const struct bench_names bench_names_kvtree, bench_names_rhashtable, bench_names_empty;
@@ -59,6 +65,10 @@ static inline u32 bench_below(u64 *state, u32 n)
 	return (bench_random(state) >> 32) * n >> 32;
 }
 
+/* Of bench_kvtree and bench_names_kvtree, while one is open. */
+struct kvt_index *bench_kvtree_index(void);
+
 int bench_latency(void);
+int bench_layout(u32 keys);
 
 #endif /* KVT_TESTS_BENCH_H */

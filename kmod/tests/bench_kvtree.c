@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The index with value blocks, as a store uses it. */
 #include <linux/err.h>
+#include <linux/ktime.h>
 #include <linux/rcupdate.h>
 #include <linux/unaligned.h>
 #include <linux/workqueue.h>
@@ -159,6 +160,11 @@ static bool kv_get(u64 number, struct bench_found *found)
 	return !IS_ERR_OR_NULL(v);
 }
 
+struct kvt_index *bench_kvtree_index(void)
+{
+	return kv.index;
+}
+
 static int kv_put_name(const u8 *name, const u8 *data)
 {
 	const struct kvt_key key = { name, BENCH_NAME_LEN };
@@ -170,6 +176,38 @@ const struct bench_map bench_kvtree = {
 	.name = "kvtree", .open = kv_open, .close = kv_close, .put = kv_put, .get = kv_get,
 };
 
+/* A reader goes on seeing the value that it has found. */
+static int kv_hold(const u8 *name, u64 ns)
+{
+	const struct kvt_key key = { name, BENCH_NAME_LEN };
+	u64 version, until = ktime_get_ns() + ns;
+	u8 data[BENCH_NAME_DATA];
+	const struct kvt_value *v;
+	u32 len;
+	int err;
+
+	rcu_read_lock();
+	v = ops->get(kv.index, &key);
+	err = PTR_ERR_OR_ZERO(v) ?: v ? 0 : -ENOENT;
+	if (!err) {
+		version = v->version;
+		memcpy(data, kvt_value_plain_data(v, &len), sizeof(data));
+		while (ktime_get_ns() < until)
+			cpu_relax();
+		if (v->version != version ||
+		    memcmp(data, kvt_value_plain_data(v, &len), sizeof(data)))
+			err = -EILSEQ;
+	}
+	rcu_read_unlock();
+	return err;
+}
+
+static u64 kv_waiting_max(void)
+{
+	return kvt_reclaim_waiting_max(&kv.reclaim);
+}
+
 const struct bench_names bench_names_kvtree = {
 	.name = "kvtree", .open = kv_open, .close = kv_close, .put = kv_put_name,
+	.hold = kv_hold, .waiting_max = kv_waiting_max, .waiting_bound = WAITING_MAX,
 };

@@ -2,10 +2,12 @@
 /*
  * How long puts take: of 30-byte keys with 200-byte values, by a thread on each
  * CPU, for a while.  Beside others: one that does nothing shows what the machine
- * does by itself.
+ * does by itself.  Then with a reader who does not end, so that nothing can be freed
+ * meanwhile.
  */
 #include <linux/completion.h>
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
@@ -23,17 +25,45 @@
 #define THREADS		2
 #define LONG_NS		NSEC_PER_MSEC
 
-static uint latency_seconds = 10;
+/* The reader begins so long after the puts. */
+#define HOLD_AFTER_MS	100
+/* Turns without a reader for each with one, which is longer. */
+#define TURNS_PER_HOLD	6
+
+static uint latency_seconds = 60;
 module_param(latency_seconds, uint, 0444);
 MODULE_PARM_DESC(latency_seconds, "for how long latencies of puts are measured, of each map; 0: not");
+
+static uint hold_ms = 2000;
+module_param(hold_ms, uint, 0444);
+MODULE_PARM_DESC(hold_ms, "for how long a reader holds an old value while puts are measured");
+
+static bool latency_peers = true;
+module_param(latency_peers, bool, 0444);
+MODULE_PARM_DESC(latency_peers, "also of what kvtree is compared with");
+
+struct measured {
+	const char *title;
+	const struct bench_names *names;
+	bool held;		/* by a reader */
+};
+
+static const struct measured all[] = {
+	{ "empty", &bench_names_empty },
+	{ "kvtree", &bench_names_kvtree },
+	{ "rhashtable", &bench_names_rhashtable },
+	{ "kvtree_held", &bench_names_kvtree, .held = true },
+};
 
 struct histogram {
 	u64 bucket[BUCKETS];
 	u64 count;
 	u64 longer;	/* than LONG_NS */
 	u64 max;
+	u64 waiting_max;	/* bytes that waited to be freed */
 };
 
+/* A thread that puts, or that reads. */
 struct timed {
 	const struct bench_names *names;
 	struct histogram *histogram;
@@ -80,6 +110,7 @@ static void histogram_merge(struct histogram *to, const struct histogram *from)
 	to->count += from->count;
 	to->longer += from->longer;
 	to->max = max(to->max, from->max);
+	to->waiting_max = max(to->waiting_max, from->waiting_max);
 }
 
 /* @share: of 10000 that are shorter. */
@@ -125,9 +156,21 @@ static int put_thread(void *arg)
 	return 0;
 }
 
-static int start(struct timed *t, unsigned int cpu)
+static int hold_thread(void *arg)
 {
-	struct task_struct *task = kthread_create(put_thread, t, "kvt_bench/%u", cpu);
+	struct timed *t = arg;
+	u8 key[BENCH_NAME_LEN + 1];
+
+	msleep(HOLD_AFTER_MS);
+	snprintf(key, sizeof(key), "%030u", 0);
+	t->err = t->names->hold(key, (u64)hold_ms * NSEC_PER_MSEC);
+	complete(&t->done);
+	return 0;
+}
+
+static int start(struct timed *t, int (*fn)(void *), unsigned int cpu)
+{
+	struct task_struct *task = kthread_create(fn, t, "kvt_bench/%u", cpu);
 
 	if (IS_ERR(task))
 		return PTR_ERR(task);
@@ -142,53 +185,96 @@ static unsigned int next_cpu(unsigned int cpu)
 	return cpu < nr_cpu_ids ? cpu : cpumask_first(cpu_online_mask);
 }
 
-/* A second of one. */
-static int run_turn(const struct bench_names *names, struct histogram *to, u64 seed)
+static int await(struct timed *t)
 {
-	struct timed *timed = kcalloc(THREADS, sizeof(*timed), GFP_KERNEL);
-	unsigned int i, cpu = cpumask_first(cpu_online_mask), nr = 0;
-	int err = timed ? 0 : -ENOMEM;
+	wait_for_completion(&t->done);
+	return t->err;
+}
 
-	for (i = 0; i < THREADS && !err; i++) {
-		struct timed *t = &timed[i];
+/* The threads of a turn; what they have come to is added up. */
+static int run_threads(const struct measured *m, struct timed *timed, struct histogram *to)
+{
+	unsigned int i, cpu = cpumask_first(cpu_online_mask), nr = 0, nr_all = THREADS + m->held;
+	int err = 0, ended;
 
-		*t = (struct timed) {
-			.names = names, .state = seed * THREADS + i,
-			.histogram = kzalloc(sizeof(*t->histogram), GFP_KERNEL),
-			.until = ktime_get_ns() + NSEC_PER_SEC,
-		};
-		init_completion(&t->done);
-		err = t->histogram ? start(t, cpu) : -ENOMEM;
+	for (i = 0; i < nr_all && !err; i++) {
+		err = start(&timed[i], i < THREADS ? put_thread : hold_thread, cpu);
 		nr += !err;
 		cpu = next_cpu(cpu);
 	}
 	for (i = 0; i < nr; i++) {
-		wait_for_completion(&timed[i].done);
-		histogram_merge(to, timed[i].histogram);
-		err = err ?: timed[i].err;
+		ended = await(&timed[i]);
+		err = err ?: ended;
+		if (i < THREADS)
+			histogram_merge(to, timed[i].histogram);
 	}
-	for (i = 0; timed && i < THREADS; i++)
-		kfree(timed[i].histogram);
+	if (m->names->waiting_max)
+		to->waiting_max = max(to->waiting_max, m->names->waiting_max());
+	return err;
+}
+
+/* A second of one, and for as long as a reader holds on. */
+static int run_turn(const struct measured *m, struct histogram *to, u64 seed)
+{
+	u64 ms = MSEC_PER_SEC + (m->held ? hold_ms : 0);
+	struct timed *timed = kcalloc(THREADS + 1, sizeof(*timed), GFP_KERNEL);
+	struct histogram *h = kcalloc(THREADS, sizeof(*h), GFP_KERNEL);
+	int err = timed && h ? 0 : -ENOMEM;
+	unsigned int i;
+
+	for (i = 0; i < THREADS + 1 && !err; i++) {
+		timed[i] = (struct timed) {
+			.names = m->names, .state = seed * THREADS + i,
+			.histogram = i < THREADS ? &h[i] : NULL,
+			.until = ktime_get_ns() + ms * NSEC_PER_MSEC,
+		};
+		init_completion(&timed[i].done);
+	}
+	if (!err)
+		err = run_threads(m, timed, to);
+	kfree(h);
 	kfree(timed);
 	return err;
 }
 
-static int run_one(const struct bench_names *names, struct histogram *to, u64 seed)
+/* All keys are there. */
+static int fill(const struct bench_names *names)
 {
-	int err = names->open();
+	u8 key[BENCH_NAME_LEN + 1], data[BENCH_NAME_DATA] = { 0 };
+	unsigned int i;
+	int err = 0;
 
-	if (err)
-		return err;
-	err = run_turn(names, to, seed);
-	names->close();
+	for (i = 0; i < NAMES && !err; i++) {
+		snprintf(key, sizeof(key), "%030u", i);
+		err = names->put(key, data);
+	}
 	return err;
 }
 
-static void print(const struct bench_names *names, const struct histogram *h)
+static int run_one(const struct measured *m, struct histogram *to, u64 seed)
 {
-	pr_info("kvtree_bench: latency %s count=%llu p50=%llu p99=%llu p999=%llu p9999=%llu max=%llu over_1ms=%llu\n",
-		names->name, h->count, percentile(h, 5000), percentile(h, 9900),
-		percentile(h, 9990), percentile(h, 9999), h->max, h->longer);
+	int err = m->names->open();
+
+	if (err)
+		return err;
+	err = fill(m->names) ?: run_turn(m, to, seed);
+	m->names->close();
+	return err;
+}
+
+static void print(const struct measured *m, const struct histogram *h)
+{
+	pr_info("kvtree_bench: latency %s count=%llu p50=%llu p99=%llu p999=%llu p9999=%llu max=%llu over_1ms=%llu hold_ms=%u waiting_max=%llu waiting_bound=%llu\n",
+		m->title, h->count, percentile(h, 5000), percentile(h, 9900),
+		percentile(h, 9990), percentile(h, 9999), h->max, h->longer,
+		m->held ? hold_ms : 0, h->waiting_max, m->names->waiting_bound);
+}
+
+static bool is_wanted(const struct measured *m, unsigned int turn)
+{
+	if (m->held)
+		return hold_ms && turn % TURNS_PER_HOLD == 0;
+	return latency_peers || m->names == &bench_names_kvtree;
 }
 
 /**
@@ -200,18 +286,17 @@ static void print(const struct bench_names *names, const struct histogram *h)
  */
 int bench_latency(void)
 {
-	static const struct bench_names *const all[] = {
-		&bench_names_empty, &bench_names_kvtree, &bench_names_rhashtable,
-	};
 	struct histogram *h = kcalloc(ARRAY_SIZE(all), sizeof(*h), GFP_KERNEL);
 	unsigned int i, turn;
 	int err = h ? 0 : -ENOMEM;
 
 	for (turn = 0; turn < latency_seconds && !err; turn++)
 		for (i = 0; i < ARRAY_SIZE(all) && !err; i++)
-			err = run_one(all[i], &h[i], turn + 1);
+			if (is_wanted(&all[i], turn))
+				err = run_one(&all[i], &h[i], turn + 1);
 	for (i = 0; i < ARRAY_SIZE(all) && latency_seconds && !err; i++)
-		print(all[i], &h[i]);
+		if (h[i].count)
+			print(&all[i], &h[i]);
 	kfree(h);
 	return err;
 }

@@ -8,9 +8,9 @@ RESULTS is kvt-bench's JSON, of an engine whose leaves, or inner pages, are cons
 at LENGTH records: leaf-8, inner-4.
 """
 
-import argparse
 import json
-import subprocess
+
+import plots
 
 LEVELS = {"leaf": "leaves", "inner": "inner pages"}
 
@@ -36,47 +36,35 @@ def read(parts):
 
 def plot(rows, path):
     """A line for each workload, with the least and the most of the rounds."""
-    script = [
-        "set terminal svg size 800,480 noenhanced font 'sans-serif,11' background '#ffffff'",
-        f"set output '{path}'",
+    blocks, lines = {}, []
+    for level, level_title in LEVELS.items():
+        for name, title in WORKLOADS.items():
+            block = f"{level}_{name}"
+            blocks[block] = []
+            for r in rows:
+                if r["level"] == level and r["workload"] == name:
+                    rates = " ".join(f"{r[k] / 1e6:.4f}" for k in ("median", "min", "max"))
+                    blocks[block].append(f"{r['length']} {rates}")
+            lines.append(
+                f"${block} using 1:2:3:4 with yerrorlines title '{level_title}: {title}'"
+            )
+    settings = [
         "set xlabel 'records in a chain when it is consolidated'",
         "set ylabel 'million operations per second'",
         "set yrange [0:*]",
         "set grid y",
-        "set key outside right top",
     ]
-    lines = []
-    for level, level_title in LEVELS.items():
-        for name, title in WORKLOADS.items():
-            block = f"${level}_{name}"
-            script += [f"{block} << END"]
-            for r in rows:
-                if r["level"] == level and r["workload"] == name:
-                    rates = " ".join(f"{r[k] / 1e6:.4f}" for k in ("median", "min", "max"))
-                    script.append(f"{r['length']} {rates}")
-            script.append("END")
-            lines.append(
-                f"{block} using 1:2:3:4 with yerrorlines title '{level_title}: {title}'"
-            )
-    script.append("plot " + ", ".join(lines))
-    subprocess.run(["gnuplot"], input="\n".join(script), text=True, check=True)
+    plots.draw(path, settings, blocks, lines)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", required=True, help="where all results go")
-    parser.add_argument("--plot", required=True, help="where the picture goes")
-    parser.add_argument("results", nargs="+", metavar="LEVEL-LENGTH=RESULTS")
-    args = parser.parse_args()
-
+    args = plots.arguments(__doc__, "LEVEL-LENGTH=RESULTS")
     rows = read(args.results)
     print(f"{'level':5} {'records':>7} {'workload':14} {'median':>8} {'min':>8} {'max':>8}")
     for r in rows:
         rates = " ".join(f"{r[k] / 1e6:8.3f}" for k in ("median", "min", "max"))
         print(f"{r['level']:5} {r['length']:7} {r['workload']:14} {rates}")
-    with open(args.json, "w", encoding="utf-8") as f:
-        json.dump({"rows": rows}, f, indent=1)
-        f.write("\n")
+    plots.write(args.json, rows)
     plot(rows, args.plot)
 
 

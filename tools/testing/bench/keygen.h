@@ -12,8 +12,12 @@
 
 enum bench_keys {
 	KEYS_RANDOM_8,		/* eight random bytes */
+	KEYS_COMMON_8,		/* the same, behind so many that all have */
+	KEYS_COMMON_16,
+	KEYS_COMMON_24,
+	KEYS_COMMON_32,
+	KEYS_COMMON_40,
 	KEYS_DECIMAL,		/* random numbers below 2^31, written down */
-	KEYS_PREFIX_40,		/* 32 bytes that all have, and eight random ones */
 	KEYS_ASCENDING,		/* eight bytes */
 	KEYS_DESCENDING,	/* the same */
 	KEYS_USER,		/* "user" and a number of 1 to 20 digits, as in YCSB */

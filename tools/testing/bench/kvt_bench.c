@@ -48,7 +48,7 @@ static const struct argp_option options[] = {
 	       "operations, and keys scanned, in a round (as many as keys, up to 2000000)"),
 	OPTION('r', "rounds", "N", "rounds (5)"),
 	OPTION('t', "threads", "N", "threads. May be given more than once (1 and 2)"),
-	OPTION('w', "workload", "NAME", "W1 to W11, see below. May be given more than once (all)"),
+	OPTION('w', "workload", "NAME", "W1 to W12, see below. May be given more than once (W1 to W11)"),
 	OPTION('s', "subject", "NAME", "see below. May be given more than once (all)"),
 	OPTION('p', "pages", "KIND", "huge or 4k. May be given more than once (both)"),
 	OPTION('j', "json", "FILE", "write the results there, too"),
@@ -179,6 +179,7 @@ static const char help[] =
 	"W8: ten columns, MYCSB A, B, C and E\n"
 	"W9: the synthetic mix of the paper on the Bw-tree\n"
 	"W10, W11: as its other two: long values, hashes (kvtree, bwtree)\n"
+	"W12: 0 to 40 bytes in common, before 8 random ones\n"
 	"\n"
 	"Subjects are kvtree, bwtree, lmdb, skiplist, congee, treeindex, stdmap and chase.";
 
@@ -278,6 +279,8 @@ static bool group_wanted(const struct group *group)
 {
 	const struct step *step;
 
+	if (group->asked && !opt.nr_workloads)
+		return false;
 	for (step = group->steps; step->name; step++)
 		if (wanted(step))
 			return true;

@@ -37,6 +37,12 @@ TARGETS = {
 
 # What may not be more.
 LIMITS = {
+    "uml_put_p999_vs_median": 20,
+    "uml_put_p9999_vs_baseline": 1.5,
+    "uml_put_over_1ms_vs_baseline": 1.5,
+    "uml_put_waiting_vs_bound": 1,
+    "uml_held_put_waiting_vs_bound": 1,
+    "uml_held_put_stall_ms_past_hold": 50,
     "bwtree_mix_failed_updates_percent": 0.005,
 }
 
@@ -44,19 +50,27 @@ LIMITS = {
 ROW = re.compile(r"kvtree_bench: (\w+) (\w+) (\d+) (\d+) (\d+)\s*$")
 # kvtree_bench: latency kvtree p50=1000 ...
 LATENCY = re.compile(r"kvtree_bench: latency (\w+) (.*?)\s*$")
+# kvtree_bench: layout leaf objects=1000 ...
+LAYOUT = re.compile(r"kvtree_bench: (layout \w+|lookup) (.*?)\s*$")
 
 
 def kernel_rows(log):
-    """The rows and the latencies that a kernel's log has."""
-    rates, latencies = {}, []
+    """The rows of rates that a kernel's log has, and those of single numbers."""
+    rates, others = {}, []
     for line in log.splitlines():
         if found := ROW.search(line):
             workload, system, threads, keys, rate = found.groups()
             rates.setdefault((workload, system, int(threads), int(keys)), []).append(int(rate))
         elif found := LATENCY.search(line):
             numbers = dict(pair.split("=") for pair in found[2].split())
-            latencies.append(
+            others.append(
                 {"workload": "put_latency_uml", "system": found[1], "unit": "ns"}
+                | {name: int(n) for name, n in numbers.items()}
+            )
+        elif found := LAYOUT.search(line):
+            numbers = dict(pair.split("=") for pair in found[2].split())
+            others.append(
+                {"workload": f"{found[1]}_uml".replace(" ", "_"), "system": "kvtree"}
                 | {name: int(n) for name, n in numbers.items()}
             )
     rows = []
@@ -76,7 +90,7 @@ def kernel_rows(log):
                 "rounds": sorted(runs),
             }
         )
-    return rows, latencies
+    return rows, others
 
 
 def kernel_ratios(rows):
@@ -91,20 +105,38 @@ def kernel_ratios(rows):
     return ratios
 
 
+def latency_ratios(others):
+    """Puts beside what the machine does anyhow: an empty loop, and a hash table's."""
+    by = {r["system"]: r for r in others if r["workload"] == "put_latency_uml"}
+    ratios = {}
+    own, held = by.get("kvtree"), by.get("kvtree_held")
+    beside = [by[name] for name in ("empty", "rhashtable") if name in by]
+    if own and len(beside) == 2:
+        ratios["uml_put_p999_vs_median"] = own["p999"] / own["p50"]
+        for name in ("p9999", "over_1ms"):
+            baseline = sum(r[name] for r in beside)
+            ratios[f"uml_put_{name}_vs_baseline"] = own[name] / max(baseline, 1)
+        ratios["uml_put_waiting_vs_bound"] = own["waiting_max"] / own["waiting_bound"]
+    if held:
+        ratios["uml_held_put_waiting_vs_bound"] = held["waiting_max"] / held["waiting_bound"]
+        ratios["uml_held_put_stall_ms_past_hold"] = held["max"] / 1e6 - held["hold_ms"]
+    return ratios
+
+
 def read(path):
-    """A part's ratios, rows and latencies."""
+    """A part's ratios, its rows of rates and the others."""
     with open(path, encoding="utf-8", errors="replace") as f:
         text = f.read()
     if text.startswith("{"):
         part = json.loads(text)
         return part["ratios"], part["rows"], []
-    rows, latencies = kernel_rows(text)
-    if not rows:
+    rows, others = kernel_rows(text)
+    if not rows and not others:
         sys.exit(f"report.py: {path}: there are no results")
-    return kernel_ratios(rows), rows, latencies
+    return kernel_ratios(rows) | latency_ratios(others), rows, others
 
 
-def print_kernel(rows, latencies):
+def print_kernel(rows, others):
     """What kvt-bench has no table for."""
     print(f"{'workload':20} {'system':11} {'median':>10} {'min':>8} {'max':>8}")
     for r in rows:
@@ -113,9 +145,9 @@ def print_kernel(rows, latencies):
             f" {r['min'] / 1e6:8.3f} {r['max'] / 1e6:8.3f}"
         )
     print("Millions of operations per second in the kernel (User-Mode Linux).")
-    for r in latencies:
+    for r in others:
         numbers = (f"{k} {v}" for k, v in r.items() if isinstance(v, int))
-        print(f"{'latency of puts, ns':20} {r['system']:11} {', '.join(numbers)}")
+        print(f"{r['workload']:20} {r['system']:11} {', '.join(numbers)}")
 
 
 def print_ratios(ratios):
@@ -177,6 +209,8 @@ def plot(rows, path):
         some = [r for r in rows if r["workload"].endswith("_uml") == is_kernel]
         if any(r["pages"] == pages and r["threads"] == 1 for r in some):
             panels.append((some, pages, title))
+    if not panels:
+        return
     height = 1 / len(panels)
     script = [
         f"set terminal svg size 1600,{420 * len(panels)} noenhanced font 'sans-serif,11'"
@@ -208,11 +242,11 @@ def main():
 
     ratios, rows = {}, []
     for path in args.results:
-        some_ratios, some_rows, latencies = read(path)
+        some_ratios, some_rows, others = read(path)
         ratios |= some_ratios
-        rows += some_rows + latencies
-        if latencies or not path.endswith(".json"):
-            print_kernel(some_rows, latencies)
+        rows += some_rows + others
+        if others or not path.endswith(".json"):
+            print_kernel(some_rows, others)
     print_ratios(ratios)
     with open(args.json, "w", encoding="utf-8") as f:
         json.dump({"ratios": ratios, "rows": rows}, f, indent=1)

@@ -21,6 +21,7 @@ struct group {
 	bool wide;
 	uint32_t value_len;		/* bytes of a value; 0: a number, or columns */
 	const struct step *steps;	/* up to one without a name */
+	bool asked;			/* only if it is asked for by its name */
 };
 
 /* Up to one without steps. */

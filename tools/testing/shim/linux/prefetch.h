@@ -4,7 +4,9 @@
 
 static inline void prefetch(const void *p)
 {
+#ifndef SHIM_NO_PREFETCH
 	__builtin_prefetch(p, 0, 3);
+#endif
 }
 
 #endif /* SHIM_PREFETCH_H */
