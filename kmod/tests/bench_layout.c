@@ -45,18 +45,18 @@ struct touched {
 	unsigned int nr;
 };
 
-static int layout_add(struct layout *l, enum kind kind, const void *object, size_t size)
+static int layout_add(struct layout *l, enum kind k, const void *object, size_t size)
 {
 	phys_addr_t at = virt_to_phys((void *)object), end = at + size;
 	int err;
 
-	l->nr[kind]++;
-	l->bytes[kind] += size;
+	l->nr[k]++;
+	l->bytes[k] += size;
 	for (at = round_down(at, LINE); at < end; at += LINE) {
-		l->lines[kind][at / LINE % SETS]++;
-		if (xa_load(&l->pages[kind], at >> PAGE_SHIFT))
+		l->lines[k][at / LINE % SETS]++;
+		if (xa_load(&l->pages[k], at >> PAGE_SHIFT))
 			continue;
-		err = xa_err(xa_store(&l->pages[kind], at >> PAGE_SHIFT, xa_mk_value(1),
+		err = xa_err(xa_store(&l->pages[k], at >> PAGE_SHIFT, xa_mk_value(1),
 				      GFP_KERNEL));
 		if (err)
 			return err;
@@ -187,7 +187,7 @@ static int print_lookups(struct mt_node *root, u32 keys)
 	return 0;
 }
 
-static void print_kind(struct layout *l, enum kind kind)
+static void print_kind(struct layout *l, enum kind k)
 {
 	unsigned long pfn, last = 0;
 	u64 pages = 0, runs = 0, sum = 0;
@@ -195,19 +195,19 @@ static void print_kind(struct layout *l, enum kind kind)
 	unsigned int i;
 	void *entry;
 
-	xa_for_each(&l->pages[kind], pfn, entry) {
+	xa_for_each(&l->pages[k], pfn, entry) {
 		pages++;
 		runs += !last || pfn != last + 1;
 		last = pfn;
 	}
 	for (i = 0; i < SETS; i++) {
-		least = min(least, l->lines[kind][i]);
-		most = max(most, l->lines[kind][i]);
-		sum += l->lines[kind][i];
+		least = min(least, l->lines[k][i]);
+		most = max(most, l->lines[k][i]);
+		sum += l->lines[k][i];
 	}
 	pr_info("kvtree_bench: layout %s objects=%llu bytes=%llu pages=%llu pages_least=%llu runs=%llu set_least=%u set_mean=%llu set_most=%u\n",
-		kind_names[kind], l->nr[kind], l->bytes[kind], pages,
-		DIV_ROUND_UP_ULL(l->bytes[kind], PAGE_SIZE), runs, least, div_u64(sum, SETS),
+		kind_names[k], l->nr[k], l->bytes[k], pages,
+		DIV_ROUND_UP_ULL(l->bytes[k], PAGE_SIZE), runs, least, div_u64(sum, SETS),
 		most);
 }
 

@@ -123,7 +123,7 @@ make_programs()
 LEFT_OUT=
 
 # Nor do those that do not match this.
-ONLY=.*
+ONLY='.*'
 
 # Programs that run a second time, where stores that name no engine have the Bw-tree:
 # the same.
