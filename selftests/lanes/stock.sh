@@ -53,7 +53,8 @@ settings()
 		# Where several do something at once: with T=kvtree_... also the others.
 		SUITES='kvt_*'
 		ONLY='stores|many|lifetime|durable|uring|uring_storm'
-		SECOND='many|durable';;
+		SECOND='many'
+		TIMEOUT=${LANE_TIMEOUT:-3600} PROGRAM_TIMEOUT=1200;;
 	*)
 		die 'usage: stock.sh stock|stock-7|kcsan';;
 	esac
