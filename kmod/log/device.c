@@ -275,6 +275,9 @@ int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf)
  * kvt_devs_flush() - have all that was written on stable storage, on all devices
  * @log: the log
  *
+ * Not beside another flush: dm-log-writes records what was written with the first flush
+ * that is submitted after it, although the second one may be done before.
+ *
  * Context: process context, sleeps.
  *
  * Return: 0 or an error of a device.
@@ -282,14 +285,18 @@ int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf)
 int kvt_devs_flush(struct kvt_log *log)
 {
 	struct kvt_io io;
+	int err;
 	u32 i;
 
+	mutex_lock(&log->flush_lock);
 	kvt_io_init(&io);
 	for (i = 0; i < log->nr_devs; i++)
 		io_submit(&io, bio_alloc(log->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH,
 					 GFP_NOIO));
+	err = kvt_io_wait(&io);
+	mutex_unlock(&log->flush_lock);
 	kvt_stat_add(log->env.stats, KVTREE_STAT_LOG_FLUSHES, log->nr_devs);
-	return kvt_io_wait(&io);
+	return err;
 }
 
 /**

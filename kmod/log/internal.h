@@ -151,6 +151,7 @@ struct kvt_log {
 	u64 live_max;			/* bytes that checkpoints can always be made of */
 
 	struct mutex commit_lock;	/* one commit at a time */
+	struct mutex flush_lock;	/* one flush of the devices at a time; innermost */
 	struct delayed_work commit;
 	struct mutex checkpoint_lock;	/* one checkpoint at a time */
 	struct delayed_work checkpoint;

@@ -125,6 +125,7 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 		return NULL;
 	log->env = *env;
 	mutex_init(&log->commit_lock);
+	mutex_init(&log->flush_lock);
 	mutex_init(&log->checkpoint_lock);
 	INIT_DELAYED_WORK(&log->commit, kvt_commit_work);
 	INIT_DELAYED_WORK(&log->checkpoint, kvt_checkpoint_work);
