@@ -22,7 +22,7 @@
 #define CC_BATCH	24u
 /* A set of keys is worked on for this long, or until all was seen that must be. */
 #define CC_RUN_MS	1200
-#define CC_RUN_MAX_MS	60000
+#define CC_RUN_MAX_MS	180000
 
 /* What must have happened at the end. */
 #define SEEN(stat)	BIT_ULL(KVTREE_STAT_##stat)
