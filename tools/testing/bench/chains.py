@@ -43,8 +43,7 @@ def plot(rows, path):
             blocks[block] = []
             for r in rows:
                 if r["level"] == level and r["workload"] == name:
-                    rates = " ".join(f"{r[k] / 1e6:.4f}" for k in ("median", "min", "max"))
-                    blocks[block].append(f"{r['length']} {rates}")
+                    blocks[block].append(f"{r['length']} {plots.rates(r, '.4f')}")
             lines.append(
                 f"${block} using 1:2:3:4 with yerrorlines title '{level_title}: {title}'"
             )
@@ -62,8 +61,7 @@ def main():
     rows = read(args.results)
     print(f"{'level':5} {'records':>7} {'workload':14} {'median':>8} {'min':>8} {'max':>8}")
     for r in rows:
-        rates = " ".join(f"{r[k] / 1e6:8.3f}" for k in ("median", "min", "max"))
-        print(f"{r['level']:5} {r['length']:7} {r['workload']:14} {rates}")
+        print(f"{r['level']:5} {r['length']:7} {r['workload']:14} {plots.rates(r, '8.3f')}")
     plots.write(args.json, rows)
     plot(rows, args.plot)
 

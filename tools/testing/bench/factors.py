@@ -58,8 +58,7 @@ def main():
     rows = sorted(read(args.results), key=lambda r: list(PAGES).index(r["pages"]))
     print(f"{'workload':16} {'build':28} {'median':>8} {'min':>8} {'max':>8}")
     for r in rows:
-        rates = " ".join(f"{r[k] / 1e6:8.3f}" for k in ("median", "min", "max"))
-        print(f"{r['workload']:16} {r['build']:28} {rates}")
+        print(f"{r['workload']:16} {r['build']:28} {plots.rates(r, '8.3f')}")
     plots.write(args.json, rows)
     plot(rows, args.plot)
 

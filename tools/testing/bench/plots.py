@@ -22,6 +22,11 @@ def write(path, rows):
         f.write("\n")
 
 
+def rates(row, form):
+    """The median, the least and the most of a row, in millions."""
+    return " ".join(f"{row[name] / 1e6:{form}}" for name in ("median", "min", "max"))
+
+
 def draw(path, settings, blocks, lines):
     """An SVG picture: blocks of data by their names, and what is drawn of them."""
     script = [

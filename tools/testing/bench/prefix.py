@@ -29,8 +29,8 @@ def plot(rows, path):
     """A line for each system, with the least and the most of the rounds."""
     blocks = {}
     for r in rows:
-        rates = " ".join(f"{r[k] / 1e6:.4f}" for k in ("median", "min", "max"))
-        blocks.setdefault(r["system"], []).append(f"{r['common']} {rates}")
+        point = f"{r['common']} {plots.rates(r, '.4f')}"
+        blocks.setdefault(r["system"], []).append(point)
     lines = [f"${name} using 1:2:3:4 with yerrorlines title '{name}'" for name in blocks]
     settings = [
         "set xlabel 'bytes that all keys begin with, before eight that differ'",
@@ -47,8 +47,7 @@ def main():
     rows = [row for path in args.results for row in read(path)]
     print(f"{'in common':>9} {'system':11} {'median':>8} {'min':>8} {'max':>8}")
     for r in rows:
-        rates = " ".join(f"{r[k] / 1e6:8.3f}" for k in ("median", "min", "max"))
-        print(f"{r['common']:9} {r['system']:11} {rates}")
+        print(f"{r['common']:9} {r['system']:11} {plots.rates(r, '8.3f')}")
     plots.write(args.json, rows)
     plot(rows, args.plot)
 
