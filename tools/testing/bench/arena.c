@@ -3,9 +3,12 @@
  * Memory for the benchmark: slabs like the kernel's, side by side in one piece
  * of address space that is made of huge pages or of small ones.
  *
- * A slab holds objects of one cache and nothing else; what a pointer's slab
- * belongs to stands in a table beside the arena.  Each thread has a list of
- * free objects per cache, and gives some to a shared one when it grows long.
+ * A slab holds objects of one cache and nothing else; what is known of it stands
+ * in a table beside the arena.  Each thread has a list of free objects per cache,
+ * and gives some back to their slabs when it grows long.  It takes all that are
+ * free in a slab together, and a slab without objects can become any cache's, so
+ * that objects that are allocated one after the other lie side by side, whatever
+ * was freed before in which order.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,13 +33,21 @@ struct object {
 	struct object *next;
 };
 
+struct slab {
+	struct kmem_cache *cache;
+	struct object *free;
+	unsigned int nr_free;
+	/* Of a list of the cache's slabs with free objects, or of the empty ones. */
+	struct slab *next, **link;
+};
+
 struct kmem_cache {
 	const char *name;
 	size_t size;
 	unsigned int nr;
-	unsigned long slabs;
+	unsigned int per_slab;
 	pthread_mutex_t lock;
-	struct object *free;
+	struct slab *partial;
 };
 
 /* What a thread has of a cache. */
@@ -44,7 +55,8 @@ struct stock {
 	struct object *free;
 	unsigned int nr;
 	long live;		/* objects allocated less those freed, by this thread */
-	/* Never used. */
+	/* The rest of a slab: objects that were freed, and such as never were used. */
+	struct object *rest;
 	char *fresh;
 	char *fresh_end;
 };
@@ -54,8 +66,11 @@ static unsigned int nr_caches;
 static __thread struct stock stocks[MAX_CACHES];
 
 static char *arena;
+static struct slab slabs[NR_SLABS];
+static pthread_mutex_t slabs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct slab *empty;
+static unsigned long slabs_taken;	/* from the arena; some may be empty again */
 static unsigned long slabs_used;
-static u8 slab_cache[NR_SLABS];
 
 /* kmalloc() */
 static const u16 sizes[] = { 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192 };
@@ -106,6 +121,7 @@ struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsign
 	cache->name = name;
 	cache->size = ALIGN(size, align);
 	cache->nr = nr_caches++;
+	cache->per_slab = SLAB_SIZE / cache->size;
 	pthread_mutex_init(&cache->lock, NULL);
 	return cache;
 }
@@ -114,45 +130,94 @@ void kmem_cache_destroy(struct kmem_cache *cache)
 {
 }
 
-static void take_slab(struct kmem_cache *cache, struct stock *stock)
+static void slab_link(struct slab *slab, struct slab **list)
 {
-	unsigned long slab = __atomic_fetch_add(&slabs_used, 1, __ATOMIC_RELAXED);
-
-	BUG_ON(slab == NR_SLABS);
-	slab_cache[slab] = cache->nr;
-	__atomic_fetch_add(&cache->slabs, 1, __ATOMIC_RELAXED);
-	stock->fresh = arena + slab * SLAB_SIZE;
-	stock->fresh_end = stock->fresh + SLAB_SIZE / cache->size * cache->size;
+	slab->next = *list;
+	slab->link = list;
+	if (slab->next)
+		slab->next->link = &slab->next;
+	WRITE_ONCE(*list, slab);
 }
 
-static bool take_shared(struct kmem_cache *cache, struct stock *stock)
+static void slab_unlink(struct slab *slab)
 {
-	struct object *object;
+	WRITE_ONCE(*slab->link, slab->next);
+	if (slab->next)
+		slab->next->link = slab->link;
+}
 
-	if (!READ_ONCE(cache->free))
+/* A slab that has no objects. */
+static void take_empty(struct kmem_cache *cache, struct stock *stock)
+{
+	struct slab *slab;
+
+	pthread_mutex_lock(&slabs_lock);
+	slab = empty;
+	if (slab)
+		slab_unlink(slab);
+	else
+		slab = &slabs[slabs_taken++];
+	slabs_used++;
+	pthread_mutex_unlock(&slabs_lock);
+	BUG_ON(slab == &slabs[NR_SLABS]);
+	slab->cache = cache;
+	stock->fresh = arena + (slab - slabs) * SLAB_SIZE;
+	stock->fresh_end = stock->fresh + cache->per_slab * cache->size;
+}
+
+/* What is free of a slab that has other objects, too. */
+static bool take_partial(struct kmem_cache *cache, struct stock *stock)
+{
+	struct slab *slab;
+
+	if (!READ_ONCE(cache->partial))
 		return false;
 	pthread_mutex_lock(&cache->lock);
-	while (stock->nr < GIVE && (object = cache->free)) {
-		cache->free = object->next;
-		object->next = stock->free;
-		stock->free = object;
-		stock->nr++;
+	slab = cache->partial;
+	if (slab) {
+		slab_unlink(slab);
+		stock->rest = slab->free;
+		slab->free = NULL;
+		slab->nr_free = 0;
 	}
 	pthread_mutex_unlock(&cache->lock);
-	return stock->nr;
+	return slab;
+}
+
+static struct slab *slab_of(const void *p)
+{
+	return &slabs[((const char *)p - arena) / SLAB_SIZE];
+}
+
+static void give_one(struct kmem_cache *cache, struct object *object)
+{
+	struct slab *slab = slab_of(object);
+
+	object->next = slab->free;
+	slab->free = object;
+	if (!slab->nr_free++)
+		slab_link(slab, &cache->partial);
+	if (slab->nr_free < cache->per_slab)
+		return;
+	slab_unlink(slab);
+	slab->free = NULL;
+	slab->nr_free = 0;
+	pthread_mutex_lock(&slabs_lock);
+	slab_link(slab, &empty);
+	slabs_used--;
+	pthread_mutex_unlock(&slabs_lock);
 }
 
 static void give(struct kmem_cache *cache, struct stock *stock)
 {
+	struct object *object;
 	unsigned int i;
 
 	pthread_mutex_lock(&cache->lock);
 	for (i = 0; i < GIVE; i++) {
-		struct object *object = stock->free;
-
+		object = stock->free;
 		stock->free = object->next;
-		object->next = cache->free;
-		WRITE_ONCE(cache->free, object);
+		give_one(cache, object);
 	}
 	pthread_mutex_unlock(&cache->lock);
 	stock->nr -= GIVE;
@@ -160,16 +225,15 @@ static void give(struct kmem_cache *cache, struct stock *stock)
 
 static noinline void *alloc_slow(struct kmem_cache *cache, struct stock *stock)
 {
+	struct object *object;
 	char *p;
 
-	if (stock->fresh == stock->fresh_end) {
-		if (take_shared(cache, stock)) {
-			p = (char *)stock->free;
-			stock->free = stock->free->next;
-			stock->nr--;
-			return p;
-		}
-		take_slab(cache, stock);
+	if (!stock->rest && stock->fresh == stock->fresh_end && !take_partial(cache, stock))
+		take_empty(cache, stock);
+	object = stock->rest;
+	if (object) {
+		stock->rest = object->next;
+		return object;
 	}
 	p = stock->fresh;
 	stock->fresh += cache->size;
@@ -222,7 +286,7 @@ void kfree(const void *p)
 	unsigned long at = (const char *)p - arena;
 
 	if (at < ARENA_SIZE)
-		kmem_cache_free(&caches[slab_cache[at / SLAB_SIZE]], (void *)p);
+		kmem_cache_free(slabs[at / SLAB_SIZE].cache, (void *)p);
 	else
 		free((void *)p);
 }
