@@ -76,7 +76,7 @@ static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
 	p->slice = mt_slice(p->key, p->len, off);
 	p->node = root;
 	p->above = NULL;
-	mt_prefetch(root);
+	mt_prefetch(root, true);
 }
 
 /**
@@ -125,12 +125,9 @@ enum mt_step {
 
 static void mt_probe_choose(struct mt_probe *p, struct mt_inner *inner, u64 v)
 {
-	unsigned int nkeys = mt_inner_nkeys(inner);
-
 	p->above = inner;
 	p->above_version = v;
-	p->node = READ_ONCE(inner->child[mt_inner_search(inner, nkeys, p->slice)]);
-	mt_prefetch(p->node);
+	p->node = mt_inner_child(inner, p->slice);
 }
 
 /*

@@ -142,7 +142,7 @@ static void mt_iter_fetch(const struct mt_leaf *leaf)
 	unsigned long slot;
 	unsigned int i;
 
-	mt_prefetch(mt_leaf_next(leaf));
+	mt_prefetch(mt_leaf_next(leaf), true);
 	for (i = 0; i < mt_perm_size(perm); i++) {
 		slot = mt_leaf_slot(leaf, mt_perm_slot(perm, i));
 		kvt_value_prefetch((void *)(slot & ~MT_SLOT_LAYER));
@@ -171,7 +171,7 @@ static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 of
 	it->leaf = leaf;
 	it->off = off;
 	if (!it->iter.reverse && it->next)
-		mt_prefetch(it->next);
+		mt_prefetch(it->next, true);
 	mt_iter_select(it, nr);
 	return true;
 }

@@ -39,7 +39,7 @@ static __always_inline void mt_calm_layer(struct mt_calm *c, struct mt_node *roo
 	c->node = root;
 	c->above = NULL;
 	c->above_version = 0;
-	mt_prefetch(root);
+	mt_prefetch(root, true);
 }
 
 static __always_inline void mt_calm_init(struct mt_calm *c, struct mt_tree *tree,
@@ -88,7 +88,7 @@ static __always_inline enum mt_calm_step mt_calm_step(struct mt_calm *c)
 		return mt_calm_leaf(c, v);
 	c->above = node;
 	c->above_version = v;
-	c->node = mt_calm_child(node, c->slice);
+	c->node = mt_inner_child(mt_inner(node), c->slice);
 	return MT_CALM_MORE;
 }
 

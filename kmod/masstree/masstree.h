@@ -134,14 +134,13 @@ static __always_inline bool mt_calm_enter(const struct mt_node *node, const stru
 	return likely(above ? !mt_changed(above, above_version) : !READ_ONCE(node->parent));
 }
 
-/* The child of an inner node that covers a slice. */
-static __always_inline struct mt_node *mt_calm_child(struct mt_node *node, u64 slice)
+/* The child of an inner node that covers a slice; it is being fetched. */
+static __always_inline struct mt_node *mt_inner_child(struct mt_inner *inner, u64 slice)
 {
-	struct mt_inner *inner = mt_inner(node);
 	unsigned int at = mt_inner_search(inner, mt_inner_nkeys(inner), slice);
 	struct mt_node *child = READ_ONCE(inner->child[at]);
 
-	mt_prefetch(child);
+	mt_prefetch(child, inner->level == 1);
 	return child;
 }
 

@@ -128,13 +128,16 @@ static inline bool mt_is_leaf(const struct mt_node *node)
 	return READ_ONCE(node->version) & MT_LEAF;
 }
 
-/* Fetch all lines of a node at once (EuroSys 2012, section 4.2). */
-static inline void mt_prefetch(const void *node)
+/* Fetch all lines of a node at once (EuroSys 2012, section 4.2), which may be a leaf or not. */
+static inline void mt_prefetch(const void *node, bool leaf)
 {
 	const char *p = node;
 	unsigned int i;
 
-	for (i = 0; i < sizeof(struct mt_leaf); i += 64)
+	for (i = 0; i < sizeof(struct mt_inner); i += 64)
+		prefetch(p + i);
+	static_assert(sizeof(struct mt_leaf) == sizeof(struct mt_inner) + 64);
+	if (leaf)
 		prefetch(p + i);
 }
 
@@ -382,8 +385,9 @@ struct mt_inner *mt_lock_parent(struct mt_node *node);
  * @nkeys: its number of keys
  * @slice: what to look for
  *
- * Always the same four looks, and no branch: which way it went would be
- * anybody's guess.  Keys that are not there are greater than all others.
+ * Three keys make four groups of the others, of which one is looked at: always the same
+ * two rounds of three looks, those of a round at once, and no branch, since which way it
+ * went would be anybody's guess.  Keys that are not there are greater than all others.
  *
  * Return: the number of keys that are not greater than @slice.
  */
@@ -392,11 +396,14 @@ static inline unsigned int mt_inner_search(const struct mt_inner *inner, unsigne
 {
 	unsigned int at;
 
-	static_assert(MT_INNER_WIDTH == 7 + 4 + 2 + 1);
-	at = slice >= READ_ONCE(inner->slice[6]) ? 7 : 0;
-	at += slice >= READ_ONCE(inner->slice[at + 3]) ? 4 : 0;
-	at += slice >= READ_ONCE(inner->slice[at + 1]) ? 2 : 0;
-	at += slice >= READ_ONCE(inner->slice[at]) ? 1 : 0;
+	static_assert(MT_INNER_WIDTH == 2 + 3 * (1 + 3));
+	at = slice >= READ_ONCE(inner->slice[2]);
+	at += slice >= READ_ONCE(inner->slice[6]);
+	at += slice >= READ_ONCE(inner->slice[10]);
+	/* The first group has two keys, and the one behind it is greater. */
+	at = 4 * at - !!at;
+	at += (slice >= READ_ONCE(inner->slice[at])) + (slice >= READ_ONCE(inner->slice[at + 1])) +
+	      (slice >= READ_ONCE(inner->slice[at + 2]));
 	/* ~0 is a slice, too. */
 	return min(at, nkeys);
 }

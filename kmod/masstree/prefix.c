@@ -65,7 +65,7 @@ static __always_inline struct mt_leaf *mt_prefix_descend(struct mt_node *root, u
 			return mt_leaf(node);
 		above = node;
 		above_version = *version;
-		node = mt_calm_child(node, slice);
+		node = mt_inner_child(mt_inner(node), slice);
 	}
 	return NULL;
 }
@@ -127,7 +127,7 @@ static bool mt_prefix_take(struct mt_prefix *p, const struct mt_prefix_leaf *see
 
 	if (mt_slot_is_layer(seen->beyond)) {
 		*below = mt_slot_layer(seen->beyond);
-		mt_prefetch(*below);
+		mt_prefetch(*below, true);
 	} else if (seen->beyond) {
 		value = mt_prefix_beyond(p, seen->beyond);
 	}

@@ -120,18 +120,15 @@ static void touch_field(struct touched *t, const u64 *field)
 /* As mt_inner_search() goes. */
 static struct mt_node *touch_inner(struct touched *t, const struct mt_inner *inner, u64 slice)
 {
-	static const unsigned int steps[] = { 7, 4, 2, 1 };
-	unsigned int i, at = 0;
+	unsigned int i, group = 0, at = mt_inner_search(inner, inner->nkeys, slice);
 
 	touch_field(t, &inner->node.version);
-	touch(t, &inner->nkeys, sizeof(inner->nkeys));
-	for (i = 0; i < ARRAY_SIZE(steps); i++) {
-		const u64 *key = &inner->slice[at + steps[i] - 1];
-
-		touch_field(t, key);
-		at += slice >= *key ? steps[i] : 0;
+	touch(t, &inner->nkeys, sizeof(inner->nkeys) + sizeof(inner->level));
+	for (i = 2; i < MT_INNER_WIDTH; i += 4) {
+		touch_field(t, &inner->slice[i]);
+		group = slice >= inner->slice[i] ? i + 1 : group;
 	}
-	at = min_t(unsigned int, at, inner->nkeys);
+	touch(t, &inner->slice[group], 3 * sizeof(*inner->slice));
 	touch(t, &inner->child[at], sizeof(inner->child[at]));
 	return inner->child[at];
 }
