@@ -155,14 +155,15 @@ static int mt_find_place(struct mt_tree *tree, struct kvt_change *change, struct
 	struct mt_probe probe;
 	int err;
 
-	mt_probe_find(&probe, tree, &change->key);
+	mt_probe_place(&probe, tree, &change->key);
 	if (IS_ERR(probe.value))
 		return PTR_ERR(probe.value);
 	c->off = probe.off;
 	c->slice = probe.slice;
 	kvt_park_loose(KVT_PARK_WRITE_FOUND);
 	mt_hold();
-	c->leaf = mt_lock_leaf(tree, mt_leaf(probe.node), c->slice, &mt_class_leaf);
+	c->leaf = mt_lock_leaf(tree, mt_leaf(probe.node), probe.version, c->slice,
+			       &mt_class_leaf);
 	if (!c->leaf) {
 		mt_release();
 		return -EAGAIN;

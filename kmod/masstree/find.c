@@ -94,6 +94,7 @@ void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kv
 	probe->key = key->data;
 	probe->len = key->len;
 	probe->value = NULL;
+	probe->place = false;
 	probe->budget = MT_READ_BUDGET;
 	probe->retries = 0;
 	probe->restarts = 0;
@@ -212,6 +213,11 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 	for (;;) {
 		if (v & MT_DELETED)
 			return mt_probe_restart(p);
+		/* Of keys that end here none is in another layer. */
+		if (p->place && rank != MT_RANK_LONG) {
+			n = -1;
+			break;
+		}
 		n = mt_leaf_search(leaf, mt_leaf_perm(leaf), p->slice, rank, &at);
 		kvt_park_loose(KVT_PARK_READ_SLOT);
 		slot = n < 0 ? 0 : mt_leaf_slot(leaf, n);
@@ -223,6 +229,7 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 			return mt_probe_busy(p);
 	}
 	p->node = &leaf->node;
+	p->version = v;
 	if (n < 0)
 		return false;
 	if (mt_slot_is_layer(slot)) {
@@ -252,6 +259,13 @@ static bool mt_probe_step(struct mt_probe *p)
 	}
 }
 
+static void mt_probe_run(struct mt_probe *p)
+{
+	while (mt_probe_step(p))
+		;
+	mt_probe_end(p);
+}
+
 /**
  * mt_probe_find() - look up a key
  * @probe: to be filled
@@ -266,9 +280,25 @@ static bool mt_probe_step(struct mt_probe *p)
 void mt_probe_find(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
 {
 	mt_probe_init(probe, tree, key);
-	while (mt_probe_step(probe))
-		;
-	mt_probe_end(probe);
+	mt_probe_run(probe);
+}
+
+/**
+ * mt_probe_place() - find the leaf of a key
+ * @probe: to be filled
+ * @tree: where
+ * @key: the key
+ *
+ * As mt_probe_find(), for who locks the leaf and looks there for himself: @probe->value is
+ * ERR_PTR(-EBUSY) or means nothing.
+ *
+ * Context: under rcu_read_lock(), any context.
+ */
+void mt_probe_place(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
+{
+	mt_probe_init(probe, tree, key);
+	probe->place = true;
+	mt_probe_run(probe);
 }
 
 /**
@@ -308,28 +338,36 @@ struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u
  * mt_lock_leaf() - lock the leaf of a layer that covers a slice
  * @tree: the tree
  * @leaf: a leaf that covered the slice at some time in this RCU read section
+ * @version: the leaf's, at that time
  * @slice: the slice
  * @class: lock class
+ *
+ * What a leaf covers gets less by splits only.  If there was none, its right neighbour,
+ * which is likely to be far away from all that is in the cache, is not looked at.
  *
  * Context: under rcu_read_lock(), mt_hold().
  *
  * Return: the leaf, locked and not deleted, or NULL: begin again.
  */
-struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 slice,
+struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 version, u64 slice,
 			     struct mt_lock_class *class)
 {
 	struct mt_leaf *next;
+	bool seen = true;
 
 	for (;;) {
 		if (mt_lock(&leaf->node, class, 0))
 			mt_stat(tree, KVTREE_STAT_LOCK_CONTENDED);
 		if (mt_is_deleted(&leaf->node))
 			break;
+		if (seen && (READ_ONCE(leaf->node.version) ^ version) < MT_VSPLIT)
+			return leaf;
 		next = READ_ONCE(leaf->next);
 		if (!next || slice < READ_ONCE(next->lowkey))
 			return leaf;
 		mt_unlock(&leaf->node, class);
 		leaf = next;
+		seen = false;
 	}
 	mt_unlock(&leaf->node, class);
 	return NULL;
@@ -376,11 +414,11 @@ struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off)
 static struct mt_leaf *mt_find_leaf(struct mt_probe *probe, u32 off)
 {
 	struct mt_node *root = mt_find_layer(probe, off);
-	u64 v;
 
 	if (IS_ERR_OR_NULL(root))
 		return ERR_CAST(root);
-	return mt_probe_descend(probe, root, off, mt_slice(probe->key, probe->len, off), &v);
+	return mt_probe_descend(probe, root, off, mt_slice(probe->key, probe->len, off),
+				&probe->version);
 }
 
 /**
@@ -416,7 +454,7 @@ struct mt_leaf *mt_lock_slot(struct mt_tree *tree, const u8 *key, u32 off,
 		mt_probe_end(&probe);
 		if (IS_ERR_OR_NULL(leaf))
 			continue;
-		leaf = mt_lock_leaf(tree, leaf, slice, &mt_class_slot);
+		leaf = mt_lock_leaf(tree, leaf, probe.version, slice, &mt_class_slot);
 		if (!leaf)
 			continue;
 		n = mt_leaf_search(leaf, leaf->perm, slice, MT_RANK_LONG, &at);

@@ -66,7 +66,9 @@
  * the same way.  What it returns was there at some time, and nothing longer that
  * begins alike was there throughout.
  *
- * **Writers** go down like readers, lock the leaf, and look again.  An entry's
+ * **Writers** go down like readers, lock the leaf, and look for the key in it.  If the
+ * leaf's vsplit is what it was when its version was read, it covers what it did then.
+ * Otherwise they go to the right from lock to lock.  An entry's
  * value is replaced by one store, seen by readers at once.  A new key is
  * written to a free slot and becomes visible with the store of the permutation,
  * which gives order and number of the slots (4.6.2); nothing is dirty.  A key

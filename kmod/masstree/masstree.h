@@ -95,8 +95,10 @@ struct mt_probe {
 	u32 off;			/* of the layer */
 	u64 slice;			/* at off */
 	struct mt_node *node;		/* next to be looked at; at the end the leaf */
+	u64 version;			/* at the end the leaf's, when it covered the slice */
 	struct mt_inner *above;		/* where node was found, NULL at a layer's root */
 	u64 above_version;
+	bool place;			/* where it would be is all that is asked for */
 	struct kvt_value *value;	/* at the end the result */
 	u32 budget;
 	u32 retries;
@@ -105,13 +107,14 @@ struct mt_probe {
 
 void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
 void mt_probe_find(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
+void mt_probe_place(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
 void mt_probe_end(struct mt_probe *probe);
 struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u32 off,
 				 u64 slice, u64 *version);
 
 int mt_leaf_search(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, unsigned int *at);
 
-struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 slice,
+struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 version, u64 slice,
 			     struct mt_lock_class *class);
 struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off);
 struct mt_leaf *mt_lock_slot(struct mt_tree *tree, const u8 *key, u32 off,
