@@ -9,7 +9,8 @@
 # several lengths, and leaves build/bench-chains.json and .svg. T=reclaim measures puts while memory
 # is freed sooner or later, and in smaller or larger batches: build/bench-reclaim.json and .svg.
 # T=prefix measures keys that begin alike, T=factors the index without some of what makes it fast:
-# build/bench-prefix.json and .svg, build/bench-factors.json and .svg.
+# build/bench-prefix.json and .svg, build/bench-factors.json and .svg. T=partition compares a tree
+# for each thread with one for all, and T=instructions counts them, with valgrind: the same files.
 # BENCH_ARGS are options for kvt-bench, BENCH_UML_ARGS parameters for kvtree_bench.ko.
 
 set -euo pipefail
@@ -75,6 +76,37 @@ measure_prefix()
 	"$OUT/kvt-bench" --workload W12 --threads 1 --pages huge --json "$LOGS/prefix.json" \
 		${BENCH_ARGS:-}
 	figure prefix "$LOGS/prefix.json"
+}
+
+measure_partition()
+{
+	# shellcheck disable=SC2086 # several options
+	"$OUT/kvt-bench" --workload W13 --threads "$(nproc)" --pages huge --subject kvtree \
+		--subject partitions --json "$LOGS/partition.json" ${BENCH_ARGS:-}
+	figure partition "$LOGS/partition.json"
+}
+
+# Instructions are the same each time: one round, and one thread.
+measure_instructions()
+{
+	local workload system profile parts=()
+
+	for workload in W1 W2 W3; do
+		for system in kvtree bwtree lmdb skiplist congee treeindex stdmap; do
+			profile=$LOGS/callgrind-$workload-$system
+			rm -f "$profile".*
+			# shellcheck disable=SC2086 # several options
+			run_logged "$profile.log" "bench: counting $workload, $system" '' \
+				valgrind --tool=callgrind --callgrind-out-file="$profile.%p" \
+				"$OUT/kvt-bench" --keys 50000 --rounds 1 --threads 1 --pages huge \
+				--workload "$workload" --subject "$system" ${BENCH_ARGS:-}
+			# One of the driver, and one of the system where it has such keys.
+			for profile in "$profile".[0-9]*; do
+				parts+=("$workload:$system=$profile")
+			done
+		done
+	done
+	figure instructions "${parts[@]}"
 }
 
 measure_factors()
@@ -163,8 +195,8 @@ want()
 main()
 {
 	case $T in
-	''|user|uml|chains|reclaim|prefix|factors) ;;
-	*) die "T=$T: there are user, uml, chains, reclaim, prefix and factors";;
+	''|user|uml|chains|reclaim|prefix|factors|partition|instructions) ;;
+	*) die "T=$T: there are user, uml, chains, reclaim, prefix, factors, partition and instructions";;
 	esac
 	"$LANES/deps.sh" bench
 	lane_begin bench
@@ -172,7 +204,7 @@ main()
 	reclaim)
 		measure_reclaim
 		return;;
-	chains|prefix|factors)
+	chains|prefix|factors|partition|instructions)
 		build_bench
 		"measure_$T"
 		return;;

@@ -58,7 +58,7 @@ main_packages()
 		echo "$build_packages"
 		user_packages tools/testing;;
 	bench)
-		echo "$build_packages $kernel_packages"
+		echo "$build_packages $kernel_packages valgrind"
 		user_packages tools/testing;;
 	lint)
 		echo "$build_packages $kernel_packages sparse shellcheck

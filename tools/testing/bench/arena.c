@@ -20,9 +20,10 @@
 
 #include "arena.h"
 
-#define ARENA_SIZE	(64ull << 30)
+/* Of address space; a debugger may have less. */
+#define ARENA_MAX	(64ull << 30)
 #define SLAB_SIZE	(64ull << 10)
-#define NR_SLABS	(ARENA_SIZE / SLAB_SIZE)
+#define NR_SLABS	(ARENA_MAX / SLAB_SIZE)
 #define HUGE_SIZE	(2ull << 20)
 #define MAX_CACHES	24
 /* Free objects that a thread keeps, and gives away at once. */
@@ -66,6 +67,7 @@ static unsigned int nr_caches;
 static __thread struct stock stocks[MAX_CACHES];
 
 static char *arena;
+static u64 arena_size = ARENA_MAX;
 static struct slab slabs[NR_SLABS];
 static pthread_mutex_t slabs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slab *empty;
@@ -82,11 +84,13 @@ void arena_init(bool huge)
 	unsigned int i, n = 0;
 	char *p;
 
-	p = mmap(NULL, ARENA_SIZE + HUGE_SIZE, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	BUG_ON(p == MAP_FAILED);
+	while (p = mmap(NULL, arena_size + HUGE_SIZE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), p == MAP_FAILED) {
+		BUG_ON(arena_size < HUGE_SIZE);
+		arena_size /= 2;
+	}
 	arena = (char *)ALIGN((unsigned long)p, HUGE_SIZE);
-	BUG_ON(madvise(arena, ARENA_SIZE, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
+	BUG_ON(madvise(arena, arena_size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
 	for (i = 0; i < ARRAY_SIZE(sizes); i++)
 		kmalloc_caches[i] = kmem_cache_create("kmalloc", sizes[i], 8, 0, NULL);
 	for (i = 0; i < ARRAY_SIZE(size_index); i++) {
@@ -159,7 +163,7 @@ static void take_empty(struct kmem_cache *cache, struct stock *stock)
 		slab = &slabs[slabs_taken++];
 	slabs_used++;
 	pthread_mutex_unlock(&slabs_lock);
-	BUG_ON(slab == &slabs[NR_SLABS]);
+	BUG_ON(slab == &slabs[arena_size / SLAB_SIZE]);
 	slab->cache = cache;
 	stock->fresh = arena + (slab - slabs) * SLAB_SIZE;
 	stock->fresh_end = stock->fresh + cache->per_slab * cache->size;
@@ -285,7 +289,7 @@ void kfree(const void *p)
 {
 	unsigned long at = (const char *)p - arena;
 
-	if (at < ARENA_SIZE)
+	if (at < arena_size)
 		kmem_cache_free(slabs[at / SLAB_SIZE].cache, (void *)p);
 	else
 		free((void *)p);

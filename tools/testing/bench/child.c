@@ -54,6 +54,7 @@ void child_stop(struct child *c)
 {
 	close(c->to);
 	close(c->from);
-	kill(c->pid, SIGKILL);
+	/* Valgrind, if there is one, still tells what it knows. */
+	kill(c->pid, SIGTERM);
 	waitpid(c->pid, NULL, 0);
 }

@@ -38,19 +38,7 @@ def beside_first(rows):
 def plot(rows, path):
     """Bars for each workload."""
     builds = list(dict.fromkeys(r["build"] for r in rows))
-    data = [f'"{k}" ' + " ".join(f"{n:.4f}" for n in v) for k, v in beside_first(rows).items()]
-    lines = [
-        f"$all using {i + 2}{'' if i else ':xtic(1)'} title '{name}'"
-        for i, name in enumerate(builds)
-    ]
-    settings = [
-        "set style data histogram",
-        "set style fill solid 0.7 border -1",
-        f"set ylabel 'operations, of those with: {builds[0]}'",
-        "set yrange [0:*]",
-        "set grid y",
-    ]
-    plots.draw(path, settings, {"all": data}, lines)
+    plots.bars(path, builds, beside_first(rows), f"operations, of those with: {builds[0]}")
 
 
 def main():

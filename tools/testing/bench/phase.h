@@ -3,6 +3,7 @@
 #ifndef KVT_BENCH_PHASE_H
 #define KVT_BENCH_PHASE_H
 
+#include "counters.h"
 #include "subject.h"
 
 #define THREADS_MAX	64
@@ -22,6 +23,7 @@ enum phase {
 	PHASE_SYNTHETIC,	/* 5 gets to a put of any key, every other of which is new */
 	PHASE_GAMERS,		/* 7.5 gets to an update */
 	PHASE_CHUNKS,		/* 2.2 gets to a put, as above */
+	PHASE_SKEW,		/* gets, more of the first worker's keys than of another's */
 	PHASE_COLS_E,		/* 95 % scans of 1 to 100 keys, a column of each; 5 % puts */
 	PHASE_NR
 };
@@ -31,6 +33,7 @@ struct request {
 	unsigned int threads;
 	uint64_t nr_ops;
 	uint64_t seed;
+	unsigned int skew;	/* so many times more of the first worker's keys */
 };
 
 struct answer {
@@ -38,10 +41,12 @@ struct answer {
 	bool wrong;		/* something else was found than had to be */
 	uint64_t found;		/* a sum over what was found: the same for all subjects */
 	uint64_t ops;
-	uint64_t cpu_ns;	/* of the process, helpers of the subject included */
+	/* Of the process, helpers of the subject included; or all took as long as the slowest. */
+	uint64_t cpu_ns;
 	uint64_t wall_ns;
 	struct bench_memory memory;	/* after an insert */
 	struct bench_swaps swaps;
+	struct bench_counts counts;
 };
 
 /* Once, after fork: @threads workers. */

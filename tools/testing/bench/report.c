@@ -23,6 +23,9 @@ void report_add(struct row *row, const struct answer *a)
 	row->wall[row->nr++] = a->ops * 1e9 / a->wall_ns;
 	if (row->step->phase == PHASE_INSERT)
 		row->memory = a->memory;
+	row->ops += a->ops;
+	row->counts.cycles += a->counts.cycles;
+	row->counts.instructions += a->counts.instructions;
 	for (i = 0; i < SWAPS; i++) {
 		row->swaps.made[i] += a->swaps.made[i];
 		row->swaps.lost[i] += a->swaps.lost[i];
@@ -114,6 +117,23 @@ static void print_lost(const struct row *rows, unsigned int nr)
 	}
 }
 
+static double cycles(const struct row *r)
+{
+	return (double)r->counts.cycles / r->ops;
+}
+
+static double instructions(const struct row *r)
+{
+	return (double)r->counts.instructions / r->ops;
+}
+
+static void print_counts(const struct row *r)
+{
+	if (r->counts.cycles)
+		printf("%-20s %-9s %2u each: %.0f cycles, %.0f instructions\n", r->step->name,
+		       r->subject, r->threads, cycles(r), instructions(r));
+}
+
 void report_table(const struct row *rows, unsigned int nr)
 {
 	const struct row *r, *other;
@@ -127,6 +147,8 @@ void report_table(const struct row *rows, unsigned int nr)
 		print_row(r, other);
 	}
 	print_lost(rows, nr);
+	for (r = rows; r < rows + nr; r++)
+		print_counts(r);
 	printf("Millions of operations (scans: of pairs) per second of CPU time, times threads.\n");
 }
 
@@ -298,6 +320,10 @@ static json_t *make_row(const struct row *r)
 	if (r->step->phase == PHASE_INSERT) {
 		json_object_set_new(row, "bytes_per_key", make_memory(r));
 		add_number(row, "huge_page_share", r->memory.huge);
+	}
+	if (r->counts.cycles) {
+		add_number(row, "cycles", cycles(r));
+		add_number(row, "instructions", instructions(r));
 	}
 	if (r->swaps.made[SWAP_UPDATE])
 		json_object_set_new(row, "exchanges", make_swaps(r));

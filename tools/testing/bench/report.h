@@ -18,7 +18,10 @@ struct row {
 	double rate[ROUNDS_MAX];	/* of all threads, per second; sorted in the end */
 	double wall[ROUNDS_MAX];
 	struct bench_memory memory;
-	struct bench_swaps swaps;	/* of all rounds */
+	/* Of all rounds. */
+	struct bench_swaps swaps;
+	struct bench_counts counts;
+	uint64_t ops;
 };
 
 void report_add(struct row *row, const struct answer *a);

@@ -92,6 +92,14 @@ COMMON(24);
 COMMON(32);
 COMMON(40);
 
+/* Figure 11: decimal keys, as there. */
+#define SKEW(nr)	{ "get_skew" #nr "_W13", "W13", PHASE_SKEW, nr }
+static const struct step skewed[] = {
+	{ "insert_W13", "W13", PHASE_INSERT },
+	SKEW(0), SKEW(1), SKEW(2), SKEW(3), SKEW(4), SKEW(5), SKEW(6), SKEW(7), SKEW(8), SKEW(9),
+	{ 0 }
+};
+
 const struct group groups[] = {
 	{ KEYS_RANDOM_8, false, 0, random_8 },
 	{ KEYS_DECIMAL, false, 0, decimal },
@@ -109,5 +117,6 @@ const struct group groups[] = {
 	{ KEYS_COMMON_24, false, 0, common_24, .asked = true },
 	{ KEYS_COMMON_32, false, 0, common_32, .asked = true },
 	{ KEYS_COMMON_40, false, 0, common_40, .asked = true },
+	{ KEYS_DECIMAL, false, 0, skewed, .asked = true, .parts = true },
 	{ .steps = NULL }
 };
