@@ -350,8 +350,10 @@ static int visit_checkpoint(struct kvt_log_set *set, u32 dev, struct kvt_log_vis
 
 	if (!blocks)
 		return 0;
-	if (!kvt_log_pos_valid(super, &pos, blocks))
+	if (!kvt_log_pos_valid(super, &pos, blocks)) {
+		kvt_log_say(set, "device %u: the superblock's checkpoint is wrong", dev + 1);
 		return -EBADMSG;
+	}
 	table = kvt_env_alloc((size_t)blocks * KVTREE_LOG_BLOCK);
 	if (!table)
 		return -ENOMEM;

@@ -374,6 +374,8 @@ format_results()
 		--stale "$golden"/early-1.img --stale "$golden"/early-2.img \
 		"$golden"/two-{1,2}.img
 	attempt format-fuzz format fuzz --places $((PLACES / 2)) "$golden/one.img"
+	# Superblocks whose checkpoints stand nowhere, which once were refused without a word.
+	attempt format-fuzz-nowhere format fuzz --seed 46386 --places 100 "$golden/one.img"
 	attempt format-fuzz-two format fuzz --places $((PLACES / 2)) "$golden"/two-{1,2}.img
 	[ -e "$record.oracle" ] || return 0
 	attempt format-big-endian-crash same_elsewhere
