@@ -38,15 +38,9 @@ static bool reclaim_over(const struct kvt_reclaim *reclaim)
 	return atomic64_read(&reclaim->waiting) > reclaim->limit;
 }
 
-/* Writers may have to wait soon. */
-static bool reclaim_pressed(const struct kvt_reclaim *reclaim)
-{
-	return atomic64_read(&reclaim->waiting) > (s64)(reclaim->bound / 2);
-}
-
 static unsigned long reclaim_delay(const struct kvt_reclaim *reclaim)
 {
-	if (reclaim_pressed(reclaim))
+	if (atomic64_read(&reclaim->waiting) > (s64)(reclaim->bound / 2))
 		return 0;
 	return msecs_to_jiffies(READ_ONCE(reclaim_interval_ms));
 }
@@ -207,34 +201,6 @@ static void reclaim_free_garbage(struct kvt_reclaim *reclaim)
 		reclaim_end_batch(reclaim, &batch);
 }
 
-/* What was taken is not read any more: free it, and look for more. */
-static void reclaim_end_cycle(struct kvt_reclaim *reclaim)
-{
-	reclaim_free_garbage(reclaim);
-	atomic_set(&reclaim->state, KVT_RECLAIM_GATHER);
-	queue_delayed_work(reclaim->wq, &reclaim->gather, reclaim_delay(reclaim));
-}
-
-static void reclaim_free_work(struct work_struct *work)
-{
-	reclaim_end_cycle(container_of(to_rcu_work(work), struct kvt_reclaim, free_work));
-}
-
-/*
- * Wait for the readers that may have seen what was taken.  An ordinary grace period takes
- * tens of milliseconds in which nothing is disturbed, and in which writers may come to the
- * bound; one that is expedited interrupts all CPUs, and has them go on.
- */
-static void reclaim_wait_for_readers(struct kvt_reclaim *reclaim)
-{
-	if (!reclaim_pressed(reclaim)) {
-		queue_rcu_work(reclaim->wq, &reclaim->free_work);
-		return;
-	}
-	synchronize_rcu_expedited();
-	reclaim_end_cycle(reclaim);
-}
-
 static void reclaim_gather_work(struct work_struct *work)
 {
 	struct kvt_reclaim *reclaim =
@@ -246,7 +212,7 @@ static void reclaim_gather_work(struct work_struct *work)
 		return;
 	reclaim_raise_max(reclaim, kvt_reclaim_waiting(reclaim));
 	if (reclaim_take(reclaim)) {
-		reclaim_wait_for_readers(reclaim);
+		queue_rcu_work(reclaim->wq, &reclaim->free_work);
 		return;
 	}
 	atomic_set(&reclaim->state, KVT_RECLAIM_IDLE);
@@ -260,6 +226,16 @@ static void reclaim_gather_work(struct work_struct *work)
 	    atomic_cmpxchg(&reclaim->state, KVT_RECLAIM_IDLE, KVT_RECLAIM_GATHER) ==
 	    KVT_RECLAIM_IDLE)
 		queue_delayed_work(reclaim->wq, &reclaim->gather, reclaim_delay(reclaim));
+}
+
+static void reclaim_free_work(struct work_struct *work)
+{
+	struct kvt_reclaim *reclaim =
+		container_of(to_rcu_work(work), struct kvt_reclaim, free_work);
+
+	reclaim_free_garbage(reclaim);
+	atomic_set(&reclaim->state, KVT_RECLAIM_GATHER);
+	queue_delayed_work(reclaim->wq, &reclaim->gather, reclaim_delay(reclaim));
 }
 
 /**
