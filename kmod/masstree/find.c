@@ -210,14 +210,14 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 	unsigned int at;
 	int n;
 
+	/* Of keys that end here none is in another layer. */
+	if (p->place && rank != MT_RANK_LONG) {
+		p->version = v;
+		return false;
+	}
 	for (;;) {
 		if (v & MT_DELETED)
 			return mt_probe_restart(p);
-		/* Of keys that end here none is in another layer. */
-		if (p->place && rank != MT_RANK_LONG) {
-			n = -1;
-			break;
-		}
 		n = mt_leaf_search(leaf, mt_leaf_perm(leaf), p->slice, rank, &at);
 		kvt_park_loose(KVT_PARK_READ_SLOT);
 		slot = n < 0 ? 0 : mt_leaf_slot(leaf, n);
@@ -236,6 +236,9 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 		mt_probe_enter(p, mt_slot_layer(slot), p->off + MT_SLICE);
 		return true;
 	}
+	/* Who wants the place only compares the key when the leaf is locked. */
+	if (p->place)
+		return false;
 	value = mt_slot_value(slot);
 	if (rank != MT_RANK_LONG || mt_same_tail(value, p->key, p->len, p->off + MT_SLICE))
 		p->value = value;
