@@ -70,26 +70,32 @@ measure_chains()
 	figure chains "${parts[@]}"
 }
 
+# measure_figure NAME OPTION...: one run of kvt-bench, and what a program makes of it.
+measure_figure()
+{
+	local name=$1
+	shift
+
+	# shellcheck disable=SC2086 # several options
+	"$OUT/kvt-bench" "$@" --pages huge --json "$LOGS/$name.json" ${BENCH_ARGS:-}
+	figure "$name" "$LOGS/$name.json"
+}
+
 measure_prefix()
 {
-	# shellcheck disable=SC2086 # several options
-	"$OUT/kvt-bench" --workload W12 --threads 1 --pages huge --json "$LOGS/prefix.json" \
-		${BENCH_ARGS:-}
-	figure prefix "$LOGS/prefix.json"
+	measure_figure prefix --workload W12 --threads 1
 }
 
 measure_partition()
 {
-	# shellcheck disable=SC2086 # several options
-	"$OUT/kvt-bench" --workload W13 --threads "$(nproc)" --pages huge --subject kvtree \
-		--subject partitions --json "$LOGS/partition.json" ${BENCH_ARGS:-}
-	figure partition "$LOGS/partition.json"
+	measure_figure partition --workload W13 --threads "$(nproc)" --subject kvtree \
+		--subject partitions
 }
 
 # Instructions are the same each time: one round, and one thread.
 measure_instructions()
 {
-	local workload system profile parts=()
+	local workload system profile file parts=()
 
 	for workload in W1 W2 W3; do
 		for system in kvtree bwtree lmdb skiplist congee treeindex stdmap; do
@@ -101,8 +107,8 @@ measure_instructions()
 				"$OUT/kvt-bench" --keys 50000 --rounds 1 --threads 1 --pages huge \
 				--workload "$workload" --subject "$system" ${BENCH_ARGS:-}
 			# One of the driver, and one of the system where it has such keys.
-			for profile in "$profile".[0-9]*; do
-				parts+=("$workload:$system=$profile")
+			for file in "$profile".[0-9]*; do
+				parts+=("$workload:$system=$file")
 			done
 		done
 	done
