@@ -67,6 +67,27 @@ static uint64_t now(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+/*
+ * From the CPU's clock to that of the day.  Who is interrupted between two looks at them
+ * would be off by as long as that takes: the closest of a few tries is taken.
+ */
+static uint64_t clock_offset(void)
+{
+	uint64_t before, day, after, offset = 0, closest = UINT64_MAX;
+	int i;
+
+	for (i = 0; i < 32; i++) {
+		before = now(CLOCK_MONOTONIC);
+		day = now(CLOCK_REALTIME);
+		after = now(CLOCK_MONOTONIC);
+		if (after - before < closest) {
+			closest = after - before;
+			offset = day - before;
+		}
+	}
+	return offset;
+}
+
 static struct latency *load(const struct record *record, struct kvtree *kv)
 {
 	struct latency *skel;
@@ -75,7 +96,7 @@ static struct latency *load(const struct record *record, struct kvtree *kv)
 	skel = latency__open();
 	program_check(skel ? 0 : -errno, "cannot open the programs");
 	skel->rodata->store = store_handle(kv, STORE, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
-	skel->rodata->clock_offset = now(CLOCK_REALTIME) - now(CLOCK_MONOTONIC);
+	skel->rodata->clock_offset = clock_offset();
 	skel->rodata->only_pid = (uint32_t)record->pid;
 	skel->rodata->not_pid = (uint32_t)getpid();
 	skel->rodata->all_kinds = record->all;
