@@ -7,6 +7,7 @@
 #include <linux/jiffies.h>
 #include <linux/minmax.h>
 #include <linux/moduleparam.h>
+#include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -26,6 +27,9 @@ MODULE_PARM_DESC(reclaim_interval_ms, "ms that retired memory is collected befor
 
 /* What a CPU counts by itself before it touches the shared counter. */
 #define KVT_RECLAIM_PENDING	(64 * 1024)
+
+/* Of the bound: where writers begin to help. */
+#define KVT_RECLAIM_HELP	16
 
 enum {
 	KVT_RECLAIM_IDLE,	/* nothing queued; whoever retires first queues gather */
@@ -77,11 +81,13 @@ static bool reclaim_take_cpu(struct kvt_reclaim_cpu *cpu)
 		any = true;
 	}
 	if (!llist_empty(&cpu->bags))
-		cpu->full_bags = llist_del_all(&cpu->bags);
+		cpu->gathered = llist_del_all(&cpu->bags);
 	/* A writer that was first puts it back. */
-	if (reclaim_has_bag(bag) && cmpxchg(&cpu->bag, bag, 0) == bag)
-		cpu->last_bag = reclaim_bag(bag);
-	return any || cpu->full_bags || cpu->last_bag;
+	if (reclaim_has_bag(bag) && cmpxchg(&cpu->bag, bag, 0) == bag) {
+		reclaim_bag(bag)->link.next = cpu->gathered;
+		cpu->gathered = &reclaim_bag(bag)->link;
+	}
+	return any || cpu->gathered;
 }
 
 /* Take what lies on the CPUs.  Returns whether there was anything. */
@@ -150,43 +156,98 @@ static void reclaim_free_list(struct kvt_reclaim *reclaim, struct llist_node *no
 	}
 }
 
+/* Free values of a bag, at most @max.  Returns whether it is empty now, and gone. */
+static bool reclaim_free_values(struct kvt_reclaim *reclaim, struct kvt_bag *bag,
+				unsigned int max, struct reclaim_batch *batch)
+{
+	unsigned int nr = min(bag->nr - bag->freed, max);
+
+	reclaim->free_values(&bag->value[bag->freed], nr);
+	bag->freed += nr;
+	batch->objects += nr;
+	if (bag->freed < bag->nr)
+		return false;
+	batch->bytes += bag->bytes;
+	kfree(bag);
+	return true;
+}
+
 static void reclaim_free_bag(struct kvt_reclaim *reclaim, struct kvt_bag *bag,
 			     struct reclaim_batch *batch)
 {
 	unsigned int limit = max(READ_ONCE(reclaim_batch), 1U);
-	unsigned int nr;
+	bool gone = false;
 
-	while (bag->freed < bag->nr) {
-		nr = min(bag->nr - bag->freed, limit - min(batch->objects, limit - 1));
-		reclaim->free_values(&bag->value[bag->freed], nr);
-		bag->freed += nr;
-		if (bag->freed == bag->nr)
-			batch->bytes += bag->bytes;
-		batch->objects += nr;
+	while (!gone) {
+		gone = reclaim_free_values(reclaim, bag, limit - min(batch->objects, limit - 1),
+					   batch);
 		if (batch->objects >= limit)
 			reclaim_end_batch(reclaim, batch);
 	}
-	kfree(bag);
+}
+
+/* Take a bag that is ready; NULL: those who helped have left none. */
+static struct kvt_bag *reclaim_ready_bag(struct kvt_reclaim_cpu *cpu)
+{
+	struct llist_node *link;
+
+	mutex_lock(&cpu->free_lock);
+	link = cpu->ready;
+	if (link)
+		WRITE_ONCE(cpu->ready, link->next);
+	mutex_unlock(&cpu->free_lock);
+	return link ? llist_entry(link, struct kvt_bag, link) : NULL;
+}
+
+/*
+ * A writer's part of it, on its CPU: a value, as it retires one and allocates one.  Then
+ * the allocator's own stock neither grows nor shrinks, which is what makes an operation
+ * in a hundred long.  Returns whether there was one: what others are about to take or to
+ * free is theirs.
+ */
+static bool reclaim_help(struct kvt_reclaim *reclaim)
+{
+	/* Moving to another CPU now only makes the values less local. */
+	struct kvt_reclaim_cpu *cpu = raw_cpu_ptr(reclaim->cpu);
+	struct reclaim_batch batch = {};
+	struct llist_node *link, *next;
+
+	if (!READ_ONCE(cpu->ready) || !mutex_trylock(&cpu->free_lock))
+		return false;
+	link = cpu->ready;
+	if (link) {
+		next = link->next;
+		if (reclaim_free_values(reclaim, llist_entry(link, struct kvt_bag, link), 1,
+					&batch))
+			WRITE_ONCE(cpu->ready, next);
+	}
+	mutex_unlock(&cpu->free_lock);
+	if (batch.bytes)
+		reclaim_end_batch(reclaim, &batch);
+	return link;
 }
 
 static void reclaim_free_cpu(struct kvt_reclaim *reclaim, struct kvt_reclaim_cpu *cpu,
 			     struct reclaim_batch *batch)
 {
-	struct llist_node *link = cpu->full_bags, *next;
+	struct kvt_bag *bag;
 	int type;
 
-	for (; link; link = next) {
-		next = link->next;
-		reclaim_free_bag(reclaim, llist_entry(link, struct kvt_bag, link), batch);
-	}
-	cpu->full_bags = NULL;
-	if (cpu->last_bag)
-		reclaim_free_bag(reclaim, cpu->last_bag, batch);
-	cpu->last_bag = NULL;
+	while ((bag = reclaim_ready_bag(cpu)))
+		reclaim_free_bag(reclaim, bag, batch);
 	for (type = 0; type < KVT_GARBAGE_NR; type++) {
 		reclaim_free_list(reclaim, cpu->garbage[type], reclaim->free[type], batch);
 		cpu->garbage[type] = NULL;
 	}
+}
+
+/* Let anybody free the bags that were gathered on a CPU. */
+static void reclaim_make_ready(struct kvt_reclaim_cpu *cpu)
+{
+	mutex_lock(&cpu->free_lock);
+	WRITE_ONCE(cpu->ready, cpu->gathered);
+	mutex_unlock(&cpu->free_lock);
+	cpu->gathered = NULL;
 }
 
 /* Free what reclaim_take() took, whose grace period is over. */
@@ -195,6 +256,8 @@ static void reclaim_free_garbage(struct kvt_reclaim *reclaim)
 	struct reclaim_batch batch = {};
 	int i;
 
+	for_each_possible_cpu(i)
+		reclaim_make_ready(per_cpu_ptr(reclaim->cpu, i));
 	for_each_possible_cpu(i)
 		reclaim_free_cpu(reclaim, per_cpu_ptr(reclaim->cpu, i), &batch);
 	if (batch.objects)
@@ -253,12 +316,16 @@ static void reclaim_free_work(struct work_struct *work)
 int kvt_reclaim_init(struct kvt_reclaim *reclaim, struct workqueue_struct *wq,
 		     struct kvt_stats *stats, u64 bound)
 {
+	int i;
+
 	BUILD_BUG_ON(sizeof(struct kvt_bag) > 1024);
 
 	memset(reclaim, 0, sizeof(*reclaim));
 	reclaim->cpu = alloc_percpu(struct kvt_reclaim_cpu);
 	if (!reclaim->cpu)
 		return -ENOMEM;
+	for_each_possible_cpu(i)
+		mutex_init(&per_cpu_ptr(reclaim->cpu, i)->free_lock);
 	reclaim->wq = wq;
 	reclaim->stats = stats;
 	reclaim->bound = min_t(u64, bound, S64_MAX);
@@ -266,6 +333,7 @@ int kvt_reclaim_init(struct kvt_reclaim *reclaim, struct workqueue_struct *wq,
 			       KVT_RECLAIM_PENDING);
 	/* Each CPU has counted as much by itself, and may be about to add as much. */
 	reclaim->limit = reclaim->bound - 2 * num_possible_cpus() * reclaim->batch;
+	reclaim->help = reclaim->bound / KVT_RECLAIM_HELP;
 	init_waitqueue_head(&reclaim->wait);
 	INIT_DELAYED_WORK(&reclaim->gather, reclaim_gather_work);
 	INIT_RCU_WORK(&reclaim->free_work, reclaim_free_work);
@@ -472,6 +540,8 @@ KVT_EXPORT_FOR_TESTS(kvt_reclaim_retire_value);
  * @reclaim: the store's
  * @may_sleep: false: do not wait
  *
+ * If the worker is behind, and @may_sleep, a value is freed besides.
+ *
  * Context: outside of RCU read sections and locks if @may_sleep.
  *
  * Return: 0, -EAGAIN if it would have to wait and may not, -EINTR if a fatal
@@ -479,10 +549,14 @@ KVT_EXPORT_FOR_TESTS(kvt_reclaim_retire_value);
  */
 int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep)
 {
-	if (likely(!reclaim_over(reclaim)))
+	if (likely(atomic64_read(&reclaim->waiting) <= reclaim->help))
 		return 0;
 	if (!may_sleep)
-		return -EAGAIN;
+		return reclaim_over(reclaim) ? -EAGAIN : 0;
+	while (reclaim_help(reclaim) && reclaim_over(reclaim))
+		;
+	if (!reclaim_over(reclaim))
+		return 0;
 	kvt_stat_inc(reclaim->stats, KVTREE_STAT_WAITING_STALL);
 	trace_kvt_throttle(reclaim, atomic64_read(&reclaim->waiting), reclaim->bound);
 	/* prepare_to_wait() is the barrier that wq_has_sleeper() pairs with. */

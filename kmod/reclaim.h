@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Memory that readers may still hold: freed a grace period later, in batches,
- * by a worker, never in the request ("Analyzing the tradeoff between throughput
+ * by a worker and not in the request ("Analyzing the tradeoff between throughput
  * and latency in multicore scalable in-memory database systems", Mitake et al.
  * 2016).
  *
@@ -12,7 +12,9 @@
  * full, to the worker, who also fetches those that are neither full nor empty.
  *
  * The amount that waits is bounded per store.  Above the bound writers are made
- * to wait (kvt_reclaim_throttle()); readers never are.
+ * to wait (kvt_reclaim_throttle()); readers never are.  Above a sixteenth of it the
+ * worker is behind, and each write that may sleep frees one of the values whose grace
+ * period is over: it takes little longer, and none waits for many.
  *
  * One cycle at a time: gather (take what lies on the CPUs' lists), a grace
  * period, free, and gather again until there is nothing.  kvt_reclaim.state
@@ -24,6 +26,7 @@
 #include <linux/atomic.h>
 #include <linux/gfp_types.h>
 #include <linux/llist.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/types.h>
 #include <linux/wait.h>
@@ -48,7 +51,7 @@ struct kvt_bag {
 	struct llist_node link;
 	size_t bytes;		/* retired with it */
 	u32 nr;
-	u32 freed;		/* of them; the worker's */
+	u32 freed;		/* of them */
 	void *value[KVT_BAG_VALUES];
 };
 
@@ -57,16 +60,18 @@ struct kvt_reclaim_cpu {
 	unsigned long bag;	/* one with room, or 0; exchanged to be had */
 	struct llist_head bags;	/* full, or one too many */
 	atomic64_t pending;	/* bytes not yet added to kvt_reclaim.waiting */
-	/* Of the present cycle. */
+	/* Of the present cycle, the worker's. */
 	struct llist_node *garbage[KVT_GARBAGE_NR];
-	struct llist_node *full_bags;
-	struct kvt_bag *last_bag;
+	struct llist_node *gathered;	/* bags */
+	/* The same bags, when their grace period is over: to be freed by anybody. */
+	struct mutex free_lock;
+	struct llist_node *ready;
 };
 
 /* Frees one object.  Called by the worker, in process context.  Returns its bytes. */
 typedef size_t (*kvt_free_fn)(struct llist_node *link);
 
-/* Frees what stood in a bag, or other values. */
+/* Frees what stood in a bag, or other values.  Process context, may sleep. */
 typedef void (*kvt_free_values_fn)(void **values, unsigned int nr);
 
 struct kvt_reclaim {
@@ -75,6 +80,7 @@ struct kvt_reclaim {
 	kvt_free_values_fn free_values;
 	u64 bound;			/* bytes */
 	s64 batch;			/* bytes that a CPU counts by itself */
+	s64 help;			/* of .waiting; above it writers help */
 	s64 limit;			/* of .waiting; all that waits is under the bound then */
 	struct workqueue_struct *wq;
 	struct kvt_stats *stats;
