@@ -192,6 +192,8 @@ int kvt_receive_fd(int sock);
 /* Become an ordinary user without capabilities. */
 void kvt_drop(__u32 uid, __u32 gid);
 void kvt_sleep_ms(unsigned int ms);
+/* n, or 1 / part of it in a kernel that watches its every lock and access. */
+__u64 kvt_fewer(__u64 n, unsigned int part);
 /* Calls until(arg) every 10 ms until it is true; false after a minute. */
 bool kvt_eventually(bool (*until)(void *arg), void *arg);
 
