@@ -70,13 +70,28 @@ log_of()
 	echo "$BUILD/check-$1.log"
 }
 
+times_of()
+{
+	echo "$BUILD/check-$1.times"
+}
+
+# And how much of the processors it takes, user and system.
+counted_lane()
+{
+	local rc=0
+
+	run_lane "$1" || rc=$?
+	times >"$(times_of "$1")"
+	return $rc
+}
+
 # A process group of its own, to be stopped along with everything under it.
 begin()
 {
 	rm -f "$BUILD/$1/results/counts"
 	BEGAN[$1]=$SECONDS
 	set -m
-	run_lane "$1" >"$(log_of "$1")" 2>&1 </dev/null &
+	counted_lane "$1" >"$(log_of "$1")" 2>&1 </dev/null &
 	GROUP[$1]=$!
 	set +m
 }
@@ -89,7 +104,8 @@ end()
 	echo "== $1"
 	cat "$(log_of "$1")"
 	add "$1" "$2"
-	echo "== $1 took $(elapsed "${BEGAN[$1]}")"
+	echo "== $1 took $(elapsed "${BEGAN[$1]}"), of processors" \
+		"$(tail -n 1 "$(times_of "$1")")"
 }
 
 # ^C: the lanes stop what they have started.
