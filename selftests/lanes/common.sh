@@ -12,6 +12,10 @@ JOBS=${JOBS:-$(nproc)}
 # shellcheck source=selftests/lanes/versions
 . "$LANES/versions"
 
+# What has been compiled before, here or in another clone, is not compiled again.
+export PATH=/usr/lib/ccache:$PATH CCACHE_DIR=$CACHE/ccache CCACHE_MAXSIZE=2G
+export CCACHE_BASEDIR=$TOP CCACHE_NOHASHDIR=1
+
 # make's own variables are not for the makes started here: T= and the like
 # would end up in the kernel's build. V=1 is passed on by hand.
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL ARCH CROSS_COMPILE

@@ -13,7 +13,7 @@ set -euo pipefail
 
 BACKPORTS_LIST=/etc/apt/sources.list.d/kvtree-backports.list
 
-build_packages='build-essential kmod python3 rsync'
+build_packages='build-essential ccache kmod python3 rsync'
 kernel_packages='bc bison flex patch xz-utils perl util-linux ca-certificates
 	debian-archive-keyring'
 

@@ -111,7 +111,8 @@ configure()
 
 build()
 {
-	make -C "$1" O="$2" "${ARGS[@]}" -j "$JOBS"
+	# It is kept as a whole.
+	CCACHE_DISABLE=1 make -C "$1" O="$2" "${ARGS[@]}" -j "$JOBS"
 }
 
 main()

@@ -16,7 +16,7 @@ set -euo pipefail
 
 # What a guest needs to come up, and what builds.
 PACKAGES='ca-certificates iproute2 kmod procps python3 systemd-sysv udev
-	bpftool build-essential clang libbpf-dev llvm pahole'
+	bpftool build-essential ccache clang libbpf-dev llvm pahole'
 KERNEL_PACKAGES='linux-image-amd64 linux-headers-amd64'
 
 # Print all packages but the kernel's, one a line.

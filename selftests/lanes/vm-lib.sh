@@ -48,21 +48,28 @@ vm_prepare()
 	say "$1: kernel $KERNEL$([ "${KVT_KVM:-0}" = 1 ] || echo ', emulated')"
 }
 
-# in_root CMD...: run CMD in $ROOT, where $OUT has the path that it has here.
+# in_root CMD...: run CMD in $ROOT, where $OUT and ccache's folder have the paths that
+# they have here.
 # Other runs may do the same: what is mounted is seen by this one alone.
 # shellcheck disable=SC2317 # called through INSIDE
 in_root()
 {
+	local ccache
+
+	mapfile -t ccache < <(env | grep ^CCACHE_)
+	mkdir -p "$CCACHE_DIR"
 	# shellcheck disable=SC2016
 	as_root unshare -m bash -ec '
-		root=$1 out=$2 user=$3
-		shift 3
-		mkdir -p "$root$out"
+		root=$1 user=$2
 		mount -t proc proc "$root/proc"
-		mount --bind "$out" "$root$out"
+		for dir in "$3" "$4"; do
+			mkdir -p "$root$dir"
+			mount --bind "$dir" "$root$dir"
+		done
+		shift 4
 		exec chroot --userspec="$user" "$root" env -i HOME=/root LC_ALL=C \
-			PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
-		' - "$ROOT" "$OUT" "$(id -u):$(id -g)" "$@"
+			PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+		' - "$ROOT" "$(id -u):$(id -g)" "$OUT" "$CCACHE_DIR" "${ccache[@]}" "$@"
 }
 
 # vm ARGUMENT...: boot. VM_CPUS is the number of CPUs, 2 without it; VM_MEMORY is the
