@@ -85,7 +85,7 @@ vm:
 	@$(LANES)/vm.sh
 
 check:
-	@$(LANES)/check.sh uml-debug stock uml stock-7 broken crash lint
+	@$(LANES)/check.sh uml-debug stock uml stock-7 broken crash lint user
 
 check-uml:
 	@$(LANES)/check.sh uml
@@ -155,7 +155,7 @@ help:
 	@echo '  vm           a shell in such a machine, the module loaded'
 	@echo
 	@echo 'Test'
-	@echo '  check        all of the following but check-kcsan and check-user;'
+	@echo '  check        all of the following but check-kcsan;'
 	@echo '               ends with "N passed, N failed"'
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
