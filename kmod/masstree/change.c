@@ -145,6 +145,15 @@ static int mt_hold_place(struct mt_tree *tree, struct kvt_change *change, struct
 	return 0;
 }
 
+/* Fetch the value that may be replaced, which is read when that is done. */
+static void mt_fetch_old(const struct mt_change *c, const struct mt_leaf *leaf, u32 len)
+{
+	int n = mt_leaf_find(leaf, mt_leaf_perm(leaf), c->slice, mt_rank(len, c->off));
+
+	if (n >= 0)
+		kvt_value_prefetch((void *)(mt_leaf_slot(leaf, n) & ~MT_SLOT_LAYER));
+}
+
 /*
  * Find the place and hold it.  0: held.  Otherwise nothing is held: -EAGAIN:
  * the tree has changed meanwhile; -EBUSY; -ENOMEM: what @want says is missing.
@@ -161,6 +170,7 @@ static int mt_find_place(struct mt_tree *tree, struct kvt_change *change, struct
 	c->off = probe.off;
 	c->slice = probe.slice;
 	kvt_park_loose(KVT_PARK_WRITE_FOUND);
+	mt_fetch_old(c, mt_leaf(probe.node), change->key.len);
 	mt_hold();
 	c->leaf = mt_lock_leaf(tree, mt_leaf(probe.node), probe.version, c->slice,
 			       &mt_class_leaf);
