@@ -107,9 +107,16 @@ static bool passes(int prog, struct packet *packet, size_t size)
 	return opts.retval == XDP_PASS;
 }
 
-static void answer(int nr, char **words, bool passed)
+/* What is done with a packet; "undecided": it is dropped, see firewall.h. */
+static const char *answer_of(const struct firewall *skel, bool passed)
 {
-	const char *action = passed ? "pass" : "drop";
+	if (skel->bss->reason == FW_UNDECIDED)
+		return "undecided";
+	return passed ? "pass" : "drop";
+}
+
+static void answer(int nr, char **words, const char *action)
+{
 	json_t *obj;
 	int i;
 
@@ -129,22 +136,24 @@ static void answer(int nr, char **words, bool passed)
 	putchar('\n');
 }
 
-static const char *check(int prog, int nr, char **words)
+static const char *check(const struct firewall *skel, int nr, char **words)
 {
 	struct packet packet;
 	const char *wrong;
 	struct rule r;
 	size_t size;
+	bool passed;
 
 	wrong = parse_packet(nr, words, &r);
 	if (wrong)
 		return wrong;
 	size = make_packet(&r, &packet);
-	answer(nr, words, passes(prog, &packet, size));
+	passed = passes(bpf_program__fd(skel->progs.firewall), &packet, size);
+	answer(nr, words, answer_of(skel, passed));
 	return NULL;
 }
 
-static const char *check_lines(int prog)
+static const char *check_lines(const struct firewall *skel)
 {
 	const char *wrong = NULL;
 	char *line = NULL, *words[4];
@@ -154,7 +163,7 @@ static const char *check_lines(int prog)
 	while (!wrong && getline(&line, &size, stdin) > 0) {
 		nr = split_words(line, words, ARRAY_SIZE(words));
 		if (nr)
-			wrong = check(prog, nr, words);
+			wrong = check(skel, nr, words);
 		/* An empty line: whoever asks waits for the answers. */
 		else
 			fflush(stdout);
@@ -206,19 +215,18 @@ int cmd_check(int argc, char **argv)
 		       "of standard input, one a line.\n"
 		       "\vThe kernel runs a copy of the program, that counts nothing, on a packet\n"
 		       "that is made for it. Nothing has to be loaded. Answers are written at the end,\n"
-		       "and after an empty line.",
+		       "and after an empty line. \"undecided\" is a packet that is dropped, as the rules\n"
+		       "could not be read, or changed all along.",
 	};
 	struct firewall *skel;
 	const char *wrong;
-	int prog;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	skel = firewall_load(options.no_rule, false);
-	prog = bpf_program__fd(skel->progs.firewall);
 	if (options.nr == 1 && !strcmp(options.words[0], "-"))
-		wrong = check_lines(prog);
+		wrong = check_lines(skel);
 	else
-		wrong = check(prog, options.nr, options.words);
+		wrong = check(skel, options.nr, options.words);
 	if (wrong)
 		warn("%s", wrong);
 	firewall__destroy(skel);

@@ -38,6 +38,9 @@ const volatile __u64 counts;		/* handle, for reading and writing */
 const volatile __u8 no_rule = FW_PASS;	/* what is done with a packet without a rule */
 const volatile bool counting = true;
 
+/* If not counting: why the last packet was decided without a rule, FW_* or 0. */
+__u8 reason;
+
 #define STEPS		(2 * 128 + 2)
 /* How often it is tried to decide by rules that do not change meanwhile. */
 #define TRIES		8
@@ -439,9 +442,11 @@ int firewall(struct xdp_md *ctx)
 		why = FW_UNDECIDED;
 	}
 count:
-	if (counting && why)
+	if (!counting)
+		reason = why;
+	else if (why)
 		count_other(why, bytes);
-	else if (counting)
+	else
 		count_rule(packet.version, &verdict.key, bytes);
 	return action == FW_PASS ? XDP_PASS : XDP_DROP;
 }
