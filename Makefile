@@ -85,7 +85,7 @@ vm:
 	@$(LANES)/vm.sh
 
 check:
-	@$(LANES)/check.sh uml-debug stock uml stock-7 broken crash lint user
+	@$(LANES)/check.sh uml-debug stock uml stock-7 crash user broken lint
 
 check-uml:
 	@$(LANES)/check.sh uml
