@@ -231,7 +231,7 @@ static __always_inline void bw_prefetch(const struct bw_rec *rec)
 }
 
 /* Fetch all of a page of which it is not known yet how long it is. */
-static inline void bw_prefetch_page(const struct bw_rec *rec, u32 size)
+static __always_inline void bw_prefetch_page(const struct bw_rec *rec, u32 size)
 {
 	unsigned long at = (unsigned long)rec - BW_MEM_HEAD, end;
 

@@ -128,8 +128,11 @@ static inline bool mt_is_leaf(const struct mt_node *node)
 	return READ_ONCE(node->version) & MT_LEAF;
 }
 
-/* Fetch all lines of a node at once (EuroSys 2012, section 4.2), which may be a leaf or not. */
-static inline void mt_prefetch(const void *node, bool leaf)
+/*
+ * Fetch all lines of a node at once (EuroSys 2012, section 4.2), which may be a leaf or not.
+ * GCC takes a function that only fetches for one that does nothing, and leaves its calls out.
+ */
+static __always_inline void mt_prefetch(const void *node, bool leaf)
 {
 	const char *p = node;
 	unsigned int i;
