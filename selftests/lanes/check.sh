@@ -81,6 +81,7 @@ counted_lane()
 {
 	local rc=0
 
+	[ "$1" = "$FIRST" ] || renice -n 3 -p "$BASHPID" >/dev/null
 	run_lane "$1" || rc=$?
 	times >"$(times_of "$1")"
 	return $rc
@@ -95,7 +96,6 @@ begin()
 	counted_lane "$1" >"$(log_of "$1")" 2>&1 </dev/null &
 	GROUP[$1]=$!
 	set +m
-	[ "$1" = "$FIRST" ] || renice -n 3 -g "${GROUP[$1]}" >/dev/null
 }
 
 # end NAME RC
