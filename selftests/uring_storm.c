@@ -159,7 +159,7 @@ static struct kvtree_op put_op(__u32 key, __u32 tag, __u32 len)
 /* By calls: a large value wherever there is none. */
 static void put_large(struct storm *s)
 {
-	__u32 key, nr = 0, i, done;
+	__u32 key, nr = 0, i;
 
 	for (key = 0; key < KEYS; key++) {
 		if (s->version[key] && !s->small[key])
@@ -167,9 +167,7 @@ static void put_large(struct storm *s)
 		s->before[key] = ++s->tag;
 		s->op[nr++] = put_op(key, s->tag, LEN);
 	}
-	/* What a ring leaves behind may interrupt a batch as a signal does. */
-	for (i = 0; i < nr; i += done)
-		KVT_CHECK(kvt_batch(s->look, s->op + i, nr - i, &done) == 0);
+	KVT_CHECK(kvt_batch_all(s->look, s->op, nr) == 0);
 	for (key = 0, i = 0; i < nr; key++) {
 		if (s->version[key] && !s->small[key])
 			continue;

@@ -72,6 +72,21 @@ int kvt_batch(int fd, void *ops, __u32 nr, __u32 *done)
 	return ret;
 }
 
+int kvt_batch_all(int fd, struct kvtree_op *ops, __u32 nr)
+{
+	__u32 i, done;
+	int ret;
+
+	for (i = 0; i < nr; i += done) {
+		ret = kvt_batch(fd, ops + i, nr - i, &done);
+		if (ret < 0)
+			return ret;
+		if (!done)
+			return -EINTR;
+	}
+	return 0;
+}
+
 int kvt_exec(int fd, struct kvtree_op *op)
 {
 	__u32 done;

@@ -60,6 +60,8 @@ int kvt_ioctl(int fd, unsigned long cmd, void *arg);
 
 /* One KVTREE_IOC_BATCH; *done (may be NULL) is what came back, ~0 if nothing did. */
 int kvt_batch(int fd, void *ops, __u32 nr, __u32 *done);
+/* All of them, where io_uring has something for this thread to do, which ends a batch early. */
+int kvt_batch_all(int fd, struct kvtree_op *ops, __u32 nr);
 /* A batch of one: the operation's result, or the error of the call. */
 int kvt_exec(int fd, struct kvtree_op *op);
 
