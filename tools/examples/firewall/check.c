@@ -98,21 +98,17 @@ static const char *parse_packet(int nr, char **words, struct rule *r)
 	return wrong;
 }
 
-static bool passes(int prog, struct packet *packet, size_t size)
+/* What the program does with a packet; "undecided": it drops it, see firewall.h. */
+static const char *action_of(const struct firewall *skel, struct packet *packet, size_t size)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = packet, .data_size_in = (__u32)size,
 		    .repeat = 1);
+	int prog = bpf_program__fd(skel->progs.firewall);
 
 	program_check(bpf_prog_test_run_opts(prog, &opts), "cannot run the program");
-	return opts.retval == XDP_PASS;
-}
-
-/* What is done with a packet; "undecided": it is dropped, see firewall.h. */
-static const char *answer_of(const struct firewall *skel, bool passed)
-{
 	if (skel->bss->reason == FW_UNDECIDED)
 		return "undecided";
-	return passed ? "pass" : "drop";
+	return opts.retval == XDP_PASS ? "pass" : "drop";
 }
 
 static void answer(int nr, char **words, const char *action)
@@ -142,14 +138,12 @@ static const char *check(const struct firewall *skel, int nr, char **words)
 	const char *wrong;
 	struct rule r;
 	size_t size;
-	bool passed;
 
 	wrong = parse_packet(nr, words, &r);
 	if (wrong)
 		return wrong;
 	size = make_packet(&r, &packet);
-	passed = passes(bpf_program__fd(skel->progs.firewall), &packet, size);
-	answer(nr, words, answer_of(skel, passed));
+	answer(nr, words, action_of(skel, &packet, size));
 	return NULL;
 }
 
