@@ -167,7 +167,7 @@ static inline const u8 *kvt_value_plain_data(const struct kvt_value *v, u32 *len
  *
  * One of 24 bytes can stand on two cache lines.
  */
-static inline void kvt_value_prefetch(const void *v)
+static __always_inline void kvt_value_prefetch(const void *v)
 {
 	prefetch(v);
 	prefetch((const u8 *)v + sizeof(struct kvt_value) + 7);

@@ -151,7 +151,7 @@ static void mt_fetch_old(const struct mt_change *c, const struct mt_leaf *leaf, 
 	int n = mt_leaf_find(leaf, mt_leaf_perm(leaf), c->slice, mt_rank(len, c->off));
 
 	if (n >= 0)
-		kvt_value_prefetch((void *)(mt_leaf_slot(leaf, n) & ~MT_SLOT_LAYER));
+		mt_prefetch_slot(mt_leaf_slot(leaf, n));
 }
 
 /*

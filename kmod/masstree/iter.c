@@ -123,7 +123,7 @@ static void mt_iter_select(struct mt_iter *it, unsigned int nr)
 			wanted = mt_iter_wants(iter, e, it->off);
 		if (!wanted)
 			continue;
-		kvt_value_prefetch((void *)(e->slot & ~MT_SLOT_LAYER));
+		mt_prefetch_slot(e->slot);
 		if (to != e)
 			*to = *e;
 		to++;
@@ -139,14 +139,11 @@ static void mt_iter_select(struct mt_iter *it, unsigned int nr)
 static void mt_iter_fetch(const struct mt_leaf *leaf)
 {
 	u64 perm = mt_leaf_perm(leaf);
-	unsigned long slot;
 	unsigned int i;
 
 	mt_prefetch(mt_leaf_next(leaf), true);
-	for (i = 0; i < mt_perm_size(perm); i++) {
-		slot = mt_leaf_slot(leaf, mt_perm_slot(perm, i));
-		kvt_value_prefetch((void *)(slot & ~MT_SLOT_LAYER));
-	}
+	for (i = 0; i < mt_perm_size(perm); i++)
+		mt_prefetch_slot(mt_leaf_slot(leaf, mt_perm_slot(perm, i)));
 }
 
 /* Copy a leaf, in the iterator's direction.  False: it has changed since its version was read. */

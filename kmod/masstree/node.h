@@ -108,6 +108,12 @@ static inline struct kvt_value *mt_slot_value(unsigned long slot)
 	return (struct kvt_value *)slot;
 }
 
+/* Fetch the value in a slot, or the beginning of the layer's root. */
+static __always_inline void mt_prefetch_slot(unsigned long slot)
+{
+	kvt_value_prefetch((void *)(slot & ~MT_SLOT_LAYER));
+}
+
 static inline unsigned long mt_layer_slot(struct mt_node *root)
 {
 	return (unsigned long)root | MT_SLOT_LAYER;
