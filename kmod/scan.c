@@ -17,6 +17,7 @@
 #include <linux/sched/signal.h>
 #include <linux/string.h>
 
+#include "compat.h"
 #include "hook.h"
 #include "op.h"
 #include "out.h"
@@ -62,7 +63,9 @@ struct kvt_scan {
 	bool ended;		/* SCAN_DONE or SCAN_LIMIT */
 	const struct kvt_hook *filter;	/* in a step; NULL: there is none */
 	u32 asked;		/* how often it was, for this buffer */
-	bool passed;		/* the last record was left out */
+	bool passed;		/* the last record was left out: its key is the mark */
+	u32 mark_len;
+	u8 mark[KVTREE_KEY_MAX];	/* the iterator may have gone on since */
 	const u8 *prefix;	/* the start key's */
 	struct kvt_iter *iter;
 	struct kvt_out out;
@@ -294,6 +297,10 @@ static bool scan_match(struct kvt_scan *scan, const struct kvt_value *v)
 
 	scan->asked++;
 	scan->passed = !kvt_hook_match(scan->filter, &key, v);
+	if (scan->passed) {
+		memcpy(scan->mark, key.data, key.len);
+		scan->mark_len = key.len;
+	}
 	return !scan->passed;
 }
 
@@ -361,22 +368,13 @@ static enum scan_stop scan_step(struct kvt_scan *scan, u32 *len)
 	return stop == SCAN_GO ? SCAN_STEP : stop;
 }
 
-/*
- * Whether a mark can say how far the scan came.  If the iterator stands before a
- * record that the last step had no room for, the next step has.
- */
-static bool scan_can_mark(const struct kvt_scan *scan)
-{
-	return scan->passed && scan->iter->bound == KVT_AFTER;
-}
-
 /* Between two steps: 0 to go on, 1 to end with what there is, or an error. */
 static int scan_pause(const struct kvt_scan *scan)
 {
 	cond_resched();
 	if (kvt_store_dying(scan->ctx->store))
 		return -ESTALE;
-	if (unlikely(scan->asked >= KVT_SCAN_ASKED) && (scan->used || scan_can_mark(scan)))
+	if (unlikely(scan->asked >= KVT_SCAN_ASKED) && (scan->used || scan->passed))
 		return 1;
 	if (!signal_pending(current))
 		return 0;
@@ -384,16 +382,16 @@ static int scan_pause(const struct kvt_scan *scan)
 		return -EINTR;
 	if (!scan->ctx->interruptible)
 		return 0;
-	return scan->used || scan_can_mark(scan) ? 1 : KVT_INTERRUPTED;
+	return scan->used || scan->passed ? 1 : KVT_INTERRUPTED;
 }
 
-/* The scan ends early: behind the records goes how far it came. */
+/* The scan ends early: behind the records goes the last one that was left out. */
 static int scan_mark(struct kvt_scan *scan)
 {
 	struct kvtree_rec head = {
-		.rec_len = ALIGN(sizeof(head) + scan->iter->len, 8),
+		.rec_len = ALIGN(sizeof(head) + scan->mark_len, 8),
 		.hdr_len = sizeof(head),
-		.key_len = scan->iter->len,
+		.key_len = scan->mark_len,
 		.flags = KVTREE_REC_MARK,
 	};
 	u32 pad = head.rec_len - sizeof(head) - head.key_len;
@@ -406,7 +404,7 @@ static int scan_mark(struct kvt_scan *scan)
 		return scan->used ? 0 : -EMSGSIZE;
 	}
 	memcpy(kvt_out_reserve(out, sizeof(head)), &head, sizeof(head));
-	memcpy(kvt_out_reserve(out, head.key_len), scan->iter->key, head.key_len);
+	memcpy(kvt_out_reserve(out, head.key_len), scan->mark, head.key_len);
 	memset(kvt_out_reserve(out, pad), 0, pad);
 	err = kvt_out_flush(out, scan->ctx, scan->val, scan->used);
 	if (!err)
@@ -478,7 +476,7 @@ int kvt_scan_fill(struct kvt_scan *scan, u64 val, u32 room)
 			err = scan_pause(scan);
 	} while (stop == SCAN_STEP && !err);
 
-	if (err > 0 && scan_can_mark(scan))
+	if (err > 0 && scan->passed)
 		err = scan_mark(scan);
 	if (err < 0)
 		return err;
@@ -582,3 +580,4 @@ int kvt_scan(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kv
 	kvt_scan_end(scan);
 	return ret;
 }
+KVT_EXPORT_FOR_TESTS(kvt_scan);

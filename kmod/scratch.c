@@ -4,6 +4,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "compat.h"
 #include "scratch.h"
 
 /**
@@ -51,3 +52,4 @@ void kvt_scratch_exit(struct kvt_scratch *scratch)
 	for (kind = 0; kind < KVT_SCRATCH_NR; kind++)
 		kvfree(scratch->spare[kind]);
 }
+KVT_EXPORT_FOR_TESTS(kvt_scratch_exit);

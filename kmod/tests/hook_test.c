@@ -5,12 +5,18 @@
  * not seen.
  */
 #include <linux/atomic.h>
+#include <linux/mman.h>
 #include <linux/sched.h>
+#include <linux/uaccess.h>
 
 #include "../bpf.h"
 #include "../handle.h"
 #include "../hook.h"
 #include "../index.h"
+#include "../masstree/masstree.h"
+#include "../op.h"
+#include "../scan.h"
+#include "../scratch.h"
 #include "../store.h"
 #include "../value.h"
 #include "lib.h"
@@ -327,11 +333,110 @@ static void threads_publish_nothing_that_was_not_validated(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, both);
 }
 
+/* Marks */
+
+/* Some more records than a scan asks a filter about for one buffer. */
+#define MARKED		4100
+#define MARK_PREFIX	"pre"
+#define MARK_ROOM	4096
+
+/* Layers without a key, enough for an iterator to give up between two records. */
+static void put_empty_layers(struct kunit *test, const char *head)
+{
+	struct bpf_kvt_ref ref = REF();
+	unsigned int chain, i, n;
+	char *key;
+
+	key = kunit_kmalloc(test, BPF_KVT_KEY_MAX, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, key);
+	memset(key, 'c', BPF_KVT_KEY_MAX);
+	for (chain = 0; chain < 40; chain++) {
+		n = sprintf(key, "%s%02u", head, chain);
+		key[n] = 'c';
+		for (i = 0; i < 2; i++) {
+			key[BPF_KVT_KEY_MAX - 1] = '0' + i;
+			KUNIT_ASSERT_EQ(test, 0, bpf_kvt_put(&ref, key, BPF_KVT_KEY_MAX, "", 0));
+		}
+		for (i = 0; i < 2; i++) {
+			key[BPF_KVT_KEY_MAX - 1] = '0' + i;
+			KUNIT_ASSERT_EQ(test, 0, bpf_kvt_remove(&ref, key, BPF_KVT_KEY_MAX));
+		}
+	}
+}
+
+/* A scan of the prefix, from @key on, with the filter.  Returns bytes at @user, or an error. */
+static int scan_filtered(u64 user, const char *key, u32 flags)
+{
+	struct kvtree_scan args = {
+		.flags = KVTREE_SCAN_PREFIX | KVTREE_SCAN_KEYS_ONLY | flags,
+		.prefix_len = strlen(MARK_PREFIX),
+	};
+	struct kvtree_op op = { .arg = user, .val = user + sizeof(args), .val_len = MARK_ROOM };
+	const struct kvt_key from = { .data = key, .len = strlen(key) };
+	struct kvtree_bpf_hook info = {};
+	struct kvt_scratch scratch = {};
+	const struct kvt_op_ctx ctx = {
+		.store = hk.store, .access = KVTREE_OPEN_READ, .gfp = KVT_GFP_PROCESS,
+		.scratch = &scratch,
+	};
+	int ret;
+
+	ret = kvt_hook_list(hk.store, &info);
+	if (ret)
+		return ret;
+	args.filter_id = info.id;
+	if (copy_to_user(u64_to_user_ptr(op.arg), &args, sizeof(args)))
+		return -EFAULT;
+	ret = kvt_scan(&ctx, &op, &from);
+	kvt_scratch_exit(&scratch);
+	return ret;
+}
+
+/*
+ * The scan ends where the iterator has gone beyond the prefix, and is between two
+ * records.
+ */
+static void a_mark_is_the_key_of_the_last_record_left_out(struct kunit *test)
+{
+	u32 owner;
+	struct kvtree_rec rec;
+	unsigned int i;
+	char key[16];
+	u64 user;
+
+	hk_open(test);
+	disable_delayed_work_sync(&mt_tree(hk.store->index)->check_work);
+	user = kunit_vm_mmap(test, NULL, 0, 2 * PAGE_SIZE, PROT_READ | PROT_WRITE,
+			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	KUNIT_ASSERT_NE(test, 0, user);
+	for (i = 0; i < MARKED; i++) {
+		sprintf(key, MARK_PREFIX "%04u", i);
+		KUNIT_ASSERT_EQ(test, 0, put(key, ""));
+	}
+	/* One pause of the iterator after 32 records, and one behind the last. */
+	put_empty_layers(test, MARK_PREFIX "0031~");
+	put_empty_layers(test, "zzz");
+	KUNIT_ASSERT_EQ(test, 0, attach(KVTREE_HOOK_FILTER, "f", no, &owner));
+	KUNIT_ASSERT_EQ(test, sizeof(rec) + ALIGN(strlen(key), 8),
+			scan_filtered(user, MARK_PREFIX, 0));
+	user += sizeof(struct kvtree_scan);
+	KUNIT_ASSERT_EQ(test, 0, copy_from_user(&rec, u64_to_user_ptr(user), sizeof(rec)));
+	KUNIT_EXPECT_EQ(test, KVTREE_REC_MARK, rec.flags);
+	KUNIT_ASSERT_EQ(test, strlen(key), rec.key_len);
+	KUNIT_ASSERT_EQ(test, 0, copy_from_user(key, u64_to_user_ptr(user + sizeof(rec)),
+						rec.key_len));
+	KUNIT_EXPECT_STREQ(test, MARK_PREFIX "4099", key);
+	user -= sizeof(struct kvtree_scan);
+	KUNIT_EXPECT_EQ(test, 0, scan_filtered(user, key, KVTREE_SCAN_AFTER));
+	kvt_hook_detach(&owner);
+}
+
 static struct kunit_case hook_cases[] = {
 	KUNIT_CASE(a_filter_is_shown_the_record_as_it_is),
 	KUNIT_CASE(hooks_come_and_go_by_the_rules),
 	KUNIT_CASE(a_merge_that_was_overtaken_is_validated_again),
 	KUNIT_CASE(threads_publish_nothing_that_was_not_validated),
+	KUNIT_CASE(a_mark_is_the_key_of_the_last_record_left_out),
 	{}
 };
 

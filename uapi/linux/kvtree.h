@@ -200,8 +200,8 @@ struct kvtree_op {
  * With filter_id only records for which that filter of the store is true are
  * returned (see KVTREE_IOC_BPF_HOOK).  A scan that has passed over many others ends
  * early, with a record that is none behind those returned: it has the flag
- * KVTREE_REC_MARK, no value, and the key that the scan came to, from which it is
- * resumed as from any other.  `count` and `limit` are about records alone.
+ * KVTREE_REC_MARK, no value, and the key of the last record that the filter left out,
+ * from which it is resumed as from any other.  `count` and `limit` are about records alone.
  */
 struct kvtree_scan {
 	__u64 end;		/* pointer to the key where the range ends */
