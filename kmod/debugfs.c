@@ -6,6 +6,7 @@
 
 #include "debugfs.h"
 #include "index.h"
+#include "log/log.h"
 #include "store.h"
 
 static struct dentry *kvt_debugfs;
@@ -104,6 +105,21 @@ static int info_show(struct seq_file *seq, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(info);
 
+/* What is counted as it changes, counted anew: the same, if nobody changes the store. */
+static int recount_show(struct seq_file *seq, void *unused)
+{
+	const struct kvt_store *store = seq->private;
+	u64 live = 0;
+	int err = 0;
+
+	if (store->log)
+		err = kvt_log_recount(store->log, &live);
+	if (!err)
+		seq_printf(seq, "%s %llu\n", stat_names[KVTREE_STAT_LOG_LIVE_BYTES], live);
+	return err;
+}
+DEFINE_SHOW_ATTRIBUTE(recount);
+
 /**
  * kvt_debugfs_add() - show a store
  * @store: the store, fully made
@@ -118,6 +134,7 @@ struct dentry *kvt_debugfs_add(struct kvt_store *store)
 
 	debugfs_create_file("stats", 0400, dir, store, &stats_fops);
 	debugfs_create_file("info", 0400, dir, store, &info_fops);
+	debugfs_create_file("recount", 0400, dir, store, &recount_fops);
 	return dir;
 }
 

@@ -157,6 +157,7 @@ struct kvt_log {
 	struct delayed_work checkpoint;
 	u64 lease_next;			/* commit_lock: in the next trailer */
 	struct percpu_counter live;	/* bytes that a checkpoint would write */
+	s32 live_batch;			/* by how much each CPU's part may be off */
 
 	wait_queue_head_t durable_wait;
 	wait_queue_head_t space_wait;
@@ -214,6 +215,11 @@ struct kvt_log_size {
 	u32 outside_len;	/* bytes, padding included */
 };
 
+static inline u64 kvt_log_size_bytes(const struct kvt_log_size *size)
+{
+	return size->len + size->outside_len;
+}
+
 static inline u32 kvt_log_record_size(u32 key_len, u32 len)
 {
 	return ALIGN(sizeof(struct kvtree_log_record) + key_len + len, 8);
@@ -265,8 +271,21 @@ void kvt_log_fail(struct kvt_log *log, int err, const char *what);
 int kvt_supers_write(struct kvt_log *log);
 
 /* room.c */
+u64 kvt_room_segment(const struct kvt_log_dev *dev);
 u32 kvt_room_keep(const struct kvt_log_dev *dev);
 u64 kvt_room_live_max(const struct kvt_log *log);
+
+/* live.c */
+void kvt_live_init(struct kvt_log *log);
+u64 kvt_live_bytes(const struct kvt_log *log);
+u64 kvt_live_slack(const struct kvt_log *log);
+void kvt_live_check(struct kvt_log *log);
+
+/* The store has grown by @bytes of records. */
+static inline void kvt_live_add(struct kvt_log *log, s64 bytes)
+{
+	percpu_counter_add_batch(&log->live, bytes, log->live_batch);
+}
 
 /* save.c */
 struct kvt_saved {

@@ -95,6 +95,7 @@ static int log_load(struct kvt_log *log)
 	log_sort_devs(log);
 	for (i = 0; !err && i < log->nr_devs; i++)
 		err = log_init_dev(&log->dev[i], log->set.dev[i].super);
+	kvt_live_init(log);
 	if (!err)
 		err = kvt_log_find(&log->set, &log->found);
 	return err ?: kvt_log_restore(log);
@@ -307,6 +308,7 @@ int kvt_log_close(struct kvt_log *log)
 	if (log->nr_streams && !test_and_set_bit(KVT_LOG_STOPPED, &log->flags)) {
 		cancel_delayed_work_sync(&log->checkpoint);
 		cancel_delayed_work_sync(&log->commit);
+		kvt_live_check(log);
 		err = log_finish(log);
 	}
 	/* Streams that are flushed queue these. */

@@ -61,9 +61,11 @@ struct kvt_log_env {
 
 /* A change between kvt_log_reserve() and kvt_log_publish(). */
 struct kvt_log_note {
+	struct kvt_log *log;
 	struct kvt_log_buf *buf;
 	struct kvtree_log_record *record;
 	u64 epoch;
+	s64 live;		/* by how much the store grows */
 };
 
 int kvt_logs_init(void);
@@ -89,5 +91,6 @@ void kvt_log_listen(struct kvt_log *log, struct wait_queue_entry *entry);
 void kvt_log_unlisten(struct kvt_log *log, struct wait_queue_entry *entry);
 int kvt_log_checkpoint(struct kvt_log *log);
 u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id);
+int kvt_log_recount(struct kvt_log *log, u64 *live);
 
 #endif /* KVT_LOG_H */

@@ -48,7 +48,8 @@ static int chunk_columns(struct chunk *chunk, struct kvt_log_entry *entry, u32 a
 			return -EBADMSG;
 		col->id = id;
 		col->len = len;
-		if (le16_to_cpu(raw.flags) & KVTREE_LOG_OUTSIDE) {
+		col->outside = le16_to_cpu(raw.flags) & KVTREE_LOG_OUTSIDE;
+		if (col->outside) {
 			col->data = chunk_outside(chunk, len);
 			if (!col->data)
 				return -EBADMSG;
@@ -74,6 +75,7 @@ static int chunk_value(struct chunk *chunk, struct kvt_log_entry *entry, bool co
 		return -EBADMSG;
 	entry->ncols = 1;
 	entry->cols[0].id = 0;
+	entry->cols[0].outside = false;
 	entry->cols[0].len = value;
 	entry->cols[0].data = chunk->data + at;
 	return 0;

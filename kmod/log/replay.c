@@ -41,16 +41,16 @@ static struct kvt_value *replay_plain(struct kvt_replay *replay, const struct kv
 	return v;
 }
 
-/* Columns longer than @max go to blobs. */
-static int replay_blobs(struct kvt_replay *replay, u32 n, u32 max)
+/* Columns longer than @max go to blobs, and those that were in one. */
+static int replay_blobs(struct kvt_replay *replay, const struct kvt_log_entry *entry, u32 max)
 {
 	struct kvt_mem mem = replay_mem(replay->log);
 	struct kvt_column *col;
 	u32 i;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < entry->ncols; i++) {
 		col = &replay->edits[i];
-		if (col->blob || col->len <= max)
+		if (col->blob || col->len <= (entry->cols[i].outside ? KVT_INLINE_ALWAYS : max))
 			continue;
 		if (kvt_blob_move(&mem, col))
 			return -ENOMEM;
@@ -58,16 +58,19 @@ static int replay_blobs(struct kvt_replay *replay, u32 n, u32 max)
 	return 0;
 }
 
-static struct kvt_value *replay_merge(struct kvt_replay *replay, const struct kvt_key *key, u32 n)
+static struct kvt_value *replay_merge(struct kvt_replay *replay, const struct kvt_key *key,
+				      const struct kvt_log_entry *entry)
 {
-	struct kvt_merge merge = { .edits = replay->edits, .nr = n, .key_len = key->len };
+	struct kvt_merge merge = {
+		.edits = replay->edits, .nr = entry->ncols, .key_len = key->len,
+	};
 	struct kvt_mem mem = replay_mem(replay->log);
 	u32 max = KVT_BLOB_MIN;
 	struct kvt_value *v;
 	int err;
 
 	do {
-		err = replay_blobs(replay, n, max) ?: kvt_merge_plan(&merge);
+		err = replay_blobs(replay, entry, max) ?: kvt_merge_plan(&merge);
 		max /= 2;
 	} while (!err && merge.excess);
 	if (err)
@@ -91,7 +94,7 @@ static struct kvt_value *replay_columns(struct kvt_replay *replay, const struct 
 			.len = entry->cols[i].len,
 			.data = entry->cols[i].data,
 		};
-	v = replay_merge(replay, key, entry->ncols);
+	v = replay_merge(replay, key, entry);
 	for (i = 0; !v && i < entry->ncols; i++)
 		if (edits[i].blob)
 			kvt_blob_put(edits[i].blob);
@@ -152,11 +155,11 @@ static void replay_count(struct kvt_replay *replay, u32 key_len, const struct kv
 	}
 	if (old) {
 		size = kvt_log_size(key_len, old);
-		percpu_counter_sub(&replay->log->live, size.len + size.outside_len);
+		kvt_live_add(replay->log, -(s64)kvt_log_size_bytes(&size));
 	}
 	if (new) {
 		size = kvt_log_size(key_len, new);
-		percpu_counter_add(&replay->log->live, size.len + size.outside_len);
+		kvt_live_add(replay->log, kvt_log_size_bytes(&size));
 	}
 }
 

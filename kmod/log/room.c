@@ -5,8 +5,13 @@
  */
 #include "internal.h"
 
-/* Bytes that a segment takes at least: what is left at its end may be too small. */
-static u64 segment_bytes(const struct kvt_log_dev *dev)
+/**
+ * kvt_room_segment() - bytes that a segment takes at least
+ * @dev: the device
+ *
+ * Return: its size less what may be left unused at its end.
+ */
+u64 kvt_room_segment(const struct kvt_log_dev *dev)
 {
 	return (u64)le32_to_cpu(dev->super->segment_blocks) * KVTREE_LOG_BLOCK -
 	       KVT_LOG_CHUNK_BYTES;
@@ -18,7 +23,7 @@ static u64 segment_bytes(const struct kvt_log_dev *dev)
  */
 static u32 checkpoint_segments(const struct kvt_log_dev *dev, u64 live)
 {
-	return div64_u64(live + live / 8, segment_bytes(dev) * dev->log->nr_devs) + 2;
+	return div64_u64(live + live / 8, kvt_room_segment(dev) * dev->log->nr_devs) + 2;
 }
 
 /* Bytes of chunks that a stream may have not written yet. */
@@ -27,7 +32,7 @@ static u32 checkpoint_segments(const struct kvt_log_dev *dev, u64 live)
 /* Segments that what is in the buffers takes. */
 static u32 drain_segments(const struct kvt_log_dev *dev)
 {
-	u64 bytes = segment_bytes(dev);
+	u64 bytes = kvt_room_segment(dev);
 
 	return kvt_dev_streams(dev) * div64_u64(STREAM_BYTES + bytes - 1, bytes);
 }
@@ -56,15 +61,16 @@ u64 kvt_room_live_max(const struct kvt_log *log)
 			kvt_dev_streams(dev) * (kvt_stream_ahead(dev) + 1) + 1 +
 			2 * checkpoint_segments(dev, 0);
 		here = dev->segs.nr > fixed ? (dev->segs.nr - fixed) / 2 : 0;
-		max = min(max, here * segment_bytes(dev) * log->nr_devs);
+		max = min(max, here * kvt_room_segment(dev) * log->nr_devs);
 	}
-	return max - max / 8;
+	max -= max / 8;
+	return max > kvt_live_slack(log) ? max - kvt_live_slack(log) : 0;
 }
 
 /* By how much the store may grow before a stream needs another segment. */
 static u64 checkpoint_growth(const struct kvt_log_dev *dev)
 {
-	return dev->log->nr_streams * (segment_bytes(dev) + KVT_LOG_CHUNK_BYTES + STREAM_BYTES);
+	return dev->log->nr_streams * (kvt_room_segment(dev) + KVT_LOG_CHUNK_BYTES + STREAM_BYTES);
 }
 
 /**
@@ -82,7 +88,7 @@ static u64 checkpoint_growth(const struct kvt_log_dev *dev)
 u32 kvt_room_keep(const struct kvt_log_dev *dev)
 {
 	struct kvt_log *log = dev->log;
-	u64 live = percpu_counter_read_positive(&log->live) + checkpoint_growth(dev);
+	u64 live = kvt_live_bytes(log) + kvt_live_slack(log) + checkpoint_growth(dev);
 	u32 need = checkpoint_segments(dev, min(live, log->live_max));
 	u32 drain = drain_segments(dev), taken, freed;
 

@@ -72,14 +72,9 @@ static struct kvt_log_buf *stream_buf(struct kvt_stream *s, u64 epoch,
 }
 
 /* Whether checkpoints can still be made when there is so much more. */
-static bool log_fits(struct kvt_log *log, s64 more)
+static bool log_fits(const struct kvt_log *log, u64 more)
 {
-	return percpu_counter_read_positive(&log->live) + more <= (s64)log->live_max;
-}
-
-static u64 size_bytes(const struct kvt_log_size *size)
-{
-	return size->len + size->outside_len;
+	return kvt_live_bytes(log) + more <= log->live_max;
 }
 
 static s64 change_bytes(const struct kvt_key *key, const struct kvt_value *old,
@@ -88,9 +83,9 @@ static s64 change_bytes(const struct kvt_key *key, const struct kvt_value *old,
 	struct kvt_log_size was;
 
 	if (!old)
-		return size_bytes(size);
+		return kvt_log_size_bytes(size);
 	was = kvt_log_size(key->len, old);
-	return (new ? size_bytes(size) : 0) - size_bytes(&was);
+	return (new ? kvt_log_size_bytes(size) : 0) - kvt_log_size_bytes(&was);
 }
 
 static int reserve_check(struct kvt_log *log, u64 version, s64 more)
@@ -168,10 +163,12 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	s->max_version = max(s->max_version, version);
 	raw_spin_unlock(&s->lock);
 
+	note->log = log;
+	note->live = more;
 	note->buf = buf;
 	note->record = kvt_log_encode(to, &size, key, version, new, outside);
 	if (more)
-		percpu_counter_add(&log->live, more);
+		kvt_live_add(log, more);
 	log_dirty(log);
 	return 0;
 }
@@ -185,8 +182,10 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
  */
 void kvt_log_publish(struct kvt_log_note *note, bool published)
 {
-	if (!published)
+	if (!published) {
 		note->record->type = KVTREE_LOG_NOTHING;
+		kvt_live_add(note->log, -note->live);
+	}
 	/* Pairs with the worker's atomic_read_acquire(): the record is complete. */
 	atomic_dec_return_release(&note->buf->busy);
 	preempt_enable();

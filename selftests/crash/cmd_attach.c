@@ -135,6 +135,11 @@ static bool attach_judge(struct crash_replay *r, struct targets *t, bool compare
 			 crash_version_seen(r->history, &r->promise));
 		good = false;
 	}
+	if (good && kvt_stat(fd, KVTREE_STAT_LOG_LIVE_BYTES) != kvt_recount(STORE)) {
+		snprintf(text, len, "%llu bytes are counted, %llu are there",
+			 kvt_stat(fd, KVTREE_STAT_LOG_LIVE_BYTES), kvt_recount(STORE));
+		good = false;
+	}
 	close(fd);
 	KVT_CHECK(kvt_detach(dev, STORE) == 0);
 	close(dev);

@@ -300,3 +300,17 @@ int kvt_sync(int fd)
 
 	return kvt_exec(fd, &op);
 }
+
+__u64 kvt_recount(const char *name)
+{
+	char path[128], what[32];
+	unsigned long long bytes;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/kvtree/%s/recount", name);
+	f = fopen(path, "re");
+	KVT_CHECK(f && fscanf(f, "%31s %llu", what, &bytes) == 2);
+	KVT_CHECK(!strcmp(what, "log_live_bytes"));
+	fclose(f);
+	return bytes;
+}
