@@ -19,10 +19,11 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
 export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
-	BENCH_UML_ARGS CRASH_SEED
+	BENCH_UML_ARGS CRASH_SEED BROKEN_TURN
 
 .PHONY: all modules try-modules lib tools examples man selftests install demo vm docs help \
-	check check-uml check-debug check-stock check-stock7 check-crash check-user fuzz \
+	check check-uml check-debug check-stock check-stock7 check-kcsan check-crash check-user \
+	check-broken fuzz \
 	lint bench bench-stock bench-bpf bench-log clean
 
 all: try-modules lib tools
@@ -84,6 +85,8 @@ demo:
 vm:
 	@$(LANES)/vm.sh
 
+# Of the builds that are broken on purpose, ten by turns.
+check: BROKEN_TURN := $(or $(BROKEN_TURN),now)
 check:
 	@$(LANES)/check.sh uml-debug stock uml stock-7 crash user broken lint
 
@@ -91,7 +94,10 @@ check-uml:
 	@$(LANES)/check.sh uml
 
 check-debug:
-	@$(LANES)/check.sh uml-debug broken
+	@$(LANES)/check.sh uml-debug
+
+check-broken:
+	@$(LANES)/check.sh broken
 
 check-kcsan:
 	@$(LANES)/check.sh kcsan
@@ -155,7 +161,7 @@ help:
 	@echo '  vm           a shell in such a machine, the module loaded'
 	@echo
 	@echo 'Test'
-	@echo '  check        all of the following but check-kcsan;'
+	@echo '  check        all of the following but check-kcsan, of check-broken ten by turns;'
 	@echo '               ends with "N passed, N failed"'
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
@@ -165,6 +171,7 @@ help:
 	@echo '  check-kcsan  what several do at once, with the kernel that finds data races'
 	@echo '  check-crash  crashes and power cuts, more than check has: CRASH_TIME seconds (1800)'
 	@echo '  check-user   KUnit in programs, with sanitizers; a minute of fuzzing'
+	@echo '  check-broken builds that are wrong on purpose: is each caught? T: which'
 	@echo '  fuzz         FUZZ_TIME seconds of it (600)'
 	@echo '  lint         checkpatch, sparse, kernel-doc, shellcheck, mypy, ruff'
 	@echo

@@ -1,74 +1,244 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# broken.sh [NAME...]: modules that are wrong on purpose. Each patch under
-# selftests/broken breaks a copy of the source in one way; the debug lane, with
-# that module, has to fail, and to say why as the patch expects. A checker or
-# a test that has gone blind shows here. Prints KTAP.
+# broken.sh [NAME...]: builds that are wrong on purpose. Each patch under
+# selftests/broken breaks a copy of the source in one way. A lane runs with that copy,
+# and the test that the patch names has to fail. A test or a checker that has gone
+# blind shows here. Prints KTAP.
 #
-# The head of a patch says what it needs:
-#	Tests:  T= for the lane
-#	Expect: extended regular expression for a line of the lane's results
+# The head of a patch is a line or two that say what it breaks, and fields:
+#	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock or crash
+#	Tests:  T= for the lane; for crash its parts
+#	Expect: extended regular expression for the result line of the test that has to
+#	        fail, or for a line of the kernel's or a sanitizer's report
+#	May:    crash, if the kernel need not run to its end
+#
+# NAME may have wildcards. Without any, all patches are run; with BROKEN_TURN, ten of
+# them: a number selects which, and "now" takes the number from the commit's hash.
+#
+# "broken.sh --lint" only looks at the heads.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
 . "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
 
 PATCHES=$TOP/selftests/broken
-COPY=$BUILD/broken/source
+A_TURN=10
 
-# A copy of the module as it is, so that each patch meets the same source. By
-# content, and without the times: a file that is whole again has to look newer
-# than what was built of it.
-fresh_copy()
-{
-	mkdir -p "$COPY"
-	rsync -rlpc --delete "$TOP/Kbuild" "$TOP/kmod" "$TOP/uapi" "$COPY/"
-}
+# Looking for leaks takes 12 seconds: only where a leak is what is expected. A test that
+# hangs is given up sooner than in the lane.
+export LANE_TIMEOUT=400 KUNIT_TIMEOUT=90
 
-# field PATCH NAME: a line of the patch's head.
+# field PATCH NAME [DEFAULT]: a line of the patch's head.
 field()
 {
-	sed -n "/^---/q; s/^$2: *//p" "$1"
+	local value
+
+	value=$(sed -n "/^---/q; s/^$2: *//p" "$1")
+	echo "${value:-${3:-}}"
 }
 
-# run PATCH LOG: the lane with the broken module. Fails if the lane does not.
+lane_of()
+{
+	field "$1" Lane uml-debug
+}
+
+# A copy of the tree as it is, so that each patch meets the same source. By content, and
+# without the times: a file that is whole again has to look newer than what was built
+# of it.
+fresh_copy()
+{
+	mkdir -p "$1"
+	without_products | rsync -rlpc --delete --filter='. -' --exclude=/.git "$TOP/" "$1/"
+}
+
+# What is in no module is built in the copy as well; other tests are the tree's.
+patches_programs()
+{
+	grep -q '^+++ b/\(lib\|tools\|selftests\)/' "$1"
+}
+
+# run PATCH TREE: the lane, with the broken copy.
 run()
 {
-	local tests
+	local lane
+	lane=$(lane_of "$1")
 
-	tests=$(field "$1" Tests)
-	fresh_copy
-	patch -s -F0 -d "$COPY" -p1 <"$1" || return 1
-	! KVT_SOURCE=$COPY KVT_OUT=broken/uml-debug T=$tests \
-		"$LANES/uml.sh" uml-debug >"$2" 2>&1
+	export T KVT_SOURCE=$2 KVT_OUT=broken/$lane KVT_LEAKS=0 KVT_TREE
+	T=$(field "$1" Tests)
+	KVT_TREE=$TOP
+	! patches_programs "$1" || KVT_TREE=$2
+	case $(field "$1" Expect) in
+	*leak*|*unreferenced*) KVT_LEAKS=1;;
+	esac
+	case $lane in
+	user) KVT_TREE=$2 SANITIZERS=asan "$LANES/user.sh";;
+	user-tsan) KVT_TREE=$2 SANITIZERS=tsan "$LANES/user.sh";;
+	stock) "$LANES/stock.sh" stock;;
+	crash) crash "$2";;
+	*) "$LANES/uml.sh" "$lane";;
+	esac
 }
 
-# caught PATCH LOG: does the lane say what was to be expected?
-caught()
+# The crash lane is all in the copy. Where it only replays, it has the records that the
+# lane itself has made.
+crash()
 {
-	run "$1" "$2" &&
-		grep -rqaE -e "$(field "$1" Expect)" "$2" "$BUILD/broken/uml-debug/results"
+	local records=
+
+	[ "$T" != replay ] || records=$BUILD/crash
+	env -u CRASH_TIME -u LANE_TIMEOUT -u KVT_SOURCE -u KVT_TREE -u T \
+		KVT_BUILD="$BUILD/broken/crash" KVT_OUT=. CRASH_RECORDS="$records" \
+		PARTS="$T" "$1/selftests/lanes/crash.sh"
+}
+
+# The results that failed, and what the kernel and the sanitizers have reported. What the
+# lane says of the kernel alone is not a test's.
+failures()
+{
+	grep -haE '^ *not ok ' "$1"/*.ktap |
+		grep -vE ' (kernel_ran_to_the_end|no_kernel_reports)$' || true
+	cat "$1/reports.txt" 2>/dev/null || true
+	grep -haE 'ERROR: |WARNING: |SUMMARY: |runtime error: ' "$1"/kunit-*.log 2>/dev/null || true
+}
+
+# A kernel's lane that has got to its tests has these two.
+came_to_tests()
+{
+	[ -e "$1/kernel.ktap" ] && grep -q '^ok [0-9]* insmod_kvtree$' "$1/lane.ktap"
+}
+
+# missed PATCH RESULTS: print why the patch is not caught; nothing if it is.
+missed()
+{
+	case $(lane_of "$1") in
+	user*|crash)
+		if ! compgen -G "$2/*.ktap" >/dev/null; then
+			echo 'it was not built'
+			return
+		fi;;
+	*)
+		if ! came_to_tests "$2"; then
+			echo 'it was not built, or not loaded'
+			return
+		elif ! grep -q '^ok 1 kernel_ran_to_the_end$' "$2/kernel.ktap" &&
+				[ "$(field "$1" May)" != crash ]; then
+			echo 'the kernel did not run to its end'
+			return
+		fi;;
+	esac
+	failures "$2" | grep -qE -e "$(field "$1" Expect)" ||
+		echo "nothing fails as expected, but: $(failures "$2" | head -n 5 | tr '\n' ';')"
+}
+
+# try NAME: print why it is not caught.
+try()
+{
+	local patch=$PATCHES/$1.patch dir log=$BUILD/broken/$1.log
+	dir=$BUILD/broken/$(lane_of "$patch")
+
+	mkdir -p "$dir"
+	fresh_copy "$dir/tree"
+	if ! patch -s -f -F0 --no-backup-if-mismatch -d "$dir/tree" -p1 <"$patch" >"$log"; then
+		echo 'the patch does not fit'
+		return
+	fi
+	if (run "$patch" "$dir/tree") >>"$log" 2>&1; then
+		echo 'all tests pass'
+		return
+	fi
+	missed "$patch" "$dir/results"
+}
+
+# Names that match the arguments, those of a lane beside each other: they share what
+# is built.
+select_names()
+{
+	local pattern patch
+
+	for pattern in "$@"; do
+		for patch in "$PATCHES"/$pattern.patch; do
+			[ -e "$patch" ] || die "no patch $pattern"
+			echo "$(lane_of "$patch") $(basename "$patch" .patch)"
+		done
+	done | sort -u | cut -d ' ' -f 2
+}
+
+# The number of this turn.
+turn()
+{
+	if [ "$BROKEN_TURN" != now ]; then
+		echo "$BROKEN_TURN"
+	else
+		echo $((16#$(git -C "$TOP" rev-parse --short=7 HEAD 2>/dev/null || date +%j)))
+	fi
+}
+
+# Ten of all, well mixed: with as many turns as there are tens each has been run.
+names_by_turns()
+{
+	local all n turns
+
+	mapfile -t all < <(for n in "$PATCHES"/*.patch; do
+		n=$(basename "$n" .patch)
+		echo "$(sha256sum <<<"$n" | cut -c 1-8) $n"
+	done | sort | cut -d ' ' -f 2)
+	turns=$(((${#all[@]} + A_TURN - 1) / A_TURN))
+	n=$(($(turn) % turns))
+	say "broken: turn $n of $turns; BROKEN_TURN=$n repeats it"
+	select_names "${all[@]:n * A_TURN:A_TURN}"
+}
+
+# Print what is wrong with the heads. An expectation that any failure meets says nothing.
+lint()
+{
+	local patch expect
+
+	for patch in "$PATCHES"/*.patch; do
+		expect=$(field "$patch" Expect)
+		[ -n "$(field "$patch" Tests)" ] || echo "$patch: no Tests:"
+		[ -n "$expect" ] || echo "$patch: no Expect:"
+		! grep -qE -e "$expect" <<<'not ok 1 any_other_test' ||
+			echo "$patch: Expect: names no test"
+		case $(lane_of "$patch") in
+		user|user-tsan|uml|uml-debug|stock|crash) ;;
+		*) echo "$patch: unknown Lane:";;
+		esac
+		case $(field "$patch" May) in
+		''|crash) ;;
+		*) echo "$patch: unknown May:";;
+		esac
+	done
 }
 
 main()
 {
-	local patch name log n=0 failed=0 names=("$@")
+	local name why n=0 failed=0 names start
 
-	[ $# -gt 0 ] || mapfile -t names < <(basename -s .patch "$PATCHES"/*.patch)
+	if [ "${1:-}" = --lint ]; then
+		lint
+		return
+	elif [ $# -eq 0 ] && [ -n "${BROKEN_TURN:-}" ]; then
+		mapfile -t names < <(names_by_turns)
+	else
+		mapfile -t names < <(select_names "${@:-*}")
+	fi
+	mkdir -p "$BUILD/broken"
 	echo 'KTAP version 1'
 	echo "1..${#names[@]}"
 	for name in "${names[@]}"; do
-		patch=$PATCHES/$name.patch
-		log=$BUILD/broken/$name.log
-		n=$((n + 1))
-		say "broken: $name"
-		if caught "$patch" "$log"; then
+		n=$((n + 1)) start=$SECONDS
+		say "broken: $n of ${#names[@]}: $name"
+		why=$(try "$name")
+		if [ -z "$why" ]; then
 			echo "ok $n $name"
+			say "broken: $name: caught, $(elapsed "$start")"
 		else
 			failed=$((failed + 1))
-			say "broken: $name: not caught: $(tail -n 3 "$log")"
-			echo "# see $log"
+			say "broken: $name: not caught: $why"
+			echo "# $why; see build/broken/$name.log"
 			echo "not ok $n $name"
 		fi
 	done

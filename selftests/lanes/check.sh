@@ -43,7 +43,7 @@ run_broken()
 	mkdir -p "$dir"
 	rm -f "$dir"/*.ktap
 	START=$SECONDS
-	"$LANES/broken.sh" >"$dir/broken.ktap" || true
+	"$LANES/broken.sh" ${T:+"$(kunit_glob)"} >"$dir/broken.ktap" || true
 	summary broken "$dir"
 }
 
@@ -217,8 +217,9 @@ main()
 	local name most lanes=()
 
 	for name in "$@"; do
-		# They say by themselves which tests they need.
-		[ "$name" = broken ] && [ -n "${T:-${KUNIT_FILTER:-}}" ] || lanes+=("$name")
+		# Patches say by themselves which tests they need; alone, T selects patches.
+		[ $# -gt 1 ] && [ "$name" = broken ] && [ -n "${T:-${KUNIT_FILTER:-}}" ] ||
+			lanes+=("$name")
 	done
 	set -- "${lanes[@]}"
 	# A lane that was stopped by ^C ends by itself; so that this does, too.

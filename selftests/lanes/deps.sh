@@ -22,7 +22,12 @@ kernel_packages='bc bison flex patch xz-utils perl util-linux ca-certificates
 main_packages()
 {
 	case $1 in
-	uml|uml-debug|broken)
+	broken)
+		main_packages uml
+		main_packages user
+		main_packages crash
+		main_packages stock;;
+	uml|uml-debug)
 		echo "$build_packages $kernel_packages systemd udev"
 		user_packages lib lib/python tools selftests;;
 	demo)
@@ -73,10 +78,10 @@ main_packages()
 backports_packages()
 {
 	case $1 in
-	stock|bench-stock|bench-bpf|bench-log|demo|crash)
+	stock|bench-stock|bench-bpf|bench-log|demo|crash|broken)
 		echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86'
 		case $1 in
-		stock|bench-bpf) sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
+		stock|bench-bpf|broken) sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
 		esac;;
 	stock-7|kcsan) echo 'qemu-system-x86';;
 	lint) echo 'linux-image-amd64 linux-headers-amd64';;
@@ -89,6 +94,9 @@ unpacked_packages()
 	case $1 in
 	stock|bench-stock|bench-bpf|bench-log)
 		sed 's/#.*//' "$TOP/tools/bench-stock/packages.unpacked";;
+	broken)
+		unpacked_packages stock
+		unpacked_packages crash;;
 	crash)
 		sed 's/#.*//' "$TOP/selftests/format/packages.unpacked";;
 	esac

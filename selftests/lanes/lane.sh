@@ -11,6 +11,8 @@
 # ENGINE=NAME  run the programs with this engine alone: masstree or bwtree
 # KVT_OUT      name under build/ instead of the lane's (for a second build)
 # KVT_SOURCE   where the module's source is, if not here
+# KVT_TREE     the tree whose library and programs are built and run, if not this one
+# KVT_LEAKS    0: kmemleak is not asked, which takes 12 seconds
 # KVT_CFLAGS   compiler flags for the module
 
 T=${T:-${KUNIT_FILTER:-}}
@@ -18,7 +20,7 @@ T=${T:-${KUNIT_FILTER:-}}
 # The tree whose programs run, and the folder of the root they are built for and
 # run in; empty is the host's. A lane with another root has a copy of the tree, and
 # INSIDE is what runs a command there.
-TREE=$TOP
+TREE=${KVT_TREE:-$TOP}
 ROOT=
 INSIDE=()
 
@@ -101,12 +103,15 @@ in_tree()
 	return $rc
 }
 
+# Build what T selects, if it selects any: PROGRAMS.
 build_programs()
 {
-	if [ "$TREE" = "$TOP" ]; then
+	PROGRAMS=$(programs)
+	if [ -z "$PROGRAMS" ]; then
+		return
+	elif [ "$TREE" = "$TOP" ]; then
 		in_tree make_programs
 	else
-		copy_sources "$TREE" "$TOP/"
 		make_programs
 	fi
 }

@@ -130,8 +130,9 @@ patches_fit()
 	local patch
 
 	for patch in selftests/broken/*.patch selftests/crash/broken/*.patch; do
-		patch -p1 -F0 --dry-run -s -i "$patch" 2>&1 | sed "s,^,$patch: ,"
+		patch -p1 -f -F0 --dry-run -s -i "$patch" 2>&1 | sed "s,^,$patch: ,"
 	done || true
+	"$LANES/broken.sh" --lint
 }
 
 # The judge over all other tests. It prints nothing when it is well.

@@ -75,8 +75,8 @@ main()
 	settings "$1"
 	vm_prepare "$1"
 	build_module "$KERNEL_DIR"
+	[ -z "$ROOT" ] || copy_sources "$TREE" "$TOP/"
 	build_programs
-	PROGRAMS=$(programs)
 	modules=$(test_modules)
 	[ -n "$PROGRAMS$modules" ] || die "no program matches T=$T"
 	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" 0

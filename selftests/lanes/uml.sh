@@ -19,13 +19,14 @@ settings()
 	case $1 in
 	uml)
 		TIMEOUT=${LANE_TIMEOUT:-1200}
-		KUNIT_TIMEOUT=600 PROGRAM_TIMEOUT=360 MEMORY=2G KMEMLEAK=0
+		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-600} PROGRAM_TIMEOUT=360 MEMORY=2G KMEMLEAK=0
 		# What reads and changes the index in all ways, and the log's replay.
 		SECOND='abi|scan|stores|many|cursor|calls|durable';;
 	uml-debug)
 		# KASAN keeps a byte for every eight and a quarantine.
 		TIMEOUT=${LANE_TIMEOUT:-2400}
-		KUNIT_TIMEOUT=1200 PROGRAM_TIMEOUT=1200 MEMORY=4G KMEMLEAK=1
+		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1200 MEMORY=4G
+		KMEMLEAK=${KVT_LEAKS:-1}
 		# These are about the library and what is around it, and most of
 		# what they do is run compilers and interpreters. They find nothing
 		# else in a kernel with checkers, where they take minutes.
@@ -55,7 +56,6 @@ main()
 	kernel=$("$LANES/kernel.sh" "$1")
 	build_module "$kernel" ARCH=um
 	build_programs
-	PROGRAMS=$(programs)
 	modules=$(test_modules)
 	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" "$KMEMLEAK"
 	LIMIT=$TIMEOUT run_logged "$CONSOLE" "$LANE: running" lane_progress \

@@ -5,7 +5,8 @@
 # with AddressSanitizer and UBSan and with ThreadSanitizer, beside them the
 # fuzzers, and a short run of the benchmark.
 #
-# T=PATTERN selects suites, fuzz, fuzz-log and bench; see lane.sh. The fuzzer of the
+# T=PATTERN selects suites, fuzz, fuzz-log and bench; see lane.sh. SANITIZERS are those
+# that the suites run with, asan and tsan. The fuzzer of the
 # engine runs for FUZZ_TIME seconds, that of what reads disks for a quarter of it. What
 # they find of interest stays in build/user/corpus and corpus-log.
 
@@ -17,6 +18,7 @@ set -euo pipefail
 
 FUZZ_TIME=${FUZZ_TIME:-60}
 SUITES_TIMEOUT=300
+SANITIZERS=${SANITIZERS:-asan tsan}
 
 # Does T select what is no suite?
 want()
@@ -102,6 +104,8 @@ bench()
 # The fuzzers have one thread each, and the suites sleep now and then.
 run()
 {
+	local sanitizer
+
 	if want fuzz; then
 		fuzz &
 	fi
@@ -111,8 +115,9 @@ run()
 	if want bench; then
 		bench
 	fi
-	kunit asan
-	kunit tsan
+	for sanitizer in $SANITIZERS; do
+		kunit "$sanitizer"
+	done
 	wait
 }
 
@@ -142,15 +147,28 @@ show_reports()
 	done
 }
 
+# What T selects, and no more, is built.
+programs()
+{
+	local name
+
+	for name in $SANITIZERS; do
+		echo "kvt-kunit-$name"
+	done
+	for name in fuzz fuzz-log bench; do
+		! want "$name" || echo "kvt-$name"
+	done
+}
+
 main()
 {
 	local rc=0
 
 	"$LANES/deps.sh" user
 	lane_begin user
+	# shellcheck disable=SC2046
 	run_logged "$LOGS/build.txt" 'user: building' '' \
-		make -C "$TOP/tools/testing" -j "$JOBS" OUTPUT="$OUT" \
-		kvt-kunit-asan kvt-kunit-tsan kvt-fuzz kvt-fuzz-log kvt-bench
+		make -C "$TREE/tools/testing" -j "$JOBS" OUTPUT="$OUT" $(programs)
 	run_logged "$LOGS/run.txt" 'user: running' user_progress run
 	compgen -G "$LOGS/*.ktap" >/dev/null || die "nothing matches T=$T"
 	summary user "$LOGS" || rc=1
