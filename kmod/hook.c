@@ -24,6 +24,7 @@ struct hook_counts {
 struct kvt_hook {
 	struct kvt_store *store;	/* NULL: it has let go; written under hooks_lock */
 	kvt_hook_fn call;		/* changes */
+	u64 turn;			/* of call, if it is a validator; changes after it */
 	u32 id;
 	u32 kind;
 	const u32 *owner;
@@ -35,6 +36,7 @@ struct kvt_hook {
 /* Of all stores, by id.  Ids are given out in a circle: an old one means nothing for long. */
 static DEFINE_XARRAY_ALLOC(hooks);
 static u32 hooks_next;
+static u64 hooks_turn;			/* the last that was given to a validator */
 static DEFINE_MUTEX(hooks_lock);
 
 static void hook_free(struct kvt_hook *hook)
@@ -103,7 +105,7 @@ static int hook_fits(const struct kvt_store *store, const struct kvt_hook *hook)
 	struct kvt_hook *other;
 	unsigned long id;
 
-	if (hook->kind == KVTREE_HOOK_VALIDATOR && store->validator_id)
+	if (hook->kind == KVTREE_HOOK_VALIDATOR && store->validator_turn)
 		return -EEXIST;
 	xa_for_each(&hooks, id, other)
 		if (other->store == store && *hook->name && !strcmp(other->name, hook->name))
@@ -125,10 +127,21 @@ static int hook_publish(struct kvt_hook *hook, struct kvt_store *store)
 	if (err < 0)
 		return err;
 	if (hook->kind == KVTREE_HOOK_VALIDATOR) {
+		hook->turn = ++hooks_turn;
 		rcu_assign_pointer(store->validator, hook);
-		WRITE_ONCE(store->validator_id, hook->id);
+		WRITE_ONCE(store->validator_turn, hook->turn);
 	}
 	return 0;
+}
+
+/*
+ * A validator's turn has begun.  Writers that hold a place may have looked before; when
+ * they have let go of it, nothing is published any more that they were told before.
+ */
+static void hook_settle(u32 kind)
+{
+	if (kind == KVTREE_HOOK_VALIDATOR)
+		synchronize_rcu();
 }
 
 /**
@@ -164,9 +177,7 @@ int kvt_hook_attach(const struct kvt_hook_args *args)
 		hook_free(hook);
 		return err;
 	}
-	/* Writers that hold a place and have seen no validator. */
-	if (args->kind == KVTREE_HOOK_VALIDATOR)
-		synchronize_rcu();
+	hook_settle(args->kind);
 	return 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_hook_attach);
@@ -181,6 +192,17 @@ static struct kvt_hook *hook_of_owner(const u32 *owner)
 		if (hook->owner == owner)
 			return hook;
 	return NULL;
+}
+
+static void hook_set_call(struct kvt_hook *hook, kvt_hook_fn call)
+{
+	lockdep_assert_held(&hooks_lock);
+	WRITE_ONCE(hook->call, call);
+	if (hook->kind != KVTREE_HOOK_VALIDATOR)
+		return;
+	/* Who reads this turn reads this function: pairs with kvt_hook_validate(). */
+	smp_store_release(&hook->turn, ++hooks_turn);
+	WRITE_ONCE(hook->store->validator_turn, hook->turn);
 }
 
 /**
@@ -208,10 +230,12 @@ int kvt_hook_replace(const struct kvt_hook_args *args)
 	else if (hook->store != store || strcmp(hook->name, args->name))
 		err = -EINVAL;
 	else
-		WRITE_ONCE(hook->call, args->call);
+		hook_set_call(hook, args->call);
 	kvt_store_leave(store);
 unlock:
 	mutex_unlock(&hooks_lock);
+	if (!err)
+		hook_settle(args->kind);
 	return err;
 }
 KVT_EXPORT_FOR_TESTS(kvt_hook_replace);
@@ -225,7 +249,7 @@ static void hook_drop(struct kvt_hook *hook)
 	if (!store)
 		return;
 	if (hook->kind == KVTREE_HOOK_VALIDATOR) {
-		WRITE_ONCE(store->validator_id, 0);
+		WRITE_ONCE(store->validator_turn, 0);
 		RCU_INIT_POINTER(store->validator, NULL);
 	}
 	WRITE_ONCE(hook->store, NULL);
@@ -385,17 +409,18 @@ KVT_EXPORT_FOR_TESTS(kvt_hook_match);
  * @store: the store
  * @key: whose value
  * @v: the value, which nobody changes any more
- * @id: set to the id of the validator that was asked, or 0: there is none
+ * @turn: set to the turn of the validator that was asked, or 0: there is none
  *
  * Context: under rcu_read_lock(), with no place held.
  *
  * Return: 0 or -EKEYREJECTED.
  */
 int kvt_hook_validate(const struct kvt_store *store, const struct kvt_key *key,
-		      const struct kvt_value *v, u32 *id)
+		      const struct kvt_value *v, u64 *turn)
 {
 	const struct kvt_hook *hook = rcu_dereference(store->validator);
 
-	*id = hook ? hook->id : 0;
+	/* Before the function is read: pairs with hook_set_call(). */
+	*turn = hook ? smp_load_acquire(&hook->turn) : 0;
 	return !hook || hook_ask(hook, key, v, 0) ? 0 : -EKEYREJECTED;
 }

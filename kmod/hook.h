@@ -8,8 +8,12 @@
  * A hook is called under RCU and outside of any lock, in process context or in a soft
  * interrupt.  It is let go by its owner (kvt_hook_detach()) or by the store
  * (kvt_hooks_drop()), whichever is first; what it calls stays for a grace period after
- * that.  When kvt_hook_attach() of a validator has returned, nothing is published any
- * more that it did not see.
+ * that.
+ *
+ * Each function that becomes a store's validator has a turn, a number that no other
+ * has.  A writer notes the turn of the one that it asked and looks again when it holds
+ * the key's place.  When kvt_hook_attach() or kvt_hook_replace() of a validator has
+ * returned, nothing is published any more that only an earlier one, or none, has seen.
  */
 #ifndef KVT_HOOK_H
 #define KVT_HOOK_H
@@ -53,7 +57,7 @@ struct kvt_hook *kvt_hook_filter(const struct kvt_store *store, u32 id);
 bool kvt_hook_match(const struct kvt_hook *hook, const struct kvt_key *key,
 		    const struct kvt_value *v);
 int kvt_hook_validate(const struct kvt_store *store, const struct kvt_key *key,
-		      const struct kvt_value *v, u32 *id);
+		      const struct kvt_value *v, u64 *turn);
 
 /**
  * kvt_hook_validator() - the store's validator
@@ -61,11 +65,11 @@ int kvt_hook_validate(const struct kvt_store *store, const struct kvt_key *key,
  *
  * Context: any.
  *
- * Return: its id, or 0: there is none.
+ * Return: its turn, or 0: there is none.
  */
-static inline u32 kvt_hook_validator(const struct kvt_store *store)
+static inline u64 kvt_hook_validator(const struct kvt_store *store)
 {
-	return READ_ONCE(store->validator_id);
+	return READ_ONCE(store->validator_turn);
 }
 
 #endif /* KVT_HOOK_H */

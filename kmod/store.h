@@ -35,11 +35,11 @@ struct kvt_log;
 struct mem_cgroup;
 
 struct kvt_store {
-	/* Fixed from creation on, but for validator_id. */
+	/* Fixed from creation on, but for validator_turn. */
 	struct kvt_index *index;
 	struct kvt_log *log;		/* NULL: it is volatile */
 	bool log_sync;			/* every change is to be durable when it is reported */
-	u32 validator_id;		/* of the validator; 0: there is none (hook.c) */
+	u64 validator_turn;		/* of the validator; 0: there is none (hook.c) */
 	struct mem_cgroup *memcg;	/* the creator's; charged for all memory */
 	u64 id;
 	char name[KVTREE_NAME_MAX];

@@ -41,7 +41,7 @@ struct writer {
 	unsigned int guesses;
 	unsigned int tries;
 	bool begun;
-	u32 validator;			/* that has seen the new value; 0: none had to */
+	u64 validator;			/* turn of who has seen the new value; 0: none had to */
 	u64 seen;			/* ... merged with the value of this version */
 	struct kvt_column sum;		/* ADD: the column as an edit */
 	u8 sum_data[8];
@@ -292,7 +292,7 @@ static int writer_make(struct writer *w)
 {
 	if (w->write->kind == KVT_WRITE_REMOVE)
 		return 0;
-	/* It came or went meanwhile. */
+	/* It came, went or was replaced meanwhile. */
 	if (unlikely(kvt_hook_validator(w->store) != w->validator))
 		return WRITER_AGAIN;
 	if (!write_is_merge(w->write))

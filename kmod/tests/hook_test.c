@@ -5,8 +5,11 @@
  * not seen.
  */
 #include <linux/atomic.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/mman.h>
 #include <linux/sched.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include "../bpf.h"
@@ -32,19 +35,31 @@ static struct {
 	atomic_t asked;		/* by several threads */
 	bool wrong;		/* a record was not what it should be */
 	bool meddle;		/* change the key while the validator looks at it */
+	/* A writer is held until the store has another validator. */
+	struct kt_thread writer;
+	enum kvt_park at;	/* where; NR: in the validator */
+	bool held;
+	bool returned;		/* who changes the validator was told that it is done */
+	bool early;		/* ... with the writer still held */
 } hk;
 
-static void hk_open(struct kunit *test)
+static void hk_open_engine(struct kunit *test, const char *engine)
 {
-	const struct kvtree_store_create args = { .name = STORE };
+	struct kvtree_store_create args = { .name = STORE };
 
 	memset(&hk, 0, sizeof(hk));
+	strscpy(args.engine, engine);
 	KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
 	hk.store = kvt_store_find(STORE);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(hk.store));
 	KUNIT_ASSERT_EQ(test, 0, kvt_bpf_prepare());
 	KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(hk.store));
 	hk.handle = kvt_handle_of(hk.store, RW);
+}
+
+static void hk_open(struct kunit *test)
+{
+	hk_open_engine(test, "");
 }
 
 static void hk_exit(struct kunit *test)
@@ -431,12 +446,154 @@ static void a_mark_is_the_key_of_the_last_record_left_out(struct kunit *test)
 	kvt_hook_detach(&owner);
 }
 
+/* The writer: wait for the change, and see whether it is over before this goes on. */
+static void hold(void)
+{
+	u64 turn = kvt_hook_validator(hk.store);
+	unsigned int ms = 0;
+
+	WRITE_ONCE(hk.held, true);
+	/* If the change is not seen, this ends all the same. */
+	while (kvt_hook_validator(hk.store) == turn && !READ_ONCE(hk.returned) && ms++ < 2000)
+		mdelay(1);
+	mdelay(20);
+	hk.early = READ_ONCE(hk.returned);
+}
+
+static void hold_at(enum kvt_park at)
+{
+	if (at != hk.at || current != hk.writer.task)
+		return;
+	hk.at = KVT_PARK_NR;
+	hold();
+}
+
+static int yes(struct bpf_kvt_record *rec)
+{
+	return 1;
+}
+
+static int hold_then_yes(struct bpf_kvt_record *rec)
+{
+	hold();
+	return 1;
+}
+
+static int writer_run(void *unused)
+{
+	int err;
+
+	do {
+		err = put("k", "v");
+	} while (err == -EBUSY || err == -EAGAIN || err == -ENOMEM);
+	return err;
+}
+
+/*
+ * A put with the validator @old, or none.  Where it is held, "no" becomes the validator.
+ * Returns what the put comes to.
+ */
+static int put_while_it_changes(struct kunit *test, const char *engine, enum kvt_park at,
+				kvt_hook_fn old)
+{
+	struct kvt_hook_args args;
+	struct bpf_kvt_ref ref;
+	int err, found;
+	u32 owner;
+
+	hk_open_engine(test, engine);
+	hk.at = at;
+	if (old)
+		KUNIT_EXPECT_EQ(test, 0, attach(KVTREE_HOOK_VALIDATOR, "v", old, &owner));
+	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&hk.writer, 1, writer_run, NULL));
+	WRITE_ONCE(kvt_park_hook, hold_at);
+	WRITE_ONCE(kvt_park_loose_hook, hold_at);
+	kt_thread_start(&hk.writer);
+	while (!READ_ONCE(hk.held))
+		cond_resched();
+	args = hook_args(KVTREE_HOOK_VALIDATOR, "v", no, &owner);
+	err = old ? kvt_hook_replace(&args) : kvt_hook_attach(&args);
+	WRITE_ONCE(hk.returned, true);
+	KUNIT_EXPECT_EQ(test, 0, err);
+	err = kt_thread_join(&hk.writer);
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
+	WRITE_ONCE(kvt_park_hook, NULL);
+	ref = REF();
+	found = bpf_kvt_exists(&ref, "k", 1);
+	KUNIT_EXPECT_EQ_MSG(test, err ? -ENOENT : 0, found, "%s", engine);
+	KUNIT_EXPECT_FALSE_MSG(test, hk.early, "%s: there is a writer that has passed", engine);
+	kvt_hook_detach(&owner);
+	hk_exit(test);
+	return err;
+}
+
+static const struct hook_engine {
+	const char *name;
+	enum kvt_park before;	/* a writer has looked for a validator, and holds no place */
+	enum kvt_park after;	/* it was decided, and is not published */
+} hook_engines[] = {
+	{ "masstree", KVT_PARK_WRITE_FOUND, KVT_PARK_INSERT_WRITTEN },
+	{ "bwtree", KVT_PARK_BW_BEGUN, KVT_PARK_BW_COMMIT },
+};
+
+static void hook_engine_desc(const struct hook_engine *engine, char *desc)
+{
+	strscpy(desc, engine->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(hook_engine, hook_engines, hook_engine_desc);
+
+/* The test is on CPU 0, the writer on CPU 1. */
+static void bind_test(struct kunit *test)
+{
+	KUNIT_ASSERT_TRUE(test, cpu_online(1));
+	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
+}
+
+static void what_the_old_validator_passed_is_not_published_under_the_new(struct kunit *test)
+{
+	const struct hook_engine *e = test->param_value;
+
+	bind_test(test);
+	KUNIT_EXPECT_EQ(test, -EKEYREJECTED,
+			put_while_it_changes(test, e->name, KVT_PARK_NR, hold_then_yes));
+	KUNIT_EXPECT_EQ(test, -EKEYREJECTED,
+			put_while_it_changes(test, e->name, e->before, yes));
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+}
+
+static void what_no_validator_has_seen_is_not_published_under_one(struct kunit *test)
+{
+	const struct hook_engine *e = test->param_value;
+
+	bind_test(test);
+	KUNIT_EXPECT_EQ(test, -EKEYREJECTED,
+			put_while_it_changes(test, e->name, e->before, NULL));
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+}
+
+static void a_change_of_validator_waits_for_writers_that_have_passed(struct kunit *test)
+{
+	const struct hook_engine *e = test->param_value;
+
+	bind_test(test);
+	KUNIT_EXPECT_EQ(test, 0, put_while_it_changes(test, e->name, e->after, yes));
+	KUNIT_EXPECT_EQ(test, 0, put_while_it_changes(test, e->name, e->after, NULL));
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+}
+
 static struct kunit_case hook_cases[] = {
 	KUNIT_CASE(a_filter_is_shown_the_record_as_it_is),
 	KUNIT_CASE(hooks_come_and_go_by_the_rules),
 	KUNIT_CASE(a_merge_that_was_overtaken_is_validated_again),
 	KUNIT_CASE(threads_publish_nothing_that_was_not_validated),
 	KUNIT_CASE(a_mark_is_the_key_of_the_last_record_left_out),
+	KUNIT_CASE_PARAM(what_the_old_validator_passed_is_not_published_under_the_new,
+			 hook_engine_gen_params),
+	KUNIT_CASE_PARAM(what_no_validator_has_seen_is_not_published_under_one,
+			 hook_engine_gen_params),
+	KUNIT_CASE_PARAM(a_change_of_validator_waits_for_writers_that_have_passed,
+			 hook_engine_gen_params),
 	{}
 };
 
