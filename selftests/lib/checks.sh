@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What scripts that test the tool share: results in KTAP, and what a command is to say.
+
+NUMBER=0 FAILED=0
+
+# check NAME CMD...: it fails if the command does, or prints anything.
+check()
+{
+	local name=$1 said rc=0
+	shift
+
+	said=$("$@" 2>&1) || rc=1
+	NUMBER=$((NUMBER + 1))
+	if [ $rc -eq 0 ] && [ -z "$said" ]; then
+		echo "ok $NUMBER $name"
+		return
+	fi
+	echo "# ${said//$'\n'/$'\n# '}"
+	echo "not ok $NUMBER $name"
+	FAILED=$((FAILED + 1))
+}
+
+# expect STATUS TEXT CMD...: the exit status, and a part of what it prints.
+expect()
+{
+	local status=$1 text=$2 said rc=0
+	shift 2
+
+	said=$("$@" 2>&1) || rc=$?
+	[ $rc -eq "$status" ] || { echo "$*: exit status $rc: $said"; return 1; }
+	[[ $said == *"$text"* ]] || { echo "$*: not \"$text\": $said"; return 1; }
+}
+
+# The plan, at the end; the exit status.
+checks_end()
+{
+	echo "1..$NUMBER"
+	[ $FAILED -eq 0 ]
+}
