@@ -15,49 +15,49 @@
  * blockdev_open() - open a device, and find out how large it is
  * @dev: filled
  * @path: of a block device or a regular file
- * @write: to write to it; nobody else may have it then
- * @force: a device that is in use is opened all the same
+ * @write: to write to it; a device that anybody uses is refused then
  *
  * Says what is wrong.
  *
  * Return: 0 or a negative errno
  */
-int blockdev_open(struct blockdev *dev, const char *path, bool write, bool force)
+int blockdev_open(struct blockdev *dev, const char *path, bool write)
 {
 	struct stat st;
-	int flags;
+	int err;
 
 	dev->path = path;
 	dev->fd = -1;
-	if (stat(path, &st)) {
-		warn("%s: %m", path);
-		return -errno;
+	/* Opening a pipe would wait, and a tape would move. */
+	if (!stat(path, &st) && !S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode)) {
+		warn("%s: neither a block device nor a file", path);
+		return -ENOTBLK;
+	}
+	/* For a block device O_EXCL asks the kernel for it alone; for a file it says nothing. */
+	dev->fd = open(path, O_CLOEXEC | (write ? O_RDWR | O_EXCL : O_RDONLY));
+	if (dev->fd < 0 && errno == EBUSY) {
+		inuse_warn(path);
+		return -EBUSY;
+	}
+	/* What counts is what was opened: the path may lead elsewhere by now. */
+	if (dev->fd < 0 || fstat(dev->fd, &st)) {
+		err = -errno;
+		warn("%s: %s", path, strerror(-err));
+		return err;
 	}
 	dev->is_block = S_ISBLK(st.st_mode);
 	if (!dev->is_block && !S_ISREG(st.st_mode)) {
 		warn("%s: neither a block device nor a file", path);
 		return -ENOTBLK;
 	}
-	flags = O_CLOEXEC | (write ? O_RDWR : O_RDONLY);
-	/* On a block device this asks for it alone: mounted ones and others' are refused. */
-	if (dev->is_block && write && !force)
-		flags |= O_EXCL;
-	dev->fd = open(path, flags);
-	if (dev->fd < 0) {
-		if (errno == EBUSY)
-			warn("%s: it is in use (mounted, attached, or a part of another device)",
-			     path);
-		else
-			warn("%s: %m", path);
-		return -errno;
-	}
 	/* The module writes past the cache that others read from. */
 	if (!write)
 		posix_fadvise(dev->fd, 0, 0, POSIX_FADV_DONTNEED);
 	dev->bytes = (uint64_t)st.st_size;
 	if (dev->is_block && ioctl(dev->fd, BLKGETSIZE64, &dev->bytes)) {
-		warn("%s: cannot find out its size: %m", path);
-		return -errno;
+		err = -errno;
+		warn("%s: cannot find out its size: %s", path, strerror(-err));
+		return err;
 	}
 	return 0;
 }
@@ -85,16 +85,46 @@ void blockdev_close(struct blockdev *dev)
 int blockdev_write(const struct blockdev *dev, const void *data, size_t len, uint64_t at)
 {
 	ssize_t n;
+	int err;
 
 	while (len) {
 		n = pwrite(dev->fd, data, len, (off_t)at);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			warn("%s: cannot write: %s", dev->path, n ? strerror(errno) : "no room");
-			return n ? -errno : -ENOSPC;
+			err = n ? errno : ENOSPC;
+			warn("%s: cannot write: %s", dev->path, strerror(err));
+			return -err;
 		}
 		data = (const char *)data + n;
+		len -= (size_t)n;
+		at += (uint64_t)n;
+	}
+	return 0;
+}
+
+/**
+ * blockdev_read() - read from a device
+ * @dev: the device
+ * @data: filled
+ * @len: how many bytes
+ * @at: where from
+ *
+ * Return: 0 or -EIO, which was said
+ */
+int blockdev_read(const struct blockdev *dev, void *data, size_t len, uint64_t at)
+{
+	ssize_t n;
+
+	while (len) {
+		n = pread(dev->fd, data, len, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			warn("%s: cannot read: %s", dev->path, n ? strerror(errno) : "it ends");
+			return -EIO;
+		}
+		data = (char *)data + n;
 		len -= (size_t)n;
 		at += (uint64_t)n;
 	}
@@ -108,22 +138,8 @@ static struct devset *devset_of(struct kvt_log_set *set)
 
 static int devset_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf)
 {
-	const struct blockdev *dev = &devset_of(set)->dev[slot];
-	size_t len = (size_t)nr * KVTREE_LOG_BLOCK, done = 0;
-	ssize_t n;
-
-	while (done < len) {
-		n = pread(dev->fd, (char *)buf + done, len - done,
-			  (off_t)(block * KVTREE_LOG_BLOCK + done));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			warn("%s: cannot read: %s", dev->path, n ? strerror(errno) : "it ends");
-			return -EIO;
-		}
-		done += (size_t)n;
-	}
-	return 0;
+	return blockdev_read(&devset_of(set)->dev[slot], buf, (size_t)nr * KVTREE_LOG_BLOCK,
+			     block * KVTREE_LOG_BLOCK);
 }
 
 static void devset_say(struct kvt_log_set *set, const char *text)
@@ -152,7 +168,7 @@ int devset_open(struct devset *ds, char **paths, unsigned int nr)
 	ds->set.say = devset_say;
 	ds->set.nr_given = nr;
 	for (i = 0; i < nr; i++) {
-		err = blockdev_open(&ds->dev[i], paths[i], false, true);
+		err = blockdev_open(&ds->dev[i], paths[i], false);
 		if (err)
 			return err;
 		ds->set.size[i] = ds->dev[i].bytes / KVTREE_LOG_BLOCK;

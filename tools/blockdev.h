@@ -12,9 +12,14 @@ struct blockdev {
 	bool is_block;
 };
 
-int blockdev_open(struct blockdev *dev, const char *path, bool write, bool force);
+int blockdev_open(struct blockdev *dev, const char *path, bool write);
 void blockdev_close(struct blockdev *dev);
+int blockdev_read(const struct blockdev *dev, void *data, size_t len, uint64_t at);
 int blockdev_write(const struct blockdev *dev, const void *data, size_t len, uint64_t at);
+
+/* inuse.c: who uses a device */
+void inuse_warn(const char *path);
+bool inuse_by_loop(const struct blockdev *file);
 
 /* A set of devices to be read. */
 struct devset {

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,12 +16,17 @@
 /* A device is divided into about so many segments, if it is large enough. */
 #define SEGMENTS_WANTED	512u
 
+/* Bytes at the beginning and at the end that are made zeros. */
+#define WIPED		(1u << 20)
+
 struct format {
 	char *paths[KVTREE_LOG_DEVS_MAX];
 	unsigned int nr;
 	const char *label;
 	uint64_t segment;	/* bytes; 0: as it fits */
-	bool force;
+	bool image;		/* regular files will do */
+	bool reformat;		/* an old store may be overwritten */
+	bool force;		/* anything may be overwritten */
 };
 
 static error_t parse_format(int key, char *arg, struct argp_state *state)
@@ -30,6 +36,12 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'f':
 		f->force = true;
+		return 0;
+	case 'i':
+		f->image = true;
+		return 0;
+	case 'r':
+		f->reformat = true;
 		return 0;
 	case 'L':
 		if (strlen(arg) >= KVTREE_NAME_MAX)
@@ -59,28 +71,85 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option format_options[] = {
 	{ .name = "force", .key = 'f',
-	  .doc = "Also a device that is in use or has something on it" },
+	  .doc = "Also a device that has something else on it; never one that is in use" },
+	{ .name = "image", .key = 'i',
+	  .doc = "Regular files instead of devices, as large as they are to be" },
 	{ .name = "label", .key = 'L', .arg = "NAME",
 	  .doc = "What the devices say that they are (the name they were last attached by)" },
+	{ .name = "reformat", .key = 'r',
+	  .doc = "Also a device of a kvtree store that is not attached" },
 	{ .name = "segment", .key = 'S', .arg = "N",
 	  .doc = "Bytes of a segment, a power of two from 4M to 256M (as it fits)" },
 	{ 0 }
 };
 
-/* Whether something stands on the device that somebody may still want. */
-static int refuse_signed(const struct blockdev *dev, const void *head)
+/* Whether a store was there, whole or damaged: one copy says so, too. */
+static int find_store(const struct blockdev *dev, struct kvtree_log_super *super)
 {
-	const struct kvtree_log_super *super = head;
-	const char *type = NULL, *table = NULL;
-	blkid_probe probe;
-	int found;
+	uint64_t number;
+	int err = 0;
 
-	if (le64_to_cpu(super->magic) == KVTREE_LOG_SUPER_MAGIC) {
-		warn("%s: it holds the kvtree store '%.63s': --force overwrites it", dev->path,
-		     (const char *)super->label);
-		return -EEXIST;
+	for (number = 1; !err && number <= KVTREE_LOG_SUPER_COPIES; number++) {
+		err = blockdev_read(dev, super, sizeof(*super),
+				    kvt_log_super_block(number) * KVTREE_LOG_BLOCK);
+		if (!err && le64_to_cpu(super->magic) == KVTREE_LOG_SUPER_MAGIC)
+			return 1;
 	}
-	probe = blkid_new_probe();
+	return err;
+}
+
+static int refuse_store(const struct format *f, const struct blockdev *dev)
+{
+	struct kvtree_log_super super;
+	int found = find_store(dev, &super);
+	char *label;
+	size_t len;
+	FILE *out;
+
+	if (found <= 0 || f->reformat)
+		return found < 0 ? found : 0;
+	out = open_memstream(&label, &len);
+	if (!out)
+		die("out of memory");
+	put_text(out, super.label, strnlen((const char *)super.label, sizeof(super.label)));
+	if (fclose(out))
+		die("out of memory");
+	warn("%s: it holds the kvtree store '%s': --reformat overwrites it", dev->path, label);
+	free(label);
+	return -EEXIST;
+}
+
+/* What blkid_do_safeprobe() has come to. */
+static int refuse_found(const struct blockdev *dev, blkid_probe probe, int found)
+{
+	const char *type = NULL, *table = NULL;
+
+	switch (found) {
+	case 1:
+		return 0;
+	case 0:
+		blkid_probe_lookup_value(probe, "TYPE", &type, NULL);
+		blkid_probe_lookup_value(probe, "PTTYPE", &table, NULL);
+		warn("%s: it holds %s%s%s: --force overwrites it", dev->path,
+		     table ? "a partition table, " : "", type ? type : "",
+		     type || table ? "" : "something");
+		return -EEXIST;
+	case -2:
+		warn("%s: it holds things of several kinds (wipefs shows them): %s", dev->path,
+		     "--force overwrites them");
+		return -EEXIST;
+	default:
+		warn("%s: cannot read what is on it", dev->path);
+		return -EIO;
+	}
+}
+
+/* A file system, a partition table, a part of a RAID and the like. */
+static int refuse_signed(const struct blockdev *dev)
+{
+	blkid_probe probe = blkid_new_probe();
+	int err;
+
 	if (!probe || blkid_probe_set_device(probe, dev->fd, 0, 0)) {
 		blkid_free_probe(probe);
 		warn("%s: cannot look for what is on it", dev->path);
@@ -88,31 +157,67 @@ static int refuse_signed(const struct blockdev *dev, const void *head)
 	}
 	blkid_probe_enable_superblocks(probe, 1);
 	blkid_probe_enable_partitions(probe, 1);
-	found = !blkid_do_safeprobe(probe);
-	if (found) {
-		blkid_probe_lookup_value(probe, "TYPE", &type, NULL);
-		blkid_probe_lookup_value(probe, "PTTYPE", &table, NULL);
-		warn("%s: it holds %s%s%s: --force overwrites it", dev->path,
-		     table ? "a partition table, " : "", type ? type : "",
-		     type || table ? "" : "something");
-	}
+	err = refuse_found(dev, probe, blkid_do_safeprobe(probe));
 	blkid_free_probe(probe);
-	return found ? -EEXIST : 0;
+	return err;
+}
+
+/* A file may be anything, with no signature that anybody knows. */
+static int refuse_data(const struct blockdev *dev)
+{
+	char *data = alloc(NULL, WIPED);
+	int err;
+
+	err = blockdev_read(dev, data, WIPED, 0);
+	if (!err && (*data || memcmp(data, data + 1, WIPED - 1)))
+		err = -EEXIST;
+	if (!err)
+		err = blockdev_read(dev, data, WIPED, dev->bytes - WIPED);
+	if (!err && (*data || memcmp(data, data + 1, WIPED - 1)))
+		err = -EEXIST;
+	if (err == -EEXIST)
+		warn("%s: it is a file with data: --force overwrites them", dev->path);
+	free(data);
+	return err;
+}
+
+/* A device's users have it to themselves, but not a file's. */
+static int refuse_file(const struct format *f, const struct blockdev *dev)
+{
+	if (!f->image) {
+		warn("%s: it is a file, not a block device: --image formats it all the same",
+		     dev->path);
+		return -ENOTBLK;
+	}
+	return inuse_by_loop(dev) ? -EBUSY : 0;
+}
+
+/* Whether there is anything that somebody may still want. */
+static int refuse_content(const struct format *f, const struct blockdev *dev)
+{
+	struct kvtree_log_super super;
+	int err;
+
+	err = refuse_store(f, dev);
+	if (!err)
+		err = refuse_signed(dev);
+	if (!err && !dev->is_block && !(f->reformat && find_store(dev, &super) > 0))
+		err = refuse_data(dev);
+	return err;
 }
 
 /* Nothing of what was there shall be found again, here or by others. */
 static int wipe(const struct blockdev *dev)
 {
-	size_t len = 1 << 20;
-	char *zeros = calloc(1, len);
+	char *zeros = calloc(1, WIPED);
 	int err;
 
 	if (!zeros)
 		die("out of memory");
-	err = blockdev_write(dev, zeros, len, 0);
+	err = blockdev_write(dev, zeros, WIPED, 0);
 	/* Partition tables and RAIDs have something at the end, too. */
 	if (!err)
-		err = blockdev_write(dev, zeros, len, dev->bytes - len);
+		err = blockdev_write(dev, zeros, WIPED, dev->bytes - WIPED);
 	free(zeros);
 	return err;
 }
@@ -191,17 +296,41 @@ static int write_supers(const struct blockdev *dev, struct kvtree_log_super *sup
 	return err;
 }
 
-static int look(const struct format *f, struct blockdev *dev, const char *path)
+static bool given_before(const struct format *f, unsigned int n)
 {
-	char head[KVTREE_LOG_BLOCK];
+	struct stat st, other;
+	unsigned int i;
+
+	if (stat(f->paths[n], &st))
+		return false;
+	for (i = 0; i < n; i++) {
+		if (stat(f->paths[i], &other))
+			continue;
+		if (S_ISBLK(st.st_mode) ? S_ISBLK(other.st_mode) && st.st_rdev == other.st_rdev :
+		    st.st_dev == other.st_dev && st.st_ino == other.st_ino)
+			return true;
+	}
+	return false;
+}
+
+/* Whether a device may be formatted, and has room. */
+static int look(const struct format *f, struct blockdev *dev, unsigned int n,
+		struct kvtree_log_super *super)
+{
 	int err;
 
-	err = blockdev_open(dev, path, true, f->force);
-	if (err || f->force)
-		return err;
-	if (pread(dev->fd, head, sizeof(head), 0) != sizeof(head))
-		memset(head, 0, sizeof(head));
-	return refuse_signed(dev, head);
+	if (given_before(f, n)) {
+		warn("%s: it is given twice", f->paths[n]);
+		return -EINVAL;
+	}
+	err = blockdev_open(dev, f->paths[n], true);
+	if (!err && !dev->is_block)
+		err = refuse_file(f, dev);
+	if (!err)
+		err = fill(f, dev, n, super);
+	if (!err && !f->force)
+		err = refuse_content(f, dev);
+	return err;
 }
 
 static void show(const struct format *f, const struct kvtree_log_super *super,
@@ -236,9 +365,10 @@ int cmd_format(int argc, char **argv)
 		.args_doc = "DEVICE...",
 		.doc = "Make block devices ready for a durable store.\n"
 		       "\vEverything that is on them is lost. A store has one to eight devices, all\n"
-		       "of which are needed to attach it. A device that is mounted or in use, or\n"
-		       "that has a file system, a partition table or the like on it, is refused\n"
-		       "unless forced.",
+		       "of which are needed to attach it. A device with a file system, a partition\n"
+		       "table, another store or the like on it is refused unless an option says\n"
+		       "that it may be overwritten. One that is mounted, attached or otherwise in\n"
+		       "use is always refused.",
 		.children = common_options,
 	};
 	struct blockdev dev[KVTREE_LOG_DEVS_MAX];
@@ -252,11 +382,8 @@ int cmd_format(int argc, char **argv)
 	parse(&argp, argc, argv, &f);
 	first_super(&f, &super);
 	/* First all of them are looked at, then all written to. */
-	for (i = 0; !err && i < f.nr; i++) {
-		err = look(&f, &dev[i], f.paths[i]);
-		if (!err)
-			err = fill(&f, &dev[i], i, &super);
-	}
+	for (i = 0; !err && i < f.nr; i++)
+		err = look(&f, &dev[i], i, &super);
 	for (i = 0; !err && i < f.nr; i++)
 		err = wipe(&dev[i]);
 	for (i = 0; !err && i < f.nr; i++) {

@@ -33,7 +33,7 @@ settings()
 		# interpreter and files, and is not emulated. So are the examples
 		# that have no BPF programs. Nor does it matter to damaged disks
 		# which kernel reads them.
-		LEFT_OUT='run-bench|run-boot|run-docs|run-link|run-man|run-python|damaged'
+		LEFT_OUT='run-bench|run-boot|run-docs|run-link|run-man|run-python|run-tool|damaged'
 		# BPF, which is not in uml.
 		SECOND='bpf_kfuncs|bpf_oracle';;
 	stock-7)
@@ -42,7 +42,7 @@ settings()
 		# otherwise: io_uring, BPF, rights, the life of the module. These
 		# are not about the kernel:
 		LEFT_OUT='bench_parts|bench_stock|run-bench|run-boot|run-docs|run-docs-bpf'
-		LEFT_OUT+='|run-link|run-man'
+		LEFT_OUT+='|run-link|run-man|run-tool'
 		# These are about the store, which other lanes know with all that
 		# is said here, from uring_model on with this kernel in uml:
 		LEFT_OUT+='|scan|stores|many|signals|bad_input|calls|cursor'

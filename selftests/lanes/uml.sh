@@ -30,7 +30,7 @@ settings()
 		# These are about the library and what is around it, and most of
 		# what they do is run compilers and interpreters. They find nothing
 		# else in a kernel with checkers, where they take minutes.
-		LEFT_OUT='ring|run-bench|run-boot|run-docs|run-link|run-man|run-python'
+		LEFT_OUT='ring|run-bench|run-boot|run-docs|run-link|run-man|run-python|run-tool'
 		# Allocations fail only here; memory errors are KUnit's to find.
 		SECOND='alloc_fail';;
 	*)
