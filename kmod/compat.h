@@ -6,15 +6,17 @@
 #ifndef KVT_COMPAT_H
 #define KVT_COMPAT_H
 
-#include <linux/btf.h>
-#include <linux/io_uring/cmd.h>
-#include <linux/module.h>
 #include <linux/version.h>
-#include <kunit/visibility.h>
 
+/* First of all: an older kernel lacks some of the headers below. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
 #error "kvtree needs Linux 6.12 or later"
 #endif
+
+#include <linux/btf.h>
+#include <linux/io_uring/cmd.h>
+#include <linux/module.h>
+#include <kunit/visibility.h>
 
 #ifndef CONFIG_64BIT
 #error "kvtree needs a 64-bit kernel"

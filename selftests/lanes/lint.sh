@@ -183,13 +183,14 @@ main()
 	python=$(venv lint-python "mypy==$MYPY_VERSION" "ruff==$RUFF_VERSION" \
 		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION")
 	cd "$TOP"
-	printf 'KTAP version 1\n1..8\n' >"$LOGS/lint.ktap"
+	printf 'KTAP version 1\n1..9\n' >"$LOGS/lint.ktap"
 	check checkpatch checkpatch "$source"
 	check sparse sparse_check
 	check kernel-doc kernel_doc "$source"
 	check shellcheck shell_check
 	check patches patches_fit
 	check ktap.py ktap_test
+	check found "$LANES/found_test.sh"
 	check python python_check "$python"
 	check man in_tree man_pages
 	summary lint "$LOGS"

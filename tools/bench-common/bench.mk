@@ -6,9 +6,12 @@
 #   PKGS	libraries that it needs, by their names for pkg-config
 
 CFLAGS	?= -O2 -g
-PKG_CONFIG ?= pkg-config
 
 PKGS += jansson
+FOUND_BY   := $(CC) $(BPF_CLANG) $(BPFTOOL)
+FOUND_PKGS := $(PKGS)
+include ../../lib/found.mk
+
 PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS))
 PKG_LIBS   = $(shell $(PKG_CONFIG) --libs $(PKGS))
 
@@ -21,7 +24,7 @@ LIB    := ../../lib/libkvtree.a
 
 all: $(PROG)
 
-%.o: %.c Makefile ../bench-common/bench.mk
+%.o: %.c Makefile ../bench-common/bench.mk $(FOUND)
 	$(CC) $(CPPFLAGS) $(KVT_CFLAGS) $(PKG_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(LIB):
@@ -31,7 +34,7 @@ $(PROG): $(OBJS) $(COMMON) $(LIB)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(OBJS) $(COMMON) $(LIB) $(PKG_LIBS) -lm
 
 clean:
-	rm -f $(PROG) *.o *.d *.skel.h ../bench-common/*.o ../bench-common/*.d
+	rm -f $(PROG) $(FOUND) *.o *.d *.skel.h ../bench-common/*.o ../bench-common/*.d
 
 -include $(OBJS:.o=.d) $(COMMON:.o=.d)
 

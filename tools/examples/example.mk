@@ -6,8 +6,7 @@
 
 include ../tools.mk
 
-PKG_CONFIG ?= pkg-config
-CFLAGS	   ?= -O2 -g
+CFLAGS ?= -O2 -g
 
 TOP := ../../..
 
@@ -16,6 +15,10 @@ EX_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes \
 # <asm/types.h> is the host's; programs have no other use for it.
 EX_BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -target bpf -mcpu=v3 \
 	-I. -I$(TOP)/uapi -I/usr/include/$(shell $(CC) -print-multiarch)
+
+FOUND_BY   := $(CC) $(BPF_CLANG) $(BPFTOOL)
+FOUND_PKGS := libbpf liburing jansson
+include $(TOP)/lib/found.mk
 
 BPF_SRCS := $(wildcard *.bpf.c)
 SKELS	 := $(BPF_SRCS:.bpf.c=.skel.h)
@@ -27,14 +30,14 @@ LIBS	 := ../common/common.a $(TOP)/lib/libkvtree.a
 
 all: $(PROG)
 
-%.bpf.o: %.bpf.c $(filter-out %.skel.h,$(wildcard *.h)) $(TOP)/uapi/kvtree.bpf.h ../example.mk
+%.bpf.o: %.bpf.c $(filter-out %.skel.h,$(wildcard *.h)) $(TOP)/uapi/kvtree.bpf.h ../example.mk $(FOUND)
 	$(BPF_CLANG) $(EX_BPF_CFLAGS) -c -o $@ $<
 
 %.skel.h: %.bpf.o
 	$(BPFTOOL) gen skeleton $< name $* >$@.tmp
 	@mv $@.tmp $@
 
-$(OBJS): %.o: %.c $(SKELS) ../example.mk
+$(OBJS): %.o: %.c $(SKELS) ../example.mk $(FOUND)
 	$(CC) $(CPPFLAGS) $(EX_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 ../common/common.a:
@@ -50,6 +53,6 @@ $(PROG): $(OBJS) $(LIBS)
 endif
 
 clean:
-	$(RM) $(PROG) $(OBJS) $(OBJS:.o=.d) $(BPF_SRCS:.c=.o) $(SKELS)
+	$(RM) $(PROG) $(OBJS) $(OBJS:.o=.d) $(BPF_SRCS:.c=.o) $(SKELS) $(FOUND)
 
 -include $(OBJS:.o=.d)

@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# found_test.sh: is what was built built again when a library or another compiler is
+# installed? Prints what is wrong. The compilers and pkg-config are fakes: they
+# note what they are asked for.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+
+DIR=$(mktemp -d)
+trap 'rm -rf "$DIR"' EXIT
+
+# fake NAME: a program, from standard input.
+fake()
+{
+	mkdir -p "$DIR/bin"
+	{ echo '#!/bin/bash'; cat; } >"$DIR/bin/$1"
+	chmod +x "$DIR/bin/$1"
+}
+
+# It makes what it is told to make, of nothing.
+compiler()
+{
+	fake cc <<-END
+		[ "\$1" != --version ] || { echo 'cc $1'; exit; }
+		echo "\$*" >>$DIR/compiled
+		while [ \$# -gt 0 ]; do
+			[ "\$1" != -o ] || [ "\$2" = /dev/null ] || : >"\$2"
+			shift
+		done
+	END
+}
+
+# library NAME VERSION: what pkg-config says; no version, no library.
+library()
+{
+	fake pkg-config <<-END
+		version=1.0
+		case "\$*" in
+		*$1*) version=$2;;
+		esac
+		[ -n "\$version" ] || exit 1
+		case "\$1" in
+		--modversion) echo "\$version";;
+		--atleast-version=*) dpkg --compare-versions "\$version" ge "\${1#*=}";;
+		--libs) echo -lfake;;
+		esac
+	END
+}
+
+# compiled FOLDER TEXT [TARGET]: how many commands with TEXT compile something now.
+compiled()
+{
+	: >"$DIR/compiled"
+	make -s -C "$DIR/tree/$1" CC="$DIR/bin/cc" PKG_CONFIG="$DIR/bin/pkg-config" \
+		PYTHON=none BPF_CLANG= "${3:-all}" >"$DIR/make.log" 2>&1 || cat "$DIR/make.log"
+	grep -c -e "$2" "$DIR/compiled" || true
+}
+
+# expect FOLDER TEXT TEST WHAT [TARGET]: TEST is for that number, as "-gt 10".
+expect()
+{
+	local n
+
+	n=$(compiled "$1" "$2" "${5:-}")
+	# shellcheck disable=SC2086
+	test "$n" $3 || echo "$1: $4: $n compiled"
+}
+
+main()
+{
+	mkdir "$DIR/tree"
+	copy_sources "$DIR/tree" "$TOP/lib" "$TOP/tools" "$TOP/uapi" "$TOP/kmod" "$TOP/selftests"
+
+	compiler 1
+	library libbpf ''
+	expect tools HAVE_LIBBPF '-eq 0' 'without libbpf'
+	library libbpf 1.1
+	expect tools HAVE_LIBBPF '-eq 0' 'with an old libbpf'
+	expect tools ' -c ' '-eq 0' 'with nothing new'
+	library libbpf 1.4.6
+	expect tools -DHAVE_LIBBPF '-gt 20' 'libbpf was installed'
+	expect tools ' -c ' '-eq 0' 'with nothing new'
+	expect lib ' -c ' '-eq 0' 'with nothing new'
+	library jansson 2.0
+	expect tools/bench-stock ' -c ' '-gt 5' 'for the first time'
+	expect tools/bench-stock ' -c ' '-eq 0' 'with nothing new'
+	library jansson 2.1
+	expect tools/bench-stock ' -c ' '-gt 5' 'a library was updated'
+
+	expect selftests ' -c ' '-gt 1' 'for the first time' abi
+	expect selftests ' -c ' '-eq 0' 'with nothing new' abi
+	compiler 2
+	expect lib ' -c ' '-gt 10' 'another compiler'
+	expect selftests ' -c ' '-gt 1' 'another compiler' abi
+}
+
+main
