@@ -165,17 +165,11 @@ static int check_segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_
 static int check_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
 {
 	struct pass *pass = pass_of(visit);
-	int err;
+	int verdict = kvt_log_extent_check(&pass->reader, extent, &pass->sink);
 
-	err = kvt_log_extent_read(&pass->reader, extent, &pass->sink);
-	if (err == -EBADMSG)
-		kvt_log_say(&pass->ds->set,
-			    "device %u, segment %u, block %u: records of epoch %llu are damaged",
-			    extent->dev + 1, extent->pos.segment, extent->pos.block,
-			    (unsigned long long)extent->epoch);
 	pass->extents++;
 	progress_show(&pass->progress, 0, pass->reader.records, pass->reader.bytes);
-	return err;
+	return verdict;
 }
 
 static int pass_init(struct pass *pass, struct devset *ds)

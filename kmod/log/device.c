@@ -126,11 +126,9 @@ static void io_end(struct bio *bio)
 {
 	struct kvt_io *io = bio->bi_private;
 
-	/* -ENOSPC is that no segment is free, which a checkpoint may change. */
-	if (bio->bi_status == BLK_STS_NOSPC)
+	/* Whatever the device says, nothing above can do anything about it. */
+	if (bio->bi_status)
 		WRITE_ONCE(io->err, -EIO);
-	else if (bio->bi_status)
-		WRITE_ONCE(io->err, blk_status_to_errno(bio->bi_status));
 	bio_put(bio);
 	io_put(io);
 }
@@ -149,7 +147,7 @@ static void io_submit(struct kvt_io *io, struct bio *bio)
  *
  * Context: process context, sleeps.
  *
- * Return: 0, or the error of something that was not.
+ * Return: 0, or -EIO: something was not.
  */
 int kvt_io_wait(struct kvt_io *io)
 {
@@ -200,7 +198,7 @@ static bool buf_aligned(const void *buf)
  *
  * Context: process context, sleeps.
  *
- * Return: 0, -EIO or another error of the device, -ENOMEM.
+ * Return: 0; -EIO, whatever the device says; -ENOMEM.
  */
 int kvt_dev_read(struct kvt_log_dev *dev, u64 block, u32 nr, void *buf)
 {
@@ -260,7 +258,7 @@ void kvt_dev_write_begin(struct kvt_log_dev *dev, u64 block, u32 nr, const void 
  *
  * Context: as kvt_dev_write_begin().
  *
- * Return: 0, -EIO or another error of the device.
+ * Return: 0 or -EIO, whatever the device says.
  */
 int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf)
 {
@@ -280,7 +278,7 @@ int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf)
  *
  * Context: process context, sleeps.
  *
- * Return: 0 or an error of a device.
+ * Return: 0 or -EIO, whatever a device says.
  */
 int kvt_devs_flush(struct kvt_log *log)
 {

@@ -52,32 +52,40 @@ static u32 chunk_blocks(const u8 *buf, const struct kvt_log_extent *extent, u32 
 	return blocks;
 }
 
-/* Read the chunk at @at.  Returns its blocks or an error. */
+/* Read the chunk at @at, which has *@blocks. */
 static int extent_chunk(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
-			u32 at)
+			u32 at, u32 *blocks)
 {
-	u32 left = extent->blocks - at, ahead = min(left, 64U), blocks;
+	u32 left = extent->blocks - at, ahead = min(left, 64U);
 	int err;
 
 	err = reader_read(reader, extent, at, ahead, reader->buf);
 	if (err)
 		return err;
-	blocks = chunk_blocks(reader->buf, extent, left);
-	if (!blocks)
-		return -EBADMSG;
-	if (blocks > ahead)
-		err = reader_read(reader, extent, at + ahead, blocks - ahead,
-				  reader->buf + (size_t)ahead * KVTREE_LOG_BLOCK);
-	return err ?: (int)blocks;
+	*blocks = chunk_blocks(reader->buf, extent, left);
+	if (!*blocks)
+		return KVT_LOG_DAMAGED;
+	if (*blocks <= ahead)
+		return KVT_LOG_SOUND;
+	return reader_read(reader, extent, at + ahead, *blocks - ahead,
+			   reader->buf + (size_t)ahead * KVTREE_LOG_BLOCK);
 }
 
-/* The checksum is right, and yet there is a record of a type that must be known. */
-static int extent_newer(struct kvt_log_set *set, const struct kvt_log_extent *extent)
+/*
+ * What an extent is whose chunks are sound, or have a record of a type that must be known.  If
+ * they are damaged, which only the checksum of the whole tells, that may be why.
+ */
+static int extent_judge(struct kvt_log_set *set, const struct kvt_log_extent *extent, u32 crc,
+			bool newer)
 {
+	if (crc != extent->crc)
+		return KVT_LOG_DAMAGED;
+	if (!newer)
+		return KVT_LOG_SOUND;
 	kvt_log_say(set,
 		    "device %u, segment %u, block %u: a record is of a format newer than this program",
 		    extent->dev + 1, extent->pos.segment, extent->pos.block);
-	return -EOPNOTSUPP;
+	return KVT_LOG_NEWER;
 }
 
 /**
@@ -89,38 +97,62 @@ static int extent_newer(struct kvt_log_set *set, const struct kvt_log_extent *ex
  *
  * Nothing is said of damage: whether a damaged extent is wrong depends on its epoch.
  *
- * Return: 0; -EBADMSG: damaged, and what @sink was given may be wrong; -EOPNOTSUPP: a
- * newer format, which was said; -EIO; or what @sink returned.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, and what @sink was given may be wrong;
+ * KVT_LOG_NEWER, which was said; -EIO; or what @sink returned.
  */
 int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
 			struct kvt_log_sink *sink)
 {
 	const struct kvtree_log_super *super = reader->set->dev[extent->dev].super;
 	u32 crc = kvt_log_crc(super, extent->generation, &extent->pos, "", 0);
+	int verdict = KVT_LOG_SOUND;
 	bool newer = false;
-	int err = 0, blocks;
-	u32 at;
+	u32 at, blocks;
 
 	if (!kvt_log_pos_valid(super, &extent->pos, extent->blocks))
-		return -EBADMSG;
-	for (at = 0; !err && at < extent->blocks; at += blocks) {
-		blocks = extent_chunk(reader, extent, at);
-		if (blocks < 0)
-			return blocks;
+		return KVT_LOG_DAMAGED;
+	for (at = 0; at < extent->blocks; at += blocks) {
+		verdict = extent_chunk(reader, extent, at, &blocks);
+		if (verdict)
+			return verdict;
 		crc = kvt_crc32c(crc, reader->buf, (size_t)blocks * KVTREE_LOG_BLOCK);
 		if (!newer)
-			err = kvt_log_chunk_parse(reader, reader->buf, blocks, sink);
-		/* Or it is damaged, which only the checksum of the whole tells. */
-		if (err == -EOPNOTSUPP) {
-			newer = true;
-			err = 0;
-		}
+			verdict = kvt_log_chunk_parse(reader, reader->buf, blocks, sink);
+		newer |= verdict == KVT_LOG_NEWER;
+		if (verdict && verdict != KVT_LOG_NEWER)
+			return verdict;
 		reader->bytes += (size_t)blocks * KVTREE_LOG_BLOCK;
 		kvt_env_rest();
 	}
-	if (!err && crc != extent->crc)
-		err = -EBADMSG;
-	if (!err && newer)
-		err = extent_newer(reader->set, extent);
-	return err;
+	return extent_judge(reader->set, extent, crc, newer);
+}
+
+/**
+ * kvt_log_extent_check() - read the records of an extent, and say if it is damaged
+ * @reader: memory
+ * @extent: the extent
+ * @sink: as for kvt_log_extent_read()
+ *
+ * Return: as kvt_log_extent_read().
+ */
+int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
+			 struct kvt_log_sink *sink)
+{
+	int verdict = kvt_log_extent_read(reader, extent, sink);
+
+	if (verdict == KVT_LOG_DAMAGED)
+		kvt_log_extent_damaged(reader->set, extent);
+	return verdict;
+}
+
+/**
+ * kvt_log_extent_damaged() - say that an extent is damaged
+ * @set: the devices
+ * @extent: the extent
+ */
+void kvt_log_extent_damaged(struct kvt_log_set *set, const struct kvt_log_extent *extent)
+{
+	kvt_log_say(set, "device %u, segment %u, block %u: records of epoch %llu are damaged",
+		    extent->dev + 1, extent->pos.segment, extent->pos.block,
+		    (unsigned long long)extent->epoch);
 }

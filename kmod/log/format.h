@@ -17,6 +17,18 @@
  */
 #define KVT_LOG_NUMBER_MAX	0x4000000000000000ULL
 
+/*
+ * What was found where something should stand.  A function that returns a verdict returns a
+ * negative errno instead if it could not find out: a device cannot be read, there is no
+ * memory, or a function of the caller's failed.  An errno never says what was found.
+ */
+enum kvt_log_verdict {
+	KVT_LOG_SOUND,
+	KVT_LOG_END,		/* nothing, or not all of it: nothing was written behind it */
+	KVT_LOG_DAMAGED,
+	KVT_LOG_NEWER,		/* a format newer than this program */
+};
+
 /* Where something stands: struct kvtree_log_pos of a life, in the CPU's byte order. */
 struct kvt_log_pos {
 	u64 sequence;
@@ -113,13 +125,32 @@ struct kvt_log_found {
 	u64 time;			/* of the last trailer, ns since 1970 */
 };
 
-/* What stands on the devices, piece by piece. */
+/* What stands on the devices, piece by piece.  The functions return a verdict or an errno. */
 struct kvt_log_visit {
 	/* Segments that are in use; may be called more than once for one. */
 	int (*segment)(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
 		       u64 generation, enum kvtree_log_kind kind);
 	int (*extent)(struct kvt_log_visit *visit, const struct kvt_log_extent *extent);
 };
+
+/**
+ * kvt_log_errno() - what a verdict is for the caller of the log
+ * @verdict: an enum kvt_log_verdict, or a negative errno
+ *
+ * Return: 0; -EBADMSG: damaged; -EOPNOTSUPP: a newer format; or @verdict if it is an errno.
+ */
+static inline int kvt_log_errno(int verdict)
+{
+	switch (verdict) {
+	case KVT_LOG_END:
+	case KVT_LOG_DAMAGED:
+		return -EBADMSG;
+	case KVT_LOG_NEWER:
+		return -EOPNOTSUPP;
+	default:
+		return verdict;
+	}
+}
 
 /* super.c */
 u32 kvt_log_crc(const struct kvtree_log_super *super, u64 generation,
@@ -152,6 +183,9 @@ int kvt_log_reader_init(struct kvt_log_reader *reader, struct kvt_log_set *set);
 void kvt_log_reader_exit(struct kvt_log_reader *reader);
 int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
 			struct kvt_log_sink *sink);
+int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
+			 struct kvt_log_sink *sink);
+void kvt_log_extent_damaged(struct kvt_log_set *set, const struct kvt_log_extent *extent);
 
 /* walk.c */
 int kvt_log_walk_init(struct kvt_log_walk *walk, struct kvt_log_set *set, u32 dev);

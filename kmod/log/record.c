@@ -33,7 +33,7 @@ static int chunk_columns(struct chunk *chunk, struct kvt_log_entry *entry, u32 a
 
 	if (entry->ncols > KVTREE_COLS_MAX ||
 	    entry->ncols * sizeof(raw) > end - at)
-		return -EBADMSG;
+		return KVT_LOG_DAMAGED;
 	data = at + entry->ncols * sizeof(raw);
 	for (i = 0; i < entry->ncols; i++) {
 		struct kvt_log_col *col = &entry->cols[i];
@@ -42,21 +42,21 @@ static int chunk_columns(struct chunk *chunk, struct kvt_log_entry *entry, u32 a
 		id = le16_to_cpu(raw.id);
 		len = le32_to_cpu(raw.len);
 		if (id >= KVTREE_COLS_MAX || (i && id <= entry->cols[i - 1].id))
-			return -EBADMSG;
+			return KVT_LOG_DAMAGED;
 		total += len;
 		if (total > KVTREE_VALUE_MAX)
-			return -EBADMSG;
+			return KVT_LOG_DAMAGED;
 		col->id = id;
 		col->len = len;
 		col->outside = le16_to_cpu(raw.flags) & KVTREE_LOG_OUTSIDE;
 		if (col->outside) {
 			col->data = chunk_outside(chunk, len);
 			if (!col->data)
-				return -EBADMSG;
+				return KVT_LOG_DAMAGED;
 			continue;
 		}
 		if (len > end - data)
-			return -EBADMSG;
+			return KVT_LOG_DAMAGED;
 		col->data = chunk->data + data;
 		data += len;
 	}
@@ -72,7 +72,7 @@ static int chunk_value(struct chunk *chunk, struct kvt_log_entry *entry, bool co
 		return chunk_columns(chunk, entry, at, end);
 	}
 	if (value > end - at || value > KVTREE_VALUE_MAX)
-		return -EBADMSG;
+		return KVT_LOG_DAMAGED;
 	entry->ncols = 1;
 	entry->cols[0].id = 0;
 	entry->cols[0].outside = false;
@@ -82,7 +82,7 @@ static int chunk_value(struct chunk *chunk, struct kvt_log_entry *entry, bool co
 }
 
 /*
- * Read one record.  Returns 0 and *@entry; type 0: one to be skipped, whose columns
+ * Read one record.  If it is sound, *@entry is filled; type 0: one to be skipped, whose columns
  * outside are there all the same.
  */
 static int chunk_record(struct chunk *chunk, struct kvt_log_entry *entry)
@@ -90,13 +90,13 @@ static int chunk_record(struct chunk *chunk, struct kvt_log_entry *entry)
 	const struct kvtree_log_record *rec = (const void *)(chunk->data + chunk->at);
 	u32 room = chunk->records_end - chunk->at;
 	u32 len, at, end;
-	int err = 0;
+	int verdict = KVT_LOG_SOUND;
 
 	if (room < sizeof(*rec))
-		return -EBADMSG;
+		return KVT_LOG_DAMAGED;
 	len = le32_to_cpu(rec->len);
 	if (len < sizeof(*rec) || len > room || len % 8)
-		return -EBADMSG;
+		return KVT_LOG_DAMAGED;
 	at = chunk->at + sizeof(*rec);
 	end = chunk->at + len;
 	entry->type = rec->type;
@@ -106,19 +106,19 @@ static int chunk_record(struct chunk *chunk, struct kvt_log_entry *entry)
 	entry->ncols = 0;
 	if (entry->type != KVTREE_LOG_PUT && entry->type != KVTREE_LOG_REMOVE &&
 	    entry->type < KVTREE_LOG_SKIPPABLE)
-		return -EOPNOTSUPP;
+		return KVT_LOG_NEWER;
 	if (entry->key_len > KVTREE_KEY_MAX || entry->key_len > end - at ||
 	    !entry->version || entry->version >= chunk->reader->set->version_end)
-		return -EBADMSG;
+		return KVT_LOG_DAMAGED;
 	entry->key = chunk->data + at;
 	at += entry->key_len;
 	if (entry->type != KVTREE_LOG_REMOVE)
-		err = chunk_value(chunk, entry, rec->flags & KVTREE_LOG_COLUMNS,
-				  le32_to_cpu(rec->value), at, end);
+		verdict = chunk_value(chunk, entry, rec->flags & KVTREE_LOG_COLUMNS,
+				      le32_to_cpu(rec->value), at, end);
 	if (entry->type >= KVTREE_LOG_SKIPPABLE)
 		entry->type = 0;
 	chunk->at = end;
-	return err;
+	return verdict;
 }
 
 static int chunk_begin(struct chunk *chunk, u32 blocks)
@@ -129,12 +129,12 @@ static int chunk_begin(struct chunk *chunk, u32 blocks)
 	u32 outside_len = le32_to_cpu(head->outside_len);
 
 	if (records_len < sizeof(*head) || records_len > size)
-		return -EBADMSG;
+		return KVT_LOG_DAMAGED;
 	chunk->at = sizeof(*head);
 	chunk->records_end = records_len;
 	chunk->outside = ALIGN(records_len, KVTREE_LOG_BLOCK);
 	if (outside_len > size - chunk->outside)
-		return -EBADMSG;
+		return KVT_LOG_DAMAGED;
 	chunk->outside_end = chunk->outside + outside_len;
 	return 0;
 }
@@ -146,25 +146,25 @@ static int chunk_begin(struct chunk *chunk, u32 blocks)
  * @blocks: its length
  * @sink: is given each record; may be NULL
  *
- * Return: 0; -EBADMSG: it is not a chunk as it should be; -EOPNOTSUPP: a record of a
- * newer format; or what @sink returned.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED: it is not a chunk as it should be; KVT_LOG_NEWER: it
+ * has a record of a newer format; or what @sink returned.
  */
 int kvt_log_chunk_parse(struct kvt_log_reader *reader, const u8 *chunk, u32 blocks,
 			struct kvt_log_sink *sink)
 {
 	struct chunk c = { .reader = reader, .data = chunk };
 	struct kvt_log_entry entry = { .cols = reader->cols };
-	int err;
+	int verdict;
 
-	err = chunk_begin(&c, blocks);
-	while (!err && c.at < c.records_end) {
-		err = chunk_record(&c, &entry);
-		if (err || !entry.type)
+	verdict = chunk_begin(&c, blocks);
+	while (!verdict && c.at < c.records_end) {
+		verdict = chunk_record(&c, &entry);
+		if (verdict || !entry.type)
 			continue;
 		reader->records++;
 		if (sink)
-			err = sink->entry(sink, &entry);
+			verdict = sink->entry(sink, &entry);
 	}
-	return err;
+	return verdict;
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_chunk_parse);

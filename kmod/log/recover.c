@@ -15,24 +15,22 @@ static u32 set_lives(const struct kvt_log_set *set)
 
 /*
  * Whether a device has all that the trailer names, and the headers of the segments that
- * may have been begun for it.  1 or 0, or an error.
+ * may have been begun for it: KVT_LOG_DAMAGED if not.
  */
-static int trailer_complete(struct kvt_log_walk *walk, struct kvt_log_reader *reader)
+static int trailer_judge(struct kvt_log_walk *walk, struct kvt_log_reader *reader)
 {
 	struct kvt_log_extent extent;
+	int verdict = KVT_LOG_SOUND;
 	u32 i;
-	int err;
 
-	for (i = 0; i < le32_to_cpu(walk->trailer->nr_extents); i++) {
+	for (i = 0; !verdict && i < le32_to_cpu(walk->trailer->nr_extents); i++) {
 		kvt_log_walk_extent(walk, i, &extent);
-		err = kvt_log_segment_sound(walk->set, walk->dev, extent.generation, &extent.pos,
-					    KVTREE_LOG_KIND_STREAM);
-		if (!err)
-			err = kvt_log_extent_read(reader, &extent, NULL);
-		if (err)
-			return err == -EBADMSG ? 0 : err;
+		verdict = kvt_log_segment_sound(walk->set, walk->dev, extent.generation,
+						&extent.pos, KVTREE_LOG_KIND_STREAM);
+		if (!verdict)
+			verdict = kvt_log_extent_read(reader, &extent, NULL);
 	}
-	return 1;
+	return verdict;
 }
 
 /* One device's last trailer of the life that is open. */
@@ -47,36 +45,37 @@ struct tail {
 static int tail_find(struct kvt_log_walk *walk, struct kvt_log_reader *reader, struct tail *tail)
 {
 	u32 life = set_lives(walk->set) - 1;
-	int err;
+	int verdict;
 
 	tail->lease = le64_to_cpu(walk->set->dev[walk->dev].super->version_lease);
 	tail->lease_before = tail->lease;
 	tail->complete = true;
-	err = kvt_log_walk_life(walk, life);
-	if (err)
-		return err;
+	verdict = kvt_log_walk_life(walk, life);
+	if (verdict)
+		return verdict;
 	tail->epoch = walk->epoch - 1;
-	while (!(err = kvt_log_walk_next(walk))) {
+	while (!(verdict = kvt_log_walk_next(walk))) {
 		tail->epoch = walk->epoch - 1;
 		tail->lease_before = tail->lease;
 		tail->lease = le64_to_cpu(walk->trailer->version_lease);
 		tail->time = le64_to_cpu(walk->trailer->time);
 		kvt_env_rest();
 	}
-	if (err != -ENODATA)
-		return err;
+	if (verdict != KVT_LOG_END)
+		return verdict;
 	/* Back to the last one, which was walked over. */
 	kvt_log_walk_life(walk, life);
 	if (tail->epoch < walk->epoch)
-		return 0;
+		return KVT_LOG_SOUND;
 	while (walk->epoch <= tail->epoch) {
-		err = kvt_log_walk_next(walk);
-		if (err)
-			return err == -ENODATA ? -EIO : err;
+		verdict = kvt_log_walk_next(walk);
+		/* It was there a moment ago. */
+		if (verdict)
+			return verdict == KVT_LOG_END ? -EIO : verdict;
 	}
-	err = trailer_complete(walk, reader);
-	tail->complete = err > 0;
-	return err < 0 ? err : 0;
+	verdict = trailer_judge(walk, reader);
+	tail->complete = verdict != KVT_LOG_DAMAGED;
+	return tail->complete ? verdict : KVT_LOG_SOUND;
 }
 
 static int tails_judge(struct kvt_log_set *set, const struct tail *tails,
@@ -94,12 +93,12 @@ static int tails_judge(struct kvt_log_set *set, const struct tail *tails,
 			kvt_log_say(set, "device %u ends with epoch %llu, but epoch %llu was begun",
 				    i + 1, (unsigned long long)tails[i].epoch,
 				    (unsigned long long)found->seen);
-			return -EBADMSG;
+			return KVT_LOG_DAMAGED;
 		}
 		if (tails[i].epoch + 1 == found->seen && !tails[i].complete) {
 			kvt_log_say(set, "device %u has lost a part of epoch %llu", i + 1,
 				    (unsigned long long)tails[i].epoch);
-			return -EBADMSG;
+			return KVT_LOG_DAMAGED;
 		}
 		if (tails[i].epoch < found->seen || !tails[i].complete)
 			all = false;
@@ -111,7 +110,7 @@ static int tails_judge(struct kvt_log_set *set, const struct tail *tails,
 		found->version_lease = max(found->version_lease, tails[i].lease);
 	}
 	found->epoch = all ? found->seen : found->seen - 1;
-	return 0;
+	return KVT_LOG_SOUND;
 }
 
 static int find_open(struct kvt_log_set *set, struct kvt_log_found *found)
@@ -119,28 +118,28 @@ static int find_open(struct kvt_log_set *set, struct kvt_log_found *found)
 	struct tail *tails = kvt_env_alloc(KVTREE_LOG_DEVS_MAX * sizeof(*tails));
 	struct kvt_log_reader *reader = kvt_env_alloc(sizeof(*reader));
 	struct kvt_log_walk walk;
-	int err = -ENOMEM;
+	int verdict = -ENOMEM;
 	u32 i;
 
 	if (tails && reader)
-		err = kvt_log_reader_init(reader, set);
-	for (i = 0; !err && i < set->nr_devs; i++) {
-		err = kvt_log_walk_init(&walk, set, i);
-		if (!err)
-			err = tail_find(&walk, reader, &tails[i]);
+		verdict = kvt_log_reader_init(reader, set);
+	for (i = 0; !verdict && i < set->nr_devs; i++) {
+		verdict = kvt_log_walk_init(&walk, set, i);
+		if (!verdict)
+			verdict = tail_find(&walk, reader, &tails[i]);
 		kvt_log_walk_exit(&walk);
 	}
-	if (!err)
-		err = tails_judge(set, tails, found);
+	if (!verdict)
+		verdict = tails_judge(set, tails, found);
 	if (reader)
 		kvt_log_reader_exit(reader);
 	kvt_env_free(reader);
 	kvt_env_free(tails);
-	return err;
+	return verdict;
 }
 
-/* The lives as they stand in the superblock, one device like the other. */
-static int lives_check(struct kvt_log_set *set)
+/* Whether the lives as they stand in the superblocks can be, one device like the other. */
+static bool lives_sane(struct kvt_log_set *set)
 {
 	const struct kvtree_log_life *life, *other;
 	u64 epoch = 0, generation = 0;
@@ -153,7 +152,7 @@ static int lives_check(struct kvt_log_set *set)
 			if (other->generation != life->generation ||
 			    other->first_epoch != life->first_epoch ||
 			    other->last_epoch != life->last_epoch)
-				return -EBADMSG;
+				return false;
 		}
 		if (le64_to_cpu(life->generation) <= generation ||
 		    le64_to_cpu(life->generation) >
@@ -161,16 +160,16 @@ static int lives_check(struct kvt_log_set *set)
 		    le64_to_cpu(life->first_epoch) <= epoch ||
 		    le64_to_cpu(life->first_epoch) >= KVT_LOG_NUMBER_MAX ||
 		    le64_to_cpu(life->last_epoch) >= KVT_LOG_NUMBER_MAX)
-			return -EBADMSG;
+			return false;
 		generation = le64_to_cpu(life->generation);
 		epoch = le64_to_cpu(life->last_epoch);
 		if (epoch && epoch < le64_to_cpu(life->first_epoch))
-			return -EBADMSG;
+			return false;
 		/* Only the last one may be open. */
 		if (!epoch && i + 1 < set_lives(set))
-			return -EBADMSG;
+			return false;
 	}
-	return 0;
+	return true;
 }
 
 /* The last epoch of the last life, or of the checkpoint if there is no life. */
@@ -178,29 +177,27 @@ static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 {
 	const struct kvtree_log_super *super = set->dev[0].super;
 	const struct kvtree_log_life *last;
-	int err;
 
 	found->epoch = le64_to_cpu(super->checkpoint.epoch);
 	found->version_lease = le64_to_cpu(super->version_lease);
 	found->generation = le64_to_cpu(super->generation);
 	found->seen = found->epoch;
-	err = lives_check(set);
-	if (err) {
+	if (!lives_sane(set)) {
 		kvt_log_say(set, "the superblocks' lists of lives are wrong");
-		return err;
+		return KVT_LOG_DAMAGED;
 	}
 	if (!set_lives(set))
-		return 0;
+		return KVT_LOG_SOUND;
 	last = kvt_log_set_life(set, 0, set_lives(set) - 1);
 	if (!last->last_epoch)
 		return find_open(set, found);
 	found->epoch = le64_to_cpu(last->last_epoch);
 	found->seen = found->epoch;
-	return 0;
+	return KVT_LOG_SOUND;
 }
 
 /* Whether a store can go on from there. */
-static int found_check(struct kvt_log_set *set, const struct kvt_log_found *found)
+static int found_judge(struct kvt_log_set *set, const struct kvt_log_found *found)
 {
 	const struct kvtree_log_checkpoint *cp = &set->dev[0].super->checkpoint;
 	u64 met = le64_to_cpu(cp->epoch) + le32_to_cpu(cp->met);
@@ -208,14 +205,14 @@ static int found_check(struct kvt_log_set *set, const struct kvt_log_found *foun
 	if (found->epoch < met) {
 		kvt_log_say(set, "epoch %llu was durable, but only epoch %llu is found",
 			    (unsigned long long)met, (unsigned long long)found->epoch);
-		return -EBADMSG;
+		return KVT_LOG_DAMAGED;
 	}
 	if (max(found->epoch, max(found->generation, found->version_lease)) >=
 	    KVT_LOG_NUMBER_MAX / 2) {
 		kvt_log_say(set, "epochs, lives or versions have come to their end");
-		return -EBADMSG;
+		return KVT_LOG_DAMAGED;
 	}
-	return 0;
+	return KVT_LOG_SOUND;
 }
 
 /**
@@ -227,55 +224,55 @@ static int found_check(struct kvt_log_set *set, const struct kvt_log_found *foun
  */
 int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found)
 {
-	int err;
+	int verdict;
 
 	memset(found, 0, sizeof(*found));
 	set->version_end = KVT_LOG_NUMBER_MAX;
-	err = find_epoch(set, found);
-	if (!err)
-		err = found_check(set, found);
+	verdict = find_epoch(set, found);
+	if (!verdict)
+		verdict = found_judge(set, found);
 	set->version_end = found->version_lease;
-	return err;
+	return kvt_log_errno(verdict);
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_find);
 
 static int visit_trailer(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
 {
 	struct kvt_log_extent extent;
-	int err = 0;
+	int verdict = KVT_LOG_SOUND;
 	u32 i;
 
-	for (i = 0; !err && i < le32_to_cpu(walk->trailer->nr_extents); i++) {
+	for (i = 0; !verdict && i < le32_to_cpu(walk->trailer->nr_extents); i++) {
 		kvt_log_walk_extent(walk, i, &extent);
-		err = visit->segment(visit, walk->dev, &extent.pos, extent.generation,
-				     KVTREE_LOG_KIND_STREAM);
-		if (!err)
-			err = visit->extent(visit, &extent);
+		verdict = visit->segment(visit, walk->dev, &extent.pos, extent.generation,
+					 KVTREE_LOG_KIND_STREAM);
+		if (!verdict)
+			verdict = visit->extent(visit, &extent);
 	}
-	return err;
+	return verdict;
 }
 
 /* A life on one device, up to an epoch that must be there. */
 static int visit_life(struct kvt_log_walk *walk, u32 life, u64 last, struct kvt_log_visit *visit)
 {
-	int err;
+	int verdict;
 
-	err = kvt_log_walk_life(walk, life);
-	while (!err && walk->epoch <= last) {
-		err = visit->segment(visit, walk->dev, &walk->pos, walk->generation,
-				     KVTREE_LOG_KIND_COMMIT);
-		if (!err)
-			err = kvt_log_walk_next(walk);
-		if (err == -ENODATA) {
+	verdict = kvt_log_walk_life(walk, life);
+	while (!verdict && walk->epoch <= last) {
+		verdict = visit->segment(visit, walk->dev, &walk->pos, walk->generation,
+					 KVTREE_LOG_KIND_COMMIT);
+		if (!verdict)
+			verdict = kvt_log_walk_next(walk);
+		if (verdict == KVT_LOG_END) {
 			kvt_log_say(walk->set, "device %u has lost the commit record of epoch %llu",
 				    walk->dev + 1, (unsigned long long)walk->epoch);
-			err = -EBADMSG;
+			verdict = KVT_LOG_DAMAGED;
 		}
-		if (!err)
-			err = visit_trailer(walk, visit);
+		if (!verdict)
+			verdict = visit_trailer(walk, visit);
 		kvt_env_rest();
 	}
-	return err;
+	return verdict;
 }
 
 static int visit_lives(struct kvt_log_set *set, const struct kvt_log_found *found, u32 dev,
@@ -283,18 +280,18 @@ static int visit_lives(struct kvt_log_set *set, const struct kvt_log_found *foun
 {
 	const struct kvtree_log_life *life;
 	struct kvt_log_walk walk;
+	int verdict;
 	u64 last;
-	int err;
 	u32 i;
 
-	err = kvt_log_walk_init(&walk, set, dev);
-	for (i = 0; !err && i < set_lives(set); i++) {
+	verdict = kvt_log_walk_init(&walk, set, dev);
+	for (i = 0; !verdict && i < set_lives(set); i++) {
 		life = kvt_log_set_life(set, dev, i);
 		last = le64_to_cpu(life->last_epoch) ?: found->epoch;
-		err = visit_life(&walk, i, last, visit);
+		verdict = visit_life(&walk, i, last, visit);
 	}
 	kvt_log_walk_exit(&walk);
-	return err;
+	return verdict;
 }
 
 static bool table_sound(const struct kvtree_log_super *super, const struct kvt_log_pos *pos,
@@ -322,22 +319,22 @@ static int visit_table(struct kvt_log_set *set, u32 dev, const struct kvtree_log
 		.generation = le64_to_cpu(table->generation),
 		.epoch = le64_to_cpu(table->epoch),
 	};
-	int err = 0;
+	int verdict = KVT_LOG_SOUND;
 	u64 i;
 
-	for (i = 0; !err && i < le64_to_cpu(table->nr_extents); i++) {
+	for (i = 0; !verdict && i < le64_to_cpu(table->nr_extents); i++) {
 		extent.pos = kvt_log_pos_load(&table->extents[i].pos);
 		extent.blocks = le32_to_cpu(table->extents[i].blocks);
 		extent.crc = le32_to_cpu(table->extents[i].crc);
 		extent.stream = le32_to_cpu(table->extents[i].stream);
 		if (!kvt_log_pos_valid(set->dev[dev].super, &extent.pos, extent.blocks))
-			return -EBADMSG;
-		err = visit->segment(visit, dev, &extent.pos, extent.generation,
-				     KVTREE_LOG_KIND_CHECKPOINT);
-		if (!err)
-			err = visit->extent(visit, &extent);
+			return KVT_LOG_DAMAGED;
+		verdict = visit->segment(visit, dev, &extent.pos, extent.generation,
+					 KVTREE_LOG_KIND_CHECKPOINT);
+		if (!verdict)
+			verdict = visit->extent(visit, &extent);
 	}
-	return err;
+	return verdict;
 }
 
 static int visit_checkpoint(struct kvt_log_set *set, u32 dev, struct kvt_log_visit *visit)
@@ -346,30 +343,30 @@ static int visit_checkpoint(struct kvt_log_set *set, u32 dev, struct kvt_log_vis
 	struct kvt_log_pos pos = kvt_log_pos_load(&super->checkpoint.table);
 	u32 blocks = le32_to_cpu(super->checkpoint.blocks);
 	struct kvtree_log_table *table;
-	int err;
+	int verdict;
 
 	if (!blocks)
-		return 0;
+		return KVT_LOG_SOUND;
 	if (!kvt_log_pos_valid(super, &pos, blocks)) {
 		kvt_log_say(set, "device %u: the superblock's checkpoint is wrong", dev + 1);
-		return -EBADMSG;
+		return KVT_LOG_DAMAGED;
 	}
 	table = kvt_env_alloc((size_t)blocks * KVTREE_LOG_BLOCK);
 	if (!table)
 		return -ENOMEM;
-	err = set->read(set, set->dev[dev].slot, kvt_log_pos_block(super, &pos), blocks, table);
-	if (!err && !table_sound(super, &pos, table))
-		err = -EBADMSG;
-	if (!err)
-		err = visit->segment(visit, dev, &pos, le64_to_cpu(table->generation),
-				     KVTREE_LOG_KIND_CHECKPOINT);
-	if (!err)
-		err = visit_table(set, dev, table, visit);
-	if (err == -EBADMSG)
+	verdict = set->read(set, set->dev[dev].slot, kvt_log_pos_block(super, &pos), blocks, table);
+	if (!verdict && !table_sound(super, &pos, table))
+		verdict = KVT_LOG_DAMAGED;
+	if (!verdict)
+		verdict = visit->segment(visit, dev, &pos, le64_to_cpu(table->generation),
+					 KVTREE_LOG_KIND_CHECKPOINT);
+	if (!verdict)
+		verdict = visit_table(set, dev, table, visit);
+	if (verdict == KVT_LOG_DAMAGED)
 		kvt_log_say(set, "device %u: the checkpoint of epoch %llu is damaged", dev + 1,
 			    (unsigned long long)le64_to_cpu(super->checkpoint.epoch));
 	kvt_env_free(table);
-	return err;
+	return verdict;
 }
 
 /**
@@ -379,19 +376,20 @@ static int visit_checkpoint(struct kvt_log_set *set, u32 dev, struct kvt_log_vis
  * @visit: what to do with it; a key's records come in any order, and the one with
  *	the highest version counts, a removal before a put of the same
  *
- * Return: 0; -EBADMSG: damaged; -EIO; -ENOMEM; or what @visit returned.
+ * Return: 0; -EBADMSG: damaged; -EOPNOTSUPP: a newer format; -EIO; -ENOMEM; or an errno that
+ * @visit returned.
  */
 int kvt_log_visit_all(struct kvt_log_set *set, const struct kvt_log_found *found,
 		      struct kvt_log_visit *visit)
 {
-	int err = 0;
+	int verdict = KVT_LOG_SOUND;
 	u32 dev;
 
-	for (dev = 0; !err && dev < set->nr_devs; dev++) {
-		err = visit_checkpoint(set, dev, visit);
-		if (!err)
-			err = visit_lives(set, found, dev, visit);
+	for (dev = 0; !verdict && dev < set->nr_devs; dev++) {
+		verdict = visit_checkpoint(set, dev, visit);
+		if (!verdict)
+			verdict = visit_lives(set, found, dev, visit);
 	}
-	return err;
+	return kvt_log_errno(verdict);
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_visit_all);

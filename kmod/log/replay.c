@@ -270,7 +270,7 @@ KVT_EXPORT_FOR_TESTS(kvt_replay_exit);
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -EBADMSG: it is damaged; -ENOMEM; -EINTR; or an error of the device.
+ * Return: as kvt_log_extent_read(); -ENOMEM; -EINTR.
  */
 int kvt_replay_extent(struct kvt_replay *replay, const struct kvt_log_extent *extent)
 {

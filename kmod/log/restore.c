@@ -31,7 +31,7 @@ struct restore {
 	u32 first;
 	u32 nr;
 	bool closed;			/* there are no more */
-	int err;			/* the first one */
+	int verdict;			/* the first one that is not KVT_LOG_SOUND */
 	wait_queue_head_t extents;	/* for workers */
 	wait_queue_head_t room;
 };
@@ -70,12 +70,12 @@ static int restore_extent(struct kvt_log_visit *visit, const struct kvt_log_exte
 	int err;
 
 	err = wait_event_killable(r->room,
-				  READ_ONCE(r->err) || (queued = restore_queue(r, extent)));
+				  READ_ONCE(r->verdict) || (queued = restore_queue(r, extent)));
 	if (err)
 		return -EINTR;
 	if (queued)
 		wake_up(&r->extents);
-	return fatal_signal_pending(current) ? -EINTR : READ_ONCE(r->err);
+	return fatal_signal_pending(current) ? -EINTR : READ_ONCE(r->verdict);
 }
 
 /* Take the next extent.  False: there is none, and there will be none. */
@@ -97,20 +97,18 @@ static bool restore_take(struct restore *r, struct kvt_log_extent *extent, bool 
 	return got;
 }
 
-/* What is queued is not read any more, and the first error is the one that counts. */
-static void restore_fail(struct restore *r, int err, const struct kvt_log_extent *extent)
+/* What is queued is not read any more, and the first verdict is the one that counts. */
+static void restore_fail(struct restore *r, int verdict, const struct kvt_log_extent *extent)
 {
 	bool first;
 
 	spin_lock(&r->lock);
-	first = !r->err;
+	first = !r->verdict;
 	if (first)
-		WRITE_ONCE(r->err, err);
+		WRITE_ONCE(r->verdict, verdict);
 	spin_unlock(&r->lock);
-	if (first && err == -EBADMSG)
-		kvt_log_say(&r->log->set,
-			    "device %u, segment %u, block %u: records of epoch %llu are damaged",
-			    extent->dev + 1, extent->pos.segment, extent->pos.block, extent->epoch);
+	if (first && verdict == KVT_LOG_DAMAGED)
+		kvt_log_extent_damaged(&r->log->set, extent);
 	wake_up(&r->room);
 }
 
@@ -120,15 +118,15 @@ static void restore_work(struct work_struct *work)
 	struct restore *r = w->restore;
 	struct kvt_log_extent extent;
 	bool got, over;
-	int err;
+	int verdict;
 
 	do {
 		wait_event(r->extents, (got = restore_take(r, &extent, &over)) || over);
-		if (!got || READ_ONCE(r->err))
+		if (!got || READ_ONCE(r->verdict))
 			continue;
-		err = kvt_replay_extent(&w->replay, &extent);
-		if (err)
-			restore_fail(r, err, &extent);
+		verdict = kvt_replay_extent(&w->replay, &extent);
+		if (verdict)
+			restore_fail(r, verdict, &extent);
 		cond_resched();
 	} while (!over);
 }
@@ -163,14 +161,14 @@ static int restore_end(struct restore *r, int err)
 
 	spin_lock(&r->lock);
 	r->closed = true;
-	r->err = r->err ?: err;
+	r->verdict = r->verdict ?: err;
 	spin_unlock(&r->lock);
 	wake_up_all(&r->extents);
 	for (i = 0; i < r->nr_workers; i++) {
 		flush_work(&r->workers[i].work);
 		tombstones |= r->workers[i].replay.tombstones;
 	}
-	err = r->err;
+	err = kvt_log_errno(r->verdict);
 	if (!err && tombstones)
 		err = kvt_replay_bury(&r->workers[0].replay);
 	for (i = 0; i < r->nr_workers; i++)

@@ -38,7 +38,7 @@ KVT_EXPORT_FOR_TESTS(kvt_log_segment_fill);
  *
  * Nothing is said: whether a header that is wrong is damage depends on the epoch.
  *
- * Return: 0; -EBADMSG: it is not; -EIO; -ENOMEM.
+ * Return: KVT_LOG_SOUND, KVT_LOG_DAMAGED, -EIO or -ENOMEM.
  */
 int kvt_log_segment_sound(struct kvt_log_set *set, u32 dev, u64 generation,
 			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind)
@@ -46,20 +46,20 @@ int kvt_log_segment_sound(struct kvt_log_set *set, u32 dev, u64 generation,
 	const struct kvtree_log_super *super = set->dev[dev].super;
 	struct kvt_log_pos at = { .sequence = pos->sequence, .segment = pos->segment };
 	struct kvtree_log_segment *head;
-	int err;
+	int verdict;
 
 	head = kvt_env_alloc(sizeof(*head));
 	if (!head)
 		return -ENOMEM;
-	err = set->read(set, set->dev[dev].slot, kvt_log_pos_block(super, &at), 1, head);
-	if (!err && (le64_to_cpu(head->magic) != KVTREE_LOG_SEGMENT_MAGIC ||
-		     le32_to_cpu(head->kind) != kind ||
-		     le32_to_cpu(head->crc) !=
-		     kvt_log_crc_zero(super, generation, &at, head, sizeof(*head),
-				      offsetof(struct kvtree_log_segment, crc))))
-		err = -EBADMSG;
+	verdict = set->read(set, set->dev[dev].slot, kvt_log_pos_block(super, &at), 1, head);
+	if (!verdict && (le64_to_cpu(head->magic) != KVTREE_LOG_SEGMENT_MAGIC ||
+			 le32_to_cpu(head->kind) != kind ||
+			 le32_to_cpu(head->crc) !=
+			 kvt_log_crc_zero(super, generation, &at, head, sizeof(*head),
+					  offsetof(struct kvtree_log_segment, crc))))
+		verdict = KVT_LOG_DAMAGED;
 	kvt_env_free(head);
-	return err;
+	return verdict;
 }
 
 /**
@@ -70,15 +70,15 @@ int kvt_log_segment_sound(struct kvt_log_set *set, u32 dev, u64 generation,
  * @pos: a place in it
  * @kind: what it should hold
  *
- * Return: 0; -EBADMSG: it is not; -EIO; -ENOMEM.
+ * Return: KVT_LOG_SOUND, KVT_LOG_DAMAGED, -EIO or -ENOMEM.
  */
 int kvt_log_segment_check(struct kvt_log_set *set, u32 dev, u64 generation,
 			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind)
 {
-	int err = kvt_log_segment_sound(set, dev, generation, pos, kind);
+	int verdict = kvt_log_segment_sound(set, dev, generation, pos, kind);
 
-	if (err == -EBADMSG)
+	if (verdict == KVT_LOG_DAMAGED)
 		kvt_log_say(set, "device %u, segment %u: its header is damaged", dev + 1,
 			    pos->segment);
-	return err;
+	return verdict;
 }

@@ -42,7 +42,7 @@ static const struct kvtree_log_super *walk_super(const struct kvt_log_walk *walk
  * @walk: the walk
  * @life: which life of the superblock
  *
- * Return: 0; -EBADMSG: the superblock names no possible place.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED: the superblock names no possible place.
  */
 int kvt_log_walk_life(struct kvt_log_walk *walk, u32 life)
 {
@@ -55,12 +55,12 @@ int kvt_log_walk_life(struct kvt_log_walk *walk, u32 life)
 	walk->buf_blocks = 0;
 	walk->ahead = (struct kvt_log_pos) {};
 	if (kvt_log_pos_valid(walk_super(walk), &walk->pos, 1))
-		return 0;
+		return KVT_LOG_SOUND;
 	kvt_log_say(walk->set, "device %u: the superblock's life %u is wrong", walk->dev + 1, life);
-	return -EBADMSG;
+	return KVT_LOG_DAMAGED;
 }
 
-/* Bring the blocks at the position into memory, as many as a trailer may have. */
+/* Bring the blocks at the position into memory, as many as a trailer may have: 0 or an errno. */
 static int walk_fill(struct kvt_log_walk *walk)
 {
 	const struct kvtree_log_super *super = walk_super(walk);
@@ -103,18 +103,20 @@ static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos
 }
 
 /*
- * At a place behind @end, where the next trailer should be: -EBADMSG if one of a later
- * epoch is here, or that one.
+ * At a place behind @end, where the next trailer should be: KVT_LOG_DAMAGED if one of a later
+ * epoch is here, or that one; KVT_LOG_END if not.
  */
 static int walk_later(struct kvt_log_walk *walk, const struct kvt_log_pos *end)
 {
 	int err;
 
-	err = walk_fill(walk);
-	if (!err && (walk_sound(walk, &walk->pos, 0) || walk_sound(walk, end, walk->epoch)))
-		err = -EBADMSG;
 	kvt_env_rest();
-	return err;
+	err = walk_fill(walk);
+	if (err)
+		return err;
+	if (walk_sound(walk, &walk->pos, 0) || walk_sound(walk, end, walk->epoch))
+		return KVT_LOG_DAMAGED;
+	return KVT_LOG_END;
 }
 
 /*
@@ -125,20 +127,20 @@ static int walk_end(struct kvt_log_walk *walk)
 {
 	u32 size = le32_to_cpu(walk_super(walk)->segment_blocks);
 	struct kvt_log_pos at = walk->pos;
-	int err = 0;
+	int verdict = KVT_LOG_END;
 
-	for (walk->pos.block++; !err && walk->pos.block < size; walk->pos.block++)
-		err = walk_later(walk, &at);
+	for (walk->pos.block++; verdict == KVT_LOG_END && walk->pos.block < size; walk->pos.block++)
+		verdict = walk_later(walk, &at);
 	walk->pos = walk->ahead;
-	if (!err && walk->ahead.block)
-		err = walk_later(walk, &at);
+	if (verdict == KVT_LOG_END && walk->ahead.block)
+		verdict = walk_later(walk, &at);
 	walk->pos = at;
-	if (err == -EBADMSG)
+	if (verdict == KVT_LOG_DAMAGED)
 		kvt_log_say(walk->set,
 			    "device %u, segment %u, block %u: the commit record of epoch %llu is damaged",
 			    walk->dev + 1, at.segment, at.block,
 			    (unsigned long long)walk->epoch);
-	return err ?: -ENODATA;
+	return verdict;
 }
 
 /* The trailer is sound; but who made it? */
@@ -171,8 +173,8 @@ static bool walk_sane(const struct kvt_log_walk *walk, const struct kvtree_log_t
  * kvt_log_walk_next() - go to the next trailer
  * @walk: of kvt_log_walk_life()
  *
- * Return: 0 and @walk->trailer, which stays until the next call; -ENODATA: there is
- * none; -EBADMSG: it is damaged; -EIO.
+ * Return: KVT_LOG_SOUND and @walk->trailer, which stays until the next call; KVT_LOG_END: there
+ * is none; KVT_LOG_DAMAGED, which was said; or an errno.
  */
 int kvt_log_walk_next(struct kvt_log_walk *walk)
 {
@@ -190,13 +192,13 @@ int kvt_log_walk_next(struct kvt_log_walk *walk)
 	if (!walk_sane(walk, t)) {
 		kvt_log_say(walk->set, "device %u: the commit record of epoch %llu is wrong",
 			    walk->dev + 1, (unsigned long long)walk->epoch);
-		return -EBADMSG;
+		return KVT_LOG_DAMAGED;
 	}
 	walk->trailer = t;
 	walk->pos = kvt_log_pos_load(&t->next);
 	walk->ahead = kvt_log_pos_load(&t->ahead);
 	walk->epoch++;
-	return 0;
+	return KVT_LOG_SOUND;
 }
 
 /**

@@ -17,6 +17,8 @@ static int ld_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *b
 
 	if (block + nr > LD_BLOCKS)
 		return -EIO;
+	if (!slot && ld->unreadable_err && ld->unreadable >= block && ld->unreadable < block + nr)
+		return ld->unreadable_err;
 	for (i = 0; i < nr; i++, buf += KVTREE_LOG_BLOCK) {
 		if (ld->block[slot][block + i])
 			memcpy(buf, ld->block[slot][block + i], KVTREE_LOG_BLOCK);
@@ -45,6 +47,12 @@ u8 *ld_block(struct ld *ld, u32 disk, u64 block)
 void ld_damage(struct ld *ld, u32 disk, u64 block, u32 at)
 {
 	ld_block(ld, disk, block)[at] ^= 0x10;
+}
+
+void ld_unreadable(struct ld *ld, u64 block, int err)
+{
+	ld->unreadable = block;
+	ld->unreadable_err = err;
 }
 
 void ld_write_supers(struct ld *ld)

@@ -32,6 +32,8 @@ struct ld {
 	u8 **block[LD_DISKS];		/* NULL: zeros */
 	struct kvt_log_pos commit[LD_DISKS];	/* of the next trailer */
 	struct kvt_log_pos stream[LD_DISKS];	/* of the next extent */
+	u64 unreadable;			/* a block of the first disk */
+	int unreadable_err;		/* what reading it comes to; 0: it can be read */
 	char said[200];
 };
 
@@ -46,6 +48,8 @@ void ld_add_trailer(struct ld *ld, u32 disk, u64 epoch, const struct kvt_log_ext
 		    u32 nr);
 /* A byte gets another value. */
 void ld_damage(struct ld *ld, u32 disk, u64 block, u32 at);
+/* From here on reading a block of the first disk fails; 0: no block does. */
+void ld_unreadable(struct ld *ld, u64 block, int err);
 u8 *ld_block(struct ld *ld, u32 disk, u64 block);
 
 #endif /* KVT_TESTS_LOG_DISK_H */

@@ -158,12 +158,12 @@ static void plain_values_come_back_as_they_were(struct kunit *test)
 			v = kvt_value_new(&key, bytes, lengths[i], GFP_KERNEL);
 			KUNIT_ASSERT_NOT_NULL(test, v);
 			rt_encode(rt, &key, 1 + i, v);
-			KUNIT_EXPECT_EQ(test, 0, rt_parse(rt));
+			KUNIT_EXPECT_EQ(test, KVT_LOG_SOUND, rt_parse(rt));
 			KUNIT_EXPECT_EQ(test, 1, rt->entries);
 			kvt_value_free(v);
 		}
 		rt_encode(rt, &key, 77, NULL);
-		KUNIT_EXPECT_EQ(test, 0, rt_parse(rt));
+		KUNIT_EXPECT_EQ(test, KVT_LOG_SOUND, rt_parse(rt));
 		KUNIT_EXPECT_EQ(test, 1, rt->entries);
 	}
 }
@@ -204,7 +204,7 @@ static void columns_come_back_as_they_were(struct kunit *test)
 		kvt_merge_fill(&merge, v, kept);
 		rt_encode(rt, &key, 9, v);
 		KUNIT_EXPECT_EQ(test, DIV_ROUND_UP(counts[c], 3), rt->nr_outside);
-		KUNIT_EXPECT_EQ(test, 0, rt_parse(rt));
+		KUNIT_EXPECT_EQ(test, KVT_LOG_SOUND, rt_parse(rt));
 		KUNIT_EXPECT_EQ(test, 1, rt->entries);
 		kvt_value_free(v);
 	}
@@ -238,30 +238,30 @@ static void records_beyond_the_limits_are_refused(struct kunit *test)
 	set;					\
 	refuse(rt, err);			\
 } while (0)
-	REFUSED(-EBADMSG, rt_record(rt)->len = 0);
-	REFUSED(-EBADMSG, rt_record(rt)->len = cpu_to_le32(rt->used));
-	REFUSED(-EBADMSG, le32_add_cpu(&rt_record(rt)->len, -4));
-	REFUSED(-EBADMSG, le32_add_cpu(&rt_record(rt)->len, 8));
-	REFUSED(-EBADMSG, rt_record(rt)->len = cpu_to_le32(~0U - 7));
-	REFUSED(-EBADMSG, rt_record(rt)->key_len = cpu_to_le16(57));
-	REFUSED(-EBADMSG, rt_record(rt)->key_len = cpu_to_le16(0xffff));
-	REFUSED(-EBADMSG, rt_record(rt)->value = cpu_to_le32(41));
-	REFUSED(-EBADMSG, rt_record(rt)->value = cpu_to_le32(~0U));
-	REFUSED(-EBADMSG, rt_record(rt)->version = 0);
-	REFUSED(-EBADMSG, rt_record(rt)->version = cpu_to_le64(KVT_LOG_NUMBER_MAX));
-	REFUSED(-EBADMSG, rt->set.version_end = 5);
+	REFUSED(KVT_LOG_DAMAGED, rt_record(rt)->len = 0);
+	REFUSED(KVT_LOG_DAMAGED, rt_record(rt)->len = cpu_to_le32(rt->used));
+	REFUSED(KVT_LOG_DAMAGED, le32_add_cpu(&rt_record(rt)->len, -4));
+	REFUSED(KVT_LOG_DAMAGED, le32_add_cpu(&rt_record(rt)->len, 8));
+	REFUSED(KVT_LOG_DAMAGED, rt_record(rt)->len = cpu_to_le32(~0U - 7));
+	REFUSED(KVT_LOG_DAMAGED, rt_record(rt)->key_len = cpu_to_le16(57));
+	REFUSED(KVT_LOG_DAMAGED, rt_record(rt)->key_len = cpu_to_le16(0xffff));
+	REFUSED(KVT_LOG_DAMAGED, rt_record(rt)->value = cpu_to_le32(41));
+	REFUSED(KVT_LOG_DAMAGED, rt_record(rt)->value = cpu_to_le32(~0U));
+	REFUSED(KVT_LOG_DAMAGED, rt_record(rt)->version = 0);
+	REFUSED(KVT_LOG_DAMAGED, rt_record(rt)->version = cpu_to_le64(KVT_LOG_NUMBER_MAX));
+	REFUSED(KVT_LOG_DAMAGED, rt->set.version_end = 5);
 	rt->set.version_end = KVT_LOG_NUMBER_MAX;
-	REFUSED(-EOPNOTSUPP, rt_record(rt)->type = 0);
-	REFUSED(-EOPNOTSUPP, rt_record(rt)->type = KVTREE_LOG_REMOVE + 1);
-	REFUSED(-EOPNOTSUPP, rt_record(rt)->type = KVTREE_LOG_SKIPPABLE - 1);
-	REFUSED(0, rt_record(rt)->type = KVTREE_LOG_SKIPPABLE);
-	REFUSED(0, rt_record(rt)->type = 255);
-	REFUSED(-EBADMSG, rt_head(rt)->records_len = cpu_to_le32(31));
-	REFUSED(-EBADMSG, rt_head(rt)->records_len = cpu_to_le32(KVTREE_LOG_BLOCK + 1));
-	REFUSED(-EBADMSG, rt_head(rt)->outside_len = cpu_to_le32(8));
-	REFUSED(-EBADMSG, rt_head(rt)->outside_len = cpu_to_le32(~0U));
+	REFUSED(KVT_LOG_NEWER, rt_record(rt)->type = 0);
+	REFUSED(KVT_LOG_NEWER, rt_record(rt)->type = KVTREE_LOG_REMOVE + 1);
+	REFUSED(KVT_LOG_NEWER, rt_record(rt)->type = KVTREE_LOG_SKIPPABLE - 1);
+	REFUSED(KVT_LOG_SOUND, rt_record(rt)->type = KVTREE_LOG_SKIPPABLE);
+	REFUSED(KVT_LOG_SOUND, rt_record(rt)->type = 255);
+	REFUSED(KVT_LOG_DAMAGED, rt_head(rt)->records_len = cpu_to_le32(31));
+	REFUSED(KVT_LOG_DAMAGED, rt_head(rt)->records_len = cpu_to_le32(KVTREE_LOG_BLOCK + 1));
+	REFUSED(KVT_LOG_DAMAGED, rt_head(rt)->outside_len = cpu_to_le32(8));
+	REFUSED(KVT_LOG_DAMAGED, rt_head(rt)->outside_len = cpu_to_le32(~0U));
 	/* 40 columns, and no room for their table. */
-	REFUSED(-EBADMSG, rt_record(rt)->flags = KVTREE_LOG_COLUMNS);
+	REFUSED(KVT_LOG_DAMAGED, rt_record(rt)->flags = KVTREE_LOG_COLUMNS);
 #undef REFUSED
 }
 
@@ -279,7 +279,7 @@ static void a_value_beyond_the_limit_is_refused(struct kunit *test)
 	rec->len = cpu_to_le32(len);
 	rec->key_len = 0;
 	rec->value = cpu_to_le32(KVTREE_VALUE_MAX + 1);
-	refuse(rt, -EBADMSG);
+	refuse(rt, KVT_LOG_DAMAGED);
 }
 
 /* Columns by hand: a table of two, with 8 bytes of data behind. */
@@ -313,12 +313,12 @@ static void columns_beyond_the_limits_are_refused(struct kunit *test)
 
 	rt->sink.entry = rt_count;
 	col = rt_columns(rt);
-	KUNIT_EXPECT_EQ(test, 0, rt_parse(rt));
+	KUNIT_EXPECT_EQ(test, KVT_LOG_SOUND, rt_parse(rt));
 	KUNIT_EXPECT_EQ(test, 1, rt->entries);
 #define REFUSED(set) do {			\
 	col = rt_columns(rt);			\
 	set;					\
-	refuse(rt, -EBADMSG);			\
+	refuse(rt, KVT_LOG_DAMAGED);			\
 } while (0)
 	REFUSED(col[1].id = cpu_to_le16(256));
 	REFUSED(col[1].id = col[0].id);
@@ -475,6 +475,30 @@ static void what_was_durable_at_a_checkpoint_has_to_be_there(struct kunit *test)
 	ld_write_supers(ld);
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 4 was durable"));
+}
+
+/* Whatever errno the device's error is, also one that the log itself could mean something by. */
+static void what_cannot_be_read_is_an_error_and_not_an_end(struct kunit *test)
+{
+	static const int errnos[] = { -EIO, -ENODATA, -EBADMSG, -ENOSPC, -EOPNOTSUPP, -EINTR };
+	struct kvt_log_pos commit = { .segment = LD_COMMIT, .block = 1 };
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 1, e);
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(errnos); i++) {
+		/* The first commit record, the last one, and a block behind it. */
+		for (commit.block = 1; commit.block <= 300; commit.block *= 2) {
+			ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &commit), errnos[i]);
+			KUNIT_EXPECT_EQ(test, errnos[i], ld_recover(ld, &found));
+		}
+		/* Of the last epoch, which a crash may have left incomplete. */
+		ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &e[2].pos), errnos[i]);
+		KUNIT_EXPECT_EQ(test, errnos[i], ld_recover(ld, &found));
+	}
+	ld_unreadable(ld, 0, 0);
+	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
 }
 
 /* A store must not be attached only to become one that cannot be attached again. */
@@ -646,6 +670,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(an_epoch_before_the_last_two_is_damaged_and_not_dropped),
 	KUNIT_CASE(an_epoch_counts_when_all_disks_have_it),
 	KUNIT_CASE(what_was_durable_at_a_checkpoint_has_to_be_there),
+	KUNIT_CASE(what_cannot_be_read_is_an_error_and_not_an_end),
 	KUNIT_CASE(numbers_that_have_come_to_their_end_are_refused),
 	KT_CASE(the_newest_version_stays_in_whatever_order_records_come),
 	{}

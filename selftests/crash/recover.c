@@ -126,12 +126,8 @@ static int segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_po
 static int extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
 {
 	struct recovery *r = (struct recovery *)((char *)visit - offsetof(struct recovery, visit));
-	int err = kvt_log_extent_read(&r->reader, extent, &r->sink);
 
-	if (err == -EBADMSG)
-		kvt_log_say(&r->set, "records of epoch %llu are damaged",
-			    (unsigned long long)extent->epoch);
-	return err;
+	return kvt_log_extent_check(&r->reader, extent, &r->sink);
 }
 
 static void fill(struct crash_state *state)
