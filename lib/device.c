@@ -82,8 +82,9 @@ static int read_block(int fd, uint64_t block, void *data)
 			  (off_t)(block * KVTREE_LOG_BLOCK + done));
 		if (n < 0 && errno == EINTR)
 			continue;
+		/* Whatever errno a device has for it: some mean something else here. */
 		if (n < 0)
-			return -errno;
+			return -EIO;
 		/* It is too small to hold a store. */
 		if (!n)
 			return -ENODATA;
@@ -92,7 +93,7 @@ static int read_block(int fd, uint64_t block, void *data)
 	return 0;
 }
 
-/* 1 if the copy counts, 0 if there is none, or an error. */
+/* 1 if the copy counts, 0 if there is none, or an error: -EIO, it cannot be read. */
 static int read_copy(int fd, unsigned int copy, struct kvtree_log_super *super)
 {
 	int err = read_block(fd, copy * KVTREE_LOG_SUPER_STRIDE, super);
@@ -140,8 +141,8 @@ static int probe(int fd, struct kvtree_device *device)
 
 	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
 		found = read_copy(fd, copy, &super[copy]);
-		/* A copy may be half written: the other one counts then. */
-		if (found == -EBADMSG)
+		/* A copy may be half written, or not be readable: the other one counts then. */
+		if (found == -EBADMSG || found == -EIO)
 			bad = found;
 		else if (found < 0)
 			return found;

@@ -149,16 +149,26 @@ static int super_features(struct kvt_log_set *set, const struct kvtree_log_super
 	return -EOPNOTSUPP;
 }
 
+/*
+ * One copy is enough: what a device cannot read of the other is as if it were damaged.  But
+ * if none is sound it is not known whether there is one.
+ */
 static int super_read(struct kvt_log_set *set, struct kvt_log_dev_super *dev, u32 slot)
 {
 	bool found = false, sane = true;
+	int err, unread = 0;
 	u32 copy;
-	int err;
 
 	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
 		struct kvtree_log_super *super = &dev->copy[copy];
 
 		err = set->read(set, slot, kvt_log_super_block(copy), 1, super);
+		if (err == -EIO) {
+			kvt_log_say(set, "device %u: copy %u of the superblock cannot be read",
+				    slot + 1, copy);
+			unread = err;
+			continue;
+		}
 		if (err)
 			return err;
 		if (!super_sound(super, copy))
@@ -173,6 +183,8 @@ static int super_read(struct kvt_log_set *set, struct kvt_log_dev_super *dev, u3
 	dev->slot = slot;
 	if (found && sane)
 		return 0;
+	if (!found && unread)
+		return unread;
 	if (found)
 		kvt_log_say(set, "device %u has shrunk, or its superblock is wrong",
 			    slot + 1);

@@ -501,6 +501,24 @@ static void what_cannot_be_read_is_an_error_and_not_an_end(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
 }
 
+static void one_copy_of_the_superblock_is_enough(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 2, e);
+	u32 copy;
+
+	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
+		ld_unreadable(ld, kvt_log_super_block(copy), -EIO);
+		KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+		KUNIT_EXPECT_EQ(test, 2, found.epoch);
+		KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "cannot be read"));
+		ld_damage(ld, 0, kvt_log_super_block(!copy), 200);
+		KUNIT_EXPECT_EQ(test, -EIO, ld_recover(ld, &found));
+		ld_damage(ld, 0, kvt_log_super_block(!copy), 200);
+	}
+}
+
 /* A store must not be attached only to become one that cannot be attached again. */
 static void numbers_that_have_come_to_their_end_are_refused(struct kunit *test)
 {
@@ -671,6 +689,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(an_epoch_counts_when_all_disks_have_it),
 	KUNIT_CASE(what_was_durable_at_a_checkpoint_has_to_be_there),
 	KUNIT_CASE(what_cannot_be_read_is_an_error_and_not_an_end),
+	KUNIT_CASE(one_copy_of_the_superblock_is_enough),
 	KUNIT_CASE(numbers_that_have_come_to_their_end_are_refused),
 	KT_CASE(the_newest_version_stays_in_whatever_order_records_come),
 	{}
