@@ -82,12 +82,12 @@ build_module()
 	exec 5>&-
 }
 
-# The module's test modules. A benchmark beside them is not a test.
+# The module's test modules. A benchmark beside them is not a test, and disks are for programs.
 test_modules()
 {
 	# What was built now: 6.12 lists .o files there, later ones too.
 	sed -n 's,^.*\(kmod/tests/[^/]*\)\.k\?o$,\1.ko,p' \
-		"$MODULE_DIR/modules.order" | grep -v bench |
+		"$MODULE_DIR/modules.order" | grep -v -e bench -e fault |
 		sed "s,^,$MODULE_DIR/," || true
 }
 

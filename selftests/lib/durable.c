@@ -258,6 +258,11 @@ int kvt_check_disks(const struct kvt_disk *disk, int nr)
 	return tool("check", disk, nr);
 }
 
+int kvt_probe_disk(const struct kvt_disk *disk)
+{
+	return tool("probe", disk, 1);
+}
+
 int kvt_attach_args(int fd, const char *name, const struct kvt_disk *disk, int nr,
 		    struct kvtree_store_attach *args)
 {

@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Disks in memory that fail as they are told: /dev/kvtfault0 and so on.
+ *
+ * Each request may end with any status that a block device's request can end with, in
+ * particular those that become other errnos than EIO.  Requests can be held, and what was
+ * not flushed can be lost, as by a power cut.  Whatever stands on a disk is gone when the
+ * module is removed.
+ *
+ * /sys/block/kvtfaultN/fault/ has
+ *	statuses	names of them all, one on each line
+ *	fail		"STATUS OPS FIRST COUNT [SECTOR SECTORS]": from now on, of the
+ *			requests that are of OPS (letters: r, w, f: flushes, d: discards) and
+ *			touch one of the sectors, COUNT end so, the first of them being the
+ *			FIRST-th.  Nothing is transferred by these.  COUNT 0: none.
+ *	counted		requests that "fail" meant, since it was written
+ *	failed		those of them that ended so
+ *	hold		1: requests are kept, and wait; 0: they are worked on, as "fail" is now
+ *	held		how many wait
+ *	cache		"keep": from now on it is known what was not flushed; "lose", or "lose SECTOR
+ *			SECTORS": that is as it was before, but for these sectors; "flush"
+ */
+#include <linux/bio.h>
+#include <linux/blkdev.h>
+#include <linux/highmem.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <linux/xarray.h>
+
+#define DISKS_MAX	8
+
+static unsigned int disks = 3;
+module_param(disks, uint, 0444);
+MODULE_PARM_DESC(disks, "how many disks");
+
+static unsigned int disk_mb = 132;
+module_param(disk_mb, uint, 0444);
+MODULE_PARM_DESC(disk_mb, "MiB of each");
+
+static const struct {
+	const char *name;
+	blk_status_t status;
+} statuses[] = {
+	{ "notsupp", BLK_STS_NOTSUPP },
+	{ "timeout", BLK_STS_TIMEOUT },
+	{ "nospc", BLK_STS_NOSPC },
+	{ "transport", BLK_STS_TRANSPORT },
+	{ "target", BLK_STS_TARGET },
+	{ "resv-conflict", BLK_STS_RESV_CONFLICT },
+	{ "medium", BLK_STS_MEDIUM },
+	{ "protection", BLK_STS_PROTECTION },
+	{ "resource", BLK_STS_RESOURCE },
+	{ "ioerr", BLK_STS_IOERR },
+	{ "dm-requeue", BLK_STS_DM_REQUEUE },
+	{ "again", BLK_STS_AGAIN },
+	{ "dev-resource", BLK_STS_DEV_RESOURCE },
+	{ "zone-open-resource", BLK_STS_ZONE_OPEN_RESOURCE },
+	{ "zone-active-resource", BLK_STS_ZONE_ACTIVE_RESOURCE },
+	{ "offline", BLK_STS_OFFLINE },
+	{ "duration-limit", BLK_STS_DURATION_LIMIT },
+	{ "inval", BLK_STS_INVAL },
+};
+
+enum {
+	OP_READ		= BIT(0),
+	OP_WRITE	= BIT(1),
+	OP_FLUSH	= BIT(2),
+	OP_DISCARD	= BIT(3),
+};
+
+static const char op_letters[] = "rwfd";
+
+/* Which requests fail, and how. */
+struct rule {
+	blk_status_t status;
+	unsigned int ops;
+	u64 first;
+	u64 count;
+	u64 sector;
+	u64 sectors;
+};
+
+/* A page as it was when the last flush ended. */
+struct undo {
+	struct list_head list;
+	pgoff_t index;
+	u8 data[PAGE_SIZE];
+};
+
+struct fault_disk {
+	struct gendisk *disk;
+	struct mutex lock;		/* of all that follows */
+	struct xarray pages;		/* page frames; none: zeros */
+	struct rule rule;
+	u64 counted;
+	u64 failed;
+	bool hold;
+	struct bio_list held;
+	bool keep;			/* what is needed to lose what was not flushed */
+	struct list_head undos;		/* the latest first */
+};
+
+static struct fault_disk *fault_disks[DISKS_MAX];
+static int fault_major;
+
+static unsigned int bio_ops(const struct bio *bio)
+{
+	unsigned int ops = 0;
+
+	if (op_is_discard(bio->bi_opf))
+		return OP_DISCARD;
+	if (bio->bi_opf & (REQ_PREFLUSH | REQ_FUA))
+		ops |= OP_FLUSH;
+	if (bio_sectors(bio))
+		ops |= op_is_write(bio->bi_opf) ? OP_WRITE : OP_READ;
+	return ops;
+}
+
+static bool rule_means(const struct rule *rule, const struct bio *bio)
+{
+	u64 at = bio->bi_iter.bi_sector;
+
+	if (!(rule->ops & bio_ops(bio)))
+		return false;
+	return !rule->sectors || (at < rule->sector + rule->sectors &&
+				  rule->sector < at + bio_sectors(bio));
+}
+
+static blk_status_t fault_status(struct fault_disk *fd, const struct bio *bio)
+{
+	const struct rule *rule = &fd->rule;
+
+	if (!rule_means(rule, bio))
+		return BLK_STS_OK;
+	fd->counted++;
+	if (fd->counted < rule->first || fd->counted - rule->first >= rule->count)
+		return BLK_STS_OK;
+	fd->failed++;
+	return rule->status;
+}
+
+static struct page *fault_page(struct fault_disk *fd, pgoff_t index)
+{
+	struct page *page = xa_load(&fd->pages, index);
+
+	if (page)
+		return page;
+	page = alloc_page(GFP_NOIO | __GFP_ZERO);
+	if (page && xa_err(xa_store(&fd->pages, index, page, GFP_NOIO))) {
+		__free_page(page);
+		page = NULL;
+	}
+	return page;
+}
+
+static int undo_note(struct fault_disk *fd, pgoff_t index, struct page *page)
+{
+	struct undo *undo;
+
+	if (!fd->keep)
+		return 0;
+	undo = kmalloc(sizeof(*undo), GFP_NOIO);
+	if (!undo)
+		return -ENOMEM;
+	undo->index = index;
+	memcpy_from_page(undo->data, page, 0, PAGE_SIZE);
+	list_add(&undo->list, &fd->undos);
+	return 0;
+}
+
+/* Everything that was written is stable. */
+static void cache_flush(struct fault_disk *fd)
+{
+	struct undo *undo, *next;
+
+	list_for_each_entry_safe(undo, next, &fd->undos, list)
+		kfree(undo);
+	INIT_LIST_HEAD(&fd->undos);
+}
+
+/* It is as it was before, but for some pages. */
+static void cache_lose(struct fault_disk *fd, pgoff_t but, pgoff_t nr)
+{
+	struct undo *undo;
+
+	list_for_each_entry(undo, &fd->undos, list)
+		if (undo->index - but >= nr)
+			memcpy_to_page(xa_load(&fd->pages, undo->index), 0, undo->data, PAGE_SIZE);
+	cache_flush(fd);
+}
+
+/* One piece, which is of one page here and there. */
+static blk_status_t fault_copy(struct fault_disk *fd, struct bio *bio, struct bio_vec *bv)
+{
+	u64 at = (u64)bio->bi_iter.bi_sector << SECTOR_SHIFT;
+	pgoff_t index = at >> PAGE_SHIFT;
+	unsigned int off = at & ~PAGE_MASK;
+	struct page *page;
+	void *data;
+
+	bv->bv_len = min_t(unsigned int, bv->bv_len, PAGE_SIZE - off);
+	if (!op_is_write(bio->bi_opf)) {
+		page = xa_load(&fd->pages, index);
+		data = bvec_kmap_local(bv);
+		if (page)
+			memcpy_from_page(data, page, off, bv->bv_len);
+		else
+			memset(data, 0, bv->bv_len);
+		kunmap_local(data);
+		return BLK_STS_OK;
+	}
+	page = fault_page(fd, index);
+	if (!page || undo_note(fd, index, page))
+		return BLK_STS_RESOURCE;
+	data = bvec_kmap_local(bv);
+	memcpy_to_page(page, off, data, bv->bv_len);
+	kunmap_local(data);
+	return BLK_STS_OK;
+}
+
+static blk_status_t fault_transfer(struct fault_disk *fd, struct bio *bio)
+{
+	blk_status_t status = BLK_STS_OK;
+	struct bio_vec bv;
+
+	if (op_is_discard(bio->bi_opf))
+		return BLK_STS_OK;
+	if (bio->bi_opf & REQ_PREFLUSH)
+		cache_flush(fd);
+	while (!status && bio->bi_iter.bi_size) {
+		bv = bio_iter_iovec(bio, bio->bi_iter);
+		status = fault_copy(fd, bio, &bv);
+		bio_advance_iter(bio, &bio->bi_iter, bv.bv_len);
+	}
+	if (bio->bi_opf & REQ_FUA)
+		cache_flush(fd);
+	return status;
+}
+
+/* Under the lock. */
+static void fault_end(struct fault_disk *fd, struct bio *bio)
+{
+	bio->bi_status = fault_status(fd, bio) ?: fault_transfer(fd, bio);
+	bio_endio(bio);
+}
+
+static void fault_submit_bio(struct bio *bio)
+{
+	struct fault_disk *fd = bio->bi_bdev->bd_disk->private_data;
+
+	mutex_lock(&fd->lock);
+	if (fd->hold)
+		bio_list_add(&fd->held, bio);
+	else
+		fault_end(fd, bio);
+	mutex_unlock(&fd->lock);
+}
+
+static void fault_release(struct fault_disk *fd)
+{
+	struct bio *bio;
+
+	mutex_lock(&fd->lock);
+	fd->hold = false;
+	while ((bio = bio_list_pop(&fd->held)))
+		fault_end(fd, bio);
+	mutex_unlock(&fd->lock);
+}
+
+static const struct block_device_operations fault_fops = {
+	.owner = THIS_MODULE,
+	.submit_bio = fault_submit_bio,
+};
+
+/* Control */
+
+static struct fault_disk *dev_fault(struct device *dev)
+{
+	return dev_to_disk(dev)->private_data;
+}
+
+static ssize_t statuses_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	ssize_t len = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(statuses); i++)
+		len += sysfs_emit_at(buf, len, "%s\n", statuses[i].name);
+	return len;
+}
+static DEVICE_ATTR_RO(statuses);
+
+static int rule_status(struct rule *rule, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(statuses); i++) {
+		if (strcmp(name, statuses[i].name))
+			continue;
+		rule->status = statuses[i].status;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static ssize_t fail_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			  size_t len)
+{
+	struct fault_disk *fd = dev_fault(dev);
+	struct rule rule = {};
+	char name[24], ops[8];
+	const char *c, *op;
+	int n;
+
+	n = sscanf(buf, "%23s %7s %llu %llu %llu %llu", name, ops, &rule.first, &rule.count,
+		   &rule.sector, &rule.sectors);
+	if ((n != 4 && n != 6) || rule_status(&rule, name))
+		return -EINVAL;
+	for (c = ops; *c; c++) {
+		op = strchr(op_letters, *c);
+		if (!op)
+			return -EINVAL;
+		rule.ops |= BIT(op - op_letters);
+	}
+	mutex_lock(&fd->lock);
+	fd->rule = rule;
+	fd->counted = 0;
+	fd->failed = 0;
+	mutex_unlock(&fd->lock);
+	return len;
+}
+static DEVICE_ATTR_WO(fail);
+
+static ssize_t counted_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(dev_fault(dev)->counted));
+}
+static DEVICE_ATTR_RO(counted);
+
+static ssize_t failed_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(dev_fault(dev)->failed));
+}
+static DEVICE_ATTR_RO(failed);
+
+static ssize_t held_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct fault_disk *fd = dev_fault(dev);
+	unsigned int n;
+
+	mutex_lock(&fd->lock);
+	n = bio_list_size(&fd->held);
+	mutex_unlock(&fd->lock);
+	return sysfs_emit(buf, "%u\n", n);
+}
+static DEVICE_ATTR_RO(held);
+
+static ssize_t hold_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			  size_t len)
+{
+	struct fault_disk *fd = dev_fault(dev);
+	bool hold;
+	int err;
+
+	err = kstrtobool(buf, &hold);
+	if (err)
+		return err;
+	if (!hold) {
+		fault_release(fd);
+		return len;
+	}
+	mutex_lock(&fd->lock);
+	fd->hold = true;
+	mutex_unlock(&fd->lock);
+	return len;
+}
+static DEVICE_ATTR_WO(hold);
+
+static ssize_t cache_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			   size_t len)
+{
+	struct fault_disk *fd = dev_fault(dev);
+	u64 sector = 0, sectors = 0;
+	char what[8];
+	int n;
+
+	n = sscanf(buf, "%7s %llu %llu", what, &sector, &sectors);
+	if (n != 1 && (n != 3 || strcmp(what, "lose")))
+		return -EINVAL;
+	mutex_lock(&fd->lock);
+	if (!strcmp(what, "keep"))
+		fd->keep = true;
+	else if (!strcmp(what, "lose"))
+		cache_lose(fd, sector >> PAGE_SECTORS_SHIFT, sectors >> PAGE_SECTORS_SHIFT);
+	else if (!strcmp(what, "flush"))
+		cache_flush(fd);
+	else
+		n = -EINVAL;
+	mutex_unlock(&fd->lock);
+	return n < 0 ? n : len;
+}
+static DEVICE_ATTR_WO(cache);
+
+static struct attribute *fault_attrs[] = {
+	&dev_attr_statuses.attr,
+	&dev_attr_fail.attr,
+	&dev_attr_counted.attr,
+	&dev_attr_failed.attr,
+	&dev_attr_hold.attr,
+	&dev_attr_held.attr,
+	&dev_attr_cache.attr,
+	NULL
+};
+
+static const struct attribute_group fault_group = {
+	.name = "fault",
+	.attrs = fault_attrs,
+};
+
+static const struct attribute_group *fault_groups[] = { &fault_group, NULL };
+
+static void fault_disk_free(struct fault_disk *fd)
+{
+	struct page *page;
+	pgoff_t index;
+
+	cache_flush(fd);
+	xa_for_each(&fd->pages, index, page)
+		__free_page(page);
+	xa_destroy(&fd->pages);
+	kfree(fd);
+}
+
+static int fault_disk_add(unsigned int i)
+{
+	struct queue_limits lim = {
+		.logical_block_size = SECTOR_SIZE,
+		.physical_block_size = PAGE_SIZE,
+		.max_hw_discard_sectors = UINT_MAX,
+		.discard_granularity = PAGE_SIZE,
+		.features = BLK_FEAT_WRITE_CACHE,
+	};
+	struct fault_disk *fd;
+	int err;
+
+	fd = kzalloc(sizeof(*fd), GFP_KERNEL);
+	if (!fd)
+		return -ENOMEM;
+	mutex_init(&fd->lock);
+	xa_init(&fd->pages);
+	bio_list_init(&fd->held);
+	INIT_LIST_HEAD(&fd->undos);
+	fd->disk = blk_alloc_disk(&lim, NUMA_NO_NODE);
+	if (IS_ERR(fd->disk)) {
+		err = PTR_ERR(fd->disk);
+		kfree(fd);
+		return err;
+	}
+	fd->disk->major = fault_major;
+	fd->disk->first_minor = i;
+	fd->disk->minors = 1;
+	fd->disk->flags |= GENHD_FL_NO_PART;
+	fd->disk->fops = &fault_fops;
+	fd->disk->private_data = fd;
+	snprintf(fd->disk->disk_name, DISK_NAME_LEN, "kvtfault%u", i);
+	set_capacity(fd->disk, (sector_t)disk_mb << (20 - SECTOR_SHIFT));
+	err = device_add_disk(NULL, fd->disk, fault_groups);
+	if (err) {
+		put_disk(fd->disk);
+		kfree(fd);
+		return err;
+	}
+	fault_disks[i] = fd;
+	return 0;
+}
+
+static void fault_disks_remove(void)
+{
+	struct fault_disk *fd;
+	unsigned int i;
+
+	for (i = 0; i < DISKS_MAX; i++) {
+		fd = fault_disks[i];
+		if (!fd)
+			continue;
+		fault_release(fd);
+		del_gendisk(fd->disk);
+		put_disk(fd->disk);
+		fault_disk_free(fd);
+	}
+	unregister_blkdev(fault_major, "kvtfault");
+}
+
+static int __init fault_init(void)
+{
+	unsigned int i;
+	int err = 0;
+
+	if (!disks || disks > DISKS_MAX || !disk_mb)
+		return -EINVAL;
+	fault_major = register_blkdev(0, "kvtfault");
+	if (fault_major < 0)
+		return fault_major;
+	for (i = 0; !err && i < disks; i++)
+		err = fault_disk_add(i);
+	if (err)
+		fault_disks_remove();
+	return err;
+}
+
+static void __exit fault_exit(void)
+{
+	fault_disks_remove();
+}
+
+module_init(fault_init);
+module_exit(fault_exit);
+MODULE_DESCRIPTION("Disks in memory that fail as they are told");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Durable stores on disks that fail in every way that a block device can: each request of
+ * an attach, of commits, of a checkpoint and of a detach, with each status; sectors that cannot
+ * be read; and commands that wait to be durable while the disk fails.
+ *
+ * Uses the disks of kmod/tests/fault_disk.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "kselftest_harness.h"
+#include "lib/faults.h"
+#include "lib/kvt_test.h"
+#include "lib/oracle.h"
+#include "lib/uring.h"
+
+/* A superblock is the first 4 KiB of the disk, the other copy is 64 KiB behind it. */
+#define SUPER_SECTORS	8
+#define COPY_SECTORS	128
+
+FIXTURE(faults) {
+	struct kvt_oracle o;
+};
+
+FIXTURE_SETUP(faults)
+{
+	KVT_CHECK(kvt_faults_begin());
+	kvt_fault_disk(&self->o.disk, 0);
+	kvt_oracle_begin(&self->o);
+}
+
+FIXTURE_TEARDOWN(faults)
+{
+	kvt_oracle_end(&self->o);
+	kvt_faults_end();
+}
+
+/* Leave a store behind whose last life has commits and no end, and which has been checkpointed. */
+static void crash(struct kvt_oracle *o)
+{
+	struct kvt_outcome out;
+	__u64 flushes;
+
+	/* The same round twice: how many flushes one has, without those of the detach. */
+	kvt_fault_fail(&o->disk, "ioerr", "f", 1, 0);
+	KVT_CHECK(kvt_oracle_attach(o) == 0);
+	o->round++;
+	KVT_CHECK(kvt_oracle_change(o) == 0);
+	flushes = kvt_fault_counted(&o->disk);
+	KVT_CHECK(kvt_oracle_detach(o) == 0);
+	o->before = o->round;
+	kvt_fault_fail(&o->disk, "ioerr", "f", flushes, 1);
+	kvt_oracle_run(o, &out);
+	KVT_CHECK(!out.attached && kvt_fault_mend(&o->disk) && kvt_outcome_told(&out));
+}
+
+/* Nothing is attached that lacks anything, and nothing is written. */
+TEST_F(faults, each_status_of_each_read_of_an_attach_is_an_error)
+{
+	struct kvt_oracle *o = &self->o;
+	const char *status;
+	unsigned int n, i;
+	__u64 failed = 1;
+	int err;
+
+	crash(o);
+	/* The first two are the copies of the superblock, of which one is enough. */
+	for (n = 3; failed; n++) {
+		ASSERT_GT(100, n);
+		for (i = 0; failed && (status = kvt_fault_status(i)); i++) {
+			kvt_fault_fail(&o->disk, status, "r", n, 1);
+			err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
+			failed = kvt_fault_mend(&o->disk);
+			ASSERT_EQ(failed ? -EIO : 0, err) {
+				TH_LOG("%s, read %u", status, n);
+			}
+		}
+	}
+	EXPECT_LT(6, n);
+	EXPECT_EQ(0, kvt_detach(o->dev, o->name));
+	kvt_oracle_judge(o);
+	TH_LOG("%u reads", n - 2);
+}
+
+/* A round with its n-th request failing.  Whether there was such a request. */
+static bool round_failing(struct __test_metadata *_metadata, struct kvt_oracle *o,
+			  const char *status, unsigned int n)
+{
+	struct kvt_outcome out;
+	bool failed;
+
+	kvt_fault_fail(&o->disk, status, "wf", n, 1);
+	kvt_oracle_run(o, &out);
+	failed = kvt_fault_mend(&o->disk);
+	EXPECT_TRUE(failed ? kvt_outcome_told(&out) :
+			     !(out.attached | out.changed | out.detached)) {
+		TH_LOG("%s, request %u: attach %d, change %d, detach %d, error %llu", status, n,
+		       out.attached, out.changed, out.detached, out.error);
+	}
+	kvt_oracle_judge(o);
+	return failed;
+}
+
+/* Of an attach, commits, a checkpoint and a detach; each with some statuses, by turns. */
+TEST_F(faults, each_write_and_flush_that_fails_is_told_and_loses_nothing)
+{
+	unsigned int n, i, nr = 0;
+	bool failed = true;
+
+	while (kvt_fault_status(nr))
+		nr++;
+	ASSERT_LT(15, nr);
+	for (n = 1; failed; n++) {
+		ASSERT_GT(1000, n);
+		for (i = n % 6; failed && i < nr; i += 6)
+			failed = round_failing(_metadata, &self->o, kvt_fault_status(i), n);
+	}
+	EXPECT_LT(20, n);
+	TH_LOG("%u requests, %u statuses", n - 2, nr);
+}
+
+/* A copy of the superblock is rewritten by each attach and each detach. */
+TEST_F(faults, one_copy_of_the_superblock_is_enough)
+{
+	struct kvt_oracle *o = &self->o;
+	struct kvt_outcome out;
+	__u64 sector;
+
+	for (sector = 0; sector <= COPY_SECTORS; sector += COPY_SECTORS) {
+		kvt_fault_fail_at(&o->disk, "medium", "r", sector, SUPER_SECTORS);
+		kvt_oracle_run(o, &out);
+		EXPECT_EQ(0, out.attached | out.changed | out.detached);
+		EXPECT_EQ(0, kvt_check_disks(&o->disk, 1));
+		EXPECT_EQ(0, kvt_probe_disk(&o->disk));
+		EXPECT_LT(0, kvt_fault_mend(&o->disk));
+		kvt_oracle_judge(o);
+	}
+	kvt_fault_fail_at(&o->disk, "medium", "r", 0, COPY_SECTORS + SUPER_SECTORS);
+	EXPECT_EQ(-EIO, kvt_attach(o->dev, o->name, &o->disk, 1, 0));
+	EXPECT_NE(0, kvt_check_disks(&o->disk, 1));
+	EXPECT_NE(0, kvt_probe_disk(&o->disk));
+	kvt_fault_mend(&o->disk);
+	kvt_oracle_judge(o);
+}
+
+/* Commands */
+
+#define COMMANDS	32
+
+struct command {
+	struct kvtree_op op;
+	__u32 key;
+	char value[8];
+};
+
+static bool flush_is_held(void *disk)
+{
+	return kvt_fault_held(disk);
+}
+
+/* All of them were executed, and wait for one flush, which fails. */
+TEST_F(faults, commands_that_wait_to_be_durable_are_told)
+{
+	static struct command command[COMMANDS];
+	struct kvt_oracle *o = &self->o;
+	struct kvt_ring ring;
+	struct kvt_cqe cqe;
+	unsigned int i;
+	int err;
+
+	ASSERT_EQ(0, kvt_oracle_attach(o));
+	kvt_ring_make(&ring, COMMANDS, 0);
+	kvt_fault_hold(&o->disk, true);
+	for (i = 0; i < COMMANDS; i++) {
+		command[i].key = 1000 + i;
+		command[i].op = kvt_op(KVTREE_OP_PUT, kvt_bytes(&command[i].key, 4));
+		command[i].op.flags = KVTREE_F_SYNC;
+		command[i].op.val = kvt_ptr(command[i].value);
+		command[i].op.val_len = sizeof(command[i].value);
+		command[i].op.result = 77;
+		kvt_sqe_op(kvt_ring_sqe(&ring), o->fd, &command[i].op, i);
+	}
+	kvt_ring_submit(&ring);
+	EXPECT_TRUE(kvt_eventually(flush_is_held, &o->disk));
+	EXPECT_FALSE(kvt_ring_reap(&ring, &cqe));
+	kvt_fault_fail(&o->disk, "medium", "wf", 1, 1000000);
+	kvt_fault_hold(&o->disk, false);
+	for (i = 0; i < COMMANDS; i++) {
+		kvt_ring_wait(&ring, &cqe);
+		EXPECT_EQ(-EIO, cqe.res);
+		EXPECT_EQ(-EIO, command[cqe.data].op.result);
+	}
+	/* They did take place, as the next ones will not. */
+	EXPECT_EQ(8, kvt_get(o->fd, kvt_bytes(&command[0].key, 4), command[1].value, 8, NULL));
+	err = kvt_oracle_put(o, 0, 1, 0);
+	EXPECT_EQ(-EROFS, err);
+	kvt_ring_exit(&ring);
+	EXPECT_EQ(-EIO, kvt_oracle_detach(o));
+	kvt_fault_mend(&o->disk);
+}
+
+int main(int argc, char **argv)
+{
+	if (!kvt_faults_begin()) {
+		printf("TAP version 13\n1..0 # SKIP the lane has no disks that fail\n");
+		return KSFT_SKIP;
+	}
+	kvt_faults_end();
+	return test_harness_run(argc, argv);
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Disks that fail as they are told: see faults.h. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "faults.h"
+#include "kvt_test.h"
+
+/* For ever. */
+#define ALWAYS	(1ull << 62)
+
+/* The kernel lets go of a disk a moment after it was closed. */
+static bool is_removed(void *arg)
+{
+	(void)arg;
+	return access("/sys/module/kvtree_fault", F_OK) ||
+	       !system("rmmod kvtree_fault 2>/dev/null");
+}
+
+bool kvt_faults_begin(void)
+{
+	const char *module = getenv("KVTREE_MODULE");
+	char path[4096], command[4200];
+
+	if (!module)
+		return false;
+	snprintf(path, sizeof(path), "%.*s/tests/kvtree_fault.ko",
+		 (int)(strrchr(module, '/') - module), module);
+	if (access(path, F_OK))
+		return false;
+	/* Of a test that did not end. */
+	KVT_CHECK(is_removed(NULL));
+	snprintf(command, sizeof(command), "insmod %s", path);
+	KVT_CHECK(!system(command));
+	return true;
+}
+
+void kvt_faults_end(void)
+{
+	KVT_CHECK(kvt_eventually(is_removed, NULL));
+}
+
+static bool disk_is_there(void *path)
+{
+	return !access(path, F_OK);
+}
+
+void kvt_fault_disk(struct kvt_disk *disk, int nr)
+{
+	memset(disk, 0, sizeof(*disk));
+	snprintf(disk->path, sizeof(disk->path), "/dev/kvtfault%d", nr);
+	KVT_CHECK(kvt_eventually(disk_is_there, disk->path));
+}
+
+static int attr_open(const char *disk, const char *attr, int flags)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/fault/%s", strrchr(disk, '/') + 1, attr);
+	fd = open(path, flags | O_CLOEXEC);
+	KVT_CHECK(fd >= 0);
+	return fd;
+}
+
+static void attr_read(const char *disk, const char *attr, char *text, size_t size)
+{
+	int fd = attr_open(disk, attr, O_RDONLY);
+	ssize_t len = read(fd, text, size - 1);
+
+	KVT_CHECK(len > 0);
+	text[len] = '\0';
+	close(fd);
+}
+
+static void attr_write(const struct kvt_disk *disk, const char *attr, const char *text)
+{
+	int fd = attr_open(disk->path, attr, O_WRONLY);
+
+	KVT_CHECK(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+}
+
+static __u64 attr_number(const struct kvt_disk *disk, const char *attr)
+{
+	char text[32];
+
+	attr_read(disk->path, attr, text, sizeof(text));
+	return strtoull(text, NULL, 10);
+}
+
+const char *kvt_fault_status(int nr)
+{
+	static char names[4096];
+	char *at, *end;
+
+	attr_read("/dev/kvtfault0", "statuses", names, sizeof(names));
+	for (at = names; *at; at = end + 1, nr--) {
+		end = strchr(at, '\n');
+		*end = '\0';
+		if (!nr)
+			return at;
+	}
+	return NULL;
+}
+
+void kvt_fault_fail(const struct kvt_disk *disk, const char *status, const char *ops,
+		    __u64 first, __u64 count)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s %s %llu %llu", status, ops, first, count);
+	attr_write(disk, "fail", text);
+}
+
+void kvt_fault_fail_at(const struct kvt_disk *disk, const char *status, const char *ops,
+		       __u64 sector, __u64 sectors)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s %s 1 %llu %llu %llu", status, ops, ALWAYS, sector,
+		 sectors);
+	attr_write(disk, "fail", text);
+}
+
+__u64 kvt_fault_counted(const struct kvt_disk *disk)
+{
+	return attr_number(disk, "counted");
+}
+
+__u64 kvt_fault_mend(const struct kvt_disk *disk)
+{
+	__u64 failed = attr_number(disk, "failed");
+
+	kvt_fault_fail(disk, "ioerr", "r", 1, 0);
+	return failed;
+}
+
+void kvt_fault_hold(const struct kvt_disk *disk, bool hold)
+{
+	attr_write(disk, "hold", hold ? "1" : "0");
+}
+
+__u64 kvt_fault_held(const struct kvt_disk *disk)
+{
+	return attr_number(disk, "held");
+}
+
+void kvt_fault_cache(const struct kvt_disk *disk, const char *what)
+{
+	attr_write(disk, "cache", what);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Disks that fail as they are told: kmod/tests/fault_disk.c says how. */
+#ifndef KVT_TEST_FAULTS_H
+#define KVT_TEST_FAULTS_H
+
+#include "durable.h"
+
+/* Load them, all zeros.  False: the lane has none. */
+bool kvt_faults_begin(void);
+void kvt_faults_end(void);
+/* The nr-th of them. */
+void kvt_fault_disk(struct kvt_disk *disk, int nr);
+/* The name of the nr-th status of a block device, or NULL. */
+const char *kvt_fault_status(int nr);
+
+/* Of the requests of these kinds (letters of "rwfd"), @count from the @first on fail. */
+void kvt_fault_fail(const struct kvt_disk *disk, const char *status, const char *ops,
+		    __u64 first, __u64 count);
+/* The same of those that touch some sectors. */
+void kvt_fault_fail_at(const struct kvt_disk *disk, const char *status, const char *ops,
+		       __u64 sector, __u64 sectors);
+/* Requests of the kinds that were named last. */
+__u64 kvt_fault_counted(const struct kvt_disk *disk);
+/* No request fails.  How many did. */
+__u64 kvt_fault_mend(const struct kvt_disk *disk);
+void kvt_fault_hold(const struct kvt_disk *disk, bool hold);
+/* Requests that wait. */
+__u64 kvt_fault_held(const struct kvt_disk *disk);
+void kvt_fault_cache(const struct kvt_disk *disk, const char *what);
+
+#endif /* KVT_TEST_FAULTS_H */

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Changes of a durable store on a disk that may fail, in rounds: what was acknowledged is
+ * there when the store is attached the next time, what was not is there in the order in which it
+ * was tried, or not at all, and whoever asked was told.
+ *
+ *	o.disk = ...;			a disk that may be formatted
+ *	kvt_oracle_begin(&o);
+ *	(let something fail)
+ *	kvt_oracle_run(&o, &out);
+ *	(let nothing fail)
+ *	KVT_CHECK(kvt_outcome_told(&out));
+ *	kvt_oracle_judge(&o);
+ *	kvt_oracle_end(&o);
+ */
+#ifndef KVT_TEST_ORACLE_H
+#define KVT_TEST_ORACLE_H
+
+#include "durable.h"
+
+/* Keys 0..KVT_ORACLE_KEYS-1 get the round's number, in this order. */
+#define KVT_ORACLE_KEYS	24
+
+/* The device, and what is known of what stands on it. */
+struct kvt_oracle {
+	struct kvt_disk disk;
+	int dev;
+	int fd;
+	char name[KVTREE_NAME_MAX];
+	__u64 round;
+	/* Keys below have the round's number for sure; from tried on, they do not. */
+	int acked;
+	int tried;
+	/* Before the round all keys had this number. */
+	__u64 before;
+};
+
+/* What a round came to. */
+struct kvt_outcome {
+	int attached;
+	int changed;
+	int detached;
+	__u64 error;	/* log_error, at its end */
+};
+
+/* Of a disk that is there.  They end the process if they fail. */
+void kvt_oracle_begin(struct kvt_oracle *o);
+void kvt_oracle_end(struct kvt_oracle *o);
+
+int kvt_oracle_attach(struct kvt_oracle *o);
+int kvt_oracle_detach(struct kvt_oracle *o);
+int kvt_oracle_put(struct kvt_oracle *o, __u32 key, __u64 value, int flags);
+/* The number under a key; 0: there is none. */
+__u64 kvt_oracle_get(struct kvt_oracle *o, __u32 key);
+/* The changes of a round; the first error. */
+int kvt_oracle_change(struct kvt_oracle *o);
+
+/* Attach, change, detach. */
+void kvt_oracle_run(struct kvt_oracle *o, struct kvt_outcome *out);
+/* Whether somebody was told that something failed, and the store that cannot write says so. */
+bool kvt_outcome_told(const struct kvt_outcome *out);
+/* Ends the process unless what is there is what has to be; then it is mended. */
+void kvt_oracle_judge(struct kvt_oracle *o);
+
+#endif /* KVT_TEST_ORACLE_H */
