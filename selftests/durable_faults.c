@@ -2,7 +2,8 @@
 /*
  * Durable stores on disks that fail in every way that a block device can: each request of
  * an attach, of commits, of a checkpoint and of a detach, with each status; sectors that cannot
- * be read; and commands that wait to be durable while the disk fails.
+ * be read; commands that wait to be durable while the disk fails; and caches that outlive a
+ * crash, and not the next one.
  *
  * Uses the disks of kmod/tests/fault_disk.c.
  */
@@ -17,6 +18,8 @@
 /* A superblock is the first 4 KiB of the disk, the other copy is 64 KiB behind it. */
 #define SUPER_SECTORS	8
 #define COPY_SECTORS	128
+/* Segments begin there. */
+#define DATA_SECTORS	"2048"
 
 FIXTURE(faults) {
 	struct kvt_oracle o;
@@ -141,6 +144,33 @@ TEST_F(faults, one_copy_of_the_superblock_is_enough)
 	EXPECT_NE(0, kvt_probe_disk(&o->disk));
 	kvt_fault_mend(&o->disk);
 	kvt_oracle_judge(o);
+}
+
+/*
+ * A first crash leaves what was not flushed in the disk's cache, and recovery finds it.  A second
+ * one comes at any flush of the attach, and leaves of the cache nothing but superblocks.
+ */
+TEST_F(faults, what_a_second_crash_may_take_is_not_declared_durable)
+{
+	struct kvt_oracle *o = &self->o;
+	bool failed = true;
+	unsigned int n;
+	int err;
+
+	for (n = 1; failed; n++) {
+		ASSERT_GT(10, n);
+		kvt_fault_cache(&o->disk, "keep");
+		crash(o);
+		kvt_fault_fail(&o->disk, "ioerr", "f", n, 1);
+		err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
+		failed = kvt_fault_mend(&o->disk);
+		EXPECT_EQ(failed ? -EIO : 0, err);
+		if (!err)
+			EXPECT_EQ(0, kvt_detach(o->dev, o->name));
+		kvt_fault_cache(&o->disk, "lose 0 " DATA_SECTORS);
+		kvt_oracle_judge(o);
+	}
+	EXPECT_LT(3, n);
 }
 
 /* Commands */

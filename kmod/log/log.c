@@ -230,6 +230,12 @@ static int log_begin_life(struct kvt_log *log)
 		if (!err)
 			err = super_begin_life(log, dev);
 	}
+	/*
+	 * The superblocks will say that what was found is durable.  So far it may be in the
+	 * caches of devices that have lived through the crash.
+	 */
+	if (!err)
+		err = kvt_devs_flush(log);
 	return err ?: kvt_supers_write(log);
 }
 
