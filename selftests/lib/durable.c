@@ -215,7 +215,7 @@ void kvt_null_fail(const struct kvt_disk *disk, bool fails)
 	KVT_CHECK(kvt_null_try(disk, "badblocks", fails ? "+0-262143" : "-0-262143"));
 }
 
-/* The tool, which stands beside the folder of the tests. */
+/* The tool: in tools/, beside the folder of the tests, where this program is or one below. */
 static const char *tool_path(void)
 {
 	static char path[4096];
@@ -224,6 +224,8 @@ static const char *tool_path(void)
 	KVT_CHECK(len > 0);
 	path[len] = '\0';
 	strcpy(strrchr(path, '/'), "/../tools/kvtree");
+	if (access(path, X_OK))
+		strcpy(strrchr(path, '.') - 1, "/../../tools/kvtree");
 	return path;
 }
 
