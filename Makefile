@@ -19,10 +19,10 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
 export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
-	BENCH_UML_ARGS CRASH_SEED BROKEN_TURN
+	BENCH_UML_ARGS CRASH_SEED HISTORY_SEED BROKEN_TURN
 
 .PHONY: all modules try-modules lib tools examples man selftests install demo vm docs help \
-	check check-uml check-debug check-stock check-stock7 check-kcsan check-crash check-user \
+	check check-uml check-debug check-stock check-stock7 check-kcsan check-crash check-history check-user \
 	check-broken fuzz \
 	lint bench bench-stock bench-bpf bench-log clean
 
@@ -88,7 +88,7 @@ vm:
 # Of the builds that are broken on purpose, ten by turns.
 check: BROKEN_TURN := $(or $(BROKEN_TURN),now)
 check:
-	@$(LANES)/check.sh uml-debug stock uml stock-7 crash user broken lint
+	@$(LANES)/check.sh uml-debug stock uml stock-7 crash user history broken lint
 
 check-uml:
 	@$(LANES)/check.sh uml
@@ -104,6 +104,9 @@ check-kcsan:
 
 check-crash:
 	@CRASH_TIME=$(or $(CRASH_TIME),1800) $(LANES)/check.sh crash
+
+check-history:
+	@HISTORY_TIME=$(or $(HISTORY_TIME),600) $(LANES)/check.sh history
 
 check-user:
 	@$(LANES)/check.sh user
@@ -170,6 +173,8 @@ help:
 	@echo '               kernel 7.x, and built there'
 	@echo '  check-kcsan  what several do at once, with the kernel that finds data races'
 	@echo '  check-crash  crashes and power cuts, more than check has: CRASH_TIME seconds (1800)'
+	@echo '  check-history  is what processes and BPF programs are told at the same time'
+	@echo '               linearizable? HISTORY_TIME seconds of it (600)'
 	@echo '  check-user   KUnit in programs, with sanitizers; a minute of fuzzing'
 	@echo '  check-broken builds that are wrong on purpose: is each caught? T: which'
 	@echo '  fuzz         FUZZ_TIME seconds of it (600)'

@@ -7,8 +7,9 @@
 # blind shows here. Prints KTAP.
 #
 # The head of a patch is a line or two that say what it breaks, and fields:
-#	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock or crash
-#	Tests:  T= for the lane; for crash its parts
+#	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock, crash or
+#	        history
+#	Tests:  T= for the lane; for crash and history their parts
 #	Expect: extended regular expression for the result line of the test that has to
 #	        fail, or for a line of the kernel's or a sanitizer's report
 #	May:    crash, if the kernel need not run to its end
@@ -78,6 +79,7 @@ run()
 	user-tsan) KVT_TREE=$2 SANITIZERS=tsan "$LANES/user.sh";;
 	stock) "$LANES/stock.sh" stock;;
 	crash) crash "$2";;
+	history) PARTS=$T HISTORY_TIME=30 "$LANES/history.sh";;
 	*) "$LANES/uml.sh" "$lane";;
 	esac
 }
@@ -114,7 +116,7 @@ came_to_tests()
 missed()
 {
 	case $(lane_of "$1") in
-	user*|crash)
+	user*|crash|history)
 		if ! compgen -G "$2/*.ktap" >/dev/null; then
 			echo 'it was not built'
 			return
@@ -203,7 +205,7 @@ lint()
 		! grep -qE -e "$expect" <<<'not ok 1 any_other_test' ||
 			echo "$patch: Expect: names no test"
 		case $(lane_of "$patch") in
-		user|user-tsan|uml|uml-debug|stock|crash) ;;
+		user|user-tsan|uml|uml-debug|stock|crash|history) ;;
 		*) echo "$patch: unknown Lane:";;
 		esac
 		case $(field "$patch" May) in

@@ -5,7 +5,7 @@
 # nothing, and touches no network, when they are all there.
 #
 # LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, bench-bpf,
-# bench-log, user, lint, docs, crash, kcsan or demo.
+# bench-log, user, lint, docs, crash, history, kcsan or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -47,6 +47,10 @@ main_packages()
 	stock)
 		main_packages bench-bpf
 		user_packages lib/python selftests;;
+	history)
+		main_packages stock
+		# Any that is there will do.
+		command -v go >/dev/null || echo golang-go;;
 	crash)
 		main_packages uml
 		main_packages demo
@@ -78,10 +82,10 @@ main_packages()
 backports_packages()
 {
 	case $1 in
-	stock|bench-stock|bench-bpf|bench-log|demo|crash|broken)
+	stock|bench-stock|bench-bpf|bench-log|demo|crash|history|broken)
 		echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86'
 		case $1 in
-		stock|bench-bpf|broken) sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
+		stock|bench-bpf|history|broken) sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
 		esac;;
 	stock-7|kcsan) echo 'qemu-system-x86';;
 	lint) echo 'linux-image-amd64 linux-headers-amd64';;
