@@ -95,9 +95,10 @@ static int log_load(struct kvt_log *log)
 	log_sort_devs(log);
 	for (i = 0; !err && i < log->nr_devs; i++)
 		err = log_init_dev(&log->dev[i], log->set.dev[i].super);
+	if (err)
+		return err;
 	kvt_live_init(log);
-	if (!err)
-		err = kvt_log_find(&log->set, &log->found);
+	err = kvt_log_find(&log->set, &log->found);
 	return err ?: kvt_log_restore(log);
 }
 
