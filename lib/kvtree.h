@@ -1386,10 +1386,12 @@ int kvtree_ring_ops(struct kvtree_ring *ring, struct kvtree_ops *ops, kvtree_rin
  * kvtree_ring_submit() - begin what was queued
  * @ring: the ring
  *
- * kvtree_ring_wait() does it, too.
+ * kvtree_ring_wait() does it, too.  Operations that could not be submitted are
+ * still queued, whatever it returns: the next call submits them, and
+ * kvtree_ring_cancel() cancels them.
  *
  * Return: the number of operations submitted, or
- *	-EAGAIN		the kernel has no memory for them: they are still queued
+ *	-EAGAIN		the kernel has no memory for them now
  *	-EEXIST		another thread made the ring
  */
 int kvtree_ring_submit(struct kvtree_ring *ring);
@@ -1411,6 +1413,7 @@ int kvtree_ring_submit(struct kvtree_ring *ring);
  * or a signal ended the wait; or
  *	-EINTR		a signal handler ran, before anything completed
  *	-ETIME		the time is over, and nothing has completed
+ *	-EAGAIN		as kvtree_ring_submit(), and nothing has completed
  */
 int kvtree_ring_wait(struct kvtree_ring *ring, struct kvtree_event *events,
 		     unsigned int nr, unsigned int min, int timeout_ms);

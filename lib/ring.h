@@ -10,9 +10,10 @@
  *
  *	free -> queue -> started -> done -> free
  *
- * Started slots are the kernel's; they stand in no list.  An operation that is
- * canceled before it is submitted goes from the queue to the done ones, a list
- * of operations that has more to do from the started ones to the queue.
+ * Started slots are the kernel's; they stand in no list.  Those that it did not
+ * take when they were submitted stay in the queue.  An operation that is canceled
+ * before it is submitted goes from the queue to the done ones, a list of
+ * operations that has more to do from the started ones to the queue.
  */
 #ifndef KVTREE_RING_H
 #define KVTREE_RING_H
@@ -51,7 +52,8 @@ struct kvt_slots {
 
 /**
  * struct kvt_ring_way - how the operations of a ring are executed
- * @submit: begins those in the queue; returns their number or a negative errno
+ * @submit: begins those in the queue; returns the number of those begun, or a
+ *	negative errno if that is none; the others stay in the queue
  * @reap: takes one that has completed; returns it with its result and version,
  *	or NULL
  * @ready: whether @reap would return one
@@ -108,6 +110,19 @@ static inline void kvt_slots_put_back(struct kvt_slots *slots, struct kvt_slot *
 	slot->next = slots->head;
 	slots->head = slot;
 	slots->nr++;
+}
+
+/* kvt_slots_join() - append all of another list, which must not be used after that */
+static inline void kvt_slots_join(struct kvt_slots *slots, const struct kvt_slots *more)
+{
+	if (!more->head)
+		return;
+	if (slots->head)
+		slots->tail->next = more->head;
+	else
+		slots->head = more->head;
+	slots->tail = more->tail;
+	slots->nr += more->nr;
 }
 
 static inline struct kvt_slot *kvt_slots_take(struct kvt_slots *slots)

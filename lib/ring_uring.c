@@ -49,6 +49,12 @@ struct uring {
  * Submission
  */
 
+/* A thread of the kernel submits, beside this one. */
+static bool by_thread(const struct uring *u)
+{
+	return u->io.flags & IORING_SETUP_SQPOLL;
+}
+
 static struct io_uring_sqe *get_sqe(struct uring *u, __u32 cmd, __u64 id)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->io);
@@ -153,25 +159,50 @@ static bool fill_batch(struct uring *u, struct kvt_slot *slot, __u64 id)
 	return true;
 }
 
-/* Until the kernel has taken every SQE, or does not want more. */
-static int submit_sqes(struct uring *u)
+/*
+ * What the kernel has not taken is ours again: left in the ring, it would be
+ * submitted with what comes next, even if it is canceled before.
+ */
+static unsigned int take_back(struct uring *u)
+{
+	struct io_uring_sq *sq = &u->io.sq;
+	unsigned int nr = io_uring_sq_ready(&u->io);
+
+	sq->sqe_tail -= nr;
+	sq->sqe_head = sq->sqe_tail;
+	/* Read by the kernel in a system call of ours alone. */
+	io_uring_smp_store_release(sq->ktail, sq->sqe_tail);
+	return nr;
+}
+
+/*
+ * Until the kernel has taken every SQE, or does not want more: *back are those that
+ * it has not taken, the last ones.
+ */
+static int submit_sqes(struct uring *u, unsigned int *back)
 {
 	int ret;
 
+	*back = 0;
 	do {
 		ret = io_uring_submit(&u->io);
-		/* A kernel thread takes them when it comes to it. */
-		if (ret >= 0 && u->io.flags & IORING_SETUP_SQPOLL)
-			return 0;
-	} while (ret == -EINTR || (ret > 0 && io_uring_sq_ready(&u->io)));
-	return ret < 0 ? ret : 0;
+	} while (ret == -EINTR || (ret > 0 && !by_thread(u) && io_uring_sq_ready(&u->io)));
+	/* A kernel thread takes them when it comes to it: they cannot be taken back. */
+	if (by_thread(u))
+		return ret < 0 ? ret : 0;
+	*back = take_back(u);
+	if (ret < 0)
+		return ret;
+	return *back ? -EAGAIN : 0;
 }
 
 static int uring_submit(struct kvtree_ring *ring)
 {
+	struct kvt_slots filled = { .nr = 0 };
 	struct uring *u = ring->priv;
+	unsigned int back, nr = 0;
 	struct kvt_slot *slot;
-	int nr = 0, err;
+	int err;
 
 	while ((slot = ring->queue.head)) {
 		__u64 id = (__u64)(slot - ring->slot);
@@ -179,12 +210,18 @@ static int uring_submit(struct kvtree_ring *ring)
 		if (slot->kind == KVT_SLOT_LIST ? !fill_batch(u, slot, id) :
 						  !fill_op(u, slot, id))
 			break;
-		kvt_slots_take(&ring->queue);
-		slot->started = true;
+		kvt_slots_add(&filled, kvt_slots_take(&ring->queue));
+	}
+	err = submit_sqes(u, &back);
+	while (filled.nr > back) {
+		kvt_slots_take(&filled)->started = true;
 		nr++;
 	}
-	err = submit_sqes(u);
-	return err ? err : nr;
+	kvt_slots_join(&filled, &ring->queue);
+	ring->queue = filled;
+	if (err && (!nr || by_thread(u)))
+		return err;
+	return (int)nr;
 }
 
 /*
@@ -246,7 +283,15 @@ static int uring_wait(struct kvtree_ring *ring, unsigned int nr, int64_t ns)
 	};
 	struct uring *u = ring->priv;
 	struct io_uring_cqe *cqe;
+	unsigned int back;
+	int err;
 
+	/* The thread may sleep still, if it could not be woken. */
+	if (by_thread(u) && io_uring_sq_ready(&u->io)) {
+		err = submit_sqes(u, &back);
+		if (err)
+			return err;
+	}
 	if (ns < 0)
 		return io_uring_wait_cqe_nr(&u->io, &cqe, nr);
 	return io_uring_wait_cqes(&u->io, &cqe, nr, &ts, NULL);
@@ -261,7 +306,8 @@ static int send_cancels(struct kvtree_ring *ring, const void *data)
 	struct uring *u = ring->priv;
 	struct kvtree_uring_cancel *arg;
 	struct io_uring_sqe *sqe;
-	unsigned int i;
+	unsigned int i, back;
+	int err;
 
 	for (i = 0; i < ring->depth; i++) {
 		if (!ring->slot[i].started || (data && ring->slot[i].data != data))
@@ -275,7 +321,9 @@ static int send_cancels(struct kvtree_ring *ring, const void *data)
 		arg->reserved = 0;
 		u->canceling++;
 	}
-	return submit_sqes(u);
+	err = submit_sqes(u, &back);
+	u->canceling -= back;
+	return err;
 }
 
 static int uring_cancel(struct kvtree_ring *ring, const void *data)

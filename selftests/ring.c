@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -1187,6 +1188,126 @@ static void forbid_uring(int err)
 
 	KVT_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	KVT_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) == 0);
+}
+
+/*
+ * A kernel that does not take what is submitted
+ */
+
+/* Decides about this thread's io_uring_enter() with SQEs to submit. */
+struct gate {
+	int fd;			/* of the filter that asks */
+	atomic_int refuse;	/* so many of them, with EAGAIN */
+	pthread_t thread;
+};
+
+static void *guard(void *arg)
+{
+	struct gate *gate = arg;
+	struct seccomp_notif_resp resp;
+	struct seccomp_notif req;
+
+	for (;;) {
+		memset(&req, 0, sizeof(req));
+		if (ioctl(gate->fd, SECCOMP_IOCTL_NOTIF_RECV, &req))
+			continue;
+		resp = (struct seccomp_notif_resp){ .id = req.id };
+		if (atomic_load(&gate->refuse)) {
+			atomic_fetch_sub(&gate->refuse, 1);
+			resp.error = -EAGAIN;
+		} else {
+			resp.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+		}
+		ioctl(gate->fd, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+	}
+	return NULL;
+}
+
+static void gate_open(struct gate *gate)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_enter, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { .len = NR(filter), .filter = filter };
+
+	atomic_init(&gate->refuse, 0);
+	KVT_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	gate->fd = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER,
+			   SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
+	KVT_CHECK(gate->fd >= 0);
+	KVT_CHECK(!pthread_create(&gate->thread, NULL, guard, gate));
+}
+
+/* A thread of the kernel submits without a call that could be refused. */
+static bool calls_to_submit(const FIXTURE_VARIANT(ring) * variant)
+{
+	return variant->uring && !(variant->flags & KVTREE_RING_SQPOLL);
+}
+
+TEST_F(ring, what_the_kernel_does_not_take_is_still_queued)
+{
+	struct kvtree_event ev[4];
+	struct gate gate;
+	int i, x[6];
+
+	if (!calls_to_submit(variant))
+		return;
+	gate_open(&gate);
+	atomic_store(&gate.refuse, 3);
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, &x[i]));
+	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
+	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
+	EXPECT_EQ(-EAGAIN, kvtree_ring_wait(self->ring, ev, NR(ev), 1, 1000));
+	EXPECT_EQ(3, kvtree_ring_pending(self->ring));
+	EXPECT_EQ(0, atomic_load(&gate.refuse));
+	EXPECT_EQ(0, kvt_version(self->env.fd, STR("sum")));
+
+	/* Each once, in the order in which they were queued. */
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, &x[3]));
+	EXPECT_EQ(4, kvtree_ring_submit(self->ring));
+	ASSERT_EQ(4, kvtree_ring_wait(self->ring, ev, NR(ev), 4, -1));
+	for (i = 0; i < 4; i++) {
+		EXPECT_EQ(0, ev[i].result);
+		EXPECT_EQ(&x[i], ev[i].data);
+		EXPECT_EQ(i + 1, ev[i].sum);
+	}
+	EXPECT_EQ(0, kvtree_ring_pending(self->ring));
+}
+
+TEST_F(ring, what_the_kernel_does_not_take_can_be_canceled)
+{
+	struct kvtree_event ev[4];
+	struct gate gate;
+	int i, x[3];
+
+	if (!calls_to_submit(variant))
+		return;
+	gate_open(&gate);
+	atomic_store(&gate.refuse, 1);
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, &x[i]));
+	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
+	EXPECT_EQ(1, kvtree_ring_cancel(self->ring, &x[1]));
+	ASSERT_EQ(3, kvtree_ring_wait(self->ring, ev, NR(ev), 3, -1));
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(ev[i].data == &x[1] ? -ECANCELED : 0, ev[i].result);
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
+	EXPECT_EQ(3, outcome(self->ring).sum);
+
+	/* Closing does not submit what was not taken. */
+	atomic_store(&gate.refuse, 1);
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
+	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
+	kvtree_ring_close(self->ring);
+	self->ring = open_ring(self->kv, variant->flags, DEPTH, NULL, 0);
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
+	EXPECT_EQ(4, outcome(self->ring).sum);
 }
 
 TEST_F(ring, process_that_may_not_use_io_uring_does_system_calls)
