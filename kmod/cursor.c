@@ -171,6 +171,7 @@ void kvt_cursor_seek(struct kvt_cursor *cursor, struct kvt_index *index, const u
 	memcpy(iter->key, key, len);
 	index->ops->iter_rest(iter);
 }
+KVT_EXPORT_FOR_TESTS(kvt_cursor_seek);
 
 /**
  * kvt_cursor_next() - the next value
@@ -193,3 +194,4 @@ struct kvt_value *kvt_cursor_next(struct kvt_cursor *cursor)
 	} while (v == ERR_PTR(-EAGAIN) && --tries);
 	return v == ERR_PTR(-EAGAIN) ? ERR_PTR(-EBUSY) : v;
 }
+KVT_EXPORT_FOR_TESTS(kvt_cursor_next);

@@ -165,7 +165,11 @@ struct kvt_pair {
  * @iter_next: the next values in the iterator's direction, with their keys, at least
  *	one and at most @max, which is not 0.  The key of the last is then in @key and
  *	@len with @bound KVT_AFTER.  Under rcu_read_lock(); values stay valid until
- *	rcu_read_unlock(), and each was its key's at some time during the call.
+ *	rcu_read_unlock(), and each was its key's at some time during the call,
+ *	whatever earlier calls have read.  A key beyond the position is not missed if it
+ *	is there from iter_rest() on; one that comes later may be.  The work is bounded
+ *	by the lengths of the last key before the call and of the keys returned, but
+ *	for pages and layers that have just become empty.
  *	Returns how many there are; 0 at the end; -EBUSY if bounded retries are
  *	spent; -EAGAIN after a bounded amount of work without a result: leave the RCU
  *	read section, call iter_rest(), go on.

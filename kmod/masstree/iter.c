@@ -6,8 +6,18 @@
  * the position is returned: so keys come in order, each at most once, whatever
  * happens to the nodes, and a key that is there throughout is not missed.
  *
+ * What the copy says is compared with the leaf before it is returned.  The slot
+ * tells of another value, the permutation of keys that came or went, and the
+ * version of all else; then the leaf is copied again, from the position on.
+ *
  * Forward, the next leaf is the one linked to the right; backward, it is looked
  * up: the one that covers what is smaller than this leaf's lowkey.
+ *
+ * Going down through layers, the iterator notes in which of them something is
+ * left beyond the way.  Behind the end of a layer it goes on in the deepest of
+ * these: in the copy of its leaf, if that is still there, or from the root of
+ * the tree.  So it looks at no layer without need, and comes back only to those
+ * whose keys are as long as the way is deep.
  */
 
 #include <linux/err.h>
@@ -17,12 +27,13 @@
 
 /* After so many entries of a leaf the next has arrived. */
 #define MT_ITER_AHEAD	2
+#define MT_ITER_NEVER	U8_MAX
 
 /*
  * Nodes looked at in one call.  More than twice the layers that a key can have,
  * so that every call in which nothing was looked at twice gets further.
  */
-#define MT_ITER_WORK	(3 * KVTREE_KEY_MAX / MT_SLICE)
+#define MT_ITER_WORK	(3 * MT_LAYERS)
 
 static struct mt_iter *mt_iter(struct kvt_iter *iter)
 {
@@ -107,29 +118,24 @@ static bool mt_iter_wants(const struct kvt_iter *iter, const struct mt_entry *e,
 	}
 }
 
-/* Keep the entries beyond the position, of so many that were copied. */
-static void mt_iter_select(struct mt_iter *it, unsigned int nr)
+/* Find the first entry beyond the position, and fetch what it and those behind it hold. */
+static void mt_copy_begin(struct mt_copy *c, const struct kvt_iter *iter)
 {
-	const struct kvt_iter *iter = &it->iter;
-	u64 slice = mt_slice(iter->key, iter->len, it->off);
-	bool exact = iter->bound != KVT_PAST || iter->len - it->off >= MT_SLICE;
-	struct mt_entry *e, *to = it->entry;
-	bool wanted;
+	u64 slice = mt_slice(iter->key, iter->len, c->off);
+	bool exact = iter->bound != KVT_PAST || iter->len - c->off >= MT_SLICE;
+	const struct mt_entry *e = c->entry, *end = e + c->nr;
+	bool wanted = false;
 
-	for (e = it->entry; e < it->entry + nr; e++) {
+	for (; e < end && !wanted; e += !wanted) {
 		if (exact && e->slice != slice)
 			wanted = iter->reverse ? e->slice < slice : e->slice > slice;
 		else
-			wanted = mt_iter_wants(iter, e, it->off);
-		if (!wanted)
-			continue;
-		mt_prefetch_slot(e->slot);
-		if (to != e)
-			*to = *e;
-		to++;
+			wanted = mt_iter_wants(iter, e, c->off);
 	}
-	it->at = 0;
-	it->nr = to - it->entry;
+	c->at = e - c->entry;
+	c->fetch = c->next && !iter->reverse ? c->at + MT_ITER_AHEAD : MT_ITER_NEVER;
+	for (; e < end; e++)
+		mt_prefetch_slot(e->slot);
 }
 
 /*
@@ -146,31 +152,65 @@ static void mt_iter_fetch(const struct mt_leaf *leaf)
 		mt_prefetch_slot(mt_leaf_slot(leaf, mt_perm_slot(perm, i)));
 }
 
+/*
+ * Where the copy of a layer's leaf is, or was: another layer may have taken its
+ * place.
+ */
+static struct mt_copy *mt_iter_copy(struct mt_iter *it, u32 off)
+{
+	return &it->copy[off / MT_SLICE % MT_ITER_COPIES];
+}
+
+/* The first so many slot numbers, the last one lowest. */
+static u64 mt_order_reverse(u64 order, unsigned int nr)
+{
+	u64 to = 0;
+
+	for (; nr; nr--, order >>= 4)
+		to = to << 4 | (order & 15);
+	return to;
+}
+
 /* Copy a leaf, in the iterator's direction.  False: it has changed since its version was read. */
 static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 off)
 {
-	u64 perm = mt_leaf_perm(leaf);
-	unsigned int nr = mt_perm_size(perm), i, n;
-	struct mt_entry *e = it->entry;
+	u64 perm = mt_leaf_perm(leaf), order = mt_perm_order(perm);
+	struct mt_copy *c = mt_iter_copy(it, off);
+	struct mt_entry *e = c->entry;
+	unsigned int n;
 
-	for (i = 0; i < nr; i++, e++) {
-		n = mt_perm_slot(perm, it->iter.reverse ? nr - 1 - i : i);
+	it->now = NULL;
+	c->nr = mt_perm_size(perm);
+	if (it->iter.reverse)
+		order = mt_order_reverse(order, c->nr);
+	c->leaf = leaf;
+	c->version = v;
+	c->perm = perm;
+	c->order = order;
+	c->off = off;
+	for (; e < c->entry + c->nr; e++, order >>= 4) {
+		n = order & 15;
 		e->slice = READ_ONCE(leaf->slice[n]);
 		e->rank = mt_leaf_rank(leaf, n);
 		e->slot = mt_leaf_slot(leaf, n);
 	}
-	it->next = mt_leaf_next(leaf);
-	it->leftmost = !READ_ONCE(leaf->prev);
-	it->lowkey = READ_ONCE(leaf->lowkey);
+	c->next = mt_leaf_next(leaf);
+	c->leftmost = !READ_ONCE(leaf->prev);
+	c->lowkey = READ_ONCE(leaf->lowkey);
 	kvt_park_loose(KVT_PARK_SCAN_COPIED);
 	if (mt_changed(&leaf->node, v))
 		return false;
-	it->leaf = leaf;
-	it->off = off;
-	if (!it->iter.reverse && it->next)
-		mt_prefetch(it->next, true);
-	mt_iter_select(it, nr);
+	if (!it->iter.reverse && c->next)
+		mt_prefetch(c->next, true);
+	mt_copy_begin(c, &it->iter);
+	it->now = c;
 	return true;
+}
+
+/* What an entry's slot holds now. */
+static unsigned long mt_copy_slot(const struct mt_copy *c, const struct mt_entry *e)
+{
+	return mt_leaf_slot(c->leaf, (c->order >> 4 * (e - c->entry)) & 15);
 }
 
 /* The slice whose leaf holds what comes next from the position on. */
@@ -193,6 +233,14 @@ static u64 mt_iter_target(const struct kvt_iter *iter, u32 off)
 	return slice;
 }
 
+/* Something that was read has changed: begin at the root, -EAGAIN, or give up, -EBUSY. */
+static int mt_iter_restart(struct mt_iter *it, struct mt_probe *probe)
+{
+	it->now = NULL;
+	probe->restarts++;
+	return probe->budget-- ? -EAGAIN : -EBUSY;
+}
+
 /* Go to the leaf of a layer where the position is.  0, -EAGAIN or -EBUSY. */
 static int mt_iter_descend(struct mt_iter *it, struct mt_probe *probe, struct mt_node *root,
 			   u32 off)
@@ -200,13 +248,30 @@ static int mt_iter_descend(struct mt_iter *it, struct mt_probe *probe, struct mt
 	struct mt_leaf *leaf;
 	u64 v;
 
-	it->leaf = NULL;
+	it->now = NULL;
 	leaf = mt_probe_descend(probe, root, off, mt_iter_target(&it->iter, off), &v);
-	if (IS_ERR(leaf))
-		return PTR_ERR(leaf);
-	if (leaf && mt_iter_load(it, leaf, v, off))
-		return 0;
-	return probe->budget-- ? -EAGAIN : -EBUSY;
+	if (IS_ERR_OR_NULL(leaf))
+		return leaf ? PTR_ERR(leaf) : -EAGAIN;
+	return mt_iter_load(it, leaf, v, off) ? 0 : mt_iter_restart(it, probe);
+}
+
+/*
+ * The leaf has changed since it was copied.  If all that may lie beyond the position
+ * in it still does, copy it again.  0, -EAGAIN or -EBUSY.
+ */
+static int mt_iter_reload(struct mt_iter *it, struct mt_probe *probe)
+{
+	struct mt_copy *c = it->now;
+	struct mt_leaf *leaf = c->leaf;
+	u64 v;
+
+	/* Pairs with mt_unlock(). */
+	v = smp_load_acquire(&leaf->node.version);
+	if (v & (MT_DIRTY | MT_DELETED) || (v ^ c->version) >= MT_VSPLIT ||
+	    !mt_iter_load(it, leaf, v, c->off))
+		return mt_iter_restart(it, probe);
+	probe->retries++;
+	return probe->budget-- ? 0 : -EBUSY;
 }
 
 static void mt_iter_set_slice(struct kvt_iter *iter, u32 off, u64 slice)
@@ -214,73 +279,73 @@ static void mt_iter_set_slice(struct kvt_iter *iter, u32 off, u64 slice)
 	put_unaligned_be64(slice, iter->key + off);
 }
 
+/* Is something left in a layer, behind the copied entries that were returned? */
+static bool mt_copy_has_more(const struct mt_copy *c, bool reverse)
+{
+	return c->at < c->nr || (reverse ? !c->leftmost && c->lowkey : !!c->next);
+}
+
 /* Go down into the layer of an entry, to its beginning or to the position. */
 static int mt_iter_enter(struct mt_iter *it, struct mt_probe *probe, const struct mt_entry *e)
 {
 	struct kvt_iter *iter = &it->iter;
-	u32 off = it->off + MT_SLICE;
+	struct mt_copy *c = it->now;
+	u32 off = c->off + MT_SLICE;
 
-	if (iter->len <= off || mt_slice(iter->key, iter->len, it->off) != e->slice) {
-		mt_iter_set_slice(iter, it->off, e->slice);
+	/* What was put in the first layer meanwhile is a look away. */
+	__assign_bit(c->off / MT_SLICE, it->more, !c->off || mt_copy_has_more(c, iter->reverse));
+	if (iter->len <= off || mt_slice(iter->key, iter->len, c->off) != e->slice) {
+		mt_iter_set_slice(iter, c->off, e->slice);
 		iter->len = off;
 		iter->bound = iter->reverse ? KVT_PAST : KVT_AFTER;
 	}
 	return mt_iter_descend(it, probe, mt_slot_layer(e->slot), off);
 }
 
-/* The position becomes the key of an entry. */
-static struct kvt_value *mt_iter_return(struct mt_iter *it, const struct mt_entry *e)
-{
-	struct kvt_value *value = mt_slot_value(e->slot);
-	struct kvt_iter *iter = &it->iter;
-	u32 at = it->off + MT_SLICE;
-
-	mt_iter_set_slice(iter, it->off, e->slice);
-	if (e->rank == MT_RANK_LONG) {
-		memcpy(iter->key + at, kvt_value_suffix(value, at), value->key_len - at);
-		iter->len = value->key_len;
-	} else {
-		iter->len = it->off + e->rank;
-	}
-	iter->bound = KVT_AFTER;
-	return value;
-}
-
 /*
- * The layer is exhausted: go on behind it, or before it, in the one above,
- * -EAGAIN.  Above the first layer is the end, -ENOENT.
+ * The layer is exhausted: go on in the deepest above it where something is left,
+ * behind or before the way to this one, -EAGAIN.  Above the first layer is the end,
+ * -ENOENT.
  */
-static int mt_iter_ascend(struct mt_iter *it)
+static int mt_iter_leave(struct mt_iter *it)
 {
+	u32 up, layer = it->now->off / MT_SLICE;
 	struct kvt_iter *iter = &it->iter;
+	struct mt_copy *c;
 
-	iter->len = it->off;
+	it->now = NULL;
+	if (!layer) {
+		iter->len = 0;
+		/* The empty key has been returned. */
+		iter->bound = iter->reverse ? KVT_AFTER : KVT_PAST;
+		return -ENOENT;
+	}
+	up = find_last_bit(it->more, layer) * MT_SLICE;
+	iter->len = up + MT_SLICE;
 	iter->bound = iter->reverse ? KVT_AT : KVT_PAST;
-	it->leaf = NULL;
-	if (it->off)
-		return -EAGAIN;
-	if (iter->reverse)
-		iter->bound = KVT_AFTER;	/* the empty key has been returned */
-	return -ENOENT;
+	c = mt_iter_copy(it, up);
+	if (c->off == up)
+		it->now = c;
+	return -EAGAIN;
 }
 
 /* Behind the last entry of a leaf, to the right. */
 static int mt_iter_forward(struct mt_iter *it, struct mt_probe *probe)
 {
-	struct mt_leaf *next = it->next;
+	struct mt_copy *c = it->now;
+	struct mt_leaf *next = c->next;
 	u64 v;
 
 	if (!next)
-		return mt_iter_ascend(it);
-	it->leaf = NULL;
+		return mt_iter_leave(it);
 	kvt_park_loose(KVT_PARK_SCAN_NEXT);
 	/*
 	 * A leaf that is gone or changing: look the position up again.  Pairs
 	 * with mt_unlock().
 	 */
 	v = smp_load_acquire(&next->node.version);
-	if (v & (MT_DIRTY | MT_DELETED) || !mt_iter_load(it, next, v, it->off))
-		return probe->budget-- ? -EAGAIN : -EBUSY;
+	if (v & (MT_DIRTY | MT_DELETED) || !mt_iter_load(it, next, v, c->off))
+		return mt_iter_restart(it, probe);
 	return 0;
 }
 
@@ -288,15 +353,63 @@ static int mt_iter_forward(struct mt_iter *it, struct mt_probe *probe)
 static int mt_iter_backward(struct mt_iter *it)
 {
 	struct kvt_iter *iter = &it->iter;
+	struct mt_copy *c = it->now;
 
-	if (it->leftmost || !it->lowkey)
-		return mt_iter_ascend(it);
+	if (!mt_copy_has_more(c, true))
+		return mt_iter_leave(it);
 	/* The smallest key with this slice is the slice without its last zeros. */
-	mt_iter_set_slice(iter, it->off, it->lowkey);
-	iter->len = it->off + MT_SLICE - __builtin_ctzll(it->lowkey) / 8;
+	mt_iter_set_slice(iter, c->off, c->lowkey);
+	iter->len = c->off + MT_SLICE - __builtin_ctzll(c->lowkey) / 8;
 	iter->bound = KVT_AFTER;
-	it->leaf = NULL;
+	it->now = NULL;
 	return -EAGAIN;
+}
+
+/* The position becomes the key of an entry. */
+static struct kvt_value *mt_iter_return(struct mt_iter *it, const struct mt_entry *e)
+{
+	struct kvt_value *value = mt_slot_value(e->slot);
+	struct kvt_iter *iter = &it->iter;
+	u32 off = it->now->off, at = off + MT_SLICE;
+
+	mt_iter_set_slice(iter, off, e->slice);
+	if (e->rank == MT_RANK_LONG) {
+		memcpy(iter->key + at, kvt_value_suffix(value, at), value->key_len - at);
+		iter->len = value->key_len;
+	} else {
+		iter->len = off + e->rank;
+	}
+	iter->bound = KVT_AFTER;
+	return value;
+}
+
+/*
+ * Look at the next entry, or go to where it is.  1: it is that before @it->now->at, and
+ * says what its slot holds now; 0; -EAGAIN: as 0, from the root; -ENOENT: there is none;
+ * -EBUSY.
+ */
+static int mt_iter_look(struct mt_iter *it, struct mt_probe *probe)
+{
+	struct kvt_iter *iter = &it->iter;
+	struct mt_copy *c = it->now;
+	unsigned long slot = 0;
+	struct mt_entry *e;
+
+	if (!c)
+		return mt_iter_descend(it, probe, mt_root(probe->tree), 0);
+	e = &c->entry[c->at];
+	if (c->at < c->nr)
+		slot = mt_copy_slot(c, e);
+	if (READ_ONCE(c->leaf->perm) != c->perm || mt_changed(&c->leaf->node, c->version))
+		return mt_iter_reload(it, probe);
+	if (c->at == c->nr)
+		return iter->reverse ? mt_iter_backward(it) : mt_iter_forward(it, probe);
+	c->at++;
+	if (likely(slot == e->slot))
+		return 1;
+	/* A layer may have come or gone, and left a key here that is before the position. */
+	e->slot = slot;
+	return mt_iter_wants(iter, e, c->off);
 }
 
 static struct kvt_value *mt_iter_stop(struct mt_iter *it, struct mt_probe *probe,
@@ -323,64 +436,64 @@ static struct kvt_value *mt_iter_stop(struct mt_iter *it, struct mt_probe *probe
 struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 {
 	struct kvt_iter *iter = &it->iter;
-	struct mt_tree *tree = mt_tree(iter->index);
 	const struct kvt_key key = { .data = iter->key };
+	const struct mt_entry *e;
+	struct kvt_value *value;
 	struct mt_probe probe;
 	unsigned int work;
-	int err;
+	int ret;
 
-	mt_probe_init(&probe, tree, &key);
+	mt_probe_init(&probe, mt_tree(iter->index), &key);
 	for (work = 0; work < MT_ITER_WORK; work++) {
-		struct mt_entry e;
-
-		if (!it->leaf) {
-			err = mt_iter_descend(it, &probe, mt_root(tree), 0);
-		} else if (it->at == it->nr) {
-			err = iter->reverse ? mt_iter_backward(it) : mt_iter_forward(it, &probe);
-		} else {
-			e = it->entry[it->at++];
-			if (!mt_slot_is_layer(e.slot))
-				return mt_iter_stop(it, &probe, mt_iter_return(it, &e));
-			err = mt_iter_enter(it, &probe, &e);
-			if (sweeping && !err && mt_layer_is_thin(mt_slot_layer(e.slot))) {
-				iter->len = it->off;
+		ret = mt_iter_look(it, &probe);
+		if (ret == 1) {
+			e = &it->now->entry[it->now->at - 1];
+			if (!mt_slot_is_layer(e->slot)) {
+				value = mt_iter_return(it, e);
+				return mt_iter_stop(it, &probe, value);
+			}
+			ret = mt_iter_enter(it, &probe, e);
+			if (sweeping && !ret && mt_layer_is_thin(mt_slot_layer(e->slot))) {
+				iter->len = it->now->off;
 				iter->bound = KVT_AFTER;
-				err = -ESTALE;
+				ret = -ESTALE;
 			}
 		}
-		if (err == -ENOENT)
+		if (ret == -ENOENT)
 			return mt_iter_stop(it, &probe, NULL);
-		if (err && err != -EAGAIN)
-			return mt_iter_stop(it, &probe, ERR_PTR(err));
+		if (ret && ret != -EAGAIN)
+			return mt_iter_stop(it, &probe, ERR_PTR(ret));
 	}
-	/* Retries may have taken all of the work: -EAGAIN promises progress. */
-	return mt_iter_stop(it, &probe,
-			    ERR_PTR(probe.budget < MT_READ_BUDGET ? -EBUSY : -EAGAIN));
+	/* Beginning anew may have taken all of the work: -EAGAIN promises progress. */
+	return mt_iter_stop(it, &probe, ERR_PTR(probe.restarts ? -EBUSY : -EAGAIN));
 }
 
-/* The first bytes of an entry's key. */
-static u64 mt_iter_head(const struct mt_iter *it, const struct mt_entry *e)
-{
-	return it->off ? get_unaligned_be64(it->iter.key) : e->slice;
-}
-
-/* Deliver what comes next in the leaf, up to a layer. */
+/* Deliver what comes next in the leaf, up to a layer, or to what has changed. */
 static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsigned int max)
 {
-	unsigned int nr = 0, end = it->nr;
-	const struct mt_entry *e;
+	struct mt_copy *c = it->now;
+	const struct mt_entry *e = &c->entry[c->at];
+	u64 head = c->off ? get_unaligned_be64(it->iter.key) : 0;
+	unsigned int nr = 0;
 
-	if (it->at < MT_ITER_AHEAD)
-		end = min_t(unsigned int, end, MT_ITER_AHEAD);
-	max = min(max, end - it->at);
-	for (e = &it->entry[it->at]; nr < max && !mt_slot_is_layer(e->slot); e++, nr++) {
-		pairs[nr].value = mt_slot_value(e->slot);
-		pairs[nr].head = mt_iter_head(it, e);
+	if (c->at >= c->fetch) {
+		mt_iter_fetch(c->next);
+		c->fetch = MT_ITER_NEVER;
 	}
-	if (!nr)
+	max = min_t(unsigned int, max, min(c->nr, c->fetch) - c->at);
+	/* The slots are read behind it. */
+	if (mt_leaf_perm(c->leaf) != c->perm)
+		return 0;
+	for (; nr < max; e++, nr++) {
+		if (mt_slot_is_layer(e->slot) || mt_copy_slot(c, e) != e->slot)
+			break;
+		pairs[nr].value = mt_slot_value(e->slot);
+		pairs[nr].head = c->off ? head : e->slice;
+	}
+	if (!nr || mt_changed(&c->leaf->node, c->version))
 		return 0;
 	mt_iter_return(it, e - 1);
-	it->at += nr;
+	c->at += nr;
 	return nr;
 }
 
@@ -397,13 +510,12 @@ static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsi
 int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max)
 {
 	struct mt_iter *it = mt_iter(iter);
+	struct mt_copy *c = it->now;
 	struct kvt_value *value;
 	unsigned int nr;
 
 	/* Nearly always there is another in the leaf. */
-	if (likely(it->leaf && it->at < it->nr)) {
-		if (it->at == MT_ITER_AHEAD && !iter->reverse && it->next)
-			mt_iter_fetch(it->next);
+	if (likely(c && c->at < c->nr)) {
 		nr = mt_iter_run(it, pairs, max);
 		if (likely(nr))
 			return nr;
@@ -413,7 +525,9 @@ int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max
 		return PTR_ERR(value);
 	pairs->value = value;
 	pairs->head = mt_slice(iter->key, iter->len, 0);
-	return 1;
+	if (max == 1 || it->now->at == it->now->nr)
+		return 1;
+	return 1 + mt_iter_run(it, pairs + 1, max - 1);
 }
 
 /**
@@ -422,5 +536,5 @@ int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max
  */
 void mt_iter_rest(struct kvt_iter *iter)
 {
-	mt_iter(iter)->leaf = NULL;
+	mt_iter(iter)->now = NULL;
 }

@@ -112,8 +112,10 @@
  * bottom up, then the leaf of the layer above that holds the root.  Locking a
  * lower layer while a node of an upper one is locked never happens.
  *
- * **Iterators** keep a key between RCU read sections and a copy of one leaf
- * within (iter.c).
+ * **Iterators** keep a key between RCU read sections.  Within one they keep
+ * copies of some leaves on the way down to the key, which are compared with
+ * the leaves before anything is returned, and they know to which layers on the
+ * way they have to come back (iter.c).
  *
  * **Memory.**  Nodes that readers may hold are marked deleted, unlocked and
  * retired; the store's reclaim frees them after a grace period.  Values belong

@@ -3,6 +3,7 @@
 #ifndef KVT_MT_MASSTREE_H
 #define KVT_MT_MASSTREE_H
 
+#include <linux/bitmap.h>
 #include <linux/bottom_half.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
@@ -175,17 +176,34 @@ struct mt_entry {
 	u8 rank;
 };
 
-struct mt_iter {
-	struct kvt_iter iter;
-	/* The leaf that was read last, in this RCU read section. */
+/* A leaf's entries, in an iterator's direction. */
+struct mt_copy {
 	struct mt_leaf *leaf;
+	u64 version;			/* the leaf's, when it was copied */
+	u64 perm;
+	u64 order;			/* numbers of the slots, the first one lowest */
 	struct mt_leaf *next;
-	bool leftmost;
 	u64 lowkey;
+	bool leftmost;
 	u32 off;			/* of its layer */
 	u8 nr;
-	u8 at;				/* the next entry in the iterator's direction */
+	u8 at;				/* the next one */
+	u8 fetch;			/* where the next leaf's values are to be fetched */
 	struct mt_entry entry[MT_LEAF_WIDTH];
+};
+
+/* As many as a key can lead through. */
+#define MT_LAYERS	(KVTREE_KEY_MAX / MT_SLICE)
+/* Layers on the way to the position whose copies are kept. */
+#define MT_ITER_COPIES	4
+
+struct mt_iter {
+	struct kvt_iter iter;
+	/* What follows is of one RCU read section. */
+	struct mt_copy *now;		/* of the leaf where the position is, or NULL */
+	/* Layers above that where something may be left, the first always. */
+	DECLARE_BITMAP(more, MT_LAYERS);
+	struct mt_copy copy[MT_ITER_COPIES];	/* see mt_iter_copy() */
 };
 
 struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping);

@@ -551,6 +551,102 @@ static void iterators_go_through_all_with_a_prefix(struct kunit *test)
 	env_close(&env);
 }
 
+static void expect_record(struct kunit *test, struct bpf_iter_kvt *it, const char *key,
+			  const char *val)
+{
+	const union bpf_kvt_rec *rec = bpf_iter_kvt_next(it);
+	char got[8];
+
+	KUNIT_EXPECT_EQ_MSG(test, !key, !rec, "%s", key ?: "the end");
+	if (!key || !rec)
+		return;
+	KUNIT_EXPECT_EQ(test, strlen(key), bpf_kvt_iter_key(it, got, sizeof(got)));
+	KUNIT_EXPECT_MEMEQ(test, got, key, strlen(key));
+	KUNIT_EXPECT_EQ(test, strlen(val), bpf_kvt_iter_val(it, got, sizeof(got)));
+	KUNIT_EXPECT_MEMEQ(test, got, val, strlen(val));
+}
+
+static void a_loop_meets_what_it_has_left_of_the_store(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref = REF(env.both);
+	struct bpf_iter_kvt it;
+	char key[2] = "a";
+
+	for (; key[0] <= 'f'; key[0]++)
+		KUNIT_ASSERT_EQ(test, 0, bpf_kvt_put(&ref, key, 1, "old", 3));
+	rcu_read_lock();
+	KUNIT_EXPECT_EQ(test, 0, bpf_iter_kvt_new(&it, &ref, key, 0));
+	expect_record(test, &it, "a", "old");
+	expect_record(test, &it, "b", "old");
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_remove(&ref, "c", 1));
+	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "d", "new"));
+	expect_record(test, &it, "d", "new");
+	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "e", "new"));
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_remove(&ref, "f", 1));
+	expect_record(test, &it, "e", "new");
+	expect_record(test, &it, NULL, NULL);
+	KUNIT_EXPECT_EQ(test, 0, bpf_iter_kvt_status(&it));
+	bpf_iter_kvt_destroy(&it);
+	rcu_read_unlock();
+	env_close(&env);
+}
+
+/* The next record is that of a key: of one letter, or of the longest. */
+static void expect_cursor(struct kunit *test, struct kvt_cursor *cursor, char first, u32 len)
+{
+	struct kvt_value *v = kvt_cursor_next(cursor);
+
+	KUNIT_EXPECT_FALSE_MSG(test, IS_ERR_OR_NULL(v), "%c: %ld", first, PTR_ERR(v));
+	KUNIT_EXPECT_EQ(test, len, cursor->iter.len);
+	KUNIT_EXPECT_EQ(test, first, cursor->iter.key[0]);
+}
+
+/* Keys that anybody who may write can put between those of others. */
+static void cursors_pass_keys_that_share_all_but_their_ends(struct kunit *test)
+{
+	const struct kt_engine *engine = test->param_value;
+	struct kt *kt = kt_open_pages(test, engine, U64_MAX);
+	struct kvt_cursor *cursor;
+	struct kvt_key key;
+	u8 *data;
+	char c;
+
+	data = kunit_kmalloc(test, KVTREE_KEY_MAX, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	key = KT_BYTES(data, KVTREE_KEY_MAX);
+	KUNIT_ASSERT_EQ(test, 0, kvt_cursors_prepare());
+	for (c = 'a'; c <= 'z'; c++) {
+		memset(data, c, KVTREE_KEY_MAX);
+		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(&c, 1), NULL));
+		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &key, NULL));
+		data[KVTREE_KEY_MAX - 1]++;
+		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &key, NULL));
+	}
+	cursor = kvt_cursor_get();
+	KUNIT_ASSERT_NOT_NULL(test, cursor);
+	rcu_read_lock();
+	kvt_cursor_seek(cursor, kt->index, "", 0, KVT_AT, false);
+	for (c = 'a'; c <= 'z'; c++) {
+		expect_cursor(test, cursor, c, 1);
+		expect_cursor(test, cursor, c, KVTREE_KEY_MAX);
+		expect_cursor(test, cursor, c, KVTREE_KEY_MAX);
+	}
+	KUNIT_EXPECT_NULL(test, kvt_cursor_next(cursor));
+	/* From between them, or one of them, what is next on either side. */
+	for (c = 'b'; c < 'z'; c++) {
+		memset(data, c, KVTREE_KEY_MAX);
+		data[KVTREE_KEY_MAX - 1]++;
+		kvt_cursor_seek(cursor, kt->index, data, KVTREE_KEY_MAX, KVT_AFTER, false);
+		expect_cursor(test, cursor, c + 1, 1);
+		kvt_cursor_seek(cursor, kt->index, data, KVTREE_KEY_MAX - 1, KVT_AT, true);
+		expect_cursor(test, cursor, c, 1);
+		expect_cursor(test, cursor, c - 1, KVTREE_KEY_MAX);
+	}
+	rcu_read_unlock();
+	kvt_cursor_put(cursor);
+}
+
 static void cursors_are_few_and_come_back(struct kunit *test)
 {
 	struct env env = env_open(test);
@@ -828,6 +924,8 @@ static void on_top_of_a_writer_reads_are_right_or_give_up(struct kunit *test)
 	env_close(&env);
 }
 
+KT_ENGINES();
+
 static struct kunit_case bpf_cases[] = {
 	KUNIT_CASE(what_is_put_is_got_with_its_version),
 	KUNIT_CASE(what_does_not_fit_is_measured_and_not_copied),
@@ -839,6 +937,8 @@ static struct kunit_case bpf_cases[] = {
 	KUNIT_CASE(the_longest_prefix_is_found),
 	KUNIT_CASE(iterators_go_through_ranges_in_both_directions),
 	KUNIT_CASE(iterators_go_through_all_with_a_prefix),
+	KUNIT_CASE(a_loop_meets_what_it_has_left_of_the_store),
+	KT_CASE(cursors_pass_keys_that_share_all_but_their_ends),
 	KUNIT_CASE(cursors_are_few_and_come_back),
 	KUNIT_CASE(over_the_garbage_bound_a_change_does_not_wait),
 	KUNIT_CASE(from_interrupts_changes_are_refused_and_posts_are_made),

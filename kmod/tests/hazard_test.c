@@ -15,8 +15,10 @@
 #include "lib.h"
 
 #define PREFIX_MAX	(KVTREE_KEY_MAX - 8)
-/* More calls than any scan here needs, those included that end with -EAGAIN. */
+/* More calls than any scan here needs. */
 #define SCAN_CALLS	20000
+/* So often may iter_next() ask a reader for a pause that cannot make one: see cursor.c. */
+#define SCAN_TRIES	4
 
 /* Layers stay as removals leave them, until run_worker() or a sweep. */
 static struct kt *open_masstree(struct kunit *test)
@@ -88,6 +90,18 @@ static void expect_count(struct kt *kt, s64 want)
 	KUNIT_EXPECT_EQ(kt->test, want, kt_count(kt, true));
 }
 
+/* The next record for a reader that cannot pause.  -EAGAIN: it would have to. */
+static int next_rcu(struct kt_cursor *cur)
+{
+	unsigned int tries = SCAN_TRIES;
+	int err;
+
+	do {
+		err = kt_cursor_next_rcu(cur);
+	} while (err == -EAGAIN && --tries);
+	return err;
+}
+
 /* Count the records in one RCU read section.  -ELOOP: there was no end. */
 static s64 count_rcu(struct kt_cursor *cur, bool reverse)
 {
@@ -98,12 +112,12 @@ static s64 count_rcu(struct kt_cursor *cur, bool reverse)
 
 	kt_cursor_set(cur, &empty, reverse ? KVT_PAST : KVT_AT, reverse);
 	for (calls = 0; calls < SCAN_CALLS; calls++) {
-		err = kt_cursor_next_rcu(cur);
+		err = next_rcu(cur);
 		if (err == -ENOENT)
 			return nr;
-		if (err && err != -EAGAIN)
+		if (err)
 			return err;
-		nr += !err;
+		nr++;
 	}
 	return -ELOOP;
 }
@@ -732,6 +746,208 @@ static void the_worker_collapses_a_chain_of_five_hundred_layers(struct kunit *te
 	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
 }
 
+/* Work of scans */
+
+static unsigned int nodes_read;
+
+static void count_nodes(enum kvt_park at)
+{
+	nodes_read += at == KVT_PARK_READ_CHILD || at == KVT_PARK_SCAN_NEXT;
+}
+
+static int add_length(struct kt_cursor *cur, void *arg)
+{
+	*(u64 *)arg += cur->iter->len;
+	return 0;
+}
+
+static void stop_counting(void *unused)
+{
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
+}
+
+/*
+ * A scan looks at some nodes for each record, and for every slice of its key at as many
+ * as it takes to come there twice: from the layer above, and, after a pause, from the
+ * root.
+ */
+static void expect_work(struct kt *kt, unsigned int burst, bool reverse)
+{
+	const struct kvt_key empty = { };
+	struct kt_cursor cur;
+	u64 bytes = 0, bound;
+	s64 nr = kt_count(kt, reverse);
+
+	KUNIT_ASSERT_EQ(kt->test, 0, kt_cursor_init(kt, &cur));
+	kt_cursor_set(&cur, &empty, reverse ? KVT_PAST : KVT_AT, reverse);
+	KUNIT_ASSERT_EQ(kt->test, 0, kunit_add_action_or_reset(kt->test, stop_counting, NULL));
+	nodes_read = 0;
+	WRITE_ONCE(kvt_park_loose_hook, count_nodes);
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_scan(&cur, burst, add_length, &bytes));
+	kunit_release_action(kt->test, stop_counting, NULL);
+	kt_cursor_exit(&cur);
+	bound = 2 * (bytes / MT_SLICE) + 8 * nr;
+	KUNIT_EXPECT_LE_MSG(kt->test, nodes_read, bound, "%lld records, reverse %d, burst %u", nr,
+			    reverse, burst);
+}
+
+static void expect_scans_work_for_what_they_return(struct kt *kt)
+{
+	expect_work(kt, 1, false);
+	expect_work(kt, 1, true);
+	expect_work(kt, 1000, false);
+	expect_work(kt, 1000, true);
+}
+
+/* Pairs that share many slices; at their end begins what they have not in common. */
+static void put_pairs(struct kt *kt, u32 len, unsigned int nr)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < nr; i++) {
+		struct kvt_key key = make_key(kt->test, len, "1", 1);
+
+		for (j = 0; j < 2; j++) {
+			((u8 *)key.data)[0] = 'a' + i;
+			((u8 *)key.data)[len] = '1' + j;
+			put(kt, key);
+		}
+	}
+}
+
+static void a_scan_works_for_the_length_of_the_keys_it_returns(struct kunit *test)
+{
+	static const u32 lens[] = { 64, 512, 2048, PREFIX_MAX };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		struct kt *kt = open_masstree(test);
+
+		put_pairs(kt, lens[i], 10);
+		expect_scans_work_for_what_they_return(kt);
+	}
+}
+
+/* In each layer of many something is left to be returned behind the next layer. */
+static void a_scan_comes_back_to_every_layer_that_has_more(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	u32 len;
+
+	for (len = 0; len <= PREFIX_MAX; len += MT_SLICE) {
+		put(kt, make_key(test, len, "a", 1));
+		put(kt, make_key(test, len, "z", 1));
+	}
+	expect_scans_end(kt, 2 * (PREFIX_MAX / MT_SLICE + 1));
+	expect_scans_work_for_what_they_return(kt);
+	/* The deeper half has nothing behind. */
+	for (len = 2048; len <= PREFIX_MAX; len += MT_SLICE)
+		del(kt, make_key(test, len, "z", 1));
+	expect_scans_work_for_what_they_return(kt);
+}
+
+/* What others have put cannot make a reader fail that must come to an end. */
+static void deep_layers_stop_no_reader_that_cannot_pause(struct kunit *test)
+{
+	struct kvt_key deep = string_key(test, PREFIX_MAX, "2");
+	struct kt *kt = open_masstree(test);
+	struct kt_cursor cur;
+	s64 prefix;
+
+	put(kt, KT_KEY("a"));
+	put(kt, string_key(test, PREFIX_MAX, "1"));
+	put(kt, deep);
+	put(kt, string_key(test, PREFIX_MAX, "3"));
+	put(kt, KT_KEY("z"));
+	expect_scans_end(kt, 5);
+	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(kt, &cur));
+	rcu_read_lock();
+	/* What comes next on either side of the layers and within. */
+	kt_cursor_set(&cur, &KT_KEY("b"), KVT_AT, false);
+	KUNIT_EXPECT_EQ(test, 0, next_rcu(&cur));
+	KUNIT_EXPECT_EQ(test, PREFIX_MAX + 1, cur.iter->len);
+	kt_cursor_set(&cur, &KT_KEY("q"), KVT_AT, true);
+	KUNIT_EXPECT_EQ(test, 0, next_rcu(&cur));
+	KUNIT_EXPECT_EQ(test, PREFIX_MAX + 1, cur.iter->len);
+	kt_cursor_set(&cur, &deep, KVT_PAST, false);
+	KUNIT_EXPECT_EQ(test, 0, next_rcu(&cur));
+	KUNIT_EXPECT_EQ(test, 0, next_rcu(&cur));
+	KUNIT_EXPECT_EQ(test, 'z', cur.iter->key[0]);
+	kt_cursor_set(&cur, &deep, KVT_AFTER, true);
+	KUNIT_EXPECT_EQ(test, 0, next_rcu(&cur));
+	KUNIT_EXPECT_EQ(test, 0, next_rcu(&cur));
+	KUNIT_EXPECT_EQ(test, 'a', cur.iter->key[0]);
+	prefix = kt_get_prefix_rcu(kt, &deep, NULL);
+	KUNIT_EXPECT_EQ(test, deep.len, prefix);
+	rcu_read_unlock();
+	kt_cursor_exit(&cur);
+}
+
+/* Changes under an iterator */
+
+#define KT_STRING(s)	KT_BYTES(s, strlen(s))
+
+static void expect_next(struct kt_cursor *cur, const char *want)
+{
+	struct kunit *test = cur->kt->test;
+	int err = next_rcu(cur);
+
+	KUNIT_EXPECT_EQ_MSG(test, want ? 0 : -ENOENT, err, "%s", want ?: "the end");
+	if (want && !err)
+		KUNIT_EXPECT_TRUE_MSG(test, cur->iter->len == strlen(want) &&
+				      !memcmp(cur->iter->key, want, cur->iter->len),
+				      "%s, not %.*s", want, cur->iter->len, cur->iter->key);
+}
+
+static const char *const walk[] = {
+	"", "a", "b", "behind1", "behind1.1", "behind1.2.1", "behind1.2.2.1", "behind1.2.2.2",
+	"behind1.3", "c", "d", "e",
+};
+
+/* Go through the keys, but for one that is removed while its neighbour is returned. */
+static void walk_and_remove(struct kt *kt, unsigned int gone, bool reverse)
+{
+	const struct kvt_key empty = { };
+	int i, step = reverse ? -1 : 1;
+	struct kt_cursor cur;
+	u64 version = 0;
+
+	for (i = 0; i < ARRAY_SIZE(walk); i++)
+		put(kt, string_key(kt->test, 0, walk[i]));
+	KUNIT_ASSERT_EQ(kt->test, 0, kt_cursor_init(kt, &cur));
+	rcu_read_lock();
+	kt_cursor_set(&cur, &empty, reverse ? KVT_PAST : KVT_AT, reverse);
+	for (i = reverse ? ARRAY_SIZE(walk) - 1 : 0; i >= 0 && i < ARRAY_SIZE(walk); i += step) {
+		if (i == gone)
+			continue;
+		expect_next(&cur, walk[i]);
+		KUNIT_EXPECT_GE(kt->test, cur.version, version);
+		version = 0;
+		if (i + step != gone)
+			continue;
+		KUNIT_EXPECT_EQ(kt->test, 0, kt_del_gfp(kt, &KT_STRING(walk[gone]), GFP_NOWAIT,
+							NULL));
+		/* And another value for the one that is next. */
+		if (gone + step >= 0 && gone + step < ARRAY_SIZE(walk))
+			KUNIT_EXPECT_EQ(kt->test, 0, kt_put_gfp(kt, &KT_STRING(walk[gone + step]),
+								GFP_NOWAIT, &version));
+	}
+	expect_next(&cur, NULL);
+	rcu_read_unlock();
+	kt_cursor_exit(&cur);
+}
+
+static void an_iterator_returns_nothing_that_was_gone_before(struct kunit *test)
+{
+	struct kt *kt = kt_open(test);
+	unsigned int gone;
+
+	for (gone = 1; gone < ARRAY_SIZE(walk); gone++) {
+		walk_and_remove(kt, gone, false);
+		walk_and_remove(kt, gone - 1, true);
+	}
+}
+
 /* Layers of several leaves on top of each other; in the i-th i numbers stay. */
 static void make_thin_layers(struct kt *kt)
 {
@@ -922,6 +1138,10 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_chain_of_layers_is_published_at_once),
 	KUNIT_CASE(a_layer_of_one_key_collapses),
 	KUNIT_CASE(the_worker_collapses_a_chain_of_five_hundred_layers),
+	KUNIT_CASE(a_scan_works_for_the_length_of_the_keys_it_returns),
+	KUNIT_CASE(a_scan_comes_back_to_every_layer_that_has_more),
+	KUNIT_CASE(deep_layers_stop_no_reader_that_cannot_pause),
+	KT_CASE(an_iterator_returns_nothing_that_was_gone_before),
 	KUNIT_CASE(one_sweep_finds_all_thin_layers),
 	KUNIT_CASE(without_memory_for_a_work_item_the_worker_sweeps),
 	KT_CASE(a_value_stays_while_a_reader_may_hold_it),

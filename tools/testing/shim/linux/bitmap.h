@@ -23,6 +23,14 @@ static inline void __clear_bit(unsigned long nr, unsigned long *map)
 	map[nr / BITS_PER_LONG] &= ~BIT(nr % BITS_PER_LONG);
 }
 
+static inline void __assign_bit(unsigned long nr, unsigned long *map, bool value)
+{
+	if (value)
+		__set_bit(nr, map);
+	else
+		__clear_bit(nr, map);
+}
+
 static inline void __change_bit(unsigned long nr, unsigned long *map)
 {
 	map[nr / BITS_PER_LONG] ^= BIT(nr % BITS_PER_LONG);

@@ -40,6 +40,7 @@ struct callback_head {
 
 #define rcu_head callback_head
 
+#define U8_MAX		UINT8_MAX
 #define U16_MAX		UINT16_MAX
 #define U32_MAX		UINT32_MAX
 #define S32_MAX		INT32_MAX
