@@ -2,10 +2,20 @@
 /* The way down, and lookups. */
 #include <linux/err.h>
 
+#include "../compat.h"
 #include "bwtree.h"
 
 /* So many lookups of a batch are under way at once. */
 #define BW_BATCH	16
+
+/* Take one page of a budget, which never falls below zero. */
+static bool bw_spend(unsigned int *budget)
+{
+	if (!*budget)
+		return false;
+	--*budget;
+	return true;
+}
 
 enum bw_frozen {
 	BW_FROZEN_TRUE,		/* what is below the record is still the truth */
@@ -28,7 +38,7 @@ static enum bw_frozen bw_read_frozen(struct bw_tree *tree, struct bw_at *at,
 	int diff;
 
 	for (;;) {
-		if (!(*budget)--)
+		if (!bw_spend(budget))
 			return BW_FROZEN_STALE;
 		top = bw_load(tree, id);
 		if (top->kind == BW_REMOVE)
@@ -94,7 +104,7 @@ int bw_seek(struct bw_tree *tree, const struct bw_want *want, u8 level, enum bw_
 restart:
 	at->id = BW_ROOT;
 	leaf = false;
-	while (budget--) {
+	while (bw_spend(&budget)) {
 		top = bw_load(tree, at->id);
 		bw_prefetch(top);
 		if (leaf && mode == BW_SEEK_SCAN)
@@ -141,6 +151,7 @@ restart:
 	bw_stat(tree, KVTREE_STAT_READ_BUSY);
 	return -EBUSY;
 }
+KVT_EXPORT_FOR_TESTS(bw_seek);
 
 /**
  * bw_get() - see struct kvt_index_ops
@@ -257,7 +268,7 @@ static int bw_before(struct bw_tree *tree, struct bw_want want, struct bw_ent *e
 	u16 i;
 	u8 d;
 
-	while (want.len && budget--) {
+	while (want.len && bw_spend(&budget)) {
 		if (bw_seek(tree, &want, 0, BW_SEEK_BEFORE, &at))
 			return -EBUSY;
 		bw_part_load(at.top, &want, true, &part);

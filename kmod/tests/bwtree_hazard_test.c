@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a Bw-tree could get wrong: one case for each hazard.
+ *
+ * A case builds a small tree, brings it to the state in question, often from the hook of a
+ * park point in the middle of a step, and looks at what the others make of it.
+ */
+#include <linux/slab.h>
+#include <linux/unaligned.h>
+
+#include "../bwtree/bwtree.h"
+#include "lib.h"
+#include "thread.h"
+
+/* Keys are numbers, of eight bytes; only the last byte differs. */
+#define KEYS		256
+/* Six entries and a few bytes. */
+#define SMALL		100
+
+static struct {
+	struct kt *kt;
+	u8 data[KEYS][8];
+} hazard;
+
+static struct kvt_key key_of(unsigned int i)
+{
+	return KT_BYTES(hazard.data[i], 8);
+}
+
+static struct bw_want want_of(unsigned int i)
+{
+	return bw_want(hazard.data[i], 8);
+}
+
+static struct bw_tree *tree_of(const struct kt *kt)
+{
+	return bw_tree(kt->index);
+}
+
+/* A tree with no worker, so that only the case changes it. */
+static struct kt *open_tree(struct kunit *test, u32 page_size)
+{
+	const struct kt_engine engine = { "bwtree", &kvt_bwtree_ops, page_size };
+	unsigned int i;
+
+	memset(&hazard, 0, sizeof(hazard));
+	for (i = 0; i < KEYS; i++)
+		put_unaligned_be64(i, hazard.data[i]);
+	hazard.kt = kt_open_pages(test, &engine, U64_MAX);
+	disable_delayed_work_sync(&tree_of(hazard.kt)->work);
+	return hazard.kt;
+}
+
+static void put(struct kt *kt, unsigned int i)
+{
+	const struct kvt_key key = key_of(i);
+
+	KUNIT_EXPECT_EQ_MSG(kt->test, 0, kt_put_gfp(kt, &key, GFP_NOWAIT, NULL), "key %u", i);
+}
+
+static void put_all(struct kt *kt, unsigned int from, unsigned int to)
+{
+	for (; from < to; from++)
+		put(kt, from);
+}
+
+/* The page of a level where a key is. */
+static u32 page_at(struct kt *kt, unsigned int i, u8 level)
+{
+	const struct bw_want want = want_of(i);
+	struct bw_at at;
+	int err;
+
+	rcu_read_lock();
+	err = bw_seek(tree_of(kt), &want, level, BW_SEEK_READ, &at);
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(kt->test, 0, err);
+	return at.id;
+}
+
+/* The first key of the leaf at the right of that where a key is. */
+static unsigned int next_leaf(struct kt *kt, unsigned int i)
+{
+	u32 id = page_at(kt, i, 0);
+
+	while (i < KEYS - 1 && page_at(kt, i, 0) == id)
+		i++;
+	return i;
+}
+
+/* Readers */
+
+/*
+ * Leaves of which the last two are about to be removed, both for ever: who looks for a key
+ * of the last one goes to the first, comes to the other, and begins again.
+ */
+#define MAZE_LEAVES	10
+
+static struct maze {
+	struct kt *kt;
+	unsigned int key[MAZE_LEAVES];	/* the first of each leaf */
+	u32 id[MAZE_LEAVES];
+	struct bw_remove remove[2];
+	unsigned long entry[2];		/* what they replaced */
+	bool end;			/* the thread that watches may end */
+	bool lost;			/* the reader had to be let out */
+} maze;
+
+static void maze_freeze(unsigned int i, unsigned int leaf, unsigned int left)
+{
+	unsigned long *entry = bw_map_entry(tree_of(maze.kt)->map, maze.id[leaf]);
+	struct bw_rec *top = (struct bw_rec *)*entry;
+	const struct bw_want low = bw_want_key(bw_page_low(top->base));
+
+	maze.remove[i].rec = *top;
+	maze.remove[i].rec.kind = BW_REMOVE;
+	maze.remove[i].rec.next = top;
+	maze.remove[i].id = maze.id[leaf];
+	maze.remove[i].left = maze.id[left];
+	bw_key_set(&maze.remove[i].low, &low);
+	maze.entry[i] = *entry;
+	smp_store_release(entry, (unsigned long)&maze.remove[i]);	/* as bw_publish() */
+}
+
+static void maze_open(unsigned int leaf, unsigned int i)
+{
+	WRITE_ONCE(*bw_map_entry(tree_of(maze.kt)->map, maze.id[leaf]), maze.entry[i]);
+}
+
+static bool maze_too_long(void)
+{
+	return kt_stat(maze.kt, KVTREE_STAT_READ_RESTART) > MAZE_LEAVES * BW_READ_BUDGET;
+}
+
+/* Let a reader out that goes on and on. */
+static int maze_watch(void *arg)
+{
+	unsigned int last = *(unsigned int *)arg;
+
+	while (!READ_ONCE(maze.end)) {
+		if (maze_too_long()) {
+			WRITE_ONCE(maze.lost, true);
+			maze_open(last - 2, 0);
+		}
+		cond_resched();
+	}
+	return 0;
+}
+
+/* With @nr leaves: how often it looks at a page before it begins again depends on them. */
+static int maze_get(struct kunit *test, unsigned int nr)
+{
+	const struct kvt_key key = key_of(maze.key[nr - 1]);
+	struct kt_thread watcher;
+	int err;
+
+	maze.end = false;
+	maze.lost = false;
+	maze_freeze(0, nr - 2, 0);
+	maze_freeze(1, nr - 1, 0);
+	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&watcher, 0, maze_watch, &nr));
+	kt_thread_start(&watcher);
+	rcu_read_lock();
+	err = kt_get_rcu(maze.kt, &key, NULL);
+	rcu_read_unlock();
+	WRITE_ONCE(maze.end, true);
+	kt_thread_join(&watcher);
+	maze_open(nr - 2, 0);
+	maze_open(nr - 1, 1);
+	return err;
+}
+
+static void a_reader_gives_up_wherever_its_budget_ends(struct kunit *test)
+{
+	unsigned int i, nr;
+
+	memset(&maze, 0, sizeof(maze));
+	maze.kt = open_tree(test, SMALL);
+	put_all(maze.kt, 0, KEYS);
+	for (i = 0; i < MAZE_LEAVES; i++) {
+		maze.key[i] = i ? next_leaf(maze.kt, maze.key[i - 1]) : 0;
+		maze.id[i] = page_at(maze.kt, maze.key[i], 0);
+	}
+	for (nr = 3; nr <= MAZE_LEAVES; nr++) {
+		KUNIT_EXPECT_EQ_MSG(test, -EBUSY, maze_get(test, nr), "%u leaves", nr);
+		KUNIT_EXPECT_FALSE_MSG(test, maze.lost, "%u leaves", nr);
+		if (maze.lost)
+			break;
+	}
+}
+
+static struct kunit_case hazard_cases[] = {
+	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
+	{}
+};
+
+static struct kunit_suite hazard_suite = {
+	.name = "kvtree_bwtree_hazard",
+	.test_cases = hazard_cases,
+};
+
+kunit_test_suite(hazard_suite);
