@@ -67,7 +67,8 @@
 	X(SCAN_NEXT)		/* leaf returned, to be followed by the next */ \
 	X(WRITE_FOUND)		/* leaf found, to be locked */		\
 	X(UNLINK_FOUND)		/* leaf emptied, to be locked again and unlinked */ \
-	X(LAYER_FOUND)		/* layer found, to be locked by the worker */
+	X(LAYER_FOUND)		/* layer found, to be locked by the worker */ \
+	X(BW_TIDIED)		/* the Bw-tree's worker has made a round, and is awake */
 
 enum kvt_park {
 #define KVT_PARK_ENUM(name) KVT_PARK_##name,
@@ -80,7 +81,7 @@ enum kvt_park {
 
 /* Called at each point, usually with preemption off and nodes locked. */
 extern void (*kvt_park_hook)(enum kvt_park at);
-/* Called at each loose point, under RCU; so also by readers in the other hook. */
+/* Called at each loose point, usually under RCU; so also by readers in the other hook. */
 extern void (*kvt_park_loose_hook)(enum kvt_park at);
 
 #if IS_ENABLED(CONFIG_KUNIT) && !defined(KVT_NO_PARK)

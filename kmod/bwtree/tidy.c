@@ -79,7 +79,7 @@ static int bw_care_take(struct bw_tree *tree, struct bw_care *care, gfp_t gfp)
 static void bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
 {
 	/* Who adds pages meanwhile has them looked at in the next round. */
-	u32 end = atomic_read(&tree->map->next);
+	u32 end = atomic_read_acquire(&tree->map->next);	/* pairs with bw_id_alloc() */
 	bool needed;
 
 	for (care->id = 0; care->id < end; care->id++) {
@@ -103,11 +103,11 @@ static void bw_work(struct work_struct *work)
 		bw_round(tree, care, false);
 	kfree(care);
 	/* Two rounds without a change leave nothing to be done. */
-	if (READ_ONCE(tree->busy) || !care)
+	if (xchg(&tree->busy, false) || !care)
 		tree->rest = 0;
 	else
 		tree->rest++;
-	WRITE_ONCE(tree->busy, false);
+	kvt_park_loose(KVT_PARK_BW_TIDIED);
 	if (tree->rest <= 2)
 		queue_delayed_work(tree->index.env.wq, &tree->work, BW_TIDY_DELAY);
 	else

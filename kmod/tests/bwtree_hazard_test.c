@@ -19,6 +19,11 @@
 
 static struct {
 	struct kt *kt;
+	void (*act)(enum kvt_park at);
+	bool inside;			/* @act runs */
+	/* For @act: */
+	unsigned int key;
+	unsigned int passed;		/* so often it has met what it waits for */
 	u8 data[KEYS][8];
 } hazard;
 
@@ -37,6 +42,27 @@ static struct bw_tree *tree_of(const struct kt *kt)
 	return bw_tree(kt->index);
 }
 
+static void hazard_hook(enum kvt_park at)
+{
+	if (hazard.inside)
+		return;
+	hazard.inside = true;
+	hazard.act(at);
+	hazard.inside = false;
+}
+
+/* Call a function in the middle of each step, but for its own; or, if it is NULL, none. */
+static void act_between_steps(void (*act)(enum kvt_park at))
+{
+	hazard.act = act;
+	WRITE_ONCE(kvt_park_loose_hook, act ? hazard_hook : NULL);
+}
+
+static void hazard_exit(void *arg)
+{
+	act_between_steps(NULL);
+}
+
 /* A tree with no worker, so that only the case changes it. */
 static struct kt *open_tree(struct kunit *test, u32 page_size)
 {
@@ -48,6 +74,7 @@ static struct kt *open_tree(struct kunit *test, u32 page_size)
 		put_unaligned_be64(i, hazard.data[i]);
 	hazard.kt = kt_open_pages(test, &engine, U64_MAX);
 	disable_delayed_work_sync(&tree_of(hazard.kt)->work);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hazard_exit, NULL));
 	return hazard.kt;
 }
 
@@ -78,6 +105,18 @@ static u32 page_at(struct kt *kt, unsigned int i, u8 level)
 	return at.id;
 }
 
+/* What the newest record of the leaf says where a key is. */
+static struct bw_rec leaf_of(struct kt *kt, unsigned int i)
+{
+	u32 id = page_at(kt, i, 0);
+	struct bw_rec rec;
+
+	rcu_read_lock();
+	rec = *bw_load(tree_of(kt), id);
+	rcu_read_unlock();
+	return rec;
+}
+
 /* The first key of the leaf at the right of that where a key is. */
 static unsigned int next_leaf(struct kt *kt, unsigned int i)
 {
@@ -86,6 +125,12 @@ static unsigned int next_leaf(struct kt *kt, unsigned int i)
 	while (i < KEYS - 1 && page_at(kt, i, 0) == id)
 		i++;
 	return i;
+}
+
+/* The module may go when nobody is in the hook any more. */
+static void hazard_end(struct kunit_suite *suite)
+{
+	synchronize_rcu();
 }
 
 /* Readers */
@@ -189,13 +234,49 @@ static void a_reader_gives_up_wherever_its_budget_ends(struct kunit *test)
 	}
 }
 
+/* The worker */
+
+static struct delayed_work *worker_of(struct kt *kt)
+{
+	return &tree_of(kt)->work;
+}
+
+static void change_late(enum kvt_park at)
+{
+	if (at == KVT_PARK_BW_TIDIED && ++hazard.passed == hazard.key)
+		put(hazard.kt, 0);
+}
+
+/* It sleeps after some rounds without a change: whenever the last one comes, it is seen. */
+static void a_change_at_the_end_of_a_round_is_looked_after(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int round;
+
+	enable_delayed_work(worker_of(kt));
+	/* It makes four, and the third and the fourth could be the last. */
+	for (round = 3; round <= 5; round++) {
+		hazard.key = round;
+		hazard.passed = 0;
+		put(kt, 1);
+		act_between_steps(change_late);
+		while (flush_delayed_work(worker_of(kt)))
+			;
+		act_between_steps(NULL);
+		KUNIT_EXPECT_EQ_MSG(test, 0, leaf_of(kt, 0).depth, "round %u", round);
+	}
+	disable_delayed_work_sync(worker_of(kt));
+}
+
 static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
+	KUNIT_CASE(a_change_at_the_end_of_a_round_is_looked_after),
 	{}
 };
 
 static struct kunit_suite hazard_suite = {
 	.name = "kvtree_bwtree_hazard",
+	.suite_exit = hazard_end,
 	.test_cases = hazard_cases,
 };
 
