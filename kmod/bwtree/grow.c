@@ -2,6 +2,7 @@
 /* Pages that have become too long: consolidated, split, posted to the parent. */
 #include <linux/err.h>
 
+#include "../compat.h"
 #include "bwtree.h"
 
 /* A page that cannot be split may become so many times as long as others. */
@@ -327,6 +328,20 @@ static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	return BW_NEEDS_HELP;
 }
 
+/*
+ * Does the page's first key lead to it?  Nobody else may split a page that is published and
+ * waits for the exchange by which something leads to it: if that loses, the page goes, but
+ * what was split off would stay.
+ */
+static bool bw_is_reached(struct bw_tree *tree, u32 id, const struct bw_rec *top)
+{
+	const struct bw_want low = bw_want_key(bw_page_low(top->base));
+	struct bw_at at;
+
+	return id == BW_ROOT || (!bw_seek(tree, &low, top->level, BW_SEEK_READ, &at) &&
+				 at.id == id && at.top == top);
+}
+
 /**
  * bw_tidy_step() - consolidate a page, or split it
  * @tree: the tree
@@ -362,6 +377,8 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	    stock->pass || (help->space && sum.bytes < BW_LONG * tree->page_size))
 		return top->depth || help->space ?
 		       bw_consolidate(tree, stock, help, top, &walk, &sum) : 0;
+	if (!bw_is_reached(tree, help->id, top))
+		return 0;
 	m = bw_split_at(top, &walk);
 	sep = bw_split_key(stock, &walk, m, top->level);
 	if (!sep)
@@ -394,6 +411,7 @@ int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp)
 
 	return bw_do_help(tree, &help, gfp);
 }
+KVT_EXPORT_FOR_TESTS(bw_tidy);
 
 /**
  * bw_post_step() - tell a parent of a page that it does not know
