@@ -340,6 +340,7 @@ struct bw_term *bw_term_fill(void *obj, enum bw_kind kind, struct bw_rec *top, u
 int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
 int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
 int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
+int bw_help_finish(struct bw_stock *stock, struct bw_help *help, const struct bw_rec *top);
 int bw_fold(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp);
 
 /* A page with so little in it is merged with its neighbour. */

@@ -5,6 +5,7 @@
  */
 #include <linux/err.h>
 
+#include "../compat.h"
 #include "bwtree.h"
 
 /* A page's chain may have so many records when it becomes part of another. */
@@ -133,6 +134,31 @@ int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	help->kind = BW_HELP_FINISH;
 	return BW_NEEDS_HELP;
 }
+KVT_EXPORT_FOR_TESTS(bw_mark_step);
+
+/**
+ * bw_help_finish() - a page's mark is in the way
+ * @stock: where its key is kept
+ * @help: set to what is to be done
+ * @top: the page's newest record
+ *
+ * Return: BW_NEEDS_HELP, or -ENOMEM: the stock says what it lacks.
+ */
+int bw_help_finish(struct bw_stock *stock, struct bw_help *help, const struct bw_rec *top)
+{
+	const struct bw_want low = bw_want_key(bw_page_low(top->base));
+	struct bw_key *key = bw_stock_get(stock, BW_SLOT_KEY, bw_key_size(low.len));
+
+	if (!key)
+		return -ENOMEM;
+	bw_key_set(key, &low);
+	*help = (struct bw_help) {
+		.kind = BW_HELP_FINISH,
+		.level = top->level - 1,
+		.want = bw_want_key(key),
+	};
+	return BW_NEEDS_HELP;
+}
 
 /* Where the second to fourth step of a merge are. */
 struct bw_fold {
@@ -169,22 +195,11 @@ static int bw_fold_remove(struct bw_tree *tree, struct bw_stock *stock, struct b
 {
 	struct bw_rec *top = f->page;
 	struct bw_remove *remove;
-	struct bw_delta *key;
 	u32 id = f->t.it.load;
 
 	/* Of its own terms none may be about to go: that is to be finished first. */
-	if (top->flags & BW_MARKED) {
-		key = bw_stock_get(stock, BW_SLOT_KEY, bw_key_size(f->low.len));
-		if (!key)
-			return -ENOMEM;
-		bw_key_set((struct bw_key *)key, &f->low);
-		*help = (struct bw_help) {
-			.kind = BW_HELP_FINISH,
-			.level = top->level - 1,
-			.want = bw_want_key((struct bw_key *)key),
-		};
-		return BW_NEEDS_HELP;
-	}
+	if (top->flags & BW_MARKED)
+		return bw_help_finish(stock, help, top);
 	if (top->flags & BW_MERGED || top->depth > BW_CHAIN_FOLD)
 		return bw_help_tidy(help, id);
 	remove = bw_remove_fill(tree, stock, top, id, f->t.before.load);

@@ -361,6 +361,7 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	struct bw_walk walk;
 	struct bw_sum sum;
 	unsigned int m;
+	bool too_long;
 
 	/* It may be another page by now, or none. */
 	if (!top || top->kind == BW_REMOVE)
@@ -369,12 +370,21 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	frame = bw_frame_of(top);
 	bw_sum(&walk, &frame, 0, top->nr, &sum);
 	/*
-	 * While one of its terms is about to go, a page is not split; nor if a record waits
-	 * for room, as a split has failed then for want of memory or ids; nor for what must
-	 * not be refused, as a split can be.
+	 * A page is not split for what must not be refused, as a split can be; nor if a record
+	 * waits for room, as a split has failed then for want of memory or ids.
 	 */
-	if (sum.bytes <= tree->page_size || top->nr < BW_SPLIT_MIN || top->flags & BW_MARKED ||
-	    stock->pass || (help->space && sum.bytes < BW_LONG * tree->page_size))
+	too_long = sum.bytes > tree->page_size && top->nr >= BW_SPLIT_MIN && !stock->pass &&
+		   (!help->space || sum.bytes >= BW_LONG * tree->page_size);
+	/*
+	 * Nor while one of its terms is about to go, so that is to be finished first.  But who
+	 * is about to do that may need room for it.
+	 */
+	if (too_long && top->flags & BW_MARKED) {
+		if (top->depth < BW_CHAIN_MAX - BW_CHAIN_SPARE)
+			return bw_help_finish(stock, help, top);
+		too_long = false;
+	}
+	if (!too_long)
 		return top->depth || help->space ?
 		       bw_consolidate(tree, stock, help, top, &walk, &sum) : 0;
 	if (!bw_is_reached(tree, help->id, top))

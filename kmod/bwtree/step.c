@@ -9,6 +9,7 @@
 #include <linux/gfp.h>
 #include <linux/sched.h>
 
+#include "../compat.h"
 #include "bwtree.h"
 
 /* Tries of a step by somebody who may not sleep. */
@@ -55,6 +56,7 @@ int bw_run(struct bw_tree *tree, bw_step_fn fn, struct bw_help *help, struct bw_
 			return -EBUSY;
 	}
 }
+KVT_EXPORT_FOR_TESTS(bw_run);
 
 static bw_step_fn bw_step_of(enum bw_help_kind kind)
 {
@@ -118,6 +120,9 @@ int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 	do {
 		bw_stock_drop(tree, &stock[deep]);
 	} while (deep--);
+	/* What was begun may be left half done.  The limit will refuse it again. */
+	if (ret != -EDQUOT)
+		bw_tidy_later(tree);
 	return ret == BW_NEEDS_HELP ? 0 : ret;
 }
 

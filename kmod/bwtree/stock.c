@@ -14,6 +14,7 @@
  */
 #include <linux/slab.h>
 
+#include "../compat.h"
 #include "bwtree.h"
 
 /* In front of every object. */
@@ -466,6 +467,7 @@ void bw_stock_drop(struct bw_tree *tree, struct bw_stock *stock)
 	while (stock->nr_ids)
 		bw_id_free(tree->map, stock->id[--stock->nr_ids]);
 }
+KVT_EXPORT_FOR_TESTS(bw_stock_drop);
 
 /**
  * bw_stock_move() - give an object to another stock

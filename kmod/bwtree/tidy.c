@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The worker: looks through the mapping table for pages that have records and are not
- * changed any more, and for short ones that whoever made them short has not merged.
+ * changed any more, for short ones that whoever made them short has not merged, and for
+ * merges that whoever began them has not finished.
  */
 #include <linux/err.h>
 #include <linux/jiffies.h>
@@ -20,6 +21,7 @@
 struct bw_care {
 	u32 id;
 	u8 level;
+	bool finish;		/* one of its terms is about to go */
 	bool tidy;		/* it has records */
 	bool fold;		/* it is short */
 	u32 len;		/* of its first key */
@@ -36,6 +38,7 @@ static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
 
 	if (!top)
 		return false;
+	care->finish = false;
 	care->tidy = false;
 	care->fold = false;
 	if (top->kind == BW_REMOVE) {
@@ -45,7 +48,8 @@ static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
 		care->tidy = top->depth && (all || age > 1);
 		care->fold = care->id != BW_ROOT ? bw_is_underfull(tree, top) :
 						  top->level && top->nr == 1;
-		if (!care->tidy && !care->fold)
+		care->finish = top->flags & BW_MARKED;
+		if (!care->finish && !care->tidy && !care->fold)
 			return false;
 		low = bw_page_low(top->base);
 	}
@@ -61,13 +65,18 @@ static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
 static int bw_care_take(struct bw_tree *tree, struct bw_care *care, gfp_t gfp)
 {
 	const struct bw_want want = bw_want(care->key, care->len);
-	struct bw_help collapse = { .kind = BW_HELP_COLLAPSE };
+	const struct bw_help collapse = { .kind = BW_HELP_COLLAPSE };
+	const struct bw_help finish = {
+		.kind = BW_HELP_FINISH,
+		.level = care->level - 1,
+		.want = want,
+	};
 	int ret;
 
 	ret = bw_clear_way(tree, &want, care->level, gfp);
-	if (ret)
-		return ret;
-	if (care->tidy)
+	if (!ret && care->finish)
+		ret = bw_do_help(tree, &finish, gfp);
+	if (!ret && care->tidy)
 		ret = bw_tidy(tree, care->id, 0, false, gfp);
 	if (!ret && care->fold)
 		ret = care->id == BW_ROOT ? bw_do_help(tree, &collapse, gfp) :
@@ -86,7 +95,7 @@ static void bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
 		rcu_read_lock();
 		needed = bw_care_look(tree, care, all);
 		rcu_read_unlock();
-		/* For want of memory: it is looked at again. */
+		/* If it fails, it is looked at again: see bw_do_help(). */
 		if (needed)
 			bw_care_take(tree, care, GFP_KERNEL | __GFP_NOWARN);
 		cond_resched();

@@ -85,6 +85,13 @@ static void put(struct kt *kt, unsigned int i)
 	KUNIT_EXPECT_EQ_MSG(kt->test, 0, kt_put_gfp(kt, &key, GFP_NOWAIT, NULL), "key %u", i);
 }
 
+static void del(struct kt *kt, unsigned int i)
+{
+	const struct kvt_key key = key_of(i);
+
+	KUNIT_EXPECT_EQ_MSG(kt->test, 0, kt_del_gfp(kt, &key, GFP_NOWAIT, NULL), "key %u", i);
+}
+
 static void put_all(struct kt *kt, unsigned int from, unsigned int to)
 {
 	for (; from < to; from++)
@@ -124,6 +131,14 @@ static unsigned int next_leaf(struct kt *kt, unsigned int i)
 
 	while (i < KEYS - 1 && page_at(kt, i, 0) == id)
 		i++;
+	return i;
+}
+
+/* Remove keys of a leaf, from one on, until so many are left.  Returns the next one. */
+static unsigned int trim(struct kt *kt, unsigned int i, unsigned int left)
+{
+	for (; leaf_of(kt, i).nr > left; i++)
+		del(kt, i);
 	return i;
 }
 
@@ -277,6 +292,151 @@ static void a_reader_gives_up_wherever_its_budget_ends(struct kunit *test)
 	}
 }
 
+/* Merges */
+
+/* Mark the term of a page that is to be merged with that of a key, and go no further. */
+static void leave_mark(struct kt *kt, unsigned int i)
+{
+	struct bw_stock stock = { .gfp = GFP_NOWAIT, .pass = true };
+	struct bw_help help = { .kind = BW_HELP_FOLD, .want = want_of(i) };
+
+	KUNIT_ASSERT_EQ(kt->test, BW_NEEDS_HELP,
+			bw_run(tree_of(kt), bw_mark_step, &help, &stock));
+	bw_stock_drop(tree_of(kt), &stock);
+	KUNIT_ASSERT_EQ(kt->test, BW_HELP_FINISH, help.kind);
+}
+
+/*
+ * A leaf is marked, and whoever did that has not gone on; meanwhile its left sibling has
+ * got more keys, and neither is short.
+ */
+static struct kt *open_marked(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int left, right;
+
+	put_all(kt, 0, 40);
+	left = next_leaf(kt, 0);
+	right = next_leaf(kt, left);
+	trim(kt, left, 1);
+	trim(kt, right, 2);
+	/* Nothing is left to be done there. */
+	KUNIT_EXPECT_EQ(test, 0, bw_tidy(tree_of(kt), page_at(kt, right, 0), 0, false, GFP_NOWAIT));
+	leave_mark(kt, left);
+	put_all(kt, left, left + 4);
+	return kt;
+}
+
+static void a_mark_that_was_left_is_finished_by_the_worker(struct kunit *test)
+{
+	struct kt *kt = open_marked(test);
+
+	KUNIT_EXPECT_EQ(test, 0, kt_stat(kt, KVTREE_STAT_NODE_UNLINK));
+	kt_settle(kt);
+	KUNIT_EXPECT_EQ(test, 1, kt_stat(kt, KVTREE_STAT_NODE_UNLINK));
+	expect_whole(kt);
+}
+
+static void a_page_whose_mark_was_left_splits(struct kunit *test)
+{
+	struct kt *kt = open_marked(test);
+	unsigned int i;
+	u32 most = 0;
+
+	for (i = 40; i < KEYS; i++) {
+		put(kt, i);
+		rcu_read_lock();
+		most = max(most, bw_load(tree_of(kt), BW_ROOT)->bytes);
+		rcu_read_unlock();
+	}
+	KUNIT_EXPECT_LE(test, most, 2 * SMALL);
+	kt_settle(kt);
+	expect_whole(kt);
+}
+
+/* Two leaves under one parent, which is not the first of its level. */
+static void find_pair(struct kt *kt, unsigned int *left, unsigned int *right)
+{
+	*right = next_leaf(kt, KEYS / 2);
+	do {
+		*left = *right;
+		*right = next_leaf(kt, *left);
+	} while (page_at(kt, *left, 1) != page_at(kt, *right, 1));
+	KUNIT_EXPECT_NE(kt->test, page_at(kt, 0, 1), page_at(kt, *left, 1));
+}
+
+static void consolidate_parent(enum kvt_park at)
+{
+	struct bw_tree *tree = tree_of(hazard.kt);
+
+	if (at != KVT_PARK_BW_REMOVED)
+		return;
+	hazard.passed++;
+	/* For a record that needs room, it is made new in any case. */
+	KUNIT_EXPECT_EQ(hazard.kt->test, 0,
+			bw_tidy(tree, page_at(hazard.kt, hazard.key, 1), 8, false, GFP_NOWAIT));
+}
+
+/* Its terms are as long, so that they are copied as they stand. */
+static void a_mark_outlives_a_consolidation(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int left, right, last;
+
+	put_all(kt, 0, KEYS);
+	find_pair(kt, &left, &right);
+	trim(kt, right, 2);
+	last = trim(kt, left, 2);
+	hazard.key = left;
+	act_between_steps(consolidate_parent);
+	del(kt, last);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_EQ(test, 1, hazard.passed);
+	/* A writer who comes to what is left of a merge would never end. */
+	put_all(kt, 0, KEYS);
+	kt_settle(kt);
+	expect_whole(kt);
+}
+
+/* So many keys that with as many behind them a page of this size is too long. */
+#define HALF		13
+#define HALF_PAGE	400
+
+static void split_at_old_boundary(enum kvt_park at)
+{
+	struct kt *kt = hazard.kt;
+
+	if (at != KVT_PARK_BW_MERGED || hazard.passed)
+		return;
+	hazard.passed++;
+	put_all(kt, 0, HALF);
+	bw_tidy(tree_of(kt), page_at(kt, 0, 0), 0, false, GFP_NOWAIT);
+	KUNIT_EXPECT_EQ(kt->test, hazard.key, next_leaf(kt, 0));
+}
+
+/*
+ * A page has been merged and its term is still there when its left sibling is split, just
+ * where it began.
+ */
+static void a_page_that_begins_as_a_merged_one_is_posted_after_the_merge(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, HALF_PAGE);
+	unsigned int right, i;
+
+	put_all(kt, 0, 64);
+	right = next_leaf(kt, 0);
+	trim(kt, right + HALF, HALF);
+	hazard.key = right;
+	act_between_steps(split_at_old_boundary);
+	for (i = 0; i < right; i++)
+		del(kt, i);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_EQ(test, 1, hazard.passed);
+	put_all(kt, 0, KEYS);
+	kt_settle(kt);
+	expect_whole(kt);
+}
+
 /* Ids */
 
 static void tidy_all_ids(enum kvt_park at)
@@ -351,6 +511,10 @@ static void a_change_at_the_end_of_a_round_is_looked_after(struct kunit *test)
 
 static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
+	KUNIT_CASE(a_mark_that_was_left_is_finished_by_the_worker),
+	KUNIT_CASE(a_page_whose_mark_was_left_splits),
+	KUNIT_CASE(a_mark_outlives_a_consolidation),
+	KUNIT_CASE(a_page_that_begins_as_a_merged_one_is_posted_after_the_merge),
 	KUNIT_CASE(a_page_that_nothing_leads_to_is_not_split),
 	KUNIT_CASE(a_change_at_the_end_of_a_round_is_looked_after),
 	{}
