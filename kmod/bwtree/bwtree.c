@@ -92,10 +92,10 @@
  * Otherwise the page that covers the key is found there.
  *
  * **Memory.**  What a swap has replaced is retired as a whole, a grace period later, by
- * the store's reclaim.  So are ids; until then the REMOVE stays in the table.  All that a
- * change of structure needs is allocated before its first swap, but for a mark: whoever
- * lacks the memory to go on leaves it.  The next writer to the marked page finishes the
- * merge, or whoever is about to split the parent, or the worker.
+ * the store's reclaim.  So are ids; until then the REMOVE stays in the table.  What a split
+ * needs is allocated before its first swap, and what a merge needs before the page is
+ * frozen.  Whoever lacks that leaves the mark.  The next writer to the marked page finishes
+ * the merge, or whoever is about to split the parent, or the worker.
  *
  * **Iterators** keep a key between RCU read sections, and within one a page's records in
  * order.  Before each result they look whether the page's entry is still the same.

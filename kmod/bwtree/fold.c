@@ -189,6 +189,33 @@ static struct bw_remove *bw_remove_fill(struct bw_tree *tree, struct bw_stock *s
 	return remove;
 }
 
+/*
+ * The page at its left now: a page that was split off may have come between.  -ENOENT: that
+ * has taken it over; -EAGAIN: what is known of the parent is not the truth any more.
+ */
+static int bw_fold_left(struct bw_tree *tree, const struct bw_fold *f, u32 from, struct bw_at *left)
+{
+	u32 id = f->t.it.load;
+	int diff;
+
+	for (left->id = from;; left->id = left->top->right) {
+		left->top = bw_load(tree, left->id);
+		if (left->top->kind == BW_REMOVE)
+			return -EAGAIN;
+		diff = left->top->high ? bw_cmp(&f->low, left->top->high) : -1;
+		if (diff < 0 || (!diff && left->top->right != id))
+			return -ENOENT;
+		if (!diff)
+			return 0;
+	}
+}
+
+/* Is a page's chain to be consolidated before it takes part in a merge? */
+static bool bw_fold_is_long(const struct bw_rec *top)
+{
+	return top->flags & BW_MERGED || top->depth > BW_CHAIN_FOLD;
+}
+
 /* The page that is about to go: freeze it. */
 static int bw_fold_remove(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
 			  struct bw_fold *f)
@@ -196,12 +223,20 @@ static int bw_fold_remove(struct bw_tree *tree, struct bw_stock *stock, struct b
 	struct bw_rec *top = f->page;
 	struct bw_remove *remove;
 	u32 id = f->t.it.load;
+	struct bw_at left;
+	int ret;
 
 	/* Of its own terms none may be about to go: that is to be finished first. */
 	if (top->flags & BW_MARKED)
 		return bw_help_finish(stock, help, top);
-	if (top->flags & BW_MERGED || top->depth > BW_CHAIN_FOLD)
+	if (bw_fold_is_long(top))
 		return bw_help_tidy(help, id);
+	/* Now, as it takes memory.  Another merge does not make it long meanwhile. */
+	ret = bw_fold_left(tree, f, f->t.before.load, &left);
+	if (ret)
+		return -EAGAIN;
+	if (bw_fold_is_long(left.top))
+		return bw_help_tidy(help, left.id);
 	remove = bw_remove_fill(tree, stock, top, id, f->t.before.load);
 	if (!remove)
 		return -ENOMEM;
@@ -213,32 +248,24 @@ static int bw_fold_remove(struct bw_tree *tree, struct bw_stock *stock, struct b
 	return 0;
 }
 
-/* Its left sibling takes over what it was, unless it has. */
-static int bw_fold_merge(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
-			 struct bw_fold *f)
+/*
+ * Its left sibling takes over what it was, unless it has.  Writers may have made that one
+ * long, but no longer than a chain with BW_CHAIN_FOLD more can be.
+ */
+static int bw_fold_merge(struct bw_tree *tree, struct bw_stock *stock, struct bw_fold *f)
 {
 	struct bw_remove *remove = f->remove;
 	struct bw_merge *merge;
-	struct bw_rec *top;
-	u32 id;
-	int diff;
+	struct bw_at left;
+	int ret;
 
-	for (id = remove->left;; id = top->right) {
-		top = bw_load(tree, id);
-		if (top->kind == BW_REMOVE)
-			return -EAGAIN;
-		diff = top->high ? bw_cmp(&f->low, top->high) : -1;
-		if (diff < 0 || (!diff && top->right != remove->id))
-			return 0;
-		if (!diff)
-			break;
-	}
-	if (top->flags & BW_MERGED || top->depth > BW_CHAIN_FOLD)
-		return bw_help_tidy(help, id);
+	ret = bw_fold_left(tree, f, remove->left, &left);
+	if (ret)
+		return ret == -ENOENT ? 0 : ret;
 	merge = bw_stock_get(stock, BW_SLOT_B, sizeof(*merge));
 	if (!merge)
 		return -ENOMEM;
-	bw_rec_init(&merge->rec, BW_MERGE, top);
+	bw_rec_init(&merge->rec, BW_MERGE, left.top);
 	merge->rec.flags |= BW_OWN | BW_MERGED;
 	merge->rec.depth += f->page->depth;
 	merge->rec.nr += f->page->nr;
@@ -247,7 +274,7 @@ static int bw_fold_merge(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	merge->rec.high = f->page->high;
 	merge->other = f->page;
 	merge->sep = bw_page_low(f->page->base);
-	if (!bw_swap(tree, id, top, &merge->rec, BW_NR_MERGE))
+	if (!bw_swap(tree, left.id, left.top, &merge->rec, BW_NR_MERGE))
 		return -EAGAIN;
 	bw_stock_take(stock, BW_SLOT_B);
 	WRITE_ONCE(remove->merged, true);
@@ -349,7 +376,7 @@ int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help 
 		f.low = bw_want_key(bw_page_low(f.page->base));
 	}
 
-	/* All memory first: whoever begins can then go through to the end. */
+	/* All memory first: whoever begins can then go through, unless the parent changes. */
 	size = bw_key_size(f.t.before.len) + (f.t.has_after ? bw_key_size(f.t.after.len) : 0);
 	if ((!f.remove && !bw_stock_get(stock, BW_SLOT_A, sizeof(struct bw_remove) +
 					bw_key_tail(f.low.len))) ||
@@ -359,7 +386,7 @@ int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help 
 		return -ENOMEM;
 	ret = f.remove ? 0 : bw_fold_remove(tree, stock, help, &f);
 	if (!ret)
-		ret = bw_fold_merge(tree, stock, help, &f);
+		ret = bw_fold_merge(tree, stock, &f);
 	return ret ?: bw_fold_unpost(tree, stock, &f);
 }
 

@@ -108,7 +108,9 @@ int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 			/* Its key may stand in the stock of the step that needs it. */
 			todo[++deep] = first;
 			stock[deep] = empty;
-			bw_stock_move(&stock[deep], &stock[deep - 1], BW_SLOT_C);
+			/* A split has got ready what its second step needs. */
+			if (todo[deep - 1].kind == BW_HELP_TIDY)
+				bw_stock_move(&stock[deep], &stock[deep - 1], BW_SLOT_C);
 			continue;
 		}
 		if (ret)

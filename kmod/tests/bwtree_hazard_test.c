@@ -5,6 +5,7 @@
  * A case builds a small tree, brings it to the state in question, often from the hook of a
  * park point in the middle of a step, and looks at what the others make of it.
  */
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
@@ -24,6 +25,8 @@ static struct {
 	/* For @act: */
 	unsigned int key;
 	unsigned int passed;		/* so often it has met what it waits for */
+	bool armed;			/* its next allocation fails */
+	bool half;			/* a page is split, and not posted */
 	u8 data[KEYS][8];
 } hazard;
 
@@ -437,6 +440,88 @@ static void a_page_that_begins_as_a_merged_one_is_posted_after_the_merge(struct 
 	expect_whole(kt);
 }
 
+#ifdef CONFIG_FAILSLAB
+
+/* Change a leaf until it has so many records. */
+static void lengthen(struct kt *kt, unsigned int i, unsigned int depth)
+{
+	while (leaf_of(kt, i).depth != depth)
+		put(kt, i);
+}
+
+/* The next of this thread's allocations fails. */
+static void arm(void)
+{
+	WRITE_ONCE(current->fail_nth, 1);
+	hazard.armed = true;
+}
+
+/* Returns whether there was another. */
+static bool disarm(void)
+{
+	bool failed = hazard.armed && !xchg(&current->fail_nth, 0);
+
+	hazard.armed = false;
+	return failed;
+}
+
+static void fail_when_frozen(enum kvt_park at)
+{
+	if (at != KVT_PARK_BW_REMOVED)
+		return;
+	hazard.passed++;
+	/* Who is to take it over becomes as long as it can be. */
+	lengthen(hazard.kt, hazard.key, BW_CHAIN_LEAF);
+	arm();
+}
+
+static void a_merge_needs_no_memory_once_a_page_is_frozen(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, HALF_PAGE);
+	unsigned int right;
+
+	put_all(kt, 0, 64);
+	right = next_leaf(kt, 0);
+	trim(kt, right, 6);
+	trim(kt, 1, 7);
+	hazard.key = 0;
+	act_between_steps(fail_when_frozen);
+	del(kt, right - 1);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_EQ(test, 1, hazard.passed);
+	KUNIT_EXPECT_FALSE(test, disarm());
+	KUNIT_EXPECT_EQ(test, 1, kt_stat(kt, KVTREE_STAT_NODE_UNLINK));
+	expect_whole(kt);
+}
+
+static void fail_after_parent_is_tidied(enum kvt_park at)
+{
+	if (at == KVT_PARK_BW_SPLIT_HALF)
+		hazard.half = true;
+	if (at == KVT_PARK_BW_CONSOLIDATED && hazard.half)
+		arm();
+	if (at == KVT_PARK_BW_POSTED) {
+		hazard.passed += hazard.armed && !disarm();
+		hazard.half = false;
+	}
+}
+
+static void a_post_keeps_its_memory_while_the_parent_is_tidied(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, HALF_PAGE);
+	unsigned int i;
+
+	act_between_steps(fail_after_parent_is_tidied);
+	for (i = 0; i < KEYS && !hazard.armed && !hazard.passed; i++)
+		put(kt, i);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_FALSE(test, disarm());
+	KUNIT_EXPECT_EQ(test, 1, hazard.passed);
+	expect_whole(kt);
+}
+
+#endif /* CONFIG_FAILSLAB */
+
 /* Ids */
 
 static void tidy_all_ids(enum kvt_park at)
@@ -515,6 +600,10 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_page_whose_mark_was_left_splits),
 	KUNIT_CASE(a_mark_outlives_a_consolidation),
 	KUNIT_CASE(a_page_that_begins_as_a_merged_one_is_posted_after_the_merge),
+#ifdef CONFIG_FAILSLAB
+	KUNIT_CASE(a_merge_needs_no_memory_once_a_page_is_frozen),
+	KUNIT_CASE(a_post_keeps_its_memory_while_the_parent_is_tidied),
+#endif
 	KUNIT_CASE(a_page_that_nothing_leads_to_is_not_split),
 	KUNIT_CASE(a_change_at_the_end_of_a_round_is_looked_after),
 	{}
