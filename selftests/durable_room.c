@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include "kselftest_harness.h"
 #include "lib/durable.h"
@@ -156,6 +157,186 @@ TEST_F(counted, live_bytes_are_what_is_there_and_what_attach_counts)
 		ASSERT_LE(0, self->fd);
 		EXPECT_EQ(live, kvt_stat(self->fd, KVTREE_STAT_LOG_LIVE_BYTES));
 		EXPECT_EQ(live, kvt_recount(self->name));
+	}
+}
+
+/* Two disks; all changes are made by one CPU, so that its log is on the first one. */
+struct pair {
+	int dev;
+	int fd;
+	char name[KVTREE_NAME_MAX];
+	struct kvt_disk disk[2];
+	void *image[2];
+};
+
+static int pair_attach(struct pair *p)
+{
+	p->fd = attach_as("", p->dev, p->name, p->disk, 2);
+	return p->fd < 0 ? p->fd : 0;
+}
+
+static void pair_begin(struct pair *p, size_t mib0, size_t mib1)
+{
+	cpu_set_t cpu;
+
+	p->dev = kvt_open();
+	KVT_CHECK(p->dev >= 0);
+	snprintf(p->name, sizeof(p->name), "unequal-%d", getpid());
+	kvt_disk_make(&p->disk[0], mib0, 512);
+	kvt_disk_make(&p->disk[1], mib1, 512);
+	KVT_CHECK(kvt_format(p->disk, 2) == 0);
+	CPU_ZERO(&cpu);
+	CPU_SET(0, &cpu);
+	KVT_CHECK(sched_setaffinity(0, sizeof(cpu), &cpu) == 0);
+	KVT_CHECK(pair_attach(p) == 0);
+}
+
+static void pair_end(struct pair *p)
+{
+	int i;
+
+	close(p->fd);
+	kvt_detach(p->dev, p->name);
+	for (i = 0; i < 2; i++) {
+		kvt_disk_free(&p->disk[i], p->image[i]);
+		kvt_disk_remove(&p->disk[i]);
+	}
+	close(p->dev);
+}
+
+/* What the devices hold at one moment is what the store comes up with. */
+static int pair_crash(struct pair *p)
+{
+	__u64 bytes;
+	int i;
+
+	do {
+		bytes = kvt_stat(p->fd, KVTREE_STAT_LOG_BYTES);
+		for (i = 0; i < 2; i++) {
+			kvt_disk_free(&p->disk[i], p->image[i]);
+			p->image[i] = kvt_disk_image(&p->disk[i]);
+		}
+	} while (bytes != kvt_stat(p->fd, KVTREE_STAT_LOG_BYTES));
+	close(p->fd);
+	KVT_CHECK(kvt_detach(p->dev, p->name) == 0);
+	for (i = 0; i < 2; i++)
+		kvt_disk_restore(&p->disk[i], p->image[i]);
+	return pair_attach(p);
+}
+
+FIXTURE(unequal) {
+	struct pair pair;
+};
+
+FIXTURE_VARIANT(unequal) {
+	size_t mib[2];
+};
+
+#define LARGE	408
+
+FIXTURE_VARIANT_ADD(unequal, small_one_has_records) { .mib = { SIZE, LARGE } };
+FIXTURE_VARIANT_ADD(unequal, small_one_has_none) { .mib = { LARGE, SIZE } };
+
+FIXTURE_SETUP(unequal)
+{
+	pair_begin(&self->pair, variant->mib[0], variant->mib[1]);
+}
+
+FIXTURE_TEARDOWN(unequal)
+{
+	pair_end(&self->pair);
+}
+
+/* Each is an epoch, and has a commit record on both. */
+static int put_synced(int fd, __u32 n)
+{
+	__u32 key = n % 100;
+
+	return kvt_put_flags(fd, kvt_bytes(&key, sizeof(key)), kvt_bytes(&n, sizeof(n)),
+			     KVTREE_F_SYNC);
+}
+
+static __u32 get_synced(int fd, __u32 n)
+{
+	__u32 key = n % 100, value = ~0u;
+
+	kvt_get(fd, kvt_bytes(&key, sizeof(key)), &value, sizeof(value), NULL);
+	return value;
+}
+
+TEST(commit_records_go_round_a_small_disk)
+{
+	__u32 nr = kvt_fewer(SIZE * KVT_MIB / 4096 + 1000, 8), n;
+	struct pair pair = { .fd = -1 };
+	int err = 0;
+
+	/* So large that the records on it ask for no checkpoint. */
+	pair_begin(&pair, 1536, SIZE);
+	for (n = 0; !err && n < nr; n++)
+		err = put_synced(pair.fd, n);
+	EXPECT_EQ(0, err) {
+		TH_LOG("after %u", n);
+	}
+	EXPECT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_ERROR));
+	if (!err) {
+		ASSERT_EQ(0, pair_crash(&pair));
+		EXPECT_EQ(nr - 1, get_synced(pair.fd, nr - 1));
+	}
+	pair_end(&pair);
+}
+
+/* Put until there is no room. */
+static __u32 fill(int fd, int *err)
+{
+	static char value[1 << 20];
+	__u32 i;
+
+	*err = 0;
+	for (i = 0; !*err && i < 1000; i++)
+		*err = kvt_put(fd, kvt_bytes(&i, sizeof(i)), kvt_bytes(value, sizeof(value)), NULL);
+	return i - 1;
+}
+
+TEST_F(unequal, full_store_is_attached_and_emptied_and_used_again)
+{
+	struct pair *p = &self->pair;
+	__u64 digest;
+	__u32 nr, i;
+	int err;
+
+	nr = fill(p->fd, &err);
+	ASSERT_EQ(-ENOSPC, err);
+	/* As much of a checkpoint goes to each as it has room for. */
+	EXPECT_LT((SIZE + LARGE) / 8, nr);
+	/* What does not grow goes on, and its commit records are somewhere. */
+	for (i = 0; i < 2000; i++)
+		ASSERT_EQ(0, put_synced(p->fd, i * 100));
+	digest = kvt_digest(p->fd);
+	ASSERT_EQ(0, pair_crash(p));
+	EXPECT_EQ(digest, kvt_digest(p->fd));
+	EXPECT_EQ(0, kvt_checkpoint(p->fd));
+	ASSERT_EQ(0, pair_crash(p));
+	EXPECT_EQ(digest, kvt_digest(p->fd));
+	for (i = 0; i < nr; i++)
+		ASSERT_EQ(0, kvt_remove(p->fd, kvt_bytes(&i, sizeof(i))));
+	EXPECT_EQ(0, kvt_stat(p->fd, KVTREE_STAT_KEYS));
+	EXPECT_EQ(nr, fill(p->fd, &err));
+	EXPECT_EQ(-ENOSPC, err);
+	EXPECT_EQ(0, kvt_stat(p->fd, KVTREE_STAT_LOG_ERROR));
+}
+
+/* Lives that all end by a crash; a superblock has room for 32. */
+TEST_F(unequal, lives_without_end_are_attached)
+{
+	struct pair *p = &self->pair;
+	__u32 life;
+
+	for (life = 1; life <= 40; life++) {
+		ASSERT_EQ(0, put_synced(p->fd, life * 100));
+		ASSERT_EQ(0, pair_crash(p)) {
+			TH_LOG("life %u", life);
+		}
+		ASSERT_EQ(life * 100, get_synced(p->fd, 0));
 	}
 }
 

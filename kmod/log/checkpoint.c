@@ -35,10 +35,7 @@ static void checkpoint_begin(struct checkpoint *cp)
 		struct kvt_log_dev *dev = &log->dev[i];
 
 		cp->commit[i] = dev->commit;
-		WRITE_ONCE(dev->taken, 0);
-		WRITE_ONCE(dev->freed, kvt_segs_useless(&dev->segs, cp->epoch));
-		/* A stream that has not seen it may take one of the reserve. */
-		WRITE_ONCE(dev->checkpoint, true);
+		kvt_segs_save_begin(&dev->segs, cp->epoch);
 	}
 	mutex_unlock(&log->commit_lock);
 }
@@ -83,7 +80,7 @@ static int table_write(struct checkpoint *cp, u32 i)
 	return err;
 }
 
-/* The lives that are not contained in it: the last one, from there on. */
+/* The lives that are not contained in it: the present one, if it has begun, from there on. */
 static void checkpoint_lives(struct checkpoint *cp, u32 i)
 {
 	struct kvtree_log_super *super = cp->log->dev[i].super;
@@ -91,29 +88,41 @@ static void checkpoint_lives(struct checkpoint *cp, u32 i)
 
 	super->checkpoint = cp->saved.dev[i].super;
 	memset(super->lives, 0, sizeof(super->lives));
-	super->nr_lives = cpu_to_le32(1);
-	life->generation = cpu_to_le64(cp->log->generation);
-	life->first_epoch = cpu_to_le64(cp->epoch + 1);
-	kvt_log_pos_store(&life->commit, &cp->commit[i]);
+	super->nr_lives = cpu_to_le32(cp->log->alive);
+	if (cp->log->alive) {
+		life->generation = cpu_to_le64(cp->log->generation);
+		life->first_epoch = cpu_to_le64(cp->epoch + 1);
+		kvt_log_pos_store(&life->commit, &cp->commit[i]);
+	}
+	super->generation = cpu_to_le64(cp->log->generation);
 	super->version_lease = cpu_to_le64(READ_ONCE(cp->log->lease));
 }
 
-/* It counts if everything that it may have met is durable. */
+/* Have everything durable that it may have met. */
+static int checkpoint_drain(struct checkpoint *cp)
+{
+	struct kvt_log *log = cp->log;
+	int err = 0;
+	u64 met;
+
+	mutex_lock(&log->commit_lock);
+	met = log->alive ? log->epoch : log->durable;
+	WRITE_ONCE(log->drain, met);
+	while (!err && log->durable < met)
+		err = kvt_commit(log);
+	WRITE_ONCE(log->drain, 0);
+	mutex_unlock(&log->commit_lock);
+	/* Recovery must find as much of the log, or something was lost. */
+	cp->met = min(met - cp->epoch, (u64)U32_MAX);
+	return err;
+}
+
 static int checkpoint_count(struct checkpoint *cp)
 {
 	struct kvt_log *log = cp->log;
-	u64 met = READ_ONCE(log->epoch);
-	int err = 0;
+	int err = checkpoint_drain(cp);
 	u32 i;
 
-	WRITE_ONCE(log->drain, met);
-	mutex_lock(&log->commit_lock);
-	while (!err && log->durable < met)
-		err = kvt_commit(log);
-	mutex_unlock(&log->commit_lock);
-	WRITE_ONCE(log->drain, 0);
-	/* Recovery must find as much of the log, or something was lost. */
-	cp->met = min(met - cp->epoch, (u64)U32_MAX);
 	for (i = 0; !err && i < log->nr_devs; i++)
 		err = table_write(cp, i);
 	if (!err)
@@ -125,31 +134,6 @@ static int checkpoint_count(struct checkpoint *cp)
 	err = kvt_supers_write(log);
 	if (err)
 		kvt_log_fail(log, err, "a superblock could not be written");
-	return err;
-}
-
-static int checkpoint_run(struct kvt_log *log)
-{
-	struct checkpoint *cp = kvzalloc(sizeof(*cp), GFP_KERNEL);
-	int err;
-	u32 i;
-
-	if (!cp)
-		return -ENOMEM;
-	cp->log = log;
-	checkpoint_begin(cp);
-	err = kvt_save(&cp->saved, log, cp->epoch);
-	if (!err)
-		err = checkpoint_count(cp);
-	for (i = 0; i < log->nr_devs; i++) {
-		if (err && !log->error)
-			kvt_segs_drop_new(&log->dev[i]);
-		else if (!err)
-			kvt_segs_checkpoint(&log->dev[i], cp->epoch);
-		WRITE_ONCE(log->dev[i].checkpoint, false);
-	}
-	kvt_saved_exit(&cp->saved);
-	kfree(cp);
 	return err;
 }
 
@@ -169,6 +153,67 @@ static void checkpoint_resume(struct kvt_log *log)
 	wake_up_all(&log->space_wait);
 }
 
+/*
+ * Give back what is useless.  To tell a device of it may take long: writers that wait
+ * get half of it before.
+ */
+static void checkpoint_give(struct kvt_log *log, bool resume)
+{
+	struct kvt_log_dev *dev;
+	u32 i;
+
+	if (resume && test_bit(KVT_LOG_FULL, &log->flags)) {
+		for (i = 0; i < log->nr_devs; i++) {
+			dev = &log->dev[i];
+			kvt_segs_give(dev, DIV_ROUND_UP(dev->segs.useless, 2), false);
+		}
+		checkpoint_resume(log);
+	}
+	for (i = 0; i < log->nr_devs; i++)
+		kvt_segs_give(&log->dev[i], U32_MAX, true);
+	if (resume)
+		checkpoint_resume(log);
+}
+
+static int checkpoint_run(struct kvt_log *log)
+{
+	struct checkpoint *cp = kvzalloc(sizeof(*cp), GFP_KERNEL);
+	int err;
+	u32 i;
+
+	if (!cp)
+		return -ENOMEM;
+	cp->log = log;
+	checkpoint_begin(cp);
+	err = kvt_save(&cp->saved, log, cp->epoch);
+	if (!err)
+		err = checkpoint_count(cp);
+	/* What a superblock that could not be written says is not known. */
+	if (!err || !log->error) {
+		for (i = 0; i < log->nr_devs; i++)
+			kvt_segs_save_end(&log->dev[i].segs, cp->epoch, !err);
+		checkpoint_give(log, !err);
+	}
+	kvt_saved_exit(&cp->saved);
+	kfree(cp);
+	return err;
+}
+
+/*
+ * What is moved to where a checkpoint has not been yet is in it twice.  If there is no
+ * room for that it is made again, while writers wait.
+ */
+static int checkpoint_make(struct kvt_log *log)
+{
+	int err = checkpoint_run(log);
+
+	if (err == -ENOSPC && log->alive && !READ_ONCE(log->error)) {
+		kvt_room_none(log);
+		err = checkpoint_run(log);
+	}
+	return err;
+}
+
 /**
  * kvt_log_checkpoint() - make a checkpoint, and free what is of no use any more
  * @log: the log
@@ -184,13 +229,22 @@ int kvt_log_checkpoint(struct kvt_log *log)
 
 	if (mutex_lock_killable(&log->checkpoint_lock))
 		return -EINTR;
-	err = READ_ONCE(log->error) ? -EIO : checkpoint_run(log);
+	err = READ_ONCE(log->error) ? -EIO : checkpoint_make(log);
 	if (!err)
 		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
 	mutex_unlock(&log->checkpoint_lock);
-	if (!err)
-		checkpoint_resume(log);
 	return err;
+}
+
+/* Whether there is still no room, or soon will be none. */
+static bool checkpoint_needed(const struct kvt_log *log)
+{
+	u32 i;
+
+	for (i = 0; i < log->nr_devs; i++)
+		if (kvt_room_low(&log->dev[i]))
+			return true;
+	return test_bit(KVT_LOG_FULL, &log->flags);
 }
 
 /**
@@ -202,7 +256,7 @@ void kvt_checkpoint_work(struct work_struct *work)
 	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, checkpoint);
 	int err;
 
-	if (test_bit(KVT_LOG_STOPPED, &log->flags))
+	if (test_bit(KVT_LOG_STOPPED, &log->flags) || !checkpoint_needed(log))
 		return;
 	err = kvt_log_checkpoint(log);
 	if (!err || READ_ONCE(log->error))

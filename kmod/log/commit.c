@@ -10,6 +10,8 @@
 #define LEASE_AHEAD	BIT_ULL(32)
 #define LEASE_RENEW	BIT_ULL(31)
 
+#define COMMIT_FAILED	"a commit record could not be written"
+
 /**
  * kvt_log_fail() - nothing can be written any more
  * @log: the log
@@ -37,6 +39,7 @@ static u64 commit_close(struct kvt_log *log)
 
 	if (epoch == log->durable) {
 		epoch = log->epoch;
+		WRITE_ONCE(log->live_closed, kvt_live_bytes(log));
 		WRITE_ONCE(log->closed, epoch);
 		/* Who finds it clean finds this epoch closed: see kvt_log_dirty_epoch(). */
 		smp_mb__before_atomic();
@@ -139,56 +142,71 @@ static void trailer_fill(struct kvt_log_dev *dev, u64 epoch)
 	memset((u8 *)t + used, 0, dev->trailer_blocks * KVTREE_LOG_BLOCK - used);
 }
 
-/* Where the trailer after this one goes. */
-static int trailer_next(struct kvt_log_dev *dev, struct kvt_log_pos *next,
-			struct kvt_log_pos *ahead)
+/* Whether a trailer of so many blocks is the last one in its segment. */
+static bool trailer_last(const struct kvt_log_dev *dev, u32 blocks)
 {
-	u32 size = le32_to_cpu(dev->super->segment_blocks);
-
-	*next = dev->commit;
-	*ahead = dev->ahead;
-	next->block += dev->trailer_blocks;
-	if (next->block + KVTREE_LOG_TRAILER_MAX <= size)
-		return 0;
-	*next = dev->ahead;
-	return kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_COMMIT, 0, 0, ahead);
+	return dev->commit.block + blocks + KVTREE_LOG_TRAILER_MAX >
+	       le32_to_cpu(dev->super->segment_blocks);
 }
 
-static int trailer_write(struct kvt_log_dev *dev, u64 epoch, struct kvt_io *io)
+/*
+ * See that each device has room for a trailer, and for the next one: before anything is
+ * done, so that what has no room anywhere is begun nowhere.
+ */
+static int trailers_room(struct kvt_log *log)
+{
+	enum kvt_room room = log->drain ? KVT_ROOM_LAST : KVT_ROOM_COMMIT;
+	int err = 0;
+	u32 i;
+
+	for (i = 0; !err && i < log->nr_devs; i++) {
+		struct kvt_log_dev *dev = &log->dev[i];
+
+		if (!dev->spare.block && trailer_last(dev, KVTREE_LOG_TRAILER_MAX))
+			err = kvt_room_take(dev, room, 0, &dev->spare);
+	}
+	return err;
+}
+
+/* The next trailer goes behind this one. */
+static void trailer_step(struct kvt_log_dev *dev)
+{
+	if (!trailer_last(dev, dev->trailer_blocks)) {
+		dev->commit.block += dev->trailer_blocks;
+		return;
+	}
+	kvt_segs_shut(&dev->segs, dev->commit.segment);
+	dev->commit = dev->ahead;
+	dev->ahead = dev->spare;
+	dev->spare = (struct kvt_log_pos) {};
+}
+
+static void trailer_write(struct kvt_log_dev *dev, u64 epoch, struct kvt_io *io)
 {
 	struct kvtree_log_trailer *t = dev->trailer;
-	struct kvt_log_pos at = dev->commit, next, ahead;
-	int err;
+	struct kvt_log_pos at = dev->commit;
 
 	trailer_fill(dev, epoch);
-	err = trailer_next(dev, &next, &ahead);
-	if (err)
-		return err;
-	kvt_log_pos_store(&t->next, &next);
-	kvt_log_pos_store(&t->ahead, &ahead);
+	kvt_segs_used(&dev->segs, at.segment, epoch);
+	trailer_step(dev);
+	kvt_log_pos_store(&t->next, &dev->commit);
+	kvt_log_pos_store(&t->ahead, &dev->ahead);
 	t->crc = cpu_to_le32(kvt_log_crc_zero(dev->super, dev->log->generation, &at, t,
 					      (size_t)dev->trailer_blocks * KVTREE_LOG_BLOCK,
 					      offsetof(struct kvtree_log_trailer, crc)));
-	kvt_segs_used(&dev->segs, at.segment, epoch);
-	if (next.segment != at.segment)
-		kvt_segs_shut(&dev->segs, at.segment);
-	dev->commit = next;
-	dev->ahead = ahead;
 	kvt_dev_write_begin(dev, kvt_log_pos_block(dev->super, &at), dev->trailer_blocks, t, io);
-	return 0;
 }
 
 static int trailers_write(struct kvt_log *log, u64 epoch)
 {
 	struct kvt_io io;
-	int err = 0;
 	u32 i;
 
 	log->lease_next = commit_lease(log);
 	kvt_io_init(&io);
-	for (i = 0; !err && i < log->nr_devs; i++)
-		err = trailer_write(&log->dev[i], epoch, &io);
-	return kvt_io_wait(&io) ?: err;
+	for (i = 0; i < log->nr_devs; i++)
+		trailer_write(&log->dev[i], epoch, &io);
+	return kvt_io_wait(&io);
 }
 
 /*
@@ -212,13 +230,14 @@ static int commit_write(struct kvt_log *log, u64 epoch)
 		failed = kvt_devs_flush(log);
 	/* Nothing is known of what a failed flush has written. */
 	if (failed)
-		kvt_log_fail(log, failed, "a commit record could not be written");
+		kvt_log_fail(log, failed, COMMIT_FAILED);
 	return err ?: log->error;
 }
 
 static void commit_done(struct kvt_log *log, u64 epoch)
 {
 	WRITE_ONCE(log->lease, log->lease_next);
+	WRITE_ONCE(log->live_durable, log->live_closed);
 	/* Pairs with kvt_log_synced(). */
 	smp_store_release(&log->durable, epoch);
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_EPOCHS);
@@ -240,6 +259,12 @@ int kvt_commit(struct kvt_log *log)
 
 	if (log->error)
 		return log->error;
+	err = trailers_room(log);
+	if (err) {
+		if (err != -ENOSPC)
+			kvt_log_fail(log, err, COMMIT_FAILED);
+		return err;
+	}
 	epoch = commit_close(log);
 	err = commit_write(log, epoch);
 	if (!err)

@@ -298,16 +298,17 @@ int kvt_devs_flush(struct kvt_log *log)
 }
 
 /**
- * kvt_dev_discard() - tell a device that a segment's content is of no use any more
+ * kvt_dev_discard() - tell a device that what segments hold is of no use any more
  * @dev: the device
- * @segment: which
+ * @segment: the first one
+ * @nr: how many
  *
  * Context: process context, sleeps.
  */
-void kvt_dev_discard(struct kvt_log_dev *dev, u32 segment)
+void kvt_dev_discard(struct kvt_log_dev *dev, u32 segment, u32 nr)
 {
 	const struct kvt_log_pos pos = { .segment = segment };
-	sector_t sectors = (sector_t)le32_to_cpu(dev->super->segment_blocks) * BLOCK_SECTORS;
+	sector_t sectors = (sector_t)nr * le32_to_cpu(dev->super->segment_blocks) * BLOCK_SECTORS;
 
 	if (bdev_max_discard_sectors(dev->bdev))
 		blkdev_issue_discard(dev->bdev, kvt_log_pos_block(dev->super, &pos) *

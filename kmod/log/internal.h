@@ -29,6 +29,16 @@ enum kvt_seg_state {
 	KVT_SEG_LOG,		/* of a stream, or commit records */
 	KVT_SEG_CHECKPOINT,	/* of the checkpoint that counts */
 	KVT_SEG_NEW,		/* of the one that is being made */
+	KVT_SEG_USELESS,	/* free when the device has been told */
+};
+
+/* What a segment is taken for: see room.c. */
+enum kvt_room {
+	KVT_ROOM_STREAM,	/* records */
+	KVT_ROOM_COMMIT,	/* commit records */
+	KVT_ROOM_DRAIN,		/* records that a checkpoint waits for at its end */
+	KVT_ROOM_LAST,		/* commit records that it waits for, or of a new life */
+	KVT_ROOM_SAVE,		/* a checkpoint */
 };
 
 struct kvt_seg {
@@ -45,6 +55,9 @@ struct kvt_seg_table {
 	u32 next;		/* where to look for a free one */
 	u64 sequence;		/* of the last one taken */
 	struct kvt_seg *seg;
+	bool saving;		/* a checkpoint is being made */
+	u32 taken;		/* by it */
+	u32 useless;		/* what it will free; or KVT_SEG_USELESS */
 };
 
 struct kvt_log_dev {
@@ -57,12 +70,10 @@ struct kvt_log_dev {
 	/* commit_lock: commit records */
 	struct kvt_log_pos commit;		/* where the next one goes */
 	struct kvt_log_pos ahead;		/* the first one of the next segment */
+	struct kvt_log_pos spare;		/* the same behind that; block 0: not taken yet */
 	struct kvtree_log_trailer *trailer;	/* KVTREE_LOG_TRAILER_MAX blocks */
 	u32 trailer_blocks;
-	/* A checkpoint is being made: segments that it has taken, and that it will free. */
-	bool checkpoint;
-	u32 taken;
-	u32 freed;
+	u64 share;			/* of the log's shares: its part of a checkpoint */
 };
 
 /* What is being written or read: see device.c. */
@@ -127,9 +138,6 @@ struct kvt_stream {
 	struct kvt_log_extent extent[KVT_LOG_EXTENTS];
 } ____cacheline_aligned_in_smp;
 
-/* Segments that only commit records may take. */
-#define KVT_COMMIT_KEEP		2
-
 enum {
 	KVT_LOG_DIRTY,		/* a commit is queued, or a record will be seen by the next */
 	KVT_LOG_FULL,		/* no segment for the streams: writers wait */
@@ -149,6 +157,10 @@ struct kvt_log {
 	u64 capacity;			/* bytes of all segments */
 	u64 drain;			/* the checkpoint waits for this epoch; 0: it does not */
 	u64 live_max;			/* bytes that checkpoints can always be made of */
+	u64 shares;
+	u64 live_closed;		/* what was live when an epoch was closed */
+	u64 live_durable;		/* ... and that epoch is durable */
+	bool alive;			/* its life has begun */
 
 	struct mutex commit_lock;	/* one commit at a time */
 	struct mutex flush_lock;	/* one flush of the devices at a time; innermost */
@@ -192,21 +204,19 @@ void kvt_dev_write_begin(struct kvt_log_dev *dev, u64 block, u32 nr, const void 
 void kvt_io_init(struct kvt_io *io);
 int kvt_io_wait(struct kvt_io *io);
 int kvt_devs_flush(struct kvt_log *log);
-void kvt_dev_discard(struct kvt_log_dev *dev, u32 segment);
+void kvt_dev_discard(struct kvt_log_dev *dev, u32 segment, u32 nr);
 
 /* table.c */
 int kvt_segs_init(struct kvt_seg_table *segs, u32 nr);
 void kvt_segs_exit(struct kvt_seg_table *segs);
 void kvt_segs_mark(struct kvt_seg_table *segs, u32 segment, enum kvt_seg_state state, u64 epoch);
-int kvt_segs_take(struct kvt_log_dev *dev, enum kvt_seg_state state, enum kvtree_log_kind kind,
-		  u32 stream, u32 keep, struct kvt_log_pos *pos);
+int kvt_segs_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
+		  struct kvt_log_pos *pos);
 void kvt_segs_used(struct kvt_seg_table *segs, u32 segment, u64 epoch);
 void kvt_segs_shut(struct kvt_seg_table *segs, u32 segment);
-u32 kvt_segs_useless(struct kvt_seg_table *segs, u64 epoch);
-void kvt_segs_checkpoint(struct kvt_log_dev *dev, u64 epoch);
-void kvt_segs_drop_new(struct kvt_log_dev *dev);
-bool kvt_segs_low(struct kvt_seg_table *segs, u32 keep);
-bool kvt_segs_short(struct kvt_seg_table *segs, u32 keep);
+void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch);
+void kvt_segs_save_end(struct kvt_seg_table *segs, u64 epoch, bool counts);
+void kvt_segs_give(struct kvt_log_dev *dev, u32 max, bool discard);
 
 /* encode.c */
 struct kvt_log_size {
@@ -272,8 +282,14 @@ int kvt_supers_write(struct kvt_log *log);
 
 /* room.c */
 u64 kvt_room_segment(const struct kvt_log_dev *dev);
-u32 kvt_room_keep(const struct kvt_log_dev *dev);
-u64 kvt_room_live_max(const struct kvt_log *log);
+void kvt_room_init(struct kvt_log *log);
+u32 kvt_room_keep(const struct kvt_log_dev *dev, enum kvt_room room);
+bool kvt_room_low(const struct kvt_log_dev *dev);
+bool kvt_room_short(const struct kvt_log_dev *dev);
+bool kvt_room_begins(const struct kvt_log_dev *dev);
+void kvt_room_none(struct kvt_log *log);
+int kvt_room_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
+		  struct kvt_log_pos *pos);
 
 /* live.c */
 void kvt_live_init(struct kvt_log *log);
@@ -291,8 +307,8 @@ static inline void kvt_live_add(struct kvt_log *log, s64 bytes)
 struct kvt_saved {
 	struct kvt_log *log;
 	struct mutex lock;		/* of what follows */
-	u32 next;			/* the device that the next chunk goes to */
 	struct kvt_saved_dev {
+		u64 blocks;			/* of chunks that have a place here */
 		struct kvt_log_pos pos;		/* the next chunk */
 		struct kvtree_log_table *table;
 		u32 nr;
@@ -336,10 +352,12 @@ static inline struct kvt_stream *kvt_log_stream(const struct kvt_log *log)
 	return &log->streams[likely(cpu < log->nr_streams) ? cpu : cpu % log->nr_streams];
 }
 
-/* Streams that a device has, at most. */
+/* Streams that a device has. */
 static inline u32 kvt_dev_streams(const struct kvt_log_dev *dev)
 {
-	return DIV_ROUND_UP(dev->log->nr_streams, dev->log->nr_devs);
+	u32 devs = dev->log->nr_devs;
+
+	return (dev->log->nr_streams + devs - 1 - dev->index) / devs;
 }
 
 #endif /* KVT_LOG_INTERNAL_H */

@@ -2,6 +2,7 @@
 /* A log from the attaching of its devices to their release. */
 #include <linux/err.h>
 #include <linux/moduleparam.h>
+#include <linux/sched/signal.h>
 
 #include "../compat.h"
 #include "../stats.h"
@@ -27,6 +28,9 @@ static struct kvt_log *set_log(struct kvt_log_set *set)
 
 static int log_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf)
 {
+	/* Who attaches; workers get no signals. */
+	if (fatal_signal_pending(current))
+		return -EINTR;
 	return kvt_dev_read(&set_log(set)->dev[slot], block, nr, buf);
 }
 
@@ -197,14 +201,12 @@ static u32 super_close_life(struct kvtree_log_super *super, u64 epoch)
 	return nr - 1;
 }
 
-static int super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
+static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 {
 	struct kvtree_log_super *super = dev->super;
 	u32 nr = super_close_life(super, log->found.epoch);
 	struct kvtree_log_life *life = &super->lives[nr];
 
-	if (nr == KVTREE_LOG_LIVES_MAX)
-		return -EMLINK;
 	life->generation = cpu_to_le64(log->generation);
 	life->first_epoch = cpu_to_le64(log->found.epoch + 1);
 	life->last_epoch = 0;
@@ -213,7 +215,38 @@ static int super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 	super->generation = cpu_to_le64(log->generation);
 	super->version_lease = cpu_to_le64(log->lease);
 	strscpy_pad((char *)super->label, log->env.name, sizeof(super->label));
-	return 0;
+}
+
+/* Whether the superblock takes no other life: the last one has something in it. */
+static bool log_lives_full(const struct kvt_log *log)
+{
+	const struct kvtree_log_super *super = log->dev[0].super;
+	u32 nr = le32_to_cpu(super->nr_lives);
+
+	return nr == KVTREE_LOG_LIVES_MAX &&
+	       log->found.epoch >= le64_to_cpu(super->lives[nr - 1].first_epoch);
+}
+
+static bool log_has_room(const struct kvt_log *log)
+{
+	u32 i;
+
+	for (i = 0; i < log->nr_devs; i++)
+		if (!kvt_room_begins(&log->dev[i]))
+			return false;
+	return !log_lives_full(log);
+}
+
+/*
+ * If there is no room for a life, make a checkpoint before it begins: that needs no
+ * commit records, and goes to where there is room.  All that it replaces is free then.
+ */
+static int log_make_room(struct kvt_log *log)
+{
+	int err = log_has_room(log) ? 0 : kvt_log_checkpoint(log);
+
+	/* What there is may do. */
+	return err == -ENOSPC && !log_lives_full(log) ? 0 : err;
 }
 
 static int log_begin_life(struct kvt_log *log)
@@ -224,12 +257,11 @@ static int log_begin_life(struct kvt_log *log)
 
 	for (i = 0; !err && i < log->nr_devs; i++) {
 		dev = &log->dev[i];
-		err = kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_COMMIT, 0, 0, &dev->commit);
+		err = kvt_room_take(dev, KVT_ROOM_LAST, 0, &dev->commit);
 		if (!err)
-			err = kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_COMMIT, 0, 0,
-					    &dev->ahead);
+			err = kvt_room_take(dev, KVT_ROOM_LAST, 0, &dev->ahead);
 		if (!err)
-			err = super_begin_life(log, dev);
+			super_begin_life(log, dev);
 	}
 	/*
 	 * The superblocks will say that what was found is durable.  So far it may be in the
@@ -237,7 +269,10 @@ static int log_begin_life(struct kvt_log *log)
 	 */
 	if (!err)
 		err = kvt_devs_flush(log);
-	return err ?: kvt_supers_write(log);
+	if (!err)
+		err = kvt_supers_write(log);
+	log->alive = !err;
+	return err;
 }
 
 /**
@@ -246,8 +281,8 @@ static int log_begin_life(struct kvt_log *log)
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -ENOMEM; -ENOSPC; or an error of a device.  kvt_log_close() must follow
- * in any case, some time.
+ * Return: 0, also if there is no room for anything: the store can be read then; -ENOMEM;
+ * or an error of a device.  kvt_log_close() must follow in any case, some time.
  */
 int kvt_log_start(struct kvt_log *log)
 {
@@ -259,17 +294,20 @@ int kvt_log_start(struct kvt_log *log)
 	log->closed = log->found.epoch;
 	log->durable = log->found.epoch;
 	log->epoch = log->found.epoch + 1;
+	log->live_closed = kvt_live_bytes(log);
+	log->live_durable = log->live_closed;
 	err = kvt_streams_init(log);
 	if (!err) {
 		/* It depends on how many there are. */
-		log->live_max = kvt_room_live_max(log);
-		err = log_begin_life(log);
+		kvt_room_init(log);
+		err = log_make_room(log) ?: log_begin_life(log);
 	}
-	/* Before there are more lives than the superblock takes. */
-	if (!err && le32_to_cpu(log->dev[0].super->nr_lives) == KVTREE_LOG_LIVES_MAX)
-		err = kvt_log_checkpoint(log);
 	if (err)
 		set_bit(KVT_LOG_STOPPED, &log->flags);
+	if (err == -ENOSPC) {
+		kvt_log_fail(log, err, "there is no room to begin");
+		err = 0;
+	}
 	return err;
 }
 
@@ -278,6 +316,7 @@ static int log_finish(struct kvt_log *log)
 {
 	struct kvtree_log_super *super;
 	int err = log->error;
+	u64 epoch;
 	u32 i;
 
 	mutex_lock(&log->commit_lock);
@@ -292,9 +331,10 @@ static int log_finish(struct kvt_log *log)
 	}
 	if (err)
 		return err;
+	epoch = log->durable;
 	for (i = 0; i < log->nr_devs; i++) {
 		super = log->dev[i].super;
-		super->nr_lives = cpu_to_le32(super_close_life(super, log->durable));
+		super->nr_lives = cpu_to_le32(super_close_life(super, epoch));
 		super->version_lease = cpu_to_le64(log->lease);
 	}
 	return kvt_supers_write(log);
@@ -312,15 +352,13 @@ int kvt_log_close(struct kvt_log *log)
 {
 	int err = 0;
 
+	/* What is still written by streams must not queue them again. */
+	disable_delayed_work_sync(&log->checkpoint);
+	disable_delayed_work_sync(&log->commit);
 	if (log->nr_streams && !test_and_set_bit(KVT_LOG_STOPPED, &log->flags)) {
-		cancel_delayed_work_sync(&log->checkpoint);
-		cancel_delayed_work_sync(&log->commit);
 		kvt_live_check(log);
 		err = log_finish(log);
 	}
-	/* Streams that are flushed queue these. */
-	cancel_delayed_work_sync(&log->checkpoint);
-	cancel_delayed_work_sync(&log->commit);
 	log_free(log);
 	return err;
 }

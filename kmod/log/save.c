@@ -266,12 +266,42 @@ int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks)
 		return -ENOSPC;
 	if (d->pos.block && blocks <= size - d->pos.block)
 		return 0;
-	WRITE_ONCE(dev->taken, dev->taken + 1);
-	return kvt_segs_take(dev, KVT_SEG_NEW, KVTREE_LOG_KIND_CHECKPOINT, 0, KVT_COMMIT_KEEP,
-			     &d->pos);
+	return kvt_room_take(dev, KVT_ROOM_SAVE, 0, &d->pos);
 }
 
-/* Where a chunk goes: on each device in turn.  *@nr is its place in the table. */
+/* The device, of those in @devs, that has the least of its share so far. */
+static u32 saved_next(const struct kvt_saved *saved, unsigned long devs)
+{
+	const struct kvt_log *log = saved->log;
+	u64 part, least = U64_MAX;
+	u32 i, next = 0;
+
+	for_each_set_bit(i, &devs, log->nr_devs) {
+		part = mul_u64_u64_div_u64(saved->dev[i].blocks, log->shares, log->dev[i].share);
+		if (part < least) {
+			least = part;
+			next = i;
+		}
+	}
+	return next;
+}
+
+/* Make room for a chunk on some device.  Returns which, or an error. */
+static int saved_room(struct kvt_saved *saved, u32 blocks)
+{
+	unsigned long devs = BIT(saved->log->nr_devs) - 1;
+	int err = -ENOSPC;
+	u32 i;
+
+	while (devs && err == -ENOSPC) {
+		i = saved_next(saved, devs);
+		__clear_bit(i, &devs);
+		err = kvt_saved_room(saved, i, blocks);
+	}
+	return err ?: i;
+}
+
+/* Where a chunk goes.  *@nr is its place in the table of device *@i. */
 static int saved_place(struct kvt_saved *saved, u32 blocks, u32 *i, u32 *nr,
 		       struct kvt_log_pos *pos)
 {
@@ -279,16 +309,18 @@ static int saved_place(struct kvt_saved *saved, u32 blocks, u32 *i, u32 *nr,
 	int err;
 
 	mutex_lock(&saved->lock);
-	*i = saved->next;
-	saved->next = (saved->next + 1) % saved->log->nr_devs;
-	d = &saved->dev[*i];
-	*nr = d->nr;
-	err = kvt_saved_room(saved, *i, blocks);
-	if (!err)
+	err = saved_room(saved, blocks);
+	if (err >= 0) {
+		*i = err;
+		d = &saved->dev[*i];
+		*nr = d->nr;
+		*pos = d->pos;
 		err = table_add(d);
-	*pos = d->pos;
-	if (!err)
+	}
+	if (!err) {
 		d->pos.block += blocks;
+		d->blocks += blocks;
+	}
 	mutex_unlock(&saved->lock);
 	return err;
 }
@@ -337,7 +369,7 @@ static bool saving_is_urgent(struct kvt_log *log)
 	u32 i;
 
 	for (i = 0; i < log->nr_devs; i++)
-		if (kvt_segs_short(&log->dev[i].segs, kvt_room_keep(&log->dev[i])))
+		if (kvt_room_short(&log->dev[i]))
 			return true;
 	return test_bit(KVT_LOG_FULL, &log->flags);
 }

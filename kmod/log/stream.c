@@ -265,16 +265,6 @@ static struct kvt_log_extent *stream_extent(struct kvt_stream *s, u64 epoch)
 	return last;
 }
 
-/* No segment is left for the streams: writers wait until a checkpoint frees some. */
-static void stream_full(struct kvt_stream *s)
-{
-	struct kvt_log *log = s->log;
-
-	if (!test_and_set_bit(KVT_LOG_FULL, &log->flags))
-		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_FULL);
-	queue_delayed_work(kvt_log_wq, &log->checkpoint, 0);
-}
-
 /* Whether a checkpoint waits for an epoch to which nothing is added any more. */
 static bool log_drains(const struct kvt_log *log, u64 epoch)
 {
@@ -287,19 +277,10 @@ static bool log_drains(const struct kvt_log *log, u64 epoch)
  */
 static int stream_take(struct kvt_stream *s, u64 epoch, struct kvt_log_pos *pos)
 {
-	struct kvt_log_dev *dev = s->dev;
-	u32 keep = kvt_room_keep(dev);
-	int err;
+	int err = kvt_room_take(s->dev, KVT_ROOM_STREAM, s->id, pos);
 
-	err = kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_STREAM, s->id, keep, pos);
-	if (err == -ENOSPC) {
-		stream_full(s);
-		if (log_drains(s->log, epoch))
-			err = kvt_segs_take(dev, KVT_SEG_LOG, KVTREE_LOG_KIND_STREAM, s->id,
-					    KVT_COMMIT_KEEP + 1, pos);
-	} else if (!err && kvt_segs_low(&dev->segs, keep)) {
-		queue_delayed_work(kvt_log_wq, &s->log->checkpoint, 0);
-	}
+	if (err == -ENOSPC && log_drains(s->log, epoch))
+		err = kvt_room_take(s->dev, KVT_ROOM_DRAIN, s->id, pos);
 	return err;
 }
 
@@ -311,7 +292,7 @@ static int stream_take(struct kvt_stream *s, u64 epoch, struct kvt_log_pos *pos)
  */
 u32 kvt_stream_ahead(const struct kvt_log_dev *dev)
 {
-	return clamp(dev->segs.nr / (16 * kvt_dev_streams(dev)), 1U, KVT_LOG_AHEAD_MAX);
+	return clamp(dev->segs.nr / (16 * max(kvt_dev_streams(dev), 1U)), 1U, KVT_LOG_AHEAD_MAX);
 }
 
 /*

@@ -6,6 +6,9 @@
 #include "../stats.h"
 #include "internal.h"
 
+/* Segments that a device is told of at once. */
+#define GIVE_MAX	64U
+
 /**
  * kvt_segs_init() - make a table in which all are free
  * @segs: filled
@@ -63,21 +66,22 @@ void kvt_segs_mark(struct kvt_seg_table *segs, u32 segment, enum kvt_seg_state s
 	spin_unlock(&segs->lock);
 }
 
-/* Take a free segment if more than @keep are free. */
-static int segs_find(struct kvt_seg_table *segs, enum kvt_seg_state state, u32 keep,
-		     struct kvt_log_pos *pos)
+/* Take a free segment, if one is left for what it is wanted for. */
+static int segs_find(struct kvt_log_dev *dev, enum kvt_room room, struct kvt_log_pos *pos)
 {
+	struct kvt_seg_table *segs = &dev->segs;
+	u32 keep, segment, i;
 	int err = -ENOSPC;
-	u32 i;
 
 	spin_lock(&segs->lock);
+	keep = kvt_room_keep(dev, room);
 	for (i = 0; segs->nr_free > keep && i < segs->nr; i++) {
-		u32 segment = segs->next;
-
+		segment = segs->next;
 		segs->next = segment + 1 == segs->nr ? 0 : segment + 1;
 		if (segs->seg[segment].state != KVT_SEG_FREE)
 			continue;
-		segs_set(segs, segment, state);
+		segs_set(segs, segment, room == KVT_ROOM_SAVE ? KVT_SEG_NEW : KVT_SEG_LOG);
+		segs->taken += room == KVT_ROOM_SAVE;
 		segs->seg[segment].open = true;
 		segs->seg[segment].epoch = 0;
 		pos->segment = segment;
@@ -90,29 +94,41 @@ static int segs_find(struct kvt_seg_table *segs, enum kvt_seg_state state, u32 k
 	return err;
 }
 
+static enum kvtree_log_kind room_kind(enum kvt_room room)
+{
+	switch (room) {
+	case KVT_ROOM_STREAM:
+	case KVT_ROOM_DRAIN:
+		return KVTREE_LOG_KIND_STREAM;
+	case KVT_ROOM_SAVE:
+		return KVTREE_LOG_KIND_CHECKPOINT;
+	default:
+		return KVTREE_LOG_KIND_COMMIT;
+	}
+}
+
 /**
  * kvt_segs_take() - take a free segment and write its header
  * @dev: the device
- * @state: what it becomes
- * @kind: what it will hold
+ * @room: what for
  * @stream: whose chunks
- * @keep: how many must be left
  * @pos: filled: its first block behind the header
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -ENOSPC; -ENOMEM; or an error of the device.
+ * Return: 0; -ENOSPC: none is left for that; or an error of the device.
  */
-int kvt_segs_take(struct kvt_log_dev *dev, enum kvt_seg_state state, enum kvtree_log_kind kind,
-		  u32 stream, u32 keep, struct kvt_log_pos *pos)
+int kvt_segs_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
+		  struct kvt_log_pos *pos)
 {
 	struct kvtree_log_segment *head;
 	int err;
 
 	head = kmalloc(sizeof(*head), GFP_NOIO | __GFP_NOFAIL);
-	err = segs_find(&dev->segs, state, keep, pos);
+	err = segs_find(dev, room, pos);
 	if (!err) {
-		kvt_log_segment_fill(head, dev->super, dev->log->generation, pos, kind, stream);
+		kvt_log_segment_fill(head, dev->super, dev->log->generation, pos, room_kind(room),
+				     stream);
 		err = kvt_dev_write(dev, kvt_log_pos_block(dev->super, pos), 1, head);
 		pos->block = 1;
 	}
@@ -145,39 +161,6 @@ void kvt_segs_shut(struct kvt_seg_table *segs, u32 segment)
 	spin_unlock(&segs->lock);
 }
 
-/**
- * kvt_segs_low() - whether it is time for a checkpoint
- * @segs: the table
- * @keep: segments that the streams leave
- *
- * Return: true if the log has more segments than it can still take.
- */
-bool kvt_segs_low(struct kvt_seg_table *segs, u32 keep)
-{
-	return READ_ONCE(segs->nr_free) < READ_ONCE(segs->nr_log) + keep;
-}
-
-/**
- * kvt_segs_short() - whether a checkpoint has to be made quickly
- * @segs: the table
- * @keep: segments that the streams leave
- *
- * Return: true if the log can take no more than half of what it has.
- */
-bool kvt_segs_short(struct kvt_seg_table *segs, u32 keep)
-{
-	return READ_ONCE(segs->nr_free) < READ_ONCE(segs->nr_log) / 2 + keep;
-}
-
-/* Give a segment back.  Nobody else changes it. */
-static void segs_give(struct kvt_log_dev *dev, u32 segment)
-{
-	kvt_dev_discard(dev, segment);
-	spin_lock(&dev->segs.lock);
-	segs_set(&dev->segs, segment, KVT_SEG_FREE);
-	spin_unlock(&dev->segs.lock);
-}
-
 /* Whether a checkpoint of an epoch makes a segment useless. */
 static bool seg_useless(const struct kvt_seg *seg, u64 epoch)
 {
@@ -186,13 +169,15 @@ static bool seg_useless(const struct kvt_seg *seg, u64 epoch)
 }
 
 /**
- * kvt_segs_useless() - how many segments a checkpoint will free
+ * kvt_segs_save_begin() - a checkpoint is made from now on
  * @segs: the table
  * @epoch: that it contains
  *
- * Return: those that kvt_segs_checkpoint() would give back now; it will not be less.
+ * What it will free is counted: when it counts, that will not be less.
+ *
+ * Context: process context, sleeps; under the log's checkpoint_lock.
  */
-u32 kvt_segs_useless(struct kvt_seg_table *segs, u64 epoch)
+void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch)
 {
 	u32 nr = 0, i;
 
@@ -202,45 +187,81 @@ u32 kvt_segs_useless(struct kvt_seg_table *segs, u64 epoch)
 		spin_unlock(&segs->lock);
 		cond_resched();
 	}
+	spin_lock(&segs->lock);
+	segs->taken = 0;
+	segs->useless = nr;
+	segs->saving = true;
+	spin_unlock(&segs->lock);
+}
+
+/**
+ * kvt_segs_save_end() - a checkpoint counts, or came to nothing: find out what is useless
+ * @segs: the table
+ * @epoch: that it contains
+ * @counts: false: what it took is useless
+ *
+ * Context: process context, sleeps; under the log's checkpoint_lock; kvt_segs_give() must
+ * follow.
+ */
+void kvt_segs_save_end(struct kvt_seg_table *segs, u64 epoch, bool counts)
+{
+	u32 nr = 0, i;
+
+	for (i = 0; i < segs->nr; i++) {
+		bool made = segs->seg[i].state == KVT_SEG_NEW;
+
+		spin_lock(&segs->lock);
+		if (counts ? seg_useless(&segs->seg[i], epoch) : made) {
+			segs_set(segs, i, KVT_SEG_USELESS);
+			nr++;
+		} else if (made) {
+			segs_set(segs, i, KVT_SEG_CHECKPOINT);
+		}
+		spin_unlock(&segs->lock);
+		cond_resched();
+	}
+	spin_lock(&segs->lock);
+	segs->useless = nr;
+	segs->saving = false;
+	spin_unlock(&segs->lock);
+}
+
+/* The next useless segments in a row, from one on.  Nobody else changes them. */
+static u32 segs_useless(const struct kvt_seg_table *segs, u32 *at, u32 max)
+{
+	u32 nr = 0;
+
+	while (*at < segs->nr && READ_ONCE(segs->seg[*at].state) != KVT_SEG_USELESS)
+		++*at;
+	while (*at + nr < segs->nr && nr < max &&
+	       READ_ONCE(segs->seg[*at + nr].state) == KVT_SEG_USELESS)
+		nr++;
 	return nr;
 }
 
 /**
- * kvt_segs_checkpoint() - a new checkpoint counts: free what it makes useless
+ * kvt_segs_give() - give back what is useless
  * @dev: the device
- * @epoch: that it contains
+ * @max: how much of it
+ * @discard: tell the device before
  *
  * Context: process context, sleeps; under the log's checkpoint_lock.
  */
-void kvt_segs_checkpoint(struct kvt_log_dev *dev, u64 epoch)
+void kvt_segs_give(struct kvt_log_dev *dev, u32 max, bool discard)
 {
 	struct kvt_seg_table *segs = &dev->segs;
-	bool useless;
-	u32 i;
+	u32 at = 0, nr, i;
 
-	for (i = 0; i < segs->nr; i++) {
+	while ((nr = segs_useless(segs, &at, min(max, GIVE_MAX)))) {
+		if (discard)
+			kvt_dev_discard(dev, at, nr);
 		spin_lock(&segs->lock);
-		useless = seg_useless(&segs->seg[i], epoch);
-		if (segs->seg[i].state == KVT_SEG_NEW)
-			segs_set(segs, i, KVT_SEG_CHECKPOINT);
+		for (i = 0; i < nr; i++)
+			segs_set(segs, at + i, KVT_SEG_FREE);
+		segs->useless -= nr;
 		spin_unlock(&segs->lock);
-		if (useless)
-			segs_give(dev, i);
+		at += nr;
+		max -= nr;
 		cond_resched();
 	}
-}
-
-/**
- * kvt_segs_drop_new() - a checkpoint came to nothing: free what it took
- * @dev: the device
- *
- * Context: process context, sleeps; under the log's checkpoint_lock.
- */
-void kvt_segs_drop_new(struct kvt_log_dev *dev)
-{
-	u32 i;
-
-	for (i = 0; i < dev->segs.nr; i++)
-		if (READ_ONCE(dev->segs.seg[i].state) == KVT_SEG_NEW)
-			segs_give(dev, i);
 }
