@@ -6,10 +6,9 @@
  * out each after it was executed, so that at most one change goes unreported
  * if the array cannot be written.  A run of plain GETs is looked up together, the
  * index's memory accesses overlapped, and copied out within the same RCU read
- * section.
+ * section.  A page fault anywhere may find the store destroyed, which ends the batch.
  */
 #include <linux/err.h>
-#include <linux/math.h>
 #include <linux/minmax.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -46,9 +45,8 @@ static u64 run_op_at(const struct run *run, u32 i)
 }
 
 /* Copy n operations in, from the one after the last that is done. */
-static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
+static int run_try_copy_in(const struct run *run, struct kvtree_op *ops, u32 n, bool sleep)
 {
-	bool sleep = kvt_op_may_sleep(run->ctx);
 	int err;
 	u32 i;
 
@@ -63,37 +61,57 @@ static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
 	return 0;
 }
 
-/* The same for GETs, of which only the answer is new. */
-static int run_answer(struct run *run, const struct kvtree_op *ops, u32 n)
+/* The same, with the page faults that it takes, which are taken outside of the store. */
+static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
 {
-	u32 copied = kvt_copy_answers_out(run_op_at(run, run->done), run->op_size, ops, n);
+	const struct kvt_op_ctx *ctx = run->ctx;
+	bool was_inside;
+	int err;
 
-	run->done += copied;
-	return copied < n ? -EFAULT : 0;
+	err = run_try_copy_in(run, ops, n, false);
+	if (likely(err != -EAGAIN) || !kvt_op_may_sleep(ctx))
+		return err;
+	was_inside = kvt_op_step_out(ctx);
+	err = run_try_copy_in(run, ops, n, true);
+	return kvt_op_step_in(ctx, was_inside) ?: err;
 }
 
 /*
- * Copy n outcomes out; what was copied is done.  The operations have been
- * executed: this takes page faults, even where they did not.  (The array was
- * there a moment ago.)
+ * Copy the outcome of an operation out; then it is done.  It was executed: this takes
+ * page faults, even where it did not.  (The array was there a moment ago.)
  */
-static int run_copy_out(struct run *run, const struct kvtree_op *ops, u32 n)
+static int run_copy_out(struct run *run, const struct kvtree_op *op)
 {
-	void __user *to = u64_to_user_ptr(run_op_at(run, run->done));
-	unsigned long left;
-	u32 i;
+	int err = kvt_copy_outcome(run->ctx, run_op_at(run, run->done), op);
 
-	if (run->op_size == sizeof(*ops)) {
-		left = copy_to_user(to, ops, n * sizeof(*ops));
-		run->done += n - DIV_ROUND_UP(left, sizeof(*ops));
-		return left ? -EFAULT : 0;
-	}
-	for (i = 0; i < n; i++, to += run->op_size) {
-		if (copy_to_user(to, &ops[i], sizeof(ops[i])))
-			return -EFAULT;
-		run->done++;
-	}
-	return 0;
+	run->done += !err;
+	return err;
+}
+
+static u32 run_try_answer(const struct run *run, const struct kvtree_op *ops, u32 n)
+{
+	return kvt_copy_answers_out(run_op_at(run, run->done), run->op_size, ops, n);
+}
+
+/* The same for GETs, of which only the answer is new. */
+static int run_answer(struct run *run, const struct kvtree_op *ops, u32 n)
+{
+	bool was_inside;
+	u32 copied;
+
+	pagefault_disable();
+	copied = run_try_answer(run, ops, n);
+	pagefault_enable();
+	run->done += copied;
+	if (likely(copied == n))
+		return 0;
+	ops += copied;
+	n -= copied;
+	was_inside = kvt_op_step_out(run->ctx);
+	copied = run_try_answer(run, ops, n);
+	kvt_op_step_in(run->ctx, was_inside);
+	run->done += copied;
+	return copied < n ? -EFAULT : 0;
 }
 
 /* Execute one operation.  An error ends the batch. */
@@ -103,10 +121,12 @@ static int run_one(struct run *run, struct kvtree_op *op)
 
 	if (result == KVT_INTERRUPTED)
 		return result;
+	if (!kvt_op_inside(run->ctx))
+		return -ESTALE;
 	if (kvt_op_blocked(run->ctx, result))
 		return -EAGAIN;
 	kvt_op_report(run->ctx, op, result);
-	return run_copy_out(run, op, 1);
+	return run_copy_out(run, op);
 }
 
 /* How many operations from the first on can be looked up together. */
@@ -186,6 +206,11 @@ static int run_gets(struct run *run, struct chunk *chunk, u32 first, u32 n)
 	gets_lookup(ctx, chunk, first, n);
 	for (i = 0; i < n; i++) {
 		result = run_get(run, chunk, first, i);
+		if (unlikely(!kvt_op_inside(ctx))) {
+			err = -ESTALE;
+			run_unpin(chunk, i + 1, n);
+			break;
+		}
 		if (likely(result >= 0)) {
 			chunk->ops[first + i].result = result;
 			copied++;
@@ -226,6 +251,9 @@ static int run_chunk(struct run *run, struct chunk *chunk, u32 nr)
 		if (err)
 			break;
 		n = gets_count(run->ctx, chunk, first, nr);
+		/* Copying an outcome or a key can have taken long. */
+		if (unlikely(!kvt_op_inside(run->ctx)))
+			return -ESTALE;
 		if (n)
 			err = run_gets(run, chunk, first, n);
 		else
@@ -245,7 +273,7 @@ static int run_chunks(struct run *run)
 	if (!chunk)
 		return -ENOMEM;
 	while (!err && run->done < run->nr) {
-		if (kvt_store_dying(run->ctx->store))
+		if (!kvt_op_inside(run->ctx) || kvt_store_dying(run->ctx->store))
 			err = -ESTALE;
 		else
 			err = run_chunk(run, chunk, min(run->nr - run->done, KVT_CHUNK));
@@ -268,7 +296,8 @@ static int run_single(struct run *run)
  * @ctx: on whose behalf
  * @batch: from user space; @batch->done is set
  *
- * Context: process context; sleeps if @ctx allows it.
+ * Context: process context; sleeps if @ctx allows it.  @ctx has been entered; whether it
+ * still is kvt_op_inside() tells.
  *
  * Return: 0, also if a signal, or an operation that would have to sleep, ended it
  * early; -EINVAL, -E2BIG: the batch is

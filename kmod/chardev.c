@@ -65,6 +65,7 @@ static long ioctl_batch(struct kvt_session *session, void __user *arg, size_t us
 	struct kvt_op_ctx ctx = kvt_session_ctx(session);
 	struct kvtree_batch batch;
 	int err = 0, sync_err;
+	bool inside = true;
 	u64 sync = 0;
 
 	/* A constant size is cheaper to copy. */
@@ -76,12 +77,15 @@ static long ioctl_batch(struct kvt_session *session, void __user *arg, size_t us
 		return err;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
+	ctx.inside = &inside;
 	ctx.sync = &sync;
 	err = kvt_batch_run(&ctx, &batch);
 	/* All of its operations wait together. */
-	sync_err = sync ? kvt_log_sync(session->store->log, sync) : 0;
-	err = err ?: sync_err;
-	kvt_store_leave(session->store);
+	sync_err = kvt_op_synced(&ctx);
+	/* That something is not durable says more than that the store is gone. */
+	if (!err || err == -ESTALE)
+		err = sync_err ?: err;
+	kvt_op_leave(&ctx);
 	if (put_user(batch.done, &user->done))
 		err = -EFAULT;
 	return err;
@@ -92,20 +96,20 @@ static noinline long op_run(struct kvt_session *session, struct kvtree_op __user
 			    struct kvtree_op *op)
 {
 	struct kvt_op_ctx ctx = kvt_session_ctx(session);
+	bool inside = true;
 	u64 sync = 0;
 	int result;
 
 	if (!kvt_session_enter(session))
 		return -ESTALE;
+	ctx.inside = &inside;
 	ctx.sync = &sync;
 	result = kvt_op_run(&ctx, op);
-	if (sync)
-		result = kvt_log_sync(session->store->log, sync) ?: result;
-	if (result != KVT_INTERRUPTED)
-		kvt_op_report(&ctx, op, result);
-	kvt_store_leave(session->store);
+	result = kvt_op_synced(&ctx) ?: result;
+	kvt_op_leave(&ctx);
 	if (result == KVT_INTERRUPTED)
 		return result;
+	kvt_op_report(&ctx, op, result);
 	return kvt_copy_op_out((uintptr_t)user, op) ? 0 : -EFAULT;
 }
 
@@ -319,35 +323,28 @@ static long ioctl_store_self(struct kvt_session *session, void __user *arg, size
 	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
 }
 
-static int stat_copy(const struct kvt_store *store, u64 __user *values, u32 nr)
-{
-	u32 id;
-
-	for (id = 0; id < nr; id++)
-		if (put_user(kvt_store_stat(store, id), values + id))
-			return -EFAULT;
-	return 0;
-}
 
 static long ioctl_stat(struct kvt_session *session, const void *in, void __user *arg)
 {
 	struct kvtree_stat_args __user *user = arg;
 	const struct kvtree_stat_args *args = in;
-	int err;
+	u32 nr = min_t(u32, args->nr, KVTREE_STAT_NR);
+	u64 values[KVTREE_STAT_NR];
+	u32 id;
 
 	if (args->flags || memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
-	if (session->access)
-		err = stat_copy(session->store, u64_to_user_ptr(args->values),
-				min_t(u32, args->nr, KVTREE_STAT_NR));
-	else
-		err = -EACCES;
+	for (id = 0; session->access && id < nr; id++)
+		values[id] = kvt_store_stat(session->store, id);
 	kvt_store_leave(session->store);
-	if (!err && put_user(KVTREE_STAT_NR, &user->nr))
-		err = -EFAULT;
-	return err;
+	if (!session->access)
+		return -EACCES;
+	if (copy_to_user(u64_to_user_ptr(args->values), values, nr * sizeof(*values)) ||
+	    put_user(KVTREE_STAT_NR, &user->nr))
+		return -EFAULT;
+	return 0;
 }
 
 static long ioctl_engine_stat(struct kvt_session *session, void __user *arg, size_t usize)

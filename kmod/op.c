@@ -285,6 +285,70 @@ bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v)
 }
 
 /**
+ * kvt_op_step_out() - leave the store, to take page faults
+ * @ctx: on whose behalf
+ *
+ * Nothing that was found in the store may be held: no reference, no charge, no RCU.
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: whether the store was left, for kvt_op_step_in(), which must follow.
+ */
+bool kvt_op_step_out(const struct kvt_op_ctx *ctx)
+{
+	if (!ctx->inside || !*ctx->inside)
+		return false;
+	*ctx->inside = false;
+	kvt_store_leave(ctx->store);
+	return true;
+}
+
+/**
+ * kvt_op_step_in() - enter the store again
+ * @ctx: on whose behalf
+ * @was_inside: of kvt_op_step_out()
+ *
+ * Context: any.
+ *
+ * Return: 0, or -ESTALE: it was destroyed meanwhile.
+ */
+int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside)
+{
+	if (was_inside)
+		*ctx->inside = kvt_store_enter(ctx->store);
+	return kvt_op_inside(ctx) ? 0 : -ESTALE;
+}
+
+/**
+ * kvt_op_leave() - leave the store for good
+ * @ctx: on whose behalf; with @ctx->inside
+ *
+ * Context: any.
+ */
+void kvt_op_leave(const struct kvt_op_ctx *ctx)
+{
+	kvt_op_step_out(ctx);
+}
+
+/**
+ * kvt_op_synced() - wait until what operations have changed is as durable as they ask for
+ * @ctx: on whose behalf, with @ctx->sync
+ *
+ * Context: process context, sleeps; inside of the store, if it was not destroyed.
+ *
+ * Return: 0; -EIO: it never will be; -EINTR: a fatal signal came.
+ */
+int kvt_op_synced(const struct kvt_op_ctx *ctx)
+{
+	if (!*ctx->sync)
+		return 0;
+	/* Who detaches a store makes it durable. */
+	if (!kvt_op_inside(ctx))
+		return kvt_store_gone(ctx->store);
+	return kvt_log_sync(ctx->store->log, *ctx->sync);
+}
+
+/**
  * kvt_op_want_sync() - have the caller wait until an epoch is durable
  * @ctx: on whose behalf; its store is durable
  * @epoch: which

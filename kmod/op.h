@@ -36,6 +36,9 @@ struct kvt_scratch;
 /* On whose behalf operations run. */
 struct kvt_op_ctx {
 	struct kvt_store *store;	/* that the caller is inside of */
+	bool *inside;			/* cleared if the store was destroyed while a page fault
+					 * was taken; NULL: the caller takes none
+					 */
 	unsigned int access;		/* KVTREE_OPEN_READ and KVTREE_OPEN_WRITE */
 	gfp_t gfp;			/* KVT_GFP_PROCESS, or one that does not sleep */
 	bool waits;			/* it waits for events; implies a gfp that sleeps */
@@ -74,7 +77,12 @@ void kvt_op_report(const struct kvt_op_ctx *ctx, struct kvtree_op *op, int resul
 bool kvt_op_is_answer(int result);
 bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v);
 
+bool kvt_op_step_out(const struct kvt_op_ctx *ctx);
+int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside);
+void kvt_op_leave(const struct kvt_op_ctx *ctx);
+
 void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch);
+int kvt_op_synced(const struct kvt_op_ctx *ctx);
 
 /* get.c */
 int kvt_get(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key);
@@ -128,6 +136,18 @@ static inline void kvt_get_quick_count(struct kvt_store *store, const struct kvt
 	kvt_stat_inc(&store->stats, KVTREE_STAT_GET);
 	if (op->result == -ENOENT)
 		kvt_stat_inc(&store->stats, KVTREE_STAT_GET_MISS);
+}
+
+/**
+ * kvt_op_inside() - whether the caller is inside of the store
+ * @ctx: the context
+ *
+ * Return: false if the store was destroyed while a page fault was taken: nothing of it
+ * is there any more, but for its counters.
+ */
+static inline bool kvt_op_inside(const struct kvt_op_ctx *ctx)
+{
+	return !ctx->inside || *ctx->inside;
 }
 
 /**

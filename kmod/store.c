@@ -129,7 +129,11 @@ bool kvt_store_name_valid(const char *name)
 
 static void store_free(struct kref *ref)
 {
-	kfree(container_of(ref, struct kvt_store, ref));
+	struct kvt_store *store = container_of(ref, struct kvt_store, ref);
+
+	if (store->stats.cpu)
+		kvt_stats_exit(&store->stats);
+	kfree(store);
 }
 
 /**
@@ -156,8 +160,6 @@ static void store_empty(struct kvt_store *store)
 		kvt_reclaim_exit(&store->reclaim);
 	if (store->quota.bytes.cpu)
 		kvt_quota_exit(&store->quota);
-	if (store->stats.cpu)
-		kvt_stats_exit(&store->stats);
 	percpu_ref_exit(&store->inside);
 	mem_cgroup_put(store->memcg);
 }
@@ -404,6 +406,23 @@ int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths)
 			  args->flags & KVTREE_ATTACH_SYNC);
 }
 
+/**
+ * kvt_store_gone() - wait until what is in a destroyed store is freed
+ * @store: the store, which nobody can enter any more; with a reference held, and not
+ *	entered
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0: what was changed in a durable store is durable; -EIO: not all of it;
+ * -EINTR: a fatal signal came.
+ */
+int kvt_store_gone(struct kvt_store *store)
+{
+	if (wait_for_completion_killable(&store->gone))
+		return -EINTR;
+	return store->gone_err ? -EIO : 0;
+}
+
 /* Take a store away.  @durable: which kind is meant. */
 static int store_remove(const char *name, bool durable)
 {
@@ -425,10 +444,7 @@ static int store_remove(const char *name, bool durable)
 	mutex_unlock(&kvt_stores_lock);
 	if (err)
 		return err;
-	if (wait_for_completion_killable(&store->gone))
-		err = -EINTR;
-	else
-		err = store->gone_err ? -EIO : 0;
+	err = kvt_store_gone(store);
 	kvt_store_put(store);
 	return err;
 }

@@ -2,12 +2,16 @@
 /*
  * A store: a named index with an owner, a mode and limits.
  *
- * Two counts keep a store.  References (kvt_store_get(), kvt_store_put()) keep
- * struct kvt_store and belong to sessions.  What is in the store is kept by
- * those who are inside (kvt_store_enter(), kvt_store_leave()); an operation
- * enters and leaves.  A destroyed store lets nobody in; when the last one has
- * left, a worker frees the index and all that belongs to it, while sessions
+ * Two counts keep a store.  References (kvt_store_find(), kvt_store_put()) keep
+ * struct kvt_store and its counters, and belong to sessions.  What is in the store
+ * is kept by those who are inside (kvt_store_enter(), kvt_store_leave()); an
+ * operation enters and leaves.  A destroyed store lets nobody in; when the last one
+ * has left, a worker frees the index and all that belongs to it, while sessions
  * may still hold the shell, whose every operation gets ESTALE.
+ *
+ * Nobody is inside while page faults of user memory are taken: whose memory it is may
+ * have them wait for ever, and with them who destroys the store.  An operation that
+ * meets one leaves, and enters again (kvt_op_step_out()).
  */
 #ifndef KVT_STORE_H
 #define KVT_STORE_H
@@ -81,6 +85,7 @@ int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths)
 int kvt_store_destroy(const char *name);
 size_t kvt_store_iter_size(void);
 int kvt_store_detach(const char *name);
+int kvt_store_gone(struct kvt_store *store);
 struct kvt_store *kvt_store_find(const char *name);
 int kvt_store_list(struct kvtree_store_info *info);
 int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info);

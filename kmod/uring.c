@@ -33,6 +33,7 @@ struct call {
 	struct kvt_op_ctx ctx;
 	u64 out;		/* user address for the outcome of op, or 0 */
 	u64 sync;		/* the epoch that has to be durable before it completes */
+	bool inside;		/* of the store; for ctx */
 	struct kvtree_op op;
 	struct iov_iter fixed;
 };
@@ -78,9 +79,16 @@ static void call_init_ctx(struct call *call)
 	call->ctx = kvt_session_ctx(call->session);
 	call->ctx.interruptible = false;
 	call->ctx.waits = false;
+	call->ctx.inside = &call->inside;
 	call->ctx.sync = &call->sync;
 	if (!call_may_sleep(call))
 		call->ctx.gfp = KVT_GFP_NOWAIT;
+}
+
+static bool call_enter(struct call *call)
+{
+	call->inside = kvt_session_enter(call->session);
+	return call->inside;
 }
 
 static void call_count(const struct call *call, enum kvtree_stat stat)
@@ -88,11 +96,10 @@ static void call_count(const struct call *call, enum kvtree_stat stat)
 	kvt_stat_inc(&call->session->store->stats, stat);
 }
 
-/* Issued again where it may sleep.  The store's counters are there while it is entered. */
+/* Issued again where it may sleep. */
 static int call_punt(const struct call *call)
 {
 	call_count(call, KVTREE_STAT_URING_PUNT);
-	kvt_store_leave(call->session->store);
 	return -EAGAIN;
 }
 
@@ -150,14 +157,14 @@ static int call_durable(struct call *call, int res)
 
 	if (!call->sync)
 		return res;
-	err = kvt_log_synced(log, call->sync);
+	err = call->inside ? kvt_log_synced(log, call->sync) : kvt_op_synced(&call->ctx);
 	if (err == -EAGAIN) {
 		args = call_wait_args(call);
 		err = kvt_wait_durable(call->session, &call->ctx, call->op.version, res, &args);
 	}
-	/* It cannot be executed again: this waits where it stands. */
+	/* It cannot be executed again: this waits here. */
 	if (err == -ENOMEM)
-		err = kvt_log_sync(log, call->sync);
+		err = kvt_op_synced(&call->ctx);
 	return err ?: res;
 }
 
@@ -216,9 +223,8 @@ static int call_copy_out(struct call *call, int result)
 	if (!call->out)
 		return 0;
 	call->op.result = result;
-	/* It cannot be executed again: this takes the page fault. */
-	if (kvt_op_is_update(&call->op))
-		return kvt_copy_op_out(call->out, &call->op) ? 0 : -EFAULT;
+	if (kvt_op_is_update(&call->op) || kvt_op_may_sleep(&call->ctx))
+		return kvt_copy_outcome(&call->ctx, call->out, &call->op);
 	return kvt_copy_out(&call->ctx, call->out, &call->op, sizeof(call->op));
 }
 
@@ -337,15 +343,17 @@ static noinline int call_op_slow(struct call *call)
 	int ret, err;
 
 	call_init_ctx(call);
-	if (!kvt_session_enter(call->session))
+	if (!call_enter(call))
 		return call_done(call, -ESTALE, 0);
 	ret = multishot ? call_multishot(call) : call_run(call);
 	/* It waits, and leaves the store when it has been executed. */
 	if (ret == -EIOCBQUEUED)
 		return ret;
 	err = kvt_op_blocked(&call->ctx, ret) ? -EAGAIN : call_copy_out(call, ret);
-	if (err == -EAGAIN)
+	if (err == -EAGAIN) {
+		kvt_op_leave(&call->ctx);
 		return call_punt(call);
+	}
 	call_count(call, KVTREE_STAT_URING);
 	kvt_op_report(&call->ctx, &call->op, ret);
 	if (!err)
@@ -354,7 +362,7 @@ static noinline int call_op_slow(struct call *call)
 		return err;
 	if (err == -EIO)
 		call_copy_out(call, err);
-	kvt_store_leave(call->session->store);
+	kvt_op_leave(&call->ctx);
 	if (multishot) {
 		kvt_uring_done(call->cmd, ret, 0, call->issue_flags & IO_URING_F_CQE32,
 			       call->issue_flags);
@@ -389,7 +397,7 @@ static int cmd_op(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	else
 		err = kvt_copy_struct_in(call_may_sleep(&call), &call.op, sizeof(call.op),
 					 arg.op, arg.op_size);
-	if (err == -EAGAIN && kvt_session_enter(call.session))
+	if (err == -EAGAIN && call.session->store)
 		return call_punt(&call);
 	return err ?: call_op(&call);
 }
@@ -429,16 +437,18 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	call.op = (struct kvtree_op) {};
 	/* On a worker of io_uring, of which there is a bounded number. */
 	call.ctx.waits = kvt_op_may_sleep(&call.ctx);
-	if (!kvt_session_enter(call.session))
+	if (!call_enter(&call))
 		return call_done(&call, -ESTALE, 0);
 	err = kvt_batch_run(&call.ctx, &batch);
-	if (err == -EAGAIN)
+	if (err == -EAGAIN) {
+		kvt_op_leave(&call.ctx);
 		return call_punt(&call);
+	}
 	call_count(&call, KVTREE_STAT_URING);
 	err = call_durable(&call, batch.done ?: err);
 	if (err == -EIOCBQUEUED)
 		return err;
-	kvt_store_leave(call.session->store);
+	kvt_op_leave(&call.ctx);
 	return call_done(&call, err, 0);
 }
 

@@ -2,13 +2,14 @@
 /*
  * User memory of the current task, as operations read and write it.
  *
- * An operation that may sleep takes page faults.  One that may not gets -EAGAIN
- * for a page that is not there, or that is nobody's: whoever runs it again where
- * it may sleep learns which.  What `val` points to may stand in a registered
+ * Everything is copied without page faults at first.  An operation that may sleep then
+ * leaves the store, takes the fault, and enters again; it gets -ESTALE if the store was
+ * destroyed meanwhile.  One that may not gets -EAGAIN for a page that is not there, or
+ * that is nobody's: whoever runs it again where it may sleep learns which.  What `val` points to may stand in a registered
  * buffer of an io_uring, whose pages are always there.
  *
- * None of it may be called under a node lock or in an RCU read section, but for
- * kvt_val_out_nofault().
+ * None of it may be called under a node lock or in an RCU read section, or with a
+ * reference on anything of the store, but for kvt_val_out_nofault().
  */
 #ifndef KVT_USER_H
 #define KVT_USER_H
@@ -70,7 +71,7 @@ fault:
  * @from: user address
  * @n: how many
  *
- * Context: process context; sleeps if @sleep.
+ * Context: process context; sleeps if @sleep, outside of any store.
  *
  * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
  */
@@ -95,7 +96,8 @@ static __always_inline int kvt_copy_ops_in(bool sleep, struct kvtree_op *ops, u6
  * @ops: where from
  * @n: how many, at most what @stride times it is no overflow for
  *
- * Context: process context; sleeps, unless page faults are disabled.
+ * Context: process context; sleeps, outside of any store, unless page faults are
+ * disabled.
  *
  * Return: how many were copied before one faulted.
  */
@@ -123,7 +125,8 @@ fault:
  * @to: user address
  * @op: where from
  *
- * Context: process context; sleeps, unless page faults are disabled.
+ * Context: process context; sleeps, outside of any store, unless page faults are
+ * disabled.
  *
  * Return: true, or false if it faulted.
  */
@@ -131,6 +134,12 @@ static __always_inline bool kvt_copy_op_out(u64 to, const struct kvtree_op *op)
 {
 	return kvt_words_out(u64_to_user_ptr(to), (const u64 *)op, sizeof(*op));
 }
+
+/* user.c */
+int kvt_copy_in_faulting(const struct kvt_op_ctx *ctx, void *to, u64 from, size_t n);
+int kvt_copy_out_faulting(const struct kvt_op_ctx *ctx, u64 to, const void *from, size_t n);
+
+int kvt_copy_outcome(const struct kvt_op_ctx *ctx, u64 to, const struct kvtree_op *op);
 
 /**
  * kvt_copy_in() - copy from user space
@@ -141,14 +150,14 @@ static __always_inline bool kvt_copy_op_out(u64 to, const struct kvtree_op *op)
  *
  * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
+ * Return: 0, -EFAULT, -ESTALE, or -EAGAIN: it would have to sleep.
  */
 static __always_inline int kvt_copy_in(const struct kvt_op_ctx *ctx, void *to, u64 from,
 				       size_t n)
 {
-	if (likely(kvt_op_may_sleep(ctx)))
-		return copy_from_user(to, u64_to_user_ptr(from), n) ? -EFAULT : 0;
-	return copy_from_user_nofault(to, u64_to_user_ptr(from), n) ? -EAGAIN : 0;
+	if (likely(!copy_from_user_nofault(to, u64_to_user_ptr(from), n)))
+		return 0;
+	return kvt_op_may_sleep(ctx) ? kvt_copy_in_faulting(ctx, to, from, n) : -EAGAIN;
 }
 
 /**
@@ -160,14 +169,14 @@ static __always_inline int kvt_copy_in(const struct kvt_op_ctx *ctx, void *to, u
  *
  * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
+ * Return: 0, -EFAULT, -ESTALE, or -EAGAIN: it would have to sleep.
  */
 static __always_inline int kvt_copy_out(const struct kvt_op_ctx *ctx, u64 to,
 					const void *from, size_t n)
 {
-	if (likely(kvt_op_may_sleep(ctx)))
-		return copy_to_user(u64_to_user_ptr(to), from, n) ? -EFAULT : 0;
-	return copy_to_user_nofault(u64_to_user_ptr(to), from, n) ? -EAGAIN : 0;
+	if (likely(!copy_to_user_nofault(u64_to_user_ptr(to), from, n)))
+		return 0;
+	return kvt_op_may_sleep(ctx) ? kvt_copy_out_faulting(ctx, to, from, n) : -EAGAIN;
 }
 
 /**
@@ -178,7 +187,7 @@ static __always_inline int kvt_copy_out(const struct kvt_op_ctx *ctx, u64 to,
  * @from: user address
  * @usize: its size there, at most a page
  *
- * Context: process context; sleeps if @sleep.
+ * Context: process context; sleeps if @sleep, outside of any store.
  *
  * Return: 0, -E2BIG: what is not known here is not zero; -EFAULT, -EAGAIN.
  */
@@ -223,7 +232,7 @@ static inline int kvt_fixed_in(const struct iov_iter *fixed, size_t at, void *to
  *
  * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
+ * Return: 0, -EFAULT, -ESTALE, or -EAGAIN: it would have to sleep.
  */
 static inline int kvt_val_in(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 			     size_t at, void *to, size_t n)
@@ -243,7 +252,7 @@ static inline int kvt_val_in(const struct kvt_op_ctx *ctx, const struct kvtree_o
  *
  * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
+ * Return: 0, -EFAULT, -ESTALE, or -EAGAIN: it would have to sleep.
  */
 static inline int kvt_val_out(const struct kvt_op_ctx *ctx, u64 val, size_t at,
 			      const void *from, size_t n)
