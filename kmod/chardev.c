@@ -258,8 +258,9 @@ static long ioctl_store_attach(struct kvt_session *session, const void *in, void
 	const struct kvtree_store_attach *args = in;
 	int err;
 
-	if (args->flags & ~KVTREE_ATTACH_SYNC || !args->nr_devices ||
+	if (args->flags & ~(KVTREE_ATTACH_SYNC | KVTREE_ATTACH_READ_ONLY) || !args->nr_devices ||
 	    args->nr_devices > KVTREE_DEVICES_MAX ||
+	    (args->until && !(args->flags & KVTREE_ATTACH_READ_ONLY)) ||
 	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
 	if (!capable(CAP_SYS_ADMIN))

@@ -303,7 +303,7 @@ static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
 }
 
 /* Fill the store with what stands on devices, and log what is changed from now on. */
-static int store_attach(struct kvt_store *store, char *const *paths, u32 nr)
+static int store_attach(struct kvt_store *store, const struct kvt_log_args *args)
 {
 	const struct kvt_log_env env = {
 		.name = store->name,
@@ -319,7 +319,7 @@ static int store_attach(struct kvt_store *store, char *const *paths, u32 nr)
 	err = store_announce(store);
 	if (err)
 		return err;
-	log = kvt_log_open(&env, paths, nr);
+	log = kvt_log_open(&env, args);
 	if (IS_ERR(log))
 		return PTR_ERR(log);
 	store->log = log;
@@ -327,8 +327,8 @@ static int store_attach(struct kvt_store *store, char *const *paths, u32 nr)
 	return kvt_log_start(log);
 }
 
-/* With devices if there are paths.  What is recovered is never over the limits. */
-static int store_make(const struct kvtree_store_create *args, char *const *paths, u32 nr,
+/* With devices if there is @log.  What is recovered is never over the limits. */
+static int store_make(const struct kvtree_store_create *args, const struct kvt_log_args *log,
 		      bool sync)
 {
 	const struct kvt_index_ops *ops;
@@ -350,14 +350,15 @@ static int store_make(const struct kvtree_store_create *args, char *const *paths
 	if (!store)
 		return -ENOMEM;
 	store->log_sync = sync;
+	store->log_read_only = log && log->read_only;
 	err = -EINVAL;
 	if (!uid_valid(store->uid) || !gid_valid(store->gid))
 		goto put;
-	err = store_fill(store, ops, args->page_size, nr ? 0 : store->limit_bytes,
-			 nr ? 0 : store->limit_keys);
-	if (!err && nr)
-		err = store_attach(store, paths, nr);
-	if (!err && nr)
+	err = store_fill(store, ops, args->page_size, log ? 0 : store->limit_bytes,
+			 log ? 0 : store->limit_keys);
+	if (!err && log)
+		err = store_attach(store, log);
+	if (!err && log)
 		kvt_quota_limit(&store->quota, store->limit_bytes ?: U64_MAX,
 				store->limit_keys ?: U64_MAX);
 	if (!err && args->flags & KVTREE_STORE_BPF)
@@ -387,7 +388,7 @@ put:
  */
 int kvt_store_create(const struct kvtree_store_create *args)
 {
-	return store_make(args, NULL, 0, false);
+	return store_make(args, NULL, false);
 }
 KVT_EXPORT_FOR_TESTS(kvt_store_create);
 
@@ -402,8 +403,14 @@ KVT_EXPORT_FOR_TESTS(kvt_store_create);
  */
 int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths)
 {
-	return store_make(&args->store, paths, args->nr_devices,
-			  args->flags & KVTREE_ATTACH_SYNC);
+	const struct kvt_log_args log = {
+		.paths = paths,
+		.nr = args->nr_devices,
+		.read_only = args->flags & KVTREE_ATTACH_READ_ONLY,
+		.until = args->until,
+	};
+
+	return store_make(&args->store, &log, args->flags & KVTREE_ATTACH_SYNC);
 }
 
 /**
@@ -517,6 +524,8 @@ static void store_info(const struct kvt_store *store, struct kvtree_store_info *
 		info->flags |= KVTREE_STORE_DURABLE;
 	if (store->log_sync)
 		info->flags |= KVTREE_STORE_SYNC;
+	if (store->log_read_only)
+		info->flags |= KVTREE_STORE_READ_ONLY;
 	info->mode = store->mode;
 	info->uid = from_kuid_munged(current_user_ns(), store->uid);
 	info->gid = from_kgid_munged(current_user_ns(), store->gid);

@@ -43,6 +43,7 @@ struct kvt_store {
 	struct kvt_index *index;
 	struct kvt_log *log;		/* NULL: it is volatile */
 	bool log_sync;			/* every change is to be durable when it is reported */
+	bool log_read_only;		/* nothing can be changed */
 	u64 validator_turn;		/* of the validator; 0: there is none (hook.c) */
 	struct mem_cgroup *memcg;	/* the creator's; charged for all memory */
 	u64 id;

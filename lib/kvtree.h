@@ -354,7 +354,7 @@ int kvtree_engine_stat(const struct kvtree *kv, struct kvtree_engine_stat *stat,
  *
  * Errors that every change may return, besides the general ones:
  *	-EDQUOT		the store's limit is reached
- *	-EROFS		the store became read-only after a write error
+ *	-EROFS		the store became read-only after a write error, or was attached so
  *	-ENOSPC		the store's device is full
  */
 
@@ -492,7 +492,8 @@ int kvtree_sync(const struct kvtree *kv);
  * kvtree_store_attach() - make a store of what stands on devices
  * @kv: any session
  * @args: name, mode, uid, gid, limits and engine as for kvtree_store_create(); the
- *	devices' paths, in any order; KVTREE_ATTACH_SYNC
+ *	devices' paths, in any order; KVTREE_ATTACH_SYNC; KVTREE_ATTACH_READ_ONLY, with which
+ *	nothing is written to them, and an epoch, to see the store as it was then
  * @size: sizeof(*@args)
  *
  * Needs CAP_SYS_ADMIN.  Returns when everything is recovered; that of a large store takes
@@ -509,6 +510,7 @@ int kvtree_sync(const struct kvtree *kv);
  *	-EXDEV		the devices are of different stores, or one is given twice
  *	-EBADMSG	what stands on the devices is damaged
  *	-EOPNOTSUPP	the format is newer than the module
+ *	-ERANGE		that epoch is not there, or cannot be restored any more
  *	-EIO		a device cannot be read or written
  *	-EDQUOT, -ENOMEM
  */

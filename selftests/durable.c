@@ -691,11 +691,14 @@ TEST_F(durable, wrong_calls_are_refused)
 	EXPECT_EQ(-ENOENT, kvt_attach(t->dev, other, &none, 1, 0));
 	EXPECT_EQ(-ENOTBLK, kvt_attach(t->dev, other, &file, 1, 0));
 	EXPECT_EQ(-EINVAL, kvt_attach(t->dev, other, t->disk, 0, 0));
-	EXPECT_EQ(-EINVAL, kvt_attach(t->dev, other, t->disk, t->nr, 2));
+	EXPECT_EQ(-EINVAL, kvt_attach(t->dev, other, t->disk, t->nr, 4));
 	EXPECT_EQ(-EINVAL, kvt_attach(t->dev, "a/b", t->disk, t->nr, 0));
-	args.reserved[3] = 1;
+	args.reserved[2] = 1;
 	EXPECT_EQ(-EINVAL, kvt_attach_args(t->dev, other, t->disk, t->nr, &args));
-	args.reserved[3] = 0;
+	args.reserved[2] = 0;
+	args.until = 1;
+	EXPECT_EQ(-EINVAL, kvt_attach_args(t->dev, other, t->disk, t->nr, &args));
+	args.until = 0;
 	args.store.flags = 1u << 31;
 	EXPECT_EQ(-EINVAL, kvt_attach_args(t->dev, other, t->disk, t->nr, &args));
 

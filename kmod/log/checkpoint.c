@@ -221,12 +221,14 @@ static int checkpoint_make(struct kvt_log *log)
  * Context: process context, sleeps.
  *
  * Return: 0; -ENOSPC: there is no room for it; -ENOMEM; -EIO or another error of a
- * device; -EINTR: a fatal signal came before it began.
+ * device; -EROFS: the log is read-only; -EINTR: a fatal signal came before it began.
  */
 int kvt_log_checkpoint(struct kvt_log *log)
 {
 	int err;
 
+	if (log->read_only)
+		return -EROFS;
 	if (mutex_lock_killable(&log->checkpoint_lock))
 		return -EINTR;
 	err = READ_ONCE(log->error) ? -EIO : checkpoint_make(log);

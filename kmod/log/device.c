@@ -38,6 +38,9 @@ static const struct blk_holder_ops dev_holder_ops = {
  * @dev: its log is set, the rest is filled
  * @path: of a block device
  *
+ * Others can still read it, and where the kernel is told so (CONFIG_BLK_DEV_WRITE_MOUNTED is not
+ * set, or bdev_allow_write_mounted=0 at boot) nobody can open it to write.
+ *
  * Context: process context, sleeps.
  *
  * Return: 0; -EBUSY: in use; -EOPNOTSUPP: its blocks are too large; -EROFS; or what
@@ -45,10 +48,12 @@ static const struct blk_holder_ops dev_holder_ops = {
  */
 int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
 {
+	blk_mode_t mode = BLK_OPEN_READ | BLK_OPEN_RESTRICT_WRITES;
 	struct file *file;
 
-	file = bdev_file_open_by_path(path, BLK_OPEN_READ | BLK_OPEN_WRITE, dev,
-				      &dev_holder_ops);
+	if (!dev->log->read_only)
+		mode |= BLK_OPEN_WRITE;
+	file = bdev_file_open_by_path(path, mode, dev, &dev_holder_ops);
 	if (IS_ERR(file))
 		return PTR_ERR(file);
 	dev->file = file;

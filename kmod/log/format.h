@@ -50,6 +50,7 @@ struct kvt_log_set {
 	void (*say)(struct kvt_log_set *set, const char *text);
 	u32 nr_given;
 	u64 size[KVTREE_LOG_DEVS_MAX];		/* blocks of each device given */
+	u64 until;				/* the epoch to be restored; 0: the last one */
 	/* Of kvt_log_set_load(), by dev_index. */
 	u32 nr_devs;
 	u64 number;				/* of the superblock that counts */
@@ -118,7 +119,8 @@ struct kvt_log_walk {
 
 /* What recovery found out. */
 struct kvt_log_found {
-	u64 epoch;			/* the last durable one */
+	u64 epoch;			/* the last durable one, or the one that was asked for */
+	u64 first;			/* the earliest that could be asked for; 0: unknown */
 	u64 seen;			/* the highest epoch of any trailer */
 	u64 version_lease;
 	u64 generation;			/* of the last life */

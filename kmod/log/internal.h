@@ -153,6 +153,7 @@ struct kvt_log {
 	struct kvt_log_set set;
 	struct kvt_log_found found;
 	u64 generation;
+	bool read_only;			/* nothing is written to the devices */
 	u64 number;			/* of the superblock written last */
 	u64 capacity;			/* bytes of all segments */
 	u64 drain;			/* the checkpoint waits for this epoch; 0: it does not */

@@ -40,18 +40,20 @@ static void log_say(struct kvt_log_set *set, const char *text)
 }
 
 /* Open the devices in the order in which they were given. */
-static int log_open_devs(struct kvt_log *log, char *const *paths, u32 nr)
+static int log_open_devs(struct kvt_log *log, const struct kvt_log_args *args)
 {
 	int err = 0;
 	u32 i;
 
-	for (i = 0; !err && i < nr; i++) {
+	log->read_only = args->read_only;
+	for (i = 0; !err && i < args->nr; i++) {
 		log->dev[i].log = log;
-		err = kvt_dev_open(&log->dev[i], paths[i]);
+		err = kvt_dev_open(&log->dev[i], args->paths[i]);
 		if (!err)
 			log->set.size[i] = kvt_dev_blocks(&log->dev[i]);
 	}
-	log->set.nr_given = nr;
+	log->set.nr_given = args->nr;
+	log->set.until = args->until;
 	log->set.read = log_read;
 	log->set.say = log_say;
 	return err;
@@ -147,8 +149,7 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 /**
  * kvt_log_open() - recover what stands on devices
  * @env: of the store; its index is empty, and what is recovered goes there
- * @paths: of the devices
- * @nr: how many, 1..KVTREE_LOG_DEVS_MAX
+ * @args: which devices, and how
  *
  * Nothing is written so far.
  *
@@ -157,14 +158,14 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
  * Return: the log, for kvt_log_start() or kvt_log_close(); or an error pointer: as of
  * kvt_dev_open(), kvt_log_set_load(), kvt_log_find() and kvt_log_restore().
  */
-struct kvt_log *kvt_log_open(const struct kvt_log_env *env, char *const *paths, u32 nr)
+struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log_args *args)
 {
 	struct kvt_log *log = log_alloc(env);
 	int err;
 
 	if (!log)
 		return ERR_PTR(-ENOMEM);
-	err = log_open_devs(log, paths, nr);
+	err = log_open_devs(log, args);
 	if (!err)
 		err = log_load(log);
 	if (!err)
@@ -275,8 +276,15 @@ static int log_begin_life(struct kvt_log *log)
 	return err;
 }
 
+/* No life begins: changes are refused, and all that is there counts as durable. */
+static void log_start_read_only(struct kvt_log *log)
+{
+	set_bit(KVT_LOG_STOPPED, &log->flags);
+	WRITE_ONCE(log->error, -EROFS);
+}
+
 /**
- * kvt_log_start() - let changes be logged
+ * kvt_log_start() - let changes be logged, unless the log is read-only
  * @log: of kvt_log_open()
  *
  * Context: process context, sleeps.
@@ -297,6 +305,10 @@ int kvt_log_start(struct kvt_log *log)
 	log->live_closed = kvt_live_bytes(log);
 	log->live_durable = log->live_closed;
 	err = kvt_streams_init(log);
+	if (!err && log->read_only) {
+		log_start_read_only(log);
+		return 0;
+	}
 	if (!err) {
 		/* It depends on how many there are. */
 		kvt_room_init(log);

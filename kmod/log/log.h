@@ -59,6 +59,14 @@ struct kvt_log_env {
 	struct mem_cgroup *memcg;
 };
 
+/* What is to be attached. */
+struct kvt_log_args {
+	char *const *paths;	/* of devices, in any order */
+	u32 nr;			/* 1..KVTREE_LOG_DEVS_MAX */
+	bool read_only;		/* nothing is written to them */
+	u64 until;		/* of a log that is read-only: the epoch; 0: the last one */
+};
+
 /* A change between kvt_log_reserve() and kvt_log_publish(). */
 struct kvt_log_note {
 	struct kvt_log *log;
@@ -71,7 +79,7 @@ struct kvt_log_note {
 int kvt_logs_init(void);
 void kvt_logs_exit(void);
 
-struct kvt_log *kvt_log_open(const struct kvt_log_env *env, char *const *paths, u32 nr);
+struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log_args *args);
 u64 kvt_log_floor(const struct kvt_log *log);
 int kvt_log_start(struct kvt_log *log);
 int kvt_log_close(struct kvt_log *log);

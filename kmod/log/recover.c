@@ -172,6 +172,73 @@ static bool lives_sane(struct kvt_log_set *set)
 	return true;
 }
 
+/* The epoch that was asked for is none of those that can be restored. */
+static int until_refused(struct kvt_log_set *set, const char *what, u64 epoch)
+{
+	kvt_log_say(set, "epoch %llu cannot be restored: %s %llu",
+		    (unsigned long long)set->until, what, (unsigned long long)epoch);
+	return -ERANGE;
+}
+
+/* Whether a device has the epoch in its last life.  What stands behind may be damaged. */
+static int until_walk(struct kvt_log_walk *walk, struct kvt_log_found *found)
+{
+	int verdict;
+
+	verdict = kvt_log_walk_life(walk, set_lives(walk->set) - 1);
+	while (!verdict && walk->epoch <= walk->set->until) {
+		verdict = kvt_log_walk_next(walk);
+		if (verdict)
+			break;
+		found->time = max(found->time, (u64)le64_to_cpu(walk->trailer->time));
+		found->version_lease = max(found->version_lease,
+					   (u64)le64_to_cpu(walk->trailer->version_lease));
+		kvt_env_rest();
+	}
+	if (verdict == KVT_LOG_END)
+		verdict = until_refused(walk->set, "the last one is", walk->epoch - 1);
+	return verdict;
+}
+
+/* Instead of the last epoch, one that was asked for. */
+static int find_until(struct kvt_log_set *set, struct kvt_log_found *found, u64 begin, u64 end)
+{
+	struct kvt_log_walk walk;
+	int verdict = KVT_LOG_SOUND;
+	u32 i;
+
+	found->epoch = set->until;
+	found->seen = set->until;
+	if (!found->first)
+		return until_refused(set, "nothing says what else is in the checkpoint of epoch",
+				     le64_to_cpu(set->dev[0].super->checkpoint.epoch));
+	if (set->until < found->first)
+		return until_refused(set, "the first one is", found->first);
+	if (end && set->until > end)
+		return until_refused(set, "the last one is", end);
+	/* Of lives that have ended it is known what is there. */
+	if (end || set->until < begin)
+		return KVT_LOG_SOUND;
+	for (i = 0; !verdict && i < set->nr_devs; i++) {
+		verdict = kvt_log_walk_init(&walk, set, i);
+		if (!verdict)
+			verdict = until_walk(&walk, found);
+		kvt_log_walk_exit(&walk);
+	}
+	return verdict;
+}
+
+/*
+ * Before that, a checkpoint has values that are too new, and what they were is gone.  The
+ * first versions did not say which epochs a checkpoint has met.
+ */
+static u64 first_epoch(const struct kvtree_log_checkpoint *cp)
+{
+	if (cp->epoch && !cp->met)
+		return 0;
+	return max(le64_to_cpu(cp->epoch) + le32_to_cpu(cp->met), (u64)1);
+}
+
 /* The last epoch of the last life, or of the checkpoint if there is no life. */
 static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 {
@@ -179,6 +246,7 @@ static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 	const struct kvtree_log_life *last;
 
 	found->epoch = le64_to_cpu(super->checkpoint.epoch);
+	found->first = first_epoch(&super->checkpoint);
 	found->version_lease = le64_to_cpu(super->version_lease);
 	found->generation = le64_to_cpu(super->generation);
 	found->seen = found->epoch;
@@ -187,8 +255,12 @@ static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 		return KVT_LOG_DAMAGED;
 	}
 	if (!set_lives(set))
-		return KVT_LOG_SOUND;
+		return set->until ? until_refused(set, "the last one is", found->epoch) :
+				    KVT_LOG_SOUND;
 	last = kvt_log_set_life(set, 0, set_lives(set) - 1);
+	if (set->until)
+		return find_until(set, found, le64_to_cpu(last->first_epoch),
+				  le64_to_cpu(last->last_epoch));
 	if (!last->last_epoch)
 		return find_open(set, found);
 	found->epoch = le64_to_cpu(last->last_epoch);
@@ -220,7 +292,8 @@ static int found_judge(struct kvt_log_set *set, const struct kvt_log_found *foun
  * @set: loaded
  * @found: filled
  *
- * Return: 0; -EBADMSG: damaged; -EOPNOTSUPP: a newer format; -EIO; -ENOMEM.
+ * Return: 0; -EBADMSG: damaged; -EOPNOTSUPP: a newer format; -ERANGE: @set->until cannot be
+ * restored; -EIO; -ENOMEM.
  */
 int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found)
 {
@@ -288,7 +361,7 @@ static int visit_lives(struct kvt_log_set *set, const struct kvt_log_found *foun
 	for (i = 0; !verdict && i < set_lives(set); i++) {
 		life = kvt_log_set_life(set, dev, i);
 		last = le64_to_cpu(life->last_epoch) ?: found->epoch;
-		verdict = visit_life(&walk, i, last, visit);
+		verdict = visit_life(&walk, i, min(last, found->epoch), visit);
 	}
 	kvt_log_walk_exit(&walk);
 	return verdict;

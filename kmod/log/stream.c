@@ -500,7 +500,8 @@ static u32 streams_count(const struct kvt_log *log)
 	for (i = 0; i < log->nr_devs; i++)
 		nr = min(nr, log->dev[i].segs.nr);
 	nr = nr / (KVTREE_LOG_SEGMENTS_MIN / 2) * log->nr_devs;
-	return min3(nr, nr_cpu_ids, KVTREE_LOG_STREAMS_MAX);
+	/* Changes that are refused take no buffers. */
+	return log->read_only ? 1 : min3(nr, nr_cpu_ids, KVTREE_LOG_STREAMS_MAX);
 }
 
 /**

@@ -481,6 +481,7 @@ struct kvtree_store_destroy {
 #define KVTREE_STORE_DURABLE	(1u << 0)	/* it has devices */
 #define KVTREE_STORE_SYNC	(1u << 1)	/* attached with KVTREE_ATTACH_SYNC */
 #define KVTREE_STORE_ATTACHING	(1u << 2)	/* keys and bytes: recovered so far */
+#define KVTREE_STORE_READ_ONLY	(1u << 3)	/* attached with KVTREE_ATTACH_READ_ONLY */
 
 struct kvtree_store_info {
 	__u64 after;			/* in */
@@ -517,7 +518,8 @@ struct kvtree_store_info {
  *	EIO		the change has taken effect and is not durable, and never
  *			will be
  *	ENOSPC		the devices are full
- *	EROFS		writing has failed before: the store can only be read
+ *	EROFS		the store can only be read: writing has failed before, or it
+ *			was attached so
  */
 #define KVTREE_DEVICES_MAX	8u
 
@@ -534,6 +536,7 @@ struct kvtree_store_info {
  *	EBADMSG		something on the devices is damaged
  *	EOPNOTSUPP	a format that is newer than the module, blocks that are too large
  *	EIO		a device cannot be read or written
+ *	ERANGE		the epoch `until` is not there, or cannot be restored any more
  *
  * The kernel's log says in words what is wrong.  EINVAL besides: a device is not formatted.
  */
@@ -542,10 +545,17 @@ struct kvtree_store_attach {
 	__u64 devices;			/* pointer to nr_devices pointers to paths */
 	__u32 nr_devices;		/* in any order */
 	__u32 flags;			/* KVTREE_ATTACH_* */
-	__u64 reserved[4];
+	__u64 until;			/* with KVTREE_ATTACH_READ_ONLY: an epoch, or 0 */
+	__u64 reserved[3];
 };
 
 #define KVTREE_ATTACH_SYNC	(1u << 0)	/* every change is as with KVTREE_F_SYNC */
+/*
+ * Nothing is written to the devices, which may be such as can only be read; changes get
+ * EROFS.  With `until` the store is as it was at the end of that epoch; what was written
+ * later is not looked at, so it may be damaged.
+ */
+#define KVTREE_ATTACH_READ_ONLY	(1u << 1)
 
 /*
  * KVTREE_IOC_STORE_DETACH: makes everything durable, takes the store away and lets go

@@ -45,6 +45,27 @@ def durable(name: str) -> Iterator[str]:
         kvtree.detach(durable)
 
 
+def test_a_store_can_be_attached_only_to_be_read(durable: str, devices: list[str]) -> None:
+    kvtree.attach(durable, *devices)
+    with Store(durable) as store:
+        store.put(b'a', b'1', sync=True)
+        then = store.stat()['log_durable']
+        store.put(b'a', b'2', sync=True)
+    kvtree.detach(durable)
+    for until, value in (0, b'2'), (then, b'1'):
+        kvtree.attach(durable, *devices, read_only=True, until=until)
+        with Store(durable) as store:
+            assert store.info().read_only
+            assert store[b'a'] == value
+            with pytest.raises(Error) as caught:
+                store[b'a'] = b'3'
+            assert caught.value.errno == errno.EROFS
+        kvtree.detach(durable)
+    with pytest.raises(Error) as caught:
+        kvtree.attach(durable, *devices, read_only=True, until=then + 1000)
+    assert caught.value.errno == errno.ERANGE
+
+
 def test_what_was_put_is_there_again(durable: str, devices: list[str]) -> None:
     kvtree.attach(durable, *devices, mode=0o640, limit_keys=9)
     with Store(durable) as store:

@@ -90,6 +90,8 @@ class StoreInfo:
     """Every change waits until it is durable."""
     attaching: bool
     """It is being recovered, and cannot be opened yet."""
+    read_only: bool
+    """It was attached only to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,8 @@ def _described(found: Any) -> StoreInfo:
                      found.keys, found.bytes, found.page_size,
                      bool(found.flags & lib.KVTREE_STORE_DURABLE),
                      bool(found.flags & lib.KVTREE_STORE_SYNC),
-                     bool(found.flags & lib.KVTREE_STORE_ATTACHING))
+                     bool(found.flags & lib.KVTREE_STORE_ATTACHING),
+                     bool(found.flags & lib.KVTREE_STORE_READ_ONLY))
 
 
 def store_info(kv: Any) -> StoreInfo:
@@ -229,12 +232,14 @@ def destroy_store(name: str) -> None:
 def attach(name: str, *devices: str | os.PathLike[str], mode: int = 0o600,
            uid: int | None = None, gid: int | None = None, limit_bytes: int = 0,
            limit_keys: int = 0, engine: str = '', page_size: int = 0,
-           sync: bool = False) -> None:
+           sync: bool = False, read_only: bool = False, until: int = 0) -> None:
     """Make a store of what stands on devices; needs CAP_SYS_ADMIN.
 
     All devices of the store are named, in any order; "kvtree format" makes them ready.
-    sync: every change waits until it is durable. The rest is as for create_store().
-    Returns when everything is recovered.
+    sync: every change waits until it is durable. read_only: nothing is written to the
+    devices, and changes get an Error with EROFS; until: the epoch at whose end the store
+    is as it was, also if what was written later is damaged. The rest is as for
+    create_store(). Returns when everything is recovered.
     """
     paths = [ffi.new('char[]', os.fsencode(device)) for device in devices]
     if not 0 < len(paths) <= lib.KVTREE_DEVICES_MAX:
@@ -244,7 +249,9 @@ def attach(name: str, *devices: str | os.PathLike[str], mode: int = 0o600,
         'store': _described_store(name, mode, uid, gid, limit_bytes, limit_keys, engine,
                                   page_size),
         'devices': int(ffi.cast('uintptr_t', pointers)), 'nr_devices': len(paths),
-        'flags': lib.KVTREE_ATTACH_SYNC if sync else 0,
+        'flags': ((lib.KVTREE_ATTACH_SYNC if sync else 0) |
+                  (lib.KVTREE_ATTACH_READ_ONLY if read_only else 0)),
+        'until': until,
     })
     with _any_session() as kv:
         must(lib.kvtree_store_attach(kv, args, ffi.sizeof(args[0])), name)
