@@ -51,8 +51,7 @@ int blockdev_open(struct blockdev *dev, const char *path, bool write)
 		return -ENOTBLK;
 	}
 	/* The module writes past the cache that others read from. */
-	if (!write)
-		posix_fadvise(dev->fd, 0, 0, POSIX_FADV_DONTNEED);
+	posix_fadvise(dev->fd, 0, 0, POSIX_FADV_DONTNEED);
 	dev->bytes = (uint64_t)st.st_size;
 	if (dev->is_block && ioctl(dev->fd, BLKGETSIZE64, &dev->bytes)) {
 		err = -errno;
@@ -149,14 +148,15 @@ static void devset_say(struct kvt_log_set *set, const char *text)
 }
 
 /**
- * devset_open() - open the devices of a store to read them
+ * devset_open() - open the devices of a store
  * @ds: filled; devset_close() must follow, whatever is returned
  * @paths: of the devices
  * @nr: how many
+ * @write: to write to them; devices that anybody uses are refused then
  *
  * Return: 0 or a negative errno, which was said
  */
-int devset_open(struct devset *ds, char **paths, unsigned int nr)
+int devset_open(struct devset *ds, char **paths, unsigned int nr, bool write)
 {
 	unsigned int i;
 	int err;
@@ -168,7 +168,7 @@ int devset_open(struct devset *ds, char **paths, unsigned int nr)
 	ds->set.say = devset_say;
 	ds->set.nr_given = nr;
 	for (i = 0; i < nr; i++) {
-		err = blockdev_open(&ds->dev[i], paths[i], false);
+		err = blockdev_open(&ds->dev[i], paths[i], write);
 		if (err)
 			return err;
 		ds->set.size[i] = ds->dev[i].bytes / KVTREE_LOG_BLOCK;

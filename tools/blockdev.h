@@ -28,7 +28,7 @@ struct devset {
 	bool quiet;		/* do not say what is wrong */
 };
 
-int devset_open(struct devset *ds, char **paths, unsigned int nr);
+int devset_open(struct devset *ds, char **paths, unsigned int nr, bool write);
 void devset_close(struct devset *ds);
 
 #endif /* KVTREE_TOOL_BLOCKDEV_H */

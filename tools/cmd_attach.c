@@ -39,6 +39,12 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 	case 'p':
 		attach->progress = true;
 		return 0;
+	case 'r':
+		attach->args.flags |= KVTREE_ATTACH_READ_ONLY;
+		return 0;
+	case 'U':
+		attach->args.until = arg_number(state, "--until", arg, UINT64_MAX);
+		return 0;
 	case ARGP_KEY_ARG:
 		if (!attach->name) {
 			arg_store_name(state, store->name, arg);
@@ -52,6 +58,10 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (attach->all == !!attach->name)
 			argp_usage(state);
+		if (attach->args.until && !(attach->args.flags & KVTREE_ATTACH_READ_ONLY))
+			argp_error(state, "--until needs --read-only");
+		if (attach->args.until && attach->all)
+			argp_error(state, "--until is for one store");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -65,8 +75,12 @@ static const struct argp_option attach_options[] = {
 	  .doc = "The file that names the stores (" STORES_FILE ")" },
 	{ .name = "progress", .key = 'p',
 	  .doc = "Show how far it has come (if standard error is a terminal)" },
+	{ .name = "read-only", .key = 'r',
+	  .doc = "Write nothing to the devices, and let nothing be changed" },
 	{ .name = "sync", .key = 'S',
 	  .doc = "Every change waits until it is on the devices (only those that ask for it)" },
+	{ .name = "until", .key = 'U', .arg = "EPOCH",
+	  .doc = "As the store was at the end of that epoch, with --read-only (the last one)" },
 	{ 0 }
 };
 
@@ -90,7 +104,9 @@ static const char *attach_reason(int err)
 		return "the devices are damaged (dmesg says where; see kvtree check)";
 	case -EACCES:
 	case -EROFS:
-		return "a device can only be read";
+		return "a device can only be read (--read-only)";
+	case -ERANGE:
+		return "that epoch cannot be restored (dmesg says why)";
 	case -EOPNOTSUPP:
 		return "the format is newer than the module";
 	case -ENOTTY:
@@ -115,7 +131,9 @@ static void show_attached(const char *name)
 			json_add_u64(obj, "keys", si.keys);
 			json_print(obj);
 		} else {
-			printf("attached '%s': %" PRIu64 " keys\n", name, (uint64_t)si.keys);
+			printf("attached '%s'%s: %" PRIu64 " keys\n", name,
+			       si.flags & KVTREE_STORE_READ_ONLY ? " to be read" : "",
+			       (uint64_t)si.keys);
 		}
 	}
 	kvtree_close(kv);
@@ -228,7 +246,8 @@ static int attach_line(const struct attach *how, const struct store_line *line)
 	int status;
 
 	attach.args.store = line->store;
-	attach.args.flags = line->flags;
+	attach.args.flags = line->flags | (how->args.flags & KVTREE_ATTACH_READ_ONLY);
+	attach.args.until = how->args.until;
 	if (devices_find(&set, line, false)) {
 		status = STATUS_ERROR;
 	} else {

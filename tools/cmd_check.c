@@ -7,11 +7,15 @@
 
 #include "tool.h"
 #include "blockdev.h"
+#include "repair.h"
 
 struct check {
 	char *paths[KVTREE_LOG_DEVS_MAX];
 	unsigned int nr;
 	bool print;
+	bool repair;
+	bool yes;
+	uint64_t until;
 };
 
 static error_t parse_check(int key, char *arg, struct argp_state *state)
@@ -21,6 +25,15 @@ static error_t parse_check(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'p':
 		check->print = true;
+		return 0;
+	case 'R':
+		check->repair = true;
+		return 0;
+	case 'U':
+		check->until = arg_number(state, "--until", arg, UINT64_MAX);
+		return 0;
+	case 'y':
+		check->yes = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (check->nr == KVTREE_LOG_DEVS_MAX)
@@ -39,6 +52,11 @@ static error_t parse_check(int key, char *arg, struct argp_state *state)
 static const struct argp_option check_options[] = {
 	{ .name = "print", .key = 'p',
 	  .doc = "Print what an attach would restore, in the format of kvtree dump" },
+	{ .name = "repair", .key = 'R',
+	  .doc = "Rewrite a damaged copy of a superblock from the other one, after asking" },
+	{ .name = "until", .key = 'U', .arg = "EPOCH",
+	  .doc = "The store as it was at the end of that epoch (the last one)" },
+	{ .name = "yes", .key = 'y', .doc = "Do not ask" },
 	{ 0 }
 };
 
@@ -249,8 +267,10 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 						    strnlen((const char *)super->label, 64)));
 		json_add_u64(obj, "devices", pass->ds->set.nr_devs);
 		json_add_u64(obj, "epoch", found->epoch);
+		json_add_u64(obj, "first_epoch", found->first);
 		json_add_u64(obj, "lost_epochs", found->seen - found->epoch);
 		json_add_u64(obj, "checkpoint_epoch", le64_to_cpu(super->checkpoint.epoch));
+		json_add_u64(obj, "damaged_superblocks", repair_needed(pass->ds));
 		json_add_u64(obj, "segments", pass->segments);
 		json_add_u64(obj, "records", pass->reader.records);
 		json_add_u64(obj, "keys", keys);
@@ -262,6 +282,9 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 	       pass->ds->set.nr_devs, pass->ds->set.nr_devs > 1 ? "s" : "");
 	printf("  %-12s %" PRIu64 "%s\n", "epoch", (uint64_t)found->epoch,
 	       found->seen > found->epoch ? " (the next one was begun and is dropped)" : "");
+	if (found->first)
+		printf("  %-12s %" PRIu64 " to %" PRIu64 "\n", "with --until",
+		       (uint64_t)found->first, (uint64_t)found->epoch);
 	printf("  %-12s %" PRIu64 "\n", "checkpoint",
 	       (uint64_t)le64_to_cpu(super->checkpoint.epoch));
 	printf("  %-12s %" PRIu64 " in %" PRIu64 " segments\n", "records",
@@ -269,13 +292,55 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 	printf("  %-12s %" PRIu64 ", %" PRIu64 " bytes of keys and values\n", "keys", keys, bytes);
 }
 
-static int check_set(struct devset *ds, bool print)
+/* Whoever is asked, if anybody can be. */
+static bool agreed(bool yes)
+{
+	char line[16] = "";
+
+	if (yes)
+		return true;
+	if (!isatty(STDIN_FILENO)) {
+		warn("check: nothing is written: nobody is there to be asked (--yes)");
+		return false;
+	}
+	fprintf(stderr, "Write? [y/N] ");
+	if (fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y'))
+		return true;
+	warn("check: nothing is written");
+	return false;
+}
+
+/* Mend what can be mended, and look again. */
+static int repair_set(struct devset *ds, bool yes)
+{
+	int err;
+
+	if (!repair_needed(ds)) {
+		warn("check: there is nothing to repair");
+		return 0;
+	}
+	repair_show(ds, stderr, "is damaged: it will be written anew from the other one");
+	if (!agreed(yes))
+		return -ECANCELED;
+	err = repair(ds);
+	if (err)
+		return err;
+	kvt_log_set_free(&ds->set);
+	return kvt_log_set_load(&ds->set);
+}
+
+static int check_set(struct devset *ds, const struct check *check)
 {
 	struct kvt_log_found found;
 	struct pass pass;
 	int err;
 
+	ds->set.until = check->until;
 	err = kvt_log_set_load(&ds->set);
+	if (!err && check->repair)
+		err = repair_set(ds, check->yes);
+	else if (!err)
+		repair_show(ds, stderr, "is damaged, the other one is not: see --repair");
 	if (!err)
 		err = kvt_log_find(&ds->set, &found);
 	if (err)
@@ -287,7 +352,7 @@ static int check_set(struct devset *ds, bool print)
 	progress_end(&pass.progress, NULL, 0, 0);
 	if (!err) {
 		squeeze(&pass);
-		if (print)
+		if (check->print)
 			print_items(&pass);
 		else
 			show(&pass, &found);
@@ -303,20 +368,23 @@ int cmd_check(int argc, char **argv)
 		.parser = parse_check,
 		.args_doc = "DEVICE...",
 		.doc = "Check what stands on the devices of a durable store.\n"
-		       "\vReads them as attach does, and never writes; it needs no module. The store\n"
-		       "should not be attached meanwhile. Files with the devices' content will do.",
+		       "\vReads them as attach does, and writes nothing unless it is to repair; it needs\n"
+		       "no module. The store should not be attached meanwhile. Files with the devices'\n"
+		       "content will do.",
 		.children = common_options,
 	};
 	struct check check = { 0 };
 	struct devset ds;
+	bool opened;
 	int err;
 
 	parse(&argp, argc, argv, &check);
-	err = devset_open(&ds, check.paths, check.nr);
+	err = devset_open(&ds, check.paths, check.nr, check.repair);
+	opened = !err;
 	if (!err)
-		err = check_set(&ds, check.print);
+		err = check_set(&ds, &check);
 	devset_close(&ds);
-	if (err)
+	if (err && opened && err != -ECANCELED)
 		warn("check: the store cannot be restored: %s",
 		     err == -EBADMSG ? "something is damaged" : strerror(-err));
 	return err ? STATUS_ERROR : STATUS_OK;

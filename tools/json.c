@@ -139,6 +139,7 @@ void json_add_store(json_t *obj, const struct kvtree_store_info *si)
 	json_add(obj, "durable", json_boolean(si->flags & KVTREE_STORE_DURABLE));
 	json_add(obj, "sync", json_boolean(si->flags & KVTREE_STORE_SYNC));
 	json_add(obj, "attaching", json_boolean(si->flags & KVTREE_STORE_ATTACHING));
+	json_add(obj, "read_only", json_boolean(si->flags & KVTREE_STORE_READ_ONLY));
 }
 
 /**

@@ -44,7 +44,7 @@ static uint64_t json_number(const char *json, const char *name)
 static bool check_agrees(const struct crash_image *image, const struct crash_state *state,
 			 const char *dir, char *text, size_t len)
 {
-	char name[CRASH_DISKS][256], *paths[CRASH_DISKS], command[1600], json[1000] = "";
+	char name[CRASH_DISKS][256], *paths[CRASH_DISKS], command[1600], json[4000] = "";
 	uint64_t keys = 0;
 	FILE *tool;
 	int status;

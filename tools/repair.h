@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Copies of superblocks that are damaged, as check finds and mends them. */
+#ifndef KVTREE_TOOL_REPAIR_H
+#define KVTREE_TOOL_REPAIR_H
+
+#include <stdio.h>
+
+struct devset;
+
+unsigned int repair_needed(const struct devset *ds);
+void repair_show(const struct devset *ds, FILE *out, const char *what);
+int repair(struct devset *ds);
+
+#endif /* KVTREE_TOOL_REPAIR_H */
