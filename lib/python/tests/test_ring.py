@@ -2,6 +2,7 @@
 """Rings: many operations under way, with asyncio and without."""
 
 import asyncio
+import errno
 import gc
 import mmap
 import os
@@ -27,6 +28,7 @@ from kvtree import (
     StoreGone,
     VersionMismatch,
 )
+from kvtree._native import lib
 
 WAYS: dict[str, dict[str, Any]] = {
     'default': {}, 'by_pointer': {'by_pointer': True}, 'system_calls': {'uring': False},
@@ -473,6 +475,121 @@ def test_a_signal_is_handled_while_a_ring_waits(store: Store, ring: Ring) -> Non
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
     assert store[b'k'] == b'v'
+
+
+def test_an_exception_of_a_signal_handler_frees_nothing_under_way(
+        store: Store, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it came as soon as the library has the operation."""
+    begin = Operation._begin
+
+    def interrupted(operation: Operation[Any], handle: Any, data: Any) -> int:
+        ret = begin(operation, handle, data)
+        if ret >= 0:
+            raise KeyboardInterrupt
+        return ret
+
+    store[b'k'] = b'v' * 1000
+    with monkeypatch.context() as patch:
+        patch.setattr(Operation, '_begin', interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ring.get(b'k')
+    assert ring.pending == 1
+    assert len(ring._flying) == 1
+    # The next ones get results of their own.
+    put = ring.put(b'other', b'1')
+    assert put.wait() == store.get_with_version(b'other')[1]
+    assert ring.get(b'absent').wait() is None
+    ring.drain()
+    # What waited for a place is begun once.
+    adds = [ring.add(b'n', 1) for _ in range(40)]
+    with monkeypatch.context() as patch:
+        patch.setattr(Operation, '_begin', interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ring.drain()
+    ring.drain()
+    assert sorted(add.value for add in adds) == list(range(1, 41))
+
+
+class Refusing:
+    """The library, whose kernel does not take what is submitted at first."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(lib, name)
+
+    def kvtree_ring_wait(self, *args: Any) -> int:
+        if not self.left:
+            return int(lib.kvtree_ring_wait(*args))
+        self.left -= 1
+        return -errno.EAGAIN
+
+
+def test_what_the_kernel_refuses_is_submitted_later(
+        store: Store, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        refusing.left = 5
+        assert await ring.add(b'n', 1) == 1
+        assert not refusing.left
+        refusing.left = 5
+        assert sorted(await asyncio.gather(*(ring.add(b'n', 1) for _ in range(40)))) == [
+            *range(2, 42)]
+        assert not refusing.left
+
+    refusing = Refusing(0)
+    monkeypatch.setattr('kvtree._ring.lib', refusing)
+    asyncio.run(asyncio.wait_for(main(), 120))
+    refusing.left = 5
+    assert ring.add(b'n', 1).wait() == 42
+    refusing.left = 5
+    adds = [ring.add(b'n', 1) for _ in range(40)]
+    assert len(ring.wait(40)) == 40
+    assert max(add.value for add in adds) == 82
+    assert not refusing.left
+
+
+def test_a_child_leaves_the_parents_loop_alone(store: Store, ring: Ring) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        seen = loop.create_future()
+        ring._readable = lambda: seen.done() or seen.set_result(  # type: ignore[method-assign]
+            os.eventfd_read(ring.fileno()))
+        ring._loop = loop
+        ring._watch()
+        pid = os.fork()
+        if not pid:
+            ring.close()
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        os.eventfd_write(ring.fileno(), 1)
+        await asyncio.wait_for(seen, 60)
+
+    asyncio.run(main())
+
+
+def test_a_canceled_batch_tells_how_far_it_came(store: Store, ring: Ring) -> None:
+    batch = store.batch()
+    for _ in range(5000):
+        batch.add(b'n', 1)
+    operation = ring.run(batch)
+    ring.submit()
+    # Of a list that is longer than a call takes, the rest is queued again by the first.
+    for _ in range(2):
+        ring.cancel(operation)
+    ring.drain()
+    executed = sum(result.done for result in batch.results)
+    assert int.from_bytes(store[b'n'], 'little') == executed
+    if not ring.uses_uring:
+        assert executed == 5000
+    else:
+        assert isinstance(operation.error, Canceled)
+        assert executed == 4096
+        assert 'after 4096 of its operations' in str(operation.error)
+    waiting = ring.run(store.batch())
+    ring.cancel(waiting)
+    ring.drain()
+    assert 'nothing has changed' in str(waiting.error)
 
 
 def test_a_time_limit_ends_waiting(store: Store, ring: Ring) -> None:

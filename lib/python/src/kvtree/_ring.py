@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import math
 import os
 import weakref
@@ -19,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from threading import get_ident
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kvtree._args import buffer, flags_of, number
@@ -39,6 +40,10 @@ T = TypeVar('T')
 
 # Memory for a value, which the kernel fills in: it need not be zeros before.
 _allocate = ffi.new_allocator(should_clear_after_alloc=False)
+
+# What the kernel says if it has no memory for what is submitted: it is still queued.
+_LATER = (-errno.EAGAIN, -errno.EBUSY, -errno.ENOMEM)
+_PAUSE = 0.001
 
 # Memory of operations whose end could not be waited for: the kernel may write to it.
 _abandoned: list[Any] = []
@@ -153,10 +158,16 @@ class _BatchOperation(Operation[list[Result[Any]]]):
                          lambda args, event: [])
         self._batch = batch
 
+    def _cancellation(self, executed: int = 0) -> Error:
+        if not executed:
+            return super()._cancellation()
+        return Canceled(errno.ECANCELED, f'the batch was canceled after {executed} of its '
+                        'operations; see Batch.results', self._key)
+
     def _finish(self, event: Any) -> bool:
         new = self._batch._reap()
         if event.result == -errno.ECANCELED:
-            self._fail(self._cancellation())
+            self._fail(self._cancellation(len(new)))
         elif event.result < 0:
             self._fail(error(event.result))
         else:
@@ -255,7 +266,8 @@ class Ring:
         self._waiting: deque[Operation[Any]] = deque()
         self._flying: dict[int, Operation[Any]] = {}    # by the `data` of their events
         self._ended: list[Operation[Any]] = []
-        self._last = 0      # the last `data` given
+        self._numbers = itertools.count(1)      # the `data` to be given
+        self._refused = False       # the kernel did not take what was submitted last
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watched = -1  # the descriptor that the loop watches
         self._flush_soon = False
@@ -384,29 +396,38 @@ class Ring:
 
     def _start(self, operation: Operation[Any]) -> bool:
         """Give an operation to the library; False if it has no place."""
-        data = self._last + 1
+        data = next(self._numbers)
+        # First: as soon as the library has it, a signal handler may raise.
+        self._flying[data] = operation
         ret = operation._begin(self._handle, ffi.cast('void *', data))
+        if ret >= 0:
+            return True
+        del self._flying[data]
         if ret == -errno.EAGAIN:
             return False
-        self._last = data
-        if ret < 0:
-            operation._stop(error(ret, operation._key))
-            self._ended.append(operation)
-        else:
-            self._flying[data] = operation
+        operation._stop(error(ret, operation._key))
+        self._ended.append(operation)
         return True
 
     def _refill(self) -> None:
-        while self._waiting and self._start(self._waiting[0]):
-            self._waiting.popleft()
+        while self._waiting:
+            # Never in both places: it would be begun twice.
+            operation = self._waiting.popleft()
+            if not self._start(operation):
+                self._waiting.appendleft(operation)
+                return
 
     # Completing.
 
     def submit(self) -> int:
-        """Begin what was queued, as far as there is place; return how many began."""
+        """Begin what was queued, as far as there is place; return how many began.
+
+        If the kernel has no memory for them now none does, and they are still queued.
+        """
         ring = self._mine()
         self._refill()
-        return must(lib.kvtree_ring_submit(ring))
+        n = lib.kvtree_ring_submit(ring)
+        return 0 if n in _LATER else must(n)
 
     def wait(self, at_least: int = 1, timeout: float | None = None) -> list[Operation[Any]]:
         """Begin what was queued, and return what has completed.
@@ -474,7 +495,10 @@ class Ring:
         return self._handle
 
     def _oldest(self) -> Operation[Any] | None:
-        return next(iter(self._flying.values()), self._waiting[0] if self._waiting else None)
+        # If the library has none, an exception of a signal handler came between.
+        if lib.kvtree_ring_pending(self._handle):
+            return next(iter(self._flying.values()), None)
+        return self._waiting[0] if self._waiting else None
 
     def _step(self, at_least: int, timeout: float | None) -> list[Operation[Any]]:
         """Begin what can begin, wait and reap once; what has completed."""
@@ -484,8 +508,11 @@ class Ring:
         ms = -1 if timeout is None else math.ceil(timeout * 1000)
         n = lib.kvtree_ring_wait(ring, self._events, self._depth,
                                  max(at_least - len(done), 0), ms)
+        self._refused = n in _LATER
+        if self._refused and at_least > 0 and timeout != 0:
+            sleep(_PAUSE if timeout is None else min(_PAUSE, timeout))
         # After a signal, its handler runs before Python gets here.
-        if n in (-errno.EINTR, -errno.ETIME):
+        if n in (-errno.EINTR, -errno.ETIME, *_LATER):
             n = 0
         for i in range(must(n)):
             event = self._events[i]
@@ -509,12 +536,15 @@ class Ring:
             self._flush_soon = False
         self._flush_later()
 
+    def _serving(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None
+        return self._loop
+
     def _flush_later(self) -> None:
         # Not at once: all that is queued until then begins with one system call.
-        assert self._loop is not None
         if not self._flush_soon:
             self._flush_soon = True
-            self._loop.call_soon(self._flush)
+            self._serving().call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_soon = False
@@ -523,7 +553,10 @@ class Ring:
         try:
             self._step(0, 0)
             under_way = lib.kvtree_ring_pending(self._handle)
-            if self._waiting and under_way < self._depth:
+            if self._refused:
+                self._flush_soon = True
+                self._serving().call_later(_PAUSE, self._flush)
+            elif self._waiting and under_way < self._depth:
                 self._flush_later()
             if under_way:
                 self._watch()
@@ -539,7 +572,9 @@ class Ring:
             self._loop.add_reader(self._watched, self._readable)
 
     def _unwatch(self) -> None:
-        if self._watched >= 0 and self._loop is not None and not self._loop.is_closed():
+        # A child of the process has the parent's epoll: the registration is not its own.
+        if (self._watched >= 0 and os.getpid() == self._pid and self._loop is not None and
+                not self._loop.is_closed()):
             self._loop.remove_reader(self._watched)
         self._watched = -1
 
