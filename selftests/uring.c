@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
 #include "kselftest_harness.h"
@@ -1411,6 +1412,50 @@ TEST_F(uring, thread_that_submits_is_woken)
 	kvt_ring_exit(&way.ring);
 	ASSERT_EQ(0, kvt_add(self->fd, STR("n"), 0, 0, &before));
 	EXPECT_EQ(16, before);
+}
+
+struct slow_thread {
+	unsigned int head;
+	unsigned int tail;
+	bool stop;
+};
+
+/* As the kernel's thread does: take all there is, at any moment. */
+static void *take_all(void *arg)
+{
+	struct slow_thread *t = arg;
+
+	while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED))
+		__atomic_store_n(&t->head, __atomic_load_n(&t->tail, __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/*
+ * A test of the tests' own client: room that appears while it looks is room.  For a
+ * second or two, since the threads wait for each other.
+ */
+TEST_F(uring, full_ring_of_a_polling_thread_has_room_again)
+{
+	struct slow_thread t = { 0 };
+	struct kvt_ring ring;
+	pthread_t thread;
+	time_t end = time(NULL) + 2;
+	int full = 0;
+
+	kvt_ring_make(&ring, 2, 0);
+	ring.flags |= IORING_SETUP_SQPOLL;
+	ring.ksq_head = &t.head;
+	ring.ksq_tail = &t.tail;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, take_all, &t));
+	while (time(NULL) < end) {
+		full += !kvt_ring_sqe(&ring);
+		kvt_ring_publish(&ring);
+	}
+	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	kvt_ring_exit(&ring);
+	EXPECT_EQ(0, full);
 }
 
 /* Queue a chain of operations; `flags` goes into all but the last. */

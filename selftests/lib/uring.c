@@ -128,21 +128,28 @@ struct io_uring_sqe *kvt_ring_sqe_at(const struct kvt_ring *ring, unsigned int n
 	return (void *)(ring->sqes + ((size_t)slot << sqe_shift(ring->flags)));
 }
 
-static bool has_room(const struct kvt_ring *ring, unsigned int nr)
-{
-	/* Pairs with the kernel's release when it has read SQEs: they are ours again. */
-	return ring->sq_tail + nr - __atomic_load_n(ring->ksq_head, __ATOMIC_ACQUIRE) <=
-	       ring->sq_entries;
-}
-
 /*
+ * Wait until that many places are free; false if nobody will free them.
+ *
  * The thread of IORING_SETUP_SQPOLL gives SQEs back after the last of those that it
- * found: commands may have completed by then.
+ * found: commands may have completed by then.  It does so at any moment: whether there is
+ * room, and whether it still has some, are asked of the same head.
  */
-static bool thread_has_some(const struct kvt_ring *ring)
+static bool wait_for_room(const struct kvt_ring *ring, unsigned int nr)
 {
-	return ring->flags & IORING_SETUP_SQPOLL &&
-	       __atomic_load_n(ring->ksq_head, __ATOMIC_RELAXED) != *ring->ksq_tail;
+	unsigned int head;
+
+	for (;;) {
+		/* Pairs with the kernel's release when it has read SQEs: they are ours again. */
+		head = __atomic_load_n(ring->ksq_head, __ATOMIC_ACQUIRE);
+		if (ring->sq_tail + nr - head <= ring->sq_entries)
+			return true;
+		if (!(ring->flags & IORING_SETUP_SQPOLL) || head == *ring->ksq_tail)
+			return false;
+		KVT_CHECK(kvt_ring_enter(ring, 0, 0,
+					 IORING_ENTER_SQ_WAKEUP | IORING_ENTER_SQ_WAIT) >= 0);
+		sched_yield();
+	}
 }
 
 /* That many places in a row. */
@@ -150,12 +157,8 @@ static struct io_uring_sqe *take(struct kvt_ring *ring, unsigned int nr)
 {
 	struct io_uring_sqe *sqe;
 
-	while (!has_room(ring, nr)) {
-		if (!thread_has_some(ring))
-			return NULL;
-		KVT_CHECK(kvt_ring_enter(ring, 0, 0, IORING_ENTER_SQ_WAKEUP) >= 0);
-		sched_yield();
-	}
+	if (!wait_for_room(ring, nr))
+		return NULL;
 	sqe = kvt_ring_sqe_at(ring, ring->sq_tail);
 	memset(sqe, 0, nr * kvt_ring_sqe_size(ring));
 	ring->sq_tail += nr;
