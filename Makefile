@@ -19,7 +19,7 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
 export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
-	BENCH_UML_ARGS CRASH_SEED HISTORY_SEED BROKEN_TURN
+	BENCH_UML_ARGS CRASH_SEED HISTORY_SEED BROKEN_TURN KVT_NEWEST
 
 .PHONY: all modules try-modules lib tools examples man selftests install demo vm docs help \
 	check check-uml check-debug check-stock check-stock7 check-kcsan check-crash check-history check-user \
@@ -202,6 +202,7 @@ help:
 	@echo '  T=PATTERN    run only tests of this name: T=perm, T="abi*", T=suite.case'
 	@echo '  ENGINE=NAME  run test programs with that engine alone: masstree, bwtree'
 	@echo '  AT_ONCE=N    lanes that run at once in check (by processors and memory)'
+	@echo '  KVT_NEWEST=1 the newest kernels of the archive, not those known to be good'
 	@echo '  V=1          show the commands'
 	@echo
 	@echo 'Lanes install Debian packages they need (as root or with sudo) and keep'

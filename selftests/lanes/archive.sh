@@ -7,6 +7,9 @@
 # Days for which the newest version known is taken to be the newest.
 INDEX_DAYS=7
 
+# Days after which what nobody uses is removed from the cache.
+UNUSED_DAYS=60
+
 digest()
 {
 	sha256sum | cut -c 1-8
@@ -36,35 +39,74 @@ apt_private()
 		"$@"
 }
 
-# Print "PACKAGE VERSION" of the newest package of this name pattern.
-newest_in_archive()
+# Print "PACKAGE VERSION" of all packages there of this name pattern, the newest last.
+in_archive()
 {
 	apt_private apt-cache dumpavail | awk -v pattern="^$1\$" '
 		$1 == "Package:" { p = $2 }
-		$1 == "Version:" && p ~ pattern { print p, $2 }' | sort -V | tail -n 1
+		$1 == "Version:" && p ~ pattern { print p, $2 }' | sort -V
 }
 
-# choose_newest NAME PATTERN: print "PACKAGE VERSION" of the package to use,
-# asking the archive only when the last answer, kept under NAME, is old.
-choose_newest()
+# of_archive PATTERN GOOD: the good one, if it is there, or the newest.
+of_archive()
 {
-	local known=$CACHE/newest-$1 answer
+	local all
+	all=$(in_archive "$1")
 
+	grep -xF -e "$2" <<<"$all" || tail -n 1 <<<"$all"
+}
+
+# choose NAME PATTERN GOOD: print "PACKAGE VERSION" of the package to use. GOOD is the one
+# that is known to be good. What the archive has is kept under NAME, and asked again when
+# that is old, but for GOOD.
+choose()
+{
+	local name=$1 pattern=$2 good=$3 known answer
+
+	[ "${KVT_NEWEST:-0}" != 1 ] || name+=-of-all good=
+	known=$CACHE/newest-$name
 	mkdir -p "$CACHE"
 	exec 6>"$CACHE/apt.lock"
 	flock 6
-	if [ -n "$(find "$known" -mtime "-$INDEX_DAYS" 2>/dev/null)" ]; then
+	if grep -qsxF -e "$good" "$known"; then
 		true
-	elif run_logged "$CACHE/apt-update.log" "$1: looking for the newest version" '' \
+	elif [ -n "$(find "$known" -mtime "-$INDEX_DAYS" 2>/dev/null)" ]; then
+		true
+	elif run_logged "$CACHE/apt-update.log" "$name: asking the archive for versions" '' \
 			apt_private apt-get update &&
-			answer=$(newest_in_archive "$2") && [ -n "$answer" ]; then
+			answer=$(of_archive "$pattern" "$good") && [ -n "$answer" ]; then
 		echo "$answer" >"$known.new"
 		mv "$known.new" "$known"
+		[ -z "$good" ] || [ "$answer" = "$good" ] ||
+			say "$name: the archive no longer has $good: taking $answer"
 	elif [ -s "$known" ]; then
-		say "$1: the archive cannot be reached, using the last known version"
+		say "$name: the archive cannot be reached, using the last known version"
 	else
-		die "no package $2 found in $NEXT_SUITE-backports"
+		die "no package $pattern found in $NEXT_SUITE-backports"
 	fi
 	exec 6>&-
 	cat "$known"
+}
+
+# forget NAME: ask the archive again. What is to be fetched may have left it.
+forget()
+{
+	[ "${KVT_NEWEST:-0}" != 1 ] || set -- "$1-of-all"
+	rm -f "$CACHE/newest-$1"
+}
+
+# used DIRECTORY: it is in use today; those beside it that nobody has used for a season,
+# which versions and patches before these have left, are removed. They are large.
+used()
+{
+	local old
+
+	touch "$1/.kvtree-used" 2>/dev/null || as_root touch "$1/.kvtree-used"
+	find "$CACHE" -mindepth 2 -maxdepth 2 -name .kvtree-used -mtime "+$UNUSED_DAYS" \
+		-printf '%h\n' | while read -r old; do
+		say "cache: removing $old, not used for $UNUSED_DAYS days"
+		rm -rf --one-file-system "$old" 2>/dev/null ||
+			as_root rm -rf --one-file-system "$old"
+		rm -f "$old.lock" "$old.log"
+	done
 }

@@ -111,13 +111,34 @@ installed()
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# bookworm's own linux-image-amd64 is 6.1, which the module does not support.
-recent()
+# The oldest version of a package that will do; nothing if any will. bookworm's own are
+# older.
+oldest()
 {
 	case $1 in
-	linux-*) dpkg --compare-versions \
-		"$(dpkg-query -W -f '${Version}' "$1")" ge 6.12;;
-	*) true;;
+	linux-*) echo 6.12;;
+	libbpf-dev) echo 1:1.4;;
+	bpftool) echo 7.4;;
+	qemu-system-x86) echo 1:8.2;;
+	esac
+}
+
+recent()
+{
+	local oldest
+	oldest=$(oldest "$1")
+
+	[ -z "$oldest" ] || dpkg --compare-versions \
+		"$(dpkg-query -W -f '${Version}' "$1")" ge "$oldest"
+}
+
+# What does what a package is for: a cargo of rustup's is as good as Debian's, which
+# cannot be installed beside some.
+instead()
+{
+	case $1 in
+	cargo|rustc) command -v "$1" >/dev/null;;
+	*) false;;
 	esac
 }
 
@@ -126,7 +147,7 @@ missing()
 	local p
 
 	for p in "$@"; do
-		if ! installed "$p" || ! recent "$p"; then
+		if ! { installed "$p" && recent "$p"; } && ! instead "$p"; then
 			echo "$p"
 		fi
 	done | sort -u
@@ -142,13 +163,31 @@ add_backports()
 	have_suite "$STOCK_SUITE" && return
 	grep -qs "$STOCK_SUITE" "$BACKPORTS_LIST" && return
 	say "deps: adding $STOCK_SUITE in $BACKPORTS_LIST"
-	echo "deb $DEBIAN_MIRROR $STOCK_SUITE main" |
+	echo "deb $(backports_mirror) $STOCK_SUITE main" |
 		as_root tee "$BACKPORTS_LIST" >/dev/null
 }
 
+# The mirrors drop a release's backports when it is no longer supported; the archive of
+# old releases has them from then on.
+backports_mirror()
+{
+	local got rc=0
+
+	got=$(mktemp)
+	/usr/lib/apt/apt-helper -q download-file \
+		"$DEBIAN_MIRROR/dists/$STOCK_SUITE/InRelease" "$got" >/dev/null 2>&1 || rc=$?
+	rm -f "$got"
+	if [ $rc -eq 0 ]; then
+		echo "$DEBIAN_MIRROR"
+	else
+		echo "[check-valid-until=no] $OLD_MIRROR"
+	fi
+}
+
+# Nothing that somebody has installed is removed for it: that is an error.
 apt_run()
 {
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-remove \
 		-o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=300 \
 		-o Acquire::Retries=3 "$@"
 }

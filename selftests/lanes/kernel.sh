@@ -15,11 +15,12 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/archive.sh
 . "$LANES/archive.sh"
 
+# fetch PACKAGE VERSION DIRECTORY
 fetch()
 {
-	cd "$2"
+	cd "$3"
 	rm -f ./*.deb
-	apt_private apt-get download "$1"
+	apt_private apt-get download "$1=$2"
 	dpkg -x "$1"_*.deb .
 	rm -f ./*.deb
 }
@@ -28,6 +29,7 @@ unpack()
 {
 	local patch
 
+	rm -rf "$2/linux.new"
 	mkdir -p "$2/linux.new"
 	tar -C "$2/linux.new" --strip-components=1 -xf "$1"
 	for patch in "$LANES"/patches/*.patch; do
@@ -37,26 +39,37 @@ unpack()
 	mv "$2/linux.new" "$2/linux"
 }
 
+# Set PACKAGE, VERSION and DIR.
+choose_source()
+{
+	read -r PACKAGE VERSION < <(choose kernel "$KERNEL_SOURCE_PATTERN" "$KERNEL_SOURCE")
+	[ -n "$VERSION" ] || exit 1
+	DIR=$CACHE/${PACKAGE}_$VERSION-$(cat "$LANES"/patches/*.patch | digest)
+}
+
 # Print the source directory, fetched and unpacked.
 source_dir()
 {
-	local package version dir
+	local PACKAGE VERSION DIR
 
 	mkdir -p "$CACHE"
 	exec 8>"$CACHE/source.lock"
 	flock 8
-	read -r package version < <(choose_newest kernel "$KERNEL_SOURCE_PATTERN")
-	[ -n "$version" ] || exit 1
-	dir=$CACHE/${package}_$version-$(cat "$LANES"/patches/*.patch | digest)
-	if [ ! -d "$dir/linux" ]; then
-		mkdir -p "$dir"
-		run_logged "$dir/fetch.log" "kernel: fetching $package $version" '' \
-			fetch "$package" "$dir"
-		run_logged "$dir/unpack.log" 'kernel: unpacking' '' \
-			unpack "$dir/usr/src/$package.tar.xz" "$dir"
+	choose_source
+	if [ ! -d "$DIR/linux" ]; then
+		forget kernel
+		choose_source
 	fi
+	if [ ! -d "$DIR/linux" ]; then
+		mkdir -p "$DIR"
+		run_logged "$DIR/fetch.log" "kernel: fetching $PACKAGE $VERSION" '' \
+			fetch "$PACKAGE" "$VERSION" "$DIR"
+		run_logged "$DIR/unpack.log" 'kernel: unpacking' '' \
+			unpack "$DIR/usr/src/$PACKAGE.tar.xz" "$DIR"
+	fi
+	used "$DIR"
 	exec 8>&-
-	echo "$dir/linux"
+	echo "$DIR/linux"
 }
 
 # Which kernel it is: the makefile's arguments, what the configuration begins with,
@@ -115,9 +128,18 @@ build()
 	CCACHE_DISABLE=1 make -C "$1" O="$2" "${ARGS[@]}" -j "$JOBS"
 }
 
+# What the configuration and the makefile are told, but for what most kernels have.
+key()
+{
+	{
+		grep -h CONFIG_ "${FRAGMENTS[@]}"
+		[ "${ARGS[*]} $BASE" = 'ARCH=um defconfig' ] || echo "${ARGS[*]} $BASE"
+	} | digest
+}
+
 main()
 {
-	local lane=${1:-} src key dir ARGS=(ARCH=um) BASE=defconfig FRAGMENTS
+	local lane=${1:-} src dir ARGS=(ARCH=um) BASE=defconfig FRAGMENTS
 
 	if [ "$lane" = source ]; then
 		source_dir
@@ -125,8 +147,7 @@ main()
 	fi
 	settings "$lane"
 	src=$(source_dir)
-	key=$(grep -h CONFIG_ "${FRAGMENTS[@]}" | digest)
-	dir=$CACHE/$lane-$(basename "$(dirname "$src")")-gcc$(gcc -dumpfullversion)-$key
+	dir=$CACHE/$lane-$(basename "$(dirname "$src")")-gcc$(gcc -dumpfullversion)-$(key)
 	mkdir -p "$dir"
 	exec 9>"$dir.lock"
 	flock -n 9 || { say "kernel: waiting for another build of $lane"; flock 9; }
@@ -138,6 +159,7 @@ main()
 			build "$src" "$dir"
 		touch "$dir/.kvtree-built"
 	fi
+	used "$dir"
 	echo "$dir"
 }
 

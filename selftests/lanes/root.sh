@@ -30,17 +30,20 @@ packages()
 
 bootstrap()
 {
-	as_root debootstrap --variant=minbase --keyring="$KEYRING" \
+	as_root unshare -m debootstrap --variant=minbase --keyring="$KEYRING" \
 		"$NEXT_SUITE" "$1" "$DEBIAN_MIRROR"
 }
 
-# No initramfs is made: virtme-ng brings its own.
+# What is mounted is seen by this command alone. No initramfs is made: virtme-ng brings its
+# own.
 inside()
 {
 	local root=$1
 	shift
 
-	as_root chroot "$root" env -i INITRD=No DEBIAN_FRONTEND=noninteractive LC_ALL=C \
+	# shellcheck disable=SC2016
+	as_root unshare -m sh -ec 'mount -t proc proc "$1/proc"; exec chroot "$@"' - \
+		"$root" env -i INITRD=No DEBIAN_FRONTEND=noninteractive LC_ALL=C \
 		PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 
@@ -58,7 +61,7 @@ no_sync()
 
 make_root()
 {
-	local root=$1 list
+	local root=$1 version=$2 list
 	mapfile -t list < <(packages)
 
 	as_root rm -rf "$root"
@@ -69,7 +72,7 @@ make_root()
 	apt_inside "$root" update
 	apt_inside "$root" install "${list[@]}"
 	# shellcheck disable=SC2086
-	apt_inside "$root" install -t "$NEXT_SUITE-backports" $KERNEL_PACKAGES
+	apt_inside "$root" install -t "$NEXT_SUITE-backports" ${KERNEL_PACKAGES// /=$version }=$version
 	apt_inside "$root" clean
 }
 
@@ -79,20 +82,32 @@ made()
 	grep -cE '^(I: (Retrieving|Unpacking|Configuring)|Unpacking|Setting up)' "$1"
 }
 
+# Set VERSION and DIR.
+choose_root()
+{
+	read -r _ VERSION < <(choose stock-7 linux-image-amd64 "$KERNEL_IMAGE")
+	[ -n "$VERSION" ] || exit 1
+	DIR=$CACHE/root-${NEXT_SUITE}_$VERSION-$(packages | digest)
+}
+
 main()
 {
-	local version dir
+	local VERSION DIR dir
 
-	read -r _ version < <(choose_newest stock-7 linux-image-amd64)
-	[ -n "$version" ] || exit 1
-	dir=$CACHE/root-${NEXT_SUITE}_$version-$(packages | digest)
+	choose_root
+	if [ ! -d "$DIR" ]; then
+		forget stock-7
+		choose_root
+	fi
+	dir=$DIR
 	exec 9>"$dir.lock"
 	flock -n 9 || { say 'stock-7: waiting for another to make the root'; flock 9; }
 	if [ ! -d "$dir" ]; then
 		run_logged "$dir.log" "stock-7: making a Debian $NEXT_SUITE" \
-			"echo \$(made '$dir.log') steps" make_root "$dir.new"
+			"echo \$(made '$dir.log') steps" make_root "$dir.new" "$VERSION"
 		as_root mv "$dir.new" "$dir"
 	fi
+	used "$dir"
 	exec 9>&-
 	echo "$dir"
 }
