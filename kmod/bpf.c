@@ -235,7 +235,7 @@ static int lookup_near(struct lookup *l, u8 *key, u32 key_room, bool reverse)
 	struct kvt_cursor *cursor;
 	int ret;
 
-	cursor = kvt_cursor_get();
+	cursor = kvt_cursor_get(l->store);
 	if (!cursor)
 		return -EBUSY;
 	ret = lookup_nearest(l, cursor, key, key_room, reverse);

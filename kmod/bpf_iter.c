@@ -134,7 +134,7 @@ static int iter_open(struct bpf_iter *s, const struct bpf_kvt_ref *ref, const u8
 	err = iter_range(&range, flags, ref, key, len);
 	if (err)
 		return err;
-	cursor = kvt_cursor_get();
+	cursor = kvt_cursor_get(store);
 	if (!cursor) {
 		kvt_stat_inc(&store->stats, KVTREE_STAT_BPF_BUSY);
 		return -EBUSY;

@@ -427,7 +427,7 @@ static long ioctl_bpf_hook(struct kvt_session *session, void __user *arg, size_t
 		return -EFAULT;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
-	err = kvt_hook_list(session->store, &info);
+	err = session->access ? kvt_hook_list(session->store, &info) : -EACCES;
 	kvt_store_leave(session->store);
 	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
 }
@@ -526,7 +526,9 @@ static int session_fsync(struct file *file, loff_t start, loff_t end, int datasy
 	if (!kvt_session_enter(session))
 		return -ESTALE;
 	log = session->store->log;
-	if (log)
+	if (!(session->access & KVTREE_OPEN_WRITE))
+		err = -EACCES;
+	else if (log)
 		err = kvt_log_sync(log, kvt_log_dirty_epoch(log));
 	kvt_store_leave(session->store);
 	return err;

@@ -16,12 +16,16 @@
 /* Cursors of a CPU.  Few programs are under way at once, with few loops each. */
 #define CURSORS		16
 
+/* ... of which one store's programs may hold so many: others' find some as well. */
+#define CURSORS_STORE	8
+
 /* How often iter_next() may ask for a pause that nobody can make here. */
 #define CURSOR_TRIES	4
 
 struct cursor_pool {
 	unsigned long used;
 	void *cursors;
+	const struct kvt_store *stores[CURSORS];	/* that used ones are for */
 } ____cacheline_aligned_in_smp;
 
 static DEFINE_MUTEX(cursors_lock);
@@ -50,7 +54,7 @@ static int cursors_fill(struct cursor_pool *pool, int cpu)
 		return -ENOMEM;
 	for (i = 0; i < CURSORS; i++) {
 		cursor = pool->cursors + i * cursor_size;
-		cursor->pool = &pool->used;
+		cursor->pool = pool;
 		cursor->nr = i;
 	}
 	return 0;
@@ -109,17 +113,29 @@ void kvt_cursors_exit(void)
 	cursors_free(cursor_pools);
 }
 
+/* Whether a store has more cursors of a pool than it may. */
+static bool pool_is_overdrawn(const struct cursor_pool *pool, const struct kvt_store *store)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < CURSORS; i++)
+		n += READ_ONCE(pool->stores[i]) == store;
+	return n > CURSORS_STORE;
+}
+
 /**
  * kvt_cursor_get() - take a cursor
+ * @store: for which store
  *
  * Context: any, including NMI.
  *
- * Return: the cursor, or NULL: all of this CPU are in use.
+ * Return: the cursor, or NULL: all of this CPU are in use, or too many by this store.
  */
-struct kvt_cursor *kvt_cursor_get(void)
+struct kvt_cursor *kvt_cursor_get(const struct kvt_store *store)
 {
 	/* Pairs with kvt_cursors_prepare(), before which there is no handle. */
 	struct cursor_pool *pools = READ_ONCE(cursor_pools);
+	struct kvt_cursor *cursor;
 	struct cursor_pool *pool;
 	unsigned long nr;
 
@@ -132,7 +148,14 @@ struct kvt_cursor *kvt_cursor_get(void)
 		if (nr >= CURSORS)
 			return NULL;
 	} while (test_and_set_bit_lock(nr, &pool->used));
-	return pool->cursors + nr * cursor_size;
+	cursor = pool->cursors + nr * cursor_size;
+	WRITE_ONCE(pool->stores[nr], store);
+	/* Of several who exceed the share at once, the last to look sees all others. */
+	smp_mb();
+	if (likely(!pool_is_overdrawn(pool, store)))
+		return cursor;
+	kvt_cursor_put(cursor);
+	return NULL;
 }
 KVT_EXPORT_FOR_TESTS(kvt_cursor_get);
 
@@ -144,7 +167,8 @@ KVT_EXPORT_FOR_TESTS(kvt_cursor_get);
  */
 void kvt_cursor_put(struct kvt_cursor *cursor)
 {
-	clear_bit_unlock(cursor->nr, cursor->pool);
+	WRITE_ONCE(cursor->pool->stores[cursor->nr], NULL);
+	clear_bit_unlock(cursor->nr, &cursor->pool->used);
 }
 KVT_EXPORT_FOR_TESTS(kvt_cursor_put);
 

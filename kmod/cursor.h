@@ -5,7 +5,7 @@
  * An iterator has room for the longest key, too much for a stack that an
  * interrupt may have to share with what it interrupted.  So there is a pool for
  * each CPU, of which a cursor is taken and given back in any context, by an
- * atomic operation on one word.
+ * atomic operation on one word.  No store's programs can have all of a pool.
  */
 #ifndef KVT_CURSOR_H
 #define KVT_CURSOR_H
@@ -16,11 +16,12 @@
 
 #include "index.h"
 
+struct cursor_pool;
 struct kvt_store;
 struct kvt_value;
 
 struct kvt_cursor {
-	unsigned long *pool;	/* that it is of */
+	struct cursor_pool *pool;	/* that it is of */
 	unsigned int nr;	/* its bit there */
 	/* Of an iterator in use. */
 	struct kvt_store *store;
@@ -36,7 +37,7 @@ struct kvt_cursor {
 int kvt_cursors_prepare(void);
 void kvt_cursors_exit(void);
 
-struct kvt_cursor *kvt_cursor_get(void);
+struct kvt_cursor *kvt_cursor_get(const struct kvt_store *store);
 void kvt_cursor_put(struct kvt_cursor *cursor);
 void kvt_cursor_seek(struct kvt_cursor *cursor, struct kvt_index *index, const u8 *key,
 		     u32 len, enum kvt_bound bound, bool reverse);

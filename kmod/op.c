@@ -93,6 +93,8 @@ static const struct op_rule op_rules[KVTREE_OP_NR] = {
 		.run = kvt_scan,
 	},
 	[KVTREE_OP_SYNC] = {
+		/* It has everybody's changes written, and devices flush. */
+		.access = KVTREE_OPEN_WRITE,
 		.stat = KVTREE_STAT_NR,
 		.run = op_sync,
 	},
@@ -122,7 +124,7 @@ static int op_check_flags(const struct kvt_op_ctx *ctx, const struct kvtree_op *
 
 	if (rule->uses & USES_KEY)
 		allowed |= KVTREE_F_KEY_INLINE;
-	if (rule->access & KVTREE_OPEN_WRITE)
+	if (rule->run == kvt_update)
 		allowed |= KVTREE_F_SYNC;
 	if (op->flags & ~allowed)
 		return -EINVAL;

@@ -281,6 +281,7 @@ int kvtree_bpf_handle(const struct kvtree *kv, unsigned int access,
  * A filter's id is for struct kvtree_cursor_opts.
  *
  * Return: 0, or
+ *	-EACCES		the session may neither read nor write
  *	-ENOENT		there are no more
  *	-ESTALE		the store was destroyed
  */
@@ -475,6 +476,7 @@ int kvtree_add(const struct kvtree *kv, const void *key, size_t key_len,
  * @kv: the session
  *
  * Return: 0, or
+ *	-EACCES		the session may not write
  *	-EOPNOTSUPP	this kernel or this store has no durability
  *	-EIO		some of it is lost
  */

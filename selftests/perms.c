@@ -158,7 +158,11 @@ TEST_F(perms, mode_bits_decide_as_for_a_file)
 
 static int default_as_nobody(void *arg)
 {
+	struct kvtree_op sync = kvt_op(KVTREE_OP_SYNC, kvt_bytes(NULL, 0));
+	struct kvtree_bpf_handle handle = { .access = RD };
+	struct kvtree_bpf_access allow = { .allow = 1 };
 	struct kvtree_engine_stat counter = {};
+	struct kvtree_bpf_hook hook = {};
 	__u64 stats[KVTREE_STAT_NR];
 	struct kvtree_info info;
 	int dev;
@@ -172,6 +176,13 @@ static int default_as_nobody(void *arg)
 	KVT_CHECK(kvt_store(dev, "default", WR) == -EACCES);
 	KVT_CHECK(kvt_stats(dev, stats) == -EACCES);
 	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_ENGINE_STAT, &counter) == -EACCES);
+	KVT_CHECK(kvt_exec(dev, &sync) == -EACCES);
+	KVT_CHECK(fsync(dev) == -1 && errno == EACCES);
+	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_HOOK, &hook) == -EACCES);
+	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_HANDLE, &handle) == -EACCES);
+	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_ACCESS, &allow) == -EPERM);
+	allow.allow = 0;
+	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_ACCESS, &allow) == -EPERM);
 	/* What concerns no store is for everybody. */
 	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_INFO, &info) == 0);
 	return 0;
@@ -347,6 +358,46 @@ TEST_F(perms, session_has_the_access_that_it_asked_for)
 	EXPECT_EQ(-ENOENT, kvt_ioctl(wr, KVTREE_IOC_ENGINE_STAT, &counter));
 	close(rd);
 	close(wr);
+}
+
+TEST_F(perms, sync_needs_a_session_that_may_write)
+{
+	struct kvtree_op sync = kvt_op(KVTREE_OP_SYNC, kvt_bytes(NULL, 0));
+	int rd, wr;
+
+	ASSERT_EQ(0, kvt_create_as(self->dev, self->name, 0600, 0, 0));
+	rd = kvt_store(self->dev, self->name, RD);
+	wr = kvt_store(self->dev, self->name, WR);
+	ASSERT_LE(0, rd);
+	ASSERT_LE(0, wr);
+	EXPECT_EQ(-EACCES, kvt_exec(rd, &sync));
+	EXPECT_EQ(-1, fsync(rd));
+	EXPECT_EQ(EACCES, errno);
+	/* The store is volatile. */
+	EXPECT_EQ(-EOPNOTSUPP, kvt_exec(wr, &sync));
+	EXPECT_EQ(-1, fsync(wr));
+	EXPECT_EQ(EINVAL, errno);
+	close(rd);
+	close(wr);
+}
+
+/* Of a store without handles, but the access is looked at first. */
+TEST_F(perms, handle_is_for_the_access_that_the_session_has)
+{
+	static const unsigned int access[] = { RD, WR, RW };
+	struct kvtree_bpf_handle args = {};
+	int fd;
+	size_t i;
+
+	ASSERT_EQ(0, kvt_create_as(self->dev, self->name, 0600, 0, 0));
+	for (i = 0; i < NR(access); i++) {
+		fd = kvt_store(self->dev, self->name, access[i]);
+		ASSERT_LE(0, fd);
+		for (args.access = RD; args.access <= RW; args.access++)
+			EXPECT_EQ(args.access & ~access[i] ? -EACCES : -ENOENT,
+				  kvt_ioctl(fd, KVTREE_IOC_BPF_HANDLE, &args));
+		close(fd);
+	}
 }
 
 /* CAS and conditional forms must not tell a writer what he may not read. */

@@ -448,7 +448,7 @@ int cmd_detach(int argc, char **argv)
 }
 
 /* A command on the store that is its argument. */
-static int on_store(const struct argp *argp, int argc, char **argv,
+static int on_store(const struct argp *argp, int argc, char **argv, unsigned int access,
 		    int (*run)(const struct kvtree *kv), const char *what, const char *done)
 {
 	const char *name = NULL;
@@ -457,7 +457,7 @@ static int on_store(const struct argp *argp, int argc, char **argv,
 
 	parse(argp, argc, argv, &name);
 	tool.store = name;
-	kv = open_store(KVTREE_OPEN_READ);
+	kv = open_store(access);
 	err = run(kv);
 	kvtree_close(kv);
 	return ended(err, what, done, name);
@@ -472,7 +472,7 @@ int cmd_sync(int argc, char **argv)
 		.children = common_options,
 	};
 
-	return on_store(&argp, argc, argv, kvtree_sync, "sync", "synced");
+	return on_store(&argp, argc, argv, KVTREE_OPEN_WRITE, kvtree_sync, "sync", "synced");
 }
 
 int cmd_checkpoint(int argc, char **argv)
@@ -486,5 +486,6 @@ int cmd_checkpoint(int argc, char **argv)
 		.children = common_options,
 	};
 
-	return on_store(&argp, argc, argv, kvtree_checkpoint, "checkpoint", "checkpointed");
+	return on_store(&argp, argc, argv, KVTREE_OPEN_READ, kvtree_checkpoint, "checkpoint",
+			"checkpointed");
 }

@@ -623,7 +623,7 @@ static void cursors_pass_keys_that_share_all_but_their_ends(struct kunit *test)
 		data[KVTREE_KEY_MAX - 1]++;
 		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &key, NULL));
 	}
-	cursor = kvt_cursor_get();
+	cursor = kvt_cursor_get((const struct kvt_store *)kt);
 	KUNIT_ASSERT_NOT_NULL(test, cursor);
 	rcu_read_lock();
 	kvt_cursor_seek(cursor, kt->index, "", 0, KVT_AT, false);
@@ -651,6 +651,8 @@ static void cursors_are_few_and_come_back(struct kunit *test)
 {
 	struct env env = env_open(test);
 	struct bpf_kvt_ref ref = REF(env.both);
+	/* Nobody looks into stores. */
+	const struct kvt_store *stores = (const struct kvt_store *)&ref;
 	struct kvt_cursor *cursors[64];
 	unsigned int i, n = 0;
 	struct bpf_iter_kvt it;
@@ -658,7 +660,7 @@ static void cursors_are_few_and_come_back(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, 0, PUT(&ref, "a", "x"));
 	preempt_disable();
-	while (n < ARRAY_SIZE(cursors) && (cursors[n] = kvt_cursor_get()))
+	while (n < ARRAY_SIZE(cursors) && (cursors[n] = kvt_cursor_get(stores + n)))
 		n++;
 	KUNIT_EXPECT_EQ(test, -EBUSY, bpf_kvt_ceil(&ref, key, sizeof(key), key, 8));
 	rcu_read_lock();
@@ -669,7 +671,7 @@ static void cursors_are_few_and_come_back(struct kunit *test)
 	rcu_read_unlock();
 	for (i = 0; i < n; i++)
 		kvt_cursor_put(cursors[i]);
-	for (i = 0; i < n && (cursors[i] = kvt_cursor_get()); i++)
+	for (i = 0; i < n && (cursors[i] = kvt_cursor_get(stores + i)); i++)
 		;
 	KUNIT_EXPECT_EQ(test, n, i);
 	while (i)
@@ -688,6 +690,38 @@ static void cursors_are_few_and_come_back(struct kunit *test)
 	preempt_enable();
 	KUNIT_EXPECT_LT(test, n, ARRAY_SIZE(cursors));
 	KUNIT_EXPECT_GT(test, n, 4);
+	env_close(&env);
+}
+
+/* However deep its loops are nested. */
+static void one_store_leaves_cursors_to_others(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct bpf_kvt_ref ref = REF(env.both);
+	struct bpf_iter_kvt it[17];
+	struct kvt_cursor *other;
+	unsigned int n, round;
+	u8 key[8];
+
+	KUNIT_ASSERT_EQ(test, 0, PUT(&ref, "a", "x"));
+	preempt_disable();
+	/* What is given back counts no more. */
+	for (round = 0; round < 3; round++) {
+		rcu_read_lock();
+		for (n = 0; n < ARRAY_SIZE(it); n++)
+			if (bpf_iter_kvt_new(&it[n], &ref, key, 0))
+				break;
+		other = kvt_cursor_get((const struct kvt_store *)&ref);
+		KUNIT_EXPECT_NOT_NULL(test, other);
+		KUNIT_EXPECT_EQ(test, -EBUSY, bpf_kvt_ceil(&ref, key, sizeof(key), key, 8));
+		if (other)
+			kvt_cursor_put(other);
+		KUNIT_EXPECT_EQ(test, 8, n);
+		for (n++; n; n--)
+			bpf_iter_kvt_destroy(&it[n - 1]);
+		rcu_read_unlock();
+	}
+	preempt_enable();
 	env_close(&env);
 }
 
@@ -940,6 +974,7 @@ static struct kunit_case bpf_cases[] = {
 	KUNIT_CASE(a_loop_meets_what_it_has_left_of_the_store),
 	KT_CASE(cursors_pass_keys_that_share_all_but_their_ends),
 	KUNIT_CASE(cursors_are_few_and_come_back),
+	KUNIT_CASE(one_store_leaves_cursors_to_others),
 	KUNIT_CASE(over_the_garbage_bound_a_change_does_not_wait),
 	KUNIT_CASE(from_interrupts_changes_are_refused_and_posts_are_made),
 	KUNIT_CASE(posts_are_made_in_order_or_counted_as_dropped),

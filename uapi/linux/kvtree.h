@@ -61,8 +61,8 @@
  *			out of order or range, lengths that do not add up
  *	E2BIG		larger than a limit above
  *	EACCES		the session may not do this: GET and SCAN need
- *			KVTREE_OPEN_READ, ADD both, the other changes
- *			KVTREE_OPEN_WRITE
+ *			KVTREE_OPEN_READ, ADD both, the other changes and
+ *			SYNC KVTREE_OPEN_WRITE
  *	EFAULT		key, val, arg or what it points to is not accessible
  *	ENOENT		the key is not there
  *	EEXIST		the key is there
@@ -510,8 +510,8 @@ struct kvtree_store_info {
  * all that were made in an epoch (some milliseconds) at once: after a crash the store
  * is as it was at the end of one epoch.  A change with KVTREE_F_SYNC, or any in a store
  * that was attached with KVTREE_ATTACH_SYNC, completes when its epoch is durable;
- * KVTREE_OP_SYNC and fsync() of a session wait until all changes made before are.  In
- * a batch they wait together, at its end.
+ * KVTREE_OP_SYNC and fsync() of a session wait until all changes made before are, and
+ * need write access (EACCES).  In a batch they wait together, at its end.
  *
  * Errors of operations besides those above:
  *
@@ -716,6 +716,7 @@ struct kvtree_bpf_handle {
  *
  * KVTREE_IOC_BPF_HOOK: describes the hook of the session's store with the smallest id
  * above `after`; ENOENT if there is none.  Start with after = 0 and pass each id on.
+ * EACCES as for KVTREE_IOC_STAT.
  */
 #define KVTREE_HOOK_NAME_MAX	32u	/* bytes in a hook's name, with the NUL */
 
