@@ -24,6 +24,8 @@
 #include "handle.h"
 #include "index.h"
 
+struct kvt_late_posts;
+struct kvt_stats;
 struct kvt_store;
 struct kvt_value;
 
@@ -98,11 +100,14 @@ struct kvt_op_ctx;
 
 int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct bpf_kvt_ref *ref);
 int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *write);
+void kvt_bpf_write_count(struct kvt_stats *stats, enum kvt_bpf_change change, int err);
 unsigned int kvt_bpf_write_access(enum kvt_bpf_change change);
 
 int kvt_posts_prepare(void);
 void kvt_posts_flush(void);
 void kvt_posts_exit(void);
+void kvt_late_posts_init(struct kvt_late_posts *late);
+void kvt_late_posts_exit(struct kvt_late_posts *late);
 
 int kvt_bpf_init(void);
 bool kvt_bpf_offered(void);

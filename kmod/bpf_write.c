@@ -155,11 +155,19 @@ static int change_run(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *
 	}
 }
 
-static void change_count(struct kvt_stats *stats, const struct kvt_bpf_write *in, int err)
+/**
+ * kvt_bpf_write_count() - count a change
+ * @stats: the store's
+ * @change: which
+ * @err: of kvt_bpf_write(), when it is not called again
+ *
+ * Context: any.
+ */
+void kvt_bpf_write_count(struct kvt_stats *stats, enum kvt_bpf_change change, int err)
 {
-	kvt_stat_inc(stats, kvt_op_is_answer(err) ? change_rules[in->change].stat :
+	kvt_stat_inc(stats, kvt_op_is_answer(err) ? change_rules[change].stat :
 						    KVTREE_STAT_ERROR);
-	if (err == -ECANCELED && in->change == KVT_BPF_CAS)
+	if (err == -ECANCELED && change == KVT_BPF_CAS)
 		kvt_stat_inc(stats, KVTREE_STAT_CAS_FAIL);
 	else if (err == -EBUSY)
 		kvt_stat_inc(stats, KVTREE_STAT_BPF_BUSY);
@@ -184,7 +192,6 @@ int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *in)
 	int err;
 
 	err = change_run(ctx, in, &write);
-	change_count(&ctx->store->stats, in, err);
 	if (kvt_op_is_answer(err))
 		in->version = write.version;
 	if (!err && in->change == KVT_BPF_ADD)
@@ -223,6 +230,7 @@ static int bpf_write(struct bpf_kvt_ref *ref, enum kvt_bpf_change change, const 
 	memcpy(copy, key, key_len);
 	write.key.data = copy;
 	err = kvt_bpf_write(&ctx, &write);
+	kvt_bpf_write_count(&ctx.store->stats, change, err);
 	kvt_stat_inc(&ctx.store->stats, KVTREE_STAT_BPF);
 	kvt_store_leave(ctx.store);
 	ref->version = write.version;

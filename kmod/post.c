@@ -11,6 +11,11 @@
  *
  *	tail                          head
  *	| ready | ready | taken | ready | 0 0 0 ...
+ *
+ * The rings are all stores', so this worker waits for no store.  What it cannot make
+ * at once it hands over to the store's own queue, and after it, to keep their order,
+ * all posts for that store until the queue is empty again.  The queue has a worker that
+ * may wait, and a bound: what is beyond it is dropped.
  */
 #include <linux/align.h>
 #include <linux/atomic.h>
@@ -18,12 +23,16 @@
 #include <linux/cpumask.h>
 #include <linux/err.h>
 #include <linux/irq_work.h>
+#include <linux/list.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/overflow.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/topology.h>
 #include <linux/workqueue.h>
@@ -34,6 +43,9 @@
 #include "store.h"
 
 #define POST_RING	(64 * 1024ul)
+
+/* Bytes of posts that may wait for a store. */
+#define POST_LATE	(256 * 1024)
 
 enum post_state {
 	POST_TAKEN,		/* what a cleared ring says */
@@ -60,6 +72,13 @@ struct post {
 	u8 data[];		/* key, then value */
 };
 
+/* A post in its store's queue. */
+struct late_post {
+	struct list_head list;
+	u32 size;
+	u64 post[];		/* as it was in the ring */
+};
+
 struct post_ring {
 	atomic_long_t head;	/* bytes ever reserved */
 	unsigned long tail;	/* bytes ever let go of */
@@ -73,7 +92,8 @@ static_assert(sizeof(struct post_head) == 8);
 static_assert(POST_RING > 4 * (sizeof(struct post) + BPF_KVT_KEY_MAX + BPF_KVT_POST_MAX));
 
 static DEFINE_MUTEX(posts_lock);
-static struct workqueue_struct *posts_wq;
+static struct workqueue_struct *posts_wq;	/* of rings' workers, which do not wait */
+static struct workqueue_struct *posts_late_wq;	/* of stores' */
 static struct post_ring *post_rings;	/* by CPU; set once */
 
 static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
@@ -92,22 +112,117 @@ static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 	return kvt_bpf_write(ctx, &write);
 }
 
-/* Its turn has come. */
-static void post_run(const struct post *post)
+/* It was made, or cannot be. */
+static void post_end(struct kvt_store *store, const struct post *post, int err)
+{
+	kvt_bpf_write_count(&store->stats, post->change, err);
+	if (!kvt_op_is_answer(err))
+		kvt_stat_inc(&store->stats, KVTREE_STAT_BPF_POST_FAIL);
+}
+
+/* Put a post behind the others.  Returns whether there is room. */
+static bool late_add(struct kvt_late_posts *late, struct late_post *entry)
+{
+	bool fits;
+
+	spin_lock(&late->lock);
+	fits = entry->size <= POST_LATE - late->bytes;
+	if (fits) {
+		list_add_tail(&entry->list, &late->posts);
+		WRITE_ONCE(late->bytes, late->bytes + entry->size);
+	}
+	spin_unlock(&late->lock);
+	return fits;
+}
+
+/* Put a post at the end of its store's queue, or drop it.  Inside of the store. */
+static void post_delay(struct kvt_store *store, const struct post *post)
+{
+	struct kvt_late_posts *late = &store->late_posts;
+	struct mem_cgroup *memcg;
+	struct late_post *entry;
+	u32 size = post->head.size;
+	bool fits = false;
+
+	memcg = set_active_memcg(store->memcg);
+	entry = kmalloc(sizeof(*entry) + size, KVT_GFP_NOWAIT | __GFP_ACCOUNT);
+	set_active_memcg(memcg);
+	if (entry) {
+		entry->size = size;
+		memcpy(entry->post, post, size);
+		fits = late_add(late, entry);
+	}
+	if (fits) {
+		queue_work(posts_late_wq, &late->work);
+		return;
+	}
+	kfree(entry);
+	kvt_stat_inc(&store->stats, KVTREE_STAT_BPF_POST_DROP);
+}
+
+/* The first of a store's queue.  It stays there until it was made: others go behind it. */
+static struct late_post *late_first(struct kvt_late_posts *late)
+{
+	struct late_post *entry;
+
+	spin_lock(&late->lock);
+	entry = list_first_entry_or_null(&late->posts, struct late_post, list);
+	spin_unlock(&late->lock);
+	return entry;
+}
+
+static void late_remove(struct kvt_late_posts *late, struct late_post *entry)
+{
+	spin_lock(&late->lock);
+	list_del(&entry->list);
+	/* Who reads 0 here finds everything made: pairs with post_run(). */
+	smp_store_release(&late->bytes, late->bytes - entry->size);
+	spin_unlock(&late->lock);
+	kfree(entry);
+}
+
+/* Its turn has come, and it may wait. */
+static void late_run(const struct post *post)
 {
 	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_PROCESS, .waits = true };
-	int err;
 
-	err = kvt_bpf_enter(post->store, KVTREE_OPEN_WRITE, &ctx.store);
-	if (err)
+	if (kvt_bpf_enter(post->store, KVTREE_OPEN_WRITE, &ctx.store))
 		return;
-	err = post_make(&ctx, post);
-	if (!kvt_op_is_answer(err))
-		kvt_stat_inc(&ctx.store->stats, KVTREE_STAT_BPF_POST_FAIL);
+	post_end(ctx.store, post, post_make(&ctx, post));
 	kvt_store_leave(ctx.store);
 }
 
-/* Run what is ready.  One worker per ring. */
+static void late_work(struct work_struct *work)
+{
+	struct kvt_late_posts *late = container_of(work, struct kvt_late_posts, work);
+	struct late_post *entry;
+
+	while ((entry = late_first(late))) {
+		late_run((const struct post *)entry->post);
+		late_remove(late, entry);
+		cond_resched();
+	}
+}
+
+/* Its turn has come; it is made without waiting for anything. */
+static void post_run(const struct post *post)
+{
+	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_NOWAIT };
+	int err = -EAGAIN;
+
+	if (kvt_bpf_enter(post->store, KVTREE_OPEN_WRITE, &ctx.store))
+		return;
+	/* Pairs with late_remove(). */
+	if (!smp_load_acquire(&ctx.store->late_posts.bytes))
+		err = post_make(&ctx, post);
+	if (kvt_op_blocked(&ctx, err))
+		post_delay(ctx.store, post);
+	else
+		post_end(ctx.store, post, err);
+	kvt_store_leave(ctx.store);
+}
+
+/* Run what is ready.  One worker per ring, for all stores. */
 static void posts_work(struct work_struct *work)
 {
 	struct post_ring *ring = container_of(work, struct post_ring, work);
@@ -307,7 +422,9 @@ int kvt_posts_prepare(void)
 	mutex_lock(&posts_lock);
 	if (!posts_wq)
 		posts_wq = alloc_workqueue("kvtree_post", WQ_UNBOUND, 0);
-	if (!posts_wq) {
+	if (!posts_late_wq)
+		posts_late_wq = alloc_workqueue("kvtree_post_late", WQ_UNBOUND, 0);
+	if (!posts_wq || !posts_late_wq) {
 		err = -ENOMEM;
 	} else if (!post_rings) {
 		rings = posts_alloc();
@@ -334,6 +451,7 @@ void kvt_posts_flush(void)
 		irq_work_sync(&post_rings[cpu].kick);
 		flush_work(&post_rings[cpu].work);
 	}
+	flush_workqueue(posts_late_wq);
 }
 KVT_EXPORT_FOR_TESTS(kvt_posts_flush);
 
@@ -347,5 +465,36 @@ void kvt_posts_exit(void)
 	kvt_posts_flush();
 	if (posts_wq)
 		destroy_workqueue(posts_wq);
+	if (posts_late_wq)
+		destroy_workqueue(posts_late_wq);
 	posts_free(post_rings);
+}
+
+/**
+ * kvt_late_posts_init() - begin without posts that wait for a store
+ * @late: the store's
+ *
+ * Context: any.
+ */
+void kvt_late_posts_init(struct kvt_late_posts *late)
+{
+	spin_lock_init(&late->lock);
+	INIT_LIST_HEAD(&late->posts);
+	late->bytes = 0;
+	INIT_WORK(&late->work, late_work);
+}
+
+/**
+ * kvt_late_posts_exit() - drop the posts that waited for a store
+ * @late: the store's, which nobody is inside of and nobody enters
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_late_posts_exit(struct kvt_late_posts *late)
+{
+	struct late_post *entry, *next;
+
+	cancel_work_sync(&late->work);
+	list_for_each_entry_safe(entry, next, &late->posts, list)
+		kfree(entry);
 }

@@ -152,6 +152,7 @@ KVT_EXPORT_FOR_TESTS(kvt_store_put);
 /* Free what store_fill() made.  Nobody is inside. */
 static void store_empty(struct kvt_store *store)
 {
+	kvt_late_posts_exit(&store->late_posts);
 	if (store->log)
 		store->gone_err = kvt_log_close(store->log);
 	if (!IS_ERR_OR_NULL(store->index))
@@ -298,6 +299,7 @@ static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
 	store->limit_keys = args->limit_keys;
 	kref_init(&store->ref);
 	init_completion(&store->gone);
+	kvt_late_posts_init(&store->late_posts);
 	INIT_WORK(&store->teardown, store_teardown);
 	return store;
 }

@@ -22,6 +22,7 @@
 #include <linux/list.h>
 #include <linux/percpu-refcount.h>
 #include <linux/rcupdate.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
 #include <linux/workqueue.h>
@@ -37,6 +38,14 @@ struct kvt_hook;
 struct kvt_index;
 struct kvt_log;
 struct mem_cgroup;
+
+/* Posts of BPF programs that could not be made when their turn came (post.c). */
+struct kvt_late_posts {
+	spinlock_t lock;		/* of the list */
+	struct list_head posts;		/* in their order; the first is being made */
+	u32 bytes;			/* of them; written under the lock */
+	struct work_struct work;
+};
 
 struct kvt_store {
 	/* Fixed from creation on, but for validator_turn. */
@@ -62,6 +71,7 @@ struct kvt_store {
 	struct kvt_handles *handles;	/* of BPF programs; NULL: they may not (handle.c) */
 	bool handles_closed;		/* ... and never will */
 	struct kvt_hook __rcu *validator;
+	struct kvt_late_posts late_posts;
 	struct work_struct teardown;
 	struct completion gone;		/* the index is freed */
 	int gone_err;			/* why not all of it is durable */

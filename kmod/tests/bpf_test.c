@@ -804,6 +804,71 @@ static void from_interrupts_changes_are_refused_and_posts_are_made(struct kunit 
 	env_close(&env);
 }
 
+/*
+ * A store in which nothing that is replaced is freed, until its changes have to wait,
+ * and another one.
+ */
+#define OTHER	"kunit-bpf-other"
+
+static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
+{
+	const struct kvtree_store_create args = { .name = OTHER };
+	struct env env = env_open(test);
+	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
+	struct bpf_kvt_ref ref = REF(env.write);
+	struct kvt_store *other;
+	u64 last = 0, dropped = 0, n;
+	unsigned int i;
+	u64 handle;
+	int err = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, val);
+	KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
+	other = kvt_store_find(OTHER);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(other));
+	KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(other));
+	handle = kvt_handle_of(other, CAN_READ | CAN_WRITE);
+	rcu_read_lock();
+	for (i = 0; i < 4096 && !err; i++)
+		err = bpf_kvt_put(&ref, "k", 1, val, BPF_KVT_VALUE_MAX);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, err);
+	/* More than may wait for it, and each time one for the other store. */
+	for (n = 1; n <= 200; n++) {
+		*(u64 *)val = n;
+		ref = REF(env.write);
+		KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "last", 4, val, BPF_KVT_POST_MAX));
+		ref = REF(handle);
+		KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "last", 4, val, 8));
+		/* The worker is on another CPU, or nowhere. */
+		for (i = 0; i < 50000; i++) {
+			ref = REF(handle);
+			if (bpf_kvt_get(&ref, "last", 4, &last, 8) == 8 && last == n)
+				break;
+			udelay(100);
+		}
+		if (last != n)
+			break;
+	}
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ_MSG(test, 201, n, "the post for the other store was not made");
+	/* What waited for the first store is made in its order when it can be. */
+	kvt_posts_flush();
+	dropped = stat(&env, KVTREE_STAT_BPF_POST_DROP);
+	KUNIT_EXPECT_LT(test, 0, dropped);
+	KUNIT_EXPECT_EQ(test, 200, stat(&env, KVTREE_STAT_BPF_POST));
+	KUNIT_EXPECT_EQ(test, 0, stat(&env, KVTREE_STAT_BPF_POST_FAIL));
+	ref = REF(env.read);
+	KUNIT_EXPECT_EQ(test, BPF_KVT_POST_MAX,
+			bpf_kvt_get(&ref, "last", 4, val, BPF_KVT_VALUE_MAX));
+	/* Those beyond the bound are the last. */
+	KUNIT_EXPECT_EQ(test, 200 - dropped, *(u64 *)val);
+	KUNIT_EXPECT_EQ(test, 0, kvt_store_stat(other, KVTREE_STAT_BPF_POST_DROP));
+	KUNIT_EXPECT_EQ(test, 0, kvt_store_stat(other, KVTREE_STAT_BPF_POST_FAIL));
+	kvt_store_destroy(OTHER);
+	kvt_store_put(other);
+	env_close(&env);
+}
+
 static void posts_are_made_in_order_or_counted_as_dropped(struct kunit *test)
 {
 	struct env env = env_open(test);
@@ -977,6 +1042,7 @@ static struct kunit_case bpf_cases[] = {
 	KUNIT_CASE(one_store_leaves_cursors_to_others),
 	KUNIT_CASE(over_the_garbage_bound_a_change_does_not_wait),
 	KUNIT_CASE(from_interrupts_changes_are_refused_and_posts_are_made),
+	KUNIT_CASE(a_store_that_stalls_delays_no_posts_for_others),
 	KUNIT_CASE(posts_are_made_in_order_or_counted_as_dropped),
 	KUNIT_CASE(on_top_of_a_writer_reads_are_right_or_give_up),
 	{}
