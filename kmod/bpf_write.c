@@ -111,7 +111,8 @@ static int change_column(const struct kvt_op_ctx *ctx, const struct kvt_bpf_writ
 	if (col->len > KVT_BLOB_MIN && kvt_blob_move(&mem, col))
 		return -ENOMEM;
 	err = kvt_write(ctx, write);
-	if (err && col->blob)
+	/* What the store has not taken. */
+	if (col->blob)
 		kvt_blob_put(col->blob);
 	return err;
 }

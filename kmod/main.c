@@ -11,7 +11,7 @@
 #include "index.h"
 #include "log/log.h"
 #include "store.h"
-#include "value.h"
+#include "mem.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -50,7 +50,7 @@ static int __init kvt_init(void)
 	int err;
 
 	kvt_debugfs_init();
-	err = kvt_value_init();
+	err = kvt_mem_init();
 	if (err)
 		goto debugfs;
 	err = kvt_masstree_init();
@@ -82,7 +82,7 @@ logs:
 masstree:
 	kvt_masstree_exit();
 value:
-	kvt_value_exit();
+	kvt_mem_exit();
 debugfs:
 	kvt_debugfs_exit();
 	return err;
@@ -98,7 +98,7 @@ static void __exit kvt_exit(void)
 	/* Callbacks of the module's code may still be on their way. */
 	rcu_barrier();
 	kvt_masstree_exit();
-	kvt_value_exit();
+	kvt_mem_exit();
 }
 
 module_init(kvt_init);

@@ -178,7 +178,6 @@ int kvt_update_load(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 int kvt_update_write(const struct kvt_op_ctx *ctx, struct kvt_update *update)
 {
 	struct kvt_write *write = &update->write;
-	unsigned int i;
 	int err;
 
 	err = kvt_write(ctx, write);
@@ -186,8 +185,6 @@ int kvt_update_write(const struct kvt_op_ctx *ctx, struct kvt_update *update)
 		return err;
 	/* The store's own now. */
 	write->value = NULL;
-	for (i = 0; i < write->ncols; i++)
-		write->cols[i].blob = NULL;
 	if (update->sync)
 		kvt_op_want_sync(ctx, write->epoch);
 	return 0;

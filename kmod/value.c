@@ -4,15 +4,13 @@
 #include <linux/build_bug.h>
 #include <linux/kernel.h>
 #include <linux/log2.h>
-#include <linux/mm.h>
 #include <linux/overflow.h>
-#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/vmalloc.h>
 
 #include "compat.h"
 #include "index.h"
+#include "mem.h"
 #include "reclaim.h"
 #include "value.h"
 
@@ -28,6 +26,8 @@ static_assert(sizeof(struct kvt_entry) == KVT_VALUE_ENTRY);
 static_assert(ilog2(KVTREE_VALUE_MAX) < 23);
 static_assert(ilog2(KVTREE_COLS_MAX) <= 8);
 static_assert(sizeof(struct kvt_blob *) <= KVT_INLINE_ALWAYS);
+/* Also when they are rounded up. */
+static_assert(KVT_VALUE_SIZE_MAX <= U16_MAX / 2);
 
 static struct kvt_entry *value_table(const struct kvt_value *v)
 {
@@ -39,105 +39,9 @@ static struct kvt_blob **value_blob(const struct kvt_value *v, const struct kvt_
 	return (struct kvt_blob **)((u8 *)v + entry->off);
 }
 
-/* Sizes that kmalloc() would round up to 32, 64, 96 and 128. */
-static const u8 mem_sizes[] = { 24, 40, 48, 56, 80, 112 };
-static struct kmem_cache *mem_caches[ARRAY_SIZE(mem_sizes)];
-
-/* By words of 8 bytes. */
-static const u8 mem_index[] = {
-	[24 / 8] = 1, [40 / 8] = 2, [48 / 8] = 3, [56 / 8] = 4,
-	[72 / 8] = 5, [80 / 8] = 5, [104 / 8] = 6, [112 / 8] = 6,
-};
-
-/* One more than the index of the size that is taken; 0: kmalloc()'s. */
-static unsigned int mem_cache_of(size_t size)
-{
-	size_t words = DIV_ROUND_UP(size, 8);
-
-	return words < ARRAY_SIZE(mem_index) ? mem_index[words] : 0;
-}
-
-/* What an allocation takes from the allocator. */
-static size_t mem_size(size_t size)
-{
-	unsigned int i = mem_cache_of(size);
-
-	if (i)
-		return mem_sizes[i - 1];
-	return size <= KMALLOC_MAX_CACHE_SIZE ? kmalloc_size_roundup(size) : PAGE_ALIGN(size);
-}
-
-/**
- * kvt_value_init() - create the caches of small values
- *
- * Their objects go to user space, and are freed with kfree().
- *
- * Return: 0 or -ENOMEM.
- */
-int kvt_value_init(void)
-{
-	char name[32];
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(mem_sizes); i++) {
-		snprintf(name, sizeof(name), "kvt_value_%u", mem_sizes[i]);
-		mem_caches[i] = kmem_cache_create_usercopy(name, mem_sizes[i], sizeof(u64),
-							   SLAB_ACCOUNT | SLAB_NO_MERGE, 0,
-							   mem_sizes[i], NULL);
-		if (!mem_caches[i]) {
-			kvt_value_exit();
-			return -ENOMEM;
-		}
-	}
-	return 0;
-}
-
-/**
- * kvt_value_exit() - destroy the caches, which must be empty
- */
-void kvt_value_exit(void)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(mem_sizes); i++) {
-		kmem_cache_destroy(mem_caches[i]);
-		mem_caches[i] = NULL;
-	}
-}
-
 static size_t blob_size(u32 len)
 {
-	return mem_size(sizeof(struct kvt_blob) + len);
-}
-
-/**
- * kvt_mem_alloc() - allocate memory that lives as long as a value
- * @mem: who is charged for it, and how to allocate
- * @size: bytes
- *
- * Context: as @mem->gfp says.
- *
- * Return: memory to be freed with kvfree(), not cleared, or NULL.
- */
-void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size)
-{
-	gfp_t gfp = mem->gfp | __GFP_ACCOUNT | __GFP_NOWARN;
-	struct mem_cgroup *memcg = set_active_memcg(mem->memcg);
-	unsigned int i = mem_cache_of(size);
-	void *p;
-
-	if (i) {
-		p = kmem_cache_alloc(mem_caches[i - 1], gfp);
-	} else if (size <= PAGE_SIZE) {
-		p = kmalloc(size, gfp);
-	} else {
-		/* Like kvmalloc(), which would try hard for adjacent pages. */
-		p = kmalloc(size, (gfp & ~__GFP_RETRY_MAYFAIL) | __GFP_NORETRY);
-		if (!p && gfpflags_allow_blocking(gfp))
-			p = __vmalloc(size, gfp);
-	}
-	set_active_memcg(memcg);
-	return p;
+	return kvt_mem_size(sizeof(struct kvt_blob) + len);
 }
 
 /**
@@ -159,6 +63,7 @@ struct kvt_blob *kvt_blob_alloc(const struct kvt_mem *mem, u32 len)
 	blob->len = len;
 	return blob;
 }
+KVT_EXPORT_FOR_TESTS(kvt_blob_alloc);
 
 /**
  * kvt_blob_move() - put a column's data into a blob
@@ -203,7 +108,7 @@ void kvt_blob_get(struct kvt_blob *blob)
 void kvt_blob_put(struct kvt_blob *blob)
 {
 	if (refcount_dec_and_test(&blob->refs))
-		kvfree(blob);
+		kvt_mem_free(blob, blob_size(blob->len));
 }
 KVT_EXPORT_FOR_TESTS(kvt_blob_put);
 
@@ -226,6 +131,7 @@ struct kvt_value *kvt_value_alloc(const struct kvt_mem *mem, const struct kvt_ke
 		return NULL;
 	v->version = 0;
 	v->size = size;
+	v->room = kvt_mem_size(size);
 	v->key_len = key->len;
 	v->ncols = 0;
 	if (key->len > KVT_KEY_HEAD)
@@ -263,7 +169,7 @@ struct kvt_value *kvt_value_alloc_whole(const struct kvt_mem *mem, const struct 
 		return NULL;
 	col.blob = kvt_blob_alloc(mem, len);
 	if (!col.blob) {
-		kvfree(v);
+		kvt_value_free_shell(v);
 		return NULL;
 	}
 	kvt_value_set_table(v, 1);
@@ -318,7 +224,7 @@ void kvt_value_free(struct kvt_value *v)
 				kvt_blob_put(col.blob);
 		}
 	}
-	kvfree(v);
+	kvt_value_free_shell(v);
 }
 KVT_EXPORT_FOR_TESTS(kvt_value_free);
 
@@ -330,8 +236,10 @@ KVT_EXPORT_FOR_TESTS(kvt_value_free);
  */
 void kvt_value_free_shell(struct kvt_value *v)
 {
-	kvfree(v);
+	if (v)
+		kvt_mem_free(v, v->room);
 }
+KVT_EXPORT_FOR_TESTS(kvt_value_free_shell);
 
 /**
  * kvt_value_set_table() - give a value a table
@@ -422,11 +330,22 @@ bool kvt_value_find(const struct kvt_value *v, u16 id, struct kvt_column *col)
 	return false;
 }
 
-/* Memory that a value takes, with its blobs. */
-static size_t value_memory(const struct kvt_value *v)
+/**
+ * kvt_value_charge() - what a value is charged against its store's limit
+ * @v: the value
+ *
+ * This is what it takes from the allocator.  Which columns are in blobs follows from
+ * the sizes of all (kvt_merge_plan()), so whoever puts the same sizes again is never
+ * refused.
+ *
+ * Context: any.
+ *
+ * Return: bytes.
+ */
+size_t kvt_value_charge(const struct kvt_value *v)
 {
-	size_t sum = mem_size(v->size);
 	const struct kvt_entry *entry;
+	size_t sum = v->room;
 	unsigned int i;
 
 	if (kvt_value_plain(v))
@@ -438,39 +357,6 @@ static size_t value_memory(const struct kvt_value *v)
 	}
 	return sum;
 }
-
-/**
- * kvt_value_charge() - what a value is charged against its store's limit
- * @v: the value
- *
- * This is what it takes if every column of up to KVT_BLOB_MIN bytes stands in
- * the block.  So it depends on the sizes of key and columns alone, and not on
- * the order in which they were written, which decides what had to move to
- * blobs: who puts the same sizes again is never refused.
- *
- * Context: any.
- *
- * Return: bytes.
- */
-size_t kvt_value_charge(const struct kvt_value *v)
-{
-	size_t block = kvt_value_head_size(v->key_len), blobs = 0;
-	unsigned int i, n = kvt_value_ncols(v);
-	const struct kvt_entry *entry;
-
-	if (kvt_value_plain(v))
-		return mem_size(v->size);
-	for (i = 0; i < n; i++) {
-		entry = value_table(v) + i;
-		if (n > 1 || entry->id || entry->len > KVT_BLOB_MIN)
-			block += KVT_VALUE_ENTRY;
-		if (entry->len > KVT_BLOB_MIN)
-			blobs += sizeof(struct kvt_blob *) + blob_size(entry->len);
-		else
-			block += entry->len;
-	}
-	return mem_size(block) + blobs;
-}
 KVT_EXPORT_FOR_TESTS(kvt_value_charge);
 
 /*
@@ -479,14 +365,14 @@ KVT_EXPORT_FOR_TESTS(kvt_value_charge);
  */
 #define BAG_WHOLE	0ul	/* with its blobs */
 #define BAG_SHELL	1ul	/* without them */
-#define BAG_SLAB	2ul	/* the same, of kmalloc() or one of our caches for sure */
+#define BAG_SLAB	2ul	/* the same, not of vmalloc() for sure */
 #define BAG_MASK	3ul
 
 static void *bag_entry(struct kvt_value *v, bool whole)
 {
 	if (whole)
 		return (void *)((unsigned long)v | BAG_WHOLE);
-	return (void *)((unsigned long)v | (v->size <= PAGE_SIZE ? BAG_SLAB : BAG_SHELL));
+	return (void *)((unsigned long)v | (v->room <= PAGE_SIZE ? BAG_SLAB : BAG_SHELL));
 }
 
 static void reclaim_values(void **values, unsigned int nr)
@@ -546,11 +432,11 @@ void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_bag *bag, struct k
 	unsigned int i;
 
 	if (kvt_value_plain(v)) {
-		kvt_reclaim_retire_value(reclaim, bag, bag_entry(v, false), mem_size(v->size));
+		kvt_reclaim_retire_value(reclaim, bag, bag_entry(v, false), v->room);
 		return;
 	}
 	if (!kept || bitmap_empty(kept, KVTREE_COLS_MAX)) {
-		kvt_reclaim_retire_value(reclaim, bag, bag_entry(v, true), value_memory(v));
+		kvt_reclaim_retire_value(reclaim, bag, bag_entry(v, true), kvt_value_charge(v));
 		return;
 	}
 	for (i = 0; i < kvt_value_ncols(v); i++) {
@@ -559,6 +445,6 @@ void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_bag *bag, struct k
 			kvt_reclaim_retire(reclaim, KVT_GARBAGE_BLOB, &col.blob->retire,
 					   blob_size(col.len));
 	}
-	kvt_reclaim_retire_value(reclaim, bag, bag_entry(v, false), mem_size(v->size));
+	kvt_reclaim_retire_value(reclaim, bag, bag_entry(v, false), v->room);
 }
 KVT_EXPORT_FOR_TESTS(kvt_value_retire);

@@ -7,9 +7,9 @@
  * use it under rcu_read_lock().
  *
  *	struct kvt_value
- *	+---------+------+---------+-------+----------------------+
- *	| version | size | key_len | ncols | body                 |
- *	+---------+------+---------+-------+----------------------+
+ *	+---------+------+------+---------+-------+----------------------+
+ *	| version | size | room | key_len | ncols | body                 |
+ *	+---------+------+------+---------+-------+----------------------+
  *	body, plain: key tail | pad to 8 | data of column 0
  *	body, table: key tail | pad to 8 | table | blob pointers | column data
  *
@@ -46,10 +46,10 @@
 #include <linux/kvtree.h>
 
 #include "index.h"
+#include "mem.h"
 
 struct kvt_bag;
 struct kvt_reclaim;
-struct mem_cgroup;
 
 /* Bytes of a key that are not repeated in its value. */
 #define KVT_KEY_HEAD	8u
@@ -62,7 +62,8 @@ struct mem_cgroup;
 
 struct kvt_value {
 	u64 version;
-	u32 size;			/* bytes of the whole block */
+	u16 size;			/* bytes of the whole block */
+	u16 room;			/* bytes that the allocator took for it */
 	u16 key_len;			/* bytes of the whole key */
 	u16 ncols;			/* KVT_VALUE_TABLE | entries of the table; 0: plain */
 	u8 body[];
@@ -91,12 +92,6 @@ struct kvt_column {
 	u32 len;		/* bytes; in an edit KVTREE_COL_ABSENT to remove it */
 	const u8 *data;
 	struct kvt_blob *blob;	/* that holds the data; NULL: none does */
-};
-
-/* Where memory for values comes from. */
-struct kvt_mem {
-	struct mem_cgroup *memcg;	/* charged for it; NULL: the caller's */
-	gfp_t gfp;
 };
 
 /**
@@ -190,11 +185,6 @@ static inline u32 kvt_pair_key(const struct kvt_pair *pair, u8 *key)
 		       len - KVT_KEY_HEAD);
 	return len;
 }
-
-int kvt_value_init(void);
-void kvt_value_exit(void);
-
-void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size);
 
 struct kvt_blob *kvt_blob_alloc(const struct kvt_mem *mem, u32 len);
 int kvt_blob_move(const struct kvt_mem *mem, struct kvt_column *col);

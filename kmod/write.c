@@ -21,7 +21,7 @@
 /* Let go of the place, get a bag for the old value, and begin again. */
 #define WRITER_NO_BAG	3
 
-/* After so many blocks that were too small, take one that is always large enough. */
+/* After so many blocks of the wrong size, take one that is always large enough. */
 #define WRITER_GUESSES	3
 
 /* Who may not sleep does not begin again for ever. */
@@ -36,7 +36,6 @@ struct writer {
 	struct kvt_merge merge;
 	struct kvt_log_note note;	/* of a durable store */
 	struct kvt_value *block;	/* for the merged value; not published */
-	u32 room;			/* bytes of it */
 	struct kvt_bag *bag;		/* for the old value */
 	unsigned int guesses;
 	unsigned int tries;
@@ -78,46 +77,66 @@ static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx, struct k
 	}
 }
 
+/* Whether the block takes more than the merge needs. */
+static bool writer_wastes(const struct writer *w)
+{
+	return w->block->room > kvt_mem_size(w->merge.size);
+}
+
 /* Get a block that a merge as planned fits. */
 static int writer_alloc(struct writer *w)
 {
 	struct kvt_mem mem = kvt_op_mem(w->ctx);
 	u32 size = w->merge.size;
 
-	if (w->block && w->room >= size)
-		return 0;
-	if (w->guesses++ >= WRITER_GUESSES)
+	if (w->guesses >= WRITER_GUESSES)
 		size = KVT_VALUE_SIZE_MAX;
+	if (w->block && w->block->room == kvt_mem_size(size))
+		return 0;
+	w->guesses++;
 	kvt_value_free_shell(w->block);
 	w->block = kvt_value_alloc(&mem, &w->write->key, size);
-	w->room = size;
 	return w->block ? 0 : -ENOMEM;
 }
 
-/*
- * The block would be too full: move edits to blobs, longer ones first, until
- * the excess is gone.  What stays in the block of old columns has had its place
- * there before, so that it alone is never too much.
- */
-static int writer_spill(struct writer *w)
+/* Free the spare blobs that a merge as planned does not use. */
+static void writer_free_spares(struct writer *w)
+{
+	struct llist_node *link, *next;
+
+	for (link = *w->merge.rest; link; link = next) {
+		next = link->next;
+		kvt_blob_put(llist_entry(link, struct kvt_blob, retire));
+	}
+	*w->merge.rest = NULL;
+}
+
+/* Get the next of the blobs that columns of the old value are to move to. */
+static int writer_get_spare(struct writer *w)
 {
 	struct kvt_mem mem = kvt_op_mem(w->ctx);
-	s64 excess = w->merge.excess;
-	struct kvt_column *col;
-	unsigned int i;
-	u32 len;
+	struct kvt_blob *blob;
 
-	for (len = KVT_BLOB_MIN / 2; len >= KVT_INLINE_ALWAYS; len /= 2) {
-		for (i = 0; i < w->write->ncols && excess > 0; i++) {
-			col = &w->write->cols[i];
-			if (col->blob || col->len == KVTREE_COL_ABSENT || col->len <= len)
-				continue;
-			if (kvt_blob_move(&mem, col))
-				return -ENOMEM;
-			excess -= col->len;
-		}
-	}
+	writer_free_spares(w);
+	blob = kvt_blob_alloc(&mem, w->merge.old_lacks);
+	if (!blob)
+		return -ENOMEM;
+	blob->retire.next = NULL;
+	*w->merge.rest = &blob->retire;
 	return 0;
+}
+
+/* Get what a merge as planned lacks. */
+static int writer_get_blobs(struct writer *w)
+{
+	struct kvt_mem mem = kvt_op_mem(w->ctx);
+	int err = 0;
+
+	if (w->merge.edits_lack)
+		err = kvt_merge_give_blobs(&w->merge, w->write->cols, &mem);
+	if (!err && w->merge.old_lacks)
+		err = writer_get_spare(w);
+	return err;
 }
 
 /* Look at the present value to learn how large the merged one will be. */
@@ -149,11 +168,8 @@ static int writer_make_room(struct writer *w)
 		err = kvt_merge_plan(&w->merge);
 	else
 		err = writer_look(w);
-	while (!err && w->merge.excess) {
-		err = writer_spill(w);
-		if (!err)
-			err = writer_look(w);
-	}
+	while (!err && !kvt_merge_ready(&w->merge))
+		err = writer_get_blobs(w) ?: writer_look(w);
 	return err ?: writer_alloc(w);
 }
 
@@ -209,7 +225,9 @@ static int writer_merge(struct writer *w, const struct kvt_value *old)
 	err = kvt_merge_plan(&w->merge);
 	if (err)
 		return err;
-	if (w->merge.excess || w->merge.size > w->room)
+	if (!kvt_merge_ready(&w->merge) || w->merge.size > w->block->room)
+		return WRITER_AGAIN;
+	if (unlikely(writer_wastes(w)) && w->guesses <= WRITER_GUESSES)
 		return WRITER_AGAIN;
 	kvt_merge_fill(&w->merge, w->block, w->kept);
 	return 0;
@@ -310,6 +328,15 @@ static int writer_bag(struct writer *w)
 	return w->change.old && unlikely(!w->bag) ? WRITER_NO_BAG : 0;
 }
 
+/* The limit refuses the charge: with a block of the right size it may not. */
+static int writer_over(struct writer *w, int err)
+{
+	if (!write_is_merge(w->write) || !writer_wastes(w))
+		return err;
+	w->guesses = 0;
+	return WRITER_AGAIN;
+}
+
 /* The place is held: charge what the store grows by. */
 static int writer_charge(struct writer *w)
 {
@@ -321,7 +348,7 @@ static int writer_charge(struct writer *w)
 	if (w->delta > 0) {
 		err = kvt_quota_charge(quota, w->delta);
 		if (err)
-			return err;
+			return writer_over(w, err);
 	}
 	if (new && !old) {
 		err = kvt_quota_charge_key(quota);
@@ -380,6 +407,19 @@ static int writer_log(struct writer *w)
 	return err == -EAGAIN ? WRITER_LOG_FULL : err;
 }
 
+/* The merged value is published: what stands in it is no longer the caller's. */
+static void writer_hand_over(struct writer *w)
+{
+	unsigned int i;
+
+	w->block = NULL;
+	w->merge.spare = *w->merge.rest;
+	w->merge.rest = &w->merge.spare;
+	for (i = 0; i < w->write->ncols; i++)
+		if (test_bit(w->write->cols[i].id, w->merge.apart))
+			w->write->cols[i].blob = NULL;
+}
+
 /* The change is published, and nothing is held any more. */
 static void writer_settle(struct writer *w)
 {
@@ -388,7 +428,7 @@ static void writer_settle(struct writer *w)
 	bool removed = w->write->kind == KVT_WRITE_REMOVE;
 
 	if (write_is_merge(w->write))
-		w->block = NULL;
+		writer_hand_over(w);
 	if (w->delta < 0)
 		kvt_quota_uncharge(&store->quota, -w->delta);
 	if (removed)
@@ -455,7 +495,8 @@ static int writer_wait_log(struct writer *w)
  * @write: what to do, and what came out
  *
  * On failure nothing has changed, and what @write refers to is still the
- * caller's; columns may have been moved to blobs.
+ * caller's; columns may have been moved to blobs.  On success the value is the store's,
+ * and the blobs are that @write->cols no longer refer to.
  *
  * Context: process context, outside of RCU read sections and locks; if
  * @ctx->gfp does not allow to sleep, any but NMI.
@@ -496,6 +537,8 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 	if (w.begun)
 		w.change.index->ops->finish(&w.change);
 	kvt_value_free_shell(w.block);
+	w.merge.rest = &w.merge.spare;
+	writer_free_spares(&w);
 	kvt_bag_put(&ctx->store->reclaim, w.bag);
 	return err;
 }

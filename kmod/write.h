@@ -6,7 +6,7 @@
  * the index), and given back after.  While it is held the old value is known,
  * and only then: whether the write may take place, the new version, the charge
  * against the limits and, if columns are merged, the new value's block are made
- * there, with nothing that sleeps and at most about 8 KiB copied.  A block that
+ * there, with nothing that sleeps and at most about 12 KiB copied.  A block that
  * turns out too small makes the write let go, allocate, and begin again.
  *
  * If the store has a validator (hook.h), a merge is made before, for the validator to
@@ -43,9 +43,7 @@ struct kvt_write {
 	struct kvt_key key;
 	u64 expect;
 	struct kvt_value *value;	/* VALUE: the store's own after success */
-	struct kvt_column *cols;	/* COLS: ascending; as edits of a merge, whose
-					 * blobs are the store's after success
-					 */
+	struct kvt_column *cols;	/* COLS: ascending; as edits of a merge */
 	unsigned int ncols;
 	bool whole;			/* COLS: no other columns stay */
 	u16 col;			/* ADD */

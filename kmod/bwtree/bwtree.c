@@ -177,7 +177,7 @@ static struct kvt_index *bw_create(const struct kvt_index_env *env)
 	tree->page_size = env->page_size ?: BW_PAGE_SIZE;
 	tree->index.env.page_size = tree->page_size;
 	tree->map = bw_map_new();
-	root = bw_mem_alloc(sizeof(*root) + 256 + BW_SPACE_LEAF, GFP_KERNEL, &size);
+	root = bw_mem_alloc(sizeof(*root) + 256 + BW_SPACE_LEAF, GFP_KERNEL_ACCOUNT, &size);
 	if (!tree->map || !root)
 		goto no_memory;
 	if (bw_charge_obj(tree, 0, root)) {

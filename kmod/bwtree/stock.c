@@ -12,9 +12,11 @@
  * of these are not charged, and the base page that they end in is charged with what was
  * charged before, until a later one is charged in full.
  */
+#include <linux/mm.h>
 #include <linux/slab.h>
 
 #include "../compat.h"
+#include "../mem.h"
 #include "bwtree.h"
 
 /* In front of every object. */
@@ -43,10 +45,14 @@ void *bw_mem_alloc(size_t size, gfp_t gfp, u32 *usable)
 	struct bw_mem *mem;
 
 	size += sizeof(*mem);
-	if (size <= KMALLOC_MAX_CACHE_SIZE)
+	if (size > KMALLOC_MAX_CACHE_SIZE) {
+		size = PAGE_ALIGN(size);
+		mem = kvt_mem_pages(size, gfp);
+	} else {
 		size = kmalloc_size_roundup(size);
-	/* Pages in a row cannot be waited for. */
-	mem = gfp & __GFP_NOFAIL ? kvmalloc(size, gfp) : kmalloc(size, gfp | __GFP_NOWARN);
+		/* Pages in a row cannot be waited for. */
+		mem = gfp & __GFP_NOFAIL ? kvmalloc(size, gfp) : kmalloc(size, gfp | __GFP_NOWARN);
+	}
 	if (!mem)
 		return NULL;
 	mem->size = size;
@@ -63,7 +69,7 @@ void *bw_mem_alloc(size_t size, gfp_t gfp, u32 *usable)
 void bw_mem_free(void *obj)
 {
 	if (obj)
-		kvfree(bw_mem(obj));
+		kvt_mem_free(bw_mem(obj), bw_mem_size(obj));
 }
 
 /**
@@ -344,7 +350,7 @@ static size_t bw_mem_reclaim(struct llist_node *link)
 	struct bw_mem *mem = container_of(link, struct bw_mem, retire);
 	size_t size = mem->size;
 
-	kvfree(mem);
+	kvt_mem_free(mem, size);
 	return size;
 }
 

@@ -61,7 +61,6 @@ struct kvt_log_set {
 /* A column of a value that is read. */
 struct kvt_log_col {
 	u16 id;
-	bool outside;		/* of the record */
 	u32 len;
 	const u8 *data;
 };

@@ -48,8 +48,7 @@ static int chunk_columns(struct chunk *chunk, struct kvt_log_entry *entry, u32 a
 			return KVT_LOG_DAMAGED;
 		col->id = id;
 		col->len = len;
-		col->outside = le16_to_cpu(raw.flags) & KVTREE_LOG_OUTSIDE;
-		if (col->outside) {
+		if (le16_to_cpu(raw.flags) & KVTREE_LOG_OUTSIDE) {
 			col->data = chunk_outside(chunk, len);
 			if (!col->data)
 				return KVT_LOG_DAMAGED;
@@ -75,7 +74,6 @@ static int chunk_value(struct chunk *chunk, struct kvt_log_entry *entry, bool co
 		return KVT_LOG_DAMAGED;
 	entry->ncols = 1;
 	entry->cols[0].id = 0;
-	entry->cols[0].outside = false;
 	entry->cols[0].len = value;
 	entry->cols[0].data = chunk->data + at;
 	return 0;

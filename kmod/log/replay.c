@@ -41,23 +41,6 @@ static struct kvt_value *replay_plain(struct kvt_replay *replay, const struct kv
 	return v;
 }
 
-/* Columns longer than @max go to blobs, and those that were in one. */
-static int replay_blobs(struct kvt_replay *replay, const struct kvt_log_entry *entry, u32 max)
-{
-	struct kvt_mem mem = replay_mem(replay->log);
-	struct kvt_column *col;
-	u32 i;
-
-	for (i = 0; i < entry->ncols; i++) {
-		col = &replay->edits[i];
-		if (col->blob || col->len <= (entry->cols[i].outside ? KVT_INLINE_ALWAYS : max))
-			continue;
-		if (kvt_blob_move(&mem, col))
-			return -ENOMEM;
-	}
-	return 0;
-}
-
 static struct kvt_value *replay_merge(struct kvt_replay *replay, const struct kvt_key *key,
 				      const struct kvt_log_entry *entry)
 {
@@ -65,16 +48,15 @@ static struct kvt_value *replay_merge(struct kvt_replay *replay, const struct kv
 		.edits = replay->edits, .nr = entry->ncols, .key_len = key->len,
 	};
 	struct kvt_mem mem = replay_mem(replay->log);
-	u32 max = KVT_BLOB_MIN;
 	struct kvt_value *v;
-	int err;
 
-	do {
-		err = replay_blobs(replay, entry, max) ?: kvt_merge_plan(&merge);
-		max /= 2;
-	} while (!err && merge.excess);
-	if (err)
+	if (kvt_merge_plan(&merge))
 		return NULL;
+	if (merge.edits_lack) {
+		if (kvt_merge_give_blobs(&merge, replay->edits, &mem))
+			return NULL;
+		kvt_merge_plan(&merge);
+	}
 	v = kvt_value_alloc(&mem, key, merge.size);
 	if (v)
 		kvt_merge_fill(&merge, v, replay->kept);

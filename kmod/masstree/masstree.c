@@ -133,7 +133,7 @@ static struct kvt_index *mt_create(const struct kvt_index_env *env)
 		return ERR_PTR(-ENOMEM);
 	tree->index.ops = &kvt_masstree_ops;
 	tree->index.env = *env;
-	root = mt_leaf_alloc(tree, GFP_KERNEL, &err);
+	root = mt_leaf_alloc(tree, GFP_KERNEL_ACCOUNT, &err);
 	if (!root) {
 		kfree(tree);
 		return ERR_PTR(err);

@@ -14,6 +14,7 @@
 #include <linux/unaligned.h>
 
 #include "../masstree/masstree.h"
+#include "../merge.h"
 #include "lib.h"
 
 #define PREFIX_MAX	(KVTREE_KEY_MAX - 8)
@@ -465,6 +466,41 @@ static void changes_without_memory_lose_nothing_and_removals_are_made(struct kun
 		KUNIT_EXPECT_NE(test, 0, tide->failed);
 }
 
+/*
+ * A writer has allocated a large block, not from the slab allocator, when another one
+ * makes the value small.
+ */
+static void a_block_filled_with_less_is_freed_and_counted_as_it_was_taken(struct kunit *test)
+{
+	struct kt *kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
+	static const struct kvt_mem mem = { .gfp = GFP_KERNEL };
+	static const struct kvt_column col = { .data = "12345678", .len = 8 };
+	const struct kvt_key key = KT_KEY("key");
+	struct kvt_merge merge = { .edits = &col, .nr = 1, .key_len = key.len };
+	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
+	const size_t room = PAGE_SIZE + 2000;
+	u64 before = kt_accounted();
+	struct kvt_value *v;
+	struct kvt_bag *bag;
+
+	arm(1);
+	v = kvt_value_alloc(&mem, &key, room);
+	KUNIT_EXPECT_TRUE(test, disarm());
+	KUNIT_ASSERT_NOT_NULL(test, v);
+	KUNIT_ASSERT_EQ(test, 0, kvt_merge_plan(&merge));
+	kvt_merge_fill(&merge, v, kept);
+	KUNIT_EXPECT_EQ(test, 24, v->size);
+	KUNIT_EXPECT_GE(test, kvt_value_charge(v), room);
+	if (before)
+		KUNIT_EXPECT_EQ(test, kvt_value_charge(v), kt_accounted() - before);
+	bag = kvt_bag_get(&kt->reclaim, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, bag);
+	kt_value_adopt(v);
+	kvt_value_retire(&kt->reclaim, bag, v, NULL);
+	KUNIT_EXPECT_GE(test, kvt_reclaim_waiting(&kt->reclaim), room);
+	kt_flush(kt);
+}
+
 #endif /* CONFIG_FAILSLAB */
 
 /* Values */
@@ -489,6 +525,34 @@ static void a_small_value_takes_little_more_than_it_has(struct kunit *test)
 		if (len == 8)
 			KUNIT_EXPECT_EQ(test, 24, takes);
 		kvt_value_free(v);
+	}
+}
+
+/*
+ * What a CPU takes ahead is of what is left when the charge itself is taken: smaller
+ * charges after a large one find all of it, and nothing beyond.
+ */
+static void charges_of_any_size_fill_a_limit_and_never_pass_it(struct kunit *test)
+{
+	static const u64 limits[] = { 1000, 100000, 10 << 20, 1 << 30 };
+	struct kvt_quota quota;
+	u64 sum, n, limit;
+	unsigned int i, round;
+
+	for (i = 0; i < ARRAY_SIZE(limits); i++) {
+		limit = limits[i];
+		for (round = 0; round < 20; round++) {
+			KUNIT_ASSERT_EQ(test, 0, kvt_quota_init(&quota, limit, U64_MAX));
+			sum = limit - round;
+			KUNIT_EXPECT_EQ(test, 0, kvt_quota_charge(&quota, sum));
+			/* A refusal would bring back what was taken too much. */
+			for (n = 8; n; n /= 2)
+				while (sum <= 2 * limit && !kvt_quota_charge(&quota, n))
+					sum += n;
+			KUNIT_EXPECT_EQ_MSG(test, limit, sum, "round %u", round);
+			KUNIT_EXPECT_EQ(test, sum, kvt_quota_bytes(&quota));
+			kvt_quota_exit(&quota);
+		}
 	}
 }
 
@@ -518,12 +582,14 @@ static struct kunit_case alloc_cases[] = {
 	KUNIT_CASE_PARAM(removals_pass_at_the_limit, load_gen_params),
 	KT_CASE(what_brings_no_key_passes_at_the_limit),
 	KUNIT_CASE(a_small_value_takes_little_more_than_it_has),
+	KUNIT_CASE(charges_of_any_size_fill_a_limit_and_never_pass_it),
 	KUNIT_CASE(all_that_was_replaced_is_freed),
 #ifdef CONFIG_FAILSLAB
 	KUNIT_CASE_PARAM(a_put_without_memory_changes_nothing, load_gen_params),
 	KUNIT_CASE_PARAM(a_put_that_may_not_sleep_without_memory_changes_nothing,
 			 load_gen_params),
 	KUNIT_CASE_PARAM(removals_need_no_memory, load_gen_params),
+	KUNIT_CASE(a_block_filled_with_less_is_freed_and_counted_as_it_was_taken),
 	KUNIT_CASE(a_sweep_without_memory_is_made_up_for_by_the_worker),
 	KT_CASE(an_index_is_made_whole_or_not_at_all),
 	KT_CASE(changes_without_memory_lose_nothing_and_removals_are_made),

@@ -14,15 +14,22 @@
 /* What a removal adds to the floor besides, so that it is seldom written. */
 #define KT_FLOOR_SPARE	4096
 
-/* Values that are not freed yet, and indexes that may hold some. */
+/* Values that are not freed yet, what they take, and indexes that may hold some. */
 static atomic_long_t kt_values;
+static atomic_long_t kt_value_bytes;
 static atomic_t kt_indexes;
 /* Frees values; that of the module under test. */
 static kvt_free_values_fn kt_real_free;
 
+/* What stands in a bag says in its lowest bits how it is freed. */
 static void kt_counting_free(void **values, unsigned int nr)
 {
+	unsigned int i;
+
 	atomic_long_sub(nr, &kt_values);
+	for (i = 0; i < nr; i++)
+		atomic_long_sub(kvt_value_charge((void *)((unsigned long)values[i] & ~7ul)),
+				&kt_value_bytes);
 	kt_real_free(values, nr);
 }
 
@@ -31,6 +38,7 @@ static void kt_value_drop(struct kvt_value *value)
 	if (!value)
 		return;
 	atomic_long_dec(&kt_values);
+	atomic_long_sub(kvt_value_charge(value), &kt_value_bytes);
 	kvt_value_free(value);
 }
 
@@ -63,8 +71,18 @@ struct kvt_value *kt_value_new(const struct kvt_key *key, gfp_t gfp)
 
 	value = kvt_value_alloc_whole(&mem, key, kt_value_len(key), &data);
 	if (value)
-		atomic_long_inc(&kt_values);
+		kt_value_adopt(value);
 	return value;
+}
+
+/**
+ * kt_value_adopt() - count a value that did not come from kt_value_new()
+ * @value: to be retired
+ */
+void kt_value_adopt(const struct kvt_value *value)
+{
+	atomic_long_inc(&kt_values);
+	atomic_long_add(kvt_value_charge(value), &kt_value_bytes);
 }
 
 /**
@@ -152,12 +170,28 @@ static void kt_exit(struct kt *kt)
 	kfree(kt);
 }
 
+/*
+ * What is charged is what was allocated: of an index that is alone.  A Bw-tree has records
+ * that are not charged (bwtree/stock.c).
+ */
+static void kt_audit(struct kt *kt)
+{
+	u64 charged;
+
+	if (kt->ops != &kvt_masstree_ops || atomic_read(&kt_indexes) > 1 || !kt_accounted())
+		return;
+	kt_flush(kt);
+	charged = kvt_quota_bytes(&kt->quota) + atomic_long_read(&kt_value_bytes);
+	KUNIT_EXPECT_EQ(kt->test, charged, kt_accounted());
+}
+
 /* Destroy the index and see that nothing of it is left. */
 static void kt_release(void *arg)
 {
 	struct kt *kt = arg;
 
 	synchronize_rcu();
+	kt_audit(kt);
 	kt->ops->destroy(kt->index);
 	KUNIT_EXPECT_EQ(kt->test, 0, kt_stat(kt, KVTREE_STAT_LEAF_NODES));
 	KUNIT_EXPECT_EQ(kt->test, 0, kt_stat(kt, KVTREE_STAT_LEAF_BYTES));
@@ -300,7 +334,7 @@ static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *ke
 	c->change = (struct kvt_change) {
 		.index = kt->index,
 		.key = *key,
-		.gfp = gfp,
+		.gfp = gfp | __GFP_ACCOUNT,
 		.may_insert = c->value,
 	};
 	c->bag = kvt_bag_get(&kt->reclaim, gfp);

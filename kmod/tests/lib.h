@@ -80,6 +80,19 @@ void kt_close(struct kt *kt);
 void kt_flush(struct kt *kt);
 void kt_settle(struct kt *kt);
 
+/*
+ * Bytes that the allocator has given for what is accounted, in programs; 0 in kernels,
+ * where nobody knows.
+ */
+static inline u64 kt_accounted(void)
+{
+#ifdef __KERNEL__
+	return 0;
+#else
+	return shim_accounted();
+#endif
+}
+
 static inline u64 kt_stat(const struct kt *kt, enum kvtree_stat id)
 {
 	return kvt_stats_read(&kt->stats, id);
@@ -87,6 +100,7 @@ static inline u64 kt_stat(const struct kt *kt, enum kvtree_stat id)
 
 /* Values */
 struct kvt_value *kt_value_new(const struct kvt_key *key, gfp_t gfp);
+void kt_value_adopt(const struct kvt_value *value);
 void kt_value_fill(struct kvt_value *value, const struct kvt_key *key, u64 version);
 bool kt_value_ok(const struct kvt_value *value, const struct kvt_key *key);
 

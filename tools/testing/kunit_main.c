@@ -7,7 +7,7 @@
 #include <linux/string.h>
 
 #include "../../kmod/index.h"
-#include "../../kmod/value.h"
+#include "../../kmod/mem.h"
 #include "shim/kunit.h"
 
 int main(int argc, char **argv)
@@ -24,13 +24,13 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (kvt_value_init() || kvt_masstree_init()) {
+	if (kvt_mem_init() || kvt_masstree_init()) {
 		fprintf(stderr, "%s: no memory\n", argv[0]);
 		return 2;
 	}
 	ok = shim_kunit_run(filter);
 	rcu_barrier();
 	kvt_masstree_exit();
-	kvt_value_exit();
+	kvt_mem_exit();
 	return !ok;
 }

@@ -294,3 +294,28 @@ void kfree(const void *p)
 	else
 		free((void *)p);
 }
+
+void *alloc_pages_exact(size_t size, gfp_t gfp)
+{
+	return kmalloc(size, gfp);
+}
+
+void free_pages_exact(void *p, size_t size)
+{
+	kfree(p);
+}
+
+void *__vmalloc(size_t size, gfp_t gfp)
+{
+	return kmalloc(size, gfp);
+}
+
+bool is_vmalloc_addr(const void *p)
+{
+	return false;
+}
+
+void kvfree(const void *p)
+{
+	kfree(p);
+}

@@ -54,7 +54,7 @@ static void kv_init(const struct bench_config *c)
 	config = c;
 	memory_pages(c->small_pages);
 	arena_init(!c->small_pages);
-	BUG_ON(kvt_value_init() || kvt_masstree_init());
+	BUG_ON(kvt_mem_init() || kvt_masstree_init());
 	env = (struct kvt_index_env) {
 		.quota = &quota,
 		.reclaim = &reclaim,

@@ -573,7 +573,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	struct subject *s;
 
-	check(!kvt_value_init());
+	check(!kvt_mem_init());
 	check(!kvt_masstree_init());
 	for (s = subjects; s < subjects + ARRAY_SIZE(subjects); s++) {
 		s->kt = kt_open_engine(&test, s->ops, U64_MAX);

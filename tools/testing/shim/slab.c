@@ -16,15 +16,26 @@ struct kmem_cache {
 	const char *name;
 	size_t size;
 	size_t align;
+	unsigned int flags;
 	atomic_long_t objects;
+};
+
+enum kind {
+	SLAB,				/* of a cache, or of kmalloc() */
+	PAGES,
+	VMALLOC,
 };
 
 struct head {
 	void *mem;			/* what the C library gave */
 	struct kmem_cache *cache;	/* NULL: of kmalloc() */
+	u32 takes;			/* bytes of the kernel's */
+	u16 kind;
+	bool accounted;
 };
 
 static atomic_long_t objects;
+static atomic_long_t accounted;
 
 /* From AddressSanitizer, if there is one: nobody may look there. */
 #ifdef SHIM_ASAN
@@ -44,51 +55,114 @@ static bool fails(gfp_t gfp)
 	return !(gfp & __GFP_NOFAIL) && current->fail_nth && !--current->fail_nth;
 }
 
-static void *alloc(struct kmem_cache *cache, size_t size, size_t align, gfp_t gfp)
+static void *alloc(struct head head, size_t size, size_t align, gfp_t gfp)
 {
-	size_t before = align > sizeof(struct head) ? align : sizeof(struct head);
-	struct head head = { .cache = cache };
+	/* As much as a head, and a multiple of the alignment. */
+	size_t before = ALIGN(sizeof(struct head), align > 16 ? align : 16);
+	struct kmem_cache *cache = head.cache;
 	u8 *p;
 
 	if (fails(gfp))
 		return NULL;
-	BUG_ON(posix_memalign(&head.mem, before, before + size));
+	head.accounted = gfp & __GFP_ACCOUNT || (cache && cache->flags & SLAB_ACCOUNT);
+	BUG_ON(posix_memalign(&head.mem, align > 16 ? align : 16, before + size));
 	p = (u8 *)head.mem + before;
 	memcpy(p - sizeof(head), &head, sizeof(head));
 	shim_hide(head.mem, before);
 	atomic_long_inc(&objects);
 	if (cache)
 		atomic_long_inc(&cache->objects);
+	if (head.accounted)
+		atomic_long_add(head.takes, &accounted);
 	/* What is not cleared is to be noticed. */
 	memset(p, gfp & __GFP_ZERO ? 0 : 0xa5, size);
 	return p;
 }
 
-void *kmalloc(size_t size, gfp_t gfp)
-{
-	/* Large ones begin on a cache line. */
-	return alloc(NULL, size, size < SMP_CACHE_BYTES ? 0 : SMP_CACHE_BYTES, gfp);
-}
-
-void kfree(const void *p)
+static struct head head_of(const void *p)
 {
 	const size_t len = sizeof(struct head);
 	struct head head;
 
-	if (!p)
-		return;
 	shim_show((u8 *)p - len, len);
 	memcpy(&head, (u8 *)p - len, len);
+	shim_hide((u8 *)p - len, len);
+	return head;
+}
+
+static void release(const void *p, struct head head)
+{
 	shim_show(head.mem, (u8 *)p - (u8 *)head.mem);
 	atomic_long_dec(&objects);
 	if (head.cache)
 		atomic_long_dec(&head.cache->objects);
+	if (head.accounted)
+		atomic_long_sub(head.takes, &accounted);
 	free(head.mem);
+}
+
+void *kmalloc(size_t size, gfp_t gfp)
+{
+	/* Where there is no cache it gives a power of two, too.  Large ones begin on a cache line. */
+	return alloc((struct head){ .takes = kmalloc_size_roundup(size) }, size,
+		     size < SMP_CACHE_BYTES ? 0 : SMP_CACHE_BYTES, gfp);
+}
+
+void kfree(const void *p)
+{
+	struct head head;
+
+	if (!p)
+		return;
+	head = head_of(p);
+	BUG_ON(head.kind != SLAB);
+	release(p, head);
+}
+
+void *alloc_pages_exact(size_t size, gfp_t gfp)
+{
+	return alloc((struct head){ .takes = PAGE_ALIGN(size), .kind = PAGES }, size,
+		     SMP_CACHE_BYTES, gfp);
+}
+
+void free_pages_exact(void *p, size_t size)
+{
+	struct head head = head_of(p);
+
+	BUG_ON(head.kind != PAGES || head.takes != PAGE_ALIGN(size));
+	release(p, head);
+}
+
+void *__vmalloc(size_t size, gfp_t gfp)
+{
+	return alloc((struct head){ .takes = PAGE_ALIGN(size), .kind = VMALLOC }, size,
+		     SMP_CACHE_BYTES, gfp);
+}
+
+bool is_vmalloc_addr(const void *p)
+{
+	return head_of(p).kind == VMALLOC;
+}
+
+void kvfree(const void *p)
+{
+	struct head head;
+
+	if (!p)
+		return;
+	head = head_of(p);
+	BUG_ON(head.kind == PAGES);
+	release(p, head);
 }
 
 long shim_objects(void)
 {
 	return atomic_long_read(&objects);
+}
+
+long shim_accounted(void)
+{
+	return atomic_long_read(&accounted);
 }
 
 /* Sizes of which the kernel has caches: powers of two, and two between them. */
@@ -113,6 +187,7 @@ struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsign
 	cache->name = name;
 	cache->size = ALIGN(size, align);
 	cache->align = align;
+	cache->flags = flags;
 	return cache;
 }
 
@@ -130,7 +205,8 @@ void kmem_cache_destroy(struct kmem_cache *cache)
 
 void *kmem_cache_alloc(struct kmem_cache *cache, gfp_t gfp)
 {
-	return alloc(cache, cache->size, cache->align, gfp);
+	return alloc((struct head){ .cache = cache, .takes = cache->size }, cache->size,
+		     cache->align, gfp);
 }
 
 void kmem_cache_free(struct kmem_cache *cache, void *object)

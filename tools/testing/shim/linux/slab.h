@@ -47,6 +47,13 @@ static inline void *kzalloc(size_t size, gfp_t gfp)
 	return kmalloc(size, gfp | __GFP_ZERO);
 }
 
+/* Whole pages, freed each by its own function; or by kvfree(), which knows vmalloc(). */
+void *alloc_pages_exact(size_t size, gfp_t gfp);
+void free_pages_exact(void *p, size_t size);
+void *__vmalloc(size_t size, gfp_t gfp);
+bool is_vmalloc_addr(const void *p);
+void kvfree(const void *p);
+
 static inline void *kvmalloc(size_t size, gfp_t gfp)
 {
 	return kmalloc(size, gfp);
@@ -55,16 +62,6 @@ static inline void *kvmalloc(size_t size, gfp_t gfp)
 static inline void *kvcalloc(size_t nr, size_t size, gfp_t gfp)
 {
 	return kzalloc(nr * size, gfp);
-}
-
-static inline void *__vmalloc(size_t size, gfp_t gfp)
-{
-	return kmalloc(size, gfp);
-}
-
-static inline void kvfree(const void *p)
-{
-	kfree(p);
 }
 
 static inline void *kmemdup(const void *from, size_t len, gfp_t gfp)
@@ -78,5 +75,7 @@ static inline void *kmemdup(const void *from, size_t len, gfp_t gfp)
 
 /* How many objects are allocated, of all kinds. */
 long shim_objects(void);
+/* Bytes that the kernel's allocators would have given for what is accounted. */
+long shim_accounted(void);
 
 #endif /* SHIM_SLAB_H */
