@@ -66,6 +66,17 @@ add()
 	fi
 }
 
+# Lanes' logs and results are this run's until it ends. In one order, as others do.
+own_lanes()
+{
+	local name fd
+
+	for name in $(printf '%s\n' "$@" | sort -u); do
+		exec {fd}>"$BUILD/check-$name.lock"
+		flock -n "$fd" || { say "$name: waiting for another run"; flock "$fd"; }
+	done
+}
+
 log_of()
 {
 	echo "$BUILD/check-$1.log"
@@ -93,7 +104,7 @@ begin()
 	rm -f "$BUILD/$1/results/counts"
 	BEGAN[$1]=$SECONDS
 	set -m
-	counted_lane "$1" >"$(log_of "$1")" 2>&1 </dev/null &
+	without_locks counted_lane "$1" >"$(log_of "$1")" 2>&1 </dev/null &
 	GROUP[$1]=$!
 	set +m
 }
@@ -185,9 +196,25 @@ one()
 
 	rm -f "$BUILD/$1/results/counts"
 	echo "== $1"
-	run_lane "$1" || rc=$?
+	(without_locks run_lane "$1") || rc=$?
 	add "$1" "$rc"
 	echo "== $1 took $(elapsed "$start")"
+}
+
+# The memory there is: the machine's, or what a container is allowed.
+memory_gb()
+{
+	local available group max used
+
+	available=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
+	group=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+	max=$(cat "$group/memory.max" 2>/dev/null || echo max)
+	if [ "$max" != max ]; then
+		used=$(cat "$group/memory.current")
+		max=$(((max - used) >> 30))
+		[ "$max" -ge "$available" ] || available=$max
+	fi
+	echo "$available"
 }
 
 # Half as many again as there are processors, if there is the memory; at least one.
@@ -196,7 +223,7 @@ at_once()
 	local lanes gb
 
 	lanes=$((($(nproc) * 3 + 1) / 2))
-	gb=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
+	gb=$(memory_gb)
 	if [ $((gb / LANE_GB)) -lt "$lanes" ]; then
 		lanes=$((gb / LANE_GB))
 	fi
@@ -222,10 +249,12 @@ main()
 			lanes+=("$name")
 	done
 	set -- "${lanes[@]}"
+	mkdir -p "$BUILD"
+	own_lanes "$@"
 	# A lane that was stopped by ^C ends by itself; so that this does, too.
 	trap 'exit 130' INT TERM
-	mkdir -p "$BUILD"
 	# Not in the middle of it all: a password may have to be typed.
+	ask_for_root
 	if ! "$LANES/deps.sh" "$@"; then
 		# Nothing could run.
 		FAILED=1

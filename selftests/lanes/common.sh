@@ -44,10 +44,55 @@ as_root()
 	if [ "$(id -u)" -eq 0 ]; then
 		"$@"
 	elif command -v sudo >/dev/null; then
-		sudo "$@"
+		# Nobody can type a password into a process group in the background, where it
+		# would wait for ever: ask_for_root has asked.
+		sudo -n "$@" || {
+			local rc=$?
+			sudo -n true 2>/dev/null ||
+				say "sudo wants a password: run \"sudo -v\" first, or this as root"
+			return $rc
+		}
 	else
 		die "need root for: $*"
 	fi
+}
+
+# Ask for the password of sudo, on a terminal, and keep sudo from forgetting it until
+# this script ends.
+ask_for_root()
+{
+	local script=$$
+
+	if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null || sudo -n true 2>/dev/null ||
+			[ ! -t 0 ]; then
+		return
+	fi
+	say 'packages are installed and machines are set up by sudo'
+	sudo -v
+	without_locks remember_password $script >/dev/null 2>&1 &
+}
+
+remember_password()
+{
+	while sleep 50 && kill -0 "$1" 2>/dev/null; do
+		sudo -n -v
+	done
+}
+
+# without_locks CMD...: run CMD without the files that are open here, for a subshell. What
+# it leaves running would hold the locks for ever.
+without_locks()
+{
+	local fd
+
+	for fd in /proc/"$BASHPID"/fd/*; do
+		fd=${fd##*/}
+		# bash has the script itself high up.
+		if [ "$fd" -gt 2 ] && [ "$fd" -lt 200 ]; then
+			eval "exec $fd>&-"
+		fi
+	done
+	"$@"
 }
 
 # user_packages FOLDER...: what these are built with, from their own lists.
@@ -72,7 +117,8 @@ stop_group()
 # run_logged LOG TITLE COUNTER CMD...: run CMD with its output in LOG and show
 # that it is alive: a line that rewrites itself on a terminal, a line now and
 # then elsewhere. COUNTER is a command that prints how far it is, or "". LIMIT
-# is the number of seconds after which CMD is stopped; the exit code is then 124.
+# is for how many seconds nothing may be written, into LOG or another file of its folder:
+# then CMD is stopped, and the exit code is 124. A slow machine is no reason to stop.
 run_logged()
 {
 	local log=$1 title=$2 counter=$3 start=$SECONDS pid rc=0 tick=0
@@ -82,7 +128,7 @@ run_logged()
 	# A process group of its own: the script may be stopped by ^C or the time
 	# limit, and then has to take everything under CMD along.
 	set -m
-	"$@" >"$log" 2>&1 </dev/null &
+	without_locks "$@" >"$log" 2>&1 </dev/null &
 	pid=$!
 	set +m
 	trap 'stop_group '"$pid"'; exit 130' INT TERM
@@ -91,7 +137,8 @@ run_logged()
 		tick=$((tick + 1))
 		[ $((tick % 5)) -ne 0 ] ||
 			progress "$title" "$start" "$counter" $((tick / 5))
-		if [ $((SECONDS - start)) -ge "${LIMIT:-999999}" ]; then
+		if [ -n "${LIMIT:-}" ] && [ $((tick % 50)) -eq 0 ] &&
+				is_silent "$(dirname "$log")" "$LIMIT" "$start"; then
 			stop_group "$pid"
 			rc=124
 		fi
@@ -107,6 +154,13 @@ run_logged()
 	if [ $((SECONDS - start)) -ge 2 ]; then
 		say "$title: done in $(elapsed "$start")"
 	fi
+}
+
+# is_silent FOLDER SECONDS START: was nothing written there for so long?
+is_silent()
+{
+	[ $((SECONDS - $3)) -ge "$2" ] &&
+		[ -z "$(find "$1" -maxdepth 1 -type f -newermt "-$2 seconds" -print -quit)" ]
 }
 
 progress()

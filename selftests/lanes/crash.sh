@@ -383,11 +383,17 @@ format_results()
 		"$DISKS/crash.img"
 }
 
-# wait_for TEXT FILE PID: until it is there; or the machine comes to nothing.
+# wait_for TEXT FILE PID: until it is there; or the machine comes to nothing, or says
+# nothing.
 wait_for()
 {
+	local start=$SECONDS
+
 	while kill -0 "$3" 2>/dev/null; do
 		! grep -q -a "$1" "$2" || return 0
+		if is_silent "$(dirname "$2")" "$TIMEOUT" "$start"; then
+			stop_group "$3"
+		fi
 		sleep 0.02
 	done
 	tail -n 5 "$2"
@@ -465,18 +471,21 @@ judge()
 }
 
 # cuts LANE DISKS N: lives of one store, each of which ends by a power cut and is judged
-# before the next one begins.
+# before the next one begins: N of them, and as many more as it takes until one is cut in
+# the load.
 cuts()
 {
-	local lane=$1 disks=$2 n=$3 life rc journal=$DISKS/journal.img files=()
+	local lane=$1 disks=$2 n=$3 life=0 rc journal=$DISKS/journal.img files=()
 
 	RANDOM=$((SEED * 100 + ROUND)) FORMAT=--format LOADS=0
 	rm -f "$DISKS"/* "$LOGS/state"
-	for life in $(seq "$disks"); do
-		files+=("$DISKS/disk-$life.img")
+	while [ ${#files[@]} -lt "$disks" ]; do
+		files+=("$DISKS/disk-$((${#files[@]} + 1)).img")
 	done
 	truncate -s ${MIB}M "${files[@]}"
-	for life in $(seq "$n"); do
+	while [ "$life" -lt "$n" ] ||
+			{ [ "$LOADS" -eq 0 ] && [ "$life" -lt $((n * 5)) ]; }; do
+		life=$((life + 1))
 		rm -f "$journal"
 		truncate -s 9M "$journal"
 		draw_wait "$lane" "$life"
@@ -489,7 +498,7 @@ cuts()
 		[ $rc -eq 0 ] || return $rc
 		FORMAT=
 	done
-	echo "$n power cuts on $disks disks, $LOADS of them in the load"
+	echo "$life power cuts on $disks disks, $LOADS of them in the load"
 	[ "$LOADS" -gt 0 ]
 }
 
@@ -561,8 +570,7 @@ prepare()
 	vm_prepare crash
 	UML=$("$LANES/kernel.sh" uml)
 	run_logged "$LOGS/programs.log" 'crash: building the programs' '' in_tree build_programs
-	DISKS=$(uml_memory_dir)/kvtree-crash-$$
-	mkdir "$DISKS"
+	DISKS=$(mktemp -d "$(uml_memory_dir)/kvtree-crash-XXXXXX")
 	trap 'rm -rf "$DISKS"' EXIT
 }
 

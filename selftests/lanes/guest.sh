@@ -115,17 +115,41 @@ run_test_module()
 	check "rmmod_$name" rmmod "$name"
 }
 
+# stop_when_silent PID FILE: stop the process group when nothing is written to FILE for
+# PROGRAM_TIMEOUT seconds. A slow machine is no reason to stop it.
+stop_when_silent()
+{
+	local size=-1 now since=$SECONDS
+
+	while sleep 5 && kill -0 "$1" 2>/dev/null; do
+		now=$(stat -c %s "$2")
+		if [ "$now" != "$size" ]; then
+			size=$now since=$SECONDS
+		elif [ $((SECONDS - since)) -ge "$PROGRAM_TIMEOUT" ]; then
+			kill -- -"$1"
+			sleep 5
+			kill -KILL -- -"$1"
+		fi
+	done 2>/dev/null
+}
+
 # run_program FILE [ENGINE]: the engine is part of the results' name.
 run_program()
 {
-	local file=$1 name start=$SECONDS rc=0
+	local file=$1 name start=$SECONDS rc=0 pid watch
 	name=$(basename "$file")${2:+-$2}
 
 	mark program "$name"
 	echo "lane: $name"
-	(cd "$(dirname "$file")" &&
-		timeout -k 5 "$PROGRAM_TIMEOUT" "$file" </dev/null) \
-		>"$OUT/$name.ktap" 2>&1 || rc=$?
+	set -m
+	(cd "$(dirname "$file")" && exec "$file" </dev/null) >"$OUT/$name.ktap" 2>&1 &
+	pid=$!
+	stop_when_silent $pid "$OUT/$name.ktap" >/dev/null &
+	watch=$!
+	set +m
+	wait $pid || rc=$?
+	kill -- -$watch
+	wait $watch 2>/dev/null
 	printf '\n# kvtree-lane: exit %d after %d s\n' $rc $((SECONDS - start)) \
 		>>"$OUT/$name.ktap"
 	echo "lane: $name: exit $rc, $((SECONDS - start)) s"

@@ -5,6 +5,7 @@
     ktap.py [--counts FILE] RESULT...
         List what failed and end with "N passed, N failed[, N skipped]".
         With --counts, also write the three numbers to FILE.
+        With --least, fewer than that many that passed are a failure.
         Exits 1 if anything failed.
 
     ktap.py --split CONSOLE DIRECTORY
@@ -91,6 +92,7 @@ class Parser:
         self.stack = []
         self.failed = 0
         self.before = summary.total()
+        self.skipped_before = summary.skipped
         # Blocks closed since the last result: the subtests of the next one.
         self.children = []
         self.subtest_name = ''
@@ -185,10 +187,15 @@ class Parser:
         self.close_deeper(-1)
         if self.summary.total() == self.before:
             self.fail('(no results)')
-        if self.exit not in (None, 0, SKIP_EXIT) and not self.failed:
+        if self.exit in (None, 0) or self.failed:
+            return
+        # It says that all was skipped: nothing else may have come out.
+        counted = self.summary.total() - self.before
+        skipped = self.summary.skipped - self.skipped_before
+        if self.exit != SKIP_EXIT or counted != skipped:
             reason = f'exit code {self.exit}'
-            if self.exit in (124, 137):
-                reason = 'stopped by the time limit'
+            if self.exit in (124, 137, 143):
+                reason = 'stopped: it said nothing for too long'
             self.fail(f'({reason})')
 
 
@@ -199,7 +206,7 @@ def lines_of(path):
             yield PREFIX.sub('', line.rstrip('\r\n').replace('\r', ''))
 
 
-def summarise(paths, counts):
+def summarise(paths, counts, least):
     summary = Summary()
     for path in paths:
         parser = Parser(path, summary)
@@ -209,6 +216,8 @@ def summarise(paths, counts):
         except OSError as e:
             print(f'{path}: {e.strerror}', file=sys.stderr)
         parser.finish()
+    if summary.passed + summary.failed < least:
+        summary.fail(f'at least {least} are known', '(tests are missing)')
     for where, name in summary.failures:
         print(f'FAILED {name}  ({where})')
     print(summary)
@@ -251,6 +260,7 @@ def reports(console):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--counts', metavar='FILE')
+    parser.add_argument('--least', metavar='N', type=int, default=0)
     parser.add_argument('--split', action='store_true')
     parser.add_argument('--reports', action='store_true')
     parser.add_argument('paths', nargs='+')
@@ -259,7 +269,7 @@ def main():
         return split(*args.paths)
     if args.reports:
         return reports(*args.paths)
-    return summarise(args.paths, args.counts)
+    return summarise(args.paths, args.counts, args.least)
 
 
 if __name__ == '__main__':

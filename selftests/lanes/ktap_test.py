@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests of ktap.py: what must count as failed is what a broken lane leaves."""
 
+import contextlib
+import io
 import os
 import tempfile
 import unittest
@@ -94,6 +96,20 @@ class Ktap(unittest.TestCase):
     def test_skipped_program(self):
         self.check('TAP version 13\n1..0 # SKIP no device\n'
                    '# kvtree-lane: exit 4 after 0 s\n', 0, 0, 1)
+
+    def test_program_is_skipped_as_a_whole(self):
+        self.check(HARNESS + '# kvtree-lane: exit 4 after 0 s\n', 2, 1, 0)
+        self.check(HARNESS.replace('ok 2 y', 'ok 2 y # SKIP no device') +
+                   '# kvtree-lane: exit 4 after 0 s\n', 1, 1, 1)
+
+    def test_fewer_than_are_known_fail(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, 'result')
+            with open(path, 'w') as f:
+                f.write(HARNESS)
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.assertEqual(ktap.summarise([path], None, 2), 0)
+                self.assertEqual(ktap.summarise([path], None, 3), 1)
 
     def test_empty_plan_without_skip_fails(self):
         self.check('TAP version 13\n1..0\n', 0, 1, 0)

@@ -5,14 +5,17 @@
 #
 # MEMORY is the machine's, as in 2G.
 
+# What the machines of all lanes may take together, in MB: the files are filled later.
+ALL_MEMORY=8192
+
 # UML's memory is a file, that has to be executable and should be in memory.
 uml_memory_dir()
 {
 	local free options
 
-	free=$(df --output=avail -B 1G /dev/shm 2>/dev/null | tail -n 1 || echo 0)
+	free=$(df --output=avail -B 1M /dev/shm 2>/dev/null | tail -n 1 || echo 0)
 	options=$(findmnt -no OPTIONS /dev/shm || echo noexec)
-	if [ "$free" -ge "${MEMORY%G}" ] && [[ $options != *noexec* ]]; then
+	if [ "$free" -ge "$ALL_MEMORY" ] && [[ $options != *noexec* ]]; then
 		echo /dev/shm
 	else
 		echo "$OUT"

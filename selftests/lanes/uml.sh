@@ -4,7 +4,8 @@
 # uml.sh uml|uml-debug: build the module against that User-Mode Linux kernel,
 # boot it on the host's root (hostfs) and run KUnit suites and kselftests.
 #
-# T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is in seconds.
+# T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is for how many seconds it
+# may say nothing.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -18,13 +19,13 @@ settings()
 {
 	case $1 in
 	uml)
-		TIMEOUT=${LANE_TIMEOUT:-1200}
+		TIMEOUT=${LANE_TIMEOUT:-700} LEAST=800
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-600} PROGRAM_TIMEOUT=360 MEMORY=2G KMEMLEAK=0
 		# What reads and changes the index in all ways, and the log's replay.
 		SECOND='abi|scan|stores|many|cursor|calls|durable';;
 	uml-debug)
 		# KASAN keeps a byte for every eight and a quarantine.
-		TIMEOUT=${LANE_TIMEOUT:-2400}
+		TIMEOUT=${LANE_TIMEOUT:-1300} LEAST=400
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1200 MEMORY=4G
 		KMEMLEAK=${KVT_LEAKS:-1}
 		# These are about the library and what is around it, and most of
@@ -60,7 +61,7 @@ main()
 	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" "$KMEMLEAK"
 	LIMIT=$TIMEOUT run_logged "$CONSOLE" "$LANE: running" lane_progress \
 		boot "$kernel" || rc=$?
-	[ $rc -ne 124 ] || say "$LANE: stopped after $TIMEOUT s"
+	[ $rc -ne 124 ] || say "$LANE: stopped: it said nothing for $TIMEOUT s"
 	judge
 }
 

@@ -80,7 +80,8 @@ vm()
 	local kvm=--disable-kvm cpu='-cpu max,-erms,-fsrm,-fsrs,-fzrm'
 
 	[ "${KVT_KVM:-0}" != 1 ] || kvm='' cpu=''
-	vng -r "$IMAGE" $kvm --cpus "${VM_CPUS:-2}" -m "${VM_MEMORY:-2G}" --user root \
+	# Where virtiofsd is installed it would be used, which needs rights.
+	vng -r "$IMAGE" --force-9p $kvm --cpus "${VM_CPUS:-2}" -m "${VM_MEMORY:-2G}" --user root \
 		${ROOT:+--root "$ROOT"} --cwd "${ROOT:-/}" --rwdir "$OUT=$OUT" \
 		--qemu-opts="$cpu ${VM_QEMU_OPTS:-}" "$@"
 }
