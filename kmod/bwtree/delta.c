@@ -88,6 +88,7 @@ static enum bw_need bw_prepare(struct kvt_change *change, struct bw_change *c,
 	c->id = at->id;
 	c->top = at->top;
 	c->delta = NULL;
+	prefetchw(bw_page_taken(c->top->base));
 	if (bw_place(c->top, &c->want, &place, &load))
 		change->old = (struct kvt_value *)load;
 	else if (!change->may_insert)
@@ -250,7 +251,7 @@ int bw_commit(struct kvt_change *change, struct kvt_value *value)
 		return -EAGAIN;
 	}
 	rec = &delta->rec;
-	WRITE_ONCE(rec->base->round, READ_ONCE(tree->round));
+	rec->round = READ_ONCE(tree->round);
 	if (value) {
 		delta->load = (unsigned long)value;
 		if (!change->old) {

@@ -64,7 +64,7 @@ static int bw_consolidate(struct bw_tree *tree, struct bw_stock *stock, struct b
 {
 	struct bw_frame frame = bw_frame_of(top);
 	struct bw_page *page;
-	u32 space = help->space ?: bw_space_of(top);
+	u32 space = help->space ? ALIGN(help->space, 8) + BW_SPACE_TAKEN : bw_space_of(top);
 	u8 depth = top->depth;
 	int err;
 

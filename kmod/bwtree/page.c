@@ -395,7 +395,6 @@ static void bw_page_lay(struct bw_page *page, const struct bw_sum *sum,
 	page->key_len = sum->key_len;
 	page->tails = !!sum->tails;
 	page->marked = 0;
-	page->round = 0;
 	if (frame->high)
 		page->rec.high = bw_key_copy(page->data, frame->high);
 	page->off_low = sum->off_low;
@@ -409,7 +408,8 @@ static void bw_page_lay(struct bw_page *page, const struct bw_sum *sum,
 	page->off_len = sum->off_len;
 	page->off_tail = sum->off_tail;
 	page->end = sum->size;
-	atomic_set(&page->space, page->end);
+	if (!frame->level)
+		atomic_set(bw_page_taken(page), page->end);
 }
 
 /* Marks, and what fills up the last group. */
@@ -530,7 +530,7 @@ struct bw_page *bw_page_empty(void *obj, u32 size, u8 level)
 
 /**
  * bw_page_space() - memory beside a base page, for a record
- * @page: the page
+ * @page: the page, a leaf
  * @size: bytes
  *
  * It is freed with the page.
@@ -539,13 +539,14 @@ struct bw_page *bw_page_empty(void *obj, u32 size, u8 level)
  */
 void *bw_page_space(struct bw_page *page, u32 size)
 {
-	u32 end;
+	atomic_t *taken = bw_page_taken(page);
+	u32 end, most = (u8 *)taken - (u8 *)page;
 
 	size = ALIGN(size, 8);
-	if (atomic_read(&page->space) + size > page->size)
+	if (atomic_read(taken) + size > most)
 		return NULL;
-	end = atomic_add_return(size, &page->space);
-	return end <= page->size ? (u8 *)page + end - size : NULL;
+	end = atomic_add_return(size, taken);
+	return end <= most ? (u8 *)page + end - size : NULL;
 }
 
 /**
@@ -558,5 +559,5 @@ void bw_page_unspace(struct bw_page *page, void *rec, u32 size)
 {
 	int at = (u8 *)rec - (u8 *)page;
 
-	atomic_cmpxchg(&page->space, at + ALIGN(size, 8), at);
+	atomic_cmpxchg(bw_page_taken(page), at + ALIGN(size, 8), at);
 }

@@ -36,7 +36,9 @@ struct kvt_value;
 #define BW_CHAIN_MAX	32
 /* Records that steps of changes of structure may need at the end. */
 #define BW_CHAIN_SPARE	4
-/* Space for records beside a base page. */
+/* What a leaf's space has at its end. */
+#define BW_SPACE_TAKEN	8u
+/* Space for records beside a base page, and for that. */
 #define BW_SPACE_LEAF	(BW_CHAIN_LEAF * sizeof(struct bw_delta))
 
 /* A page of fewer entries is never split. */
@@ -92,7 +94,8 @@ struct bw_rec {
 	u8 kind;
 	u8 level;			/* 0: leaf */
 	u8 depth;			/* records in front of base pages, this included */
-	u8 flags;
+	u8 flags : 4;
+	u8 round : 4;			/* of the worker, when the page's last change came */
 	u16 nr;				/* entries of the page */
 	u16 at;				/* where the record's key belongs in its base */
 	u32 right;			/* sibling; BW_ROOT: there is none */
@@ -143,7 +146,8 @@ struct bw_remove {
 /*
  * A base page: a sorted array of entries.
  *
- *	| header | high | low | prefix | mark[] | slice[] load[] | len[] | tail[] | tails | space |
+ *	| header | high | low | prefix | mark[] | slice[] load[] | len[] | tail[] | tails | space
+ *									   taken |
  *
  * Keys have the prefix in common; what follows it is a slice, compared as a number,
  * and a tail.  Lengths are only kept if they differ, tails if there are any.
@@ -152,6 +156,9 @@ struct bw_remove {
  * fetched together, and for a group of slices with its loads.  Groups begin with a
  * cache line.  A mark is the last slice of a group; the last group has none if it is not
  * full, and is filled up with the highest slices.
+ *
+ * A leaf's space is for records, and ends with a word that says how much of it is taken.
+ * That is all that changes in a page: it is far from what lookups read.
  */
 struct bw_page {
 	struct bw_rec rec;
@@ -169,9 +176,6 @@ struct bw_page {
 	u32 off_len;
 	u32 off_tail;
 	u32 end;			/* of what readers look at */
-	/* Only writers look at what follows. */
-	atomic_t space;			/* where the next record goes */
-	u8 round;			/* of the worker, when the last record came */
 	u8 data[] __aligned(8);
 };
 
@@ -255,6 +259,12 @@ static __always_inline void bw_prefetch_group(const struct bw_page *page, unsign
 {
 	prefetch(bw_page_at(page, page->off_slice + group * BW_LINE));
 	prefetch(bw_page_at(page, page->off_load + group * BW_LINE));
+}
+
+/* Where a leaf says where the next record goes. */
+static inline atomic_t *bw_page_taken(struct bw_page *page)
+{
+	return (atomic_t *)((u8 *)page + ALIGN_DOWN(page->size, 8)) - 2;
 }
 
 static inline const struct bw_key *bw_page_low(const struct bw_page *page)

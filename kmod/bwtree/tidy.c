@@ -34,7 +34,7 @@ static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
 	struct bw_rec *top = bw_load_any(tree, care->id);
 	const struct bw_key *low;
 	u8 head[BW_SLICE];
-	u8 age;
+	unsigned int age;
 
 	if (!top)
 		return false;
@@ -44,7 +44,7 @@ static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
 	if (top->kind == BW_REMOVE) {
 		low = &bw_remove(top)->low;
 	} else {
-		age = READ_ONCE(tree->round) - READ_ONCE(top->base->round);
+		age = (READ_ONCE(tree->round) - top->round) & 15;
 		care->tidy = top->depth && (all || age > 1);
 		care->fold = care->id != BW_ROOT ? bw_is_underfull(tree, top) :
 						  top->level && top->nr == 1;

@@ -295,6 +295,39 @@ static void a_reader_gives_up_wherever_its_budget_ends(struct kunit *test)
 	}
 }
 
+/* Where cache lines begin, in a page. */
+static u32 line_of(u32 off)
+{
+	return (off + BW_MEM_HEAD) / BW_LINE;
+}
+
+/* Else each change would take the line from the processors of all who look keys up. */
+static void a_change_writes_no_line_that_lookups_read(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	const struct bw_page *page;
+	unsigned int i;
+	u32 off, changed = 0;
+	u8 *was;
+
+	put(kt, 0);
+	page = leaf_of(kt, 0).base;
+	was = kunit_kmalloc(test, page->size, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, was);
+	memcpy(was, page, page->size);
+	for (i = 1; i < 4; i++)
+		put(kt, i);
+	KUNIT_ASSERT_TRUE(test, leaf_of(kt, 0).base == page);
+	for (off = 0; off < page->size; off++) {
+		if (((u8 *)page)[off] == was[off])
+			continue;
+		changed++;
+		KUNIT_EXPECT_GT_MSG(test, line_of(off), line_of(page->end - 1), "byte %u of %u",
+				    off, page->end);
+	}
+	KUNIT_EXPECT_NE(test, 0, changed);
+}
+
 /* Merges */
 
 /* Mark the term of a page that is to be merged with that of a key, and go no further. */
@@ -596,6 +629,7 @@ static void a_change_at_the_end_of_a_round_is_looked_after(struct kunit *test)
 
 static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
+	KUNIT_CASE(a_change_writes_no_line_that_lookups_read),
 	KUNIT_CASE(a_mark_that_was_left_is_finished_by_the_worker),
 	KUNIT_CASE(a_page_whose_mark_was_left_splits),
 	KUNIT_CASE(a_mark_outlives_a_consolidation),
