@@ -10,7 +10,6 @@
 #include <linux/bitmap.h>
 #include <linux/err.h>
 #include <linux/slab.h>
-#include <linux/umh.h>
 #include <linux/unaligned.h>
 
 #include "../masstree/masstree.h"
@@ -267,30 +266,6 @@ KT_ENGINES();
 /* Fault injection */
 
 #ifdef CONFIG_FAILSLAB
-
-/*
- * Without this GFP_KERNEL does not fail, and each failure is told in 50 lines.
- * The files can be written from user space only.
- */
-static int set_failslab(const char *wait, const char *verbose)
-{
-	char command[] =
-		"cd /sys/kernel/debug/failslab && echo $0 >ignore-gfp-wait && echo $1 >verbose";
-	char *argv[6] = { "/bin/sh", "-c", command, (char *)wait, (char *)verbose, NULL };
-	char *envp[2] = { "PATH=/bin:/usr/bin", NULL };
-
-	return call_usermodehelper(argv[0], argv, envp, UMH_WAIT_PROC) ? -EIO : 0;
-}
-
-static int alloc_suite_init(struct kunit_suite *suite)
-{
-	return set_failslab("N", "0");
-}
-
-static void alloc_suite_exit(struct kunit_suite *suite)
-{
-	set_failslab("Y", "2");
-}
 
 /* From now on this thread's n-th allocation fails. */
 static void arm(unsigned int n)
@@ -600,8 +575,8 @@ static struct kunit_case alloc_cases[] = {
 static struct kunit_suite alloc_suite = {
 	.name = "kvtree_alloc",
 #ifdef CONFIG_FAILSLAB
-	.suite_init = alloc_suite_init,
-	.suite_exit = alloc_suite_exit,
+	.suite_init = kt_failing_begin,
+	.suite_exit = kt_failing_end,
 #endif
 	.test_cases = alloc_cases,
 };

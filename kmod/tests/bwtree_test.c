@@ -39,7 +39,7 @@ static struct bw_scene {
 	unsigned int helped;		/* changes made from the hook */
 	unsigned int split_in_merge;	/* ... that split a page while another was merged */
 	unsigned int merge_in_split;	/* ... and the other way round */
-	unsigned int starved;		/* changes that lacked memory */
+	unsigned int starved;		/* changes that were refused for want of memory */
 	bool starves;			/* the thread under test does, now and then */
 	const char *wrong;
 	enum kvt_park wrong_at;
@@ -232,8 +232,11 @@ static int scene_change_starved(unsigned int i)
 		return scene_change(i, GFP_KERNEL);
 	scene_go_on_failing(1 + kt_rnd_below(&scene.rnd, 8));
 	err = scene_change(i, GFP_KERNEL);
-	scene.starved += !scene_pause_failing();
-	return err == -ENOMEM ? scene_change(i, GFP_KERNEL) : err;
+	scene_pause_failing();
+	if (err != -ENOMEM)
+		return err;
+	scene.starved++;
+	return scene_change(i, GFP_KERNEL);
 }
 
 static void scene_hook(enum kvt_park at)
@@ -399,9 +402,21 @@ static void without_ids_puts_fail_and_nothing_is_lost(struct kunit *test)
 	expect_all_found(test);
 }
 
+static int scene_begin(struct kunit_suite *suite)
+{
+#ifdef CONFIG_FAILSLAB
+	return kt_failing_begin(suite);
+#else
+	return 0;
+#endif
+}
+
 /* The module may go when nobody is in the hook any more. */
 static void scene_end(struct kunit_suite *suite)
 {
+#ifdef CONFIG_FAILSLAB
+	kt_failing_end(suite);
+#endif
 	synchronize_rcu();
 }
 
@@ -417,6 +432,7 @@ static struct kunit_case bwtree_cases[] = {
 
 static struct kunit_suite bwtree_suite = {
 	.name = "kvtree_bwtree_steps",
+	.suite_init = scene_begin,
 	.suite_exit = scene_end,
 	.test_cases = bwtree_cases,
 };

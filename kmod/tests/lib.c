@@ -7,6 +7,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/umh.h>
 #include <linux/unaligned.h>
 
 #include "lib.h"
@@ -851,6 +852,43 @@ int kt_key_cmp(const struct kvt_key *a, const struct kvt_key *b)
 
 	return diff ?: (int)a->len - (int)b->len;
 }
+
+/* Fault injection */
+
+#ifdef CONFIG_FAILSLAB
+
+/* The files can be written from user space only. */
+static int kt_set_failslab(const char *wait, const char *verbose)
+{
+	char command[] =
+		"cd /sys/kernel/debug/failslab && echo $0 >ignore-gfp-wait && echo $1 >verbose";
+	char *argv[6] = { "/bin/sh", "-c", command, (char *)wait, (char *)verbose, NULL };
+	char *envp[2] = { "PATH=/bin:/usr/bin", NULL };
+
+	return call_usermodehelper(argv[0], argv, envp, UMH_WAIT_PROC) ? -EIO : 0;
+}
+
+/**
+ * kt_failing_begin() - from now on GFP_KERNEL can fail, and failures are not told
+ * @suite: whose cases set current->fail_nth
+ *
+ * Return: 0 or -EIO.
+ */
+int kt_failing_begin(struct kunit_suite *suite)
+{
+	return kt_set_failslab("N", "0");
+}
+
+/**
+ * kt_failing_end() - undo kt_failing_begin()
+ * @suite: whose cases have ended
+ */
+void kt_failing_end(struct kunit_suite *suite)
+{
+	kt_set_failslab("Y", "2");
+}
+
+#endif /* CONFIG_FAILSLAB */
 
 /* Random numbers */
 

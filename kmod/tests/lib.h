@@ -154,6 +154,12 @@ s64 kt_count(struct kt *kt, bool reverse);
 
 int kt_key_cmp(const struct kvt_key *a, const struct kvt_key *b);
 
+#ifdef CONFIG_FAILSLAB
+/* Of suites whose allocations fail; without these only those that may not sleep do. */
+int kt_failing_begin(struct kunit_suite *suite);
+void kt_failing_end(struct kunit_suite *suite);
+#endif
+
 /* Repeatable numbers. */
 struct kt_rnd {
 	u64 state;
