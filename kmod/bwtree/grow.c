@@ -397,6 +397,7 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 		return bw_split_root(tree, stock, top, &walk, m, sep);
 	return bw_split_page(tree, stock, help, top, &walk, m, sep);
 }
+KVT_EXPORT_FOR_TESTS(bw_tidy_step);
 
 /**
  * bw_tidy() - consolidate a page, or split it and tell its parent

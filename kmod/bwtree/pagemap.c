@@ -7,6 +7,7 @@
 #include <linux/err.h>
 #include <linux/slab.h>
 
+#include "../compat.h"
 #include "bwtree.h"
 
 /**
@@ -111,6 +112,7 @@ static u32 bw_map_pop(struct bw_map *map)
 		/* Another may have taken it; then the exchange fails. */
 		entry = READ_ONCE(*bw_map_entry(map, id));
 		next = ((u64)(head >> 32) + 1) << 32 | (u32)(entry >> 1);
+		kvt_park_loose(KVT_PARK_BW_ID_SEEN);
 		if (atomic64_try_cmpxchg(&map->free, &head, next))
 			break;
 	}
@@ -143,6 +145,7 @@ int bw_id_alloc(struct bw_tree *tree, gfp_t gfp, u32 *id)
 	*id = next;
 	return 0;
 }
+KVT_EXPORT_FOR_TESTS(bw_id_alloc);
 
 /**
  * bw_id_free() - give an id back
@@ -159,3 +162,4 @@ void bw_id_free(struct bw_map *map, u32 id)
 		next = ((u64)(head >> 32) + 1) << 32 | id;
 	} while (!atomic64_try_cmpxchg(&map->free, &head, next));
 }
+KVT_EXPORT_FOR_TESTS(bw_id_free);

@@ -24,6 +24,8 @@ static struct {
 	bool inside;			/* @act runs */
 	/* For @act: */
 	unsigned int key;
+	u32 id;
+	struct kvt_key long_key;
 	unsigned int passed;		/* so often it has met what it waits for */
 	bool armed;			/* its next allocation fails */
 	bool half;			/* a page is split, and not posted */
@@ -67,7 +69,7 @@ static void hazard_exit(void *arg)
 }
 
 /* A tree with no worker, so that only the case changes it. */
-static struct kt *open_tree(struct kunit *test, u32 page_size)
+static struct kt *open_limited(struct kunit *test, u32 page_size, u64 limit)
 {
 	const struct kt_engine engine = { "bwtree", &kvt_bwtree_ops, page_size };
 	unsigned int i;
@@ -75,10 +77,15 @@ static struct kt *open_tree(struct kunit *test, u32 page_size)
 	memset(&hazard, 0, sizeof(hazard));
 	for (i = 0; i < KEYS; i++)
 		put_unaligned_be64(i, hazard.data[i]);
-	hazard.kt = kt_open_pages(test, &engine, U64_MAX);
+	hazard.kt = kt_open_pages(test, &engine, limit);
 	disable_delayed_work_sync(&tree_of(hazard.kt)->work);
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, hazard_exit, NULL));
 	return hazard.kt;
+}
+
+static struct kt *open_tree(struct kunit *test, u32 page_size)
+{
+	return open_limited(test, page_size, U64_MAX);
 }
 
 static void put(struct kt *kt, unsigned int i)
@@ -145,6 +152,13 @@ static unsigned int trim(struct kt *kt, unsigned int i, unsigned int left)
 	return i;
 }
 
+/* Consolidate the leaf where a key is, or split it. */
+static void tidy(struct kt *kt, unsigned int i)
+{
+	KUNIT_EXPECT_EQ(kt->test, 0,
+			bw_tidy(tree_of(kt), page_at(kt, i, 0), 0, false, GFP_NOWAIT));
+}
+
 /* Look at a page: is it where its first key leads, and at rest? */
 static const char *page_wrong(struct bw_tree *tree, u32 id, struct bw_rec *top)
 {
@@ -165,10 +179,11 @@ static const char *page_wrong(struct bw_tree *tree, u32 id, struct bw_rec *top)
  * Nothing of a change of structure is left.  A page that nothing leads to is taken out:
  * what is in it is another's, too, and would be freed twice.
  */
-static void expect_whole(struct kt *kt)
+static bool expect_whole(struct kt *kt)
 {
 	struct bw_tree *tree = tree_of(kt);
 	unsigned int leaves = 0, inner = 0;
+	bool whole = true;
 	struct bw_rec *top;
 	const char *wrong;
 	u32 id;
@@ -183,9 +198,27 @@ static void expect_whole(struct kt *kt)
 			WRITE_ONCE(*bw_map_entry(tree->map, id), 0);
 		rcu_read_unlock();
 		KUNIT_EXPECT_NULL_MSG(kt->test, wrong, "page %u %s", id, wrong);
+		whole &= !wrong;
 	}
 	KUNIT_EXPECT_EQ(kt->test, leaves, kt_stat(kt, KVTREE_STAT_LEAF_NODES));
 	KUNIT_EXPECT_EQ(kt->test, inner, kt_stat(kt, KVTREE_STAT_INNER_NODES));
+	return whole;
+}
+
+/* The same, and writers come through everywhere: what nobody can finish holds them up. */
+static void expect_usable(struct kt *kt)
+{
+	unsigned int i;
+
+	if (!expect_whole(kt))
+		return;
+	put_all(kt, 0, KEYS);
+	for (i = 0; i < KEYS; i += 2)
+		del(kt, i);
+	kt_settle(kt);
+	expect_whole(kt);
+	KUNIT_EXPECT_EQ(kt->test, KEYS / 2, kt_count(kt, false));
+	KUNIT_EXPECT_EQ(kt->test, KEYS / 2, kt_count(kt, true));
 }
 
 /* The module may go when nobody is in the hook any more. */
@@ -357,7 +390,7 @@ static struct kt *open_marked(struct kunit *test)
 	trim(kt, left, 1);
 	trim(kt, right, 2);
 	/* Nothing is left to be done there. */
-	KUNIT_EXPECT_EQ(test, 0, bw_tidy(tree_of(kt), page_at(kt, right, 0), 0, false, GFP_NOWAIT));
+	tidy(kt, right);
 	leave_mark(kt, left);
 	put_all(kt, left, left + 4);
 	return kt;
@@ -428,32 +461,33 @@ static void a_mark_outlives_a_consolidation(struct kunit *test)
 	del(kt, last);
 	act_between_steps(NULL);
 	KUNIT_EXPECT_EQ(test, 1, hazard.passed);
-	/* A writer who comes to what is left of a merge would never end. */
-	put_all(kt, 0, KEYS);
-	kt_settle(kt);
-	expect_whole(kt);
+	expect_usable(kt);
 }
 
 /* So many keys that with as many behind them a page of this size is too long. */
 #define HALF		13
 #define HALF_PAGE	400
 
+/*
+ * The first leaf has taken over the second, whose term is still there.  It is split, then
+ * what was split off, just where the second leaf began.
+ */
 static void split_at_old_boundary(enum kvt_park at)
 {
 	struct kt *kt = hazard.kt;
 
-	if (at != KVT_PARK_BW_MERGED || hazard.passed)
+	if (at != KVT_PARK_BW_MERGED || hazard.passed++)
 		return;
-	hazard.passed++;
-	put_all(kt, 0, HALF);
-	bw_tidy(tree_of(kt), page_at(kt, 0, 0), 0, false, GFP_NOWAIT);
-	KUNIT_EXPECT_EQ(kt->test, hazard.key, next_leaf(kt, 0));
+	put_all(kt, 0, HALF - 2);
+	tidy(kt, 0);
+	put_all(kt, HALF - 2, HALF + 1);
+	tidy(kt, 0);
+	KUNIT_EXPECT_EQ(kt->test, HALF, next_leaf(kt, 0));
+	put_all(kt, HALF + 1, hazard.key);
+	tidy(kt, HALF);
+	KUNIT_EXPECT_EQ(kt->test, hazard.key, next_leaf(kt, HALF));
 }
 
-/*
- * A page has been merged and its term is still there when its left sibling is split, just
- * where it began.
- */
 static void a_page_that_begins_as_a_merged_one_is_posted_after_the_merge(struct kunit *test)
 {
 	struct kt *kt = open_tree(test, HALF_PAGE);
@@ -461,16 +495,89 @@ static void a_page_that_begins_as_a_merged_one_is_posted_after_the_merge(struct 
 
 	put_all(kt, 0, 64);
 	right = next_leaf(kt, 0);
+	KUNIT_ASSERT_EQ(test, 2 * HALF, right);
 	trim(kt, right + HALF, HALF);
 	hazard.key = right;
 	act_between_steps(split_at_old_boundary);
-	for (i = 0; i < right; i++)
+	for (i = 0; i < right && !hazard.passed; i++)
 		del(kt, i);
 	act_between_steps(NULL);
-	KUNIT_EXPECT_EQ(test, 1, hazard.passed);
+	KUNIT_EXPECT_NE(test, 0, hazard.passed);
+	expect_usable(kt);
+}
+
+/* A reader has loaded the parent; the rest happens before it loads the page. */
+static void overtake_reader(enum kvt_park at)
+{
+	struct kt *kt = hazard.kt;
+	unsigned long *entry = bw_map_entry(tree_of(kt)->map, BW_ROOT), was, now;
+	const struct kvt_key key = key_of(hazard.key);
+	u64 version = 0, found = 0;
+
+	if (at != KVT_PARK_BW_MERGED || hazard.passed++)
+		return;
+	was = READ_ONCE(*entry);
+	hazard.passed--;
+	split_at_old_boundary(at);
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_put_gfp(kt, &key, GFP_NOWAIT, &version));
+	now = xchg(entry, was);
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_get_rcu(kt, &key, &found));
+	WRITE_ONCE(*entry, now);
+	KUNIT_EXPECT_EQ(kt->test, version, found);
+}
+
+static void a_reader_of_a_frozen_page_finds_what_was_written_since(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, HALF_PAGE);
+	unsigned int i;
+
+	put_all(kt, 0, 64);
+	hazard.key = next_leaf(kt, 0);
+	trim(kt, hazard.key + HALF, HALF);
+	act_between_steps(overtake_reader);
+	for (i = 0; i < hazard.key && !hazard.passed; i++)
+		del(kt, i);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_NE(test, 0, hazard.passed);
+	expect_usable(kt);
+}
+
+/* Only the first of two steps. */
+static void split_and_go_no_further(struct kt *kt, unsigned int i)
+{
+	struct bw_stock stock = { .gfp = GFP_NOWAIT };
+	struct bw_help help = { .kind = BW_HELP_TIDY, .id = page_at(kt, i, 0) };
+
+	KUNIT_EXPECT_EQ(kt->test, BW_NEEDS_HELP,
+			bw_run(tree_of(kt), bw_tidy_step, &help, &stock));
+	KUNIT_EXPECT_EQ(kt->test, BW_HELP_POST, help.kind);
+	bw_stock_drop(tree_of(kt), &stock);
+}
+
+static void split_only_child(enum kvt_park at)
+{
+	struct kt *kt = hazard.kt;
+
+	if (at != KVT_PARK_BW_UNPOSTED || bw_load(tree_of(kt), BW_ROOT)->nr != 1 || hazard.passed++)
+		return;
+	/* The first leaf was empty, so it could take over a whole one. */
+	split_and_go_no_further(kt, 0);
+}
+
+/* If it took the root's place, what was split off would have no parent. */
+static void an_only_child_that_was_split_does_not_become_the_root(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int i;
+
+	put_all(kt, 0, 16);
+	act_between_steps(split_only_child);
+	for (i = 0; i < 16 && !hazard.passed; i++)
+		del(kt, i);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_NE(test, 0, hazard.passed);
 	put_all(kt, 0, KEYS);
-	kt_settle(kt);
-	expect_whole(kt);
+	expect_usable(kt);
 }
 
 #ifdef CONFIG_FAILSLAB
@@ -565,9 +672,11 @@ static void tidy_all_ids(enum kvt_park at)
 	if (at != KVT_PARK_BW_SPLIT_BUILT && at != KVT_PARK_BW_ROOT_BUILT)
 		return;
 	hazard.passed++;
-	/* The newest first: nothing leads to them yet. */
-	for (id = end; id-- > 0;)
+	/* The newest first: nothing leads to them yet.  They may be made new, but not split. */
+	for (id = end; id-- > 0;) {
 		bw_tidy(tree, id, 0, false, GFP_NOWAIT);
+		bw_tidy(tree, id, 8, false, GFP_NOWAIT);
+	}
 	if (hazard.key < KEYS)
 		put(hazard.kt, hazard.key);
 }
@@ -591,6 +700,73 @@ static void a_page_that_nothing_leads_to_is_not_split(struct kunit *test)
 	act_between_steps(NULL);
 	KUNIT_EXPECT_NE(test, 0, hazard.passed);
 	KUNIT_EXPECT_EQ(test, KEYS, kt_count(kt, false));
+}
+
+static void take_ids(enum kvt_park at)
+{
+	struct bw_tree *tree = tree_of(hazard.kt);
+	u32 first, second;
+
+	if (at != KVT_PARK_BW_ID_SEEN || hazard.passed++)
+		return;
+	KUNIT_EXPECT_EQ(hazard.kt->test, 0, bw_id_alloc(tree, GFP_NOWAIT, &first));
+	KUNIT_EXPECT_EQ(hazard.kt->test, 0, bw_id_alloc(tree, GFP_NOWAIT, &second));
+	bw_id_free(tree->map, first);
+	hazard.id = second;
+}
+
+/* The first free id is the same again, but what comes behind it is not free any more. */
+static void a_free_id_is_handed_out_once(struct kunit *test)
+{
+	struct bw_tree *tree = tree_of(open_tree(test, SMALL));
+	u32 id[3];
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		KUNIT_ASSERT_EQ(test, 0, bw_id_alloc(tree, GFP_NOWAIT, &id[i]));
+	for (i = 0; i < 3; i++)
+		bw_id_free(tree->map, id[i]);
+	act_between_steps(take_ids);
+	KUNIT_EXPECT_EQ(test, 0, bw_id_alloc(tree, GFP_NOWAIT, &id[0]));
+	act_between_steps(NULL);
+	KUNIT_EXPECT_EQ(test, 0, bw_id_alloc(tree, GFP_NOWAIT, &id[1]));
+	KUNIT_EXPECT_NE(test, 0, hazard.passed);
+	KUNIT_EXPECT_NE(test, id[0], hazard.id);
+	KUNIT_EXPECT_NE(test, id[1], hazard.id);
+	/* An id in use has an entry of its own; here it is none. */
+	for (i = 0; i < 2; i++)
+		KUNIT_EXPECT_EQ(test, 0, *bw_map_entry(tree->map, id[i]));
+}
+
+/* The limit */
+
+static void remove_long_key(enum kvt_park at)
+{
+	if (at != KVT_PARK_BW_COMMIT || hazard.passed++)
+		return;
+	KUNIT_EXPECT_EQ(hazard.kt->test, 0,
+			kt_del_gfp(hazard.kt, &hazard.long_key, GFP_NOWAIT, NULL));
+}
+
+/* While the key was there its record needed no charge. */
+static void a_put_whose_key_was_removed_meanwhile_does_not_pass_the_limit(struct kunit *test)
+{
+	const u64 limit = 1 << 16;
+	struct kt *kt = open_limited(test, SMALL, limit);
+	u8 *data = kunit_kzalloc(test, KVTREE_KEY_MAX, GFP_KERNEL);
+	u64 rest;
+
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	hazard.long_key = KT_BYTES(data, KVTREE_KEY_MAX);
+	KUNIT_EXPECT_EQ(test, 0, kt_put_gfp(kt, &hazard.long_key, GFP_NOWAIT, NULL));
+	rest = limit - kvt_quota_bytes(&kt->quota);
+	KUNIT_EXPECT_EQ(test, 0, kvt_quota_charge(&kt->quota, rest));
+	act_between_steps(remove_long_key);
+	KUNIT_EXPECT_EQ(test, -EDQUOT, kt_put_gfp(kt, &hazard.long_key, GFP_NOWAIT, NULL));
+	act_between_steps(NULL);
+	KUNIT_EXPECT_EQ(test, 1, hazard.passed);
+	kvt_quota_uncharge(&kt->quota, rest);
+	KUNIT_EXPECT_EQ(test, -ENOENT, kt_get(kt, &hazard.long_key, NULL));
 }
 
 /* The worker */
@@ -619,7 +795,7 @@ static void a_change_at_the_end_of_a_round_is_looked_after(struct kunit *test)
 		hazard.passed = 0;
 		put(kt, 1);
 		act_between_steps(change_late);
-		while (flush_delayed_work(worker_of(kt)))
+		while (flush_delayed_work(worker_of(kt)) || !READ_ONCE(tree_of(kt)->asleep))
 			;
 		act_between_steps(NULL);
 		KUNIT_EXPECT_EQ_MSG(test, 0, leaf_of(kt, 0).depth, "round %u", round);
@@ -634,11 +810,15 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_page_whose_mark_was_left_splits),
 	KUNIT_CASE(a_mark_outlives_a_consolidation),
 	KUNIT_CASE(a_page_that_begins_as_a_merged_one_is_posted_after_the_merge),
+	KUNIT_CASE(a_reader_of_a_frozen_page_finds_what_was_written_since),
+	KUNIT_CASE(an_only_child_that_was_split_does_not_become_the_root),
 #ifdef CONFIG_FAILSLAB
 	KUNIT_CASE(a_merge_needs_no_memory_once_a_page_is_frozen),
 	KUNIT_CASE(a_post_keeps_its_memory_while_the_parent_is_tidied),
 #endif
 	KUNIT_CASE(a_page_that_nothing_leads_to_is_not_split),
+	KUNIT_CASE(a_free_id_is_handed_out_once),
+	KUNIT_CASE(a_put_whose_key_was_removed_meanwhile_does_not_pass_the_limit),
 	KUNIT_CASE(a_change_at_the_end_of_a_round_is_looked_after),
 	{}
 };
