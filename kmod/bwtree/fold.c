@@ -458,3 +458,4 @@ int bw_fold(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gf
 
 	return bw_do_help(tree, &help, gfp);
 }
+KVT_EXPORT_FOR_TESTS(bw_fold);

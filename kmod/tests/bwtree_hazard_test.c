@@ -406,6 +406,16 @@ static void a_mark_that_was_left_is_finished_by_the_worker(struct kunit *test)
 	expect_whole(kt);
 }
 
+static void the_next_writer_to_a_marked_page_finishes_its_merge(struct kunit *test)
+{
+	struct kt *kt = open_marked(test);
+	unsigned int right = next_leaf(kt, next_leaf(kt, 0));
+
+	put(kt, right);
+	KUNIT_EXPECT_EQ(test, 1, kt_stat(kt, KVTREE_STAT_NODE_UNLINK));
+	expect_whole(kt);
+}
+
 static void a_page_whose_mark_was_left_splits(struct kunit *test)
 {
 	struct kt *kt = open_marked(test);
@@ -539,6 +549,45 @@ static void a_reader_of_a_frozen_page_finds_what_was_written_since(struct kunit 
 		del(kt, i);
 	act_between_steps(NULL);
 	KUNIT_EXPECT_NE(test, 0, hazard.passed);
+	expect_usable(kt);
+}
+
+/* In the middle of a merge of its last two children a page is to be merged, too. */
+static void fold_parent(enum kvt_park at)
+{
+	const struct bw_want want = want_of(hazard.key);
+	struct kt *kt = hazard.kt;
+	u64 before = kt_stat(kt, KVTREE_STAT_NODE_UNLINK);
+
+	if (at != KVT_PARK_BW_REMOVED || hazard.passed ||
+	    page_at(kt, hazard.key, 1) != hazard.id || bw_load(tree_of(kt), hazard.id)->nr != 2)
+		return;
+	hazard.passed++;
+	KUNIT_EXPECT_EQ(kt->test, 0, bw_fold(tree_of(kt), &want, 1, GFP_NOWAIT));
+	KUNIT_EXPECT_NE(kt->test, hazard.id, page_at(kt, hazard.key, 1));
+	/* Its child first, then it. */
+	KUNIT_EXPECT_EQ(kt->test, before + 2, kt_stat(kt, KVTREE_STAT_NODE_UNLINK));
+}
+
+static void a_page_with_a_mark_is_merged_after_its_child(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int i, left = 0;
+
+	put_all(kt, 0, KEYS);
+	/* The first pages above the leaves, under one parent. */
+	while (page_at(kt, left, 1) == page_at(kt, 0, 1))
+		left++;
+	KUNIT_EXPECT_EQ(test, page_at(kt, 0, 2), page_at(kt, left, 2));
+	hazard.key = left;
+	hazard.id = page_at(kt, left, 1);
+	for (i = 0; i < left; i++)
+		del(kt, i);
+	act_between_steps(fold_parent);
+	for (; i < KEYS && !hazard.passed; i++)
+		del(kt, i);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_EQ(test, 1, hazard.passed);
 	expect_usable(kt);
 }
 
@@ -807,10 +856,12 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
 	KUNIT_CASE(a_change_writes_no_line_that_lookups_read),
 	KUNIT_CASE(a_mark_that_was_left_is_finished_by_the_worker),
+	KUNIT_CASE(the_next_writer_to_a_marked_page_finishes_its_merge),
 	KUNIT_CASE(a_page_whose_mark_was_left_splits),
 	KUNIT_CASE(a_mark_outlives_a_consolidation),
 	KUNIT_CASE(a_page_that_begins_as_a_merged_one_is_posted_after_the_merge),
 	KUNIT_CASE(a_reader_of_a_frozen_page_finds_what_was_written_since),
+	KUNIT_CASE(a_page_with_a_mark_is_merged_after_its_child),
 	KUNIT_CASE(an_only_child_that_was_split_does_not_become_the_root),
 #ifdef CONFIG_FAILSLAB
 	KUNIT_CASE(a_merge_needs_no_memory_once_a_page_is_frozen),
