@@ -9,6 +9,8 @@
 struct cmd_options {
 	const char *record;
 	const char *oracle;
+	const char *first;		/* record of the life before, and its oracle */
+	const char *first_oracle;
 	const char *state;
 	const char *dir;
 	char **paths;			/* what stands behind the options; NULL at the end */
@@ -26,6 +28,7 @@ struct cmd_options {
 	uint64_t seed;
 	bool format;
 	bool compare;
+	bool cached;
 };
 
 int cmd_record(const struct cmd_options *o);

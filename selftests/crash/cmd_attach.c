@@ -177,18 +177,17 @@ int cmd_attach(const struct cmd_options *o)
 	return failed || !nr;
 }
 
-/* In the second half of the record, where there is something to be lost. */
+/* What was not flushed is lost, or, with --cached, in the disks' caches. */
 int cmd_image(const struct cmd_options *o)
 {
 	struct crash_replay r;
-	uint64_t at;
 
 	crash_replay_open(&r, o->record, o->oracle, NULL);
 	if (o->nr_paths != r.image.nr)
 		crash_die("the record is of %u disks", r.image.nr);
-	at = r.record.entries / 2 + crash_mix(o->seed) % (r.record.entries / 3);
-	while (crash_replay_next(&r) && (r.record.nr < at || r.entry.type != CRASH_FLUSH))
-		crash_replay_step(&r);
+	crash_replay_to_crash(&r, o->seed);
+	if (o->cached)
+		crash_image_keep(&r.image);
 	printf("entry %lu of %lu: %u writes lost\n", r.record.nr, r.record.entries,
 	       crash_image_lose(&r.image, CRASH_LOSE_SECTORS, o->seed));
 	crash_image_save(&r.image, o->paths);

@@ -118,11 +118,16 @@ static void try_point(struct crash_replay *r, const struct crash_point *point,
 /* Every @jobs-th point. */
 static void replay_part(const struct cmd_options *o, uint32_t part, struct counts *counts)
 {
-	struct crash_replay r;
+	struct crash_replay r, first;
 	struct crash_point *points;
 	uint32_t nr, i = 0, every;
 
 	crash_replay_open(&r, o->record, o->oracle, o->paths);
+	if (o->first) {
+		crash_replay_open(&first, o->first, o->first_oracle, NULL);
+		crash_replay_to_crash(&first, o->seed);
+		crash_replay_follow(&r, &first);
+	}
 	points = crash_points(&r.record, true, o->points, o->seed, &nr);
 	every = o->check ? nr / o->check + 1 : 0;
 	crash_record_rewind(&r.record);

@@ -207,6 +207,17 @@ uint32_t crash_image_lose(struct crash_image *image, enum crash_loss loss, uint6
 	return lost;
 }
 
+void crash_image_keep(struct crash_image *image)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < image->nr; i++) {
+		for (j = 0; j < image->cache[i].nr; j++)
+			image_apply(image, &image->cache[i].entry[j]);
+		image->cache[i].nr = 0;
+	}
+}
+
 void crash_image_restore(struct crash_image *image)
 {
 	struct crash_undo *undo;

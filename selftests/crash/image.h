@@ -47,7 +47,9 @@ void crash_image_exit(struct crash_image *image);
 void crash_image_add(struct crash_image *image, const struct crash_entry *entry);
 /* Let a crash happen.  Returns how many writes were lost, or in part. */
 uint32_t crash_image_lose(struct crash_image *image, enum crash_loss loss, uint64_t seed);
-/* Take that back. */
+/* Let nothing be lost: each write is on the disk, in their order. */
+void crash_image_keep(struct crash_image *image);
+/* Take a crash back. */
 void crash_image_restore(struct crash_image *image);
 
 /* To files and devices, and from them. */

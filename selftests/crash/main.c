@@ -55,13 +55,15 @@ static const struct {
 };
 
 enum {
-	RECORD, ORACLE, STATE, DIR_, POINTS, CHECK, JOBS_, LIFE, WORKERS, CPUS, OPS, CHECKPOINT,
-	NBD, MIB, SEED, FORMAT, COMPARE,
+	RECORD, ORACLE, FIRST, FIRST_ORACLE, STATE, DIR_, POINTS, CHECK, JOBS_, LIFE, WORKERS, CPUS, OPS, CHECKPOINT,
+	NBD, MIB, SEED, FORMAT, COMPARE, CACHED,
 };
 
 static const struct option options[] = {
 	{ "record", required_argument, NULL, RECORD },
 	{ "oracle", required_argument, NULL, ORACLE },
+	{ "first", required_argument, NULL, FIRST },
+	{ "first-oracle", required_argument, NULL, FIRST_ORACLE },
 	{ "state", required_argument, NULL, STATE },
 	{ "dir", required_argument, NULL, DIR_ },
 	{ "points", required_argument, NULL, POINTS },
@@ -77,6 +79,7 @@ static const struct option options[] = {
 	{ "seed", required_argument, NULL, SEED },
 	{ "format", no_argument, NULL, FORMAT },
 	{ "compare", no_argument, NULL, COMPARE },
+	{ "cached", no_argument, NULL, CACHED },
 	{ 0 }
 };
 
@@ -89,6 +92,7 @@ static void parse(struct cmd_options *o, int argc, char **argv)
 	};
 	const char **const texts[] = {
 		[RECORD] = &o->record, [ORACLE] = &o->oracle, [STATE] = &o->state, [DIR_] = &o->dir,
+		[FIRST] = &o->first, [FIRST_ORACLE] = &o->first_oracle,
 	};
 	int c;
 
@@ -103,6 +107,8 @@ static void parse(struct cmd_options *o, int argc, char **argv)
 			o->format = true;
 		else if (c == COMPARE)
 			o->compare = true;
+		else if (c == CACHED)
+			o->cached = true;
 		else
 			exit(2);
 	}

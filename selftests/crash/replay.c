@@ -28,6 +28,24 @@ void crash_replay_open(struct crash_replay *r, const char *record, const char *o
 	}
 }
 
+void crash_replay_to_crash(struct crash_replay *r, uint64_t seed)
+{
+	uint64_t at = r->record.entries / 2 + crash_mix(seed) % (r->record.entries / 3);
+
+	while (crash_replay_next(r) && (r->record.nr < at || r->entry.type != CRASH_FLUSH))
+		crash_replay_step(r);
+}
+
+void crash_replay_follow(struct crash_replay *r, struct crash_replay *first)
+{
+	if (r->image.nr != first->image.nr || r->image.bytes != first->image.bytes)
+		crash_die("the lives are of different disks");
+	crash_image_exit(&r->image);
+	r->image = first->image;
+	r->first = first;
+	r->formatted = true;
+}
+
 bool crash_replay_next(struct crash_replay *r)
 {
 	return crash_record_next(&r->record, &r->entry);
@@ -39,6 +57,8 @@ static void step_mark(struct crash_replay *r, const char *text)
 
 	if (!strcmp(text, "formatted"))
 		r->formatted = true;
+	if (!strcmp(text, "attached"))
+		r->attached = true;
 	if (!strcmp(text, "detached"))
 		r->detached = true;
 	if (sscanf(text, "ack %" SCNx64 " %" SCNu64, &op, &epoch) == 2) {
@@ -69,6 +89,9 @@ bool crash_replay_judge(struct crash_replay *r, const struct crash_state *state,
 			size_t len)
 {
 	if (!r->formatted && judge_unformatted(state))
+		return true;
+	/* So far nobody was told of anything that this life has found. */
+	if (r->first && !r->attached && crash_replay_judge(r->first, state, text, len))
 		return true;
 	if (!crash_judge(r->history, &r->promise, state, text, len))
 		return false;

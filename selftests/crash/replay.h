@@ -13,13 +13,24 @@ struct crash_replay {
 	/* At the present moment. */
 	struct crash_promise promise;
 	bool formatted;
+	bool attached;
 	bool detached;
+	/* The life before, whose crash the disks' caches have outlived; or NULL. */
+	struct crash_replay *first;
 	struct crash_entry entry;	/* the next one */
 };
 
 /* The disks began as the files @base, or empty. */
 void crash_replay_open(struct crash_replay *r, const char *record, const char *oracle,
 		       char *const *base);
+/* As far as a flush in the second half, where there is something to be lost. */
+void crash_replay_to_crash(struct crash_replay *r, uint64_t seed);
+/*
+ * The disks began as a crash of another life, which is followed to there, has left them: what
+ * was not flushed then is in their caches, where this life has found it, and a crash takes it until
+ * it is flushed.
+ */
+void crash_replay_follow(struct crash_replay *r, struct crash_replay *first);
 /* As far as the next entry, which has not happened yet. */
 bool crash_replay_next(struct crash_replay *r);
 /* It happens. */

@@ -180,12 +180,15 @@ attach()
 		--record $RECORDS/$name.log --oracle $RECORDS/$name.oracle $*"
 }
 
-# A crash of the first life, in which the second one begins. It is made twice, since
-# it takes long to bring it out of the guest.
+# crashed NAME ARGUMENT...: a crash of a life, in which another one begins. It is made twice,
+# since it takes long to bring it out of the guest.
 crashed()
 {
-	echo "$CRASH image --seed $SEED$ROUND --record $RECORDS/one.log \
-		--oracle $RECORDS/one.oracle"
+	local name=$1
+	shift
+
+	echo "$CRASH image --seed $SEED$ROUND --record $RECORDS/$name.log \
+		--oracle $RECORDS/$name.oracle $*"
 }
 
 # One disk, all from one CPU; a life that begins with a crash of that one, from two
@@ -196,7 +199,7 @@ stock_script()
 
 	record one --life $life --workers 3 --cpus 1 --ops $((OPS * 4)) --mib $MIB \
 		--checkpoint 50
-	step crashed "$(crashed) /dev/shm/base.img"
+	step crashed "$(crashed one /dev/shm/base.img)"
 	record again --life $((life + 1)) --workers 4 --cpus 2 --ops $((OPS * 2)) \
 		--checkpoint 90 /dev/shm/base.img
 	record three --life $((life + 2)) --nbd 3 --workers 6 --cpus 4 --ops $((OPS * 2)) \
@@ -234,12 +237,19 @@ attach_stock()
 	[ ! -e "$RECORDS/$1.oracle" ] || attach "$@" --compare
 }
 
-# So long that the log goes round its disk.
+# One life so long that the log goes round its disk; and one that begins with a crash of that, of
+# which the disk's cache has kept all, so that recovery finds what a second crash can still take.
 uml_script()
 {
-	RECORDS=$LOGS record round --life $((ROUND * 8 + 4)) --workers 5 --cpus 4 \
-		--ops $((OPS * 12)) --mib $MIB --checkpoint 30
-	RECORDS=$LOGS attach round /dev/ubda --compare
+	local life=$((ROUND * 8 + 4)) RECORDS=$LOGS
+
+	record round --life $life --workers 5 --cpus 4 --ops $((OPS * 12)) --mib $MIB \
+		--checkpoint 30
+	step crashed-cached "$(crashed round --cached /dev/shm/cached.img)"
+	record cached --life $((life + 1)) --workers 3 --cpus 2 --ops "$OPS" --checkpoint 40 \
+		/dev/shm/cached.img
+	attach round /dev/ubda --compare
+	RECORDS=$OUT/../stock/results
 	attach_stock one /dev/ubda
 	ATTACH=$((ATTACH / 3)) attach_stock three /dev/ubda /dev/ubdb /dev/ubdc
 	echo 'rmmod kvtree'
@@ -305,19 +315,21 @@ uml_results()
 
 replay_results()
 {
-	local oracle name base
+	local oracle name base first
 
 	for oracle in "${CRASH_RECORDS:-$OUT}"/{stock,uml}/results/*.oracle; do
 		[ -e "$oracle" ] || continue
 		name=$(basename "$oracle" .oracle)
-		base=()
-		if [ "$name" = again ]; then
+		base=() first=()
+		if [ "$name" = cached ]; then
+			first=(--first "${oracle%/*}/round.log" --first-oracle "${oracle%/*}/round.oracle")
+		elif [ "$name" = again ]; then
 			base=("$DISKS/base.img")
-			$(RECORDS=${oracle%/*} crashed) "${base[@]}" >/dev/null
+			$(RECORDS=${oracle%/*} crashed one "${base[@]}") >/dev/null
 		fi
 		attempt "replay-$name" "$CRASH" replay --jobs "$JOBS" --points "$POINTS" \
 			--check "$CHECKS" --seed "$SEED$ROUND" --dir "$DISKS" \
-			--record "${oracle%.oracle}.log" --oracle "$oracle" "${base[@]}"
+			--record "${oracle%.oracle}.log" --oracle "$oracle" "${first[@]}" "${base[@]}"
 	done
 }
 
