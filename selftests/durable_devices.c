@@ -504,6 +504,54 @@ TEST_F(devices, read_only_device_is_refused)
 	kvt_disk_remove(&disk);
 }
 
+/* Whether the kernel was told that who has a device to himself may keep others from writing. */
+static bool writes_can_be_restricted(void)
+{
+	char line[4096] = "";
+	FILE *f = fopen("/proc/cmdline", "re");
+
+	KVT_CHECK(f && fgets(line, sizeof(line), f));
+	fclose(f);
+	return strstr(line, "bdev_allow_write_mounted=0");
+}
+
+/* The exit status of opening a device, as -errno; it is closed again. */
+static int try_open(const struct kvt_disk *disk, int flags)
+{
+	int fd = open(disk->path, flags | O_CLOEXEC);
+	int err = fd < 0 ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+TEST_F(devices, nobody_else_writes_to_an_attached_device)
+{
+	static const __u32 flags[] = { 0, KVTREE_ATTACH_READ_ONLY };
+	struct kvt_disk disk;
+	size_t i;
+	int fd;
+
+	if (!writes_can_be_restricted())
+		SKIP(return, "the kernel lets everybody write to devices in use");
+	kvt_disk_make(&disk, SIZE, 512);
+	ASSERT_EQ(0, kvt_format(&disk, 1));
+	for (i = 0; i < NR(flags); i++) {
+		fd = open(disk.path, O_RDWR | O_CLOEXEC);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-EBUSY, kvt_attach(self->dev, self->name, &disk, 1, flags[i]));
+		close(fd);
+		ASSERT_EQ(0, kvt_attach(self->dev, self->name, &disk, 1, flags[i]));
+		EXPECT_EQ(-EBUSY, try_open(&disk, O_RDWR));
+		EXPECT_EQ(0, try_open(&disk, O_RDONLY));
+		EXPECT_EQ(0, kvt_check_disks(&disk, 1));
+		EXPECT_EQ(0, kvt_detach(self->dev, self->name));
+		EXPECT_EQ(0, try_open(&disk, O_RDWR));
+	}
+	kvt_disk_remove(&disk);
+}
+
 #define CPU1	"/sys/devices/system/cpu/cpu1/online"
 
 static void cpu1_set(char online)

@@ -39,10 +39,11 @@ settings()
 	esac
 }
 
-# What only tests need to be told.
+# What only tests need to be told. Devices that are mounted, or attached, cannot be written to
+# by others where the kernel is told so.
 boot()
 {
-	uml_boot "$1" kunit.timeout="$KUNIT_TIMEOUT" \
+	uml_boot "$1" kunit.timeout="$KUNIT_TIMEOUT" bdev_allow_write_mounted=0 \
 		${T:+kunit.filter_glob="$(kunit_glob)"} \
 		null_blk.nr_devices=0 brd.rd_nr=0
 }

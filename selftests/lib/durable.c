@@ -53,7 +53,10 @@ void kvt_disk_make(struct kvt_disk *disk, size_t mib, unsigned int block)
 		if (nr)
 			close(fd);
 	} while (nr);
-	disk->fd = fd;
+	close(fd);
+	/* A store takes no disk that somebody could write to. */
+	disk->fd = open(disk->path, O_RDONLY | O_CLOEXEC);
+	KVT_CHECK(disk->fd >= 0);
 	close(control);
 }
 
