@@ -63,22 +63,23 @@ static long knob_read(const char *attr, const char *name)
 
 static void disk_make(struct kvt_oracle *o, bool discard)
 {
-	kvt_null_make(&o->disk, DISK, SIZE);
+	kvt_null_make(o->disk, DISK, SIZE);
 	if (discard)
-		KVT_CHECK(kvt_null_try(&o->disk, "discard", "1"));
-	kvt_null_start(&o->disk);
+		KVT_CHECK(kvt_null_try(o->disk, "discard", "1"));
+	kvt_null_start(o->disk);
 }
 
 static void oracle_begin(struct kvt_oracle *o, bool discard)
 {
 	disk_make(o, discard);
+	o->nr = 1;
 	kvt_oracle_begin(o);
 }
 
 static void oracle_end(struct kvt_oracle *o)
 {
 	kvt_oracle_end(o);
-	kvt_null_remove(&o->disk);
+	kvt_null_remove(o->disk);
 }
 
 /*
@@ -95,7 +96,7 @@ static void fail_arm(struct kvt_oracle *o, unsigned int n)
 
 	knob_number(MAKE, "interval", n);
 	if (n > 1) {
-		fd = open(o->disk.path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+		fd = open(o->disk->path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 		KVT_CHECK(fd >= 0);
 		knob(MAKE, "times", "1");
 		for (i = 0; knob_read(MAKE, "times"); i++) {
@@ -196,11 +197,11 @@ static bool format_failing(struct __test_metadata *_metadata, struct kvt_oracle 
 	int status, err;
 	bool failed;
 
-	kvt_null_remove(&o->disk);
+	kvt_null_remove(o->disk);
 	disk_make(o, false);
 	KVT_CHECK(knob_try("/sys/block/" DISK "/make-it-fail", "1"));
 	fail_arm(o, n);
-	status = kvt_format(&o->disk, 1);
+	status = kvt_format(o->disk, 1);
 	failed = fail_over();
 	err = kvt_oracle_attach(o);
 	/* A write that the page cache tried again is none that failed. */
@@ -282,7 +283,7 @@ FIXTURE_SETUP(memory)
 	memory_knobs();
 	oracle_begin(&self->o, false);
 	/* It is the module that is to find no memory. */
-	disk_fill(&self->o.disk);
+	disk_fill(self->o.disk);
 	self->nth = kvt_nth_open();
 	ASSERT_LE(0, self->nth);
 }
@@ -378,7 +379,7 @@ TEST_F(memory, attach_without_memory_changes_nothing)
 	for (n = 1; failed; n = next_n(n)) {
 		ASSERT_GT(100000, n);
 		kvt_nth_set(self->nth, n);
-		err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
+		err = kvt_attach(o->dev, o->name, o->disk, 1, 0);
 		failed = kvt_nth_done(self->nth);
 		failures += failed;
 		ASSERT_TRUE(!err || (failed && no_memory(err))) {
@@ -419,7 +420,7 @@ TEST_F(memory, attach_without_memory_from_anywhere_changes_nothing)
 		ASSERT_GT(10000, n);
 		knob("fail_page_alloc", "probability", "100");
 		kvt_nth_set(self->nth, n);
-		err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
+		err = kvt_attach(o->dev, o->name, o->disk, 1, 0);
 		/* From there on vmalloc() has nothing, too. */
 		failed = kvt_nth_done(self->nth);
 		failures += failed;

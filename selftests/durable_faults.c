@@ -18,18 +18,35 @@
 /* A superblock is the first 4 KiB of the disk, the other copy is 64 KiB behind it. */
 #define SUPER_SECTORS	8
 #define COPY_SECTORS	128
-/* Segments begin there. */
-#define DATA_SECTORS	"2048"
+/* Segments begin there, and have this many. */
+#define DATA_SECTOR	2048
+#define SEGMENT_SECTORS	8192
+
+/* As far as DATA_SECTOR. */
+#define LOSE_ALL_BUT_SUPERS	"lose 0 2048"
 
 FIXTURE(faults) {
 	struct kvt_oracle o;
 };
 
+FIXTURE_VARIANT(faults) {
+	int nr;			/* of disks, of which the last one fails */
+};
+
+FIXTURE_VARIANT_ADD(faults, one) { .nr = 1 };
+FIXTURE_VARIANT_ADD(faults, two) { .nr = 2 };
+
 FIXTURE_SETUP(faults)
 {
 	KVT_CHECK(kvt_faults_begin());
-	kvt_fault_disk(&self->o.disk, 0);
+	for (self->o.nr = 0; self->o.nr < variant->nr; self->o.nr++)
+		kvt_fault_disk(&self->o.disk[self->o.nr], self->o.nr);
 	kvt_oracle_begin(&self->o);
+}
+
+static const struct kvt_disk *faulty(const struct kvt_oracle *o)
+{
+	return &o->disk[o->nr - 1];
 }
 
 FIXTURE_TEARDOWN(faults)
@@ -45,16 +62,16 @@ static void crash(struct kvt_oracle *o)
 	__u64 flushes;
 
 	/* The same round twice: how many flushes one has, without those of the detach. */
-	kvt_fault_fail(&o->disk, "ioerr", "f", 1, 0);
+	kvt_fault_fail(faulty(o), "ioerr", "f", 1, 0);
 	KVT_CHECK(kvt_oracle_attach(o) == 0);
 	o->round++;
 	KVT_CHECK(kvt_oracle_change(o) == 0);
-	flushes = kvt_fault_counted(&o->disk);
+	flushes = kvt_fault_counted(faulty(o));
 	KVT_CHECK(kvt_oracle_detach(o) == 0);
 	o->before = o->round;
-	kvt_fault_fail(&o->disk, "ioerr", "f", flushes, 1);
+	kvt_fault_fail(faulty(o), "ioerr", "f", flushes, 1);
 	kvt_oracle_run(o, &out);
-	KVT_CHECK(!out.attached && kvt_fault_mend(&o->disk) && kvt_outcome_told(&out));
+	KVT_CHECK(!out.attached && kvt_fault_mend(faulty(o)) && kvt_outcome_told(&out));
 }
 
 /* Nothing is attached that lacks anything, and nothing is written. */
@@ -71,9 +88,9 @@ TEST_F(faults, each_status_of_each_read_of_an_attach_is_an_error)
 	for (n = 3; failed; n++) {
 		ASSERT_GT(100, n);
 		for (i = 0; failed && (status = kvt_fault_status(i)); i++) {
-			kvt_fault_fail(&o->disk, status, "r", n, 1);
-			err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
-			failed = kvt_fault_mend(&o->disk);
+			kvt_fault_fail(faulty(o), status, "r", n, 1);
+			err = kvt_attach(o->dev, o->name, o->disk, o->nr, 0);
+			failed = kvt_fault_mend(faulty(o));
 			ASSERT_EQ(failed ? -EIO : 0, err) {
 				TH_LOG("%s, read %u", status, n);
 			}
@@ -85,6 +102,37 @@ TEST_F(faults, each_status_of_each_read_of_an_attach_is_an_error)
 	TH_LOG("%u reads", n - 2);
 }
 
+/* Sectors that cannot be read: the tool comes to what the module comes to. */
+TEST_F(faults, attach_and_check_agree_about_bad_sectors)
+{
+	struct kvt_oracle *o = &self->o;
+	int err, status, bad = 0, nr = 0;
+	__u64 segment, block;
+
+	crash(o);
+	for (segment = 0; segment < 8; segment++) {
+		for (block = 0; block < 70; block = block * 4 + 1, nr++) {
+			kvt_fault_fail_at(faulty(o), "medium", "r",
+					  DATA_SECTOR + segment * SEGMENT_SECTORS + block * 8, 8);
+			err = kvt_attach(o->dev, o->name, o->disk, o->nr,
+					 KVTREE_ATTACH_READ_ONLY);
+			status = kvt_check_disks(o->disk, o->nr);
+			EXPECT_TRUE(err ? err == -EIO && status : !status) {
+				TH_LOG("segment %llu, block %llu: attach %d, check %d", segment,
+				       block, err, status);
+			}
+			if (!err)
+				EXPECT_EQ(0, kvt_detach(o->dev, o->name));
+			bad += !!err;
+		}
+	}
+	EXPECT_LT(2, bad);
+	EXPECT_GT(nr, bad);
+	kvt_fault_mend(faulty(o));
+	kvt_oracle_judge(o);
+	TH_LOG("%d of %d places", bad, nr);
+}
+
 /* A round with its n-th request failing.  Whether there was such a request. */
 static bool round_failing(struct __test_metadata *_metadata, struct kvt_oracle *o,
 			  const char *status, unsigned int n)
@@ -92,9 +140,9 @@ static bool round_failing(struct __test_metadata *_metadata, struct kvt_oracle *
 	struct kvt_outcome out;
 	bool failed;
 
-	kvt_fault_fail(&o->disk, status, "wf", n, 1);
+	kvt_fault_fail(faulty(o), status, "wf", n, 1);
 	kvt_oracle_run(o, &out);
-	failed = kvt_fault_mend(&o->disk);
+	failed = kvt_fault_mend(faulty(o));
 	EXPECT_TRUE(failed ? kvt_outcome_told(&out) :
 			     !(out.attached | out.changed | out.detached)) {
 		TH_LOG("%s, request %u: attach %d, change %d, detach %d, error %llu", status, n,
@@ -107,6 +155,7 @@ static bool round_failing(struct __test_metadata *_metadata, struct kvt_oracle *
 /* Of an attach, commits, a checkpoint and a detach; each with some statuses, by turns. */
 TEST_F(faults, each_write_and_flush_that_fails_is_told_and_loses_nothing)
 {
+	struct kvt_oracle *o = &self->o;
 	unsigned int n, i, nr = 0;
 	bool failed = true;
 
@@ -115,8 +164,8 @@ TEST_F(faults, each_write_and_flush_that_fails_is_told_and_loses_nothing)
 	ASSERT_LT(15, nr);
 	for (n = 1; failed; n++) {
 		ASSERT_GT(1000, n);
-		for (i = n % 6; failed && i < nr; i += 6)
-			failed = round_failing(_metadata, &self->o, kvt_fault_status(i), n);
+		for (i = n % 6; failed && i < nr; i += 6 * o->nr)
+			failed = round_failing(_metadata, o, kvt_fault_status(i), n);
 	}
 	EXPECT_LT(20, n);
 	TH_LOG("%u requests, %u statuses", n - 2, nr);
@@ -130,19 +179,19 @@ TEST_F(faults, one_copy_of_the_superblock_is_enough)
 	__u64 sector;
 
 	for (sector = 0; sector <= COPY_SECTORS; sector += COPY_SECTORS) {
-		kvt_fault_fail_at(&o->disk, "medium", "r", sector, SUPER_SECTORS);
+		kvt_fault_fail_at(faulty(o), "medium", "r", sector, SUPER_SECTORS);
 		kvt_oracle_run(o, &out);
 		EXPECT_EQ(0, out.attached | out.changed | out.detached);
-		EXPECT_EQ(0, kvt_check_disks(&o->disk, 1));
-		EXPECT_EQ(0, kvt_probe_disk(&o->disk));
-		EXPECT_LT(0, kvt_fault_mend(&o->disk));
+		EXPECT_EQ(0, kvt_check_disks(o->disk, o->nr));
+		EXPECT_EQ(0, kvt_probe_disk(faulty(o)));
+		EXPECT_LT(0, kvt_fault_mend(faulty(o)));
 		kvt_oracle_judge(o);
 	}
-	kvt_fault_fail_at(&o->disk, "medium", "r", 0, COPY_SECTORS + SUPER_SECTORS);
-	EXPECT_EQ(-EIO, kvt_attach(o->dev, o->name, &o->disk, 1, 0));
-	EXPECT_NE(0, kvt_check_disks(&o->disk, 1));
-	EXPECT_NE(0, kvt_probe_disk(&o->disk));
-	kvt_fault_mend(&o->disk);
+	kvt_fault_fail_at(faulty(o), "medium", "r", 0, COPY_SECTORS + SUPER_SECTORS);
+	EXPECT_EQ(-EIO, kvt_attach(o->dev, o->name, o->disk, o->nr, 0));
+	EXPECT_NE(0, kvt_check_disks(o->disk, o->nr));
+	EXPECT_NE(0, kvt_probe_disk(faulty(o)));
+	kvt_fault_mend(faulty(o));
 	kvt_oracle_judge(o);
 }
 
@@ -159,15 +208,15 @@ TEST_F(faults, what_a_second_crash_may_take_is_not_declared_durable)
 
 	for (n = 1; failed; n++) {
 		ASSERT_GT(10, n);
-		kvt_fault_cache(&o->disk, "keep");
+		kvt_fault_cache(faulty(o), "keep");
 		crash(o);
-		kvt_fault_fail(&o->disk, "ioerr", "f", n, 1);
-		err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
-		failed = kvt_fault_mend(&o->disk);
+		kvt_fault_fail(faulty(o), "ioerr", "f", n, 1);
+		err = kvt_attach(o->dev, o->name, o->disk, o->nr, 0);
+		failed = kvt_fault_mend(faulty(o));
 		EXPECT_EQ(failed ? -EIO : 0, err);
 		if (!err)
 			EXPECT_EQ(0, kvt_detach(o->dev, o->name));
-		kvt_fault_cache(&o->disk, "lose 0 " DATA_SECTORS);
+		kvt_fault_cache(faulty(o), LOSE_ALL_BUT_SUPERS);
 		kvt_oracle_judge(o);
 	}
 	EXPECT_LT(3, n);
@@ -200,7 +249,7 @@ TEST_F(faults, commands_that_wait_to_be_durable_are_told)
 
 	ASSERT_EQ(0, kvt_oracle_attach(o));
 	kvt_ring_make(&ring, COMMANDS, 0);
-	kvt_fault_hold(&o->disk, true);
+	kvt_fault_hold(faulty(o), true);
 	for (i = 0; i < COMMANDS; i++) {
 		command[i].key = 1000 + i;
 		command[i].op = kvt_op(KVTREE_OP_PUT, kvt_bytes(&command[i].key, 4));
@@ -211,10 +260,10 @@ TEST_F(faults, commands_that_wait_to_be_durable_are_told)
 		kvt_sqe_op(kvt_ring_sqe(&ring), o->fd, &command[i].op, i);
 	}
 	kvt_ring_submit(&ring);
-	EXPECT_TRUE(kvt_eventually(flush_is_held, &o->disk));
+	EXPECT_TRUE(kvt_eventually(flush_is_held, (void *)faulty(o)));
 	EXPECT_FALSE(kvt_ring_reap(&ring, &cqe));
-	kvt_fault_fail(&o->disk, "medium", "wf", 1, 1000000);
-	kvt_fault_hold(&o->disk, false);
+	kvt_fault_fail(faulty(o), "medium", "wf", 1, 1000000);
+	kvt_fault_hold(faulty(o), false);
 	for (i = 0; i < COMMANDS; i++) {
 		kvt_ring_wait(&ring, &cqe);
 		EXPECT_EQ(-EIO, cqe.res);
@@ -226,7 +275,7 @@ TEST_F(faults, commands_that_wait_to_be_durable_are_told)
 	EXPECT_EQ(-EROFS, err);
 	kvt_ring_exit(&ring);
 	EXPECT_EQ(-EIO, kvt_oracle_detach(o));
-	kvt_fault_mend(&o->disk);
+	kvt_fault_mend(faulty(o));
 }
 
 int main(int argc, char **argv)

@@ -14,7 +14,7 @@
 
 int kvt_oracle_attach(struct kvt_oracle *o)
 {
-	int err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
+	int err = kvt_attach(o->dev, o->name, o->disk, o->nr, 0);
 
 	if (!err) {
 		o->fd = kvt_store(o->dev, o->name, RW);
@@ -96,7 +96,7 @@ void kvt_oracle_begin(struct kvt_oracle *o)
 	KVT_CHECK(o->dev >= 0);
 	o->fd = -1;
 	snprintf(o->name, sizeof(o->name), "oracle-%d", getpid());
-	KVT_CHECK(kvt_format(&o->disk, 1) == 0);
+	KVT_CHECK(kvt_format(o->disk, o->nr) == 0);
 	KVT_CHECK(kvt_oracle_attach(o) == 0);
 	o->round = 1;
 	o->before = 1;

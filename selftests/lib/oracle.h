@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Changes of a durable store on a disk that may fail, in rounds: what was acknowledged is
+ * Changes of a durable store on disks that may fail, in rounds: what was acknowledged is
  * there when the store is attached the next time, what was not is there in the order in which it
  * was tried, or not at all, and whoever asked was told.
  *
- *	o.disk = ...;			a disk that may be formatted
+ *	o.disk[0] = ...;		disks that may be formatted
+ *	o.nr = 1;
  *	kvt_oracle_begin(&o);
  *	(let something fail)
  *	kvt_oracle_run(&o, &out);
@@ -18,12 +19,15 @@
 
 #include "durable.h"
 
+#define KVT_ORACLE_DISKS	2
+
 /* Keys 0..KVT_ORACLE_KEYS-1 get the round's number, in this order. */
 #define KVT_ORACLE_KEYS	24
 
 /* The device, and what is known of what stands on it. */
 struct kvt_oracle {
-	struct kvt_disk disk;
+	struct kvt_disk disk[KVT_ORACLE_DISKS];
+	int nr;				/* of disks */
 	int dev;
 	int fd;
 	char name[KVTREE_NAME_MAX];
@@ -43,7 +47,7 @@ struct kvt_outcome {
 	__u64 error;	/* log_error, at its end */
 };
 
-/* Of a disk that is there.  They end the process if they fail. */
+/* Of disks that are there.  They end the process if they fail. */
 void kvt_oracle_begin(struct kvt_oracle *o);
 void kvt_oracle_end(struct kvt_oracle *o);
 
