@@ -154,14 +154,16 @@ struct kvt_pair {
  *	-EDQUOT only for a key that is not there; without @change->may_insert,
  *	-ENOMEM only if @change->gfp cannot sleep: whoever makes room is not refused.
  * @commit: publish @value, or remove the key if it is NULL, and let go of the
- *	place.  Returns 0, or -EAGAIN (engines that hold no lock): another
+ *	place.  Allocates and frees nothing.  Returns 0, or -EAGAIN (engines that hold no lock): another
  *	writer was first, nothing was published, call begin() again.  The old
  *	value belongs to the caller, who retires it.  Committing a removal
  *	when @change->old is NULL is not allowed.
  * @abort: let go of the place, nothing changed.
- * @finish: end of the change: gives back memory that begin() set aside and did
- *	not use.  Once after the last commit or abort; also after begin()
- *	failed.  @change->engine is zero before the first begin().
+ * @finish: end of the change, where begin() may be called: gives back memory that
+ *	begin() set aside and did not use, has work done that the commit found, and
+ *	tells those who trace.  Once after the last commit or abort; also after begin()
+ *	failed.  @change->engine is zero before the first begin(), and @change->key still
+ *	what it was.
  * @iter_next: the next values in the iterator's direction, with their keys, at least
  *	one and at most @max, which is not 0.  The key of the last is then in @key and
  *	@len with @bound KVT_AFTER.  Under rcu_read_lock(); values stay valid until

@@ -411,7 +411,7 @@ static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
 	mt_leaf_set_slot(c->leaf, c->slot, mt_layer_slot(&c->chain->node));
 	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYER_CREATE, c->nr_chain);
 	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYERS, c->nr_chain);
-	trace_kvt_layer_create(tree, c->chain_off / MT_SLICE, c->nr_chain);
+	c->nr_built = c->nr_chain;
 	c->chain = NULL;
 	c->nr_chain = 0;
 	kvt_park(KVT_PARK_LAYER_PUBLISHED);
@@ -492,10 +492,10 @@ int mt_commit(struct kvt_change *change, struct kvt_value *value)
 	left = mt_apply(tree, change, c, value);
 	mt_let_go(c);
 	if (left == MT_LEFT_EMPTY)
-		mt_unlink_leaf(tree, leaf, change->key.data, c->off);
+		c->thin = mt_unlink_leaf(tree, leaf);
+	else
+		c->thin = left == MT_LEFT_LAYER;
 	mt_end();
-	if (left == MT_LEFT_LAYER)
-		mt_layer_check_later(tree, change->key.data, c->off);
 	return 0;
 }
 
@@ -518,6 +518,12 @@ void mt_finish(struct kvt_change *change)
 	struct mt_tree *tree = mt_tree(change->index);
 	struct mt_change *c = mt_change(change);
 
+	if (c->thin)
+		mt_layer_check_later(tree, change->key.data, c->off);
+	if (c->nr_split)
+		mt_trace_split(tree, c);
+	if (c->nr_built)
+		trace_kvt_layer_create(tree, c->chain_off / MT_SLICE, c->nr_built);
 	mt_drop_chain(c);
 	while (c->nr_leaves)
 		mt_leaf_free(tree, mt_take_leaf(c));

@@ -186,8 +186,8 @@ static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
 	mt_release();
 	if (deleted)
 		mt_layer_retire(tree, root, off, collapsed);
-	if (empty)
-		mt_unlink_leaf(tree, layer.up, key, off - MT_SLICE);
+	if (empty && mt_unlink_leaf(tree, layer.up))
+		mt_layer_check_later(tree, key, off - MT_SLICE);
 	return verdict;
 }
 
@@ -298,7 +298,7 @@ static bool mt_check_queue(struct mt_tree *tree, const u8 *key, u32 off)
  *
  * If there is no memory to remember which layer it is, the worker looks at all.
  *
- * Context: any but NMI and hardirq; nothing locked.
+ * Context: any but NMI and hardirq; nothing held: it allocates.
  */
 void mt_layer_check_later(struct mt_tree *tree, const u8 *key, u32 off)
 {

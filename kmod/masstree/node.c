@@ -101,12 +101,10 @@ static void *mt_node_alloc(struct mt_tree *tree, struct kmem_cache *cache, size_
 }
 
 /**
- * mt_leaf_alloc() - a new leaf, empty and locked
+ * mt_leaf_alloc() - a new leaf, empty and unlocked
  * @tree: whose quota and statistics count it
  * @gfp: for its memory
  * @err: -ENOMEM or -EDQUOT if it fails
- *
- * The lock is not known to lockdep until mt_lock_acquired() tells it.
  *
  * Return: the leaf or NULL.
  */

@@ -165,7 +165,7 @@ static struct mt_leaf *mt_split_leaf(struct mt_tree *tree, struct mt_change *c,
 	mt_shrink_left(left, keys, stay);
 	kvt_park(KVT_PARK_SPLIT_SHRUNK);
 	mt_stat(tree, KVTREE_STAT_SPLIT_LEAF);
-	trace_kvt_split(tree, 0, stay, MT_LEAF_WIDTH + 1 - stay);
+	c->stay[c->nr_split++] = stay;
 	return right;
 }
 
@@ -266,7 +266,7 @@ static struct mt_inner *mt_split_inner(struct mt_tree *tree, struct mt_change *c
 		mt_set_parent(keys.child[i], p);
 	*slice = keys.slice[stay - 1];
 	mt_stat(tree, KVTREE_STAT_SPLIT_INNER);
-	trace_kvt_split(tree, p->level, stay, MT_INNER_WIDTH + 2 - stay);
+	c->stay[c->nr_split++] = stay;
 	return q;
 }
 
@@ -290,7 +290,7 @@ static struct mt_inner *mt_grow_root(struct mt_tree *tree, struct mt_change *c,
 	else
 		mt_set_root(tree, &root->node);
 	mt_stat(tree, KVTREE_STAT_ROOT_GROW);
-	trace_kvt_root(tree, root->level, true);
+	c->grown = true;
 	kvt_park(KVT_PARK_SPLIT_ROOT_PUBLISHED);
 	return root;
 }
@@ -339,4 +339,25 @@ void mt_insert_split(struct mt_tree *tree, struct kvt_change *change, struct mt_
 		new[nr_new++] = &mt_grow_root(tree, c, left, slice, right)->node;
 	while (nr_new)
 		mt_unlock_new(new[--nr_new]);
+}
+
+/**
+ * mt_trace_split() - tell who traces splits what mt_insert_split() did
+ * @tree: the tree
+ * @c: of mt_insert_split()
+ *
+ * A program that runs then may read the tree, and would find it dirty before.
+ *
+ * Context: nothing locked.
+ */
+void mt_trace_split(struct mt_tree *tree, const struct mt_change *c)
+{
+	unsigned int level, all;
+
+	for (level = 0; level < c->nr_split; level++) {
+		all = level ? MT_INNER_WIDTH + 2 : MT_LEAF_WIDTH + 1;
+		trace_kvt_split(tree, level, c->stay[level], all - c->stay[level]);
+	}
+	if (c->grown)
+		trace_kvt_root(tree, level, true);
 }

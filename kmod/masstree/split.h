@@ -39,11 +39,19 @@ struct mt_change {
 	u32 chain_off;
 	struct mt_leaf *chain;
 	struct mt_leaf *chain_last;
+
+	/* What a commit leaves to be said and done when nothing is held any more. */
+	bool thin;			/* its layer is one for the worker */
+	bool grown;			/* there is a new root */
+	u8 nr_split;			/* nodes that have split, from the leaf on ... */
+	u8 stay[MT_HEIGHT_MAX + 1];	/* ... and what has stayed in each */
+	u32 nr_built;			/* layers, from chain_off on */
 };
 
 struct mt_leaf *mt_take_leaf(struct mt_change *c);
 struct mt_inner *mt_take_inner(struct mt_change *c);
 void mt_insert_split(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
 		     struct kvt_value *value);
+void mt_trace_split(struct mt_tree *tree, const struct mt_change *c);
 
 #endif /* KVT_MT_SPLIT_H */

@@ -156,15 +156,14 @@ static void mt_unlink_retire(struct mt_tree *tree, struct mt_unlink *u)
  * mt_unlink_leaf() - take a leaf out of its layer if it is empty
  * @tree: the tree
  * @leaf: a leaf that was empty, in this RCU read section
- * @key: a key of its layer, at least the first @off bytes
- * @off: of the layer
  *
- * If nothing else is left in the layer, the leaf stays, and the layer is left
- * to the worker.
+ * If nothing else is left in the layer, the leaf stays.
  *
- * Context: under rcu_read_lock(), nothing locked.
+ * Context: under rcu_read_lock(), nothing locked; preemption may be off.
+ *
+ * Return: whether mt_layer_check_later() is to be called for the layer.
  */
-void mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, const u8 *key, u32 off)
+bool mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf)
 {
 	struct mt_unlink u = { .leaf = leaf };
 	bool unlinked = false;
@@ -182,6 +181,5 @@ void mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, const u8 *key, u
 	mt_release();
 	if (unlinked)
 		mt_unlink_retire(tree, &u);
-	if (thin)
-		mt_layer_check_later(tree, key, off);
+	return thin;
 }

@@ -5,6 +5,7 @@
 #include <linux/jhash.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
+#include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/umh.h>
@@ -404,7 +405,10 @@ static int kt_try_commit(struct kt_change *c, u64 *version)
 	} else {
 		kt_raise_floor(kt, v);
 	}
+	/* As by kvt_log_reserve(), until kvt_log_publish(). */
+	preempt_disable();
 	err = kt->ops->commit(&c->change, c->value);
+	preempt_enable();
 	if (err)
 		return err;
 	if (version)

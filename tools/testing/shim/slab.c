@@ -47,9 +47,19 @@ static atomic_long_t accounted;
 #define shim_show(p, len)	((void)(p), (void)(len))
 #endif
 
+/*
+ * Who has preemption off may hold a node, or a place in a log: others wait, and on
+ * PREEMPT_RT the slab's locks sleep.
+ */
+static void check_context(void)
+{
+	WARN_ON(current->preempt_count);
+}
+
 /* The task's n-th allocation fails, if it asked for that. */
 static bool fails(gfp_t gfp)
 {
+	check_context();
 	if (gfpflags_allow_blocking(gfp))
 		might_sleep();
 	return !(gfp & __GFP_NOFAIL) && current->fail_nth && !--current->fail_nth;
@@ -92,6 +102,7 @@ static struct head head_of(const void *p)
 
 static void release(const void *p, struct head head)
 {
+	check_context();
 	shim_show(head.mem, (u8 *)p - (u8 *)head.mem);
 	atomic_long_dec(&objects);
 	if (head.cache)
