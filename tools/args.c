@@ -64,6 +64,8 @@ static error_t parse_store(int key, char *arg, struct argp_state *state)
 	case 'E':
 		if (strlen(arg) >= sizeof(store->engine))
 			argp_error(state, "there is no engine '%s'", arg);
+		/* The last one counts. */
+		memset(store->engine, 0, sizeof(store->engine));
 		memcpy(store->engine, arg, strlen(arg));
 		return 0;
 	case 'P':

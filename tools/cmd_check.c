@@ -258,13 +258,14 @@ static void print_items(const struct pass *pass)
 static void show(const struct pass *pass, const struct kvt_log_found *found)
 {
 	const struct kvtree_log_super *super = pass->ds->set.dev[0].super;
+	const char *label = (const char *)super->label;
+	size_t len = strnlen(label, sizeof(super->label));
 	uint64_t bytes, keys = restored(pass, &bytes);
 	json_t *obj;
 
 	if (tool.json) {
 		obj = json_new();
-		json_add(obj, "label", json_stringn((const char *)super->label,
-						    strnlen((const char *)super->label, 64)));
+		json_add_bytes(obj, "label", label, len);
 		json_add_u64(obj, "devices", pass->ds->set.nr_devs);
 		json_add_u64(obj, "epoch", found->epoch);
 		json_add_u64(obj, "first_epoch", found->first);
@@ -278,8 +279,10 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 		json_print(obj);
 		return;
 	}
-	printf("store '%.63s', %u device%s: sound\n", (const char *)super->label,
-	       pass->ds->set.nr_devs, pass->ds->set.nr_devs > 1 ? "s" : "");
+	fputs("store '", stdout);
+	put_text(stdout, label, len);
+	printf("', %u device%s: sound\n", pass->ds->set.nr_devs,
+	       pass->ds->set.nr_devs > 1 ? "s" : "");
 	printf("  %-12s %" PRIu64 "%s\n", "epoch", (uint64_t)found->epoch,
 	       found->seen > found->epoch ? " (the next one was begun and is dropped)" : "");
 	if (found->first)

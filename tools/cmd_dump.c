@@ -102,7 +102,8 @@ int cmd_dump(int argc, char **argv)
 		       "where ID is a column (0 for a value without columns), and backslashes and\n"
 		       "bytes that cannot be printed come as \\\\, \\t, \\n, \\r and \\xHH. The first line\n"
 		       "is \"#kvtree-dump 1\", the last one \"#end\" and the number of records. Records\n"
-		       "that change while the dump runs are in it as they were or as they became.",
+		       "that change while the dump runs are in it as they were or as they became.\n"
+		       "A FILE that is there already is replaced when the new one is on the disk.",
 		.children = common_options,
 	};
 	struct kvtree_cursor_opts opts = {
@@ -114,38 +115,32 @@ int cmd_dump(int argc, char **argv)
 	struct dump dump = { 0 };
 	struct done done = { 0 };
 	struct kvtree_cursor *c;
-	FILE *out = stdout;
+	struct outfile file;
 	struct kvtree *kv;
 	double took;
 	int err;
 
 	parse(&argp, argc, argv, &dump);
 	kv = open_store(KVTREE_OPEN_READ);
-	if (dump.path) {
-		out = fopen(dump.path, "we");
-		if (!out)
-			die("cannot open %s: %m", dump.path);
-	}
+	outfile_open(&file, dump.path);
 	/* On a terminal that shows the records themselves it would be in the way. */
-	if (isatty(STDERR_FILENO) && !isatty(fileno(out)))
+	if (isatty(STDERR_FILENO) && !isatty(fileno(file.out)))
 		dump.progress = true;
 	if (dump.progress)
 		kvtree_store_self(kv, &si, sizeof(si));
 	progress_start(&done.progress, "dump", dump.progress, si.keys);
 	err = kvtree_cursor_open(kv, &opts, &c);
 	if (!err) {
-		err = write_all(c, out, &done);
+		err = write_all(c, file.out, &done);
 		kvtree_cursor_close(c);
 	}
 	kvtree_close(kv);
 	if (err) {
 		report(err, "dump", NULL);
-		die("dump: the file is not whole, and load will say so");
+		die("dump: %s", file.part ? "no file was written" :
+		    "the output is not whole, and load will say so");
 	}
-	if (fflush(out) || ferror(out))
-		die("cannot write %s: %m", dump.path ? dump.path : "the output");
-	if (out != stdout && fclose(out))
-		die("cannot write %s: %m", dump.path);
+	outfile_commit(&file);
 	took = progress_end(&done.progress, "dumped", done.records, done.bytes);
 	if (tool.json)
 		answer(done.records, took);

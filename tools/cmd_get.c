@@ -96,9 +96,8 @@ static void print_columns(FILE *out, const struct kvtree_columns *cols)
 static int print(const struct get *get, const struct bytes *value,
 		 const struct kvtree_columns *cols, uint64_t version)
 {
-	FILE *out = stdout;
+	struct outfile file;
 	json_t *obj;
-	int status = STATUS_OK;
 
 	if (tool.json) {
 		obj = json_new();
@@ -116,24 +115,19 @@ static int print(const struct get *get, const struct bytes *value,
 		printf("%" PRIu64 "\n", version);
 		return STATUS_OK;
 	}
-	if (get->file) {
-		out = fopen(get->file, "we");
-		if (!out)
-			die("cannot open %s: %m", get->file);
-	}
-	if (!cols) {
-		print_value(out, value->data, value->len);
-	} else if (get->nids != 1) {
-		print_columns(out, cols);
-	} else if (cols->col[0].len == KVTREE_COL_ABSENT) {
+	if (cols && get->nids == 1 && cols->col[0].len == KVTREE_COL_ABSENT) {
 		warn("get: the value has no column %u", get->ids[0]);
-		status = STATUS_NOT;
-	} else {
-		print_value(out, cols->col[0].data, cols->col[0].len);
+		return STATUS_NOT;
 	}
-	if (out != stdout && fclose(out))
-		die("cannot write %s: %m", get->file);
-	return status;
+	outfile_open(&file, get->file);
+	if (!cols)
+		print_value(file.out, value->data, value->len);
+	else if (get->nids != 1)
+		print_columns(file.out, cols);
+	else
+		print_value(file.out, cols->col[0].data, cols->col[0].len);
+	outfile_commit(&file);
+	return STATUS_OK;
 }
 
 int cmd_get(int argc, char **argv)

@@ -29,6 +29,10 @@
 #define LAST_LINE	"#end "
 #define FORMAT_VERSION	1
 
+/* The longest line: each byte of the key and of the columns as \xHH. */
+#define LINE_MAX_BYTES	(4ul * (KVTREE_KEY_MAX + KVTREE_VALUE_MAX) + \
+			 KVTREE_COLS_MAX * sizeof("\t255="))
+
 static int __attribute__((format(printf, 2, 3)))
 bad(struct dumpfile *f, const char *fmt, ...)
 {
@@ -42,23 +46,38 @@ bad(struct dumpfile *f, const char *fmt, ...)
 
 /*
  * Read a line, without its newline.
- * Return: 1, 0 at the end of the file, or -EIO
+ * Return: 1, 0 at the end of the file, -EIO, or -EINVAL for a line that is too long
+ * for anything; it is read to its end
  */
 static int read_line(struct dumpfile *f, size_t *len)
 {
-	ssize_t n = getline(&f->line, &f->room, f->file);
+	size_t n = 0;
+	int c;
 
-	if (n < 0) {
-		if (!ferror(f->file) && feof(f->file))
-			return 0;
+	while ((c = getc_unlocked(f->file)) != EOF && c != '\n') {
+		/* A place for the zero behind it, too. */
+		if (n + 1 >= f->room && n < LINE_MAX_BYTES) {
+			f->room = f->room ? 2 * f->room : 4096;
+			f->line = alloc(f->line, f->room);
+		}
+		if (n < LINE_MAX_BYTES)
+			f->line[n] = (char)c;
+		n++;
+	}
+	if (ferror(f->file)) {
 		bad(f, "cannot read: %s", strerror(errno));
 		return -EIO;
 	}
+	if (c == EOF && !n)
+		return 0;
 	f->line_nr++;
-	f->bytes += (uint64_t)n;
-	if (n && f->line[n - 1] == '\n')
-		f->line[--n] = '\0';
-	*len = (size_t)n;
+	f->bytes += n + (c != EOF);
+	if (n > LINE_MAX_BYTES)
+		return bad(f, "the line is too long: a record has at most %lu bytes",
+			   LINE_MAX_BYTES);
+	if (n)
+		f->line[n] = '\0';
+	*len = n;
 	return 1;
 }
 
@@ -119,16 +138,17 @@ static int key_too_long(struct dumpfile *f)
 static int read_tsv(struct dumpfile *f, struct record *rec, size_t len)
 {
 	char *tab = memchr(f->line, '\t', len);
+	size_t val_len = tab ? len - (size_t)(tab + 1 - f->line) : 0;
 
 	rec->key = f->line;
 	rec->key_len = tab ? (size_t)(tab - f->line) : len;
 	rec->ncols = 1;
 	rec->col[0].id = 0;
 	rec->col[0].data = tab ? tab + 1 : "";
-	rec->col[0].len = tab ? (uint32_t)(len - rec->key_len - 1) : 0;
+	rec->col[0].len = (uint32_t)val_len;
 	if (rec->key_len > KVTREE_KEY_MAX)
 		return key_too_long(f);
-	if (rec->col[0].len > KVTREE_VALUE_MAX)
+	if (val_len > KVTREE_VALUE_MAX)
 		return bad(f, "the value is too long: at most %u bytes", KVTREE_VALUE_MAX);
 	return 1;
 }
@@ -215,8 +235,10 @@ int dumpfile_read(struct dumpfile *f, struct record *rec)
 
 	for (;;) {
 		ret = read_line(f, &len);
-		if (ret < 0)
+		if (ret < 0) {
+			f->records += ret == -EINVAL && *f->line != '#';
 			return ret;
+		}
 		if (!ret)
 			break;
 		if (!len)

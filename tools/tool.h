@@ -92,6 +92,18 @@ void json_add_store(json_t *obj, const struct kvtree_store_info *si);
 json_t *json_new(void);
 void json_print(json_t *obj);
 
+/* outfile.c: files that commands write */
+struct outfile {
+	FILE *out;
+	const char *path;	/* as the user wrote it; NULL: standard output */
+	char *final;		/* where it is to be; NULL: it is written to as it is */
+	char *part;		/* what becomes it */
+};
+
+void outfile_open(struct outfile *f, const char *path);
+void outfile_commit(struct outfile *f);
+void outfile_drop(struct outfile *f);
+
 /* progress.c: how far a long command has come */
 struct progress {
 	bool on;

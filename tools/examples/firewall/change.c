@@ -62,7 +62,7 @@ static void forget_counts(const struct stores *stores, const struct rule *rule)
 	struct kvtree_cursor_opts opts = {
 		.size = sizeof(opts), .flags = KVTREE_CURSOR_KEYS_ONLY,
 	};
-	struct kvtree_cursor *c;
+	struct kvtree_cursor *c = NULL;
 	union fw_key key;
 	const void *k;
 	size_t len;
@@ -90,7 +90,7 @@ static bool find_overlap(const struct stores *stores, const struct rule *rule,
 		.size = sizeof(opts), .flags = KVTREE_CURSOR_REVERSE, .max_records = 2,
 	};
 	struct rule at_last = *rule;
-	struct kvtree_cursor *c;
+	struct kvtree_cursor *c = NULL;
 	size_t key_len, len;
 	const void *key, *val;
 	union fw_key last;

@@ -130,7 +130,7 @@ static void show_rule(const struct rule *rule, struct counts *counts)
 static int show_rules(struct counts *counts)
 {
 	struct kvtree *kv = store_make(RULES_STORE, 0);
-	struct kvtree_cursor *c;
+	struct kvtree_cursor *c = NULL;
 	const void *key, *val;
 	size_t key_len, len;
 	struct rule rule;

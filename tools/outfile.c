@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files that commands write.
+ *
+ * What is in the way is replaced when all that comes in its place is on the disk: an
+ * error, a full disk or a crash leaves it as it was.  What is no regular file, such
+ * as a pipe, is written to as it is.
+ */
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+/* The file under way, to be removed if the program ends before it is whole. */
+static char *unfinished;
+
+static void remove_unfinished(void)
+{
+	if (unfinished)
+		unlink(unfinished);
+}
+
+static void on_signal(int nr)
+{
+	remove_unfinished();
+	signal(nr, SIG_DFL);
+	raise(nr);
+}
+
+static void watch_signals(void)
+{
+	static const int ends[] = { SIGHUP, SIGINT, SIGTERM };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(ends); i++)
+		if (signal(ends[i], on_signal) == SIG_IGN)
+			signal(ends[i], SIG_IGN);
+}
+
+/* As the one in its way, which the caller must be allowed to write to, or as a new one. */
+static void set_owner_and_mode(int fd, const char *path, const struct stat *old)
+{
+	mode_t mask = umask(0);
+
+	umask(mask);
+	if (!old) {
+		if (fchmod(fd, 0666 & ~mask))
+			die("cannot write %s: %m", path);
+		return;
+	}
+	if (access(path, W_OK))
+		die("cannot open %s: %m", path);
+	/* Only root may give a file away: others have one of their own then. */
+	if (fchown(fd, old->st_uid, old->st_gid) && errno != EPERM)
+		die("cannot write %s: %m", path);
+	if (fchmod(fd, old->st_mode & 0777))
+		die("cannot write %s: %m", path);
+}
+
+/**
+ * outfile_open() - begin to write a file; exits if it cannot
+ * @f: filled; outfile_commit() or outfile_drop() must follow
+ * @path: of the file; NULL: standard output
+ */
+void outfile_open(struct outfile *f, const char *path)
+{
+	struct stat st;
+	bool exists;
+	int fd;
+
+	*f = (struct outfile){ .out = stdout, .path = path };
+	if (!path)
+		return;
+	exists = !stat(path, &st);
+	if (exists && !S_ISREG(st.st_mode)) {
+		f->out = fopen(path, "we");
+		if (!f->out)
+			die("cannot open %s: %m", path);
+		return;
+	}
+	/* Not the link to it. */
+	f->final = exists ? realpath(path, NULL) : strdup(path);
+	if (!f->final || asprintf(&f->part, "%s.XXXXXX", f->final) < 0)
+		die("cannot open %s: %m", path);
+	fd = mkostemp(f->part, O_CLOEXEC);
+	if (fd < 0)
+		die("cannot make a file beside %s: %m", path);
+	unfinished = f->part;
+	atexit(remove_unfinished);
+	watch_signals();
+	set_owner_and_mode(fd, f->final, exists ? &st : NULL);
+	f->out = fdopen(fd, "w");
+	if (!f->out)
+		die("cannot open %s: %m", path);
+}
+
+/* The name is on the disk when the folder is. */
+static bool sync_folder(const struct outfile *f)
+{
+	char *copy = strdup(f->final);
+	int fd, err;
+
+	if (!copy)
+		return false;
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	err = fd < 0 ? errno : 0;
+	/* There are file systems that have nothing to sync. */
+	if (!err && fsync(fd) && errno != EINVAL)
+		err = errno;
+	if (fd >= 0)
+		close(fd);
+	free(copy);
+	errno = err;
+	return !err;
+}
+
+static void outfile_end(struct outfile *f)
+{
+	unfinished = NULL;
+	free(f->part);
+	free(f->final);
+	*f = (struct outfile){ 0 };
+}
+
+/**
+ * outfile_commit() - end a file that is whole; exits if it cannot be written
+ * @f: of outfile_open()
+ */
+void outfile_commit(struct outfile *f)
+{
+	const char *what = f->path ? f->path : "the output";
+
+	if (fflush(f->out) || ferror(f->out))
+		die("cannot write %s: %m", what);
+	if (f->part && fsync(fileno(f->out)))
+		die("cannot write %s: %m", what);
+	if (f->out != stdout && fclose(f->out))
+		die("cannot write %s: %m", what);
+	if (f->part) {
+		if (rename(f->part, f->final))
+			die("cannot write %s: %m", what);
+		unfinished = NULL;
+		if (!sync_folder(f))
+			die("cannot write %s: %m", what);
+	}
+	outfile_end(f);
+}
+
+/**
+ * outfile_drop() - end a file that is not whole: what was there before is there still
+ * @f: of outfile_open()
+ */
+void outfile_drop(struct outfile *f)
+{
+	if (f->out != stdout)
+		fclose(f->out);
+	remove_unfinished();
+	outfile_end(f);
+}
