@@ -22,7 +22,7 @@ export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME IC
 	BENCH_UML_ARGS CRASH_SEED HISTORY_SEED BROKEN_TURN KVT_NEWEST
 
 .PHONY: all modules try-modules lib tools examples man selftests install demo vm docs help \
-	check check-uml check-debug check-stock check-stock7 check-kcsan check-crash check-history check-user \
+	check check-uml check-debug check-stock check-stock7 check-kcsan check-crash check-fuzz check-history check-user \
 	check-broken fuzz \
 	lint bench bench-stock bench-bpf bench-log clean
 
@@ -88,7 +88,7 @@ vm:
 # Of the builds that are broken on purpose, ten by turns.
 check: BROKEN_TURN := $(or $(BROKEN_TURN),now)
 check:
-	@$(LANES)/check.sh uml-debug stock uml stock-7 crash user history broken lint
+	@$(LANES)/check.sh uml-debug stock uml stock-7 crash user history fuzz broken lint
 
 check-uml:
 	@$(LANES)/check.sh uml
@@ -104,6 +104,10 @@ check-kcsan:
 
 check-crash:
 	@CRASH_TIME=$(or $(CRASH_TIME),1800) $(LANES)/check.sh crash
+
+check-fuzz: FUZZ_TIME := $(or $(FUZZ_TIME),600)
+check-fuzz:
+	@$(LANES)/check.sh fuzz
 
 check-history:
 	@HISTORY_TIME=$(or $(HISTORY_TIME),600) $(LANES)/check.sh history
@@ -173,6 +177,8 @@ help:
 	@echo '               kernel 7.x, and built there'
 	@echo '  check-kcsan  what several do at once, with the kernel that finds data races'
 	@echo '  check-crash  crashes and power cuts, more than check has: CRASH_TIME seconds (1800)'
+	@echo '  check-fuzz   the whole interface by bytes that its coverage guides, for FUZZ_TIME'
+	@echo '               seconds (600)'
 	@echo '  check-history  is what processes and BPF programs are told at the same time'
 	@echo '               linearizable? HISTORY_TIME seconds of it (600)'
 	@echo '  check-user   KUnit in programs, with sanitizers; a minute of fuzzing'

@@ -7,8 +7,8 @@
 # blind shows here. Prints KTAP.
 #
 # The head of a patch is a line or two that say what it breaks, and fields:
-#	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock, crash or
-#	        history
+#	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock, crash,
+#	        history or fuzz
 #	Tests:  T= for the lane; for crash and history their parts
 #	Expect: extended regular expression for the result line of the test that has to
 #	        fail, or for a line of the kernel's or a sanitizer's report
@@ -79,6 +79,7 @@ run()
 	user-tsan) KVT_TREE=$2 SANITIZERS=tsan "$LANES/user.sh";;
 	stock) "$LANES/stock.sh" stock;;
 	crash) crash "$2";;
+	fuzz) FUZZ_TIME=60 "$LANES/fuzz.sh";;
 	history) PARTS=$T HISTORY_TIME=30 "$LANES/history.sh";;
 	*) "$LANES/uml.sh" "$lane";;
 	esac
@@ -116,7 +117,7 @@ came_to_tests()
 missed()
 {
 	case $(lane_of "$1") in
-	user*|crash|history)
+	user*|crash|history|fuzz)
 		if ! compgen -G "$2/*.ktap" >/dev/null; then
 			echo 'it was not built'
 			return
@@ -205,7 +206,7 @@ lint()
 		! grep -qE -e "$expect" <<<'not ok 1 any_other_test' ||
 			echo "$patch: Expect: names no test"
 		case $(lane_of "$patch") in
-		user|user-tsan|uml|uml-debug|stock|crash|history) ;;
+		user|user-tsan|uml|uml-debug|stock|crash|history|fuzz) ;;
 		*) echo "$patch: unknown Lane:";;
 		esac
 		case $(field "$patch" May) in

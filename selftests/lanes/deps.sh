@@ -5,7 +5,7 @@
 # nothing, and touches no network, when they are all there.
 #
 # LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, bench-bpf,
-# bench-log, user, lint, docs, crash, history, kcsan or demo.
+# bench-log, user, lint, docs, crash, history, fuzz, kcsan or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -47,6 +47,9 @@ main_packages()
 	stock)
 		main_packages bench-bpf
 		user_packages lib/python selftests;;
+	fuzz)
+		main_packages uml
+		main_packages user;;
 	history)
 		main_packages stock
 		# Any that is there will do.

@@ -339,8 +339,7 @@ __u64 kvt_features(int fd)
 	return info.features;
 }
 
-/* What a kernel that warned or crashed says of itself; 0 without /proc. */
-static unsigned long kernel_taint(void)
+unsigned long kvt_taint(void)
 {
 	/* Machine died, bad page, warning, soft lockup. */
 	const unsigned long bad = 1 << 7 | 1 << 5 | 1 << 9 | 1 << 14;
@@ -359,7 +358,7 @@ void kvt_env_init(struct kvt_env *env, const char *name, __u64 limit_bytes, __u6
 {
 	/* A test that was killed leaves its store behind; the next has another. */
 	snprintf(env->name, sizeof(env->name), "test-%s-%d", name, getpid());
-	env->taint = kernel_taint();
+	env->taint = kvt_taint();
 	env->dev = kvt_open();
 	KVT_CHECK(env->dev >= 0);
 	KVT_CHECK(kvt_create(env->dev, env->name, 0600, limit_bytes, limit_keys) == 0);
@@ -372,7 +371,7 @@ void kvt_env_exit(struct kvt_env *env)
 	close(env->fd);
 	KVT_CHECK(kvt_destroy(env->dev, env->name) == 0);
 	close(env->dev);
-	KVT_CHECK(kernel_taint() == env->taint);
+	KVT_CHECK(kvt_taint() == env->taint);
 }
 
 static bool padding(const unsigned char *p, size_t len)

@@ -100,6 +100,9 @@ int kvt_stats(int fd, __u64 *values);
 __u64 kvt_stat(int fd, int id);
 __u64 kvt_features(int fd);
 
+/* What a kernel that warned or crashed says of itself; 0 without /proc. */
+unsigned long kvt_taint(void);
+
 /* A store of a test's own. */
 struct kvt_env {
 	int dev;		/* a session on the default store */
@@ -168,7 +171,7 @@ __u32 kvt_rand_below(struct kvt_rand *rand, __u32 n);
  * The kernel's fault injection: the n-th allocation (or the like) of this task fails.
  * _done() tells whether that took place; there is none afterwards.
  */
-#define KVT_NTH		"/proc/self/fail-nth"
+#define KVT_NTH		"/proc/thread-self/fail-nth"
 
 int kvt_nth_open(void);
 void kvt_nth_set(int nth, unsigned int n);

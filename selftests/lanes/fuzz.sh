@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# fuzz.sh: the module's whole interface, by bytes that libFuzzer makes and the module's own
+# coverage guides, on the debug lane's kernel: two threads call it with memory that comes and
+# goes, allocations that fail, and disks that are damaged. Each report of the kernel's is a
+# failure.
+#
+# FUZZ_TIME is for how many seconds (40). What reaches something new stays in
+# build/fuzz/corpus; selftests/fuzz/corpus is what it begins with. FUZZ_MERGE=1 runs no
+# others: it leaves those of both that are needed in build/fuzz/merged. INPUT=FILE runs that
+# one alone.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+# shellcheck source=selftests/lanes/uml-lib.sh
+. "$LANES/uml-lib.sh"
+
+FUZZ=$TOP/selftests/fuzz
+FUZZ_TIME=${FUZZ_TIME:-40}
+MEMORY=4G
+
+build_programs()
+{
+	make -C "$TOP" -j "$JOBS" ${V:+V="$V"} tools &&
+		make -C "$FUZZ" -j "$JOBS" ${V:+V="$V"}
+}
+
+# shellcheck disable=SC2016 # the guest expands it
+# What the guest runs. An input after which the kernel has warned is kept beside the results.
+write_script()
+{
+	local corpora=("$OUT/corpus" "$FUZZ/corpus")
+
+	if [ -n "${INPUT:-}" ]; then
+		set -- "$(realpath "$INPUT")"
+	elif [ -n "${FUZZ_MERGE:-}" ]; then
+		rm -rf "$OUT/merged"
+		mkdir "$OUT/merged"
+		set -- -merge=1 "$OUT/merged" "${corpora[@]}"
+	else
+		set -- -max_total_time="$FUZZ_TIME" -max_len=512 -len_control=20 \
+			-print_final_stats=1 "${corpora[@]}"
+	fi
+	{
+		echo '#!/bin/bash'
+		# shellcheck disable=SC2016
+		echo 'insmod "$KVTREE_MODULE" || exit'
+		echo 'until [ -c /dev/kvtree ]; do sleep 0.1; done'
+		# Also those that may sleep fail, and without a stack each time.
+		echo 'for file in /sys/kernel/debug/fail*/verbose; do echo 0 >$file; done'
+		echo 'for file in /sys/kernel/debug/fail*/ignore-gfp-wait; do echo N >$file; done'
+		printf '%q ' "$FUZZ/fuzz" -timeout=60 -artifact_prefix="$LOGS/" "$@"
+		printf '>%q 2>&1 || exit\n' "$LOGS/fuzz.log"
+		echo 'rmmod kvtree'
+	} >"$LOGS/script"
+	chmod +x "$LOGS/script"
+	write_job '' '' 0 0 "$LOGS/script"
+}
+
+fuzz_progress()
+{
+	sed -n 's/^#\([0-9]*\)\t.*ft: \([0-9]*\) corp: \([0-9]*\).*/\1 inputs, \3 kept, \2 features/p' \
+		"$LOGS/fuzz.log" 2>/dev/null | tail -n 1
+}
+
+boot()
+{
+	uml_boot "$1" null_blk.nr_devices=0
+}
+
+results()
+{
+	local ran='not ok' reports='not ok'
+
+	! grep -qx 0 "$LOGS/finished" || ran=ok
+	"$LANES/ktap.py" --reports "$CONSOLE" >"$LOGS/reports.txt" && reports=ok
+	{
+		printf 'KTAP version 1\n1..2\n'
+		sed -n 's/^stat::/# /p' "$LOGS/fuzz.log"
+		[ "$ran" = ok ] || tail -n 5 "$LOGS/fuzz.log" | sed 's/^/# /'
+		echo "$ran 1 calls_made_of_bytes_end_as_documented"
+		sed 's/^/# /' "$LOGS/reports.txt" | head -n 40
+		echo "$reports 2 no_kernel_reports"
+	} >"$LOGS/fuzz.ktap"
+}
+
+main()
+{
+	local kernel rc=0
+
+	"$LANES/deps.sh" fuzz
+	lane_begin fuzz
+	mkdir -p "$OUT/corpus"
+	kernel=$("$LANES/kernel.sh" uml-debug)
+	KVT_CFLAGS="${KVT_CFLAGS:-} -fsanitize-coverage=trace-pc" build_module "$kernel" ARCH=um
+	in_tree run_logged "$LOGS/programs.log" 'fuzz: building' '' build_programs
+	write_script
+	LIMIT=$((FUZZ_TIME + 300)) run_logged "$CONSOLE" 'fuzz: running' fuzz_progress \
+		boot "$kernel" || true
+	results
+	summary fuzz "$LOGS" || rc=1
+	return $rc
+}
+
+main "$@"
