@@ -118,12 +118,15 @@ static bool fail_over(void)
 	return over;
 }
 
-static void fail_setup(void)
+static void fail_setup(const struct kvt_disk *disk)
 {
+	char path[128];
+
 	knob(MAKE, "times", "0");
 	knob(MAKE, "probability", "100");
 	knob(MAKE, "verbose", "0");
-	KVT_CHECK(knob_try("/sys/block/" DISK "/make-it-fail", "1"));
+	snprintf(path, sizeof(path), "/sys/block/%s/make-it-fail", strrchr(disk->path, '/') + 1);
+	KVT_CHECK(knob_try(path, "1"));
 }
 
 static void fail_teardown(void)
@@ -148,7 +151,7 @@ FIXTURE_SETUP(requests)
 	if (access(DEBUGFS MAKE, F_OK))
 		SKIP(return, "the kernel cannot make requests fail");
 	oracle_begin(&self->o, variant->discard);
-	fail_setup();
+	fail_setup(&self->o.disk);
 }
 
 FIXTURE_TEARDOWN(requests)
@@ -436,6 +439,115 @@ TEST_F(memory, attach_without_memory_from_anywhere_changes_nothing)
 	kvt_oracle_judge(o);
 	EXPECT_LT(20, failures);
 	TH_LOG("%u failures", failures);
+}
+
+/*
+ * Lives: a superblock has room for 32, and an attach that finds it full, or fills it, makes
+ * room.
+ */
+FIXTURE(lives) {
+	struct kvt_oracle o;
+	void *image;
+	int nth;
+};
+
+FIXTURE_VARIANT(lives) {
+	__u32 nr;	/* that the superblock has */
+};
+
+FIXTURE_VARIANT_ADD(lives, one_left) { .nr = 31 };
+FIXTURE_VARIANT_ADD(lives, none_left) { .nr = 32 };
+
+FIXTURE_SETUP(lives)
+{
+	struct kvt_oracle *o = &self->o;
+	__u32 i;
+
+	if (access(DEBUGFS MAKE, F_OK) || access(KVT_NTH, F_OK))
+		SKIP(return, "the kernel cannot make anything fail");
+	memory_knobs();
+	o->dev = kvt_open();
+	ASSERT_LE(0, o->dev);
+	o->fd = -1;
+	snprintf(o->name, sizeof(o->name), "lives-%d", getpid());
+	/* No checkpoint is needed for room. */
+	kvt_disk_make(&o->disk, 1024, 512);
+	ASSERT_EQ(0, kvt_format(&o->disk, 1));
+	for (i = 1; i <= variant->nr; i++) {
+		ASSERT_EQ(0, kvt_oracle_attach(o));
+		ASSERT_EQ(0, kvt_oracle_put(o, 0, i, 0));
+		ASSERT_EQ(0, kvt_oracle_detach(o));
+	}
+	self->image = kvt_disk_image(&o->disk);
+	fail_setup(&o->disk);
+	self->nth = kvt_nth_open();
+	ASSERT_LE(0, self->nth);
+}
+
+FIXTURE_TEARDOWN(lives)
+{
+	fail_teardown();
+	close(self->nth);
+	kvt_disk_free(&self->o.disk, self->image);
+	kvt_disk_remove(&self->o.disk);
+	close(self->o.dev);
+}
+
+/* Whatever became of an attach, the next one has no error and finds what was there. */
+static bool lives_on(struct kvt_oracle *o, __u64 value)
+{
+	int err = kvt_oracle_attach(o);
+
+	if (err) {
+		printf("# attach again: %d\n", err);
+		return false;
+	}
+	KVT_CHECK(kvt_oracle_get(o, 0) == value);
+	KVT_CHECK(kvt_oracle_put(o, 1, value, KVTREE_F_SYNC) == 0);
+	return kvt_oracle_detach(o) == 0;
+}
+
+TEST_F(lives, request_that_fails_in_attach_keeps_nothing_from_attaching)
+{
+	struct kvt_oracle *o = &self->o;
+	bool failed = true;
+	unsigned int n;
+	int err;
+
+	for (n = 1; failed; n++) {
+		ASSERT_GT(1000, n);
+		kvt_disk_restore(&o->disk, self->image);
+		fail_arm(o, n);
+		err = kvt_oracle_attach(o);
+		failed = fail_over();
+		if (!err)
+			ASSERT_EQ(0, kvt_oracle_detach(o));
+		ASSERT_TRUE(lives_on(o, variant->nr)) {
+			TH_LOG("request %u: %d", n, err);
+		}
+	}
+	EXPECT_LT(40, n);
+}
+
+TEST_F(lives, allocation_that_fails_in_attach_keeps_nothing_from_attaching)
+{
+	struct kvt_oracle *o = &self->o;
+	bool failed = true;
+	unsigned int n;
+	int err;
+
+	for (n = 1; failed; n = next_n(n)) {
+		ASSERT_GT(100000, n);
+		kvt_disk_restore(&o->disk, self->image);
+		kvt_nth_set(self->nth, n);
+		err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
+		failed = kvt_nth_done(self->nth);
+		if (!err)
+			ASSERT_EQ(0, kvt_detach(o->dev, o->name));
+		ASSERT_TRUE(lives_on(o, variant->nr)) {
+			TH_LOG("allocation %u: %d", n, err);
+		}
+	}
 }
 
 static int checkpoint_call(struct kvt_oracle *o)
