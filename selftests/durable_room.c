@@ -264,6 +264,33 @@ static __u32 get_synced(int fd, __u32 n)
 	return value;
 }
 
+#define EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
+
+/* It bounds what a crash takes. */
+TEST(interval_of_commits_has_a_bound)
+{
+	static const struct { const char *text; bool good; } values[] = {
+		{ "200", true }, { "201", false }, { "4294967295", false }, { "-1", false },
+		{ "0", true }, { "10", true },
+	};
+	char text[32] = "";
+	size_t i;
+	int fd;
+
+	fd = open(EPOCH_MS, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	for (i = 0; i < NR(values); i++) {
+		bool good = pwrite(fd, values[i].text, strlen(values[i].text), 0) > 0;
+
+		EXPECT_EQ(values[i].good, good) {
+			TH_LOG("%s", values[i].text);
+		}
+	}
+	EXPECT_LT(0, pread(fd, text, sizeof(text) - 1, 0));
+	EXPECT_STREQ("10\n", text);
+	close(fd);
+}
+
 TEST(commit_records_go_round_a_small_disk)
 {
 	__u32 nr = kvt_fewer(SIZE * KVT_MIB / 4096 + 1000, 8), n;

@@ -8,9 +8,22 @@
 #include "../stats.h"
 #include "internal.h"
 
+/* The longest interval of commits, which bounds what a crash takes, ms. */
+#define EPOCH_MS_MAX	200
+
+static int epoch_ms_set(const char *text, const struct kernel_param *param)
+{
+	return param_set_uint_minmax(text, param, 0, EPOCH_MS_MAX);
+}
+
+static const struct kernel_param_ops epoch_ms_ops = {
+	.set = epoch_ms_set,
+	.get = param_get_uint,
+};
+
 unsigned int kvt_log_epoch_ms = 10;
-module_param_named(log_epoch_ms, kvt_log_epoch_ms, uint, 0644);
-MODULE_PARM_DESC(log_epoch_ms, "ms after which changes that nobody waits for are made durable");
+module_param_cb(log_epoch_ms, &epoch_ms_ops, &kvt_log_epoch_ms, 0644);
+MODULE_PARM_DESC(log_epoch_ms, "ms after which changes that nobody waits for are made durable, at most 200");
 
 /* Versions that a store may give out before its first commit. */
 #define LEASE_FIRST	BIT_ULL(32)
