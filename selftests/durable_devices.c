@@ -10,6 +10,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include "kselftest_harness.h"
 #include "lib/durable.h"
 #include "lib/kvt_test.h"
@@ -202,29 +204,41 @@ TEST_F(devices, removed_device_ends_what_waits_for_it)
 	kvt_null_remove(&disk);
 }
 
-static void dm_table(const char *command, const char *table)
+static void dm_table_sized(const char *command, const char *table, unsigned long sectors)
 {
 	char line[256];
 
 	snprintf(line, sizeof(line),
 		 "echo '0 %lu %s' | dmsetup %s --noudevsync --noudevrules " DM " >/dev/null",
-		 SIZE * KVT_MIB / 512, table, command);
+		 sectors, table, command);
 	run(line);
 }
 
-/* Its node is the kernel's: who makes the one in /dev/mapper, if any, differs. */
-static void dm_make(struct kvt_disk *disk, const struct kvt_disk *below)
+static void dm_table(const char *command, const char *table)
 {
-	char table[64], name[32] = "";
+	dm_table_sized(command, table, SIZE * KVT_MIB / 512);
+}
+
+/* Its node is the kernel's: who makes the one in /dev/mapper, if any, differs. */
+static void dm_find(struct kvt_disk *disk)
+{
+	char name[32] = "";
 	FILE *f;
 
-	snprintf(table, sizeof(table), "linear %s 0", below->path);
-	dm_table("create", table);
 	f = popen("dmsetup info -c --noheadings -o blkdevname " DM, "re");
 	KVT_CHECK(f && fscanf(f, "%31s", name) == 1);
 	pclose(f);
 	*disk = (struct kvt_disk){ 0 };
 	snprintf(disk->path, sizeof(disk->path), "/dev/%s", name);
+}
+
+static void dm_make(struct kvt_disk *disk, const struct kvt_disk *below)
+{
+	char table[64];
+
+	snprintf(table, sizeof(table), "linear %s 0", below->path);
+	dm_table("create", table);
+	dm_find(disk);
 }
 
 static void dm_remove(void)
@@ -550,6 +564,39 @@ TEST_F(devices, nobody_else_writes_to_an_attached_device)
 		EXPECT_EQ(0, try_open(&disk, O_RDWR));
 	}
 	kvt_disk_remove(&disk);
+}
+
+/* Of a RAM disk, whose sectors are of 512 bytes, and of 4096 physically. */
+TEST_F(devices, device_that_lies_across_physical_sectors_is_refused)
+{
+	static const struct { const char *table; int err; } parts[] = {
+		{ "linear 1:0 0", -EINVAL },		/* nothing stands on it */
+		{ "linear 1:0 8", -EINVAL },
+		{ "linear 1:0 1", -EOPNOTSUPP },
+		{ "linear 1:0 7", -EOPNOTSUPP },
+	};
+	struct kvt_disk disk;
+	size_t i;
+	int ram;
+
+	if (access("/sys/module/brd", F_OK))
+		run("modprobe brd rd_nr=1");
+	/* Where it is built in, opening a node makes the disk. */
+	mknod("/dev/kvt-ram", S_IFBLK | 0600, makedev(1, 0));
+	ram = open("/dev/kvt-ram", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, ram);
+	for (i = 0; i < NR(parts); i++) {
+		dm_table_sized("create", parts[i].table, 4096);
+		dm_find(&disk);
+		EXPECT_EQ(parts[i].err, attach(&disk)) {
+			TH_LOG("%s", parts[i].table);
+		}
+		if (parts[i].err == -EOPNOTSUPP)
+			EXPECT_NE(0, kvt_format(&disk, 1));
+		dm_remove();
+	}
+	close(ram);
+	unlink("/dev/kvt-ram");
 }
 
 #define CPU1	"/sys/devices/system/cpu/cpu1/online"

@@ -11,6 +11,18 @@
 #include "tool.h"
 #include "blockdev.h"
 
+/* A block that is written must not share a physical sector with another one. */
+static int blockdev_aligned(const struct blockdev *dev)
+{
+	int off = 0;
+
+	if (!dev->is_block || ioctl(dev->fd, BLKALIGNOFF, &off) || !off)
+		return 0;
+	warn("%s: blocks of 4096 bytes lie across its physical sectors: align the partition",
+	     dev->path);
+	return -EOPNOTSUPP;
+}
+
 /**
  * blockdev_open() - open a device, and find out how large it is
  * @dev: filled
@@ -58,7 +70,7 @@ int blockdev_open(struct blockdev *dev, const char *path, bool write)
 		warn("%s: cannot find out its size: %s", path, strerror(-err));
 		return err;
 	}
-	return 0;
+	return write ? blockdev_aligned(dev) : 0;
 }
 
 /**

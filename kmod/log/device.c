@@ -33,6 +33,15 @@ static const struct blk_holder_ops dev_holder_ops = {
 	.sync = dev_sync,
 };
 
+/*
+ * Whether no other block of ours shares a block of the device with one that is written: a
+ * power cut may take both.
+ */
+static bool dev_blocks_fit(struct block_device *bdev)
+{
+	return bdev_logical_block_size(bdev) <= KVTREE_LOG_BLOCK && !bdev_alignment_offset(bdev);
+}
+
 /**
  * kvt_dev_open() - open a device for nobody else
  * @dev: its log is set, the rest is filled
@@ -43,8 +52,8 @@ static const struct blk_holder_ops dev_holder_ops = {
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -EBUSY: in use; -EOPNOTSUPP: its blocks are too large; -EROFS; or what
- * opening it came to.
+ * Return: 0; -EBUSY: in use; -EOPNOTSUPP: its blocks are too large, or lie across ours;
+ * -EROFS; or what opening it came to.
  */
 int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
 {
@@ -58,7 +67,7 @@ int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
 		return PTR_ERR(file);
 	dev->file = file;
 	dev->bdev = file_bdev(file);
-	return bdev_logical_block_size(dev->bdev) > KVTREE_LOG_BLOCK ? -EOPNOTSUPP : 0;
+	return dev_blocks_fit(dev->bdev) ? 0 : -EOPNOTSUPP;
 }
 
 /**
