@@ -214,6 +214,19 @@ static int checkpoint_make(struct kvt_log *log)
 	return err;
 }
 
+static int checkpoint_call(struct kvt_log *log)
+{
+	int err;
+
+	if (mutex_lock_killable(&log->checkpoint_lock))
+		return -EINTR;
+	err = READ_ONCE(log->error) ? -EIO : checkpoint_make(log);
+	if (!err)
+		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
+	mutex_unlock(&log->checkpoint_lock);
+	return err;
+}
+
 /**
  * kvt_log_checkpoint() - make a checkpoint, and free what is of no use any more
  * @log: the log
@@ -229,12 +242,11 @@ int kvt_log_checkpoint(struct kvt_log *log)
 
 	if (log->read_only)
 		return -EROFS;
-	if (mutex_lock_killable(&log->checkpoint_lock))
-		return -EINTR;
-	err = READ_ONCE(log->error) ? -EIO : checkpoint_make(log);
-	if (!err)
-		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
-	mutex_unlock(&log->checkpoint_lock);
+	do {
+		err = checkpoint_call(log);
+		if (err == -EAGAIN && kvt_sleep_wait())
+			err = -EINTR;
+	} while (err == -EAGAIN);
 	return err;
 }
 
@@ -258,10 +270,12 @@ void kvt_checkpoint_work(struct work_struct *work)
 	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, checkpoint);
 	int err;
 
-	if (test_bit(KVT_LOG_STOPPED, &log->flags) || !checkpoint_needed(log))
+	if (test_bit(KVT_LOG_STOPPED, &log->flags) || READ_ONCE(kvt_log_asleep) ||
+	    !checkpoint_needed(log))
 		return;
-	err = kvt_log_checkpoint(log);
-	if (!err || READ_ONCE(log->error))
+	err = checkpoint_call(log);
+	/* When the machine is awake this is queued again. */
+	if (!err || err == -EAGAIN || READ_ONCE(log->error))
 		return;
 	pr_warn_ratelimited("kvtree: store '%s': no checkpoint: error %d\n", log->env.name, err);
 	queue_delayed_work(kvt_log_wq, &log->checkpoint, RETRY);

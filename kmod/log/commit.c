@@ -363,7 +363,7 @@ int kvt_log_sync(struct kvt_log *log, u64 epoch)
 		return err;
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_SYNC);
 	kvt_log_want(log, epoch);
-	if (wait_event_killable(log->durable_wait, kvt_log_synced(log, epoch) != -EAGAIN))
+	if (kvt_log_wait_event(log->durable_wait, kvt_log_synced(log, epoch) != -EAGAIN))
 		return -EINTR;
 	return kvt_log_synced(log, epoch);
 }
@@ -390,7 +390,7 @@ static bool log_has_space(const struct kvt_log *log)
 int kvt_log_wait_space(struct kvt_log *log)
 {
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
-	return wait_event_killable(log->space_wait, log_has_space(log)) ? -EINTR : 0;
+	return kvt_log_wait_event(log->space_wait, log_has_space(log)) ? -EINTR : 0;
 }
 
 /* In the order in which they came. */

@@ -174,6 +174,7 @@ struct kvt_log {
 
 	wait_queue_head_t durable_wait;
 	wait_queue_head_t space_wait;
+	struct list_head sleepers;	/* of all logs: see sleep.c */
 
 	/* Read by every writer. */
 	u64 epoch ____cacheline_aligned_in_smp;	/* the open one */
@@ -326,6 +327,18 @@ void kvt_saved_exit(struct kvt_saved *saved);
 
 /* checkpoint.c */
 void kvt_checkpoint_work(struct work_struct *work);
+
+/* sleep.c */
+extern bool kvt_log_asleep;
+int kvt_sleep_init(void);
+void kvt_sleep_exit(void);
+void kvt_sleep_add(struct kvt_log *log);
+void kvt_sleep_remove(struct kvt_log *log);
+int kvt_sleep_wait(void);
+
+/* Wait as a process that may be killed, or frozen.  It holds no locks. */
+#define kvt_log_wait_event(wq, condition)	\
+	wait_event_state(wq, condition, TASK_KILLABLE | TASK_FREEZABLE)
 
 /* replay.c */
 struct kvt_replay {

@@ -152,6 +152,7 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 	INIT_DELAYED_WORK(&log->checkpoint, kvt_checkpoint_work);
 	init_waitqueue_head(&log->durable_wait);
 	init_waitqueue_head(&log->space_wait);
+	INIT_LIST_HEAD(&log->sleepers);
 	if (percpu_counter_init(&log->live, 0, GFP_KERNEL)) {
 		kvfree(log);
 		return NULL;
@@ -326,6 +327,7 @@ int kvt_log_start(struct kvt_log *log)
 		/* It depends on how many there are. */
 		kvt_room_init(log);
 		err = log_make_room(log) ?: log_begin_life(log);
+		kvt_sleep_add(log);
 	}
 	if (err)
 		set_bit(KVT_LOG_STOPPED, &log->flags);
@@ -378,6 +380,7 @@ int kvt_log_close(struct kvt_log *log)
 	int err = 0;
 
 	/* What is still written by streams must not queue them again. */
+	kvt_sleep_remove(log);
 	disable_delayed_work_sync(&log->checkpoint);
 	disable_delayed_work_sync(&log->commit);
 	if (log->nr_streams && !test_and_set_bit(KVT_LOG_STOPPED, &log->flags)) {
@@ -436,13 +439,13 @@ int kvt_logs_init(void)
 
 	if (err)
 		return err;
-	kvt_log_wq = alloc_workqueue("kvtree_log", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	kvt_log_wq = alloc_workqueue("kvtree_log", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE, 0);
 	/* Not on the CPU that fills the buffers, if another one has nothing to do. */
 	kvt_log_flush_wq = alloc_workqueue("kvtree_flush", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (kvt_log_wq && kvt_log_flush_wq)
-		return 0;
-	kvt_logs_exit();
-	return -ENOMEM;
+	err = kvt_log_wq && kvt_log_flush_wq ? kvt_sleep_init() : -ENOMEM;
+	if (err)
+		kvt_logs_exit();
+	return err;
 }
 
 /**
@@ -452,6 +455,8 @@ int kvt_logs_init(void)
  */
 void kvt_logs_exit(void)
 {
+	/* Does no harm if it was not there. */
+	kvt_sleep_exit();
 	if (kvt_log_flush_wq)
 		destroy_workqueue(kvt_log_flush_wq);
 	if (kvt_log_wq)

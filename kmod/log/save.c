@@ -383,6 +383,12 @@ static void saver_rest(struct kvt_log *log, ktime_t since)
 		fsleep(clamp_t(s64, worked / 2, 1, REST_MAX));
 }
 
+/* The machine sleeps; but for an attach or a detach, which it waits for. */
+static bool saving_sleeps(const struct kvt_log *log)
+{
+	return READ_ONCE(kvt_log_asleep) && log->alive && !test_bit(KVT_LOG_STOPPED, &log->flags);
+}
+
 static void saver_work(struct work_struct *work)
 {
 	struct saver *s = container_of(work, struct saver, work);
@@ -400,6 +406,8 @@ static void saver_work(struct work_struct *work)
 		err = err ?: READ_ONCE(saving->err);
 		if (READ_ONCE(log->error))
 			err = -EIO;
+		else if (!err && saving_sleeps(log))
+			err = -EAGAIN;
 		cond_resched();
 	}
 	err = err ?: saver_write(s);
@@ -503,7 +511,7 @@ static u32 savers_wanted(void)
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -ENOSPC; -ENOMEM; -EIO or another error of a device.
+ * Return: 0; -ENOSPC; -ENOMEM; -EAGAIN: the machine sleeps; -EIO or another error of a device.
  */
 int kvt_save(struct kvt_saved *saved, struct kvt_log *log, u64 epoch)
 {

@@ -469,7 +469,8 @@ static void stream_flush_work(struct work_struct *work)
 	struct kvt_stream *s = container_of(work, struct kvt_stream, flush);
 
 	mutex_lock(&s->flush_lock);
-	stream_flush(s, U64_MAX);
+	/* While the machine sleeps nothing is written but what a commit waits for. */
+	stream_flush(s, READ_ONCE(kvt_log_asleep) ? READ_ONCE(s->log->closed) : U64_MAX);
 	kvt_stream_flush_end(s);
 }
 

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sleep of the machine: nothing is written while an image of its memory is made, nor after.
+ *
+ * A kernel that hibernates goes on for a while when the image has been taken, to write
+ * it.  What its log wrote then, the resumed kernel does not know of: a checkpoint would free
+ * segments that the resumed kernel's superblock still needs.
+ *
+ * Commits and checkpoints are works of a queue that is frozen, after the processes.
+ * A commit that runs is waited for: the streams' works go on, but write no more than it
+ * needs.  A checkpoint that runs may take long: it is given up when the kernel says that
+ * it is about to sleep, and made later.  Processes that wait for either are frozen where
+ * they wait.
+ */
+#include <linux/suspend.h>
+
+#include "internal.h"
+
+bool kvt_log_asleep;
+
+/* Who called for a checkpoint meanwhile. */
+static DECLARE_WAIT_QUEUE_HEAD(awake);
+
+static LIST_HEAD(logs);
+static DEFINE_MUTEX(logs_lock);
+
+/**
+ * kvt_sleep_add() - have a log sleep with the machine
+ * @log: the log, its streams made
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_sleep_add(struct kvt_log *log)
+{
+	mutex_lock(&logs_lock);
+	list_add(&log->sleepers, &logs);
+	mutex_unlock(&logs_lock);
+}
+
+/**
+ * kvt_sleep_remove() - a log is closed
+ * @log: after kvt_sleep_add(), or not
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_sleep_remove(struct kvt_log *log)
+{
+	mutex_lock(&logs_lock);
+	list_del_init(&log->sleepers);
+	mutex_unlock(&logs_lock);
+}
+
+/**
+ * kvt_sleep_wait() - wait until the machine is awake
+ *
+ * Context: process context, sleeps; the process may be frozen, and holds no locks.
+ *
+ * Return: 0 or -EINTR: a fatal signal came.
+ */
+int kvt_sleep_wait(void)
+{
+	int err = kvt_log_wait_event(awake, !READ_ONCE(kvt_log_asleep));
+
+	return err ? -EINTR : 0;
+}
+
+/* What was left undone. */
+static void sleep_end(void)
+{
+	struct kvt_log *log;
+	u32 i;
+
+	WRITE_ONCE(kvt_log_asleep, false);
+	mutex_lock(&logs_lock);
+	list_for_each_entry(log, &logs, sleepers) {
+		for (i = 0; i < log->nr_streams; i++)
+			kvt_stream_start(&log->streams[i]);
+		queue_delayed_work(kvt_log_wq, &log->checkpoint, 0);
+	}
+	mutex_unlock(&logs_lock);
+	wake_up_all(&awake);
+}
+
+static int sleep_notify(struct notifier_block *nb, unsigned long action, void *unused)
+{
+	switch (action) {
+	case PM_HIBERNATION_PREPARE:
+	case PM_SUSPEND_PREPARE:
+	case PM_RESTORE_PREPARE:
+		WRITE_ONCE(kvt_log_asleep, true);
+		break;
+	case PM_POST_HIBERNATION:
+	case PM_POST_SUSPEND:
+	case PM_POST_RESTORE:
+		sleep_end();
+		break;
+	}
+	return NOTIFY_OK;
+}
+
+static struct notifier_block sleep_nb = {
+	.notifier_call = sleep_notify,
+};
+
+/**
+ * kvt_sleep_init() - be told when the machine sleeps
+ *
+ * Context: module init.
+ *
+ * Return: 0 or an error.
+ */
+int kvt_sleep_init(void)
+{
+	return register_pm_notifier(&sleep_nb);
+}
+
+/**
+ * kvt_sleep_exit() - end of kvt_sleep_init()
+ *
+ * Context: module exit; no log is left.
+ */
+void kvt_sleep_exit(void)
+{
+	unregister_pm_notifier(&sleep_nb);
+}
