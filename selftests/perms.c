@@ -306,6 +306,9 @@ TEST_F(perms, capabilities_give_what_they_give_for_files)
 	cap.cap = CAP_DAC_OVERRIDE;
 	cap.want = RW;
 	EXPECT_EQ(0, kvt_run(with_capability, &cap));
+	cap.cap = CAP_DAC_READ_SEARCH;
+	cap.want = RD;
+	EXPECT_EQ(0, kvt_run(with_capability, &cap));
 	cap.cap = CAP_SYS_ADMIN;
 	cap.want = 0;
 	EXPECT_EQ(0, kvt_run(with_capability, &cap));
