@@ -199,6 +199,7 @@ int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *in)
 		in->arg = write.before;
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_bpf_write);
 
 /*
  * Programs that may change stores do not run in hard interrupts, but an interrupt

@@ -5,6 +5,7 @@
 #include <linux/user_namespace.h>
 
 #include "debugfs.h"
+#include "guest.h"
 #include "index.h"
 #include "log/log.h"
 #include "store.h"
@@ -120,6 +121,24 @@ static int recount_show(struct seq_file *seq, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(recount);
 
+static int waiting_show(struct seq_file *seq, void *unused)
+{
+	const struct kvt_guest *guest;
+	struct kvt_guests guests;
+	unsigned int i;
+
+	kvt_store_guests(seq->private, &guests);
+	for (i = 0; i < guests.nr; i++) {
+		guest = &guests.guest[i];
+		seq_printf(seq, "%d %s %s %s\n", guest->pid, guest->command ? "command" : "call",
+			   guest->what, guest->comm);
+	}
+	if (guests.more)
+		seq_printf(seq, "%u more\n", guests.more);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(waiting);
+
 /**
  * kvt_debugfs_add() - show a store
  * @store: the store, fully made
@@ -134,6 +153,7 @@ struct dentry *kvt_debugfs_add(struct kvt_store *store)
 
 	debugfs_create_file("stats", 0400, dir, store, &stats_fops);
 	debugfs_create_file("info", 0400, dir, store, &info_fops);
+	debugfs_create_file("waiting", 0400, dir, store, &waiting_fops);
 	debugfs_create_file("recount", 0400, dir, store, &recount_fops);
 	return dir;
 }

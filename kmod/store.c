@@ -17,6 +17,7 @@
 #include "compat.h"
 #include "bpf.h"
 #include "debugfs.h"
+#include "guest.h"
 #include "handle.h"
 #include "hook.h"
 #include "index.h"
@@ -28,6 +29,9 @@
 static unsigned int reclaim_bound_mb = 64;
 module_param(reclaim_bound_mb, uint, 0644);
 MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace period in a store made from now on, at least 1");
+
+/* How long who destroys a store waits before the kernel's log says for whom. */
+#define STORE_PATIENCE		(5 * HZ)
 
 /* By how much a removal raises the floor above the version that it removes. */
 #define KVT_VERSION_SPARE	4096
@@ -416,6 +420,46 @@ int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths)
 }
 
 /**
+ * kvt_store_guests() - who waits inside of a store
+ * @store: a store that the caller is inside of, or that is listed
+ * @guests: filled
+ *
+ * Context: process context.
+ */
+void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests)
+{
+	memset(guests, 0, sizeof(*guests));
+	kvt_guests_add(guests, &store->reclaim.wait, "memory to be freed");
+	if (store->log)
+		kvt_log_guests(store->log, guests);
+}
+KVT_EXPORT_FOR_TESTS(kvt_store_guests);
+
+/* Say in the kernel's log who keeps a destroyed store. */
+static void store_name_guests(struct kvt_store *store)
+{
+	const struct kvt_guest *guest;
+	struct kvt_guests guests;
+	unsigned int i;
+
+	/* It is not torn down while somebody is inside, though nobody new may enter. */
+	if (!percpu_ref_tryget(&store->inside))
+		return;
+	kvt_store_guests(store, &guests);
+	kvt_store_leave(store);
+	pr_info("kvtree: store '%s' is destroyed when all calls under way have ended\n",
+		store->name);
+	for (i = 0; i < guests.nr; i++) {
+		guest = &guests.guest[i];
+		pr_info("kvtree: store '%s': %s of process %d (%s) waits for %s\n", store->name,
+			guest->command ? "a command" : "a call", guest->pid, guest->comm,
+			guest->what);
+	}
+	if (guests.more)
+		pr_info("kvtree: store '%s': and %u more\n", store->name, guests.more);
+}
+
+/**
  * kvt_store_gone() - wait until what is in a destroyed store is freed
  * @store: the store, which nobody can enter any more; with a reference held, and not
  *	entered
@@ -427,7 +471,11 @@ int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths)
  */
 int kvt_store_gone(struct kvt_store *store)
 {
-	if (wait_for_completion_killable(&store->gone))
+	long left;
+
+	while (!(left = wait_for_completion_killable_timeout(&store->gone, STORE_PATIENCE)))
+		store_name_guests(store);
+	if (left < 0)
 		return -EINTR;
 	return store->gone_err ? -EIO : 0;
 }

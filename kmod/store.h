@@ -33,6 +33,7 @@
 #include "stats.h"
 
 struct dentry;
+struct kvt_guests;
 struct kvt_handles;
 struct kvt_hook;
 struct kvt_index;
@@ -97,6 +98,7 @@ int kvt_store_destroy(const char *name);
 size_t kvt_store_iter_size(void);
 int kvt_store_detach(const char *name);
 int kvt_store_gone(struct kvt_store *store);
+void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests);
 struct kvt_store *kvt_store_find(const char *name);
 int kvt_store_list(struct kvtree_store_info *info);
 int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info);

@@ -8,6 +8,7 @@
 #include <linux/uaccess.h>
 
 #include "compat.h"
+#include "guest.h"
 #include "log/log.h"
 #include "session.h"
 #include "update.h"
@@ -32,6 +33,7 @@ struct wait {
 	enum wait_state state;			/* lock */
 	int res;				/* what it came to */
 	bool cqe32;
+	pid_t pid;				/* of who submitted it */
 	u64 epoch;				/* to be durable; 0: it is not executed */
 	u64 version;
 	u64 out;
@@ -247,6 +249,9 @@ static void sync_start(struct wait *wait)
 	bool first = list_empty(&waits->syncs);
 
 	list_move_tail(&wait->list, &waits->syncs);
+	/* One stands there for all of them. */
+	if (first)
+		waits->listener.private = kvt_guest_private(wait->pid);
 	if (first)
 		kvt_log_listen(wait_log(wait), &waits->listener);
 	if (wait->state == WAIT_CANCELED) {
@@ -452,6 +457,7 @@ static void wait_init(struct wait *wait, struct kvt_session *session,
 		.user_data = args->user_data,
 		.out = args->out,
 		.owner = current->files,
+		.pid = task_tgid_nr(current),
 		.session = session,
 		.cmd = args->cmd,
 	};
@@ -486,6 +492,7 @@ int kvt_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 		return -ENOMEM;
 	w->what = WAIT_RECLAIM;
 	init_waitqueue_func_entry(&w->entry, write_wake);
+	w->entry.private = kvt_guest_private(task_tgid_nr(current));
 	INIT_LIST_HEAD(&w->entry.entry);
 	INIT_WORK(&w->work, write_work);
 	w->op = *op;

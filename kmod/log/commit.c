@@ -3,6 +3,7 @@
 #include <linux/timekeeping.h>
 #include <linux/vmalloc.h>
 
+#include "../guest.h"
 #include "../stats.h"
 #include "internal.h"
 
@@ -473,4 +474,17 @@ void kvt_log_listen(struct kvt_log *log, struct wait_queue_entry *entry)
 void kvt_log_unlisten(struct kvt_log *log, struct wait_queue_entry *entry)
 {
 	log_unqueue(&log->durable_wait, entry);
+}
+
+/**
+ * kvt_log_guests() - who waits for the log
+ * @log: the log
+ * @guests: added to
+ *
+ * Context: any but interrupts.
+ */
+void kvt_log_guests(struct kvt_log *log, struct kvt_guests *guests)
+{
+	kvt_guests_add(guests, &log->durable_wait, "changes to be durable");
+	kvt_guests_add(guests, &log->space_wait, "room in the log");
 }

@@ -38,6 +38,7 @@
 #include <linux/types.h>
 #include <linux/kvtree.h>
 
+struct kvt_guests;
 struct kvt_index;
 struct kvt_key;
 struct kvt_log;
@@ -97,6 +98,7 @@ bool kvt_log_wait(struct kvt_log *log, struct wait_queue_entry *entry);
 bool kvt_log_unwait(struct kvt_log *log, struct wait_queue_entry *entry);
 void kvt_log_listen(struct kvt_log *log, struct wait_queue_entry *entry);
 void kvt_log_unlisten(struct kvt_log *log, struct wait_queue_entry *entry);
+void kvt_log_guests(struct kvt_log *log, struct kvt_guests *guests);
 int kvt_log_checkpoint(struct kvt_log *log);
 u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id);
 int kvt_log_recount(struct kvt_log *log, u64 *live);
