@@ -8,6 +8,17 @@
 #include "damage.h"
 #include "mutate.h"
 
+/* An epoch that is asked for is what is restored, or nothing is. */
+static bool until_is_right(struct fmt_subject *subject, u64 until)
+{
+	subject->disks.until = until;
+	fmt_recover(&subject->disks, &subject->now, 0, false, NULL);
+	subject->disks.until = 0;
+	if (subject->now.error)
+		return subject->now.text[0];
+	return subject->now.found.epoch == until && fmt_found_sane(&subject->now.found);
+}
+
 int cmd_fuzz(const struct cmd_options *o)
 {
 	u64 restored = 0, refused = 0, silent = 0, i;
@@ -16,6 +27,11 @@ int cmd_fuzz(const struct cmd_options *o)
 	fmt_subject_open(&subject, o->paths, o->nr_paths);
 	for (i = 0; i < o->places; i++) {
 		fmt_mutate_seed(&subject.map, &subject.disks, o->seed + i);
+		if (!until_is_right(&subject, 1 + i % (subject.state.found.epoch + 2))) {
+			printf("# seed %" PRIu64 ": an earlier epoch: %s\n",
+			       (uint64_t)(o->seed + i), subject.now.text);
+			silent++;
+		}
 		fmt_recover(&subject.disks, &subject.now, 0, false, NULL);
 		fmt_disks_restore(&subject.disks);
 		if (!subject.now.error && !fmt_found_sane(&subject.now.found)) {

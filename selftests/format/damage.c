@@ -16,6 +16,14 @@ void fmt_subject_open(struct fmt_subject *subject, char *const *paths, u32 nr)
 	nr_lives = le32_to_cpu(super->nr_lives);
 	/* An epoch that was begun, and of which something is missing already. */
 	begun = subject->state.found.seen - subject->state.found.epoch;
+	if (subject->state.found.first && subject->state.found.first < subject->state.found.epoch)
+		subject->until = (subject->state.found.first + subject->state.found.epoch) / 2;
+	subject->disks.until = subject->until;
+	if (subject->until)
+		fmt_recover(&subject->disks, &subject->earlier, 0, false, NULL);
+	subject->disks.until = 0;
+	if (subject->earlier.error)
+		fmt_die("an earlier epoch cannot be recovered: %s", subject->earlier.text);
 	for (i = 0; i < 2; i++) {
 		subject->before[i].error = -ENOENT;
 		/* A life that has ended says with which epoch. */
@@ -28,11 +36,24 @@ void fmt_subject_open(struct fmt_subject *subject, char *const *paths, u32 nr)
 void fmt_subject_close(struct fmt_subject *subject)
 {
 	fmt_state_free(&subject->state);
+	fmt_state_free(&subject->earlier);
 	fmt_state_free(&subject->before[0]);
 	fmt_state_free(&subject->before[1]);
 	fmt_state_free(&subject->now);
 	fmt_map_free(&subject->map);
 	fmt_disks_free(&subject->disks);
+}
+
+/* Of an earlier epoch that is asked for, everything is as it was or nothing is restored. */
+static bool earlier_is_right(struct fmt_subject *subject)
+{
+	if (!subject->until)
+		return true;
+	subject->disks.until = subject->until;
+	fmt_recover(&subject->disks, &subject->now, 0, false, NULL);
+	subject->disks.until = 0;
+	return subject->now.error ? subject->now.text[0] :
+				    fmt_state_same(&subject->now, &subject->earlier);
 }
 
 enum fmt_outcome fmt_subject_try(struct fmt_subject *subject, u32 blocks)
@@ -47,6 +68,8 @@ enum fmt_outcome fmt_subject_try(struct fmt_subject *subject, u32 blocks)
 	else if (fmt_state_same(&subject->now, &subject->before[0]) ||
 		 (blocks == 2 && fmt_state_same(&subject->now, &subject->before[1])))
 		outcome = FMT_DROPPED;
+	if (!earlier_is_right(subject))
+		outcome = FMT_WRONG;
 	fmt_disks_restore(&subject->disks);
 	return outcome;
 }

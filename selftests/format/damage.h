@@ -23,6 +23,8 @@ struct fmt_subject {
 	struct fmt_disks disks;
 	struct fmt_map map;
 	struct fmt_state state;
+	u64 until;			/* an earlier epoch that can be asked for; 0: none */
+	struct fmt_state earlier;	/* ... as it is restored */
 	/* Without the last epoch that was begun, and the last two, if a life has no end. */
 	struct fmt_state before[2];
 	struct fmt_state now;		/* of the last try */

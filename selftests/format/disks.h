@@ -23,6 +23,7 @@ struct fmt_disks {
 	u64 blocks[FMT_DISKS];
 	u8 *data[FMT_DISKS];
 	u8 *written[FMT_DISKS];		/* a byte for each block: it is not a hole */
+	u64 until;			/* the epoch that is restored; 0: the last one */
 	struct fmt_undo *undo;
 	u32 nr_undo;
 	u32 undo_room;

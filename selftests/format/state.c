@@ -262,7 +262,8 @@ void fmt_recover(const struct fmt_disks *disks, struct fmt_state *state, u64 bac
 		 bool keep_data, struct fmt_map *map)
 {
 	struct recovery r = {
-		.set = { .read = read_blocks, .say = say, .nr_given = disks->nr },
+		.set = { .read = read_blocks, .say = say, .nr_given = disks->nr,
+			 .until = disks->until },
 		.visit = { .segment = segment, .extent = extent },
 		.sink.entry = keep,
 		.disks = disks,

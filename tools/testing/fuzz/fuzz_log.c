@@ -54,6 +54,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	bytes.at = data + 1;
 	bytes.end = data + size;
 	fmt_mutate(&s->map, &s->disks, &bytes);
+	s->disks.until = 1 + data[0] / SUBJECTS;
+	fmt_recover(&s->disks, &s->now, 0, false, NULL);
+	s->disks.until = 0;
+	if (!s->now.error && !fmt_found_sane(&s->now.found))
+		fmt_die("numbers that come to their end, before that");
 	fmt_recover(&s->disks, &s->now, 0, false, NULL);
 	fmt_disks_restore(&s->disks);
 	if (!s->now.error && !fmt_found_sane(&s->now.found))
