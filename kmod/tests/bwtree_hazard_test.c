@@ -152,6 +152,18 @@ static unsigned int trim(struct kt *kt, unsigned int i, unsigned int left)
 	return i;
 }
 
+static struct delayed_work *worker_of(struct kt *kt)
+{
+	return &tree_of(kt)->work;
+}
+
+/* Have the worker make its rounds without pauses. */
+static void wait_until_asleep(struct kt *kt)
+{
+	while (flush_delayed_work(worker_of(kt)) || !READ_ONCE(tree_of(kt)->asleep))
+		;
+}
+
 /* Consolidate the leaf where a key is, or split it. */
 static void tidy(struct kt *kt, unsigned int i)
 {
@@ -375,22 +387,31 @@ static void leave_mark(struct kt *kt, unsigned int i)
 	KUNIT_ASSERT_EQ(kt->test, BW_HELP_FINISH, help.kind);
 }
 
+/* The second leaf is short, and is to be merged with the third. */
+static struct kt *open_short(struct kunit *test, unsigned int *left)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int right;
+
+	put_all(kt, 0, 40);
+	*left = next_leaf(kt, 0);
+	right = next_leaf(kt, *left);
+	trim(kt, *left, 1);
+	trim(kt, right, 2);
+	/* Nothing else is left to be done there. */
+	tidy(kt, right);
+	return kt;
+}
+
 /*
  * A leaf is marked, and whoever did that has not gone on; meanwhile its left sibling has
  * got more keys, and neither is short.
  */
 static struct kt *open_marked(struct kunit *test)
 {
-	struct kt *kt = open_tree(test, SMALL);
-	unsigned int left, right;
+	unsigned int left;
+	struct kt *kt = open_short(test, &left);
 
-	put_all(kt, 0, 40);
-	left = next_leaf(kt, 0);
-	right = next_leaf(kt, left);
-	trim(kt, left, 1);
-	trim(kt, right, 2);
-	/* Nothing is left to be done there. */
-	tidy(kt, right);
 	leave_mark(kt, left);
 	put_all(kt, left, left + 4);
 	return kt;
@@ -654,6 +675,32 @@ static bool disarm(void)
 	return failed;
 }
 
+static void fail_when_marked(enum kvt_park at)
+{
+	if (at == KVT_PARK_BW_MARKED)
+		arm();
+}
+
+/* It may sleep, as the last change was long ago. */
+static void a_merge_that_was_given_up_wakes_the_worker(struct kunit *test)
+{
+	unsigned int left;
+	struct kt *kt = open_short(test, &left);
+	const struct bw_want want = want_of(left);
+
+	WRITE_ONCE(tree_of(kt)->asleep, true);
+	enable_delayed_work(worker_of(kt));
+	act_between_steps(fail_when_marked);
+	KUNIT_EXPECT_EQ(test, -ENOMEM, bw_fold(tree_of(kt), &want, 0, GFP_NOWAIT));
+	act_between_steps(NULL);
+	KUNIT_EXPECT_TRUE(test, disarm());
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree_of(kt)->asleep));
+	wait_until_asleep(kt);
+	disable_delayed_work_sync(worker_of(kt));
+	KUNIT_EXPECT_EQ(test, 1, kt_stat(kt, KVTREE_STAT_NODE_UNLINK));
+	expect_whole(kt);
+}
+
 static void fail_when_frozen(enum kvt_park at)
 {
 	if (at != KVT_PARK_BW_REMOVED)
@@ -820,11 +867,6 @@ static void a_put_whose_key_was_removed_meanwhile_does_not_pass_the_limit(struct
 
 /* The worker */
 
-static struct delayed_work *worker_of(struct kt *kt)
-{
-	return &tree_of(kt)->work;
-}
-
 static void change_late(enum kvt_park at)
 {
 	if (at == KVT_PARK_BW_TIDIED && ++hazard.passed == hazard.key)
@@ -844,8 +886,7 @@ static void a_change_at_the_end_of_a_round_is_looked_after(struct kunit *test)
 		hazard.passed = 0;
 		put(kt, 1);
 		act_between_steps(change_late);
-		while (flush_delayed_work(worker_of(kt)) || !READ_ONCE(tree_of(kt)->asleep))
-			;
+		wait_until_asleep(kt);
 		act_between_steps(NULL);
 		KUNIT_EXPECT_EQ_MSG(test, 0, leaf_of(kt, 0).depth, "round %u", round);
 	}
@@ -864,6 +905,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_page_with_a_mark_is_merged_after_its_child),
 	KUNIT_CASE(an_only_child_that_was_split_does_not_become_the_root),
 #ifdef CONFIG_FAILSLAB
+	KUNIT_CASE(a_merge_that_was_given_up_wakes_the_worker),
 	KUNIT_CASE(a_merge_needs_no_memory_once_a_page_is_frozen),
 	KUNIT_CASE(a_post_keeps_its_memory_while_the_parent_is_tidied),
 #endif
