@@ -8,6 +8,7 @@
  * what they have to be is said after the step.
  */
 #include <linux/delay.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
@@ -507,6 +508,8 @@ static void toggle_lengths(struct work_struct *work)
 static void a_scan_never_takes_a_length_for_that_of_another_key(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
+	/* Each is there when it is met: first the one, then the other. */
+	const s64 most = MT_LEAF_WIDTH + 1;
 	s64 nr = MT_LEAF_WIDTH - 1;
 	bool reverse = false;
 
@@ -516,14 +519,14 @@ static void a_scan_never_takes_a_length_for_that_of_another_key(struct kunit *te
 	INIT_WORK(&rival.work, toggle_lengths);
 	rival.kt = kt;
 	queue_work(kt->wq, &rival.work);
-	while (!READ_ONCE(rival.begun) && nr >= MT_LEAF_WIDTH - 1 && nr <= MT_LEAF_WIDTH) {
+	while (!READ_ONCE(rival.begun) && nr >= MT_LEAF_WIDTH - 1 && nr <= most) {
 		nr = kt_count(kt, reverse);
 		reverse = !reverse;
 	}
 	flush_work(&rival.work);
 	KUNIT_EXPECT_EQ(test, 0, rival.ret);
 	KUNIT_EXPECT_GE(test, nr, MT_LEAF_WIDTH - 1);
-	KUNIT_EXPECT_LE(test, nr, MT_LEAF_WIDTH);
+	KUNIT_EXPECT_LE(test, nr, most);
 	expect_count(kt, MT_LEAF_WIDTH - 1);
 }
 
@@ -668,6 +671,123 @@ static void a_reused_slot_belongs_to_the_new_key_alone(struct kunit *test)
 	expect_get(kt, -ENOENT, old);
 	expect_get(kt, 0, new);
 	expect_count(kt, MT_LEAF_WIDTH);
+}
+
+/* What overtakes a reader that is held at a point, the first time that it comes there. */
+static struct overtaking {
+	struct work_struct work;
+	struct kt *kt;
+	struct task_struct *reader;
+	enum kvt_park at;
+	int (*fn)(struct kt *kt);
+	bool met;
+	bool done;
+	int ret;
+} overtaking;
+
+static void overtake(struct work_struct *work)
+{
+	overtaking.ret = overtaking.fn(overtaking.kt);
+	smp_store_release(&overtaking.done, true);	/* pairs with let_overtake() */
+}
+
+static void let_overtake(enum kvt_park at)
+{
+	unsigned int i;
+
+	if (at != overtaking.at || current != overtaking.reader || overtaking.met)
+		return;
+	overtaking.met = true;
+	queue_work(overtaking.kt->wq, &overtaking.work);
+	/* Pairs with overtake(). */
+	for (i = 0; i < 2000000 && !smp_load_acquire(&overtaking.done); i++)
+		udelay(5);
+}
+
+static void stop_overtaking(void *unused)
+{
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
+}
+
+/* From now on @fn is called by another thread where this one comes to a point. */
+static void overtake_at(struct kt *kt, enum kvt_park at, int (*fn)(struct kt *kt))
+{
+	memset(&overtaking, 0, sizeof(overtaking));
+	INIT_WORK(&overtaking.work, overtake);
+	overtaking.kt = kt;
+	overtaking.reader = current;
+	overtaking.at = at;
+	overtaking.fn = fn;
+	KUNIT_ASSERT_EQ(kt->test, 0, kunit_add_action_or_reset(kt->test, stop_overtaking, NULL));
+	WRITE_ONCE(kvt_park_loose_hook, let_overtake);
+}
+
+static void expect_overtaken(struct kt *kt)
+{
+	kunit_release_action(kt->test, stop_overtaking, NULL);
+	flush_work(&overtaking.work);
+	KUNIT_EXPECT_TRUE(kt->test, overtaking.done);
+	KUNIT_EXPECT_EQ(kt->test, 0, overtaking.ret);
+}
+
+/* The layer is empty.  Its slot becomes that of a key that goes on as the reader's does. */
+static int take_slot_of_layer(struct kt *kt)
+{
+	kt->ops->sweep(kt->index);
+	return kt_put(kt, &KT_KEY("BBBBBBBBx"), NULL);
+}
+
+static void a_slot_that_a_layer_has_left_belongs_to_the_new_key_alone(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	int err;
+
+	/* No other slot is free. */
+	put_numbers(kt, 0, MT_LEAF_WIDTH - 1);
+	put(kt, KT_KEY("AAAAAAAAx"));
+	put(kt, KT_KEY("AAAAAAAAy"));
+	del(kt, KT_KEY("AAAAAAAAx"));
+	del(kt, KT_KEY("AAAAAAAAy"));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 1);
+	overtake_at(kt, KVT_PARK_READ_SLOT, take_slot_of_layer);
+	err = kt_get(kt, &KT_KEY("AAAAAAAAx"), NULL);
+	expect_overtaken(kt);
+	KUNIT_EXPECT_EQ(test, -ENOENT, err);
+	expect_get(kt, 0, KT_KEY("BBBBBBBBx"));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
+}
+
+/* One key of the layer stays, where the layer was. */
+static int fold_layer(struct kt *kt)
+{
+	int err = kt_del(kt, &KT_KEY("AAAAAAAAx"), NULL);
+
+	kt->ops->sweep(kt->index);
+	return err;
+}
+
+/* The iterator has copied the slot of the layer that its position is in. */
+static void a_key_that_a_layer_leaves_is_not_returned_again(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kt_cursor cur;
+	int err;
+
+	put(kt, KT_KEY("AAAAAAAAb"));
+	put(kt, KT_KEY("AAAAAAAAx"));
+	put(kt, KT_KEY("BBBBBBBB"));
+	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(kt, &cur));
+	kt_cursor_set(&cur, &KT_KEY("AAAAAAAAb"), KVT_AFTER, false);
+	overtake_at(kt, KVT_PARK_SCAN_COPIED, fold_layer);
+	rcu_read_lock();
+	err = next_rcu(&cur);
+	rcu_read_unlock();
+	expect_overtaken(kt);
+	KUNIT_EXPECT_EQ(test, 0, err);
+	KUNIT_EXPECT_EQ(test, 'B', cur.iter->key[0]);
+	kt_cursor_exit(&cur);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
 }
 
 /* Chains of layers */
@@ -1135,6 +1255,8 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(all_lengths_of_a_slice_stay_in_one_leaf),
 	KUNIT_CASE(a_leaf_whose_first_slot_has_another_slice_keeps_its_range),
 	KUNIT_CASE(a_reused_slot_belongs_to_the_new_key_alone),
+	KUNIT_CASE(a_slot_that_a_layer_has_left_belongs_to_the_new_key_alone),
+	KUNIT_CASE(a_key_that_a_layer_leaves_is_not_returned_again),
 	KUNIT_CASE(a_chain_of_layers_is_published_at_once),
 	KUNIT_CASE(a_layer_of_one_key_collapses),
 	KUNIT_CASE(the_worker_collapses_a_chain_of_five_hundred_layers),
