@@ -492,7 +492,7 @@ int mt_commit(struct kvt_change *change, struct kvt_value *value)
 	left = mt_apply(tree, change, c, value);
 	mt_let_go(c);
 	if (left == MT_LEFT_EMPTY)
-		c->thin = mt_unlink_leaf(tree, leaf);
+		c->thin = mt_unlink_leaf(tree, leaf, &c->gone);
 	else
 		c->thin = left == MT_LEFT_LAYER;
 	mt_end();
@@ -520,6 +520,8 @@ void mt_finish(struct kvt_change *change)
 
 	if (c->thin)
 		mt_layer_check_later(tree, change->key.data, c->off);
+	if (c->gone)
+		trace_kvt_unlink(tree, c->gone - 1);
 	if (c->nr_split)
 		mt_trace_split(tree, c);
 	if (c->nr_built)

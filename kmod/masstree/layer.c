@@ -171,6 +171,7 @@ static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
 	struct mt_layer layer = { .root = root };
 	bool deleted, collapsed = false, empty = false;
 	enum mt_verdict verdict;
+	u8 gone = 0;
 
 	kvt_park_loose(KVT_PARK_LAYER_FOUND);
 	mt_hold();
@@ -186,8 +187,10 @@ static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
 	mt_release();
 	if (deleted)
 		mt_layer_retire(tree, root, off, collapsed);
-	if (empty && mt_unlink_leaf(tree, layer.up))
+	if (empty && mt_unlink_leaf(tree, layer.up, &gone))
 		mt_layer_check_later(tree, key, off - MT_SLICE);
+	if (gone)
+		trace_kvt_unlink(tree, gone - 1);
 	return verdict;
 }
 

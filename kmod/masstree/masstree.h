@@ -158,7 +158,7 @@ void mt_abort(struct kvt_change *change);
 void mt_finish(struct kvt_change *change);
 
 /* unlink.c */
-bool mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf);
+bool mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u8 *gone);
 
 /* layer.c */
 void mt_layer_init(struct mt_tree *tree);

@@ -43,6 +43,7 @@ struct mt_change {
 	/* What a commit leaves to be said and done when nothing is held any more. */
 	bool thin;			/* its layer is one for the worker */
 	bool grown;			/* there is a new root */
+	u8 gone;			/* nodes that were unlinked */
 	u8 nr_split;			/* nodes that have split, from the leaf on ... */
 	u8 stay[MT_HEIGHT_MAX + 1];	/* ... and what has stayed in each */
 	u32 nr_built;			/* layers, from chain_off on */

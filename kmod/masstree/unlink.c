@@ -4,7 +4,6 @@
  * section 4.6.5).
  */
 
-#include "../trace.h"
 #include "masstree.h"
 
 /* What an unlinking holds. */
@@ -145,7 +144,6 @@ static void mt_unlink(struct mt_unlink *u)
 /* Free what was unlinked when no reader holds it any more. */
 static void mt_unlink_retire(struct mt_tree *tree, struct mt_unlink *u)
 {
-	trace_kvt_unlink(tree, u->nr_doomed);
 	mt_leaf_retire(tree, u->leaf);
 	while (u->nr_doomed)
 		mt_inner_retire(tree, u->doomed[--u->nr_doomed]);
@@ -156,6 +154,7 @@ static void mt_unlink_retire(struct mt_tree *tree, struct mt_unlink *u)
  * mt_unlink_leaf() - take a leaf out of its layer if it is empty
  * @tree: the tree
  * @leaf: a leaf that was empty, in this RCU read section
+ * @gone: set to the number of nodes taken out, for trace_kvt_unlink()
  *
  * If nothing else is left in the layer, the leaf stays.
  *
@@ -163,7 +162,7 @@ static void mt_unlink_retire(struct mt_tree *tree, struct mt_unlink *u)
  *
  * Return: whether mt_layer_check_later() is to be called for the layer.
  */
-bool mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf)
+bool mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u8 *gone)
 {
 	struct mt_unlink u = { .leaf = leaf };
 	bool unlinked = false;
@@ -179,6 +178,7 @@ bool mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf)
 	}
 	mt_unlink_unlock(&u);
 	mt_release();
+	*gone = unlinked ? u.nr_doomed + 1 : 0;
 	if (unlinked)
 		mt_unlink_retire(tree, &u);
 	return thin;
