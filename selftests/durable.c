@@ -461,7 +461,9 @@ TEST_F(durable, log_is_reclaimed)
 	__u64 digest;
 	int i;
 
-	for (i = 0; i < 500 + 700 * t->nr; i++) {
+	/* So much that the log goes round its devices. */
+	for (i = 0; i % 16 || kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES) <=
+			      kvt_stat(t->fd, KVTREE_STAT_LOG_CAPACITY); i++) {
 		__u32 key = i % 16;
 
 		memset(value, i, sizeof(value));
@@ -469,8 +471,6 @@ TEST_F(durable, log_is_reclaimed)
 				     kvt_bytes(value, sizeof(value)), NULL));
 	}
 	EXPECT_LT(0, kvt_stat(t->fd, KVTREE_STAT_LOG_CHECKPOINTS));
-	EXPECT_LT(kvt_stat(t->fd, KVTREE_STAT_LOG_CAPACITY),
-		  kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES));
 	ASSERT_EQ(0, kvt_sync(t->fd));
 	digest = kvt_digest(t->fd);
 	crash_now(t);

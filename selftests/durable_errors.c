@@ -300,7 +300,7 @@ FIXTURE_TEARDOWN(memory)
 /* The first ones one by one; buffers are many allocations of the same kind. */
 static unsigned int next_n(unsigned int n)
 {
-	return n + 1 + (n > 40 ? n / 5 : 0);
+	return n + 1 + (n > 10 ? n / 5 : 0);
 }
 
 /* Where the module's code is: what has none of it on its stack is spared. */

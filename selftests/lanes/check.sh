@@ -5,7 +5,7 @@
 # failed[, N skipped]". A lane that could not run, or whose kernel crashed, counts
 # as failed.
 #
-# Several run at once, three for two processors if there is the memory: each waits
+# Several run at once, two for each processor if there is the memory: each waits
 # for much of its time, and few tests keep two processors busy. AT_ONCE is their
 # number. They begin in the order of the arguments: the longest first, which goes before
 # the others where they want the same processor.
@@ -217,12 +217,12 @@ memory_gb()
 	echo "$available"
 }
 
-# Half as many again as there are processors, if there is the memory; at least one.
+# Twice as many as there are processors, if there is the memory; at least one.
 at_once()
 {
 	local lanes gb
 
-	lanes=$((($(nproc) * 3 + 1) / 2))
+	lanes=$(($(nproc) * 2))
 	gb=$(memory_gb)
 	if [ $((gb / LANE_GB)) -lt "$lanes" ]; then
 		lanes=$((gb / LANE_GB))

@@ -6,7 +6,7 @@
 # kernel says about it goes through the console, which the host records.
 #
 # The host writes the job to the file that KVT_JOB or the first argument names:
-#   LANE OUT MODULE TEST_MODULES PROGRAMS PROGRAMS_SECOND PROGRAM_TIMEOUT KMEMLEAK
+#   LANE OUT MODULE TEST_MODULES TEST_ARGS PROGRAMS PROGRAMS_SECOND PROGRAM_TIMEOUT KMEMLEAK
 #   COMMAND
 
 set -uo pipefail
@@ -109,7 +109,8 @@ run_test_module()
 	# KUnit runs the suites of a module while it is inserted, and their
 	# results are in the log.
 	mark begin "kunit-$name"
-	insmod "$file" || rc=1
+	# shellcheck disable=SC2086
+	insmod "$file" ${TEST_ARGS:-} || rc=1
 	mark end "kunit-$name"
 	check "insmod_$name" [ $rc -eq 0 ] || return
 	check "rmmod_$name" rmmod "$name"

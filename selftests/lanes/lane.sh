@@ -9,6 +9,7 @@
 #              contains PATTERN, or matches it if it has a *. SUITE.CASE
 #              selects cases of KUnit suites. KUNIT_FILTER is an alias.
 # ENGINE=NAME  run the programs with this engine alone: masstree or bwtree
+# KVT_SHORT=1  without what another lane has, too, or most of it: for "make check"
 # KVT_OUT      name under build/ instead of the lane's (for a second build)
 # KVT_SOURCE   where the module's source is, if not here
 # KVT_TREE     the tree whose library and programs are built and run, if not this one
@@ -17,6 +18,7 @@
 
 T=${T:-${KUNIT_FILTER:-}}
 ENGINE=${ENGINE:-}
+SHORT=${KVT_SHORT:-0}
 
 # The tree whose programs run, and the folder of the root they are built for and
 # run in; empty is the host's. A lane with another root has a copy of the tree, and
@@ -131,6 +133,9 @@ LEFT_OUT=
 # Nor do those that do not match this.
 ONLY='.*'
 
+# Parameters of the test modules.
+TEST_ARGS=
+
 # Programs that run a second time, where stores that name no engine have the Bw-tree:
 # the same.
 SECOND=none
@@ -196,6 +201,7 @@ write_job()
 		done
 		printf 'MODULE=%q\n' "$MODULE_DIR/kmod/kvtree.ko"
 		printf 'TEST_MODULES=%q\n' "$1"
+		printf 'TEST_ARGS=%q\n' "$TEST_ARGS"
 		[ "${ENGINE:-}" != bwtree ] || set -- "$1" '' "${@:3}"
 		printf 'PROGRAMS=%q\n' "$2"
 		printf 'PROGRAM_TIMEOUT=%q\n' "$3"

@@ -64,14 +64,58 @@ scripts()
 		-exec grep -lE -m 1 '^#!/bin/(ba)?sh|^# shellcheck shell=' {} + | sort
 }
 
-# Many files at a time: it takes longer to begin than to read one.
+# What a check has found nothing in, by content, and by the check's own version.
+KNOWN=$CACHE/lint
+
+# fingerprint WORD... <INPUT: as a name in there.
+fingerprint()
+{
+	{ echo "$*"; cat; } | sha256sum | cut -d ' ' -f 1
+}
+
+# is_known NAME: and so it will be, for some time.
+is_known()
+{
+	[ -e "$KNOWN/$1" ] && touch "$KNOWN/$1"
+}
+
+know()
+{
+	mkdir -p "$KNOWN"
+	touch "$KNOWN/$1"
+}
+
+forget_old()
+{
+	[ ! -d "$KNOWN" ] || find "$KNOWN" -type f -mtime +60 -delete
+}
+
+# Many files at a time: it takes longer to begin than to read one. Those in which it has
+# found nothing are not looked at again.
 checkpatch()
 {
-	local source=$1 list=$OUT/files types file
+	local source=$1 list=$OUT/files said=$OUT/said tool types file name
 
+	tool=$(cat "$source"/scripts/{checkpatch.pl,spelling.txt,const_structs.checkpatch} |
+		fingerprint)
 	for file in $(c_files kmod uapi lib tools selftests Documentation); do
-		echo "$(ignore "$file") $file"
+		types=$(ignore "$file")
+		# shellcheck disable=SC2094
+		name=checkpatch-$(fingerprint "$tool" "$types" "$file" <"$file")
+		is_known "$name" || echo "$types $file $name"
 	done >"$list"
+	checkpatch_list "$source" "$list" >"$said"
+	while read -r _ file name; do
+		grep -q "^$file:" "$said" || know "$name"
+	done <"$list"
+	cat "$said"
+}
+
+# checkpatch_list SOURCE LIST
+checkpatch_list()
+{
+	local source=$1 list=$2 types
+
 	cut -d ' ' -f 1 "$list" | sort -u | while read -r types; do
 		awk -v types="$types" '$1 == types { print $2 }' "$list" |
 			xargs -P "$JOBS" -n 20 "$source/scripts/checkpatch.pl" \
@@ -155,6 +199,21 @@ man_pages()
 	make -s -C "$TOP" man && "$TOP/selftests/man/check-pages"
 }
 
+# check_once NAME FINGERPRINT CMD...: the same, but if it has passed with the same input.
+check_once()
+{
+	local name=$1 known=$1-$2
+	shift 2
+
+	if is_known "$known"; then
+		CHECKS=$((CHECKS + 1))
+		say "lint: $name: nothing has changed"
+		echo "ok $CHECKS $name" >>"$LOGS/lint.ktap"
+	elif check "$name" "$@"; then
+		know "$known"
+	fi
+}
+
 # check NAME CMD...: passes if CMD prints nothing.
 check()
 {
@@ -170,6 +229,29 @@ check()
 	head -n 40 "$log"
 	echo "not ok $CHECKS $name" >>"$LOGS/lint.ktap"
 	say "lint: $name: $(wc -l <"$log") lines, see $log"
+	return 1
+}
+
+# What sparse sees, and by what.
+sparse_input()
+{
+	sparse --version 2>&1
+	gcc --version | head -n 1
+	echo "$KERNEL"
+	find kmod uapi Kbuild "$LANES/lint.sh" \( -name '*.[ch]' -o -name Kbuild \
+		-o -name lint.sh \) -type f ! -name '*.mod.c' | sort | xargs sha256sum
+}
+
+doc_input()
+{
+	echo "$1"
+	{ c_files kmod lib; echo "$LANES/lint.sh"; } | xargs sha256sum
+}
+
+shell_input()
+{
+	shellcheck --version
+	{ scripts; echo "$LANES/lint.sh"; } | xargs sha256sum
 }
 
 main()
@@ -184,15 +266,16 @@ main()
 		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION")
 	cd "$TOP"
 	printf 'KTAP version 1\n1..9\n' >"$LOGS/lint.ktap"
-	check checkpatch checkpatch "$source"
-	check sparse sparse_check
-	check kernel-doc kernel_doc "$source"
-	check shellcheck shell_check
-	check patches patches_fit
-	check ktap.py ktap_test
-	check found "$LANES/found_test.sh"
-	check python python_check "$python"
-	check man in_tree man_pages
+	forget_old
+	check checkpatch checkpatch "$source" || true
+	check_once sparse "$(sparse_input | fingerprint)" sparse_check
+	check_once kernel-doc "$(doc_input "$source" | fingerprint)" kernel_doc "$source"
+	check_once shellcheck "$(shell_input | fingerprint)" shell_check
+	check patches patches_fit || true
+	check ktap.py ktap_test || true
+	check found "$LANES/found_test.sh" || true
+	check python python_check "$python" || true
+	check man in_tree man_pages || true
 	summary lint "$LOGS"
 }
 

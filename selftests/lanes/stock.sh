@@ -36,7 +36,9 @@ settings()
 		# which kernel reads them.
 		LEFT_OUT='run-bench|run-boot|run-docs|run-link|run-man|run-python|run-tool|damaged'
 		# BPF, which is not in uml.
-		SECOND='bpf_kfuncs' LEAST=300;;
+		SECOND='bpf_kfuncs' LEAST=300
+		# uml has them, which is not emulated.
+		[ "$SHORT" != 1 ] || LEFT_OUT+='|durable|ring|uring_storm|uring_model';;
 	stock-7)
 		TREE=$OUT/tree LEAST=60
 		# What another kernel, or a newer compiler and C library, may do
@@ -50,7 +52,9 @@ settings()
 		LEFT_OUT+='|uring_model|uring_storm|durable|durable_devices|durable_errors'
 		LEFT_OUT+='|durable_room|damaged'
 		# memcached is there for the host's root alone.
-		LEFT_OUT+='|test_memcached';;
+		LEFT_OUT+='|test_memcached'
+		# stock has them.
+		[ "$SHORT" != 1 ] || LEFT_OUT+='|test_firewall|bpf_oracle|ring';;
 	kcsan)
 		# Where several do something at once: with T=kvtree_... also the others.
 		SUITES='kvt_*'

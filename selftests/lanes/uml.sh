@@ -22,7 +22,14 @@ settings()
 		TIMEOUT=${LANE_TIMEOUT:-700} LEAST=800
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-600} PROGRAM_TIMEOUT=360 MEMORY=2G KMEMLEAK=0
 		# What reads and changes the index in all ways, and the log's replay.
-		SECOND='abi|scan|stores|many|cursor|calls|durable';;
+		SECOND='abi|scan|stores|many|cursor|calls'
+		if [ "$SHORT" = 1 ]; then
+			# The user lane has it with sanitizers, and stock's crash part
+			# replays with both engines.
+			TEST_ARGS=ops=300000
+		else
+			SECOND+='|durable'
+		fi;;
 	uml-debug)
 		# KASAN keeps a byte for every eight and a quarantine.
 		TIMEOUT=${LANE_TIMEOUT:-1300} LEAST=400
@@ -33,7 +40,12 @@ settings()
 		# else in a kernel with checkers, where they take minutes.
 		LEFT_OUT='ring|run-bench|run-boot|run-docs|run-link|run-man|run-python|run-tool'
 		# Allocations fail only here; memory errors are KUnit's to find.
-		SECOND='alloc_fail';;
+		SECOND='alloc_fail'
+		# What has no memory of its own to go wrong, and runs in other lanes.
+		if [ "$SHORT" = 1 ]; then
+			TEST_ARGS=ops=20000
+			LEFT_OUT+='|uring_storm'
+		fi;;
 	*)
 		die 'usage: uml.sh uml|uml-debug';;
 	esac

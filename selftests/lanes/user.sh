@@ -16,7 +16,14 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/lane.sh
 . "$LANES/lane.sh"
 
-FUZZ_TIME=${FUZZ_TIME:-60}
+if [ "$SHORT" = 1 ]; then
+	FUZZ_TIME=${FUZZ_TIME:-30}
+else
+	FUZZ_TIME=${FUZZ_TIME:-60}
+fi
+
+# ThreadSanitizer has nothing to say of suites without threads.
+THREADED='kvt_* *hazard *_steps *_reclaim'
 # Seconds for which the suites may say nothing.
 TIMEOUT=${LANE_TIMEOUT:-300}
 LEAST=200
@@ -32,12 +39,22 @@ want()
 	esac
 }
 
-# kunit SANITIZER: its reports are in a log beside the results.
+# suites SANITIZER: its patterns.
+suites()
+{
+	if [ "$1" = tsan ] && [ "$SHORT" = 1 ] && [ -z "$T" ]; then
+		tr ' ' '\n' <<<"$THREADED"
+	else
+		kunit_glob
+	fi
+}
+
+# kunit SANITIZER PATTERN NUMBER: its reports are in a log beside the results.
 kunit()
 {
-	local rc=0 out=$LOGS/kunit-$1
+	local rc=0 out=$LOGS/kunit-$1${3:+-$3}
 
-	"$OUT/kvt-kunit-$1" "$(kunit_glob)" \
+	"$OUT/kvt-kunit-$1" "$2" \
 		>"$out.ktap" 2>"$out.log" || rc=$?
 	# T selected none of them.
 	if [ $rc -eq 0 ] && grep -q '^1\.\.0$' "$out.ktap"; then
@@ -106,7 +123,7 @@ bench()
 # The fuzzers have one thread each, and the suites sleep now and then.
 run()
 {
-	local sanitizer
+	local sanitizer pattern n
 
 	if want fuzz; then
 		fuzz &
@@ -118,7 +135,11 @@ run()
 		bench
 	fi
 	for sanitizer in $SANITIZERS; do
-		kunit "$sanitizer"
+		n=
+		while read -r pattern; do
+			kunit "$sanitizer" "$pattern" $n
+			n=$((n + 1))
+		done < <(suites "$sanitizer")
 	done
 	wait
 }
@@ -130,7 +151,8 @@ user_progress()
 
 	for f in asan tsan; do
 		[ ! -e "$LOGS/kunit-$f.ktap" ] ||
-			echo -n "$f $(grep -c '^ *\(not \)\?ok ' "$LOGS/kunit-$f.ktap"), "
+			echo -n "$f $(cat "$LOGS/kunit-$f"*.ktap |
+				grep -c '^ *\(not \)\?ok '), "
 	done
 	sed -n 's/^#\([0-9]*\)\t.*exec.s: \([0-9]*\).*/fuzz \1 (\2\/s)/p' \
 		"$LOGS/fuzz.log" 2>/dev/null | tail -n 1
