@@ -49,10 +49,14 @@ static struct bw_tree *tree_of(const struct kt *kt)
 
 static void hazard_hook(enum kvt_park at)
 {
+	int held;
+
 	if (hazard.inside)
 		return;
 	hazard.inside = true;
+	held = kt_pause_holding();
 	hazard.act(at);
+	kt_go_on_holding(held);
 	hazard.inside = false;
 }
 

@@ -223,23 +223,6 @@ static void scene_go_on_failing(unsigned int nth)
 #endif
 }
 
-/* Nor is what it holds, for which the shim of the user lane looks (slab.c). */
-static int scene_pause_holding(void)
-{
-#ifdef SHIM_PREEMPT_H
-	return xchg(&current->preempt_count, 0);
-#else
-	return 0;
-#endif
-}
-
-static void scene_go_on_holding(int held)
-{
-#ifdef SHIM_PREEMPT_H
-	current->preempt_count = held;
-#endif
-}
-
 /* A change; if the scene starves, the n-th of its allocations fails before it is made. */
 static int scene_change_starved(unsigned int i)
 {
@@ -266,7 +249,7 @@ static void scene_hook(enum kvt_park at)
 		return;
 	scene.inside = true;
 	nth = scene_pause_failing();
-	held = scene_pause_holding();
+	held = kt_pause_holding();
 	if (scene.writes && !kt_rnd_below(&scene.rnd, 4))
 		scene_write(at);
 	else if (scene.writes && !kt_rnd_below(&scene.rnd, 16))
@@ -276,7 +259,7 @@ static void scene_hook(enum kvt_park at)
 	scene_scan(at, false);
 	scene_scan(at, true);
 	rcu_read_unlock();
-	scene_go_on_holding(held);
+	kt_go_on_holding(held);
 	scene_go_on_failing(nth);
 	scene.inside = false;
 }

@@ -857,6 +857,35 @@ int kt_key_cmp(const struct kvt_key *a, const struct kvt_key *b)
 	return diff ?: (int)a->len - (int)b->len;
 }
 
+/* Hooks */
+
+/**
+ * kt_pause_holding() - what follows is not done by the thread that the hook runs in
+ *
+ * The shim of the user lane ends a program that allocates while preemption is off.
+ *
+ * Return: for kt_go_on_holding().
+ */
+int kt_pause_holding(void)
+{
+#ifdef SHIM_PREEMPT_H
+	return xchg(&current->preempt_count, 0);
+#else
+	return 0;
+#endif
+}
+
+/**
+ * kt_go_on_holding() - what follows is done by that thread again
+ * @held: of kt_pause_holding()
+ */
+void kt_go_on_holding(int held)
+{
+#ifdef SHIM_PREEMPT_H
+	current->preempt_count = held;
+#endif
+}
+
 /* Fault injection */
 
 #ifdef CONFIG_FAILSLAB
