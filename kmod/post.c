@@ -182,23 +182,29 @@ static void late_remove(struct kvt_late_posts *late, struct late_post *entry)
 }
 
 /* Its turn has come, and it may wait. */
-static void late_run(const struct post *post)
+static void late_run(struct kvt_store *store, const struct post *post)
 {
 	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_PROCESS, .waits = true };
+	int err;
 
-	if (kvt_bpf_enter(post->store, KVTREE_OPEN_WRITE, &ctx.store))
+	/* Programs may have been forbidden to use the store, or it is destroyed. */
+	err = kvt_bpf_enter(post->store, KVTREE_OPEN_WRITE, &ctx.store);
+	if (err) {
+		post_end(store, post, err);
 		return;
-	post_end(ctx.store, post, post_make(&ctx, post));
-	kvt_store_leave(ctx.store);
+	}
+	post_end(store, post, post_make(&ctx, post));
+	kvt_store_leave(store);
 }
 
 static void late_work(struct work_struct *work)
 {
 	struct kvt_late_posts *late = container_of(work, struct kvt_late_posts, work);
+	struct kvt_store *store = container_of(late, struct kvt_store, late_posts);
 	struct late_post *entry;
 
 	while ((entry = late_first(late))) {
-		late_run((const struct post *)entry->post);
+		late_run(store, (const struct post *)entry->post);
 		late_remove(late, entry);
 		cond_resched();
 	}

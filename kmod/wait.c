@@ -173,12 +173,11 @@ static void wait_send(struct wait *wait)
 		wait_done(wait, wait->res, IO_URING_F_UNLOCKED);
 }
 
-/* It is on no list any more. */
+/* Nothing of the store is needed any more.  wait_send() follows. */
 static void wait_end(struct wait *wait, int res)
 {
-	kvt_store_leave(wait_store(wait));
 	wait->res = res;
-	wait->next = NULL;
+	kvt_store_leave(wait_store(wait));
 }
 
 static void wait_end_canceled(struct wait *wait)
@@ -309,8 +308,14 @@ static void syncs_send(struct list_head *done)
 {
 	struct wait *wait, *next, *first = NULL, *last = NULL;
 
-	list_for_each_entry_safe(wait, next, done, list) {
+	/*
+	 * All before the first is sent: that may wait for the ring's lock, and who has that
+	 * for the store to be gone.
+	 */
+	list_for_each_entry(wait, done, list)
 		sync_end(wait);
+	list_for_each_entry_safe(wait, next, done, list) {
+		wait->next = NULL;
 		if (last && wait_is_deferred(last) && wait_ring(last) == wait_ring(wait)) {
 			last->next = wait;
 		} else {
@@ -444,6 +449,7 @@ static void write_work(struct work_struct *work)
 		wait_end(&w->wait, res);
 	else
 		wait_end_canceled(&w->wait);
+	w->wait.next = NULL;
 	wait_send(&w->wait);
 }
 
