@@ -451,8 +451,10 @@ TEST_F(kinds, store_is_there_again)
 
 	kvt_null_make(&disk, "kvtkind", SIZE);
 	for (i = 0; i < nr && variant->attribute[i][0]; i++)
-		if (!kvt_null_try(&disk, variant->attribute[i][0], variant->attribute[i][1]))
-			TH_LOG("no attribute %s", variant->attribute[i][0]);
+		if (!kvt_null_try(&disk, variant->attribute[i][0], variant->attribute[i][1])) {
+			kvt_null_remove(&disk);
+			SKIP(return, "no attribute %s", variant->attribute[i][0]);
+		}
 	kvt_null_start(&disk);
 	ASSERT_EQ(0, kvt_format(&disk, 1));
 	ASSERT_EQ(0, attach(&disk));

@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -876,10 +877,16 @@ static void *take_the_x(void *arg)
 	while (!__atomic_load_n(&duel->stop, __ATOMIC_RELAXED)) {
 		ret = kvt_put_cols(duel->fd, STR("duel"), &col, 1, STR("x"), NULL);
 		KVT_CHECK(!ret || ret == -EKEYREJECTED);
-		duel->made += !ret;
+		__atomic_fetch_add(&duel->made, !ret, __ATOMIC_RELAXED);
 		KVT_CHECK(kvt_put_cols(duel->fd, STR("duel"), &col, 1, STR("-"), NULL) == 0);
 	}
 	return NULL;
+}
+
+static bool both_made(const struct duel *duel)
+{
+	return __atomic_load_n(&duel[0].made, __ATOMIC_RELAXED) &&
+	       __atomic_load_n(&duel[1].made, __ATOMIC_RELAXED);
 }
 
 TEST_F(hooks, what_was_validated_is_what_is_published)
@@ -889,12 +896,14 @@ TEST_F(hooks, what_was_validated_is_what_is_published)
 	struct kvtree_col cols[2];
 	pthread_t thread[2];
 	char val[8];
+	time_t end = time(NULL) + 120;
 	int i, both = 0;
 
 	ASSERT_EQ(0, kvt_put(self->fd, STR("duel"), STR(""), NULL));
 	for (i = 0; i < 2; i++)
 		ASSERT_EQ(0, pthread_create(&thread[i], NULL, take_the_x, &duel[i]));
-	for (i = 0; i < 5000; i++) {
+	/* At least so often, and until both have been there. */
+	for (i = 0; i < 5000 || (!both_made(duel) && time(NULL) < end); i++) {
 		cols[0] = (struct kvtree_col){ .id = 1 };
 		cols[1] = (struct kvtree_col){ .id = 2 };
 		if (kvt_get_cols(self->fd, STR("duel"), cols, 2, val, sizeof(val)) == 2)

@@ -16,8 +16,10 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/lane.sh
 . "$LANES/lane.sh"
 
+# One seed in make check, which is to say the same each time; others for who looks for more.
+FUZZ_SEED=${FUZZ_SEED:-0}
 if [ "$SHORT" = 1 ]; then
-	FUZZ_TIME=${FUZZ_TIME:-30}
+	FUZZ_TIME=${FUZZ_TIME:-30} FUZZ_SEED=1
 else
 	FUZZ_TIME=${FUZZ_TIME:-60}
 fi
@@ -71,7 +73,8 @@ fuzz()
 	local ok='not ok'
 
 	mkdir -p "$OUT/corpus"
-	if timeout $((FUZZ_TIME + 120)) "$OUT/kvt-fuzz" -max_total_time="$FUZZ_TIME" \
+	if timeout $((FUZZ_TIME + 300)) "$OUT/kvt-fuzz" -max_total_time="$FUZZ_TIME" \
+			-seed="$FUZZ_SEED" \
 			-detect_leaks=0 -timeout=60 -print_final_stats=1 \
 			-artifact_prefix="$LOGS/" "$OUT/corpus" \
 			"$TOP/tools/testing/fuzz/corpus" >"$LOGS/fuzz.log" 2>&1; then
@@ -91,7 +94,8 @@ fuzz_log()
 
 	mkdir -p "$OUT/corpus-log" "$golden"
 	if tar -xJf "$TOP/selftests/format/golden/v1.tar.xz" -C "$golden" &&
-		KVT_GOLDEN=$golden timeout $((FUZZ_TIME / 4 + 120)) "$OUT/kvt-fuzz-log" \
+		KVT_GOLDEN=$golden timeout $((FUZZ_TIME / 4 + 300)) "$OUT/kvt-fuzz-log" \
+			-seed="$FUZZ_SEED" \
 			-max_total_time=$((FUZZ_TIME / 4)) -max_len=64 -timeout=60 \
 			-print_final_stats=1 -artifact_prefix="$LOGS/log-" \
 			"$OUT/corpus-log" >"$LOGS/fuzz-log.log" 2>&1; then
@@ -112,7 +116,7 @@ bench()
 	for i in {1..13}; do
 		workloads+=(-w "W$i")
 	done
-	if timeout 120 "$OUT/kvt-bench" -k 5000 -r 1 -p huge "${workloads[@]}" \
+	if timeout 600 "$OUT/kvt-bench" -k 5000 -r 1 -p huge "${workloads[@]}" \
 			-j "$LOGS/bench.json" >"$LOGS/bench.log" 2>&1; then
 		ok='ok'
 	fi

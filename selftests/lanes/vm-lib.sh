@@ -86,6 +86,9 @@ vm()
 		--qemu-opts="$cpu ${VM_QEMU_OPTS:-}" "$@"
 }
 
+# A host that takes the processor away for long is no stall of the guest's.
+PATIENCE='rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60'
+
 # vm_script CMD...: boot, run CMD and power off, kernel messages in $CONSOLE.
 # virtme-ng throws the console away in this mode, unless it is told that the
 # file is another. To be called with a pipe as standard output and error: QEMU
@@ -95,5 +98,5 @@ vm()
 vm_script()
 {
 	VM_QEMU_OPTS="-set chardev.console.path=$CONSOLE ${VM_QEMU_OPTS:-}" \
-		vm --append "ignore_loglevel ${VM_ARGS:-}" -- "$@"
+		vm --append "ignore_loglevel $PATIENCE ${VM_ARGS:-}" -- "$@"
 }
