@@ -463,8 +463,9 @@ struct kvt_bag *kvt_bag_new(gfp_t gfp)
 	struct kvt_bag *bag;
 
 	gfp &= ~__GFP_ACCOUNT;
+	/* One or the other: an allocation that may fail calls no OOM killer. */
 	if (gfpflags_allow_blocking(gfp))
-		gfp |= __GFP_NOFAIL;
+		gfp = (gfp & ~(__GFP_RETRY_MAYFAIL | __GFP_NORETRY)) | __GFP_NOFAIL;
 	bag = kmalloc(sizeof(*bag), gfp);
 	if (bag) {
 		bag->bytes = 0;

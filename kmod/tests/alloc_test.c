@@ -468,7 +468,7 @@ static void a_block_filled_with_less_is_freed_and_counted_as_it_was_taken(struct
 	KUNIT_EXPECT_GE(test, kvt_value_charge(v), room);
 	if (before)
 		KUNIT_EXPECT_EQ(test, kvt_value_charge(v), kt_accounted() - before);
-	bag = kvt_bag_get(&kt->reclaim, GFP_KERNEL);
+	bag = kvt_bag_new(GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, bag);
 	kt_value_adopt(v);
 	kvt_value_retire(&kt->reclaim, bag, v, NULL);
@@ -531,6 +531,19 @@ static void charges_of_any_size_fill_a_limit_and_never_pass_it(struct kunit *tes
 	}
 }
 
+/* Of a write, which may fail, and must not for this. */
+static void a_bag_is_not_refused_to_who_may_sleep(struct kunit *test)
+{
+	struct kvt_bag *bag;
+
+	bag = kvt_bag_new(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+	KUNIT_EXPECT_NOT_NULL(test, bag);
+	kfree(bag);
+	bag = kvt_bag_new(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN);
+	KUNIT_EXPECT_NOT_NULL(test, bag);
+	kfree(bag);
+}
+
 /* More than a bag has room for. */
 static void all_that_was_replaced_is_freed(struct kunit *test)
 {
@@ -558,6 +571,7 @@ static struct kunit_case alloc_cases[] = {
 	KT_CASE(what_brings_no_key_passes_at_the_limit),
 	KUNIT_CASE(a_small_value_takes_little_more_than_it_has),
 	KUNIT_CASE(charges_of_any_size_fill_a_limit_and_never_pass_it),
+	KUNIT_CASE(a_bag_is_not_refused_to_who_may_sleep),
 	KUNIT_CASE(all_that_was_replaced_is_freed),
 #ifdef CONFIG_FAILSLAB
 	KUNIT_CASE_PARAM(a_put_without_memory_changes_nothing, load_gen_params),

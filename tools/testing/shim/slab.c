@@ -62,6 +62,8 @@ static bool fails(gfp_t gfp)
 	check_context();
 	if (gfpflags_allow_blocking(gfp))
 		might_sleep();
+	/* The page allocator obeys one of them. */
+	BUG_ON(gfp & __GFP_NOFAIL && gfp & (__GFP_RETRY_MAYFAIL | __GFP_NORETRY));
 	return !(gfp & __GFP_NOFAIL) && current->fail_nth && !--current->fail_nth;
 }
 
