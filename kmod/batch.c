@@ -176,24 +176,32 @@ static void gets_lookup(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 f
 	rcu_read_unlock();
 }
 
-/* What one of a run of GETs comes to, after what could be done under RCU. */
-static int run_get(struct run *run, struct chunk *chunk, u32 first, u32 i)
-{
-	struct kvtree_op *op = &chunk->ops[first + i];
-
-	if (likely(chunk->results[i] != -EAGAIN))
-		return chunk->results[i];
-	if (chunk->pinned[i].blob)
-		return kvt_get_copy_pinned(run->ctx, op, &chunk->pinned[i]);
-	return kvt_get(run->ctx, op, &chunk->lookups[i].key);
-}
-
-/* Drop what the GETs of a run from i on have pinned. */
+/* Drop what the GETs of a run from i on have pinned: they are to be looked up again. */
 static void run_unpin(struct chunk *chunk, u32 i, u32 n)
 {
-	for (; i < n; i++)
-		if (chunk->results[i] == -EAGAIN && chunk->pinned[i].blob)
-			kvt_blob_put(chunk->pinned[i].blob);
+	for (; i < n; i++) {
+		if (chunk->results[i] != -EAGAIN || !chunk->pinned[i].blob)
+			continue;
+		kvt_blob_put(chunk->pinned[i].blob);
+		chunk->pinned[i].blob = NULL;
+	}
+}
+
+/* What the i-th of a run of n GETs comes to, after what could be done under RCU. */
+static int run_get(struct run *run, struct chunk *chunk, u32 first, u32 i, u32 n)
+{
+	struct kvtree_op *op = &chunk->ops[first + i];
+	int result = chunk->results[i];
+
+	if (likely(result != -EAGAIN))
+		return result;
+	if (chunk->pinned[i].blob)
+		result = kvt_get_copy_pinned(run->ctx, op, &chunk->pinned[i]);
+	if (result != -EAGAIN)
+		return result;
+	/* It may take page faults. */
+	run_unpin(chunk, i + 1, n);
+	return kvt_get(run->ctx, op, &chunk->lookups[i].key);
 }
 
 /* Execute a run of n GETs. */
@@ -205,10 +213,9 @@ static int run_gets(struct run *run, struct chunk *chunk, u32 first, u32 n)
 
 	gets_lookup(ctx, chunk, first, n);
 	for (i = 0; i < n; i++) {
-		result = run_get(run, chunk, first, i);
+		result = run_get(run, chunk, first, i, n);
 		if (unlikely(!kvt_op_inside(ctx))) {
 			err = -ESTALE;
-			run_unpin(chunk, i + 1, n);
 			break;
 		}
 		if (likely(result >= 0)) {
@@ -218,7 +225,6 @@ static int run_gets(struct run *run, struct chunk *chunk, u32 first, u32 n)
 		}
 		if (kvt_op_blocked(ctx, result)) {
 			err = -EAGAIN;
-			run_unpin(chunk, i + 1, n);
 			break;
 		}
 		kvt_op_report(ctx, &chunk->ops[first + i], result);

@@ -2,10 +2,10 @@
 /*
  * GET.
  *
- * Column 0 alone, the common case, is copied to user space from where it
- * stands, under RCU and with page faults disabled.  If that faults, and for a
- * subset of columns, the data are gathered and copied outside of RCU (out.h),
- * which needs one more lookup at the most and cannot fault forever.
+ * Column 0 alone, the common case, is copied to user space from where it stands, under
+ * RCU; a long one, and a subset of columns, with references to blobs, outside of RCU
+ * (out.h).  All with page faults disabled: after one nothing is held any more, and the key
+ * is looked up again when the page is there.
  */
 #include <linux/err.h>
 #include <linux/rcupdate.h>
@@ -15,7 +15,7 @@
 #include "out.h"
 #include "user.h"
 
-/* A GET with columns, or one that met a fault. */
+/* A GET with columns. */
 struct get_cols {
 	struct kvtree_col *cols;	/* as the user gave them, and gets them back */
 	unsigned int ncols;
@@ -49,7 +49,7 @@ static __always_inline int get_plain_value(const struct iov_iter *fixed, struct 
  * @ctx: on whose behalf
  * @op: a GET without columns; its version and, for -EMSGSIZE, val_len are set
  * @v: the value found
- * @pinned: set to column 0 if it is in a blob, with a reference to it
+ * @pinned: for -EAGAIN set to column 0, with a reference to its blob, if it is in one
  *
  * Context: under the rcu_read_lock() under which @v was found.
  *
@@ -60,19 +60,22 @@ int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struc
 		 struct kvt_column *pinned)
 {
 	struct kvt_column col;
+	int ret;
 
 	op->version = v->version;
-	if (likely(kvt_value_plain(v)))
-		return get_plain_value(ctx->fixed, op, v);
-	pinned->blob = NULL;
+	if (likely(kvt_value_plain(v))) {
+		ret = get_plain_value(ctx->fixed, op, v);
+		if (unlikely(ret == -EAGAIN))
+			kvt_value_column(v, 0, pinned);
+		return ret;
+	}
 	if (!kvt_value_find(v, 0, &col))
 		return 0;
-	if (col.blob && col.len <= op->val_len) {
-		kvt_blob_get(col.blob);
-		*pinned = col;
-		return -EAGAIN;
-	}
-	return get_data(ctx->fixed, op, col.data, col.len);
+	*pinned = col;
+	if (!col.blob || col.len > op->val_len)
+		return get_data(ctx->fixed, op, col.data, col.len);
+	kvt_blob_get(col.blob);
+	return -EAGAIN;
 }
 
 /**
@@ -110,9 +113,10 @@ bool kvt_get_quick(struct kvt_store *store, struct kvtree_op *op)
  * @op: the GET
  * @pinned: of kvt_get_copy(); the reference is given up
  *
- * Context: process context; sleeps if @ctx allows it.
+ * Context: process context.
  *
- * Return: bytes copied, -EFAULT, or -EAGAIN: it would have to sleep.
+ * Return: bytes copied, -EFAULT, or -EAGAIN: it met a page fault; do it with kvt_get(),
+ * when no other GET has anything pinned.
  */
 int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 			struct kvt_column *pinned)
@@ -195,56 +199,74 @@ static int get_gathered(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	u32 room = min_t(u32, op->val_len, KVT_VALUE_SIZE_MAX);
 	u32 blobs_size = get->ncols * sizeof(struct kvt_out_blob);
 	u8 *mem;
-	int ret;
+	unsigned int tries = 0;
+	int ret, err;
 
 	mem = kvmalloc(blobs_size + room, kvt_op_gfp_scratch(ctx));
 	if (!mem)
 		return -ENOMEM;
 	kvt_out_init(&get->out, mem + blobs_size, room, (struct kvt_out_blob *)mem, get->ncols);
-	ret = get_lookup(ctx, op, key, get);
-	if (ret > 0)
-		ret = kvt_out_flush(&get->out, ctx, op->val, 0) ?: ret;
+	for (;;) {
+		/* As the user gave it. */
+		get->ncols = op->ncols;
+		ret = get_lookup(ctx, op, key, get);
+		err = ret > 0 ? kvt_out_flush(&get->out, ctx, op->val, 0) : 0;
+		if (likely(err != -EAGAIN))
+			break;
+		err = kvt_val_fault_out(ctx, op->val, ret, &tries);
+		if (err)
+			break;
+	}
 	kvt_out_exit(&get->out);
 	kvfree(mem);
-	return ret;
+	return err ?: ret;
 }
 
-/* Column 0, when its copy under RCU met a fault. */
-static int get_faulted(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
-		       const struct kvt_key *key)
-{
-	struct kvtree_col col = {};
-	struct get_cols get = { .cols = &col, .ncols = 1 };
-
-	return get_gathered(ctx, op, key, &get);
-}
-
-static int get_plain(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
-		     const struct kvt_key *key)
+/* Once.  -EAGAIN: it met a page fault, and @pinned->len bytes are to be copied. */
+static int get_plain_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+			  const struct kvt_key *key, struct kvt_column *pinned)
 {
 	struct kvt_index *index = ctx->store->index;
-	struct kvt_column pinned;
 	struct kvt_value *v;
 	int ret;
 
 	do {
 		rcu_read_lock();
 		v = index->ops->get(index, key);
-		pinned.blob = NULL;
+		pinned->blob = NULL;
 		if (!v)
 			ret = -ENOENT;
 		else if (IS_ERR(v))
 			ret = PTR_ERR(v);
 		else
-			ret = kvt_get_copy(ctx, op, v, &pinned);
+			ret = kvt_get_copy(ctx, op, v, pinned);
 		rcu_read_unlock();
 	} while (kvt_op_again(ctx, v));
 
-	if (ret != -EAGAIN)
+	if (likely(ret != -EAGAIN) || !pinned->blob)
 		return ret;
-	if (pinned.blob)
-		return kvt_get_copy_pinned(ctx, op, &pinned);
-	return kvt_op_may_sleep(ctx) ? get_faulted(ctx, op, key) : -EAGAIN;
+	return kvt_get_copy_pinned(ctx, op, pinned);
+}
+
+static int get_plain(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+		     const struct kvt_key *key)
+{
+	struct kvt_column pinned;
+	unsigned int tries = 0;
+	int ret;
+
+	for (;;) {
+		ret = get_plain_once(ctx, op, key, &pinned);
+		if (likely(ret != -EAGAIN))
+			return ret;
+		/* No bytes may go anywhere. */
+		if (!pinned.len)
+			return 0;
+		ret = kvt_val_fault_out(ctx, op->val, pinned.len, &tries);
+		if (ret)
+			return ret;
+		op->version = 0;
+	}
 }
 
 static int get_cols_valid(const struct get_cols *get)

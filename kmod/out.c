@@ -109,10 +109,11 @@ void kvt_out_column(struct kvt_out *out, const struct kvt_column *col)
  * @val: the operation's `val`
  * @at: bytes there before it
  *
- * Context: process context; sleeps if @ctx allows it.
+ * Nothing is held afterwards, whatever is returned.
  *
- * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep; some of it may have
- * been copied.
+ * Context: process context, may sleep, but takes no page faults.
+ *
+ * Return: 0; -EFAULT; -EAGAIN: it met a page fault; some of it may have been copied.
  */
 int kvt_out_flush(struct kvt_out *out, const struct kvt_op_ctx *ctx, u64 val, size_t at)
 {

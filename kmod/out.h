@@ -4,9 +4,10 @@
  * outside of it.
  *
  * What stands in a value's block is copied, into a buffer that was there
- * before; blobs are kept by reference.  So neither a fault of a user page nor a
- * megabyte keeps an RCU read section open, and what was gathered is one value,
- * or one run of a scan, as it was at one moment.
+ * before; blobs are kept by reference.  So no megabyte keeps an RCU read section
+ * open, and what was gathered is one value, or one run of a scan, as it was at
+ * one moment.  A page of the user's that is not there makes the copy fail: the
+ * references are gone then, and it is to be gathered again.
  */
 #ifndef KVT_OUT_H
 #define KVT_OUT_H

@@ -4,7 +4,8 @@
  *
  * A scan goes in steps.  A step gathers records under RCU (out.h), a bounded
  * number of them and of bytes; between two steps they are copied to the user's
- * buffer, and the scan may be rescheduled or stopped.
+ * buffer, and the scan may be rescheduled or stopped.  If the copy meets a page fault
+ * the scan goes back to the first record of the step.
  *
  * A filter (hook.h) is found anew in every step.  Records that it leaves out count
  * for a step as others do; after many of them the scan ends early and says in a mark
@@ -29,6 +30,8 @@
 #define KVT_SCAN_RECORDS	64
 #define KVT_SCAN_BYTES		(16 * 1024)
 #define KVT_SCAN_BLOBS		KVTREE_COLS_MAX
+/* With blobs; one record may have more. */
+#define KVT_SCAN_KEPT		(256 * 1024)
 
 /* Of which so many are read at once. */
 #define KVT_SCAN_RUN		16
@@ -319,7 +322,8 @@ static enum scan_stop scan_take(struct kvt_scan *scan, const struct kvt_value *v
 		scan_step_back(scan);
 		return scan->used || *len ? SCAN_FULL : SCAN_TOO_SMALL;
 	}
-	if (!kvt_out_fits(&scan->out, rec.copied, rec.nblobs)) {
+	if (!kvt_out_fits(&scan->out, rec.copied, rec.nblobs) ||
+	    (*len && *len + rec.head.rec_len > KVT_SCAN_KEPT)) {
 		scan_step_back(scan);
 		return SCAN_STEP;
 	}
@@ -368,6 +372,44 @@ static enum scan_stop scan_step(struct kvt_scan *scan, u32 *len)
 	return stop == SCAN_GO ? SCAN_STEP : stop;
 }
 
+/*
+ * What the step gathered could not be copied for a page fault: let go of it, have the
+ * pages brought in, and go back to the first record, which stands first in the buffer.
+ * @len: as of the step; @count: of records before it.
+ */
+static int scan_fault(struct kvt_scan *scan, u32 len, u32 count, unsigned int *tries)
+{
+	struct kvt_iter *iter = scan->iter;
+	struct kvtree_rec head;
+
+	memcpy(&head, scan->buf, sizeof(head));
+	iter->len = head.key_len;
+	memcpy(iter->key, scan->buf + sizeof(head), head.key_len);
+	scan_step_back(scan);
+	scan->args.count = count;
+	scan->passed = false;
+	return kvt_val_fault_out(scan->ctx, scan->val + scan->used, len, tries);
+}
+
+/* One step, and its records copied.  Returns an error, or 0. */
+static int scan_go(struct kvt_scan *scan, enum scan_stop *stop, unsigned int *tries)
+{
+	u32 count = scan->args.count, len;
+	int err;
+
+	*stop = scan_step(scan, &len);
+	err = kvt_out_flush(&scan->out, scan->ctx, scan->val, scan->used);
+	if (unlikely(err == -EAGAIN)) {
+		*stop = SCAN_STEP;
+		return scan_fault(scan, len, count, tries);
+	}
+	if (err)
+		return err;
+	scan->used += len;
+	*tries = 0;
+	return 0;
+}
+
 /* Between two steps: 0 to go on, 1 to end with what there is, or an error. */
 static int scan_pause(const struct kvt_scan *scan)
 {
@@ -396,6 +438,7 @@ static int scan_mark(struct kvt_scan *scan)
 	};
 	u32 pad = head.rec_len - sizeof(head) - head.key_len;
 	struct kvt_out *out = &scan->out;
+	unsigned int tries = 0;
 	int err;
 
 	if (head.rec_len > scan->room - scan->used) {
@@ -403,12 +446,17 @@ static int scan_mark(struct kvt_scan *scan)
 		scan->need = head.rec_len;
 		return scan->used ? 0 : -EMSGSIZE;
 	}
-	memcpy(kvt_out_reserve(out, sizeof(head)), &head, sizeof(head));
-	memcpy(kvt_out_reserve(out, head.key_len), scan->mark, head.key_len);
-	memset(kvt_out_reserve(out, pad), 0, pad);
-	err = kvt_out_flush(out, scan->ctx, scan->val, scan->used);
-	if (!err)
-		scan->used += head.rec_len;
+	do {
+		memcpy(kvt_out_reserve(out, sizeof(head)), &head, sizeof(head));
+		memcpy(kvt_out_reserve(out, head.key_len), scan->mark, head.key_len);
+		memset(kvt_out_reserve(out, pad), 0, pad);
+		err = kvt_out_flush(out, scan->ctx, scan->val, scan->used);
+		if (!err)
+			scan->used += head.rec_len;
+		if (err != -EAGAIN)
+			return err;
+		err = kvt_val_fault_out(scan->ctx, scan->val + scan->used, head.rec_len, &tries);
+	} while (!err);
 	return err;
 }
 
@@ -456,9 +504,9 @@ struct kvt_scan *kvt_scan_begin(const struct kvt_op_ctx *ctx, const struct kvtre
  */
 int kvt_scan_fill(struct kvt_scan *scan, u64 val, u32 room)
 {
+	unsigned int tries = 0;
 	enum scan_stop stop;
-	int err = 0;
-	u32 len;
+	int err;
 
 	scan->val = val;
 	/* The result is a signed number. */
@@ -467,12 +515,8 @@ int kvt_scan_fill(struct kvt_scan *scan, u64 val, u32 room)
 	scan->asked = 0;
 	scan->passed = false;
 	do {
-		stop = scan_step(scan, &len);
-		err = kvt_out_flush(&scan->out, scan->ctx, scan->val, scan->used);
-		if (err)
-			return err;
-		scan->used += len;
-		if (stop == SCAN_STEP)
+		err = scan_go(scan, &stop, &tries);
+		if (!err && stop == SCAN_STEP)
 			err = scan_pause(scan);
 	} while (stop == SCAN_STEP && !err);
 

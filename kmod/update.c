@@ -1,27 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
 /* PUT, CAS, REMOVE and ADD: their data are copied in, then written. */
 #include <linux/err.h>
+#include <linux/overflow.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "log/log.h"
 #include "op.h"
 #include "update.h"
 #include "user.h"
 
-static int load_value(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
-		      struct kvt_update *update)
+static int load_value_once(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+			   struct kvt_write *write)
 {
-	struct kvt_write *write = &update->write;
 	struct kvt_mem mem = kvt_op_mem(ctx);
 	u8 *data;
+	int err;
 
-	if (op->val_len > KVTREE_VALUE_MAX)
-		return -E2BIG;
-	write->kind = KVT_WRITE_VALUE;
 	write->value = kvt_value_alloc_whole(&mem, &write->key, op->val_len, &data);
 	if (!write->value)
 		return -ENOMEM;
-	return kvt_val_in(ctx, op, 0, data, op->val_len);
+	err = kvt_val_in(ctx, op, 0, data, op->val_len);
+	if (unlikely(err)) {
+		kvt_value_free(write->value);
+		write->value = NULL;
+	}
+	return err;
+}
+
+static int load_value(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+		      struct kvt_update *update)
+{
+	unsigned int tries = 0;
+	int err;
+
+	if (op->val_len > KVTREE_VALUE_MAX)
+		return -E2BIG;
+	update->write.kind = KVT_WRITE_VALUE;
+	do {
+		err = load_value_once(ctx, op, &update->write);
+		if (likely(err != -EAGAIN))
+			return err;
+		err = kvt_val_fault_in(ctx, op->val, op->val_len, &tries);
+	} while (!err);
+	return err;
 }
 
 static bool load_in_blob(u32 len)
@@ -55,9 +79,24 @@ static int load_check(struct kvt_update *update, const struct kvtree_op *op,
 	return total == op->val_len ? 0 : -EINVAL;
 }
 
+/* Give back what the columns' data were copied to. */
+static void load_drop(struct kvt_update *update)
+{
+	struct kvt_column *col = update->write.cols;
+	unsigned int i;
+
+	for (i = 0; i < update->write.ncols; i++, col++) {
+		if (col->blob)
+			kvt_blob_put(col->blob);
+		col->blob = NULL;
+	}
+	kvfree(update->data);
+	update->data = NULL;
+}
+
 /* Copy the columns' data. */
-static int load_data(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
-		     struct kvt_update *update)
+static int load_data_once(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+			  struct kvt_update *update)
 {
 	struct kvt_mem mem = kvt_op_mem(ctx);
 	struct kvt_column *col;
@@ -89,6 +128,22 @@ static int load_data(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 		from += col->len;
 	}
 	return 0;
+}
+
+static int load_data(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+		     struct kvt_update *update)
+{
+	unsigned int tries = 0;
+	int err;
+
+	do {
+		err = load_data_once(ctx, op, update);
+		if (likely(err != -EAGAIN))
+			return err;
+		load_drop(update);
+		err = kvt_val_fault_in(ctx, op->val, op->val_len, &tries);
+	} while (!err);
+	return err;
 }
 
 static int load_columns(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
@@ -212,6 +267,29 @@ void kvt_update_report(const struct kvt_update *update, struct kvtree_op *op, in
 }
 
 /**
+ * kvt_update_bytes() - memory that an update keeps
+ * @update: of kvt_update_load()
+ *
+ * Context: any.
+ *
+ * Return: bytes.
+ */
+size_t kvt_update_bytes(const struct kvt_update *update)
+{
+	const struct kvt_write *write = &update->write;
+	unsigned int i;
+	size_t sum;
+
+	if (write->kind == KVT_WRITE_VALUE)
+		return kvt_value_charge(write->value);
+	sum = write->ncols * sizeof(*write->cols) + update->data_len;
+	for (i = 0; i < write->ncols; i++)
+		if (write->cols[i].blob)
+			sum += kvt_mem_size(struct_size(write->cols[i].blob, data, write->cols[i].len));
+	return sum;
+}
+
+/**
  * kvt_update_free() - free what an update holds
  * @update: of kvt_update_load(), written or not
  *
@@ -220,17 +298,47 @@ void kvt_update_report(const struct kvt_update *update, struct kvtree_op *op, in
 void kvt_update_free(struct kvt_update *update)
 {
 	struct kvt_write *write = &update->write;
-	unsigned int i;
 
 	if (write->value)
 		kvt_value_free(write->value);
-	for (i = 0; i < write->ncols; i++)
-		if (write->cols[i].blob)
-			kvt_blob_put(write->cols[i].blob);
 	if (write->kind == KVT_WRITE_COLS) {
-		kvfree(update->data);
+		load_drop(update);
 		kfree(write->cols);
 	}
+}
+
+/* Wait for what an update could not be made without: nothing of it is held. */
+static int update_wait(const struct kvt_op_ctx *ctx)
+{
+	struct kvt_store *store = ctx->store;
+	int err = store->log ? kvt_log_wait_space(store->log) : 0;
+
+	cond_resched();
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	return err;
+}
+
+static int update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+		       const struct kvt_key *key)
+{
+	struct kvt_update update;
+	int err;
+
+	/* Before its data take memory. */
+	if (ctx->waits) {
+		err = kvt_reclaim_throttle(&ctx->store->reclaim, true);
+		if (unlikely(err))
+			return err;
+	}
+	err = kvt_update_load(ctx, op, key, &update);
+	if (!err) {
+		update.write.must_not_wait = true;
+		err = kvt_update_write(ctx, &update);
+		kvt_update_report(&update, op, err);
+	}
+	kvt_update_free(&update);
+	return err;
 }
 
 /**
@@ -239,20 +347,21 @@ void kvt_update_free(struct kvt_update *update)
  * @op: the operation, checked
  * @key: its key, in kernel memory
  *
+ * While it waits, for an event or for its own memory, it holds no memory of the store's.
+ *
  * Context: process context; sleeps if @ctx allows it.
  *
  * Return: 0, or an errno of kvt_write() or kvt_update_load().
  */
 int kvt_update(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
 {
-	struct kvt_update update;
 	int err;
 
-	err = kvt_update_load(ctx, op, key, &update);
-	if (!err) {
-		err = kvt_update_write(ctx, &update);
-		kvt_update_report(&update, op, err);
-	}
-	kvt_update_free(&update);
+	do {
+		err = update_once(ctx, op, key);
+		if (likely(err != -EAGAIN) || !ctx->waits)
+			return err;
+		err = update_wait(ctx);
+	} while (!err);
 	return err;
 }

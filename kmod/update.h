@@ -20,6 +20,7 @@ int kvt_update_load(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 		    const struct kvt_key *key, struct kvt_update *update);
 int kvt_update_write(const struct kvt_op_ctx *ctx, struct kvt_update *update);
 void kvt_update_report(const struct kvt_update *update, struct kvtree_op *op, int result);
+size_t kvt_update_bytes(const struct kvt_update *update);
 void kvt_update_free(struct kvt_update *update);
 
 int kvt_update(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key);

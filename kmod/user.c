@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* User memory that is not there: page faults, taken outside of the store. */
+#include <linux/pagemap.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+
 #include "user.h"
+
+/* So often pages may be gone again, or be there and not to be copied to, before that is an error. */
+#define FAULT_TRIES	1000
 
 /**
  * kvt_copy_in_faulting() - copy from user space, with page faults
@@ -67,4 +74,63 @@ int kvt_copy_outcome(const struct kvt_op_ctx *ctx, u64 to, const struct kvtree_o
 	copied = kvt_copy_op_out(to, op);
 	kvt_op_step_in(ctx, was_inside);
 	return copied ? 0 : -EFAULT;
+}
+
+static int val_fault(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned int *tries,
+		     bool write)
+{
+	bool was_inside;
+	size_t left;
+	int err;
+
+	if (!kvt_op_may_sleep(ctx))
+		return -EAGAIN;
+	if (ctx->fixed || ++*tries > FAULT_TRIES)
+		return -EFAULT;
+	was_inside = kvt_op_step_out(ctx);
+	if (write)
+		left = fault_in_writeable(u64_to_user_ptr(val), n);
+	else
+		left = fault_in_readable(u64_to_user_ptr(val), n);
+	cond_resched();
+	err = kvt_op_step_in(ctx, was_inside);
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	return err ?: left ? -EFAULT : 0;
+}
+
+/**
+ * kvt_val_fault_in() - bring in pages that kvt_val_in() did not find
+ * @ctx: on whose behalf
+ * @val: user address
+ * @n: bytes, of all that is to be copied with nothing between
+ * @tries: 0 at first; set to 0 whenever something could be copied
+ *
+ * Context: process context, sleeps, perhaps for ever; leaves the store meanwhile, of which
+ * nothing may be held.
+ *
+ * Return: 0: begin again; -EFAULT; -ESTALE; -EINTR: a fatal signal came; -EAGAIN: it
+ * would have to sleep.
+ */
+int kvt_val_fault_in(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned int *tries)
+{
+	return val_fault(ctx, val, n, tries, false);
+}
+
+/**
+ * kvt_val_fault_out() - bring in pages that kvt_val_out() did not find
+ * @ctx: on whose behalf
+ * @val: user address
+ * @n: bytes, of all that is to be copied with nothing between
+ * @tries: 0 at first; set to 0 whenever something could be copied
+ *
+ * What is there is overwritten, in part.
+ *
+ * Context: as kvt_val_fault_in().
+ *
+ * Return: as kvt_val_fault_in().
+ */
+int kvt_val_fault_out(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned int *tries)
+{
+	return val_fault(ctx, val, n, tries, true);
 }

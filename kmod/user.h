@@ -9,7 +9,10 @@
  * buffer of an io_uring, whose pages are always there.
  *
  * None of it may be called under a node lock or in an RCU read section, or with a
- * reference on anything of the store, but for kvt_val_out_nofault().
+ * reference on anything of the store, but for kvt_val_out_nofault(), and for what copies
+ * values, which can be long: kvt_val_in() and kvt_val_out().  Where these meet a page that
+ * is not there, the operation lets go of whatever it holds, has the page brought in, and
+ * begins again.
  */
 #ifndef KVT_USER_H
 #define KVT_USER_H
@@ -141,6 +144,9 @@ int kvt_copy_out_faulting(const struct kvt_op_ctx *ctx, u64 to, const void *from
 
 int kvt_copy_outcome(const struct kvt_op_ctx *ctx, u64 to, const struct kvtree_op *op);
 
+int kvt_val_fault_in(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned int *tries);
+int kvt_val_fault_out(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned int *tries);
+
 /**
  * kvt_copy_in() - copy from user space
  * @ctx: on whose behalf
@@ -223,43 +229,48 @@ static inline int kvt_fixed_in(const struct iov_iter *fixed, size_t at, void *to
 }
 
 /**
- * kvt_val_in() - copy from what an operation's `val` points to
+ * kvt_val_in() - copy from what an operation's `val` points to, without a page fault
  * @ctx: on whose behalf
  * @op: the operation
  * @at: bytes before what is copied
  * @to: where to
  * @n: bytes; @at + @n is at most @op->val_len
  *
- * Context: process context; sleeps if @ctx allows it.
+ * Context: process context.
  *
- * Return: 0, -EFAULT, -ESTALE, or -EAGAIN: it would have to sleep.
+ * Return: 0; -EAGAIN: kvt_val_fault_in() is to follow, when nothing is held; -EFAULT.
  */
 static inline int kvt_val_in(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 			     size_t at, void *to, size_t n)
 {
 	if (unlikely(ctx->fixed))
 		return kvt_fixed_in(ctx->fixed, at, to, n);
-	return kvt_copy_in(ctx, to, op->val + at, n);
+	if (likely(!copy_from_user_nofault(to, u64_to_user_ptr(op->val + at), n)))
+		return 0;
+	/* No bytes may be anywhere. */
+	return n ? -EAGAIN : 0;
 }
 
 /**
- * kvt_val_out() - copy to where an operation's `val` points
+ * kvt_val_out() - copy to where an operation's `val` points, without a page fault
  * @ctx: on whose behalf
  * @val: the operation's `val`
  * @at: bytes before what is copied
  * @from: where from
  * @n: bytes; @at + @n is at most its val_len
  *
- * Context: process context; sleeps if @ctx allows it.
+ * Context: process context.
  *
- * Return: 0, -EFAULT, -ESTALE, or -EAGAIN: it would have to sleep.
+ * Return: 0; -EAGAIN: kvt_val_fault_out() is to follow, when nothing is held; -EFAULT.
  */
 static inline int kvt_val_out(const struct kvt_op_ctx *ctx, u64 val, size_t at,
 			      const void *from, size_t n)
 {
 	if (unlikely(ctx->fixed))
 		return kvt_fixed_out(ctx->fixed, at, from, n);
-	return kvt_copy_out(ctx, val + at, from, n);
+	if (likely(!copy_to_user_nofault(u64_to_user_ptr(val + at), from, n)))
+		return 0;
+	return n ? -EAGAIN : 0;
 }
 
 /**

@@ -484,7 +484,7 @@ static int writer_try(struct writer *w)
 
 static int writer_wait_log(struct writer *w)
 {
-	if (!w->ctx->waits)
+	if (!w->ctx->waits || w->write->must_not_wait)
 		return -EAGAIN;
 	return kvt_log_wait_space(w->store->log) ?: WRITER_AGAIN;
 }
@@ -514,7 +514,7 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 	int err;
 
 	write->version = 0;
-	err = kvt_reclaim_throttle(&ctx->store->reclaim, ctx->waits);
+	err = kvt_reclaim_throttle(&ctx->store->reclaim, ctx->waits && !write->must_not_wait);
 	if (err)
 		return err;
 	writer_init(&w, ctx, write);

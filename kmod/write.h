@@ -48,6 +48,7 @@ struct kvt_write {
 	bool whole;			/* COLS: no other columns stay */
 	u16 col;			/* ADD */
 	u64 addend;			/* ADD */
+	bool must_not_wait;		/* for events, although its context may */
 	/* Out. */
 	u64 version;			/* made, removed, or found and refused; 0: not there */
 	u64 before;			/* ADD: the number before */

@@ -400,6 +400,28 @@ TEST_F(bad, scans_that_make_no_sense_are_refused)
 /*
  * Addresses
  */
+TEST_F(bad, no_bytes_may_be_anywhere)
+{
+	struct kvtree_col col = { .id = 0, .len = 0 };
+	struct kvtree_op op;
+	int i, cols;
+
+	for (i = 0; i < 2 * KVT_NR_WILD; i++) {
+		cols = i & 1;
+		op = kvt_op(KVTREE_OP_PUT, STR("nothing"));
+		op.val = kvt_wild[i / 2];
+		if (cols) {
+			op.flags |= KVTREE_F_COLS;
+			op.arg = kvt_ptr(&col);
+			op.ncols = 1;
+		}
+		EXPECT_EQ(0, kvt_exec(self->fd, &op));
+		op.opcode = KVTREE_OP_GET;
+		op.version = 0;
+		EXPECT_EQ(0, kvt_exec(self->fd, &op));
+	}
+}
+
 TEST_F(bad, wild_pointers_of_operations_are_efault)
 {
 	struct kvtree_col col = { .id = 1, .len = 3 };

@@ -3,67 +3,15 @@
  * Who pays for memory, and how much: what the kernel's memory cgroups count, beside what
  * a store says that it is charged.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include "kselftest_harness.h"
+#include "lib/group.h"
 #include "lib/kvt_test.h"
 
-#define CGROUPS		"/sys/fs/cgroup"
 #define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
 
-/* Each CPU keeps some charges and some counts for itself, and a process needs its own. */
-#define SLACK		(3 << 20)
-
-static bool write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
-struct group {
-	char path[128];
-};
-
-static bool group_make(struct group *g, const char *name)
-{
-	if (access(CGROUPS "/cgroup.procs", F_OK))
-		mount("cgroup2", CGROUPS, "cgroup2", 0, NULL);
-	if (!write_file(CGROUPS "/cgroup.subtree_control", "+memory"))
-		return false;
-	snprintf(g->path, sizeof(g->path), CGROUPS "/kvtree-%s-%d", name, getpid());
-	return mkdir(g->path, 0755) == 0;
-}
-
-static void group_enter(const struct group *g)
-{
-	char path[160];
-
-	snprintf(path, sizeof(path), "%s/cgroup.procs", g->path);
-	KVT_CHECK(write_file(path, "0"));
-}
-
-static long group_bytes(const struct group *g)
-{
-	char path[160], text[32] = "";
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/memory.current", g->path);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	KVT_CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
-	close(fd);
-	return atol(text);
-}
-
 FIXTURE(memory) {
-	struct group creator;
-	struct group writer;
+	struct kvt_group creator;
+	struct kvt_group writer;
 	char name[KVTREE_NAME_MAX];
 	int dev;
 	int fd;
@@ -74,7 +22,7 @@ static int create(void *arg)
 {
 	FIXTURE_DATA(memory) *self = arg;
 
-	group_enter(&self->creator);
+	kvt_group_enter(&self->creator);
 	return kvt_create(self->dev, self->name, 0600, 0, 0);
 }
 
@@ -82,14 +30,14 @@ FIXTURE_SETUP(memory)
 {
 	self->dev = kvt_open();
 	ASSERT_LE(0, self->dev);
-	if (!group_make(&self->creator, "creator") || !group_make(&self->writer, "writer"))
+	if (!kvt_group_make(&self->creator, "creator") || !kvt_group_make(&self->writer, "writer"))
 		SKIP(return, "the kernel has no memory cgroups here");
 	snprintf(self->name, sizeof(self->name), "test-memory-%d", getpid());
 	ASSERT_EQ(0, kvt_run(create, self));
 	self->fd = kvt_store(self->dev, self->name, RW);
 	ASSERT_LE(0, self->fd);
-	self->before[0] = group_bytes(&self->creator);
-	self->before[1] = group_bytes(&self->writer);
+	self->before[0] = kvt_group_bytes(&self->creator);
+	self->before[1] = kvt_group_bytes(&self->writer);
 }
 
 FIXTURE_TEARDOWN(memory)
@@ -99,13 +47,13 @@ FIXTURE_TEARDOWN(memory)
 		EXPECT_EQ(0, kvt_destroy(self->dev, self->name));
 	}
 	close(self->dev);
-	rmdir(self->creator.path);
-	rmdir(self->writer.path);
+	kvt_group_end(&self->creator);
+	kvt_group_end(&self->writer);
 }
 
 struct load {
 	FIXTURE_DATA(memory) *self;
-	const struct group *group;
+	const struct kvt_group *group;
 	__u32 nr;
 	__u32 len;
 	bool columns;
@@ -121,7 +69,7 @@ static int put_load(void *arg)
 	int err;
 
 	KVT_CHECK(val);
-	group_enter(l->group);
+	kvt_group_enter(l->group);
 	for (i = 0; i < NR(cols); i++)
 		cols[i] = (struct kvtree_col){ .id = i, .len = l->len / NR(cols) };
 	for (i = 0; i < l->nr; i++) {
@@ -145,9 +93,9 @@ TEST_F(memory, is_paid_for_by_the_creators_group_whoever_writes)
 	load.columns = true;
 	ASSERT_EQ(0, kvt_run(put_load, &load));
 	bytes = kvt_stat(self->fd, KVTREE_STAT_BYTES);
-	ASSERT_LT(3 * SLACK, bytes);
-	EXPECT_LT(bytes - SLACK, group_bytes(&self->creator) - self->before[0]);
-	EXPECT_GT(SLACK, group_bytes(&self->writer) - self->before[1]);
+	ASSERT_LT(3 * KVT_GROUP_SLACK, bytes);
+	EXPECT_LT(bytes - KVT_GROUP_SLACK, kvt_group_bytes(&self->creator) - self->before[0]);
+	EXPECT_GT(KVT_GROUP_SLACK, kvt_group_bytes(&self->writer) - self->before[1]);
 }
 
 /* Sizes above those of which the slab allocator has objects. */
@@ -166,9 +114,9 @@ TEST_F(memory, of_large_values_is_what_they_are_charged)
 		/* What was replaced waits to be freed. */
 		while (kvt_stat(self->fd, KVTREE_STAT_WAITING_BYTES))
 			kvt_sleep_ms(10);
-		taken = group_bytes(&self->creator) - self->before[0];
-		EXPECT_LT(bytes - SLACK, taken);
-		EXPECT_GT(bytes + SLACK, taken) {
+		taken = kvt_group_bytes(&self->creator) - self->before[0];
+		EXPECT_LT(bytes - KVT_GROUP_SLACK, taken);
+		EXPECT_GT(bytes + KVT_GROUP_SLACK, taken) {
 			TH_LOG("values of %u bytes", lens[i]);
 		}
 	}

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a thread keeps while it waits for its own memory: nothing of a store.  Its
- * buffer is a file that never answers.
+ * What threads keep while they wait for their own memory: nothing of a store.  Their
+ * buffer is a file that does not answer, and the memory cgroup of the store's creator
+ * says what is still allocated.
  */
 #include <errno.h>
 #include <pthread.h>
 #include "kselftest_harness.h"
+#include "lib/group.h"
 #include "lib/kvt_test.h"
 #include "lib/silent.h"
+
+#define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+#define THREADS		16
+#define KEYS		32
+#define LEN		(1u << 20)
 
 static void *touch(void *arg)
 {
@@ -24,7 +31,8 @@ TEST(a_silent_file_holds_threads_until_it_answers)
 	if (!kvt_silent_make(&s, NR(threads)))
 		SKIP(return, "the kernel has no FUSE");
 	for (i = 0; i < NR(threads); i++)
-		ASSERT_EQ(0, pthread_create(&threads[i], NULL, touch, s.mem + i * (s.len / NR(threads))));
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, touch,
+					    s.mem + i * (s.len / NR(threads))));
 	kvt_silent_wait(&s, NR(threads));
 	for (i = 0; i < NR(threads); i++)
 		EXPECT_EQ(EBUSY, pthread_tryjoin_np(threads[i], &byte));
@@ -34,6 +42,212 @@ TEST(a_silent_file_holds_threads_until_it_answers)
 		EXPECT_EQ(NULL, byte);
 	}
 	kvt_silent_end(&s);
+}
+
+FIXTURE(pinned) {
+	struct kvt_group creator;
+	struct kvt_silent silent;
+	char name[KVTREE_NAME_MAX];
+	int dev;
+	int fd;
+	char *val;
+	long empty;		/* bytes of the group, when the store was empty */
+};
+
+static int create(void *arg)
+{
+	FIXTURE_DATA(pinned) *self = arg;
+
+	kvt_group_enter(&self->creator);
+	return kvt_create(self->dev, self->name, 0600, 0, 0);
+}
+
+FIXTURE_SETUP(pinned)
+{
+	self->dev = kvt_open();
+	ASSERT_LE(0, self->dev);
+	if (!kvt_group_make(&self->creator, "pinned"))
+		SKIP(return, "the kernel has no memory cgroups here");
+	/* A megabyte from any of the threads' pages on. */
+	if (!kvt_silent_make(&self->silent, LEN / 4096 + THREADS + 1))
+		SKIP(return, "the kernel has no FUSE");
+	snprintf(self->name, sizeof(self->name), "test-pinned-%d", getpid());
+	ASSERT_EQ(0, kvt_run(create, self));
+	self->fd = kvt_store(self->dev, self->name, RW);
+	ASSERT_LE(0, self->fd);
+	self->val = malloc(LEN);
+	ASSERT_NE(NULL, self->val);
+	self->empty = kvt_group_bytes(&self->creator);
+}
+
+FIXTURE_TEARDOWN(pinned)
+{
+	if (self->fd > 0) {
+		kvt_silent_end(&self->silent);
+		close(self->fd);
+		EXPECT_EQ(0, kvt_destroy(self->dev, self->name));
+		free(self->val);
+	}
+	close(self->dev);
+	kvt_group_end(&self->creator);
+}
+
+enum kind {
+	GET,
+	GET_COLUMNS,
+	GETS,			/* in a batch, which begins with short ones */
+	SCAN,
+	PUT,
+	PUT_COLUMNS,
+	KINDS
+};
+
+struct waiter {
+	FIXTURE_DATA(pinned) *self;
+	pthread_t thread;
+	enum kind kind;
+	__u32 nr;
+	__u64 val;		/* its own page of silence, and what follows */
+	int result;
+};
+
+static void put_all(FIXTURE_DATA(pinned) *self, char byte)
+{
+	__u32 i;
+
+	memset(self->val, byte, LEN);
+	for (i = 0; i < KEYS; i++)
+		KVT_CHECK(kvt_put(self->fd, kvt_bytes(&i, 4), kvt_bytes(self->val, LEN), NULL)
+			  == 0);
+}
+
+static void remove_all(FIXTURE_DATA(pinned) *self)
+{
+	__u32 i;
+
+	for (i = 0; i < KEYS; i++)
+		KVT_CHECK(kvt_remove(self->fd, kvt_bytes(&i, 4)) == 0);
+}
+
+static bool nothing_waits(void *arg)
+{
+	return !kvt_stat(*(int *)arg, KVTREE_STAT_WAITING_BYTES);
+}
+
+static int gets(struct waiter *w)
+{
+	struct kvtree_op ops[16];
+	__u32 keys[NR(ops)], done;
+	int i;
+
+	for (i = 0; i < NR(ops); i++) {
+		keys[i] = (w->nr + i) % KEYS;
+		ops[i] = kvt_op(KVTREE_OP_GET, kvt_bytes(&keys[i], 4));
+		ops[i].val = w->val;
+		ops[i].val_len = LEN;
+	}
+	KVT_CHECK(kvt_batch(w->self->fd, ops, NR(ops), &done) == 0);
+	for (i = 1; i < NR(ops); i++)
+		KVT_CHECK(ops[i].result == ops[0].result || ops[i].result == -ENOENT);
+	return ops[0].result;
+}
+
+static void *wait_thread(void *arg)
+{
+	struct kvtree_col col = { .id = 0, .len = LEN };
+	struct kvtree_scan scan = { .limit = 1 };
+	struct waiter *w = arg;
+	struct kvtree_op op;
+
+	op = kvt_op(w->kind == SCAN ? KVTREE_OP_SCAN : w->kind < PUT ? KVTREE_OP_GET :
+		    KVTREE_OP_PUT, kvt_bytes(&w->nr, 4));
+	op.val = w->val;
+	op.val_len = LEN;
+	if (w->kind == GET_COLUMNS || w->kind == PUT_COLUMNS) {
+		op.flags |= KVTREE_F_COLS;
+		op.arg = kvt_ptr(&col);
+		op.ncols = 1;
+	} else if (w->kind == SCAN) {
+		op.arg = kvt_ptr(&scan);
+		op.val_len += 64;
+	}
+	w->result = w->kind == GETS ? gets(w) : kvt_exec(w->self->fd, &op);
+	return NULL;
+}
+
+static void start(FIXTURE_DATA(pinned) *self, struct waiter *w, enum kind kind, __u32 nr)
+{
+	*w = (struct waiter) {
+		.self = self, .kind = kind, .nr = nr,
+		.val = kvt_ptr(self->silent.mem + nr * 4096),
+	};
+	KVT_CHECK(pthread_create(&w->thread, NULL, wait_thread, w) == 0);
+}
+
+TEST_F(pinned, readers_keep_nothing_of_a_store)
+{
+	struct waiter w[THREADS];
+	int i;
+
+	put_all(self, 'a');
+	for (i = 0; i < THREADS; i++)
+		start(self, &w[i], i % PUT, i);
+	kvt_silent_wait(&self->silent, THREADS);
+	remove_all(self);
+	EXPECT_TRUE(kvt_eventually(nothing_waits, &self->fd));
+	EXPECT_GT(KVT_GROUP_SLACK, kvt_group_bytes(&self->creator) - self->empty);
+	kvt_silent_break(&self->silent);
+	for (i = 0; i < THREADS; i++) {
+		ASSERT_EQ(0, pthread_join(w[i].thread, NULL));
+		EXPECT_EQ(-EFAULT, w[i].result);
+	}
+}
+
+/* The page comes, and the value is another one by then: it is read whole. */
+TEST_F(pinned, what_is_read_after_a_fault_is_one_version)
+{
+	struct waiter w[PUT];
+	size_t at, j;
+	int i;
+
+	put_all(self, 'a');
+	for (i = 0; i < PUT; i++) {
+		/* Each has a megabyte of its own, if it has to: one after the other. */
+		start(self, &w[i], i, i);
+		kvt_silent_wait(&self->silent, 1);
+		put_all(self, 'b' + i);
+		kvt_silent_answer(&self->silent);
+		ASSERT_EQ(0, pthread_join(w[i].thread, NULL));
+		at = i == SCAN ? sizeof(struct kvtree_rec) + 4 : 0;
+		EXPECT_LE((int)LEN, w[i].result);
+		for (j = 0; j < LEN; j++)
+			if (((char *)w[i].val)[at + j] != 'b' + i)
+				break;
+		EXPECT_EQ(LEN, j);
+		kvt_silent_end(&self->silent);
+		ASSERT_TRUE(kvt_silent_make(&self->silent, LEN / 4096 + THREADS + 1));
+	}
+}
+
+TEST_F(pinned, writers_keep_nothing_of_a_store)
+{
+	struct waiter w[THREADS];
+	int i;
+
+	for (i = 0; i < THREADS; i++)
+		start(self, &w[i], PUT + i % (KINDS - PUT), i);
+	kvt_silent_wait(&self->silent, THREADS);
+	EXPECT_GT(KVT_GROUP_SLACK, kvt_group_bytes(&self->creator) - self->empty);
+	EXPECT_EQ(0, kvt_stat(self->fd, KVTREE_STAT_KEYS));
+	kvt_silent_answer(&self->silent);
+	for (i = 0; i < THREADS; i++) {
+		ASSERT_EQ(0, pthread_join(w[i].thread, NULL));
+		EXPECT_EQ(0, w[i].result);
+	}
+	EXPECT_EQ(THREADS, kvt_stat(self->fd, KVTREE_STAT_KEYS));
+	memset(self->val, 0, LEN);
+	for (i = 0; i < THREADS; i++)
+		EXPECT_TRUE(kvt_has(self->fd, kvt_bytes(&i, 4), kvt_bytes(self->val, LEN)));
 }
 
 TEST_HARNESS_MAIN

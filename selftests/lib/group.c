@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Memory cgroups; see group.h. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "group.h"
+#include "kvt_test.h"
+
+#define CGROUPS		"/sys/fs/cgroup"
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+bool kvt_group_make(struct kvt_group *g, const char *name)
+{
+	if (access(CGROUPS "/cgroup.procs", F_OK))
+		mount("cgroup2", CGROUPS, "cgroup2", 0, NULL);
+	if (!write_file(CGROUPS "/cgroup.subtree_control", "+memory"))
+		return false;
+	snprintf(g->path, sizeof(g->path), CGROUPS "/kvtree-%s-%d", name, getpid());
+	return mkdir(g->path, 0755) == 0;
+}
+
+void kvt_group_enter(const struct kvt_group *g)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", g->path);
+	KVT_CHECK(write_file(path, "0"));
+}
+
+long kvt_group_bytes(const struct kvt_group *g)
+{
+	char path[160], text[32] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/memory.current", g->path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	KVT_CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	return atol(text);
+}
+
+void kvt_group_end(const struct kvt_group *g)
+{
+	rmdir(g->path);
+}

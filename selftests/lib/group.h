@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A memory cgroup: what the kernel says that was allocated on its account. */
+#ifndef KVT_TEST_GROUP_H
+#define KVT_TEST_GROUP_H
+
+#include <stdbool.h>
+
+struct kvt_group {
+	char path[128];
+};
+
+/*
+ * What a group is charged differs from what it has by what each CPU keeps of charges
+ * and counts, and by what its processes need themselves.
+ */
+#define KVT_GROUP_SLACK	(3 << 20)
+
+/* Returns false if the kernel has no memory cgroups, or not here: skip the test then. */
+bool kvt_group_make(struct kvt_group *g, const char *name);
+/* The calling process, and its children, from now on. */
+void kvt_group_enter(const struct kvt_group *g);
+long kvt_group_bytes(const struct kvt_group *g);
+/* When no process is in it any more. */
+void kvt_group_end(const struct kvt_group *g);
+
+#endif /* KVT_TEST_GROUP_H */
