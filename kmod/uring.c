@@ -213,6 +213,11 @@ static noinline int call_update(struct call *call)
 		err = call_write(call, &update);
 	if (err != -EIOCBQUEUED)
 		kvt_update_free(&update);
+	/* Enough wait without a thread: this one, of io_uring, waits with nothing kept. */
+	if (err == -EAGAIN && kvt_op_may_sleep(&call->ctx)) {
+		call->ctx.waits = true;
+		err = kvt_update(&call->ctx, &call->op, &key.key);
+	}
 	kvt_op_free_key(&key);
 	return err;
 }

@@ -17,6 +17,9 @@
 /* What a session keeps for those that will wait until they are durable. */
 #define NR_SPARE	256
 
+/* What the writes of a session that wait may keep, unless it is a single one. */
+#define WRITES_KEEP	(4u << 20)
+
 enum wait_state {
 	WAIT_NEW,		/* it can be canceled, and nobody else knows it */
 	WAIT_WAITS,		/* for an event, or for the worker */
@@ -54,6 +57,7 @@ struct write_wait {
 	enum write_wait_for what;		/* lock */
 	struct wait_queue_entry entry;		/* in the queue of what it waits for */
 	struct work_struct work;
+	size_t bytes;				/* that it keeps */
 	struct kvtree_op op;
 	struct kvt_update update;
 	u8 key[];
@@ -435,6 +439,38 @@ static bool write_waits(struct write_wait *w, int res)
 	return again;
 }
 
+static bool writes_keep(struct kvt_session *session, size_t bytes)
+{
+	struct kvt_waits *waits = &session->waits;
+	bool ok;
+
+	spin_lock(&waits->lock);
+	ok = !waits->write_bytes || waits->write_bytes + bytes <= WRITES_KEEP;
+	if (ok)
+		waits->write_bytes += bytes;
+	spin_unlock(&waits->lock);
+	if (ok)
+		kvt_stat_add(&session->store->stats, KVTREE_STAT_URING_WAIT_BYTES, bytes);
+	return ok;
+}
+
+static void writes_unkeep(struct kvt_session *session, size_t bytes)
+{
+	struct kvt_waits *waits = &session->waits;
+
+	spin_lock(&waits->lock);
+	waits->write_bytes -= bytes;
+	spin_unlock(&waits->lock);
+	kvt_stat_add(&session->store->stats, KVTREE_STAT_URING_WAIT_BYTES, -(s64)bytes);
+}
+
+/* It is written, or never will be. */
+static void write_free_update(struct write_wait *w)
+{
+	kvt_update_free(&w->update);
+	writes_unkeep(w->wait.session, w->bytes);
+}
+
 static void write_work(struct work_struct *work)
 {
 	struct write_wait *w = container_of(work, struct write_wait, work);
@@ -442,7 +478,7 @@ static void write_work(struct work_struct *work)
 	int res = taken ? write_execute(w) : -ECANCELED;
 
 	if (res != -EAGAIN)
-		kvt_update_free(&w->update);
+		write_free_update(w);
 	if (write_waits(w, res))
 		return;
 	if (taken)
@@ -479,12 +515,13 @@ static void wait_init(struct wait *wait, struct kvt_session *session,
  * @session: the command's
  * @ctx: of the operation; the store stays entered until the command completes
  * @op: the operation
- * @update: its update; taken over
+ * @update: its update; taken over if the command waits
  * @args: the command
  *
  * Context: where the command was issued.
  *
- * Return: -EIOCBQUEUED; -ENOMEM: nothing has changed.
+ * Return: -EIOCBQUEUED; otherwise the update is still the caller's: -ENOMEM; -EAGAIN:
+ * what the session's waiting writes keep is as much as it may be.
  */
 int kvt_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 	     const struct kvtree_op *op, struct kvt_update *update,
@@ -492,10 +529,17 @@ int kvt_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 {
 	u32 len = update->write.key.len;
 	struct write_wait *w;
+	size_t bytes = struct_size(w, key, len);
 
+	bytes += kvt_update_bytes(update);
+	if (!writes_keep(session, bytes))
+		return -EAGAIN;
 	w = kmalloc(struct_size(w, key, len), kvt_op_gfp_scratch(ctx));
-	if (!w)
+	if (!w) {
+		writes_unkeep(session, bytes);
 		return -ENOMEM;
+	}
+	w->bytes = bytes;
 	w->what = WAIT_RECLAIM;
 	init_waitqueue_func_entry(&w->entry, write_wake);
 	w->entry.private = kvt_guest_private(task_tgid_nr(current));
@@ -655,6 +699,7 @@ void kvt_waits_init(struct kvt_waits *waits)
 {
 	spin_lock_init(&waits->lock);
 	INIT_LIST_HEAD(&waits->writes);
+	waits->write_bytes = 0;
 	INIT_LIST_HEAD(&waits->syncs);
 	waits->spare = NULL;
 	waits->nr_spare = 0;

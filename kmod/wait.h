@@ -3,7 +3,7 @@
  * Commands that wait without a thread.
  *
  * An update whose data are in kernel memory and that cannot be written now
- * becomes a struct write_wait.  It waits for the store's garbage bound or for room
+ * becomes a struct write_wait, unless those of the session keep too much memory already.  It waits for the store's garbage bound or for room
  * in its log, if that is what it met, and then for a worker, which writes it or lets
  * it wait again.
  *
@@ -37,6 +37,7 @@ struct wait;
 struct kvt_waits {
 	spinlock_t lock;		/* of all but the work */
 	struct list_head writes;	/* they are not executed yet */
+	size_t write_bytes;		/* what these keep */
 	struct list_head syncs;		/* they are, and are to be durable */
 	struct wait *spare;		/* memory for the next ones */
 	unsigned int nr_spare;

@@ -129,6 +129,8 @@ static const struct {
 		"bytes of the devices that are free" },
 	[KVTREE_STAT_LOG_ERROR] = { "log_error", GAUGE,
 		"error since which the store can only be read, or 0" },
+	[KVTREE_STAT_URING_WAIT_BYTES] = { "uring_wait_bytes", GAUGE,
+		"memory kept by commands that wait without a thread" },
 };
 
 /* A counter that the interface gains must be given a name here. */

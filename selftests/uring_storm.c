@@ -702,6 +702,39 @@ static void let_wait(struct storm *s)
 	KVT_CHECK(!"puts have to wait");
 }
 
+/* What a session may keep in changes that wait. */
+#define KEPT	(4 << 20)
+
+/* Of all that are submitted some wait without a thread, and the others on workers. */
+TEST_F(waiting, changes_keep_no_more_memory_than_a_session_may)
+{
+	struct storm *s = self->s;
+	__u64 kept, most = 0;
+	struct kvt_cqe cqe;
+	__u32 key, round;
+
+	ring_init(s);
+	forget(s);
+	put_large(s);
+	for (round = 0; round < 20 && most < KEPT / 2; round++) {
+		for (key = 0; key < KEYS; key++) {
+			s->op[key] = put_op(key, ++s->tag, LEN);
+			kvt_sqe_op(next_sqe(&s->ring), s->fd, &s->op[key], key);
+		}
+		kvt_ring_submit(&s->ring);
+		for (key = 0; key < KEYS; key++) {
+			kept = stat_of(s->look, KVTREE_STAT_URING_WAIT_BYTES);
+			EXPECT_GE(KEPT, kept);
+			most = kept > most ? kept : most;
+			kvt_ring_wait(&s->ring, &cqe);
+			EXPECT_EQ(0, cqe.res);
+		}
+	}
+	TH_LOG("at most %llu bytes, %u rounds", most, round);
+	EXPECT_LE(KEPT / 2, most);
+	EXPECT_EQ(0, stat_of(s->look, KVTREE_STAT_URING_WAIT_BYTES));
+}
+
 TEST_F(waiting, full_completion_queue_loses_no_cancellation)
 {
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE, .cq_entries = 64 };

@@ -673,6 +673,8 @@ enum kvtree_stat {
 	KVTREE_STAT_LOG_CAPACITY,	/* (now) bytes of all segments */
 	KVTREE_STAT_LOG_FREE_BYTES,	/* (now) of those that are free */
 	KVTREE_STAT_LOG_ERROR,		/* (now) errno since which it is read-only, or 0 */
+	/* Of any store. */
+	KVTREE_STAT_URING_WAIT_BYTES,	/* (now) kept by changes that wait without a thread */
 
 	KVTREE_STAT_NR
 };
