@@ -1010,7 +1010,11 @@ static void deep_layers_stop_no_reader_that_cannot_pause(struct kunit *test)
 
 /* Changes under an iterator */
 
-#define KT_STRING(s)	KT_BYTES(s, strlen(s))
+/* As string_key(), for as long as the string is there. */
+static struct kvt_key key_of(const char *s)
+{
+	return KT_BYTES(s, strlen(s));
+}
 
 static void expect_next(struct kt_cursor *cur, const char *want)
 {
@@ -1025,8 +1029,8 @@ static void expect_next(struct kt_cursor *cur, const char *want)
 }
 
 static const char *const walk[] = {
-	"", "a", "b", "behind1", "behind1.", "behind1.1", "behind1.2.1", "behind1.2.2.1", "behind1.2.2.2",
-	"behind1.3", "c", "d", "e",
+	"", "a", "b", "behind1", "behind1.", "behind1.1", "behind1.2.1", "behind1.2.2.1",
+	"behind1.2.2.2", "behind1.3", "c", "d", "e",
 };
 
 /* Go through the keys.  The next one always gets another value, but for one that goes. */
@@ -1035,6 +1039,7 @@ static void walk_and_remove(struct kt *kt, int gone, bool reverse)
 	const struct kvt_key empty = { };
 	int i, next, step = reverse ? -1 : 1;
 	struct kt_cursor cur;
+	struct kvt_key key;
 	u64 version = 0;
 
 	for (i = 0; i < ARRAY_SIZE(walk); i++)
@@ -1049,13 +1054,14 @@ static void walk_and_remove(struct kt *kt, int gone, bool reverse)
 		KUNIT_EXPECT_GE(kt->test, cur.version, version);
 		next = i + step;
 		if (next == gone) {
-			KUNIT_EXPECT_EQ(kt->test, 0, kt_del_gfp(kt, &KT_STRING(walk[gone]),
-								GFP_NOWAIT, NULL));
+			key = key_of(walk[next]);
+			KUNIT_EXPECT_EQ(kt->test, 0, kt_del_gfp(kt, &key, GFP_NOWAIT, NULL));
 			next += step;
 		}
-		if (next >= 0 && next < ARRAY_SIZE(walk))
-			KUNIT_EXPECT_EQ(kt->test, 0, kt_put_gfp(kt, &KT_STRING(walk[next]),
-								GFP_NOWAIT, &version));
+		if (next < 0 || next >= ARRAY_SIZE(walk))
+			continue;
+		key = key_of(walk[next]);
+		KUNIT_EXPECT_EQ(kt->test, 0, kt_put_gfp(kt, &key, GFP_NOWAIT, &version));
 	}
 	expect_next(&cur, NULL);
 	rcu_read_unlock();
