@@ -71,11 +71,16 @@
 	X(BW_ID_SEEN)		/* a free id and the next one seen, not taken */ \
 	X(BW_TIDIED)		/* the Bw-tree's worker has made a round, and is awake */
 
+/* Of the log: a writer that holds the place of its key. */
+#define KVT_PARK_LOG_POINTS(X)						\
+	X(LOG_RESERVE)		/* no epoch known, no room taken */
+
 enum kvt_park {
 #define KVT_PARK_ENUM(name) KVT_PARK_##name,
 	KVT_PARK_POINTS(KVT_PARK_ENUM)
 	KVT_PARK_LOOSE_POINTS(KVT_PARK_ENUM)
 	KVT_PARK_BW_POINTS(KVT_PARK_ENUM)
+	KVT_PARK_LOG_POINTS(KVT_PARK_ENUM)
 #undef KVT_PARK_ENUM
 	KVT_PARK_NR
 };

@@ -68,6 +68,7 @@ u32 kvt_chunk_blocks(const struct kvt_log_buf *buf)
 {
 	return (records_size(buf) + ALIGN(buf->outside_len, KVTREE_LOG_BLOCK)) / KVTREE_LOG_BLOCK;
 }
+KVT_EXPORT_FOR_TESTS(kvt_chunk_blocks);
 
 /* Writes what stands behind the records, stage by stage. */
 struct stage {

@@ -272,6 +272,7 @@ int kvt_commit(struct kvt_log *log)
 		commit_done(log, epoch);
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_commit);
 
 /**
  * kvt_commit_work() - commit what there is
@@ -346,6 +347,7 @@ int kvt_log_synced(const struct kvt_log *log, u64 epoch)
 		return 0;
 	return READ_ONCE(log->error) ? -EIO : -EAGAIN;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_synced);
 
 /**
  * kvt_log_sync() - wait until an epoch is durable

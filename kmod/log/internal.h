@@ -338,7 +338,7 @@ int kvt_sleep_wait(void);
 
 /* Wait as a process that may be killed, or frozen.  It holds no locks. */
 #define kvt_log_wait_event(wq, condition)	\
-	wait_event_state(wq, condition, TASK_KILLABLE | TASK_FREEZABLE)
+	wait_event_state(wq, condition, (TASK_KILLABLE | TASK_FREEZABLE))
 
 /* replay.c */
 struct kvt_replay {

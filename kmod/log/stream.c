@@ -5,6 +5,7 @@
 #include <linux/vmalloc.h>
 
 #include "../index.h"
+#include "../park.h"
 #include "../stats.h"
 #include "../value.h"
 #include "internal.h"
@@ -139,6 +140,7 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 
 	preempt_disable();
 	s = kvt_log_stream(log);
+	kvt_park(KVT_PARK_LOG_RESERVE);
 	raw_spin_lock(&s->lock);
 	/* Who depends on this change reads this epoch or a later one: see log.h. */
 	smp_mb__after_spinlock();
@@ -172,6 +174,7 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	log_dirty(log);
 	return 0;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_reserve);
 
 /**
  * kvt_log_publish() - a change that was logged is published
@@ -190,6 +193,7 @@ void kvt_log_publish(struct kvt_log_note *note, bool published)
 	atomic_dec_return_release(&note->buf->busy);
 	preempt_enable();
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_publish);
 
 /**
  * kvt_stream_close() - seal what a stream has of an epoch that is closed
@@ -526,6 +530,7 @@ int kvt_streams_init(struct kvt_log *log)
 		err = stream_init(log, &log->streams[i], i);
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_streams_init);
 
 /**
  * kvt_streams_exit() - free the streams
@@ -550,3 +555,4 @@ void kvt_streams_exit(struct kvt_log *log)
 	log->streams = NULL;
 	log->nr_streams = 0;
 }
+KVT_EXPORT_FOR_TESTS(kvt_streams_exit);

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The log's write side, on a small RAM disk: what is logged and not published, which epoch
+ * a change belongs to, and commits that cannot be made.
+ */
+#include <linux/blkdev.h>
+#include <linux/cpumask.h>
+#include <linux/major.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "../log/internal.h"
+#include "../park.h"
+#include "lib.h"
+
+#define LW_SEGMENTS	64
+#define LW_BLOCKS	512	/* of a segment; the disk has less than two */
+/* Segments with a use. */
+#define LW_STREAM	0
+#define LW_COMMIT	1
+
+/* A log that writes; nothing stands on its disk that anybody would read. */
+struct lw {
+	struct kunit *test;
+	struct kvt_log *log;
+	struct kvt_stats stats;
+	struct kvt_value *value;
+};
+
+static void lw_no_work(struct work_struct *work)
+{
+}
+
+static void lw_free(void *arg)
+{
+	struct lw *lw = arg;
+	struct kvt_log_dev *dev;
+
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+	WRITE_ONCE(kvt_park_hook, NULL);
+	if (lw->log) {
+		dev = &lw->log->dev[0];
+		cancel_delayed_work_sync(&lw->log->commit);
+		cancel_delayed_work_sync(&lw->log->checkpoint);
+		kvt_streams_exit(lw->log);
+		kvfree(dev->segs.seg);
+		kvfree(dev->trailer);
+		kfree(dev->super);
+		if (dev->file)
+			bdev_fput(dev->file);
+		percpu_counter_destroy(&lw->log->live);
+	}
+	kvfree(lw->log);
+	kvt_value_free(lw->value);
+	kvt_stats_exit(&lw->stats);
+}
+
+static void lw_init_dev(struct lw *lw, struct kvt_log_dev *dev)
+{
+	u32 i;
+
+	dev->log = lw->log;
+	dev->share = 1;
+	dev->super = kzalloc(sizeof(*dev->super), GFP_KERNEL);
+	dev->trailer = kvmalloc_array(KVTREE_LOG_TRAILER_MAX, KVTREE_LOG_BLOCK, GFP_KERNEL);
+	dev->segs.seg = kvcalloc(LW_SEGMENTS, sizeof(*dev->segs.seg), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(lw->test, dev->super && dev->trailer && dev->segs.seg);
+	dev->super->segment_blocks = cpu_to_le32(LW_BLOCKS);
+	spin_lock_init(&dev->segs.lock);
+	/* None is free. */
+	dev->segs.nr = LW_SEGMENTS;
+	for (i = 0; i < LW_SEGMENTS; i++)
+		dev->segs.seg[i].state = KVT_SEG_LOG;
+	dev->commit = (struct kvt_log_pos) { .sequence = 1, .segment = LW_COMMIT, .block = 1 };
+}
+
+static struct lw *lw_new(struct kunit *test)
+{
+	static const struct kvt_key key = KT_KEY("k");
+	struct lw *lw = kunit_kzalloc(test, sizeof(*lw), GFP_KERNEL);
+	struct kvt_log *log;
+
+	KUNIT_ASSERT_NOT_NULL(test, lw);
+	lw->test = test;
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, lw_free, lw));
+	KUNIT_ASSERT_EQ(test, 0, kvt_stats_init(&lw->stats));
+	lw->value = kvt_value_new(&key, "v", 1, GFP_KERNEL);
+	log = kvzalloc(sizeof(*log), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, lw->value && log);
+	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&log->live, 0, GFP_KERNEL));
+	lw->log = log;
+	lw->value->version = 1;
+	log->env.name = "test";
+	log->env.stats = &lw->stats;
+	mutex_init(&log->commit_lock);
+	mutex_init(&log->flush_lock);
+	INIT_DELAYED_WORK(&log->commit, lw_no_work);
+	INIT_DELAYED_WORK(&log->checkpoint, lw_no_work);
+	init_waitqueue_head(&log->durable_wait);
+	init_waitqueue_head(&log->space_wait);
+	log->nr_devs = 1;
+	log->shares = 1;
+	log->live_max = S64_MAX;
+	log->lease = S64_MAX;
+	log->epoch = 1;
+	log->alive = true;
+	lw_init_dev(lw, &log->dev[0]);
+	KUNIT_ASSERT_EQ(test, 0, kvt_streams_init(log));
+	/* It stays on one CPU, and so on one stream. */
+	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
+	return lw;
+}
+
+/* Log a change of a key, and publish it or not.  Its epoch. */
+static u64 lw_log(struct lw *lw, const char *name, bool published)
+{
+	const struct kvt_key key = KT_BYTES(name, strlen(name));
+	struct kvt_log_note note;
+
+	KUNIT_ASSERT_EQ(lw->test, 0, kvt_log_reserve(lw->log, &note, &key, NULL, lw->value));
+	kvt_log_publish(&note, published);
+	return note.epoch;
+}
+
+struct lw_seen {
+	struct kvt_log_sink sink;
+	u32 nr;
+	u8 key[8];		/* the last one's first byte */
+};
+
+static int lw_see(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+{
+	struct lw_seen *seen = container_of(sink, struct lw_seen, sink);
+
+	seen->nr++;
+	seen->key[0] = entry->key[0];
+	return 0;
+}
+
+/* What a recovery would restore of the first buffer, if it was written now. */
+static void lw_read(struct lw *lw, struct lw_seen *seen)
+{
+	struct kvt_log_buf *buf = &lw->log->streams[0].buf[0];
+	struct kvtree_log_chunk *head = (void *)buf->data;
+	struct kvt_log_reader *reader;
+
+	*seen = (struct lw_seen) { .sink.entry = lw_see };
+	reader = kunit_kzalloc(lw->test, sizeof(*reader), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(lw->test, reader);
+	reader->set = &lw->log->set;
+	lw->log->set.version_end = KVT_LOG_NUMBER_MAX;
+	head->records_len = cpu_to_le32(buf->used);
+	KUNIT_EXPECT_EQ(lw->test, 0, kvt_log_chunk_parse(reader, buf->data,
+							 kvt_chunk_blocks(buf), &seen->sink));
+}
+
+static void what_was_not_published_is_not_restored(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct lw_seen seen;
+	s64 live;
+
+	lw_log(lw, "a", true);
+	live = percpu_counter_sum(&lw->log->live);
+	lw_log(lw, "b", false);
+	lw_read(lw, &seen);
+	KUNIT_EXPECT_EQ(test, 1, seen.nr);
+	KUNIT_EXPECT_EQ(test, 'a', seen.key[0]);
+	KUNIT_EXPECT_EQ(test, live, percpu_counter_sum(&lw->log->live));
+	lw_log(lw, "c", true);
+	lw_read(lw, &seen);
+	KUNIT_EXPECT_EQ(test, 2, seen.nr);
+}
+
+/* A commit closes the epoch when a writer has come, and has not got its room yet. */
+static struct kvt_log *closing;
+
+static void close_epoch(enum kvt_park at)
+{
+	if (at != KVT_PARK_LOG_RESERVE)
+		return;
+	WRITE_ONCE(kvt_park_hook, NULL);
+	closing->closed = closing->epoch;
+	WRITE_ONCE(closing->epoch, closing->epoch + 1);
+}
+
+static void a_change_belongs_to_the_epoch_that_is_open_when_it_has_room(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+
+	if (!IS_ENABLED(KVT_PARK))
+		kunit_skip(test, "no park points");
+	closing = lw->log;
+	WRITE_ONCE(kvt_park_hook, close_epoch);
+	/* The commit of the first one has sealed what it has: nobody would write another. */
+	KUNIT_EXPECT_EQ(test, 2, lw_log(lw, "a", true));
+	KUNIT_EXPECT_EQ(test, 2, lw->log->streams[0].buf[0].epoch);
+	KUNIT_EXPECT_EQ(test, 1, lw->log->closed);
+}
+
+static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log *log = lw->log;
+	struct kvt_log_dev *dev = &log->dev[0];
+
+	if (!cpu_online(1) || log->nr_streams < 2)
+		kunit_skip(test, "needs two CPUs");
+	dev->file = bdev_file_open_by_dev(MKDEV(RAMDISK_MAJOR, 0),
+					  BLK_OPEN_READ | BLK_OPEN_WRITE, lw, NULL);
+	if (IS_ERR(dev->file)) {
+		dev->file = NULL;
+		kunit_skip(test, "needs a RAM disk");
+	}
+	dev->bdev = file_bdev(dev->file);
+	lw_log(lw, "a", true);
+	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(1)));
+	lw_log(lw, "b", true);
+	/* The one has begun a segment, the other needs one, and none is free. */
+	log->streams[1].pos = (struct kvt_log_pos) { .segment = LW_STREAM, .block = 1 };
+	mutex_lock(&log->commit_lock);
+	KUNIT_EXPECT_EQ(test, -ENOSPC, kvt_commit(log));
+	KUNIT_EXPECT_EQ(test, 0, log->durable);
+	KUNIT_EXPECT_EQ(test, 1, dev->commit.block);
+	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->flags));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, kvt_log_synced(log, 1));
+	/* It has room: the same epoch is committed. */
+	log->streams[0].pos = (struct kvt_log_pos) { .segment = LW_STREAM, .block = 100 };
+	KUNIT_EXPECT_EQ(test, 0, kvt_commit(log));
+	KUNIT_EXPECT_EQ(test, 1, log->durable);
+	KUNIT_EXPECT_EQ(test, 0, kvt_log_synced(log, 1));
+	KUNIT_EXPECT_EQ(test, 2, dev->commit.block);
+	mutex_unlock(&log->commit_lock);
+}
+
+/* It is refused before anything is done: there is nothing to be finished later. */
+static void a_commit_without_room_for_its_record_closes_no_epoch(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log *log = lw->log;
+	struct kvt_log_dev *dev = &log->dev[0];
+
+	lw_log(lw, "a", true);
+	dev->commit.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
+	mutex_lock(&log->commit_lock);
+	KUNIT_EXPECT_EQ(test, -ENOSPC, kvt_commit(log));
+	mutex_unlock(&log->commit_lock);
+	KUNIT_EXPECT_EQ(test, 1, log->epoch);
+	KUNIT_EXPECT_EQ(test, 0, log->closed);
+	KUNIT_EXPECT_EQ(test, 0, log->error);
+	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->flags));
+}
+
+static struct kunit_case log_write_cases[] = {
+	KUNIT_CASE(what_was_not_published_is_not_restored),
+	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
+	KUNIT_CASE(a_commit_without_room_for_one_stream_makes_nothing_durable),
+	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
+	{}
+};
+
+static struct kunit_suite log_write_suite = {
+	.name = "kvtree_log_write",
+	.test_cases = log_write_cases,
+};
+
+kunit_test_suite(log_write_suite);
