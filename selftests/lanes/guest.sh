@@ -169,6 +169,7 @@ device_appears()
 	return 1
 }
 
+# shellcheck disable=SC2317 # called by check
 # io_uring lets go of files a moment after the process that had them is gone.
 unload_kvtree()
 {
