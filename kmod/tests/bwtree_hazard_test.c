@@ -255,7 +255,7 @@ static struct maze {
 	struct kt *kt;
 	unsigned int key[MAZE_LEAVES];	/* the first of each leaf */
 	u32 id[MAZE_LEAVES];
-	struct bw_remove remove[2];
+	struct bw_remove *remove[2];
 	unsigned long entry[2];		/* what they replaced */
 	bool end;			/* the thread that watches may end */
 	bool lost;			/* the reader had to be let out */
@@ -266,15 +266,16 @@ static void maze_freeze(unsigned int i, unsigned int leaf, unsigned int left)
 	unsigned long *entry = bw_map_entry(tree_of(maze.kt)->map, maze.id[leaf]);
 	struct bw_rec *top = (struct bw_rec *)*entry;
 	const struct bw_want low = bw_want_key(bw_page_low(top->base));
+	struct bw_remove *remove = maze.remove[i];
 
-	maze.remove[i].rec = *top;
-	maze.remove[i].rec.kind = BW_REMOVE;
-	maze.remove[i].rec.next = top;
-	maze.remove[i].id = maze.id[leaf];
-	maze.remove[i].left = maze.id[left];
-	bw_key_set(&maze.remove[i].low, &low);
+	remove->rec = *top;
+	remove->rec.kind = BW_REMOVE;
+	remove->rec.next = top;
+	remove->id = maze.id[leaf];
+	remove->left = maze.id[left];
+	bw_key_set(&remove->low, &low);
 	maze.entry[i] = *entry;
-	smp_store_release(entry, (unsigned long)&maze.remove[i]);	/* as bw_publish() */
+	smp_store_release(entry, (unsigned long)remove);	/* as bw_publish() */
 }
 
 static void maze_open(unsigned int leaf, unsigned int i)
@@ -331,6 +332,10 @@ static void a_reader_gives_up_wherever_its_budget_ends(struct kunit *test)
 
 	memset(&maze, 0, sizeof(maze));
 	maze.kt = open_tree(test, SMALL);
+	for (i = 0; i < 2; i++) {
+		maze.remove[i] = kunit_kzalloc(test, sizeof(*maze.remove[i]), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, maze.remove[i]);
+	}
 	put_all(maze.kt, 0, KEYS);
 	for (i = 0; i < MAZE_LEAVES; i++) {
 		maze.key[i] = i ? next_leaf(maze.kt, maze.key[i - 1]) : 0;
