@@ -756,6 +756,32 @@ TEST_F(waiting, full_completion_queue_loses_no_cancellation)
 	EXPECT_EQ(0, *s->ring.kcq_overflow);
 }
 
+/* Odd numbers of the upper half: others with the same low bits come before them. */
+TEST_F(waiting, cancel_meets_the_command_of_that_user_data_alone)
+{
+	struct storm *s = self->s;
+	int tries = 0;
+	__u32 key;
+
+	ring_init(s);
+	/* On a fast machine they may all have been executed by then. */
+	do {
+		let_wait(s);
+		for (key = KEYS - 1; key > KEYS / 2; key -= 2) {
+			kvt_sqe_cancel(next_sqe(&s->ring), s->fd, key, 0, OTHER);
+			s->others++;
+		}
+		wait_all(s);
+		check_keys(s);
+	} while (!s->replies && ++tries < 20);
+	TH_LOG("%llu canceled", s->replies);
+	for (key = 0; key < KEYS; key++)
+		if (key % 2 == 0 || key <= KEYS / 2)
+			ASSERT_EQ(0, s->canceled[key]);
+	EXPECT_EQ(s->replies, sum(s->canceled));
+	EXPECT_LT(0, s->replies);
+}
+
 TEST_F(waiting, chain_behind_a_canceled_command_does_not_run)
 {
 	struct storm *s = self->s;

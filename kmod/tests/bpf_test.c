@@ -15,6 +15,7 @@
 #include "../cursor.h"
 #include "../guest.h"
 #include "../handle.h"
+#include "../hook.h"
 #include "../op.h"
 #include "../store.h"
 #include "lib.h"
@@ -861,17 +862,40 @@ static void who_waits_in_a_store_is_named(struct kunit *test)
  */
 #define OTHER	"kunit-bpf-other"
 
+/* The store's validator: the first post that has waited waits here. */
+static struct {
+	bool want;
+	bool held;
+	bool go;
+} late;
+
+static int hold_late(struct bpf_kvt_record *rec)
+{
+	unsigned int ms;
+
+	if (!READ_ONCE(late.want))
+		return 1;
+	late.want = false;
+	WRITE_ONCE(late.held, true);
+	for (ms = 0; ms < 2000 && !READ_ONCE(late.go); ms++)
+		mdelay(1);
+	return 1;
+}
+
 static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 {
 	const struct kvtree_store_create args = { .name = OTHER };
+	struct kvt_hook_args args_hook = {
+		.kind = KVTREE_HOOK_VALIDATOR, .name = "late", .call = hold_late,
+	};
 	struct env env = env_open(test);
 	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
 	struct bpf_kvt_ref ref = REF(env.write);
 	struct kvt_store *other;
 	u64 last = 0, dropped = 0, n;
-	unsigned int i, seen = 0;
-	bool older = false;
+	unsigned int i;
 	u64 handle;
+	u32 owner;
 	int err = 0;
 
 	KUNIT_ASSERT_NOT_NULL(test, val);
@@ -880,6 +904,10 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	KUNIT_ASSERT_FALSE(test, IS_ERR(other));
 	KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(other));
 	handle = kvt_handle_of(other, CAN_READ | CAN_WRITE);
+	memset(&late, 0, sizeof(late));
+	args_hook.store = env.both;
+	args_hook.owner = &owner;
+	KUNIT_ASSERT_EQ(test, 0, kvt_hook_attach(&args_hook));
 	rcu_read_lock();
 	for (i = 0; i < 4096 && !err; i++)
 		err = bpf_kvt_put(&ref, "k", 1, val, BPF_KVT_VALUE_MAX);
@@ -901,30 +929,27 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 		if (last != n)
 			break;
 	}
+	late.want = true;
 	rcu_read_unlock();
 	KUNIT_EXPECT_EQ_MSG(test, 201, n, "the post for the other store was not made");
 	dropped = stat(&env, KVTREE_STAT_BPF_POST_DROP);
 	KUNIT_EXPECT_LT(test, 0, dropped);
 	KUNIT_EXPECT_EQ(test, 200, stat(&env, KVTREE_STAT_BPF_POST));
 	/* What waits is made when it can be, and before what is posted then. */
-	migrate_disable();
-	for (n = 201, last = 0; seen < 1000 && n < 1000000; n++) {
-		ref = REF(env.write);
-		bpf_kvt_post(&ref, "last", 4, &n, sizeof(n));
-		ref = REF(env.read);
-		if (bpf_kvt_get(&ref, "last", 4, val, BPF_KVT_VALUE_MAX) >= (int)sizeof(last)) {
-			older |= *(u64 *)val < last;
-			last = *(u64 *)val;
-			seen += last > 200;
-		}
-		udelay(10);
-		cond_resched();
-	}
-	migrate_enable();
+	for (i = 0; i < 1000 && !READ_ONCE(late.held); i++)
+		msleep(10);
+	KUNIT_EXPECT_TRUE(test, late.held);
+	ref = REF(env.write);
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "last", 4, &n, sizeof(n)));
+	msleep(50);
+	WRITE_ONCE(late.go, true);
 	kvt_posts_flush();
-	KUNIT_EXPECT_FALSE(test, older);
-	KUNIT_EXPECT_EQ(test, 1000, seen);
+	ref = REF(env.read);
+	KUNIT_EXPECT_EQ(test, sizeof(last), bpf_kvt_get(&ref, "last", 4, &last, sizeof(last)));
+	KUNIT_EXPECT_EQ(test, n, last);
+	KUNIT_EXPECT_EQ(test, dropped, stat(&env, KVTREE_STAT_BPF_POST_DROP));
 	KUNIT_EXPECT_EQ(test, 0, stat(&env, KVTREE_STAT_BPF_POST_FAIL));
+	kvt_hook_detach(&owner);
 	KUNIT_EXPECT_EQ(test, 0, kvt_store_stat(other, KVTREE_STAT_BPF_POST_DROP));
 	KUNIT_EXPECT_EQ(test, 0, kvt_store_stat(other, KVTREE_STAT_BPF_POST_FAIL));
 	kvt_store_destroy(OTHER);
