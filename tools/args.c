@@ -57,9 +57,12 @@ const struct argp_child common_options[] = {
 /* What a store is to be like that is being made. */
 static error_t parse_store(int key, char *arg, struct argp_state *state)
 {
-	struct kvtree_store_create *store = state->input;
+	struct store_args *args = state->input;
+	struct kvtree_store_create *store = args->store;
 	uint64_t size;
 
+	/* Other keys are argp's own. */
+	args->given |= key > ARGP_KEY_ARG && key < ARGP_KEY_END;
 	switch (key) {
 	case 'E':
 		if (strlen(arg) >= sizeof(store->engine))
@@ -114,7 +117,7 @@ static const struct argp store_argp = {
 	.parser = parse_store,
 };
 
-/* The first takes a struct kvtree_store_create as its input. */
+/* The first takes a struct store_args as its input. */
 const struct argp_child store_options[] = {
 	{ .argp = &store_argp },
 	{ .argp = &common_argp, .header = "Options of all commands:", .group = 100 },

@@ -4,6 +4,7 @@
 #define KVTREE_TOOL_BLOCKDEV_H
 
 #include "../kmod/log/format.h"
+#include "inuse.h"
 
 struct blockdev {
 	const char *path;
@@ -17,8 +18,7 @@ void blockdev_close(struct blockdev *dev);
 int blockdev_read(const struct blockdev *dev, void *data, size_t len, uint64_t at);
 int blockdev_write(const struct blockdev *dev, const void *data, size_t len, uint64_t at);
 
-/* inuse.c: who uses a device */
-void inuse_warn(const char *path);
+/* inuse.c */
 bool inuse_by_loop(const struct blockdev *file);
 
 /* A set of devices to be read. */

@@ -7,16 +7,30 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "inuse.h"
 #include "stores.h"
 
 struct attach {
 	const char *name;
 	struct kvtree_store_attach args;
 	uint64_t paths[KVTREE_DEVICES_MAX];
-	const char *config;
+	struct store_args options;
+	const char *config;	/* NULL: none was given */
+	unsigned int wait;	/* seconds, for devices of the file */
 	bool all;
 	bool progress;
 };
+
+/* What would be left out of account is wrong usage. */
+static void refuse_options(const struct attach *attach, struct argp_state *state)
+{
+	if (attach->args.nr_devices && (attach->config || attach->wait))
+		argp_error(state, "--config and --wait are for a store whose line says its devices");
+	if (!attach->args.nr_devices &&
+	    (attach->options.given || attach->args.flags & KVTREE_ATTACH_SYNC))
+		argp_error(state, "%s: these options are for a store whose devices are named",
+			   "the line of the file says what a store is like");
+}
 
 static error_t parse_attach(int key, char *arg, struct argp_state *state)
 {
@@ -25,7 +39,8 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = store;
+		attach->options.store = store;
+		state->child_inputs[0] = &attach->options;
 		return 0;
 	case 'S':
 		attach->args.flags |= KVTREE_ATTACH_SYNC;
@@ -38,6 +53,9 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'p':
 		attach->progress = true;
+		return 0;
+	case 'w':
+		attach->wait = (unsigned int)arg_number(state, "--wait", arg, 86400);
 		return 0;
 	case 'r':
 		attach->args.flags |= KVTREE_ATTACH_READ_ONLY;
@@ -58,6 +76,7 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (attach->all == !!attach->name)
 			argp_usage(state);
+		refuse_options(attach, state);
 		if (attach->args.until && !(attach->args.flags & KVTREE_ATTACH_READ_ONLY))
 			argp_error(state, "--until needs --read-only");
 		if (attach->args.until && attach->all)
@@ -81,6 +100,8 @@ static const struct argp_option attach_options[] = {
 	  .doc = "Every change waits until it is on the devices (only those that ask for it)" },
 	{ .name = "until", .key = 'U', .arg = "EPOCH",
 	  .doc = "As the store was at the end of that epoch, with --read-only (the last one)" },
+	{ .name = "wait", .key = 'w', .arg = "SECONDS",
+	  .doc = "Wait so long for devices that the file names and that are not there (0)" },
 	{ 0 }
 };
 
@@ -216,26 +237,86 @@ static int attach_call(const struct kvtree *kv, const struct attach *attach)
 	return call.err;
 }
 
+#define PAUSE_NS	(100 * 1000 * 1000)
+
+static void pause_a_moment(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
+}
+
+/*
+ * There is a store of that name.  It is as it should be if it is this one, whoever
+ * attached it; one that is still being recovered is waited for.
+ *
+ * Return: the exit status, or -1 if it has gone
+ */
+static int attached_already(const struct kvtree *kv, const struct attach *attach)
+{
+	const char *name = attach->args.store.name;
+	struct kvtree_store_info si;
+	unsigned int i;
+
+	while (store_info(kv, name, &si) && si.flags & KVTREE_STORE_ATTACHING)
+		pause_a_moment();
+	if (strcmp(si.name, name)) {
+		pause_a_moment();
+		return -1;
+	}
+	if (!(si.flags & KVTREE_STORE_DURABLE)) {
+		warn("attach: there is a store '%s' already, and it is volatile", name);
+		return STATUS_ERROR;
+	}
+	for (i = 0; i < attach->args.nr_devices; i++) {
+		if (!inuse_free((const char *)(uintptr_t)attach->paths[i]))
+			continue;
+		warn("attach: there is a store '%s' already, and its devices are others", name);
+		return STATUS_ERROR;
+	}
+	warn("attach: the store '%s' is attached already", name);
+	return STATUS_NOT;
+}
+
 static int attach_one(const struct attach *attach)
 {
 	const char *name = attach->args.store.name;
 	struct kvtree *kv;
-	int err;
+	int err, status = -1;
 
 	tool.store = NULL;
 	kv = open_store(KVTREE_OPEN_READ);
-	err = attach_call(kv, attach);
+	do {
+		err = attach_call(kv, attach);
+		if (err == -EEXIST)
+			status = attached_already(kv, attach);
+	} while (err == -EEXIST && status < 0);
 	kvtree_close(kv);
-	if (err == -EEXIST) {
-		warn("attach: there is a store '%s' already", name);
-		return STATUS_NOT;
-	}
+	if (err == -EEXIST)
+		return status;
 	if (err) {
 		warn("attach '%s': %s", name, attach_reason(err));
 		return STATUS_ERROR;
 	}
 	show_attached(name);
 	return STATUS_OK;
+}
+
+/* Devices may be on their way, and their links are made when udev has seen them. */
+static int find_devices(struct device_set *set, const struct store_line *line, unsigned int wait)
+{
+	unsigned int left;
+	int err;
+
+	for (left = wait * (1000000000 / PAUSE_NS); left; left--) {
+		err = devices_find(set, line, true);
+		if (err != -ENODEV && err != -ENOENT)
+			break;
+		devices_free(set);
+		pause_a_moment();
+	}
+	/* Once more, to say what is wrong. */
+	if (wait && left)
+		devices_free(set);
+	return devices_find(set, line, false);
 }
 
 static int attach_line(const struct attach *how, const struct store_line *line)
@@ -248,7 +329,7 @@ static int attach_line(const struct attach *how, const struct store_line *line)
 	attach.args.store = line->store;
 	attach.args.flags = line->flags | (how->args.flags & KVTREE_ATTACH_READ_ONLY);
 	attach.args.until = how->args.until;
-	if (devices_find(&set, line, false)) {
+	if (find_devices(&set, line, how->wait)) {
 		status = STATUS_ERROR;
 	} else {
 		for (i = 0; i < set.nr; i++)
@@ -261,44 +342,53 @@ static int attach_line(const struct attach *how, const struct store_line *line)
 	return status;
 }
 
-/* One that is attached already is as it should be. */
 static bool is_attached(const char *name)
 {
-	struct kvtree_store_info si = { 0 };
+	struct kvtree_store_info si;
 	struct kvtree *kv;
-	bool found = false;
+	bool found;
 
 	tool.store = NULL;
 	kv = open_store(KVTREE_OPEN_READ);
-	while (!found && !kvtree_store_next(kv, &si, sizeof(si)))
-		found = !strcmp(si.name, name) && si.flags & KVTREE_STORE_DURABLE;
+	found = store_info(kv, name, &si) && si.flags & KVTREE_STORE_DURABLE &&
+		!(si.flags & KVTREE_STORE_ATTACHING);
 	kvtree_close(kv);
 	return found;
 }
 
-static int attach_lines(const struct attach *attach)
+/* All, but for those that wait to be asked for.  One that is attached is as it should be. */
+static int attach_all(const struct attach *attach, const struct stores *stores)
 {
+	int status = stores->bad ? STATUS_ERROR : STATUS_OK;
 	const struct store_line *line;
-	struct stores stores;
-	int status = STATUS_OK;
 	size_t i;
 
-	if (stores_read(&stores, attach->config, false)) {
+	for (i = 0; i < stores->nr; i++) {
+		line = &stores->line[i];
+		if (!line->noauto && !is_attached(line->store.name) &&
+		    attach_line(attach, line) > STATUS_NOT)
+			status = STATUS_ERROR;
+	}
+	return status;
+}
+
+static int attach_lines(const struct attach *attach)
+{
+	const char *file = attach->config ? attach->config : STORES_FILE;
+	const struct store_line *line;
+	struct stores stores;
+	int status;
+
+	if (stores_read(&stores, file, false)) {
 		status = STATUS_ERROR;
 	} else if (attach->all) {
-		status = stores.bad ? STATUS_ERROR : STATUS_OK;
-		for (i = 0; i < stores.nr; i++) {
-			line = &stores.line[i];
-			if (!line->noauto && !is_attached(line->store.name) &&
-			    attach_line(attach, line))
-				status = STATUS_ERROR;
-		}
+		status = attach_all(attach, &stores);
 	} else {
 		line = stores_find(&stores, attach->name);
 		if (line) {
 			status = attach_line(attach, line);
 		} else {
-			warn("attach: %s has no store '%s': name its devices", attach->config,
+			warn("attach: %s has no store '%s': name its devices", file,
 			     attach->name);
 			status = STATUS_ERROR;
 		}
@@ -322,7 +412,6 @@ int cmd_attach(int argc, char **argv)
 	};
 	struct attach attach = {
 		.args.store = { .mode = 0600, .uid = getuid(), .gid = getgid() },
-		.config = STORES_FILE,
 		.progress = isatty(STDERR_FILENO),
 	};
 

@@ -104,24 +104,24 @@ static int show(const char *path, const struct kvtree_device *device, int err, v
 	return 0;
 }
 
-/* A name for which it is to be attached, now that all its devices are there. */
+/*
+ * A name for which it is to be attached, now that all its devices are there.  The links
+ * to this one are made after udev has asked; it says which they will be.
+ */
 static const char *store_to_attach(const struct stores *stores, const struct kvtree_device *device,
 				   dev_t rdev)
 {
-	const char *name = NULL;
-	struct device_set set;
+	const char *links = getenv("DEVLINKS");
 	size_t i;
 
-	for (i = 0; !name && i < stores->nr; i++) {
+	for (i = 0; i < stores->nr; i++) {
 		const struct store_line *line = &stores->line[i];
 
-		if (line->noauto || !devices_has(line, device, rdev))
-			continue;
-		if (!devices_find(&set, line, true))
-			name = line->store.name;
-		devices_free(&set);
+		if (!line->noauto && devices_has(line, device, rdev, links ? links : "") &&
+		    devices_complete(line, device))
+			return line->store.name;
 	}
-	return name;
+	return NULL;
 }
 
 /* As blkid has it of file systems; what is not allowed there is encoded. */

@@ -10,6 +10,7 @@
 struct create {
 	const char *name;
 	struct kvtree_store_create args;
+	struct store_args options;
 };
 
 static error_t parse_create(int key, char *arg, struct argp_state *state)
@@ -19,7 +20,8 @@ static error_t parse_create(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = args;
+		create->options.store = args;
+		state->child_inputs[0] = &create->options;
 		return 0;
 	case 'B':
 		args->flags |= KVTREE_STORE_BPF;
@@ -114,6 +116,7 @@ int cmd_store_destroy(int argc, char **argv)
 		       "\vNeeds root. There is no way back. Programs that have it open get errors.",
 		.children = common_options,
 	};
+	struct kvtree_store_info si;
 	const char *name = NULL;
 	struct kvtree *kv;
 	struct bytes key;
@@ -124,6 +127,11 @@ int cmd_store_destroy(int argc, char **argv)
 	tool.store = NULL;
 	kv = open_store(KVTREE_OPEN_READ);
 	err = kvtree_store_destroy(kv, name);
+	if (err == -EBUSY && store_info(kv, name, &si) && si.flags & KVTREE_STORE_DURABLE) {
+		warn("store-destroy '%s': it is durable: detach it (kvtree detach)", name);
+		kvtree_close(kv);
+		return STATUS_ERROR;
+	}
 	kvtree_close(kv);
 	key = (struct bytes){ .data = (char *)name, .len = strlen(name) };
 	if (!err && tool.json) {

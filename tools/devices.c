@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "inuse.h"
 #include "stores.h"
 
 #define SYS_BLOCK	"/sys/class/block"
@@ -108,7 +109,9 @@ int devices_each(int (*each)(const char *path, const struct kvtree_device *devic
 		while ((slash = strchr(path, '!')))
 			*slash = '/';
 		err = kvtree_probe(path, &device, sizeof(device));
-		if (!err || err == -EBADMSG || err == -EOPNOTSUPP)
+		if (err && err != -EBADMSG && err != -EOPNOTSUPP)
+			continue;
+		if (!inuse_by_member(path, entry->d_name))
 			ret = each(path, &device, err, arg);
 	}
 	closedir(dir);
@@ -193,7 +196,7 @@ static int find_by_path(struct device_set *set, const struct store_line *line, b
 		if (!quiet)
 			warn("'%s': its line names %u device%s, but it has %u", line->store.name,
 			     line->nr_paths, line->nr_paths > 1 ? "s" : "", device.nr_devices);
-		return -ENODEV;
+		return -EINVAL;
 	}
 	return 0;
 }
@@ -212,15 +215,31 @@ int devices_find(struct device_set *set, const struct store_line *line, bool qui
 	return line->by_uuid ? find_by_uuid(set, line, quiet) : find_by_path(set, line, quiet);
 }
 
+/* Whether a list of words, with blanks between them, has one. */
+static bool has_word(const char *words, const char *word)
+{
+	size_t len = strlen(word), n;
+
+	for (; *words; words += n) {
+		words += strspn(words, " ");
+		n = strcspn(words, " ");
+		if (n == len && !memcmp(words, word, len))
+			return true;
+	}
+	return false;
+}
+
 /**
  * devices_has() - whether a device is one of a store's
  * @line: the store's
  * @device: what the device says
  * @rdev: its number
+ * @links: paths that will lead to it, with blanks between them
  *
  * Return: true if it is
  */
-bool devices_has(const struct store_line *line, const struct kvtree_device *device, dev_t rdev)
+bool devices_has(const struct store_line *line, const struct kvtree_device *device, dev_t rdev,
+		 const char *links)
 {
 	struct stat st;
 	unsigned int i;
@@ -228,9 +247,49 @@ bool devices_has(const struct store_line *line, const struct kvtree_device *devi
 	if (line->by_uuid)
 		return !memcmp(line->uuid, device->uuid, sizeof(line->uuid));
 	for (i = 0; i < line->nr_paths; i++)
-		if (!stat(line->paths[i], &st) && S_ISBLK(st.st_mode) && st.st_rdev == rdev)
+		if (has_word(links, line->paths[i]) ||
+		    (!stat(line->paths[i], &st) && S_ISBLK(st.st_mode) && st.st_rdev == rdev))
 			return true;
 	return false;
+}
+
+struct seen {
+	const struct kvtree_device *device;
+	uint32_t indices;
+};
+
+static int see(const char *path, const struct kvtree_device *device, int err, void *arg)
+{
+	struct seen *seen = arg;
+
+	(void)path;
+	if (!err && !memcmp(device->uuid, seen->device->uuid, sizeof(device->uuid)))
+		seen->indices |= 1u << device->index;
+	return 0;
+}
+
+/**
+ * devices_complete() - whether all devices of a store are there, by whatever path
+ * @line: of the store
+ * @device: one of them
+ *
+ * udev looks at several at a time, and makes the links to each when it has seen it.
+ *
+ * Return: true if they are
+ */
+bool devices_complete(const struct store_line *line, const struct kvtree_device *device)
+{
+	struct seen seen = { .device = device };
+	struct device_set set;
+	bool found;
+
+	if (!line->by_uuid)
+		return line->nr_paths == device->nr_devices && !devices_each(see, &seen) &&
+		       seen.indices == (1u << device->nr_devices) - 1;
+	/* A copy of a device is none of it. */
+	found = !devices_find(&set, line, true);
+	devices_free(&set);
+	return found;
 }
 
 /**

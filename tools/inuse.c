@@ -11,6 +11,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <blkid/blkid.h>
+
 #include "tool.h"
 #include "blockdev.h"
 
@@ -70,17 +72,16 @@ static bool by_swap(FILE *out, dev_t dev)
 /* Its superblock has the name by which it was last attached. */
 static bool by_store(FILE *out, const char *path)
 {
-	struct kvtree_store_info si = { 0 };
+	struct kvtree_store_info si;
 	struct kvtree_device device;
 	struct kvtree *kv;
-	bool found = false;
+	bool found;
 
 	if (kvtree_probe(path, &device, sizeof(device)) ||
 	    !(device.flags & KVTREE_DEVICE_OPEN) || kvtree_open(NULL, KVTREE_OPEN_READ, &kv))
 		return false;
-	while (!found && !kvtree_store_next(kv, &si, sizeof(si)))
-		found = si.flags & (KVTREE_STORE_DURABLE | KVTREE_STORE_ATTACHING) &&
-			!strcmp(si.name, device.label);
+	found = store_info(kv, device.label, &si) &&
+		si.flags & (KVTREE_STORE_DURABLE | KVTREE_STORE_ATTACHING);
 	kvtree_close(kv);
 	if (found)
 		fprintf(out, "attached as the store '%s': kvtree detach", si.name);
@@ -152,6 +153,22 @@ static bool by_relative(FILE *out, dev_t dev)
 }
 
 /**
+ * inuse_free() - whether nobody uses a device
+ * @path: of the device
+ *
+ * Return: true if the kernel gives it to one who wants it alone
+ */
+bool inuse_free(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+/**
  * inuse_warn() - say that a device is in use, and by whom
  * @path: of the device
  */
@@ -208,4 +225,65 @@ bool inuse_by_loop(const struct blockdev *file)
 	if (dir)
 		closedir(dir);
 	return found;
+}
+
+/* Whether udev says that something else is made of a device, or that it is not ready. */
+static bool by_udev(const char *name)
+{
+	char path[300], *line = NULL, *type;
+	unsigned int major, minor;
+	bool found = false;
+	size_t room = 0;
+	FILE *in;
+
+	snprintf(path, sizeof(path), SYS_BLOCK "/%s/dev", name);
+	in = fopen(path, "re");
+	if (!in)
+		return false;
+	found = fscanf(in, "%u:%u", &major, &minor) == 2;
+	fclose(in);
+	snprintf(path, sizeof(path), "/run/udev/data/b%u:%u", major, minor);
+	in = found ? fopen(path, "re") : NULL;
+	found = false;
+	while (in && !found && getline(&line, &room, in) > 0) {
+		line[strcspn(line, "\n")] = '\0';
+		/* As linux_raid_member, LVM2_member, mpath_member. */
+		type = strncmp(line, "E:ID_FS_TYPE=", 13) ? NULL : strrchr(line, '_');
+		found = (type && !strcmp(type, "_member")) || !strcmp(line, "E:SYSTEMD_READY=0") ||
+			!strcmp(line, "E:DM_UDEV_DISABLE_OTHER_RULES_FLAG=1");
+	}
+	if (in)
+		fclose(in);
+	free(line);
+	return found;
+}
+
+/* Whether the signature of a RAID is on it: of one that is not assembled yet, too. */
+static bool by_signature(const char *path)
+{
+	blkid_probe probe = blkid_new_probe_from_filename(path);
+	int found;
+
+	if (!probe)
+		return false;
+	blkid_probe_enable_superblocks(probe, 1);
+	blkid_probe_filter_superblocks_usage(probe, BLKID_FLTR_ONLYIN, BLKID_USAGE_RAID);
+	found = blkid_do_safeprobe(probe);
+	blkid_free_probe(probe);
+	/* One, or several. */
+	return !found || found == -2;
+}
+
+/**
+ * inuse_by_member() - whether a device is a part of a RAID, or of the like
+ * @path: of the device
+ * @name: its name in sysfs
+ *
+ * What stands on the RAID may be found on such a part, too, and must not be used there.
+ *
+ * Return: true if it is
+ */
+bool inuse_by_member(const char *path, const char *name)
+{
+	return by_udev(name) || by_signature(path);
 }

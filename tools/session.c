@@ -93,6 +93,23 @@ struct kvtree *open_store(unsigned int flags)
 }
 
 /**
+ * store_info() - find a store among all
+ * @kv: any session
+ * @name: its name
+ * @si: filled, if there is one
+ *
+ * Return: whether there is one
+ */
+bool store_info(const struct kvtree *kv, const char *name, struct kvtree_store_info *si)
+{
+	*si = (struct kvtree_store_info){ 0 };
+	while (!kvtree_store_next(kv, si, sizeof(*si)))
+		if (!strcmp(si->name, name))
+			return true;
+	return false;
+}
+
+/**
  * reason() - why an operation failed
  * @err: a negative errno
  *

@@ -44,7 +44,9 @@ bool uuid_parse(const char *text, uint8_t uuid[16]);
 int devices_each(int (*each)(const char *path, const struct kvtree_device *device, int err,
 			     void *arg), void *arg);
 int devices_find(struct device_set *set, const struct store_line *line, bool quiet);
-bool devices_has(const struct store_line *line, const struct kvtree_device *device, dev_t rdev);
+bool devices_has(const struct store_line *line, const struct kvtree_device *device, dev_t rdev,
+		 const char *links);
+bool devices_complete(const struct store_line *line, const struct kvtree_device *device);
 void devices_free(struct device_set *set);
 
 #endif /* KVTREE_TOOL_STORES_H */

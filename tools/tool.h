@@ -43,6 +43,12 @@ extern struct tool tool;
 extern const struct argp_child common_options[];
 extern const struct argp_child store_options[];
 
+/* The options that say what a store is to be like. */
+struct store_args {
+	struct kvtree_store_create *store;
+	bool given;		/* any of them */
+};
+
 struct bytes {
 	char *data;
 	size_t len;
@@ -64,6 +70,7 @@ struct bytes file_bytes(const char *path);
 
 /* session.c: stores and what goes wrong with them */
 struct kvtree *open_store(unsigned int flags);
+bool store_info(const struct kvtree *kv, const char *name, struct kvtree_store_info *si);
 const char *reason(int err);
 int report(int err, const char *what, const struct bytes *key);
 void __attribute__((noreturn, format(printf, 1, 2))) die(const char *fmt, ...);
