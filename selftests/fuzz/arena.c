@@ -2,23 +2,48 @@
 /* Memory for the calls of a fuzzer. */
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "fuzz.h"
 #include "lib/hostile.h"
 
+#define ARENA_FROM	0x100000000000ul
+#define ARENA_BYTES	(1ul << 20)
+
 static unsigned char *shared;
 static unsigned char *own[2];
 static unsigned char *structs[2];
+static unsigned char *batches[2];
 
-/* All of it is there: page faults of the fuzzer itself are not to fail. */
+/*
+ * All of it is there: page faults of the fuzzer itself are not to fail.  It is far from all
+ * else, so that whatever points into it or near it points to nothing of the fuzzer's.
+ */
 static unsigned char *map(size_t bytes)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	unsigned char *at = (unsigned char *)kvt_map_guarded(bytes / page) - bytes;
+	static size_t used;
+	unsigned char *at = (unsigned char *)(ARENA_FROM + used);
 
+	KVT_CHECK(mmap(at, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
 	memset(at, 1, bytes);
+	/* Nothing is behind it. */
+	used += bytes + 16 * 4096;
+	KVT_CHECK(used <= ARENA_BYTES);
 	return at;
+}
+
+void arena_tame(void *at, size_t len)
+{
+	__u64 word;
+
+	for (; len >= sizeof(word); at = (char *)at + sizeof(word), len -= sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		if (word < 4096 || word >> 47 ||
+		    (word >= ARENA_FROM && word < ARENA_FROM + ARENA_BYTES))
+			continue;
+		word |= 1ull << 63;
+		memcpy(at, &word, sizeof(word));
+	}
 }
 
 void arena_make(void)
@@ -29,6 +54,7 @@ void arena_make(void)
 	for (i = 0; i < 2; i++) {
 		own[i] = map(OWN_BYTES);
 		structs[i] = map(2 * 4096);
+		batches[i] = map(4096);
 	}
 }
 
@@ -39,6 +65,11 @@ void *arena_struct(unsigned int thread, size_t len)
 
 	memset(at, 0, len);
 	return at;
+}
+
+struct kvtree_op *arena_batch(unsigned int thread)
+{
+	return (struct kvtree_op *)(batches[thread] + 4096) - ARENA_BATCH;
 }
 
 __u64 arena_pointer(struct input *in, unsigned int thread)
@@ -67,6 +98,7 @@ void arena_poke(struct input *in)
 	unsigned int at = input_below(in, 32) * 64;
 
 	input_fill(in, shared + at, 1 + input_below(in, 64));
+	arena_tame(shared + at, 64);
 }
 
 void arena_vanish(struct input *in, unsigned int thread)

@@ -10,7 +10,6 @@
 #include "fuzz.h"
 #include "lib/durable.h"
 
-#define BATCH	6
 
 void result_is_documented(int result)
 {
@@ -89,6 +88,7 @@ void op_fill(struct input *in, unsigned int thread, struct kvtree_op *op)
 		fill_cols(in, thread, op);
 	if (wild == 31)
 		((__u8 *)op)[input_below(in, sizeof(*op))] = (__u8)input_take(in, 1);
+	arena_tame(&op->key, sizeof(*op) - offsetof(struct kvtree_op, key));
 }
 
 void call_op(struct input *in, unsigned int thread)
@@ -105,15 +105,15 @@ void call_op(struct input *in, unsigned int thread)
 
 void call_batch(struct input *in, unsigned int thread)
 {
-	struct kvtree_op op[BATCH];
-	struct kvtree_batch batch = { .op_size = sizeof(op[0]) };
+	struct kvtree_op op[ARENA_BATCH], *ops = arena_batch(thread);
+	struct kvtree_batch batch = { .ops = kvt_ptr(ops), .op_size = sizeof(op[0]) };
 	int fd = session_take(in), err;
 	unsigned int i;
 
-	batch.nr = 1 + input_below(in, BATCH);
+	batch.nr = 1 + input_below(in, ARENA_BATCH);
 	for (i = 0; i < batch.nr; i++)
 		op_fill(in, thread, &op[i]);
-	batch.ops = kvt_ptr(op);
+	memcpy(ops, op, batch.nr * sizeof(op[0]));
 	switch (input_below(in, 16)) {
 	case 0:
 		/* Where the other thread may change them. */
@@ -238,6 +238,7 @@ void call_raw(struct input *in, unsigned int thread)
 	int fd = session_take(in);
 
 	input_fill(in, args, input_below(in, 64));
+	arena_tame(args, 512);
 	if (input_below(in, 8) == 0)
 		args = (void *)arena_pointer(in, thread);
 	result_is_documented(kvt_ioctl(fd, cmd, args));

@@ -31,7 +31,13 @@ void input_fill(struct input *in, void *to, size_t len);
 void arena_make(void);
 /* At least @len bytes that are the thread's to fill in, for a structure of a call. */
 void *arena_struct(unsigned int thread, size_t len);
+/* Operations of a batch.  Behind them nothing is accessible, if it says that there are more. */
+#define ARENA_BATCH	6
+
+struct kvtree_op *arena_batch(unsigned int thread);
 __u64 arena_pointer(struct input *in, unsigned int thread);
+/* Words that would be addresses of the fuzzer itself become addresses of nobody. */
+void arena_tame(void *at, size_t len);
 /* Write to the shared memory, or have a thread's own pages go or be protected. */
 void arena_poke(struct input *in);
 void arena_vanish(struct input *in, unsigned int thread);

@@ -88,6 +88,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t len)
 	struct part part[2] = { { .thread = 0 }, { .thread = 1 } };
 	pthread_t thread;
 	size_t first;
+	bool two;
 
 	if (len < 2)
 		return 0;
@@ -98,14 +99,15 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t len)
 	part[0].in = (struct input){ data + 1, first };
 	part[1].in = (struct input){ data + 1 + first, len - 1 - first };
 	part[0].nth = nth;
+	two = part[1].in.left;
 
 	sessions_begin();
-	if (part[1].in.left)
+	if (two)
 		KVT_CHECK(!pthread_create(&thread, NULL, second_thread, &part[1]));
 	cover_begin(0);
 	part_run(&part[0]);
 	cover_end(0);
-	if (part[1].in.left)
+	if (two)
 		KVT_CHECK(!pthread_join(thread, NULL));
 	rings_end();
 	sessions_end();
