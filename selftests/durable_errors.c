@@ -176,7 +176,7 @@ TEST_F(requests, each_that_fails_is_told_and_loses_nothing)
 		kvt_oracle_run(o, &out);
 		failed = fail_over();
 		if (failed && !kvt_outcome_told(&out)) {
-			/* One copy of the superblock is enough, and a device may refuse to discard. */
+			/* One superblock is enough, and a device may refuse to discard. */
 			ASSERT_TRUE((n <= COPIES || variant->discard) && !out.attached &&
 				    !out.changed && !out.detached && !out.error) {
 				TH_LOG("request %u: attach %d, change %d, detach %d, error %llu",

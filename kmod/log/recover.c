@@ -190,9 +190,9 @@ static int until_walk(struct kvt_log_walk *walk, struct kvt_log_found *found)
 		verdict = kvt_log_walk_next(walk);
 		if (verdict)
 			break;
-		found->time = max(found->time, (u64)le64_to_cpu(walk->trailer->time));
+		found->time = max(found->time, le64_to_cpu(walk->trailer->time));
 		found->version_lease = max(found->version_lease,
-					   (u64)le64_to_cpu(walk->trailer->version_lease));
+					   le64_to_cpu(walk->trailer->version_lease));
 		kvt_env_rest();
 	}
 	if (verdict == KVT_LOG_END)
@@ -236,7 +236,7 @@ static u64 first_epoch(const struct kvtree_log_checkpoint *cp)
 {
 	if (cp->epoch && !cp->met)
 		return 0;
-	return max(le64_to_cpu(cp->epoch) + le32_to_cpu(cp->met), (u64)1);
+	return (le64_to_cpu(cp->epoch) + le32_to_cpu(cp->met)) ?: 1;
 }
 
 /* The last epoch of the last life, or of the checkpoint if there is no life. */

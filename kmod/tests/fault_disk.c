@@ -17,8 +17,8 @@
  *	failed		those of them that ended so
  *	hold		1: requests are kept, and wait; 0: they are worked on, as "fail" is now
  *	held		how many wait
- *	cache		"keep": from now on it is known what was not flushed; "lose", or "lose SECTOR
- *			SECTORS": that is as it was before, but for these sectors; "flush"
+ *	cache		"keep": from now on it is known what was not flushed; "lose", or "lose
+ *			SECTOR SECTORS": that is as it was before, but for these; "flush"
  */
 #include <linux/bio.h>
 #include <linux/blkdev.h>

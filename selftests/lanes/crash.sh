@@ -325,8 +325,7 @@ replay_results()
 			first=(--first "${oracle%/*}/round.log" --first-oracle "${oracle%/*}/round.oracle")
 		elif [ "$name" = again ]; then
 			base=("$DISKS/base.img")
-			# shellcheck disable=SC2091
-			$(RECORDS=${oracle%/*} crashed one "${base[@]}") >/dev/null
+			$(RECORDS=${oracle%/*} crashed one) "${base[@]}" >/dev/null
 		fi
 		attempt "replay-$name" "$CRASH" replay --jobs "$JOBS" --points "$POINTS" \
 			--check "$CHECKS" --seed "$SEED$ROUND" --dir "$DISKS" \
