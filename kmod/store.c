@@ -14,6 +14,7 @@
 #include <linux/string.h>
 #include <linux/user_namespace.h>
 
+#include "audit.h"
 #include "compat.h"
 #include "bpf.h"
 #include "debugfs.h"
@@ -156,13 +157,17 @@ KVT_EXPORT_FOR_TESTS(kvt_store_put);
 /* Free what store_fill() made.  Nobody is inside. */
 static void store_empty(struct kvt_store *store)
 {
+	struct kvt_audit audit;
+
 	kvt_late_posts_exit(&store->late_posts);
 	if (store->log)
 		store->gone_err = kvt_log_close(store->log);
+	kvt_audit_values(&audit, store);
 	if (!IS_ERR_OR_NULL(store->index))
 		store->index->ops->destroy(store->index);
 	if (store->reclaim.cpu)
 		kvt_reclaim_exit(&store->reclaim);
+	kvt_audit_check(&audit, store);
 	if (store->quota.bytes.cpu)
 		kvt_quota_exit(&store->quota);
 	percpu_ref_exit(&store->inside);

@@ -220,6 +220,8 @@ TEST_F(pinned, what_is_read_after_a_fault_is_one_version)
 		ASSERT_EQ(0, pthread_join(w[i].thread, NULL));
 		at = i == SCAN ? sizeof(struct kvtree_rec) + 4 : 0;
 		EXPECT_LE((int)LEN, w[i].result);
+		if (i == SCAN)
+			EXPECT_EQ(0, memcmp((char *)w[i].val + at - 4, &w[i].nr, 4));
 		for (j = 0; j < LEN; j++)
 			if (((char *)w[i].val)[at + j] != 'b' + i)
 				break;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Audit: what a store was charged, beside what it has, when it goes.
+ *
+ * In kernels that tests are made for, so that each test does this.
+ */
+#include <linux/err.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+#include "audit.h"
+#include "compat.h"
+#include "index.h"
+#include "store.h"
+#include "value.h"
+
+/* Returns false if there is no memory to go through them. */
+static bool audit_count(struct kvt_audit *audit, struct kvt_index *index)
+{
+	struct kvt_iter *iter = kvzalloc(index->ops->iter_size, GFP_KERNEL);
+	struct kvt_value *v;
+
+	if (!iter)
+		return false;
+	iter->index = index;
+	iter->bound = KVT_AT;
+	index->ops->iter_rest(iter);
+	do {
+		rcu_read_lock();
+		v = kvt_iter_one(iter);
+		if (!IS_ERR_OR_NULL(v)) {
+			audit->keys++;
+			audit->bytes += kvt_value_charge(v);
+		}
+		rcu_read_unlock();
+		index->ops->iter_rest(iter);
+		cond_resched();
+	} while (v);
+	kvfree(iter);
+	return true;
+}
+
+/**
+ * kvt_audit_values() - see what a store has
+ * @audit: to be filled
+ * @store: the store, which nobody changes any more
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_audit_values(struct kvt_audit *audit, const struct kvt_store *store)
+{
+	*audit = (struct kvt_audit) {};
+	if (IS_ENABLED(CONFIG_KUNIT) && !IS_ERR_OR_NULL(store->index))
+		audit->done = audit_count(audit, store->index);
+}
+
+/**
+ * kvt_audit_check() - compare what a store had with what it is charged
+ * @audit: of kvt_audit_values()
+ * @store: the store, whose index and garbage are freed, so that only its values are
+ *	still charged
+ *
+ * Context: any.
+ */
+void kvt_audit_check(const struct kvt_audit *audit, const struct kvt_store *store)
+{
+	u64 bytes, keys;
+	s64 waiting;
+
+	if (!audit->done)
+		return;
+	bytes = kvt_quota_bytes(&store->quota);
+	keys = kvt_quota_keys(&store->quota);
+	waiting = atomic64_read(&store->reclaim.waiting);
+	WARN(bytes != audit->bytes, "kvtree: %s: %llu bytes are charged for values of %llu\n",
+	     store->name, bytes, audit->bytes);
+	WARN(keys != audit->keys, "kvtree: %s: %llu keys are charged for %llu\n",
+	     store->name, keys, audit->keys);
+	WARN(kvt_stats_read(&store->stats, KVTREE_STAT_VALUE_BYTES) != audit->bytes,
+	     "kvtree: %s: value_bytes is not %llu\n", store->name, audit->bytes);
+	WARN(waiting, "kvtree: %s: %lld bytes of garbage were never freed\n", store->name,
+	     waiting);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Audit: what a store was charged, beside what it has, when it goes. */
+#ifndef KVT_AUDIT_H
+#define KVT_AUDIT_H
+
+#include <linux/types.h>
+
+struct kvt_store;
+
+struct kvt_audit {
+	bool done;
+	u64 keys;
+	u64 bytes;	/* that the values take */
+};
+
+void kvt_audit_values(struct kvt_audit *audit, const struct kvt_store *store);
+void kvt_audit_check(const struct kvt_audit *audit, const struct kvt_store *store);
+
+#endif /* KVT_AUDIT_H */
