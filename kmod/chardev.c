@@ -324,7 +324,6 @@ static long ioctl_store_self(struct kvt_session *session, void __user *arg, size
 	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
 }
 
-
 static long ioctl_stat(struct kvt_session *session, const void *in, void __user *arg)
 {
 	struct kvtree_stat_args __user *user = arg;

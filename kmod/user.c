@@ -6,7 +6,7 @@
 
 #include "user.h"
 
-/* So often pages may be gone again, or be there and not to be copied to, before that is an error. */
+/* So often pages may be gone again, or be there and not to be copied to: then EFAULT. */
 #define FAULT_TRIES	1000
 
 /**

@@ -5,8 +5,8 @@
  * Everything is copied without page faults at first.  An operation that may sleep then
  * leaves the store, takes the fault, and enters again; it gets -ESTALE if the store was
  * destroyed meanwhile.  One that may not gets -EAGAIN for a page that is not there, or
- * that is nobody's: whoever runs it again where it may sleep learns which.  What `val` points to may stand in a registered
- * buffer of an io_uring, whose pages are always there.
+ * that is nobody's: whoever runs it again where it may sleep learns which.  What `val`
+ * points to may stand in a registered buffer of an io_uring, whose pages are always there.
  *
  * None of it may be called under a node lock or in an RCU read section, or with a
  * reference on anything of the store, but for kvt_val_out_nofault(), and for what copies

@@ -192,28 +192,26 @@ FIXTURE_VARIANT(blocked) {
 	block_fn run;
 };
 
-#define BLOCKED(fn) FIXTURE_VARIANT_ADD(blocked, fn) { .run = fn }
-
-BLOCKED(batch_array);
-BLOCKED(batch_of_one);
-BLOCKED(batch_key);
-BLOCKED(batch_value);
-BLOCKED(key);
-BLOCKED(value_to_put);
-BLOCKED(columns_to_put);
-BLOCKED(data_of_columns);
-BLOCKED(short_value);
-BLOCKED(large_value);
-BLOCKED(columns_to_get);
-BLOCKED(value_of_columns);
-BLOCKED(scan_args);
-BLOCKED(scan_buffer);
-BLOCKED(scan_end);
-BLOCKED(counters);
-BLOCKED(uring_batch);
-BLOCKED(uring_batch_of_a_worker);
-BLOCKED(uring_value_to_put);
-BLOCKED(uring_large_value);
+FIXTURE_VARIANT_ADD(blocked, batch_array) { .run = batch_array };
+FIXTURE_VARIANT_ADD(blocked, batch_of_one) { .run = batch_of_one };
+FIXTURE_VARIANT_ADD(blocked, batch_key) { .run = batch_key };
+FIXTURE_VARIANT_ADD(blocked, batch_value) { .run = batch_value };
+FIXTURE_VARIANT_ADD(blocked, key) { .run = key };
+FIXTURE_VARIANT_ADD(blocked, value_to_put) { .run = value_to_put };
+FIXTURE_VARIANT_ADD(blocked, columns_to_put) { .run = columns_to_put };
+FIXTURE_VARIANT_ADD(blocked, data_of_columns) { .run = data_of_columns };
+FIXTURE_VARIANT_ADD(blocked, short_value) { .run = short_value };
+FIXTURE_VARIANT_ADD(blocked, large_value) { .run = large_value };
+FIXTURE_VARIANT_ADD(blocked, columns_to_get) { .run = columns_to_get };
+FIXTURE_VARIANT_ADD(blocked, value_of_columns) { .run = value_of_columns };
+FIXTURE_VARIANT_ADD(blocked, scan_args) { .run = scan_args };
+FIXTURE_VARIANT_ADD(blocked, scan_buffer) { .run = scan_buffer };
+FIXTURE_VARIANT_ADD(blocked, scan_end) { .run = scan_end };
+FIXTURE_VARIANT_ADD(blocked, counters) { .run = counters };
+FIXTURE_VARIANT_ADD(blocked, uring_batch) { .run = uring_batch };
+FIXTURE_VARIANT_ADD(blocked, uring_batch_of_a_worker) { .run = uring_batch_of_a_worker };
+FIXTURE_VARIANT_ADD(blocked, uring_value_to_put) { .run = uring_value_to_put };
+FIXTURE_VARIANT_ADD(blocked, uring_large_value) { .run = uring_large_value };
 
 FIXTURE_SETUP(blocked)
 {
