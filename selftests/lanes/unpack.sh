@@ -35,6 +35,8 @@ missing()
 download()
 {
 	mkdir -p "$DIR/debs/partial"
+	# Of another day, and of other versions.
+	rm -f "$DIR"/debs/*.deb
 	apt-get -q -y -o Dir::Cache::archives="$DIR/debs" -o Debug::NoLocking=1 \
 		-o APT::Sandbox::User="$(id -un)" -o Acquire::Retries=3 \
 		install --download-only --no-install-recommends "$@"
