@@ -154,8 +154,9 @@ struct kvt_pair {
  *	-EDQUOT only for a key that is not there; without @change->may_insert,
  *	-ENOMEM only if @change->gfp cannot sleep: whoever makes room is not refused.
  * @commit: publish @value, or remove the key if it is NULL, and let go of the
- *	place.  Allocates and frees nothing.  Returns 0, or -EAGAIN (engines that hold no lock): another
- *	writer was first, nothing was published, call begin() again.  The old
+ *	place.  Allocates and frees nothing.  Returns 0, or -EAGAIN (engines that
+ *	hold no lock): another writer was first, nothing was published, call
+ *	begin() again.  The old
  *	value belongs to the caller, who retires it.  Committing a removal
  *	when @change->old is NULL is not allowed.
  * @abort: let go of the place, nothing changed.
