@@ -156,9 +156,8 @@ struct kvt_pair {
  * @commit: publish @value, or remove the key if it is NULL, and let go of the
  *	place.  Allocates and frees nothing.  Returns 0, or -EAGAIN (engines that
  *	hold no lock): another writer was first, nothing was published, call
- *	begin() again.  The old
- *	value belongs to the caller, who retires it.  Committing a removal
- *	when @change->old is NULL is not allowed.
+ *	begin() again.  The old value belongs to the caller, who retires it.
+ *	Committing a removal when @change->old is NULL is not allowed.
  * @abort: let go of the place, nothing changed.
  * @finish: end of the change, where begin() may be called: gives back memory that
  *	begin() set aside and did not use, has work done that the commit found, and
