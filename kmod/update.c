@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* PUT, CAS, REMOVE and ADD: their data are copied in, then written. */
 #include <linux/err.h>
-#include <linux/overflow.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -285,7 +284,7 @@ size_t kvt_update_bytes(const struct kvt_update *update)
 	sum = write->ncols * sizeof(*write->cols) + update->data_len;
 	for (i = 0; i < write->ncols; i++)
 		if (write->cols[i].blob)
-			sum += kvt_mem_size(struct_size(write->cols[i].blob, data, write->cols[i].len));
+			sum += kvt_mem_size(sizeof(struct kvt_blob) + write->cols[i].len);
 	return sum;
 }
 

@@ -27,7 +27,7 @@ static_assert(ilog2(KVTREE_VALUE_MAX) < 23);
 static_assert(ilog2(KVTREE_COLS_MAX) <= 8);
 static_assert(sizeof(struct kvt_blob *) <= KVT_INLINE_ALWAYS);
 /* Also when they are rounded up. */
-static_assert(KVT_VALUE_SIZE_MAX <= U16_MAX / 2);
+static_assert(U16_MAX / 2 >= KVT_VALUE_SIZE_MAX);
 
 static struct kvt_entry *value_table(const struct kvt_value *v)
 {

@@ -20,7 +20,7 @@ FIXTURE(memory) {
 
 static int create(void *arg)
 {
-	FIXTURE_DATA(memory) *self = arg;
+	struct _test_data_memory *self = arg;
 
 	kvt_group_enter(&self->creator);
 	return kvt_create(self->dev, self->name, 0600, 0, 0);
@@ -52,7 +52,7 @@ FIXTURE_TEARDOWN(memory)
 }
 
 struct load {
-	FIXTURE_DATA(memory) *self;
+	struct _test_data_memory *self;
 	const struct kvt_group *group;
 	__u32 nr;
 	__u32 len;

@@ -56,7 +56,7 @@ FIXTURE(pinned) {
 
 static int create(void *arg)
 {
-	FIXTURE_DATA(pinned) *self = arg;
+	struct _test_data_pinned *self = arg;
 
 	kvt_group_enter(&self->creator);
 	return kvt_create(self->dev, self->name, 0600, 0, 0);
@@ -103,7 +103,7 @@ enum kind {
 };
 
 struct waiter {
-	FIXTURE_DATA(pinned) *self;
+	struct _test_data_pinned *self;
 	pthread_t thread;
 	enum kind kind;
 	__u32 nr;
@@ -111,7 +111,7 @@ struct waiter {
 	int result;
 };
 
-static void put_all(FIXTURE_DATA(pinned) *self, char byte)
+static void put_all(struct _test_data_pinned *self, char byte)
 {
 	__u32 i;
 
@@ -121,7 +121,7 @@ static void put_all(FIXTURE_DATA(pinned) *self, char byte)
 			  == 0);
 }
 
-static void remove_all(FIXTURE_DATA(pinned) *self)
+static void remove_all(struct _test_data_pinned *self)
 {
 	__u32 i;
 
@@ -175,7 +175,7 @@ static void *wait_thread(void *arg)
 	return NULL;
 }
 
-static void start(FIXTURE_DATA(pinned) *self, struct waiter *w, enum kind kind, __u32 nr)
+static void start(struct _test_data_pinned *self, struct waiter *w, enum kind kind, __u32 nr)
 {
 	*w = (struct waiter) {
 		.self = self, .kind = kind, .nr = nr,

@@ -146,14 +146,14 @@ static void serve(struct kvt_silent *s, const struct fuse_in_header *in)
 		reply(s, in->unique, 0, NULL, 0);
 		break;
 	default:
-		reply(s, in->unique, -ENOSYS, NULL, 0);
+		reply(s, in->unique, -EOPNOTSUPP, NULL, 0);
 	}
 }
 
 /* It can be canceled where it waits for a request. */
 static void *server(void *arg)
 {
-	static __thread char request[REQUEST_ROOM] __attribute__((aligned(8)));
+	static __thread __u64 request[REQUEST_ROOM / sizeof(__u64)];
 	struct kvt_silent *s = arg;
 	ssize_t n;
 
@@ -161,10 +161,10 @@ static void *server(void *arg)
 		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 		n = read(s->fuse, request, sizeof(request));
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+		if (n < 0 && errno == ENODEV)
+			return NULL;
 		if (n >= (ssize_t)sizeof(struct fuse_in_header))
 			serve(s, (const void *)request);
-		else if (n < 0 && errno == ENODEV)
-			return NULL;
 		else
 			KVT_CHECK(n < 0 && (errno == EINTR || errno == ENOENT));
 	}

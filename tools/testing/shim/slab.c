@@ -116,7 +116,7 @@ static void release(const void *p, struct head head)
 
 void *kmalloc(size_t size, gfp_t gfp)
 {
-	/* Where there is no cache it gives a power of two, too.  Large ones begin on a cache line. */
+	/* A power of two, where there is no cache.  Large ones begin on a cache line. */
 	return alloc((struct head){ .takes = kmalloc_size_roundup(size) }, size,
 		     size < SMP_CACHE_BYTES ? 0 : SMP_CACHE_BYTES, gfp);
 }
