@@ -25,7 +25,8 @@ struct attach {
 static void refuse_options(const struct attach *attach, struct argp_state *state)
 {
 	if (attach->args.nr_devices && (attach->config || attach->wait))
-		argp_error(state, "--config and --wait are for a store whose line says its devices");
+		argp_error(state, "%s: --config and --wait are for a store of the file",
+			   "its devices are named");
 	if (!attach->args.nr_devices &&
 	    (attach->options.given || attach->args.flags & KVTREE_ATTACH_SYNC))
 		argp_error(state, "%s: these options are for a store whose devices are named",

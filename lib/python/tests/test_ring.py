@@ -553,8 +553,13 @@ def test_a_child_leaves_the_parents_loop_alone(store: Store, ring: Ring) -> None
     async def main() -> None:
         loop = asyncio.get_running_loop()
         seen = loop.create_future()
-        ring._readable = lambda: seen.done() or seen.set_result(  # type: ignore[method-assign]
-            os.eventfd_read(ring.fileno()))
+
+        def readable() -> None:
+            os.eventfd_read(ring.fileno())
+            if not seen.done():
+                seen.set_result(None)
+
+        ring._readable = readable  # type: ignore[method-assign]
         ring._loop = loop
         ring._watch()
         pid = os.fork()
