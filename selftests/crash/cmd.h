@@ -25,6 +25,7 @@ struct cmd_options {
 	uint32_t checkpoint;
 	uint32_t nbd;			/* disks; 0: one of dm-log-writes */
 	uint32_t mib;
+	uint32_t less;			/* MiB that each nbd disk is smaller than the last */
 	uint64_t seed;
 	bool format;
 	bool compare;

@@ -97,7 +97,7 @@ int cmd_record(const struct cmd_options *o)
 	if (o->nr_paths)
 		crash_image_load(&base, o->paths, nr);
 	crash_disks_begin(&disks, o->nbd ? CRASH_DISKS_NBD : CRASH_DISKS_DM, nr,
-			  o->nr_paths ? base.bytes : (size_t)o->mib << 20,
+			  o->nr_paths ? base.bytes : (size_t)o->mib << 20, (size_t)o->less << 20,
 			  o->nr_paths ? &base : NULL);
 	if (!o->nr_paths) {
 		format_disks(&disks);

@@ -107,7 +107,7 @@ static void dm_end(struct crash_disks *disks, const char *path)
 }
 
 void crash_disks_begin(struct crash_disks *disks, enum crash_disks_kind kind, uint32_t nr,
-		       size_t bytes, const struct crash_image *base)
+		       size_t bytes, size_t less, const struct crash_image *base)
 {
 	uint32_t i;
 
@@ -120,7 +120,7 @@ void crash_disks_begin(struct crash_disks *disks, enum crash_disks_kind kind, ui
 		return;
 	}
 	disks->recorder = crash_recorder_new(nr, bytes / CRASH_SECTOR);
-	disks->nbd = crash_nbd_begin(nr, bytes, base, disks->recorder);
+	disks->nbd = crash_nbd_begin(nr, bytes, less, base, disks->recorder);
 	for (i = 0; i < nr; i++)
 		crash_nbd_path(i, disks->disk[i].path, sizeof(disks->disk[i].path));
 }

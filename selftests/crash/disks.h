@@ -14,7 +14,7 @@ enum crash_disks_kind {
 struct crash_disks {
 	enum crash_disks_kind kind;
 	uint32_t nr;
-	size_t bytes;			/* of each */
+	size_t bytes;			/* of the largest */
 	struct kvt_disk disk[CRASH_DISKS];	/* `path` alone is for others */
 	/* dm */
 	struct kvt_disk under;
@@ -24,17 +24,17 @@ struct crash_disks {
 	struct crash_recorder *recorder;
 };
 
-/* With what stands on @base in the beginning, or zeros if it is NULL. */
+/* With what stands on @base in the beginning, or zeros if it is NULL; each @less than the last. */
 void crash_disks_begin(struct crash_disks *disks, enum crash_disks_kind kind, uint32_t nr,
-		       size_t bytes, const struct crash_image *base);
+		       size_t bytes, size_t less, const struct crash_image *base);
 /* A mark in the record: from here on. */
 void crash_disks_mark(struct crash_disks *disks, const char *text);
 /* Nobody has them open: take them away, and save the record. */
 void crash_disks_end(struct crash_disks *disks, const char *path);
 
 /* nbd.c */
-struct crash_nbd *crash_nbd_begin(uint32_t nr, size_t bytes, const struct crash_image *base,
-				  struct crash_recorder *recorder);
+struct crash_nbd *crash_nbd_begin(uint32_t nr, size_t bytes, size_t less,
+				  const struct crash_image *base, struct crash_recorder *recorder);
 void crash_nbd_path(uint32_t i, char *path, size_t len);
 void crash_nbd_end(struct crash_nbd *nbd);
 

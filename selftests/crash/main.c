@@ -57,7 +57,7 @@ static const struct {
 enum {
 	RECORD, ORACLE, FIRST, FIRST_ORACLE, STATE, DIR_,
 	POINTS, CHECK, JOBS_, LIFE, WORKERS, CPUS, OPS, CHECKPOINT,
-	NBD, MIB, SEED, FORMAT, COMPARE, CACHED,
+	NBD, LESS, MIB, SEED, FORMAT, COMPARE, CACHED,
 };
 
 static const struct option options[] = {
@@ -77,6 +77,7 @@ static const struct option options[] = {
 	{ "checkpoint", required_argument, NULL, CHECKPOINT },
 	{ "nbd", required_argument, NULL, NBD },
 	{ "mib", required_argument, NULL, MIB },
+	{ "less", required_argument, NULL, LESS },
 	{ "seed", required_argument, NULL, SEED },
 	{ "format", no_argument, NULL, FORMAT },
 	{ "compare", no_argument, NULL, COMPARE },
@@ -89,7 +90,8 @@ static void parse(struct cmd_options *o, int argc, char **argv)
 	uint32_t *const numbers[] = {
 		[POINTS] = &o->points, [CHECK] = &o->check, [JOBS_] = &o->jobs, [LIFE] = &o->life,
 		[WORKERS] = &o->workers, [CPUS] = &o->cpus, [OPS] = &o->ops,
-		[CHECKPOINT] = &o->checkpoint, [NBD] = &o->nbd, [MIB] = &o->mib,
+		[CHECKPOINT] = &o->checkpoint, [NBD] = &o->nbd, [LESS] = &o->less,
+		[MIB] = &o->mib,
 	};
 	const char **const texts[] = {
 		[RECORD] = &o->record, [ORACLE] = &o->oracle, [STATE] = &o->state, [DIR_] = &o->dir,

@@ -34,6 +34,7 @@ struct disk {
 struct crash_nbd {
 	uint32_t nr;
 	size_t bytes;
+	size_t less;		/* from disk to disk */
 	struct crash_recorder *recorder;
 	struct disk disk[CRASH_DISKS];
 };
@@ -123,6 +124,11 @@ void crash_nbd_path(uint32_t i, char *path, size_t len)
 	snprintf(path, len, "/dev/nbd%u", i);
 }
 
+static size_t disk_bytes(const struct disk *disk)
+{
+	return disk->nbd->bytes - disk->index * disk->nbd->less;
+}
+
 static bool has_size(void *arg)
 {
 	struct disk *disk = arg;
@@ -134,12 +140,12 @@ static bool has_size(void *arg)
 	if (fd >= 0 && read(fd, text, sizeof(text) - 1) < 0)
 		text[0] = '\0';
 	close(fd);
-	return strtoull(text, NULL, 10) == disk->nbd->bytes / CRASH_SECTOR;
+	return strtoull(text, NULL, 10) == disk_bytes(disk) / CRASH_SECTOR;
 }
 
 static void disk_begin(struct disk *disk, const struct crash_image *base)
 {
-	size_t bytes = disk->nbd->bytes, at;
+	size_t bytes = disk_bytes(disk), at;
 	char path[32];
 
 	crash_nbd_path(disk->index, path, sizeof(path));
@@ -165,8 +171,8 @@ static void disk_begin(struct disk *disk, const struct crash_image *base)
 	KVT_CHECK(kvt_eventually(has_size, disk));
 }
 
-struct crash_nbd *crash_nbd_begin(uint32_t nr, size_t bytes, const struct crash_image *base,
-				  struct crash_recorder *recorder)
+struct crash_nbd *crash_nbd_begin(uint32_t nr, size_t bytes, size_t less,
+				  const struct crash_image *base, struct crash_recorder *recorder)
 {
 	struct crash_nbd *nbd = calloc(1, sizeof(*nbd));
 	uint32_t i;
@@ -175,6 +181,7 @@ struct crash_nbd *crash_nbd_begin(uint32_t nr, size_t bytes, const struct crash_
 		crash_die("there is no nbd");
 	nbd->nr = nr;
 	nbd->bytes = bytes;
+	nbd->less = less;
 	nbd->recorder = recorder;
 	for (i = 0; i < nr; i++) {
 		nbd->disk[i].nbd = nbd;
@@ -199,7 +206,7 @@ void crash_nbd_end(struct crash_nbd *nbd)
 		close(disk->fd);
 		close(disk->sock[0]);
 		close(disk->sock[1]);
-		munmap(disk->data, nbd->bytes);
+		munmap(disk->data, disk_bytes(disk));
 	}
 	free(nbd);
 }

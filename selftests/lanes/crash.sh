@@ -41,6 +41,8 @@ ROUND=0
 RESULTS=0
 MEMORY=1G
 MIB=136
+# The largest of three that differ by 32 MiB.
+UNEQUAL_MIB=$((MIB + 64))
 
 # The index has no part in what stands on a disk: one kernel's stores have the one engine,
 # the other's the other, and of machines that are cut each has one by chance.
@@ -203,7 +205,7 @@ stock_script()
 	record again --life $((life + 1)) --workers 4 --cpus 2 --ops $((OPS * 2)) \
 		--checkpoint 90 /dev/shm/base.img
 	record three --life $((life + 2)) --nbd 3 --workers 6 --cpus 4 --ops $((OPS * 2)) \
-		--mib $MIB --checkpoint 40
+		--mib $UNEQUAL_MIB --less 32 --checkpoint 40
 	attach one
 	attach three
 	echo 'rmmod kvtree'
@@ -278,7 +280,7 @@ uml_run()
 	build_module "$UML" ARCH=um
 	rm -f "$LOGS"/{*.oracle,*.rc,*.txt}
 	write_script "${ENGINES[1 - ROUND % 2]}" "$(uml_script)"
-	truncate -s ${MIB}M "$DISKS"/attach-{0,1,2}.img
+	truncate -s ${UNEQUAL_MIB}M "$DISKS"/attach-{0,1,2}.img
 	run_steps 'recording and recovering on UML' uml_steps 4
 }
 
