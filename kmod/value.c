@@ -125,13 +125,14 @@ KVT_EXPORT_FOR_TESTS(kvt_blob_put);
 struct kvt_value *kvt_value_alloc(const struct kvt_mem *mem, const struct kvt_key *key,
 				  size_t size)
 {
-	struct kvt_value *v = kvt_mem_alloc(mem, size);
+	size_t room = kvt_mem_size(size);
+	struct kvt_value *v = kvt_mem_alloc(mem, room);
 
 	if (!v)
 		return NULL;
 	v->version = 0;
 	v->size = size;
-	v->room = kvt_mem_size(size);
+	v->room = room;
 	v->key_len = key->len;
 	v->ncols = 0;
 	if (key->len > KVT_KEY_HEAD)
