@@ -537,10 +537,10 @@ static void a_bag_is_not_refused_to_who_may_sleep(struct kunit *test)
 	struct kvt_bag *bag;
 
 	bag = kvt_bag_new(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
-	KUNIT_EXPECT_NOT_NULL(test, bag);
+	KUNIT_EXPECT_TRUE(test, bag);
 	kfree(bag);
 	bag = kvt_bag_new(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN);
-	KUNIT_EXPECT_NOT_NULL(test, bag);
+	KUNIT_EXPECT_TRUE(test, bag);
 	kfree(bag);
 }
 
