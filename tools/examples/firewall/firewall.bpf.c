@@ -389,6 +389,11 @@ struct vlan {
 	__be16 proto;
 };
 
+static __always_inline bool is_vlan(__be16 proto)
+{
+	return proto == bpf_htons(ETH_P_8021Q) || proto == bpf_htons(ETH_P_8021AD);
+}
+
 __noinline int read_packet(struct xdp_md *ctx, struct packet *p)
 {
 	void *at = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -402,7 +407,7 @@ __noinline int read_packet(struct xdp_md *ctx, struct packet *p)
 	proto = eth->h_proto;
 	at = eth + 1;
 	for (i = 0; i < VLAN_TAGS; i++) {
-		if (proto != bpf_htons(ETH_P_8021Q) && proto != bpf_htons(ETH_P_8021AD))
+		if (!is_vlan(proto))
 			break;
 		vlan = at;
 		if ((void *)(vlan + 1) > end)
@@ -410,6 +415,9 @@ __noinline int read_packet(struct xdp_md *ctx, struct packet *p)
 		proto = vlan->proto;
 		at = vlan + 1;
 	}
+	/* The kernel takes off more: what is behind them cannot be left to it. */
+	if (is_vlan(proto))
+		return -1;
 	if (proto == bpf_htons(ETH_P_IP))
 		return read_ip4(p, at, end);
 	if (proto == bpf_htons(ETH_P_IPV6))

@@ -76,7 +76,7 @@ struct fw_rule {
  */
 enum {
 	FW_NO_RULE	= 1,	/* no rule matched */
-	FW_MALFORMED	= 2,	/* dropped: not a whole packet */
+	FW_MALFORMED	= 2,	/* dropped: not a whole packet, or too many headers */
 	FW_UNDECIDED	= 3,	/* dropped: the rules could not be read, or changed all along */
 };
 

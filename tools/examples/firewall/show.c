@@ -229,9 +229,9 @@ int cmd_stats(int argc, char **argv)
 		.options = more,
 		.parser = parse_show,
 		.doc = "Show packets and bytes that each rule was applied to.\n"
-		       "\vno_rule: no rule matched. malformed: cut off within the headers, or no\n"
-		       "whole header; dropped. undecided: the rules could not be read, or changed\n"
-		       "too often meanwhile; dropped.",
+		       "\vno_rule: no rule matched. malformed: cut off within the headers, no\n"
+		       "whole header, or more of them than are looked through; dropped. undecided: the\n"
+		       "rules could not be read, or changed too often meanwhile; dropped.",
 	};
 	struct counts counts;
 	int status;
