@@ -462,7 +462,8 @@ static void start(const char *cache_program)
 		"memcached", "-u", "root", "-l", SERVER, "-p", port, "-U", port, NULL
 	};
 	char *const cache[] = {
-		(char *)cache_program, "--port", port, "--lifetime", "3600000", NEAR, NULL
+		(char *)cache_program, "--address", SERVER, "--port", port,
+		"--lifetime", "3600000", NEAR, NULL
 	};
 	char *const peer[] = {
 		"ip", "netns", "exec", NETNS, (char *)cache_program, "--pass", FAR, NULL

@@ -23,8 +23,11 @@
 char _license[] SEC("license") = "GPL";
 
 const volatile __u64 store;		/* a handle, to read and to write */
+const volatile __be32 addresses[ADDRESSES_MAX];	/* that memcached is reached by */
+const volatile __u32 nr_addresses;
 const volatile __be16 port;
 const volatile __u64 lifetime_ns;
+const volatile __u64 ns_per_kib;	/* of answers to an address that may be anybody's */
 
 __u64 bucket_seq[BUCKETS];		/* count changes */
 __u64 global_seq;
@@ -65,33 +68,12 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-struct asked {
-	struct bpf_spin_lock lock;
-	__u32 issued, answered;
-	struct asker asker;		/* an element may become another's */
-	__u32 bucket;
-	__u32 key_hash;
-	__u64 bucket_seq, global_seq;	/* before memcached was asked */
-	__u64 when;
-	__u32 shared;			/* two such gets were under way at once */
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, ASKED_MAX);
 	__type(key, struct asker);
 	__type(value, struct asked);
 } asked SEC(".maps");
-
-/* A TCP connection of which each request waits for the answer to the one before. */
-struct conn {
-	__u32 seq;			/* sequence numbers: of the request, ... */
-	__u32 next_in;			/* ... of what comes and goes next */
-	__u32 next_out;
-	__u32 bucket;			/* that the request changes; BUCKETS: none */
-	__u32 waiting;			/* for an answer */
-	__u32 loose;			/* it does not: anything may be changed at any time */
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -100,9 +82,51 @@ struct {
 	__type(value, struct conn);
 } conns SEC(".maps");
 
+/*
+ * Connections that the server has agreed to and the client has not confirmed.  Anybody
+ * can make more of them than there is room for: the oldest go.
+ */
+struct opening {
+	__u32 next_in, next_out;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, OPENING_MAX);
+	__type(key, struct conn_id);
+	__type(value, struct opening);
+} opening SEC(".maps");
+
+/* Clients that have confirmed a connection: nobody else uses their addresses. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, SOURCES_MAX);
+	__type(key, __be32);
+	__type(value, __u8);
+} proved SEC(".maps");
+
+/* Others: when all the answers sent to an address would be paid for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, SOURCES_MAX);
+	__type(key, __be32);
+	__type(value, __u64);
+} paid SEC(".maps");
+
 static __always_inline void count(enum counter c)
 {
 	__sync_fetch_and_add(&counters[c], 1);
+}
+
+/* Is it an address that memcached is reached by? */
+static __always_inline int served(__be32 addr)
+{
+	__u32 i;
+
+	for (i = 0; i < ADDRESSES_MAX; i++)
+		if (i < nr_addresses && addresses[i] == addr)
+			return 1;
+	return 0;
 }
 
 /* Nothing that was stored or asked for before is used any more. */
@@ -323,25 +347,26 @@ static __always_inline enum request read_request(const __u8 *text, __u32 len, __
 
 struct segment {
 	struct conn_id id;
-	__u32 seq;
+	__u32 seq, ack_seq;
 	__u32 at;		/* of its data in the packet */
 	__u32 len;
 	__u8 syn, fin, rst, ack;
 };
 
-static __always_inline void request_in(struct conn *conn, const struct segment *s,
-				       struct scratch *scratch, __u32 len)
+static __always_inline int same_conn(const struct conn *conn, const struct conn_id *id)
 {
-	enum request what;
-	__u32 bucket = BUCKETS;
+	return conn->id.addr == id->addr && conn->id.server == id->server &&
+	       conn->id.port == id->port;
+}
 
+/* Note a request.  What it changes: a bucket, or BUCKETS. */
+static __always_inline __u32 note_request(struct conn *conn, const struct segment *s,
+					  enum request what, __u32 bucket)
+{
 	int again = (__s32)(s->seq + s->len - conn->next_in) <= 0;
 
 	if (conn->loose || (again && !conn->waiting))
-		return;
-	what = read_request(scratch->entry.payload, len, s->len, scratch->key, &bucket);
-	if (what != CHANGE_KEY)
-		bucket = BUCKETS;
+		return BUCKETS;
 	/*
 	 * The same once more, unless it is not: then one of the two was damaged, and
 	 * only TCP knows which.
@@ -349,50 +374,135 @@ static __always_inline void request_in(struct conn *conn, const struct segment *
 	if (what == OTHER || s->seq != (again ? conn->seq : conn->next_in) ||
 	    (again ? bucket != conn->bucket : conn->waiting)) {
 		conn->loose = 1;
-		return;
+		return BUCKETS;
 	}
-	change(bucket);
 	conn->bucket = bucket;
 	conn->seq = s->seq;
 	conn->next_in = s->seq + s->len;
 	conn->waiting = 1;
+	return bucket;
 }
 
-/* Is the text a whole answer to the only request that waits for one? */
-static __always_inline int whole_answer(const struct conn *conn, const struct segment *s,
-					struct scratch *scratch, __u32 len)
+static __always_inline void request_in(struct conn *conn, const struct segment *s,
+				       struct scratch *scratch, __u32 len)
 {
-	if (s->len != len || s->seq != conn->next_out)
-		return 0;
-	if (conn->bucket < BUCKETS)
-		return one_line(scratch->entry.payload, len);
-	return (len == 5 && BEGINS(scratch->entry.payload, "END\r\n")) ||
-	       read_answer(scratch->entry.payload, len, scratch->key);
+	__u64 now = bpf_ktime_get_ns();
+	__u32 bucket = BUCKETS;
+	enum request what;
+
+	what = read_request(scratch->entry.payload, len, s->len, scratch->key, &bucket);
+	if (what != CHANGE_KEY)
+		bucket = BUCKETS;
+	bpf_spin_lock(&conn->lock);
+	if (same_conn(conn, &s->id)) {
+		conn->when = now;
+		bucket = note_request(conn, s, what, bucket);
+	}
+	bpf_spin_unlock(&conn->lock);
+	change(bucket);
+}
+
+/* What a segment from memcached means for what is stored. */
+enum meaning {
+	NOTHING_NEW,		/* it went out before */
+	ANSWER,			/* to the request that waits: its bucket may have changed */
+	ANYTHING,
+};
+
+/* Note an answer, which may be a whole line, or all that a get finds. */
+static __always_inline enum meaning note_answer(struct conn *conn, const struct segment *s,
+						int line, int values, __u32 *bucket)
+{
+	if (conn->loose)
+		return ANYTHING;
+	if ((__s32)(s->seq + s->len - conn->next_out) <= 0)
+		return NOTHING_NEW;
+	*bucket = conn->bucket;
+	if (!conn->waiting || s->seq != conn->next_out ||
+	    !(conn->bucket < BUCKETS ? line : values)) {
+		conn->loose = 1;
+		return ANYTHING;
+	}
+	conn->waiting = 0;
+	conn->next_out = s->seq + s->len;
+	return ANSWER;
 }
 
 static __always_inline void answer_out(struct conn *conn, const struct segment *s,
 				       struct scratch *scratch, __u32 len)
 {
-	/* Once more what went out before. */
-	if (conn && !conn->loose && (__s32)(s->seq + s->len - conn->next_out) <= 0)
-		return;
-	if (!conn || conn->loose || !conn->waiting) {
+	const __u8 *text = scratch->entry.payload;
+	int line = 0, values = 0, whole = s->len == len;
+	enum meaning meaning = ANYTHING;
+	__u32 bucket = BUCKETS;
+
+	if (!conn) {
 		flush();
-		if (conn)
-			conn->loose = 1;
 		return;
 	}
-	change(conn->bucket);
-	if (whole_answer(conn, s, scratch, len))
-		conn->waiting = 0;
-	else
-		conn->loose = 1;
-	conn->next_out = s->seq + s->len;
+	if (whole) {
+		line = one_line(text, len);
+		values = (len == 5 && BEGINS(text, "END\r\n")) ||
+			 read_answer(text, len, scratch->key);
+	}
+	bpf_spin_lock(&conn->lock);
+	if (same_conn(conn, &s->id))
+		meaning = note_answer(conn, s, line, values, &bucket);
+	bpf_spin_unlock(&conn->lock);
+	if (meaning == ANYTHING)
+		flush();
+	else if (meaning == ANSWER)
+		change(bucket);
+}
+
+/*
+ * The connection of a segment that came.  It is known from when the client confirms
+ * what the server has answered to its SYN, which no one else has seen.
+ */
+static __always_inline struct conn *conn_in(const struct segment *s)
+{
+	struct conn *conn = bpf_map_lookup_elem(&conns, &s->id);
+	struct conn new = { .bucket = BUCKETS, .id = s->id };
+	struct opening *o;
+	__u8 one = 1;
+
+	if (conn)
+		return conn;
+	o = bpf_map_lookup_elem(&opening, &s->id);
+	if (!o)
+		return NULL;
+	new.next_in = s->seq;
+	new.next_out = s->ack_seq;
+	new.when = bpf_ktime_get_ns();
+	if (s->ack && !s->rst && o->next_in == s->seq && o->next_out == s->ack_seq) {
+		bpf_map_update_elem(&conns, &s->id, &new, BPF_NOEXIST);
+		bpf_map_update_elem(&proved, &s->id.addr, &one, BPF_ANY);
+	} else if (!s->len) {
+		return NULL;
+	}
+	/* A connection whose first request was missed is never an orderly one. */
+	bpf_map_delete_elem(&opening, &s->id);
+	return bpf_map_lookup_elem(&conns, &s->id);
+}
+
+/* The server has agreed to a connection: if there was one before, it has ended. */
+static __always_inline void conn_opening(const struct segment *s)
+{
+	struct opening new = { .next_in = s->ack_seq, .next_out = s->seq + 1 };
+
+	bpf_map_delete_elem(&conns, &s->id);
+	bpf_map_update_elem(&opening, &s->id, &new, BPF_ANY);
 }
 
 /*
  * Gets by UDP.
  */
+
+static __always_inline int same_asker(const struct asker *a, const struct asker *b)
+{
+	return a->addr == b->addr && a->server == b->server && a->port == b->port &&
+	       a->id == b->id;
+}
 
 /*
  * Remember that memcached is being asked, for one key or for something else.  False:
@@ -424,8 +534,7 @@ static __always_inline int ask(const struct asker *asker, __u32 h, int one_key)
 		return 1;
 	}
 	bpf_spin_lock(&old->lock);
-	same = old->asker.addr == asker->addr && old->asker.port == asker->port &&
-	       old->asker.id == asker->id && old->issued != old->answered;
+	same = same_asker(&old->asker, asker) && old->issued != old->answered;
 	if (same) {
 		old->issued++;
 		old->shared = 1;
@@ -444,8 +553,7 @@ static __always_inline int answered(const struct asker *asker, __u32 h, struct e
 	if (!a)
 		return 0;
 	bpf_spin_lock(&a->lock);
-	same = a->asker.addr == asker->addr && a->asker.port == asker->port &&
-	       a->asker.id == asker->id;
+	same = same_asker(&a->asker, asker);
 	if (same)
 		a->answered++;
 	last = same && a->answered == a->issued;
@@ -474,6 +582,29 @@ static __always_inline int resize(struct xdp_md *ctx, __u32 have, __u32 want)
 	int more = (int)want - (int)have;
 
 	return bpf_xdp_adjust_tail(ctx, more) && bpf_xdp_adjust_head(ctx, -more);
+}
+
+/*
+ * Has an address had more answers than it may get?  An answer is longer than its get,
+ * and whoever sends one may say that it comes from somewhere else.
+ */
+static __always_inline int limited(__be32 addr, __u32 bytes)
+{
+	__u64 now = bpf_ktime_get_ns(), next = now, *until;
+
+	if (bpf_map_lookup_elem(&proved, &addr))
+		return 0;
+	until = bpf_map_lookup_elem(&paid, &addr);
+	if (until && *until > now)
+		next = *until;
+	if (next > now + BURST_NS)
+		return 1;
+	next += bytes * ns_per_kib / 1024;
+	if (until)
+		*until = next;
+	else
+		bpf_map_update_elem(&paid, &addr, &next, BPF_ANY);
+	return 0;
 }
 
 /* Send an entry back to who has asked. */
@@ -535,7 +666,7 @@ static __always_inline __u32 read_get(struct xdp_md *ctx, struct scratch *scratc
 static __always_inline int udp_in(struct xdp_md *ctx, struct headers *h, struct scratch *scratch,
 				  __u32 have)
 {
-	struct asker asker = { h->ip.saddr, h->udp.source, h->frame.id };
+	struct asker asker = { h->ip.saddr, h->ip.daddr, h->udp.source, h->frame.id };
 	struct bpf_kvt_ref ref = { .store = store };
 	__u32 n, sum, len = bpf_ntohs(h->udp.len) - sizeof(h->udp) - sizeof(h->frame);
 	struct entry *entry = &scratch->entry;
@@ -549,6 +680,10 @@ static __always_inline int udp_in(struct xdp_md *ctx, struct headers *h, struct 
 	if (err > (int)ENTRY_HEAD) {
 		if (entry->bucket_seq == bucket_now(bucket_of(sum)) &&
 		    entry->global_seq == global_now() && bpf_ktime_get_ns() < entry->until) {
+			if (limited(asker.addr, HEADERS + entry->len)) {
+				count(LIMITED);
+				return XDP_DROP;
+			}
 			if (!reply(ctx, h, entry, have)) {
 				count(HIT);
 				return XDP_TX;
@@ -597,9 +732,11 @@ static __always_inline int segment_read(struct segment *s, const struct iphdr *i
 	__u32 head = ip->ihl * 4 + tcp->doff * 4, total = bpf_ntohs(ip->tot_len);
 
 	s->id.addr = out ? ip->daddr : ip->saddr;
+	s->id.server = out ? ip->saddr : ip->daddr;
 	s->id.port = out ? tcp->dest : tcp->source;
 	s->id.zero = 0;
 	s->seq = bpf_ntohl(tcp->seq);
+	s->ack_seq = bpf_ntohl(tcp->ack_seq);
 	s->at = off + head;
 	s->len = total > head ? total - head : 0;
 	s->syn = tcp->syn;
@@ -620,13 +757,10 @@ static __always_inline void tcp_in(struct xdp_md *ctx, const struct iphdr *ip,
 	if (bpf_xdp_load_bytes(ctx, sizeof(struct ethhdr) + sizeof(*ip), &tcp, sizeof(tcp)) ||
 	    tcp.dest != port || !segment_read(&s, ip, &tcp, sizeof(struct ethhdr), 0))
 		return;
-	if (s.syn && !s.ack) {
-		struct conn new = { .next_in = s.seq + 1, .bucket = BUCKETS };
-
-		bpf_map_update_elem(&conns, &s.id, &new, BPF_ANY);
+	/* The kernel takes no data with it. Whether it is one, the answer says. */
+	if (s.syn)
 		return;
-	}
-	conn = bpf_map_lookup_elem(&conns, &s.id);
+	conn = conn_in(&s);
 	if (!conn)
 		return;
 	if (s.rst)
@@ -650,7 +784,7 @@ int cache_in(struct xdp_md *ctx)
 
 	if (!scratch || bpf_xdp_load_bytes(ctx, 0, &h.eth, sizeof(h.eth) + sizeof(h.ip)) ||
 	    h.eth.h_proto != bpf_htons(ETH_P_IP) || h.ip.ihl != 5 ||
-	    h.ip.frag_off & bpf_htons(0x3fff))
+	    h.ip.frag_off & bpf_htons(0x3fff) || !served(h.ip.daddr))
 		return XDP_PASS;
 	if (h.ip.protocol == IPPROTO_TCP) {
 		tcp_in(ctx, &h.ip, scratch);
@@ -689,7 +823,7 @@ static __always_inline void udp_out(struct __sk_buff *skb, const struct iphdr *i
 	/* An answer in several datagrams counts once. */
 	if (bpf_skb_load_bytes(skb, off, &h, sizeof(h)) || h.udp.source != port || h.frame.seq)
 		return;
-	asker = (struct asker) { ip->daddr, h.udp.dest, h.frame.id };
+	asker = (struct asker) { ip->daddr, ip->saddr, h.udp.dest, h.frame.id };
 	len = bpf_ntohs(h.udp.len) - sizeof(h);
 	if (!load_out(skb, off + sizeof(h), scratch, len))
 		len = 0;
@@ -721,11 +855,18 @@ static __always_inline void tcp_out(struct __sk_buff *skb, const struct iphdr *i
 	__u32 len;
 
 	if (bpf_skb_load_bytes(skb, sizeof(struct ethhdr) + ip->ihl * 4, &tcp, sizeof(tcp)) ||
-	    tcp.source != port || !segment_read(&s, ip, &tcp, sizeof(struct ethhdr), 1))
+	    tcp.source != port)
 		return;
+	/* Too long for the length that IP says. */
+	if (!segment_read(&s, ip, &tcp, sizeof(struct ethhdr), 1)) {
+		flush();
+		return;
+	}
+	if (s.syn) {
+		conn_opening(&s);
+		return;
+	}
 	conn = bpf_map_lookup_elem(&conns, &s.id);
-	if (conn && s.syn)
-		conn->next_out = s.seq + 1;
 	len = s.len < PAYLOAD_MAX ? s.len : PAYLOAD_MAX;
 	if (len) {
 		if (!load_out(skb, s.at, scratch, len))
@@ -768,7 +909,7 @@ int cache_out(struct __sk_buff *skb)
 		other_out(skb);
 		return TC_ACT_UNSPEC;
 	}
-	if (ip.frag_off & bpf_htons(0x1fff))
+	if (ip.frag_off & bpf_htons(0x1fff) || !served(ip.saddr))
 		return TC_ACT_UNSPEC;
 	if (ip.protocol == IPPROTO_TCP)
 		tcp_out(skb, &ip, scratch);

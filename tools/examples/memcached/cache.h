@@ -3,16 +3,28 @@
 #ifndef CACHE_H
 #define CACHE_H
 
+#include <linux/bpf.h>
+#include <linux/types.h>
+
 #define KEY_MAX		250u	/* bytes in a key of memcached */
 #define KEY_ROOM	256u
 #define PAYLOAD_MAX	1400u	/* bytes of an answer behind the frame header */
 #define PAYLOAD_ROOM	2048u
 #define BUCKETS		4096u	/* a change makes all keys of its bucket invalid */
 #define ASKED_MAX	65536u	/* requests that memcached has not answered yet */
-#define CONNS_MAX	16384u
+#define CONNS_MAX	16384u	/* connections that are known to be orderly, or not yet */
+#define OPENING_MAX	16384u	/* connections that the client has not confirmed yet */
+#define SOURCES_MAX	16384u	/* addresses of clients */
+#define ADDRESSES_MAX	16u	/* that memcached is reached by */
 
 /* Within this time memcached answers a request, or never does. */
 #define ANSWER_NS	(10ull * 1000 * 1000 * 1000)
+
+/* A connection without a request for so long is forgotten. */
+#define IDLE_NS		(3600ull * 1000 * 1000 * 1000)
+
+/* An address may get the answers of so long at once. */
+#define BURST_NS	(1000ull * 1000 * 1000)
 
 /* What the store holds of a key: an answer, ready to be sent. */
 struct entry {
@@ -35,20 +47,47 @@ enum counter {
 	NO_FILL,		/* ... that were not, as a change may have been meanwhile */
 	CHANGE,			/* changes of one key that were seen */
 	FLUSH,			/* times that everything became invalid */
+	LIMITED,		/* gets of an address that has had too many answers */
 	COUNTERS
 };
 
-/* A get that was passed on: who asked. */
+/* A get that was passed on: who asked, and whom. */
 struct asker {
-	__u32 addr;
-	__u16 port;
-	__u16 id;		/* of the frame header */
+	__be32 addr;
+	__be32 server;
+	__be16 port;
+	__be16 id;		/* of the frame header */
+};
+
+struct asked {
+	struct bpf_spin_lock lock;
+	__u32 issued, answered;
+	struct asker asker;		/* an element may become another's */
+	__u32 bucket;
+	__u32 key_hash;
+	__u64 bucket_seq, global_seq;	/* before memcached was asked */
+	__u64 when;
+	__u32 shared;			/* two such gets were under way at once */
 };
 
 struct conn_id {
-	__u32 addr;
-	__u16 port;
+	__be32 addr;
+	__be32 server;
+	__be16 port;
 	__u16 zero;
+};
+
+/* A TCP connection of which each request waits for the answer to the one before. */
+struct conn {
+	struct bpf_spin_lock lock;
+	struct conn_id id;		/* an element may become another's */
+	__u64 when;			/* its last request came */
+	__u32 seq;			/* sequence numbers: of the request, ... */
+	__u32 next_in;			/* ... of what comes and goes next */
+	__u32 next_out;
+	__u32 bucket;			/* that the request changes; BUCKETS: none */
+	__u32 waiting;			/* for an answer */
+	__u32 loose;			/* it does not: anything may be changed at any time */
 };
 
 #endif /* CACHE_H */

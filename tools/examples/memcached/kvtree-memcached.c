@@ -4,10 +4,12 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <limits.h>
 #include <linux/if_link.h>
 #include <net/if.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +30,9 @@
 
 #define IFACES_MAX	16
 #define PROGRAM		"kvtree-memcached"
+#define BATCH		1024u	/* elements of a map that are read at once */
+#define ELEMENT_MAX	64u	/* bytes in a key or a value of a map that is swept */
+#define VISITS		20000u	/* entries that are looked at in a second */
 
 struct iface {
 	const char *name;
@@ -40,10 +45,13 @@ struct iface {
 struct options {
 	struct iface ifaces[IFACES_MAX];
 	unsigned int nr;
+	struct in_addr addresses[ADDRESSES_MAX];
+	unsigned int nr_addresses;
 	unsigned int port;
 	unsigned int lifetime_ms;
 	unsigned int stats_ms;
 	double limit_mib;
+	double rate_kib;
 	const char *store;
 	__u32 mode;			/* XDP_FLAGS_* */
 	bool json;
@@ -51,6 +59,12 @@ struct options {
 };
 
 static volatile sig_atomic_t stop;
+
+/* What is seen when the maps and the store are swept. */
+static struct {
+	unsigned int asked, conns;
+	unsigned long long evicted;
+} gauges;
 
 static void on_signal(int sig)
 {
@@ -81,6 +95,7 @@ static struct options o = {
 	.port = 11211,
 	.lifetime_ms = 1000,
 	.limit_mib = 256,
+	.rate_kib = 64,
 	.store = "memcached-cache",
 	.mode = 0,
 };
@@ -191,67 +206,199 @@ static void attach(const struct cache *skel)
 		attach_xdp(i, bpf_program__fd(skel->progs.cache_in));
 }
 
-/* Forget who has asked and got no answer, if this was long ago. */
-static void sweep(const struct cache *skel)
+static __u64 monotonic_ns(void)
 {
-	int fd = bpf_map__fd(skel->maps.asked);
-	struct asker key, next, *from = NULL;
-	struct {
-		__u32 lock, issued, answered;
-		struct asker asker;
-		__u32 bucket, key_hash;
-		__u64 bucket_seq, global_seq, when;
-		__u32 shared;
-	} asked;
 	struct timespec ts;
-	__u64 now;
 
-	_Static_assert(sizeof(asked) == 64, "as in cache.bpf.c");
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	now = ts.tv_sec * 1000000000ull + ts.tv_nsec;
-	while (!bpf_map_get_next_key(fd, from, &next)) {
-		/* The one before may go now that the next is known. */
-		if (from && !bpf_map_lookup_elem(fd, from, &asked) &&
-		    asked.when + 2 * ANSWER_NS < now)
-			bpf_map_delete_elem(fd, from);
-		key = next;
-		from = &key;
-	}
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
-static void print_stats(const struct cache *skel, const struct kvtree *kv)
+/* A map, and in its values when each was used last. */
+struct aging {
+	int fd;
+	size_t key_size, value_size, when_at;
+	__u64 age_ns;		/* they may reach */
+};
+
+static __u64 last_used(const struct aging *a, const void *value)
 {
-	static const char * const names[COUNTERS] = {
-		[HIT] = "hits", [MISS] = "misses", [STALE] = "stale", [NO_ROOM] = "no_room",
-		[FILL] = "fills", [NO_FILL] = "no_fills", [CHANGE] = "changes",
-		[FLUSH] = "flushes",
+	__u64 when;
+
+	memcpy(&when, (const char *)value + a->when_at, sizeof(when));
+	return when;
+}
+
+/*
+ * Remove what has not been used for long.  The kernel walks over the map's buckets and
+ * not from key to key, so it comes to the end even if keys come and go all the time.
+ *
+ * Return: how many elements are left
+ */
+static unsigned int sweep(const struct aging *a)
+{
+	static char keys[BATCH * ELEMENT_MAX], values[BATCH * ELEMENT_MAX], value[ELEMENT_MAX];
+	__u64 now = monotonic_ns();
+	unsigned int left = 0;
+	__u32 from, next, n, i;
+	bool first = true;
+	int err;
+
+	do {
+		n = BATCH;
+		err = bpf_map_lookup_batch(a->fd, first ? NULL : &from, &next, keys, values, &n,
+					   NULL);
+		if (err && err != -ENOENT)
+			break;
+		first = false;
+		from = next;
+		for (i = 0; i < n; i++) {
+			const void *key = keys + i * a->key_size;
+
+			left++;
+			if (last_used(a, values + i * a->value_size) + a->age_ns >= now)
+				continue;
+			/* It may have been used since. */
+			if (bpf_map_lookup_elem(a->fd, key, value) ||
+			    last_used(a, value) + a->age_ns >= now)
+				continue;
+			bpf_map_delete_elem(a->fd, key);
+			left--;
+		}
+	} while (!err && !stop);
+	return left;
+}
+
+/* Gets that were never answered, and connections that have gone away unseen. */
+static void sweep_maps(const struct cache *skel)
+{
+	const struct aging asked = {
+		.fd = bpf_map__fd(skel->maps.asked),
+		.key_size = sizeof(struct asker),
+		.value_size = sizeof(struct asked),
+		.when_at = offsetof(struct asked, when),
+		.age_ns = 2 * ANSWER_NS,
 	};
+	const struct aging conns = {
+		.fd = bpf_map__fd(skel->maps.conns),
+		.key_size = sizeof(struct conn_id),
+		.value_size = sizeof(struct conn),
+		.when_at = offsetof(struct conn, when),
+		.age_ns = IDLE_NS,
+	};
+
+	_Static_assert(sizeof(struct asked) <= ELEMENT_MAX, "in sweep()");
+	_Static_assert(sizeof(struct conn) <= ELEMENT_MAX, "in sweep()");
+	gauges.asked = sweep(&asked);
+	gauges.conns = sweep(&conns);
+}
+
+/* Is an entry still used? */
+static bool valid(const struct cache *skel, const void *value, size_t len, __u64 now)
+{
+	struct entry head;
+
+	if (!value || len < ENTRY_HEAD)
+		return false;
+	memcpy(&head, value, ENTRY_HEAD);
+	return head.until > now && head.global_seq == skel->bss->global_seq;
+}
+
+/* How many entries have to go, so that a quarter of the store is free again. */
+static uint64_t excess(const struct kvtree *kv)
+{
 	uint64_t stat[KVTREE_STAT_NR] = { 0 };
+	double bytes, limit = o.limit_mib * 1024 * 1024;
+
+	if (kvtree_stat(kv, stat, KVTREE_STAT_NR) < 0)
+		return 0;
+	bytes = stat[KVTREE_STAT_BYTES];
+	if (bytes < limit * 7 / 8)
+		return 0;
+	return stat[KVTREE_STAT_KEYS] * (1 - limit * 3 / 4 / bytes) + 1;
+}
+
+/*
+ * Go on through the entries, from where the hand stopped, and remove those that are not
+ * used any more; and others, too, while there are too many.  An entry that was stored
+ * again meanwhile has another version, and stays.
+ */
+static void evict(const struct cache *skel, const struct kvtree *kv)
+{
+	static char hand[KEY_MAX];
+	static size_t hand_len;
+	uint64_t too_many = excess(kv), version;
+	unsigned int visits = too_many ? UINT_MAX : VISITS;
+	__u64 now = monotonic_ns();
+	struct kvtree_cursor *c;
+	const void *key, *value;
+	size_t key_len, len;
+	int err;
+
+	if (kvtree_cursor_open(kv, NULL, &c))
+		return;
+	err = kvtree_cursor_seek(c, hand, hand_len);
+	for (; !err && visits && !stop; visits--, err = kvtree_cursor_next(c)) {
+		key = kvtree_cursor_key(c, &key_len);
+		value = kvtree_cursor_value(c, &len);
+		hand_len = key_len < sizeof(hand) ? key_len : sizeof(hand);
+		memcpy(hand, key, hand_len);
+		if (!too_many && valid(skel, value, len, now))
+			continue;
+		version = kvtree_cursor_version(c);
+		if (kvtree_del(kv, key, key_len, KVTREE_F_VERSION, &version))
+			continue;
+		gauges.evicted++;
+		if (too_many && !--too_many)
+			break;
+	}
+	/* At the end it begins again. */
+	if (err)
+		hand_len = 0;
+	kvtree_cursor_close(c);
+}
+
+static void print_numbers(const __u64 *counters, const uint64_t *stat)
+{
+	const struct {
+		const char *name;
+		unsigned long long n;
+	} stats[] = {
+		{ "hits", counters[HIT] }, { "misses", counters[MISS] },
+		{ "stale", counters[STALE] }, { "no_room", counters[NO_ROOM] },
+		{ "fills", counters[FILL] }, { "no_fills", counters[NO_FILL] },
+		{ "changes", counters[CHANGE] }, { "flushes", counters[FLUSH] },
+		{ "limited", counters[LIMITED] }, { "evicted", gauges.evicted },
+		{ "asked", gauges.asked }, { "connections", gauges.conns },
+		{ "keys", stat[KVTREE_STAT_KEYS] }, { "bytes", stat[KVTREE_STAT_BYTES] },
+	};
 	json_t *obj = json_object();
 	unsigned int i;
 
-	kvtree_stat(kv, stat, KVTREE_STAT_NR);
-	for (i = 0; i < COUNTERS; i++)
-		json_object_set_new(obj, names[i], json_integer(skel->bss->counters[i]));
-	json_object_set_new(obj, "keys", json_integer(stat[KVTREE_STAT_KEYS]));
-	json_object_set_new(obj, "bytes", json_integer(stat[KVTREE_STAT_BYTES]));
-	if (o.json) {
-		json_dumpf(obj, stdout, JSON_COMPACT);
-		putchar('\n');
-	} else {
-		for (i = 0; i < COUNTERS; i++)
-			printf("%s %llu  ", names[i],
-			       (unsigned long long)skel->bss->counters[i]);
-		printf("keys %llu  bytes %llu\n", (unsigned long long)stat[KVTREE_STAT_KEYS],
-		       (unsigned long long)stat[KVTREE_STAT_BYTES]);
+	for (i = 0; i < sizeof(stats) / sizeof(*stats); i++) {
+		if (o.json)
+			json_object_set_new(obj, stats[i].name, json_integer(stats[i].n));
+		else
+			printf("%s%s %llu", i ? "  " : "", stats[i].name, stats[i].n);
 	}
+	if (o.json)
+		json_dumpf(obj, stdout, JSON_COMPACT);
+	putchar('\n');
 	json_decref(obj);
 	fflush(stdout);
 }
 
+static void print_stats(const struct cache *skel, const struct kvtree *kv)
+{
+	uint64_t stat[KVTREE_STAT_NR] = { 0 };
+
+	kvtree_stat(kv, stat, KVTREE_STAT_NR);
+	print_numbers(skel->bss->counters, stat);
+}
+
 static int run_cache(void)
 {
-	unsigned int passed = 0, tick = o.stats_ms ? o.stats_ms : 1000, swept = 0;
+	unsigned int passed = 0, tick = o.stats_ms ? o.stats_ms : 1000, swept = 0, i;
 	struct cache *skel;
 	struct kvtree *kv;
 	uint64_t handle;
@@ -261,7 +408,11 @@ static int run_cache(void)
 	if (!skel)
 		die("the programs cannot be opened");
 	skel->rodata->store = handle;
+	for (i = 0; i < o.nr_addresses; i++)
+		skel->rodata->addresses[i] = o.addresses[i].s_addr;
+	skel->rodata->nr_addresses = o.nr_addresses;
 	skel->rodata->port = htons(o.port);
+	skel->rodata->ns_per_kib = 1e9 / o.rate_kib;
 	skel->rodata->lifetime_ns = o.lifetime_ms * 1000000ull;
 	if (cache__load(skel))
 		die("the programs cannot be loaded: see above");
@@ -273,7 +424,8 @@ static int run_cache(void)
 		if (o.stats_ms)
 			print_stats(skel, kv);
 		if (passed - swept >= 1000) {
-			sweep(skel);
+			sweep_maps(skel);
+			evict(skel, kv);
 			swept = passed;
 		}
 	}
@@ -325,9 +477,20 @@ static void add_iface(struct argp_state *state, const char *name)
 	o.nr++;
 }
 
+static void add_address(struct argp_state *state, const char *text)
+{
+	if (o.nr_addresses == ADDRESSES_MAX)
+		argp_error(state, "more than %u addresses", ADDRESSES_MAX);
+	if (inet_pton(AF_INET, text, &o.addresses[o.nr_addresses++]) != 1)
+		argp_error(state, "--address: '%s' is no IPv4 address", text);
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
+	case 'a':
+		add_address(state, arg);
+		return 0;
 	case 'p':
 		o.port = number(state, "--port", arg, 65535);
 		return 0;
@@ -336,6 +499,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'm':
 		o.limit_mib = number(state, "--memory", arg, 1e6);
+		return 0;
+	case 'r':
+		o.rate_kib = number(state, "--rate", arg, 1e6);
 		return 0;
 	case 's':
 		o.store = arg;
@@ -358,16 +524,24 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_NO_ARGS:
 		argp_usage(state);
 		return 0;
+	case ARGP_KEY_END:
+		if (!o.nr_addresses && !o.pass)
+			argp_error(state, "which --address does memcached listen on?");
+		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
 static const struct argp_option options[] = {
+	{ .name = "address", .key = 'a', .arg = "ADDRESS",
+	  .doc = "Where memcached listens; more than once if it has several addresses" },
 	{ .name = "port", .key = 'p', .arg = "PORT", .doc = "memcached's port (11211)" },
 	{ .name = "lifetime", .key = 'l', .arg = "MS",
 	  .doc = "How long an answer is used without asking memcached again (1000)" },
 	{ .name = "memory", .key = 'm', .arg = "MIB", .doc = "Limit of the store (256)" },
+	{ .name = "rate", .key = 'r', .arg = "KIB",
+	  .doc = "Answers per second to an address that has made no TCP connection (64)" },
 	{ .name = "store", .key = 's', .arg = "NAME",
 	  .doc = "Name of the store, which is made anew (memcached-cache)" },
 	{ .name = "generic", .key = 'g',
@@ -384,8 +558,8 @@ static const struct argp argp = {
 	.parser = parse_option,
 	.args_doc = "INTERFACE...",
 	.doc = "Answer gets of memcached by UDP in XDP, out of a store of kvtree.\n"
-	       "\vName all interfaces by which memcached can be reached, or what is changed\n"
-	       "by another is noticed only after the lifetime. Counters are printed at the\n"
+	       "\vName all addresses and interfaces by which memcached can be reached, or what\n"
+	       "is changed by another is noticed only after the lifetime. Counters are printed at the\n"
 	       "end. Exit status: 0, 2 wrong usage, 3 an error.",
 };
 
