@@ -151,7 +151,7 @@ FIXTURE_SETUP(requests)
 	if (access(DEBUGFS MAKE, F_OK))
 		SKIP(return, "the kernel cannot make requests fail");
 	oracle_begin(&self->o, variant->discard);
-	fail_setup(&self->o.disk);
+	fail_setup(self->o.disk);
 }
 
 FIXTURE_TEARDOWN(requests)
@@ -471,15 +471,15 @@ FIXTURE_SETUP(lives)
 	o->fd = -1;
 	snprintf(o->name, sizeof(o->name), "lives-%d", getpid());
 	/* No checkpoint is needed for room. */
-	kvt_disk_make(&o->disk, 1024, 512);
-	ASSERT_EQ(0, kvt_format(&o->disk, 1));
+	kvt_disk_make(o->disk, 1024, 512);
+	ASSERT_EQ(0, kvt_format(o->disk, 1));
 	for (i = 1; i <= variant->nr; i++) {
 		ASSERT_EQ(0, kvt_oracle_attach(o));
 		ASSERT_EQ(0, kvt_oracle_put(o, 0, i, 0));
 		ASSERT_EQ(0, kvt_oracle_detach(o));
 	}
-	self->image = kvt_disk_image(&o->disk);
-	fail_setup(&o->disk);
+	self->image = kvt_disk_image(o->disk);
+	fail_setup(o->disk);
 	self->nth = kvt_nth_open();
 	ASSERT_LE(0, self->nth);
 }
@@ -488,8 +488,8 @@ FIXTURE_TEARDOWN(lives)
 {
 	fail_teardown();
 	close(self->nth);
-	kvt_disk_free(&self->o.disk, self->image);
-	kvt_disk_remove(&self->o.disk);
+	kvt_disk_free(self->o.disk, self->image);
+	kvt_disk_remove(self->o.disk);
 	close(self->o.dev);
 }
 
@@ -516,7 +516,7 @@ TEST_F(lives, request_that_fails_in_attach_keeps_nothing_from_attaching)
 
 	for (n = 1; failed; n++) {
 		ASSERT_GT(1000, n);
-		kvt_disk_restore(&o->disk, self->image);
+		kvt_disk_restore(o->disk, self->image);
 		fail_arm(o, n);
 		err = kvt_oracle_attach(o);
 		failed = fail_over();
@@ -538,9 +538,9 @@ TEST_F(lives, allocation_that_fails_in_attach_keeps_nothing_from_attaching)
 
 	for (n = 1; failed; n = next_n(n)) {
 		ASSERT_GT(100000, n);
-		kvt_disk_restore(&o->disk, self->image);
+		kvt_disk_restore(o->disk, self->image);
 		kvt_nth_set(self->nth, n);
-		err = kvt_attach(o->dev, o->name, &o->disk, 1, 0);
+		err = kvt_attach(o->dev, o->name, o->disk, 1, 0);
 		failed = kvt_nth_done(self->nth);
 		if (!err)
 			ASSERT_EQ(0, kvt_detach(o->dev, o->name));
