@@ -207,8 +207,9 @@ static int get_gathered(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		return -ENOMEM;
 	kvt_out_init(&get->out, mem + blobs_size, room, (struct kvt_out_blob *)mem, get->ncols);
 	for (;;) {
-		/* As the user gave it. */
+		/* As the user gave it; nothing was found. */
 		get->ncols = op->ncols;
+		op->version = 0;
 		ret = get_lookup(ctx, op, key, get);
 		err = ret > 0 ? kvt_out_flush(&get->out, ctx, op->val, 0) : 0;
 		if (likely(err != -EAGAIN))

@@ -108,6 +108,7 @@ struct waiter {
 	enum kind kind;
 	__u32 nr;
 	__u64 val;		/* its own page of silence, and what follows */
+	__u64 version;		/* of the operation, afterwards */
 	int result;
 };
 
@@ -172,6 +173,7 @@ static void *wait_thread(void *arg)
 		op.val_len += 64;
 	}
 	w->result = w->kind == GETS ? gets(w) : kvt_exec(w->self->fd, &op);
+	w->version = op.version;
 	return NULL;
 }
 
@@ -226,6 +228,27 @@ TEST_F(pinned, what_is_read_after_a_fault_is_one_version)
 			if (((char *)w[i].val)[at + j] != 'b' + i)
 				break;
 		EXPECT_EQ(LEN, j);
+		kvt_silent_end(&self->silent);
+		ASSERT_TRUE(kvt_silent_make(&self->silent, LEN / 4096 + THREADS + 1));
+	}
+}
+
+/* The page comes, and the key is gone by then: nothing is left of what was found before. */
+TEST_F(pinned, what_is_gone_after_a_fault_has_no_version)
+{
+	static const enum kind kinds[] = { GET, GET_COLUMNS };
+	struct waiter w;
+	size_t i;
+
+	for (i = 0; i < NR(kinds); i++) {
+		put_all(self, 'a');
+		start(self, &w, kinds[i], 0);
+		kvt_silent_wait(&self->silent, 1);
+		remove_all(self);
+		kvt_silent_answer(&self->silent);
+		ASSERT_EQ(0, pthread_join(w.thread, NULL));
+		EXPECT_EQ(-ENOENT, w.result);
+		EXPECT_EQ(0, w.version);
 		kvt_silent_end(&self->silent);
 		ASSERT_TRUE(kvt_silent_make(&self->silent, LEN / 4096 + THREADS + 1));
 	}
