@@ -70,6 +70,7 @@ static size_t make_packet(const struct rule *r, struct packet *p)
 		p->eth.h_proto = htons(ETH_P_IP);
 		p->v4.ip.version = 4;
 		p->v4.ip.ihl = 5;
+		p->v4.ip.tot_len = htons(sizeof(p->v4));
 		p->v4.ip.protocol = protocol_number(r);
 		memcpy(&p->v4.ip.saddr, r->net, sizeof(p->v4.ip.saddr));
 		fill_data(r, p->v4.data);
@@ -77,6 +78,7 @@ static size_t make_packet(const struct rule *r, struct packet *p)
 	}
 	p->eth.h_proto = htons(ETH_P_IPV6);
 	p->v6.ip.ip6_vfc = 6 << 4;
+	p->v6.ip.ip6_plen = htons(sizeof(p->v6.data));
 	p->v6.ip.ip6_nxt = protocol_number(r);
 	memcpy(&p->v6.ip.ip6_src, r->net, sizeof(p->v6.ip.ip6_src));
 	fill_data(r, p->v6.data);

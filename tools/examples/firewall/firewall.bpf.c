@@ -296,7 +296,12 @@ static __always_inline void count_rule(__u8 version, const union fw_key *key, __
 	}
 }
 
-static __always_inline int read_protocol(struct packet *p, __u8 protocol, void *at, void *end)
+/*
+ * @left: bytes that IP says are left.  The frame may be longer, but nobody reads what is
+ * behind: it must not decide.
+ */
+static __always_inline int read_protocol(struct packet *p, __u8 protocol, void *at, void *end,
+					 __u32 left)
 {
 	__be16 *ports = at;
 	__u8 *type = at;
@@ -304,14 +309,14 @@ static __always_inline int read_protocol(struct packet *p, __u8 protocol, void *
 	switch (protocol) {
 	case IPPROTO_TCP:
 	case IPPROTO_UDP:
-		if ((void *)(ports + 2) > end)
+		if ((void *)(ports + 2) > end || left < 2 * sizeof(*ports))
 			return -1;
 		p->protocol = protocol == IPPROTO_TCP ? FW_TCP : FW_UDP;
 		p->port = bpf_ntohs(ports[1]);
 		return 0;
 	case IPPROTO_ICMP:
 	case IPPROTO_ICMPV6:
-		if ((void *)(type + 1) > end)
+		if ((void *)(type + 1) > end || !left)
 			return -1;
 		p->protocol = FW_ICMP;
 		p->port = *type;
@@ -326,12 +331,13 @@ static __always_inline int read_protocol(struct packet *p, __u8 protocol, void *
 /* A later fragment has no port: it is decided about by its protocol's number. */
 static __always_inline int read_ip4(struct packet *p, struct iphdr *ip, void *end)
 {
-	__u32 size;
+	__u32 size, all;
 
 	if ((void *)(ip + 1) > end)
 		return -1;
 	size = ip->ihl * 4;
-	if (ip->version != 4 || size < sizeof(*ip))
+	all = bpf_ntohs(ip->tot_len);
+	if (ip->version != 4 || size < sizeof(*ip) || all < size)
 		return -1;
 	p->version = 4;
 	p->hi = (__u64)bpf_ntohl(ip->saddr) << 32;
@@ -340,18 +346,19 @@ static __always_inline int read_ip4(struct packet *p, struct iphdr *ip, void *en
 		p->port = ip->protocol;
 		return 0;
 	}
-	return read_protocol(p, ip->protocol, (void *)ip + size, end);
+	return read_protocol(p, ip->protocol, (void *)ip + size, end, all - size);
 }
 
 static __always_inline int read_ip6(struct packet *p, struct ipv6hdr *ip, void *end)
 {
 	__u8 next, *at = (void *)(ip + 1);
 	__be64 source[2];
-	__u32 size;
+	__u32 size, left;
 	int i;
 
 	if ((void *)at > end || ip->version != 6)
 		return -1;
+	left = bpf_ntohs(ip->payload_len);
 	__builtin_memcpy(source, &ip->saddr, sizeof(source));
 	p->version = 6;
 	p->hi = bpf_be64_to_cpu(source[0]);
@@ -366,12 +373,15 @@ static __always_inline int read_ip6(struct packet *p, struct ipv6hdr *ip, void *
 		case IPPROTO_FRAGMENT:
 			break;
 		default:
-			return read_protocol(p, next, at, end);
+			return read_protocol(p, next, at, end, left);
 		}
 		if ((void *)(at + 8) > end)
 			return -1;
 		size = next == IPPROTO_FRAGMENT ? 8 :
 		       next == IPPROTO_AH ? (at[1] + 2) * 4 : (at[1] + 1) * 8;
+		if (size > left)
+			return -1;
+		left -= size;
 		if (next == IPPROTO_FRAGMENT &&
 		    *(__be16 *)(at + 2) & bpf_htons(IP6_OFFSET)) {
 			p->protocol = FW_IP;
