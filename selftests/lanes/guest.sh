@@ -112,8 +112,19 @@ run_test_module()
 	# shellcheck disable=SC2086
 	insmod "$file" ${TEST_ARGS:-} || rc=1
 	mark end "kunit-$name"
-	check "insmod_$name" [ $rc -eq 0 ] || return
-	check "rmmod_$name" rmmod "$name"
+	check "insmod_$name" [ $rc -eq 0 ]
+}
+
+# At the end alone: what other modules and stacks are given the memory of one that has gone,
+# and without KASAN_VMALLOC its red zones are still there for KASAN.
+unload_test_modules()
+{
+	local file name
+
+	for file in $TEST_MODULES; do
+		name=$(basename "$file" .ko)
+		check "rmmod_$name" rmmod "$name"
+	done
 }
 
 # stop_when_silent PID FILE: stop the process group when nothing is written to FILE for
@@ -217,6 +228,7 @@ run_tests()
 	if [ "$KMEMLEAK" = 1 ]; then
 		check no_leaks_while_loaded no_leaks loaded
 	fi
+	unload_test_modules
 	check rmmod_kvtree unload_kvtree
 	[ ! -e /proc/lockdep_stats ] || check lockdep_still_on lockdep_on
 	if [ "$KMEMLEAK" = 1 ]; then
