@@ -46,7 +46,7 @@ settings()
 		# What has no memory of its own to go wrong, and runs in other lanes.
 		if [ "$SHORT" = 1 ]; then
 			TEST_ARGS=ops=20000
-			LEFT_OUT+='|uring_storm'
+			LEFT_OUT+='|uring_storm|durable_room'
 		fi;;
 	*)
 		die 'usage: uml.sh uml|uml-debug';;
