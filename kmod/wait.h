@@ -3,9 +3,9 @@
  * Commands that wait without a thread.
  *
  * An update whose data are in kernel memory and that cannot be written now
- * becomes a struct write_wait, unless those of the session keep too much memory already.  It waits for the store's garbage bound or for room
- * in its log, if that is what it met, and then for a worker, which writes it or lets
- * it wait again.
+ * becomes a struct write_wait, unless those of the session keep too much memory
+ * already.  It waits for the store's garbage bound or for room in its log, if that is
+ * what it met, and then for a worker, which writes it or lets it wait again.
  *
  * Whatever was executed and has to be durable before it is reported waits for that.
  * When an epoch is durable this is so for hundreds at once: they are a list, for

@@ -631,8 +631,8 @@ TEST_F(memory, detach_without_memory_loses_nothing)
 	TH_LOG("%u failures", n - 2);
 }
 
-static void workers_without(struct __test_metadata *_metadata, struct kvt_oracle *o, const char *attr,
-			    __u64 step)
+static void workers_without(struct __test_metadata *_metadata, struct kvt_oracle *o,
+			    const char *attr, __u64 step)
 {
 	unsigned int failures = 0;
 	struct kvt_outcome out;

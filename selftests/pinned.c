@@ -177,10 +177,10 @@ static void *wait_thread(void *arg)
 	return NULL;
 }
 
-static void start(struct _test_data_pinned *self, struct waiter *w, enum kind kind, __u32 nr)
+static void start(struct _test_data_pinned *self, struct waiter *w, enum kind what, __u32 nr)
 {
 	*w = (struct waiter) {
-		.self = self, .kind = kind, .nr = nr,
+		.self = self, .kind = what, .nr = nr,
 		.val = kvt_ptr(self->silent.mem + nr * 4096),
 	};
 	KVT_CHECK(pthread_create(&w->thread, NULL, wait_thread, w) == 0);

@@ -10,7 +10,6 @@
 #include "fuzz.h"
 #include "lib/durable.h"
 
-
 void result_is_documented(int result)
 {
 	static const int errs[] = {

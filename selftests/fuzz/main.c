@@ -6,10 +6,6 @@
 
 #include "fuzz.h"
 
-/* Of libFuzzer. */
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const unsigned char *data, size_t len);
-
 #define CALLS_MAX	48
 
 static const call_fn calls[] = {

@@ -8,8 +8,8 @@
 
 char _license[] SEC("license") = "GPL";
 
-extern void bpf_rcu_read_lock(void) __ksym;
-extern void bpf_rcu_read_unlock(void) __ksym;
+extern void bpf_rcu_read_lock(void) __weak __ksym;
+extern void bpf_rcu_read_unlock(void) __weak __ksym;
 
 const volatile __u64 store;
 
