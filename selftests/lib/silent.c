@@ -161,7 +161,8 @@ static void *server(void *arg)
 		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 		n = read(s->fuse, request, sizeof(request));
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-		if (n < 0 && errno == ENODEV)
+		/* Unmounted, or ended by kvt_silent_break(). */
+		if (n < 0 && (errno == ENODEV || errno == ECONNABORTED))
 			return NULL;
 		if (n >= (ssize_t)sizeof(struct fuse_in_header))
 			serve(s, (const void *)request);
