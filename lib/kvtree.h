@@ -511,7 +511,7 @@ int kvtree_sync(const struct kvtree *kv);
  *	-ENODEV		devices of the store are missing, or the module is not loaded
  *	-EXDEV		the devices are of different stores, or one is given twice
  *	-EBADMSG	what stands on the devices is damaged
- *	-EOPNOTSUPP	the format is newer than the module
+ *	-EOPNOTSUPP	the format is newer than the module, or a device's blocks do not fit
  *	-ERANGE		that epoch is not there, or cannot be restored any more
  *	-EIO		a device cannot be read or written
  *	-EDQUOT, -ENOMEM

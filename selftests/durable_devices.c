@@ -204,14 +204,23 @@ TEST_F(devices, removed_device_ends_what_waits_for_it)
 	kvt_null_remove(&disk);
 }
 
-static void dm_table_sized(const char *command, const char *table, unsigned long sectors)
+/* Lines of a table, with all numbers. */
+static void dm_lines(const char *command, const char *lines)
 {
 	char line[256];
 
 	snprintf(line, sizeof(line),
-		 "echo '0 %lu %s' | dmsetup %s --noudevsync --noudevrules " DM " >/dev/null",
-		 sectors, table, command);
+		 "echo '%s' | dmsetup %s --noudevsync --noudevrules " DM " >/dev/null", lines,
+		 command);
 	run(line);
+}
+
+static void dm_table_sized(const char *command, const char *table, unsigned long sectors)
+{
+	char line[160];
+
+	snprintf(line, sizeof(line), "0 %lu %s", sectors, table);
+	dm_lines(command, line);
 }
 
 static void dm_table(const char *command, const char *table)
@@ -568,7 +577,26 @@ TEST_F(devices, nobody_else_writes_to_an_attached_device)
 	kvt_disk_remove(&disk);
 }
 
-/* Of a RAM disk, whose sectors are of 512 bytes, and of 4096 physically. */
+/* A RAM disk, whose sectors are of 512 bytes, and of 4096 physically: 1:0. */
+static int ram_open(void)
+{
+	int ram;
+
+	if (access("/sys/module/brd", F_OK))
+		run("modprobe brd rd_nr=1");
+	/* Where it is built in, opening a node makes the disk. */
+	mknod("/dev/kvt-ram", S_IFBLK | 0600, makedev(1, 0));
+	ram = open("/dev/kvt-ram", O_RDWR | O_CLOEXEC);
+	KVT_CHECK(ram >= 0);
+	return ram;
+}
+
+static void ram_close(int ram)
+{
+	close(ram);
+	unlink("/dev/kvt-ram");
+}
+
 TEST_F(devices, device_that_lies_across_physical_sectors_is_refused)
 {
 	static const struct { const char *table; int err; } parts[] = {
@@ -581,12 +609,7 @@ TEST_F(devices, device_that_lies_across_physical_sectors_is_refused)
 	size_t i;
 	int ram;
 
-	if (access("/sys/module/brd", F_OK))
-		run("modprobe brd rd_nr=1");
-	/* Where it is built in, opening a node makes the disk. */
-	mknod("/dev/kvt-ram", S_IFBLK | 0600, makedev(1, 0));
-	ram = open("/dev/kvt-ram", O_RDWR | O_CLOEXEC);
-	ASSERT_LE(0, ram);
+	ram = ram_open();
 	for (i = 0; i < NR(parts); i++) {
 		dm_table_sized("create", parts[i].table, 4096);
 		dm_find(&disk);
@@ -597,8 +620,42 @@ TEST_F(devices, device_that_lies_across_physical_sectors_is_refused)
 			EXPECT_NE(0, kvt_format(&disk, 1));
 		dm_remove();
 	}
-	close(ram);
-	unlink("/dev/kvt-ram");
+	ram_close(ram);
+}
+
+/* As of a store that was copied to such a device. */
+TEST_F(devices, device_that_lies_across_physical_sectors_can_be_read)
+{
+	const unsigned long sectors = SIZE * KVT_MIB / 512;
+	struct kvt_disk disk, below;
+	char lines[128];
+	__u64 digest;
+	int ram;
+
+	kvt_disk_make(&below, SIZE, 512);
+	ASSERT_EQ(0, kvt_format(&below, 1));
+	ASSERT_EQ(0, attach(&below));
+	put_many(self->fd, 1);
+	digest = kvt_digest(self->fd);
+	ASSERT_EQ(0, detach());
+	ram = ram_open();
+	/* What lies across is behind the store. */
+	snprintf(lines, sizeof(lines), "0 %lu linear %s 0\n%lu 64 linear 1:0 1", sectors,
+		 below.path, sectors);
+	dm_lines("create", lines);
+	dm_find(&disk);
+	EXPECT_EQ(-EOPNOTSUPP, attach(&disk));
+	EXPECT_EQ(0, kvt_check_disks(&disk, 1));
+	EXPECT_EQ(0, kvt_attach(self->dev, self->name, &disk, 1, KVTREE_ATTACH_READ_ONLY));
+	self->fd = kvt_store(self->dev, self->name, KVTREE_OPEN_READ);
+	EXPECT_LE(0, self->fd);
+	if (self->fd >= 0) {
+		EXPECT_EQ(digest, kvt_digest(self->fd));
+		EXPECT_EQ(0, detach());
+	}
+	dm_remove();
+	ram_close(ram);
+	kvt_disk_remove(&below);
 }
 
 #define CPU1	"/sys/devices/system/cpu/cpu1/online"

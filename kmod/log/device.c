@@ -34,12 +34,13 @@ static const struct blk_holder_ops dev_holder_ops = {
 };
 
 /*
- * Whether no other block of ours shares a block of the device with one that is written: a
- * power cut may take both.
+ * Whether a device takes our blocks; and, if it is written to, no other block of ours shares a
+ * block of the device with one that is written: a power cut may take both.
  */
-static bool dev_blocks_fit(struct block_device *bdev)
+static bool dev_blocks_fit(const struct kvt_log_dev *dev)
 {
-	return bdev_logical_block_size(bdev) <= KVTREE_LOG_BLOCK && !bdev_alignment_offset(bdev);
+	return bdev_logical_block_size(dev->bdev) <= KVTREE_LOG_BLOCK &&
+	       (dev->log->read_only || !bdev_alignment_offset(dev->bdev));
 }
 
 /**
@@ -52,8 +53,8 @@ static bool dev_blocks_fit(struct block_device *bdev)
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -EBUSY: in use; -EOPNOTSUPP: its blocks are too large, or lie across ours;
- * -EROFS; or what opening it came to.
+ * Return: 0; -EBUSY: in use; -EOPNOTSUPP: its blocks are too large, or lie across ours, unless
+ * the log is read-only; -EROFS; or what opening it came to.
  */
 int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
 {
@@ -67,7 +68,7 @@ int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
 		return PTR_ERR(file);
 	dev->file = file;
 	dev->bdev = file_bdev(file);
-	return dev_blocks_fit(dev->bdev) ? 0 : -EOPNOTSUPP;
+	return dev_blocks_fit(dev) ? 0 : -EOPNOTSUPP;
 }
 
 /**
