@@ -195,6 +195,29 @@ apt_run()
 		-o Acquire::Retries=3 "$@"
 }
 
+can_install()
+{
+	apt_run -s install --no-install-recommends "$@" >/dev/null 2>&1
+}
+
+# A -dev package goes with one version of its library. If that came from backports, which
+# a kernel from there brings along, only the -dev package from there can be installed.
+fitting()
+{
+	local p
+
+	if can_install "$@"; then
+		printf '%s\n' "$@"
+		return
+	fi
+	for p in "$@"; do
+		if ! can_install "$p" && can_install "$p/$STOCK_SUITE"; then
+			p=$p/$STOCK_SUITE
+		fi
+		echo "$p"
+	done
+}
+
 install_missing()
 {
 	local lane main=() backports=()
@@ -213,6 +236,7 @@ install_missing()
 	[ ${#backports[@]} -eq 0 ] || add_backports
 	run_logged "$BUILD/deps.log" 'deps: package lists' '' apt_run update
 	if [ ${#main[@]} -gt 0 ]; then
+		mapfile -t main < <(fitting "${main[@]}")
 		run_logged "$BUILD/deps.log" 'deps: packages' '' \
 			apt_run install --no-install-recommends "${main[@]}"
 	fi
