@@ -38,7 +38,6 @@ FIXTURE_VARIANT_ADD(faults, two) { .nr = 2 };
 
 FIXTURE_SETUP(faults)
 {
-	KVT_CHECK(kvt_faults_begin());
 	for (self->o.nr = 0; self->o.nr < variant->nr; self->o.nr++)
 		kvt_fault_disk(&self->o.disk[self->o.nr], self->o.nr);
 	kvt_oracle_begin(&self->o);
@@ -52,7 +51,6 @@ static const struct kvt_disk *faulty(const struct kvt_oracle *o)
 FIXTURE_TEARDOWN(faults)
 {
 	kvt_oracle_end(&self->o);
-	kvt_faults_end();
 }
 
 /* Leave a store behind whose last life has commits and no end, and which has been checkpointed. */
@@ -280,10 +278,9 @@ TEST_F(faults, commands_that_wait_to_be_durable_are_told)
 
 int main(int argc, char **argv)
 {
-	if (!kvt_faults_begin()) {
+	if (!kvt_faults_load()) {
 		printf("TAP version 13\n1..0 # SKIP the lane has no disks that fail\n");
 		return KSFT_SKIP;
 	}
-	kvt_faults_end();
 	return test_harness_run(argc, argv);
 }

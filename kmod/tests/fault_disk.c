@@ -19,6 +19,7 @@
  *	held		how many wait
  *	cache		"keep": from now on it is known what was not flushed; "lose", or "lose
  *			SECTOR SECTORS": that is as it was before, but for these; "flush"
+ *	reset		1: as when the module was loaded: zeros, nothing fails, nothing is held
  */
 #include <linux/bio.h>
 #include <linux/blkdev.h>
@@ -179,6 +180,22 @@ static void cache_flush(struct fault_disk *fd)
 	list_for_each_entry_safe(undo, next, &fd->undos, list)
 		kfree(undo);
 	INIT_LIST_HEAD(&fd->undos);
+}
+
+/* As it was when the module was loaded; under the lock, or when nobody else is left. */
+static void fault_clear(struct fault_disk *fd)
+{
+	struct page *page;
+	pgoff_t index;
+
+	cache_flush(fd);
+	xa_for_each(&fd->pages, index, page)
+		__free_page(page);
+	xa_destroy(&fd->pages);
+	fd->rule = (struct rule){};
+	fd->counted = 0;
+	fd->failed = 0;
+	fd->keep = false;
 }
 
 /* It is as it was before, but for some pages. */
@@ -404,6 +421,25 @@ static ssize_t cache_store(struct device *dev, struct device_attribute *attr, co
 }
 static DEVICE_ATTR_WO(cache);
 
+static ssize_t reset_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			   size_t len)
+{
+	struct fault_disk *fd = dev_fault(dev);
+	bool reset;
+	int err;
+
+	err = kstrtobool(buf, &reset);
+	if (err || !reset)
+		return err ?: -EINVAL;
+	fault_release(fd);
+	mutex_lock(&fd->lock);
+	fault_clear(fd);
+	mutex_unlock(&fd->lock);
+	invalidate_bdev(fd->disk->part0);
+	return len;
+}
+static DEVICE_ATTR_WO(reset);
+
 static struct attribute *fault_attrs[] = {
 	&dev_attr_statuses.attr,
 	&dev_attr_fail.attr,
@@ -412,6 +448,7 @@ static struct attribute *fault_attrs[] = {
 	&dev_attr_hold.attr,
 	&dev_attr_held.attr,
 	&dev_attr_cache.attr,
+	&dev_attr_reset.attr,
 	NULL
 };
 
@@ -424,13 +461,7 @@ static const struct attribute_group *fault_groups[] = { &fault_group, NULL };
 
 static void fault_disk_free(struct fault_disk *fd)
 {
-	struct page *page;
-	pgoff_t index;
-
-	cache_flush(fd);
-	xa_for_each(&fd->pages, index, page)
-		__free_page(page);
-	xa_destroy(&fd->pages);
+	fault_clear(fd);
 	kfree(fd);
 }
 

@@ -125,6 +125,8 @@ unload_test_modules()
 		name=$(basename "$file" .ko)
 		check "rmmod_$name" rmmod "$name"
 	done
+	# What programs have loaded.
+	[ ! -e /sys/module/kvtree_fault ] || check rmmod_kvtree_fault rmmod kvtree_fault
 }
 
 # stop_when_silent PID FILE: stop the process group when nothing is written to FILE for

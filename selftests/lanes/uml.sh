@@ -38,15 +38,14 @@ settings()
 		# These are about the library and what is around it, and most of
 		# what they do is run compilers and interpreters. They find nothing
 		# else in a kernel with checkers, where they take minutes.
-		# durable_faults loads its disks anew for each test, where KASAN on User-Mode
-		# Linux takes the memory of a module that is gone for that of the next one.
-		LEFT_OUT='ring|run-bench|run-boot|run-docs|run-link|run-man|run-python|run-tool|durable_faults'
+		LEFT_OUT='ring|run-bench|run-boot|run-docs|run-link|run-man|run-python|run-tool'
 		# Allocations fail only here; memory errors are KUnit's to find.
 		SECOND='alloc_fail'
-		# What has no memory of its own to go wrong, and runs in other lanes.
+		# What has no memory of its own to go wrong, and runs in other lanes; and what takes
+		# long, and runs in uml.
 		if [ "$SHORT" = 1 ]; then
 			TEST_ARGS=ops=20000
-			LEFT_OUT+='|uring_storm|durable_room'
+			LEFT_OUT+='|uring_storm|durable_room|durable_faults'
 		fi;;
 	*)
 		die 'usage: uml.sh uml|uml-debug';;

@@ -11,47 +11,22 @@
 /* For ever. */
 #define ALWAYS	(1ull << 62)
 
-/* The kernel lets go of a disk a moment after it was closed. */
-static bool is_removed(void *arg)
-{
-	(void)arg;
-	return access("/sys/module/kvtree_fault", F_OK) ||
-	       !system("rmmod kvtree_fault 2>/dev/null");
-}
-
-bool kvt_faults_begin(void)
+bool kvt_faults_load(void)
 {
 	const char *module = getenv("KVTREE_MODULE");
 	char path[4096], command[4200];
 
+	if (!access("/sys/module/kvtree_fault", F_OK))
+		return true;
 	if (!module)
 		return false;
 	snprintf(path, sizeof(path), "%.*s/tests/kvtree_fault.ko",
 		 (int)(strrchr(module, '/') - module), module);
 	if (access(path, F_OK))
 		return false;
-	/* Of a test that did not end. */
-	KVT_CHECK(is_removed(NULL));
 	snprintf(command, sizeof(command), "insmod %s", path);
 	KVT_CHECK(!system(command));
 	return true;
-}
-
-void kvt_faults_end(void)
-{
-	KVT_CHECK(kvt_eventually(is_removed, NULL));
-}
-
-static bool disk_is_there(void *path)
-{
-	return !access(path, F_OK);
-}
-
-void kvt_fault_disk(struct kvt_disk *disk, int nr)
-{
-	memset(disk, 0, sizeof(*disk));
-	snprintf(disk->path, sizeof(disk->path), "/dev/kvtfault%d", nr);
-	KVT_CHECK(kvt_eventually(disk_is_there, disk->path));
 }
 
 static int attr_open(const char *disk, const char *attr, int flags)
@@ -81,6 +56,19 @@ static void attr_write(const struct kvt_disk *disk, const char *attr, const char
 
 	KVT_CHECK(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
 	close(fd);
+}
+
+static bool disk_is_there(void *path)
+{
+	return !access(path, F_OK);
+}
+
+void kvt_fault_disk(struct kvt_disk *disk, int nr)
+{
+	memset(disk, 0, sizeof(*disk));
+	snprintf(disk->path, sizeof(disk->path), "/dev/kvtfault%d", nr);
+	KVT_CHECK(kvt_eventually(disk_is_there, disk->path));
+	attr_write(disk, "reset", "1");
 }
 
 static __u64 attr_number(const struct kvt_disk *disk, const char *attr)

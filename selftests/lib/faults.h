@@ -5,10 +5,12 @@
 
 #include "durable.h"
 
-/* Load them, all zeros.  False: the lane has none. */
-bool kvt_faults_begin(void);
-void kvt_faults_end(void);
-/* The nr-th of them. */
+/*
+ * Load them.  False: the lane has none.  They stay until the lane removes them: without
+ * KASAN_VMALLOC, KASAN takes the memory of a module that is gone for what it was.
+ */
+bool kvt_faults_load(void);
+/* The nr-th of them, all zeros. */
 void kvt_fault_disk(struct kvt_disk *disk, int nr);
 /* The name of the nr-th status of a block device, or NULL. */
 const char *kvt_fault_status(int nr);
