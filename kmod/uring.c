@@ -112,15 +112,25 @@ static int call_done(const struct call *call, int res, u64 res2)
 	return -EIOCBQUEUED;
 }
 
-/* What the operation's `val` lies in. */
+/*
+ * What the operation's `val` lies in, if that is a registered buffer.  A worker takes the
+ * ring's lock to find it: outside of the store, which others may wait for with the lock.
+ */
 static int call_import(struct call *call)
 {
 	const struct kvtree_op *op = &call->op;
-	int dir = kvt_op_is_update(op) ? ITER_SOURCE : ITER_DEST;
-	int err;
+	int dir, err;
 
-	if (!kvt_op_uses_val(op))
-		return -EINVAL;
+	if (!(call->cmd->flags & IORING_URING_CMD_FIXED))
+		return 0;
+	if (!call->session->store)
+		return -ESTALE;
+	err = kvt_op_check(&call->ctx, op);
+	if (!err && !kvt_op_uses_val(op))
+		err = -EINVAL;
+	if (err)
+		return err;
+	dir = kvt_op_is_update(op) ? ITER_SOURCE : ITER_DEST;
 	err = kvt_uring_import(call->cmd, op->val, op->val_len, dir, &call->fixed,
 			       call->issue_flags);
 	if (!err)
@@ -238,8 +248,6 @@ static int call_run(struct call *call)
 	int err;
 
 	err = kvt_op_check(&call->ctx, &call->op);
-	if (!err && call->cmd->flags & IORING_URING_CMD_FIXED)
-		err = call_import(call);
 	if (err)
 		return err;
 	if (kvt_op_is_update(&call->op))
@@ -348,9 +356,11 @@ static noinline int call_op_slow(struct call *call)
 	int ret, err;
 
 	call_init_ctx(call);
+	ret = call_import(call);
 	if (!call_enter(call))
 		return call_done(call, -ESTALE, 0);
-	ret = multishot ? call_multishot(call) : call_run(call);
+	if (!ret)
+		ret = multishot ? call_multishot(call) : call_run(call);
 	/* It waits, and leaves the store when it has been executed. */
 	if (ret == -EIOCBQUEUED)
 		return ret;

@@ -165,16 +165,17 @@ static bool wait_is_deferred(const struct wait *wait)
 	return wait_ring(wait)->flags & IORING_SETUP_DEFER_TASKRUN;
 }
 
-/* With those that follow it, if its ring is deferred. */
+/*
+ * With those that follow it.  A completion takes the ring's lock, which the submitter may
+ * hold for as long as it likes: its task waits for that, and no worker.
+ */
 static void wait_send(struct wait *wait)
 {
 	/* A task that waits for many is woken when there are as many. */
-	if (wait_is_deferred(wait) && !wait->next)
-		io_uring_cmd_do_in_task_lazy(wait->cmd, wait_task_work);
-	else if (wait_is_deferred(wait) || wait->out)
+	if (wait->next)
 		io_uring_cmd_complete_in_task(wait->cmd, wait_task_work);
 	else
-		wait_done(wait, wait->res, IO_URING_F_UNLOCKED);
+		io_uring_cmd_do_in_task_lazy(wait->cmd, wait_task_work);
 }
 
 /* Nothing of the store is needed any more.  wait_send() follows. */
@@ -312,13 +313,8 @@ static void syncs_send(struct list_head *done)
 {
 	struct wait *wait, *next, *first = NULL, *last = NULL;
 
-	/*
-	 * All before the first is sent: that may wait for the ring's lock, and who has that
-	 * for the store to be gone.
-	 */
-	list_for_each_entry(wait, done, list)
-		sync_end(wait);
 	list_for_each_entry_safe(wait, next, done, list) {
+		sync_end(wait);
 		wait->next = NULL;
 		if (last && wait_is_deferred(last) && wait_ring(last) == wait_ring(wait)) {
 			last->next = wait;
@@ -506,8 +502,34 @@ static void wait_init(struct wait *wait, struct kvt_session *session,
 	INIT_LIST_HEAD(&wait->list);
 	*wait_of(args->cmd) = wait;
 	kvt_stat_inc(&session->store->stats, KVTREE_STAT_URING_WAIT);
-	/* On a worker of io_uring, it may be canceled from here on. */
-	io_uring_cmd_mark_cancelable(args->cmd, args->issue_flags);
+}
+
+/*
+ * Let the ring cancel it from here on.  A worker of io_uring takes the ring's lock for
+ * that, outside of the store: whoever has the lock may keep it, or wait for the store to
+ * be gone.
+ *
+ * Returns 0, or -ESTALE: the store is left for good.
+ */
+static int wait_mark(struct wait *wait, const struct kvt_op_ctx *ctx, unsigned int issue_flags)
+{
+	bool was_inside;
+
+	if (!(issue_flags & IO_URING_F_UNLOCKED)) {
+		io_uring_cmd_mark_cancelable(wait->cmd, issue_flags);
+		return 0;
+	}
+	was_inside = kvt_op_step_out(ctx);
+	io_uring_cmd_mark_cancelable(wait->cmd, issue_flags);
+	return kvt_op_step_in(ctx, was_inside);
+}
+
+/* The store was left before it began to wait: complete it where it was issued. */
+static int wait_end_stale(struct wait *wait, int res, unsigned int issue_flags)
+{
+	wait->res = res;
+	wait_tell_done(wait, issue_flags, false);
+	return -EIOCBQUEUED;
 }
 
 /**
@@ -518,7 +540,7 @@ static void wait_init(struct wait *wait, struct kvt_session *session,
  * @update: its update; taken over if the command waits
  * @args: the command
  *
- * Context: where the command was issued.
+ * Context: where the command was issued; leaves the store meanwhile.
  *
  * Return: -EIOCBQUEUED; otherwise the update is still the caller's: -ENOMEM; -EAGAIN:
  * what the session's waiting writes keep is as much as it may be.
@@ -530,6 +552,7 @@ int kvt_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 	u32 len = update->write.key.len;
 	struct write_wait *w;
 	size_t bytes = struct_size(w, key, len);
+	int err;
 
 	bytes += kvt_update_bytes(update);
 	if (!writes_keep(session, bytes))
@@ -551,6 +574,12 @@ int kvt_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 	w->update.write.key.data = w->key;
 	wait_init(&w->wait, session, args);
 	w->wait.op = &w->op;
+	err = wait_mark(&w->wait, ctx, args->issue_flags);
+	if (unlikely(err)) {
+		write_free_update(w);
+		kvt_op_report(ctx, &w->op, err);
+		return wait_end_stale(&w->wait, err, args->issue_flags);
+	}
 
 	spin_lock(&session->waits.lock);
 	list_add_tail(&w->wait.list, &session->waits.writes);
@@ -571,7 +600,7 @@ int kvt_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx,
  * @res: the result of the command, if it does become durable
  * @args: the command, whose outcome was copied
  *
- * Context: where the command was issued.
+ * Context: where the command was issued; leaves the store meanwhile.
  *
  * Return: -EIOCBQUEUED; -ENOMEM: it does not wait.
  */
@@ -580,15 +609,22 @@ int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 {
 	u64 epoch = *ctx->sync;
 	struct wait *wait;
+	int err;
 
 	wait = wait_alloc(&session->waits, kvt_op_gfp_scratch(ctx));
 	if (!wait)
 		return -ENOMEM;
 	wait_init(wait, session, args);
+	wait->version = version;
+	if (unlikely(wait_mark(wait, ctx, args->issue_flags))) {
+		err = kvt_op_synced(ctx);
+		if (!err)
+			wait->out = 0;
+		return wait_end_stale(wait, err ?: res, args->issue_flags);
+	}
 
 	spin_lock(&session->waits.lock);
 	wait->epoch = epoch;
-	wait->version = version;
 	wait->res = res;
 	sync_start(wait);
 	spin_unlock(&session->waits.lock);

@@ -26,7 +26,6 @@
 #include "lib/uring.h"
 
 #define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
-#define BOUND		"/sys/module/kvtree/parameters/reclaim_bound_mb"
 #define REFCNT		"/sys/module/kvtree/refcnt"
 
 #define KEYS		2048
@@ -92,30 +91,14 @@ static const void *value(__u32 tag)
 	return words + tag % SPAN;
 }
 
-/* Put another bound in place of the one that new stores get. */
-static void set_bound(const char *text, char *old, size_t size)
-{
-	int fd = open(BOUND, O_RDWR | O_CLOEXEC);
-	ssize_t len;
-
-	KVT_CHECK(fd >= 0);
-	if (old) {
-		len = pread(fd, old, size - 1, 0);
-		KVT_CHECK(len > 0);
-		old[len] = '\0';
-	}
-	KVT_CHECK(pwrite(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
-	close(fd);
-}
-
 /* As kvt_env_init(), with the smallest bound. */
 static void env_init(struct kvt_env *env, const char *name)
 {
 	char old[16];
 
-	set_bound("1", old, sizeof(old));
+	kvt_set_bound("1", old, sizeof(old));
 	kvt_env_init(env, name, 0, 0);
-	set_bound(old, NULL, 0);
+	kvt_set_bound(old, NULL, 0);
 }
 
 static int module_users(void)
@@ -1204,9 +1187,9 @@ TEST_F(waiting, destroyed_store_lets_nothing_wait)
 	ring_init(s);
 	s->also = -ESTALE;
 	for (i = 0; i < 6; i++) {
-		set_bound("1", old, sizeof(old));
+		kvt_set_bound("1", old, sizeof(old));
 		ASSERT_EQ(0, kvt_create(self->env.dev, name, 0600, 0, 0));
-		set_bound(old, NULL, 0);
+		kvt_set_bound(old, NULL, 0);
 		close(s->fd);
 		s->fd = kvt_store(self->env.dev, name, RW);
 		ASSERT_LE(0, s->fd);
@@ -1348,9 +1331,9 @@ static bool make_store(struct victim *v)
 	char old[16];
 	int err;
 
-	set_bound("1", old, sizeof(old));
+	kvt_set_bound("1", old, sizeof(old));
 	err = kvt_create(v->env->dev, v->name, 0600, 0, 0);
-	set_bound(old, NULL, 0);
+	kvt_set_bound(old, NULL, 0);
 	return !err;
 }
 

@@ -366,6 +366,21 @@ void kvt_env_init(struct kvt_env *env, const char *name, __u64 limit_bytes, __u6
 	KVT_CHECK(env->fd >= 0);
 }
 
+void kvt_set_bound(const char *text, char *old, size_t size)
+{
+	int fd = open(KVT_BOUND, O_RDWR | O_CLOEXEC);
+	ssize_t len;
+
+	KVT_CHECK(fd >= 0);
+	if (old) {
+		len = pread(fd, old, size - 1, 0);
+		KVT_CHECK(len > 0);
+		old[len] = '\0';
+	}
+	KVT_CHECK(pwrite(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
+	close(fd);
+}
+
 void kvt_env_exit(struct kvt_env *env)
 {
 	close(env->fd);

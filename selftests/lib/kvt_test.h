@@ -119,6 +119,14 @@ void kvt_env_init(struct kvt_env *env, const char *name, __u64 limit_bytes, __u6
 void kvt_env_exit(struct kvt_env *env);
 
 /*
+ * The bound that new stores get of memory that waits to be freed, in MiB, as text; the
+ * former one to @old, if that is not NULL.
+ */
+#define KVT_BOUND	"/sys/module/kvtree/parameters/reclaim_bound_mb"
+
+void kvt_set_bound(const char *text, char *old, size_t size);
+
+/*
  * Scans
  */
 struct kvt_rec {

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Rings that are locked for as long as somebody likes: the thread that submits holds
+ * its ring's lock while it waits for its own memory, a file that does not answer.
+ * Others' stores go on, and the store of its commands can be taken away.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "kselftest_harness.h"
+#include "lib/durable.h"
+#include "lib/kvt_test.h"
+#include "lib/silent.h"
+#include "lib/uring.h"
+
+#define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+#define SIZE		132	/* MiB: more than the least */
+
+/* user_data of the command that locks the ring. */
+#define LOCKER		(~0ull)
+
+struct locked {
+	struct kvt_ring ring;
+	struct kvt_silent silent;
+	pthread_t submitter;
+};
+
+/* False: the kernel has no FUSE. */
+static bool locked_make(struct locked *l, unsigned int entries)
+{
+	if (!kvt_silent_make(&l->silent, 1))
+		return false;
+	kvt_ring_make(&l->ring, entries, IORING_SETUP_SQE128);
+	/* No child's; and User-Mode Linux copies page tables of such wrong. */
+	KVT_CHECK(madvise(l->ring.rings, l->ring.rings_bytes, MADV_DONTFORK) == 0);
+	KVT_CHECK(madvise(l->ring.sqes, l->ring.sqes_bytes, MADV_DONTFORK) == 0);
+	return true;
+}
+
+static void *submit(void *arg)
+{
+	kvt_ring_submit(arg);
+	return NULL;
+}
+
+/* Submit what was queued, and stay with the ring's lock. */
+static void lock(struct locked *l)
+{
+	struct io_uring_sqe *sqe = kvt_ring_sqe(&l->ring);
+
+	/* What is to be watched is copied before anything else is looked at. */
+	sqe->opcode = IORING_OP_EPOLL_CTL;
+	sqe->fd = -1;
+	sqe->len = 1;			/* EPOLL_CTL_ADD */
+	sqe->addr = kvt_ptr(l->silent.mem);
+	sqe->user_data = LOCKER;
+	KVT_CHECK(pthread_create(&l->submitter, NULL, submit, &l->ring) == 0);
+	kvt_silent_wait(&l->silent, 1);
+}
+
+static void unlock(struct locked *l)
+{
+	kvt_silent_break(&l->silent);
+	KVT_CHECK(pthread_join(l->submitter, NULL) == 0);
+}
+
+static void locked_end(struct locked *l)
+{
+	kvt_ring_exit(&l->ring);
+	kvt_silent_end(&l->silent);
+}
+
+/* The next completion of a command of kvtree. */
+static void next_cqe(struct locked *l, struct kvt_cqe *cqe)
+{
+	do {
+		kvt_ring_wait(&l->ring, cqe);
+	} while (cqe->data == LOCKER);
+}
+
+/* A worker of io_uring waits for a lock. */
+static bool worker_waits(void)
+{
+	char path[300], text[200];
+	struct dirent *entry;
+	bool found = false;
+	ssize_t len;
+	DIR *tasks;
+	int fd;
+
+	tasks = opendir("/proc/self/task");
+	KVT_CHECK(tasks);
+	while (!found && (entry = readdir(tasks))) {
+		snprintf(path, sizeof(path), "/proc/self/task/%s/stat", entry->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		len = read(fd, text, sizeof(text) - 1);
+		close(fd);
+		text[len > 0 ? len : 0] = '\0';
+		found = strstr(text, "(iou-wrk-") && strstr(text, ") D ");
+	}
+	closedir(tasks);
+	return found;
+}
+
+/* A process, and whether it has ended; then its status. */
+struct process {
+	int pid;
+	int status;
+};
+
+static bool has_ended(void *arg)
+{
+	struct process *p = arg;
+	int ret = waitpid(p->pid, &p->status, WNOHANG);
+
+	KVT_CHECK(ret >= 0);
+	return ret;
+}
+
+static struct kvtree_op put_op(__u32 key, const void *val, __u32 len)
+{
+	struct kvtree_op op = {
+		.opcode = KVTREE_OP_PUT,
+		.flags = KVTREE_F_KEY_INLINE,
+		.key_len = sizeof(key),
+		.val = kvt_ptr(val),
+		.val_len = len,
+	};
+
+	memcpy(op.key_inline, &key, sizeof(key));
+	return op;
+}
+
+/* Whether somebody ends while the ring is locked. */
+static bool ends(int (*fn)(void *arg), void *arg)
+{
+	struct process p = { .pid = kvt_fork(fn, arg) };
+	bool ended = kvt_eventually(has_ended, &p);
+
+	return ended && !p.status;
+}
+
+/*
+ * Volatile stores
+ */
+#define KEYS	512
+#define LEN	16000
+
+FIXTURE(locked) {
+	struct kvt_env env;
+	struct locked l;
+	char *val;
+};
+
+FIXTURE_SETUP(locked)
+{
+	char old[16];
+
+	if (!locked_make(&self->l, 2 * KEYS))
+		SKIP(return, "the kernel has no FUSE");
+	kvt_set_bound("1", old, sizeof(old));
+	kvt_env_init(&self->env, "locked", 0, 0);
+	kvt_set_bound(old, NULL, 0);
+	self->val = calloc(1, LEN);
+	ASSERT_NE(NULL, self->val);
+}
+
+FIXTURE_TEARDOWN(locked)
+{
+	if (!self->val)
+		return;
+	locked_end(&self->l);
+	close(self->env.fd);
+	close(self->env.dev);
+	free(self->val);
+}
+
+static int destroy(void *arg)
+{
+	const struct kvt_env *env = arg;
+
+	return kvt_destroy(env->dev, env->name) != 0;
+}
+
+/* The worker finds the buffer in the ring, whose lock it takes for that. */
+TEST_F(locked, store_is_destroyed_while_a_buffer_is_looked_for)
+{
+	struct iovec iov = { self->val, LEN };
+	struct io_uring_sqe *sqe;
+	struct kvtree_op op;
+	struct kvt_cqe cqe;
+
+	if (!(kvt_features(self->env.fd) & KVTREE_FEAT_URING_FIXED))
+		SKIP(return, "no registered buffers");
+	ASSERT_EQ(0, kvt_ring_buffers(&self->l.ring, &iov, 1));
+	op = put_op(1, self->val, LEN);
+	sqe = kvt_ring_sqe(&self->l.ring);
+	kvt_sqe_inline(sqe, self->env.fd, &op, NULL, 1);
+	sqe->rw_flags = IORING_URING_CMD_FIXED;
+	sqe->flags |= IOSQE_ASYNC;
+	lock(&self->l);
+	/* Where buffers are found without the lock, there is nothing to wait for. */
+	for (int i = 0; i < 100 && !worker_waits(); i++)
+		kvt_sleep_ms(10);
+	EXPECT_TRUE(ends(destroy, &self->env));
+	unlock(&self->l);
+	next_cqe(&self->l, &cqe);
+	EXPECT_EQ(1, cqe.data);
+	EXPECT_TRUE(cqe.res == -ESTALE || cqe.res == 0);
+}
+
+static bool some_wait(void *arg)
+{
+	return kvt_stat(*(int *)arg, KVTREE_STAT_URING_WAIT) && worker_waits();
+}
+
+/* Changes that meet the bound in a worker: to be canceled with the ring, they lock it. */
+TEST_F(locked, store_is_destroyed_while_workers_have_changes_wait)
+{
+	__u32 i, waited = 0;
+	struct kvtree_op op;
+	struct kvt_cqe cqe;
+
+	for (i = 0; i < KEYS; i++)
+		ASSERT_EQ(0, kvt_put(self->env.fd, kvt_bytes(&i, 4),
+				     kvt_bytes(self->val, LEN), NULL));
+	for (i = 0; i < KEYS; i++) {
+		op = put_op(i, self->val, LEN);
+		kvt_sqe_inline(kvt_ring_sqe(&self->l.ring), self->env.fd, &op, NULL, i);
+		kvt_ring_sqe_at(&self->l.ring, i)->flags |= IOSQE_ASYNC;
+	}
+	lock(&self->l);
+	ASSERT_TRUE(kvt_eventually(some_wait, &self->env.fd));
+	EXPECT_TRUE(ends(destroy, &self->env));
+	unlock(&self->l);
+	for (i = 0; i < KEYS; i++) {
+		next_cqe(&self->l, &cqe);
+		ASSERT_TRUE(cqe.res == -ESTALE || cqe.res == 0);
+		waited += !!cqe.res;
+	}
+	EXPECT_LT(0, waited);
+}
+
+/*
+ * Durable stores
+ */
+FIXTURE(durable) {
+	struct kvt_disk disk;
+	struct locked l;
+	char name[KVTREE_NAME_MAX];
+	int dev;
+	int fd;
+};
+
+FIXTURE_SETUP(durable)
+{
+	if (!locked_make(&self->l, 2048))
+		SKIP(return, "the kernel has no FUSE");
+	self->dev = kvt_open();
+	ASSERT_LE(0, self->dev);
+	snprintf(self->name, sizeof(self->name), "locked-%d", getpid());
+	kvt_disk_make(&self->disk, SIZE, 512);
+	ASSERT_EQ(0, kvt_format(&self->disk, 1));
+	ASSERT_EQ(0, kvt_attach(self->dev, self->name, &self->disk, 1, 0));
+	self->fd = kvt_store(self->dev, self->name, RW);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(durable)
+{
+	if (self->fd <= 0)
+		return;
+	locked_end(&self->l);
+	close(self->fd);
+	kvt_detach(self->dev, self->name);
+	kvt_disk_remove(&self->disk);
+	close(self->dev);
+}
+
+static int detach(void *arg)
+{
+	const struct _test_data_durable *self = arg;
+
+	return kvt_detach(self->dev, self->name) != 0;
+}
+
+/* A change that is made by a worker, and to be durable. */
+TEST_F(durable, store_is_detached_while_a_worker_has_a_change_wait)
+{
+	struct kvtree_op op = put_op(1, "value", 5);
+	struct io_uring_sqe *sqe;
+	struct kvt_cqe cqe;
+
+	op.flags |= KVTREE_F_SYNC;
+	sqe = kvt_ring_sqe(&self->l.ring);
+	kvt_sqe_inline(sqe, self->fd, &op, NULL, 1);
+	sqe->flags |= IOSQE_ASYNC;
+	lock(&self->l);
+	ASSERT_TRUE(kvt_eventually(some_wait, &self->fd));
+	EXPECT_TRUE(ends(detach, self));
+	unlock(&self->l);
+	next_cqe(&self->l, &cqe);
+	EXPECT_EQ(1, cqe.data);
+	EXPECT_EQ(0, cqe.res);
+	close(self->fd);
+	ASSERT_EQ(0, kvt_attach(self->dev, self->name, &self->disk, 1, 0));
+	self->fd = kvt_store(self->dev, self->name, RW);
+	EXPECT_TRUE(kvt_has(self->fd, kvt_bytes(op.key_inline, 4), STR("value")));
+}
+
+/* As many as the workers that the kernel has at once for all stores, and some more. */
+#define SESSIONS	1100
+
+static bool nothing_waits(void *arg)
+{
+	return !kvt_stat(*(int *)arg, KVTREE_STAT_WAITING_BYTES);
+}
+
+static bool all_wait(void *arg)
+{
+	return kvt_stat(*(int *)arg, KVTREE_STAT_URING_WAIT) == SESSIONS;
+}
+
+/* Each session has a change that is durable, and cannot complete. */
+TEST_F(durable, memory_of_others_is_freed_while_sessions_cannot_complete)
+{
+	struct rlimit files = { SESSIONS + 100, SESSIONS + 100 };
+	struct kvtree_op op = put_op(1, "value", 5);
+	static int fds[SESSIONS];
+	struct kvt_env other;
+	struct kvt_cqe cqe;
+	int i;
+
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	kvt_env_init(&other, "others", 0, 0);
+	op.flags |= KVTREE_F_SYNC;
+	for (i = 0; i < SESSIONS; i++) {
+		fds[i] = kvt_store(self->dev, self->name, RW);
+		ASSERT_LE(0, fds[i]);
+		kvt_sqe_inline(kvt_ring_sqe(&self->l.ring), fds[i], &op, NULL, i);
+	}
+	lock(&self->l);
+	ASSERT_TRUE(kvt_eventually(all_wait, &self->fd));
+	ASSERT_EQ(0, kvt_sync(self->fd));
+	ASSERT_EQ(0, kvt_put(other.fd, STR("k"), STR("a value to be replaced"), NULL));
+	ASSERT_EQ(0, kvt_put(other.fd, STR("k"), STR("the value that replaces it"), NULL));
+	EXPECT_TRUE(kvt_eventually(nothing_waits, &other.fd));
+	unlock(&self->l);
+	for (i = 0; i < SESSIONS; i++) {
+		next_cqe(&self->l, &cqe);
+		ASSERT_EQ(0, cqe.res);
+	}
+	for (i = 0; i < SESSIONS; i++)
+		close(fds[i]);
+	kvt_env_exit(&other);
+}
+
+TEST_HARNESS_MAIN
