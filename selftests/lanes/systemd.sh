@@ -49,12 +49,11 @@ units()
 		Type=oneshot
 		ExecStart=/look
 		ExecStopPost=systemctl --no-block poweroff
-		StandardOutput=append:/looked
-		StandardError=append:/looked
 	END
 	ln -s ../look.service "$SYSTEM/multi-user.target.wants"
 	cat >"$ROOT/look" <<-END
 		#!/bin/bash
+		exec >/looked 2>&1
 		for i in \$(seq 300); do
 			! systemctl --quiet is-active kvtree-attach@boot.service || break
 			sleep 0.2
@@ -70,7 +69,8 @@ main()
 	rm -rf "$LOGS"
 	mkdir -p "$ROOT" "$LOGS"/{upper,work}
 	mount -t overlay kvtree -o "lowerdir=/,upperdir=$LOGS/upper,workdir=$LOGS/work" "$ROOT"
-	{ install_kvtree && units; } >&2
+	install_kvtree >&2
+	units >&2
 	(uml_boot "$UML" init=/lib/systemd/systemd rootflags="$ROOT" ubd0="$DISK") \
 		>"$LOGS/console" 2>&1 </dev/null || true
 	cat "$ROOT/looked" || { tail -n 20 "$LOGS/console"; exit 1; }
