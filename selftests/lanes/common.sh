@@ -3,6 +3,9 @@
 #
 # What the lane scripts share. Sourced after "set -euo pipefail".
 
+# What fails in $(...) ends that, too: it would go on, and call half a cache complete.
+shopt -s inherit_errexit
+
 LANES=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 TOP=$(cd "$LANES/../.." && pwd)
 BUILD=${KVT_BUILD:-$TOP/build}

@@ -18,6 +18,17 @@ DIR=$BUILD/python
 REQUIRED=("setuptools==$SETUPTOOLS_VERSION" "cffi==$CFFI_VERSION"
 	"pytest==$PYTEST_VERSION")
 
+# Debian's Python has pip in environments alone.
+download()
+{
+	local venv=$DIR/download
+
+	python3 -m venv "$venv"
+	"$venv/bin/pip" download -q --disable-pip-version-check \
+		--only-binary :all: -d "$1" "${REQUIRED[@]}"
+	rm -rf "$venv"
+}
+
 # Print the folder of wheels, filled on first use.
 wheels()
 {
@@ -30,8 +41,7 @@ wheels()
 	flock 6
 	if [ ! -e "$dir/.complete" ]; then
 		run_logged "$dir.log" 'python: wheels from PyPI' '' \
-			python3 -m pip download -q --disable-pip-version-check \
-			--only-binary :all: -d "$dir" "${REQUIRED[@]}"
+			download "$dir"
 		touch "$dir/.complete"
 	fi
 	exec 6>&-
