@@ -4,41 +4,20 @@
  *
  * In kernels that tests are made for, so that each test does this.
  */
+#include <linux/container_of.h>
 #include <linux/err.h>
-#include <linux/rcupdate.h>
-#include <linux/sched.h>
-#include <linux/slab.h>
 
 #include "audit.h"
-#include "compat.h"
-#include "index.h"
 #include "store.h"
 #include "value.h"
 
-/* Returns false if there is no memory to go through them. */
-static bool audit_count(struct kvt_audit *audit, struct kvt_index *index)
+static int audit_see(struct kvt_walk *walk, const struct kvt_value *v)
 {
-	struct kvt_iter *iter = kvzalloc(index->ops->iter_size, GFP_KERNEL);
-	struct kvt_value *v;
+	struct kvt_audit *audit = container_of(walk, struct kvt_audit, walk);
 
-	if (!iter)
-		return false;
-	iter->index = index;
-	iter->bound = KVT_AT;
-	index->ops->iter_rest(iter);
-	do {
-		rcu_read_lock();
-		v = kvt_iter_one(iter);
-		if (!IS_ERR_OR_NULL(v)) {
-			audit->keys++;
-			audit->bytes += kvt_value_charge(v);
-		}
-		rcu_read_unlock();
-		index->ops->iter_rest(iter);
-		cond_resched();
-	} while (v);
-	kvfree(iter);
-	return true;
+	audit->keys++;
+	audit->bytes += kvt_value_charge(v);
+	return 0;
 }
 
 /**
@@ -50,9 +29,9 @@ static bool audit_count(struct kvt_audit *audit, struct kvt_index *index)
  */
 void kvt_audit_values(struct kvt_audit *audit, const struct kvt_store *store)
 {
-	*audit = (struct kvt_audit) {};
+	*audit = (struct kvt_audit) { .walk.see = audit_see };
 	if (IS_ENABLED(CONFIG_KUNIT) && !IS_ERR_OR_NULL(store->index))
-		audit->done = audit_count(audit, store->index);
+		audit->done = !kvt_index_walk(store->index, &audit->walk);
 }
 
 /**

@@ -5,10 +5,13 @@
 
 #include <linux/types.h>
 
+#include "index.h"
+
 struct kvt_store;
 
 struct kvt_audit {
-	bool done;
+	struct kvt_walk walk;
+	bool done;	/* there was memory to count */
 	u64 keys;
 	u64 bytes;	/* that the values take */
 };

@@ -218,6 +218,21 @@ static inline struct kvt_value *kvt_iter_one(struct kvt_iter *iter)
 	return likely(nr > 0) ? pair.value : ERR_PTR(nr);
 }
 
+/*
+ * What a walk over all values of an index does.  The caller's own fields stand around it.
+ */
+struct kvt_walk {
+	/*
+	 * Called for each value, under RCU.  0: go on; an errno ends the walk; 1: leave RCU,
+	 * and call @act.
+	 */
+	int (*see)(struct kvt_walk *walk, const struct kvt_value *v);
+	/* May sleep and change the key.  0: go on; an errno ends the walk. */
+	int (*act)(struct kvt_walk *walk, const struct kvt_key *key);
+};
+
+int kvt_index_walk(struct kvt_index *index, struct kvt_walk *walk);
+
 extern const struct kvt_index_ops kvt_masstree_ops;
 extern const struct kvt_index_ops kvt_bwtree_ops;
 

@@ -5,11 +5,12 @@
  * Every change counts, so CPUs count apart, and what all of them have not told each
  * other yet is no more than half a segment: it is part of what the log leaves room for.
  */
+#include <linux/container_of.h>
 #include <linux/cpumask.h>
-#include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 
 #include "../index.h"
+#include "../value.h"
 #include "internal.h"
 
 /**
@@ -52,11 +53,18 @@ u64 kvt_live_slack(const struct kvt_log *log)
 	return (u64)log->live_batch * num_possible_cpus();
 }
 
-static u64 value_bytes(const struct kvt_iter *iter, const struct kvt_value *v)
-{
-	struct kvt_log_size size = kvt_log_size(iter->len, v);
+struct recount {
+	struct kvt_walk walk;
+	u64 live;
+};
 
-	return kvt_log_size_bytes(&size);
+static int recount_see(struct kvt_walk *walk, const struct kvt_value *v)
+{
+	struct recount *recount = container_of(walk, struct recount, walk);
+	struct kvt_log_size size = kvt_log_size(v->key_len, v);
+
+	recount->live += kvt_log_size_bytes(&size);
+	return fatal_signal_pending(current) ? -EINTR : 0;
 }
 
 /**
@@ -70,27 +78,12 @@ static u64 value_bytes(const struct kvt_iter *iter, const struct kvt_value *v)
  */
 int kvt_log_recount(struct kvt_log *log, u64 *live)
 {
-	struct kvt_index *index = log->env.index;
-	struct kvt_iter *iter = kvzalloc(index->ops->iter_size, GFP_KERNEL);
-	struct kvt_value *v;
+	struct recount recount = { .walk.see = recount_see };
+	int err;
 
-	if (!iter)
-		return -ENOMEM;
-	iter->index = index;
-	iter->bound = KVT_AT;
-	index->ops->iter_rest(iter);
-	*live = 0;
-	do {
-		rcu_read_lock();
-		v = kvt_iter_one(iter);
-		if (!IS_ERR_OR_NULL(v))
-			*live += value_bytes(iter, v);
-		rcu_read_unlock();
-		index->ops->iter_rest(iter);
-		cond_resched();
-	} while (v && !fatal_signal_pending(current));
-	kvfree(iter);
-	return v ? -EINTR : 0;
+	err = kvt_index_walk(log->env.index, &recount.walk);
+	*live = recount.live;
+	return err;
 }
 
 /**

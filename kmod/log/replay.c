@@ -9,8 +9,7 @@
  * when all has been read.  So several threads may replay, each what it reads; nobody
  * else has the index so far.
  */
-#include <linux/err.h>
-#include <linux/rcupdate.h>
+#include <linux/container_of.h>
 #include <linux/sched/mm.h>
 
 #include "../index.h"
@@ -260,6 +259,24 @@ int kvt_replay_extent(struct kvt_replay *replay, const struct kvt_log_extent *ex
 }
 KVT_EXPORT_FOR_TESTS(kvt_replay_extent);
 
+struct burial {
+	struct kvt_walk walk;
+	struct kvt_replay *replay;
+};
+
+static int bury_see(struct kvt_walk *walk, const struct kvt_value *v)
+{
+	return v->version & TOMBSTONE ? 1 : 0;
+}
+
+static int bury_act(struct kvt_walk *walk, const struct kvt_key *key)
+{
+	struct burial *burial = container_of(walk, struct burial, walk);
+	struct kvt_value *none = NULL;
+
+	return replay_change(burial->replay, key, &none);
+}
+
 /**
  * kvt_replay_bury() - remove the tombstones
  * @replay: one of those that have replayed all there is
@@ -270,33 +287,11 @@ KVT_EXPORT_FOR_TESTS(kvt_replay_extent);
  */
 int kvt_replay_bury(struct kvt_replay *replay)
 {
-	struct kvt_index *index = replay->log->env.index;
-	struct kvt_iter *iter = kvzalloc(index->ops->iter_size, GFP_KERNEL);
-	struct kvt_value *v, *none;
-	struct kvt_key key;
-	int err = 0;
+	struct burial burial = {
+		.walk = { .see = bury_see, .act = bury_act },
+		.replay = replay,
+	};
 
-	if (!iter)
-		return -ENOMEM;
-	iter->index = index;
-	iter->bound = KVT_AT;
-	index->ops->iter_rest(iter);
-	do {
-		bool dead;
-
-		rcu_read_lock();
-		v = kvt_iter_one(iter);
-		dead = !IS_ERR_OR_NULL(v) && v->version & TOMBSTONE;
-		rcu_read_unlock();
-		index->ops->iter_rest(iter);
-		if (dead) {
-			key = (struct kvt_key) { .data = iter->key, .len = iter->len };
-			none = NULL;
-			err = replay_change(replay, &key, &none);
-		}
-		cond_resched();
-	} while (!err && v);
-	kvfree(iter);
-	return err;
+	return kvt_index_walk(replay->log->env.index, &burial.walk);
 }
 KVT_EXPORT_FOR_TESTS(kvt_replay_bury);

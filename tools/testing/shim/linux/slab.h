@@ -59,6 +59,11 @@ static inline void *kvmalloc(size_t size, gfp_t gfp)
 	return kmalloc(size, gfp);
 }
 
+static inline void *kvzalloc(size_t size, gfp_t gfp)
+{
+	return kzalloc(size, gfp);
+}
+
 static inline void *kvcalloc(size_t nr, size_t size, gfp_t gfp)
 {
 	return kzalloc(nr * size, gfp);
