@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-/* /sys/kernel/debug/kvtree/<store>/: a store and its counters, as text. */
+/*
+ * /sys/kernel/debug/kvtree/<store>/: a store and its counters, as text.
+ *
+ * A read makes the text inside the store, and copies it to the reader, whose memory may
+ * never answer, outside of it.  So removing the files must not wait for reads:
+ * an open file keeps struct kvt_store, as a session does, and debugfs guards no more than
+ * open().
+ */
 #include <linux/debugfs.h>
+#include <linux/fs.h>
+#include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 #include <linux/user_namespace.h>
 
@@ -75,9 +84,8 @@ static const char *const stat_names[KVTREE_STAT_NR] = {
 	[KVTREE_STAT_URING_WAIT_BYTES]	= "uring_wait_bytes",
 };
 
-static int stats_show(struct seq_file *seq, void *unused)
+static int stats_show(struct seq_file *seq, struct kvt_store *store)
 {
-	const struct kvt_store *store = seq->private;
 	struct kvtree_engine_stat stat = {};
 	unsigned int id;
 
@@ -87,12 +95,9 @@ static int stats_show(struct seq_file *seq, void *unused)
 		seq_printf(seq, "%s %llu\n", stat.name, stat.value);
 	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(stats);
 
-static int info_show(struct seq_file *seq, void *unused)
+static int info_show(struct seq_file *seq, struct kvt_store *store)
 {
-	const struct kvt_store *store = seq->private;
-
 	seq_printf(seq, "id %llu\n", store->id);
 	seq_printf(seq, "engine %s\n", store->index->ops->name);
 	seq_printf(seq, "page_size %u\n", store->index->env.page_size);
@@ -105,30 +110,35 @@ static int info_show(struct seq_file *seq, void *unused)
 	seq_printf(seq, "version_floor %llu\n", (u64)atomic64_read(&store->version_floor));
 	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(info);
+
+/* Between two values of a recount: an errno to end it. */
+static int recount_pause(void *store)
+{
+	if (kvt_store_dying(store))
+		return -ESTALE;
+	return fatal_signal_pending(current) ? -EINTR : 0;
+}
 
 /* What is counted as it changes, counted anew: the same, if nobody changes the store. */
-static int recount_show(struct seq_file *seq, void *unused)
+static int recount_show(struct seq_file *seq, struct kvt_store *store)
 {
-	const struct kvt_store *store = seq->private;
 	u64 live = 0;
 	int err = 0;
 
 	if (store->log)
-		err = kvt_log_recount(store->log, &live);
+		err = kvt_log_recount(store->log, recount_pause, store, &live);
 	if (!err)
 		seq_printf(seq, "%s %llu\n", stat_names[KVTREE_STAT_LOG_LIVE_BYTES], live);
 	return err;
 }
-DEFINE_SHOW_ATTRIBUTE(recount);
 
-static int waiting_show(struct seq_file *seq, void *unused)
+static int waiting_show(struct seq_file *seq, struct kvt_store *store)
 {
 	const struct kvt_guest *guest;
 	struct kvt_guests guests;
 	unsigned int i;
 
-	kvt_store_guests(seq->private, &guests);
+	kvt_store_guests(store, &guests);
 	for (i = 0; i < guests.nr; i++) {
 		guest = &guests.guest[i];
 		seq_printf(seq, "%d %s %s %s\n", guest->pid, guest->command ? "command" : "call",
@@ -138,7 +148,63 @@ static int waiting_show(struct seq_file *seq, void *unused)
 		seq_printf(seq, "%u more\n", guests.more);
 	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(waiting);
+
+static int file_show(struct seq_file *seq, int (*show)(struct seq_file *, struct kvt_store *))
+{
+	struct kvt_store *store = seq->private;
+	int err;
+
+	if (!kvt_store_enter(store))
+		return -ESTALE;
+	err = show(seq, store);
+	kvt_store_leave(store);
+	return err;
+}
+
+static int file_open(struct inode *inode, struct file *file,
+		     int (*show)(struct seq_file *, void *))
+{
+	struct kvt_store *store = inode->i_private;
+	int err;
+
+	err = single_open(file, show, store);
+	if (!err)
+		kref_get(&store->ref);
+	return err;
+}
+
+static int file_release(struct inode *inode, struct file *file)
+{
+	struct seq_file *seq = file->private_data;
+
+	kvt_store_put(seq->private);
+	return single_release(inode, file);
+}
+
+/* As DEFINE_SHOW_ATTRIBUTE(), of a function that shows a store while inside of it. */
+#define DEFINE_STORE_FILE(name)						\
+static int name##_file_show(struct seq_file *seq, void *unused)		\
+{									\
+	return file_show(seq, name##_show);				\
+}									\
+									\
+static int name##_file_open(struct inode *inode, struct file *file)	\
+{									\
+	return file_open(inode, file, name##_file_show);		\
+}									\
+									\
+static const struct file_operations name##_fops = {			\
+	.owner = THIS_MODULE,						\
+	.open = name##_file_open,					\
+	.read = seq_read,						\
+	.llseek = seq_lseek,						\
+	.release = file_release,					\
+}
+
+DEFINE_STORE_FILE(stats);
+DEFINE_STORE_FILE(info);
+DEFINE_STORE_FILE(waiting);
+DEFINE_STORE_FILE(recount);
 
 /**
  * kvt_debugfs_add() - show a store
@@ -152,10 +218,10 @@ struct dentry *kvt_debugfs_add(struct kvt_store *store)
 {
 	struct dentry *dir = debugfs_create_dir(store->name, kvt_debugfs);
 
-	debugfs_create_file("stats", 0400, dir, store, &stats_fops);
-	debugfs_create_file("info", 0400, dir, store, &info_fops);
-	debugfs_create_file("waiting", 0400, dir, store, &waiting_fops);
-	debugfs_create_file("recount", 0400, dir, store, &recount_fops);
+	debugfs_create_file_unsafe("stats", 0400, dir, store, &stats_fops);
+	debugfs_create_file_unsafe("info", 0400, dir, store, &info_fops);
+	debugfs_create_file_unsafe("waiting", 0400, dir, store, &waiting_fops);
+	debugfs_create_file_unsafe("recount", 0400, dir, store, &recount_fops);
 	return dir;
 }
 
@@ -163,7 +229,7 @@ struct dentry *kvt_debugfs_add(struct kvt_store *store)
  * kvt_debugfs_remove() - show a store no longer
  * @dir: of kvt_debugfs_add()
  *
- * Waits for those who read its files.
+ * Waits for those who are opening its files, and not for those who read them.
  *
  * Context: process context, sleeps.
  */

@@ -5,6 +5,7 @@
  * does not answer before that.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "kselftest_harness.h"
@@ -140,6 +141,21 @@ static int counters(int fd, char *silent)
 	return kvt_ioctl(fd, KVTREE_IOC_STAT, &args) ? 1 : -ESTALE;
 }
 
+static int debugfs(int fd, char *silent)
+{
+	struct kvtree_store_info info;
+	char path[128], text[16];
+	int file;
+
+	KVT_CHECK(!kvt_self(fd, &info));
+	snprintf(path, sizeof(path), "/sys/kernel/debug/kvtree/%s/stats", info.name);
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	KVT_CHECK(file >= 0);
+	KVT_CHECK(read(file, silent, 4096) > 0);
+	/* What is made anew finds no store. */
+	return pread(file, text, sizeof(text), 0) < 0 ? -errno : 0;
+}
+
 static int uring(int fd, const struct kvtree_op *op, char *silent, int flags)
 {
 	struct io_uring_sqe *sqe;
@@ -208,6 +224,7 @@ FIXTURE_VARIANT_ADD(blocked, scan_args) { .run = scan_args };
 FIXTURE_VARIANT_ADD(blocked, scan_buffer) { .run = scan_buffer };
 FIXTURE_VARIANT_ADD(blocked, scan_end) { .run = scan_end };
 FIXTURE_VARIANT_ADD(blocked, counters) { .run = counters };
+FIXTURE_VARIANT_ADD(blocked, debugfs) { .run = debugfs };
 FIXTURE_VARIANT_ADD(blocked, uring_batch) { .run = uring_batch };
 FIXTURE_VARIANT_ADD(blocked, uring_batch_of_a_worker) { .run = uring_batch_of_a_worker };
 FIXTURE_VARIANT_ADD(blocked, uring_value_to_put) { .run = uring_value_to_put };

@@ -7,8 +7,8 @@
  */
 #include <linux/container_of.h>
 #include <linux/cpumask.h>
-#include <linux/sched/signal.h>
 
+#include "../compat.h"
 #include "../index.h"
 #include "../value.h"
 #include "internal.h"
@@ -55,6 +55,8 @@ u64 kvt_live_slack(const struct kvt_log *log)
 
 struct recount {
 	struct kvt_walk walk;
+	int (*pause)(void *arg);
+	void *arg;
 	u64 live;
 };
 
@@ -64,27 +66,31 @@ static int recount_see(struct kvt_walk *walk, const struct kvt_value *v)
 	struct kvt_log_size size = kvt_log_size(v->key_len, v);
 
 	recount->live += kvt_log_size_bytes(&size);
-	return fatal_signal_pending(current) ? -EINTR : 0;
+	return recount->pause ? recount->pause(recount->arg) : 0;
 }
 
 /**
  * kvt_log_recount() - go through all values and count what is live
  * @log: the log
+ * @pause: called between two values with @arg, under RCU; an errno ends the count.  May be
+ *	NULL
+ * @arg: its argument
  * @live: set to what KVTREE_STAT_LOG_LIVE_BYTES should be, if nothing changes meanwhile
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -ENOMEM; or -EINTR: a fatal signal came.
+ * Return: 0; -ENOMEM; or what @pause returned.
  */
-int kvt_log_recount(struct kvt_log *log, u64 *live)
+int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg, u64 *live)
 {
-	struct recount recount = { .walk.see = recount_see };
+	struct recount recount = { .walk.see = recount_see, .pause = pause, .arg = arg };
 	int err;
 
 	err = kvt_index_walk(log->env.index, &recount.walk);
 	*live = recount.live;
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_recount);
 
 /**
  * kvt_live_check() - see that what was counted is what is there
@@ -99,7 +105,7 @@ void kvt_live_check(struct kvt_log *log)
 	s64 counted = percpu_counter_sum(&log->live);
 	u64 live;
 
-	if (IS_ENABLED(CONFIG_KUNIT) && !kvt_log_recount(log, &live))
+	if (IS_ENABLED(CONFIG_KUNIT) && !kvt_log_recount(log, NULL, NULL, &live))
 		WARN(counted != (s64)live, "kvtree: %lld bytes are live, but %llu are there\n",
 		     counted, live);
 }

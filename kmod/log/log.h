@@ -101,6 +101,6 @@ void kvt_log_unlisten(struct kvt_log *log, struct wait_queue_entry *entry);
 void kvt_log_guests(struct kvt_log *log, struct kvt_guests *guests);
 int kvt_log_checkpoint(struct kvt_log *log);
 u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id);
-int kvt_log_recount(struct kvt_log *log, u64 *live);
+int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg, u64 *live);
 
 #endif /* KVT_LOG_H */

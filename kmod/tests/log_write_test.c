@@ -249,11 +249,35 @@ static void a_commit_without_room_for_its_record_closes_no_epoch(struct kunit *t
 	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->flags));
 }
 
+static int pause_at_third(void *arg)
+{
+	u32 *seen = arg;
+
+	return ++*seen == 3 ? -ESTALE : 0;
+}
+
+/* Whoever destroys a store does not wait for all of it to be counted. */
+static void a_recount_ends_when_it_is_told(struct kunit *test)
+{
+	struct kt *kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
+	struct lw *lw = lw_new(test);
+	u32 seen = 0;
+	u64 live;
+	char c;
+
+	for (c = 'a'; c <= 'z'; c++)
+		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(&c, 1), NULL));
+	lw->log->env.index = kt->index;
+	KUNIT_EXPECT_EQ(test, -ESTALE, kvt_log_recount(lw->log, pause_at_third, &seen, &live));
+	KUNIT_EXPECT_EQ(test, 3, seen);
+}
+
 static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(what_was_not_published_is_not_restored),
 	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
 	KUNIT_CASE(a_commit_without_room_for_one_stream_makes_nothing_durable),
 	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
+	KUNIT_CASE(a_recount_ends_when_it_is_told),
 	{}
 };
 
