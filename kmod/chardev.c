@@ -82,13 +82,11 @@ static long ioctl_batch(struct kvt_session *session, void __user *arg, size_t us
 	err = kvt_batch_run(&ctx, &batch);
 	/* All of its operations wait together. */
 	sync_err = kvt_op_synced(&ctx);
-	/* That something is not durable says more than that the store is gone. */
-	if (!err || err == -ESTALE)
-		err = sync_err ?: err;
 	kvt_op_leave(&ctx);
 	if (put_user(batch.done, &user->done))
 		err = -EFAULT;
-	return err;
+	/* Why the batch ended early can be asked again; that it is not durable cannot. */
+	return sync_err ?: err;
 }
 
 /* Any operation. */

@@ -9,6 +9,8 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "kselftest_harness.h"
 #include "lib/faults.h"
 #include "lib/kvt_test.h"
@@ -272,6 +274,55 @@ TEST_F(faults, commands_that_wait_to_be_durable_are_told)
 	err = kvt_oracle_put(o, 0, 1, 0);
 	EXPECT_EQ(-EROFS, err);
 	kvt_ring_exit(&ring);
+	EXPECT_EQ(-EIO, kvt_oracle_detach(o));
+	kvt_fault_mend(faulty(o));
+}
+
+/* The second operation's outcome has no place: the first one is done, and is not durable. */
+TEST_F(faults, batch_that_ends_in_a_fault_tells_what_is_not_durable)
+{
+	const size_t page = sysconf(_SC_PAGESIZE);
+	struct kvt_oracle *o = &self->o;
+	char *mem = kvt_map_guarded(2);
+	struct kvtree_op *ops = (void *)(mem - page - sizeof(*ops));
+	struct kvtree_batch *batch = (void *)(mem - 2 * page);
+	__u32 keys[2] = { 1000, 1001 };
+	int i;
+
+	ASSERT_EQ(0, kvt_oracle_attach(o));
+	for (i = 0; i < 2; i++) {
+		ops[i] = kvt_op(KVTREE_OP_PUT, kvt_bytes(&keys[i], 4));
+		ops[i].flags = KVTREE_F_SYNC;
+	}
+	*batch = (struct kvtree_batch) {
+		.ops = kvt_ptr(ops), .nr = 2, .op_size = sizeof(*ops),
+	};
+	ASSERT_EQ(0, mprotect(mem - page, page, PROT_READ));
+	EXPECT_EQ(-EFAULT, kvt_ioctl(o->fd, KVTREE_IOC_BATCH, batch));
+	EXPECT_EQ(1, batch->done);
+	kvt_fault_fail(faulty(o), "medium", "wf", 1, 1000000);
+	EXPECT_EQ(-EIO, kvt_ioctl(o->fd, KVTREE_IOC_BATCH, batch));
+	EXPECT_EQ(1, batch->done);
+	EXPECT_EQ(-EIO, kvt_oracle_detach(o));
+	kvt_fault_mend(faulty(o));
+}
+
+/* As little has the number of operations that are done. */
+TEST_F(faults, batch_whose_end_cannot_be_told_tells_what_is_not_durable)
+{
+	const size_t page = sysconf(_SC_PAGESIZE);
+	struct kvt_oracle *o = &self->o;
+	struct kvtree_batch *batch = (void *)(kvt_map_guarded(1) - page);
+	__u32 key = 1000;
+	struct kvtree_op op = kvt_op(KVTREE_OP_PUT, kvt_bytes(&key, 4));
+
+	ASSERT_EQ(0, kvt_oracle_attach(o));
+	op.flags = KVTREE_F_SYNC;
+	*batch = (struct kvtree_batch) { .ops = kvt_ptr(&op), .nr = 1, .op_size = sizeof(op) };
+	ASSERT_EQ(0, mprotect(batch, page, PROT_READ));
+	EXPECT_EQ(-EFAULT, kvt_ioctl(o->fd, KVTREE_IOC_BATCH, batch));
+	kvt_fault_fail(faulty(o), "medium", "wf", 1, 1000000);
+	EXPECT_EQ(-EIO, kvt_ioctl(o->fd, KVTREE_IOC_BATCH, batch));
 	EXPECT_EQ(-EIO, kvt_oracle_detach(o));
 	kvt_fault_mend(faulty(o));
 }

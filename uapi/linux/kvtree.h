@@ -265,8 +265,10 @@ struct kvtree_rec {
  * after those took effect as well.)  A signal that is not fatal returns early
  * with success and done < nr; the caller submits the rest again.  If it comes
  * before any operation has an outcome, the call is restarted or returns EINTR, as
- * any call that a signal interrupts (SA_RESTART).  Malformed batches: EINVAL,
- * E2BIG; no memory to begin with: ENOMEM; nothing was executed then.
+ * any call that a signal interrupts (SA_RESTART).  EIO, which takes precedence over
+ * all other errors, says that changes which were to be durable took effect and are not
+ * durable.  Malformed batches: EINVAL, E2BIG; no memory to begin with: ENOMEM; nothing
+ * was executed then.
  *
  * Operations are copied in and out whole.  They are read ahead, and GETs that
  * follow one another are executed together: what an operation points to must
