@@ -15,6 +15,7 @@
 #include <linux/sched/signal.h>
 
 #include "batch.h"
+#include "compat.h"
 #include "op.h"
 #include "scratch.h"
 #include "user.h"
@@ -157,6 +158,7 @@ static u32 gets_count(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 fir
 static void gets_lookup(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 first, u32 n)
 {
 	struct kvt_index *index = ctx->store->index;
+	u32 room = KVT_PINNED_MAX;
 	struct kvt_value *v;
 	u32 i;
 
@@ -167,7 +169,7 @@ static void gets_lookup(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 f
 		chunk->pinned[i].blob = NULL;
 		if (!IS_ERR_OR_NULL(v)) {
 			chunk->results[i] = kvt_get_copy(ctx, &chunk->ops[first + i], v,
-							 &chunk->pinned[i]);
+							 &chunk->pinned[i], &room);
 			continue;
 		}
 		chunk->ops[first + i].version = 0;
@@ -199,7 +201,7 @@ static int run_get(struct run *run, struct chunk *chunk, u32 first, u32 i, u32 n
 		result = kvt_get_copy_pinned(run->ctx, op, &chunk->pinned[i]);
 	if (result != -EAGAIN)
 		return result;
-	/* It may take page faults. */
+	/* It may take page faults, and its value may be as much as a call may hold. */
 	run_unpin(chunk, i + 1, n);
 	return kvt_get(run->ctx, op, &chunk->lookups[i].key);
 }
@@ -339,3 +341,4 @@ int kvt_batch_run(const struct kvt_op_ctx *ctx, struct kvtree_batch *batch)
 		err = 0;
 	return kvt_op_blocked(ctx, err) ? -EAGAIN : err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_batch_run);

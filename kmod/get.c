@@ -13,6 +13,7 @@
 
 #include "op.h"
 #include "out.h"
+#include "park.h"
 #include "user.h"
 
 /* A GET with columns. */
@@ -50,6 +51,7 @@ static __always_inline int get_plain_value(const struct iov_iter *fixed, struct 
  * @op: a GET without columns; its version and, for -EMSGSIZE, val_len are set
  * @v: the value found
  * @pinned: for -EAGAIN set to column 0, with a reference to its blob, if it is in one
+ * @room: bytes of blobs that may be referred to; less when @pinned->blob was set
  *
  * Context: under the rcu_read_lock() under which @v was found.
  *
@@ -57,7 +59,7 @@ static __always_inline int get_plain_value(const struct iov_iter *fixed, struct 
  * kvt_get_copy_pinned(), if @pinned->blob was set, or with kvt_get().
  */
 int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_value *v,
-		 struct kvt_column *pinned)
+		 struct kvt_column *pinned, u32 *room)
 {
 	struct kvt_column col;
 	int ret;
@@ -74,6 +76,11 @@ int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struc
 	*pinned = col;
 	if (!col.blob || col.len > op->val_len)
 		return get_data(ctx->fixed, op, col.data, col.len);
+	if (col.len > *room) {
+		pinned->blob = NULL;
+		return -EAGAIN;
+	}
+	*room -= col.len;
 	kvt_blob_get(col.blob);
 	return -EAGAIN;
 }
@@ -123,6 +130,7 @@ int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op
 {
 	int err;
 
+	kvt_park_loose(KVT_PARK_GET_PINNED);
 	err = kvt_val_out(ctx, op->val, 0, pinned->data, pinned->len);
 	kvt_blob_put(pinned->blob);
 	return err ?: pinned->len;
@@ -228,6 +236,7 @@ static int get_plain_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 			  const struct kvt_key *key, struct kvt_column *pinned)
 {
 	struct kvt_index *index = ctx->store->index;
+	u32 room = KVTREE_VALUE_MAX;
 	struct kvt_value *v;
 	int ret;
 
@@ -240,7 +249,7 @@ static int get_plain_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		else if (IS_ERR(v))
 			ret = PTR_ERR(v);
 		else
-			ret = kvt_get_copy(ctx, op, v, pinned);
+			ret = kvt_get_copy(ctx, op, v, pinned, &room);
 		rcu_read_unlock();
 	} while (kvt_op_again(ctx, v));
 

@@ -33,6 +33,12 @@ struct kvt_scratch;
 /* ... by one that does not sleep: -EAGAIN, and somebody runs it again who does. */
 #define KVT_GFP_NOWAIT	(GFP_NOWAIT | __GFP_NOWARN)
 
+/*
+ * Bytes of blobs that a call may hold references to at once, unless it is a single value's.
+ * Whoever is stopped between looking values up and copying them keeps no more of a store.
+ */
+#define KVT_PINNED_MAX	(256u * 1024)
+
 /* On whose behalf operations run. */
 struct kvt_op_ctx {
 	struct kvt_store *store;	/* that the caller is inside of */
@@ -88,7 +94,7 @@ int kvt_op_synced(const struct kvt_op_ctx *ctx);
 int kvt_get(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key);
 bool kvt_get_quick(struct kvt_store *store, struct kvtree_op *op);
 int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_value *v,
-		 struct kvt_column *pinned);
+		 struct kvt_column *pinned, u32 *room);
 int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 			struct kvt_column *pinned);
 

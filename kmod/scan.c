@@ -30,8 +30,6 @@
 #define KVT_SCAN_RECORDS	64
 #define KVT_SCAN_BYTES		(16 * 1024)
 #define KVT_SCAN_BLOBS		KVTREE_COLS_MAX
-/* With blobs; one record may have more. */
-#define KVT_SCAN_KEPT		(256 * 1024)
 
 /* Of which so many are read at once. */
 #define KVT_SCAN_RUN		16
@@ -323,7 +321,7 @@ static enum scan_stop scan_take(struct kvt_scan *scan, const struct kvt_value *v
 		return scan->used || *len ? SCAN_FULL : SCAN_TOO_SMALL;
 	}
 	if (!kvt_out_fits(&scan->out, rec.copied, rec.nblobs) ||
-	    (*len && *len + rec.head.rec_len > KVT_SCAN_KEPT)) {
+	    (*len && *len + rec.head.rec_len > KVT_PINNED_MAX)) {
 		scan_step_back(scan);
 		return SCAN_STEP;
 	}
