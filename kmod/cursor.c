@@ -16,9 +16,6 @@
 /* Cursors of a CPU.  Few programs are under way at once, with few loops each. */
 #define CURSORS		16
 
-/* ... of which one store's programs may hold so many: others' find some as well. */
-#define CURSORS_STORE	8
-
 /* How often iter_next() may ask for a pause that nobody can make here. */
 #define CURSOR_TRIES	4
 
@@ -113,14 +110,17 @@ void kvt_cursors_exit(void)
 	cursors_free(cursor_pools);
 }
 
-/* Whether a store has more cursors of a pool than it may. */
+/*
+ * Whether a store took a cursor of a pool in which it had as many as were free.  So one store
+ * gets half of them, another one half of the rest: some are left to others.
+ */
 static bool pool_is_overdrawn(const struct cursor_pool *pool, const struct kvt_store *store)
 {
-	unsigned int i, n = 0;
+	unsigned int used = hweight_long(READ_ONCE(pool->used)), i, n = 0;
 
 	for (i = 0; i < CURSORS; i++)
 		n += READ_ONCE(pool->stores[i]) == store;
-	return n > CURSORS_STORE;
+	return n - 1 >= CURSORS - (used - 1);
 }
 
 /**
@@ -129,7 +129,7 @@ static bool pool_is_overdrawn(const struct cursor_pool *pool, const struct kvt_s
  *
  * Context: any, including NMI.
  *
- * Return: the cursor, or NULL: all of this CPU are in use, or too many by this store.
+ * Return: the cursor, or NULL: all of this CPU are in use, or the store has its share.
  */
 struct kvt_cursor *kvt_cursor_get(const struct kvt_store *store)
 {
@@ -150,7 +150,7 @@ struct kvt_cursor *kvt_cursor_get(const struct kvt_store *store)
 	} while (test_and_set_bit_lock(nr, &pool->used));
 	cursor = pool->cursors + nr * cursor_size;
 	WRITE_ONCE(pool->stores[nr], store);
-	/* Of several who exceed the share at once, the last to look sees all others. */
+	/* If several exceed the share at once, the last one to look sees all others. */
 	smp_mb();
 	if (likely(!pool_is_overdrawn(pool, store)))
 		return cursor;

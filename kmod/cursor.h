@@ -5,7 +5,7 @@
  * An iterator has room for the longest key, too much for a stack that an
  * interrupt may have to share with what it interrupted.  So there is a pool for
  * each CPU, of which a cursor is taken and given back in any context, by an
- * atomic operation on one word.  No store's programs can have all of a pool.
+ * atomic operation on one word.  A store's programs may hold as many as they leave free.
  */
 #ifndef KVT_CURSOR_H
 #define KVT_CURSOR_H

@@ -42,7 +42,10 @@
 #include "op.h"
 #include "store.h"
 
-#define POST_RING	(64 * 1024ul)
+#define POST_RING	(128 * 1024ul)
+
+/* Counts of what stores have in a ring; a count is shared if there are more stores. */
+#define POST_SHARES	64
 
 /* Bytes of posts that may wait for a store. */
 #define POST_LATE	(256 * 1024)
@@ -68,7 +71,8 @@ struct post {
 	u16 col;
 	u16 key_len;
 	u32 val_len;
-	u32 change;
+	u16 change;
+	u16 share;		/* the store's */
 	u8 data[];		/* key, then value */
 };
 
@@ -85,11 +89,13 @@ struct post_ring {
 	struct irq_work kick;
 	struct work_struct work;
 	u8 *mem;
+	atomic_t shares[POST_SHARES];	/* bytes of posts, by store */
 } ____cacheline_aligned_in_smp;
 
 /* Of every place that does not end with the ring there follows room for a pad. */
 static_assert(sizeof(struct post_head) == 8);
-static_assert(POST_RING > 4 * (sizeof(struct post) + BPF_KVT_KEY_MAX + BPF_KVT_POST_MAX));
+/* Of several stores each can post something. */
+static_assert(POST_RING > 16 * (sizeof(struct post) + BPF_KVT_KEY_MAX + BPF_KVT_POST_MAX));
 
 static DEFINE_MUTEX(posts_lock);
 static struct workqueue_struct *posts_wq;	/* of rings' workers, which do not wait */
@@ -244,6 +250,8 @@ static void posts_work(struct work_struct *work)
 		if (state == POST_READY)
 			post_run(post);
 		size = post->head.size;
+		if (state == POST_READY)
+			atomic_sub(size, &ring->shares[post->share]);
 		memset(post, 0, size);
 		/* Cleared before it is taken again: pairs with post_take(). */
 		smp_store_release(&ring->tail, ring->tail + size);
@@ -262,18 +270,24 @@ static void post_ready(struct post_head *head, u32 size, u32 state)
 	smp_store_release(&head->state, state);	/* pairs with posts_work() */
 }
 
-/* Reserve a place, or NULL: there is no room. */
-static struct post *post_take(struct post_ring *ring, u32 size)
+/*
+ * Reserve a place, or NULL: there is no room.  A store may have as much of a ring as it
+ * leaves free: one store gets half of it, another one half of the rest.
+ */
+static struct post *post_take(struct post_ring *ring, u32 size, atomic_t *share)
 {
+	unsigned long at, pad, tail, free, shared = atomic_add_return(size, share);
 	long head = atomic_long_read(&ring->head);
-	unsigned long at, pad, tail;
 
 	do {
 		tail = smp_load_acquire(&ring->tail);	/* pairs with posts_work() */
 		at = (unsigned long)head % POST_RING;
 		pad = at + size > POST_RING ? POST_RING - at : 0;
-		if ((unsigned long)head + pad + size - tail > POST_RING)
+		free = POST_RING - ((unsigned long)head - tail);
+		if (pad + size > free || shared > free) {
+			atomic_sub(size, share);
 			return NULL;
+		}
 	} while (!atomic_long_try_cmpxchg(&ring->head, &head, head + pad + size));
 	if (!pad)
 		return (struct post *)(ring->mem + at);
@@ -281,16 +295,17 @@ static struct post *post_take(struct post_ring *ring, u32 size)
 	return (struct post *)ring->mem;
 }
 
-static int post_write(const struct kvt_bpf_write *write, u64 store)
+static int post_write(const struct kvt_bpf_write *write, u64 store, u64 store_id)
 {
 	/* Pairs with kvt_posts_prepare(), before which there is no handle. */
 	struct post_ring *rings = READ_ONCE(post_rings), *ring;
 	u32 size = ALIGN(sizeof(struct post) + write->key.len + write->val_len, 8);
+	u16 share = store_id % POST_SHARES;
 	struct post *post;
 
 	/* On another CPU by now it is a ring as good as any. */
 	ring = &rings[raw_smp_processor_id()];
-	post = post_take(ring, size);
+	post = post_take(ring, size, &ring->shares[share]);
 	if (!post)
 		return -ENOSPC;
 	post->store = store;
@@ -301,6 +316,7 @@ static int post_write(const struct kvt_bpf_write *write, u64 store)
 	post->key_len = write->key.len;
 	post->val_len = write->val_len;
 	post->change = write->change;
+	post->share = share;
 	memcpy(post->data, write->key.data, write->key.len);
 	memcpy(post->data + write->key.len, write->val, write->val_len);
 	post_ready(&post->head, size, POST_READY);
@@ -370,7 +386,7 @@ __bpf_kfunc int bpf_kvt_post(struct bpf_kvt_ref *ref, void *key, u32 key__sz, vo
 	err = kvt_bpf_find(id, KVTREE_OPEN_WRITE, &store);
 	if (!err) {
 		kvt_stat_inc(&store->stats, KVTREE_STAT_BPF);
-		err = post_write(&write, id);
+		err = post_write(&write, id, store->id);
 		kvt_stat_inc(&store->stats,
 			     err ? KVTREE_STAT_BPF_POST_DROP : KVTREE_STAT_BPF_POST);
 	}

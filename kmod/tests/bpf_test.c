@@ -729,6 +729,27 @@ static void one_store_leaves_cursors_to_others(struct kunit *test)
 	env_close(&env);
 }
 
+static void two_stores_leave_cursors_to_others(struct kunit *test)
+{
+	/* Nobody looks into stores. */
+	const struct kvt_store *stores = (const struct kvt_store *)test;
+	struct kvt_cursor *cursors[32], *other;
+	unsigned int i, n = 0;
+
+	KUNIT_ASSERT_EQ(test, 0, kvt_cursors_prepare());
+	preempt_disable();
+	for (i = 0; i < 2; i++)
+		while (n < ARRAY_SIZE(cursors) && (cursors[n] = kvt_cursor_get(stores + i)))
+			n++;
+	other = kvt_cursor_get(stores + 2);
+	KUNIT_EXPECT_NOT_NULL(test, other);
+	if (other)
+		kvt_cursor_put(other);
+	while (n--)
+		kvt_cursor_put(cursors[n]);
+	preempt_enable();
+}
+
 static void over_the_garbage_bound_a_change_does_not_wait(struct kunit *test)
 {
 	struct env env = env_open(test);
@@ -957,6 +978,59 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	env_close(&env);
 }
 
+/* Posts as many as there is room for.  The worker does not run. */
+static unsigned int post_all(u64 handle, u8 *val)
+{
+	struct bpf_kvt_ref ref;
+	unsigned int n = 0;
+
+	do {
+		ref = REF(handle);
+	} while (!bpf_kvt_post(&ref, "k", 1, val, BPF_KVT_POST_MAX) && ++n < 1000);
+	return n;
+}
+
+static void stores_that_post_leave_room_to_others(struct kunit *test)
+{
+	struct kvtree_store_create args = { };
+	struct env env = env_open(test);
+	u8 *val = kunit_kzalloc(test, BPF_KVT_POST_MAX, GFP_KERNEL);
+	struct kvt_store *others[2];
+	u64 handles[2];
+	unsigned int i, again, posted[3];
+	unsigned long flags;
+
+	KUNIT_ASSERT_NOT_NULL(test, val);
+	for (i = 0; i < 2; i++) {
+		sprintf(args.name, OTHER "-%u", i);
+		KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
+		others[i] = kvt_store_find(args.name);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(others[i]));
+		KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(others[i]));
+		handles[i] = kvt_handle_of(others[i], CAN_WRITE);
+	}
+	kvt_posts_flush();
+	local_irq_save(flags);
+	posted[0] = post_all(env.write, val);
+	posted[1] = post_all(handles[0], val);
+	posted[2] = post_all(handles[1], val);
+	local_irq_restore(flags);
+	kvt_posts_flush();
+	local_irq_save(flags);
+	again = post_all(handles[1], val);
+	local_irq_restore(flags);
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_NE_MSG(test, 0, posted[i], "store %u", i);
+	/* What was made counts no more.  One place may be lost at the end of the ring. */
+	KUNIT_EXPECT_LT(test, 8, posted[0]);
+	KUNIT_EXPECT_LE(test, posted[0], again + 1);
+	for (i = 0; i < 2; i++) {
+		kvt_store_destroy(others[i]->name);
+		kvt_store_put(others[i]);
+	}
+	env_close(&env);
+}
+
 static void posts_are_made_in_order_or_counted_as_dropped(struct kunit *test)
 {
 	struct env env = env_open(test);
@@ -1128,10 +1202,12 @@ static struct kunit_case bpf_cases[] = {
 	KT_CASE(cursors_pass_keys_that_share_all_but_their_ends),
 	KUNIT_CASE(cursors_are_few_and_come_back),
 	KUNIT_CASE(one_store_leaves_cursors_to_others),
+	KUNIT_CASE(two_stores_leave_cursors_to_others),
 	KUNIT_CASE(over_the_garbage_bound_a_change_does_not_wait),
 	KUNIT_CASE(from_interrupts_changes_are_refused_and_posts_are_made),
 	KUNIT_CASE(who_waits_in_a_store_is_named),
 	KUNIT_CASE(a_store_that_stalls_delays_no_posts_for_others),
+	KUNIT_CASE(stores_that_post_leave_room_to_others),
 	KUNIT_CASE(posts_are_made_in_order_or_counted_as_dropped),
 	KUNIT_CASE(on_top_of_a_writer_reads_are_right_or_give_up),
 	{}
