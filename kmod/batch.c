@@ -2,11 +2,11 @@
 /*
  * A batch of operations in user memory.
  *
- * Operations are copied in by chunks, each once, executed in order, and copied
- * out each after it was executed, so that at most one change goes unreported
- * if the array cannot be written.  A run of plain GETs is looked up together, the
- * index's memory accesses overlapped, and copied out within the same RCU read
- * section.  A page fault anywhere may find the store destroyed, which ends the batch.
+ * Operations are copied in once, a chunk at a time, and executed in order.  Each is copied
+ * out right after it ran, so that at most one change goes unreported if the array cannot
+ * be written.  Consecutive plain GETs are looked up together, which overlaps the index's
+ * memory accesses, and copied out in the same RCU read section.  Any page fault leaves the
+ * store; if it is destroyed before the fault ends, so does the batch.
  */
 #include <linux/err.h>
 #include <linux/minmax.h>
@@ -22,7 +22,7 @@
 
 #define KVT_CHUNK	32
 
-/* Operations copied in, and what a run of GETs needs: scratch memory. */
+/* Scratch memory: copied operations, and the state of a run of GETs. */
 struct chunk {
 	struct kvtree_op ops[KVT_CHUNK];
 	struct kvt_lookup lookups[KVT_CHUNK];
@@ -31,7 +31,7 @@ struct chunk {
 	u8 keys[KVTREE_KEY_MAX];
 };
 
-/* A batch under way. */
+/* A batch being executed. */
 struct run {
 	const struct kvt_op_ctx *ctx;
 	u64 ops;		/* user address */
@@ -45,7 +45,7 @@ static u64 run_op_at(const struct run *run, u32 i)
 	return run->ops + (u64)i * run->op_size;
 }
 
-/* Copy n operations in, from the one after the last that is done. */
+/* Copy in the next n operations that are not done. */
 static int run_try_copy_in(const struct run *run, struct kvtree_op *ops, u32 n, bool sleep)
 {
 	int err;
@@ -62,7 +62,7 @@ static int run_try_copy_in(const struct run *run, struct kvtree_op *ops, u32 n, 
 	return 0;
 }
 
-/* The same, with the page faults that it takes, which are taken outside of the store. */
+/* The same; if a page is missing, leave the store and fault it in. */
 static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
 {
 	const struct kvt_op_ctx *ctx = run->ctx;
@@ -78,8 +78,9 @@ static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
 }
 
 /*
- * Copy the outcome of an operation out; then it is done.  It was executed: this takes
- * page faults, even where it did not.  (The array was there a moment ago.)
+ * Copy out the outcome of an operation, which makes it done.  The operation cannot run
+ * again, so this takes page faults even where @ctx forbids sleeping.  (The array was
+ * present a moment ago.)
  */
 static int run_copy_out(struct run *run, const struct kvtree_op *op)
 {
@@ -94,7 +95,7 @@ static u32 run_try_answer(const struct run *run, const struct kvtree_op *ops, u3
 	return kvt_copy_answers_out(run_op_at(run, run->done), run->op_size, ops, n);
 }
 
-/* The same for GETs, of which only the answer is new. */
+/* The same for GETs, which change only the answer fields. */
 static int run_answer(struct run *run, const struct kvtree_op *ops, u32 n)
 {
 	bool was_inside;
@@ -130,7 +131,7 @@ static int run_one(struct run *run, struct kvtree_op *op)
 	return run_copy_out(run, op);
 }
 
-/* How many operations from the first on can be looked up together. */
+/* Count the GETs from @first on that can be looked up together. */
 static u32 gets_count(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 first, u32 nr)
 {
 	struct kvt_lookup *lookup = chunk->lookups;
@@ -154,7 +155,7 @@ static u32 gets_count(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 fir
 	return i - first;
 }
 
-/* Look n GETs up and copy what can be copied under RCU. */
+/* Look up n GETs, and copy what can be copied under RCU. */
 static void gets_lookup(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 first, u32 n)
 {
 	struct kvt_index *index = ctx->store->index;
@@ -178,7 +179,7 @@ static void gets_lookup(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 f
 	rcu_read_unlock();
 }
 
-/* Drop what the GETs of a run from i on have pinned: they are to be looked up again. */
+/* Unpin the blobs of a run's GETs from i on, which will be looked up again. */
 static void run_unpin(struct chunk *chunk, u32 i, u32 n)
 {
 	for (; i < n; i++) {
@@ -189,7 +190,7 @@ static void run_unpin(struct chunk *chunk, u32 i, u32 n)
 	}
 }
 
-/* What the i-th of a run of n GETs comes to, after what could be done under RCU. */
+/* Finish the i-th GET of a run of n outside of RCU, and return its result. */
 static int run_get(struct run *run, struct chunk *chunk, u32 first, u32 i, u32 n)
 {
 	struct kvtree_op *op = &chunk->ops[first + i];
@@ -201,7 +202,7 @@ static int run_get(struct run *run, struct chunk *chunk, u32 first, u32 i, u32 n
 		result = kvt_get_copy_pinned(run->ctx, op, &chunk->pinned[i]);
 	if (result != -EAGAIN)
 		return result;
-	/* It may take page faults, and its value may be as much as a call may hold. */
+	/* kvt_get() may take page faults, and may pin as much as one call is allowed to. */
 	run_unpin(chunk, i + 1, n);
 	return kvt_get(run->ctx, op, &chunk->lookups[i].key);
 }
@@ -237,7 +238,7 @@ static int run_gets(struct run *run, struct chunk *chunk, u32 first, u32 n)
 	return run_answer(run, &chunk->ops[first], i) ?: err;
 }
 
-/* Between two operations: whether the batch has to end here. */
+/* Between two operations: should the batch end here? */
 static int run_stop(const struct run *run)
 {
 	if (likely(!signal_pending(current)))
@@ -254,12 +255,12 @@ static int run_chunk(struct run *run, struct chunk *chunk, u32 nr)
 
 	err = run_copy_in(run, chunk->ops, nr);
 	while (!err && first < nr) {
-		/* One operation at least is executed: a signal cannot starve the caller. */
+		/* Execute at least one operation, so that signals cannot starve the caller. */
 		err = run->done ? run_stop(run) : 0;
 		if (err)
 			break;
 		n = gets_count(run->ctx, chunk, first, nr);
-		/* Copying an outcome or a key can have taken long. */
+		/* Copying an outcome or a key may have left the store. */
 		if (unlikely(!kvt_op_inside(run->ctx)))
 			return -ESTALE;
 		if (n)
@@ -301,17 +302,16 @@ static int run_single(struct run *run)
 
 /**
  * kvt_batch_run() - execute a batch
- * @ctx: on whose behalf
+ * @ctx: the context, inside of its store
  * @batch: from user space; @batch->done is set
  *
- * Context: process context; sleeps if @ctx allows it.  @ctx has been entered; whether it
- * still is kvt_op_inside() tells.
+ * Context: process context; sleeps if @ctx allows it.  It may return outside of the store:
+ * see kvt_op_inside().
  *
- * Return: 0, also if a signal, or an operation that would have to sleep, ended it
- * early; -EINVAL, -E2BIG: the batch is
- * malformed; -EFAULT, -E2BIG: an operation or its outcome could not be copied;
- * -ESTALE: the store was destroyed meanwhile; -ENOMEM; -EINTR: a fatal signal
- * came; -ERESTARTSYS: a signal came before any operation had an outcome;
+ * Return: 0, even if a signal or an operation that would have to sleep ended the batch
+ * early; -EINVAL, -E2BIG: the batch is malformed; -EFAULT, -E2BIG: an operation or its
+ * outcome could not be copied; -ESTALE: the store was destroyed; -ENOMEM; -EINTR: a fatal
+ * signal came; -ERESTARTSYS: a signal came before any operation had an outcome;
  * -EAGAIN: the first operation would have to sleep.
  */
 int kvt_batch_run(const struct kvt_op_ctx *ctx, struct kvtree_batch *batch)

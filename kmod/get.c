@@ -2,10 +2,10 @@
 /*
  * GET.
  *
- * Column 0 alone, the common case, is copied to user space from where it stands, under
- * RCU; a long one, and a subset of columns, with references to blobs, outside of RCU
- * (out.h).  All with page faults disabled: after one nothing is held any more, and the key
- * is looked up again when the page is there.
+ * The common case, column 0 alone, is copied to user space straight from the value, under
+ * RCU.  A long column and a subset of columns are copied outside of RCU, with references
+ * to their blobs (out.h).  All copies run with page faults disabled.  On a fault the GET
+ * drops all references, brings in the page and looks the key up again.
  */
 #include <linux/err.h>
 #include <linux/rcupdate.h>
@@ -18,13 +18,13 @@
 
 /* A GET with columns. */
 struct get_cols {
-	struct kvtree_col *cols;	/* as the user gave them, and gets them back */
+	struct kvtree_col *cols;	/* in and out */
 	unsigned int ncols;
 	bool all;
 	struct kvt_out out;
 };
 
-/* Returns bytes copied; -EMSGSIZE; -EAGAIN: it faulted. */
+/* Returns the bytes copied, -EMSGSIZE, or -EAGAIN after a page fault. */
 static __always_inline int get_data(const struct iov_iter *fixed, struct kvtree_op *op,
 				    const u8 *data, u32 len)
 {
@@ -46,17 +46,17 @@ static __always_inline int get_plain_value(const struct iov_iter *fixed, struct 
 }
 
 /**
- * kvt_get_copy() - copy column 0 to user space, where that needs no sleep
- * @ctx: on whose behalf
+ * kvt_get_copy() - copy column 0 to user space if that needs no sleep
+ * @ctx: the operation's context
  * @op: a GET without columns; its version and, for -EMSGSIZE, val_len are set
  * @v: the value found
- * @pinned: for -EAGAIN set to column 0, with a reference to its blob, if it is in one
- * @room: bytes of blobs that may be referred to; less when @pinned->blob was set
+ * @pinned: on -EAGAIN set to column 0; takes a reference to its blob if it has one
+ * @room: bytes of blobs that the caller may still pin; reduced if this pins one
  *
  * Context: under the rcu_read_lock() under which @v was found.
  *
- * Return: bytes copied; -EMSGSIZE; -EAGAIN: do it outside of RCU with
- * kvt_get_copy_pinned(), if @pinned->blob was set, or with kvt_get().
+ * Return: bytes copied; -EMSGSIZE; -EAGAIN: outside of RCU, call kvt_get_copy_pinned() if
+ * @pinned->blob was set, and kvt_get() otherwise.
  */
 int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_value *v,
 		 struct kvt_column *pinned, u32 *room)
@@ -86,14 +86,14 @@ int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struc
 }
 
 /**
- * kvt_get_quick() - execute a GET that needs neither a reference nor sleep
+ * kvt_get_quick() - try to execute a GET without a reference and without sleeping
  * @store: the store
  * @op: the operation, kvt_op_is_quick_get(), in and out
  *
  * Context: under kvt_store_enter_rcu(), in the task whose memory it is.
  *
- * Return: true, @op->result is set, and kvt_get_quick_count() is to follow;
- * false: it was not executed, and needs more than this.
+ * Return: true: @op->result is set, and kvt_get_quick_count() must follow; false: nothing was
+ * done, use kvt_get().
  */
 bool kvt_get_quick(struct kvt_store *store, struct kvtree_op *op)
 {
@@ -115,15 +115,15 @@ bool kvt_get_quick(struct kvt_store *store, struct kvtree_op *op)
 }
 
 /**
- * kvt_get_copy_pinned() - copy a blob to user space
- * @ctx: on whose behalf
+ * kvt_get_copy_pinned() - copy a pinned blob to user space
+ * @ctx: the operation's context
  * @op: the GET
- * @pinned: of kvt_get_copy(); the reference is given up
+ * @pinned: from kvt_get_copy(); this drops its reference
  *
  * Context: process context.
  *
- * Return: bytes copied, -EFAULT, or -EAGAIN: it met a page fault; do it with kvt_get(),
- * when no other GET has anything pinned.
+ * Return: bytes copied, -EFAULT, or -EAGAIN after a page fault: unpin everything else and
+ * call kvt_get().
  */
 int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 			struct kvt_column *pinned)
@@ -136,7 +136,7 @@ int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op
 	return err ?: pinned->len;
 }
 
-/* Describe the wanted columns.  Returns the bytes of all, or -EMSGSIZE. */
+/* Describe the wanted columns.  Returns the sum of their lengths, or -EMSGSIZE. */
 static int get_describe(struct get_cols *get, struct kvtree_op *op, const struct kvt_value *v)
 {
 	unsigned int i, n = get->all ? kvt_value_ncols(v) : get->ncols;
@@ -215,7 +215,7 @@ static int get_gathered(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		return -ENOMEM;
 	kvt_out_init(&get->out, mem + blobs_size, room, (struct kvt_out_blob *)mem, get->ncols);
 	for (;;) {
-		/* As the user gave it; nothing was found. */
+		/* Forget what the last lookup found. */
 		get->ncols = op->ncols;
 		op->version = 0;
 		ret = get_lookup(ctx, op, key, get);
@@ -231,7 +231,7 @@ static int get_gathered(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	return err ?: ret;
 }
 
-/* Once.  -EAGAIN: it met a page fault, and @pinned->len bytes are to be copied. */
+/* One try.  -EAGAIN: a page fault stopped the copy of @pinned->len bytes. */
 static int get_plain_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 			  const struct kvt_key *key, struct kvt_column *pinned)
 {
@@ -269,7 +269,7 @@ static int get_plain(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		ret = get_plain_once(ctx, op, key, &pinned);
 		if (likely(ret != -EAGAIN))
 			return ret;
-		/* No bytes may go anywhere. */
+		/* An empty value needs no valid buffer. */
 		if (!pinned.len)
 			return 0;
 		ret = kvt_val_fault_out(ctx, op->val, pinned.len, &tries);
@@ -320,7 +320,7 @@ static int get_columns(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 
 /**
  * kvt_get() - execute a GET
- * @ctx: on whose behalf
+ * @ctx: the operation's context
  * @op: the operation, checked
  * @key: its key, in kernel memory
  *

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Output: gathered under RCU, copied to user space outside of it. */
+/* Output is gathered under RCU, and copied to user space outside of it. */
 #include <linux/errno.h>
 #include <linux/sched.h>
 #include <linux/string.h>
@@ -9,12 +9,12 @@
 #include "value.h"
 
 /**
- * kvt_out_init() - begin to gather output
- * @out: to be filled
- * @buf: where what is copied is kept
- * @room: bytes of it
- * @blobs: where blobs are kept
- * @blob_room: elements of it
+ * kvt_out_init() - prepare to gather output
+ * @out: the output
+ * @buf: buffer for copied bytes
+ * @room: its size in bytes
+ * @blobs: array for references to blobs
+ * @blob_room: its number of elements
  *
  * Context: any.
  */
@@ -40,8 +40,8 @@ static void out_reset(struct kvt_out *out)
 }
 
 /**
- * kvt_out_exit() - drop what was not flushed
- * @out: of kvt_out_init()
+ * kvt_out_exit() - drop output that was not flushed
+ * @out: the output
  *
  * Context: process context, may sleep.
  */
@@ -51,14 +51,14 @@ void kvt_out_exit(struct kvt_out *out)
 }
 
 /**
- * kvt_out_fits() - whether there is room
+ * kvt_out_fits() - check for room
  * @out: the output
- * @bytes: to be reserved or copied
- * @nblobs: blobs to be kept
+ * @bytes: bytes to reserve or copy
+ * @nblobs: blobs to refer to
  *
  * Context: any.
  *
- * Return: true if there is.
+ * Return: true if there is enough.
  */
 bool kvt_out_fits(const struct kvt_out *out, u32 bytes, u32 nblobs)
 {
@@ -66,13 +66,13 @@ bool kvt_out_fits(const struct kvt_out *out, u32 bytes, u32 nblobs)
 }
 
 /**
- * kvt_out_reserve() - take bytes of the output to be filled by the caller
+ * kvt_out_reserve() - reserve bytes that the caller fills
  * @out: the output
- * @bytes: how many; they fit
+ * @bytes: how many; the caller has checked that they fit
  *
  * Context: any.
  *
- * Return: where they are; not cleared.
+ * Return: pointer to the bytes, which are not cleared.
  */
 void *kvt_out_reserve(struct kvt_out *out, u32 bytes)
 {
@@ -83,9 +83,9 @@ void *kvt_out_reserve(struct kvt_out *out, u32 bytes)
 }
 
 /**
- * kvt_out_column() - put a column's data out
- * @out: the output; the column fits
- * @col: a column of a value
+ * kvt_out_column() - append a column's data
+ * @out: the output
+ * @col: a column of a value; the caller has checked that it fits
  *
  * Context: under the rcu_read_lock() under which the value was found.
  */
@@ -103,17 +103,17 @@ void kvt_out_column(struct kvt_out *out, const struct kvt_column *col)
 }
 
 /**
- * kvt_out_flush() - copy the output to user space and start anew
+ * kvt_out_flush() - copy the output to user space, and empty it
  * @out: the output
- * @ctx: on whose behalf
+ * @ctx: the operation's context
  * @val: the operation's `val`
- * @at: bytes there before it
+ * @at: offset in @val
  *
- * Nothing is held afterwards, whatever is returned.
+ * Drops all references, whatever it returns.
  *
  * Context: process context, may sleep, but takes no page faults.
  *
- * Return: 0; -EFAULT; -EAGAIN: it met a page fault; some of it may have been copied.
+ * Return: 0; -EFAULT; -EAGAIN after a page fault, when part of it may have been copied.
  */
 int kvt_out_flush(struct kvt_out *out, const struct kvt_op_ctx *ctx, u64 val, size_t at)
 {

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Output: bytes and columns, gathered under RCU and copied to user space
- * outside of it.
+ * Output: bytes and columns, gathered under RCU and copied to user space outside of it.
  *
- * What stands in a value's block is copied, into a buffer that was there
- * before; blobs are kept by reference.  So no megabyte keeps an RCU read section
- * open, and what was gathered is one value, or one run of a scan, as it was at
- * one moment.  A page of the user's that is not there makes the copy fail: the
- * references are gone then, and it is to be gathered again.
+ * Gathering copies data from a value's block into a preallocated buffer, and takes
+ * references to blobs.  So a copy of a megabyte does not prolong an RCU read section, and
+ * the output shows one value, or one step of a scan, at one moment.  If the copy to user
+ * space meets a missing page, it drops the references, and the caller gathers again.
  */
 #ifndef KVT_OUT_H
 #define KVT_OUT_H
@@ -20,7 +18,7 @@ struct kvt_op_ctx;
 
 struct kvt_out_blob {
 	struct kvt_blob *blob;
-	u32 at;			/* bytes of the buffer that stand before it */
+	u32 at;			/* bytes of the buffer that precede it */
 };
 
 struct kvt_out {

@@ -51,7 +51,7 @@
  *
  * An operation with KVTREE_F_COLS names a subset of columns: `arg` points to
  * `ncols` descriptors (struct kvtree_col) in strictly ascending order of id.
- * Their data stand in the buffer `val`, one after the other in that order,
+ * Their data are in the buffer `val`, one after the other in that order,
  * without padding.  A value may have no columns at all.
  *
  * Each operation has its own result, at least 0 or one of these:
@@ -73,7 +73,7 @@
  *	ENXIO		SCAN: the store has no filter of that id
  *	EOPNOTSUPP	the store is not durable (SYNC, KVTREE_F_SYNC)
  *	ENOMEM		no memory
- *	ESTALE		the store was destroyed meanwhile
+ *	ESTALE		the store was destroyed
  *	EINTR		a fatal signal came
  *
  * An operation that fails has changed nothing in the store.  What the caller
@@ -100,15 +100,15 @@ enum kvtree_opcode {
 	/*
 	 * Store val[0..val_len) under the key.  With KVTREE_F_COLS only the
 	 * named columns change, all at once; a descriptor whose len is
-	 * KVTREE_COL_ABSENT removes its column.  With KVTREE_F_WHOLE besides,
-	 * the value consists of the named columns then: others are removed.
+	 * KVTREE_COL_ABSENT removes its column.  With KVTREE_F_WHOLE as well,
+	 * all columns that are not named are removed.
 	 * KVTREE_F_CREATE: EEXIST if the key is there.  KVTREE_F_REPLACE:
 	 * ENOENT if it is not.
 	 */
 	KVTREE_OP_PUT		= 2,
 	/*
 	 * A put that takes place only if the value's version is `version`;
-	 * 0 stands for a key that is not there.  Otherwise ECANCELED, and
+	 * version 0 means that the key is not there.  Otherwise ECANCELED, and
 	 * `version` becomes the version found (0 if there is none).
 	 */
 	KVTREE_OP_CAS		= 3,
@@ -131,7 +131,7 @@ enum kvtree_opcode {
 	 * scan starts.  result: the bytes filled.
 	 */
 	KVTREE_OP_SCAN		= 6,
-	/* Wait until all that was changed before, by whom ever, is durable. */
+	/* Wait until all earlier changes, by any process, are durable. */
 	KVTREE_OP_SYNC		= 7,
 
 	KVTREE_OP_NR
@@ -232,12 +232,12 @@ struct kvtree_scan {
 
 /*
  * A record in the buffer of a scan.  Records are 8-byte aligned; the next one
- * stands rec_len bytes after the start of this one.  The key stands hdr_len
- * bytes after the start of the record, the value right behind the key.
+ * starts rec_len bytes after the start of this one.  The key starts hdr_len
+ * bytes after the start of the record, and the value follows the key.
  *
  * The value is column 0, val_len bytes.  With KVTREE_REC_COLS (a scan with
  * columns) it is ncols struct kvtree_col, unaligned, then their data; columns
- * that the value has not are left out, so ncols may be 0.
+ * that the value lacks are left out, so ncols may be 0.
  */
 struct kvtree_rec {
 	__u32 rec_len;
@@ -250,7 +250,7 @@ struct kvtree_rec {
 };
 
 #define KVTREE_REC_COLS		(1u << 0)	/* the value begins with descriptors */
-#define KVTREE_REC_MARK		(1u << 1)	/* no record: a filtered scan came to this key */
+#define KVTREE_REC_MARK		(1u << 1)	/* no record: how far a filtered scan got */
 
 /*
  * KVTREE_IOC_BATCH
@@ -260,20 +260,20 @@ struct kvtree_rec {
  * operation was executed, whatever their results; `done` is their number.
  * It fails with EFAULT if an operation or its outcome could not be copied, with
  * ESTALE if the store was destroyed, and is interrupted by a fatal signal
- * (EINTR); `done` operations did take effect then, and their results stand in
- * the array.  (If it was an outcome that could not be copied, the operation
- * after those took effect as well.)  A signal that is not fatal returns early
- * with success and done < nr; the caller submits the rest again.  If it comes
- * before any operation has an outcome, the call is restarted or returns EINTR, as
- * any call that a signal interrupts (SA_RESTART).  EIO, which takes precedence over
+ * (EINTR).  In these cases `done` operations took effect, and their results are in
+ * the array.  (If an outcome could not be copied, the operation after those took
+ * effect as well.)  After a signal that is not fatal the call returns success with
+ * done < nr, and the caller submits the rest again.  If the signal comes before any
+ * operation has an outcome, the call is restarted or returns EINTR, as other
+ * interrupted calls do (SA_RESTART).  EIO, which takes precedence over
  * all other errors, says that changes which were to be durable took effect and are not
  * durable.  Malformed batches: EINVAL, E2BIG; no memory to begin with: ENOMEM; nothing
  * was executed then.
  *
- * Operations are copied in and out whole.  They are read ahead, and GETs that
- * follow one another are executed together: what an operation points to must
- * not be the array, nor a key or descriptors that stand where an earlier GET of
- * the batch puts its value.
+ * Operations are copied in and out whole.  They are read ahead, and consecutive GETs
+ * are executed together.  So an operation must not point into the array, and its key
+ * and descriptors must not be in a buffer to which an earlier GET of the batch copies
+ * its value.
  */
 struct kvtree_batch {
 	__u64 ops;		/* pointer to the operations */
@@ -301,14 +301,14 @@ struct kvtree_batch {
  * result; on a ring with CQEs of 32 bytes (IORING_SETUP_CQE32) big_cqe[0] is
  * its `version`, and big_cqe[1] is 0.
  *
- * A command runs while it is submitted if nothing in it has to sleep.  One that
- * meets a page that is not present or needs memory that is not at hand is
- * handed to io_uring's workers (but for multishot scans).  A change that has to
+ * A command that need not sleep runs during its submission.  One that meets a page
+ * that is not present, or memory that cannot be allocated without sleeping, is
+ * handed to io_uring's workers (except multishot scans).  A change that has to
  * wait for an event (the store's garbage bound; durability) waits without a
- * thread.  In either case everything that the command points to must stay as it
- * is until the command completes.
+ * thread.  In either case do not modify anything that the command points to until
+ * the command completes.
  *
- * Errors beside those of operations:
+ * Errors in addition to those of operations:
  *
  *	EINVAL		malformed: an unknown argument or flag, an SQE that is too
  *			short or whose addr, len, file_index or (without buffers)
@@ -317,11 +317,11 @@ struct kvtree_batch {
  *	EOPNOTSUPP	an unknown command; no KVTREE_FEAT_URING_MULTISHOT; a ring
  *			that polls, without KVTREE_FEAT_URING_IOPOLL; a multishot
  *			scan with IOSQE_ASYNC
- *	EFAULT		the operation or its outcome cannot be copied; a change
- *			may have taken effect if it is the outcome (which is lost,
- *			too, if the thread that submitted it has ended meanwhile)
- *	ECANCELED	canceled while it waited: nothing has changed.  (It is
- *			the result of a CAS that found another version, too.)
+ *	EFAULT		the operation or its outcome cannot be copied.  If it is
+ *			the outcome, a change may have taken effect.  (The outcome
+ *			is also lost if the submitting thread has exited.)
+ *	ECANCELED	canceled while it waited: nothing has changed.  (Also the
+ *			result of a CAS that found another version.)
  *
  * Registered buffers: with IORING_URING_CMD_FIXED in sqe->uring_cmd_flags,
  * val[0..val_len) lies in the buffer sqe->buf_index.
@@ -334,14 +334,14 @@ struct kvtree_batch {
  * the scan has ended as any other scan ends (`count` and `out_flags` of struct
  * kvtree_scan are for all of it), ENOBUFS if the buffers ran out, EMSGSIZE if
  * not even one record fitted into a buffer, EOVERFLOW if the completion queue was
- * full (the next provided buffer is used up, and nobody was told), or another
- * error.  To resume, pass
- * the last key that was returned as start key with KVTREE_SCAN_AFTER.
+ * full (one provided buffer was then consumed without a completion), or another
+ * error.  To resume, pass the last key that was returned as start key with
+ * KVTREE_SCAN_AFTER.
  *
- * Whatever waits is canceled by KVTREE_URING_CANCEL, by closing the ring, by the
- * end or execve() of the process that submitted it, and by close() of the
+ * A waiting command is canceled by KVTREE_URING_CANCEL, by closing the ring, by the
+ * exit or execve() of the process that submitted it, and by close() of the
  * session's descriptor in that process.  IORING_OP_ASYNC_CANCEL finds commands
- * that io_uring's workers have; no kernel so far passes it on for commands that
+ * that run on io_uring's workers; no kernel so far passes it on to commands that
  * wait without a worker.
  */
 
@@ -463,7 +463,7 @@ struct kvtree_store_open {
 
 /*
  * KVTREE_IOC_STORE_DESTROY: needs CAP_SYS_ADMIN.  Its sessions get ESTALE.  The
- * call waits until the memory is free; a fatal signal ends the wait alone.
+ * call waits until the memory is free; a fatal signal ends only the wait.
  */
 struct kvtree_store_destroy {
 	char  name[KVTREE_NAME_MAX];
@@ -477,8 +477,8 @@ struct kvtree_store_destroy {
  *
  * KVTREE_IOC_STORE_SELF: the same for the session's own store.
  *
- * Only `after` is looked at; everything else is given back.  Anybody may list:
- * names, owners and sizes are no secret, as those of files in a directory.
+ * Only `after` is read; all other fields are written.  Anybody may list stores:
+ * like those of files in a directory, names, owners and sizes are not secret.
  */
 #define KVTREE_STORE_DURABLE	(1u << 0)	/* it has devices */
 #define KVTREE_STORE_SYNC	(1u << 1)	/* attached with KVTREE_ATTACH_SYNC */
@@ -515,20 +515,20 @@ struct kvtree_store_info {
  * KVTREE_OP_SYNC and fsync() of a session wait until all changes made before are, and
  * need write access (EACCES).  In a batch they wait together, at its end.
  *
- * Errors of operations besides those above:
+ * Errors of operations in addition to those above:
  *
- *	EIO		the change has taken effect and is not durable, and never
- *			will be
+ *	EIO		the change took effect, but is not durable and never will
+ *			be
  *	ENOSPC		the devices are full
- *	EROFS		the store can only be read: writing has failed before, or it
- *			was attached so
+ *	EROFS		the store is read-only: an earlier write failed, or it was
+ *			attached read-only
  */
 #define KVTREE_DEVICES_MAX	8u
 
 /*
- * KVTREE_IOC_STORE_ATTACH: makes a store of what stands on devices.  Needs
- * CAP_SYS_ADMIN.  Returns when everything is recovered; until then the store is listed,
- * with KVTREE_STORE_ATTACHING, and cannot be opened.  Errors besides those of
+ * KVTREE_IOC_STORE_ATTACH: recovers a store from its devices.  Needs CAP_SYS_ADMIN.
+ * Returns when everything is recovered; until then the store is listed with
+ * KVTREE_STORE_ATTACHING, and cannot be opened.  Errors in addition to those of
  * KVTREE_IOC_STORE_CREATE:
  *
  *	EBUSY		a device is in use
@@ -540,7 +540,7 @@ struct kvtree_store_info {
  *	EIO		a device cannot be read or written
  *	ERANGE		the epoch `until` is not there, or cannot be restored any more
  *
- * The kernel's log says in words what is wrong.  EINVAL besides: a device is not formatted.
+ * EINVAL also means that a device is not formatted.  The kernel's log describes the error.
  */
 struct kvtree_store_attach {
 	struct kvtree_store_create store;
@@ -553,16 +553,16 @@ struct kvtree_store_attach {
 
 #define KVTREE_ATTACH_SYNC	(1u << 0)	/* every change is as with KVTREE_F_SYNC */
 /*
- * Nothing is written to the devices, which may be such as can only be read; changes get
- * EROFS.  With `until` the store is as it was at the end of that epoch; what was written
- * later is not looked at, so it may be damaged.
+ * Nothing is written to the devices, which may be read-only; changes get EROFS.  With
+ * `until` the store is as it was at the end of that epoch; later records are not read, so
+ * they may be damaged.
  */
 #define KVTREE_ATTACH_READ_ONLY	(1u << 1)
 
 /*
- * KVTREE_IOC_STORE_DETACH: makes everything durable, takes the store away and lets go
- * of its devices.  Needs CAP_SYS_ADMIN.  Its sessions get ESTALE.  A fatal signal ends
- * the wait alone.  EIO: not all of it is durable; EOPNOTSUPP: the store has no devices;
+ * KVTREE_IOC_STORE_DETACH: makes everything durable, removes the store and releases
+ * its devices.  Needs CAP_SYS_ADMIN.  Its sessions get ESTALE.  A fatal signal ends
+ * only the wait.  EIO: not all of it is durable; EOPNOTSUPP: the store has no devices;
  * EBUSY: it is being attached.
  *
  * KVTREE_IOC_STORE_DESTROY refuses durable stores (EBUSY).
@@ -574,9 +574,9 @@ struct kvtree_store_detach {
 };
 
 /*
- * KVTREE_IOC_CHECKPOINT: writes all keys and values of the session's store, so that what
- * the log had before is of no use any more.  Needs CAP_SYS_ADMIN.  EOPNOTSUPP: it is not
- * durable.
+ * KVTREE_IOC_CHECKPOINT: writes all keys and values of the session's store, so that
+ * recovery no longer needs the earlier log.  Needs CAP_SYS_ADMIN.  EOPNOTSUPP: the store
+ * is not durable.
  */
 struct kvtree_checkpoint {
 	__u32 flags;			/* 0 */
