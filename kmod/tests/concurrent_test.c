@@ -672,8 +672,7 @@ static void every_answer_is_one_that_the_writers_gave(struct kunit *test)
 	unsigned int i;
 	struct cc *cc;
 
-	if (!cpu_online(1))
-		kunit_skip(test, "needs two CPUs");
+	kt_need_two_cpus(test);
 	cc = cc_make(test, &rnd);
 	crew = kunit_kcalloc(test, ARRAY_SIZE(cc_crew), sizeof(*crew), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, crew);
@@ -784,8 +783,7 @@ static void writers_of_the_same_few_keys_are_told_what_happened(struct kunit *te
 	unsigned int i, j, updated = 0;
 	int there;
 
-	if (!cpu_online(1))
-		kunit_skip(test, "needs two CPUs");
+	kt_need_two_cpus(test);
 	d = kunit_kcalloc(test, CC_DUEL_WRITERS, sizeof(*d), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, d);
 	d[0].kt = kt_open(test);

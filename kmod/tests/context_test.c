@@ -170,8 +170,7 @@ static void context_scenes(struct kunit *test, const struct context_case *c)
 	struct scene_look sum = { };
 	unsigned int i;
 
-	if (!cpu_online(1))
-		kunit_skip(test, "needs two CPUs");
+	kt_need_two_cpus(test);
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
 	for (i = 0; i < scene_nr_plans; i++)
 		if (scene_plans[i].points & BIT_ULL(point->at))

@@ -267,8 +267,7 @@ static void an_insert_that_waits_for_an_emptied_leaf_is_not_lost(struct kunit *t
 	struct kt *kt = open_masstree(test);
 	unsigned int leaf;
 
-	if (!cpu_online(1))
-		kunit_skip(test, "needs two CPUs");
+	kt_need_two_cpus(test);
 	put_numbers(kt, 0, 8 * MT_LEAF_WIDTH);
 	/* The leftmost leaf, those between, and the rightmost. */
 	for (leaf = 0; leaf < 8; leaf++) {

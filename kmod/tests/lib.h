@@ -16,6 +16,7 @@
 
 #include <kunit/test.h>
 #include <linux/atomic.h>
+#include <linux/cpumask.h>
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
@@ -72,6 +73,12 @@ struct kt {
 	struct workqueue_struct *wq;
 	atomic64_t floor;		/* of versions, as a store has one */
 };
+
+/* Every lane's machine has two: a case that cannot do what it is for fails. */
+static inline void kt_need_two_cpus(struct kunit *test)
+{
+	KUNIT_ASSERT_TRUE_MSG(test, cpu_online(1), "needs two CPUs");
+}
 
 struct kt *kt_open(struct kunit *test);
 struct kt *kt_open_engine(struct kunit *test, const struct kvt_index_ops *ops, u64 limit);

@@ -202,13 +202,13 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	struct kvt_log *log = lw->log;
 	struct kvt_log_dev *dev = &log->dev[0];
 
-	if (!cpu_online(1) || log->nr_streams < 2)
-		kunit_skip(test, "needs two CPUs");
+	kt_need_two_cpus(test);
+	KUNIT_ASSERT_LE(test, 2, log->nr_streams);
 	dev->file = bdev_file_open_by_dev(MKDEV(RAMDISK_MAJOR, 0),
 					  BLK_OPEN_READ | BLK_OPEN_WRITE, lw, NULL);
 	if (IS_ERR(dev->file)) {
 		dev->file = NULL;
-		kunit_skip(test, "needs a RAM disk");
+		KUNIT_FAIL_AND_ABORT(test, "needs a RAM disk");
 	}
 	dev->bdev = file_bdev(dev->file);
 	lw_log(lw, "a", true);

@@ -27,8 +27,7 @@ KUNIT_ARRAY_PARAM(park, park_points, park_desc);
 /* The test is on CPU 0; whom it holds is on CPU 1. */
 static void park_bind(struct kunit *test)
 {
-	if (!cpu_online(1))
-		kunit_skip(test, "needs two CPUs");
+	kt_need_two_cpus(test);
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
 }
 

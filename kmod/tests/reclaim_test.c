@@ -114,8 +114,7 @@ static void each_write_frees_a_value_that_is_ready_when_the_worker_is_behind(str
 	struct kt_thread writer;
 	unsigned int i;
 
-	if (!cpu_online(1))
-		kunit_skip(test, "needs two CPUs");
+	kt_need_two_cpus(test);
 	KUNIT_ASSERT_NOT_NULL(test, wq);
 	help_begin(test, wq);
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
