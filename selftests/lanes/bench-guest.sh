@@ -184,6 +184,7 @@ measure()
 main()
 {
 	settings "${1:-}"
+	ask_for_root
 	"$LANES/deps.sh" "$NAME"
 	if [ "$NAME" = bench-log ]; then
 		[ "$T" = uml ] || measure stock

@@ -204,8 +204,8 @@ main()
 	''|user|uml|chains|reclaim|prefix|factors|partition|instructions) ;;
 	*) die "T=$T: there are user, uml, chains, reclaim, prefix, factors, partition and instructions";;
 	esac
-	"$LANES/deps.sh" bench
 	lane_begin bench
+	"$LANES/deps.sh" bench
 	case $T in
 	reclaim)
 		measure_reclaim

@@ -28,7 +28,6 @@ main()
 	KVT_OUT=demo
 	lane_begin demo
 	say 'demo: 1. packages, 2. build, 3. boot a Debian kernel in QEMU, 4. use kvtree there'
-	ask_for_root
 	vm_prepare demo
 	build_module "$KERNEL_DIR"
 	run_logged "$LOGS/tools.log" 'demo: building library and tool' '' \

@@ -12,6 +12,7 @@ main()
 	local bin
 
 	[ -e "$TOP/Documentation/conf.py" ] || die 'there is no Documentation/conf.py'
+	ask_for_root
 	"$LANES/deps.sh" docs
 	bin=$(venv sphinx "sphinx==$SPHINX_VERSION" \
 		"sphinx-rtd-theme==$SPHINX_RTD_THEME_VERSION")

@@ -92,8 +92,8 @@ main()
 {
 	local kernel rc=0
 
-	"$LANES/deps.sh" fuzz
 	lane_begin fuzz
+	"$LANES/deps.sh" fuzz
 	mkdir -p "$OUT/corpus"
 	kernel=$("$LANES/kernel.sh" uml-debug)
 	KVT_CFLAGS="${KVT_CFLAGS:-} -fsanitize-coverage=trace-pc" build_module "$kernel" ARCH=um

@@ -136,8 +136,8 @@ main()
 {
 	local part programs=(history) rc=0
 
-	"$LANES/deps.sh" history
 	lane_begin history
+	"$LANES/deps.sh" history
 	[[ $PARTS != *stock* ]] || programs+=(history-bpf)
 	in_tree run_logged "$LOGS/programs.log" 'history: building' '' \
 		build_programs "${programs[@]}"

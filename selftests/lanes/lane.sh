@@ -27,9 +27,11 @@ TREE=${KVT_TREE:-$TOP}
 ROOT=
 INSIDE=()
 
-# Called first: only one run of a lane at a time.
+# Called first: only one run of a lane at a time. Not in the middle of it all, where nobody
+# can type, may sudo want a password.
 lane_begin()
 {
+	ask_for_root
 	LANE=$1
 	OUT=$BUILD/${KVT_OUT:-$LANE}
 	LOGS=$OUT/results

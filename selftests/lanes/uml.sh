@@ -66,8 +66,8 @@ main()
 	local kernel modules rc=0
 
 	settings "${1:-}"
-	"$LANES/deps.sh" "$1"
 	lane_begin "$1"
+	"$LANES/deps.sh" "$1"
 	kernel=$("$LANES/kernel.sh" "$1")
 	build_module "$kernel" ARCH=um
 	build_programs

@@ -192,8 +192,8 @@ main()
 {
 	local rc=0
 
-	"$LANES/deps.sh" user
 	lane_begin user
+	"$LANES/deps.sh" user
 	# shellcheck disable=SC2046
 	run_logged "$LOGS/build.txt" 'user: building' '' \
 		make -C "$TREE/tools/testing" -j "$JOBS" OUTPUT="$OUT" $(programs)
