@@ -79,7 +79,11 @@ static inline void __kselftest_memset_safe(void *s, int c, size_t n)
 #define KSELFTEST_PRIO_TEST    20000
 #define KSELFTEST_PRIO_XFAIL   20001
 
-#define TEST_TIMEOUT_DEFAULT 30
+/*
+ * The kernel's has 30, which a loaded machine may need. This is for tests that hang: less
+ * than what a lane waits for a word of the program.
+ */
+#define TEST_TIMEOUT_DEFAULT 300
 
 /* Utilities exposed to the test definitions */
 #ifndef TH_LOG_STREAM
