@@ -229,6 +229,12 @@ bool kvt_cqe_is_long(const struct kvt_ring *ring, unsigned int cqe_flags)
 	       (ring->flags & IORING_SETUP_CQE_MIXED && cqe_flags & IORING_CQE_F_32);
 }
 
+static const struct io_uring_cqe *cqe_at(const struct kvt_ring *ring, unsigned int n)
+{
+	return (void *)(ring->cqes + ((size_t)(n & (ring->cq_entries - 1)) <<
+				      cqe_shift(ring->flags)));
+}
+
 bool kvt_ring_peek(struct kvt_ring *ring, struct kvt_cqe *cqe)
 {
 	unsigned int head = *ring->kcq_head, places;
@@ -238,8 +244,7 @@ bool kvt_ring_peek(struct kvt_ring *ring, struct kvt_cqe *cqe)
 		/* Pairs with the kernel's release of the tail: the CQE is whole. */
 		if (head == __atomic_load_n(ring->kcq_tail, __ATOMIC_ACQUIRE))
 			return false;
-		from = (void *)(ring->cqes + ((size_t)(head & (ring->cq_entries - 1)) <<
-					      cqe_shift(ring->flags)));
+		from = cqe_at(ring, head);
 		cqe->data = from->user_data;
 		cqe->res = from->res;
 		cqe->flags = from->flags;
@@ -255,6 +260,16 @@ bool kvt_ring_peek(struct kvt_ring *ring, struct kvt_cqe *cqe)
 		/* None: one of 32 bytes does not wrap around. */
 	} while (ring->flags & IORING_SETUP_CQE_MIXED && cqe->flags & IORING_CQE_F_SKIP);
 	return true;
+}
+
+unsigned int kvt_ring_ready(const struct kvt_ring *ring, __u32 *newest)
+{
+	/* Pairs with the kernel's release of the tail: the CQEs are whole. */
+	unsigned int tail = __atomic_load_n(ring->kcq_tail, __ATOMIC_ACQUIRE);
+	unsigned int nr = tail - *ring->kcq_head;
+
+	*newest = nr ? cqe_at(ring, tail - 1)->flags : 0;
+	return nr;
 }
 
 bool kvt_ring_reap(struct kvt_ring *ring, struct kvt_cqe *cqe)
