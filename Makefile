@@ -21,7 +21,7 @@ SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTH
 export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
 	BENCH_UML_ARGS CRASH_SEED HISTORY_SEED BROKEN_TURN KVT_NEWEST KVT_SHORT
 
-.PHONY: all modules try-modules lib tools examples man selftests install demo vm docs help \
+.PHONY: all modules try-modules lib tools examples man selftests install install-module uninstall demo vm docs help \
 	check check-uml check-debug check-stock check-stock7 check-kcsan check-crash check-fuzz check-history check-user \
 	check-broken fuzz \
 	lint bench bench-stock bench-bpf bench-log clean
@@ -67,14 +67,31 @@ selftests: lib tools
 RELEASE = $(shell cat $(KDIR)/include/config/kernel.release)
 UNSIGNED = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
-# Programs find the library after ldconfig.
-install: all
+install-module: all
+ifneq ($(wildcard $(KDIR)/Makefile),)
 	@test -e kmod/kvtree.ko || { echo "kmod/kvtree.ko is not built" >&2; exit 1; }
 	$(KBUILD) INSTALL_MOD_DIR=extra DEPMOD=true $(UNSIGNED) \
 		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+	$(if $(DESTDIR),,depmod -a $(RELEASE))
+else
+	@echo "NOTE: no kernel headers in $(KDIR): installing the library and the tool only."
+endif
+
+# Programs find the library after ldconfig.
+install: install-module
 	$(SUBMAKE) -C lib install
 	$(SUBMAKE) -C tools install
-	$(if $(DESTDIR),,depmod -a $(RELEASE))
+	$(if $(DESTDIR),,-ldconfig)
+	$(if $(DESTDIR),,-udevadm control --reload 2>/dev/null || true)
+	$(if $(DESTDIR),,-systemctl daemon-reload 2>/dev/null || true)
+
+# The module of every kernel that it was installed for. One that is loaded stays.
+uninstall:
+	find $(DESTDIR)/lib/modules/*/extra -path '*/extra/kmod/*' -name 'kvtree*.ko*' \
+		-delete 2>/dev/null || true
+	$(SUBMAKE) -C lib uninstall
+	$(SUBMAKE) -C tools uninstall
+	$(if $(DESTDIR),,-for dir in /lib/modules/*/; do depmod -a "$$(basename "$$dir")"; done)
 	$(if $(DESTDIR),,-ldconfig)
 	$(if $(DESTDIR),,-udevadm control --reload 2>/dev/null || true)
 	$(if $(DESTDIR),,-systemctl daemon-reload 2>/dev/null || true)
@@ -160,7 +177,8 @@ help:
 	@echo '  all          module, library and tool (default)'
 	@echo '  modules      the module alone'
 	@echo '  examples     programs that use kvtree from BPF, in tools/examples'
-	@echo '  install      module (modprobe kvtree), library, headers, tool'
+	@echo '  install      module (modprobe kvtree) if there are headers, library, tool'
+	@echo '  uninstall    take away what install has put there, for all kernels'
 	@echo '  man          manual pages: man -M lib/man:tools/man kvtree'
 	@echo '  docs         Documentation/ as HTML in build/docs'
 	@echo '  clean        remove everything that was built here'
