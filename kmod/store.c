@@ -452,7 +452,7 @@ static void store_name_guests(struct kvt_store *store)
 		return;
 	kvt_store_guests(store, &guests);
 	kvt_store_leave(store);
-	pr_info("kvtree: store '%s' is destroyed when all calls under way have ended\n",
+	pr_info("kvtree: store '%s' is gone when all calls under way have ended\n",
 		store->name);
 	for (i = 0; i < guests.nr; i++) {
 		guest = &guests.guest[i];

@@ -494,7 +494,7 @@ static const struct argp_option detach_options[] = {
 
 static int detach_one(const struct kvtree *kv, const char *name)
 {
-	int err = kvtree_store_detach(kv, name);
+	int err = teardown(kv, kvtree_store_detach, "detach", name);
 
 	if (err == -EIO) {
 		warn("detach '%s': the last changes could not be written (dmesg says why)", name);

@@ -126,7 +126,7 @@ int cmd_store_destroy(int argc, char **argv)
 	parse(&argp, argc, argv, &name);
 	tool.store = NULL;
 	kv = open_store(KVTREE_OPEN_READ);
-	err = kvtree_store_destroy(kv, name);
+	err = teardown(kv, kvtree_store_destroy, "store-destroy", name);
 	if (err == -EBUSY && store_info(kv, name, &si) && si.flags & KVTREE_STORE_DURABLE) {
 		warn("store-destroy '%s': it is durable: detach it (kvtree detach)", name);
 		kvtree_close(kv);

@@ -125,6 +125,10 @@ void progress_start(struct progress *p, const char *verb, bool on, uint64_t tota
 void progress_show(struct progress *p, uint64_t now, uint64_t records, uint64_t bytes);
 double progress_end(struct progress *p, const char *done, uint64_t records, uint64_t bytes);
 
+/* teardown.c: the end of a store */
+int teardown(const struct kvtree *kv, int (*call)(const struct kvtree *kv, const char *name),
+	     const char *what, const char *name);
+
 /* dumpfile.c: the format that dump writes and load reads */
 struct record {
 	char *key;

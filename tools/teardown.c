@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The end of a store, and who is in its way.
+ *
+ * The call that takes a store away waits for those inside.  If they take long, the kernel's
+ * log names them, and whoever can end the store can read it: what it says of this store
+ * meanwhile is said here, too.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+#define KMSG		"/dev/kmsg"
+#define RECORD_MAX	8192	/* what the kernel gives at once */
+
+struct teardown {
+	const struct kvtree *kv;
+	const char *name;
+	int (*call)(const struct kvtree *kv, const char *name);
+	int err;
+	int ended[2];		/* a pipe, closed at the end */
+};
+
+static void *teardown_call(void *arg)
+{
+	struct teardown *down = arg;
+
+	down->err = down->call(down->kv, down->name);
+	close(down->ended[1]);
+	return NULL;
+}
+
+/* "PRIORITY,NUMBER,TIME,FLAGS;TEXT", and lines of properties. */
+static void show_record(char *record, const char *what, const char *name, unsigned int *told)
+{
+	char *text = strchr(record, ';'), *of;
+
+	if (!text || asprintf(&of, ";kvtree: store '%s'", name) < 0)
+		return;
+	strtok(text, "\n");
+	if (!strncmp(text, of, strlen(of))) {
+		text += strlen(of);
+		/* That it waits, and then each that it waits for: the same again and again. */
+		*told += *text != ':';
+		if (*told == 1)
+			warn("%s '%s'%s", what, name, *text == ':' ? text :
+			     ": it waits until all calls under way have ended");
+	}
+	free(of);
+}
+
+static void show_log(int log, const char *what, const char *name, unsigned int *told)
+{
+	char record[RECORD_MAX + 1];
+	ssize_t n;
+
+	/* EPIPE: some were overwritten before they were read. */
+	while ((n = read(log, record, RECORD_MAX)) > 0 || (n < 0 && errno == EPIPE)) {
+		if (n < 0)
+			continue;
+		record[n] = '\0';
+		show_record(record, what, name, told);
+	}
+}
+
+/* Until the call has ended. */
+static void teardown_watch(const struct teardown *down, int log, const char *what)
+{
+	struct pollfd fds[2] = {
+		{ .fd = down->ended[0], .events = POLLIN },
+		{ .fd = log, .events = POLLIN },
+	};
+	unsigned int told = 0;
+
+	while (!fds[0].revents) {
+		if (poll(fds, 2, -1) < 0)
+			continue;
+		if (fds[1].revents & POLLIN)
+			show_log(log, what, down->name, &told);
+		else if (fds[1].revents)
+			fds[1].fd = -1;
+	}
+	show_log(log, what, down->name, &told);
+}
+
+/**
+ * teardown() - take a store away, and say whom that waits for
+ * @kv: any session
+ * @call: kvtree_store_destroy() or kvtree_store_detach()
+ * @what: the command, for messages
+ * @name: the store's
+ *
+ * Return: as @call
+ */
+int teardown(const struct kvtree *kv, int (*call)(const struct kvtree *kv, const char *name),
+	     const char *what, const char *name)
+{
+	int log = open(KMSG, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct teardown down = { .kv = kv, .name = name, .call = call };
+	pthread_t thread;
+
+	if (log < 0)
+		return call(kv, name);
+	lseek(log, 0, SEEK_END);
+	if (pipe2(down.ended, O_CLOEXEC)) {
+		close(log);
+		return call(kv, name);
+	}
+	if (pthread_create(&thread, NULL, teardown_call, &down)) {
+		teardown_call(&down);
+	} else {
+		teardown_watch(&down, log, what);
+		pthread_join(thread, NULL);
+	}
+	close(down.ended[0]);
+	close(log);
+	return down.err;
+}
