@@ -14,7 +14,7 @@ static const struct {
 	{ ENOENT, "not found: no such key, or no store of this name" },
 	{ EEXIST, "it exists already" },
 	{ ECANCELED, "the key has another version: read it again; or it was canceled" },
-	{ ESTALE, "the store was destroyed: close this session" },
+	{ ESTALE, "the store was destroyed or detached: close this session" },
 	{ EACCES, "the store's owner and mode, or how it was opened, do not allow this" },
 	{ EPERM, "this needs CAP_SYS_ADMIN: run it as root" },
 	{ EINVAL, "invalid argument: a column, flag or name out of its range" },

@@ -2,6 +2,7 @@
 /*
  * Options that every command has, and arguments of the kinds that several have.
  */
+#include <ctype.h>
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
@@ -23,6 +24,9 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 	case 'e':
 		tool.escape = true;
 		return 0;
+	case '0' ... '9':
+		argp_error(state, "'-%c' is no option: put -- before what begins with a hyphen", key);
+		return 0;
 	case ARGP_KEY_END:
 		if (tool.hex && tool.escape)
 			argp_error(state, "--hex and --escape exclude each other");
@@ -31,6 +35,8 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	}
 }
+
+#define NO_OPTION(c)	{ .key = (c), .flags = OPTION_HIDDEN }
 
 static const struct argp_option options[] = {
 	{ .name = "store", .key = 's', .arg = "NAME",
@@ -41,6 +47,9 @@ static const struct argp_option options[] = {
 	  .doc = "Keys and values are in hexadecimal, in the arguments and in the output" },
 	{ .name = "escape", .key = 'e',
 	  .doc = "Arguments may hold \\t, \\n, \\r, \\\\ and \\xHH, as scan prints them" },
+	/* Numbers that are meant as arguments. */
+	NO_OPTION('0'), NO_OPTION('1'), NO_OPTION('2'), NO_OPTION('3'), NO_OPTION('4'),
+	NO_OPTION('5'), NO_OPTION('6'), NO_OPTION('7'), NO_OPTION('8'), NO_OPTION('9'),
 	{ 0 }
 };
 
@@ -137,6 +146,41 @@ void arg_store_name(struct argp_state *state, char name[KVTREE_NAME_MAX], const 
 	if (strlen(arg) >= KVTREE_NAME_MAX)
 		argp_error(state, "a name has at most %u bytes", KVTREE_NAME_MAX - 1);
 	memcpy(name, arg, strlen(arg));
+}
+
+static bool is_store_name(const char *name)
+{
+	const char *c;
+
+	for (c = name; *c; c++)
+		if (!strchr("._-", *c) && !(isascii(*c) && isalnum(*c)))
+			return false;
+	return *name && strcmp(name, ".") && strcmp(name, "..");
+}
+
+/**
+ * say_store_wrong() - say why the module refuses to make a store like that
+ * @what: the command
+ * @store: what it was asked for, in vain
+ *
+ * Return: whether the reason is known
+ */
+bool say_store_wrong(const char *what, const struct kvtree_store_create *store)
+{
+	bool bwtree = !strcmp(store->engine, "bwtree");
+
+	if (!is_store_name(store->name))
+		warn("%s '%s': no name: they have letters, digits, dots, hyphens and underscores",
+		     what, store->name);
+	else if (*store->engine && !bwtree && strcmp(store->engine, "masstree"))
+		warn("%s '%s': there is no engine '%s': masstree and bwtree are there", what,
+		     store->name, store->engine);
+	else if (store->page_size)
+		warn("%s '%s': no pages of %u bytes: bwtree's have 256 bytes to 16K, masstree has none",
+		     what, store->name, store->page_size);
+	else
+		return false;
+	return true;
 }
 
 /**
@@ -287,7 +331,8 @@ struct bytes file_bytes(const char *path)
 	if (ferror(file))
 		die("cannot read %s: %m", path);
 	if (b.len > KVTREE_VALUE_MAX)
-		die("%s is too long: a value has at most %u bytes", path, KVTREE_VALUE_MAX);
+		die("%s is too long: a value has at most %u bytes",
+		    file == stdin ? "standard input" : path, KVTREE_VALUE_MAX);
 	if (file != stdin)
 		fclose(file);
 	return b;

@@ -110,8 +110,7 @@ static const char *attach_reason(int err)
 {
 	switch (err) {
 	case -EINVAL:
-		return "a device is not formatted (kvtree format), or no such name, engine or\n"
-		       "page size";
+		return "a device is not formatted (kvtree format)";
 	case -EBUSY:
 		return "a device is in use";
 	case -ENOENT:
@@ -138,6 +137,23 @@ static const char *attach_reason(int err)
 	}
 }
 
+static void say_failed(const struct attach *attach, int err)
+{
+	const char *name = attach->args.store.name, *path;
+	struct kvtree_device device;
+	unsigned int i;
+
+	for (i = 0; err == -EINVAL && i < attach->args.nr_devices; i++) {
+		path = (const char *)(uintptr_t)attach->paths[i];
+		if (kvtree_probe(path, &device, sizeof(device)) == -ENODATA) {
+			warn("attach '%s': %s is not formatted (kvtree format)", name, path);
+			return;
+		}
+	}
+	if (err != -EINVAL || !say_store_wrong("attach", &attach->args.store))
+		warn("attach '%s': %s", name, attach_reason(err));
+}
+
 static void show_attached(const char *name)
 {
 	struct kvtree_store_info si;
@@ -153,9 +169,9 @@ static void show_attached(const char *name)
 			json_add_u64(obj, "keys", si.keys);
 			json_print(obj);
 		} else {
-			printf("attached '%s'%s: %" PRIu64 " keys\n", name,
+			printf("attached '%s'%s: %" PRIu64 " key%s\n", name,
 			       si.flags & KVTREE_STORE_READ_ONLY ? " to be read" : "",
-			       (uint64_t)si.keys);
+			       (uint64_t)si.keys, plural(si.keys));
 		}
 	}
 	kvtree_close(kv);
@@ -294,7 +310,7 @@ static int attach_one(const struct attach *attach)
 	if (err == -EEXIST)
 		return status;
 	if (err) {
-		warn("attach '%s': %s", name, attach_reason(err));
+		say_failed(attach, err);
 		return STATUS_ERROR;
 	}
 	show_attached(name);

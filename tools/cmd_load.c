@@ -187,11 +187,11 @@ static int answer(const struct load *load, double seconds)
 	if (!load->failed)
 		return STATUS_OK;
 	if (load->keep_going)
-		warn("load: %" PRIu64 " records are stored, %" PRIu64 " errors", load->stored,
-		     load->failed);
+		warn("load: %" PRIu64 " record%s stored, %" PRIu64 " error%s", load->stored,
+		     plural(load->stored), load->failed, plural(load->failed));
 	else
-		warn("load: stopped; %" PRIu64 " records are stored, and it may be loaded again",
-		     load->stored);
+		warn("load: stopped; %" PRIu64 " record%s stored, and it may be loaded again",
+		     load->stored, plural(load->stored));
 	return STATUS_ERROR;
 }
 

@@ -69,10 +69,10 @@ int cmd_store_create(int argc, char **argv)
 	err = kvtree_store_create(kv, &create.args, sizeof(create.args));
 	kvtree_close(kv);
 	name = (struct bytes){ .data = create.args.name, .len = strlen(create.args.name) };
-	if (err == -EINVAL) {
-		warn("store-create '%s': no name (letters, digits, . _ -), no such engine, or not\n"
-		     "a size of its pages",
-		     create.name);
+	if (err == -EINVAL && say_store_wrong("store-create", &create.args))
+		return STATUS_ERROR;
+	if (err == -EDQUOT) {
+		warn("store-create '%s': not even an empty store fits the limit", create.name);
 		return STATUS_ERROR;
 	}
 	if (err == -EOPNOTSUPP) {

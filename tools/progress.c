@@ -117,7 +117,7 @@ double progress_end(struct progress *p, const char *done, uint64_t records, uint
 	if (p->on && !done)
 		fputs("\r\033[K", stderr);
 	else if (p->on)
-		fprintf(stderr, "\r\033[K%s %" PRIu64 " records, %s, in %.1f s\n", done, records,
-			size_text(size, sizeof(size), bytes), took);
+		fprintf(stderr, "\r\033[K%s %" PRIu64 " record%s, %s, in %.1f s\n", done, records,
+			plural(records), size_text(size, sizeof(size), bytes), took);
 	return took;
 }

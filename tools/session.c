@@ -122,7 +122,7 @@ const char *reason(int err)
 	if (!tool.store && err == -ESTALE)
 		return "there is no default store: create it (kvtree store-create default)";
 	if (err == -ESTALE)
-		return "the store was destroyed";
+		return "the store was destroyed or detached";
 	return kvtree_strerror(err);
 }
 

@@ -49,6 +49,12 @@ struct store_args {
 	bool given;		/* any of them */
 };
 
+/* Of an English word behind a number. */
+static inline const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 struct bytes {
 	char *data;
 	size_t len;
@@ -65,6 +71,7 @@ bool size_of(const char *text, unsigned long long *size);
 bool owner_of(bool group, const char *text, uint32_t *id);
 bool mode_of(const char *text, uint32_t *mode);
 void arg_store_name(struct argp_state *state, char name[KVTREE_NAME_MAX], const char *arg);
+bool say_store_wrong(const char *what, const struct kvtree_store_create *store);
 int parse(const struct argp *argp, int argc, char **argv, void *input);
 struct bytes file_bytes(const char *path);
 

@@ -160,6 +160,13 @@ def test_what_is_too_long_is_a_value_error(store: Store) -> None:
         assert isinstance(caught.value, InvalidArgument)
 
 
+def test_a_long_key_is_cut_in_the_message_alone(store: Store) -> None:
+    with pytest.raises(Error) as caught:
+        store.put(bytes(4097), b'')
+    assert caught.value.filename == bytes(4097)
+    assert str(caught.value).endswith(f': {bytes(80)!r}...')
+
+
 def test_errors_are_os_errors_in_the_librarys_words(store: Store) -> None:
     with pytest.raises(OSError, match='the key has another version') as caught:
         store.cas(b'the-key', b'', 3)

@@ -5,6 +5,8 @@ import errno
 
 from kvtree._native import ffi, lib
 
+_SHOWN = 80  # bytes of a key in a message
+
 
 class Error(OSError):
     """A call failed: `errno` says how, and the message what to do about it.
@@ -12,6 +14,12 @@ class Error(OSError):
     `filename` is what the call was about: a key, or a store's name. A call that
     failed has changed nothing in the store.
     """
+
+    def __str__(self) -> str:
+        about = self.filename
+        if not isinstance(about, (bytes, str)) or len(about) <= _SHOWN:
+            return super().__str__()
+        return f'[Errno {self.errno}] {self.strerror}: {about[:_SHOWN]!r}...'
 
 
 class NotFound(Error, KeyError):
@@ -30,7 +38,7 @@ class VersionMismatch(Error):
 
 
 class StoreGone(Error):
-    """The store was destroyed (ESTALE)."""
+    """The store was destroyed or detached (ESTALE)."""
 
 
 class AccessDenied(Error, PermissionError):
