@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that have become too short: merged with their right or left neighbour, in
- * four steps; and the root, replaced by its only child, in two.
+ * Pages that have become too short are merged with their right or left neighbour, in four
+ * steps.  A root with a single child is replaced by that child, in two steps.
  */
 #include <linux/err.h>
 
 #include "../compat.h"
 #include "bwtree.h"
 
-/* A page's chain may have so many records when it becomes part of another. */
+/* The longest chain that may become part of another, in records. */
 #define BW_CHAIN_FOLD	8
 
-/* A term of an inner page, and those beside it. */
+/* A term of an inner page, and its two neighbours. */
 struct bw_terms {
 	struct bw_ent before, it, after;
 	bool has_before, has_it, has_after;
 };
 
-/* Find the term that leads to a child, or, if @id is BW_ROOT, where the key leads to. */
+/* Find the term of a child; if @id is BW_ROOT, of the child that covers the key. */
 static void bw_terms_find(const struct bw_rec *top, u32 id, const struct bw_want *want,
 			  struct bw_terms *t)
 {
@@ -55,10 +55,10 @@ static int bw_may_merge(struct bw_tree *tree, u32 left_id, u32 right_id)
 
 	if (left->kind == BW_REMOVE || right->kind == BW_REMOVE)
 		return -EAGAIN;
-	/* There is another between them that is not posted. */
+	/* A page that is not posted yet lies between them. */
 	if (left->right != right_id)
 		return 0;
-	/* What is never split may be merged, however long its keys are. */
+	/* Pages too short to be split may be merged, however long their keys are. */
 	return !left->nr || !right->nr || left->nr + right->nr < BW_SPLIT_MIN ||
 	       left->bytes + right->bytes <= tree->page_size / 2;
 }
@@ -67,11 +67,11 @@ static int bw_may_merge(struct bw_tree *tree, u32 left_id, u32 right_id)
  * bw_mark_step() - choose a page to be merged with its left sibling, and mark its term
  * @tree: the tree
  * @stock: memory
- * @help: a key of a page, or of its right sibling, and its level
+ * @help: a key of the page or of its right sibling, and their level
  *
  * Context: under rcu_read_lock().
  *
- * Return: 0: there is nothing to merge; as bw_tidy_step().
+ * Return: 0 if nothing is to be merged; otherwise as bw_tidy_step().
  */
 int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
 {
@@ -130,19 +130,19 @@ int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 		return ret;
 	bw_stock_take(stock, BW_SLOT_A);
 	kvt_park_loose(KVT_PARK_BW_MARKED);
-	/* Any key of the parent will do to find it again. */
+	/* Any key of the parent finds it again. */
 	help->kind = BW_HELP_FINISH;
 	return BW_NEEDS_HELP;
 }
 KVT_EXPORT_FOR_TESTS(bw_mark_step);
 
 /**
- * bw_help_finish() - a page's mark is in the way
- * @stock: where its key is kept
- * @help: set to what is to be done
+ * bw_help_finish() - ask for the merge that a page is marked for to be finished
+ * @stock: memory for the page's key
+ * @help: set to the request
  * @top: the page's newest record
  *
- * Return: BW_NEEDS_HELP, or -ENOMEM: the stock says what it lacks.
+ * Return: BW_NEEDS_HELP, or -ENOMEM, when the stock has noted what it lacks.
  */
 int bw_help_finish(struct bw_stock *stock, struct bw_help *help, const struct bw_rec *top)
 {
@@ -160,16 +160,16 @@ int bw_help_finish(struct bw_stock *stock, struct bw_help *help, const struct bw
 	return BW_NEEDS_HELP;
 }
 
-/* Where the second to fourth step of a merge are. */
+/* State of the second to fourth step of a merge. */
 struct bw_fold {
 	struct bw_at parent;
 	struct bw_terms t;
-	struct bw_rec *page;		/* that goes: its chain */
-	struct bw_remove *remove;	/* in front of it, if the second step is done */
-	struct bw_want low;		/* its first key */
+	struct bw_rec *page;		/* chain of the page to be removed */
+	struct bw_remove *remove;	/* its newest record after the second step */
+	struct bw_want low;		/* the page's first key */
 };
 
-/* Make a record, in a slot of the stock, that freezes a page. */
+/* Build the record that freezes a page, in a slot of the stock. */
 static struct bw_remove *bw_remove_fill(struct bw_tree *tree, struct bw_stock *stock,
 					struct bw_rec *top, u32 id, u32 left)
 {
@@ -190,8 +190,8 @@ static struct bw_remove *bw_remove_fill(struct bw_tree *tree, struct bw_stock *s
 }
 
 /*
- * The page at its left now: a page that was split off may have come between.  -ENOENT: that
- * has taken it over; -EAGAIN: what is known of the parent is not the truth any more.
+ * Find the page's present left sibling: a split may have put another page between.
+ * -ENOENT: the sibling has already taken the page over; -EAGAIN: the parent has changed.
  */
 static int bw_fold_left(struct bw_tree *tree, const struct bw_fold *f, u32 from, struct bw_at *left)
 {
@@ -210,13 +210,13 @@ static int bw_fold_left(struct bw_tree *tree, const struct bw_fold *f, u32 from,
 	}
 }
 
-/* Is a page's chain to be consolidated before it takes part in a merge? */
+/* Must a page's chain be consolidated before a merge? */
 static bool bw_fold_is_long(const struct bw_rec *top)
 {
 	return top->flags & BW_MERGED || top->depth > BW_CHAIN_FOLD;
 }
 
-/* The page that is about to go: freeze it. */
+/* Second step: freeze the page. */
 static int bw_fold_remove(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
 			  struct bw_fold *f)
 {
@@ -226,12 +226,12 @@ static int bw_fold_remove(struct bw_tree *tree, struct bw_stock *stock, struct b
 	struct bw_at left;
 	int ret;
 
-	/* Of its own terms none may be about to go: that is to be finished first. */
+	/* If one of its own terms is marked, that merge must be finished first. */
 	if (top->flags & BW_MARKED)
 		return bw_help_finish(stock, help, top);
 	if (bw_fold_is_long(top))
 		return bw_help_tidy(help, id);
-	/* Now, as it takes memory.  Another merge does not make it long meanwhile. */
+	/* Consolidate the left sibling now, as that allocates; no other merge can lengthen it. */
 	ret = bw_fold_left(tree, f, f->t.before.load, &left);
 	if (ret)
 		return -EAGAIN;
@@ -249,8 +249,8 @@ static int bw_fold_remove(struct bw_tree *tree, struct bw_stock *stock, struct b
 }
 
 /*
- * Its left sibling takes over what it was, unless it has.  Writers may have made that one
- * long, but no longer than a chain with BW_CHAIN_FOLD more can be.
+ * Third step: the left sibling takes over the page's content, unless it has already.
+ * Writers may have lengthened the sibling's chain, which has room for BW_CHAIN_FOLD more.
  */
 static int bw_fold_merge(struct bw_tree *tree, struct bw_stock *stock, struct bw_fold *f)
 {
@@ -282,7 +282,7 @@ static int bw_fold_merge(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	return 0;
 }
 
-/* Bytes of the record that takes a term out. */
+/* Bytes of the record that removes a term. */
 static u32 bw_unpost_size(const struct bw_fold *f)
 {
 	struct bw_want to = { .len = f->t.has_after ? f->t.after.len : 0 };
@@ -293,7 +293,7 @@ static u32 bw_unpost_size(const struct bw_fold *f)
 	return bw_term_size(f->low.len, f->t.before.len, &to);
 }
 
-/* The term goes, and with it the last link to the page. */
+/* Fourth step: remove the term, the last link to the page. */
 static int bw_fold_unpost(struct bw_tree *tree, struct bw_stock *stock, struct bw_fold *f)
 {
 	struct bw_rec *top = f->parent.top;
@@ -345,7 +345,7 @@ static int bw_fold_unpost(struct bw_tree *tree, struct bw_stock *stock, struct b
  *
  * Context: under rcu_read_lock().
  *
- * Return: 0: done; as bw_tidy_step().
+ * Return: 0 if the merge is complete; otherwise as bw_tidy_step().
  */
 int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
 {
@@ -376,7 +376,7 @@ int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help 
 		f.low = bw_want_key(bw_page_low(f.page->base));
 	}
 
-	/* All memory first: whoever begins can then go through, unless the parent changes. */
+	/* Allocate everything first, so that only a change of the parent can stop the merge. */
 	size = bw_key_size(f.t.before.len) + (f.t.has_after ? bw_key_size(f.t.after.len) : 0);
 	if ((!f.remove && !bw_stock_get(stock, BW_SLOT_A, sizeof(struct bw_remove) +
 					bw_key_tail(f.low.len))) ||
@@ -394,13 +394,13 @@ int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help 
  * bw_collapse_step() - make the root's only child the root
  * @tree: the tree
  * @stock: memory
- * @help: what it is about
+ * @help: the request
  *
- * The child is frozen, then the root's entry becomes its chain.
+ * Freezes the child, then installs its chain in the root's entry.
  *
  * Context: under rcu_read_lock().
  *
- * Return: 0: done, or there is nothing to do; as bw_tidy_step().
+ * Return: 0 if nothing is left to do; otherwise as bw_tidy_step().
  */
 int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
 {
@@ -416,7 +416,7 @@ int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_hel
 	id = bw_inner_find(root, &first, false);
 	child = bw_load(tree, id);
 	if (child->kind != BW_REMOVE) {
-		/* A right sibling that is not posted. */
+		/* It has a right sibling that is not posted. */
 		if (child->right != BW_ROOT)
 			return 0;
 		remove = bw_remove_fill(tree, stock, child, id, BW_ROOT);
@@ -442,11 +442,11 @@ int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_hel
 }
 
 /**
- * bw_fold() - merge a page with a neighbour, if both are short
+ * bw_fold() - merge a page with a neighbour if both are short
  * @tree: the tree
- * @want: its key, that stays
- * @level: its level
- * @gfp: for memory
+ * @want: a key of the page, valid until this returns
+ * @level: the page's level
+ * @gfp: how to allocate
  *
  * Context: as bw_run().
  *

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Pages that have become too long: consolidated, split, posted to the parent. */
+/* Pages that have become too long are consolidated, or split and posted to the parent. */
 #include <linux/err.h>
 
 #include "../compat.h"
 #include "bwtree.h"
 
-/* A page that cannot be split may become so many times as long as others. */
+/* A page that cannot be split may grow to this many times the page size. */
 #define BW_LONG	8
 
 /**
- * bw_frame_of() - what is in a page besides its entries
+ * bw_frame_of() - the frame of a page: level, sibling and key range
  * @top: the page's newest record
  *
- * Return: the frame of its next base page.
+ * Return: the frame for its next base page.
  */
 struct bw_frame bw_frame_of(const struct bw_rec *top)
 {
@@ -25,15 +25,15 @@ struct bw_frame bw_frame_of(const struct bw_rec *top)
 }
 
 /**
- * bw_replace() - replace all of a page's chain
+ * bw_replace() - replace a page's whole chain
  * @tree: the tree
  * @id: the page
  * @old: its newest record; the chain is retired
- * @new: what takes its place
- * @pass: not to be refused by the limit
- * @nr: as what it is counted
+ * @new: the new base page
+ * @pass: ignore the store's limit
+ * @nr: counter of this kind of exchange
  *
- * Return: 0, -EDQUOT, or -EAGAIN: @old is not its newest record.
+ * Return: 0, -EDQUOT, or -EAGAIN if @old is no longer the newest record.
  */
 int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page *new, bool pass,
 	       enum bw_nr nr)
@@ -79,11 +79,11 @@ static int bw_consolidate(struct bw_tree *tree, struct bw_stock *stock, struct b
 		bw_stock_take(stock, BW_SLOT_A);
 		bw_nr_add(tree, BW_NR_FOLDED_RECORDS, depth);
 	}
-	/* Whoever was first will be followed by another who consolidates. */
+	/* A writer was faster; a later one will consolidate. */
 	return err == -EAGAIN ? 0 : err;
 }
 
-/* Where a page is split: in the middle, but behind what was loaded in order. */
+/* Split in the middle, or near the end at which keys are loaded in order. */
 static unsigned int bw_split_at(const struct bw_rec *top, struct bw_walk *walk)
 {
 	unsigned int nr = top->nr;
@@ -102,8 +102,8 @@ static unsigned int bw_split_at(const struct bw_rec *top, struct bw_walk *walk)
 }
 
 /*
- * The first key of what is split off, as short as it can be.  It is made as a record,
- * which is not published, for bw_split_root().
+ * The shortest key that separates the two halves.  It is built as an unpublished record,
+ * which bw_split_root() needs.
  */
 static struct bw_delta *bw_split_key(struct bw_stock *stock, struct bw_walk *walk,
 				     unsigned int m, u8 level)
@@ -119,7 +119,7 @@ static struct bw_delta *bw_split_key(struct bw_stock *stock, struct bw_walk *wal
 		before = ent;
 		bw_walk_next(walk, &ent);
 	}
-	/* An inner page's first key has to be that of its first child. */
+	/* An inner page's first key must be its first child's. */
 	len = level ? ent.len : bw_ent_common(&before, &ent) + 1;
 	sep = bw_stock_get(stock, BW_SLOT_KEY, sizeof(*sep) + bw_key_tail(len));
 	if (!sep)
@@ -130,10 +130,10 @@ static struct bw_delta *bw_split_key(struct bw_stock *stock, struct bw_walk *wal
 }
 
 /**
- * bw_term_size() - what an index term record takes
+ * bw_term_size() - size of an index term record
  * @key: bytes of its key
- * @from: bytes of the key where its range begins, if that is another, or 0
- * @to: the key where its range ends, or NULL
+ * @from: bytes of the key at which its range begins, or 0 if that is @key
+ * @to: the key at which its range ends, or NULL
  *
  * Return: bytes.
  */
@@ -144,14 +144,14 @@ u32 bw_term_size(u32 key, u32 from, const struct bw_want *to)
 }
 
 /**
- * bw_term_fill() - make an index term record
- * @obj: memory, of bw_term_size()
+ * bw_term_fill() - build an index term record
+ * @obj: memory of bw_term_size() bytes
  * @kind: BW_TERM_ADD or BW_TERM_DEL
  * @top: the inner page's newest record
- * @child: where the range leads to now
+ * @child: the child that covers the range from now on
  * @key: the term's key
- * @from: where the range begins, or NULL: with the key
- * @to: where the range ends, or NULL: nowhere
+ * @from: start of the range, or NULL: @key
+ * @to: end of the range, or NULL: unbounded
  *
  * Return: the record.
  */
@@ -182,7 +182,7 @@ struct bw_term *bw_term_fill(void *obj, enum bw_kind kind, struct bw_rec *top, u
 	return term;
 }
 
-/* A base page of some entries, in a slot of the stock. */
+/* Build a base page of some entries, in a slot of the stock. */
 static struct bw_page *bw_build(struct bw_stock *stock, enum bw_slot slot, struct bw_walk *walk,
 				const struct bw_frame *frame, unsigned int from,
 				unsigned int to, u32 space)
@@ -196,8 +196,8 @@ static struct bw_page *bw_build(struct bw_stock *stock, enum bw_slot slot, struc
 }
 
 /*
- * Nothing will lead to a page; but who goes through all ids may have found it, and
- * have consolidated it.
+ * Take back a page that nothing leads to.  A thread that goes through all ids may have
+ * found and consolidated it, so its newest record need not be the one that was published.
  */
 static void bw_unpublish(struct bw_tree *tree, struct bw_stock *stock, enum bw_slot slot, u32 id)
 {
@@ -209,13 +209,13 @@ static void bw_unpublish(struct bw_tree *tree, struct bw_stock *stock, enum bw_s
 	bw_chain_retire(tree, top);
 }
 
-/* A page of two children.  Its walk is large, and its caller has one on the stack. */
+/* Build a page of two children.  Not inline: its walk and its caller's are large. */
 static noinline struct bw_page *
 bw_build_root(struct bw_stock *stock, const struct bw_frame *frame, const struct bw_page *page,
 	      struct bw_delta *sep)
 {
 	struct bw_delta first = { .rec.kind = BW_TERM_ADD, .load = stock->id[0] };
-	/* Of its base nothing is used. */
+	/* No entry of the base is used. */
 	struct bw_walk walk = { .parts = 1, .part[0] = { .base = page, .nr = 2 } };
 
 	sep->load = stock->id[1];
@@ -224,7 +224,7 @@ bw_build_root(struct bw_stock *stock, const struct bw_frame *frame, const struct
 	return bw_build(stock, BW_SLOT_C, &walk, frame, 0, 2, 0);
 }
 
-/* The root's content goes to two new pages, and it becomes their parent. */
+/* Move the root's content to two new pages, and make it their parent. */
 static int bw_split_root(struct bw_tree *tree, struct bw_stock *stock, struct bw_rec *top,
 			 struct bw_walk *walk, unsigned int m, struct bw_delta *sep)
 {
@@ -282,7 +282,7 @@ static u32 bw_post_size(const struct bw_want *low, const struct bw_page *page)
 	return bw_term_size(low->len, 0, &high);
 }
 
-/* The upper entries go to a new right sibling, which is then to be posted. */
+/* Move the upper entries to a new right sibling, which must then be posted. */
 static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
 			 struct bw_rec *top, struct bw_walk *walk, unsigned int m,
 			 struct bw_delta *sep)
@@ -299,7 +299,7 @@ static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	if (!page)
 		return -ENOMEM;
 	split = bw_stock_get(stock, BW_SLOT_B, sizeof(*split) + bw_key_tail(low.len));
-	/* What the second step will need, unless the parent changes much meanwhile. */
+	/* Memory for the second step, unless the parent changes too much before that. */
 	if (!split || !bw_stock_get(stock, BW_SLOT_C, bw_post_size(&low, page)))
 		return -ENOMEM;
 
@@ -329,9 +329,9 @@ static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw
 }
 
 /*
- * Does the page's first key lead to it?  Nobody else may split a page that is published and
- * waits for the exchange by which something leads to it: if that loses, the page goes, but
- * what was split off would stay.
+ * Does the page's first key lead to it?  A page that is published, but not yet linked, must
+ * not be split by another thread: if the exchange that links it fails, the page is freed,
+ * and what was split off would remain.
  */
 static bool bw_is_reached(struct bw_tree *tree, u32 id, const struct bw_rec *top)
 {
@@ -350,8 +350,8 @@ static bool bw_is_reached(struct bw_tree *tree, u32 id, const struct bw_rec *top
  *
  * Context: under rcu_read_lock().
  *
- * Return: 0: done, or overtaken; BW_NEEDS_HELP: split, and the parent is to know of it;
- * -ENOMEM: the stock says what it lacks; -EDQUOT.
+ * Return: 0: done, or another thread was first; BW_NEEDS_HELP: split, and @help asks to
+ * tell the parent; -ENOMEM, when the stock has noted what it lacks; -EDQUOT.
  */
 int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
 {
@@ -363,21 +363,21 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	unsigned int m;
 	bool too_long;
 
-	/* It may be another page by now, or none. */
+	/* The id may have been freed and reused. */
 	if (!top || top->kind == BW_REMOVE)
 		return 0;
 	bw_walk_init(&walk, top);
 	frame = bw_frame_of(top);
 	bw_sum(&walk, &frame, 0, top->nr, &sum);
 	/*
-	 * A page is not split for what must not be refused, as a split can be; nor if a record
-	 * waits for room, as a split has failed then for want of memory or ids.
+	 * A split can be refused: do not split for a caller that must succeed.  Nor if a record
+	 * waits for room, since a split has then already failed for want of memory or ids.
 	 */
 	too_long = sum.bytes > tree->page_size && top->nr >= BW_SPLIT_MIN && !stock->pass &&
 		   (!help->space || sum.bytes >= BW_LONG * tree->page_size);
 	/*
-	 * Nor while one of its terms is about to go, so that is to be finished first.  But who
-	 * is about to do that may need room for it.
+	 * A page with a marked term is not split either: finish that merge first.  The merge
+	 * itself may need room in the chain; then consolidate.
 	 */
 	if (too_long && top->flags & BW_MARKED) {
 		if (top->depth < BW_CHAIN_MAX - BW_CHAIN_SPARE)
@@ -403,13 +403,13 @@ KVT_EXPORT_FOR_TESTS(bw_tidy_step);
  * bw_tidy() - consolidate a page, or split it and tell its parent
  * @tree: the tree
  * @id: the page
- * @space: bytes that a record beside it will take, or 0 for what is usual
- * @keeps: that record brings no new entry
- * @gfp: for memory
+ * @space: bytes that the next record of the page needs, or 0 for the default
+ * @keeps: that record adds no entry
+ * @gfp: how to allocate
  *
  * Context: as bw_run().
  *
- * Return: 0, also if another was first; -ENOMEM, -EDQUOT or -EBUSY.
+ * Return: 0, even if another thread was first; -ENOMEM, -EDQUOT or -EBUSY.
  */
 int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp)
 {
@@ -425,18 +425,18 @@ int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp)
 KVT_EXPORT_FOR_TESTS(bw_tidy);
 
 /**
- * bw_post_step() - tell a parent of a page that it does not know
+ * bw_post_step() - enter a page that was split off in its parent
  * @tree: the tree
  * @stock: memory
  * @help: a key of the page, and its level
  *
- * Between the load of the parent and its exchange the page is found to be there.
- * Had its removal begun since, or been completed before, the parent would have
- * changed, as a page is removed only after its parent has marked its term.
+ * This finds the page between the load and the exchange of the parent.  A page is removed
+ * only after the parent has marked its term: if its removal had begun, or ended, in
+ * between, the parent would have changed, and the exchange would fail.
  *
  * Context: under rcu_read_lock().
  *
- * Return: 0: done; as bw_tidy_step().
+ * Return: 0 if the parent knows the page; otherwise as bw_tidy_step().
  */
 int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
 {
@@ -472,8 +472,8 @@ int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	low = bw_want_key(child->high);
 	there = bw_place(at.top, &low, &place, &load);
 	/*
-	 * The term of a page that was merged, and its left sibling has been split where
-	 * that began: before another takes its place, the merge is to be finished.
+	 * The term belongs to a page that was merged, and whose left sibling was then split
+	 * at the same key: finish the merge before replacing the term.
 	 */
 	if (there && load != right_id) {
 		help->kind = BW_HELP_FINISH;
