@@ -77,7 +77,8 @@ static void a_walk_sees_each_value_once_and_may_remove_it(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, walk.lost);
 	for (n = 0; n < WALK_KEYS; n++) {
 		key = number_key(bytes, n);
-		KUNIT_EXPECT_EQ_MSG(test, n % 3 ? 0 : -ENOENT, kt_get(walk.kt, &key, NULL), "%u", n);
+		KUNIT_EXPECT_EQ_MSG(test, n % 3 ? 0 : -ENOENT, kt_get(walk.kt, &key, NULL), "%u",
+				    n);
 	}
 }
 
