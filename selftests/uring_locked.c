@@ -220,34 +220,64 @@ TEST_F(locked, store_is_destroyed_while_a_buffer_is_looked_for)
 
 static bool some_wait(void *arg)
 {
-	return kvt_stat(*(int *)arg, KVTREE_STAT_URING_WAIT) && worker_waits();
+	return kvt_stat(*(int *)arg, KVTREE_STAT_URING_WAIT);
 }
 
-/* Changes that meet the bound in a worker: to be canceled with the ring, they lock it. */
-TEST_F(locked, store_is_destroyed_while_workers_have_changes_wait)
+static bool workers_wait(void *arg)
 {
-	__u32 i, waited = 0;
+	return some_wait(arg) && worker_waits();
+}
+
+/* Changes of which some wait for memory to be freed, from the store's bound on. */
+static void queue_changes(struct _test_data_locked *self, unsigned int sqe_flags)
+{
 	struct kvtree_op op;
-	struct kvt_cqe cqe;
+	__u32 i;
 
 	for (i = 0; i < KEYS; i++)
-		ASSERT_EQ(0, kvt_put(self->env.fd, kvt_bytes(&i, 4),
-				     kvt_bytes(self->val, LEN), NULL));
+		KVT_CHECK(kvt_put(self->env.fd, kvt_bytes(&i, 4), kvt_bytes(self->val, LEN),
+				  NULL) == 0);
 	for (i = 0; i < KEYS; i++) {
 		op = put_op(i, self->val, LEN);
 		kvt_sqe_inline(kvt_ring_sqe(&self->l.ring), self->env.fd, &op, NULL, i);
-		kvt_ring_sqe_at(&self->l.ring, i)->flags |= IOSQE_ASYNC;
+		kvt_ring_sqe_at(&self->l.ring, i)->flags |= sqe_flags;
 	}
+}
+
+/* Each was made, or not any more.  Returns how many were not. */
+static __u32 reap_changes(struct _test_data_locked *self)
+{
+	struct kvt_cqe cqe;
+	__u32 i, late = 0;
+
+	for (i = 0; i < KEYS; i++) {
+		next_cqe(&self->l, &cqe);
+		KVT_CHECK(cqe.res == -ESTALE || cqe.res == 0);
+		late += !!cqe.res;
+	}
+	return late;
+}
+
+/* To be canceled with the ring, they lock it. */
+TEST_F(locked, store_is_destroyed_while_workers_have_changes_wait)
+{
+	queue_changes(self, IOSQE_ASYNC);
+	lock(&self->l);
+	ASSERT_TRUE(kvt_eventually(workers_wait, &self->env.fd));
+	EXPECT_TRUE(ends(destroy, &self->env));
+	unlock(&self->l);
+	EXPECT_LT(0, reap_changes(self));
+}
+
+/* They wait for their task, when they wait for memory no more. */
+TEST_F(locked, store_is_destroyed_while_changes_wait_for_their_task)
+{
+	queue_changes(self, 0);
 	lock(&self->l);
 	ASSERT_TRUE(kvt_eventually(some_wait, &self->env.fd));
 	EXPECT_TRUE(ends(destroy, &self->env));
 	unlock(&self->l);
-	for (i = 0; i < KEYS; i++) {
-		next_cqe(&self->l, &cqe);
-		ASSERT_TRUE(cqe.res == -ESTALE || cqe.res == 0);
-		waited += !!cqe.res;
-	}
-	EXPECT_LT(0, waited);
+	EXPECT_LT(0, reap_changes(self));
 }
 
 /*
@@ -305,7 +335,7 @@ TEST_F(durable, store_is_detached_while_a_worker_has_a_change_wait)
 	kvt_sqe_inline(sqe, self->fd, &op, NULL, 1);
 	sqe->flags |= IOSQE_ASYNC;
 	lock(&self->l);
-	ASSERT_TRUE(kvt_eventually(some_wait, &self->fd));
+	ASSERT_TRUE(kvt_eventually(workers_wait, &self->fd));
 	EXPECT_TRUE(ends(detach, self));
 	unlock(&self->l);
 	next_cqe(&self->l, &cqe);
@@ -315,6 +345,72 @@ TEST_F(durable, store_is_detached_while_a_worker_has_a_change_wait)
 	ASSERT_EQ(0, kvt_attach(self->dev, self->name, &self->disk, 1, 0));
 	self->fd = kvt_store(self->dev, self->name, RW);
 	EXPECT_TRUE(kvt_has(self->fd, kvt_bytes(op.key_inline, 4), STR("value")));
+}
+
+static bool is_there(void *arg)
+{
+	return kvt_version(*(int *)arg, kvt_bytes(&(__u32){ 2 }, 4));
+}
+
+static bool is_gone(void *arg)
+{
+	struct kvtree_op op = { .opcode = KVTREE_OP_NOP };
+
+	return kvt_exec(*(int *)arg, &op) == -ESTALE;
+}
+
+struct detacher {
+	struct _test_data_durable *self;
+	int begin;
+};
+
+static int detach_later(void *arg)
+{
+	struct detacher *d = arg;
+
+	while (!__atomic_load_n(&d->begin, __ATOMIC_ACQUIRE))
+		kvt_sleep_ms(1);
+	return detach(d->self);
+}
+
+/* The submitter learns what became of a batch from the detach, with its ring locked. */
+TEST_F(durable, store_is_detached_while_an_outcome_is_copied)
+{
+	struct kvtree_op ops[2] = { put_op(1, "value", 5), put_op(2, "other", 5) };
+	struct detacher *d = kvt_map_shared(sizeof(*d));
+	struct process detacher = {};
+	struct kvt_silent array;
+	struct io_uring_sqe *sqe;
+	struct kvt_cqe cqe;
+	char *outcome;
+	int i;
+
+	ASSERT_TRUE(kvt_silent_make(&array, 1));
+	ops[0].flags |= KVTREE_F_SYNC;
+	ops[1].flags |= KVTREE_F_SYNC;
+	outcome = kvt_silent_write(&array, &ops[1], sizeof(ops[1]));
+	/* Nobody can fork while the outcome's page is waited for. */
+	d->self = self;
+	detacher.pid = kvt_fork(detach_later, d);
+	sqe = kvt_ring_sqe(&self->l.ring);
+	kvt_sqe_inline(sqe, self->fd, &ops[0], NULL, 0);
+	sqe->flags |= IOSQE_ASYNC;
+	kvt_sqe_batch(kvt_ring_sqe(&self->l.ring), self->fd, outcome, 1, 1);
+	KVT_CHECK(pthread_create(&self->l.submitter, NULL, submit, &self->l.ring) == 0);
+	ASSERT_TRUE(kvt_eventually(is_there, &self->fd));
+	ASSERT_TRUE(kvt_eventually(workers_wait, &self->fd));
+	__atomic_store_n(&d->begin, 1, __ATOMIC_RELEASE);
+	ASSERT_TRUE(kvt_eventually(is_gone, &self->fd));
+	kvt_silent_answer(&array);
+	ASSERT_TRUE(kvt_eventually(has_ended, &detacher));
+	EXPECT_EQ(0, detacher.status);
+	ASSERT_EQ(0, pthread_join(self->l.submitter, NULL));
+	for (i = 0; i < 2; i++) {
+		kvt_ring_wait(&self->l.ring, &cqe);
+		EXPECT_EQ(cqe.data, cqe.res);
+	}
+	EXPECT_EQ(0, ((struct kvtree_op *)outcome)->result);
+	kvt_silent_end(&array);
 }
 
 /* As many as the workers that the kernel has at once for all stores, and some more. */

@@ -83,35 +83,46 @@ static void reply_lookup(struct kvt_silent *s, const struct fuse_in_header *in)
 		reply(s, in->unique, 0, &out, sizeof(out));
 }
 
-/* A read that is not left without an answer. */
-static void reply_read(struct kvt_silent *s, const struct kvt_silent_read *read)
+static void reply_zeros(struct kvt_silent *s, const struct kvt_silent_request *request)
 {
-	void *zeros;
+	void *zeros = calloc(1, request->size);
 
-	if (s->state == KVT_SILENT_BROKEN) {
-		reply(s, read->unique, -EIO, NULL, 0);
-		return;
-	}
-	zeros = calloc(1, read->size);
 	KVT_CHECK(zeros);
-	reply(s, read->unique, 0, zeros, read->size);
+	reply(s, request->unique, 0, zeros, request->size);
 	free(zeros);
 }
 
-static void take_read(struct kvt_silent *s, const struct fuse_in_header *in)
+/* One that is not left without an answer. */
+static void reply_request(struct kvt_silent *s, const struct kvt_silent_request *request)
 {
-	struct kvt_silent_read read = {
+	struct fuse_write_out out = { .size = request->size };
+
+	if (s->state == KVT_SILENT_BROKEN)
+		reply(s, request->unique, -EIO, NULL, 0);
+	else if (request->writes)
+		reply(s, request->unique, 0, &out, sizeof(out));
+	else
+		reply_zeros(s, request);
+}
+
+static void take_request(struct kvt_silent *s, const struct fuse_in_header *in)
+{
+	struct kvt_silent_request request = {
 		.unique = in->unique,
-		.size = ((const struct fuse_read_in *)(in + 1))->size,
+		.writes = in->opcode == FUSE_WRITE,
 	};
 
+	if (request.writes)
+		request.size = ((const struct fuse_write_in *)(in + 1))->size;
+	else
+		request.size = ((const struct fuse_read_in *)(in + 1))->size;
 	pthread_mutex_lock(&s->lock);
 	if (s->state == KVT_SILENT_SILENT) {
 		KVT_CHECK(s->nr < KVT_SILENT_PAGES);
-		s->reads[s->nr++] = read;
+		s->requests[s->nr++] = request;
 		pthread_cond_broadcast(&s->asked);
 	} else {
-		reply_read(s, &read);
+		reply_request(s, &request);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
@@ -135,7 +146,8 @@ static void serve(struct kvt_silent *s, const struct fuse_in_header *in)
 		reply(s, in->unique, 0, &open, sizeof(open));
 		break;
 	case FUSE_READ:
-		take_read(s, in);
+	case FUSE_WRITE:
+		take_request(s, in);
 		break;
 	case FUSE_FORGET:
 	case FUSE_BATCH_FORGET:
@@ -230,29 +242,44 @@ void kvt_silent_wait(struct kvt_silent *s, unsigned int nr)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static void silent_end_silence(struct kvt_silent *s, enum kvt_silent_state state)
+static void silent_set(struct kvt_silent *s, enum kvt_silent_state state)
 {
 	pthread_mutex_lock(&s->lock);
 	s->state = state;
-	while (s->nr)
-		reply_read(s, &s->reads[--s->nr]);
+	while (state != KVT_SILENT_SILENT && s->nr)
+		reply_request(s, &s->requests[--s->nr]);
 	pthread_mutex_unlock(&s->lock);
+}
+
+char *kvt_silent_write(struct kvt_silent *s, const void *data, size_t len)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	silent_set(s, KVT_SILENT_ANSWERS);
+	s->shared = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, s->file, 0);
+	KVT_CHECK(s->shared != MAP_FAILED);
+	memcpy(s->shared, data, len);
+	silent_set(s, KVT_SILENT_SILENT);
+	KVT_CHECK(sync_file_range(s->file, 0, page, SYNC_FILE_RANGE_WRITE) == 0);
+	kvt_silent_wait(s, 1);
+	return s->shared;
 }
 
 void kvt_silent_answer(struct kvt_silent *s)
 {
-	silent_end_silence(s, KVT_SILENT_ANSWERS);
+	silent_set(s, KVT_SILENT_ANSWERS);
 }
 
 void kvt_silent_break(struct kvt_silent *s)
 {
-	silent_end_silence(s, KVT_SILENT_BROKEN);
+	silent_set(s, KVT_SILENT_BROKEN);
 }
 
 void kvt_silent_end(struct kvt_silent *s)
 {
 	kvt_silent_break(s);
 	KVT_CHECK(munmap(s->mem, s->len) == 0);
+	KVT_CHECK(!s->shared || munmap(s->shared, sysconf(_SC_PAGESIZE)) == 0);
 	close(s->file);
 	KVT_CHECK(pthread_cancel(s->server) == 0);
 	KVT_CHECK(pthread_join(s->server, NULL) == 0);

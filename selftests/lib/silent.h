@@ -21,6 +21,7 @@ enum kvt_silent_state {
 
 struct kvt_silent {
 	char *mem;		/* private mapping, readable and writable */
+	char *shared;		/* of kvt_silent_write(), or NULL */
 	size_t len;
 	int fuse;		/* the server's end */
 	int file;		/* for more mappings */
@@ -28,11 +29,12 @@ struct kvt_silent {
 	pthread_mutex_t lock;
 	pthread_cond_t asked;
 	enum kvt_silent_state state;	/* lock */
-	unsigned int nr;	/* lock: reads without an answer */
-	struct kvt_silent_read {
+	unsigned int nr;	/* lock: reads and writes without an answer */
+	struct kvt_silent_request {
 		unsigned long long unique;
 		unsigned int size;
-	} reads[KVT_SILENT_PAGES];	/* lock */
+		bool writes;
+	} requests[KVT_SILENT_PAGES];	/* lock */
 };
 
 /*
@@ -42,9 +44,15 @@ struct kvt_silent {
 bool kvt_silent_make(struct kvt_silent *s, unsigned int pages);
 /* Wait until reads of `nr` pages have no answer: each page is a read of its own. */
 void kvt_silent_wait(struct kvt_silent *s, unsigned int nr);
-/* Answer all reads, now and later: the file is zeros. */
+/*
+ * Write data to the file's first page, which does not answer that: the page that is
+ * returned can be read, and a thread that writes to it blocks, uninterruptibly.  So does
+ * then whoever maps or unmaps memory, or forks.
+ */
+char *kvt_silent_write(struct kvt_silent *s, const void *data, size_t len);
+/* Answer all reads, now and later: the file is zeros; and all writes. */
 void kvt_silent_answer(struct kvt_silent *s);
-/* Fail all reads, now and later: SIGBUS, or EFAULT in the kernel. */
+/* Fail all of them, now and later: SIGBUS, or EFAULT in the kernel. */
 void kvt_silent_break(struct kvt_silent *s);
 /* Break, unmap and close it. */
 void kvt_silent_end(struct kvt_silent *s);
