@@ -266,29 +266,6 @@ void kvt_update_report(const struct kvt_update *update, struct kvtree_op *op, in
 }
 
 /**
- * kvt_update_bytes() - memory that an update keeps
- * @update: of kvt_update_load()
- *
- * Context: any.
- *
- * Return: bytes.
- */
-size_t kvt_update_bytes(const struct kvt_update *update)
-{
-	const struct kvt_write *write = &update->write;
-	unsigned int i;
-	size_t sum;
-
-	if (write->kind == KVT_WRITE_VALUE)
-		return kvt_value_charge(write->value);
-	sum = write->ncols * sizeof(*write->cols) + update->data_len;
-	for (i = 0; i < write->ncols; i++)
-		if (write->cols[i].blob)
-			sum += kvt_mem_size(sizeof(struct kvt_blob) + write->cols[i].len);
-	return sum;
-}
-
-/**
  * kvt_update_free() - free what an update holds
  * @update: of kvt_update_load(), written or not
  *

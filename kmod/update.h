@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * An update: an operation that changes a key, all of its data copied into
- * kernel memory.  It can be written at once, or later and from another context,
- * where nothing of the caller's memory is needed any more.
+ * kernel memory, so that nothing of the caller's memory is needed while it is written.
  */
 #ifndef KVT_UPDATE_H
 #define KVT_UPDATE_H
@@ -20,7 +19,6 @@ int kvt_update_load(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 		    const struct kvt_key *key, struct kvt_update *update);
 int kvt_update_write(const struct kvt_op_ctx *ctx, struct kvt_update *update);
 void kvt_update_report(const struct kvt_update *update, struct kvtree_op *op, int result);
-size_t kvt_update_bytes(const struct kvt_update *update);
 void kvt_update_free(struct kvt_update *update);
 
 int kvt_update(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key);

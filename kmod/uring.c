@@ -5,9 +5,8 @@
  * A command is executed where it is issued, by an operation context that does
  * not sleep.  What would have to sleep for memory or for a page of user space is
  * issued again by io_uring on one of its workers (-EAGAIN), where it may.  An
- * update that would have to wait for an event, or could not get memory for the
- * index, has all of its data in kernel memory by then: it waits without a thread
- * (wait.h).
+ * update that would have to wait for an event waits without a thread, and is executed
+ * again in the task that submitted it (wait.h).
  *
  * The SQE is read once, into kernel memory: a ring's memory is the user's.
  */
@@ -34,6 +33,7 @@ struct call {
 	u64 out;		/* user address for the outcome of op, or 0 */
 	u64 sync;		/* the epoch that has to be durable before it completes */
 	bool inside;		/* of the store; for ctx */
+	struct kvt_pending *pending;	/* it has waited; NULL: it has not */
 	struct kvtree_op op;
 	struct iov_iter fixed;
 };
@@ -66,6 +66,7 @@ static void call_init(struct call *call, struct io_uring_cmd *cmd, unsigned int 
 	call->session = cmd->file->private_data;
 	call->out = 0;
 	call->sync = 0;
+	call->pending = NULL;
 }
 
 static bool call_may_sleep(const struct call *call)
@@ -140,22 +141,11 @@ static int call_import(struct call *call)
 
 static struct kvt_wait_args call_wait_args(const struct call *call)
 {
-	const struct io_uring_sqe *sqe = kvt_uring_sqe(call->cmd);
-
 	return (struct kvt_wait_args) {
 		.cmd = call->cmd,
 		.issue_flags = call->issue_flags,
-		.user_data = READ_ONCE(sqe->user_data),
 		.out = call->out,
 	};
-}
-
-/* The update cannot be written now: keep it until it can. */
-static int call_wait(struct call *call, struct kvt_update *update)
-{
-	const struct kvt_wait_args args = call_wait_args(call);
-
-	return kvt_wait(call->session, &call->ctx, &call->op, update, &args);
 }
 
 /* It was executed; -EIOCBQUEUED: it completes when it is durable. */
@@ -197,39 +187,53 @@ static int call_probe_out(const struct call *call)
 				   &none.reserved, sizeof(none.reserved));
 }
 
-static int call_write(struct call *call, struct kvt_update *update)
-{
-	int err;
+static void call_again(struct kvt_pending *pending, const struct kvtree_op *op,
+		       const struct kvt_wait_args *args);
 
-	err = kvt_update_write(&call->ctx, update);
-	if (err == -EAGAIN || kvt_op_blocked(&call->ctx, err))
-		return call_wait(call, update);
-	kvt_update_report(update, &call->op, err);
-	return err;
+/* The update cannot be made now, and nothing of it is kept but the operation. */
+static int call_wait(struct call *call)
+{
+	const struct kvt_wait_args args = call_wait_args(call);
+	struct kvt_pending *pending = call->pending;
+
+	if (!pending)
+		pending = kvt_pending_new(call->session, &call->ctx, &call->op, call_again, &args);
+	if (!pending)
+		return -ENOMEM;
+	return kvt_pending_wait(pending, &call->ctx, call->issue_flags);
+}
+
+/* It waits no more, whatever comes of it. */
+static void call_end_wait(struct call *call)
+{
+	if (call->pending)
+		kvt_pending_free(call->pending);
+	call->pending = NULL;
 }
 
 static noinline int call_update(struct call *call)
 {
 	struct kvt_op_key key __uninitialized;
 	struct kvt_update update = {};
+	bool waits = false;
 	int err;
 
+	/* Before its data take memory. */
+	if (unlikely(kvt_reclaim_throttle(&call->ctx.store->reclaim, false)))
+		return call_wait(call);
 	err = kvt_op_load_key(&call->ctx, &call->op, &key);
 	if (!err)
 		err = call_probe_out(call);
 	if (!err)
 		err = kvt_update_load(&call->ctx, &call->op, &key.key, &update);
-	if (!err)
-		err = call_write(call, &update);
-	if (err != -EIOCBQUEUED)
-		kvt_update_free(&update);
-	/* Enough wait without a thread: this one, of io_uring, waits with nothing kept. */
-	if (err == -EAGAIN && kvt_op_may_sleep(&call->ctx)) {
-		call->ctx.waits = true;
-		err = kvt_update(&call->ctx, &call->op, &key.key);
+	if (!err) {
+		err = kvt_update_write(&call->ctx, &update);
+		kvt_update_report(&update, &call->op, err);
+		waits = err == -EAGAIN;
 	}
+	kvt_update_free(&update);
 	kvt_op_free_key(&key);
-	return err;
+	return waits ? call_wait(call) : err;
 }
 
 /* Copy the outcome of an operation that was executed. */
@@ -357,13 +361,16 @@ static noinline int call_op_slow(struct call *call)
 
 	call_init_ctx(call);
 	ret = call_import(call);
-	if (!call_enter(call))
+	if (!call_enter(call)) {
+		call_end_wait(call);
 		return call_done(call, -ESTALE, 0);
+	}
 	if (!ret)
 		ret = multishot ? call_multishot(call) : call_run(call);
-	/* It waits, and leaves the store when it has been executed. */
+	/* It waits. */
 	if (ret == -EIOCBQUEUED)
 		return ret;
+	call_end_wait(call);
 	err = kvt_op_blocked(&call->ctx, ret) ? -EAGAIN : call_copy_out(call, ret);
 	if (err == -EAGAIN) {
 		kvt_op_leave(&call->ctx);
@@ -384,6 +391,21 @@ static noinline int call_op_slow(struct call *call)
 		return -EIOCBQUEUED;
 	}
 	return call_done(call, err ?: ret, call->op.version);
+}
+
+static void call_again(struct kvt_pending *pending, const struct kvtree_op *op,
+		       const struct kvt_wait_args *args)
+{
+	struct call call __uninitialized;
+	int ret;
+
+	call_init(&call, args->cmd, args->issue_flags);
+	call.op = *op;
+	call.out = args->out;
+	call.pending = pending;
+	ret = call_op_slow(&call);
+	if (ret != -EIOCBQUEUED)
+		kvt_uring_done(args->cmd, ret, 0, false, args->issue_flags);
 }
 
 static int call_op(struct call *call)

@@ -2,20 +2,21 @@
 /*
  * Commands that wait without a thread.
  *
- * An update whose data are in kernel memory and that cannot be written now
- * becomes a struct write_wait, unless those of the session keep too much memory
- * already.  It waits for the store's garbage bound or for room in its log, if that is
- * what it met, and then for a worker, which writes it or lets it wait again.
+ * A change that cannot be made now waits for the store's garbage bound or for room in its
+ * log.  It keeps its operation and nothing else: none of its data, and no memory of the
+ * store.  When the event comes, it leaves the store, and its task executes it again from
+ * the beginning; it may wait again.
  *
- * Whatever was executed and has to be durable before it is reported waits for that.
- * When an epoch is durable this is so for hundreds at once: they are a list, for
- * which the session listens to the log, and which one worker goes through.
+ * Whatever was executed and has to be durable before it is reported waits for that.  When
+ * an epoch becomes durable, hundreds of commands do: they are a list, for which the session
+ * listens to the log, and one worker goes through it.
  *
- * Whatever happens to a command, a worker completes it, and so it completes once:
- * who cancels only says so and queues the work.
+ * Commands complete in the task that submitted them.  A completion takes the ring's lock.
+ * The task may hold that for as long as it likes, so no worker of kvtree takes it, and
+ * nobody takes it inside of a store.
  *
- * The lock protects the lists and the state of what is on them.  It is taken before
- * the locks of the queues of reclaim and log.
+ * The lock protects the lists and the state of what is on them.  It is taken before the
+ * locks of the queues of reclaim and log.
  */
 #ifndef KVT_WAIT_H
 #define KVT_WAIT_H
@@ -27,18 +28,17 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
+struct kvt_pending;
 struct kvt_op_ctx;
 struct kvt_session;
-struct kvt_update;
 struct kvtree_op;
 struct wait;
 
 /* The commands of a session that wait. */
 struct kvt_waits {
 	spinlock_t lock;		/* of all but the work */
-	struct list_head writes;	/* they are not executed yet */
-	size_t write_bytes;		/* what these keep */
-	struct list_head syncs;		/* they are, and are to be durable */
+	struct list_head pending;	/* changes that are not made yet */
+	struct list_head syncs;		/* commands that are executed, and are to be durable */
 	struct wait *spare;		/* memory for the next ones */
 	unsigned int nr_spare;
 	struct wait_queue_entry listener;	/* of the log's, while there are syncs */
@@ -49,16 +49,25 @@ struct kvt_waits {
 struct kvt_wait_args {
 	struct io_uring_cmd *cmd;
 	unsigned int issue_flags;	/* of this call of the command */
-	u64 user_data;
 	u64 out;			/* user address for the operation, or 0 */
 };
+
+/*
+ * Executes a change again: calls kvt_pending_wait() if it has to wait again, otherwise
+ * kvt_pending_free(), and completes the command then.
+ */
+typedef void (*kvt_pending_fn)(struct kvt_pending *pending, const struct kvtree_op *op,
+			       const struct kvt_wait_args *args);
 
 void kvt_waits_init(struct kvt_waits *waits);
 void kvt_waits_exit(struct kvt_waits *waits);
 
-int kvt_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx,
-	     const struct kvtree_op *op, struct kvt_update *update,
-	     const struct kvt_wait_args *args);
+struct kvt_pending *kvt_pending_new(struct kvt_session *session, const struct kvt_op_ctx *ctx,
+				    const struct kvtree_op *op, kvt_pending_fn again,
+				    const struct kvt_wait_args *args);
+void kvt_pending_free(struct kvt_pending *pending);
+int kvt_pending_wait(struct kvt_pending *pending, const struct kvt_op_ctx *ctx,
+		     unsigned int issue_flags);
 int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 		     u64 version, int res, const struct kvt_wait_args *args);
 void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd);

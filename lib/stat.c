@@ -92,7 +92,7 @@ static const struct {
 	[KVTREE_STAT_URING_WAIT] = { "uring_wait", COUNT,
 		"commands that waited without a thread" },
 	[KVTREE_STAT_URING_CANCEL] = { "uring_cancel", COUNT,
-		"commands canceled while they waited" },
+		"changes canceled while they waited" },
 	[KVTREE_STAT_BPF] = { "bpf", COUNT,
 		"calls by BPF programs" },
 	[KVTREE_STAT_BPF_BUSY] = { "bpf_busy", COUNT,
@@ -129,8 +129,6 @@ static const struct {
 		"bytes of the devices that are free" },
 	[KVTREE_STAT_LOG_ERROR] = { "log_error", GAUGE,
 		"error since which the store can only be read, or 0" },
-	[KVTREE_STAT_URING_WAIT_BYTES] = { "uring_wait_bytes", GAUGE,
-		"memory kept by commands that wait without a thread" },
 };
 
 /* A counter that the interface gains must be given a name here. */

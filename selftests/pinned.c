@@ -10,6 +10,7 @@
 #include "lib/group.h"
 #include "lib/kvt_test.h"
 #include "lib/silent.h"
+#include "lib/uring.h"
 
 #define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
 #define THREADS		16
@@ -64,6 +65,8 @@ static int create(void *arg)
 
 FIXTURE_SETUP(pinned)
 {
+	char bound[16];
+
 	self->dev = kvt_open();
 	ASSERT_LE(0, self->dev);
 	if (!kvt_group_make(&self->creator, "pinned"))
@@ -72,7 +75,9 @@ FIXTURE_SETUP(pinned)
 	if (!kvt_silent_make(&self->silent, LEN / 4096 + THREADS + 1))
 		SKIP(return, "the kernel has no FUSE");
 	snprintf(self->name, sizeof(self->name), "test-pinned-%d", getpid());
+	kvt_set_bound("1", bound, sizeof(bound));
 	ASSERT_EQ(0, kvt_run(create, self));
+	kvt_set_bound(bound, NULL, 0);
 	self->fd = kvt_store(self->dev, self->name, RW);
 	ASSERT_LE(0, self->fd);
 	self->val = malloc(LEN);
@@ -273,6 +278,63 @@ TEST_F(pinned, writers_keep_nothing_of_a_store)
 	memset(self->val, 0, LEN);
 	for (i = 0; i < THREADS; i++)
 		EXPECT_TRUE(kvt_has(self->fd, kvt_bytes(&i, 4), kvt_bytes(self->val, LEN)));
+}
+
+#define SESSIONS	16
+#define CHANGES		(8 * SESSIONS)
+
+/* The store's bound, and what a task is about to retire or to write. */
+#define ONES_OWN	(1 + 4 * LEN)
+
+static bool reap(struct kvt_ring *ring, unsigned int *under_way)
+{
+	struct kvt_cqe cqe;
+
+	if (!kvt_ring_reap(ring, &cqe))
+		return false;
+	KVT_CHECK(cqe.res == 0);
+	--*under_way;
+	return true;
+}
+
+/* Commands of many sessions, each for a megabyte, wait until memory is freed. */
+TEST_F(pinned, changes_that_wait_keep_nothing_of_a_store)
+{
+	unsigned int i, under_way = CHANGES;
+	struct kvtree_op op[CHANGES];
+	long full, most = 0, now;
+	int fds[SESSIONS];
+	struct kvt_ring ring;
+	__u32 key[CHANGES];
+
+	put_all(self, 'a');
+	EXPECT_TRUE(kvt_eventually(nothing_waits, &self->fd));
+	full = kvt_group_bytes(&self->creator);
+	kvt_ring_make(&ring, CHANGES, 0);
+	for (i = 0; i < SESSIONS; i++) {
+		fds[i] = kvt_store(self->dev, self->name, RW);
+		ASSERT_LE(0, fds[i]);
+	}
+	for (i = 0; i < CHANGES; i++) {
+		key[i] = i % KEYS;
+		op[i] = kvt_op(KVTREE_OP_PUT, kvt_bytes(&key[i], 4));
+		op[i].val = kvt_ptr(self->val);
+		op[i].val_len = LEN;
+		kvt_sqe_op(kvt_ring_sqe(&ring), fds[i % SESSIONS], &op[i], i);
+	}
+	kvt_ring_submit(&ring);
+	while (under_way) {
+		now = kvt_group_bytes(&self->creator) - full;
+		most = now > most ? now : most;
+		while (reap(&ring, &under_way))
+			;
+	}
+	TH_LOG("at most %ld bytes", most);
+	EXPECT_LT(0, kvt_stat(self->fd, KVTREE_STAT_URING_WAIT));
+	EXPECT_GT(ONES_OWN + KVT_GROUP_SLACK, most);
+	for (i = 0; i < SESSIONS; i++)
+		close(fds[i]);
+	kvt_ring_exit(&ring);
 }
 
 TEST_HARNESS_MAIN

@@ -303,10 +303,13 @@ struct kvtree_batch {
  *
  * A command that need not sleep runs during its submission.  One that meets a page
  * that is not present, or memory that cannot be allocated without sleeping, is
- * handed to io_uring's workers (except multishot scans).  A change that has to
- * wait for an event (the store's garbage bound; durability) waits without a
- * thread.  In either case do not modify anything that the command points to until
- * the command completes.
+ * handed to io_uring's workers (except multishot scans).  So is a batch that has to
+ * wait for an event before its first operation.  Any other change that has to wait
+ * for an event (the store's garbage bound; room in the log) waits without a thread.
+ * It keeps no data meanwhile: when the event comes, the thread that submitted it
+ * executes it again from the beginning.  A command that has to be durable waits
+ * without a thread as well.  In any case do not modify anything that the command
+ * points to until the command completes.
  *
  * Errors in addition to those of operations:
  *
@@ -320,8 +323,10 @@ struct kvtree_batch {
  *	EFAULT		the operation or its outcome cannot be copied.  If it is
  *			the outcome, a change may have taken effect.  (The outcome
  *			is also lost if the submitting thread has exited.)
- *	ECANCELED	canceled while it waited: nothing has changed.  (Also the
- *			result of a CAS that found another version.)
+ *	ECANCELED	canceled before it was executed: nothing has changed.  (Also
+ *			the result of a CAS that found another version.)
+ *	EINTR		executed, and canceled while it waited to be durable: it may
+ *			or may not become durable
  *
  * Registered buffers: with IORING_URING_CMD_FIXED in sqe->uring_cmd_flags,
  * val[0..val_len) lies in the buffer sqe->buf_index.
@@ -338,11 +343,13 @@ struct kvtree_batch {
  * error.  To resume, pass the last key that was returned as start key with
  * KVTREE_SCAN_AFTER.
  *
- * A waiting command is canceled by KVTREE_URING_CANCEL, by closing the ring, by the
- * exit or execve() of the process that submitted it, and by close() of the
- * session's descriptor in that process.  IORING_OP_ASYNC_CANCEL finds commands
- * that run on io_uring's workers; no kernel so far passes it on to commands that
- * wait without a worker.
+ * A change that waits for an event is canceled by KVTREE_URING_CANCEL, by closing
+ * the ring, by the exit of the thread or the exit or execve() of the process that
+ * submitted it, and by close() of the session's descriptor in that process.  A
+ * command that was executed and waits to be durable is canceled only by closing the
+ * ring and by execve().  IORING_OP_ASYNC_CANCEL finds commands that run on
+ * io_uring's workers; no kernel so far passes it on to commands that wait without a
+ * worker.
  */
 
 /* One operation in user memory, in and out; for SQEs of any size. */
@@ -383,9 +390,10 @@ struct kvtree_uring_batch {
 };
 
 /*
- * Cancel commands of the same session that wait, by their sqe->user_data.
- * cqe->res: how many were canceled (each completes with ECANCELED); ENOENT: no
- * such command waits; EALREADY: it is being executed.
+ * Cancel changes of the same session that wait for an event, by their
+ * sqe->user_data.  cqe->res: how many were canceled (each completes with
+ * ECANCELED); ENOENT: no such command waits; EALREADY: it is being executed, after
+ * which it may wait again, or it was and waits to be durable.
  */
 #define KVTREE_URING_CANCEL	_IOW('K', 0x63, struct kvtree_uring_cancel)
 
@@ -655,7 +663,7 @@ enum kvtree_stat {
 	KVTREE_STAT_URING,		/* commands by io_uring that were executed */
 	KVTREE_STAT_URING_PUNT,		/* commands handed to io_uring's workers */
 	KVTREE_STAT_URING_WAIT,		/* commands that waited without a thread */
-	KVTREE_STAT_URING_CANCEL,	/* ... and were canceled */
+	KVTREE_STAT_URING_CANCEL,	/* ... and were canceled before they were executed */
 	KVTREE_STAT_BPF,		/* calls by BPF programs */
 	KVTREE_STAT_BPF_BUSY,		/* ... that gave up with EBUSY */
 	KVTREE_STAT_BPF_POST,		/* changes that they queued */
@@ -675,8 +683,6 @@ enum kvtree_stat {
 	KVTREE_STAT_LOG_CAPACITY,	/* (now) bytes of all segments */
 	KVTREE_STAT_LOG_FREE_BYTES,	/* (now) of those that are free */
 	KVTREE_STAT_LOG_ERROR,		/* (now) errno since which it is read-only, or 0 */
-	/* Of any store. */
-	KVTREE_STAT_URING_WAIT_BYTES,	/* (now) kept by changes that wait without a thread */
 
 	KVTREE_STAT_NR
 };
