@@ -2,12 +2,13 @@
 /*
  * Durable stores on disks that fail in every way that a block device can: each request of
  * an attach, of commits, of a checkpoint and of a detach, with each status; sectors that cannot
- * be read; commands that wait to be durable while the disk fails; and caches that outlive a
- * crash, and not the next one.
+ * be read; commands that wait to be durable while the disk fails; caches that outlive a
+ * crash, and not the next one; and flushes that lose what they should have kept.
  *
  * Uses the disks of kmod/tests/fault_disk.c.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -38,11 +39,16 @@ FIXTURE_VARIANT(faults) {
 FIXTURE_VARIANT_ADD(faults, one) { .nr = 1 };
 FIXTURE_VARIANT_ADD(faults, two) { .nr = 2 };
 
+static void store_begin(struct kvt_oracle *o, int nr)
+{
+	for (o->nr = 0; o->nr < nr; o->nr++)
+		kvt_fault_disk(&o->disk[o->nr], o->nr);
+	kvt_oracle_begin(o);
+}
+
 FIXTURE_SETUP(faults)
 {
-	for (self->o.nr = 0; self->o.nr < variant->nr; self->o.nr++)
-		kvt_fault_disk(&self->o.disk[self->o.nr], self->o.nr);
-	kvt_oracle_begin(&self->o);
+	store_begin(&self->o, variant->nr);
 }
 
 static const struct kvt_disk *faulty(const struct kvt_oracle *o)
@@ -171,6 +177,33 @@ TEST_F(faults, each_write_and_flush_that_fails_is_told_and_loses_nothing)
 	TH_LOG("%u requests, %u statuses", n - 2, nr);
 }
 
+/* Nothing is freed any more: whoever waits for room is told, and nobody waits for ever. */
+TEST_F(faults, a_checkpoint_that_cannot_be_written_is_the_end_of_writing)
+{
+	struct kvt_oracle *o = &self->o;
+	bool failed = true;
+	unsigned int n;
+	int err;
+
+	for (n = 1; failed; n++) {
+		ASSERT_GT(50, n);
+		ASSERT_EQ(0, kvt_oracle_attach(o));
+		o->round++;
+		o->tried = 1;
+		kvt_fault_fail(faulty(o), "ioerr", "wf", n, 1);
+		err = kvt_checkpoint(o->fd);
+		failed = kvt_fault_mend(faulty(o));
+		EXPECT_EQ(failed ? -EIO : 0, err);
+		EXPECT_EQ(failed ? EIO : 0, kvt_stat(o->fd, KVTREE_STAT_LOG_ERROR));
+		EXPECT_EQ(failed ? -EROFS : 0, kvt_oracle_put(o, 0, o->round, 0));
+		EXPECT_EQ(failed ? -EIO : 0, kvt_oracle_detach(o));
+		o->acked = !failed;
+		kvt_oracle_judge(o);
+	}
+	/* Of a commit a record, and of two copies of the superblock; flushes. */
+	EXPECT_LT(6, n);
+}
+
 /* A copy of the superblock is rewritten by each attach and each detach. */
 TEST_F(faults, one_copy_of_the_superblock_is_enough)
 {
@@ -220,6 +253,172 @@ TEST_F(faults, what_a_second_crash_may_take_is_not_declared_durable)
 		kvt_oracle_judge(o);
 	}
 	EXPECT_LT(3, n);
+}
+
+/* Flushes that fail and lose what they should have kept */
+
+struct caller {
+	struct kvt_oracle *o;
+	pthread_t thread;
+	int result;
+	bool done;
+};
+
+static void *checkpoint_thread(void *arg)
+{
+	struct caller *c = arg;
+
+	c->result = kvt_checkpoint(c->o->fd);
+	__atomic_store_n(&c->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void *put_thread(void *arg)
+{
+	struct caller *c = arg;
+
+	c->o->tried = 1;
+	c->result = kvt_oracle_put(c->o, 0, c->o->round, KVTREE_F_SYNC);
+	c->o->acked = !c->result;
+	return NULL;
+}
+
+static void caller_begin(struct caller *c, struct kvt_oracle *o, void *(*fn)(void *arg))
+{
+	*c = (struct caller){ .o = o };
+	KVT_CHECK(pthread_create(&c->thread, NULL, fn, c) == 0);
+}
+
+static int caller_end(struct caller *c)
+{
+	KVT_CHECK(pthread_join(c->thread, NULL) == 0);
+	return c->result;
+}
+
+static bool held_or_done(void *arg)
+{
+	struct caller *c = arg;
+
+	return kvt_fault_held(faulty(c->o)) || __atomic_load_n(&c->done, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Attach, and make a checkpoint whose n-th request of a kind waits.  Whether there is one; *own
+ * if it is none of a commit.
+ */
+static bool checkpoint_holding(struct kvt_oracle *o, struct caller *c, const char *ops,
+			       unsigned int n, bool *own)
+{
+	bool held;
+
+	o->round++;
+	o->acked = 0;
+	o->tried = 0;
+	KVT_CHECK(kvt_oracle_attach(o) == 0);
+	kvt_fault_fail(faulty(o), "hold", ops, n, 1);
+	caller_begin(c, o, checkpoint_thread);
+	KVT_CHECK(kvt_eventually(held_or_done, c));
+	held = kvt_fault_held(faulty(o));
+	*own = held && kvt_stat(o->fd, KVTREE_STAT_LOG_DURABLE) + 1 ==
+		       kvt_stat(o->fd, KVTREE_STAT_LOG_EPOCH);
+	if (!*own)
+		kvt_fault_mend(faulty(o));
+	return held;
+}
+
+static bool commit_is_written(void *arg)
+{
+	struct kvt_oracle *o = arg;
+
+	/* The records, which may be on the other disk, and the commit record. */
+	return kvt_fault_counted(faulty(o)) >= (o->nr == 1 ? 2 : 1);
+}
+
+/* What a commit has written meanwhile is lost, whatever that commit's own flush returns. */
+TEST_F(faults, what_a_checkpoints_flush_has_lost_is_not_acknowledged)
+{
+	struct kvt_oracle *o = &self->o;
+	struct caller checkpoint, put;
+	bool held = true, own;
+	unsigned int n, nr = 0;
+
+	kvt_fault_cache(faulty(o), "drop");
+	for (n = 1; held; n++) {
+		ASSERT_GT(20, n);
+		held = checkpoint_holding(o, &checkpoint, "f", n, &own);
+		if (own) {
+			nr++;
+			kvt_fault_fail(faulty(o), "ioerr", "w", 1, 0);
+			caller_begin(&put, o, put_thread);
+			EXPECT_TRUE(kvt_eventually(commit_is_written, o));
+			kvt_fault_fail(faulty(o), "ioerr", "f", 1, 1);
+		}
+		kvt_fault_hold(faulty(o), false);
+		EXPECT_EQ(own ? -EIO : 0, caller_end(&checkpoint));
+		if (own) {
+			EXPECT_EQ(-EIO, caller_end(&put));
+			EXPECT_EQ(-EROFS, kvt_oracle_put(o, 1, o->round, 0));
+		}
+		EXPECT_EQ(own ? EIO : 0, kvt_stat(o->fd, KVTREE_STAT_LOG_ERROR));
+		EXPECT_EQ(own ? -EIO : 0, kvt_oracle_detach(o));
+		kvt_fault_mend(faulty(o));
+		kvt_oracle_judge(o);
+	}
+	/* Its tables, and the copies of the superblock. */
+	EXPECT_LE(3, nr);
+}
+
+#define MORE_KEYS	120
+
+/* So many values that either disk has a part of a checkpoint; or none of them. */
+static void more_keys(struct kvt_oracle *o, bool more)
+{
+	__u32 key;
+	int i;
+
+	KVT_CHECK(kvt_oracle_attach(o) == 0);
+	for (i = 0; i < MORE_KEYS; i++) {
+		key = KVT_ORACLE_KEYS + i;
+		KVT_CHECK(more ? kvt_oracle_put(o, key, 1, 0) == 0 :
+				 kvt_remove(o->fd, kvt_bytes(&key, sizeof(key))) >= 0);
+	}
+	KVT_CHECK(kvt_oracle_detach(o) == 0);
+}
+
+/*
+ * A commit's flush fails and loses what a checkpoint has written: no superblock names that,
+ * whatever the checkpoint's own flush returns.
+ */
+TEST(what_a_commits_flush_has_lost_is_in_no_checkpoint)
+{
+	struct caller checkpoint, put;
+	bool held = true, own;
+	unsigned int n, nr = 0;
+	struct kvt_oracle o;
+
+	store_begin(&o, 2);
+	kvt_fault_cache(&o.disk[0], "drop");
+	for (n = 1; held; n++) {
+		ASSERT_GT(50, n);
+		more_keys(&o, true);
+		held = checkpoint_holding(&o, &checkpoint, "w", n, &own);
+		if (own) {
+			nr++;
+			kvt_fault_fail(&o.disk[0], "ioerr", "f", 1, 1);
+			caller_begin(&put, &o, put_thread);
+			EXPECT_EQ(-EIO, caller_end(&put));
+			EXPECT_EQ(1, kvt_fault_mend(&o.disk[0]));
+		}
+		kvt_fault_hold(faulty(&o), false);
+		EXPECT_EQ(own ? -EIO : 0, caller_end(&checkpoint));
+		EXPECT_EQ(own ? -EIO : 0, kvt_oracle_detach(&o));
+		kvt_fault_mend(faulty(&o));
+		more_keys(&o, false);
+		kvt_oracle_judge(&o);
+	}
+	/* A header, values, the table, and the copies of the superblock. */
+	EXPECT_LE(5, nr);
+	kvt_oracle_end(&o);
 }
 
 /* Commands */

@@ -131,10 +131,7 @@ static int checkpoint_count(struct checkpoint *cp)
 		return err;
 	for (i = 0; i < log->nr_devs; i++)
 		checkpoint_lives(cp, i);
-	err = kvt_supers_write(log);
-	if (err)
-		kvt_log_fail(log, err, "a superblock could not be written");
-	return err;
+	return kvt_supers_write(log);
 }
 
 /* There may be room again: let the streams and the writers see. */
@@ -188,6 +185,9 @@ static int checkpoint_run(struct kvt_log *log)
 	err = kvt_save(&cp->saved, log, cp->epoch);
 	if (!err)
 		err = checkpoint_count(cp);
+	/* A device that does not write frees nothing, and writers would wait for ever. */
+	if (err == -EIO)
+		kvt_log_fail(log, err, "a checkpoint could not be written");
 	/* What a superblock that could not be written says is not known. */
 	if (!err || !log->error) {
 		for (i = 0; i < log->nr_devs; i++)

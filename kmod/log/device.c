@@ -284,31 +284,45 @@ int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf)
 	return kvt_io_wait(&io);
 }
 
+static int devs_flush(struct kvt_log *log)
+{
+	struct kvt_io io;
+	u32 i;
+
+	kvt_io_init(&io);
+	for (i = 0; i < log->nr_devs; i++)
+		io_submit(&io, bio_alloc(log->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH,
+					 GFP_NOIO));
+	return kvt_io_wait(&io);
+}
+
 /**
  * kvt_devs_flush() - have all that was written on stable storage, on all devices
  * @log: the log
+ *
+ * A flush that fails may lose what anybody has written, and the next one succeeds all the same.
+ * So no flush returns 0 after that: the log fails before anybody else's can begin.
  *
  * Not beside another flush: dm-log-writes records what was written with the first flush
  * that is submitted after it, although the second one may be done before.
  *
  * Context: process context, sleeps.
  *
- * Return: 0 or -EIO, whatever a device says.
+ * Return: 0; -EIO, whatever a device says; or the error that the log has.
  */
 int kvt_devs_flush(struct kvt_log *log)
 {
-	struct kvt_io io;
 	int err;
-	u32 i;
 
 	mutex_lock(&log->flush_lock);
-	kvt_io_init(&io);
-	for (i = 0; i < log->nr_devs; i++)
-		io_submit(&io, bio_alloc(log->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH,
-					 GFP_NOIO));
-	err = kvt_io_wait(&io);
+	err = READ_ONCE(log->error);
+	if (!err) {
+		err = devs_flush(log);
+		kvt_stat_add(log->env.stats, KVTREE_STAT_LOG_FLUSHES, log->nr_devs);
+		if (err)
+			kvt_log_fail(log, err, "a device could not be flushed");
+	}
 	mutex_unlock(&log->flush_lock);
-	kvt_stat_add(log->env.stats, KVTREE_STAT_LOG_FLUSHES, log->nr_devs);
 	return err;
 }
 

@@ -13,12 +13,14 @@
  *			requests that are of OPS (letters: r, w, f: flushes, d: discards) and
  *			touch one of the sectors, COUNT end so, the first of them being the
  *			FIRST-th.  Nothing is transferred by these.  COUNT 0: none.
+ *			STATUS "hold": they are kept, and wait
  *	counted		requests that "fail" meant, since it was written
- *	failed		those of them that ended so
+ *	failed		those of them that ended so, or were kept
  *	hold		1: requests are kept, and wait; 0: they are worked on, as "fail" is now
  *	held		how many wait
  *	cache		"keep": from now on it is known what was not flushed; "lose", or "lose
- *			SECTOR SECTORS": that is as it was before, but for these; "flush"
+ *			SECTOR SECTORS": that is as it was before, but for these; "flush";
+ *			"drop": as "keep", and a flush that fails loses it
  *	reset		1: as when the module was loaded: zeros, nothing fails, nothing is held
  */
 #include <linux/bio.h>
@@ -76,6 +78,7 @@ static const char op_letters[] = "rwfd";
 
 /* Which requests fail, and how. */
 struct rule {
+	bool hold;			/* they do not fail, but wait */
 	blk_status_t status;
 	unsigned int ops;
 	u64 first;
@@ -101,6 +104,7 @@ struct fault_disk {
 	bool hold;
 	struct bio_list held;
 	bool keep;			/* what is needed to lose what was not flushed */
+	bool drop;			/* a flush that fails loses it */
 	struct list_head undos;		/* the latest first */
 };
 
@@ -130,17 +134,18 @@ static bool rule_means(const struct rule *rule, const struct bio *bio)
 				  rule->sector < at + bio_sectors(bio));
 }
 
-static blk_status_t fault_status(struct fault_disk *fd, const struct bio *bio)
+/* Whether a request is one of those that shall fail, or wait. */
+static bool fault_strikes(struct fault_disk *fd, const struct bio *bio)
 {
 	const struct rule *rule = &fd->rule;
 
 	if (!rule_means(rule, bio))
-		return BLK_STS_OK;
+		return false;
 	fd->counted++;
 	if (fd->counted < rule->first || fd->counted - rule->first >= rule->count)
-		return BLK_STS_OK;
+		return false;
 	fd->failed++;
-	return rule->status;
+	return true;
 }
 
 static struct page *fault_page(struct fault_disk *fd, pgoff_t index)
@@ -196,6 +201,7 @@ static void fault_clear(struct fault_disk *fd)
 	fd->counted = 0;
 	fd->failed = 0;
 	fd->keep = false;
+	fd->drop = false;
 }
 
 /* It is as it was before, but for some pages. */
@@ -257,10 +263,19 @@ static blk_status_t fault_transfer(struct fault_disk *fd, struct bio *bio)
 	return status;
 }
 
+static blk_status_t fault_fail(struct fault_disk *fd, const struct bio *bio)
+{
+	if (fd->drop && (bio_ops(bio) & OP_FLUSH))
+		cache_lose(fd, 0, 0);
+	return fd->rule.status;
+}
+
 /* Under the lock. */
 static void fault_end(struct fault_disk *fd, struct bio *bio)
 {
-	bio->bi_status = fault_status(fd, bio) ?: fault_transfer(fd, bio);
+	bool fails = !fd->rule.hold && fault_strikes(fd, bio);
+
+	bio->bi_status = fails ? fault_fail(fd, bio) : fault_transfer(fd, bio);
 	bio_endio(bio);
 }
 
@@ -269,7 +284,7 @@ static void fault_submit_bio(struct bio *bio)
 	struct fault_disk *fd = bio->bi_bdev->bd_disk->private_data;
 
 	mutex_lock(&fd->lock);
-	if (fd->hold)
+	if (fd->hold || (fd->rule.hold && fault_strikes(fd, bio)))
 		bio_list_add(&fd->held, bio);
 	else
 		fault_end(fd, bio);
@@ -314,6 +329,9 @@ static int rule_status(struct rule *rule, const char *name)
 {
 	size_t i;
 
+	rule->hold = !strcmp(name, "hold");
+	if (rule->hold)
+		return 0;
 	for (i = 0; i < ARRAY_SIZE(statuses); i++) {
 		if (strcmp(name, statuses[i].name))
 			continue;
@@ -408,14 +426,16 @@ static ssize_t cache_store(struct device *dev, struct device_attribute *attr, co
 	if (n != 1 && (n != 3 || strcmp(what, "lose")))
 		return -EINVAL;
 	mutex_lock(&fd->lock);
-	if (!strcmp(what, "keep"))
+	if (!strcmp(what, "keep") || !strcmp(what, "drop")) {
 		fd->keep = true;
-	else if (!strcmp(what, "lose"))
+		fd->drop = *what == 'd';
+	} else if (!strcmp(what, "lose")) {
 		cache_lose(fd, sector >> PAGE_SECTORS_SHIFT, sectors >> PAGE_SECTORS_SHIFT);
-	else if (!strcmp(what, "flush"))
+	} else if (!strcmp(what, "flush")) {
 		cache_flush(fd);
-	else
+	} else {
 		n = -EINVAL;
+	}
 	mutex_unlock(&fd->lock);
 	return n < 0 ? n : len;
 }
