@@ -25,8 +25,9 @@
 #define DATA_SECTOR	2048
 #define SEGMENT_SECTORS	8192
 
-/* As far as DATA_SECTOR. */
+/* As far as DATA_SECTOR, and from there on. */
 #define LOSE_ALL_BUT_SUPERS	"lose 0 2048"
+#define LOSE_SUPERS		"lose 2048 1000000000"
 
 FIXTURE(faults) {
 	struct kvt_oracle o;
@@ -253,6 +254,37 @@ TEST_F(faults, what_a_second_crash_may_take_is_not_declared_durable)
 		kvt_oracle_judge(o);
 	}
 	EXPECT_LT(3, n);
+}
+
+/*
+ * A checkpoint frees all that a life before has written, but the superblock that says so may be in the
+ * disk's cache, since its flush has failed.  A crash during the next attach, which takes the first
+ * segments that are free, loses that, and nothing that was written since.
+ */
+TEST_F(faults, what_a_superblock_needs_is_kept_until_the_next_one_is_flushed)
+{
+	struct kvt_oracle *o = &self->o;
+	struct kvt_outcome out;
+	bool failed = true;
+	unsigned int n;
+
+	kvt_fault_cache(faulty(o), "keep");
+	for (n = 1; failed; n++) {
+		ASSERT_GT(20, n);
+		kvt_oracle_run(o, &out);
+		ASSERT_EQ(0, out.attached | out.changed | out.detached);
+		ASSERT_EQ(0, kvt_oracle_attach(o));
+		kvt_fault_fail(faulty(o), "ioerr", "f", n, 1);
+		kvt_checkpoint(o->fd);
+		failed = kvt_fault_mend(faulty(o));
+		EXPECT_EQ(failed ? -EIO : 0, kvt_oracle_detach(o));
+		kvt_fault_fail(faulty(o), "ioerr", "f", 1, 1);
+		EXPECT_EQ(-EIO, kvt_attach(o->dev, o->name, o->disk, o->nr, 0));
+		kvt_fault_mend(faulty(o));
+		kvt_fault_cache(faulty(o), LOSE_SUPERS);
+		kvt_oracle_judge(o);
+	}
+	EXPECT_LT(4, n);
 }
 
 /* Flushes that fail and lose what they should have kept */

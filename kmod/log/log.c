@@ -278,16 +278,20 @@ static int log_begin_life(struct kvt_log *log)
 		if (!err)
 			super_begin_life(log, dev);
 	}
-	/*
-	 * The superblocks will say that what was found is durable.  So far it may be in the
-	 * caches of devices that have lived through the crash.
-	 */
-	if (!err)
-		err = kvt_devs_flush(log);
 	if (!err)
 		err = kvt_supers_write(log);
 	log->alive = !err;
 	return err;
+}
+
+/*
+ * What was found may be in the caches of devices that have lived through a crash, or a flush
+ * that has failed.  The next superblock will say that it is durable; and the present one,
+ * which has freed segments, must not be lost when something is written there.
+ */
+static int log_settle(struct kvt_log *log)
+{
+	return kvt_devs_flush(log);
 }
 
 /* No life begins: changes are refused, and all that is there counts as durable. */
@@ -326,7 +330,7 @@ int kvt_log_start(struct kvt_log *log)
 	if (!err) {
 		/* It depends on how many there are. */
 		kvt_room_init(log);
-		err = log_make_room(log) ?: log_begin_life(log);
+		err = log_settle(log) ?: log_make_room(log) ?: log_begin_life(log);
 		kvt_sleep_add(log);
 	}
 	if (err)
