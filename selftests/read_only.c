@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <linux/fs.h>
+#include <linux/kvtree_format.h>
 #include <sys/ioctl.h>
 #include "kselftest_harness.h"
 #include "lib/durable.h"
@@ -205,6 +206,39 @@ TEST_F(read_only, each_epoch_of_the_log_can_be_restored)
 	ASSERT_EQ(0, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[1]));
 	EXPECT_EQ(self->digest[1], kvt_digest(self->fd));
 	EXPECT_EQ(0, detach());
+}
+
+/* An attach that has no room for another life in the superblock makes a checkpoint before. */
+TEST_F(read_only, each_epoch_behind_a_checkpoint_before_a_life_can_be_restored)
+{
+	int i, half = EPOCHS / 2;
+
+	/* Larger disks: no life needs a checkpoint. */
+	for (i = 0; i < self->nr; i++) {
+		kvt_disk_remove(&self->disk[i]);
+		kvt_disk_make(&self->disk[i], 1024, 512);
+	}
+	ASSERT_EQ(0, kvt_format(self->disk, self->nr));
+	for (i = 0; i < (int)KVTREE_LOG_LIVES_MAX; i++) {
+		ASSERT_EQ(0, attach(0, 0));
+		change(self->fd, i);
+		ASSERT_EQ(0, detach());
+	}
+	ASSERT_EQ(0, attach(0, 0));
+	EXPECT_EQ(1, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS));
+	self->epoch[0] = kvt_stat(self->fd, KVTREE_STAT_LOG_DURABLE);
+	self->digest[0] = kvt_digest(self->fd);
+	changes(1, half);
+	ASSERT_EQ(0, detach());
+	ASSERT_EQ(0, attach(0, 0));
+	changes(half, EPOCHS);
+	ASSERT_EQ(0, detach());
+	for (i = EPOCHS; i-- > 0; ) {
+		ASSERT_EQ(0, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[i]));
+		EXPECT_EQ(self->digest[i], kvt_digest(self->fd));
+		EXPECT_EQ(0, detach());
+	}
+	EXPECT_EQ(-ERANGE, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[0] - 1));
 }
 
 /* Change a byte of a value, wherever it stands; how often that is. */

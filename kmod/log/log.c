@@ -225,6 +225,7 @@ static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 	life->generation = cpu_to_le64(log->generation);
 	life->first_epoch = cpu_to_le64(log->found.epoch + 1);
 	life->last_epoch = 0;
+	life->flags = cpu_to_le32(nr ? 0 : KVTREE_LOG_LIFE_MET_NONE);
 	kvt_log_pos_store(&life->commit, &dev->commit);
 	super->nr_lives = cpu_to_le32(nr + 1);
 	super->generation = cpu_to_le64(log->generation);

@@ -151,7 +151,8 @@ static bool lives_sane(struct kvt_log_set *set)
 			other = kvt_log_set_life(set, dev, i);
 			if (other->generation != life->generation ||
 			    other->first_epoch != life->first_epoch ||
-			    other->last_epoch != life->last_epoch)
+			    other->last_epoch != life->last_epoch ||
+			    other->flags != life->flags)
 				return false;
 		}
 		if (le64_to_cpu(life->generation) <= generation ||
@@ -229,12 +230,21 @@ static int find_until(struct kvt_log_set *set, struct kvt_log_found *found, u64 
 }
 
 /*
- * Before that, a checkpoint has values that are too new, and what they were is gone.  The
- * first versions did not say which epochs a checkpoint has met.
+ * Whether it is known which epochs a checkpoint has met.  The first versions did not say; but if
+ * all is in the checkpoint, or was when the first life began, there are none.
  */
-static u64 first_epoch(const struct kvtree_log_checkpoint *cp)
+static bool met_known(const struct kvtree_log_super *super)
 {
-	if (cp->epoch && !cp->met)
+	return super->checkpoint.met || !super->checkpoint.epoch || !super->nr_lives ||
+	       le32_to_cpu(super->lives[0].flags) & KVTREE_LOG_LIFE_MET_NONE;
+}
+
+/* Before that, a checkpoint has values that are too new, and what they were is gone. */
+static u64 first_epoch(const struct kvtree_log_super *super)
+{
+	const struct kvtree_log_checkpoint *cp = &super->checkpoint;
+
+	if (!met_known(super))
 		return 0;
 	return (le64_to_cpu(cp->epoch) + le32_to_cpu(cp->met)) ?: 1;
 }
@@ -246,7 +256,7 @@ static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 	const struct kvtree_log_life *last;
 
 	found->epoch = le64_to_cpu(super->checkpoint.epoch);
-	found->first = first_epoch(&super->checkpoint);
+	found->first = first_epoch(super);
 	found->version_lease = le64_to_cpu(super->version_lease);
 	found->generation = le64_to_cpu(super->generation);
 	found->seen = found->epoch;
@@ -255,8 +265,8 @@ static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 		return KVT_LOG_DAMAGED;
 	}
 	if (!set_lives(set))
-		return set->until ? until_refused(set, "the last one is", found->epoch) :
-				    KVT_LOG_SOUND;
+		return !set->until || set->until == found->epoch ? KVT_LOG_SOUND :
+		       until_refused(set, "the only one is", found->epoch);
 	last = kvt_log_set_life(set, 0, set_lives(set) - 1);
 	if (set->until)
 		return find_until(set, found, le64_to_cpu(last->first_epoch),

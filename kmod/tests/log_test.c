@@ -477,6 +477,37 @@ static void what_was_durable_at_a_checkpoint_has_to_be_there(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 4 was durable"));
 }
 
+/* A checkpoint between lives has met nothing, and only the life that follows says so. */
+static void what_a_checkpoint_has_met_is_where_until_begins(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 1, e);
+	struct kvtree_log_super *super = ld->super[0];
+
+	super->checkpoint.epoch = cpu_to_le64(1);
+	ld->set.until = 2;
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, -ERANGE, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 0, found.first);
+	super->checkpoint.met = cpu_to_le32(2);
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, -ERANGE, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 3, found.first);
+	super->checkpoint.met = 0;
+	super->lives[0].flags = cpu_to_le32(KVTREE_LOG_LIFE_MET_NONE);
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 1, found.first);
+	/* Without a life there is nothing but the checkpoint. */
+	super->nr_lives = 0;
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, -ERANGE, ld_recover(ld, &found));
+	ld->set.until = 1;
+	KUNIT_EXPECT_EQ(test, 0, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 1, found.first);
+}
+
 /* Whatever errno the device's error is, also one that the log itself could mean something by. */
 static void what_cannot_be_read_is_an_error_and_not_an_end(struct kunit *test)
 {
@@ -688,6 +719,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(an_epoch_before_the_last_two_is_damaged_and_not_dropped),
 	KUNIT_CASE(an_epoch_counts_when_all_disks_have_it),
 	KUNIT_CASE(what_was_durable_at_a_checkpoint_has_to_be_there),
+	KUNIT_CASE(what_a_checkpoint_has_met_is_where_until_begins),
 	KUNIT_CASE(what_cannot_be_read_is_an_error_and_not_an_end),
 	KUNIT_CASE(one_copy_of_the_superblock_is_enough),
 	KUNIT_CASE(numbers_that_have_come_to_their_end_are_refused),

@@ -57,9 +57,13 @@ struct kvtree_log_life {
 	__le64 generation;
 	__le64 first_epoch;
 	__le64 last_epoch;		/* of the last life: 0 */
-	__le64 reserved;
+	__le32 flags;			/* of the first life: KVTREE_LOG_LIFE_MET_NONE */
+	__le32 reserved;
 	struct kvtree_log_pos commit;	/* the trailer of first_epoch, on this device */
 };
+
+/* When it began all was in the checkpoint, which therefore has met no epoch behind its own. */
+#define KVTREE_LOG_LIFE_MET_NONE	(1u << 0)
 
 /* A checkpoint's part on one device; of a store without checkpoint, zeros. */
 struct kvtree_log_checkpoint {
@@ -67,7 +71,7 @@ struct kvtree_log_checkpoint {
 	__le64 generation;
 	struct kvtree_log_pos table;	/* a struct kvtree_log_table */
 	__le32 blocks;			/* of the table; 0: nothing on this device */
-	__le32 met;			/* epochs behind it that were durable, too */
+	__le32 met;			/* epochs behind it that were durable, too; 0: unknown */
 	__le64 records;
 	__le64 bytes;			/* of all chunks on this device */
 };
