@@ -114,6 +114,8 @@ struct kvt_log_walk {
 	u32 buf_segment;
 	u32 buf_block;
 	u32 buf_blocks;
+	bool bad;			/* a block of this segment cannot be read */
+	u32 bad_segment;
 };
 
 /* What recovery found out. */

@@ -60,6 +60,19 @@ int kvt_log_walk_life(struct kvt_log_walk *walk, u32 life)
 	return KVT_LOG_DAMAGED;
 }
 
+/* Read the next so many blocks: 0 or an errno. */
+static int walk_read(struct kvt_log_walk *walk, u32 blocks)
+{
+	int err;
+
+	err = walk->set->read(walk->set, walk->set->dev[walk->dev].slot,
+			      kvt_log_pos_block(walk_super(walk), &walk->pos), blocks, walk->buf);
+	walk->buf_segment = walk->pos.segment;
+	walk->buf_block = walk->pos.block;
+	walk->buf_blocks = err ? 0 : blocks;
+	return err;
+}
+
 /* Bring the blocks at the position into memory, as many as a trailer may have: 0 or an errno. */
 static int walk_fill(struct kvt_log_walk *walk)
 {
@@ -72,11 +85,30 @@ static int walk_fill(struct kvt_log_walk *walk)
 	    walk->pos.block >= walk->buf_block &&
 	    walk->pos.block + want <= walk->buf_block + have)
 		return 0;
-	walk->buf_segment = walk->pos.segment;
-	walk->buf_block = walk->pos.block;
-	walk->buf_blocks = min(left, WALK_BLOCKS);
-	return walk->set->read(walk->set, walk->set->dev[walk->dev].slot,
-			       kvt_log_pos_block(super, &walk->pos), walk->buf_blocks, walk->buf);
+	return walk_read(walk, min(left, WALK_BLOCKS));
+}
+
+/*
+ * The same for a trailer that should be there: where no more can be read, that one alone, by
+ * the length in its first block.
+ */
+static int walk_fill_trailer(struct kvt_log_walk *walk)
+{
+	u32 left = le32_to_cpu(walk_super(walk)->segment_blocks) - walk->pos.block;
+	const struct kvtree_log_trailer *t = (const void *)walk->buf;
+	u32 blocks;
+	int err;
+
+	err = walk->bad && walk->bad_segment == walk->pos.segment ? -EIO : walk_fill(walk);
+	if (err != -EIO)
+		return err;
+	walk->bad = true;
+	walk->bad_segment = walk->pos.segment;
+	err = walk_read(walk, 1);
+	if (err)
+		return err;
+	blocks = min(min(le32_to_cpu(t->blocks), left), KVTREE_LOG_TRAILER_MAX);
+	return blocks > 1 ? walk_read(walk, blocks) : 0;
 }
 
 /*
@@ -182,7 +214,7 @@ int kvt_log_walk_next(struct kvt_log_walk *walk)
 	int err;
 
 	walk->trailer = NULL;
-	err = walk_fill(walk);
+	err = walk_fill_trailer(walk);
 	if (err)
 		return err;
 	if (!walk_sound(walk, &walk->pos, walk->epoch))

@@ -187,13 +187,17 @@ void ld_add_trailer(struct ld *ld, u32 disk, u64 epoch, const struct kvt_log_ext
 		.sequence = LD_AHEAD + 1, .segment = LD_AHEAD, .block = 1,
 	};
 	struct kvt_log_pos at = ld->commit[disk], *next = &ld->commit[disk];
+	u64 block = kvt_log_pos_block(ld->super[disk], &at);
 	struct kvtree_log_trailer *t;
-	u32 i;
+	u32 blocks, i;
 
-	t = (void *)ld_block(ld, disk, kvt_log_pos_block(ld->super[disk], &at));
-	next->block++;
+	blocks = DIV_ROUND_UP(sizeof(*t) + nr * sizeof(t->extents[0]),
+			      KVTREE_LOG_BLOCK);
+	t = kunit_kzalloc(ld->test, blocks * KVTREE_LOG_BLOCK, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(ld->test, t);
+	next->block += blocks;
 	t->magic = cpu_to_le64(KVTREE_LOG_TRAILER_MAGIC);
-	t->blocks = cpu_to_le32(1);
+	t->blocks = cpu_to_le32(blocks);
 	t->epoch = cpu_to_le64(epoch);
 	t->generation = cpu_to_le64(LD_GENERATION);
 	t->version_lease = cpu_to_le64(1000 + epoch);
@@ -207,6 +211,9 @@ void ld_add_trailer(struct ld *ld, u32 disk, u64 epoch, const struct kvt_log_ext
 		t->extents[i].crc = cpu_to_le32(extents[i].crc);
 	}
 	t->crc = cpu_to_le32(kvt_log_crc_zero(ld->super[disk], LD_GENERATION, &at, t,
-					      KVTREE_LOG_BLOCK,
+					      blocks * KVTREE_LOG_BLOCK,
 					      offsetof(struct kvtree_log_trailer, crc)));
+	for (i = 0; i < blocks; i++)
+		memcpy(ld_block(ld, disk, block + i), (u8 *)t + i * KVTREE_LOG_BLOCK,
+		       KVTREE_LOG_BLOCK);
 }

@@ -532,6 +532,39 @@ static void what_cannot_be_read_is_an_error_and_not_an_end(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
 }
 
+/* So many that a trailer has two blocks. */
+#define MANY	130
+
+/* What ends a life is behind it: where that is known, nothing behind it has to be readable. */
+static void only_what_is_needed_has_to_be_readable(struct kunit *test)
+{
+	struct kvt_log_pos commit = { .segment = LD_COMMIT };
+	struct kvt_log_extent e[3], *many;
+	struct kvt_log_found found;
+	struct ld *ld = ld_three(test, 1, e);
+	u32 i;
+
+	many = kunit_kcalloc(test, MANY, sizeof(*many), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, many);
+	for (i = 0; i < MANY; i++)
+		many[i] = e[0];
+	ld_add_trailer(ld, 0, 4, many, MANY);
+	KUNIT_ASSERT_EQ(test, 6, ld->commit[0].block);
+	for (commit.block = 1; commit.block < 300; commit.block++) {
+		ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &commit), -EIO);
+		ld->super[0]->lives[0].last_epoch = cpu_to_le64(4);
+		ld_write_supers(ld);
+		KUNIT_EXPECT_EQ(test, commit.block < 6 ? -EIO : 3 + MANY, ld_recover(ld, &found));
+		/* Where it is not, an earlier epoch can be asked for. */
+		ld->super[0]->lives[0].last_epoch = 0;
+		ld_write_supers(ld);
+		KUNIT_EXPECT_EQ(test, -EIO, ld_recover(ld, &found));
+		ld->set.until = 3;
+		KUNIT_EXPECT_EQ(test, commit.block < 4 ? -EIO : 3, ld_recover(ld, &found));
+		ld->set.until = 0;
+	}
+}
+
 static void one_copy_of_the_superblock_is_enough(struct kunit *test)
 {
 	struct kvt_log_found found;
@@ -721,6 +754,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(what_was_durable_at_a_checkpoint_has_to_be_there),
 	KUNIT_CASE(what_a_checkpoint_has_met_is_where_until_begins),
 	KUNIT_CASE(what_cannot_be_read_is_an_error_and_not_an_end),
+	KUNIT_CASE(only_what_is_needed_has_to_be_readable),
 	KUNIT_CASE(one_copy_of_the_superblock_is_enough),
 	KUNIT_CASE(numbers_that_have_come_to_their_end_are_refused),
 	KT_CASE(the_newest_version_stays_in_whatever_order_records_come),

@@ -140,3 +140,24 @@ void kvt_fault_cache(const struct kvt_disk *disk, const char *what)
 {
 	attr_write(disk, "cache", what);
 }
+
+#define BLOCK	4096
+
+void kvt_fault_read(const struct kvt_disk *disk, __u64 sector, void *block)
+{
+	int fd = open(disk->path, O_RDONLY | O_CLOEXEC);
+
+	KVT_CHECK(fd >= 0);
+	KVT_CHECK(pread(fd, block, BLOCK, (off_t)(sector * 512)) == BLOCK);
+	close(fd);
+}
+
+void kvt_fault_write(const struct kvt_disk *disk, __u64 sector, const void *block)
+{
+	int fd = open(disk->path, O_WRONLY | O_CLOEXEC);
+
+	KVT_CHECK(fd >= 0);
+	KVT_CHECK(pwrite(fd, block, BLOCK, (off_t)(sector * 512)) == BLOCK);
+	KVT_CHECK(fsync(fd) == 0);
+	close(fd);
+}

@@ -30,4 +30,8 @@ void kvt_fault_hold(const struct kvt_disk *disk, bool hold);
 __u64 kvt_fault_held(const struct kvt_disk *disk);
 void kvt_fault_cache(const struct kvt_disk *disk, const char *what);
 
+/* A block of 4 KiB, when nobody has the disk open. */
+void kvt_fault_read(const struct kvt_disk *disk, __u64 sector, void *block);
+void kvt_fault_write(const struct kvt_disk *disk, __u64 sector, const void *block);
+
 #endif /* KVT_TEST_FAULTS_H */
