@@ -292,6 +292,38 @@ TEST_F(faults, one_copy_of_the_superblock_is_enough)
 }
 
 /*
+ * Each of two disks has another copy only.  No superblock is written over the one that a disk has:
+ * wherever writing one leaves garbage, and wherever it fails, the store is there.
+ */
+TEST(another_copy_of_the_superblock_on_each_disk_is_enough)
+{
+	static char garbage[4096];
+	struct kvt_outcome out;
+	struct kvt_oracle o;
+	__u64 slot;
+	int i, disk;
+
+	store_begin(&o, 2);
+	for (i = 0; i < 8; i++) {
+		slot = i & 1 ? COPY_SECTORS : 0;
+		disk = !!(i & 2);
+		kvt_oracle_run(&o, &out);
+		ASSERT_EQ(0, out.attached | out.changed | out.detached);
+		kvt_fault_write(&o.disk[0], i & 4 ? COPY_SECTORS : 0, garbage);
+		kvt_fault_write(&o.disk[1], i & 4 ? 0 : COPY_SECTORS, garbage);
+		EXPECT_EQ(0, kvt_check_disks(o.disk, o.nr));
+		EXPECT_EQ(0, kvt_attach(o.dev, o.name, o.disk, o.nr, KVTREE_ATTACH_READ_ONLY));
+		EXPECT_EQ(0, kvt_detach(o.dev, o.name));
+		kvt_fault_fail_at(&o.disk[disk], "ioerr", "w", slot, SUPER_SECTORS);
+		EXPECT_EQ(-EIO, kvt_attach(o.dev, o.name, o.disk, o.nr, 0));
+		EXPECT_LT(0, kvt_fault_mend(&o.disk[disk]));
+		kvt_fault_write(&o.disk[disk], slot, garbage);
+		kvt_oracle_judge(&o);
+	}
+	kvt_oracle_end(&o);
+}
+
+/*
  * A first crash leaves what was not flushed in the disk's cache, and recovery finds it.  A second
  * one comes at any flush of the attach, and leaves of the cache nothing but superblocks.
  */

@@ -4,22 +4,24 @@
  * from the other copy on its device.
  */
 #include <fcntl.h>
-#include <inttypes.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "tool.h"
 #include "blockdev.h"
 #include "repair.h"
 
-/* The copy beside the one that counts. */
-static unsigned int other_copy(const struct devset *ds)
+/* The copy that is damaged, or KVTREE_LOG_SUPER_COPIES; the other one is sound. */
+static unsigned int damaged_copy(const struct devset *ds, unsigned int i)
 {
-	return (ds->set.number + 1) % KVTREE_LOG_SUPER_COPIES;
+	unsigned int copy = 0;
+
+	while (copy < KVTREE_LOG_SUPER_COPIES && ds->set.dev[i].valid[copy])
+		copy++;
+	return copy;
 }
 
 /**
- * repair_needed() - count the copies of superblocks that do not count
+ * repair_needed() - count the copies of superblocks that are damaged
  * @ds: loaded
  *
  * Return: how many devices have one; the other one of each is sound
@@ -29,7 +31,7 @@ unsigned int repair_needed(const struct devset *ds)
 	unsigned int n = 0, i;
 
 	for (i = 0; i < ds->set.nr_devs; i++)
-		n += !ds->set.dev[i].valid[other_copy(ds)];
+		n += damaged_copy(ds, i) < KVTREE_LOG_SUPER_COPIES;
 	return n;
 }
 
@@ -41,12 +43,14 @@ unsigned int repair_needed(const struct devset *ds)
  */
 void repair_show(const struct devset *ds, FILE *out, const char *what)
 {
-	unsigned int i;
+	unsigned int i, copy;
 
-	for (i = 0; i < ds->set.nr_devs; i++)
-		if (!ds->set.dev[i].valid[other_copy(ds)])
+	for (i = 0; i < ds->set.nr_devs; i++) {
+		copy = damaged_copy(ds, i);
+		if (copy < KVTREE_LOG_SUPER_COPIES)
 			fprintf(out, "%s: copy %u of the superblock %s\n",
-				ds->dev[ds->set.dev[i].slot].path, other_copy(ds), what);
+				ds->dev[ds->set.dev[i].slot].path, copy, what);
+	}
 }
 
 /* A file behind a loop device is not protected by O_EXCL. */
@@ -63,44 +67,6 @@ static int refuse_used(const struct devset *ds)
 		return -EBUSY;
 	}
 	return 0;
-}
-
-static struct kvtree_log_super without_number(const struct kvtree_log_super *super)
-{
-	struct kvtree_log_super same = *super;
-
-	same.number = 0;
-	same.write_id = 0;
-	same.crc = 0;
-	return same;
-}
-
-/*
- * The number and the write_id of what is written: those that other devices have in that
- * place, if it says the same there.  If not, a number higher than the one that counts: also
- * where that one is lost, this one says the same.
- */
-static void choose_number(const struct devset *ds, struct kvtree_log_super *like)
-{
-	const struct kvt_log_set *set = &ds->set;
-	unsigned int copy = other_copy(ds), i;
-	uint64_t id;
-
-	for (i = 0; i < set->nr_devs; i++) {
-		const struct kvtree_log_super *super = &set->dev[i].copy[copy];
-		struct kvtree_log_super is = without_number(super);
-		struct kvtree_log_super wanted = without_number(set->dev[i].super);
-
-		if (!set->dev[i].valid[copy] || memcmp(&is, &wanted, sizeof(is)))
-			continue;
-		like->number = super->number;
-		like->write_id = super->write_id;
-		return;
-	}
-	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
-		die("no random numbers: %m");
-	like->number = cpu_to_le64(set->number + 1);
-	like->write_id = id;
 }
 
 static int rewrite(const struct blockdev *dev, struct kvtree_log_super *super)
@@ -137,18 +103,22 @@ static int rewrite(const struct blockdev *dev, struct kvtree_log_super *super)
  */
 int repair(struct devset *ds)
 {
-	struct kvtree_log_super like, super;
-	unsigned int i;
+	struct kvtree_log_super super;
+	unsigned int i, copy;
+	uint64_t number;
 	int err;
 
 	err = refuse_used(ds);
-	choose_number(ds, &like);
 	for (i = 0; !err && i < ds->set.nr_devs; i++) {
-		if (ds->set.dev[i].valid[other_copy(ds)])
+		copy = damaged_copy(ds, i);
+		if (copy == KVTREE_LOG_SUPER_COPIES)
 			continue;
+		/* Both copies of a change have the same write_id. */
+		number = ds->set.number;
+		if (number % KVTREE_LOG_SUPER_COPIES != copy)
+			number--;
 		super = *ds->set.dev[i].super;
-		super.number = like.number;
-		super.write_id = like.write_id;
+		super.number = cpu_to_le64(number);
 		err = rewrite(&ds->dev[ds->set.dev[i].slot], &super);
 	}
 	return err;

@@ -53,7 +53,7 @@ struct kvt_log_set {
 	u64 until;				/* the epoch to be restored; 0: the last one */
 	/* Of kvt_log_set_load(), by dev_index. */
 	u32 nr_devs;
-	u64 number;				/* of the superblock that counts */
+	u64 number;				/* the highest that the superblock has on any */
 	u64 version_end;			/* versions of records are below */
 	struct kvt_log_dev_super *dev;
 };

@@ -281,6 +281,7 @@ void kvt_log_fail(struct kvt_log *log, int err, const char *what);
 
 /* supers.c */
 int kvt_supers_write(struct kvt_log *log);
+int kvt_supers_complete(struct kvt_log *log);
 
 /* room.c */
 u64 kvt_room_segment(const struct kvt_log_dev *dev);

@@ -292,7 +292,7 @@ static int log_begin_life(struct kvt_log *log)
  */
 static int log_settle(struct kvt_log *log)
 {
-	return kvt_devs_flush(log);
+	return kvt_devs_flush(log) ?: kvt_supers_complete(log);
 }
 
 /* No life begins: changes are refused, and all that is there counts as durable. */

@@ -232,18 +232,28 @@ static int set_sort(struct kvt_log_set *set, const struct kvt_log_dev_super *rea
 	return err;
 }
 
-static const struct kvtree_log_super *dev_copy(const struct kvt_log_dev_super *dev, u64 number,
-					       u64 write_id)
+/* A device's newer copy. */
+static const struct kvtree_log_super *dev_newer(const struct kvt_log_dev_super *dev)
 {
-	u32 copy = number % KVTREE_LOG_SUPER_COPIES;
-
-	if (!dev->valid[copy] || le64_to_cpu(dev->copy[copy].number) != number ||
-	    le64_to_cpu(dev->copy[copy].write_id) != write_id)
-		return NULL;
-	return &dev->copy[copy];
+	if (!dev->valid[0] || !dev->valid[1])
+		return dev_any(dev);
+	return &dev->copy[le64_to_cpu(dev->copy[1].number) > le64_to_cpu(dev->copy[0].number)];
 }
 
-/* Whether two devices' superblocks of one number and write say the same. */
+/* The newer one of those that a change has written, or NULL.  Both of them say the same. */
+static const struct kvtree_log_super *dev_copy(const struct kvt_log_dev_super *dev,
+					       __le64 write_id)
+{
+	const struct kvtree_log_super *newer = dev_newer(dev);
+	u32 older = newer == &dev->copy[0];
+
+	if (newer->write_id == write_id)
+		return newer;
+	return dev->valid[older] && dev->copy[older].write_id == write_id ? &dev->copy[older] :
+									      NULL;
+}
+
+/* Whether the superblocks that a change has written on two devices say the same. */
 static bool super_agrees(const struct kvtree_log_super *a, const struct kvtree_log_super *b)
 {
 	return !memcmp(a->uuid, b->uuid, sizeof(a->uuid)) && a->nr_devs == b->nr_devs &&
@@ -252,32 +262,30 @@ static bool super_agrees(const struct kvtree_log_super *a, const struct kvtree_l
 	       a->checkpoint.epoch == b->checkpoint.epoch;
 }
 
-/* Whether all devices have the superblock of this number and write. */
+/* Whether all devices have what a change has written, in one copy or the other. */
 static bool set_try(struct kvt_log_set *set, const struct kvtree_log_super *like)
 {
-	u64 number = le64_to_cpu(like->number), write_id = le64_to_cpu(like->write_id);
 	const struct kvtree_log_super *super;
 	u32 i;
 
+	set->number = 0;
 	for (i = 0; i < set->nr_devs; i++) {
-		super = dev_copy(&set->dev[i], number, write_id);
+		super = dev_copy(&set->dev[i], like->write_id);
 		if (!super || !super_agrees(super, like) || le32_to_cpu(super->dev_index) != i)
 			return false;
 		set->dev[i].super = super;
+		set->number = max(set->number, le64_to_cpu(super->number));
 	}
-	set->number = number;
 	return true;
 }
 
 static int set_choose(struct kvt_log_set *set)
 {
 	const struct kvt_log_dev_super *dev = &set->dev[0];
-	u32 newer = dev->valid[1] && (!dev->valid[0] || le64_to_cpu(dev->copy[1].number) >
-				      le64_to_cpu(dev->copy[0].number));
+	const struct kvtree_log_super *newer = dev_newer(dev);
+	u32 older = newer == &dev->copy[0];
 
-	if (dev->valid[newer] && set_try(set, &dev->copy[newer]))
-		return 0;
-	if (dev->valid[!newer] && set_try(set, &dev->copy[!newer]))
+	if (set_try(set, newer) || (dev->valid[older] && set_try(set, &dev->copy[older])))
 		return 0;
 	kvt_log_say(set, "the devices have no superblock in common");
 	return -EBADMSG;

@@ -583,6 +583,59 @@ static void one_copy_of_the_superblock_is_enough(struct kunit *test)
 	}
 }
 
+/* Number 3 of another change on one disk, as after a crash: @id is its write_id. */
+static void ld_write_third(struct ld *ld, u32 disk, u64 id)
+{
+	struct kvtree_log_super *super = ld->super[disk];
+	const u64 was = le64_to_cpu(super->write_id);
+
+	super->number = cpu_to_le64(3);
+	super->write_id = cpu_to_le64(id);
+	kvt_log_super_seal(super);
+	memcpy(ld_block(ld, disk, kvt_log_super_block(3)), super, KVTREE_LOG_BLOCK);
+	super->write_id = cpu_to_le64(was);
+}
+
+/* Both copies of a change say the same: of each device either one will do. */
+static void opposite_copies_of_a_superblock_are_enough(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 2, e);
+	u32 copy;
+
+	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
+		ld_damage(ld, 0, kvt_log_super_block(copy), 200);
+		ld_damage(ld, 1, kvt_log_super_block(!copy), 200);
+		KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+		KUNIT_EXPECT_EQ(test, 2, ld->set.number);
+		ld_damage(ld, 0, kvt_log_super_block(copy), 200);
+		ld_damage(ld, 1, kvt_log_super_block(!copy), 200);
+	}
+}
+
+/* What one change wrote on one device and another one on another is not taken for one. */
+static void superblocks_of_different_changes_are_not_mixed(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 2, e);
+
+	ld_write_third(ld, 1, 8);
+	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 2, ld->set.number);
+	/* Another try, with another fate. */
+	ld_write_third(ld, 0, 9);
+	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 2, ld->set.number);
+	ld_damage(ld, 0, kvt_log_super_block(2), 200);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "no superblock in common"));
+	ld_write_third(ld, 0, 8);
+	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 3, ld->set.number);
+}
+
 /* A store must not be attached only to become one that cannot be attached again. */
 static void numbers_that_have_come_to_their_end_are_refused(struct kunit *test)
 {
@@ -756,6 +809,8 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(what_cannot_be_read_is_an_error_and_not_an_end),
 	KUNIT_CASE(only_what_is_needed_has_to_be_readable),
 	KUNIT_CASE(one_copy_of_the_superblock_is_enough),
+	KUNIT_CASE(opposite_copies_of_a_superblock_are_enough),
+	KUNIT_CASE(superblocks_of_different_changes_are_not_mixed),
 	KUNIT_CASE(numbers_that_have_come_to_their_end_are_refused),
 	KT_CASE(the_newest_version_stays_in_whatever_order_records_come),
 	{}

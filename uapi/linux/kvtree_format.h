@@ -77,9 +77,9 @@ struct kvtree_log_checkpoint {
 };
 
 /*
- * The superblock.  Copy `number` % 2 is the one that is written; the same number
- * and write_id stand on every device.  Recovery takes the highest number that all
- * devices have with the same write_id.
+ * The superblock.  Copy `number` % 2 is the one that is written.  A change is written
+ * to every device as two consecutive numbers with one write_id, first the one, then the
+ * other.  Recovery takes the newest change that every device has in either copy.
  */
 struct kvtree_log_super {
 	__le64 magic;
@@ -95,7 +95,7 @@ struct kvtree_log_super {
 	__le32 segment_blocks;
 	__le32 nr_segments;		/* of this device */
 	__le64 number;			/* of the superblock, 1 when formatted */
-	__le64 write_id;		/* random, the same on all devices */
+	__le64 write_id;		/* of the change: random, the same on all devices */
 	__le64 formatted;		/* seconds since 1970 */
 	__u8   label[64];		/* the name that was last attached, with NULs */
 	__le64 generation;		/* of the last life */
