@@ -1068,11 +1068,11 @@ TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 {
 	struct flip *f = kvt_map_shared(sizeof(*f));
 	char first[8192], second[8192];
-	__u32 i, j;
+	__u32 i, j, races = kvt_fewer(RACES, 4);
 	int pid;
 
 	pid = kvt_race_start(&f->race, flip_value, f);
-	for (i = 0; i < RACES; i++) {
+	for (i = 0; i < races; i++) {
 		/* An old and a new letter may mix, but the stored bytes stand still. */
 		ASSERT_EQ(0, kvt_put(self->fd, STR("k"), kvt_bytes(f->val, sizeof(f->val)),
 				     NULL));
@@ -1116,7 +1116,7 @@ TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
 	struct flip *f = kvt_map_shared(sizeof(*f));
 	struct kvtree_scan all = { .flags = KVTREE_SCAN_KEYS_ONLY };
 	struct kvt_list list = {};
-	__u32 i, j, done;
+	__u32 i, j, done, races = kvt_fewer(RACES, 4);
 	int pid, ret;
 
 	strcpy(f->key, "xyz");
@@ -1136,7 +1136,7 @@ TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
 	f->op[6].val = kvt_ptr(f->out);
 	f->op[6].val_len = sizeof(f->out);
 	pid = kvt_race_start(&f->race, flip_op, f);
-	for (i = 0; i < RACES; i++) {
+	for (i = 0; i < races; i++) {
 		/* EMSGSIZE has raised it. */
 		f->op[2].val_len = sizeof(f->val);
 		f->op[6].val_len = sizeof(f->out);
@@ -1200,7 +1200,7 @@ static int flip_cols(void *arg)
 TEST_F(bad, columns_and_scans_that_change_meanwhile_are_one_thing_or_another)
 {
 	struct flip *f = kvt_map_shared(sizeof(*f));
-	__u32 i, done;
+	__u32 i, done, races = kvt_fewer(RACES, 4);
 	int pid, ret;
 
 	f->cols[0] = (struct kvtree_col){ .id = 1, .len = 1 };
@@ -1221,7 +1221,7 @@ TEST_F(bad, columns_and_scans_that_change_meanwhile_are_one_thing_or_another)
 	f->scan.end = kvt_ptr(f->key);
 	f->scan.cols = kvt_ptr("\1\0\2\0");
 	pid = kvt_race_start(&f->race, flip_cols, f);
-	for (i = 0; i < RACES; i++) {
+	for (i = 0; i < races; i++) {
 		f->op[1].val_len = sizeof(f->out);
 		f->op[2].val_len = sizeof(f->out);
 		/* A get puts the lengths that it found in their place. */
@@ -1332,7 +1332,7 @@ TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 			     -1, 0);
 		ASSERT_NE(MAP_FAILED, u.mem);
 		ASSERT_EQ(0, pthread_create(&thread, NULL, unmap_thread, &u));
-		hammer(self->fd, u.mem, u.bytes, RACES / 2);
+		hammer(self->fd, u.mem, u.bytes, kvt_fewer(RACES / 2, 4));
 		__atomic_store_n(&u.stop, 1, __ATOMIC_RELAXED);
 		ASSERT_EQ(0, pthread_join(thread, NULL));
 	}
@@ -1377,7 +1377,7 @@ TEST_F(bad, buffers_that_a_process_truncates_meanwhile_are_efault)
 	ASSERT_NE(MAP_FAILED, mem);
 	kvt_stay_clear_of_uml_race();
 	pid = kvt_fork(truncate_child, t);
-	hammer(self->fd, mem, t->bytes, RACES);
+	hammer(self->fd, mem, t->bytes, kvt_fewer(RACES, 4));
 	__atomic_store_n(&t->stop, 1, __ATOMIC_RELAXED);
 	ASSERT_EQ(0, kvt_wait(pid));
 	EXPECT_TRUE(kvt_has(self->fd, STR("big"), kvt_bytes(big, sizeof(big))));
@@ -1387,7 +1387,7 @@ TEST_F(bad, operations_that_a_process_truncates_meanwhile_are_efault)
 {
 	struct truncate *t = kvt_map_shared(sizeof(*t));
 	struct kvtree_op op;
-	__u32 i, j, done;
+	__u32 i, j, done, races = kvt_fewer(RACES, 4);
 	char *mem;
 	int pid, ret;
 
@@ -1398,7 +1398,7 @@ TEST_F(bad, operations_that_a_process_truncates_meanwhile_are_efault)
 	ASSERT_NE(MAP_FAILED, mem);
 	kvt_stay_clear_of_uml_race();
 	pid = kvt_fork(truncate_child, t);
-	for (i = 0; i < RACES; i++) {
+	for (i = 0; i < races; i++) {
 		/* Written by pwrite(), which gets no SIGBUS. */
 		for (j = 0; j < 8; j++) {
 			put_inline(&op, j);

@@ -161,10 +161,10 @@ static void worker_round(struct worker *w)
 
 static void *worker_thread(void *arg)
 {
+	__u64 i, rounds = kvt_fewer(ROUNDS, 4);
 	struct worker *w = arg;
-	int i;
 
-	for (i = 0; i < ROUNDS; i++)
+	for (i = 0; i < rounds; i++)
 		worker_round(w);
 	return NULL;
 }
@@ -286,9 +286,9 @@ static int adder(int fd, int id, struct shared *shared)
 	struct kvt_rand rand = { .state = id };
 	__u64 sum[COUNTERS] = {}, by;
 	char key[32];
-	__u32 i, c;
+	__u32 i, c, times = kvt_fewer(1500, 4);
 
-	for (i = 0; i < 1500; i++) {
+	for (i = 0; i < times; i++) {
 		c = kvt_rand_below(&rand, COUNTERS);
 		by = kvt_rand(&rand);
 		sprintf(key, "counter%u", c / 2);
@@ -349,18 +349,18 @@ static int swapper(int fd, int n)
 
 TEST_F(many, cas_increments_are_exact)
 {
-	__u64 val;
+	__u64 val, times = kvt_fewer(700, 4);
 	int pid[4], i;
 
 	for (i = 0; i < 4; i++) {
 		pid[i] = kvt_child();
 		if (!pid[i])
-			_exit(swapper(self->fd, 700));
+			_exit(swapper(self->fd, times));
 	}
 	for (i = 0; i < 4; i++)
 		ASSERT_EQ(0, kvt_wait(pid[i]));
 	ASSERT_EQ(8, kvt_get(self->fd, STR("n"), &val, 8, NULL));
-	EXPECT_EQ(4 * 700, val);
+	EXPECT_EQ(4 * times, val);
 }
 
 /* Removal and re-insertion by others between read and swap. */
@@ -379,7 +379,7 @@ static int aba(int fd, int n)
 TEST_F(many, cas_is_not_fooled_by_remove_and_reinsert)
 {
 	__u64 val, version, last = 0;
-	int pid, i, ret, won = 0;
+	int pid, i, ret, won = 0, times = kvt_fewer(3000, 4);
 
 	/*
 	 * The other puts and removes a value that looks the same each time.  A
@@ -387,8 +387,8 @@ TEST_F(many, cas_is_not_fooled_by_remove_and_reinsert)
 	 */
 	pid = kvt_child();
 	if (!pid)
-		_exit(aba(self->fd, 3000));
-	for (i = 0; i < 3000; i++) {
+		_exit(aba(self->fd, times));
+	for (i = 0; i < times; i++) {
 		ret = kvt_get(self->fd, STR("aba"), &val, 8, &version);
 		if (ret == -ENOENT)
 			continue;
@@ -473,9 +473,9 @@ static int columns_writer(int fd, int id, struct shared *shared)
 	struct kvtree_col cols[3] = {
 		{ .id = 1, .len = 8 }, { .id = 2, .len = LARGE }, { .id = 200, .len = 8 },
 	};
-	int i;
+	int i, times = kvt_fewer(400, 4);
 
-	for (i = 0; i < 400; i++) {
+	for (i = 0; i < times; i++) {
 		memset(val, id * 64 + i % 64, sizeof(val));
 		KVT_CHECK(kvt_put_cols(fd, STR("k"), cols, 3, kvt_bytes(val, sizeof(val)),
 				       NULL) == 0);
@@ -679,7 +679,7 @@ TEST_F(many, stable_keys_are_found_beside_splits_and_removals)
 		_exit(stable_reader(self->fd, self->shared));
 	filler = kvt_child();
 	if (!filler)
-		_exit(gap_filler(self->fd, 60));
+		_exit(gap_filler(self->fd, kvt_fewer(60, 4)));
 	EXPECT_EQ(0, kvt_wait(filler));
 	__atomic_store_n(&self->shared->working, 0, __ATOMIC_RELEASE);
 	EXPECT_EQ(0, kvt_wait(reader));
