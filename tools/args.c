@@ -25,7 +25,8 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 		tool.escape = true;
 		return 0;
 	case '0' ... '9':
-		argp_error(state, "'-%c' is no option: put -- before what begins with a hyphen", key);
+		argp_error(state, "'-%c' is no option: put -- before what begins with a hyphen",
+			   key);
 		return 0;
 	case ARGP_KEY_END:
 		if (tool.hex && tool.escape)
@@ -176,7 +177,7 @@ bool say_store_wrong(const char *what, const struct kvtree_store_create *store)
 		warn("%s '%s': there is no engine '%s': masstree and bwtree are there", what,
 		     store->name, store->engine);
 	else if (store->page_size)
-		warn("%s '%s': no pages of %u bytes: bwtree's have 256 bytes to 16K, masstree has none",
+		warn("%s '%s': no pages of %u bytes: bwtree has 256 bytes to 16K, masstree none",
 		     what, store->name, store->page_size);
 	else
 		return false;
