@@ -190,13 +190,11 @@ static void expect_posts(struct __test_metadata *_metadata, struct _test_data_co
 	EXPECT_LT(0, want);
 }
 
-static bool enough(const volatile __u64 *calls, __u64 want, unsigned int seconds)
+/* However long it takes: what never comes is the end of the test's own time. */
+static void wait_for(const volatile __u64 *calls, __u64 want)
 {
-	unsigned int i;
-
-	for (i = 0; i < seconds * 50 && *calls < want; i++)
+	while (*calls < want)
 		kvt_sleep_ms(20);
-	return *calls >= want;
 }
 
 TEST_F(contexts, in_the_interrupt_of_its_clock)
@@ -216,11 +214,10 @@ TEST_F(contexts, in_the_interrupt_of_its_clock)
 	link = bpf_program__attach_perf_event(self->skel->progs.on_clock, perf);
 	ASSERT_NE(NULL, link);
 	writer_start(self);
-	EXPECT_TRUE(enough(&count->calls, 10000, 60));
+	wait_for(&count->calls, 10000);
 	writer_stop(self);
 	bpf_link__destroy(link);
 	report(_metadata, count, FROM_HARDIRQ);
-	EXPECT_LT(0, count->calls);
 	EXPECT_EQ(0, count->elsewhere);
 	expect_posts(_metadata, self, 'h', count->posts);
 }
@@ -246,14 +243,13 @@ TEST_F(contexts, in_an_nmi)
 		TH_LOG("%s", kvt_bpf_log());
 	}
 	writer_start(self);
-	for (i = 0; i < 30; i++) {
+	for (i = 0; i < 30 || !count->calls; i++) {
 		write_file("/proc/sysrq-trigger", "l");
 		kvt_sleep_ms(10);
 	}
 	writer_stop(self);
 	bpf_link__destroy(link);
 	report(_metadata, count, FROM_NMI);
-	EXPECT_LT(0, count->calls);
 	expect_posts(_metadata, self, 'n', count->posts);
 }
 
@@ -310,7 +306,7 @@ static unsigned int probe_function(struct bpf_program *prog, const char *name,
 	return nr;
 }
 
-TEST_F_TIMEOUT(contexts, within_what_changes_nodes, 200)
+TEST_F(contexts, within_what_changes_nodes)
 {
 	struct bpf_link *links[NR(changers) * PROBES_PER_FUNCTION];
 	struct count *probe = &self->contexts->from[FROM_PROBE];
@@ -326,16 +322,14 @@ TEST_F_TIMEOUT(contexts, within_what_changes_nodes, 200)
 		nr += n;
 	}
 	writer_start(self);
-	EXPECT_TRUE(enough(&probe->calls, 4000, 60));
-	EXPECT_TRUE(enough(&probe->busy, 1, 30));
+	wait_for(&probe->calls, 4000);
+	wait_for(&probe->busy, 1);
 	writer_stop(self);
 	while (nr)
 		bpf_link__destroy(links[--nr]);
 	optimize_probes(true);
 	report(_metadata, probe, FROM_PROBE);
 	report(_metadata, entry, FROM_ENTRY);
-	EXPECT_LT(0, probe->calls);
-	EXPECT_LT(0, probe->busy);
 	EXPECT_EQ(probe->busy + entry->busy, kvt_stat(self->env.env.fd, KVTREE_STAT_BPF_BUSY));
 	expect_posts(_metadata, self, 'p', probe->posts + entry->posts);
 	EXPECT_EQ(STABLE, kvt_stat(self->env.env.fd, KVTREE_STAT_KEYS));
