@@ -171,7 +171,7 @@ struct kvt_pair {
  *	whatever earlier calls have read.  A key beyond the position is not missed if it
  *	is there from iter_rest() on; one that comes later may be.  The work is bounded
  *	by the lengths of the last key before the call and of the keys returned, but
- *	for pages and layers that have just become empty.
+ *	for pages that have just become empty.
  *	Returns how many there are; 0 at the end; -EBUSY if bounded retries are
  *	spent; -EAGAIN after a bounded amount of work without a result: leave the RCU
  *	read section, call iter_rest(), go on.

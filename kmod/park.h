@@ -30,12 +30,13 @@
 	X(UNLINK_MARKED)	/* marked deleted, all still locked */	\
 	X(LAYER_BUILT)		/* chain of layers built, not published */ \
 	X(LAYER_PUBLISHED)	/* chain published, leaf still locked */ \
-	X(COLLECT_LOCKED)	/* empty layer's root and its slot's leaf locked */ \
-	X(COLLECT_REMOVED)	/* slot gone, root not marked */	\
-	X(COLLECT_MARKED)	/* root marked deleted, both still locked */ \
-	X(COLLAPSE_LOCKED)	/* one-key layer and its slot's leaf locked */ \
-	X(COLLAPSE_PUBLISHED)	/* key back in the upper layer, layer not marked */ \
-	X(COLLAPSE_MARKED)	/* layer marked deleted, both still locked */ \
+	X(STEM_LOCKED)		/* one more layer and its slot's leaf locked */ \
+	X(COLLECT_LOCKED)	/* all layers locked that go with the last key */ \
+	X(COLLECT_REMOVED)	/* slot gone, layers not marked */	\
+	X(COLLECT_MARKED)	/* layers marked deleted, all still locked */ \
+	X(COLLAPSE_LOCKED)	/* layers with one key and their slot's leaf locked */ \
+	X(COLLAPSE_PUBLISHED)	/* key back in the upper layer, layers not marked */ \
+	X(COLLAPSE_MARKED)	/* layers marked deleted, all still locked */ \
 	X(SHRINK_LOCKED)	/* one-child root and its slot's leaf locked */ \
 	X(SHRINK_PUBLISHED)	/* its child is the root, it is not marked */ \
 	X(SHRINK_MARKED)	/* old root marked deleted, all still locked */

@@ -56,7 +56,7 @@ static const struct {
 	[KVTREE_STAT_LAYER_CREATE] = { "layer_create", COUNT,
 		"layers created" },
 	[KVTREE_STAT_LAYER_COLLECT] = { "layer_collect", COUNT,
-		"empty layers taken away" },
+		"layers taken away with their last key" },
 	[KVTREE_STAT_LAYER_COLLAPSE] = { "layer_collapse", COUNT,
 		"one-key layers folded into their parent" },
 	[KVTREE_STAT_NODE_UNLINK] = { "node_unlink", COUNT,

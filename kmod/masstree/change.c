@@ -83,15 +83,14 @@ static int mt_hold_layer(struct kvt_change *change, struct mt_change *c,
 }
 
 /* The leaf is full: lock all that its split will reach. */
-static int mt_hold_split(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
-			 struct mt_want *want)
+static int mt_hold_split(struct mt_change *c, struct mt_want *want)
 {
 	struct mt_node *node = &c->leaf->node;
 	struct mt_inner *parent;
 	unsigned int inners = 0;
 
 	c->kind = MT_CHANGE_SPLIT;
-	while ((parent = mt_lock_parent(node))) {
+	while ((parent = mt_lock_parent(node, true))) {
 		if (WARN_ON_ONCE(c->nr_above == MT_HEIGHT_MAX)) {
 			mt_unlock(&parent->node, mt_class_of(&parent->node));
 			return -EBUSY;
@@ -104,8 +103,7 @@ static int mt_hold_split(struct mt_tree *tree, struct kvt_change *change, struct
 	}
 	if (!parent) {
 		inners++;
-		if (c->off)
-			c->up = mt_lock_slot(tree, change->key.data, c->off, node, &c->up_slot);
+		c->up = mt_lock_up(node, true, &c->up_slot);
 	}
 	want->leaves = 1;
 	want->inners = inners;
@@ -113,8 +111,7 @@ static int mt_hold_split(struct mt_tree *tree, struct kvt_change *change, struct
 }
 
 /* The leaf is locked.  What has to be done to change the key in it? */
-static int mt_hold_place(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
-			 struct mt_want *want)
+static int mt_hold_place(struct kvt_change *change, struct mt_change *c, struct mt_want *want)
 {
 	u32 rank = mt_rank(change->key.len, c->off);
 	struct kvt_value *value;
@@ -140,7 +137,7 @@ static int mt_hold_place(struct mt_tree *tree, struct kvt_change *change, struct
 	if (n >= 0)
 		return mt_hold_layer(change, c, value, want);
 	if (mt_perm_size(c->leaf->perm) == MT_LEAF_WIDTH)
-		return mt_hold_split(tree, change, c, want);
+		return mt_hold_split(c, want);
 	c->kind = MT_CHANGE_INSERT;
 	return 0;
 }
@@ -172,13 +169,12 @@ static int mt_find_place(struct mt_tree *tree, struct kvt_change *change, struct
 	kvt_park_loose(KVT_PARK_WRITE_FOUND);
 	mt_fetch_old(c, mt_leaf(probe.node), change->key.len);
 	mt_hold();
-	c->leaf = mt_lock_leaf(tree, mt_leaf(probe.node), probe.version, c->slice,
-			       &mt_class_leaf);
+	c->leaf = mt_lock_leaf(tree, mt_leaf(probe.node), probe.version, c->slice);
 	if (!c->leaf) {
 		mt_release();
 		return -EAGAIN;
 	}
-	err = mt_hold_place(tree, change, c, want);
+	err = mt_hold_place(change, c, want);
 	if (err)
 		mt_let_go(c);
 	else
@@ -316,6 +312,7 @@ static int mt_stock_chain(struct mt_tree *tree, struct kvt_change *change, struc
 					       want->chain_off + i * MT_SLICE),
 			     MT_RANK_LONG, mt_layer_slot(&below->node));
 		leaf->perm = mt_perm_insert(MT_PERM_EMPTY, 0);
+		mt_set_up(&below->node, leaf);
 	}
 	c->chain = below;
 	c->nr_chain = want->chain;
@@ -407,6 +404,7 @@ static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
 	mt_leaf_fill(leaf, 0, other_slice, other_rank, (unsigned long)other);
 	mt_leaf_fill(leaf, 1, slice, rank, (unsigned long)value);
 	leaf->perm = mt_perm_insert(mt_perm_insert(MT_PERM_EMPTY, 0), first ? 0 : 1);
+	mt_set_up(&c->chain->node, c->leaf);
 	kvt_park(KVT_PARK_LAYER_BUILT);
 	mt_leaf_set_slot(c->leaf, c->slot, mt_layer_slot(&c->chain->node));
 	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYER_CREATE, c->nr_chain);
@@ -417,28 +415,112 @@ static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
 	kvt_park(KVT_PARK_LAYER_PUBLISHED);
 }
 
-/* What a removal leaves for mt_commit() to do when nothing is locked. */
+/* What a removal leaves in a leaf's layer. */
 enum mt_leftover {
-	MT_LEFT_NOTHING,
-	MT_LEFT_EMPTY,		/* an empty leaf to unlink */
-	MT_LEFT_LAYER,		/* a layer of one key or none */
+	MT_LEFT_ENOUGH,
+	MT_LEFT_EMPTY,		/* the leaf is empty, and to be unlinked */
+	MT_LEFT_THIN,		/* the layer is one for the worker */
 };
+
+/* Something was taken out of a leaf, which is locked. */
+static enum mt_leftover mt_left_in(const struct mt_leaf *leaf, u32 off)
+{
+	unsigned int size = mt_perm_size(leaf->perm);
+
+	if (!mt_is_root(&leaf->node))
+		return size ? MT_LEFT_ENOUGH : MT_LEFT_EMPTY;
+	return size <= 1 && off ? MT_LEFT_THIN : MT_LEFT_ENOUGH;
+}
 
 static enum mt_leftover mt_remove_slot(struct mt_change *c)
 {
 	struct mt_leaf *leaf = c->leaf;
-	bool is_root = !READ_ONCE(leaf->node.parent);
-	unsigned int size;
+	enum mt_leftover left;
 
 	leaf->stale |= BIT(c->slot);
 	mt_leaf_set_perm(leaf, mt_perm_remove(leaf->perm, c->at));
 	kvt_park(KVT_PARK_REMOVE_UNLISTED);
-	size = mt_perm_size(leaf->perm);
-	if (!size && !is_root)
-		return MT_LEFT_EMPTY;
-	if (size <= 1 && is_root && c->off)
-		return MT_LEFT_LAYER;
-	return MT_LEFT_NOTHING;
+	left = mt_left_in(leaf, c->off);
+	mt_unlock(&leaf->node, &mt_class_leaf);
+	return left;
+}
+
+/* Take a stem out with its leaf, which is unlocked.  It is to be retired. */
+static enum mt_leftover mt_remove_stem(struct mt_change *c, struct mt_stem *stem)
+{
+	enum mt_leftover left;
+
+	mt_stem_remove(stem);
+	c->off -= stem->layers * MT_SLICE;
+	c->nr_collected += stem->layers;
+	left = mt_left_in(stem->top, c->off);
+	mt_stem_unlock(stem);
+	mt_unlock(&stem->leaf->node, &mt_class_leaf);
+	return left;
+}
+
+/*
+ * A leaf was left empty, and when it was to be unlinked, nothing else was left in its layer,
+ * either: take the layer out.  @leaf: set to the leaf above that this has left something in.
+ */
+static enum mt_leftover mt_remove_last(struct mt_tree *tree, struct mt_change *c,
+				       struct mt_leaf **leaf)
+{
+	enum mt_leftover left = MT_LEFT_ENOUGH;
+	struct mt_stem stem;
+
+	mt_lock(&(*leaf)->node, &mt_class_leaf, 0);
+	if (!mt_is_deleted(&(*leaf)->node) && !mt_perm_size((*leaf)->perm)) {
+		if (mt_stem_lock(&stem, *leaf)) {
+			*leaf = stem.top;
+			left = mt_remove_stem(c, &stem);
+			mt_stem_retire(tree, &stem);
+			return left;
+		}
+		/* Of the first layer, or it has got neighbours. */
+		left = c->off ? MT_LEFT_EMPTY : MT_LEFT_THIN;
+	}
+	mt_unlock(&(*leaf)->node, &mt_class_leaf);
+	return left;
+}
+
+/* Unlink a leaf that was left empty.  Returns what that leaves. */
+static enum mt_leftover mt_remove_leaf(struct mt_tree *tree, struct mt_change *c,
+				       struct mt_leaf **leaf)
+{
+	switch (mt_unlink_leaf(tree, *leaf, &c->gone)) {
+	case MT_UNLINK_THIN:
+		return MT_LEFT_THIN;
+	case MT_UNLINK_LAST:
+		return mt_remove_last(tree, c, leaf);
+	default:
+		return MT_LEFT_ENOUGH;
+	}
+}
+
+/*
+ * Remove the key, and with it what nothing else is left in.  Preemption stays off until
+ * that is done: what is empty is in the way of readers.
+ */
+static void mt_remove(struct mt_tree *tree, struct mt_change *c)
+{
+	struct mt_leaf *leaf = c->leaf;
+	struct mt_stem stem = { };
+	enum mt_leftover left;
+
+	if (mt_perm_size(leaf->perm) == 1 && mt_stem_lock(&stem, leaf)) {
+		left = mt_remove_stem(c, &stem);
+		leaf = stem.top;
+	} else {
+		left = mt_remove_slot(c);
+	}
+	while (left == MT_LEFT_EMPTY)
+		left = mt_remove_leaf(tree, c, &leaf);
+	c->thin = left == MT_LEFT_THIN;
+	c->leaf = NULL;
+	mt_release();
+	if (stem.layers)
+		mt_stem_retire(tree, &stem);
 }
 
 /* Of a key that ends within the first slice, before anybody can find it: see prefix.c. */
@@ -448,13 +530,11 @@ static void mt_note_length(struct mt_tree *tree, const struct kvt_key *key)
 		set_bit(key->len, &tree->short_lens);
 }
 
-static enum mt_leftover mt_apply(struct mt_tree *tree, struct kvt_change *change,
-				 struct mt_change *c, struct kvt_value *value)
+static void mt_apply(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
+		     struct kvt_value *value)
 {
 	switch (c->kind) {
 	case MT_CHANGE_UPDATE:
-		if (!value)
-			return mt_remove_slot(c);
 		mt_leaf_set_slot(c->leaf, c->slot, (unsigned long)value);
 		break;
 	case MT_CHANGE_INSERT:
@@ -472,7 +552,6 @@ static enum mt_leftover mt_apply(struct mt_tree *tree, struct kvt_change *change
 		WARN_ON_ONCE(1);
 		break;
 	}
-	return MT_LEFT_NOTHING;
 }
 
 /**
@@ -486,15 +565,13 @@ int mt_commit(struct kvt_change *change, struct kvt_value *value)
 {
 	struct mt_tree *tree = mt_tree(change->index);
 	struct mt_change *c = mt_change(change);
-	struct mt_leaf *leaf = c->leaf;
-	enum mt_leftover left;
 
-	left = mt_apply(tree, change, c, value);
-	mt_let_go(c);
-	if (left == MT_LEFT_EMPTY)
-		c->thin = mt_unlink_leaf(tree, leaf, &c->gone);
-	else
-		c->thin = left == MT_LEFT_LAYER;
+	if (!value && c->kind == MT_CHANGE_UPDATE) {
+		mt_remove(tree, c);
+	} else {
+		mt_apply(tree, change, c, value);
+		mt_let_go(c);
+	}
 	mt_end();
 	return 0;
 }
@@ -522,6 +599,10 @@ void mt_finish(struct kvt_change *change)
 		mt_layer_check_later(tree, change->key.data, c->off);
 	if (c->gone)
 		trace_kvt_unlink(tree, c->gone - 1);
+	if (c->nr_collected) {
+		kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYER_COLLECT, c->nr_collected);
+		trace_kvt_layer_collect(tree, c->off / MT_SLICE + 1, c->nr_collected);
+	}
 	if (c->nr_split)
 		mt_trace_split(tree, c);
 	if (c->nr_built)

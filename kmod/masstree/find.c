@@ -155,7 +155,7 @@ static enum mt_step mt_probe_node(struct mt_probe *p, u64 *version)
 		return MT_STEP_MORE;
 	}
 	/* A layer's root that has split or shrunk is not its root any more. */
-	if ((v & MT_DELETED) || (!above && READ_ONCE(p->node->parent)))
+	if ((v & MT_DELETED) || (!above && !mt_is_root(p->node)))
 		return MT_STEP_RESTART;
 	*version = v;
 	if (v & MT_LEAF)
@@ -343,7 +343,6 @@ struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u
  * @leaf: a leaf that covered the slice at some time in this RCU read section
  * @version: the leaf's, at that time
  * @slice: the slice
- * @class: lock class
  *
  * What a leaf covers gets less by splits only.  If there was none, its right neighbour,
  * which is likely to be far away from all that is in the cache, is not looked at.
@@ -352,14 +351,13 @@ struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u
  *
  * Return: the leaf, locked and not deleted, or NULL: begin again.
  */
-struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 version, u64 slice,
-			     struct mt_lock_class *class)
+struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 version, u64 slice)
 {
 	struct mt_leaf *next;
 	bool seen = true;
 
 	for (;;) {
-		if (mt_lock(&leaf->node, class, 0))
+		if (mt_lock(&leaf->node, &mt_class_leaf, 0))
 			mt_stat(tree, KVTREE_STAT_LOCK_CONTENDED);
 		if (mt_is_deleted(&leaf->node))
 			break;
@@ -368,11 +366,11 @@ struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 ver
 		next = READ_ONCE(leaf->next);
 		if (!next || slice < READ_ONCE(next->lowkey))
 			return leaf;
-		mt_unlock(&leaf->node, class);
+		mt_unlock(&leaf->node, &mt_class_leaf);
 		leaf = next;
 		seen = false;
 	}
-	mt_unlock(&leaf->node, class);
+	mt_unlock(&leaf->node, &mt_class_leaf);
 	return NULL;
 }
 
@@ -411,60 +409,4 @@ struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off)
 		root = mt_slot_layer(slot);
 	}
 	return root;
-}
-
-/* The leaf of the layer at @off that covers the key's slice, or NULL, or an error. */
-static struct mt_leaf *mt_find_leaf(struct mt_probe *probe, u32 off)
-{
-	struct mt_node *root = mt_find_layer(probe, off);
-
-	if (IS_ERR_OR_NULL(root))
-		return ERR_CAST(root);
-	return mt_probe_descend(probe, root, off, mt_slice(probe->key, probe->len, off),
-				&probe->version);
-}
-
-/**
- * mt_lock_slot() - lock the leaf whose slot holds the root of a layer
- * @tree: the tree
- * @key: a key of the layer, at least its first @off bytes
- * @off: of the layer, in bytes, more than 0
- * @root: the layer's root, locked, not deleted, and known to be its root
- * @slot: number of the slot
- *
- * While the root is locked nobody changes the slot, so it is found in the end:
- * who holds nodes of upper layers waits for nodes further up only.
- *
- * Context: under rcu_read_lock(), mt_hold(), @root locked.
- *
- * Return: the leaf, locked with mt_class_slot.
- */
-struct mt_leaf *mt_lock_slot(struct mt_tree *tree, const u8 *key, u32 off,
-			     struct mt_node *root, unsigned int *slot)
-{
-	const struct kvt_key prefix = { .data = key, .len = off };
-	struct mt_probe probe;
-	struct mt_leaf *leaf;
-	unsigned int at;
-	u64 slice;
-	int n;
-
-	off -= MT_SLICE;
-	slice = mt_slice(key, prefix.len, off);
-	for (;;) {
-		mt_probe_init(&probe, tree, &prefix);
-		leaf = mt_find_leaf(&probe, off);
-		mt_probe_end(&probe);
-		if (IS_ERR_OR_NULL(leaf))
-			continue;
-		leaf = mt_lock_leaf(tree, leaf, probe.version, slice, &mt_class_slot);
-		if (!leaf)
-			continue;
-		n = mt_leaf_search(leaf, leaf->perm, slice, MT_RANK_LONG, &at);
-		if (n >= 0 && leaf->slot[n] == mt_layer_slot(root))
-			break;
-		mt_unlock(&leaf->node, &mt_class_slot);
-	}
-	*slot = n;
-	return leaf;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Layers that have become too thin for what they cost: empty ones are
- * collected, those with one key are folded into the layer above, roots with one
- * child make way for it (EuroSys 2012, section 4.6.5: "empty and
- * pathologically-shaped layer-h trees").  A worker does it, some time after the
- * removal that made the layer thin.
+ * Layers that have become too thin for what they cost: those with one key are folded into
+ * the layer above, roots with one child make way for it (EuroSys 2012, section 4.6.5:
+ * "empty and pathologically-shaped layer-h trees").  A worker does it, some time after the
+ * removal that made the layer thin, in case another key comes.  Empty layers are not left
+ * for it: their keys pay for the way to a thin layer, but nobody for that to an empty one.
  *
  * The locks are those of the removal and of the split: the layer's root first,
  * then the leaf of the upper layer that holds it.
@@ -30,17 +30,11 @@ struct mt_check {
 	u8 key[];
 };
 
-/* A layer's root, locked, and, below the first layer, what leads to it. */
-struct mt_layer {
-	struct mt_node *root;
-	struct mt_leaf *up;		/* locked, or NULL */
-	unsigned int slot;		/* of up */
-};
-
 /* What became of a layer that the worker looked at. */
 enum mt_verdict {
 	MT_LAYER_FINE,
-	MT_LAYER_AGAIN,		/* look at it once more */
+	MT_LAYER_AGAIN,		/* it is changing: look at it once more */
+	MT_LAYER_SHRUNK,	/* it has another root, which may be thin */
 	MT_LAYER_GONE,		/* the layer above may be thin now */
 };
 
@@ -65,132 +59,80 @@ bool mt_layer_is_thin(const struct mt_node *root)
 	leaf = container_of(root, struct mt_leaf, node);
 	perm = READ_ONCE(leaf->perm);
 	slot = READ_ONCE(leaf->slot[mt_perm_slot(perm, 0)]);
-	return !mt_perm_size(perm) || (mt_perm_size(perm) == 1 && !mt_slot_is_layer(slot));
+	return mt_perm_size(perm) == 1 && !mt_slot_is_layer(slot) &&
+	       READ_ONCE(root->above) != MT_ROOT;
 }
 
-static void mt_layer_unlock(struct mt_layer *layer)
+/* Make the only child of a root, which is locked, the root. */
+static void mt_layer_shrink(struct mt_tree *tree, struct mt_node *root)
 {
-	if (layer->up)
-		mt_unlock(&layer->up->node, &mt_class_slot);
-	mt_unlock(layer->root, mt_class_of(layer->root));
-}
+	struct mt_node *child = mt_inner(root)->child[0];
+	struct mt_leaf *up;
+	unsigned int slot;
 
-/* Take the slot of an empty layer out of the layer above. */
-static void mt_layer_collect(struct mt_layer *layer)
-{
-	struct mt_leaf *up = layer->up;
-	unsigned int at = 0;
-
-	while (mt_perm_slot(up->perm, at) != layer->slot)
-		at++;
-	kvt_park(KVT_PARK_COLLECT_LOCKED);
-	up->stale |= BIT(layer->slot);
-	mt_leaf_set_perm(up, mt_perm_remove(up->perm, at));
-	kvt_park(KVT_PARK_COLLECT_REMOVED);
-	mt_mark_deleted(layer->root);
-	kvt_park(KVT_PARK_COLLECT_MARKED);
-}
-
-/* Put the only value of a layer in the place of the layer. */
-static void mt_layer_collapse(struct mt_layer *layer, unsigned long value)
-{
-	kvt_park(KVT_PARK_COLLAPSE_LOCKED);
-	mt_leaf_set_slot(layer->up, layer->slot, value);
-	kvt_park(KVT_PARK_COLLAPSE_PUBLISHED);
-	mt_mark_deleted(layer->root);
-	kvt_park(KVT_PARK_COLLAPSE_MARKED);
-}
-
-/* Make the only child of a root the root. */
-static void mt_layer_shrink(struct mt_tree *tree, struct mt_layer *layer)
-{
-	struct mt_node *child = mt_inner(layer->root)->child[0];
-
+	up = mt_lock_up(root, true, &slot);
 	kvt_park(KVT_PARK_SHRINK_LOCKED);
-	mt_set_parent(child, NULL);
-	if (layer->up)
-		mt_leaf_set_slot(layer->up, layer->slot, mt_layer_slot(child));
+	mt_set_beside(child, root);
+	if (up)
+		mt_leaf_set_slot(up, slot, mt_layer_slot(child));
 	else
 		mt_set_root(tree, child);
 	kvt_park(KVT_PARK_SHRINK_PUBLISHED);
-	mt_mark_deleted(layer->root);
+	mt_mark_deleted(root);
 	kvt_park(KVT_PARK_SHRINK_MARKED);
+	if (up)
+		mt_unlock(&up->node, &mt_class_slot);
 }
 
-/* The layer's root is locked.  Returns what became of the layer. */
-static enum mt_verdict mt_layer_judge(struct mt_tree *tree, struct mt_layer *layer,
-				      const u8 *key, u32 off)
+/* The layer's root is locked.  @stem is what is collapsed, with one layer or more. */
+static enum mt_verdict mt_layer_judge(struct mt_tree *tree, struct mt_node *root,
+				      struct mt_stem *stem)
 {
-	struct mt_leaf *leaf;
-	unsigned long slot;
-
-	if (mt_is_deleted(layer->root) || READ_ONCE(layer->root->parent))
+	if (mt_is_deleted(root) || !mt_is_root(root))
 		return MT_LAYER_AGAIN;
-	if (!mt_layer_is_thin(layer->root) || (!off && mt_is_leaf(layer->root)))
+	if (!mt_layer_is_thin(root))
 		return MT_LAYER_FINE;
-	if (off)
-		layer->up = mt_lock_slot(tree, key, off, layer->root, &layer->slot);
-	if (!mt_is_leaf(layer->root)) {
-		mt_layer_shrink(tree, layer);
-		return MT_LAYER_AGAIN;
+	if (!mt_is_leaf(root)) {
+		mt_layer_shrink(tree, root);
+		return MT_LAYER_SHRUNK;
 	}
-	leaf = mt_leaf(layer->root);
-	slot = leaf->slot[mt_perm_slot(leaf->perm, 0)];
-	if (mt_perm_size(leaf->perm))
-		mt_layer_collapse(layer, slot);
-	else
-		mt_layer_collect(layer);
+	if (!mt_stem_lock(stem, mt_leaf(root)))
+		return MT_LAYER_FINE;
+	mt_stem_collapse(stem);
+	mt_stem_unlock(stem);
 	return MT_LAYER_GONE;
 }
 
 /* Count and free what is not part of the tree any more. */
 static void mt_layer_retire(struct mt_tree *tree, struct mt_node *root, u32 off,
-			    bool collapsed)
+			    const struct mt_stem *stem)
 {
-	if (!mt_is_leaf(root)) {
+	if (!stem->layers) {
 		mt_stat(tree, KVTREE_STAT_ROOT_SHRINK);
 		trace_kvt_root(tree, mt_inner(root)->level - 1, false);
 		mt_inner_retire(tree, mt_inner(root));
 		return;
 	}
-	if (collapsed) {
-		mt_stat(tree, KVTREE_STAT_LAYER_COLLAPSE);
-		trace_kvt_layer_collapse(tree, off / MT_SLICE, 1);
-	} else {
-		mt_stat(tree, KVTREE_STAT_LAYER_COLLECT);
-		trace_kvt_layer_collect(tree, off / MT_SLICE, 1);
-	}
-	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYERS, -1);
-	mt_leaf_retire(tree, mt_leaf(root));
+	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYER_COLLAPSE, stem->layers);
+	trace_kvt_layer_collapse(tree, off / MT_SLICE + 1 - stem->layers, stem->layers);
+	mt_stem_retire(tree, stem);
 }
 
-/* Look at one layer.  Under rcu_read_lock(). */
-static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
-				     const u8 *key, u32 off)
+/* Look at one layer.  Under rcu_read_lock().  @off: set to what is to be looked at next. */
+static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root, u32 *off)
 {
-	struct mt_layer layer = { .root = root };
-	bool deleted, collapsed = false, empty = false;
+	struct mt_stem stem = { };
 	enum mt_verdict verdict;
-	u8 gone = 0;
 
 	kvt_park_loose(KVT_PARK_LAYER_FOUND);
 	mt_hold();
 	mt_lock(root, mt_class_of(root), 0);
-	deleted = mt_is_deleted(root);
-	verdict = mt_layer_judge(tree, &layer, key, off);
-	deleted = !deleted && mt_is_deleted(root);
-	if (verdict == MT_LAYER_GONE) {
-		collapsed = mt_perm_size(mt_leaf(root)->perm);
-		empty = !mt_perm_size(layer.up->perm) && READ_ONCE(layer.up->node.parent);
-	}
-	mt_layer_unlock(&layer);
+	verdict = mt_layer_judge(tree, root, &stem);
+	mt_unlock(root, mt_class_of(root));
 	mt_release();
-	if (deleted)
-		mt_layer_retire(tree, root, off, collapsed);
-	if (empty && mt_unlink_leaf(tree, layer.up, &gone))
-		mt_layer_check_later(tree, key, off - MT_SLICE);
-	if (gone)
-		trace_kvt_unlink(tree, gone - 1);
+	if (verdict == MT_LAYER_SHRUNK || verdict == MT_LAYER_GONE)
+		mt_layer_retire(tree, root, *off, &stem);
+	*off -= stem.layers * MT_SLICE;
 	return verdict;
 }
 
@@ -214,12 +156,10 @@ static void mt_layer_check(struct mt_tree *tree, const u8 *key, u32 off)
 		if (IS_ERR(root))
 			verdict = MT_LAYER_AGAIN;
 		else
-			verdict = root ? mt_layer_look(tree, root, key, off) : MT_LAYER_FINE;
+			verdict = root ? mt_layer_look(tree, root, &off) : MT_LAYER_FINE;
 		rcu_read_unlock();
 		if (verdict == MT_LAYER_FINE)
 			return;
-		if (verdict == MT_LAYER_GONE)
-			off -= MT_SLICE;
 		cond_resched();
 	}
 }

@@ -87,9 +87,11 @@
  * new one, so a reader that came by the old parent waits or sees vsplit change.
  * Keys with the same slice stay together.  At the
  * right or left end of a layer all old keys stay on one side, so sequential
- * loads leave full nodes.  The pointer to a layer's root is updated by the
- * split itself; a node is its layer's root if and only if its parent is NULL,
- * and readers that come to a root check that.
+ * loads leave full nodes.  A node knows its parent, and a layer's root the leaf of the
+ * layer above whose slot holds it, with a bit that says so (MT_ROOT); readers that come
+ * to a root check that.  Both change only under the lock of what they name.  So the split
+ * of a root finds the slot where it has to enter the new one, and the split of a leaf
+ * tells the layers whose slots move.
  *
  * **New layers.**  Two keys can have hundreds of slices in common.  The chain
  * of one-entry layers is built before the leaf is locked, and published with
@@ -100,16 +102,21 @@
  * ancestors that have no other child, and the first that has.  The range of the
  * leaf goes to its left neighbour; if the leaf was in the first child of that
  * ancestor, to the right one, whose lowkey is lowered.  Nodes are marked deleted
- * when nothing leads to them any more.  Any leaf can go, the leftmost included;
- * only the last leaf of a layer stays, and the layer is left to the worker.
+ * when nothing leads to them any more.  Any leaf can go, the leftmost included.
  *
- * The **worker** (layer.c) takes away layers that are empty, folds a layer that
- * holds one value into the slot above, and makes the only child of a root the
- * root.  It, too, publishes the new state before it marks the old node deleted,
- * so that no reader has to wait for it.
+ * With the last key of a layer the layer goes, and so does each layer above that leads to
+ * this one only (stem.c).  The remover locks all of them from the bottom up, takes the
+ * slot that leads there out of the first leaf that has something else, and marks them
+ * deleted.  So a removal works in proportion to its key's length, and nobody meets an
+ * empty layer, but for a moment: if the last two leaves of one are emptied at a time,
+ * whoever comes second to unlink his does it.
+ *
+ * The **worker** (layer.c) folds layers that lead to one value only into the slot above,
+ * and makes the only child of a root the root.  It, too, publishes the new state before it
+ * marks the old nodes deleted, so that no reader has to wait for it.
  *
  * **Lock order.**  Leaves of a layer from left to right, inner nodes from the
- * bottom up, then the leaf of the layer above that holds the root.  Locking a
+ * bottom up, then the leaf of the layer above that holds the root, and so on.  Locking a
  * lower layer while a node of an upper one is locked never happens.
  *
  * **Iterators** keep a key between RCU read sections.  Within one they keep
@@ -138,16 +145,17 @@ static struct kvt_index *mt_create(const struct kvt_index_env *env)
 		kfree(tree);
 		return ERR_PTR(err);
 	}
+	mt_set_up(&root->node, NULL);
 	tree->root = &root->node;
 	mt_node_register(tree);
 	mt_layer_init(tree);
 	return &tree->index;
 }
 
-/* A list of nodes to free, linked through their parent pointers. */
+/* A list of nodes to free, linked through what was above them. */
 static void mt_doom(struct mt_node **list, struct mt_node *node)
 {
-	node->parent = (struct mt_inner *)*list;
+	node->above = (unsigned long)*list;
 	*list = node;
 }
 
@@ -189,7 +197,7 @@ static void mt_destroy(struct kvt_index *index)
 	mt_layer_exit(tree);
 	mt_doom(&list, tree->root);
 	while ((node = list)) {
-		list = (struct mt_node *)node->parent;
+		list = (struct mt_node *)node->above;
 		if (mt_is_leaf(node))
 			mt_destroy_leaf(tree, mt_leaf(node), &list);
 		else

@@ -115,11 +115,8 @@ struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u
 
 int mt_leaf_search(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, unsigned int *at);
 
-struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 version, u64 slice,
-			     struct mt_lock_class *class);
+struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 version, u64 slice);
 struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off);
-struct mt_leaf *mt_lock_slot(struct mt_tree *tree, const u8 *key, u32 off,
-			     struct mt_node *root, unsigned int *slot);
 
 /*
  * One step of a reader that expects no change: is the node fit to be read, and was
@@ -135,7 +132,7 @@ static __always_inline bool mt_calm_enter(const struct mt_node *node, const stru
 	if (unlikely(*version & (MT_DIRTY | MT_DELETED)))
 		return false;
 	/* A layer's root that has split or shrunk is not its root any more. */
-	return likely(above ? !mt_changed(above, above_version) : !READ_ONCE(node->parent));
+	return likely(above ? !mt_changed(above, above_version) : mt_is_root(node));
 }
 
 /* The child of an inner node that covers a slice; it is being fetched. */
@@ -158,7 +155,36 @@ void mt_abort(struct kvt_change *change);
 void mt_finish(struct kvt_change *change);
 
 /* unlink.c */
-bool mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u8 *gone);
+
+/* What became of an empty leaf. */
+enum mt_unlinked {
+	MT_UNLINK_NOTHING,		/* it is not empty any more, or was gone */
+	MT_UNLINK_GONE,			/* it is out of its layer */
+	MT_UNLINK_THIN,			/* the same, and the layer is one for the worker */
+	MT_UNLINK_LAST,			/* nothing else is in the layer: it is still there */
+};
+
+enum mt_unlinked mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u8 *gone);
+
+/* stem.c */
+
+/*
+ * A leaf that is all that is left of its layer, and the layers above it that lead to it
+ * and to nothing else, all locked.
+ */
+struct mt_stem {
+	struct mt_leaf *leaf;
+	struct mt_node *root;		/* of the topmost of the layers */
+	unsigned int layers;
+	struct mt_leaf *top;		/* whose slot holds that root */
+	unsigned int slot;
+};
+
+bool mt_stem_lock(struct mt_stem *stem, struct mt_leaf *leaf);
+void mt_stem_remove(struct mt_stem *stem);
+void mt_stem_collapse(struct mt_stem *stem);
+void mt_stem_unlock(struct mt_stem *stem);
+void mt_stem_retire(struct mt_tree *tree, const struct mt_stem *stem);
 
 /* layer.c */
 void mt_layer_init(struct mt_tree *tree);

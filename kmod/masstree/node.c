@@ -168,8 +168,8 @@ void mt_inner_free(struct mt_tree *tree, struct mt_inner *inner)
  * @tree: its tree
  * @leaf: marked deleted and unlocked
  *
- * The link overlays the parent pointer.  Who still reads that one under RCU
- * finds the node deleted, or its child's parent changed, before using it.
+ * The link overlays what is above the leaf.  Who still reads that under RCU finds the
+ * node deleted before using it.
  */
 void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf)
 {
@@ -267,21 +267,63 @@ KVT_EXPORT_FOR_TESTS(mt_unlock);
 /**
  * mt_lock_parent() - lock the parent of a node
  * @node: the node, locked; under RCU
+ * @tell: tell lockdep
  *
- * A node's parent pointer changes only under the lock of the parent that it
- * names, or, at a layer's root, under the node's own lock.
+ * What is above a node changes only under the lock of the node that is named there, or, if
+ * it is a layer's root that gets a parent, under its own lock, too.
  *
  * Return: the parent, or NULL if the node is the root of its layer.
  */
-struct mt_inner *mt_lock_parent(struct mt_node *node)
+struct mt_inner *mt_lock_parent(struct mt_node *node, bool tell)
 {
 	struct mt_inner *parent;
+	unsigned long above;
 
-	while ((parent = READ_ONCE(node->parent))) {
-		mt_lock(&parent->node, mt_class_of(&parent->node), 0);
-		if (READ_ONCE(node->parent) == parent)
-			break;
-		mt_unlock(&parent->node, mt_class_of(&parent->node));
+	while (!((above = READ_ONCE(node->above)) & MT_ROOT)) {
+		parent = (struct mt_inner *)above;
+		mt_lock(&parent->node, tell ? mt_class_of(&parent->node) : NULL, 0);
+		if (READ_ONCE(node->above) == above)
+			return parent;
+		mt_unlock(&parent->node, tell ? mt_class_of(&parent->node) : NULL);
 	}
-	return parent;
+	return NULL;
+}
+
+/* The slot of a leaf that holds the root of a layer; it is there. */
+static unsigned int mt_slot_of(const struct mt_leaf *leaf, struct mt_node *root)
+{
+	unsigned int i, n;
+
+	for (i = 0; i < mt_perm_size(leaf->perm); i++) {
+		n = mt_perm_slot(leaf->perm, i);
+		if (leaf->slot[n] == mt_layer_slot(root))
+			return n;
+	}
+	WARN_ON_ONCE(1);
+	return 0;
+}
+
+/**
+ * mt_lock_up() - lock the leaf whose slot holds the root of a layer
+ * @root: the layer's root, locked, not deleted; under RCU
+ * @tell: tell lockdep: it is of mt_class_slot
+ * @slot: number of the slot
+ *
+ * Return: the leaf, or NULL if the layer is the first.
+ */
+struct mt_leaf *mt_lock_up(struct mt_node *root, bool tell, unsigned int *slot)
+{
+	struct mt_leaf *up;
+	unsigned long above;
+
+	while ((above = READ_ONCE(root->above)) != MT_ROOT) {
+		up = (struct mt_leaf *)(above & ~MT_ROOT);
+		mt_lock(&up->node, tell ? &mt_class_slot : NULL, 0);
+		if (READ_ONCE(root->above) == above) {
+			*slot = mt_slot_of(up, root);
+			return up;
+		}
+		mt_unlock(&up->node, tell ? &mt_class_slot : NULL);
+	}
+	return NULL;
 }

@@ -52,7 +52,7 @@ struct mt_inner;
 struct mt_node {
 	u64 version;
 	union {
-		struct mt_inner *parent;	/* NULL: root of its layer */
+		unsigned long above;		/* see MT_ROOT */
 		struct llist_node retire;	/* of a deleted node */
 	};
 };
@@ -117,6 +117,17 @@ static __always_inline void mt_prefetch_slot(unsigned long slot)
 static inline unsigned long mt_layer_slot(struct mt_node *root)
 {
 	return (unsigned long)root | MT_SLOT_LAYER;
+}
+
+/*
+ * What is above a node: its parent; or, with this bit, of a layer's root, the leaf of the
+ * layer above whose slot holds it, which the root of the first layer has not.
+ */
+#define MT_ROOT		1ul
+
+static inline bool mt_is_root(const struct mt_node *node)
+{
+	return READ_ONCE(node->above) & MT_ROOT;
 }
 
 static inline struct mt_leaf *mt_leaf(struct mt_node *node)
@@ -301,15 +312,18 @@ static inline struct mt_lock_class *mt_class_of(struct mt_node *node)
 	return &mt_class_inner[min_t(unsigned int, mt_inner(node)->level, MT_HEIGHT_MAX)];
 }
 
+/* Without a class lockdep is not told: of more locks than it can count, see stem.c. */
 #ifdef CONFIG_DEBUG_LOCK_ALLOC
 static inline void mt_lock_acquired(struct mt_lock_class *class, unsigned int sub, bool try)
 {
-	lock_acquire_exclusive(&class->map, sub, try, NULL, _RET_IP_);
+	if (class)
+		lock_acquire_exclusive(&class->map, sub, try, NULL, _RET_IP_);
 }
 
 static inline void mt_lock_released(struct mt_lock_class *class)
 {
-	lock_release(&class->map, _RET_IP_);
+	if (class)
+		lock_release(&class->map, _RET_IP_);
 }
 #else
 static inline void mt_lock_acquired(struct mt_lock_class *class, unsigned int sub, bool try) { }
@@ -370,7 +384,19 @@ static inline void mt_inner_set_nkeys(struct mt_inner *inner, unsigned int nkeys
 
 static inline void mt_set_parent(struct mt_node *node, struct mt_inner *parent)
 {
-	WRITE_ONCE(node->parent, parent);
+	WRITE_ONCE(node->above, (unsigned long)parent);
+}
+
+/* A layer's root is held by a slot of this leaf. */
+static inline void mt_set_up(struct mt_node *root, struct mt_leaf *up)
+{
+	WRITE_ONCE(root->above, (unsigned long)up | MT_ROOT);
+}
+
+/* A node is where another was: below the same parent, or the root of the same layer. */
+static inline void mt_set_beside(struct mt_node *node, const struct mt_node *other)
+{
+	WRITE_ONCE(node->above, READ_ONCE(other->above));
 }
 
 /* Write a slot that no permutation that may still be read shows. */
@@ -386,7 +412,8 @@ static inline void mt_leaf_fill(struct mt_leaf *leaf, unsigned int n, u64 slice,
 
 bool mt_lock(struct mt_node *node, struct mt_lock_class *class, unsigned int sub);
 void mt_unlock(struct mt_node *node, struct mt_lock_class *class);
-struct mt_inner *mt_lock_parent(struct mt_node *node);
+struct mt_inner *mt_lock_parent(struct mt_node *node, bool tell);
+struct mt_leaf *mt_lock_up(struct mt_node *root, bool tell, unsigned int *slot);
 
 /**
  * mt_inner_search() - which child covers a slice

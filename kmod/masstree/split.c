@@ -121,6 +121,8 @@ static void mt_fill_right(struct mt_leaf *right, const struct mt_leaf_keys *keys
 
 		mt_leaf_fill(right, i - first, e->slice, e->rank, e->slot);
 		right->perm = mt_perm_insert(right->perm, i - first);
+		if (mt_slot_is_layer(e->slot))
+			mt_set_up(mt_slot_layer(e->slot), right);
 	}
 	right->lowkey = keys->entry[first].slice;
 }
@@ -156,7 +158,7 @@ static struct mt_leaf *mt_split_leaf(struct mt_tree *tree, struct mt_change *c,
 	mt_fill_right(right, keys, stay);
 	right->prev = left;
 	right->next = next;
-	mt_set_parent(&right->node, READ_ONCE(left->node.parent));
+	mt_set_beside(&right->node, &left->node);
 	kvt_park(KVT_PARK_SPLIT_BUILT);
 	if (next)
 		WRITE_ONCE(next->prev, right);	/* protected by the left neighbour's lock */
@@ -246,7 +248,7 @@ static struct mt_inner *mt_split_inner(struct mt_tree *tree, struct mt_change *c
 	stay = mt_inner_split_point(mt_collect_children(p, left, *slice, right, &keys), seq);
 	mt_mark(&p->node, MT_SPLITTING);
 	kvt_park(KVT_PARK_SPLIT_INNER_MARKED);
-	mt_set_parent(&q->node, READ_ONCE(p->node.parent));
+	mt_set_beside(&q->node, &p->node);
 	for (i = stay; i < MT_INNER_WIDTH + 2; i++)
 		q->child[i - stay] = keys.child[i];
 	for (i = stay; i < MT_INNER_WIDTH + 1; i++)
@@ -282,6 +284,7 @@ static struct mt_inner *mt_grow_root(struct mt_tree *tree, struct mt_change *c,
 	root->child[0] = left;
 	root->child[1] = right;
 	root->nkeys = 1;
+	mt_set_beside(&root->node, left);
 	kvt_park(KVT_PARK_SPLIT_ROOT);
 	mt_set_parent(left, root);
 	mt_set_parent(right, root);

@@ -47,6 +47,7 @@ struct mt_change {
 	u8 nr_split;			/* nodes that have split, from the leaf on ... */
 	u8 stay[MT_HEIGHT_MAX + 1];	/* ... and what has stayed in each */
 	u32 nr_built;			/* layers, from chain_off on */
+	u32 nr_collected;		/* layers behind the one at off */
 };
 
 struct mt_leaf *mt_take_leaf(struct mt_change *c);

@@ -64,7 +64,7 @@ static bool mt_unlink_lock_above(struct mt_unlink *u)
 	struct mt_inner *parent;
 
 	u->child = &u->leaf->node;
-	while ((parent = mt_lock_parent(u->child))) {
+	while ((parent = mt_lock_parent(u->child, true))) {
 		if (parent->nkeys) {
 			u->heir = parent;
 			return true;
@@ -154,32 +154,32 @@ static void mt_unlink_retire(struct mt_tree *tree, struct mt_unlink *u)
  * mt_unlink_leaf() - take a leaf out of its layer if it is empty
  * @tree: the tree
  * @leaf: a leaf that was empty, in this RCU read section
- * @gone: set to the number of nodes taken out, for trace_kvt_unlink()
- *
- * If nothing else is left in the layer, the leaf stays.
+ * @gone: set to the number of nodes taken out, if it is, for trace_kvt_unlink()
  *
  * Context: under rcu_read_lock(), nothing locked; preemption may be off.
  *
- * Return: whether mt_layer_check_later() is to be called for the layer.
+ * Return: what became of it.
  */
-bool mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u8 *gone)
+enum mt_unlinked mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u8 *gone)
 {
 	struct mt_unlink u = { .leaf = leaf };
-	bool unlinked = false;
-	bool thin = false;
+	enum mt_unlinked ret = MT_UNLINK_NOTHING;
 
 	kvt_park_loose(KVT_PARK_UNLINK_FOUND);
 	mt_hold();
 	if (mt_unlink_lock_leaves(&u)) {
-		unlinked = mt_unlink_lock_above(&u);
-		if (unlinked)
+		ret = MT_UNLINK_LAST;
+		if (mt_unlink_lock_above(&u)) {
 			mt_unlink(&u);
-		thin = !unlinked || (!u.heir->nkeys && !READ_ONCE(u.heir->node.parent));
+			ret = u.heir->nkeys || !mt_is_root(&u.heir->node) ? MT_UNLINK_GONE :
+									    MT_UNLINK_THIN;
+		}
 	}
 	mt_unlink_unlock(&u);
 	mt_release();
-	*gone = unlinked ? u.nr_doomed + 1 : 0;
-	if (unlinked)
+	if (u.heir) {
+		*gone = u.nr_doomed + 1;
 		mt_unlink_retire(tree, &u);
-	return thin;
+	}
+	return ret;
 }

@@ -303,9 +303,17 @@ static void leftmost_leaves_are_freed_like_others(struct kunit *test)
 	expect_stat(kt, KVTREE_STAT_INNER_NODES, 0);
 }
 
-/* Empty layers */
+/* Emptied layers */
 
-static void scans_pass_an_empty_layer(struct kunit *test)
+/* Nothing is left of layers whose keys were removed, and no worker has run. */
+static void expect_no_layers(struct kt *kt, s64 keys)
+{
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
+	expect_scans_end(kt, keys);
+}
+
+static void a_layer_goes_with_its_last_key(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
 
@@ -314,31 +322,14 @@ static void scans_pass_an_empty_layer(struct kunit *test)
 	put(kt, string_key(test, 8, "1"));
 	put(kt, string_key(test, 8, "2"));
 	del(kt, string_key(test, 8, "1"));
-	del(kt, string_key(test, 8, "2"));
 	expect_stat(kt, KVTREE_STAT_LAYERS, 1);
-	expect_scans_end(kt, 2);
-	kt_settle(kt);
-	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
-	expect_scans_end(kt, 2);
+	expect_scans_end(kt, 3);
+	del(kt, string_key(test, 8, "2"));
+	expect_no_layers(kt, 2);
+	expect_stat(kt, KVTREE_STAT_LAYER_COLLECT, 1);
 }
 
-static void scans_pass_an_index_with_nothing_but_empty_layers(struct kunit *test)
-{
-	struct kt *kt = open_masstree(test);
-	unsigned int prefix;
-
-	for (prefix = 8; prefix <= 80; prefix += 8) {
-		put(kt, string_key(test, prefix, "1"));
-		put(kt, string_key(test, prefix, "2"));
-	}
-	for (prefix = 8; prefix <= 80; prefix += 8) {
-		del(kt, string_key(test, prefix, "1"));
-		del(kt, string_key(test, prefix, "2"));
-	}
-	expect_scans_end(kt, 0);
-}
-
-static void scans_pass_five_hundred_layers_with_an_empty_one_below(struct kunit *test)
+static void five_hundred_layers_go_with_their_last_key(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
 
@@ -348,35 +339,117 @@ static void scans_pass_five_hundred_layers_with_an_empty_one_below(struct kunit 
 	put(kt, string_key(test, PREFIX_MAX, "2"));
 	expect_scans_end(kt, 4);
 	del(kt, string_key(test, PREFIX_MAX, "1"));
-	del(kt, string_key(test, PREFIX_MAX, "2"));
 	expect_stat(kt, KVTREE_STAT_LAYERS, PREFIX_MAX / 8);
-	expect_scans_end(kt, 2);
-	kt_settle(kt);
+	del(kt, string_key(test, PREFIX_MAX, "2"));
+	expect_no_layers(kt, 2);
+	expect_stat(kt, KVTREE_STAT_LAYER_COLLECT, PREFIX_MAX / 8);
+}
+
+/* A layer with other keys stays, and those above it, until these go. */
+static void layers_go_as_far_up_as_nothing_else_is_left(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	unsigned int prefix;
+
+	for (prefix = 8; prefix <= 80; prefix += 8) {
+		put(kt, string_key(test, prefix, "1"));
+		put(kt, string_key(test, prefix, "2"));
+	}
+	for (prefix = 80; prefix > 40; prefix -= 8) {
+		del(kt, string_key(test, prefix, "2"));
+		del(kt, string_key(test, prefix, "1"));
+	}
+	expect_stat(kt, KVTREE_STAT_LAYERS, 5);
+	expect_scans_end(kt, 10);
+	for (prefix = 8; prefix <= 40; prefix += 8)
+		del(kt, string_key(test, prefix, "2"));
+	/* One key besides the layer below. */
+	del(kt, string_key(test, 40, "1"));
+	del(kt, string_key(test, 32, "1"));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 3);
+	expect_scans_end(kt, 3);
+	for (prefix = 8; prefix <= 24; prefix += 8) {
+		expect_stat(kt, KVTREE_STAT_LAYERS, 3);
+		del(kt, string_key(test, prefix, "1"));
+	}
+	expect_no_layers(kt, 0);
+}
+
+/* Leaves are left below inner nodes that have nothing else. */
+static void layers_of_many_leaves_go_with_their_last_key(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	unsigned int i;
+
+	for (i = 0; i < 5; i++)
+		put_numbers(kt, 8 * i, 5 * MT_LEAF_WIDTH);
+	/* In each layer the one key stays that the layer below is behind. */
+	for (i = 0; i < 4; i++)
+		del_numbers(kt, 8 * i, 0, 5 * MT_LEAF_WIDTH);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 4);
+	expect_scans_end(kt, 5 * MT_LEAF_WIDTH);
+	del_numbers(kt, 32, 0, 5 * MT_LEAF_WIDTH);
 	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	expect_scans_end(kt, 0);
+	kt_settle(kt);
+	expect_no_layers(kt, 0);
+	expect_stat(kt, KVTREE_STAT_INNER_NODES, 0);
+}
+
+/* A layer knows the leaf whose slot holds it, also after splits have moved that. */
+static void layers_go_from_where_splits_have_moved_them(struct kunit *test)
+{
+	const unsigned int nr = 20 * MT_LEAF_WIDTH;
+	struct kt *kt = open_masstree(test);
+	unsigned int i;
+	char name[16];
+
+	put(kt, KT_KEY("a"));
+	for (i = 0; i < nr; i++) {
+		sprintf(name, "lay%05u.1", i * 7919 % nr);
+		put(kt, string_key(test, 0, name));
+		name[9] = '2';
+		put(kt, string_key(test, 0, name));
+	}
+	expect_stat(kt, KVTREE_STAT_LAYERS, nr);
+	for (i = 0; i < nr; i++) {
+		sprintf(name, "lay%05u.1", i);
+		del(kt, string_key(test, 0, name));
+		name[9] = '2';
+		/* Some are put in the place of their layers first. */
+		if (i % 3 == 1)
+			run_worker(kt);
+		del(kt, string_key(test, 0, name));
+		expect_stat(kt, KVTREE_STAT_LAYERS, nr - 1 - i);
+	}
+	kt_settle(kt);
+	expect_no_layers(kt, 1);
 }
 
 static void scans_that_meet_the_collection_of_a_layer_end(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
-	struct kvt_key key[] = { KT_KEY("a"), string_key(test, 8, "1"), KT_KEY("z") };
+	struct kvt_key key[] = { KT_KEY("a"), string_key(test, 24, "1"), KT_KEY("z") };
 
 	put(kt, key[0]);
 	put(kt, key[1]);
-	put(kt, string_key(test, 8, "2"));
+	put(kt, string_key(test, 24, "2"));
 	put(kt, key[2]);
-	del(kt, string_key(test, 8, "2"));
-	del(kt, key[1]);
+	del(kt, string_key(test, 24, "2"));
 	hook_init(kt, key, 3);
-	run_worker(kt);
+	del(kt, key[1]);
 	hook_end(kt);
-	expect_scans_at(kt, KVT_PARK_COLLECT_LOCKED, 2);
+	KUNIT_EXPECT_EQ(test, 3, hook.hits[KVT_PARK_STEM_LOCKED]);
+	expect_scans_at(kt, KVT_PARK_STEM_LOCKED, 3);
+	expect_scans_at(kt, KVT_PARK_COLLECT_LOCKED, 3);
 	expect_scans_at(kt, KVT_PARK_COLLECT_REMOVED, 2);
 	expect_scans_at(kt, KVT_PARK_COLLECT_MARKED, 2);
+	KUNIT_EXPECT_EQ(test, 0, hook.get[KVT_PARK_COLLECT_LOCKED][1]);
 	KUNIT_EXPECT_EQ(test, 0, hook.get[KVT_PARK_COLLECT_MARKED][0]);
+	KUNIT_EXPECT_EQ(test, -ENOENT, hook.get[KVT_PARK_COLLECT_REMOVED][1]);
 	KUNIT_EXPECT_EQ(test, -ENOENT, hook.get[KVT_PARK_COLLECT_MARKED][1]);
 	KUNIT_EXPECT_EQ(test, 0, hook.get[KVT_PARK_COLLECT_MARKED][2]);
-	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
-	expect_stat(kt, KVTREE_STAT_LAYER_COLLECT, 1);
+	expect_no_layers(kt, 2);
 }
 
 /* Root of a layer */
@@ -734,11 +807,10 @@ static void expect_overtaken(struct kt *kt)
 	KUNIT_EXPECT_EQ(kt->test, 0, overtaking.ret);
 }
 
-/* The layer is empty.  Its slot becomes that of a key that goes on as the reader's does. */
+/* The layer goes.  Its slot becomes that of a key that goes on as the reader's does. */
 static int take_slot_of_layer(struct kt *kt)
 {
-	kt->ops->sweep(kt->index);
-	return kt_put(kt, &KT_KEY("BBBBBBBBx"), NULL);
+	return kt_del(kt, &KT_KEY("AAAAAAAAy"), NULL) ?: kt_put(kt, &KT_KEY("BBBBBBBBx"), NULL);
 }
 
 static void a_slot_that_a_layer_has_left_belongs_to_the_new_key_alone(struct kunit *test)
@@ -751,7 +823,6 @@ static void a_slot_that_a_layer_has_left_belongs_to_the_new_key_alone(struct kun
 	put(kt, KT_KEY("AAAAAAAAx"));
 	put(kt, KT_KEY("AAAAAAAAy"));
 	del(kt, KT_KEY("AAAAAAAAx"));
-	del(kt, KT_KEY("AAAAAAAAy"));
 	expect_stat(kt, KVTREE_STAT_LAYERS, 1);
 	overtake_at(kt, KVT_PARK_READ_SLOT, take_slot_of_layer);
 	err = kt_get(kt, &KT_KEY("AAAAAAAAx"), NULL);
@@ -760,6 +831,35 @@ static void a_slot_that_a_layer_has_left_belongs_to_the_new_key_alone(struct kun
 	expect_get(kt, 0, KT_KEY("BBBBBBBBx"));
 	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
 	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
+}
+
+/* The key of the other leaf, whose own is empty and not yet unlinked. */
+static int empty_last_leaf(struct kt *kt)
+{
+	const __be64 tail = cpu_to_be64(MT_LEAF_WIDTH);
+	u8 key[24 + sizeof(tail)];
+
+	memset(key, 'p', 24);
+	memcpy(key + 24, &tail, sizeof(tail));
+	return kt_del(kt, &KT_BYTES(key, sizeof(key)), NULL);
+}
+
+/* Neither of the two removers finds the layer empty when it removes its key. */
+static void a_layer_whose_last_leaves_are_emptied_at_a_time_goes(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+
+	if (!cpu_online(1))
+		kunit_skip(test, "needs two CPUs");
+	put(kt, KT_KEY("a"));
+	put_numbers(kt, 24, MT_LEAF_WIDTH + 1);
+	del_numbers(kt, 24, 0, MT_LEAF_WIDTH - 1);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 3 + 2);
+	overtake_at(kt, KVT_PARK_UNLINK_FOUND, empty_last_leaf);
+	del_numbers(kt, 24, MT_LEAF_WIDTH - 1, MT_LEAF_WIDTH);
+	expect_overtaken(kt);
+	expect_no_layers(kt, 1);
+	expect_stat(kt, KVTREE_STAT_INNER_NODES, 0);
 }
 
 /* One key of the layer stays, where the layer was. */
@@ -970,6 +1070,78 @@ static void a_scan_comes_back_to_every_layer_that_has_more(struct kunit *test)
 	expect_scans_work_for_what_they_return(kt);
 }
 
+/* Nor for keys that are not there any more, though no worker has looked after them. */
+static void a_scan_does_not_work_for_keys_that_were_removed(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	const unsigned int nr = 20;
+	unsigned int i;
+
+	put(kt, KT_KEY("a"));
+	put(kt, KT_KEY("z"));
+	for (i = 0; i < nr; i++) {
+		struct kvt_key key = make_key(test, PREFIX_MAX, "1", 1);
+
+		((u8 *)key.data)[0] = 'b' + i;
+		put(kt, key);
+		((u8 *)key.data)[PREFIX_MAX] = '2';
+		put(kt, key);
+		del(kt, key);
+		((u8 *)key.data)[PREFIX_MAX] = '1';
+		del(kt, key);
+	}
+	expect_scans_work_for_what_they_return(kt);
+	expect_no_layers(kt, 2);
+}
+
+static void count_steps(enum kvt_park at)
+{
+	nodes_read += at == KVT_PARK_STEM_LOCKED;
+}
+
+static void stop_counting_steps(void *unused)
+{
+	WRITE_ONCE(kvt_park_hook, NULL);
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
+	/* Whoever runs them has preemption off or is under RCU. */
+	synchronize_rcu();
+}
+
+/* Of a chain of so many layers one key goes, the worker comes by, and the other goes. */
+static unsigned int count_removal(struct kt *kt, unsigned int layers, bool worker)
+{
+	const u32 len = layers * MT_SLICE;
+
+	put(kt, string_key(kt->test, len, "1"));
+	put(kt, string_key(kt->test, len, "2"));
+	expect_stat(kt, KVTREE_STAT_LAYERS, layers);
+	KUNIT_ASSERT_EQ(kt->test, 0, kunit_add_action_or_reset(kt->test, stop_counting_steps,
+							       NULL));
+	nodes_read = 0;
+	WRITE_ONCE(kvt_park_hook, count_steps);
+	WRITE_ONCE(kvt_park_loose_hook, count_nodes);
+	del(kt, string_key(kt->test, len, "1"));
+	if (worker)
+		run_worker(kt);
+	del(kt, string_key(kt->test, len, "2"));
+	kunit_release_action(kt->test, stop_counting_steps, NULL);
+	run_worker(kt);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	return nodes_read;
+}
+
+/* Down to each key once, up once, and for the worker once more. */
+static void a_removal_works_for_the_length_of_its_key(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	unsigned int layers;
+
+	for (layers = 1; layers <= PREFIX_MAX / MT_SLICE; layers = 2 * layers + 1) {
+		KUNIT_EXPECT_LE(test, count_removal(kt, layers, false), 3 * layers + 8);
+		KUNIT_EXPECT_LE(test, count_removal(kt, layers, true), 3 * layers + 8);
+	}
+}
+
 /* What others have put cannot make a reader fail that must come to an end. */
 static void deep_layers_stop_no_reader_that_cannot_pause(struct kunit *test)
 {
@@ -1097,7 +1269,7 @@ static void one_sweep_finds_all_thin_layers(struct kunit *test)
 	char name[16];
 
 	make_thin_layers(kt);
-	/* Beside each other, with one key and with none. */
+	/* Beside each other, with one key; every second has none, and is gone already. */
 	for (i = 0; i < 300; i++) {
 		sprintf(name, "layer%03u.1", i);
 		put(kt, string_key(test, 0, name));
@@ -1108,7 +1280,7 @@ static void one_sweep_finds_all_thin_layers(struct kunit *test)
 		if (i & 1)
 			del(kt, string_key(test, 0, name));
 	}
-	KUNIT_EXPECT_GE(test, kt_stat(kt, KVTREE_STAT_LAYERS), 300);
+	KUNIT_EXPECT_GE(test, kt_stat(kt, KVTREE_STAT_LAYERS), 150);
 	kt_settle(kt);
 	leaves = kt_stat(kt, KVTREE_STAT_LEAF_NODES);
 	inners = kt_stat(kt, KVTREE_STAT_INNER_NODES);
@@ -1252,10 +1424,13 @@ KT_ENGINES();
 static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(an_insert_that_waits_for_an_emptied_leaf_is_not_lost),
 	KUNIT_CASE(leftmost_leaves_are_freed_like_others),
-	KUNIT_CASE(scans_pass_an_empty_layer),
-	KUNIT_CASE(scans_pass_an_index_with_nothing_but_empty_layers),
-	KUNIT_CASE(scans_pass_five_hundred_layers_with_an_empty_one_below),
+	KUNIT_CASE(a_layer_goes_with_its_last_key),
+	KUNIT_CASE(five_hundred_layers_go_with_their_last_key),
+	KUNIT_CASE(layers_go_as_far_up_as_nothing_else_is_left),
+	KUNIT_CASE(layers_of_many_leaves_go_with_their_last_key),
+	KUNIT_CASE(layers_go_from_where_splits_have_moved_them),
 	KUNIT_CASE(scans_that_meet_the_collection_of_a_layer_end),
+	KUNIT_CASE(a_layer_whose_last_leaves_are_emptied_at_a_time_goes),
 	KUNIT_CASE(a_leaf_stays_locked_while_it_becomes_the_root),
 	KUNIT_CASE(keys_are_found_while_the_root_of_a_sub_layer_grows),
 	KUNIT_CASE(a_scan_sees_each_stable_key_once_across_root_growth),
@@ -1272,6 +1447,8 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(the_worker_collapses_a_chain_of_five_hundred_layers),
 	KUNIT_CASE(a_scan_works_for_the_length_of_the_keys_it_returns),
 	KUNIT_CASE(a_scan_comes_back_to_every_layer_that_has_more),
+	KUNIT_CASE(a_scan_does_not_work_for_keys_that_were_removed),
+	KUNIT_CASE(a_removal_works_for_the_length_of_its_key),
 	KUNIT_CASE(deep_layers_stop_no_reader_that_cannot_pause),
 	KT_CASE(an_iterator_returns_nothing_that_was_gone_before),
 	KUNIT_CASE(one_sweep_finds_all_thin_layers),

@@ -243,7 +243,7 @@ static void scene_build_layer(struct scene *scene)
 	scene_will(scene, SCENE_PUT, SCENE_PAIR('b'), 2);
 }
 
-/* Layers that have become empty. */
+/* Layers that one key is left of, which goes. */
 static void scene_build_collect(struct scene *scene)
 {
 	scene_use_pair(scene, 2);
@@ -251,11 +251,24 @@ static void scene_build_collect(struct scene *scene)
 	scene_put(scene, SCENE_PAIR('a'));
 	scene_put(scene, SCENE_PAIR('b'));
 	scene_del(scene, SCENE_PAIR('a'));
-	scene_del(scene, SCENE_PAIR('b'));
-	scene_will(scene, SCENE_SWEEP, SCENE_PAIR('b'), 2);
+	scene_will(scene, SCENE_DEL, SCENE_PAIR('b'), 2);
 }
 
-/* Empty layers, which a leaf that is not a root holds alone. */
+/* The key's leaf is what is left below an inner node. */
+static void scene_build_collect_inner(struct scene *scene)
+{
+	unsigned int i;
+
+	scene_use_pair(scene, 2);
+	scene_fill(scene, 5);
+	for (i = 0; i <= LEAF; i++)
+		scene_put(scene, SCENE_PAIR('a' + i));
+	for (i = 0; i < LEAF; i++)
+		scene_del(scene, SCENE_PAIR('a' + i));
+	scene_will(scene, SCENE_DEL, SCENE_PAIR('a' + LEAF), 2);
+}
+
+/* The layers are all that a leaf holds, which is not a root. */
 static void scene_build_collect_unlink(struct scene *scene)
 {
 	scene_use_pair(scene, LEAF);
@@ -263,8 +276,7 @@ static void scene_build_collect_unlink(struct scene *scene)
 	scene_put(scene, SCENE_PAIR('a'));
 	scene_put(scene, SCENE_PAIR('b'));
 	scene_del(scene, SCENE_PAIR('b'));
-	scene_del(scene, SCENE_PAIR('a'));
-	scene_will(scene, SCENE_SWEEP, SCENE_PAIR('b'), LEAF - 1);
+	scene_will(scene, SCENE_DEL, SCENE_PAIR('a'), LEAF - 1);
 }
 
 /* Layers that one key is left of. */
@@ -291,7 +303,10 @@ static void scene_build_shrink(struct scene *scene)
 #define AT_ROOT		(AT(SPLIT_ROOT) | AT(SPLIT_ROOT_PUBLISHED))
 #define AT_UNLINK	(AT(UNLINK_LOCKED) | AT(UNLINK_LISTED) | AT(UNLINK_PARENT) | \
 			 AT(UNLINK_MARKED))
-#define AT_COLLECT	(AT(COLLECT_LOCKED) | AT(COLLECT_REMOVED) | AT(COLLECT_MARKED))
+#define AT_COLLECT	(AT(STEM_LOCKED) | AT(COLLECT_LOCKED) | AT(COLLECT_REMOVED) | \
+			 AT(COLLECT_MARKED))
+#define AT_COLLAPSE	(AT(STEM_LOCKED) | AT(COLLAPSE_LOCKED) | AT(COLLAPSE_PUBLISHED) | \
+			 AT(COLLAPSE_MARKED))
 
 const struct scene_plan scene_plans[] = {
 	{ "insert", AT(LOCKED) | AT(INSERT_WRITTEN), scene_build_insert },
@@ -312,8 +327,8 @@ const struct scene_plan scene_plans[] = {
 	{ "layer", AT(LAYER_BUILT) | AT(LAYER_PUBLISHED), scene_build_layer },
 	{ "collect", AT_COLLECT, scene_build_collect },
 	{ "collect_unlink", AT_COLLECT | AT_UNLINK, scene_build_collect_unlink },
-	{ "collapse", AT(COLLAPSE_LOCKED) | AT(COLLAPSE_PUBLISHED) | AT(COLLAPSE_MARKED),
-	  scene_build_collapse },
+	{ "collect_inner", AT_COLLECT, scene_build_collect_inner },
+	{ "collapse", AT_COLLAPSE, scene_build_collapse },
 	{ "shrink", AT(SHRINK_LOCKED) | AT(SHRINK_PUBLISHED) | AT(SHRINK_MARKED),
 	  scene_build_shrink },
 };

@@ -645,7 +645,7 @@ enum kvtree_stat {
 	KVTREE_STAT_SPLIT_INNER,
 	KVTREE_STAT_ROOT_GROW,
 	KVTREE_STAT_LAYER_CREATE,
-	KVTREE_STAT_LAYER_COLLECT,	/* empty layers taken away */
+	KVTREE_STAT_LAYER_COLLECT,	/* layers taken away with their last key */
 	KVTREE_STAT_LAYER_COLLAPSE,	/* one-key layers folded into their parent */
 	KVTREE_STAT_NODE_UNLINK,	/* empty nodes taken away */
 	KVTREE_STAT_ROOT_SHRINK,

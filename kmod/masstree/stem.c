@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Stems: layers that lead to one leaf and to nothing else.  Two keys that share 4 KiB make
+ * one of 511 layers, and when they go, it has to go with them: whoever passes it pays for
+ * its depth, and finds nothing.  So it goes at once, by one change at its top.
+ *
+ *	top	[ "a" | "p"* | "z" ]
+ *	                 |			from here on nothing but this one leaf
+ *	layers         [ "p"* ]
+ *	                 |
+ *	leaf           [ "q" ]
+ *
+ * All of it is locked then, from the leaf up.  Readers do not see that: until the top
+ * changes they find what was there, and later those who are inside do, until they meet a
+ * node that is marked deleted.
+ */
+#include "../trace.h"
+#include "masstree.h"
+
+/*
+ * The root of a leaf's layer, if the leaf is all that is left in it, one entry or none, and
+ * there is a layer above.  All nodes up to it are locked, then; otherwise the leaf alone.
+ */
+static struct mt_node *mt_lock_alone(struct mt_leaf *leaf)
+{
+	struct mt_node *node = &leaf->node;
+	struct mt_inner *parent;
+
+	if (mt_perm_size(leaf->perm) > 1)
+		return NULL;
+	while ((parent = mt_lock_parent(node, false)) && !parent->nkeys)
+		node = &parent->node;
+	if (!parent && READ_ONCE(node->above) != MT_ROOT)
+		return node;
+	if (parent)
+		mt_unlock(&parent->node, NULL);
+	while (node != &leaf->node) {
+		parent = mt_inner(node);
+		node = parent->child[0];
+		mt_unlock(&parent->node, NULL);
+	}
+	return NULL;
+}
+
+/**
+ * mt_stem_lock() - lock a leaf's stem
+ * @stem: to be filled
+ * @leaf: locked, with one entry at most
+ *
+ * Takes as long as the layers are many.  lockdep hears of the leaf and of the top only.
+ *
+ * Context: under rcu_read_lock(), mt_hold().
+ *
+ * Return: false: there is something else in the leaf's layer, or it is the first.
+ */
+bool mt_stem_lock(struct mt_stem *stem, struct mt_leaf *leaf)
+{
+	struct mt_node *root = mt_lock_alone(leaf);
+
+	if (!root)
+		return false;
+	*stem = (struct mt_stem) { .leaf = leaf };
+	do {
+		stem->root = root;
+		stem->top = mt_lock_up(root, !stem->layers, &stem->slot);
+		stem->layers++;
+		kvt_park(KVT_PARK_STEM_LOCKED);
+		root = mt_lock_alone(stem->top);
+	} while (root);
+	return true;
+}
+
+/* What a node of a stem leads to. */
+static struct mt_node *mt_stem_next(struct mt_node *node)
+{
+	struct mt_leaf *leaf;
+
+	if (!mt_is_leaf(node))
+		return mt_inner(node)->child[0];
+	leaf = mt_leaf(node);
+	return mt_slot_layer(leaf->slot[mt_perm_slot(leaf->perm, 0)]);
+}
+
+static void mt_stem_mark(struct mt_stem *stem)
+{
+	struct mt_node *node;
+
+	for (node = stem->root; node != &stem->leaf->node; node = mt_stem_next(node))
+		mt_mark_deleted(node);
+	mt_mark_deleted(node);
+}
+
+/**
+ * mt_stem_remove() - take a stem out of the layer above it, and its leaf's entry with it
+ * @stem: of mt_stem_lock()
+ */
+void mt_stem_remove(struct mt_stem *stem)
+{
+	struct mt_leaf *top = stem->top;
+	unsigned int at = 0;
+
+	while (mt_perm_slot(top->perm, at) != stem->slot)
+		at++;
+	kvt_park(KVT_PARK_COLLECT_LOCKED);
+	top->stale |= BIT(stem->slot);
+	mt_leaf_set_perm(top, mt_perm_remove(top->perm, at));
+	kvt_park(KVT_PARK_COLLECT_REMOVED);
+	mt_stem_mark(stem);
+	kvt_park(KVT_PARK_COLLECT_MARKED);
+}
+
+/**
+ * mt_stem_collapse() - put the value that a stem leads to in its place
+ * @stem: of mt_stem_lock(), of a leaf with a value
+ */
+void mt_stem_collapse(struct mt_stem *stem)
+{
+	struct mt_leaf *leaf = stem->leaf;
+
+	kvt_park(KVT_PARK_COLLAPSE_LOCKED);
+	mt_leaf_set_slot(stem->top, stem->slot, leaf->slot[mt_perm_slot(leaf->perm, 0)]);
+	kvt_park(KVT_PARK_COLLAPSE_PUBLISHED);
+	mt_stem_mark(stem);
+	kvt_park(KVT_PARK_COLLAPSE_MARKED);
+}
+
+/**
+ * mt_stem_unlock() - unlock a stem that is not part of the tree any more, and its top
+ * @stem: of mt_stem_lock(); its leaf stays locked
+ */
+void mt_stem_unlock(struct mt_stem *stem)
+{
+	struct mt_node *node, *next;
+
+	mt_unlock(&stem->top->node, &mt_class_slot);
+	for (node = stem->root; node != &stem->leaf->node; node = next) {
+		next = mt_stem_next(node);
+		mt_unlock(node, NULL);
+	}
+}
+
+/**
+ * mt_stem_retire() - free a stem's nodes when no reader holds them any more
+ * @tree: the tree
+ * @stem: of mt_stem_unlock(); its leaf is unlocked, too
+ *
+ * Context: under rcu_read_lock(), nothing locked.
+ */
+void mt_stem_retire(struct mt_tree *tree, const struct mt_stem *stem)
+{
+	struct mt_node *node, *next;
+
+	for (node = stem->root; node != &stem->leaf->node; node = next) {
+		next = mt_stem_next(node);
+		if (mt_is_leaf(node))
+			mt_leaf_retire(tree, mt_leaf(node));
+		else
+			mt_inner_retire(tree, mt_inner(node));
+	}
+	mt_leaf_retire(tree, stem->leaf);
+	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYERS, -(s64)stem->layers);
+}
