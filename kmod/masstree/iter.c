@@ -35,6 +35,9 @@
  */
 #define MT_ITER_WORK	(3 * MT_LAYERS)
 
+/* How often one call may begin anew and yet say that another may get further. */
+#define MT_ITER_RESTARTS	16
+
 static struct mt_iter *mt_iter(struct kvt_iter *iter)
 {
 	return container_of(iter, struct mt_iter, iter);
@@ -464,8 +467,9 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 		if (ret && ret != -EAGAIN)
 			return mt_iter_stop(it, &probe, ERR_PTR(ret));
 	}
-	/* Beginning anew may have taken all of the work: -EAGAIN promises progress. */
-	return mt_iter_stop(it, &probe, ERR_PTR(probe.restarts ? -EBUSY : -EAGAIN));
+	/* A few changes came in between; or there is one that does not end while it is read. */
+	return mt_iter_stop(it, &probe,
+			    ERR_PTR(probe.restarts > MT_ITER_RESTARTS ? -EBUSY : -EAGAIN));
 }
 
 /* Deliver what comes next in the leaf, up to a layer, or to what has changed. */

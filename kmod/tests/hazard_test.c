@@ -1179,6 +1179,61 @@ static void deep_layers_stop_no_reader_that_cannot_pause(struct kunit *test)
 	kt_cursor_exit(&cur);
 }
 
+/* Keys at the ends of chains, which go when a reader comes to them. */
+static struct {
+	struct kt *kt;
+	struct kvt_key key[6];
+	unsigned int nr, gone;
+	unsigned int copies;		/* of leaves on the way */
+	bool inside;
+} mirage;
+
+static void take_away(enum kvt_park at)
+{
+	if (at != KVT_PARK_SCAN_COPIED || mirage.inside || mirage.gone == mirage.nr ||
+	    ++mirage.copies % (PREFIX_MAX / MT_SLICE + 1))
+		return;
+	mirage.inside = true;
+	KUNIT_EXPECT_EQ(mirage.kt->test, 0, kt_del_gfp(mirage.kt, &mirage.key[mirage.gone++],
+						       GFP_NOWAIT, NULL));
+	mirage.inside = false;
+}
+
+/* Each time it begins anew, from the root.  It may still try. */
+static void a_reader_whose_keys_go_gives_up_when_all_tries_are_spent(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kt_cursor cur;
+	unsigned int i;
+	int err;
+
+	memset(&mirage, 0, sizeof(mirage));
+	mirage.kt = kt;
+	mirage.nr = ARRAY_SIZE(mirage.key) - 1;
+	for (i = 0; i <= mirage.nr; i++) {
+		mirage.key[i] = make_key(test, PREFIX_MAX, "2", 1);
+		((u8 *)mirage.key[i].data)[0] = 'b' + i;
+		put(kt, mirage.key[i]);
+		((u8 *)mirage.key[i].data)[PREFIX_MAX] = '1';
+		put(kt, mirage.key[i]);
+		/* One stays, and the chain with it. */
+		del(kt, mirage.key[i]);
+		((u8 *)mirage.key[i].data)[PREFIX_MAX] = '2';
+	}
+	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(kt, &cur));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_counting, NULL));
+	rcu_read_lock();
+	kt_cursor_set(&cur, &KT_KEY("a"), KVT_AT, false);
+	WRITE_ONCE(kvt_park_loose_hook, take_away);
+	err = next_rcu(&cur);
+	rcu_read_unlock();
+	kunit_release_action(test, stop_counting, NULL);
+	KUNIT_EXPECT_EQ(test, 0, err);
+	KUNIT_EXPECT_EQ(test, mirage.nr, mirage.gone);
+	KUNIT_EXPECT_EQ(test, 'b' + mirage.nr, cur.iter->key[0]);
+	kt_cursor_exit(&cur);
+}
+
 /* Changes under an iterator */
 
 /* As string_key(), for as long as the string is there. */
@@ -1450,6 +1505,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_scan_does_not_work_for_keys_that_were_removed),
 	KUNIT_CASE(a_removal_works_for_the_length_of_its_key),
 	KUNIT_CASE(deep_layers_stop_no_reader_that_cannot_pause),
+	KUNIT_CASE(a_reader_whose_keys_go_gives_up_when_all_tries_are_spent),
 	KT_CASE(an_iterator_returns_nothing_that_was_gone_before),
 	KUNIT_CASE(one_sweep_finds_all_thin_layers),
 	KUNIT_CASE(without_memory_for_a_work_item_the_worker_sweeps),
