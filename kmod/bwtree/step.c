@@ -14,7 +14,7 @@
 
 /* Tries of a step by somebody who may not sleep. */
 #define BW_ATOMIC_TRIES	32
-/* How deep steps wait for each other before everything is looked at anew. */
+/* How deep steps wait for each other before the first of them are forgotten. */
 #define BW_STEPS_DEEP	6
 /* Steps in a row that somebody does who helps. */
 #define BW_STEPS_MAX	64
@@ -80,6 +80,62 @@ static bool bw_help_passes(const struct bw_help *help)
 	return help->kind == BW_HELP_TIDY ? help->keeps : help->kind != BW_HELP_POST;
 }
 
+/* Steps that wait for each other: each for the next. */
+struct bw_steps {
+	unsigned int deep;		/* the last */
+	bool forgotten;			/* the first only keeps the key of the second */
+	struct bw_stock stock[BW_STEPS_DEEP];
+	struct bw_help todo[BW_STEPS_DEEP];
+};
+
+/*
+ * There are too many: forget them, but for what the last needs first, whose key may stand in
+ * the stock of any.  Whoever needs them looks anew, and finds that done.  Pages with a mark
+ * can be below each other in as many levels as the tree has.
+ */
+static int bw_steps_forget(struct bw_tree *tree, struct bw_steps *s, struct bw_help *help,
+			   const struct bw_stock *empty)
+{
+	struct bw_stock keeper = *empty;
+	struct bw_key *key;
+	int err;
+
+	bw_stock_get(&keeper, BW_SLOT_KEY, bw_key_size(help->want.len));
+	err = bw_stock_fill(tree, &keeper);
+	if (err)
+		return err;
+	key = keeper.obj[BW_SLOT_KEY];
+	bw_key_set(key, &help->want);
+	help->want = bw_want_key(key);
+	for (; s->deep; s->deep--)
+		bw_stock_drop(tree, &s->stock[s->deep]);
+	bw_stock_drop(tree, &s->stock[0]);
+	s->stock[0] = keeper;
+	s->forgotten = true;
+	return 0;
+}
+
+/* The last step needs another first.  0, or -ENOMEM. */
+static int bw_steps_push(struct bw_tree *tree, struct bw_steps *s, struct bw_help *help,
+			 const struct bw_stock *empty)
+{
+	struct bw_stock stock = *empty;
+	int err = 0;
+
+	/* A split has got ready what its second step needs. */
+	if (s->todo[s->deep].kind == BW_HELP_TIDY)
+		bw_stock_move(&stock, &s->stock[s->deep], BW_SLOT_C);
+	if (s->deep + 1 == BW_STEPS_DEEP)
+		err = bw_steps_forget(tree, s, help, empty);
+	if (err) {
+		bw_stock_drop(tree, &stock);
+		return err;
+	}
+	s->todo[++s->deep] = *help;
+	s->stock[s->deep] = stock;
+	return 0;
+}
+
 /**
  * bw_do_help() - finish a change of structure, or what it is waiting for
  * @tree: the tree
@@ -93,39 +149,35 @@ static bool bw_help_passes(const struct bw_help *help)
 int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 {
 	const struct bw_stock empty = { .gfp = gfp, .pass = bw_help_passes(help) };
-	struct bw_stock stock[BW_STEPS_DEEP];
-	struct bw_help todo[BW_STEPS_DEEP];
-	unsigned int steps, deep = 0;
+	struct bw_steps s = { .todo[0] = *help, .stock[0] = empty };
 	struct bw_help first;
+	unsigned int steps;
 	int ret = 0;
 
-	todo[0] = *help;
-	stock[0] = empty;
 	for (steps = 0; steps < BW_STEPS_MAX; steps++) {
-		first = todo[deep];
-		ret = bw_run(tree, bw_step_of(first.kind), &first, &stock[deep]);
-		if (ret == BW_NEEDS_HELP && deep + 1 < BW_STEPS_DEEP) {
-			/* Its key may stand in the stock of the step that needs it. */
-			todo[++deep] = first;
-			stock[deep] = empty;
-			/* A split has got ready what its second step needs. */
-			if (todo[deep - 1].kind == BW_HELP_TIDY)
-				bw_stock_move(&stock[deep], &stock[deep - 1], BW_SLOT_C);
-			continue;
+		first = s.todo[s.deep];
+		ret = bw_run(tree, bw_step_of(first.kind), &first, &s.stock[s.deep]);
+		if (ret == BW_NEEDS_HELP) {
+			ret = bw_steps_push(tree, &s, &first, &empty);
+			if (!ret)
+				continue;
 		}
 		if (ret)
 			break;
-		bw_stock_drop(tree, &stock[deep]);
-		if (!deep--)
+		bw_stock_drop(tree, &s.stock[s.deep]);
+		if (s.deep-- == s.forgotten) {
+			if (s.forgotten)
+				bw_stock_drop(tree, &s.stock[0]);
 			return 0;
+		}
 	}
 	do {
-		bw_stock_drop(tree, &stock[deep]);
-	} while (deep--);
+		bw_stock_drop(tree, &s.stock[s.deep]);
+	} while (s.deep--);
 	/* What was begun may be left half done.  The limit will refuse it again. */
 	if (ret != -EDQUOT)
 		bw_tidy_later(tree);
-	return ret == BW_NEEDS_HELP ? 0 : ret;
+	return ret;
 }
 
 /**

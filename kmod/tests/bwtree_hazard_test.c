@@ -426,6 +426,82 @@ static struct kt *open_marked(struct kunit *test)
 	return kt;
 }
 
+/* Marks in pages below each other, of which each is to be merged after the next. */
+#define NESTED	7u
+
+static int put_number(struct kt *kt, u64 number)
+{
+	__be64 data = cpu_to_be64(number);
+
+	return kt_put_gfp(kt, &KT_BYTES(&data, sizeof(data)), GFP_NOWAIT, NULL);
+}
+
+/* Split the pages on the way to a number that have four entries, each in the middle. */
+static void split_way(struct kt *kt, u64 number)
+{
+	__be64 data = cpu_to_be64(number);
+	const struct bw_want want = bw_want((u8 *)&data, sizeof(data));
+	struct bw_tree *tree = tree_of(kt);
+	u16 nr;
+	struct bw_at at;
+	u8 level;
+
+	for (level = 0;; level++) {
+		rcu_read_lock();
+		nr = bw_seek(tree, &want, level, BW_SEEK_READ, &at) ? 0 : at.top->nr;
+		rcu_read_unlock();
+		if (nr < BW_SPLIT_MIN)
+			break;
+		KUNIT_EXPECT_EQ(kt->test, 0, bw_tidy(tree, at.id, 8, true, GFP_KERNEL));
+		KUNIT_EXPECT_EQ(kt->test, 0, bw_tidy(tree, at.id, 0, false, GFP_KERNEL));
+	}
+}
+
+/* Mark a child of the page where a number is.  Returns the marked page's first number. */
+static u64 leave_mark_below(struct kt *kt, u64 number, u8 level)
+{
+	struct bw_stock stock = { .gfp = GFP_NOWAIT, .pass = true };
+	__be64 data = cpu_to_be64(number);
+	struct bw_help help = {
+		.kind = BW_HELP_FOLD,
+		.want = bw_want((u8 *)&data, sizeof(data)),
+		.level = level - 1,
+	};
+	const struct bw_page *base;
+	struct bw_at at;
+
+	KUNIT_ASSERT_EQ_MSG(kt->test, BW_NEEDS_HELP,
+			    bw_run(tree_of(kt), bw_mark_step, &help, &stock), "level %u", level);
+	bw_stock_drop(tree_of(kt), &stock);
+	rcu_read_lock();
+	help.want = bw_want((u8 *)&data, sizeof(data));
+	KUNIT_EXPECT_EQ(kt->test, 0, bw_seek(tree_of(kt), &help.want, level, BW_SEEK_READ, &at));
+	base = at.top->base;
+	KUNIT_EXPECT_NE(kt->test, 0, base->marked);
+	number = bw_page_low(bw_load(tree_of(kt), bw_page_load(base, base->marked))->base)->head;
+	rcu_read_unlock();
+	return number;
+}
+
+static void marks_below_each_other_in_many_levels_are_finished(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, 1);
+	u64 number = 0;
+	u8 level;
+
+	/* Pages of two entries, which are worth a merge when pages may be larger. */
+	while (bw_load(tree_of(kt), BW_ROOT)->level < NESTED) {
+		KUNIT_ASSERT_EQ(test, 0, put_number(kt, number));
+		split_way(kt, number++);
+	}
+	tree_of(kt)->page_size = 64 << 10;
+	number = 0;
+	for (level = NESTED; level; level--)
+		number = leave_mark_below(kt, number, level);
+	KUNIT_EXPECT_EQ(test, 0, put_number(kt, number));
+	KUNIT_EXPECT_EQ(test, NESTED, kt_stat(kt, KVTREE_STAT_NODE_UNLINK));
+}
+
 static void a_mark_that_was_left_is_finished_by_the_worker(struct kunit *test)
 {
 	struct kt *kt = open_marked(test);
@@ -905,6 +981,7 @@ static void a_change_at_the_end_of_a_round_is_looked_after(struct kunit *test)
 static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
 	KUNIT_CASE(a_change_writes_no_line_that_lookups_read),
+	KUNIT_CASE(marks_below_each_other_in_many_levels_are_finished),
 	KUNIT_CASE(a_mark_that_was_left_is_finished_by_the_worker),
 	KUNIT_CASE(the_next_writer_to_a_marked_page_finishes_its_merge),
 	KUNIT_CASE(a_page_whose_mark_was_left_splits),
