@@ -70,6 +70,7 @@
 	X(UNLINK_FOUND)		/* leaf emptied, to be locked again and unlinked */ \
 	X(LAYER_FOUND)		/* layer found, to be locked by the worker */ \
 	X(GET_PINNED)		/* a GET holds a blob, which is not copied yet */ \
+	X(BW_SEEK)		/* a page's id found on the way down, nothing loaded */ \
 	X(BW_ID_SEEN)		/* a free id and the next one seen, not taken */ \
 	X(BW_TIDIED)		/* the Bw-tree's worker has made a round, and is awake */
 

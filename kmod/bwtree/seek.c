@@ -105,6 +105,7 @@ restart:
 	at->id = BW_ROOT;
 	leaf = false;
 	while (bw_spend(&budget)) {
+		kvt_park_loose(KVT_PARK_BW_SEEK);
 		top = bw_load(tree, at->id);
 		bw_prefetch(top);
 		if (leaf && mode == BW_SEEK_SCAN)
@@ -258,29 +259,48 @@ static u32 bw_common(const struct bw_ent *ent, const struct kvt_key *key, u32 le
 	return bw_ent_common(ent, &it);
 }
 
-/* The last entry that is less than a key.  0, -ENOENT or -EBUSY. */
-static int bw_before(struct bw_tree *tree, struct bw_want want, struct bw_ent *ent)
+/* The piece of a leaf where a key is, or what is less than the key.  0 or -EBUSY. */
+static int bw_part_seek(struct bw_tree *tree, const struct bw_want *want, bool before,
+			struct bw_part *part)
 {
-	unsigned int budget = BW_READ_BUDGET;
-	struct bw_part part;
 	struct bw_at at;
-	bool same;
-	u16 i;
-	u8 d;
 
-	while (want.len && bw_spend(&budget)) {
-		if (bw_seek(tree, &want, 0, BW_SEEK_BEFORE, &at))
+	if (bw_seek(tree, want, 0, before ? BW_SEEK_BEFORE : BW_SEEK_READ, &at))
+		return -EBUSY;
+	bw_part_load(at.top, want, before, part);
+	return 0;
+}
+
+/* The last entry of a piece that is not greater than a key.  False: there is none. */
+static bool bw_part_upto(const struct bw_part *part, const struct bw_want *want,
+			 struct bw_ent *ent)
+{
+	bool same;
+	u16 i = bw_page_lower(part->base, want, part->begin, part->end, &same) + same;
+	u8 d = 0;
+
+	while (d < part->nr && bw_cmp(want, &part->delta[d]->key) >= 0)
+		d++;
+	return bw_part_prev(part, &i, &d, ent);
+}
+
+/*
+ * The last entry that is not greater than a key, which is in the piece, or less than what
+ * is there.  0, -ENOENT or -EBUSY.
+ */
+static int bw_upto(struct bw_tree *tree, const struct bw_want *want, struct bw_part *part,
+		   unsigned int *budget, struct bw_ent *ent)
+{
+	struct bw_want low;
+
+	while (!bw_part_upto(part, want, ent)) {
+		low = bw_want_key(part->low);
+		if (!low.len)
+			return -ENOENT;
+		if (!bw_spend(budget) || bw_part_seek(tree, &low, true, part))
 			return -EBUSY;
-		bw_part_load(at.top, &want, true, &part);
-		i = bw_page_lower(part.base, &want, part.begin, part.end, &same);
-		for (d = 0; d < part.nr; d++)
-			if (bw_cmp(&want, &part.delta[d]->key) <= 0)
-				break;
-		if (bw_part_prev(&part, &i, &d, ent))
-			return 0;
-		want = bw_want_key(part.low);
 	}
-	return want.len ? -EBUSY : -ENOENT;
+	return 0;
 }
 
 /**
@@ -288,9 +308,11 @@ static int bw_before(struct bw_tree *tree, struct bw_want want, struct bw_ent *e
  * @index: the tree
  * @key: the key
  *
- * Whatever is less than the key and not less than a beginning of it begins so, too.  So
- * each round looks at the last that is less, and goes on with what the two have in
- * common.
+ * Whatever is not greater than the key and not less than a beginning of it begins so, too.
+ * So each round looks at the last that is not greater, and goes on with what the two have
+ * in common: in the same page as long as that is there.  Keys that have one byte more in
+ * common than the next, planted by whoever means it ill, share a page, as that has what
+ * they have in common once.
  *
  * Context: under rcu_read_lock(), any context.
  *
@@ -298,20 +320,25 @@ static int bw_before(struct bw_tree *tree, struct bw_want want, struct bw_ent *e
  */
 struct kvt_value *bw_get_prefix(struct kvt_index *index, const struct kvt_key *key)
 {
-	struct kvt_key part = *key;
-	struct kvt_value *value;
+	struct bw_want want = bw_want(key->data, key->len);
+	unsigned int budget = BW_READ_BUDGET;
+	struct bw_tree *tree = bw_tree(index);
+	struct bw_part part;
 	struct bw_ent ent;
 	int err;
 
-	for (;;) {
-		value = bw_get(index, &part);
-		if (value || !part.len)
-			return value;
-		err = bw_before(bw_tree(index), bw_want(part.data, part.len), &ent);
+	err = bw_part_seek(tree, &want, false, &part);
+	while (!err) {
+		err = bw_upto(tree, &want, &part, &budget, &ent);
 		if (err)
-			return err == -ENOENT ? NULL : ERR_PTR(err);
-		part.len = bw_common(&ent, key, part.len);
-		if (part.len == ent.len)
+			break;
+		want = bw_want(key->data, bw_common(&ent, key, want.len));
+		if (want.len == ent.len) {
+			kvt_value_prefetch((void *)ent.load);
 			return (struct kvt_value *)ent.load;
+		}
+		if (bw_cmp(&want, part.low) < 0)
+			err = bw_part_seek(tree, &want, false, &part);
 	}
+	return err == -ENOENT ? NULL : ERR_PTR(err);
 }

@@ -382,6 +382,43 @@ static void a_change_writes_no_line_that_lookups_read(struct kunit *test)
 	KUNIT_EXPECT_NE(test, 0, changed);
 }
 
+/* Prefixes */
+
+static void count_pages(enum kvt_park at)
+{
+	hazard.passed += at == KVT_PARK_BW_SEEK;
+}
+
+/*
+ * Keys in front of each beginning of another, which have all but its last byte in common
+ * with it.  None of them is one.
+ */
+static void a_prefix_is_found_past_keys_that_nearly_are(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, 0);
+	const u32 len = 512;
+	u8 *data = kunit_kmalloc(test, len, GFP_KERNEL);
+	struct kvt_key key = KT_BYTES(data, len);
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	memset(data, 'm', len);
+	for (i = 0; i < len; i++) {
+		data[i] = 'l';
+		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(data, i + 1), NULL));
+		data[i] = 'm';
+	}
+	act_between_steps(count_pages);
+	KUNIT_EXPECT_EQ(test, -ENOENT, kt_get_prefix(kt, &key, NULL));
+	act_between_steps(NULL);
+	KUNIT_EXPECT_LE(test, hazard.passed, len / 2);
+	KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(data, 7), NULL));
+	KUNIT_EXPECT_EQ(test, 7, kt_get_prefix(kt, &key, NULL));
+	KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(data, 0), NULL));
+	KUNIT_ASSERT_EQ(test, 0, kt_del(kt, &KT_BYTES(data, 7), NULL));
+	KUNIT_EXPECT_EQ(test, 0, kt_get_prefix(kt, &key, NULL));
+}
+
 /* Merges */
 
 /* Mark the term of a page that is to be merged with that of a key, and go no further. */
@@ -981,6 +1018,7 @@ static void a_change_at_the_end_of_a_round_is_looked_after(struct kunit *test)
 static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
 	KUNIT_CASE(a_change_writes_no_line_that_lookups_read),
+	KUNIT_CASE(a_prefix_is_found_past_keys_that_nearly_are),
 	KUNIT_CASE(marks_below_each_other_in_many_levels_are_finished),
 	KUNIT_CASE(a_mark_that_was_left_is_finished_by_the_worker),
 	KUNIT_CASE(the_next_writer_to_a_marked_page_finishes_its_merge),

@@ -245,7 +245,8 @@ static void scene_hook(enum kvt_park at)
 	int held;
 
 	scene.hits[at]++;
-	if (scene.inside)
+	/* There are changes enough at the others. */
+	if (scene.inside || at == KVT_PARK_BW_SEEK)
 		return;
 	scene.inside = true;
 	nth = scene_pause_failing();
