@@ -22,6 +22,7 @@ struct kvt_quota;
 struct kvt_reclaim;
 struct kvt_stats;
 struct kvt_value;
+struct mem_cgroup;
 struct workqueue_struct;
 
 struct kvt_key {
@@ -38,6 +39,7 @@ struct kvt_index_env {
 	struct kvt_reclaim *reclaim;
 	struct kvt_stats *stats;
 	struct workqueue_struct *wq;
+	struct mem_cgroup *memcg;	/* charged for what a worker of the engine allocates */
 	u32 page_size;			/* of engines with pages: bytes; 0: the engine's choice */
 };
 

@@ -200,11 +200,12 @@ static int store_fill(struct kvt_store *store, const struct kvt_index_ops *ops, 
 		.reclaim = &store->reclaim,
 		.stats = &store->stats,
 		.wq = kvt_wq,
+		.memcg = get_mem_cgroup_from_mm(current->mm),
 		.page_size = page_size,
 	};
 	int err;
 
-	store->memcg = get_mem_cgroup_from_mm(current->mm);
+	store->memcg = env.memcg;
 	err = percpu_ref_init(&store->inside, store_left, 0, GFP_KERNEL);
 	if (!err)
 		err = kvt_stats_init(&store->stats);

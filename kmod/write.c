@@ -455,6 +455,15 @@ static int writer_begin(struct writer *w)
 	return err;
 }
 
+/* What it allocates is charged as in begin(). */
+static void writer_finish(struct writer *w)
+{
+	struct mem_cgroup *memcg = set_active_memcg(w->store->memcg);
+
+	w->change.index->ops->finish(&w->change);
+	set_active_memcg(memcg);
+}
+
 /* Once from begin() to commit() or abort(). */
 static int writer_try(struct writer *w)
 {
@@ -535,7 +544,7 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 		}
 	} while (err == WRITER_AGAIN);
 	if (w.begun)
-		w.change.index->ops->finish(&w.change);
+		writer_finish(&w);
 	kvt_value_free_shell(w.block);
 	w.merge.rest = &w.merge.spare;
 	writer_free_spares(&w);

@@ -110,24 +110,13 @@ static void *changer_thread(void *arg)
 	return NULL;
 }
 
-/* A counter that an engine alone has; 0 if it has not. */
-static __u64 engine_stat(int fd, const char *name)
-{
-	struct kvtree_engine_stat stat = { .nr = 0 };
-
-	for (; !kvt_ioctl(fd, KVTREE_IOC_ENGINE_STAT, &stat); stat.nr++)
-		if (!strcmp(stat.name, name))
-			return stat.value;
-	return 0;
-}
-
 /* Enough has happened, among it changes that were logged and lost their place to another. */
 static bool changers_met(void *arg)
 {
 	int fd = *(int *)arg;
 
 	return kvt_stat(fd, KVTREE_STAT_PUT) > 20000 &&
-	       (kvt_is_masstree(fd) || engine_stat(fd, "bw_update_fail") > 20);
+	       (kvt_is_masstree(fd) || kvt_engine_stat(fd, "bw_update_fail") > 20);
 }
 
 TEST_F(counted, live_bytes_are_what_is_there_and_what_attach_counts)

@@ -98,6 +98,53 @@ TEST_F(memory, is_paid_for_by_the_creators_group_whoever_writes)
 	EXPECT_GT(KVT_GROUP_SLACK, kvt_group_bytes(&self->writer) - self->before[1]);
 }
 
+static int create_bwtree(void *arg)
+{
+	struct _test_data_memory *self = arg;
+	struct kvtree_store_create create = { .engine = "bwtree", .mode = 0600 };
+
+	kvt_group_enter(&self->creator);
+	snprintf(create.name, sizeof(create.name), "%s", self->name);
+	return kvt_ioctl(self->dev, KVTREE_IOC_STORE_CREATE, &create);
+}
+
+/* Keys in no order, so that every page gets some of each round's. */
+static int put_long_keys(void *arg)
+{
+	struct load *l = arg;
+	char key[200] = "";
+	__u32 i;
+
+	kvt_group_enter(l->group);
+	for (i = 0; i < l->nr; i++) {
+		snprintf(key, sizeof(key), "%08x", i * 0x9e3779b1u);
+		KVT_CHECK(kvt_put(l->self->fd, kvt_bytes(key, sizeof(key)), kvt_bytes(&i, 4),
+				  NULL) == 0);
+	}
+	return 0;
+}
+
+TEST_F(memory, of_pages_that_a_worker_writes_anew_is_paid_for_as_before)
+{
+	struct load load = { .self = self, .group = &self->writer, .nr = 60000 };
+	long bytes;
+
+	close(self->fd);
+	ASSERT_EQ(0, kvt_destroy(self->dev, self->name));
+	ASSERT_EQ(0, kvt_run(create_bwtree, self));
+	self->fd = kvt_store(self->dev, self->name, RW);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, kvt_run(put_long_keys, &load));
+	ASSERT_LT(3 * KVT_GROUP_SLACK, kvt_stat(self->fd, KVTREE_STAT_LEAF_BYTES));
+	/* The engine's worker makes all records part of their pages. */
+	while (kvt_engine_stat(self->fd, "bw_chain_records") ||
+	       kvt_stat(self->fd, KVTREE_STAT_WAITING_BYTES))
+		kvt_sleep_ms(10);
+	bytes = kvt_stat(self->fd, KVTREE_STAT_BYTES);
+	EXPECT_LT(bytes - KVT_GROUP_SLACK, kvt_group_bytes(&self->creator) - self->before[0]);
+	EXPECT_GT(KVT_GROUP_SLACK, kvt_group_bytes(&self->writer) - self->before[1]);
+}
+
 /* Sizes above those of which the slab allocator has objects. */
 TEST_F(memory, of_large_values_is_what_they_are_charged)
 {

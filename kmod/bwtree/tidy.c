@@ -7,6 +7,7 @@
 #include <linux/err.h>
 #include <linux/jiffies.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "bwtree.h"
@@ -84,9 +85,14 @@ static int bw_care_take(struct bw_tree *tree, struct bw_care *care, gfp_t gfp)
 	return ret;
 }
 
-/* Once through the mapping table. */
+/*
+ * Once through the mapping table.  What it allocates is charged as what it replaces was; it
+ * is not worth the life of a process in that group.
+ */
 static void bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
 {
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
+	struct mem_cgroup *memcg = set_active_memcg(tree->index.env.memcg);
 	/* Who adds pages meanwhile has them looked at in the next round. */
 	u32 end = atomic_read_acquire(&tree->map->next);	/* pairs with bw_id_alloc() */
 	bool needed;
@@ -97,9 +103,10 @@ static void bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
 		rcu_read_unlock();
 		/* If it fails, it is looked at again: see bw_do_help(). */
 		if (needed)
-			bw_care_take(tree, care, GFP_KERNEL | __GFP_NOWARN);
+			bw_care_take(tree, care, gfp);
 		cond_resched();
 	}
+	set_active_memcg(memcg);
 }
 
 static void bw_work(struct work_struct *work)

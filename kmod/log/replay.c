@@ -154,6 +154,14 @@ static int change_begin(struct kvt_replay *replay, struct kvt_change *change)
 	return err;
 }
 
+static void change_finish(struct kvt_replay *replay, struct kvt_change *change)
+{
+	struct mem_cgroup *memcg = set_active_memcg(replay->log->env.memcg);
+
+	change->index->ops->finish(change);
+	set_active_memcg(memcg);
+}
+
 /* Put @new where the key is if it says something new; NULL: take a tombstone away. */
 static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 			 struct kvt_value **new)
@@ -181,7 +189,7 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 		err = ops->commit(&change, *new);
 		done = !err;
 	} while (err == -EAGAIN);
-	ops->finish(&change);
+	change_finish(replay, &change);
 	if (done) {
 		replay_count(replay, key->len, change.old, *new);
 		if (change.old) {

@@ -298,6 +298,16 @@ bool kvt_is_masstree(int fd)
 	return !strcmp(info.engine, "masstree");
 }
 
+__u64 kvt_engine_stat(int fd, const char *name)
+{
+	struct kvtree_engine_stat stat = { .nr = 0 };
+
+	for (; !kvt_ioctl(fd, KVTREE_IOC_ENGINE_STAT, &stat); stat.nr++)
+		if (!strcmp(stat.name, name))
+			return stat.value;
+	return 0;
+}
+
 int kvt_find(int fd, const char *name, struct kvtree_store_info *info)
 {
 	__u64 after = 0;

@@ -94,6 +94,8 @@ int kvt_find(int fd, const char *name, struct kvtree_store_info *info);
  * from the order of changes alone, and keys with a common prefix make layers.
  */
 bool kvt_is_masstree(int fd);
+/* A counter that an engine alone has; 0 if it has not. */
+__u64 kvt_engine_stat(int fd, const char *name);
 /* Exactly KVTREE_STAT_NR counters. */
 int kvt_stats(int fd, __u64 *values);
 /* One of them, and KVTREE_FEAT_*; they end the process if they fail. */
