@@ -389,10 +389,20 @@ static void scene_sort(struct scene *scene)
 	sort(scene->sorted, scene->nr, sizeof(scene->sorted[0]), scene_cmp, NULL);
 }
 
-/* The worker is not to come in between: what it would do is what a sweep does. */
+/*
+ * The worker is not to come in between, however long building takes: what it would do is
+ * what a sweep does.
+ */
 static void scene_stop_worker(struct scene *scene)
 {
-	cancel_delayed_work_sync(&mt_tree(scene->kt->index)->check_work);
+	disable_delayed_work_sync(&mt_tree(scene->kt->index)->check_work);
+}
+
+static void scene_free(struct scene *scene)
+{
+	enable_delayed_work(&mt_tree(scene->kt->index)->check_work);
+	kt_cursor_exit(&scene->cur);
+	kfree(scene);
 }
 
 /**
@@ -413,6 +423,7 @@ struct scene *scene_open(struct kt *kt, const struct scene_plan *plan, u32 prefi
 	scene->plan = plan;
 	scene->prefix_len = prefix_len;
 	scene->gone_id = SCENE_NONE;
+	scene_stop_worker(scene);
 	scene->err = kt_cursor_init(kt, &scene->cur);
 	if (prefix_len) {
 		scene_put(scene, SCENE_OTHER('a'));
@@ -421,15 +432,13 @@ struct scene *scene_open(struct kt *kt, const struct scene_plan *plan, u32 prefi
 	plan->build(scene);
 	scene_add_strangers(scene);
 	scene_sort(scene);
-	scene_stop_worker(scene);
 	if (!scene->err)
 		return scene;
-	kt_cursor_exit(&scene->cur);
-	kfree(scene);
+	scene_free(scene);
 	return NULL;
 }
 
-/* Remove all keys.  The worker then leaves nothing but an empty root. */
+/* Remove all keys.  A sweep then leaves nothing but an empty root. */
 static int scene_empty(struct scene *scene)
 {
 	struct kt *kt = scene->kt;
@@ -438,7 +447,6 @@ static int scene_empty(struct scene *scene)
 	for (i = 0; i < scene->nr; i++)
 		if (scene->keys[i].state != SCENE_ABSENT)
 			scene_del(scene, scene->keys[i].id);
-	scene_stop_worker(scene);
 	kt->ops->sweep(kt->index);
 	if (!scene->err && (kt_stat(kt, KVTREE_STAT_LEAF_NODES) != 1 ||
 			    kt_stat(kt, KVTREE_STAT_INNER_NODES) ||
@@ -457,8 +465,7 @@ int scene_close(struct scene *scene)
 {
 	int err = scene_empty(scene);
 
-	kt_cursor_exit(&scene->cur);
-	kfree(scene);
+	scene_free(scene);
 	return err;
 }
 
