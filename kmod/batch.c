@@ -329,7 +329,7 @@ int kvt_batch_run(const struct kvt_op_ctx *ctx, struct kvtree_batch *batch)
 		return -EINVAL;
 	if (batch->op_size < KVTREE_OP_SIZE_VER0)
 		return -EINVAL;
-	if (batch->nr > KVTREE_BATCH_MAX || batch->op_size > PAGE_SIZE)
+	if (batch->nr > KVTREE_BATCH_MAX || batch->op_size > KVT_STRUCT_MAX)
 		return -E2BIG;
 
 	if (run.nr == 1)

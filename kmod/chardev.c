@@ -506,7 +506,7 @@ static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 		return -ENOTTY;
 	if (usize < ioctls[nr].size)
 		return -EINVAL;
-	if (usize > PAGE_SIZE)
+	if (usize > KVT_STRUCT_MAX)
 		return -E2BIG;
 	if (!ioctls[nr].run)
 		return run_copied(file->private_data, nr, (void __user *)arg, usize);

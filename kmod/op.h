@@ -20,6 +20,9 @@
 struct iov_iter;
 struct kvt_scratch;
 
+/* Bytes of a structure that is handed in: the same where pages are larger. */
+#define KVT_STRUCT_MAX	4096u
+
 /*
  * How operations in process context allocate what a store keeps.  It is charged
  * to the store's creator, who must not be killed for what another writes: no

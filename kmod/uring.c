@@ -425,7 +425,7 @@ static int cmd_op(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	barrier();
 	if (arg.flags || arg.op_size < KVTREE_OP_SIZE_VER0)
 		return -EINVAL;
-	if (arg.op_size > PAGE_SIZE)
+	if (arg.op_size > KVT_STRUCT_MAX)
 		return -E2BIG;
 	call_init(&call, cmd, issue_flags);
 	call.out = arg.op;

@@ -666,6 +666,14 @@ TEST_F(bad, half_mapped_outputs_of_long_values_are_efault)
 	free(val);
 }
 
+/* Of the page that ends at @end. */
+static int protect_last(char *end, int prot)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	return mprotect(end - page, page, prot);
+}
+
 TEST_F(bad, read_only_outputs_are_efault)
 {
 	char *end = kvt_map_guarded(1), *page = end - 4096;
@@ -676,7 +684,7 @@ TEST_F(bad, read_only_outputs_are_efault)
 
 	cols->id = 1;
 	memset(scan, 0, sizeof(*scan));
-	ASSERT_EQ(0, mprotect(page, 4096, PROT_READ));
+	ASSERT_EQ(0, protect_last(end, PROT_READ));
 	op = good(KVTREE_OP_GET);
 	op.val = kvt_ptr(page);
 	EXPECT_EQ(-EFAULT, refused(self->fd, &op));
@@ -690,9 +698,9 @@ TEST_F(bad, read_only_outputs_are_efault)
 	EXPECT_EQ(-EFAULT, refused(self->fd, &op));
 	EXPECT_EQ(-EFAULT, kvt_get_cols(self->fd, STR("cols"), cols, 1, buf, sizeof(buf)));
 	/* Those of a put are not. */
-	ASSERT_EQ(0, mprotect(page, 4096, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, protect_last(end, PROT_READ | PROT_WRITE));
 	cols->len = 1;
-	ASSERT_EQ(0, mprotect(page, 4096, PROT_READ));
+	ASSERT_EQ(0, protect_last(end, PROT_READ));
 	EXPECT_EQ(0, kvt_put_cols(self->fd, STR("cols"), cols, 1, STR("x"), NULL));
 	/* Values are only read: constants are as good as others. */
 	EXPECT_EQ(0, kvt_put(self->fd, kvt_bytes(page, 8), kvt_bytes(page, 4096), NULL));
@@ -757,7 +765,7 @@ TEST_F(bad, batch_whose_outcome_cannot_be_written_tells_what_was_done)
 
 	for (i = 0; i < 10; i++)
 		put_inline(&ops[i], i);
-	ASSERT_EQ(0, mprotect(ops, 4096, PROT_READ));
+	ASSERT_EQ(0, protect_last(end, PROT_READ));
 	ASSERT_EQ(-EFAULT, kvt_batch(self->fd, ops, 10, &done));
 	/* The one whose outcome is lost may have taken place, no other. */
 	there = first_keys(self->fd, 10);
@@ -779,7 +787,7 @@ TEST_F(bad, batch_header_that_cannot_be_written_is_efault)
 	batch->ops = kvt_ptr(&op);
 	batch->nr = 1;
 	batch->op_size = sizeof(op);
-	ASSERT_EQ(0, mprotect(batch, 4096, PROT_READ));
+	ASSERT_EQ(0, protect_last(end, PROT_READ));
 	EXPECT_EQ(-EFAULT, kvt_ioctl(self->fd, KVTREE_IOC_BATCH, batch));
 	EXPECT_EQ(self->digest, kvt_digest(self->fd));
 }
