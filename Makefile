@@ -22,7 +22,8 @@ export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME IC
 	BENCH_UML_ARGS CRASH_SEED HISTORY_SEED BROKEN_TURN KVT_NEWEST KVT_SHORT
 
 .PHONY: all modules try-modules lib tools examples man selftests install install-module uninstall demo vm docs help \
-	check check-uml check-debug check-stock check-stock7 check-kcsan check-crash check-fuzz check-history check-user \
+	check check-uml check-debug check-stock check-stock7 check-kcsan \
+	check-arm64 check-weak check-crash check-fuzz check-history check-user \
 	check-broken fuzz \
 	lint bench bench-stock bench-bpf bench-log clean
 
@@ -121,6 +122,12 @@ check-broken:
 check-kcsan:
 	@$(LANES)/check.sh kcsan
 
+check-arm64:
+	@$(LANES)/check.sh arm64
+
+check-weak:
+	@$(LANES)/check.sh weak
+
 check-crash:
 	@CRASH_TIME=$(or $(CRASH_TIME),1800) $(LANES)/check.sh crash
 
@@ -188,14 +195,18 @@ help:
 	@echo '  vm           a shell in such a machine, the module loaded'
 	@echo
 	@echo 'Test'
-	@echo '  check        all of the following but check-kcsan, of check-broken ten by turns;'
-	@echo '               ends with "N passed, N failed"'
+	@echo '  check        all of the following but check-kcsan, check-arm64 and check-weak, of'
+	@echo '               check-broken ten by turns; ends with "N passed, N failed"'
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
 	@echo '  check-stock  kselftests on a Debian kernel in QEMU'
 	@echo '  check-stock7 those that another kernel may matter to, on Debian 13 with a'
 	@echo '               kernel 7.x, and built there'
 	@echo '  check-kcsan  what several do at once, with the kernel that finds data races'
+	@echo '  check-arm64  KUnit, and programs that need no more than libc, on a kernel for arm64'
+	@echo '               with pages of 64 KiB'
+	@echo '  check-weak   what several do at once, with that kernel, which finds missing'
+	@echo '               barriers as well as data races'
 	@echo '  check-crash  crashes and power cuts, more than check has: CRASH_TIME seconds (1800)'
 	@echo '  check-fuzz   the whole interface by bytes that its coverage guides, for FUZZ_TIME'
 	@echo '               seconds (600)'

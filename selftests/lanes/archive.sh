@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 #
 # Packages of the next Debian release's backports, which the kernels of the UML
-# lanes and of stock-7 come from. Sourced after common.sh.
+# lanes and of stock-7 come from, and of that release for other processors. Sourced
+# after common.sh.
 
 # Days for which the newest version known is taken to be the newest.
 INDEX_DAYS=7
@@ -16,16 +17,18 @@ digest()
 }
 
 # The suite belongs to the next Debian release: keep it out of the system's
-# package lists with an apt configuration of our own.
+# package lists with an apt configuration of our own. APT_ARCH is for packages of that
+# release for another processor.
 apt_private()
 {
-	local tool=$1 dir=$CACHE/apt
+	local tool=$1 dir=$CACHE/apt${APT_ARCH:+-$APT_ARCH} suite=$NEXT_SUITE
 	shift
 
+	[ -n "${APT_ARCH:-}" ] || suite+=-backports
 	mkdir -p "$dir"/{lists/partial,cache/archives/partial,etc}
-	echo "deb [signed-by=$KEYRING] $DEBIAN_MIRROR $NEXT_SUITE-backports main" \
-		>"$dir/etc/sources.list"
+	echo "deb [signed-by=$KEYRING] $DEBIAN_MIRROR $suite main" >"$dir/etc/sources.list"
 	"$tool" -q \
+		${APT_ARCH:+-o APT::Architecture="$APT_ARCH" -o APT::Architectures="$APT_ARCH"} \
 		-o Dir::Etc::SourceList="$dir/etc/sources.list" \
 		-o Dir::Etc::SourceParts=/dev/null \
 		-o Dir::Etc::Preferences=/dev/null \

@@ -7,8 +7,8 @@
 # blind shows here. Prints KTAP.
 #
 # The head of a patch is a line or two that say what it breaks, and fields:
-#	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock, crash,
-#	        history or fuzz
+#	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock, weak,
+#	        crash, history or fuzz
 #	Tests:  T= for the lane; for crash and history their parts
 #	Expect: extended regular expression for the result line of the test that has to
 #	        fail, or for a line of the kernel's or a sanitizer's report
@@ -78,6 +78,7 @@ run()
 	user) KVT_TREE=$2 SANITIZERS=asan "$LANES/user.sh";;
 	user-tsan) KVT_TREE=$2 SANITIZERS=tsan "$LANES/user.sh";;
 	stock) "$LANES/stock.sh" stock;;
+	weak) "$LANES/arm64.sh" weak;;
 	crash) crash "$2";;
 	fuzz) FUZZ_TIME=60 "$LANES/fuzz.sh";;
 	history) PARTS=$T HISTORY_TIME=30 "$LANES/history.sh";;
@@ -187,7 +188,7 @@ names_by_turns()
 
 	mapfile -t all < <(for n in "$PATCHES"/*.patch; do
 		case $(lane_of "$n") in
-		crash|history|fuzz) continue;;
+		crash|history|fuzz|weak) continue;;
 		esac
 		n=$(basename "$n" .patch)
 		echo "$(sha256sum <<<"$n" | cut -c 1-8) $n"
@@ -210,7 +211,7 @@ lint()
 		! grep -qE -e "$expect" <<<'not ok 1 any_other_test' ||
 			echo "$patch: Expect: names no test"
 		case $(lane_of "$patch") in
-		user|user-tsan|uml|uml-debug|stock|crash|history|fuzz) ;;
+		user|user-tsan|uml|uml-debug|stock|weak|crash|history|fuzz) ;;
 		*) echo "$patch: unknown Lane:";;
 		esac
 		case $(field "$patch" May) in

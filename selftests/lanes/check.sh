@@ -28,6 +28,7 @@ run_lane()
 	case $1 in
 	uml|uml-debug) "$LANES/uml.sh" "$1";;
 	stock|stock-7|kcsan) "$LANES/stock.sh" "$1";;
+	arm64|weak) "$LANES/arm64.sh" "$1";;
 	broken) run_broken;;
 	*) "$LANES/$1.sh";;
 	esac

@@ -98,6 +98,14 @@ without_locks()
 	"$@"
 }
 
+# cross arm64: print the arguments by which a kernel and modules are made for that processor,
+# one a line. Its compiler is among the programs that unpack.sh has unpacked.
+cross()
+{
+	printf '%s\n' "ARCH=$1" CROSS_COMPILE=aarch64-linux-gnu- \
+		"CC=aarch64-linux-gnu-gcc-$ARM64_GCC"
+}
+
 # user_packages FOLDER...: what these are built with, from their own lists.
 user_packages()
 {

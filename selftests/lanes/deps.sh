@@ -5,7 +5,8 @@
 # nothing, and touches no network, when they are all there.
 #
 # LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, bench-bpf,
-# bench-log, user, lint, docs, crash, history, fuzz, kcsan or demo.
+# bench-log, user, lint, docs, crash, history, fuzz, kcsan, arm64, weak or
+# demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -62,6 +63,8 @@ main_packages()
 		main_packages uml
 		main_packages demo
 		echo 'libelf-dev lz4';;
+	arm64|weak)
+		echo "$build_packages $kernel_packages";;
 	stock-7)
 		# What is built is built in a root of its own.
 		main_packages demo
@@ -91,6 +94,7 @@ backports_packages()
 		stock|bench-bpf|history|broken) sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
 		esac;;
 	stock-7|kcsan) echo 'qemu-system-x86';;
+	arm64|weak) echo 'qemu-system-arm';;
 	lint) echo 'linux-image-amd64 linux-headers-amd64';;
 	esac
 }
@@ -106,6 +110,10 @@ unpacked_packages()
 		unpacked_packages crash;;
 	crash)
 		sed 's/#.*//' "$TOP/selftests/format/packages.unpacked";;
+	arm64|weak)
+		echo "gcc-$ARM64_GCC-aarch64-linux-gnu+libc6-dev-arm64-cross:aarch64-linux-gnu-gcc-$ARM64_GCC"
+		printf 'binutils-aarch64-linux-gnu:aarch64-linux-gnu-%s\n' \
+			ar ld nm objcopy objdump readelf strip;;
 	esac
 }
 
@@ -122,7 +130,7 @@ oldest()
 	linux-*) echo 6.12;;
 	libbpf-dev) echo 1:1.4;;
 	bpftool) echo 7.4;;
-	qemu-system-x86) echo 1:8.2;;
+	qemu-system-x86|qemu-system-arm) echo 1:8.2;;
 	esac
 }
 

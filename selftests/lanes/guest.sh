@@ -8,11 +8,14 @@
 # The host writes the job to the file that KVT_JOB or the first argument names:
 #   LANE OUT MODULE TEST_MODULES TEST_ARGS PROGRAMS PROGRAMS_SECOND PROGRAM_TIMEOUT KMEMLEAK
 #   COMMAND
+#
+# KVT_BIN is a folder of programs that take the place of the root's, where these are for
+# another processor.
 
 set -uo pipefail
 
 # init has no environment to speak of.
-[ $$ -ne 1 ] || export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+[ $$ -ne 1 ] || export HOME=/root PATH=${KVT_BIN:-/usr/local/sbin:/usr/local/bin}:/usr/sbin:/usr/bin:/sbin:/bin
 
 # shellcheck disable=SC1090
 . "${1:-$KVT_JOB}"
@@ -46,13 +49,23 @@ mark()
 	echo "kvtree-lane: $*" >/dev/kmsg
 }
 
+is_mounted()
+{
+	grep -q "^[^ ]* $1 " /proc/mounts
+}
+
 # As init of UML nothing is there yet. /tmp stays the host's: the tree may be
 # under it.
 mount_all()
 {
+	local dir
+
+	for dir in ${KVT_BIN:+/bin /sbin}; do
+		mount --bind "$KVT_BIN" "$dir"
+	done
 	mount -t proc proc /proc
 	mount -t sysfs sys /sys
-	mountpoint -q /dev || mount -t devtmpfs dev /dev
+	is_mounted /dev || mount -t devtmpfs dev /dev
 	mkdir -p /dev/shm /dev/pts
 	mount -t tmpfs tmp /dev/shm
 	mount -t devpts pts /dev/pts
@@ -67,10 +80,10 @@ mount_debug()
 {
 	[ -d /sys/kernel/debug/tracing ] ||
 		mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
-	mountpoint -q /sys/kernel/tracing ||
+	is_mounted /sys/kernel/tracing ||
 		mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
 	mkdir -p /sys/fs/cgroup
-	mountpoint -q /sys/fs/cgroup ||
+	is_mounted /sys/fs/cgroup ||
 		mount -t cgroup2 cgroup2 /sys/fs/cgroup 2>/dev/null
 	true
 }
@@ -271,6 +284,7 @@ main()
 power_off()
 {
 	sync
+	[ -z "${KVT_BIN:-}" ] || busybox poweroff -f
 	python3 -c 'import ctypes; ctypes.CDLL(None).reboot(0x4321fedc)'
 }
 

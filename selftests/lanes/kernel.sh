@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kernel.sh uml|uml-debug|kcsan: print the build directory of that lane's kernel
+# kernel.sh uml|uml-debug|kcsan|arm64: print the build directory of that lane's kernel
 # kernel.sh source: print the unpacked and patched kernel source
 #
 # Fetches, unpacks, configures and builds what is not in the cache yet. The
@@ -81,7 +81,15 @@ settings()
 	uml-debug) FRAGMENTS=(uml uml-debug);;
 	# Only the module is to be watched.
 	kcsan) FRAGMENTS=(kcsan) BASE=tinyconfig ARGS=(ARCH=x86_64 KCSAN_SANITIZE=n);;
-	*) die 'usage: kernel.sh uml|uml-debug|kcsan|source';;
+	arm64)
+		FRAGMENTS=(arm64) BASE=tinyconfig
+		mapfile -t ARGS < <(cross arm64)
+		# Here, too; but KCSAN is told of all barriers, except in what runs outside of
+		# the kernel.
+		ARGS+=(KCSAN_SANITIZE=n KCSAN_INSTRUMENT_BARRIERS=y
+			KCSAN_INSTRUMENT_BARRIERS_v{gettimeofday,getrandom}.o=n)
+		PATH=$PATH:$CACHE/programs/bin;;
+	*) die 'usage: kernel.sh uml|uml-debug|kcsan|arm64|source';;
 	esac
 	FRAGMENTS=("${FRAGMENTS[@]/#/$LANES/}")
 	FRAGMENTS=("${FRAGMENTS[@]/%/.config}")

@@ -1,0 +1,98 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# arm64.sh arm64|weak: build module and test programs for arm64, boot a kernel for it in
+# QEMU, on the host's files, and run the KUnit suites and the programs that need neither a
+# library nor the tool.
+#
+# QEMU's processor orders memory as this machine's does, more strictly than a real one.
+# What differs is the rest of the architecture: its atomic instructions, the compiler's
+# code for it, and pages of 64 KiB. In the lane weak KCSAN watches the module, and delays
+# accesses as far as no barrier orders them.
+#
+# T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is for how many seconds it may
+# say nothing.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+
+TIMEOUT=${LANE_TIMEOUT:-700}
+PROGRAM_TIMEOUT=600 KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-600}
+# The same as elsewhere, in less time: it is emulated.
+TEST_ARGS=ops=20000
+SECOND='many'
+
+settings()
+{
+	case $1 in
+	arm64)
+		SUITES='*' LEAST=450
+		ONLY='abi|scan|bad_input|stores|many|signals|uring|uring_model'
+		# The kernel has KCSAN, for the other lane.
+		MODULE_ARGS=(KCSAN_SANITIZE=n);;
+	weak)
+		# Where several do something at once.
+		SUITES='kvt_*' LEAST=50
+		ONLY='stores|many|uring|uring_storm'
+		TIMEOUT=${LANE_TIMEOUT:-1300} PROGRAM_TIMEOUT=1200 KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200}
+		MODULE_ARGS=();;
+	*)
+		die 'usage: arm64.sh arm64|weak';;
+	esac
+}
+
+# Of the programs those that T selects, in a copy of the tree.
+make_programs()
+{
+	local names
+	mapfile -t names <<<"${PROGRAMS//$TREE\/selftests\//}"
+
+	run_logged "$LOGS/selftests.log" "$LANE: building selftests" '' \
+		make -C "$TREE/selftests" -j "$JOBS" ${V:+V="$V"} "${CROSS[2]}" \
+		LDFLAGS=-static "${names[@]}"
+}
+
+boot()
+{
+	local args=(
+		console=ttyAMA0 ignore_loglevel panic=-1 rcupdate.rcu_cpu_stall_timeout=120
+		root=host rootfstype=9p
+		'rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=mmap' rw
+		kunit.timeout="$KUNIT_TIMEOUT" kunit.filter_glob="$(T=${T:-$SUITES} kunit_glob)"
+		init="$BIN/bash" KVT_BIN="$BIN" -- "$LANES/guest.sh" "$LOGS/job")
+
+	exec qemu-system-aarch64 -machine virt,gic-version=3 -cpu neoverse-n1 -smp 2 -m 2G \
+		-accel tcg,thread=multi -nodefaults -no-user-config -display none -no-reboot \
+		-serial "file:$CONSOLE" -global virtio-mmio.force-legacy=false \
+		-fsdev local,id=host,path=/,security_model=none,multidevs=remap \
+		-device virtio-9p-device,fsdev=host,mount_tag=host \
+		-kernel "$1/arch/arm64/boot/Image" -append "${args[*]}"
+}
+
+main()
+{
+	local kernel modules BIN CROSS rc=0
+
+	settings "${1:-}"
+	lane_begin "$1"
+	"$LANES/deps.sh" "$1"
+	PATH=$PATH:$CACHE/programs/bin
+	mapfile -t CROSS < <(cross arm64)
+	kernel=$("$LANES/kernel.sh" arm64)
+	BIN=$("$LANES/userland.sh" arm64)
+	build_module "$kernel" "${CROSS[@]}" "${MODULE_ARGS[@]}"
+	copy_sources "$OUT/programs" "$TREE/"
+	TREE=$OUT/programs
+	build_programs
+	modules=$(test_modules)
+	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" 0
+	LIMIT=$TIMEOUT run_logged "$LOGS/output.log" "$LANE: running" lane_progress \
+		boot "$kernel" || rc=$?
+	[ $rc -ne 124 ] || say "$LANE: stopped: it said nothing for $TIMEOUT s"
+	judge
+}
+
+main "$@"

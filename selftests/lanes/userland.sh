@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# userland.sh ARCHITECTURE: print the folder of a shell and the usual commands for
+# another processor.
+#
+# They are two programs of the next Debian release that need no library, fetched on first
+# use and kept in the cache.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/archive.sh
+. "$LANES/archive.sh"
+
+PACKAGES='bash-static busybox-static'
+
+# What guest.sh and the test programs run.
+COMMANDS='basename cat chmod chown cp dirname echo false grep head hostname insmod ip kill
+	ln losetup ls mkdir mknod modprobe mount mv poweroff rm rmdir rmmod sed
+	seq sh sleep stat sync tail test touch tr true umount uname wc'
+
+# fetch DIRECTORY
+fetch()
+{
+	local deb
+
+	cd "$1"
+	apt_private apt-get update
+	# shellcheck disable=SC2086
+	apt_private apt-get download $PACKAGES
+	for deb in ./*.deb; do
+		dpkg -x "$deb" .
+	done
+	rm -f ./*.deb
+}
+
+# make_userland DIRECTORY
+make_userland()
+{
+	local command
+
+	rm -rf "$1"
+	mkdir -p "$1/bin"
+	fetch "$1"
+	cp "$1"/usr/bin/busybox "$1/bin/busybox"
+	cp "$1"/usr/bin/bash-static "$1/bin/bash"
+	rm -rf "${1:?}/usr"
+	for command in $COMMANDS; do
+		ln -s busybox "$1/bin/$command"
+	done
+}
+
+main()
+{
+	local APT_ARCH=${1:-} dir
+
+	[ -n "$APT_ARCH" ] || die 'usage: userland.sh ARCHITECTURE'
+	dir=$CACHE/userland-$APT_ARCH-$NEXT_SUITE-$(digest <<<"$PACKAGES $COMMANDS")
+	mkdir -p "$CACHE"
+	exec 9>"$dir.lock"
+	flock 9
+	if [ ! -d "$dir" ]; then
+		run_logged "$dir.log" "userland: fetching a shell for $APT_ARCH" '' \
+			make_userland "$dir.new"
+		mv "$dir.new" "$dir"
+	fi
+	used "$dir"
+	exec 9>&-
+	echo "$dir/bin"
+}
+
+main "$@"
