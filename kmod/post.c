@@ -517,6 +517,8 @@ void kvt_late_posts_exit(struct kvt_late_posts *late)
 	struct late_post *entry, *next;
 
 	cancel_work_sync(&late->work);
-	list_for_each_entry_safe(entry, next, &late->posts, list)
+	list_for_each_entry_safe(entry, next, &late->posts, list) {
+		list_del(&entry->list);
 		kfree(entry);
+	}
 }

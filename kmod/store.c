@@ -3,6 +3,7 @@
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/ctype.h>
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
@@ -34,6 +35,9 @@ MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace peri
 /* How long who destroys a store waits before the kernel's log says for whom. */
 #define STORE_PATIENCE		(5 * HZ)
 
+/* When a teardown is tried again that had no memory, or would have kept the machine awake, ms. */
+#define STORE_RETRY		200
+
 /* By how much a removal raises the floor above the version that it removes. */
 #define KVT_VERSION_SPARE	4096
 
@@ -48,7 +52,10 @@ static u64 kvt_store_last_id;
 
 /* Works of indexes and reclaims. */
 static struct workqueue_struct *kvt_wq;
-/* Teardowns, apart: a teardown waits for works of kvt_wq. */
+/*
+ * Teardowns, apart: a teardown waits for works of kvt_wq.  They write what a store has to
+ * its devices, so not while the machine sleeps.
+ */
 static struct workqueue_struct *kvt_teardown_wq;
 
 /* Of stores that name none. */
@@ -154,14 +161,26 @@ void kvt_store_put(struct kvt_store *store)
 }
 KVT_EXPORT_FOR_TESTS(kvt_store_put);
 
-/* Free what store_fill() made.  Nobody is inside. */
+/* Bring all that was changed to the devices.  Nobody is inside.  False: not now. */
+static bool store_finish(struct kvt_store *store)
+{
+	int err;
+
+	kvt_late_posts_exit(&store->late_posts);
+	err = store->log ? kvt_log_finish(store->log) : 0;
+	if (err == -EAGAIN)
+		return false;
+	store->gone_err = err;
+	return true;
+}
+
+/* Free what store_fill() made, and the log, which is finished. */
 static void store_empty(struct kvt_store *store)
 {
 	struct kvt_audit audit;
 
-	kvt_late_posts_exit(&store->late_posts);
 	if (store->log)
-		store->gone_err = kvt_log_close(store->log);
+		kvt_log_free(store->log);
 	kvt_audit_values(&audit, store);
 	if (!IS_ERR_OR_NULL(store->index))
 		store->index->ops->destroy(store->index);
@@ -180,8 +199,16 @@ static void store_teardown(struct work_struct *work)
 
 	/* For readers that do not enter, and for the index's destroy(). */
 	synchronize_rcu();
+	if (!store_finish(store)) {
+		msleep(STORE_RETRY);
+		/* If the machine is about to sleep, when it is awake. */
+		queue_work(kvt_teardown_wq, &store->teardown);
+		return;
+	}
 	store_empty(store);
-	complete_all(&store->gone);
+	/* Pairs with who waits in kvt_store_gone(). */
+	smp_store_release(&store->gone, true);
+	wake_up_all(&store->gone_wait);
 	kvt_store_put(store);
 }
 
@@ -308,7 +335,7 @@ static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
 	store->limit_bytes = args->limit_bytes;
 	store->limit_keys = args->limit_keys;
 	kref_init(&store->ref);
-	init_completion(&store->gone);
+	init_waitqueue_head(&store->gone_wait);
 	kvt_late_posts_init(&store->late_posts);
 	INIT_WORK(&store->teardown, store_teardown);
 	return store;
@@ -381,6 +408,8 @@ static int store_make(const struct kvtree_store_create *args, const struct kvt_l
 		if (store->attaching)
 			store_withdraw(store);
 		kvt_handles_close(store);
+		while (!store_finish(store))
+			msleep(STORE_RETRY);
 		store_empty(store);
 	}
 put:
@@ -465,6 +494,14 @@ static void store_name_guests(struct kvt_store *store)
 		pr_info("kvtree: store '%s': and %u more\n", store->name, guests.more);
 }
 
+/*
+ * Wait as a process that may be killed, or frozen: it may be for one that is frozen already.
+ * It holds no locks.  Returns 0: it took too long.
+ */
+#define store_wait_event_timeout(wq, condition, timeout)				\
+	___wait_event(wq, ___wait_cond_timeout(condition), (TASK_KILLABLE | TASK_FREEZABLE), 0, \
+		      timeout, __ret = schedule_timeout(__ret))
+
 /**
  * kvt_store_gone() - wait until what is in a destroyed store is freed
  * @store: the store, which nobody can enter any more; with a reference held, and not
@@ -479,8 +516,13 @@ int kvt_store_gone(struct kvt_store *store)
 {
 	long left;
 
-	while (!(left = wait_for_completion_killable_timeout(&store->gone, STORE_PATIENCE)))
-		store_name_guests(store);
+	do {
+		/* Pairs with store_teardown(): what it came to is seen with it. */
+		left = store_wait_event_timeout(store->gone_wait, smp_load_acquire(&store->gone),
+						STORE_PATIENCE);
+		if (!left)
+			store_name_guests(store);
+	} while (!left);
 	if (left < 0)
 		return -EINTR;
 	return store->gone_err ? -EIO : 0;
@@ -805,7 +847,7 @@ int kvt_stores_init(void)
 	kvt_wq = alloc_workqueue("kvtree", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!kvt_wq)
 		return -ENOMEM;
-	kvt_teardown_wq = alloc_workqueue("kvtree_teardown", WQ_UNBOUND, 0);
+	kvt_teardown_wq = alloc_workqueue("kvtree_teardown", WQ_UNBOUND | WQ_FREEZABLE, 0);
 	if (!kvt_teardown_wq) {
 		destroy_workqueue(kvt_wq);
 		return -ENOMEM;

@@ -17,7 +17,6 @@
 #define KVT_STORE_H
 
 #include <linux/atomic.h>
-#include <linux/completion.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/percpu-refcount.h>
@@ -25,6 +24,7 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/kvtree.h>
 
@@ -74,7 +74,8 @@ struct kvt_store {
 	struct kvt_hook __rcu *validator;
 	struct kvt_late_posts late_posts;
 	struct work_struct teardown;
-	struct completion gone;		/* the index is freed */
+	struct wait_queue_head gone_wait;
+	bool gone;			/* the index is freed, and gone_err is set */
 	int gone_err;			/* why not all of it is durable */
 
 	struct kvt_stats stats;

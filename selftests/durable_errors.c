@@ -10,8 +10,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 #include "kselftest_harness.h"
 #include "lib/durable.h"
 #include "lib/kvt_test.h"
@@ -645,6 +648,120 @@ TEST_F(memory, detach_without_memory_loses_nothing)
 		kvt_oracle_judge(o);
 	}
 	TH_LOG("%u failures", n - 2);
+}
+
+/* Puts to a few keys, in turn, by a process that is killed. */
+#define FILL_KEYS	8
+
+struct fill {
+	__u64 tried;
+	__u64 done;
+};
+
+static __u64 fill_value[20000];
+
+static void fill_until_killed(int fd, struct fill *fill)
+{
+	__u32 key;
+
+	for (;;) {
+		fill_value[0] = fill->tried + 1;
+		key = fill_value[0] % FILL_KEYS;
+		__atomic_store_n(&fill->tried, fill_value[0], __ATOMIC_RELAXED);
+		KVT_CHECK(kvt_put(fd, kvt_bytes(&key, sizeof(key)),
+				  kvt_bytes(fill_value, sizeof(fill_value)), NULL) == 0);
+		__atomic_store_n(&fill->done, fill_value[0], __ATOMIC_RELAXED);
+	}
+}
+
+/* What was acknowledged is there; of the last put, perhaps. */
+static bool fill_is_there(int fd, const struct fill *fill)
+{
+	__u64 value, put;
+	__u32 key;
+
+	for (put = fill->done; put && put + FILL_KEYS > fill->done; put--) {
+		key = put % FILL_KEYS;
+		KVT_CHECK(kvt_get(fd, kvt_bytes(&key, sizeof(key)), fill_value,
+				  sizeof(fill_value), NULL) == (int)sizeof(fill_value));
+		value = fill_value[0];
+		if (value != put && (value != fill->tried || value % FILL_KEYS != key)) {
+			printf("# key %u: %llu and not %llu\n", key, value, put);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool log_is_full(void *arg)
+{
+	return kvt_stat(*(int *)arg, KVTREE_STAT_LOG_FULL) > 0;
+}
+
+static bool is_detached(void *arg)
+{
+	const struct kvt_oracle *o = arg;
+	struct kvtree_store_info info;
+
+	return kvt_find(o->dev, o->name, &info) == -ENOENT;
+}
+
+/* Allocations that have failed; the knob counts downwards. */
+#define FAILURES	1000000000
+
+static bool failed_again(void *arg)
+{
+	long *times = arg;
+
+	return knob_read("failslab", "times") < *times;
+}
+
+/* The log is full: what is in the buffers takes a checkpoint to be durable. */
+TEST_F(memory, detach_of_a_full_log_waits_for_memory_and_loses_nothing)
+{
+	static const char * const attrs[] = { "failslab", "fail_page_alloc" };
+	struct kvt_oracle *o = &self->o;
+	struct fill *fill;
+	__u64 start, end;
+	pid_t filler, pid;
+	long times;
+	size_t i;
+
+	if (access(DEBUGFS "failslab/require-start", F_OK) ||
+	    !function_range("kvt_save", &start, &end))
+		SKIP(return, "the kernel does not know who allocates");
+	fill = mmap(NULL, sizeof(*fill), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, fill);
+	ASSERT_EQ(0, kvt_oracle_attach(o));
+	for (i = 0; i < NR(attrs); i++) {
+		range_set(attrs[i], start, end);
+		knob_number(attrs[i], "times", FAILURES);
+		knob(attrs[i], "probability", "100");
+	}
+	filler = kvt_child();
+	if (!filler)
+		fill_until_killed(o->fd, fill);
+	EXPECT_TRUE(kvt_eventually(log_is_full, &o->fd));
+	kill(filler, SIGKILL);
+	EXPECT_EQ(filler, waitpid(filler, NULL, 0));
+	close(o->fd);
+	pid = kvt_child();
+	if (!pid)
+		_exit(kvt_detach(o->dev, o->name) ? 1 : 0);
+	EXPECT_TRUE(kvt_eventually(is_detached, o));
+	times = knob_read("failslab", "times") - 3;
+	EXPECT_TRUE(kvt_eventually(failed_again, &times));
+	ASSERT_EQ(0, waitpid(pid, NULL, WNOHANG));
+	for (i = 0; i < NR(attrs); i++) {
+		knob(attrs[i], "probability", "0");
+		range_set(attrs[i], 0, ~0ULL);
+	}
+	EXPECT_EQ(0, kvt_wait(pid));
+	ASSERT_EQ(0, kvt_oracle_attach(o));
+	EXPECT_TRUE(fill_is_there(o->fd, fill));
+	EXPECT_EQ(0, kvt_oracle_detach(o));
+	TH_LOG("%llu puts", fill->done);
+	munmap(fill, sizeof(*fill));
 }
 
 static void workers_without(struct __test_metadata *_metadata, struct kvt_oracle *o,

@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include "kselftest_harness.h"
 #include "lib/durable.h"
 #include "lib/kvt_test.h"
@@ -17,6 +19,7 @@
 #define SIZE		132	/* MiB: more than the least */
 #define TRACING		"/sys/kernel/tracing/"
 #define EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
+#define SAVERS		"/sys/module/kvtree/parameters/log_savers"
 #define WRITERS		4
 #define ROUNDS		3
 
@@ -32,43 +35,67 @@ static bool set(const char *path, const char *text)
 	return good;
 }
 
-FIXTURE(sleeping) {
+/* A durable store on a machine that is about to pretend to sleep. */
+struct sleeper {
 	int dev;
 	int fd;
 	char name[KVTREE_NAME_MAX];
 	struct kvt_disk disk;
 };
 
-FIXTURE_SETUP(sleeping)
+static bool can_sleep(void)
 {
-	if (access("/sys/power/pm_test", W_OK) || access(TRACING "events/power", F_OK))
-		SKIP(return, "the kernel cannot pretend to sleep");
-	self->dev = kvt_open();
-	ASSERT_LE(0, self->dev);
-	snprintf(self->name, sizeof(self->name), "sleep-%d", getpid());
-	kvt_null_make(&self->disk, "kvtsleep", SIZE);
-	kvt_null_start(&self->disk);
-	ASSERT_EQ(0, kvt_format(&self->disk, 1));
-	ASSERT_EQ(0, kvt_attach(self->dev, self->name, &self->disk, 1, 0));
-	self->fd = kvt_store(self->dev, self->name, RW);
-	ASSERT_LE(0, self->fd);
-	/* All but to suspend the devices, and for one second. */
-	ASSERT_TRUE(set("/sys/power/pm_test", "freezer"));
-	ASSERT_TRUE(set("/sys/module/suspend/parameters/pm_test_delay", "1"));
-	ASSERT_TRUE(set(TRACING "events/power/suspend_resume/enable", "1"));
-	ASSERT_TRUE(set(TRACING "events/block/block_bio_queue/enable", "1"));
+	return !access("/sys/power/pm_test", W_OK) && !access(TRACING "events/power", F_OK);
 }
 
-FIXTURE_TEARDOWN(sleeping)
+/* @latency: of each request to the disk, ns; NULL: none. */
+static void sleeper_begin(struct sleeper *s, const char *latency)
+{
+	s->dev = kvt_open();
+	KVT_CHECK(s->dev >= 0);
+	snprintf(s->name, sizeof(s->name), "sleep-%d", getpid());
+	kvt_null_make(&s->disk, "kvtsleep", SIZE);
+	if (latency)
+		KVT_CHECK(kvt_null_try(&s->disk, "irqmode", "2") &&
+			  kvt_null_try(&s->disk, "completion_nsec", latency));
+	kvt_null_start(&s->disk);
+	KVT_CHECK(kvt_format(&s->disk, 1) == 0);
+	KVT_CHECK(kvt_attach(s->dev, s->name, &s->disk, 1, 0) == 0);
+	s->fd = kvt_store(s->dev, s->name, RW);
+	KVT_CHECK(s->fd >= 0);
+	/* All but to suspend the devices, and for one second. */
+	KVT_CHECK(set("/sys/power/pm_test", "freezer"));
+	KVT_CHECK(set("/sys/module/suspend/parameters/pm_test_delay", "1"));
+	KVT_CHECK(set(TRACING "events/power/suspend_resume/enable", "1"));
+	KVT_CHECK(set(TRACING "events/block/block_bio_queue/enable", "1"));
+}
+
+static void sleeper_end(struct sleeper *s)
 {
 	set(TRACING "events/block/block_bio_queue/enable", "0");
 	set(TRACING "events/power/suspend_resume/enable", "0");
 	set("/sys/module/suspend/parameters/pm_test_delay", "5");
 	set("/sys/power/pm_test", "none");
-	close(self->fd);
-	kvt_detach(self->dev, self->name);
-	kvt_null_remove(&self->disk);
-	close(self->dev);
+	close(s->fd);
+	kvt_detach(s->dev, s->name);
+	kvt_null_remove(&s->disk);
+	close(s->dev);
+}
+
+FIXTURE(sleeping) {
+	struct sleeper s;
+};
+
+FIXTURE_SETUP(sleeping)
+{
+	if (!can_sleep())
+		SKIP(return, "the kernel cannot pretend to sleep");
+	sleeper_begin(&self->s, NULL);
+}
+
+FIXTURE_TEARDOWN(sleeping)
+{
+	sleeper_end(&self->s);
 }
 
 /* What the trace has of a disk: requests while processes were frozen, and how often they were. */
@@ -110,15 +137,15 @@ TEST_F(sleeping, nothing_is_committed)
 	ASSERT_TRUE(set(EPOCH_MS, "200"));
 	set(TRACING "trace", "\n");
 	for (i = 0; i < ROUNDS; i++) {
-		ASSERT_EQ(0, kvt_put(self->fd, kvt_bytes(&key, sizeof(key)),
+		ASSERT_EQ(0, kvt_put(self->s.fd, kvt_bytes(&key, sizeof(key)),
 				     kvt_bytes(&i, sizeof(i)), NULL));
 		ASSERT_TRUE(set("/sys/power/state", "freeze"));
 	}
 	ASSERT_TRUE(set(EPOCH_MS, "10"));
-	EXPECT_EQ(0, kvt_sync(self->fd));
-	EXPECT_EQ(0, trace_frozen(&self->disk, &sleeps));
+	EXPECT_EQ(0, kvt_sync(self->s.fd));
+	EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));
 	EXPECT_EQ(ROUNDS, sleeps);
-	EXPECT_EQ(0, kvt_stat(self->fd, KVTREE_STAT_LOG_ERROR));
+	EXPECT_EQ(0, kvt_stat(self->s.fd, KVTREE_STAT_LOG_ERROR));
 }
 
 /* Each waits for something else when it is frozen: a commit, room, a checkpoint. */
@@ -153,7 +180,7 @@ TEST_F(sleeping, nothing_is_written_under_load)
 
 	set(TRACING "trace", "\n");
 	for (i = 0; i < WRITERS; i++) {
-		w[i] = (struct writer){ .fd = self->fd, .key = i };
+		w[i] = (struct writer){ .fd = self->s.fd, .key = i };
 		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, writer_thread, &w[i]));
 	}
 	for (i = 0; i < ROUNDS; i++) {
@@ -166,9 +193,100 @@ TEST_F(sleeping, nothing_is_written_under_load)
 		ASSERT_EQ(0, pthread_join(w[i].thread, NULL));
 		EXPECT_EQ(0, w[i].err);
 	}
-	EXPECT_EQ(0, trace_frozen(&self->disk, &sleeps));
+	EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));
 	EXPECT_EQ(ROUNDS, sleeps);
-	EXPECT_EQ(0, kvt_stat(self->fd, KVTREE_STAT_LOG_ERROR));
+	EXPECT_EQ(0, kvt_stat(self->s.fd, KVTREE_STAT_LOG_ERROR));
+}
+
+/* What is under way goes on for a while. */
+FIXTURE(slow) {
+	struct sleeper s;
+};
+
+FIXTURE_SETUP(slow)
+{
+	if (!can_sleep())
+		SKIP(return, "the kernel cannot pretend to sleep");
+	sleeper_begin(&self->s, "300000000");
+}
+
+FIXTURE_TEARDOWN(slow)
+{
+	set(SAVERS, "0");
+	set(EPOCH_MS, "10");
+	sleeper_end(&self->s);
+}
+
+/* What is written in many requests, one after the other. */
+static void put_much(int fd)
+{
+	static const char value[100000];
+	__u32 key;
+
+	for (key = 0; key < 30; key++)
+		KVT_CHECK(kvt_put(fd, kvt_bytes(&key, sizeof(key)),
+				  kvt_bytes(value, sizeof(value)), NULL) == 0);
+}
+
+/*
+ * The checkpoint is given up until the machine is awake, and who called for it waits inside of
+ * the store; who detaches the store waits for that one.
+ */
+TEST_F(slow, who_detaches_and_waits_keeps_nobody_awake)
+{
+	int saver, detacher, sleeps;
+
+	ASSERT_TRUE(set(SAVERS, "1"));
+	put_much(self->s.fd);
+	ASSERT_EQ(0, kvt_sync(self->s.fd));
+	set(TRACING "trace", "\n");
+	saver = kvt_child();
+	if (!saver)
+		_exit(kvt_checkpoint(self->s.fd) ? 1 : 0);
+	kvt_sleep_ms(500);
+	detacher = kvt_child();
+	if (!detacher)
+		_exit(kvt_detach(self->s.dev, self->s.name) ? 1 : 0);
+	kvt_sleep_ms(100);
+	EXPECT_TRUE(set("/sys/power/state", "freeze"));
+	EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));
+	EXPECT_EQ(1, sleeps);
+	EXPECT_EQ(0, kvt_wait(saver));
+	EXPECT_EQ(0, kvt_wait(detacher));
+}
+
+static bool is_attached(void *arg)
+{
+	struct sleeper *s = arg;
+
+	return !kvt_attach(s->dev, s->name, &s->disk, 1, 0);
+}
+
+/* Nobody waits for what is written then, and nobody is frozen who would write it. */
+TEST_F(slow, detach_that_was_killed_writes_nothing)
+{
+	__u32 key = 7, value = 8;
+	int detacher, sleeps;
+
+	ASSERT_TRUE(set(EPOCH_MS, "200"));
+	ASSERT_EQ(0, kvt_put(self->s.fd, kvt_bytes(&key, sizeof(key)),
+			     kvt_bytes(&value, sizeof(value)), NULL));
+	close(self->s.fd);
+	set(TRACING "trace", "\n");
+	detacher = kvt_child();
+	if (!detacher)
+		_exit(kvt_detach(self->s.dev, self->s.name) ? 1 : 0);
+	kvt_sleep_ms(50);
+	kill(detacher, SIGKILL);
+	EXPECT_EQ(detacher, waitpid(detacher, NULL, 0));
+	EXPECT_TRUE(set("/sys/power/state", "freeze"));
+	EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));
+	EXPECT_EQ(1, sleeps);
+	ASSERT_TRUE(kvt_eventually(is_attached, &self->s));
+	self->s.fd = kvt_store(self->s.dev, self->s.name, RW);
+	ASSERT_LE(0, self->s.fd);
+	EXPECT_TRUE(kvt_has(self->s.fd, kvt_bytes(&key, sizeof(key)),
+			    kvt_bytes(&value, sizeof(value))));
 }
 
 TEST_HARNESS_MAIN

@@ -214,7 +214,15 @@ static int checkpoint_make(struct kvt_log *log)
 	return err;
 }
 
-static int checkpoint_call(struct kvt_log *log)
+/**
+ * kvt_checkpoint() - make a checkpoint, unless the machine sleeps
+ * @log: the log, which is not read-only
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: as kvt_log_checkpoint(); -EAGAIN: the machine is about to sleep.
+ */
+int kvt_checkpoint(struct kvt_log *log)
 {
 	int err;
 
@@ -243,7 +251,7 @@ int kvt_log_checkpoint(struct kvt_log *log)
 	if (log->read_only)
 		return -EROFS;
 	do {
-		err = checkpoint_call(log);
+		err = kvt_checkpoint(log);
 		if (err == -EAGAIN && kvt_sleep_wait())
 			err = -EINTR;
 	} while (err == -EAGAIN);
@@ -273,7 +281,7 @@ void kvt_checkpoint_work(struct work_struct *work)
 	if (test_bit(KVT_LOG_STOPPED, &log->flags) || READ_ONCE(kvt_log_asleep) ||
 	    !checkpoint_needed(log))
 		return;
-	err = checkpoint_call(log);
+	err = kvt_checkpoint(log);
 	/* When the machine is awake this is queued again. */
 	if (!err || err == -EAGAIN || READ_ONCE(log->error))
 		return;

@@ -141,7 +141,8 @@ struct kvt_stream {
 enum {
 	KVT_LOG_DIRTY,		/* a commit is queued, or a record will be seen by the next */
 	KVT_LOG_FULL,		/* no segment for the streams: writers wait */
-	KVT_LOG_STOPPED,
+	KVT_LOG_STOPPED,	/* it has not begun, or is read-only */
+	KVT_LOG_CLOSED,		/* nobody changes anything any more */
 };
 
 struct kvt_log {
@@ -327,6 +328,7 @@ int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks);
 void kvt_saved_exit(struct kvt_saved *saved);
 
 /* checkpoint.c */
+int kvt_checkpoint(struct kvt_log *log);
 void kvt_checkpoint_work(struct work_struct *work);
 
 /* sleep.c */

@@ -121,8 +121,13 @@ static int log_load(struct kvt_log *log)
 	return err ?: kvt_log_restore(log);
 }
 
-/* Free the log; nobody has it any more. */
-static void log_free(struct kvt_log *log)
+/**
+ * kvt_log_free() - let go of the devices
+ * @log: the log, after kvt_log_finish()
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_log_free(struct kvt_log *log)
 {
 	u32 i;
 
@@ -169,7 +174,7 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
  *
  * Context: process context, sleeps.
  *
- * Return: the log, for kvt_log_start() or kvt_log_close(); or an error pointer: as of
+ * Return: the log, for kvt_log_start() or kvt_log_finish(); or an error pointer: as of
  * kvt_dev_open(), kvt_log_set_load(), kvt_log_find() and kvt_log_restore().
  */
 struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log_args *args)
@@ -184,7 +189,7 @@ struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log
 		err = log_load(log);
 	if (!err)
 		return log;
-	log_free(log);
+	kvt_log_free(log);
 	return ERR_PTR(err);
 }
 
@@ -309,7 +314,7 @@ static void log_start_read_only(struct kvt_log *log)
  * Context: process context, sleeps.
  *
  * Return: 0, also if there is no room for anything: the store can be read then; -ENOMEM;
- * or an error of a device.  kvt_log_close() must follow in any case, some time.
+ * or an error of a device.  kvt_log_finish() must follow in any case, some time.
  */
 int kvt_log_start(struct kvt_log *log)
 {
@@ -343,27 +348,25 @@ int kvt_log_start(struct kvt_log *log)
 	return err;
 }
 
-/* Commit all there is, and say in the superblocks that this is the end. */
-static int log_finish(struct kvt_log *log)
+/* Commit all there is. */
+static int finish_commit(struct kvt_log *log)
 {
-	struct kvtree_log_super *super;
 	int err = log->error;
-	u64 epoch;
-	u32 i;
 
 	mutex_lock(&log->commit_lock);
 	while (!err && kvt_log_dirty_epoch(log) > log->durable)
 		err = kvt_commit(log);
 	mutex_unlock(&log->commit_lock);
-	if (err == -ENOSPC) {
-		err = kvt_log_checkpoint(log);
-		mutex_lock(&log->commit_lock);
-		err = err ?: kvt_commit(log);
-		mutex_unlock(&log->commit_lock);
-	}
-	if (err)
-		return err;
-	epoch = log->durable;
+	return err;
+}
+
+/* Say in the superblocks that this is the end. */
+static int finish_supers(struct kvt_log *log)
+{
+	struct kvtree_log_super *super;
+	u64 epoch = log->durable;
+	u32 i;
+
 	for (i = 0; i < log->nr_devs; i++) {
 		super = log->dev[i].super;
 		super->nr_lives = cpu_to_le32(super_close_life(super, epoch));
@@ -372,28 +375,46 @@ static int log_finish(struct kvt_log *log)
 	return kvt_supers_write(log);
 }
 
+static int log_finish(struct kvt_log *log)
+{
+	int err = finish_commit(log);
+
+	/* With a checkpoint there is room; what it has not committed is then. */
+	if (err == -ENOSPC)
+		err = kvt_checkpoint(log) ?: finish_commit(log);
+	return err ?: finish_supers(log);
+}
+
 /**
- * kvt_log_close() - make everything durable and let go of the devices
+ * kvt_log_finish() - make everything durable
  * @log: the log, to which nobody writes any more
+ *
+ * Until it is, or never will be, this is called again.  kvt_log_free() follows.
  *
  * Context: process context, sleeps.
  *
- * Return: 0, or the error because of which something is not durable.
+ * Return: 0; -EAGAIN: not now, as there is no memory or the machine is about to sleep; or the
+ * error because of which something is not durable.
  */
-int kvt_log_close(struct kvt_log *log)
+int kvt_log_finish(struct kvt_log *log)
 {
 	int err = 0;
 
-	/* What is still written by streams must not queue them again. */
-	kvt_sleep_remove(log);
-	disable_delayed_work_sync(&log->checkpoint);
-	disable_delayed_work_sync(&log->commit);
-	if (log->nr_streams && !test_and_set_bit(KVT_LOG_STOPPED, &log->flags)) {
+	if (!test_and_set_bit(KVT_LOG_CLOSED, &log->flags)) {
+		kvt_sleep_remove(log);
+		/* What is still written by streams must not queue them again. */
+		disable_delayed_work_sync(&log->checkpoint);
+		disable_delayed_work_sync(&log->commit);
+	}
+	if (log->nr_streams && !test_bit(KVT_LOG_STOPPED, &log->flags)) {
 		kvt_live_check(log);
 		err = log_finish(log);
 	}
-	log_free(log);
-	return err;
+	if (err != -ENOMEM)
+		return err;
+	pr_warn_ratelimited("kvtree: store '%s': no memory to make it durable: trying again\n",
+			    log->env.name);
+	return -EAGAIN;
 }
 
 /**

@@ -83,7 +83,8 @@ void kvt_logs_exit(void);
 struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log_args *args);
 u64 kvt_log_floor(const struct kvt_log *log);
 int kvt_log_start(struct kvt_log *log);
-int kvt_log_close(struct kvt_log *log);
+int kvt_log_finish(struct kvt_log *log);
+void kvt_log_free(struct kvt_log *log);
 
 int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct kvt_key *key,
 		    const struct kvt_value *old, const struct kvt_value *new);

@@ -383,10 +383,10 @@ static void saver_rest(struct kvt_log *log, ktime_t since)
 		fsleep(clamp_t(s64, worked / 2, 1, REST_MAX));
 }
 
-/* The machine sleeps; but for an attach or a detach, which it waits for. */
+/* The machine sleeps; but for an attach, which it waits for. */
 static bool saving_sleeps(const struct kvt_log *log)
 {
-	return READ_ONCE(kvt_log_asleep) && log->alive && !test_bit(KVT_LOG_STOPPED, &log->flags);
+	return READ_ONCE(kvt_log_asleep) && log->alive;
 }
 
 static void saver_work(struct work_struct *work)

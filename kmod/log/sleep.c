@@ -6,11 +6,11 @@
  * it.  What its log wrote then, the resumed kernel does not know of: a checkpoint would free
  * segments that the resumed kernel's superblock still needs.
  *
- * Commits and checkpoints are works of a queue that is frozen, after the processes.
- * A commit that runs is waited for: the streams' works go on, but write no more than it
- * needs.  A checkpoint that runs may take long: it is given up when the kernel says that
- * it is about to sleep, and made later.  Processes that wait for either are frozen where
- * they wait.
+ * Commits and checkpoints are works of a queue that is frozen, after the processes, and
+ * what makes a store durable that is detached is one of another such queue.  A commit that
+ * runs is waited for: the streams' works go on, but write no more than it needs.  A
+ * checkpoint that runs may take long: it is given up when the kernel says that it is about
+ * to sleep, and made later.  Processes that wait for any of this are frozen where they wait.
  */
 #include <linux/suspend.h>
 
