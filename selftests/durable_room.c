@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Room on the devices of durable stores: how it is counted, and what happens without. */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kvtree_format.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -339,6 +341,78 @@ TEST_F(unequal, full_store_is_attached_and_emptied_and_used_again)
 	EXPECT_EQ(nr, fill(p->fd, &err));
 	EXPECT_EQ(-ENOSPC, err);
 	EXPECT_EQ(0, kvt_stat(p->fd, KVTREE_STAT_LOG_ERROR));
+}
+
+/* A value with as many and as small columns outside of its record as there can be. */
+static void put_nasty(int fd, __u32 key)
+{
+	static const char data[256 * 32];
+	struct kvtree_col cols[256];
+	__u16 i;
+
+	/* Half of them are as much as stands in a record. */
+	for (i = 0; i < 256; i++)
+		cols[i] = (struct kvtree_col){ .id = i, .len = 32 };
+	KVT_CHECK(kvt_put_cols(fd, kvt_bytes(&key, sizeof(key)), cols, 256,
+			       kvt_bytes(data, sizeof(data)), NULL) == 0);
+}
+
+/* A disk's blocks; the caller frees them. */
+static void *disk_blocks(const struct kvt_disk *disk, __u64 block, __u32 nr)
+{
+	size_t size = (size_t)nr * KVTREE_LOG_BLOCK;
+	void *data = malloc(size);
+
+	KVT_CHECK(data && pread(disk->memory, data, size, (off_t)block * KVTREE_LOG_BLOCK) ==
+		  (ssize_t)size);
+	return data;
+}
+
+/* The table of the checkpoint that one of the superblocks says. */
+static struct kvtree_log_table *disk_table(const struct kvt_disk *disk)
+{
+	struct kvtree_log_super *super = disk_blocks(disk, 0, 1);
+	struct kvtree_log_table *table;
+	__u64 block;
+
+	block = KVTREE_LOG_DATA_START + le32toh(super->checkpoint.table.block) +
+		(__u64)le32toh(super->checkpoint.table.segment) * le32toh(super->segment_blocks);
+	table = disk_blocks(disk, block, le32toh(super->checkpoint.blocks));
+	KVT_CHECK(le64toh(table->magic) == KVTREE_LOG_TABLE_MAGIC);
+	free(super);
+	return table;
+}
+
+#define SAVERS	"/sys/module/kvtree/parameters/log_savers"
+
+static void savers_set(const char *nr)
+{
+	int fd = open(SAVERS, O_WRONLY | O_CLOEXEC);
+
+	KVT_CHECK(fd >= 0 && write(fd, nr, strlen(nr)) == (ssize_t)strlen(nr));
+	close(fd);
+}
+
+/* However many columns there are: by that is known how much a checkpoint's table can describe. */
+TEST_F(counted, extents_of_a_checkpoint_are_large)
+{
+	struct kvtree_log_table *table;
+	__u64 i, nr;
+	__u32 key;
+
+	for (key = 0; key < 200; key++)
+		put_nasty(self->fd, key);
+	/* Each has a last one, which may be small. */
+	savers_set("1");
+	ASSERT_EQ(0, kvt_checkpoint(self->fd));
+	savers_set("0");
+	table = disk_table(&self->disk);
+	nr = le64toh(table->nr_extents);
+	EXPECT_LT(4, nr);
+	for (i = 0; i + 1 < nr; i++)
+		EXPECT_LE(32, le32toh(table->extents[i].blocks));
+	TH_LOG("%llu extents", nr);
+	free(table);
 }
 
 /* Lives that all end by a crash; a superblock has room for 32, and the disks for more. */

@@ -16,6 +16,12 @@
 /* A device is divided into about so many segments, if it is large enough. */
 #define SEGMENTS_WANTED	512u
 
+/*
+ * A checkpoint's table is in one segment, and describes about so many: no more than that of
+ * a device can be live, and a checkpoint needs room beside the last one.
+ */
+#define SEGMENTS_LIVE	4096u
+
 /* Bytes at the beginning and at the end that are made zeros. */
 #define WIPED		(1u << 20)
 
@@ -230,7 +236,20 @@ static uint32_t segment_blocks(const struct format *f, uint64_t blocks)
 		return (uint32_t)(f->segment / KVTREE_LOG_BLOCK);
 	while (n < KVTREE_LOG_SEGMENT_MAX / 4 && blocks / n > SEGMENTS_WANTED)
 		n *= 2;
+	while (n < KVTREE_LOG_SEGMENT_MAX && blocks / n > 2 * SEGMENTS_LIVE)
+		n *= 2;
 	return n;
+}
+
+/* A device may be so large that not all of it is of use. */
+static void tell_limit(const char *path, const struct kvtree_log_super *super)
+{
+	uint64_t size = le32_to_cpu(super->segment_blocks);
+
+	if (le32_to_cpu(super->nr_segments) > 2 * SEGMENTS_LIVE)
+		warn("%s: with segments of %" PRIu64 " MiB a store can have at most %" PRIu64
+		     " GiB there", path, size * KVTREE_LOG_BLOCK >> 20,
+		     size * SEGMENTS_LIVE * KVTREE_LOG_BLOCK >> 30);
 }
 
 static int fill(const struct format *f, const struct blockdev *dev, uint32_t index,
@@ -330,6 +349,8 @@ static int look(const struct format *f, struct blockdev *dev, unsigned int n,
 		err = fill(f, dev, n, super);
 	if (!err && !f->force)
 		err = refuse_content(f, dev);
+	if (!err)
+		tell_limit(f->paths[n], super);
 	return err;
 }
 

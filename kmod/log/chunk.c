@@ -26,15 +26,16 @@ void kvt_buf_reset(struct kvt_log_buf *buf)
 /**
  * kvt_buf_init() - make a buffer
  * @buf: zeros; kvt_buf_exit() must follow, whatever is returned
+ * @outside: how many columns it has room for that stand outside of their records
  *
  * Context: process context, may sleep.
  *
  * Return: 0 or -ENOMEM.
  */
-int kvt_buf_init(struct kvt_log_buf *buf)
+int kvt_buf_init(struct kvt_log_buf *buf, u32 outside)
 {
 	buf->data = vzalloc(KVT_LOG_BUF_BYTES);
-	buf->outside = kvcalloc(KVT_LOG_OUTSIDE_MAX, sizeof(*buf->outside), GFP_KERNEL);
+	buf->outside = kvcalloc(outside, sizeof(*buf->outside), GFP_KERNEL);
 	kvt_buf_reset(buf);
 	return buf->data && buf->outside ? 0 : -ENOMEM;
 }

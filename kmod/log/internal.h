@@ -85,7 +85,7 @@ struct kvt_io {
 
 #define KVT_LOG_BUFS		4
 #define KVT_LOG_BUF_BYTES	(256 * 1024)
-/* Columns outside of the records of a buffer, and when it is full of them. */
+/* Columns outside of the records of a stream's buffer, and when a buffer is full of them. */
 #define KVT_LOG_OUTSIDE_MAX	1024
 #define KVT_LOG_OUTSIDE_BYTES	(128 * 1024)
 /* The largest chunk: one more value may have been added. */
@@ -262,7 +262,7 @@ int kvt_chunk_write(struct kvt_log_dev *dev, struct kvt_log_buf *buf, u32 stream
 		    const struct kvt_log_pos *pos, u8 *stage, struct kvt_log_extent *extent,
 		    struct kvt_io *io);
 void kvt_buf_reset(struct kvt_log_buf *buf);
-int kvt_buf_init(struct kvt_log_buf *buf);
+int kvt_buf_init(struct kvt_log_buf *buf, u32 outside);
 void kvt_buf_exit(struct kvt_log_buf *buf);
 
 /* stream.c */
@@ -323,6 +323,7 @@ struct kvt_saved {
 	} dev[KVTREE_LOG_DEVS_MAX];
 };
 
+u64 kvt_save_max(const struct kvt_log_dev *dev);
 int kvt_save(struct kvt_saved *saved, struct kvt_log *log, u64 epoch);
 int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks);
 void kvt_saved_exit(struct kvt_saved *saved);

@@ -77,7 +77,8 @@ static u32 fixed_segments(const struct kvt_log_dev *dev)
  * kvt_room_init() - find out how much the store may hold, and how much of it where
  * @log: the log, its streams made
  *
- * A device gets as large a part of a checkpoint as it has room for.
+ * A device gets as large a part of a checkpoint as it has room for, and as its table can
+ * describe.
  */
 void kvt_room_init(struct kvt_log *log)
 {
@@ -90,12 +91,13 @@ void kvt_room_init(struct kvt_log *log)
 
 		fixed = fixed_segments(dev);
 		dev->share = dev->segs.nr > fixed + 1 ? (dev->segs.nr - fixed) / 2 : 1;
-		dev->share *= kvt_room_segment(dev);
+		dev->share = min(dev->share * kvt_room_segment(dev), kvt_save_max(dev));
 		log->shares += dev->share;
 	}
 	max = log->shares - log->shares / 8;
 	log->live_max = max > kvt_live_slack(log) ? max - kvt_live_slack(log) : 0;
 }
+KVT_EXPORT_FOR_TESTS(kvt_room_init);
 
 /* By how much the store may grow before a stream needs another segment. */
 static u64 checkpoint_growth(const struct kvt_log_dev *dev)

@@ -493,7 +493,7 @@ static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
 	s->ahead = kvt_stream_ahead(s->dev);
 	s->stage = vmalloc(KVT_LOG_BUF_BYTES);
 	for (i = 0; !err && i < KVT_LOG_BUFS; i++)
-		err = kvt_buf_init(&s->buf[i]);
+		err = kvt_buf_init(&s->buf[i], KVT_LOG_OUTSIDE_MAX);
 	return s->stage ? err : -ENOMEM;
 }
 

@@ -272,12 +272,44 @@ static void a_recount_ends_when_it_is_told(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, seen);
 }
 
+/* Blocks of the smallest extent: see selftests/durable_room.c. */
+#define LW_EXTENT	32
+/* Workers, which each have a smaller one. */
+#define LW_SAVERS	8
+
+/* Devices of all sizes, with segments of all sizes. */
+static void a_table_describes_all_that_a_store_may_hold(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log_dev *dev = &lw->log->dev[0];
+	u64 extents, least, room;
+	u32 size, nr;
+
+	for (size = KVTREE_LOG_SEGMENT_MIN; size <= KVTREE_LOG_SEGMENT_MAX; size *= 2) {
+		extents = ((u64)(size - 1) * KVTREE_LOG_BLOCK - sizeof(struct kvtree_log_table)) /
+			  sizeof(struct kvtree_log_extent);
+		for (nr = 1024; nr < 1U << 30; nr *= 2) {
+			dev->super->segment_blocks = cpu_to_le32(size);
+			dev->segs.nr = nr;
+			kvt_room_init(lw->log);
+			least = (u64)LW_EXTENT * KVTREE_LOG_BLOCK;
+			KUNIT_EXPECT_LE(test, lw->log->live_max / least + LW_SAVERS, extents);
+			/* What it can, it may: there is room for two checkpoints. */
+			room = (u64)nr * size * KVTREE_LOG_BLOCK / 4;
+			KUNIT_EXPECT_LE(test, min(room, extents * least / 4 * 3),
+					lw->log->live_max);
+		}
+	}
+	dev->segs.nr = LW_SEGMENTS;
+}
+
 static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(what_was_not_published_is_not_restored),
 	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
 	KUNIT_CASE(a_commit_without_room_for_one_stream_makes_nothing_durable),
 	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
 	KUNIT_CASE(a_recount_ends_when_it_is_told),
+	KUNIT_CASE(a_table_describes_all_that_a_store_may_hold),
 	{}
 };
 
