@@ -40,21 +40,8 @@ FIXTURE_TEARDOWN(devices)
 	close(self->dev);
 }
 
-#define attach(disk)							\
-({									\
-	int err_ = kvt_attach(self->dev, self->name, (disk), 1, 0);	\
-									\
-	if (!err_)							\
-		self->fd = kvt_store(self->dev, self->name, RW);	\
-	err_;								\
-})
-
-#define detach()							\
-({									\
-	close(self->fd);						\
-	self->fd = -1;							\
-	kvt_detach(self->dev, self->name);				\
-})
+#define attach(disk)	kvt_attach_open(self->dev, self->name, disk, 1, NULL, &self->fd)
+#define detach()	kvt_close_detach(self->dev, self->name, &self->fd)
 
 static int put_number(int fd, __u32 key, __u64 value, int flags)
 {

@@ -31,14 +31,12 @@ FIXTURE_VARIANT_ADD(counted, masstree) { .engine = "masstree" };
 FIXTURE_VARIANT_ADD(counted, bwtree) { .engine = "bwtree" };
 
 static int attach_as(const char *engine, int dev, const char *name, const struct kvt_disk *disk,
-		     int nr)
+		     int nr, int *fd)
 {
 	struct kvtree_store_attach args = { .store.mode = 0600 };
-	int err;
 
 	strcpy(args.store.engine, engine);
-	err = kvt_attach_args(dev, name, disk, nr, &args);
-	return err ?: kvt_store(dev, name, RW);
+	return kvt_attach_open(dev, name, disk, nr, &args, fd);
 }
 
 FIXTURE_SETUP(counted)
@@ -48,8 +46,8 @@ FIXTURE_SETUP(counted)
 	snprintf(self->name, sizeof(self->name), "counted-%d", getpid());
 	kvt_disk_make(&self->disk, SIZE, 512);
 	ASSERT_EQ(0, kvt_format(&self->disk, 1));
-	self->fd = attach_as(variant->engine, self->dev, self->name, &self->disk, 1);
-	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, attach_as(variant->engine, self->dev, self->name, &self->disk, 1,
+			       &self->fd));
 }
 
 FIXTURE_TEARDOWN(counted)
@@ -144,8 +142,8 @@ TEST_F(counted, live_bytes_are_what_is_there_and_what_attach_counts)
 		EXPECT_EQ(kvt_recount(self->name), live);
 		close(self->fd);
 		ASSERT_EQ(0, kvt_detach(self->dev, self->name));
-		self->fd = attach_as(variant->engine, self->dev, self->name, &self->disk, 1);
-		ASSERT_LE(0, self->fd);
+		ASSERT_EQ(0, attach_as(variant->engine, self->dev, self->name, &self->disk, 1,
+				       &self->fd));
 		EXPECT_EQ(live, kvt_stat(self->fd, KVTREE_STAT_LOG_LIVE_BYTES));
 		EXPECT_EQ(live, kvt_recount(self->name));
 	}
@@ -162,8 +160,7 @@ struct pair {
 
 static int pair_attach(struct pair *p)
 {
-	p->fd = attach_as("", p->dev, p->name, p->disk, 2);
-	return p->fd < 0 ? p->fd : 0;
+	return kvt_attach_open(p->dev, p->name, p->disk, 2, NULL, &p->fd);
 }
 
 static void pair_begin(struct pair *p, size_t mib0, size_t mib1)

@@ -65,20 +65,12 @@ FIXTURE_TEARDOWN(read_only)
 	struct kvtree_store_attach args_ = {					\
 		.store.mode = 0600, .flags = (wanted), .until = (epoch_),	\
 	};									\
-	int err_ = kvt_attach_args(self->dev, self->name, self->disk, self->nr,	\
-				   &args_);					\
 										\
-	if (!err_)								\
-		self->fd = kvt_store(self->dev, self->name, RW);		\
-	err_;									\
+	kvt_attach_open(self->dev, self->name, self->disk, self->nr, &args_,	\
+			&self->fd);						\
 })
 
-#define detach()					\
-({							\
-	close(self->fd);				\
-	self->fd = -1;					\
-	kvt_detach(self->dev, self->name);		\
-})
+#define detach()	kvt_close_detach(self->dev, self->name, &self->fd)
 
 /* A value that stands nowhere else on the disks, and what replaces it later. */
 #define UNIQUE	"the value of change %d, once"

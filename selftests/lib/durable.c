@@ -289,6 +289,25 @@ int kvt_attach(int fd, const char *name, const struct kvt_disk *disk, int nr, __
 	return kvt_attach_args(fd, name, disk, nr, &args);
 }
 
+int kvt_attach_open(int dev, const char *name, const struct kvt_disk *disk, int nr,
+		    struct kvtree_store_attach *args, int *fd)
+{
+	struct kvtree_store_attach plain = { .store.mode = 0600 };
+	int err = kvt_attach_args(dev, name, disk, nr, args ?: &plain);
+
+	if (err)
+		return err;
+	*fd = kvt_store(dev, name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+	return *fd < 0 ? *fd : 0;
+}
+
+int kvt_close_detach(int dev, const char *name, int *fd)
+{
+	close(*fd);
+	*fd = -1;
+	return kvt_detach(dev, name);
+}
+
 int kvt_detach(int fd, const char *name)
 {
 	struct kvtree_store_detach args = { .flags = 0 };

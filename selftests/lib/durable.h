@@ -51,6 +51,10 @@ int kvt_attach_args(int fd, const char *name, const struct kvt_disk *disk, int n
 		    struct kvtree_store_attach *args);
 int kvt_attach(int fd, const char *name, const struct kvt_disk *disk, int nr, __u32 flags);
 int kvt_detach(int fd, const char *name);
+/* The same, and open the store to read and write, or close it before; @args: NULL: plain. */
+int kvt_attach_open(int dev, const char *name, const struct kvt_disk *disk, int nr,
+		    struct kvtree_store_attach *args, int *fd);
+int kvt_close_detach(int dev, const char *name, int *fd);
 int kvt_checkpoint(int fd);
 int kvt_sync(int fd);
 
