@@ -15,12 +15,12 @@
 #   cuts     machines are killed in the middle of a workload, and while they come up
 #   boot     a machine is started and shut down by systemd, which attaches a store that a
 #            crash has left, and detaches it
-#   broken   builds that are wrong on purpose, each of which has to be caught
 #
-# PARTS are those to be run: all but `broken`, if it is not set. CRASH_TIME is in
-# seconds: without it, one round is run, with what "make check" has time for. With it,
-# rounds with more of everything, until it is over; then `broken`. CRASH_SEED selects
-# other crashes.
+# PARTS are those to be run: all if it is not set. CRASH_TIME is in seconds: without
+# it, one round is run, with what "make check" has time for. With it, rounds with more
+# of everything, until it is over; then the builds that are wrong on purpose and that
+# crashes have to find (selftests/broken/crash-*.patch). CRASH_SEED selects other
+# crashes.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -34,7 +34,6 @@ set -euo pipefail
 
 CRASH=$TOP/selftests/crash/crash
 IMAGES=$TOP/selftests/format
-BROKEN=$TOP/selftests/crash/broken
 TIMEOUT=${LANE_TIMEOUT:-900}
 SEED=${CRASH_SEED:-1}
 ROUND=0
@@ -548,35 +547,6 @@ boot_results()
 	as_root rm -rf "$DISKS/systemd"
 }
 
-# The head of a patch says which parts have to fail, and how. Where they only replay,
-# they have the records that were made here.
-#	Parts:  PARTS
-#	Expect: extended regular expression for a line of the results
-caught()
-{
-	local patch=$1 copy=$BUILD/crash-broken/tree parts expect records=
-
-	parts=$(sed -n 's/^Parts: *//p' "$patch")
-	expect=$(sed -n 's/^Expect: *//p' "$patch")
-	mkdir -p "$copy"
-	rsync -rlpc --delete --exclude=/build --exclude=/.git "$TOP/" "$copy/"
-	patch -s -F0 -d "$copy" -p1 <"$patch" || return
-	[ "$parts" != replay ] || records=$OUT
-	rm -f "$copy"/build/crash/*/results/*.oracle
-	! env -u CRASH_TIME -u KVT_OUT KVT_BUILD="$copy/build" CRASH_RECORDS="$records" PARTS="$parts" \
-		"$copy/selftests/lanes/crash.sh" || { echo 'not caught'; return 1; }
-	grep -hE -m 3 -e "$expect" "$copy/build/crash/results/crash.ktap"
-}
-
-broken_results()
-{
-	local patch
-
-	for patch in "$BROKEN"/*.patch; do
-		attempt "broken-$(basename "$patch" .patch)" caught "$patch"
-	done
-}
-
 # A lane that is not this one may be without its kernel.
 prepare()
 {
@@ -611,11 +581,8 @@ main()
 		ROUND=$((ROUND + 1))
 		round
 	done
-	if [ -n "${CRASH_TIME:-}" ]; then
-		ROUND=0
-		broken_results
-	fi
 	echo "1..$RESULTS" >>"$KTAP"
+	[ -z "${CRASH_TIME:-}" ] || "$LANES/broken.sh" 'crash-*' >"$LOGS/broken.ktap" || true
 	summary crash "$LOGS" || rc=1
 	return $rc
 }
