@@ -27,6 +27,7 @@ static struct crash_oracle *oracle_new(const struct cmd_options *o)
 	oracle->head.magic = CRASH_ORACLE_MAGIC;
 	oracle->head.life = o->life;
 	oracle->head.workers = o->workers;
+	oracle->head.lives = o->lives - 1;
 	return oracle;
 }
 
@@ -53,6 +54,28 @@ static void format_disks(const struct crash_disks *disks)
 	}
 	if (system(command))
 		crash_die("failed: %s", command);
+}
+
+/* Lives before the one with the workload: each makes one change, and says that it is durable. */
+static void run_lives(const struct cmd_options *o, struct crash_disks *disks)
+{
+	char key[CRASH_KEY_BYTES], text[20];
+	struct kvt_bytes bytes = kvt_bytes(key, crash_key_make(key, CRASH_LIVES_KEY));
+	int dev = kvt_open(), fd;
+	uint32_t i;
+
+	KVT_CHECK(dev >= 0);
+	for (i = 1; i < o->lives; i++) {
+		KVT_CHECK(kvt_attach(dev, STORE, disks->disk, (int)disks->nr, 0) == 0);
+		fd = kvt_store(dev, STORE, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+		KVT_CHECK(fd >= 0);
+		KVT_CHECK(kvt_add(fd, bytes, CRASH_ADD_COL, 1, NULL) >= 0 && kvt_sync(fd) == 0);
+		snprintf(text, sizeof(text), "life %u", i);
+		crash_disks_mark(disks, text);
+		close(fd);
+		KVT_CHECK(kvt_detach(dev, STORE) == 0);
+	}
+	close(dev);
 }
 
 static void run_life(const struct cmd_options *o, struct crash_disks *disks,
@@ -103,6 +126,7 @@ int cmd_record(const struct cmd_options *o)
 		format_disks(&disks);
 		crash_disks_mark(&disks, "formatted");
 	}
+	run_lives(o, &disks);
 	run_life(o, &disks, oracle);
 	crash_disks_end(&disks, o->record);
 	crash_file_save(o->oracle, oracle, sizeof(*oracle));

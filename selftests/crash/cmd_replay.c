@@ -21,12 +21,22 @@ struct counts {
 	uint64_t writes;	/* that were */
 	uint64_t behind;	/* points at which an epoch that was begun was dropped */
 	uint64_t checked;	/* by "kvtree check" as well */
+	uint64_t lives;		/* that a superblock had at most */
 	uint64_t failed;
 };
 
 static void count(uint64_t *n, uint64_t more)
 {
 	__atomic_fetch_add(n, more, __ATOMIC_RELAXED);
+}
+
+static void count_most(uint64_t *n, uint64_t nr)
+{
+	uint64_t most = __atomic_load_n(n, __ATOMIC_RELAXED);
+
+	while (most < nr && !__atomic_compare_exchange_n(n, &most, nr, false, __ATOMIC_RELAXED,
+							 __ATOMIC_RELAXED))
+		;
 }
 
 /* A number that "kvtree --json check" has printed. */
@@ -109,6 +119,7 @@ static void try_point(struct crash_replay *r, const struct crash_point *point,
 	count(&counts->lost, !!lost);
 	count(&counts->writes, lost);
 	count(&counts->behind, state.seen > state.epoch);
+	count_most(&counts->lives, state.lives);
 	if (good)
 		return;
 	fail(r, point, o, text, counts->failed);
@@ -160,8 +171,8 @@ int cmd_replay(const struct cmd_options *o)
 	while (wait(&status) > 0)
 		rc |= status;
 	printf("%" PRIu64 " points, %" PRIu64 " lost unflushed writes (%" PRIu64 " writes), %"
-	       PRIu64 " dropped an epoch that was begun, %" PRIu64 " also by kvtree check, %" PRIu64
-	       " failed\n", counts->points, counts->lost, counts->writes, counts->behind,
-	       counts->checked, counts->failed);
+	       PRIu64 " dropped an epoch that was begun, %" PRIu64 " lives at most, %" PRIu64
+	       " also by kvtree check, %" PRIu64 " failed\n", counts->points, counts->lost,
+	       counts->writes, counts->behind, counts->lives, counts->checked, counts->failed);
 	return rc || counts->failed || !counts->points;
 }

@@ -57,7 +57,7 @@ static const struct {
 enum {
 	RECORD, ORACLE, FIRST, FIRST_ORACLE, STATE, DIR_,
 	POINTS, CHECK, JOBS_, LIFE, WORKERS, CPUS, OPS, CHECKPOINT,
-	NBD, LESS, MIB, SEED, FORMAT, COMPARE, CACHED,
+	NBD, LESS, LIVES, MIB, SEED, FORMAT, COMPARE, CACHED,
 };
 
 static const struct option options[] = {
@@ -71,6 +71,7 @@ static const struct option options[] = {
 	{ "check", required_argument, NULL, CHECK },
 	{ "jobs", required_argument, NULL, JOBS_ },
 	{ "life", required_argument, NULL, LIFE },
+	{ "lives", required_argument, NULL, LIVES },
 	{ "workers", required_argument, NULL, WORKERS },
 	{ "cpus", required_argument, NULL, CPUS },
 	{ "ops", required_argument, NULL, OPS },
@@ -91,7 +92,7 @@ static void parse(struct cmd_options *o, int argc, char **argv)
 		[POINTS] = &o->points, [CHECK] = &o->check, [JOBS_] = &o->jobs, [LIFE] = &o->life,
 		[WORKERS] = &o->workers, [CPUS] = &o->cpus, [OPS] = &o->ops,
 		[CHECKPOINT] = &o->checkpoint, [NBD] = &o->nbd, [LESS] = &o->less,
-		[MIB] = &o->mib,
+		[LIVES] = &o->lives, [MIB] = &o->mib,
 	};
 	const char **const texts[] = {
 		[RECORD] = &o->record, [ORACLE] = &o->oracle, [STATE] = &o->state, [DIR_] = &o->dir,
@@ -122,7 +123,7 @@ static void parse(struct cmd_options *o, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct cmd_options o = {
-		.jobs = 1, .life = 1, .workers = 4, .cpus = 2, .ops = 1000, .mib = 272, .seed = 1,
+		.jobs = 1, .life = 1, .lives = 1, .workers = 4, .cpus = 2, .ops = 1000, .mib = 272, .seed = 1,
 		.dir = ".",
 	};
 	size_t i;

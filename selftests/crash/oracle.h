@@ -34,6 +34,9 @@ enum crash_kind {
 /* The column that a number stands in. */
 #define CRASH_ADD_COL	1
 
+/* The key of which lives before the one with a workload add one to its number. */
+#define CRASH_LIVES_KEY	0
+
 /* A column as an operation leaves it: which operation wrote it says what it holds. */
 struct crash_col {
 	uint16_t id;
@@ -90,7 +93,7 @@ struct crash_oracle_head {
 	uint32_t life;
 	uint32_t workers;
 	uint32_t phase;		/* enum crash_phase */
-	uint32_t pad;
+	uint32_t lives;		/* before it, in the same record */
 	uint64_t floor;		/* versions of earlier lives are not above it */
 };
 

@@ -182,6 +182,7 @@ void crash_recover(const struct crash_image *image, struct crash_state *state)
 		state->seen = found.seen;
 		state->lease = found.version_lease;
 		state->records = r.reader.records;
+		state->lives = le32_to_cpu(r.set.dev[0].super->nr_lives);
 		fill(state);
 	}
 	for (i = 0; i < CRASH_DISKS; i++)

@@ -16,6 +16,7 @@ struct crash_state {
 	uint64_t seen;
 	uint64_t lease;
 	uint64_t records;
+	uint32_t lives;		/* in the superblock */
 };
 
 void crash_recover(const struct crash_image *image, struct crash_state *state);

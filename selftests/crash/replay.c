@@ -55,6 +55,7 @@ static void step_mark(struct crash_replay *r, const char *text)
 {
 	uint64_t op, epoch;
 
+	sscanf(text, "life %u", &r->lives);
 	if (!strcmp(text, "formatted"))
 		r->formatted = true;
 	if (!strcmp(text, "attached"))
@@ -85,11 +86,30 @@ static bool judge_unformatted(const struct crash_state *state)
 	       state->error == -EBADMSG;
 }
 
+/* Nothing but the number of lives, of which the last one's change may be there or not. */
+static bool judge_lives(const struct crash_replay *r, const struct crash_state *state, char *text,
+			size_t len)
+{
+	const struct crash_value *lives = &state->value[CRASH_LIVES_KEY];
+	uint32_t key, others = 0;
+
+	for (key = 0; key < CRASH_KEYS; key++)
+		others += state->value[key].present && key != CRASH_LIVES_KEY;
+	if (!state->error && !state->wrong && !others && lives->present == !!lives->sum &&
+	    (lives->sum == r->lives || lives->sum == r->lives + 1))
+		return true;
+	snprintf(text, len, "after life %u: error %d, %" PRIu64 " lives and %u keys: %s", r->lives,
+		 state->error, lives->sum, others, state->text);
+	return false;
+}
+
 bool crash_replay_judge(struct crash_replay *r, const struct crash_state *state, char *text,
 			size_t len)
 {
 	if (!r->formatted && judge_unformatted(state))
 		return true;
+	if (!r->attached && r->oracle->head.lives)
+		return judge_lives(r, state, text, len);
 	/* So far nobody was told of anything that this life has found. */
 	if (r->first && !r->attached && crash_replay_judge(r->first, state, text, len))
 		return true;

@@ -13,6 +13,7 @@ struct crash_replay {
 	/* At the present moment. */
 	struct crash_promise promise;
 	bool formatted;
+	uint32_t lives;		/* whose change is durable, before the one with the workload */
 	bool attached;
 	bool detached;
 	/* The life before, whose crash the disks' caches have outlived; or NULL. */

@@ -20,7 +20,10 @@
 # it, one round is run, with what "make check" has time for. With it, rounds with more
 # of everything, until it is over; then the builds that are wrong on purpose and that
 # crashes have to find (selftests/broken/crash-*.patch). CRASH_SEED selects other
-# crashes.
+# crashes. CRASH_LIVES is how many lives a store has that is recorded from its
+# first one on: 31 to 40 if it is not set, where a superblock has room for 32. CRASH_LESS
+# is by how many MiB the disks of a store of three differ. With CRASH_CACHED=1, disks keep
+# their caches over a first crash also where they lose them without it.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -40,8 +43,11 @@ ROUND=0
 RESULTS=0
 MEMORY=1G
 MIB=136
-# The largest of three that differ by 32 MiB.
-UNEQUAL_MIB=$((MIB + 64))
+LESS=${CRASH_LESS:-32}
+# The largest of three.
+UNEQUAL_MIB=$((MIB + 2 * LESS))
+# So that no checkpoint has to make room, and clear the list of lives.
+LIVES_MIB=1536
 
 # The index has no part in what stands on a disk: one kernel's stores have the one engine,
 # the other's the other, and of machines that are cut each has one by chance.
@@ -188,6 +194,7 @@ crashed()
 	local name=$1
 	shift
 
+	[ "${CRASH_CACHED:-0}" = 0 ] || set -- --cached "$@"
 	echo "$CRASH image --seed $SEED$ROUND --record $RECORDS/$name.log \
 		--oracle $RECORDS/$name.oracle $*"
 }
@@ -204,7 +211,7 @@ stock_script()
 	record again --life $((life + 1)) --workers 4 --cpus 2 --ops $((OPS * 2)) \
 		--checkpoint 90 /dev/shm/base.img
 	record three --life $((life + 2)) --nbd 3 --workers 6 --cpus 4 --ops $((OPS * 2)) \
-		--mib $UNEQUAL_MIB --less 32 --checkpoint 40
+		--mib $UNEQUAL_MIB --less "$LESS" --checkpoint 40
 	attach one
 	attach three
 	echo 'rmmod kvtree'
@@ -238,8 +245,15 @@ attach_stock()
 	[ ! -e "$RECORDS/$1.oracle" ] || attach "$@" --compare
 }
 
-# One life so long that the log goes round its disk; and one that begins with a crash of that, of
-# which the disk's cache has kept all, so that recovery finds what a second crash can still take.
+# Lives of the store of this round that is recorded from its first one on.
+lives()
+{
+	echo $((${CRASH_LIVES:-31 + (SEED + ROUND) % 10}))
+}
+
+# One life so long that the log goes round its disk; one that begins with a crash of that, of
+# which the disk's cache has kept all, so that recovery finds what a second crash can still take;
+# and so many lives that the superblock has no room for another.
 uml_script()
 {
 	local life=$((ROUND * 8 + 4)) RECORDS=$LOGS
@@ -249,6 +263,8 @@ uml_script()
 	step crashed-cached "$(crashed round --cached /dev/shm/cached.img)"
 	record cached --life $((life + 1)) --workers 3 --cpus 2 --ops "$OPS" --checkpoint 40 \
 		/dev/shm/cached.img
+	record lives --life $((life + 2)) --lives "$(lives)" --workers 2 --cpus 2 --ops "$OPS" \
+		--mib $LIVES_MIB
 	attach round /dev/ubda --compare
 	RECORDS=$OUT/../stock/results
 	attach_stock one /dev/ubda
@@ -314,6 +330,14 @@ uml_results()
 	step_results one-cpu $rc
 }
 
+# The record begins with a crash of that one, which the disks' caches have outlived.
+after()
+{
+	local record=${oracle%/*}/$1
+
+	first=(--first "$record.log" --first-oracle "$record.oracle")
+}
+
 replay_results()
 {
 	local oracle name base first
@@ -323,7 +347,9 @@ replay_results()
 		name=$(basename "$oracle" .oracle)
 		base=() first=()
 		if [ "$name" = cached ]; then
-			first=(--first "${oracle%/*}/round.log" --first-oracle "${oracle%/*}/round.oracle")
+			after round
+		elif [ "$name" = again ] && [ "${CRASH_CACHED:-0}" != 0 ]; then
+			after one
 		elif [ "$name" = again ]; then
 			base=("$DISKS/base.img")
 			$(RECORDS=${oracle%/*} crashed one) "${base[@]}" >/dev/null
