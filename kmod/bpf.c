@@ -10,40 +10,18 @@
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
+#include "binding.h"
 #include "bpf.h"
 #include "compat.h"
 #include "cursor.h"
-#include "handle.h"
 #include "store.h"
 #include "value.h"
 
-static_assert(sizeof(struct bpf_kvt_ref) == 48);
+static_assert(sizeof(struct bpf_kvt_req) == 48);
 static_assert(sizeof(struct bpf_kvt_col) == sizeof(struct kvtree_col));
 static_assert(BPF_KVT_ABSENT == KVTREE_COL_ABSENT);
 
 static bool bpf_offered __ro_after_init;
-
-/**
- * kvt_bpf_enter() - keep the store that a program names
- * @id: the handle
- * @access: KVTREE_OPEN_*, what it must allow
- * @store: set; kvt_store_leave() must follow
- *
- * Context: any.
- *
- * Return: 0, -ESTALE or -EACCES.
- */
-int kvt_bpf_enter(u64 id, unsigned int access, struct kvt_store **store)
-{
-	int err;
-
-	rcu_read_lock();
-	err = kvt_bpf_find(id, access, store);
-	if (!err && !kvt_store_enter(*store))
-		err = -ESTALE;
-	rcu_read_unlock();
-	return err;
-}
 
 /**
  * kvt_bpf_measure() - how much there is to copy of a value
@@ -110,36 +88,35 @@ void kvt_bpf_copy(const struct kvt_value *v, u32 flags, u16 col, u8 *to)
 
 /* A lookup under way. */
 struct lookup {
-	struct bpf_kvt_ref *ref;
+	struct kvt_bpf_ask ask;
 	struct kvt_store *store;
-	u32 flags;
-	u16 col;
 	void *val;
 	u32 room;
 };
 
-static __always_inline int lookup_begin(struct lookup *l, u32 allowed)
+static __always_inline int lookup_begin(struct lookup *l, const struct bpf_kvt_store *store,
+					void *req, u32 size, u32 allowed)
 {
 	int err;
 
-	err = kvt_bpf_ref_check(l->ref, allowed, &l->flags, &l->col);
+	err = kvt_bpf_ask(&l->ask, req, size, allowed);
 	if (likely(!err))
-		err = kvt_bpf_find(READ_ONCE(l->ref->store), KVTREE_OPEN_READ, &l->store);
+		err = kvt_bpf_find(store, KVTREE_OPEN_READ, &l->store);
 	return err;
 }
 
 /* The key was found: its version and measures.  Bytes to copy or -EMSGSIZE. */
 static int lookup_measure(struct lookup *l, const struct kvt_value *v)
 {
-	struct bpf_kvt_ref *ref = l->ref;
+	struct bpf_kvt_req *req = l->ask.req;
 	u32 len, bytes;
 	u16 ncols;
 
-	bytes = kvt_bpf_measure(v, l->flags, l->col, &len, &ncols);
-	ref->version = v->version;
-	ref->val_len = len;
-	if (l->flags & BPF_KVT_ALL_COLS)
-		ref->ncols = ncols;
+	bytes = kvt_bpf_measure(v, l->ask.flags, l->ask.col, &len, &ncols);
+	req->version = v->version;
+	req->val_len = len;
+	if (l->ask.flags & BPF_KVT_ALL_COLS)
+		req->ncols = ncols;
 	return bytes > l->room ? -EMSGSIZE : bytes;
 }
 
@@ -161,7 +138,7 @@ static noinline int lookup_take_cols(struct lookup *l, const struct kvt_value *v
 	int ret = lookup_measure(l, v);
 
 	if (ret > 0)
-		kvt_bpf_copy(v, l->flags, l->col, l->val);
+		kvt_bpf_copy(v, l->ask.flags, l->ask.col, l->val);
 	return ret;
 }
 
@@ -171,25 +148,43 @@ static __always_inline int lookup_take(struct lookup *l, const struct kvt_value 
 	const u8 *data;
 	u32 len;
 
-	if (unlikely(!kvt_value_plain(v) || l->flags || l->col))
+	if (unlikely(!kvt_value_plain(v) || l->ask.flags || l->ask.col))
 		return lookup_take_cols(l, v);
 	data = kvt_value_plain_data(v, &len);
-	l->ref->version = v->version;
-	l->ref->val_len = len;
+	l->ask.req->version = v->version;
+	l->ask.req->val_len = len;
 	if (unlikely(len > l->room))
 		return -EMSGSIZE;
 	memcpy(l->val, data, len);
 	return len;
 }
 
-static __always_inline int lookup_get(struct lookup *l, const struct kvt_key *key)
+static __always_inline int lookup_get(struct lookup *l)
 {
+	const struct kvt_key key = { .data = l->ask.key, .len = l->ask.key_len };
 	struct kvt_value *v;
 
-	v = kvt_index_get(l->store->index, key);
+	if (unlikely(key.len > KVTREE_KEY_MAX))
+		return -E2BIG;
+	v = kvt_index_get(l->store->index, &key);
 	if (IS_ERR_OR_NULL(v))
 		return v ? PTR_ERR(v) : -ENOENT;
 	return lookup_take(l, v);
+}
+
+/* Whether the key is there, and in which version. */
+static int lookup_exists(struct lookup *l)
+{
+	const struct kvt_key key = { .data = l->ask.key, .len = l->ask.key_len };
+	struct kvt_value *v;
+
+	if (key.len > KVTREE_KEY_MAX)
+		return -E2BIG;
+	v = kvt_index_get(l->store->index, &key);
+	if (IS_ERR_OR_NULL(v))
+		return v ? PTR_ERR(v) : -ENOENT;
+	l->ask.req->version = v->version;
+	return 0;
 }
 
 /*
@@ -197,78 +192,73 @@ static __always_inline int lookup_get(struct lookup *l, const struct kvt_key *ke
  * if either does not fit, nothing is.
  */
 static int lookup_answer(struct lookup *l, const struct kvt_cursor *cursor,
-			 const struct kvt_value *v, u8 *key, u32 key_room)
+			 const struct kvt_value *v)
 {
 	const struct kvt_iter *iter = &cursor->iter;
 	int ret;
 
 	ret = lookup_measure(l, v);
-	l->ref->key_len = iter->len;
-	if (ret < 0 || iter->len > key_room)
+	l->ask.req->key_len = iter->len;
+	if (ret < 0 || iter->len > l->ask.room)
 		return -EMSGSIZE;
-	memcpy(key, iter->key, iter->len);
-	kvt_bpf_copy(v, l->flags, l->col, l->val);
+	memcpy(l->ask.key, iter->key, iter->len);
+	kvt_bpf_copy(v, l->ask.flags, l->ask.col, l->val);
 	return ret;
 }
 
 /* The first key that is not smaller, or the last that is not greater. */
-static int lookup_nearest(struct lookup *l, struct kvt_cursor *cursor, u8 *key, u32 key_room,
-			  bool reverse)
+static int lookup_nearest(struct lookup *l, struct kvt_cursor *cursor, bool reverse)
 {
-	enum kvt_bound bound = l->flags & BPF_KVT_AFTER ? KVT_AFTER : KVT_AT;
-	u32 len = READ_ONCE(l->ref->key_len);
+	enum kvt_bound bound = l->ask.flags & BPF_KVT_AFTER ? KVT_AFTER : KVT_AT;
 	struct kvt_value *v;
 
-	if (len > key_room)
-		return -EINVAL;
-	if (len > KVTREE_KEY_MAX)
-		return -E2BIG;
-	kvt_cursor_seek(cursor, l->store->index, key, len, bound, reverse);
+	kvt_cursor_seek(cursor, l->store->index, l->ask.key, l->ask.key_len, bound, reverse);
 	v = kvt_cursor_next(cursor);
 	if (IS_ERR_OR_NULL(v))
 		return v ? PTR_ERR(v) : -ENOENT;
-	return lookup_answer(l, cursor, v, key, key_room);
+	return lookup_answer(l, cursor, v);
 }
 
-static int lookup_near(struct lookup *l, u8 *key, u32 key_room, bool reverse)
+static int lookup_near(struct lookup *l, bool reverse)
 {
 	struct kvt_cursor *cursor;
 	int ret;
 
+	if (l->ask.key_len > KVTREE_KEY_MAX)
+		return -E2BIG;
 	cursor = kvt_cursor_get(l->store);
 	if (!cursor)
 		return -EBUSY;
-	ret = lookup_nearest(l, cursor, key, key_room, reverse);
+	ret = lookup_nearest(l, cursor, reverse);
 	kvt_cursor_put(cursor);
 	return ret;
 }
 
-static int bpf_near(struct lookup *l, u8 *key, u32 key_room, bool reverse)
+static int bpf_near(struct lookup *l, const struct bpf_kvt_store *store, void *req, u32 size,
+		    bool reverse)
 {
 	int ret;
 
 	rcu_read_lock();
-	ret = lookup_begin(l, BPF_KVT_ALL_COLS | BPF_KVT_AFTER);
+	ret = lookup_begin(l, store, req, size, BPF_KVT_ALL_COLS | BPF_KVT_AFTER);
 	if (!ret)
-		ret = lookup_count(l, lookup_near(l, key, key_room, reverse));
+		ret = lookup_count(l, lookup_near(l, reverse));
 	rcu_read_unlock();
 	return ret;
 }
 
 /* The key found is the beginning of the one asked for, and stands in its place. */
-static int lookup_longest(struct lookup *l, const u8 *key, u32 key_room)
+static int lookup_longest(struct lookup *l)
 {
-	const struct kvt_key k = { .data = key, .len = READ_ONCE(l->ref->key_len) };
+	const struct kvt_key key = { .data = l->ask.key, .len = l->ask.key_len };
 	struct kvt_value *v;
 
-	if (k.len > key_room)
-		return -EINVAL;
-	if (k.len > BPF_KVT_KEY_MAX)
+	if (key.len > BPF_KVT_KEY_MAX)
 		return -E2BIG;
-	v = kvt_index_get_prefix(l->store->index, &k);
+	v = kvt_index_get_prefix(l->store->index, &key);
 	if (IS_ERR_OR_NULL(v))
 		return v ? PTR_ERR(v) : -ENOENT;
-	l->ref->key_len = v->key_len;
+	l->ask.req->key_len = v->key_len;
 	return lookup_take(l, v);
 }
 
@@ -276,9 +266,9 @@ __bpf_kfunc_start_defs();
 
 /**
  * bpf_kvt_get() - look a key up
- * @ref: the store, the column; out: version, val_len, ncols
- * @key: the key
- * @key__sz: bytes of it
+ * @store: the store
+ * @req: the column; out: version, val_len, ncols; and the key
+ * @req__sz: bytes of it
  * @val: where the value goes
  * @val__sz: room there
  *
@@ -286,19 +276,16 @@ __bpf_kfunc_start_defs();
  *
  * Return: bytes of the value or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_get(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+__bpf_kfunc int bpf_kvt_get(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
 			    u32 val__sz)
 {
-	struct lookup l = { .ref = ref, .val = val, .room = val__sz };
-	struct kvt_key k = { .data = key, .len = key__sz };
+	struct lookup l = { .val = val, .room = val__sz };
 	int ret;
 
-	if (unlikely(key__sz > KVTREE_KEY_MAX))
-		return -E2BIG;
 	rcu_read_lock();
-	ret = lookup_begin(&l, BPF_KVT_ALL_COLS);
+	ret = lookup_begin(&l, store, req, req__sz, BPF_KVT_ALL_COLS);
 	if (!ret)
-		ret = lookup_count(&l, lookup_get(&l, &k));
+		ret = lookup_count(&l, lookup_get(&l));
 	rcu_read_unlock();
 	return ret;
 }
@@ -306,33 +293,23 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_get);
 
 /**
  * bpf_kvt_exists() - whether a key is there
- * @ref: the store; out: version
- * @key: the key
- * @key__sz: bytes of it
+ * @store: the store
+ * @req: out: version; and the key
+ * @req__sz: bytes of it
  *
  * Context: any, including NMI.
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_exists(struct bpf_kvt_ref *ref, void *key, u32 key__sz)
+__bpf_kfunc int bpf_kvt_exists(struct bpf_kvt_store *store, void *req, u32 req__sz)
 {
-	struct kvt_key k = { .data = key, .len = key__sz };
-	struct lookup l = { .ref = ref };
-	struct kvt_value *v;
+	struct lookup l = {};
 	int ret;
 
-	if (unlikely(key__sz > KVTREE_KEY_MAX))
-		return -E2BIG;
 	rcu_read_lock();
-	ret = lookup_begin(&l, 0);
-	if (!ret) {
-		v = kvt_index_get(l.store->index, &k);
-		if (IS_ERR_OR_NULL(v))
-			ret = v ? PTR_ERR(v) : -ENOENT;
-		else
-			ref->version = v->version;
-		lookup_count(&l, ret);
-	}
+	ret = lookup_begin(&l, store, req, req__sz, 0);
+	if (!ret)
+		ret = lookup_count(&l, lookup_exists(&l));
 	rcu_read_unlock();
 	return ret;
 }
@@ -340,10 +317,10 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_exists);
 
 /**
  * bpf_kvt_ceil() - the first key that is not smaller than a key
- * @ref: the store, the column, the key's length; out: version, key_len, val_len,
- *	ncols
- * @key: the key; out: the key found
- * @key__sz: room there
+ * @store: the store
+ * @req: the column; out: version, key_len, val_len, ncols; and the key, in whose place
+ *	comes the key found
+ * @req__sz: bytes of it, with room for a key
  * @val: where the value goes
  * @val__sz: room there
  *
@@ -351,20 +328,20 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_exists);
  *
  * Return: bytes of the value or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_ceil(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+__bpf_kfunc int bpf_kvt_ceil(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
 			     u32 val__sz)
 {
-	struct lookup l = { .ref = ref, .val = val, .room = val__sz };
+	struct lookup l = { .val = val, .room = val__sz };
 
-	return bpf_near(&l, key, key__sz, false);
+	return bpf_near(&l, store, req, req__sz, false);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_ceil);
 
 /**
  * bpf_kvt_floor() - the last key that is not greater than a key
- * @ref: as for bpf_kvt_ceil()
- * @key: as for bpf_kvt_ceil()
- * @key__sz: room there
+ * @store: the store
+ * @req: as for bpf_kvt_ceil()
+ * @req__sz: bytes of it, with room for a key
  * @val: where the value goes
  * @val__sz: room there
  *
@@ -372,20 +349,20 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_ceil);
  *
  * Return: bytes of the value or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_floor(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+__bpf_kfunc int bpf_kvt_floor(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
 			      u32 val__sz)
 {
-	struct lookup l = { .ref = ref, .val = val, .room = val__sz };
+	struct lookup l = { .val = val, .room = val__sz };
 
-	return bpf_near(&l, key, key__sz, true);
+	return bpf_near(&l, store, req, req__sz, true);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_floor);
 
 /**
  * bpf_kvt_lpm() - the longest key that a key begins with
- * @ref: as for bpf_kvt_ceil(); at most BPF_KVT_KEY_MAX bytes of key
- * @key: as for bpf_kvt_ceil()
- * @key__sz: room there
+ * @store: the store
+ * @req: as for bpf_kvt_ceil(); at most BPF_KVT_KEY_MAX bytes of key
+ * @req__sz: bytes of it
  * @val: where the value goes
  * @val__sz: room there
  *
@@ -393,16 +370,16 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_floor);
  *
  * Return: bytes of the value or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_lpm(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+__bpf_kfunc int bpf_kvt_lpm(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
 			    u32 val__sz)
 {
-	struct lookup l = { .ref = ref, .val = val, .room = val__sz };
+	struct lookup l = { .val = val, .room = val__sz };
 	int ret;
 
 	rcu_read_lock();
-	ret = lookup_begin(&l, BPF_KVT_ALL_COLS);
+	ret = lookup_begin(&l, store, req, req__sz, BPF_KVT_ALL_COLS);
 	if (!ret)
-		ret = lookup_count(&l, lookup_longest(&l, key, key__sz));
+		ret = lookup_count(&l, lookup_longest(&l));
 	rcu_read_unlock();
 	return ret;
 }

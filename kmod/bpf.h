@@ -21,7 +21,7 @@
 #include <linux/types.h>
 #include <kvtree.bpf.h>
 
-#include "handle.h"
+#include "binding.h"
 #include "index.h"
 
 struct kvt_late_posts;
@@ -29,50 +29,78 @@ struct kvt_stats;
 struct kvt_store;
 struct kvt_value;
 
+/* What a program asks for, read once. */
+struct kvt_bpf_ask {
+	struct bpf_kvt_req *req;	/* the program's, for what comes out */
+	u8 *key;			/* in its memory, too: it may change */
+	u32 key_len;
+	u32 room;			/* bytes there are for a key */
+	u32 flags;
+	u16 col;
+};
+
 /**
- * kvt_bpf_ref_check() - read what a program asks for
- * @ref: the program's
+ * kvt_bpf_ask() - read what a program asks for
+ * @ask: set
+ * @mem: a request of the program, with a key
+ * @size: bytes there
  * @allowed: flags that it may have
- * @flags: set
- * @col: set
  *
  * Context: any.
  *
  * Return: 0 or -EINVAL.
  */
-static inline int kvt_bpf_ref_check(const struct bpf_kvt_ref *ref, u32 allowed, u32 *flags,
-				    u16 *col)
+static inline int kvt_bpf_ask(struct kvt_bpf_ask *ask, void *mem, u32 size, u32 allowed)
 {
-	*flags = READ_ONCE(ref->flags);
-	*col = READ_ONCE(ref->col);
-	if (unlikely(*flags & ~allowed || *col >= KVTREE_COLS_MAX || READ_ONCE(ref->reserved)))
+	struct bpf_kvt_req *req = mem;
+
+	if (unlikely(size < sizeof(*req)))
+		return -EINVAL;
+	ask->req = req;
+	ask->key = mem + sizeof(*req);
+	ask->room = size - sizeof(*req);
+	ask->key_len = READ_ONCE(req->key_len);
+	ask->flags = READ_ONCE(req->flags);
+	ask->col = READ_ONCE(req->col);
+	if (unlikely(ask->key_len > ask->room || ask->flags & ~allowed ||
+		     ask->col >= KVTREE_COLS_MAX || READ_ONCE(req->reserved) ||
+		     READ_ONCE(req->reserved2)))
 		return -EINVAL;
 	return 0;
 }
 
 /**
- * kvt_bpf_find() - the store that a program names
- * @id: the handle
- * @access: KVTREE_OPEN_*, what it must allow
+ * kvt_bpf_find() - the store that a program's pointer stands for
+ * @addr: the pointer
+ * @access: KVTREE_OPEN_*, what the binding must allow
  * @store: set
  *
  * Context: under rcu_read_lock(), until whose end the store stays; any context.
  *
  * Return: 0, -ESTALE or -EACCES.
  */
-static inline int kvt_bpf_find(u64 id, unsigned int access, struct kvt_store **store)
+static inline int kvt_bpf_find(const struct bpf_kvt_store *addr, unsigned int access,
+			       struct kvt_store **store)
 {
-	const struct kvt_handle *handle = kvt_handle_find(id);
+	const struct kvt_binding *binding = kvt_binding_find(addr);
 
-	if (unlikely(!handle))
+	if (unlikely(!binding))
 		return -ESTALE;
-	if (unlikely(access & ~handle->access))
+	if (unlikely(access & ~binding->access))
 		return -EACCES;
-	*store = handle->store;
+	*store = binding->store;
 	return 0;
 }
 
-int kvt_bpf_enter(u64 id, unsigned int access, struct kvt_store **store);
+#ifdef CONFIG_BPF_SYSCALL
+int kvt_bpf_map_bind(struct kvt_store *store, int fd, unsigned int access);
+#else
+static inline int kvt_bpf_map_bind(struct kvt_store *store, int fd, unsigned int access)
+{
+	return -EOPNOTSUPP;
+}
+#endif
+
 int kvt_bpf_measure(const struct kvt_value *v, u32 flags, u16 col, u32 *len, u16 *ncols);
 void kvt_bpf_copy(const struct kvt_value *v, u32 flags, u16 col, u8 *to);
 
@@ -98,7 +126,8 @@ struct kvt_bpf_write {
 
 struct kvt_op_ctx;
 
-int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct bpf_kvt_ref *ref);
+int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask);
+u32 kvt_bpf_write_flags(enum kvt_bpf_change change);
 int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *write);
 void kvt_bpf_write_count(struct kvt_stats *stats, enum kvt_bpf_change change, int err);
 unsigned int kvt_bpf_write_access(enum kvt_bpf_change change);
@@ -124,24 +153,25 @@ static inline int kvt_bpf_hook_init(void)
 #endif
 
 /* The kfuncs. */
-int bpf_kvt_get(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val, u32 val__sz);
-int bpf_kvt_exists(struct bpf_kvt_ref *ref, void *key, u32 key__sz);
-int bpf_kvt_ceil(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val, u32 val__sz);
-int bpf_kvt_floor(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val, u32 val__sz);
-int bpf_kvt_lpm(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val, u32 val__sz);
+int bpf_kvt_get(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
+int bpf_kvt_exists(struct bpf_kvt_store *store, void *req, u32 req__sz);
+int bpf_kvt_ceil(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
+int bpf_kvt_floor(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
+int bpf_kvt_lpm(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
 
-int bpf_iter_kvt_new(struct bpf_iter_kvt *it, struct bpf_kvt_ref *ref, void *key, u32 key__sz);
+int bpf_iter_kvt_new(struct bpf_iter_kvt *it, struct bpf_kvt_store *store, void *req,
+		     u32 req__sz);
 const union bpf_kvt_rec *bpf_iter_kvt_next(struct bpf_iter_kvt *it);
 void bpf_iter_kvt_destroy(struct bpf_iter_kvt *it);
 int bpf_iter_kvt_status(struct bpf_iter_kvt *it__iter);
 int bpf_kvt_iter_key(struct bpf_iter_kvt *it__iter, void *key, u32 key__sz);
 int bpf_kvt_iter_val(struct bpf_iter_kvt *it__iter, void *val, u32 val__sz);
 
-int bpf_kvt_put(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val, u32 val__sz);
-int bpf_kvt_cas(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val, u32 val__sz);
-int bpf_kvt_add(struct bpf_kvt_ref *ref, void *key, u32 key__sz);
-int bpf_kvt_remove(struct bpf_kvt_ref *ref, void *key, u32 key__sz);
-int bpf_kvt_post(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val, u32 val__sz);
+int bpf_kvt_put(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
+int bpf_kvt_cas(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
+int bpf_kvt_add(struct bpf_kvt_store *store, void *req, u32 req__sz);
+int bpf_kvt_remove(struct bpf_kvt_store *store, void *req, u32 req__sz);
+int bpf_kvt_post(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
 
 int bpf_kvt_record_key(const struct bpf_kvt_record *rec, u32 off, void *buf, u32 buf__sz);
 int bpf_kvt_record_column(const struct bpf_kvt_record *rec, u32 col, u32 off, void *buf,

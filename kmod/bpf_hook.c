@@ -21,7 +21,7 @@
 /* The same for both types, whatever the function is called. */
 struct hook_ops {
 	kvt_hook_fn call;
-	u64 store;
+	char store[BPF_KVT_STORE_NAME];
 	char name[BPF_KVT_HOOK_NAME];
 };
 
@@ -46,7 +46,13 @@ static int hooks_check_member(const struct btf_type *t, const struct btf_member 
 	return prog->sleepable ? -EINVAL : 0;
 }
 
-/* What is no function is copied as it is. */
+/* A string of user space: whether it ends. */
+static int hooks_copy_name(char *to, const char *from, size_t size)
+{
+	return strscpy_pad(to, from, size) < 0 ? -EINVAL : 1;
+}
+
+/* Names are copied as they are. */
 static int hooks_init_member(const struct btf_type *t, const struct btf_member *member,
 			     void *kdata, const void *udata)
 {
@@ -55,13 +61,9 @@ static int hooks_init_member(const struct btf_type *t, const struct btf_member *
 
 	switch (__btf_member_bit_offset(t, member) / 8) {
 	case offsetof(struct hook_ops, store):
-		to->store = from->store;
-		return 1;
+		return hooks_copy_name(to->store, from->store, sizeof(to->store));
 	case offsetof(struct hook_ops, name):
-		if (strnlen(from->name, sizeof(from->name)) == sizeof(from->name))
-			return -EINVAL;
-		strscpy_pad(to->name, from->name, sizeof(to->name));
-		return 1;
+		return hooks_copy_name(to->name, from->name, sizeof(to->name));
 	default:
 		return 0;
 	}

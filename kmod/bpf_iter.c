@@ -63,28 +63,27 @@ static int iter_check_flags(u32 flags)
 	return 0;
 }
 
-static int iter_range(struct iter_range *range, u32 flags, const struct bpf_kvt_ref *ref,
-		      const u8 *key, u32 len)
+static int iter_range(struct iter_range *range, const struct kvt_bpf_ask *ask)
 {
+	u32 flags = ask->flags;
 	int err = iter_check_flags(flags);
 
 	if (err)
 		return err;
 	*range = (struct iter_range) {
-		.key = key,
-		.key_len = len,
+		.key = ask->key,
+		.key_len = ask->key_len,
 		.reverse = flags & BPF_KVT_REVERSE,
 		.bound = flags & BPF_KVT_AFTER ? KVT_AFTER : KVT_AT,
 	};
 	if (flags & BPF_KVT_RANGE) {
-		range->key_len = READ_ONCE(ref->key_len);
-		if (range->key_len > len)
+		range->end = ask->key + ask->key_len;
+		range->end_len = READ_ONCE(ask->req->end_len);
+		if (range->end_len > ask->room - ask->key_len)
 			return -EINVAL;
-		range->end = key + range->key_len;
-		range->end_len = len - range->key_len;
 	} else if (flags & BPF_KVT_PREFIX) {
-		range->end = key;
-		range->end_len = len;
+		range->end = ask->key;
+		range->end_len = ask->key_len;
 		if (range->reverse)
 			range->bound = KVT_PAST;
 	}
@@ -115,23 +114,22 @@ static bool iter_in_range(const struct kvt_cursor *cursor)
 	return iter->reverse ? cmp > 0 : cmp < 0;
 }
 
-static int iter_open(struct bpf_iter *s, const struct bpf_kvt_ref *ref, const u8 *key, u32 len)
+static int iter_open(struct bpf_iter *s, const struct bpf_kvt_store *addr, void *req, u32 size)
 {
 	struct kvt_cursor *cursor;
+	struct kvt_bpf_ask ask;
 	struct iter_range range;
 	struct kvt_store *store;
-	u32 flags;
-	u16 col;
 	int err;
 
-	err = kvt_bpf_ref_check(ref, ITER_FLAGS, &flags, &col);
+	err = kvt_bpf_ask(&ask, req, size, ITER_FLAGS);
 	if (!err)
-		err = kvt_bpf_find(READ_ONCE(ref->store), KVTREE_OPEN_READ, &store);
+		err = kvt_bpf_find(addr, KVTREE_OPEN_READ, &store);
 	if (err)
 		return err;
 	kvt_stat_inc(&store->stats, KVTREE_STAT_BPF);
 	kvt_stat_inc(&store->stats, KVTREE_STAT_SCAN);
-	err = iter_range(&range, flags, ref, key, len);
+	err = iter_range(&range, &ask);
 	if (err)
 		return err;
 	cursor = kvt_cursor_get(store);
@@ -141,8 +139,8 @@ static int iter_open(struct bpf_iter *s, const struct bpf_kvt_ref *ref, const u8
 	}
 	cursor->store = store;
 	cursor->value = NULL;
-	cursor->flags = flags;
-	cursor->col = col;
+	cursor->flags = ask.flags;
+	cursor->col = ask.col;
 	cursor->end_len = range.end_len;
 	memcpy(cursor->end, range.end, range.end_len);
 	kvt_cursor_seek(cursor, store->index, range.key, range.key_len, range.bound,
@@ -169,22 +167,23 @@ __bpf_kfunc_start_defs();
 /**
  * bpf_iter_kvt_new() - begin to iterate over a range
  * @it: the iterator
- * @ref: store, flags and column; with BPF_KVT_RANGE the first key's length
- * @key: the first key, or the prefix; with BPF_KVT_RANGE followed by the end
- * @key__sz: bytes of it
+ * @store: the store
+ * @req: flags and column, and the first key, or the prefix; with BPF_KVT_RANGE followed
+ *	by the end
+ * @req__sz: bytes of it
  *
  * Context: any, including NMI; under RCU.
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_iter_kvt_new(struct bpf_iter_kvt *it, struct bpf_kvt_ref *ref, void *key,
-				 u32 key__sz)
+__bpf_kfunc int bpf_iter_kvt_new(struct bpf_iter_kvt *it, struct bpf_kvt_store *store,
+				 void *req, u32 req__sz)
 {
 	struct bpf_iter *s = bpf_iter(it);
 
 	memset(s, 0, sizeof(*s));
 	rcu_read_lock();
-	s->status = iter_open(s, ref, key, key__sz);
+	s->status = iter_open(s, store, req, req__sz);
 	rcu_read_unlock();
 	return s->status;
 }

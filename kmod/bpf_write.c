@@ -43,7 +43,7 @@ static const struct {
 };
 
 /**
- * kvt_bpf_write_access() - what a handle must allow
+ * kvt_bpf_write_access() - what a binding must allow
  * @change: for this
  *
  * Return: KVTREE_OPEN_*.
@@ -54,23 +54,33 @@ unsigned int kvt_bpf_write_access(enum kvt_bpf_change change)
 }
 
 /**
- * kvt_bpf_write_check() - read and check what a program asks for
- * @write: its change, key and val_len are set; flags, column, version and arg
- *	are set here
- * @ref: the program's
+ * kvt_bpf_write_flags() - flags that a change may have
+ * @change: which
+ *
+ * Return: BPF_KVT_*.
+ */
+u32 kvt_bpf_write_flags(enum kvt_bpf_change change)
+{
+	return change_rules[change].flags | BPF_KVT_SYNC;
+}
+
+/**
+ * kvt_bpf_write_check() - check what a program asks for
+ * @write: its change and val_len are set; all but the value and the key's bytes are
+ *	set here
+ * @ask: what the program asks for; of its flags, those of the change count
  *
  * Context: any.
  *
  * Return: 0, -EINVAL, -E2BIG or -EOPNOTSUPP.
  */
-int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct bpf_kvt_ref *ref)
+int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask)
 {
-	u32 allowed = change_rules[write->change].flags | BPF_KVT_SYNC;
-	int err;
-
-	err = kvt_bpf_ref_check(ref, allowed, &write->flags, &write->col);
-	if (err)
-		return err;
+	write->flags = ask->flags;
+	write->col = ask->col;
+	write->key.len = ask->key_len;
+	if (write->flags & ~kvt_bpf_write_flags(write->change))
+		return -EINVAL;
 	if ((write->flags & BPF_KVT_CREATE) && (write->flags & BPF_KVT_REPLACE))
 		return -EINVAL;
 	/* A whole value is column 0. */
@@ -78,8 +88,8 @@ int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct bpf_kvt_ref *r
 		return -EINVAL;
 	if (write->key.len > BPF_KVT_KEY_MAX || write->val_len > BPF_KVT_VALUE_MAX)
 		return -E2BIG;
-	write->version = READ_ONCE(ref->version);
-	write->arg = READ_ONCE(ref->arg);
+	write->version = READ_ONCE(ask->req->version);
+	write->arg = READ_ONCE(ask->req->arg);
 	/* Nobody here can wait until it is durable. */
 	return write->flags & BPF_KVT_SYNC ? -EOPNOTSUPP : 0;
 }
@@ -210,33 +220,49 @@ static bool may_write_here(void)
 	return !in_hardirq() && !in_nmi() && !irqs_disabled();
 }
 
-static int bpf_write(struct bpf_kvt_ref *ref, enum kvt_bpf_change change, const void *key,
-		     u32 key_len, const void *val, u32 val_len)
+/* The store of a program's pointer, entered. */
+static int write_enter(const struct bpf_kvt_store *addr, struct kvt_op_ctx *ctx)
 {
-	struct kvt_bpf_write write = { .change = change, .key.len = key_len, .val = val,
-				       .val_len = val_len };
-	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_NOWAIT };
+	int err;
+
+	rcu_read_lock();
+	err = kvt_bpf_find(addr, ctx->access, &ctx->store);
+	if (!err && !kvt_store_enter(ctx->store))
+		err = -ESTALE;
+	rcu_read_unlock();
+	return err;
+}
+
+static int bpf_write(struct bpf_kvt_store *store, enum kvt_bpf_change change, void *req, u32 size,
+		     const void *val, u32 val_len)
+{
+	struct kvt_bpf_write write = { .change = change, .val = val, .val_len = val_len };
+	struct kvt_op_ctx ctx = {
+		.gfp = KVT_GFP_NOWAIT,
+		.access = kvt_bpf_write_access(change),
+	};
+	struct kvt_bpf_ask ask;
 	/* The index compares it, and stores it, at different times. */
 	u8 copy[BPF_KVT_KEY_MAX];
 	int err;
 
-	err = kvt_bpf_write_check(&write, ref);
+	err = kvt_bpf_ask(&ask, req, size, kvt_bpf_write_flags(change)) ?:
+	      kvt_bpf_write_check(&write, &ask);
 	if (err)
 		return err;
 	if (!may_write_here())
 		return -EOPNOTSUPP;
-	ctx.access = kvt_bpf_write_access(change);
-	err = kvt_bpf_enter(READ_ONCE(ref->store), ctx.access, &ctx.store);
+	err = write_enter(store, &ctx);
 	if (err)
 		return err;
-	memcpy(copy, key, key_len);
+	memcpy(copy, ask.key, ask.key_len);
 	write.key.data = copy;
 	err = kvt_bpf_write(&ctx, &write);
 	kvt_bpf_write_count(&ctx.store->stats, change, err);
 	kvt_stat_inc(&ctx.store->stats, KVTREE_STAT_BPF);
 	kvt_store_leave(ctx.store);
-	ref->version = write.version;
-	ref->arg = write.arg;
+	ask.req->version = write.version;
+	ask.req->arg = write.arg;
 	return err;
 }
 
@@ -244,9 +270,9 @@ __bpf_kfunc_start_defs();
 
 /**
  * bpf_kvt_put() - store a value
- * @ref: store, flags and column; out: version
- * @key: the key
- * @key__sz: bytes of it
+ * @store: the store
+ * @req: flags and column; out: version; and the key
+ * @req__sz: bytes of it
  * @val: the value
  * @val__sz: bytes of it
  *
@@ -254,18 +280,18 @@ __bpf_kfunc_start_defs();
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_put(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+__bpf_kfunc int bpf_kvt_put(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
 			    u32 val__sz)
 {
-	return bpf_write(ref, KVT_BPF_PUT, key, key__sz, val, val__sz);
+	return bpf_write(store, KVT_BPF_PUT, req, req__sz, val, val__sz);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_put);
 
 /**
  * bpf_kvt_cas() - store a value if nobody has changed it
- * @ref: store, flags, column and the version expected; out: version
- * @key: the key
- * @key__sz: bytes of it
+ * @store: the store
+ * @req: flags, column and the version expected; out: version; and the key
+ * @req__sz: bytes of it
  * @val: the value
  * @val__sz: bytes of it
  *
@@ -273,42 +299,42 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_put);
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_cas(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+__bpf_kfunc int bpf_kvt_cas(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
 			    u32 val__sz)
 {
-	return bpf_write(ref, KVT_BPF_CAS, key, key__sz, val, val__sz);
+	return bpf_write(store, KVT_BPF_CAS, req, req__sz, val, val__sz);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_cas);
 
 /**
  * bpf_kvt_add() - add to a number
- * @ref: store, flags, column and arg; out: version, and arg as it was before
- * @key: the key
- * @key__sz: bytes of it
+ * @store: the store
+ * @req: flags, column and arg; out: version, and arg as it was before; and the key
+ * @req__sz: bytes of it
  *
  * Context: process context or soft interrupt; never sleeps.
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_add(struct bpf_kvt_ref *ref, void *key, u32 key__sz)
+__bpf_kfunc int bpf_kvt_add(struct bpf_kvt_store *store, void *req, u32 req__sz)
 {
-	return bpf_write(ref, KVT_BPF_ADD, key, key__sz, NULL, 0);
+	return bpf_write(store, KVT_BPF_ADD, req, req__sz, NULL, 0);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_add);
 
 /**
  * bpf_kvt_remove() - remove a key
- * @ref: store and flags, with BPF_KVT_VERSION the version; out: version
- * @key: the key
- * @key__sz: bytes of it
+ * @store: the store
+ * @req: flags, with BPF_KVT_VERSION the version; out: version; and the key
+ * @req__sz: bytes of it
  *
  * Context: process context or soft interrupt; never sleeps.
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_remove(struct bpf_kvt_ref *ref, void *key, u32 key__sz)
+__bpf_kfunc int bpf_kvt_remove(struct bpf_kvt_store *store, void *req, u32 req__sz)
 {
-	return bpf_write(ref, KVT_BPF_REMOVE, key, key__sz, NULL, 0);
+	return bpf_write(store, KVT_BPF_REMOVE, req, req__sz, NULL, 0);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_remove);
 

@@ -12,9 +12,9 @@
 #include <linux/uaccess.h>
 
 #include "batch.h"
+#include "binding.h"
 #include "bpf.h"
 #include "chardev.h"
-#include "handle.h"
 #include "hook.h"
 #include "log/log.h"
 #include "op.h"
@@ -365,13 +365,13 @@ static int bpf_access(struct kvt_store *store, bool allow)
 	if (!kvt_store_owned(store))
 		return -EPERM;
 	if (!allow) {
-		kvt_handles_forbid(store);
+		kvt_bindings_forbid(store);
 		kvt_hooks_drop(store);
 		return 0;
 	}
 	if (!kvt_bpf_offered())
 		return -EOPNOTSUPP;
-	return kvt_bpf_prepare() ?: kvt_handles_allow(store);
+	return kvt_bpf_prepare() ?: kvt_bindings_allow(store);
 }
 
 static long ioctl_bpf_access(struct kvt_session *session, const void *in, void __user *arg)
@@ -389,28 +389,38 @@ static long ioctl_bpf_access(struct kvt_session *session, const void *in, void _
 	return err;
 }
 
-static long ioctl_bpf_handle(struct kvt_session *session, const void *in, void __user *arg)
+static long ioctl_bpf_bind(struct kvt_session *session, const void *in, void __user *arg)
 {
-	struct kvtree_bpf_handle __user *user = arg;
-	const struct kvtree_bpf_handle *args = in;
-	u64 handle = 0;
-	int err = 0;
+	const struct kvtree_bpf_bind *args = in;
+	int err;
 
-	if (!args->access || args->access & ~(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE) ||
-	    args->flags || memchr_inv(args->reserved, 0, sizeof(args->reserved)))
+	if (args->access & ~(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE) ||
+	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
-	if (args->access & ~session->access)
-		err = -EACCES;
-	else
-		handle = kvt_handle_of(session->store, args->access);
+	/* Who may do nothing with the store may not end what others do. */
+	err = -EACCES;
+	if (session->access && !(args->access & ~session->access))
+		err = kvt_bpf_map_bind(session->store, args->map_fd, args->access);
 	kvt_store_leave(session->store);
-	if (err)
-		return err;
-	if (!handle)
-		return -ENOENT;
-	return put_user(handle, &user->handle) ? -EFAULT : 0;
+	return err;
+}
+
+/* As for a store, nothing but `after` is looked at. */
+static long ioctl_bpf_binding(struct kvt_session *session, void __user *arg, size_t usize)
+{
+	const struct kvtree_bpf_binding __user *user = arg;
+	struct kvtree_bpf_binding info = {};
+	int err;
+
+	if (get_user(info.after, &user->after))
+		return -EFAULT;
+	if (!kvt_session_enter(session))
+		return -ESTALE;
+	err = session->access ? kvt_bindings_list(session->store, &info) : -EACCES;
+	kvt_store_leave(session->store);
+	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
 }
 
 /* As for a store, nothing but `after` is looked at. */
@@ -439,7 +449,7 @@ union args {
 	struct kvtree_checkpoint checkpoint;
 	struct kvtree_stat_args stat;
 	struct kvtree_bpf_access bpf_access;
-	struct kvtree_bpf_handle bpf_handle;
+	struct kvtree_bpf_bind bpf_bind;
 };
 
 /*
@@ -474,8 +484,9 @@ static const struct {
 	IOCTL(OP, ioctl_op, KVTREE_OP_SIZE_VER0),
 	IOCTL(ENGINE_STAT, ioctl_engine_stat, KVTREE_ENGINE_STAT_SIZE_VER0),
 	COPIED(BPF_ACCESS, ioctl_bpf_access, KVTREE_BPF_ACCESS_SIZE_VER0),
-	COPIED(BPF_HANDLE, ioctl_bpf_handle, KVTREE_BPF_HANDLE_SIZE_VER0),
+	COPIED(BPF_BIND, ioctl_bpf_bind, KVTREE_BPF_BIND_SIZE_VER0),
 	IOCTL(BPF_HOOK, ioctl_bpf_hook, KVTREE_BPF_HOOK_SIZE_VER0),
+	IOCTL(BPF_BINDING, ioctl_bpf_binding, KVTREE_BPF_BINDING_SIZE_VER0),
 	COPIED(STORE_ATTACH, ioctl_store_attach, KVTREE_STORE_ATTACH_SIZE_VER0),
 	COPIED(STORE_DETACH, ioctl_store_detach, KVTREE_STORE_DETACH_SIZE_VER0),
 	COPIED(CHECKPOINT, ioctl_checkpoint, KVTREE_CHECKPOINT_SIZE_VER0),

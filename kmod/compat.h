@@ -31,8 +31,10 @@
 /* The namespace's name became a string in 6.13. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #define KVT_IMPORT_FOR_TESTS()	MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING)
+#define KVT_IMPORT_BPF()	MODULE_IMPORT_NS(BPF_INTERNAL)
 #else
 #define KVT_IMPORT_FOR_TESTS()	MODULE_IMPORT_NS("EXPORTED_FOR_KUNIT_TESTING")
+#define KVT_IMPORT_BPF()	MODULE_IMPORT_NS("BPF_INTERNAL")
 #endif
 
 /* One call sets up a timer with its function from 6.13 on. */

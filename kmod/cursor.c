@@ -133,7 +133,7 @@ static bool pool_is_overdrawn(const struct cursor_pool *pool, const struct kvt_s
  */
 struct kvt_cursor *kvt_cursor_get(const struct kvt_store *store)
 {
-	/* Pairs with kvt_cursors_prepare(), before which there is no handle. */
+	/* Pairs with kvt_cursors_prepare(), before which there is no binding. */
 	struct cursor_pool *pools = READ_ONCE(cursor_pools);
 	struct kvt_cursor *cursor;
 	struct cursor_pool *pool;

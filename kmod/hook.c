@@ -15,6 +15,7 @@
 #include "value.h"
 
 static_assert(BPF_KVT_HOOK_NAME == KVTREE_HOOK_NAME_MAX);
+static_assert(BPF_KVT_STORE_NAME == KVTREE_NAME_MAX);
 
 struct hook_counts {
 	u64 calls;
@@ -81,21 +82,38 @@ static struct kvt_hook *hook_alloc(const struct kvt_hook_args *args)
 	return hook;
 }
 
-/* The store of a handle, entered, if the caller may decide who uses it. */
-static int hook_enter(const struct kvt_hook_args *args, struct kvt_store **store)
+/* The store, with a reference, if the caller may decide who uses it. */
+static struct kvt_store *hook_store(const struct kvt_hook_args *args)
 {
 	unsigned int access = KVTREE_OPEN_READ;
-	int err;
+	struct kvt_store *store;
+	int err = 0;
 
 	/* What it refuses it has seen, and it decides what is written. */
 	if (args->kind == KVTREE_HOOK_VALIDATOR)
 		access |= KVTREE_OPEN_WRITE;
-	err = kvt_bpf_enter(args->store, access, store);
-	if (err)
-		return err;
-	if (kvt_store_owned(*store))
+	store = kvt_store_find(args->store);
+	if (IS_ERR(store))
+		return store;
+	if (kvt_store_access(store, access) != access)
+		err = -EACCES;
+	else if (!kvt_store_owned(store))
+		err = -EPERM;
+	if (!err)
+		return store;
+	kvt_store_put(store);
+	return ERR_PTR(err);
+}
+
+/* Enter it, if programs may use it: that counts until the lock is let go. */
+static int hook_enter(struct kvt_store *store)
+{
+	lockdep_assert_held(&hooks_lock);
+	if (!kvt_store_enter(store))
+		return -ESTALE;
+	if (kvt_bindings_allowed(store))
 		return 0;
-	kvt_store_leave(*store);
+	kvt_store_leave(store);
 	return -EPERM;
 }
 
@@ -150,9 +168,10 @@ static void hook_settle(u32 kind)
  *
  * Context: process context, sleeps; on behalf of the current task.
  *
- * Return: 0; -EINVAL: the name; -ESTALE, -EACCES: the handle; -EPERM: the store is
- * another's; -EEXIST: it has a validator, or a hook of that name; -ENOMEM; -EBUSY:
- * no id is free.
+ * Return: 0; -EINVAL: the name; -ENOENT: there is no such store; -EACCES: it is not the
+ * caller's to use; -EPERM: it is another's, or programs may not use it; -EEXIST: it has a
+ * validator, or a hook of that name; -ESTALE: it is being destroyed; -ENOMEM; -EBUSY: no
+ * id is free.
  */
 int kvt_hook_attach(const struct kvt_hook_args *args)
 {
@@ -162,23 +181,28 @@ int kvt_hook_attach(const struct kvt_hook_args *args)
 
 	if (!hook_name_valid(args->name))
 		return -EINVAL;
+	store = hook_store(args);
+	if (IS_ERR(store))
+		return PTR_ERR(store);
+	err = -ENOMEM;
 	hook = hook_alloc(args);
 	if (!hook)
-		return -ENOMEM;
-	/* The handle counts as long as the lock is held: see kvt_hooks_drop(). */
+		goto put;
+	/* The store's owner may forbid it meanwhile: see kvt_hooks_drop(). */
 	mutex_lock(&hooks_lock);
-	err = hook_enter(args, &store);
+	err = hook_enter(store);
 	if (!err) {
 		err = hook_publish(hook, store);
 		kvt_store_leave(store);
 	}
 	mutex_unlock(&hooks_lock);
-	if (err) {
+	if (err)
 		hook_free(hook);
-		return err;
-	}
-	hook_settle(args->kind);
-	return 0;
+	else
+		hook_settle(args->kind);
+put:
+	kvt_store_put(store);
+	return err;
 }
 KVT_EXPORT_FOR_TESTS(kvt_hook_attach);
 
@@ -211,7 +235,7 @@ static void hook_set_call(struct kvt_hook *hook, kvt_hook_fn call)
  *
  * Context: process context, sleeps; on behalf of the current task.
  *
- * Return: 0; -ENOENT: there is no such hook; -EINVAL: another store or name;
+ * Return: 0; -ENOENT: there is no such hook, or store; -EINVAL: another store or name;
  * -ESTALE, -EACCES, -EPERM as kvt_hook_attach().
  */
 int kvt_hook_replace(const struct kvt_hook_args *args)
@@ -220,8 +244,11 @@ int kvt_hook_replace(const struct kvt_hook_args *args)
 	struct kvt_hook *hook;
 	int err;
 
+	store = hook_store(args);
+	if (IS_ERR(store))
+		return PTR_ERR(store);
 	mutex_lock(&hooks_lock);
-	err = hook_enter(args, &store);
+	err = hook_enter(store);
 	if (err)
 		goto unlock;
 	hook = hook_of_owner(args->owner);
@@ -234,6 +261,7 @@ int kvt_hook_replace(const struct kvt_hook_args *args)
 	kvt_store_leave(store);
 unlock:
 	mutex_unlock(&hooks_lock);
+	kvt_store_put(store);
 	if (!err)
 		hook_settle(args->kind);
 	return err;
@@ -281,7 +309,7 @@ KVT_EXPORT_FOR_TESTS(kvt_hook_detach);
 
 /**
  * kvt_hooks_drop() - have a store let go of all its hooks
- * @store: the store, whose handles lead nowhere any more, so that no hook follows
+ * @store: the store, which programs may not use any more, so that no hook follows
  *
  * Context: process context, sleeps; before the RCU grace period after which the
  * store is freed.

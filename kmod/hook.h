@@ -41,7 +41,7 @@ typedef int (*kvt_hook_fn)(struct bpf_kvt_record *rec);
 /* How to attach one. */
 struct kvt_hook_args {
 	u32 kind;		/* KVTREE_HOOK_* */
-	u64 store;		/* a handle */
+	const char *store;	/* its name, a string */
 	const char *name;	/* a string, copied */
 	kvt_hook_fn call;
 	const u32 *owner;	/* names the hook to its owner; holds the id of the link */

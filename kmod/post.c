@@ -64,7 +64,7 @@ struct post_head {
 
 struct post {
 	struct post_head head;
-	u64 store;
+	u64 binding;		/* id; what it leads to may have gone */
 	u64 arg;
 	u64 version;
 	u32 flags;
@@ -101,6 +101,22 @@ static DEFINE_MUTEX(posts_lock);
 static struct workqueue_struct *posts_wq;	/* of rings' workers, which do not wait */
 static struct workqueue_struct *posts_late_wq;	/* of stores' */
 static struct post_ring *post_rings;	/* by CPU; set once */
+
+/* The store that the program posted to, entered, if it still may. */
+static int post_enter(const struct post *post, struct kvt_store **store)
+{
+	const struct kvt_binding *binding;
+	int err = -ESTALE;
+
+	rcu_read_lock();
+	binding = kvt_binding_by_id(post->binding);
+	if (binding && kvt_store_enter(binding->store)) {
+		*store = binding->store;
+		err = 0;
+	}
+	rcu_read_unlock();
+	return err;
+}
 
 static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 {
@@ -193,8 +209,8 @@ static void late_run(struct kvt_store *store, const struct post *post)
 	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_PROCESS, .waits = true };
 	int err;
 
-	/* Programs may have been forbidden to use the store, or it is destroyed. */
-	err = kvt_bpf_enter(post->store, KVTREE_OPEN_WRITE, &ctx.store);
+	/* The binding may have ended, or the store is destroyed. */
+	err = post_enter(post, &ctx.store);
 	if (err) {
 		post_end(store, post, err);
 		return;
@@ -222,7 +238,7 @@ static void post_run(const struct post *post)
 	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_NOWAIT };
 	int err = -EAGAIN;
 
-	if (kvt_bpf_enter(post->store, KVTREE_OPEN_WRITE, &ctx.store))
+	if (post_enter(post, &ctx.store))
 		return;
 	/* Pairs with late_remove(). */
 	if (!smp_load_acquire(&ctx.store->late_posts.bytes))
@@ -295,12 +311,12 @@ static struct post *post_take(struct post_ring *ring, u32 size, atomic_t *share)
 	return (struct post *)ring->mem;
 }
 
-static int post_write(const struct kvt_bpf_write *write, u64 store, u64 store_id)
+static int post_write(const struct kvt_bpf_write *write, const struct kvt_binding *binding)
 {
-	/* Pairs with kvt_posts_prepare(), before which there is no handle. */
+	/* Pairs with kvt_posts_prepare(), before which there is no binding. */
 	struct post_ring *rings = READ_ONCE(post_rings), *ring;
 	u32 size = ALIGN(sizeof(struct post) + write->key.len + write->val_len, 8);
-	u16 share = store_id % POST_SHARES;
+	u16 share = binding->store->id % POST_SHARES;
 	struct post *post;
 
 	/* On another CPU by now it is a ring as good as any. */
@@ -308,7 +324,7 @@ static int post_write(const struct kvt_bpf_write *write, u64 store, u64 store_id
 	post = post_take(ring, size, &ring->shares[share]);
 	if (!post)
 		return -ENOSPC;
-	post->store = store;
+	post->binding = binding->id;
 	post->arg = write->arg;
 	post->version = write->version;
 	post->flags = write->flags;
@@ -327,9 +343,9 @@ static int post_write(const struct kvt_bpf_write *write, u64 store, u64 store_id
 #define POST_FLAGS	(BPF_KVT_POST_ADD | BPF_KVT_POST_REMOVE)
 
 /* The change that is posted; its flags are what the change itself has. */
-static int post_change(struct kvt_bpf_write *write, const struct bpf_kvt_ref *ref)
+static int post_change(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask)
 {
-	struct bpf_kvt_ref plain = *ref;
+	struct kvt_bpf_ask plain = *ask;
 
 	switch (plain.flags & POST_FLAGS) {
 	case 0:
@@ -349,16 +365,29 @@ static int post_change(struct kvt_bpf_write *write, const struct bpf_kvt_ref *re
 	if (write->val_len > BPF_KVT_POST_MAX)
 		return -E2BIG;
 	plain.flags &= ~POST_FLAGS;
+	write->key.data = plain.key;
 	return kvt_bpf_write_check(write, &plain);
+}
+
+/* Under rcu_read_lock(). */
+static int post_queue(const struct kvt_bpf_write *write, const struct kvt_binding *binding)
+{
+	struct kvt_stats *stats = &binding->store->stats;
+	int err;
+
+	kvt_stat_inc(stats, KVTREE_STAT_BPF);
+	err = post_write(write, binding);
+	kvt_stat_inc(stats, err ? KVTREE_STAT_BPF_POST_DROP : KVTREE_STAT_BPF_POST);
+	return err;
 }
 
 __bpf_kfunc_start_defs();
 
 /**
  * bpf_kvt_post() - have a change made by a worker
- * @ref: store, flags, column, arg, version
- * @key: the key
- * @key__sz: bytes of it
+ * @store: the store
+ * @req: flags, column, arg, version; and the key
+ * @req__sz: bytes of it
  * @val: the value; nothing for an addition or a removal
  * @val__sz: bytes of it
  *
@@ -366,30 +395,26 @@ __bpf_kfunc_start_defs();
  *
  * Return: 0: it is queued; or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_post(struct bpf_kvt_ref *ref, void *key, u32 key__sz, void *val,
+__bpf_kfunc int bpf_kvt_post(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
 			     u32 val__sz)
 {
-	struct kvt_bpf_write write = {
-		.key = { .data = key, .len = key__sz },
-		.val = val,
-		.val_len = val__sz,
-	};
-	u64 id = READ_ONCE(ref->store);
-	struct kvt_store *store;
+	struct kvt_bpf_write write = { .val = val, .val_len = val__sz };
+	const struct kvt_binding *binding;
+	struct kvt_bpf_ask ask;
 	int err;
 
-	err = post_change(&write, ref);
+	err = kvt_bpf_ask(&ask, req, req__sz, U32_MAX) ?: post_change(&write, &ask);
 	if (err)
 		return err;
 	rcu_read_lock();
-	/* What an addition finds out is told to nobody. */
-	err = kvt_bpf_find(id, KVTREE_OPEN_WRITE, &store);
-	if (!err) {
-		kvt_stat_inc(&store->stats, KVTREE_STAT_BPF);
-		err = post_write(&write, id, store->id);
-		kvt_stat_inc(&store->stats,
-			     err ? KVTREE_STAT_BPF_POST_DROP : KVTREE_STAT_BPF_POST);
-	}
+	binding = kvt_binding_find(store);
+	if (!binding)
+		err = -ESTALE;
+	else if (binding->access & KVTREE_OPEN_WRITE)
+		/* What an addition finds out is told to nobody: it need not read. */
+		err = post_queue(&write, binding);
+	else
+		err = -EACCES;
 	rcu_read_unlock();
 	return err;
 }

@@ -16,11 +16,11 @@
 #include <linux/user_namespace.h>
 
 #include "audit.h"
+#include "binding.h"
 #include "compat.h"
 #include "bpf.h"
 #include "debugfs.h"
 #include "guest.h"
-#include "handle.h"
 #include "hook.h"
 #include "index.h"
 #include "log/log.h"
@@ -314,8 +314,8 @@ static void store_unpublish(struct kvt_store *store)
 {
 	lockdep_assert_held(&kvt_stores_lock);
 	list_del(&store->list);
-	/* Who has found it by a handle is waited for by the teardown. */
-	kvt_handles_close(store);
+	/* The teardown waits for programs that have found it by a binding. */
+	kvt_bindings_close(store);
 	kvt_hooks_drop(store);
 	kvt_debugfs_remove(store->debugfs);
 	trace_kvt_store_destroy(store->id, store->name);
@@ -336,6 +336,7 @@ static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
 	store->limit_keys = args->limit_keys;
 	kref_init(&store->ref);
 	init_waitqueue_head(&store->gone_wait);
+	kvt_bindings_init(store);
 	kvt_late_posts_init(&store->late_posts);
 	INIT_WORK(&store->teardown, store_teardown);
 	return store;
@@ -401,13 +402,13 @@ static int store_make(const struct kvtree_store_create *args, const struct kvt_l
 		kvt_quota_limit(&store->quota, store->limit_bytes ?: U64_MAX,
 				store->limit_keys ?: U64_MAX);
 	if (!err && args->flags & KVTREE_STORE_BPF)
-		err = kvt_bpf_prepare() ?: kvt_handles_allow(store);
+		err = kvt_bpf_prepare() ?: kvt_bindings_allow(store);
 	if (!err)
 		err = store_publish(store);
 	if (err) {
 		if (store->attaching)
 			store_withdraw(store);
-		kvt_handles_close(store);
+		kvt_bindings_close(store);
 		while (!store_finish(store))
 			msleep(STORE_RETRY);
 		store_empty(store);
@@ -615,7 +616,7 @@ static void store_info(const struct kvt_store *store, struct kvtree_store_info *
 	info->id = store->id;
 	strscpy_pad(info->name, store->name, sizeof(info->name));
 	strscpy_pad(info->engine, store->index->ops->name, sizeof(info->engine));
-	info->flags = READ_ONCE(store->handles) ? KVTREE_STORE_BPF : 0;
+	info->flags = kvt_bindings_allowed(store) ? KVTREE_STORE_BPF : 0;
 	if (store->attaching)
 		info->flags |= KVTREE_STORE_ATTACHING;
 	if (store->log || store->attaching)

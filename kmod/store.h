@@ -28,13 +28,13 @@
 #include <linux/workqueue.h>
 #include <linux/kvtree.h>
 
+#include "binding.h"
 #include "quota.h"
 #include "reclaim.h"
 #include "stats.h"
 
 struct dentry;
 struct kvt_guests;
-struct kvt_handles;
 struct kvt_hook;
 struct kvt_index;
 struct kvt_log;
@@ -69,8 +69,7 @@ struct kvt_store {
 	struct list_head list;		/* kvt_stores_lock */
 	bool attaching;			/* kvt_stores_lock: it is listed, and cannot be found */
 	struct dentry *debugfs;
-	struct kvt_handles *handles;	/* of BPF programs; NULL: they may not (handle.c) */
-	bool handles_closed;		/* ... and never will */
+	struct kvt_bindings bindings;	/* of BPF programs (binding.c) */
 	struct kvt_hook __rcu *validator;
 	struct kvt_late_posts late_posts;
 	struct work_struct teardown;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * BPF programs: whether they may use a store, what they name it by, and which of them
- * it calls.
+ * BPF programs: whether they may use a store, by which maps, and which of them it calls.
  */
 #include "internal.h"
 
@@ -12,15 +11,33 @@ KVTREE_API int kvtree_bpf_allow(const struct kvtree *kv, int allow)
 	return kvt_ioctl(kv, KVTREE_IOC_BPF_ACCESS, &arg);
 }
 
-KVTREE_API int kvtree_bpf_handle(const struct kvtree *kv, unsigned int access,
-				 uint64_t *handle)
+static int bind_map(const struct kvtree *kv, int map_fd, unsigned int access)
 {
-	struct kvtree_bpf_handle arg = { .access = access };
-	int err = kvt_ioctl(kv, KVTREE_IOC_BPF_HANDLE, &arg);
+	struct kvtree_bpf_bind arg = { .map_fd = map_fd, .access = access };
 
-	if (!err)
-		*handle = arg.handle;
-	return err;
+	return kvt_ioctl(kv, KVTREE_IOC_BPF_BIND, &arg);
+}
+
+KVTREE_API int kvtree_bpf_bind(const struct kvtree *kv, int map_fd, unsigned int access)
+{
+	return access ? bind_map(kv, map_fd, access) : -EINVAL;
+}
+
+KVTREE_API int kvtree_bpf_unbind(const struct kvtree *kv, int map_fd)
+{
+	return bind_map(kv, map_fd, 0);
+}
+
+KVTREE_API int kvtree_bpf_binding_next(const struct kvtree *kv,
+				       struct kvtree_bpf_binding *binding, size_t size)
+{
+	__u32 after = binding->map_id;
+
+	if (size > KVT_IOC_SIZE_MAX || size < offsetof(struct kvtree_bpf_binding, access))
+		return -EINVAL;
+	memset(binding, 0, size);
+	binding->after = after;
+	return kvt_ioctl(kv, kvt_ioc_sized(KVTREE_IOC_BPF_BINDING, size), binding);
 }
 
 KVTREE_API int kvtree_bpf_hook_next(const struct kvtree *kv,

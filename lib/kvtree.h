@@ -240,7 +240,7 @@ int kvtree_store_self(const struct kvtree *kv, struct kvtree_store_info *info,
 /**
  * kvtree_bpf_allow() - let BPF programs use the session's store, or not
  * @kv: the session
- * @allow: 1, or 0 to make all handles void
+ * @allow: 1, or 0, which ends all bindings
  *
  * Return: 0, or
  *	-EPERM		the caller is not the store's owner and has not CAP_SYS_ADMIN
@@ -251,19 +251,58 @@ int kvtree_store_self(const struct kvtree *kv, struct kvtree_store_info *info,
 int kvtree_bpf_allow(const struct kvtree *kv, int allow);
 
 /**
- * kvtree_bpf_handle() - the number by which BPF programs name the store
+ * kvtree_bpf_bind() - let the BPF programs that have a map use the store
  * @kv: the session
- * @access: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both: what the handle allows
- * @handle: set
+ * @map_fd: the map: an array with one element, of 8 to KVTREE_BPF_MAP_MAX bytes
+ * @access: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both: what they may do
+ *
+ * A program names the store by the map.  The binding ends with the store, when its owner
+ * forbids programs to use it, and once nobody has the map any more; it does not end with
+ * the session.
  *
  * Return: 0, or
- *	-EACCES		the session has not this access
- *	-ENOENT		programs may not use the store
- *	-EINVAL		@access is none of these
+ *	-EACCES		the session has not this access, or @map_fd is for reading only
+ *	-EPERM		programs may not use the store
+ *	-EBUSY		the map is bound, to this store or another one
+ *	-EBADF		@map_fd is none of a map
+ *	-EINVAL		... or of another kind of map; or @access is none of these
+ *	-ENOSPC		KVTREE_BPF_BINDINGS_MAX maps are bound to the store
+ *	-ESTALE		the store was destroyed
+ *	-ENOMEM		no memory
+ */
+int kvtree_bpf_bind(const struct kvtree *kv, int map_fd, unsigned int access);
+
+/**
+ * kvtree_bpf_unbind() - let programs use the store by a map no more
+ * @kv: the session
+ * @map_fd: the map
+ *
+ * Calls that are under way go on to their end.
+ *
+ * Return: 0, or
+ *	-EACCES		the session may neither read nor write, or @map_fd is for
+ *			reading only
+ *	-ENOENT		the map is not bound to this store
+ *	-EBADF, -EINVAL	@map_fd is none of a map
  *	-ESTALE		the store was destroyed
  */
-int kvtree_bpf_handle(const struct kvtree *kv, unsigned int access,
-		      uint64_t *handle);
+int kvtree_bpf_unbind(const struct kvtree *kv, int map_fd);
+
+/**
+ * kvtree_bpf_binding_next() - go through the maps that are bound to the store
+ * @kv: the session
+ * @binding: all zero at first; then what the call before left there
+ * @size: sizeof(*@binding)
+ *
+ * As kvtree_bpf_hook_next().
+ *
+ * Return: 0, or
+ *	-EACCES		the session may neither read nor write
+ *	-ENOENT		there are no more
+ *	-ESTALE		the store was destroyed
+ */
+int kvtree_bpf_binding_next(const struct kvtree *kv, struct kvtree_bpf_binding *binding,
+			    size_t size);
 
 /**
  * kvtree_bpf_hook_next() - go through the BPF programs attached to the store

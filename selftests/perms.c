@@ -159,7 +159,8 @@ TEST_F(perms, mode_bits_decide_as_for_a_file)
 static int default_as_nobody(void *arg)
 {
 	struct kvtree_op sync = kvt_op(KVTREE_OP_SYNC, kvt_bytes(NULL, 0));
-	struct kvtree_bpf_handle handle = { .access = RD };
+	struct kvtree_bpf_bind bind = { .map_fd = -1, .access = RD };
+	struct kvtree_bpf_binding binding = {};
 	struct kvtree_bpf_access allow = { .allow = 1 };
 	struct kvtree_engine_stat counter = {};
 	struct kvtree_bpf_hook hook = {};
@@ -179,7 +180,10 @@ static int default_as_nobody(void *arg)
 	KVT_CHECK(kvt_exec(dev, &sync) == -EACCES);
 	KVT_CHECK(fsync(dev) == -1 && errno == EACCES);
 	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_HOOK, &hook) == -EACCES);
-	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_HANDLE, &handle) == -EACCES);
+	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_BINDING, &binding) == -EACCES);
+	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_BIND, &bind) == -EACCES);
+	bind.access = 0;
+	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_BIND, &bind) == -EACCES);
 	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_ACCESS, &allow) == -EPERM);
 	allow.allow = 0;
 	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_ACCESS, &allow) == -EPERM);
@@ -384,11 +388,11 @@ TEST_F(perms, sync_needs_a_session_that_may_write)
 	close(wr);
 }
 
-/* Of a store without handles, but the access is looked at first. */
-TEST_F(perms, handle_is_for_the_access_that_the_session_has)
+/* Without a map, but the access is looked at first. */
+TEST_F(perms, maps_are_bound_for_the_access_that_the_session_has)
 {
 	static const unsigned int access[] = { RD, WR, RW };
-	struct kvtree_bpf_handle args = {};
+	struct kvtree_bpf_bind args = { .map_fd = -1 };
 	int fd;
 	size_t i;
 
@@ -397,8 +401,8 @@ TEST_F(perms, handle_is_for_the_access_that_the_session_has)
 		fd = kvt_store(self->dev, self->name, access[i]);
 		ASSERT_LE(0, fd);
 		for (args.access = RD; args.access <= RW; args.access++)
-			EXPECT_EQ(args.access & ~access[i] ? -EACCES : -ENOENT,
-				  kvt_ioctl(fd, KVTREE_IOC_BPF_HANDLE, &args));
+			EXPECT_EQ(args.access & ~access[i] ? -EACCES : -EBADF,
+				  kvt_ioctl(fd, KVTREE_IOC_BPF_BIND, &args));
 		close(fd);
 	}
 }

@@ -22,6 +22,9 @@ int hook_attach(const struct hook_attach *args);
 int hook_detach(const char *which);
 char *hook_pin(unsigned int link_id);
 
+/* bpf_map.c */
+int map_bind(const char *which, unsigned int access);
+
 /* bpf_prog.c: programs that call kvtree */
 struct bpf_user {
 	unsigned int id;

@@ -109,37 +109,37 @@ static void *map_member(struct bpf_object *obj, struct bpf_map *map, const char 
 	return NULL;
 }
 
-/* The handle of the store, or 0, said. */
-static uint64_t store_handle(unsigned int kind)
+/* Whether the store's owner lets programs use it; says so if not. */
+static bool store_is_open(void)
 {
-	unsigned int access = KVTREE_OPEN_READ;
-	struct kvtree *kv;
-	uint64_t handle = 0;
+	struct kvtree *kv = open_store(KVTREE_OPEN_READ);
+	struct kvtree_store_info info;
 	int err;
 
-	if (kind == KVTREE_HOOK_VALIDATOR)
-		access |= KVTREE_OPEN_WRITE;
-	kv = open_store(access);
-	err = kvtree_bpf_handle(kv, access, &handle);
+	err = kvtree_store_self(kv, &info, sizeof(info));
 	kvtree_close(kv);
-	if (err == -ENOENT)
-		warn("bpf: programs may not use the store: see kvtree bpf allow");
-	else if (err)
+	if (err)
 		report(err, "bpf", NULL);
-	return err ? 0 : handle;
+	else if (!(info.flags & KVTREE_STORE_BPF))
+		warn("bpf: programs may not use the store: see kvtree bpf allow");
+	return !err && info.flags & KVTREE_STORE_BPF;
 }
 
-static bool fill_map(struct bpf_object *obj, struct bpf_map *map, const struct hook_attach *args,
-		     uint64_t handle)
+static const char *store_name(void)
 {
-	uint64_t *store = map_member(obj, map, "store", sizeof(*store));
+	return tool.store ? tool.store : "default";
+}
+
+static bool fill_map(struct bpf_object *obj, struct bpf_map *map, const struct hook_attach *args)
+{
+	char *store = map_member(obj, map, "store", KVTREE_NAME_MAX);
 	char *name = map_member(obj, map, "name", KVTREE_HOOK_NAME_MAX);
 
 	if (!store || !name) {
 		warn("bpf: %s was built with another kvtree.bpf.h", args->file);
 		return false;
 	}
-	*store = handle;
+	snprintf(store, KVTREE_NAME_MAX, "%s", store_name());
 	if (!args->name)
 		return true;
 	if (strlen(args->name) >= KVTREE_HOOK_NAME_MAX) {
@@ -167,6 +167,10 @@ static int say_attach_failed(unsigned int kind, int err)
 	switch (err) {
 	case -EPERM:
 		warn("bpf: only the store's owner may attach a %s", kind_name(kind));
+		break;
+	case -EACCES:
+		warn("bpf: a %s is for who may %s the store", kind_name(kind),
+		     kind == KVTREE_HOOK_VALIDATOR ? "read and write" : "read");
 		break;
 	case -EEXIST:
 		warn("bpf: the store has %s: see kvtree bpf list, and kvtree bpf detach",
@@ -197,11 +201,11 @@ static unsigned int link_id(int fd)
 /* In names of files of BPF's file system there are no dots. */
 static char *default_pin(const struct kvtree_bpf_hook *hook)
 {
-	const char *store = tool.store ? tool.store : "default";
 	char number[16], *path, *c;
 
 	snprintf(number, sizeof(number), "%u", hook->id);
-	if (asprintf(&path, PIN_DIR "/%s:%s", store, *hook->name ? hook->name : number) < 0)
+	if (asprintf(&path, PIN_DIR "/%s:%s", store_name(),
+		     *hook->name ? hook->name : number) < 0)
 		die("out of memory");
 	for (c = path + sizeof(PIN_DIR); *c; c++)
 		if (*c == '.')
@@ -279,13 +283,11 @@ static int attach_object(struct bpf_object *obj, const struct hook_attach *args)
 {
 	struct bpf_map *map = find_map(obj, args);
 	struct bpf_link *link;
-	uint64_t handle;
 	int err, status;
 
 	if (!map)
 		return STATUS_ERROR;
-	handle = store_handle(args->kind);
-	if (!handle || !fill_map(obj, map, args, handle))
+	if (!store_is_open() || !fill_map(obj, map, args))
 		return STATUS_ERROR;
 	err = bpf_object__load(obj);
 	if (err)

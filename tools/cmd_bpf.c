@@ -32,7 +32,7 @@ static void check(struct argp_state *state, const struct bpf *bpf)
 	if (!action)
 		argp_usage(state);
 	if (bpf->access && !action->access)
-		argp_error(state, "--read and --write are for handle");
+		argp_error(state, "--read and --write are for bind");
 	if ((bpf->map || bpf->name || bpf->pin) && !action->attaches)
 		argp_error(state, "--map, --name and --pin are for attach-filter and %s",
 			   "attach-validator");
@@ -85,8 +85,8 @@ static error_t parse_bpf(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ .name = "read", .key = 'r', .doc = "handle: that allows to read (the default)" },
-	{ .name = "write", .key = 'w', .doc = "handle: that allows to write" },
+	{ .name = "read", .key = 'r', .doc = "bind: programs may read (the default)" },
+	{ .name = "write", .key = 'w', .doc = "bind: programs may write" },
 	{ .name = "map", .key = 'm', .arg = "NAME",
 	  .doc = "attach-*: the variable of FILE, if there are several" },
 	{ .name = "name", .key = 'n', .arg = "NAME",
@@ -96,33 +96,14 @@ static const struct argp_option options[] = {
 	{ 0 }
 };
 
-static int print_handle(const struct bpf *bpf)
+static int bind_map(const struct bpf *bpf)
 {
-	unsigned int access = bpf->access ? bpf->access : KVTREE_OPEN_READ;
-	struct kvtree *kv = open_store(access);
-	uint64_t handle;
-	char text[24];
-	json_t *obj;
-	int err;
+	return map_bind(bpf->arg, bpf->access ? bpf->access : KVTREE_OPEN_READ);
+}
 
-	err = kvtree_bpf_handle(kv, access, &handle);
-	kvtree_close(kv);
-	if (err == -ENOENT) {
-		warn("bpf: programs may not use the store: see kvtree bpf allow");
-		return STATUS_NOT;
-	}
-	if (err)
-		return report(err, "bpf", NULL);
-	/* As a string: a number of 64 bits is too much for some that read JSON. */
-	snprintf(text, sizeof(text), "0x%016" PRIx64, handle);
-	if (!tool.json) {
-		puts(text);
-		return STATUS_OK;
-	}
-	obj = json_new();
-	json_add(obj, "handle", json_string(text));
-	json_print(obj);
-	return STATUS_OK;
+static int unbind_map(const struct bpf *bpf)
+{
+	return map_bind(bpf->arg, 0);
 }
 
 static int set_access(bool on)
@@ -214,15 +195,41 @@ static void print_user(const struct bpf_user *user, json_t *users)
 	}
 }
 
-static int list_hooks(json_t *hooks)
+static void print_binding(const struct kvtree_bpf_binding *binding, json_t *maps)
 {
-	struct kvtree *kv = open_store(KVTREE_OPEN_READ);
+	static const char *const access[] = { "", "read", "write", "read, write" };
+	json_t *obj;
+
+	if (maps) {
+		obj = json_object();
+		json_add_u64(obj, "id", binding->map_id);
+		json_add(obj, "name", json_string(binding->name));
+		json_add(obj, "read", json_boolean(binding->access & KVTREE_OPEN_READ));
+		json_add(obj, "write", json_boolean(binding->access & KVTREE_OPEN_WRITE));
+		json_array_append_new(maps, obj);
+	} else {
+		printf("map       %5u  %-15s %s\n", binding->map_id,
+		       *binding->name ? binding->name : "-", access[binding->access & 3]);
+	}
+}
+
+static int list_bindings(struct kvtree *kv, json_t *maps)
+{
+	struct kvtree_bpf_binding binding = { 0 };
+	int err;
+
+	while (!(err = kvtree_bpf_binding_next(kv, &binding, sizeof(binding))))
+		print_binding(&binding, maps);
+	return err == -ENOENT ? 0 : err;
+}
+
+static int list_hooks(struct kvtree *kv, json_t *hooks)
+{
 	struct kvtree_bpf_hook hook = { 0 };
 	int err;
 
 	while (!(err = kvtree_bpf_hook_next(kv, &hook, sizeof(hook))))
 		print_hook(&hook, hooks);
-	kvtree_close(kv);
 	return err == -ENOENT ? 0 : err;
 }
 
@@ -242,17 +249,22 @@ static int list_users(json_t *users)
 static int list(const struct bpf *bpf)
 {
 	json_t *hooks = tool.json ? json_array() : NULL, *users = tool.json ? json_array() : NULL;
-	json_t *obj;
+	json_t *obj, *maps = tool.json ? json_array() : NULL;
+	struct kvtree *kv = open_store(KVTREE_OPEN_READ);
 	int err;
 
 	(void)bpf;
-	err = list_hooks(hooks);
+	err = list_hooks(kv, hooks);
+	if (!err)
+		err = list_bindings(kv, maps);
+	kvtree_close(kv);
 	if (err)
 		return report(err, "bpf", NULL);
 	err = list_users(users);
 	if (tool.json) {
 		obj = json_new();
 		json_add(obj, "hooks", hooks);
+		json_add(obj, "maps", maps);
 		json_add(obj, "programs", err ? json_null() : users);
 		json_print(obj);
 	}
@@ -268,7 +280,8 @@ static int list(const struct bpf *bpf)
 static const struct action actions[] = {
 	{ .name = "allow", .run = allow },
 	{ .name = "forbid", .run = forbid },
-	{ .name = "handle", .run = print_handle, .access = true },
+	{ .name = "bind", .takes = "MAP", .run = bind_map, .access = true },
+	{ .name = "unbind", .takes = "MAP", .run = unbind_map },
 	{ .name = "attach-filter", .takes = "FILE", .run = attach,
 	  .attaches = KVTREE_HOOK_FILTER },
 	{ .name = "attach-validator", .takes = "FILE", .run = attach,
@@ -288,7 +301,7 @@ static const struct action *find_action(const char *name)
 }
 
 static const char takes[] =
-	"allow|forbid|handle|list\nattach-filter|attach-validator FILE\ndetach NAME|ID";
+	"allow|forbid|list\nbind|unbind MAP\nattach-filter|attach-validator FILE\ndetach NAME|ID";
 
 int cmd_bpf(int argc, char **argv)
 {
@@ -297,15 +310,16 @@ int cmd_bpf(int argc, char **argv)
 		.parser = parse_bpf,
 		.args_doc = takes,
 		.doc = "Let BPF programs use the store, and have it call some.\n"
-		       "\vallow and forbid are for the store's owner; forbid makes all handles void\n"
-		       "and detaches filters and validators. handle prints the number by which\n"
-		       "programs name the store, for reading, for writing, or for both.\n\n"
+		       "\vallow and forbid are for the store's owner; forbid ends all bindings of maps\n"
+		       "and detaches filters and validators. bind lets the programs that have a MAP\n"
+		       "use the store, to read, to write, or both: a map's id (bpftool map) or the\n"
+		       "path where it is pinned. It lasts as long as anybody has the map.\n\n"
 		       "attach-filter and attach-validator load FILE, an object file of clang's, with\n"
 		       "libbpf and attach what it has: a filter, which kvtree scan --filter names,\n"
 		       "or the store's validator, which every new value has to pass. It stays until\n"
 		       "detach is told its NAME or ID, or its pin is removed. list shows those of the\n"
-		       "store, and all programs whose object file calls kvtree: which stores these\n"
-		       "use the kernel does not know.",
+		       "store, the maps that are bound to it, and all programs whose object file\n"
+		       "calls kvtree: bpftool prog tells which maps a program has.",
 		.children = common_options,
 	};
 	struct bpf bpf = { 0 };

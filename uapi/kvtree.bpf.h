@@ -8,15 +8,17 @@
  *	#include <bpf/bpf_helpers.h>
  *	#include <kvtree.bpf.h>
  *
- *	const volatile __u64 store;	// of KVTREE_IOC_BPF_HANDLE
+ *	BPF_KVT_STORE(counts);		// the map ".data.counts"; KVTREE_IOC_BPF_BIND
  *
  *	SEC("xdp")
  *	int count(struct xdp_md *ctx)
  *	{
- *		struct bpf_kvt_ref ref = { .store = store, .arg = 1 };
- *		char key[4] = "all";
+ *		struct {
+ *			struct bpf_kvt_req req;
+ *			char key[4];
+ *		} add = { { .arg = 1, .key_len = 3 }, "all" };
  *
- *		bpf_kvt_add(&ref, key, sizeof(key));
+ *		bpf_kvt_add(&counts, &add, sizeof(add));
  *		return XDP_PASS;
  *	}
  *
@@ -42,24 +44,37 @@
 /* Bytes in a value that is posted. */
 #define BPF_KVT_POST_MAX	4096
 
-/* bpf_kvt_ref.val_len: the value has no such column. */
+/* bpf_kvt_req.val_len: the value has no such column. */
 #define BPF_KVT_ABSENT		0xffffffffu
 
 /*
- * What a call is about, and what came out of it.  Fields that a call does not
- * use are ignored when it reads, and written only where it says so; `reserved`
+ * A store, to a program: the value of an array map with one element.  A session
+ * binds the map to its store (KVTREE_IOC_BPF_BIND), and a call is about the store
+ * that the map is bound to.  What the value says means nothing; where it is does: a
+ * program gets such a pointer from the verifier, and only to a map that it was
+ * loaded with.
+ */
+struct bpf_kvt_store {
+	__u64 opaque;
+};
+
+/*
+ * What is asked for, and what came out of it.  The key follows: key_len bytes, in
+ * the room that the call's req__sz leaves.  Fields that a call does not use are
+ * ignored when it reads, and written only where it says so; those that are reserved
  * must be 0.
  */
-struct bpf_kvt_ref {
-	__u64 store;		/* handle of the store */
+struct bpf_kvt_req {
 	__u64 version;		/* out: found, made or removed; in: see CAS and REMOVE */
+	__u64 arg;		/* add: what to add; out: the number before */
 	__u32 flags;		/* BPF_KVT_* */
 	__u16 col;		/* the column, 0..255 */
 	__u16 ncols;		/* out, with BPF_KVT_ALL_COLS: columns of the value */
-	__u32 key_len;		/* bytes of the key in its buffer; in and out */
+	__u32 key_len;		/* bytes of the key; in and out */
 	__u32 val_len;		/* out: bytes of the value, fitting or not, or ABSENT */
-	__u64 arg;		/* add: what to add; out: the number before */
-	__u64 reserved;
+	__u32 end_len;		/* with BPF_KVT_RANGE: bytes of the end, behind the key */
+	__u32 reserved;
+	__u64 reserved2;
 };
 
 /*
@@ -76,7 +91,7 @@ struct bpf_kvt_ref {
 #define BPF_KVT_REVERSE		(1u << 2)	/* down to the first one */
 #define BPF_KVT_PREFIX		(1u << 3)	/* all that begin with the key */
 #define BPF_KVT_RANGE		(1u << 4)	/* up to (down to) another key, not included: */
-						/* it stands behind the first key_len bytes */
+						/* it follows the key */
 #define BPF_KVT_END_INCL	(1u << 5)	/* RANGE: ... and included */
 #define BPF_KVT_LAST		(1u << 6)	/* REVERSE, key_len 0: from the store's last key */
 
@@ -86,7 +101,7 @@ struct bpf_kvt_ref {
 #define BPF_KVT_COL		(1u << 8)	/* put, cas: column `col` alone changes */
 #define BPF_KVT_CREATE		(1u << 9)	/* put: only a key that is not there */
 #define BPF_KVT_REPLACE		(1u << 10)	/* put, add: only a key that is there */
-#define BPF_KVT_VERSION		(1u << 11)	/* remove: only at ref->version */
+#define BPF_KVT_VERSION		(1u << 11)	/* remove: only at req->version */
 #define BPF_KVT_SYNC		(1u << 12)	/* never: EOPNOTSUPP */
 
 /* What a post does; without one of these it puts. */
@@ -124,10 +139,12 @@ struct bpf_iter_kvt {
  *	}
  *
  *	SEC(".struct_ops.link")
- *	struct bpf_kvt_filter large = { .match = (void *)match, .name = "large" };
+ *	struct bpf_kvt_filter large = {
+ *		.match = (void *)match, .store = "default", .name = "large",
+ *	};
  *
- * `store` is set before the object is loaded.  The hook is attached by a BPF link
- * (bpf_map__attach_struct_ops()), and stays as long as that.
+ * The hook is attached by a BPF link (bpf_map__attach_struct_ops()), with the rights of
+ * who makes the link, and stays as long as that.
  */
 
 /* What a hook is asked about; read only, during the call. */
@@ -144,12 +161,13 @@ struct bpf_kvt_record {
 	const void *opaque;
 };
 
-#define BPF_KVT_HOOK_NAME	32	/* bytes in a name, with the NUL */
+#define BPF_KVT_HOOK_NAME	32	/* bytes in a hook's name, with the NUL */
+#define BPF_KVT_STORE_NAME	64	/* ... and in a store's */
 
 /* A filter, which scans name by its id: not 0 if the record is to be returned. */
 struct bpf_kvt_filter {
 	int (*match)(struct bpf_kvt_record *rec);
-	__u64 store;		/* a handle that allows to read */
+	char store[BPF_KVT_STORE_NAME];	/* which the caller owns and may read */
 	char name[BPF_KVT_HOOK_NAME];	/* as a store's name, or "" */
 };
 
@@ -159,7 +177,7 @@ struct bpf_kvt_filter {
  */
 struct bpf_kvt_validator {
 	int (*allow)(struct bpf_kvt_record *rec);
-	__u64 store;		/* a handle that allows to read and to write */
+	char store[BPF_KVT_STORE_NAME];	/* which the caller owns and may read and write */
 	char name[BPF_KVT_HOOK_NAME];
 };
 
@@ -173,13 +191,22 @@ struct bpf_kvt_validator {
 #endif
 
 /*
+ * BPF_KVT_STORE() - declare a store
+ * @name: what the program calls it; its map is ".data.NAME"
+ */
+#define BPF_KVT_STORE(name)								\
+	static struct bpf_kvt_store name __attribute__((section(".data." #name), used))
+
+/*
+ * Every call takes the store; the request with the key behind it, and the bytes of
+ * both (at least those of the request); and most a buffer for a value.
+ *
  * Lookups, from every type of program and every context.
  *
  * get: copies the value of a key to val and returns its bytes.  exists: 0, and
- * ref->version.
+ * req->version.
  *
- * ceil, floor, lpm: the buffer holds ref->key_len bytes of a key and has room
- * for key__sz.  They find the first key that is not smaller, the last that is
+ * ceil, floor, lpm: they find the first key that is not smaller, the last that is
  * not greater, the longest that the key begins with; the key found and its
  * length take the place of the one asked for, and its value is copied as get
  * does.
@@ -187,34 +214,35 @@ struct bpf_kvt_validator {
  * Return: bytes of the value (at least 0), or
  *
  *	-ENOENT		there is no such key
- *	-EMSGSIZE	key or value do not fit: ref->key_len, ref->val_len, ref->ncols
- *			and ref->version are those of what was found, nothing is copied
+ *	-EMSGSIZE	key or value do not fit: req->key_len, req->val_len, req->ncols
+ *			and req->version are those of what was found, nothing is copied
  *	-EBUSY		the index is being changed, perhaps by what the program
  *			interrupted; or all cursors of this CPU are in use
- *	-ESTALE		the handle leads nowhere (any more)
- *	-EACCES		it does not allow to read
- *	-EINVAL, -E2BIG	unknown flags, `reserved` not 0, a column above 255; too long
+ *	-ESTALE		the map is bound to no store (any more)
+ *	-EACCES		it is bound for no reading
+ *	-EINVAL, -E2BIG	unknown flags, a reserved field not 0, a column above 255, a key
+ *			longer than its room; too long
  */
-extern int bpf_kvt_get(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz,
+extern int bpf_kvt_get(struct bpf_kvt_store *store, void *req, __u32 req__sz,
 		       void *val, __u32 val__sz) __weak __ksym;
-extern int bpf_kvt_exists(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz) __weak __ksym;
-extern int bpf_kvt_ceil(struct bpf_kvt_ref *ref, void *key, __u32 key__sz,
+extern int bpf_kvt_exists(struct bpf_kvt_store *store, void *req, __u32 req__sz) __weak __ksym;
+extern int bpf_kvt_ceil(struct bpf_kvt_store *store, void *req, __u32 req__sz,
 			void *val, __u32 val__sz) __weak __ksym;
-extern int bpf_kvt_floor(struct bpf_kvt_ref *ref, void *key, __u32 key__sz,
+extern int bpf_kvt_floor(struct bpf_kvt_store *store, void *req, __u32 req__sz,
 			 void *val, __u32 val__sz) __weak __ksym;
-extern int bpf_kvt_lpm(struct bpf_kvt_ref *ref, void *key, __u32 key__sz,
+extern int bpf_kvt_lpm(struct bpf_kvt_store *store, void *req, __u32 req__sz,
 		       void *val, __u32 val__sz) __weak __ksym;
 
 /*
- * Iterators, with bpf_for_each(kvt, rec, ref, key, key__sz) or, if the loop wants
+ * Iterators, with bpf_for_each(kvt, rec, store, req, req__sz) or, if the loop wants
  * the keys or values, or to know how it ended, with bpf_kvt_for_each().  A program
  * that may sleep holds bpf_rcu_read_lock() meanwhile.
  *
  * next() returns NULL at the end of the range and after an error, also one that
  * new() returned; the status, 0 at the end, tells which.
  */
-extern int bpf_iter_kvt_new(struct bpf_iter_kvt *it, struct bpf_kvt_ref *ref,
-			    const void *key, __u32 key__sz) __weak __ksym;
+extern int bpf_iter_kvt_new(struct bpf_iter_kvt *it, struct bpf_kvt_store *store,
+			    void *req, __u32 req__sz) __weak __ksym;
 extern const union bpf_kvt_rec *bpf_iter_kvt_next(struct bpf_iter_kvt *it) __weak __ksym;
 extern void bpf_iter_kvt_destroy(struct bpf_iter_kvt *it) __weak __ksym;
 extern int bpf_iter_kvt_status(struct bpf_iter_kvt *it) __weak __ksym;
@@ -229,11 +257,11 @@ extern int bpf_kvt_iter_val(struct bpf_iter_kvt *it, void *val, __u32 val__sz) _
  * @rec: a const union bpf_kvt_rec *, set to each record
  * @err: an int; after a loop that was not left by break: its status
  */
-#define bpf_kvt_for_each(it, rec, err, ref, key, key__sz)				\
+#define bpf_kvt_for_each(it, rec, err, store, req, req__sz)				\
 	for (struct bpf_iter_kvt it __attribute__((aligned(8),				\
 						   cleanup(bpf_iter_kvt_destroy))),	\
 	     *it##_new __attribute__((unused)) =					\
-		(bpf_iter_kvt_new(&it, ref, key, key__sz),				\
+		(bpf_iter_kvt_new(&it, store, req, req__sz),				\
 		 /* For the compiler, which does not see that cleanup needs it. */	\
 		 (void)bpf_iter_kvt_destroy, (void *)0);				\
 	     ((rec) = bpf_iter_kvt_next(&it)) || ((err) = bpf_iter_kvt_status(&it), 0);)
@@ -241,34 +269,34 @@ extern int bpf_kvt_iter_val(struct bpf_iter_kvt *it, void *val, __u32 val__sz) _
 /*
  * Changes, from XDP, tc and syscall programs.  They never sleep.
  *
- * cas: a put if the version is ref->version (0: the key is not there).  add:
- * adds ref->arg to the 8-byte little-endian number in column `col`.
+ * cas: a put if the version is req->version (0: the key is not there).  add:
+ * adds req->arg to the 8-byte little-endian number in column `col`.
  *
  * Return: 0 and the new version (remove: that of the value removed), or
  *
  *	-ENOENT, -EEXIST	REPLACE, remove; CREATE
- *	-ECANCELED	another version, which is in ref->version then (0: no key)
+ *	-ECANCELED	another version, which is in req->version then (0: no key)
  *	-EAGAIN		the store has no room for the moment (memory that waits to be
  *			freed, or its log)
  *	-EBUSY		the index is being changed, too often
  *	-EDQUOT, -ENOMEM, -EINVAL, -E2BIG, -ESTALE, -EACCES
  *	-EOPNOTSUPP	BPF_KVT_SYNC; an interrupt, or interrupts are off
  */
-extern int bpf_kvt_put(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz,
+extern int bpf_kvt_put(struct bpf_kvt_store *store, void *req, __u32 req__sz,
 		       const void *val, __u32 val__sz) __weak __ksym;
-extern int bpf_kvt_cas(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz,
+extern int bpf_kvt_cas(struct bpf_kvt_store *store, void *req, __u32 req__sz,
 		       const void *val, __u32 val__sz) __weak __ksym;
-extern int bpf_kvt_add(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz) __weak __ksym;
-extern int bpf_kvt_remove(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz) __weak __ksym;
+extern int bpf_kvt_add(struct bpf_kvt_store *store, void *req, __u32 req__sz) __weak __ksym;
+extern int bpf_kvt_remove(struct bpf_kvt_store *store, void *req, __u32 req__sz) __weak __ksym;
 
 /*
  * A change that is made later, by a worker: from every type of program and every
- * context.  With a handle that allows to write.
+ * context, with a map that is bound for writing.
  *
  * Return: 0: it is queued; -ENOSPC: the queue is full, it is dropped and
  * counted; -ESTALE, -EACCES, -EINVAL, -E2BIG.
  */
-extern int bpf_kvt_post(struct bpf_kvt_ref *ref, const void *key, __u32 key__sz,
+extern int bpf_kvt_post(struct bpf_kvt_store *store, void *req, __u32 req__sz,
 			const void *val, __u32 val__sz) __weak __ksym;
 
 /*

@@ -11,25 +11,41 @@
 #include <linux/sort.h>
 #include <linux/unaligned.h>
 
+#include "../binding.h"
 #include "../bpf.h"
 #include "../cursor.h"
 #include "../guest.h"
-#include "../handle.h"
 #include "../hook.h"
 #include "../op.h"
 #include "../store.h"
+#include "bpf_call.h"
 #include "lib.h"
 #include "thread.h"
 
 #define STORE	"kunit-bpf"
+#define OTHER	"kunit-bpf-other"
 
 #define CAN_READ	KVTREE_OPEN_READ
 #define CAN_WRITE	KVTREE_OPEN_WRITE
 
 struct env {
 	struct kvt_store *store;
-	u64 read, write, both;
+	struct bpf_kvt_store *read, *write, *both;
 };
+
+/* By what their bindings allow; the last is another store's. */
+static struct call_map maps[KVTREE_OPEN_READ + KVTREE_OPEN_WRITE + 1];
+#define MAP_OTHER	maps[KVTREE_OPEN_READ + KVTREE_OPEN_WRITE]
+
+static struct bpf_kvt_store *env_bind(struct kunit *test, struct kvt_store *store,
+				      unsigned int access)
+{
+	struct call_map *m = &maps[access - 1];
+
+	m->map.id = access;
+	KUNIT_ASSERT_EQ(test, 0, call_bind(m, store, access));
+	return &m->value;
+}
 
 static struct env env_open(struct kunit *test)
 {
@@ -40,10 +56,10 @@ static struct env env_open(struct kunit *test)
 	env.store = kvt_store_find(STORE);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(env.store));
 	KUNIT_ASSERT_EQ(test, 0, kvt_bpf_prepare());
-	KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(env.store));
-	env.read = kvt_handle_of(env.store, CAN_READ);
-	env.write = kvt_handle_of(env.store, CAN_WRITE);
-	env.both = kvt_handle_of(env.store, CAN_READ | CAN_WRITE);
+	KUNIT_ASSERT_EQ(test, 0, kvt_bindings_allow(env.store));
+	env.read = env_bind(test, env.store, CAN_READ);
+	env.write = env_bind(test, env.store, CAN_WRITE);
+	env.both = env_bind(test, env.store, CAN_READ | CAN_WRITE);
 	return env;
 }
 
@@ -59,6 +75,7 @@ static void bpf_exit(struct kunit *test)
 	struct kvt_store *store = kvt_store_find(STORE);
 
 	WRITE_ONCE(kvt_park_hook, NULL);
+	kvt_store_destroy(OTHER);
 	if (IS_ERR(store))
 		return;
 	kvt_store_destroy(STORE);
@@ -70,35 +87,35 @@ static u64 stat(const struct env *env, enum kvtree_stat id)
 	return kvt_stats_read(&env->store->stats, id);
 }
 
-#define REF(handle, ...)	((struct bpf_kvt_ref) { .store = (handle), ##__VA_ARGS__ })
+#define CALL_OF(map, ...)	((struct call) { .store = (map), ##__VA_ARGS__ })
 
 /* Keys and values that are string literals. */
-#define GET(ref, key, val)	bpf_kvt_get(ref, key, sizeof(key) - 1, val, sizeof(val))
-#define PUT(ref, key, val)	bpf_kvt_put(ref, key, sizeof(key) - 1, val, sizeof(val) - 1)
+#define GET(call, key, val)	call_get(call, key, sizeof(key) - 1, val, sizeof(val))
+#define PUT(call, key, val)	call_put(call, key, sizeof(key) - 1, val, sizeof(val) - 1)
 
 static void what_is_put_is_got_with_its_version(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref = REF(env.both);
+	struct call call = CALL_OF(env.both);
 	u64 version;
 	char val[8];
 
-	KUNIT_EXPECT_EQ(test, -ENOENT, GET(&ref, "a", val));
-	KUNIT_EXPECT_EQ(test, -ENOENT, bpf_kvt_exists(&ref, "a", 1));
-	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "a", "one"));
-	version = ref.version;
+	KUNIT_EXPECT_EQ(test, -ENOENT, GET(&call, "a", val));
+	KUNIT_EXPECT_EQ(test, -ENOENT, call_exists(&call, "a", 1));
+	KUNIT_EXPECT_EQ(test, 0, PUT(&call, "a", "one"));
+	version = call.version;
 	KUNIT_EXPECT_NE(test, 0, version);
-	ref.version = 0;
-	KUNIT_EXPECT_EQ(test, 3, GET(&ref, "a", val));
+	call.version = 0;
+	KUNIT_EXPECT_EQ(test, 3, GET(&call, "a", val));
 	KUNIT_EXPECT_MEMEQ(test, val, "one", 3);
-	KUNIT_EXPECT_EQ(test, version, ref.version);
-	KUNIT_EXPECT_EQ(test, 3, ref.val_len);
-	ref.version = 0;
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_exists(&ref, "a", 1));
-	KUNIT_EXPECT_EQ(test, version, ref.version);
+	KUNIT_EXPECT_EQ(test, version, call.version);
+	KUNIT_EXPECT_EQ(test, 3, call.val_len);
+	call.version = 0;
+	KUNIT_EXPECT_EQ(test, 0, call_exists(&call, "a", 1));
+	KUNIT_EXPECT_EQ(test, version, call.version);
 	/* The empty key is one, and the empty value, too. */
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_put(&ref, "", 0, "", 0));
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_get(&ref, "", 0, val, sizeof(val)));
+	KUNIT_EXPECT_EQ(test, 0, call_put(&call, "", 0, "", 0));
+	KUNIT_EXPECT_EQ(test, 0, call_get(&call, "", 0, val, sizeof(val)));
 	KUNIT_EXPECT_EQ(test, 7, stat(&env, KVTREE_STAT_BPF));
 	KUNIT_EXPECT_EQ(test, 5, stat(&env, KVTREE_STAT_GET));
 	KUNIT_EXPECT_EQ(test, 2, stat(&env, KVTREE_STAT_GET_MISS));
@@ -108,17 +125,17 @@ static void what_is_put_is_got_with_its_version(struct kunit *test)
 static void what_does_not_fit_is_measured_and_not_copied(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref = REF(env.both);
+	struct call call = CALL_OF(env.both);
 	char val[4] = "....", key[4] = "....";
 
-	KUNIT_ASSERT_EQ(test, 0, PUT(&ref, "key-6b", "value"));
-	ref.version = 0;
-	KUNIT_EXPECT_EQ(test, -EMSGSIZE, GET(&ref, "key-6b", val));
-	KUNIT_EXPECT_EQ(test, 5, ref.val_len);
-	KUNIT_EXPECT_NE(test, 0, ref.version);
-	KUNIT_EXPECT_EQ(test, -EMSGSIZE, bpf_kvt_ceil(&ref, key, sizeof(key), val, 0));
-	KUNIT_EXPECT_EQ(test, 6, ref.key_len);
-	KUNIT_EXPECT_EQ(test, 5, ref.val_len);
+	KUNIT_ASSERT_EQ(test, 0, PUT(&call, "key-6b", "value"));
+	call.version = 0;
+	KUNIT_EXPECT_EQ(test, -EMSGSIZE, GET(&call, "key-6b", val));
+	KUNIT_EXPECT_EQ(test, 5, call.val_len);
+	KUNIT_EXPECT_NE(test, 0, call.version);
+	KUNIT_EXPECT_EQ(test, -EMSGSIZE, call_ceil(&call, key, sizeof(key), val, 0));
+	KUNIT_EXPECT_EQ(test, 6, call.key_len);
+	KUNIT_EXPECT_EQ(test, 5, call.val_len);
 	KUNIT_EXPECT_MEMEQ(test, val, "....", 4);
 	KUNIT_EXPECT_MEMEQ(test, key, "....", 4);
 	env_close(&env);
@@ -127,7 +144,7 @@ static void what_does_not_fit_is_measured_and_not_copied(struct kunit *test)
 static void columns_are_read_and_written_one_by_one_or_all(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref = REF(env.both);
+	struct call call = CALL_OF(env.both);
 	struct bpf_kvt_col *desc;
 	u8 *big, *val;
 
@@ -136,23 +153,23 @@ static void columns_are_read_and_written_one_by_one_or_all(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, big);
 	KUNIT_ASSERT_NOT_NULL(test, val);
 	memset(big, 'b', 5000);
-	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "k", "zero"));
+	KUNIT_EXPECT_EQ(test, 0, PUT(&call, "k", "zero"));
 	/* As a block of its own, as this is long. */
-	ref.flags = BPF_KVT_COL;
-	ref.col = 7;
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_put(&ref, "k", 1, big, 5000));
-	ref.flags = 0;
-	KUNIT_EXPECT_EQ(test, 5000, bpf_kvt_get(&ref, "k", 1, val, 6000));
+	call.flags = BPF_KVT_COL;
+	call.col = 7;
+	KUNIT_EXPECT_EQ(test, 0, call_put(&call, "k", 1, big, 5000));
+	call.flags = 0;
+	KUNIT_EXPECT_EQ(test, 5000, call_get(&call, "k", 1, val, 6000));
 	KUNIT_EXPECT_MEMEQ(test, val, big, 5000);
-	ref.col = 3;
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_get(&ref, "k", 1, val, 6000));
-	KUNIT_EXPECT_EQ(test, BPF_KVT_ABSENT, ref.val_len);
-	ref.col = 0;
-	ref.flags = BPF_KVT_ALL_COLS;
-	KUNIT_EXPECT_EQ(test, -EMSGSIZE, bpf_kvt_get(&ref, "k", 1, val, 5019));
-	KUNIT_EXPECT_EQ(test, 5020, ref.val_len);
-	KUNIT_EXPECT_EQ(test, 5020, bpf_kvt_get(&ref, "k", 1, val, 5020));
-	KUNIT_EXPECT_EQ(test, 2, ref.ncols);
+	call.col = 3;
+	KUNIT_EXPECT_EQ(test, 0, call_get(&call, "k", 1, val, 6000));
+	KUNIT_EXPECT_EQ(test, BPF_KVT_ABSENT, call.val_len);
+	call.col = 0;
+	call.flags = BPF_KVT_ALL_COLS;
+	KUNIT_EXPECT_EQ(test, -EMSGSIZE, call_get(&call, "k", 1, val, 5019));
+	KUNIT_EXPECT_EQ(test, 5020, call.val_len);
+	KUNIT_EXPECT_EQ(test, 5020, call_get(&call, "k", 1, val, 5020));
+	KUNIT_EXPECT_EQ(test, 2, call.ncols);
 	desc = (struct bpf_kvt_col *)val;
 	KUNIT_EXPECT_EQ(test, 0, desc[0].id);
 	KUNIT_EXPECT_EQ(test, 4, desc[0].len);
@@ -166,42 +183,42 @@ static void columns_are_read_and_written_one_by_one_or_all(struct kunit *test)
 static void changes_hold_to_their_conditions(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref = REF(env.both);
+	struct call call = CALL_OF(env.both);
 	u64 version;
 	__le64 n;
 
-	ref.flags = BPF_KVT_REPLACE;
-	KUNIT_EXPECT_EQ(test, -ENOENT, PUT(&ref, "a", "x"));
-	ref.flags = BPF_KVT_CREATE;
-	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "a", "x"));
-	KUNIT_EXPECT_EQ(test, -EEXIST, PUT(&ref, "a", "x"));
-	version = ref.version;
-	ref.flags = 0;
-	ref.version = version + 1;
-	KUNIT_EXPECT_EQ(test, -ECANCELED, bpf_kvt_cas(&ref, "a", 1, "y", 1));
-	KUNIT_EXPECT_EQ(test, version, ref.version);
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_cas(&ref, "a", 1, "y", 1));
-	KUNIT_EXPECT_GT(test, ref.version, version);
-	version = ref.version;
-	ref.flags = BPF_KVT_VERSION;
-	ref.version = version - 1;
-	KUNIT_EXPECT_EQ(test, -ECANCELED, bpf_kvt_remove(&ref, "a", 1));
-	KUNIT_EXPECT_EQ(test, version, ref.version);
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_remove(&ref, "a", 1));
-	ref.flags = 0;
-	KUNIT_EXPECT_EQ(test, -ENOENT, bpf_kvt_remove(&ref, "a", 1));
-	ref.version = 0;
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_cas(&ref, "a", 1, "z", 1));
-	KUNIT_EXPECT_GT(test, ref.version, version);
+	call.flags = BPF_KVT_REPLACE;
+	KUNIT_EXPECT_EQ(test, -ENOENT, PUT(&call, "a", "x"));
+	call.flags = BPF_KVT_CREATE;
+	KUNIT_EXPECT_EQ(test, 0, PUT(&call, "a", "x"));
+	KUNIT_EXPECT_EQ(test, -EEXIST, PUT(&call, "a", "x"));
+	version = call.version;
+	call.flags = 0;
+	call.version = version + 1;
+	KUNIT_EXPECT_EQ(test, -ECANCELED, call_cas(&call, "a", 1, "y", 1));
+	KUNIT_EXPECT_EQ(test, version, call.version);
+	KUNIT_EXPECT_EQ(test, 0, call_cas(&call, "a", 1, "y", 1));
+	KUNIT_EXPECT_GT(test, call.version, version);
+	version = call.version;
+	call.flags = BPF_KVT_VERSION;
+	call.version = version - 1;
+	KUNIT_EXPECT_EQ(test, -ECANCELED, call_remove(&call, "a", 1));
+	KUNIT_EXPECT_EQ(test, version, call.version);
+	KUNIT_EXPECT_EQ(test, 0, call_remove(&call, "a", 1));
+	call.flags = 0;
+	KUNIT_EXPECT_EQ(test, -ENOENT, call_remove(&call, "a", 1));
+	call.version = 0;
+	KUNIT_EXPECT_EQ(test, 0, call_cas(&call, "a", 1, "z", 1));
+	KUNIT_EXPECT_GT(test, call.version, version);
 
-	ref.arg = 5;
-	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_add(&ref, "a", 1));
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_add(&ref, "n", 1));
-	KUNIT_EXPECT_EQ(test, 0, ref.arg);
-	ref.arg = -2;
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_add(&ref, "n", 1));
-	KUNIT_EXPECT_EQ(test, 5, ref.arg);
-	KUNIT_EXPECT_EQ(test, 8, bpf_kvt_get(&ref, "n", 1, &n, sizeof(n)));
+	call.arg = 5;
+	KUNIT_EXPECT_EQ(test, -EINVAL, call_add(&call, "a", 1));
+	KUNIT_EXPECT_EQ(test, 0, call_add(&call, "n", 1));
+	KUNIT_EXPECT_EQ(test, 0, call.arg);
+	call.arg = -2;
+	KUNIT_EXPECT_EQ(test, 0, call_add(&call, "n", 1));
+	KUNIT_EXPECT_EQ(test, 5, call.arg);
+	KUNIT_EXPECT_EQ(test, 8, call_get(&call, "n", 1, &n, sizeof(n)));
 	KUNIT_EXPECT_EQ(test, 3, le64_to_cpu(n));
 	env_close(&env);
 }
@@ -209,96 +226,179 @@ static void changes_hold_to_their_conditions(struct kunit *test)
 static void malformed_calls_are_refused(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref, good = REF(env.both);
+	struct call call, good = CALL_OF(env.both);
 	u8 *buf = kunit_kzalloc(test, BPF_KVT_VALUE_MAX + 1, GFP_KERNEL);
 	unsigned int bit;
 
 	KUNIT_ASSERT_NOT_NULL(test, buf);
 	for (bit = 0; bit < 32; bit++) {
-		ref = REF(env.both, .flags = 1u << bit);
-		if (ref.flags != BPF_KVT_ALL_COLS)
-			KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_get(&ref, buf, 1, buf, 1));
-		KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_exists(&ref, buf, 1));
-		ref.key_len = 1;
-		if (ref.flags != BPF_KVT_ALL_COLS)
-			KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_lpm(&ref, buf, 1, buf, 1));
-		if (ref.flags != BPF_KVT_VERSION && ref.flags != BPF_KVT_SYNC)
-			KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_remove(&ref, buf, 1));
+		call = CALL_OF(env.both, .flags = 1u << bit);
+		if (call.flags != BPF_KVT_ALL_COLS)
+			KUNIT_EXPECT_EQ(test, -EINVAL, call_get(&call, buf, 1, buf, 1));
+		KUNIT_EXPECT_EQ(test, -EINVAL, call_exists(&call, buf, 1));
+		call.key_len = 1;
+		if (call.flags != BPF_KVT_ALL_COLS)
+			KUNIT_EXPECT_EQ(test, -EINVAL, call_lpm(&call, buf, 1, buf, 1));
+		if (call.flags != BPF_KVT_VERSION && call.flags != BPF_KVT_SYNC)
+			KUNIT_EXPECT_EQ(test, -EINVAL, call_remove(&call, buf, 1));
 	}
-	ref = REF(env.both, .reserved = 1);
-	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_get(&ref, buf, 1, buf, 1));
-	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_put(&ref, buf, 1, buf, 1));
-	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_post(&ref, buf, 1, buf, 1));
-	ref = REF(env.both, .col = 256);
-	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_get(&ref, buf, 1, buf, 1));
-	ref = REF(env.both, .col = 1);
-	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_put(&ref, buf, 1, buf, 1));
-	ref = REF(env.both, .flags = BPF_KVT_CREATE | BPF_KVT_REPLACE);
-	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_put(&ref, buf, 1, buf, 1));
-	ref = REF(env.both, .flags = BPF_KVT_SYNC);
-	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, bpf_kvt_put(&ref, buf, 1, buf, 1));
-	ref = REF(env.both, .flags = BPF_KVT_POST_ADD | BPF_KVT_POST_REMOVE);
-	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_post(&ref, buf, 1, buf, 0));
+	call = CALL_OF(env.both, .reserved = 1);
+	KUNIT_EXPECT_EQ(test, -EINVAL, call_get(&call, buf, 1, buf, 1));
+	KUNIT_EXPECT_EQ(test, -EINVAL, call_put(&call, buf, 1, buf, 1));
+	KUNIT_EXPECT_EQ(test, -EINVAL, call_post(&call, buf, 1, buf, 1));
+	call = CALL_OF(env.both, .col = 256);
+	KUNIT_EXPECT_EQ(test, -EINVAL, call_get(&call, buf, 1, buf, 1));
+	call = CALL_OF(env.both, .col = 1);
+	KUNIT_EXPECT_EQ(test, -EINVAL, call_put(&call, buf, 1, buf, 1));
+	call = CALL_OF(env.both, .flags = BPF_KVT_CREATE | BPF_KVT_REPLACE);
+	KUNIT_EXPECT_EQ(test, -EINVAL, call_put(&call, buf, 1, buf, 1));
+	call = CALL_OF(env.both, .flags = BPF_KVT_SYNC);
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, call_put(&call, buf, 1, buf, 1));
+	call = CALL_OF(env.both, .flags = BPF_KVT_POST_ADD | BPF_KVT_POST_REMOVE);
+	KUNIT_EXPECT_EQ(test, -EINVAL, call_post(&call, buf, 1, buf, 0));
 
-	ref = good;
-	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_get(&ref, buf, KVTREE_KEY_MAX + 1, buf, 1));
-	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_put(&ref, buf, BPF_KVT_KEY_MAX + 1, buf, 1));
-	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_put(&ref, buf, 1, buf, BPF_KVT_VALUE_MAX + 1));
-	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_post(&ref, buf, 1, buf, BPF_KVT_POST_MAX + 1));
-	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_post(&ref, buf, BPF_KVT_KEY_MAX + 1, buf, 1));
-	ref.key_len = 2;
-	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_ceil(&ref, buf, 1, buf, 1));
-	ref.key_len = KVTREE_KEY_MAX + 1;
-	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_floor(&ref, buf, 5000, buf, 1));
-	ref.key_len = BPF_KVT_KEY_MAX + 1;
-	KUNIT_EXPECT_EQ(test, -E2BIG, bpf_kvt_lpm(&ref, buf, 5000, buf, 1));
+	call = good;
+	KUNIT_EXPECT_EQ(test, -E2BIG, call_get(&call, buf, KVTREE_KEY_MAX + 1, buf, 1));
+	KUNIT_EXPECT_EQ(test, -E2BIG, call_put(&call, buf, BPF_KVT_KEY_MAX + 1, buf, 1));
+	KUNIT_EXPECT_EQ(test, -E2BIG, call_put(&call, buf, 1, buf, BPF_KVT_VALUE_MAX + 1));
+	KUNIT_EXPECT_EQ(test, -E2BIG, call_post(&call, buf, 1, buf, BPF_KVT_POST_MAX + 1));
+	KUNIT_EXPECT_EQ(test, -E2BIG, call_post(&call, buf, BPF_KVT_KEY_MAX + 1, buf, 1));
+	call.key_len = 2;
+	KUNIT_EXPECT_EQ(test, -EINVAL, call_ceil(&call, buf, 1, buf, 1));
+	call.key_len = KVTREE_KEY_MAX + 1;
+	KUNIT_EXPECT_EQ(test, -E2BIG, call_floor(&call, buf, 5000, buf, 1));
+	call.key_len = BPF_KVT_KEY_MAX + 1;
+	KUNIT_EXPECT_EQ(test, -E2BIG, call_lpm(&call, buf, 5000, buf, 1));
 	KUNIT_EXPECT_EQ(test, 0, kvt_store_stat(env.store, KVTREE_STAT_KEYS));
 	env_close(&env);
 }
 
-static void handles_allow_what_they_are_for_until_they_are_void(struct kunit *test)
+/* What is asked for and the key lie in one piece of memory, which has an end. */
+static void a_request_ends_where_its_memory_does(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref = REF(env.read);
-	u64 again;
+	struct call_req *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	struct bpf_iter_kvt it;
+	u32 size = sizeof(r->req);
 	char val[8];
 
-	KUNIT_EXPECT_NE(test, env.read, env.write);
-	KUNIT_EXPECT_NE(test, env.read, env.both);
-	KUNIT_EXPECT_NE(test, env.write, env.both);
-	KUNIT_EXPECT_EQ(test, -EACCES, PUT(&ref, "a", "x"));
-	KUNIT_EXPECT_EQ(test, -EACCES, bpf_kvt_add(&ref, "a", 1));
-	KUNIT_EXPECT_EQ(test, -EACCES, bpf_kvt_post(&ref, "a", 1, "x", 1));
-	ref = REF(env.write);
-	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "a", "x"));
-	KUNIT_EXPECT_EQ(test, -EACCES, GET(&ref, "a", val));
-	KUNIT_EXPECT_EQ(test, -EACCES, bpf_kvt_exists(&ref, "a", 1));
-	KUNIT_EXPECT_EQ(test, -EACCES, bpf_kvt_ceil(&ref, val, sizeof(val), val, 8));
-	/* It tells what was there. */
-	KUNIT_EXPECT_EQ(test, -EACCES, bpf_kvt_add(&ref, "a", 1));
-	ref = REF(0);
-	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&ref, "a", val));
+	KUNIT_ASSERT_NOT_NULL(test, r);
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_get(env.both, r, size - 1, val, sizeof(val)));
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_put(env.both, r, 0, val, sizeof(val)));
+	r->req.key_len = 3;
+	memcpy(r->key, "abcd", 4);
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_put(env.both, r, size + 2, "x", 1));
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_post(env.both, r, size + 2, "x", 1));
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_put(env.both, r, size + 4, "x", 1));
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_exists(env.both, r, size + 2));
+	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_exists(env.both, r, size + 3));
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_ceil(env.both, r, size + 2, val, sizeof(val)));
+	/* The key that is found needs more room than the one asked for. */
+	r->req.key_len = 1;
+	KUNIT_EXPECT_EQ(test, -EMSGSIZE, bpf_kvt_ceil(env.both, r, size + 2, val, sizeof(val)));
+	KUNIT_EXPECT_EQ(test, 3, r->req.key_len);
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_lpm(env.both, r, size + 2, val, sizeof(val)));
+	r->req.key_len = U32_MAX;
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_remove(env.both, r, sizeof(*r)));
+	r->req.key_len = 3;
+	r->req.flags = BPF_KVT_RANGE;
+	r->req.end_len = 2;
+	rcu_read_lock();
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_iter_kvt_new(&it, env.both, r, size + 4));
+	bpf_iter_kvt_destroy(&it);
+	r->req.end_len = U32_MAX;
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_iter_kvt_new(&it, env.both, r, sizeof(*r)));
+	bpf_iter_kvt_destroy(&it);
+	rcu_read_unlock();
+	r->req = (struct bpf_kvt_req) { .reserved2 = 1ULL << 63 };
+	KUNIT_EXPECT_EQ(test, -EINVAL, bpf_kvt_exists(env.both, r, size));
+	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(env.store, KVTREE_STAT_KEYS));
+	env_close(&env);
+}
 
-	KUNIT_EXPECT_EQ(test, 0, kvt_handles_allow(env.store));
-	KUNIT_EXPECT_EQ(test, env.read, kvt_handle_of(env.store, CAN_READ));
-	kvt_handles_forbid(env.store);
-	KUNIT_EXPECT_EQ(test, 0, kvt_handle_of(env.store, CAN_READ));
-	ref = REF(env.read);
-	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&ref, "a", val));
-	KUNIT_EXPECT_EQ(test, 0, kvt_handles_allow(env.store));
-	again = kvt_handle_of(env.store, CAN_READ);
-	KUNIT_EXPECT_NE(test, env.read, again);
-	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&ref, "a", val));
-	ref = REF(again);
-	KUNIT_EXPECT_EQ(test, 1, GET(&ref, "a", val));
+static void bindings_allow_what_they_are_for_until_they_end(struct kunit *test)
+{
+	struct env env = env_open(test);
+	struct call call = CALL_OF(env.read);
+	char val[8];
+
+	KUNIT_EXPECT_EQ(test, -EACCES, PUT(&call, "a", "x"));
+	KUNIT_EXPECT_EQ(test, -EACCES, call_add(&call, "a", 1));
+	KUNIT_EXPECT_EQ(test, -EACCES, call_post(&call, "a", 1, "x", 1));
+	call = CALL_OF(env.write);
+	KUNIT_EXPECT_EQ(test, 0, PUT(&call, "a", "x"));
+	KUNIT_EXPECT_EQ(test, -EACCES, GET(&call, "a", val));
+	KUNIT_EXPECT_EQ(test, -EACCES, call_exists(&call, "a", 1));
+	KUNIT_EXPECT_EQ(test, -EACCES, call_ceil(&call, val, sizeof(val), val, 8));
+	/* It tells what was there. */
+	KUNIT_EXPECT_EQ(test, -EACCES, call_add(&call, "a", 1));
+	/* Pointers to what is bound to nothing, and into what is bound. */
+	call = CALL_OF(NULL);
+	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&call, "a", val));
+	call = CALL_OF(&MAP_OTHER.value);
+	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&call, "a", val));
+	call = CALL_OF((void *)env.read + 1);
+	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&call, "a", val));
+
+	KUNIT_EXPECT_EQ(test, 0, kvt_bindings_allow(env.store));
+	call = CALL_OF(env.read);
+	KUNIT_EXPECT_EQ(test, 1, GET(&call, "a", val));
+	kvt_bindings_forbid(env.store);
+	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&call, "a", val));
+	KUNIT_EXPECT_EQ(test, -EPERM, call_bind(&maps[0], env.store, CAN_READ));
+	KUNIT_EXPECT_EQ(test, 0, kvt_bindings_allow(env.store));
+	/* What ended does not come back. */
+	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&call, "a", val));
+	KUNIT_EXPECT_EQ(test, 0, call_bind(&maps[0], env.store, CAN_READ));
+	KUNIT_EXPECT_EQ(test, 1, GET(&call, "a", val));
+	KUNIT_EXPECT_EQ(test, 1, atomic64_read(&maps[1].map.refcnt));
 
 	KUNIT_EXPECT_EQ(test, 0, kvt_store_destroy(STORE));
-	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&ref, "a", val));
-	ref = REF(kvt_handle_of(env.store, CAN_READ | CAN_WRITE));
-	KUNIT_EXPECT_EQ(test, 0, ref.store);
-	KUNIT_EXPECT_EQ(test, -ESTALE, PUT(&ref, "a", "x"));
-	KUNIT_EXPECT_EQ(test, -ESTALE, kvt_handles_allow(env.store));
+	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&call, "a", val));
+	KUNIT_EXPECT_EQ(test, -ESTALE, PUT(&call, "a", "x"));
+	KUNIT_EXPECT_EQ(test, -ESTALE, kvt_bindings_allow(env.store));
+	KUNIT_EXPECT_EQ(test, -ESTALE, call_bind(&maps[0], env.store, CAN_READ));
+	KUNIT_EXPECT_EQ(test, 1, atomic64_read(&maps[0].map.refcnt) - 1);
 	kvt_store_put(env.store);
+}
+
+static void a_map_stands_for_one_store_at_a_time(struct kunit *test)
+{
+	const struct kvtree_store_create args = { .name = OTHER };
+	struct env env = env_open(test);
+	struct call call = CALL_OF(env.both);
+	struct kvtree_bpf_binding info = {};
+	struct kvt_store *other;
+	char val[8];
+
+	KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
+	other = kvt_store_find(OTHER);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(other));
+	KUNIT_ASSERT_EQ(test, 0, kvt_bindings_allow(other));
+	KUNIT_EXPECT_EQ(test, 0, PUT(&call, "a", "x"));
+	KUNIT_EXPECT_EQ(test, -EBUSY, call_bind(&maps[2], other, CAN_READ));
+	KUNIT_EXPECT_EQ(test, -EBUSY, call_bind(&maps[2], env.store, CAN_READ));
+	/* Another store's bindings are not for this one to end. */
+	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_unbind(other, &maps[2].map));
+	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_bindings_list(other, &info));
+	KUNIT_EXPECT_EQ(test, 1, GET(&call, "a", val));
+	KUNIT_EXPECT_EQ(test, 0, kvt_unbind(env.store, &maps[2].map));
+	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&call, "a", val));
+	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_unbind(env.store, &maps[2].map));
+	KUNIT_EXPECT_EQ(test, 0, call_bind(&maps[2], other, CAN_READ));
+	KUNIT_EXPECT_EQ(test, -ENOENT, GET(&call, "a", val));
+
+	KUNIT_EXPECT_EQ(test, 0, kvt_bindings_list(env.store, &info));
+	KUNIT_EXPECT_EQ(test, CAN_READ, info.map_id);
+	KUNIT_EXPECT_EQ(test, CAN_READ, info.access);
+	info.after = info.map_id;
+	KUNIT_EXPECT_EQ(test, 0, kvt_bindings_list(env.store, &info));
+	KUNIT_EXPECT_EQ(test, CAN_WRITE, info.access);
+	info.after = info.map_id;
+	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_bindings_list(env.store, &info));
+	kvt_store_destroy(OTHER);
+	kvt_store_put(other);
+	env_close(&env);
 }
 
 /* Keys in order, and what ordered lookups should find among them. */
@@ -348,7 +448,7 @@ static unsigned int ordered_below(const struct ordered *o, const struct kvt_key 
 static struct ordered *ordered_open(struct kunit *test, struct kt_rnd *rnd, const struct env *env)
 {
 	struct ordered *o = kunit_kzalloc(test, sizeof(*o), GFP_KERNEL);
-	struct bpf_kvt_ref ref = REF(env->write);
+	struct call call = CALL_OF(env->write);
 	struct kvt_key key;
 	u8 data[ORDERED_LEN];
 	unsigned int at;
@@ -363,14 +463,14 @@ static struct ordered *ordered_open(struct kunit *test, struct kt_rnd *rnd, cons
 		memcpy(o->key[at].data, data, key.len);
 		o->key[at].len = key.len;
 		o->nr++;
-		KUNIT_ASSERT_EQ(test, 0, bpf_kvt_put(&ref, data, key.len, data, key.len));
+		KUNIT_ASSERT_EQ(test, 0, call_put(&call, data, key.len, data, key.len));
 	}
 	return o;
 }
 
 /* What a lookup has found should be a key, which is its value, too. */
 static void ordered_expect(struct kunit *test, const struct ordered *o, int want, int ret,
-			   const struct bpf_kvt_ref *ref, const u8 *key, const u8 *val)
+			   const struct call *call, const u8 *key, const u8 *val)
 {
 	struct kvt_key k;
 
@@ -380,7 +480,7 @@ static void ordered_expect(struct kunit *test, const struct ordered *o, int want
 	}
 	k = ordered_key(o, want);
 	KUNIT_ASSERT_EQ(test, k.len, ret);
-	KUNIT_ASSERT_EQ(test, k.len, ref->key_len);
+	KUNIT_ASSERT_EQ(test, k.len, call->key_len);
 	KUNIT_EXPECT_MEMEQ(test, key, k.data, k.len);
 	KUNIT_EXPECT_MEMEQ(test, val, k.data, k.len);
 }
@@ -391,7 +491,7 @@ static void the_nearest_keys_are_found(struct kunit *test)
 	struct kt_rnd rnd = kt_rnd(test);
 	struct ordered *o = ordered_open(test, &rnd, &env);
 	u8 ask[ORDERED_LEN], key[ORDERED_LEN], val[ORDERED_LEN];
-	struct bpf_kvt_ref ref;
+	struct call call;
 	unsigned int i, at;
 	struct kvt_key k;
 	int ret;
@@ -401,15 +501,15 @@ static void the_nearest_keys_are_found(struct kunit *test)
 
 		k = KT_BYTES(ask, ordered_random(&rnd, ask));
 		memcpy(key, ask, k.len);
-		ref = REF(env.read, .key_len = k.len, .flags = after ? BPF_KVT_AFTER : 0);
+		call = CALL_OF(env.read, .key_len = k.len, .flags = after ? BPF_KVT_AFTER : 0);
 		if (floor) {
-			ret = bpf_kvt_floor(&ref, key, sizeof(key), val, sizeof(val));
+			ret = call_floor(&call, key, sizeof(key), val, sizeof(val));
 			at = ordered_below(o, &k, !after) - 1;
 		} else {
-			ret = bpf_kvt_ceil(&ref, key, sizeof(key), val, sizeof(val));
+			ret = call_ceil(&call, key, sizeof(key), val, sizeof(val));
 			at = ordered_below(o, &k, after);
 		}
-		ordered_expect(test, o, at, ret, &ref, key, val);
+		ordered_expect(test, o, at, ret, &call, key, val);
 	}
 	env_close(&env);
 }
@@ -432,23 +532,23 @@ static void the_longest_prefix_is_found(struct kunit *test)
 	struct env env = env_open(test);
 	struct kt_rnd rnd = kt_rnd(test);
 	struct ordered *o = ordered_open(test, &rnd, &env);
-	struct bpf_kvt_ref ref = REF(env.write);
+	struct call call = CALL_OF(env.write);
 	u8 ask[ORDERED_LEN], key[ORDERED_LEN], val[ORDERED_LEN];
 	unsigned int i, found = 0;
 	struct kvt_key k;
 	int ret;
 
 	/* So that not all have the empty key as a prefix. */
-	bpf_kvt_remove(&ref, key, 0);
+	call_remove(&call, key, 0);
 	if (!o->key[0].len)
 		memmove(&o->key[0], &o->key[1], --o->nr * sizeof(o->key[0]));
 	for (i = 0; i < 4000; i++) {
 		k = KT_BYTES(ask, ordered_random(&rnd, ask));
 		memcpy(key, ask, k.len);
-		ref = REF(env.read, .key_len = k.len);
-		ret = bpf_kvt_lpm(&ref, key, sizeof(key), val, sizeof(val));
+		call = CALL_OF(env.read, .key_len = k.len);
+		ret = call_lpm(&call, key, sizeof(key), val, sizeof(val));
 		found += ret >= 0;
-		ordered_expect(test, o, ordered_longest(o, &k), ret, &ref, key, val);
+		ordered_expect(test, o, ordered_longest(o, &k), ret, &call, key, val);
 	}
 	KUNIT_EXPECT_NE(test, 0, found);
 	KUNIT_EXPECT_NE(test, 4000, found);
@@ -456,17 +556,17 @@ static void the_longest_prefix_is_found(struct kunit *test)
 }
 
 /* Go through a range, whose keys are numbers @low up to @high, and compare. */
-static void range_expect(struct kunit *test, const struct ordered *o, struct bpf_kvt_ref *ref,
+static void range_expect(struct kunit *test, const struct ordered *o, struct call *call,
 			 u8 *key, u32 len, int low, int high)
 {
-	bool reverse = ref->flags & BPF_KVT_REVERSE;
+	bool reverse = call->flags & BPF_KVT_REVERSE;
 	int at = reverse ? high - 1 : low, step = reverse ? -1 : 1;
 	const union bpf_kvt_rec *rec;
 	struct bpf_iter_kvt it;
 	u8 got[ORDERED_LEN];
 
 	rcu_read_lock();
-	KUNIT_EXPECT_EQ(test, 0, bpf_iter_kvt_new(&it, ref, key, len));
+	KUNIT_EXPECT_EQ(test, 0, call_iter(&it, call, key, len));
 	KUNIT_EXPECT_EQ(test, -ENOENT, bpf_kvt_iter_key(&it, got, sizeof(got)));
 	while ((rec = bpf_iter_kvt_next(&it))) {
 		struct kvt_key k;
@@ -501,7 +601,7 @@ static void iterators_go_through_ranges_in_both_directions(struct kunit *test)
 	struct kt_rnd rnd = kt_rnd(test);
 	struct ordered *o = ordered_open(test, &rnd, &env);
 	u8 a[2 * ORDERED_LEN], b[ORDERED_LEN];
-	struct bpf_kvt_ref ref;
+	struct call call;
 	unsigned int i;
 
 	for (i = 0; i < 2000; i++) {
@@ -513,9 +613,10 @@ static void iterators_go_through_ranges_in_both_directions(struct kunit *test)
 		if (kt_key_cmp(&from, &to) * (reverse ? -1 : 1) > 0)
 			continue;
 		memcpy(a + from.len, b, to.len);
-		ref = REF(env.read, .key_len = from.len,
-			  .flags = BPF_KVT_RANGE | (reverse ? BPF_KVT_REVERSE : 0) |
-				   (after ? BPF_KVT_AFTER : 0) | (incl ? BPF_KVT_END_INCL : 0));
+		call = CALL_OF(env.read, .key_len = from.len,
+			       .flags = BPF_KVT_RANGE | (reverse ? BPF_KVT_REVERSE : 0) |
+					(after ? BPF_KVT_AFTER : 0) |
+					(incl ? BPF_KVT_END_INCL : 0));
 		if (reverse) {
 			low = ordered_below(o, &to, !incl);
 			high = ordered_below(o, &from, !after);
@@ -523,12 +624,12 @@ static void iterators_go_through_ranges_in_both_directions(struct kunit *test)
 			low = ordered_below(o, &from, after);
 			high = ordered_below(o, &to, incl);
 		}
-		range_expect(test, o, &ref, a, from.len + to.len, low, max(low, high));
+		range_expect(test, o, &call, a, from.len + to.len, low, max(low, high));
 	}
-	ref = REF(env.read);
-	range_expect(test, o, &ref, a, 0, 0, o->nr);
-	ref = REF(env.read, .flags = BPF_KVT_REVERSE | BPF_KVT_LAST);
-	range_expect(test, o, &ref, a, 0, 0, o->nr);
+	call = CALL_OF(env.read);
+	range_expect(test, o, &call, a, 0, 0, o->nr);
+	call = CALL_OF(env.read, .flags = BPF_KVT_REVERSE | BPF_KVT_LAST);
+	range_expect(test, o, &call, a, 0, 0, o->nr);
 	env_close(&env);
 }
 
@@ -542,15 +643,15 @@ static void iterators_go_through_all_with_a_prefix(struct kunit *test)
 
 	for (i = 0; i < 1000; i++) {
 		struct kvt_key prefix = KT_BYTES(a, ordered_random(&rnd, a));
-		struct bpf_kvt_ref ref = REF(env.read, .flags = BPF_KVT_PREFIX |
-							(i & 1 ? BPF_KVT_REVERSE : 0));
+		struct call call = CALL_OF(env.read, .flags = BPF_KVT_PREFIX |
+					   (i & 1 ? BPF_KVT_REVERSE : 0));
 		int low = ordered_below(o, &prefix, false), high;
 
 		for (high = low; high < o->nr; high++)
 			if (o->key[high].len < prefix.len ||
 			    memcmp(o->key[high].data, a, prefix.len))
 				break;
-		range_expect(test, o, &ref, a, prefix.len, low, high);
+		range_expect(test, o, &call, a, prefix.len, low, high);
 	}
 	env_close(&env);
 }
@@ -573,21 +674,21 @@ static void expect_record(struct kunit *test, struct bpf_iter_kvt *it, const cha
 static void a_loop_meets_what_it_has_left_of_the_store(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref = REF(env.both);
+	struct call call = CALL_OF(env.both);
 	struct bpf_iter_kvt it;
 	char key[2] = "a";
 
 	for (; key[0] <= 'f'; key[0]++)
-		KUNIT_ASSERT_EQ(test, 0, bpf_kvt_put(&ref, key, 1, "old", 3));
+		KUNIT_ASSERT_EQ(test, 0, call_put(&call, key, 1, "old", 3));
 	rcu_read_lock();
-	KUNIT_EXPECT_EQ(test, 0, bpf_iter_kvt_new(&it, &ref, key, 0));
+	KUNIT_EXPECT_EQ(test, 0, call_iter(&it, &call, key, 0));
 	expect_record(test, &it, "a", "old");
 	expect_record(test, &it, "b", "old");
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_remove(&ref, "c", 1));
-	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "d", "new"));
+	KUNIT_EXPECT_EQ(test, 0, call_remove(&call, "c", 1));
+	KUNIT_EXPECT_EQ(test, 0, PUT(&call, "d", "new"));
 	expect_record(test, &it, "d", "new");
-	KUNIT_EXPECT_EQ(test, 0, PUT(&ref, "e", "new"));
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_remove(&ref, "f", 1));
+	KUNIT_EXPECT_EQ(test, 0, PUT(&call, "e", "new"));
+	KUNIT_EXPECT_EQ(test, 0, call_remove(&call, "f", 1));
 	expect_record(test, &it, "e", "new");
 	expect_record(test, &it, NULL, NULL);
 	KUNIT_EXPECT_EQ(test, 0, bpf_iter_kvt_status(&it));
@@ -654,21 +755,21 @@ static void cursors_pass_keys_that_share_all_but_their_ends(struct kunit *test)
 static void cursors_are_few_and_come_back(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref = REF(env.both);
+	struct call call = CALL_OF(env.both);
 	/* Nobody looks into stores. */
-	const struct kvt_store *stores = (const struct kvt_store *)&ref;
+	const struct kvt_store *stores = (const struct kvt_store *)&call;
 	struct kvt_cursor *cursors[64];
 	unsigned int i, n = 0;
 	struct bpf_iter_kvt it;
 	u8 key[8];
 
-	KUNIT_ASSERT_EQ(test, 0, PUT(&ref, "a", "x"));
+	KUNIT_ASSERT_EQ(test, 0, PUT(&call, "a", "x"));
 	preempt_disable();
 	while (n < ARRAY_SIZE(cursors) && (cursors[n] = kvt_cursor_get(stores + n)))
 		n++;
-	KUNIT_EXPECT_EQ(test, -EBUSY, bpf_kvt_ceil(&ref, key, sizeof(key), key, 8));
+	KUNIT_EXPECT_EQ(test, -EBUSY, call_ceil(&call, key, sizeof(key), key, 8));
 	rcu_read_lock();
-	KUNIT_EXPECT_EQ(test, -EBUSY, bpf_iter_kvt_new(&it, &ref, key, 0));
+	KUNIT_EXPECT_EQ(test, -EBUSY, call_iter(&it, &call, key, 0));
 	KUNIT_EXPECT_NULL(test, bpf_iter_kvt_next(&it));
 	KUNIT_EXPECT_EQ(test, -EBUSY, bpf_iter_kvt_status(&it));
 	bpf_iter_kvt_destroy(&it);
@@ -683,13 +784,13 @@ static void cursors_are_few_and_come_back(struct kunit *test)
 	/* An iterator that is left early gives back its cursor, and so do all others. */
 	for (i = 0; i < 100; i++) {
 		rcu_read_lock();
-		KUNIT_EXPECT_EQ(test, 0, bpf_iter_kvt_new(&it, &ref, key, 0));
+		KUNIT_EXPECT_EQ(test, 0, call_iter(&it, &call, key, 0));
 		if (i & 1)
 			KUNIT_EXPECT_NOT_NULL(test, bpf_iter_kvt_next(&it));
 		bpf_iter_kvt_destroy(&it);
 		rcu_read_unlock();
-		ref.key_len = 0;
-		KUNIT_EXPECT_EQ(test, 1, bpf_kvt_ceil(&ref, key, sizeof(key), key, 8));
+		call.key_len = 0;
+		KUNIT_EXPECT_EQ(test, 1, call_ceil(&call, key, sizeof(key), key, 8));
 	}
 	preempt_enable();
 	KUNIT_EXPECT_LT(test, n, ARRAY_SIZE(cursors));
@@ -701,23 +802,23 @@ static void cursors_are_few_and_come_back(struct kunit *test)
 static void one_store_leaves_cursors_to_others(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref = REF(env.both);
+	struct call call = CALL_OF(env.both);
 	struct bpf_iter_kvt it[17];
 	struct kvt_cursor *other;
 	unsigned int n, round;
 	u8 key[8];
 
-	KUNIT_ASSERT_EQ(test, 0, PUT(&ref, "a", "x"));
+	KUNIT_ASSERT_EQ(test, 0, PUT(&call, "a", "x"));
 	preempt_disable();
 	/* What is given back counts no more. */
 	for (round = 0; round < 3; round++) {
 		rcu_read_lock();
 		for (n = 0; n < ARRAY_SIZE(it); n++)
-			if (bpf_iter_kvt_new(&it[n], &ref, key, 0))
+			if (call_iter(&it[n], &call, key, 0))
 				break;
-		other = kvt_cursor_get((const struct kvt_store *)&ref);
+		other = kvt_cursor_get((const struct kvt_store *)&call);
 		KUNIT_EXPECT_NOT_NULL(test, other);
-		KUNIT_EXPECT_EQ(test, -EBUSY, bpf_kvt_ceil(&ref, key, sizeof(key), key, 8));
+		KUNIT_EXPECT_EQ(test, -EBUSY, call_ceil(&call, key, sizeof(key), key, 8));
 		if (other)
 			kvt_cursor_put(other);
 		KUNIT_EXPECT_EQ(test, 8, n);
@@ -753,7 +854,7 @@ static void two_stores_leave_cursors_to_others(struct kunit *test)
 static void over_the_garbage_bound_a_change_does_not_wait(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref = REF(env.write);
+	struct call call = CALL_OF(env.write);
 	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
 	unsigned int i;
 	int err = 0;
@@ -762,13 +863,13 @@ static void over_the_garbage_bound_a_change_does_not_wait(struct kunit *test)
 	/* Nothing is freed meanwhile.  The bound is 64 MiB unless somebody changed it. */
 	rcu_read_lock();
 	for (i = 0; i < 4096 && !err; i++)
-		err = bpf_kvt_put(&ref, "k", 1, val, BPF_KVT_VALUE_MAX);
+		err = call_put(&call, "k", 1, val, BPF_KVT_VALUE_MAX);
 	rcu_read_unlock();
 	/* Where memory is short, that comes first. */
 	KUNIT_EXPECT_TRUE_MSG(test, err == -EAGAIN || err == -ENOMEM, "%d", err);
 	for (i = 0; i < 1000 && err; i++) {
 		msleep(20);
-		err = bpf_kvt_put(&ref, "k", 1, val, 1);
+		err = call_put(&call, "k", 1, val, 1);
 	}
 	KUNIT_EXPECT_EQ(test, 0, err);
 	env_close(&env);
@@ -799,19 +900,19 @@ static void irq_run(void)
 
 static void irq_write_fn(struct irq_work *work)
 {
-	struct bpf_kvt_ref ref = REF(irq.env->both);
+	struct call call = CALL_OF(irq.env->both);
 
 	irq.hard = in_hardirq();
-	irq.put = PUT(&ref, "irq", "x");
-	ref = REF(irq.env->both);
-	irq.post = bpf_kvt_post(&ref, "post", 4, "late", 4);
+	irq.put = PUT(&call, "irq", "x");
+	call = CALL_OF(irq.env->both);
+	irq.post = call_post(&call, "post", 4, "late", 4);
 	smp_store_release(&irq.done, true);	/* pairs with irq_run() */
 }
 
 static void from_interrupts_changes_are_refused_and_posts_are_made(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref = REF(env.both);
+	struct call call = CALL_OF(env.both);
 	char val[8];
 
 	irq.env = &env;
@@ -822,8 +923,8 @@ static void from_interrupts_changes_are_refused_and_posts_are_made(struct kunit 
 	KUNIT_EXPECT_EQ(test, 0, irq.post);
 	irq_work_sync(&irq.work);
 	kvt_posts_flush();
-	KUNIT_EXPECT_EQ(test, -ENOENT, GET(&ref, "irq", val));
-	KUNIT_EXPECT_EQ(test, 4, GET(&ref, "post", val));
+	KUNIT_EXPECT_EQ(test, -ENOENT, GET(&call, "irq", val));
+	KUNIT_EXPECT_EQ(test, 4, GET(&call, "post", val));
 	KUNIT_EXPECT_MEMEQ(test, val, "late", 4);
 	KUNIT_EXPECT_EQ(test, 1, stat(&env, KVTREE_STAT_BPF_POST));
 	env_close(&env);
@@ -845,7 +946,7 @@ static void who_waits_in_a_store_is_named(struct kunit *test)
 {
 	struct env env = env_open(test);
 	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
-	struct bpf_kvt_ref ref = REF(env.write);
+	struct call call = CALL_OF(env.write);
 	struct kvt_guests guests = {};
 	struct kt_thread thread;
 	unsigned int i;
@@ -856,7 +957,7 @@ static void who_waits_in_a_store_is_named(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
 	rcu_read_lock();
 	for (i = 0; i < 4096 && !err; i++)
-		err = bpf_kvt_put(&ref, "k", 1, val, BPF_KVT_VALUE_MAX);
+		err = call_put(&call, "k", 1, val, BPF_KVT_VALUE_MAX);
 	kt_thread_start(&thread);
 	for (i = 0; i < 5000 && !guests.nr; i++) {
 		kvt_store_guests(env.store, &guests);
@@ -876,12 +977,6 @@ static void who_waits_in_a_store_is_named(struct kunit *test)
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 	env_close(&env);
 }
-
-/*
- * A store in which nothing that is replaced is freed, until its changes have to wait,
- * and another one.
- */
-#define OTHER	"kunit-bpf-other"
 
 /* The store's validator: the first post that has waited waits here. */
 static struct {
@@ -903,6 +998,10 @@ static int hold_late(struct bpf_kvt_record *rec)
 	return 1;
 }
 
+/*
+ * A store in which nothing that is replaced is freed, until its changes have to wait,
+ * and another one.
+ */
 static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 {
 	const struct kvtree_store_create args = { .name = OTHER };
@@ -911,11 +1010,10 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	};
 	struct env env = env_open(test);
 	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
-	struct bpf_kvt_ref ref = REF(env.write);
+	struct call call = CALL_OF(env.write);
 	struct kvt_store *other;
 	u64 last = 0, dropped = 0, n;
 	unsigned int i;
-	u64 handle;
 	u32 owner;
 	int err = 0;
 
@@ -923,27 +1021,27 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
 	other = kvt_store_find(OTHER);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(other));
-	KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(other));
-	handle = kvt_handle_of(other, CAN_READ | CAN_WRITE);
+	KUNIT_ASSERT_EQ(test, 0, kvt_bindings_allow(other));
+	KUNIT_ASSERT_EQ(test, 0, call_bind(&MAP_OTHER, other, CAN_READ | CAN_WRITE));
 	memset(&late, 0, sizeof(late));
-	args_hook.store = env.both;
+	args_hook.store = STORE;
 	args_hook.owner = &owner;
 	KUNIT_ASSERT_EQ(test, 0, kvt_hook_attach(&args_hook));
 	rcu_read_lock();
 	for (i = 0; i < 4096 && !err; i++)
-		err = bpf_kvt_put(&ref, "k", 1, val, BPF_KVT_VALUE_MAX);
+		err = call_put(&call, "k", 1, val, BPF_KVT_VALUE_MAX);
 	KUNIT_EXPECT_EQ(test, -EAGAIN, err);
 	/* More than may wait for it, and each time one for the other store. */
 	for (n = 1; n <= 200; n++) {
 		*(u64 *)val = n;
-		ref = REF(env.write);
-		KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "last", 4, val, BPF_KVT_POST_MAX));
-		ref = REF(handle);
-		KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "last", 4, val, 8));
+		call = CALL_OF(env.write);
+		KUNIT_EXPECT_EQ(test, 0, call_post(&call, "last", 4, val, BPF_KVT_POST_MAX));
+		call = CALL_OF(&MAP_OTHER.value);
+		KUNIT_EXPECT_EQ(test, 0, call_post(&call, "last", 4, val, 8));
 		/* The worker is on another CPU, or nowhere. */
 		for (i = 0; i < 5000; i++) {
-			ref = REF(handle);
-			if (bpf_kvt_get(&ref, "last", 4, &last, 8) == 8 && last == n)
+			call = CALL_OF(&MAP_OTHER.value);
+			if (call_get(&call, "last", 4, &last, 8) == 8 && last == n)
 				break;
 			mdelay(1);
 		}
@@ -960,13 +1058,13 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	for (i = 0; i < 1000 && !READ_ONCE(late.held); i++)
 		msleep(20);
 	KUNIT_EXPECT_TRUE(test, late.held);
-	ref = REF(env.write);
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "last", 4, &n, sizeof(n)));
+	call = CALL_OF(env.write);
+	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "last", 4, &n, sizeof(n)));
 	msleep(50);
 	WRITE_ONCE(late.go, true);
 	kvt_posts_flush();
-	ref = REF(env.read);
-	KUNIT_EXPECT_EQ(test, sizeof(last), bpf_kvt_get(&ref, "last", 4, &last, sizeof(last)));
+	call = CALL_OF(env.read);
+	KUNIT_EXPECT_EQ(test, sizeof(last), call_get(&call, "last", 4, &last, sizeof(last)));
 	KUNIT_EXPECT_EQ(test, n, last);
 	KUNIT_EXPECT_EQ(test, dropped, stat(&env, KVTREE_STAT_BPF_POST_DROP));
 	KUNIT_EXPECT_EQ(test, 0, stat(&env, KVTREE_STAT_BPF_POST_FAIL));
@@ -979,16 +1077,18 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 }
 
 /* Posts as many as there is room for.  The worker does not run. */
-static unsigned int post_all(u64 handle, u8 *val)
+static unsigned int post_all(struct bpf_kvt_store *map, u8 *val)
 {
-	struct bpf_kvt_ref ref;
+	struct call call;
 	unsigned int n = 0;
 
 	do {
-		ref = REF(handle);
-	} while (!bpf_kvt_post(&ref, "k", 1, val, BPF_KVT_POST_MAX) && ++n < 1000);
+		call = CALL_OF(map);
+	} while (!call_post(&call, "k", 1, val, BPF_KVT_POST_MAX) && ++n < 1000);
 	return n;
 }
+
+static struct call_map other_maps[2];
 
 static void stores_that_post_leave_room_to_others(struct kunit *test)
 {
@@ -996,7 +1096,6 @@ static void stores_that_post_leave_room_to_others(struct kunit *test)
 	struct env env = env_open(test);
 	u8 *val = kunit_kzalloc(test, BPF_KVT_POST_MAX, GFP_KERNEL);
 	struct kvt_store *others[2];
-	u64 handles[2];
 	unsigned int i, again, posted[3];
 	unsigned long flags;
 
@@ -1006,18 +1105,18 @@ static void stores_that_post_leave_room_to_others(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
 		others[i] = kvt_store_find(args.name);
 		KUNIT_ASSERT_FALSE(test, IS_ERR(others[i]));
-		KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(others[i]));
-		handles[i] = kvt_handle_of(others[i], CAN_WRITE);
+		KUNIT_ASSERT_EQ(test, 0, kvt_bindings_allow(others[i]));
+		KUNIT_ASSERT_EQ(test, 0, call_bind(&other_maps[i], others[i], CAN_WRITE));
 	}
 	kvt_posts_flush();
 	local_irq_save(flags);
 	posted[0] = post_all(env.write, val);
-	posted[1] = post_all(handles[0], val);
-	posted[2] = post_all(handles[1], val);
+	posted[1] = post_all(&other_maps[0].value, val);
+	posted[2] = post_all(&other_maps[1].value, val);
 	local_irq_restore(flags);
 	kvt_posts_flush();
 	local_irq_save(flags);
-	again = post_all(handles[1], val);
+	again = post_all(&other_maps[1].value, val);
 	local_irq_restore(flags);
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_NE_MSG(test, 0, posted[i], "store %u", i);
@@ -1034,7 +1133,7 @@ static void stores_that_post_leave_room_to_others(struct kunit *test)
 static void posts_are_made_in_order_or_counted_as_dropped(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref;
+	struct call call;
 	u64 made = 0, dropped = 0, last = 0;
 	unsigned int round, i;
 	unsigned long flags;
@@ -1052,23 +1151,23 @@ static void posts_are_made_in_order_or_counted_as_dropped(struct kunit *test)
 			int err;
 
 			val[0] = last + 1;
-			ref = REF(env.write);
-			err = bpf_kvt_post(&ref, "last", 4, val, len);
+			call = CALL_OF(env.write);
+			err = call_post(&call, "last", 4, val, len);
 			if (!err)
 				last++;
-			ref = REF(env.write, .flags = BPF_KVT_POST_ADD, .arg = 1);
+			call = CALL_OF(env.write, .flags = BPF_KVT_POST_ADD, .arg = 1);
 			if (!err)
-				err = bpf_kvt_post(&ref, "sum", 3, val, 0);
+				err = call_post(&call, "sum", 3, val, 0);
 			made += !err;
 			dropped += !!err;
 			KUNIT_EXPECT_TRUE(test, !err || (err == -ENOSPC && i));
 		}
 		local_irq_restore(flags);
 		kvt_posts_flush();
-		ref = REF(env.read);
-		KUNIT_ASSERT_GE(test, bpf_kvt_get(&ref, "last", 4, val, sizeof(val)), 8);
+		call = CALL_OF(env.read);
+		KUNIT_ASSERT_GE(test, call_get(&call, "last", 4, val, sizeof(val)), 8);
 		KUNIT_EXPECT_EQ(test, last, val[0]);
-		KUNIT_ASSERT_EQ(test, 8, bpf_kvt_get(&ref, "sum", 3, &n, sizeof(n)));
+		KUNIT_ASSERT_EQ(test, 8, call_get(&call, "sum", 3, &n, sizeof(n)));
 		KUNIT_EXPECT_EQ(test, made, le64_to_cpu(n));
 	}
 	KUNIT_EXPECT_NE(test, 0, made);
@@ -1078,16 +1177,16 @@ static void posts_are_made_in_order_or_counted_as_dropped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, stat(&env, KVTREE_STAT_BPF_POST_FAIL));
 	kunit_info(test, "%llu posts made, %llu dropped", made + last, dropped);
 
-	ref = REF(env.write, .flags = BPF_KVT_POST_REMOVE);
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "sum", 3, val, 0));
+	call = CALL_OF(env.write, .flags = BPF_KVT_POST_REMOVE);
+	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "sum", 3, val, 0));
 	/* Not a number. */
-	ref = REF(env.write);
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "last", 4, "word", 4));
-	ref.flags = BPF_KVT_POST_ADD;
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_post(&ref, "last", 4, val, 0));
+	call = CALL_OF(env.write);
+	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "last", 4, "word", 4));
+	call.flags = BPF_KVT_POST_ADD;
+	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "last", 4, val, 0));
 	kvt_posts_flush();
-	ref = REF(env.read);
-	KUNIT_EXPECT_EQ(test, -ENOENT, bpf_kvt_exists(&ref, "sum", 3));
+	call = CALL_OF(env.read);
+	KUNIT_EXPECT_EQ(test, -ENOENT, call_exists(&call, "sum", 3));
 	KUNIT_EXPECT_EQ(test, 1, stat(&env, KVTREE_STAT_BPF_POST_FAIL));
 	env_close(&env);
 }
@@ -1112,23 +1211,23 @@ static void irq_read_fn(struct irq_work *work)
 {
 	u32 n = 2 * (irq.reads % irq.nr), got;
 	const union bpf_kvt_rec *rec;
-	struct bpf_kvt_ref ref = REF(irq.env->both);
+	struct call call = CALL_OF(irq.env->both);
 	struct bpf_iter_kvt it;
 	u8 key[12];
 	int ret;
 
 	irq.hard = in_hardirq();
 	irq_key(key, n);
-	ret = bpf_kvt_get(&ref, key, sizeof(key), &got, sizeof(got));
+	ret = call_get(&call, key, sizeof(key), &got, sizeof(got));
 	irq_note(ret, ret == 4 && got == n);
-	ref.key_len = sizeof(key);
-	ref.flags = 0;
-	ret = bpf_kvt_ceil(&ref, key, sizeof(key), &got, sizeof(got));
+	call.key_len = sizeof(key);
+	call.flags = 0;
+	ret = call_ceil(&call, key, sizeof(key), &got, sizeof(got));
 	irq_note(ret, ret == 4 && got == n);
-	ret = bpf_kvt_lpm(&ref, key, sizeof(key), &got, sizeof(got));
+	ret = call_lpm(&call, key, sizeof(key), &got, sizeof(got));
 	irq_note(ret, ret == 4 && got == n);
 	rcu_read_lock();
-	bpf_iter_kvt_new(&it, &ref, key, sizeof(key));
+	call_iter(&it, &call, key, sizeof(key));
 	rec = bpf_iter_kvt_next(&it);
 	ret = rec ? bpf_kvt_iter_val(&it, &got, sizeof(got)) : bpf_iter_kvt_status(&it);
 	irq_note(ret, ret == 4 && got == n);
@@ -1148,7 +1247,7 @@ static void irq_hook(enum kvt_park at)
 static void on_top_of_a_writer_reads_are_right_or_give_up(struct kunit *test)
 {
 	struct env env = env_open(test);
-	struct bpf_kvt_ref ref;
+	struct call call;
 	u8 key[12];
 	u32 i;
 
@@ -1158,20 +1257,20 @@ static void on_top_of_a_writer_reads_are_right_or_give_up(struct kunit *test)
 	irq.work = IRQ_WORK_INIT_HARD(irq_read_fn);
 	for (i = 0; i < 2 * irq.nr; i += 2) {
 		irq_key(key, i);
-		ref = REF(env.write);
-		KUNIT_ASSERT_EQ(test, 0, bpf_kvt_put(&ref, key, sizeof(key), &i, sizeof(i)));
+		call = CALL_OF(env.write);
+		KUNIT_ASSERT_EQ(test, 0, call_put(&call, key, sizeof(key), &i, sizeof(i)));
 	}
 	irq_writer = current;
 	WRITE_ONCE(kvt_park_hook, irq_hook);
 	for (i = 1; i < 2 * irq.nr; i += 2) {
 		irq_key(key, i);
-		ref = REF(env.write);
-		KUNIT_EXPECT_EQ(test, 0, bpf_kvt_put(&ref, key, sizeof(key), &i, sizeof(i)));
+		call = CALL_OF(env.write);
+		KUNIT_EXPECT_EQ(test, 0, call_put(&call, key, sizeof(key), &i, sizeof(i)));
 	}
 	for (i = 1; i < 2 * irq.nr; i += 2) {
 		irq_key(key, i);
-		ref = REF(env.write);
-		KUNIT_EXPECT_EQ(test, 0, bpf_kvt_remove(&ref, key, sizeof(key)));
+		call = CALL_OF(env.write);
+		KUNIT_EXPECT_EQ(test, 0, call_remove(&call, key, sizeof(key)));
 	}
 	WRITE_ONCE(kvt_park_hook, NULL);
 	synchronize_rcu();
@@ -1193,7 +1292,9 @@ static struct kunit_case bpf_cases[] = {
 	KUNIT_CASE(columns_are_read_and_written_one_by_one_or_all),
 	KUNIT_CASE(changes_hold_to_their_conditions),
 	KUNIT_CASE(malformed_calls_are_refused),
-	KUNIT_CASE(handles_allow_what_they_are_for_until_they_are_void),
+	KUNIT_CASE(a_request_ends_where_its_memory_does),
+	KUNIT_CASE(bindings_allow_what_they_are_for_until_they_end),
+	KUNIT_CASE(a_map_stands_for_one_store_at_a_time),
 	KUNIT_CASE(the_nearest_keys_are_found),
 	KUNIT_CASE(the_longest_prefix_is_found),
 	KUNIT_CASE(iterators_go_through_ranges_in_both_directions),

@@ -12,8 +12,8 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
+#include "../binding.h"
 #include "../bpf.h"
-#include "../handle.h"
 #include "../hook.h"
 #include "../index.h"
 #include "../masstree/masstree.h"
@@ -22,6 +22,7 @@
 #include "../scratch.h"
 #include "../store.h"
 #include "../value.h"
+#include "bpf_call.h"
 #include "lib.h"
 #include "thread.h"
 
@@ -31,7 +32,7 @@
 /* Of the case that runs. */
 static struct {
 	struct kvt_store *store;
-	u64 handle;
+	struct call_map map;	/* which stands for it */
 	atomic_t asked;		/* by several threads */
 	bool wrong;		/* a record was not what it should be */
 	bool meddle;		/* change the key while the validator looks at it */
@@ -53,8 +54,8 @@ static void hk_open_engine(struct kunit *test, const char *engine)
 	hk.store = kvt_store_find(STORE);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(hk.store));
 	KUNIT_ASSERT_EQ(test, 0, kvt_bpf_prepare());
-	KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(hk.store));
-	hk.handle = kvt_handle_of(hk.store, RW);
+	KUNIT_ASSERT_EQ(test, 0, kvt_bindings_allow(hk.store));
+	KUNIT_ASSERT_EQ(test, 0, call_bind(&hk.map, hk.store, RW));
 }
 
 static void hk_open(struct kunit *test)
@@ -70,27 +71,27 @@ static void hk_exit(struct kunit *test)
 	hk.store = NULL;
 }
 
-#define REF(...)	((struct bpf_kvt_ref) { .store = hk.handle, ##__VA_ARGS__ })
+#define CALL_OF(...)	((struct call) { .store = &hk.map.value, ##__VA_ARGS__ })
 
 static int put(const char *key, const char *val)
 {
-	struct bpf_kvt_ref ref = REF();
+	struct call call = CALL_OF();
 
-	return bpf_kvt_put(&ref, (void *)key, strlen(key), (void *)val, strlen(val));
+	return call_put(&call, (void *)key, strlen(key), (void *)val, strlen(val));
 }
 
 static int put_col(const char *key, u16 col, const char *val)
 {
-	struct bpf_kvt_ref ref = REF(.flags = BPF_KVT_COL, .col = col);
+	struct call call = CALL_OF(.flags = BPF_KVT_COL, .col = col);
 
-	return bpf_kvt_put(&ref, (void *)key, strlen(key), (void *)val, strlen(val));
+	return call_put(&call, (void *)key, strlen(key), (void *)val, strlen(val));
 }
 
 static struct kvt_hook_args hook_args(u32 kind, const char *name, kvt_hook_fn call,
 				      const u32 *owner)
 {
 	return (struct kvt_hook_args) {
-		.kind = kind, .store = hk.handle, .name = name, .call = call, .owner = owner,
+		.kind = kind, .store = STORE, .name = name, .call = call, .owner = owner,
 	};
 }
 
@@ -154,7 +155,7 @@ static int check_record(struct bpf_kvt_record *rec)
 static void a_filter_is_shown_the_record_as_it_is(struct kunit *test)
 {
 	struct kvt_key key = { .data = "a long key: ", .len = 12 };
-	struct bpf_kvt_ref ref;
+	struct call call;
 	u8 *blob = kunit_kzalloc(test, BLOB, GFP_KERNEL);
 	struct kvtree_bpf_hook info = {};
 	struct kvt_hook *hook;
@@ -162,8 +163,8 @@ static void a_filter_is_shown_the_record_as_it_is(struct kunit *test)
 
 	hk_open(test);
 	KUNIT_ASSERT_NOT_NULL(test, blob);
-	ref = REF(.flags = BPF_KVT_COL, .col = 4);
-	KUNIT_ASSERT_EQ(test, 0, bpf_kvt_put(&ref, (void *)key.data, 12, blob, BLOB));
+	call = CALL_OF(.flags = BPF_KVT_COL, .col = 4);
+	KUNIT_ASSERT_EQ(test, 0, call_put(&call, (void *)key.data, 12, blob, BLOB));
 	KUNIT_ASSERT_EQ(test, 0, put_col(key.data, 0, "abc"));
 	KUNIT_ASSERT_EQ(test, 0, put_col(key.data, 255, ""));
 	KUNIT_ASSERT_EQ(test, 0, attach(KVTREE_HOOK_FILTER, "f", check_record, &owner));
@@ -212,17 +213,17 @@ static void hooks_come_and_go_by_the_rules(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EINVAL, kvt_hook_replace(&args));
 	args.owner = &owner[2];
 	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_hook_replace(&args));
-	args.store = kvt_handle_of(hk.store, KVTREE_OPEN_READ);
-	KUNIT_EXPECT_EQ(test, -EACCES, kvt_hook_attach(&args));
-	args.store = ~hk.handle;
-	KUNIT_EXPECT_EQ(test, -ESTALE, kvt_hook_attach(&args));
+	args.store = STORE "-not";
+	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_hook_attach(&args));
+	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_hook_replace(&args));
 	/* The store lets go; owners do later, and may have been forgotten. */
-	kvt_handles_forbid(hk.store);
+	kvt_bindings_forbid(hk.store);
 	kvt_hooks_drop(hk.store);
 	args = hook_args(KVTREE_HOOK_VALIDATOR, "", no, &owner[1]);
-	KUNIT_EXPECT_EQ(test, -ESTALE, kvt_hook_replace(&args));
-	KUNIT_ASSERT_EQ(test, 0, kvt_handles_allow(hk.store));
-	hk.handle = kvt_handle_of(hk.store, RW);
+	KUNIT_EXPECT_EQ(test, -EPERM, kvt_hook_attach(&args));
+	KUNIT_EXPECT_EQ(test, -EPERM, kvt_hook_replace(&args));
+	KUNIT_ASSERT_EQ(test, 0, kvt_bindings_allow(hk.store));
+	KUNIT_ASSERT_EQ(test, 0, call_bind(&hk.map, hk.store, RW));
 	KUNIT_EXPECT_EQ(test, 0, put("k", "w"));
 	KUNIT_EXPECT_EQ(test, 0, attach(KVTREE_HOOK_VALIDATOR, "", no, &owner[2]));
 	kvt_hook_detach(&owner[0]);
@@ -236,7 +237,7 @@ static void hooks_come_and_go_by_the_rules(struct kunit *test)
 
 static void a_merge_that_was_overtaken_is_validated_again(struct kunit *test)
 {
-	struct bpf_kvt_ref ref;
+	struct call call;
 	u32 owner;
 	char val[8];
 
@@ -247,16 +248,16 @@ static void a_merge_that_was_overtaken_is_validated_again(struct kunit *test)
 	hk.meddle = true;
 	KUNIT_EXPECT_EQ(test, -EKEYREJECTED, put_col("k", 1, "x"));
 	KUNIT_EXPECT_EQ(test, 3, atomic_read(&hk.asked));
-	ref = REF(.col = 1);
-	KUNIT_EXPECT_EQ(test, 0, bpf_kvt_get(&ref, "k", 1, val, sizeof(val)));
-	KUNIT_EXPECT_EQ(test, BPF_KVT_ABSENT, ref.val_len);
-	ref = REF(.col = 2);
-	KUNIT_EXPECT_EQ(test, 1, bpf_kvt_get(&ref, "k", 1, val, sizeof(val)));
+	call = CALL_OF(.col = 1);
+	KUNIT_EXPECT_EQ(test, 0, call_get(&call, "k", 1, val, sizeof(val)));
+	KUNIT_EXPECT_EQ(test, BPF_KVT_ABSENT, call.val_len);
+	call = CALL_OF(.col = 2);
+	KUNIT_EXPECT_EQ(test, 1, call_get(&call, "k", 1, val, sizeof(val)));
 	/* What comes to the same in the end is made. */
 	hk.meddle = true;
 	KUNIT_EXPECT_EQ(test, 0, put_col("k", 3, "y"));
-	ref = REF(.col = 3);
-	KUNIT_EXPECT_EQ(test, 1, bpf_kvt_get(&ref, "k", 1, val, sizeof(val)));
+	call = CALL_OF(.col = 3);
+	KUNIT_EXPECT_EQ(test, 1, call_get(&call, "k", 1, val, sizeof(val)));
 	kvt_hook_detach(&owner);
 }
 
@@ -296,9 +297,9 @@ static int duel_run(void *arg)
 
 static bool both_x(void)
 {
-	struct bpf_kvt_ref ref = REF(.flags = BPF_KVT_ALL_COLS);
+	struct call call = CALL_OF(.flags = BPF_KVT_ALL_COLS);
 	u8 val[64];
-	int ret = bpf_kvt_get(&ref, "k", 1, val, sizeof(val));
+	int ret = call_get(&call, "k", 1, val, sizeof(val));
 
 	/* Columns 0 (empty), 1 and 2. */
 	return ret == 3 * sizeof(struct bpf_kvt_col) + 2 && !memcmp(val + ret - 2, "xx", 2);
@@ -358,7 +359,7 @@ static void threads_publish_nothing_that_was_not_validated(struct kunit *test)
 /* Layers without a key, enough for an iterator to give up between two records. */
 static void put_empty_layers(struct kunit *test, const char *head)
 {
-	struct bpf_kvt_ref ref = REF();
+	struct call call = CALL_OF();
 	unsigned int chain, i, n;
 	char *key;
 
@@ -370,11 +371,11 @@ static void put_empty_layers(struct kunit *test, const char *head)
 		key[n] = 'c';
 		for (i = 0; i < 2; i++) {
 			key[BPF_KVT_KEY_MAX - 1] = '0' + i;
-			KUNIT_ASSERT_EQ(test, 0, bpf_kvt_put(&ref, key, BPF_KVT_KEY_MAX, "", 0));
+			KUNIT_ASSERT_EQ(test, 0, call_put(&call, key, BPF_KVT_KEY_MAX, "", 0));
 		}
 		for (i = 0; i < 2; i++) {
 			key[BPF_KVT_KEY_MAX - 1] = '0' + i;
-			KUNIT_ASSERT_EQ(test, 0, bpf_kvt_remove(&ref, key, BPF_KVT_KEY_MAX));
+			KUNIT_ASSERT_EQ(test, 0, call_remove(&call, key, BPF_KVT_KEY_MAX));
 		}
 	}
 }
@@ -497,7 +498,7 @@ static int put_while_it_changes(struct kunit *test, const char *engine, enum kvt
 				kvt_hook_fn old)
 {
 	struct kvt_hook_args args;
-	struct bpf_kvt_ref ref;
+	struct call call;
 	int err, found;
 	u32 owner;
 
@@ -518,8 +519,8 @@ static int put_while_it_changes(struct kunit *test, const char *engine, enum kvt
 	err = kt_thread_join(&hk.writer);
 	WRITE_ONCE(kvt_park_loose_hook, NULL);
 	WRITE_ONCE(kvt_park_hook, NULL);
-	ref = REF();
-	found = bpf_kvt_exists(&ref, "k", 1);
+	call = CALL_OF();
+	found = call_exists(&call, "k", 1);
 	KUNIT_EXPECT_EQ_MSG(test, err ? -ENOENT : 0, found, "%s", engine);
 	KUNIT_EXPECT_FALSE_MSG(test, hk.early, "%s: there is a writer that has passed", engine);
 	kvt_hook_detach(&owner);

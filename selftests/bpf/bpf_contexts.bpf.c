@@ -9,8 +9,8 @@
 
 char _license[] SEC("license") = "GPL";
 
-const volatile __u64 store;
-const volatile __u64 sums;	/* another store, for posts */
+BPF_KVT_STORE(store);
+BPF_KVT_STORE(sums);		/* another store, for posts */
 
 struct contexts contexts;
 
@@ -47,23 +47,28 @@ static __always_inline void judge(struct count *count, int ret, int right)
 /* The even number beside the one that is being changed: in the same leaf, mostly. */
 static __always_inline void look(struct count *count)
 {
-	struct bpf_kvt_ref ref = { .store = store };
-	__u32 n = contexts.next & ~1u, key = bpf_htonl(n), val = ~0u;
+	__u32 n = contexts.next & ~1u, val = ~0u;
+	struct {
+		struct bpf_kvt_req req;
+		__u32 key[2];
+	} ask = { { .key_len = 4 }, { bpf_htonl(n) } };
 	int ret;
 
-	ret = bpf_kvt_get(&ref, &key, sizeof(key), &val, sizeof(val));
+	ret = bpf_kvt_get(&store, &ask, sizeof(ask), &val, sizeof(val));
 	judge(count, ret, ret == sizeof(val) && val == n);
-	ref.key_len = sizeof(key);
-	ret = bpf_kvt_ceil(&ref, &key, sizeof(key), &val, sizeof(val));
+	ret = bpf_kvt_ceil(&store, &ask, sizeof(ask), &val, sizeof(val));
 	judge(count, ret, ret == sizeof(val) && val == n);
 }
 
 /* How often each of them ran is known in two ways. */
 static __always_inline void post(struct count *count, char name)
 {
-	struct bpf_kvt_ref ref = { .store = sums, .flags = BPF_KVT_POST_ADD, .arg = 1 };
+	struct {
+		struct bpf_kvt_req req;
+		char key[8];
+	} ask = { { .flags = BPF_KVT_POST_ADD, .arg = 1, .key_len = 1 }, { name } };
 
-	if (!bpf_kvt_post(&ref, &name, 1, &name, 0))
+	if (!bpf_kvt_post(&sums, &ask, sizeof(ask), &name, 0))
 		__sync_fetch_and_add(&count->posts, 1);
 }
 

@@ -126,12 +126,12 @@ FIXTURE_SETUP(contexts)
 		ASSERT_EQ(0, put(self->env.env.fd, n));
 	self->skel = bpf_contexts__open();
 	ASSERT_NE(NULL, self->skel);
-	self->skel->rodata->store = self->env.read;
-	self->skel->rodata->sums = self->sums.write;
 	set_masks(self->skel);
 	ASSERT_EQ(0, bpf_contexts__load(self->skel)) {
 		TH_LOG("%s", kvt_bpf_log());
 	}
+	kvt_bpf_env_bind(&self->env, self->skel->maps.data_store, KVTREE_OPEN_READ);
+	kvt_bpf_env_bind(&self->sums, self->skel->maps.data_sums, KVTREE_OPEN_WRITE);
 	self->contexts = &self->skel->bss->contexts;
 	bind_to(!CPU);
 }

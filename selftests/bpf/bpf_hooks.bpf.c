@@ -14,6 +14,8 @@ char _license[] SEC("license") = "GPL";
 struct hooks hooks;
 struct call call;
 
+BPF_KVT_STORE(changed);
+
 static __always_inline int key_is_even(struct bpf_kvt_record *rec)
 {
 	__u8 last = 0;
@@ -106,39 +108,46 @@ int BPF_PROG(allow_nothing, struct bpf_kvt_record *rec)
 	return 0;
 }
 
-/* The test sets the stores before it loads them. */
-SEC(".struct_ops.link")
-struct bpf_kvt_filter first = { .match = (void *)match, .name = "picky" };
+#define STORE	.store = "bpf-hooks"
+#define STRAY	.store = "bpf-hooks-stray"
+#define THEIRS	.store = "bpf-hooks-theirs"
+#define SEEN	.store = "bpf-hooks-seen"
 
 SEC(".struct_ops.link")
-struct bpf_kvt_filter second = { .match = (void *)match_other, .name = "picky" };
+struct bpf_kvt_filter first = { STORE, .match = (void *)match, .name = "picky" };
 
 SEC(".struct_ops.link")
-struct bpf_kvt_filter nameless = { .match = (void *)match };
+struct bpf_kvt_filter second = { STORE, .match = (void *)match_other, .name = "picky" };
 
 SEC(".struct_ops.link")
-struct bpf_kvt_filter misnamed = { .match = (void *)match, .name = "7 up" };
+struct bpf_kvt_filter nameless = { STORE, .match = (void *)match };
 
 SEC(".struct_ops.link")
-struct bpf_kvt_filter stray = { .match = (void *)match, .name = "stray" };
+struct bpf_kvt_filter misnamed = { STORE, .match = (void *)match, .name = "7 up" };
 
 SEC(".struct_ops.link")
-struct bpf_kvt_filter theirs = { .match = (void *)match, .name = "theirs" };
+struct bpf_kvt_filter stray = { STRAY, .match = (void *)match, .name = "stray" };
 
 SEC(".struct_ops.link")
-struct bpf_kvt_filter empty = { .name = "empty" };
+struct bpf_kvt_filter theirs = { THEIRS, .match = (void *)match, .name = "theirs" };
+
+SEC(".struct_ops.link")
+struct bpf_kvt_filter empty = { STORE, .name = "empty" };
 
 SEC(".struct_ops")
-struct bpf_kvt_filter linkless = { .match = (void *)match, .name = "linkless" };
+struct bpf_kvt_filter linkless = { STORE, .match = (void *)match, .name = "linkless" };
 
 SEC(".struct_ops.link")
-struct bpf_kvt_validator guard = { .allow = (void *)allow, .name = "guard" };
+struct bpf_kvt_validator guard = { STORE, .allow = (void *)allow, .name = "guard" };
 
 SEC(".struct_ops.link")
-struct bpf_kvt_validator wall = { .allow = (void *)allow_nothing, .name = "guard" };
+struct bpf_kvt_validator wall = { STORE, .allow = (void *)allow_nothing, .name = "guard" };
 
 SEC(".struct_ops.link")
-struct bpf_kvt_validator reader = { .allow = (void *)allow, .name = "reader" };
+struct bpf_kvt_filter seen = { SEEN, .match = (void *)match };
+
+SEC(".struct_ops.link")
+struct bpf_kvt_validator judged = { SEEN, .allow = (void *)allow };
 
 SEC("xdp")
 int change(struct xdp_md *ctx)
@@ -149,21 +158,22 @@ int change(struct xdp_md *ctx)
 	barrier_var(val_size);
 	if (key_size > CALL_KEY || val_size > CALL_VAL)
 		return XDP_DROP;
+	key_size += sizeof(call.req);
 	switch (call.op) {
 	case CALL_PUT:
-		call.ret = bpf_kvt_put(&call.ref, call.key, key_size, call.val, val_size);
+		call.ret = bpf_kvt_put(&changed, &call.req, key_size, call.val, val_size);
 		break;
 	case CALL_CAS:
-		call.ret = bpf_kvt_cas(&call.ref, call.key, key_size, call.val, val_size);
+		call.ret = bpf_kvt_cas(&changed, &call.req, key_size, call.val, val_size);
 		break;
 	case CALL_ADD:
-		call.ret = bpf_kvt_add(&call.ref, call.key, key_size);
+		call.ret = bpf_kvt_add(&changed, &call.req, key_size);
 		break;
 	case CALL_REMOVE:
-		call.ret = bpf_kvt_remove(&call.ref, call.key, key_size);
+		call.ret = bpf_kvt_remove(&changed, &call.req, key_size);
 		break;
 	case CALL_POST:
-		call.ret = bpf_kvt_post(&call.ref, call.key, key_size, call.val, val_size);
+		call.ret = bpf_kvt_post(&changed, &call.req, key_size, call.val, val_size);
 		break;
 	}
 	call.done++;

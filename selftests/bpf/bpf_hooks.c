@@ -25,15 +25,15 @@
 #include "lib/work.h"
 #include "bpf_hooks.skel.h"
 
-#define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+#define RW		KVT_RW
 #define NOBODY		65534
 #define MARK_EVERY	4096	/* records, and less than a step of 64 more */
 #define PIN_DIR		"/sys/fs/bpf"
 #define PIN		PIN_DIR "/kvtree-test"
 
 static const char store[] = "bpf-hooks", theirs[] = "bpf-hooks-theirs";
+static const char seen[] = "bpf-hooks-seen";	/* by everybody */
 static struct bpf_hooks *skel;
-static __u64 handle;	/* for both */
 
 /* A session of the test's own: tests are children of who loads the programs. */
 FIXTURE(hooks) {
@@ -542,8 +542,7 @@ TEST_F(hooks, what_does_not_fit_is_not_attached)
 	EXPECT_EQ(-EEXIST, try_attach(skel->maps.wall));
 	EXPECT_EQ(-EINVAL, try_attach(skel->maps.misnamed));
 	EXPECT_EQ(-EINVAL, try_attach(skel->maps.empty));
-	EXPECT_EQ(-ESTALE, try_attach(skel->maps.stray));
-	EXPECT_EQ(-EACCES, try_attach(skel->maps.reader));
+	EXPECT_EQ(-ENOENT, try_attach(skel->maps.stray));
 	EXPECT_EQ(-EOPNOTSUPP, try_attach(skel->maps.linkless));
 	bpf_link__destroy(link);
 	EXPECT_EQ(0, try_attach(skel->maps.second));
@@ -571,8 +570,10 @@ static void drop_to_bpf(void)
 static int attach_as_nobody(void *arg)
 {
 	drop_to_bpf();
-	KVT_CHECK(try_attach(skel->maps.first) == -EPERM);
-	KVT_CHECK(try_attach(skel->maps.guard) == -EPERM);
+	KVT_CHECK(try_attach(skel->maps.first) == -EACCES);
+	KVT_CHECK(try_attach(skel->maps.guard) == -EACCES);
+	KVT_CHECK(try_attach(skel->maps.seen) == -EPERM);
+	KVT_CHECK(try_attach(skel->maps.judged) == -EACCES);
 	KVT_CHECK(try_attach(skel->maps.theirs) == 0);
 	return 0;
 }
@@ -582,6 +583,7 @@ TEST_F(hooks, the_owner_alone_attaches)
 	EXPECT_EQ(0, kvt_run(attach_as_nobody, NULL));
 	/* An administrator may, too. */
 	EXPECT_EQ(0, try_attach(skel->maps.theirs));
+	EXPECT_EQ(0, try_attach(skel->maps.judged));
 }
 
 /*
@@ -815,12 +817,13 @@ TEST_F(hooks, batches_and_io_uring_are_validated)
 }
 
 static int call(struct __test_metadata *_metadata, struct _test_data_hooks *self, int op,
-		struct bpf_kvt_ref ref, struct kvt_bytes key, struct kvt_bytes val)
+		struct bpf_kvt_req req, struct kvt_bytes key, struct kvt_bytes val)
 {
 	struct call *call = self->call;
 
 	call->op = op;
-	call->ref = ref;
+	call->req = req;
+	call->req.key_len = key.len;
 	call->key_size = key.len;
 	call->val_size = val.len;
 	memcpy(call->key, key.data, key.len);
@@ -830,7 +833,7 @@ static int call(struct __test_metadata *_metadata, struct _test_data_hooks *self
 }
 
 #define CALL(op, key, val, ...) \
-	call(_metadata, self, op, (struct bpf_kvt_ref){ .store = handle, ##__VA_ARGS__ }, key, val)
+	call(_metadata, self, op, (struct bpf_kvt_req){ __VA_ARGS__ }, key, val)
 
 static bool post_failed(void *arg)
 {
@@ -965,9 +968,9 @@ TEST_F(hooks, a_store_that_forbids_programs_lets_go_of_hooks)
 	ASSERT_EQ(0, kvt_bpf_access(fd, false));
 	EXPECT_EQ(0, newest(fd));
 	bpf_link__destroy(link);
-	/* Its handles are others from now on. */
+	EXPECT_EQ(-EPERM, try_attach(skel->maps.theirs));
 	ASSERT_EQ(0, kvt_bpf_access(fd, true));
-	EXPECT_EQ(-ESTALE, try_attach(skel->maps.theirs));
+	EXPECT_EQ(0, try_attach(skel->maps.theirs));
 	close(fd);
 }
 
@@ -980,58 +983,39 @@ TEST_F(hooks, a_store_that_is_destroyed_lets_go_of_hooks)
 	ASSERT_EQ(0, kvt_put(self->fd, STR("k"), STR("v"), NULL));
 	EXPECT_EQ(0, kvt_destroy(self->dev, store));
 	EXPECT_EQ(-ESTALE, hook_list(self->fd, 0, &info));
-	EXPECT_EQ(-ESTALE, bpf_link__update_map(link, skel->maps.second));
+	EXPECT_EQ(-ENOENT, bpf_link__update_map(link, skel->maps.second));
 	bpf_link__destroy(link);
 	EXPECT_EQ(0, bpf_link__detach(guard));
 	bpf_link__destroy(guard);
-	EXPECT_EQ(-ESTALE, try_attach(skel->maps.first));
+	EXPECT_EQ(-ENOENT, try_attach(skel->maps.first));
 }
 
-static __u64 make_store(int dev, const char *name, __u32 owner)
+static int make_store(int dev, const char *name, __u32 mode, __u32 owner)
 {
-	__u64 number;
 	int fd;
 
 	kvt_destroy(dev, name);
-	KVT_CHECK(kvt_create_as(dev, name, 0600, owner, owner) == 0);
+	KVT_CHECK(kvt_create_as(dev, name, mode, owner, owner) == 0);
 	fd = kvt_store(dev, name, RW);
 	KVT_CHECK(fd >= 0);
 	KVT_CHECK(kvt_bpf_access(fd, true) == 0);
-	KVT_CHECK(kvt_bpf_handle(fd, RW, &number) == 0);
-	close(fd);
-	return number;
-}
-
-static __u64 reading_handle(int dev, const char *name)
-{
-	int fd = kvt_store(dev, name, KVTREE_OPEN_READ);
-	__u64 number;
-
-	KVT_CHECK(kvt_bpf_handle(fd, KVTREE_OPEN_READ, &number) == 0);
-	close(fd);
-	return number;
+	return fd;
 }
 
 /* Programs are loaded once for all tests: see bpf_kfuncs.c. */
 static void load(int dev)
 {
-	handle = make_store(dev, store, 0);
+	int fd = make_store(dev, store, 0600, 0);
+
+	close(make_store(dev, theirs, 0600, NOBODY));
+	close(make_store(dev, seen, 0644, 0));
 	kvt_bpf_quiet();
 	skel = bpf_hooks__open();
 	KVT_CHECK(skel);
-	skel->struct_ops.first->store = reading_handle(dev, store);
-	skel->struct_ops.second->store = handle;
-	skel->struct_ops.nameless->store = handle;
-	skel->struct_ops.misnamed->store = handle;
-	skel->struct_ops.empty->store = handle;
-	skel->struct_ops.linkless->store = handle;
-	skel->struct_ops.stray->store = ~handle;
-	skel->struct_ops.guard->store = handle;
-	skel->struct_ops.wall->store = handle;
-	skel->struct_ops.reader->store = skel->struct_ops.first->store;
-	skel->struct_ops.theirs->store = make_store(dev, theirs, NOBODY);
 	if (bpf_hooks__load(skel))
 		fprintf(stderr, "%s", kvt_bpf_log());
+	KVT_CHECK(kvt_bpf_bind(fd, bpf_map__fd(skel->maps.data_changed), RW) == 0);
+	close(fd);
 }
 
 int main(int argc, char **argv)
@@ -1043,5 +1027,6 @@ int main(int argc, char **argv)
 	ret = test_harness_run(argc, argv);
 	kvt_destroy(dev, store);
 	kvt_destroy(dev, theirs);
+	kvt_destroy(dev, seen);
 	return ret;
 }

@@ -17,22 +17,30 @@ struct {
 	__type(value, __u64);
 } keeps SEC(".maps");
 
+BPF_KVT_STORE(store);
+
+/* Room for a key of 8 bytes. */
+struct ask {
+	struct bpf_kvt_req req;
+	char key[8];
+};
+
 #define FILTER(prog)					\
 	SEC(".struct_ops.link")				\
-	struct bpf_kvt_filter f_##prog = { .match = (void *)prog }
+	struct bpf_kvt_filter f_##prog = { .match = (void *)prog, .store = "default" }
 #define VALIDATOR(prog)					\
 	SEC(".struct_ops.link")				\
-	struct bpf_kvt_validator v_##prog = { .allow = (void *)prog }
+	struct bpf_kvt_validator v_##prog = { .allow = (void *)prog, .store = "default" }
 
 SEC("struct_ops/good")
 int BPF_PROG(good, struct bpf_kvt_record *rec)
 {
-	struct bpf_kvt_ref ref = { 0 };
-	char key[8] = { 0 }, val[8];
+	struct ask ask = {};
+	char val[8];
 
-	if (bpf_kvt_record_key(rec, 0, key, sizeof(key)) < 0)
+	if (bpf_kvt_record_key(rec, 0, ask.key, sizeof(ask.key)) < 0)
 		return 0;
-	return bpf_kvt_get(&ref, key, sizeof(key), val, sizeof(val)) >= 0;
+	return bpf_kvt_get(&store, &ask, sizeof(ask), val, sizeof(val)) >= 0;
 }
 
 VALIDATOR(good);
@@ -40,10 +48,9 @@ VALIDATOR(good);
 SEC("struct_ops/puts")
 int BPF_PROG(puts, struct bpf_kvt_record *rec)
 {
-	struct bpf_kvt_ref ref = { 0 };
-	char key[8] = { 0 };
+	struct ask ask = {};
 
-	return !bpf_kvt_put(&ref, key, sizeof(key), key, sizeof(key));
+	return !bpf_kvt_put(&store, &ask, sizeof(ask), ask.key, sizeof(ask.key));
 }
 
 VALIDATOR(puts);
@@ -51,10 +58,9 @@ VALIDATOR(puts);
 SEC("struct_ops/cas")
 int BPF_PROG(cas, struct bpf_kvt_record *rec)
 {
-	struct bpf_kvt_ref ref = { 0 };
-	char key[8] = { 0 };
+	struct ask ask = {};
 
-	return !bpf_kvt_cas(&ref, key, sizeof(key), key, sizeof(key));
+	return !bpf_kvt_cas(&store, &ask, sizeof(ask), ask.key, sizeof(ask.key));
 }
 
 VALIDATOR(cas);
@@ -62,10 +68,9 @@ VALIDATOR(cas);
 SEC("struct_ops/adds")
 int BPF_PROG(adds, struct bpf_kvt_record *rec)
 {
-	struct bpf_kvt_ref ref = { 0 };
-	char key[8] = { 0 };
+	struct ask ask = {};
 
-	return !bpf_kvt_add(&ref, key, sizeof(key));
+	return !bpf_kvt_add(&store, &ask, sizeof(ask));
 }
 
 FILTER(adds);
@@ -73,10 +78,9 @@ FILTER(adds);
 SEC("struct_ops/removes")
 int BPF_PROG(removes, struct bpf_kvt_record *rec)
 {
-	struct bpf_kvt_ref ref = { 0 };
-	char key[8] = { 0 };
+	struct ask ask = {};
 
-	return !bpf_kvt_remove(&ref, key, sizeof(key));
+	return !bpf_kvt_remove(&store, &ask, sizeof(ask));
 }
 
 FILTER(removes);
@@ -84,10 +88,9 @@ FILTER(removes);
 SEC("struct_ops/posts")
 int BPF_PROG(posts, struct bpf_kvt_record *rec)
 {
-	struct bpf_kvt_ref ref = { 0 };
-	char key[8] = { 0 };
+	struct ask ask = {};
 
-	return !bpf_kvt_post(&ref, key, sizeof(key), key, sizeof(key));
+	return !bpf_kvt_post(&store, &ask, sizeof(ask), ask.key, sizeof(ask.key));
 }
 
 VALIDATOR(posts);
@@ -96,12 +99,11 @@ VALIDATOR(posts);
 SEC("struct_ops/iterates")
 int BPF_PROG(iterates, struct bpf_kvt_record *rec)
 {
-	struct bpf_kvt_ref ref = { 0 };
 	const union bpf_kvt_rec *r;
-	char key[8] = { 0 };
+	struct ask ask = {};
 	int err = 0;
 
-	bpf_kvt_for_each(it, r, err, &ref, key, sizeof(key))
+	bpf_kvt_for_each(it, r, err, &store, &ask, sizeof(ask))
 		;
 	return !err;
 }

@@ -74,12 +74,9 @@ static int pin_and_leave(void *arg)
 	struct bpf_link *link;
 	int dev = kvt_open();
 	struct bpf_map *map;
-	__u64 store;
 
 	KVT_CHECK(skel && dev >= 0);
 	KVT_CHECK(kvt_bpf_access(dev, true) == 0);
-	KVT_CHECK(kvt_bpf_handle(dev, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE, &store) == 0);
-	skel->struct_ops.v_good->store = store;
 	bpf_object__for_each_program(prog, skel->obj)
 		bpf_program__set_autoload(prog, prog == skel->progs.good);
 	bpf_object__for_each_map(map, skel->obj)

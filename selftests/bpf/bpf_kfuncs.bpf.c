@@ -10,17 +10,22 @@ char _license[] SEC("license") = "GPL";
 
 struct call call;
 
+BPF_KVT_STORE(to_read);
+BPF_KVT_STORE(to_write);
+BPF_KVT_STORE(to_both);
+BPF_KVT_STORE(to_other);
+
 /* A program that may sleep says when it reads what RCU protects. */
 extern void bpf_rcu_read_lock(void) __weak __ksym;
 extern void bpf_rcu_read_unlock(void) __weak __ksym;
 
-static __always_inline int iterate(__u32 key_size)
+static __always_inline int iterate(struct bpf_kvt_store *store, __u32 size)
 {
 	const union bpf_kvt_rec *rec;
 	__u32 n = 0, at;
 	int err = 0;
 
-	bpf_kvt_for_each(it, rec, err, &call.ref, call.key, key_size) {
+	bpf_kvt_for_each(it, rec, err, store, &call.req, size) {
 		at = n++;
 		if (at >= CALL_SLOTS)
 			break;
@@ -31,48 +36,62 @@ static __always_inline int iterate(__u32 key_size)
 	return err ?: n;
 }
 
-static __always_inline void read_or_post(__u32 key_size, __u32 val_size)
+static __always_inline void read_or_post(struct bpf_kvt_store *store, __u32 size, __u32 val_size)
 {
 	switch (call.op) {
 	case CALL_GET:
-		call.ret = bpf_kvt_get(&call.ref, call.key, key_size, call.val, val_size);
+		call.ret = bpf_kvt_get(store, &call.req, size, call.val, val_size);
 		break;
 	case CALL_EXISTS:
-		call.ret = bpf_kvt_exists(&call.ref, call.key, key_size);
+		call.ret = bpf_kvt_exists(store, &call.req, size);
 		break;
 	case CALL_CEIL:
-		call.ret = bpf_kvt_ceil(&call.ref, call.key, key_size, call.val, val_size);
+		call.ret = bpf_kvt_ceil(store, &call.req, size, call.val, val_size);
 		break;
 	case CALL_FLOOR:
-		call.ret = bpf_kvt_floor(&call.ref, call.key, key_size, call.val, val_size);
+		call.ret = bpf_kvt_floor(store, &call.req, size, call.val, val_size);
 		break;
 	case CALL_LPM:
-		call.ret = bpf_kvt_lpm(&call.ref, call.key, key_size, call.val, val_size);
+		call.ret = bpf_kvt_lpm(store, &call.req, size, call.val, val_size);
 		break;
 	case CALL_ITER:
-		call.ret = iterate(key_size);
+		call.ret = iterate(store, size);
 		break;
 	case CALL_POST:
-		call.ret = bpf_kvt_post(&call.ref, call.key, key_size, call.val, val_size);
+		call.ret = bpf_kvt_post(store, &call.req, size, call.val, val_size);
 		break;
 	}
 }
 
-static __always_inline void change(__u32 key_size, __u32 val_size)
+static __always_inline void change(struct bpf_kvt_store *store, __u32 size, __u32 val_size)
 {
 	switch (call.op) {
 	case CALL_PUT:
-		call.ret = bpf_kvt_put(&call.ref, call.key, key_size, call.val, val_size);
+		call.ret = bpf_kvt_put(store, &call.req, size, call.val, val_size);
 		break;
 	case CALL_CAS:
-		call.ret = bpf_kvt_cas(&call.ref, call.key, key_size, call.val, val_size);
+		call.ret = bpf_kvt_cas(store, &call.req, size, call.val, val_size);
 		break;
 	case CALL_ADD:
-		call.ret = bpf_kvt_add(&call.ref, call.key, key_size);
+		call.ret = bpf_kvt_add(store, &call.req, size);
 		break;
 	case CALL_REMOVE:
-		call.ret = bpf_kvt_remove(&call.ref, call.key, key_size);
+		call.ret = bpf_kvt_remove(store, &call.req, size);
 		break;
+	}
+}
+
+static __always_inline struct bpf_kvt_store *store_called(void)
+{
+	switch (call.map) {
+	case CALL_READ:
+		return &to_read;
+	case CALL_WRITE:
+		return &to_write;
+	case CALL_BOTH:
+		return &to_both;
+	default:
+		return &to_other;
 	}
 }
 
@@ -80,14 +99,15 @@ static __always_inline void change(__u32 key_size, __u32 val_size)
 static __always_inline void make_call(int may_change)
 {
 	__u32 key_size = call.key_size, val_size = call.val_size;
+	struct bpf_kvt_store *store = store_called();
 
 	barrier_var(key_size);
 	barrier_var(val_size);
 	if (key_size > CALL_KEY || val_size > CALL_VAL)
 		return;
-	read_or_post(key_size, val_size);
+	read_or_post(store, sizeof(call.req) + key_size, val_size);
 	if (may_change)
-		change(key_size, val_size);
+		change(store, sizeof(call.req) + key_size, val_size);
 	call.done++;
 }
 

@@ -16,7 +16,7 @@
 #include "call.h"
 #include "bpf_kfuncs.skel.h"
 
-#define RW	(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+#define RW	KVT_RW
 
 /* How a program is made to run. */
 enum how {
@@ -50,6 +50,7 @@ static struct bpf_kfuncs *skel;
 
 FIXTURE(kfuncs) {
 	struct kvt_bpf_env env;
+	int other;		/* the map that is not bound to its store */
 	struct call *call;
 	const struct type *type;
 	struct bpf_program *prog;
@@ -93,6 +94,10 @@ FIXTURE_SETUP(kfuncs)
 	self->perf = -1;
 	self->prog = bpf_object__find_program_by_name(skel->obj, self->type->name);
 	self->call = &skel->bss->call;
+	kvt_bpf_env_bind(&self->env, skel->maps.data_to_read, KVTREE_OPEN_READ);
+	kvt_bpf_env_bind(&self->env, skel->maps.data_to_write, KVTREE_OPEN_WRITE);
+	kvt_bpf_env_bind(&self->env, skel->maps.data_to_both, RW);
+	self->other = bpf_map__fd(skel->maps.data_to_other);
 	if (self->type->how == HOW_GETPGID || self->type->how == HOW_TRACED_RUN) {
 		self->link = bpf_program__attach(self->prog);
 		ASSERT_NE(NULL, self->link) {
@@ -122,6 +127,12 @@ static bool spin_until(const volatile __u32 *done, __u32 want)
 	return *done == want;
 }
 
+/* Those that have another key in its place when they return. */
+static bool finds_key(int op)
+{
+	return op == CALL_CEIL || op == CALL_FLOOR || op == CALL_LPM;
+}
+
 /* Have the program make the call once; what it returned. */
 static int make(struct __test_metadata *_metadata, struct _test_data_kfuncs *self, int op,
 		struct kvt_bytes key, struct kvt_bytes val)
@@ -132,6 +143,8 @@ static int make(struct __test_metadata *_metadata, struct _test_data_kfuncs *sel
 	call->op = op;
 	call->ret = 1000;
 	call->key_size = key.len;
+	if (!finds_key(op) && !call->req.end_len)
+		call->req.key_len = key.len;
 	call->val_size = val.len;
 	memcpy(call->key, key.data, key.len);
 	if (val.data)
@@ -157,8 +170,9 @@ static int make(struct __test_metadata *_metadata, struct _test_data_kfuncs *sel
 #define MAKE(op, key, val)	make(_metadata, self, op, key, val)
 /* Room for a value of that many bytes. */
 #define ROOM(n)			((struct kvt_bytes){ NULL, n })
-#define REF(handle, ...)	\
-	(self->call->ref = (struct bpf_kvt_ref){ .store = (handle), ##__VA_ARGS__ })
+/* What the next calls are about; a key that does not say so is as long as its room. */
+#define ASK(which, ...)		\
+	(self->call->map = (which), self->call->req = (struct bpf_kvt_req){ __VA_ARGS__ })
 
 static bool posted(void *arg)
 {
@@ -177,27 +191,27 @@ TEST_F(kfuncs, every_lookup_finds_what_is_there)
 	ASSERT_EQ(0, kvt_put(fd, STR("bcd"), STR("deep"), NULL));
 	ASSERT_EQ(0, kvt_put(fd, STR("m"), STR("mu"), NULL));
 
-	REF(self->env.read);
+	ASK(CALL_READ);
 	EXPECT_EQ(4, MAKE(CALL_GET, STR("b"), ROOM(16)));
 	EXPECT_EQ(0, memcmp(call->val, "beta", 4));
-	EXPECT_EQ(version, call->ref.version);
+	EXPECT_EQ(version, call->req.version);
 	EXPECT_EQ(-ENOENT, MAKE(CALL_GET, STR("c"), ROOM(16)));
 	EXPECT_EQ(-EMSGSIZE, MAKE(CALL_GET, STR("b"), ROOM(3)));
-	EXPECT_EQ(4, call->ref.val_len);
+	EXPECT_EQ(4, call->req.val_len);
 
 	EXPECT_EQ(0, MAKE(CALL_EXISTS, STR("b"), ROOM(0)));
 	EXPECT_EQ(-ENOENT, MAKE(CALL_EXISTS, STR("bc"), ROOM(0)));
 
-	REF(self->env.read, .key_len = 1);
+	ASK(CALL_READ, .key_len = 1);
 	EXPECT_EQ(2, MAKE(CALL_CEIL, STR("c\0\0\0"), ROOM(16)));
-	EXPECT_EQ(1, call->ref.key_len);
+	EXPECT_EQ(1, call->req.key_len);
 	EXPECT_EQ('m', call->key[0]);
 	EXPECT_EQ(4, MAKE(CALL_FLOOR, STR("c\0\0\0"), ROOM(16)));
-	EXPECT_EQ(3, call->ref.key_len);
+	EXPECT_EQ(3, call->req.key_len);
 	EXPECT_EQ(0, memcmp(call->key, "bcd", 3));
-	REF(self->env.read, .key_len = 4);
+	ASK(CALL_READ, .key_len = 4);
 	EXPECT_EQ(4, MAKE(CALL_LPM, STR("bcx1"), ROOM(16)));
-	EXPECT_EQ(1, call->ref.key_len);
+	EXPECT_EQ(1, call->req.key_len);
 	EXPECT_EQ(0, memcmp(call->val, "beta", 4));
 }
 
@@ -210,29 +224,30 @@ TEST_F(kfuncs, iterators_see_ranges_in_order)
 	ASSERT_EQ(0, kvt_put(fd, STR("b2"), STR(""), NULL));
 	ASSERT_EQ(0, kvt_put(fd, STR("c1"), STR(""), NULL));
 
-	REF(self->env.read);
+	ASK(CALL_READ);
 	EXPECT_EQ(3, MAKE(CALL_ITER, STR("a"), ROOM(0)));
 	EXPECT_EQ(0, memcmp(call->val, "b1", 2));
 	EXPECT_EQ(0, memcmp(call->val + 2 * CALL_SLOT, "c1", 2));
-	REF(self->env.read, .flags = BPF_KVT_PREFIX | BPF_KVT_REVERSE);
+	ASK(CALL_READ, .flags = BPF_KVT_PREFIX | BPF_KVT_REVERSE);
 	EXPECT_EQ(2, MAKE(CALL_ITER, STR("b"), ROOM(0)));
 	EXPECT_EQ(0, memcmp(call->val, "b2", 2));
-	REF(self->env.read, .flags = BPF_KVT_RANGE | BPF_KVT_AFTER, .key_len = 2);
+	ASK(CALL_READ, .flags = BPF_KVT_RANGE | BPF_KVT_AFTER, .key_len = 2,
+	    .end_len = 2);
 	EXPECT_EQ(1, MAKE(CALL_ITER, STR("b1c1"), ROOM(0)));
 	EXPECT_EQ(0, memcmp(call->val, "b2", 2));
-	REF(self->env.read, .flags = 1u << 31);
+	ASK(CALL_READ, .flags = 1u << 31);
 	EXPECT_EQ(-EINVAL, MAKE(CALL_ITER, STR("b"), ROOM(0)));
-	REF(0);
+	ASK(CALL_OTHER);
 	EXPECT_EQ(-ESTALE, MAKE(CALL_ITER, STR("b"), ROOM(0)));
 }
 
 TEST_F(kfuncs, posts_are_made_later)
 {
-	REF(self->env.write);
+	ASK(CALL_WRITE);
 	EXPECT_EQ(0, MAKE(CALL_POST, STR("later"), STR("on")));
 	EXPECT_TRUE(kvt_eventually(posted, &self->env));
 	EXPECT_EQ(1, kvt_stat(self->env.env.fd, KVTREE_STAT_BPF_POST));
-	REF(self->env.read);
+	ASK(CALL_READ);
 	EXPECT_EQ(-EACCES, MAKE(CALL_POST, STR("later"), STR("on")));
 }
 
@@ -245,27 +260,27 @@ TEST_F(kfuncs, changes_are_made_by_those_who_may)
 	/* A program of another type that tries is not loaded: see bpf_reject. */
 	if (!self->type->changes)
 		return;
-	REF(self->env.both);
+	ASK(CALL_BOTH);
 	EXPECT_EQ(0, MAKE(CALL_PUT, STR("k"), STR("one")));
 	EXPECT_TRUE(kvt_has(fd, STR("k"), STR("one")));
-	version = call->ref.version;
+	version = call->req.version;
 	EXPECT_EQ(version, kvt_version(fd, STR("k")));
-	REF(self->env.both, .version = version);
+	ASK(CALL_BOTH, .version = version);
 	EXPECT_EQ(0, MAKE(CALL_CAS, STR("k"), STR("two")));
 	EXPECT_TRUE(kvt_has(fd, STR("k"), STR("two")));
-	EXPECT_EQ(version + 1, call->ref.version);
-	REF(self->env.both, .version = version);
+	EXPECT_EQ(version + 1, call->req.version);
+	ASK(CALL_BOTH, .version = version);
 	EXPECT_EQ(-ECANCELED, MAKE(CALL_CAS, STR("k"), STR("three")));
-	EXPECT_EQ(version + 1, call->ref.version);
-	REF(self->env.both, .arg = 3);
+	EXPECT_EQ(version + 1, call->req.version);
+	ASK(CALL_BOTH, .arg = 3);
 	EXPECT_EQ(0, MAKE(CALL_ADD, STR("n"), ROOM(0)));
 	EXPECT_EQ(0, MAKE(CALL_ADD, STR("n"), ROOM(0)));
-	EXPECT_EQ(3, call->ref.arg);
+	EXPECT_EQ(3, call->req.arg);
 	EXPECT_EQ(8, kvt_get(fd, STR("n"), &n, sizeof(n), NULL));
 	EXPECT_EQ(3, n);
 	EXPECT_EQ(0, MAKE(CALL_REMOVE, STR("k"), ROOM(0)));
 	EXPECT_EQ(-ENOENT, MAKE(CALL_REMOVE, STR("k"), ROOM(0)));
-	REF(self->env.read);
+	ASK(CALL_READ);
 	EXPECT_EQ(-EACCES, MAKE(CALL_PUT, STR("k"), STR("x")));
 }
 
@@ -273,49 +288,58 @@ TEST_F(kfuncs, wrong_sizes_are_refused)
 {
 	char big[CALL_KEY] = { 0 };
 
-	REF(self->env.both, .key_len = 9);
+	ASK(CALL_BOTH, .key_len = 9);
 	EXPECT_EQ(-EINVAL, MAKE(CALL_CEIL, kvt_bytes(big, 8), ROOM(8)));
-	REF(self->env.both, .key_len = 600);
+	ASK(CALL_BOTH, .key_len = 600);
 	EXPECT_EQ(-E2BIG, MAKE(CALL_LPM, kvt_bytes(big, sizeof(big)), ROOM(8)));
-	REF(self->env.both, .flags = BPF_KVT_PREFIX);
+	ASK(CALL_BOTH, .flags = BPF_KVT_PREFIX);
 	EXPECT_EQ(-E2BIG, MAKE(CALL_ITER, kvt_bytes(big, sizeof(big)), ROOM(0)));
-	REF(self->env.both, .reserved = 1);
+	ASK(CALL_BOTH, .reserved = 1);
 	EXPECT_EQ(-EINVAL, MAKE(CALL_GET, STR("k"), ROOM(8)));
-	REF(self->env.both);
+	ASK(CALL_BOTH);
 	EXPECT_EQ(-E2BIG, MAKE(CALL_POST, kvt_bytes(big, 513), ROOM(8)));
 	if (self->type->changes)
 		EXPECT_EQ(-E2BIG, MAKE(CALL_PUT, kvt_bytes(big, 513), ROOM(8)));
 	EXPECT_EQ(0, kvt_stat(self->env.env.fd, KVTREE_STAT_KEYS));
 }
 
-TEST_F(kfuncs, handles_lead_to_their_store_alone_and_end_with_it)
+TEST_F(kfuncs, a_map_leads_to_its_store_alone_and_only_while_it_is_bound)
 {
 	int dev = self->env.env.dev, other;
-	__u64 handle;
 
 	kvt_destroy(dev, "bpf-kfuncs-other");
 	ASSERT_EQ(0, kvt_create(dev, "bpf-kfuncs-other", 0600, 0, 0));
 	other = kvt_store(dev, "bpf-kfuncs-other", RW);
 	ASSERT_LE(0, other);
-	EXPECT_EQ(-ENOENT, kvt_bpf_handle(other, RW, &handle));
+	EXPECT_EQ(-EPERM, kvt_bpf_bind(other, self->other, RW));
 	ASSERT_EQ(0, kvt_bpf_access(other, true));
-	ASSERT_EQ(0, kvt_bpf_handle(other, RW, &handle));
 	ASSERT_EQ(0, kvt_put(other, STR("k"), STR("there"), NULL));
-	REF(self->env.read);
-	EXPECT_EQ(-ENOENT, MAKE(CALL_GET, STR("k"), ROOM(8)));
-	REF(handle);
+	ASK(CALL_OTHER);
+	EXPECT_EQ(-ESTALE, MAKE(CALL_GET, STR("k"), ROOM(8)));
+	ASSERT_EQ(0, kvt_bpf_bind(other, self->other, RW));
 	EXPECT_EQ(5, MAKE(CALL_GET, STR("k"), ROOM(8)));
+	ASK(CALL_READ);
+	EXPECT_EQ(-ENOENT, MAKE(CALL_GET, STR("k"), ROOM(8)));
+	ASK(CALL_OTHER);
+	EXPECT_EQ(0, kvt_bpf_bind(other, self->other, 0));
+	EXPECT_EQ(-ESTALE, MAKE(CALL_GET, STR("k"), ROOM(8)));
+	ASSERT_EQ(0, kvt_bpf_bind(other, self->other, KVTREE_OPEN_WRITE));
+	EXPECT_EQ(-EACCES, MAKE(CALL_GET, STR("k"), ROOM(8)));
 	EXPECT_EQ(0, kvt_bpf_access(other, false));
 	EXPECT_EQ(-ESTALE, MAKE(CALL_GET, STR("k"), ROOM(8)));
 	ASSERT_EQ(0, kvt_bpf_access(other, true));
 	EXPECT_EQ(-ESTALE, MAKE(CALL_GET, STR("k"), ROOM(8)));
-	ASSERT_EQ(0, kvt_bpf_handle(other, RW, &handle));
-	REF(handle);
+	ASSERT_EQ(0, kvt_bpf_bind(other, self->other, RW));
 	EXPECT_EQ(5, MAKE(CALL_GET, STR("k"), ROOM(8)));
 	EXPECT_EQ(0, kvt_destroy(dev, "bpf-kfuncs-other"));
 	EXPECT_EQ(-ESTALE, MAKE(CALL_GET, STR("k"), ROOM(8)));
 	EXPECT_EQ(-ESTALE, MAKE(CALL_POST, STR("k"), ROOM(8)));
 	EXPECT_EQ(-ESTALE, kvt_bpf_access(other, true));
+	EXPECT_EQ(-ESTALE, kvt_bpf_bind(other, self->other, RW));
+	/* One of the same name is another one. */
+	ASSERT_EQ(0, kvt_create(dev, "bpf-kfuncs-other", 0600, 0, 0));
+	EXPECT_EQ(-ESTALE, MAKE(CALL_GET, STR("k"), ROOM(8)));
+	EXPECT_EQ(0, kvt_destroy(dev, "bpf-kfuncs-other"));
 	close(other);
 }
 
@@ -324,9 +348,8 @@ TEST_F(kfuncs, handles_lead_to_their_store_alone_and_end_with_it)
  */
 static int as_nobody(void *arg)
 {
+	int dev, fd, map = bpf_map__fd(skel->maps.data_to_other);
 	const char *name = arg;
-	__u64 handle;
-	int dev, fd;
 
 	kvt_drop(65534, 65534);
 	dev = kvt_open();
@@ -335,17 +358,17 @@ static int as_nobody(void *arg)
 	KVT_CHECK(fd >= 0);
 	KVT_CHECK(kvt_bpf_access(fd, true) == -EPERM);
 	KVT_CHECK(kvt_bpf_access(fd, false) == -EPERM);
-	KVT_CHECK(kvt_bpf_handle(fd, KVTREE_OPEN_READ, &handle) == 0);
-	KVT_CHECK(kvt_bpf_handle(fd, KVTREE_OPEN_WRITE, &handle) == -EACCES);
-	KVT_CHECK(kvt_bpf_handle(fd, RW, &handle) == -EACCES);
+	KVT_CHECK(kvt_bpf_bind(fd, map, KVTREE_OPEN_WRITE) == -EACCES);
+	KVT_CHECK(kvt_bpf_bind(fd, map, RW) == -EACCES);
+	KVT_CHECK(kvt_bpf_bind(fd, map, KVTREE_OPEN_READ) == 0);
+	KVT_CHECK(kvt_bpf_bind(fd, map, 0) == 0);
 	return 0;
 }
 
 static int as_owner(void *arg)
 {
+	int dev, fd, map = bpf_map__fd(skel->maps.data_to_other);
 	const char *name = arg;
-	__u64 handle;
-	int dev, fd;
 
 	kvt_drop(65534, 65534);
 	dev = kvt_open();
@@ -353,7 +376,7 @@ static int as_owner(void *arg)
 	fd = kvt_store(dev, name, RW);
 	KVT_CHECK(fd >= 0);
 	KVT_CHECK(kvt_bpf_access(fd, true) == 0);
-	KVT_CHECK(kvt_bpf_handle(fd, RW, &handle) == 0);
+	KVT_CHECK(kvt_bpf_bind(fd, map, RW) == 0);
 	return 0;
 }
 
@@ -387,9 +410,8 @@ TEST(malformed_requests_are_refused)
 {
 	struct kvtree_store_create create = { .name = "bpf-kfuncs-flag", .mode = 0600 };
 	struct kvtree_bpf_access access = { .allow = 2 };
-	struct kvtree_bpf_handle handle = { 0 };
-	int dev = kvt_open(), fd;
-	__u64 number;
+	int dev = kvt_open(), fd, map = kvt_bpf_map(0);
+	struct kvtree_bpf_bind bind = { .map_fd = map };
 
 	ASSERT_LE(0, dev);
 	EXPECT_EQ(-EINVAL, kvt_ioctl(dev, KVTREE_IOC_BPF_ACCESS, &access));
@@ -397,12 +419,12 @@ TEST(malformed_requests_are_refused)
 	EXPECT_EQ(-EINVAL, kvt_ioctl(dev, KVTREE_IOC_BPF_ACCESS, &access));
 	access = (struct kvtree_bpf_access){ .reserved[2] = 1 };
 	EXPECT_EQ(-EINVAL, kvt_ioctl(dev, KVTREE_IOC_BPF_ACCESS, &access));
-	EXPECT_EQ(-EINVAL, kvt_ioctl(dev, KVTREE_IOC_BPF_HANDLE, &handle));
-	handle.access = 4;
-	EXPECT_EQ(-EINVAL, kvt_ioctl(dev, KVTREE_IOC_BPF_HANDLE, &handle));
-	handle = (struct kvtree_bpf_handle){ .access = 1, .reserved[1] = 1 };
-	EXPECT_EQ(-EINVAL, kvt_ioctl(dev, KVTREE_IOC_BPF_HANDLE, &handle));
-	EXPECT_EQ(-EFAULT, kvt_ioctl(dev, KVTREE_IOC_BPF_HANDLE, NULL));
+	bind.access = 4;
+	EXPECT_EQ(-EINVAL, kvt_ioctl(dev, KVTREE_IOC_BPF_BIND, &bind));
+	bind = (struct kvtree_bpf_bind){ .map_fd = map, .access = 1, .reserved[2] = 1 };
+	EXPECT_EQ(-EINVAL, kvt_ioctl(dev, KVTREE_IOC_BPF_BIND, &bind));
+	EXPECT_EQ(-EFAULT, kvt_ioctl(dev, KVTREE_IOC_BPF_BIND, NULL));
+	EXPECT_EQ(-EFAULT, kvt_ioctl(dev, KVTREE_IOC_BPF_BINDING, NULL));
 
 	/* A store can be born with it. */
 	kvt_destroy(dev, create.name);
@@ -412,8 +434,9 @@ TEST(malformed_requests_are_refused)
 	ASSERT_EQ(0, kvt_ioctl(dev, KVTREE_IOC_STORE_CREATE, &create));
 	fd = kvt_store(dev, create.name, RW);
 	ASSERT_LE(0, fd);
-	EXPECT_EQ(0, kvt_bpf_handle(fd, RW, &number));
-	EXPECT_NE(0, number);
+	EXPECT_EQ(0, kvt_bpf_bind(fd, map, RW));
+	EXPECT_EQ(-EBUSY, kvt_bpf_bind(fd, map, RW));
+	close(map);
 	close(fd);
 	EXPECT_EQ(0, kvt_destroy(dev, create.name));
 	close(dev);

@@ -14,14 +14,22 @@
 
 char _license[] SEC("license") = "GPL";
 
-const volatile __u64 store;
+BPF_KVT_STORE(store);
 
 struct oracle oracle;
 
-struct key {
+struct ask {
+	struct bpf_kvt_req req;
 	char prefix[4];
 	__u32 number;
 };
+
+#define KEY_LEN		8
+
+static __always_inline void ask_for(struct ask *ask, __u32 n)
+{
+	*ask = (struct ask){ { .key_len = KEY_LEN }, "key", bpf_htonl(n) };
+}
 
 static __always_inline void judge(int ret, int right)
 {
@@ -35,48 +43,47 @@ static __always_inline void judge(int ret, int right)
 /* A number that is there is found, with its own value. */
 static __always_inline void look_get(__u32 n)
 {
-	struct bpf_kvt_ref ref = { .store = store };
-	struct key key = { "key", bpf_htonl(n) };
 	__u32 val = ~0u;
+	struct ask ask;
 	int ret;
 
-	ret = bpf_kvt_get(&ref, &key, sizeof(key), &val, sizeof(val));
-	judge(ret, ret == sizeof(val) && val == n && ref.version);
+	ask_for(&ask, n);
+	ret = bpf_kvt_get(&store, &ask, sizeof(ask), &val, sizeof(val));
+	judge(ret, ret == sizeof(val) && val == n && ask.req.version);
 }
 
 /* Between two that are there, what is found lies between them. */
 static __always_inline void look_near(__u32 n)
 {
-	struct bpf_kvt_ref ref = { .store = store, .key_len = sizeof(struct key) };
-	struct key key = { "key", bpf_htonl(n + 1) };
 	__u32 val = ~0u, found;
+	struct ask ask;
 	int ret;
 
-	ret = bpf_kvt_ceil(&ref, &key, sizeof(key), &val, sizeof(val));
-	found = bpf_ntohl(key.number);
+	ask_for(&ask, n + 1);
+	ret = bpf_kvt_ceil(&store, &ask, sizeof(ask), &val, sizeof(val));
+	found = bpf_ntohl(ask.number);
 	judge(ret, ret == sizeof(val) && val == found && found > n && found <= n + STEP);
-	ref.key_len = sizeof(struct key);
-	key.number = bpf_htonl(n + STEP - 1);
-	ret = bpf_kvt_floor(&ref, &key, sizeof(key), &val, sizeof(val));
-	found = bpf_ntohl(key.number);
+	ask_for(&ask, n + STEP - 1);
+	ret = bpf_kvt_floor(&store, &ask, sizeof(ask), &val, sizeof(val));
+	found = bpf_ntohl(ask.number);
 	judge(ret, ret == sizeof(val) && val == found && found >= n && found < n + STEP);
 }
 
 /* A few in a row come in order, and none that is there is left out. */
 static __always_inline void look_range(__u32 n)
 {
-	struct bpf_kvt_ref ref = { .store = store };
-	struct key key = { "key", bpf_htonl(n) };
+	__u32 next = n, val, seen = 0, key[2];
 	const union bpf_kvt_rec *rec;
-	__u32 next = n, val, seen = 0;
 	int err = 0, right = 1;
+	struct ask ask;
 
-	bpf_kvt_for_each(it, rec, err, &ref, &key, sizeof(key)) {
+	ask_for(&ask, n);
+	bpf_kvt_for_each(it, rec, err, &store, &ask, sizeof(ask)) {
 		if (seen++ == 2 * STEP)
 			break;
-		if (bpf_kvt_iter_key(&it, &key, sizeof(key)) != sizeof(key) ||
+		if (bpf_kvt_iter_key(&it, key, sizeof(key)) != KEY_LEN ||
 		    bpf_kvt_iter_val(&it, &val, sizeof(val)) != sizeof(val) ||
-		    val != bpf_ntohl(key.number) || val > next) {
+		    val != bpf_ntohl(key[1]) || val > next) {
 			right = 0;
 			break;
 		}

@@ -70,10 +70,10 @@ TEST(a_million_lookups_beside_splits_and_removals_are_right)
 	kvt_bpf_env_init(&env, "bpf-oracle", 0);
 	skel = bpf_oracle__open();
 	ASSERT_NE(NULL, skel);
-	skel->rodata->store = env.read;
 	ASSERT_EQ(0, bpf_oracle__load(skel)) {
 		TH_LOG("%s", kvt_bpf_log());
 	}
+	kvt_bpf_env_bind(&env, skel->maps.data_store, KVTREE_OPEN_READ);
 	oracle = &skel->bss->oracle;
 	writers.fd = env.env.fd;
 	for (i = 0; i < KEYS; i++)

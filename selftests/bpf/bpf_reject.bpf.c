@@ -4,6 +4,7 @@
  * with `good` differ from them in that alone, and must.
  */
 #include <linux/bpf.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <kvtree.bpf.h>
 
@@ -12,38 +13,66 @@ char _license[] SEC("license") = "GPL";
 const char in_rodata[8] = "constant";
 __u64 in_data[8];
 
+BPF_KVT_STORE(store);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bpf_kvt_store);
+} some_map SEC(".maps");
+
+/* As much of the kernel's as is used. */
+struct bpf_map {
+	__u32 id;
+} __attribute__((preserve_access_index));
+
+struct bpf_iter__bpf_map {
+	void *meta;
+	struct bpf_map *map;
+};
+
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+
+/* Where a program cannot write. */
+const struct bpf_kvt_store in_constants __attribute__((section(".rodata.store")));
+
+/* Room for a key of 8 bytes. */
+struct ask {
+	struct bpf_kvt_req req;
+	char key[8];
+};
+
 SEC("?xdp")
 int good_get(struct xdp_md *ctx)
 {
-	char key[8] = { 0 }, val[8];
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
+	char val[8];
 
-	return bpf_kvt_get(&ref, key, sizeof(key), val, sizeof(val));
+	return bpf_kvt_get(&store, &ask, sizeof(ask), val, sizeof(val));
 }
 
 SEC("?xdp")
 int key_longer_than_its_memory(struct xdp_md *ctx)
 {
-	char key[8] = { 0 }, val[8];
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
+	char val[8];
 
-	return bpf_kvt_get(&ref, key, 512, val, sizeof(val));
+	return bpf_kvt_get(&store, &ask, 512, val, sizeof(val));
 }
 
 SEC("?xdp")
 int value_longer_than_its_memory(struct xdp_md *ctx)
 {
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	return bpf_kvt_get(&ref, in_data, 8, in_data, sizeof(in_data) + 1);
+	return bpf_kvt_get(&store, &ask, sizeof(ask), in_data, sizeof(in_data) + 1);
 }
 
 SEC("?xdp")
 int size_without_a_bound(struct xdp_md *ctx)
 {
-	struct bpf_kvt_ref ref = { 0 };
-
-	return bpf_kvt_get(&ref, in_data, *(volatile __u32 *)in_data, in_data, 8);
+	return bpf_kvt_get(&store, in_data, *(volatile __u32 *)in_data, in_data, 8);
 }
 
 /* Memory that a kfunc gets must be writable. */
@@ -51,48 +80,96 @@ SEC("?xdp")
 int key_in_constants(struct xdp_md *ctx)
 {
 	char val[8];
-	struct bpf_kvt_ref ref = { 0 };
 
-	return bpf_kvt_get(&ref, in_rodata, sizeof(in_rodata), val, sizeof(val));
+	return bpf_kvt_get(&store, (void *)in_rodata, sizeof(in_rodata), val, sizeof(val));
 }
 
 SEC("?xdp")
-int ref_too_small(struct xdp_md *ctx)
+int request_null(struct xdp_md *ctx)
 {
-	return bpf_kvt_exists((void *)&in_data[4], in_data, 8);
+	return bpf_kvt_exists(&store, NULL, 8);
 }
 
 SEC("?xdp")
-int ref_null(struct xdp_md *ctx)
+int request_in_packet_not_checked(struct xdp_md *ctx)
 {
-	return bpf_kvt_exists(NULL, in_data, 8);
+	return bpf_kvt_exists(&store, (void *)(long)ctx->data, 8);
 }
 
 SEC("?xdp")
-int key_null(struct xdp_md *ctx)
-{
-	struct bpf_kvt_ref ref = { 0 };
-
-	return bpf_kvt_exists(&ref, NULL, 8);
-}
-
-SEC("?xdp")
-int key_in_packet_not_checked(struct xdp_md *ctx)
-{
-	struct bpf_kvt_ref ref = { 0 };
-
-	return bpf_kvt_exists(&ref, (void *)(long)ctx->data, 8);
-}
-
-SEC("?xdp")
-int good_key_in_packet(struct xdp_md *ctx)
+int good_request_in_packet(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	struct bpf_kvt_ref ref = { 0 };
 
 	if (data + 8 > end)
 		return 0;
-	return bpf_kvt_exists(&ref, data, 8);
+	return bpf_kvt_exists(&store, data, 8);
+}
+
+/* Stores */
+
+/* A number, wherever it was read. */
+SEC("?xdp")
+int store_is_a_number(struct xdp_md *ctx)
+{
+	struct ask ask = {};
+
+	return bpf_kvt_exists((void *)in_data[0], &ask, sizeof(ask));
+}
+
+SEC("?xdp")
+int store_null(struct xdp_md *ctx)
+{
+	struct ask ask = {};
+
+	return bpf_kvt_exists(NULL, &ask, sizeof(ask));
+}
+
+SEC("?xdp")
+int store_too_small(struct xdp_md *ctx)
+{
+	struct ask ask = {};
+
+	return bpf_kvt_exists((void *)((char *)&in_data[7] + 4), &ask, sizeof(ask));
+}
+
+SEC("?xdp")
+int store_in_constants(struct xdp_md *ctx)
+{
+	struct ask ask = {};
+
+	return bpf_kvt_exists((void *)&in_constants, &ask, sizeof(ask));
+}
+
+/* A map is not its value, even the right one. */
+SEC("?xdp")
+int store_is_a_map(struct xdp_md *ctx)
+{
+	struct ask ask = {};
+
+	return bpf_kvt_exists((void *)&some_map, &ask, sizeof(ask));
+}
+
+/* Every map of the machine, one after the other, as a pointer that the kernel trusts. */
+SEC("?iter/bpf_map")
+int store_is_a_map_of_an_iterator(struct bpf_iter__bpf_map *ctx)
+{
+	struct bpf_map *map = ctx->map;
+	struct ask ask = {};
+
+	if (map)
+		bpf_kvt_post((void *)map, &ask, sizeof(ask), in_data, 0);
+	return 0;
+}
+
+/* What another program calls kvtree with, or what was found in the kernel's memory. */
+SEC("?fentry/bpf_fentry_test1")
+int store_is_cast(__u64 *ctx)
+{
+	struct ask ask = {};
+	void *found = bpf_rdonly_cast((void *)in_data[0], bpf_core_type_id_kernel(struct bpf_map));
+
+	return bpf_kvt_post(found, &ask, sizeof(ask), in_data, 0) && 0;
 }
 
 /* Iterators */
@@ -102,9 +179,9 @@ int good_iterator(struct xdp_md *ctx)
 {
 	const union bpf_kvt_rec *rec;
 	int n = 0;
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	bpf_for_each(kvt, rec, &ref, in_data, 8)
+	bpf_for_each(kvt, rec, &store, &ask, sizeof(ask))
 		n += rec->key_len;
 	return n;
 }
@@ -113,9 +190,9 @@ SEC("?xdp")
 int iterator_not_destroyed(struct xdp_md *ctx)
 {
 	struct bpf_iter_kvt it;
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	bpf_iter_kvt_new(&it, &ref, in_data, 8);
+	bpf_iter_kvt_new(&it, &store, &ask, sizeof(ask));
 	return 0;
 }
 
@@ -132,9 +209,9 @@ int iterator_after_its_end(struct xdp_md *ctx)
 {
 	struct bpf_iter_kvt it;
 	char key[8];
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	bpf_iter_kvt_new(&it, &ref, in_data, 8);
+	bpf_iter_kvt_new(&it, &store, &ask, sizeof(ask));
 	bpf_iter_kvt_destroy(&it);
 	return bpf_kvt_iter_key(&it, key, sizeof(key));
 }
@@ -144,9 +221,9 @@ int record_may_be_null(struct xdp_md *ctx)
 {
 	struct bpf_iter_kvt it;
 	int ret;
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	bpf_iter_kvt_new(&it, &ref, in_data, 8);
+	bpf_iter_kvt_new(&it, &store, &ask, sizeof(ask));
 	ret = bpf_iter_kvt_next(&it)->key_len;
 	bpf_iter_kvt_destroy(&it);
 	return ret;
@@ -157,9 +234,9 @@ int record_is_read_only(struct xdp_md *ctx)
 {
 	union bpf_kvt_rec *rec;
 	struct bpf_iter_kvt it;
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	bpf_iter_kvt_new(&it, &ref, in_data, 8);
+	bpf_iter_kvt_new(&it, &store, &ask, sizeof(ask));
 	rec = (union bpf_kvt_rec *)bpf_iter_kvt_next(&it);
 	if (rec)
 		rec->version = 1;
@@ -173,9 +250,9 @@ int record_ends(struct xdp_md *ctx)
 	const union bpf_kvt_rec *rec;
 	struct bpf_iter_kvt it;
 	int ret = 0;
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	bpf_iter_kvt_new(&it, &ref, in_data, 8);
+	bpf_iter_kvt_new(&it, &store, &ask, sizeof(ask));
 	rec = bpf_iter_kvt_next(&it);
 	if (rec)
 		ret = rec->words[2];
@@ -187,9 +264,9 @@ SEC("?xdp")
 int iterator_written_to(struct xdp_md *ctx)
 {
 	struct bpf_iter_kvt it;
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	bpf_iter_kvt_new(&it, &ref, in_data, 8);
+	bpf_iter_kvt_new(&it, &store, &ask, sizeof(ask));
 	*(volatile __u64 *)&it = in_data[0];
 	bpf_iter_kvt_destroy(&it);
 	return 0;
@@ -200,9 +277,9 @@ int iterator_without_rcu(void *ctx)
 {
 	const union bpf_kvt_rec *rec;
 	int n = 0;
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	bpf_for_each(kvt, rec, &ref, in_data, 8)
+	bpf_for_each(kvt, rec, &store, &ask, sizeof(ask))
 		n += rec->key_len;
 	return n;
 }
@@ -213,9 +290,9 @@ int iterator_without_rcu(void *ctx)
 SEC("?" section)							\
 int name(void *ctx)							\
 {									\
-	struct bpf_kvt_ref ref = { 0 };					\
+	struct ask ask = {};						\
 									\
-	return bpf_kvt_put(&ref, in_data, 8, in_data, 8) && 0;		\
+	return bpf_kvt_put(&store, &ask, sizeof(ask), in_data, 8) && 0;		\
 }
 
 PUT_IN("syscall", good_put_in_syscall)
@@ -229,32 +306,32 @@ PUT_IN("cgroup_skb/egress", put_in_cgroup)
 SEC("?kprobe/do_nanosleep")
 int cas_in_kprobe(void *ctx)
 {
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	return bpf_kvt_cas(&ref, in_data, 8, in_data, 8);
+	return bpf_kvt_cas(&store, &ask, sizeof(ask), in_data, 8);
 }
 
 SEC("?kprobe/do_nanosleep")
 int add_in_kprobe(void *ctx)
 {
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	return bpf_kvt_add(&ref, in_data, 8);
+	return bpf_kvt_add(&store, &ask, sizeof(ask));
 }
 
 SEC("?kprobe/do_nanosleep")
 int remove_in_kprobe(void *ctx)
 {
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	return bpf_kvt_remove(&ref, in_data, 8);
+	return bpf_kvt_remove(&store, &ask, sizeof(ask));
 }
 
 /* Nothing is offered to these. */
 SEC("?socket")
 int get_in_socket_filter(struct __sk_buff *skb)
 {
-	struct bpf_kvt_ref ref = { 0 };
+	struct ask ask = {};
 
-	return bpf_kvt_exists(&ref, in_data, 8);
+	return bpf_kvt_exists(&store, &ask, sizeof(ask));
 }

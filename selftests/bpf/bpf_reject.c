@@ -15,12 +15,18 @@ static const struct kvt_reject rejected[] = {
 	{ .name = "value_longer_than_its_memory", .why = "leads to invalid memory access" },
 	{ .name = "size_without_a_bound", .why = "unbounded memory access" },
 	{ .name = "key_in_constants", .why = "leads to invalid memory access" },
-	{ .name = "ref_too_small", .why = "invalid access to map value" },
-	{ .name = "ref_null", .why = "NULL pointer passed to trusted arg",
+	{ .name = "request_null", .why = "NULL pointer passed to trusted arg",
 	  .why_7 = "requires a non-NULL value" },
-	{ .name = "key_null", .why = "NULL pointer passed to trusted arg",
+	{ .name = "request_in_packet_not_checked", .why = "invalid access to packet" },
+	{ .name = "store_is_a_number", .why = "scalar" },
+	{ .name = "store_null", .why = "NULL pointer passed to trusted arg",
 	  .why_7 = "requires a non-NULL value" },
-	{ .name = "key_in_packet_not_checked", .why = "invalid access to packet" },
+	{ .name = "store_too_small", .why = "invalid access to map value" },
+	{ .name = "store_in_constants", .why = "write into map forbidden" },
+	{ .name = "store_is_a_map", .why = "expected pointer to STRUCT bpf_kvt_store" },
+	{ .name = "store_is_a_map_of_an_iterator",
+	  .why = "expected pointer to STRUCT bpf_kvt_store" },
+	{ .name = "store_is_cast", .why = "trusted" },
 	{ .name = "iterator_not_destroyed", .why = "Unreleased reference" },
 	{ .name = "iterator_not_made", .why = "expected an initialized iter_kvt" },
 	{ .name = "iterator_after_its_end", .why = "expected an initialized iter_kvt" },
@@ -50,6 +56,8 @@ static const struct kvt_section sections[] = {
 	{ .name = "perf_event", .type = BPF_PROG_TYPE_PERF_EVENT },
 	{ .name = "fentry+", .type = BPF_PROG_TYPE_TRACING, .attach = BPF_TRACE_FENTRY,
 	  .target = "bpf_fentry_test1" },
+	{ .name = "iter+", .type = BPF_PROG_TYPE_TRACING, .attach = BPF_TRACE_ITER,
+	  .target = "bpf_map" },
 	{ .name = "lsm+", .type = BPF_PROG_TYPE_LSM, .attach = BPF_LSM_MAC,
 	  .target = "task_getpgid" },
 	{ .name = "cgroup_skb/egress", .type = BPF_PROG_TYPE_CGROUP_SKB,
@@ -79,7 +87,7 @@ TEST(what_is_well_formed_is_loaded_and_nothing_else)
 
 	show_all();
 	EXPECT_TRUE(kvt_accepted("good_get"));
-	EXPECT_TRUE(kvt_accepted("good_key_in_packet"));
+	EXPECT_TRUE(kvt_accepted("good_request_in_packet"));
 	EXPECT_TRUE(kvt_accepted("good_iterator"));
 	EXPECT_TRUE(kvt_accepted("good_put_in_syscall"));
 	for (i = 0; i < NR(rejected); i++)

@@ -18,6 +18,15 @@ enum call_op {
 	CALL_NR
 };
 
+/* The maps of a program, by what the test binds them for. */
+enum call_map {
+	CALL_READ,
+	CALL_WRITE,
+	CALL_BOTH,
+	CALL_OTHER,	/* for both, to another store, or not at all */
+	CALL_MAPS
+};
+
 #define CALL_KEY	1024
 #define CALL_VAL	4096
 #define CALL_SLOT	16
@@ -27,10 +36,11 @@ struct call {
 	__u32 op;
 	__s32 ret;
 	__u32 done;		/* how often it was made */
-	__u32 key_size;
+	__u32 map;		/* by which store it is called, CALL_* */
+	__u32 key_size;		/* room for the key */
 	__u32 val_size;
 	__u32 pid;		/* for programs that run for others, too; 0: not now */
-	struct bpf_kvt_ref ref;
+	struct bpf_kvt_req req;
 	__u8 key[CALL_KEY];
 	__u8 val[CALL_VAL];
 };

@@ -7,8 +7,6 @@
 
 #include "lib.h"
 
-#define RW	(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
-
 static char log_text[1 << 16];
 
 int kvt_bpf_access(int fd, bool allow)
@@ -18,23 +16,50 @@ int kvt_bpf_access(int fd, bool allow)
 	return kvt_ioctl(fd, KVTREE_IOC_BPF_ACCESS, &args);
 }
 
-int kvt_bpf_handle(int fd, __u32 access, __u64 *handle)
+int kvt_bpf_bind(int fd, int map_fd, __u32 access)
 {
-	struct kvtree_bpf_handle args = { .access = access };
-	int err = kvt_ioctl(fd, KVTREE_IOC_BPF_HANDLE, &args);
+	struct kvtree_bpf_bind args = { .map_fd = map_fd, .access = access };
 
-	*handle = args.handle;
-	return err;
+	return kvt_ioctl(fd, KVTREE_IOC_BPF_BIND, &args);
+}
+
+int kvt_bpf_binding(int fd, struct kvtree_bpf_binding *binding)
+{
+	__u32 after = binding->map_id;
+
+	memset(binding, 0, sizeof(*binding));
+	binding->after = after;
+	return kvt_ioctl(fd, KVTREE_IOC_BPF_BINDING, binding);
+}
+
+__u32 kvt_bpf_map_id(int map_fd)
+{
+	struct bpf_map_info info = { 0 };
+	__u32 len = sizeof(info);
+
+	KVT_CHECK(bpf_obj_get_info_by_fd(map_fd, &info, &len) == 0);
+	return info.id;
+}
+
+int kvt_bpf_map(__u64 flags)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = flags);
+	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "kvt_test", 4, 8, 1, &opts);
+
+	KVT_CHECK(fd >= 0);
+	return fd;
 }
 
 void kvt_bpf_env_init(struct kvt_bpf_env *env, const char *name, __u64 limit_bytes)
 {
 	kvt_env_init(&env->env, name, limit_bytes, 0);
 	KVT_CHECK(kvt_bpf_access(env->env.fd, true) == 0);
-	KVT_CHECK(kvt_bpf_handle(env->env.fd, KVTREE_OPEN_READ, &env->read) == 0);
-	KVT_CHECK(kvt_bpf_handle(env->env.fd, KVTREE_OPEN_WRITE, &env->write) == 0);
-	KVT_CHECK(kvt_bpf_handle(env->env.fd, RW, &env->both) == 0);
 	kvt_bpf_quiet();
+}
+
+void kvt_bpf_env_bind(const struct kvt_bpf_env *env, const struct bpf_map *map, __u32 access)
+{
+	KVT_CHECK(kvt_bpf_bind(env->env.fd, bpf_map__fd(map), access) == 0);
 }
 
 void kvt_bpf_env_exit(struct kvt_bpf_env *env)

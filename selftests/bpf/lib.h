@@ -9,21 +9,25 @@
 
 #include "lib/kvt_test.h"
 
-/* A store that programs may use, and its handles. */
+#define KVT_RW	(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+
+/* A store that programs may use. */
 struct kvt_bpf_env {
 	struct kvt_env env;
-	__u64 read;
-	__u64 write;
-	__u64 both;
 };
 
 /* They end the process if they fail. */
 void kvt_bpf_env_init(struct kvt_bpf_env *env, const char *name, __u64 limit_bytes);
+void kvt_bpf_env_bind(const struct kvt_bpf_env *env, const struct bpf_map *map, __u32 access);
 void kvt_bpf_env_exit(struct kvt_bpf_env *env);
+/* An array of one element of 8 bytes. */
+int kvt_bpf_map(__u64 flags);
+__u32 kvt_bpf_map_id(int map_fd);
 
-int kvt_bpf_access(int fd, bool allow);
 /* 0 or an errno. */
-int kvt_bpf_handle(int fd, __u32 access, __u64 *handle);
+int kvt_bpf_access(int fd, bool allow);
+int kvt_bpf_bind(int fd, int map_fd, __u32 access);
+int kvt_bpf_binding(int fd, struct kvtree_bpf_binding *binding);
 
 /* BPF_PROG_TEST_RUN of a program of any type that can: 0 or an errno. */
 int kvt_bpf_run(int prog_fd, unsigned int repeat);

@@ -13,16 +13,13 @@ static struct history *skel;
 /* The first of the two loads both. */
 static void bpf_prepare(int fd)
 {
-	__u64 handle;
-
 	if (skel)
 		return;
 	KVT_CHECK(kvt_bpf_access(fd, true) == 0);
-	KVT_CHECK(kvt_bpf_handle(fd, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE, &handle) == 0);
 	skel = history__open();
 	KVT_CHECK(skel);
-	skel->rodata->store = handle;
 	KVT_CHECK(history__load(skel) == 0);
+	KVT_CHECK(kvt_bpf_bind(fd, bpf_map__fd(skel->maps.data_store), KVT_RW) == 0);
 }
 
 static void bpf_open(int fd)

@@ -11,46 +11,47 @@ char _license[] SEC("license") = "GPL";
 extern void bpf_rcu_read_lock(void) __weak __ksym;
 extern void bpf_rcu_read_unlock(void) __weak __ksym;
 
-const volatile __u64 store;
+BPF_KVT_STORE(store);
 
 static __always_inline void make_call(struct door_call *call)
 {
-	struct bpf_kvt_ref ref = {
-		.store = store,
+	struct {
+		struct bpf_kvt_req req;
+		char key[DOOR_KEY];
+	} ask = { {
 		.version = call->version,
 		.flags = call->flags,
 		.key_len = call->key_len,
 		.arg = call->arg,
-	};
-	__u32 key_len = call->key_len;
+	} };
 	/* The verifier wants to see how long it is. */
 	int small = call->val_len == 8;
 
-	barrier_var(key_len);
-	if (!key_len || key_len > DOOR_KEY)
+	if (!call->key_len || call->key_len > DOOR_KEY)
 		return;
+	__builtin_memcpy(ask.key, call->key, DOOR_KEY);
 	switch (call->op) {
 	case DOOR_GET:
-		call->ret = bpf_kvt_get(&ref, call->key, key_len, call->val, DOOR_VAL);
+		call->ret = bpf_kvt_get(&store, &ask, sizeof(ask), call->val, DOOR_VAL);
 		break;
 	case DOOR_PUT:
-		call->ret = small ? bpf_kvt_put(&ref, call->key, key_len, call->val, 8) :
-				    bpf_kvt_put(&ref, call->key, key_len, call->val, DOOR_VAL);
+		call->ret = small ? bpf_kvt_put(&store, &ask, sizeof(ask), call->val, 8) :
+				    bpf_kvt_put(&store, &ask, sizeof(ask), call->val, DOOR_VAL);
 		break;
 	case DOOR_CAS:
-		call->ret = small ? bpf_kvt_cas(&ref, call->key, key_len, call->val, 8) :
-				    bpf_kvt_cas(&ref, call->key, key_len, call->val, DOOR_VAL);
+		call->ret = small ? bpf_kvt_cas(&store, &ask, sizeof(ask), call->val, 8) :
+				    bpf_kvt_cas(&store, &ask, sizeof(ask), call->val, DOOR_VAL);
 		break;
 	case DOOR_ADD:
-		call->ret = bpf_kvt_add(&ref, call->key, key_len);
+		call->ret = bpf_kvt_add(&store, &ask, sizeof(ask));
 		break;
 	case DOOR_REMOVE:
-		call->ret = bpf_kvt_remove(&ref, call->key, key_len);
+		call->ret = bpf_kvt_remove(&store, &ask, sizeof(ask));
 		break;
 	}
-	call->version = ref.version;
-	call->val_len = ref.val_len;
-	call->arg = ref.arg;
+	call->version = ask.req.version;
+	call->val_len = ask.req.val_len;
+	call->arg = ask.req.arg;
 }
 
 SEC("syscall")

@@ -13,7 +13,8 @@
 
 char _license[] SEC("license") = "GPL";
 
-const volatile __u64 exact_store, prefix_store;
+BPF_KVT_STORE(exact_store);
+BPF_KVT_STORE(prefix_store);
 const volatile __u32 key_len = KEY_MAX;
 const volatile __u32 nr_probes = 1;
 
@@ -86,18 +87,18 @@ static __always_inline void in_trie(const struct probe *probe)
 
 static __always_inline void in_kvtree(const struct probe *probe, enum what what)
 {
-	struct bpf_kvt_ref ref = { .store = what == GET ? exact_store : prefix_store };
-	__u8 key[KEY_MAX] = {};
+	struct {
+		struct bpf_kvt_req req;
+		__u8 key[KEY_MAX];
+	} ask = { .req.key_len = key_len };
 	__u64 value;
 	int len;
 
-	copy_key(key, probe);
-	if (what == GET) {
-		len = bpf_kvt_get(&ref, key, key_len, &value, sizeof(value));
-	} else {
-		ref.key_len = key_len;
-		len = bpf_kvt_lpm(&ref, key, key_len, &value, sizeof(value));
-	}
+	copy_key(ask.key, probe);
+	if (what == GET)
+		len = bpf_kvt_get(&exact_store, &ask, sizeof(ask), &value, sizeof(value));
+	else
+		len = bpf_kvt_lpm(&prefix_store, &ask, sizeof(ask), &value, sizeof(value));
 	add(len == sizeof(value) ? &value : 0);
 }
 

@@ -68,7 +68,7 @@ static void random_bytes(uint8_t *to, unsigned int n)
 		*to++ = random_u64() >> 56;
 }
 
-static struct kvtree *store_open(const char *kind, unsigned int bytes, uint64_t *handle)
+static struct kvtree *store_open(const char *kind, unsigned int bytes)
 {
 	struct kvtree_store_create args = { .mode = 0600, .flags = KVTREE_STORE_BPF };
 	struct kvtree *kv;
@@ -84,8 +84,6 @@ static struct kvtree *store_open(const char *kind, unsigned int bytes, uint64_t 
 		die("creating the store %s: %s", args.name, kvtree_strerror(err));
 	kvtree_close(kv);
 	err = kvtree_open(args.name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE, &kv);
-	if (!err)
-		err = kvtree_bpf_handle(kv, KVTREE_OPEN_READ, handle);
 	if (err)
 		die("opening the store %s: %s", args.name, kvtree_strerror(err));
 	return kv;
@@ -195,13 +193,20 @@ static double fill_prefixes(const struct plan *plan, struct size *s, struct kvtr
 	return store_bytes(kv) - before;
 }
 
-static void load(const struct plan *plan, struct size *s, uint64_t exact, uint64_t prefix)
+static void bind(const struct kvtree *kv, const struct bpf_map *map)
+{
+	int err = kvtree_bpf_bind(kv, bpf_map__fd(map), KVTREE_OPEN_READ);
+
+	if (err)
+		die("the programs cannot use the store: %s", kvtree_strerror(err));
+}
+
+static void load(const struct plan *plan, struct size *s, const struct kvtree *exact,
+		 const struct kvtree *prefix)
 {
 	s->skel = lookup_bpf__open();
 	if (!s->skel)
 		die("the programs cannot be opened");
-	s->skel->rodata->exact_store = exact;
-	s->skel->rodata->prefix_store = prefix;
 	s->skel->rodata->key_len = s->bytes;
 	s->skel->rodata->nr_probes = plan->keys;
 	bpf_map__set_key_size(s->skel->maps.hash, s->bytes);
@@ -210,6 +215,8 @@ static void load(const struct plan *plan, struct size *s, uint64_t exact, uint64
 	bpf_map__set_max_entries(s->skel->maps.trie, plan->keys);
 	if (lookup_bpf__load(s->skel))
 		die("the programs cannot be loaded: is the module, with its BTF?");
+	bind(exact, s->skel->maps.data_exact_store);
+	bind(prefix, s->skel->maps.data_prefix_store);
 }
 
 static void prepare(const struct plan *plan, struct size *s)
@@ -221,14 +228,13 @@ static void prepare(const struct plan *plan, struct size *s)
 		[LPM] = "kvtree, bpf_kvt_lpm",
 	};
 	struct kvtree *exact_kv, *prefix_kv;
-	uint64_t exact, prefix;
 	double bytes;
 	int kind;
 
 	note("%u-byte keys: filling maps and stores", s->bytes);
-	exact_kv = store_open("exact", s->bytes, &exact);
-	prefix_kv = store_open("prefix", s->bytes, &prefix);
-	load(plan, s, exact, prefix);
+	exact_kv = store_open("exact", s->bytes);
+	prefix_kv = store_open("prefix", s->bytes);
+	load(plan, s, exact_kv, prefix_kv);
 	for (kind = 0; kind < KINDS; kind++)
 		if (systems[kind])
 			s->row[kind] = row_new(plan, kind < NOTHING_PREFIX ? s->get : s->lpm,

@@ -691,12 +691,14 @@ enum kvtree_stat {
  * BPF
  * ===
  *
- * A BPF program names a store by a handle: a random number, never used again,
- * that allows to read, to write, or both.  The kfuncs are in kvtree.bpf.h.
+ * A BPF program names a store by a map: an array of one element, which a session
+ * binds to its store to read, to write, or both.  A program can use the store if it
+ * can use the map, so who was given the map was given the store.  The kfuncs are in
+ * kvtree.bpf.h.
  *
  * KVTREE_IOC_BPF_ACCESS: allow programs to use the session's store, or forbid it
- * again, which makes all handles void (programs get ESTALE).  Only the store's
- * owner and CAP_SYS_ADMIN may (EPERM).  EOPNOTSUPP without KVTREE_FEAT_BPF.
+ * again, which ends all bindings (programs get ESTALE).  Only the store's owner and
+ * CAP_SYS_ADMIN may (EPERM).  EOPNOTSUPP without KVTREE_FEAT_BPF.
  */
 struct kvtree_bpf_access {
 	__u32 allow;			/* 0 or 1 */
@@ -705,14 +707,40 @@ struct kvtree_bpf_access {
 };
 
 /*
- * KVTREE_IOC_BPF_HANDLE: the handle of the session's store for the access asked
- * for; the same for everybody who asks.  EACCES if the session has not that
- * access; ENOENT if programs may not use the store.
+ * KVTREE_IOC_BPF_BIND: binds a map to the session's store, or with access 0 ends that.
+ * The map is of type BPF_MAP_TYPE_ARRAY, has one element of 8 to KVTREE_BPF_MAP_MAX
+ * bytes, and programs may write to it.
+ *
+ * The binding ends with the store, when the owner forbids programs to use it, and once
+ * nobody else, no file, no program and no other map, has the map.
+ *
+ * EACCES if the session has not the access, or the file of the map does not allow to
+ * write; EPERM if programs may not use the store; EBUSY if the map is bound already;
+ * EBADF or EINVAL if it is no such map; ENOSPC if KVTREE_BPF_BINDINGS_MAX maps are
+ * bound to the store.  To end it: ENOENT if the map is not bound to this store.
  */
-struct kvtree_bpf_handle {
-	__u64 handle;			/* out; never 0 */
+#define KVTREE_BPF_MAP_MAX	4096u	/* bytes in the element of a map that is bound */
+#define KVTREE_BPF_BINDINGS_MAX	1024u	/* maps that are bound to a store */
+
+struct kvtree_bpf_bind {
+	__s32 map_fd;
+	__u32 access;			/* KVTREE_OPEN_READ and KVTREE_OPEN_WRITE */
+	__u64 reserved[3];
+};
+
+/*
+ * KVTREE_IOC_BPF_BINDING: describes the map with the smallest id above `after` that is
+ * bound to the session's store; ENOENT if there is none.  Start with after = 0 and pass
+ * each id on.  EACCES as for KVTREE_IOC_STAT.
+ */
+#define KVTREE_BPF_MAP_NAME_MAX	16u	/* bytes in a map's name, with the NUL */
+
+struct kvtree_bpf_binding {
+	__u32 after;			/* in */
+	__u32 map_id;			/* as the kernel counts its maps; never 0 */
 	__u32 access;			/* KVTREE_OPEN_READ and KVTREE_OPEN_WRITE */
 	__u32 flags;			/* 0 */
+	char  name[KVTREE_BPF_MAP_NAME_MAX];	/* may be "" */
 	__u64 reserved[2];
 };
 
@@ -755,8 +783,9 @@ struct kvtree_bpf_hook {
 #define KVTREE_IOC_OP			_IOWR('K', 0x48, struct kvtree_op)
 #define KVTREE_IOC_ENGINE_STAT		_IOWR('K', 0x49, struct kvtree_engine_stat)
 #define KVTREE_IOC_BPF_ACCESS		_IOW('K', 0x50, struct kvtree_bpf_access)
-#define KVTREE_IOC_BPF_HANDLE		_IOWR('K', 0x51, struct kvtree_bpf_handle)
+#define KVTREE_IOC_BPF_BIND		_IOW('K', 0x51, struct kvtree_bpf_bind)
 #define KVTREE_IOC_BPF_HOOK		_IOWR('K', 0x52, struct kvtree_bpf_hook)
+#define KVTREE_IOC_BPF_BINDING		_IOWR('K', 0x53, struct kvtree_bpf_binding)
 #define KVTREE_IOC_STORE_ATTACH		_IOW('K', 0x60, struct kvtree_store_attach)
 #define KVTREE_IOC_STORE_DETACH		_IOW('K', 0x61, struct kvtree_store_detach)
 #define KVTREE_IOC_CHECKPOINT		_IOW('K', 0x62, struct kvtree_checkpoint)
@@ -774,8 +803,9 @@ struct kvtree_bpf_hook {
 #define KVTREE_STAT_ARGS_SIZE_VER0	32u
 #define KVTREE_ENGINE_STAT_SIZE_VER0	128u
 #define KVTREE_BPF_ACCESS_SIZE_VER0	32u
-#define KVTREE_BPF_HANDLE_SIZE_VER0	32u
+#define KVTREE_BPF_BIND_SIZE_VER0	32u
 #define KVTREE_BPF_HOOK_SIZE_VER0	80u
+#define KVTREE_BPF_BINDING_SIZE_VER0	48u
 #define KVTREE_STORE_ATTACH_SIZE_VER0	192u
 #define KVTREE_STORE_DETACH_SIZE_VER0	80u
 #define KVTREE_CHECKPOINT_SIZE_VER0	16u
@@ -798,8 +828,9 @@ _Static_assert(sizeof(struct kvtree_store_info) == 176, "struct kvtree_store_inf
 _Static_assert(sizeof(struct kvtree_stat_args) == 32, "struct kvtree_stat_args");
 _Static_assert(sizeof(struct kvtree_engine_stat) == 128, "struct kvtree_engine_stat");
 _Static_assert(sizeof(struct kvtree_bpf_access) == 32, "struct kvtree_bpf_access");
-_Static_assert(sizeof(struct kvtree_bpf_handle) == 32, "struct kvtree_bpf_handle");
+_Static_assert(sizeof(struct kvtree_bpf_bind) == 32, "struct kvtree_bpf_bind");
 _Static_assert(sizeof(struct kvtree_bpf_hook) == 80, "struct kvtree_bpf_hook");
+_Static_assert(sizeof(struct kvtree_bpf_binding) == 48, "struct kvtree_bpf_binding");
 _Static_assert(sizeof(struct kvtree_store_attach) == 192, "struct kvtree_store_attach");
 _Static_assert(sizeof(struct kvtree_store_detach) == 80, "struct kvtree_store_detach");
 _Static_assert(sizeof(struct kvtree_checkpoint) == 16, "struct kvtree_checkpoint");

@@ -1,42 +1,64 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Let BPF programs read the store, and tell by which number, and which it calls.
+ * Let the BPF programs that have a map read the store, and tell which it calls.
  *
- * Shown in: kvtree_bpf_allow(3), kvtree_bpf_handle(3), kvtree_bpf_hook_next(3)
+ * Shown in: kvtree_bpf_allow(3), kvtree_bpf_bind(3), kvtree_bpf_unbind(3),
+ * kvtree_bpf_binding_next(3), kvtree_bpf_hook_next(3)
  *
  * Prints:
  *	...
  */
 #include <err.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <kvtree.h>
+#include <linux/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What a program declares by BPF_KVT_STORE(); libbpf makes it when it loads one. */
+static int make_map(void)
+{
+	union bpf_attr attr = {
+		.map_type = BPF_MAP_TYPE_ARRAY,
+		.key_size = sizeof(__u32),
+		.value_size = sizeof(__u64),
+		.max_entries = 1,
+		.map_name = "rules",
+	};
+
+	return (int)syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr));
+}
 
 int main(void)
 {
+	struct kvtree_bpf_binding binding = { 0 };
 	struct kvtree_bpf_hook hook = { 0 };
 	struct kvtree *kv;
-	uint64_t handle;
-	int err;
+	int map, ret;
 
-	err = kvtree_open(NULL, KVTREE_OPEN_READ, &kv);
-	if (!err)
-		err = kvtree_bpf_allow(kv, 1);
-	if (err == -EOPNOTSUPP) {
+	ret = kvtree_open(NULL, KVTREE_OPEN_READ, &kv);
+	if (!ret)
+		ret = kvtree_bpf_allow(kv, 1);
+	if (ret == -EOPNOTSUPP) {
 		puts("this kernel has nothing for BPF programs to call");
 		return EXIT_SUCCESS;
 	}
-	if (!err)
-		err = kvtree_bpf_handle(kv, KVTREE_OPEN_READ, &handle);
-	if (err)
-		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
-	printf("handle %#" PRIx64 "\n", handle);
+	if (ret)
+		errx(EXIT_FAILURE, "%s", kvtree_strerror(ret));
+	map = make_map();
+	if (map < 0)
+		err(EXIT_FAILURE, "a map");
+	if (kvtree_bpf_bind(kv, map, KVTREE_OPEN_READ))
+		errx(EXIT_FAILURE, "cannot bind it");
+	while (!kvtree_bpf_binding_next(kv, &binding, sizeof(binding)))
+		printf("map %u: %s\n", binding.map_id, binding.name);
 	while (!kvtree_bpf_hook_next(kv, &hook, sizeof(hook)))
 		printf("hook %u: %s\n", hook.id, hook.name);
 
-	/* No more: the handle leads nowhere from now on. */
+	/* No more: programs that have the map get ESTALE from now on. */
+	kvtree_bpf_unbind(kv, map);
 	kvtree_bpf_allow(kv, 0);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;

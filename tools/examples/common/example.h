@@ -36,7 +36,7 @@ void *alloc(void *old, size_t size);
 /* store.c */
 struct kvtree *store_make(const char *name, uint64_t limit_bytes);
 struct kvtree *store_open(const char *name);
-uint64_t store_handle(struct kvtree *kv, const char *name, unsigned int access);
+void store_bind(struct kvtree *kv, const struct bpf_map *map, unsigned int access);
 uint64_t store_counter(struct kvtree *kv, unsigned int id);
 
 /* program.c */

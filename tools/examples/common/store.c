@@ -85,24 +85,21 @@ struct kvtree *store_make(const char *name, uint64_t limit_bytes)
 }
 
 /**
- * store_handle() - by what a program names a store
+ * store_bind() - let a program use the store
  * @kv: the session
- * @name: its name, for messages
+ * @map: what the program names the store by
  * @access: KVTREE_OPEN_*, what the program may do: no more than it has to
  *
  * Exits if it fails.
- *
- * Return: the handle
  */
-uint64_t store_handle(struct kvtree *kv, const char *name, unsigned int access)
+void store_bind(struct kvtree *kv, const struct bpf_map *map, unsigned int access)
 {
-	uint64_t handle = 0;
 	int err;
 
-	err = kvtree_bpf_handle(kv, access, &handle);
+	err = kvtree_bpf_bind(kv, bpf_map__fd(map), access);
 	if (err)
-		die("no handle of the store '%s': %s", name, kvtree_strerror(err));
-	return handle;
+		die("cannot bind the map '%s' to its store: %s", bpf_map__name(map),
+		    kvtree_strerror(err));
 }
 
 /**

@@ -28,12 +28,11 @@ struct firewall *firewall_load(uint8_t no_rule, bool counting)
 	program_begin();
 	skel = firewall__open();
 	program_check(skel ? 0 : -errno, "cannot open the program");
-	skel->rodata->rules = store_handle(rules, RULES_STORE, KVTREE_OPEN_READ);
-	skel->rodata->counts = store_handle(counts, COUNTS_STORE,
-					    KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	skel->rodata->no_rule = no_rule;
 	skel->rodata->counting = counting;
 	program_check(firewall__load(skel), "cannot load the program");
+	store_bind(rules, skel->maps.data_rules, KVTREE_OPEN_READ);
+	store_bind(counts, skel->maps.data_counts, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	kvtree_close(rules);
 	kvtree_close(counts);
 	return skel;

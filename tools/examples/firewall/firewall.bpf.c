@@ -33,8 +33,9 @@
 
 char _license[] SEC("license") = "GPL";
 
-const volatile __u64 rules;		/* handle, for reading */
-const volatile __u64 counts;		/* handle, for reading and writing */
+BPF_KVT_STORE(rules);			/* for reading */
+BPF_KVT_STORE(counts);			/* for reading and writing */
+
 const volatile __u8 no_rule = FW_PASS;	/* what is done with a packet without a rule */
 const volatile bool counting = true;
 
@@ -74,9 +75,13 @@ struct verdict {
 };
 
 struct search {
-	struct bpf_kvt_ref ref;
+	struct {
+		struct bpf_kvt_req req;
+		union fw_key key;	/* that to look for, and then the one found */
+	} ask;
 	struct packet packet;
-	struct verdict verdict;	/* its key is that to look for, and then the one found */
+	enum found found;
+	__u8 action;
 	__u8 len;
 	__u8 below;		/* look for what is less than all of this prefix */
 };
@@ -131,7 +136,7 @@ static __always_inline __u32 common_bits(__u64 a, __u64 b)
 static __always_inline void write_key(struct search *s)
 {
 	const struct packet *p = &s->packet;
-	union fw_key *key = &s->verdict.key;
+	union fw_key *key = &s->ask.key;
 	__u64 hi = cut_hi(p->hi, s->len);
 	__u16 first = s->below ? 0 : p->port;
 
@@ -140,7 +145,7 @@ static __always_inline void write_key(struct search *s)
 			.table = FW_TABLE(4, p->protocol),
 			.net = bpf_htonl(hi >> 32), .len = s->len, .first = bpf_htons(first),
 		};
-		s->ref.key_len = sizeof(key->v4);
+		s->ask.req.key_len = sizeof(key->v4);
 		return;
 	}
 	key->v6.table = FW_TABLE(6, p->protocol);
@@ -148,7 +153,7 @@ static __always_inline void write_key(struct search *s)
 	key->v6.net[1] = bpf_cpu_to_be64(cut_lo(p->lo, s->len));
 	key->v6.len = s->len;
 	key->v6.first = bpf_htons(first);
-	s->ref.key_len = sizeof(key->v6);
+	s->ask.req.key_len = sizeof(key->v6);
 }
 
 /* The prefix of the key found: how long it is, and how much of it the source has. */
@@ -156,7 +161,7 @@ static __always_inline void read_key(const struct search *s, __u32 *len, __u32 *
 				     __u16 *first)
 {
 	const struct packet *p = &s->packet;
-	const union fw_key *key = &s->verdict.key;
+	const union fw_key *key = &s->ask.key;
 
 	if (p->version == 4) {
 		*len = key->v4.len;
@@ -177,22 +182,21 @@ static __always_inline void read_key(const struct search *s, __u32 *len, __u32 *
 static long step(__u32 index, struct search *s)
 {
 	__u8 table = FW_TABLE(s->packet.version, s->packet.protocol);
-	struct verdict *v = &s->verdict;
 	struct fw_rule rule = { 0 };
 	__u32 size, len, common;
 	__u16 first;
 	int ret;
 
 	write_key(s);
-	size = s->ref.key_len;
-	s->ref.flags = s->below ? BPF_KVT_AFTER : 0;
-	ret = bpf_kvt_floor(&s->ref, &v->key, sizeof(v->key), &rule, sizeof(rule));
-	if (ret == -ENOENT || (ret >= 0 && v->key.table != table)) {
-		v->found = FOUND_NOTHING;
+	size = s->ask.req.key_len;
+	s->ask.req.flags = s->below ? BPF_KVT_AFTER : 0;
+	ret = bpf_kvt_floor(&rules, &s->ask, sizeof(s->ask), &rule, sizeof(rule));
+	if (ret == -ENOENT || (ret >= 0 && s->ask.key.table != table)) {
+		s->found = FOUND_NOTHING;
 		return 1;
 	}
 	/* Not a rule: not decided, rather than decided wrongly. */
-	if (ret != sizeof(rule) || s->ref.key_len != size)
+	if (ret != sizeof(rule) || s->ask.req.key_len != size)
 		return 1;
 	read_key(s, &len, &common, &first);
 	if (common < len) {
@@ -201,8 +205,8 @@ static long step(__u32 index, struct search *s)
 		return 0;
 	}
 	if (first <= s->packet.port && s->packet.port <= bpf_ntohs(rule.last)) {
-		v->action = rule.action;
-		v->found = FOUND_RULE;
+		s->action = rule.action;
+		s->found = FOUND_RULE;
 		return 1;
 	}
 	s->len = len;
@@ -212,14 +216,15 @@ static long step(__u32 index, struct search *s)
 
 static __always_inline __u64 rules_version(void)
 {
-	struct bpf_kvt_ref ref = { .store = rules };
-	char key[sizeof(FW_VERSION) - 1];
+	struct {
+		struct bpf_kvt_req req;
+		char key[8];
+	} ask = { { .key_len = sizeof(FW_VERSION) - 1 }, FW_VERSION };
 	int ret;
 
-	__builtin_memcpy(key, FW_VERSION, sizeof(key));
-	ret = bpf_kvt_exists(&ref, key, sizeof(key));
+	ret = bpf_kvt_exists(&rules, &ask, sizeof(ask));
 	/* Without a rule that was ever made there is none.  Errors are all different. */
-	return !ret ? ref.version : ret == -ENOENT ? 0 : bpf_ktime_get_ns();
+	return !ret ? ask.req.version : ret == -ENOENT ? 0 : bpf_ktime_get_ns();
 }
 
 /*
@@ -233,11 +238,11 @@ static long try_search(__u32 index, struct search *s)
 
 	s->len = s->packet.version == 4 ? 32 : 128;
 	s->below = 0;
-	s->verdict.found = FOUND_ERROR;
+	s->found = FOUND_ERROR;
 	bpf_loop(STEPS, step, s, 0);
-	if (s->verdict.found != FOUND_ERROR && version == rules_version())
+	if (s->found != FOUND_ERROR && version == rules_version())
 		return 1;
-	s->verdict.found = FOUND_ERROR;
+	s->found = FOUND_ERROR;
 	return 0;
 }
 
@@ -247,52 +252,61 @@ static long try_search(__u32 index, struct search *s)
  */
 __noinline int decide(const struct packet *packet, struct verdict *verdict)
 {
-	struct search s = { .ref.store = rules };
+	struct search s = {};
 
 	if (!packet || !verdict)
 		return 0;
 	s.packet = *packet;
 	bpf_loop(TRIES, try_search, &s, 0);
-	*verdict = s.verdict;
+	verdict->found = s.found;
+	verdict->action = s.action;
+	verdict->key = s.ask.key;
 	return 0;
 }
 
-static __always_inline void add(void *key, __u32 size, __u16 col, __u64 n)
-{
-	struct bpf_kvt_ref ref = { .store = counts, .col = col, .arg = n };
+/* What is counted, by which key. */
+struct counted {
+	struct bpf_kvt_req req;
+	union fw_counter key;
+};
 
+static __always_inline void add(struct counted *c, __u16 col, __u64 n)
+{
+	c->req.col = col;
+	c->req.arg = n;
 	/* What cannot be counted is an error, which the store counts. */
-	bpf_kvt_add(&ref, key, size);
+	bpf_kvt_add(&counts, c, sizeof(*c));
 }
 
-static __always_inline void count_packet(void *key, __u32 size, __u64 bytes)
+static __always_inline void count_packet(struct counted *c, __u32 size, __u64 bytes)
 {
-	add(key, size, 0, 1);
-	add(key, size, 1, bytes);
+	c->req.key_len = size;
+	add(c, 0, 1);
+	add(c, 1, bytes);
 }
 
 static __always_inline void count_other(__u8 why, __u64 bytes)
 {
-	union fw_counter c = {};
+	struct counted c = {};
 
-	c.other.why = why;
-	c.other.cpu = bpf_htons(bpf_get_smp_processor_id());
-	count_packet(&c, sizeof(c.other), bytes);
+	c.key.other.why = why;
+	c.key.other.cpu = bpf_htons(bpf_get_smp_processor_id());
+	count_packet(&c, sizeof(c.key.other), bytes);
 }
 
 static __always_inline void count_rule(__u8 version, const union fw_key *key, __u64 bytes)
 {
 	__u16 cpu = bpf_htons(bpf_get_smp_processor_id());
-	union fw_counter c = {};
+	struct counted c = {};
 
 	if (version == 4) {
-		c.v4.rule = key->v4;
-		c.v4.cpu = cpu;
-		count_packet(&c, sizeof(c.v4), bytes);
+		c.key.v4.rule = key->v4;
+		c.key.v4.cpu = cpu;
+		count_packet(&c, sizeof(c.key.v4), bytes);
 	} else {
-		c.v6.rule = key->v6;
-		c.v6.cpu = cpu;
-		count_packet(&c, sizeof(c.v6), bytes);
+		c.key.v6.rule = key->v6;
+		c.key.v6.cpu = cpu;
+		count_packet(&c, sizeof(c.key.v6), bytes);
 	}
 }
 

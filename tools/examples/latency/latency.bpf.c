@@ -18,7 +18,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-const volatile __u64 store;		/* handle, for reading and writing */
+BPF_KVT_STORE(store);			/* for reading and writing */
 const volatile __u64 clock_offset;	/* from the CPU's clock to that of the day */
 const volatile __u32 only_pid;		/* 0: all */
 const volatile __u32 not_pid;		/* who records */
@@ -90,30 +90,36 @@ static __always_inline void begin(struct file *file)
 		__sync_fetch_and_add(&counts.missed, 1);
 }
 
-static __always_inline void post_name(struct file *file, struct lat_file *key)
+static __always_inline void post_name(struct file *file, const struct lat_file *key)
 {
-	struct bpf_kvt_ref ref = { .store = store };
+	struct {
+		struct bpf_kvt_req req;
+		struct lat_file key;
+	} ask = { { .key_len = sizeof(*key) }, *key };
 	const unsigned char *from;
 	char name[LAT_NAME];
 	long len;
 
-	if (bpf_kvt_exists(&ref, key, sizeof(*key)) != -ENOENT)
+	if (bpf_kvt_exists(&store, &ask, sizeof(ask)) != -ENOENT)
 		return;
 	from = BPF_CORE_READ(file, f_path.dentry, d_name.name);
 	len = bpf_probe_read_kernel_str(name, sizeof(name), from);
 	if (len < 1 || len > LAT_NAME)
 		return;
-	ref = (struct bpf_kvt_ref){ .store = store, .flags = BPF_KVT_CREATE };
+	ask.req.flags = BPF_KVT_CREATE;
 	/* If it is dropped, the next call posts it. */
-	bpf_kvt_post(&ref, key, sizeof(*key), name, len - 1);
+	bpf_kvt_post(&store, &ask, sizeof(ask), name, len - 1);
 }
 
-static __always_inline void post_call(struct lat_key *key, struct lat_call *call)
+static __always_inline void post_call(const struct lat_key *key, struct lat_call *call)
 {
-	struct bpf_kvt_ref ref = { .store = store };
+	struct {
+		struct bpf_kvt_req req;
+		struct lat_key key;
+	} ask = { { .key_len = sizeof(*key) }, *key };
 	int err;
 
-	err = bpf_kvt_post(&ref, key, sizeof(*key), call, sizeof(*call));
+	err = bpf_kvt_post(&store, &ask, sizeof(ask), call, sizeof(*call));
 	if (!err)
 		__sync_fetch_and_add(&counts.posted, 1);
 	else if (err == -ENOSPC)

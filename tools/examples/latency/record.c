@@ -95,12 +95,12 @@ static struct latency *load(const struct record *record, struct kvtree *kv)
 	program_begin();
 	skel = latency__open();
 	program_check(skel ? 0 : -errno, "cannot open the programs");
-	skel->rodata->store = store_handle(kv, STORE, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	skel->rodata->clock_offset = clock_offset();
 	skel->rodata->only_pid = (uint32_t)record->pid;
 	skel->rodata->not_pid = (uint32_t)getpid();
 	skel->rodata->all_kinds = record->all;
 	program_check(latency__load(skel), "cannot load the programs");
+	store_bind(kv, skel->maps.data_store, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	program_check(latency__attach(skel), "cannot attach the programs");
 	return skel;
 }

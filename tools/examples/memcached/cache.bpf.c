@@ -22,7 +22,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-const volatile __u64 store;		/* a handle, to read and to write */
+BPF_KVT_STORE(store);			/* to read and to write */
 const volatile __be32 addresses[ADDRESSES_MAX];	/* that memcached is reached by */
 const volatile __u32 nr_addresses;
 const volatile __be16 port;
@@ -57,9 +57,13 @@ struct headers {
 
 /* What a program has read, too large for its stack: the text of a packet in entry.payload. */
 struct scratch {
-	__u8 key[KEY_ROOM];
+	struct bpf_kvt_req req;
+	__u8 key[KEY_ROOM];		/* follows the request */
 	struct entry entry;
 };
+
+/* Bytes of the request with its key. */
+#define REQUEST		(sizeof(struct bpf_kvt_req) + KEY_ROOM)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -667,7 +671,6 @@ static __always_inline int udp_in(struct xdp_md *ctx, struct headers *h, struct 
 				  __u32 have)
 {
 	struct asker asker = { h->ip.saddr, h->ip.daddr, h->udp.source, h->frame.id };
-	struct bpf_kvt_ref ref = { .store = store };
 	__u32 n, sum, len = bpf_ntohs(h->udp.len) - sizeof(h->udp) - sizeof(h->frame);
 	struct entry *entry = &scratch->entry;
 	int err;
@@ -676,7 +679,8 @@ static __always_inline int udp_in(struct xdp_md *ctx, struct headers *h, struct 
 	if (!n || n > KEY_MAX || h->frame.seq || h->frame.total != bpf_htons(1))
 		return ask(&asker, 0, 0) ? XDP_PASS : XDP_DROP;
 	sum = hash(scratch->key, n);
-	err = bpf_kvt_get(&ref, scratch->key, n, entry, sizeof(*entry));
+	scratch->req = (struct bpf_kvt_req){ .key_len = n };
+	err = bpf_kvt_get(&store, scratch, REQUEST, entry, sizeof(*entry));
 	if (err > (int)ENTRY_HEAD) {
 		if (entry->bucket_seq == bucket_now(bucket_of(sum)) &&
 		    entry->global_seq == global_now() && bpf_ktime_get_ns() < entry->until) {
@@ -700,7 +704,6 @@ static __always_inline int udp_in(struct xdp_md *ctx, struct headers *h, struct 
 /* Store what memcached has answered. */
 static __always_inline void fill(struct scratch *scratch, __u32 n, __u32 len)
 {
-	struct bpf_kvt_ref ref = { .store = store };
 	struct entry *entry = &scratch->entry;
 	__s64 sum = 0;
 	int i;
@@ -717,8 +720,9 @@ static __always_inline void fill(struct scratch *scratch, __u32 n, __u32 len)
 	entry->csum = (sum & 0xffffffff) + ((__u64)sum >> 32);
 	entry->len = len;
 	entry->until = bpf_ktime_get_ns() + lifetime_ns;
+	scratch->req = (struct bpf_kvt_req){ .key_len = n };
 	if (n && n <= KEY_MAX && len <= PAYLOAD_MAX &&
-	    !bpf_kvt_put(&ref, scratch->key, n, entry, ENTRY_HEAD + len))
+	    !bpf_kvt_put(&store, scratch, REQUEST, entry, ENTRY_HEAD + len))
 		count(FILL);
 }
 

@@ -136,7 +136,7 @@ static void die(const char *fmt, ...)
 	exit(3);
 }
 
-static struct kvtree *open_store(uint64_t *handle)
+static struct kvtree *open_store(void)
 {
 	struct kvtree_store_create args = {
 		.mode = 0600,
@@ -159,8 +159,6 @@ static struct kvtree *open_store(uint64_t *handle)
 		die("cannot create the store %s: %s", o.store, kvtree_strerror(err));
 	kvtree_close(kv);
 	err = kvtree_open(o.store, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE, &kv);
-	if (!err)
-		err = kvtree_bpf_handle(kv, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE, handle);
 	if (err)
 		die("cannot open the store %s: %s", o.store, kvtree_strerror(err));
 	return kv;
@@ -401,13 +399,12 @@ static int run_cache(void)
 	unsigned int passed = 0, tick = o.stats_ms ? o.stats_ms : 1000, swept = 0, i;
 	struct cache *skel;
 	struct kvtree *kv;
-	uint64_t handle;
+	int err;
 
-	kv = open_store(&handle);
+	kv = open_store();
 	skel = cache__open();
 	if (!skel)
 		die("the programs cannot be opened");
-	skel->rodata->store = handle;
 	for (i = 0; i < o.nr_addresses; i++)
 		skel->rodata->addresses[i] = o.addresses[i].s_addr;
 	skel->rodata->nr_addresses = o.nr_addresses;
@@ -416,6 +413,10 @@ static int run_cache(void)
 	skel->rodata->lifetime_ns = o.lifetime_ms * 1000000ull;
 	if (cache__load(skel))
 		die("the programs cannot be loaded: see above");
+	err = kvtree_bpf_bind(kv, bpf_map__fd(skel->maps.data_store),
+			      KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+	if (err)
+		die("the programs cannot use the store: %s", kvtree_strerror(err));
 	attach(skel);
 	say("serving port %u from the store %s; ^C ends it", o.port, o.store);
 	while (!stop) {

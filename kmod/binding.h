@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Bindings: which store a BPF program's map stands for.
+ *
+ * A program passes the address of a map's value.  It cannot make one up: the verifier
+ * takes a pointer to memory that the program may write, and hands out such a pointer to
+ * the value of a map only if the program was loaded with that map.  So a program is
+ * allowed to use a store because it has the map, not because of something that it knows,
+ * which a tracing program could read in the kernel's memory.  The map itself as an
+ * argument would not do: on 6.12 the verifier takes any trusted struct bpf_map for it,
+ * as an iterator over maps gets them.
+ *
+ * A binding holds its map, so no other map gets that address meanwhile.  When nobody else
+ * holds the map any more, the binding is of no use, and goes when maps are bound or
+ * listed next.
+ *
+ * A binding that was found, and the store that it leads to, stay until the end of the
+ * RCU read section: the teardown of a store waits for those.
+ */
+#ifndef KVT_BINDING_H
+#define KVT_BINDING_H
+
+#include <linux/list.h>
+#include <linux/types.h>
+#include <linux/kvtree.h>
+
+struct bpf_map;
+struct kvt_store;
+
+struct kvt_binding {
+	struct hlist_node by_addr;
+	struct hlist_node by_id;
+	const void *addr;	/* of the map's value */
+	u64 id;			/* no other binding ever has it */
+	struct kvt_store *store;
+	unsigned int access;	/* KVTREE_OPEN_* */
+	struct bpf_map *map;	/* held */
+	struct list_head list;	/* of the store's */
+	struct rcu_head rcu;
+};
+
+/* Those of a store. */
+struct kvt_bindings {
+	struct list_head list;
+	unsigned int nr;
+	bool allowed;		/* programs may use the store */
+	bool closed;		/* ... and never will */
+};
+
+void kvt_bindings_init(struct kvt_store *store);
+int kvt_bindings_allow(struct kvt_store *store);
+void kvt_bindings_forbid(struct kvt_store *store);
+void kvt_bindings_close(struct kvt_store *store);
+bool kvt_bindings_allowed(const struct kvt_store *store);
+
+int kvt_bind(struct kvt_store *store, struct bpf_map *map, const void *addr,
+	     unsigned int access);
+int kvt_unbind(struct kvt_store *store, const struct bpf_map *map);
+int kvt_bindings_list(struct kvt_store *store, struct kvtree_bpf_binding *info);
+
+const struct kvt_binding *kvt_binding_find(const void *addr);
+const struct kvt_binding *kvt_binding_by_id(u64 id);
+
+#endif /* KVT_BINDING_H */
