@@ -801,7 +801,7 @@ TEST_F(bad, unknown_calls_are_enotty)
 	int nr;
 
 	for (nr = 0; nr < 256; nr++) {
-		if ((nr >= 0x40 && nr <= 0x49) || (nr >= 0x50 && nr <= 0x52) ||
+		if ((nr >= 0x40 && nr <= 0x49) || (nr >= 0x50 && nr <= 0x53) ||
 		    (nr >= 0x60 && nr <= 0x62))
 			continue;
 		ASSERT_EQ(-ENOTTY, kvt_ioctl(self->fd, _IOC(_IOC_READ | _IOC_WRITE, 'K', nr, 64),
