@@ -139,7 +139,7 @@ TEST_F(faults, attach_and_check_agree_about_bad_sectors)
 
 	crash(o);
 	for (segment = 0; segment < 8; segment++) {
-		for (block = 0; block < 70; block = block * 4 + 1, nr++) {
+		for (block = 0; block < 70; block += block < 8 ? 1 : 31, nr++) {
 			kvt_fault_fail_at(faulty(o), "medium", "r",
 					  DATA_SECTOR + segment * SEGMENT_SECTORS + block * 8, 8);
 			err = kvt_attach(o->dev, o->name, o->disk, o->nr,
@@ -154,7 +154,8 @@ TEST_F(faults, attach_and_check_agree_about_bad_sectors)
 			bad += !!err;
 		}
 	}
-	EXPECT_LT(2, bad);
+	/* Some are needed, and not all. */
+	EXPECT_LT(0, bad);
 	EXPECT_GT(nr, bad);
 	kvt_fault_mend(faulty(o));
 	kvt_oracle_judge(o);
