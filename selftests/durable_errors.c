@@ -419,6 +419,34 @@ static bool no_memory(int err)
 	return err == -ENOMEM || err == -EFAULT || err == -ENFILE;
 }
 
+typedef int (*nth_call)(struct kvt_oracle *o);
+
+/* A call whose n-th allocation fails.  Whether it has one; *@err is what it came to. */
+static bool nth_fails(struct __test_metadata *_metadata, int nth, unsigned int n, nth_call call,
+		      struct kvt_oracle *o, int *err)
+{
+	bool failed;
+
+	ASSERT_GT(100000, n);
+	kvt_nth_set(nth, n);
+	*err = call(o);
+	failed = kvt_nth_done(nth);
+	ASSERT_TRUE(!*err || (failed && no_memory(*err))) {
+		TH_LOG("allocation %u: %d", n, *err);
+	}
+	return failed;
+}
+
+static int attach_call(struct kvt_oracle *o)
+{
+	return kvt_attach(o->dev, o->name, o->disk, 1, 0);
+}
+
+static int detach_call(struct kvt_oracle *o)
+{
+	return kvt_detach(o->dev, o->name);
+}
+
 TEST_F(memory, attach_without_memory_changes_nothing)
 {
 	struct kvt_oracle *o = &self->o;
@@ -431,14 +459,8 @@ TEST_F(memory, attach_without_memory_changes_nothing)
 	o->acked = KVT_ORACLE_KEYS;
 	o->tried = KVT_ORACLE_KEYS;
 	for (n = 1; failed; n = next_n(n)) {
-		ASSERT_GT(100000, n);
-		kvt_nth_set(self->nth, n);
-		err = kvt_attach(o->dev, o->name, o->disk, 1, 0);
-		failed = kvt_nth_done(self->nth);
+		failed = nth_fails(_metadata, self->nth, n, attach_call, o, &err);
 		failures += failed;
-		ASSERT_TRUE(!err || (failed && no_memory(err))) {
-			TH_LOG("allocation %u: %d", n, err);
-		}
 		ASSERT_EQ(err ? -ENOENT : 0, kvt_find(o->dev, o->name, &info));
 		if (!err)
 			KVT_CHECK(kvt_detach(o->dev, o->name) == 0);
@@ -625,7 +647,7 @@ static int sync_call(struct kvt_oracle *o)
 /* A call that has no memory fails, or not; and does what it is to do the next time. */
 TEST_F(memory, call_without_memory_is_as_if_it_had_not_been)
 {
-	static int (*const calls[])(struct kvt_oracle *o) = {
+	static const nth_call calls[] = {
 		checkpoint_call, put_call, put_sync_call, sync_call,
 	};
 	struct kvt_oracle *o = &self->o;
@@ -638,14 +660,8 @@ TEST_F(memory, call_without_memory_is_as_if_it_had_not_been)
 	for (i = 0; i < NR(calls); i++) {
 		failed = true;
 		for (n = 1; failed; n = next_n(n)) {
-			ASSERT_GT(100000, n);
 			o->round++;
-			kvt_nth_set(self->nth, n);
-			err = calls[i](o);
-			failed = kvt_nth_done(self->nth);
-			ASSERT_TRUE(!err || (failed && no_memory(err))) {
-				TH_LOG("call %zu, allocation %u: %d", i, n, err);
-			}
+			failed = nth_fails(_metadata, self->nth, n, calls[i], o, &err);
 			ASSERT_EQ(0, kvt_stat(o->fd, KVTREE_STAT_LOG_ERROR));
 			ASSERT_EQ(0, calls[i](o));
 			if (calls[i] == put_call || calls[i] == put_sync_call)
@@ -664,18 +680,12 @@ TEST_F(memory, detach_without_memory_loses_nothing)
 	int err;
 
 	for (n = 1; failed; n = next_n(n)) {
-		ASSERT_GT(100000, n);
 		o->round++;
 		ASSERT_EQ(0, kvt_oracle_attach(o));
 		o->acked = 0;
 		ASSERT_EQ(0, kvt_oracle_change(o));
 		close(o->fd);
-		kvt_nth_set(self->nth, n);
-		err = kvt_detach(o->dev, o->name);
-		failed = kvt_nth_done(self->nth);
-		ASSERT_TRUE(!err || (failed && no_memory(err))) {
-			TH_LOG("allocation %u: %d", n, err);
-		}
+		failed = nth_fails(_metadata, self->nth, n, detach_call, o, &err);
 		if (err)
 			ASSERT_EQ(0, kvt_detach(o->dev, o->name));
 		kvt_oracle_judge(o);
