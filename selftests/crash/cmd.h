@@ -19,7 +19,7 @@ struct cmd_options {
 	uint32_t check;
 	uint32_t jobs;
 	uint32_t life;
-	uint32_t lives;			/* that the store has when it is recorded, this one included */
+	uint32_t lives;			/* of the store that is recorded, this one included */
 	uint32_t workers;
 	uint32_t cpus;
 	uint32_t ops;

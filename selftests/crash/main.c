@@ -123,7 +123,8 @@ static void parse(struct cmd_options *o, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct cmd_options o = {
-		.jobs = 1, .life = 1, .lives = 1, .workers = 4, .cpus = 2, .ops = 1000, .mib = 272, .seed = 1,
+		.jobs = 1, .life = 1, .lives = 1, .workers = 4, .cpus = 2, .ops = 1000, .mib = 272,
+		.seed = 1,
 		.dir = ".",
 	};
 	size_t i;
