@@ -352,9 +352,10 @@ TEST_F(faults, what_a_second_crash_may_take_is_not_declared_durable)
 }
 
 /*
- * A checkpoint frees all that a life before has written, but the superblock that says so may be in the
- * disk's cache, since its flush has failed.  A crash during the next attach, which takes the first
- * segments that are free, loses that, and nothing that was written since.
+ * A checkpoint frees all that a life before has written, but the superblock that says so
+ * may be in the disk's cache, since its flush has failed.  A crash during the next attach,
+ * which takes the first segments that are free, loses that, and nothing that was written
+ * since.
  */
 TEST_F(faults, what_a_superblock_needs_is_kept_until_the_next_one_is_flushed)
 {
