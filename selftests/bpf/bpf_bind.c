@@ -119,7 +119,7 @@ static int bind_by_id(void *arg)
 {
 	struct kvt_bpf_env *env = arg;
 	struct kvtree_bpf_binding binding = { 0 };
-	LIBBPF_OPTS(bpf_get_fd_by_id_opts, opts, .open_flags = BPF_F_RDONLY);
+	struct bpf_get_fd_by_id_opts opts = { .sz = sizeof(opts), .open_flags = BPF_F_RDONLY };
 	int fd;
 
 	KVT_CHECK(kvt_bpf_binding(env->env.fd, &binding) == 0);
@@ -179,7 +179,7 @@ TEST_F(bind, a_binding_goes_when_nobody_has_its_map)
 {
 	int fd = self->env[0].env.fd, map = kvt_bpf_map(0), outer, key = 0;
 	struct kvtree_bpf_binding binding = { 0 };
-	LIBBPF_OPTS(bpf_map_create_opts, opts, .inner_map_fd = map);
+	struct bpf_map_create_opts opts = { .sz = sizeof(opts), .inner_map_fd = map };
 	__u32 id = kvt_bpf_map_id(map);
 
 	ASSERT_EQ(0, kvt_bpf_bind(fd, map, RD));
