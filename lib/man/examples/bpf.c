@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What a program declares by BPF_KVT_STORE(); libbpf makes it when it loads one. */
+/* What BPF_KVT_STORE() declares, and libbpf makes with the program. */
 static int make_map(void)
 {
 	union bpf_attr attr = {
@@ -28,7 +28,7 @@ static int make_map(void)
 		.map_name = "rules",
 	};
 
-	return (int)syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr));
+	return syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr));
 }
 
 int main(void)
