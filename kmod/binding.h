@@ -2,13 +2,15 @@
 /*
  * Bindings: which store a BPF program's map stands for.
  *
- * A program passes the address of a map's value.  It cannot make one up: the verifier
- * takes a pointer to memory that the program may write, and hands out such a pointer to
- * the value of a map only if the program was loaded with that map.  So a program is
- * allowed to use a store because it has the map, not because of something that it knows,
- * which a tracing program could read in the kernel's memory.  The map itself as an
- * argument would not do: on 6.12 the verifier takes any trusted struct bpf_map for it,
- * as an iterator over maps gets them.
+ * A program passes the address of a map's value.  It cannot make one up: the kfuncs take
+ * it as a constant string (__str), for which the verifier accepts nothing but a pointer
+ * into the value of a frozen, read-only map, and it gives such a pointer only to programs
+ * that were loaded with that map.  So a program may use a store because it has the map,
+ * not because it knows something, which a tracing program could read in kernel memory.
+ * Two other classes of arguments admit more on 6.12.  Any trusted struct bpf_map passes
+ * for a map (__map), and an iterator over maps gets all of them.  Memory may be any
+ * address: a function that is verified by itself takes a pointer to kernel memory, which
+ * its caller may only read, for memory of its own.
  *
  * A binding holds its map, so no other map gets that address meanwhile.  When nobody else
  * holds the map any more, the binding is of no use, and goes when maps are bound or

@@ -266,7 +266,7 @@ __bpf_kfunc_start_defs();
 
 /**
  * bpf_kvt_get() - look a key up
- * @store: the store
+ * @store__str: the store
  * @req: the column; out: version, val_len, ncols; and the key
  * @req__sz: bytes of it
  * @val: where the value goes
@@ -276,14 +276,14 @@ __bpf_kfunc_start_defs();
  *
  * Return: bytes of the value or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_get(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
-			    u32 val__sz)
+__bpf_kfunc int bpf_kvt_get(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+			    void *val, u32 val__sz)
 {
 	struct lookup l = { .val = val, .room = val__sz };
 	int ret;
 
 	rcu_read_lock();
-	ret = lookup_begin(&l, store, req, req__sz, BPF_KVT_ALL_COLS);
+	ret = lookup_begin(&l, store__str, req, req__sz, BPF_KVT_ALL_COLS);
 	if (!ret)
 		ret = lookup_count(&l, lookup_get(&l));
 	rcu_read_unlock();
@@ -293,7 +293,7 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_get);
 
 /**
  * bpf_kvt_exists() - whether a key is there
- * @store: the store
+ * @store__str: the store
  * @req: out: version; and the key
  * @req__sz: bytes of it
  *
@@ -301,13 +301,13 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_get);
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_exists(struct bpf_kvt_store *store, void *req, u32 req__sz)
+__bpf_kfunc int bpf_kvt_exists(const struct bpf_kvt_store *store__str, void *req, u32 req__sz)
 {
 	struct lookup l = {};
 	int ret;
 
 	rcu_read_lock();
-	ret = lookup_begin(&l, store, req, req__sz, 0);
+	ret = lookup_begin(&l, store__str, req, req__sz, 0);
 	if (!ret)
 		ret = lookup_count(&l, lookup_exists(&l));
 	rcu_read_unlock();
@@ -317,7 +317,7 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_exists);
 
 /**
  * bpf_kvt_ceil() - the first key that is not smaller than a key
- * @store: the store
+ * @store__str: the store
  * @req: the column; out: version, key_len, val_len, ncols; and the key, in whose place
  *	comes the key found
  * @req__sz: bytes of it, with room for a key
@@ -328,18 +328,18 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_exists);
  *
  * Return: bytes of the value or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_ceil(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
-			     u32 val__sz)
+__bpf_kfunc int bpf_kvt_ceil(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+			     void *val, u32 val__sz)
 {
 	struct lookup l = { .val = val, .room = val__sz };
 
-	return bpf_near(&l, store, req, req__sz, false);
+	return bpf_near(&l, store__str, req, req__sz, false);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_ceil);
 
 /**
  * bpf_kvt_floor() - the last key that is not greater than a key
- * @store: the store
+ * @store__str: the store
  * @req: as for bpf_kvt_ceil()
  * @req__sz: bytes of it, with room for a key
  * @val: where the value goes
@@ -349,18 +349,18 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_ceil);
  *
  * Return: bytes of the value or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_floor(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
-			      u32 val__sz)
+__bpf_kfunc int bpf_kvt_floor(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+			      void *val, u32 val__sz)
 {
 	struct lookup l = { .val = val, .room = val__sz };
 
-	return bpf_near(&l, store, req, req__sz, true);
+	return bpf_near(&l, store__str, req, req__sz, true);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_floor);
 
 /**
  * bpf_kvt_lpm() - the longest key that a key begins with
- * @store: the store
+ * @store__str: the store
  * @req: as for bpf_kvt_ceil(); at most BPF_KVT_KEY_MAX bytes of key
  * @req__sz: bytes of it
  * @val: where the value goes
@@ -370,14 +370,14 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_floor);
  *
  * Return: bytes of the value or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_lpm(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
-			    u32 val__sz)
+__bpf_kfunc int bpf_kvt_lpm(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+			    void *val, u32 val__sz)
 {
 	struct lookup l = { .val = val, .room = val__sz };
 	int ret;
 
 	rcu_read_lock();
-	ret = lookup_begin(&l, store, req, req__sz, BPF_KVT_ALL_COLS);
+	ret = lookup_begin(&l, store__str, req, req__sz, BPF_KVT_ALL_COLS);
 	if (!ret)
 		ret = lookup_count(&l, lookup_longest(&l));
 	rcu_read_unlock();

@@ -153,13 +153,17 @@ static inline int kvt_bpf_hook_init(void)
 #endif
 
 /* The kfuncs. */
-int bpf_kvt_get(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
-int bpf_kvt_exists(struct bpf_kvt_store *store, void *req, u32 req__sz);
-int bpf_kvt_ceil(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
-int bpf_kvt_floor(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
-int bpf_kvt_lpm(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
+int bpf_kvt_get(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+		void *val, u32 val__sz);
+int bpf_kvt_exists(const struct bpf_kvt_store *store__str, void *req, u32 req__sz);
+int bpf_kvt_ceil(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+		 void *val, u32 val__sz);
+int bpf_kvt_floor(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+		  void *val, u32 val__sz);
+int bpf_kvt_lpm(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+		void *val, u32 val__sz);
 
-int bpf_iter_kvt_new(struct bpf_iter_kvt *it, struct bpf_kvt_store *store, void *req,
+int bpf_iter_kvt_new(struct bpf_iter_kvt *it, const struct bpf_kvt_store *store__str, void *req,
 		     u32 req__sz);
 const union bpf_kvt_rec *bpf_iter_kvt_next(struct bpf_iter_kvt *it);
 void bpf_iter_kvt_destroy(struct bpf_iter_kvt *it);
@@ -167,11 +171,14 @@ int bpf_iter_kvt_status(struct bpf_iter_kvt *it__iter);
 int bpf_kvt_iter_key(struct bpf_iter_kvt *it__iter, void *key, u32 key__sz);
 int bpf_kvt_iter_val(struct bpf_iter_kvt *it__iter, void *val, u32 val__sz);
 
-int bpf_kvt_put(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
-int bpf_kvt_cas(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
-int bpf_kvt_add(struct bpf_kvt_store *store, void *req, u32 req__sz);
-int bpf_kvt_remove(struct bpf_kvt_store *store, void *req, u32 req__sz);
-int bpf_kvt_post(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val, u32 val__sz);
+int bpf_kvt_put(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+		void *val, u32 val__sz);
+int bpf_kvt_cas(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+		void *val, u32 val__sz);
+int bpf_kvt_add(const struct bpf_kvt_store *store__str, void *req, u32 req__sz);
+int bpf_kvt_remove(const struct bpf_kvt_store *store__str, void *req, u32 req__sz);
+int bpf_kvt_post(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+		 void *val, u32 val__sz);
 
 int bpf_kvt_record_key(const struct bpf_kvt_record *rec, u32 off, void *buf, u32 buf__sz);
 int bpf_kvt_record_column(const struct bpf_kvt_record *rec, u32 col, u32 off, void *buf,

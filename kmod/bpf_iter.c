@@ -167,7 +167,7 @@ __bpf_kfunc_start_defs();
 /**
  * bpf_iter_kvt_new() - begin to iterate over a range
  * @it: the iterator
- * @store: the store
+ * @store__str: the store
  * @req: flags and column, and the first key, or the prefix; with BPF_KVT_RANGE followed
  *	by the end
  * @req__sz: bytes of it
@@ -176,14 +176,14 @@ __bpf_kfunc_start_defs();
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_iter_kvt_new(struct bpf_iter_kvt *it, struct bpf_kvt_store *store,
-				 void *req, u32 req__sz)
+__bpf_kfunc int bpf_iter_kvt_new(struct bpf_iter_kvt *it,
+				 const struct bpf_kvt_store *store__str, void *req, u32 req__sz)
 {
 	struct bpf_iter *s = bpf_iter(it);
 
 	memset(s, 0, sizeof(*s));
 	rcu_read_lock();
-	s->status = iter_open(s, store, req, req__sz);
+	s->status = iter_open(s, store__str, req, req__sz);
 	rcu_read_unlock();
 	return s->status;
 }

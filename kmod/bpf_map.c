@@ -44,13 +44,13 @@ static struct bpf_map *map_get(int fd)
 	return ERR_PTR(err);
 }
 
-/* Where the only value is, if programs can have a pointer to write to there. */
+/* The address of the only value, if the verifier can take it for a constant string. */
 static int map_value(const struct bpf_map *map, const void **addr)
 {
 	u64 imm;
 
 	if (map->map_type != BPF_MAP_TYPE_ARRAY || map->max_entries != 1 ||
-	    map->map_flags & BPF_F_RDONLY_PROG ||
+	    !(map->map_flags & BPF_F_RDONLY_PROG) ||
 	    map->value_size < sizeof(struct bpf_kvt_store) ||
 	    map->value_size > KVTREE_BPF_MAP_MAX)
 		return -EINVAL;

@@ -233,8 +233,8 @@ static int write_enter(const struct bpf_kvt_store *addr, struct kvt_op_ctx *ctx)
 	return err;
 }
 
-static int bpf_write(struct bpf_kvt_store *store, enum kvt_bpf_change change, void *req, u32 size,
-		     const void *val, u32 val_len)
+static int bpf_write(const struct bpf_kvt_store *store, enum kvt_bpf_change change, void *req,
+		     u32 size, const void *val, u32 val_len)
 {
 	struct kvt_bpf_write write = { .change = change, .val = val, .val_len = val_len };
 	struct kvt_op_ctx ctx = {
@@ -270,7 +270,7 @@ __bpf_kfunc_start_defs();
 
 /**
  * bpf_kvt_put() - store a value
- * @store: the store
+ * @store__str: the store
  * @req: flags and column; out: version; and the key
  * @req__sz: bytes of it
  * @val: the value
@@ -280,16 +280,16 @@ __bpf_kfunc_start_defs();
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_put(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
-			    u32 val__sz)
+__bpf_kfunc int bpf_kvt_put(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+			    void *val, u32 val__sz)
 {
-	return bpf_write(store, KVT_BPF_PUT, req, req__sz, val, val__sz);
+	return bpf_write(store__str, KVT_BPF_PUT, req, req__sz, val, val__sz);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_put);
 
 /**
  * bpf_kvt_cas() - store a value if nobody has changed it
- * @store: the store
+ * @store__str: the store
  * @req: flags, column and the version expected; out: version; and the key
  * @req__sz: bytes of it
  * @val: the value
@@ -299,16 +299,16 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_put);
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_cas(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
-			    u32 val__sz)
+__bpf_kfunc int bpf_kvt_cas(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+			    void *val, u32 val__sz)
 {
-	return bpf_write(store, KVT_BPF_CAS, req, req__sz, val, val__sz);
+	return bpf_write(store__str, KVT_BPF_CAS, req, req__sz, val, val__sz);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_cas);
 
 /**
  * bpf_kvt_add() - add to a number
- * @store: the store
+ * @store__str: the store
  * @req: flags, column and arg; out: version, and arg as it was before; and the key
  * @req__sz: bytes of it
  *
@@ -316,15 +316,15 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_cas);
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_add(struct bpf_kvt_store *store, void *req, u32 req__sz)
+__bpf_kfunc int bpf_kvt_add(const struct bpf_kvt_store *store__str, void *req, u32 req__sz)
 {
-	return bpf_write(store, KVT_BPF_ADD, req, req__sz, NULL, 0);
+	return bpf_write(store__str, KVT_BPF_ADD, req, req__sz, NULL, 0);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_add);
 
 /**
  * bpf_kvt_remove() - remove a key
- * @store: the store
+ * @store__str: the store
  * @req: flags, with BPF_KVT_VERSION the version; out: version; and the key
  * @req__sz: bytes of it
  *
@@ -332,9 +332,9 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_add);
  *
  * Return: 0 or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_remove(struct bpf_kvt_store *store, void *req, u32 req__sz)
+__bpf_kfunc int bpf_kvt_remove(const struct bpf_kvt_store *store__str, void *req, u32 req__sz)
 {
-	return bpf_write(store, KVT_BPF_REMOVE, req, req__sz, NULL, 0);
+	return bpf_write(store__str, KVT_BPF_REMOVE, req, req__sz, NULL, 0);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_remove);
 

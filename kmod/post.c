@@ -385,7 +385,7 @@ __bpf_kfunc_start_defs();
 
 /**
  * bpf_kvt_post() - have a change made by a worker
- * @store: the store
+ * @store__str: the store
  * @req: flags, column, arg, version; and the key
  * @req__sz: bytes of it
  * @val: the value; nothing for an addition or a removal
@@ -395,8 +395,8 @@ __bpf_kfunc_start_defs();
  *
  * Return: 0: it is queued; or an errno, see kvtree.bpf.h.
  */
-__bpf_kfunc int bpf_kvt_post(struct bpf_kvt_store *store, void *req, u32 req__sz, void *val,
-			     u32 val__sz)
+__bpf_kfunc int bpf_kvt_post(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
+			     void *val, u32 val__sz)
 {
 	struct kvt_bpf_write write = { .val = val, .val_len = val__sz };
 	const struct kvt_binding *binding;
@@ -407,7 +407,7 @@ __bpf_kfunc int bpf_kvt_post(struct bpf_kvt_store *store, void *req, u32 req__sz
 	if (err)
 		return err;
 	rcu_read_lock();
-	binding = kvt_binding_find(store);
+	binding = kvt_binding_find(store__str);
 	if (!binding)
 		err = -ESTALE;
 	else if (binding->access & KVTREE_OPEN_WRITE)

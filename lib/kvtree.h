@@ -253,7 +253,8 @@ int kvtree_bpf_allow(const struct kvtree *kv, int allow);
 /**
  * kvtree_bpf_bind() - let the BPF programs that have a map use the store
  * @kv: the session
- * @map_fd: the map: an array with one element, of 8 to KVTREE_BPF_MAP_MAX bytes
+ * @map_fd: the map: an array with one element, of 8 to KVTREE_BPF_MAP_MAX bytes, and
+ *	BPF_F_RDONLY_PROG
  * @access: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both: what they may do
  *
  * A program names the store by the map.  The binding ends with the store, when its owner

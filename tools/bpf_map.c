@@ -40,8 +40,8 @@ static int say_bind_failed(const char *which, int err)
 		break;
 	case -EBADF:
 	case -EINVAL:
-		warn("bpf: %s is no array of one element, of 8 to %u bytes", which,
-		     KVTREE_BPF_MAP_MAX);
+		warn("bpf: %s is no array of one element, of 8 to %u bytes, with BPF_F_RDONLY_PROG",
+		     which, KVTREE_BPF_MAP_MAX);
 		break;
 	case -ENOENT:
 		warn("bpf: %s is not bound to the store", which);

@@ -8,7 +8,7 @@
  *	#include <bpf/bpf_helpers.h>
  *	#include <kvtree.bpf.h>
  *
- *	BPF_KVT_STORE(counts);		// the map ".data.counts"; KVTREE_IOC_BPF_BIND
+ *	BPF_KVT_STORE(counts);		// the map ".rodata.counts": bind it
  *
  *	SEC("xdp")
  *	int count(struct xdp_md *ctx)
@@ -48,11 +48,11 @@
 #define BPF_KVT_ABSENT		0xffffffffu
 
 /*
- * A store, to a program: the value of an array map with one element.  A session
- * binds the map to its store (KVTREE_IOC_BPF_BIND), and a call is about the store
- * that the map is bound to.  What the value says means nothing; where it is does: a
- * program gets such a pointer from the verifier, and only to a map that it was
- * loaded with.
+ * A store, to a program: the element of a frozen, read-only array map with one element.
+ * A session binds the map to its store (KVTREE_IOC_BPF_BIND), and a call works on the
+ * store that the map is bound to.  The address of the element counts, not its content:
+ * the verifier accepts no other memory here, and gives such a pointer only to programs
+ * that were loaded with the map.
  */
 struct bpf_kvt_store {
 	__u64 opaque;
@@ -192,10 +192,11 @@ struct bpf_kvt_validator {
 
 /*
  * BPF_KVT_STORE() - declare a store
- * @name: what the program calls it; its map is ".data.NAME"
+ * @name: what the program calls it; its map is ".rodata.NAME"
  */
 #define BPF_KVT_STORE(name)								\
-	static struct bpf_kvt_store name __attribute__((section(".data." #name), used))
+	static const struct bpf_kvt_store name						\
+	__attribute__((section(".rodata." #name), used)) = { 0 }
 
 /*
  * Every call takes the store; the request with the key behind it, and the bytes of
@@ -223,14 +224,15 @@ struct bpf_kvt_validator {
  *	-EINVAL, -E2BIG	unknown flags, a reserved field not 0, a column above 255, a key
  *			longer than its room; too long
  */
-extern int bpf_kvt_get(struct bpf_kvt_store *store, void *req, __u32 req__sz,
+extern int bpf_kvt_get(const struct bpf_kvt_store *store, void *req, __u32 req__sz,
 		       void *val, __u32 val__sz) __weak __ksym;
-extern int bpf_kvt_exists(struct bpf_kvt_store *store, void *req, __u32 req__sz) __weak __ksym;
-extern int bpf_kvt_ceil(struct bpf_kvt_store *store, void *req, __u32 req__sz,
+extern int bpf_kvt_exists(const struct bpf_kvt_store *store, void *req,
+			  __u32 req__sz) __weak __ksym;
+extern int bpf_kvt_ceil(const struct bpf_kvt_store *store, void *req, __u32 req__sz,
 			void *val, __u32 val__sz) __weak __ksym;
-extern int bpf_kvt_floor(struct bpf_kvt_store *store, void *req, __u32 req__sz,
+extern int bpf_kvt_floor(const struct bpf_kvt_store *store, void *req, __u32 req__sz,
 			 void *val, __u32 val__sz) __weak __ksym;
-extern int bpf_kvt_lpm(struct bpf_kvt_store *store, void *req, __u32 req__sz,
+extern int bpf_kvt_lpm(const struct bpf_kvt_store *store, void *req, __u32 req__sz,
 		       void *val, __u32 val__sz) __weak __ksym;
 
 /*
@@ -241,7 +243,7 @@ extern int bpf_kvt_lpm(struct bpf_kvt_store *store, void *req, __u32 req__sz,
  * next() returns NULL at the end of the range and after an error, also one that
  * new() returned; the status, 0 at the end, tells which.
  */
-extern int bpf_iter_kvt_new(struct bpf_iter_kvt *it, struct bpf_kvt_store *store,
+extern int bpf_iter_kvt_new(struct bpf_iter_kvt *it, const struct bpf_kvt_store *store,
 			    void *req, __u32 req__sz) __weak __ksym;
 extern const union bpf_kvt_rec *bpf_iter_kvt_next(struct bpf_iter_kvt *it) __weak __ksym;
 extern void bpf_iter_kvt_destroy(struct bpf_iter_kvt *it) __weak __ksym;
@@ -282,12 +284,14 @@ extern int bpf_kvt_iter_val(struct bpf_iter_kvt *it, void *val, __u32 val__sz) _
  *	-EDQUOT, -ENOMEM, -EINVAL, -E2BIG, -ESTALE, -EACCES
  *	-EOPNOTSUPP	BPF_KVT_SYNC; an interrupt, or interrupts are off
  */
-extern int bpf_kvt_put(struct bpf_kvt_store *store, void *req, __u32 req__sz,
+extern int bpf_kvt_put(const struct bpf_kvt_store *store, void *req, __u32 req__sz,
 		       const void *val, __u32 val__sz) __weak __ksym;
-extern int bpf_kvt_cas(struct bpf_kvt_store *store, void *req, __u32 req__sz,
+extern int bpf_kvt_cas(const struct bpf_kvt_store *store, void *req, __u32 req__sz,
 		       const void *val, __u32 val__sz) __weak __ksym;
-extern int bpf_kvt_add(struct bpf_kvt_store *store, void *req, __u32 req__sz) __weak __ksym;
-extern int bpf_kvt_remove(struct bpf_kvt_store *store, void *req, __u32 req__sz) __weak __ksym;
+extern int bpf_kvt_add(const struct bpf_kvt_store *store, void *req,
+		       __u32 req__sz) __weak __ksym;
+extern int bpf_kvt_remove(const struct bpf_kvt_store *store, void *req,
+			  __u32 req__sz) __weak __ksym;
 
 /*
  * A change that is made later, by a worker: from every type of program and every
@@ -296,7 +300,7 @@ extern int bpf_kvt_remove(struct bpf_kvt_store *store, void *req, __u32 req__sz)
  * Return: 0: it is queued; -ENOSPC: the queue is full, it is dropped and
  * counted; -ESTALE, -EACCES, -EINVAL, -E2BIG.
  */
-extern int bpf_kvt_post(struct bpf_kvt_store *store, void *req, __u32 req__sz,
+extern int bpf_kvt_post(const struct bpf_kvt_store *store, void *req, __u32 req__sz,
 			const void *val, __u32 val__sz) __weak __ksym;
 
 /*

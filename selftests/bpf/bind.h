@@ -9,7 +9,7 @@ struct bind {
 	__u64 stale;		/* the map was bound to none */
 	__u64 wrong;
 	__s32 by_copy;
-	__s32 by_stack;
+	__s32 by_part;
 };
 
 #endif /* KVT_BPF_BIND_H */

@@ -34,7 +34,7 @@ FIXTURE_SETUP(bind)
 	}
 	self->b = &skel->bss->bind;
 	memset(self->b, 0, sizeof(*self->b));
-	self->map = bpf_map__fd(skel->maps.data_store);
+	self->map = bpf_map__fd(skel->maps.rodata_store);
 }
 
 FIXTURE_TEARDOWN(bind)
@@ -55,9 +55,9 @@ TEST_F(bind, a_copy_of_the_map_is_worth_nothing)
 	ASSERT_EQ(0, kvt_bpf_bind(self->env[0].env.fd, self->map, RD));
 	ASSERT_EQ(0, run_get());
 	EXPECT_EQ(1, self->b->got[0]);
-	ASSERT_EQ(0, kvt_bpf_run(bpf_program__fd(skel->progs.get_by_copies), 1));
+	ASSERT_EQ(0, kvt_bpf_run(bpf_program__fd(skel->progs.get_by_copy), 1));
 	EXPECT_EQ(-ESTALE, self->b->by_copy);
-	EXPECT_EQ(-ESTALE, self->b->by_stack);
+	EXPECT_EQ(-ESTALE, self->b->by_part);
 }
 
 /* A program that sees another's call has its pointer, but not to call kvtree with. */
@@ -71,7 +71,7 @@ TEST(a_traced_call_gives_nothing_away)
 		bpf_program__set_autoload(prog, prog == thief->progs.steal);
 	kvt_bpf_quiet();
 	EXPECT_NE(0, bpf_bind__load(thief));
-	EXPECT_NE(NULL, strstr(kvt_bpf_log(), "must be referenced or trusted")) {
+	EXPECT_NE(NULL, strstr(kvt_bpf_log(), "const string")) {
 		TH_LOG("%s", kvt_bpf_log());
 	}
 	bpf_bind__destroy(thief);
@@ -89,19 +89,21 @@ TEST_F(bind, other_maps_are_refused)
 	struct {
 		int fd, err;
 	} other[] = {
-		{ map_of(BPF_MAP_TYPE_HASH, 8, 1, 0), -EINVAL },
-		{ map_of(BPF_MAP_TYPE_PERCPU_ARRAY, 8, 1, 0), -EINVAL },
-		{ map_of(BPF_MAP_TYPE_ARRAY, 8, 2, 0), -EINVAL },
-		{ map_of(BPF_MAP_TYPE_ARRAY, 7, 1, 0), -EINVAL },
-		{ map_of(BPF_MAP_TYPE_ARRAY, KVTREE_BPF_MAP_MAX + 1, 1, 0), -EINVAL },
-		{ map_of(BPF_MAP_TYPE_ARRAY, 8, 1, BPF_F_RDONLY_PROG), -EINVAL },
-		{ map_of(BPF_MAP_TYPE_ARRAY, 8, 1, BPF_F_RDONLY), -EACCES },
+		{ map_of(BPF_MAP_TYPE_HASH, 8, 1, BPF_F_RDONLY_PROG), -EINVAL },
+		{ map_of(BPF_MAP_TYPE_PERCPU_ARRAY, 8, 1, BPF_F_RDONLY_PROG), -EINVAL },
+		{ map_of(BPF_MAP_TYPE_ARRAY, 8, 2, BPF_F_RDONLY_PROG), -EINVAL },
+		{ map_of(BPF_MAP_TYPE_ARRAY, 7, 1, BPF_F_RDONLY_PROG), -EINVAL },
+		{ map_of(BPF_MAP_TYPE_ARRAY, KVTREE_BPF_MAP_MAX + 1, 1, BPF_F_RDONLY_PROG),
+		  -EINVAL },
+		{ map_of(BPF_MAP_TYPE_ARRAY, 8, 1, 0), -EINVAL },
+		{ map_of(BPF_MAP_TYPE_ARRAY, 8, 1, BPF_F_RDONLY | BPF_F_RDONLY_PROG), -EACCES },
 		{ dup(bpf_program__fd(skel->progs.get)), -EINVAL },
 		{ dup(self->env[0].env.fd), -EINVAL },
 	};
-	int fd = self->env[0].env.fd, ok = map_of(BPF_MAP_TYPE_ARRAY, KVTREE_BPF_MAP_MAX, 1, 0);
+	int fd = self->env[0].env.fd, ok;
 	unsigned int i;
 
+	ok = map_of(BPF_MAP_TYPE_ARRAY, KVTREE_BPF_MAP_MAX, 1, BPF_F_RDONLY_PROG);
 	for (i = 0; i < NR(other); i++) {
 		ASSERT_LE(0, other[i].fd);
 		EXPECT_EQ(other[i].err, kvt_bpf_bind(fd, other[i].fd, RD)) {
@@ -154,7 +156,7 @@ TEST_F(bind, a_map_stands_for_one_store_at_a_time)
 	ASSERT_EQ(0, kvt_bpf_binding(fd, &binding));
 	EXPECT_EQ(kvt_bpf_map_id(self->map), binding.map_id);
 	EXPECT_EQ(RD, binding.access);
-	EXPECT_STREQ(".data.store", binding.name);
+	EXPECT_STREQ(".rodata.store", binding.name);
 	EXPECT_EQ(-ENOENT, kvt_bpf_binding(fd, &binding));
 	binding.map_id = 0;
 	EXPECT_EQ(-ENOENT, kvt_bpf_binding(other, &binding));
@@ -177,7 +179,7 @@ static bool map_is_gone(void *arg)
 /* What is bound is not in the way of its map's end, nor does it count then. */
 TEST_F(bind, a_binding_goes_when_nobody_has_its_map)
 {
-	int fd = self->env[0].env.fd, map = kvt_bpf_map(0), outer, key = 0;
+	int fd = self->env[0].env.fd, map = kvt_bpf_map(), outer, key = 0;
 	struct kvtree_bpf_binding binding = { 0 };
 	struct bpf_map_create_opts opts = { .sz = sizeof(opts), .inner_map_fd = map };
 	__u32 id = kvt_bpf_map_id(map);
@@ -206,10 +208,10 @@ TEST_F(bind, bindings_are_so_many_and_no_more)
 
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
 	for (i = 0; i < KVTREE_BPF_BINDINGS_MAX; i++) {
-		map[i] = kvt_bpf_map(0);
+		map[i] = kvt_bpf_map();
 		ASSERT_EQ(0, kvt_bpf_bind(fd, map[i], RD));
 	}
-	map[i] = kvt_bpf_map(0);
+	map[i] = kvt_bpf_map();
 	EXPECT_EQ(-ENOSPC, kvt_bpf_bind(fd, map[i], RD));
 	/* Another store has room of its own. */
 	EXPECT_EQ(0, kvt_bpf_bind(self->env[1].env.fd, map[i], RD));

@@ -130,8 +130,8 @@ FIXTURE_SETUP(contexts)
 	ASSERT_EQ(0, bpf_contexts__load(self->skel)) {
 		TH_LOG("%s", kvt_bpf_log());
 	}
-	kvt_bpf_env_bind(&self->env, self->skel->maps.data_store, KVTREE_OPEN_READ);
-	kvt_bpf_env_bind(&self->sums, self->skel->maps.data_sums, KVTREE_OPEN_WRITE);
+	kvt_bpf_env_bind(&self->env, self->skel->maps.rodata_store, KVTREE_OPEN_READ);
+	kvt_bpf_env_bind(&self->sums, self->skel->maps.rodata_sums, KVTREE_OPEN_WRITE);
 	self->contexts = &self->skel->bss->contexts;
 	bind_to(!CPU);
 }

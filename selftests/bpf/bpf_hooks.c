@@ -1014,7 +1014,7 @@ static void load(int dev)
 	KVT_CHECK(skel);
 	if (bpf_hooks__load(skel))
 		fprintf(stderr, "%s", kvt_bpf_log());
-	KVT_CHECK(kvt_bpf_bind(fd, bpf_map__fd(skel->maps.data_changed), RW) == 0);
+	KVT_CHECK(kvt_bpf_bind(fd, bpf_map__fd(skel->maps.rodata_changed), RW) == 0);
 	close(fd);
 }
 

@@ -19,7 +19,7 @@ BPF_KVT_STORE(to_other);
 extern void bpf_rcu_read_lock(void) __weak __ksym;
 extern void bpf_rcu_read_unlock(void) __weak __ksym;
 
-static __always_inline int iterate(struct bpf_kvt_store *store, __u32 size)
+static __always_inline int iterate(const struct bpf_kvt_store *store, __u32 size)
 {
 	const union bpf_kvt_rec *rec;
 	__u32 n = 0, at;
@@ -36,7 +36,8 @@ static __always_inline int iterate(struct bpf_kvt_store *store, __u32 size)
 	return err ?: n;
 }
 
-static __always_inline void read_or_post(struct bpf_kvt_store *store, __u32 size, __u32 val_size)
+static __always_inline void read_or_post(const struct bpf_kvt_store *store, __u32 size,
+					 __u32 val_size)
 {
 	switch (call.op) {
 	case CALL_GET:
@@ -63,7 +64,7 @@ static __always_inline void read_or_post(struct bpf_kvt_store *store, __u32 size
 	}
 }
 
-static __always_inline void change(struct bpf_kvt_store *store, __u32 size, __u32 val_size)
+static __always_inline void change(const struct bpf_kvt_store *store, __u32 size, __u32 val_size)
 {
 	switch (call.op) {
 	case CALL_PUT:
@@ -81,7 +82,7 @@ static __always_inline void change(struct bpf_kvt_store *store, __u32 size, __u3
 	}
 }
 
-static __always_inline struct bpf_kvt_store *store_called(void)
+static __always_inline const struct bpf_kvt_store *store_called(void)
 {
 	switch (call.map) {
 	case CALL_READ:
@@ -99,7 +100,7 @@ static __always_inline struct bpf_kvt_store *store_called(void)
 static __always_inline void make_call(int may_change)
 {
 	__u32 key_size = call.key_size, val_size = call.val_size;
-	struct bpf_kvt_store *store = store_called();
+	const struct bpf_kvt_store *store = store_called();
 
 	barrier_var(key_size);
 	barrier_var(val_size);

@@ -94,10 +94,10 @@ FIXTURE_SETUP(kfuncs)
 	self->perf = -1;
 	self->prog = bpf_object__find_program_by_name(skel->obj, self->type->name);
 	self->call = &skel->bss->call;
-	kvt_bpf_env_bind(&self->env, skel->maps.data_to_read, KVTREE_OPEN_READ);
-	kvt_bpf_env_bind(&self->env, skel->maps.data_to_write, KVTREE_OPEN_WRITE);
-	kvt_bpf_env_bind(&self->env, skel->maps.data_to_both, RW);
-	self->other = bpf_map__fd(skel->maps.data_to_other);
+	kvt_bpf_env_bind(&self->env, skel->maps.rodata_to_read, KVTREE_OPEN_READ);
+	kvt_bpf_env_bind(&self->env, skel->maps.rodata_to_write, KVTREE_OPEN_WRITE);
+	kvt_bpf_env_bind(&self->env, skel->maps.rodata_to_both, RW);
+	self->other = bpf_map__fd(skel->maps.rodata_to_other);
 	if (self->type->how == HOW_GETPGID || self->type->how == HOW_TRACED_RUN) {
 		self->link = bpf_program__attach(self->prog);
 		ASSERT_NE(NULL, self->link) {
@@ -348,7 +348,7 @@ TEST_F(kfuncs, a_map_leads_to_its_store_alone_and_only_while_it_is_bound)
  */
 static int as_nobody(void *arg)
 {
-	int dev, fd, map = bpf_map__fd(skel->maps.data_to_other);
+	int dev, fd, map = bpf_map__fd(skel->maps.rodata_to_other);
 	const char *name = arg;
 
 	kvt_drop(65534, 65534);
@@ -367,7 +367,7 @@ static int as_nobody(void *arg)
 
 static int as_owner(void *arg)
 {
-	int dev, fd, map = bpf_map__fd(skel->maps.data_to_other);
+	int dev, fd, map = bpf_map__fd(skel->maps.rodata_to_other);
 	const char *name = arg;
 
 	kvt_drop(65534, 65534);
@@ -410,7 +410,7 @@ TEST(malformed_requests_are_refused)
 {
 	struct kvtree_store_create create = { .name = "bpf-kfuncs-flag", .mode = 0600 };
 	struct kvtree_bpf_access access = { .allow = 2 };
-	int dev = kvt_open(), fd, map = kvt_bpf_map(0);
+	int dev = kvt_open(), fd, map = kvt_bpf_map();
 	struct kvtree_bpf_bind bind = { .map_fd = map };
 
 	ASSERT_LE(0, dev);

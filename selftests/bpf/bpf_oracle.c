@@ -73,7 +73,7 @@ TEST(a_million_lookups_beside_splits_and_removals_are_right)
 	ASSERT_EQ(0, bpf_oracle__load(skel)) {
 		TH_LOG("%s", kvt_bpf_log());
 	}
-	kvt_bpf_env_bind(&env, skel->maps.data_store, KVTREE_OPEN_READ);
+	kvt_bpf_env_bind(&env, skel->maps.rodata_store, KVTREE_OPEN_READ);
 	oracle = &skel->bss->oracle;
 	writers.fd = env.env.fd;
 	for (i = 0; i < KEYS; i++)

@@ -19,6 +19,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
+	__uint(map_flags, BPF_F_RDONLY_PROG);
 	__type(value, struct bpf_kvt_store);
 } some_map SEC(".maps");
 
@@ -34,8 +35,8 @@ struct bpf_iter__bpf_map {
 
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
-/* Where a program cannot write. */
-const struct bpf_kvt_store in_constants __attribute__((section(".rodata.store")));
+/* In a map that a program may write to. */
+struct bpf_kvt_store writable __attribute__((section(".data.writable")));
 
 /* Room for a key of 8 bytes. */
 struct ask {
@@ -126,19 +127,40 @@ int store_null(struct xdp_md *ctx)
 }
 
 SEC("?xdp")
-int store_too_small(struct xdp_md *ctx)
+int store_behind_its_map(struct xdp_md *ctx)
 {
 	struct ask ask = {};
 
-	return bpf_kvt_exists((void *)((char *)&in_data[7] + 4), &ask, sizeof(ask));
+	return bpf_kvt_exists(&store + 1, &ask, sizeof(ask));
 }
 
 SEC("?xdp")
-int store_in_constants(struct xdp_md *ctx)
+int store_writable(struct xdp_md *ctx)
 {
 	struct ask ask = {};
 
-	return bpf_kvt_exists((void *)&in_constants, &ask, sizeof(ask));
+	return bpf_kvt_exists(&writable, &ask, sizeof(ask));
+}
+
+SEC("?xdp")
+int store_on_the_stack(struct xdp_md *ctx)
+{
+	struct bpf_kvt_store copy = {};
+	struct ask ask = {};
+
+	return bpf_kvt_exists(&copy, &ask, sizeof(ask));
+}
+
+/* The map may be frozen later. */
+SEC("?xdp")
+int store_looked_up(struct xdp_md *ctx)
+{
+	struct bpf_kvt_store *found;
+	struct ask ask = {};
+	__u32 zero = 0;
+
+	found = bpf_map_lookup_elem(&some_map, &zero);
+	return found ? bpf_kvt_exists(found, &ask, sizeof(ask)) : 0;
 }
 
 /* A map is not its value, even the right one. */
@@ -170,6 +192,22 @@ int store_is_cast(__u64 *ctx)
 	void *found = bpf_rdonly_cast((void *)in_data[0], bpf_core_type_id_kernel(struct bpf_map));
 
 	return bpf_kvt_post(found, &ask, sizeof(ask), in_data, 0) && 0;
+}
+
+/* What a function that others may call takes for memory; it is verified by itself. */
+__noinline int post_to(struct bpf_kvt_store *found)
+{
+	struct ask ask = {};
+
+	return found ? bpf_kvt_post(found, &ask, sizeof(ask), in_data, 0) && 0 : 0;
+}
+
+/* On 6.12 the verifier forgets on the way there that the pointer is only for reading. */
+SEC("?fentry/bpf_fentry_test1")
+int store_is_cast_by_a_function(__u64 *ctx)
+{
+	return post_to(bpf_rdonly_cast((void *)in_data[0],
+				       bpf_core_type_id_kernel(struct bpf_map)));
 }
 
 /* Iterators */

@@ -41,9 +41,9 @@ __u32 kvt_bpf_map_id(int map_fd)
 	return info.id;
 }
 
-int kvt_bpf_map(__u64 flags)
+int kvt_bpf_map(void)
 {
-	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = flags);
+	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_RDONLY_PROG);
 	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "kvt_test", 4, 8, 1, &opts);
 
 	KVT_CHECK(fd >= 0);

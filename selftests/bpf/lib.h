@@ -20,8 +20,8 @@ struct kvt_bpf_env {
 void kvt_bpf_env_init(struct kvt_bpf_env *env, const char *name, __u64 limit_bytes);
 void kvt_bpf_env_bind(const struct kvt_bpf_env *env, const struct bpf_map *map, __u32 access);
 void kvt_bpf_env_exit(struct kvt_bpf_env *env);
-/* An array of one element of 8 bytes. */
-int kvt_bpf_map(__u64 flags);
+/* A map that can be bound. */
+int kvt_bpf_map(void);
 __u32 kvt_bpf_map_id(int map_fd);
 
 /* 0 or an errno. */

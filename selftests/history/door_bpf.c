@@ -19,7 +19,7 @@ static void bpf_prepare(int fd)
 	skel = history__open();
 	KVT_CHECK(skel);
 	KVT_CHECK(history__load(skel) == 0);
-	KVT_CHECK(kvt_bpf_bind(fd, bpf_map__fd(skel->maps.data_store), KVT_RW) == 0);
+	KVT_CHECK(kvt_bpf_bind(fd, bpf_map__fd(skel->maps.rodata_store), KVT_RW) == 0);
 }
 
 static void bpf_open(int fd)

@@ -215,8 +215,8 @@ static void load(const struct plan *plan, struct size *s, const struct kvtree *e
 	bpf_map__set_max_entries(s->skel->maps.trie, plan->keys);
 	if (lookup_bpf__load(s->skel))
 		die("the programs cannot be loaded: is the module, with its BTF?");
-	bind(exact, s->skel->maps.data_exact_store);
-	bind(prefix, s->skel->maps.data_prefix_store);
+	bind(exact, s->skel->maps.rodata_exact_store);
+	bind(prefix, s->skel->maps.rodata_prefix_store);
 }
 
 static void prepare(const struct plan *plan, struct size *s)

@@ -709,7 +709,7 @@ struct kvtree_bpf_access {
 /*
  * KVTREE_IOC_BPF_BIND: binds a map to the session's store, or with access 0 ends that.
  * The map is of type BPF_MAP_TYPE_ARRAY, has one element of 8 to KVTREE_BPF_MAP_MAX
- * bytes, and programs may write to it.
+ * bytes and the flag BPF_F_RDONLY_PROG.  Programs that use it load only once it is frozen.
  *
  * The binding ends with the store, when the owner forbids programs to use it, and once
  * nobody else, no file, no program and no other map, has the map.

@@ -25,6 +25,7 @@ static int make_map(void)
 		.key_size = sizeof(__u32),
 		.value_size = sizeof(__u64),
 		.max_entries = 1,
+		.map_flags = BPF_F_RDONLY_PROG,
 		.map_name = "rules",
 	};
 

@@ -31,8 +31,8 @@ struct firewall *firewall_load(uint8_t no_rule, bool counting)
 	skel->rodata->no_rule = no_rule;
 	skel->rodata->counting = counting;
 	program_check(firewall__load(skel), "cannot load the program");
-	store_bind(rules, skel->maps.data_rules, KVTREE_OPEN_READ);
-	store_bind(counts, skel->maps.data_counts, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+	store_bind(rules, skel->maps.rodata_rules, KVTREE_OPEN_READ);
+	store_bind(counts, skel->maps.rodata_counts, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	kvtree_close(rules);
 	kvtree_close(counts);
 	return skel;

@@ -100,7 +100,7 @@ static struct latency *load(const struct record *record, struct kvtree *kv)
 	skel->rodata->not_pid = (uint32_t)getpid();
 	skel->rodata->all_kinds = record->all;
 	program_check(latency__load(skel), "cannot load the programs");
-	store_bind(kv, skel->maps.data_store, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+	store_bind(kv, skel->maps.rodata_store, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	program_check(latency__attach(skel), "cannot attach the programs");
 	return skel;
 }

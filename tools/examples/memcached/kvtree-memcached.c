@@ -413,7 +413,7 @@ static int run_cache(void)
 	skel->rodata->lifetime_ns = o.lifetime_ms * 1000000ull;
 	if (cache__load(skel))
 		die("the programs cannot be loaded: see above");
-	err = kvtree_bpf_bind(kv, bpf_map__fd(skel->maps.data_store),
+	err = kvtree_bpf_bind(kv, bpf_map__fd(skel->maps.rodata_store),
 			      KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	if (err)
 		die("the programs cannot use the store: %s", kvtree_strerror(err));
