@@ -7,7 +7,9 @@
  *
  * Uses the disks of kmod/tests/fault_disk.c.
  */
+#include <endian.h>
 #include <errno.h>
+#include <linux/kvtree_format.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +203,46 @@ TEST_F(faults, a_bad_sector_where_nothing_is_does_no_harm)
 	EXPECT_LT(2, nr);
 	kvt_oracle_judge(o);
 	TH_LOG("%d places matter", nr);
+}
+
+/* The segment that the last life will write commit records to when its first one is full. */
+static __u64 segment_ahead(const struct kvt_disk *disk)
+{
+	static struct kvtree_log_segment head;
+	__u64 segment, generation = 0, sequence = 0, found = 0;
+
+	for (segment = 0; segment < KVTREE_LOG_SEGMENTS_MIN; segment++) {
+		kvt_fault_read(disk, DATA_SECTOR + segment * SEGMENT_SECTORS, &head);
+		if (le64toh(head.magic) != KVTREE_LOG_SEGMENT_MAGIC ||
+		    le32toh(head.kind) != KVTREE_LOG_KIND_COMMIT ||
+		    le64toh(head.generation) < generation ||
+		    (le64toh(head.generation) == generation && le64toh(head.sequence) < sequence))
+			continue;
+		generation = le64toh(head.generation);
+		sequence = le64toh(head.sequence);
+		found = segment;
+	}
+	KVT_CHECK(generation);
+	return DATA_SECTOR + found * SEGMENT_SECTORS;
+}
+
+/* After a crash recovery looks whether the life goes on there: one block tells. */
+TEST_F(faults, bad_sectors_in_an_empty_commit_segment_do_no_harm)
+{
+	struct kvt_oracle *o = &self->o;
+	__u64 ahead;
+
+	crash(o);
+	ahead = segment_ahead(faulty(o));
+	kvt_fault_fail_at(faulty(o), "medium", "r", ahead + 8, 8);
+	EXPECT_EQ(-EIO, kvt_attach(o->dev, o->name, o->disk, o->nr, 0));
+	EXPECT_NE(0, kvt_check_disks(o->disk, o->nr));
+	kvt_fault_fail_at(faulty(o), "medium", "r", ahead + 16, SEGMENT_SECTORS - 16);
+	EXPECT_EQ(0, kvt_check_disks(o->disk, o->nr));
+	ASSERT_EQ(0, kvt_attach(o->dev, o->name, o->disk, o->nr, 0));
+	EXPECT_EQ(0, kvt_detach(o->dev, o->name));
+	EXPECT_LT(0, kvt_fault_mend(faulty(o)));
+	kvt_oracle_judge(o);
 }
 
 /* A round with its n-th request failing.  Whether there was such a request. */

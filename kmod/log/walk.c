@@ -88,9 +88,15 @@ static int walk_fill(struct kvt_log_walk *walk)
 	return walk_read(walk, min(left, WALK_BLOCKS));
 }
 
+static bool walk_may_be(const struct kvt_log_walk *walk, const struct kvtree_log_trailer *t)
+{
+	return le64_to_cpu(t->magic) == KVTREE_LOG_TRAILER_MAGIC &&
+	       le64_to_cpu(t->generation) == walk->generation;
+}
+
 /*
- * The same for a trailer that should be there: where no more can be read, that one alone, by
- * the length in its first block.
+ * The same for a place where nothing but a trailer is looked for.  If not all of that can be
+ * read, read the first block alone, and then as many as it says that a trailer has.
  */
 static int walk_fill_trailer(struct kvt_log_walk *walk)
 {
@@ -105,7 +111,7 @@ static int walk_fill_trailer(struct kvt_log_walk *walk)
 	walk->bad = true;
 	walk->bad_segment = walk->pos.segment;
 	err = walk_read(walk, 1);
-	if (err)
+	if (err || !walk_may_be(walk, t))
 		return err;
 	blocks = min(min(le32_to_cpu(t->blocks), left), KVTREE_LOG_TRAILER_MAX);
 	return blocks > 1 ? walk_read(walk, blocks) : 0;
@@ -122,8 +128,7 @@ static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos
 
 	t = (const void *)(walk->buf + (size_t)at * KVTREE_LOG_BLOCK);
 	blocks = le32_to_cpu(t->blocks);
-	return le64_to_cpu(t->magic) == KVTREE_LOG_TRAILER_MAGIC &&
-	       le64_to_cpu(t->generation) == walk->generation &&
+	return walk_may_be(walk, t) &&
 	       (epoch ? le64_to_cpu(t->epoch) == epoch : le64_to_cpu(t->epoch) > walk->epoch) &&
 	       blocks && blocks <= KVTREE_LOG_TRAILER_MAX && blocks <= left &&
 	       le32_to_cpu(t->nr_extents) <=
@@ -135,25 +140,19 @@ static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos
 }
 
 /*
- * At a place behind @end, where the next trailer should be: KVT_LOG_DAMAGED if one of a later
- * epoch is here, or that one; KVT_LOG_END if not.
+ * At a place behind @end, where the next trailer should be, and which is in memory:
+ * KVT_LOG_DAMAGED if a trailer of a later epoch is here, or that one; KVT_LOG_END if not.
  */
-static int walk_later(struct kvt_log_walk *walk, const struct kvt_log_pos *end)
+static int walk_later(const struct kvt_log_walk *walk, const struct kvt_log_pos *end)
 {
-	int err;
-
-	kvt_env_rest();
-	err = walk_fill(walk);
-	if (err)
-		return err;
 	if (walk_sound(walk, &walk->pos, 0) || walk_sound(walk, end, walk->epoch))
 		return KVT_LOG_DAMAGED;
 	return KVT_LOG_END;
 }
 
 /*
- * There is no trailer where the next one should stand: the life ends here, unless
- * a later one stands behind.
+ * The next trailer is not where it should be: the life ends here, unless a later one follows,
+ * anywhere in this segment or at the beginning of the next.
  */
 static int walk_end(struct kvt_log_walk *walk)
 {
@@ -161,11 +160,14 @@ static int walk_end(struct kvt_log_walk *walk)
 	struct kvt_log_pos at = walk->pos;
 	int verdict = KVT_LOG_END;
 
-	for (walk->pos.block++; verdict == KVT_LOG_END && walk->pos.block < size; walk->pos.block++)
-		verdict = walk_later(walk, &at);
+	for (walk->pos.block++; verdict == KVT_LOG_END && walk->pos.block < size;
+	     walk->pos.block++) {
+		kvt_env_rest();
+		verdict = walk_fill(walk) ?: walk_later(walk, &at);
+	}
 	walk->pos = walk->ahead;
 	if (verdict == KVT_LOG_END && walk->ahead.block)
-		verdict = walk_later(walk, &at);
+		verdict = walk_fill_trailer(walk) ?: walk_later(walk, &at);
 	walk->pos = at;
 	if (verdict == KVT_LOG_DAMAGED)
 		kvt_log_say(walk->set,

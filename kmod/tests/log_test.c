@@ -565,6 +565,47 @@ static void only_what_is_needed_has_to_be_readable(struct kunit *test)
 	}
 }
 
+/* The next trailers of a disk go to the segment after this one. */
+static void ld_go_ahead(struct ld *ld, u32 disk)
+{
+	ld->commit[disk] = (struct kvt_log_pos) {
+		.sequence = LD_AHEAD + 1, .segment = LD_AHEAD, .block = 1,
+	};
+}
+
+/* After a crash the next segment is looked at, too: for what is there, and no more. */
+static void a_bad_sector_in_an_empty_commit_segment_does_no_harm(struct kunit *test)
+{
+	struct kvt_log_pos ahead = { .segment = LD_AHEAD };
+	struct kvt_log_extent e[3], *many;
+	struct kvt_log_found found;
+	struct ld *ld = ld_three(test, 1, e);
+	u32 i;
+
+	for (ahead.block = 1; ahead.block < 300; ahead.block++) {
+		ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &ahead), -EIO);
+		KUNIT_EXPECT_EQ(test, ahead.block == 1 ? -EIO : 3, ld_recover(ld, &found));
+	}
+	/* Of what another life has left there, the first block is enough. */
+	ahead.block = 1;
+	memset(ld_block(ld, 0, kvt_log_pos_block(ld->super[0], &ahead)), 0x5a, KVTREE_LOG_BLOCK);
+	ahead.block = 2;
+	ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &ahead), -EIO);
+	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
+	/* A later commit record is there: this is no end. */
+	many = kunit_kcalloc(test, MANY, sizeof(*many), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, many);
+	for (i = 0; i < MANY; i++)
+		many[i] = e[0];
+	ld_go_ahead(ld, 0);
+	ld_add_trailer(ld, 0, 5, many, MANY);
+	KUNIT_ASSERT_EQ(test, 3, ld->commit[0].block);
+	for (ahead.block = 1; ahead.block < 300; ahead.block++) {
+		ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &ahead), -EIO);
+		KUNIT_EXPECT_EQ(test, ahead.block < 3 ? -EIO : -EBADMSG, ld_recover(ld, &found));
+	}
+}
+
 static void one_copy_of_the_superblock_is_enough(struct kunit *test)
 {
 	struct kvt_log_found found;
@@ -808,6 +849,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(what_a_checkpoint_has_met_is_where_until_begins),
 	KUNIT_CASE(what_cannot_be_read_is_an_error_and_not_an_end),
 	KUNIT_CASE(only_what_is_needed_has_to_be_readable),
+	KUNIT_CASE(a_bad_sector_in_an_empty_commit_segment_does_no_harm),
 	KUNIT_CASE(one_copy_of_the_superblock_is_enough),
 	KUNIT_CASE(opposite_copies_of_a_superblock_are_enough),
 	KUNIT_CASE(superblocks_of_different_changes_are_not_mixed),
