@@ -39,6 +39,7 @@ struct kvt_log_pos {
 struct kvt_log_dev_super {
 	struct kvtree_log_super copy[KVTREE_LOG_SUPER_COPIES];
 	bool valid[KVTREE_LOG_SUPER_COPIES];
+	bool unread;				/* the device cannot read one of them */
 	const struct kvtree_log_super *super;	/* the one that counts */
 	u32 slot;				/* where this device is in the caller's list */
 };

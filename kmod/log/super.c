@@ -156,8 +156,8 @@ static int super_features(struct kvt_log_set *set, const struct kvtree_log_super
 static int super_read(struct kvt_log_set *set, struct kvt_log_dev_super *dev, u32 slot)
 {
 	bool found = false, sane = true;
-	int err, unread = 0;
 	u32 copy;
+	int err;
 
 	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
 		struct kvtree_log_super *super = &dev->copy[copy];
@@ -166,7 +166,7 @@ static int super_read(struct kvt_log_set *set, struct kvt_log_dev_super *dev, u3
 		if (err == -EIO) {
 			kvt_log_say(set, "device %u: copy %u of the superblock cannot be read",
 				    slot + 1, copy);
-			unread = err;
+			dev->unread = true;
 			continue;
 		}
 		if (err)
@@ -183,13 +183,13 @@ static int super_read(struct kvt_log_set *set, struct kvt_log_dev_super *dev, u3
 	dev->slot = slot;
 	if (found && sane)
 		return 0;
-	if (!found && unread)
-		return unread;
 	if (found)
 		kvt_log_say(set, "device %u has shrunk, or its superblock is wrong",
 			    slot + 1);
-	else
+	else if (!dev->unread)
 		kvt_log_say(set, "device %u has no superblock of kvtree", slot + 1);
+	if (dev->unread)
+		return -EIO;
 	return found ? -EBADMSG : -EINVAL;
 }
 
@@ -279,6 +279,17 @@ static bool set_try(struct kvt_log_set *set, const struct kvtree_log_super *like
 	return true;
 }
 
+/* Whether there may be more superblocks than were read. */
+static bool set_unread(const struct kvt_log_set *set)
+{
+	u32 i;
+
+	for (i = 0; i < set->nr_devs; i++)
+		if (set->dev[i].unread)
+			return true;
+	return false;
+}
+
 static int set_choose(struct kvt_log_set *set)
 {
 	const struct kvt_log_dev_super *dev = &set->dev[0];
@@ -288,7 +299,7 @@ static int set_choose(struct kvt_log_set *set)
 	if (set_try(set, newer) || (dev->valid[older] && set_try(set, &dev->copy[older])))
 		return 0;
 	kvt_log_say(set, "the devices have no superblock in common");
-	return -EBADMSG;
+	return set_unread(set) ? -EIO : -EBADMSG;
 }
 
 /**
@@ -297,8 +308,8 @@ static int set_choose(struct kvt_log_set *set)
  *	returned
  *
  * Return: 0; -EINVAL: not formatted; -EXDEV: devices of different stores; -ENODEV:
- * devices are missing; -EOPNOTSUPP: a newer format; -EBADMSG: damaged; -EIO;
- * -ENOMEM.
+ * devices are missing; -EOPNOTSUPP: a newer format; -EBADMSG: damaged; -EIO: a device cannot
+ * read a copy, and the others are not enough; -ENOMEM.
  */
 int kvt_log_set_load(struct kvt_log_set *set)
 {

@@ -606,6 +606,21 @@ static void a_bad_sector_in_an_empty_commit_segment_does_no_harm(struct kunit *t
 	}
 }
 
+/* It is not known whether the copy that was not read would have been right. */
+static void a_copy_that_cannot_be_read_is_an_error_if_the_other_is_wrong(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 2, e);
+
+	ld->set.size[0]--;
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	ld_unreadable(ld, kvt_log_super_block(0), -EIO);
+	KUNIT_EXPECT_EQ(test, -EIO, ld_recover(ld, &found));
+	ld->set.size[0]++;
+	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+}
+
 static void one_copy_of_the_superblock_is_enough(struct kunit *test)
 {
 	struct kvt_log_found found;
@@ -672,6 +687,13 @@ static void superblocks_of_different_changes_are_not_mixed(struct kunit *test)
 	ld_damage(ld, 0, kvt_log_super_block(2), 200);
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "no superblock in common"));
+	ld_damage(ld, 0, kvt_log_super_block(2), 200);
+	/* The device's fault, and not that of what stands there. */
+	ld_unreadable(ld, kvt_log_super_block(2), -EIO);
+	KUNIT_EXPECT_EQ(test, -EIO, ld_recover(ld, &found));
+	ld_unreadable(ld, 0, 0);
+	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+	ld_damage(ld, 0, kvt_log_super_block(2), 200);
 	ld_write_third(ld, 0, 8);
 	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
 	KUNIT_EXPECT_EQ(test, 3, ld->set.number);
@@ -850,6 +872,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(what_cannot_be_read_is_an_error_and_not_an_end),
 	KUNIT_CASE(only_what_is_needed_has_to_be_readable),
 	KUNIT_CASE(a_bad_sector_in_an_empty_commit_segment_does_no_harm),
+	KUNIT_CASE(a_copy_that_cannot_be_read_is_an_error_if_the_other_is_wrong),
 	KUNIT_CASE(one_copy_of_the_superblock_is_enough),
 	KUNIT_CASE(opposite_copies_of_a_superblock_are_enough),
 	KUNIT_CASE(superblocks_of_different_changes_are_not_mixed),
