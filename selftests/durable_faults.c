@@ -366,6 +366,33 @@ TEST(another_copy_of_the_superblock_on_each_disk_is_enough)
 	kvt_oracle_end(&o);
 }
 
+/* What is copied counts for all disks: it is stable on all before any is written to. */
+TEST(repair_flushes_all_disks_before_it_writes_to_one)
+{
+	static char garbage[4096], is[4096];
+	struct kvt_outcome out;
+	struct kvt_oracle o;
+	int disk;
+
+	store_begin(&o, 2);
+	kvt_oracle_run(&o, &out);
+	ASSERT_EQ(0, out.attached | out.changed | out.detached);
+	memset(garbage, 0x5a, sizeof(garbage));
+	for (disk = 0; disk < 2; disk++) {
+		kvt_fault_write(&o.disk[disk], COPY_SECTORS, garbage);
+		kvt_fault_fail(&o.disk[!disk], "ioerr", "f", 1, 1);
+		EXPECT_NE(0, kvt_repair_disks(o.disk, o.nr));
+		EXPECT_EQ(1, kvt_fault_mend(&o.disk[!disk]));
+		kvt_fault_read(&o.disk[disk], COPY_SECTORS, is);
+		EXPECT_EQ(0, memcmp(is, garbage, sizeof(is)));
+		EXPECT_EQ(0, kvt_repair_disks(o.disk, o.nr));
+		kvt_fault_read(&o.disk[disk], COPY_SECTORS, is);
+		EXPECT_NE(0, memcmp(is, garbage, sizeof(is)));
+	}
+	kvt_oracle_judge(&o);
+	kvt_oracle_end(&o);
+}
+
 /*
  * A first crash leaves what was not flushed in the disk's cache, and recovery finds it.  A second
  * one comes at any flush of the attach, and leaves of the cache nothing but superblocks.

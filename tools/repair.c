@@ -69,6 +69,28 @@ static int refuse_used(const struct devset *ds)
 	return 0;
 }
 
+static int flush(const struct blockdev *dev)
+{
+	int err;
+
+	if (!fsync(dev->fd))
+		return 0;
+	err = -errno;
+	warn("%s: cannot write: %s", dev->path, strerror(-err));
+	return err;
+}
+
+/* What was found counts for all devices: none is written to before all of it is stable. */
+static int flush_all(const struct devset *ds)
+{
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; !err && i < ds->set.nr_devs; i++)
+		err = flush(&ds->dev[i]);
+	return err;
+}
+
 static int rewrite(const struct blockdev *dev, struct kvtree_log_super *super)
 {
 	uint64_t at = kvt_log_super_block(le64_to_cpu(super->number)) * KVTREE_LOG_BLOCK;
@@ -77,10 +99,8 @@ static int rewrite(const struct blockdev *dev, struct kvtree_log_super *super)
 
 	kvt_log_super_seal(super);
 	err = blockdev_write(dev, super, sizeof(*super), at);
-	if (!err && fsync(dev->fd)) {
-		err = -errno;
-		warn("%s: cannot write: %s", dev->path, strerror(-err));
-	}
+	if (!err)
+		err = flush(dev);
 	if (err)
 		return err;
 	/* From the device, and not from what was cached of it. */
@@ -109,6 +129,8 @@ int repair(struct devset *ds)
 	int err;
 
 	err = refuse_used(ds);
+	if (!err)
+		err = flush_all(ds);
 	for (i = 0; !err && i < ds->set.nr_devs; i++) {
 		copy = damaged_copy(ds, i);
 		if (copy == KVTREE_LOG_SUPER_COPIES)

@@ -232,14 +232,16 @@ static const char *tool_path(void)
 	return path;
 }
 
-/* "kvtree WHAT DEVICE...", its output thrown away. */
-static int tool(const char *what, const struct kvt_disk *disk, int nr)
+/* "kvtree WHAT [OPTION] DEVICE...", its output thrown away. */
+static int tool(const char *what, const char *option, const struct kvt_disk *disk, int nr)
 {
 	const char *path = tool_path(), *argv[16] = { "kvtree", what };
-	int pid, i;
+	int pid, i, n = 2;
 
+	if (option)
+		argv[n++] = option;
 	for (i = 0; i < nr; i++)
-		argv[2 + i] = disk[i].path;
+		argv[n++] = disk[i].path;
 	pid = kvt_child();
 	KVT_CHECK(pid >= 0);
 	if (!pid) {
@@ -255,17 +257,22 @@ static int tool(const char *what, const struct kvt_disk *disk, int nr)
 
 int kvt_format(const struct kvt_disk *disk, int nr)
 {
-	return tool("format", disk, nr);
+	return tool("format", NULL, disk, nr);
 }
 
 int kvt_check_disks(const struct kvt_disk *disk, int nr)
 {
-	return tool("check", disk, nr);
+	return tool("check", NULL, disk, nr);
+}
+
+int kvt_repair_disks(const struct kvt_disk *disk, int nr)
+{
+	return tool("check", "-Ry", disk, nr);
 }
 
 int kvt_probe_disk(const struct kvt_disk *disk)
 {
-	return tool("probe", disk, 1);
+	return tool("probe", NULL, disk, 1);
 }
 
 int kvt_attach_args(int fd, const char *name, const struct kvt_disk *disk, int nr,
