@@ -91,6 +91,42 @@ static int flush_all(const struct devset *ds)
 	return err;
 }
 
+static struct kvtree_log_super without_number(const struct kvtree_log_super *super)
+{
+	struct kvtree_log_super same = *super;
+
+	same.number = 0;
+	same.write_id = 0;
+	same.crc = 0;
+	return same;
+}
+
+/*
+ * The number and the write_id of a copy that is written anew: those that another device has in
+ * that place, if it says the same there as in its other copy.  The first version of the format
+ * gave each number a write_id of its own.  If there is none, the change's: both of its
+ * copies have the same write_id.
+ */
+static void choose_number(const struct devset *ds, unsigned int copy, struct kvtree_log_super *to)
+{
+	const struct kvt_log_set *set = &ds->set;
+	uint64_t number = set->number;
+	unsigned int i;
+
+	for (i = 0; i < set->nr_devs; i++) {
+		const struct kvtree_log_super *super = &set->dev[i].copy[copy];
+		struct kvtree_log_super is = without_number(super);
+		struct kvtree_log_super counts = without_number(set->dev[i].super);
+
+		if (!set->dev[i].valid[copy] || memcmp(&is, &counts, sizeof(is)))
+			continue;
+		to->number = super->number;
+		to->write_id = super->write_id;
+		return;
+	}
+	to->number = cpu_to_le64(number % KVTREE_LOG_SUPER_COPIES == copy ? number : number - 1);
+}
+
 static int rewrite(const struct blockdev *dev, struct kvtree_log_super *super)
 {
 	uint64_t at = kvt_log_super_block(le64_to_cpu(super->number)) * KVTREE_LOG_BLOCK;
@@ -125,7 +161,6 @@ int repair(struct devset *ds)
 {
 	struct kvtree_log_super super;
 	unsigned int i, copy;
-	uint64_t number;
 	int err;
 
 	err = refuse_used(ds);
@@ -135,12 +170,8 @@ int repair(struct devset *ds)
 		copy = damaged_copy(ds, i);
 		if (copy == KVTREE_LOG_SUPER_COPIES)
 			continue;
-		/* Both copies of a change have the same write_id. */
-		number = ds->set.number;
-		if (number % KVTREE_LOG_SUPER_COPIES != copy)
-			number--;
 		super = *ds->set.dev[i].super;
-		super.number = cpu_to_le64(number);
+		choose_number(ds, copy, &super);
 		err = rewrite(&ds->dev[ds->set.dev[i].slot], &super);
 	}
 	return err;
