@@ -255,6 +255,12 @@ static void print_items(const struct pass *pass)
 	dumpfile_write_last(stdout, n);
 }
 
+/* The earliest epoch that can be asked for; 0: none, or it is not known. */
+static uint64_t first_epoch(const struct kvt_log_found *found)
+{
+	return found->first <= found->epoch ? found->first : 0;
+}
+
 static void show(const struct pass *pass, const struct kvt_log_found *found)
 {
 	const struct kvtree_log_super *super = pass->ds->set.dev[0].super;
@@ -268,7 +274,7 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 		json_add_bytes(obj, "label", label, len);
 		json_add_u64(obj, "devices", pass->ds->set.nr_devs);
 		json_add_u64(obj, "epoch", found->epoch);
-		json_add_u64(obj, "first_epoch", found->first);
+		json_add_u64(obj, "first_epoch", first_epoch(found));
 		json_add_u64(obj, "lost_epochs", found->seen - found->epoch);
 		json_add_u64(obj, "checkpoint_epoch", le64_to_cpu(super->checkpoint.epoch));
 		json_add_u64(obj, "damaged_superblocks", repair_needed(pass->ds));
@@ -285,9 +291,9 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 	       pass->ds->set.nr_devs > 1 ? "s" : "");
 	printf("  %-12s %" PRIu64 "%s\n", "epoch", (uint64_t)found->epoch,
 	       found->seen > found->epoch ? " (the next one was begun and is dropped)" : "");
-	if (found->first)
+	if (first_epoch(found))
 		printf("  %-12s %" PRIu64 " to %" PRIu64 "\n", "with --until",
-		       (uint64_t)found->first, (uint64_t)found->epoch);
+		       first_epoch(found), (uint64_t)found->epoch);
 	printf("  %-12s %" PRIu64 "\n", "checkpoint",
 	       (uint64_t)le64_to_cpu(super->checkpoint.epoch));
 	printf("  %-12s %" PRIu64 " in %" PRIu64 " segments\n", "records",
