@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Reading what stands on a store's devices.
+ * Reading a store's devices.
  *
  * Nothing here trusts a byte that was read: every length and position is checked
- * before it is used, whatever a checksum says.  What is found wrong is said in
- * words through kvt_log_set.say(), once.
+ * before it is used, whatever a checksum says.  kvt_log_set.say() reports each
+ * error in words, once.
  */
 #ifndef KVT_LOG_FORMAT_H
 #define KVT_LOG_FORMAT_H
@@ -12,24 +12,24 @@
 #include "env.h"
 
 /*
- * Epochs, generations, versions and the like are smaller: what goes on from one that was
- * read comes to no end.
+ * Epochs, generations, versions and the like are smaller, so that a store can count on from any
+ * that was read.
  */
 #define KVT_LOG_NUMBER_MAX	0x4000000000000000ULL
 
 /*
- * What was found where something should stand.  A function that returns a verdict returns a
- * negative errno instead if it could not find out: a device cannot be read, there is no
- * memory, or a function of the caller's failed.  An errno never says what was found.
+ * What was found in a place.  A function that returns a verdict returns a negative errno instead
+ * if it could not find out: a device cannot be read, there is no memory, or a function of the
+ * caller's failed.  An errno never says what was found.
  */
 enum kvt_log_verdict {
 	KVT_LOG_SOUND,
-	KVT_LOG_END,		/* nothing, or not all of it: nothing was written behind it */
+	KVT_LOG_END,		/* nothing, or an incomplete write: the log ends here */
 	KVT_LOG_DAMAGED,
-	KVT_LOG_NEWER,		/* a format newer than this program */
+	KVT_LOG_NEWER,		/* a newer format than this program's */
 };
 
-/* Where something stands: struct kvtree_log_pos of a life, in the CPU's byte order. */
+/* A place on a device: struct kvtree_log_pos in the CPU's byte order. */
 struct kvt_log_pos {
 	u64 sequence;
 	u32 segment;
@@ -44,7 +44,7 @@ struct kvt_log_dev_super {
 	u32 slot;				/* where this device is in the caller's list */
 };
 
-/* The devices of a store, as they are opened for reading. */
+/* The devices of a store that is being read. */
 struct kvt_log_set {
 	/* The caller's. */
 	int (*read)(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf);
@@ -59,14 +59,14 @@ struct kvt_log_set {
 	struct kvt_log_dev_super *dev;
 };
 
-/* A column of a value that is read. */
+/* A column of a value that was read. */
 struct kvt_log_col {
 	u16 id;
 	u32 len;
 	const u8 *data;
 };
 
-/* A record that is read. */
+/* A record that was read. */
 struct kvt_log_entry {
 	u8 type;
 	u16 key_len;
@@ -129,16 +129,16 @@ struct kvt_log_found {
 	u64 time;			/* of the last trailer, ns since 1970 */
 };
 
-/* What stands on the devices, piece by piece.  The functions return a verdict or an errno. */
+/* Called for each piece of what a recovery restores.  Both return a verdict or an errno. */
 struct kvt_log_visit {
-	/* Segments that are in use; may be called more than once for one. */
+	/* A segment in use; may be called more than once for the same one. */
 	int (*segment)(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
 		       u64 generation, enum kvtree_log_kind kind);
 	int (*extent)(struct kvt_log_visit *visit, const struct kvt_log_extent *extent);
 };
 
 /**
- * kvt_log_errno() - what a verdict is for the caller of the log
+ * kvt_log_errno() - the errno of a verdict
  * @verdict: an enum kvt_log_verdict, or a negative errno
  *
  * Return: 0; -EBADMSG: damaged; -EOPNOTSUPP: a newer format; or @verdict if it is an errno.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Room: which segments are kept for what, and how much a store may hold, so that a
- * checkpoint, which alone frees any, can always be made.
+ * Room: how many segments are reserved, and how much a store may hold, so that a checkpoint
+ * can always be made.  Nothing else frees segments.
  *
- * Every device is looked at alone, since the log of any may come to its end first:
- * a small one may have nothing but commit records.  Between checkpoints it keeps what
- * the next one needs, in this order of use:
+ * Each device is judged on its own, since any of them may fill first: a small one may hold
+ * commit records only.  Between checkpoints each keeps what the next one needs there.  The free
+ * segments are used from left to right:
  *
  *	streams stop | one segment | ordinary     | what the checkpoint writes here,
- *	here         | for commit  | commits stop | what it waits for at its end: records
- *	             | records     | here         | in buffers, one segment for commit
+ *	here         | for commit  | commits stop | and what it commits at its end: records
+ *	             | records     | here         | in buffers, and one segment for commit
  *	             |             |              | records
  *
- * Who finds no room has the writers wait, and a checkpoint made.
+ * Whoever finds no room starts a checkpoint, and writers wait for it.
  */
 #include "../stats.h"
 #include "internal.h"
@@ -20,14 +20,14 @@
 /* Segments for commit records: between streams and commits, and for a checkpoint. */
 #define COMMIT_MORE	1
 #define COMMIT_LAST	1
-/* Those that commit records have open: the present one, the next, and one behind. */
+/* Segments that commit records have open: the present one, the next, and the one after it. */
 #define COMMIT_OPEN	3
 
 /**
- * kvt_room_segment() - bytes that a segment takes at least
+ * kvt_room_segment() - how many bytes a segment holds at least
  * @dev: the device
  *
- * Return: its size less what may be left unused at its end.
+ * Return: its size, less what may stay unused at its end.
  */
 u64 kvt_room_segment(const struct kvt_log_dev *dev)
 {
@@ -36,8 +36,8 @@ u64 kvt_room_segment(const struct kvt_log_dev *dev)
 }
 
 /*
- * Segments of a device that a checkpoint takes.  Its table is in the last one, and
- * chunks are padded to blocks; with a reserve for what is not counted exactly.
+ * Segments of a device that a checkpoint needs.  The last one holds its table.  The reserve of an
+ * eighth is for padding, and for what is not counted exactly.
  */
 static u32 checkpoint_segments(const struct kvt_log_dev *dev, u64 live)
 {
@@ -46,10 +46,10 @@ static u32 checkpoint_segments(const struct kvt_log_dev *dev, u64 live)
 	return div64_u64(here, kvt_room_segment(dev)) + 2;
 }
 
-/* Bytes of chunks that a stream may have not written yet. */
+/* Bytes of chunks that a stream may still have to write. */
 #define STREAM_BYTES	(KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
 
-/* Segments that what is in the buffers takes. */
+/* Segments that the contents of all buffers need. */
 static u32 drain_segments(const struct kvt_log_dev *dev)
 {
 	u64 bytes = kvt_room_segment(dev);
@@ -58,17 +58,18 @@ static u32 drain_segments(const struct kvt_log_dev *dev)
 }
 
 /*
- * Segments of a device that a checkpoint has no use of.  Writers may have to wait for a
- * checkpoint, and nothing else: when it counts there is room for the next one.  These
- * are on the device then, beside that checkpoint and room for the next: what the streams
- * had filled and was not durable when it began, and what of that epoch was in the
- * buffers; what it waited for at its end, and room for as much at the end of the next;
- * the segments that are open; commit records that were written meanwhile, and room for
- * more.
+ * Segments of a device that no checkpoint can use.  Writers may wait for a checkpoint, but for
+ * nothing else: when it counts, there is room for the next one.  Besides the two checkpoints,
+ * the device then holds
+ *  - what the streams had filled, and what of that epoch was in their buffers, and was not
+ *    durable when the checkpoint began;
+ *  - what it committed at its end, and room for as much at the end of the next one;
+ *  - the open segments;
+ *  - commit records written meanwhile, and room for more.
  */
 static u32 fixed_segments(const struct kvt_log_dev *dev)
 {
-	/* The last two of a checkpoint are in use twice, too. */
+	/* So are the last two segments of each checkpoint. */
 	return COMMIT_OPEN + 1 + COMMIT_MORE + COMMIT_LAST + 3 * drain_segments(dev) +
 	       kvt_dev_streams(dev) * (kvt_stream_ahead(dev) + 1) + 1 + 2 * 2;
 }
@@ -77,8 +78,7 @@ static u32 fixed_segments(const struct kvt_log_dev *dev)
  * kvt_room_init() - find out how much the store may hold, and how much of it where
  * @log: the log, its streams made
  *
- * A device gets as large a part of a checkpoint as it has room for, and as its table can
- * describe.
+ * A device's part of a checkpoint is as large as its room and its table allow.
  */
 void kvt_room_init(struct kvt_log *log)
 {
@@ -99,14 +99,14 @@ void kvt_room_init(struct kvt_log *log)
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_init);
 
-/* By how much the store may grow before a stream needs another segment. */
+/* How much the store may grow before a stream needs another segment. */
 static u64 checkpoint_growth(const struct kvt_log_dev *dev)
 {
 	return dev->log->nr_streams *
 	       (kvt_room_segment(dev) + KVT_LOG_CHUNK_BYTES + STREAM_BYTES);
 }
 
-/* What a checkpoint has to hold: what is there now, or is back again after a crash. */
+/* What a checkpoint has to hold: what is live now, or will be again after a crash. */
 static u64 room_live(const struct kvt_log_dev *dev)
 {
 	const struct kvt_log *log = dev->log;
@@ -117,9 +117,9 @@ static u64 room_live(const struct kvt_log_dev *dev)
 }
 
 /*
- * What is left for a checkpoint by those that do not belong to it.  While one is being
- * made: what it has not taken yet; and when it counts there must be as much for the
- * next, with what it frees.
+ * Segments that others leave to checkpoints: those that the next one needs.  While one is being
+ * made, those that it has not taken yet, and as many as the next one will need beyond what this
+ * one frees.
  */
 static u32 checkpoint_keep(const struct kvt_log_dev *dev)
 {
@@ -134,9 +134,9 @@ static u32 checkpoint_keep(const struct kvt_log_dev *dev)
 }
 
 /**
- * kvt_room_keep() - segments that are left to others
+ * kvt_room_keep() - how many segments to leave free
  * @dev: the device
- * @room: by whom
+ * @room: what a segment is wanted for
  *
  * Context: any; exact under the lock of its table.
  *
@@ -163,7 +163,7 @@ u32 kvt_room_keep(const struct kvt_log_dev *dev, enum kvt_room room)
  * kvt_room_low() - whether it is time for a checkpoint
  * @dev: the device
  *
- * Return: true if its log has more segments than it can still take.
+ * Return: true if fewer segments are left for the log than it has.
  */
 bool kvt_room_low(const struct kvt_log_dev *dev)
 {
@@ -175,7 +175,7 @@ bool kvt_room_low(const struct kvt_log_dev *dev)
  * kvt_room_short() - whether a checkpoint has to be made quickly
  * @dev: the device
  *
- * Return: true if its log can take no more than half of what it has.
+ * Return: true if fewer are left for the log than half of what it has.
  */
 bool kvt_room_short(const struct kvt_log_dev *dev)
 {
@@ -187,7 +187,7 @@ bool kvt_room_short(const struct kvt_log_dev *dev)
  * kvt_room_begins() - whether a life can begin, and end with a checkpoint
  * @dev: the device
  *
- * Return: false if a checkpoint should be made before.
+ * Return: false if a checkpoint should be made first.
  */
 bool kvt_room_begins(const struct kvt_log_dev *dev)
 {
@@ -195,7 +195,7 @@ bool kvt_room_begins(const struct kvt_log_dev *dev)
 }
 
 /**
- * kvt_room_none() - there is no room: let writers wait until a checkpoint makes some
+ * kvt_room_none() - have writers wait until a checkpoint has made room
  * @log: the log
  *
  * Context: process context.
@@ -208,16 +208,16 @@ void kvt_room_none(struct kvt_log *log)
 }
 
 /**
- * kvt_room_take() - take a segment, and see that there will be others
+ * kvt_room_take() - take a segment, and start a checkpoint if few are left
  * @dev: the device
- * @room: what for
+ * @room: what the segment is for
  * @stream: whose records it will hold
- * @pos: filled: its first block behind the header
+ * @pos: filled: its first block after the header
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -ENOSPC: there is none, and writers wait if this one is not kept for a
- * checkpoint; or an error of the device.
+ * Return: 0; -ENOSPC: none is left for that, and if it was for a stream or an ordinary commit,
+ * writers wait; or an error of the device.
  */
 int kvt_room_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos)
