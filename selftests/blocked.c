@@ -253,21 +253,6 @@ FIXTURE_TEARDOWN(blocked)
 	close(self->dev);
 }
 
-/* A process, and whether it has ended; then its status. */
-struct process {
-	int pid;
-	int status;
-};
-
-static bool has_ended(void *arg)
-{
-	struct process *p = arg;
-	int ret = waitpid(p->pid, &p->status, WNOHANG);
-
-	KVT_CHECK(ret >= 0);
-	return ret;
-}
-
 /* Of all cases: one has waited in vain, which takes a minute.  Others need not. */
 static bool *in_vain;
 
@@ -276,13 +261,13 @@ static void __attribute__((constructor)) share(void)
 	in_vain = kvt_map_shared(sizeof(*in_vain));
 }
 
-static bool ends(struct process *p)
+static bool ends(struct kvt_process *p)
 {
 	if (*in_vain) {
 		kvt_sleep_ms(1000);
-		return has_ended(p);
+		return kvt_has_ended(p);
 	}
-	*in_vain = !kvt_eventually(has_ended, p);
+	*in_vain = !kvt_eventually(kvt_has_ended, p);
 	return !*in_vain;
 }
 
@@ -313,7 +298,7 @@ static int destroy(void *arg)
 TEST_F(blocked, store_is_destroyed_meanwhile)
 {
 	struct call call = { self->fd, self->name, variant->run, self->silent.mem };
-	struct process destroyer = {};
+	struct kvt_process destroyer = {};
 	int pid;
 
 	pid = kvt_fork(block, &call);
@@ -394,7 +379,7 @@ TEST_F(waiting, nobody_without_rights_keeps_the_default_store)
 {
 	struct call call = { self->env.dev, "default", NULL, self->silent.mem };
 	struct kvtree_store_create create = { .name = "default" };
-	struct process destroyer = {};
+	struct kvt_process destroyer = {};
 	struct kvtree_store_info info;
 	int pid;
 

@@ -113,21 +113,6 @@ static bool worker_waits(void)
 	return found;
 }
 
-/* A process, and whether it has ended; then its status. */
-struct process {
-	int pid;
-	int status;
-};
-
-static bool has_ended(void *arg)
-{
-	struct process *p = arg;
-	int ret = waitpid(p->pid, &p->status, WNOHANG);
-
-	KVT_CHECK(ret >= 0);
-	return ret;
-}
-
 static struct kvtree_op put_op(__u32 key, const void *val, __u32 len)
 {
 	struct kvtree_op op = {
@@ -145,8 +130,8 @@ static struct kvtree_op put_op(__u32 key, const void *val, __u32 len)
 /* Whether somebody ends while the ring is locked. */
 static bool ends(int (*fn)(void *arg), void *arg)
 {
-	struct process p = { .pid = kvt_fork(fn, arg) };
-	bool ended = kvt_eventually(has_ended, &p);
+	struct kvt_process p = { .pid = kvt_fork(fn, arg) };
+	bool ended = kvt_eventually(kvt_has_ended, &p);
 
 	return ended && !p.status;
 }
@@ -396,7 +381,7 @@ TEST_F(durable, store_is_detached_while_an_outcome_is_copied)
 {
 	struct kvtree_op ops[2] = { put_op(1, "value", 5), put_op(2, "other", 5) };
 	struct detacher *d = kvt_map_shared(sizeof(*d));
-	struct process detacher = {};
+	struct kvt_process detacher = {};
 	struct io_uring_sqe *sqe;
 	struct kvt_cqe cqe;
 	char *outcome;
@@ -420,7 +405,7 @@ TEST_F(durable, store_is_detached_while_an_outcome_is_copied)
 	__atomic_store_n(&d->begin, 1, __ATOMIC_RELEASE);
 	ASSERT_TRUE(kvt_eventually(is_gone, &self->fd));
 	kvt_silent_answer(&self->outcome);
-	ASSERT_TRUE(kvt_eventually(has_ended, &detacher));
+	ASSERT_TRUE(kvt_eventually(kvt_has_ended, &detacher));
 	EXPECT_EQ(0, detacher.status);
 	ASSERT_EQ(0, pthread_join(self->l.submitter, NULL));
 	for (i = 0; i < 2; i++) {

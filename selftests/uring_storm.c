@@ -1344,18 +1344,6 @@ static int be_killed(void *arg)
 	return 99;
 }
 
-struct child {
-	int pid;
-	int status;
-};
-
-static bool child_is_gone(void *arg)
-{
-	struct child *child = arg;
-
-	return waitpid(child->pid, &child->status, WNOHANG) == child->pid;
-}
-
 /* Each key has a value that was put there, whole. */
 static void check_few(int fd)
 {
@@ -1410,7 +1398,7 @@ TEST_F_TIMEOUT(waiting, killed_process_leaves_whole_values_and_nothing_else, 600
 	struct kvt_rand rand = { .state = 1 };
 	struct victim *v = kvt_map_shared(sizeof(*v));
 	int users = module_users(), fd, i, with_session, times = kvt_fewer(48, 2);
-	struct child child;
+	struct kvt_process child;
 
 	v->env = &self->env;
 	snprintf(v->name, sizeof(v->name), "waiting-%d.kill", getpid());
@@ -1429,7 +1417,7 @@ TEST_F_TIMEOUT(waiting, killed_process_leaves_whole_values_and_nothing_else, 600
 		/* Sometimes the store goes first. */
 		if (i % 5 == 4)
 			ASSERT_EQ(0, kvt_destroy(self->env.dev, v->name));
-		ASSERT_TRUE(kvt_eventually(child_is_gone, &child));
+		ASSERT_TRUE(kvt_eventually(kvt_has_ended, &child));
 		ASSERT_TRUE(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGKILL);
 		/* What it had submitted is gone, too. */
 		ASSERT_TRUE(kvt_eventually(no_more_users, &with_session));

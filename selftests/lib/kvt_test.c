@@ -686,6 +686,15 @@ int kvt_wait(int pid)
 	return WEXITSTATUS(status);
 }
 
+bool kvt_has_ended(void *process)
+{
+	struct kvt_process *p = process;
+	int ret = waitpid(p->pid, &p->status, WNOHANG);
+
+	KVT_CHECK(ret >= 0);
+	return ret;
+}
+
 int kvt_run(int (*fn)(void *arg), void *arg)
 {
 	return kvt_wait(kvt_fork(fn, arg));

@@ -197,6 +197,14 @@ void *kvt_map_shared(size_t bytes);
 int kvt_child(void);
 /* Fork and run fn(arg); the child's exit status is what fn returns. */
 int kvt_fork(int (*fn)(void *arg), void *arg);
+/* A child; @status once it has ended, as for waitpid(). */
+struct kvt_process {
+	int pid;
+	int status;
+};
+
+/* Whether it has: for kvt_eventually(). */
+bool kvt_has_ended(void *process);
 /* Exit status of a child; 128 + n if signal n ended it. */
 int kvt_wait(int pid);
 /* The two together. */
