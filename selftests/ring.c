@@ -1539,7 +1539,6 @@ TEST_F(slow, close_waits_for_what_is_executed)
  * much of it to wait for that.
  */
 
-#define BOUND	"/sys/module/kvtree/parameters/reclaim_bound_mb"
 #define BIG	100000
 
 FIXTURE(bound) {
@@ -1557,29 +1556,13 @@ FIXTURE_VARIANT_ADD(bound, inside) { .flags = 0 };
 FIXTURE_VARIANT_ADD(bound, by_pointer) { .flags = KVTREE_RING_BY_POINTER };
 FIXTURE_VARIANT_ADD(bound, sqpoll) { .flags = KVTREE_RING_SQPOLL };
 
-/* Put another bound in place of the one that new stores get. */
-static void set_bound(const char *text, char *old, size_t size)
-{
-	int fd = open(BOUND, O_RDWR | O_CLOEXEC);
-	ssize_t len;
-
-	KVT_CHECK(fd >= 0);
-	if (old) {
-		len = pread(fd, old, size - 1, 0);
-		KVT_CHECK(len > 0);
-		old[len] = '\0';
-	}
-	KVT_CHECK(pwrite(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
-	close(fd);
-}
-
 FIXTURE_SETUP(bound)
 {
 	char old[16];
 
-	set_bound("1", old, sizeof(old));
+	kvt_set_bound("1", old, sizeof(old));
 	kvt_env_init(&self->env, "bound", 0, 0);
-	set_bound(old, NULL, 0);
+	kvt_set_bound(old, NULL, 0);
 	self->kv = open_session(&self->env);
 	self->ring = open_ring(self->kv, variant->flags, DEPTH, NULL, 0);
 	self->val = calloc(1, BIG);

@@ -643,26 +643,6 @@ TEST_F(stores, removed_memory_is_freed_in_the_end)
 	close(fd);
 }
 
-#define BOUND	"/sys/module/kvtree/parameters/reclaim_bound_mb"
-
-/* Put another bound in place of the one that new stores get. */
-static bool set_bound(const char *text, char *old, size_t size)
-{
-	int fd = open(BOUND, O_RDWR | O_CLOEXEC);
-	ssize_t len;
-
-	if (fd < 0)
-		return false;
-	if (old) {
-		len = pread(fd, old, size - 1, 0);
-		KVT_CHECK(len > 0);
-		old[len] = '\0';
-	}
-	KVT_CHECK(pwrite(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
-	close(fd);
-	return true;
-}
-
 TEST_F(stores, memory_that_waits_is_bounded)
 {
 	const __u32 len = 100000, writers = 3, rounds = 130;
@@ -672,10 +652,9 @@ TEST_F(stores, memory_that_waits_is_bounded)
 	__u32 i, j;
 
 	ASSERT_NE(NULL, val);
-	if (!set_bound("1", old, sizeof(old)))
-		SKIP(return, "no " BOUND);
+	kvt_set_bound("1", old, sizeof(old));
 	fd = open_limited(self->dev, self->name, 0, 0);
-	ASSERT_TRUE(set_bound(old, NULL, 0));
+	kvt_set_bound(old, NULL, 0);
 	for (i = 0; i < writers; i++) {
 		pid[i] = kvt_child();
 		if (pid[i])
