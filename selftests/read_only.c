@@ -101,6 +101,19 @@ static void change(int fd, int i)
 	}										\
 })
 
+/* Each of the first nr epochs can be attached, and the store is what it was then. */
+#define restore_each(nr_)								\
+({											\
+	int i_;										\
+											\
+	for (i_ = (nr_); i_-- > 0; ) {							\
+		ASSERT_EQ(0, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[i_]));		\
+		EXPECT_EQ(self->digest[i_], kvt_digest(self->fd));			\
+		EXPECT_EQ(self->epoch[i_], kvt_stat(self->fd, KVTREE_STAT_LOG_DURABLE));	\
+		EXPECT_EQ(0, detach());							\
+	}										\
+})
+
 static void disks_set(const struct kvt_disk *disk, int nr, int read_only)
 {
 	int i;
@@ -165,7 +178,7 @@ TEST_F(read_only, nothing_is_written_and_nothing_can_be_changed)
 
 TEST_F(read_only, each_epoch_of_the_log_can_be_restored)
 {
-	int i, half = EPOCHS / 2;
+	int half = EPOCHS / 2;
 
 	/* Two lives, and another one that was not used. */
 	ASSERT_EQ(0, attach(0, 0));
@@ -174,12 +187,7 @@ TEST_F(read_only, each_epoch_of_the_log_can_be_restored)
 	ASSERT_EQ(0, attach(0, 0));
 	changes(half, EPOCHS);
 	ASSERT_EQ(0, detach());
-	for (i = EPOCHS; i-- > 0; ) {
-		ASSERT_EQ(0, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[i]));
-		EXPECT_EQ(self->digest[i], kvt_digest(self->fd));
-		EXPECT_EQ(self->epoch[i], kvt_stat(self->fd, KVTREE_STAT_LOG_DURABLE));
-		EXPECT_EQ(0, detach());
-	}
+	restore_each(EPOCHS);
 	/* Only to be read, and only what is there. */
 	EXPECT_EQ(-EINVAL, attach(0, self->epoch[1]));
 	EXPECT_EQ(-ERANGE, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[EPOCHS - 1] + 100));
@@ -225,11 +233,7 @@ TEST_F(read_only, each_epoch_behind_a_checkpoint_before_a_life_can_be_restored)
 	ASSERT_EQ(0, attach(0, 0));
 	changes(half, EPOCHS);
 	ASSERT_EQ(0, detach());
-	for (i = EPOCHS; i-- > 0; ) {
-		ASSERT_EQ(0, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[i]));
-		EXPECT_EQ(self->digest[i], kvt_digest(self->fd));
-		EXPECT_EQ(0, detach());
-	}
+	restore_each(EPOCHS);
 	EXPECT_EQ(-ERANGE, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[0] - 1));
 }
 
@@ -256,8 +260,6 @@ static int spoil(const struct kvt_disk *disk, int nr, int change)
 /* The life has ended: what is damaged in its last epoch is no end of it. */
 TEST_F(read_only, what_was_before_the_damage_can_be_restored)
 {
-	int i;
-
 	ASSERT_EQ(0, attach(0, 0));
 	changes(0, EPOCHS);
 	ASSERT_EQ(0, detach());
@@ -266,11 +268,7 @@ TEST_F(read_only, what_was_before_the_damage_can_be_restored)
 	EXPECT_EQ(-EBADMSG, attach(KVTREE_ATTACH_READ_ONLY, 0));
 	EXPECT_EQ(-EBADMSG, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[EPOCHS - 1]));
 	EXPECT_EQ(-EBADMSG, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[EPOCHS - 2]));
-	for (i = 0; i < EPOCHS - 2; i++) {
-		ASSERT_EQ(0, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[i]));
-		EXPECT_EQ(self->digest[i], kvt_digest(self->fd));
-		EXPECT_EQ(0, detach());
-	}
+	restore_each(EPOCHS - 2);
 }
 
 /* A life without an end, of which a commit record in the middle is damaged. */
