@@ -70,6 +70,9 @@
 
 #include "kselftest.h"
 
+/* Of kvt_test.c. */
+void kvt_timed_out(const char *name, int pid);
+
 static inline void __kselftest_memset_safe(void *s, int c, size_t n)
 {
 	if (n > 0)
@@ -1009,6 +1012,8 @@ static void __wait_for_test(struct __test_metadata *t)
 		return;
 	} else if (ret == 0) {
 		timed_out = true;
+		/* Not the kernel's: where it is, before it goes. */
+		kvt_timed_out(t->name, t->pid);
 		/* signal process group */
 		kill(-(t->pid), SIGKILL);
 	}

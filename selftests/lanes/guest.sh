@@ -6,8 +6,8 @@
 # kernel says about it goes through the console, which the host records.
 #
 # The host writes the job to the file that KVT_JOB or the first argument names:
-#   LANE OUT MODULE TEST_MODULES TEST_ARGS PROGRAMS PROGRAMS_SECOND PROGRAM_TIMEOUT KMEMLEAK
-#   COMMAND
+#   LANE OUT MODULE TEST_MODULES TEST_ARGS PROGRAMS PROGRAMS_SECOND PROGRAM_TIMEOUT
+#   PROGRAM_LONGEST KMEMLEAK COMMAND
 #
 # KVT_BIN is a folder of programs that take the place of the root's, where these are for
 # another processor.
@@ -19,6 +19,8 @@ set -uo pipefail
 
 # shellcheck disable=SC1090
 . "${1:-$KVT_JOB}"
+# shellcheck source=selftests/lanes/processes.sh
+. "${0%/*}/processes.sh"
 
 LANE_KTAP=$OUT/lane.ktap
 STEPS=0
@@ -116,14 +118,20 @@ lockdep_on()
 
 run_test_module()
 {
-	local file=$1 name rc=0
+	local file=$1 name rc=0 watch
 	name=$(basename "$file" .ko)
 
 	# KUnit runs the suites of a module while it is inserted, and their
 	# results are in the log.
 	mark begin "kunit-$name"
+	set -m
+	watch_module "kunit-$name" >/dev/null &
+	watch=$!
+	set +m
 	# shellcheck disable=SC2086
 	insmod "$file" ${TEST_ARGS:-} || rc=1
+	kill -- -$watch
+	wait $watch 2>/dev/null
 	mark end "kunit-$name"
 	check "insmod_$name" [ $rc -eq 0 ]
 }
@@ -142,44 +150,34 @@ unload_test_modules()
 	[ ! -e /sys/module/kvtree_fault ] || check rmmod_kvtree_fault rmmod kvtree_fault
 }
 
-# stop_when_silent PID FILE: stop the process group when nothing is written to FILE for
-# PROGRAM_TIMEOUT seconds. A slow machine is no reason to stop it.
-stop_when_silent()
-{
-	local size=-1 now since=$SECONDS
-
-	while sleep 5 && kill -0 "$1" 2>/dev/null; do
-		now=$(stat -c %s "$2")
-		if [ "$now" != "$size" ]; then
-			size=$now since=$SECONDS
-		elif [ $((SECONDS - since)) -ge "$PROGRAM_TIMEOUT" ]; then
-			kill -- -"$1"
-			sleep 5
-			kill -KILL -- -"$1"
-		fi
-	done 2>/dev/null
-}
-
-# run_program FILE [ENGINE]: the engine is part of the results' name.
+# run_program FILE [ENGINE]: the engine is part of the results' name. Fails if it cannot be
+# ended.
 run_program()
 {
-	local file=$1 name start=$SECONDS rc=0 pid watch
+	local file=$1 name result start=$SECONDS rc=0 pid watch ended
+	local -A KNOWN=()
 	name=$(basename "$file")${2:+-$2}
+	result=$OUT/$name.ktap
 
 	mark program "$name"
 	echo "lane: $name"
+	remember_processes
+	: >"$result"
 	set -m
-	(cd "$(dirname "$file")" && exec "$file" </dev/null) >"$OUT/$name.ktap" 2>&1 &
+	(cd "$(dirname "$file")" && exec "$file" </dev/null) >>"$result" 2>&1 &
 	pid=$!
-	stop_when_silent $pid "$OUT/$name.ktap" >/dev/null &
+	watch_program "$name" $pid "$result" >/dev/null &
 	watch=$!
 	set +m
-	wait $pid || rc=$?
-	kill -- -$watch
-	wait $watch 2>/dev/null
-	printf '\n# kvtree-lane: exit %d after %d s\n' $rc $((SECONDS - start)) \
-		>>"$OUT/$name.ktap"
+	wait -n -p ended $pid $watch || rc=$?
+	if [ "$ended" = $pid ]; then
+		kill -- -$watch
+		wait $watch 2>/dev/null
+	fi
+	clear_up "$name" "$result" && [ "$ended" = $pid ] || ended=
+	printf '\n# kvtree-lane: exit %d after %d s\n' $rc $((SECONDS - start)) >>"$result"
 	echo "lane: $name: exit $rc, $((SECONDS - start)) s"
+	[ -n "$ended" ] || check "${name}_can_be_ended" false
 }
 
 # udev may create the node a moment after the module is there.
@@ -217,7 +215,7 @@ run_second()
 	[ -n "$PROGRAMS_SECOND" ] || return 0
 	echo bwtree >"$engine"
 	for file in $PROGRAMS_SECOND; do
-		run_program "$file" bwtree
+		run_program "$file" bwtree || return
 	done
 	check engine_stayed_bwtree grep -qx bwtree "$engine"
 }
@@ -236,10 +234,12 @@ run_tests()
 		echo "lane: $(basename "$file"): KUnit"
 		run_test_module "$file"
 	done
+	# What waits in the kernel for ever makes other programs, and the end of the module,
+	# wait for it.
 	for file in $PROGRAMS; do
-		run_program "$file"
+		run_program "$file" || return
 	done
-	run_second
+	run_second || return
 	if [ "$KMEMLEAK" = 1 ]; then
 		check no_leaks_while_loaded no_leaks loaded
 	fi

@@ -34,7 +34,8 @@ RESULT = re.compile(r'^( *)(ok|not ok) (\d+)(?: - | |$)(.*)$')
 DIRECTIVE = re.compile(r'\s*# (SKIP|TODO|XFAIL|XPASS)\b', re.IGNORECASE)
 SUBTEST = re.compile(r'^( *)# Subtest: (.*)$')
 BAIL = re.compile(r'^ *Bail out!(.*)$')
-# Left by run_program in guest.sh after the program's own output.
+# Left by guest.sh after the program's own output: why it was stopped, how it ended.
+STOPPED = re.compile(r'^# kvtree-lane: stopped: (.*)')
 EXIT = re.compile(r'^# kvtree-lane: exit (\d+)')
 START = 'kvtree-lane: start'
 MARK = re.compile(r'kvtree-lane: (begin|end) (\S+)')
@@ -97,6 +98,7 @@ class Parser:
         self.children = []
         self.subtest_name = ''
         self.exit = None
+        self.stopped = []
 
     def path(self, name):
         parts = [b.name for b in self.stack if b.name] + [name]
@@ -165,7 +167,9 @@ class Parser:
             self.summary.passed += 1
 
     def line(self, line):
-        if (m := EXIT.match(line)):
+        if (m := STOPPED.match(line)):
+            self.stopped.append(m[1])
+        elif (m := EXIT.match(line)):
             self.exit = int(m[1])
         elif (m := VERSION.match(line)):
             self.open(len(m[1]))
@@ -187,16 +191,15 @@ class Parser:
         self.close_deeper(-1)
         if self.summary.total() == self.before:
             self.fail('(no results)')
+        for reason in self.stopped:
+            self.fail(f'(stopped: {reason})')
         if self.exit in (None, 0) or self.failed:
             return
         # It says that all was skipped: nothing else may have come out.
         counted = self.summary.total() - self.before
         skipped = self.summary.skipped - self.skipped_before
         if self.exit != SKIP_EXIT or counted != skipped:
-            reason = f'exit code {self.exit}'
-            if self.exit in (124, 137, 143):
-                reason = 'stopped: it said nothing for too long'
-            self.fail(f'({reason})')
+            self.fail(f'(exit code {self.exit})')
 
 
 def lines_of(path):

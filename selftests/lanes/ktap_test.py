@@ -93,6 +93,13 @@ class Ktap(unittest.TestCase):
         self.check(HARNESS.replace('ok 2', 'not ok 2') +
                    '# kvtree-lane: exit 1 after 1 s\n', 1, 1, 0)
 
+    def test_what_was_stopped_fails_by_that_name(self):
+        self.check(HARNESS + '# kvtree-lane: stopped: it ran for ever\n'
+                   '# kvtree-lane: exit 143 after 9 s\n', 2, 1, 0,
+                   ['(stopped: it ran for ever)'])
+        self.check(HARNESS + '# kvtree-lane: stopped: it left processes\n'
+                   '# kvtree-lane: exit 0 after 1 s\n', 2, 1, 0)
+
     def test_skipped_program(self):
         self.check('TAP version 13\n1..0 # SKIP no device\n'
                    '# kvtree-lane: exit 4 after 0 s\n', 0, 0, 1)

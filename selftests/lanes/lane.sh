@@ -15,6 +15,8 @@
 # KVT_TREE     the tree whose library and programs are built and run, if not this one
 # KVT_LEAKS    0: kmemleak is not asked, which takes 12 seconds
 # KVT_CFLAGS   compiler flags for the module
+# PROGRAM_LONGEST  seconds after which a test program is stopped, whatever it says; no program
+#              takes a tenth of the 1800 that it is if not set
 
 T=${T:-${KUNIT_FILTER:-}}
 ENGINE=${ENGINE:-}
@@ -207,10 +209,12 @@ write_job()
 		[ "${ENGINE:-}" != bwtree ] || set -- "$1" '' "${@:3}"
 		printf 'PROGRAMS=%q\n' "$2"
 		printf 'PROGRAM_TIMEOUT=%q\n' "$3"
+		printf 'PROGRAM_LONGEST=%q\n' "${PROGRAM_LONGEST:-1800}"
 		printf 'KMEMLEAK=%q\n' "$4"
 		printf 'COMMAND=%q\n' "${5:-}"
 		printf 'export KVTREE_MODULE=%q\n' "$MODULE_DIR/kmod/kvtree.ko"
 		printf 'export KVTREE_PYTHON=%q\n' "$python"
+		printf 'export KVTREE_STACKS=%q\n' "$TREE/selftests/lanes/processes.sh"
 		printf 'export LD_LIBRARY_PATH=%q\n' "$TREE/lib"
 		# shellcheck disable=SC2016
 		printf 'PATH=%q:$PATH:%q\n' "$TREE/tools" "$CACHE/programs/bin"
@@ -283,6 +287,7 @@ judge()
 	summary "$LANE" "$LOGS" || rc=1
 	if [ $rc -ne 0 ]; then
 		head -n 20 "$LOGS/reports.txt"
+		sed -n 's/^.*kvtree-lane: hung: //p' "$CONSOLE" | head -n 60
 		say "$LANE: logs in $LOGS, kernel messages in $CONSOLE"
 	fi
 	return $rc

@@ -754,6 +754,22 @@ __u64 kvt_fewer(__u64 n, unsigned int part)
 	return access("/proc/lockdep_stats", F_OK) ? n : n / part;
 }
 
+void kvt_timed_out(const char *name, int pid)
+{
+	char *script = getenv("KVTREE_STACKS"), number[16];
+	int child;
+
+	if (!script)
+		return;
+	snprintf(number, sizeof(number), "%d", pid);
+	child = kvt_child();
+	if (!child) {
+		execl(script, script, name, number, NULL);
+		_exit(1);
+	}
+	kvt_wait(child);
+}
+
 bool kvt_eventually(bool (*until)(void *arg), void *arg)
 {
 	int i;
