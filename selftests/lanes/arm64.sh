@@ -74,7 +74,7 @@ boot()
 
 main()
 {
-	local kernel modules BIN CROSS rc=0
+	local kernel modules BIN CROSS
 
 	settings "${1:-}"
 	lane_begin "$1"
@@ -90,8 +90,7 @@ main()
 	modules=$(test_modules)
 	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" 0
 	LIMIT=$TIMEOUT run_logged "$LOGS/output.log" "$LANE: running" lane_progress \
-		boot "$kernel" || rc=$?
-	[ $rc -ne 124 ] || say "$LANE: stopped: it said nothing for $TIMEOUT s"
+		boot "$kernel" || true
 	judge
 }
 

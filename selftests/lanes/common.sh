@@ -129,13 +129,17 @@ stop_group()
 # that it is alive: a line that rewrites itself on a terminal, a line now and
 # then elsewhere. COUNTER is a command that prints how far it is, or "". LIMIT
 # is for how many seconds nothing may be written, into LOG or another file of its folder:
-# then CMD is stopped, and the exit code is 124. A slow machine is no reason to stop.
+# then CMD is stopped, and the exit code is 124. A slow machine is no reason to stop. Where
+# there is a LIMIT, CMD is also stopped after LANE_LONGEST seconds, if that is set. Why it was
+# stopped is in the file "stopped" of the folder.
 run_logged()
 {
-	local log=$1 title=$2 counter=$3 start=$SECONDS pid rc=0 tick=0
+	local log=$1 title=$2 counter=$3 start=$SECONDS pid rc=0 tick=0 folder why
+	folder=$(dirname "$log")
 	shift 3
 
-	mkdir -p "$(dirname "$log")"
+	mkdir -p "$folder"
+	rm -f "$folder/stopped"
 	# A process group of its own: the script may be stopped by ^C or the time
 	# limit, and then has to take everything under CMD along.
 	set -m
@@ -149,7 +153,9 @@ run_logged()
 		[ $((tick % 5)) -ne 0 ] ||
 			progress "$title" "$start" "$counter" $((tick / 5))
 		if [ -n "${LIMIT:-}" ] && [ $((tick % 50)) -eq 0 ] &&
-				is_silent "$(dirname "$log")" "$LIMIT" "$start"; then
+				why=$(past_limit "$folder" "$start"); then
+			echo "$why" >"$folder/stopped"
+			say "$title: stopped: $why"
 			stop_group "$pid"
 			rc=124
 		fi
@@ -164,6 +170,18 @@ run_logged()
 	fi
 	if [ $((SECONDS - start)) -ge 2 ]; then
 		say "$title: done in $(elapsed "$start")"
+	fi
+}
+
+# past_limit FOLDER START: print why what writes there has to be stopped, if it has to.
+past_limit()
+{
+	if is_silent "$1" "$LIMIT" "$2"; then
+		echo "it said nothing for $LIMIT s"
+	elif [ -n "${LANE_LONGEST:-}" ] && [ $((SECONDS - $2)) -ge "$LANE_LONGEST" ]; then
+		echo "it ran past its limit of $LANE_LONGEST s"
+	else
+		return 1
 	fi
 }
 

@@ -74,7 +74,7 @@ boot()
 
 main()
 {
-	local rc=0 modules
+	local modules
 
 	lane_begin "${1:-}"
 	settings "$1"
@@ -86,8 +86,7 @@ main()
 	[ -n "$PROGRAMS$modules" ] || die "no program matches T=$T"
 	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" 0
 	LIMIT=$TIMEOUT run_logged "$LOGS/output.log" "$LANE: running" lane_progress \
-		boot || rc=$?
-	[ $rc -ne 124 ] || say "$LANE: stopped: it said nothing for $TIMEOUT s"
+		boot || true
 	judge
 }
 

@@ -63,7 +63,7 @@ boot()
 
 main()
 {
-	local kernel modules rc=0
+	local kernel modules
 
 	settings "${1:-}"
 	lane_begin "$1"
@@ -74,8 +74,7 @@ main()
 	modules=$(test_modules)
 	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" "$KMEMLEAK"
 	LIMIT=$TIMEOUT run_logged "$CONSOLE" "$LANE: running" lane_progress \
-		boot "$kernel" || rc=$?
-	[ $rc -ne 124 ] || say "$LANE: stopped: it said nothing for $TIMEOUT s"
+		boot "$kernel" || true
 	judge
 }
 
