@@ -45,15 +45,6 @@ lane_of()
 	field "$1" Lane uml-debug
 }
 
-# A copy of the tree as it is, so that each patch meets the same source. By content, and
-# without the times: a file that is whole again has to look newer than what was built
-# of it.
-fresh_copy()
-{
-	mkdir -p "$1"
-	without_products | rsync -rlpc --delete --filter='. -' --exclude=/.git "$TOP/" "$1/"
-}
-
 # What is in no module is built in the copy as well; other tests are the tree's.
 patches_programs()
 {
@@ -151,8 +142,8 @@ try()
 	local patch=$PATCHES/$1.patch dir log=$BUILD/broken/$1.log
 	dir=$BUILD/broken/$(lane_of "$patch")
 
-	mkdir -p "$dir"
-	fresh_copy "$dir/tree"
+	# Each patch meets the same source.
+	copy_sources "$dir/tree" "$TOP/"
 	if ! patch -s -f -F0 --no-backup-if-mismatch -d "$dir/tree" -p1 <"$patch" >"$log"; then
 		echo 'the patch does not fit'
 		return

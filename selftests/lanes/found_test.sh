@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # found_test.sh: is what was built built again when a library or another compiler is
-# installed? Prints what is wrong. The compilers and pkg-config are fakes: they
+# installed, or its source has changed meanwhile? Prints what is wrong. The compilers and pkg-config are fakes: they
 # note what they are asked for.
 
 set -euo pipefail
@@ -97,6 +97,14 @@ main()
 	compiler 2
 	expect lib ' -c ' '-gt 10' 'another compiler'
 	expect selftests ' -c ' '-gt 1' 'another compiler' abi
+
+	# After the compiler had read it, and before the object was written.
+	copy_sources "$DIR/source" "$TOP/lib"
+	echo >>"$DIR/source/lib/ring.c"
+	touch -d '1 hour ago' "$DIR/source/lib/ring.c"
+	copy_sources "$DIR/tree" "$DIR/source/lib"
+	expect lib ' -c ' '-gt 0' 'a source was edited while it was compiled'
+	expect lib ' -c ' '-eq 0' 'with nothing new'
 }
 
 main

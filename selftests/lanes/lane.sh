@@ -57,11 +57,13 @@ without_products()
 
 # copy_sources DIRECTORY PATH...: each kernel and each root needs its own
 # objects, which are put beside the source. Products survive in the copy, which
-# makes the next build short, and do not leak in from the tree.
+# makes the next build short, and do not leak in from the tree. What differs is copied, and
+# is then newer than all that was built: by its own time, a file that was edited while it was
+# compiled, or is what it was before, would look older than its object.
 copy_sources()
 {
 	mkdir -p "$1"
-	without_products | rsync -a --delete --filter='. -' --exclude=/.git "${@:2}" "$1/"
+	without_products | rsync -rlpc --delete --filter='. -' --exclude=/.git "${@:2}" "$1/"
 }
 
 copy_module()
