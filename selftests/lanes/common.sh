@@ -156,7 +156,9 @@ run_logged()
 				why=$(past_limit "$folder" "$start"); then
 			echo "$why" >"$folder/stopped"
 			say "$title: stopped: $why"
-			stop_group "$pid"
+			# Asked to go, User-Mode Linux does so from whatever it is doing, and
+			# warns of that.
+			kill -KILL -- "-$pid" 2>/dev/null || true
 			rc=124
 		fi
 	done
