@@ -51,6 +51,9 @@ REPORT = re.compile(
     r'|Objects remaining|still has objects|bad unlock balance'
     r'|usercopy: Kernel memory|workqueue lockup')
 
+CUT = '[ cut here ]'
+STATE = re.compile(r'Modules linked in:|CPU: ')
+
 SKIP_EXIT = 4
 
 
@@ -252,12 +255,23 @@ def reports(console):
     found = 0
     lines = list(lines_of(console))
     start = next((i for i, line in enumerate(lines) if START in line), 0)
-    for line in lines[start:]:
+    for i in range(start, len(lines)):
         # Test output talks about such things without being one.
-        if not line.lstrip().startswith('#') and REPORT.search(line):
-            print(line)
+        if not lines[i].lstrip().startswith('#') and REPORT.search(lines[i]):
+            print(''.join(f'{line}\n' for line in warning(lines, i)), end='')
             found = 1
     return found
+
+
+def warning(lines, i):
+    """A report, and what WARN() says: a line before or after it, by kernel."""
+    if not lines[i].startswith('WARNING: '):
+        return [lines[i]]
+    if i > 1 and CUT in lines[i - 2]:
+        return lines[i - 1:i + 1]
+    if i > 0 and CUT in lines[i - 1] and not STATE.match(''.join(lines[i + 1:i + 2])):
+        return lines[i:i + 2]
+    return [lines[i]]
 
 
 def main():

@@ -109,6 +109,22 @@ class Ktap(unittest.TestCase):
         self.check(HARNESS.replace('ok 2 y', 'ok 2 y # SKIP no device') +
                    '# kvtree-lane: exit 4 after 0 s\n', 1, 1, 1)
 
+    def test_report_has_what_the_warning_says(self):
+        cut = '------------[ cut here ]------------\n'
+        where = 'WARNING: kmod/a.c:5 at f+0x1/0x2, CPU#0: x/1\n'
+        state = 'Modules linked in: kvtree(O)\n'
+        for text, reported in ((f'{cut}what\n{where}{state}', f'what\n{where}'),
+                               (f'{cut}{where}what\n{state}', f'{where}what\n'),
+                               (f'{cut}{where}{state}', where),
+                               (f'{where}{state}', where)):
+            with tempfile.NamedTemporaryFile('w') as f:
+                f.write(text)
+                f.flush()
+                out = io.StringIO()
+                with contextlib.redirect_stdout(out):
+                    self.assertEqual(ktap.reports(f.name), 1)
+                self.assertEqual(out.getvalue(), reported)
+
     def test_fewer_than_are_known_fail(self):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, 'result')
