@@ -222,16 +222,17 @@ lint()
 
 main()
 {
-	local name why n=0 failed=0 names start
+	local name why n=0 failed=0 names start text
 
 	if [ "${1:-}" = --lint ]; then
 		lint
 		return
 	elif [ $# -eq 0 ] && [ -n "${BROKEN_TURN:-}" ]; then
-		mapfile -t names < <(names_by_turns)
+		text=$(names_by_turns)
 	else
-		mapfile -t names < <(select_names "${@:-*}")
+		text=$(select_names "${@:-*}")
 	fi
+	mapfile -t names <<<"$text"
 	mkdir -p "$BUILD/broken"
 	echo 'KTAP version 1'
 	echo "1..${#names[@]}"

@@ -15,8 +15,8 @@
 # KVT_TREE     the tree whose library and programs are built and run, if not this one
 # KVT_LEAKS    0: kmemleak is not asked, which takes 12 seconds
 # KVT_CFLAGS   compiler flags for the module
-# PROGRAM_LONGEST  seconds after which a test program is stopped, whatever it says; no program
-#              takes a tenth of the 1800 that it is if not set
+# PROGRAM_LONGEST  seconds after which a test program is stopped, whatever it says: 1800 if not
+#              set, several times what any takes
 
 T=${T:-${KUNIT_FILTER:-}}
 ENGINE=${ENGINE:-}
