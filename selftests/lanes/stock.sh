@@ -38,7 +38,8 @@ settings()
 		# BPF, which is not in uml.
 		SECOND='bpf_kfuncs' LEAST=300
 		# uml has them, which is not emulated.
-		[ "$SHORT" != 1 ] || LEFT_OUT+='|durable|durable_room|ring|uring_storm|uring_model';;
+		[ "$SHORT" != 1 ] ||
+			LEFT_OUT+='|durable|durable_room|read_only|ring|uring_storm|uring_model';;
 	stock-7)
 		TREE=$OUT/tree LEAST=60
 		# What another kernel, or a newer compiler and C library, may do

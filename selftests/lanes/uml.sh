@@ -15,6 +15,8 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/uml-lib.sh
 . "$LANES/uml-lib.sh"
 
+SUITES='*'
+
 settings()
 {
 	case $1 in
@@ -24,9 +26,11 @@ settings()
 		# What reads and changes the index in all ways, and the log's replay.
 		SECOND='abi|scan|stores|many|cursor|calls'
 		if [ "$SHORT" = 1 ]; then
-			# The user lane has it with sanitizers, and stock's crash part
-			# replays with both engines.
-			TEST_ARGS=ops=300000
+			# Of the suites, those whose threads do as they like, or interrupt
+			# each other, and may do otherwise at full speed. The others take the
+			# same steps in uml-debug, and most of them in the user lane. stock's
+			# crash part replays with both engines.
+			SUITES='kvt_[!p]*' LEAST=500
 		else
 			SECOND+='|durable'
 		fi;;
@@ -57,7 +61,7 @@ settings()
 boot()
 {
 	uml_boot "$1" kunit.timeout="$KUNIT_TIMEOUT" bdev_allow_write_mounted=0 \
-		${T:+kunit.filter_glob="$(kunit_glob)"} \
+		kunit.filter_glob="$(T=${T:-$SUITES} kunit_glob)" \
 		null_blk.nr_devices=0 brd.rd_nr=0
 }
 
