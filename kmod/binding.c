@@ -2,71 +2,20 @@
 /* Bindings of BPF programs' maps to stores. */
 #include <linux/bpf.h>
 #include <linux/errno.h>
-#include <linux/hash.h>
+#include <linux/list.h>
 #include <linux/mutex.h>
-#include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
 #include "binding.h"
+#include "binding_table.h"
 #include "compat.h"
 #include "store.h"
-
-#define BINDING_BITS	8
 
 static_assert(KVTREE_BPF_MAP_NAME_MAX == BPF_OBJ_NAME_LEN);
 
 static DEFINE_MUTEX(bindings_lock);
-static struct hlist_head bindings_by_addr[1 << BINDING_BITS];
-static struct hlist_head bindings_by_id[1 << BINDING_BITS];
-static u64 bindings_last;	/* id that was given */
-
-static struct hlist_head *addr_bucket(const void *addr)
-{
-	return &bindings_by_addr[hash_ptr(addr, BINDING_BITS)];
-}
-
-static struct hlist_head *id_bucket(u64 id)
-{
-	return &bindings_by_id[id % ARRAY_SIZE(bindings_by_id)];
-}
-
-/**
- * kvt_binding_find() - what a program's pointer stands for
- * @addr: the pointer, which may lead anywhere
- *
- * Context: under rcu_read_lock(), any context, including NMI.
- *
- * Return: the binding, valid until rcu_read_unlock(), or NULL.
- */
-const struct kvt_binding *kvt_binding_find(const void *addr)
-{
-	const struct kvt_binding *binding;
-
-	hlist_for_each_entry_rcu(binding, addr_bucket(addr), by_addr)
-		if (likely(binding->addr == addr))
-			return binding;
-	return NULL;
-}
-
-/**
- * kvt_binding_by_id() - a binding that was found before
- * @id: of it
- *
- * Context: under rcu_read_lock().
- *
- * Return: the binding, valid until rcu_read_unlock(), or NULL: it has ended.
- */
-const struct kvt_binding *kvt_binding_by_id(u64 id)
-{
-	const struct kvt_binding *binding;
-
-	hlist_for_each_entry_rcu(binding, id_bucket(id), by_id)
-		if (binding->id == id)
-			return binding;
-	return NULL;
-}
 
 /**
  * kvt_bindings_init() - begin without bindings
@@ -118,8 +67,7 @@ bool kvt_bindings_allowed(const struct kvt_store *store)
 static void binding_end(struct kvt_binding *binding)
 {
 	lockdep_assert_held(&bindings_lock);
-	hlist_del_rcu(&binding->by_addr);
-	hlist_del_rcu(&binding->by_id);
+	kvt_binding_table_remove(binding);
 	list_del(&binding->list);
 	binding->store->bindings.nr--;
 	/* Programs that have found the binding do not look at the map. */
@@ -136,7 +84,7 @@ static void bindings_end(struct kvt_bindings *bindings)
 		binding_end(binding);
 }
 
-/* End those whose map nobody else holds. */
+/* End the bindings whose map nobody else holds. */
 static void bindings_sweep(struct kvt_bindings *bindings)
 {
 	struct kvt_binding *binding, *next;
@@ -147,10 +95,11 @@ static void bindings_sweep(struct kvt_bindings *bindings)
 }
 
 /**
- * kvt_bindings_forbid() - let BPF programs use a store no more
+ * kvt_bindings_forbid() - stop BPF programs from using a store
  * @store: the store
  *
- * A call that has found the store goes on to its end.
+ * A call that has already found the store runs to its end.  What is queued of its posts is
+ * not made any more.
  *
  * Context: process context, sleeps.
  */
@@ -177,41 +126,41 @@ void kvt_bindings_close(struct kvt_store *store)
 	mutex_unlock(&bindings_lock);
 }
 
-static struct kvt_binding *binding_of_addr(const void *addr)
+static bool binding_exists(const void *addr)
 {
-	struct kvt_binding *binding;
+	bool exists;
 
-	lockdep_assert_held(&bindings_lock);
-	hlist_for_each_entry(binding, addr_bucket(addr), by_addr)
-		if (binding->addr == addr)
-			return binding;
-	return NULL;
+	rcu_read_lock();
+	exists = kvt_binding_table_find(addr);
+	rcu_read_unlock();
+	return exists;
 }
 
 static int binding_publish(struct kvt_binding *new)
 {
 	struct kvt_bindings *bindings = &new->store->bindings;
+	int err;
 
 	lockdep_assert_held(&bindings_lock);
 	if (bindings->closed)
 		return -ESTALE;
 	if (!bindings->allowed)
 		return -EPERM;
-	if (binding_of_addr(new->addr))
+	if (binding_exists(new->addr))
 		return -EBUSY;
 	bindings_sweep(bindings);
 	if (bindings->nr >= KVTREE_BPF_BINDINGS_MAX)
 		return -ENOSPC;
+	err = kvt_binding_table_add(new);
+	if (err)
+		return err;
 	bindings->nr++;
-	new->id = ++bindings_last;
 	list_add_tail(&new->list, &bindings->list);
-	hlist_add_head_rcu(&new->by_id, id_bucket(new->id));
-	hlist_add_head_rcu(&new->by_addr, addr_bucket(new->addr));
 	return 0;
 }
 
 /**
- * kvt_bind() - have a map stand for a store
+ * kvt_bind() - let the BPF programs that have a map use a store
  * @store: the store
  * @map: the map; its reference passes to the binding if that is made
  * @addr: of the map's value
@@ -247,22 +196,22 @@ KVT_EXPORT_FOR_TESTS(kvt_bind);
 /**
  * kvt_unbind() - end a binding
  * @store: of this store
- * @map: the map, which the caller holds
+ * @map_id: its map's id, which is that map's alone while it is bound
  *
- * A call that has found the store goes on to its end.
+ * A call that has already found the store runs to its end, and what was posted is made.
  *
  * Context: process context, sleeps.
  *
  * Return: 0 or -ENOENT: the map is not bound to the store.
  */
-int kvt_unbind(struct kvt_store *store, const struct bpf_map *map)
+int kvt_unbind(struct kvt_store *store, u32 map_id)
 {
 	struct kvt_binding *binding;
 	int err = -ENOENT;
 
 	mutex_lock(&bindings_lock);
 	list_for_each_entry(binding, &store->bindings.list, list) {
-		if (binding->map != map)
+		if (binding->map->id != map_id)
 			continue;
 		binding_end(binding);
 		err = 0;

@@ -30,10 +30,7 @@ struct bpf_map;
 struct kvt_store;
 
 struct kvt_binding {
-	struct hlist_node by_addr;
-	struct hlist_node by_id;
 	const void *addr;	/* of the map's value */
-	u64 id;			/* no other binding ever has it */
 	struct kvt_store *store;
 	unsigned int access;	/* KVTREE_OPEN_* */
 	struct bpf_map *map;	/* held */
@@ -57,10 +54,7 @@ bool kvt_bindings_allowed(const struct kvt_store *store);
 
 int kvt_bind(struct kvt_store *store, struct bpf_map *map, const void *addr,
 	     unsigned int access);
-int kvt_unbind(struct kvt_store *store, const struct bpf_map *map);
+int kvt_unbind(struct kvt_store *store, u32 map_id);
 int kvt_bindings_list(struct kvt_store *store, struct kvtree_bpf_binding *info);
-
-const struct kvt_binding *kvt_binding_find(const void *addr);
-const struct kvt_binding *kvt_binding_by_id(u64 id);
 
 #endif /* KVT_BINDING_H */

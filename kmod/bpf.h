@@ -22,6 +22,7 @@
 #include <kvtree.bpf.h>
 
 #include "binding.h"
+#include "binding_table.h"
 #include "index.h"
 
 struct kvt_late_posts;
@@ -82,7 +83,7 @@ static inline int kvt_bpf_ask(struct kvt_bpf_ask *ask, void *mem, u32 size, u32 
 static inline int kvt_bpf_find(const struct bpf_kvt_store *addr, unsigned int access,
 			       struct kvt_store **store)
 {
-	const struct kvt_binding *binding = kvt_binding_find(addr);
+	const struct kvt_binding *binding = kvt_binding_table_find(addr);
 
 	if (unlikely(!binding))
 		return -ESTALE;

@@ -61,10 +61,10 @@ static int map_value(const struct bpf_map *map, const void **addr)
 }
 
 /**
- * kvt_bpf_map_bind() - have a map stand for a store
+ * kvt_bpf_map_bind() - bind a map to a store, or end that
  * @store: the store
  * @fd: the map's file descriptor, of the current task
- * @access: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both; none: end that
+ * @access: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both; 0: end the binding
  *
  * Context: process context, sleeps.
  *
@@ -80,7 +80,7 @@ int kvt_bpf_map_bind(struct kvt_store *store, int fd, unsigned int access)
 	if (IS_ERR(map))
 		return PTR_ERR(map);
 	if (!access) {
-		err = kvt_unbind(store, map);
+		err = kvt_unbind(store, map->id);
 	} else {
 		err = map_value(map, &addr) ?: kvt_bind(store, map, addr, access);
 		/* The binding keeps it. */

@@ -64,7 +64,7 @@ struct post_head {
 
 struct post {
 	struct post_head head;
-	u64 binding;		/* id; what it leads to may have gone */
+	u64 store;		/* id; it may be gone */
 	u64 arg;
 	u64 version;
 	u32 flags;
@@ -102,22 +102,23 @@ static struct workqueue_struct *posts_wq;	/* of rings' workers, which do not wai
 static struct workqueue_struct *posts_late_wq;	/* of stores' */
 static struct post_ring *post_rings;	/* by CPU; set once */
 
-/* The store that the program posted to, entered, if it still may. */
-static int post_enter(const struct post *post, struct kvt_store **store)
+/* The store that the program posted to, entered, or NULL: it is gone. */
+static struct kvt_store *post_enter(const struct post *post)
 {
-	const struct kvt_binding *binding;
-	int err = -ESTALE;
+	struct kvt_store *store;
 
 	rcu_read_lock();
-	binding = kvt_binding_by_id(post->binding);
-	if (binding && kvt_store_enter(binding->store)) {
-		*store = binding->store;
-		err = 0;
-	}
+	store = kvt_store_by_id(post->store);
+	if (store && !kvt_store_enter(store))
+		store = NULL;
 	rcu_read_unlock();
-	return err;
+	return store;
 }
 
+/*
+ * What the program could do when it posted counts, not whether its binding still exists.
+ * But when the owner has forbidden programs to use the store, it changes no more.
+ */
 static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 {
 	struct kvt_bpf_write write = {
@@ -131,6 +132,8 @@ static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 		.arg = post->arg,
 	};
 
+	if (!kvt_bindings_allowed(ctx->store))
+		return -EPERM;
 	return kvt_bpf_write(ctx, &write);
 }
 
@@ -206,13 +209,10 @@ static void late_remove(struct kvt_late_posts *late, struct late_post *entry)
 /* Its turn has come, and it may wait. */
 static void late_run(struct kvt_store *store, const struct post *post)
 {
-	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_PROCESS, .waits = true };
-	int err;
+	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_PROCESS, .waits = true, .store = store };
 
-	/* The binding may have ended, or the store is destroyed. */
-	err = post_enter(post, &ctx.store);
-	if (err) {
-		post_end(store, post, err);
+	if (!kvt_store_enter(store)) {
+		post_end(store, post, -ESTALE);
 		return;
 	}
 	post_end(store, post, post_make(&ctx, post));
@@ -235,10 +235,10 @@ static void late_work(struct work_struct *work)
 /* Its turn has come; it is made without waiting for anything. */
 static void post_run(const struct post *post)
 {
-	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_NOWAIT };
+	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_NOWAIT, .store = post_enter(post) };
 	int err = -EAGAIN;
 
-	if (post_enter(post, &ctx.store))
+	if (!ctx.store)
 		return;
 	/* Pairs with late_remove(). */
 	if (!smp_load_acquire(&ctx.store->late_posts.bytes))
@@ -313,10 +313,10 @@ static struct post *post_take(struct post_ring *ring, u32 size, atomic_t *share)
 
 static int post_write(const struct kvt_bpf_write *write, const struct kvt_binding *binding)
 {
-	/* Pairs with kvt_posts_prepare(), before which there is no binding. */
-	struct post_ring *rings = READ_ONCE(post_rings), *ring;
 	u32 size = ALIGN(sizeof(struct post) + write->key.len + write->val_len, 8);
 	u16 share = binding->store->id % POST_SHARES;
+	/* Pairs with kvt_posts_prepare(), before which there is no binding. */
+	struct post_ring *rings = READ_ONCE(post_rings), *ring;
 	struct post *post;
 
 	/* On another CPU by now it is a ring as good as any. */
@@ -324,7 +324,7 @@ static int post_write(const struct kvt_bpf_write *write, const struct kvt_bindin
 	post = post_take(ring, size, &ring->shares[share]);
 	if (!post)
 		return -ENOSPC;
-	post->binding = binding->id;
+	post->store = binding->store->id;
 	post->arg = write->arg;
 	post->version = write->version;
 	post->flags = write->flags;
@@ -407,7 +407,7 @@ __bpf_kfunc int bpf_kvt_post(const struct bpf_kvt_store *store__str, void *req, 
 	if (err)
 		return err;
 	rcu_read_lock();
-	binding = kvt_binding_find(store__str);
+	binding = kvt_binding_table_find(store__str);
 	if (!binding)
 		err = -ESTALE;
 	else if (binding->access & KVTREE_OPEN_WRITE)

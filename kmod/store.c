@@ -14,6 +14,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/user_namespace.h>
+#include <linux/xarray.h>
 
 #include "audit.h"
 #include "binding.h"
@@ -49,6 +50,8 @@ static const struct kvt_index_ops *const kvt_engines[] = {
 static DEFINE_MUTEX(kvt_stores_lock);
 static LIST_HEAD(kvt_stores);		/* ascending by id */
 static u64 kvt_store_last_id;
+/* Those that can be found; the teardown of a store waits for readers. */
+static DEFINE_XARRAY(kvt_stores_by_id);
 
 /* Works of indexes and reclaims. */
 static struct workqueue_struct *kvt_wq;
@@ -292,19 +295,33 @@ static void store_withdraw(struct kvt_store *store)
 }
 
 /* Let the store be found. */
+static int store_publish_locked(struct kvt_store *store)
+{
+	int err;
+
+	if (!store->attaching) {
+		err = store_list_locked(store);
+		if (err)
+			return err;
+	}
+	err = xa_err(xa_store(&kvt_stores_by_id, store->id, store, GFP_KERNEL));
+	if (err) {
+		if (!store->attaching)
+			list_del(&store->list);
+		return err;
+	}
+	store->attaching = false;
+	store->debugfs = kvt_debugfs_add(store);
+	trace_kvt_store_create(store->id, store->name);
+	return 0;
+}
+
 static int store_publish(struct kvt_store *store)
 {
-	int err = 0;
+	int err;
 
 	mutex_lock(&kvt_stores_lock);
-	if (store->attaching)
-		store->attaching = false;
-	else
-		err = store_list_locked(store);
-	if (!err) {
-		store->debugfs = kvt_debugfs_add(store);
-		trace_kvt_store_create(store->id, store->name);
-	}
+	err = store_publish_locked(store);
 	mutex_unlock(&kvt_stores_lock);
 	return err;
 }
@@ -314,6 +331,7 @@ static void store_unpublish(struct kvt_store *store)
 {
 	lockdep_assert_held(&kvt_stores_lock);
 	list_del(&store->list);
+	xa_erase(&kvt_stores_by_id, store->id);
 	/* The teardown waits for programs that have found it by a binding. */
 	kvt_bindings_close(store);
 	kvt_hooks_drop(store);
@@ -610,6 +628,19 @@ struct kvt_store *kvt_store_find(const char *name)
 	return store ?: ERR_PTR(-ENOENT);
 }
 KVT_EXPORT_FOR_TESTS(kvt_store_find);
+
+/**
+ * kvt_store_by_id() - a store by its id
+ * @id: its id, which no other store ever has
+ *
+ * Context: under rcu_read_lock(), until whose end the store stays; any context.
+ *
+ * Return: the store, or NULL: it is gone.
+ */
+struct kvt_store *kvt_store_by_id(u64 id)
+{
+	return xa_load(&kvt_stores_by_id, id);
+}
 
 static void store_info(const struct kvt_store *store, struct kvtree_store_info *info)
 {

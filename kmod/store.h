@@ -100,6 +100,7 @@ int kvt_store_detach(const char *name);
 int kvt_store_gone(struct kvt_store *store);
 void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests);
 struct kvt_store *kvt_store_find(const char *name);
+struct kvt_store *kvt_store_by_id(u64 id);
 int kvt_store_list(struct kvtree_store_info *info);
 int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info);
 

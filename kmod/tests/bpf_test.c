@@ -379,12 +379,12 @@ static void a_map_stands_for_one_store_at_a_time(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EBUSY, call_bind(&maps[2], other, CAN_READ));
 	KUNIT_EXPECT_EQ(test, -EBUSY, call_bind(&maps[2], env.store, CAN_READ));
 	/* Another store's bindings are not for this one to end. */
-	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_unbind(other, &maps[2].map));
+	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_unbind(other, maps[2].map.id));
 	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_bindings_list(other, &info));
 	KUNIT_EXPECT_EQ(test, 1, GET(&call, "a", val));
-	KUNIT_EXPECT_EQ(test, 0, kvt_unbind(env.store, &maps[2].map));
+	KUNIT_EXPECT_EQ(test, 0, kvt_unbind(env.store, maps[2].map.id));
 	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&call, "a", val));
-	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_unbind(env.store, &maps[2].map));
+	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_unbind(env.store, maps[2].map.id));
 	KUNIT_EXPECT_EQ(test, 0, call_bind(&maps[2], other, CAN_READ));
 	KUNIT_EXPECT_EQ(test, -ENOENT, GET(&call, "a", val));
 

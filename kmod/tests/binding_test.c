@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Bindings: how programs find them, and what becomes of posts when one ends. */
+#include <linux/delay.h>
+#include <linux/hash.h>
+#include <linux/mm.h>
+#include <linux/preempt.h>
+
+#include "../binding.h"
+#include "../binding_table.h"
+#include "../bpf.h"
+#include "../hook.h"
+#include "../store.h"
+#include "bpf_call.h"
+#include "lib.h"
+
+#define STORE	"kunit-binding"
+#define OTHER	"kunit-binding-other"
+
+#define CAN_READ	KVTREE_OPEN_READ
+#define CAN_WRITE	KVTREE_OPEN_WRITE
+
+#define CALL_OF(map, ...)	((struct call) { .store = (map), ##__VA_ARGS__ })
+
+static struct kvt_store *store_make(struct kunit *test, const char *name)
+{
+	struct kvtree_store_create args = { };
+	struct kvt_store *store;
+
+	strscpy(args.name, name, sizeof(args.name));
+	KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
+	store = kvt_store_find(name);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(store));
+	KUNIT_ASSERT_EQ(test, 0, kvt_bpf_prepare());
+	KUNIT_ASSERT_EQ(test, 0, kvt_bindings_allow(store));
+	return store;
+}
+
+static void store_end(struct kvt_store *store)
+{
+	kvt_store_destroy(store->name);
+	kvt_store_put(store);
+}
+
+/* If a case stops early. */
+static void binding_exit(struct kunit *test)
+{
+	kvt_store_destroy(OTHER);
+	kvt_store_destroy(STORE);
+}
+
+static bool is_found(const void *addr, const struct kvt_store *store)
+{
+	const struct kvt_binding *binding;
+	bool found;
+
+	rcu_read_lock();
+	binding = kvt_binding_table_find(addr);
+	found = binding && binding->addr == addr && binding->store == store;
+	rcu_read_unlock();
+	return found;
+}
+
+#define MANY	KVTREE_BPF_BINDINGS_MAX
+
+/* Of many maps now this one is bound, now that. */
+static void each_bound_map_is_found_and_no_other(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test, STORE);
+	struct kt_rnd rnd = kt_rnd(test);
+	struct call_map *maps = kvcalloc(MANY, sizeof(*maps), GFP_KERNEL);
+	unsigned int i, n, wrong = 0;
+	bool *bound = kunit_kcalloc(test, MANY, sizeof(*bound), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, maps);
+	KUNIT_ASSERT_NOT_NULL(test, bound);
+	for (n = 0; n < 20000 && !wrong; n++) {
+		/* Few of them at first, all later, and few again. */
+		i = kt_rnd_below(&rnd, n < 5000 || n > 15000 ? 20 : MANY);
+		maps[i].map.id = i + 1;
+		if (bound[i])
+			wrong += !!kvt_unbind(store, i + 1);
+		else
+			wrong += !!call_bind(&maps[i], store, CAN_READ);
+		bound[i] = !bound[i];
+		wrong += is_found(&maps[i].value, store) != bound[i];
+		i = kt_rnd_below(&rnd, MANY);
+		wrong += is_found(&maps[i].value, store) != bound[i];
+	}
+	for (i = 0; i < MANY; i++)
+		wrong += is_found(&maps[i].value, store) != bound[i];
+	KUNIT_EXPECT_EQ(test, 0, wrong);
+	store_end(store);
+	for (i = 0; i < MANY; i++)
+		KUNIT_EXPECT_FALSE(test, is_found(&maps[i].value, store));
+	kvfree(maps);
+}
+
+#define CHOSEN		512
+/* With half of the slots empty a handful is usual. */
+#define CHOSEN_STEPS	100
+
+/* Addresses of one bucket, by a hash that everybody knows. */
+static void chosen_addresses_do_not_slow_others(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test, STORE);
+	struct kt_rnd rnd = kt_rnd(test);
+	struct call_map *maps = kvcalloc(CHOSEN, sizeof(*maps), GFP_KERNEL);
+	u64 *chosen = kunit_kcalloc(test, CHOSEN, sizeof(*chosen), GFP_KERNEL);
+	unsigned int i, most = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, maps);
+	KUNIT_ASSERT_NOT_NULL(test, chosen);
+	for (i = 0; i < CHOSEN; i++) {
+		do {
+			chosen[i] = kt_rnd_u64(&rnd) & ~7ull;
+		} while (hash_64(chosen[i], 11));
+		atomic64_set(&maps[i].map.refcnt, 2);
+		maps[i].map.id = i + 1;
+		KUNIT_ASSERT_EQ(test, 0, kvt_bind(store, &maps[i].map, (void *)chosen[i],
+						  CAN_READ));
+	}
+	rcu_read_lock();
+	for (i = 0; i < CHOSEN; i++)
+		most = max(most, kvt_binding_table_steps((void *)chosen[i]));
+	rcu_read_unlock();
+	kunit_info(test, "at most %u slots are looked at", most);
+	KUNIT_EXPECT_LT(test, most, CHOSEN_STEPS);
+	store_end(store);
+	kvfree(maps);
+}
+
+/* The other store's validator keeps the ring's worker until it may go on. */
+static struct {
+	bool held;
+	bool go;
+} hold;
+
+static int hold_worker(struct bpf_kvt_record *rec)
+{
+	unsigned int ms;
+
+	WRITE_ONCE(hold.held, true);
+	for (ms = 0; ms < 2000 && !READ_ONCE(hold.go); ms++)
+		mdelay(1);
+	return 1;
+}
+
+static struct call_map to_write, to_read, to_hold;
+
+static void bind_to_read(struct kunit *test, struct kvt_store *store)
+{
+	to_read.map.id = 2;
+	KUNIT_ASSERT_EQ(test, 0, call_bind(&to_read, store, CAN_READ));
+}
+
+/* A post for the store is in the ring while @end ends something.  Returns whether it was made. */
+static bool is_made(struct kunit *test, struct kvt_store *store,
+		    void (*end)(struct kvt_store *store))
+{
+	struct kvt_hook_args args = {
+		.kind = KVTREE_HOOK_VALIDATOR, .name = "hold", .store = OTHER,
+		.call = hold_worker,
+	};
+	struct kvt_store *other = store_make(test, OTHER);
+	struct call call;
+	unsigned int ms;
+	u32 owner;
+	bool made;
+	u8 val;
+
+	args.owner = &owner;
+	memset(&hold, 0, sizeof(hold));
+	to_write.map.id = 1;
+	KUNIT_ASSERT_EQ(test, 0, kvt_hook_attach(&args));
+	KUNIT_ASSERT_EQ(test, 0, call_bind(&to_hold, other, CAN_WRITE));
+	KUNIT_ASSERT_EQ(test, 0, call_bind(&to_write, store, CAN_WRITE));
+	bind_to_read(test, store);
+	/* Both are in one ring.  Its worker is on another CPU. */
+	preempt_disable();
+	call = CALL_OF(&to_hold.value);
+	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "k", 1, "x", 1));
+	for (ms = 0; ms < 2000 && !READ_ONCE(hold.held); ms++)
+		mdelay(1);
+	call = CALL_OF(&to_write.value);
+	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "k", 1, "x", 1));
+	preempt_enable();
+	KUNIT_EXPECT_TRUE(test, hold.held);
+	end(store);
+	call = CALL_OF(&to_write.value);
+	KUNIT_EXPECT_EQ(test, -ESTALE, call_post(&call, "k", 1, "x", 1));
+	WRITE_ONCE(hold.go, true);
+	kvt_posts_flush();
+	if (!is_found(&to_read.value, store)) {
+		KUNIT_EXPECT_EQ(test, 0, kvt_bindings_allow(store));
+		bind_to_read(test, store);
+	}
+	call = CALL_OF(&to_read.value);
+	made = call_get(&call, "k", 1, &val, 1) == 1;
+	kvt_hook_detach(&owner);
+	store_end(other);
+	return made;
+}
+
+static void unbind(struct kvt_store *store)
+{
+	kvt_unbind(store, to_write.map.id);
+}
+
+static void a_post_is_made_though_its_binding_has_ended(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test, STORE);
+
+	KUNIT_EXPECT_TRUE(test, is_made(test, store, unbind));
+	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(store, KVTREE_STAT_BPF_POST));
+	KUNIT_EXPECT_EQ(test, 0, kvt_store_stat(store, KVTREE_STAT_BPF_POST_FAIL));
+	store_end(store);
+}
+
+static void a_post_that_the_owner_forbids_is_counted(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test, STORE);
+
+	KUNIT_EXPECT_FALSE(test, is_made(test, store, kvt_bindings_forbid));
+	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(store, KVTREE_STAT_BPF_POST));
+	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(store, KVTREE_STAT_BPF_POST_FAIL));
+	store_end(store);
+}
+
+static struct kunit_case binding_cases[] = {
+	KUNIT_CASE(each_bound_map_is_found_and_no_other),
+	KUNIT_CASE(chosen_addresses_do_not_slow_others),
+	KUNIT_CASE(a_post_is_made_though_its_binding_has_ended),
+	KUNIT_CASE(a_post_that_the_owner_forbids_is_counted),
+	{}
+};
+
+static struct kunit_suite binding_suite = {
+	.name = "kvt_binding",
+	.exit = binding_exit,
+	.test_cases = binding_cases,
+};
+
+kunit_test_suite(binding_suite);
