@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Bindings of BPF programs' maps to stores. */
 #include <linux/bpf.h>
+#include <linux/cred.h>
 #include <linux/errno.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -94,6 +95,23 @@ static void bindings_sweep(struct kvt_bindings *bindings)
 			binding_end(binding);
 }
 
+/*
+ * Whether the caller may bind one more map.  The store's owner may bind as many as there
+ * are at most.  Others each leave at least as many to the rest as they have.
+ */
+static bool bindings_room(const struct kvt_store *store, kuid_t uid)
+{
+	const struct kvt_bindings *bindings = &store->bindings;
+	unsigned int room = KVTREE_BPF_BINDINGS_MAX - bindings->nr, own = 0;
+	const struct kvt_binding *binding;
+
+	if (kvt_store_owned(store))
+		return room;
+	list_for_each_entry(binding, &bindings->list, list)
+		own += uid_eq(binding->uid, uid);
+	return own < room;
+}
+
 /**
  * kvt_bindings_forbid() - stop BPF programs from using a store
  * @store: the store
@@ -149,7 +167,7 @@ static int binding_publish(struct kvt_binding *new)
 	if (binding_exists(new->addr))
 		return -EBUSY;
 	bindings_sweep(bindings);
-	if (bindings->nr >= KVTREE_BPF_BINDINGS_MAX)
+	if (!bindings_room(new->store, new->uid))
 		return -ENOSPC;
 	err = kvt_binding_table_add(new);
 	if (err)
@@ -169,7 +187,8 @@ static int binding_publish(struct kvt_binding *new)
  * Context: process context, sleeps.
  *
  * Return: 0; -EPERM: programs may not use the store; -EBUSY: the map is bound;
- * -ENOSPC: too many are; -ESTALE: the store was destroyed; -ENOMEM.
+ * -ENOSPC: too many maps are, or too many by this user; -ESTALE: the store was destroyed;
+ * -ENOMEM.
  */
 int kvt_bind(struct kvt_store *store, struct bpf_map *map, const void *addr,
 	     unsigned int access)
@@ -184,6 +203,7 @@ int kvt_bind(struct kvt_store *store, struct bpf_map *map, const void *addr,
 	new->map = map;
 	new->addr = addr;
 	new->access = access;
+	new->uid = current_fsuid();
 	mutex_lock(&bindings_lock);
 	err = binding_publish(new);
 	mutex_unlock(&bindings_lock);

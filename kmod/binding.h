@@ -24,6 +24,7 @@
 
 #include <linux/list.h>
 #include <linux/types.h>
+#include <linux/uidgid.h>
 #include <linux/kvtree.h>
 
 struct bpf_map;
@@ -33,6 +34,7 @@ struct kvt_binding {
 	const void *addr;	/* of the map's value */
 	struct kvt_store *store;
 	unsigned int access;	/* KVTREE_OPEN_* */
+	kuid_t uid;		/* who bound the map */
 	struct bpf_map *map;	/* held */
 	struct list_head list;	/* of the store's */
 	struct rcu_head rcu;

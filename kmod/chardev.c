@@ -399,10 +399,25 @@ static long ioctl_bpf_bind(struct kvt_session *session, const void *in, void __u
 		return -EINVAL;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
-	/* Who may do nothing with the store may not end what others do. */
+	/* A session without any access must not end what others do. */
 	err = -EACCES;
 	if (session->access && !(args->access & ~session->access))
 		err = kvt_bpf_map_bind(session->store, args->map_fd, args->access);
+	kvt_store_leave(session->store);
+	return err;
+}
+
+static long ioctl_bpf_unbind(struct kvt_session *session, const void *in, void __user *arg)
+{
+	const struct kvtree_bpf_unbind *args = in;
+	int err = -EPERM;
+
+	if (args->flags || memchr_inv(args->reserved, 0, sizeof(args->reserved)))
+		return -EINVAL;
+	if (!kvt_session_enter(session))
+		return -ESTALE;
+	if (kvt_store_owned(session->store))
+		err = kvt_unbind(session->store, args->map_id);
 	kvt_store_leave(session->store);
 	return err;
 }
@@ -450,6 +465,7 @@ union args {
 	struct kvtree_stat_args stat;
 	struct kvtree_bpf_access bpf_access;
 	struct kvtree_bpf_bind bpf_bind;
+	struct kvtree_bpf_unbind bpf_unbind;
 };
 
 /*
@@ -487,6 +503,7 @@ static const struct {
 	COPIED(BPF_BIND, ioctl_bpf_bind, KVTREE_BPF_BIND_SIZE_VER0),
 	IOCTL(BPF_HOOK, ioctl_bpf_hook, KVTREE_BPF_HOOK_SIZE_VER0),
 	IOCTL(BPF_BINDING, ioctl_bpf_binding, KVTREE_BPF_BINDING_SIZE_VER0),
+	COPIED(BPF_UNBIND, ioctl_bpf_unbind, KVTREE_BPF_UNBIND_SIZE_VER0),
 	COPIED(STORE_ATTACH, ioctl_store_attach, KVTREE_STORE_ATTACH_SIZE_VER0),
 	COPIED(STORE_DETACH, ioctl_store_detach, KVTREE_STORE_DETACH_SIZE_VER0),
 	COPIED(CHECKPOINT, ioctl_checkpoint, KVTREE_CHECKPOINT_SIZE_VER0),

@@ -28,6 +28,13 @@ KVTREE_API int kvtree_bpf_unbind(const struct kvtree *kv, int map_fd)
 	return bind_map(kv, map_fd, 0);
 }
 
+KVTREE_API int kvtree_bpf_unbind_id(const struct kvtree *kv, __u32 map_id)
+{
+	struct kvtree_bpf_unbind arg = { .map_id = map_id };
+
+	return kvt_ioctl(kv, KVTREE_IOC_BPF_UNBIND, &arg);
+}
+
 KVTREE_API int kvtree_bpf_binding_next(const struct kvtree *kv,
 				       struct kvtree_bpf_binding *binding, size_t size)
 {

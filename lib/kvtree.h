@@ -267,7 +267,8 @@ int kvtree_bpf_allow(const struct kvtree *kv, int allow);
  *	-EBUSY		the map is bound, to this store or another one
  *	-EBADF		@map_fd is none of a map
  *	-EINVAL		... or of another kind of map; or @access is none of these
- *	-ENOSPC		KVTREE_BPF_BINDINGS_MAX maps are bound to the store
+ *	-ENOSPC		KVTREE_BPF_BINDINGS_MAX maps are bound to the store; or the
+ *			caller does not own it, and has bound as many as could still be
  *	-ESTALE		the store was destroyed
  *	-ENOMEM		no memory
  */
@@ -288,6 +289,20 @@ int kvtree_bpf_bind(const struct kvtree *kv, int map_fd, unsigned int access);
  *	-ESTALE		the store was destroyed
  */
 int kvtree_bpf_unbind(const struct kvtree *kv, int map_fd);
+
+/**
+ * kvtree_bpf_unbind_id() - end the binding of a map, whoever bound it
+ * @kv: the session
+ * @map_id: the map's id, as kvtree_bpf_binding_next() tells it
+ *
+ * For the store's owner, who need not have the map.
+ *
+ * Return: 0, or
+ *	-EPERM		the caller is not the store's owner and has not CAP_SYS_ADMIN
+ *	-ENOENT		no map with this id is bound to this store
+ *	-ESTALE		the store was destroyed
+ */
+int kvtree_bpf_unbind_id(const struct kvtree *kv, __u32 map_id);
 
 /**
  * kvtree_bpf_binding_next() - go through the maps that are bound to the store

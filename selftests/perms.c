@@ -161,6 +161,7 @@ static int default_as_nobody(void *arg)
 	struct kvtree_op sync = kvt_op(KVTREE_OP_SYNC, kvt_bytes(NULL, 0));
 	struct kvtree_bpf_bind bind = { .map_fd = -1, .access = RD };
 	struct kvtree_bpf_binding binding = {};
+	struct kvtree_bpf_unbind unbind = { .map_id = 1 };
 	struct kvtree_bpf_access allow = { .allow = 1 };
 	struct kvtree_engine_stat counter = {};
 	struct kvtree_bpf_hook hook = {};
@@ -184,6 +185,7 @@ static int default_as_nobody(void *arg)
 	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_BIND, &bind) == -EACCES);
 	bind.access = 0;
 	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_BIND, &bind) == -EACCES);
+	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_UNBIND, &unbind) == -EPERM);
 	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_ACCESS, &allow) == -EPERM);
 	allow.allow = 0;
 	KVT_CHECK(kvt_ioctl(dev, KVTREE_IOC_BPF_ACCESS, &allow) == -EPERM);
@@ -405,6 +407,33 @@ TEST_F(perms, maps_are_bound_for_the_access_that_the_session_has)
 				  kvt_ioctl(fd, KVTREE_IOC_BPF_BIND, &args));
 		close(fd);
 	}
+}
+
+static int unbind_as_user(void *arg)
+{
+	struct kvtree_bpf_unbind args = { .map_id = 1 };
+	int fd = *(int *)arg;
+
+	kvt_drop(NOBODY, NOBODY);
+	return -kvt_ioctl(fd, KVTREE_IOC_BPF_UNBIND, &args);
+}
+
+/* No map is bound, but the owner is told so, and others, whatever they may do, are not. */
+TEST_F(perms, the_owner_alone_ends_what_others_have_bound)
+{
+	int fd;
+
+	ASSERT_EQ(0, kvt_create_as(self->dev, self->name, 0666, 0, 0));
+	fd = kvt_store(self->dev, self->name, RW);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(EPERM, kvt_run(unbind_as_user, &fd));
+	close(fd);
+	ASSERT_EQ(0, kvt_destroy(self->dev, self->name));
+	ASSERT_EQ(0, kvt_create_as(self->dev, self->name, 0, NOBODY, 0));
+	fd = kvt_store(self->dev, self->name, RD);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(ENOENT, kvt_run(unbind_as_user, &fd));
+	close(fd);
 }
 
 /* CAS and conditional forms must not tell a writer what he may not read. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -200,13 +201,19 @@ TEST_F(bind, a_binding_goes_when_nobody_has_its_map)
 	close(outer);
 }
 
+static void allow_files(unsigned int nr)
+{
+	const struct rlimit files = { nr, nr };
+
+	KVT_CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
+}
+
 TEST_F(bind, bindings_are_so_many_and_no_more)
 {
-	const struct rlimit files = { 2 * KVTREE_BPF_BINDINGS_MAX, 2 * KVTREE_BPF_BINDINGS_MAX };
 	int fd = self->env[0].env.fd, map[KVTREE_BPF_BINDINGS_MAX + 1];
 	unsigned int i;
 
-	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	allow_files(2 * KVTREE_BPF_BINDINGS_MAX);
 	for (i = 0; i < KVTREE_BPF_BINDINGS_MAX; i++) {
 		map[i] = kvt_bpf_map();
 		ASSERT_EQ(0, kvt_bpf_bind(fd, map[i], RD));
@@ -220,6 +227,63 @@ TEST_F(bind, bindings_are_so_many_and_no_more)
 	EXPECT_EQ(0, kvt_bpf_bind(fd, map[i], RD));
 	while (i)
 		close(map[i--]);
+}
+
+/* A user who binds as many maps as possible, from maps[first] on, by a session of root's. */
+struct user {
+	uid_t uid;
+	int fd;
+	const int *maps;
+	unsigned int first;
+	unsigned int *bound;
+};
+
+static int bind_as_user(void *arg)
+{
+	struct user *user = arg;
+	unsigned int i = user->first;
+	int err;
+
+	kvt_drop(user->uid, user->uid);
+	do {
+		err = kvt_bpf_bind(user->fd, user->maps[i], RD);
+	} while (!err && ++i < KVTREE_BPF_BINDINGS_MAX);
+	KVT_CHECK(err == -ENOSPC);
+	*user->bound = i - user->first;
+	return 0;
+}
+
+TEST_F(bind, users_leave_room_to_others_and_the_owner_decides)
+{
+	const unsigned int max = KVTREE_BPF_BINDINGS_MAX;
+	unsigned int *bound = mmap(NULL, sizeof(*bound), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int map[KVTREE_BPF_BINDINGS_MAX + 1], fd = self->env[0].env.fd;
+	struct user user = { .uid = 54321, .fd = fd, .maps = map, .bound = bound };
+	unsigned int i;
+
+	ASSERT_NE(MAP_FAILED, bound);
+	allow_files(2 * max);
+	for (i = 0; i <= max; i++)
+		map[i] = kvt_bpf_map();
+	EXPECT_EQ(0, kvt_run(bind_as_user, &user));
+	EXPECT_EQ(max / 2, *bound);
+	user.uid++;
+	user.first = max / 2;
+	EXPECT_EQ(0, kvt_run(bind_as_user, &user));
+	EXPECT_EQ(max / 4, *bound);
+	/* The owner may have all the rest. */
+	for (i = max / 2 + max / 4; i < max; i++)
+		EXPECT_EQ(0, kvt_bpf_bind(fd, map[i], RD));
+	EXPECT_EQ(-ENOSPC, kvt_bpf_bind(fd, map[max], RD));
+	/* ... and ends what others have bound. */
+	EXPECT_EQ(-ENOENT, kvt_bpf_unbind_id(fd, kvt_bpf_map_id(map[max])));
+	EXPECT_EQ(-ENOENT, kvt_bpf_unbind_id(self->env[1].env.fd, kvt_bpf_map_id(map[0])));
+	EXPECT_EQ(0, kvt_bpf_unbind_id(fd, kvt_bpf_map_id(map[0])));
+	EXPECT_EQ(0, kvt_bpf_bind(fd, map[max], RD));
+	for (i = 0; i <= max; i++)
+		close(map[i]);
+	munmap(bound, sizeof(*bound));
 }
 
 /* Programs run all the time. */

@@ -23,6 +23,13 @@ int kvt_bpf_bind(int fd, int map_fd, __u32 access)
 	return kvt_ioctl(fd, KVTREE_IOC_BPF_BIND, &args);
 }
 
+int kvt_bpf_unbind_id(int fd, __u32 map_id)
+{
+	struct kvtree_bpf_unbind args = { .map_id = map_id };
+
+	return kvt_ioctl(fd, KVTREE_IOC_BPF_UNBIND, &args);
+}
+
 int kvt_bpf_binding(int fd, struct kvtree_bpf_binding *binding)
 {
 	__u32 after = binding->map_id;

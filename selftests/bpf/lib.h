@@ -27,6 +27,7 @@ __u32 kvt_bpf_map_id(int map_fd);
 /* 0 or an errno. */
 int kvt_bpf_access(int fd, bool allow);
 int kvt_bpf_bind(int fd, int map_fd, __u32 access);
+int kvt_bpf_unbind_id(int fd, __u32 map_id);
 int kvt_bpf_binding(int fd, struct kvtree_bpf_binding *binding);
 
 /* BPF_PROG_TEST_RUN of a program of any type that can: 0 or an errno. */

@@ -212,7 +212,7 @@ void call_tell(struct input *in, unsigned int thread)
 	static const unsigned long cmds[] = {
 		KVTREE_IOC_INFO, KVTREE_IOC_STORE_LIST, KVTREE_IOC_STORE_SELF, KVTREE_IOC_STAT,
 		KVTREE_IOC_ENGINE_STAT, KVTREE_IOC_BPF_ACCESS, KVTREE_IOC_BPF_BIND,
-		KVTREE_IOC_BPF_HOOK, KVTREE_IOC_BPF_BINDING,
+		KVTREE_IOC_BPF_HOOK, KVTREE_IOC_BPF_BINDING, KVTREE_IOC_BPF_UNBIND,
 	};
 	unsigned long cmd = cmds[input_below(in, NR(cmds))];
 	__u32 *words = arena_struct(thread, _IOC_SIZE(cmd));

@@ -717,7 +717,8 @@ struct kvtree_bpf_access {
  * EACCES if the session has not the access, or the file of the map does not allow to
  * write; EPERM if programs may not use the store; EBUSY if the map is bound already;
  * EBADF or EINVAL if it is no such map; ENOSPC if KVTREE_BPF_BINDINGS_MAX maps are
- * bound to the store.  To end it: ENOENT if the map is not bound to this store.
+ * bound to the store, or if a user who does not own the store has bound as many as could
+ * still be bound.  To end it: ENOENT if the map is not bound to this store.
  */
 #define KVTREE_BPF_MAP_MAX	4096u	/* bytes in the element of a map that is bound */
 #define KVTREE_BPF_BINDINGS_MAX	1024u	/* maps that are bound to a store */
@@ -725,6 +726,17 @@ struct kvtree_bpf_access {
 struct kvtree_bpf_bind {
 	__s32 map_fd;
 	__u32 access;			/* KVTREE_OPEN_READ and KVTREE_OPEN_WRITE */
+	__u64 reserved[3];
+};
+
+/*
+ * KVTREE_IOC_BPF_UNBIND: ends the binding of a map, whoever bound it, without the map
+ * itself.  Only the store's owner and CAP_SYS_ADMIN may (EPERM).  ENOENT if no map with
+ * this id is bound to the session's store.
+ */
+struct kvtree_bpf_unbind {
+	__u32 map_id;			/* as KVTREE_IOC_BPF_BINDING tells it */
+	__u32 flags;			/* 0 */
 	__u64 reserved[3];
 };
 
@@ -786,6 +798,7 @@ struct kvtree_bpf_hook {
 #define KVTREE_IOC_BPF_BIND		_IOW('K', 0x51, struct kvtree_bpf_bind)
 #define KVTREE_IOC_BPF_HOOK		_IOWR('K', 0x52, struct kvtree_bpf_hook)
 #define KVTREE_IOC_BPF_BINDING		_IOWR('K', 0x53, struct kvtree_bpf_binding)
+#define KVTREE_IOC_BPF_UNBIND		_IOW('K', 0x54, struct kvtree_bpf_unbind)
 #define KVTREE_IOC_STORE_ATTACH		_IOW('K', 0x60, struct kvtree_store_attach)
 #define KVTREE_IOC_STORE_DETACH		_IOW('K', 0x61, struct kvtree_store_detach)
 #define KVTREE_IOC_CHECKPOINT		_IOW('K', 0x62, struct kvtree_checkpoint)
@@ -806,6 +819,7 @@ struct kvtree_bpf_hook {
 #define KVTREE_BPF_BIND_SIZE_VER0	32u
 #define KVTREE_BPF_HOOK_SIZE_VER0	80u
 #define KVTREE_BPF_BINDING_SIZE_VER0	48u
+#define KVTREE_BPF_UNBIND_SIZE_VER0	32u
 #define KVTREE_STORE_ATTACH_SIZE_VER0	192u
 #define KVTREE_STORE_DETACH_SIZE_VER0	80u
 #define KVTREE_CHECKPOINT_SIZE_VER0	16u
@@ -831,6 +845,7 @@ _Static_assert(sizeof(struct kvtree_bpf_access) == 32, "struct kvtree_bpf_access
 _Static_assert(sizeof(struct kvtree_bpf_bind) == 32, "struct kvtree_bpf_bind");
 _Static_assert(sizeof(struct kvtree_bpf_hook) == 80, "struct kvtree_bpf_hook");
 _Static_assert(sizeof(struct kvtree_bpf_binding) == 48, "struct kvtree_bpf_binding");
+_Static_assert(sizeof(struct kvtree_bpf_unbind) == 32, "struct kvtree_bpf_unbind");
 _Static_assert(sizeof(struct kvtree_store_attach) == 192, "struct kvtree_store_attach");
 _Static_assert(sizeof(struct kvtree_store_detach) == 80, "struct kvtree_store_detach");
 _Static_assert(sizeof(struct kvtree_checkpoint) == 16, "struct kvtree_checkpoint");

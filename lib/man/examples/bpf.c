@@ -3,7 +3,7 @@
  * Let the BPF programs that have a map read the store, and tell which it calls.
  *
  * Shown in: kvtree_bpf_allow(3), kvtree_bpf_bind(3), kvtree_bpf_unbind(3),
- * kvtree_bpf_binding_next(3), kvtree_bpf_hook_next(3)
+ * kvtree_bpf_unbind_id(3), kvtree_bpf_binding_next(3), kvtree_bpf_hook_next(3)
  *
  * Prints:
  *	...
@@ -14,6 +14,7 @@
 #include <linux/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -60,6 +61,10 @@ int main(void)
 
 	/* No more: programs that have the map get ESTALE from now on. */
 	kvtree_bpf_unbind(kv, map);
+	/* The owner ends what other users have bound, too. */
+	memset(&binding, 0, sizeof(binding));
+	while (!kvtree_bpf_binding_next(kv, &binding, sizeof(binding)))
+		kvtree_bpf_unbind_id(kv, binding.map_id);
 	kvtree_bpf_allow(kv, 0);
 	kvtree_close(kv);
 	return EXIT_SUCCESS;
