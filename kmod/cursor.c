@@ -133,12 +133,13 @@ static bool pool_is_overdrawn(const struct cursor_pool *pool, const struct kvt_s
  */
 struct kvt_cursor *kvt_cursor_get(const struct kvt_store *store)
 {
-	/* Pairs with kvt_cursors_prepare(), before which there is no binding. */
-	struct cursor_pool *pools = READ_ONCE(cursor_pools);
+	struct cursor_pool *pools, *pool;
 	struct kvt_cursor *cursor;
-	struct cursor_pool *pool;
 	unsigned long nr;
 
+	/* The pools were made before the binding that was found: see post_write(). */
+	smp_rmb();
+	pools = READ_ONCE(cursor_pools);
 	if (!pools)
 		return NULL;
 	/* On another CPU by now it is a cursor as good as any. */

@@ -315,12 +315,18 @@ static int post_write(const struct kvt_bpf_write *write, const struct kvt_bindin
 {
 	u32 size = ALIGN(sizeof(struct post) + write->key.len + write->val_len, 8);
 	u16 share = binding->store->id % POST_SHARES;
-	/* Pairs with kvt_posts_prepare(), before which there is no binding. */
-	struct post_ring *rings = READ_ONCE(post_rings), *ring;
+	struct post_ring *ring;
 	struct post *post;
 
+	/*
+	 * The rings were made before the binding, and are read after it.  The address of
+	 * post_rings does not depend on the binding, so without a barrier a processor may
+	 * read it first, and find none.  Pairs with kvt_binding_table_add(), which
+	 * publishes the binding after kvt_posts_prepare() has set post_rings.
+	 */
+	smp_rmb();
 	/* On another CPU by now it is a ring as good as any. */
-	ring = &rings[raw_smp_processor_id()];
+	ring = &READ_ONCE(post_rings)[raw_smp_processor_id()];
 	post = post_take(ring, size, &ring->shares[share]);
 	if (!post)
 		return -ENOSPC;
@@ -475,7 +481,7 @@ int kvt_posts_prepare(void)
 		err = -ENOMEM;
 	} else if (!post_rings) {
 		rings = posts_alloc();
-		/* Pairs with the dependent load in post_write(). */
+		/* What is in them is read by dependent loads, or by kvt_posts_flush(). */
 		smp_store_release(&post_rings, rings);
 		err = rings ? 0 : -ENOMEM;
 	}
@@ -490,13 +496,15 @@ int kvt_posts_prepare(void)
  */
 void kvt_posts_flush(void)
 {
+	/* Pairs with kvt_posts_prepare(). */
+	struct post_ring *rings = smp_load_acquire(&post_rings);
 	int cpu;
 
-	if (!READ_ONCE(post_rings))
+	if (!rings)
 		return;
 	for_each_possible_cpu(cpu) {
-		irq_work_sync(&post_rings[cpu].kick);
-		flush_work(&post_rings[cpu].work);
+		irq_work_sync(&rings[cpu].kick);
+		flush_work(&rings[cpu].work);
 	}
 	flush_workqueue(posts_late_wq);
 }
