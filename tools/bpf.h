@@ -24,6 +24,7 @@ char *hook_pin(unsigned int link_id);
 
 /* bpf_map.c */
 int map_bind(const char *which, unsigned int access);
+int map_unbind(const char *which);
 
 /* bpf_prog.c: programs that call kvtree */
 struct bpf_user {

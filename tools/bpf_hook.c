@@ -112,7 +112,7 @@ static void *map_member(struct bpf_object *obj, struct bpf_map *map, const char 
 /* Whether the store's owner lets programs use it; says so if not. */
 static bool store_is_open(void)
 {
-	struct kvtree *kv = open_store(KVTREE_OPEN_READ);
+	struct kvtree *kv = open_store_any();
 	struct kvtree_store_info info;
 	int err;
 
@@ -216,7 +216,7 @@ static char *default_pin(const struct kvtree_bpf_hook *hook)
 /* What was attached last, by its link. */
 static bool find_link(unsigned int id, struct kvtree_bpf_hook *hook)
 {
-	struct kvtree *kv = open_store(KVTREE_OPEN_READ);
+	struct kvtree *kv = open_store_any();
 	int err;
 
 	memset(hook, 0, sizeof(*hook));
@@ -380,7 +380,7 @@ static int detach_link(unsigned int id)
  */
 int hook_detach(const char *which)
 {
-	struct kvtree *kv = open_store(KVTREE_OPEN_READ);
+	struct kvtree *kv = open_store_any();
 	struct kvtree_bpf_hook hook;
 	bool found = hook_find(kv, which, 0, &hook);
 

@@ -14,24 +14,44 @@ static int bpf(int cmd, union bpf_attr *attr)
 	return (int)syscall(SYS_bpf, cmd, attr, sizeof(*attr));
 }
 
+/* Whether it is an id rather than a path; a number that no map can have becomes 0. */
+static bool is_id(const char *which, __u32 *id)
+{
+	unsigned long long n;
+
+	if (!*which || strspn(which, "0123456789") != strlen(which))
+		return false;
+	n = strtoull(which, NULL, 10);
+	*id = n <= UINT32_MAX ? (__u32)n : 0;
+	return true;
+}
+
 /* By its id, or where it is pinned. */
 static int map_open(const char *which)
 {
-	bool number = *which && strspn(which, "0123456789") == strlen(which);
 	union bpf_attr attr;
+	__u32 id;
 
 	memset(&attr, 0, sizeof(attr));
-	if (number) {
-		attr.map_id = strtoul(which, NULL, 10);
+	if (is_id(which, &id)) {
+		attr.map_id = id;
 		return bpf(BPF_MAP_GET_FD_BY_ID, &attr);
 	}
 	attr.pathname = (uintptr_t)which;
 	return bpf(BPF_OBJ_GET, &attr);
 }
 
+static int say_no_map(const char *which)
+{
+	warn("bpf: cannot open the map %s: %s", which, strerror(errno));
+	return STATUS_ERROR;
+}
+
 static int say_bind_failed(const char *which, int err)
 {
 	switch (err) {
+	case 0:
+		return STATUS_OK;
 	case -EPERM:
 		warn("bpf: programs may not use the store: see kvtree bpf allow");
 		break;
@@ -43,9 +63,9 @@ static int say_bind_failed(const char *which, int err)
 		warn("bpf: %s is no array of one element, of 8 to %u bytes, with BPF_F_RDONLY_PROG",
 		     which, KVTREE_BPF_MAP_MAX);
 		break;
-	case -ENOENT:
-		warn("bpf: %s is not bound to the store", which);
-		return STATUS_NOT;
+	case -ENOSPC:
+		warn("bpf: too many maps are bound to the store, or too many of yours");
+		break;
 	default:
 		return report(err, "bpf", NULL);
 	}
@@ -55,7 +75,7 @@ static int say_bind_failed(const char *which, int err)
 /**
  * map_bind() - let the programs that have a map use the store
  * @which: the map: its id, or where it is pinned
- * @access: KVTREE_OPEN_*; none: end that
+ * @access: KVTREE_OPEN_*
  *
  * Return: the exit status
  */
@@ -64,13 +84,52 @@ int map_bind(const char *which, unsigned int access)
 	int map = map_open(which), err;
 	struct kvtree *kv;
 
-	if (map < 0) {
-		warn("bpf: cannot open the map %s: %s", which, strerror(errno));
-		return STATUS_ERROR;
-	}
-	kv = open_store(access ? access : KVTREE_OPEN_READ);
-	err = access ? kvtree_bpf_bind(kv, map, access) : kvtree_bpf_unbind(kv, map);
+	if (map < 0)
+		return say_no_map(which);
+	kv = open_store(access);
+	err = kvtree_bpf_bind(kv, map, access);
 	kvtree_close(kv);
 	close(map);
-	return err ? say_bind_failed(which, err) : STATUS_OK;
+	return say_bind_failed(which, err);
+}
+
+static int say_unbind_failed(const char *which, int err)
+{
+	switch (err) {
+	case 0:
+		return STATUS_OK;
+	case -EPERM:
+		warn("bpf: only the store's owner may unbind a map by its id");
+		return STATUS_ERROR;
+	case -ENOENT:
+		warn("bpf: %s is not bound to the store", which);
+		return STATUS_NOT;
+	default:
+		return report(err, "bpf", NULL);
+	}
+}
+
+/**
+ * map_unbind() - end a binding
+ * @which: the map: its id, for the store's owner, or where it is pinned
+ *
+ * Return: the exit status
+ */
+int map_unbind(const char *which)
+{
+	struct kvtree *kv;
+	int map = -1, err;
+	__u32 id;
+
+	if (!is_id(which, &id)) {
+		map = map_open(which);
+		if (map < 0)
+			return say_no_map(which);
+	}
+	kv = open_store_any();
+	err = map < 0 ? kvtree_bpf_unbind_id(kv, id) : kvtree_bpf_unbind(kv, map);
+	kvtree_close(kv);
+	if (map >= 0)
+		close(map);
+	return say_unbind_failed(which, err);
 }

@@ -103,12 +103,12 @@ static int bind_map(const struct bpf *bpf)
 
 static int unbind_map(const struct bpf *bpf)
 {
-	return map_bind(bpf->arg, 0);
+	return map_unbind(bpf->arg);
 }
 
 static int set_access(bool on)
 {
-	struct kvtree *kv = open_store(KVTREE_OPEN_READ);
+	struct kvtree *kv = open_store_any();
 	int err;
 
 	err = kvtree_bpf_allow(kv, on);
@@ -250,7 +250,7 @@ static int list(const struct bpf *bpf)
 {
 	json_t *hooks = tool.json ? json_array() : NULL, *users = tool.json ? json_array() : NULL;
 	json_t *obj, *maps = tool.json ? json_array() : NULL;
-	struct kvtree *kv = open_store(KVTREE_OPEN_READ);
+	struct kvtree *kv = open_store_any();
 	int err;
 
 	(void)bpf;
@@ -313,7 +313,8 @@ int cmd_bpf(int argc, char **argv)
 		       "\vallow and forbid are for the store's owner; forbid ends all bindings of maps\n"
 		       "and detaches filters and validators. bind lets the programs that have a MAP\n"
 		       "use the store, to read, to write, or both: a map's id (bpftool map) or the\n"
-		       "path where it is pinned. It lasts as long as anybody has the map.\n\n"
+		       "path where it is pinned. It lasts as long as anybody has the map. unbind ends\n"
+		       "that; by an id it is for the store's owner, who need not have the map.\n\n"
 		       "attach-filter and attach-validator load FILE, an object file of clang's, with\n"
 		       "libbpf and attach what it has: a filter, which kvtree scan --filter names,\n"
 		       "or the store's validator, which every new value has to pass. It stays until\n"

@@ -93,6 +93,24 @@ struct kvtree *open_store(unsigned int flags)
 }
 
 /**
+ * open_store_any() - open the store for whatever its mode allows; exits if that is nothing
+ *
+ * Return: the session
+ */
+struct kvtree *open_store_any(void)
+{
+	static const unsigned int access[] = { KVTREE_OPEN_READ | KVTREE_OPEN_WRITE,
+					       KVTREE_OPEN_READ };
+	struct kvtree *kv;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(access); i++)
+		if (!kvtree_open(tool.store, access[i], &kv))
+			return kv;
+	return open_store(KVTREE_OPEN_WRITE);
+}
+
+/**
  * store_info() - find a store among all
  * @kv: any session
  * @name: its name

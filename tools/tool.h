@@ -77,6 +77,7 @@ struct bytes file_bytes(const char *path);
 
 /* session.c: stores and what goes wrong with them */
 struct kvtree *open_store(unsigned int flags);
+struct kvtree *open_store_any(void);
 bool store_info(const struct kvtree *kv, const char *name, struct kvtree_store_info *si);
 const char *reason(int err);
 int report(int err, const char *what, const struct bytes *key);
