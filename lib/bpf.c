@@ -35,26 +35,30 @@ KVTREE_API int kvtree_bpf_unbind_id(const struct kvtree *kv, __u32 map_id)
 	return kvt_ioctl(kv, KVTREE_IOC_BPF_UNBIND, &arg);
 }
 
+/*
+ * Have the kernel describe what comes after @id.  Every such structure begins with the
+ * id to go on from; the caller's has @size bytes, at least @min.
+ */
+static int next_after(const struct kvtree *kv, unsigned long cmd, __u32 id, void *info,
+		      size_t size, size_t min)
+{
+	if (size > KVT_IOC_SIZE_MAX || size < min)
+		return -EINVAL;
+	memset(info, 0, size);
+	memcpy(info, &id, sizeof(id));
+	return kvt_ioctl(kv, kvt_ioc_sized(cmd, size), info);
+}
+
 KVTREE_API int kvtree_bpf_binding_next(const struct kvtree *kv,
 				       struct kvtree_bpf_binding *binding, size_t size)
 {
-	__u32 after = binding->map_id;
-
-	if (size > KVT_IOC_SIZE_MAX || size < offsetof(struct kvtree_bpf_binding, access))
-		return -EINVAL;
-	memset(binding, 0, size);
-	binding->after = after;
-	return kvt_ioctl(kv, kvt_ioc_sized(KVTREE_IOC_BPF_BINDING, size), binding);
+	return next_after(kv, KVTREE_IOC_BPF_BINDING, binding->map_id, binding, size,
+			  offsetof(struct kvtree_bpf_binding, access));
 }
 
 KVTREE_API int kvtree_bpf_hook_next(const struct kvtree *kv,
 				    struct kvtree_bpf_hook *hook, size_t size)
 {
-	__u32 after = hook->id;
-
-	if (size > KVT_IOC_SIZE_MAX || size < offsetof(struct kvtree_bpf_hook, kind))
-		return -EINVAL;
-	memset(hook, 0, size);
-	hook->after = after;
-	return kvt_ioctl(kv, kvt_ioc_sized(KVTREE_IOC_BPF_HOOK, size), hook);
+	return next_after(kv, KVTREE_IOC_BPF_HOOK, hook->id, hook, size,
+			  offsetof(struct kvtree_bpf_hook, kind));
 }
