@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Bindings of BPF programs' maps to stores. */
+/* Bindings of maps to stores. */
 #include <linux/bpf.h>
 #include <linux/cred.h>
 #include <linux/errno.h>
@@ -19,7 +19,7 @@ static_assert(KVTREE_BPF_MAP_NAME_MAX == BPF_OBJ_NAME_LEN);
 static DEFINE_MUTEX(bindings_lock);
 
 /**
- * kvt_bindings_init() - begin without bindings
+ * kvt_bindings_init() - initialize a store's bindings
  * @store: the store
  *
  * Context: any.
@@ -71,7 +71,7 @@ static void binding_end(struct kvt_binding *binding)
 	kvt_binding_table_remove(binding);
 	list_del(&binding->list);
 	binding->store->bindings.nr--;
-	/* Programs that have found the binding do not look at the map. */
+	/* Programs that have found the binding do not use the map. */
 	bpf_map_put(binding->map);
 	kfree_rcu(binding, rcu);
 }
@@ -130,8 +130,8 @@ void kvt_bindings_forbid(struct kvt_store *store)
 KVT_EXPORT_FOR_TESTS(kvt_bindings_forbid);
 
 /**
- * kvt_bindings_close() - the same, for a store that is being destroyed
- * @store: the store, which nobody can allow again
+ * kvt_bindings_close() - end a store's bindings for good
+ * @store: the store, which is being destroyed
  *
  * Context: process context, sleeps; before the RCU grace period after which the
  * store is freed.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bindings: which store a BPF program's map stands for.
+ * Bindings: which store BPF programs use by which map.
  *
  * A program passes the address of a map's value.  It cannot make one up: the kfuncs take
  * it as a constant string (__str), for which the verifier accepts nothing but a pointer
@@ -12,12 +12,12 @@
  * address: a function that is verified by itself takes a pointer to kernel memory, which
  * its caller may only read, for memory of its own.
  *
- * A binding holds its map, so no other map gets that address meanwhile.  When nobody else
- * holds the map any more, the binding is of no use, and goes when maps are bound or
- * listed next.
+ * A binding holds its map, so that no other map gets the address.  Once nobody else holds
+ * the map, no program can use the binding.  The next caller that binds or lists maps of
+ * the store removes it.
  *
- * A binding that was found, and the store that it leads to, stay until the end of the
- * RCU read section: the teardown of a store waits for those.
+ * A binding that was found stays until the end of the RCU read section, and so does its
+ * store: the teardown of a store waits for a grace period after its bindings have ended.
  */
 #ifndef KVT_BINDING_H
 #define KVT_BINDING_H
@@ -40,7 +40,7 @@ struct kvt_binding {
 	struct rcu_head rcu;
 };
 
-/* Those of a store. */
+/* The bindings of a store. */
 struct kvt_bindings {
 	struct list_head list;
 	unsigned int nr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What BPF programs call: lookups, and how they are offered. */
+/* Lookups by BPF programs, and the registration of all kfuncs. */
 #include <linux/bpf.h>
 #include <linux/btf.h>
 #include <linux/btf_ids.h>
@@ -24,7 +24,7 @@ static_assert(BPF_KVT_ABSENT == KVTREE_COL_ABSENT);
 static bool bpf_offered __ro_after_init;
 
 /**
- * kvt_bpf_measure() - how much there is to copy of a value
+ * kvt_bpf_measure() - tell how many bytes of a value a call copies
  * @v: the value
  * @flags: BPF_KVT_ALL_COLS
  * @col: without it, which column
@@ -142,7 +142,7 @@ static noinline int lookup_take_cols(struct lookup *l, const struct kvt_value *v
 	return ret;
 }
 
-/* Most of the time a value is one column, and it is asked for. */
+/* Fast path: the value is one column, and the call asks for it. */
 static __always_inline int lookup_take(struct lookup *l, const struct kvt_value *v)
 {
 	const u8 *data;
@@ -172,7 +172,7 @@ static __always_inline int lookup_get(struct lookup *l)
 	return lookup_take(l, v);
 }
 
-/* Whether the key is there, and in which version. */
+/* Find a key's version. */
 static int lookup_exists(struct lookup *l)
 {
 	const struct kvt_key key = { .data = l->ask.key, .len = l->ask.key_len };
@@ -188,8 +188,8 @@ static int lookup_exists(struct lookup *l)
 }
 
 /*
- * What was found takes the place of the key asked for, and its value is copied;
- * if either does not fit, nothing is.
+ * Replace the key asked for by the one found, and copy its value.  If either does not fit,
+ * copy nothing.
  */
 static int lookup_answer(struct lookup *l, const struct kvt_cursor *cursor,
 			 const struct kvt_value *v)
@@ -247,7 +247,7 @@ static int bpf_near(struct lookup *l, const struct bpf_kvt_store *store, void *r
 	return ret;
 }
 
-/* The key found is the beginning of the one asked for, and stands in its place. */
+/* The key found is a prefix of the one asked for, so only the length changes. */
 static int lookup_longest(struct lookup *l)
 {
 	const struct kvt_key key = { .data = l->ask.key, .len = l->ask.key_len };
@@ -436,9 +436,9 @@ static const struct btf_kfunc_id_set bpf_set_write = {
 };
 
 /*
- * Program types that get kfuncs.  Others share them: TRACEPOINT, PERF_EVENT and
- * LSM those of TRACING, and all of cgroups those of CGROUP_SKB; a second
- * registration would be an error.
+ * Program types that get kfuncs.  The kernel lets other types share their sets:
+ * TRACEPOINT, PERF_EVENT and LSM share that of TRACING, all cgroup types that of
+ * CGROUP_SKB.  Registering a set twice is an error.
  */
 static const struct {
 	enum bpf_prog_type type;
@@ -453,7 +453,7 @@ static const struct {
 	{ BPF_PROG_TYPE_CGROUP_SKB, &bpf_set_any },
 };
 
-/* The kernel calls kfuncs from compiled programs only, and knows them by BTF. */
+/* Kfuncs need BTF, and a JIT: the interpreter does not call them. */
 static bool bpf_possible(void)
 {
 #ifdef CONFIG_DEBUG_INFO_BTF_MODULES
@@ -466,7 +466,7 @@ static bool bpf_possible(void)
 }
 
 /**
- * kvt_bpf_init() - offer stores to BPF programs, where the kernel can
+ * kvt_bpf_init() - register the kfuncs and hooks, if the kernel supports them
  *
  * Context: module init.
  *
@@ -504,9 +504,9 @@ bool kvt_bpf_offered(void)
 }
 
 /**
- * kvt_bpf_prepare() - make ready what programs need of memory
+ * kvt_bpf_prepare() - allocate the memory that programs need
  *
- * It is made with the first store that programs may use, and stays.
+ * The first store that programs may use causes it; it stays until the module goes.
  *
  * Context: process context, sleeps.
  *
@@ -519,7 +519,7 @@ int kvt_bpf_prepare(void)
 KVT_EXPORT_FOR_TESTS(kvt_bpf_prepare);
 
 /**
- * kvt_bpf_exit() - free what programs needed
+ * kvt_bpf_exit() - free what kvt_bpf_prepare() allocated
  *
  * Context: module exit: no program is left.  Before the stores are destroyed.
  */

@@ -8,8 +8,8 @@
  * may need from pools.  Changes are made by programs that never run on top of a
  * writer, and do not sleep; all others post theirs.
  *
- * What a program passes is memory that others may change meanwhile: it is read
- * once, or nothing depends on reading the same again.
+ * Others may change the memory that a program passes at any time.  Each field is read
+ * once, or nothing depends on reading the same value twice.
  *
  * The kfuncs are described in kvtree.bpf.h.
  */
@@ -71,7 +71,7 @@ static inline int kvt_bpf_ask(struct kvt_bpf_ask *ask, void *mem, u32 size, u32 
 }
 
 /**
- * kvt_bpf_find() - the store that a program's pointer stands for
+ * kvt_bpf_find() - find the store by the pointer that a program passed
  * @addr: the pointer
  * @access: KVTREE_OPEN_*, what the binding must allow
  * @store: set

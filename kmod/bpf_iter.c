@@ -197,7 +197,7 @@ KVT_EXPORT_FOR_TESTS(bpf_iter_kvt_new);
  *
  * Context: any, including NMI; under the RCU of bpf_iter_kvt_new().
  *
- * Return: what the iterator stands on, or NULL: see bpf_iter_kvt_status().
+ * Return: the record, or NULL: see bpf_iter_kvt_status().
  */
 __bpf_kfunc const union bpf_kvt_rec *bpf_iter_kvt_next(struct bpf_iter_kvt *it)
 {
@@ -258,14 +258,14 @@ __bpf_kfunc int bpf_iter_kvt_status(struct bpf_iter_kvt *it__iter)
 KVT_EXPORT_FOR_TESTS(bpf_iter_kvt_status);
 
 /**
- * bpf_kvt_iter_key() - copy the key that an iterator stands on
+ * bpf_kvt_iter_key() - copy the key of an iterator's current record
  * @it__iter: the iterator
  * @key: where it goes
  * @key__sz: room there
  *
  * Context: any, including NMI.
  *
- * Return: bytes, -EMSGSIZE, or -ENOENT: it stands on none.
+ * Return: bytes, -EMSGSIZE, or -ENOENT: there is no current record.
  */
 __bpf_kfunc int bpf_kvt_iter_key(struct bpf_iter_kvt *it__iter, void *key, u32 key__sz)
 {
@@ -281,14 +281,14 @@ __bpf_kfunc int bpf_kvt_iter_key(struct bpf_iter_kvt *it__iter, void *key, u32 k
 KVT_EXPORT_FOR_TESTS(bpf_kvt_iter_key);
 
 /**
- * bpf_kvt_iter_val() - copy the value that an iterator stands on
+ * bpf_kvt_iter_val() - copy the value of an iterator's current record
  * @it__iter: the iterator
  * @val: where it goes
  * @val__sz: room there
  *
  * Context: any, including NMI; under the RCU of bpf_iter_kvt_new().
  *
- * Return: bytes, -EMSGSIZE, or -ENOENT: it stands on none.
+ * Return: bytes, -EMSGSIZE, or -ENOENT: there is no current record.
  */
 __bpf_kfunc int bpf_kvt_iter_val(struct bpf_iter_kvt *it__iter, void *val, u32 val__sz)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Maps by which BPF programs name stores, as user space hands them over. */
+/* Maps that user space binds to stores. */
 #include <linux/bpf.h>
 #include <linux/err.h>
 #include <linux/file.h>
@@ -12,7 +12,7 @@
 /* bpf_map_get() is for modules that say so. */
 KVT_IMPORT_BPF();
 
-/* Whether the file descriptor is of that map, and allows to write to it. */
+/* Check that a file descriptor belongs to the map and is open for writing. */
 static int map_writable(int fd, const struct bpf_map *map)
 {
 	struct file *file = fget(fd);
@@ -20,7 +20,7 @@ static int map_writable(int fd, const struct bpf_map *map)
 
 	if (!file)
 		return -EBADF;
-	/* The descriptor may be another file's by now. */
+	/* Another thread may have replaced the file since. */
 	if (file->private_data != map)
 		err = -EBADF;
 	else if (!(file->f_mode & FMODE_CAN_WRITE))
