@@ -452,6 +452,143 @@ TEST_F(faults, what_a_superblock_needs_is_kept_until_the_next_one_is_flushed)
 	EXPECT_LT(4, n);
 }
 
+/* Whether all copies of the superblock are of one change. */
+static bool supers_are_alike(const struct kvt_oracle *o)
+{
+	static struct kvtree_log_super super;
+	__le64 first = 0;
+	int i;
+
+	for (i = 0; i < 2 * o->nr; i++) {
+		kvt_fault_read(&o->disk[i / 2], i % 2 ? COPY_SECTORS : 0, &super);
+		KVT_CHECK(le64toh(super.magic) == KVTREE_LOG_SUPER_MAGIC);
+		if (i && super.write_id != first)
+			return false;
+		first = super.write_id;
+	}
+	return true;
+}
+
+/*
+ * The superblock of a checkpoint is not written to one place: there is one copy of the new one, or of
+ * the old one.  Before the next attach writes anything else there are two, on every disk.
+ */
+TEST_F(faults, an_attach_completes_the_superblock_before_it_writes_anything_else)
+{
+	struct kvt_oracle *o = &self->o;
+	struct kvt_outcome out;
+	int unlike = 0;
+	__u64 slot;
+
+	for (slot = 0; slot <= COPY_SECTORS; slot += COPY_SECTORS) {
+		kvt_oracle_run(o, &out);
+		ASSERT_EQ(0, out.attached | out.changed | out.detached);
+		ASSERT_EQ(0, kvt_oracle_attach(o));
+		kvt_fault_fail_at(faulty(o), "ioerr", "w", slot, SUPER_SECTORS);
+		EXPECT_EQ(-EIO, kvt_checkpoint(o->fd));
+		EXPECT_EQ(-EIO, kvt_oracle_detach(o));
+		EXPECT_LT(0, kvt_fault_mend(faulty(o)));
+		unlike += !supers_are_alike(o);
+		kvt_fault_fail_at(faulty(o), "ioerr", "w", DATA_SECTOR, 1000000000);
+		EXPECT_EQ(-EIO, kvt_attach(o->dev, o->name, o->disk, o->nr, 0));
+		EXPECT_LT(0, kvt_fault_mend(faulty(o)));
+		EXPECT_TRUE(supers_are_alike(o));
+		kvt_oracle_judge(o);
+	}
+	/* Of the only disk, a first copy that was not written leaves both as they were. */
+	EXPECT_EQ(o->nr, unlike);
+}
+
+/*
+ * The n-th flush of a round fails.  What it should have made stable can still be read, and later
+ * flushes, which succeed, do not make it stable.  Whether there was such a flush.
+ */
+static bool round_gone_stale(struct kvt_oracle *o, unsigned int n)
+{
+	struct kvt_outcome out;
+
+	kvt_fault_cache(faulty(o), "stale");
+	kvt_fault_fail(faulty(o), "ioerr", "f", n, 1);
+	kvt_oracle_run(o, &out);
+	return kvt_fault_mend(faulty(o));
+}
+
+/* What an attach has found is stable when it ends: it was written again. */
+TEST_F(faults, what_a_failed_flush_has_lost_is_written_again_by_the_next_attach)
+{
+	struct kvt_oracle *o = &self->o;
+	bool failed = true;
+	unsigned int n;
+	__u64 digest;
+
+	for (n = 1; failed; n++) {
+		ASSERT_GT(50, n);
+		failed = round_gone_stale(o, n);
+		ASSERT_EQ(0, kvt_attach(o->dev, o->name, o->disk, o->nr, 0));
+		digest = digest_of_attached(o);
+		kvt_fault_cache(faulty(o), "lose");
+		EXPECT_EQ(0, kvt_check_disks(o->disk, o->nr));
+		ASSERT_EQ(0, kvt_attach(o->dev, o->name, o->disk, o->nr,
+					KVTREE_ATTACH_READ_ONLY)) {
+			TH_LOG("flush %u", n);
+		}
+		EXPECT_EQ(digest, digest_of_attached(o));
+		kvt_oracle_judge(o);
+	}
+	EXPECT_LT(10, n);
+}
+
+/* Nor does it do harm if that attach comes to no end, whatever of the cache is lost then. */
+TEST_F(faults, an_attach_after_a_failed_flush_may_crash)
+{
+	static const char * const lose[] = { "lose", LOSE_ALL_BUT_SUPERS, LOSE_SUPERS };
+	struct kvt_oracle *o = &self->o;
+	bool failed = true, crashed;
+	unsigned int n, m;
+
+	for (n = 1; failed; n++) {
+		ASSERT_GT(50, n);
+		crashed = true;
+		for (m = 1 + n % 5; crashed; m += 5) {
+			ASSERT_GT(100, m);
+			failed = round_gone_stale(o, n);
+			kvt_fault_fail(faulty(o), "ioerr", "wf", m, 1);
+			kvt_attach(o->dev, o->name, o->disk, o->nr, 0);
+			kvt_detach(o->dev, o->name);
+			crashed = kvt_fault_mend(faulty(o));
+			kvt_fault_cache(faulty(o), lose[(n + m / 5) % NR(lose)]);
+			kvt_oracle_judge(o);
+		}
+	}
+}
+
+/*
+ * The last epoch is lost after an attach has carried it, and before that has come to its end.
+ * The next attach begins its life in the same place; what stands there is not of that life.
+ */
+TEST_F(faults, what_an_attach_has_carried_in_vain_is_not_found_later)
+{
+	struct kvt_oracle *o = &self->o;
+	__u64 digest;
+
+	kvt_fault_cache(faulty(o), "stale");
+	crash(o);
+	/* Of two copies of the superblock, of what is carried, and of the new superblock. */
+	kvt_fault_fail(faulty(o), "ioerr", "f", 4, 1);
+	EXPECT_EQ(-EIO, kvt_attach(o->dev, o->name, o->disk, o->nr, 0));
+	EXPECT_EQ(1, kvt_fault_mend(faulty(o)));
+	kvt_fault_cache(faulty(o), "lose");
+	ASSERT_EQ(0, kvt_oracle_attach(o));
+	EXPECT_EQ(o->before, kvt_oracle_get(o, KVT_ORACLE_KEYS - 1));
+	digest = kvt_digest(o->fd);
+	kvt_fault_fail(faulty(o), "ioerr", "wf", 1, 1000000);
+	EXPECT_EQ(-EIO, kvt_oracle_detach(o));
+	kvt_fault_mend(faulty(o));
+	ASSERT_EQ(0, kvt_attach(o->dev, o->name, o->disk, o->nr, KVTREE_ATTACH_READ_ONLY));
+	EXPECT_EQ(digest, digest_of_attached(o));
+	kvt_oracle_judge(o);
+}
+
 /* Flushes that fail and lose what they should have kept */
 
 struct caller {

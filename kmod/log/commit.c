@@ -98,26 +98,43 @@ static u64 commit_lease(struct kvt_log *log)
 	return version + LEASE_RENEW > log->lease ? version + LEASE_AHEAD : log->lease;
 }
 
+static void trailer_name(struct kvtree_log_trailer *t, const struct kvt_log_extent *extent,
+			 u32 stream)
+{
+	u32 nr = le32_to_cpu(t->nr_extents);
+	struct kvtree_log_extent *to = &t->extents[nr];
+
+	kvt_log_pos_store(&to->pos, &extent->pos);
+	to->blocks = cpu_to_le32(extent->blocks);
+	to->crc = cpu_to_le32(extent->crc);
+	to->stream = cpu_to_le32(stream);
+	to->reserved = 0;
+	t->nr_extents = cpu_to_le32(nr + 1);
+}
+
 /* Name the extents of an epoch in the device's trailer. */
 static void trailer_extents(struct kvt_log_dev *dev, struct kvt_stream *s, u64 epoch)
 {
-	struct kvtree_log_trailer *t = dev->trailer;
-	u32 nr = le32_to_cpu(t->nr_extents), i;
+	u32 i;
 
 	mutex_lock(&s->extents_lock);
-	for (i = 0; i < s->nr_extents && s->extent[i].epoch == epoch; i++, nr++) {
-		struct kvtree_log_extent *to = &t->extents[nr];
-
-		kvt_log_pos_store(&to->pos, &s->extent[i].pos);
-		to->blocks = cpu_to_le32(s->extent[i].blocks);
-		to->crc = cpu_to_le32(s->extent[i].crc);
-		to->stream = cpu_to_le32(s->id);
-		to->reserved = 0;
-	}
+	for (i = 0; i < s->nr_extents && s->extent[i].epoch == epoch; i++)
+		trailer_name(dev->trailer, &s->extent[i], s->id);
 	s->nr_extents -= i;
 	memmove(s->extent, s->extent + i, s->nr_extents * sizeof(s->extent[0]));
 	mutex_unlock(&s->extents_lock);
-	t->nr_extents = cpu_to_le32(nr);
+}
+
+/* Those that were copied are as many as one trailer has named. */
+static void trailer_carried(struct kvt_log_dev *dev)
+{
+	const struct kvt_carry *carry = &dev->log->carry;
+	u32 i;
+
+	dev->trailer->time = cpu_to_le64(dev->log->found.time);
+	for (i = 0; i < carry->nr; i++)
+		if (carry->extent[i].dev == dev->index)
+			trailer_name(dev->trailer, &carry->extent[i], carry->extent[i].stream);
 }
 
 static void trailer_fill(struct kvt_log_dev *dev, u64 epoch)
@@ -137,6 +154,8 @@ static void trailer_fill(struct kvt_log_dev *dev, u64 epoch)
 	for (i = 0; i < log->nr_streams; i++)
 		if (log->streams[i].dev == dev)
 			trailer_extents(dev, &log->streams[i], epoch);
+	if (epoch == log->carry.epoch)
+		trailer_carried(dev);
 	used = struct_size(t, extents, le32_to_cpu(t->nr_extents));
 	dev->trailer_blocks = DIV_ROUND_UP(used, KVTREE_LOG_BLOCK);
 	t->blocks = cpu_to_le32(dev->trailer_blocks);
@@ -273,6 +292,19 @@ int kvt_commit(struct kvt_log *log)
 	return err;
 }
 KVT_EXPORT_FOR_TESTS(kvt_commit);
+
+/**
+ * kvt_commit_carried() - commit the epoch that was carried
+ * @log: the log, with all that the epoch has in its new places
+ *
+ * Context: process context, sleeps; by who has the log alone.
+ *
+ * Return: 0 or the error of a device.
+ */
+int kvt_commit_carried(struct kvt_log *log)
+{
+	return trailers_write(log, log->carry.epoch) ?: kvt_devs_flush(log);
+}
 
 /**
  * kvt_commit_work() - commit what there is

@@ -55,6 +55,7 @@ struct kvt_log_set {
 	/* Of kvt_log_set_load(), by dev_index. */
 	u32 nr_devs;
 	u64 number;				/* the highest that the superblock has on any */
+	bool previous;				/* all have one copy of it, and the one before */
 	u64 version_end;			/* versions of records are below */
 	struct kvt_log_dev_super *dev;
 };

@@ -138,6 +138,14 @@ struct kvt_stream {
 	struct kvt_log_extent extent[KVT_LOG_EXTENTS];
 } ____cacheline_aligned_in_smp;
 
+/* What is written again when a life begins: see carry.c. */
+struct kvt_carry {
+	u64 epoch;		/* 0: nothing */
+	u32 nr;
+	u32 room;
+	struct kvt_log_extent *extent;	/* all of the epoch's */
+};
+
 enum {
 	KVT_LOG_DIRTY,		/* a commit is queued, or a record will be seen by the next */
 	KVT_LOG_FULL,		/* no segment for the streams: writers wait */
@@ -153,6 +161,7 @@ struct kvt_log {
 	struct kvt_log_dev dev[KVTREE_LOG_DEVS_MAX];
 	struct kvt_log_set set;
 	struct kvt_log_found found;
+	struct kvt_carry carry;
 	u64 generation;
 	bool read_only;			/* nothing is written to the devices */
 	u64 number;			/* of the superblock written last */
@@ -278,6 +287,7 @@ bool kvt_stream_behind(struct kvt_stream *s, u64 epoch);
 /* commit.c */
 void kvt_commit_work(struct work_struct *work);
 int kvt_commit(struct kvt_log *log);
+int kvt_commit_carried(struct kvt_log *log);
 void kvt_log_fail(struct kvt_log *log, int err, const char *what);
 
 /* supers.c */
@@ -361,6 +371,13 @@ int kvt_replay_bury(struct kvt_replay *replay);
 
 /* restore.c */
 int kvt_log_restore(struct kvt_log *log);
+
+/* carry.c */
+void kvt_carry_init(struct kvt_log *log);
+void kvt_carry_exit(struct kvt_log *log);
+int kvt_carry_note(struct kvt_log *log, const struct kvt_log_extent *extent);
+u32 kvt_carry_segments(const struct kvt_log_dev *dev);
+int kvt_carry(struct kvt_log *log);
 
 /* The stream of this CPU.  A remainder takes long, and most often there is none. */
 static inline struct kvt_stream *kvt_log_stream(const struct kvt_log *log)

@@ -118,7 +118,10 @@ static int log_load(struct kvt_log *log)
 		return err;
 	kvt_live_init(log);
 	err = kvt_log_find(&log->set, &log->found);
-	return err ?: kvt_log_restore(log);
+	if (err)
+		return err;
+	kvt_carry_init(log);
+	return kvt_log_restore(log);
 }
 
 /**
@@ -138,6 +141,7 @@ void kvt_log_free(struct kvt_log *log)
 		kfree(log->dev[i].super);
 		kvt_dev_close(&log->dev[i]);
 	}
+	kvt_carry_exit(log);
 	kvt_log_set_free(&log->set);
 	percpu_counter_destroy(&log->live);
 	kvfree(log);
@@ -223,14 +227,18 @@ static u32 super_close_life(struct kvtree_log_super *super, u64 epoch)
 
 static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 {
+	u64 first = log->carry.epoch ?: log->found.epoch + 1;
 	struct kvtree_log_super *super = dev->super;
-	u32 nr = super_close_life(super, log->found.epoch);
+	/* What is carried may be all that the only life has. */
+	__le32 flags = log->carry.epoch ? super->lives[0].flags :
+					  cpu_to_le32(KVTREE_LOG_LIFE_MET_NONE);
+	u32 nr = super_close_life(super, first - 1);
 	struct kvtree_log_life *life = &super->lives[nr];
 
 	life->generation = cpu_to_le64(log->generation);
-	life->first_epoch = cpu_to_le64(log->found.epoch + 1);
+	life->first_epoch = cpu_to_le64(first);
 	life->last_epoch = 0;
-	life->flags = cpu_to_le32(nr ? 0 : KVTREE_LOG_LIFE_MET_NONE);
+	life->flags = nr ? 0 : flags;
 	kvt_log_pos_store(&life->commit, &dev->commit);
 	super->nr_lives = cpu_to_le32(nr + 1);
 	super->generation = cpu_to_le64(log->generation);
@@ -264,8 +272,13 @@ static bool log_has_room(const struct kvt_log *log)
  */
 static int log_make_room(struct kvt_log *log)
 {
-	int err = log_has_room(log) ? 0 : kvt_log_checkpoint(log);
+	int err;
 
+	if (log_has_room(log))
+		return 0;
+	err = kvt_log_checkpoint(log);
+	if (!err)
+		kvt_carry_exit(log);
 	/* What there is may do. */
 	return err == -ENOSPC && !log_lives_full(log) ? 0 : err;
 }
@@ -285,19 +298,12 @@ static int log_begin_life(struct kvt_log *log)
 			super_begin_life(log, dev);
 	}
 	if (!err)
+		err = kvt_carry(log);
+	if (!err)
 		err = kvt_supers_write(log);
 	log->alive = !err;
+	kvt_carry_exit(log);
 	return err;
-}
-
-/*
- * What was found may be in the caches of devices that have lived through a crash, or a flush
- * that has failed.  The next superblock will say that it is durable; and the present one,
- * which has freed segments, must not be lost when something is written there.
- */
-static int log_settle(struct kvt_log *log)
-{
-	return kvt_devs_flush(log) ?: kvt_supers_complete(log);
 }
 
 /* No life begins: changes are refused, and all that is there counts as durable. */
@@ -336,7 +342,7 @@ int kvt_log_start(struct kvt_log *log)
 	if (!err) {
 		/* It depends on how many there are. */
 		kvt_room_init(log);
-		err = log_settle(log) ?: log_make_room(log) ?: log_begin_life(log);
+		err = kvt_supers_complete(log) ?: log_make_room(log) ?: log_begin_life(log);
 		kvt_sleep_add(log);
 	}
 	if (err)

@@ -69,6 +69,9 @@ static int restore_extent(struct kvt_log_visit *visit, const struct kvt_log_exte
 	bool queued = false;
 	int err;
 
+	err = kvt_carry_note(r->log, extent);
+	if (err)
+		return err;
 	err = wait_event_killable(r->room,
 				  READ_ONCE(r->verdict) || (queued = restore_queue(r, extent)));
 	if (err)

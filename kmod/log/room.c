@@ -191,7 +191,8 @@ bool kvt_room_short(const struct kvt_log_dev *dev)
  */
 bool kvt_room_begins(const struct kvt_log_dev *dev)
 {
-	return dev->segs.nr_free >= COMMIT_OPEN + kvt_room_keep(dev, KVT_ROOM_STREAM);
+	return dev->segs.nr_free >= COMMIT_OPEN + kvt_carry_segments(dev) +
+				    kvt_room_keep(dev, KVT_ROOM_STREAM);
 }
 
 /**

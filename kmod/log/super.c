@@ -263,20 +263,34 @@ static bool super_agrees(const struct kvtree_log_super *a, const struct kvtree_l
 }
 
 /* Whether all devices have what a change has written, in one copy or the other. */
-static bool set_try(struct kvt_log_set *set, const struct kvtree_log_super *like)
+static bool set_has(const struct kvt_log_set *set, const struct kvtree_log_super *like)
 {
 	const struct kvtree_log_super *super;
 	u32 i;
 
-	set->number = 0;
 	for (i = 0; i < set->nr_devs; i++) {
 		super = dev_copy(&set->dev[i], like->write_id);
 		if (!super || !super_agrees(super, like) || le32_to_cpu(super->dev_index) != i)
 			return false;
-		set->dev[i].super = super;
-		set->number = max(set->number, le64_to_cpu(super->number));
 	}
 	return true;
+}
+
+/* What counts.  @other: another copy of the first device, or NULL. */
+static void set_take(struct kvt_log_set *set, const struct kvtree_log_super *like,
+		     const struct kvtree_log_super *other)
+{
+	u32 i;
+
+	set->number = 0;
+	set->previous = other && other->write_id != like->write_id && set_has(set, other);
+	for (i = 0; i < set->nr_devs; i++) {
+		set->dev[i].super = dev_copy(&set->dev[i], like->write_id);
+		set->number = max(set->number, le64_to_cpu(set->dev[i].super->number));
+	}
+	for (i = 0; i < set->nr_devs; i++)
+		if (le64_to_cpu(set->dev[i].super->number) != set->number)
+			set->previous = false;
 }
 
 /* Whether there may be more superblocks than were read. */
@@ -293,11 +307,18 @@ static bool set_unread(const struct kvt_log_set *set)
 static int set_choose(struct kvt_log_set *set)
 {
 	const struct kvt_log_dev_super *dev = &set->dev[0];
-	const struct kvtree_log_super *newer = dev_newer(dev);
+	const struct kvtree_log_super *newer = dev_newer(dev), *other;
 	u32 older = newer == &dev->copy[0];
 
-	if (set_try(set, newer) || (dev->valid[older] && set_try(set, &dev->copy[older])))
+	other = dev->valid[older] ? &dev->copy[older] : NULL;
+	if (set_has(set, newer)) {
+		set_take(set, newer, other);
 		return 0;
+	}
+	if (other && set_has(set, other)) {
+		set_take(set, other, NULL);
+		return 0;
+	}
 	kvt_log_say(set, "the devices have no superblock in common");
 	return set_unread(set) ? -EIO : -EBADMSG;
 }

@@ -48,28 +48,47 @@ int kvt_supers_write(struct kvt_log *log)
 	return err;
 }
 
+/*
+ * Which of the next two numbers is written to a device first: never in place of the only copy
+ * that says what was found.  But if that is the only one on all devices, it is not
+ * known to be stable, and what was there before is.
+ */
+static u64 super_first(const struct kvt_log *log, u32 i)
+{
+	const struct kvt_log_dev_super *dev = &log->set.dev[i];
+	u32 next = (log->number + 1) % KVTREE_LOG_SUPER_COPIES;
+	bool both = dev->valid[next] && dev->copy[next].write_id == dev->super->write_id;
+
+	return log->number + !(both || log->set.previous);
+}
+
 /**
- * kvt_supers_complete() - have the newest copy of what was found on all devices
- * @log: the log; what was found is flushed
+ * kvt_supers_complete() - write what was found in the superblocks again, in both copies
+ * @log: the log, of which nothing was written so far
  *
- * A device has none if it is damaged, or the last change came to no end.  What is written next
- * replaces the other copy, which would be the only one.
+ * A device has one copy if the other is damaged, or if the last change did not come to its end.
+ * If its flush failed, what was read may be in the cache of a device, and lost.
  *
  * Context: process context, sleeps; by who has the log alone.
  *
- * Return: 0 or an error of a device.
+ * Return: 0 or an error of a device: what was found is there, or what was there before, to
+ * which nothing has happened so far.
  */
 int kvt_supers_complete(struct kvt_log *log)
 {
-	bool written = false;
+	u64 both = log->number + log->number + 1;
 	int err = 0;
 	u32 i;
 
-	for (i = 0; !err && i < log->nr_devs; i++) {
-		if (le64_to_cpu(log->dev[i].super->number) == log->number)
-			continue;
-		err = super_write(&log->dev[i], log->number);
-		written = true;
-	}
-	return err || !written ? err : kvt_devs_flush(log);
+	for (i = 0; !err && i < log->nr_devs; i++)
+		err = super_write(&log->dev[i], super_first(log, i));
+	if (!err)
+		err = kvt_devs_flush(log);
+	for (i = 0; !err && i < log->nr_devs; i++)
+		err = super_write(&log->dev[i], both - super_first(log, i));
+	if (!err)
+		err = kvt_devs_flush(log);
+	if (!err)
+		log->number++;
+	return err;
 }

@@ -3,6 +3,8 @@
  * The table of a device's segments, which is in memory only: recovery makes it
  * from the checkpoint's table and the trailers.
  */
+#include <linux/random.h>
+
 #include "../stats.h"
 #include "internal.h"
 
@@ -24,6 +26,11 @@ int kvt_segs_init(struct kvt_seg_table *segs, u32 nr)
 	segs->seg = kvcalloc(nr, sizeof(*segs->seg), GFP_KERNEL);
 	segs->nr = nr;
 	segs->nr_free = nr;
+	/*
+	 * An attach that came to no end may have written with the same generation: nothing of
+	 * that is where its checksum says that it should be.
+	 */
+	segs->sequence = get_random_u64() >> 8;
 	return segs->seg ? 0 : -ENOMEM;
 }
 

@@ -20,7 +20,9 @@
  *	held		how many wait
  *	cache		"keep": from now on it is known what was not flushed; "lose", or "lose
  *			SECTOR SECTORS": that is as it was before, but for these; "flush";
- *			"drop": as "keep", and a flush that fails loses it
+ *			"drop": as "keep", and a flush that fails loses it; "stale": as "keep",
+ *			and what a flush that failed should have made stable is lost with the
+ *			cache, whatever flushes come after it, unless it is written again
  *	reset		1: as when the module was loaded: zeros, nothing fails, nothing is held
  */
 #include <linux/bio.h>
@@ -105,7 +107,9 @@ struct fault_disk {
 	struct bio_list held;
 	bool keep;			/* what is needed to lose what was not flushed */
 	bool drop;			/* a flush that fails loses it */
+	bool stale;			/* a flush that fails makes the next ones lie */
 	struct list_head undos;		/* the latest first */
+	struct list_head lost;		/* of flushes that have failed */
 };
 
 static struct fault_disk *fault_disks[DISKS_MAX];
@@ -177,14 +181,37 @@ static int undo_note(struct fault_disk *fd, pgoff_t index, struct page *page)
 	return 0;
 }
 
-/* Everything that was written is stable. */
-static void cache_flush(struct fault_disk *fd)
+static void undos_free(struct list_head *undos)
 {
 	struct undo *undo, *next;
 
-	list_for_each_entry_safe(undo, next, &fd->undos, list)
+	list_for_each_entry_safe(undo, next, undos, list)
 		kfree(undo);
-	INIT_LIST_HEAD(&fd->undos);
+	INIT_LIST_HEAD(undos);
+}
+
+/* A page is stable. */
+static void lost_forget(struct fault_disk *fd, pgoff_t index)
+{
+	struct undo *undo, *next;
+
+	list_for_each_entry_safe(undo, next, &fd->lost, list) {
+		if (undo->index != index)
+			continue;
+		list_del(&undo->list);
+		kfree(undo);
+	}
+}
+
+/* Everything that was written since the last flush is stable. */
+static void cache_flush(struct fault_disk *fd)
+{
+	struct undo *undo;
+
+	if (!list_empty(&fd->lost))
+		list_for_each_entry(undo, &fd->undos, list)
+			lost_forget(fd, undo->index);
+	undos_free(&fd->undos);
 }
 
 /* As it was when the module was loaded; under the lock, or when nobody else is left. */
@@ -193,7 +220,8 @@ static void fault_clear(struct fault_disk *fd)
 	struct page *page;
 	pgoff_t index;
 
-	cache_flush(fd);
+	undos_free(&fd->undos);
+	undos_free(&fd->lost);
 	xa_for_each(&fd->pages, index, page)
 		__free_page(page);
 	xa_destroy(&fd->pages);
@@ -202,17 +230,24 @@ static void fault_clear(struct fault_disk *fd)
 	fd->failed = 0;
 	fd->keep = false;
 	fd->drop = false;
+	fd->stale = false;
+}
+
+static void undos_do(struct fault_disk *fd, struct list_head *undos, pgoff_t but, pgoff_t nr)
+{
+	struct undo *undo;
+
+	list_for_each_entry(undo, undos, list)
+		if (undo->index - but >= nr)
+			memcpy_to_page(xa_load(&fd->pages, undo->index), 0, undo->data, PAGE_SIZE);
+	undos_free(undos);
 }
 
 /* It is as it was before, but for some pages. */
 static void cache_lose(struct fault_disk *fd, pgoff_t but, pgoff_t nr)
 {
-	struct undo *undo;
-
-	list_for_each_entry(undo, &fd->undos, list)
-		if (undo->index - but >= nr)
-			memcpy_to_page(xa_load(&fd->pages, undo->index), 0, undo->data, PAGE_SIZE);
-	cache_flush(fd);
+	undos_do(fd, &fd->undos, but, nr);
+	undos_do(fd, &fd->lost, but, nr);
 }
 
 /* One piece, which is of one page here and there. */
@@ -265,8 +300,12 @@ static blk_status_t fault_transfer(struct fault_disk *fd, struct bio *bio)
 
 static blk_status_t fault_fail(struct fault_disk *fd, const struct bio *bio)
 {
-	if (fd->drop && (bio_ops(bio) & OP_FLUSH))
-		cache_lose(fd, 0, 0);
+	if (bio_ops(bio) & OP_FLUSH) {
+		if (fd->drop)
+			cache_lose(fd, 0, 0);
+		if (fd->stale)
+			list_splice_init(&fd->undos, &fd->lost);
+	}
 	return fd->rule.status;
 }
 
@@ -426,9 +465,10 @@ static ssize_t cache_store(struct device *dev, struct device_attribute *attr, co
 	if (n != 1 && (n != 3 || strcmp(what, "lose")))
 		return -EINVAL;
 	mutex_lock(&fd->lock);
-	if (!strcmp(what, "keep") || !strcmp(what, "drop")) {
+	if (!strcmp(what, "keep") || !strcmp(what, "drop") || !strcmp(what, "stale")) {
 		fd->keep = true;
 		fd->drop = *what == 'd';
+		fd->stale = *what == 's';
 	} else if (!strcmp(what, "lose")) {
 		cache_lose(fd, sector >> PAGE_SECTORS_SHIFT, sectors >> PAGE_SECTORS_SHIFT);
 	} else if (!strcmp(what, "flush")) {
@@ -504,6 +544,7 @@ static int fault_disk_add(unsigned int i)
 	xa_init(&fd->pages);
 	bio_list_init(&fd->held);
 	INIT_LIST_HEAD(&fd->undos);
+	INIT_LIST_HEAD(&fd->lost);
 	fd->disk = blk_alloc_disk(&lim, NUMA_NO_NODE);
 	if (IS_ERR(fd->disk)) {
 		err = PTR_ERR(fd->disk);

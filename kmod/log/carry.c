@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Carrying: the last epoch of a life that has no end is written again, in the next life.
+ *
+ * All epochs before it were flushed before its commit record was written.  Its own flush may
+ * have failed, or a crash may have come before it returned: what was read of the epoch may be
+ * in the cache of a device, and lost although later flushes succeed.  It is not written in
+ * place, where a crash could tear what is stable.  So its extents are copied to
+ * segments of the new life, of which it is the first epoch.  When the superblock names that life,
+ * nothing that was read of the epoch is needed any more.
+ */
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/sched.h>
+
+#include "internal.h"
+
+/* Blocks that are copied at once. */
+#define COPY_BLOCKS	256U
+
+/**
+ * kvt_carry_init() - find out whether there is an epoch to be carried
+ * @log: the log; it is known what a recovery restores
+ */
+void kvt_carry_init(struct kvt_log *log)
+{
+	const struct kvtree_log_super *super = log->set.dev[0].super;
+	u32 nr = le32_to_cpu(super->nr_lives);
+	const struct kvtree_log_life *last;
+
+	if (log->read_only || !nr)
+		return;
+	last = &super->lives[nr - 1];
+	/* If another epoch had been begun, this one would be stable. */
+	if (!last->last_epoch && log->found.epoch == log->found.seen &&
+	    log->found.epoch >= le64_to_cpu(last->first_epoch))
+		log->carry.epoch = log->found.epoch;
+}
+
+/**
+ * kvt_carry_exit() - carry nothing, or nothing more
+ * @log: the log
+ */
+void kvt_carry_exit(struct kvt_log *log)
+{
+	kvfree(log->carry.extent);
+	log->carry = (struct kvt_carry) {};
+}
+
+/**
+ * kvt_carry_note() - note an extent if it has to be carried
+ * @log: the log
+ * @extent: one that a recovery restores
+ *
+ * Context: process context, sleeps; by who recovers.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_carry_note(struct kvt_log *log, const struct kvt_log_extent *extent)
+{
+	struct kvt_carry *carry = &log->carry;
+	struct kvt_log_extent *more;
+	u32 room;
+
+	if (!carry->epoch || extent->epoch != carry->epoch)
+		return 0;
+	if (carry->nr == carry->room) {
+		room = max(2 * carry->room, 64U);
+		more = kvmalloc_array(room, sizeof(*more), GFP_KERNEL);
+		if (!more)
+			return -ENOMEM;
+		memcpy(more, carry->extent, array_size(carry->nr, sizeof(*more)));
+		kvfree(carry->extent);
+		carry->extent = more;
+		carry->room = room;
+	}
+	carry->extent[carry->nr++] = *extent;
+	return 0;
+}
+
+/* Whether blocks go to a position's segment. */
+static bool pos_takes(const struct kvt_log_dev *dev, const struct kvt_log_pos *pos, u32 blocks)
+{
+	return pos->block && pos->block + blocks <= le32_to_cpu(dev->super->segment_blocks);
+}
+
+/**
+ * kvt_carry_segments() - count the segments that an epoch is carried to
+ * @dev: the device
+ *
+ * Return: how many; 0: nothing is carried.
+ */
+u32 kvt_carry_segments(const struct kvt_log_dev *dev)
+{
+	const struct kvt_carry *carry = &dev->log->carry;
+	struct kvt_log_pos pos = {};
+	u32 nr = 0, i;
+
+	for (i = 0; i < carry->nr; i++) {
+		if (carry->extent[i].dev != dev->index)
+			continue;
+		if (!pos_takes(dev, &pos, carry->extent[i].blocks)) {
+			pos.block = 1;
+			nr++;
+		}
+		pos.block += carry->extent[i].blocks;
+	}
+	return nr;
+}
+
+/* Copy an extent, and let it be the copy. */
+static int extent_copy(struct kvt_log *log, struct kvt_log_extent *extent,
+		       const struct kvt_log_pos *to, u8 *buf)
+{
+	struct kvt_log_dev *dev = &log->dev[extent->dev];
+	const struct kvtree_log_super *super = dev->super;
+	u32 was = kvt_log_crc(super, extent->generation, &extent->pos, "", 0);
+	u32 is = kvt_log_crc(super, log->generation, to, "", 0);
+	u64 from_block = kvt_log_pos_block(super, &extent->pos);
+	u64 to_block = kvt_log_pos_block(super, to);
+	u32 at, nr;
+	int err;
+
+	for (at = 0; at < extent->blocks; at += nr) {
+		nr = min(extent->blocks - at, COPY_BLOCKS);
+		err = log->set.read(&log->set, dev->index, from_block + at, nr, buf);
+		if (!err)
+			err = kvt_dev_write(dev, to_block + at, nr, buf);
+		if (err)
+			return err;
+		was = kvt_crc32c(was, buf, (size_t)nr * KVTREE_LOG_BLOCK);
+		is = kvt_crc32c(is, buf, (size_t)nr * KVTREE_LOG_BLOCK);
+		cond_resched();
+	}
+	if (was != extent->crc) {
+		kvt_log_extent_damaged(&log->set, extent);
+		return -EBADMSG;
+	}
+	extent->generation = log->generation;
+	extent->pos = *to;
+	extent->crc = is;
+	return 0;
+}
+
+/* Copy the extents of a device, one behind the other. */
+static int dev_copy(struct kvt_log_dev *dev, u8 *buf)
+{
+	struct kvt_carry *carry = &dev->log->carry;
+	struct kvt_log_pos pos = {};
+	int err = 0;
+	u32 i;
+
+	for (i = 0; !err && i < carry->nr; i++) {
+		struct kvt_log_extent *extent = &carry->extent[i];
+
+		if (extent->dev != dev->index)
+			continue;
+		if (!pos_takes(dev, &pos, extent->blocks)) {
+			if (pos.block)
+				kvt_segs_shut(&dev->segs, pos.segment);
+			err = kvt_room_take(dev, KVT_ROOM_DRAIN, extent->stream, &pos);
+			if (err)
+				return err;
+			kvt_segs_used(&dev->segs, pos.segment, carry->epoch);
+		}
+		err = extent_copy(dev->log, extent, &pos, buf);
+		pos.block += extent->blocks;
+	}
+	if (pos.block)
+		kvt_segs_shut(&dev->segs, pos.segment);
+	return err;
+}
+
+/**
+ * kvt_carry() - write the epoch again that has to be carried, if there is one
+ * @log: the log, whose new life has segments for commit records, and has not begun
+ *
+ * Context: process context, sleeps; by who has the log alone.
+ *
+ * Return: 0: it is stable; -ENOSPC; -EBADMSG: it is no longer what it was; -ENOMEM; -EINTR: a
+ * fatal signal came; or an error of a device.
+ */
+int kvt_carry(struct kvt_log *log)
+{
+	int err = 0;
+	u8 *buf;
+	u32 i;
+
+	if (!log->carry.epoch)
+		return 0;
+	buf = kvmalloc_array(COPY_BLOCKS, KVTREE_LOG_BLOCK, GFP_KERNEL);
+	if (!buf)
+		return -ENOMEM;
+	for (i = 0; !err && i < log->nr_devs; i++)
+		err = dev_copy(&log->dev[i], buf);
+	kvfree(buf);
+	return err ?: kvt_commit_carried(log);
+}
