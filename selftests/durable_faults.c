@@ -755,6 +755,88 @@ TEST(what_a_commits_flush_has_lost_is_in_no_checkpoint)
 	kvt_oracle_end(&o);
 }
 
+/* Two stores on one disk */
+
+#define PART_MIB	132
+
+struct parts {
+	struct kvt_disk disk;
+	struct kvt_disk part[2];
+	struct kvt_oracle o[2];
+	struct caller put[2];
+	__u64 bytes;
+};
+
+static void parts_begin(struct parts *p)
+{
+	int i;
+
+	kvt_fault_disk(&p->disk, 0);
+	kvt_fault_partition(&p->disk, p->part, 2, PART_MIB);
+	for (i = 0; i < 2; i++) {
+		p->o[i] = (struct kvt_oracle){ .nr = 1, .disk = { p->part[i] } };
+		kvt_oracle_begin(&p->o[i]);
+		snprintf(p->o[i].name, sizeof(p->o[i].name), "part-%d", i);
+		KVT_CHECK(kvt_oracle_attach(&p->o[i]) == 0);
+		p->o[i].round++;
+	}
+}
+
+static void parts_end(struct parts *p)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		kvt_oracle_end(&p->o[i]);
+	kvt_fault_departition(&p->disk, 2);
+}
+
+static bool flush_is_waited_for(void *arg)
+{
+	struct parts *p = arg;
+
+	return kvt_fault_held(&p->disk);
+}
+
+/* The second store's commit has written records and a commit record, or come to nothing. */
+static bool second_is_written(void *arg)
+{
+	struct parts *p = arg;
+
+	return kvt_stat(p->o[1].fd, KVTREE_STAT_LOG_ERROR) ||
+	       kvt_stat(p->o[1].fd, KVTREE_STAT_LOG_BYTES) >= p->bytes + 2 * 4096;
+}
+
+/*
+ * One store waits for its flush while another one's fails.  The disk loses what both have
+ * written, and tells it once.
+ */
+TEST(a_flush_that_fails_is_told_to_all_stores_on_the_disk)
+{
+	static struct parts p;
+	int i;
+
+	parts_begin(&p);
+	kvt_fault_cache(&p.disk, "drop");
+	kvt_fault_fail(&p.disk, "hold", "f", 1, 1);
+	caller_begin(&p.put[0], &p.o[0], put_thread);
+	ASSERT_TRUE(kvt_eventually(flush_is_waited_for, &p));
+	kvt_fault_fail(&p.disk, "ioerr", "f", 1, 1);
+	p.bytes = kvt_stat(p.o[1].fd, KVTREE_STAT_LOG_BYTES);
+	caller_begin(&p.put[1], &p.o[1], put_thread);
+	EXPECT_TRUE(kvt_eventually(second_is_written, &p));
+	kvt_fault_hold(&p.disk, false);
+	for (i = 0; i < 2; i++)
+		EXPECT_EQ(-EIO, caller_end(&p.put[i]));
+	EXPECT_EQ(1, kvt_fault_mend(&p.disk));
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(-EROFS, kvt_oracle_put(&p.o[i], 1, p.o[i].round, 0));
+		EXPECT_EQ(-EIO, kvt_oracle_detach(&p.o[i]));
+		kvt_oracle_judge(&p.o[i]);
+	}
+	parts_end(&p);
+}
+
 /* Commands */
 
 #define COMMANDS	32

@@ -286,14 +286,22 @@ int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf)
 
 static int devs_flush(struct kvt_log *log)
 {
-	struct kvt_io io;
+	struct kvt_io io[KVTREE_LOG_DEVS_MAX];
+	int err = 0;
 	u32 i;
 
-	kvt_io_init(&io);
-	for (i = 0; i < log->nr_devs; i++)
-		io_submit(&io, bio_alloc(log->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH,
-					 GFP_NOIO));
-	return kvt_io_wait(&io);
+	for (i = 0; i < log->nr_devs; i++) {
+		kvt_io_init(&io[i]);
+		io_submit(&io[i], bio_alloc(log->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH,
+					    GFP_NOIO));
+	}
+	for (i = 0; i < log->nr_devs; i++) {
+		if (!kvt_io_wait(&io[i]))
+			continue;
+		kvt_disk_fail(&log->dev[i]);
+		err = -EIO;
+	}
+	return err;
 }
 
 /**
@@ -301,7 +309,8 @@ static int devs_flush(struct kvt_log *log)
  * @log: the log
  *
  * A flush that fails may lose what anybody has written, and the next one succeeds all the same.
- * So no flush returns 0 after that: the log fails before anybody else's can begin.
+ * So no flush returns 0 after that: the log, and all others on that disk, fail before anybody
+ * else's flush can begin.
  *
  * Not beside another flush: dm-log-writes records what was written with the first flush
  * that is submitted after it, although the second one may be done before.
@@ -314,7 +323,7 @@ int kvt_devs_flush(struct kvt_log *log)
 {
 	int err;
 
-	mutex_lock(&log->flush_lock);
+	kvt_disks_lock(log);
 	err = READ_ONCE(log->error);
 	if (!err) {
 		err = devs_flush(log);
@@ -322,7 +331,7 @@ int kvt_devs_flush(struct kvt_log *log)
 		if (err)
 			kvt_log_fail(log, err, "a device could not be flushed");
 	}
-	mutex_unlock(&log->flush_lock);
+	kvt_disks_unlock(log);
 	return err;
 }
 

@@ -22,6 +22,7 @@ struct block_device;
 struct file;
 struct kvt_blob;
 struct kvt_column;
+struct kvt_disk;
 
 /* Segments of a device in memory: see table.c. */
 enum kvt_seg_state {
@@ -138,6 +139,13 @@ struct kvt_stream {
 	struct kvt_log_extent extent[KVT_LOG_EXTENTS];
 } ____cacheline_aligned_in_smp;
 
+/* That a log has a device, or several, on a disk: see disk.c. */
+struct kvt_disk_use {
+	struct list_head list;		/* of the disk */
+	struct kvt_disk *disk;
+	struct kvt_log *log;
+};
+
 /* What is written again when a life begins: see carry.c. */
 struct kvt_carry {
 	u64 epoch;		/* 0: nothing */
@@ -174,7 +182,6 @@ struct kvt_log {
 	bool alive;			/* its life has begun */
 
 	struct mutex commit_lock;	/* one commit at a time */
-	struct mutex flush_lock;	/* one flush of the devices at a time; innermost */
 	struct delayed_work commit;
 	struct mutex checkpoint_lock;	/* one checkpoint at a time */
 	struct delayed_work checkpoint;
@@ -185,6 +192,9 @@ struct kvt_log {
 	wait_queue_head_t durable_wait;
 	wait_queue_head_t space_wait;
 	struct list_head sleepers;	/* of all logs: see sleep.c */
+	u32 nr_disks;			/* that the devices are on */
+	struct kvt_disk *disks[KVTREE_LOG_DEVS_MAX];
+	struct kvt_disk_use uses[KVTREE_LOG_DEVS_MAX];
 
 	/* Read by every writer. */
 	u64 epoch ____cacheline_aligned_in_smp;	/* the open one */
@@ -217,6 +227,13 @@ void kvt_io_init(struct kvt_io *io);
 int kvt_io_wait(struct kvt_io *io);
 int kvt_devs_flush(struct kvt_log *log);
 void kvt_dev_discard(struct kvt_log_dev *dev, u32 segment, u32 nr);
+
+/* disk.c */
+int kvt_disks_use(struct kvt_log *log);
+void kvt_disks_leave(struct kvt_log *log);
+void kvt_disks_lock(struct kvt_log *log);
+void kvt_disks_unlock(struct kvt_log *log);
+void kvt_disk_fail(struct kvt_log_dev *dev);
 
 /* table.c */
 int kvt_segs_init(struct kvt_seg_table *segs, u32 nr);

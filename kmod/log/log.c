@@ -112,6 +112,8 @@ static int log_load(struct kvt_log *log)
 		return err;
 	log->nr_devs = log->set.nr_devs;
 	log_sort_devs(log);
+	/* What is only read need not be flushed. */
+	err = log->read_only ? 0 : kvt_disks_use(log);
 	for (i = 0; !err && i < log->nr_devs; i++)
 		err = log_init_dev(&log->dev[i], log->set.dev[i].super);
 	if (err)
@@ -135,6 +137,7 @@ void kvt_log_free(struct kvt_log *log)
 	u32 i;
 
 	kvt_streams_exit(log);
+	kvt_disks_leave(log);
 	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++) {
 		kvt_segs_exit(&log->dev[i].segs);
 		kvfree(log->dev[i].trailer);
@@ -155,7 +158,6 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 		return NULL;
 	log->env = *env;
 	mutex_init(&log->commit_lock);
-	mutex_init(&log->flush_lock);
 	mutex_init(&log->checkpoint_lock);
 	INIT_DELAYED_WORK(&log->commit, kvt_commit_work);
 	INIT_DELAYED_WORK(&log->checkpoint, kvt_checkpoint_work);

@@ -23,6 +23,7 @@
  *			"drop": as "keep", and a flush that fails loses it; "stale": as "keep",
  *			and what a flush that failed should have made stable is lost with the
  *			cache, whatever flushes come after it, unless it is written again
+ *	mb		how many MiB the disk has
  *	reset		1: as when the module was loaded: zeros, nothing fails, nothing is held
  */
 #include <linux/bio.h>
@@ -481,6 +482,20 @@ static ssize_t cache_store(struct device *dev, struct device_attribute *attr, co
 }
 static DEVICE_ATTR_WO(cache);
 
+static ssize_t mb_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			size_t len)
+{
+	unsigned int mb;
+	int err;
+
+	err = kstrtouint(buf, 0, &mb);
+	if (err)
+		return err;
+	set_capacity_and_notify(dev_to_disk(dev), (sector_t)mb << (20 - SECTOR_SHIFT));
+	return len;
+}
+static DEVICE_ATTR_WO(mb);
+
 static ssize_t reset_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			   size_t len)
 {
@@ -495,6 +510,7 @@ static ssize_t reset_store(struct device *dev, struct device_attribute *attr, co
 	mutex_lock(&fd->lock);
 	fault_clear(fd);
 	mutex_unlock(&fd->lock);
+	set_capacity_and_notify(fd->disk, (sector_t)disk_mb << (20 - SECTOR_SHIFT));
 	invalidate_bdev(fd->disk->part0);
 	return len;
 }
@@ -508,6 +524,7 @@ static struct attribute *fault_attrs[] = {
 	&dev_attr_hold.attr,
 	&dev_attr_held.attr,
 	&dev_attr_cache.attr,
+	&dev_attr_mb.attr,
 	&dev_attr_reset.attr,
 	NULL
 };
@@ -554,7 +571,6 @@ static int fault_disk_add(unsigned int i)
 	fd->disk->major = fault_major;
 	fd->disk->first_minor = i;
 	fd->disk->minors = 1;
-	fd->disk->flags |= GENHD_FL_NO_PART;
 	fd->disk->fops = &fault_fops;
 	fd->disk->private_data = fd;
 	snprintf(fd->disk->disk_name, DISK_NAME_LEN, "kvtfault%u", i);

@@ -93,7 +93,6 @@ static struct lw *lw_new(struct kunit *test)
 	log->env.name = "test";
 	log->env.stats = &lw->stats;
 	mutex_init(&log->commit_lock);
-	mutex_init(&log->flush_lock);
 	INIT_DELAYED_WORK(&log->commit, lw_no_work);
 	INIT_DELAYED_WORK(&log->checkpoint, lw_no_work);
 	init_waitqueue_head(&log->durable_wait);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Disks that fail as they are told: see faults.h. */
 #include <fcntl.h>
+#include <linux/blkpg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include "faults.h"
 #include "kvt_test.h"
@@ -69,6 +71,59 @@ void kvt_fault_disk(struct kvt_disk *disk, int nr)
 	snprintf(disk->path, sizeof(disk->path), "/dev/kvtfault%d", nr);
 	KVT_CHECK(kvt_eventually(disk_is_there, disk->path));
 	attr_write(disk, "reset", "1");
+}
+
+/* The kernel needs no table on the disk. */
+static bool part_tell(const struct kvt_disk *disk, int op, int nr, size_t mib)
+{
+	struct blkpg_partition part = {
+		.pno = nr + 1,
+		.start = (long long)(1 + nr * mib) << 20,
+		.length = (long long)mib << 20,
+	};
+	struct blkpg_ioctl_arg arg = { .op = op, .datalen = sizeof(part), .data = &part };
+	int fd = open(disk->path, O_RDONLY | O_CLOEXEC), err;
+
+	KVT_CHECK(fd >= 0);
+	err = ioctl(fd, BLKPG, &arg);
+	close(fd);
+	return !err;
+}
+
+void kvt_fault_partition(const struct kvt_disk *disk, struct kvt_disk *part, int nr, size_t mib)
+{
+	char text[32];
+	int i;
+
+	memset(part, 0, nr * sizeof(*part));
+	snprintf(text, sizeof(text), "%zu", 1 + nr * mib);
+	attr_write(disk, "mb", text);
+	for (i = 0; i < nr; i++) {
+		KVT_CHECK(part_tell(disk, BLKPG_ADD_PARTITION, i, mib));
+		snprintf(part[i].path, sizeof(part[i].path), "%.20sp%d", disk->path, i + 1);
+		KVT_CHECK(kvt_eventually(disk_is_there, part[i].path));
+	}
+}
+
+struct part {
+	const struct kvt_disk *disk;
+	int nr;
+};
+
+/* Who has closed it may have done so for later. */
+static bool part_is_gone(void *arg)
+{
+	const struct part *part = arg;
+
+	return part_tell(part->disk, BLKPG_DEL_PARTITION, part->nr, 0);
+}
+
+void kvt_fault_departition(const struct kvt_disk *disk, int nr)
+{
+	struct part part = { .disk = disk };
+
+	for (part.nr = 0; part.nr < nr; part.nr++)
+		KVT_CHECK(kvt_eventually(part_is_gone, &part));
 }
 
 static __u64 attr_number(const struct kvt_disk *disk, const char *attr)

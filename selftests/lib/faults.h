@@ -12,6 +12,9 @@
 bool kvt_faults_load(void);
 /* The nr-th of them, all zeros. */
 void kvt_fault_disk(struct kvt_disk *disk, int nr);
+/* Partitions of a disk, of so many MiB each. */
+void kvt_fault_partition(const struct kvt_disk *disk, struct kvt_disk *part, int nr, size_t mib);
+void kvt_fault_departition(const struct kvt_disk *disk, int nr);
 /* The name of the nr-th status of a block device, or NULL. */
 const char *kvt_fault_status(int nr);
 

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A disk: what the stores on its partitions have in common, which is its cache.
+ *
+ * A flush of one partition flushes the disk.  If it does not succeed, what any of the stores has
+ * written may be lost, and the disk tells that once, to whoever it is that flushes.  So
+ * stores flush one disk one after the other, and none goes on after a flush that failed.
+ */
+#include <linux/blkdev.h>
+#include <linux/slab.h>
+
+#include "internal.h"
+
+struct kvt_disk {
+	struct list_head list;		/* disks_lock */
+	const struct gendisk *gendisk;
+	unsigned int users;		/* disks_lock */
+	struct mutex lock;		/* one flush at a time; of what follows */
+	struct list_head uses;
+};
+
+static LIST_HEAD(disks);
+static DEFINE_MUTEX(disks_lock);	/* outside of the disks' locks */
+
+static struct kvt_disk *disk_find(const struct gendisk *gendisk)
+{
+	struct kvt_disk *disk;
+
+	list_for_each_entry(disk, &disks, list)
+		if (disk->gendisk == gendisk)
+			return disk;
+	return NULL;
+}
+
+static struct kvt_disk *disk_new(const struct gendisk *gendisk)
+{
+	struct kvt_disk *disk = kzalloc(sizeof(*disk), GFP_KERNEL);
+
+	if (!disk)
+		return NULL;
+	disk->gendisk = gendisk;
+	mutex_init(&disk->lock);
+	INIT_LIST_HEAD(&disk->uses);
+	list_add(&disk->list, &disks);
+	return disk;
+}
+
+/* The log's disks are in the order in which their locks are taken. */
+static void log_insert(struct kvt_log *log, struct kvt_disk *disk)
+{
+	struct kvt_disk_use *use = &log->uses[log->nr_disks];
+	u32 at = log->nr_disks++;
+
+	for (; at && log->disks[at - 1] > disk; at--)
+		log->disks[at] = log->disks[at - 1];
+	log->disks[at] = disk;
+	disk->users++;
+	use->log = log;
+	use->disk = disk;
+	mutex_lock(&disk->lock);
+	list_add(&use->list, &disk->uses);
+	mutex_unlock(&disk->lock);
+}
+
+static int log_use(struct kvt_log *log, const struct gendisk *gendisk)
+{
+	struct kvt_disk *disk = disk_find(gendisk);
+	u32 i;
+
+	for (i = 0; i < log->nr_disks; i++)
+		if (log->disks[i] == disk)
+			return 0;
+	if (!disk)
+		disk = disk_new(gendisk);
+	if (!disk)
+		return -ENOMEM;
+	log_insert(log, disk);
+	return 0;
+}
+
+/**
+ * kvt_disks_use() - share the disks that a log's devices are on
+ * @log: the log, its devices open; kvt_disks_leave() must follow, whatever is returned
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_disks_use(struct kvt_log *log)
+{
+	int err = 0;
+	u32 i;
+
+	mutex_lock(&disks_lock);
+	for (i = 0; !err && i < log->nr_devs; i++)
+		err = log_use(log, log->dev[i].bdev->bd_disk);
+	mutex_unlock(&disks_lock);
+	return err;
+}
+
+/**
+ * kvt_disks_leave() - end of kvt_disks_use()
+ * @log: the log, which flushes no more, its devices still open
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_disks_leave(struct kvt_log *log)
+{
+	struct kvt_disk *disk;
+
+	mutex_lock(&disks_lock);
+	while (log->nr_disks) {
+		disk = log->uses[--log->nr_disks].disk;
+		mutex_lock(&disk->lock);
+		list_del(&log->uses[log->nr_disks].list);
+		mutex_unlock(&disk->lock);
+		if (--disk->users)
+			continue;
+		list_del(&disk->list);
+		kfree(disk);
+	}
+	mutex_unlock(&disks_lock);
+}
+
+/**
+ * kvt_disks_lock() - let nobody else flush a log's disks
+ * @log: the log
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_disks_lock(struct kvt_log *log)
+{
+	u32 i;
+
+	for (i = 0; i < log->nr_disks; i++)
+		mutex_lock_nested(&log->disks[i]->lock, i);
+}
+
+/**
+ * kvt_disks_unlock() - end of kvt_disks_lock()
+ * @log: the log
+ */
+void kvt_disks_unlock(struct kvt_log *log)
+{
+	u32 i;
+
+	for (i = 0; i < log->nr_disks; i++)
+		mutex_unlock(&log->disks[i]->lock);
+}
+
+/**
+ * kvt_disk_fail() - a disk could not be flushed
+ * @dev: of the log that tried, which holds its disks' locks
+ *
+ * Context: process context.
+ */
+void kvt_disk_fail(struct kvt_log_dev *dev)
+{
+	struct kvt_log *log = dev->log;
+	struct kvt_disk_use *use;
+	u32 i;
+
+	for (i = 0; i < log->nr_disks; i++) {
+		if (log->disks[i]->gendisk != dev->bdev->bd_disk)
+			continue;
+		list_for_each_entry(use, &log->disks[i]->uses, list)
+			kvt_log_fail(use->log, -EIO, "a disk could not be flushed");
+	}
+}
