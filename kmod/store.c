@@ -3,7 +3,6 @@
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/ctype.h>
-#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
@@ -14,6 +13,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/user_namespace.h>
+#include <linux/wait_bit.h>
 #include <linux/xarray.h>
 
 #include "audit.h"
@@ -60,6 +60,7 @@ static struct workqueue_struct *kvt_wq;
  * its devices, so not while the machine sleeps.
  */
 static struct workqueue_struct *kvt_teardown_wq;
+static atomic_t kvt_teardowns = ATOMIC_INIT(0);	/* stores that are to be torn down */
 
 /* Of stores that name none. */
 static const struct kvt_index_ops *kvt_engine_default = &kvt_masstree_ops;
@@ -196,16 +197,20 @@ static void store_empty(struct kvt_store *store)
 	mem_cgroup_put(store->memcg);
 }
 
+/* If the machine is about to sleep, when it is awake. */
+static void store_finish_later(struct kvt_store *store)
+{
+	queue_delayed_work(kvt_teardown_wq, &store->teardown, msecs_to_jiffies(STORE_RETRY));
+}
+
 static void store_teardown(struct work_struct *work)
 {
-	struct kvt_store *store = container_of(work, struct kvt_store, teardown);
+	struct kvt_store *store = container_of(to_delayed_work(work), struct kvt_store, teardown);
 
 	/* For readers that do not enter, and for the index's destroy(). */
 	synchronize_rcu();
 	if (!store_finish(store)) {
-		msleep(STORE_RETRY);
-		/* If the machine is about to sleep, when it is awake. */
-		queue_work(kvt_teardown_wq, &store->teardown);
+		store_finish_later(store);
 		return;
 	}
 	store_empty(store);
@@ -213,13 +218,15 @@ static void store_teardown(struct work_struct *work)
 	smp_store_release(&store->gone, true);
 	wake_up_all(&store->gone_wait);
 	kvt_store_put(store);
+	if (atomic_dec_and_test(&kvt_teardowns))
+		wake_up_var(&kvt_teardowns);
 }
 
 static void store_left(struct percpu_ref *ref)
 {
 	struct kvt_store *store = container_of(ref, struct kvt_store, inside);
 
-	queue_work(kvt_teardown_wq, &store->teardown);
+	queue_delayed_work(kvt_teardown_wq, &store->teardown, 0);
 }
 
 static int store_fill(struct kvt_store *store, const struct kvt_index_ops *ops, u32 page_size,
@@ -337,6 +344,7 @@ static void store_unpublish(struct kvt_store *store)
 	kvt_hooks_drop(store);
 	kvt_debugfs_remove(store->debugfs);
 	trace_kvt_store_destroy(store->id, store->name);
+	atomic_inc(&kvt_teardowns);
 	percpu_ref_kill(&store->inside);
 }
 
@@ -356,7 +364,7 @@ static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
 	init_waitqueue_head(&store->gone_wait);
 	kvt_bindings_init(store);
 	kvt_late_posts_init(&store->late_posts);
-	INIT_WORK(&store->teardown, store_teardown);
+	INIT_DELAYED_WORK(&store->teardown, store_teardown);
 	return store;
 }
 
@@ -427,8 +435,12 @@ static int store_make(const struct kvtree_store_create *args, const struct kvt_l
 		if (store->attaching)
 			store_withdraw(store);
 		kvt_bindings_close(store);
-		while (!store_finish(store))
-			msleep(STORE_RETRY);
+		if (!store_finish(store)) {
+			/* The caller may be killed, and need not wait for memory. */
+			atomic_inc(&kvt_teardowns);
+			store_finish_later(store);
+			return err;
+		}
 		store_empty(store);
 	}
 put:
@@ -905,6 +917,8 @@ void kvt_stores_exit(void)
 	 * then queue the teardowns.
 	 */
 	rcu_barrier();
+	/* Those that are tried again later are on no queue. */
+	wait_var_event(&kvt_teardowns, !atomic_read(&kvt_teardowns));
 	destroy_workqueue(kvt_teardown_wq);
 	destroy_workqueue(kvt_wq);
 }

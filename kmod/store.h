@@ -72,7 +72,7 @@ struct kvt_store {
 	struct kvt_bindings bindings;	/* of BPF programs (binding.c) */
 	struct kvt_hook __rcu *validator;
 	struct kvt_late_posts late_posts;
-	struct work_struct teardown;
+	struct delayed_work teardown;
 	struct wait_queue_head gone_wait;
 	bool gone;			/* the index is freed, and gone_err is set */
 	int gone_err;			/* why not all of it is durable */
