@@ -470,8 +470,8 @@ static bool supers_are_alike(const struct kvt_oracle *o)
 }
 
 /*
- * The superblock of a checkpoint is not written to one place: there is one copy of the new one, or of
- * the old one.  Before the next attach writes anything else there are two, on every disk.
+ * The superblock of a checkpoint is not written to one place: there is one copy of the new one,
+ * or of the old one.  Before the next attach writes anything else there are two, on every disk.
  */
 TEST_F(faults, an_attach_completes_the_superblock_before_it_writes_anything_else)
 {

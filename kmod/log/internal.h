@@ -37,7 +37,7 @@ enum kvt_seg_state {
 enum kvt_room {
 	KVT_ROOM_STREAM,	/* records */
 	KVT_ROOM_COMMIT,	/* commit records */
-	KVT_ROOM_DRAIN,		/* records that a checkpoint waits for at its end */
+	KVT_ROOM_DRAIN,		/* records carried, or that a checkpoint waits for */
 	KVT_ROOM_LAST,		/* commit records that it waits for, or of a new life */
 	KVT_ROOM_SAVE,		/* a checkpoint */
 };

@@ -241,6 +241,8 @@ static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 	life->first_epoch = cpu_to_le64(first);
 	life->last_epoch = 0;
 	life->flags = nr ? 0 : flags;
+	if (log->carry.epoch)
+		life->flags |= cpu_to_le32(KVTREE_LOG_LIFE_CARRIED);
 	kvt_log_pos_store(&life->commit, &dev->commit);
 	super->nr_lives = cpu_to_le32(nr + 1);
 	super->generation = cpu_to_le64(log->generation);

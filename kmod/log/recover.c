@@ -249,6 +249,21 @@ static u64 first_epoch(const struct kvtree_log_super *super)
 	return (le64_to_cpu(cp->epoch) + le32_to_cpu(cp->met)) ?: 1;
 }
 
+/* The end of a life that has none in the superblock, which may say how far it goes at least. */
+static int find_end(struct kvt_log_set *set, struct kvt_log_found *found,
+		    const struct kvtree_log_life *last)
+{
+	u64 carried = le64_to_cpu(last->first_epoch);
+	int verdict = find_open(set, found);
+
+	if (verdict || !(le32_to_cpu(last->flags) & KVTREE_LOG_LIFE_CARRIED) ||
+	    found->epoch >= carried)
+		return verdict;
+	kvt_log_say(set, "epoch %llu was durable, but only epoch %llu is found",
+		    (unsigned long long)carried, (unsigned long long)found->epoch);
+	return KVT_LOG_DAMAGED;
+}
+
 /* The last epoch of the last life, or of the checkpoint if there is no life. */
 static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 {
@@ -272,7 +287,7 @@ static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 		return find_until(set, found, le64_to_cpu(last->first_epoch),
 				  le64_to_cpu(last->last_epoch));
 	if (!last->last_epoch)
-		return find_open(set, found);
+		return find_end(set, found, last);
 	found->epoch = le64_to_cpu(last->last_epoch);
 	found->seen = found->epoch;
 	return KVT_LOG_SOUND;

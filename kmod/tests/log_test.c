@@ -477,6 +477,25 @@ static void what_was_durable_at_a_checkpoint_has_to_be_there(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 4 was durable"));
 }
 
+/* Nothing is known of an epoch that may not have been written; but of this one it is. */
+static void an_epoch_that_was_carried_has_to_be_there(struct kunit *test)
+{
+	struct kvt_log_pos pos = { .segment = LD_COMMIT, .block = 1 };
+	struct kvt_log_found found;
+	struct ld *ld = ld_new(test, 1);
+
+	KUNIT_EXPECT_EQ(test, 0, ld_recover(ld, &found));
+	ld->super[0]->lives[0].flags = cpu_to_le32(KVTREE_LOG_LIFE_CARRIED);
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 1 was durable"));
+	ld_add_trailer(ld, 0, 1, NULL, 0);
+	KUNIT_EXPECT_EQ(test, 0, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 1, found.epoch);
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 100);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+}
+
 /* A checkpoint between lives has met nothing, and only the life that follows says so. */
 static void what_a_checkpoint_has_met_is_where_until_begins(struct kunit *test)
 {
@@ -868,6 +887,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(an_epoch_before_the_last_two_is_damaged_and_not_dropped),
 	KUNIT_CASE(an_epoch_counts_when_all_disks_have_it),
 	KUNIT_CASE(what_was_durable_at_a_checkpoint_has_to_be_there),
+	KUNIT_CASE(an_epoch_that_was_carried_has_to_be_there),
 	KUNIT_CASE(what_a_checkpoint_has_met_is_where_until_begins),
 	KUNIT_CASE(what_cannot_be_read_is_an_error_and_not_an_end),
 	KUNIT_CASE(only_what_is_needed_has_to_be_readable),

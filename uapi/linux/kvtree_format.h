@@ -57,13 +57,18 @@ struct kvtree_log_life {
 	__le64 generation;
 	__le64 first_epoch;
 	__le64 last_epoch;		/* of the last life: 0 */
-	__le32 flags;			/* of the first life: KVTREE_LOG_LIFE_MET_NONE */
+	__le32 flags;			/* KVTREE_LOG_LIFE_... */
 	__le32 reserved;
 	struct kvtree_log_pos commit;	/* the trailer of first_epoch, on this device */
 };
 
-/* When it began all was in the checkpoint, which therefore has met no epoch behind its own. */
+/*
+ * Of the first life: when it began all was in the checkpoint, which therefore has met no epoch
+ * behind its own.
+ */
 #define KVTREE_LOG_LIFE_MET_NONE	(1u << 0)
+/* Its first epoch was stable before it began: a log without it is damaged. */
+#define KVTREE_LOG_LIFE_CARRIED		(1u << 1)
 
 /* A checkpoint's part on one device; of a store without checkpoint, zeros. */
 struct kvtree_log_checkpoint {
