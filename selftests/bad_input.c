@@ -801,7 +801,7 @@ TEST_F(bad, unknown_calls_are_enotty)
 	int nr;
 
 	for (nr = 0; nr < 256; nr++) {
-		if ((nr >= 0x40 && nr <= 0x49) || (nr >= 0x50 && nr <= 0x53) ||
+		if ((nr >= 0x40 && nr <= 0x49) || (nr >= 0x50 && nr <= 0x54) ||
 		    (nr >= 0x60 && nr <= 0x62))
 			continue;
 		ASSERT_EQ(-ENOTTY, kvt_ioctl(self->fd, _IOC(_IOC_READ | _IOC_WRITE, 'K', nr, 64),
@@ -829,6 +829,14 @@ TEST_F(bad, impossible_sizes_of_structures_are_refused)
 		{ KVTREE_IOC_STORE_SELF, KVTREE_STORE_INFO_SIZE_VER0 },
 		{ KVTREE_IOC_STAT, KVTREE_STAT_ARGS_SIZE_VER0 },
 		{ KVTREE_IOC_ENGINE_STAT, KVTREE_ENGINE_STAT_SIZE_VER0 },
+		{ KVTREE_IOC_BPF_ACCESS, KVTREE_BPF_ACCESS_SIZE_VER0 },
+		{ KVTREE_IOC_BPF_BIND, KVTREE_BPF_BIND_SIZE_VER0 },
+		{ KVTREE_IOC_BPF_HOOK, KVTREE_BPF_HOOK_SIZE_VER0 },
+		{ KVTREE_IOC_BPF_BINDING, KVTREE_BPF_BINDING_SIZE_VER0 },
+		{ KVTREE_IOC_BPF_UNBIND, KVTREE_BPF_UNBIND_SIZE_VER0 },
+		{ KVTREE_IOC_STORE_ATTACH, KVTREE_STORE_ATTACH_SIZE_VER0 },
+		{ KVTREE_IOC_STORE_DETACH, KVTREE_STORE_DETACH_SIZE_VER0 },
+		{ KVTREE_IOC_CHECKPOINT, KVTREE_CHECKPOINT_SIZE_VER0 },
 	};
 	const size_t large = (1 << 14) - 1;
 	char *buf = calloc(1, large);
