@@ -275,11 +275,11 @@ int kvtree_bpf_allow(const struct kvtree *kv, int allow);
 int kvtree_bpf_bind(const struct kvtree *kv, int map_fd, unsigned int access);
 
 /**
- * kvtree_bpf_unbind() - let programs use the store by a map no more
+ * kvtree_bpf_unbind() - stop programs from using the store by a map
  * @kv: the session
  * @map_fd: the map
  *
- * Calls that are under way go on to their end.
+ * Calls under way run to their end, and what was posted is made.
  *
  * Return: 0, or
  *	-EACCES		the session may neither read nor write, or @map_fd is for

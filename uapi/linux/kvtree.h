@@ -693,8 +693,8 @@ enum kvtree_stat {
  *
  * A BPF program names a store by a map: an array of one element, which a session
  * binds to its store to read, to write, or both.  A program can use the store if it
- * can use the map, so who was given the map was given the store.  The kfuncs are in
- * kvtree.bpf.h.
+ * was loaded with the map, so giving somebody the map gives the store.  The kfuncs are
+ * in kvtree.bpf.h.
  *
  * KVTREE_IOC_BPF_ACCESS: allow programs to use the session's store, or forbid it
  * again, which ends all bindings (programs get ESTALE).  Only the store's owner and
