@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Posts: changes of BPF programs that run where none can be made, perhaps on
- * top of a writer.  They go through a ring per CPU to a worker.
+ * Posts: changes by BPF programs in contexts where they cannot make changes, perhaps on
+ * top of a writer.  A ring for each CPU takes them to a worker.
  *
- * Several programs may be writing to a ring at once, each having interrupted the
- * one before.  A program reserves its place with one atomic operation, fills it,
- * and marks it ready; the worker goes as far as places are ready, clears them,
- * and lets go of them.  A place that is not ready yet will be by a program that
- * then wakes the worker, who by that time may have come to nothing else.
+ * Several programs may write to a ring at once, each having interrupted the one before.
+ * A program reserves a place with one atomic operation, fills it, and marks it ready.
+ * The worker runs the posts up to the first place that is not ready, clears their places
+ * and frees them.  The program that makes that place ready wakes the worker again.
  *
  *	tail                          head
  *	| ready | ready | taken | ready | 0 0 0 ...
  *
- * The rings are all stores', so this worker waits for no store.  What it cannot make
- * at once it hands over to the store's own queue, and after it, to keep their order,
- * all posts for that store until the queue is empty again.  The queue has a worker that
- * may wait, and a bound: what is beyond it is dropped.
+ * All stores share the rings, so this worker waits for no store.  A post that would have
+ * to wait moves to its store's own queue.  To keep their order, so do all later posts for
+ * that store until the queue is empty.  The queue has a worker that may wait, and a bound
+ * above which posts are dropped.
  */
 #include <linux/align.h>
 #include <linux/atomic.h>
@@ -137,7 +136,7 @@ static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 	return kvt_bpf_write(ctx, &write);
 }
 
-/* It was made, or cannot be. */
+/* The post was made, or cannot be. */
 static void post_end(struct kvt_store *store, const struct post *post, int err)
 {
 	kvt_bpf_write_count(&store->stats, post->change, err);
@@ -200,7 +199,7 @@ static void late_remove(struct kvt_late_posts *late, struct late_post *entry)
 {
 	spin_lock(&late->lock);
 	list_del(&entry->list);
-	/* Who reads 0 here finds everything made: pairs with post_run(). */
+	/* A reader of 0 sees every post made: pairs with post_run(). */
 	smp_store_release(&late->bytes, late->bytes - entry->size);
 	spin_unlock(&late->lock);
 	kfree(entry);
@@ -325,7 +324,7 @@ static int post_write(const struct kvt_bpf_write *write, const struct kvt_bindin
 	 * publishes the binding after kvt_posts_prepare() has set post_rings.
 	 */
 	smp_rmb();
-	/* On another CPU by now it is a ring as good as any. */
+	/* After a migration another CPU's ring does as well. */
 	ring = &READ_ONCE(post_rings)[raw_smp_processor_id()];
 	post = post_take(ring, size, &ring->shares[share]);
 	if (!post)
@@ -490,7 +489,7 @@ int kvt_posts_prepare(void)
 }
 
 /**
- * kvt_posts_flush() - wait until everything that was posted has had its turn
+ * kvt_posts_flush() - wait until every post has had its turn
  *
  * Context: process context, sleeps.
  */
