@@ -30,7 +30,7 @@ settings()
 			# each other, and may do otherwise at full speed. The others take the
 			# same steps in uml-debug, and most of them in the user lane. stock's
 			# crash part replays with both engines.
-			SUITES='kvt_[!p]*' LEAST=500
+			SUITES='kvt_[!p]*'
 		else
 			SECOND+='|durable'
 		fi;;
