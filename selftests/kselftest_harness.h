@@ -1012,7 +1012,7 @@ static void __wait_for_test(struct __test_metadata *t)
 		return;
 	} else if (ret == 0) {
 		timed_out = true;
-		/* Not the kernel's: where it is, before it goes. */
+		/* Not the kernel's: where it is, and whether it goes. */
 		kvt_timed_out(t->name, t->pid);
 		/* signal process group */
 		kill(-(t->pid), SIGKILL);

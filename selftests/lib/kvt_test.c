@@ -2,6 +2,7 @@
 /*
  * What the test programs share; see kvt_test.h.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -754,7 +755,7 @@ __u64 kvt_fewer(__u64 n, unsigned int part)
 	return access("/proc/lockdep_stats", F_OK) ? n : n / part;
 }
 
-void kvt_timed_out(const char *name, int pid)
+static void tell_stacks(const char *name, int pid)
 {
 	char *script = getenv("KVTREE_STACKS"), number[16];
 	int child;
@@ -768,6 +769,52 @@ void kvt_timed_out(const char *name, int pid)
 		_exit(1);
 	}
 	kvt_wait(child);
+}
+
+/* Whether it is of the group, and runs or is blocked. */
+static bool is_alive(const char *process, int group)
+{
+	char path[300], text[512], *after, state;
+	int fd, its_group;
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", process);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[len > 0 ? len : 0] = '\0';
+	/* Behind the name, which may have anything in it. */
+	after = strrchr(text, ')');
+	return after && sscanf(after + 1, " %c %*d %d", &state, &its_group) == 2 &&
+	       its_group == group && state != 'Z';
+}
+
+/* Whether a group of processes has ended; the harness has not waited for all of them. */
+static bool group_has_ended(void *group)
+{
+	DIR *processes = opendir("/proc");
+	struct dirent *entry;
+	bool alive = false;
+
+	KVT_CHECK(processes);
+	while (!alive && (entry = readdir(processes)))
+		alive = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+			is_alive(entry->d_name, *(int *)group);
+	closedir(processes);
+	return !alive;
+}
+
+void kvt_timed_out(const char *name, int pid)
+{
+	tell_stacks(name, pid);
+	KVT_CHECK(kill(-pid, SIGKILL) == 0);
+	if (kvt_eventually(group_has_ended, &pid))
+		return;
+	printf("Bail out! %s cannot be killed\n", name);
+	fflush(stdout);
+	_exit(1);
 }
 
 bool kvt_eventually(bool (*until)(void *arg), void *arg)

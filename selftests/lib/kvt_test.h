@@ -218,8 +218,9 @@ void kvt_sleep_ms(unsigned int ms);
 /* n, or 1 / part of it in a kernel that watches its every lock and access. */
 __u64 kvt_fewer(__u64 n, unsigned int part);
 /*
- * Of the harness: a test takes too long and will be killed.  In a lane's kernel its
- * stacks go to the console.
+ * Of the harness: kill a test that takes too long.  In a lane's kernel its stacks go to
+ * the console before.  If it cannot be killed, the program ends: the tests behind it would
+ * wait for the same.
  */
 void kvt_timed_out(const char *name, int pid);
 /* Calls until(arg) every 10 ms until it is true; false after a minute. */
