@@ -350,6 +350,26 @@ TEST_F(durable, store_is_detached_while_a_worker_has_a_change_wait)
 	EXPECT_TRUE(kvt_has(self->fd, kvt_bytes(op.key_inline, 4), STR("value")));
 }
 
+/* What wants a commit for all of them is not in its store while the submitter waits. */
+TEST_F(durable, store_is_detached_while_the_submitter_of_changes_waits)
+{
+	struct kvtree_op op = put_op(1, "value", 5);
+	struct kvt_cqe cqe;
+	int i;
+
+	op.flags |= KVTREE_F_SYNC;
+	for (i = 0; i < 4; i++)
+		kvt_sqe_inline(kvt_ring_sqe(&self->l.ring), self->fd, &op, NULL, i);
+	lock(&self->l);
+	ASSERT_TRUE(kvt_eventually(some_wait, &self->fd));
+	EXPECT_TRUE(ends(detach, self));
+	unlock(&self->l);
+	for (i = 0; i < 4; i++) {
+		next_cqe(&self->l, &cqe);
+		EXPECT_EQ(0, cqe.res);
+	}
+}
+
 static bool is_there(void *arg)
 {
 	return kvt_version(*(int *)arg, kvt_bytes(&(__u32){ 2 }, 4));
