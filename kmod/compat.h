@@ -80,6 +80,16 @@ static inline void kvt_uring_punted(struct io_uring_cmd *cmd)
 }
 #endif
 
+/* Where that runs which io_uring_cmd_complete_in_task() is given; kept by the command. */
+static inline struct task_struct *kvt_uring_task(struct io_uring_cmd *cmd)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+	return cmd_to_io_kiocb(cmd)->task;
+#else
+	return cmd_to_io_kiocb(cmd)->tctx->task;
+#endif
+}
+
 /* Complete a command; res2 is for rings with CQEs of 32 bytes (@cqe32). */
 static inline void kvt_uring_done(struct io_uring_cmd *cmd, s32 res, u64 res2, bool cqe32,
 				  unsigned int issue_flags)

@@ -17,8 +17,9 @@ static void guest_fill(struct kvt_guest *guest, const struct wait_queue_entry *e
 	*guest = (struct kvt_guest) { .what = what, .command = private & 1 };
 	rcu_read_lock();
 	if (guest->command) {
-		guest->pid = private >> 1;
-		task = pid_task(find_pid_ns(guest->pid, &init_pid_ns), PIDTYPE_PID);
+		guest->pid = pid_nr(kvt_guest_pid(entry->private));
+		/* Another process may have the number by now. */
+		task = pid_task(kvt_guest_pid(entry->private), PIDTYPE_TGID);
 	} else if (task) {
 		guest->pid = task_pid_nr(task);
 	}

@@ -9,13 +9,14 @@
 #include <linux/sched.h>
 #include <linux/types.h>
 
+struct pid;
 struct wait_queue_head;
 
 struct kvt_guest {
 	pid_t pid;
 	char comm[TASK_COMM_LEN];	/* "" if the process has ended */
 	const char *what;		/* it waits for */
-	bool command;			/* it is a command of io_uring, which no task waits with */
+	bool command;			/* commands of io_uring, which no task waits with */
 };
 
 /* As many as anybody wants to read about. */
@@ -29,13 +30,24 @@ struct kvt_guests {
 
 /**
  * kvt_guest_private() - what stands in an entry of a wait queue in place of a task
- * @pid: of the process whose command waits
+ * @pid: of the process whose commands wait; kept while the entry is in the queue
  *
  * Return: a value for the entry's private.
  */
-static inline void *kvt_guest_private(pid_t pid)
+static inline void *kvt_guest_private(struct pid *pid)
 {
-	return (void *)((unsigned long)pid << 1 | 1);
+	return (void *)((unsigned long)pid | 1);
+}
+
+/**
+ * kvt_guest_pid() - the process
+ * @private: of kvt_guest_private()
+ *
+ * Return: its @pid.
+ */
+static inline struct pid *kvt_guest_pid(const void *private)
+{
+	return (struct pid *)((unsigned long)private & ~1ul);
 }
 
 void kvt_guests_add(struct kvt_guests *guests, struct wait_queue_head *head, const char *what);

@@ -566,56 +566,34 @@ int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep)
 KVT_EXPORT_FOR_TESTS(kvt_reclaim_throttle);
 
 /**
- * kvt_reclaim_wait() - have a function called when less memory waits than the bound
+ * kvt_reclaim_listen() - have a function called whenever less memory waits than the bound
  * @reclaim: the store's
- * @entry: of init_waitqueue_func_entry(); the function is called once, in process
- *	context, with the queue's lock held, and must take the entry off the queue
+ * @entry: of init_waitqueue_func_entry(); the function is called in process context, with
+ *	the queue's lock held
+ *
+ * Who passes a barrier after this, and then asks kvt_reclaim_throttle(), does not miss it.
  *
  * Context: process context.
- *
- * Return: true if it is called, or was; false if there is nothing to wait for.
  */
-bool kvt_reclaim_wait(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry)
+void kvt_reclaim_listen(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry)
 {
-	bool was_called;
-
-	/* Behind the others: who waits longest is called first. */
 	spin_lock_irq(&reclaim->wait.lock);
 	__add_wait_queue_entry_tail(&reclaim->wait, entry);
 	spin_unlock_irq(&reclaim->wait.lock);
-	/* Pairs with the barrier in wq_has_sleeper(): it sees us, or we what it freed. */
-	smp_mb();
-	if (reclaim_over(reclaim)) {
-		kvt_stat_inc(reclaim->stats, KVTREE_STAT_WAITING_STALL);
-		return true;
-	}
-	spin_lock_irq(&reclaim->wait.lock);
-	was_called = list_empty(&entry->entry);
-	list_del_init(&entry->entry);
-	spin_unlock_irq(&reclaim->wait.lock);
-	return was_called;
 }
 
 /**
- * kvt_reclaim_unwait() - wait no more
+ * kvt_reclaim_unlisten() - have it called no more
  * @reclaim: the store's
- * @entry: of kvt_reclaim_wait(), or initialised and never given to it
- *
- * The function may have been called before, but is not after.
+ * @entry: of kvt_reclaim_listen()
  *
  * Context: process context.
- *
- * Return: true if it waited, and the function was not called.
  */
-bool kvt_reclaim_unwait(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry)
+void kvt_reclaim_unlisten(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry)
 {
-	bool waited;
-
 	spin_lock_irq(&reclaim->wait.lock);
-	waited = !list_empty(&entry->entry);
 	list_del_init(&entry->entry);
 	spin_unlock_irq(&reclaim->wait.lock);
-	return waited;
 }
 
 /**

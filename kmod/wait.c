@@ -2,37 +2,45 @@
 /* Commands that wait without a thread. */
 #include <linux/blkdev.h>
 #include <linux/errno.h>
+#include <linux/pid.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
 
 #include "compat.h"
 #include "guest.h"
 #include "log/log.h"
 #include "session.h"
+#include "user.h"
 #include "wait.h"
 
 /* What a session keeps for those that will wait until they are durable. */
 #define NR_SPARE	256
 
+/* So many commands are looked at under the lock, or are one work for a task. */
+#define PORTION		128
+
 enum wait_state {
 	WAIT_NEW,		/* nobody is to wake it yet */
-	WAIT_WAITS,		/* for an event, or for the worker */
-	WAIT_SENT,		/* for its task */
+	WAIT_WAITS,		/* for an event */
+	WAIT_SENT,		/* for its task, or for the work to send it there */
 	WAIT_RUNS,		/* it is executed or completes */
 };
 
 /* There is one for each of many commands: it is small. */
 struct wait {
 	union {
-		struct list_head list;		/* lock: of those pending, or of syncs */
-		struct wait *next;		/* spare (lock), or completed with this */
+		struct list_head list;		/* lock: of a queue, or of those that are over */
+		struct wait *next;		/* spare (lock), or sent with this */
 	};
-	enum wait_state state;			/* lock */
+	struct rb_node node;			/* lock: of the tree, by user_data and seq */
+	u64 user_data;
+	u64 seq;
+	u8 state;				/* lock: enum wait_state */
+	u8 event;				/* enum kvt_wait_event */
 	bool canceled;				/* lock: it does not wait any more */
 	bool cqe32;
-	pid_t pid;				/* of who submitted it */
-	int res;				/* of the command, if it is durable */
+	bool failed;				/* res is why it is not durable */
+	int res;				/* of a command that was executed */
 	u64 epoch;				/* to be durable; 0: it is a change */
 	u64 version;
 	u64 out;
@@ -41,16 +49,8 @@ struct wait {
 	struct io_uring_cmd *cmd;
 };
 
-enum pending_event {
-	PENDING_RECLAIM,	/* less memory than the garbage bound */
-	PENDING_LOG,		/* room in the log */
-};
-
 struct kvt_pending {
 	struct wait wait;
-	enum pending_event event;		/* lock */
-	struct wait_queue_entry entry;		/* in the event's queue */
-	struct work_struct work;		/* sends it to its task */
 	struct kvtree_op op;
 	kvt_pending_fn again;
 };
@@ -76,21 +76,85 @@ static struct kvt_log *wait_log(const struct wait *wait)
 	return wait_store(wait)->log;
 }
 
+/*
+ * The tree
+ */
+
+static bool wait_comes_before(const struct wait *wait, u64 user_data, u64 seq)
+{
+	return wait->user_data < user_data || (wait->user_data == user_data && wait->seq < seq);
+}
+
+static bool wait_less(struct rb_node *a, const struct rb_node *b)
+{
+	const struct wait *wait = rb_entry(b, struct wait, node);
+
+	return wait_comes_before(rb_entry(a, struct wait, node), wait->user_data, wait->seq);
+}
+
+static void tree_add(struct kvt_waits *waits, struct wait *wait)
+{
+	wait->seq = ++waits->seq;
+	rb_add(&wait->node, &waits->tree, wait_less);
+}
+
+static void tree_del(struct kvt_waits *waits, struct wait *wait)
+{
+	if (RB_EMPTY_NODE(&wait->node))
+		return;
+	rb_erase(&wait->node, &waits->tree);
+	RB_CLEAR_NODE(&wait->node);
+}
+
+/* The first one with this user_data and seq, or after it. */
+static struct wait *tree_find(const struct kvt_waits *waits, u64 user_data, u64 seq)
+{
+	struct rb_node *node = waits->tree.rb_node;
+	struct wait *wait, *found = NULL;
+
+	while (node) {
+		wait = rb_entry(node, struct wait, node);
+		if (wait_comes_before(wait, user_data, seq)) {
+			node = node->rb_right;
+		} else {
+			found = wait;
+			node = node->rb_left;
+		}
+	}
+	return found;
+}
+
 static void wait_init(struct wait *wait, struct kvt_session *session,
 		      const struct kvt_wait_args *args)
 {
 	*wait = (struct wait) {
+		.user_data = cmd_to_io_kiocb(args->cmd)->cqe.user_data,
 		.state = WAIT_NEW,
 		.cqe32 = args->issue_flags & IO_URING_F_CQE32,
-		.pid = task_tgid_nr(current),
 		.out = args->out,
 		.owner = current->files,
 		.session = session,
 		.cmd = args->cmd,
 	};
-	INIT_LIST_HEAD(&wait->list);
-	*wait_of(args->cmd) = wait;
 	kvt_stat_inc(&session->store->stats, KVTREE_STAT_URING_WAIT);
+}
+
+/* It has all that it needs. */
+static void wait_publish(struct wait *wait)
+{
+	struct kvt_waits *waits = &wait->session->waits;
+
+	spin_lock(&waits->lock);
+	tree_add(waits, wait);
+	*wait_of(wait->cmd) = wait;
+	spin_unlock(&waits->lock);
+}
+
+/* Under the lock: nobody finds it any more. */
+static void wait_hide(struct wait *wait)
+{
+	tree_del(&wait->session->waits, wait);
+	*wait_of(wait->cmd) = NULL;
 }
 
 /*
@@ -111,6 +175,110 @@ static int wait_mark(struct wait *wait, const struct kvt_op_ctx *ctx, unsigned i
 	was_inside = kvt_op_step_out(ctx);
 	io_uring_cmd_mark_cancelable(wait->cmd, issue_flags);
 	return kvt_op_step_in(ctx, was_inside);
+}
+
+/*
+ * Events
+ */
+
+static void waits_queue_work(struct kvt_waits *waits)
+{
+	struct kvt_session *session = container_of(waits, struct kvt_session, waits);
+
+	queue_work(session->store->reclaim.wq, &waits->work);
+}
+
+/* The work is to look whether the event has come. */
+static void queue_wake(struct kvt_wait_queue *queue)
+{
+	WRITE_ONCE(queue->woken, true);
+	waits_queue_work(queue->waits);
+}
+
+/* With the event's queue locked: this stands there for all of the session's. */
+static int queue_hear(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+{
+	queue_wake(container_of(entry, struct kvt_wait_listener, entry)->queue);
+	return 1;
+}
+
+static struct wait_queue_entry *queue_listener(struct kvt_wait_queue *queue)
+{
+	return &queue->listener[queue->second].entry;
+}
+
+/* Under the lock: listen, in the name of who submitted a command. */
+static void queue_listen(struct kvt_wait_queue *queue, const struct wait *wait)
+{
+	struct pid *pid = get_task_pid(kvt_uring_task(wait->cmd), PIDTYPE_TGID);
+	struct wait_queue_entry *entry = queue_listener(queue);
+
+	entry->private = kvt_guest_private(pid);
+	if (wait->event == KVT_WAIT_RECLAIM)
+		kvt_reclaim_listen(&wait_store(wait)->reclaim, entry);
+	else if (wait->event == KVT_WAIT_ROOM)
+		kvt_log_listen_space(wait_log(wait), entry);
+	else
+		kvt_log_listen(wait_log(wait), entry);
+}
+
+/* Under the lock, before the last one leaves the store. */
+static void queue_unlisten(const struct wait *wait, struct wait_queue_entry *entry)
+{
+	if (wait->event == KVT_WAIT_RECLAIM)
+		kvt_reclaim_unlisten(&wait_store(wait)->reclaim, entry);
+	else if (wait->event == KVT_WAIT_ROOM)
+		kvt_log_unlisten_space(wait_log(wait), entry);
+	else
+		kvt_log_unlisten(wait_log(wait), entry);
+	put_pid(kvt_guest_pid(entry->private));
+}
+
+/* Whether it is of the process in whose name the queue listens. */
+static bool queue_is_of(struct kvt_wait_queue *queue, const struct wait *wait)
+{
+	struct pid *pid = get_task_pid(kvt_uring_task(wait->cmd), PIDTYPE_TGID);
+
+	/* Only to compare. */
+	put_pid(pid);
+	return pid == kvt_guest_pid(queue_listener(queue)->private);
+}
+
+static bool reclaim_allows(const struct wait *wait)
+{
+	return !kvt_reclaim_throttle(&wait_store(wait)->reclaim, false);
+}
+
+static bool wait_is_durable(const struct wait *wait)
+{
+	return kvt_log_synced(wait_log(wait), wait->epoch) != -EAGAIN;
+}
+
+/* Under the lock: it waits, and is heard of if the event comes from here on. */
+static struct kvt_wait_queue *wait_start(struct wait *wait, enum kvt_wait_event event)
+{
+	struct kvt_wait_queue *queue = &wait->session->waits.queue[event];
+
+	wait->event = event;
+	wait->state = WAIT_WAITS;
+	list_add_tail(&wait->list, &queue->list);
+	if (!queue->nr++)
+		queue_listen(queue, wait);
+	/* Pairs with the barrier of who makes room: it sees the listener, or we the room. */
+	smp_mb();
+	return queue;
+}
+
+/* Under the lock: it waits no more.  The work is to send it to its task. */
+static void wait_end(struct wait *wait)
+{
+	struct kvt_waits *waits = &wait->session->waits;
+	struct kvt_wait_queue *queue = &waits->queue[wait->event];
+
+	wait->state = WAIT_SENT;
+	list_move_tail(&wait->list, &waits->over);
+	if (!--queue->nr)
+		queue_unlisten(wait, queue_listener(queue));
 }
 
 /*
@@ -137,7 +305,7 @@ static void sync_free(struct wait *wait)
 	struct kvt_waits *waits = &wait->session->waits;
 
 	spin_lock(&waits->lock);
-	*wait_of(wait->cmd) = NULL;
+	wait_hide(wait);
 	if (waits->nr_spare < NR_SPARE) {
 		wait->next = waits->spare;
 		waits->spare = wait;
@@ -151,64 +319,16 @@ static void sync_free(struct wait *wait)
 /* With the command its file may go, and the session. */
 static void sync_done(struct wait *wait, unsigned int issue_flags, bool dead)
 {
-	struct kvtree_op __user *out = u64_to_user_ptr(wait->out);
 	struct io_uring_cmd *cmd = wait->cmd;
 	u64 version = wait->version;
 	bool cqe32 = wait->cqe32;
 	int res = wait->res;
 
 	/* What stands there is that it has succeeded. */
-	if (res < 0 && out && (dead || put_user(res, &out->result)))
-		res = -EFAULT;
+	if (wait->failed && !dead)
+		kvt_put_result(wait->out, res);
 	sync_free(wait);
 	kvt_uring_done(cmd, res, version, cqe32, issue_flags);
-}
-
-/* Runs in the submitter's task, which has its memory, or in one that has none. */
-static void sync_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bool dead)
-{
-	struct wait *wait = *wait_of(cmd), *next;
-
-	for (; wait; wait = next) {
-		next = wait->next;
-		sync_done(wait, issue_flags, dead);
-	}
-}
-
-KVT_URING_TASK_WORK(sync_task_work, sync_in_task)
-
-static struct io_ring_ctx *wait_ring(const struct wait *wait)
-{
-	return cmd_to_io_kiocb(wait->cmd)->ctx;
-}
-
-/* Whether the ring's completions wait for its task in any case. */
-static bool wait_is_deferred(const struct wait *wait)
-{
-	return wait_ring(wait)->flags & IORING_SETUP_DEFER_TASKRUN;
-}
-
-/* With those that follow it. */
-static void sync_send(struct wait *wait)
-{
-	/* A task that waits for many is woken when there are as many. */
-	if (wait->next)
-		io_uring_cmd_complete_in_task(wait->cmd, sync_task_work);
-	else
-		io_uring_cmd_do_in_task_lazy(wait->cmd, sync_task_work);
-}
-
-static void syncs_queue_work(struct kvt_waits *waits)
-{
-	struct kvt_session *session = container_of(waits, struct kvt_session, waits);
-
-	queue_work(session->store->reclaim.wq, &waits->work);
-}
-
-static int syncs_wake(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
-{
-	syncs_queue_work(container_of(entry, struct kvt_waits, listener));
-	return 1;
 }
 
 /* Commands that were submitted at once, and want a commit for all of them. */
@@ -254,42 +374,25 @@ static void sync_want(const struct wait *wait)
 /* Under the lock: it waits until its epoch is durable. */
 static void sync_start(struct wait *wait)
 {
-	struct kvt_waits *waits = &wait->session->waits;
-	bool first = list_empty(&waits->syncs);
+	struct kvt_wait_queue *queue = wait_start(wait, KVT_WAIT_DURABLE);
 
-	list_add_tail(&wait->list, &waits->syncs);
-	/* One stands there for all of them. */
-	if (first)
-		waits->listener.private = kvt_guest_private(wait->pid);
-	if (first)
-		kvt_log_listen(wait_log(wait), &waits->listener);
-	wait->state = WAIT_WAITS;
-	/* If it becomes durable from here on that is heard of. */
-	if (!wait->canceled && kvt_log_synced(wait_log(wait), wait->epoch) == -EAGAIN)
+	if (wait->canceled) {
+		wait_end(wait);
+		waits_queue_work(queue->waits);
+	} else if (wait_is_durable(wait)) {
+		queue_wake(queue);
+	} else {
 		sync_want(wait);
-	else
-		syncs_queue_work(waits);
-}
-
-/* Under the lock: take what waits no longer. */
-static void syncs_take(struct kvt_waits *waits, struct list_head *done)
-{
-	struct kvt_log *log = NULL;
-	struct wait *wait, *next;
-
-	list_for_each_entry_safe(wait, next, &waits->syncs, list) {
-		log = wait_log(wait);
-		if (wait->canceled || kvt_log_synced(log, wait->epoch) != -EAGAIN) {
-			wait->state = WAIT_RUNS;
-			list_move_tail(&wait->list, done);
-		}
 	}
-	/* With the last one the store is left, and its log may go. */
-	if (log && list_empty(&waits->syncs))
-		kvt_log_unlisten(log, &waits->listener);
 }
 
-/* Nothing of the store is needed any more. */
+static void sync_fail(struct wait *wait, int err)
+{
+	wait->res = err;
+	wait->failed = true;
+}
+
+/* What has become of it. */
 static void sync_end(struct wait *wait)
 {
 	int err = kvt_log_synced(wait_log(wait), wait->epoch);
@@ -298,43 +401,7 @@ static void sync_end(struct wait *wait)
 	if (err == -EAGAIN)
 		err = -EINTR;
 	if (err)
-		wait->res = err;
-	kvt_store_leave(wait_store(wait));
-}
-
-/*
- * Hundreds end at once when an epoch is durable: those of a ring whose completions wait
- * for its task are one work for the task.
- */
-static void syncs_send(struct list_head *done)
-{
-	struct wait *wait, *next, *first = NULL, *last = NULL;
-
-	list_for_each_entry_safe(wait, next, done, list) {
-		sync_end(wait);
-		wait->next = NULL;
-		if (last && wait_is_deferred(last) && wait_ring(last) == wait_ring(wait)) {
-			last->next = wait;
-		} else {
-			if (first)
-				sync_send(first);
-			first = wait;
-		}
-		last = wait;
-	}
-	if (first)
-		sync_send(first);
-}
-
-static void syncs_work(struct work_struct *work)
-{
-	struct kvt_waits *waits = container_of(work, struct kvt_waits, work);
-	LIST_HEAD(done);
-
-	spin_lock(&waits->lock);
-	syncs_take(waits, &done);
-	spin_unlock(&waits->lock);
-	syncs_send(&done);
+		sync_fail(wait, err);
 }
 
 /**
@@ -363,10 +430,11 @@ int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 	wait->epoch = *ctx->sync;
 	wait->version = version;
 	wait->res = res;
+	wait_publish(wait);
 	if (unlikely(wait_mark(wait, ctx, args->issue_flags))) {
 		err = kvt_op_synced(ctx);
 		if (err)
-			wait->res = err;
+			sync_fail(wait, err);
 		sync_done(wait, args->issue_flags, false);
 		return -EIOCBQUEUED;
 	}
@@ -380,46 +448,17 @@ int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
  * Changes
  */
 
-static void pending_queue_work(struct kvt_pending *pending)
-{
-	queue_work(wait_store(&pending->wait)->reclaim.wq, &pending->work);
-}
-
-static int pending_wake(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
-{
-	list_del_init(&entry->entry);
-	pending_queue_work(container_of(entry, struct kvt_pending, entry));
-	return 1;
-}
-
-static bool pending_enqueue(struct kvt_pending *pending, enum pending_event event)
-{
-	struct kvt_log *log = wait_log(&pending->wait);
-
-	pending->event = event;
-	if (event == PENDING_RECLAIM)
-		return kvt_reclaim_wait(&wait_store(&pending->wait)->reclaim, &pending->entry);
-	return log && kvt_log_wait(log, &pending->entry);
-}
-
-/* Wait no more.  Returns whether it waited, and was not woken. */
-static bool pending_dequeue(struct kvt_pending *pending)
-{
-	struct kvt_log *log = wait_log(&pending->wait);
-
-	if (pending->event == PENDING_RECLAIM)
-		return kvt_reclaim_unwait(&wait_store(&pending->wait)->reclaim, &pending->entry);
-	return log && kvt_log_unwait(log, &pending->entry);
-}
-
-/* It was not made, and is not made any more. */
-static void pending_done(struct kvt_pending *pending, int res, unsigned int issue_flags)
+/* It was not made, and is not made any more.  Outside of the store. */
+static void pending_done(struct kvt_pending *pending, int res, unsigned int issue_flags,
+			 bool dead)
 {
 	struct io_uring_cmd *cmd = pending->wait.cmd;
 	bool cqe32 = pending->wait.cqe32;
 
 	if (res == -ECANCELED)
 		kvt_stat_inc(&wait_store(&pending->wait)->stats, KVTREE_STAT_URING_CANCEL);
+	if (!dead)
+		kvt_put_result(pending->wait.out, res);
 	kvt_pending_free(pending);
 	kvt_uring_done(cmd, res, 0, cqe32, issue_flags);
 }
@@ -438,11 +477,10 @@ static bool pending_take(struct kvt_pending *pending)
 }
 
 /* Runs in the submitter's task, or in one that has none of its memory. */
-static void pending_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bool dead)
+static void pending_run(struct kvt_pending *pending, unsigned int issue_flags, bool dead)
 {
-	struct kvt_pending *pending = pending_of(*wait_of(cmd));
 	struct kvt_wait_args args = {
-		.cmd = cmd,
+		.cmd = pending->wait.cmd,
 		.issue_flags = issue_flags | (pending->wait.cqe32 ? IO_URING_F_CQE32 : 0),
 		.out = pending->wait.out,
 	};
@@ -450,22 +488,7 @@ static void pending_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, 
 	if (pending_take(pending) && !dead)
 		pending->again(pending, &pending->op, &args);
 	else
-		pending_done(pending, -ECANCELED, issue_flags);
-}
-
-KVT_URING_TASK_WORK(pending_task_work, pending_in_task)
-
-/* It waits no more, and its task may be long in coming: outside of the store. */
-static void pending_work(struct work_struct *work)
-{
-	struct kvt_pending *pending = container_of(work, struct kvt_pending, work);
-	struct kvt_waits *waits = &pending->wait.session->waits;
-
-	spin_lock(&waits->lock);
-	pending->wait.state = WAIT_SENT;
-	spin_unlock(&waits->lock);
-	kvt_store_leave(wait_store(&pending->wait));
-	io_uring_cmd_complete_in_task(pending->wait.cmd, pending_task_work);
+		pending_done(pending, -ECANCELED, issue_flags, dead);
 }
 
 /**
@@ -488,17 +511,10 @@ struct kvt_pending *kvt_pending_new(struct kvt_session *session, const struct kv
 
 	if (!pending)
 		return NULL;
-	pending->event = PENDING_RECLAIM;
-	init_waitqueue_func_entry(&pending->entry, pending_wake);
-	INIT_LIST_HEAD(&pending->entry.entry);
-	INIT_WORK(&pending->work, pending_work);
 	pending->op = *op;
 	pending->again = again;
 	wait_init(&pending->wait, session, args);
-	pending->entry.private = kvt_guest_private(pending->wait.pid);
-	spin_lock(&session->waits.lock);
-	list_add_tail(&pending->wait.list, &session->waits.pending);
-	spin_unlock(&session->waits.lock);
+	wait_publish(&pending->wait);
 	return pending;
 }
 
@@ -513,13 +529,32 @@ void kvt_pending_free(struct kvt_pending *pending)
 	struct kvt_waits *waits = &pending->wait.session->waits;
 
 	spin_lock(&waits->lock);
-	list_del(&pending->wait.list);
-	*wait_of(pending->wait.cmd) = NULL;
+	wait_hide(&pending->wait);
 	spin_unlock(&waits->lock);
 	kfree(pending);
 }
 
-/* Wait for whichever event there is to wait for, unless it was canceled meanwhile. */
+/* Under the lock: wait for whichever event there is to wait for. */
+static void pending_enqueue(struct wait *wait)
+{
+	struct kvt_store *store = wait_store(wait);
+	struct kvt_wait_queue *queue;
+	bool came;
+
+	if (store->log && reclaim_allows(wait)) {
+		kvt_stat_inc(&store->stats, KVTREE_STAT_LOG_STALL);
+		queue = wait_start(wait, KVT_WAIT_ROOM);
+		came = kvt_log_has_space(store->log);
+	} else {
+		kvt_stat_inc(&store->stats, KVTREE_STAT_WAITING_STALL);
+		queue = wait_start(wait, KVT_WAIT_RECLAIM);
+		came = reclaim_allows(wait);
+	}
+	if (came)
+		queue_wake(queue);
+}
+
+/* Returns false if it was canceled meanwhile. */
 static bool pending_start(struct kvt_pending *pending)
 {
 	struct kvt_waits *waits = &pending->wait.session->waits;
@@ -527,12 +562,8 @@ static bool pending_start(struct kvt_pending *pending)
 
 	spin_lock(&waits->lock);
 	waits_on = !pending->wait.canceled;
-	if (waits_on) {
-		pending->wait.state = WAIT_WAITS;
-		if (!pending_enqueue(pending, PENDING_RECLAIM) &&
-		    !pending_enqueue(pending, PENDING_LOG))
-			pending_queue_work(pending);
-	}
+	if (waits_on)
+		pending_enqueue(&pending->wait);
 	spin_unlock(&waits->lock);
 	return waits_on;
 }
@@ -555,8 +586,178 @@ int kvt_pending_wait(struct kvt_pending *pending, const struct kvt_op_ctx *ctx,
 	if (!err && pending_start(pending))
 		return -EIOCBQUEUED;
 	kvt_op_leave(ctx);
-	pending_done(pending, pending_take(pending) ? err : -ECANCELED, issue_flags);
+	pending_done(pending, pending_take(pending) ? err : -ECANCELED, issue_flags, false);
 	return -EIOCBQUEUED;
+}
+
+/*
+ * The work
+ */
+
+static struct io_kiocb *wait_req(const struct wait *wait)
+{
+	return cmd_to_io_kiocb(wait->cmd);
+}
+
+/* Whether one work of their task's may be for both. */
+static bool wait_goes_with(const struct wait *wait, const struct wait *other)
+{
+	return wait_req(wait)->ctx == wait_req(other)->ctx &&
+	       kvt_uring_task(wait->cmd) == kvt_uring_task(other->cmd);
+}
+
+/* Those that follow it come with it; it runs in their task, or in one without its memory. */
+static void waits_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bool dead)
+{
+	struct wait *wait = *wait_of(cmd), *next;
+	struct blk_plug plug;
+
+	/* Changes that are made at once are made durable at once. */
+	blk_start_plug(&plug);
+	for (; wait; wait = next) {
+		next = wait->next;
+		if (wait->epoch)
+			sync_done(wait, issue_flags, dead);
+		else
+			pending_run(pending_of(wait), issue_flags, dead);
+	}
+	blk_finish_plug(&plug);
+}
+
+KVT_URING_TASK_WORK(waits_task_work, waits_in_task)
+
+/* With those that follow it. */
+static void wait_send(struct wait *wait)
+{
+	/* A task that waits for many is woken when there are as many. */
+	if (wait->next || !wait->epoch)
+		io_uring_cmd_complete_in_task(wait->cmd, waits_task_work);
+	else
+		io_uring_cmd_do_in_task_lazy(wait->cmd, waits_task_work);
+}
+
+/* Its task may be long in coming: nothing of the store is needed any more. */
+static void wait_leave(struct wait *wait)
+{
+	if (wait->epoch)
+		sync_end(wait);
+	kvt_store_leave(wait_store(wait));
+}
+
+/* Hundreds end at once, when an epoch is durable: they are few works for their tasks. */
+static void waits_send_list(struct list_head *over)
+{
+	struct wait *wait, *next, *first = NULL, *last = NULL;
+	unsigned int nr = 0;
+
+	list_for_each_entry_safe(wait, next, over, list) {
+		wait_leave(wait);
+		wait->next = NULL;
+		if (last && ++nr < PORTION && wait_goes_with(wait, last)) {
+			last->next = wait;
+		} else {
+			if (first)
+				wait_send(first);
+			first = wait;
+			nr = 0;
+			cond_resched();
+		}
+		last = wait;
+	}
+	if (first)
+		wait_send(first);
+}
+
+static void waits_send(struct kvt_waits *waits)
+{
+	LIST_HEAD(over);
+
+	spin_lock(&waits->lock);
+	list_splice_init(&waits->over, &over);
+	spin_unlock(&waits->lock);
+	waits_send_list(&over);
+}
+
+/* Who waits for room tries again whenever some was made, as each CPU has its own. */
+static bool wait_is_over(const struct wait *wait)
+{
+	if (wait->event == KVT_WAIT_RECLAIM)
+		return reclaim_allows(wait);
+	return wait->event == KVT_WAIT_ROOM || wait_is_durable(wait);
+}
+
+/*
+ * Under the lock: look at a portion of those that the queue had.  Who waits still is put
+ * back.  Returns whether there are more.
+ */
+static bool queue_look_some(struct kvt_wait_queue *queue, struct list_head *had)
+{
+	struct wait *wait;
+	unsigned int i;
+
+	for (i = 0; i < PORTION && !list_empty(had); i++) {
+		wait = list_first_entry(had, struct wait, list);
+		if (wait_is_over(wait)) {
+			wait_end(wait);
+		} else if (wait->event == KVT_WAIT_DURABLE) {
+			list_move_tail(&wait->list, &queue->list);
+		} else {
+			/* Nor is it for the others. */
+			list_splice_init(had, &queue->list);
+		}
+	}
+	return !list_empty(had);
+}
+
+/* Send those whose event has come, if it did.  Who comes meanwhile is not looked at. */
+static void queue_look(struct kvt_waits *waits, struct kvt_wait_queue *queue)
+{
+	LIST_HEAD(had);
+	bool more;
+
+	if (!xchg(&queue->woken, false))
+		return;
+	spin_lock(&waits->lock);
+	list_splice_init(&queue->list, &had);
+	spin_unlock(&waits->lock);
+	do {
+		spin_lock(&waits->lock);
+		more = queue_look_some(queue, &had);
+		spin_unlock(&waits->lock);
+		waits_send(waits);
+		cond_resched();
+	} while (more);
+}
+
+/* Who has nothing there any more is not to be told of: listen in another's name. */
+static void queue_rename(struct kvt_waits *waits, struct kvt_wait_queue *queue)
+{
+	struct wait_queue_entry *old;
+	const struct wait *wait;
+
+	spin_lock(&waits->lock);
+	wait = list_first_entry_or_null(&queue->list, struct wait, list);
+	if (wait && !queue_is_of(queue, wait)) {
+		old = queue_listener(queue);
+		queue->second = !queue->second;
+		/* There is always one that hears. */
+		queue_listen(queue, wait);
+		queue_unlisten(wait, old);
+	}
+	spin_unlock(&waits->lock);
+}
+
+static void waits_work(struct work_struct *work)
+{
+	struct kvt_waits *waits = container_of(work, struct kvt_waits, work);
+	int event;
+
+	/* They were canceled. */
+	waits_send(waits);
+	for (event = 0; event < KVT_WAIT_EVENTS; event++) {
+		queue_look(waits, &waits->queue[event]);
+		queue_rename(waits, &waits->queue[event]);
+	}
 }
 
 /*
@@ -565,19 +766,22 @@ int kvt_pending_wait(struct kvt_pending *pending, const struct kvt_op_ctx *ctx,
 
 /*
  * Under the lock.  Returns whether it is sure to be canceled: what runs is, if it comes
- * to wait again.  A command that does not wait for the event any more is about to look.
+ * to wait again.
  */
 static bool wait_cancel(struct wait *wait)
 {
+	struct kvt_waits *waits = &wait->session->waits;
 	bool was = wait->canceled;
 
 	wait->canceled = true;
 	if (was || wait->state == WAIT_RUNS)
 		return false;
-	if (wait->state == WAIT_WAITS && wait->epoch)
-		syncs_queue_work(&wait->session->waits);
-	else if (wait->state == WAIT_WAITS && pending_dequeue(pending_of(wait)))
-		pending_queue_work(pending_of(wait));
+	/* It is not found once more: that is quick, however many were canceled. */
+	tree_del(waits, wait);
+	if (wait->state == WAIT_WAITS) {
+		wait_end(wait);
+		waits_queue_work(waits);
+	}
 	return true;
 }
 
@@ -599,10 +803,56 @@ void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd)
 	spin_unlock(&session->waits.lock);
 }
 
-static bool wait_is_meant(const struct wait *wait, const struct kvtree_uring_cancel *args)
+/* What is to be canceled, and how far that has come. */
+struct cancel {
+	u64 user_data;		/* of the next one to be looked at, or before that */
+	u64 seq;
+	u64 last;		/* user_data */
+	const void *owner;	/* NULL: whoever submitted it */
+	bool one;		/* no more than one */
+	int canceled;
+	int ret;		/* if none is */
+};
+
+/* Under the lock. */
+static void cancel_one(struct cancel *c, struct wait *wait)
 {
-	return args->flags & KVTREE_CANCEL_ANY ||
-	       cmd_to_io_kiocb(wait->cmd)->cqe.user_data == args->user_data;
+	/* What was executed can only wait for its end. */
+	if (wait->epoch || (!c->owner && wait->state == WAIT_RUNS))
+		c->ret = -EALREADY;
+	else if (!c->owner || c->owner == wait->owner)
+		c->canceled += wait_cancel(wait);
+}
+
+/* Under the lock: a portion.  Returns whether there are more. */
+static bool cancel_some(struct kvt_waits *waits, struct cancel *c)
+{
+	struct wait *wait;
+	unsigned int i;
+
+	for (i = 0; i < PORTION; i++) {
+		wait = tree_find(waits, c->user_data, c->seq);
+		if (!wait || wait->user_data > c->last)
+			return false;
+		c->user_data = wait->user_data;
+		c->seq = wait->seq + 1;
+		cancel_one(c, wait);
+		if (c->canceled && c->one)
+			return false;
+	}
+	return true;
+}
+
+static void cancel_all(struct kvt_waits *waits, struct cancel *c)
+{
+	bool more;
+
+	do {
+		spin_lock(&waits->lock);
+		more = cancel_some(waits, c);
+		spin_unlock(&waits->lock);
+		cond_resched();
+	} while (more);
 }
 
 /**
@@ -616,28 +866,16 @@ static bool wait_is_meant(const struct wait *wait, const struct kvtree_uring_can
  */
 int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cancel *args)
 {
-	bool many = args->flags & (KVTREE_CANCEL_ALL | KVTREE_CANCEL_ANY);
-	int canceled = 0, ret = -ENOENT;
-	struct wait *wait;
+	bool any = args->flags & KVTREE_CANCEL_ANY;
+	struct cancel c = {
+		.user_data = any ? 0 : args->user_data,
+		.last = any ? U64_MAX : args->user_data,
+		.one = !(args->flags & (KVTREE_CANCEL_ALL | KVTREE_CANCEL_ANY)),
+		.ret = -ENOENT,
+	};
 
-	spin_lock(&session->waits.lock);
-	list_for_each_entry(wait, &session->waits.pending, list) {
-		if (!wait_is_meant(wait, args))
-			continue;
-		/* It may be canceled again: one that was told of is not told of twice. */
-		if (wait->state == WAIT_RUNS)
-			ret = -EALREADY;
-		else if (wait_cancel(wait))
-			canceled++;
-		if (canceled && !many)
-			break;
-	}
-	/* What was executed can only wait for its end. */
-	list_for_each_entry(wait, &session->waits.syncs, list)
-		if (wait_is_meant(wait, args))
-			ret = -EALREADY;
-	spin_unlock(&session->waits.lock);
-	return canceled ?: ret;
+	cancel_all(&session->waits, &c);
+	return c.canceled ?: c.ret;
 }
 
 /**
@@ -649,13 +887,24 @@ int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cance
  */
 void kvt_wait_cancel_owner(struct kvt_session *session, const void *owner)
 {
-	struct wait *wait;
+	struct cancel c = { .last = U64_MAX, .owner = owner };
 
-	spin_lock(&session->waits.lock);
-	list_for_each_entry(wait, &session->waits.pending, list)
-		if (wait->owner == owner)
-			wait_cancel(wait);
-	spin_unlock(&session->waits.lock);
+	cancel_all(&session->waits, &c);
+}
+
+static void queue_init(struct kvt_wait_queue *queue, struct kvt_waits *waits)
+{
+	int i;
+
+	queue->waits = waits;
+	queue->nr = 0;
+	queue->woken = false;
+	queue->second = false;
+	INIT_LIST_HEAD(&queue->list);
+	for (i = 0; i < ARRAY_SIZE(queue->listener); i++) {
+		init_waitqueue_func_entry(&queue->listener[i].entry, queue_hear);
+		queue->listener[i].queue = queue;
+	}
 }
 
 /**
@@ -664,14 +913,17 @@ void kvt_wait_cancel_owner(struct kvt_session *session, const void *owner)
  */
 void kvt_waits_init(struct kvt_waits *waits)
 {
+	int event;
+
 	spin_lock_init(&waits->lock);
-	INIT_LIST_HEAD(&waits->pending);
-	INIT_LIST_HEAD(&waits->syncs);
+	waits->tree = RB_ROOT;
+	waits->seq = 0;
+	for (event = 0; event < KVT_WAIT_EVENTS; event++)
+		queue_init(&waits->queue[event], waits);
+	INIT_LIST_HEAD(&waits->over);
 	waits->spare = NULL;
 	waits->nr_spare = 0;
-	init_waitqueue_func_entry(&waits->listener, syncs_wake);
-	INIT_LIST_HEAD(&waits->listener.entry);
-	INIT_WORK(&waits->work, syncs_work);
+	INIT_WORK(&waits->work, waits_work);
 }
 
 /**

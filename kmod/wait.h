@@ -7,15 +7,19 @@
  * store.  When the event comes, it leaves the store, and its task executes it again from
  * the beginning; it may wait again.
  *
- * Whatever was executed and has to be durable before it is reported waits for that.  When
- * an epoch becomes durable, hundreds of commands do: they are a list, for which the session
- * listens to the log, and one worker goes through it.
+ * Whatever was executed and has to be durable before it is reported waits for that.
+ *
+ * A process may have a million of either.  All commands of a session that wait for the same
+ * event are a list.  The session listens for the event, once for all of them, and has one
+ * work, which goes through the list and sends those to their tasks whose wait is over.  Those
+ * that are canceled it sends, too.  A tree finds commands by their user_data.  Nobody goes
+ * further than a portion of either under the lock.
  *
  * Commands complete in the task that submitted them.  A completion takes the ring's lock.
  * The task may hold that for as long as it likes, so no worker of kvtree takes it, and
  * nobody takes it inside of a store.
  *
- * The lock protects the lists and the state of what is on them.  It is taken before the
+ * The lock protects lists and tree, and the state of what is there.  It is taken before the
  * locks of the queues of reclaim and log.
  */
 #ifndef KVT_WAIT_H
@@ -23,6 +27,7 @@
 
 #include <linux/io_uring/cmd.h>
 #include <linux/list.h>
+#include <linux/rbtree.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
@@ -34,15 +39,36 @@ struct kvt_session;
 struct kvtree_op;
 struct wait;
 
+enum kvt_wait_event {
+	KVT_WAIT_RECLAIM,	/* less memory than the garbage bound */
+	KVT_WAIT_ROOM,		/* room in the log */
+	KVT_WAIT_DURABLE,	/* an epoch */
+	KVT_WAIT_EVENTS
+};
+
+/* The commands of a session that wait for an event. */
+struct kvt_wait_queue {
+	struct kvt_waits *waits;
+	struct list_head list;
+	unsigned int nr;		/* of them, also while the work goes through them */
+	struct kvt_wait_listener {
+		struct wait_queue_entry entry;	/* its private is a guest */
+		struct kvt_wait_queue *queue;
+	} listener[2];			/* one of them listens, while there are any */
+	bool second;			/* which */
+	bool woken;			/* the event came; exchanged */
+};
+
 /* The commands of a session that wait. */
 struct kvt_waits {
-	spinlock_t lock;		/* of all but the work */
-	struct list_head pending;	/* changes that are not made yet */
-	struct list_head syncs;		/* commands that are executed, and are to be durable */
+	spinlock_t lock;		/* of all but the work, and what says that it is not */
+	struct rb_root tree;		/* all, but for changes that are sure to be canceled */
+	u64 seq;			/* of the last one */
+	struct kvt_wait_queue queue[KVT_WAIT_EVENTS];
+	struct list_head over;		/* to be sent to their tasks */
 	struct wait *spare;		/* memory for the next ones */
 	unsigned int nr_spare;
-	struct wait_queue_entry listener;	/* of the log's, while there are syncs */
-	struct work_struct work;	/* completes syncs */
+	struct work_struct work;
 };
 
 /* What becomes of a command that waits. */

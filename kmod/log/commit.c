@@ -403,7 +403,15 @@ int kvt_log_sync(struct kvt_log *log, u64 epoch)
 	return kvt_log_synced(log, epoch);
 }
 
-static bool log_has_space(const struct kvt_log *log)
+/**
+ * kvt_log_has_space() - whether a change may be logged on this CPU
+ * @log: the log
+ *
+ * Context: any.
+ *
+ * Return: true if it makes sense to try, also where the log has failed.
+ */
+bool kvt_log_has_space(const struct kvt_log *log)
 {
 	const struct kvt_stream *s = kvt_log_stream(log);
 
@@ -425,7 +433,7 @@ static bool log_has_space(const struct kvt_log *log)
 int kvt_log_wait_space(struct kvt_log *log)
 {
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
-	return kvt_log_wait_event(log->space_wait, log_has_space(log)) ? -EINTR : 0;
+	return kvt_log_wait_event(log->space_wait, kvt_log_has_space(log)) ? -EINTR : 0;
 }
 
 /* In the order in which they came. */
@@ -436,51 +444,38 @@ static void log_queue(struct wait_queue_head *head, struct wait_queue_entry *ent
 	spin_unlock_irq(&head->lock);
 }
 
-/* Returns whether it was on the queue. */
-static bool log_unqueue(struct wait_queue_head *head, struct wait_queue_entry *entry)
+static void log_unqueue(struct wait_queue_head *head, struct wait_queue_entry *entry)
 {
-	bool waited;
-
 	spin_lock_irq(&head->lock);
-	waited = !list_empty(&entry->entry);
 	list_del_init(&entry->entry);
 	spin_unlock_irq(&head->lock);
-	return waited;
 }
 
 /**
- * kvt_log_wait() - have a function called when there may be room for a change
- * @log: the log, after kvt_log_reserve() returned -EAGAIN
+ * kvt_log_listen_space() - have a function called whenever there may be room for changes
+ * @log: the log
  * @entry: of init_waitqueue_func_entry(); the function is called in process context,
- *	with the queue's lock held, perhaps too early; it takes the entry off the queue
+ *	with the queue's lock held, also when the log fails
+ *
+ * Who passes a barrier after this, and then asks kvt_log_has_space(), does not miss it.
  *
  * Context: process context.
- *
- * Return: true if it is called, or was; false if there is nothing to wait for.
  */
-bool kvt_log_wait(struct kvt_log *log, struct wait_queue_entry *entry)
+void kvt_log_listen_space(struct kvt_log *log, struct wait_queue_entry *entry)
 {
 	log_queue(&log->space_wait, entry);
-	/* Pairs with the barrier of who makes room: it sees us, or we it. */
-	smp_mb();
-	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
-	return !log_has_space(log) || !kvt_log_unwait(log, entry);
 }
 
 /**
- * kvt_log_unwait() - wait no more
+ * kvt_log_unlisten_space() - have it called no more
  * @log: the log
- * @entry: of kvt_log_wait()
- *
- * The function may have been called before, but is not after.
+ * @entry: of kvt_log_listen_space()
  *
  * Context: process context.
- *
- * Return: true if it waited, and had not taken itself off the queue.
  */
-bool kvt_log_unwait(struct kvt_log *log, struct wait_queue_entry *entry)
+void kvt_log_unlisten_space(struct kvt_log *log, struct wait_queue_entry *entry)
 {
-	return log_unqueue(&log->space_wait, entry);
+	log_unqueue(&log->space_wait, entry);
 }
 
 /**

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Commands that wait for a disk that does not answer: as many as one likes, for as long
+ * as one likes.  Changes wait for room in the log, and what was made waits to be durable.
+ *
+ * Uses the disks of kmod/tests/fault_disk.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "kselftest_harness.h"
+#include "lib/faults.h"
+#include "lib/kvt_test.h"
+#include "lib/silent.h"
+#include "lib/uring.h"
+
+#define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+#define MANY		65536
+#define ENTRIES		4096
+#define LEN		4000		/* bytes of what fills the log */
+#define FILL_MAX	4096
+
+/* user_data of what is not a change. */
+#define OTHER		(1ull << 63)
+
+FIXTURE(held) {
+	struct kvt_disk disk;
+	char name[KVTREE_NAME_MAX];
+	int dev;
+	int fd;
+	struct kvt_ring ring;
+	struct kvtree_op *op;		/* shared, as the value is */
+	char *val;
+	__u32 nr;			/* of operations that were submitted */
+	__u32 under_way;
+	__u32 canceled;
+	__u64 replies[2];		/* commands canceled; cancellations that found none */
+};
+
+/* Each CPU has its own part of the log: one is to be full. */
+static void stay_on_a_cpu(void)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	KVT_CHECK(sched_setaffinity(0, sizeof(cpus), &cpus) == 0);
+}
+
+FIXTURE_SETUP(held)
+{
+	stay_on_a_cpu();
+	kvt_fault_disk(&self->disk, 0);
+	self->dev = kvt_open();
+	ASSERT_LE(0, self->dev);
+	snprintf(self->name, sizeof(self->name), "held-%d", getpid());
+	ASSERT_EQ(0, kvt_format(&self->disk, 1));
+	ASSERT_EQ(0, kvt_attach(self->dev, self->name, &self->disk, 1, 0));
+	self->fd = kvt_store(self->dev, self->name, RW);
+	ASSERT_LE(0, self->fd);
+	self->op = kvt_map_shared((MANY + FILL_MAX) * sizeof(*self->op));
+	self->val = kvt_map_shared(LEN);
+	kvt_ring_make(&self->ring, ENTRIES, 0);
+	/* No child's; and User-Mode Linux copies page tables of such wrong. */
+	KVT_CHECK(madvise(self->ring.rings, self->ring.rings_bytes, MADV_DONTFORK) == 0);
+	KVT_CHECK(madvise(self->ring.sqes, self->ring.sqes_bytes, MADV_DONTFORK) == 0);
+	kvt_fault_hold(&self->disk, true);
+}
+
+FIXTURE_TEARDOWN(held)
+{
+	kvt_fault_hold(&self->disk, false);
+	kvt_fault_mend(&self->disk);
+	kvt_ring_exit(&self->ring);
+	close(self->fd);
+	kvt_detach(self->dev, self->name);
+	close(self->dev);
+}
+
+static void take(struct _test_data_held *self, const struct kvt_cqe *cqe)
+{
+	if (cqe->data & OTHER) {
+		KVT_CHECK(cqe->res > 0 || cqe->res == -ENOENT);
+		self->replies[cqe->res < 0] += cqe->res < 0 ? 1 : cqe->res;
+		return;
+	}
+	KVT_CHECK(cqe->data < self->nr);
+	/* The operation says what its completion says. */
+	KVT_CHECK(self->op[cqe->data].result == cqe->res);
+	KVT_CHECK(!cqe->res || cqe->res == -ECANCELED);
+	self->canceled += !!cqe->res;
+	self->under_way--;
+}
+
+static void take_all(struct _test_data_held *self)
+{
+	struct kvt_cqe cqe;
+
+	while (kvt_ring_reap(&self->ring, &cqe))
+		take(self, &cqe);
+}
+
+static struct io_uring_sqe *next_sqe(struct _test_data_held *self)
+{
+	struct io_uring_sqe *sqe;
+
+	while (!(sqe = kvt_ring_sqe(&self->ring))) {
+		kvt_ring_submit(&self->ring);
+		take_all(self);
+	}
+	return sqe;
+}
+
+static void start_put(struct _test_data_held *self, __u32 len, __u32 flags)
+{
+	struct kvtree_op *op = &self->op[self->nr];
+
+	*op = (struct kvtree_op) {
+		.opcode = KVTREE_OP_PUT,
+		.flags = KVTREE_F_KEY_INLINE | flags,
+		.key_len = sizeof(self->nr),
+		.val = kvt_ptr(self->val),
+		.val_len = len,
+		.result = 77,
+	};
+	memcpy(op->key_inline, &self->nr, sizeof(self->nr));
+	kvt_sqe_op(next_sqe(self), self->fd, op, self->nr++);
+	self->under_way++;
+}
+
+/* No more room: from here on changes wait. */
+static void fill_log(struct _test_data_held *self)
+{
+	while (!kvt_stat(self->fd, KVTREE_STAT_URING_WAIT)) {
+		KVT_CHECK(self->nr < FILL_MAX);
+		start_put(self, LEN, 0);
+		kvt_ring_submit(&self->ring);
+		take_all(self);
+	}
+}
+
+static void wait_all(struct _test_data_held *self)
+{
+	struct kvt_cqe cqe;
+
+	while (self->under_way) {
+		kvt_ring_wait(&self->ring, &cqe);
+		take(self, &cqe);
+	}
+}
+
+static void cancel(struct _test_data_held *self, __u64 data, __u32 flags)
+{
+	kvt_sqe_cancel(next_sqe(self), self->fd, data, flags, OTHER);
+}
+
+/* Each cancellation would otherwise look at all that wait, and hold up whoever completes. */
+TEST_F_TIMEOUT(held, cancellation_takes_no_longer_if_others_wait, 60)
+{
+	__u32 nr = kvt_fewer(MANY, 8), first, i;
+
+	fill_log(self);
+	first = self->nr;
+	for (i = 0; i < nr; i++)
+		start_put(self, 8, 0);
+	kvt_ring_submit(&self->ring);
+	take_all(self);
+	ASSERT_LE(nr, self->under_way);
+	for (i = 0; i < 2 * nr; i++)
+		cancel(self, (1ull << 32) + i, i & 1 ? KVTREE_CANCEL_ALL : 0);
+	kvt_ring_submit(&self->ring);
+	take_all(self);
+	EXPECT_EQ(2 * nr, self->replies[1]);
+	/* The last ones first: whoever looks from the beginning looks at all. */
+	for (i = nr; i-- > 0;)
+		cancel(self, first + i, 0);
+	kvt_ring_submit(&self->ring);
+	take_all(self);
+	EXPECT_EQ(nr, self->replies[0]);
+	cancel(self, 0, KVTREE_CANCEL_ANY);
+	kvt_ring_submit(&self->ring);
+	wait_all(self);
+	EXPECT_LE(nr, self->canceled);
+	EXPECT_EQ(self->canceled, self->replies[0]);
+}
+
+/*
+ * Who is in the way
+ */
+
+/* The process that is named first, and how many lines there are. */
+static int read_waiting(const struct _test_data_held *self, unsigned int *lines)
+{
+	char path[128], text[1024];
+	int pid = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/kvtree/%s/waiting", self->name);
+	f = fopen(path, "re");
+	KVT_CHECK(f);
+	for (*lines = 0; fgets(text, sizeof(text), f); (*lines)++)
+		if (!*lines)
+			KVT_CHECK(sscanf(text, "%d command changes to be durable", &pid) == 1);
+	fclose(f);
+	return pid;
+}
+
+static int start_and_stay(void *arg)
+{
+	struct _test_data_held *self = arg;
+
+	kvt_ring_make(&self->ring, ENTRIES, 0);
+	/* Not the parent's. */
+	self->nr = MANY;
+	start_put(self, 8, KVTREE_F_SYNC);
+	kvt_ring_submit(&self->ring);
+	for (;;)
+		pause();
+	return 0;
+}
+
+struct named {
+	const struct _test_data_held *self;
+	int pid;
+};
+
+static bool is_named(void *arg)
+{
+	const struct named *n = arg;
+	unsigned int lines;
+
+	return read_waiting(n->self, &lines) == n->pid && lines == 1;
+}
+
+TEST_F(held, process_that_is_gone_is_not_in_the_way)
+{
+	struct named child = { self }, own = { self, getpid() };
+	__u32 i;
+
+	child.pid = kvt_fork(start_and_stay, self);
+	EXPECT_TRUE(kvt_eventually(is_named, &child));
+	for (i = 0; i < 100; i++)
+		start_put(self, 8, KVTREE_F_SYNC);
+	kvt_ring_submit(&self->ring);
+	EXPECT_TRUE(is_named(&child));
+	ASSERT_EQ(0, kill(child.pid, SIGKILL));
+	ASSERT_EQ(child.pid, waitpid(child.pid, NULL, 0));
+	EXPECT_TRUE(kvt_eventually(is_named, &own));
+	kvt_fault_hold(&self->disk, false);
+	wait_all(self);
+}
+
+int main(int argc, char **argv)
+{
+	if (!kvt_faults_load()) {
+		printf("TAP version 13\n1..0 # SKIP the lane has no disks that fail\n");
+		return KSFT_SKIP;
+	}
+	return test_harness_run(argc, argv);
+}
