@@ -353,11 +353,20 @@ static bool call_quick(struct call *call)
 	return done;
 }
 
+/*
+ * EINTR is for what was executed (kvt_wait_durable()).  What a fatal signal ended before
+ * that is as if it had been canceled.
+ */
+static int call_result(int ret)
+{
+	return ret == -EINTR ? -ECANCELED : ret;
+}
+
 /* Execute the operation. */
 static noinline int call_op_slow(struct call *call)
 {
 	bool multishot = call->cmd->flags & IORING_URING_CMD_MULTISHOT;
-	int ret, err;
+	int ret, result, fault, err;
 
 	call_init_ctx(call);
 	ret = call_import(call);
@@ -372,26 +381,27 @@ static noinline int call_op_slow(struct call *call)
 	if (ret == -EIOCBQUEUED)
 		return ret;
 	call_end_wait(call);
-	err = kvt_op_blocked(&call->ctx, ret) ? -EAGAIN : call_copy_out(call, ret);
-	if (err == -EAGAIN) {
+	result = call_result(ret);
+	fault = kvt_op_blocked(&call->ctx, ret) ? -EAGAIN : call_copy_out(call, result);
+	if (fault == -EAGAIN) {
 		kvt_op_leave(&call->ctx);
 		return call_punt(call);
 	}
-	call_count(call, KVTREE_STAT_URING);
+	call_count(call, result == ret ? KVTREE_STAT_URING : KVTREE_STAT_URING_CANCEL);
 	kvt_op_report(&call->ctx, &call->op, ret);
-	if (!err)
-		err = call_durable(call, 0);
+	/* Where the outcome went wrong can be seen; that it is not durable cannot. */
+	err = call_durable(call, fault);
 	if (err == -EIOCBQUEUED)
 		return err;
-	if (err == -EIO)
+	if (err != fault)
 		call_copy_out(call, err);
 	kvt_op_leave(&call->ctx);
 	if (multishot) {
-		kvt_uring_done(call->cmd, ret, 0, call->issue_flags & IO_URING_F_CQE32,
+		kvt_uring_done(call->cmd, result, 0, call->issue_flags & IO_URING_F_CQE32,
 			       call->issue_flags);
 		return -EIOCBQUEUED;
 	}
-	return call_done(call, err ?: ret, call->op.version);
+	return call_done(call, err ?: result, call->op.version);
 }
 
 static void call_again(struct kvt_pending *pending, const struct kvtree_op *op,

@@ -255,6 +255,99 @@ TEST_F(held, process_that_is_gone_is_not_in_the_way)
 	wait_all(self);
 }
 
+/*
+ * What a command says when its process ends, or its memory
+ */
+
+/* A ring that children have, too. */
+static void make_small_ring(struct _test_data_held *self)
+{
+	kvt_ring_exit(&self->ring);
+	kvt_ring_make(&self->ring, 4, 0);
+}
+
+static bool one_waits(void *arg)
+{
+	return kvt_stat(*(int *)arg, KVTREE_STAT_URING_WAIT);
+}
+
+static int submit_and_exec(void *arg)
+{
+	struct _test_data_held *self = arg;
+
+	kvt_ring_submit(&self->ring);
+	KVT_CHECK(kvt_eventually(one_waits, &self->fd));
+	execl("/bin/true", "true", NULL);
+	return 99;
+}
+
+/* What was executed is not taken back, whatever becomes of the program. */
+TEST_F(held, command_that_is_canceled_when_it_was_executed_says_so)
+{
+	struct kvt_cqe cqe;
+
+	make_small_ring(self);
+	start_put(self, 8, KVTREE_F_SYNC);
+	ASSERT_EQ(0, kvt_run(submit_and_exec, self));
+	kvt_ring_wait(&self->ring, &cqe);
+	EXPECT_EQ(-EINTR, cqe.res);
+	EXPECT_TRUE(kvt_has(self->fd, kvt_bytes(&(__u32){ 0 }, 4), kvt_bytes(self->val, 8)));
+}
+
+static int submit_and_stay(void *arg)
+{
+	kvt_ring_submit(arg);
+	for (;;)
+		pause();
+	return 0;
+}
+
+/* A worker waits for the change's data when its process is killed. */
+TEST_F(held, command_that_a_kill_ends_before_it_is_executed_was_canceled)
+{
+	__u64 canceled = kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL);
+	__u64 executed = kvt_stat(self->fd, KVTREE_STAT_URING);
+	struct kvt_silent silent;
+	struct kvt_cqe cqe;
+	int pid;
+
+	if (!kvt_silent_make(&silent, 1))
+		SKIP(return, "the kernel has no FUSE");
+	make_small_ring(self);
+	start_put(self, 8, 0);
+	self->op[0].val = kvt_ptr(silent.mem);
+	kvt_ring_sqe_at(&self->ring, 0)->flags |= IOSQE_ASYNC;
+	pid = kvt_fork(submit_and_stay, &self->ring);
+	kvt_silent_wait(&silent, 1);
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	kvt_ring_wait(&self->ring, &cqe);
+	EXPECT_EQ(-ECANCELED, cqe.res);
+	EXPECT_EQ(-ECANCELED, self->op[0].result);
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_EQ(0, kvt_version(self->fd, kvt_bytes(&(__u32){ 0 }, 4)));
+	EXPECT_EQ(canceled + 1, kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL));
+	EXPECT_EQ(executed, kvt_stat(self->fd, KVTREE_STAT_URING));
+	kvt_silent_end(&silent);
+}
+
+/* Its outcome has no place: that can be seen; that the change is not durable cannot. */
+TEST_F(held, fault_of_a_command_does_not_hide_that_it_is_not_durable)
+{
+	struct kvt_cqe cqe;
+
+	start_put(self, 8, KVTREE_F_SYNC);
+	ASSERT_EQ(0, mprotect(self->op, sysconf(_SC_PAGESIZE), PROT_READ));
+	kvt_ring_submit(&self->ring);
+	kvt_fault_hold(&self->disk, false);
+	kvt_ring_wait(&self->ring, &cqe);
+	EXPECT_EQ(-EFAULT, cqe.res);
+	kvt_fault_fail(&self->disk, "medium", "wf", 1, 1000000);
+	kvt_sqe_op(kvt_ring_sqe(&self->ring), self->fd, self->op, 0);
+	kvt_ring_submit(&self->ring);
+	kvt_ring_wait(&self->ring, &cqe);
+	EXPECT_EQ(-EIO, cqe.res);
+}
+
 int main(int argc, char **argv)
 {
 	if (!kvt_faults_load()) {
