@@ -279,6 +279,9 @@ struct bw_at {
 	/* As long as this entry has not changed, @top is the truth. */
 	u32 guard_id;
 	struct bw_rec *guard;
+	/* The page from which the search went down to it last; NULL: from none. */
+	u32 above_id;
+	struct bw_rec *above;
 	struct bw_help help;	/* seeking for a writer: what stands in the way */
 };
 

@@ -120,7 +120,7 @@ static struct bw_delta *bw_split_key(struct bw_stock *stock, struct bw_walk *wal
 		bw_walk_next(walk, &ent);
 	}
 	/* An inner page's first key must be its first child's. */
-	len = level ? ent.len : bw_ent_common(&before, &ent) + 1;
+	len = level ? ent.len : bw_ent_common(&before, &ent, 0) + 1;
 	sep = bw_stock_get(stock, BW_SLOT_KEY, sizeof(*sep) + bw_key_tail(len));
 	if (!sep)
 		return NULL;

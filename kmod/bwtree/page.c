@@ -241,17 +241,45 @@ int bw_ent_cmp(const struct bw_want *want, const struct bw_ent *ent)
  * bw_ent_common() - how many bytes two keys have in common
  * @a: an entry
  * @b: another
+ * @from: so many are known to be the same
+ *
+ * Return: bytes, at least @from.
+ */
+u32 bw_ent_common(const struct bw_ent *a, const struct bw_ent *b, u32 from)
+{
+	u32 at, len = min(a->len, b->len);
+	u64 diff;
+
+	for (at = from; at < len; at += BW_SLICE) {
+		diff = bw_ent_slice(a, at) ^ bw_ent_slice(b, at);
+		if (diff)
+			return min_t(u32, len, at + __builtin_clzll(diff) / 8);
+	}
+	return len;
+}
+
+/**
+ * bw_want_common() - how many bytes two keys have in common
+ * @a: a key
+ * @b: another
  *
  * Return: bytes.
  */
-u32 bw_ent_common(const struct bw_ent *a, const struct bw_ent *b)
+u32 bw_want_common(const struct bw_want *a, const struct bw_want *b)
 {
-	u32 i, len = min(a->len, b->len);
+	u32 at = BW_SLICE, len = min(a->len, b->len);
+	u64 diff = a->head ^ b->head;
 
-	for (i = 0; i < len; i++)
-		if (bw_ent_byte(a, i) != bw_ent_byte(b, i))
-			break;
-	return i;
+	if (!diff && len > BW_SLICE) {
+		/* Most of them at once: long keys may have much in common. */
+		while (at + BW_SLICE <= len &&
+		       get_unaligned((const u64 *)(a->tail + at - BW_SLICE)) ==
+		       get_unaligned((const u64 *)(b->tail + at - BW_SLICE)))
+			at += BW_SLICE;
+		diff = bw_want_slice(a, at) ^ bw_want_slice(b, at);
+		at += BW_SLICE;
+	}
+	return diff ? min_t(u32, len, at - BW_SLICE + __builtin_clzll(diff) / 8) : len;
 }
 
 /**
@@ -357,7 +385,7 @@ void bw_sum(struct bw_walk *walk, const struct bw_frame *frame, unsigned int fro
 		}
 	}
 	if (nr > 1)
-		sum->prefix_len = bw_ent_common(&sum->first, &ent);
+		sum->prefix_len = bw_ent_common(&sum->first, &ent, 0);
 	if (sum->key_len != BW_LENS) {
 		sum->tails = nr * bw_tail_len(sum->key_len, sum->prefix_len);
 	} else {

@@ -79,21 +79,12 @@ static bool bw_child_is_marked(const struct bw_rec *top, u32 child)
 	return top->flags & BW_MARKED && bw_page_load(top->base, top->base->marked) == child;
 }
 
-/**
- * bw_seek() - find the page of a level that covers a key
- * @tree: the tree
- * @want: the key
- * @level: the level
- * @mode: for whom
- * @at: to be filled
- *
- * Context: under rcu_read_lock(); readers in any context.
- *
- * Return: 0; -ENOENT: the tree has not so many levels; -EBUSY: the budget is spent;
- * BW_NEEDS_HELP: not for readers, see @at->help.
+/*
+ * bw_seek(), from a page on whose first key is not greater than the key, and that was found
+ * in the same RCU read section: so its id is not another page's yet.
  */
-int bw_seek(struct bw_tree *tree, const struct bw_want *want, u8 level, enum bw_seek_mode mode,
-	    struct bw_at *at)
+static int bw_seek_from(struct bw_tree *tree, u32 from, const struct bw_want *want, u8 level,
+			enum bw_seek_mode mode, struct bw_at *at)
 {
 	bool before = mode == BW_SEEK_BEFORE, reader = mode <= BW_SEEK_BEFORE;
 	unsigned int budget = BW_READ_BUDGET;
@@ -102,7 +93,8 @@ int bw_seek(struct bw_tree *tree, const struct bw_want *want, u8 level, enum bw_
 	int diff;
 
 restart:
-	at->id = BW_ROOT;
+	at->id = from;
+	at->above = NULL;
 	leaf = false;
 	while (bw_spend(&budget)) {
 		kvt_park_loose(KVT_PARK_BW_SEEK);
@@ -123,6 +115,7 @@ restart:
 				continue;
 			case BW_FROZEN_STALE:
 				bw_stat(tree, KVTREE_STAT_READ_RESTART);
+				from = BW_ROOT;
 				goto restart;
 			case BW_FROZEN_TRUE:
 				top = at->top;
@@ -145,12 +138,33 @@ restart:
 			return 0;
 		}
 		leaf = top->level == 1;
+		at->above_id = at->id;
+		at->above = top;
 		at->id = bw_inner_find(top, want, before);
 		if (mode == BW_SEEK_WRITE && bw_child_is_marked(top, at->id))
 			return bw_needs(at, BW_HELP_FINISH, top->level - 1, want);
 	}
 	bw_stat(tree, KVTREE_STAT_READ_BUSY);
 	return -EBUSY;
+}
+
+/**
+ * bw_seek() - find the page of a level that covers a key
+ * @tree: the tree
+ * @want: the key
+ * @level: the level
+ * @mode: for whom
+ * @at: to be filled
+ *
+ * Context: under rcu_read_lock(); readers in any context.
+ *
+ * Return: 0; -ENOENT: the tree has not so many levels; -EBUSY: the budget is spent;
+ * BW_NEEDS_HELP: not for readers, see @at->help.
+ */
+int bw_seek(struct bw_tree *tree, const struct bw_want *want, u8 level, enum bw_seek_mode mode,
+	    struct bw_at *at)
+{
+	return bw_seek_from(tree, BW_ROOT, want, level, mode, at);
 }
 KVT_EXPORT_FOR_TESTS(bw_seek);
 
@@ -246,29 +260,58 @@ void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned 
 	}
 }
 
-/* How many bytes an entry's key has in common with a key. */
-static u32 bw_common(const struct bw_ent *ent, const struct kvt_key *key, u32 len)
-{
-	const struct bw_want want = bw_want(key->data, len);
-	struct bw_ent it = {
-		.slice = want.head,
-		.tail = want.tail,
-		.len = len,
-	};
+/* A lookup of the longest key that another begins with. */
+struct bw_prefix {
+	struct bw_tree *tree;
+	const u8 *key;
+	struct bw_want want;		/* the longest beginning of the key that is left */
+	/* The piece of a leaf where that is, ... */
+	struct bw_part part;
+	u32 common;			/* ... what the key has in common with its first key ... */
+	u32 least;			/* ... and the shortest beginning that it covers */
+	/* A page above it, and the first key of that. */
+	u32 above_id;
+	const struct bw_key *above_low;
+};
 
-	return bw_ent_common(ent, &it);
+static void bw_prefix_cut(struct bw_prefix *p, u32 len)
+{
+	p->want = bw_want(p->key, len);
 }
 
-/* The piece of a leaf where a key is, or what is less than the key.  0 or -EBUSY. */
-static int bw_part_seek(struct bw_tree *tree, const struct bw_want *want, bool before,
-			struct bw_part *part)
+/*
+ * Find the piece of a leaf where the longest beginning is that is left: from the page above
+ * the last one on, if that covers it.  0 or -EBUSY.
+ */
+static int bw_prefix_seek(struct bw_prefix *p)
 {
+	u32 from = BW_ROOT;
+	struct bw_want low;
 	struct bw_at at;
 
-	if (bw_seek(tree, want, 0, before ? BW_SEEK_BEFORE : BW_SEEK_READ, &at))
+	if (p->above_id != BW_ROOT && bw_cmp(&p->want, p->above_low) >= 0)
+		from = p->above_id;
+	if (bw_seek_from(p->tree, from, &p->want, 0, BW_SEEK_READ, &at))
 		return -EBUSY;
-	bw_part_load(at.top, want, before, part);
+	p->above_id = BW_ROOT;
+	if (at.above) {
+		p->above_id = at.above_id;
+		p->above_low = bw_page_low(at.above->base);
+	}
+	bw_part_load(at.top, &p->want, false, &p->part);
+	low = bw_want_key(p->part.low);
+	p->common = bw_want_common(&p->want, &low);
+	/* Unless the key begins with it, what they have in common is less than it. */
+	p->least = p->common + (p->common < low.len);
 	return 0;
+}
+
+/* How many bytes an entry's key has in common with a key: at least @from. */
+static u32 bw_common(const struct bw_ent *ent, const struct bw_want *want, u32 from)
+{
+	const struct bw_ent it = { .slice = want->head, .tail = want->tail, .len = want->len };
+
+	return bw_ent_common(ent, &it, from);
 }
 
 /* The last entry of a piece that is not greater than a key.  False: there is none. */
@@ -284,23 +327,22 @@ static bool bw_part_upto(const struct bw_part *part, const struct bw_want *want,
 	return bw_part_prev(part, &i, &d, ent);
 }
 
-/*
- * The last entry that is not greater than a key, which is in the piece, or less than what
- * is there.  0, -ENOENT or -EBUSY.
- */
-static int bw_upto(struct bw_tree *tree, const struct bw_want *want, struct bw_part *part,
-		   unsigned int *budget, struct bw_ent *ent)
+/* The longest beginning in the piece; NULL: shorter ones are left, or none if @least is 0. */
+static struct kvt_value *bw_prefix_look(struct bw_prefix *p)
 {
-	struct bw_want low;
+	struct bw_ent ent;
+	u32 len;
 
-	while (!bw_part_upto(part, want, ent)) {
-		low = bw_want_key(part->low);
-		if (!low.len)
-			return -ENOENT;
-		if (!bw_spend(budget) || bw_part_seek(tree, &low, true, part))
-			return -EBUSY;
+	while (p->want.len >= p->least && bw_part_upto(&p->part, &p->want, &ent)) {
+		/* The entry has no less in common with the key than the first one has. */
+		len = bw_common(&ent, &p->want, p->common);
+		if (len == ent.len)
+			return (struct kvt_value *)ent.load;
+		bw_prefix_cut(p, len);
 	}
-	return 0;
+	if (p->want.len >= p->least && p->least)
+		bw_prefix_cut(p, p->least - 1);
+	return NULL;
 }
 
 /**
@@ -308,11 +350,12 @@ static int bw_upto(struct bw_tree *tree, const struct bw_want *want, struct bw_p
  * @index: the tree
  * @key: the key
  *
- * Whatever is not greater than the key and not less than a beginning of it begins so, too.
- * So each round looks at the last that is not greater, and goes on with what the two have
- * in common: in the same page as long as that is there.  Keys that have one byte more in
- * common than the next, planted by whoever means it ill, share a page, as that has what
- * they have in common once.
+ * The last entry that is not greater than the key is the longest beginning of it, or differs
+ * from it behind all beginnings that are left: those of no more bytes than the two have in
+ * common.  If a piece of a leaf has no such entry, those are left that are less than the
+ * piece's first key.  So each look leaves shorter beginnings only, and each page is found
+ * with a budget of its own: however long the keys are that somebody has put between those
+ * beginnings, no more pages are looked at than in proportion to the key's bytes.
  *
  * Context: under rcu_read_lock(), any context.
  *
@@ -320,25 +363,17 @@ static int bw_upto(struct bw_tree *tree, const struct bw_want *want, struct bw_p
  */
 struct kvt_value *bw_get_prefix(struct kvt_index *index, const struct kvt_key *key)
 {
-	struct bw_want want = bw_want(key->data, key->len);
-	unsigned int budget = BW_READ_BUDGET;
-	struct bw_tree *tree = bw_tree(index);
-	struct bw_part part;
-	struct bw_ent ent;
+	struct bw_prefix p = { .tree = bw_tree(index), .key = key->data, .above_id = BW_ROOT };
+	struct kvt_value *value;
 	int err;
 
-	err = bw_part_seek(tree, &want, false, &part);
-	while (!err) {
-		err = bw_upto(tree, &want, &part, &budget, &ent);
+	bw_prefix_cut(&p, key->len);
+	do {
+		err = bw_prefix_seek(&p);
 		if (err)
-			break;
-		want = bw_want(key->data, bw_common(&ent, key, want.len));
-		if (want.len == ent.len) {
-			kvt_value_prefetch((void *)ent.load);
-			return (struct kvt_value *)ent.load;
-		}
-		if (bw_cmp(&want, part.low) < 0)
-			err = bw_part_seek(tree, &want, false, &part);
-	}
-	return err == -ENOENT ? NULL : ERR_PTR(err);
+			return ERR_PTR(err);
+		value = bw_prefix_look(&p);
+	} while (!value && p.least);
+	kvt_value_prefetch(value);
+	return value;
 }

@@ -419,6 +419,49 @@ static void a_prefix_is_found_past_keys_that_nearly_are(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, kt_get_prefix(kt, &key, NULL));
 }
 
+/* Pages that a lookup of a prefix of a key's first bytes looks at, when it finds none. */
+static unsigned int pages_of_prefix(struct kt *kt, const u8 *data, u32 len)
+{
+	s64 found;
+
+	hazard.passed = 0;
+	act_between_steps(count_pages);
+	rcu_read_lock();
+	found = kt_get_prefix_rcu(kt, &KT_BYTES(data, len), NULL);
+	rcu_read_unlock();
+	act_between_steps(NULL);
+	KUNIT_EXPECT_EQ_MSG(kt->test, -ENOENT, found, "%u bytes", len);
+	return hazard.passed;
+}
+
+/*
+ * The same, with so long tails that few of them share a page: there are more pages than a
+ * reader may look at who makes no progress.
+ */
+static void pages_of_a_prefix_are_as_many_as_its_bytes_at_most(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, 0);
+	const u32 len = KVTREE_KEY_MAX - 800;
+	u8 *data = kunit_kmalloc(test, KVTREE_KEY_MAX, GFP_KERNEL);
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, data);
+	memset(data, 'm', KVTREE_KEY_MAX);
+	for (i = 0; i < len; i++) {
+		data[i] = 'l';
+		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(data, i + 801), NULL));
+		data[i] = 'm';
+	}
+	KUNIT_EXPECT_GT(test, kt_stat(kt, KVTREE_STAT_LEAF_NODES), len / 8);
+	for (i = 100; i <= len; i *= 2)
+		KUNIT_EXPECT_LE_MSG(test, pages_of_prefix(kt, data, i), i, "%u bytes", i);
+	KUNIT_EXPECT_LE(test, pages_of_prefix(kt, data, len), len);
+	KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(data, 7), NULL));
+	rcu_read_lock();
+	KUNIT_EXPECT_EQ(test, 7, kt_get_prefix_rcu(kt, &KT_BYTES(data, len), NULL));
+	rcu_read_unlock();
+}
+
 /* Merges */
 
 /* Mark the term of a page that is to be merged with that of a key, and go no further. */
@@ -1019,6 +1062,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
 	KUNIT_CASE(a_change_writes_no_line_that_lookups_read),
 	KUNIT_CASE(a_prefix_is_found_past_keys_that_nearly_are),
+	KUNIT_CASE(pages_of_a_prefix_are_as_many_as_its_bytes_at_most),
 	KUNIT_CASE(marks_below_each_other_in_many_levels_are_finished),
 	KUNIT_CASE(a_mark_that_was_left_is_finished_by_the_worker),
 	KUNIT_CASE(the_next_writer_to_a_marked_page_finishes_its_merge),
