@@ -124,25 +124,84 @@ static int put_long_keys(void *arg)
 	return 0;
 }
 
-TEST_F(memory, of_pages_that_a_worker_writes_anew_is_paid_for_as_before)
-{
-	struct load load = { .self = self, .group = &self->writer, .nr = 60000 };
-	long bytes;
+/* Every second of them is removed: so many that pages are written anew. */
+#define STRIDE	2
 
+static int remove_long_keys(void *arg)
+{
+	struct load *l = arg;
+	char key[200] = "";
+	__u32 i;
+
+	kvt_group_enter(l->group);
+	for (i = 0; i < l->nr; i += STRIDE) {
+		snprintf(key, sizeof(key), "%08x", i * 0x9e3779b1u);
+		KVT_CHECK(kvt_remove(l->self->fd, kvt_bytes(key, sizeof(key))) == 0);
+	}
+	return 0;
+}
+
+/* The engine's worker makes all records part of their pages. */
+static void wait_for_worker(struct _test_data_memory *self)
+{
+	while (kvt_engine_stat(self->fd, "bw_chain_records") ||
+	       kvt_stat(self->fd, KVTREE_STAT_WAITING_BYTES))
+		kvt_sleep_ms(10);
+}
+
+static void fill_bwtree(struct __test_metadata *_metadata, struct _test_data_memory *self,
+			struct load *load)
+{
 	close(self->fd);
 	ASSERT_EQ(0, kvt_destroy(self->dev, self->name));
 	ASSERT_EQ(0, kvt_run(create_bwtree, self));
 	self->fd = kvt_store(self->dev, self->name, RW);
 	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, kvt_run(put_long_keys, &load));
+	ASSERT_EQ(0, kvt_run(put_long_keys, load));
 	ASSERT_LT(3 * KVT_GROUP_SLACK, kvt_stat(self->fd, KVTREE_STAT_LEAF_BYTES));
-	/* The engine's worker makes all records part of their pages. */
-	while (kvt_engine_stat(self->fd, "bw_chain_records") ||
-	       kvt_stat(self->fd, KVTREE_STAT_WAITING_BYTES))
-		kvt_sleep_ms(10);
+	wait_for_worker(self);
+}
+
+TEST_F(memory, of_pages_that_a_worker_writes_anew_is_paid_for_as_before)
+{
+	struct load load = { .self = self, .group = &self->writer, .nr = 60000 };
+	long bytes;
+
+	fill_bwtree(_metadata, self, &load);
 	bytes = kvt_stat(self->fd, KVTREE_STAT_BYTES);
 	EXPECT_LT(bytes - KVT_GROUP_SLACK, kvt_group_bytes(&self->creator) - self->before[0]);
 	EXPECT_GT(KVT_GROUP_SLACK, kvt_group_bytes(&self->writer) - self->before[1]);
+}
+
+/*
+ * Nothing of the group can be given up: looking for that takes long, and finds nothing.  A
+ * try that may fail looks more than a dozen times.
+ */
+TEST_F(memory, of_a_group_at_its_limit_is_not_looked_for_again_and_again)
+{
+	struct load load = { .self = self, .group = &self->writer, .nr = 60000 };
+	long over, bytes;
+
+	fill_bwtree(_metadata, self, &load);
+	kvt_group_limit(&self->creator, kvt_group_bytes(&self->creator) - KVT_GROUP_SLACK);
+
+	/* Removals succeed, and what they need is paid for all the same. */
+	over = kvt_group_over(&self->creator);
+	ASSERT_EQ(0, kvt_run(remove_long_keys, &load));
+	EXPECT_GT(load.nr / STRIDE / 4, kvt_group_over(&self->creator) - over);
+	bytes = kvt_stat(self->fd, KVTREE_STAT_BYTES);
+	EXPECT_LT(bytes - KVT_GROUP_SLACK, kvt_group_bytes(&self->creator) - self->before[0]);
+
+	/* The worker begins four rounds a second at most, and each ends soon. */
+	kvt_group_limit(&self->creator, kvt_group_bytes(&self->creator) - KVT_GROUP_SLACK);
+	over = kvt_group_over(&self->creator);
+	kvt_sleep_ms(2000);
+	EXPECT_GT(30, kvt_group_over(&self->creator) - over);
+	EXPECT_NE(0, kvt_engine_stat(self->fd, "bw_chain_records"));
+
+	/* With memory it does what is left. */
+	kvt_group_limit(&self->creator, -1);
+	wait_for_worker(self);
 }
 
 /* Sizes above those of which the slab allocator has objects. */

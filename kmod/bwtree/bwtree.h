@@ -65,8 +65,11 @@ struct bw_tree {
 	/* A worker consolidates pages that nobody changes any more: see tidy.c. */
 	bool busy;			/* there were changes since its last round */
 	bool asleep;			/* it is not queued */
+	bool ending;			/* its round is to end at once */
 	u8 rest;			/* rounds since the last change */
 	u8 round;
+	u8 delays;			/* rounds in a row that want of memory has ended */
+	u32 resume;			/* where the next one begins */
 	struct delayed_work work;
 };
 

@@ -173,15 +173,14 @@ static int bw_meet_need(struct bw_tree *tree, struct bw_change *c, const struct 
 }
 
 /*
- * No memory for a removal.  It is what makes room, so it waits for memory rather than
- * fail; if it may not wait, it takes of what is kept in reserve.  The store's creator is
- * not charged, who is perhaps at its limit: it is little, and not for long.
+ * How what makes the tree smaller allocates.  The memory group that is charged may be at its
+ * limit, and would look for memory to reclaim each time, most often in vain.  What this needs
+ * is little and leads to more being freed, so it takes the charge beyond the limit for that
+ * while, and need not wait.
  */
-static gfp_t bw_gfp_removal(gfp_t gfp)
+static gfp_t bw_gfp_shrink(gfp_t gfp)
 {
-	if (gfpflags_allow_blocking(gfp))
-		return GFP_KERNEL | __GFP_NOFAIL;
-	return GFP_ATOMIC | __GFP_NOWARN;
+	return (gfp & ~(__GFP_DIRECT_RECLAIM | __GFP_RETRY_MAYFAIL)) | __GFP_HIGH;
 }
 
 /**
@@ -206,15 +205,17 @@ int bw_begin(struct kvt_change *change)
 
 	c->want = bw_want(change->key.data, change->key.len);
 	c->size = sizeof(*c->delta) + bw_key_tail(change->key.len);
-	c->gfp = change->gfp;
+	c->gfp = change->may_insert ? change->gfp : bw_gfp_shrink(change->gfp);
 	for (;;) {
 		err = bw_try_begin(tree, change, c, &at, lazy, &need);
 		if (!err && need == BW_NEED_NOTHING)
 			return 0;
 		if (!err)
 			err = bw_meet_need(tree, c, &at, need, &lazy);
-		if (err == -ENOMEM && !change->may_insert && c->gfp == change->gfp)
-			c->gfp = bw_gfp_removal(change->gfp);
+		/* The machine is short of it: wait rather than fail, and charge nobody. */
+		if (err == -ENOMEM && !change->may_insert && may_sleep &&
+		    !(c->gfp & __GFP_NOFAIL))
+			c->gfp = GFP_KERNEL | __GFP_NOFAIL;
 		else if (err && !(err == -EBUSY && may_sleep))
 			return err;
 		if (may_sleep)
@@ -304,5 +305,5 @@ void bw_finish(struct kvt_change *change)
 	}
 	/* If it fails, the worker will come by. */
 	if (c->short_page)
-		bw_fold(tree, &c->want, 0, change->gfp);
+		bw_fold(tree, &c->want, 0, bw_gfp_shrink(change->gfp));
 }

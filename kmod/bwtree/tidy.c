@@ -15,6 +15,9 @@
 /* Between two rounds of the worker. */
 #define BW_TIDY_DELAY	msecs_to_jiffies(250)
 
+/* While there is no memory it is longer each time: at most by 2 to so many. */
+#define BW_TIDY_DELAYS	4
+
 /* More than it takes to merge all of a tree that nobody changes, level by level. */
 #define BW_SWEEP_ROUNDS	32
 
@@ -86,46 +89,68 @@ static int bw_care_take(struct bw_tree *tree, struct bw_care *care, gfp_t gfp)
 }
 
 /*
- * Once through the mapping table.  What it allocates is charged as what it replaces was; it
- * is not worth the life of a process in that group.
+ * Once through the mapping table, from @care->id on, until there is no memory: then
+ * @care->id is where to go on.  What it allocates is charged as what it replaces was, to a
+ * group that may be at its limit.  There, and on a machine that is short of memory, nothing
+ * is gained by trying hard, page after page: it can wait.
+ *
+ * Return: 0 or -ENOMEM.
  */
-static void bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
+static int bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
 {
-	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
 	struct mem_cgroup *memcg = set_active_memcg(tree->index.env.memcg);
-	/* Who adds pages meanwhile has them looked at in the next round. */
+	/* Pages added while this runs are for the next round. */
 	u32 end = atomic_read_acquire(&tree->map->next);	/* pairs with bw_id_alloc() */
+	u32 left;
 	bool needed;
+	int err = 0;
 
-	for (care->id = 0; care->id < end; care->id++) {
+	if (care->id >= end)
+		care->id = 0;
+	for (left = end; left && err != -ENOMEM && !READ_ONCE(tree->ending); left--) {
 		rcu_read_lock();
 		needed = bw_care_look(tree, care, all);
 		rcu_read_unlock();
 		/* If it fails, it is looked at again: see bw_do_help(). */
-		if (needed)
-			bw_care_take(tree, care, gfp);
+		err = needed ? bw_care_take(tree, care, gfp) : 0;
+		care->id = care->id + 1 < end ? care->id + 1 : 0;
 		cond_resched();
 	}
 	set_active_memcg(memcg);
+	return err == -ENOMEM ? err : 0;
+}
+
+static int bw_work_round(struct bw_tree *tree)
+{
+	struct bw_care *care = kmalloc(sizeof(*care), GFP_KERNEL);
+	int err;
+
+	WRITE_ONCE(tree->round, tree->round + 1);
+	if (!care)
+		return -ENOMEM;
+	care->id = tree->resume;
+	err = bw_round(tree, care, false);
+	tree->resume = care->id;
+	kfree(care);
+	return err;
 }
 
 static void bw_work(struct work_struct *work)
 {
 	struct bw_tree *tree = container_of(to_delayed_work(work), struct bw_tree, work);
-	struct bw_care *care = kmalloc(sizeof(*care), GFP_KERNEL);
+	int err = bw_work_round(tree);
 
-	WRITE_ONCE(tree->round, tree->round + 1);
-	if (care)
-		bw_round(tree, care, false);
-	kfree(care);
+	tree->delays = err ? min(tree->delays + 1, BW_TIDY_DELAYS) : 0;
 	/* Two rounds without a change leave nothing to be done. */
-	if (xchg(&tree->busy, false) || !care)
+	if (xchg(&tree->busy, false) || err)
 		tree->rest = 0;
 	else
 		tree->rest++;
 	kvt_park_loose(KVT_PARK_BW_TIDIED);
 	if (tree->rest <= 2)
-		queue_delayed_work(tree->index.env.wq, &tree->work, BW_TIDY_DELAY);
+		queue_delayed_work(tree->index.env.wq, &tree->work,
+				   BW_TIDY_DELAY << tree->delays);
 	else
 		WRITE_ONCE(tree->asleep, true);
 	/* Pairs with bw_tidy_later(): one of the two sees what the other wrote. */
@@ -168,6 +193,8 @@ void bw_tidy_init(struct bw_tree *tree)
  */
 void bw_tidy_exit(struct bw_tree *tree)
 {
+	/* A round through a large tree takes long. */
+	WRITE_ONCE(tree->ending, true);
 	cancel_delayed_work_sync(&tree->work);
 }
 
@@ -193,9 +220,11 @@ void bw_sweep(struct kvt_index *index)
 
 	if (!care)
 		return;
+	care->id = 0;
 	do {
 		before = bw_shrunk(tree);
-		bw_round(tree, care, true);
+		if (bw_round(tree, care, true))
+			break;
 	} while (bw_shrunk(tree) != before && ++rounds < BW_SWEEP_ROUNDS);
 	kfree(care);
 }

@@ -1058,6 +1058,85 @@ static void a_change_at_the_end_of_a_round_is_looked_after(struct kunit *test)
 	disable_delayed_work_sync(worker_of(kt));
 }
 
+/* A leaf that the worker comes to after the first one. */
+#define LATE_KEY	78
+
+static void look_after_round(enum kvt_park at)
+{
+	if (at != KVT_PARK_BW_TIDIED)
+		return;
+	/* The first that ended early. */
+	if (tree_of(hazard.kt)->delays && !hazard.armed) {
+		hazard.armed = true;
+		hazard.half = leaf_of(hazard.kt, LATE_KEY).depth;
+	}
+	WRITE_ONCE(hazard.passed, hazard.passed + 1);
+}
+
+static void make_round(struct kt *kt)
+{
+	unsigned int before = READ_ONCE(hazard.passed);
+
+	mod_delayed_work(kt->wq, worker_of(kt), 0);
+	while (READ_ONCE(hazard.passed) == before)
+		cond_resched();
+}
+
+/* There are no ids, so one leaf cannot be split. */
+static void a_round_without_memory_ends_and_the_next_goes_on_behind(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	struct bw_tree *tree = tree_of(kt);
+	unsigned int i, second;
+
+	for (i = 0; i <= LATE_KEY; i += 2)
+		put(kt, i);
+	kt->ops->sweep(kt->index);
+	second = next_leaf(kt, 0);
+	KUNIT_EXPECT_GT(test, page_at(kt, LATE_KEY, 0), page_at(kt, 0, 0));
+	tree->map->limit = atomic_read(&tree->map->next);
+	for (i = 1; i < second; i += 2)
+		put(kt, i);
+	KUNIT_EXPECT_GT(test, leaf_of(kt, 0).bytes, tree->page_size);
+	put(kt, LATE_KEY);
+
+	act_between_steps(look_after_round);
+	enable_delayed_work(worker_of(kt));
+	for (i = 0; i < 10 && leaf_of(kt, LATE_KEY).depth; i++)
+		make_round(kt);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_TRUE(test, hazard.half);
+	KUNIT_EXPECT_EQ(test, 0, leaf_of(kt, LATE_KEY).depth);
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree->asleep));
+
+	tree->map->limit = BW_IDS_MAX;
+	wait_until_asleep(kt);
+	disable_delayed_work_sync(worker_of(kt));
+	KUNIT_EXPECT_EQ(test, 0, tree->delays);
+	expect_whole(kt);
+}
+
+static void end_round(enum kvt_park at)
+{
+	if (at == KVT_PARK_BW_CONSOLIDATED && !hazard.passed++)
+		WRITE_ONCE(tree_of(hazard.kt)->ending, true);
+}
+
+static void a_round_ends_when_its_tree_does(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int i;
+
+	put_all(kt, 0, KEYS);
+	kt->ops->sweep(kt->index);
+	for (i = 0; i < KEYS; i += 10)
+		put(kt, i);
+	act_between_steps(end_round);
+	kt->ops->sweep(kt->index);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_EQ(test, 1, hazard.passed);
+}
+
 static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
 	KUNIT_CASE(a_change_writes_no_line_that_lookups_read),
@@ -1081,6 +1160,8 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_free_id_is_handed_out_once),
 	KUNIT_CASE(a_put_whose_key_was_removed_meanwhile_does_not_pass_the_limit),
 	KUNIT_CASE(a_change_at_the_end_of_a_round_is_looked_after),
+	KUNIT_CASE(a_round_without_memory_ends_and_the_next_goes_on_behind),
+	KUNIT_CASE(a_round_ends_when_its_tree_does),
 	{}
 };
 

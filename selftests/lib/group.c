@@ -40,16 +40,48 @@ void kvt_group_enter(const struct kvt_group *g)
 	KVT_CHECK(write_file(path, "0"));
 }
 
-long kvt_group_bytes(const struct kvt_group *g)
+/* What stands in a file of the group. */
+static void read_group(const struct kvt_group *g, const char *name, char *text, size_t size)
 {
-	char path[160], text[32] = "";
+	char path[160];
+	ssize_t len;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/memory.current", g->path);
+	snprintf(path, sizeof(path), "%s/%s", g->path, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	KVT_CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	KVT_CHECK(fd >= 0);
+	len = read(fd, text, size - 1);
+	KVT_CHECK(len > 0);
+	text[len] = '\0';
 	close(fd);
+}
+
+long kvt_group_bytes(const struct kvt_group *g)
+{
+	char text[32];
+
+	read_group(g, "memory.current", text, sizeof(text));
 	return atol(text);
+}
+
+void kvt_group_limit(const struct kvt_group *g, long bytes)
+{
+	char path[160], text[32] = "max";
+
+	snprintf(path, sizeof(path), "%s/memory.max", g->path);
+	if (bytes >= 0)
+		snprintf(text, sizeof(text), "%ld", bytes);
+	KVT_CHECK(write_file(path, text));
+}
+
+long kvt_group_over(const struct kvt_group *g)
+{
+	char text[512], *max;
+
+	read_group(g, "memory.events", text, sizeof(text));
+	max = strstr(text, "\nmax ");
+	KVT_CHECK(max);
+	return atol(max + 5);
 }
 
 void kvt_group_end(const struct kvt_group *g)

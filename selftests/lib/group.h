@@ -20,6 +20,10 @@ bool kvt_group_make(struct kvt_group *g, const char *name);
 /* The calling process, and its children, from now on. */
 void kvt_group_enter(const struct kvt_group *g);
 long kvt_group_bytes(const struct kvt_group *g);
+/* It may have so many bytes from now on; less than 0: as many as there are. */
+void kvt_group_limit(const struct kvt_group *g, long bytes);
+/* How often it needed more than it may have. */
+long kvt_group_over(const struct kvt_group *g);
 /* When no process is in it any more. */
 void kvt_group_end(const struct kvt_group *g);
 
