@@ -66,7 +66,7 @@ struct kvt_change {
 
 	struct kvt_value *old;		/* out of begin(): the value now, or NULL */
 
-	unsigned long engine[40];
+	unsigned long engine[44];
 };
 
 /* A counter of an engine's own; users see no more of it. */

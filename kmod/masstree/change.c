@@ -415,13 +415,6 @@ static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
 	kvt_park(KVT_PARK_LAYER_PUBLISHED);
 }
 
-/* What a removal leaves in a leaf's layer. */
-enum mt_leftover {
-	MT_LEFT_ENOUGH,
-	MT_LEFT_EMPTY,		/* the leaf is empty, and to be unlinked */
-	MT_LEFT_THIN,		/* the layer is one for the worker */
-};
-
 /* Something was taken out of a leaf, which is locked. */
 static enum mt_leftover mt_left_in(const struct mt_leaf *leaf, u32 off)
 {
@@ -459,40 +452,15 @@ static enum mt_leftover mt_remove_stem(struct mt_change *c, struct mt_stem *stem
 	return left;
 }
 
-/*
- * A leaf was left empty, and when it was to be unlinked, nothing else was left in its layer,
- * either: take the layer out.  @leaf: set to the leaf above that this has left something in.
- */
-static enum mt_leftover mt_remove_last(struct mt_tree *tree, struct mt_change *c,
-				       struct mt_leaf **leaf)
-{
-	enum mt_leftover left = MT_LEFT_ENOUGH;
-	struct mt_stem stem;
-
-	mt_lock(&(*leaf)->node, &mt_class_leaf, 0);
-	if (!mt_is_deleted(&(*leaf)->node) && !mt_perm_size((*leaf)->perm)) {
-		if (mt_stem_lock(&stem, *leaf)) {
-			*leaf = stem.top;
-			left = mt_remove_stem(c, &stem);
-			mt_stem_retire(tree, &stem);
-			return left;
-		}
-		/* Of the first layer, or it has got neighbours. */
-		left = c->off ? MT_LEFT_EMPTY : MT_LEFT_THIN;
-	}
-	mt_unlock(&(*leaf)->node, &mt_class_leaf);
-	return left;
-}
-
-/* Unlink a leaf that was left empty.  Returns what that leaves. */
+/* Unlink a leaf that was left empty.  Returns what that leaves; EMPTY: it is the last. */
 static enum mt_leftover mt_remove_leaf(struct mt_tree *tree, struct mt_change *c,
-				       struct mt_leaf **leaf)
+				       struct mt_leaf *leaf)
 {
-	switch (mt_unlink_leaf(tree, *leaf, &c->gone)) {
+	switch (mt_unlink_leaf(tree, leaf, &c->gone)) {
 	case MT_UNLINK_THIN:
 		return MT_LEFT_THIN;
 	case MT_UNLINK_LAST:
-		return mt_remove_last(tree, c, leaf);
+		return c->off ? MT_LEFT_EMPTY : MT_LEFT_THIN;
 	default:
 		return MT_LEFT_ENOUGH;
 	}
@@ -500,27 +468,76 @@ static enum mt_leftover mt_remove_leaf(struct mt_tree *tree, struct mt_change *c
 
 /*
  * Remove the key, and with it what nothing else is left in.  Preemption stays off until
- * that is done: what is empty is in the way of readers.
+ * that is done: what is empty is in the way of readers.  What was taken out is retired by
+ * finish(): it may be a lot.
  */
 static void mt_remove(struct mt_tree *tree, struct mt_change *c)
 {
 	struct mt_leaf *leaf = c->leaf;
-	struct mt_stem stem = { };
-	enum mt_leftover left;
 
-	if (mt_perm_size(leaf->perm) == 1 && mt_stem_lock(&stem, leaf)) {
-		left = mt_remove_stem(c, &stem);
-		leaf = stem.top;
+	if (mt_perm_size(leaf->perm) == 1 && mt_stem_lock(&c->stem, leaf)) {
+		c->left = mt_remove_stem(c, &c->stem);
+		leaf = c->stem.top;
 	} else {
-		left = mt_remove_slot(c);
+		c->left = mt_remove_slot(c);
 	}
-	while (left == MT_LEFT_EMPTY)
-		left = mt_remove_leaf(tree, c, &leaf);
-	c->thin = left == MT_LEFT_THIN;
+	if (c->left == MT_LEFT_EMPTY)
+		c->left = mt_remove_leaf(tree, c, leaf);
 	c->leaf = NULL;
+	mt_release();
+}
+
+/* The leaf is all that was left in its layer, unless it has changed: take the layer out. */
+static void mt_collect_leaf(struct mt_tree *tree, struct mt_change *c, struct mt_leaf *leaf)
+{
+	struct mt_stem stem = { };
+
+	c->left = MT_LEFT_ENOUGH;
+	mt_hold();
+	mt_lock(&leaf->node, &mt_class_leaf, 0);
+	if (!mt_is_deleted(&leaf->node) && !mt_perm_size(leaf->perm)) {
+		c->left = MT_LEFT_EMPTY;
+		if (mt_stem_lock(&stem, leaf))
+			c->left = mt_remove_stem(c, &stem);
+	}
+	if (!stem.layers)
+		mt_unlock(&leaf->node, &mt_class_leaf);
 	mt_release();
 	if (stem.layers)
 		mt_stem_retire(tree, &stem);
+	if (c->left == MT_LEFT_EMPTY)
+		c->left = mt_remove_leaf(tree, c, stem.layers ? stem.top : leaf);
+}
+
+/*
+ * A leaf was left empty.  When it was to be unlinked its neighbours had gone, emptied by
+ * others, so the layer is empty.  It is not long for this: others may come first.
+ */
+static void mt_collect(struct mt_tree *tree, const struct kvt_key *key, struct mt_change *c)
+{
+	struct mt_probe probe;
+	struct mt_node *root;
+	struct mt_leaf *leaf;
+	unsigned int tries;
+	u64 v;
+
+	for (tries = 0; c->left == MT_LEFT_EMPTY && tries < MT_ATOMIC_TRIES; tries++) {
+		rcu_read_lock();
+		mt_probe_init(&probe, tree, key);
+		root = mt_find_layer(&probe, c->off);
+		leaf = IS_ERR_OR_NULL(root) ? ERR_CAST(root) :
+		       mt_probe_descend(&probe, root, c->off,
+					mt_slice(key->data, key->len, c->off), &v);
+		mt_probe_end(&probe);
+		if (!root)
+			c->left = MT_LEFT_ENOUGH;
+		else if (!IS_ERR_OR_NULL(leaf))
+			mt_collect_leaf(tree, c, leaf);
+		rcu_read_unlock();
+	}
+	/* The worker is not in such a hurry. */
+	if (c->left == MT_LEFT_EMPTY)
+		c->left = MT_LEFT_THIN;
 }
 
 /* Of a key that ends within the first slice, before anybody can find it: see prefix.c. */
@@ -595,7 +612,11 @@ void mt_finish(struct kvt_change *change)
 	struct mt_tree *tree = mt_tree(change->index);
 	struct mt_change *c = mt_change(change);
 
-	if (c->thin)
+	if (c->stem.layers)
+		mt_stem_retire(tree, &c->stem);
+	if (c->left == MT_LEFT_EMPTY)
+		mt_collect(tree, &change->key, c);
+	if (c->left == MT_LEFT_THIN)
 		mt_layer_check_later(tree, change->key.data, c->off);
 	if (c->gone)
 		trace_kvt_unlink(tree, c->gone - 1);

@@ -59,8 +59,9 @@ bool mt_layer_is_thin(const struct mt_node *root)
 	leaf = container_of(root, struct mt_leaf, node);
 	perm = READ_ONCE(leaf->perm);
 	slot = READ_ONCE(leaf->slot[mt_perm_slot(perm, 0)]);
-	return mt_perm_size(perm) == 1 && !mt_slot_is_layer(slot) &&
-	       READ_ONCE(root->above) != MT_ROOT;
+	if (READ_ONCE(root->above) == MT_ROOT)
+		return false;
+	return !mt_perm_size(perm) || (mt_perm_size(perm) == 1 && !mt_slot_is_layer(slot));
 }
 
 /* Make the only child of a root, which is locked, the root. */
@@ -84,7 +85,7 @@ static void mt_layer_shrink(struct mt_tree *tree, struct mt_node *root)
 		mt_unlock(&up->node, &mt_class_slot);
 }
 
-/* The layer's root is locked.  @stem is what is collapsed, with one layer or more. */
+/* The layer's root is locked.  @stem is what is taken out, with one layer or more. */
 static enum mt_verdict mt_layer_judge(struct mt_tree *tree, struct mt_node *root,
 				      struct mt_stem *stem)
 {
@@ -98,7 +99,10 @@ static enum mt_verdict mt_layer_judge(struct mt_tree *tree, struct mt_node *root
 	}
 	if (!mt_stem_lock(stem, mt_leaf(root)))
 		return MT_LAYER_FINE;
-	mt_stem_collapse(stem);
+	if (mt_perm_size(mt_leaf(root)->perm))
+		mt_stem_collapse(stem);
+	else
+		mt_stem_remove(stem);
 	mt_stem_unlock(stem);
 	return MT_LAYER_GONE;
 }

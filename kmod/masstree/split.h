@@ -13,6 +13,13 @@ enum mt_change_kind {
 	MT_CHANGE_LAYER,	/* another key has the same slice and goes on too */
 };
 
+/* What a removal leaves in the layer of the last leaf that it changed. */
+enum mt_leftover {
+	MT_LEFT_ENOUGH,
+	MT_LEFT_EMPTY,		/* the leaf is empty, and to be unlinked */
+	MT_LEFT_THIN,		/* the layer is one for the worker */
+};
+
 struct mt_change {
 	enum mt_change_kind kind;
 	u32 off;			/* of the layer */
@@ -41,7 +48,8 @@ struct mt_change {
 	struct mt_leaf *chain_last;
 
 	/* What a commit leaves to be said and done when nothing is held any more. */
-	bool thin;			/* its layer is one for the worker */
+	enum mt_leftover left;		/* in the layer at off */
+	struct mt_stem stem;		/* taken out, to be retired */
 	bool grown;			/* there is a new root */
 	u8 gone;			/* nodes that were unlinked */
 	u8 nr_split;			/* nodes that have split, from the leaf on ... */

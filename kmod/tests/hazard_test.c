@@ -345,6 +345,27 @@ static void five_hundred_layers_go_with_their_last_key(struct kunit *test)
 	expect_stat(kt, KVTREE_STAT_LAYER_COLLECT, PREFIX_MAX / 8);
 }
 
+/* Preemption is off in commit(), in a durable store in all of it. */
+static void a_commit_hands_no_layers_over_to_be_freed(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	const struct kvt_key key = string_key(test, PREFIX_MAX, "2");
+	struct kvt_value *old;
+	struct kt_change c;
+
+	put(kt, string_key(test, PREFIX_MAX, "1"));
+	put(kt, key);
+	del(kt, string_key(test, PREFIX_MAX, "1"));
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1 + PREFIX_MAX / MT_SLICE);
+	KUNIT_ASSERT_EQ(test, 0, kt_del_begin(kt, &c, &key, GFP_KERNEL));
+	old = c.change.old;
+	KUNIT_EXPECT_EQ(test, 0, kt->ops->commit(&c.change, NULL));
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1 + PREFIX_MAX / MT_SLICE);
+	kvt_value_retire(&kt->reclaim, c.bag, old, NULL);
+	kt->ops->finish(&c.change);
+	expect_no_layers(kt, 0);
+}
+
 /* A layer with other keys stays, and those above it, until these go. */
 static void layers_go_as_far_up_as_nothing_else_is_left(struct kunit *test)
 {
@@ -1481,6 +1502,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(leftmost_leaves_are_freed_like_others),
 	KUNIT_CASE(a_layer_goes_with_its_last_key),
 	KUNIT_CASE(five_hundred_layers_go_with_their_last_key),
+	KUNIT_CASE(a_commit_hands_no_layers_over_to_be_freed),
 	KUNIT_CASE(layers_go_as_far_up_as_nothing_else_is_left),
 	KUNIT_CASE(layers_of_many_leaves_go_with_their_last_key),
 	KUNIT_CASE(layers_go_from_where_splits_have_moved_them),
