@@ -870,8 +870,7 @@ static void a_layer_whose_last_leaves_are_emptied_at_a_time_goes(struct kunit *t
 {
 	struct kt *kt = open_masstree(test);
 
-	if (!cpu_online(1))
-		kunit_skip(test, "needs two CPUs");
+	kt_need_two_cpus(test);
 	put(kt, KT_KEY("a"));
 	put_numbers(kt, 24, MT_LEAF_WIDTH + 1);
 	del_numbers(kt, 24, 0, MT_LEAF_WIDTH - 1);
