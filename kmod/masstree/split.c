@@ -160,8 +160,13 @@ static struct mt_leaf *mt_split_leaf(struct mt_tree *tree, struct mt_change *c,
 	right->next = next;
 	mt_set_beside(&right->node, &left->node);
 	kvt_park(KVT_PARK_SPLIT_BUILT);
+	/*
+	 * Protected by the left neighbour's lock.  Readers only ask whether it is NULL.  Whoever
+	 * unlinks @next locks what is there, and waits: that @right is locked was written before
+	 * the barrier in mt_mark().
+	 */
 	if (next)
-		WRITE_ONCE(next->prev, right);	/* protected by the left neighbour's lock */
+		WRITE_ONCE(next->prev, right);
 	mt_leaf_set_next(left, right);
 	kvt_park(KVT_PARK_SPLIT_LINKED);
 	mt_shrink_left(left, keys, stay);
