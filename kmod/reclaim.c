@@ -331,7 +331,10 @@ int kvt_reclaim_init(struct kvt_reclaim *reclaim, struct workqueue_struct *wq,
 	reclaim->bound = min_t(u64, bound, S64_MAX);
 	reclaim->batch = min_t(u64, reclaim->bound / (8 * num_possible_cpus()),
 			       KVT_RECLAIM_PENDING);
-	/* Each CPU has counted as much by itself, and may be about to add as much. */
+	/*
+	 * Each CPU has counted as much by itself, and may be about to add as much.  A writer
+	 * that has passed kvt_reclaim_throttle() may add more, once: see reclaim.h.
+	 */
 	reclaim->limit = reclaim->bound - 2 * num_possible_cpus() * reclaim->batch;
 	reclaim->help = reclaim->bound / KVT_RECLAIM_HELP;
 	init_waitqueue_head(&reclaim->wait);

@@ -12,7 +12,9 @@
  * full, to the worker, who also fetches those that are neither full nor empty.
  *
  * The amount that waits is bounded per store.  Above the bound writers are made
- * to wait (kvt_reclaim_throttle()); readers never are.  Above a sixteenth of it the
+ * to wait (kvt_reclaim_throttle()); readers never are.  A writer that began below it may
+ * exceed it by what its one change replaces: a value of a MiB, or the layers that a long
+ * key had to itself.  Above a sixteenth of it the
  * worker is behind, and each write that may sleep frees one of the values whose grace
  * period is over: it takes little longer, and none waits for many.
  *
