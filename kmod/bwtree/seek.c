@@ -5,10 +5,10 @@
 #include "../compat.h"
 #include "bwtree.h"
 
-/* So many lookups of a batch are under way at once. */
+/* Lookups of a batch that are overlapped. */
 #define BW_BATCH	16
 
-/* Take one page of a budget, which never falls below zero. */
+/* Charge one page to a budget, which never falls below zero. */
 static bool bw_spend(unsigned int *budget)
 {
 	if (!*budget)
@@ -20,13 +20,13 @@ static bool bw_spend(unsigned int *budget)
 enum bw_frozen {
 	BW_FROZEN_TRUE,		/* what is below the record is still the truth */
 	BW_FROZEN_MOVED,	/* it belongs to the page at->id now */
-	BW_FROZEN_STALE,	/* begin again from the root */
+	BW_FROZEN_STALE,	/* restart from the root */
 };
 
 /*
- * A reader has come to a page whose removal has begun.  What it was is the truth
- * until its left sibling has taken it over: until the sibling's entry changes, and
- * the load of that entry is when the reader read it.
+ * A reader has reached a page whose removal has begun.  The frozen chain is valid until the
+ * left sibling takes it over, which changes the sibling's entry.  So the read takes effect
+ * when that entry is loaded.
  */
 static enum bw_frozen bw_read_frozen(struct bw_tree *tree, struct bw_at *at,
 				     const struct bw_want *want, unsigned int *budget)
@@ -56,7 +56,7 @@ static enum bw_frozen bw_read_frozen(struct bw_tree *tree, struct bw_at *at,
 			break;
 		id = top->right;
 	}
-	/* The root is its parent: it is to take the root's place. */
+	/* The root is its parent: the page is about to become the root. */
 	if (id == BW_ROOT && (top->level != remove->rec.level + 1 ||
 			      bw_inner_find(top, want, false) != at->id))
 		return BW_FROZEN_STALE;
@@ -73,7 +73,7 @@ static int bw_needs(struct bw_at *at, enum bw_help_kind kind, u8 level,
 	return BW_NEEDS_HELP;
 }
 
-/* Has the writer to finish the removal of the child that it goes to? */
+/* Must the writer finish the removal of the child first? */
 static bool bw_child_is_marked(const struct bw_rec *top, u32 child)
 {
 	return top->flags & BW_MARKED && bw_page_load(top->base, top->base->marked) == child;
@@ -158,8 +158,8 @@ restart:
  *
  * Context: under rcu_read_lock(); readers in any context.
  *
- * Return: 0; -ENOENT: the tree has not so many levels; -EBUSY: the budget is spent;
- * BW_NEEDS_HELP: not for readers, see @at->help.
+ * Return: 0; -ENOENT: the tree has fewer levels; -EBUSY: the budget is spent;
+ * BW_NEEDS_HELP: only for writers, see @at->help.
  */
 int bw_seek(struct bw_tree *tree, const struct bw_want *want, u8 level, enum bw_seek_mode mode,
 	    struct bw_at *at)
@@ -191,7 +191,7 @@ struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key)
 	return value;
 }
 
-/* Where a lookup of a batch is going to look: BW_ROOT: that is not known. */
+/* The leaf that a lookup of a batch will visit, or BW_ROOT if it is not known. */
 static u32 bw_guess_leaf(struct bw_tree *tree, const struct bw_want *want)
 {
 	struct bw_at at;
@@ -204,12 +204,12 @@ static u32 bw_guess_leaf(struct bw_tree *tree, const struct bw_want *want)
 	return id;
 }
 
-/* The leaf has been fetched: fetch the place in its base where the key belongs. */
+/* Prefetch the position of a key in the base of its leaf, which has arrived. */
 static void bw_guess_place(const struct bw_rec *top, const struct bw_want *want)
 {
 	const struct bw_page *base = top->base;
 
-	/* What is below a BW_REMOVE may be gone. */
+	/* The chain below a BW_REMOVE may have been freed. */
 	if (top->kind == BW_REMOVE)
 		return;
 	if (top->depth)
@@ -218,8 +218,8 @@ static void bw_guess_place(const struct bw_rec *top, const struct bw_want *want)
 }
 
 /*
- * Look up at most BW_BATCH keys: fetch what each needs, one thing for all of them after
- * the other; then look them up as if they came alone.
+ * Look up at most BW_BATCH keys: prefetch for all of them, level by level, and then look
+ * each up by itself.
  */
 static void bw_get_some(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr)
 {

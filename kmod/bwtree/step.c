@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Changes of structure go in steps.  A step looks at the tree anew, in an RCU read
- * section of its own, and does what is to be done next, if it still is; so whoever
- * comes by can do it, and a step that was overtaken is just done again.  A step that
- * lacks memory says so, before it has changed anything, and is done again with it.
+ * Changes of structure are made in steps.  Each step looks at the tree anew, in an RCU read
+ * section of its own, and does what is left to do.  So any writer can take the next step,
+ * and a step that lost a race is simply repeated.  A step that lacks memory reports that
+ * before it changes anything, and is repeated with the memory.
  */
 #include <linux/err.h>
 #include <linux/gfp.h>
@@ -12,23 +12,23 @@
 #include "../compat.h"
 #include "bwtree.h"
 
-/* Tries of a step by somebody who may not sleep. */
+/* Tries of a step if the caller may not sleep. */
 #define BW_ATOMIC_TRIES	32
-/* How deep steps wait for each other before the first of them are forgotten. */
+/* Steps on the stack before the oldest ones are dropped. */
 #define BW_STEPS_DEEP	6
-/* Steps in a row that somebody does who helps. */
+/* Steps that one call of bw_do_help() makes at most. */
 #define BW_STEPS_MAX	64
 
 /**
- * bw_run() - do a step until it is done
+ * bw_run() - repeat a step until it is done
  * @tree: the tree
  * @fn: the step
- * @help: what it is about; what it needs first if it returns BW_NEEDS_HELP
- * @stock: what is left in it is the caller's
+ * @help: the request; if the step returns BW_NEEDS_HELP, what has to be done first
+ * @stock: memory for the step; the caller frees what is left
  *
  * Context: outside of RCU read sections; sleeps if the stock's gfp allows it.
  *
- * Return: what the step returned; -ENOMEM, -EDQUOT; -EBUSY, only if it may not
+ * Return: what the step returned; -ENOMEM, -EDQUOT; -EBUSY only if the caller may not
  * sleep.
  */
 int bw_run(struct bw_tree *tree, bw_step_fn fn, struct bw_help *help, struct bw_stock *stock)
@@ -74,24 +74,25 @@ static bw_step_fn bw_step_of(enum bw_help_kind kind)
 	}
 }
 
-/* Merges make the tree smaller, and so the store: its limit does not refuse them. */
+/* Merges make the tree smaller, so the store's limit does not refuse them. */
 static bool bw_help_passes(const struct bw_help *help)
 {
 	return help->kind == BW_HELP_TIDY ? help->keeps : help->kind != BW_HELP_POST;
 }
 
-/* Steps that wait for each other: each for the next. */
+/* A stack of steps: each waits for the one above it. */
 struct bw_steps {
-	unsigned int deep;		/* the last */
-	bool forgotten;			/* the first only keeps the key of the second */
+	unsigned int deep;		/* index of the top */
+	bool forgotten;			/* entry 0 only holds the key of entry 1 */
 	struct bw_stock stock[BW_STEPS_DEEP];
 	struct bw_help todo[BW_STEPS_DEEP];
 };
 
 /*
- * There are too many: forget them, but for what the last needs first, whose key may stand in
- * the stock of any.  Whoever needs them looks anew, and finds that done.  Pages with a mark
- * can be below each other in as many levels as the tree has.
+ * The stack is full: drop all steps and keep only what the top one needs first.  Its key may
+ * be in the stock of any of them, so copy it.  The dropped steps will be requested again, and
+ * will find this one done.  The stack fills up because marked pages can be below each other
+ * on every level of the tree.
  */
 static int bw_steps_forget(struct bw_tree *tree, struct bw_steps *s, struct bw_help *help,
 			   const struct bw_stock *empty)
@@ -115,14 +116,14 @@ static int bw_steps_forget(struct bw_tree *tree, struct bw_steps *s, struct bw_h
 	return 0;
 }
 
-/* The last step needs another first.  0, or -ENOMEM. */
+/* Push the step that the top one needs first.  Returns 0 or -ENOMEM. */
 static int bw_steps_push(struct bw_tree *tree, struct bw_steps *s, struct bw_help *help,
 			 const struct bw_stock *empty)
 {
 	struct bw_stock stock = *empty;
 	int err = 0;
 
-	/* A split has got ready what its second step needs. */
+	/* A split has already allocated what its second step needs. */
 	if (s->todo[s->deep].kind == BW_HELP_TIDY)
 		bw_stock_move(&stock, &s->stock[s->deep], BW_SLOT_C);
 	if (s->deep + 1 == BW_STEPS_DEEP)
@@ -137,14 +138,14 @@ static int bw_steps_push(struct bw_tree *tree, struct bw_steps *s, struct bw_hel
 }
 
 /**
- * bw_do_help() - finish a change of structure, or what it is waiting for
+ * bw_do_help() - finish a change of structure and those it depends on
  * @tree: the tree
- * @help: what stands in the way
- * @gfp: for its memory
+ * @help: the change to finish
+ * @gfp: how to allocate
  *
  * Context: as bw_run().
  *
- * Return: 0: look again; -ENOMEM, -EDQUOT or -EBUSY.
+ * Return: 0: the caller looks again; -ENOMEM, -EDQUOT or -EBUSY.
  */
 int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 {
@@ -174,7 +175,7 @@ int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 	do {
 		bw_stock_drop(tree, &s.stock[s.deep]);
 	} while (s.deep--);
-	/* What was begun may be left half done.  The limit will refuse it again. */
+	/* Have the worker finish what was begun; not if the limit would refuse it again. */
 	if (ret != -EDQUOT)
 		bw_tidy_later(tree);
 	return ret;
@@ -183,13 +184,13 @@ int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 /**
  * bw_clear_way() - finish all changes of structure on the way to a key
  * @tree: the tree
- * @want: the key, that stays
+ * @want: the key, valid until this returns
  * @level: where the way ends
- * @gfp: for memory
+ * @gfp: how to allocate
  *
  * Context: as bw_run().
  *
- * Return: 0, -ENOENT: there is no such level; -ENOMEM, -EDQUOT or -EBUSY.
+ * Return: 0; -ENOENT: the tree has no such level; -ENOMEM, -EDQUOT or -EBUSY.
  */
 int bw_clear_way(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp)
 {
