@@ -7,10 +7,24 @@
 #include <linux/types.h>
 
 struct io_uring_sqe;
+struct task_struct;
 
 struct io_uring_cmd {
 	const struct io_uring_sqe *sqe;
 };
+
+struct io_uring_task {
+	struct task_struct *task;
+};
+
+struct io_kiocb {
+	struct io_uring_task *tctx;
+};
+
+static inline struct io_kiocb *cmd_to_io_kiocb(void *cmd)
+{
+	return cmd;
+}
 
 struct iov_iter;
 
