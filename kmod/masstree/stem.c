@@ -144,7 +144,9 @@ void mt_stem_unlock(struct mt_stem *stem)
  * @tree: the tree
  * @stem: of mt_stem_unlock(); its leaf is unlocked, too
  *
- * Context: under rcu_read_lock(), nothing locked.
+ * Nobody else retires them, so they are there without rcu_read_lock().
+ *
+ * Context: any but NMI, nothing locked.
  */
 void mt_stem_retire(struct mt_tree *tree, const struct mt_stem *stem)
 {
