@@ -468,8 +468,9 @@ static enum mt_leftover mt_remove_leaf(struct mt_tree *tree, struct mt_change *c
 
 /*
  * Remove the key, and with it what nothing else is left in.  Preemption stays off until
- * that is done: what is empty is in the way of readers.  What was taken out is retired by
- * finish(): it may be a lot.
+ * that is done, since what is empty is in the way of readers.  Left to finish() are a layer
+ * that others have emptied at the same time, and what was taken out and is to be retired:
+ * it may be a lot.
  */
 static void mt_remove(struct mt_tree *tree, struct mt_change *c)
 {

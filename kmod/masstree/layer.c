@@ -5,6 +5,7 @@
  * "empty and pathologically-shaped layer-h trees").  A worker does it, some time after the
  * removal that made the layer thin, in case another key comes.  Empty layers are not left
  * for it: their keys pay for the way to a thin layer, but nobody for that to an empty one.
+ * It may find one all the same, before whoever emptied it has come to take it out.
  *
  * The locks are those of the removal and of the split: the layer's root first,
  * then the leaf of the upper layer that holds it.
@@ -122,6 +123,21 @@ static void mt_layer_retire(struct mt_tree *tree, struct mt_node *root, u32 off,
 	mt_stem_retire(tree, stem);
 }
 
+/*
+ * An empty layer may have been all that was left in its leaf, and whoever emptied the layer
+ * finds it gone and looks no further.  What this leaves above is looked at next.
+ */
+static void mt_layer_unlink(struct mt_tree *tree, struct mt_leaf *top)
+{
+	u8 gone = 0;
+
+	if (mt_perm_size(mt_leaf_perm(top)))
+		return;
+	mt_unlink_leaf(tree, top, &gone);
+	if (gone)
+		trace_kvt_unlink(tree, gone - 1);
+}
+
 /* Look at one layer.  Under rcu_read_lock().  @off: set to what is to be looked at next. */
 static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root, u32 *off)
 {
@@ -136,6 +152,8 @@ static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
 	mt_release();
 	if (verdict == MT_LAYER_SHRUNK || verdict == MT_LAYER_GONE)
 		mt_layer_retire(tree, root, *off, &stem);
+	if (verdict == MT_LAYER_GONE)
+		mt_layer_unlink(tree, stem.top);
 	*off -= stem.layers * MT_SLICE;
 	return verdict;
 }

@@ -882,6 +882,36 @@ static void a_layer_whose_last_leaves_are_emptied_at_a_time_goes(struct kunit *t
 	expect_stat(kt, KVTREE_STAT_INNER_NODES, 0);
 }
 
+/*
+ * As before, but the worker comes to the empty layer first.  The layer's slot is all that is
+ * in its leaf, which has neighbours.
+ */
+static void a_leaf_goes_with_the_layer_that_the_worker_takes_out(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	const struct kvt_key key = number_key(test, 24, MT_LEAF_WIDTH - 1);
+	struct kvt_value *old;
+	struct kt_change c;
+
+	kt_need_two_cpus(test);
+	put_numbers(kt, 0, 2 * MT_LEAF_WIDTH);
+	put_numbers(kt, 24, MT_LEAF_WIDTH + 1);
+	del_numbers(kt, 24, 0, MT_LEAF_WIDTH - 1);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 3 + 2 + 2);
+	overtake_at(kt, KVT_PARK_UNLINK_FOUND, empty_last_leaf);
+	KUNIT_ASSERT_EQ(test, 0, kt_del_begin(kt, &c, &key, GFP_KERNEL));
+	old = c.change.old;
+	KUNIT_EXPECT_EQ(test, 0, kt->ops->commit(&c.change, NULL));
+	expect_overtaken(kt);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 3);
+	kt->ops->sweep(kt->index);
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	kvt_value_retire(&kt->reclaim, c.bag, old, NULL);
+	kt->ops->finish(&c.change);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 2);
+	expect_scans_end(kt, 2 * MT_LEAF_WIDTH);
+}
+
 /* One key of the layer stays, where the layer was. */
 static int fold_layer(struct kt *kt)
 {
@@ -1507,6 +1537,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(layers_go_from_where_splits_have_moved_them),
 	KUNIT_CASE(scans_that_meet_the_collection_of_a_layer_end),
 	KUNIT_CASE(a_layer_whose_last_leaves_are_emptied_at_a_time_goes),
+	KUNIT_CASE(a_leaf_goes_with_the_layer_that_the_worker_takes_out),
 	KUNIT_CASE(a_leaf_stays_locked_while_it_becomes_the_root),
 	KUNIT_CASE(keys_are_found_while_the_root_of_a_sub_layer_grows),
 	KUNIT_CASE(a_scan_sees_each_stable_key_once_across_root_growth),
