@@ -63,6 +63,7 @@ struct kvt_change {
 	struct kvt_key key;
 	gfp_t gfp;			/* for the engine's memory; GFP_NOWAIT never sleeps */
 	bool may_insert;		/* the key may come into being */
+	bool removes;			/* a commit removes the key */
 
 	struct kvt_value *old;		/* out of begin(): the value now, or NULL */
 
@@ -153,8 +154,8 @@ struct kvt_pair {
  *	allocates.  A later commit of a new value cannot fail for want of
  *	memory if @change->old was there or @change->may_insert was set.
  *	Errors: -ENOMEM, -EDQUOT, -EBUSY (only if @change->gfp cannot sleep).
- *	-EDQUOT only for a key that is not there; without @change->may_insert,
- *	-ENOMEM only if @change->gfp cannot sleep: whoever makes room is not refused.
+ *	-EDQUOT only for a key that is not there; with @change->removes, -ENOMEM
+ *	only if @change->gfp cannot sleep: whoever makes room is not refused.
  * @commit: publish @value, or remove the key if it is NULL, and let go of the
  *	place.  Allocates and frees nothing.  Returns 0, or -EAGAIN (engines that
  *	hold no lock): another writer was first, nothing was published, call

@@ -65,6 +65,7 @@ static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx, struct k
 	w->change.may_insert = write->kind != KVT_WRITE_REMOVE &&
 			       !(write->when & KVT_WHEN_THERE) &&
 			       !(write->when & KVT_WHEN_VERSION && write->expect);
+	w->change.removes = write->kind == KVT_WRITE_REMOVE;
 	w->merge.key_len = write->key.len;
 	w->merge.edits = write->cols;
 	w->merge.nr = write->ncols;

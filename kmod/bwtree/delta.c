@@ -142,11 +142,34 @@ static void bw_end(void)
 }
 
 /*
+ * How what makes the tree smaller allocates.  The memory group that is charged may be at its
+ * limit, and would look for memory to reclaim each time, most often in vain.  What this needs
+ * is little and leads to more being freed, so it takes the charge beyond the limit for that
+ * while, and need not wait.
+ */
+static gfp_t bw_gfp_shrink(gfp_t gfp)
+{
+	return (gfp & ~(__GFP_DIRECT_RECLAIM | __GFP_RETRY_MAYFAIL)) | __GFP_HIGH;
+}
+
+/*
+ * No memory without waiting, perhaps only no pages in a row: may a change try once more, and
+ * wait?  It is charged as before.
+ */
+static bool bw_gfp_wait(const struct kvt_change *change, struct bw_change *c)
+{
+	if (gfpflags_allow_blocking(c->gfp) || !gfpflags_allow_blocking(change->gfp))
+		return false;
+	c->gfp |= change->gfp;
+	return true;
+}
+
+/*
  * Do what is needed.  What is not urgent is left to others if there is no memory: then
  * @lazy is set.
  */
-static int bw_meet_need(struct bw_tree *tree, struct bw_change *c, const struct bw_at *at,
-			enum bw_need need, bool *lazy)
+static int bw_meet_need(struct bw_tree *tree, const struct kvt_change *change,
+			struct bw_change *c, const struct bw_at *at, enum bw_need need, bool *lazy)
 {
 	bool urgent = *lazy;
 	int err;
@@ -166,26 +189,17 @@ static int bw_meet_need(struct bw_tree *tree, struct bw_change *c, const struct 
 		urgent = true;
 		err = bw_own_get(tree, c);
 	}
+	if (err == -ENOMEM && bw_gfp_wait(change, c))
+		return 0;
 	if (!err || urgent)
 		return err;
 	*lazy = true;
 	return 0;
 }
 
-/*
- * How what makes the tree smaller allocates.  The memory group that is charged may be at its
- * limit, and would look for memory to reclaim each time, most often in vain.  What this needs
- * is little and leads to more being freed, so it takes the charge beyond the limit for that
- * while, and need not wait.
- */
-static gfp_t bw_gfp_shrink(gfp_t gfp)
-{
-	return (gfp & ~(__GFP_DIRECT_RECLAIM | __GFP_RETRY_MAYFAIL)) | __GFP_HIGH;
-}
-
 /**
  * bw_begin() - see struct kvt_index_ops
- * @change: key, gfp, may_insert
+ * @change: key, gfp, may_insert, removes
  *
  * Changes that do not bring a new key are not refused by the limit, and removals that
  * may sleep not for want of memory.
@@ -205,15 +219,15 @@ int bw_begin(struct kvt_change *change)
 
 	c->want = bw_want(change->key.data, change->key.len);
 	c->size = sizeof(*c->delta) + bw_key_tail(change->key.len);
-	c->gfp = change->may_insert ? change->gfp : bw_gfp_shrink(change->gfp);
+	c->gfp = change->removes ? bw_gfp_shrink(change->gfp) : change->gfp;
 	for (;;) {
 		err = bw_try_begin(tree, change, c, &at, lazy, &need);
 		if (!err && need == BW_NEED_NOTHING)
 			return 0;
 		if (!err)
-			err = bw_meet_need(tree, c, &at, need, &lazy);
+			err = bw_meet_need(tree, change, c, &at, need, &lazy);
 		/* The machine is short of it: wait rather than fail, and charge nobody. */
-		if (err == -ENOMEM && !change->may_insert && may_sleep &&
+		if (err == -ENOMEM && change->removes && may_sleep &&
 		    !(c->gfp & __GFP_NOFAIL))
 			c->gfp = GFP_KERNEL | __GFP_NOFAIL;
 		else if (err && !(err == -EBUSY && may_sleep))

@@ -171,6 +171,7 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 		.key = *key,
 		.gfp = KVT_GFP_PROCESS | __GFP_ACCOUNT | __GFP_NOWARN,
 		.may_insert = *new,
+		.removes = !*new,
 	};
 	const struct kvt_index_ops *ops = change.index->ops;
 	struct kvt_reclaim *reclaim = replay->log->env.reclaim;

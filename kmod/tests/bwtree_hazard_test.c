@@ -238,8 +238,20 @@ static void expect_usable(struct kt *kt)
 }
 
 /* The module may go when nobody is in the hook any more. */
+static int hazard_begin(struct kunit_suite *suite)
+{
+#ifdef CONFIG_FAILSLAB
+	return kt_failing_begin(suite);
+#else
+	return 0;
+#endif
+}
+
 static void hazard_end(struct kunit_suite *suite)
 {
+#ifdef CONFIG_FAILSLAB
+	kt_failing_end(suite);
+#endif
 	synchronize_rcu();
 }
 
@@ -921,6 +933,81 @@ static void a_post_keeps_its_memory_while_the_parent_is_tidied(struct kunit *tes
 	expect_whole(kt);
 }
 
+/* Replace a key's value, or, if @value is NULL, remove it.  The first allocation fails. */
+static int change_without_memory(struct kt *kt, unsigned int i, struct kvt_value *value)
+{
+	struct kt_change c = {
+		.kt = kt,
+		.change = {
+			.index = kt->index,
+			.key = key_of(i),
+			.gfp = GFP_KERNEL_ACCOUNT,
+			.removes = !value,
+		},
+		.value = value,
+		.bag = kvt_bag_get(&kt->reclaim, GFP_KERNEL),
+	};
+	int err;
+
+	arm();
+	err = kt->ops->begin(&c.change);
+	hazard.passed += disarm();
+	if (!err)
+		return kt_commit(&c, NULL);
+	kt->ops->finish(&c.change);
+	if (value)
+		kvt_value_retire(&kt->reclaim, c.bag, value, NULL);
+	else
+		kvt_bag_put(&kt->reclaim, c.bag);
+	return err;
+}
+
+/* All in one leaf. */
+#define LEAF_KEYS	40
+
+static void a_removal_that_finds_no_memory_at_once_is_charged_for_it(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, 0);
+	unsigned int i, most = 0;
+	s64 before;
+
+	put_all(kt, 0, LEAF_KEYS);
+	kt->ops->sweep(kt->index);
+	before = kt_unaccounted(kt);
+	for (i = 0; i < LEAF_KEYS; i++) {
+		KUNIT_EXPECT_EQ(test, 0, change_without_memory(kt, i, NULL));
+		most = max(most, leaf_of(kt, i).depth);
+	}
+	KUNIT_EXPECT_NE(test, 0, hazard.passed);
+	KUNIT_EXPECT_LE(test, most, BW_CHAIN_LEAF + 1);
+	KUNIT_EXPECT_EQ(test, before, kt_unaccounted(kt));
+	expect_whole(kt);
+}
+
+/* Only who makes room is given memory that nobody is charged. */
+static void a_replacement_that_finds_no_memory_says_so(struct kunit *test)
+{
+	const struct kvt_key key = key_of(0);
+	struct kt *kt = open_tree(test, 0);
+	struct kvt_value *value;
+	unsigned int i;
+	int err = 0;
+	s64 before;
+
+	put_all(kt, 0, LEAF_KEYS);
+	kt->ops->sweep(kt->index);
+	before = kt_unaccounted(kt);
+	for (i = 0; i <= BW_CHAIN_MAX && !err; i++) {
+		value = kt_value_new(&key, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, value);
+		err = change_without_memory(kt, 0, value);
+	}
+	KUNIT_EXPECT_EQ(test, -ENOMEM, err);
+	KUNIT_EXPECT_EQ(test, before, kt_unaccounted(kt));
+	KUNIT_EXPECT_EQ(test, 0, kt_get(kt, &key, NULL));
+	expect_whole(kt);
+}
+
 #endif /* CONFIG_FAILSLAB */
 
 /* Ids */
@@ -1155,6 +1242,8 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_merge_that_was_given_up_wakes_the_worker),
 	KUNIT_CASE(a_merge_needs_no_memory_once_a_page_is_frozen),
 	KUNIT_CASE(a_post_keeps_its_memory_while_the_parent_is_tidied),
+	KUNIT_CASE(a_removal_that_finds_no_memory_at_once_is_charged_for_it),
+	KUNIT_CASE(a_replacement_that_finds_no_memory_says_so),
 #endif
 	KUNIT_CASE(a_page_that_nothing_leads_to_is_not_split),
 	KUNIT_CASE(a_free_id_is_handed_out_once),
@@ -1167,6 +1256,7 @@ static struct kunit_case hazard_cases[] = {
 
 static struct kunit_suite hazard_suite = {
 	.name = "kvtree_bwtree_hazard",
+	.suite_init = hazard_begin,
 	.suite_exit = hazard_end,
 	.test_cases = hazard_cases,
 };

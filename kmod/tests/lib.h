@@ -100,6 +100,8 @@ static inline u64 kt_accounted(void)
 #endif
 }
 
+s64 kt_unaccounted(struct kt *kt);
+
 static inline u64 kt_stat(const struct kt *kt, enum kvtree_stat id)
 {
 	return kvt_stats_read(&kt->stats, id);
