@@ -65,6 +65,20 @@ bool kvt_bindings_allowed(const struct kvt_store *store)
 	return READ_ONCE(store->bindings.allowed);
 }
 
+/**
+ * kvt_bindings_generation() - which bindings a store has now
+ * @store: the store
+ *
+ * Context: any.
+ *
+ * Return: a number that changes whenever all bindings end at once: programs were forbidden
+ * to use the store, or it was destroyed.
+ */
+u32 kvt_bindings_generation(const struct kvt_store *store)
+{
+	return READ_ONCE(store->bindings.generation);
+}
+
 static void binding_end(struct kvt_binding *binding)
 {
 	lockdep_assert_held(&bindings_lock);
@@ -81,6 +95,7 @@ static void bindings_end(struct kvt_bindings *bindings)
 	struct kvt_binding *binding, *next;
 
 	WRITE_ONCE(bindings->allowed, false);
+	WRITE_ONCE(bindings->generation, bindings->generation + 1);
 	list_for_each_entry_safe(binding, next, &bindings->list, list)
 		binding_end(binding);
 }
@@ -116,8 +131,8 @@ static bool bindings_room(const struct kvt_store *store, kuid_t uid)
  * kvt_bindings_forbid() - stop BPF programs from using a store
  * @store: the store
  *
- * A call that has already found the store runs to its end.  What is queued of its posts is
- * not made any more.
+ * A call that has already found the store runs to its end.  Posts that wait are not made,
+ * even if programs are allowed to use the store again before their turn comes.
  *
  * Context: process context, sleeps.
  */
@@ -169,6 +184,7 @@ static int binding_publish(struct kvt_binding *new)
 	bindings_sweep(bindings);
 	if (!bindings_room(new->store, new->uid))
 		return -ENOSPC;
+	new->generation = bindings->generation;
 	err = kvt_binding_table_add(new);
 	if (err)
 		return err;

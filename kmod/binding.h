@@ -35,6 +35,7 @@ struct kvt_binding {
 	struct kvt_store *store;
 	unsigned int access;	/* KVTREE_OPEN_* */
 	kuid_t uid;		/* who bound the map */
+	u32 generation;		/* of the store's bindings */
 	struct bpf_map *map;	/* held */
 	struct list_head list;	/* of the store's */
 	struct rcu_head rcu;
@@ -44,6 +45,7 @@ struct kvt_binding {
 struct kvt_bindings {
 	struct list_head list;
 	unsigned int nr;
+	u32 generation;		/* a new one begins when all end at once */
 	bool allowed;		/* programs may use the store */
 	bool closed;		/* ... and never will */
 };
@@ -53,6 +55,7 @@ int kvt_bindings_allow(struct kvt_store *store);
 void kvt_bindings_forbid(struct kvt_store *store);
 void kvt_bindings_close(struct kvt_store *store);
 bool kvt_bindings_allowed(const struct kvt_store *store);
+u32 kvt_bindings_generation(const struct kvt_store *store);
 
 int kvt_bind(struct kvt_store *store, struct bpf_map *map, const void *addr,
 	     unsigned int access);

@@ -67,11 +67,12 @@ struct post {
 	u64 arg;
 	u64 version;
 	u32 flags;
+	u32 generation;		/* of the binding */
 	u16 col;
 	u16 key_len;
-	u32 val_len;
-	u16 change;
-	u16 share;		/* the store's */
+	u16 val_len;
+	u8 change;
+	u8 share;		/* the store's */
 	u8 data[];		/* key, then value */
 };
 
@@ -93,6 +94,7 @@ struct post_ring {
 
 /* Of every place that does not end with the ring there follows room for a pad. */
 static_assert(sizeof(struct post_head) == 8);
+static_assert(BPF_KVT_POST_MAX <= U16_MAX && POST_SHARES <= U8_MAX);
 /* Of several stores each can post something. */
 static_assert(POST_RING > 16 * (sizeof(struct post) + BPF_KVT_KEY_MAX + BPF_KVT_POST_MAX));
 
@@ -116,7 +118,8 @@ static struct kvt_store *post_enter(const struct post *post)
 
 /*
  * What the program could do when it posted counts, not whether its binding still exists.
- * But when the owner has forbidden programs to use the store, it changes no more.
+ * But if the owner has forbidden programs to use the store since it was bound, the post is
+ * not made, even if programs are allowed to use it again.
  */
 static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 {
@@ -131,7 +134,7 @@ static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 		.arg = post->arg,
 	};
 
-	if (!kvt_bindings_allowed(ctx->store))
+	if (post->generation != kvt_bindings_generation(ctx->store))
 		return -EPERM;
 	return kvt_bpf_write(ctx, &write);
 }
@@ -330,6 +333,7 @@ static int post_write(const struct kvt_bpf_write *write, const struct kvt_bindin
 	if (!post)
 		return -ENOSPC;
 	post->store = binding->store->id;
+	post->generation = binding->generation;
 	post->arg = write->arg;
 	post->version = write->version;
 	post->flags = write->flags;

@@ -226,11 +226,38 @@ static void a_post_that_the_owner_forbids_is_counted(struct kunit *test)
 	store_end(store);
 }
 
+static void forbid_and_allow(struct kvt_store *store)
+{
+	kvt_bindings_forbid(store);
+	kvt_bindings_allow(store);
+}
+
+static void a_post_of_before_is_not_made_when_programs_are_allowed_again(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test, STORE);
+	struct call call;
+	u8 val;
+
+	KUNIT_EXPECT_FALSE(test, is_made(test, store, forbid_and_allow));
+	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(store, KVTREE_STAT_BPF_POST));
+	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(store, KVTREE_STAT_BPF_POST_FAIL));
+	/* What is bound since can post. */
+	KUNIT_EXPECT_EQ(test, 0, call_bind(&to_write, store, CAN_WRITE));
+	call = CALL_OF(&to_write.value);
+	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "k", 1, "x", 1));
+	kvt_posts_flush();
+	call = CALL_OF(&to_read.value);
+	KUNIT_EXPECT_EQ(test, 1, call_get(&call, "k", 1, &val, 1));
+	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(store, KVTREE_STAT_BPF_POST_FAIL));
+	store_end(store);
+}
+
 static struct kunit_case binding_cases[] = {
 	KUNIT_CASE(each_bound_map_is_found_and_no_other),
 	KUNIT_CASE(chosen_addresses_do_not_slow_others),
 	KUNIT_CASE(a_post_is_made_though_its_binding_has_ended),
 	KUNIT_CASE(a_post_that_the_owner_forbids_is_counted),
+	KUNIT_CASE(a_post_of_before_is_not_made_when_programs_are_allowed_again),
 	{}
 };
 

@@ -978,20 +978,22 @@ static void who_waits_in_a_store_is_named(struct kunit *test)
 	env_close(&env);
 }
 
-/* The store's validator: the first post that has waited waits here. */
+/* The store's validator: a post that has waited waits here. */
 static struct {
-	bool want;
+	const struct kvt_late_posts *posts;
+	u32 want;		/* the first when no more bytes are queued; 0: none */
 	bool held;
 	bool go;
 } late;
 
 static int hold_late(struct bpf_kvt_record *rec)
 {
+	u32 want = READ_ONCE(late.want);
 	unsigned int ms;
 
-	if (!READ_ONCE(late.want))
+	if (!want || READ_ONCE(late.posts->bytes) > want)
 		return 1;
-	late.want = false;
+	late.want = 0;
 	WRITE_ONCE(late.held, true);
 	for (ms = 0; ms < 2000 && !READ_ONCE(late.go); ms++)
 		mdelay(1);
@@ -1024,6 +1026,7 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, kvt_bindings_allow(other));
 	KUNIT_ASSERT_EQ(test, 0, call_bind(&MAP_OTHER, other, CAN_READ | CAN_WRITE));
 	memset(&late, 0, sizeof(late));
+	late.posts = &env.store->late_posts;
 	args_hook.store = STORE;
 	args_hook.owner = &owner;
 	KUNIT_ASSERT_EQ(test, 0, kvt_hook_attach(&args_hook));
@@ -1048,7 +1051,8 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 		if (last != n)
 			break;
 	}
-	late.want = true;
+	/* Once one was made there is room for another. */
+	WRITE_ONCE(late.want, READ_ONCE(late.posts->bytes) - 1);
 	rcu_read_unlock();
 	KUNIT_EXPECT_EQ_MSG(test, 201, n, "the post for the other store was not made");
 	dropped = stat(&env, KVTREE_STAT_BPF_POST_DROP);
@@ -1073,6 +1077,64 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, kvt_store_stat(other, KVTREE_STAT_BPF_POST_FAIL));
 	kvt_store_destroy(OTHER);
 	kvt_store_put(other);
+	env_close(&env);
+}
+
+/* Post a key; it is to wait in the store's queue. */
+static void post_late(struct kunit *test, const struct env *env, const char *key)
+{
+	u32 before = READ_ONCE(late.posts->bytes);
+	struct call call = CALL_OF(env->write);
+	unsigned int i;
+
+	KUNIT_EXPECT_EQ(test, 0, call_post(&call, key, 5, "x", 1));
+	/* The ring's worker is on another CPU. */
+	for (i = 0; i < 5000 && READ_ONCE(late.posts->bytes) == before; i++)
+		mdelay(1);
+	KUNIT_EXPECT_LT(test, before, READ_ONCE(late.posts->bytes));
+}
+
+static void posts_that_wait_for_a_store_are_not_made_once_forbidden(struct kunit *test)
+{
+	struct kvt_hook_args args = {
+		.kind = KVTREE_HOOK_VALIDATOR, .name = "late", .store = STORE,
+		.call = hold_late,
+	};
+	struct env env = env_open(test);
+	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
+	struct call call = CALL_OF(env.write);
+	unsigned int i;
+	u32 owner;
+	int err = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, val);
+	memset(&late, 0, sizeof(late));
+	late.posts = &env.store->late_posts;
+	args.owner = &owner;
+	KUNIT_ASSERT_EQ(test, 0, kvt_hook_attach(&args));
+	rcu_read_lock();
+	for (i = 0; i < 4096 && !err; i++)
+		err = call_put(&call, "k", 1, val, BPF_KVT_VALUE_MAX);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, err);
+	post_late(test, &env, "first");
+	post_late(test, &env, "other");
+	WRITE_ONCE(late.want, U32_MAX);
+	rcu_read_unlock();
+	for (i = 0; i < 1000 && !READ_ONCE(late.held); i++)
+		msleep(20);
+	KUNIT_EXPECT_TRUE(test, late.held);
+	/* One is being made, the other waits. */
+	kvt_bindings_forbid(env.store);
+	KUNIT_EXPECT_EQ(test, 0, kvt_bindings_allow(env.store));
+	WRITE_ONCE(late.go, true);
+	kvt_posts_flush();
+	env.read = env_bind(test, env.store, CAN_READ);
+	call = CALL_OF(env.read);
+	KUNIT_EXPECT_EQ(test, 0, call_exists(&call, "first", 5));
+	KUNIT_EXPECT_EQ(test, -ENOENT, call_exists(&call, "other", 5));
+	KUNIT_EXPECT_EQ(test, 2, stat(&env, KVTREE_STAT_BPF_POST));
+	KUNIT_EXPECT_EQ(test, 1, stat(&env, KVTREE_STAT_BPF_POST_FAIL));
+	kvt_hook_detach(&owner);
 	env_close(&env);
 }
 
@@ -1308,6 +1370,7 @@ static struct kunit_case bpf_cases[] = {
 	KUNIT_CASE(from_interrupts_changes_are_refused_and_posts_are_made),
 	KUNIT_CASE(who_waits_in_a_store_is_named),
 	KUNIT_CASE(a_store_that_stalls_delays_no_posts_for_others),
+	KUNIT_CASE(posts_that_wait_for_a_store_are_not_made_once_forbidden),
 	KUNIT_CASE(stores_that_post_leave_room_to_others),
 	KUNIT_CASE(posts_are_made_in_order_or_counted_as_dropped),
 	KUNIT_CASE(on_top_of_a_writer_reads_are_right_or_give_up),
