@@ -112,7 +112,8 @@ static void bindings_sweep(struct kvt_bindings *bindings)
 
 /*
  * Whether the caller may bind one more map.  The store's owner may bind as many as there
- * are at most.  Others each leave at least as many to the rest as they have.
+ * are at most.  Others, with the new one, each leave at least as many as they have, so
+ * they never take the last one.
  */
 static bool bindings_room(const struct kvt_store *store, kuid_t uid)
 {
@@ -124,7 +125,7 @@ static bool bindings_room(const struct kvt_store *store, kuid_t uid)
 		return room;
 	list_for_each_entry(binding, &bindings->list, list)
 		own += uid_eq(binding->uid, uid);
-	return own < room;
+	return own + 1 < room;
 }
 
 /**

@@ -268,7 +268,7 @@ int kvtree_bpf_allow(const struct kvtree *kv, int allow);
  *	-EBADF		@map_fd is none of a map
  *	-EINVAL		... or of another kind of map; or @access is none of these
  *	-ENOSPC		KVTREE_BPF_BINDINGS_MAX maps are bound to the store; or the
- *			caller does not own it, and has bound as many as could still be
+ *			caller does not own it, and would have more than could still be
  *	-ESTALE		the store was destroyed
  *	-ENOMEM		no memory
  */

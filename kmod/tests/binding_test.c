@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Bindings: how programs find them, and what becomes of posts when one ends. */
+/*
+ * Bindings: how programs find them, how many users may make, and what becomes of posts
+ * when one ends.
+ */
+#include <linux/cred.h>
 #include <linux/delay.h>
 #include <linux/hash.h>
 #include <linux/mm.h>
@@ -12,6 +16,7 @@
 #include "../store.h"
 #include "bpf_call.h"
 #include "lib.h"
+#include "thread.h"
 
 #define STORE	"kunit-binding"
 #define OTHER	"kunit-binding-other"
@@ -125,6 +130,64 @@ static void chosen_addresses_do_not_slow_others(struct kunit *test)
 	rcu_read_unlock();
 	kunit_info(test, "at most %u slots are looked at", most);
 	KUNIT_EXPECT_LT(test, most, CHOSEN_STEPS);
+	store_end(store);
+	kvfree(maps);
+}
+
+/* A user who does not own the store, and binds as many maps as possible. */
+struct other_user {
+	struct kvt_store *store;
+	kuid_t uid;
+	struct call_map *maps;
+	unsigned int nr;	/* of maps that are bound, by whomever */
+};
+
+static int user_bind(void *arg)
+{
+	struct other_user *user = arg;
+	struct cred *cred = prepare_creds();
+	int err = -ENOMEM;
+
+	if (!cred)
+		return err;
+	cred->fsuid = user->uid;
+	cap_clear(cred->cap_effective);
+	commit_creds(cred);
+	while (user->nr < MANY) {
+		err = call_bind(&user->maps[user->nr], user->store, CAN_READ);
+		if (err)
+			break;
+		user->nr++;
+	}
+	return err;
+}
+
+#define USERS	12	/* the last ones find no room */
+
+static void users_leave_room_to_the_owner_however_many_they_are(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test, STORE);
+	struct call_map *maps = kvcalloc(MANY + 1, sizeof(*maps), GFP_KERNEL);
+	struct other_user user = { .store = store, .maps = maps };
+	unsigned int i, before, left;
+	struct kt_thread thread;
+
+	KUNIT_ASSERT_NOT_NULL(test, maps);
+	for (i = 0; i <= MANY; i++)
+		maps[i].map.id = i + 1;
+	for (i = 0; i < USERS; i++) {
+		before = user.nr;
+		left = MANY - before;
+		user.uid = KUIDT_INIT(54321 + i);
+		KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&thread, 0, user_bind, &user));
+		kt_thread_start(&thread);
+		KUNIT_EXPECT_EQ(test, -ENOSPC, kt_thread_join(&thread));
+		KUNIT_EXPECT_EQ(test, left / 2, user.nr - before);
+	}
+	KUNIT_EXPECT_EQ(test, MANY - 1, user.nr);
+	for (i = user.nr; i < MANY; i++)
+		KUNIT_EXPECT_EQ(test, 0, call_bind(&maps[i], store, CAN_READ));
+	KUNIT_EXPECT_EQ(test, -ENOSPC, call_bind(&maps[MANY], store, CAN_READ));
 	store_end(store);
 	kvfree(maps);
 }
@@ -255,6 +318,7 @@ static void a_post_of_before_is_not_made_when_programs_are_allowed_again(struct 
 static struct kunit_case binding_cases[] = {
 	KUNIT_CASE(each_bound_map_is_found_and_no_other),
 	KUNIT_CASE(chosen_addresses_do_not_slow_others),
+	KUNIT_CASE(users_leave_room_to_the_owner_however_many_they_are),
 	KUNIT_CASE(a_post_is_made_though_its_binding_has_ended),
 	KUNIT_CASE(a_post_that_the_owner_forbids_is_counted),
 	KUNIT_CASE(a_post_of_before_is_not_made_when_programs_are_allowed_again),

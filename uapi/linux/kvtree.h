@@ -717,8 +717,8 @@ struct kvtree_bpf_access {
  * EACCES if the session has not the access, or the file of the map does not allow to
  * write; EPERM if programs may not use the store; EBUSY if the map is bound already;
  * EBADF or EINVAL if it is no such map; ENOSPC if KVTREE_BPF_BINDINGS_MAX maps are
- * bound to the store, or if a user who does not own the store has bound as many as could
- * still be bound.  To end it: ENOENT if the map is not bound to this store.
+ * bound to the store, or if a user who does not own the store would then have bound more
+ * than could still be bound.  To end it: ENOENT if the map is not bound to this store.
  */
 #define KVTREE_BPF_MAP_MAX	4096u	/* bytes in the element of a map that is bound */
 #define KVTREE_BPF_BINDINGS_MAX	1024u	/* maps that are bound to a store */
