@@ -1164,9 +1164,11 @@ static void make_round(struct kt *kt)
 {
 	unsigned int before = READ_ONCE(hazard.passed);
 
+	enable_delayed_work(worker_of(kt));
 	mod_delayed_work(kt->wq, worker_of(kt), 0);
 	while (READ_ONCE(hazard.passed) == before)
 		cond_resched();
+	disable_delayed_work_sync(worker_of(kt));
 }
 
 /* There are no ids, so one leaf cannot be split. */
@@ -1188,7 +1190,6 @@ static void a_round_without_memory_ends_and_the_next_goes_on_behind(struct kunit
 	put(kt, LATE_KEY);
 
 	act_between_steps(look_after_round);
-	enable_delayed_work(worker_of(kt));
 	for (i = 0; i < 10 && leaf_of(kt, LATE_KEY).depth; i++)
 		make_round(kt);
 	act_between_steps(NULL);
@@ -1197,6 +1198,8 @@ static void a_round_without_memory_ends_and_the_next_goes_on_behind(struct kunit
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree->asleep));
 
 	tree->map->limit = BW_IDS_MAX;
+	enable_delayed_work(worker_of(kt));
+	queue_delayed_work(kt->wq, worker_of(kt), 0);
 	wait_until_asleep(kt);
 	disable_delayed_work_sync(worker_of(kt));
 	KUNIT_EXPECT_EQ(test, 0, tree->delays);
