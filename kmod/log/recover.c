@@ -138,11 +138,14 @@ static int find_open(struct kvt_log_set *set, struct kvt_log_found *found)
 	return verdict;
 }
 
-/* Whether the lives as they stand in the superblocks can be, one device like the other. */
+/*
+ * Whether the lives as they stand in the superblocks can be, one device like the other.  They
+ * begin behind the checkpoint: no epoch has extents of both.
+ */
 static bool lives_sane(struct kvt_log_set *set)
 {
+	u64 epoch = le64_to_cpu(set->dev[0].super->checkpoint.epoch), generation = 0;
 	const struct kvtree_log_life *life, *other;
-	u64 epoch = 0, generation = 0;
 	u32 i, dev;
 
 	for (i = 0; i < set_lives(set); i++) {
@@ -181,6 +184,19 @@ static int until_refused(struct kvt_log_set *set, const char *what, u64 epoch)
 	return -ERANGE;
 }
 
+/* The last life ends with an epoch, on one device or all: was that the last one durable? */
+static int carried_judge(struct kvt_log_set *set, u64 epoch)
+{
+	const struct kvtree_log_life *last = kvt_log_set_life(set, 0, set_lives(set) - 1);
+	u64 carried = le64_to_cpu(last->first_epoch);
+
+	if (!(le32_to_cpu(last->flags) & KVTREE_LOG_LIFE_CARRIED) || epoch >= carried)
+		return KVT_LOG_SOUND;
+	kvt_log_say(set, "epoch %llu was durable, but only epoch %llu is found",
+		    (unsigned long long)carried, (unsigned long long)epoch);
+	return KVT_LOG_DAMAGED;
+}
+
 /* Whether a device has the epoch in its last life.  What stands behind may be damaged. */
 static int until_walk(struct kvt_log_walk *walk, struct kvt_log_found *found)
 {
@@ -196,9 +212,10 @@ static int until_walk(struct kvt_log_walk *walk, struct kvt_log_found *found)
 					   le64_to_cpu(walk->trailer->version_lease));
 		kvt_env_rest();
 	}
-	if (verdict == KVT_LOG_END)
-		verdict = until_refused(walk->set, "the last one is", walk->epoch - 1);
-	return verdict;
+	if (verdict != KVT_LOG_END)
+		return verdict;
+	verdict = carried_judge(walk->set, walk->epoch - 1);
+	return verdict ?: until_refused(walk->set, "the last one is", walk->epoch - 1);
 }
 
 /* Instead of the last epoch, one that was asked for. */
@@ -250,18 +267,9 @@ static u64 first_epoch(const struct kvtree_log_super *super)
 }
 
 /* The end of a life that has none in the superblock, which may say how far it goes at least. */
-static int find_end(struct kvt_log_set *set, struct kvt_log_found *found,
-		    const struct kvtree_log_life *last)
+static int find_end(struct kvt_log_set *set, struct kvt_log_found *found)
 {
-	u64 carried = le64_to_cpu(last->first_epoch);
-	int verdict = find_open(set, found);
-
-	if (verdict || !(le32_to_cpu(last->flags) & KVTREE_LOG_LIFE_CARRIED) ||
-	    found->epoch >= carried)
-		return verdict;
-	kvt_log_say(set, "epoch %llu was durable, but only epoch %llu is found",
-		    (unsigned long long)carried, (unsigned long long)found->epoch);
-	return KVT_LOG_DAMAGED;
+	return find_open(set, found) ?: carried_judge(set, found->epoch);
 }
 
 /* The last epoch of the last life, or of the checkpoint if there is no life. */
@@ -287,7 +295,7 @@ static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 		return find_until(set, found, le64_to_cpu(last->first_epoch),
 				  le64_to_cpu(last->last_epoch));
 	if (!last->last_epoch)
-		return find_end(set, found, last);
+		return find_end(set, found);
 	found->epoch = le64_to_cpu(last->last_epoch);
 	found->seen = found->epoch;
 	return KVT_LOG_SOUND;

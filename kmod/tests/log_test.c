@@ -494,6 +494,25 @@ static void an_epoch_that_was_carried_has_to_be_there(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, found.epoch);
 	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 100);
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	/* Also for who asks for it. */
+	ld->set.until = 1;
+	ld->said[0] = '\0';
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 1 was durable"));
+}
+
+/* What is in the checkpoint would be carried as the epoch of a life, and is too much for that. */
+static void a_life_begins_behind_the_checkpoint(struct kunit *test)
+{
+	struct kvt_log_found found;
+	struct ld *ld = ld_new(test, 1);
+
+	ld_add_trailer(ld, 0, 1, NULL, 0);
+	KUNIT_EXPECT_EQ(test, 0, ld_recover(ld, &found));
+	ld->super[0]->checkpoint.epoch = cpu_to_le64(1);
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "lists of lives are wrong"));
 }
 
 /* A checkpoint between lives has met nothing, and only the life that follows says so. */
@@ -503,8 +522,12 @@ static void what_a_checkpoint_has_met_is_where_until_begins(struct kunit *test)
 	struct kvt_log_extent e[3];
 	struct ld *ld = ld_three(test, 1, e);
 	struct kvtree_log_super *super = ld->super[0];
+	struct kvt_log_pos commit = kvt_log_pos_load(&super->lives[0].commit);
 
 	super->checkpoint.epoch = cpu_to_le64(1);
+	super->lives[0].first_epoch = cpu_to_le64(2);
+	commit.block = 2;
+	kvt_log_pos_store(&super->lives[0].commit, &commit);
 	ld->set.until = 2;
 	ld_write_supers(ld);
 	KUNIT_EXPECT_EQ(test, -ERANGE, ld_recover(ld, &found));
@@ -516,7 +539,7 @@ static void what_a_checkpoint_has_met_is_where_until_begins(struct kunit *test)
 	super->checkpoint.met = 0;
 	super->lives[0].flags = cpu_to_le32(KVTREE_LOG_LIFE_MET_NONE);
 	ld_write_supers(ld);
-	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
+	KUNIT_EXPECT_EQ(test, 1, ld_recover(ld, &found));
 	KUNIT_EXPECT_EQ(test, 1, found.first);
 	/* Without a life there is nothing but the checkpoint. */
 	super->nr_lives = 0;
@@ -888,6 +911,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(an_epoch_counts_when_all_disks_have_it),
 	KUNIT_CASE(what_was_durable_at_a_checkpoint_has_to_be_there),
 	KUNIT_CASE(an_epoch_that_was_carried_has_to_be_there),
+	KUNIT_CASE(a_life_begins_behind_the_checkpoint),
 	KUNIT_CASE(what_a_checkpoint_has_met_is_where_until_begins),
 	KUNIT_CASE(what_cannot_be_read_is_an_error_and_not_an_end),
 	KUNIT_CASE(only_what_is_needed_has_to_be_readable),
