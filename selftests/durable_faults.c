@@ -837,6 +837,60 @@ TEST(a_flush_that_fails_is_told_to_all_stores_on_the_disk)
 	parts_end(&p);
 }
 
+static void *detach_thread(void *arg)
+{
+	struct caller *c = arg;
+
+	c->result = kvt_oracle_detach(c->o);
+	__atomic_store_n(&c->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static bool caller_is_done(void *arg)
+{
+	struct caller *c = arg;
+
+	return __atomic_load_n(&c->done, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * A disk does not answer a flush.  A store on it that has failed goes away, and so does one on
+ * another disk.
+ */
+TEST(a_flush_that_hangs_holds_nobody_up_but_who_waits_for_it)
+{
+	struct caller detach[2];
+	struct kvt_oracle other;
+	static struct parts p;
+	int i;
+
+	parts_begin(&p);
+	other = (struct kvt_oracle){ .nr = 1 };
+	kvt_fault_disk(&other.disk[0], 1);
+	kvt_oracle_begin(&other);
+	ASSERT_EQ(0, kvt_oracle_attach(&other));
+	kvt_fault_fail(&p.disk, "ioerr", "w", 1, 1);
+	caller_begin(&p.put[1], &p.o[1], put_thread);
+	EXPECT_EQ(-EIO, caller_end(&p.put[1]));
+	kvt_fault_fail(&p.disk, "hold", "f", 1, 1);
+	caller_begin(&p.put[0], &p.o[0], put_thread);
+	ASSERT_TRUE(kvt_eventually(flush_is_waited_for, &p));
+	caller_begin(&detach[0], &p.o[1], detach_thread);
+	EXPECT_TRUE(kvt_eventually(caller_is_done, &detach[0]));
+	caller_begin(&detach[1], &other, detach_thread);
+	EXPECT_TRUE(kvt_eventually(caller_is_done, &detach[1]));
+	kvt_fault_hold(&p.disk, false);
+	EXPECT_EQ(0, caller_end(&p.put[0]));
+	EXPECT_EQ(-EIO, caller_end(&detach[0]));
+	EXPECT_EQ(0, caller_end(&detach[1]));
+	kvt_fault_mend(&p.disk);
+	EXPECT_EQ(0, kvt_oracle_detach(&p.o[0]));
+	for (i = 0; i < 2; i++)
+		kvt_oracle_judge(&p.o[i]);
+	parts_end(&p);
+	kvt_oracle_end(&other);
+}
+
 /* Commands */
 
 #define COMMANDS	32

@@ -15,12 +15,13 @@ struct kvt_disk {
 	struct list_head list;		/* disks_lock */
 	const struct gendisk *gendisk;
 	unsigned int users;		/* disks_lock */
-	struct mutex lock;		/* one flush at a time; of what follows */
-	struct list_head uses;
+	struct list_head uses;		/* disks_lock */
+	struct mutex lock;		/* one flush at a time */
 };
 
 static LIST_HEAD(disks);
-static DEFINE_MUTEX(disks_lock);	/* outside of the disks' locks */
+/* Inside of the disks' locks: a flush may take for ever, and nobody waits for it with this. */
+static DEFINE_MUTEX(disks_lock);
 
 static struct kvt_disk *disk_find(const struct gendisk *gendisk)
 {
@@ -57,9 +58,7 @@ static void log_insert(struct kvt_log *log, struct kvt_disk *disk)
 	disk->users++;
 	use->log = log;
 	use->disk = disk;
-	mutex_lock(&disk->lock);
 	list_add(&use->list, &disk->uses);
-	mutex_unlock(&disk->lock);
 }
 
 static int log_use(struct kvt_log *log, const struct gendisk *gendisk)
@@ -111,9 +110,7 @@ void kvt_disks_leave(struct kvt_log *log)
 	mutex_lock(&disks_lock);
 	while (log->nr_disks) {
 		disk = log->uses[--log->nr_disks].disk;
-		mutex_lock(&disk->lock);
 		list_del(&log->uses[log->nr_disks].list);
-		mutex_unlock(&disk->lock);
 		if (--disk->users)
 			continue;
 		list_del(&disk->list);
@@ -160,10 +157,12 @@ void kvt_disk_fail(struct kvt_log_dev *dev)
 	struct kvt_disk_use *use;
 	u32 i;
 
+	mutex_lock(&disks_lock);
 	for (i = 0; i < log->nr_disks; i++) {
 		if (log->disks[i]->gendisk != dev->bdev->bd_disk)
 			continue;
 		list_for_each_entry(use, &log->disks[i]->uses, list)
 			kvt_log_fail(use->log, -EIO, "a disk could not be flushed");
 	}
+	mutex_unlock(&disks_lock);
 }
