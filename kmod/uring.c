@@ -372,7 +372,6 @@ static noinline int call_op_slow(struct call *call)
 	ret = call_import(call);
 	if (!call_enter(call)) {
 		call_end_wait(call);
-		kvt_put_result(call->out, -ESTALE);
 		return call_done(call, -ESTALE, 0);
 	}
 	if (!ret)

@@ -138,21 +138,6 @@ static __always_inline bool kvt_copy_op_out(u64 to, const struct kvtree_op *op)
 	return kvt_words_out(u64_to_user_ptr(to), (const u64 *)op, sizeof(*op));
 }
 
-/**
- * kvt_put_result() - write the result of an operation that failed, and nothing else of it
- * @to: user address of the operation, or 0
- * @result: which; the caller is told it in another way as well
- *
- * Context: process context, sleeps, outside of any store.
- */
-static inline void kvt_put_result(u64 to, int result)
-{
-	struct kvtree_op __user *op = u64_to_user_ptr(to);
-
-	if (to)
-		(void)put_user(result, &op->result);
-}
-
 /* user.c */
 int kvt_copy_in_faulting(const struct kvt_op_ctx *ctx, void *to, u64 from, size_t n);
 int kvt_copy_out_faulting(const struct kvt_op_ctx *ctx, u64 to, const void *from, size_t n);

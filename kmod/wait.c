@@ -5,12 +5,12 @@
 #include <linux/pid.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 
 #include "compat.h"
 #include "guest.h"
 #include "log/log.h"
 #include "session.h"
-#include "user.h"
 #include "wait.h"
 
 /* What a session keeps for those that will wait until they are durable. */
@@ -319,14 +319,15 @@ static void sync_free(struct wait *wait)
 /* With the command its file may go, and the session. */
 static void sync_done(struct wait *wait, unsigned int issue_flags, bool dead)
 {
+	struct kvtree_op __user *out = u64_to_user_ptr(wait->out);
 	struct io_uring_cmd *cmd = wait->cmd;
 	u64 version = wait->version;
 	bool cqe32 = wait->cqe32;
 	int res = wait->res;
 
 	/* What stands there is that it has succeeded. */
-	if (wait->failed && !dead)
-		kvt_put_result(wait->out, res);
+	if (wait->failed && out && !dead)
+		(void)put_user(res, &out->result);
 	sync_free(wait);
 	kvt_uring_done(cmd, res, version, cqe32, issue_flags);
 }
@@ -449,16 +450,13 @@ int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
  */
 
 /* It was not made, and is not made any more.  Outside of the store. */
-static void pending_done(struct kvt_pending *pending, int res, unsigned int issue_flags,
-			 bool dead)
+static void pending_done(struct kvt_pending *pending, int res, unsigned int issue_flags)
 {
 	struct io_uring_cmd *cmd = pending->wait.cmd;
 	bool cqe32 = pending->wait.cqe32;
 
 	if (res == -ECANCELED)
 		kvt_stat_inc(&wait_store(&pending->wait)->stats, KVTREE_STAT_URING_CANCEL);
-	if (!dead)
-		kvt_put_result(pending->wait.out, res);
 	kvt_pending_free(pending);
 	kvt_uring_done(cmd, res, 0, cqe32, issue_flags);
 }
@@ -488,7 +486,7 @@ static void pending_run(struct kvt_pending *pending, unsigned int issue_flags, b
 	if (pending_take(pending) && !dead)
 		pending->again(pending, &pending->op, &args);
 	else
-		pending_done(pending, -ECANCELED, issue_flags, dead);
+		pending_done(pending, -ECANCELED, issue_flags);
 }
 
 /**
@@ -586,7 +584,7 @@ int kvt_pending_wait(struct kvt_pending *pending, const struct kvt_op_ctx *ctx,
 	if (!err && pending_start(pending))
 		return -EIOCBQUEUED;
 	kvt_op_leave(ctx);
-	pending_done(pending, pending_take(pending) ? err : -ECANCELED, issue_flags, false);
+	pending_done(pending, pending_take(pending) ? err : -ECANCELED, issue_flags);
 	return -EIOCBQUEUED;
 }
 
