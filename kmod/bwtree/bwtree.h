@@ -66,7 +66,7 @@ struct bw_tree {
 	bool busy;			/* there were changes since its last round */
 	bool asleep;			/* it is not queued */
 	bool ending;			/* its round is to end at once */
-	u8 rest;			/* rounds since the last change */
+	u8 rest;			/* rounds that found no change and left no records */
 	u8 round;
 	u8 delays;			/* rounds in a row that want of memory has ended */
 	u32 resume;			/* where the next one begins */

@@ -28,6 +28,7 @@ struct bw_care {
 	bool finish;		/* one of its terms is about to go */
 	bool tidy;		/* it has records */
 	bool fold;		/* it is short */
+	bool young;		/* some that were looked at have records that are too new */
 	u32 len;		/* of its first key */
 	u8 key[KVTREE_KEY_MAX];
 };
@@ -50,6 +51,7 @@ static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
 	} else {
 		age = (READ_ONCE(tree->round) - top->round) & 15;
 		care->tidy = top->depth && (all || age > 1);
+		care->young |= top->depth && !care->tidy;
 		care->fold = care->id != BW_ROOT ? bw_is_underfull(tree, top) :
 						  top->level && top->nr == 1;
 		care->finish = top->flags & BW_MARKED;
@@ -121,7 +123,8 @@ static int bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
 	return err == -ENOMEM ? err : 0;
 }
 
-static int bw_work_round(struct bw_tree *tree)
+/* *left: there are records for a later round. */
+static int bw_work_round(struct bw_tree *tree, bool *left)
 {
 	struct bw_care *care = kmalloc(sizeof(*care), GFP_KERNEL);
 	int err;
@@ -130,8 +133,11 @@ static int bw_work_round(struct bw_tree *tree)
 	if (!care)
 		return -ENOMEM;
 	care->id = tree->resume;
+	care->young = false;
 	err = bw_round(tree, care, false);
 	tree->resume = care->id;
+	/* They may be the worker's: terms for the pages that it has split. */
+	*left = care->young;
 	kfree(care);
 	return err;
 }
@@ -139,16 +145,17 @@ static int bw_work_round(struct bw_tree *tree)
 static void bw_work(struct work_struct *work)
 {
 	struct bw_tree *tree = container_of(to_delayed_work(work), struct bw_tree, work);
-	int err = bw_work_round(tree);
+	bool left = false;
+	int err = bw_work_round(tree, &left);
 
 	tree->delays = err ? min(tree->delays + 1, BW_TIDY_DELAYS) : 0;
-	/* Two rounds without a change leave nothing to be done. */
-	if (xchg(&tree->busy, false) || err)
+	/* Two such rounds leave nothing to be done: the first one may have left records. */
+	if (xchg(&tree->busy, false) || left || err)
 		tree->rest = 0;
 	else
 		tree->rest++;
 	kvt_park_loose(KVT_PARK_BW_TIDIED);
-	if (tree->rest <= 2)
+	if (tree->rest < 2)
 		queue_delayed_work(tree->index.env.wq, &tree->work,
 				   BW_TIDY_DELAY << tree->delays);
 	else
@@ -221,6 +228,7 @@ void bw_sweep(struct kvt_index *index)
 	if (!care)
 		return;
 	care->id = 0;
+	care->young = false;
 	do {
 		before = bw_shrunk(tree);
 		if (bw_round(tree, care, true))
