@@ -182,13 +182,22 @@ static void *wait_thread(void *arg)
 	return NULL;
 }
 
+/*
+ * Its stack is so small that the library keeps it for the next one: to unmap it would wait for who
+ * waits for the silent file, and keep the file's server from the next request.
+ */
 static void start(struct _test_data_pinned *self, struct waiter *w, enum kind what, __u32 nr)
 {
+	pthread_attr_t attr;
+
+	KVT_CHECK(pthread_attr_init(&attr) == 0);
+	KVT_CHECK(pthread_attr_setstacksize(&attr, 256 << 10) == 0);
 	*w = (struct waiter) {
 		.self = self, .kind = what, .nr = nr,
 		.val = kvt_ptr(self->silent.mem + nr * 4096),
 	};
-	KVT_CHECK(pthread_create(&w->thread, NULL, wait_thread, w) == 0);
+	KVT_CHECK(pthread_create(&w->thread, &attr, wait_thread, w) == 0);
+	pthread_attr_destroy(&attr);
 }
 
 TEST_F(pinned, readers_keep_nothing_of_a_store)
