@@ -269,24 +269,26 @@ static void unbind(struct kvt_store *store)
 	kvt_unbind(store, to_write.map.id);
 }
 
-static void a_post_is_made_though_its_binding_has_ended(struct kunit *test)
+/* A new store, with one post that waits while @end is called: it is made, or has failed. */
+static struct kvt_store *post_over(struct kunit *test, void (*end)(struct kvt_store *store),
+				   bool made)
 {
 	struct kvt_store *store = store_make(test, STORE);
 
-	KUNIT_EXPECT_TRUE(test, is_made(test, store, unbind));
+	KUNIT_EXPECT_EQ(test, made, is_made(test, store, end));
 	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(store, KVTREE_STAT_BPF_POST));
-	KUNIT_EXPECT_EQ(test, 0, kvt_store_stat(store, KVTREE_STAT_BPF_POST_FAIL));
-	store_end(store);
+	KUNIT_EXPECT_EQ(test, !made, kvt_store_stat(store, KVTREE_STAT_BPF_POST_FAIL));
+	return store;
+}
+
+static void a_post_is_made_though_its_binding_has_ended(struct kunit *test)
+{
+	store_end(post_over(test, unbind, true));
 }
 
 static void a_post_that_the_owner_forbids_is_counted(struct kunit *test)
 {
-	struct kvt_store *store = store_make(test, STORE);
-
-	KUNIT_EXPECT_FALSE(test, is_made(test, store, kvt_bindings_forbid));
-	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(store, KVTREE_STAT_BPF_POST));
-	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(store, KVTREE_STAT_BPF_POST_FAIL));
-	store_end(store);
+	store_end(post_over(test, kvt_bindings_forbid, false));
 }
 
 static void forbid_and_allow(struct kvt_store *store)
@@ -297,13 +299,10 @@ static void forbid_and_allow(struct kvt_store *store)
 
 static void a_post_of_before_is_not_made_when_programs_are_allowed_again(struct kunit *test)
 {
-	struct kvt_store *store = store_make(test, STORE);
+	struct kvt_store *store = post_over(test, forbid_and_allow, false);
 	struct call call;
 	u8 val;
 
-	KUNIT_EXPECT_FALSE(test, is_made(test, store, forbid_and_allow));
-	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(store, KVTREE_STAT_BPF_POST));
-	KUNIT_EXPECT_EQ(test, 1, kvt_store_stat(store, KVTREE_STAT_BPF_POST_FAIL));
 	/* What is bound since can post. */
 	KUNIT_EXPECT_EQ(test, 0, call_bind(&to_write, store, CAN_WRITE));
 	call = CALL_OF(&to_write.value);

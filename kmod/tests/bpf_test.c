@@ -851,19 +851,30 @@ static void two_stores_leave_cursors_to_others(struct kunit *test)
 	preempt_enable();
 }
 
+/* Under rcu_read_lock(), so that nothing is freed.  Returns why the last put was refused. */
+static int put_until_refused(const struct env *env, u8 *val)
+{
+	struct call call = CALL_OF(env->write);
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < 4096 && !err; i++)
+		err = call_put(&call, "k", 1, val, BPF_KVT_VALUE_MAX);
+	return err;
+}
+
 static void over_the_garbage_bound_a_change_does_not_wait(struct kunit *test)
 {
 	struct env env = env_open(test);
 	struct call call = CALL_OF(env.write);
 	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
 	unsigned int i;
-	int err = 0;
+	int err;
 
 	KUNIT_ASSERT_NOT_NULL(test, val);
 	/* Nothing is freed meanwhile.  The bound is 64 MiB unless somebody changed it. */
 	rcu_read_lock();
-	for (i = 0; i < 4096 && !err; i++)
-		err = call_put(&call, "k", 1, val, BPF_KVT_VALUE_MAX);
+	err = put_until_refused(&env, val);
 	rcu_read_unlock();
 	/* Where memory is short, that comes first. */
 	KUNIT_EXPECT_TRUE_MSG(test, err == -EAGAIN || err == -ENOMEM, "%d", err);
@@ -946,18 +957,16 @@ static void who_waits_in_a_store_is_named(struct kunit *test)
 {
 	struct env env = env_open(test);
 	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
-	struct call call = CALL_OF(env.write);
 	struct kvt_guests guests = {};
 	struct kt_thread thread;
 	unsigned int i;
-	int err = 0;
+	int err;
 
 	KUNIT_ASSERT_NOT_NULL(test, val);
 	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&thread, 1, guest_run, &env));
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
 	rcu_read_lock();
-	for (i = 0; i < 4096 && !err; i++)
-		err = call_put(&call, "k", 1, val, BPF_KVT_VALUE_MAX);
+	err = put_until_refused(&env, val);
 	kt_thread_start(&thread);
 	for (i = 0; i < 5000 && !guests.nr; i++) {
 		kvt_store_guests(env.store, &guests);
@@ -1000,6 +1009,16 @@ static int hold_late(struct bpf_kvt_record *rec)
 	return 1;
 }
 
+/* The store's worker is making a post, and stays there until late.go. */
+static void expect_held(struct kunit *test)
+{
+	unsigned int i;
+
+	for (i = 0; i < 1000 && !READ_ONCE(late.held); i++)
+		msleep(20);
+	KUNIT_EXPECT_TRUE(test, late.held);
+}
+
 /*
  * A store in which nothing that is replaced is freed, until its changes have to wait,
  * and another one.
@@ -1012,12 +1031,12 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	};
 	struct env env = env_open(test);
 	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
-	struct call call = CALL_OF(env.write);
+	struct call call;
 	struct kvt_store *other;
 	u64 last = 0, dropped = 0, n;
 	unsigned int i;
 	u32 owner;
-	int err = 0;
+	int err;
 
 	KUNIT_ASSERT_NOT_NULL(test, val);
 	KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
@@ -1031,8 +1050,7 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	args_hook.owner = &owner;
 	KUNIT_ASSERT_EQ(test, 0, kvt_hook_attach(&args_hook));
 	rcu_read_lock();
-	for (i = 0; i < 4096 && !err; i++)
-		err = call_put(&call, "k", 1, val, BPF_KVT_VALUE_MAX);
+	err = put_until_refused(&env, val);
 	KUNIT_EXPECT_EQ(test, -EAGAIN, err);
 	/* More than may wait for it, and each time one for the other store. */
 	for (n = 1; n <= 200; n++) {
@@ -1059,9 +1077,7 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	KUNIT_EXPECT_LT(test, 0, dropped);
 	KUNIT_EXPECT_EQ(test, 200, stat(&env, KVTREE_STAT_BPF_POST));
 	/* What waits is made when it can be, and before what is posted then. */
-	for (i = 0; i < 1000 && !READ_ONCE(late.held); i++)
-		msleep(20);
-	KUNIT_EXPECT_TRUE(test, late.held);
+	expect_held(test);
 	call = CALL_OF(env.write);
 	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "last", 4, &n, sizeof(n)));
 	msleep(50);
@@ -1102,10 +1118,9 @@ static void posts_that_wait_for_a_store_are_not_made_once_forbidden(struct kunit
 	};
 	struct env env = env_open(test);
 	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
-	struct call call = CALL_OF(env.write);
-	unsigned int i;
+	struct call call;
 	u32 owner;
-	int err = 0;
+	int err;
 
 	KUNIT_ASSERT_NOT_NULL(test, val);
 	memset(&late, 0, sizeof(late));
@@ -1113,16 +1128,13 @@ static void posts_that_wait_for_a_store_are_not_made_once_forbidden(struct kunit
 	args.owner = &owner;
 	KUNIT_ASSERT_EQ(test, 0, kvt_hook_attach(&args));
 	rcu_read_lock();
-	for (i = 0; i < 4096 && !err; i++)
-		err = call_put(&call, "k", 1, val, BPF_KVT_VALUE_MAX);
+	err = put_until_refused(&env, val);
 	KUNIT_EXPECT_EQ(test, -EAGAIN, err);
 	post_late(test, &env, "first");
 	post_late(test, &env, "other");
 	WRITE_ONCE(late.want, U32_MAX);
 	rcu_read_unlock();
-	for (i = 0; i < 1000 && !READ_ONCE(late.held); i++)
-		msleep(20);
-	KUNIT_EXPECT_TRUE(test, late.held);
+	expect_held(test);
 	/* One is being made, the other waits. */
 	kvt_bindings_forbid(env.store);
 	KUNIT_EXPECT_EQ(test, 0, kvt_bindings_allow(env.store));

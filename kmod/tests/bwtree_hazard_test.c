@@ -403,23 +403,30 @@ static void count_pages(enum kvt_park at)
 
 /*
  * Keys in front of each beginning of another, which have all but its last byte in common
- * with it.  None of them is one.
+ * with it, and @tail bytes behind that.  None of them is one.  Returns the other's @len bytes.
  */
+static u8 *put_near_beginnings(struct kt *kt, u32 len, u32 tail)
+{
+	u8 *data = kunit_kmalloc(kt->test, len + tail, GFP_KERNEL);
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(kt->test, data);
+	memset(data, 'm', len + tail);
+	for (i = 0; i < len; i++) {
+		data[i] = 'l';
+		KUNIT_ASSERT_EQ(kt->test, 0, kt_put(kt, &KT_BYTES(data, i + 1 + tail), NULL));
+		data[i] = 'm';
+	}
+	return data;
+}
+
 static void a_prefix_is_found_past_keys_that_nearly_are(struct kunit *test)
 {
 	struct kt *kt = open_tree(test, 0);
 	const u32 len = 512;
-	u8 *data = kunit_kmalloc(test, len, GFP_KERNEL);
+	u8 *data = put_near_beginnings(kt, len, 0);
 	struct kvt_key key = KT_BYTES(data, len);
-	u32 i;
 
-	KUNIT_ASSERT_NOT_NULL(test, data);
-	memset(data, 'm', len);
-	for (i = 0; i < len; i++) {
-		data[i] = 'l';
-		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(data, i + 1), NULL));
-		data[i] = 'm';
-	}
 	act_between_steps(count_pages);
 	KUNIT_EXPECT_EQ(test, -ENOENT, kt_get_prefix(kt, &key, NULL));
 	act_between_steps(NULL);
@@ -454,16 +461,9 @@ static void pages_of_a_prefix_are_as_many_as_its_bytes_at_most(struct kunit *tes
 {
 	struct kt *kt = open_tree(test, 0);
 	const u32 len = KVTREE_KEY_MAX - 800;
-	u8 *data = kunit_kmalloc(test, KVTREE_KEY_MAX, GFP_KERNEL);
+	u8 *data = put_near_beginnings(kt, len, 800);
 	u32 i;
 
-	KUNIT_ASSERT_NOT_NULL(test, data);
-	memset(data, 'm', KVTREE_KEY_MAX);
-	for (i = 0; i < len; i++) {
-		data[i] = 'l';
-		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(data, i + 801), NULL));
-		data[i] = 'm';
-	}
 	KUNIT_EXPECT_GT(test, kt_stat(kt, KVTREE_STAT_LEAF_NODES), len / 8);
 	for (i = 100; i <= len; i *= 2)
 		KUNIT_EXPECT_LE_MSG(test, pages_of_prefix(kt, data, i), i, "%u bytes", i);

@@ -577,20 +577,27 @@ static void what_cannot_be_read_is_an_error_and_not_an_end(struct kunit *test)
 /* So many that a trailer has two blocks. */
 #define MANY	130
 
+static void ld_add_many(struct ld *ld, u64 epoch, const struct kvt_log_extent *extent)
+{
+	struct kvt_log_extent *many;
+	u32 i;
+
+	many = kunit_kcalloc(ld->test, MANY, sizeof(*many), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(ld->test, many);
+	for (i = 0; i < MANY; i++)
+		many[i] = *extent;
+	ld_add_trailer(ld, 0, epoch, many, MANY);
+}
+
 /* What ends a life is behind it: where that is known, nothing behind it has to be readable. */
 static void only_what_is_needed_has_to_be_readable(struct kunit *test)
 {
 	struct kvt_log_pos commit = { .segment = LD_COMMIT };
-	struct kvt_log_extent e[3], *many;
+	struct kvt_log_extent e[3];
 	struct kvt_log_found found;
 	struct ld *ld = ld_three(test, 1, e);
-	u32 i;
 
-	many = kunit_kcalloc(test, MANY, sizeof(*many), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, many);
-	for (i = 0; i < MANY; i++)
-		many[i] = e[0];
-	ld_add_trailer(ld, 0, 4, many, MANY);
+	ld_add_many(ld, 4, &e[0]);
 	KUNIT_ASSERT_EQ(test, 6, ld->commit[0].block);
 	for (commit.block = 1; commit.block < 300; commit.block++) {
 		ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &commit), -EIO);
@@ -619,10 +626,9 @@ static void ld_go_ahead(struct ld *ld, u32 disk)
 static void a_bad_sector_in_an_empty_commit_segment_does_no_harm(struct kunit *test)
 {
 	struct kvt_log_pos ahead = { .segment = LD_AHEAD };
-	struct kvt_log_extent e[3], *many;
+	struct kvt_log_extent e[3];
 	struct kvt_log_found found;
 	struct ld *ld = ld_three(test, 1, e);
-	u32 i;
 
 	for (ahead.block = 1; ahead.block < 300; ahead.block++) {
 		ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &ahead), -EIO);
@@ -635,12 +641,8 @@ static void a_bad_sector_in_an_empty_commit_segment_does_no_harm(struct kunit *t
 	ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &ahead), -EIO);
 	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
 	/* A later commit record is there: this is no end. */
-	many = kunit_kcalloc(test, MANY, sizeof(*many), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, many);
-	for (i = 0; i < MANY; i++)
-		many[i] = e[0];
 	ld_go_ahead(ld, 0);
-	ld_add_trailer(ld, 0, 5, many, MANY);
+	ld_add_many(ld, 5, &e[0]);
 	KUNIT_ASSERT_EQ(test, 3, ld->commit[0].block);
 	for (ahead.block = 1; ahead.block < 300; ahead.block++) {
 		ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &ahead), -EIO);
