@@ -350,12 +350,12 @@ static struct kvt_value *bw_prefix_look(struct bw_prefix *p)
  * @index: the tree
  * @key: the key
  *
- * The last entry that is not greater than the key is the longest beginning of it, or differs
- * from it behind all beginnings that are left: those of no more bytes than the two have in
- * common.  If a piece of a leaf has no such entry, those are left that are less than the
- * piece's first key.  So each look leaves shorter beginnings only, and each page is found
- * with a budget of its own: however long the keys are that somebody has put between those
- * beginnings, no more pages are looked at than in proportion to the key's bytes.
+ * The last entry that is not greater than the key is its longest prefix in the tree, or shares
+ * some bytes with the key and then differs.  Then no stored prefix of the key is longer than
+ * the bytes that the two share.  If a piece of a leaf has no such entry, only prefixes that are
+ * less than the piece's first key are left.  So each look leaves shorter prefixes only, and
+ * each page is found with a budget of its own: however long the keys are that somebody has put
+ * between the prefixes, the pages looked at grow no faster than the key's length.
  *
  * Context: under rcu_read_lock(), any context.
  *

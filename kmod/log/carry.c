@@ -5,7 +5,7 @@
  * All epochs before it were flushed before its commit record was written.  Its own flush may
  * have failed, or a crash may have come before it returned: what was read of the epoch may be
  * in the cache of a device, and lost although later flushes succeed.  It is not written in
- * place, where a crash could tear what is stable.  So its extents are copied to
+ * place: a crash during that could damage what is already stable.  So its extents are copied to
  * segments of the new life, of which it is the first epoch.  When the superblock names that life,
  * nothing that was read of the epoch is needed any more.
  */
@@ -52,7 +52,7 @@ void kvt_carry_exit(struct kvt_log *log)
  * @log: the log
  * @extent: one that a recovery restores
  *
- * Context: process context, sleeps; by who recovers.
+ * Context: process context, sleeps; called by recovery.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -142,7 +142,7 @@ static int extent_copy(struct kvt_log *log, struct kvt_log_extent *extent,
 	return 0;
 }
 
-/* Copy the extents of a device, one behind the other. */
+/* Copy a device's extents, one after the other. */
 static int dev_copy(struct kvt_log_dev *dev, u8 *buf)
 {
 	struct kvt_carry *carry = &dev->log->carry;
@@ -175,7 +175,7 @@ static int dev_copy(struct kvt_log_dev *dev, u8 *buf)
  * kvt_carry() - write the epoch again that has to be carried, if there is one
  * @log: the log, whose new life has segments for commit records, and has not begun
  *
- * Context: process context, sleeps; by who has the log alone.
+ * Context: process context, sleeps; nobody else uses the log.
  *
  * Return: 0: it is stable; -ENOSPC; -EBADMSG: it is no longer what it was; -ENOMEM; -EINTR: a
  * fatal signal came; or an error of a device.

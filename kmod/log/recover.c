@@ -139,8 +139,8 @@ static int find_open(struct kvt_log_set *set, struct kvt_log_found *found)
 }
 
 /*
- * Whether the lives as they stand in the superblocks can be, one device like the other.  They
- * begin behind the checkpoint: no epoch has extents of both.
+ * Whether the superblocks' lists of lives make sense, and are the same on all devices.  Lives
+ * begin after the checkpoint: no epoch has extents of both.
  */
 static bool lives_sane(struct kvt_log_set *set)
 {

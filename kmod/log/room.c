@@ -37,7 +37,7 @@ u64 kvt_room_segment(const struct kvt_log_dev *dev)
 
 /*
  * Segments of a device that a checkpoint needs.  The last one holds its table.  The reserve of an
- * eighth is for padding, and for what is not counted exactly.
+ * eighth covers padding, and what is counted only roughly.
  */
 static u32 checkpoint_segments(const struct kvt_log_dev *dev, u64 live)
 {
