@@ -6,6 +6,8 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "kselftest_harness.h"
 #include "lib/group.h"
 #include "lib/kvt_test.h"
@@ -42,6 +44,107 @@ TEST(a_silent_file_holds_threads_until_it_answers)
 		ASSERT_EQ(0, pthread_join(threads[i], &byte));
 		EXPECT_EQ(NULL, byte);
 	}
+	kvt_silent_end(&s);
+}
+
+/* What the three do, one after the other: shared with the last one, which is a process. */
+struct row {
+	char *shared;		/* the first writes to it, and blocks with its memory's lock */
+	char *anonymous;	/* the second unmaps it, and waits for the first, or need not */
+	char *mem;		/* the third reads it */
+	int pid;
+	int tid[2];
+	int begin;		/* how many may */
+	bool is_unmapped;
+};
+
+static void begin(struct row *row, int nr)
+{
+	row->tid[nr] = gettid();
+	while (__atomic_load_n(&row->begin, __ATOMIC_ACQUIRE) <= nr)
+		kvt_sleep_ms(1);
+}
+
+static void *write_shared(void *arg)
+{
+	struct row *row = arg;
+
+	begin(row, 0);
+	*(volatile char *)row->shared = 1;
+	return NULL;
+}
+
+static void *unmap(void *arg)
+{
+	struct row *row = arg;
+
+	begin(row, 1);
+	KVT_CHECK(munmap(row->anonymous, 4096) == 0);
+	__atomic_store_n(&row->is_unmapped, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static bool is_blocked(const struct row *row, int nr)
+{
+	char path[64], state;
+	FILE *file;
+	int got;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", row->pid, row->tid[nr]);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	got = fscanf(file, "%*d %*s %c", &state);
+	fclose(file);
+	return got == 1 && state == 'D';
+}
+
+static bool writer_waits(void *arg)
+{
+	return is_blocked(arg, 0);
+}
+
+static bool unmapper_waits_or_need_not(void *arg)
+{
+	struct row *row = arg;
+
+	return is_blocked(row, 1) || __atomic_load_n(&row->is_unmapped, __ATOMIC_ACQUIRE);
+}
+
+static int read_last(void *arg)
+{
+	struct row *row = arg;
+
+	__atomic_store_n(&row->begin, 1, __ATOMIC_RELEASE);
+	KVT_CHECK(kvt_eventually(writer_waits, row));
+	__atomic_store_n(&row->begin, 2, __ATOMIC_RELEASE);
+	KVT_CHECK(kvt_eventually(unmapper_waits_or_need_not, row));
+	return *(volatile char *)row->mem;
+}
+
+/* Its server takes requests while somebody waits for the lock of the test's memory. */
+TEST(a_silent_file_needs_nothing_of_whom_it_holds)
+{
+	struct row *row = kvt_map_shared(sizeof(*row));
+	void *(*const fn[])(void *arg) = { write_shared, unmap };
+	pthread_t threads[NR(fn)];
+	struct kvt_silent s;
+	int i, reader;
+
+	if (!kvt_silent_make(&s, 2))
+		SKIP(return, "the kernel has no FUSE");
+	row->pid = getpid();
+	row->mem = s.mem + s.len / 2;
+	row->anonymous = kvt_map_shared(4096);
+	row->shared = kvt_silent_write(&s, "", 1);
+	for (i = 0; i < NR(fn); i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, fn[i], row));
+	reader = kvt_fork(read_last, row);
+	kvt_silent_wait(&s, 2);
+	kvt_silent_answer(&s);
+	for (i = 0; i < NR(fn); i++)
+		ASSERT_EQ(0, pthread_join(threads[i], NULL));
+	EXPECT_EQ(0, kvt_wait(reader));
 	kvt_silent_end(&s);
 }
 
@@ -182,22 +285,13 @@ static void *wait_thread(void *arg)
 	return NULL;
 }
 
-/*
- * Its stack is so small that the library keeps it for the next one: to unmap it would wait for who
- * waits for the silent file, and keep the file's server from the next request.
- */
 static void start(struct _test_data_pinned *self, struct waiter *w, enum kind what, __u32 nr)
 {
-	pthread_attr_t attr;
-
-	KVT_CHECK(pthread_attr_init(&attr) == 0);
-	KVT_CHECK(pthread_attr_setstacksize(&attr, 256 << 10) == 0);
 	*w = (struct waiter) {
 		.self = self, .kind = what, .nr = nr,
 		.val = kvt_ptr(self->silent.mem + nr * 4096),
 	};
-	KVT_CHECK(pthread_create(&w->thread, &attr, wait_thread, w) == 0);
-	pthread_attr_destroy(&attr);
+	KVT_CHECK(pthread_create(&w->thread, NULL, wait_thread, w) == 0);
 }
 
 TEST_F(pinned, readers_keep_nothing_of_a_store)

@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A FUSE file whose server does not answer reads; see silent.h. */
+/*
+ * A FUSE file whose server does not answer reads; see silent.h.
+ *
+ * The server is a process of its own, which executes the test's program: a thread would share
+ * the test's memory, and could not take a request while another one unmaps some behind somebody
+ * who waits for the file; and a child that executes nothing would hold what the test maps and
+ * has opened.  What it is to do is told through a socket.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -20,7 +31,39 @@
 /* What the kernel wants a server to be able to take, and its header. */
 #define REQUEST_ROOM	(FUSE_MIN_READ_BUFFER + 4096)
 
-static void reply(struct kvt_silent *s, unsigned long long unique, int err, const void *data,
+/* In the environment of the server: its descriptors, and the file's length. */
+#define SERVER_ENV	"KVT_SILENT_SERVER"
+
+enum state {
+	SILENT,
+	ANSWERS,
+	BROKEN,
+};
+
+/* What the test wants: the same comes back once so many requests have no answer. */
+struct order {
+	enum state state;
+	unsigned int nr;
+};
+
+struct request {
+	unsigned long long unique;
+	unsigned int size;
+	bool writes;
+};
+
+struct server {
+	int fuse;
+	int test;		/* orders */
+	size_t len;
+	enum state state;
+	bool ordered;
+	struct order order;	/* has to be told yet, if ordered */
+	unsigned int nr;	/* reads and writes without an answer */
+	struct request requests[KVT_SILENT_PAGES];
+};
+
+static void reply(struct server *s, unsigned long long unique, int err, const void *data,
 		  size_t len)
 {
 	struct fuse_out_header head = {
@@ -35,7 +78,7 @@ static void reply(struct kvt_silent *s, unsigned long long unique, int err, cons
 	KVT_CHECK(n == head.len || errno == ENOENT || errno == ENODEV);
 }
 
-static void reply_init(struct kvt_silent *s, const struct fuse_in_header *in)
+static void reply_init(struct server *s, const struct fuse_in_header *in)
 {
 	const struct fuse_init_in *init = (const void *)(in + 1);
 	/*
@@ -57,7 +100,7 @@ static void reply_init(struct kvt_silent *s, const struct fuse_in_header *in)
 	reply(s, in->unique, 0, &out, sizeof(out));
 }
 
-static struct fuse_attr attr_of(const struct kvt_silent *s, __u64 ino)
+static struct fuse_attr attr_of(const struct server *s, __u64 ino)
 {
 	return (struct fuse_attr) {
 		.ino = ino,
@@ -68,7 +111,7 @@ static struct fuse_attr attr_of(const struct kvt_silent *s, __u64 ino)
 	};
 }
 
-static void reply_lookup(struct kvt_silent *s, const struct fuse_in_header *in)
+static void reply_lookup(struct server *s, const struct fuse_in_header *in)
 {
 	struct fuse_entry_out out = {
 		.nodeid = SILENT_INO,
@@ -83,7 +126,7 @@ static void reply_lookup(struct kvt_silent *s, const struct fuse_in_header *in)
 		reply(s, in->unique, 0, &out, sizeof(out));
 }
 
-static void reply_zeros(struct kvt_silent *s, const struct kvt_silent_request *request)
+static void reply_zeros(struct server *s, const struct request *request)
 {
 	void *zeros = calloc(1, request->size);
 
@@ -93,11 +136,11 @@ static void reply_zeros(struct kvt_silent *s, const struct kvt_silent_request *r
 }
 
 /* One that is not left without an answer. */
-static void reply_request(struct kvt_silent *s, const struct kvt_silent_request *request)
+static void reply_request(struct server *s, const struct request *request)
 {
 	struct fuse_write_out out = { .size = request->size };
 
-	if (s->state == KVT_SILENT_BROKEN)
+	if (s->state == BROKEN)
 		reply(s, request->unique, -EIO, NULL, 0);
 	else if (request->writes)
 		reply(s, request->unique, 0, &out, sizeof(out));
@@ -105,9 +148,9 @@ static void reply_request(struct kvt_silent *s, const struct kvt_silent_request 
 		reply_zeros(s, request);
 }
 
-static void take_request(struct kvt_silent *s, const struct fuse_in_header *in)
+static void keep_or_reply(struct server *s, const struct fuse_in_header *in)
 {
-	struct kvt_silent_request request = {
+	struct request request = {
 		.unique = in->unique,
 		.writes = in->opcode == FUSE_WRITE,
 	};
@@ -116,18 +159,15 @@ static void take_request(struct kvt_silent *s, const struct fuse_in_header *in)
 		request.size = ((const struct fuse_write_in *)(in + 1))->size;
 	else
 		request.size = ((const struct fuse_read_in *)(in + 1))->size;
-	pthread_mutex_lock(&s->lock);
-	if (s->state == KVT_SILENT_SILENT) {
+	if (s->state == SILENT) {
 		KVT_CHECK(s->nr < KVT_SILENT_PAGES);
 		s->requests[s->nr++] = request;
-		pthread_cond_broadcast(&s->asked);
 	} else {
 		reply_request(s, &request);
 	}
-	pthread_mutex_unlock(&s->lock);
 }
 
-static void serve(struct kvt_silent *s, const struct fuse_in_header *in)
+static void serve(struct server *s, const struct fuse_in_header *in)
 {
 	struct fuse_attr_out attr = { .attr_valid = 1 << 30, .attr = attr_of(s, in->nodeid) };
 	struct fuse_open_out open = {};
@@ -147,7 +187,7 @@ static void serve(struct kvt_silent *s, const struct fuse_in_header *in)
 		break;
 	case FUSE_READ:
 	case FUSE_WRITE:
-		take_request(s, in);
+		keep_or_reply(s, in);
 		break;
 	case FUSE_FORGET:
 	case FUSE_BATCH_FORGET:
@@ -162,45 +202,110 @@ static void serve(struct kvt_silent *s, const struct fuse_in_header *in)
 	}
 }
 
-/* It can be canceled where it waits for a request. */
-static void *server(void *arg)
+static void take_request(struct server *s)
 {
-	static __thread __u64 request[REQUEST_ROOM / sizeof(__u64)];
-	struct kvt_silent *s = arg;
-	ssize_t n;
+	static __u64 request[REQUEST_ROOM / sizeof(__u64)];
+	ssize_t n = read(s->fuse, request, sizeof(request));
 
+	/* Unmounted. */
+	if (n < 0 && (errno == ENODEV || errno == ECONNABORTED))
+		exit(0);
+	if (n >= (ssize_t)sizeof(struct fuse_in_header))
+		serve(s, (const void *)request);
+	else
+		/* Who asked was interrupted, maybe before this read. */
+		KVT_CHECK(n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOENT));
+}
+
+static void take_order(struct server *s)
+{
+	ssize_t n = read(s->test, &s->order, sizeof(s->order));
+
+	/* The test has ended. */
+	if (!n)
+		exit(0);
+	KVT_CHECK(n == sizeof(s->order));
+	s->ordered = true;
+	s->state = s->order.state;
+	while (s->state != SILENT && s->nr)
+		reply_request(s, &s->requests[--s->nr]);
+}
+
+static void tell_test(struct server *s)
+{
+	if (!s->ordered || s->nr < s->order.nr)
+		return;
+	s->ordered = false;
+	KVT_CHECK(write(s->test, &s->order, sizeof(s->order)) == sizeof(s->order));
+}
+
+/* Instead of the program that has been executed for it. */
+static void __attribute__((constructor)) server(void)
+{
+	const char *told = getenv(SERVER_ENV);
+	struct pollfd fds[2] = {};
+	static struct server s;
+
+	if (!told)
+		return;
+	KVT_CHECK(sscanf(told, "%d %d %zu", &s.fuse, &s.test, &s.len) == 3);
+	KVT_CHECK(prctl(PR_SET_NAME, "silent") == 0);
+	fds[0] = (struct pollfd){ .fd = s.fuse, .events = POLLIN };
+	fds[1] = (struct pollfd){ .fd = s.test, .events = POLLIN };
 	for (;;) {
-		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-		n = read(s->fuse, request, sizeof(request));
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-		/* Unmounted, or ended by kvt_silent_break(). */
-		if (n < 0 && (errno == ENODEV || errno == ECONNABORTED))
-			return NULL;
-		if (n >= (ssize_t)sizeof(struct fuse_in_header))
-			serve(s, (const void *)request);
-		else
-			KVT_CHECK(n < 0 && (errno == EINTR || errno == ENOENT));
+		KVT_CHECK(poll(fds, NR(fds), -1) > 0 || errno == EINTR);
+		if (fds[0].revents)
+			take_request(&s);
+		if (fds[1].revents)
+			take_order(&s);
+		tell_test(&s);
 	}
+}
+
+/* Become the server; with nothing of the test's but two descriptors. */
+static void exec_server(int fuse, int test, size_t len)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%d %d %zu", fuse, test, len);
+	KVT_CHECK(setenv(SERVER_ENV, text, 1) == 0);
+	KVT_CHECK(close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC) == 0);
+	KVT_CHECK(fcntl(fuse, F_SETFD, 0) == 0);
+	KVT_CHECK(fcntl(test, F_SETFD, 0) == 0);
+	execl("/proc/self/exe", "silent", NULL);
+	KVT_CHECK(!"executed");
+}
+
+static void start_server(struct kvt_silent *s, int fuse)
+{
+	int ends[2];
+
+	KVT_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+	s->server = kvt_child();
+	if (!s->server)
+		exec_server(fuse, ends[1], s->len);
+	s->orders = ends[0];
+	close(ends[1]);
 }
 
 /* Returns a descriptor, or -1: there is no FUSE. */
 static int fuse_open(void)
 {
-	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK, fd = open("/dev/fuse", flags);
 
 	if (fd < 0 && system("modprobe -q fuse") == 0)
-		fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+		fd = open("/dev/fuse", flags);
 	return fd;
 }
 
 /* Returns a mount that has no place in the file system, so that nothing is left of it. */
-static int silent_mount(const struct kvt_silent *s)
+static int silent_mount(int fuse)
 {
 	int fs = fsopen("fuse", FSOPEN_CLOEXEC), mnt;
 	char text[16];
 
 	KVT_CHECK(fs >= 0);
-	snprintf(text, sizeof(text), "%d", s->fuse);
+	snprintf(text, sizeof(text), "%d", fuse);
 	KVT_CHECK(fsconfig(fs, FSCONFIG_SET_STRING, "fd", text, 0) == 0);
 	KVT_CHECK(fsconfig(fs, FSCONFIG_SET_STRING, "rootmode", "40000", 0) == 0);
 	KVT_CHECK(fsconfig(fs, FSCONFIG_SET_STRING, "user_id", "0", 0) == 0);
@@ -214,18 +319,18 @@ static int silent_mount(const struct kvt_silent *s)
 
 bool kvt_silent_make(struct kvt_silent *s, unsigned int pages)
 {
-	int mnt;
+	int fuse, mnt;
 
 	KVT_CHECK(pages <= KVT_SILENT_PAGES);
 	memset(s, 0, sizeof(*s));
 	s->len = pages * sysconf(_SC_PAGESIZE);
-	s->fuse = fuse_open();
-	if (s->fuse < 0)
+	fuse = fuse_open();
+	if (fuse < 0)
 		return false;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->asked, NULL);
-	mnt = silent_mount(s);
-	KVT_CHECK(pthread_create(&s->server, NULL, server, s) == 0);
+	mnt = silent_mount(fuse);
+	start_server(s, fuse);
+	/* Without its server the file is broken. */
+	close(fuse);
 	s->file = openat(mnt, SILENT_NAME, O_RDWR | O_CLOEXEC);
 	KVT_CHECK(s->file >= 0);
 	close(mnt);
@@ -234,33 +339,30 @@ bool kvt_silent_make(struct kvt_silent *s, unsigned int pages)
 	return true;
 }
 
-void kvt_silent_wait(struct kvt_silent *s, unsigned int nr)
+/* Returns when the server has taken it, and has so many requests without an answer. */
+static void order(struct kvt_silent *s, enum state state, unsigned int nr)
 {
-	pthread_mutex_lock(&s->lock);
-	while (s->nr < nr)
-		pthread_cond_wait(&s->asked, &s->lock);
-	pthread_mutex_unlock(&s->lock);
+	struct order order = { .state = state, .nr = nr };
+
+	KVT_CHECK(write(s->orders, &order, sizeof(order)) == sizeof(order));
+	KVT_CHECK(read(s->orders, &order, sizeof(order)) == sizeof(order));
 }
 
-static void silent_set(struct kvt_silent *s, enum kvt_silent_state state)
+void kvt_silent_wait(struct kvt_silent *s, unsigned int nr)
 {
-	pthread_mutex_lock(&s->lock);
-	s->state = state;
-	while (state != KVT_SILENT_SILENT && s->nr)
-		reply_request(s, &s->requests[--s->nr]);
-	pthread_mutex_unlock(&s->lock);
+	order(s, SILENT, nr);
 }
 
 char *kvt_silent_write(struct kvt_silent *s, const void *data, size_t len)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
 
-	silent_set(s, KVT_SILENT_ANSWERS);
+	order(s, ANSWERS, 0);
 	s->shared = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, s->file, 0);
 	KVT_CHECK(s->shared != MAP_FAILED);
 	/* It is read, so that only a write will not be answered, whoever begins it. */
 	(void)*(volatile char *)s->shared;
-	silent_set(s, KVT_SILENT_SILENT);
+	order(s, SILENT, 0);
 	memcpy(s->shared, data, len);
 	KVT_CHECK(sync_file_range(s->file, 0, page, SYNC_FILE_RANGE_WRITE) == 0);
 	kvt_silent_wait(s, 1);
@@ -269,23 +371,25 @@ char *kvt_silent_write(struct kvt_silent *s, const void *data, size_t len)
 
 void kvt_silent_answer(struct kvt_silent *s)
 {
-	silent_set(s, KVT_SILENT_ANSWERS);
+	order(s, ANSWERS, 0);
 }
 
 void kvt_silent_break(struct kvt_silent *s)
 {
-	silent_set(s, KVT_SILENT_BROKEN);
+	order(s, BROKEN, 0);
 }
 
 void kvt_silent_end(struct kvt_silent *s)
 {
+	int ret;
+
 	kvt_silent_break(s);
 	KVT_CHECK(munmap(s->mem, s->len) == 0);
 	KVT_CHECK(!s->shared || munmap(s->shared, sysconf(_SC_PAGESIZE)) == 0);
 	close(s->file);
-	KVT_CHECK(pthread_cancel(s->server) == 0);
-	KVT_CHECK(pthread_join(s->server, NULL) == 0);
-	close(s->fuse);
-	pthread_cond_destroy(&s->asked);
-	pthread_mutex_destroy(&s->lock);
+	/* It ends by itself if nobody else has the file. */
+	KVT_CHECK(kill(s->server, SIGKILL) == 0);
+	ret = kvt_wait(s->server);
+	KVT_CHECK(ret == 0 || ret == 128 + SIGKILL);
+	close(s->orders);
 }

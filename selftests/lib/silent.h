@@ -7,34 +7,18 @@
 #ifndef KVT_TEST_SILENT_H
 #define KVT_TEST_SILENT_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #define KVT_SILENT_PAGES	512
 
-enum kvt_silent_state {
-	KVT_SILENT_SILENT,
-	KVT_SILENT_ANSWERS,
-	KVT_SILENT_BROKEN,
-};
-
 struct kvt_silent {
 	char *mem;		/* private mapping, readable and writable */
 	char *shared;		/* of kvt_silent_write(), or NULL */
 	size_t len;
-	int fuse;		/* the server's end */
 	int file;		/* for more mappings */
-	pthread_t server;
-	pthread_mutex_t lock;
-	pthread_cond_t asked;
-	enum kvt_silent_state state;	/* lock */
-	unsigned int nr;	/* lock: reads and writes without an answer */
-	struct kvt_silent_request {
-		unsigned long long unique;
-		unsigned int size;
-		bool writes;
-	} requests[KVT_SILENT_PAGES];	/* lock */
+	int server;		/* process */
+	int orders;		/* socket to the server */
 };
 
 /*
