@@ -10,6 +10,7 @@
 #include "debugfs.h"
 #include "index.h"
 #include "log/log.h"
+#include "session.h"
 #include "store.h"
 #include "mem.h"
 
@@ -65,9 +66,12 @@ static int __init kvt_init(void)
 	err = default_store_init();
 	if (err)
 		goto stores;
-	err = kvt_bpf_init();
+	err = kvt_sessions_init();
 	if (err)
 		goto stores;
+	err = kvt_bpf_init();
+	if (err)
+		goto sessions;
 	err = kvt_chardev_init();
 	if (err)
 		goto bpf;
@@ -75,6 +79,8 @@ static int __init kvt_init(void)
 
 bpf:
 	kvt_bpf_exit();
+sessions:
+	kvt_sessions_exit();
 stores:
 	kvt_stores_exit();
 logs:
@@ -92,6 +98,7 @@ static void __exit kvt_exit(void)
 {
 	kvt_chardev_exit();
 	kvt_bpf_exit();
+	kvt_sessions_exit();
 	kvt_stores_exit();
 	kvt_logs_exit();
 	kvt_debugfs_exit();

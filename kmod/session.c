@@ -1,8 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Sessions. */
+#include <linux/errno.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
 #include "session.h"
+
+/* Many sessions are not to be in the way of the memory of others. */
+struct workqueue_struct *kvt_sessions_wq;
+
+/**
+ * kvt_sessions_init() - prepare to make sessions
+ *
+ * Context: module init.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_sessions_init(void)
+{
+	kvt_sessions_wq = alloc_workqueue("kvtree_sessions", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	return kvt_sessions_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * kvt_sessions_exit() - end of kvt_sessions_init()
+ *
+ * Context: module exit, sleeps.  No session is left.
+ */
+void kvt_sessions_exit(void)
+{
+	destroy_workqueue(kvt_sessions_wq);
+}
 
 /**
  * kvt_session_new() - make a session

@@ -183,9 +183,7 @@ static int wait_mark(struct wait *wait, const struct kvt_op_ctx *ctx, unsigned i
 
 static void waits_queue_work(struct kvt_waits *waits)
 {
-	struct kvt_session *session = container_of(waits, struct kvt_session, waits);
-
-	queue_work(session->store->reclaim.wq, &waits->work);
+	queue_work(kvt_sessions_wq, &waits->work);
 }
 
 /* The work is to look whether the event has come. */
