@@ -81,6 +81,7 @@ static const char *const stat_names[KVTREE_STAT_NR] = {
 	[KVTREE_STAT_LOG_CAPACITY]	= "log_capacity",
 	[KVTREE_STAT_LOG_FREE_BYTES]	= "log_free_bytes",
 	[KVTREE_STAT_LOG_ERROR]		= "log_error",
+	[KVTREE_STAT_URING_WAKE]	= "uring_wake",
 };
 
 static int stats_show(struct seq_file *seq, struct kvt_store *store)

@@ -571,8 +571,9 @@ KVT_EXPORT_FOR_TESTS(kvt_reclaim_throttle);
 /**
  * kvt_reclaim_listen() - have a function called whenever less memory waits than the bound
  * @reclaim: the store's
- * @entry: of init_waitqueue_func_entry(); the function is called in process context, with
- *	the queue's lock held
+ * @entry: of init_waitqueue_func_entry(), its list initialized; or one that listens already.
+ *	The function is called in process context, with the queue's lock held; it may take
+ *	the entry off the queue
  *
  * Who passes a barrier after this, and then asks kvt_reclaim_throttle(), does not miss it.
  *
@@ -581,14 +582,15 @@ KVT_EXPORT_FOR_TESTS(kvt_reclaim_throttle);
 void kvt_reclaim_listen(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry)
 {
 	spin_lock_irq(&reclaim->wait.lock);
-	__add_wait_queue_entry_tail(&reclaim->wait, entry);
+	if (list_empty(&entry->entry))
+		__add_wait_queue_entry_tail(&reclaim->wait, entry);
 	spin_unlock_irq(&reclaim->wait.lock);
 }
 
 /**
  * kvt_reclaim_unlisten() - have it called no more
  * @reclaim: the store's
- * @entry: of kvt_reclaim_listen()
+ * @entry: of kvt_reclaim_listen(), on the queue or not
  *
  * Context: process context.
  */

@@ -181,6 +181,11 @@ static int wait_mark(struct wait *wait, const struct kvt_op_ctx *ctx, unsigned i
  * Events
  */
 
+static struct kvt_store *waits_store(const struct kvt_waits *waits)
+{
+	return container_of(waits, struct kvt_session, waits)->store;
+}
+
 static void waits_queue_work(struct kvt_waits *waits)
 {
 	queue_work(kvt_sessions_wq, &waits->work);
@@ -193,10 +198,17 @@ static void queue_wake(struct kvt_wait_queue *queue)
 	waits_queue_work(queue->waits);
 }
 
-/* With the event's queue locked: this stands there for all of the session's. */
+/*
+ * With the event's queue locked: this stands there for all of the session's.  Until the
+ * work looks, there is nothing more to hear.
+ */
 static int queue_hear(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
 {
-	queue_wake(container_of(entry, struct kvt_wait_listener, entry)->queue);
+	struct kvt_wait_queue *queue = container_of(entry, struct kvt_wait_listener, entry)->queue;
+
+	list_del_init(&entry->entry);
+	kvt_stat_inc(&waits_store(queue->waits)->stats, KVTREE_STAT_URING_WAKE);
+	queue_wake(queue);
 	return 1;
 }
 
@@ -205,30 +217,42 @@ static struct wait_queue_entry *queue_listener(struct kvt_wait_queue *queue)
 	return &queue->listener[queue->second].entry;
 }
 
-/* Under the lock: listen, in the name of who submitted a command. */
-static void queue_listen(struct kvt_wait_queue *queue, const struct wait *wait)
+/* Under the lock: hear of the event, once, if it comes from here on. */
+static void queue_listen(struct kvt_wait_queue *queue)
 {
-	struct pid *pid = get_task_pid(kvt_uring_task(wait->cmd), PIDTYPE_TGID);
+	struct kvt_store *store = waits_store(queue->waits);
 	struct wait_queue_entry *entry = queue_listener(queue);
 
-	entry->private = kvt_guest_private(pid);
-	if (wait->event == KVT_WAIT_RECLAIM)
-		kvt_reclaim_listen(&wait_store(wait)->reclaim, entry);
-	else if (wait->event == KVT_WAIT_ROOM)
-		kvt_log_listen_space(wait_log(wait), entry);
+	if (queue->event == KVT_WAIT_RECLAIM)
+		kvt_reclaim_listen(&store->reclaim, entry);
+	else if (queue->event == KVT_WAIT_ROOM)
+		kvt_log_listen_space(store->log, entry);
 	else
-		kvt_log_listen(wait_log(wait), entry);
+		kvt_log_listen(store->log, entry);
+	/* Pairs with the barrier of who makes room: it sees the listener, or we the room. */
+	smp_mb();
+}
+
+/* Under the lock: listen in the name of who submitted a command. */
+static void queue_begin(struct kvt_wait_queue *queue, const struct wait *wait)
+{
+	struct pid *pid = get_task_pid(kvt_uring_task(wait->cmd), PIDTYPE_TGID);
+
+	queue_listener(queue)->private = kvt_guest_private(pid);
+	queue_listen(queue);
 }
 
 /* Under the lock, before the last one leaves the store. */
-static void queue_unlisten(const struct wait *wait, struct wait_queue_entry *entry)
+static void queue_end(const struct kvt_wait_queue *queue, struct wait_queue_entry *entry)
 {
-	if (wait->event == KVT_WAIT_RECLAIM)
-		kvt_reclaim_unlisten(&wait_store(wait)->reclaim, entry);
-	else if (wait->event == KVT_WAIT_ROOM)
-		kvt_log_unlisten_space(wait_log(wait), entry);
+	struct kvt_store *store = waits_store(queue->waits);
+
+	if (queue->event == KVT_WAIT_RECLAIM)
+		kvt_reclaim_unlisten(&store->reclaim, entry);
+	else if (queue->event == KVT_WAIT_ROOM)
+		kvt_log_unlisten_space(store->log, entry);
 	else
-		kvt_log_unlisten(wait_log(wait), entry);
+		kvt_log_unlisten(store->log, entry);
 	put_pid(kvt_guest_pid(entry->private));
 }
 
@@ -252,7 +276,7 @@ static bool wait_is_durable(const struct wait *wait)
 	return kvt_log_synced(wait_log(wait), wait->epoch) != -EAGAIN;
 }
 
-/* Under the lock: it waits, and is heard of if the event comes from here on. */
+/* Under the lock: it waits.  If the event comes from here on, the work looks at it. */
 static struct kvt_wait_queue *wait_start(struct wait *wait, enum kvt_wait_event event)
 {
 	struct kvt_wait_queue *queue = &wait->session->waits.queue[event];
@@ -261,9 +285,7 @@ static struct kvt_wait_queue *wait_start(struct wait *wait, enum kvt_wait_event 
 	wait->state = WAIT_WAITS;
 	list_add_tail(&wait->list, &queue->list);
 	if (!queue->nr++)
-		queue_listen(queue, wait);
-	/* Pairs with the barrier of who makes room: it sees the listener, or we the room. */
-	smp_mb();
+		queue_begin(queue, wait);
 	return queue;
 }
 
@@ -276,7 +298,7 @@ static void wait_end(struct wait *wait)
 	wait->state = WAIT_SENT;
 	list_move_tail(&wait->list, &waits->over);
 	if (!--queue->nr)
-		queue_unlisten(wait, queue_listener(queue));
+		queue_end(queue, queue_listener(queue));
 }
 
 /*
@@ -714,6 +736,9 @@ static void queue_look(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 	if (!xchg(&queue->woken, false))
 		return;
 	spin_lock(&waits->lock);
+	/* Before it looks: what comes later is heard. */
+	if (queue->nr)
+		queue_listen(queue);
 	list_splice_init(&queue->list, &had);
 	spin_unlock(&waits->lock);
 	do {
@@ -736,9 +761,9 @@ static void queue_rename(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 	if (wait && !queue_is_of(queue, wait)) {
 		old = queue_listener(queue);
 		queue->second = !queue->second;
-		/* There is always one that hears. */
-		queue_listen(queue, wait);
-		queue_unlisten(wait, old);
+		/* There is always one that hears, or has heard. */
+		queue_begin(queue, wait);
+		queue_end(queue, old);
 	}
 	spin_unlock(&waits->lock);
 }
@@ -888,17 +913,20 @@ void kvt_wait_cancel_owner(struct kvt_session *session, const void *owner)
 	cancel_all(&session->waits, &c);
 }
 
-static void queue_init(struct kvt_wait_queue *queue, struct kvt_waits *waits)
+static void queue_init(struct kvt_wait_queue *queue, struct kvt_waits *waits,
+		       enum kvt_wait_event event)
 {
 	int i;
 
 	queue->waits = waits;
+	queue->event = event;
 	queue->nr = 0;
 	queue->woken = false;
 	queue->second = false;
 	INIT_LIST_HEAD(&queue->list);
 	for (i = 0; i < ARRAY_SIZE(queue->listener); i++) {
 		init_waitqueue_func_entry(&queue->listener[i].entry, queue_hear);
+		INIT_LIST_HEAD(&queue->listener[i].entry.entry);
 		queue->listener[i].queue = queue;
 	}
 }
@@ -915,7 +943,7 @@ void kvt_waits_init(struct kvt_waits *waits)
 	waits->tree = RB_ROOT;
 	waits->seq = 0;
 	for (event = 0; event < KVT_WAIT_EVENTS; event++)
-		queue_init(&waits->queue[event], waits);
+		queue_init(&waits->queue[event], waits, event);
 	INIT_LIST_HEAD(&waits->over);
 	waits->spare = NULL;
 	waits->nr_spare = 0;

@@ -15,6 +15,10 @@
  * that are canceled it sends, too.  A tree finds commands by their user_data.  Nobody goes
  * further than a portion of either under the lock.
  *
+ * Memory becomes free, and epochs durable, more often than works run.  A session that has
+ * heard of an event does not listen any more.  Its work listens again before it looks, if
+ * commands still wait.
+ *
  * Commands complete in the task that submitted them.  A completion takes the ring's lock.
  * The task may hold that for as long as it likes, so no worker of kvtree takes it, and
  * nobody takes it inside of a store.
@@ -49,12 +53,15 @@ enum kvt_wait_event {
 /* The commands of a session that wait for an event. */
 struct kvt_wait_queue {
 	struct kvt_waits *waits;
+	enum kvt_wait_event event;
 	struct list_head list;
 	unsigned int nr;		/* of them, also while the work goes through them */
 	struct kvt_wait_listener {
 		struct wait_queue_entry entry;	/* its private is a guest */
 		struct kvt_wait_queue *queue;
-	} listener[2];			/* one of them listens, while there are any */
+	} listener[2];			/* one of them listens, while there are any and
+					 * it has not heard
+					 */
 	bool second;			/* which */
 	bool woken;			/* the event came; exchanged */
 };

@@ -129,6 +129,8 @@ static const struct {
 		"bytes of the devices that are free" },
 	[KVTREE_STAT_LOG_ERROR] = { "log_error", GAUGE,
 		"error since which the store can only be read, or 0" },
+	[KVTREE_STAT_URING_WAKE] = { "uring_wake", COUNT,
+		"times that a session with waiting commands was woken" },
 };
 
 /* A counter that the interface gains must be given a name here. */

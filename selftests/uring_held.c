@@ -189,6 +189,32 @@ TEST_F_TIMEOUT(held, cancellation_takes_no_longer_if_others_wait, 60)
 	EXPECT_EQ(self->canceled, self->replies[0]);
 }
 
+static bool disk_is_asked(void *arg)
+{
+	return kvt_fault_held(arg);
+}
+
+/* The session is woken for the first one, and once more for the second. */
+TEST_F(held, change_of_a_later_epoch_completes_when_that_is_durable)
+{
+	struct kvt_cqe cqe;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		kvt_fault_hold(&self->disk, true);
+		start_put(self, 8, KVTREE_F_SYNC);
+		kvt_ring_submit(&self->ring);
+		ASSERT_TRUE(kvt_eventually(disk_is_asked, &self->disk));
+		start_put(self, 8, KVTREE_F_SYNC);
+		kvt_ring_submit(&self->ring);
+		kvt_fault_hold(&self->disk, false);
+		while (self->under_way) {
+			ASSERT_TRUE(kvt_ring_wait_ms(&self->ring, &cqe, 60000));
+			take(self, &cqe);
+		}
+	}
+}
+
 /*
  * Who is in the way
  */

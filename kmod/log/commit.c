@@ -440,7 +440,8 @@ int kvt_log_wait_space(struct kvt_log *log)
 static void log_queue(struct wait_queue_head *head, struct wait_queue_entry *entry)
 {
 	spin_lock_irq(&head->lock);
-	__add_wait_queue_entry_tail(head, entry);
+	if (list_empty(&entry->entry))
+		__add_wait_queue_entry_tail(head, entry);
 	spin_unlock_irq(&head->lock);
 }
 
@@ -454,8 +455,9 @@ static void log_unqueue(struct wait_queue_head *head, struct wait_queue_entry *e
 /**
  * kvt_log_listen_space() - have a function called whenever there may be room for changes
  * @log: the log
- * @entry: of init_waitqueue_func_entry(); the function is called in process context,
- *	with the queue's lock held, also when the log fails
+ * @entry: of init_waitqueue_func_entry(), its list initialized; or one that listens already.
+ *	The function is called in process context, with the queue's lock held, also when the
+ *	log fails; it may take the entry off the queue
  *
  * Who passes a barrier after this, and then asks kvt_log_has_space(), does not miss it.
  *
@@ -469,7 +471,7 @@ void kvt_log_listen_space(struct kvt_log *log, struct wait_queue_entry *entry)
 /**
  * kvt_log_unlisten_space() - have it called no more
  * @log: the log
- * @entry: of kvt_log_listen_space()
+ * @entry: of kvt_log_listen_space(), on the queue or not
  *
  * Context: process context.
  */
@@ -481,8 +483,9 @@ void kvt_log_unlisten_space(struct kvt_log *log, struct wait_queue_entry *entry)
 /**
  * kvt_log_listen() - have a function called whenever an epoch has become durable
  * @log: the log
- * @entry: of init_waitqueue_func_entry(); the function is called in process context,
- *	with the queue's lock held, also when the log fails
+ * @entry: of init_waitqueue_func_entry(), its list initialized; or one that listens already.
+ *	The function is called in process context, with the queue's lock held, also when the
+ *	log fails; it may take the entry off the queue
  *
  * Who asks kvt_log_synced() after this does not miss one.
  *
@@ -496,7 +499,7 @@ void kvt_log_listen(struct kvt_log *log, struct wait_queue_entry *entry)
 /**
  * kvt_log_unlisten() - have it called no more
  * @log: the log
- * @entry: of kvt_log_listen()
+ * @entry: of kvt_log_listen(), on the queue or not
  *
  * Context: process context.
  */

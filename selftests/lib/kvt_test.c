@@ -377,9 +377,9 @@ void kvt_env_init(struct kvt_env *env, const char *name, __u64 limit_bytes, __u6
 	KVT_CHECK(env->fd >= 0);
 }
 
-void kvt_set_bound(const char *text, char *old, size_t size)
+void kvt_set_param(const char *path, const char *text, char *old, size_t size)
 {
-	int fd = open(KVT_BOUND, O_RDWR | O_CLOEXEC);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
 	ssize_t len;
 
 	KVT_CHECK(fd >= 0);
@@ -390,6 +390,11 @@ void kvt_set_bound(const char *text, char *old, size_t size)
 	}
 	KVT_CHECK(pwrite(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
 	close(fd);
+}
+
+void kvt_set_bound(const char *text, char *old, size_t size)
+{
+	kvt_set_param(KVT_BOUND, text, old, size);
 }
 
 void kvt_env_exit(struct kvt_env *env)

@@ -120,10 +120,10 @@ struct kvt_env {
 void kvt_env_init(struct kvt_env *env, const char *name, __u64 limit_bytes, __u64 limit_keys);
 void kvt_env_exit(struct kvt_env *env);
 
-/*
- * The bound that new stores get of memory that waits to be freed, in MiB, as text; the
- * former one to @old, if that is not NULL.
- */
+/* A parameter of the module, as text; what it was before to @old, if that is not NULL. */
+void kvt_set_param(const char *path, const char *text, char *old, size_t size);
+
+/* The bound that new stores get of memory that waits to be freed, in MiB. */
 #define KVT_BOUND	"/sys/module/kvtree/parameters/reclaim_bound_mb"
 
 void kvt_set_bound(const char *text, char *old, size_t size);

@@ -683,6 +683,8 @@ enum kvtree_stat {
 	KVTREE_STAT_LOG_CAPACITY,	/* (now) bytes of all segments */
 	KVTREE_STAT_LOG_FREE_BYTES,	/* (now) of those that are free */
 	KVTREE_STAT_LOG_ERROR,		/* (now) errno since which it is read-only, or 0 */
+	/* Of io_uring, too. */
+	KVTREE_STAT_URING_WAKE,		/* times that a session with waiting commands was woken */
 
 	KVTREE_STAT_NR
 };

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sessions whose commands wait are woken when there is something to see, and not each
+ * time that a little more memory is free.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "kselftest_harness.h"
+#include "lib/kvt_test.h"
+#include "lib/uring.h"
+
+#define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
+#define BATCH		"/sys/module/kvtree/parameters/reclaim_batch"
+
+#define SESSIONS	200
+#define EACH		64		/* puts of a session */
+#define BOUND		"4"		/* MiB of memory that may wait to be freed */
+#define LARGE		300		/* values that are more than that */
+#define LEN		(16 * 1024 - 64)
+#define ALL		(LARGE + SESSIONS * EACH)
+#define TRIES		100
+
+FIXTURE(wake) {
+	struct kvt_env env;
+	char bound[16];
+	char batch[16];
+	struct kvt_ring ring;
+	char *val;
+	int fd[SESSIONS];
+	__u64 waits;		/* counters, as they were */
+	__u64 wakes;
+};
+
+FIXTURE_SETUP(wake)
+{
+	int i;
+
+	/* Each object that is freed is an event of its own. */
+	kvt_set_param(BATCH, "1", self->batch, sizeof(self->batch));
+	kvt_set_bound(BOUND, self->bound, sizeof(self->bound));
+	kvt_env_init(&self->env, "wake", 0, 0);
+	kvt_set_bound(self->bound, NULL, 0);
+	for (i = 0; i < SESSIONS; i++) {
+		self->fd[i] = kvt_store(self->env.dev, self->env.name, RW);
+		ASSERT_LE(0, self->fd[i]);
+	}
+	self->val = calloc(1, LEN);
+	ASSERT_NE(NULL, self->val);
+	kvt_ring_make(&self->ring, ALL, 0);
+}
+
+FIXTURE_TEARDOWN(wake)
+{
+	int i;
+
+	kvt_ring_exit(&self->ring);
+	for (i = 0; i < SESSIONS; i++)
+		close(self->fd[i]);
+	kvt_env_exit(&self->env);
+	kvt_set_param(BATCH, self->batch, NULL, 0);
+	free(self->val);
+}
+
+static void start_put(struct _test_data_wake *self, int fd, __u32 key, __u32 len)
+{
+	static struct kvtree_op op[ALL];
+
+	op[key] = (struct kvtree_op) {
+		.opcode = KVTREE_OP_PUT,
+		.flags = KVTREE_F_KEY_INLINE,
+		.key_len = sizeof(key),
+		.val = kvt_ptr(self->val),
+		.val_len = len,
+	};
+	memcpy(op[key].key_inline, &key, sizeof(key));
+	kvt_sqe_op(kvt_ring_sqe(&self->ring), fd, &op[key], key);
+}
+
+/* So much waits to be freed that each session has a put that waits. */
+static void let_all_wait(struct _test_data_wake *self)
+{
+	struct kvt_cqe cqe;
+	__u32 i;
+
+	for (i = 0; i < LARGE; i++)
+		KVT_CHECK(kvt_put(self->env.fd, kvt_bytes(&i, sizeof(i)),
+				  kvt_bytes(self->val, LEN), NULL) == 0);
+	self->waits = kvt_stat(self->env.fd, KVTREE_STAT_URING_WAIT);
+	self->wakes = kvt_stat(self->env.fd, KVTREE_STAT_URING_WAKE);
+	for (i = 0; i < LARGE; i++)
+		start_put(self, self->env.fd, i, 8);
+	for (i = 0; i < SESSIONS * EACH; i++)
+		start_put(self, self->fd[i / EACH], LARGE + i, 8);
+	kvt_ring_submit(&self->ring);
+	for (i = 0; i < ALL; i++) {
+		kvt_ring_wait(&self->ring, &cqe);
+		KVT_CHECK(cqe.res == 0);
+	}
+	self->waits = kvt_stat(self->env.fd, KVTREE_STAT_URING_WAIT) - self->waits;
+	self->wakes = kvt_stat(self->env.fd, KVTREE_STAT_URING_WAKE) - self->wakes;
+}
+
+/* What is freed for all of them would otherwise cost as much as their number squared. */
+TEST_F(wake, session_is_woken_once_however_many_objects_are_freed)
+{
+	int tries = 0;
+
+	do {
+		ASSERT_GT(TRIES, tries++);
+		let_all_wait(self);
+	} while (self->waits < SESSIONS * EACH / 2);
+	TH_LOG("%llu commands waited, sessions were woken %llu times",
+	       (unsigned long long)self->waits, (unsigned long long)self->wakes);
+	EXPECT_LT(0, self->wakes);
+	EXPECT_GE(4 * SESSIONS, self->wakes);
+}
+
+TEST_HARNESS_MAIN
