@@ -160,8 +160,8 @@ static inline bool io_uring_mshot_cmd_post_cqe(struct io_uring_cmd *cmd, struct 
 }
 #endif
 
-/* Before 6.18 a ring that polls takes only files that poll. */
-#define KVT_URING_HAS_IOPOLL	KVT_URING_HAS_MULTISHOT
+/* Before 7.1 a ring that polls takes only files that poll. */
+#define KVT_URING_HAS_IOPOLL	(LINUX_VERSION_CODE >= KERNEL_VERSION(7, 1, 0))
 
 /* That pointers which kfuncs get are trusted has no flag any more, from 6.19 on. */
 #ifndef KF_TRUSTED_ARGS
