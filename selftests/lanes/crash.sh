@@ -60,8 +60,10 @@ settings()
 {
 	if [ -z "${CRASH_TIME:-}" ]; then
 		OPS=100 ATTACH=25 POINTS=300 CHECKS=6 CUTS=6 QEMU_CUTS=0 EVERY=16 PLACES=10000
+		LONGEST=1800
 	else
 		OPS=400 ATTACH=100 POINTS=5000 CHECKS=50 CUTS=40 QEMU_CUTS=4 EVERY=1 PLACES=100000
+		LONGEST=7200
 	fi
 }
 
@@ -128,7 +130,7 @@ write_script()
 		printf '%s\n' "$2"
 	} >"$LOGS/script"
 	chmod +x "$LOGS/script"
-	write_job '' '' 0 0 "$LOGS/script"
+	PROGRAM_LONGEST=$((LONGEST / 2)) write_job '' '' 0 0 "$LOGS/script"
 }
 
 # A line of the guest's script; what it prints is kept, and what it comes to.
@@ -146,9 +148,11 @@ run_steps()
 	shift
 
 	rm -f "$LOGS/finished"
-	LIMIT=$TIMEOUT run_logged "$LOGS/output.log" "crash: $title" lane_progress "$@" || rc=$?
+	LIMIT=$TIMEOUT LANE_LONGEST=$LONGEST \
+		run_logged "$LOGS/output.log" "crash: $title" lane_progress "$@" || rc=$?
 	[ -e "$LOGS/finished" ] || rc=1
 	"$LANES/ktap.py" --reports "$CONSOLE" >"$LOGS/kernel.txt" || rc=1
+	[ $rc -eq 0 ] || hung >>"$LOGS/kernel.txt"
 	return $rc
 }
 

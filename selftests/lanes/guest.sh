@@ -118,20 +118,14 @@ lockdep_on()
 
 run_test_module()
 {
-	local file=$1 name rc=0 watch
+	local file=$1 name rc=0
 	name=$(basename "$file" .ko)
 
 	# KUnit runs the suites of a module while it is inserted, and their
 	# results are in the log.
 	mark begin "kunit-$name"
-	set -m
-	watch_module "kunit-$name" >/dev/null &
-	watch=$!
-	set +m
 	# shellcheck disable=SC2086
-	insmod "$file" ${TEST_ARGS:-} || rc=1
-	kill -- -$watch
-	wait $watch 2>/dev/null
+	watched "kunit-$name" insmod "$file" ${TEST_ARGS:-} || rc=1
 	mark end "kunit-$name"
 	check "insmod_$name" [ $rc -eq 0 ]
 }
@@ -256,9 +250,10 @@ run_command()
 {
 	mark start
 	if [ "$COMMAND" = bash ]; then
-		insmod "$MODULE" && device_appears || return
+		insmod "$MODULE" && device_appears && bash
+	else
+		watched "${COMMAND##*/}" "$COMMAND"
 	fi
-	"$COMMAND"
 }
 
 main()

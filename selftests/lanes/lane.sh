@@ -289,10 +289,16 @@ judge()
 	summary "$LANE" "$LOGS" || rc=1
 	if [ $rc -ne 0 ]; then
 		head -n 20 "$LOGS/reports.txt"
-		sed -n 's/^.*kvtree-lane: hung: //p' "$CONSOLE" | head -n 60
+		hung
 		say "$LANE: logs in $LOGS, kernel messages in $CONSOLE"
 	fi
 	return $rc
+}
+
+# What the guest has told of what took too long.
+hung()
+{
+	sed -n 's/^.*kvtree-lane: hung: //p' "$CONSOLE" | head -n 60
 }
 
 # A filter leaves modules and programs with nothing to run.
@@ -326,6 +332,7 @@ summary()
 {
 	local rc=0 text
 
+	find "${2%/*}" -path '*/results/*.down' -printf "$1: a machine did not come up: %p\\n"
 	text=$("$LANES/ktap.py" --counts "$2/counts" --least "$(least)" "$2"/*.ktap) || rc=$?
 	sed '$d' <<<"$text" | sed "s,$TOP/,,"
 	echo "$1: $(tail -n 1 <<<"$text") ($(elapsed "${START:-0}"))"

@@ -1,11 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# limits_test.sh: is stopped what says nothing, and what goes on for ever? Prints what is wrong.
+# limits_test.sh: is stopped what says nothing, and what goes on for ever? Is a machine that does
+# not come up started once more? Prints what is wrong.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
 . "$(dirname "$0")/common.sh"
+
+BOOT_LONGEST=2
+# shellcheck source=selftests/lanes/vm-lib.sh
+. "$LANES/vm-lib.sh"
 
 DIR=$(mktemp -d)
 trap 'rm -rf "$DIR"' EXIT
@@ -22,12 +27,41 @@ expect()
 	[ $rc -eq "${wanted:-0}" ] || echo "$name: exit code $rc"
 }
 
+# A machine that comes up at one of its boots, or does not.
+vm()
+{
+	BOOTS=$((BOOTS + 1))
+	if [ $BOOTS -lt "$UP_AT" ]; then
+		echo 'a CPU is stalled' >"$CONSOLE"
+		sleep 1000 &
+		echo $! >"$CONSOLE.pid"
+		wait $!
+	else
+		echo 'kvtree-lane: start' >"$CONSOLE"
+		return 3
+	fi
+}
+
+# boots UP_AT BOOTS RC
+boots()
+{
+	local UP_AT=$1 BOOTS=0 CONSOLE=$DIR/console rc=0
+
+	vm_script true 2>/dev/null || rc=$?
+	[ "$BOOTS $rc" = "$2 $3" ] || echo "up at boot $1: booted $BOOTS times, exit code $rc"
+	[ "$1" -eq 1 ] || grep -q stalled "$CONSOLE.down" || echo "up at boot $1: nothing kept"
+	[ "$1" -gt 1 ] || [ ! -e "$CONSOLE.down" ] || echo "up at boot $1: something kept"
+}
+
 main()
 {
 	export LIMIT=100 LANE_LONGEST=5
 	expect loud 'it ran past its limit of 5 s' bash -c 'while sleep 1; do echo; done' &
 	LANE_LONGEST='' LIMIT=5 expect silent 'it said nothing for 5 s' sleep 1000 &
 	expect short '' echo &
+	boots 1 1 3
+	boots 2 2 3
+	boots 3 2 137
 	wait
 }
 

@@ -169,11 +169,27 @@ watch_program()
 	stop_processes $(family "$2")
 }
 
-# watch_module NAME: what runs while a module is inserted cannot be stopped, but looked at.
-watch_module()
+# watched NAME CMD...: run what cannot be stopped, as a module that is inserted, or what the host
+# will stop. What takes too long is looked at.
+watched()
+{
+	local name=$1 watch rc=0
+	shift
+
+	set -m
+	tell_late "$name" $$ >/dev/null &
+	watch=$!
+	set +m
+	"$@" || rc=$?
+	kill -- -$watch
+	wait $watch 2>/dev/null
+	return $rc
+}
+
+tell_late()
 {
 	sleep "$PROGRAM_LONGEST"
-	tell_stacks "$1: it runs for more than $PROGRAM_LONGEST s"
+	tell_stacks "$1: it runs for more than $PROGRAM_LONGEST s" "$2"
 }
 
 # clear_up NAME FILE: stop what a program has left behind; fails if that cannot be stopped.

@@ -89,7 +89,32 @@ vm()
 # A host that takes the processor away for long is no stall of the guest's.
 PATIENCE='rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60'
 
-# vm_script CMD...: boot, run CMD and power off, kernel messages in $CONSOLE.
+# The guest says so before it loads the module.
+came_up()
+{
+	grep -qsa 'kvtree-lane: start' "$CONSOLE"
+}
+
+# Once in thousands of times an emulated machine does not come up, and tells for ever that a
+# CPU is stalled. What a slow one takes is a minute or two.
+BOOT_LONGEST=${BOOT_LONGEST:-600}
+
+stop_if_down()
+{
+	local start=$SECONDS
+
+	while ! came_up; do
+		sleep 1
+		if [ $((SECONDS - start)) -ge "$BOOT_LONGEST" ]; then
+			kill -KILL "$(cat "$CONSOLE.pid")"
+			return
+		fi
+	done
+}
+
+# vm_script CMD...: boot, run CMD and power off, kernel messages in $CONSOLE. A machine that
+# does not come up is started once more: nothing of kvtree has run in it. The messages of the
+# first are kept, and summary() tells of it.
 # virtme-ng throws the console away in this mode, unless it is told that the
 # file is another. To be called with a pipe as standard output and error: QEMU
 # opens these anew, which empties a file, and several times over, so that in a
@@ -97,6 +122,23 @@ PATIENCE='rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60'
 # arguments for the kernel.
 vm_script()
 {
-	VM_QEMU_OPTS="-set chardev.console.path=$CONSOLE ${VM_QEMU_OPTS:-}" \
-		vm --append "ignore_loglevel $PATIENCE ${VM_ARGS:-}" -- "$@"
+	local watch rc
+
+	rm -f "$CONSOLE.down"
+	while :; do
+		rm -f "$CONSOLE" "$CONSOLE.pid"
+		stop_if_down &>/dev/null </dev/null &
+		watch=$!
+		rc=0
+		VM_QEMU_OPTS="-set chardev.console.path=$CONSOLE -pidfile $CONSOLE.pid \
+			${VM_QEMU_OPTS:-}" \
+			vm --append "ignore_loglevel $PATIENCE ${VM_ARGS:-}" -- "$@" || rc=$?
+		# At a signal that it can catch bash would run what the lane does at its end.
+		kill -KILL $watch 2>/dev/null || true
+		wait $watch 2>/dev/null || true
+		if came_up || [ -e "$CONSOLE.down" ] || [ ! -e "$CONSOLE" ]; then
+			return $rc
+		fi
+		mv "$CONSOLE" "$CONSOLE.down"
+	done
 }
