@@ -4,6 +4,7 @@
 #include <linux/errno.h>
 #include <linux/pid.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -32,25 +33,32 @@ struct wait {
 		struct list_head list;		/* lock: of a queue, or of those that are over */
 		struct wait *next;		/* spare (lock), or sent with this */
 	};
-	struct rb_node node;			/* lock: of the tree, by user_data and seq */
+	struct rb_node node;			/* lock: of a tree, by user_data and seq */
 	u64 user_data;
 	u64 seq;
 	u8 state;				/* lock: enum wait_state */
 	u8 event;				/* enum kvt_wait_event */
 	bool canceled;				/* lock: it does not wait any more */
 	bool cqe32;
-	bool failed;				/* res is why it is not durable */
-	int res;				/* of a command that was executed */
-	u64 epoch;				/* to be durable; 0: it is a change */
-	u64 version;
 	u64 out;
-	const void *owner;			/* the files of who submitted it */
 	struct kvt_session *session;		/* kept by the command's file */
 	struct io_uring_cmd *cmd;
 };
 
+/* A command that was executed: its event is KVT_WAIT_DURABLE, from the beginning. */
+struct sync {
+	struct wait wait;
+	u64 epoch;				/* to be durable */
+	u64 version;
+	int res;
+	bool failed;				/* res is why it is not durable */
+};
+
+/* A change. */
 struct kvt_pending {
 	struct wait wait;
+	struct rb_node owned;			/* lock: of the tree, by owner */
+	const void *owner;			/* the files of who submitted it */
 	struct kvtree_op op;
 	kvt_pending_fn again;
 };
@@ -66,6 +74,16 @@ static struct kvt_pending *pending_of(struct wait *wait)
 	return container_of(wait, struct kvt_pending, wait);
 }
 
+static struct sync *sync_of(const struct wait *wait)
+{
+	return container_of(wait, struct sync, wait);
+}
+
+static bool wait_is_executed(const struct wait *wait)
+{
+	return wait->event == KVT_WAIT_DURABLE;
+}
+
 static struct kvt_store *wait_store(const struct wait *wait)
 {
 	return wait->session->store;
@@ -77,7 +95,7 @@ static struct kvt_log *wait_log(const struct wait *wait)
 }
 
 /*
- * The tree
+ * The trees
  */
 
 static bool wait_comes_before(const struct wait *wait, u64 user_data, u64 seq)
@@ -92,24 +110,18 @@ static bool wait_less(struct rb_node *a, const struct rb_node *b)
 	return wait_comes_before(rb_entry(a, struct wait, node), wait->user_data, wait->seq);
 }
 
-static void tree_add(struct kvt_waits *waits, struct wait *wait)
+static void tree_del(struct rb_root *tree, struct rb_node *node)
 {
-	wait->seq = ++waits->seq;
-	rb_add(&wait->node, &waits->tree, wait_less);
-}
-
-static void tree_del(struct kvt_waits *waits, struct wait *wait)
-{
-	if (RB_EMPTY_NODE(&wait->node))
+	if (RB_EMPTY_NODE(node))
 		return;
-	rb_erase(&wait->node, &waits->tree);
-	RB_CLEAR_NODE(&wait->node);
+	rb_erase(node, tree);
+	RB_CLEAR_NODE(node);
 }
 
 /* The first one with this user_data and seq, or after it. */
-static struct wait *tree_find(const struct kvt_waits *waits, u64 user_data, u64 seq)
+static struct wait *tree_find(const struct rb_root *tree, u64 user_data, u64 seq)
 {
-	struct rb_node *node = waits->tree.rb_node;
+	struct rb_node *node = tree->rb_node;
 	struct wait *wait, *found = NULL;
 
 	while (node) {
@@ -124,15 +136,54 @@ static struct wait *tree_find(const struct kvt_waits *waits, u64 user_data, u64 
 	return found;
 }
 
+static int owner_cmp(const void *owner, const struct rb_node *node)
+{
+	const void *other = rb_entry(node, struct kvt_pending, owned)->owner;
+
+	return owner < other ? -1 : owner > other;
+}
+
+static bool owner_less(struct rb_node *a, const struct rb_node *b)
+{
+	return owner_cmp(rb_entry(a, struct kvt_pending, owned)->owner, b) < 0;
+}
+
+/* Under the lock: those who cancel find it. */
+static void wait_list(struct wait *wait)
+{
+	struct kvt_waits *waits = &wait->session->waits;
+
+	wait->seq = ++waits->seq;
+	if (wait_is_executed(wait)) {
+		rb_add(&wait->node, &waits->executed, wait_less);
+	} else {
+		rb_add(&wait->node, &waits->changes, wait_less);
+		rb_add(&pending_of(wait)->owned, &waits->owned, owner_less);
+	}
+}
+
+/* Under the lock: they do not, or not any more. */
+static void wait_unlist(struct wait *wait)
+{
+	struct kvt_waits *waits = &wait->session->waits;
+
+	if (wait_is_executed(wait)) {
+		tree_del(&waits->executed, &wait->node);
+	} else {
+		tree_del(&waits->changes, &wait->node);
+		tree_del(&waits->owned, &pending_of(wait)->owned);
+	}
+}
+
 static void wait_init(struct wait *wait, struct kvt_session *session,
-		      const struct kvt_wait_args *args)
+		      enum kvt_wait_event event, const struct kvt_wait_args *args)
 {
 	*wait = (struct wait) {
 		.user_data = cmd_to_io_kiocb(args->cmd)->cqe.user_data,
 		.state = WAIT_NEW,
+		.event = event,
 		.cqe32 = args->issue_flags & IO_URING_F_CQE32,
 		.out = args->out,
-		.owner = current->files,
 		.session = session,
 		.cmd = args->cmd,
 	};
@@ -145,7 +196,7 @@ static void wait_publish(struct wait *wait)
 	struct kvt_waits *waits = &wait->session->waits;
 
 	spin_lock(&waits->lock);
-	tree_add(waits, wait);
+	wait_list(wait);
 	*wait_of(wait->cmd) = wait;
 	spin_unlock(&waits->lock);
 }
@@ -153,7 +204,7 @@ static void wait_publish(struct wait *wait)
 /* Under the lock: nobody finds it any more. */
 static void wait_hide(struct wait *wait)
 {
-	tree_del(&wait->session->waits, wait);
+	wait_unlist(wait);
 	*wait_of(wait->cmd) = NULL;
 }
 
@@ -273,7 +324,7 @@ static bool reclaim_allows(const struct wait *wait)
 
 static bool wait_is_durable(const struct wait *wait)
 {
-	return kvt_log_synced(wait_log(wait), wait->epoch) != -EAGAIN;
+	return kvt_log_synced(wait_log(wait), sync_of(wait)->epoch) != -EAGAIN;
 }
 
 /* Under the lock: it waits.  If the event comes from here on, the work looks at it. */
@@ -305,7 +356,7 @@ static void wait_end(struct wait *wait)
  * Commands that were executed
  */
 
-static struct wait *wait_alloc(struct kvt_waits *waits, gfp_t gfp)
+static struct sync *sync_alloc(struct kvt_waits *waits, gfp_t gfp)
 {
 	struct wait *wait;
 
@@ -316,39 +367,39 @@ static struct wait *wait_alloc(struct kvt_waits *waits, gfp_t gfp)
 		waits->nr_spare--;
 	}
 	spin_unlock(&waits->lock);
-	return wait ?: kmalloc(sizeof(*wait), gfp);
+	return wait ? sync_of(wait) : kmalloc(sizeof(struct sync), gfp);
 }
 
 /* Until it is done, the command may be canceled once more. */
-static void sync_free(struct wait *wait)
+static void sync_free(struct sync *sync)
 {
-	struct kvt_waits *waits = &wait->session->waits;
+	struct kvt_waits *waits = &sync->wait.session->waits;
 
 	spin_lock(&waits->lock);
-	wait_hide(wait);
+	wait_hide(&sync->wait);
 	if (waits->nr_spare < NR_SPARE) {
-		wait->next = waits->spare;
-		waits->spare = wait;
+		sync->wait.next = waits->spare;
+		waits->spare = &sync->wait;
 		waits->nr_spare++;
-		wait = NULL;
+		sync = NULL;
 	}
 	spin_unlock(&waits->lock);
-	kfree(wait);
+	kfree(sync);
 }
 
 /* With the command its file may go, and the session. */
-static void sync_done(struct wait *wait, unsigned int issue_flags, bool dead)
+static void sync_done(struct sync *sync, unsigned int issue_flags, bool dead)
 {
-	struct kvtree_op __user *out = u64_to_user_ptr(wait->out);
-	struct io_uring_cmd *cmd = wait->cmd;
-	u64 version = wait->version;
-	bool cqe32 = wait->cqe32;
-	int res = wait->res;
+	struct kvtree_op __user *out = u64_to_user_ptr(sync->wait.out);
+	struct io_uring_cmd *cmd = sync->wait.cmd;
+	bool cqe32 = sync->wait.cqe32;
+	u64 version = sync->version;
+	int res = sync->res;
 
 	/* What stands there is that it has succeeded. */
-	if (wait->failed && out && !dead)
+	if (sync->failed && out && !dead)
 		(void)put_user(res, &out->result);
-	sync_free(wait);
+	sync_free(sync);
 	kvt_uring_done(cmd, res, version, cqe32, issue_flags);
 }
 
@@ -375,9 +426,9 @@ static void sync_unplug(struct blk_plug_cb *cb, bool from_schedule)
  * for which io_uring plugs the task, or immediately.  Each command would have one of
  * its own if it took a commit no longer than the task to get to the next command.
  */
-static void sync_want(const struct wait *wait)
+static void sync_want(const struct sync *sync)
 {
-	struct kvt_store *store = wait_store(wait);
+	struct kvt_store *store = wait_store(&sync->wait);
 	struct blk_plug_cb *cb;
 	struct sync_plug *plug;
 
@@ -387,42 +438,42 @@ static void sync_want(const struct wait *wait)
 	if (cb && !plug->store && kvt_store_enter(store))
 		plug->store = store;
 	if (cb && plug->store)
-		plug->epoch = max(plug->epoch, wait->epoch);
+		plug->epoch = max(plug->epoch, sync->epoch);
 	else
-		kvt_log_want(store->log, wait->epoch);
+		kvt_log_want(store->log, sync->epoch);
 }
 
 /* Under the lock: it waits until its epoch is durable. */
-static void sync_start(struct wait *wait)
+static void sync_start(struct sync *sync)
 {
-	struct kvt_wait_queue *queue = wait_start(wait, KVT_WAIT_DURABLE);
+	struct kvt_wait_queue *queue = wait_start(&sync->wait, KVT_WAIT_DURABLE);
 
-	if (wait->canceled) {
-		wait_end(wait);
+	if (sync->wait.canceled) {
+		wait_end(&sync->wait);
 		waits_queue_work(queue->waits);
-	} else if (wait_is_durable(wait)) {
+	} else if (wait_is_durable(&sync->wait)) {
 		queue_wake(queue);
 	} else {
-		sync_want(wait);
+		sync_want(sync);
 	}
 }
 
-static void sync_fail(struct wait *wait, int err)
+static void sync_fail(struct sync *sync, int err)
 {
-	wait->res = err;
-	wait->failed = true;
+	sync->res = err;
+	sync->failed = true;
 }
 
 /* What has become of it. */
-static void sync_end(struct wait *wait)
+static void sync_end(struct sync *sync)
 {
-	int err = kvt_log_synced(wait_log(wait), wait->epoch);
+	int err = kvt_log_synced(wait_log(&sync->wait), sync->epoch);
 
 	/* It was canceled: it may become durable yet. */
 	if (err == -EAGAIN)
 		err = -EINTR;
 	if (err)
-		sync_fail(wait, err);
+		sync_fail(sync, err);
 }
 
 /**
@@ -442,25 +493,26 @@ static void sync_end(struct wait *wait)
 int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 		     u64 version, int res, const struct kvt_wait_args *args)
 {
-	struct wait *wait = wait_alloc(&session->waits, kvt_op_gfp_scratch(ctx));
+	struct sync *sync = sync_alloc(&session->waits, kvt_op_gfp_scratch(ctx));
 	int err;
 
-	if (!wait)
+	if (!sync)
 		return -ENOMEM;
-	wait_init(wait, session, args);
-	wait->epoch = *ctx->sync;
-	wait->version = version;
-	wait->res = res;
-	wait_publish(wait);
-	if (unlikely(wait_mark(wait, ctx, args->issue_flags))) {
+	wait_init(&sync->wait, session, KVT_WAIT_DURABLE, args);
+	sync->epoch = *ctx->sync;
+	sync->version = version;
+	sync->res = res;
+	sync->failed = false;
+	wait_publish(&sync->wait);
+	if (unlikely(wait_mark(&sync->wait, ctx, args->issue_flags))) {
 		err = kvt_op_synced(ctx);
 		if (err)
-			sync_fail(wait, err);
-		sync_done(wait, args->issue_flags, false);
+			sync_fail(sync, err);
+		sync_done(sync, args->issue_flags, false);
 		return -EIOCBQUEUED;
 	}
 	spin_lock(&session->waits.lock);
-	sync_start(wait);
+	sync_start(sync);
 	spin_unlock(&session->waits.lock);
 	return -EIOCBQUEUED;
 }
@@ -529,9 +581,10 @@ struct kvt_pending *kvt_pending_new(struct kvt_session *session, const struct kv
 
 	if (!pending)
 		return NULL;
+	pending->owner = current->files;
 	pending->op = *op;
 	pending->again = again;
-	wait_init(&pending->wait, session, args);
+	wait_init(&pending->wait, session, KVT_WAIT_RECLAIM, args);
 	wait_publish(&pending->wait);
 	return pending;
 }
@@ -634,8 +687,8 @@ static void waits_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bo
 	blk_start_plug(&plug);
 	for (; wait; wait = next) {
 		next = wait->next;
-		if (wait->epoch)
-			sync_done(wait, issue_flags, dead);
+		if (wait_is_executed(wait))
+			sync_done(sync_of(wait), issue_flags, dead);
 		else
 			pending_run(pending_of(wait), issue_flags, dead);
 	}
@@ -648,7 +701,7 @@ KVT_URING_TASK_WORK(waits_task_work, waits_in_task)
 static void wait_send(struct wait *wait)
 {
 	/* A task that waits for many is woken when there are as many. */
-	if (wait->next || !wait->epoch)
+	if (wait->next || !wait_is_executed(wait))
 		io_uring_cmd_complete_in_task(wait->cmd, waits_task_work);
 	else
 		io_uring_cmd_do_in_task_lazy(wait->cmd, waits_task_work);
@@ -657,8 +710,8 @@ static void wait_send(struct wait *wait)
 /* Its task may be long in coming: nothing of the store is needed any more. */
 static void wait_leave(struct wait *wait)
 {
-	if (wait->epoch)
-		sync_end(wait);
+	if (wait_is_executed(wait))
+		sync_end(sync_of(wait));
 	kvt_store_leave(wait_store(wait));
 }
 
@@ -798,7 +851,7 @@ static bool wait_cancel(struct wait *wait)
 	if (was || wait->state == WAIT_RUNS)
 		return false;
 	/* It is not found once more: that is quick, however many were canceled. */
-	tree_del(waits, wait);
+	wait_unlist(wait);
 	if (wait->state == WAIT_WAITS) {
 		wait_end(wait);
 		waits_queue_work(waits);
@@ -826,24 +879,14 @@ void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd)
 
 /* What is to be canceled, and how far that has come. */
 struct cancel {
+	u64 first;		/* user_data */
+	u64 last;
 	u64 user_data;		/* of the next one to be looked at, or before that */
 	u64 seq;
-	u64 last;		/* user_data */
-	const void *owner;	/* NULL: whoever submitted it */
 	bool one;		/* no more than one */
+	bool runs;		/* one cannot be canceled now */
 	int canceled;
-	int ret;		/* if none is */
 };
-
-/* Under the lock. */
-static void cancel_one(struct cancel *c, struct wait *wait)
-{
-	/* What was executed can only wait for its end. */
-	if (wait->epoch || (!c->owner && wait->state == WAIT_RUNS))
-		c->ret = -EALREADY;
-	else if (!c->owner || c->owner == wait->owner)
-		c->canceled += wait_cancel(wait);
-}
 
 /* Under the lock: a portion.  Returns whether there are more. */
 static bool cancel_some(struct kvt_waits *waits, struct cancel *c)
@@ -852,28 +895,32 @@ static bool cancel_some(struct kvt_waits *waits, struct cancel *c)
 	unsigned int i;
 
 	for (i = 0; i < PORTION; i++) {
-		wait = tree_find(waits, c->user_data, c->seq);
+		wait = tree_find(&waits->changes, c->user_data, c->seq);
 		if (!wait || wait->user_data > c->last)
 			return false;
 		c->user_data = wait->user_data;
 		c->seq = wait->seq + 1;
-		cancel_one(c, wait);
+		if (wait->state == WAIT_RUNS)
+			c->runs = true;
+		else
+			c->canceled += wait_cancel(wait);
 		if (c->canceled && c->one)
 			return false;
 	}
 	return true;
 }
 
-static void cancel_all(struct kvt_waits *waits, struct cancel *c)
+/* What was executed can only wait for its end. */
+static bool cancel_comes_late(struct kvt_waits *waits, const struct cancel *c)
 {
-	bool more;
+	const struct wait *wait;
+	bool late;
 
-	do {
-		spin_lock(&waits->lock);
-		more = cancel_some(waits, c);
-		spin_unlock(&waits->lock);
-		cond_resched();
-	} while (more);
+	spin_lock(&waits->lock);
+	wait = tree_find(&waits->executed, c->first, 0);
+	late = c->runs || (wait && wait->user_data <= c->last);
+	spin_unlock(&waits->lock);
+	return late;
 }
 
 /**
@@ -881,36 +928,74 @@ static void cancel_all(struct kvt_waits *waits, struct cancel *c)
  * @session: theirs
  * @args: which
  *
- * Context: process context.
+ * Context: process context.  A fatal signal ends it early.
  *
  * Return: how many were canceled; -ENOENT; -EALREADY: it is being executed, or was.
  */
 int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cancel *args)
 {
 	bool any = args->flags & KVTREE_CANCEL_ANY;
+	struct kvt_waits *waits = &session->waits;
 	struct cancel c = {
-		.user_data = any ? 0 : args->user_data,
+		.first = any ? 0 : args->user_data,
 		.last = any ? U64_MAX : args->user_data,
 		.one = !(args->flags & (KVTREE_CANCEL_ALL | KVTREE_CANCEL_ANY)),
-		.ret = -ENOENT,
 	};
+	bool more;
 
-	cancel_all(&session->waits, &c);
-	return c.canceled ?: c.ret;
+	c.user_data = c.first;
+	do {
+		spin_lock(&waits->lock);
+		more = cancel_some(waits, &c);
+		spin_unlock(&waits->lock);
+		cond_resched();
+	} while (more && !fatal_signal_pending(current));
+	if (c.canceled)
+		return c.canceled;
+	return cancel_comes_late(waits, &c) ? -EALREADY : -ENOENT;
+}
+
+/* Under the lock: a portion of the owner's, up to the last one.  Returns whether there are more. */
+static bool cancel_owned(struct kvt_waits *waits, const void *owner, u64 last)
+{
+	struct kvt_pending *pending;
+	struct rb_node *node;
+	unsigned int i;
+
+	for (i = 0; i < PORTION; i++) {
+		node = rb_find_first(owner, &waits->owned, owner_cmp);
+		pending = rb_entry_safe(node, struct kvt_pending, owned);
+		if (!pending || pending->wait.seq > last)
+			return false;
+		/* Also if it runs: it is not found once more. */
+		tree_del(&waits->owned, &pending->owned);
+		wait_cancel(&pending->wait);
+	}
+	return true;
 }
 
 /**
- * kvt_wait_cancel_owner() - cancel changes that a process submitted
+ * kvt_wait_cancel_owner() - cancel changes that a process has submitted
  * @session: the session
  * @owner: the process's files
  *
- * Context: process context.
+ * Context: process context.  Goes through the process's own changes, whatever signal comes.
  */
 void kvt_wait_cancel_owner(struct kvt_session *session, const void *owner)
 {
-	struct cancel c = { .last = U64_MAX, .owner = owner };
+	struct kvt_waits *waits = &session->waits;
+	u64 last;
+	bool more;
 
-	cancel_all(&session->waits, &c);
+	spin_lock(&waits->lock);
+	last = waits->seq;
+	spin_unlock(&waits->lock);
+	do {
+		spin_lock(&waits->lock);
+		more = cancel_owned(waits, owner, last);
+		spin_unlock(&waits->lock);
+		cond_resched();
+	} while (more);
 }
 
 static void queue_init(struct kvt_wait_queue *queue, struct kvt_waits *waits,
@@ -940,7 +1025,9 @@ void kvt_waits_init(struct kvt_waits *waits)
 	int event;
 
 	spin_lock_init(&waits->lock);
-	waits->tree = RB_ROOT;
+	waits->changes = RB_ROOT;
+	waits->owned = RB_ROOT;
+	waits->executed = RB_ROOT;
 	waits->seq = 0;
 	for (event = 0; event < KVT_WAIT_EVENTS; event++)
 		queue_init(&waits->queue[event], waits, event);
@@ -964,6 +1051,6 @@ void kvt_waits_exit(struct kvt_waits *waits)
 	cancel_work_sync(&waits->work);
 	while ((wait = waits->spare)) {
 		waits->spare = wait->next;
-		kfree(wait);
+		kfree(sync_of(wait));
 	}
 }

@@ -12,8 +12,11 @@
  * A process may have a million of either.  All commands of a session that wait for the same
  * event are a list.  The session listens for the event, once for all of them, and has one
  * work, which goes through the list and sends those to their tasks whose wait is over.  Those
- * that are canceled it sends, too.  A tree finds commands by their user_data.  Nobody goes
- * further than a portion of either under the lock.
+ * that are canceled it sends, too.  Nobody goes further than a portion under the lock.
+ *
+ * A tree finds changes by their user_data, and another one by the process that submitted
+ * them: whoever cancels meets what is to be canceled, and nothing else.  What was executed is
+ * in a tree of its own, which only tells that it cannot be canceled.
  *
  * Memory becomes free, and epochs durable, more often than works run.  A session that has
  * heard of an event does not listen any more.  Its work listens again before it looks, if
@@ -23,7 +26,7 @@
  * The task may hold that for as long as it likes, so no worker of kvtree takes it, and
  * nobody takes it inside of a store.
  *
- * The lock protects lists and tree, and the state of what is there.  It is taken before the
+ * The lock protects lists and trees, and the state of what is there.  It is taken before the
  * locks of the queues of reclaim and log.
  */
 #ifndef KVT_WAIT_H
@@ -69,7 +72,9 @@ struct kvt_wait_queue {
 /* The commands of a session that wait. */
 struct kvt_waits {
 	spinlock_t lock;		/* of all but the work, and what says that it is not */
-	struct rb_root tree;		/* all, but for changes that are sure to be canceled */
+	struct rb_root changes;		/* by user_data; but for those sure to be canceled */
+	struct rb_root owned;		/* the same ones by owner; but for all that are canceled */
+	struct rb_root executed;	/* by user_data */
 	u64 seq;			/* of the last one */
 	struct kvt_wait_queue queue[KVT_WAIT_EVENTS];
 	struct list_head over;		/* to be sent to their tasks */

@@ -215,6 +215,90 @@ TEST_F(held, change_of_a_later_epoch_completes_when_that_is_durable)
 	}
 }
 
+/* Of these nothing is canceled any more.  Returns how many completed. */
+static __u32 take_executed(struct _test_data_held *self, int cancel_says)
+{
+	struct kvt_cqe cqe;
+	__u32 nr = 0;
+
+	while (kvt_ring_reap(&self->ring, &cqe)) {
+		KVT_CHECK(cqe.res == (cqe.data & OTHER ? cancel_says : 0));
+		nr += !(cqe.data & OTHER);
+	}
+	return nr;
+}
+
+static bool one_waits(void *arg)
+{
+	return kvt_stat(*(int *)arg, KVTREE_STAT_URING_WAIT);
+}
+
+/* Commands of one user_data that were executed, and wait for the disk. */
+static void start_syncs(struct _test_data_held *self, __u32 nr)
+{
+	__u32 i;
+
+	start_put(self, 8, KVTREE_F_SYNC);
+	kvt_ring_submit(&self->ring);
+	KVT_CHECK(kvt_eventually(one_waits, &self->fd));
+	self->op[1] = (struct kvtree_op){ .opcode = KVTREE_OP_SYNC };
+	for (i = 0; i < nr; i++)
+		kvt_sqe_op(next_sqe(self), self->fd, &self->op[1], 0);
+	kvt_ring_submit(&self->ring);
+}
+
+/* Each cancellation would otherwise look at all of its user_data. */
+TEST_F_TIMEOUT(held, cancellation_does_not_look_at_what_was_executed, 60)
+{
+	__u32 nr = kvt_fewer(MANY, 8), ended = 0, i;
+
+	start_syncs(self, nr);
+	for (i = 0; i < nr; i++) {
+		kvt_sqe_cancel(kvt_ring_sqe(&self->ring), self->fd, 0,
+			       i & 1 ? KVTREE_CANCEL_ALL : i & 2 ? KVTREE_CANCEL_ANY : 0, OTHER);
+		kvt_ring_submit(&self->ring);
+		ASSERT_EQ(0, take_executed(self, -EALREADY));
+	}
+	cancel(self, 1, KVTREE_CANCEL_ALL);
+	kvt_ring_submit(&self->ring);
+	EXPECT_EQ(0, take_executed(self, -ENOENT));
+	kvt_fault_hold(&self->disk, false);
+	while (ended < nr + 1) {
+		KVT_CHECK(kvt_ring_enter(&self->ring, 0, 1, IORING_ENTER_GETEVENTS) == 0);
+		ended += take_executed(self, 0);
+	}
+}
+
+static int close_often(void *arg)
+{
+	struct _test_data_held *self = arg;
+	__u32 nr = kvt_fewer(MANY, 8), i;
+
+	for (i = 0; i < nr; i++)
+		KVT_CHECK(close(dup(self->fd)) == 0);
+	return 0;
+}
+
+/* Each close() would otherwise look at all that wait, whoever submitted them. */
+TEST_F_TIMEOUT(held, close_does_not_look_at_what_others_submitted, 60)
+{
+	__u32 nr = kvt_fewer(MANY, 8), i;
+
+	fill_log(self);
+	for (i = 0; i < nr; i++)
+		start_put(self, 8, 0);
+	kvt_ring_submit(&self->ring);
+	take_all(self);
+	ASSERT_EQ(0, self->canceled);
+	ASSERT_EQ(0, kvt_run(close_often, self));
+	take_all(self);
+	EXPECT_EQ(0, self->canceled);
+	/* Its own are. */
+	ASSERT_EQ(0, close(dup(self->fd)));
+	wait_all(self);
+	EXPECT_LE(nr, self->canceled);
+}
+
 /*
  * Who is in the way
  */
@@ -292,11 +376,6 @@ static void make_small_ring(struct _test_data_held *self)
 	kvt_ring_make(&self->ring, 4, 0);
 }
 
-static bool one_waits(void *arg)
-{
-	return kvt_stat(*(int *)arg, KVTREE_STAT_URING_WAIT);
-}
-
 static int submit_and_exec(void *arg)
 {
 	struct _test_data_held *self = arg;
@@ -352,6 +431,50 @@ TEST_F(held, command_that_a_kill_ends_before_it_is_executed_was_canceled)
 	EXPECT_EQ(0, kvt_version(self->fd, kvt_bytes(&(__u32){ 0 }, 4)));
 	EXPECT_EQ(canceled + 1, kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL));
 	EXPECT_EQ(executed, kvt_stat(self->fd, KVTREE_STAT_URING));
+	kvt_silent_end(&silent);
+}
+
+/* The second command runs when the first one's fault has ended, by a kill. */
+TEST_F(held, cancellation_by_a_process_that_was_killed_ends)
+{
+	__u32 nr = kvt_fewer(MANY, 8);
+	struct kvt_silent silent;
+	struct io_uring_sqe *sqe;
+	struct kvt_ring ring;
+	struct kvt_cqe cqe;
+	__u32 i;
+	int pid;
+
+	if (!kvt_silent_make(&silent, 1))
+		SKIP(return, "the kernel has no FUSE");
+	fill_log(self);
+	for (i = 0; i < nr; i++)
+		start_put(self, 8, 0);
+	kvt_ring_submit(&self->ring);
+	take_all(self);
+	kvt_ring_make(&ring, 4, IORING_SETUP_SUBMIT_ALL);
+	sqe = kvt_ring_sqe(&ring);
+	sqe->opcode = IORING_OP_EPOLL_CTL;
+	sqe->fd = -1;
+	sqe->len = 1;			/* EPOLL_CTL_ADD */
+	sqe->addr = kvt_ptr(silent.mem);
+	kvt_sqe_cancel(kvt_ring_sqe(&ring), self->fd, 0, KVTREE_CANCEL_ANY, OTHER);
+	pid = kvt_fork(submit_and_stay, &ring);
+	kvt_silent_wait(&silent, 1);
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(128 + SIGKILL, kvt_wait(pid));
+	kvt_ring_wait(&ring, &cqe);
+	EXPECT_EQ(-EFAULT, cqe.res);
+	kvt_ring_wait(&ring, &cqe);
+	EXPECT_EQ(OTHER, cqe.data);
+	EXPECT_LT(0, cqe.res);
+	EXPECT_GT(nr, cqe.res);
+	/* The others wait yet. */
+	cancel(self, 0, KVTREE_CANCEL_ANY);
+	kvt_ring_submit(&self->ring);
+	wait_all(self);
+	EXPECT_EQ(self->canceled, self->replies[0] + cqe.res);
+	kvt_ring_exit(&ring);
 	kvt_silent_end(&silent);
 }
 

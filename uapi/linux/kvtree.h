@@ -392,8 +392,9 @@ struct kvtree_uring_batch {
 /*
  * Cancel changes of the same session that wait for an event, by their
  * sqe->user_data.  cqe->res: how many were canceled (each completes with
- * ECANCELED); ENOENT: no such command waits; EALREADY: it is being executed, after
- * which it may wait again, or it was and waits to be durable.
+ * ECANCELED), fewer than all if a fatal signal came; ENOENT: no such command waits;
+ * EALREADY: it is being executed, after which it may wait again, or it was and waits to
+ * be durable.
  */
 #define KVTREE_URING_CANCEL	_IOW('K', 0x63, struct kvtree_uring_cancel)
 
