@@ -546,7 +546,10 @@ static bool pending_take(struct kvt_pending *pending)
 	return taken;
 }
 
-/* Runs in the submitter's task, or in one that has none of its memory. */
+/*
+ * Runs in the submitter's task, or in one that has none of its memory.  A task that was
+ * killed changes nothing any more.
+ */
 static void pending_run(struct kvt_pending *pending, unsigned int issue_flags, bool dead)
 {
 	struct kvt_wait_args args = {
@@ -555,7 +558,7 @@ static void pending_run(struct kvt_pending *pending, unsigned int issue_flags, b
 		.out = pending->wait.out,
 	};
 
-	if (pending_take(pending) && !dead)
+	if (pending_take(pending) && !dead && !fatal_signal_pending(current))
 		pending->again(pending, &pending->op, &args);
 	else
 		pending_done(pending, -ECANCELED, issue_flags);

@@ -434,6 +434,49 @@ TEST_F(held, command_that_a_kill_ends_before_it_is_executed_was_canceled)
 	kvt_silent_end(&silent);
 }
 
+/* Touches memory that does not come, and is killed there. */
+struct stuck {
+	struct _test_data_held *self;
+	struct kvt_silent silent;
+};
+
+static int submit_and_touch(void *arg)
+{
+	struct stuck *s = arg;
+
+	kvt_ring_make(&s->self->ring, 4, 0);
+	/* Not the parent's. */
+	s->self->nr = MANY;
+	start_put(s->self, 8, 0);
+	kvt_ring_submit(&s->self->ring);
+	return *(volatile char *)s->silent.mem;
+}
+
+/* Its change may be made, and would be by the task, as the last thing that it does. */
+TEST_F(held, killed_process_does_not_make_the_changes_that_waited)
+{
+	__u64 canceled = kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL);
+	struct stuck stuck = { self };
+	int pid;
+
+	if (!kvt_silent_make(&stuck.silent, 1))
+		SKIP(return, "the kernel has no FUSE");
+	fill_log(self);
+	pid = kvt_fork(submit_and_touch, &stuck);
+	kvt_silent_wait(&stuck.silent, 1);
+	/* When this one is made, the one before it was sent to its task. */
+	start_put(self, 8, 0);
+	kvt_ring_submit(&self->ring);
+	kvt_fault_hold(&self->disk, false);
+	wait_all(self);
+	ASSERT_EQ(0, self->canceled);
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(128 + SIGKILL, kvt_wait(pid));
+	EXPECT_EQ(0, kvt_version(self->fd, kvt_bytes(&(__u32){ MANY }, 4)));
+	EXPECT_EQ(canceled + 1, kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL));
+	kvt_silent_end(&stuck.silent);
+}
+
 /* The second command runs when the first one's fault has ended, by a kill. */
 TEST_F(held, cancellation_by_a_process_that_was_killed_ends)
 {
