@@ -116,12 +116,18 @@ static int run_answer(struct run *run, const struct kvtree_op *ops, u32 n)
 	return copied < n ? -EFAULT : 0;
 }
 
+/* Whether a signal ended an operation, which has no outcome then and ends the batch. */
+static bool result_ends(int result)
+{
+	return result == KVT_INTERRUPTED || result == -EINTR;
+}
+
 /* Execute one operation.  An error ends the batch. */
 static int run_one(struct run *run, struct kvtree_op *op)
 {
 	int result = kvt_op_run(run->ctx, op);
 
-	if (result == KVT_INTERRUPTED)
+	if (result_ends(result))
 		return result;
 	if (!kvt_op_inside(run->ctx))
 		return -ESTALE;
@@ -226,6 +232,10 @@ static int run_gets(struct run *run, struct chunk *chunk, u32 first, u32 n)
 			copied++;
 			continue;
 		}
+		if (result_ends(result)) {
+			err = result;
+			break;
+		}
 		if (kvt_op_blocked(ctx, result)) {
 			err = -EAGAIN;
 			break;
@@ -311,8 +321,8 @@ static int run_single(struct run *run)
  * Return: 0, even if a signal or an operation that would have to sleep ended the batch
  * early; -EINVAL, -E2BIG: the batch is malformed; -EFAULT, -E2BIG: an operation or its
  * outcome could not be copied; -ESTALE: the store was destroyed; -ENOMEM; -EINTR: a fatal
- * signal came; -ERESTARTSYS: a signal came before any operation had an outcome;
- * -EAGAIN: the first operation would have to sleep.
+ * signal came, after @batch->done operations; -ERESTARTSYS: a signal came before any
+ * operation had an outcome; -EAGAIN: the first operation would have to sleep.
  */
 int kvt_batch_run(const struct kvt_op_ctx *ctx, struct kvtree_batch *batch)
 {

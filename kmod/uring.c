@@ -473,7 +473,7 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	struct kvtree_uring_batch arg = *(const struct kvtree_uring_batch *)sqe->cmd;
 	struct kvtree_batch batch;
 	struct call call;
-	int err;
+	int result, err;
 
 	barrier();
 	if (arg.flags || cmd->flags & (IORING_URING_CMD_FIXED | IORING_URING_CMD_MULTISHOT))
@@ -491,8 +491,10 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		kvt_op_leave(&call.ctx);
 		return call_punt(&call);
 	}
-	call_count(&call, KVTREE_STAT_URING);
-	err = call_durable(&call, batch.done ?: err);
+	err = batch.done ?: err;
+	result = call_result(err);
+	call_count(&call, result == err ? KVTREE_STAT_URING : KVTREE_STAT_URING_CANCEL);
+	err = call_durable(&call, result);
 	if (err == -EIOCBQUEUED)
 		return err;
 	kvt_op_leave(&call.ctx);

@@ -521,6 +521,62 @@ TEST_F(held, cancellation_by_a_process_that_was_killed_ends)
 	kvt_silent_end(&silent);
 }
 
+/* A batch whose last operation waits for its memory, on a worker, when its process is killed. */
+static int killed_batch(struct _test_data_held *self, struct kvt_silent *silent,
+			const struct kvtree_op *ops, __u32 nr, __u32 page)
+{
+	int pid;
+
+	kvt_sqe_batch(kvt_ring_sqe(&self->ring), self->fd, ops, nr, page);
+	pid = kvt_fork(submit_and_stay, &self->ring);
+	kvt_silent_wait(silent, page + 1);
+	KVT_CHECK(kill(pid, SIGKILL) == 0);
+	KVT_CHECK(kvt_wait(pid) == 128 + SIGKILL);
+	return kvt_ring_result(&self->ring, page);
+}
+
+static struct kvtree_op inline_op(__u16 opcode, const char *key, void *val)
+{
+	struct kvtree_op op = {
+		.opcode = opcode,
+		.flags = KVTREE_F_KEY_INLINE,
+		.key_len = strlen(key),
+		.val = kvt_ptr(val),
+		.val_len = 8,
+		.result = 77,
+	};
+
+	memcpy(op.key_inline, key, op.key_len);
+	return op;
+}
+
+TEST_F(held, batch_that_a_kill_ends_tells_what_was_executed)
+{
+	__u64 canceled = kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL);
+	size_t page = sysconf(_SC_PAGESIZE);
+	struct kvtree_op *ops = self->op;
+	struct kvt_silent silent;
+
+	if (!kvt_silent_make(&silent, 3))
+		SKIP(return, "the kernel has no FUSE");
+	make_small_ring(self);
+	ops[0] = inline_op(KVTREE_OP_PUT, "first", silent.mem);
+	EXPECT_EQ(-ECANCELED, killed_batch(self, &silent, ops, 1, 0));
+	EXPECT_EQ(77, ops[0].result);
+	ops[0] = inline_op(KVTREE_OP_PUT, "first", self->val);
+	ops[1] = inline_op(KVTREE_OP_PUT, "second", silent.mem + page);
+	EXPECT_EQ(1, killed_batch(self, &silent, ops, 2, 1));
+	EXPECT_EQ(0, ops[0].result);
+	EXPECT_EQ(77, ops[1].result);
+	EXPECT_LT(0, kvt_version(self->fd, STR("first")));
+	EXPECT_EQ(0, kvt_version(self->fd, STR("second")));
+	ops[0] = inline_op(KVTREE_OP_GET, "first", silent.mem + 2 * page);
+	EXPECT_EQ(-ECANCELED, killed_batch(self, &silent, ops, 1, 2));
+	EXPECT_EQ(77, ops[0].result);
+	EXPECT_EQ(canceled + 2, kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL));
+	kvt_silent_end(&silent);
+}
+
 /* Its outcome has no place: that can be seen; that the change is not durable cannot. */
 TEST_F(held, fault_of_a_command_does_not_hide_that_it_is_not_durable)
 {

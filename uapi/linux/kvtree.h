@@ -376,9 +376,9 @@ struct kvtree_uring_inline {
 
 /*
  * A batch, as KVTREE_IOC_BATCH executes it.  cqe->res is the number of operations
- * executed, which is less than nr where the next one would have had to sleep,
- * or the errno of a batch in which none was: submit the rest again.  With SQEs
- * of any size.
+ * executed, which is less than nr where the next one would have had to sleep or a fatal
+ * signal came, or the errno of a batch in which none was (ECANCELED after a fatal
+ * signal): submit the rest again.  With SQEs of any size.
  */
 #define KVTREE_URING_BATCH	_IOWR('K', 0x62, struct kvtree_uring_batch)
 
