@@ -251,6 +251,9 @@ static int run_gets(struct run *run, struct chunk *chunk, u32 first, u32 n)
 /* Between two operations: should the batch end here? */
 static int run_stop(const struct run *run)
 {
+	/* Each may take seconds (memory.high), and who destroys the store waits for this. */
+	if (unlikely(kvt_store_dying(run->ctx->store)))
+		return -ESTALE;
 	if (likely(!signal_pending(current)))
 		return 0;
 	if (fatal_signal_pending(current))

@@ -228,4 +228,57 @@ TEST_F(memory, of_large_values_is_what_they_are_charged)
 	}
 }
 
+/* Columns that are copied to the caller's own memory first, half a megabyte in all. */
+#define SLOW_PUTS	8
+#define SLOW_COLS	256
+#define SLOW_LEN	2048
+
+/* Its group has far more memory than it should: each put waits for what it copies to. */
+static int put_slowly(void *arg)
+{
+	static struct kvtree_col cols[SLOW_COLS];
+	struct _test_data_memory *self = arg;
+	struct kvtree_op ops[SLOW_PUTS];
+	__u32 keys[SLOW_PUTS], i, done;
+	const size_t len = 32 << 20;
+	char *mem = malloc(len);
+	int err;
+
+	KVT_CHECK(mem);
+	kvt_group_enter(&self->writer);
+	memset(mem, 1, len);
+	for (i = 0; i < SLOW_COLS; i++)
+		cols[i] = (struct kvtree_col) { .id = i, .len = SLOW_LEN };
+	for (i = 0; i < SLOW_PUTS; i++) {
+		keys[i] = i;
+		ops[i] = kvt_op(KVTREE_OP_PUT, kvt_bytes(&keys[i], 4));
+		ops[i].flags |= KVTREE_F_COLS;
+		ops[i].arg = kvt_ptr(cols);
+		ops[i].ncols = SLOW_COLS;
+		ops[i].val = kvt_ptr(mem);
+		ops[i].val_len = SLOW_COLS * SLOW_LEN;
+	}
+	kvt_group_throttle(&self->writer, 1 << 20);
+	err = kvt_batch(self->fd, ops, SLOW_PUTS, &done);
+	fprintf(stderr, "# result %d, %u operations done\n", err, done);
+	free(mem);
+	return !(err == -ESTALE && done && done < SLOW_PUTS);
+}
+
+static bool one_is_there(void *arg)
+{
+	return kvt_stat(*(int *)arg, KVTREE_STAT_KEYS);
+}
+
+/* The store waits for one operation, and not for all. */
+TEST_F_TIMEOUT(memory, store_goes_away_between_operations_of_a_batch_that_is_throttled, 120)
+{
+	int pid = kvt_fork(put_slowly, self);
+
+	EXPECT_TRUE(kvt_eventually(one_is_there, &self->fd));
+	EXPECT_EQ(0, kvt_destroy(self->dev, self->name));
+	EXPECT_EQ(0, kvt_wait(pid));
+	ASSERT_EQ(0, kvt_run(create, self));
+}
+
 TEST_HARNESS_MAIN

@@ -64,14 +64,24 @@ long kvt_group_bytes(const struct kvt_group *g)
 	return atol(text);
 }
 
-void kvt_group_limit(const struct kvt_group *g, long bytes)
+static void write_group(const struct kvt_group *g, const char *name, long bytes)
 {
 	char path[160], text[32] = "max";
 
-	snprintf(path, sizeof(path), "%s/memory.max", g->path);
+	snprintf(path, sizeof(path), "%s/%s", g->path, name);
 	if (bytes >= 0)
 		snprintf(text, sizeof(text), "%ld", bytes);
 	KVT_CHECK(write_file(path, text));
+}
+
+void kvt_group_limit(const struct kvt_group *g, long bytes)
+{
+	write_group(g, "memory.max", bytes);
+}
+
+void kvt_group_throttle(const struct kvt_group *g, long bytes)
+{
+	write_group(g, "memory.high", bytes);
 }
 
 long kvt_group_over(const struct kvt_group *g)

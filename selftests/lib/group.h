@@ -22,6 +22,8 @@ void kvt_group_enter(const struct kvt_group *g);
 long kvt_group_bytes(const struct kvt_group *g);
 /* It may have so many bytes from now on; less than 0: as many as there are. */
 void kvt_group_limit(const struct kvt_group *g, long bytes);
+/* Its processes wait for each allocation while it has more than that. */
+void kvt_group_throttle(const struct kvt_group *g, long bytes);
 /* How often it needed more than it may have. */
 long kvt_group_over(const struct kvt_group *g);
 /* When no process is in it any more. */
