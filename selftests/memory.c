@@ -142,11 +142,20 @@ static int remove_long_keys(void *arg)
 }
 
 /* The engine's worker makes all records part of their pages. */
-static void wait_for_worker(struct _test_data_memory *self)
+/* Should it wait for ever, it has told for what. */
+static void wait_for_worker(struct __test_metadata *_metadata, struct _test_data_memory *self)
 {
-	while (kvt_engine_stat(self->fd, "bw_chain_records") ||
-	       kvt_stat(self->fd, KVTREE_STAT_WAITING_BYTES))
+	long records, waiting, tries = 0;
+
+	for (;;) {
+		records = kvt_engine_stat(self->fd, "bw_chain_records");
+		waiting = kvt_stat(self->fd, KVTREE_STAT_WAITING_BYTES);
+		if (!records && !waiting)
+			return;
+		if (++tries % 3000 == 0)
+			TH_LOG("waits for the worker: %ld records, %ld bytes", records, waiting);
 		kvt_sleep_ms(10);
+	}
 }
 
 static void fill_bwtree(struct __test_metadata *_metadata, struct _test_data_memory *self,
@@ -159,7 +168,7 @@ static void fill_bwtree(struct __test_metadata *_metadata, struct _test_data_mem
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, kvt_run(put_long_keys, load));
 	ASSERT_LT(3 * KVT_GROUP_SLACK, kvt_stat(self->fd, KVTREE_STAT_LEAF_BYTES));
-	wait_for_worker(self);
+	wait_for_worker(_metadata, self);
 }
 
 TEST_F(memory, of_pages_that_a_worker_writes_anew_is_paid_for_as_before)
@@ -201,7 +210,7 @@ TEST_F(memory, of_a_group_at_its_limit_is_not_looked_for_again_and_again)
 
 	/* With memory it does what is left. */
 	kvt_group_limit(&self->creator, -1);
-	wait_for_worker(self);
+	wait_for_worker(_metadata, self);
 }
 
 /* Sizes above those of which the slab allocator has objects. */

@@ -27,7 +27,7 @@ fi
 # ThreadSanitizer has nothing to say of suites without threads.
 THREADED='kvt_* *hazard *_steps *_reclaim'
 # Seconds for which the suites may say nothing.
-TIMEOUT=${LANE_TIMEOUT:-300}
+TIMEOUT=${LANE_TIMEOUT:-700}
 LEAST=200
 SANITIZERS=${SANITIZERS:-asan tsan}
 
