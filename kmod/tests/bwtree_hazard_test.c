@@ -168,6 +168,15 @@ static void wait_until_asleep(struct kt *kt)
 		;
 }
 
+/* The same of a worker that is switched off. */
+static void let_worker_rest(struct kt *kt)
+{
+	enable_delayed_work(worker_of(kt));
+	queue_delayed_work(kt->wq, worker_of(kt), 0);
+	wait_until_asleep(kt);
+	disable_delayed_work_sync(worker_of(kt));
+}
+
 /* Consolidate the leaf where a key is, or split it. */
 static void tidy(struct kt *kt, unsigned int i)
 {
@@ -1145,6 +1154,45 @@ static void a_change_at_the_end_of_a_round_is_looked_after(struct kunit *test)
 	disable_delayed_work_sync(worker_of(kt));
 }
 
+static u64 records_left(const struct kt *kt)
+{
+	return kvt_stats_read(&kt->stats, KVT_STAT_ENGINE + BW_NR_CHAIN_RECORDS);
+}
+
+/* Pages keep little of the number of a round: the next one may have any. */
+#define ROUNDS	16
+
+/*
+ * It splits leaves that nobody changes any more: the records for the new ones in their
+ * parents are some that nobody else tells it of.
+ */
+static void the_worker_does_not_rest_while_its_own_records_are_left(struct kunit *test)
+{
+	unsigned int i, round;
+	struct bw_tree *tree;
+	struct kt *kt;
+
+	for (round = 0; round < ROUNDS; round++) {
+		kt = open_tree(test, SMALL);
+		tree = tree_of(kt);
+		for (i = 0; i < KEYS; i += 2)
+			put(kt, i);
+		let_worker_rest(kt);
+
+		tree->round = round;
+		/* Without ids nobody else splits them. */
+		tree->map->limit = atomic_read(&tree->map->next);
+		for (i = 1; i < KEYS; i += 2)
+			put(kt, i);
+		tree->map->limit = BW_IDS_MAX;
+		KUNIT_EXPECT_GT(test, leaf_of(kt, 0).bytes, tree->page_size);
+		let_worker_rest(kt);
+		KUNIT_EXPECT_LE(test, leaf_of(kt, 0).bytes, tree->page_size);
+		KUNIT_EXPECT_EQ_MSG(test, 0, records_left(kt), "round %u", round);
+		expect_whole(kt);
+	}
+}
+
 /* A leaf that the worker comes to after the first one. */
 #define LATE_KEY	78
 
@@ -1198,10 +1246,7 @@ static void a_round_without_memory_ends_and_the_next_goes_on_behind(struct kunit
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree->asleep));
 
 	tree->map->limit = BW_IDS_MAX;
-	enable_delayed_work(worker_of(kt));
-	queue_delayed_work(kt->wq, worker_of(kt), 0);
-	wait_until_asleep(kt);
-	disable_delayed_work_sync(worker_of(kt));
+	let_worker_rest(kt);
 	KUNIT_EXPECT_EQ(test, 0, tree->delays);
 	expect_whole(kt);
 }
@@ -1252,6 +1297,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_free_id_is_handed_out_once),
 	KUNIT_CASE(a_put_whose_key_was_removed_meanwhile_does_not_pass_the_limit),
 	KUNIT_CASE(a_change_at_the_end_of_a_round_is_looked_after),
+	KUNIT_CASE(the_worker_does_not_rest_while_its_own_records_are_left),
 	KUNIT_CASE(a_round_without_memory_ends_and_the_next_goes_on_behind),
 	KUNIT_CASE(a_round_ends_when_its_tree_does),
 	{}
