@@ -60,7 +60,7 @@ bool mt_layer_is_thin(const struct mt_node *root)
 	leaf = container_of(root, struct mt_leaf, node);
 	perm = READ_ONCE(leaf->perm);
 	slot = READ_ONCE(leaf->slot[mt_perm_slot(perm, 0)]);
-	if (READ_ONCE(root->above) == MT_ROOT)
+	if (mt_above(root) == MT_ROOT)
 		return false;
 	return !mt_perm_size(perm) || (mt_perm_size(perm) == 1 && !mt_slot_is_layer(slot));
 }

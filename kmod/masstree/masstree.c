@@ -155,7 +155,7 @@ static struct kvt_index *mt_create(const struct kvt_index_env *env)
 /* A list of nodes to free, linked through what was above them. */
 static void mt_doom(struct mt_node **list, struct mt_node *node)
 {
-	node->above = (unsigned long)*list;
+	node->above = *list;
 	*list = node;
 }
 
@@ -197,7 +197,7 @@ static void mt_destroy(struct kvt_index *index)
 	mt_layer_exit(tree);
 	mt_doom(&list, tree->root);
 	while ((node = list)) {
-		list = (struct mt_node *)node->above;
+		list = node->above;
 		if (mt_is_leaf(node))
 			mt_destroy_leaf(tree, mt_leaf(node), &list);
 		else

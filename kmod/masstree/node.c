@@ -279,10 +279,10 @@ struct mt_inner *mt_lock_parent(struct mt_node *node, bool tell)
 	struct mt_inner *parent;
 	unsigned long above;
 
-	while (!((above = READ_ONCE(node->above)) & MT_ROOT)) {
+	while (!((above = mt_above(node)) & MT_ROOT)) {
 		parent = (struct mt_inner *)above;
 		mt_lock(&parent->node, tell ? mt_class_of(&parent->node) : NULL, 0);
-		if (READ_ONCE(node->above) == above)
+		if (mt_above(node) == above)
 			return parent;
 		mt_unlock(&parent->node, tell ? mt_class_of(&parent->node) : NULL);
 	}
@@ -316,10 +316,10 @@ struct mt_leaf *mt_lock_up(struct mt_node *root, bool tell, unsigned int *slot)
 	struct mt_leaf *up;
 	unsigned long above;
 
-	while ((above = READ_ONCE(root->above)) != MT_ROOT) {
+	while ((above = mt_above(root)) != MT_ROOT) {
 		up = (struct mt_leaf *)(above & ~MT_ROOT);
 		mt_lock(&up->node, tell ? &mt_class_slot : NULL, 0);
-		if (READ_ONCE(root->above) == above) {
+		if (mt_above(root) == above) {
 			*slot = mt_slot_of(up, root);
 			return up;
 		}

@@ -52,7 +52,7 @@ struct mt_inner;
 struct mt_node {
 	u64 version;
 	union {
-		unsigned long above;		/* see MT_ROOT */
+		void *above;			/* see MT_ROOT */
 		struct llist_node retire;	/* of a deleted node */
 	};
 };
@@ -125,9 +125,15 @@ static inline unsigned long mt_layer_slot(struct mt_node *root)
  */
 #define MT_ROOT		1ul
 
+/* What is read of the node above depends on this: it was new when it came there. */
+static inline unsigned long mt_above(const struct mt_node *node)
+{
+	return (unsigned long)READ_ONCE(node->above);
+}
+
 static inline bool mt_is_root(const struct mt_node *node)
 {
-	return READ_ONCE(node->above) & MT_ROOT;
+	return mt_above(node) & MT_ROOT;
 }
 
 static inline struct mt_leaf *mt_leaf(struct mt_node *node)
@@ -384,13 +390,13 @@ static inline void mt_inner_set_nkeys(struct mt_inner *inner, unsigned int nkeys
 
 static inline void mt_set_parent(struct mt_node *node, struct mt_inner *parent)
 {
-	WRITE_ONCE(node->above, (unsigned long)parent);
+	WRITE_ONCE(node->above, parent);
 }
 
 /* A layer's root is held by a slot of this leaf. */
 static inline void mt_set_up(struct mt_node *root, struct mt_leaf *up)
 {
-	WRITE_ONCE(root->above, (unsigned long)up | MT_ROOT);
+	WRITE_ONCE(root->above, (void *)((unsigned long)up | MT_ROOT));
 }
 
 /* A node is where another was: below the same parent, or the root of the same layer. */

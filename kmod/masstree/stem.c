@@ -30,7 +30,7 @@ static struct mt_node *mt_lock_alone(struct mt_leaf *leaf)
 		return NULL;
 	while ((parent = mt_lock_parent(node, false)) && !parent->nkeys)
 		node = &parent->node;
-	if (!parent && READ_ONCE(node->above) != MT_ROOT)
+	if (!parent && mt_above(node) != MT_ROOT)
 		return node;
 	if (parent)
 		mt_unlock(&parent->node, NULL);
