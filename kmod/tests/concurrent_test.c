@@ -527,15 +527,18 @@ static void cc_join(struct kunit *test, struct cc *cc, struct cc_worker *crew)
 	}
 }
 
-/* Now and then a step of a change takes longer, and more can happen meanwhile. */
+/*
+ * Now and then a step of a change takes longer, and more can happen meanwhile: by some time
+ * and not by some turns, as one of these is long where a CPU has much else to do.
+ */
 static void cc_dawdle(enum kvt_park at)
 {
-	u32 r = (u32)ktime_get_mono_fast_ns() * 0x9e3779b1u >> 16;
-	unsigned int spin;
+	u64 start = ktime_get_mono_fast_ns();
+	u32 r = (u32)start * 0x9e3779b1u >> 16;
 
 	if (r & 15)
 		return;
-	for (spin = r >> 5; spin; spin--)
+	while (ktime_get_mono_fast_ns() - start < r)
 		cpu_relax();
 }
 
