@@ -66,7 +66,6 @@ struct bw_tree {
 	bool busy;			/* there were changes since its last round */
 	bool asleep;			/* it is not queued */
 	bool ending;			/* its round is to end at once */
-	u8 rest;			/* rounds that found no change and left no records */
 	u8 round;
 	u8 delays;			/* rounds in a row that want of memory has ended */
 	u32 resume;			/* where the next one begins */
@@ -157,6 +156,9 @@ static __always_inline void bw_prefetch_far_value(const void *v)
 
 void bw_count_record(const struct bw_tree *tree, const struct bw_rec *rec, int sign);
 
+/* tidy.c */
+void bw_tidy_later(struct bw_tree *tree);
+
 /* The chain of a page had @from records, and has @to now. */
 static inline void bw_count_chain(const struct bw_tree *tree, unsigned int from, unsigned int to)
 {
@@ -176,7 +178,7 @@ static inline void bw_count_chain(const struct bw_tree *tree, unsigned int from,
  * Make @new, whose next is usually @old, the page's newest record, if @old still is.
  * @nr: as what it is counted
  */
-static inline bool bw_swap(const struct bw_tree *tree, u32 id, struct bw_rec *old,
+static inline bool bw_swap(struct bw_tree *tree, u32 id, struct bw_rec *old,
 			   struct bw_rec *new, enum bw_nr nr)
 {
 	unsigned long expect = (unsigned long)old;
@@ -190,6 +192,9 @@ static inline bool bw_swap(const struct bw_tree *tree, u32 id, struct bw_rec *ol
 	bw_count_chain(tree, old->depth, new->depth);
 	if (new->flags & BW_OWN && new->next == old)
 		bw_count_record(tree, new, 1);
+	/* What a change of structure leaves, by whomever, is for the worker: bw_commit() does so. */
+	if (nr != BW_NR_UPDATE)
+		bw_tidy_later(tree);
 	return true;
 }
 
@@ -355,10 +360,8 @@ static inline bool bw_is_underfull(const struct bw_tree *tree, const struct bw_r
 	return top->nr <= 1 || top->bytes < tree->page_size / 4;
 }
 
-/* tidy.c */
 void bw_tidy_init(struct bw_tree *tree);
 void bw_tidy_exit(struct bw_tree *tree);
-void bw_tidy_later(struct bw_tree *tree);
 void bw_sweep(struct kvt_index *index);
 
 /* delta.c */

@@ -175,9 +175,6 @@ int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 	do {
 		bw_stock_drop(tree, &s.stock[s.deep]);
 	} while (s.deep--);
-	/* Have the worker finish what was begun; not if the limit would refuse it again. */
-	if (ret != -EDQUOT)
-		bw_tidy_later(tree);
 	return ret;
 }
 

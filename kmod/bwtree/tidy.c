@@ -136,7 +136,6 @@ static int bw_work_round(struct bw_tree *tree, bool *left)
 	care->young = false;
 	err = bw_round(tree, care, false);
 	tree->resume = care->id;
-	/* They may be the worker's: terms for the pages that it has split. */
 	*left = care->young;
 	kfree(care);
 	return err;
@@ -145,17 +144,14 @@ static int bw_work_round(struct bw_tree *tree, bool *left)
 static void bw_work(struct work_struct *work)
 {
 	struct bw_tree *tree = container_of(to_delayed_work(work), struct bw_tree, work);
-	bool left = false;
+	bool left = false, again;
 	int err = bw_work_round(tree, &left);
 
 	tree->delays = err ? min(tree->delays + 1, BW_TIDY_DELAYS) : 0;
-	/* Two such rounds leave nothing to be done: the first one may have left records. */
-	if (xchg(&tree->busy, false) || left || err)
-		tree->rest = 0;
-	else
-		tree->rest++;
+	/* Nobody changed anything, the worker included: what it could do is done. */
+	again = xchg(&tree->busy, false) || left || err;
 	kvt_park_loose(KVT_PARK_BW_TIDIED);
-	if (tree->rest < 2)
+	if (again)
 		queue_delayed_work(tree->index.env.wq, &tree->work,
 				   BW_TIDY_DELAY << tree->delays);
 	else
