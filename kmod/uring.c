@@ -355,7 +355,7 @@ static bool call_quick(struct call *call)
 
 /*
  * EINTR is for what was executed (kvt_wait_durable()).  What a fatal signal ended before
- * that is as if it had been canceled.
+ * that is as if it had been canceled, which the completion alone tells.
  */
 static int call_result(int ret)
 {
@@ -381,7 +381,11 @@ static noinline int call_op_slow(struct call *call)
 		return ret;
 	call_end_wait(call);
 	result = call_result(ret);
-	fault = kvt_op_blocked(&call->ctx, ret) ? -EAGAIN : call_copy_out(call, result);
+	fault = 0;
+	if (kvt_op_blocked(&call->ctx, ret))
+		fault = -EAGAIN;
+	else if (result == ret)
+		fault = call_copy_out(call, result);
 	if (fault == -EAGAIN) {
 		kvt_op_leave(&call->ctx);
 		return call_punt(call);

@@ -421,12 +421,14 @@ TEST_F(held, command_that_a_kill_ends_before_it_is_executed_was_canceled)
 	make_small_ring(self);
 	start_put(self, 8, 0);
 	self->op[0].val = kvt_ptr(silent.mem);
+	self->op[0].result = 77;
 	kvt_ring_sqe_at(&self->ring, 0)->flags |= IOSQE_ASYNC;
 	pid = kvt_fork(submit_and_stay, &self->ring);
 	kvt_silent_wait(&silent, 1);
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	kvt_ring_wait(&self->ring, &cqe);
 	EXPECT_EQ(-ECANCELED, cqe.res);
+	EXPECT_EQ(77, self->op[0].result);
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 	EXPECT_EQ(0, kvt_version(self->fd, kvt_bytes(&(__u32){ 0 }, 4)));
 	EXPECT_EQ(canceled + 1, kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL));
