@@ -17,52 +17,12 @@
 #include <sys/wait.h>
 #include "kselftest_harness.h"
 #include "lib/durable.h"
+#include "lib/knobs.h"
 #include "lib/kvt_test.h"
 #include "lib/oracle.h"
 
 #define SIZE	132		/* MiB: more than the least */
 #define DISK	"kvterr"
-#define DEBUGFS	"/sys/kernel/debug/"
-
-static bool knob_try(const char *file, const char *value)
-{
-	int fd = open(file, O_WRONLY | O_CLOEXEC);
-	bool done;
-
-	if (fd < 0)
-		return false;
-	done = write(fd, value, strlen(value)) == (ssize_t)strlen(value);
-	close(fd);
-	return done;
-}
-
-static void knob(const char *attr, const char *name, const char *value)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), DEBUGFS "%s/%s", attr, name);
-	KVT_CHECK(knob_try(path, value));
-}
-
-static void knob_number(const char *attr, const char *name, __u64 value)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%llu", value);
-	knob(attr, name, text);
-}
-
-static long knob_read(const char *attr, const char *name)
-{
-	char path[128], text[32] = "";
-	int fd;
-
-	snprintf(path, sizeof(path), DEBUGFS "%s/%s", attr, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	KVT_CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
-	close(fd);
-	return strtol(text, NULL, 10);
-}
 
 static void disk_make(struct kvt_oracle *o, bool discard)
 {
@@ -97,27 +57,27 @@ static void fail_arm(struct kvt_oracle *o, unsigned int n)
 	unsigned int i;
 	int fd;
 
-	knob_number(MAKE, "interval", n);
+	kvt_knob_number(MAKE, "interval", n);
 	if (n > 1) {
 		fd = open(o->disk->path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 		KVT_CHECK(fd >= 0);
-		knob(MAKE, "times", "1");
-		for (i = 0; knob_read(MAKE, "times"); i++) {
+		kvt_knob(MAKE, "times", "1");
+		for (i = 0; kvt_knob_read(MAKE, "times"); i++) {
 			KVT_CHECK(i <= n);
 			if (pread(fd, block, sizeof(block), 0) < 0)
 				KVT_CHECK(errno == EIO);
 		}
 		close(fd);
 	}
-	knob(MAKE, "times", "1");
+	kvt_knob(MAKE, "times", "1");
 }
 
 /* Whether it failed.  Nothing does from now on. */
 static bool fail_over(void)
 {
-	bool over = !knob_read(MAKE, "times");
+	bool over = !kvt_knob_read(MAKE, "times");
 
-	knob(MAKE, "times", "0");
+	kvt_knob(MAKE, "times", "0");
 	return over;
 }
 
@@ -125,17 +85,17 @@ static void fail_setup(const struct kvt_disk *disk)
 {
 	char path[128];
 
-	knob(MAKE, "times", "0");
-	knob(MAKE, "probability", "100");
-	knob(MAKE, "verbose", "0");
+	kvt_knob(MAKE, "times", "0");
+	kvt_knob(MAKE, "probability", "100");
+	kvt_knob(MAKE, "verbose", "0");
 	snprintf(path, sizeof(path), "/sys/block/%s/make-it-fail", strrchr(disk->path, '/') + 1);
-	KVT_CHECK(knob_try(path, "1"));
+	KVT_CHECK(kvt_knob_try(path, "1"));
 }
 
 static void fail_teardown(void)
 {
-	knob(MAKE, "probability", "0");
-	knob(MAKE, "interval", "1");
+	kvt_knob(MAKE, "probability", "0");
+	kvt_knob(MAKE, "interval", "1");
 }
 
 FIXTURE(requests) {
@@ -151,7 +111,7 @@ FIXTURE_VARIANT_ADD(requests, discard) { .discard = true };
 
 FIXTURE_SETUP(requests)
 {
-	if (access(DEBUGFS MAKE, F_OK))
+	if (access(KVT_DEBUGFS MAKE, F_OK))
 		SKIP(return, "the kernel cannot make requests fail");
 	oracle_begin(&self->o, variant->discard);
 	fail_setup(self->o.disk);
@@ -257,7 +217,7 @@ static bool format_failing(struct __test_metadata *_metadata, struct kvt_oracle 
 
 	kvt_null_remove(o->disk);
 	disk_make(o, false);
-	KVT_CHECK(knob_try("/sys/block/" DISK "/make-it-fail", "1"));
+	KVT_CHECK(kvt_knob_try("/sys/block/" DISK "/make-it-fail", "1"));
 	fail_arm(o, n);
 	status = kvt_format(o->disk, 1);
 	failed = fail_over();
@@ -302,23 +262,6 @@ FIXTURE(memory) {
 	int nth;
 };
 
-static void memory_knobs(void)
-{
-	static const char * const attrs[] = { "failslab", "fail_page_alloc" };
-	size_t i;
-
-	for (i = 0; i < NR(attrs); i++) {
-		knob(attrs[i], "probability", "0");
-		knob(attrs[i], "ignore-gfp-wait", "N");
-		knob(attrs[i], "verbose", "0");
-		knob(attrs[i], "interval", "1");
-		knob(attrs[i], "space", "0");
-	}
-	knob("failslab", "cache-filter", "N");
-	knob("fail_page_alloc", "ignore-gfp-highmem", "N");
-	knob("fail_page_alloc", "min-order", "0");
-}
-
 /* Write all of a disk, as it is: from here on it needs no memory. */
 static void disk_fill(const struct kvt_disk *disk)
 {
@@ -336,9 +279,9 @@ static void disk_fill(const struct kvt_disk *disk)
 
 FIXTURE_SETUP(memory)
 {
-	if (access(KVT_NTH, F_OK) || access(DEBUGFS "failslab", F_OK))
+	if (access(KVT_NTH, F_OK) || access(KVT_DEBUGFS "failslab", F_OK))
 		SKIP(return, "the kernel cannot make allocations fail");
-	memory_knobs();
+	kvt_knobs_of_memory();
 	oracle_begin(&self->o, false);
 	/* It is the module that is to find no memory. */
 	disk_fill(self->o.disk);
@@ -378,44 +321,6 @@ static void module_range(__u64 *start, __u64 *end)
 	KVT_CHECK(size);
 	*start = at;
 	*end = at + size;
-}
-
-static void range_set(const char *attr, __u64 start, __u64 end)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)start);
-	knob(attr, "require-start", text);
-	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)end);
-	knob(attr, "require-end", text);
-	knob(attr, "stacktrace-depth", "32");
-}
-
-/* Where a function of the kernel's is. */
-static bool function_range(const char *name, __u64 *start, __u64 *end)
-{
-	unsigned long long at, next = ~0ULL, found = 0;
-	char line[256], symbol[128];
-	FILE *f;
-	int pass;
-
-	f = fopen("/proc/kallsyms", "re");
-	KVT_CHECK(f);
-	for (pass = 0; pass < 2; pass++) {
-		rewind(f);
-		while (fgets(line, sizeof(line), f)) {
-			if (sscanf(line, "%llx %*c %127s", &at, symbol) != 2)
-				continue;
-			if (!pass && !strcmp(symbol, name))
-				found = at;
-			else if (pass && at > found && at < next)
-				next = at;
-		}
-	}
-	fclose(f);
-	*start = found;
-	*end = next;
-	return found;
 }
 
 static bool no_memory(int err)
@@ -489,22 +394,22 @@ TEST_F(memory, attach_without_memory_from_anywhere_changes_nothing)
 	__u64 start, end;
 	int err;
 
-	if (access(DEBUGFS "failslab/require-start", F_OK) ||
-	    !function_range("__vmalloc_node_range_noprof", &start, &end))
+	if (access(KVT_DEBUGFS "failslab/require-start", F_OK) ||
+	    !kvt_function_range("__vmalloc_node_range_noprof", &start, &end))
 		SKIP(return, "the kernel does not know who allocates");
 	o->acked = KVT_ORACLE_KEYS;
 	o->tried = KVT_ORACLE_KEYS;
-	range_set("fail_page_alloc", start, end);
-	knob("fail_page_alloc", "times", "-1");
+	kvt_knob_range("fail_page_alloc", start, end);
+	kvt_knob("fail_page_alloc", "times", "-1");
 	for (n = 1; failed; n++) {
 		ASSERT_GT(10000, n);
-		knob("fail_page_alloc", "probability", "100");
+		kvt_knob("fail_page_alloc", "probability", "100");
 		kvt_nth_set(self->nth, n);
 		err = kvt_attach(o->dev, o->name, o->disk, 1, 0);
 		/* From there on vmalloc() has nothing, too. */
 		failed = kvt_nth_done(self->nth);
 		failures += failed;
-		knob("fail_page_alloc", "probability", "0");
+		kvt_knob("fail_page_alloc", "probability", "0");
 		ASSERT_TRUE(err ? failed && no_memory(err) : true) {
 			TH_LOG("allocation %u: %d", n, err);
 		}
@@ -512,7 +417,7 @@ TEST_F(memory, attach_without_memory_from_anywhere_changes_nothing)
 		if (!err)
 			ASSERT_EQ(0, kvt_detach(o->dev, o->name));
 	}
-	range_set("fail_page_alloc", 0, ~0ULL);
+	kvt_knob_range("fail_page_alloc", 0, ~0ULL);
 	kvt_oracle_judge(o);
 	EXPECT_LT(20, failures);
 	TH_LOG("%u failures", failures);
@@ -540,9 +445,9 @@ FIXTURE_SETUP(lives)
 	struct kvt_oracle *o = &self->o;
 	__u32 i;
 
-	if (access(DEBUGFS MAKE, F_OK) || access(KVT_NTH, F_OK))
+	if (access(KVT_DEBUGFS MAKE, F_OK) || access(KVT_NTH, F_OK))
 		SKIP(return, "the kernel cannot make anything fail");
-	memory_knobs();
+	kvt_knobs_of_memory();
 	o->dev = kvt_open();
 	ASSERT_LE(0, o->dev);
 	o->fd = -1;
@@ -774,7 +679,7 @@ static bool failed_again(void *arg)
 {
 	long *times = arg;
 
-	return knob_read("failslab", "times") < *times;
+	return kvt_knob_read("failslab", "times") < *times;
 }
 
 /* The log is full: what is in the buffers takes a checkpoint to be durable. */
@@ -788,16 +693,16 @@ TEST_F(memory, detach_of_a_full_log_waits_for_memory_and_loses_nothing)
 	long times;
 	size_t i;
 
-	if (access(DEBUGFS "failslab/require-start", F_OK) ||
-	    !function_range("kvt_save", &start, &end))
+	if (access(KVT_DEBUGFS "failslab/require-start", F_OK) ||
+	    !kvt_function_range("kvt_save", &start, &end))
 		SKIP(return, "the kernel does not know who allocates");
 	fill = mmap(NULL, sizeof(*fill), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, fill);
 	ASSERT_EQ(0, kvt_oracle_attach(o));
 	for (i = 0; i < NR(attrs); i++) {
-		range_set(attrs[i], start, end);
-		knob_number(attrs[i], "times", FAILURES);
-		knob(attrs[i], "probability", "100");
+		kvt_knob_range(attrs[i], start, end);
+		kvt_knob_number(attrs[i], "times", FAILURES);
+		kvt_knob(attrs[i], "probability", "100");
 	}
 	filler = kvt_child();
 	if (!filler)
@@ -810,12 +715,12 @@ TEST_F(memory, detach_of_a_full_log_waits_for_memory_and_loses_nothing)
 	if (!pid)
 		_exit(kvt_detach(o->dev, o->name) ? 1 : 0);
 	EXPECT_TRUE(kvt_eventually(is_detached, o));
-	times = knob_read("failslab", "times") - 3;
+	times = kvt_knob_read("failslab", "times") - 3;
 	EXPECT_TRUE(kvt_eventually(failed_again, &times));
 	ASSERT_EQ(0, waitpid(pid, NULL, WNOHANG));
 	for (i = 0; i < NR(attrs); i++) {
-		knob(attrs[i], "probability", "0");
-		range_set(attrs[i], 0, ~0ULL);
+		kvt_knob(attrs[i], "probability", "0");
+		kvt_knob_range(attrs[i], 0, ~0ULL);
 	}
 	EXPECT_EQ(0, kvt_wait(pid));
 	ASSERT_EQ(0, kvt_oracle_attach(o));
@@ -833,14 +738,14 @@ static void workers_without(struct __test_metadata *_metadata, struct kvt_oracle
 	bool failed = true;
 	__u64 space;
 
-	knob(attr, "times", "0");
-	knob(attr, "probability", "100");
+	kvt_knob(attr, "times", "0");
+	kvt_knob(attr, "probability", "100");
 	for (space = 0; failed; space += step + space / 5) {
-		knob_number(attr, "space", space);
-		knob(attr, "times", "1");
+		kvt_knob_number(attr, "space", space);
+		kvt_knob(attr, "times", "1");
 		kvt_oracle_run(o, &out);
-		failed = !knob_read(attr, "times");
-		knob(attr, "times", "0");
+		failed = !kvt_knob_read(attr, "times");
+		kvt_knob(attr, "times", "0");
 		ASSERT_TRUE(!out.attached || no_memory(out.attached)) {
 			TH_LOG("%s %llu: attach %d", attr, space, out.attached);
 		}
@@ -855,7 +760,7 @@ static void workers_without(struct __test_metadata *_metadata, struct kvt_oracle
 		failures += failed;
 		kvt_oracle_judge(o);
 	}
-	knob(attr, "probability", "0");
+	kvt_knob(attr, "probability", "0");
 	EXPECT_LT(10, failures);
 	TH_LOG("%s: %u failures in %llu", attr, failures, space);
 }
@@ -867,20 +772,20 @@ TEST_F(memory, workers_without_memory_lose_nothing)
 	__u64 start, end;
 	size_t i;
 
-	if (access(DEBUGFS "failslab/require-start", F_OK))
+	if (access(KVT_DEBUGFS "failslab/require-start", F_OK))
 		SKIP(return, "the kernel does not know who allocates");
 	module_range(&start, &end);
 	for (i = 0; i < NR(attrs); i++) {
-		range_set(attrs[i], start, end);
+		kvt_knob_range(attrs[i], start, end);
 		workers_without(_metadata, &self->o, attrs[i], i ? 1 : 4000);
-		range_set(attrs[i], 0, ~0ULL);
+		kvt_knob_range(attrs[i], 0, ~0ULL);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	if (access(DEBUGFS "failslab", F_OK))
-		mount("debugfs", DEBUGFS, "debugfs", 0, NULL);
+	if (access(KVT_DEBUGFS "failslab", F_OK))
+		mount("debugfs", KVT_DEBUGFS, "debugfs", 0, NULL);
 	if (access(KVT_NTH, F_OK)) {
 		printf("TAP version 13\n1..0 # SKIP the kernel has no fault injection\n");
 		return KSFT_SKIP;
