@@ -753,6 +753,54 @@ TEST_F(waiting, full_completion_queue_loses_no_cancellation)
 	EXPECT_EQ(0, *s->ring.kcq_overflow);
 }
 
+#define FEW		8
+
+/* As long as there are some: the first of those that are left, which may be at work. */
+static void *cancel_first(void *arg)
+{
+	struct storm *s = arg;
+	struct kvt_ring ring;
+	__u32 i;
+
+	KVT_CHECK(kvt_ring_init(&ring, FEW, 0) == 0);
+	while (__atomic_load_n(&s->under_way, __ATOMIC_RELAXED)) {
+		for (i = 0; i < FEW; i++)
+			kvt_sqe_cancel(kvt_ring_sqe(&ring), s->fd, 0, 0, OTHER);
+		kvt_ring_submit(&ring);
+		for (i = 0; i < FEW; i++)
+			take_reply(s, kvt_ring_result(&ring, OTHER));
+		/* Most are to be executed meanwhile. */
+		usleep(100);
+	}
+	kvt_ring_exit(&ring);
+	return NULL;
+}
+
+/* All have the same user_data.  The next one is canceled in its stead. */
+TEST_F(waiting, command_at_work_is_not_counted_as_canceled)
+{
+	__u64 canceled = 0, ok = 0, wins = kvt_fewer(MANY, 4);
+	struct storm *s = self->s;
+	pthread_t thread;
+	int tries;
+
+	ring_init(s);
+	s->group = KEYS;
+	for (tries = 0; tries < TRIES && (ok < 8 * wins || canceled < wins); tries++) {
+		start_puts(s, 0, KEYS);
+		KVT_CHECK(pthread_create(&thread, NULL, cancel_first, s) == 0);
+		wait_all(s);
+		KVT_CHECK(pthread_join(thread, NULL) == 0);
+		ASSERT_EQ(KEYS, s->seen[0]);
+		ASSERT_EQ(s->ok[0], check_keys(s));
+		canceled += s->canceled[0];
+		ok += s->ok[0];
+	}
+	TH_LOG("%llu executed, %llu canceled, %d times", ok, canceled, tries);
+	EXPECT_LT(0, canceled);
+	EXPECT_EQ(canceled, s->replies);
+}
+
 /* Odd numbers of the upper half: others with the same low bits come before them. */
 TEST_F(waiting, cancel_meets_the_command_of_that_user_data_alone)
 {
