@@ -192,7 +192,7 @@ static inline bool bw_swap(struct bw_tree *tree, u32 id, struct bw_rec *old,
 	bw_count_chain(tree, old->depth, new->depth);
 	if (new->flags & BW_OWN && new->next == old)
 		bw_count_record(tree, new, 1);
-	/* What a change of structure leaves, by whomever, is for the worker: bw_commit() does so. */
+	/* What a change of structure leaves, by whomever, is for the worker. */
 	if (nr != BW_NR_UPDATE)
 		bw_tidy_later(tree);
 	return true;
