@@ -339,13 +339,32 @@ bool kvt_silent_make(struct kvt_silent *s, unsigned int pages)
 	return true;
 }
 
+static void send_order(struct kvt_silent *s, const struct order *order)
+{
+	KVT_CHECK(write(s->orders, order, sizeof(*order)) == sizeof(*order));
+}
+
+/* What comes back may be an order that nobody waits for any more. */
+static bool is_done(struct kvt_silent *s, const struct order *order, int ms)
+{
+	struct pollfd fd = { .fd = s->orders, .events = POLLIN };
+	struct order done;
+
+	do {
+		if (!poll(&fd, 1, ms))
+			return false;
+		KVT_CHECK(read(s->orders, &done, sizeof(done)) == sizeof(done));
+	} while (done.state != order->state || done.nr != order->nr);
+	return true;
+}
+
 /* Returns when the server has taken it, and has so many requests without an answer. */
 static void order(struct kvt_silent *s, enum state state, unsigned int nr)
 {
 	struct order order = { .state = state, .nr = nr };
 
-	KVT_CHECK(write(s->orders, &order, sizeof(order)) == sizeof(order));
-	KVT_CHECK(read(s->orders, &order, sizeof(order)) == sizeof(order));
+	send_order(s, &order);
+	is_done(s, &order, -1);
 }
 
 void kvt_silent_wait(struct kvt_silent *s, unsigned int nr)
@@ -355,17 +374,23 @@ void kvt_silent_wait(struct kvt_silent *s, unsigned int nr)
 
 char *kvt_silent_write(struct kvt_silent *s, const void *data, size_t len)
 {
+	const struct order written = { .state = SILENT, .nr = 1 };
 	size_t page = sysconf(_SC_PAGESIZE);
 
 	order(s, ANSWERS, 0);
 	s->shared = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, s->file, 0);
 	KVT_CHECK(s->shared != MAP_FAILED);
-	/* It is read, so that only a write will not be answered, whoever begins it. */
-	(void)*(volatile char *)s->shared;
-	order(s, SILENT, 0);
-	memcpy(s->shared, data, len);
-	KVT_CHECK(sync_file_range(s->file, 0, page, SYNC_FILE_RANGE_WRITE) == 0);
-	kvt_silent_wait(s, 1);
+	/*
+	 * The kernel may write the page as soon as it is dirty, and keep the rest of the data
+	 * from it: that is answered, and once all is there the page is made dirty again.
+	 */
+	do {
+		order(s, ANSWERS, 0);
+		memcpy(s->shared, data, len);
+		order(s, SILENT, 0);
+		KVT_CHECK(sync_file_range(s->file, 0, page, SYNC_FILE_RANGE_WRITE) == 0);
+		send_order(s, &written);
+	} while (!is_done(s, &written, 1000));
 	return s->shared;
 }
 
