@@ -15,8 +15,8 @@
  * that are canceled it sends, too.  Nobody goes further than a portion under the lock.
  *
  * A tree finds changes by their user_data, and another one by the process that submitted
- * them: whoever cancels meets what is to be canceled, and nothing else.  What was executed is
- * in a tree of its own, which only tells that it cannot be canceled.
+ * them, so a cancellation looks at nothing else.  What was executed is in a tree of its own,
+ * which only tells that it cannot be canceled.
  *
  * Memory becomes free, and epochs durable, more often than works run.  A session that has
  * heard of an event does not listen any more.  Its work listens again before it looks, if

@@ -141,8 +141,7 @@ static int remove_long_keys(void *arg)
 	return 0;
 }
 
-/* The engine's worker makes all records part of their pages. */
-/* Should it wait for ever, it has told for what. */
+/* The engine's worker makes all records part of their pages.  A long wait tells for what. */
 static void wait_for_worker(struct __test_metadata *_metadata, struct _test_data_memory *self)
 {
 	long records, waiting, tries = 0;

@@ -528,8 +528,8 @@ static void cc_join(struct kunit *test, struct cc *cc, struct cc_worker *crew)
 }
 
 /*
- * Now and then a step of a change takes longer, and more can happen meanwhile: by some time
- * and not by some turns, as one of these is long where a CPU has much else to do.
+ * Now and then a step of a change takes longer, and more can happen meanwhile.  The clock ends
+ * it: a number of turns would take seconds on a CPU that has much else to do.
  */
 static void cc_dawdle(enum kvt_park at)
 {

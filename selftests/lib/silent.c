@@ -2,10 +2,10 @@
 /*
  * A FUSE file whose server does not answer reads; see silent.h.
  *
- * The server is a process of its own, which executes the test's program: a thread would share
- * the test's memory, and could not take a request while another one unmaps some behind somebody
- * who waits for the file; and a child that executes nothing would hold what the test maps and
- * has opened.  What it is to do is told through a socket.
+ * The server is a process of its own, which executes the test's program.  A thread would share
+ * the test's memory: its read() would wait for the memory's lock, behind a thread that unmaps
+ * something, which in turn waits for a fault on the file.  A child that executes nothing would
+ * hold what the test maps and has opened.  The test sends it orders through a socket.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -377,7 +377,6 @@ char *kvt_silent_write(struct kvt_silent *s, const void *data, size_t len)
 	const struct order written = { .state = SILENT, .nr = 1 };
 	size_t page = sysconf(_SC_PAGESIZE);
 
-	order(s, ANSWERS, 0);
 	s->shared = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, s->file, 0);
 	KVT_CHECK(s->shared != MAP_FAILED);
 	/*
