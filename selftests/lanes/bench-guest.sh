@@ -108,7 +108,7 @@ write_command()
 		printf '%q --json %q %s %s; rc=$?\n' "$PROGRAM" "$LOGS/$NAME.json" "$OPTIONS" \
 			"$DISKS"
 		# shellcheck disable=SC2016
-		echo 'rmmod kvtree && exit $rc'
+		printf '%q && exit $rc\n' "$LANES/unload.sh"
 	} >"$LOGS/command"
 	chmod +x "$LOGS/command"
 	write_job '' '' 0 0 "$LOGS/command"

@@ -164,7 +164,7 @@ in_kernel()
 		# shellcheck disable=SC2016
 		echo 'insmod "$KVTREE_MODULE" || exit'
 		"$1"
-		echo 'rmmod kvtree'
+		printf '%q\n' "$LANES/unload.sh"
 	} >"$LOGS/command"
 	chmod +x "$LOGS/command"
 	write_job '' '' 0 0 "$LOGS/command"

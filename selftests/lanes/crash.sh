@@ -218,7 +218,7 @@ stock_script()
 		--mib $UNEQUAL_MIB --less "$LESS" --checkpoint 40
 	attach one
 	attach three
-	echo 'rmmod kvtree'
+	printf '%q\n' "$LANES/unload.sh"
 }
 
 stock_boot()
@@ -273,7 +273,7 @@ uml_script()
 	RECORDS=$OUT/../stock/results
 	attach_stock one /dev/ubda
 	ATTACH=$((ATTACH / 3)) attach_stock three /dev/ubda /dev/ubdb /dev/ubdc
-	echo 'rmmod kvtree'
+	printf '%q\n' "$LANES/unload.sh"
 }
 
 # The arguments for UML that make disks of files.
@@ -310,7 +310,7 @@ one_cpu_script()
 	echo '[ "$(nproc --all)" -eq 1 ]'
 	RECORDS=$OUT/../uml/results attach round /dev/ubda --compare
 	ATTACH=$((ATTACH / 3)) attach_stock three /dev/ubda /dev/ubdb /dev/ubdc
-	echo 'rmmod kvtree'
+	printf '%q\n' "$LANES/unload.sh"
 }
 
 one_cpu_run()

@@ -55,7 +55,7 @@ write_script()
 		echo 'for file in /sys/kernel/debug/fail*/ignore-gfp-wait; do echo N >$file; done'
 		printf '%q ' "$FUZZ/fuzz" -timeout=60 -artifact_prefix="$LOGS/" "$@"
 		printf '>%q 2>&1 || exit\n' "$LOGS/fuzz.log"
-		echo 'rmmod kvtree'
+		printf '%q\n' "$LANES/unload.sh"
 	} >"$LOGS/script"
 	chmod +x "$LOGS/script"
 	write_job '' '' 0 0 "$LOGS/script"

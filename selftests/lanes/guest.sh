@@ -193,21 +193,6 @@ device_appears()
 	return 1
 }
 
-# shellcheck disable=SC2317 # called by check
-# io_uring lets go of files a moment after the process that had them is gone.
-unload_kvtree()
-{
-	local i
-
-	for i in $(seq 100); do
-		[ -e /sys/module/kvtree ] || return 0
-		rmmod kvtree 2>/dev/null && return
-		sleep 0.1
-	done
-	echo "kvtree is in use after $i tries: $(cat /sys/module/kvtree/refcnt)"
-	return 1
-}
-
 # Programs again, while stores that name no engine get the other one.
 run_second()
 {
@@ -248,7 +233,7 @@ run_tests()
 	for file in $PROGRAMS; do
 		! removes_module "$file" || run_program "$file" || return
 	done
-	check rmmod_kvtree unload_kvtree
+	check rmmod_kvtree "${0%/*}/unload.sh"
 	[ ! -e /proc/lockdep_stats ] || check lockdep_still_on lockdep_on
 	if [ "$KMEMLEAK" = 1 ]; then
 		check no_leaks_after_rmmod no_leaks unloaded

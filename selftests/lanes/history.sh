@@ -78,7 +78,7 @@ write_script()
 		echo 'insmod "$KVTREE_MODULE"'
 		echo 'until [ -c /dev/kvtree ]; do sleep 0.1; done'
 		"$1_lines"
-		echo 'rmmod kvtree'
+		printf '%q\n' "$LANES/unload.sh"
 	} >"$script"
 	chmod +x "$script"
 	write_job '' '' 0 0 "$script"
