@@ -56,6 +56,7 @@
 #include <asm/types.h>
 #include <ctype.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <linux/unistd.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -1142,6 +1143,7 @@ static int test_harness_argv_check(int argc, char **argv)
 				"\t-F name  exclude fixture\n"
 				"\t-r name  run specified test\n"
 				"\n"
+				"Names but that of -r may have wildcards.\n"
 				"Test filter options can be specified "
 				"multiple times. The filtering stops\n"
 				"at the first match. For example to "
@@ -1153,6 +1155,12 @@ static int test_harness_argv_check(int argc, char **argv)
 	}
 
 	return KSFT_PASS;
+}
+
+/* Not the kernel's, which compares: a name may be a pattern, as for KUnit. */
+static bool test_matches(const char *pattern, const char *name)
+{
+	return !fnmatch(pattern, name, 0);
 }
 
 static bool test_enabled(int argc, char **argv,
@@ -1171,15 +1179,15 @@ static bool test_enabled(int argc, char **argv,
 
 		switch (tolower(opt)) {
 		case 't':
-			if (!strcmp(t->name, optarg))
+			if (test_matches(optarg, t->name))
 				return islower(opt);
 			break;
 		case 'f':
-			if (!strcmp(f->name, optarg))
+			if (test_matches(optarg, f->name))
 				return islower(opt);
 			break;
 		case 'v':
-			if (!strcmp(v->name, optarg))
+			if (test_matches(optarg, v->name))
 				return islower(opt);
 			break;
 		case 'r':

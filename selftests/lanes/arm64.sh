@@ -61,7 +61,7 @@ boot()
 		console=ttyAMA0 ignore_loglevel panic=-1 rcupdate.rcu_cpu_stall_timeout=120
 		root=host rootfstype=9p
 		'rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=mmap' rw
-		kunit.timeout="$KUNIT_TIMEOUT" kunit.filter_glob="$(T=${T:-$SUITES} kunit_glob)"
+		kunit.timeout="$KUNIT_TIMEOUT" kunit.filter_glob="$(T=${T:-$SUITES} test_glob)"
 		init="$BIN/bash" KVT_BIN="$BIN" -- "$LANES/guest.sh" "$LOGS/job")
 
 	exec qemu-system-aarch64 -machine virt,gic-version=3 -cpu neoverse-n1 -smp 2 -m 2G \

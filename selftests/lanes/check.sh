@@ -47,7 +47,7 @@ run_broken()
 	mkdir -p "$dir"
 	rm -f "$dir"/*.ktap
 	START=$SECONDS
-	"$LANES/broken.sh" ${T:+"$(kunit_glob)"} >"$dir/broken.ktap" || true
+	"$LANES/broken.sh" ${T:+"$(test_glob)"} >"$dir/broken.ktap" || true
 	summary broken "$dir"
 }
 

@@ -6,7 +6,7 @@
 # kernel says about it goes through the console, which the host records.
 #
 # The host writes the job to the file that KVT_JOB or the first argument names:
-#   LANE OUT MODULE TEST_MODULES TEST_ARGS PROGRAMS PROGRAMS_SECOND PROGRAM_TIMEOUT
+#   LANE OUT MODULE TEST_MODULES TEST_ARGS PROGRAMS CASES PROGRAMS_SECOND PROGRAM_TIMEOUT
 #   PROGRAM_LONGEST KMEMLEAK COMMAND
 #
 # KVT_BIN is a folder of programs that take the place of the root's, where these are for
@@ -144,8 +144,8 @@ unload_test_modules()
 	[ ! -e /sys/module/kvtree_fault ] || check rmmod_kvtree_fault rmmod kvtree_fault
 }
 
-# run_program FILE [ENGINE]: the engine is part of the results' name. Fails if it cannot be
-# ended.
+# run_program FILE [ENGINE]: those of its CASES, if there are any. The engine is part of the
+# results' name. Fails if it cannot be ended.
 run_program()
 {
 	local file=$1 name result start=$SECONDS rc=0 pid watch ended
@@ -158,7 +158,7 @@ run_program()
 	remember_processes
 	: >"$result"
 	set -m
-	(cd "$(dirname "$file")" && exec "$file" </dev/null) >>"$result" 2>&1 &
+	(cd "$(dirname "$file")" && exec "$file" ${CASES:+-t "$CASES"} </dev/null) >>"$result" 2>&1 &
 	pid=$!
 	watch_program "$name" $pid "$result" >/dev/null &
 	watch=$!

@@ -6,8 +6,8 @@
 # common.sh.
 #
 # T=PATTERN    run a part: KUnit suites and kselftest programs whose name
-#              contains PATTERN, or matches it if it has a *. SUITE.CASE
-#              selects cases of KUnit suites. KUNIT_FILTER is an alias.
+#              contains PATTERN, or matches it if it has a *. SUITE.CASE and
+#              PROGRAM.CASE select cases, by whole names or patterns. KUNIT_FILTER is an alias.
 # ENGINE=NAME  run the programs with this engine alone: masstree or bwtree
 # KVT_SHORT=1  without what another lane has, too, or most of it: for "make check"
 # KVT_OUT      name under build/ instead of the lane's (for a second build)
@@ -160,15 +160,36 @@ list_programs()
 	fi
 }
 
+# T as a pattern of names: suites' with their cases, programs', patches'.
+test_glob()
+{
+	case $T in
+	*\**|*.*) echo "$T";;
+	*) echo "*$T*";;
+	esac
+}
+
+# The cases that T selects, as a pattern; nothing if it is for all.
+cases()
+{
+	[[ $T != *.* ]] || echo "${T#*.}"
+}
+
+# has_cases PROGRAM: can it be told which to run? Those of the harness can, which are compiled;
+# scripts cannot.
+has_cases()
+{
+	[ "$(head -c 2 "$1" 2>/dev/null | tr -d '\0')" != '#!' ]
+}
+
 # Program names that T selects, absolute.
 programs()
 {
-	local path glob=${T%%.*}
+	local path glob cases
 
-	case $glob in
-	*\**) ;;
-	*) glob="*$glob*";;
-	esac
+	cases=$(cases)
+	glob=$(test_glob)
+	glob=${glob%%.*}
 	list_programs | while read -r path; do
 		case $path in
 		/*) ;;
@@ -177,18 +198,12 @@ programs()
 		esac
 		# shellcheck disable=SC2254
 		case $(basename "$path") in
-		$glob) echo "$path";;
+		$glob)
+			if [ -z "$cases" ] || has_cases "$path"; then
+				echo "$path"
+			fi;;
 		esac
 	done
-}
-
-# T as a filter for KUnit.
-kunit_glob()
-{
-	case $T in
-	*\**|*.*) echo "$T";;
-	*) echo "*$T*";;
-	esac
 }
 
 # write_job TEST_MODULES PROGRAMS PROGRAM_TIMEOUT KMEMLEAK [COMMAND]
@@ -210,6 +225,7 @@ write_job()
 		printf 'TEST_ARGS=%q\n' "$TEST_ARGS"
 		[ "${ENGINE:-}" != bwtree ] || set -- "$1" '' "${@:3}"
 		printf 'PROGRAMS=%q\n' "$2"
+		printf 'CASES=%q\n' "$(cases)"
 		printf 'PROGRAM_TIMEOUT=%q\n' "$3"
 		printf 'PROGRAM_LONGEST=%q\n' "${PROGRAM_LONGEST:-1800}"
 		printf 'KMEMLEAK=%q\n' "$4"
@@ -301,18 +317,31 @@ hung()
 	sed -n 's/^.*kvtree-lane: hung: //p' "$CONSOLE" | head -n 60
 }
 
-# A filter leaves modules and programs with nothing to run.
+# nothing_matched RESULT: had T nothing to run there? KUnit makes no plan then.
+nothing_matched()
+{
+	case $1 in
+	*/kunit-*) ! grep -q '1\.\.[1-9]' "$1";;
+	*) grep -qx '1\.\.0' "$1";;
+	esac
+}
+
+# A filter leaves modules and programs with nothing to run. It is wrong if it does so with all.
 drop_empty()
 {
-	local f
+	local f dropped='' left=''
 
-	for f in "$LOGS"/kunit-*.ktap; do
-		if [ -e "$f" ] && ! grep -q 'ok [0-9]' "$f"; then
+	for f in "$LOGS"/*.ktap; do
+		if [ "$f" = "$LOGS/lane.ktap" ]; then
+			continue
+		elif nothing_matched "$f"; then
 			rm "$f"
+			dropped=1
+		else
+			left=1
 		fi
 	done
-	[ -n "$PROGRAMS" ] || compgen -G "$LOGS/kunit-*.ktap" >/dev/null ||
-		die "nothing matches T=$T"
+	[ -z "$dropped" ] || [ -n "$left" ] || die "nothing matches T=$T"
 }
 
 # How many tests a lane has at the least, about two thirds of those it had when this was

@@ -265,7 +265,7 @@ main()
 	python=$(venv lint-python "mypy==$MYPY_VERSION" "ruff==$RUFF_VERSION" \
 		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION")
 	cd "$TOP"
-	printf 'KTAP version 1\n1..10\n' >"$LOGS/lint.ktap"
+	printf 'KTAP version 1\n1..11\n' >"$LOGS/lint.ktap"
 	forget_old
 	check checkpatch checkpatch "$source" || true
 	check_once sparse "$(sparse_input | fingerprint)" sparse_check
@@ -275,6 +275,7 @@ main()
 	check ktap.py ktap_test || true
 	check found "$LANES/found_test.sh" || true
 	check limits "$LANES/limits_test.sh" || true
+	check select "$LANES/select_test.sh" || true
 	check python python_check "$python" || true
 	check man in_tree man_pages || true
 	summary lint "$LOGS"

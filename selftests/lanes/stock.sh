@@ -69,7 +69,7 @@ settings()
 
 boot()
 {
-	VM_ARGS="kunit.timeout=1200 kunit.filter_glob=$(T=${T:-$SUITES} kunit_glob)" \
+	VM_ARGS="kunit.timeout=1200 kunit.filter_glob=$(T=${T:-$SUITES} test_glob)" \
 		vm_script "$TREE/selftests/lanes/guest.sh" "$LOGS/job" 2>&1 | cat
 }
 

@@ -61,7 +61,7 @@ settings()
 boot()
 {
 	uml_boot "$1" kunit.timeout="$KUNIT_TIMEOUT" bdev_allow_write_mounted=0 \
-		kunit.filter_glob="$(T=${T:-$SUITES} kunit_glob)" \
+		kunit.filter_glob="$(T=${T:-$SUITES} test_glob)" \
 		null_blk.nr_devices=0 brd.rd_nr=0
 }
 

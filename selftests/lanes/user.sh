@@ -36,7 +36,7 @@ want()
 {
 	# shellcheck disable=SC2254
 	case $1 in
-	$(kunit_glob)) true;;
+	$(test_glob)) true;;
 	*) false;;
 	esac
 }
@@ -47,7 +47,7 @@ suites()
 	if [ "$1" = tsan ] && [ "$SHORT" = 1 ] && [ -z "$T" ]; then
 		tr ' ' '\n' <<<"$THREADED"
 	else
-		kunit_glob
+		test_glob
 	fi
 }
 

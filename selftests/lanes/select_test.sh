@@ -1,0 +1,101 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# select_test.sh: does T select the programs and the cases that it says, and is a lane told when it
+# selects nothing? Prints what is wrong.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+
+DIR=$(mktemp -d)
+trap 'rm -rf "$DIR"' EXIT
+
+# expect WHAT GOT WANTED
+expect()
+{
+	[ "$2" = "$3" ] || echo "$1: got '$2', not '$3'"
+}
+
+# The programs there are: one is not built.
+list_programs()
+{
+	printf '%s\n' "$DIR/ring" "$DIR/uring" "$DIR/uring_bad" "$DIR/run-ring"
+}
+
+# selected T: names of programs, and cases.
+selected()
+{
+	T=$1
+	echo "$(programs | xargs -rn 1 basename | xargs) $(cases)"
+}
+
+# ran ARGUMENT...: names of the cases that a program of the harness runs.
+ran()
+{
+	"$DIR/ring" "$@" | sed -n 's/^ok [0-9]* //p' | xargs
+}
+
+make_ring()
+{
+	cat >"$DIR/ring.c" <<-END
+		#include "kselftest_harness.h"
+		void kvt_timed_out(const char *name, int pid) { }
+		FIXTURE(ring) { };
+		FIXTURE_SETUP(ring) { }
+		FIXTURE_TEARDOWN(ring) { }
+		TEST_F(ring, one) { }
+		TEST_F(ring, other) { }
+		TEST(one_more) { }
+		TEST_HARNESS_MAIN
+	END
+	gcc -std=gnu11 -I"$TOP/selftests" -o "$DIR/ring" "$DIR/ring.c"
+}
+
+# left TEXT...: what drop_empty leaves of the results of programs with these texts.
+left()
+{
+	local text n=0
+
+	LOGS=$DIR/results
+	rm -rf "$LOGS"
+	mkdir "$LOGS"
+	: >"$LOGS/kunit-module.ktap"
+	printf 'KTAP version 1\nok 1 insmod_kvtree\n' >"$LOGS/lane.ktap"
+	for text in "$@"; do
+		n=$((n + 1))
+		printf '%b' "$text" >"$LOGS/$n.ktap"
+	done
+	(drop_empty) 2>&1 || return 0
+	(cd "$LOGS" && echo ./[1-9]*.ktap)
+}
+
+main()
+{
+	local nothing='TAP version 13\n1..0\n# PASSED\n' one='TAP version 13\n1..1\nok 1 one\n'
+
+	printf '#!/bin/bash\n' >"$DIR/run-ring"
+	make_ring
+	expect 'T=' "$(selected '')" 'ring uring uring_bad run-ring '
+	expect 'T=ring' "$(selected ring)" 'ring uring uring_bad run-ring '
+	expect 'T=ring*' "$(selected 'ring*')" 'ring '
+	expect 'T=ring.one' "$(selected ring.one)" 'ring one'
+	expect 'T=*.one*' "$(selected '*.one*')" 'ring uring uring_bad one*'
+	expect 'T=run-ring.one' "$(selected run-ring.one)" ' one'
+
+	expect 'all cases' "$(ran)" 'global.one_more ring.one ring.other'
+	expect 'one case' "$(ran -t one)" 'ring.one'
+	expect 'a pattern of cases' "$(ran -t 'one*')" 'global.one_more ring.one'
+	expect 'but a pattern' "$(ran -T '*er' -f 'r*')" 'ring.one'
+	expect 'no case' "$(ran -t none)" ''
+
+	T=x
+	expect 'nothing ran' "$(left "$nothing")" 'select_test.sh: nothing matches T=x'
+	expect 'one ran' "$(left "$nothing" "$one")" './2.ktap'
+	expect 'one was skipped' "$(left "$nothing" 'KTAP version 1\n1..0 # SKIP no\n')" './2.ktap'
+	expect 'one died' "$(left "$nothing" 'Segmentation fault\n')" './2.ktap'
+}
+
+main
