@@ -175,22 +175,18 @@ cases()
 	[[ $T != *.* ]] || echo "${T#*.}"
 }
 
-# has_cases PROGRAM: can it be told which to run? Those of the harness can, which are compiled;
-# scripts cannot.
-has_cases()
-{
-	[ "$(head -c 2 "$1" 2>/dev/null | tr -d '\0')" != '#!' ]
-}
+# These cannot be told which cases to run, or have cases that build on each other.
+NO_CASES='run-(bench|boot|docs|docs-bpf|link|man|python)|bench_stock|test_[a-z]*'
 
 # Program names that T selects, absolute.
 programs()
 {
-	local path glob cases
+	local path glob without=none
 
-	cases=$(cases)
+	[ -z "$(cases)" ] || without=$NO_CASES
 	glob=$(test_glob)
 	glob=${glob%%.*}
-	list_programs | while read -r path; do
+	list_programs | grep -vE "/($without)\$" | while read -r path; do
 		case $path in
 		/*) ;;
 		selftests/*) path=$TREE/$path;;
@@ -198,10 +194,7 @@ programs()
 		esac
 		# shellcheck disable=SC2254
 		case $(basename "$path") in
-		$glob)
-			if [ -z "$cases" ] || has_cases "$path"; then
-				echo "$path"
-			fi;;
+		$glob) echo "$path";;
 		esac
 	done
 }
