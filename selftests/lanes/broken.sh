@@ -13,9 +13,11 @@
 #	Expect: extended regular expression for the result line of the test that has to
 #	        fail, or for a line of the kernel's or a sanitizer's report
 #	May:    crash, if the kernel need not run to its end
+#	Turn:   none, if it takes minutes, as all in crash, fuzz, history and weak do
 #
 # NAME may have wildcards. Without any, all patches are run; with BROKEN_TURN, ten of
-# them: a number selects which, and "now" takes the number from the commit's hash.
+# those that have a turn: a number selects which, and "now" takes the number from the
+# commit's hash.
 #
 # "broken.sh --lint" only looks at the heads.
 
@@ -179,16 +181,22 @@ turn()
 	fi
 }
 
-# Ten of all, well mixed: with as many turns as there are tens each has been run. What takes
-# minutes has no turn.
+# What takes minutes has none.
+has_turn()
+{
+	case $(lane_of "$1") in
+	crash|fuzz|history|weak) false;;
+	*) [ "$(field "$1" Turn)" != none ];;
+	esac
+}
+
+# Ten of them, well mixed: with as many turns as there are tens each has been run.
 names_by_turns()
 {
 	local all n turns
 
 	mapfile -t all < <(for n in "$PATCHES"/*.patch; do
-		case $(lane_of "$n") in
-		crash|history|fuzz|weak) continue;;
-		esac
+		has_turn "$n" || continue
 		n=$(basename "$n" .patch)
 		echo "$(sha256sum <<<"$n" | cut -c 1-8) $n"
 	done | sort | cut -d ' ' -f 2)
@@ -216,6 +224,10 @@ lint()
 		case $(field "$patch" May) in
 		''|crash) ;;
 		*) echo "$patch: unknown May:";;
+		esac
+		case $(field "$patch" Turn) in
+		''|none) ;;
+		*) echo "$patch: unknown Turn:";;
 		esac
 	done
 }
