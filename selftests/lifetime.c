@@ -16,7 +16,6 @@
 #include "lib/kvt_test.h"
 
 #define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
-#define REFCNT		"/sys/module/kvtree/refcnt"
 
 FIXTURE(life) {
 	struct kvt_env env;
@@ -229,23 +228,10 @@ TEST_F(life, close_beside_a_call_in_another_thread)
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 }
 
-static int module_users(void)
-{
-	FILE *f = fopen(REFCNT, "re");
-	int n = -1;
-
-	if (!f)
-		return -1;
-	if (fscanf(f, "%d", &n) != 1)
-		n = -1;
-	fclose(f);
-	return n;
-}
-
 TEST_F(life, many_sessions_come_and_go)
 {
 	static int fds[400];
-	int i, before = module_users();
+	int i, before = kvt_module_users();
 
 	for (i = 0; i < 400; i++) {
 		fds[i] = i % 2 ? kvt_store(self->env.dev, self->env.name, RW) : kvt_open();
@@ -253,15 +239,15 @@ TEST_F(life, many_sessions_come_and_go)
 	}
 	EXPECT_EQ(0, kvt_put(fds[399], STR("k"), STR("v"), NULL));
 	EXPECT_TRUE(kvt_has(fds[1], STR("k"), STR("v")));
-	EXPECT_EQ(before < 0 ? before : before + 400, module_users());
+	EXPECT_EQ(before < 0 ? before : before + 400, kvt_module_users());
 	for (i = 0; i < 400; i++)
 		close(fds[i]);
-	EXPECT_EQ(before, module_users());
+	EXPECT_EQ(before, kvt_module_users());
 }
 
 static bool no_more_users(void *arg)
 {
-	return module_users() == *(int *)arg;
+	return kvt_module_users() == *(int *)arg;
 }
 
 static int open_and_exit(void *arg)
@@ -275,10 +261,10 @@ static int open_and_exit(void *arg)
 
 TEST_F(life, sessions_end_with_their_process)
 {
-	int before = module_users();
+	int before = kvt_module_users();
 
 	if (before < 0)
-		SKIP(return, "no " REFCNT);
+		SKIP(return, "no count of the module's users");
 	ASSERT_EQ(0, kvt_run(open_and_exit, &self->env));
 	EXPECT_TRUE(kvt_eventually(no_more_users, &before));
 }
@@ -295,37 +281,37 @@ TEST(module_stays_while_a_session_is_open)
 	int dev, fd, sock[2], before;
 
 	/* Nothing at all is tried unless what must refuse it is seen to count. */
-	before = module_users();
+	before = kvt_module_users();
 	if (before < 0)
-		SKIP(return, "no " REFCNT);
+		SKIP(return, "no count of the module's users");
 	snprintf(name, sizeof(name), "stay-%d", getpid());
 	dev = kvt_open();
 	ASSERT_LE(0, dev);
-	ASSERT_EQ(before + 1, module_users());
+	ASSERT_EQ(before + 1, kvt_module_users());
 	EXPECT_EQ(-EWOULDBLOCK, remove_module());
 
 	ASSERT_EQ(0, kvt_create(dev, name, 0600, 0, 0));
 	fd = kvt_store(dev, name, RW);
 	ASSERT_LE(0, fd);
-	ASSERT_EQ(before + 2, module_users());
+	ASSERT_EQ(before + 2, kvt_module_users());
 	/* A session of a store alone. */
 	close(dev);
-	ASSERT_EQ(before + 1, module_users());
+	ASSERT_EQ(before + 1, kvt_module_users());
 	EXPECT_EQ(-EWOULDBLOCK, remove_module());
 	/* One that nobody holds but a message on its way. */
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
 	kvt_send_fd(sock[0], fd);
 	close(fd);
-	ASSERT_EQ(before + 1, module_users());
+	ASSERT_EQ(before + 1, kvt_module_users());
 	EXPECT_EQ(-EWOULDBLOCK, remove_module());
 	fd = kvt_receive_fd(sock[1]);
 	/* One whose store is gone. */
 	ASSERT_EQ(0, kvt_destroy(fd, name));
-	ASSERT_EQ(before + 1, module_users());
+	ASSERT_EQ(before + 1, kvt_module_users());
 	EXPECT_EQ(-EWOULDBLOCK, remove_module());
 	EXPECT_EQ(-ESTALE, kvt_put(fd, STR("k"), STR("v"), NULL));
 	close(fd);
-	EXPECT_EQ(before, module_users());
+	EXPECT_EQ(before, kvt_module_users());
 }
 
 /*

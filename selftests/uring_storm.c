@@ -26,7 +26,6 @@
 #include "lib/uring.h"
 
 #define RW		(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
-#define REFCNT		"/sys/module/kvtree/refcnt"
 
 #define KEYS		2048
 #define KEY_LEN		8
@@ -101,29 +100,10 @@ static void env_init(struct kvt_env *env, const char *name)
 	kvt_set_bound(old, NULL, 0);
 }
 
-static int module_users(void)
-{
-	FILE *f = fopen(REFCNT, "re");
-	int n = -1;
-
-	KVT_CHECK(f);
-	KVT_CHECK(fscanf(f, "%d", &n) == 1);
-	fclose(f);
-	return n;
-}
-
 static bool no_more_users(void *arg)
 {
 	/* Fewer, if one before us has ended badly. */
-	return module_users() <= *(int *)arg;
-}
-
-static __u64 stat_of(int fd, enum kvtree_stat id)
-{
-	__u64 stats[KVTREE_STAT_NR];
-
-	KVT_CHECK(kvt_stats(fd, stats) == 0);
-	return stats[id];
+	return kvt_module_users() <= *(int *)arg;
 }
 
 static struct kvtree_op put_op(__u32 key, __u32 tag, __u32 len)
@@ -457,7 +437,7 @@ FIXTURE_VARIANT_ADD(storm, sqpoll) {
 
 FIXTURE_SETUP(storm)
 {
-	self->users = module_users();
+	self->users = kvt_module_users();
 	make_words();
 	env_init(&self->env, "storm");
 	self->s = kvt_map_shared(sizeof(*self->s));
@@ -608,8 +588,8 @@ TEST_F(storm, both_sides_win_a_thousand_times_and_each_command_completes_once)
 	__u64 canceled = 0, waited, counted, wins = kvt_fewer(MANY, 4);
 	__u32 round, nr;
 
-	waited = stat_of(s->look, KVTREE_STAT_URING_WAIT);
-	counted = stat_of(s->look, KVTREE_STAT_URING_CANCEL);
+	waited = kvt_stat(s->look, KVTREE_STAT_URING_WAIT);
+	counted = kvt_stat(s->look, KVTREE_STAT_URING_CANCEL);
 	for (round = 0; round < NR(groups) || s->won < wins || s->lost < wins; round++) {
 		ASSERT_GT(200, round);
 		s->group = groups[round % NR(groups)];
@@ -629,8 +609,8 @@ TEST_F(storm, both_sides_win_a_thousand_times_and_each_command_completes_once)
 	       s->won, s->lost, round, s->missed, s->running);
 	/* The cancelers were told of all that were canceled, and of no others. */
 	EXPECT_EQ(canceled, s->replies);
-	EXPECT_EQ(counted + canceled, stat_of(s->look, KVTREE_STAT_URING_CANCEL));
-	EXPECT_LE(waited + MANY, stat_of(s->look, KVTREE_STAT_URING_WAIT));
+	EXPECT_EQ(counted + canceled, kvt_stat(s->look, KVTREE_STAT_URING_CANCEL));
+	EXPECT_LE(waited + MANY, kvt_stat(s->look, KVTREE_STAT_URING_WAIT));
 }
 
 /*
@@ -647,14 +627,14 @@ FIXTURE(waiting) {
 
 FIXTURE_SETUP(waiting)
 {
-	self->users = module_users();
+	self->users = kvt_module_users();
 	make_words();
 	env_init(&self->env, "waiting");
 	self->s = kvt_map_shared(sizeof(*self->s));
 	storm_init(self->s, &self->env, 0);
 	put_large(self->s);
-	self->waited = stat_of(self->s->look, KVTREE_STAT_URING_WAIT);
-	self->canceled = stat_of(self->s->look, KVTREE_STAT_URING_CANCEL);
+	self->waited = kvt_stat(self->s->look, KVTREE_STAT_URING_WAIT);
+	self->canceled = kvt_stat(self->s->look, KVTREE_STAT_URING_CANCEL);
 }
 
 FIXTURE_TEARDOWN(waiting)
@@ -680,10 +660,10 @@ static void let_wait(struct storm *s)
 	int tries;
 
 	for (tries = 0; tries < TRIES; tries++) {
-		waited = stat_of(s->look, KVTREE_STAT_URING_WAIT);
+		waited = kvt_stat(s->look, KVTREE_STAT_URING_WAIT);
 		start_puts(s, 0, KEYS);
 		wait_submitted(s);
-		if (stat_of(s->look, KVTREE_STAT_URING_WAIT) >= waited + MANY)
+		if (kvt_stat(s->look, KVTREE_STAT_URING_WAIT) >= waited + MANY)
 			return;
 		wait_all(s);
 		check_keys(s);
@@ -995,9 +975,9 @@ static struct counters count_from(int fd, __u32 wanted)
 {
 	return (struct counters){
 		.fd = fd,
-		.executed = stat_of(fd, KVTREE_STAT_URING),
-		.canceled = stat_of(fd, KVTREE_STAT_URING_CANCEL),
-		.punted = stat_of(fd, KVTREE_STAT_URING_PUNT),
+		.executed = kvt_stat(fd, KVTREE_STAT_URING),
+		.canceled = kvt_stat(fd, KVTREE_STAT_URING_CANCEL),
+		.punted = kvt_stat(fd, KVTREE_STAT_URING_PUNT),
 		.wanted = wanted,
 	};
 }
@@ -1016,7 +996,7 @@ TEST_F(waiting, ring_that_is_closed_cancels_what_waits)
 		IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER, IORING_SETUP_SQPOLL,
 	};
 	struct storm *s = self->s;
-	int users = module_users() - 1;
+	int users = kvt_module_users() - 1;
 	struct counters c;
 	struct kvt_cqe cqe;
 	__u32 changed = 0, i, rings = kvt_fewer(48, 2);
@@ -1052,8 +1032,8 @@ TEST_F(waiting, ring_that_is_closed_cancels_what_waits)
 		changed += check_old_or_new(s);
 	}
 	TH_LOG("%u rings, %u of %u puts took place", i, changed, i * KEYS);
-	EXPECT_LE(self->waited + i * MANY / 2, stat_of(s->look, KVTREE_STAT_URING_WAIT));
-	EXPECT_LE(self->canceled + i, stat_of(s->look, KVTREE_STAT_URING_CANCEL));
+	EXPECT_LE(self->waited + i * MANY / 2, kvt_stat(s->look, KVTREE_STAT_URING_WAIT));
+	EXPECT_LE(self->canceled + i, kvt_stat(s->look, KVTREE_STAT_URING_CANCEL));
 }
 
 static void *own_a_ring(void *arg)
@@ -1112,7 +1092,7 @@ static int wait_and_exec(void *arg)
 TEST_F(waiting, exec_leaves_no_command_behind)
 {
 	struct storm *s = self->s;
-	int users = module_users(), ret;
+	int users = kvt_module_users(), ret;
 	__u32 i, changed = 0;
 
 	for (i = 0; i < 4; i++) {
@@ -1183,7 +1163,7 @@ TEST_F(waiting, close_by_another_process_cancels_nothing)
 	} while (!under_way && ++tries < TRIES);
 	TH_LOG("%u were under way when the child was gone", under_way);
 	EXPECT_LT(0, under_way);
-	EXPECT_EQ(self->canceled, stat_of(s->look, KVTREE_STAT_URING_CANCEL));
+	EXPECT_EQ(self->canceled, kvt_stat(s->look, KVTREE_STAT_URING_CANCEL));
 }
 
 struct receiver {
@@ -1445,7 +1425,7 @@ TEST_F_TIMEOUT(waiting, killed_process_leaves_whole_values_and_nothing_else, 600
 {
 	struct kvt_rand rand = { .state = 1 };
 	struct victim *v = kvt_map_shared(sizeof(*v));
-	int users = module_users(), fd, i, with_session, times = kvt_fewer(48, 2);
+	int users = kvt_module_users(), fd, i, with_session, times = kvt_fewer(48, 2);
 	struct kvt_process child;
 
 	v->env = &self->env;

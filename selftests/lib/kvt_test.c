@@ -342,6 +342,18 @@ __u64 kvt_stat(int fd, int id)
 	return stats[id];
 }
 
+int kvt_module_users(void)
+{
+	FILE *f = fopen("/sys/module/kvtree/refcnt", "re");
+	int n = -1;
+
+	if (!f)
+		return -1;
+	KVT_CHECK(fscanf(f, "%d", &n) == 1);
+	fclose(f);
+	return n;
+}
+
 __u64 kvt_features(int fd)
 {
 	struct kvtree_info info = {};

@@ -100,6 +100,8 @@ __u64 kvt_engine_stat(int fd, const char *name);
 int kvt_stats(int fd, __u64 *values);
 /* One of them, and KVTREE_FEAT_*; they end the process if they fail. */
 __u64 kvt_stat(int fd, int id);
+/* How many files of the module are open; -1: nobody counts. */
+int kvt_module_users(void);
 __u64 kvt_features(int fd);
 
 /* What a kernel that warned or crashed says of itself; 0 without /proc. */
