@@ -42,6 +42,9 @@ void kvt_guests_add(struct kvt_guests *guests, struct wait_queue_head *head, con
 
 	spin_lock_irq(&head->lock);
 	list_for_each_entry(entry, &head->head, entry) {
+		/* What no task waits with, nor a command. */
+		if (!entry->private)
+			continue;
 		if (guests->nr < KVT_GUESTS_MAX)
 			guest_fill(&guests->guest[guests->nr++], entry, what);
 		else

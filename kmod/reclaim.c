@@ -13,6 +13,7 @@
 #include <linux/slab.h>
 
 #include "compat.h"
+#include "listen.h"
 #include "reclaim.h"
 #include "stats.h"
 #include "trace.h"
@@ -136,7 +137,7 @@ static void reclaim_end_batch(struct kvt_reclaim *reclaim, struct reclaim_batch 
 				max_t(s64, waiting, 0));
 	/* Pairs with the barrier that a throttled writer passes before it looks again. */
 	if (waiting <= reclaim->limit && wq_has_sleeper(&reclaim->wait))
-		wake_up_all(&reclaim->wait);
+		kvt_wake_all(&reclaim->wait);
 	batch->objects = 0;
 	batch->bytes = 0;
 	cond_resched();
@@ -569,36 +570,18 @@ int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep)
 KVT_EXPORT_FOR_TESTS(kvt_reclaim_throttle);
 
 /**
- * kvt_reclaim_listen() - have a function called whenever less memory waits than the bound
+ * kvt_reclaim_queue() - where they wait for less memory than the bound
  * @reclaim: the store's
- * @entry: of init_waitqueue_func_entry(), its list initialized; or one that listens already.
- *	The function is called in process context, with the queue's lock held; it may take
- *	the entry off the queue
  *
- * Who passes a barrier after this, and then asks kvt_reclaim_throttle(), does not miss it.
+ * What is waited for there is that kvt_reclaim_throttle() does not have to.
  *
- * Context: process context.
+ * Context: any.
+ *
+ * Return: the queue, for kvt_listen().
  */
-void kvt_reclaim_listen(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry)
+wait_queue_head_t *kvt_reclaim_queue(struct kvt_reclaim *reclaim)
 {
-	spin_lock_irq(&reclaim->wait.lock);
-	if (list_empty(&entry->entry))
-		__add_wait_queue_entry_tail(&reclaim->wait, entry);
-	spin_unlock_irq(&reclaim->wait.lock);
-}
-
-/**
- * kvt_reclaim_unlisten() - have it called no more
- * @reclaim: the store's
- * @entry: of kvt_reclaim_listen(), on the queue or not
- *
- * Context: process context.
- */
-void kvt_reclaim_unlisten(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry)
-{
-	spin_lock_irq(&reclaim->wait.lock);
-	list_del_init(&entry->entry);
-	spin_unlock_irq(&reclaim->wait.lock);
+	return &reclaim->wait;
 }
 
 /**

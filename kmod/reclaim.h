@@ -111,8 +111,7 @@ void kvt_reclaim_retire_value(struct kvt_reclaim *reclaim, struct kvt_bag *bag, 
 			      size_t bytes);
 
 int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep);
-void kvt_reclaim_listen(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry);
-void kvt_reclaim_unlisten(struct kvt_reclaim *reclaim, struct wait_queue_entry *entry);
+wait_queue_head_t *kvt_reclaim_queue(struct kvt_reclaim *reclaim);
 u64 kvt_reclaim_waiting(const struct kvt_reclaim *reclaim);
 u64 kvt_reclaim_waiting_max(const struct kvt_reclaim *reclaim);
 

@@ -10,6 +10,7 @@
 
 #include "compat.h"
 #include "guest.h"
+#include "listen.h"
 #include "log/log.h"
 #include "session.h"
 #include "wait.h"
@@ -268,18 +269,21 @@ static struct wait_queue_entry *queue_listener(struct kvt_wait_queue *queue)
 	return &queue->listener[queue->second].entry;
 }
 
+static wait_queue_head_t *queue_head(const struct kvt_wait_queue *queue)
+{
+	struct kvt_store *store = waits_store(queue->waits);
+
+	if (queue->event == KVT_WAIT_RECLAIM)
+		return kvt_reclaim_queue(&store->reclaim);
+	if (queue->event == KVT_WAIT_ROOM)
+		return kvt_log_space_queue(store->log);
+	return kvt_log_durable_queue(store->log);
+}
+
 /* Under the lock: hear of the event, once, if it comes from here on. */
 static void queue_listen(struct kvt_wait_queue *queue)
 {
-	struct kvt_store *store = waits_store(queue->waits);
-	struct wait_queue_entry *entry = queue_listener(queue);
-
-	if (queue->event == KVT_WAIT_RECLAIM)
-		kvt_reclaim_listen(&store->reclaim, entry);
-	else if (queue->event == KVT_WAIT_ROOM)
-		kvt_log_listen_space(store->log, entry);
-	else
-		kvt_log_listen(store->log, entry);
+	kvt_listen(queue_head(queue), queue_listener(queue));
 	/* Pairs with the barrier of who makes room: it sees the listener, or we the room. */
 	smp_mb();
 }
@@ -296,14 +300,7 @@ static void queue_begin(struct kvt_wait_queue *queue, const struct wait *wait)
 /* Under the lock, before the last one leaves the store. */
 static void queue_end(const struct kvt_wait_queue *queue, struct wait_queue_entry *entry)
 {
-	struct kvt_store *store = waits_store(queue->waits);
-
-	if (queue->event == KVT_WAIT_RECLAIM)
-		kvt_reclaim_unlisten(&store->reclaim, entry);
-	else if (queue->event == KVT_WAIT_ROOM)
-		kvt_log_unlisten_space(store->log, entry);
-	else
-		kvt_log_unlisten(store->log, entry);
+	kvt_unlisten(queue_head(queue), entry);
 	put_pid(kvt_guest_pid(entry->private));
 }
 

@@ -8,6 +8,7 @@
  */
 #include <linux/vmalloc.h>
 
+#include "../listen.h"
 #include "../stats.h"
 #include "internal.h"
 
@@ -147,7 +148,7 @@ static void checkpoint_resume(struct kvt_log *log)
 	for (i = 0; i < log->nr_streams; i++)
 		kvt_stream_start(&log->streams[i]);
 	mod_delayed_work(kvt_log_wq, &log->commit, 0);
-	wake_up_all(&log->space_wait);
+	kvt_wake_all(&log->space_wait);
 }
 
 /*

@@ -4,6 +4,7 @@
 #include <linux/vmalloc.h>
 
 #include "../guest.h"
+#include "../listen.h"
 #include "../stats.h"
 #include "internal.h"
 
@@ -29,8 +30,8 @@ void kvt_log_fail(struct kvt_log *log, int err, const char *what)
 		return;
 	pr_err("kvtree: store '%s' is read-only from now on: %s (error %d)\n", log->env.name,
 	       what, err);
-	wake_up_all(&log->durable_wait);
-	wake_up_all(&log->space_wait);
+	kvt_wake_all(&log->durable_wait);
+	kvt_wake_all(&log->space_wait);
 }
 
 /* Close the open epoch, unless one that was closed is not durable yet. */
@@ -261,7 +262,7 @@ static void commit_done(struct kvt_log *log, u64 epoch)
 	/* Pairs with kvt_log_synced(). */
 	smp_store_release(&log->durable, epoch);
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_EPOCHS);
-	wake_up_all(&log->durable_wait);
+	kvt_wake_all(&log->durable_wait);
 }
 
 /**
@@ -436,76 +437,34 @@ int kvt_log_wait_space(struct kvt_log *log)
 	return kvt_log_wait_event(log->space_wait, kvt_log_has_space(log)) ? -EINTR : 0;
 }
 
-/* In the order in which they came. */
-static void log_queue(struct wait_queue_head *head, struct wait_queue_entry *entry)
+/**
+ * kvt_log_space_queue() - where they wait for room for changes
+ * @log: the log
+ *
+ * What is waited for there is kvt_log_has_space(), which is true when the log has failed.
+ *
+ * Context: any.
+ *
+ * Return: the queue, for kvt_listen().
+ */
+wait_queue_head_t *kvt_log_space_queue(struct kvt_log *log)
 {
-	spin_lock_irq(&head->lock);
-	if (list_empty(&entry->entry))
-		__add_wait_queue_entry_tail(head, entry);
-	spin_unlock_irq(&head->lock);
-}
-
-static void log_unqueue(struct wait_queue_head *head, struct wait_queue_entry *entry)
-{
-	spin_lock_irq(&head->lock);
-	list_del_init(&entry->entry);
-	spin_unlock_irq(&head->lock);
+	return &log->space_wait;
 }
 
 /**
- * kvt_log_listen_space() - have a function called whenever there may be room for changes
+ * kvt_log_durable_queue() - where they wait for an epoch to become durable
  * @log: the log
- * @entry: of init_waitqueue_func_entry(), its list initialized; or one that listens already.
- *	The function is called in process context, with the queue's lock held, also when the
- *	log fails; it may take the entry off the queue
  *
- * Who passes a barrier after this, and then asks kvt_log_has_space(), does not miss it.
+ * What is waited for there is that kvt_log_synced() says something else than -EAGAIN.
  *
- * Context: process context.
+ * Context: any.
+ *
+ * Return: the queue, for kvt_listen().
  */
-void kvt_log_listen_space(struct kvt_log *log, struct wait_queue_entry *entry)
+wait_queue_head_t *kvt_log_durable_queue(struct kvt_log *log)
 {
-	log_queue(&log->space_wait, entry);
-}
-
-/**
- * kvt_log_unlisten_space() - have it called no more
- * @log: the log
- * @entry: of kvt_log_listen_space(), on the queue or not
- *
- * Context: process context.
- */
-void kvt_log_unlisten_space(struct kvt_log *log, struct wait_queue_entry *entry)
-{
-	log_unqueue(&log->space_wait, entry);
-}
-
-/**
- * kvt_log_listen() - have a function called whenever an epoch has become durable
- * @log: the log
- * @entry: of init_waitqueue_func_entry(), its list initialized; or one that listens already.
- *	The function is called in process context, with the queue's lock held, also when the
- *	log fails; it may take the entry off the queue
- *
- * Who asks kvt_log_synced() after this does not miss one.
- *
- * Context: process context.
- */
-void kvt_log_listen(struct kvt_log *log, struct wait_queue_entry *entry)
-{
-	log_queue(&log->durable_wait, entry);
-}
-
-/**
- * kvt_log_unlisten() - have it called no more
- * @log: the log
- * @entry: of kvt_log_listen(), on the queue or not
- *
- * Context: process context.
- */
-void kvt_log_unlisten(struct kvt_log *log, struct wait_queue_entry *entry)
-{
-	log_unqueue(&log->durable_wait, entry);
+	return &log->durable_wait;
 }
 
 /**

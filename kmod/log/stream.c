@@ -5,6 +5,7 @@
 #include <linux/vmalloc.h>
 
 #include "../index.h"
+#include "../listen.h"
 #include "../park.h"
 #include "../stats.h"
 #include "../value.h"
@@ -374,7 +375,7 @@ static void stream_written(struct kvt_stream *s, struct kvt_log_buf *buf)
 	local_bh_enable();
 	/* Pairs with the barrier of who queues itself and looks again. */
 	if (wq_has_sleeper(&s->log->space_wait))
-		wake_up_all(&s->log->space_wait);
+		kvt_wake_all(&s->log->space_wait);
 }
 
 /**

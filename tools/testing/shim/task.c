@@ -262,19 +262,21 @@ void init_waitqueue_head(wait_queue_head_t *wq)
 	atomic_set(&wq->sleepers, 0);
 }
 
-void wake_up_all(wait_queue_head_t *wq)
+int __wake_up(wait_queue_head_t *wq, unsigned int mode, int nr, void *key)
 {
 	struct list_head *at, *next;
+	int woken = 0;
 
 	spin_lock_irq(&wq->lock);
 	pthread_cond_broadcast(&wq->cond);
-	for (at = wq->head.next; at != &wq->head; at = next) {
+	for (at = wq->head.next; at != &wq->head && woken < nr; at = next) {
 		struct wait_queue_entry *entry = container_of(at, struct wait_queue_entry, entry);
 
 		next = at->next;
-		entry->func(entry, 0, 0, NULL);
+		woken += entry->func(entry, mode, 0, key);
 	}
 	spin_unlock_irq(&wq->lock);
+	return woken;
 }
 
 void shim_wait_begin(wait_queue_head_t *wq)

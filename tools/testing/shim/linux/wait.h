@@ -25,7 +25,7 @@ typedef struct {
 } wait_queue_head_t;
 
 void init_waitqueue_head(wait_queue_head_t *wq);
-void wake_up_all(wait_queue_head_t *wq);
+int __wake_up(wait_queue_head_t *wq, unsigned int mode, int nr, void *key);
 void shim_wait_begin(wait_queue_head_t *wq);
 void shim_wait(wait_queue_head_t *wq);
 void shim_wait_end(wait_queue_head_t *wq);
@@ -37,9 +37,15 @@ static inline bool wq_has_sleeper(wait_queue_head_t *wq)
 	return atomic_read(&wq->sleepers) || READ_ONCE(wq->head.next) != &wq->head;
 }
 
+static inline void init_waitqueue_func_entry(struct wait_queue_entry *entry,
+					     wait_queue_func_t func)
+{
+	entry->func = func;
+}
+
 /* The lock is held. */
-static inline void __add_wait_queue_entry_tail(wait_queue_head_t *wq,
-					       struct wait_queue_entry *entry)
+static inline void __add_wait_queue_entry_tail_exclusive(wait_queue_head_t *wq,
+							 struct wait_queue_entry *entry)
 {
 	list_add_tail(&entry->entry, &wq->head);
 }

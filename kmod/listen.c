@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Functions that stand in a wait queue. */
+#include <linux/list.h>
+#include <linux/sched.h>
+#include <linux/spinlock.h>
+
+#include "compat.h"
+#include "listen.h"
+
+/* So many are called with interrupts off. */
+#define PORTION		128
+
+/**
+ * kvt_listen() - have a function called when others are woken
+ * @head: the queue; all who wake what is there use kvt_wake_all()
+ * @entry: of init_waitqueue_func_entry(), its list initialized; or one that listens already
+ *
+ * Who passes a barrier after this, and then looks for what is waited for, does not miss it.
+ *
+ * Context: process context.
+ */
+void kvt_listen(wait_queue_head_t *head, struct wait_queue_entry *entry)
+{
+	spin_lock_irq(&head->lock);
+	if (list_empty(&entry->entry))
+		__add_wait_queue_entry_tail_exclusive(head, entry);
+	spin_unlock_irq(&head->lock);
+}
+KVT_EXPORT_FOR_TESTS(kvt_listen);
+
+/**
+ * kvt_unlisten() - have it called no more
+ * @head: the queue
+ * @entry: of kvt_listen(), on the queue or not
+ *
+ * Context: process context.
+ */
+void kvt_unlisten(wait_queue_head_t *head, struct wait_queue_entry *entry)
+{
+	spin_lock_irq(&head->lock);
+	list_del_init(&entry->entry);
+	spin_unlock_irq(&head->lock);
+}
+KVT_EXPORT_FOR_TESTS(kvt_unlisten);
+
+/* Behind all who were there when it was put there. */
+struct mark {
+	struct wait_queue_entry entry;	/* its private is NULL: it is nobody */
+	bool reached;
+};
+
+static int mark_reach(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+{
+	struct mark *mark = container_of(entry, struct mark, entry);
+
+	list_del_init(&entry->entry);
+	/* It may be gone with this. */
+	smp_store_release(&mark->reached, true);
+	return 1;
+}
+
+/**
+ * kvt_wake_all() - wake the tasks of a queue, and call its listeners
+ * @head: the queue
+ *
+ * Listeners that come meanwhile need not be called.
+ *
+ * Context: any with interrupts on.
+ */
+void kvt_wake_all(wait_queue_head_t *head)
+{
+	struct mark mark = {};
+
+	if (__wake_up(head, TASK_NORMAL, PORTION, NULL) < PORTION)
+		return;
+	init_waitqueue_func_entry(&mark.entry, mark_reach);
+	INIT_LIST_HEAD(&mark.entry.entry);
+	kvt_listen(head, &mark.entry);
+	while (!smp_load_acquire(&mark.reached))
+		__wake_up(head, TASK_NORMAL, PORTION, NULL);
+}
+KVT_EXPORT_FOR_TESTS(kvt_wake_all);
