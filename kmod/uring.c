@@ -379,13 +379,14 @@ static noinline int call_op_slow(struct call *call)
 	/* It waits. */
 	if (ret == -EIOCBQUEUED)
 		return ret;
-	call_end_wait(call);
 	result = call_result(ret);
 	fault = 0;
 	if (kvt_op_blocked(&call->ctx, ret))
 		fault = -EAGAIN;
 	else if (result == ret)
 		fault = call_copy_out(call, result);
+	/* Until then it is found, and cannot be canceled: the copy may have to wait. */
+	call_end_wait(call);
 	if (fault == -EAGAIN) {
 		kvt_op_leave(&call->ctx);
 		return call_punt(call);

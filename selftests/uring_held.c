@@ -579,6 +579,62 @@ TEST_F(held, batch_that_a_kill_ends_tells_what_was_executed)
 	kvt_silent_end(&silent);
 }
 
+struct late {
+	int fd;
+	const struct kvtree_op *op;	/* where nobody can write */
+	__u64 waits;
+};
+
+static int submit_late(void *arg)
+{
+	const struct late *late = arg;
+	struct kvt_ring ring;
+
+	kvt_ring_make(&ring, 1, 0);
+	kvt_sqe_op(kvt_ring_sqe(&ring), late->fd, late->op, MANY);
+	return -kvt_ring_result(&ring, MANY);
+}
+
+static bool late_waits(void *arg)
+{
+	const struct late *late = arg;
+
+	return kvt_stat(late->fd, KVTREE_STAT_URING_WAIT) > late->waits;
+}
+
+static bool late_is_there(void *arg)
+{
+	return kvt_version(((const struct late *)arg)->fd, STR("late"));
+}
+
+/* It does not wait to be durable before that, and is found until then. */
+TEST_F(held, command_whose_outcome_is_copied_cannot_be_canceled)
+{
+	struct kvtree_op op = inline_op(KVTREE_OP_PUT, "late", self->val);
+	struct late late = { .fd = self->fd };
+	struct kvt_silent silent;
+	int pid;
+
+	if (!kvt_silent_make(&silent, 1))
+		SKIP(return, "the kernel has no FUSE");
+	op.flags |= KVTREE_F_SYNC;
+	late.op = (const void *)kvt_silent_write(&silent, &op, sizeof(op));
+	fill_log(self);
+	late.waits = kvt_stat(self->fd, KVTREE_STAT_URING_WAIT);
+	pid = kvt_fork(submit_late, &late);
+	ASSERT_TRUE(kvt_eventually(late_waits, &late));
+	kvt_fault_hold(&self->disk, false);
+	ASSERT_TRUE(kvt_eventually(late_is_there, &late));
+	wait_all(self);
+	/* If it has not come to the copy yet, this does not meet it there. */
+	kvt_sleep_ms(50);
+	kvt_sqe_cancel(kvt_ring_sqe(&self->ring), self->fd, MANY, 0, OTHER);
+	EXPECT_EQ(-EALREADY, kvt_ring_result(&self->ring, OTHER));
+	kvt_silent_answer(&silent);
+	EXPECT_EQ(0, kvt_wait(pid));
+	kvt_silent_end(&silent);
+}
+
 /* Its outcome has no place: that can be seen; that the change is not durable cannot. */
 TEST_F(held, fault_of_a_command_does_not_hide_that_it_is_not_durable)
 {
