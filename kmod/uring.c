@@ -565,7 +565,7 @@ int kvt_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	int ret;
 
 	if (unlikely(issue_flags & IO_URING_F_CANCEL)) {
-		kvt_wait_cancel_cmd(cmd->file->private_data, cmd);
+		kvt_wait_cancel_cmd(cmd->file->private_data, cmd, issue_flags);
 		return 0;
 	}
 	ret = cmd_run(cmd, issue_flags);

@@ -337,16 +337,22 @@ static struct kvt_wait_queue *wait_start(struct wait *wait, enum kvt_wait_event 
 	return queue;
 }
 
+/* Under the lock: it waits no more. */
+static void wait_stop(struct wait *wait, enum wait_state state)
+{
+	struct kvt_wait_queue *queue = &wait->session->waits.queue[wait->event];
+
+	wait->state = state;
+	list_del(&wait->list);
+	if (!--queue->nr)
+		queue_end(queue, queue_listener(queue));
+}
+
 /* Under the lock: it waits no more.  The work is to send it to its task. */
 static void wait_end(struct wait *wait)
 {
-	struct kvt_waits *waits = &wait->session->waits;
-	struct kvt_wait_queue *queue = &waits->queue[wait->event];
-
-	wait->state = WAIT_SENT;
-	list_move_tail(&wait->list, &waits->over);
-	if (!--queue->nr)
-		queue_end(queue, queue_listener(queue));
+	wait_stop(wait, WAIT_SENT);
+	list_add_tail(&wait->list, &wait->session->waits.over);
 }
 
 /*
@@ -859,22 +865,52 @@ static bool wait_cancel(struct wait *wait)
 	return true;
 }
 
+/* Under the lock: end a wait, for which nobody else does anything yet.  Returns whether it did. */
+static bool wait_abort(struct wait *wait)
+{
+	if (wait->state != WAIT_WAITS)
+		return false;
+	wait->canceled = true;
+	wait_unlist(wait);
+	wait_stop(wait, WAIT_RUNS);
+	/* The session may listen in the name of who goes away. */
+	waits_queue_work(&wait->session->waits);
+	return true;
+}
+
 /**
  * kvt_wait_cancel_cmd() - the ring, or who submitted a command, goes away
  * @session: the command's
  * @cmd: a command that waits and that has not completed
+ * @issue_flags: of io_uring
  *
- * Context: as io_uring calls with IO_URING_F_CANCEL.
+ * io_uring calls again until the command has completed, and does not rest meanwhile.  The
+ * submitter may be stopped for as long as it likes: what only waits completes here, without a
+ * word to memory, which need not be there.
+ *
+ * Context: as io_uring calls with IO_URING_F_CANCEL: the ring's lock is held.
  */
-void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd)
+void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd,
+			 unsigned int issue_flags)
 {
+	bool ends = false;
 	struct wait *wait;
 
 	spin_lock(&session->waits.lock);
 	wait = *wait_of(cmd);
-	if (wait)
-		wait_cancel(wait);
+	if (wait) {
+		ends = wait_abort(wait);
+		if (!ends)
+			wait_cancel(wait);
+	}
 	spin_unlock(&session->waits.lock);
+	if (!ends)
+		return;
+	wait_leave(wait);
+	if (wait_is_executed(wait))
+		sync_done(sync_of(wait), issue_flags, true);
+	else
+		pending_done(pending_of(wait), -ECANCELED, issue_flags);
 }
 
 /* What is to be canceled, and how far that has come. */

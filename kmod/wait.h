@@ -108,7 +108,8 @@ int kvt_pending_wait(struct kvt_pending *pending, const struct kvt_op_ctx *ctx,
 		     unsigned int issue_flags);
 int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 		     u64 version, int res, const struct kvt_wait_args *args);
-void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd);
+void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd,
+			 unsigned int issue_flags);
 int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cancel *args);
 void kvt_wait_cancel_owner(struct kvt_session *session, const void *owner);
 

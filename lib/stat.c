@@ -92,7 +92,7 @@ static const struct {
 	[KVTREE_STAT_URING_WAIT] = { "uring_wait", COUNT,
 		"commands that waited without a thread" },
 	[KVTREE_STAT_URING_CANCEL] = { "uring_cancel", COUNT,
-		"changes canceled while they waited" },
+		"commands canceled before they were executed" },
 	[KVTREE_STAT_BPF] = { "bpf", COUNT,
 		"calls by BPF programs" },
 	[KVTREE_STAT_BPF_BUSY] = { "bpf_busy", COUNT,

@@ -315,7 +315,7 @@ static int read_waiting(const struct _test_data_held *self, unsigned int *lines)
 	KVT_CHECK(f);
 	for (*lines = 0; fgets(text, sizeof(text), f); (*lines)++)
 		if (!*lines)
-			KVT_CHECK(sscanf(text, "%d command changes to be durable", &pid) == 1);
+			KVT_CHECK(sscanf(text, "%d command", &pid) == 1);
 	fclose(f);
 	return pid;
 }
@@ -397,6 +397,77 @@ TEST_F(held, command_that_is_canceled_when_it_was_executed_says_so)
 	kvt_ring_wait(&self->ring, &cqe);
 	EXPECT_EQ(-EINTR, cqe.res);
 	EXPECT_TRUE(kvt_has(self->fd, kvt_bytes(&(__u32){ 0 }, 4), kvt_bytes(self->val, 8)));
+}
+
+static int submit_and_stop(void *arg)
+{
+	struct kvt_ring *ring = arg;
+
+	KVT_CHECK(kvt_ring_enter(ring, 2, 0, 0) == 2);
+	KVT_CHECK(close(ring->fd) == 0);
+	raise(SIGSTOP);
+	return 0;
+}
+
+static bool no_more_users(void *arg)
+{
+	return kvt_module_users() == *(int *)arg;
+}
+
+/* Two commands of a session that has no descriptor: a change, and what waits for the disk. */
+static void prepare_commands(struct _test_data_held *self, struct kvt_ring *ring)
+{
+	struct kvtree_op *op = &self->op[MANY];
+	int fd = kvt_store(self->dev, self->name, RW);
+	struct io_uring_sqe *sqe;
+	__u32 i;
+
+	KVT_CHECK(fd >= 0);
+	kvt_ring_make(ring, 4, 0);
+	KVT_CHECK(kvt_ring_files(ring, &fd, 1) == 0);
+	KVT_CHECK(close(fd) == 0);
+	op[0] = (struct kvtree_op){ .opcode = KVTREE_OP_SYNC };
+	op[1] = (struct kvtree_op){
+		.opcode = KVTREE_OP_PUT,
+		.flags = KVTREE_F_KEY_INLINE,
+		.key_len = 4,
+		.val = kvt_ptr(self->val),
+		.val_len = LEN,
+	};
+	for (i = 0; i < 2; i++) {
+		sqe = kvt_ring_sqe(ring);
+		kvt_sqe_op(sqe, 0, &op[i], i);
+		sqe->flags |= IOSQE_FIXED_FILE;
+	}
+	kvt_ring_publish(ring);
+	/* What maps a ring keeps it. */
+	KVT_CHECK(madvise(ring->rings, ring->rings_bytes, MADV_DONTFORK) == 0);
+	KVT_CHECK(madvise(ring->sqes, ring->sqes_bytes, MADV_DONTFORK) == 0);
+}
+
+/* Otherwise a thread of the kernel's tries again for as long as the submitter does not run. */
+TEST_F(held, commands_end_with_their_ring_though_their_submitter_is_stopped)
+{
+	struct named own = { self, getpid() };
+	int users = kvt_module_users(), pid, status;
+	struct kvt_ring ring;
+	__u64 canceled;
+
+	fill_log(self);
+	canceled = kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL);
+	prepare_commands(self, &ring);
+	pid = kvt_fork(submit_and_stop, &ring);
+	ASSERT_EQ(pid, waitpid(pid, &status, WUNTRACED));
+	ASSERT_TRUE(WIFSTOPPED(status));
+	EXPECT_FALSE(is_named(&own));
+	kvt_ring_exit(&ring);
+	EXPECT_TRUE(kvt_eventually(is_named, &own));
+	EXPECT_EQ(canceled + 1, kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL));
+	ASSERT_EQ(0, kill(pid, SIGCONT));
+	EXPECT_EQ(0, kvt_wait(pid));
+	EXPECT_TRUE(kvt_eventually(no_more_users, &users));
+	kvt_fault_hold(&self->disk, false);
+	wait_all(self);
 }
 
 static int submit_and_stay(void *arg)

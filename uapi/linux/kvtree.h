@@ -345,11 +345,13 @@ struct kvtree_batch {
  *
  * A change that waits for an event is canceled by KVTREE_URING_CANCEL, by closing
  * the ring, by the exit of the thread or the exit or execve() of the process that
- * submitted it, and by close() of the session's descriptor in that process.  A
- * command that was executed and waits to be durable is canceled only by closing the
- * ring and by execve().  IORING_OP_ASYNC_CANCEL finds commands that run on
- * io_uring's workers; no kernel so far passes it on to commands that wait without a
- * worker.
+ * submitted it, and by close() of the session's descriptor in that process.  (As
+ * with the locks of fcntl(), a process is who shares its descriptors: after
+ * unshare(CLONE_FILES) another one.)  A command that was executed and waits to be
+ * durable is canceled only by closing the ring and by execve().  The completion alone
+ * tells either; the operation means nothing then.  IORING_OP_ASYNC_CANCEL finds
+ * commands that run on io_uring's workers; no kernel so far passes it on to commands
+ * that wait without a worker.
  */
 
 /* One operation in user memory, in and out; for SQEs of any size. */
