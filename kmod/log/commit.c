@@ -307,17 +307,28 @@ int kvt_commit_carried(struct kvt_log *log)
 	return trailers_write(log, log->carry.epoch) ?: kvt_devs_flush(log);
 }
 
+/*
+ * Whether anything is not durable.  A commit that nothing needs is not free: whoever comes next
+ * waits for its flush.
+ */
+static bool commit_is_needed(const struct kvt_log *log)
+{
+	return max(kvt_log_dirty_epoch(log), READ_ONCE(log->wanted)) > log->durable;
+}
+
 /**
- * kvt_commit_work() - commit what there is
+ * kvt_commit_work() - commit what there is, if there is anything
  * @work: a log's
  */
 void kvt_commit_work(struct work_struct *work)
 {
 	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, commit);
-	int err;
+	int err = 0;
 
 	mutex_lock(&log->commit_lock);
-	err = kvt_commit(log);
+	/* A checkpoint may have done so, or the run that was under way when this was queued. */
+	if (commit_is_needed(log))
+		err = kvt_commit(log);
 	mutex_unlock(&log->commit_lock);
 	if (err)
 		return;

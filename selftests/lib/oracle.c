@@ -60,8 +60,7 @@ static int first(int err, int next)
 	return err ?: next;
 }
 
-/* The changes of a round.  The first error. */
-int kvt_oracle_change(struct kvt_oracle *o)
+int kvt_oracle_change_most(struct kvt_oracle *o)
 {
 	int err, i;
 
@@ -78,14 +77,25 @@ int kvt_oracle_change(struct kvt_oracle *o)
 	}
 	if (!err)
 		err = kvt_sync(o->fd);
-	if (err)
-		return err;
-	o->acked = KVT_ORACLE_KEYS - 1;
+	if (!err)
+		o->acked = KVT_ORACLE_KEYS - 1;
+	return err;
+}
+
+int kvt_oracle_change_last(struct kvt_oracle *o)
+{
+	int err;
+
 	o->tried = KVT_ORACLE_KEYS;
 	err = kvt_oracle_put(o, KVT_ORACLE_KEYS - 1, o->round, KVTREE_F_SYNC);
 	if (!err)
 		o->acked = KVT_ORACLE_KEYS;
 	return err;
+}
+
+int kvt_oracle_change(struct kvt_oracle *o)
+{
+	return kvt_oracle_change_most(o) ?: kvt_oracle_change_last(o);
 }
 
 void kvt_oracle_begin(struct kvt_oracle *o)

@@ -58,6 +58,9 @@ int kvt_oracle_put(struct kvt_oracle *o, __u32 key, __u64 value, int flags);
 __u64 kvt_oracle_get(struct kvt_oracle *o, __u32 key);
 /* The changes of a round; the first error. */
 int kvt_oracle_change(struct kvt_oracle *o);
+/* All of them but the last, which are durable if it returns 0; and the last, which is then, too. */
+int kvt_oracle_change_most(struct kvt_oracle *o);
+int kvt_oracle_change_last(struct kvt_oracle *o);
 
 /* Attach, change, detach. */
 void kvt_oracle_run(struct kvt_oracle *o, struct kvt_outcome *out);
