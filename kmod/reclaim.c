@@ -361,7 +361,7 @@ void kvt_reclaim_exit(struct kvt_reclaim *reclaim)
 	disable_delayed_work_sync(&reclaim->gather);
 	flush_rcu_work(&reclaim->free_work);
 	if (reclaim_take(reclaim)) {
-		synchronize_rcu();
+		synchronize_rcu_expedited();
 		reclaim_free_garbage(reclaim);
 	}
 	for_each_possible_cpu(i) {

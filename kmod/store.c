@@ -207,8 +207,11 @@ static void store_teardown(struct work_struct *work)
 {
 	struct kvt_store *store = container_of(to_delayed_work(work), struct kvt_store, teardown);
 
-	/* For readers that do not enter, and for the index's destroy(). */
-	synchronize_rcu();
+	/*
+	 * For readers that do not enter, and for the index's destroy().  Somebody waits for it, as
+	 * for an unmount, and it is as rare.
+	 */
+	synchronize_rcu_expedited();
 	if (!store_finish(store)) {
 		store_finish_later(store);
 		return;

@@ -36,6 +36,7 @@ static inline bool rcu_read_lock_held(void)
 #endif
 
 void synchronize_rcu(void);
+#define synchronize_rcu_expedited()	synchronize_rcu()
 void rcu_barrier(void);
 void call_rcu(struct rcu_head *head, void (*fn)(struct rcu_head *head));
 
