@@ -70,6 +70,7 @@
 #include <unistd.h>
 
 #include "kselftest.h"
+#include "lib/leftovers.h"
 
 /* Of kvt_test.c. */
 void kvt_timed_out(const char *name, int pid);
@@ -971,6 +972,8 @@ static inline int __bail(int for_realz, struct __test_metadata *t)
 {
 	/* if this is ASSERT, return immediately. */
 	if (for_realz) {
+		/* Not the kernel's: what waits for a disk would keep this from its end. */
+		kvt_leftovers_release();
 		if (t->teardown_fn)
 			t->teardown_fn(false, t, t->self, t->variant);
 		abort();
@@ -1257,6 +1260,9 @@ static void __run_test(struct __fixture_metadata *f,
 	} else {
 		t->pid = child;
 		__wait_for_test(t);
+		/* Not the kernel's: the tests behind it would fail, too. */
+		if (!__test_passed(t))
+			kvt_leftovers_remove();
 	}
 	ksft_print_msg("         %4s  %s\n",
 		       __test_passed(t) ? "OK" : "FAIL", test_name);
@@ -1311,6 +1317,7 @@ static int test_harness_run(int argc, char **argv)
 	results = mmap(NULL, sizeof(*results), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
+	kvt_leftovers_begin();
 	ksft_print_header();
 	ksft_set_plan(test_count);
 	ksft_print_msg("Starting %u tests from %u test cases.\n",

@@ -28,7 +28,10 @@ static bool node_is_there(void *arg)
 /* A loop device over memory, which can be read and written behind its back. */
 void kvt_disk_make(struct kvt_disk *disk, size_t mib, unsigned int block)
 {
-	struct loop_config config = { .block_size = block };
+	/* It goes with the last one who has it open, however a test ends. */
+	struct loop_config config = {
+		.block_size = block, .info.lo_flags = LO_FLAGS_AUTOCLEAR,
+	};
 	int control, fd, nr;
 
 	disk->bytes = mib * KVT_MIB;
@@ -53,10 +56,10 @@ void kvt_disk_make(struct kvt_disk *disk, size_t mib, unsigned int block)
 		if (nr)
 			close(fd);
 	} while (nr);
-	close(fd);
 	/* A store takes no disk that somebody could write to. */
 	disk->fd = open(disk->path, O_RDONLY | O_CLOEXEC);
 	KVT_CHECK(disk->fd >= 0);
+	close(fd);
 	close(control);
 }
 

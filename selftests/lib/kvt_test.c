@@ -24,6 +24,8 @@
 /* Bytes behind a scan's buffer that must stay as they were. */
 #define GUARD		64
 
+void (*kvt_check_failed)(void);
+
 void kvt_check(bool ok, const char *what, const char *file, int line)
 {
 	int err = errno;
@@ -32,6 +34,8 @@ void kvt_check(bool ok, const char *what, const char *file, int line)
 		return;
 	fprintf(stderr, "# %s:%d: not true: %s (errno %d, %s)\n", file, line, what, err,
 		strerror(err));
+	if (kvt_check_failed)
+		kvt_check_failed();
 	_exit(1);
 }
 
@@ -826,6 +830,8 @@ static bool group_has_ended(void *group)
 void kvt_timed_out(const char *name, int pid)
 {
 	tell_stacks(name, pid);
+	if (kvt_check_failed)
+		kvt_check_failed();
 	KVT_CHECK(kill(-pid, SIGKILL) == 0);
 	if (kvt_eventually(group_has_ended, &pid))
 		return;

@@ -32,6 +32,8 @@
 #define KVT_CHECK(cond)	kvt_check(!!(cond), #cond, __FILE__, __LINE__)
 
 void kvt_check(bool ok, const char *what, const char *file, int line);
+/* If it is not NULL: called before, and before a test that takes too long is killed. */
+extern void (*kvt_check_failed)(void);
 
 /* A run of bytes: a key or a value. */
 struct kvt_bytes {

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a test that failed leaves: see leftovers.h. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/blkpg.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "kvt_test.h"
+#include "leftovers.h"
+
+#define FAULT_DISKS	8
+#define PARTITIONS	4
+#define NULLB		"/sys/kernel/config/nullb"
+/* Of durable_devices. */
+#define DM		"kvt-dm"
+#define DMSETUP(what)	"dmsetup " what " --noudevsync --noudevrules " DM " >/dev/null 2>&1"
+
+/* The newest store that there was before. */
+static __u64 newest;
+
+/* Most of these are in few kernels, and few are in use. */
+static void try_write(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (write(fd, text, strlen(text)) < 0)
+		printf("# %s: %s\n", path, strerror(errno));
+	close(fd);
+}
+
+/* The store after one, by its id.  Whether there is one. */
+static bool next_store(int dev, __u64 after, struct kvtree_store_info *info)
+{
+	memset(info, 0, sizeof(*info));
+	info->after = after;
+	return !kvt_ioctl(dev, KVTREE_IOC_STORE_LIST, info);
+}
+
+void kvt_leftovers_begin(void)
+{
+	struct kvtree_store_info info;
+	int dev = kvt_open();
+
+	kvt_check_failed = kvt_leftovers_release;
+	/* Where there is no module there are no stores. */
+	newest = ~0ull;
+	if (dev < 0)
+		return;
+	for (newest = 0; next_store(dev, newest, &info); )
+		newest = info.id;
+	close(dev);
+}
+
+void kvt_leftovers_release(void)
+{
+	char path[64];
+	int i;
+
+	for (i = 0; i < FAULT_DISKS; i++) {
+		snprintf(path, sizeof(path), "/sys/block/kvtfault%d/fault/fail", i);
+		try_write(path, "ioerr r 1 0");
+		snprintf(path, sizeof(path), "/sys/block/kvtfault%d/fault/hold", i);
+		try_write(path, "0");
+	}
+}
+
+/* No allocation and no request fails any more. */
+static void disarm(void)
+{
+	static const char * const attrs[] = { "failslab", "fail_page_alloc", "fail_make_request" };
+	char path[64];
+	size_t i;
+
+	for (i = 0; i < NR(attrs); i++) {
+		snprintf(path, sizeof(path), "/sys/kernel/debug/%s/probability", attrs[i]);
+		try_write(path, "0");
+	}
+	kvt_leftovers_release();
+}
+
+/* Whether it is gone; one that is being attached will be there, or not. */
+static bool store_is_gone(int dev, const struct kvtree_store_info *info)
+{
+	struct kvtree_store_detach args = { .flags = 0 };
+	int err;
+
+	strcpy(args.name, info->name);
+	err = info->flags & KVTREE_STORE_DURABLE ?
+		kvt_ioctl(dev, KVTREE_IOC_STORE_DETACH, &args) : kvt_destroy(dev, info->name);
+	return err != -EBUSY;
+}
+
+/* In a process of its own: a store that cannot be taken away may hold it for ever. */
+static int remove_stores(void *arg)
+{
+	struct kvtree_store_info info;
+	int dev = kvt_open();
+
+	(void)arg;
+	KVT_CHECK(dev >= 0);
+	while (next_store(dev, newest, &info)) {
+		printf("# left: store '%s'\n", info.name);
+		fflush(stdout);
+		while (!store_is_gone(dev, &info))
+			kvt_sleep_ms(10);
+	}
+	return 0;
+}
+
+static void remove_partitions(void)
+{
+	struct blkpg_partition part = { 0 };
+	struct blkpg_ioctl_arg arg = {
+		.op = BLKPG_DEL_PARTITION, .datalen = sizeof(part), .data = &part,
+	};
+	char path[32];
+	int i, fd;
+
+	for (i = 0; i < FAULT_DISKS; i++) {
+		snprintf(path, sizeof(path), "/dev/kvtfault%d", i);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		for (part.pno = 1; fd >= 0 && part.pno <= PARTITIONS; part.pno++)
+			ioctl(fd, BLKPG, &arg);
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+/* Those of null_blk that tests make. */
+static void remove_null_disks(void)
+{
+	DIR *disks = opendir(NULLB);
+	struct dirent *entry;
+	char path[300];
+
+	while (disks && (entry = readdir(disks))) {
+		if (strncmp(entry->d_name, "kvt", 3))
+			continue;
+		printf("# left: disk %s\n", entry->d_name);
+		snprintf(path, sizeof(path), NULLB "/%s/power", entry->d_name);
+		try_write(path, "0");
+		*strrchr(path, '/') = '\0';
+		rmdir(path);
+	}
+	if (disks)
+		closedir(disks);
+}
+
+void kvt_leftovers_remove(void)
+{
+	struct kvt_process remover;
+	bool dm;
+
+	disarm();
+	/* Who has it suspended waits for it. */
+	dm = !access("/sys/block/dm-0", F_OK) && !system(DMSETUP("resume"));
+	remover.pid = kvt_fork(remove_stores, NULL);
+	if (!kvt_eventually(kvt_has_ended, &remover)) {
+		printf("# a store cannot be taken away\n");
+		kill(remover.pid, SIGKILL);
+	}
+	if (dm && system(DMSETUP("remove --retry")))
+		printf("# " DM " cannot be removed\n");
+	remove_partitions();
+	remove_null_disks();
+	fflush(stdout);
+}

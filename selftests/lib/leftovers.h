@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a test that failed in its middle leaves: stores, and disks and memory that are told to
+ * fail.  Other tests, of other programs as well, would fail for it.  The harness calls these.
+ */
+#ifndef KVT_TEST_LEFTOVERS_H
+#define KVT_TEST_LEFTOVERS_H
+
+/* Before a program's first test: what is there is somebody else's. */
+void kvt_leftovers_begin(void);
+/* Let nobody wait for a disk that holds its requests: he could not be ended. */
+void kvt_leftovers_release(void);
+/* After a test that failed: remove what is there since, and say so. */
+void kvt_leftovers_remove(void);
+
+#endif /* KVT_TEST_LEFTOVERS_H */
