@@ -43,6 +43,28 @@ void kvt_unlisten(wait_queue_head_t *head, struct wait_queue_entry *entry)
 }
 KVT_EXPORT_FOR_TESTS(kvt_unlisten);
 
+/**
+ * kvt_listen_instead() - have another function called
+ * @head: the queue
+ * @entry: of init_waitqueue_func_entry(); it takes the place of
+ * @old: which listens, or was called
+ *
+ * Either is called whenever @old would have been.
+ *
+ * Context: process context.
+ */
+void kvt_listen_instead(wait_queue_head_t *head, struct wait_queue_entry *entry,
+			struct wait_queue_entry *old)
+{
+	spin_lock_irq(&head->lock);
+	if (!list_empty(&old->entry)) {
+		entry->flags |= WQ_FLAG_EXCLUSIVE;
+		list_replace_init(&old->entry, &entry->entry);
+	}
+	spin_unlock_irq(&head->lock);
+}
+KVT_EXPORT_FOR_TESTS(kvt_listen_instead);
+
 /* Behind all who were there when it was put there. */
 struct mark {
 	struct wait_queue_entry entry;	/* its private is NULL: it is nobody */
@@ -65,7 +87,7 @@ static int mark_reach(struct wait_queue_entry *entry, unsigned int mode, int fla
  *
  * Listeners that come meanwhile need not be called.
  *
- * Context: any with interrupts on.
+ * Context: process context, may sleep.
  */
 void kvt_wake_all(wait_queue_head_t *head)
 {
@@ -76,7 +98,9 @@ void kvt_wake_all(wait_queue_head_t *head)
 	init_waitqueue_func_entry(&mark.entry, mark_reach);
 	INIT_LIST_HEAD(&mark.entry.entry);
 	kvt_listen(head, &mark.entry);
-	while (!smp_load_acquire(&mark.reached))
+	while (!smp_load_acquire(&mark.reached)) {
+		cond_resched();
 		__wake_up(head, TASK_NORMAL, PORTION, NULL);
+	}
 }
 KVT_EXPORT_FOR_TESTS(kvt_wake_all);

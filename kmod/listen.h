@@ -12,6 +12,8 @@
 #include <linux/wait.h>
 
 void kvt_listen(wait_queue_head_t *head, struct wait_queue_entry *entry);
+void kvt_listen_instead(wait_queue_head_t *head, struct wait_queue_entry *entry,
+			struct wait_queue_entry *old);
 void kvt_unlisten(wait_queue_head_t *head, struct wait_queue_entry *entry);
 void kvt_wake_all(wait_queue_head_t *head);
 

@@ -160,7 +160,10 @@ static int call_durable(struct call *call, int res)
 	err = call->inside ? kvt_log_synced(log, call->sync) : kvt_op_synced(&call->ctx);
 	if (err == -EAGAIN) {
 		args = call_wait_args(call);
-		err = kvt_wait_durable(call->session, &call->ctx, call->op.version, res, &args);
+		err = kvt_wait_durable(call->session, &call->ctx, call->op.version, res, &args,
+				       call->pending);
+		if (err != -ENOMEM)
+			call->pending = NULL;
 	}
 	/* It cannot be executed again: this waits here. */
 	if (err == -ENOMEM)
@@ -385,9 +388,8 @@ static noinline int call_op_slow(struct call *call)
 		fault = -EAGAIN;
 	else if (result == ret)
 		fault = call_copy_out(call, result);
-	/* Until then it is found, and cannot be canceled: the copy may have to wait. */
-	call_end_wait(call);
 	if (fault == -EAGAIN) {
+		call_end_wait(call);
 		kvt_op_leave(&call->ctx);
 		return call_punt(call);
 	}
@@ -399,6 +401,8 @@ static noinline int call_op_slow(struct call *call)
 		return err;
 	if (err != fault)
 		call_copy_out(call, err);
+	/* It was found until here, and could not be canceled: copies may have to wait. */
+	call_end_wait(call);
 	kvt_op_leave(&call->ctx);
 	if (multishot) {
 		kvt_uring_done(call->cmd, result, 0, call->issue_flags & IO_URING_F_CQE32,

@@ -191,12 +191,14 @@ static void wait_init(struct wait *wait, struct kvt_session *session,
 	kvt_stat_inc(&session->store->stats, KVTREE_STAT_URING_WAIT);
 }
 
-/* It has all that it needs. */
-static void wait_publish(struct wait *wait)
+/* It has all that it needs.  The command is found at any time, if it was before. */
+static void wait_publish(struct wait *wait, struct wait *instead_of)
 {
 	struct kvt_waits *waits = &wait->session->waits;
 
 	spin_lock(&waits->lock);
+	if (instead_of)
+		wait_unlist(instead_of);
 	wait_list(wait);
 	*wait_of(wait->cmd) = wait;
 	spin_unlock(&waits->lock);
@@ -288,12 +290,18 @@ static void queue_listen(struct kvt_wait_queue *queue)
 	smp_mb();
 }
 
-/* Under the lock: listen in the name of who submitted a command. */
-static void queue_begin(struct kvt_wait_queue *queue, const struct wait *wait)
+/* Under the lock: the listener is of who submitted a command. */
+static void queue_name(struct kvt_wait_queue *queue, const struct wait *wait)
 {
 	struct pid *pid = get_task_pid(kvt_uring_task(wait->cmd), PIDTYPE_TGID);
 
 	queue_listener(queue)->private = kvt_guest_private(pid);
+}
+
+/* Under the lock: listen in the name of who submitted a command. */
+static void queue_begin(struct kvt_wait_queue *queue, const struct wait *wait)
+{
+	queue_name(queue, wait);
 	queue_listen(queue);
 }
 
@@ -451,14 +459,10 @@ static void sync_start(struct sync *sync)
 {
 	struct kvt_wait_queue *queue = wait_start(&sync->wait, KVT_WAIT_DURABLE);
 
-	if (sync->wait.canceled) {
-		wait_end(&sync->wait);
-		waits_queue_work(queue->waits);
-	} else if (wait_is_durable(&sync->wait)) {
+	if (wait_is_durable(&sync->wait))
 		queue_wake(queue);
-	} else {
+	else
 		sync_want(sync);
-	}
 }
 
 static void sync_fail(struct sync *sync, int err)
@@ -487,16 +491,18 @@ static void sync_end(struct sync *sync)
  * @version: of the operation's outcome
  * @res: the result of the command, if it does become durable
  * @args: the command, whose outcome was copied
+ * @pending: the change that it was while it had to wait, which is freed; or NULL
  *
  * Context: where the command is issued or its task work runs, sleeps if that may; leaves
  * the store meanwhile.
  *
- * Return: -EIOCBQUEUED; -ENOMEM: it does not wait.
+ * Return: -EIOCBQUEUED; -ENOMEM: it does not wait, and @pending stays.
  */
-int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
-		     u64 version, int res, const struct kvt_wait_args *args)
+int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx, u64 version,
+		     int res, const struct kvt_wait_args *args, struct kvt_pending *pending)
 {
 	struct sync *sync = sync_alloc(&session->waits, kvt_op_gfp_scratch(ctx));
+	bool canceled;
 	int err;
 
 	if (!sync)
@@ -506,7 +512,8 @@ int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 	sync->version = version;
 	sync->res = res;
 	sync->failed = false;
-	wait_publish(&sync->wait);
+	wait_publish(&sync->wait, pending ? &pending->wait : NULL);
+	kfree(pending);
 	if (unlikely(wait_mark(&sync->wait, ctx, args->issue_flags))) {
 		err = kvt_op_synced(ctx);
 		if (err)
@@ -515,8 +522,16 @@ int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 		return -EIOCBQUEUED;
 	}
 	spin_lock(&session->waits.lock);
-	sync_start(sync);
+	canceled = sync->wait.canceled;
+	if (!canceled)
+		sync_start(sync);
 	spin_unlock(&session->waits.lock);
+	/* Its ring goes away, and tries until it has completed. */
+	if (canceled) {
+		sync_end(sync);
+		kvt_op_leave(ctx);
+		sync_done(sync, args->issue_flags, true);
+	}
 	return -EIOCBQUEUED;
 }
 
@@ -591,7 +606,7 @@ struct kvt_pending *kvt_pending_new(struct kvt_session *session, const struct kv
 	pending->op = *op;
 	pending->again = again;
 	wait_init(&pending->wait, session, KVT_WAIT_RECLAIM, args);
-	wait_publish(&pending->wait);
+	wait_publish(&pending->wait, NULL);
 	return pending;
 }
 
@@ -820,9 +835,10 @@ static void queue_rename(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 	if (wait && !queue_is_of(queue, wait)) {
 		old = queue_listener(queue);
 		queue->second = !queue->second;
+		queue_name(queue, wait);
 		/* There is always one that hears, or has heard. */
-		queue_begin(queue, wait);
-		queue_end(queue, old);
+		kvt_listen_instead(queue_head(queue), queue_listener(queue), old);
+		put_pid(kvt_guest_pid(old->private));
 	}
 	spin_unlock(&waits->lock);
 }
@@ -865,10 +881,15 @@ static bool wait_cancel(struct wait *wait)
 	return true;
 }
 
-/* Under the lock: end a wait, for which nobody else does anything yet.  Returns whether it did. */
+/*
+ * Under the lock: end a wait, for which nobody else does anything yet.  Who waits for the
+ * ring's completions is only woken by its own task, or by the ring's end.  Returns whether
+ * it did.
+ */
 static bool wait_abort(struct wait *wait)
 {
-	if (wait->state != WAIT_WAITS)
+	if (wait->state != WAIT_WAITS ||
+	    (kvt_uring_task(wait->cmd) != current && !(current->flags & PF_KTHREAD)))
 		return false;
 	wait->canceled = true;
 	wait_unlist(wait);

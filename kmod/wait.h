@@ -106,8 +106,8 @@ struct kvt_pending *kvt_pending_new(struct kvt_session *session, const struct kv
 void kvt_pending_free(struct kvt_pending *pending);
 int kvt_pending_wait(struct kvt_pending *pending, const struct kvt_op_ctx *ctx,
 		     unsigned int issue_flags);
-int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx,
-		     u64 version, int res, const struct kvt_wait_args *args);
+int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx, u64 version,
+		     int res, const struct kvt_wait_args *args, struct kvt_pending *pending);
 void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd,
 			 unsigned int issue_flags);
 int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cancel *args);

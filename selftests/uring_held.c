@@ -678,30 +678,83 @@ static bool late_is_there(void *arg)
 	return kvt_version(((const struct late *)arg)->fd, STR("late"));
 }
 
+/* A change that has waited, and was made: its outcome cannot be copied yet. */
+static int start_late(struct _test_data_held *self, struct late *late, struct kvt_silent *silent)
+{
+	struct kvtree_op op = inline_op(KVTREE_OP_PUT, "late", self->val);
+	int pid;
+
+	op.flags |= KVTREE_F_SYNC;
+	late->fd = self->fd;
+	late->op = (const void *)kvt_silent_write(silent, &op, sizeof(op));
+	fill_log(self);
+	late->waits = kvt_stat(self->fd, KVTREE_STAT_URING_WAIT);
+	pid = kvt_fork(submit_late, late);
+	KVT_CHECK(kvt_eventually(late_waits, late));
+	kvt_fault_hold(&self->disk, false);
+	KVT_CHECK(kvt_eventually(late_is_there, late));
+	wait_all(self);
+	/* If it has not come to the copy yet, the test does not meet it there. */
+	kvt_sleep_ms(50);
+	return pid;
+}
+
+static int cancel_late(struct _test_data_held *self)
+{
+	kvt_sqe_cancel(kvt_ring_sqe(&self->ring), self->fd, MANY, 0, OTHER);
+	return kvt_ring_result(&self->ring, OTHER);
+}
+
 /* It does not wait to be durable before that, and is found until then. */
 TEST_F(held, command_whose_outcome_is_copied_cannot_be_canceled)
 {
-	struct kvtree_op op = inline_op(KVTREE_OP_PUT, "late", self->val);
-	struct late late = { .fd = self->fd };
 	struct kvt_silent silent;
+	struct late late;
 	int pid;
 
 	if (!kvt_silent_make(&silent, 1))
 		SKIP(return, "the kernel has no FUSE");
-	op.flags |= KVTREE_F_SYNC;
-	late.op = (const void *)kvt_silent_write(&silent, &op, sizeof(op));
-	fill_log(self);
-	late.waits = kvt_stat(self->fd, KVTREE_STAT_URING_WAIT);
-	pid = kvt_fork(submit_late, &late);
-	ASSERT_TRUE(kvt_eventually(late_waits, &late));
-	kvt_fault_hold(&self->disk, false);
-	ASSERT_TRUE(kvt_eventually(late_is_there, &late));
-	wait_all(self);
-	/* If it has not come to the copy yet, this does not meet it there. */
-	kvt_sleep_ms(50);
-	kvt_sqe_cancel(kvt_ring_sqe(&self->ring), self->fd, MANY, 0, OTHER);
-	EXPECT_EQ(-EALREADY, kvt_ring_result(&self->ring, OTHER));
+	pid = start_late(self, &late, &silent);
+	EXPECT_EQ(-EALREADY, cancel_late(self));
 	kvt_silent_answer(&silent);
+	EXPECT_EQ(0, kvt_wait(pid));
+	kvt_silent_end(&silent);
+}
+
+static int detach_held(void *arg)
+{
+	const struct _test_data_held *self = arg;
+
+	return -kvt_detach(self->dev, self->name);
+}
+
+static bool is_gone(void *arg)
+{
+	__u64 stats[KVTREE_STAT_NR];
+
+	return kvt_stats(*(int *)arg, stats) == -ESTALE;
+}
+
+/* It learns from the detach what has become of it, and the detach waits for the disk. */
+TEST_F(held, command_whose_store_is_detached_cannot_be_canceled)
+{
+	struct kvt_silent silent;
+	int pid, detacher, i;
+	struct late late;
+
+	if (!kvt_silent_make(&silent, 1))
+		SKIP(return, "the kernel has no FUSE");
+	pid = start_late(self, &late, &silent);
+	kvt_fault_hold(&self->disk, true);
+	detacher = kvt_fork(detach_held, self);
+	ASSERT_TRUE(kvt_eventually(is_gone, &self->fd));
+	kvt_silent_answer(&silent);
+	for (i = 0; i < 10; i++) {
+		kvt_sleep_ms(10);
+		EXPECT_EQ(-EALREADY, cancel_late(self));
+	}
+	kvt_fault_hold(&self->disk, false);
+	EXPECT_EQ(0, kvt_wait(detacher));
 	EXPECT_EQ(0, kvt_wait(pid));
 	kvt_silent_end(&silent);
 }

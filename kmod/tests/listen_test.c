@@ -115,10 +115,33 @@ static void who_listens_again_is_not_waited_for(struct kunit *test)
 	}
 }
 
+/* At the end of the queue it could stand behind those who are called now, and be missed. */
+static void a_listener_takes_the_place_of_another(struct kunit *test)
+{
+	DECLARE_WAIT_QUEUE_HEAD_ONSTACK(head);
+	unsigned int calls = 0, none = 0;
+	struct listener *l, *other;
+
+	l = listeners_new(test, &head, MANY, &calls);
+	other = listeners_new(test, &head, 1, &calls);
+	kvt_unlisten(&head, &other->entry);
+	kvt_listen_instead(&head, &other->entry, &l[1].entry);
+	kvt_wake_all(&head);
+	KUNIT_EXPECT_EQ(test, calls, MANY);
+	KUNIT_EXPECT_EQ(test, other->nth, 2);
+	KUNIT_EXPECT_EQ(test, l[1].nth, 0);
+	/* That has been called. */
+	other->calls = &none;
+	kvt_listen_instead(&head, &other->entry, &l[0].entry);
+	kvt_wake_all(&head);
+	KUNIT_EXPECT_EQ(test, none, 0);
+}
+
 static struct kunit_case listen_cases[] = {
 	KUNIT_CASE(each_listener_is_called_once_in_turn),
 	KUNIT_CASE(interrupts_are_on_between_portions),
 	KUNIT_CASE(who_listens_again_is_not_waited_for),
+	KUNIT_CASE(a_listener_takes_the_place_of_another),
 	{}
 };
 
