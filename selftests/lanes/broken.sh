@@ -246,6 +246,9 @@ main()
 	fi
 	mapfile -t names <<<"$text"
 	mkdir -p "$BUILD/broken"
+	# Patches are put into one copy.
+	exec 3>"$BUILD/broken.lock"
+	flock -n 3 || { say 'broken: waiting for another run'; flock 3; }
 	echo 'KTAP version 1'
 	echo "1..${#names[@]}"
 	for name in "${names[@]}"; do
