@@ -893,11 +893,12 @@ static void *detach_thread(void *arg)
 	return NULL;
 }
 
-static bool caller_is_done(void *arg)
+static bool both_are_done(void *arg)
 {
 	struct caller *c = arg;
 
-	return __atomic_load_n(&c->done, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&c[0].done, __ATOMIC_ACQUIRE) &&
+	       __atomic_load_n(&c[1].done, __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -923,9 +924,8 @@ TEST(a_flush_that_hangs_holds_nobody_up_but_who_waits_for_it)
 	caller_begin(&p.put[0], &p.o[0], put_thread);
 	ASSERT_TRUE(kvt_eventually(flush_is_waited_for, &p));
 	caller_begin(&detach[0], &p.o[1], detach_thread);
-	EXPECT_TRUE(kvt_eventually(caller_is_done, &detach[0]));
 	caller_begin(&detach[1], &other, detach_thread);
-	EXPECT_TRUE(kvt_eventually(caller_is_done, &detach[1]));
+	EXPECT_TRUE(kvt_eventually(both_are_done, detach));
 	kvt_fault_hold(&p.disk, false);
 	EXPECT_EQ(0, caller_end(&p.put[0]));
 	EXPECT_EQ(-EIO, caller_end(&detach[0]));
