@@ -228,26 +228,49 @@ static void put_much(int fd)
 				  kvt_bytes(value, sizeof(value)), NULL) == 0);
 }
 
+/* It is being written to. */
+struct writing {
+	int fd;
+	__u64 bytes;	/* before */
+};
+
+static bool is_writing(void *arg)
+{
+	const struct writing *w = arg;
+
+	return kvt_stat(w->fd, KVTREE_STAT_LOG_BYTES) > w->bytes;
+}
+
+static bool is_detached(void *arg)
+{
+	const struct sleeper *s = arg;
+	struct kvtree_store_info info;
+
+	return kvt_find(s->dev, s->name, &info) == -ENOENT;
+}
+
 /*
  * The checkpoint is given up until the machine is awake, and who called for it waits inside of
  * the store; who detaches the store waits for that one.
  */
 TEST_F(slow, who_detaches_and_waits_keeps_nobody_awake)
 {
+	struct writing writing = { .fd = self->s.fd };
 	int saver, detacher, sleeps;
 
 	ASSERT_TRUE(set(SAVERS, "1"));
 	put_much(self->s.fd);
 	ASSERT_EQ(0, kvt_sync(self->s.fd));
+	writing.bytes = kvt_stat(self->s.fd, KVTREE_STAT_LOG_BYTES);
 	set(TRACING "trace", "\n");
 	saver = kvt_child();
 	if (!saver)
 		_exit(kvt_checkpoint(self->s.fd) ? 1 : 0);
-	kvt_sleep_ms(500);
+	ASSERT_TRUE(kvt_eventually(is_writing, &writing));
 	detacher = kvt_child();
 	if (!detacher)
 		_exit(kvt_detach(self->s.dev, self->s.name) ? 1 : 0);
-	kvt_sleep_ms(100);
+	ASSERT_TRUE(kvt_eventually(is_detached, &self->s));
 	EXPECT_TRUE(set("/sys/power/state", "freeze"));
 	EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));
 	EXPECT_EQ(1, sleeps);
@@ -276,7 +299,7 @@ TEST_F(slow, detach_that_was_killed_writes_nothing)
 	detacher = kvt_child();
 	if (!detacher)
 		_exit(kvt_detach(self->s.dev, self->s.name) ? 1 : 0);
-	kvt_sleep_ms(50);
+	ASSERT_TRUE(kvt_eventually(is_detached, &self->s));
 	kill(detacher, SIGKILL);
 	EXPECT_EQ(detacher, waitpid(detacher, NULL, 0));
 	EXPECT_TRUE(set("/sys/power/state", "freeze"));
