@@ -98,6 +98,7 @@ void kvt_wake_all(wait_queue_head_t *head)
 	init_waitqueue_func_entry(&mark.entry, mark_reach);
 	INIT_LIST_HEAD(&mark.entry.entry);
 	kvt_listen(head, &mark.entry);
+	/* Pairs with the release by who called it: that is done with it. */
 	while (!smp_load_acquire(&mark.reached)) {
 		cond_resched();
 		__wake_up(head, TASK_NORMAL, PORTION, NULL);

@@ -36,4 +36,10 @@ static inline void list_del_init(struct list_head *node)
 	INIT_LIST_HEAD(node);
 }
 
+static inline void list_replace_init(struct list_head *old, struct list_head *node)
+{
+	list_add_tail(node, old);
+	list_del_init(old);
+}
+
 #endif /* SHIM_LIST_H */

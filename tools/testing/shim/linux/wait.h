@@ -6,6 +6,9 @@
 #include <linux/list.h>
 #include <linux/spinlock.h>
 
+#define TASK_NORMAL		3
+#define WQ_FLAG_EXCLUSIVE	1
+
 struct wait_queue_entry;
 
 typedef int (*wait_queue_func_t)(struct wait_queue_entry *entry, unsigned int mode, int flags,
@@ -13,6 +16,7 @@ typedef int (*wait_queue_func_t)(struct wait_queue_entry *entry, unsigned int mo
 
 /* A function that is called in place of a thread that is woken up. */
 struct wait_queue_entry {
+	unsigned int flags;
 	wait_queue_func_t func;
 	struct list_head entry;
 };
@@ -47,6 +51,7 @@ static inline void init_waitqueue_func_entry(struct wait_queue_entry *entry,
 static inline void __add_wait_queue_entry_tail_exclusive(wait_queue_head_t *wq,
 							 struct wait_queue_entry *entry)
 {
+	entry->flags |= WQ_FLAG_EXCLUSIVE;
 	list_add_tail(&entry->entry, &wq->head);
 }
 
