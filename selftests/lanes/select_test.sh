@@ -43,6 +43,9 @@ make_ring()
 	cat >"$DIR/ring.c" <<-END
 		#include "kselftest_harness.h"
 		void kvt_timed_out(const char *name, int pid) { }
+		void kvt_leftovers_begin(void) { }
+		void kvt_leftovers_release(void) { }
+		void kvt_leftovers_remove(void) { }
 		FIXTURE(ring) { };
 		FIXTURE_SETUP(ring) { }
 		FIXTURE_TEARDOWN(ring) { }
