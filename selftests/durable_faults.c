@@ -1011,8 +1011,6 @@ TEST_F(faults, batch_that_ends_in_a_fault_tells_what_is_not_durable)
 	ASSERT_EQ(0, mprotect(mem - page, page, PROT_READ));
 	EXPECT_EQ(-EFAULT, kvt_ioctl(o->fd, KVTREE_IOC_BATCH, batch));
 	EXPECT_EQ(1, batch->done);
-	/* It is the next one's commit that is to fail. */
-	EXPECT_EQ(0, kvt_sync(o->fd));
 	kvt_fault_fail(faulty(o), "medium", "wf", 1, 1000000);
 	EXPECT_EQ(-EIO, kvt_ioctl(o->fd, KVTREE_IOC_BATCH, batch));
 	EXPECT_EQ(1, batch->done);
@@ -1034,7 +1032,6 @@ TEST_F(faults, batch_whose_end_cannot_be_told_tells_what_is_not_durable)
 	*batch = (struct kvtree_batch) { .ops = kvt_ptr(&op), .nr = 1, .op_size = sizeof(op) };
 	ASSERT_EQ(0, mprotect(batch, page, PROT_READ));
 	EXPECT_EQ(-EFAULT, kvt_ioctl(o->fd, KVTREE_IOC_BATCH, batch));
-	EXPECT_EQ(0, kvt_sync(o->fd));
 	kvt_fault_fail(faulty(o), "medium", "wf", 1, 1000000);
 	EXPECT_EQ(-EIO, kvt_ioctl(o->fd, KVTREE_IOC_BATCH, batch));
 	EXPECT_EQ(-EIO, kvt_oracle_detach(o));
