@@ -392,7 +392,8 @@ int hook_detach(const char *which)
 
 static int say_no_libbpf(void)
 {
-	warn("bpf: kvtree was built without libbpf 1.4 or later, which this needs");
+	warn("bpf: kvtree was built without libbpf 1.4 or later, which this needs: %s",
+	     "install it (Debian: libbpf-dev) and build kvtree again");
 	return STATUS_ERROR;
 }
 
