@@ -882,14 +882,19 @@ static bool wait_cancel(struct wait *wait)
 }
 
 /*
- * Under the lock: end a wait, for which nobody else does anything yet.  Who waits for the
- * ring's completions is only woken by its own task, or by the ring's end.  Returns whether
- * it did.
+ * Whether a command may complete in this task, which cancels it: whoever waits for a ring with
+ * deferred task work is woken by the ring's own task alone, or by the ring's end.
  */
+static bool wait_may_end_here(const struct wait *wait)
+{
+	return !(wait_req(wait)->ctx->flags & IORING_SETUP_DEFER_TASKRUN) ||
+	       kvt_uring_task(wait->cmd) == current || current->flags & PF_KTHREAD;
+}
+
+/* Under the lock: end a wait, for which nobody else does anything yet.  Returns whether it did. */
 static bool wait_abort(struct wait *wait)
 {
-	if (wait->state != WAIT_WAITS ||
-	    (kvt_uring_task(wait->cmd) != current && !(current->flags & PF_KTHREAD)))
+	if (wait->state != WAIT_WAITS || !wait_may_end_here(wait))
 		return false;
 	wait->canceled = true;
 	wait_unlist(wait);

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -423,7 +424,6 @@ static void prepare_commands(struct _test_data_held *self, struct kvt_ring *ring
 	__u32 i;
 
 	KVT_CHECK(fd >= 0);
-	kvt_ring_make(ring, 4, 0);
 	KVT_CHECK(kvt_ring_files(ring, &fd, 1) == 0);
 	KVT_CHECK(close(fd) == 0);
 	op[0] = (struct kvtree_op){ .opcode = KVTREE_OP_SYNC };
@@ -455,6 +455,7 @@ TEST_F(held, commands_end_with_their_ring_though_their_submitter_is_stopped)
 
 	fill_log(self);
 	canceled = kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL);
+	kvt_ring_make(&ring, 4, 0);
 	prepare_commands(self, &ring);
 	pid = kvt_fork(submit_and_stop, &ring);
 	ASSERT_EQ(pid, waitpid(pid, &status, WUNTRACED));
@@ -466,6 +467,55 @@ TEST_F(held, commands_end_with_their_ring_though_their_submitter_is_stopped)
 	ASSERT_EQ(0, kill(pid, SIGCONT));
 	EXPECT_EQ(0, kvt_wait(pid));
 	EXPECT_TRUE(kvt_eventually(no_more_users, &users));
+	kvt_fault_hold(&self->disk, false);
+	wait_all(self);
+}
+
+/* A request of its own, so that io_uring cancels those of the ring before the new program. */
+static int exec_beside_stopped(void *arg)
+{
+	struct _test_data_held *self = arg;
+	struct io_uring_sqe *sqe;
+	struct kvt_ring ring;
+	int fds[2], status, pid;
+
+	kvt_ring_make(&ring, 4, 0);
+	KVT_CHECK(pipe(fds) == 0);
+	sqe = kvt_ring_sqe(&ring);
+	sqe->opcode = IORING_OP_POLL_ADD;
+	sqe->fd = fds[0];
+	sqe->poll32_events = POLLIN;
+	kvt_ring_submit(&ring);
+	prepare_commands(self, &ring);
+	pid = kvt_fork(submit_and_stop, &ring);
+	KVT_CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+	execl("/bin/sleep", "sleep", "1000", NULL);
+	return 99;
+}
+
+struct canceled {
+	int fd;
+	__u64 before;
+};
+
+static bool one_is_canceled(void *arg)
+{
+	const struct canceled *c = arg;
+
+	return kvt_stat(c->fd, KVTREE_STAT_URING_CANCEL) > c->before;
+}
+
+/* Not by the thread of a ring that is closed, but by one that has it, too. */
+TEST_F(held, commands_end_with_execve_though_their_submitter_is_stopped)
+{
+	struct canceled c = { self->fd, kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL) };
+	int pid;
+
+	fill_log(self);
+	pid = kvt_fork(exec_beside_stopped, self);
+	EXPECT_TRUE(kvt_eventually(one_is_canceled, &c));
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	EXPECT_EQ(128 + SIGKILL, kvt_wait(pid));
 	kvt_fault_hold(&self->disk, false);
 	wait_all(self);
 }
