@@ -209,9 +209,12 @@ static void store_teardown(struct work_struct *work)
 
 	/*
 	 * For readers that do not enter, and for the index's destroy().  Somebody waits for it, as
-	 * for an unmount, and it is as rare.
+	 * for an unmount, and it is as rare: once, however often the rest has to be tried.
 	 */
-	synchronize_rcu_expedited();
+	if (!store->unread) {
+		synchronize_rcu_expedited();
+		store->unread = true;
+	}
 	if (!store_finish(store)) {
 		store_finish_later(store);
 		return;

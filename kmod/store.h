@@ -73,6 +73,7 @@ struct kvt_store {
 	struct kvt_hook __rcu *validator;
 	struct kvt_late_posts late_posts;
 	struct delayed_work teardown;
+	bool unread;			/* teardown: no reader is left */
 	struct wait_queue_head gone_wait;
 	bool gone;			/* the index is freed, and gone_err is set */
 	int gone_err;			/* why not all of it is durable */

@@ -22,7 +22,7 @@
  *
  * The store can be read from here on, and no more than that.
  *
- * Context: any but hardirq.
+ * Context: process context, may sleep.
  */
 void kvt_log_fail(struct kvt_log *log, int err, const char *what)
 {
