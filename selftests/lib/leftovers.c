@@ -17,6 +17,7 @@
 #define FAULT_DISKS	8
 #define PARTITIONS	4
 #define NULLB		"/sys/kernel/config/nullb"
+#define PARAMETERS	"/sys/module/kvtree/parameters/"
 /* Of durable_devices. */
 #define DM		"kvt-dm"
 #define DMSETUP(what)	"dmsetup " what " --noudevsync --noudevrules " DM " >/dev/null 2>&1"
@@ -44,12 +45,46 @@ static bool next_store(int dev, __u64 after, struct kvtree_store_info *info)
 	return !kvt_ioctl(dev, KVTREE_IOC_STORE_LIST, info);
 }
 
+/* Of the module, which tests set for a while. */
+static struct {
+	const char *path;
+	char value[16];
+} params[] = {
+	{ PARAMETERS "log_epoch_ms" }, { PARAMETERS "log_savers" },
+	{ PARAMETERS "reclaim_bound_mb" },
+};
+
+static void read_params(void)
+{
+	ssize_t len;
+	size_t i;
+	int fd;
+
+	for (i = 0; i < NR(params); i++) {
+		fd = open(params[i].path, O_RDONLY | O_CLOEXEC);
+		len = fd < 0 ? 0 : read(fd, params[i].value, sizeof(params[i].value) - 1);
+		params[i].value[len > 0 ? len : 0] = '\0';
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+static void restore_params(void)
+{
+	size_t i;
+
+	for (i = 0; i < NR(params); i++)
+		if (params[i].value[0])
+			try_write(params[i].path, params[i].value);
+}
+
 void kvt_leftovers_begin(void)
 {
 	struct kvtree_store_info info;
 	int dev = kvt_open();
 
 	kvt_check_failed = kvt_leftovers_release;
+	read_params();
 	/* Where there is no module there are no stores. */
 	newest = ~0ull;
 	if (dev < 0)
@@ -57,6 +92,12 @@ void kvt_leftovers_begin(void)
 	for (newest = 0; next_store(dev, newest, &info); )
 		newest = info.id;
 	close(dev);
+}
+
+/* Who reads a device that is suspended cannot be ended.  Whether there is one of a test's. */
+static bool resume_dm(void)
+{
+	return !access("/sys/block/dm-0", F_OK) && !system(DMSETUP("resume"));
 }
 
 void kvt_leftovers_release(void)
@@ -70,6 +111,7 @@ void kvt_leftovers_release(void)
 		snprintf(path, sizeof(path), "/sys/block/kvtfault%d/fault/hold", i);
 		try_write(path, "0");
 	}
+	resume_dm();
 }
 
 /* No allocation and no request fails any more. */
@@ -157,17 +199,15 @@ static void remove_null_disks(void)
 void kvt_leftovers_remove(void)
 {
 	struct kvt_process remover;
-	bool dm;
 
 	disarm();
-	/* Who has it suspended waits for it. */
-	dm = !access("/sys/block/dm-0", F_OK) && !system(DMSETUP("resume"));
+	restore_params();
 	remover.pid = kvt_fork(remove_stores, NULL);
 	if (!kvt_eventually(kvt_has_ended, &remover)) {
 		printf("# a store cannot be taken away\n");
 		kill(remover.pid, SIGKILL);
 	}
-	if (dm && system(DMSETUP("remove --retry")))
+	if (resume_dm() && system(DMSETUP("remove --retry")))
 		printf("# " DM " cannot be removed\n");
 	remove_partitions();
 	remove_null_disks();
