@@ -43,7 +43,10 @@ FIXTURE(held) {
 	__u64 replies[2];		/* commands canceled; cancellations that found none */
 };
 
-/* Each CPU has its own part of the log: one is to be full. */
+/*
+ * Each CPU has its own part of the log: one is to be full.  A command that needs a page that
+ * its process does not have goes to a worker of io_uring's, which may run on any CPU.
+ */
 static void stay_on_a_cpu(void)
 {
 	cpu_set_t cpus;
@@ -81,6 +84,13 @@ FIXTURE_TEARDOWN(held)
 	close(self->fd);
 	kvt_detach(self->dev, self->name);
 	close(self->dev);
+}
+
+/* In a child, to which shared memory comes when it is touched. */
+static void touch_shared(const struct _test_data_held *self, struct kvtree_op *op)
+{
+	*(volatile __s32 *)&op->result = 77;
+	(void)*(volatile char *)self->val;
 }
 
 static void take(struct _test_data_held *self, const struct kvt_cqe *cqe)
@@ -400,12 +410,19 @@ TEST_F(held, command_that_is_canceled_when_it_was_executed_says_so)
 	EXPECT_TRUE(kvt_has(self->fd, kvt_bytes(&(__u32){ 0 }, 4), kvt_bytes(self->val, 8)));
 }
 
+struct stopped {
+	struct _test_data_held *self;
+	struct kvt_ring ring;
+};
+
 static int submit_and_stop(void *arg)
 {
-	struct kvt_ring *ring = arg;
+	struct stopped *s = arg;
 
-	KVT_CHECK(kvt_ring_enter(ring, 2, 0, 0) == 2);
-	KVT_CHECK(close(ring->fd) == 0);
+	touch_shared(s->self, &s->self->op[MANY]);
+	touch_shared(s->self, &s->self->op[MANY + 1]);
+	KVT_CHECK(kvt_ring_enter(&s->ring, 2, 0, 0) == 2);
+	KVT_CHECK(close(s->ring.fd) == 0);
 	raise(SIGSTOP);
 	return 0;
 }
@@ -450,18 +467,18 @@ TEST_F(held, commands_end_with_their_ring_though_their_submitter_is_stopped)
 {
 	struct named own = { self, getpid() };
 	int users = kvt_module_users(), pid, status;
-	struct kvt_ring ring;
+	struct stopped stopped = { self };
 	__u64 canceled;
 
 	fill_log(self);
 	canceled = kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL);
-	kvt_ring_make(&ring, 4, 0);
-	prepare_commands(self, &ring);
-	pid = kvt_fork(submit_and_stop, &ring);
+	kvt_ring_make(&stopped.ring, 4, 0);
+	prepare_commands(self, &stopped.ring);
+	pid = kvt_fork(submit_and_stop, &stopped);
 	ASSERT_EQ(pid, waitpid(pid, &status, WUNTRACED));
 	ASSERT_TRUE(WIFSTOPPED(status));
 	EXPECT_FALSE(is_named(&own));
-	kvt_ring_exit(&ring);
+	kvt_ring_exit(&stopped.ring);
 	EXPECT_TRUE(kvt_eventually(is_named, &own));
 	EXPECT_EQ(canceled + 1, kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL));
 	ASSERT_EQ(0, kill(pid, SIGCONT));
@@ -474,20 +491,19 @@ TEST_F(held, commands_end_with_their_ring_though_their_submitter_is_stopped)
 /* A request of its own, so that io_uring cancels those of the ring before the new program. */
 static int exec_beside_stopped(void *arg)
 {
-	struct _test_data_held *self = arg;
+	struct stopped s = { arg };
 	struct io_uring_sqe *sqe;
-	struct kvt_ring ring;
 	int fds[2], status, pid;
 
-	kvt_ring_make(&ring, 4, 0);
+	kvt_ring_make(&s.ring, 4, 0);
 	KVT_CHECK(pipe(fds) == 0);
-	sqe = kvt_ring_sqe(&ring);
+	sqe = kvt_ring_sqe(&s.ring);
 	sqe->opcode = IORING_OP_POLL_ADD;
 	sqe->fd = fds[0];
 	sqe->poll32_events = POLLIN;
-	kvt_ring_submit(&ring);
-	prepare_commands(self, &ring);
-	pid = kvt_fork(submit_and_stop, &ring);
+	kvt_ring_submit(&s.ring);
+	prepare_commands(s.self, &s.ring);
+	pid = kvt_fork(submit_and_stop, &s);
 	KVT_CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
 	execl("/bin/sleep", "sleep", "1000", NULL);
 	return 99;
@@ -570,6 +586,7 @@ static int submit_and_touch(void *arg)
 	kvt_ring_make(&s->self->ring, 4, 0);
 	/* Not the parent's. */
 	s->self->nr = MANY;
+	touch_shared(s->self, &s->self->op[MANY]);
 	start_put(s->self, 8, 0);
 	kvt_ring_submit(&s->self->ring);
 	return *(volatile char *)s->silent.mem;
@@ -710,8 +727,12 @@ static int submit_late(void *arg)
 {
 	const struct late *late = arg;
 	struct kvt_ring ring;
+	cpu_set_t cpus;
 
 	kvt_ring_make(&ring, 1, 0);
+	/* It goes to a worker, as its outcome needs a page. */
+	KVT_CHECK(sched_getaffinity(0, sizeof(cpus), &cpus) == 0);
+	KVT_CHECK(kvt_ring_register(&ring, IORING_REGISTER_IOWQ_AFF, &cpus, sizeof(cpus)) == 0);
 	kvt_sqe_op(kvt_ring_sqe(&ring), late->fd, late->op, MANY);
 	return -kvt_ring_result(&ring, MANY);
 }
