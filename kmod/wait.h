@@ -22,7 +22,8 @@
  * heard of an event does not listen any more.  Its work listens again before it looks, if
  * commands still wait.
  *
- * Commands complete in the task that submitted them.  A completion takes the ring's lock.
+ * Commands complete in the task that submitted them; what only waits completes where io_uring
+ * cancels it, since the task may be stopped.  A completion takes the ring's lock.
  * The task may hold that for as long as it likes, so no worker of kvtree takes it, and
  * nobody takes it inside of a store.
  *
