@@ -245,11 +245,6 @@ TEST_F(life, many_sessions_come_and_go)
 	EXPECT_EQ(before, kvt_module_users());
 }
 
-static bool no_more_users(void *arg)
-{
-	return kvt_module_users() == *(int *)arg;
-}
-
 static int open_and_exit(void *arg)
 {
 	struct kvt_env *env = arg;
@@ -266,7 +261,7 @@ TEST_F(life, sessions_end_with_their_process)
 	if (before < 0)
 		SKIP(return, "no count of the module's users");
 	ASSERT_EQ(0, kvt_run(open_and_exit, &self->env));
-	EXPECT_TRUE(kvt_eventually(no_more_users, &before));
+	EXPECT_TRUE(kvt_eventually(kvt_module_users_are, &before));
 }
 
 /* What rmmod does.  Never with O_TRUNC, which would force it. */

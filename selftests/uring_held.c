@@ -56,6 +56,13 @@ static void stay_on_a_cpu(void)
 	KVT_CHECK(sched_setaffinity(0, sizeof(cpus), &cpus) == 0);
 }
 
+/* What maps a ring keeps it. */
+static void keep_from_children(const struct kvt_ring *ring)
+{
+	KVT_CHECK(madvise(ring->rings, ring->rings_bytes, MADV_DONTFORK) == 0);
+	KVT_CHECK(madvise(ring->sqes, ring->sqes_bytes, MADV_DONTFORK) == 0);
+}
+
 FIXTURE_SETUP(held)
 {
 	stay_on_a_cpu();
@@ -70,9 +77,8 @@ FIXTURE_SETUP(held)
 	self->op = kvt_map_shared((MANY + FILL_MAX) * sizeof(*self->op));
 	self->val = kvt_map_shared(LEN);
 	kvt_ring_make(&self->ring, ENTRIES, 0);
-	/* No child's; and User-Mode Linux copies page tables of such wrong. */
-	KVT_CHECK(madvise(self->ring.rings, self->ring.rings_bytes, MADV_DONTFORK) == 0);
-	KVT_CHECK(madvise(self->ring.sqes, self->ring.sqes_bytes, MADV_DONTFORK) == 0);
+	/* User-Mode Linux copies page tables of such wrong. */
+	keep_from_children(&self->ring);
 	kvt_fault_hold(&self->disk, true);
 }
 
@@ -427,11 +433,6 @@ static int submit_and_stop(void *arg)
 	return 0;
 }
 
-static bool no_more_users(void *arg)
-{
-	return kvt_module_users() == *(int *)arg;
-}
-
 /* Two commands of a session that has no descriptor: a change, and what waits for the disk. */
 static void prepare_commands(struct _test_data_held *self, struct kvt_ring *ring)
 {
@@ -457,9 +458,7 @@ static void prepare_commands(struct _test_data_held *self, struct kvt_ring *ring
 		sqe->flags |= IOSQE_FIXED_FILE;
 	}
 	kvt_ring_publish(ring);
-	/* What maps a ring keeps it. */
-	KVT_CHECK(madvise(ring->rings, ring->rings_bytes, MADV_DONTFORK) == 0);
-	KVT_CHECK(madvise(ring->sqes, ring->sqes_bytes, MADV_DONTFORK) == 0);
+	keep_from_children(ring);
 }
 
 /* Otherwise a thread of the kernel's tries again for as long as the submitter does not run. */
@@ -483,7 +482,7 @@ TEST_F(held, commands_end_with_their_ring_though_their_submitter_is_stopped)
 	EXPECT_EQ(canceled + 1, kvt_stat(self->fd, KVTREE_STAT_URING_CANCEL));
 	ASSERT_EQ(0, kill(pid, SIGCONT));
 	EXPECT_EQ(0, kvt_wait(pid));
-	EXPECT_TRUE(kvt_eventually(no_more_users, &users));
+	EXPECT_TRUE(kvt_eventually(kvt_module_users_are, &users));
 	kvt_fault_hold(&self->disk, false);
 	wait_all(self);
 }

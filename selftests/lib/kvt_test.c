@@ -358,6 +358,11 @@ int kvt_module_users(void)
 	return n;
 }
 
+bool kvt_module_users_are(void *arg)
+{
+	return kvt_module_users() == *(int *)arg;
+}
+
 __u64 kvt_features(int fd)
 {
 	struct kvtree_info info = {};

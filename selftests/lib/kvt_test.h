@@ -104,6 +104,8 @@ int kvt_stats(int fd, __u64 *values);
 __u64 kvt_stat(int fd, int id);
 /* How many files of the module are open; -1: nobody counts. */
 int kvt_module_users(void);
+/* Whether there are *(int *)arg: for kvt_eventually(). */
+bool kvt_module_users_are(void *arg);
 __u64 kvt_features(int fd);
 
 /* What a kernel that warned or crashed says of itself; 0 without /proc. */
