@@ -168,7 +168,7 @@ docs:
 # Not through KDIR: what is to be removed may have been built for another
 # kernel, whose headers may be gone.
 clean:
-	@for d in lib tools tools/bench-stock tools/bench-bpf tools/bench-log \
+	@for d in lib tools tools/bench/stock tools/bench/bpf tools/bench/log \
 		tools/examples selftests; do \
 		[ ! -e $$d/Makefile ] || $(MAKE) -s -C $$d clean; done
 	@find kmod -name '*.o' -o -name '*.ko' -o -name '*.mod' -o \

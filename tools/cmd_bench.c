@@ -7,7 +7,7 @@
  */
 #include <unistd.h>
 
-#include "bench/bench.h"
+#include "bench/load/bench_load.h"
 
 /*
  * io_uring is part of the default only where it is there.  Where it is asked for

@@ -11,7 +11,7 @@
 # bench-log	durable stores beside LMDB, RocksDB and Redis, on User-Mode Linux and on
 #		Debian's kernel; T=uml or T=stock does one of the two
 #
-# BENCH_ARGS are options for the program, tools/NAME/NAME.
+# BENCH_ARGS are options for the program, tools/bench/*/NAME.
 #
 # ICOUNT=1 gives the machine one CPU and a clock that advances by a nanosecond
 # with each instruction. What is measured then is how many instructions an
@@ -47,7 +47,8 @@ settings()
 	*) die 'usage: bench-guest.sh bench-stock|bench-bpf|bench-log';;
 	esac
 	NAME=$1
-	PROGRAM=$TOP/tools/$NAME/$NAME
+	FOLDER=$TOP/tools/bench/${NAME#bench-}
+	PROGRAM=$FOLDER/$NAME
 	JSON=$BUILD/$NAME.json
 	[ "${ICOUNT:-0}" != 1 ] || icount
 }
@@ -63,7 +64,7 @@ icount()
 build_program()
 {
 	make -C "$TOP" -j "$JOBS" ${V:+V="$V"} lib &&
-		make -C "$TOP/tools/$NAME" -j "$JOBS" ${V:+V="$V"} || return
+		make -C "$FOLDER" -j "$JOBS" ${V:+V="$V"} || return
 	case $NAME in
 	bench-bpf) make -C "$CACHED" -j "$JOBS" ${V:+V="$V"};;
 	bench-log) make -C "$TOP" -j "$JOBS" ${V:+V="$V"} tools;;
@@ -189,7 +190,7 @@ main()
 	if [ "$NAME" = bench-log ]; then
 		[ "$T" = uml ] || measure stock
 		[ "$T" = stock ] || measure uml
-		"$TOP/tools/bench-log/merge.py" --json "$JSON" "${PARTS[@]}"
+		"$TOP/tools/bench/log/merge.py" --json "$JSON" "${PARTS[@]}"
 	else
 		measure
 		cp "$LOGS/$NAME.json" "$JSON"

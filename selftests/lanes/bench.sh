@@ -38,7 +38,7 @@ figure()
 	local name=$1
 	shift
 
-	"$TOP/tools/testing/bench/$name.py" --json "$BUILD/bench-$name.json" \
+	"$TOP/tools/bench/index/$name.py" --json "$BUILD/bench-$name.json" \
 		--plot "$BUILD/bench-$name.svg" "$@"
 	say "bench: results in $BUILD/bench-$name.json and $BUILD/bench-$name.svg ($(elapsed))"
 }
@@ -217,7 +217,7 @@ main()
 	esac
 	! want user || measure_user
 	! want uml || measure_uml
-	"$TOP/tools/testing/bench/report.py" --json "$BUILD/bench.json" \
+	"$TOP/tools/bench/index/report.py" --json "$BUILD/bench.json" \
 		--plot "$BUILD/bench.svg" "${PARTS[@]}"
 	say "bench: results in $BUILD/bench.json and $BUILD/bench.svg ($(elapsed))"
 }

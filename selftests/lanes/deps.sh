@@ -37,14 +37,14 @@ main_packages()
 		user_packages lib tools;;
 	bench-stock)
 		main_packages demo
-		user_packages tools/bench-stock;;
+		user_packages tools/bench/stock;;
 	bench-bpf)
 		main_packages bench-stock
 		user_packages selftests/bpf tools/examples;;
 	bench-log)
 		main_packages bench-stock
 		echo "$kernel_packages e2fsprogs"
-		user_packages tools/bench-log;;
+		user_packages tools/bench/log;;
 	stock)
 		main_packages bench-bpf
 		user_packages lib/python selftests;;
@@ -104,7 +104,7 @@ unpacked_packages()
 {
 	case $1 in
 	stock|bench-stock|bench-bpf|bench-log)
-		sed 's/#.*//' "$TOP/tools/bench-stock/packages.unpacked";;
+		sed 's/#.*//' "$TOP/tools/bench/stock/packages.unpacked";;
 	broken)
 		unpacked_packages stock
 		unpacked_packages crash;;

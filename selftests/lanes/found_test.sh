@@ -87,10 +87,10 @@ main()
 	expect tools ' -c ' '-eq 0' 'with nothing new'
 	expect lib ' -c ' '-eq 0' 'with nothing new'
 	library jansson 2.0
-	expect tools/bench-stock ' -c ' '-gt 5' 'for the first time'
-	expect tools/bench-stock ' -c ' '-eq 0' 'with nothing new'
+	expect tools/bench/stock ' -c ' '-gt 5' 'for the first time'
+	expect tools/bench/stock ' -c ' '-eq 0' 'with nothing new'
 	library jansson 2.1
-	expect tools/bench-stock ' -c ' '-gt 5' 'a library was updated'
+	expect tools/bench/stock ' -c ' '-gt 5' 'a library was updated'
 
 	expect selftests ' -c ' '-gt 1' 'for the first time' abi
 	expect selftests ' -c ' '-eq 0' 'with nothing new' abi

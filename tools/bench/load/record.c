@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The records of a store.
+ *
+ * A record has a number, from which its key is made as YCSB makes it.  What its
+ * fields hold depends on the key, the field, and a salt that stands in front
+ * and differs from write to write: a reader can tell whether a field is one that
+ * was written for it, whoever wrote it last.
+ */
+#include "bench_load.h"
+
+#define PREFIX_LEN	(sizeof(RECORD_PREFIX) - 1)
+#define SALT_LEN	sizeof(uint32_t)
+#define SALTED_MIN	8	/* shorter fields have no salt: each has one content */
+#define POWERS		20	/* 10^0..10^19 */
+
+/**
+ * record_key_room() - the length of the longest key
+ * @shape: the records
+ *
+ * Return: bytes
+ */
+size_t record_key_room(const struct shape *shape)
+{
+	return shape->key_size ? shape->key_size : PREFIX_LEN + RECORD_DIGITS;
+}
+
+/**
+ * record_size() - the length of a record's value
+ * @shape: the records
+ *
+ * Return: bytes in all fields
+ */
+size_t record_size(const struct shape *shape)
+{
+	return (size_t)shape->fields * shape->field_size;
+}
+
+/**
+ * record_digits() - digits that a key has room for
+ * @shape: the records
+ *
+ * Return: their number
+ */
+unsigned int record_digits(const struct shape *shape)
+{
+	return (unsigned int)(record_key_room(shape) - PREFIX_LEN);
+}
+
+static uint64_t power_of_ten(unsigned int n)
+{
+	uint64_t power = 1;
+
+	while (n--)
+		power *= 10;
+	return power;
+}
+
+/*
+ * What stands in the key of a record: its number, or another that scatters the
+ * keys.  YCSB's hash needs 19 digits.  Where there are less, a multiplication
+ * scatters, by a number that has no divisor in common with a power of ten: no two
+ * records get the same.
+ */
+static uint64_t scatter(const struct shape *shape, uint64_t number)
+{
+	unsigned int digits = record_digits(shape);
+	uint64_t modulus, factor;
+
+	if (shape->ordered)
+		return number;
+	if (digits >= POWERS - 1)
+		return fnv64(number);
+	modulus = power_of_ten(digits);
+	factor = (uint64_t)((double)modulus * 0.6180339887498949);
+	factor += 11 - factor % 10;
+	return (uint64_t)((__uint128_t)number * factor % modulus);
+}
+
+/**
+ * record_key() - the key of a record
+ * @shape: the records
+ * @number: the record
+ * @key: room for record_key_room() bytes
+ *
+ * Return: the key's length
+ */
+size_t record_key(const struct shape *shape, uint64_t number, char *key)
+{
+	char digits[RECORD_DIGITS];
+	uint64_t n = scatter(shape, number);
+	size_t len = 0, pad = 0;
+
+	do {
+		digits[RECORD_DIGITS - ++len] = (char)('0' + n % 10);
+		n /= 10;
+	} while (n);
+	if (shape->key_size > PREFIX_LEN + len)
+		pad = shape->key_size - PREFIX_LEN - len;
+	memcpy(key, RECORD_PREFIX, PREFIX_LEN);
+	memset(key + PREFIX_LEN, '0', pad);
+	memcpy(key + PREFIX_LEN + pad, digits + RECORD_DIGITS - len, len);
+	return PREFIX_LEN + pad + len;
+}
+
+/* Where the content of a field begins. */
+static uint64_t origin(const char *key, size_t key_len, unsigned int field, uint32_t salt)
+{
+	uint64_t hash = key_len, word;
+
+	for (; key_len >= sizeof(word); key += sizeof(word), key_len -= sizeof(word)) {
+		memcpy(&word, key, sizeof(word));
+		hash = mix64(hash ^ word);
+	}
+	word = 0;
+	memcpy(&word, key, key_len);
+	return mix64(hash ^ word) + ((uint64_t)field << 32) + salt;
+}
+
+/* The next 8 bytes of the content, as bytes that can be printed. */
+static uint64_t content(uint64_t *at)
+{
+	return (mix64(++*at) & 0x1f1f1f1f1f1f1f1full) + 0x4040404040404040ull;
+}
+
+static void fill(uint64_t at, char *data, size_t len)
+{
+	uint64_t word;
+
+	for (; len >= sizeof(word); data += sizeof(word), len -= sizeof(word)) {
+		word = content(&at);
+		memcpy(data, &word, sizeof(word));
+	}
+	word = content(&at);
+	memcpy(data, &word, len);
+}
+
+static bool is_content(uint64_t at, const char *data, size_t len)
+{
+	uint64_t word;
+
+	for (; len >= sizeof(word); data += sizeof(word), len -= sizeof(word)) {
+		word = content(&at);
+		if (memcmp(data, &word, sizeof(word)))
+			return false;
+	}
+	word = content(&at);
+	return !memcmp(data, &word, len);
+}
+
+/**
+ * record_fill() - make the content of a field
+ * @key: the record's key
+ * @key_len: bytes at @key
+ * @field: the field
+ * @salt: what makes this write differ from others
+ * @data: where to
+ * @len: bytes in the field
+ */
+void record_fill(const char *key, size_t key_len, unsigned int field, uint32_t salt,
+		 char *data, size_t len)
+{
+	if (len < SALTED_MIN) {
+		fill(origin(key, key_len, field, 0), data, len);
+		return;
+	}
+	memcpy(data, &salt, SALT_LEN);
+	fill(origin(key, key_len, field, salt), data + SALT_LEN, len - SALT_LEN);
+}
+
+/**
+ * record_right() - tell whether a field holds what was written for it
+ * @key: the record's key
+ * @key_len: bytes at @key
+ * @field: the field
+ * @data: what it holds
+ * @len: bytes at @data
+ *
+ * Return: true if it does
+ */
+bool record_right(const char *key, size_t key_len, unsigned int field, const char *data,
+		  size_t len)
+{
+	uint32_t salt;
+
+	if (len < SALTED_MIN)
+		return is_content(origin(key, key_len, field, 0), data, len);
+	memcpy(&salt, data, SALT_LEN);
+	return is_content(origin(key, key_len, field, salt), data + SALT_LEN, len - SALT_LEN);
+}

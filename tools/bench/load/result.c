@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What came of a workload in one way, in all runs.
+ */
+#include "bench_load.h"
+
+/**
+ * result_init() - begin to collect
+ * @res: set up
+ * @plan: what is measured
+ * @w: the workload
+ * @s: the way
+ */
+void result_init(struct result *res, const struct plan *plan, const struct workload *w,
+		 const struct series *s)
+{
+	*res = (struct result){
+		.workload = w, .series = s,
+		.throughput = alloc(NULL, plan->runs * sizeof(*res->throughput)),
+		.latency = alloc(NULL, KINDS * sizeof(*res->latency)),
+		.all = alloc(NULL, sizeof(*res->all)),
+	};
+	memset(res->latency, 0, KINDS * sizeof(*res->latency));
+	memset(res->all, 0, sizeof(*res->all));
+}
+
+/**
+ * result_free() - free what was collected
+ * @res: the result
+ */
+void result_free(struct result *res)
+{
+	free(res->throughput);
+	free(res->latency);
+	free(res->all);
+}
+
+static void add_tally(struct result *res, const struct tally *t)
+{
+	int i;
+
+	for (i = 0; i < KINDS; i++) {
+		histogram_merge(&res->latency[i], &t->latency[i]);
+		histogram_merge(res->all, &t->latency[i]);
+	}
+	for (i = 0; i < VERDICTS; i++)
+		res->verdict[i] += t->verdict[i];
+	res->records += t->records;
+	if (!res->error)
+		res->error = t->error;
+}
+
+/**
+ * result_add() - add a run
+ * @res: the result
+ * @shared: what the clients found
+ * @clients: their number
+ * @before: the store's counters at the start
+ * @after: and at the end
+ */
+void result_add(struct result *res, const struct shared *shared, unsigned int clients,
+		const uint64_t *before, const uint64_t *after)
+{
+	uint64_t begin = UINT64_MAX, end = 0, operations = 0;
+	double seconds;
+	unsigned int i;
+
+	for (i = 0; i < clients; i++) {
+		const struct tally *t = &shared->tally[i];
+
+		add_tally(res, t);
+		operations += t->done;
+		begin = t->begin < begin ? t->begin : begin;
+		end = t->end > end ? t->end : end;
+	}
+	/* A clock may be coarse; nothing takes no time. */
+	seconds = (double)(end > begin ? end - begin : 1) / 1e9;
+	res->throughput[res->runs++] = (double)operations / seconds;
+	res->operations += operations;
+	res->seconds += seconds;
+	for (i = 0; i < KVTREE_STAT_NR; i++)
+		if (!kvtree_stat_is_gauge(i))
+			res->counter[i] += after[i] - before[i];
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The run at a place, the slowest first; between two runs for a half. */
+static double at(const struct result *res, double place)
+{
+	double *sorted, value;
+	unsigned int i = (unsigned int)place;
+
+	if (!res->runs)
+		return 0;
+	sorted = alloc(NULL, res->runs * sizeof(*sorted));
+	memcpy(sorted, res->throughput, res->runs * sizeof(*sorted));
+	qsort(sorted, res->runs, sizeof(*sorted), compare);
+	value = sorted[i];
+	if (place > i)
+		value = (value + sorted[i + 1]) / 2;
+	free(sorted);
+	return value;
+}
+
+/**
+ * result_median() - throughput of the run in the middle
+ * @res: the result
+ *
+ * Return: operations per second
+ */
+double result_median(const struct result *res)
+{
+	return res->runs ? at(res, (res->runs - 1) / 2.0) : 0;
+}
+
+/**
+ * result_min() - throughput of the slowest run
+ * @res: the result
+ *
+ * Return: operations per second
+ */
+double result_min(const struct result *res)
+{
+	return at(res, 0);
+}
+
+/**
+ * result_max() - throughput of the fastest run
+ * @res: the result
+ *
+ * Return: operations per second
+ */
+double result_max(const struct result *res)
+{
+	return res->runs ? at(res, res->runs - 1) : 0;
+}
+
+/**
+ * result_errors() - operations that were not right
+ * @res: the result
+ *
+ * Return: their number
+ */
+uint64_t result_errors(const struct result *res)
+{
+	return res->verdict[VERDICT_FAILED] + res->verdict[VERDICT_MISS] +
+	       res->verdict[VERDICT_WRONG];
+}

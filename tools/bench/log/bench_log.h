@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the files of bench-log share.
+ *
+ * A pair is two block devices of the same kind: a store of kvtree's is on the one, a
+ * file system with the peers' files is on the other.  A system puts values into keys
+ * drawn at random, so many at once; a put has been done when it is acknowledged.
+ */
+#ifndef BENCH_LOG_H
+#define BENCH_LOG_H
+
+#include <errno.h>
+
+#include "../common.h"
+
+#define VALUE_LEN	100u
+#define DEPTH_MAX	256u	/* puts that are under way at once */
+#define GROUP_MAX	128u	/* of them those that are sent at once */
+
+struct options {
+	struct plan plan;
+	const char *tool;	/* kvtree */
+	const char *only;	/* put or life; "": both */
+	uint32_t load;		/* keys of a store that is recovered */
+};
+
+struct pair {
+	const char *name;
+	const char *store, *files;	/* the devices */
+	bool first;			/* its ratios are those that are to be reached */
+};
+
+/*
+ * data.c: which keys, and values
+ */
+struct draw {
+	uint64_t state;
+};
+
+extern uint32_t nr_keys;
+
+uint32_t draw_key(struct draw *draw);
+void value_make(char *value, uint32_t nr, uint64_t count);
+bool value_right(const char *value, size_t len, uint32_t nr);
+
+/*
+ * disk.c: block devices
+ */
+void disk_mount(const struct pair *pair);
+void disk_unmount(void);
+const char *disk_folder(void);
+uint64_t disk_written(const char *device);
+
+/* Ends the program if it fails. */
+void command(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * Systems
+ */
+struct system {
+	const char *name;
+	unsigned int depth;
+	/* Puts until it is that time; how many. */
+	uint64_t (*run)(struct system *sys, double until);
+	void (*stop)(struct system *sys);
+	void *client;
+	struct draw draw;
+	uint64_t count;		/* puts so far */
+	struct row *row;
+};
+
+/* All of one pair. */
+struct systems {
+	struct system *all[64];
+	unsigned int nr;
+};
+
+/* Puts that are under way at once. */
+#define NR_DEPTHS	3
+extern const unsigned int depths[NR_DEPTHS];
+
+/* How a group is sent, whose first put has that number of those under way, and awaited. */
+struct window {
+	void (*send)(struct system *sys, unsigned int first, uint64_t count);
+	void (*await)(struct system *sys, unsigned int first);
+};
+
+unsigned int group_size(const struct system *sys);
+uint64_t window_run(const struct window *w, struct system *sys, double until);
+
+void systems_add(struct systems *s, const struct system *template);
+void systems_add_depths(struct systems *s, const struct system *template);
+
+void kvtree_start(struct systems *s, const struct options *o, const struct pair *pair);
+void kvtree_stop(void);
+void lmdb_start(struct systems *s);
+void rocksdb_start(struct systems *s);
+void redis_start(struct systems *s);
+
+/*
+ * store.c: stores
+ */
+struct store {
+	char name[32];
+	struct kvtree *kv;
+	int fd;
+};
+
+void store_format(const struct options *o, const char *device);
+void store_create(struct store *store, const char *name);
+void store_attach(struct store *store, const char *name, const char *device);
+void store_detach(struct store *store);
+void store_destroy(struct store *store);
+void store_checkpoint(const struct store *store);
+void store_sync(const struct store *store);
+uint64_t store_load(const struct store *store, uint32_t first, uint32_t end, uint64_t count);
+void store_check(const struct store *store, uint32_t keys);
+
+struct kvtree_op;
+
+void op_make(struct kvtree_op *op, char *value, uint32_t key, uint64_t count, bool sync);
+void op_run(const struct store *store, struct kvtree_op *op);
+void ops_run(const struct store *store, struct kvtree_op *ops, unsigned int nr);
+
+/*
+ * put.c and life.c: measure, and add to the report
+ */
+void put_measure(const struct options *o, const struct pair *pair);
+void life_measure(const struct options *o, const struct pair *pair);
+
+/* The ratio's name, with the pair's if it is not the first. */
+void pair_ratio(const struct pair *pair, const char *name, double value, double at_least,
+		double at_most);
+const char *pair_text(const struct pair *pair, const char *text);
+
+#endif /* BENCH_LOG_H */

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which keys, and values: the same for all systems, and the same in every run. */
+#include <string.h>
+
+#include "bench_log.h"
+
+uint32_t nr_keys;
+
+/**
+ * draw_key() - the next key of a sequence
+ * @draw: where it is in its sequence
+ *
+ * Return: its number, below nr_keys
+ */
+uint32_t draw_key(struct draw *draw)
+{
+	return mix(draw->state++) % nr_keys;
+}
+
+/**
+ * value_make() - a value for a key
+ * @value: VALUE_LEN bytes
+ * @nr: the key's number
+ * @count: a number that makes it differ from others
+ *
+ * It cannot be compressed.
+ */
+void value_make(char *value, uint32_t nr, uint64_t count)
+{
+	uint64_t words[VALUE_LEN / 8 + 1], i;
+
+	words[0] = nr;
+	words[1] = count;
+	for (i = 2; i < ARRAY_SIZE(words); i++)
+		words[i] = mix(mix(nr) + mix(count) + i);
+	memcpy(value, words, VALUE_LEN);
+}
+
+/**
+ * value_right() - whether a value is one that the key was given
+ * @value: what was read
+ * @len: bytes of it
+ * @nr: the key's number
+ *
+ * Return: whether it is whole
+ */
+bool value_right(const char *value, size_t len, uint32_t nr)
+{
+	char want[VALUE_LEN];
+	uint64_t count;
+
+	if (len != VALUE_LEN)
+		return false;
+	memcpy(&count, value + 8, sizeof(count));
+	value_make(want, nr, count);
+	return !memcmp(value, want, VALUE_LEN);
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * bench-log: durable stores beside LMDB, RocksDB and Redis on devices of the same kind.
+ * "make bench-log" runs it in the stock lane and in the uml lane.
+ */
+#include <string.h>
+
+#include "bench_log.h"
+
+#define PAIRS_MAX	4
+
+static struct pair pairs[PAIRS_MAX];
+static unsigned int nr_pairs;
+
+/* NAME=STORE,FILES */
+static void parse_pair(struct argp_state *state, char *arg)
+{
+	char *store = strchr(arg, '='), *files = store ? strchr(store, ',') : NULL;
+
+	if (!files || nr_pairs == PAIRS_MAX)
+		argp_error(state, "up to %u times NAME=DEVICE,DEVICE is wanted, not '%s'",
+			   PAIRS_MAX, arg);
+	*store++ = 0;
+	*files++ = 0;
+	pairs[nr_pairs] = (struct pair) { arg, store, files, !nr_pairs };
+	nr_pairs++;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->plan;
+		return 0;
+	case 'l':
+		o->load = option_number(state, "--load", arg, 20e6);
+		return 0;
+	case 'o':
+		if (strcmp(arg, "put") && strcmp(arg, "life"))
+			argp_error(state, "--only: put or life, not '%s'", arg);
+		o->only = arg;
+		return 0;
+	case 't':
+		o->tool = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		parse_pair(state, arg);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_usage(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ .name = "load", .key = 'l', .arg = "N",
+	  .doc = "Keys of the store that is recovered (1000000)" },
+	{ .name = "only", .key = 'o', .arg = "WHAT", .doc = "Measure only put, or only life" },
+	{ .name = "tool", .key = 't', .arg = "PROGRAM", .doc = "The tool, kvtree, if not in PATH" },
+	{ 0 }
+};
+
+static const struct argp_child children[] = { { .argp = &plan_argp }, { 0 } };
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.children = children,
+	.args_doc = "NAME=DEVICE,DEVICE...",
+	.doc = "Measure durable stores beside LMDB, RocksDB and Redis, on pairs of devices of the\n"
+	       "same kind: the first one is for kvtree, the second one gets a file system with the\n"
+	       "files of the others. What is on them is lost.\n"
+	       "\vIt needs the module, to be root, and redis-server in PATH, which is started for\n"
+	       "this. Ratios of the first pair are to be reached, those of others are told.\n\n"
+	       "Exit status: 0, 1 if a ratio was not reached, 3 if something failed.",
+};
+
+int main(int argc, char **argv)
+{
+	struct options o = {
+		.plan = {
+			.rounds = 5,
+			.seconds = 0.4,
+			.keys = 100000,
+			.keys_max = 10000000,
+			.json = "bench-log.json",
+		},
+		.tool = "kvtree",
+		.only = "",
+		.load = 1000000,
+	};
+	char version[128];
+	unsigned int i;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	if (o.plan.quick)
+		o.load = o.plan.keys;
+	server_place = PLACE_FREE;
+	servers_init();
+	server_version("redis-server", version, sizeof(version));
+	report_add_line(version);
+	for (i = 0; i < nr_pairs; i++) {
+		nr_keys = o.plan.keys;
+		if (strcmp(o.only, "life"))
+			put_measure(&o, &pairs[i]);
+		if (strcmp(o.only, "put"))
+			life_measure(&o, &pairs[i]);
+	}
+	return report_end(&o.plan);
+}

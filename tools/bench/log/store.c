@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Stores of kvtree's: made, filled, and read again. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include <kvtree.h>
+
+#include "bench_log.h"
+
+#define BATCH	64u
+
+static void open_session(struct store *store, const char *name)
+{
+	int err = kvtree_open(name, 0, &store->kv);
+
+	if (err)
+		die("store %s: %s", name, kvtree_strerror(err));
+	snprintf(store->name, sizeof(store->name), "%s", name);
+	store->fd = kvtree_fd(store->kv);
+}
+
+/* An ioctl on /dev/kvtree itself. */
+static void control(const char *name, unsigned long request, void *args)
+{
+	struct kvtree *any;
+	int err = kvtree_open(NULL, 0, &any);
+
+	if (!err && ioctl(kvtree_fd(any), request, args))
+		err = -errno;
+	if (err)
+		die("store %s: %s (see dmesg)", name, kvtree_strerror(err));
+	kvtree_close(any);
+}
+
+/**
+ * store_format() - make a device ready
+ * @o: has the tool
+ * @device: its path; what is there is lost
+ */
+void store_format(const struct options *o, const char *device)
+{
+	command("'%s' format --force %s", o->tool, device);
+}
+
+/**
+ * store_create() - make a store in memory alone
+ * @store: filled in
+ * @name: its name
+ */
+void store_create(struct store *store, const char *name)
+{
+	struct kvtree_store_create args = { .mode = 0600 };
+
+	snprintf(args.name, sizeof(args.name), "%s", name);
+	control(name, KVTREE_IOC_STORE_CREATE, &args);
+	open_session(store, name);
+}
+
+/**
+ * store_attach() - make a store of what stands on a device
+ * @store: filled in
+ * @name: its name
+ * @device: its path
+ */
+void store_attach(struct store *store, const char *name, const char *device)
+{
+	uint64_t path = (uintptr_t)device;
+	struct kvtree_store_attach args = {
+		.store.mode = 0600,
+		.devices = (uintptr_t)&path,
+		.nr_devices = 1,
+	};
+
+	snprintf(args.store.name, sizeof(args.store.name), "%s", name);
+	control(name, KVTREE_IOC_STORE_ATTACH, &args);
+	open_session(store, name);
+}
+
+/**
+ * store_detach() - take a durable store away
+ * @store: the store
+ */
+void store_detach(struct store *store)
+{
+	struct kvtree_store_detach args = { 0 };
+
+	kvtree_close(store->kv);
+	memcpy(args.name, store->name, sizeof(store->name));
+	control(store->name, KVTREE_IOC_STORE_DETACH, &args);
+}
+
+/**
+ * store_destroy() - take a store away that is in memory alone
+ * @store: the store
+ */
+void store_destroy(struct store *store)
+{
+	struct kvtree_store_destroy args = { 0 };
+
+	kvtree_close(store->kv);
+	memcpy(args.name, store->name, sizeof(store->name));
+	control(store->name, KVTREE_IOC_STORE_DESTROY, &args);
+}
+
+/**
+ * store_checkpoint() - write a checkpoint
+ * @store: the store
+ */
+void store_checkpoint(const struct store *store)
+{
+	struct kvtree_checkpoint args = { 0 };
+
+	if (ioctl(store->fd, KVTREE_IOC_CHECKPOINT, &args))
+		die("checkpoint: %s", kvtree_strerror(errno));
+}
+
+/**
+ * store_sync() - wait until everything is durable
+ * @store: the store
+ */
+void store_sync(const struct store *store)
+{
+	int err = kvtree_sync(store->kv);
+
+	if (err)
+		die("sync: %s", kvtree_strerror(err));
+}
+
+/**
+ * op_make() - a put
+ * @op: filled in
+ * @value: VALUE_LEN bytes for its value
+ * @key: number of the key
+ * @count: makes the value differ from others
+ * @sync: whether it is to be durable when it is acknowledged
+ */
+void op_make(struct kvtree_op *op, char *value, uint32_t key, uint64_t count, bool sync)
+{
+	value_make(value, key, count);
+	*op = (struct kvtree_op) {
+		.opcode = KVTREE_OP_PUT,
+		.flags = KVTREE_F_KEY_INLINE | (sync ? KVTREE_F_SYNC : 0),
+		.key_len = KEY_LEN,
+		.val = (uintptr_t)value,
+		.val_len = VALUE_LEN,
+	};
+	key_make((char *)op->key_inline, key);
+}
+
+/**
+ * op_run() - execute an operation by a call of its own
+ * @store: the store
+ * @op: the operation
+ */
+void op_run(const struct store *store, struct kvtree_op *op)
+{
+	if (ioctl(store->fd, KVTREE_IOC_OP, op))
+		die("kvtree: KVTREE_IOC_OP: %s", kvtree_strerror(errno));
+	if (op->result < 0)
+		die("kvtree: a put failed: %s", kvtree_strerror(op->result));
+}
+
+/**
+ * ops_run() - execute operations by batches
+ * @store: the store
+ * @ops: the operations
+ * @nr: their number
+ */
+void ops_run(const struct store *store, struct kvtree_op *ops, unsigned int nr)
+{
+	unsigned int i;
+	size_t done;
+	int err = kvtree_submit(store->kv, ops, nr, &done);
+
+	for (i = 0; !err && i < nr; i++)
+		err = ops[i].result < 0 ? ops[i].result : 0;
+	if (err)
+		die("kvtree: a batch: %s", kvtree_strerror(err));
+}
+
+/* No two are equal: the multiplier has no common divisor with any power of ten. */
+static uint32_t scattered(uint32_t i, uint32_t n)
+{
+	return (uint64_t)i * 2654435761u % n;
+}
+
+/**
+ * store_load() - put keys by batches, in no order
+ * @store: the store
+ * @first: of them
+ * @end: number behind the last
+ * @count: for the values
+ *
+ * Return: bytes of keys and values
+ */
+uint64_t store_load(const struct store *store, uint32_t first, uint32_t end, uint64_t count)
+{
+	static struct kvtree_op ops[BATCH];
+	static char values[BATCH][VALUE_LEN];
+	uint32_t at, i, nr;
+
+	for (at = first; at < end; at += nr) {
+		nr = end - at < BATCH ? end - at : BATCH;
+		for (i = 0; i < nr; i++)
+			op_make(&ops[i], values[i], scattered(at + i, end), count, false);
+		ops_run(store, ops, nr);
+	}
+	return (uint64_t)(end - first) * (KEY_LEN + VALUE_LEN);
+}
+
+/**
+ * store_check() - read all keys; ends the program if one is not right
+ * @store: the store
+ * @keys: how many there are
+ */
+void store_check(const struct store *store, uint32_t keys)
+{
+	static struct kvtree_op ops[BATCH];
+	static char values[BATCH][VALUE_LEN];
+	uint32_t at, i, nr;
+
+	for (at = 0; at < keys; at += nr) {
+		nr = keys - at < BATCH ? keys - at : BATCH;
+		for (i = 0; i < nr; i++) {
+			op_make(&ops[i], values[i], at + i, 0, false);
+			ops[i].opcode = KVTREE_OP_GET;
+		}
+		ops_run(store, ops, nr);
+		for (i = 0; i < nr; i++)
+			if (!value_right(values[i], ops[i].result, at + i))
+				die("kvtree: a wrong value for the key of number %u", at + i);
+	}
+}

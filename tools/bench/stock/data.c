@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Keys, values and the order in which they are asked for: the same for all
+ * systems, and the same in every run.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "bench_stock.h"
+
+#define ZIPF_EXPONENT	0.99	/* YCSB's */
+
+uint32_t nr_keys;
+struct key *plain_keys;
+struct key *col_keys;
+
+static double *zipf;		/* zipf[i]: how likely is one of the first i + 1 */
+static uint32_t *popular;	/* which key is the i-th */
+
+static void *zalloc(size_t nr, size_t size)
+{
+	void *p = calloc(nr, size);
+
+	if (!p)
+		die("out of memory");
+	return p;
+}
+
+/* 5 to 24 letters and digits, of which the first five make it a key of its own. */
+static void col_key(struct key *key, uint32_t i)
+{
+	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+	/* No two are equal: 48271 and 36 have no common divisor. */
+	uint64_t rest = i * 48271ull % (36ull * 36 * 36 * 36 * 36);
+	uint64_t random = mix(i);
+	unsigned int at;
+
+	key->len = 5 + random % 20;
+	random = mix(random);
+	for (at = 0; at < 5; at++, rest /= 36)
+		key->data[4 - at] = digits[rest % 36];
+	for (; at < key->len; at++, random = mix(random))
+		key->data[at] = digits[10 + random % 26];
+}
+
+static void zipf_init(void)
+{
+	double sum = 0;
+	uint32_t i, j, key;
+
+	zipf = zalloc(nr_keys, sizeof(*zipf));
+	popular = zalloc(nr_keys, sizeof(*popular));
+	for (i = 0; i < nr_keys; i++) {
+		sum += pow(i + 1, -ZIPF_EXPONENT);
+		zipf[i] = sum;
+		popular[i] = i;
+	}
+	for (i = 0; i < nr_keys; i++)
+		zipf[i] /= sum;
+	/* Popular keys are spread over the order of keys. */
+	for (i = nr_keys - 1; i > 0; i--) {
+		j = mix(i) % (i + 1);
+		key = popular[i];
+		popular[i] = popular[j];
+		popular[j] = key;
+	}
+}
+
+static uint32_t zipf_key(uint64_t random)
+{
+	double p = (double)(random >> 11) / (double)(1ull << 53);
+	uint32_t low = 0, high = nr_keys - 1, middle;
+
+	while (low < high) {
+		middle = (low + high) / 2;
+		if (zipf[middle] < p)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return popular[low];
+}
+
+/**
+ * data_init() - make the keys
+ * @keys: how many there are in each of the two sets
+ */
+void data_init(uint32_t keys)
+{
+	uint32_t i;
+
+	nr_keys = keys;
+	plain_keys = zalloc(keys, sizeof(*plain_keys));
+	col_keys = zalloc(keys, sizeof(*col_keys));
+	for (i = 0; i < keys; i++) {
+		plain_keys[i].len = KEY_LEN;
+		key_make(plain_keys[i].data, i);
+		col_key(&col_keys[i], i);
+	}
+	zipf_init();
+}
+
+/**
+ * contents_init() - what a service is to be loaded with
+ * @c: set up
+ */
+void contents_init(struct contents *c)
+{
+	unsigned int w;
+	uint32_t i;
+
+	c->values = zalloc(nr_keys, sizeof(*c->values));
+	c->cols = zalloc(nr_keys, sizeof(*c->cols));
+	for (i = 0; i < nr_keys; i++) {
+		for (w = 0; w < VALUE_LEN / 8; w++)
+			c->values[i][w] = mix(i * 16ull + w);
+		for (w = 0; w < COLS; w++)
+			c->cols[i][w] = (uint32_t)mix(~(i * 16ull + w));
+	}
+}
+
+/**
+ * workload_name() - what a workload is called in the results
+ * @w: the workload
+ *
+ * Return: a string that lives for ever
+ */
+const char *workload_name(enum workload w)
+{
+	static const char * const names[] = {
+		[EMPTY] = "empty",
+		[PLAIN_GET] = "get",
+		[PLAIN_PUT] = "put",
+		[MYCSB_A] = "mycsb_a",
+		[MYCSB_B] = "mycsb_b",
+		[MYCSB_C] = "mycsb_c",
+	};
+
+	return names[w];
+}
+
+/* A request of MYCSB of which so many in a hundred are puts. */
+static void fill_mycsb(struct request *r, uint64_t random, unsigned int puts)
+{
+	r->key = zipf_key(mix(random));
+	r->kind = random % 100 < puts ? PUT_COL : GET_COLS;
+	r->col = r->kind == PUT_COL ? (random >> 32) % COLS : 0;
+}
+
+/**
+ * workload_fill() - the requests of a workload
+ * @w: the workload
+ * @seed: which part of its endless sequence
+ * @reqs: filled in
+ * @n: elements at @reqs
+ */
+void workload_fill(enum workload w, uint64_t seed, struct request *reqs, unsigned int n)
+{
+	static const unsigned int puts[] = { [MYCSB_A] = 50, [MYCSB_B] = 5, [MYCSB_C] = 0 };
+	static const enum kind kinds[] = { NOTHING, GET, PUT };
+	uint64_t random;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		random = mix(mix(seed * WORKLOADS + w) + i);
+		if (w >= MYCSB_A)
+			fill_mycsb(&reqs[i], random, puts[w]);
+		else
+			reqs[i] = (struct request) { random % nr_keys, kinds[w], 0 };
+	}
+}
