@@ -26,12 +26,8 @@ struct kvt_value;
 #define BW_SLICE	8u
 
 /* A chain is consolidated when it has so many records, ... */
-#ifndef BW_CHAIN_LEAF			/* a benchmark tries others */
 #define BW_CHAIN_LEAF	10
-#endif
-#ifndef BW_CHAIN_INNER
 #define BW_CHAIN_INNER	6
-#endif
 /* ... and never has more than this. */
 #define BW_CHAIN_MAX	32
 /* Records that steps of changes of structure may need at the end. */

@@ -5,12 +5,8 @@
 # a User-Mode Linux kernel beside the kernel's (kvtree_bench.ko). Tables and
 # ratios are printed; all is left in build/bench.json and build/bench.svg.
 #
-# T=user or T=uml does one of the two. T=chains measures the Bw-tree with chains of
-# several lengths, and leaves build/bench-chains.json and .svg. T=reclaim measures puts while memory
-# is freed sooner or later, and in smaller or larger batches: build/bench-reclaim.json and .svg.
-# T=prefix measures keys that begin alike, T=factors the index without some of what makes it fast:
-# build/bench-prefix.json and .svg, build/bench-factors.json and .svg. T=partition compares a tree
-# for each thread with one for all, and T=instructions counts them, with valgrind: the same files.
+# T=user or T=uml does one of the two. T=reclaim measures puts while memory is freed sooner or
+# later, and in smaller or larger batches: build/bench-reclaim.json and .svg.
 # BENCH_ARGS are options for kvt-bench, BENCH_UML_ARGS parameters for kvtree_bench.ko.
 
 set -euo pipefail
@@ -24,110 +20,14 @@ set -euo pipefail
 MEMORY=4G
 PARTS=()
 
-# build_bench [NAME CFLAGS]: kvt-bench, or one that is compiled otherwise.
-build_bench()
-{
-	run_logged "$LOGS/build${1:+-$1}.log" "bench: building${1:+, $1}" '' \
-		make -C "$TOP/tools/testing" -j "$JOBS" OUTPUT="$OUT${1:+/$1}" \
-		${1:+PEERS="$OUT/rust/release/libkvt_bench_peers.a" CFLAGS="-O2 -g $2"} kvt-bench
-}
-
-# figure NAME RESULTS...: what a program makes of them.
-figure()
-{
-	local name=$1
-	shift
-
-	"$TOP/tools/bench/index/$name.py" --json "$BUILD/bench-$name.json" \
-		--plot "$BUILD/bench-$name.svg" "$@"
-	say "bench: results in $BUILD/bench-$name.json and $BUILD/bench-$name.svg ($(elapsed))"
-}
-
 measure_user()
 {
-	build_bench
+	run_logged "$LOGS/build.log" 'bench: building' '' \
+		make -C "$TOP/tools/testing" -j "$JOBS" OUTPUT="$OUT" kvt-bench
 	# It shows what it does on a terminal.
 	# shellcheck disable=SC2086 # several options
 	"$OUT/kvt-bench" --json "$LOGS/user.json" ${BENCH_ARGS:-}
 	PARTS+=("$LOGS/user.json")
-}
-
-# With each length, of leaves or of inner pages, the engine is compiled anew.
-measure_chains()
-{
-	local name level length parts=()
-
-	for name in leaf-{2,4,6,8,10,12,16,24} inner-{2,4,6,8,12,16,24}; do
-		level=${name%-*}
-		length=${name#*-}
-		build_bench "chains/$name" "-DBW_CHAIN_${level^^}=$length"
-		# shellcheck disable=SC2086 # several options
-		"$OUT/chains/$name/kvt-bench" --subject bwtree --pages huge --threads 1 \
-			--workload W9 --workload W10 --json "$LOGS/chains-$name.json" \
-			${BENCH_ARGS:-}
-		parts+=("$name=$LOGS/chains-$name.json")
-	done
-	figure chains "${parts[@]}"
-}
-
-# measure_figure NAME OPTION...: one run of kvt-bench, and what a program makes of it.
-measure_figure()
-{
-	local name=$1
-	shift
-
-	# shellcheck disable=SC2086 # several options
-	"$OUT/kvt-bench" "$@" --pages huge --json "$LOGS/$name.json" ${BENCH_ARGS:-}
-	figure "$name" "$LOGS/$name.json"
-}
-
-measure_prefix()
-{
-	measure_figure prefix --workload W12 --threads 1
-}
-
-measure_partition()
-{
-	measure_figure partition --workload W13 --threads "$(nproc)" --subject kvtree \
-		--subject partitions
-}
-
-# Instructions are the same each time: one round, and one thread.
-measure_instructions()
-{
-	local workload system profile file parts=()
-
-	for workload in W1 W2 W3; do
-		for system in kvtree bwtree lmdb skiplist congee treeindex stdmap; do
-			profile=$LOGS/callgrind-$workload-$system
-			rm -f "$profile".*
-			# shellcheck disable=SC2086 # several options
-			run_logged "$profile.log" "bench: counting $workload, $system" '' \
-				valgrind --tool=callgrind --callgrind-out-file="$profile.%p" \
-				"$OUT/kvt-bench" --keys 50000 --rounds 1 --threads 1 --pages huge \
-				--workload "$workload" --subject "$system" ${BENCH_ARGS:-}
-			# One of the driver, and one of the system where it has such keys.
-			for file in "$profile".[0-9]*; do
-				parts+=("$workload:$system=$file")
-			done
-		done
-	done
-	figure instructions "${parts[@]}"
-}
-
-measure_factors()
-{
-	local name parts=()
-
-	build_bench factors/no-prefetch -DSHIM_NO_PREFETCH
-	build_bench factors/prefetch ''
-	for name in no-prefetch prefetch; do
-		# shellcheck disable=SC2086 # several options
-		"$OUT/factors/$name/kvt-bench" --subject kvtree --threads 1 --workload W1 \
-			--json "$LOGS/factors-$name.json" ${BENCH_ARGS:-}
-		parts+=("$name=$LOGS/factors-$name.json")
-	done
-	figure factors "${parts[@]}"
 }
 
 # bench_module ARGUMENT...: lines of the guest's script.
@@ -184,7 +84,9 @@ measure_uml()
 measure_reclaim()
 {
 	in_kernel reclaim_script
-	figure reclaim "$CONSOLE"
+	"$TOP/tools/bench/index/reclaim.py" --json "$BUILD/bench-reclaim.json" \
+		--plot "$BUILD/bench-reclaim.svg" "$CONSOLE"
+	say "bench: results in $BUILD/bench-reclaim.json and $BUILD/bench-reclaim.svg ($(elapsed))"
 }
 
 bench_progress()
@@ -201,20 +103,15 @@ want()
 main()
 {
 	case $T in
-	''|user|uml|chains|reclaim|prefix|factors|partition|instructions) ;;
-	*) die "T=$T: there are user, uml, chains, reclaim, prefix, factors, partition and instructions";;
+	''|user|uml|reclaim) ;;
+	*) die "T=$T: there are user, uml and reclaim";;
 	esac
 	lane_begin bench
 	"$LANES/deps.sh" bench
-	case $T in
-	reclaim)
+	if [ "$T" = reclaim ]; then
 		measure_reclaim
-		return;;
-	chains|prefix|factors|partition|instructions)
-		build_bench
-		"measure_$T"
-		return;;
-	esac
+		return
+	fi
 	! want user || measure_user
 	! want uml || measure_uml
 	"$TOP/tools/bench/index/report.py" --json "$BUILD/bench.json" \

@@ -73,7 +73,7 @@ main_packages()
 		echo "$build_packages"
 		user_packages tools/testing;;
 	bench)
-		echo "$build_packages $kernel_packages valgrind"
+		echo "$build_packages $kernel_packages"
 		user_packages tools/testing;;
 	lint)
 		echo "$build_packages $kernel_packages sparse shellcheck

@@ -113,7 +113,7 @@ bench()
 {
 	local ok='not ok' workloads=() i
 
-	for i in {1..13}; do
+	for i in {1..11}; do
 		workloads+=(-w "W$i")
 	done
 	if timeout 600 "$OUT/kvt-bench" -k 5000 -r 1 -p huge "${workloads[@]}" \

@@ -54,7 +54,6 @@ void child_stop(struct child *c)
 {
 	close(c->to);
 	close(c->from);
-	/* Valgrind, if there is one, still tells what it knows. */
-	kill(c->pid, SIGTERM);
+	kill(c->pid, SIGKILL);
 	waitpid(c->pid, NULL, 0);
 }

@@ -12,11 +12,7 @@
 
 enum bench_keys {
 	KEYS_RANDOM_8,		/* eight random bytes */
-	KEYS_COMMON_8,		/* the same, behind so many that all have */
-	KEYS_COMMON_16,
-	KEYS_COMMON_24,
-	KEYS_COMMON_32,
-	KEYS_COMMON_40,
+	KEYS_COMMON_32,		/* the same after 32 bytes that all keys have */
 	KEYS_DECIMAL,		/* random numbers below 2^31, written down */
 	KEYS_ASCENDING,		/* eight bytes */
 	KEYS_DESCENDING,	/* the same */

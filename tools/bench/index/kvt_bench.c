@@ -15,7 +15,7 @@
 #include "report.h"
 
 static const struct subject *const all_subjects[] = {
-	&subject_kvtree, &subject_bwtree, &subject_partitions, &subject_lmdb, &subject_skiplist,
+	&subject_kvtree, &subject_bwtree, &subject_lmdb, &subject_skiplist,
 	&subject_congee, &subject_treeindex, &subject_stdmap, &subject_chase,
 };
 
@@ -49,7 +49,7 @@ static const struct argp_option options[] = {
 	OPTION('r', "rounds", "N", "rounds (5)"),
 	OPTION('t', "threads", "N", "threads. May be given more than once (1 and 2)"),
 	OPTION('w', "workload", "NAME",
-	       "W1 to W13, see below. May be given more than once (W1 to W11)"),
+	       "W1 to W11, see below. May be given more than once (all)"),
 	OPTION('s', "subject", "NAME", "see below. May be given more than once (all)"),
 	OPTION('p', "pages", "KIND", "huge or 4k. May be given more than once (both)"),
 	OPTION('j', "json", "FILE", "write the results there, too"),
@@ -180,11 +180,8 @@ static const char help[] =
 	"W8: ten columns, MYCSB A, B, C and E\n"
 	"W9: the synthetic mix of the paper on the Bw-tree\n"
 	"W10, W11: as its other two: long values, hashes (kvtree, bwtree)\n"
-	"W12: 0 to 40 bytes in common, before 8 random ones\n"
-	"W13: one thread's part of the keys is asked for more often (also of partitions)\n"
 	"\n"
-	"Subjects are kvtree, bwtree, partitions, lmdb, skiplist, congee, treeindex, stdmap and\n"
-	"chase.";
+	"Subjects are kvtree, bwtree, lmdb, skiplist, congee, treeindex, stdmap and chase.";
 
 static const struct argp argp = {
 	.options = options, .parser = parse,
@@ -241,7 +238,6 @@ static void run_step(struct child *children, unsigned int nr, const struct step 
 {
 	struct request r = {
 		.phase = step->phase, .threads = threads, .nr_ops = opt.nr_ops, .seed = round + 1,
-		.skew = step->skew,
 	};
 	const struct child *c, *first = NULL;
 	uint64_t found = 0;
@@ -283,8 +279,6 @@ static bool group_wanted(const struct group *group)
 {
 	const struct step *step;
 
-	if (group->asked && !opt.nr_workloads)
-		return false;
 	for (step = group->steps; step->name; step++)
 		if (wanted(step))
 			return true;
@@ -320,7 +314,7 @@ static unsigned int start_all(struct child *children, const struct group *group)
 
 		if (!(opt.subjects & 1u << i) ||
 		    (s->fixed_only && !bench_keys_fixed(group->keys)) ||
-		    (group->value_len && !s->long_values) || (s->partitioned && !group->parts))
+		    (group->value_len && !s->long_values))
 			continue;
 		if (opt.huge)
 			start(&children[nr++], s, group, false);

@@ -22,7 +22,6 @@ struct draw {
 
 struct worker {
 	struct draw *draws;
-	uint64_t cpu_ns;
 	struct bench_counts counts;
 	uint64_t ops;
 	uint64_t found;
@@ -35,7 +34,6 @@ static struct {
 	unsigned int threads;
 	struct zipf zipf;
 	uint64_t oldest;	/* of the keys that are there */
-	unsigned int parts;	/* workers that inserted them, each a part */
 	struct request r;
 	struct worker worker[THREADS_MAX];
 } run;
@@ -205,29 +203,6 @@ static void scan_some(struct worker *w, unsigned int id)
 	}
 }
 
-/*
- * The requests come in rows, of which the first part has more than the others.  Who asks
- * for all parts takes a row in turn; what is partitioned is asked for one part by each.
- */
-static void get_skewed(struct worker *w, unsigned int id)
-{
-	uint64_t len = run.r.skew + run.r.threads, rows = run.r.nr_ops / len, row, i, state, n;
-	bool own = run.s->partitioned;
-
-	for (row = own ? 0 : id; row < rows; row += own ? 1 : run.r.threads) {
-		for (i = 0; i < len; i++) {
-			uint64_t part = i > run.r.skew ? i - run.r.skew : 0;
-
-			if (own && part != id)
-				continue;
-			state = bench_mix(random_state(0) + row * len + i);
-			n = bench_below(&state, run.config->nr_keys / run.r.threads);
-			get_one(w, n * run.r.threads + part);
-			pause_at(w->ops++);
-		}
-	}
-}
-
 static void churn(struct worker *w, unsigned int id)
 {
 	uint64_t i, oldest = run.oldest, next = oldest + run.config->nr_keys;
@@ -274,7 +249,6 @@ static const struct phase_kind {
 	[PHASE_BATCH]	 = { get_batches },
 	[PHASE_SCAN_100] = { scan_some },
 	[PHASE_SCAN]	 = { scan_some },
-	[PHASE_SKEW]	 = { get_skewed },
 	[PHASE_CHURN]	 = { churn, .writer = true },
 	[PHASE_MIX]	 = { do_draws, 500, .drawn = true, .writer = true },
 	[PHASE_SYNTHETIC] = { do_draws, 167, .drawn = true, .writer = true, .even = true,
@@ -324,9 +298,7 @@ static void work(unsigned int id)
 	if (run.s->begin)
 		run.s->begin();
 	counters_begin();
-	w->cpu_ns = now(CLOCK_THREAD_CPUTIME_ID);
 	kinds[run.r.phase].run(w, id);
-	w->cpu_ns = now(CLOCK_THREAD_CPUTIME_ID) - w->cpu_ns;
 	w->counts = counters_end();
 	if (run.s->end)
 		run.s->end();
@@ -338,8 +310,6 @@ static bool can(const struct subject *s)
 	if (s->chase || run.r.phase == PHASE_CHASE)
 		return s->chase && run.r.phase == PHASE_CHASE;
 	if (s->one_writer && kinds[run.r.phase].writer && run.r.threads > 1)
-		return false;
-	if (run.r.phase == PHASE_SKEW && run.r.threads != run.parts)
 		return false;
 	return run.r.phase != PHASE_BATCH || s->get_batch;
 }
@@ -366,7 +336,6 @@ static void prepare(void)
 	if (run.r.phase == PHASE_INSERT) {
 		run.s->clear();
 		run.oldest = 0;
-		run.parts = run.r.threads;
 	}
 }
 
@@ -406,17 +375,6 @@ static void count_swaps(struct bench_swaps *swaps, int sign)
 	}
 }
 
-/* Whose part of the keys is asked for more, the others wait for. */
-static uint64_t slowest_ns(void)
-{
-	uint64_t max = 0;
-	unsigned int i;
-
-	for (i = 0; i < run.r.threads; i++)
-		max = run.worker[i].cpu_ns > max ? run.worker[i].cpu_ns : max;
-	return max;
-}
-
 struct answer phase_run(const struct request *r)
 {
 	struct answer a = { .done = false };
@@ -435,8 +393,6 @@ struct answer phase_run(const struct request *r)
 		run.s->publish();
 	a.cpu_ns = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	a.wall_ns = now(CLOCK_MONOTONIC) - wall;
-	if (r->phase == PHASE_SKEW)
-		a.cpu_ns = slowest_ns() * r->threads;
 	count_swaps(&a.swaps, 1);
 	conclude(&a);
 	return a;

@@ -23,7 +23,6 @@ enum phase {
 	PHASE_SYNTHETIC,	/* 5 gets to a put of any key, every other of which is new */
 	PHASE_GAMERS,		/* 7.5 gets to an update */
 	PHASE_CHUNKS,		/* 2.2 gets to a put, as above */
-	PHASE_SKEW,		/* gets, more of the first worker's keys than of another's */
 	PHASE_COLS_E,		/* 95 % scans of 1 to 100 keys, a column of each; 5 % puts */
 	PHASE_NR
 };
@@ -33,7 +32,6 @@ struct request {
 	unsigned int threads;
 	uint64_t nr_ops;
 	uint64_t seed;
-	unsigned int skew;	/* so many times more of the first worker's keys */
 };
 
 struct answer {
@@ -41,7 +39,7 @@ struct answer {
 	bool wrong;		/* something else was found than had to be */
 	uint64_t found;		/* a sum over what was found: the same for all subjects */
 	uint64_t ops;
-	/* Of the process, helpers of the subject included; or all took as long as the slowest. */
+	/* Of the process, helpers of the subject included. */
 	uint64_t cpu_ns;
 	uint64_t wall_ns;
 	struct bench_memory memory;	/* after an insert */

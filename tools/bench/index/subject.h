@@ -75,7 +75,6 @@ struct subject {
 	bool fixed_only;	/* keys of 8 bytes and values that are numbers, nothing else */
 	bool long_values;	/* values may be longer than a number or columns */
 	bool one_writer;	/* no writes by several threads at once */
-	bool partitioned;	/* of a worker's own keys, those that it inserted, and no other's */
 	/* Once in its process, by the main thread. */
 	void (*init)(const struct bench_config *config);
 	/* By each worker when it starts. */
@@ -117,7 +116,7 @@ static inline uint64_t bench_key_number(struct bench_key_ref key)
 	return __builtin_bswap64(n);
 }
 
-extern const struct subject subject_kvtree, subject_bwtree, subject_partitions, subject_lmdb,
+extern const struct subject subject_kvtree, subject_bwtree, subject_lmdb,
 	subject_skiplist, subject_congee, subject_treeindex, subject_stdmap, subject_chase;
 
 #endif /* KVT_BENCH_SUBJECT_H */

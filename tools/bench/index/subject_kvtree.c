@@ -24,19 +24,13 @@ static const struct kvt_index_ops *ops = &kvt_masstree_ops;
 static const struct bench_config *config;
 static struct kvt_index_env env;
 
-/* One for all; or one for each worker. */
-#define INDEXES_MAX	64
-static struct kvt_index *indexes[INDEXES_MAX];
-static bool partitioned;
-static unsigned int nr_workers;
+static struct kvt_index *kv_index;
 
 static struct kvt_quota quota;
 static struct kvt_stats stats;
 static struct kvt_reclaim reclaim;
 
 /* What a thread has to itself. */
-static __thread unsigned int which;
-static __thread struct kvt_index *kv_index;	/* the one of the indexes */
 static __thread struct kvt_iter *iter;
 static __thread u64 version;
 /* Bytes of the values that this thread allocated, less those that it retired. */
@@ -45,8 +39,8 @@ static s64 all_value_bytes;
 
 static void make_index(void)
 {
-	indexes[which] = ops->create(&env);
-	BUG_ON(IS_ERR(indexes[which]));
+	kv_index = ops->create(&env);
+	BUG_ON(IS_ERR(kv_index));
 }
 
 static void kv_init(const struct bench_config *c)
@@ -68,12 +62,6 @@ static void kv_init(const struct bench_config *c)
 	shim_rcu_offline();
 }
 
-static void kp_init(const struct bench_config *c)
-{
-	partitioned = true;
-	kv_init(c);
-}
-
 static void bw_init(const struct bench_config *c)
 {
 	ops = &kvt_bwtree_ops;
@@ -85,18 +73,12 @@ static void kv_enter(void)
 	shim_thread_begin();
 	iter = kzalloc(ops->iter_size, GFP_KERNEL);
 	BUG_ON(!iter);
-	if (partitioned)
-		which = __atomic_fetch_add(&nr_workers, 1, __ATOMIC_RELAXED);
-	BUG_ON(which >= INDEXES_MAX);
 	shim_rcu_offline();
 }
 
 static void kv_begin(void)
 {
 	shim_rcu_online();
-	if (!indexes[which])
-		make_index();
-	kv_index = indexes[which];
 }
 
 static void kv_end(void)
@@ -108,14 +90,9 @@ static void kv_end(void)
 
 static void kv_clear(void)
 {
-	unsigned int i;
-
 	shim_rcu_online();
 	synchronize_rcu();
-	for (i = 0; i < INDEXES_MAX && indexes[i]; i++) {
-		ops->destroy(indexes[i]);
-		indexes[i] = NULL;
-	}
+	ops->destroy(kv_index);
 	all_value_bytes = 0;
 	make_index();
 	shim_rcu_offline();
@@ -457,11 +434,4 @@ const struct subject subject_bwtree = {
 	.pause = cond_resched, .clear = kv_clear, .memory = kv_memory, .put = kv_put,
 	.get = kv_get, .get_batch = kv_get_batch, .scan = kv_scan, .remove = kv_remove,
 	.put_column = kv_put_column, .long_values = true,
-};
-
-/* Each worker has an index to itself, and what it has put into it. */
-const struct subject subject_partitions = {
-	.name = "partitions", .partitioned = true, .init = kp_init, .enter = kv_enter,
-	.begin = kv_begin, .end = kv_end, .pause = cond_resched, .clear = kv_clear,
-	.memory = kv_memory, .put = kv_put, .get = kv_get, .scan = kv_scan, .remove = kv_remove,
 };

@@ -183,7 +183,6 @@ bool sm_put_column(struct bench_key_ref key, unsigned int column, uint32_t value
 extern "C" {
 const struct subject subject_stdmap = {
 	.name = "stdmap", .fixed_only = false, .long_values = false, .one_writer = false,
-	.partitioned = false,
 	.init = sm_init,
 	.enter = nullptr, .begin = nullptr, .end = nullptr, .pause = nullptr,
 	.clear = sm_clear, .publish = nullptr, .memory = memory_of_malloc, .swaps = nullptr,

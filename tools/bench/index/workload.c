@@ -77,29 +77,6 @@ static const struct step chunks[] = {
 	{ 0 }
 };
 
-/* Figure 9 of the paper on Masstree. */
-#define COMMON(nr)								\
-static const struct step common_##nr[] = {					\
-	{ "insert_common" #nr "_W12", "W12", PHASE_INSERT },			\
-	{ "get_common" #nr "_W12", "W12", PHASE_GET },				\
-	{ 0 }									\
-}
-
-COMMON(0);
-COMMON(8);
-COMMON(16);
-COMMON(24);
-COMMON(32);
-COMMON(40);
-
-/* Figure 11: decimal keys, as there. */
-#define SKEW(nr)	{ "get_skew" #nr "_W13", "W13", PHASE_SKEW, nr }
-static const struct step skewed[] = {
-	{ "insert_W13", "W13", PHASE_INSERT },
-	SKEW(0), SKEW(1), SKEW(2), SKEW(3), SKEW(4), SKEW(5), SKEW(6), SKEW(7), SKEW(8), SKEW(9),
-	{ 0 }
-};
-
 const struct group groups[] = {
 	{ KEYS_RANDOM_8, false, 0, random_8 },
 	{ KEYS_DECIMAL, false, 0, decimal },
@@ -111,12 +88,5 @@ const struct group groups[] = {
 	{ KEYS_RANDOM_8, false, 0, synthetic },
 	{ KEYS_GAMER, false, 1200, gamers },
 	{ KEYS_HASH_20, false, 44, chunks },
-	{ KEYS_RANDOM_8, false, 0, common_0, .asked = true },
-	{ KEYS_COMMON_8, false, 0, common_8, .asked = true },
-	{ KEYS_COMMON_16, false, 0, common_16, .asked = true },
-	{ KEYS_COMMON_24, false, 0, common_24, .asked = true },
-	{ KEYS_COMMON_32, false, 0, common_32, .asked = true },
-	{ KEYS_COMMON_40, false, 0, common_40, .asked = true },
-	{ KEYS_DECIMAL, false, 0, skewed, .asked = true, .parts = true },
 	{ .steps = NULL }
 };

@@ -10,7 +10,6 @@ struct step {
 	const char *name;	/* of the rows, "get_W1" */
 	const char *workload;	/* as --workload has it */
 	enum phase phase;
-	unsigned int skew;	/* see struct request */
 };
 
 /*
@@ -22,8 +21,6 @@ struct group {
 	bool wide;
 	uint32_t value_len;		/* bytes of a value; 0: a number, or columns */
 	const struct step *steps;	/* up to one without a name */
-	bool asked;			/* only if it is asked for by its name */
-	bool parts;			/* what is partitioned has a part in it */
 };
 
 /* Up to one without steps. */
