@@ -541,7 +541,7 @@ int kvtree_sync(const struct kvtree *kv);
  * Durable stores
  * ==============
  *
- * A durable store has one to eight block devices, made ready by "kvtree format", on
+ * A durable store has one to eight block devices, made ready by "kvtree store format", on
  * which it is there again after a crash, and after kvtree_store_detach().
  */
 
@@ -630,7 +630,7 @@ struct kvtree_device {
  * @device: filled in
  * @size: sizeof(*@device)
  *
- * Needs no module, and reads nothing but the superblocks: "kvtree check" reads it all.
+ * Needs no module, and reads nothing but the superblocks: "kvtree store check" reads it all.
  *
  * Return: 0, or
  *	-ENODATA	no store stands on it

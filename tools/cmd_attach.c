@@ -110,7 +110,7 @@ static const char *attach_reason(int err)
 {
 	switch (err) {
 	case -EINVAL:
-		return "a device is not formatted (kvtree format)";
+		return "a device is not formatted (kvtree store format)";
 	case -EBUSY:
 		return "a device is in use";
 	case -ENOENT:
@@ -122,7 +122,7 @@ static const char *attach_reason(int err)
 	case -ENODEV:
 		return "devices of the store are missing (dmesg says which)";
 	case -EBADMSG:
-		return "the devices are damaged (dmesg says where; see kvtree check)";
+		return "the devices are damaged (dmesg says where; see kvtree store check)";
 	case -EACCES:
 	case -EROFS:
 		return "a device can only be read (--read-only)";
@@ -146,7 +146,7 @@ static void say_failed(const struct attach *attach, int err)
 	for (i = 0; err == -EINVAL && i < attach->args.nr_devices; i++) {
 		path = (const char *)(uintptr_t)attach->paths[i];
 		if (kvtree_probe(path, &device, sizeof(device)) == -ENODATA) {
-			warn("attach '%s': %s is not formatted (kvtree format)", name, path);
+			warn("attach '%s': %s is not formatted (kvtree store format)", name, path);
 			return;
 		}
 	}
@@ -538,7 +538,7 @@ int cmd_detach(int argc, char **argv)
 		.args_doc = "NAME\n--all",
 		.doc = "Bring a durable store to its devices and take it away.\n"
 		       "\vNeeds root. Programs that have it open get errors. The devices keep it: see\n"
-		       "kvtree attach.",
+		       "kvtree store attach.",
 		.children = common_options,
 	};
 	struct detach detach = { 0 };

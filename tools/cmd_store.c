@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * store-create, store-list, store-destroy.
+ * store create, store list, store destroy.
  */
 #include <inttypes.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ static error_t parse_create(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (create->name)
-			argp_error(state, "too many arguments: store-create takes one NAME");
+			argp_error(state, "too many arguments: store create takes one NAME");
 		arg_store_name(state, args->name, arg);
 		create->name = arg;
 		return 0;
@@ -69,14 +69,14 @@ int cmd_store_create(int argc, char **argv)
 	err = kvtree_store_create(kv, &create.args, sizeof(create.args));
 	kvtree_close(kv);
 	name = (struct bytes){ .data = create.args.name, .len = strlen(create.args.name) };
-	if (err == -EINVAL && say_store_wrong("store-create", &create.args))
+	if (err == -EINVAL && say_store_wrong("store create", &create.args))
 		return STATUS_ERROR;
 	if (err == -EDQUOT) {
-		warn("store-create '%s': not even an empty store fits the limit", create.name);
+		warn("store create '%s': not even an empty store fits the limit", create.name);
 		return STATUS_ERROR;
 	}
 	if (err == -EOPNOTSUPP) {
-		warn("store-create '%s': this kernel has nothing for BPF programs to call",
+		warn("store create '%s': this kernel has nothing for BPF programs to call",
 		     create.name);
 		return STATUS_ERROR;
 	}
@@ -85,7 +85,7 @@ int cmd_store_create(int argc, char **argv)
 		json_add(obj, "created", json_string(create.name));
 		json_print(obj);
 	}
-	return report(err, "store-create", &name);
+	return report(err, "store create", &name);
 }
 
 static error_t parse_destroy(int key, char *arg, struct argp_state *state)
@@ -95,7 +95,7 @@ static error_t parse_destroy(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_ARG:
 		if (*name)
-			argp_error(state, "too many arguments: store-destroy takes one NAME");
+			argp_error(state, "too many arguments: store destroy takes one NAME");
 		*name = arg;
 		return 0;
 	case ARGP_KEY_END:
@@ -126,9 +126,9 @@ int cmd_store_destroy(int argc, char **argv)
 	parse(&argp, argc, argv, &name);
 	tool.store = NULL;
 	kv = open_store(KVTREE_OPEN_READ);
-	err = teardown(kv, kvtree_store_destroy, "store-destroy", name);
+	err = teardown(kv, kvtree_store_destroy, "store destroy", name);
 	if (err == -EBUSY && store_info(kv, name, &si) && si.flags & KVTREE_STORE_DURABLE) {
-		warn("store-destroy '%s': it is durable: detach it (kvtree detach)", name);
+		warn("store destroy '%s': it is durable: detach it (kvtree store detach)", name);
 		kvtree_close(kv);
 		return STATUS_ERROR;
 	}
@@ -139,7 +139,7 @@ int cmd_store_destroy(int argc, char **argv)
 		json_add(obj, "destroyed", json_string(name));
 		json_print(obj);
 	}
-	return report(err, "store-destroy", &key);
+	return report(err, "store destroy", &key);
 }
 
 static void print_limit(uint64_t limit)
@@ -154,7 +154,7 @@ static error_t parse_list(int key, char *arg, struct argp_state *state)
 {
 	if (key != ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
-	argp_error(state, "store-list takes no arguments: '%s'", arg);
+	argp_error(state, "store list takes no arguments: '%s'", arg);
 	return 0;
 }
 
@@ -190,5 +190,5 @@ int cmd_store_list(int argc, char **argv)
 		putchar('\n');
 	}
 	kvtree_close(kv);
-	return err == -ENOENT ? STATUS_OK : report(err, "store-list", NULL);
+	return err == -ENOENT ? STATUS_OK : report(err, "store list", NULL);
 }

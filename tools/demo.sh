@@ -176,7 +176,7 @@ show_words()
 	n=$(wc -l <words.sorted)
 	some=$(line $((n / 2)) words.tsv)
 	title "$n words in a store of their own ($WORDS)"
-	run 0 kvtree store-create words --mode 0644
+	run 0 kvtree store create words --mode 0644
 	run 0 kvtree load --store words --tsv words.tsv
 	run 0 kvtree --store words get "${some%%"$TAB"*}"
 	printf '%s' "${some#*"$TAB"}" | expect 'its line'
@@ -216,13 +216,13 @@ show_dump()
 {
 	title 'dump and load'
 	run 0 kvtree dump dump
-	run 0 kvtree store-create copy
+	run 0 kvtree store create copy
 	run 0 kvtree --store copy load dump
 	run 0 kvtree --store copy dump
 	expect 'the copy gives the same dump' <dump
-	run 0 kvtree store-list
+	run 0 kvtree store list
 	run 0 kvtree stat
-	run 0 kvtree store-destroy copy
+	run 0 kvtree store destroy copy
 }
 
 main()

@@ -84,7 +84,7 @@ static bool by_store(FILE *out, const char *path)
 		si.flags & (KVTREE_STORE_DURABLE | KVTREE_STORE_ATTACHING);
 	kvtree_close(kv);
 	if (found)
-		fprintf(out, "attached as the store '%s': kvtree detach", si.name);
+		fprintf(out, "attached as the store '%s': kvtree store detach", si.name);
 	return found;
 }
 

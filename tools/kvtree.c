@@ -10,7 +10,7 @@
 struct tool tool;
 
 static const struct command {
-	const char *name;
+	const char *name;	/* one word, or a group and a word */
 	const char *summary;
 	int (*run)(int argc, char **argv);
 } commands[] = {
@@ -26,26 +26,77 @@ static const struct command {
 	{ "info", "show the module's version and limits, and the store", cmd_info },
 	{ "bpf", "let BPF programs use the store, and filter what is in it", cmd_bpf },
 	{ "bench", "measure throughput and latency", cmd_bench },
-	{ "store-create", "create a store", cmd_store_create },
-	{ "store-list", "list the stores", cmd_store_list },
-	{ "store-destroy", "destroy a store and all that it holds", cmd_store_destroy },
-	{ "format", "make devices ready for a durable store", cmd_format },
-	{ "attach", "make a store of what stands on devices", cmd_attach },
-	{ "detach", "bring a durable store to its devices and take it away", cmd_detach },
-	{ "sync", "wait until all changes of a durable store are on its devices", cmd_sync },
-	{ "checkpoint", "write all of a durable store, to attach it faster", cmd_checkpoint },
-	{ "probe", "show which devices belong to durable stores", cmd_probe },
-	{ "check", "check what stands on the devices of a durable store", cmd_check },
+	{ "store create", "create a store", cmd_store_create },
+	{ "store list", "list the stores", cmd_store_list },
+	{ "store destroy", "destroy a store and everything in it", cmd_store_destroy },
+	{ "store format", "prepare devices for a durable store", cmd_format },
+	{ "store attach", "recover a durable store from its devices", cmd_attach },
+	{ "store detach", "write a durable store out and release its devices", cmd_detach },
+	{ "store sync", "wait until all changes are on the devices", cmd_sync },
+	{ "store checkpoint", "write all of a durable store, to attach it faster",
+	  cmd_checkpoint },
+	{ "store probe", "show which devices belong to durable stores", cmd_probe },
+	{ "store check", "check the devices of a durable store", cmd_check },
 };
 
-static const struct command *find(const char *name)
+/* How many words of a command's name the arguments begin with. */
+static int match(const struct command *cmd, int argc, char **argv)
 {
-	size_t i;
+	size_t len = strcspn(cmd->name, " ");
 
-	for (i = 0; i < ARRAY_SIZE(commands); i++)
-		if (!strcmp(commands[i].name, name))
-			return &commands[i];
+	if (!argc || strlen(argv[0]) != len || strncmp(cmd->name, argv[0], len))
+		return 0;
+	if (!cmd->name[len])
+		return 1;
+	return argc > 1 && !strcmp(argv[1], cmd->name + len + 1) ? 2 : 1;
+}
+
+/**
+ * find() - the command that the arguments name
+ * @argc: number of arguments
+ * @argv: the arguments, beginning with the command
+ * @words: how many of them are its name; set to 0 if not even a group has it
+ *
+ * Return: the command, or NULL
+ */
+static const struct command *find(int argc, char **argv, int *words)
+{
+	const struct command *cmd;
+	int n;
+
+	*words = 0;
+	for (cmd = commands; cmd < commands + ARRAY_SIZE(commands); cmd++) {
+		n = match(cmd, argc, argv);
+		if (n > *words)
+			*words = n;
+		if (n == (strchr(cmd->name, ' ') ? 2 : 1))
+			return cmd;
+	}
 	return NULL;
+}
+
+/* All of them, or those of a group. */
+static void list_commands(FILE *out, const char *group)
+{
+	const struct command *cmd;
+
+	fputs("Commands:\n", out);
+	for (cmd = commands; cmd < commands + ARRAY_SIZE(commands); cmd++)
+		if (!group || match(cmd, 1, (char **)&group))
+			fprintf(out, "  %-16s  %s\n", cmd->name, cmd->summary);
+}
+
+/* Say what is wrong with arguments in which find() has found nothing. */
+static int unknown(int argc, char **argv, int words)
+{
+	if (!words)
+		warn("there is no command '%s': kvtree help lists them", argv[0]);
+	else if (argc > 1)
+		warn("there is no command '%s %s': kvtree help %s lists them", argv[0], argv[1],
+		     argv[0]);
+	else
+		warn("'%s' is a group of commands: kvtree help %s lists them", argv[0], argv[0]);
+	return STATUS_USAGE;
 }
 
 /* The program's name is "kvtree put" to the command: its messages say so. */
@@ -63,21 +114,36 @@ static int help(int argc, char **argv)
 	const struct command *cmd;
 	char ask[] = "--help";
 	char *args[3] = { 0 };
+	int words;
 
-	if (argc < 2)
-		return -1;
-	cmd = find(argv[1]);
-	if (!cmd) {
-		warn("there is no command '%s': kvtree help lists them", argv[1]);
-		return STATUS_USAGE;
+	cmd = find(argc, argv, &words);
+	if (!cmd && words == 1 && argc == 1) {
+		list_commands(stdout, argv[0]);
+		return STATUS_OK;
 	}
+	if (!cmd)
+		return unknown(argc, argv, words);
 	args[1] = ask;
 	return run(cmd, 2, args);
 }
 
-static char *list_commands(int key, const char *text, void *input)
+/* Run the command that the arguments name. */
+static int dispatch(int argc, char **argv)
 {
-	size_t i, len;
+	const struct command *cmd;
+	int words;
+
+	cmd = find(argc, argv, &words);
+	if (!cmd && words && argc == 2 && !strcmp(argv[1], "--help"))
+		return help(1, argv);
+	if (!cmd)
+		return unknown(argc, argv, words);
+	return run(cmd, argc - words + 1, argv + words - 1);
+}
+
+static char *help_filter(int key, const char *text, void *input)
+{
+	size_t len;
 	FILE *out;
 	char *buf;
 
@@ -87,10 +153,8 @@ static char *list_commands(int key, const char *text, void *input)
 	out = open_memstream(&buf, &len);
 	if (!out)
 		return NULL;
-	fputs("Commands:\n", out);
-	for (i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(out, "  %-14s %s\n", commands[i].name, commands[i].summary);
-	fputs("\n\"kvtree help COMMAND\" tells more about one.\n\n"
+	list_commands(out, NULL);
+	fputs("\n\"kvtree help COMMAND\" tells more about one, \"kvtree help store\" lists a group.\n\n"
 	      "Exit status:\n"
 	      "  0  it is done\n"
 	      "  1  not found, or a condition did not hold: --create of a key that is\n"
@@ -135,10 +199,9 @@ int main(int argc, char **argv)
 		.args_doc = "COMMAND [ARG...]",
 		.doc = "Use the ordered key-value stores of the kvtree kernel module.\v",
 		.children = common_options,
-		.help_filter = list_commands,
+		.help_filter = help_filter,
 	};
 	struct choice choice = { 0 };
-	const struct command *cmd;
 	static char version[64];
 	int status;
 
@@ -152,24 +215,17 @@ int main(int argc, char **argv)
 
 	argv[0] = (char *)"kvtree";
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &choice);
-	if (choice.argc && !strcmp(choice.argv[0], "help")) {
-		status = help(choice.argc, choice.argv);
-		if (status < 0) {
-			argp_help(&argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK,
-				  (char *)"kvtree");
-			status = STATUS_OK;
-		}
-	} else if (!choice.argc) {
+	if (!choice.argc) {
 		argp_help(&argp, stderr, ARGP_HELP_USAGE | ARGP_HELP_SEE, (char *)"kvtree");
 		status = STATUS_USAGE;
+	} else if (strcmp(choice.argv[0], "help")) {
+		status = dispatch(choice.argc, choice.argv);
+	} else if (choice.argc > 1) {
+		status = help(choice.argc - 1, choice.argv + 1);
 	} else {
-		cmd = find(choice.argv[0]);
-		if (!cmd) {
-			warn("there is no command '%s': kvtree help lists them",
-			     choice.argv[0]);
-			return STATUS_USAGE;
-		}
-		status = run(cmd, choice.argc, choice.argv);
+		argp_help(&argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK,
+			  (char *)"kvtree");
+		status = STATUS_OK;
 	}
 	/* A full disk shows when the output is written out, not before. */
 	if (fflush(stdout) || ferror(stdout)) {

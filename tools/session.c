@@ -77,12 +77,12 @@ struct kvtree *open_store(unsigned int flags)
 		die("cannot open /dev/kvtree: no such device: %s",
 		    "is the module loaded? try: sudo modprobe kvtree");
 	case -ENOENT:
-		die("there is no store '%s': kvtree store-list shows those there are",
+		die("there is no store '%s': kvtree store list shows those there are",
 		    tool.store);
 	case -EACCES:
 	case -EPERM:
 		if (tool.store)
-			die("cannot open the store '%s': %s (see kvtree store-list)", tool.store,
+			die("cannot open the store '%s': %s (see kvtree store list)", tool.store,
 			    "its owner and mode do not allow it");
 		die("cannot open /dev/kvtree: permission denied: %s",
 		    "its mode should be 0666 (see 60-kvtree.rules)");
@@ -138,7 +138,7 @@ const char *reason(int err)
 	if (!tool.store && err == -EACCES)
 		return "the default store is root's: try sudo, or another store with -s";
 	if (!tool.store && err == -ESTALE)
-		return "there is no default store: create it (kvtree store-create default)";
+		return "there is no default store: create it (kvtree store create default)";
 	if (err == -ESTALE)
 		return "the store was destroyed or detached";
 	return kvtree_strerror(err);

@@ -77,7 +77,7 @@ static struct crash_oracle *journal_open(const struct cmd_options *o)
 
 static void drive_format(const struct cmd_options *o)
 {
-	char command[600] = "kvtree format --force";
+	char command[600] = "kvtree store format --force";
 	uint32_t i;
 
 	for (i = 0; i < o->nr_paths; i++) {

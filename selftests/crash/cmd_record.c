@@ -45,7 +45,7 @@ static void acknowledge(struct crash_drive *drive, const struct crash_op *op,
 
 static void format_disks(const struct crash_disks *disks)
 {
-	char command[400] = "kvtree format --force";
+	char command[400] = "kvtree store format --force";
 	uint32_t i;
 
 	for (i = 0; i < disks->nr; i++) {

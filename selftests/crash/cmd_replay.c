@@ -20,7 +20,7 @@ struct counts {
 	uint64_t lost;		/* points at which unflushed writes were lost */
 	uint64_t writes;	/* that were */
 	uint64_t behind;	/* points at which an epoch that was begun was dropped */
-	uint64_t checked;	/* by "kvtree check" as well */
+	uint64_t checked;	/* by "kvtree store check" as well */
 	uint64_t lives;		/* that a superblock had at most */
 	uint64_t failed;
 };
@@ -39,7 +39,7 @@ static void count_most(uint64_t *n, uint64_t nr)
 		;
 }
 
-/* A number that "kvtree --json check" has printed. */
+/* A number that "kvtree --json store check" has printed. */
 static uint64_t json_number(const char *json, const char *name)
 {
 	char pattern[40];
@@ -50,7 +50,7 @@ static uint64_t json_number(const char *json, const char *name)
 	return at ? strtoull(at + strlen(pattern), NULL, 10) : UINT64_MAX;
 }
 
-/* Whether "kvtree check" comes to the same. */
+/* Whether "kvtree store check" comes to the same. */
 static bool check_agrees(const struct crash_image *image, const struct crash_state *state,
 			 const char *dir, char *text, size_t len)
 {
@@ -60,7 +60,7 @@ static bool check_agrees(const struct crash_image *image, const struct crash_sta
 	int status;
 	uint32_t i;
 
-	snprintf(command, sizeof(command), "kvtree --json check");
+	snprintf(command, sizeof(command), "kvtree --json store check");
 	for (i = 0; i < image->nr; i++) {
 		snprintf(name[i], sizeof(name[i]), "%s/check-%d-%u.img", dir, getpid(), i);
 		paths[i] = name[i];
@@ -80,7 +80,7 @@ static bool check_agrees(const struct crash_image *image, const struct crash_sta
 	if (state->error ? status != 0 : !status && json_number(json, "epoch") == state->epoch &&
 	    json_number(json, "keys") == keys && json_number(json, "records") == state->records)
 		return true;
-	snprintf(text, len, "kvtree check does not agree (%lu keys, epoch %lu): %s", keys,
+	snprintf(text, len, "kvtree store check does not agree (%lu keys, epoch %lu): %s", keys,
 		 state->epoch, json);
 	return false;
 }
@@ -172,7 +172,7 @@ int cmd_replay(const struct cmd_options *o)
 		rc |= status;
 	printf("%" PRIu64 " points, %" PRIu64 " lost unflushed writes (%" PRIu64 " writes), %"
 	       PRIu64 " dropped an epoch that was begun, %" PRIu64 " lives at most, %" PRIu64
-	       " also by kvtree check, %" PRIu64 " failed\n", counts->points, counts->lost,
+	       " also by kvtree store check, %" PRIu64 " failed\n", counts->points, counts->lost,
 	       counts->writes, counts->behind, counts->lives, counts->checked, counts->failed);
 	return rc || counts->failed || !counts->points;
 }

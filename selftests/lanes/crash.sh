@@ -376,8 +376,8 @@ golden()
 golden_check()
 {
 	cd "$DISKS/golden" &&
-		kvtree check --print one.img | diff one.dump - &&
-		kvtree check --print two-2.img two-1.img | diff two.dump - &&
+		kvtree store check --print one.img | diff one.dump - &&
+		kvtree store check --print two-2.img two-1.img | diff two.dump - &&
 		echo 'as the module has dumped them'
 }
 
@@ -510,7 +510,7 @@ judge()
 	cat "$LOGS/judge.txt"
 	! grep -q '^cut in the load' "$LOGS/judge.txt" || LOADS=$((LOADS + 1))
 	[ $rc -eq 0 ] || return $rc
-	kvtree check "$@" >/dev/null
+	kvtree store check "$@" >/dev/null
 }
 
 # cuts LANE DISKS N: lives of one store, each of which ends by a power cut and is judged
@@ -563,11 +563,11 @@ by_systemd()
 boots()
 {
 	cp --sparse=always "$DISKS/golden/one.img" "$DISKS/boot.img"
-	kvtree probe "$DISKS/boot.img" | grep 'not detached' || return
+	kvtree store probe "$DISKS/boot.img" | grep 'not detached' || return
 	by_systemd 'kvtree -s boot put started once' || return
-	kvtree probe "$DISKS/boot.img" | grep -v 'not detached' || return
+	kvtree store probe "$DISKS/boot.img" | grep -v 'not detached' || return
 	by_systemd 'kvtree -s boot get started' | grep -x once || return
-	kvtree probe "$DISKS/boot.img" | grep -v 'not detached'
+	kvtree store probe "$DISKS/boot.img" | grep -v 'not detached'
 }
 
 boot_results()

@@ -39,7 +39,7 @@ units()
 {
 	local uuid
 
-	uuid=$("$TOP/tools/kvtree" probe "$DISK" | sed -n 's/.*UUID=\([^,]*\),.*/\1/p')
+	uuid=$("$TOP/tools/kvtree" store probe "$DISK" | sed -n 's/.*UUID=\([^,]*\),.*/\1/p')
 	rm -rf "$SYSTEM"
 	mkdir -p "$SYSTEM/multi-user.target.wants" "$ROOT/etc/kvtree"
 	: >"$ROOT/etc/fstab"

@@ -235,11 +235,11 @@ static const char *tool_path(void)
 	return path;
 }
 
-/* "kvtree WHAT [OPTION] DEVICE...", its output thrown away. */
+/* "kvtree store WHAT [OPTION] DEVICE...", its output thrown away. */
 static int tool(const char *what, const char *option, const struct kvt_disk *disk, int nr)
 {
-	const char *path = tool_path(), *argv[16] = { "kvtree", what };
-	int pid, i, n = 2;
+	const char *path = tool_path(), *argv[16] = { "kvtree", "store", what };
+	int pid, i, n = 3;
 
 	if (option)
 		argv[n++] = option;

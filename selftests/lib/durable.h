@@ -42,7 +42,7 @@ void kvt_null_stop(struct kvt_disk *disk);
 void kvt_null_remove(struct kvt_disk *disk);
 void kvt_null_fail(const struct kvt_disk *disk, bool fails);
 
-/* "kvtree format", "kvtree check", the same with --repair, "kvtree probe"; the exit status. */
+/* kvtree store format, check, the same with --repair, probe; the exit status. */
 int kvt_format(const struct kvt_disk *disk, int nr);
 int kvt_check_disks(const struct kvt_disk *disk, int nr);
 int kvt_repair_disks(const struct kvt_disk *disk, int nr);

@@ -29,12 +29,18 @@ class Tables:
         self.tool = tool
 
     def commands(self):
-        return ['\t\t' + ' '.join(command.name for command in self.tool.commands)]
+        groups = {}
+        for command in self.tool.commands:
+            first, _, second = command.name.partition(' ')
+            groups.setdefault(first, []).append(second)
+        out = [f"\t'') echo help {' '.join(groups)};;"]
+        return out + [f"\t{first}) echo {' '.join(words)};;"
+                      for first, words in groups.items() if any(words)]
 
     def options(self):
-        out = [self.case("''|help", self.tool.common)]
-        return out + [self.case(command.name, command.options + command.common)
-                      for command in self.tool.commands]
+        out = [self.case(f"'{command.name}'", command.options + command.common)
+               for command in self.tool.commands]
+        return out + [self.case("''|help", self.tool.common)]
 
     @staticmethod
     def case(pattern, options):

@@ -62,8 +62,8 @@ class Tool:
         text = self.help()
         self.version = self.run('--version').strip()
         listed = text.partition('Commands:')[2].partition('\n\n')[0]
-        self.commands = [Command(name, summary, self.help(name).split('\n'))
-                         for name, summary in re.findall(r'^  ([a-z-]+) +(.*)', listed,
+        self.commands = [Command(name, summary, self.help(*name.split()).split('\n'))
+                         for name, summary in re.findall(r'^  (\S+(?: \S+)?)  +(.*)', listed,
                                                          re.MULTILINE)]
         self.common = self.commands[0].common
 

@@ -519,7 +519,7 @@ struct kvtree_store_info {
  * ==============
  *
  * A durable store has 1 to KVTREE_DEVICES_MAX block devices, each made ready by
- * "kvtree format".  Changes are in memory at once and on the devices a little later,
+ * "kvtree store format".  Changes are in memory at once and on the devices a little later,
  * all that were made in an epoch (some milliseconds) at once: after a crash the store
  * is as it was at the end of one epoch.  A change with KVTREE_F_SYNC, or any in a store
  * that was attached with KVTREE_ATTACH_SYNC, completes when its epoch is durable;

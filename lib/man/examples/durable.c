@@ -21,7 +21,7 @@ static void make_device(char *path, size_t size)
 	FILE *out;
 
 	if (system("truncate -s 256M ledger.img") ||
-	    system("kvtree format --image ledger.img >/dev/null"))
+	    system("kvtree store format --image ledger.img >/dev/null"))
 		errx(EXIT_FAILURE, "nothing was formatted");
 	out = popen("losetup -f --show ledger.img", "r");
 	if (!out || !fgets(path, (int)size, out) || pclose(out))

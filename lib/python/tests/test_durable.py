@@ -29,7 +29,7 @@ def devices(tmp_path: Path) -> Iterator[list[str]]:
             with open(file, 'wb') as out:
                 out.truncate(132 << 20)
             made.append(call('losetup', '--find', '--show', file))
-        call(TOOL, 'format', *made)
+        call(TOOL, 'store', 'format', *made)
         yield made
     finally:
         for device in made:

@@ -211,7 +211,7 @@ static void leave(void)
 	} else {
 		target_forget_inserts(t);
 		if (t->own)
-			warn("the store '%s' is kept: kvtree store-destroy %s", t->name, t->name);
+			warn("the store '%s' is kept: kvtree store destroy %s", t->name, t->name);
 		else if (t->loaded && !t->plan->keep)
 			forget(t, 0, t->plan->shape.records);
 	}

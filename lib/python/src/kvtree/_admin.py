@@ -235,7 +235,7 @@ def attach(name: str, *devices: str | os.PathLike[str], mode: int = 0o600,
            sync: bool = False, read_only: bool = False, until: int = 0) -> None:
     """Make a store of what stands on devices; needs CAP_SYS_ADMIN.
 
-    All devices of the store are named, in any order; "kvtree format" makes them ready.
+    All devices of the store are named, in any order; "kvtree store format" makes them ready.
     sync: every change waits until it is durable. read_only: nothing is written to the
     devices, and changes get an Error with EROFS; until: the epoch at whose end the store
     is as it was, also if what was written later is damaged. The rest is as for
