@@ -4,18 +4,18 @@
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
-#include "bpf.h"
-#include "chardev.h"
+#include "api/chardev.h"
+#include "api/session.h"
+#include "bpf/bpf.h"
 #include "compat.h"
-#include "debugfs.h"
+#include "core/debugfs.h"
+#include "core/mem.h"
+#include "core/store.h"
 #include "index.h"
 #include "log/log.h"
-#include "session.h"
-#include "store.h"
-#include "mem.h"
 
 #define CREATE_TRACE_POINTS
-#include "trace.h"
+#include "core/trace.h"
 
 static unsigned int default_limit_mb = 1024;
 module_param(default_limit_mb, uint, 0444);

@@ -3,7 +3,7 @@
 #ifndef KVTREE_TOOL_BLOCKDEV_H
 #define KVTREE_TOOL_BLOCKDEV_H
 
-#include "../kmod/log/format.h"
+#include "../kmod/log/format/format.h"
 #include "inuse.h"
 
 struct blockdev {

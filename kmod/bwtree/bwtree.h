@@ -16,12 +16,12 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "../index.h"
-#include "../park.h"
-#include "../quota.h"
-#include "../reclaim.h"
-#include "../stats.h"
-#include "../value.h"
+#include "core/park.h"
+#include "core/quota.h"
+#include "core/reclaim.h"
+#include "core/stats.h"
+#include "core/value.h"
+#include "index.h"
 #include "page.h"
 
 /* How many pages a reader looks at before it gives up. */

@@ -5,8 +5,8 @@
  */
 #include <linux/err.h>
 
-#include "../compat.h"
 #include "bwtree.h"
+#include "compat.h"
 
 /* The longest chain that may become part of another, in records. */
 #define BW_CHAIN_FOLD	8

@@ -2,8 +2,8 @@
 /* Pages that have become too long are consolidated, or split and posted to the parent. */
 #include <linux/err.h>
 
-#include "../compat.h"
 #include "bwtree.h"
+#include "compat.h"
 
 /* A page that cannot be split may grow to this many times the page size. */
 #define BW_LONG	8

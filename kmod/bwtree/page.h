@@ -18,7 +18,7 @@
 #include <linux/types.h>
 #include <linux/unaligned.h>
 
-#include "../index.h"
+#include "index.h"
 
 struct kvt_value;
 

@@ -7,8 +7,8 @@
 #include <linux/err.h>
 #include <linux/slab.h>
 
-#include "../compat.h"
 #include "bwtree.h"
+#include "compat.h"
 
 /**
  * bw_map_new() - make a mapping table with no id but BW_ROOT

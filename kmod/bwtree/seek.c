@@ -2,8 +2,8 @@
 /* The way down, and lookups. */
 #include <linux/err.h>
 
-#include "../compat.h"
 #include "bwtree.h"
+#include "compat.h"
 
 /* Lookups of a batch that are overlapped. */
 #define BW_BATCH	16

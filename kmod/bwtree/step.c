@@ -9,8 +9,8 @@
 #include <linux/gfp.h>
 #include <linux/sched.h>
 
-#include "../compat.h"
 #include "bwtree.h"
+#include "compat.h"
 
 /* Tries of a step if the caller may not sleep. */
 #define BW_ATOMIC_TRIES	32

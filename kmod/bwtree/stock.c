@@ -15,9 +15,9 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "../compat.h"
-#include "../mem.h"
 #include "bwtree.h"
+#include "compat.h"
+#include "core/mem.h"
 
 /* In front of every object. */
 struct bw_mem {

@@ -8,8 +8,8 @@
  */
 #include <linux/vmalloc.h>
 
-#include "../listen.h"
-#include "../stats.h"
+#include "core/listen.h"
+#include "core/stats.h"
 #include "internal.h"
 
 /* When to try again if there was no memory. */

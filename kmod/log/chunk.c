@@ -2,7 +2,7 @@
 /* Chunks: a buffer of records, as it is written. */
 #include <linux/vmalloc.h>
 
-#include "../value.h"
+#include "core/value.h"
 #include "internal.h"
 
 /**

@@ -3,9 +3,9 @@
 #include <linux/timekeeping.h>
 #include <linux/vmalloc.h>
 
-#include "../guest.h"
-#include "../listen.h"
-#include "../stats.h"
+#include "core/guest.h"
+#include "core/listen.h"
+#include "core/stats.h"
 #include "internal.h"
 
 /* By how much the lease on versions is ahead of them, and when it is renewed. */

@@ -14,9 +14,9 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
-#include "../value.h"
-#include "format.h"
+#include "core/value.h"
 #include "log.h"
+#include "log/format/format.h"
 
 struct block_device;
 struct file;

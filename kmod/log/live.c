@@ -8,9 +8,9 @@
 #include <linux/container_of.h>
 #include <linux/cpumask.h>
 
-#include "../compat.h"
-#include "../index.h"
-#include "../value.h"
+#include "compat.h"
+#include "core/value.h"
+#include "index.h"
 #include "internal.h"
 
 /**

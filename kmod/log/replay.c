@@ -12,12 +12,12 @@
 #include <linux/container_of.h>
 #include <linux/sched/mm.h>
 
-#include "../index.h"
-#include "../merge.h"
-#include "../op.h"
-#include "../quota.h"
-#include "../stats.h"
-#include "../value.h"
+#include "api/op.h"
+#include "core/merge.h"
+#include "core/quota.h"
+#include "core/stats.h"
+#include "core/value.h"
+#include "index.h"
 #include "internal.h"
 
 #define TOMBSTONE	BIT_ULL(63)

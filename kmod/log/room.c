@@ -14,7 +14,7 @@
  *
  * Whoever finds no room starts a checkpoint, and writers wait for it.
  */
-#include "../stats.h"
+#include "core/stats.h"
 #include "internal.h"
 
 /* Segments for commit records: between streams and commits, and for a checkpoint. */

@@ -16,8 +16,8 @@
 #include <linux/unaligned.h>
 #include <linux/vmalloc.h>
 
-#include "../index.h"
-#include "../value.h"
+#include "core/value.h"
+#include "index.h"
 #include "internal.h"
 
 #define SAVERS_MAX	8

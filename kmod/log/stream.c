@@ -4,11 +4,11 @@
 #include <linux/cpumask.h>
 #include <linux/vmalloc.h>
 
-#include "../index.h"
-#include "../listen.h"
-#include "../park.h"
-#include "../stats.h"
-#include "../value.h"
+#include "core/listen.h"
+#include "core/park.h"
+#include "core/stats.h"
+#include "core/value.h"
+#include "index.h"
 #include "internal.h"
 
 /* A buffer that nothing more is added to is a chunk, which fits a segment. */

@@ -11,7 +11,7 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 
-#include "../trace.h"
+#include "core/trace.h"
 #include "masstree.h"
 #include "split.h"
 

@@ -7,7 +7,7 @@
 #include <linux/err.h>
 #include <linux/processor.h>
 
-#include "../compat.h"
+#include "compat.h"
 #include "masstree.h"
 
 static bool mt_spend(u32 *budget)

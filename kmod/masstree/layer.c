@@ -17,7 +17,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "../trace.h"
+#include "core/trace.h"
 #include "masstree.h"
 
 /* Layers that wait for the worker; above that it looks at all of them. */

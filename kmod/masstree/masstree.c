@@ -7,7 +7,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-#include "../compat.h"
+#include "compat.h"
 #include "masstree.h"
 
 /**

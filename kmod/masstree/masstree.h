@@ -10,11 +10,11 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "../index.h"
-#include "../park.h"
-#include "../quota.h"
-#include "../reclaim.h"
-#include "../stats.h"
+#include "core/park.h"
+#include "core/quota.h"
+#include "core/reclaim.h"
+#include "core/stats.h"
+#include "index.h"
 #include "node.h"
 
 /* How often a reader waits or looks again before it gives up. */

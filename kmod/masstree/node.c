@@ -5,7 +5,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "../compat.h"
+#include "compat.h"
 #include "masstree.h"
 
 static struct kmem_cache *mt_leaf_cache;

@@ -14,7 +14,7 @@
  * changes they find what was there, and later those who are inside do, until they meet a
  * node that is marked deleted.
  */
-#include "../trace.h"
+#include "core/trace.h"
 #include "masstree.h"
 
 /*

@@ -12,9 +12,9 @@
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
-#include "../masstree/masstree.h"
-#include "../merge.h"
+#include "core/merge.h"
 #include "lib.h"
+#include "masstree/masstree.h"
 
 #define PREFIX_MAX	(KVTREE_KEY_MAX - 8)
 #define FULL_1		MT_LEAF_WIDTH

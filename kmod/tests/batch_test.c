@@ -4,9 +4,9 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "../batch.h"
-#include "../op.h"
-#include "../scratch.h"
+#include "api/batch.h"
+#include "api/op.h"
+#include "api/scratch.h"
 #include "lib.h"
 
 #define STORE	"kunit-batch"

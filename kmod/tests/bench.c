@@ -14,8 +14,8 @@
 #include <linux/slab.h>
 #include <linux/sort.h>
 
-#include "../compat.h"
 #include "bench.h"
+#include "compat.h"
 
 /* Operations in a short run. */
 #define RUN	1000u

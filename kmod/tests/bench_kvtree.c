@@ -6,13 +6,13 @@
 #include <linux/unaligned.h>
 #include <linux/workqueue.h>
 
-#include "../compat.h"
-#include "../index.h"
-#include "../quota.h"
-#include "../reclaim.h"
-#include "../stats.h"
-#include "../value.h"
 #include "bench.h"
+#include "compat.h"
+#include "core/quota.h"
+#include "core/reclaim.h"
+#include "core/stats.h"
+#include "core/value.h"
+#include "index.h"
 
 #define WAITING_MAX	(64 << 20)
 

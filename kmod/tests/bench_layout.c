@@ -18,8 +18,8 @@
 #include <linux/vmalloc.h>
 #include <linux/xarray.h>
 
-#include "../masstree/masstree.h"
 #include "bench.h"
+#include "masstree/masstree.h"
 
 #define LINE		64u
 /* Of a cache of 1 MiB with 16 ways. */

@@ -9,12 +9,12 @@
 #include <linux/mm.h>
 #include <linux/preempt.h>
 
-#include "../binding.h"
-#include "../binding_table.h"
-#include "../bpf.h"
-#include "../hook.h"
-#include "../store.h"
+#include "bpf/bpf.h"
 #include "bpf_call.h"
+#include "core/binding.h"
+#include "core/binding_table.h"
+#include "core/hook.h"
+#include "core/store.h"
 #include "lib.h"
 #include "thread.h"
 

@@ -8,8 +8,8 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "../binding.h"
-#include "../bpf.h"
+#include "bpf/bpf.h"
+#include "core/binding.h"
 
 /* A map, as far as bindings look at it.  It is never freed: the tests hold it. */
 struct call_map {

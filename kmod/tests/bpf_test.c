@@ -11,14 +11,14 @@
 #include <linux/sort.h>
 #include <linux/unaligned.h>
 
-#include "../binding.h"
-#include "../bpf.h"
-#include "../cursor.h"
-#include "../guest.h"
-#include "../hook.h"
-#include "../op.h"
-#include "../store.h"
+#include "api/op.h"
+#include "bpf/bpf.h"
+#include "bpf/cursor.h"
 #include "bpf_call.h"
+#include "core/binding.h"
+#include "core/guest.h"
+#include "core/hook.h"
+#include "core/store.h"
 #include "lib.h"
 #include "thread.h"
 

@@ -9,7 +9,7 @@
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
-#include "../bwtree/bwtree.h"
+#include "bwtree/bwtree.h"
 #include "lib.h"
 #include "thread.h"
 

@@ -12,13 +12,13 @@
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
-#include "../masstree/masstree.h"
 #include "lib.h"
+#include "masstree/masstree.h"
 
 #define PREFIX_MAX	(KVTREE_KEY_MAX - 8)
 /* More calls than any scan here needs. */
 #define SCAN_CALLS	20000
-/* So often may iter_next() ask a reader for a pause that cannot make one: see cursor.c. */
+/* So often may iter_next() ask a reader for a pause that cannot make one: see bpf/cursor.c. */
 #define SCAN_TRIES	4
 
 /* Layers stay as removals leave them, until run_worker() or a sweep. */

@@ -12,16 +12,16 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-#include "../binding.h"
-#include "../bpf.h"
-#include "../hook.h"
-#include "../index.h"
-#include "../op.h"
-#include "../scan.h"
-#include "../scratch.h"
-#include "../store.h"
-#include "../value.h"
+#include "api/op.h"
+#include "api/scan.h"
+#include "api/scratch.h"
+#include "bpf/bpf.h"
 #include "bpf_call.h"
+#include "core/binding.h"
+#include "core/hook.h"
+#include "core/store.h"
+#include "core/value.h"
+#include "index.h"
 #include "lib.h"
 #include "thread.h"
 

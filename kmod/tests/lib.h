@@ -20,13 +20,13 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "../compat.h"
-#include "../index.h"
-#include "../park.h"
-#include "../quota.h"
-#include "../reclaim.h"
-#include "../stats.h"
-#include "../value.h"
+#include "compat.h"
+#include "core/park.h"
+#include "core/quota.h"
+#include "core/reclaim.h"
+#include "core/stats.h"
+#include "core/value.h"
+#include "index.h"
 
 /* The engines that a case with an engine as its parameter runs for. */
 static const struct kt_engine {

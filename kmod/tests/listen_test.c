@@ -6,7 +6,7 @@
 #include <linux/wait.h>
 
 #include "compat.h"
-#include "listen.h"
+#include "core/listen.h"
 
 #define MANY	1000
 

@@ -3,7 +3,7 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
-#include "../merge.h"
+#include "core/merge.h"
 #include "lib.h"
 #include "log_disk.h"
 

@@ -9,9 +9,9 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
-#include "../log/internal.h"
-#include "../park.h"
+#include "core/park.h"
 #include "lib.h"
+#include "log/internal.h"
 
 #define LW_SEGMENTS	64
 #define LW_BLOCKS	512	/* of a segment; the disk has less than two */

@@ -2,8 +2,8 @@
 /* Masstree's nodes: layout, permutation, slices, version word, search. */
 #include <linux/slab.h>
 
-#include "../masstree/masstree.h"
 #include "lib.h"
+#include "masstree/masstree.h"
 
 /* Permutation, against an array of slot numbers: first those in use. */
 

@@ -9,8 +9,8 @@
 #include <linux/sched.h>
 #include <linux/workqueue.h>
 
-#include "../reclaim.h"
-#include "../stats.h"
+#include "core/reclaim.h"
+#include "core/stats.h"
 #include "lib.h"
 #include "thread.h"
 

@@ -3,8 +3,8 @@
 #include <linux/math.h>
 #include <linux/unaligned.h>
 
-#include "../masstree/node.h"
 #include "lib.h"
+#include "masstree/node.h"
 
 #define NR_KEYS	(40000 / KT_SLOWER)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Recovery in a program: see recover.h. */
-#include "../../kmod/log/format.h"
+#include "../../kmod/log/format/format.h"
 #include "crash.h"
 #include "recover.h"
 

@@ -6,7 +6,7 @@
 #ifndef FORMAT_DISKS_H
 #define FORMAT_DISKS_H
 
-#include "../../kmod/log/format.h"
+#include "../../kmod/log/format/format.h"
 
 #define FMT_DISKS	KVTREE_LOG_DEVS_MAX
 #define FMT_NR(array)	(sizeof(array) / sizeof((array)[0]))

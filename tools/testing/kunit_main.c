@@ -7,7 +7,7 @@
 #include <linux/string.h>
 
 #include "../../kmod/index.h"
-#include "../../kmod/mem.h"
+#include "../../kmod/core/mem.h"
 #include "shim/kunit.h"
 
 int main(int argc, char **argv)

@@ -11,11 +11,11 @@
 #include <linux/workqueue.h>
 
 #include "../../../kmod/index.h"
-#include "../../../kmod/merge.h"
-#include "../../../kmod/quota.h"
-#include "../../../kmod/reclaim.h"
-#include "../../../kmod/stats.h"
-#include "../../../kmod/value.h"
+#include "../../../kmod/core/merge.h"
+#include "../../../kmod/core/quota.h"
+#include "../../../kmod/core/reclaim.h"
+#include "../../../kmod/core/stats.h"
+#include "../../../kmod/core/value.h"
 #include "arena.h"
 #include "memory.h"
 #include "subject.h"

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * GET.
+ *
+ * The common case, column 0 alone, is copied to user space straight from the value, under
+ * RCU.  A long column and a subset of columns are copied outside of RCU, with references
+ * to their blobs (out.h).  All copies run with page faults disabled.  On a fault the GET
+ * drops all references, brings in the page and looks the key up again.
+ */
+#include <linux/err.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+
+#include "core/park.h"
+#include "op.h"
+#include "out.h"
+#include "user.h"
+
+/* A GET with columns. */
+struct get_cols {
+	struct kvtree_col *cols;	/* in and out */
+	unsigned int ncols;
+	bool all;
+	struct kvt_out out;
+};
+
+/* Returns the bytes copied, -EMSGSIZE, or -EAGAIN after a page fault. */
+static __always_inline int get_data(const struct iov_iter *fixed, struct kvtree_op *op,
+				    const u8 *data, u32 len)
+{
+	if (unlikely(len > op->val_len)) {
+		op->val_len = len;
+		return -EMSGSIZE;
+	}
+	return kvt_val_out_nofault(fixed, op->val, data, len) ?: len;
+}
+
+static __always_inline int get_plain_value(const struct iov_iter *fixed, struct kvtree_op *op,
+					   const struct kvt_value *v)
+{
+	const u8 *data;
+	u32 len;
+
+	data = kvt_value_plain_data(v, &len);
+	return get_data(fixed, op, data, len);
+}
+
+/**
+ * kvt_get_copy() - copy column 0 to user space if that needs no sleep
+ * @ctx: the operation's context
+ * @op: a GET without columns; its version and, for -EMSGSIZE, val_len are set
+ * @v: the value found
+ * @pinned: on -EAGAIN set to column 0; takes a reference to its blob if it has one
+ * @room: bytes of blobs that the caller may still pin; reduced if this pins one
+ *
+ * Context: under the rcu_read_lock() under which @v was found.
+ *
+ * Return: bytes copied; -EMSGSIZE; -EAGAIN: outside of RCU, call kvt_get_copy_pinned() if
+ * @pinned->blob was set, and kvt_get() otherwise.
+ */
+int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_value *v,
+		 struct kvt_column *pinned, u32 *room)
+{
+	struct kvt_column col;
+	int ret;
+
+	op->version = v->version;
+	if (likely(kvt_value_plain(v))) {
+		ret = get_plain_value(ctx->fixed, op, v);
+		if (unlikely(ret == -EAGAIN))
+			kvt_value_column(v, 0, pinned);
+		return ret;
+	}
+	if (!kvt_value_find(v, 0, &col))
+		return 0;
+	*pinned = col;
+	if (!col.blob || col.len > op->val_len)
+		return get_data(ctx->fixed, op, col.data, col.len);
+	if (col.len > *room) {
+		pinned->blob = NULL;
+		return -EAGAIN;
+	}
+	*room -= col.len;
+	kvt_blob_get(col.blob);
+	return -EAGAIN;
+}
+
+/**
+ * kvt_get_quick() - try to execute a GET without a reference and without sleeping
+ * @store: the store
+ * @op: the operation, kvt_op_is_quick_get(), in and out
+ *
+ * Context: under kvt_store_enter_rcu(), in the task whose memory it is.
+ *
+ * Return: true: @op->result is set, and kvt_get_quick_count() must follow; false: nothing was
+ * done, use kvt_get().
+ */
+bool kvt_get_quick(struct kvt_store *store, struct kvtree_op *op)
+{
+	const struct kvt_key key = { .data = op->key_inline, .len = op->key_len };
+	struct kvt_index *index = store->index;
+	const struct kvt_value *v;
+
+	v = index->ops->get(index, &key);
+	if (!IS_ERR_OR_NULL(v) && likely(kvt_value_plain(v))) {
+		op->version = v->version;
+		op->result = get_plain_value(NULL, op, v);
+	} else if (!v) {
+		op->version = 0;
+		op->result = -ENOENT;
+	} else {
+		return false;
+	}
+	return likely(op->result != -EAGAIN);
+}
+
+/**
+ * kvt_get_copy_pinned() - copy a pinned blob to user space
+ * @ctx: the operation's context
+ * @op: the GET
+ * @pinned: from kvt_get_copy(); this drops its reference
+ *
+ * Context: process context.
+ *
+ * Return: bytes copied, -EFAULT, or -EAGAIN after a page fault: unpin everything else and
+ * call kvt_get().
+ */
+int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+			struct kvt_column *pinned)
+{
+	int err;
+
+	kvt_park_loose(KVT_PARK_GET_PINNED);
+	err = kvt_val_out(ctx, op->val, 0, pinned->data, pinned->len);
+	kvt_blob_put(pinned->blob);
+	return err ?: pinned->len;
+}
+
+/* Describe the wanted columns.  Returns the sum of their lengths, or -EMSGSIZE. */
+static int get_describe(struct get_cols *get, struct kvtree_op *op, const struct kvt_value *v)
+{
+	unsigned int i, n = get->all ? kvt_value_ncols(v) : get->ncols;
+	struct kvt_column col = {};
+	u32 total = 0;
+
+	op->version = v->version;
+	for (i = 0; i < n; i++) {
+		if (get->all)
+			kvt_value_column(v, i, &col);
+		else if (!kvt_value_find(v, get->cols[i].id, &col))
+			col.len = KVTREE_COL_ABSENT;
+		if (!get->all)
+			col.id = get->cols[i].id;
+		if (i < get->ncols)
+			get->cols[i] = (struct kvtree_col) { .id = col.id, .len = col.len };
+		if (col.len != KVTREE_COL_ABSENT)
+			total += col.len;
+	}
+	if (n > get->ncols || total > op->val_len) {
+		op->val_len = total;
+		if (get->all)
+			op->ncols = n;
+		return -EMSGSIZE;
+	}
+	get->ncols = n;
+	return total;
+}
+
+static void get_gather(struct get_cols *get, const struct kvt_value *v)
+{
+	struct kvt_column col;
+	unsigned int i;
+
+	for (i = 0; i < get->ncols; i++)
+		if (kvt_value_find(v, get->cols[i].id, &col))
+			kvt_out_column(&get->out, &col);
+}
+
+/* Look up, describe and gather.  Returns bytes or an error. */
+static int get_lookup(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+		      const struct kvt_key *key, struct get_cols *get)
+{
+	struct kvt_index *index = ctx->store->index;
+	struct kvt_value *v;
+	int ret;
+
+	do {
+		rcu_read_lock();
+		v = index->ops->get(index, key);
+		if (!v) {
+			ret = -ENOENT;
+		} else if (IS_ERR(v)) {
+			ret = PTR_ERR(v);
+		} else {
+			ret = get_describe(get, op, v);
+			if (ret >= 0)
+				get_gather(get, v);
+		}
+		rcu_read_unlock();
+	} while (kvt_op_again(ctx, v));
+	return ret;
+}
+
+static int get_gathered(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+			const struct kvt_key *key, struct get_cols *get)
+{
+	u32 room = min_t(u32, op->val_len, KVT_VALUE_SIZE_MAX);
+	u32 blobs_size = get->ncols * sizeof(struct kvt_out_blob);
+	u8 *mem;
+	unsigned int tries = 0;
+	int ret, err;
+
+	mem = kvmalloc(blobs_size + room, kvt_op_gfp_scratch(ctx));
+	if (!mem)
+		return -ENOMEM;
+	kvt_out_init(&get->out, mem + blobs_size, room, (struct kvt_out_blob *)mem, get->ncols);
+	for (;;) {
+		/* Forget what the last lookup found. */
+		get->ncols = op->ncols;
+		op->version = 0;
+		ret = get_lookup(ctx, op, key, get);
+		err = ret > 0 ? kvt_out_flush(&get->out, ctx, op->val, 0) : 0;
+		if (likely(err != -EAGAIN))
+			break;
+		err = kvt_val_fault_out(ctx, op->val, ret, &tries);
+		if (err)
+			break;
+	}
+	kvt_out_exit(&get->out);
+	kvfree(mem);
+	return err ?: ret;
+}
+
+/* One try.  -EAGAIN: a page fault stopped the copy of @pinned->len bytes. */
+static int get_plain_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+			  const struct kvt_key *key, struct kvt_column *pinned)
+{
+	struct kvt_index *index = ctx->store->index;
+	u32 room = KVTREE_VALUE_MAX;
+	struct kvt_value *v;
+	int ret;
+
+	do {
+		rcu_read_lock();
+		v = index->ops->get(index, key);
+		pinned->blob = NULL;
+		if (!v)
+			ret = -ENOENT;
+		else if (IS_ERR(v))
+			ret = PTR_ERR(v);
+		else
+			ret = kvt_get_copy(ctx, op, v, pinned, &room);
+		rcu_read_unlock();
+	} while (kvt_op_again(ctx, v));
+
+	if (likely(ret != -EAGAIN) || !pinned->blob)
+		return ret;
+	return kvt_get_copy_pinned(ctx, op, pinned);
+}
+
+static int get_plain(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+		     const struct kvt_key *key)
+{
+	struct kvt_column pinned;
+	unsigned int tries = 0;
+	int ret;
+
+	for (;;) {
+		ret = get_plain_once(ctx, op, key, &pinned);
+		if (likely(ret != -EAGAIN))
+			return ret;
+		/* An empty value needs no valid buffer. */
+		if (!pinned.len)
+			return 0;
+		ret = kvt_val_fault_out(ctx, op->val, pinned.len, &tries);
+		if (ret)
+			return ret;
+		op->version = 0;
+	}
+}
+
+static int get_cols_valid(const struct get_cols *get)
+{
+	unsigned int i;
+
+	for (i = 0; i < get->ncols; i++) {
+		if (get->cols[i].id >= KVTREE_COLS_MAX || get->cols[i].reserved)
+			return -EINVAL;
+		if (i && get->cols[i].id <= get->cols[i - 1].id)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static int get_columns(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+		       const struct kvt_key *key)
+{
+	struct get_cols get = {
+		.ncols = op->ncols,
+		.all = op->flags & KVTREE_F_ALL_COLS,
+	};
+	size_t size = array_size(op->ncols, sizeof(*get.cols));
+	int ret = 0;
+
+	get.cols = kmalloc(size, kvt_op_gfp_scratch(ctx));
+	if (!get.cols)
+		return -ENOMEM;
+	if (!get.all)
+		ret = kvt_copy_in(ctx, get.cols, op->arg, size) ?: get_cols_valid(&get);
+	if (!ret)
+		ret = get_gathered(ctx, op, key, &get);
+	if (ret >= 0) {
+		op->ncols = get.ncols;
+		size = array_size(get.ncols, sizeof(*get.cols));
+		ret = kvt_copy_out(ctx, op->arg, get.cols, size) ?: ret;
+	}
+	kfree(get.cols);
+	return ret;
+}
+
+/**
+ * kvt_get() - execute a GET
+ * @ctx: the operation's context
+ * @op: the operation, checked
+ * @key: its key, in kernel memory
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: bytes copied, or -ENOENT, -EMSGSIZE, -EFAULT, -EINVAL, -ENOMEM,
+ * -EINTR; -EAGAIN: it would have to sleep.
+ */
+int kvt_get(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
+{
+	op->version = 0;
+	if (op->flags & KVTREE_F_COLS)
+		return get_columns(ctx, op, key);
+	return get_plain(ctx, op, key);
+}

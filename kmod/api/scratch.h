@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Scratch memory: what an operation needs while it runs, kept by the session
+ * for the next one.  A scan needs 32 KiB, which would otherwise be allocated,
+ * and by many kernels cleared, for each scan of ten records.
+ *
+ * A session has one piece of each kind; who finds it taken, by another thread
+ * of the same session, allocates another.  The memory comes as it was left.
+ */
+#ifndef KVT_API_SCRATCH_H
+#define KVT_API_SCRATCH_H
+
+#include <linux/types.h>
+
+enum kvt_scratch_kind {
+	KVT_SCRATCH_BATCH,
+	KVT_SCRATCH_SCAN,
+	KVT_SCRATCH_NR
+};
+
+struct kvt_scratch {
+	void *spare[KVT_SCRATCH_NR];
+};
+
+void *kvt_scratch_take(struct kvt_scratch *scratch, enum kvt_scratch_kind kind, size_t size,
+		       gfp_t gfp);
+void kvt_scratch_give(struct kvt_scratch *scratch, enum kvt_scratch_kind kind, void *p);
+void kvt_scratch_exit(struct kvt_scratch *scratch);
+
+#endif /* KVT_API_SCRATCH_H */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A session: an open file of /dev/kvtree, with a store and what it may do there. */
+#ifndef KVT_API_SESSION_H
+#define KVT_API_SESSION_H
+
+#include <linux/types.h>
+
+#include "core/store.h"
+#include "op.h"
+#include "scratch.h"
+#include "wait.h"
+
+struct kvt_session {
+	/* Fixed from the beginning. */
+	struct kvt_store *store;	/* NULL: there was no default store */
+	unsigned int access;		/* KVTREE_OPEN_* */
+
+	struct kvt_scratch scratch;
+	struct kvt_waits waits;		/* commands of io_uring */
+};
+
+/* Runs what sends commands that waited to their tasks. */
+extern struct workqueue_struct *kvt_sessions_wq;
+
+int kvt_sessions_init(void);
+void kvt_sessions_exit(void);
+
+struct kvt_session *kvt_session_new(struct kvt_store *store, unsigned int access);
+void kvt_session_free(struct kvt_session *session);
+
+/**
+ * kvt_session_enter() - keep what is in the session's store
+ * @session: the session
+ *
+ * Context: any.
+ *
+ * Return: true, and kvt_store_leave() must follow; false if it was destroyed or
+ * never was.
+ */
+static inline bool kvt_session_enter(const struct kvt_session *session)
+{
+	return session->store && kvt_store_enter(session->store);
+}
+
+/**
+ * kvt_session_enter_rcu() - look at what is in the session's store, briefly
+ * @session: the session
+ *
+ * Context: any.
+ *
+ * Return: true, under rcu_read_lock(), and kvt_store_leave_rcu() must follow;
+ * false if it was destroyed or never was.
+ */
+static inline bool kvt_session_enter_rcu(const struct kvt_session *session)
+{
+	return session->store && kvt_store_enter_rcu(session->store);
+}
+
+/**
+ * kvt_session_ctx() - what operations of a session that wait for anything need
+ * @session: the session
+ *
+ * Return: a context.
+ */
+static inline struct kvt_op_ctx kvt_session_ctx(struct kvt_session *session)
+{
+	return (struct kvt_op_ctx) {
+		.store = session->store,
+		.access = session->access,
+		.gfp = KVT_GFP_PROCESS,
+		.waits = true,
+		.interruptible = true,
+		.scratch = &session->scratch,
+	};
+}
+
+#endif /* KVT_API_SESSION_H */

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Commands that wait without a thread.
+ *
+ * A change that cannot be made now waits for the store's garbage bound or for room in its
+ * log.  It keeps its operation and nothing else: none of its data, and no memory of the
+ * store.  When the event comes, it leaves the store, and its task executes it again from
+ * the beginning; it may wait again.
+ *
+ * Whatever was executed and has to be durable before it is reported waits for that.
+ *
+ * A process may have a million of either.  All commands of a session that wait for the same
+ * event are a list.  The session listens for the event, once for all of them, and has one
+ * work, which goes through the list and sends those to their tasks whose wait is over.  Those
+ * that are canceled it sends, too.  Nobody goes further than a portion under the lock.
+ *
+ * A tree finds changes by their user_data, and another one by the process that submitted
+ * them, so a cancellation looks at nothing else.  What was executed is in a tree of its own,
+ * which only tells that it cannot be canceled.
+ *
+ * Memory becomes free, and epochs durable, more often than works run.  A session that has
+ * heard of an event does not listen any more.  Its work listens again before it looks, if
+ * commands still wait.
+ *
+ * Commands complete in the task that submitted them; what only waits completes where io_uring
+ * cancels it, since the task may be stopped.  A completion takes the ring's lock.
+ * The task may hold that for as long as it likes, so no worker of kvtree takes it, and
+ * nobody takes it inside of a store.
+ *
+ * The lock protects lists and trees, and the state of what is there.  It is taken before the
+ * locks of the queues of reclaim and log.
+ */
+#ifndef KVT_API_WAIT_H
+#define KVT_API_WAIT_H
+
+#include <linux/io_uring/cmd.h>
+#include <linux/list.h>
+#include <linux/rbtree.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+struct kvt_pending;
+struct kvt_op_ctx;
+struct kvt_session;
+struct kvtree_op;
+struct wait;
+
+enum kvt_wait_event {
+	KVT_WAIT_RECLAIM,	/* less memory than the garbage bound */
+	KVT_WAIT_ROOM,		/* room in the log */
+	KVT_WAIT_DURABLE,	/* an epoch */
+	KVT_WAIT_EVENTS
+};
+
+/* The commands of a session that wait for an event. */
+struct kvt_wait_queue {
+	struct kvt_waits *waits;
+	enum kvt_wait_event event;
+	struct list_head list;
+	unsigned int nr;		/* of them, also while the work goes through them */
+	struct kvt_wait_listener {
+		struct wait_queue_entry entry;	/* its private is a guest */
+		struct kvt_wait_queue *queue;
+	} listener[2];			/* one of them listens, while there are any and
+					 * it has not heard
+					 */
+	bool second;			/* which */
+	bool woken;			/* the event came; exchanged */
+};
+
+/* The commands of a session that wait. */
+struct kvt_waits {
+	spinlock_t lock;		/* of all but the work, and what says that it is not */
+	struct rb_root changes;		/* by user_data; but for those sure to be canceled */
+	struct rb_root owned;		/* the same ones by owner; but for all that are canceled */
+	struct rb_root executed;	/* by user_data */
+	u64 seq;			/* of the last one */
+	struct kvt_wait_queue queue[KVT_WAIT_EVENTS];
+	struct list_head over;		/* to be sent to their tasks */
+	struct wait *spare;		/* memory for the next ones */
+	unsigned int nr_spare;
+	struct work_struct work;
+};
+
+/* What becomes of a command that waits. */
+struct kvt_wait_args {
+	struct io_uring_cmd *cmd;
+	unsigned int issue_flags;	/* of this call of the command */
+	u64 out;			/* user address for the operation, or 0 */
+};
+
+/*
+ * Executes a change again: calls kvt_pending_wait() if it has to wait again, otherwise
+ * kvt_pending_free(), and completes the command then.
+ */
+typedef void (*kvt_pending_fn)(struct kvt_pending *pending, const struct kvtree_op *op,
+			       const struct kvt_wait_args *args);
+
+void kvt_waits_init(struct kvt_waits *waits);
+void kvt_waits_exit(struct kvt_waits *waits);
+
+struct kvt_pending *kvt_pending_new(struct kvt_session *session, const struct kvt_op_ctx *ctx,
+				    const struct kvtree_op *op, kvt_pending_fn again,
+				    const struct kvt_wait_args *args);
+void kvt_pending_free(struct kvt_pending *pending);
+int kvt_pending_wait(struct kvt_pending *pending, const struct kvt_op_ctx *ctx,
+		     unsigned int issue_flags);
+int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx, u64 version,
+		     int res, const struct kvt_wait_args *args, struct kvt_pending *pending);
+void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd,
+			 unsigned int issue_flags);
+int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cancel *args);
+void kvt_wait_cancel_owner(struct kvt_session *session, const void *owner);
+
+#endif /* KVT_API_WAIT_H */

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Hooks: functions, most often BPF programs, that a store calls.
+ *
+ * A filter says which records a scan returns.  The validator says whether a value may
+ * become that of a key; a store has one at the most.
+ *
+ * A hook is called under RCU and outside of any lock, in process context or in a soft
+ * interrupt.  It is let go by its owner (kvt_hook_detach()) or by the store
+ * (kvt_hooks_drop()), whichever is first; what it calls stays for a grace period after
+ * that.
+ *
+ * Each function that becomes a store's validator has a turn, a number that no other
+ * has.  A writer notes the turn of the one that it asked and looks again when it holds
+ * the key's place.  When kvt_hook_attach() or kvt_hook_replace() of a validator has
+ * returned, nothing is published any more that only an earlier one, or none, has seen.
+ */
+#ifndef KVT_CORE_HOOK_H
+#define KVT_CORE_HOOK_H
+
+#include <linux/compiler.h>
+#include <linux/types.h>
+#include <linux/kvtree.h>
+#include <kvtree.bpf.h>
+
+#include "store.h"
+
+struct kvt_hook;
+struct kvt_key;
+struct kvt_value;
+
+/* What a hook is asked about, and what its kfuncs copy from. */
+struct kvt_hook_record {
+	struct bpf_kvt_record rec;	/* what the program sees */
+	const u8 *key;
+	const struct kvt_value *value;
+};
+
+typedef int (*kvt_hook_fn)(struct bpf_kvt_record *rec);
+
+/* How to attach one. */
+struct kvt_hook_args {
+	u32 kind;		/* KVTREE_HOOK_* */
+	const char *store;	/* its name, a string */
+	const char *name;	/* a string, copied */
+	kvt_hook_fn call;
+	const u32 *owner;	/* names the hook to its owner; holds the id of the link */
+};
+
+int kvt_hook_attach(const struct kvt_hook_args *args);
+int kvt_hook_replace(const struct kvt_hook_args *args);
+void kvt_hook_detach(const u32 *owner);
+void kvt_hooks_drop(struct kvt_store *store);
+int kvt_hook_list(struct kvt_store *store, struct kvtree_bpf_hook *info);
+
+struct kvt_hook *kvt_hook_filter(const struct kvt_store *store, u32 id);
+bool kvt_hook_match(const struct kvt_hook *hook, const struct kvt_key *key,
+		    const struct kvt_value *v);
+int kvt_hook_validate(const struct kvt_store *store, const struct kvt_key *key,
+		      const struct kvt_value *v, u64 *turn);
+
+/**
+ * kvt_hook_validator() - the store's validator
+ * @store: the store
+ *
+ * Context: any.
+ *
+ * Return: its turn, or 0: there is none.
+ */
+static inline u64 kvt_hook_validator(const struct kvt_store *store)
+{
+	return READ_ONCE(store->validator_turn);
+}
+
+#endif /* KVT_CORE_HOOK_H */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Memory that limits count: what an allocation takes follows from its size.
+ *
+ *	bytes				come from			take
+ *	up to KMALLOC_MAX_CACHE_SIZE	our caches or kmalloc()'s	an object
+ *	more				adjacent pages or vmalloc()	whole pages
+ *
+ * kmalloc() itself would take a power of two for the large ones, up to twice what
+ * was asked for.
+ */
+#ifndef KVT_CORE_MEM_H
+#define KVT_CORE_MEM_H
+
+#include <linux/gfp_types.h>
+#include <linux/types.h>
+
+struct mem_cgroup;
+
+/* Where memory comes from. */
+struct kvt_mem {
+	struct mem_cgroup *memcg;	/* charged for it; NULL: the caller's */
+	gfp_t gfp;
+};
+
+int kvt_mem_init(void);
+void kvt_mem_exit(void);
+
+size_t kvt_mem_size(size_t size);
+void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size);
+void *kvt_mem_pages(size_t size, gfp_t gfp);
+void kvt_mem_free(void *p, size_t size);
+
+#endif /* KVT_CORE_MEM_H */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Limits of a store: bytes of live memory (values and nodes) and keys.
+ *
+ * Both are pools.  A CPU takes from the shared pool in batches that shrink near
+ * the limit, and keeps what it has not used, so that writers on different CPUs
+ * seldom touch the same line.  A charge that the pool refuses first collects
+ * what the other CPUs hold; so the limit is never passed, and is refused too
+ * early only by what CPUs take and give back at that very moment.  Giving back
+ * always succeeds.
+ */
+#ifndef KVT_CORE_QUOTA_H
+#define KVT_CORE_QUOTA_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/percpu.h>
+#include <linux/types.h>
+
+struct kvt_pool_cpu {
+	atomic64_t stock;	/* taken from the pool, not charged */
+};
+
+struct kvt_pool {
+	s64 limit;		/* S64_MAX: none */
+	s64 batch;		/* the most that a CPU takes ahead */
+	struct kvt_pool_cpu __percpu *cpu;
+	atomic64_t taken ____cacheline_aligned_in_smp;	/* charged, and the CPUs' stock */
+};
+
+struct kvt_quota {
+	struct kvt_pool bytes;
+	struct kvt_pool keys;
+};
+
+int kvt_quota_init(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys);
+void kvt_quota_limit(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys);
+void kvt_quota_exit(struct kvt_quota *quota);
+
+/* Any context but NMI.  0 or -EDQUOT. */
+int kvt_quota_charge(struct kvt_quota *quota, size_t bytes);
+void kvt_quota_uncharge(struct kvt_quota *quota, size_t bytes);
+int kvt_quota_charge_key(struct kvt_quota *quota);
+void kvt_quota_uncharge_key(struct kvt_quota *quota);
+
+/* Bytes and keys charged; exact when nobody charges meanwhile. */
+u64 kvt_quota_bytes(const struct kvt_quota *quota);
+u64 kvt_quota_keys(const struct kvt_quota *quota);
+
+#endif /* KVT_CORE_QUOTA_H */

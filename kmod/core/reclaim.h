@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Memory that readers may still hold: freed a grace period later, in batches,
+ * by a worker and not in the request ("Analyzing the tradeoff between throughput
+ * and latency in multicore scalable in-memory database systems", Mitake et al.
+ * 2016).
+ *
+ * Retiring never allocates and never fails.  Nodes and blobs carry a link.  Values
+ * do not, as one more word would be a third of a small one: a bag takes pointers to
+ * them.  A writer has a bag with room before it publishes what replaces a value.  It
+ * has it to itself, and afterwards leaves it to the CPU's next writer, or, if it is
+ * full, to the worker, who also fetches those that are neither full nor empty.
+ *
+ * The amount that waits is bounded per store.  Above the bound writers are made
+ * to wait (kvt_reclaim_throttle()); readers never are.  A writer that began below it may
+ * exceed it by what its one change replaces: a value of a MiB, or the layers that a long
+ * key had to itself.  Above a sixteenth of it the
+ * worker is behind, and each write that may sleep frees one of the values whose grace
+ * period is over: it takes little longer, and none waits for many.
+ *
+ * One cycle at a time: gather (take what lies on the CPUs' lists), a grace
+ * period, free, and gather again until there is nothing.  kvt_reclaim.state
+ * says where the cycle is.
+ */
+#ifndef KVT_CORE_RECLAIM_H
+#define KVT_CORE_RECLAIM_H
+
+#include <linux/atomic.h>
+#include <linux/gfp_types.h>
+#include <linux/llist.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/types.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+struct kvt_stats;
+
+enum kvt_garbage {
+	KVT_GARBAGE_BLOB,	/* a large column's block */
+	KVT_GARBAGE_LEAF,
+	KVT_GARBAGE_INNER,
+	KVT_GARBAGE_NR
+};
+
+/* In kvt_reclaim_cpu.bag: the bag is empty, and nothing to the worker. */
+#define KVT_BAG_EMPTY	1ul
+
+/* So many that a bag takes 1 KiB. */
+#define KVT_BAG_VALUES	125
+
+struct kvt_bag {
+	struct llist_node link;
+	size_t bytes;		/* retired with it */
+	u32 nr;
+	u32 freed;		/* of them */
+	void *value[KVT_BAG_VALUES];
+};
+
+struct kvt_reclaim_cpu {
+	struct llist_head list[KVT_GARBAGE_NR];
+	unsigned long bag;	/* one with room, or 0; exchanged to be had */
+	struct llist_head bags;	/* full, or one too many */
+	atomic64_t pending;	/* bytes not yet added to kvt_reclaim.waiting */
+	/* Of the present cycle, the worker's. */
+	struct llist_node *garbage[KVT_GARBAGE_NR];
+	struct llist_node *gathered;	/* bags */
+	/* The same bags, when their grace period is over: to be freed by anybody. */
+	struct mutex free_lock;
+	struct llist_node *ready;
+};
+
+/* Frees one object.  Called by the worker, in process context.  Returns its bytes. */
+typedef size_t (*kvt_free_fn)(struct llist_node *link);
+
+/* Frees what stood in a bag, or other values.  Process context, may sleep. */
+typedef void (*kvt_free_values_fn)(void **values, unsigned int nr);
+
+struct kvt_reclaim {
+	struct kvt_reclaim_cpu __percpu *cpu;
+	kvt_free_fn free[KVT_GARBAGE_NR];
+	kvt_free_values_fn free_values;
+	u64 bound;			/* bytes */
+	s64 batch;			/* bytes that a CPU counts by itself */
+	s64 help;			/* of .waiting; above it writers help */
+	s64 limit;			/* of .waiting; all that waits is under the bound then */
+	struct workqueue_struct *wq;
+	struct kvt_stats *stats;
+	atomic64_t waiting;		/* bytes retired and not yet freed */
+	s64 waiting_max;
+	atomic_t state;
+	wait_queue_head_t wait;		/* throttled writers */
+	struct delayed_work gather;
+	struct rcu_work free_work;
+};
+
+int kvt_reclaim_init(struct kvt_reclaim *reclaim, struct workqueue_struct *wq,
+		     struct kvt_stats *stats, u64 bound);
+/* Free everything, waiting for readers.  No producer may be left.  Sleeps. */
+void kvt_reclaim_exit(struct kvt_reclaim *reclaim);
+
+void kvt_reclaim_retire(struct kvt_reclaim *reclaim, enum kvt_garbage type,
+			struct llist_node *link, size_t bytes);
+
+bool kvt_bag_is_there(const struct kvt_reclaim *reclaim);
+struct kvt_bag *kvt_bag_take(struct kvt_reclaim *reclaim);
+struct kvt_bag *kvt_bag_new(gfp_t gfp);
+struct kvt_bag *kvt_bag_get(struct kvt_reclaim *reclaim, gfp_t gfp);
+void kvt_bag_put(struct kvt_reclaim *reclaim, struct kvt_bag *bag);
+void kvt_reclaim_retire_value(struct kvt_reclaim *reclaim, struct kvt_bag *bag, void *value,
+			      size_t bytes);
+
+int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep);
+wait_queue_head_t *kvt_reclaim_queue(struct kvt_reclaim *reclaim);
+u64 kvt_reclaim_waiting(const struct kvt_reclaim *reclaim);
+u64 kvt_reclaim_waiting_max(const struct kvt_reclaim *reclaim);
+
+#endif /* KVT_CORE_RECLAIM_H */

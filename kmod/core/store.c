@@ -1,0 +1,926 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Named stores: create, open, limits, permissions, life cycle. */
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/ctype.h>
+#include <linux/err.h>
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/nospec.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/user_namespace.h>
+#include <linux/wait_bit.h>
+#include <linux/xarray.h>
+
+#include "audit.h"
+#include "binding.h"
+#include "bpf/bpf.h"
+#include "compat.h"
+#include "debugfs.h"
+#include "guest.h"
+#include "hook.h"
+#include "index.h"
+#include "log/log.h"
+#include "store.h"
+#include "trace.h"
+#include "value.h"
+
+static unsigned int reclaim_bound_mb = 64;
+module_param(reclaim_bound_mb, uint, 0644);
+MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace period in a store made from now on, at least 1");
+
+/* How long who destroys a store waits before the kernel's log says for whom. */
+#define STORE_PATIENCE		(5 * HZ)
+
+/* When a teardown is tried again that had no memory, or would have kept the machine awake, ms. */
+#define STORE_RETRY		200
+
+/* By how much a removal raises the floor above the version that it removes. */
+#define KVT_VERSION_SPARE	4096
+
+static const struct kvt_index_ops *const kvt_engines[] = {
+	&kvt_masstree_ops,
+	&kvt_bwtree_ops,
+};
+
+static DEFINE_MUTEX(kvt_stores_lock);
+static LIST_HEAD(kvt_stores);		/* ascending by id */
+static u64 kvt_store_last_id;
+/* Those that can be found; the teardown of a store waits for readers. */
+static DEFINE_XARRAY(kvt_stores_by_id);
+
+/* Works of indexes and reclaims. */
+static struct workqueue_struct *kvt_wq;
+/*
+ * Teardowns, apart: a teardown waits for works of kvt_wq.  They write what a store has to
+ * its devices, so not while the machine sleeps.
+ */
+static struct workqueue_struct *kvt_teardown_wq;
+static atomic_t kvt_teardowns = ATOMIC_INIT(0);	/* stores that are to be torn down */
+
+/* Of stores that name none. */
+static const struct kvt_index_ops *kvt_engine_default = &kvt_masstree_ops;
+
+static const struct kvt_index_ops *engine_find(const char *name)
+{
+	unsigned int i;
+
+	if (!*name)
+		return READ_ONCE(kvt_engine_default);
+	for (i = 0; i < ARRAY_SIZE(kvt_engines); i++)
+		if (!strcmp(kvt_engines[i]->name, name))
+			return kvt_engines[i];
+	return NULL;
+}
+
+static int engine_set(const char *text, const struct kernel_param *param)
+{
+	const struct kvt_index_ops *ops;
+	char name[KVTREE_ENGINE_MAX];
+
+	/* As echo writes it. */
+	if (strscpy(name, text, sizeof(name)) < 0)
+		return -EINVAL;
+	ops = engine_find(strim(name));
+	if (!ops)
+		return -EINVAL;
+	WRITE_ONCE(kvt_engine_default, ops);
+	return 0;
+}
+
+static int engine_get(char *text, const struct kernel_param *param)
+{
+	return sysfs_emit(text, "%s\n", READ_ONCE(kvt_engine_default)->name);
+}
+
+static const struct kernel_param_ops engine_param_ops = {
+	.set = engine_set,
+	.get = engine_get,
+};
+
+module_param_cb(engine, &engine_param_ops, NULL, 0644);
+MODULE_PARM_DESC(engine, "index engine of stores that name none and are made from now on: masstree or bwtree");
+
+/* Can its pages have the size that a user asks for? */
+static bool engine_has_pages(const struct kvt_index_ops *ops, u32 size)
+{
+	if (!size)
+		return true;
+	return ops->page_min && size >= ops->page_min && size <= ops->page_max;
+}
+
+/* A string in a field of that size: ended, and nothing behind its end. */
+static bool field_valid(const char *field, size_t size)
+{
+	size_t len = strnlen(field, size);
+
+	return len < size && !memchr_inv(field + len, 0, size - len);
+}
+
+/**
+ * kvt_store_name_valid() - whether a store may have a name
+ * @name: a field of KVTREE_NAME_MAX bytes, from user space
+ *
+ * Context: any.
+ *
+ * Return: true if it is a string, and made of nothing but allowed characters.
+ */
+bool kvt_store_name_valid(const char *name)
+{
+	const char *c;
+
+	if (!field_valid(name, KVTREE_NAME_MAX) || !*name)
+		return false;
+	if (!strcmp(name, ".") || !strcmp(name, ".."))
+		return false;
+	for (c = name; *c; c++)
+		if (!isascii(*c) || (!isalnum(*c) && !strchr("._-", *c)))
+			return false;
+	return true;
+}
+
+static void store_free(struct kref *ref)
+{
+	struct kvt_store *store = container_of(ref, struct kvt_store, ref);
+
+	if (store->stats.cpu)
+		kvt_stats_exit(&store->stats);
+	kfree(store);
+}
+
+/**
+ * kvt_store_put() - give up a reference
+ * @store: the store, or NULL
+ *
+ * Context: any.
+ */
+void kvt_store_put(struct kvt_store *store)
+{
+	if (store)
+		kref_put(&store->ref, store_free);
+}
+KVT_EXPORT_FOR_TESTS(kvt_store_put);
+
+/* Bring all that was changed to the devices.  Nobody is inside.  False: not now. */
+static bool store_finish(struct kvt_store *store)
+{
+	int err;
+
+	kvt_late_posts_exit(&store->late_posts);
+	err = store->log ? kvt_log_finish(store->log) : 0;
+	if (err == -EAGAIN)
+		return false;
+	store->gone_err = err;
+	return true;
+}
+
+/* Free what store_fill() made, and the log, which is finished. */
+static void store_empty(struct kvt_store *store)
+{
+	struct kvt_audit audit;
+
+	if (store->log)
+		kvt_log_free(store->log);
+	kvt_audit_values(&audit, store);
+	if (!IS_ERR_OR_NULL(store->index))
+		store->index->ops->destroy(store->index);
+	if (store->reclaim.cpu)
+		kvt_reclaim_exit(&store->reclaim);
+	kvt_audit_check(&audit, store);
+	if (store->quota.bytes.cpu)
+		kvt_quota_exit(&store->quota);
+	percpu_ref_exit(&store->inside);
+	mem_cgroup_put(store->memcg);
+}
+
+/* If the machine is about to sleep, when it is awake. */
+static void store_finish_later(struct kvt_store *store)
+{
+	queue_delayed_work(kvt_teardown_wq, &store->teardown, msecs_to_jiffies(STORE_RETRY));
+}
+
+static void store_teardown(struct work_struct *work)
+{
+	struct kvt_store *store = container_of(to_delayed_work(work), struct kvt_store, teardown);
+
+	/*
+	 * For readers that do not enter, and for the index's destroy().  Somebody waits for it, as
+	 * for an unmount, and it is as rare: once, however often the rest has to be tried.
+	 */
+	if (!store->unread) {
+		synchronize_rcu_expedited();
+		store->unread = true;
+	}
+	if (!store_finish(store)) {
+		store_finish_later(store);
+		return;
+	}
+	store_empty(store);
+	/* Pairs with who waits in kvt_store_gone(). */
+	smp_store_release(&store->gone, true);
+	wake_up_all(&store->gone_wait);
+	kvt_store_put(store);
+	if (atomic_dec_and_test(&kvt_teardowns))
+		wake_up_var(&kvt_teardowns);
+}
+
+static void store_left(struct percpu_ref *ref)
+{
+	struct kvt_store *store = container_of(ref, struct kvt_store, inside);
+
+	queue_delayed_work(kvt_teardown_wq, &store->teardown, 0);
+}
+
+static int store_fill(struct kvt_store *store, const struct kvt_index_ops *ops, u32 page_size,
+		      u64 limit_bytes, u64 limit_keys)
+{
+	struct kvt_index_env env = {
+		.quota = &store->quota,
+		.reclaim = &store->reclaim,
+		.stats = &store->stats,
+		.wq = kvt_wq,
+		.memcg = get_mem_cgroup_from_mm(current->mm),
+		.page_size = page_size,
+	};
+	int err;
+
+	store->memcg = env.memcg;
+	err = percpu_ref_init(&store->inside, store_left, 0, GFP_KERNEL);
+	if (!err)
+		err = kvt_stats_init(&store->stats);
+	if (!err)
+		err = kvt_quota_init(&store->quota, limit_bytes ?: U64_MAX,
+				     limit_keys ?: U64_MAX);
+	if (!err)
+		err = kvt_reclaim_init(&store->reclaim, kvt_wq, &store->stats,
+				       (u64)max(READ_ONCE(reclaim_bound_mb), 1U) << 20);
+	if (err)
+		return err;
+	kvt_value_setup_reclaim(&store->reclaim);
+	store->index = ops->create(&env);
+	return PTR_ERR_OR_ZERO(store->index);
+}
+
+static struct kvt_store *store_find_locked(const char *name)
+{
+	struct kvt_store *store;
+
+	lockdep_assert_held(&kvt_stores_lock);
+	list_for_each_entry(store, &kvt_stores, list)
+		if (!strcmp(store->name, name))
+			return store;
+	return NULL;
+}
+
+/* Give the store an id, and its name to nobody else. */
+static int store_list_locked(struct kvt_store *store)
+{
+	lockdep_assert_held(&kvt_stores_lock);
+	if (store_find_locked(store->name))
+		return -EEXIST;
+	store->id = ++kvt_store_last_id;
+	list_add_tail(&store->list, &kvt_stores);
+	return 0;
+}
+
+/* Let the store be listed, and not yet be found: it is being recovered. */
+static int store_announce(struct kvt_store *store)
+{
+	int err;
+
+	mutex_lock(&kvt_stores_lock);
+	err = store_list_locked(store);
+	store->attaching = !err;
+	mutex_unlock(&kvt_stores_lock);
+	return err;
+}
+
+/* It could not be recovered. */
+static void store_withdraw(struct kvt_store *store)
+{
+	mutex_lock(&kvt_stores_lock);
+	list_del(&store->list);
+	mutex_unlock(&kvt_stores_lock);
+}
+
+/* Let the store be found. */
+static int store_publish_locked(struct kvt_store *store)
+{
+	int err;
+
+	if (!store->attaching) {
+		err = store_list_locked(store);
+		if (err)
+			return err;
+	}
+	err = xa_err(xa_store(&kvt_stores_by_id, store->id, store, GFP_KERNEL));
+	if (err) {
+		if (!store->attaching)
+			list_del(&store->list);
+		return err;
+	}
+	store->attaching = false;
+	store->debugfs = kvt_debugfs_add(store);
+	trace_kvt_store_create(store->id, store->name);
+	return 0;
+}
+
+static int store_publish(struct kvt_store *store)
+{
+	int err;
+
+	mutex_lock(&kvt_stores_lock);
+	err = store_publish_locked(store);
+	mutex_unlock(&kvt_stores_lock);
+	return err;
+}
+
+/* Let the store no longer be found, and free it when everybody has left. */
+static void store_unpublish(struct kvt_store *store)
+{
+	lockdep_assert_held(&kvt_stores_lock);
+	list_del(&store->list);
+	xa_erase(&kvt_stores_by_id, store->id);
+	/* The teardown waits for programs that have found it by a binding. */
+	kvt_bindings_close(store);
+	kvt_hooks_drop(store);
+	kvt_debugfs_remove(store->debugfs);
+	trace_kvt_store_destroy(store->id, store->name);
+	atomic_inc(&kvt_teardowns);
+	percpu_ref_kill(&store->inside);
+}
+
+static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
+{
+	struct kvt_store *store = kzalloc(sizeof(*store), GFP_KERNEL);
+
+	if (!store)
+		return NULL;
+	strscpy(store->name, args->name, sizeof(store->name));
+	store->mode = args->mode;
+	store->uid = make_kuid(current_user_ns(), args->uid);
+	store->gid = make_kgid(current_user_ns(), args->gid);
+	store->limit_bytes = args->limit_bytes;
+	store->limit_keys = args->limit_keys;
+	kref_init(&store->ref);
+	init_waitqueue_head(&store->gone_wait);
+	kvt_bindings_init(store);
+	kvt_late_posts_init(&store->late_posts);
+	INIT_DELAYED_WORK(&store->teardown, store_teardown);
+	return store;
+}
+
+/* Fill the store with what stands on devices, and log what is changed from now on. */
+static int store_attach(struct kvt_store *store, const struct kvt_log_args *args)
+{
+	const struct kvt_log_env env = {
+		.name = store->name,
+		.index = store->index,
+		.quota = &store->quota,
+		.reclaim = &store->reclaim,
+		.stats = &store->stats,
+		.memcg = store->memcg,
+	};
+	struct kvt_log *log;
+	int err;
+
+	err = store_announce(store);
+	if (err)
+		return err;
+	log = kvt_log_open(&env, args);
+	if (IS_ERR(log))
+		return PTR_ERR(log);
+	store->log = log;
+	atomic64_set(&store->version_floor, kvt_log_floor(log));
+	return kvt_log_start(log);
+}
+
+/* With devices if there is @log.  What is recovered is never over the limits. */
+static int store_make(const struct kvtree_store_create *args, const struct kvt_log_args *log,
+		      bool sync)
+{
+	const struct kvt_index_ops *ops;
+	struct kvt_store *store;
+	int err;
+
+	if (!kvt_store_name_valid(args->name) || !field_valid(args->engine, sizeof(args->engine)) ||
+	    args->flags & ~KVTREE_STORE_BPF || args->mode & ~0666 ||
+	    args->reserved2 || memchr_inv(args->reserved, 0, sizeof(args->reserved)))
+		return -EINVAL;
+	ops = engine_find(args->engine);
+	if (!ops || !engine_has_pages(ops, args->page_size))
+		return -EINVAL;
+
+	if (args->flags & KVTREE_STORE_BPF && !kvt_bpf_offered())
+		return -EOPNOTSUPP;
+
+	store = store_alloc(args);
+	if (!store)
+		return -ENOMEM;
+	store->log_sync = sync;
+	store->log_read_only = log && log->read_only;
+	err = -EINVAL;
+	if (!uid_valid(store->uid) || !gid_valid(store->gid))
+		goto put;
+	err = store_fill(store, ops, args->page_size, log ? 0 : store->limit_bytes,
+			 log ? 0 : store->limit_keys);
+	if (!err && log)
+		err = store_attach(store, log);
+	if (!err && log)
+		kvt_quota_limit(&store->quota, store->limit_bytes ?: U64_MAX,
+				store->limit_keys ?: U64_MAX);
+	if (!err && args->flags & KVTREE_STORE_BPF)
+		err = kvt_bpf_prepare() ?: kvt_bindings_allow(store);
+	if (!err)
+		err = store_publish(store);
+	if (err) {
+		if (store->attaching)
+			store_withdraw(store);
+		kvt_bindings_close(store);
+		/* Nobody has changed anything: nothing is lost if it cannot be finished. */
+		store_finish(store);
+		store_empty(store);
+	}
+put:
+	if (err)
+		kvt_store_put(store);
+	return err;
+}
+
+/**
+ * kvt_store_create() - make a volatile store
+ * @args: from user space; the caller has checked that it may
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0, -EINVAL, -EEXIST, -ENOMEM, -EDQUOT: not even the empty index fits
+ * the limit; -EOPNOTSUPP: nothing is offered to BPF programs.
+ */
+int kvt_store_create(const struct kvtree_store_create *args)
+{
+	return store_make(args, NULL, false);
+}
+KVT_EXPORT_FOR_TESTS(kvt_store_create);
+
+/**
+ * kvt_store_attach() - make a store of what stands on devices
+ * @args: from user space; the caller has checked that it may, and the flags
+ * @paths: of the devices
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; as kvt_store_create(); or as kvt_log_open() and kvt_log_start().
+ */
+int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths)
+{
+	const struct kvt_log_args log = {
+		.paths = paths,
+		.nr = args->nr_devices,
+		.read_only = args->flags & KVTREE_ATTACH_READ_ONLY,
+		.until = args->until,
+	};
+
+	return store_make(&args->store, &log, args->flags & KVTREE_ATTACH_SYNC);
+}
+
+/**
+ * kvt_store_guests() - who waits inside of a store
+ * @store: a store that the caller is inside of, or that is listed
+ * @guests: filled
+ *
+ * Context: process context.
+ */
+void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests)
+{
+	memset(guests, 0, sizeof(*guests));
+	kvt_guests_add(guests, &store->reclaim.wait, "memory to be freed");
+	if (store->log)
+		kvt_log_guests(store->log, guests);
+}
+KVT_EXPORT_FOR_TESTS(kvt_store_guests);
+
+/* Say in the kernel's log who keeps a destroyed store. */
+static void store_name_guests(struct kvt_store *store)
+{
+	const struct kvt_guest *guest;
+	struct kvt_guests guests;
+	unsigned int i;
+
+	/* It is not torn down while somebody is inside, though nobody new may enter. */
+	if (!percpu_ref_tryget(&store->inside))
+		return;
+	kvt_store_guests(store, &guests);
+	kvt_store_leave(store);
+	pr_info("kvtree: store '%s' is gone when all calls under way have ended\n",
+		store->name);
+	for (i = 0; i < guests.nr; i++) {
+		guest = &guests.guest[i];
+		pr_info("kvtree: store '%s': %s of process %d (%s) waits for %s\n", store->name,
+			guest->command ? "a command" : "a call", guest->pid, guest->comm,
+			guest->what);
+	}
+	if (guests.more)
+		pr_info("kvtree: store '%s': and %u more\n", store->name, guests.more);
+}
+
+/*
+ * Wait as a process that may be killed, or frozen: it may be for one that is frozen already.
+ * It holds no locks.  Returns 0: it took too long.
+ */
+#define store_wait_event_timeout(wq, condition, timeout)				\
+	___wait_event(wq, ___wait_cond_timeout(condition), (TASK_KILLABLE | TASK_FREEZABLE), 0, \
+		      timeout, __ret = schedule_timeout(__ret))
+
+/**
+ * kvt_store_gone() - wait until what is in a destroyed store is freed
+ * @store: the store, which nobody can enter any more; with a reference held, and not
+ *	entered
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0: what was changed in a durable store is durable; -EIO: not all of it;
+ * -EINTR: a fatal signal came.
+ */
+int kvt_store_gone(struct kvt_store *store)
+{
+	long left;
+
+	do {
+		/* Pairs with store_teardown(): what it came to is seen with it. */
+		left = store_wait_event_timeout(store->gone_wait, smp_load_acquire(&store->gone),
+						STORE_PATIENCE);
+		if (!left)
+			store_name_guests(store);
+	} while (!left);
+	if (left < 0)
+		return -EINTR;
+	return store->gone_err ? -EIO : 0;
+}
+
+/* Take a store away.  @durable: which kind is meant. */
+static int store_remove(const char *name, bool durable)
+{
+	struct kvt_store *store;
+	int err = 0;
+
+	mutex_lock(&kvt_stores_lock);
+	store = store_find_locked(name);
+	if (!store)
+		err = -ENOENT;
+	else if (store->attaching)
+		err = -EBUSY;
+	else if (durable != !!store->log)
+		err = durable ? -EOPNOTSUPP : -EBUSY;
+	if (!err) {
+		kref_get(&store->ref);
+		store_unpublish(store);
+	}
+	mutex_unlock(&kvt_stores_lock);
+	if (err)
+		return err;
+	err = kvt_store_gone(store);
+	kvt_store_put(store);
+	return err;
+}
+
+/**
+ * kvt_store_destroy() - take a volatile store away
+ * @name: its name; the caller has checked that it may
+ *
+ * Waits until everybody inside has left and the memory is free; a fatal signal
+ * ends the wait, not the destruction.
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0, -ENOENT, -EINTR, or -EBUSY: it has devices, or is about to have.
+ */
+int kvt_store_destroy(const char *name)
+{
+	return store_remove(name, false);
+}
+KVT_EXPORT_FOR_TESTS(kvt_store_destroy);
+
+/**
+ * kvt_store_detach() - take a durable store away; its devices keep it
+ * @name: its name; the caller has checked that it may
+ *
+ * Waits as kvt_store_destroy(), and until the devices are let go.
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -ENOENT; -EINTR; -EOPNOTSUPP: it has none; -EBUSY: it is being attached;
+ * -EIO: not all is durable.
+ */
+int kvt_store_detach(const char *name)
+{
+	return store_remove(name, true);
+}
+
+/**
+ * kvt_store_find() - a store by name
+ * @name: its name
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: the store with a reference, or ERR_PTR(-ENOENT).
+ */
+struct kvt_store *kvt_store_find(const char *name)
+{
+	struct kvt_store *store;
+
+	mutex_lock(&kvt_stores_lock);
+	store = store_find_locked(name);
+	if (store && store->attaching)
+		store = NULL;
+	if (store)
+		kref_get(&store->ref);
+	mutex_unlock(&kvt_stores_lock);
+	return store ?: ERR_PTR(-ENOENT);
+}
+KVT_EXPORT_FOR_TESTS(kvt_store_find);
+
+/**
+ * kvt_store_by_id() - a store by its id
+ * @id: its id, which no other store ever has
+ *
+ * Context: under rcu_read_lock(), until whose end the store stays; any context.
+ *
+ * Return: the store, or NULL: it is gone.
+ */
+struct kvt_store *kvt_store_by_id(u64 id)
+{
+	return xa_load(&kvt_stores_by_id, id);
+}
+
+static void store_info(const struct kvt_store *store, struct kvtree_store_info *info)
+{
+	info->id = store->id;
+	strscpy_pad(info->name, store->name, sizeof(info->name));
+	strscpy_pad(info->engine, store->index->ops->name, sizeof(info->engine));
+	info->flags = kvt_bindings_allowed(store) ? KVTREE_STORE_BPF : 0;
+	if (store->attaching)
+		info->flags |= KVTREE_STORE_ATTACHING;
+	if (store->log || store->attaching)
+		info->flags |= KVTREE_STORE_DURABLE;
+	if (store->log_sync)
+		info->flags |= KVTREE_STORE_SYNC;
+	if (store->log_read_only)
+		info->flags |= KVTREE_STORE_READ_ONLY;
+	info->mode = store->mode;
+	info->uid = from_kuid_munged(current_user_ns(), store->uid);
+	info->gid = from_kgid_munged(current_user_ns(), store->gid);
+	info->limit_bytes = store->limit_bytes;
+	info->limit_keys = store->limit_keys;
+	info->page_size = store->index->env.page_size;
+	info->keys = kvt_store_stat(store, KVTREE_STAT_KEYS);
+	info->bytes = kvt_store_stat(store, KVTREE_STAT_BYTES);
+}
+
+/**
+ * kvt_store_list() - describe the store with the smallest id above a given one
+ * @info: its after is read, the rest is filled
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or -ENOENT: there is none.
+ */
+int kvt_store_list(struct kvtree_store_info *info)
+{
+	struct kvt_store *store;
+	int err = -ENOENT;
+
+	mutex_lock(&kvt_stores_lock);
+	list_for_each_entry(store, &kvt_stores, list) {
+		if (store->id <= info->after)
+			continue;
+		/* A store that is listed is not torn down. */
+		store_info(store, info);
+		err = 0;
+		break;
+	}
+	mutex_unlock(&kvt_stores_lock);
+	return err;
+}
+
+/**
+ * kvt_store_describe() - describe a store
+ * @store: the store
+ * @info: filled
+ *
+ * Context: process context.
+ *
+ * Return: 0 or -ESTALE.
+ */
+int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info)
+{
+	if (!kvt_store_enter(store))
+		return -ESTALE;
+	store_info(store, info);
+	kvt_store_leave(store);
+	return 0;
+}
+
+/**
+ * kvt_store_access() - what the caller may do with a store
+ * @store: the store
+ * @want: KVTREE_OPEN_READ and KVTREE_OPEN_WRITE, those in question
+ *
+ * As for a file: the first of owner, group and others that fits the caller's
+ * credentials decides, and CAP_DAC_OVERRIDE overrides.
+ *
+ * Context: process context.
+ *
+ * Return: the part of @want that is granted.
+ */
+unsigned int kvt_store_access(const struct kvt_store *store, unsigned int want)
+{
+	unsigned int mode = store->mode, granted = 0;
+
+	if (uid_eq(current_fsuid(), store->uid))
+		mode >>= 6;
+	else if (in_group_p(store->gid))
+		mode >>= 3;
+	if (mode & 4)
+		granted |= KVTREE_OPEN_READ;
+	if (mode & 2)
+		granted |= KVTREE_OPEN_WRITE;
+	/* Asked last, and silently: opening the device asks what is possible. */
+	if ((want & ~granted) && ns_capable_noaudit(&init_user_ns, CAP_DAC_OVERRIDE))
+		granted = want;
+	else if ((want & ~granted & KVTREE_OPEN_READ) &&
+		 ns_capable_noaudit(&init_user_ns, CAP_DAC_READ_SEARCH))
+		granted |= KVTREE_OPEN_READ;
+	return granted & want;
+}
+
+/**
+ * kvt_store_owned() - whether the caller may decide who uses a store
+ * @store: the store
+ *
+ * Context: process context.
+ *
+ * Return: true for its owner and for an administrator.
+ */
+bool kvt_store_owned(const struct kvt_store *store)
+{
+	return uid_eq(current_fsuid(), store->uid) || capable(CAP_SYS_ADMIN);
+}
+
+/**
+ * kvt_store_iter_size() - bytes of the largest iterator
+ *
+ * Context: any.
+ *
+ * Return: bytes that an iterator of any engine fits.
+ */
+size_t kvt_store_iter_size(void)
+{
+	size_t size = 0;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(kvt_engines); i++)
+		size = max(size, kvt_engines[i]->iter_size);
+	return size;
+}
+
+/**
+ * kvt_store_stat() - a counter of a store
+ * @store: a store that the caller is inside of, or that is listed
+ * @id: which
+ *
+ * Context: any.
+ *
+ * Return: its value.
+ */
+u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id)
+{
+	switch (id) {
+	case KVTREE_STAT_KEYS:
+		return kvt_quota_keys(&store->quota);
+	case KVTREE_STAT_BYTES:
+		return kvt_quota_bytes(&store->quota);
+	case KVTREE_STAT_WAITING_BYTES:
+		return kvt_reclaim_waiting(&store->reclaim);
+	case KVTREE_STAT_WAITING_MAX:
+		return kvt_reclaim_waiting_max(&store->reclaim);
+	case KVTREE_STAT_LOG_EPOCH:
+	case KVTREE_STAT_LOG_DURABLE:
+	case KVTREE_STAT_LOG_LIVE_BYTES:
+	case KVTREE_STAT_LOG_CAPACITY:
+	case KVTREE_STAT_LOG_FREE_BYTES:
+	case KVTREE_STAT_LOG_ERROR:
+		return store->log ? kvt_log_stat(store->log, id) : 0;
+	default:
+		return kvt_stats_read(&store->stats, id);
+	}
+}
+KVT_EXPORT_FOR_TESTS(kvt_store_stat);
+
+/**
+ * kvt_store_engine_stat() - a counter of a store's engine
+ * @store: a store that the caller is inside of, or that is listed
+ * @stat: its nr says which, the rest is filled
+ *
+ * Context: any.
+ *
+ * Return: 0 or -ENOENT: the engine has no counter of that number.
+ */
+int kvt_store_engine_stat(const struct kvt_store *store, struct kvtree_engine_stat *stat)
+{
+	const struct kvt_index_ops *ops = store->index->ops;
+	const struct kvt_index_stat *found;
+	u32 nr = stat->nr;
+
+	if (nr >= ops->nr_stats)
+		return -ENOENT;
+	nr = array_index_nospec(nr, ops->nr_stats);
+	found = &ops->stats[nr];
+	*stat = (struct kvtree_engine_stat) {
+		.nr = nr,
+		.flags = found->now ? KVTREE_ENGINE_STAT_NOW : 0,
+		.value = kvt_stats_read(&store->stats, KVT_STAT_ENGINE + nr),
+	};
+	strscpy(stat->name, found->name, sizeof(stat->name));
+	strscpy(stat->text, found->text, sizeof(stat->text));
+	return 0;
+}
+
+/**
+ * kvt_store_next_version() - the version of a value that is to be published
+ * @store: the store
+ * @old: version of the value that it takes the place of; 0: there is none
+ *
+ * Context: the key's place is held (after begin() of the index): a removal of
+ * the key has raised the floor before the place could be taken.
+ *
+ * Return: a version larger than any that the key has had.
+ */
+u64 kvt_store_next_version(const struct kvt_store *store, u64 old)
+{
+	return max_t(u64, old, atomic64_read(&store->version_floor)) + 1;
+}
+
+/**
+ * kvt_store_raise_floor() - keep versions growing across a removal
+ * @store: the store
+ * @version: of the value that is about to be removed
+ *
+ * Context: any; before the removal is committed.
+ */
+void kvt_store_raise_floor(struct kvt_store *store, u64 version)
+{
+	s64 floor = atomic64_read(&store->version_floor);
+
+	while ((u64)floor < version)
+		if (atomic64_try_cmpxchg(&store->version_floor, &floor,
+					 version + KVT_VERSION_SPARE))
+			break;
+}
+
+/**
+ * kvt_stores_init() - prepare to make stores
+ *
+ * Context: module init.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_stores_init(void)
+{
+	kvt_wq = alloc_workqueue("kvtree", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!kvt_wq)
+		return -ENOMEM;
+	kvt_teardown_wq = alloc_workqueue("kvtree_teardown", WQ_UNBOUND | WQ_FREEZABLE, 0);
+	if (!kvt_teardown_wq) {
+		destroy_workqueue(kvt_wq);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/**
+ * kvt_stores_exit() - destroy every store
+ *
+ * Context: module exit, sleeps.  No session is left.
+ */
+void kvt_stores_exit(void)
+{
+	struct kvt_store *store, *next;
+
+	mutex_lock(&kvt_stores_lock);
+	list_for_each_entry_safe(store, next, &kvt_stores, list)
+		store_unpublish(store);
+	mutex_unlock(&kvt_stores_lock);
+	/*
+	 * The counts of those inside drop to zero from RCU callbacks, which
+	 * then queue the teardowns.
+	 */
+	rcu_barrier();
+	/* Those that are tried again later are on no queue. */
+	wait_var_event(&kvt_teardowns, !atomic_read(&kvt_teardowns));
+	destroy_workqueue(kvt_teardown_wq);
+	destroy_workqueue(kvt_wq);
+}

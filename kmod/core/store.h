@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A store: a named index with an owner, a mode and limits.
+ *
+ * Two counts keep a store.  References (kvt_store_find(), kvt_store_put()) keep
+ * struct kvt_store and its counters, and belong to sessions.  What is in the store
+ * is kept by those who are inside (kvt_store_enter(), kvt_store_leave()); an
+ * operation enters and leaves.  A destroyed store lets nobody in; when the last one
+ * has left, a worker frees the index and all that belongs to it, while sessions
+ * may still hold the shell, whose every operation gets ESTALE.
+ *
+ * Nobody is inside while page faults of user memory are taken: whose memory it is may
+ * have them wait for ever, and with them who destroys the store.  An operation that
+ * meets one leaves, and enters again (kvt_op_step_out()).
+ */
+#ifndef KVT_CORE_STORE_H
+#define KVT_CORE_STORE_H
+
+#include <linux/atomic.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/percpu-refcount.h>
+#include <linux/rcupdate.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/uidgid.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <linux/kvtree.h>
+
+#include "binding.h"
+#include "quota.h"
+#include "reclaim.h"
+#include "stats.h"
+
+struct dentry;
+struct kvt_guests;
+struct kvt_hook;
+struct kvt_index;
+struct kvt_log;
+struct mem_cgroup;
+
+/* Posts of BPF programs that could not be made when their turn came (bpf/post.c). */
+struct kvt_late_posts {
+	spinlock_t lock;		/* of the list */
+	struct list_head posts;		/* in their order; the first is being made */
+	u32 bytes;			/* of them; written under the lock */
+	struct work_struct work;
+};
+
+struct kvt_store {
+	/* Fixed from creation on, but for validator_turn. */
+	struct kvt_index *index;
+	struct kvt_log *log;		/* NULL: it is volatile */
+	bool log_sync;			/* every change is to be durable when it is reported */
+	bool log_read_only;		/* nothing can be changed */
+	u64 validator_turn;		/* of the validator; 0: there is none (hook.c) */
+	struct mem_cgroup *memcg;	/* the creator's; charged for all memory */
+	u64 id;
+	char name[KVTREE_NAME_MAX];
+	umode_t mode;
+	kuid_t uid;
+	kgid_t gid;
+	u64 limit_bytes;		/* as asked for; 0: none */
+	u64 limit_keys;
+
+	struct percpu_ref inside;
+	struct kref ref;
+	struct list_head list;		/* kvt_stores_lock */
+	bool attaching;			/* kvt_stores_lock: it is listed, and cannot be found */
+	struct dentry *debugfs;
+	struct kvt_bindings bindings;	/* of BPF programs (binding.c) */
+	struct kvt_hook __rcu *validator;
+	struct kvt_late_posts late_posts;
+	struct delayed_work teardown;
+	bool unread;			/* teardown: no reader is left */
+	struct wait_queue_head gone_wait;
+	bool gone;			/* the index is freed, and gone_err is set */
+	int gone_err;			/* why not all of it is durable */
+
+	struct kvt_stats stats;
+	struct kvt_quota quota;
+	struct kvt_reclaim reclaim;
+
+	/*
+	 * At least the version of any value that was ever removed.  Written by
+	 * removals, read by every write.
+	 */
+	atomic64_t version_floor ____cacheline_aligned_in_smp;
+};
+
+int kvt_stores_init(void);
+void kvt_stores_exit(void);
+
+bool kvt_store_name_valid(const char *name);
+int kvt_store_create(const struct kvtree_store_create *args);
+int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths);
+int kvt_store_destroy(const char *name);
+size_t kvt_store_iter_size(void);
+int kvt_store_detach(const char *name);
+int kvt_store_gone(struct kvt_store *store);
+void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests);
+struct kvt_store *kvt_store_find(const char *name);
+struct kvt_store *kvt_store_by_id(u64 id);
+int kvt_store_list(struct kvtree_store_info *info);
+int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info);
+
+void kvt_store_put(struct kvt_store *store);
+
+unsigned int kvt_store_access(const struct kvt_store *store, unsigned int want);
+bool kvt_store_owned(const struct kvt_store *store);
+u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id);
+int kvt_store_engine_stat(const struct kvt_store *store, struct kvtree_engine_stat *stat);
+
+u64 kvt_store_next_version(const struct kvt_store *store, u64 old);
+void kvt_store_raise_floor(struct kvt_store *store, u64 version);
+
+/**
+ * kvt_store_enter() - keep what is in a store
+ * @store: the store, with a reference held
+ *
+ * Context: any.
+ *
+ * Return: true, and kvt_store_leave() must follow; false if it was destroyed.
+ */
+static inline bool kvt_store_enter(struct kvt_store *store)
+{
+	return percpu_ref_tryget_live(&store->inside);
+}
+
+/**
+ * kvt_store_leave() - end of kvt_store_enter()
+ * @store: the store
+ *
+ * Context: any.
+ */
+static inline void kvt_store_leave(struct kvt_store *store)
+{
+	percpu_ref_put(&store->inside);
+}
+
+/**
+ * kvt_store_dying() - whether somebody waits for those inside to leave
+ * @store: a store that the caller is inside of, or has a reference to
+ *
+ * Context: any.
+ *
+ * Return: true if it was destroyed meanwhile.
+ */
+static inline bool kvt_store_dying(struct kvt_store *store)
+{
+	return percpu_ref_is_dying(&store->inside);
+}
+
+/**
+ * kvt_store_enter_rcu() - look at what is in a store, briefly
+ * @store: the store, with a reference held
+ *
+ * Cheaper than kvt_store_enter(): what is in a store stays for a grace period
+ * after nobody can enter it any more.
+ *
+ * Context: any.
+ *
+ * Return: true, under rcu_read_lock(), and kvt_store_leave_rcu() must follow;
+ * false if it was destroyed.
+ */
+static inline bool kvt_store_enter_rcu(struct kvt_store *store)
+{
+	rcu_read_lock();
+	if (likely(!kvt_store_dying(store)))
+		return true;
+	rcu_read_unlock();
+	return false;
+}
+
+/**
+ * kvt_store_leave_rcu() - end of kvt_store_enter_rcu()
+ * @store: the store
+ *
+ * Context: any.
+ */
+static inline void kvt_store_leave_rcu(struct kvt_store *store)
+{
+	rcu_read_unlock();
+}
+
+#endif /* KVT_CORE_STORE_H */

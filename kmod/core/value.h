@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A value: what a key maps to.
+ *
+ * A value block is immutable from the moment that it is published; a change
+ * of a key's value publishes another block and retires the old one.  Readers
+ * use it under rcu_read_lock().
+ *
+ *	struct kvt_value
+ *	+---------+------+------+---------+-------+----------------------+
+ *	| version | size | room | key_len | ncols | body                 |
+ *	+---------+------+------+---------+-------+----------------------+
+ *	body, plain: key tail | pad to 8 | data of column 0
+ *	body, table: key tail | pad to 8 | table | blob pointers | column data
+ *
+ * Nothing in it is written again, not even to retire it (reclaim.h).  Small
+ * blocks come in more sizes than kmalloc() has, and 8 bytes of data take 24.
+ *
+ * The block carries its key's bytes from the ninth on (the "tail").  The index
+ * holds the first bytes in its nodes; what lies behind the slice of a node is
+ * compared here, on the cache line that the reader needs next anyway.
+ *
+ * A value that is column 0 alone and short is plain.  Any other has a table
+ * with an entry per column, ascending by id.  A column's data stand in the
+ * block, or in a blob if it is longer than KVT_BLOB_MIN or the block would hold
+ * more than KVT_INLINE_MAX bytes of column data; columns of up to 8 bytes, no
+ * longer than the pointer to a blob, always stand in the block.  So a block can
+ * be built while a node is locked: at most about 8 KiB are copied.
+ *
+ * A blob belongs to the newest value that refers to it: a change that keeps
+ * the column hands the blob on, and nothing is counted.  Who drops the column
+ * retires the blob.  A reader that wants to sleep while it copies takes a
+ * reference besides.
+ */
+#ifndef KVT_CORE_VALUE_H
+#define KVT_CORE_VALUE_H
+
+#include <linux/align.h>
+#include <linux/gfp_types.h>
+#include <linux/llist.h>
+#include <linux/prefetch.h>
+#include <linux/refcount.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#include <linux/unaligned.h>
+#include <linux/kvtree.h>
+
+#include "index.h"
+#include "mem.h"
+
+struct kvt_bag;
+struct kvt_reclaim;
+
+/* Bytes of a key that are not repeated in its value. */
+#define KVT_KEY_HEAD	8u
+
+/* A longer column is a blob. */
+#define KVT_BLOB_MIN	2048u
+/* Column data in a block, those of at most KVT_INLINE_ALWAYS bytes aside. */
+#define KVT_INLINE_MAX	4096u
+#define KVT_INLINE_ALWAYS	8u
+
+struct kvt_value {
+	u64 version;
+	u16 size;			/* bytes of the whole block */
+	u16 room;			/* bytes that the allocator took for it */
+	u16 key_len;			/* bytes of the whole key */
+	u16 ncols;			/* KVT_VALUE_TABLE | entries of the table; 0: plain */
+	u8 body[];
+};
+
+#define KVT_VALUE_TABLE	0x8000u
+
+/* Bytes of a column's entry in the table. */
+#define KVT_VALUE_ENTRY	8u
+
+/* The largest block that a value can need. */
+#define KVT_VALUE_SIZE_MAX	(sizeof(struct kvt_value) + KVTREE_KEY_MAX +		\
+				 KVTREE_COLS_MAX * (KVT_VALUE_ENTRY + KVT_INLINE_ALWAYS) +	\
+				 KVT_INLINE_MAX)
+
+struct kvt_blob {
+	struct llist_node retire;
+	refcount_t refs;		/* 1 for the value, more for readers that sleep */
+	u32 len;
+	u8 data[];
+};
+
+/* A column, where it stands; or, in an edit, what is to become of it. */
+struct kvt_column {
+	u16 id;
+	u32 len;		/* bytes; in an edit KVTREE_COL_ABSENT to remove it */
+	const u8 *data;
+	struct kvt_blob *blob;	/* that holds the data; NULL: none does */
+};
+
+/**
+ * kvt_value_suffix() - the bytes of a value's key from a position on
+ * @v: the value
+ * @at: position in the key, at least KVT_KEY_HEAD and at most @v->key_len
+ *
+ * Return: pointer to @v->key_len - @at bytes.
+ */
+static inline const u8 *kvt_value_suffix(const struct kvt_value *v, u32 at)
+{
+	return v->body + (at - KVT_KEY_HEAD);
+}
+
+/**
+ * kvt_value_plain() - whether a value is column 0 alone, in its block
+ * @v: the value
+ *
+ * Return: true if it has no table.
+ */
+static inline bool kvt_value_plain(const struct kvt_value *v)
+{
+	return !v->ncols;
+}
+
+/**
+ * kvt_value_ncols() - number of columns
+ * @v: the value
+ *
+ * Return: 0..KVTREE_COLS_MAX.
+ */
+static inline unsigned int kvt_value_ncols(const struct kvt_value *v)
+{
+	return kvt_value_plain(v) ? 1 : v->ncols & ~KVT_VALUE_TABLE;
+}
+
+/**
+ * kvt_value_head_size() - bytes of a block before the table or the plain data
+ * @key_len: bytes of the key
+ *
+ * Return: bytes, a multiple of 8.
+ */
+static inline u32 kvt_value_head_size(u32 key_len)
+{
+	u32 tail = key_len > KVT_KEY_HEAD ? key_len - KVT_KEY_HEAD : 0;
+
+	return sizeof(struct kvt_value) + ALIGN(tail, 8);
+}
+
+/**
+ * kvt_value_plain_data() - column 0 of a plain value
+ * @v: the value
+ * @len: set to its bytes
+ *
+ * Return: where it stands.
+ */
+static inline const u8 *kvt_value_plain_data(const struct kvt_value *v, u32 *len)
+{
+	u32 head = kvt_value_head_size(v->key_len);
+
+	*len = v->size - head;
+	return (const u8 *)v + head;
+}
+
+/**
+ * kvt_value_prefetch() - fetch a small value
+ * @v: the value, which may also be no address at all
+ *
+ * One of 24 bytes can stand on two cache lines.
+ */
+static __always_inline void kvt_value_prefetch(const void *v)
+{
+	prefetch(v);
+	prefetch((const u8 *)v + sizeof(struct kvt_value) + 7);
+}
+
+/**
+ * kvt_pair_key() - the whole key of a pair
+ * @pair: what an iterator returned
+ * @key: has room for it, and for 8 bytes in any case
+ *
+ * Return: its bytes.
+ */
+static inline u32 kvt_pair_key(const struct kvt_pair *pair, u8 *key)
+{
+	u32 len = pair->value->key_len;
+
+	put_unaligned_be64(pair->head, key);
+	if (len > KVT_KEY_HEAD)
+		memcpy(key + KVT_KEY_HEAD, kvt_value_suffix(pair->value, KVT_KEY_HEAD),
+		       len - KVT_KEY_HEAD);
+	return len;
+}
+
+struct kvt_blob *kvt_blob_alloc(const struct kvt_mem *mem, u32 len);
+int kvt_blob_move(const struct kvt_mem *mem, struct kvt_column *col);
+void kvt_blob_get(struct kvt_blob *blob);
+void kvt_blob_put(struct kvt_blob *blob);
+
+struct kvt_value *kvt_value_alloc(const struct kvt_mem *mem, const struct kvt_key *key,
+				  size_t size);
+struct kvt_value *kvt_value_alloc_whole(const struct kvt_mem *mem, const struct kvt_key *key,
+					u32 len, u8 **data);
+struct kvt_value *kvt_value_new(const struct kvt_key *key, const void *data, u32 len,
+				gfp_t gfp);
+void kvt_value_free(struct kvt_value *v);
+void kvt_value_free_shell(struct kvt_value *v);
+
+void kvt_value_column(const struct kvt_value *v, unsigned int i, struct kvt_column *col);
+bool kvt_value_find(const struct kvt_value *v, u16 id, struct kvt_column *col);
+size_t kvt_value_charge(const struct kvt_value *v);
+
+void kvt_value_setup_reclaim(struct kvt_reclaim *reclaim);
+void kvt_value_retire(struct kvt_reclaim *reclaim, struct kvt_bag *bag, struct kvt_value *v,
+		      const unsigned long *kept);
+
+/* For merge.c, which builds the table. */
+void kvt_value_set_table(struct kvt_value *v, unsigned int ncols);
+void kvt_value_set_column(struct kvt_value *v, unsigned int i, const struct kvt_column *col,
+			  u32 off);
+
+#endif /* KVT_CORE_VALUE_H */

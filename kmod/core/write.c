@@ -1,0 +1,554 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A write: one change of one key. */
+#include <linux/bitmap.h>
+#include <linux/err.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/string.h>
+#include <linux/unaligned.h>
+
+#include "api/op.h"
+#include "hook.h"
+#include "log/log.h"
+#include "merge.h"
+#include "write.h"
+
+/* Let go of the place, get what is missing, and begin again. */
+#define WRITER_AGAIN	1
+/* Let go of the place, wait for room in the log, and begin again. */
+#define WRITER_LOG_FULL	2
+/* Let go of the place, get a bag for the old value, and begin again. */
+#define WRITER_NO_BAG	3
+
+/* After so many blocks of the wrong size, take one that is always large enough. */
+#define WRITER_GUESSES	3
+
+/* Who may not sleep does not begin again for ever. */
+#define WRITER_TRIES	64
+
+/* A write under way. */
+struct writer {
+	const struct kvt_op_ctx *ctx;
+	struct kvt_store *store;
+	struct kvt_write *write;
+	struct kvt_change change;
+	struct kvt_merge merge;
+	struct kvt_log_note note;	/* of a durable store */
+	struct kvt_value *block;	/* for the merged value; not published */
+	struct kvt_bag *bag;		/* for the old value */
+	unsigned int guesses;
+	unsigned int tries;
+	bool begun;
+	u64 validator;			/* turn of who has seen the new value; 0: none had to */
+	u64 seen;			/* ... merged with the value of this version */
+	struct kvt_column sum;		/* ADD: the column as an edit */
+	u8 sum_data[8];
+	s64 delta;			/* charge of the new value less that of the old */
+	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
+};
+
+static bool write_is_merge(const struct kvt_write *write)
+{
+	return write->kind == KVT_WRITE_COLS || write->kind == KVT_WRITE_ADD;
+}
+
+static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx, struct kvt_write *write)
+{
+	memset(w, 0, sizeof(*w));
+	w->ctx = ctx;
+	w->store = ctx->store;
+	w->write = write;
+	w->change.index = ctx->store->index;
+	w->change.key = write->key;
+	w->change.gfp = ctx->gfp | __GFP_ACCOUNT | __GFP_NOWARN;
+	w->change.may_insert = write->kind != KVT_WRITE_REMOVE &&
+			       !(write->when & KVT_WHEN_THERE) &&
+			       !(write->when & KVT_WHEN_VERSION && write->expect);
+	w->change.removes = write->kind == KVT_WRITE_REMOVE;
+	w->merge.key_len = write->key.len;
+	w->merge.edits = write->cols;
+	w->merge.nr = write->ncols;
+	if (write->kind == KVT_WRITE_ADD) {
+		w->sum.id = write->col;
+		w->sum.len = sizeof(w->sum_data);
+		w->sum.data = w->sum_data;
+		w->merge.edits = &w->sum;
+		w->merge.nr = 1;
+	}
+}
+
+/* Whether the block takes more than the merge needs. */
+static bool writer_wastes(const struct writer *w)
+{
+	return w->block->room > kvt_mem_size(w->merge.size);
+}
+
+/* Get a block that a merge as planned fits. */
+static int writer_alloc(struct writer *w)
+{
+	struct kvt_mem mem = kvt_op_mem(w->ctx);
+	u32 size = w->merge.size;
+
+	if (w->guesses >= WRITER_GUESSES)
+		size = KVT_VALUE_SIZE_MAX;
+	if (w->block && w->block->room == kvt_mem_size(size))
+		return 0;
+	w->guesses++;
+	kvt_value_free_shell(w->block);
+	w->block = kvt_value_alloc(&mem, &w->write->key, size);
+	return w->block ? 0 : -ENOMEM;
+}
+
+/* Free the spare blobs that a merge as planned does not use. */
+static void writer_free_spares(struct writer *w)
+{
+	struct llist_node *link, *next;
+
+	for (link = *w->merge.rest; link; link = next) {
+		next = link->next;
+		kvt_blob_put(llist_entry(link, struct kvt_blob, retire));
+	}
+	*w->merge.rest = NULL;
+}
+
+/* Get the next of the blobs that columns of the old value are to move to. */
+static int writer_get_spare(struct writer *w)
+{
+	struct kvt_mem mem = kvt_op_mem(w->ctx);
+	struct kvt_blob *blob;
+
+	writer_free_spares(w);
+	blob = kvt_blob_alloc(&mem, w->merge.old_lacks);
+	if (!blob)
+		return -ENOMEM;
+	blob->retire.next = NULL;
+	*w->merge.rest = &blob->retire;
+	return 0;
+}
+
+/* Get what a merge as planned lacks. */
+static int writer_get_blobs(struct writer *w)
+{
+	struct kvt_mem mem = kvt_op_mem(w->ctx);
+	int err = 0;
+
+	if (w->merge.edits_lack)
+		err = kvt_merge_give_blobs(&w->merge, w->write->cols, &mem);
+	if (!err && w->merge.old_lacks)
+		err = writer_get_spare(w);
+	return err;
+}
+
+/* Look at the present value to learn how large the merged one will be. */
+static int writer_look(struct writer *w)
+{
+	struct kvt_index *index = w->change.index;
+	struct kvt_value *v;
+	int err;
+
+	do {
+		rcu_read_lock();
+		v = index->ops->get(index, &w->write->key);
+		w->merge.old = IS_ERR(v) || w->write->whole ? NULL : v;
+		err = IS_ERR(v) ? PTR_ERR(v) : kvt_merge_plan(&w->merge);
+		w->merge.old = NULL;
+		rcu_read_unlock();
+	} while (kvt_op_again(w->ctx, v));
+	/* Only what is found while the place is held counts. */
+	return err == -E2BIG ? 0 : err;
+}
+
+/* Make ready for a merge: outside of the place, with nothing held. */
+static int writer_make_room(struct writer *w)
+{
+	int err;
+
+	/* A counter most often is column 0 alone: no need to look. */
+	if (w->write->kind == KVT_WRITE_ADD && !w->write->col && !w->block)
+		err = kvt_merge_plan(&w->merge);
+	else
+		err = writer_look(w);
+	while (!err && !kvt_merge_ready(&w->merge))
+		err = writer_get_blobs(w) ?: writer_look(w);
+	return err ?: writer_alloc(w);
+}
+
+static u64 value_version(const struct kvt_value *v)
+{
+	return v ? v->version : 0;
+}
+
+/* Whether the write may take place, the present value being @old. */
+static int writer_check(struct writer *w, const struct kvt_value *old)
+{
+	struct kvt_write *write = w->write;
+	u64 found = value_version(old);
+
+	write->version = found;
+	if ((write->when & KVT_WHEN_THERE) && !found)
+		return -ENOENT;
+	if ((write->when & KVT_WHEN_NOT_THERE) && found)
+		return -EEXIST;
+	if ((write->when & KVT_WHEN_VERSION) && found != write->expect)
+		return -ECANCELED;
+	return 0;
+}
+
+/* Compute the number that ADD stores. */
+static int writer_add(struct writer *w, const struct kvt_value *old)
+{
+	struct kvt_write *write = w->write;
+	struct kvt_column col = {};
+
+	write->before = 0;
+	if (old && kvt_value_find(old, write->col, &col)) {
+		if (col.len != sizeof(w->sum_data))
+			return -EINVAL;
+		write->before = get_unaligned_le64(col.data);
+	} else if (write->when & KVT_WHEN_THERE) {
+		return -ENOENT;
+	}
+	put_unaligned_le64(write->before + write->addend, w->sum_data);
+	return 0;
+}
+
+/* Build the merged value, if there is room for it. */
+static int writer_merge(struct writer *w, const struct kvt_value *old)
+{
+	int err = 0;
+
+	if (w->write->kind == KVT_WRITE_ADD)
+		err = writer_add(w, old);
+	if (err)
+		return err;
+	w->merge.old = w->write->whole ? NULL : old;
+	err = kvt_merge_plan(&w->merge);
+	if (err)
+		return err;
+	if (!kvt_merge_ready(&w->merge) || w->merge.size > w->block->room)
+		return WRITER_AGAIN;
+	if (unlikely(writer_wastes(w)) && w->guesses <= WRITER_GUESSES)
+		return WRITER_AGAIN;
+	kvt_merge_fill(&w->merge, w->block, w->kept);
+	return 0;
+}
+
+static struct kvt_value *writer_new(const struct writer *w)
+{
+	switch (w->write->kind) {
+	case KVT_WRITE_VALUE:
+		return w->write->value;
+	case KVT_WRITE_REMOVE:
+		return NULL;
+	default:
+		return w->block;
+	}
+}
+
+/* Merge with what is there now, and ask the validator, under RCU. */
+static int writer_foresee(struct writer *w, const struct kvt_value *old)
+{
+	int err;
+
+	err = writer_check(w, old) ?: writer_merge(w, old);
+	w->merge.old = NULL;
+	w->seen = value_version(old);
+	return err ?: kvt_hook_validate(w->store, &w->write->key, w->block, &w->validator);
+}
+
+/*
+ * The store has a validator.  It is asked before the place is held, which programs
+ * must not keep, about the very block that will be published: if what a merge began
+ * with is there no more when the place is held, the write begins again.
+ */
+static noinline int writer_validate(struct writer *w)
+{
+	struct kvt_index *index = w->change.index;
+	struct kvt_value *v = NULL;
+	int err;
+
+	do {
+		rcu_read_lock();
+		if (write_is_merge(w->write))
+			v = index->ops->get(index, &w->write->key);
+		if (IS_ERR(v))
+			err = PTR_ERR(v);
+		else if (write_is_merge(w->write))
+			err = writer_foresee(w, v);
+		else
+			err = kvt_hook_validate(w->store, &w->write->key, w->write->value,
+						&w->validator);
+		rcu_read_unlock();
+	} while (kvt_op_again(w->ctx, v));
+	return err;
+}
+
+static int writer_new_bag(struct writer *w)
+{
+	w->bag = kvt_bag_new(w->change.gfp);
+	return w->bag ? WRITER_AGAIN : -ENOMEM;
+}
+
+/* Make ready what is needed while the place is held: with nothing held. */
+static int writer_prepare(struct writer *w)
+{
+	int err = 0;
+
+	/* It need not be needed; who inserts leaves it to others. */
+	if (unlikely(!w->bag && !kvt_bag_is_there(&w->store->reclaim)))
+		writer_new_bag(w);
+	if (write_is_merge(w->write))
+		err = writer_make_room(w);
+	w->validator = 0;
+	if (!err && unlikely(kvt_hook_validator(w->store)) && w->write->kind != KVT_WRITE_REMOVE)
+		err = writer_validate(w);
+	return err;
+}
+
+/* The place is held: make the value that is published. */
+static int writer_make(struct writer *w)
+{
+	if (w->write->kind == KVT_WRITE_REMOVE)
+		return 0;
+	/* It came, went or was replaced meanwhile. */
+	if (unlikely(kvt_hook_validator(w->store) != w->validator))
+		return WRITER_AGAIN;
+	if (!write_is_merge(w->write))
+		return 0;
+	if (likely(!w->validator))
+		return writer_merge(w, w->change.old);
+	return value_version(w->change.old) == w->seen ? 0 : WRITER_AGAIN;
+}
+
+/* The place is held: whether the old value can be retired, once it is replaced. */
+static int writer_bag(struct writer *w)
+{
+	if (w->change.old && !w->bag)
+		w->bag = kvt_bag_take(&w->store->reclaim);
+	return w->change.old && unlikely(!w->bag) ? WRITER_NO_BAG : 0;
+}
+
+/* The limit refuses the charge: with a block of the right size it may not. */
+static int writer_over(struct writer *w, int err)
+{
+	if (!write_is_merge(w->write) || !writer_wastes(w))
+		return err;
+	w->guesses = 0;
+	return WRITER_AGAIN;
+}
+
+/* The place is held: charge what the store grows by. */
+static int writer_charge(struct writer *w)
+{
+	const struct kvt_value *old = w->change.old, *new = writer_new(w);
+	struct kvt_quota *quota = &w->store->quota;
+	int err;
+
+	w->delta = (new ? kvt_value_charge(new) : 0) - (old ? kvt_value_charge(old) : 0);
+	if (w->delta > 0) {
+		err = kvt_quota_charge(quota, w->delta);
+		if (err)
+			return writer_over(w, err);
+	}
+	if (new && !old) {
+		err = kvt_quota_charge_key(quota);
+		if (err)
+			kvt_quota_uncharge(quota, w->delta);
+		return err;
+	}
+	return 0;
+}
+
+/* Nothing was published after all. */
+static void writer_uncharge(struct writer *w)
+{
+	struct kvt_quota *quota = &w->store->quota;
+
+	if (w->delta > 0)
+		kvt_quota_uncharge(quota, w->delta);
+	if (!w->change.old)
+		kvt_quota_uncharge_key(quota);
+}
+
+/* The place is held: whatever must be known or done before the commit. */
+static int writer_decide(struct writer *w)
+{
+	struct kvt_value *old = w->change.old, *new;
+	int err;
+
+	err = writer_check(w, old) ?: writer_make(w) ?: writer_bag(w);
+	if (!err)
+		err = writer_charge(w);
+	if (err)
+		return err;
+
+	new = writer_new(w);
+	if (new) {
+		new->version = kvt_store_next_version(w->store, old ? old->version : 0);
+		w->write->version = new->version;
+	} else {
+		kvt_store_raise_floor(w->store, old->version);
+	}
+	return 0;
+}
+
+/* The place is held, and it is decided: log what is about to be published. */
+static int writer_log(struct writer *w)
+{
+	int err;
+
+	if (!w->store->log)
+		return 0;
+	err = kvt_log_reserve(w->store->log, &w->note, &w->write->key, w->change.old,
+			      writer_new(w));
+	if (!err)
+		return 0;
+	writer_uncharge(w);
+	return err == -EAGAIN ? WRITER_LOG_FULL : err;
+}
+
+/* The merged value is published: what stands in it is no longer the caller's. */
+static void writer_hand_over(struct writer *w)
+{
+	unsigned int i;
+
+	w->block = NULL;
+	w->merge.spare = *w->merge.rest;
+	w->merge.rest = &w->merge.spare;
+	for (i = 0; i < w->write->ncols; i++)
+		if (test_bit(w->write->cols[i].id, w->merge.apart))
+			w->write->cols[i].blob = NULL;
+}
+
+/* The change is published, and nothing is held any more. */
+static void writer_settle(struct writer *w)
+{
+	struct kvt_value *old = w->change.old;
+	struct kvt_store *store = w->store;
+	bool removed = w->write->kind == KVT_WRITE_REMOVE;
+
+	if (write_is_merge(w->write))
+		writer_hand_over(w);
+	if (w->delta < 0)
+		kvt_quota_uncharge(&store->quota, -w->delta);
+	if (removed)
+		kvt_quota_uncharge_key(&store->quota);
+	kvt_stat_add(&store->stats, KVTREE_STAT_VALUE_BYTES, w->delta);
+	if (!old)
+		kvt_stat_inc(&store->stats, KVTREE_STAT_VALUES);
+	else if (removed)
+		kvt_stat_add(&store->stats, KVTREE_STAT_VALUES, -1);
+	if (old) {
+		kvt_value_retire(&store->reclaim, w->bag, old, w->kept);
+		w->bag = NULL;
+	}
+}
+
+static int writer_begin(struct writer *w)
+{
+	struct mem_cgroup *memcg = set_active_memcg(w->store->memcg);
+	int err;
+
+	w->begun = true;
+	err = w->change.index->ops->begin(&w->change);
+	set_active_memcg(memcg);
+	return err;
+}
+
+/* What it allocates is charged as in begin(). */
+static void writer_finish(struct writer *w)
+{
+	struct mem_cgroup *memcg = set_active_memcg(w->store->memcg);
+
+	w->change.index->ops->finish(&w->change);
+	set_active_memcg(memcg);
+}
+
+/* Once from begin() to commit() or abort(). */
+static int writer_try(struct writer *w)
+{
+	const struct kvt_index_ops *ops = w->change.index->ops;
+	int err;
+
+	err = writer_begin(w);
+	if (err)
+		return err;
+	err = writer_decide(w) ?: writer_log(w);
+	if (err) {
+		ops->abort(&w->change);
+		return err;
+	}
+	err = ops->commit(&w->change, writer_new(w));
+	if (w->store->log) {
+		kvt_log_publish(&w->note, !err);
+		w->write->epoch = w->note.epoch;
+	}
+	if (err) {
+		writer_uncharge(w);
+		return WRITER_AGAIN;
+	}
+	writer_settle(w);
+	return 0;
+}
+
+static int writer_wait_log(struct writer *w)
+{
+	if (!w->ctx->waits || w->write->must_not_wait)
+		return -EAGAIN;
+	return kvt_log_wait_space(w->store->log) ?: WRITER_AGAIN;
+}
+
+/**
+ * kvt_write() - change one key
+ * @ctx: on whose behalf
+ * @write: what to do, and what came out
+ *
+ * On failure nothing has changed, and what @write refers to is still the
+ * caller's; columns may have been moved to blobs.  On success the value is the store's,
+ * and the blobs are that @write->cols no longer refer to.
+ *
+ * Context: process context, outside of RCU read sections and locks; if
+ * @ctx->gfp does not allow to sleep, any but NMI.
+ *
+ * Return: 0; -ENOENT, -EEXIST, -ECANCELED: the conditions do not hold; -EINVAL:
+ * not a number; -E2BIG: too large; -EDQUOT; -ENOMEM; -EKEYREJECTED: the store's
+ * validator refused; -EINTR: a fatal signal came; -EAGAIN: it would have to wait
+ * for an event; -EBUSY: only if it may not sleep; of a durable store -ENOSPC: its
+ * devices are full, and -EROFS: writing to them has failed.
+ */
+int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
+{
+	bool may_sleep = kvt_op_may_sleep(ctx);
+	struct writer w __uninitialized;
+	int err;
+
+	write->version = 0;
+	err = kvt_reclaim_throttle(&ctx->store->reclaim, ctx->waits && !write->must_not_wait);
+	if (err)
+		return err;
+	writer_init(&w, ctx, write);
+	do {
+		err = writer_prepare(&w);
+		if (!err)
+			err = writer_try(&w);
+		if (err == WRITER_LOG_FULL)
+			err = writer_wait_log(&w);
+		else if (err == WRITER_NO_BAG)
+			err = writer_new_bag(&w);
+		if (err == WRITER_AGAIN && may_sleep) {
+			cond_resched();
+			if (fatal_signal_pending(current))
+				err = -EINTR;
+		} else if (err == WRITER_AGAIN && ++w.tries == WRITER_TRIES) {
+			err = -EBUSY;
+		}
+	} while (err == WRITER_AGAIN);
+	if (w.begun)
+		writer_finish(&w);
+	kvt_value_free_shell(w.block);
+	w.merge.rest = &w.merge.spare;
+	writer_free_spares(&w);
+	kvt_bag_put(&ctx->store->reclaim, w.bag);
+	return err;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Reading a store's devices.
+ *
+ * Nothing here trusts a byte that was read: every length and position is checked
+ * before it is used, whatever a checksum says.  kvt_log_set.say() reports each
+ * error in words, once.
+ */
+#ifndef KVT_LOG_FORMAT_FORMAT_H
+#define KVT_LOG_FORMAT_FORMAT_H
+
+#include "env.h"
+
+/*
+ * Epochs, generations, versions and the like are smaller, so that a store can count on from any
+ * that was read.
+ */
+#define KVT_LOG_NUMBER_MAX	0x4000000000000000ULL
+
+/*
+ * What was found in a place.  A function that returns a verdict returns a negative errno instead
+ * if it could not find out: a device cannot be read, there is no memory, or a function of the
+ * caller's failed.  An errno never says what was found.
+ */
+enum kvt_log_verdict {
+	KVT_LOG_SOUND,
+	KVT_LOG_END,		/* nothing, or an incomplete write: the log ends here */
+	KVT_LOG_DAMAGED,
+	KVT_LOG_NEWER,		/* a newer format than this program's */
+};
+
+/* A place on a device: struct kvtree_log_pos in the CPU's byte order. */
+struct kvt_log_pos {
+	u64 sequence;
+	u32 segment;
+	u32 block;
+};
+
+struct kvt_log_dev_super {
+	struct kvtree_log_super copy[KVTREE_LOG_SUPER_COPIES];
+	bool valid[KVTREE_LOG_SUPER_COPIES];
+	bool unread;				/* the device cannot read one of them */
+	const struct kvtree_log_super *super;	/* the one that counts */
+	u32 slot;				/* where this device is in the caller's list */
+};
+
+/* The devices of a store that is being read. */
+struct kvt_log_set {
+	/* The caller's. */
+	int (*read)(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf);
+	void (*say)(struct kvt_log_set *set, const char *text);
+	u32 nr_given;
+	u64 size[KVTREE_LOG_DEVS_MAX];		/* blocks of each device given */
+	u64 until;				/* the epoch to be restored; 0: the last one */
+	/* Of kvt_log_set_load(), by dev_index. */
+	u32 nr_devs;
+	u64 number;				/* the highest that the superblock has on any */
+	bool previous;				/* all have one copy of it, and the one before */
+	u64 version_end;			/* versions of records are below */
+	struct kvt_log_dev_super *dev;
+};
+
+/* A column of a value that was read. */
+struct kvt_log_col {
+	u16 id;
+	u32 len;
+	const u8 *data;
+};
+
+/* A record that was read. */
+struct kvt_log_entry {
+	u8 type;
+	u16 key_len;
+	const u8 *key;
+	u64 version;
+	u32 group;
+	bool plain;			/* column 0 alone */
+	u32 ncols;
+	struct kvt_log_col *cols;	/* of KVTREE_COLS_MAX */
+};
+
+struct kvt_log_sink {
+	int (*entry)(struct kvt_log_sink *sink, const struct kvt_log_entry *entry);
+};
+
+/* An extent and where it is. */
+struct kvt_log_extent {
+	struct kvt_log_pos pos;
+	u32 dev;
+	u32 blocks;
+	u32 crc;
+	u32 stream;
+	u64 generation;
+	u64 epoch;
+};
+
+/* Memory to read extents with. */
+struct kvt_log_reader {
+	struct kvt_log_set *set;
+	struct kvt_log_col cols[KVTREE_COLS_MAX];
+	u8 *buf;			/* KVTREE_LOG_CHUNK_MAX blocks */
+	u64 records;
+	u64 bytes;
+};
+
+/* From trailer to trailer on one device. */
+struct kvt_log_walk {
+	struct kvt_log_set *set;
+	u32 dev;
+	u64 generation;
+	u64 epoch;			/* of the next trailer */
+	struct kvt_log_pos pos;		/* of the next trailer */
+	struct kvt_log_pos ahead;	/* of the first one of the next segment; or zeros */
+	const struct kvtree_log_trailer *trailer;	/* the present one */
+	u8 *buf;
+	u32 buf_segment;
+	u32 buf_block;
+	u32 buf_blocks;
+	bool bad;			/* a block of this segment cannot be read */
+	u32 bad_segment;
+};
+
+/* What recovery found out. */
+struct kvt_log_found {
+	u64 epoch;			/* the last durable one, or the one that was asked for */
+	u64 first;			/* the earliest that could be asked for; 0: unknown */
+	u64 seen;			/* the highest epoch of any trailer */
+	u64 version_lease;
+	u64 generation;			/* of the last life */
+	u64 time;			/* of the last trailer, ns since 1970 */
+};
+
+/* Called for each piece of what a recovery restores.  Both return a verdict or an errno. */
+struct kvt_log_visit {
+	/* A segment in use; may be called more than once for the same one. */
+	int (*segment)(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
+		       u64 generation, enum kvtree_log_kind kind);
+	int (*extent)(struct kvt_log_visit *visit, const struct kvt_log_extent *extent);
+};
+
+/**
+ * kvt_log_errno() - the errno of a verdict
+ * @verdict: an enum kvt_log_verdict, or a negative errno
+ *
+ * Return: 0; -EBADMSG: damaged; -EOPNOTSUPP: a newer format; or @verdict if it is an errno.
+ */
+static inline int kvt_log_errno(int verdict)
+{
+	switch (verdict) {
+	case KVT_LOG_END:
+	case KVT_LOG_DAMAGED:
+		return -EBADMSG;
+	case KVT_LOG_NEWER:
+		return -EOPNOTSUPP;
+	default:
+		return verdict;
+	}
+}
+
+/* super.c */
+u32 kvt_log_crc(const struct kvtree_log_super *super, u64 generation,
+		const struct kvt_log_pos *pos, const void *data, size_t len);
+u32 kvt_log_crc_zero(const struct kvtree_log_super *super, u64 generation,
+		     const struct kvt_log_pos *pos, const void *data, size_t len,
+		     size_t crc_off);
+void kvt_log_super_seal(struct kvtree_log_super *super);
+u64 kvt_log_super_block(u64 number);
+int kvt_log_set_load(struct kvt_log_set *set);
+void kvt_log_set_free(struct kvt_log_set *set);
+const struct kvtree_log_life *kvt_log_set_life(const struct kvt_log_set *set, u32 dev, u32 i);
+void kvt_log_say(struct kvt_log_set *set, const char *fmt, ...);
+
+/* segment.c */
+void kvt_log_segment_fill(struct kvtree_log_segment *head, const struct kvtree_log_super *super,
+			  u64 generation, const struct kvt_log_pos *pos,
+			  enum kvtree_log_kind kind, u32 stream);
+int kvt_log_segment_sound(struct kvt_log_set *set, u32 dev, u64 generation,
+			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind);
+int kvt_log_segment_check(struct kvt_log_set *set, u32 dev, u64 generation,
+			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind);
+
+/* record.c */
+int kvt_log_chunk_parse(struct kvt_log_reader *reader, const u8 *chunk, u32 blocks,
+			struct kvt_log_sink *sink);
+
+/* extent.c */
+int kvt_log_reader_init(struct kvt_log_reader *reader, struct kvt_log_set *set);
+void kvt_log_reader_exit(struct kvt_log_reader *reader);
+int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
+			struct kvt_log_sink *sink);
+int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
+			 struct kvt_log_sink *sink);
+void kvt_log_extent_damaged(struct kvt_log_set *set, const struct kvt_log_extent *extent);
+
+/* walk.c */
+int kvt_log_walk_init(struct kvt_log_walk *walk, struct kvt_log_set *set, u32 dev);
+void kvt_log_walk_exit(struct kvt_log_walk *walk);
+int kvt_log_walk_life(struct kvt_log_walk *walk, u32 life);
+int kvt_log_walk_next(struct kvt_log_walk *walk);
+void kvt_log_walk_extent(const struct kvt_log_walk *walk, u32 i, struct kvt_log_extent *extent);
+
+/* recover.c */
+int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found);
+int kvt_log_visit_all(struct kvt_log_set *set, const struct kvt_log_found *found,
+		      struct kvt_log_visit *visit);
+
+/**
+ * kvt_log_pos_load() - a position, as it is written
+ * @from: from a device
+ *
+ * Return: the position, not checked.
+ */
+static inline struct kvt_log_pos kvt_log_pos_load(const struct kvtree_log_pos *from)
+{
+	return (struct kvt_log_pos) {
+		.sequence = le64_to_cpu(from->sequence),
+		.segment = le32_to_cpu(from->segment),
+		.block = le32_to_cpu(from->block),
+	};
+}
+
+/**
+ * kvt_log_pos_store() - a position, to be written
+ * @to: filled
+ * @pos: the position
+ */
+static inline void kvt_log_pos_store(struct kvtree_log_pos *to, const struct kvt_log_pos *pos)
+{
+	to->sequence = cpu_to_le64(pos->sequence);
+	to->segment = cpu_to_le32(pos->segment);
+	to->block = cpu_to_le32(pos->block);
+}
+
+/**
+ * kvt_log_pos_block() - the block of the device that a position is
+ * @super: the device's
+ * @pos: in one of its segments
+ *
+ * Return: a number of blocks from the device's beginning.
+ */
+static inline u64 kvt_log_pos_block(const struct kvtree_log_super *super,
+				    const struct kvt_log_pos *pos)
+{
+	return KVTREE_LOG_DATA_START +
+	       (u64)pos->segment * le32_to_cpu(super->segment_blocks) + pos->block;
+}
+
+/**
+ * kvt_log_pos_valid() - whether blocks lie in a segment, behind its header
+ * @super: the device's
+ * @pos: where they begin
+ * @blocks: how many
+ *
+ * Return: true if they do.
+ */
+static inline bool kvt_log_pos_valid(const struct kvtree_log_super *super,
+				     const struct kvt_log_pos *pos, u32 blocks)
+{
+	u32 size = le32_to_cpu(super->segment_blocks);
+
+	return pos->segment < le32_to_cpu(super->nr_segments) && pos->block &&
+	       pos->block < size && blocks && blocks <= size - pos->block;
+}
+
+#endif /* KVT_LOG_FORMAT_FORMAT_H */
