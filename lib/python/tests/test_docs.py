@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""Examples in docstrings and in Documentation/python.rst run, and nothing is left out."""
+"""Examples in docstrings, Documentation/python.rst and READMEs run; nothing is left out."""
 
 import asyncio
 import doctest
@@ -16,7 +16,7 @@ from kvtree import Batch, Cursor, Operation, Result, Ring, Store
 
 TREE = Path(__file__).resolve().parents[3]
 PAGE = TREE / 'Documentation/python.rst'
-README = TREE / 'lib/python/README.md'
+READMES = (TREE / 'README.md', TREE / 'lib/python/README.md')
 CLASSES = (Store, Cursor, Batch, Result, Ring, Operation)
 
 
@@ -58,7 +58,7 @@ def test_examples_of_docstrings(test: doctest.DocTest) -> None:
     run(test)
 
 
-@pytest.mark.parametrize('page', [PAGE, README], ids=lambda page: str(page.name))
+@pytest.mark.parametrize('page', [PAGE, *READMES], ids=lambda page: str(page.relative_to(TREE)))
 def test_examples_of_pages(page: Path) -> None:
     text = page.read_text()
     test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
