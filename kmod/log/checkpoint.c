@@ -186,7 +186,7 @@ static int checkpoint_run(struct kvt_log *log)
 	err = kvt_save(&cp->saved, log, cp->epoch);
 	if (!err)
 		err = checkpoint_count(cp);
-	/* A device that does not write frees nothing, and writers would wait for ever. */
+	/* A device that does not write frees nothing, and writers would wait forever. */
 	if (err == -EIO)
 		kvt_log_fail(log, err, "a checkpoint could not be written");
 	/* What a superblock that could not be written says is not known. */

@@ -20,7 +20,7 @@ struct kvt_disk {
 };
 
 static LIST_HEAD(disks);
-/* Inside of the disks' locks: a flush may take for ever, and nobody waits for it with this. */
+/* Taken inside the disks' locks.  Never held across a flush, which may take forever. */
 static DEFINE_MUTEX(disks_lock);
 
 static struct kvt_disk *disk_find(const struct gendisk *gendisk)

@@ -396,7 +396,7 @@ int kvt_carry_note(struct kvt_log *log, const struct kvt_log_extent *extent);
 u32 kvt_carry_segments(const struct kvt_log_dev *dev);
 int kvt_carry(struct kvt_log *log);
 
-/* The stream of this CPU.  A remainder takes long, and most often there is none. */
+/* The stream of this CPU.  Avoid the modulo: cpu is normally below nr_streams. */
 static inline struct kvt_stream *kvt_log_stream(const struct kvt_log *log)
 {
 	u32 cpu = raw_smp_processor_id();

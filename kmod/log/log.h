@@ -2,35 +2,32 @@
 /*
  * A store's log: what makes it durable.
  *
- * Every change is a record in the buffer of the CPU that it is made on.  The
- * protocol, in three parts.
+ * Every change appends a record to the buffer of the CPU it runs on.  The protocol has
+ * three parts.
  *
- * Writers.  With the key's place held, kvt_log_reserve() takes the lock of the
- * CPU's stream, reads the open epoch, takes room for the record in the stream's
- * open buffer, lets go of the lock and fills the record; then the change is
- * published in the index, and kvt_log_publish() says so.  A buffer has records of
- * one epoch: who finds that the epoch is another seals it and opens the next one,
- * and so does who finds it full.  If no buffer is free nothing has changed, the
- * writer lets go of the place and waits outside.
+ * Writers.  With the key's place held, kvt_log_reserve() locks the CPU's stream, reads
+ * the open epoch, reserves room for the record in the stream's open buffer, unlocks and
+ * fills the record.  Then the writer publishes the change in the index and calls
+ * kvt_log_publish().  A buffer holds records of one epoch: a writer that finds it full, or
+ * of an older epoch, seals it and opens the next.  If no buffer is free, nothing
+ * has changed; the writer releases the place and waits outside.
  *
- * Why epochs are consistent cuts.  Say that change B depends on change A: its writer
- * has seen A, or a program acted on it.  A read the epoch before it was published,
- * B after, and behind a full barrier (the stream's lock).  The epoch only grows, so B's
- * is not smaller than A's: an epoch contains all that what is in it depends on.  No
- * writer is waited for before an epoch is closed, and none waits for another CPU.
- * A record that has been reserved and not published keeps its buffer from being
- * written (kvt_log_buf.busy): so what a durable epoch contains is published.
+ * Why epochs are consistent cuts.  Let change B depend on change A: B's writer has seen A,
+ * or a program acted on it.  A's writer read the epoch before it published A; B's writer
+ * reads it later, after a full barrier (the stream's lock).  The epoch only grows, so B's
+ * is not smaller than A's: an epoch contains everything its changes depend on.  Closing
+ * an epoch waits for no writer, and no writer waits for another CPU.  A record that is
+ * reserved but not published keeps its buffer from being written (kvt_log_buf.busy), so
+ * everything in a durable epoch is published.
  *
- * Commits.  A worker increments the epoch, seals what the streams have of the old
- * one, has that written together with one trailer to every device, with places and
- * checksums of it, waits for all of it and flushes each device once.  Then the epoch
- * is durable.  Commits come one after the other; data of later epochs may be written
- * meanwhile.
- * Streams have buffers, and a worker each; which CPU fills which stream means
- * nothing to what is read back.
+ * Commits.  A worker increments the epoch and seals the streams' buffers of the old one.
+ * It writes them, and to every device one trailer with their positions and checksums, waits
+ * for all writes and flushes each device once.  Then the epoch is durable.  Commits run one
+ * at a time; data of later epochs may be written meanwhile.  Each stream has its own buffers
+ * and worker.  Recovery does not care which CPU filled which stream.
  *
- * Lock order: an index's node locks, then a stream's lock (raw, bottom halves
- * off).  commit_lock is outside of both, and inside of checkpoint_lock.
+ * Lock order: checkpoint_lock, commit_lock, an index's node locks, a stream's lock (raw,
+ * bottom halves off).
  */
 #ifndef KVT_LOG_H
 #define KVT_LOG_H

@@ -12,7 +12,7 @@
  *	             | records     | here         | in buffers, and one segment for commit
  *	             |             |              | records
  *
- * Whoever finds no room starts a checkpoint, and writers wait for it.
+ * A writer that finds no room starts a checkpoint, and writers wait for it.
  */
 #include "core/stats.h"
 #include "internal.h"
