@@ -565,7 +565,7 @@ static int session_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* A process closes the file: what it submitted and still waits does so for nobody. */
+/* A process closes the file: cancel its pending commands. */
 static int session_flush(struct file *file, fl_owner_t owner)
 {
 	kvt_wait_cancel_owner(file->private_data, owner);

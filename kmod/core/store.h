@@ -2,16 +2,16 @@
 /*
  * A store: a named index with an owner, a mode and limits.
  *
- * Two counts keep a store.  References (kvt_store_find(), kvt_store_put()) keep
- * struct kvt_store and its counters, and belong to sessions.  What is in the store
- * is kept by those who are inside (kvt_store_enter(), kvt_store_leave()); an
- * operation enters and leaves.  A destroyed store lets nobody in; when the last one
- * has left, a worker frees the index and all that belongs to it, while sessions
- * may still hold the shell, whose every operation gets ESTALE.
+ * Two counts protect a store.  References (kvt_store_find(), kvt_store_put()) belong to
+ * sessions and keep struct kvt_store and its counters.  Callers inside the store
+ * (kvt_store_enter(), kvt_store_leave()) keep its contents; every operation enters and
+ * leaves.  A destroyed store admits nobody.  When the last caller has left, a worker frees
+ * the index and everything that belongs to it; sessions may still hold the shell, and their
+ * operations get ESTALE.
  *
- * Nobody is inside while page faults of user memory are taken: whose memory it is may
- * have them wait for ever, and with them who destroys the store.  An operation that
- * meets one leaves, and enters again (kvt_op_step_out()).
+ * Nobody is inside while a page fault of user memory is handled: its owner could make that
+ * last forever, and block the destruction of the store.  An operation that meets a fault
+ * leaves, and enters again (kvt_op_step_out()).
  */
 #ifndef KVT_CORE_STORE_H
 #define KVT_CORE_STORE_H
@@ -83,8 +83,8 @@ struct kvt_store {
 	struct kvt_reclaim reclaim;
 
 	/*
-	 * At least the version of any value that was ever removed.  Written by
-	 * removals, read by every write.
+	 * No value with a greater version was ever removed.  Removals write it, every
+	 * write reads it.
 	 */
 	atomic64_t version_floor ____cacheline_aligned_in_smp;
 };

@@ -24,7 +24,7 @@
 /* After so many blocks of the wrong size, take one that is always large enough. */
 #define WRITER_GUESSES	3
 
-/* Who may not sleep does not begin again for ever. */
+/* Bound retries when the caller cannot sleep. */
 #define WRITER_TRIES	64
 
 /* A write under way. */

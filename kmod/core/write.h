@@ -2,15 +2,14 @@
 /*
  * A write: one change of one key, with all of its data in kernel memory.
  *
- * What a write needs is allocated before the key's place is held (begin() of
- * the index), and given back after.  While it is held the old value is known,
- * and only then: whether the write may take place, the new version, the charge
- * against the limits and, if columns are merged, the new value's block are made
- * there, with nothing that sleeps and at most about 12 KiB copied.  A block that
- * turns out too small makes the write let go, allocate, and begin again.
+ * A write allocates what it needs before it holds the key's place (begin() of the
+ * index), and gives back the rest afterwards.  The old value is known only while the
+ * place is held.  There the write checks its conditions, chooses the new version, charges
+ * the limits and merges columns, without sleeping, and copies about 12 KiB at most.  If a
+ * block turns out too small, the write releases the place, allocates, and starts over.
  *
- * If the store has a validator (hook.h), a merge is made before, for the validator to
- * see, and its block published if the old value is the same then.
+ * If the store has a validator (hook.h), the write merges beforehand, shows the result to
+ * the validator, and publishes that block if the old value is still the same.
  */
 #ifndef KVT_CORE_WRITE_H
 #define KVT_CORE_WRITE_H
@@ -48,7 +47,7 @@ struct kvt_write {
 	bool whole;			/* COLS: no other columns stay */
 	u16 col;			/* ADD */
 	u64 addend;			/* ADD */
-	bool must_not_wait;		/* for events, although its context may */
+	bool must_not_wait;		/* for events, even if its context may */
 	/* Out. */
 	u64 version;			/* made, removed, or found and refused; 0: not there */
 	u64 before;			/* ADD: the number before */
