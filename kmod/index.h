@@ -2,10 +2,9 @@
 /*
  * What every engine provides: an ordered map from keys to value blocks.
  *
- * An engine knows nothing of operations, columns, logs or user memory.  It
- * takes keys as bytes and values as pointers to struct kvt_value, of which it
- * uses the version-free part only: the key's length and its bytes from the
- * ninth on (kvt_value_suffix()).
+ * An engine knows nothing of operations, columns, logs or user memory.  Its keys
+ * are bytes and its values pointers to struct kvt_value, of which it uses only the
+ * key's length and the key's bytes from the ninth on (kvt_value_suffix()).
  */
 #ifndef KVT_INDEX_H
 #define KVT_INDEX_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Guests: who waits inside of a store, for memory to be freed or for its log.  They
- * stand in the wait queues already; nobody registers for this.
+ * Guests: threads that wait inside a store, for memory to be freed or for its log.  They
+ * are found in the wait queues; nobody registers for this.
  */
 #ifndef KVT_CORE_GUEST_H
 #define KVT_CORE_GUEST_H

@@ -2,18 +2,17 @@
 /*
  * Hooks: functions, most often BPF programs, that a store calls.
  *
- * A filter says which records a scan returns.  The validator says whether a value may
- * become that of a key; a store has one at the most.
+ * A filter decides which records a scan returns.  A validator decides whether a key may
+ * get a value; a store has at most one.
  *
- * A hook is called under RCU and outside of any lock, in process context or in a soft
- * interrupt.  It is let go by its owner (kvt_hook_detach()) or by the store
- * (kvt_hooks_drop()), whichever is first; what it calls stays for a grace period after
- * that.
+ * Hooks are called under RCU and outside of any lock, in process or softirq context.  The
+ * owner (kvt_hook_detach()) or the store (kvt_hooks_drop()) detaches a hook, whichever
+ * comes first; the function it calls stays for a grace period after that.
  *
- * Each function that becomes a store's validator has a turn, a number that no other
- * has.  A writer notes the turn of the one that it asked and looks again when it holds
- * the key's place.  When kvt_hook_attach() or kvt_hook_replace() of a validator has
- * returned, nothing is published any more that only an earlier one, or none, has seen.
+ * Each function that becomes a store's validator gets a turn, a unique number.  A writer
+ * remembers the turn of the validator it asked, and compares it again when it holds the
+ * key's place.  Once kvt_hook_attach() or kvt_hook_replace() of a validator has returned,
+ * no value is published that only an earlier validator, or none, has seen.
  */
 #ifndef KVT_CORE_HOOK_H
 #define KVT_CORE_HOOK_H

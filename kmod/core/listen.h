@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Listeners: functions that stand in a wait queue beside the tasks that wait there.  Each is
- * called once, by who wakes them, with the queue's lock held and interrupts off; it takes its
- * entry off the queue and returns 1.
+ * Listeners: functions in a wait queue, beside the tasks that wait there.  The waker calls
+ * each once, with the queue's lock held and interrupts off; the function removes its entry
+ * from the queue and returns 1.
  *
- * There may be a million of them: kvt_wake_all() calls a portion at a time.
+ * There may be a million of them: kvt_wake_all() calls a limited number at a time.
  */
 #ifndef KVT_CORE_LISTEN_H
 #define KVT_CORE_LISTEN_H

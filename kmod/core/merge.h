@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A merge: a value and changes of some of its columns make another value.
+ * A merge builds a value from another one and changes of some of its columns.
  *
- * Done in two steps, because the first says how much memory the second needs:
+ * It has two steps, because the first tells how much memory the second needs:
  * kvt_merge_plan() and kvt_merge_fill().  Neither allocates nor sleeps.
  *
- * The plan also says which columns stand apart from the block, in blobs: those longer
- * than KVT_BLOB_MIN, and, if the others have more than KVT_INLINE_MAX bytes in all, the
- * longer of these until they have not.  So the memory that a value takes follows from
- * the sizes of its columns, whatever the order in which they were written.
+ * The plan also decides which columns are kept outside the block, in blobs: those longer
+ * than KVT_BLOB_MIN, and the longest of the others until the rest has at most
+ * KVT_INLINE_MAX bytes.  So the memory that a value takes depends only on the sizes of its
+ * columns, not on the order in which they were written.
  */
 #ifndef KVT_CORE_MERGE_H
 #define KVT_CORE_MERGE_H

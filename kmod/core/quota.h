@@ -3,11 +3,11 @@
  * Limits of a store: bytes of live memory (values and nodes) and keys.
  *
  * Both are pools.  A CPU takes from the shared pool in batches that shrink near
- * the limit, and keeps what it has not used, so that writers on different CPUs
- * seldom touch the same line.  A charge that the pool refuses first collects
- * what the other CPUs hold; so the limit is never passed, and is refused too
- * early only by what CPUs take and give back at that very moment.  Giving back
- * always succeeds.
+ * the limit and keeps the remainder, so writers on different CPUs seldom touch
+ * the same cache line.  Before a charge is refused, it collects what the other
+ * CPUs hold.  So the limit is never exceeded, and a charge is refused too early
+ * only by what CPUs take and give back at that very moment.  Giving back always
+ * succeeds.
  */
 #ifndef KVT_CORE_QUOTA_H
 #define KVT_CORE_QUOTA_H

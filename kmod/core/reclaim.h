@@ -5,22 +5,22 @@
  * and latency in multicore scalable in-memory database systems", Mitake et al.
  * 2016).
  *
- * Retiring never allocates and never fails.  Nodes and blobs carry a link.  Values
- * do not, as one more word would be a third of a small one: a bag takes pointers to
- * them.  A writer has a bag with room before it publishes what replaces a value.  It
- * has it to itself, and afterwards leaves it to the CPU's next writer, or, if it is
- * full, to the worker, who also fetches those that are neither full nor empty.
+ * Retiring never allocates and never fails.  Nodes and blobs carry a link.  Values do
+ * not, because one more word would be a third of a small one; a bag collects pointers
+ * to them.  Before a writer publishes a value's replacement, it owns a bag with room.
+ * Afterwards it leaves the bag to the CPU's next writer or, if it is full, to the
+ * worker, which also fetches bags that are partly full.
  *
- * The amount that waits is bounded per store.  Above the bound writers are made
- * to wait (kvt_reclaim_throttle()); readers never are.  A writer that began below it may
- * exceed it by what its one change replaces: a value of a MiB, or the layers that a long
- * key had to itself.  Above a sixteenth of it the
- * worker is behind, and each write that may sleep frees one of the values whose grace
- * period is over: it takes little longer, and none waits for many.
+ * The memory that waits is bounded per store.  Above the bound writers wait
+ * (kvt_reclaim_throttle()); readers never do.  A writer that began below the bound may
+ * exceed it by what its one change replaces: a value of a MiB, or the layers that only
+ * a long key used.  Above a sixteenth of the bound the worker lags behind, and each
+ * write that may sleep frees one value whose grace period is over: a write takes little
+ * longer, and none waits for many.
  *
- * One cycle at a time: gather (take what lies on the CPUs' lists), a grace
- * period, free, and gather again until there is nothing.  kvt_reclaim.state
- * says where the cycle is.
+ * The worker runs one cycle at a time: gather the CPUs' lists, wait for a grace period,
+ * free, and gather again until nothing is left.  kvt_reclaim.state says where the cycle
+ * is.
  */
 #ifndef KVT_CORE_RECLAIM_H
 #define KVT_CORE_RECLAIM_H

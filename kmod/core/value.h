@@ -2,9 +2,8 @@
 /*
  * A value: what a key maps to.
  *
- * A value block is immutable from the moment that it is published; a change
- * of a key's value publishes another block and retires the old one.  Readers
- * use it under rcu_read_lock().
+ * A value block is immutable once it is published; changing a key's value publishes
+ * another block and retires the old one.  Readers use it under rcu_read_lock().
  *
  *	struct kvt_value
  *	+---------+------+------+---------+-------+----------------------+
@@ -17,20 +16,19 @@
  * blocks come in more sizes than kmalloc() has, and 8 bytes of data take 24.
  *
  * The block carries its key's bytes from the ninth on (the "tail").  The index
- * holds the first bytes in its nodes; what lies behind the slice of a node is
- * compared here, on the cache line that the reader needs next anyway.
+ * holds the first bytes in its nodes.  The bytes after a node's slice are compared
+ * here, on the cache line that the reader needs next anyway.
  *
- * A value that is column 0 alone and short is plain.  Any other has a table
- * with an entry per column, ascending by id.  A column's data stand in the
- * block, or in a blob if it is longer than KVT_BLOB_MIN or the block would hold
- * more than KVT_INLINE_MAX bytes of column data; columns of up to 8 bytes, no
- * longer than the pointer to a blob, always stand in the block.  So a block can
- * be built while a node is locked: at most about 8 KiB are copied.
+ * A value with nothing but a short column 0 is plain.  Any other has a table with an
+ * entry per column, ascending by id.  A column's data are in the block, or in a blob if
+ * they are longer than KVT_BLOB_MIN or the block would hold more than KVT_INLINE_MAX
+ * bytes of column data.  Columns of up to 8 bytes, no longer than the pointer to a blob,
+ * are always in the block.  So a block can be built while a node is locked: at most
+ * about 8 KiB are copied.
  *
- * A blob belongs to the newest value that refers to it: a change that keeps
- * the column hands the blob on, and nothing is counted.  Who drops the column
- * retires the blob.  A reader that wants to sleep while it copies takes a
- * reference besides.
+ * A blob belongs to the newest value that refers to it: a change that keeps the column
+ * passes the blob on without counting.  The change that drops the column retires the
+ * blob.  A reader that sleeps while it copies takes a reference of its own.
  */
 #ifndef KVT_CORE_VALUE_H
 #define KVT_CORE_VALUE_H
