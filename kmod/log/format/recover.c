@@ -38,7 +38,6 @@ struct tail {
 	u64 epoch;	/* of it; one less than the life's first if there is none */
 	bool complete;
 	u64 lease;
-	u64 lease_before;
 	u64 time;
 };
 
@@ -48,7 +47,6 @@ static int tail_find(struct kvt_log_walk *walk, struct kvt_log_reader *reader, s
 	int verdict;
 
 	tail->lease = le64_to_cpu(walk->set->dev[walk->dev].super->version_lease);
-	tail->lease_before = tail->lease;
 	tail->complete = true;
 	verdict = kvt_log_walk_life(walk, life);
 	if (verdict)
@@ -56,7 +54,6 @@ static int tail_find(struct kvt_log_walk *walk, struct kvt_log_reader *reader, s
 	tail->epoch = walk->epoch - 1;
 	while (!(verdict = kvt_log_walk_next(walk))) {
 		tail->epoch = walk->epoch - 1;
-		tail->lease_before = tail->lease;
 		tail->lease = le64_to_cpu(walk->trailer->version_lease);
 		tail->time = le64_to_cpu(walk->trailer->time);
 		kvt_env_rest();
