@@ -117,7 +117,7 @@ static int mt_hold_place(struct kvt_change *change, struct mt_change *c, struct 
 	struct kvt_value *value;
 	int n;
 
-	n = mt_leaf_search(c->leaf, c->leaf->perm, c->slice, rank, &c->at);
+	n = mt_leaf_place(c->leaf, c->leaf->perm, c->slice, rank, &c->at);
 	if (n >= 0) {
 		if (mt_slot_is_layer(c->leaf->slot[n]))
 			return -EAGAIN;
@@ -278,7 +278,7 @@ static void mt_drop_chain(struct mt_change *c)
 		struct mt_leaf *below = NULL;
 
 		if (--c->nr_chain)
-			below = mt_leaf(mt_slot_layer(leaf->slot[0]));
+			below = mt_leaf(mt_slot_to_layer(leaf->slot[0]));
 		leaf->perm = MT_PERM_EMPTY;
 		mt_put_leaf(c, leaf);
 		leaf = below;
@@ -310,7 +310,7 @@ static int mt_stock_chain(struct mt_tree *tree, struct kvt_change *change, struc
 		}
 		mt_leaf_fill(leaf, 0, mt_slice(change->key.data, change->key.len,
 					       want->chain_off + i * MT_SLICE),
-			     MT_RANK_LONG, mt_layer_slot(&below->node));
+			     MT_RANK_LONG, mt_layer_to_slot(&below->node));
 		leaf->perm = mt_perm_insert(MT_PERM_EMPTY, 0);
 		mt_set_up(&below->node, leaf);
 	}
@@ -406,7 +406,7 @@ static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
 	leaf->perm = mt_perm_insert(mt_perm_insert(MT_PERM_EMPTY, 0), first ? 0 : 1);
 	mt_set_up(&c->chain->node, c->leaf);
 	kvt_park(KVT_PARK_LAYER_BUILT);
-	mt_leaf_set_slot(c->leaf, c->slot, mt_layer_slot(&c->chain->node));
+	mt_leaf_set_slot(c->leaf, c->slot, mt_layer_to_slot(&c->chain->node));
 	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYER_CREATE, c->nr_chain);
 	kvt_stat_add(tree->index.env.stats, KVTREE_STAT_LAYERS, c->nr_chain);
 	c->nr_built = c->nr_chain;

@@ -36,7 +36,7 @@ static bool mt_stable(const struct mt_node *node, u64 *version, u32 *budget)
 }
 
 /**
- * mt_leaf_search() - look for a key in a leaf
+ * mt_leaf_place() - look for a key in a leaf
  * @leaf: the leaf
  * @perm: its permutation
  * @slice: slice of the key
@@ -45,7 +45,7 @@ static bool mt_stable(const struct mt_node *node, u64 *version, u32 *budget)
  *
  * Return: the key's slot number or -1.
  */
-int mt_leaf_search(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, unsigned int *at)
+int mt_leaf_place(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, unsigned int *at)
 {
 	unsigned int size = mt_perm_size(perm);
 	unsigned int i;
@@ -68,7 +68,7 @@ int mt_leaf_search(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, un
 	*at = i;
 	return -1;
 }
-KVT_EXPORT_FOR_TESTS(mt_leaf_search);
+KVT_EXPORT_FOR_TESTS(mt_leaf_place);
 
 static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
 {
@@ -218,7 +218,7 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 	for (;;) {
 		if (v & MT_DELETED)
 			return mt_probe_restart(p);
-		n = mt_leaf_search(leaf, mt_leaf_perm(leaf), p->slice, rank, &at);
+		n = mt_leaf_place(leaf, mt_leaf_perm(leaf), p->slice, rank, &at);
 		kvt_park_loose(KVT_PARK_READ_SLOT);
 		slot = n < 0 ? 0 : mt_leaf_slot(leaf, n);
 		kvt_park_loose(KVT_PARK_READ_CHECK);
@@ -233,7 +233,7 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 	if (n < 0)
 		return false;
 	if (mt_slot_is_layer(slot)) {
-		mt_probe_enter(p, mt_slot_layer(slot), p->off + MT_SLICE);
+		mt_probe_enter(p, mt_slot_to_layer(slot), p->off + MT_SLICE);
 		return true;
 	}
 	/* Who wants the place only compares the key when the leaf is locked. */
@@ -399,14 +399,14 @@ struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off)
 					mt_slice(probe->key, probe->len, layer), &v);
 		if (IS_ERR_OR_NULL(leaf))
 			return leaf ? ERR_CAST(leaf) : ERR_PTR(-EAGAIN);
-		n = mt_leaf_search(leaf, mt_leaf_perm(leaf), probe->slice,
-				   MT_RANK_LONG, &at);
+		n = mt_leaf_place(leaf, mt_leaf_perm(leaf), probe->slice,
+				  MT_RANK_LONG, &at);
 		slot = n < 0 ? 0 : mt_leaf_slot(leaf, n);
 		if (mt_changed(&leaf->node, v))
 			return ERR_PTR(-EAGAIN);
 		if (!mt_slot_is_layer(slot))
 			return NULL;
-		root = mt_slot_layer(slot);
+		root = mt_slot_to_layer(slot);
 	}
 	return root;
 }

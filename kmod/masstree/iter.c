@@ -302,7 +302,7 @@ static int mt_iter_enter(struct mt_iter *it, struct mt_probe *probe, const struc
 		iter->len = off;
 		iter->bound = iter->reverse ? KVT_PAST : KVT_AFTER;
 	}
-	return mt_iter_descend(it, probe, mt_slot_layer(e->slot), off);
+	return mt_iter_descend(it, probe, mt_slot_to_layer(e->slot), off);
 }
 
 /*
@@ -456,7 +456,7 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 				return mt_iter_stop(it, &probe, value);
 			}
 			ret = mt_iter_enter(it, &probe, e);
-			if (sweeping && !ret && mt_layer_is_thin(mt_slot_layer(e->slot))) {
+			if (sweeping && !ret && mt_layer_is_thin(mt_slot_to_layer(e->slot))) {
 				iter->len = it->now->off;
 				iter->bound = KVT_AFTER;
 				ret = -ESTALE;

@@ -76,7 +76,7 @@ static void mt_layer_shrink(struct mt_tree *tree, struct mt_node *root)
 	kvt_park(KVT_PARK_SHRINK_LOCKED);
 	mt_set_beside(child, root);
 	if (up)
-		mt_leaf_set_slot(up, slot, mt_layer_slot(child));
+		mt_leaf_set_slot(up, slot, mt_layer_to_slot(child));
 	else
 		mt_set_root(tree, child);
 	kvt_park(KVT_PARK_SHRINK_PUBLISHED);

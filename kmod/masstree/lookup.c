@@ -67,7 +67,7 @@ static __always_inline enum mt_calm_step mt_calm_leaf(struct mt_calm *c, u64 v)
 	if (n < 0)
 		return MT_CALM_NONE;
 	if (mt_slot_is_layer(slot)) {
-		mt_calm_layer(c, mt_slot_layer(slot), c->off + MT_SLICE);
+		mt_calm_layer(c, mt_slot_to_layer(slot), c->off + MT_SLICE);
 		return MT_CALM_MORE;
 	}
 	c->off += min(rank, MT_SLICE);

@@ -169,7 +169,7 @@ static void mt_destroy_leaf(struct mt_tree *tree, struct mt_leaf *leaf, struct m
 		unsigned long slot = leaf->slot[mt_perm_slot(leaf->perm, i)];
 
 		if (mt_slot_is_layer(slot)) {
-			mt_doom(list, mt_slot_layer(slot));
+			mt_doom(list, mt_slot_to_layer(slot));
 			continue;
 		}
 		value = mt_slot_value(slot);

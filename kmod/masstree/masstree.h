@@ -113,7 +113,7 @@ void mt_probe_end(struct mt_probe *probe);
 struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u32 off,
 				 u64 slice, u64 *version);
 
-int mt_leaf_search(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, unsigned int *at);
+int mt_leaf_place(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, unsigned int *at);
 
 struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 version, u64 slice);
 struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off);

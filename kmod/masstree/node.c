@@ -296,7 +296,7 @@ static unsigned int mt_slot_of(const struct mt_leaf *leaf, struct mt_node *root)
 
 	for (i = 0; i < mt_perm_size(leaf->perm); i++) {
 		n = mt_perm_slot(leaf->perm, i);
-		if (leaf->slot[n] == mt_layer_slot(root))
+		if (leaf->slot[n] == mt_layer_to_slot(root))
 			return n;
 	}
 	WARN_ON_ONCE(1);

@@ -98,7 +98,7 @@ static inline bool mt_slot_is_layer(unsigned long slot)
 	return slot & MT_SLOT_LAYER;
 }
 
-static inline struct mt_node *mt_slot_layer(unsigned long slot)
+static inline struct mt_node *mt_slot_to_layer(unsigned long slot)
 {
 	return (struct mt_node *)(slot & ~MT_SLOT_LAYER);
 }
@@ -114,7 +114,7 @@ static __always_inline void mt_prefetch_slot(unsigned long slot)
 	kvt_value_prefetch((void *)(slot & ~MT_SLOT_LAYER));
 }
 
-static inline unsigned long mt_layer_slot(struct mt_node *root)
+static inline unsigned long mt_layer_to_slot(struct mt_node *root)
 {
 	return (unsigned long)root | MT_SLOT_LAYER;
 }

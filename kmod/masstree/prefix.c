@@ -126,7 +126,7 @@ static bool mt_prefix_take(struct mt_prefix *p, const struct mt_prefix_leaf *see
 	struct kvt_value *value = NULL;
 
 	if (mt_slot_is_layer(seen->beyond)) {
-		*below = mt_slot_layer(seen->beyond);
+		*below = mt_slot_to_layer(seen->beyond);
 		mt_prefetch(*below, true);
 	} else if (seen->beyond) {
 		value = mt_prefix_beyond(p, seen->beyond);

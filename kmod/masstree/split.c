@@ -122,7 +122,7 @@ static void mt_fill_right(struct mt_leaf *right, const struct mt_leaf_keys *keys
 		mt_leaf_fill(right, i - first, e->slice, e->rank, e->slot);
 		right->perm = mt_perm_insert(right->perm, i - first);
 		if (mt_slot_is_layer(e->slot))
-			mt_set_up(mt_slot_layer(e->slot), right);
+			mt_set_up(mt_slot_to_layer(e->slot), right);
 	}
 	right->lowkey = keys->entry[first].slice;
 }
@@ -294,7 +294,7 @@ static struct mt_inner *mt_grow_root(struct mt_tree *tree, struct mt_change *c,
 	mt_set_parent(left, root);
 	mt_set_parent(right, root);
 	if (c->up)
-		mt_leaf_set_slot(c->up, c->up_slot, mt_layer_slot(&root->node));
+		mt_leaf_set_slot(c->up, c->up_slot, mt_layer_to_slot(&root->node));
 	else
 		mt_set_root(tree, &root->node);
 	mt_stat(tree, KVTREE_STAT_ROOT_GROW);

@@ -78,7 +78,7 @@ static struct mt_node *mt_stem_next(struct mt_node *node)
 	if (!mt_is_leaf(node))
 		return mt_inner(node)->child[0];
 	leaf = mt_leaf(node);
-	return mt_slot_layer(leaf->slot[mt_perm_slot(leaf->perm, 0)]);
+	return mt_slot_to_layer(leaf->slot[mt_perm_slot(leaf->perm, 0)]);
 }
 
 static void mt_stem_mark(struct mt_stem *stem)

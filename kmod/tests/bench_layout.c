@@ -77,7 +77,7 @@ static int add_leaf(struct layout *l, struct mt_leaf *leaf)
 		struct kvt_value *v = mt_slot_value(slot);
 
 		if (mt_slot_is_layer(slot))
-			err = add_nodes(l, mt_slot_layer(slot));
+			err = add_nodes(l, mt_slot_to_layer(slot));
 		else
 			err = layout_add(l, VALUE, v, v->size);
 	}

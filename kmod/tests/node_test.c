@@ -323,15 +323,15 @@ static void search_tells_all_ten_lengths_of_a_slice_apart(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, leaf);
 	fill_leaf(leaf, slice);
 	for (rank = 0; rank <= MT_RANK_LONG; rank++) {
-		KUNIT_EXPECT_EQ(test, 10 - rank, mt_leaf_search(leaf, leaf->perm, slice, rank,
-								&at));
+		KUNIT_EXPECT_EQ(test, 10 - rank, mt_leaf_place(leaf, leaf->perm, slice, rank,
+							       &at));
 		KUNIT_EXPECT_EQ(test, 1 + rank, at);
 	}
-	KUNIT_EXPECT_EQ(test, -1, mt_leaf_search(leaf, leaf->perm, slice - 1, 8, &at));
+	KUNIT_EXPECT_EQ(test, -1, mt_leaf_place(leaf, leaf->perm, slice - 1, 8, &at));
 	KUNIT_EXPECT_EQ(test, 0, at);
-	KUNIT_EXPECT_EQ(test, -1, mt_leaf_search(leaf, leaf->perm, slice + 1, 2, &at));
+	KUNIT_EXPECT_EQ(test, -1, mt_leaf_place(leaf, leaf->perm, slice + 1, 2, &at));
 	KUNIT_EXPECT_EQ(test, 11, at);
-	KUNIT_EXPECT_EQ(test, -1, mt_leaf_search(leaf, leaf->perm, ~0ull, 0, &at));
+	KUNIT_EXPECT_EQ(test, -1, mt_leaf_place(leaf, leaf->perm, ~0ull, 0, &at));
 	KUNIT_EXPECT_EQ(test, 12, at);
 }
 
@@ -342,7 +342,7 @@ static void expect_found(struct kunit *test, const struct mt_leaf *leaf, u64 sli
 	u32 rank;
 
 	for (rank = 0; rank <= MT_RANK_LONG; rank++)
-		KUNIT_EXPECT_EQ(test, mt_leaf_search(leaf, leaf->perm, slice, rank, &at),
+		KUNIT_EXPECT_EQ(test, mt_leaf_place(leaf, leaf->perm, slice, rank, &at),
 				mt_leaf_find(leaf, leaf->perm, slice, rank));
 }
 
