@@ -127,7 +127,7 @@ static long ioctl_op(struct kvt_session *session, void __user *arg, size_t usize
 		done = kvt_get_quick(session->store, &op);
 		if (likely(done))
 			kvt_get_quick_count(session->store, &op);
-		kvt_store_leave_rcu(session->store);
+		kvt_session_leave_rcu(session);
 	}
 	if (likely(done))
 		return kvt_copy_answers_out((uintptr_t)arg, usize, &op, 1) ? 0 : -EFAULT;
@@ -284,7 +284,7 @@ static long ioctl_checkpoint(struct kvt_session *session, const void *in, void _
 	err = -EOPNOTSUPP;
 	if (session->store->log)
 		err = kvt_log_checkpoint(session->store->log);
-	kvt_store_leave(session->store);
+	kvt_session_leave(session);
 	return err;
 }
 
@@ -336,7 +336,7 @@ static long ioctl_stat(struct kvt_session *session, const void *in, void __user 
 		return -ESTALE;
 	for (id = 0; session->access && id < nr; id++)
 		values[id] = kvt_store_stat(session->store, id);
-	kvt_store_leave(session->store);
+	kvt_session_leave(session);
 	if (!session->access)
 		return -EACCES;
 	if (copy_to_user(u64_to_user_ptr(args->values), values, nr * sizeof(*values)) ||
@@ -356,7 +356,7 @@ static long ioctl_engine_stat(struct kvt_session *session, void __user *arg, siz
 	if (!kvt_session_enter(session))
 		return -ESTALE;
 	err = session->access ? kvt_store_engine_stat(session->store, &stat) : -EACCES;
-	kvt_store_leave(session->store);
+	kvt_session_leave(session);
 	return err ?: copy_struct_out(arg, usize, &stat, sizeof(stat));
 }
 
@@ -385,7 +385,7 @@ static long ioctl_bpf_access(struct kvt_session *session, const void *in, void _
 	if (!kvt_session_enter(session))
 		return -ESTALE;
 	err = bpf_access(session->store, args->allow);
-	kvt_store_leave(session->store);
+	kvt_session_leave(session);
 	return err;
 }
 
@@ -403,7 +403,7 @@ static long ioctl_bpf_bind(struct kvt_session *session, const void *in, void __u
 	err = -EACCES;
 	if (session->access && !(args->access & ~session->access))
 		err = kvt_bpf_map_bind(session->store, args->map_fd, args->access);
-	kvt_store_leave(session->store);
+	kvt_session_leave(session);
 	return err;
 }
 
@@ -418,7 +418,7 @@ static long ioctl_bpf_unbind(struct kvt_session *session, const void *in, void _
 		return -ESTALE;
 	if (kvt_store_owned(session->store))
 		err = kvt_unbind(session->store, args->map_id);
-	kvt_store_leave(session->store);
+	kvt_session_leave(session);
 	return err;
 }
 
@@ -434,7 +434,7 @@ static long ioctl_bpf_binding(struct kvt_session *session, void __user *arg, siz
 	if (!kvt_session_enter(session))
 		return -ESTALE;
 	err = session->access ? kvt_bindings_list(session->store, &info) : -EACCES;
-	kvt_store_leave(session->store);
+	kvt_session_leave(session);
 	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
 }
 
@@ -450,7 +450,7 @@ static long ioctl_bpf_hook(struct kvt_session *session, void __user *arg, size_t
 	if (!kvt_session_enter(session))
 		return -ESTALE;
 	err = session->access ? kvt_hook_list(session->store, &info) : -EACCES;
-	kvt_store_leave(session->store);
+	kvt_session_leave(session);
 	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
 }
 
@@ -555,7 +555,7 @@ static int session_fsync(struct file *file, loff_t start, loff_t end, int datasy
 		err = -EACCES;
 	else if (log)
 		err = kvt_log_sync(log, kvt_log_dirty_epoch(log));
-	kvt_store_leave(session->store);
+	kvt_session_leave(session);
 	return err;
 }
 

@@ -34,7 +34,7 @@ void kvt_session_free(struct kvt_session *session);
  *
  * Context: any.
  *
- * Return: true, and kvt_store_leave() must follow; false if it was destroyed or
+ * Return: true, and kvt_session_leave() must follow; false if it was destroyed or
  * never was.
  */
 static inline bool kvt_session_enter(const struct kvt_session *session)
@@ -43,17 +43,39 @@ static inline bool kvt_session_enter(const struct kvt_session *session)
 }
 
 /**
+ * kvt_session_leave() - end of kvt_session_enter()
+ * @session: the session
+ *
+ * Context: any.
+ */
+static inline void kvt_session_leave(const struct kvt_session *session)
+{
+	kvt_store_leave(session->store);
+}
+
+/**
  * kvt_session_enter_rcu() - look at what is in the session's store, briefly
  * @session: the session
  *
  * Context: any.
  *
- * Return: true, under rcu_read_lock(), and kvt_store_leave_rcu() must follow;
+ * Return: true, under rcu_read_lock(), and kvt_session_leave_rcu() must follow;
  * false if it was destroyed or never was.
  */
 static inline bool kvt_session_enter_rcu(const struct kvt_session *session)
 {
 	return session->store && kvt_store_enter_rcu(session->store);
+}
+
+/**
+ * kvt_session_leave_rcu() - end of kvt_session_enter_rcu()
+ * @session: the session
+ *
+ * Context: any.
+ */
+static inline void kvt_session_leave_rcu(const struct kvt_session *session)
+{
+	kvt_store_leave_rcu(session->store);
 }
 
 /**

@@ -350,7 +350,7 @@ static bool call_quick(struct call *call)
 		call_count(call, KVTREE_STAT_URING);
 		kvt_get_quick_count(session->store, &call->op);
 	}
-	kvt_store_leave_rcu(session->store);
+	kvt_session_leave_rcu(session);
 	if (unlikely(!done))
 		call->op.val_len = room;
 	return done;
