@@ -89,9 +89,9 @@ static long ioctl_batch(struct kvt_session *session, void __user *arg, size_t us
 	return sync_err ?: err;
 }
 
-/* Any operation. */
-static noinline long op_run(struct kvt_session *session, struct kvtree_op __user *user,
-			    struct kvtree_op *op)
+/* Any operation, where ioctl_op() has not found the answer at once. */
+static noinline long ioctl_op_slow(struct kvt_session *session, struct kvtree_op __user *user,
+				   struct kvtree_op *op)
 {
 	struct kvt_op_ctx ctx = kvt_session_ctx(session);
 	bool inside = true;
@@ -131,7 +131,7 @@ static long ioctl_op(struct kvt_session *session, void __user *arg, size_t usize
 	}
 	if (likely(done))
 		return kvt_copy_answers_out((uintptr_t)arg, usize, &op, 1) ? 0 : -EFAULT;
-	return op_run(session, arg, &op);
+	return ioctl_op_slow(session, arg, &op);
 }
 
 static long ioctl_store_create(struct kvt_session *session, const void *in, void __user *arg)
