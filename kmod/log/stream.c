@@ -221,15 +221,15 @@ bool kvt_stream_close(struct kvt_stream *s, u64 epoch)
 	return sealed;
 }
 
-/* The oldest sealed buffer but for so many, or NULL. */
-static struct kvt_log_buf *stream_sealed(struct kvt_stream *s, u32 but)
+/* The oldest sealed buffer after the first @skip, or NULL. */
+static struct kvt_log_buf *stream_sealed(struct kvt_stream *s, u32 skip)
 {
 	struct kvt_log_buf *buf = NULL;
 
 	local_bh_disable();
 	raw_spin_lock(&s->lock);
-	if (s->nr_sealed > but)
-		buf = &s->buf[(s->first + but) % KVT_LOG_BUFS];
+	if (s->nr_sealed > skip)
+		buf = &s->buf[(s->first + skip) % KVT_LOG_BUFS];
 	raw_spin_unlock(&s->lock);
 	local_bh_enable();
 	return buf;

@@ -234,21 +234,21 @@ static void fault_clear(struct fault_disk *fd)
 	fd->stale = false;
 }
 
-static void undos_do(struct fault_disk *fd, struct list_head *undos, pgoff_t but, pgoff_t nr)
+static void undos_do(struct fault_disk *fd, struct list_head *undos, pgoff_t kept, pgoff_t nr)
 {
 	struct undo *undo;
 
 	list_for_each_entry(undo, undos, list)
-		if (undo->index - but >= nr)
+		if (undo->index - kept >= nr)
 			memcpy_to_page(xa_load(&fd->pages, undo->index), 0, undo->data, PAGE_SIZE);
 	undos_free(undos);
 }
 
-/* It is as it was before, but for some pages. */
-static void cache_lose(struct fault_disk *fd, pgoff_t but, pgoff_t nr)
+/* All is as it was before, except @nr pages from @kept on. */
+static void cache_lose(struct fault_disk *fd, pgoff_t kept, pgoff_t nr)
 {
-	undos_do(fd, &fd->undos, but, nr);
-	undos_do(fd, &fd->lost, but, nr);
+	undos_do(fd, &fd->undos, kept, nr);
+	undos_do(fd, &fd->lost, kept, nr);
 }
 
 /* One piece, which is of one page here and there. */
