@@ -32,8 +32,6 @@ static inline unsigned long kvt_ioc_sized(unsigned long request, size_t size)
 
 struct kvtree {
 	int fd;
-	/* The module has no KVTREE_IOC_OP; any thread may find that out. */
-	bool no_ioc_op;
 };
 
 /*

@@ -37,41 +37,22 @@ KVTREE_API int kvtree_submit(const struct kvtree *kv, struct kvtree_op *op,
 	return err;
 }
 
-/*
- * KVTREE_IOC_OP, or -ENOTTY where the module is too old for it.  A signal that
- * comes before the operation was executed interrupts the call: it goes on.
- */
-static int run_alone(const struct kvtree *kv, struct kvtree_op *op)
-{
-	/* The session is constant to the caller; this is no part of what it sees. */
-	bool *missing = (bool *)&kv->no_ioc_op;
-
-	/* Relaxed: a thread that does not know yet finds out for itself. */
-	if (__atomic_load_n(missing, __ATOMIC_RELAXED))
-		return -ENOTTY;
-	while (ioctl(kv->fd, KVTREE_IOC_OP, op) < 0) {
-		if (errno == ENOTTY)
-			__atomic_store_n(missing, true, __ATOMIC_RELAXED);
-		if (errno != EINTR)
-			return -errno;
-	}
-	return 0;
-}
-
 /**
  * kvt_run_one() - execute one operation
  * @kv: the session
  * @op: the operation
  *
+ * A signal that comes before the operation was executed interrupts the call: it
+ * goes on.
+ *
  * Return: its result, or the negative errno of the call
  */
 int kvt_run_one(const struct kvtree *kv, struct kvtree_op *op)
 {
-	int err = run_alone(kv, op);
-
-	if (err == -ENOTTY)
-		err = kvtree_submit(kv, op, 1, NULL);
-	return err ? err : op->result;
+	while (ioctl(kv->fd, KVTREE_IOC_OP, op) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return op->result;
 }
 
 /**

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Calls of libkvtree for a single key: they take KVTREE_IOC_OP, and a batch
- * where the module is too old for it, and nobody sees a difference.
+ * Calls of libkvtree for a single key: they take KVTREE_IOC_OP, and no batch.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -20,25 +19,15 @@ FIXTURE(calls) {
 	struct kvtree *kv;
 };
 
-FIXTURE_VARIANT(calls) {
-	__u32 absent;		/* the ioctl that is not there */
-};
-
-FIXTURE_VARIANT_ADD(calls, single) { .absent = KVTREE_IOC_BATCH };
-FIXTURE_VARIANT_ADD(calls, old_module) { .absent = KVTREE_IOC_OP };
-
-/*
- * An ioctl that fails for this process from here on.  Each test has a process
- * of its own, and of two such rules the later one decides.
- */
-static void forbid_ioctl(__u32 cmd, int err)
+/* Batches fail for this process from here on; each test has a process of its own. */
+static void forbid_batches(void)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_ioctl, 0, 3),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, cmd, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | err),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, KVTREE_IOC_BATCH, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog prog = { .len = NR(filter), .filter = filter };
@@ -55,7 +44,7 @@ FIXTURE_SETUP(calls)
 	fd = kvt_store(self->env.dev, self->env.name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, kvtree_from_fd(fd, &self->kv));
-	forbid_ioctl(variant->absent, ENOTTY);
+	forbid_batches();
 }
 
 FIXTURE_TEARDOWN(calls)
@@ -195,25 +184,6 @@ TEST_F(calls, threads_share_a_session)
 		ASSERT_EQ(0, pthread_join(thread[i], NULL));
 	ASSERT_EQ(0, kvtree_add(self->kv, "number", 6, 0, 0, 0, &sum, NULL));
 	EXPECT_EQ(2000 * NR(thread), sum);
-}
-
-TEST(session_remembers_that_the_module_is_old)
-{
-	struct kvt_env env;
-	struct kvtree *kv, *other;
-
-	kvt_env_init(&env, "calls", 0, 0);
-	ASSERT_EQ(0, kvtree_from_fd(kvt_store(env.dev, env.name, KVTREE_OPEN_WRITE), &kv));
-	ASSERT_EQ(0, kvtree_from_fd(kvt_store(env.dev, env.name, KVTREE_OPEN_WRITE), &other));
-	forbid_ioctl(KVTREE_IOC_OP, ENOTTY);
-	EXPECT_EQ(0, kvtree_put(kv, "key", 3, "value", 5, 0, NULL));
-	/* Whoever tries now is told. */
-	forbid_ioctl(KVTREE_IOC_OP, EIO);
-	EXPECT_EQ(0, kvtree_put(kv, "key", 3, "value", 5, 0, NULL));
-	EXPECT_EQ(-EIO, kvtree_put(other, "key", 3, "value", 5, 0, NULL));
-	kvtree_close(kv);
-	kvtree_close(other);
-	kvt_env_exit(&env);
 }
 
 TEST_HARNESS_MAIN
