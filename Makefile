@@ -169,7 +169,8 @@ docs:
 # kernel, whose headers may be gone.
 clean:
 	@for d in lib tools tools/bench/stock tools/bench/bpf tools/bench/log \
-		tools/examples selftests; do \
+		tools/examples selftests selftests/crash selftests/format selftests/fuzz \
+		selftests/history; do \
 		[ ! -e $$d/Makefile ] || $(MAKE) -s -C $$d clean; done
 	@find kmod -name '*.o' -o -name '*.ko' -o -name '*.mod' -o \
 		-name '*.mod.c' -o -name '.*.cmd' -o -name '*.o.d' \
