@@ -200,6 +200,7 @@ int kvtree_store_create(const struct kvtree *kv,
  * Return: 0, or
  *	-EPERM		the caller has not CAP_SYS_ADMIN
  *	-ENOENT		no store has this name
+ *	-EBUSY		the store is durable, or is being attached: see kvtree_store_detach()
  *	-ENAMETOOLONG	the name has KVTREE_NAME_MAX bytes or more
  */
 int kvtree_store_destroy(const struct kvtree *kv, const char *name);
