@@ -87,7 +87,7 @@ main()
 	copy_sources "$OUT/programs" "$TREE/"
 	TREE=$OUT/programs
 	build_programs
-	modules=$(test_modules)
+	modules=$(test_modules "$kernel")
 	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" 0
 	LIMIT=$TIMEOUT run_logged "$LOGS/output.log" "$LANE: running" lane_progress \
 		boot "$kernel" || true

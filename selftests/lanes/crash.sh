@@ -38,6 +38,7 @@ set -euo pipefail
 CRASH=$TOP/selftests/crash/crash
 IMAGES=$TOP/selftests/format
 TIMEOUT=${LANE_TIMEOUT:-900}
+LEAST=25
 SEED=${CRASH_SEED:-1}
 ROUND=0
 RESULTS=0

@@ -22,6 +22,7 @@ set -euo pipefail
 FUZZ=$TOP/selftests/fuzz
 FUZZ_TIME=${FUZZ_TIME:-40}
 MEMORY=4G
+[ -n "${INPUT:-}${FUZZ_MERGE:-}" ] || LEAST=2
 
 build_programs()
 {

@@ -23,7 +23,7 @@ set -euo pipefail
 . "$LANES/uml-lib.sh"
 
 HISTORY=$TOP/selftests/history
-PARTS=${PARTS:-uml stock}
+LEAST=6
 SECONDS_EACH=$(((${HISTORY_TIME:-60} + 5) / 6))
 SEED=${HISTORY_SEED:-1}
 MEMORY=2G
@@ -138,10 +138,10 @@ main()
 
 	lane_begin history
 	"$LANES/deps.sh" history
-	[[ $PARTS != *stock* ]] || programs+=(history-bpf)
+	[[ ${PARTS:-stock} != *stock* ]] || programs+=(history-bpf)
 	in_tree run_logged "$LOGS/programs.log" 'history: building' '' \
 		build_programs "${programs[@]}"
-	for part in $PARTS; do
+	for part in ${PARTS:-uml stock}; do
 		record "$part"
 	done
 	run_logged "$LOGS/check.log" 'history: checking' '' check

@@ -91,13 +91,19 @@ build_module()
 	exec 5>&-
 }
 
-# The module's test modules. A benchmark beside them is not a test, and disks are for programs.
+# test_modules KERNEL: the module's test modules, which there have to be where the kernel has
+# KUnit. A benchmark beside them is not a test, and disks are for programs.
 test_modules()
 {
+	local list
+
 	# What was built now: 6.12 lists .o files there, later ones too.
-	sed -n 's,^.*\(kmod/tests/[^/]*\)\.k\?o$,\1.ko,p' \
-		"$MODULE_DIR/modules.order" | grep -v -e bench -e fault |
-		sed "s,^,$MODULE_DIR/," || true
+	list=$(sed -n -e 's,^.*\(kmod/tests/[^/]*\)\.k\?o$,\1.ko,; T' -e '/bench/d' -e '/fault/d' \
+		-e "s,^,$MODULE_DIR/,p" "$MODULE_DIR/modules.order") ||
+		die 'it is not known what was built'
+	[ -n "$list" ] || ! "${INSIDE[@]}" grep -q '^CONFIG_KUNIT=[my]' "$1/.config" ||
+		die 'no test modules were built, and the kernel has KUnit'
+	echo "$list"
 }
 
 # in_tree CMD...: one at a time builds in the tree, which several lanes share.
@@ -337,11 +343,12 @@ drop_empty()
 	[ -z "$dropped" ] || [ -n "$left" ] || die "nothing matches T=$T"
 }
 
-# How many tests a lane has at the least, about two thirds of those it had when this was
-# written: a list that came out empty, or half, is not to look as if all were well.
+# How many tests a lane has at the least: LEAST is about two thirds of those that "make check"
+# had when this was written. A list that came out empty, or half, is not to look as if all were
+# well. Of a part, nobody knows how many there are.
 least()
 {
-	if [ -n "$T$ENGINE${KVT_SOURCE:-}${KVT_TREE:-}" ]; then
+	if [ -n "$T$ENGINE${KVT_SOURCE:-}${KVT_TREE:-}${PARTS:-}" ]; then
 		echo 0
 	else
 		echo "${LEAST:-0}"

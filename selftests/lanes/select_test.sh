@@ -75,8 +75,21 @@ left()
 	(cd "$LOGS" && echo ./[1-9]*.ktap)
 }
 
+# modules CONFIG PATH...: the test modules of a kernel with that line, when these were built.
+modules()
+{
+	MODULE_DIR=$DIR/bench
+	mkdir -p "$MODULE_DIR"
+	echo "$1" >"$MODULE_DIR/.config"
+	shift
+	printf '%s\n' "$@" >"$MODULE_DIR/modules.order"
+	(test_modules "$MODULE_DIR") 2>&1 | sed "s,$MODULE_DIR/,," | xargs
+}
+
 main()
 {
+	local order=(/fault/kmod/tests/kvt_test.ko kmod/tests/bench.ko kmod/kvtree.ko kmod/tests/a.o)
+	local none='select_test.sh: no test modules were built, and the kernel has KUnit'
 	local nothing='TAP version 13\n1..0\n# PASSED\n' one='TAP version 13\n1..1\nok 1 one\n'
 
 	make_ring
@@ -92,6 +105,15 @@ main()
 	expect 'a pattern of cases' "$(ran -t 'one*')" 'global.one_more ring.one'
 	expect 'but a pattern' "$(ran -T '*er' -f 'r*')" 'ring.one'
 	expect 'no case' "$(ran -t none)" ''
+
+	expect 'test modules' "$(modules CONFIG_KUNIT=m "${order[@]}")" \
+		'kmod/tests/kvt_test.ko kmod/tests/a.ko'
+	expect 'no test modules' "$(modules CONFIG_KUNIT=y kmod/kvtree.ko)" "$none"
+	expect 'no KUnit' "$(modules '# CONFIG_KUNIT is not set' kmod/kvtree.ko)" ''
+	LEAST=5
+	expect 'least of all' "$(T='' least)" 5
+	expect 'least of a part' "$(T=x least)$(T='' ENGINE=bwtree least)$(T='' PARTS=x least)" 000
+	unset LEAST
 
 	T=x
 	expect 'nothing ran' "$(left "$nothing")" 'select_test.sh: nothing matches T=x'

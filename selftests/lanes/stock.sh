@@ -36,7 +36,7 @@ settings()
 		# which kernel reads them.
 		LEFT_OUT='run-bench|run-boot|run-docs|run-link|run-man|run-python|run-tool|damaged'
 		# BPF, which is not in uml.
-		SECOND='bpf_kfuncs' LEAST=300
+		SECOND='bpf_kfuncs' LEAST=420
 		# uml has them, which is not emulated. What only reads and changes the index
 		# does nothing that a kernel could do otherwise.
 		if [ "$SHORT" = 1 ]; then
@@ -44,7 +44,7 @@ settings()
 			LEFT_OUT+='|ring|uring_storm|uring_model'
 		fi;;
 	stock-7)
-		TREE=$OUT/tree LEAST=60
+		TREE=$OUT/tree LEAST=210
 		# What another kernel, or a newer compiler and C library, may do
 		# otherwise: io_uring, BPF, rights, the life of the module. These
 		# are not about the kernel:
@@ -90,7 +90,7 @@ main()
 	build_module "$KERNEL_DIR"
 	[ -z "$ROOT" ] || copy_sources "$TREE" "$TOP/"
 	build_programs
-	modules=$(test_modules)
+	modules=$(test_modules "$KERNEL_DIR")
 	[ -n "$PROGRAMS$modules" ] || die "no program matches T=$T"
 	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" 0
 	LIMIT=$TIMEOUT run_logged "$LOGS/output.log" "$LANE: running" lane_progress \

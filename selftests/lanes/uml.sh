@@ -21,7 +21,7 @@ settings()
 {
 	case $1 in
 	uml)
-		TIMEOUT=${LANE_TIMEOUT:-700} LEAST=800
+		TIMEOUT=${LANE_TIMEOUT:-700} LEAST=1000
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-600} PROGRAM_TIMEOUT=360 MEMORY=2G KMEMLEAK=0
 		# What reads and changes the index in all ways, and the log's replay.
 		SECOND='abi|scan|stores|many|cursor|calls'
@@ -36,7 +36,7 @@ settings()
 		fi;;
 	uml-debug)
 		# KASAN keeps a byte for every eight and a quarantine.
-		TIMEOUT=${LANE_TIMEOUT:-1300} LEAST=400
+		TIMEOUT=${LANE_TIMEOUT:-1300} LEAST=750
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1200 MEMORY=4G
 		KMEMLEAK=${KVT_LEAKS:-1}
 		# These are about the library and what is around it, and most of
@@ -75,7 +75,7 @@ main()
 	kernel=$("$LANES/kernel.sh" "$1")
 	build_module "$kernel" ARCH=um
 	build_programs
-	modules=$(test_modules)
+	modules=$(test_modules "$kernel")
 	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" "$KMEMLEAK"
 	LIMIT=$TIMEOUT run_logged "$CONSOLE" "$LANE: running" lane_progress \
 		boot "$kernel" || true

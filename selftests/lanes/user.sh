@@ -28,8 +28,8 @@ fi
 THREADED='kvt_* *hazard *_steps *_reclaim'
 # Seconds for which the suites may say nothing.
 TIMEOUT=${LANE_TIMEOUT:-700}
-LEAST=200
 SANITIZERS=${SANITIZERS:-asan tsan}
+[ "$SANITIZERS" != 'asan tsan' ] || LEAST=370
 
 # Does T select what is no suite?
 want()
