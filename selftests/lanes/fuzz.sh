@@ -7,8 +7,9 @@
 # failure.
 #
 # FUZZ_TIME is for how many seconds (40). What reaches something new stays in
-# build/fuzz/corpus; selftests/fuzz/corpus is what it begins with. FUZZ_MERGE=1 runs no
-# others: it leaves those of both that are needed in build/fuzz/merged. INPUT=FILE runs that
+# build/fuzz/corpus; selftests/fuzz/corpus is what it begins with. In "make check" it begins
+# with that alone, and with one seed, so as not to depend on earlier runs. FUZZ_MERGE=1 runs
+# no others: it leaves those of both that are needed in build/fuzz/merged. INPUT=FILE runs that
 # one alone.
 
 set -euo pipefail
@@ -21,6 +22,7 @@ set -euo pipefail
 
 FUZZ=$TOP/selftests/fuzz
 FUZZ_TIME=${FUZZ_TIME:-40}
+FUZZ_SEED=${FUZZ_SEED:-0}
 MEMORY=4G
 [ -n "${INPUT:-}${FUZZ_MERGE:-}" ] || LEAST=2
 
@@ -34,7 +36,7 @@ build_programs()
 # What the guest runs. An input after which the kernel has warned is kept beside the results.
 write_script()
 {
-	local corpora=("$OUT/corpus" "$FUZZ/corpus")
+	local corpora=("$CORPUS" "$FUZZ/corpus")
 
 	if [ -n "${INPUT:-}" ]; then
 		set -- "$(realpath "$INPUT")"
@@ -43,7 +45,7 @@ write_script()
 		mkdir "$OUT/merged"
 		set -- -merge=1 "$OUT/merged" "${corpora[@]}"
 	else
-		set -- -max_total_time="$FUZZ_TIME" -max_len=512 -len_control=20 \
+		set -- -seed="$FUZZ_SEED" -max_total_time="$FUZZ_TIME" -max_len=512 -len_control=20 \
 			-print_final_stats=1 "${corpora[@]}"
 	fi
 	{
@@ -95,7 +97,11 @@ main()
 
 	lane_begin fuzz
 	"$LANES/deps.sh" fuzz
-	mkdir -p "$OUT/corpus"
+	CORPUS=$OUT/corpus
+	if [ "$SHORT" = 1 ]; then
+		CORPUS=$LOGS/corpus FUZZ_SEED=1
+	fi
+	mkdir -p "$CORPUS"
 	kernel=$("$LANES/kernel.sh" uml-debug)
 	KVT_CFLAGS="${KVT_CFLAGS:-} -fsanitize-coverage=trace-pc" build_module "$kernel" ARCH=um
 	in_tree run_logged "$LOGS/programs.log" 'fuzz: building' '' build_programs

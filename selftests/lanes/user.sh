@@ -8,7 +8,8 @@
 # T=PATTERN selects suites, fuzz, fuzz-log and bench; see lane.sh. SANITIZERS are those
 # that the suites run with, asan and tsan. The fuzzer of the
 # engine runs for FUZZ_TIME seconds, that of what reads disks for a quarter of it. What
-# they find of interest stays in build/user/corpus and corpus-log.
+# they find of interest stays in build/user/corpus and corpus-log, but for "make check", which
+# begins with the committed corpus alone, so as not to depend on earlier runs.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -72,11 +73,11 @@ fuzz()
 {
 	local ok='not ok'
 
-	mkdir -p "$OUT/corpus"
+	mkdir -p "$CORPUS"
 	if timeout $((FUZZ_TIME + 300)) "$OUT/kvt-fuzz" -max_total_time="$FUZZ_TIME" \
 			-seed="$FUZZ_SEED" \
 			-detect_leaks=0 -timeout=60 -print_final_stats=1 \
-			-artifact_prefix="$LOGS/" "$OUT/corpus" \
+			-artifact_prefix="$LOGS/" "$CORPUS" \
 			"$TOP/tools/testing/fuzz/corpus" >"$LOGS/fuzz.log" 2>&1; then
 		ok='ok'
 	fi
@@ -92,13 +93,13 @@ fuzz_log()
 {
 	local ok='not ok' golden=$OUT/golden
 
-	mkdir -p "$OUT/corpus-log" "$golden"
+	mkdir -p "$CORPUS-log" "$golden"
 	if tar -xJf "$TOP/selftests/format/golden/v1.tar.xz" -C "$golden" &&
 		KVT_GOLDEN=$golden timeout $((FUZZ_TIME / 4 + 300)) "$OUT/kvt-fuzz-log" \
 			-seed="$FUZZ_SEED" \
 			-max_total_time=$((FUZZ_TIME / 4)) -max_len=64 -timeout=60 \
 			-print_final_stats=1 -artifact_prefix="$LOGS/log-" \
-			"$OUT/corpus-log" >"$LOGS/fuzz-log.log" 2>&1; then
+			"$CORPUS-log" >"$LOGS/fuzz-log.log" 2>&1; then
 		ok='ok'
 	fi
 	{
@@ -193,6 +194,8 @@ main()
 	local rc=0
 
 	lane_begin user
+	CORPUS=$OUT/corpus
+	[ "$SHORT" != 1 ] || CORPUS=$LOGS/corpus
 	"$LANES/deps.sh" user
 	# shellcheck disable=SC2046
 	run_logged "$LOGS/build.txt" 'user: building' '' \
