@@ -8,6 +8,7 @@
 #
 #   FOUND_BY	commands whose versions matter: $(CC) if not told
 #   FOUND_PKGS	libraries, by their names for pkg-config
+#   FOUND_ALSO	any other text that matters: the version of what has no --version
 
 PKG_CONFIG ?= pkg-config
 FOUND_BY   ?= $(CC)
@@ -18,7 +19,7 @@ found_command = $(1): $(shell $(1) --version 2>&1 | head -n 1);
 found_package = $(1): $(shell $(PKG_CONFIG) --modversion $(1) 2>/dev/null);
 FOUND_NOW := $(strip $(foreach c,$(FOUND_BY),$(call found_command,$(c))) \
 	$(foreach p,$(FOUND_PKGS),$(call found_package,$(p))) \
-	flags: $(CPPFLAGS) $(CFLAGS) $(LDFLAGS))
+	$(FOUND_ALSO) flags: $(CPPFLAGS) $(CFLAGS) $(LDFLAGS))
 
 .DEFAULT_GOAL := all
 

@@ -35,6 +35,16 @@ compiler()
 	END
 }
 
+# go_is VERSION: a Go that makes what it is told to make.
+go_is()
+{
+	fake go <<-END
+		[ "\$1" != version ] || { echo 'go version $1'; exit; }
+		echo "go \$*" >>$DIR/compiled
+		[ "\$1" != build ] || : >check
+	END
+}
+
 # library NAME VERSION: what pkg-config says; no version, no library.
 library()
 {
@@ -57,7 +67,7 @@ compiled()
 {
 	: >"$DIR/compiled"
 	make -s -C "$DIR/tree/$1" CC="$DIR/bin/cc" PKG_CONFIG="$DIR/bin/pkg-config" \
-		PYTHON=none BPF_CLANG= "${3:-all}" >"$DIR/make.log" 2>&1 || cat "$DIR/make.log"
+		CLANG="$DIR/bin/cc" GO="$DIR/bin/go" PYTHON=none BPF_CLANG= "${3:-all}" >"$DIR/make.log" 2>&1 || cat "$DIR/make.log"
 	grep -c -e "$2" "$DIR/compiled" || true
 }
 
@@ -94,7 +104,19 @@ main()
 
 	expect selftests ' -c ' '-gt 1' 'for the first time' abi
 	expect selftests ' -c ' '-eq 0' 'with nothing new' abi
+	expect selftests/fuzz '-c -o obj/input.o' '-eq 1' 'for the first time'
+	expect selftests/history '-c -o obj/work.o' '-eq 1' 'for the first time'
+	expect selftests/history ' -c ' '-eq 0' 'with nothing new'
+	go_is 1.19
+	expect selftests/history 'go build' '-eq 1' 'for the first time' check/check
+	expect selftests/history 'go build' '-eq 0' 'with nothing new' check/check
+	go_is 1.24
+	expect selftests/history 'go build' '-eq 1' 'another Go' check/check
+	library libbpf 1.5
+	expect selftests/history '-c -o obj/work.o' '-eq 1' 'a library was updated'
 	compiler 2
+	expect selftests/fuzz '-c -o obj/input.o' '-eq 1' 'another compiler'
+	expect selftests/history '-c -o obj/work.o' '-eq 1' 'another compiler'
 	expect lib ' -c ' '-gt 10' 'another compiler'
 	expect selftests ' -c ' '-gt 1' 'another compiler' abi
 
