@@ -120,6 +120,7 @@ TEST_F(engine, created_store_can_be_listed_opened_used_and_destroyed)
 		.mode = 0640, .uid = 1234, .gid = 5678,
 		.limit_bytes = 10 << 20, .limit_keys = 1000,
 	};
+	static const __u8 none[16];
 	struct kvtree_store_info info;
 	int fd;
 
@@ -136,7 +137,8 @@ TEST_F(engine, created_store_can_be_listed_opened_used_and_destroyed)
 	EXPECT_EQ(1000, info.limit_keys);
 	EXPECT_EQ(0, info.keys);
 	EXPECT_EQ(variant->page_size, info.page_size);
-	EXPECT_EQ(0, info.reserved2 | info.reserved[0] | info.reserved[1] | info.reserved[2]);
+	EXPECT_EQ(0, info.reserved2 | info.reserved);
+	EXPECT_EQ(0, memcmp(info.uuid, none, sizeof(none)));
 
 	fd = kvt_store(self->dev, self->name, RW);
 	ASSERT_LE(0, fd);

@@ -261,6 +261,15 @@ static void pause_a_moment(void)
 	nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
 }
 
+/* A device that is merely in use may be mounted, or another store's; one that is free a copy. */
+static bool is_of_store(const char *path, const struct kvtree_store_info *si)
+{
+	struct kvtree_device device;
+
+	return !inuse_free(path) && !kvtree_probe(path, &device, sizeof(device)) &&
+	       !memcmp(device.uuid, si->uuid, sizeof(device.uuid));
+}
+
 /*
  * There is a store of that name.  It is as it should be if it is this one, whoever
  * attached it; one that is still being recovered is waited for.
@@ -284,12 +293,13 @@ static int attached_already(const struct kvtree *kv, const struct attach *attach
 		return STATUS_ERROR;
 	}
 	for (i = 0; i < attach->args.nr_devices; i++) {
-		if (!inuse_free((const char *)(uintptr_t)attach->paths[i]))
+		if (is_of_store((const char *)(uintptr_t)attach->paths[i], &si))
 			continue;
 		warn("attach: there is a store '%s' already, and its devices are others", name);
 		return STATUS_ERROR;
 	}
-	warn("attach: the store '%s' is attached already", name);
+	if (!attach->all)
+		warn("attach: the store '%s' is attached already", name);
 	return STATUS_NOT;
 }
 
@@ -338,7 +348,7 @@ static int find_devices(struct device_set *set, const struct store_line *line, u
 
 static int attach_line(const struct attach *how, const struct store_line *line)
 {
-	struct attach attach = { .progress = how->progress };
+	struct attach attach = { .progress = how->progress, .all = how->all };
 	struct device_set set;
 	unsigned int i;
 	int status;
@@ -359,20 +369,6 @@ static int attach_line(const struct attach *how, const struct store_line *line)
 	return status;
 }
 
-static bool is_attached(const char *name)
-{
-	struct kvtree_store_info si;
-	struct kvtree *kv;
-	bool found;
-
-	tool.store = NULL;
-	kv = open_store(KVTREE_OPEN_READ);
-	found = store_info(kv, name, &si) && si.flags & KVTREE_STORE_DURABLE &&
-		!(si.flags & KVTREE_STORE_ATTACHING);
-	kvtree_close(kv);
-	return found;
-}
-
 /* All, but for those that wait to be asked for.  One that is attached is as it should be. */
 static int attach_all(const struct attach *attach, const struct stores *stores)
 {
@@ -382,8 +378,7 @@ static int attach_all(const struct attach *attach, const struct stores *stores)
 
 	for (i = 0; i < stores->nr; i++) {
 		line = &stores->line[i];
-		if (!line->noauto && !is_attached(line->store.name) &&
-		    attach_line(attach, line) > STATUS_NOT)
+		if (!line->noauto && attach_line(attach, line) > STATUS_NOT)
 			status = STATUS_ERROR;
 	}
 	return status;

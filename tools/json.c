@@ -4,7 +4,7 @@
  */
 #include <inttypes.h>
 
-#include "tool.h"
+#include "stores.h"
 
 /**
  * json_new() - an empty object
@@ -122,7 +122,8 @@ void json_add_u64(json_t *obj, const char *name, uint64_t n)
  */
 void json_add_store(json_t *obj, const struct kvtree_store_info *si)
 {
-	char mode[8];
+	static const uint8_t none[16];
+	char mode[8], uuid[37];
 
 	snprintf(mode, sizeof(mode), "%04o", si->mode);
 	json_add(obj, "name", json_string(si->name));
@@ -140,6 +141,10 @@ void json_add_store(json_t *obj, const struct kvtree_store_info *si)
 	json_add(obj, "sync", json_boolean(si->flags & KVTREE_STORE_SYNC));
 	json_add(obj, "attaching", json_boolean(si->flags & KVTREE_STORE_ATTACHING));
 	json_add(obj, "read_only", json_boolean(si->flags & KVTREE_STORE_READ_ONLY));
+	if (memcmp(si->uuid, none, sizeof(none))) {
+		uuid_text(uuid, si->uuid);
+		json_add(obj, "uuid", json_string(uuid));
+	}
 }
 
 /**

@@ -678,6 +678,9 @@ static void store_info(const struct kvt_store *store, struct kvtree_store_info *
 	info->page_size = store->index->env.page_size;
 	info->keys = kvt_store_stat(store, KVTREE_STAT_KEYS);
 	info->bytes = kvt_store_stat(store, KVTREE_STAT_BYTES);
+	/* The log of a store that is attaching comes, and may go, beside us. */
+	if (store->log && !store->attaching)
+		kvt_log_uuid(store->log, info->uuid);
 }
 
 /**

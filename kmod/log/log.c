@@ -463,6 +463,18 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 }
 
 /**
+ * kvt_log_uuid() - whose the devices of a log are
+ * @log: the log
+ * @uuid: filled: what "kvtree store format" has written on all of them
+ *
+ * Context: any.
+ */
+void kvt_log_uuid(const struct kvt_log *log, __u8 uuid[16])
+{
+	memcpy(uuid, log->dev[0].super->uuid, 16);
+}
+
+/**
  * kvt_logs_init() - make ready for logs
  *
  * Context: module init.

@@ -99,6 +99,7 @@ wait_queue_head_t *kvt_log_durable_queue(struct kvt_log *log);
 void kvt_log_guests(struct kvt_log *log, struct kvt_guests *guests);
 int kvt_log_checkpoint(struct kvt_log *log);
 u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id);
+void kvt_log_uuid(const struct kvt_log *log, __u8 uuid[16]);
 int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg, u64 *live);
 
 #endif /* KVT_LOG_H */

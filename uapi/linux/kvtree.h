@@ -511,7 +511,8 @@ struct kvtree_store_info {
 	__u64 bytes;			/* charged against limit_bytes */
 	__u32 page_size;		/* 0: its engine has no pages */
 	__u32 reserved2;
-	__u64 reserved[3];
+	__u8  uuid[16];			/* of its devices; 0 if it has none, or is attaching */
+	__u64 reserved;
 };
 
 /*

@@ -83,6 +83,7 @@ def test_what_was_put_is_there_again(durable: str, devices: list[str]) -> None:
         assert list(store.items()) == [(b'a', b'1'), (b'b', b'2'), (b'c', b'3')]
         info = store.info()
     assert (info.durable, info.sync, info.attaching) == (True, True, False)
+    assert info.uuid == kvtree.probe(devices[0]).uuid
 
 
 def test_devices_say_whose_they_are(durable: str, devices: list[str], tmp_path: Path) -> None:

@@ -92,6 +92,8 @@ class StoreInfo:
     """It is being recovered, and cannot be opened yet."""
     read_only: bool
     """It was attached only to be read."""
+    uuid: UUID | None
+    """That of its devices; None if it has none, or is being recovered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,8 @@ def _described(found: Any) -> StoreInfo:
                      bool(found.flags & lib.KVTREE_STORE_DURABLE),
                      bool(found.flags & lib.KVTREE_STORE_SYNC),
                      bool(found.flags & lib.KVTREE_STORE_ATTACHING),
-                     bool(found.flags & lib.KVTREE_STORE_READ_ONLY))
+                     bool(found.flags & lib.KVTREE_STORE_READ_ONLY),
+                     UUID(bytes=bytes(found.uuid)) if any(found.uuid) else None)
 
 
 def store_info(kv: Any) -> StoreInfo:
