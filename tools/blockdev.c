@@ -11,7 +11,10 @@
 #include "tool.h"
 #include "blockdev.h"
 
-/* A block that is written must not share a physical sector with another one. */
+/*
+ * A block that is written must not lie across two physical sectors.  Larger ones are taken: see
+ * dev_blocks_fit() of the module.
+ */
 static int blockdev_aligned(const struct blockdev *dev)
 {
 	int off = 0;

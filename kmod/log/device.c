@@ -34,8 +34,11 @@ static const struct blk_holder_ops dev_holder_ops = {
 };
 
 /*
- * Whether a device takes our blocks; and, if it is written to, no other block of ours shares a
- * block of the device with one that is written: a power cut may take both.
+ * Whether a device takes our blocks; and, if it is written to, whether none of them lies across
+ * two of its physical sectors: a power cut may take both, and with them two other blocks of ours.
+ *
+ * Physical sectors that are larger than a block are taken: most SSDs have larger pages inside, and
+ * whatever they report, they have to leave logical blocks alone that they were not told to write.
  */
 static bool dev_blocks_fit(const struct kvt_log_dev *dev)
 {
