@@ -201,6 +201,9 @@ void call_attach(struct input *in, unsigned int thread)
 	case 3:
 		disks_damage(in);
 		break;
+	case 4:
+		disks_fail(in);
+		break;
 	default:
 		result_is_documented(kvt_ioctl(fd, KVTREE_IOC_CHECKPOINT, &checkpoint));
 	}

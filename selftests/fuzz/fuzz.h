@@ -60,6 +60,9 @@ const char *name_take(struct input *in);
 void disks_make(void);
 /* Bytes of a disk that nobody has open. */
 void disks_damage(struct input *in);
+/* Requests to the disks that fail. */
+void disks_fail(struct input *in);
+/* No request fails any more; from time to time the disks are as they were made. */
 void disks_end(void);
 const char *disk_path(unsigned int n);
 

@@ -2,11 +2,14 @@
 /* Sessions, stores and disks of a fuzzer. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fuzz.h"
 #include "lib/durable.h"
+#include "lib/knobs.h"
 
 #define DISKS		2
 #define DISK_MIB	132
@@ -22,6 +25,12 @@ static const char *const names[NAMES] = { "fuzz-a", "fuzz-b", "fuzz-c", "fuzz-d"
 static struct kvt_disk disk[DISKS];
 static void *image[DISKS];
 static bool touched;
+
+/* The kernel's own failures of requests, if it has them: of the disks that say so. */
+#define MAKE	"fail_make_request"
+
+static bool may_fail;
+static bool failing;
 
 int session_take(struct input *in)
 {
@@ -96,13 +105,18 @@ static bool store_emptied(int dev, const char *name)
 
 	if (fd < 0)
 		return false;
+	KVT_CHECK(kvt_self(fd, &info) == 0);
+	/* Of one on disks that have failed, nothing can be removed. */
+	if (info.flags) {
+		close(fd);
+		return false;
+	}
 	KVT_CHECK(kvt_scan_all(fd, STR(""), &scan, 1 << 16, &list) == 0);
 	for (i = 0; i < list.nr; i++)
 		KVT_CHECK(kvt_remove(fd, list.rec[i].key) == 0);
 	kvt_list_free(&list);
-	KVT_CHECK(kvt_self(fd, &info) == 0);
 	close(fd);
-	return info.mode == 0600 && !info.limit_bytes && !info.limit_keys && !info.flags;
+	return info.mode == 0600 && !info.limit_bytes && !info.limit_keys;
 }
 
 static void store_end(int dev, const char *name)
@@ -134,6 +148,14 @@ const char *name_take(struct input *in)
 	return names[input_below(in, NAMES)];
 }
 
+static void fail_setup(const struct kvt_disk *d)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/block/%s/make-it-fail", strrchr(d->path, '/') + 1);
+	KVT_CHECK(kvt_knob_try(path, "1"));
+}
+
 void disks_make(void)
 {
 	int i;
@@ -143,12 +165,49 @@ void disks_make(void)
 	KVT_CHECK(kvt_format(disk, DISKS) == 0);
 	for (i = 0; i < DISKS; i++)
 		image[i] = kvt_disk_image(&disk[i]);
+	may_fail = !access(KVT_DEBUGFS MAKE, F_OK);
+	if (!may_fail)
+		return;
+	kvt_knob(MAKE, "times", "0");
+	kvt_knob(MAKE, "interval", "1");
+	kvt_knob(MAKE, "probability", "100");
+	/* The n-th point of failure of a call may be such a request, too. */
+	for (i = 0; i < DISKS; i++)
+		fail_setup(&disk[i]);
 }
 
 const char *disk_path(unsigned int n)
 {
 	__atomic_store_n(&touched, true, __ATOMIC_RELAXED);
 	return n < DISKS ? disk[n].path : "/dev/null";
+}
+
+/*
+ * From now on, once so many blocks were transferred, requests fail: the next one, the next few,
+ * or all that follow in this input.  Those of the log's own threads do as well.
+ */
+void disks_fail(struct input *in)
+{
+	static const char *const times[] = { "1", "1", "2", "3", "8", "-1", "-1", "0" };
+	unsigned int blocks = input_below(in, 64);
+	const char *n = times[input_below(in, NR(times))];
+	char space[16];
+
+	if (!may_fail)
+		return;
+	__atomic_store_n(&failing, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&touched, true, __ATOMIC_RELAXED);
+	snprintf(space, sizeof(space), "%u", blocks * 4096);
+	/* This, too, may be the call of which something fails. */
+	if (kvt_knob_try(KVT_DEBUGFS MAKE "/space", space))
+		kvt_knob_try(KVT_DEBUGFS MAKE "/times", n);
+}
+
+static void disks_mend(void)
+{
+	if (failing)
+		kvt_knob(MAKE, "times", "0");
+	failing = false;
 }
 
 /* Superblocks, and the beginnings of the first segments. */
@@ -169,6 +228,7 @@ void disks_end(void)
 	static unsigned int uses;
 	int i;
 
+	disks_mend();
 	if (!touched || ++uses % RESTORE_AFTER)
 		return;
 	for (i = 0; i < DISKS; i++)

@@ -3,8 +3,8 @@
 #
 # fuzz.sh: the module's whole interface, by bytes that libFuzzer makes and the module's own
 # coverage guides, on the debug lane's kernel: two threads call it with memory that comes and
-# goes, allocations that fail, and disks that are damaged. Each report of the kernel's is a
-# failure.
+# goes, allocations and disks' requests that fail, and disks that are damaged. Each report of
+# the kernel's is a failure.
 #
 # FUZZ_TIME is for how many seconds (40). What reaches something new stays in
 # build/fuzz/corpus; selftests/fuzz/corpus is what it begins with. In "make check" it begins
@@ -77,17 +77,21 @@ boot()
 
 results()
 {
-	local ran='not ok' reports='not ok'
+	local ran='not ok' reports='not ok' failed='not ok'
 
 	! grep -qx 0 "$LOGS/finished" || ran=ok
 	"$LANES/ktap.py" --reports "$CONSOLE" >"$LOGS/reports.txt" && reports=ok
+	# A log that has failed says so; a single input need not have one do that.
+	{ [ -n "${INPUT:-}" ] || grep -q 'is read-only from now on: .*(error -5)' "$CONSOLE"; } &&
+		failed=ok
 	{
-		printf 'KTAP version 1\n1..2\n'
+		printf 'KTAP version 1\n1..3\n'
 		sed -n 's/^stat::/# /p' "$LOGS/fuzz.log"
 		[ "$ran" = ok ] || tail -n 5 "$LOGS/fuzz.log" | sed 's/^/# /'
 		echo "$ran 1 calls_made_of_bytes_end_as_documented"
 		sed 's/^/# /' "$LOGS/reports.txt" | head -n 40
 		echo "$reports 2 no_kernel_reports"
+		echo "$failed 3 disks_fail_under_stores"
 	} >"$LOGS/fuzz.ktap"
 }
 
