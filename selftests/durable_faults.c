@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <linux/kvtree_format.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "kselftest_harness.h"
 #include "lib/faults.h"
@@ -634,7 +636,7 @@ static void *sync_thread(void *arg)
 	return NULL;
 }
 
-static bool commit_is_held(void *arg)
+static bool request_is_held(void *arg)
 {
 	return kvt_fault_held(faulty(arg));
 }
@@ -644,6 +646,46 @@ static bool sync_waits(void *arg)
 	struct kvt_oracle *o = arg;
 
 	return kvt_stat(o->fd, KVTREE_STAT_LOG_SYNC);
+}
+
+static pid_t attach_process(const struct kvt_oracle *o)
+{
+	pid_t child = fork();
+
+	KVT_CHECK(child >= 0);
+	if (!child)
+		_exit(kvt_attach(o->dev, o->name, o->disk, o->nr, 0) ? 1 : 0);
+	return child;
+}
+
+/*
+ * It waits for a read, which no signal ends, and is killed.  When the disk has answered it begins
+ * nothing else: no store comes of it, and the next one may have the disks.
+ */
+TEST_F(faults, an_attach_that_is_killed_leaves_nothing)
+{
+	struct kvt_oracle *o = &self->o;
+	unsigned int n;
+	pid_t child;
+	int status;
+
+	crash(o);
+	/* As in each_status_of_each_read_of_an_attach_is_an_error, there are more. */
+	for (n = 1; n <= 5; n++) {
+		kvt_fault_fail(faulty(o), "hold", "r", n, 1);
+		child = attach_process(o);
+		ASSERT_TRUE(kvt_eventually(request_is_held, o));
+		ASSERT_EQ(0, kill(child, SIGKILL));
+		kvt_fault_hold(faulty(o), false);
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		EXPECT_TRUE(WIFSIGNALED(status));
+		EXPECT_EQ(-ENOENT, kvt_store(o->dev, o->name, KVTREE_OPEN_READ)) {
+			TH_LOG("read %u", n);
+		}
+		kvt_fault_mend(faulty(o));
+	}
+	/* It attaches. */
+	kvt_oracle_judge(o);
 }
 
 /* Whoever waits for an epoch while that is committed needs no commit of his own. */
@@ -657,7 +699,7 @@ TEST_F(faults, what_is_being_committed_is_not_committed_again)
 	epochs = kvt_stat(o->fd, KVTREE_STAT_LOG_EPOCHS);
 	kvt_fault_hold(faulty(o), true);
 	ASSERT_EQ(0, kvt_oracle_put(o, 0, 1, 0));
-	EXPECT_TRUE(kvt_eventually(commit_is_held, o));
+	EXPECT_TRUE(kvt_eventually(request_is_held, o));
 	caller_begin(&sync, o, sync_thread);
 	EXPECT_TRUE(kvt_eventually(sync_waits, o));
 	kvt_sleep_ms(10);
@@ -971,7 +1013,7 @@ TEST_F(faults, commands_that_wait_to_be_durable_are_told)
 		kvt_sqe_op(kvt_ring_sqe(&ring), o->fd, &command[i].op, i);
 	}
 	kvt_ring_submit(&ring);
-	EXPECT_TRUE(kvt_eventually(commit_is_held, o));
+	EXPECT_TRUE(kvt_eventually(request_is_held, o));
 	EXPECT_FALSE(kvt_ring_reap(&ring, &cqe));
 	kvt_fault_fail(faulty(o), "medium", "wf", 1, 1000000);
 	kvt_fault_hold(faulty(o), false);

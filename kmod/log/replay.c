@@ -11,6 +11,7 @@
  */
 #include <linux/container_of.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 
 #include "api/op.h"
 #include "core/merge.h"
@@ -275,6 +276,9 @@ struct burial {
 
 static int bury_see(struct kvt_walk *walk, const struct kvt_value *v)
 {
+	/* It goes through the whole index, and nothing was written to a device yet. */
+	if (fatal_signal_pending(current))
+		return -EINTR;
 	return v->version & TOMBSTONE ? 1 : 0;
 }
 
@@ -292,7 +296,7 @@ static int bury_act(struct kvt_walk *walk, const struct kvt_key *key)
  *
  * Context: process context, sleeps.
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0; -ENOMEM; -EINTR: a fatal signal came.
  */
 int kvt_replay_bury(struct kvt_replay *replay)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The log: records, what a recovery restores, and the order in which it replays. */
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
@@ -898,6 +899,31 @@ static void the_newest_version_stays_in_whatever_order_records_come(struct kunit
 	}
 }
 
+/* Whoever attaches is killed: nothing was removed, and nothing is lost by it. */
+static void a_fatal_signal_ends_the_removal_of_tombstones(struct kunit *test)
+{
+	static const struct ld_record removal = { "x", 50, NULL };
+	struct kt *kt = kt_open(test);
+	struct replayed *r = replayed_new(test, kt);
+	struct kvt_log_extent extent;
+	struct ld *ld = ld_new(test, 1);
+	char value[20] = "";
+
+	ld_add_extent(ld, 0, 1, &removal, 1, &extent);
+	KUNIT_ASSERT_EQ(test, 0, kvt_log_set_load(&ld->set));
+	ld->set.version_end = KVT_LOG_NUMBER_MAX;
+	r->replay->reader.set = &ld->set;
+	KUNIT_EXPECT_EQ(test, 0, kvt_replay_extent(r->replay, &extent));
+	allow_signal(SIGKILL);
+	send_sig(SIGKILL, current, 1);
+	KUNIT_EXPECT_EQ(test, -EINTR, kvt_replay_bury(r->replay));
+	flush_signals(current);
+	disallow_signal(SIGKILL);
+	KUNIT_EXPECT_NE(test, 0, replayed_get(kt, "x", value, sizeof(value)));
+	KUNIT_EXPECT_EQ(test, 0, kvt_replay_bury(r->replay));
+	KUNIT_EXPECT_EQ(test, 0, replayed_get(kt, "x", value, sizeof(value)));
+}
+
 KT_ENGINES();
 
 static struct kunit_case log_cases[] = {
@@ -924,6 +950,7 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(superblocks_of_different_changes_are_not_mixed),
 	KUNIT_CASE(numbers_that_have_come_to_their_end_are_refused),
 	KT_CASE(the_newest_version_stays_in_whatever_order_records_come),
+	KT_CASE(a_fatal_signal_ends_the_removal_of_tombstones),
 	{}
 };
 
