@@ -6,7 +6,7 @@
 # by their installation, and at every boot from then on; a compiler for another machine
 # cannot be installed beside gcc-multilib. The program has the package's name, if it is not
 # told; what the packages need and is not installed is unpacked along with them. Nothing
-# is done for a program that is there.
+# is done for a program that is there, and starts.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -20,13 +20,19 @@ program()
 	echo "${1##*:}"
 }
 
+# starts NAME: is it there, and does it find what it needs? Where this folder has been moved, or
+# is shared with a container that has other libraries, it does not.
+starts()
+{
+	"$DIR/bin/$1" --version &>/dev/null </dev/null
+}
+
 missing()
 {
 	local p
 
 	for p in "$@"; do
-		[ -x "$DIR/bin/$(program "$p")" ] || command -v "$(program "$p")" >/dev/null ||
-			echo "$p"
+		starts "$(program "$p")" || command -v "$(program "$p")" >/dev/null || echo "$p"
 	done
 }
 
@@ -89,6 +95,7 @@ main()
 		[ -x "$DIR/root/usr/bin/$(program "$p")" ] ||
 			die "${p%%:*}: no program $(program "$p")"
 		write_program "$(program "$p")"
+		starts "$(program "$p")" || die "$(program "$p") does not start"
 	done
 }
 
