@@ -364,7 +364,8 @@ static bool is_named(void *arg)
 	return read_waiting(n->self, &lines) == n->pid && lines == 1;
 }
 
-TEST_F(held, process_that_is_gone_is_not_in_the_way)
+/* Whether somebody's command that waits is named after the child who was named is gone. */
+static bool outlive_a_child(struct __test_metadata *_metadata, struct _test_data_held *self)
 {
 	struct named child = { self }, own = { self, getpid() };
 	__u32 i;
@@ -375,11 +376,24 @@ TEST_F(held, process_that_is_gone_is_not_in_the_way)
 		start_put(self, 8, KVTREE_F_SYNC);
 	kvt_ring_submit(&self->ring);
 	EXPECT_TRUE(is_named(&child));
-	ASSERT_EQ(0, kill(child.pid, SIGKILL));
-	ASSERT_EQ(child.pid, waitpid(child.pid, NULL, 0));
-	EXPECT_TRUE(kvt_eventually(is_named, &own));
-	kvt_fault_hold(&self->disk, false);
-	wait_all(self);
+	KVT_CHECK(kill(child.pid, SIGKILL) == 0);
+	KVT_CHECK(waitpid(child.pid, NULL, 0) == child.pid);
+	return kvt_eventually(is_named, &own);
+}
+
+/* More than once: a slow machine may hear only after the kill of an event before it. */
+TEST_F(held, process_that_is_gone_is_not_in_the_way)
+{
+	bool named = true;
+	int round;
+
+	for (round = 0; round < 5 && named; round++) {
+		kvt_fault_hold(&self->disk, true);
+		named = outlive_a_child(_metadata, self);
+		kvt_fault_hold(&self->disk, false);
+		wait_all(self);
+	}
+	EXPECT_TRUE(named);
 }
 
 /*

@@ -28,8 +28,15 @@
 /* Bytes that the keys of a pair have in common behind the slice. */
 #define SCENE_PAIR_COMMON	16
 
-/* A safeguard: who is held goes on after this time. */
+/*
+ * A safeguard: a held change goes on after this time, before a kernel reports its CPU as
+ * stuck.  A program is not watched, and may be given little time.
+ */
+#ifdef __KERNEL__
 #define SCENE_HELD_MAX_MS	15000
+#else
+#define SCENE_HELD_MAX_MS	300000
+#endif
 
 const u32 scene_prefixes[SCENE_PREFIXES] = { 0, 16 };
 
