@@ -46,7 +46,7 @@ ignore()
 	*.bpf.c) echo ",$IGNORE_USER,AVOID_EXTERNS,STATIC_CONST_CHAR_ARRAY,MACRO_WITH_FLOW_CONTROL";;
 	# BIT() is not for userspace; _Static_assert is.
 	uapi/*) echo ,BIT_MACRO,CAMELCASE;;
-	tools/testing/*) echo ",$IGNORE_USER,$IGNORE_SHIM";;
+	tools/testing/*|tools/bench/index/*) echo ",$IGNORE_USER,$IGNORE_SHIM";;
 	Documentation/*|lib/*|tools/*|selftests/*) echo ",$IGNORE_USER";;
 	esac
 }
