@@ -58,7 +58,8 @@ def test_examples_of_docstrings(test: doctest.DocTest) -> None:
     run(test)
 
 
-@pytest.mark.parametrize('page', [PAGE, *READMES], ids=lambda page: str(page.relative_to(TREE)))
+@pytest.mark.parametrize('page', [PAGE, *READMES],
+                         ids=lambda page: str(page.relative_to(TREE)))
 def test_examples_of_pages(page: Path) -> None:
     text = page.read_text()
     test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
