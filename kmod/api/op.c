@@ -267,26 +267,6 @@ void kvt_op_free_key(struct kvt_op_key *key)
 }
 
 /**
- * kvt_op_again() - whether a lookup must be repeated
- * @ctx: on whose behalf
- * @v: what it returned
- *
- * Context: outside of RCU read sections.
- *
- * Return: true if readers' bounded retries were spent and it makes sense to
- * try again; this reschedules.
- */
-bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v)
-{
-	if (likely(v != ERR_PTR(-EBUSY)))
-		return false;
-	if (!kvt_op_may_sleep(ctx) || fatal_signal_pending(current))
-		return false;
-	cond_resched();
-	return true;
-}
-
-/**
  * kvt_op_step_out() - leave the store, to take page faults
  * @ctx: on whose behalf
  *
@@ -408,21 +388,6 @@ int kvt_op_execute(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 {
 	return kvt_op_check(ctx, op) ?: kvt_op_execute(ctx, op);
-}
-
-/**
- * kvt_op_is_answer() - whether an operation found out what it is there to find
- * @result: its result
- *
- * Context: any.
- *
- * Return: true for success and for a condition that did not hold; false if the
- * operation was refused or failed.
- */
-bool kvt_op_is_answer(int result)
-{
-	return result >= 0 || result == -ENOENT || result == -EEXIST ||
-	       result == -ECANCELED || result == -EMSGSIZE;
 }
 
 /**

@@ -36,9 +36,9 @@
 #include <linux/topology.h>
 #include <linux/workqueue.h>
 
-#include "api/op.h"
 #include "bpf.h"
 #include "compat.h"
+#include "core/ctx.h"
 #include "core/store.h"
 
 #define POST_RING	(128 * 1024ul)

@@ -7,9 +7,9 @@
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
-#include "api/op.h"
 #include "bpf.h"
 #include "compat.h"
+#include "core/ctx.h"
 #include "core/store.h"
 #include "core/value.h"
 #include "core/write.h"

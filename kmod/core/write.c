@@ -8,7 +8,7 @@
 #include <linux/string.h>
 #include <linux/unaligned.h>
 
-#include "api/op.h"
+#include "ctx.h"
 #include "hook.h"
 #include "log/log.h"
 #include "merge.h"

@@ -13,7 +13,7 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 
-#include "api/op.h"
+#include "core/ctx.h"
 #include "core/merge.h"
 #include "core/quota.h"
 #include "core/stats.h"

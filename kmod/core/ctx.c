@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What decides how an operation goes on, on whosever behalf it runs. */
+#include <linux/err.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+
+#include "ctx.h"
+
+/**
+ * kvt_op_again() - whether a lookup must be repeated
+ * @ctx: on whose behalf
+ * @v: what it returned
+ *
+ * Context: outside of RCU read sections.
+ *
+ * Return: true if readers' bounded retries were spent and it makes sense to
+ * try again; this reschedules.
+ */
+bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v)
+{
+	if (likely(v != ERR_PTR(-EBUSY)))
+		return false;
+	if (!kvt_op_may_sleep(ctx) || fatal_signal_pending(current))
+		return false;
+	cond_resched();
+	return true;
+}
+
+/**
+ * kvt_op_is_answer() - whether an operation found out what it is there to find
+ * @result: its result
+ *
+ * Context: any.
+ *
+ * Return: true for success and for a condition that did not hold; false if the
+ * operation was refused or failed.
+ */
+bool kvt_op_is_answer(int result)
+{
+	return result >= 0 || result == -ENOENT || result == -EEXIST ||
+	       result == -ECANCELED || result == -EMSGSIZE;
+}

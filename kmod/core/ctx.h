@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * On whose behalf an operation runs, whether it came from user space or from a BPF
+ * program: what it may do, and how it allocates.
+ */
+#ifndef KVT_CORE_CTX_H
+#define KVT_CORE_CTX_H
+
+#include <linux/errno.h>
+#include <linux/gfp.h>
+#include <linux/types.h>
+
+#include "mem.h"
+#include "store.h"
+
+struct iov_iter;
+struct kvt_scratch;
+struct kvt_value;
+
+/*
+ * How operations in process context allocate what a store keeps.  It is charged
+ * to the store's creator, who must not be killed for what another writes: no
+ * allocation is worth the OOM killer, and the writer gets ENOMEM.
+ */
+#define KVT_GFP_PROCESS	(GFP_KERNEL | __GFP_RETRY_MAYFAIL)
+
+/* ... and what an operation needs while it runs, charged to the caller. */
+#define KVT_GFP_SCRATCH	(GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
+
+/* ... by one that does not sleep: -EAGAIN, and somebody runs it again who does. */
+#define KVT_GFP_NOWAIT	(GFP_NOWAIT | __GFP_NOWARN)
+
+/* On whose behalf operations run. */
+struct kvt_op_ctx {
+	struct kvt_store *store;	/* that the caller is inside of */
+	bool *inside;			/* cleared if the store was destroyed while a page fault
+					 * was taken; NULL: the caller takes none
+					 */
+	unsigned int access;		/* KVTREE_OPEN_READ and KVTREE_OPEN_WRITE */
+	gfp_t gfp;			/* KVT_GFP_PROCESS, or one that does not sleep */
+	bool waits;			/* it waits for events; implies a gfp that sleeps */
+	bool interruptible;		/* by a signal that is not fatal */
+	u64 *sync;			/* raised to the epoch that has to be durable
+					 * before the caller is told; not NULL where
+					 * operations may ask for that
+					 */
+	struct kvt_scratch *scratch;
+	const struct iov_iter *fixed;	/* `val` in a registered buffer; NULL: it is not */
+};
+
+bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v);
+bool kvt_op_is_answer(int result);
+
+/**
+ * kvt_op_inside() - whether the caller is inside of the store
+ * @ctx: the context
+ *
+ * Return: false if the store was destroyed while a page fault was taken: nothing of it
+ * is there any more, but for its counters.
+ */
+static inline bool kvt_op_inside(const struct kvt_op_ctx *ctx)
+{
+	return !ctx->inside || *ctx->inside;
+}
+
+/**
+ * kvt_op_may_sleep() - whether operations may sleep for memory and page faults
+ * @ctx: the context
+ *
+ * Return: true if they may.
+ */
+static inline bool kvt_op_may_sleep(const struct kvt_op_ctx *ctx)
+{
+	return gfpflags_allow_blocking(ctx->gfp);
+}
+
+/**
+ * kvt_op_mem() - where memory for values comes from
+ * @ctx: the context
+ *
+ * Return: the store's memory cgroup and the context's way to allocate.
+ */
+static inline struct kvt_mem kvt_op_mem(const struct kvt_op_ctx *ctx)
+{
+	return (struct kvt_mem) { .memcg = ctx->store->memcg, .gfp = ctx->gfp };
+}
+
+/**
+ * kvt_op_gfp_scratch() - how to allocate what an operation needs while it runs
+ * @ctx: the context
+ *
+ * Return: flags that sleep if the context may.
+ */
+static inline gfp_t kvt_op_gfp_scratch(const struct kvt_op_ctx *ctx)
+{
+	return kvt_op_may_sleep(ctx) ? KVT_GFP_SCRATCH : KVT_GFP_NOWAIT | __GFP_ACCOUNT;
+}
+
+/**
+ * kvt_op_blocked() - whether a result says that the operation would have to sleep
+ * @ctx: the context
+ * @result: the operation's
+ *
+ * Return: true if it was not executed and is to be run again by somebody who
+ * may sleep.
+ */
+static inline bool kvt_op_blocked(const struct kvt_op_ctx *ctx, int result)
+{
+	return (result == -EAGAIN || result == -ENOMEM || result == -EBUSY) &&
+	       !kvt_op_may_sleep(ctx);
+}
+
+#endif /* KVT_CORE_CTX_H */
