@@ -17,6 +17,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "clock.h"
+#include "random.h"
+
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 /*
@@ -42,7 +45,6 @@ double option_number(struct argp_state *state, const char *what, const char *arg
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void progress(const struct plan *plan, const char *what, unsigned int round);
-double seconds_now(void);
 
 /*
  * report.c
@@ -69,7 +71,6 @@ int report_end(const struct plan *plan);
  */
 #define KEY_LEN		16u
 
-uint64_t mix(uint64_t x);
 void key_make(char *key, uint32_t nr);
 
 /*

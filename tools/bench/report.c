@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "common.h"
+#include "spread.h"
 
 #define ROWS_MAX	128
 #define RATIOS_MAX	96
@@ -20,7 +21,6 @@ struct row {
 	const char *workload, *title, *system, *unit;
 	unsigned int threads;
 	double *values;		/* by round, the first not counted */
-	double *sorted;		/* those that count, when they are asked for */
 	unsigned int runs;
 	const char *count_name;
 	uint64_t count;
@@ -118,26 +118,10 @@ void row_count(struct row *row, const char *name, uint64_t value)
 	row->count += value;
 }
 
-static int compare(const void *a, const void *b)
+/* Of the rounds that count. */
+static struct spread row_spread(const struct row *row)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static const double *sorted(struct row *row)
-{
-	if (!row->sorted) {
-		row->sorted = doubles(row->runs);
-		memcpy(row->sorted, row->values + 1, row->runs * sizeof(double));
-		qsort(row->sorted, row->runs, sizeof(double), compare);
-	}
-	return row->sorted;
-}
-
-static double middle(const double *values, unsigned int nr)
-{
-	return (values[(nr - 1) / 2] + values[nr / 2]) / 2;
+	return spread_of(row->values + 1, row->runs);
 }
 
 /**
@@ -148,7 +132,7 @@ static double middle(const double *values, unsigned int nr)
  */
 double row_median(struct row *row)
 {
-	return middle(sorted(row), row->runs);
+	return row_spread(row).median;
 }
 
 /**
@@ -167,8 +151,7 @@ double row_ratio(struct row *row, struct row *beside)
 
 	for (i = 0; i < row->runs; i++)
 		all[i] = row->values[i + 1] / beside->values[i + 1];
-	qsort(all, row->runs, sizeof(double), compare);
-	median = middle(all, row->runs);
+	median = spread_of(all, row->runs).median;
 	free(all);
 	return median;
 }
@@ -258,19 +241,19 @@ void report_add_line(const char *line)
 
 static void print_row(struct row *row, const char *title)
 {
-	double median = row_median(row);
+	struct spread s = row_spread(row);
 
 	if (strcmp(title, row->title))
 		printf("\n%s\n  %2u %-37s %12s %12s %12s\n", row->title, row->runs, "rounds",
 		       "median", "min", "max");
-	if (median < 10)
-		printf("  %-40s %12.3f %12.3f %12.3f  %s", row->system, median, sorted(row)[0],
-		       sorted(row)[row->runs - 1], row->unit);
+	if (s.median < 10)
+		printf("  %-40s %12.3f %12.3f %12.3f  %s", row->system, s.median, s.min,
+		       s.max, row->unit);
 	else
-		printf("  %-40s %12.1f %12.1f %12.1f  %s", row->system, median, sorted(row)[0],
-		       sorted(row)[row->runs - 1], row->unit);
+		printf("  %-40s %12.1f %12.1f %12.1f  %s", row->system, s.median, s.min,
+		       s.max, row->unit);
 	if (strstr(row->unit, "s/s"))
-		printf("  (%.2f us each)", 1e6 / median);
+		printf("  (%.2f us each)", 1e6 / s.median);
 	putchar('\n');
 }
 
@@ -297,15 +280,16 @@ static void report_print(const struct plan *plan)
 
 static json_t *row_json(struct row *row)
 {
+	struct spread s = row_spread(row);
 	json_t *obj;
 
 	obj = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:i, s:s, s:s}",
 			"workload", row->workload,
 			"system", row->system,
 			"threads", row->threads,
-			"median", row_median(row),
-			"min", sorted(row)[0],
-			"max", sorted(row)[row->runs - 1],
+			"median", s.median,
+			"min", s.min,
+			"max", s.max,
 			"runs", row->runs,
 			"unit", row->unit,
 			"lane", lane);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What is said to whoever runs it, and the time. */
+/* What is said to whoever runs it. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common.h"
@@ -58,17 +57,4 @@ void progress(const struct plan *plan, const char *what, unsigned int round)
 	fprintf(stderr, "\r\033[K");
 	if (round <= plan->rounds)
 		fprintf(stderr, "%s: round %u of %u", what, round, plan->rounds);
-}
-
-/**
- * seconds_now() - the time
- *
- * Return: seconds since some moment
- */
-double seconds_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }

@@ -197,14 +197,6 @@ static unsigned long long memcached_gets(int tcp)
 	return gets;
 }
 
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
 /* Of a batch: no two have the same ids for long, as answers may come late. */
 static unsigned int first_id;
 
@@ -283,7 +275,7 @@ struct run {
 static struct run run_gets(int udp, double seconds)
 {
 	struct run r = { 0 };
-	double start = now();
+	double start = seconds_now();
 	unsigned int i, got;
 
 	do {
@@ -295,7 +287,7 @@ static struct run run_gets(int udp, double seconds)
 		got = receive_batch(udp, asked_keys);
 		r.answers += got;
 		r.lost += BATCH - got;
-		r.seconds = now() - start;
+		r.seconds = seconds_now() - start;
 	} while (r.seconds < seconds);
 	return r;
 }

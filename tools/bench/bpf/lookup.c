@@ -45,27 +45,12 @@ static struct size sizes[] = {
 	  "memory, 64-byte keys", "lookup_time_vs_hash_64", "lpm_time_vs_lpm_trie_64", 0 },
 };
 
-static uint64_t random_state = 1;
-
-static uint64_t random_u64(void)
-{
-	/* SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). */
-	uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
-
-static unsigned int random_below(unsigned int n)
-{
-	return (random_u64() >> 32) * n >> 32;
-}
+static struct rng rng = { 1 };
 
 static void random_bytes(uint8_t *to, unsigned int n)
 {
 	while (n--)
-		*to++ = random_u64() >> 56;
+		*to++ = rng_next(&rng) >> 56;
 }
 
 static struct kvtree *store_open(const char *kind, unsigned int bytes)
@@ -170,11 +155,11 @@ static double fill_prefixes(const struct plan *plan, struct size *s, struct kvtr
 	for (i = 0; i < plan->keys; i++) {
 		key = &keys[i];
 		do {
-			len = PREFIX_MIN + random_below(s->bytes - PREFIX_MIN + 1);
+			len = PREFIX_MIN + rng_below(&rng, s->bytes - PREFIX_MIN + 1);
 			memset(key, 0, sizeof(*key));
 			random_bytes(key->data, len);
-			if (i && !random_below(3)) {
-				outer = &keys[random_below(i)];
+			if (i && !rng_below(&rng, 3)) {
+				outer = &keys[rng_below(&rng, i)];
 				inside = outer->bits / 8 < len ? outer->bits / 8 : len;
 				memcpy(key->data, outer->data, inside);
 			}
@@ -185,8 +170,8 @@ static double fill_prefixes(const struct plan *plan, struct size *s, struct kvtr
 	for (i = 0; i < plan->keys; i++) {
 		probe = &s->skel->bss->covered[i];
 		random_bytes(probe->data, s->bytes);
-		key = &keys[random_below(plan->keys)];
-		if (random_below(100) < COVERED)
+		key = &keys[rng_below(&rng, plan->keys)];
+		if (rng_below(&rng, 100) < COVERED)
 			memcpy(probe->data, key->data, key->bits / 8);
 	}
 	free(keys);
@@ -300,7 +285,7 @@ static double timed(const struct size *s, int kind, unsigned int repeat, uint64_
 static void compare(const struct plan *plan, struct size *s, int nothing, unsigned int round,
 		    bool all)
 {
-	uint64_t seed = random_u64();
+	uint64_t seed = rng_next(&rng);
 	struct answer map, kvtree, none;
 	double base, ns[2];
 	unsigned int repeat;

@@ -39,11 +39,12 @@ static uint32_t put_decimal(uint64_t n, uint32_t width, uint8_t *to)
 /* Random bytes, which @n determines. */
 static uint32_t put_random(uint64_t n, uint32_t len, uint8_t *to)
 {
+	struct rng rng = { n };
 	uint32_t i, some;
 	uint64_t bytes;
 
 	for (i = 0; i < len; i += some) {
-		bytes = bench_random(&n);
+		bytes = rng_next(&rng);
 		some = len - i < sizeof(bytes) ? len - i : sizeof(bytes);
 		memcpy(to + i, &bytes, some);
 	}
@@ -66,19 +67,19 @@ uint32_t bench_key(enum bench_keys keys, uint64_t n, uint8_t *to)
 {
 	switch (keys) {
 	case KEYS_RANDOM_8:
-		return put_number(bench_mix(n + 1), to);
+		return put_number(mix64(n + 1), to);
 	case KEYS_COMMON_32:
 		memset(to, 'k', 32);
-		return 32 + put_number(bench_mix(n + 1), to + 32);
+		return 32 + put_number(mix64(n + 1), to + 32);
 	case KEYS_DECIMAL:
 		return put_decimal(shuffle_31(n), 1, to);
 	case KEYS_TEN_DIGITS:
 		return put_decimal(shuffle_31(n), 10, to);
 	case KEYS_USER:
 		memcpy(to, "user", 4);
-		return 4 + put_decimal(bench_mix(n + 1), 1, to + 4);
+		return 4 + put_decimal(mix64(n + 1), 1, to + 4);
 	case KEYS_GAMER:
-		return put_letters(n, 78 + bench_mix(n + 1) % 33, to);
+		return put_letters(n, 78 + mix64(n + 1) % 33, to);
 	case KEYS_HASH_20:
 		return put_random(n, 20, to);
 	case KEYS_DESCENDING:

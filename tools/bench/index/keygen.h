@@ -4,7 +4,8 @@
 #define KVT_BENCH_KEYGEN_H
 
 #include <stdbool.h>
-#include <stdint.h>
+
+#include "../random.h"
 
 #define BENCH_KEY_MAX	48
 /* Of keys that are not scanned. */
@@ -27,24 +28,5 @@ enum bench_keys {
 uint32_t bench_key(enum bench_keys keys, uint64_t n, uint8_t *to);
 /* Whether they are numbers of eight bytes. */
 bool bench_keys_fixed(enum bench_keys keys);
-
-/* Random numbers (SplitMix64; Steele, Lea, Flood, OOPSLA 2014). */
-static inline uint64_t bench_mix(uint64_t n)
-{
-	n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9ull;
-	n = (n ^ (n >> 27)) * 0x94d049bb133111ebull;
-	return n ^ (n >> 31);
-}
-
-static inline uint64_t bench_random(uint64_t *state)
-{
-	return bench_mix(*state += 0x9e3779b97f4a7c15ull);
-}
-
-/* 0..@n - 1; @n is at most 2^32. */
-static inline uint64_t bench_below(uint64_t *state, uint64_t n)
-{
-	return (bench_random(state) >> 32) * n >> 32;
-}
 
 #endif /* KVT_BENCH_KEYGEN_H */

@@ -342,7 +342,6 @@ static void run_group(const struct group *group)
 int main(int argc, char **argv)
 {
 	const struct group *group;
-	unsigned int i;
 	int err = 0;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
@@ -352,8 +351,6 @@ int main(int argc, char **argv)
 			run_group(group);
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "\r\033[K");
-	for (i = 0; i < nr_rows; i++)
-		report_sort(&rows[i]);
 	report_table(rows, nr_rows);
 	if (opt.json)
 		err = report_json(rows, nr_rows, opt.json);

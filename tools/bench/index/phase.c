@@ -2,12 +2,12 @@
 /* See phase.h. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "../clock.h"
+#include "../zipf.h"
 #include "memory.h"
 #include "phase.h"
 #include "workers.h"
-#include "zipf.h"
 
 /* Operations between two pauses; a power of two. */
 #define PAUSE		64
@@ -37,14 +37,6 @@ static struct {
 	struct request r;
 	struct worker worker[THREADS_MAX];
 } run;
-
-static uint64_t now(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
 
 static void pause_at(uint64_t i)
 {
@@ -139,9 +131,9 @@ static uint64_t share(uint64_t nr, unsigned int id)
 	return nr * (id + 1) / run.r.threads - nr * id / run.r.threads;
 }
 
-static uint64_t random_state(unsigned int id)
+static struct rng random_state(unsigned int id)
 {
-	return run.r.seed * THREADS_MAX + id;
+	return (struct rng) { run.r.seed * THREADS_MAX + id };
 }
 
 static void insert_all(struct worker *w, unsigned int id)
@@ -157,29 +149,31 @@ static void insert_all(struct worker *w, unsigned int id)
 static void chase(struct worker *w, unsigned int id)
 {
 	w->ops = share(run.r.nr_ops, id);
-	w->found = run.s->chase(random_state(id), w->ops);
+	w->found = run.s->chase(random_state(id).state, w->ops);
 }
 
 static void get_some(struct worker *w, unsigned int id)
 {
-	uint64_t state = random_state(id), nr = share(run.r.nr_ops, id);
+	struct rng rng = random_state(id);
+	uint64_t nr = share(run.r.nr_ops, id);
 
 	for (; w->ops < nr; w->ops++) {
-		get_one(w, bench_below(&state, run.config->nr_keys));
+		get_one(w, rng_below(&rng, run.config->nr_keys));
 		pause_at(w->ops);
 	}
 }
 
 static void get_batches(struct worker *w, unsigned int id)
 {
-	uint64_t state = random_state(id), nr = share(run.r.nr_ops, id);
+	struct rng rng = random_state(id);
+	uint64_t nr = share(run.r.nr_ops, id);
 	uint64_t j, value[BATCH], n[BATCH];
 	uint8_t bytes[BATCH][BENCH_KEY_MAX];
 	struct bench_key_ref key[BATCH];
 
 	for (; w->ops < nr; w->ops += BATCH) {
 		for (j = 0; j < BATCH; j++) {
-			n[j] = bench_below(&state, run.config->nr_keys);
+			n[j] = rng_below(&rng, run.config->nr_keys);
 			key[j] = make_key(n[j], bytes[j]);
 		}
 		w->wrong |= run.s->get_batch(key, value) != BATCH;
@@ -193,12 +187,13 @@ static void get_batches(struct worker *w, unsigned int id)
 
 static void scan_some(struct worker *w, unsigned int id)
 {
-	uint64_t state = random_state(id), nr = share(run.r.nr_ops, id), n;
+	struct rng rng = random_state(id);
+	uint64_t nr = share(run.r.nr_ops, id), n;
 
 	while (w->ops < nr) {
-		n = bench_below(&state, run.config->nr_keys);
+		n = rng_below(&rng, run.config->nr_keys);
 		scan_one(w, n, run.r.phase == PHASE_SCAN_100 ? SCAN_MAX :
-			 1 + bench_below(&state, SCAN_MAX));
+			 1 + rng_below(&rng, SCAN_MAX));
 		pause_at(0);
 	}
 }
@@ -262,31 +257,32 @@ static const struct phase_kind {
 	[PHASE_COLS_E]	 = { do_draws, 50, .drawn = true, .writer = true },
 };
 
-static uint32_t draw_key(bool write, uint64_t *state)
+static uint32_t draw_key(bool write, struct rng *rng)
 {
 	const struct phase_kind *kind = &kinds[run.r.phase];
 	uint64_t nr = run.config->nr_keys;
 
 	if (!kind->even)
-		return zipf_draw(&run.zipf, state);
-	return bench_below(state, write && kind->fresh ? 2 * nr : nr);
+		return zipf_next(&run.zipf, rng);
+	return rng_below(rng, write && kind->fresh ? 2 * nr : nr);
 }
 
 static void draw(struct worker *w, unsigned int id)
 {
-	uint64_t i, nr = share(run.r.nr_ops, id), state = random_state(id);
+	struct rng rng = random_state(id);
+	uint64_t i, nr = share(run.r.nr_ops, id);
 	bool write;
 
 	w->draws = calloc(nr, sizeof(*w->draws));
 	if (!w->draws)
 		abort();
 	for (i = 0; i < nr; i++) {
-		write = bench_below(&state, 1000) < kinds[run.r.phase].writes;
+		write = rng_below(&rng, 1000) < kinds[run.r.phase].writes;
 		w->draws[i] = (struct draw) {
-			.key = draw_key(write, &state),
+			.key = draw_key(write, &rng),
 			.write = write,
-			.column = bench_below(&state, BENCH_COLS),
-			.len = 1 + bench_below(&state, SCAN_MAX),
+			.column = rng_below(&rng, BENCH_COLS),
+			.len = 1 + rng_below(&rng, SCAN_MAX),
 		};
 	}
 }
@@ -318,7 +314,7 @@ void phase_init(const struct subject *s, const struct bench_config *config, unsi
 {
 	run.s = s;
 	run.config = config;
-	zipf_init(&run.zipf, config->nr_keys);
+	zipf_init(&run.zipf, config->nr_keys, ZIPF_YCSB);
 	s->init(config);
 	workers_start(threads, s->enter);
 }
@@ -386,13 +382,13 @@ struct answer phase_run(const struct request *r)
 		return a;
 	prepare();
 	count_swaps(&a.swaps, -1);
-	cpu = now(CLOCK_PROCESS_CPUTIME_ID);
-	wall = now(CLOCK_MONOTONIC);
+	cpu = cpu_ns();
+	wall = now_ns();
 	workers_run(r->threads, work);
 	if (kinds[r->phase].writer && run.s->publish)
 		run.s->publish();
-	a.cpu_ns = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-	a.wall_ns = now(CLOCK_MONOTONIC) - wall;
+	a.cpu_ns = cpu_ns() - cpu;
+	a.wall_ns = now_ns() - wall;
 	count_swaps(&a.swaps, 1);
 	conclude(&a);
 	return a;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../spread.h"
 #include "report.h"
 
 #define OWN	"kvtree"
@@ -40,22 +41,9 @@ static double lost(const struct row *row, enum bench_swap kind)
 	return all ? 100.0 * row->swaps.lost[kind] / all : 0;
 }
 
-static int cmp_rates(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-void report_sort(struct row *row)
-{
-	qsort(row->rate, row->nr, sizeof(row->rate[0]), cmp_rates);
-	qsort(row->wall, row->nr, sizeof(row->wall[0]), cmp_rates);
-}
-
 static double median(const struct row *row)
 {
-	return row->rate[row->nr / 2];
+	return spread_of(row->rate, row->nr).median;
 }
 
 static double per_key(const struct row *row, uint64_t bytes)
@@ -84,8 +72,10 @@ static void print_memory(const struct row *r)
 
 static void print_row(const struct row *r, const struct row *small)
 {
+	struct spread s = spread_of(r->rate, r->nr);
+
 	printf("%-20s %-9s %2u %9.3f %8.3f %8.3f", r->step->name, r->subject, r->threads,
-	       median(r) / 1e6, r->rate[0] / 1e6, r->rate[r->nr - 1] / 1e6);
+	       s.median / 1e6, s.min / 1e6, s.max / 1e6);
 	if (small)
 		printf(" %9.3f", median(small) / 1e6);
 	else
@@ -301,6 +291,7 @@ static const char *unit(enum phase phase)
 static json_t *make_row(const struct row *r)
 {
 	json_t *row = json_object(), *rounds = json_array();
+	struct spread s = spread_of(r->rate, r->nr);
 	unsigned int i;
 
 	for (i = 0; i < r->nr; i++)
@@ -310,12 +301,12 @@ static json_t *make_row(const struct row *r)
 	json_object_set_new(row, "pages", json_string(r->small_pages ? "4k" : "huge"));
 	json_object_set_new(row, "threads", json_integer(r->threads));
 	json_object_set_new(row, "keys", json_integer(r->nr_keys));
-	add_number(row, "median", median(r));
-	add_number(row, "min", r->rate[0]);
-	add_number(row, "max", r->rate[r->nr - 1]);
+	add_number(row, "median", s.median);
+	add_number(row, "min", s.min);
+	add_number(row, "max", s.max);
 	json_object_set_new(row, "runs", json_integer(r->nr));
 	json_object_set_new(row, "unit", json_string(unit(r->step->phase)));
-	add_number(row, "wall_median", r->wall[r->nr / 2]);
+	add_number(row, "wall_median", spread_of(r->wall, r->nr).median);
 	json_object_set_new(row, "rounds", rounds);
 	if (r->step->phase == PHASE_INSERT) {
 		json_object_set_new(row, "bytes_per_key", make_memory(r));

@@ -15,7 +15,7 @@ struct row {
 	unsigned int threads;
 	uint64_t nr_keys;
 	unsigned int nr;		/* rounds */
-	double rate[ROUNDS_MAX];	/* of all threads, per second; sorted in the end */
+	double rate[ROUNDS_MAX];	/* of all threads, per second */
 	double wall[ROUNDS_MAX];
 	struct bench_memory memory;
 	/* Of all rounds. */
@@ -25,7 +25,6 @@ struct row {
 };
 
 void report_add(struct row *row, const struct answer *a);
-void report_sort(struct row *row);
 void report_table(const struct row *rows, unsigned int nr);
 /* Returns 0 or an error of the C library. */
 int report_json(const struct row *rows, unsigned int nr, const char *path);

@@ -22,7 +22,8 @@ static uint64_t nr_lines;
 /* A random permutation that is a single cycle (Sattolo). */
 static void ch_init(const struct bench_config *config)
 {
-	uint64_t i, j, swap, state = 1, size;
+	struct rng rng = { 1 };
+	uint64_t i, j, swap, size;
 
 	nr_lines = config->nr_keys;
 	size = (nr_lines * sizeof(*lines) + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
@@ -33,7 +34,7 @@ static void ch_init(const struct bench_config *config)
 	for (i = 0; i < nr_lines; i++)
 		lines[i].next = i;
 	for (i = nr_lines - 1; i; i--) {
-		j = bench_below(&state, i);
+		j = rng_below(&rng, i);
 		swap = lines[i].next;
 		lines[i].next = lines[j].next;
 		lines[j].next = swap;
@@ -42,7 +43,8 @@ static void ch_init(const struct bench_config *config)
 
 static uint64_t ch_chase(uint64_t start, uint64_t nr)
 {
-	uint64_t at = bench_below(&start, nr_lines);
+	struct rng rng = { start };
+	uint64_t at = rng_below(&rng, nr_lines);
 
 	while (nr--)
 		at = lines[at].next;

@@ -17,32 +17,9 @@
 #include <sys/types.h>
 
 #include "../../tool.h"
-
-/* random.c: numbers that look random, the same for the same seed */
-struct rng {
-	uint64_t state;
-};
-
-uint64_t mix64(uint64_t n);
-uint64_t fnv64(uint64_t n);
-void rng_seed(struct rng *rng, uint64_t seed, uint64_t client, uint64_t stream);
-uint64_t rng_next(struct rng *rng);
-uint64_t rng_below(struct rng *rng, uint64_t n);
-double rng_unit(struct rng *rng);
-
-/* zipf.c: ranks of which the low ones come often */
-struct zipf {
-	uint64_t n;		/* ranks 0..n-1 */
-	double theta;
-	double zeta;		/* the sum of 1/i^theta, i = 1..n */
-	double first_two;	/* the same for n = 2 */
-	double alpha;
-	double eta;
-};
-
-void zipf_init(struct zipf *zipf, uint64_t n, double theta);
-void zipf_grow(struct zipf *zipf, uint64_t n);
-uint64_t zipf_next(const struct zipf *zipf, struct rng *rng);
+#include "../clock.h"
+#include "../spread.h"
+#include "../zipf.h"
 
 /* histogram.c: durations, counted by how long they are */
 #define HISTOGRAM_BITS		8	/* of a duration are kept: 1/256 is lost */
@@ -105,6 +82,7 @@ struct shape {
 	bool ordered;			/* keys ascend with the numbers */
 };
 
+uint64_t fnv64(uint64_t n);
 size_t record_key_room(const struct shape *shape);
 size_t record_size(const struct shape *shape);
 unsigned int record_digits(const struct shape *shape);
@@ -340,9 +318,7 @@ void result_init(struct result *res, const struct plan *plan, const struct workl
 void result_add(struct result *res, const struct shared *shared, unsigned int clients,
 		const uint64_t *before, const uint64_t *after);
 void result_free(struct result *res);
-double result_median(const struct result *res);
-double result_min(const struct result *res);
-double result_max(const struct result *res);
+struct spread result_spread(const struct result *res);
 uint64_t result_errors(const struct result *res);
 
 /* crew.c, once more */
@@ -372,9 +348,5 @@ void report_text(const struct report *rep);
 void report_json(const struct report *rep);
 void plot_check(const char *path);
 void plot_write(const struct report *rep);
-
-/* clock.c */
-uint64_t now_ns(void);
-void sleep_until_ns(uint64_t when);
 
 #endif /* KVTREE_BENCH_LOAD_H */

@@ -123,10 +123,9 @@ static void write_bars_data(FILE *out, const struct report *rep)
 	for (w = 0; w < plan->nr_workloads; w++) {
 		fprintf(out, "\"%s\"", plan->workload[w].name);
 		for (s = 0; s < plan->nr_series; s++) {
-			const struct result *res = result_of(rep, w, s);
+			struct spread sp = result_spread(result_of(rep, w, s));
 
-			fprintf(out, " %.1f %.1f %.1f", result_median(res), result_min(res),
-				result_max(res));
+			fprintf(out, " %.1f %.1f %.1f", sp.median, sp.min, sp.max);
 		}
 		fputc('\n', out);
 	}

@@ -15,6 +15,24 @@
 #define POWERS		20	/* 10^0..10^19 */
 
 /**
+ * fnv64() - the hash by which YCSB scatters numbers
+ * @n: the number
+ *
+ * FNV-1a over its 8 bytes, the low one first, without the sign.
+ *
+ * Return: 0..2^63
+ */
+uint64_t fnv64(uint64_t n)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+	int i;
+
+	for (i = 0; i < 8; i++, n >>= 8)
+		hash = (hash ^ (n & 0xff)) * 1099511628211ull;
+	return hash >> 63 ? -hash : hash;
+}
+
+/**
  * record_key_room() - the length of the longest key
  * @shape: the records
  *

@@ -101,15 +101,16 @@ static json_t *errors(const struct result *res)
 static json_t *row(const struct report *rep, const struct result *res)
 {
 	json_t *obj = json_new();
+	struct spread s = result_spread(res);
 	char system[64];
 
 	snprintf(system, sizeof(system), "kvtree %s", res->series->name);
 	add_text(obj, "workload", res->workload->name);
 	add_text(obj, "system", system);
 	json_add_u64(obj, "threads", plan_clients(rep->plan));
-	add_real(obj, "median", result_median(res));
-	add_real(obj, "min", result_min(res));
-	add_real(obj, "max", result_max(res));
+	add_real(obj, "median", s.median);
+	add_real(obj, "min", s.min);
+	add_real(obj, "max", s.max);
 	json_add_u64(obj, "runs", res->runs);
 	add_text(obj, "unit", "operations/s");
 	add_text(obj, "via", res->series->driver->name);
@@ -152,10 +153,10 @@ static json_t *ratios(const struct report *rep)
 		const struct result *res = &rep->result[i];
 		const struct result *base = report_base(rep, res);
 
-		if (res == base || !res->runs || !result_median(base))
+		if (res == base || !res->runs || !result_spread(base).median)
 			continue;
 		ratio_name(res, base, name, sizeof(name));
-		add_real(obj, name, result_median(res) / result_median(base));
+		add_real(obj, name, result_spread(res).median / result_spread(base).median);
 	}
 	return obj;
 }

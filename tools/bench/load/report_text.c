@@ -53,6 +53,7 @@ static void print_plan(const struct report *rep)
 static void print_throughput(const struct report *rep, const struct result *res)
 {
 	const struct result *base = report_base(rep, res);
+	struct spread s = result_spread(res);
 	char text[128];
 
 	if (res == base)
@@ -60,8 +61,8 @@ static void print_throughput(const struct report *rep, const struct result *res)
 		       workload_text(res->workload, text, sizeof(text)),
 		       distribution_names[res->workload->distribution], "THROUGHPUT",
 		       "operations/s", "min", "max", "ratio");
-	printf("  %-20s %14.0f %12.0f %12.0f %8.2f\n", res->series->name, result_median(res),
-	       result_min(res), result_max(res), result_median(res) / result_median(base));
+	printf("  %-20s %14.0f %12.0f %12.0f %8.2f\n", res->series->name, s.median, s.min, s.max,
+	       s.median / result_spread(base).median);
 }
 
 static void print_kind(const struct result *res, enum kind kind)

@@ -83,62 +83,15 @@ void result_add(struct result *res, const struct shared *shared, unsigned int cl
 			res->counter[i] += after[i] - before[i];
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* The run at a place, the slowest first; between two runs for a half. */
-static double at(const struct result *res, double place)
-{
-	double *sorted, value;
-	unsigned int i = (unsigned int)place;
-
-	if (!res->runs)
-		return 0;
-	sorted = alloc(NULL, res->runs * sizeof(*sorted));
-	memcpy(sorted, res->throughput, res->runs * sizeof(*sorted));
-	qsort(sorted, res->runs, sizeof(*sorted), compare);
-	value = sorted[i];
-	if (place > i)
-		value = (value + sorted[i + 1]) / 2;
-	free(sorted);
-	return value;
-}
-
 /**
- * result_median() - throughput of the run in the middle
+ * result_spread() - throughput of the slowest run, the one in the middle and the fastest
  * @res: the result
  *
  * Return: operations per second
  */
-double result_median(const struct result *res)
+struct spread result_spread(const struct result *res)
 {
-	return res->runs ? at(res, (res->runs - 1) / 2.0) : 0;
-}
-
-/**
- * result_min() - throughput of the slowest run
- * @res: the result
- *
- * Return: operations per second
- */
-double result_min(const struct result *res)
-{
-	return at(res, 0);
-}
-
-/**
- * result_max() - throughput of the fastest run
- * @res: the result
- *
- * Return: operations per second
- */
-double result_max(const struct result *res)
-{
-	return res->runs ? at(res, res->runs - 1) : 0;
+	return spread_of(res->throughput, res->runs);
 }
 
 /**

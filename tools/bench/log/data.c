@@ -14,7 +14,7 @@ uint32_t nr_keys;
  */
 uint32_t draw_key(struct draw *draw)
 {
-	return mix(draw->state++) % nr_keys;
+	return random_of(draw->state++) % nr_keys;
 }
 
 /**
@@ -32,7 +32,7 @@ void value_make(char *value, uint32_t nr, uint64_t count)
 	words[0] = nr;
 	words[1] = count;
 	for (i = 2; i < ARRAY_SIZE(words); i++)
-		words[i] = mix(mix(nr) + mix(count) + i);
+		words[i] = random_of(random_of(nr) + random_of(count) + i);
 	memcpy(value, words, VALUE_LEN);
 }
 

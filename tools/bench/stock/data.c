@@ -3,18 +3,16 @@
  * Keys, values and the order in which they are asked for: the same for all
  * systems, and the same in every run.
  */
-#include <math.h>
 #include <string.h>
 
+#include "../zipf.h"
 #include "bench_stock.h"
-
-#define ZIPF_EXPONENT	0.99	/* YCSB's */
 
 uint32_t nr_keys;
 struct key *plain_keys;
 struct key *col_keys;
 
-static double *zipf;		/* zipf[i]: how likely is one of the first i + 1 */
+static struct zipf zipf;
 static uint32_t *popular;	/* which key is the i-th */
 
 static void *zalloc(size_t nr, size_t size)
@@ -32,53 +30,32 @@ static void col_key(struct key *key, uint32_t i)
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 	/* No two are equal: 48271 and 36 have no common divisor. */
 	uint64_t rest = i * 48271ull % (36ull * 36 * 36 * 36 * 36);
-	uint64_t random = mix(i);
+	uint64_t random = random_of(i);
 	unsigned int at;
 
 	key->len = 5 + random % 20;
-	random = mix(random);
+	random = random_of(random);
 	for (at = 0; at < 5; at++, rest /= 36)
 		key->data[4 - at] = digits[rest % 36];
-	for (; at < key->len; at++, random = mix(random))
+	for (; at < key->len; at++, random = random_of(random))
 		key->data[at] = digits[10 + random % 26];
 }
 
-static void zipf_init(void)
+/* Popular keys are spread over the order of keys. */
+static void shuffle_popular(void)
 {
-	double sum = 0;
 	uint32_t i, j, key;
 
-	zipf = zalloc(nr_keys, sizeof(*zipf));
+	zipf_init(&zipf, nr_keys, ZIPF_YCSB);
 	popular = zalloc(nr_keys, sizeof(*popular));
-	for (i = 0; i < nr_keys; i++) {
-		sum += pow(i + 1, -ZIPF_EXPONENT);
-		zipf[i] = sum;
-		popular[i] = i;
-	}
 	for (i = 0; i < nr_keys; i++)
-		zipf[i] /= sum;
-	/* Popular keys are spread over the order of keys. */
+		popular[i] = i;
 	for (i = nr_keys - 1; i > 0; i--) {
-		j = mix(i) % (i + 1);
+		j = random_of(i) % (i + 1);
 		key = popular[i];
 		popular[i] = popular[j];
 		popular[j] = key;
 	}
-}
-
-static uint32_t zipf_key(uint64_t random)
-{
-	double p = (double)(random >> 11) / (double)(1ull << 53);
-	uint32_t low = 0, high = nr_keys - 1, middle;
-
-	while (low < high) {
-		middle = (low + high) / 2;
-		if (zipf[middle] < p)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return popular[low];
 }
 
 /**
@@ -97,7 +74,7 @@ void data_init(uint32_t keys)
 		key_make(plain_keys[i].data, i);
 		col_key(&col_keys[i], i);
 	}
-	zipf_init();
+	shuffle_popular();
 }
 
 /**
@@ -113,9 +90,9 @@ void contents_init(struct contents *c)
 	c->cols = zalloc(nr_keys, sizeof(*c->cols));
 	for (i = 0; i < nr_keys; i++) {
 		for (w = 0; w < VALUE_LEN / 8; w++)
-			c->values[i][w] = mix(i * 16ull + w);
+			c->values[i][w] = random_of(i * 16ull + w);
 		for (w = 0; w < COLS; w++)
-			c->cols[i][w] = (uint32_t)mix(~(i * 16ull + w));
+			c->cols[i][w] = (uint32_t)random_of(~(i * 16ull + w));
 	}
 }
 
@@ -142,7 +119,7 @@ const char *workload_name(enum workload w)
 /* A request of MYCSB of which so many in a hundred are puts. */
 static void fill_mycsb(struct request *r, uint64_t random, unsigned int puts)
 {
-	r->key = zipf_key(mix(random));
+	r->key = popular[zipf_next(&zipf, &(struct rng){ random })];
 	r->kind = random % 100 < puts ? PUT_COL : GET_COLS;
 	r->col = r->kind == PUT_COL ? (random >> 32) % COLS : 0;
 }
@@ -162,7 +139,7 @@ void workload_fill(enum workload w, uint64_t seed, struct request *reqs, unsigne
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
-		random = mix(mix(seed * WORKLOADS + w) + i);
+		random = random_of(random_of(seed * WORKLOADS + w) + i);
 		if (w >= MYCSB_A)
 			fill_mycsb(&reqs[i], random, puts[w]);
 		else

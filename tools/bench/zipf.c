@@ -8,7 +8,7 @@
  */
 #include <math.h>
 
-#include "bench_load.h"
+#include "zipf.h"
 
 #define SUMMED	100	/* terms of zeta that are added up one by one */
 

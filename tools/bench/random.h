@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Random numbers for all benchmarks, the same for the same seed on every machine:
+ * SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).  Inline, as one is drawn for each
+ * operation that is measured.
+ */
+#ifndef BENCH_RANDOM_H
+#define BENCH_RANDOM_H
+
+#include <stdint.h>
+
+struct rng {
+	uint64_t state;
+};
+
+/**
+ * mix64() - scatter the bits of a number
+ * @n: the number
+ *
+ * The finalizer of SplitMix64, a permutation.
+ *
+ * Return: the number that @n becomes
+ */
+static inline uint64_t mix64(uint64_t n)
+{
+	n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9ull;
+	n = (n ^ (n >> 27)) * 0x94d049bb133111ebull;
+	return n ^ (n >> 31);
+}
+
+/**
+ * rng_seed() - begin a sequence
+ * @rng: the sequence
+ * @seed: the user's
+ * @client: whose it is
+ * @stream: which of the client's it is
+ */
+static inline void rng_seed(struct rng *rng, uint64_t seed, uint64_t client, uint64_t stream)
+{
+	rng->state = mix64(mix64(mix64(seed) + client) + stream);
+}
+
+/**
+ * rng_next() - the next number
+ * @rng: the sequence
+ *
+ * Return: 64 bits
+ */
+static inline uint64_t rng_next(struct rng *rng)
+{
+	rng->state += 0x9e3779b97f4a7c15ull;
+	return mix64(rng->state);
+}
+
+/**
+ * rng_below() - a number in a range
+ * @rng: the sequence
+ * @n: the end of the range, above 0
+ *
+ * Return: 0..n-1
+ */
+static inline uint64_t rng_below(struct rng *rng, uint64_t n)
+{
+	return (uint64_t)(((__uint128_t)rng_next(rng) * n) >> 64);
+}
+
+/**
+ * rng_unit() - a number from 0 to 1
+ * @rng: the sequence
+ *
+ * Return: at least 0, less than 1
+ */
+static inline double rng_unit(struct rng *rng)
+{
+	return (double)(rng_next(rng) >> 11) / 0x1p53;
+}
+
+/**
+ * random_of() - a random number for each number
+ * @n: which one
+ *
+ * Return: what a sequence with the state @n gives first
+ */
+static inline uint64_t random_of(uint64_t n)
+{
+	struct rng rng = { n };
+
+	return rng_next(&rng);
+}
+
+#endif /* BENCH_RANDOM_H */
