@@ -64,6 +64,9 @@ const struct argp_child common_options[] = {
 	{ 0 }
 };
 
+/* Options without a letter. */
+enum { OPT_LIMIT_BYTES = 256, OPT_LIMIT_KEYS, OPT_PAGE_SIZE };
+
 /* What a store is to be like that is being made. */
 static error_t parse_store(int key, char *arg, struct argp_state *state)
 {
@@ -81,7 +84,7 @@ static error_t parse_store(int key, char *arg, struct argp_state *state)
 		memset(store->engine, 0, sizeof(store->engine));
 		memcpy(store->engine, arg, strlen(arg));
 		return 0;
-	case 'P':
+	case OPT_PAGE_SIZE:
 		size = arg_size(state, "--page-size", arg);
 		if (!size || size > UINT32_MAX)
 			argp_error(state, "there are no pages of that size: '%s'", arg);
@@ -96,10 +99,10 @@ static error_t parse_store(int key, char *arg, struct argp_state *state)
 	case 'g':
 		store->gid = arg_owner(state, true, arg);
 		return 0;
-	case 'b':
+	case OPT_LIMIT_BYTES:
 		store->limit_bytes = arg_size(state, "--limit-bytes", arg);
 		return 0;
-	case 'k':
+	case OPT_LIMIT_KEYS:
 		store->limit_keys = arg_size(state, "--limit-keys", arg);
 		return 0;
 	default:
@@ -112,12 +115,13 @@ static const struct argp_option of_store[] = {
 	  .doc = "Who may read and write, as for a file (0600)" },
 	{ .name = "owner", .key = 'o', .arg = "USER", .doc = "The owner (you)" },
 	{ .name = "group", .key = 'g', .arg = "GROUP", .doc = "The group (yours)" },
-	{ .name = "limit-bytes", .key = 'b', .arg = "N",
+	{ .name = "limit-bytes", .key = OPT_LIMIT_BYTES, .arg = "N",
 	  .doc = "Memory that it may take; K, M, G and T are powers of 1024 (no limit)" },
-	{ .name = "limit-keys", .key = 'k', .arg = "N", .doc = "Keys that it may hold (no limit)" },
+	{ .name = "limit-keys", .key = OPT_LIMIT_KEYS, .arg = "N",
+	  .doc = "Keys that it may hold (no limit)" },
 	{ .name = "engine", .key = 'E', .arg = "masstree|bwtree",
 	  .doc = "The index engine (the module's default, usually masstree)" },
-	{ .name = "page-size", .key = 'P', .arg = "N",
+	{ .name = "page-size", .key = OPT_PAGE_SIZE, .arg = "N",
 	  .doc = "With bwtree: at how many bytes a page is split, 256 to 16K (3072)" },
 	{ 0 }
 };

@@ -10,6 +10,9 @@
 #include "inuse.h"
 #include "stores.h"
 
+/* Options without a letter. */
+enum { OPT_CONFIG = 256, OPT_READ_ONLY, OPT_WAIT };
+
 struct attach {
 	const char *name;
 	struct kvtree_store_attach args;
@@ -49,16 +52,16 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 	case 'a':
 		attach->all = true;
 		return 0;
-	case 'c':
+	case OPT_CONFIG:
 		attach->config = arg;
 		return 0;
-	case 'p':
+	case 'P':
 		attach->progress = true;
 		return 0;
-	case 'w':
+	case OPT_WAIT:
 		attach->wait = (unsigned int)arg_number(state, "--wait", arg, 86400);
 		return 0;
-	case 'r':
+	case OPT_READ_ONLY:
 		attach->args.flags |= KVTREE_ATTACH_READ_ONLY;
 		return 0;
 	case 'U':
@@ -91,17 +94,17 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 static const struct argp_option attach_options[] = {
 	{ .name = "all", .key = 'a',
 	  .doc = "All stores of the file, but for those with \"noauto\" there" },
-	{ .name = "config", .key = 'c', .arg = "FILE",
+	{ .name = "config", .key = OPT_CONFIG, .arg = "FILE",
 	  .doc = "The file that names the stores (" STORES_FILE ")" },
-	{ .name = "progress", .key = 'p',
+	{ .name = "progress", .key = 'P',
 	  .doc = "Show how far it has come (if standard error is a terminal)" },
-	{ .name = "read-only", .key = 'r',
+	{ .name = "read-only", .key = OPT_READ_ONLY,
 	  .doc = "Write nothing to the devices, and let nothing be changed" },
 	{ .name = "sync", .key = 'S',
 	  .doc = "Every change waits until it is on the devices (only those that ask for it)" },
 	{ .name = "until", .key = 'U', .arg = "EPOCH",
 	  .doc = "As the store was at the end of that epoch, with --read-only (the last one)" },
-	{ .name = "wait", .key = 'w', .arg = "SECONDS",
+	{ .name = "wait", .key = OPT_WAIT, .arg = "SECONDS",
 	  .doc = "Wait so long for devices that the file names and that are not there (0)" },
 	{ 0 }
 };

@@ -8,6 +8,9 @@
 
 struct bpf;
 
+/* Options without a letter. */
+enum { OPT_READ = 256, OPT_WRITE, OPT_MAP, OPT_NAME, OPT_PIN };
+
 struct action {
 	const char *name;
 	const char *takes;	/* an argument, or NULL */
@@ -58,19 +61,19 @@ static error_t parse_bpf(int key, char *arg, struct argp_state *state)
 	struct bpf *bpf = state->input;
 
 	switch (key) {
-	case 'r':
+	case OPT_READ:
 		bpf->access |= KVTREE_OPEN_READ;
 		return 0;
-	case 'w':
+	case OPT_WRITE:
 		bpf->access |= KVTREE_OPEN_WRITE;
 		return 0;
-	case 'm':
+	case OPT_MAP:
 		bpf->map = arg;
 		return 0;
-	case 'n':
+	case OPT_NAME:
 		bpf->name = arg;
 		return 0;
-	case 'p':
+	case OPT_PIN:
 		bpf->pin = arg;
 		return 0;
 	case ARGP_KEY_ARG:
@@ -85,13 +88,13 @@ static error_t parse_bpf(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ .name = "read", .key = 'r', .doc = "bind: programs may read (the default)" },
-	{ .name = "write", .key = 'w', .doc = "bind: programs may write" },
-	{ .name = "map", .key = 'm', .arg = "NAME",
+	{ .name = "read", .key = OPT_READ, .doc = "bind: programs may read (the default)" },
+	{ .name = "write", .key = OPT_WRITE, .doc = "bind: programs may write" },
+	{ .name = "map", .key = OPT_MAP, .arg = "NAME",
 	  .doc = "attach-*: the variable of FILE, if there are several" },
-	{ .name = "name", .key = 'n', .arg = "NAME",
+	{ .name = "name", .key = OPT_NAME, .arg = "NAME",
 	  .doc = "attach-*: another name than FILE says" },
-	{ .name = "pin", .key = 'p', .arg = "PATH",
+	{ .name = "pin", .key = OPT_PIN, .arg = "PATH",
 	  .doc = "attach-*: where the link is pinned (" PIN_DIR "/STORE:NAME)" },
 	{ 0 }
 };

@@ -9,6 +9,9 @@
 #include "blockdev.h"
 #include "repair.h"
 
+/* Options without a letter. */
+enum { OPT_PRINT = 256, OPT_REPAIR };
+
 struct check {
 	char *paths[KVTREE_LOG_DEVS_MAX];
 	unsigned int nr;
@@ -23,10 +26,10 @@ static error_t parse_check(int key, char *arg, struct argp_state *state)
 	struct check *check = state->input;
 
 	switch (key) {
-	case 'p':
+	case OPT_PRINT:
 		check->print = true;
 		return 0;
-	case 'R':
+	case OPT_REPAIR:
 		check->repair = true;
 		return 0;
 	case 'U':
@@ -50,9 +53,9 @@ static error_t parse_check(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option check_options[] = {
-	{ .name = "print", .key = 'p',
+	{ .name = "print", .key = OPT_PRINT,
 	  .doc = "Print what an attach would restore, in the format of kvtree dump" },
-	{ .name = "repair", .key = 'R',
+	{ .name = "repair", .key = OPT_REPAIR,
 	  .doc = "Rewrite a damaged copy of a superblock from the other one, after asking" },
 	{ .name = "until", .key = 'U', .arg = "EPOCH",
 	  .doc = "The store as it was at the end of that epoch (the last one)" },

@@ -6,6 +6,9 @@
 
 #include "tool.h"
 
+/* Options without a letter. */
+enum { OPT_IF_VERSION = 256 };
+
 struct del {
 	char **args;
 	int nr;
@@ -20,7 +23,7 @@ static error_t parse_del(int key, char *arg, struct argp_state *state)
 	int i;
 
 	switch (key) {
-	case 'v':
+	case OPT_IF_VERSION:
 		del->version_text = arg;
 		return 0;
 	case ARGP_KEY_ARGS:
@@ -46,7 +49,7 @@ static error_t parse_del(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ .name = "if-version", .key = 'v', .arg = "VERSION",
+	{ .name = "if-version", .key = OPT_IF_VERSION, .arg = "VERSION",
 	  .doc = "Only if the key has this version" },
 	{ 0 }
 };

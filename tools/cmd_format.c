@@ -25,6 +25,9 @@
 /* Bytes at the beginning and at the end that are made zeros. */
 #define WIPED		(1u << 20)
 
+/* Options without a letter. */
+enum { OPT_FORCE = 256, OPT_REFORMAT, OPT_SEGMENT };
+
 struct format {
 	char *paths[KVTREE_LOG_DEVS_MAX];
 	unsigned int nr;
@@ -40,13 +43,13 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 	struct format *f = state->input;
 
 	switch (key) {
-	case 'f':
+	case OPT_FORCE:
 		f->force = true;
 		return 0;
 	case 'i':
 		f->image = true;
 		return 0;
-	case 'r':
+	case OPT_REFORMAT:
 		f->reformat = true;
 		return 0;
 	case 'L':
@@ -54,7 +57,7 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 			argp_error(state, "a label has at most %u bytes", KVTREE_NAME_MAX - 1);
 		f->label = arg;
 		return 0;
-	case 'S':
+	case OPT_SEGMENT:
 		f->segment = arg_size(state, "--segment", arg);
 		if (f->segment & (f->segment - 1) ||
 		    f->segment < (uint64_t)KVTREE_LOG_SEGMENT_MIN * KVTREE_LOG_BLOCK ||
@@ -76,15 +79,15 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option format_options[] = {
-	{ .name = "force", .key = 'f',
+	{ .name = "force", .key = OPT_FORCE,
 	  .doc = "Also a device that has something else on it; never one that is in use" },
 	{ .name = "image", .key = 'i',
 	  .doc = "Regular files instead of devices, as large as they are to be" },
 	{ .name = "label", .key = 'L', .arg = "NAME",
 	  .doc = "What the devices say that they are (the name they were last attached by)" },
-	{ .name = "reformat", .key = 'r',
+	{ .name = "reformat", .key = OPT_REFORMAT,
 	  .doc = "Also a device of a kvtree store that is not attached" },
-	{ .name = "segment", .key = 'S', .arg = "N",
+	{ .name = "segment", .key = OPT_SEGMENT, .arg = "N",
 	  .doc = "Bytes of a segment, a power of two from 4M to 256M (as it fits)" },
 	{ 0 }
 };

@@ -7,6 +7,9 @@
 
 #include "tool.h"
 
+/* Options without a letter. */
+enum { OPT_PRINT_VERSION = 256 };
+
 struct get {
 	const char *key;
 	const char *file;
@@ -27,10 +30,10 @@ static error_t parse_get(int key, char *arg, struct argp_state *state)
 	case 'c':
 		get->want[arg_column(state, arg)] = true;
 		return 0;
-	case 'a':
+	case 'A':
 		get->all_cols = true;
 		return 0;
-	case 'v':
+	case OPT_PRINT_VERSION:
 		get->print_version = true;
 		return 0;
 	case 'f':
@@ -61,8 +64,9 @@ static error_t parse_get(int key, char *arg, struct argp_state *state)
 static const struct argp_option options[] = {
 	{ .name = "col", .key = 'c', .arg = "ID",
 	  .doc = "Print this column (0..255); with more than one, lines ID=VALUE" },
-	{ .name = "all-cols", .key = 'a', .doc = "Print every column, on lines ID=VALUE" },
-	{ .name = "print-version", .key = 'v', .doc = "Print the version instead of the value" },
+	{ .name = "all-cols", .key = 'A', .doc = "Print every column, on lines ID=VALUE" },
+	{ .name = "print-version", .key = OPT_PRINT_VERSION,
+	  .doc = "Print the version instead of the value" },
 	{ .name = "file", .key = 'f', .arg = "FILE",
 	  .doc = "Write the value to a file, byte for byte" },
 	{ 0 }

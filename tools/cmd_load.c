@@ -17,6 +17,9 @@
 #define BATCH_BYTES	(1u << 20)	/* or so many bytes */
 #define COMPLAIN_MAX	10		/* errors that are printed with --keep-going */
 
+/* Options without a letter. */
+enum { OPT_TSV = 256, OPT_KEEP_GOING };
+
 struct load {
 	const char *path;
 	bool tsv;
@@ -37,10 +40,10 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 	struct load *load = state->input;
 
 	switch (key) {
-	case 't':
+	case OPT_TSV:
 		load->tsv = true;
 		return 0;
-	case 'k':
+	case OPT_KEEP_GOING:
 		load->keep_going = true;
 		return 0;
 	case 'P':
@@ -63,9 +66,9 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ .name = "tsv", .key = 't',
+	{ .name = "tsv", .key = OPT_TSV,
 	  .doc = "The file has lines KEY<tab>VALUE" },
-	{ .name = "keep-going", .key = 'k',
+	{ .name = "keep-going", .key = OPT_KEEP_GOING,
 	  .doc = "Leave out records that cannot be stored, instead of stopping at the first" },
 	{ .name = "progress", .key = 'P',
 	  .doc = "Show how far it has come even if standard error is not a terminal" },

@@ -9,6 +9,9 @@
 
 #include "stores.h"
 
+/* Options without a letter. */
+enum { OPT_CONFIG = 256 };
+
 struct probe {
 	char **paths;
 	int nr;
@@ -25,7 +28,7 @@ static error_t parse_probe(int key, char *arg, struct argp_state *state)
 	case 'u':
 		probe->udev = true;
 		return 0;
-	case 'c':
+	case OPT_CONFIG:
 		probe->config = arg;
 		return 0;
 	case ARGP_KEY_ARGS:
@@ -44,7 +47,7 @@ static error_t parse_probe(int key, char *arg, struct argp_state *state)
 static const struct argp_option probe_options[] = {
 	{ .name = "udev", .key = 'u',
 	  .doc = "Print properties for udev, KVTREE_STORE if the store is to be attached now" },
-	{ .name = "config", .key = 'c', .arg = "FILE",
+	{ .name = "config", .key = OPT_CONFIG, .arg = "FILE",
 	  .doc = "The file that names the stores (" STORES_FILE ")" },
 	{ 0 }
 };

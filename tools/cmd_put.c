@@ -6,6 +6,9 @@
 
 #include "tool.h"
 
+/* Options without a letter. */
+enum { OPT_REMOVE_COL = 256, OPT_WHOLE };
+
 struct put {
 	bool cas;
 	const char *key;
@@ -88,10 +91,10 @@ static error_t parse_put(int key, char *arg, struct argp_state *state)
 			argp_error(state, "a value has at most %u columns", KVTREE_COLS_MAX);
 		col_arg[col_args++] = arg;
 		return 0;
-	case 'r':
+	case OPT_REMOVE_COL:
 		give(state, put, arg_column(state, arg), NULL, KVTREE_COL_ABSENT);
 		return 0;
-	case 'w':
+	case OPT_WHOLE:
 		put->flags |= KVTREE_F_WHOLE;
 		return 0;
 	case 'f':
@@ -128,9 +131,9 @@ static const struct argp_option put_options[] = {
 	  .doc = "The value is what this file holds, byte for byte; - is standard input" },
 	{ .name = "col", .key = 'c', .arg = "ID=VALUE",
 	  .doc = "Change this column (0..255) and leave the others; may be repeated" },
-	{ .name = "remove-col", .key = 'r', .arg = "ID",
+	{ .name = "remove-col", .key = OPT_REMOVE_COL, .arg = "ID",
 	  .doc = "Remove this column; may be repeated" },
-	{ .name = "whole", .key = 'w',
+	{ .name = "whole", .key = OPT_WHOLE,
 	  .doc = "With --col: remove all columns that are not named" },
 	{ .name = "create", .key = 'C', .doc = "Only if the key is not there" },
 	{ .name = "replace", .key = 'R', .doc = "Only if the key is there" },
@@ -142,9 +145,9 @@ static const struct argp_option cas_options[] = {
 	  .doc = "The value is what this file holds, byte for byte; - is standard input" },
 	{ .name = "col", .key = 'c', .arg = "ID=VALUE",
 	  .doc = "Change this column (0..255) and leave the others; may be repeated" },
-	{ .name = "remove-col", .key = 'r', .arg = "ID",
+	{ .name = "remove-col", .key = OPT_REMOVE_COL, .arg = "ID",
 	  .doc = "Remove this column; may be repeated" },
-	{ .name = "whole", .key = 'w',
+	{ .name = "whole", .key = OPT_WHOLE,
 	  .doc = "With --col: remove all columns that are not named" },
 	{ 0 }
 };

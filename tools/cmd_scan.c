@@ -4,6 +4,9 @@
  */
 #include "tool.h"
 
+/* Options without a letter. */
+enum { OPT_START = 256, OPT_END };
+
 struct scan {
 	const char *prefix, *start, *end, *filter;
 	uint64_t limit;
@@ -60,10 +63,10 @@ static error_t parse_scan(int key, char *arg, struct argp_state *state)
 	case 'p':
 		scan->prefix = arg;
 		return 0;
-	case 'b':
+	case OPT_START:
 		scan->start = arg;
 		return 0;
-	case 'E':
+	case OPT_END:
 		scan->end = arg;
 		return 0;
 	case 'r':
@@ -72,16 +75,16 @@ static error_t parse_scan(int key, char *arg, struct argp_state *state)
 	case 'k':
 		scan->opts.flags |= KVTREE_CURSOR_KEYS_ONLY;
 		return 0;
-	case 'a':
+	case 'A':
 		scan->opts.flags |= KVTREE_CURSOR_ALL_COLS;
 		return 0;
 	case 'c':
 		want_columns(state, scan, arg);
 		return 0;
-	case 'f':
+	case 'F':
 		scan->filter = arg;
 		return 0;
-	case 'n':
+	case 'l':
 		scan->limit = arg_number(state, "--limit", arg, UINT64_MAX);
 		scan->limited = true;
 		return 0;
@@ -98,15 +101,15 @@ static error_t parse_scan(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "prefix", .key = 'p', .arg = "PREFIX", .doc = "Only keys that begin with this" },
-	{ .name = "start", .key = 'b', .arg = "KEY", .doc = "Only this key and greater ones" },
-	{ .name = "end", .key = 'E', .arg = "KEY", .doc = "Only keys below this one" },
+	{ .name = "start", .key = OPT_START, .arg = "KEY", .doc = "Only this key and greater ones" },
+	{ .name = "end", .key = OPT_END, .arg = "KEY", .doc = "Only keys below this one" },
 	{ .name = "reverse", .key = 'r', .doc = "In descending order" },
-	{ .name = "limit", .key = 'n', .arg = "N", .doc = "Not more than N records" },
+	{ .name = "limit", .key = 'l', .arg = "N", .doc = "Not more than N records" },
 	{ .name = "keys-only", .key = 'k', .doc = "Print no values" },
 	{ .name = "cols", .key = 'c', .arg = "ID,...",
 	  .doc = "Print these columns, as ID=VALUE" },
-	{ .name = "all-cols", .key = 'a', .doc = "Print every column, as ID=VALUE" },
-	{ .name = "filter", .key = 'f', .arg = "NAME|ID",
+	{ .name = "all-cols", .key = 'A', .doc = "Print every column, as ID=VALUE" },
+	{ .name = "filter", .key = 'F', .arg = "NAME|ID",
 	  .doc = "Only records that this filter chooses: see kvtree bpf list" },
 	{ 0 }
 };

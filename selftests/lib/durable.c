@@ -235,14 +235,14 @@ static const char *tool_path(void)
 	return path;
 }
 
-/* "kvtree store WHAT [OPTION] DEVICE...", its output thrown away. */
-static int tool(const char *what, const char *option, const struct kvt_disk *disk, int nr)
+/* "kvtree store WHAT [OPTION...] DEVICE...", its output thrown away. */
+static int tool(const char *what, const char *const options[], const struct kvt_disk *disk, int nr)
 {
 	const char *path = tool_path(), *argv[16] = { "kvtree", "store", what };
 	int pid, i, n = 3;
 
-	if (option)
-		argv[n++] = option;
+	while (options && *options)
+		argv[n++] = *options++;
 	for (i = 0; i < nr; i++)
 		argv[n++] = disk[i].path;
 	pid = kvt_child();
@@ -270,7 +270,9 @@ int kvt_check_disks(const struct kvt_disk *disk, int nr)
 
 int kvt_repair_disks(const struct kvt_disk *disk, int nr)
 {
-	return tool("check", "-Ry", disk, nr);
+	static const char *const options[] = { "--repair", "--yes", NULL };
+
+	return tool("check", options, disk, nr);
 }
 
 int kvt_probe_disk(const struct kvt_disk *disk)

@@ -7,6 +7,7 @@
 Lines of the template that are replaced:
 
     .\\" @options@         the options that all commands of the tool have
+    .\\" @letters@         what the letters of options stand for
     .\\" @commands@        the commands, as the tool itself describes them
     .\\" @example FILE@    a program of the folder "examples" beside the template,
                           and what it prints; or a session of the shell
@@ -95,6 +96,19 @@ class Page:
 
     def options(self):
         return self.described(self.tool.common)
+
+    def letters(self):
+        """The options with a letter, and the commands that have them."""
+        where = {}
+        for command in self.tool.commands:
+            for option in command.options:
+                if option.short and option.name:
+                    where.setdefault((option.short, option.name), []).append(command.name)
+        out = ['.nf', '.ta 5m 16m']
+        for short, name in sorted(where, key=lambda pair: (pair[0].lower(), pair[0])):
+            out.append(f"{roff.bold(short)}\t{roff.bold('--' + name)}\t"
+                       + roff.escape(', '.join(where[short, name])))
+        return out + ['.fi']
 
     def described(self, options):
         out, group = [], ''

@@ -11,6 +11,7 @@ enum bench_option {
 	OPT_SQPOLL = 256, OPT_BY_POINTER, OPT_FIELDS, OPT_FIELD_SIZE, OPT_VALUE_SIZE,
 	OPT_KEY_SIZE, OPT_ORDERED, OPT_WARMUP, OPT_RUNS, OPT_RATE, OPT_DISTRIBUTION, OPT_THETA,
 	OPT_SCAN_MAX, OPT_SEED, OPT_CHECK, OPT_LOAD, OPT_NO_LOAD, OPT_KEEP, OPT_TRACE, OPT_PLOT,
+	OPT_PROCESSES, OPT_RECORDS,
 	OPT_READ, OPT_UPDATE, OPT_INSERT, OPT_SCAN, OPT_RMW,
 };
 
@@ -53,12 +54,12 @@ static const struct argp_option options[] = {
 	{ .name = "by-pointer", .key = OPT_BY_POINTER,
 	  .doc = "uring: operations are pointed to, not part of the submission" },
 	{ .name = "threads", .key = 't', .arg = "N", .doc = "Threads of each process (1)" },
-	{ .name = "processes", .key = 'p', .arg = "N", .doc = "Processes (1)" },
+	{ .name = "processes", .key = OPT_PROCESSES, .arg = "N", .doc = "Processes (1)" },
 	{ .name = "rate", .key = OPT_RATE, .arg = "N",
 	  .doc = "Begin N operations per second, of all threads together (as many as can be)" },
 
 	{ .doc = "Records:", .group = GROUP_RECORDS },
-	{ .name = "records", .key = 'r', .arg = "N", .doc = "Records to load (10000)" },
+	{ .name = "records", .key = OPT_RECORDS, .arg = "N", .doc = "Records to load (10000)" },
 	{ .name = "fields", .key = OPT_FIELDS, .arg = "N", .doc = "Columns of a record (10)" },
 	{ .name = "field-size", .key = OPT_FIELD_SIZE, .arg = "BYTES",
 	  .doc = "Bytes in each (100)" },
@@ -232,7 +233,7 @@ static error_t parse_how(int key, char *arg, struct argp_state *state)
 	case 't':
 		plan->threads = arg_count(state, "--threads", arg, CLIENTS_MAX);
 		return 0;
-	case 'p':
+	case OPT_PROCESSES:
 		plan->processes = arg_count(state, "--processes", arg, CLIENTS_MAX);
 		return 0;
 	case OPT_RATE:
@@ -252,7 +253,7 @@ static error_t parse_records(int key, char *arg, struct argp_state *state)
 	struct shape *shape = &plan->shape;
 
 	switch (key) {
-	case 'r':
+	case OPT_RECORDS:
 		shape->records = arg_size(state, "--records", arg);
 		if (!shape->records || shape->records > UINT32_MAX)
 			argp_error(state, "--records: from 1 to %u", UINT32_MAX);
