@@ -41,7 +41,7 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "store", .key = 's', .arg = "NAME",
-	  .doc = "Use this store instead of \"default\"" },
+	  .doc = "Use this store (that of KVTREE_STORE in the environment, or \"default\")" },
 	{ .name = "json", .key = 'j',
 	  .doc = "Print JSON, an object per line; bytes that are not UTF-8 as NAME_hex" },
 	{ .name = "hex", .key = 'x',
@@ -318,6 +318,39 @@ uint16_t arg_column(struct argp_state *state, const char *arg)
 }
 
 /**
+ * arg_columns() - ids of columns from the command line, separated by commas
+ * @state: the parser's state
+ * @want: set for each of them
+ * @arg: the argument, which is changed
+ *
+ * Exits if one is not an id.
+ */
+void arg_columns(struct argp_state *state, bool want[KVTREE_COLS_MAX], char *arg)
+{
+	char *id;
+
+	while ((id = strsep(&arg, ",")))
+		want[arg_column(state, id)] = true;
+}
+
+/**
+ * column_ids() - the ids that are wanted, in ascending order
+ * @want: by id
+ * @ids: filled
+ *
+ * Return: their number
+ */
+size_t column_ids(const bool want[KVTREE_COLS_MAX], uint16_t ids[KVTREE_COLS_MAX])
+{
+	size_t i, nr = 0;
+
+	for (i = 0; i < KVTREE_COLS_MAX; i++)
+		if (want[i])
+			ids[nr++] = (uint16_t)i;
+	return nr;
+}
+
+/**
  * file_bytes() - all bytes of a file, as a value
  * @path: the file, "-" for standard input
  *
@@ -387,6 +420,27 @@ uint32_t arg_owner(struct argp_state *state, bool group, const char *arg)
 	if (!owner_of(group, arg, &id))
 		argp_error(state, "there is no %s '%s'", group ? "group" : "user", arg);
 	return id;
+}
+
+/**
+ * owner_name() - the name of a user or group
+ * @group: a group
+ * @id: its id
+ *
+ * Return: the name, or the number if it has none; until the next call
+ */
+const char *owner_name(bool group, uint32_t id)
+{
+	static char number[16];
+	struct passwd *user = group ? NULL : getpwuid(id);
+	struct group *g = group ? getgrgid(id) : NULL;
+
+	if (user)
+		return user->pw_name;
+	if (g)
+		return g->gr_name;
+	snprintf(number, sizeof(number), "%u", id);
+	return number;
 }
 
 /**

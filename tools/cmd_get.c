@@ -15,6 +15,7 @@ struct get {
 	const char *file;
 	bool print_version;
 	bool all_cols;
+	bool number;
 	bool want[KVTREE_COLS_MAX];
 	uint16_t ids[KVTREE_COLS_MAX];
 	size_t nids;
@@ -24,17 +25,19 @@ struct get {
 static error_t parse_get(int key, char *arg, struct argp_state *state)
 {
 	struct get *get = state->input;
-	size_t i;
 
 	switch (key) {
 	case 'c':
-		get->want[arg_column(state, arg)] = true;
+		arg_columns(state, get->want, arg);
 		return 0;
 	case 'A':
 		get->all_cols = true;
 		return 0;
 	case OPT_PRINT_VERSION:
 		get->print_version = true;
+		return 0;
+	case 'N':
+		get->number = true;
 		return 0;
 	case 'f':
 		get->file = arg;
@@ -48,13 +51,14 @@ static error_t parse_get(int key, char *arg, struct argp_state *state)
 		if (!get->key)
 			argp_usage(state);
 		get->k = arg_bytes(state, "key", get->key);
-		for (i = 0; i < KVTREE_COLS_MAX; i++)
-			if (get->want[i])
-				get->ids[get->nids++] = (uint16_t)i;
+		get->nids = column_ids(get->want, get->ids);
 		if (get->nids && get->all_cols)
 			argp_error(state, "--col and --all-cols exclude each other");
 		if (get->file && (tool.json || get->print_version))
 			argp_error(state, "--file takes the value alone");
+		if (get->number && (get->file || get->all_cols || get->print_version ||
+				    get->nids > 1))
+			argp_error(state, "--number prints one number: a value, or one column");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -62,9 +66,11 @@ static error_t parse_get(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ .name = "col", .key = 'c', .arg = "ID",
-	  .doc = "Print this column (0..255); with more than one, lines ID=VALUE" },
+	{ .name = "col", .key = 'c', .arg = "ID,...",
+	  .doc = "Print this column (0..255); of several, lines ID=VALUE; may be repeated" },
 	{ .name = "all-cols", .key = 'A', .doc = "Print every column, on lines ID=VALUE" },
+	{ .name = "number", .key = 'N',
+	  .doc = "Print the number that add has stored, in decimal" },
 	{ .name = "print-version", .key = OPT_PRINT_VERSION,
 	  .doc = "Print the version instead of the value" },
 	{ .name = "file", .key = 'f', .arg = "FILE",
@@ -97,12 +103,58 @@ static void print_columns(FILE *out, const struct kvtree_columns *cols)
 	}
 }
 
+/* As add stores it: 8 bytes, little-endian, with a sign. */
+static int print_number(const struct get *get, const struct bytes *value, uint64_t version)
+{
+	const unsigned char *at = (const unsigned char *)value->data;
+	uint64_t n = 0;
+	json_t *obj;
+	int i;
+
+	if (value->len != sizeof(n)) {
+		warn("get: it is not a number: it has %zu byte%s, and not 8", value->len,
+		     plural(value->len));
+		return STATUS_ERROR;
+	}
+	for (i = sizeof(n) - 1; i >= 0; i--)
+		n = n << 8 | at[i];
+	if (!tool.json) {
+		printf("%" PRId64 "\n", (int64_t)n);
+		return STATUS_OK;
+	}
+	obj = json_new();
+	json_add_bytes(obj, "key", get->k.data, get->k.len);
+	json_add(obj, "found", json_true());
+	json_add_u64(obj, "version", version);
+	json_add(obj, "number", json_integer((int64_t)n));
+	json_print(obj);
+	return STATUS_OK;
+}
+
+/* The one value that is asked for, or column of it. */
+static struct bytes only_value(const struct bytes *value, const struct kvtree_columns *cols)
+{
+	if (!cols)
+		return *value;
+	return (struct bytes){ .data = (char *)cols->col[0].data, .len = cols->col[0].len };
+}
+
 static int print(const struct get *get, const struct bytes *value,
 		 const struct kvtree_columns *cols, uint64_t version)
 {
+	struct bytes only;
 	struct outfile file;
 	json_t *obj;
 
+	if (cols && get->nids == 1 && cols->col[0].len == KVTREE_COL_ABSENT &&
+	    (get->number || !(tool.json || get->print_version))) {
+		warn("get: the value has no column %u", get->ids[0]);
+		return STATUS_NOT;
+	}
+	if (get->number) {
+		only = only_value(value, cols);
+		return print_number(get, &only, version);
+	}
 	if (tool.json) {
 		obj = json_new();
 		json_add_bytes(obj, "key", get->k.data, get->k.len);
@@ -119,17 +171,13 @@ static int print(const struct get *get, const struct bytes *value,
 		printf("%" PRIu64 "\n", version);
 		return STATUS_OK;
 	}
-	if (cols && get->nids == 1 && cols->col[0].len == KVTREE_COL_ABSENT) {
-		warn("get: the value has no column %u", get->ids[0]);
-		return STATUS_NOT;
-	}
 	outfile_open(&file, get->file);
-	if (!cols)
-		print_value(file.out, value->data, value->len);
-	else if (get->nids != 1)
+	if (cols && get->nids != 1) {
 		print_columns(file.out, cols);
-	else
-		print_value(file.out, cols->col[0].data, cols->col[0].len);
+	} else {
+		only = only_value(value, cols);
+		print_value(file.out, only.data, only.len);
+	}
 	outfile_commit(&file);
 	return STATUS_OK;
 }

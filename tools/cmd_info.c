@@ -91,7 +91,10 @@ static void print(const struct kvtree_info *info, const struct kvtree_store_info
 	if (si->page_size)
 		printf(", pages of %u bytes", si->page_size);
 	putchar('\n');
-	printf("  %-12s %04o, uid %u, gid %u\n", "mode", si->mode, si->uid, si->gid);
+	printf("  %-12s %04o, owner %s", "mode", si->mode, owner_name(false, si->uid));
+	printf(", group %s\n  %-12s ", owner_name(true, si->gid), "flags");
+	put_flags(stdout, si);
+	putchar('\n');
 	print_limit("keys", si->keys, si->limit_keys);
 	print_limit("bytes", si->bytes, si->limit_bytes);
 }

@@ -16,15 +16,6 @@ struct scan {
 	uint16_t ids[KVTREE_COLS_MAX];
 };
 
-/* Ids separated by commas. */
-static void want_columns(struct argp_state *state, struct scan *scan, char *arg)
-{
-	char *id, *save;
-
-	for (id = strtok_r(arg, ",", &save); id; id = strtok_r(NULL, ",", &save))
-		scan->want[arg_column(state, id)] = true;
-}
-
 static void bound(struct argp_state *state, const char *what, const char *arg,
 		  const void **data, size_t *len)
 {
@@ -40,19 +31,16 @@ static void bound(struct argp_state *state, const char *what, const char *arg,
 static void finish(struct argp_state *state, struct scan *scan)
 {
 	struct kvtree_cursor_opts *opts = &scan->opts;
-	size_t i;
 
 	bound(state, "--prefix", scan->prefix, &opts->prefix, &opts->prefix_len);
 	bound(state, "--start", scan->start, &opts->start, &opts->start_len);
 	bound(state, "--end", scan->end, &opts->end, &opts->end_len);
-	for (i = 0; i < KVTREE_COLS_MAX; i++)
-		if (scan->want[i])
-			scan->ids[opts->ncols++] = (uint16_t)i;
+	opts->ncols = column_ids(scan->want, scan->ids);
 	if (opts->ncols)
 		opts->cols = scan->ids;
 	if (!!opts->ncols + !!(opts->flags & KVTREE_CURSOR_ALL_COLS) +
 	    !!(opts->flags & KVTREE_CURSOR_KEYS_ONLY) > 1)
-		argp_error(state, "--keys-only, --cols and --all-cols exclude each other");
+		argp_error(state, "--keys-only, --col and --all-cols exclude each other");
 }
 
 static error_t parse_scan(int key, char *arg, struct argp_state *state)
@@ -79,7 +67,7 @@ static error_t parse_scan(int key, char *arg, struct argp_state *state)
 		scan->opts.flags |= KVTREE_CURSOR_ALL_COLS;
 		return 0;
 	case 'c':
-		want_columns(state, scan, arg);
+		arg_columns(state, scan->want, arg);
 		return 0;
 	case 'F':
 		scan->filter = arg;
@@ -106,8 +94,8 @@ static const struct argp_option options[] = {
 	{ .name = "reverse", .key = 'r', .doc = "In descending order" },
 	{ .name = "limit", .key = 'l', .arg = "N", .doc = "Not more than N records" },
 	{ .name = "keys-only", .key = 'k', .doc = "Print no values" },
-	{ .name = "cols", .key = 'c', .arg = "ID,...",
-	  .doc = "Print these columns, as ID=VALUE" },
+	{ .name = "col", .key = 'c', .arg = "ID,...",
+	  .doc = "Print these columns, as ID=VALUE; may be repeated" },
 	{ .name = "all-cols", .key = 'A', .doc = "Print every column, as ID=VALUE" },
 	{ .name = "filter", .key = 'F', .arg = "NAME|ID",
 	  .doc = "Only records that this filter chooses: see kvtree bpf list" },

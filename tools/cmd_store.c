@@ -150,6 +150,19 @@ static void print_limit(uint64_t limit)
 		printf(" %14s", "-");
 }
 
+static void print_store(const struct kvtree_store_info *si)
+{
+	printf("%-20s %-10s %04o %-10s", si->name, si->engine, si->mode,
+	       owner_name(false, si->uid));
+	printf(" %-10s %12" PRIu64 " %14" PRIu64, owner_name(true, si->gid), (uint64_t)si->keys,
+	       (uint64_t)si->bytes);
+	print_limit(si->limit_keys);
+	print_limit(si->limit_bytes);
+	fputs("  ", stdout);
+	put_flags(stdout, si);
+	putchar('\n');
+}
+
 static error_t parse_list(int key, char *arg, struct argp_state *state)
 {
 	if (key != ARGP_KEY_ARG)
@@ -162,7 +175,9 @@ int cmd_store_list(int argc, char **argv)
 {
 	const struct argp argp = {
 		.parser = parse_list,
-		.doc = "List the stores, the oldest first.",
+		.doc = "List the stores, the oldest first.\n"
+		       "\vFLAGS are durable, sync (every change waits for the devices), read-only,\n"
+		       "attaching (it is being recovered) and bpf (BPF programs may use it).",
 		.children = common_options,
 	};
 	struct kvtree_store_info si = { 0 };
@@ -173,21 +188,18 @@ int cmd_store_list(int argc, char **argv)
 	tool.store = NULL;
 	kv = open_store(KVTREE_OPEN_READ);
 	if (!tool.json)
-		printf("%-20s %-10s %4s %6s %6s %12s %14s %14s %14s\n", "NAME", "ENGINE", "MODE",
-		       "UID", "GID", "KEYS", "BYTES", "LIMIT-KEYS", "LIMIT-BYTES");
+		printf("%-20s %-10s %4s %-10s %-10s %12s %14s %14s %14s  %s\n", "NAME", "ENGINE",
+		       "MODE", "OWNER", "GROUP", "KEYS", "BYTES", "LIMIT-KEYS", "LIMIT-BYTES",
+		       "FLAGS");
 	while (!(err = kvtree_store_next(kv, &si, sizeof(si)))) {
 		if (tool.json) {
 			json_t *obj = json_new();
 
 			json_add_store(obj, &si);
 			json_print(obj);
-			continue;
+		} else {
+			print_store(&si);
 		}
-		printf("%-20s %-10s %04o %6u %6u %12" PRIu64 " %14" PRIu64, si.name, si.engine,
-		       si.mode, si.uid, si.gid, (uint64_t)si.keys, (uint64_t)si.bytes);
-		print_limit(si.limit_keys);
-		print_limit(si.limit_bytes);
-		putchar('\n');
 	}
 	kvtree_close(kv);
 	return err == -ENOENT ? STATUS_OK : report(err, "store list", NULL);

@@ -213,6 +213,9 @@ int main(int argc, char **argv)
 	setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
 	argp_err_exit_status = STATUS_USAGE;
 
+	tool.store = getenv("KVTREE_STORE");
+	if (tool.store && !*tool.store)
+		tool.store = NULL;
 	argv[0] = (char *)"kvtree";
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &choice);
 	if (!choice.argc) {

@@ -128,6 +128,34 @@ bool store_info(const struct kvtree *kv, const char *name, struct kvtree_store_i
 }
 
 /**
+ * put_flags() - what is special about a store, in words
+ * @out: where to
+ * @si: the store
+ */
+void put_flags(FILE *out, const struct kvtree_store_info *si)
+{
+	static const struct {
+		uint32_t flag;
+		const char *name;
+	} flags[] = {
+		{ KVTREE_STORE_DURABLE, "durable" }, { KVTREE_STORE_SYNC, "sync" },
+		{ KVTREE_STORE_READ_ONLY, "read-only" }, { KVTREE_STORE_ATTACHING, "attaching" },
+		{ KVTREE_STORE_BPF, "bpf" },
+	};
+	const char *between = "";
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(flags); i++) {
+		if (!(si->flags & flags[i].flag))
+			continue;
+		fprintf(out, "%s%s", between, flags[i].name);
+		between = ",";
+	}
+	if (!*between)
+		putc('-', out);
+}
+
+/**
  * reason() - why an operation failed
  * @err: a negative errno
  *
