@@ -57,8 +57,8 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!load->path)
 			argp_error(state, "there is no FILE: give one, or - for standard input");
-		if (tool.hex)
-			argp_error(state, "--hex: the formats that load reads are fixed");
+		if ((tool.hex || tool.escape) && !load->tsv)
+			argp_error(state, "--hex and --escape need --tsv");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -204,10 +204,12 @@ int cmd_load(int argc, char **argv)
 		.options = options,
 		.parser = parse_load,
 		.args_doc = "FILE",
-		.doc = "Store all records of a file that dump wrote, or of a file KEY<tab>VALUE.\n"
-		       "\vFILE - is standard input. \"kvtree help dump\" describes the format; with\n"
-		       "--tsv there are no columns and no escapes, a line without a tab is a key\n"
-		       "with an empty value, and empty lines are ignored.\n"
+		.doc = "Store all records of a file: of dump, of JSON lines, or of KEY<tab>VALUE.\n"
+		       "\vFILE - is standard input. \"kvtree help dump\" describes the format. A file\n"
+		       "that begins with { has an object on each line, as \"kvtree scan --json\"\n"
+		       "prints them. With --tsv there are no columns and no escapes (but --escape and\n"
+		       "--hex read what scan prints), a line without a tab is a key with an empty\n"
+		       "value, and empty lines are ignored.\n"
 		       "\n"
 		       "A record replaces the whole value of its key. An error is reported with\n"
 		       "the number of its line, and the exit status is 3; records before that line\n"
@@ -243,7 +245,7 @@ int cmd_load(int argc, char **argv)
 	kvtree_close(load->kv);
 	if (load->in.file != stdin)
 		fclose(load->in.file);
-	free(load->in.line);
+	dumpfile_end(&load->in);
 	free(load);
 	return status;
 }

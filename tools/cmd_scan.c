@@ -89,7 +89,8 @@ static error_t parse_scan(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "prefix", .key = 'p', .arg = "PREFIX", .doc = "Only keys that begin with this" },
-	{ .name = "start", .key = OPT_START, .arg = "KEY", .doc = "Only this key and greater ones" },
+	{ .name = "start", .key = OPT_START, .arg = "KEY",
+	  .doc = "Only this key and greater ones" },
 	{ .name = "end", .key = OPT_END, .arg = "KEY", .doc = "Only keys below this one" },
 	{ .name = "reverse", .key = 'r', .doc = "In descending order" },
 	{ .name = "limit", .key = 'l', .arg = "N", .doc = "Not more than N records" },

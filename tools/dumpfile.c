@@ -17,9 +17,12 @@
  *
  * Versions of values are not in the file: a load gives new ones.
  *
- * The other format that load reads, "tsv", has lines KEY<tab>VALUE in which
- * every byte stands for itself; a line without a tab is a key with an empty
- * value.  Empty lines are ignored.
+ * Another format that load reads, "tsv", has lines KEY<tab>VALUE in which every
+ * byte stands for itself, or which are as --hex or --escape have it; a line
+ * without a tab is a key with an empty value.  Empty lines are ignored.
+ *
+ * A file whose first line begins with { has a JSON object on each line, as
+ * "kvtree scan --json" prints them: see jsonlines.c.
  */
 #include <inttypes.h>
 
@@ -29,12 +32,22 @@
 #define LAST_LINE	"#end "
 #define FORMAT_VERSION	1
 
-/* The longest line: each byte of the key and of the columns as \xHH. */
-#define LINE_MAX_BYTES	(4ul * (KVTREE_KEY_MAX + KVTREE_VALUE_MAX) + \
-			 KVTREE_COLS_MAX * sizeof("\t255="))
+/* The longest line: each byte of the key and of the columns as \xHH, or \u00HH in JSON. */
+static size_t line_max(const struct dumpfile *f)
+{
+	size_t per_byte = f->json ? 6 : 4, per_column = f->json ? 64 : sizeof("\t255=");
 
-static int __attribute__((format(printf, 2, 3)))
-bad(struct dumpfile *f, const char *fmt, ...)
+	return per_byte * (KVTREE_KEY_MAX + KVTREE_VALUE_MAX) + per_column * KVTREE_COLS_MAX;
+}
+
+/**
+ * dumpfile_bad() - note what is wrong with a line
+ * @f: the file
+ * @fmt: as for printf()
+ *
+ * Return: -EINVAL
+ */
+int dumpfile_bad(struct dumpfile *f, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -51,30 +64,36 @@ bad(struct dumpfile *f, const char *fmt, ...)
  */
 static int read_line(struct dumpfile *f, size_t *len)
 {
-	size_t n = 0;
+	size_t n = 0, max;
 	int c;
 
+	if (!f->line_nr && !f->tsv) {
+		c = getc_unlocked(f->file);
+		f->json = c == '{';
+		if (c != EOF)
+			ungetc(c, f->file);
+	}
+	max = line_max(f);
 	while ((c = getc_unlocked(f->file)) != EOF && c != '\n') {
 		/* A place for the zero behind it, too. */
-		if (n + 1 >= f->room && n < LINE_MAX_BYTES) {
+		if (n + 1 >= f->room && n < max) {
 			f->room = f->room ? 2 * f->room : 4096;
 			f->line = alloc(f->line, f->room);
 		}
-		if (n < LINE_MAX_BYTES)
+		if (n < max)
 			f->line[n] = (char)c;
 		n++;
 	}
 	if (ferror(f->file)) {
-		bad(f, "cannot read: %s", strerror(errno));
+		dumpfile_bad(f, "cannot read: %s", strerror(errno));
 		return -EIO;
 	}
 	if (c == EOF && !n)
 		return 0;
 	f->line_nr++;
 	f->bytes += n + (c != EOF);
-	if (n > LINE_MAX_BYTES)
-		return bad(f, "the line is too long: a record has at most %lu bytes",
-			   LINE_MAX_BYTES);
+	if (n > max)
+		return dumpfile_bad(f, "the line is too long: a record has at most %zu bytes", max);
 	if (n)
 		f->line[n] = '\0';
 	*len = n;
@@ -110,38 +129,55 @@ static bool rest_number(const char *text, const char *end, uint64_t *n)
 int dumpfile_begin(struct dumpfile *f)
 {
 	uint64_t version;
-	size_t len;
+	size_t len = 0;
 	int ret;
 
 	if (f->tsv)
 		return 0;
 	ret = read_line(f, &len);
-	if (ret < 0)
+	if (ret < 0 && !f->json)
 		return ret;
+	if (f->json) {
+		f->first = ret;
+		f->first_len = len;
+		return 0;
+	}
 	if (!ret || !starts(f, len, FIRST_LINE) ||
 	    !rest_number(f->line + strlen(FIRST_LINE), f->line + len, &version)) {
 		f->line_nr = 1;
-		return bad(f, "no dump of kvtree, which begins with \"%s%d\" (did you mean --tsv?)",
-			   FIRST_LINE, FORMAT_VERSION);
+		return dumpfile_bad(f, "no dump of kvtree, which begins with \"%s%d\" %s",
+				    FIRST_LINE, FORMAT_VERSION, "(did you mean --tsv?)");
 	}
 	if (version != FORMAT_VERSION)
-		return bad(f, "version %" PRIu64 " of the format, but this program knows only %d",
-			   version, FORMAT_VERSION);
+		return dumpfile_bad(f, "version %" PRIu64 " of the format, but only %d is known",
+				    version, FORMAT_VERSION);
 	return 0;
 }
 
 static int key_too_long(struct dumpfile *f)
 {
-	return bad(f, "the key is too long: at most %u bytes", KVTREE_KEY_MAX);
+	return dumpfile_bad(f, "the key is too long: at most %u bytes", KVTREE_KEY_MAX);
+}
+
+/* Bytes as --hex or --escape have them. */
+static const char *take_bytes(char *text, size_t *len)
+{
+	return tool.hex ? take_hex(text, len) : tool.escape ? take_text(text, len) : NULL;
 }
 
 static int read_tsv(struct dumpfile *f, struct record *rec, size_t len)
 {
 	char *tab = memchr(f->line, '\t', len);
 	size_t val_len = tab ? len - (size_t)(tab + 1 - f->line) : 0;
+	const char *wrong;
 
 	rec->key = f->line;
 	rec->key_len = tab ? (size_t)(tab - f->line) : len;
+	wrong = take_bytes(rec->key, &rec->key_len);
+	if (!wrong && tab)
+		wrong = take_bytes(tab + 1, &val_len);
+	if (wrong)
+		return dumpfile_bad(f, "%s", wrong);
 	rec->ncols = 1;
 	rec->col[0].id = 0;
 	rec->col[0].data = tab ? tab + 1 : "";
@@ -149,7 +185,7 @@ static int read_tsv(struct dumpfile *f, struct record *rec, size_t len)
 	if (rec->key_len > KVTREE_KEY_MAX)
 		return key_too_long(f);
 	if (val_len > KVTREE_VALUE_MAX)
-		return bad(f, "the value is too long: at most %u bytes", KVTREE_VALUE_MAX);
+		return dumpfile_bad(f, "the value is too long: at most %u bytes", KVTREE_VALUE_MAX);
 	return 1;
 }
 
@@ -161,17 +197,17 @@ static int read_column(struct dumpfile *f, struct record *rec, char *text, size_
 	uint64_t id;
 
 	if (!equals || !rest_number(text, equals, &id))
-		return bad(f, "a column that is not ID=VALUE");
+		return dumpfile_bad(f, "a column that is not ID=VALUE");
 	if (id >= KVTREE_COLS_MAX || (rec->ncols && id <= rec->col[rec->ncols - 1].id))
-		return bad(f, "column %" PRIu64 ": ids go from 0 to %u and ascend", id,
-			   KVTREE_COLS_MAX - 1);
+		return dumpfile_bad(f, "column %" PRIu64 ": ids go from 0 to %u and ascend", id,
+				    KVTREE_COLS_MAX - 1);
 	len -= (size_t)(equals + 1 - text);
 	wrong = take_text(equals + 1, &len);
 	if (wrong)
-		return bad(f, "column %" PRIu64 ": %s", id, wrong);
+		return dumpfile_bad(f, "column %" PRIu64 ": %s", id, wrong);
 	if (len > KVTREE_VALUE_MAX)
-		return bad(f, "column %" PRIu64 " is too long: a value has at most %u bytes", id,
-			   KVTREE_VALUE_MAX);
+		return dumpfile_bad(f, "column %" PRIu64 " is too long: %s %u bytes", id,
+				    "a value has at most", KVTREE_VALUE_MAX);
 	col->id = (uint32_t)id;
 	col->len = (uint32_t)len;
 	col->data = equals + 1;
@@ -187,12 +223,12 @@ static int read_record(struct dumpfile *f, struct record *rec, size_t len)
 
 	tab = memchr(p, '\t', len);
 	if (!tab)
-		return bad(f, "a record without a tab behind its key");
+		return dumpfile_bad(f, "a record without a tab behind its key");
 	rec->key = p;
 	rec->key_len = (size_t)(tab - p);
 	wrong = take_text(p, &rec->key_len);
 	if (wrong)
-		return bad(f, "the key: %s", wrong);
+		return dumpfile_bad(f, "the key: %s", wrong);
 	if (rec->key_len > KVTREE_KEY_MAX)
 		return key_too_long(f);
 	rec->ncols = 0;
@@ -213,10 +249,10 @@ static int read_last(struct dumpfile *f, size_t len)
 
 	f->ended = true;
 	if (!rest_number(f->line + strlen(LAST_LINE), f->line + len, &n))
-		return bad(f, "\"%s\" without the number of records behind it", LAST_LINE);
+		return dumpfile_bad(f, "\"%s\" without the number of records behind it", LAST_LINE);
 	if (n != f->records)
-		return bad(f, "the file says that it has %" PRIu64 " records, but it has %" PRIu64,
-			   n, f->records);
+		return dumpfile_bad(f, "the file says that it has %" PRIu64
+				    " records, but it has %" PRIu64, n, f->records);
 	return 0;
 }
 
@@ -234,7 +270,11 @@ int dumpfile_read(struct dumpfile *f, struct record *rec)
 	int ret;
 
 	for (;;) {
-		ret = read_line(f, &len);
+		ret = f->first;
+		len = f->first_len;
+		if (!ret)
+			ret = read_line(f, &len);
+		f->first = 0;
 		if (ret < 0) {
 			f->records += ret == -EINVAL && *f->line != '#';
 			return ret;
@@ -247,8 +287,12 @@ int dumpfile_read(struct dumpfile *f, struct record *rec)
 			f->records++;
 			return read_tsv(f, rec, len);
 		}
+		if (f->json) {
+			f->records++;
+			return jsonlines_read(f, rec, len);
+		}
 		if (f->ended)
-			return bad(f, "something behind the last line");
+			return dumpfile_bad(f, "something behind the last line");
 		if (starts(f, len, LAST_LINE)) {
 			ret = read_last(f, len);
 			if (ret)
@@ -259,11 +303,22 @@ int dumpfile_read(struct dumpfile *f, struct record *rec)
 			return read_record(f, rec, len);
 		}
 	}
-	if (f->tsv || f->ended)
+	if (f->tsv || f->json || f->ended)
 		return 0;
 	f->ended = true;
-	return bad(f, "the file is not whole: its last line should be \"%s%" PRIu64 "\"",
-		   LAST_LINE, f->records);
+	return dumpfile_bad(f, "the file is not whole: its last line should be \"%s%" PRIu64 "\"",
+			    LAST_LINE, f->records);
+}
+
+/**
+ * dumpfile_end() - let go of memory
+ * @f: the file
+ */
+void dumpfile_end(struct dumpfile *f)
+{
+	json_decref(f->object);
+	free(f->decoded);
+	free(f->line);
 }
 
 /**

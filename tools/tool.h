@@ -152,6 +152,11 @@ struct record {
 struct dumpfile {
 	FILE *file;
 	bool tsv;
+	bool json;		/* lines of JSON: its first byte says so */
+	int first;		/* what dumpfile_begin() has read of it already */
+	size_t first_len;
+	json_t *object;		/* of the line */
+	char *decoded;		/* what is hexadecimal in it */
 	char *line;
 	size_t room;
 	uint64_t line_nr;
@@ -163,10 +168,15 @@ struct dumpfile {
 
 int dumpfile_begin(struct dumpfile *f);
 int dumpfile_read(struct dumpfile *f, struct record *rec);
+void dumpfile_end(struct dumpfile *f);
+int __attribute__((format(printf, 2, 3))) dumpfile_bad(struct dumpfile *f, const char *fmt, ...);
 void dumpfile_write_first(FILE *out);
 void dumpfile_write(FILE *out, const char *key, size_t key_len,
 		    const struct kvtree_columns *cols);
 void dumpfile_write_last(FILE *out, uint64_t records);
+
+/* jsonlines.c: records as scan prints them with --json */
+int jsonlines_read(struct dumpfile *f, struct record *rec, size_t len);
 
 /* cmd_*.c */
 int cmd_add(int argc, char **argv);
