@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Write the completion for bash, with what the tool says of its options.
+"""Write the completion for a shell, with what the tool says of its options.
 
     generate.py TEMPLATE COMPLETION TOOL
 """
@@ -14,12 +14,29 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import usage  # noqa: E402
 
 # Arguments that can be completed; choices such as "a|b" can be, too.
-KINDS = ('COUNTER', 'DEVICE', 'FILE', 'GROUP', 'KEY', 'PREFIX', 'USER')
+KINDS = ('COUNTER', 'DEVICE', 'FILE', 'GROUP', 'KEY', 'PREFIX', 'STORE', 'USER')
 CHOICE = re.compile(r'[a-z][\w-]*(\|[a-z][\w-]*)+')
 
 
 def can_complete(kind):
     return kind in KINDS or CHOICE.fullmatch(kind or '')
+
+# Commands whose argument NAME is a store that there is.
+ON_STORES = ('store destroy', 'store attach', 'store detach', 'store sync', 'store checkpoint')
+
+
+def quoted(text):
+    """In single quotes, for any of the shells."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def first_part(text):
+    """What fits behind an option in a list."""
+    return re.split(r'[:;(]', text)[0].strip()
+
+
+def zsh_text(text):
+    return re.sub(r'([][:\\])', r'\\\1', text)
 
 
 class Tables:
@@ -53,20 +70,127 @@ class Tables:
                 if option.arg for spelling in option.spellings()]
 
     def arguments(self):
-        """From the first usage; in another one options stand for arguments, or it
-        begins with other words to choose from."""
         out = []
         for command in self.tool.commands:
-            usages = [[word.strip('[]') for word in words] for words in command.arguments()]
-            choices = [words[0] for words in usages if words and
-                       re.fullmatch(r'[a-z][a-z|-]*', words[0])]
-            words = ['|'.join(choices)] + usages[0][1:] if choices else usages[0]
-            for number, word in enumerate(words):
+            for number, word in enumerate(self.words_of(command)):
                 kind = word.removesuffix('...')
                 if can_complete(kind):
                     at = f"'{command.name} '*" if kind != word else f"'{command.name} {number}'"
                     out.append(f'\t{at}) takes={self.kind(kind)};;')
         return out
+
+    # For zsh and fish, each option and argument comes with what the tool says of it.
+
+    def words_of(self, command):
+        """The arguments, as kinds; one that may be repeated ends with "...".
+
+        From the first usage; in another one options stand for arguments, or it begins with
+        other words to choose from."""
+        usages = [[word.strip('[]') for word in words] for words in command.arguments()]
+        choices = [words[0] for words in usages if words and
+                   re.fullmatch(r'[a-z][a-z|-]*', words[0])]
+        words = ['|'.join(choices)] + usages[0][1:] if choices else usages[0]
+        if command.name in ON_STORES:
+            words = ['STORE'] + words[1:]
+        return words
+
+    def groups(self):
+        return ['\t\t' + ' '.join(dict.fromkeys(command.name.split()[0]
+                                                 for command in self.tool.commands
+                                                 if ' ' in command.name))]
+
+    def by_group(self):
+        """The commands of each group, and of none (''), with their summaries."""
+        found = {'': {'help': 'show the commands, or what one does'}}
+        for command in self.tool.commands:
+            first, _, second = command.name.partition(' ')
+            if second:
+                found[''].setdefault(first, 'manage stores')
+                found.setdefault(first, {})[second] = command.summary
+            else:
+                found[''][first] = command.summary
+        return found
+
+    def fish(self):
+        takes = [spelling for command in self.tool.commands
+                 for option in command.options + command.common if option.arg
+                 for spelling in option.spellings()]
+        out = ['set -g __kvtree_with_argument ' + ' '.join(dict.fromkeys(takes)),
+               'complete -c kvtree -f']
+        for group, words in self.by_group().items():
+            for word, summary in words.items():
+                out.append(f"complete -c kvtree -n '__kvtree_exactly {group}' -a {word} "
+                           f"-d {quoted(summary)}")
+                if not group:
+                    out.append(f"complete -c kvtree -n '__kvtree_exactly help' -a {word}")
+                else:
+                    out.append(f"complete -c kvtree -n '__kvtree_exactly help {group}' "
+                               f"-a {word}")
+        out += [self.fish_option('', option) for option in self.tool.common]
+        for command in self.tool.commands:
+            here = f"-n '__kvtree_in {command.name}' "
+            out += [self.fish_option(here, option) for option in command.options]
+            for word in self.words_of(command)[:1]:
+                completed = self.fish_kind(word.removesuffix('...'))
+                if completed:
+                    out.append(f'complete -c kvtree {here}{completed}')
+        return out
+
+    def fish_option(self, here, option):
+        out = f'complete -c kvtree {here}'
+        out += f'-s {quoted(option.short[1:])} ' if option.short else ''
+        out += f'-l {option.name} ' if option.name else ''
+        if option.arg:
+            out += '-r ' + (self.fish_kind('STORE' if option.name == 'store' else option.arg)
+                            or '') + ' '
+        return out + f'-d {quoted(first_part(option.text))}'
+
+    @staticmethod
+    def fish_kind(kind):
+        if CHOICE.fullmatch(kind):
+            return f"-a {quoted(kind.replace('|', ' '))}"
+        return {'FILE': '-F', 'DEVICE': '-F', 'STORE': "-a '(__kvtree_stores)'",
+                'COUNTER': "-a '(__kvtree_counters)'", 'KEY': "-a '(__kvtree_keys)'",
+                'PREFIX': "-a '(__kvtree_keys)'", 'USER': "-a '(__fish_complete_users)'",
+                'GROUP': "-a '(__fish_complete_groups)'"}.get(kind)
+
+    def zsh_commands(self):
+        return [f"\t{group or quoted('')}) commands=(" + ' '.join(
+                    quoted(f'{word}:{summary}') for word, summary in words.items()) + ');;'
+                for group, words in self.by_group().items()]
+
+    def zsh_common(self):
+        return [f'\t\t{self.zsh_option(option)}' for option in self.tool.common]
+
+    def zsh_arguments(self):
+        out = []
+        for command in self.tool.commands:
+            parts = [self.zsh_option(option) for option in command.options]
+            for number, word in enumerate(self.words_of(command), 1):
+                kind = word.removesuffix('...')
+                at = '*' if kind != word else number
+                parts.append(quoted(f'{at}:{zsh_text(kind)}:{self.zsh_kind(kind)}'))
+            out += [f"\t{quoted(command.name)}) _arguments -S : $common \\"]
+            out += [f'\t\t{part} \\' for part in parts] + ['\t\t;;']
+        return out
+
+    def zsh_option(self, option):
+        text = f'[{zsh_text(first_part(option.text))}]'
+        kind = ''
+        if option.arg:
+            completed = self.zsh_kind('STORE' if option.name == 'store' else option.arg)
+            kind = f':{zsh_text(option.arg)}:{completed}'
+        return ' '.join(
+            quoted(f"*{spelling}{'=' if kind and spelling.startswith('--') else ''}{text}{kind}")
+            for spelling in option.spellings())
+
+    @staticmethod
+    def zsh_kind(kind):
+        if CHOICE.fullmatch(kind):
+            return f"({kind.replace('|', ' ')})"
+        return {'FILE': '_files', 'DEVICE': '_files', 'STORE': '_kvtree_stores',
+                'COUNTER': '_kvtree_counters', 'KEY': '_kvtree_keys',
+                'PREFIX': '_kvtree_keys', 'USER': '_users', 'GROUP': '_groups'}.get(kind, ' ')
 
     @staticmethod
     def kind(arg):
