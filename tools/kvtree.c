@@ -26,6 +26,7 @@ static const struct command {
 	{ "info", "show the module's version and limits, and the store", cmd_info },
 	{ "bpf", "let BPF programs use the store, and filter what is in it", cmd_bpf },
 	{ "bench", "measure throughput and latency", cmd_bench },
+	{ "shell", "run commands from a terminal or a file", cmd_shell },
 	{ "store create", "create a store", cmd_store_create },
 	{ "store list", "list the stores", cmd_store_list },
 	{ "store destroy", "destroy a store and everything in it", cmd_store_destroy },
@@ -38,6 +39,27 @@ static const struct command {
 	{ "store probe", "show which devices belong to durable stores", cmd_probe },
 	{ "store check", "check the devices of a durable store", cmd_check },
 };
+
+/**
+ * command_count() - how many commands there are
+ *
+ * Return: their number
+ */
+size_t command_count(void)
+{
+	return ARRAY_SIZE(commands);
+}
+
+/**
+ * command_name() - the name of a command
+ * @i: its number, from 0
+ *
+ * Return: one or two words, or NULL behind the last one
+ */
+const char *command_name(size_t i)
+{
+	return i < ARRAY_SIZE(commands) ? commands[i].name : NULL;
+}
 
 /* How many words of a command's name the arguments begin with. */
 static int match(const struct command *cmd, int argc, char **argv)
@@ -154,7 +176,8 @@ static char *help_filter(int key, const char *text, void *input)
 	if (!out)
 		return NULL;
 	list_commands(out, NULL);
-	fputs("\n\"kvtree help COMMAND\" tells more about one, \"kvtree help store\" lists a group.\n\n"
+	fputs("\n\"kvtree help COMMAND\" tells more about one, \"kvtree help store\" lists those\n"
+	      "of a group.\n\n"
 	      "Exit status:\n"
 	      "  0  it is done\n"
 	      "  1  not found, or a condition did not hold: --create of a key that is\n"
@@ -192,7 +215,14 @@ static error_t parse_main(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-int main(int argc, char **argv)
+/**
+ * run_arguments() - do what the arguments of the program say
+ * @argc: number of arguments
+ * @argv: the arguments, beginning with the program's name
+ *
+ * Return: the exit status
+ */
+int run_arguments(int argc, char **argv)
 {
 	const struct argp argp = {
 		.parser = parse_main,
@@ -202,21 +232,8 @@ int main(int argc, char **argv)
 		.help_filter = help_filter,
 	};
 	struct choice choice = { 0 };
-	static char version[64];
 	int status;
 
-	/* Which bytes are text does not depend on the user's language. */
-	setlocale(LC_CTYPE, "C.UTF-8");
-	snprintf(version, sizeof(version), "kvtree %s", kvtree_version());
-	argp_program_version = version;
-	/* Not in every help text: what argp says about arguments of options. */
-	setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
-	argp_err_exit_status = STATUS_USAGE;
-
-	tool.store = getenv("KVTREE_STORE");
-	if (tool.store && !*tool.store)
-		tool.store = NULL;
-	argv[0] = (char *)"kvtree";
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &choice);
 	if (!choice.argc) {
 		argp_help(&argp, stderr, ARGP_HELP_USAGE | ARGP_HELP_SEE, (char *)"kvtree");
@@ -236,4 +253,23 @@ int main(int argc, char **argv)
 		status = STATUS_ERROR;
 	}
 	return status;
+}
+
+int main(int argc, char **argv)
+{
+	static char version[64];
+
+	/* Which bytes are text does not depend on the user's language. */
+	setlocale(LC_CTYPE, "C.UTF-8");
+	snprintf(version, sizeof(version), "kvtree %s", kvtree_version());
+	argp_program_version = version;
+	/* Not in every help text: what argp says about arguments of options. */
+	setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
+	argp_err_exit_status = STATUS_USAGE;
+
+	tool.store = getenv("KVTREE_STORE");
+	if (tool.store && !*tool.store)
+		tool.store = NULL;
+	argv[0] = (char *)"kvtree";
+	return run_arguments(argc, argv);
 }

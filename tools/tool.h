@@ -39,6 +39,11 @@ struct tool {
 
 extern struct tool tool;
 
+/* kvtree.c: the commands */
+size_t command_count(void);
+const char *command_name(size_t i);
+int run_arguments(int argc, char **argv);
+
 /* args.c: options and arguments that several commands have */
 extern const struct argp_child common_options[];
 extern const struct argp_child store_options[];
@@ -196,6 +201,7 @@ int cmd_load(int argc, char **argv);
 int cmd_probe(int argc, char **argv);
 int cmd_put(int argc, char **argv);
 int cmd_scan(int argc, char **argv);
+int cmd_shell(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
 int cmd_store_create(int argc, char **argv);
 int cmd_store_destroy(int argc, char **argv);
