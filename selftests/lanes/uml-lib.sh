@@ -33,6 +33,6 @@ uml_boot()
 		mem="$MEMORY" ncpus=2 seccomp=on \
 		rootfstype=hostfs rootflags=/ rw init="$LANES/guest.sh" \
 		con=null 'con0=null,fd:1' printk.time=1 panic=-1 \
-		rcupdate.rcu_cpu_stall_timeout=120 \
+		rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 \
 		"$@" KVT_JOB="$LOGS/job"
 }
