@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# vm.sh: a shell in Debian's kernel under QEMU, with the module loaded and the
-# tool in PATH. The host's files are there to read; what the guest writes is
-# gone with it.
+# vm.sh: a shell in Debian's kernel under QEMU, with the module loaded and what the
+# examples in the documentation use: the tool, the library, compilers. It starts in a
+# home that is gone with the guest. The host's files are there to read.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -13,6 +13,32 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/vm-lib.sh
 . "$LANES/vm-lib.sh"
 
+install_tools()
+{
+	local what
+
+	for what in lib tools; do
+		make -C "$TOP/$what" -j "$JOBS" install PREFIX="$OUT/usr" UDEVDIR="$OUT/usr/udev" \
+			UNITDIR="$OUT/usr/systemd"
+	done
+	# The package of clang-19 has no other name for it.
+	[ ! -x /usr/bin/clang-19 ] || ln -sf /usr/bin/clang-19 "$OUT/usr/bin/clang"
+}
+
+# What the guest runs: a shell, at home.
+write_shell()
+{
+	cat >"$LOGS/shell" <<-EOF
+		#!/bin/bash
+		export HOME=/tmp/home PATH='$OUT/usr/bin':\$PATH
+		export LD_LIBRARY_PATH='$OUT/usr/lib' PKG_CONFIG_PATH='$OUT/usr/lib/pkgconfig'
+		mkdir -p "\$HOME/kmod" && cd "\$HOME" || exit
+		ln -s '$MODULE_DIR/kmod/kvtree.ko' kmod/
+		exec '$LANES/guest.sh' '$LOGS/job'
+	EOF
+	chmod +x "$LOGS/shell"
+}
+
 main()
 {
 	[ -t 0 ] || die 'needs a terminal'
@@ -20,12 +46,9 @@ main()
 	lane_begin vm
 	vm_prepare stock
 	build_module "$KERNEL_DIR"
-	run_logged "$LOGS/tools.log" 'vm: building library and tool' '' \
-		make -C "$TOP" -j "$JOBS" ${V:+V="$V"} tools
+	run_logged "$LOGS/tools.log" 'vm: building library and tool' '' install_tools
 	write_job '' '' 0 0 bash
-	printf '#!/bin/bash\nexec %q %q\n' "$LANES/guest.sh" "$LOGS/job" \
-		>"$LOGS/shell"
-	chmod +x "$LOGS/shell"
+	write_shell
 	vm --shell "$LOGS/shell"
 }
 
