@@ -25,6 +25,8 @@
  *			cache, whatever flushes come after it, unless it is written again
  *	mb		how many MiB the disk has
  *	reset		1: as when the module was loaded: zeros, nothing fails, nothing is held
+ *
+ * What is discarded is zeros at once, and whatever is lost, never again what it was.
  */
 #include <linux/bio.h>
 #include <linux/blkdev.h>
@@ -251,6 +253,34 @@ static void cache_lose(struct fault_disk *fd, pgoff_t kept, pgoff_t nr)
 	undos_do(fd, &fd->lost, kept, nr);
 }
 
+static void undos_discard(struct list_head *undos, pgoff_t from, pgoff_t nr)
+{
+	struct undo *undo, *next;
+
+	list_for_each_entry_safe(undo, next, undos, list) {
+		if (undo->index - from >= nr)
+			continue;
+		list_del(&undo->list);
+		kfree(undo);
+	}
+}
+
+static void fault_discard(struct fault_disk *fd, const struct bio *bio)
+{
+	pgoff_t from = DIV_ROUND_UP_ULL(bio->bi_iter.bi_sector, PAGE_SECTORS), index;
+	pgoff_t end = bio_end_sector(bio) >> PAGE_SECTORS_SHIFT;
+	struct page *page;
+
+	if (from >= end)
+		return;
+	undos_discard(&fd->undos, from, end - from);
+	undos_discard(&fd->lost, from, end - from);
+	xa_for_each_range(&fd->pages, index, page, from, end - 1) {
+		xa_erase(&fd->pages, index);
+		__free_page(page);
+	}
+}
+
 /* One piece, which is of one page here and there. */
 static blk_status_t fault_copy(struct fault_disk *fd, struct bio *bio, struct bio_vec *bv)
 {
@@ -285,8 +315,10 @@ static blk_status_t fault_transfer(struct fault_disk *fd, struct bio *bio)
 	blk_status_t status = BLK_STS_OK;
 	struct bio_vec bv;
 
-	if (op_is_discard(bio->bi_opf))
+	if (op_is_discard(bio->bi_opf)) {
+		fault_discard(fd, bio);
 		return BLK_STS_OK;
+	}
 	if (bio->bi_opf & REQ_PREFLUSH)
 		cache_flush(fd);
 	while (!status && bio->bi_iter.bi_size) {
