@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include "kselftest_harness.h"
+#include "../kmod/log/format/format.h"
 #include "lib/durable.h"
 #include "lib/kvt_test.h"
 
@@ -192,6 +193,12 @@ static void pair_end(struct pair *p)
 	close(p->dev);
 }
 
+static int pair_again(struct pair *p)
+{
+	KVT_CHECK(kvt_close_detach(p->dev, p->name, &p->fd) == 0);
+	return pair_attach(p);
+}
+
 /* What the devices hold at one moment is what the store comes up with. */
 static int pair_crash(struct pair *p)
 {
@@ -293,6 +300,9 @@ TEST(commit_records_go_round_a_small_disk)
 		TH_LOG("after %u", n);
 	}
 	EXPECT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_ERROR));
+	/* The checkpoint that makes room comes before there is none. */
+	EXPECT_LT(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_CHECKPOINTS));
+	EXPECT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_FULL));
 	if (!err) {
 		ASSERT_EQ(0, pair_crash(&pair));
 		EXPECT_EQ(nr - 1, get_synced(pair.fd, nr - 1));
@@ -329,15 +339,20 @@ TEST_F(unequal, full_store_is_attached_and_emptied_and_used_again)
 	digest = kvt_digest(p->fd);
 	ASSERT_EQ(0, pair_crash(p));
 	EXPECT_EQ(digest, kvt_digest(p->fd));
+	ASSERT_EQ(0, pair_again(p));
+	EXPECT_EQ(digest, kvt_digest(p->fd));
 	EXPECT_EQ(0, kvt_checkpoint(p->fd));
 	ASSERT_EQ(0, pair_crash(p));
 	EXPECT_EQ(digest, kvt_digest(p->fd));
+	ASSERT_EQ(0, pair_again(p));
 	for (i = 0; i < nr; i++)
 		ASSERT_EQ(0, kvt_remove(p->fd, kvt_bytes(&i, sizeof(i))));
 	EXPECT_EQ(0, kvt_stat(p->fd, KVTREE_STAT_KEYS));
 	EXPECT_EQ(nr, fill(p->fd, &err));
 	EXPECT_EQ(-ENOSPC, err);
 	EXPECT_EQ(0, kvt_stat(p->fd, KVTREE_STAT_LOG_ERROR));
+	ASSERT_EQ(0, pair_again(p));
+	EXPECT_EQ(nr, kvt_stat(p->fd, KVTREE_STAT_KEYS));
 }
 
 /* A value with as many and as small columns outside of its record as there can be. */
@@ -378,6 +393,123 @@ static struct kvtree_log_table *disk_table(const struct kvt_disk *disk)
 	KVT_CHECK(le64toh(table->magic) == KVTREE_LOG_TABLE_MAGIC);
 	free(super);
 	return table;
+}
+
+/*
+ * Disks without room for a life.  This module leaves none behind, but other versions of it did: a
+ * disk ends behind the last segment that it has in use.
+ */
+#define LIVE	16	/* MiB */
+#define WRITTEN	108	/* MiB: in more than KVTREE_LOG_SEGMENTS_MIN segments, and a third of */
+#define WIDE	520	/* MiB */
+
+/* No checkpoint is made: all of it is needed. */
+static void put_much(int fd)
+{
+	static char value[1 << 20];
+	__u32 i, key;
+
+	for (i = 0; i < WRITTEN; i++) {
+		key = i % LIVE;
+		memset(value, (int)i, sizeof(value));
+		KVT_CHECK(kvt_put(fd, kvt_bytes(&key, sizeof(key)),
+				  kvt_bytes(value, sizeof(value)), NULL) == 0);
+	}
+	KVT_CHECK(kvt_stat(fd, KVTREE_STAT_LOG_CHECKPOINTS) == 0);
+}
+
+/* The segments of a new disk are taken one after the other. */
+static __u32 segments_used(const struct kvt_disk *disk)
+{
+	struct kvtree_log_segment *head;
+	__u32 nr;
+	bool used;
+
+	for (nr = 0, used = true; used; nr++) {
+		head = disk_blocks(disk, KVTREE_LOG_DATA_START +
+					 (__u64)nr * KVTREE_LOG_SEGMENT_MIN, 1);
+		used = le64toh(head->magic) == KVTREE_LOG_SEGMENT_MAGIC;
+		free(head);
+	}
+	return nr - 1;
+}
+
+static void disk_cut(const struct kvt_disk *disk)
+{
+	__u32 nr = segments_used(disk), copy;
+	struct kvtree_log_super *super;
+	__u64 block;
+
+	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
+		block = kvt_log_super_block(copy);
+		super = disk_blocks(disk, block, 1);
+		KVT_CHECK(le32toh(super->segment_blocks) == KVTREE_LOG_SEGMENT_MIN);
+		KVT_CHECK(nr >= KVTREE_LOG_SEGMENTS_MIN && nr < le32toh(super->nr_segments));
+		super->nr_segments = htole32(nr);
+		kvt_log_super_seal(super);
+		kvt_disk_write(disk, super, sizeof(*super), block * KVTREE_LOG_BLOCK);
+		free(super);
+	}
+}
+
+/* It can be read, now and later, and saved. */
+TEST(store_without_room_to_begin_is_attached_to_be_read)
+{
+	struct kvt_disk disk;
+	char name[KVTREE_NAME_MAX];
+	__u64 digest;
+	__u32 key = 0;
+	int dev, fd, i;
+
+	dev = kvt_open();
+	ASSERT_LE(0, dev);
+	snprintf(name, sizeof(name), "no-room-%d", getpid());
+	kvt_disk_make(&disk, WIDE, 512);
+	ASSERT_EQ(0, kvt_format(&disk, 1));
+	ASSERT_EQ(0, kvt_attach_open(dev, name, &disk, 1, NULL, &fd));
+	put_much(fd);
+	digest = kvt_digest(fd);
+	ASSERT_EQ(0, kvt_close_detach(dev, name, &fd));
+	disk_cut(&disk);
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, kvt_attach_open(dev, name, &disk, 1, NULL, &fd));
+		EXPECT_EQ(ENOSPC, kvt_stat(fd, KVTREE_STAT_LOG_ERROR));
+		EXPECT_EQ(digest, kvt_digest(fd));
+		EXPECT_EQ(-EROFS, kvt_put(fd, kvt_bytes(&key, sizeof(key)), STR("v"), NULL));
+		EXPECT_EQ(-EROFS, kvt_remove(fd, kvt_bytes(&key, sizeof(key))));
+		EXPECT_EQ(digest, kvt_digest(fd));
+		EXPECT_EQ(0, kvt_close_detach(dev, name, &fd));
+		EXPECT_EQ(0, kvt_check_disks(&disk, 1));
+	}
+	kvt_disk_remove(&disk);
+	close(dev);
+}
+
+/* What is on the one moves to the other. */
+TEST(disk_without_room_gets_some_if_another_has_it)
+{
+	struct pair pair = { .fd = -1 };
+	__u64 digest;
+	__u32 i, nr;
+	int err;
+
+	pair_begin(&pair, WIDE, WIDE);
+	put_much(pair.fd);
+	digest = kvt_digest(pair.fd);
+	ASSERT_EQ(0, kvt_close_detach(pair.dev, pair.name, &pair.fd));
+	disk_cut(&pair.disk[0]);
+	ASSERT_EQ(0, pair_attach(&pair));
+	EXPECT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_ERROR));
+	EXPECT_EQ(digest, kvt_digest(pair.fd));
+	for (i = 0; i < LIVE; i++)
+		EXPECT_EQ(0, kvt_remove(pair.fd, kvt_bytes(&i, sizeof(i))));
+	EXPECT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_KEYS));
+	nr = fill(pair.fd, &err);
+	EXPECT_EQ(-ENOSPC, err);
+	ASSERT_EQ(0, pair_again(&pair));
+	EXPECT_EQ(nr, kvt_stat(pair.fd, KVTREE_STAT_KEYS));
+	EXPECT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_ERROR));
+	pair_end(&pair);
 }
 
 #define SAVERS	"/sys/module/kvtree/parameters/log_savers"

@@ -34,6 +34,7 @@ u64 kvt_room_segment(const struct kvt_log_dev *dev)
 	return (u64)le32_to_cpu(dev->super->segment_blocks) * KVTREE_LOG_BLOCK -
 	       KVT_LOG_CHUNK_BYTES;
 }
+KVT_EXPORT_FOR_TESTS(kvt_room_segment);
 
 /*
  * Segments of a device that a checkpoint needs.  The last one holds its table.  The reserve of an
@@ -158,6 +159,7 @@ u32 kvt_room_keep(const struct kvt_log_dev *dev, enum kvt_room room)
 		return 0;
 	}
 }
+KVT_EXPORT_FOR_TESTS(kvt_room_keep);
 
 /**
  * kvt_room_low() - whether it is time for a checkpoint

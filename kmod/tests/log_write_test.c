@@ -302,6 +302,37 @@ static void a_table_describes_all_that_a_store_may_hold(struct kunit *test)
 	dev->segs.nr = LW_SEGMENTS;
 }
 
+/* Which is all that it may need of a device; one that is being made has taken some already. */
+static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log_dev *dev = &lw->log->dev[0];
+	u32 nr, part, taken, need, last;
+	u64 live;
+
+	for (nr = 64; nr < 1U << 20; nr *= 4) {
+		dev->segs.nr = nr;
+		kvt_room_init(lw->log);
+		for (part = 0; part <= 4; part++) {
+			live = lw->log->live_max / 4 * part;
+			percpu_counter_set(&lw->log->live, live);
+			/* With its table. */
+			need = DIV_ROUND_UP_ULL(live, kvt_room_segment(dev)) + 1;
+			last = kvt_room_keep(dev, KVT_ROOM_SAVE);
+			KUNIT_EXPECT_LE(test, need + last, kvt_room_keep(dev, KVT_ROOM_COMMIT));
+			KUNIT_EXPECT_LT(test, need + last, kvt_room_keep(dev, KVT_ROOM_STREAM));
+			dev->segs.saving = true;
+			for (taken = 0; taken < need; taken++) {
+				dev->segs.taken = taken;
+				KUNIT_EXPECT_LE(test, need - taken + last,
+						kvt_room_keep(dev, KVT_ROOM_COMMIT));
+			}
+			dev->segs.saving = false;
+		}
+	}
+	dev->segs.nr = LW_SEGMENTS;
+}
+
 static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(what_was_not_published_is_not_restored),
 	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
@@ -309,6 +340,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
 	KUNIT_CASE(a_recount_ends_when_it_is_told),
 	KUNIT_CASE(a_table_describes_all_that_a_store_may_hold),
+	KUNIT_CASE(what_others_leave_is_enough_for_a_checkpoint),
 	{}
 };
 
