@@ -688,6 +688,48 @@ TEST_F(faults, an_attach_that_is_killed_leaves_nothing)
 	kvt_oracle_judge(o);
 }
 
+/*
+ * Its superblock has no room for another life: a checkpoint comes before that.  The attach is
+ * killed in the middle of it, and the next one begins it again, whatever the first has written.
+ */
+TEST(an_attach_that_is_killed_in_its_checkpoint_leaves_nothing)
+{
+	struct kvt_oracle o = { .nr = 1 };
+	unsigned int n, life;
+	pid_t child;
+	int status;
+
+	kvt_fault_disk(&o.disk[0], 0);
+	/* No checkpoint is needed for room. */
+	kvt_fault_resize(&o.disk[0], 1024);
+	kvt_oracle_begin(&o);
+	for (life = 2; life <= KVTREE_LOG_LIVES_MAX; life++) {
+		ASSERT_EQ(0, kvt_oracle_attach(&o));
+		ASSERT_EQ(0, kvt_oracle_put(&o, 0, life, 0));
+		ASSERT_EQ(0, kvt_stat(o.fd, KVTREE_STAT_LOG_CHECKPOINTS));
+		ASSERT_EQ(0, kvt_oracle_detach(&o));
+	}
+	/* Two copies of the superblock, the header of a segment, and what is in it. */
+	for (n = 1; n <= 4; n++) {
+		kvt_fault_fail(faulty(&o), "hold", "w", n, 1);
+		child = attach_process(&o);
+		ASSERT_TRUE(kvt_eventually(request_is_held, &o));
+		ASSERT_EQ(0, kill(child, SIGKILL));
+		kvt_fault_hold(faulty(&o), false);
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		EXPECT_TRUE(WIFSIGNALED(status));
+		EXPECT_EQ(-ENOENT, kvt_store(o.dev, o.name, KVTREE_OPEN_READ)) {
+			TH_LOG("write %u", n);
+		}
+		kvt_fault_mend(faulty(&o));
+	}
+	ASSERT_EQ(0, kvt_oracle_attach(&o));
+	EXPECT_EQ(1, kvt_stat(o.fd, KVTREE_STAT_LOG_CHECKPOINTS));
+	EXPECT_EQ(KVTREE_LOG_LIVES_MAX, kvt_oracle_get(&o, 0));
+	EXPECT_EQ(0, kvt_oracle_detach(&o));
+	kvt_oracle_end(&o);
+}
+
 /* Whoever waits for an epoch while that is committed needs no commit of his own. */
 TEST_F(faults, what_is_being_committed_is_not_committed_again)
 {
@@ -991,6 +1033,50 @@ struct command {
 };
 
 /* All of them were executed, and wait for one flush, which fails. */
+/* Give as many commands that sync as there are, while requests to the disk are held. */
+static void commands_begin(struct kvt_oracle *o, struct kvt_ring *ring, struct command *command)
+{
+	unsigned int i;
+
+	kvt_fault_hold(faulty(o), true);
+	for (i = 0; i < COMMANDS; i++) {
+		command[i].key = 1000 + i;
+		command[i].op = kvt_op(KVTREE_OP_PUT, kvt_bytes(&command[i].key, 4));
+		command[i].op.flags = KVTREE_F_SYNC;
+		command[i].op.val = kvt_ptr(command[i].value);
+		command[i].op.val_len = sizeof(command[i].value);
+		command[i].op.result = 77;
+		kvt_sqe_op(kvt_ring_sqe(ring), o->fd, &command[i].op, i);
+	}
+	kvt_ring_submit(ring);
+	KVT_CHECK(kvt_eventually(request_is_held, o));
+}
+
+/* One commit is under way when most of them come: all that it does not have is in the next. */
+TEST_F(faults, commands_that_wait_to_be_durable_share_commits)
+{
+	static struct command command[COMMANDS];
+	struct kvt_oracle *o = &self->o;
+	struct kvt_ring ring;
+	struct kvt_cqe cqe;
+	unsigned int i;
+	__u64 epochs;
+
+	ASSERT_EQ(0, kvt_oracle_attach(o));
+	kvt_ring_make(&ring, COMMANDS, 0);
+	epochs = kvt_stat(o->fd, KVTREE_STAT_LOG_EPOCHS);
+	commands_begin(o, &ring, command);
+	EXPECT_FALSE(kvt_ring_reap(&ring, &cqe));
+	kvt_fault_hold(faulty(o), false);
+	for (i = 0; i < COMMANDS; i++) {
+		kvt_ring_wait(&ring, &cqe);
+		EXPECT_EQ(0, cqe.res);
+	}
+	EXPECT_GE(epochs + 2, kvt_stat(o->fd, KVTREE_STAT_LOG_EPOCHS));
+	kvt_ring_exit(&ring);
+	EXPECT_EQ(0, kvt_oracle_detach(o));
+}
+
 TEST_F(faults, commands_that_wait_to_be_durable_are_told)
 {
 	static struct command command[COMMANDS];
@@ -1002,18 +1088,7 @@ TEST_F(faults, commands_that_wait_to_be_durable_are_told)
 
 	ASSERT_EQ(0, kvt_oracle_attach(o));
 	kvt_ring_make(&ring, COMMANDS, 0);
-	kvt_fault_hold(faulty(o), true);
-	for (i = 0; i < COMMANDS; i++) {
-		command[i].key = 1000 + i;
-		command[i].op = kvt_op(KVTREE_OP_PUT, kvt_bytes(&command[i].key, 4));
-		command[i].op.flags = KVTREE_F_SYNC;
-		command[i].op.val = kvt_ptr(command[i].value);
-		command[i].op.val_len = sizeof(command[i].value);
-		command[i].op.result = 77;
-		kvt_sqe_op(kvt_ring_sqe(&ring), o->fd, &command[i].op, i);
-	}
-	kvt_ring_submit(&ring);
-	EXPECT_TRUE(kvt_eventually(request_is_held, o));
+	commands_begin(o, &ring, command);
 	EXPECT_FALSE(kvt_ring_reap(&ring, &cqe));
 	kvt_fault_fail(faulty(o), "medium", "wf", 1, 1000000);
 	kvt_fault_hold(faulty(o), false);

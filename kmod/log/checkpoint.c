@@ -243,7 +243,7 @@ int kvt_checkpoint(struct kvt_log *log)
  * Context: process context, sleeps.
  *
  * Return: 0; -ENOSPC: there is no room for it; -ENOMEM; -EIO or another error of a
- * device; -EROFS: the log is read-only; -EINTR: a fatal signal came before it began.
+ * device; -EROFS: the log is read-only; -EINTR: a fatal signal came before all was written.
  */
 int kvt_log_checkpoint(struct kvt_log *log)
 {

@@ -272,9 +272,8 @@ static bool log_has_room(const struct kvt_log *log)
 
 /*
  * If there is no room for a life, make a checkpoint before it begins: that needs no
- * commit records, and goes to where there is room.  All that it replaces is free then.
- *
- * A fatal signal does not end it: the next attach would find as little room, and begin it again.
+ * commit records, and goes to where there is room.  All that it replaces is free then.  If a
+ * fatal signal ends it, nothing has changed: the next attach begins it again.
  */
 static int log_make_room(struct kvt_log *log)
 {

@@ -12,6 +12,7 @@
 #include <linux/err.h>
 #include <linux/moduleparam.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
 #include <linux/timekeeping.h>
 #include <linux/unaligned.h>
 #include <linux/vmalloc.h>
@@ -65,6 +66,7 @@ struct saver {
 
 struct saving {
 	struct kvt_saved *saved;
+	struct task_struct *task;	/* who waits for it */
 	int err;			/* the first one */
 	struct bound last;		/* the last key, some time ago */
 	u32 nr;
@@ -389,10 +391,19 @@ static void saver_rest(struct kvt_log *log, ktime_t since)
 		fsleep(clamp_t(s64, worked / 2, 1, REST_MAX));
 }
 
-/* The machine sleeps; but for an attach, which it waits for. */
-static bool saving_sleeps(const struct kvt_log *log)
+/* Why the rest is not to be written; 0: it is.  The machine waits for an attach. */
+static int saving_ends(const struct saving *saving)
 {
-	return READ_ONCE(kvt_log_asleep) && log->alive;
+	const struct kvt_log *log = saving->saved->log;
+	int err = READ_ONCE(saving->err);
+
+	if (err)
+		return err;
+	if (READ_ONCE(log->error))
+		return -EIO;
+	if (fatal_signal_pending(saving->task))
+		return -EINTR;
+	return READ_ONCE(kvt_log_asleep) && log->alive ? -EAGAIN : 0;
 }
 
 static void saver_work(struct work_struct *work)
@@ -409,14 +420,10 @@ static void saver_work(struct work_struct *work)
 			saver_rest(log, since);
 			since = ktime_get();
 		}
-		err = err ?: READ_ONCE(saving->err);
-		if (READ_ONCE(log->error))
-			err = -EIO;
-		else if (!err && saving_sleeps(log))
-			err = -EAGAIN;
+		err = err ?: saving_ends(saving);
 		cond_resched();
 	}
-	err = err ?: saver_write(s);
+	err = err ?: saver_write(s) ?: saving_ends(saving);
 	if (err)
 		cmpxchg(&saving->err, 0, err);
 }
@@ -534,7 +541,8 @@ u64 kvt_save_max(const struct kvt_log_dev *dev)
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -ENOSPC; -ENOMEM; -EAGAIN: the machine sleeps; -EIO or another error of a device.
+ * Return: 0; -ENOSPC; -ENOMEM; -EAGAIN: the machine sleeps; -EINTR: a fatal signal came; -EIO or
+ * another error of a device.
  */
 int kvt_save(struct kvt_saved *saved, struct kvt_log *log, u64 epoch)
 {
@@ -547,6 +555,7 @@ int kvt_save(struct kvt_saved *saved, struct kvt_log *log, u64 epoch)
 	if (!saving)
 		return -ENOMEM;
 	saving->saved = saved;
+	saving->task = current;
 	err = saving_init(saving, max, epoch);
 	if (!err) {
 		saving_run(saving);

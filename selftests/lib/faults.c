@@ -73,6 +73,14 @@ void kvt_fault_disk(struct kvt_disk *disk, int nr)
 	attr_write(disk, "reset", "1");
 }
 
+void kvt_fault_resize(const struct kvt_disk *disk, size_t mib)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%zu", mib);
+	attr_write(disk, "mb", text);
+}
+
 /* The kernel needs no table on the disk. */
 static bool part_tell(const struct kvt_disk *disk, int op, int nr, size_t mib)
 {
@@ -92,12 +100,10 @@ static bool part_tell(const struct kvt_disk *disk, int op, int nr, size_t mib)
 
 void kvt_fault_partition(const struct kvt_disk *disk, struct kvt_disk *part, int nr, size_t mib)
 {
-	char text[32];
 	int i;
 
 	memset(part, 0, nr * sizeof(*part));
-	snprintf(text, sizeof(text), "%zu", 1 + nr * mib);
-	attr_write(disk, "mb", text);
+	kvt_fault_resize(disk, 1 + nr * mib);
 	for (i = 0; i < nr; i++) {
 		KVT_CHECK(part_tell(disk, BLKPG_ADD_PARTITION, i, mib));
 		snprintf(part[i].path, sizeof(part[i].path), "%.20sp%d", disk->path, i + 1);
