@@ -9,9 +9,10 @@ multicore scalable in-memory database systems".  LOG is that of a kernel in whic
 kvtree_bench ran after lines that say what followed: "kvtree_bench: reclaim MS OBJECTS".
 """
 
+import argparse
+import json
 import re
-
-import plots
+import subprocess
 
 WITH = re.compile(r"kvtree_bench: reclaim (\d+) (\d+)\s*$")
 LATENCY = re.compile(r"kvtree_bench: latency kvtree (.*?)\s*$")
@@ -49,17 +50,32 @@ def plot(rows, path):
         "set yrange [0:*]",
         "set grid",
     ]
-    plots.draw(path, settings, blocks, lines)
+    script = [
+        "set terminal svg size 800,480 noenhanced font 'sans-serif,11' background '#ffffff'",
+        f"set output '{path}'",
+        "set key outside right top",
+        *settings,
+    ]
+    for name, data in blocks.items():
+        script += [f"${name} << END", *data, "END"]
+    script.append("plot " + ", ".join(lines))
+    subprocess.run(["gnuplot"], input="\n".join(script), text=True, check=True)
 
 
 def main():
-    args = plots.arguments(__doc__, "LOG")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", required=True, help="where all results go")
+    parser.add_argument("--plot", required=True, help="where the picture goes")
+    parser.add_argument("results", nargs="+", metavar="LOG")
+    args = parser.parse_args()
     rows = [row for path in args.results for row in read(path)]
     print("ms between  at once      puts " + " ".join(f"{name:>10}" for name in COLUMNS))
     for r in rows:
         numbers = " ".join(f"{r[name]:10}" for name in COLUMNS)
         print(f"{r['interval_ms']:10} {r['batch']:8} {r['count']:9} {numbers}")
-    plots.write(args.json, rows)
+    with open(args.json, "w", encoding="utf-8") as f:
+        json.dump({"rows": rows}, f, indent=1)
+        f.write("\n")
     plot(rows, args.plot)
 
 

@@ -10,10 +10,28 @@ ran.  Prints a table of the kernel's rows and all ratios that have to be reached
 
 import argparse
 import json
+import os
 import re
 import statistics
-import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+import plots
+
+WORK = {
+    "insert": "Insert",
+    "get": "Look up",
+    "batch32_get": "Look up, 32 at once",
+    "scan100": "Scan 100 pairs",
+    "put": "Replace",
+}
+KEYS = {
+    "W1": "random 8-byte keys",
+    "W2": "decimal keys",
+    "W3": "keys with a common prefix",
+    "uml": "in a kernel",
+}
 
 # What has to be reached.
 TARGETS = {
@@ -164,73 +182,23 @@ def print_ratios(ratios):
             print(f"{name:34} {ratios[name]:7.4f} {limit:6.4f}{missed}")
 
 
-def plot_panel(rows, pages, where):
-    """Bars for each workload, of the median, from the least to the most."""
-    rows = [r for r in rows if r["threads"] == 1 and r["pages"] == pages]
-    systems = list(dict.fromkeys(r["system"] for r in rows))
-    workloads = list(dict.fromkeys(r["workload"] for r in rows if r["workload"] != "chase"))
-    cells = {(r["workload"], r["system"]): r for r in rows}
-    data = []
-    for workload in workloads:
-        line = [f'"{workload}"']
-        for system in systems:
-            r = cells.get((workload, system))
-            line += [f"{r[key] / 1e6:.4f}" if r else "NaN" for key in ("median", "min", "max")]
-        data.append(" ".join(line))
-    bars = ", ".join(
-        f"${where['name']} using {2 + 3 * i}:{3 + 3 * i}:{4 + 3 * i}{'' if i else ':xtic(1)'}"
-        f" title '{system}'"
-        for i, system in enumerate(systems)
-        if system != "chase"
-    )
-    return "\n".join(
-        [
-            f"${where['name']} << END",
-            *data,
-            "END",
-            f"set origin 0,{where['y']}",
-            f"set size 1,{where['height']}",
-            f"set title '{where['title']}'",
-            f"plot {bars}",
-            "",
-        ]
-    )
+def in_words(workload):
+    """What "get_W1" is: the title of its panel."""
+    work, _, keys = workload.rpartition("_")
+    return f"{WORK.get(work, work)}, {KEYS.get(keys, keys)}"
 
 
 def plot(rows, path):
-    """An SVG picture of all rows with one thread."""
-    rows = [r for r in rows if "median" in r]
-    panels = []
-    for is_kernel, pages, title in (
-        (False, "huge", "Programs, huge pages"),
-        (False, "4k", "Programs, 4 KiB pages"),
-        (True, "4k", "In a kernel (User-Mode Linux)"),
-    ):
-        some = [r for r in rows if r["workload"].endswith("_uml") == is_kernel]
-        if any(r["pages"] == pages and r["threads"] == 1 for r in some):
-            panels.append((some, pages, title))
-    if not panels:
-        return
-    height = 1 / len(panels)
-    script = [
-        f"set terminal svg size 1600,{420 * len(panels)} noenhanced font 'sans-serif,11'"
-        " background '#ffffff'",
-        f"set output '{path}'",
-        "set multiplot",
-        "set style data histogram",
-        "set style histogram errorbars gap 1 lw 1",
-        "set style fill solid 0.7 border -1",
-        "set ylabel 'million operations per second, one thread'",
-        "set grid y",
-        "set logscale y",
-        "set yrange [0.05:*]",
-        "set xtics rotate by -25",
-        "set key outside right top",
-    ]
-    for i, (some, pages, title) in enumerate(panels):
-        where = {"name": f"p{i}", "y": 1 - height * (i + 1), "height": height, "title": title}
-        script.append(plot_panel(some, pages, where))
-    subprocess.run(["gnuplot"], input="\n".join(script), text=True, check=True)
+    """An SVG picture of all rows with one thread, a panel for each workload."""
+    panels = {}
+    for r in rows:
+        if "median" in r and r["threads"] == 1 and "chase" not in (r["workload"], r["system"]):
+            pages = ", huge pages" if r["pages"] == "huge" else ""
+            bar = plots.Bar(r["system"], *(r[key] / 1e6 for key in ("median", "min", "max")))
+            panels.setdefault(in_words(r["workload"]) + pages, []).append(bar)
+    caption = "Million operations (pairs, for scans) per second, one thread: median, least and most."
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(plots.draw([plots.Panel(*panel) for panel in panels.items()], caption))
 
 
 def main():
