@@ -50,7 +50,7 @@ lane_of()
 # What is in no module is built in the copy as well; other tests are the tree's.
 patches_programs()
 {
-	grep -q '^+++ b/\(lib\|tools\|selftests\)/' "$1"
+	grep -q '^+++ b/\(lib\|tools\|selftests\|uapi\)/' "$1"
 }
 
 # run PATCH TREE: the lane, with the broken copy.

@@ -34,7 +34,7 @@ settings()
 		# interpreter and files, and is not emulated. So are the examples
 		# that have no BPF programs. Nor does it matter to damaged disks
 		# which kernel reads them.
-		LEFT_OUT='run-bench|run-boot|run-docs|run-link|run-man|run-python|run-tool|damaged'
+		LEFT_OUT='run-bench|run-boot|run-docs|run-reference|run-link|run-man|run-python|run-tool|damaged'
 		# BPF, which is not in uml.
 		SECOND='bpf_kfuncs' LEAST=420
 		# uml has them, which is not emulated. What only reads and changes the index
@@ -48,7 +48,7 @@ settings()
 		# What another kernel, or a newer compiler and C library, may do
 		# otherwise: io_uring, BPF, rights, the life of the module. These
 		# are not about the kernel:
-		LEFT_OUT='bench_parts|bench_stock|run-bench|run-boot|run-docs|run-docs-bpf'
+		LEFT_OUT='bench_parts|bench_stock|run-bench|run-boot|run-docs|run-reference|run-docs-bpf'
 		LEFT_OUT+='|run-link|run-man|run-tool'
 		# These are about the store, which other lanes know with all that
 		# is said here, from uring_model on with this kernel in uml:

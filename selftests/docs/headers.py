@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the headers declare, and what the scripts share that compare pages with it."""
+
+import os
+import re
+import subprocess
+
+TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
+
+
+class Failure(Exception):
+    """A page that does not say what is so."""
+
+
+class Report:
+    def __init__(self):
+        self.number = 0
+        self.failed = 0
+
+    def result(self, text):
+        self.number += 1
+        print(text.format(self.number), flush=True)
+
+    def skip(self, name, why):
+        self.result(f'ok {{}} {name} # SKIP not run: {why}')
+
+    def run(self, name, function):
+        value = None
+        try:
+            value = function()
+        except (Failure, OSError, subprocess.TimeoutExpired) as e:
+            for line in str(e).rstrip('\n').split('\n'):
+                print(f'# {line}')
+            self.failed += 1
+            self.result(f'not ok {{}} {name}')
+        else:
+            self.result(f'ok {{}} {name}')
+        return value
+
+
+def read(*path):
+    with open(os.path.join(TOP, *path), encoding='utf-8') as f:
+        return f.read()
+
+
+def without_comments(source):
+    return re.sub(r'/\*.*?\*/', '', source, flags=re.DOTALL)
+
+
+def require(page, names):
+    missing = [name for name in names
+               if not re.search(rf'(?<![\w-]){re.escape(name)}(?!\w)', page)]
+    if missing:
+        raise Failure('not in the page: ' + ', '.join(missing))
+
+
+def uapi_names():
+    source = without_comments(read('uapi', 'linux', 'kvtree.h'))
+    names = re.findall(r'#define (KVTREE_\w+)', source)
+    names += re.findall(r'^\t(KVTREE_\w+)', source, re.MULTILINE)
+    names += re.findall(r'^(?:struct|enum) (kvtree_\w+) \{', source, re.MULTILINE)
+    return sorted(set(names))
+
+
+def uapi_counters():
+    source = without_comments(read('uapi', 'linux', 'kvtree.h'))
+    body = re.search(r'^enum kvtree_stat \{(.*?)^\};', source, re.MULTILINE | re.DOTALL)[1]
+    return [name for name in re.findall(r'KVTREE_STAT_\w+', body)
+            if name != 'KVTREE_STAT_NR']
+
+
+def uapi_fields():
+    source = without_comments(read('uapi', 'linux', 'kvtree.h'))
+    fields = set()
+    for body in re.findall(r'^struct kvtree_\w+ \{(.*?)^\};', source,
+                           re.MULTILINE | re.DOTALL):
+        fields.update(re.findall(r'(\w+)(?:\[\w+\])?;', body))
+    return sorted(fields)
+
+
+def lib_functions():
+    return sorted(set(re.findall(r'\b(kvtree_\w+)\(',
+                                 without_comments(read('lib', 'kvtree.h')))))
