@@ -27,7 +27,7 @@
 static const struct file_operations session_fops;
 
 /*
- * Copy a structure out as the caller knows it: cut off, or followed by zeros.
+ * Copy a structure out in the caller's size: cut off, or followed by zeros.
  * (copy_struct_to_user() is newer than the oldest kernel supported.)
  */
 static int copy_struct_out(void __user *to, size_t usize, const void *from, size_t ksize)
@@ -199,7 +199,7 @@ static long ioctl_store_open(struct kvt_session *session, const void *in, void _
 	return store_open(args);
 }
 
-/* The same structure for both. */
+/* Both have the same layout. */
 static_assert(sizeof(struct kvtree_store_detach) == sizeof(struct kvtree_store_destroy));
 
 static long store_remove(const struct kvtree_store_destroy *args, int (*remove)(const char *name))
@@ -288,7 +288,7 @@ static long ioctl_checkpoint(struct kvt_session *session, const void *in, void _
 	return err;
 }
 
-/* Everything but `after` is out, and what was there is not looked at. */
+/* Only `after` is input. */
 static int copy_store_info(struct kvtree_store_info *info, const void __user *arg)
 {
 	const struct kvtree_store_info __user *user = arg;
@@ -454,7 +454,7 @@ static long ioctl_bpf_hook(struct kvt_session *session, void __user *arg, size_t
 	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
 }
 
-/* What a structure is copied to before its ioctl is run. */
+/* Argument structures that are copied before their ioctl runs. */
 union args {
 	struct kvtree_store_create store_create;
 	struct kvtree_store_open store_open;
@@ -469,9 +469,8 @@ union args {
 };
 
 /*
- * The ioctls by number, and the size in which their structure was first published.
- * Those that need not be fast get their structure copied; the others, and those
- * that only fill it in, see to it themselves.
+ * The ioctls by number, with the first published size of their structures.  Fast
+ * ioctls, and those that only fill in their structure, do their own copying.
  */
 static const struct {
 	long (*run)(struct kvt_session *session, void __user *arg, size_t usize);
@@ -541,7 +540,7 @@ static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 	return ioctls[nr].run(file->private_data, (void __user *)arg, usize);
 }
 
-/* All that was changed before becomes durable; a volatile store cannot promise it. */
+/* Make all earlier changes durable; volatile stores cannot. */
 static int session_fsync(struct file *file, loff_t start, loff_t end, int datasync)
 {
 	struct kvt_session *session = file->private_data;
@@ -584,8 +583,8 @@ static unsigned int file_access(const struct file *file)
 }
 
 /*
- * Anybody may open the device, to open other stores by it: without rights to
- * the default store, operations get EACCES; without a default store, ESTALE.
+ * Anybody may open the device, if only to open other stores.  Operations get EACCES
+ * without rights to the default store, and ESTALE if there is none.
  */
 static int device_open(struct inode *inode, struct file *file)
 {

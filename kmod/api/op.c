@@ -25,7 +25,7 @@ typedef int (*op_fn)(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		     const struct kvt_key *key);
 
 struct op_rule {
-	u16 flags;		/* allowed, KVTREE_F_KEY_INLINE and _SYNC aside */
+	u16 flags;		/* allowed besides KVTREE_F_KEY_INLINE and _SYNC */
 	u8 uses;
 	u8 access;
 	u8 stat;
@@ -81,7 +81,7 @@ static const struct op_rule op_rules[KVTREE_OP_NR] = {
 	[KVTREE_OP_ADD] = {
 		.flags = KVTREE_F_REPLACE,
 		.uses = USES_KEY | USES_VERSION | USES_ARG | USES_COL,
-		/* It tells what was there. */
+		/* It returns the number before. */
 		.access = KVTREE_OPEN_READ | KVTREE_OPEN_WRITE,
 		.stat = KVTREE_STAT_ADD,
 		.run = kvt_update,
@@ -100,7 +100,7 @@ static const struct op_rule op_rules[KVTREE_OP_NR] = {
 	},
 };
 
-/* Of an operation that was checked; of another one, of some operation. */
+/* The opcode must have been checked; otherwise this is some opcode's. */
 static const struct op_rule *op_rule(const struct kvtree_op *op)
 {
 	return &op_rules[array_index_nospec(op->opcode, KVTREE_OP_NR)];
@@ -158,7 +158,7 @@ static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rul
 }
 
 /**
- * kvt_op_check() - whether an operation may be executed
+ * kvt_op_check() - check whether an operation may be executed
  * @ctx: on whose behalf
  * @op: the operation, as it came from user space
  *
@@ -185,7 +185,7 @@ int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op)
 }
 
 /**
- * kvt_op_is_update() - whether an operation changes something
+ * kvt_op_is_update() - check whether an operation changes the store
  * @op: the operation, checked
  *
  * Context: any.
@@ -198,7 +198,7 @@ bool kvt_op_is_update(const struct kvtree_op *op)
 }
 
 /**
- * kvt_op_uses_val() - whether an operation has something at `val`
+ * kvt_op_uses_val() - check whether an operation uses `val`
  * @op: the operation, checked
  *
  * Context: any.
@@ -226,7 +226,7 @@ int kvt_op_copy_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8
 }
 
 /**
- * kvt_op_load_key() - bring an operation's key into kernel memory
+ * kvt_op_load_key() - load an operation's key into kernel memory
  * @ctx: on whose behalf
  * @op: the operation, checked
  * @key: to be filled; kvt_op_free_key() must follow, whatever is returned
@@ -256,7 +256,7 @@ int kvt_op_load_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 }
 
 /**
- * kvt_op_free_key() - end of kvt_op_load_key()
+ * kvt_op_free_key() - free a key from kvt_op_load_key()
  * @key: the key
  *
  * Context: process context, may sleep.
@@ -270,7 +270,7 @@ void kvt_op_free_key(struct kvt_op_key *key)
  * kvt_op_step_out() - leave the store, to take page faults
  * @ctx: on whose behalf
  *
- * Nothing that was found in the store may be held: no reference, no charge, no RCU.
+ * The caller must not hold anything of the store: no reference, no charge, no RCU.
  *
  * Context: process context, may sleep.
  *
@@ -286,13 +286,13 @@ bool kvt_op_step_out(const struct kvt_op_ctx *ctx)
 }
 
 /**
- * kvt_op_step_in() - enter the store again
+ * kvt_op_step_in() - reenter the store
  * @ctx: on whose behalf
  * @was_inside: of kvt_op_step_out()
  *
  * Context: any.
  *
- * Return: 0, or -ESTALE: it was destroyed meanwhile.
+ * Return: 0, or -ESTALE: the store was destroyed meanwhile.
  */
 int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside)
 {
@@ -313,10 +313,10 @@ void kvt_op_leave(const struct kvt_op_ctx *ctx)
 }
 
 /**
- * kvt_op_synced() - wait until what operations have changed is as durable as they ask for
+ * kvt_op_synced() - wait until changes are as durable as their operations require
  * @ctx: on whose behalf, with @ctx->sync
  *
- * Context: process context, sleeps; inside of the store, if it was not destroyed.
+ * Context: process context, sleeps; inside the store, unless it was destroyed.
  *
  * Return: 0; -EIO: it never will be; -EINTR: a fatal signal came.
  */
@@ -324,16 +324,16 @@ int kvt_op_synced(const struct kvt_op_ctx *ctx)
 {
 	if (!*ctx->sync)
 		return 0;
-	/* Who detaches a store makes it durable. */
+	/* A detach makes everything durable. */
 	if (!kvt_op_inside(ctx))
 		return kvt_store_gone(ctx->store);
 	return kvt_log_sync(ctx->store->log, *ctx->sync);
 }
 
 /**
- * kvt_op_want_sync() - have the caller wait until an epoch is durable
+ * kvt_op_want_sync() - make the caller wait until an epoch is durable
  * @ctx: on whose behalf; its store is durable
- * @epoch: which
+ * @epoch: the epoch
  *
  * Context: any.
  */
@@ -343,7 +343,7 @@ void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch)
 		*ctx->sync = epoch;
 }
 
-/* With a key that the operation points to. */
+/* An operation that points to its key. */
 static noinline int op_run_pointed(const struct kvt_op_ctx *ctx, struct kvtree_op *op, op_fn run)
 {
 	struct kvt_op_key key __uninitialized;
@@ -359,7 +359,7 @@ static noinline int op_run_pointed(const struct kvt_op_ctx *ctx, struct kvtree_o
 /**
  * kvt_op_execute() - execute an operation
  * @ctx: on whose behalf
- * @op: the operation, checked; in and out, but for @op->result
+ * @op: the operation, checked; in and out, except @op->result
  *
  * Context: process context; sleeps if @ctx allows it.
  *
@@ -378,12 +378,12 @@ int kvt_op_execute(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 /**
  * kvt_op_run() - check and execute an operation
  * @ctx: on whose behalf
- * @op: the operation, in and out; @op->result is left to kvt_op_report()
+ * @op: the operation, in and out; kvt_op_report() sets @op->result
  *
  * Context: process context; sleeps if @ctx allows it.
  *
- * Return: the result; KVT_INTERRUPTED or one for which kvt_op_blocked(), and
- * nothing has happened.
+ * Return: the result.  After KVT_INTERRUPTED, or if kvt_op_blocked() is true for it, nothing
+ * has happened.
  */
 int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 {
@@ -391,7 +391,7 @@ int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 }
 
 /**
- * kvt_op_report() - enter the result of an operation, and count it
+ * kvt_op_report() - record and count the result of an operation
  * @ctx: on whose behalf
  * @op: the operation
  * @result: of kvt_op_run()

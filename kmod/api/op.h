@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One operation: validate, execute, report.  Here, and in get.c, update.c and
- * scan.c behind it, is decided what GET or CAS mean; batch.c runs many.
+ * One operation: validate, execute, report.  op.c, and below it get.c, update.c and
+ * scan.c, define what GET or CAS mean; batch.c runs many operations.
  *
- * The operation stands in kernel memory, copied once; what it points to is
- * user memory of the current task.
+ * The operation itself was copied once into kernel memory.  What it points to is user
+ * memory of the current task.
  */
 #ifndef KVT_API_OP_H
 #define KVT_API_OP_H
@@ -17,12 +17,12 @@
 #include "core/value.h"
 #include "index.h"
 
-/* Bytes of a structure that is handed in: the same where pages are larger. */
+/* The longest structure from user space, whatever the page size. */
 #define KVT_STRUCT_MAX	4096u
 
 /*
- * Bytes of blobs that a call may hold references to at once, unless it is a single value's.
- * Whoever is stopped between looking values up and copying them keeps no more of a store.
+ * Bytes of blobs that a call may hold references to at once, unless they are a single value's.
+ * This bounds what a task pins if it stops between looking up values and copying them.
  */
 #define KVT_PINNED_MAX	(256u * 1024)
 
@@ -32,7 +32,7 @@
  */
 #define KVT_INTERRUPTED	(-ERESTARTSYS)
 
-/* An operation's key in kernel memory; a long one does not go on the stack. */
+/* An operation's key in kernel memory; long keys are not on the stack. */
 struct kvt_op_key {
 	struct kvt_key key;
 	u8 *large;

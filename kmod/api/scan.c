@@ -2,14 +2,14 @@
 /*
  * SCAN: the records of a range of keys.
  *
- * A scan goes in steps.  A step gathers records under RCU (out.h), a bounded
- * number of them and of bytes; between two steps they are copied to the user's
- * buffer, and the scan may be rescheduled or stopped.  If the copy meets a page fault
- * the scan goes back to the first record of the step.
+ * A scan runs in steps.  A step gathers a bounded number of records and bytes under RCU
+ * (out.h).  Between two steps they are copied to the user's buffer, and the scan may be
+ * rescheduled or stopped.  If the copy faults, the scan goes back to the first record of
+ * the step.
  *
- * A filter (core/hook.h) is found anew in every step.  Records that it leaves out count
- * for a step as others do; after many of them the scan ends early and says in a mark
- * how far it came.
+ * Every step looks up the filter (core/hook.h) anew.  Records that it rejects count
+ * towards the step's limit.  After many of them the scan ends early, with a mark that
+ * says how far it got.
  */
 #include <linux/err.h>
 #include <linux/minmax.h>
@@ -26,15 +26,15 @@
 #include "scratch.h"
 #include "user.h"
 
-/* The most that a step gathers. */
+/* The limits of a step. */
 #define KVT_SCAN_RECORDS	64
 #define KVT_SCAN_BYTES		(16 * 1024)
 #define KVT_SCAN_BLOBS		KVTREE_COLS_MAX
 
-/* Of which so many are read at once. */
+/* How many of these are read at once. */
 #define KVT_SCAN_RUN		16
 
-/* So many records may a filter be asked about to fill a buffer. */
+/* How many records a filter may examine to fill a buffer. */
 #define KVT_SCAN_ASKED		4096
 
 /* The part of a record that is not blobs always fits a step. */
@@ -42,7 +42,7 @@ static_assert(sizeof(struct kvtree_rec) + KVTREE_KEY_MAX + 8 + KVT_INLINE_MAX +
 	      KVTREE_COLS_MAX * (sizeof(struct kvtree_col) + KVT_INLINE_ALWAYS) <=
 	      KVT_SCAN_BYTES);
 
-/* How it goes on after a record. */
+/* How a scan continues after a record. */
 enum scan_stop {
 	SCAN_GO,		/* with the next record */
 	SCAN_STEP,		/* with the next step */
@@ -50,7 +50,7 @@ enum scan_stop {
 	SCAN_LIMIT,		/* as many records as asked for */
 	SCAN_FULL,		/* the buffer is */
 	SCAN_TOO_SMALL,		/* the buffer is too small for the first record */
-	SCAN_NO_FILTER,		/* there is no such filter (any more) */
+	SCAN_NO_FILTER,		/* the filter is gone or never existed */
 };
 
 /* Scratch memory; the iterator follows. */
@@ -62,11 +62,11 @@ struct kvt_scan {
 	u32 used;
 	u32 need;		/* SCAN_TOO_SMALL: bytes of the first record */
 	bool ended;		/* SCAN_DONE or SCAN_LIMIT */
-	const struct kvt_hook *filter;	/* in a step; NULL: there is none */
-	u32 asked;		/* how often it was, for this buffer */
-	bool passed;		/* the last record was left out: its key is the mark */
+	const struct kvt_hook *filter;	/* in a step; NULL: none */
+	u32 asked;		/* how often it was called for this buffer */
+	bool passed;		/* the last record was rejected: its key is the mark */
 	u32 mark_len;
-	u8 mark[KVTREE_KEY_MAX];	/* the iterator may have gone on since */
+	u8 mark[KVTREE_KEY_MAX];	/* the iterator may have moved on since */
 	const u8 *prefix;	/* the start key's */
 	struct kvt_iter *iter;
 	struct kvt_out out;
@@ -77,10 +77,10 @@ struct kvt_scan {
 	u8 buf[KVT_SCAN_BYTES];
 };
 
-/* A record that is about to be gathered. */
+/* A record to be gathered. */
 struct record {
 	struct kvtree_rec head;
-	u32 copied;		/* bytes that are not in blobs, with padding */
+	u32 copied;		/* bytes outside blobs, with padding */
 	u32 nblobs;
 };
 
@@ -93,7 +93,7 @@ static int scan_check_flags(const struct kvtree_scan *args)
 
 	if (args->flags & ~known)
 		return -EINVAL;
-	/* At most one way to say which columns. */
+	/* At most one way to select columns. */
 	if (hweight32(what) + !!(args->ncols || args->cols) > 1)
 		return -EINVAL;
 	if (!args->cols != !args->ncols)
@@ -120,7 +120,7 @@ static int scan_check(const struct kvtree_scan *args, const struct kvt_key *key)
 		return -E2BIG;
 	if (args->prefix_len > key->len)
 		return -EINVAL;
-	/* In place of a start key, the prefix alone. */
+	/* The prefix alone instead of a start key. */
 	if (args->flags & KVTREE_SCAN_LAST && key->len != args->prefix_len)
 		return -EINVAL;
 	return scan_check_flags(args);
@@ -159,7 +159,7 @@ static void scan_set_iter(struct kvt_scan *scan, const struct kvt_key *key)
 	iter->index->ops->iter_rest(iter);
 }
 
-/* Copy in what the scan keeps: column ids, the end of the range. */
+/* Copy in column ids and the end of the range, which the scan keeps. */
 static int scan_copy_in(struct kvt_scan *scan)
 {
 	int err;
@@ -215,7 +215,7 @@ static bool scan_wants_cols(const struct kvt_scan *scan)
 	return scan->args.ncols || scan->args.flags & KVTREE_SCAN_ALL_COLS;
 }
 
-/* The next of the wanted columns that the value has; at: where the search stands. */
+/* The next wanted column that the value has; at: the position of the search. */
 static bool scan_next_column(const struct kvt_scan *scan, const struct kvt_value *v,
 			     unsigned int *at, struct kvt_column *col)
 {
@@ -284,14 +284,14 @@ static void scan_gather(struct kvt_scan *scan, const struct kvt_value *v, const 
 	memset(kvt_out_reserve(out, pad), 0, pad);
 }
 
-/* Let the iterator return its present key once more. */
+/* Make the iterator return its current key again. */
 static void scan_step_back(struct kvt_scan *scan)
 {
 	scan->iter->bound = KVT_AT;
 	scan->iter->index->ops->iter_rest(scan->iter);
 }
 
-/* What the filter says of the present record. */
+/* Ask the filter about the current record. */
 static bool scan_match(struct kvt_scan *scan, const struct kvt_value *v)
 {
 	const struct kvt_key key = { .data = scan->iter->key, .len = scan->iter->len };
@@ -305,7 +305,7 @@ static bool scan_match(struct kvt_scan *scan, const struct kvt_value *v)
 	return !scan->passed;
 }
 
-/* Gather one record.  *len: bytes of the user's buffer that this step uses. */
+/* Gather one record.  *len: bytes of the user's buffer used by this step. */
 static enum scan_stop scan_take(struct kvt_scan *scan, const struct kvt_value *v, u32 *len)
 {
 	struct record rec;
@@ -331,7 +331,7 @@ static enum scan_stop scan_take(struct kvt_scan *scan, const struct kvt_value *v
 	return scan->args.count == scan->args.limit ? SCAN_LIMIT : SCAN_GO;
 }
 
-/* Gather some records that are read at once.  *left: how many more this step may. */
+/* Gather records that are read at once.  *left: how many more this step may gather. */
 static enum scan_stop scan_run(struct kvt_scan *scan, unsigned int *left, u32 *len)
 {
 	struct kvt_iter *iter = scan->iter;
@@ -342,7 +342,7 @@ static enum scan_stop scan_run(struct kvt_scan *scan, unsigned int *left, u32 *l
 	if (nr <= 0)
 		return nr ? SCAN_STEP : SCAN_DONE;
 	*left -= nr;
-	/* Where it stops it will go on. */
+	/* The next step continues where this one stops. */
 	for (i = 0; i < nr && stop == SCAN_GO; i++) {
 		iter->len = kvt_pair_key(&scan->pairs[i], iter->key);
 		stop = scan_take(scan, scan->pairs[i].value, len);
@@ -371,9 +371,9 @@ static enum scan_stop scan_step(struct kvt_scan *scan, u32 *len)
 }
 
 /*
- * What the step gathered could not be copied for a page fault: let go of it, have the
- * pages brought in, and go back to the first record, which stands first in the buffer.
- * @len: as of the step; @count: of records before it.
+ * A page fault stopped the copy of what the step gathered: drop that, fault in the pages,
+ * and go back to the first record, which is first in the buffer.
+ * @len: from the step; @count: of records before it.
  */
 static int scan_fault(struct kvt_scan *scan, u32 len, u32 count, unsigned int *tries)
 {
@@ -389,7 +389,7 @@ static int scan_fault(struct kvt_scan *scan, u32 len, u32 count, unsigned int *t
 	return kvt_val_fault_out(scan->ctx, scan->val + scan->used, len, tries);
 }
 
-/* One step, and its records copied.  Returns an error, or 0. */
+/* Do one step and copy its records.  Returns 0 or an error. */
 static int scan_go(struct kvt_scan *scan, enum scan_stop *stop, unsigned int *tries)
 {
 	u32 count = scan->args.count, len;
@@ -408,7 +408,7 @@ static int scan_go(struct kvt_scan *scan, enum scan_stop *stop, unsigned int *tr
 	return 0;
 }
 
-/* Between two steps: 0 to go on, 1 to end with what there is, or an error. */
+/* Between two steps: 0 to continue, 1 to end with the records so far, or an error. */
 static int scan_pause(const struct kvt_scan *scan)
 {
 	cond_resched();
@@ -425,7 +425,7 @@ static int scan_pause(const struct kvt_scan *scan)
 	return scan->used || scan->passed ? 1 : KVT_INTERRUPTED;
 }
 
-/* The scan ends early: behind the records goes the last one that was left out. */
+/* The scan ends early: mark the last record that was rejected. */
 static int scan_mark(struct kvt_scan *scan)
 {
 	struct kvtree_rec head = {
@@ -440,7 +440,7 @@ static int scan_mark(struct kvt_scan *scan)
 	int err;
 
 	if (head.rec_len > scan->room - scan->used) {
-		/* The last record says where to go on, if there is one. */
+		/* The last record, if any, says where to continue. */
 		scan->need = head.rec_len;
 		return scan->used ? 0 : -EMSGSIZE;
 	}
@@ -462,7 +462,7 @@ static int scan_mark(struct kvt_scan *scan)
  * kvt_scan_begin() - begin a scan
  * @ctx: on whose behalf
  * @op: the operation, checked
- * @key: its start key, in kernel memory that stays until kvt_scan_end()
+ * @key: its start key, in kernel memory that stays valid until kvt_scan_end()
  *
  * Context: process context; sleeps if @ctx allows it.
  *
@@ -533,7 +533,7 @@ int kvt_scan_fill(struct kvt_scan *scan, u64 val, u32 room)
 }
 
 /**
- * kvt_scan_need() - bytes that the record needs that did not fit
+ * kvt_scan_need() - bytes needed by the record that did not fit
  * @scan: a scan whose last kvt_scan_fill() returned -EMSGSIZE
  *
  * Context: any.
@@ -546,13 +546,13 @@ u32 kvt_scan_need(const struct kvt_scan *scan)
 }
 
 /**
- * kvt_scan_ended() - whether a scan is at its end
+ * kvt_scan_ended() - check whether a scan has ended
  * @scan: the scan
  *
  * Context: any.
  *
- * Return: true if the range is exhausted or there were as many records as asked
- * for; another kvt_scan_fill() is not allowed then.
+ * Return: true if the range is exhausted or the limit reached; kvt_scan_fill() must not
+ * follow then.
  */
 bool kvt_scan_ended(const struct kvt_scan *scan)
 {
@@ -560,7 +560,7 @@ bool kvt_scan_ended(const struct kvt_scan *scan)
 }
 
 /**
- * kvt_scan_report() - tell the user what the scan has come to
+ * kvt_scan_report() - report the outcome of a scan to the user
  * @scan: the scan
  * @arg: the operation's `arg`, a struct kvtree_scan in user space
  *
@@ -585,7 +585,7 @@ int kvt_scan_report(const struct kvt_scan *scan, u64 arg)
 
 /**
  * kvt_scan_end() - end a scan
- * @scan: of kvt_scan_begin()
+ * @scan: from kvt_scan_begin()
  *
  * Context: process context, may sleep.
  */

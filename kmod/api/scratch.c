@@ -9,8 +9,8 @@
 
 /**
  * kvt_scratch_take() - get a piece of scratch memory
- * @scratch: the session's, zero when the session began
- * @kind: which
+ * @scratch: the session's, initially zero
+ * @kind: which kind
  * @size: bytes; always the same for a kind and a session
  * @gfp: how to allocate
  *
@@ -30,7 +30,7 @@ void *kvt_scratch_take(struct kvt_scratch *scratch, enum kvt_scratch_kind kind, 
  * kvt_scratch_give() - give a piece of scratch memory back
  * @scratch: the session's
  * @kind: which
- * @p: of kvt_scratch_take()
+ * @p: from kvt_scratch_take()
  *
  * Context: process context, may sleep.
  */

@@ -2,10 +2,10 @@
 /*
  * Scratch memory: what an operation needs while it runs, kept by the session
  * for the next one.  A scan needs 32 KiB, which would otherwise be allocated,
- * and by many kernels cleared, for each scan of ten records.
+ * and on many kernels cleared, for each scan of ten records.
  *
- * A session has one piece of each kind; who finds it taken, by another thread
- * of the same session, allocates another.  The memory comes as it was left.
+ * A session keeps one piece of each kind.  If another thread of the session has
+ * taken it, an operation allocates another.  The memory is not cleared.
  */
 #ifndef KVT_API_SCRATCH_H
 #define KVT_API_SCRATCH_H

@@ -6,7 +6,7 @@
 
 #include "session.h"
 
-/* Many sessions are not to be in the way of the memory of others. */
+/* Its rescuer keeps many sessions from delaying the reclaim of memory. */
 struct workqueue_struct *kvt_sessions_wq;
 
 /**

@@ -12,14 +12,14 @@
 
 struct kvt_session {
 	/* Fixed from the beginning. */
-	struct kvt_store *store;	/* NULL: there was no default store */
+	struct kvt_store *store;	/* NULL: there was no default store when it was opened */
 	unsigned int access;		/* KVTREE_OPEN_* */
 
 	struct kvt_scratch scratch;
 	struct kvt_waits waits;		/* commands of io_uring */
 };
 
-/* Runs what sends commands that waited to their tasks. */
+/* Runs the works that send waiting commands to their tasks. */
 extern struct workqueue_struct *kvt_sessions_wq;
 
 int kvt_sessions_init(void);
@@ -29,13 +29,13 @@ struct kvt_session *kvt_session_new(struct kvt_store *store, unsigned int access
 void kvt_session_free(struct kvt_session *session);
 
 /**
- * kvt_session_enter() - keep what is in the session's store
+ * kvt_session_enter() - enter the session's store
  * @session: the session
  *
  * Context: any.
  *
- * Return: true, and kvt_session_leave() must follow; false if it was destroyed or
- * never was.
+ * Return: true, and kvt_session_leave() must follow; false if the store was destroyed or
+ * there never was one.
  */
 static inline bool kvt_session_enter(const struct kvt_session *session)
 {
@@ -54,13 +54,13 @@ static inline void kvt_session_leave(const struct kvt_session *session)
 }
 
 /**
- * kvt_session_enter_rcu() - look at what is in the session's store, briefly
+ * kvt_session_enter_rcu() - enter the session's store for a short time
  * @session: the session
  *
  * Context: any.
  *
  * Return: true, under rcu_read_lock(), and kvt_session_leave_rcu() must follow;
- * false if it was destroyed or never was.
+ * false if the store was destroyed or there never was one.
  */
 static inline bool kvt_session_enter_rcu(const struct kvt_session *session)
 {
@@ -79,7 +79,7 @@ static inline void kvt_session_leave_rcu(const struct kvt_session *session)
 }
 
 /**
- * kvt_session_ctx() - what operations of a session that wait for anything need
+ * kvt_session_ctx() - the context of a session's operations that may sleep
  * @session: the session
  *
  * Return: a context.

@@ -52,7 +52,7 @@ static bool load_in_blob(u32 len)
 	return len > KVT_BLOB_MIN && len != KVTREE_COL_ABSENT;
 }
 
-/* Check the descriptors and enter them in the write's columns. */
+/* Check the descriptors and enter them into the write's columns. */
 static int load_check(struct kvt_update *update, const struct kvtree_op *op,
 		      const struct kvtree_col *descs)
 {
@@ -78,7 +78,7 @@ static int load_check(struct kvt_update *update, const struct kvtree_op *op,
 	return total == op->val_len ? 0 : -EINVAL;
 }
 
-/* Give back what the columns' data were copied to. */
+/* Free the copies of the columns' data. */
 static void load_drop(struct kvt_update *update)
 {
 	struct kvt_column *col = update->write.cols;
@@ -181,10 +181,10 @@ static unsigned int load_conditions(const struct kvtree_op *op)
 }
 
 /**
- * kvt_update_load() - copy in what an operation that changes something needs
+ * kvt_update_load() - copy in the data of an operation that changes the store
  * @ctx: on whose behalf
  * @op: the operation, checked
- * @key: its key, in kernel memory that stays until kvt_update_free()
+ * @key: its key, in kernel memory that stays valid until kvt_update_free()
  * @update: to be filled; kvt_update_free() must follow, whatever is returned
  *
  * Context: process context; sleeps if @ctx allows it.
@@ -223,7 +223,7 @@ int kvt_update_load(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 /**
  * kvt_update_write() - write an update
  * @ctx: on whose behalf
- * @update: of kvt_update_load(), not yet written
+ * @update: from kvt_update_load(), not yet written
  *
  * Context: as kvt_write().
  *
@@ -237,7 +237,7 @@ int kvt_update_write(const struct kvt_op_ctx *ctx, struct kvt_update *update)
 	err = kvt_write(ctx, write);
 	if (err)
 		return err;
-	/* The store's own now. */
+	/* It belongs to the store now. */
 	write->value = NULL;
 	if (update->sync)
 		kvt_op_want_sync(ctx, write->epoch);
@@ -245,10 +245,10 @@ int kvt_update_write(const struct kvt_op_ctx *ctx, struct kvt_update *update)
 }
 
 /**
- * kvt_update_report() - enter what an update found or made
+ * kvt_update_report() - enter an update's outcome into its operation
  * @update: the update
  * @op: the operation
- * @result: of kvt_update_write()
+ * @result: from kvt_update_write()
  *
  * Context: any.
  */
@@ -256,7 +256,7 @@ void kvt_update_report(const struct kvt_update *update, struct kvtree_op *op, in
 {
 	const struct kvt_write *write = &update->write;
 
-	/* A failed operation can be tried again as it stands. */
+	/* A failed operation can be submitted again unchanged. */
 	if (!kvt_op_is_answer(result) ||
 	    (result == -ENOENT && op->flags & KVTREE_F_VERSION))
 		return;
@@ -267,7 +267,7 @@ void kvt_update_report(const struct kvt_update *update, struct kvtree_op *op, in
 
 /**
  * kvt_update_free() - free what an update holds
- * @update: of kvt_update_load(), written or not
+ * @update: from kvt_update_load(), written or not
  *
  * Context: process context, may sleep.
  */
@@ -283,7 +283,7 @@ void kvt_update_free(struct kvt_update *update)
 	}
 }
 
-/* Wait for what an update could not be made without: nothing of it is held. */
+/* Wait for what an update lacks, holding none of its data. */
 static int update_wait(const struct kvt_op_ctx *ctx)
 {
 	struct kvt_store *store = ctx->store;
@@ -301,7 +301,7 @@ static int update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	struct kvt_update update;
 	int err;
 
-	/* Before its data take memory. */
+	/* Before its data use memory. */
 	if (ctx->waits) {
 		err = kvt_reclaim_throttle(&ctx->store->reclaim, true);
 		if (unlikely(err))
@@ -318,12 +318,12 @@ static int update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 }
 
 /**
- * kvt_update() - execute an operation that changes something
+ * kvt_update() - execute an operation that changes the store
  * @ctx: on whose behalf
  * @op: the operation, checked
  * @key: its key, in kernel memory
  *
- * While it waits, for an event or for its own memory, it holds no memory of the store's.
+ * While it waits for an event or for its own memory, it holds none of the store's.
  *
  * Context: process context; sleeps if @ctx allows it.
  *

@@ -9,10 +9,10 @@
 #include "core/write.h"
 
 struct kvt_update {
-	struct kvt_write write;		/* its key is the caller's memory */
-	u8 *data;			/* of the columns that are not in blobs */
+	struct kvt_write write;		/* its key is in the caller's memory */
+	u8 *data;			/* of the columns outside blobs */
 	u32 data_len;
-	bool sync;			/* to be durable before it is reported */
+	bool sync;			/* must be durable before it is reported */
 };
 
 int kvt_update_load(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,

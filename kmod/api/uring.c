@@ -2,13 +2,13 @@
 /*
  * io_uring commands.
  *
- * A command is executed where it is issued, by an operation context that does
- * not sleep.  What would have to sleep for memory or for a page of user space is
- * issued again by io_uring on one of its workers (-EAGAIN), where it may.  An
- * update that would have to wait for an event waits without a thread, and is executed
- * again in the task that submitted it (wait.h).
+ * A command is executed where it is issued, with an operation context that does not
+ * sleep.  If it would have to sleep for memory or for a user page (-EAGAIN), io_uring
+ * issues it again on one of its workers, where it may.  An update that would have to
+ * wait for an event waits without a thread, and is executed again in the task that
+ * submitted it (wait.h).
  *
- * The SQE is read once, into kernel memory: a ring's memory is the user's.
+ * The SQE is read once, into kernel memory, since user space can change it.
  */
 #include <linux/errno.h>
 #include <linux/minmax.h>
@@ -24,22 +24,22 @@
 #include "user.h"
 #include "wait.h"
 
-/* A command while it is executed. */
+/* A command in execution. */
 struct call {
 	struct io_uring_cmd *cmd;
 	unsigned int issue_flags;
 	struct kvt_session *session;
 	struct kvt_op_ctx ctx;
 	u64 out;		/* user address for the outcome of op, or 0 */
-	u64 sync;		/* the epoch that has to be durable before it completes */
+	u64 sync;		/* the epoch that must be durable before it completes */
 	bool inside;		/* of the store; for ctx */
-	struct kvt_pending *pending;	/* it has waited; NULL: it has not */
+	struct kvt_pending *pending;	/* if it has waited; or NULL */
 	struct kvtree_op op;
 	struct iov_iter fixed;
 };
 
 /**
- * kvt_uring_features() - what is offered with the running kernel
+ * kvt_uring_features() - tell which features the running kernel allows
  *
  * Context: any.
  *
@@ -74,7 +74,7 @@ static bool call_may_sleep(const struct call *call)
 	return !(call->issue_flags & IO_URING_F_NONBLOCK);
 }
 
-/* What all but the quick ones need. */
+/* What all but quick commands need. */
 static void call_init_ctx(struct call *call)
 {
 	call->ctx = kvt_session_ctx(call->session);
@@ -97,7 +97,7 @@ static void call_count(const struct call *call, enum kvtree_stat stat)
 	kvt_stat_inc(&call->session->store->stats, stat);
 }
 
-/* Issued again where it may sleep. */
+/* Issue it again where it may sleep. */
 static int call_punt(const struct call *call)
 {
 	call_count(call, KVTREE_STAT_URING_PUNT);
@@ -114,8 +114,8 @@ static int call_done(const struct call *call, int res, u64 res2)
 }
 
 /*
- * What the operation's `val` lies in, if that is a registered buffer.  A worker takes the
- * ring's lock to find it: outside of the store, which others may wait for with the lock.
+ * Find the registered buffer, if any, that contains `val`.  A worker takes the ring's lock
+ * for that, so it must be outside the store: the lock's holder may be waiting for the store.
  */
 static int call_import(struct call *call)
 {
@@ -148,7 +148,7 @@ static struct kvt_wait_args call_wait_args(const struct call *call)
 	};
 }
 
-/* It was executed; -EIOCBQUEUED: it completes when it is durable. */
+/* The command was executed; -EIOCBQUEUED: it completes when it is durable. */
 static int call_durable(struct call *call, int res)
 {
 	struct kvt_log *log = call->session->store->log;
@@ -165,16 +165,16 @@ static int call_durable(struct call *call, int res)
 		if (err != -ENOMEM)
 			call->pending = NULL;
 	}
-	/* It cannot be executed again: this waits here. */
+	/* It cannot be executed again, so wait here. */
 	if (err == -ENOMEM)
 		err = kvt_op_synced(&call->ctx);
 	return err ?: res;
 }
 
 /*
- * An outcome that could not be copied would leave an update unreported: before it
- * is executed, see that both ends of where the outcome goes can be written.  What
- * is written means nothing, or is 0 already.
+ * If the outcome could not be copied, the update would go unreported.  So check in advance
+ * that both ends of the outcome's place can be written.  The bytes written have no meaning
+ * or are 0 already.
  */
 static int call_probe_out(const struct call *call)
 {
@@ -193,7 +193,7 @@ static int call_probe_out(const struct call *call)
 static void call_again(struct kvt_pending *pending, const struct kvtree_op *op,
 		       const struct kvt_wait_args *args);
 
-/* The update cannot be made now, and nothing of it is kept but the operation. */
+/* The update cannot be made now: keep only its operation. */
 static int call_wait(struct call *call)
 {
 	const struct kvt_wait_args args = call_wait_args(call);
@@ -206,7 +206,7 @@ static int call_wait(struct call *call)
 	return kvt_pending_wait(pending, &call->ctx, call->issue_flags);
 }
 
-/* It waits no more, whatever comes of it. */
+/* It no longer waits, whatever the result. */
 static void call_end_wait(struct call *call)
 {
 	if (call->pending)
@@ -299,7 +299,7 @@ static int shots(struct call *call, const struct kvt_key *key, unsigned int grou
 	return ret;
 }
 
-/* A multishot scan: it takes page faults where it is issued, and nowhere else. */
+/* A multishot scan takes page faults where it is issued, never on a worker. */
 static noinline int call_multishot(struct call *call)
 {
 	const struct io_uring_sqe *sqe = kvt_uring_sqe(call->cmd);
@@ -322,7 +322,7 @@ static noinline int call_multishot(struct call *call)
 	return ret;
 }
 
-/* Where the outcome goes, without a page fault. */
+/* Copy the outcome without page faults. */
 static bool call_answer(const struct call *call)
 {
 	bool copied;
@@ -335,7 +335,7 @@ static bool call_answer(const struct call *call)
 	return copied;
 }
 
-/* Execute a GET of the common sort; false: it is not, or it needs more than this. */
+/* Try to execute a common GET; false: it is another operation, or needs more. */
 static bool call_quick(struct call *call)
 {
 	struct kvt_session *session = call->session;
@@ -357,8 +357,8 @@ static bool call_quick(struct call *call)
 }
 
 /*
- * EINTR is for what was executed (kvt_wait_durable()).  What a fatal signal ended before
- * that is as if it had been canceled, which the completion alone tells.
+ * EINTR means that the command was executed (kvt_wait_durable()).  A command that a fatal
+ * signal ended earlier counts as canceled, which only its completion tells.
  */
 static int call_result(int ret)
 {
@@ -401,7 +401,7 @@ static noinline int call_op_slow(struct call *call)
 		return err;
 	if (err != fault)
 		call_copy_out(call, err);
-	/* It was found until here, and could not be canceled: copies may have to wait. */
+	/* Until here it could be found, though not canceled, as copies may have to wait. */
 	call_end_wait(call);
 	kvt_op_leave(&call->ctx);
 	if (multishot) {
@@ -471,7 +471,7 @@ static int cmd_op_inline(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	call.op = arg->op;
 	call.out = READ_ONCE(arg->out);
 	reserved = READ_ONCE(arg->reserved);
-	/* What was read is what is used: the compiler must not read it again. */
+	/* Use what was read: the compiler must not read it again. */
 	barrier();
 	return reserved ? -EINVAL : call_op(&call);
 }
@@ -491,7 +491,7 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	call_init(&call, cmd, issue_flags);
 	call_init_ctx(&call);
 	call.op = (struct kvtree_op) {};
-	/* On a worker of io_uring, of which there is a bounded number. */
+	/* On an io_uring worker; their number is bounded. */
 	call.ctx.waits = kvt_op_may_sleep(&call.ctx);
 	if (!call_enter(&call))
 		return call_done(&call, -ESTALE, 0);
@@ -524,7 +524,7 @@ static int cmd_cancel(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	return call_done(&call, kvt_wait_cancel(call.session, &arg), 0);
 }
 
-/* Parts of the SQE that mean nothing here may mean something one day. */
+/* Parts of the SQE without a meaning may get one later. */
 static bool sqe_valid(const struct io_uring_cmd *cmd)
 {
 	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd);
@@ -561,8 +561,8 @@ static int cmd_run(struct io_uring_cmd *cmd, unsigned int issue_flags)
  * Context: as io_uring calls it: in the submitter's task, its SQPOLL thread or a
  * worker, with the ring locked or not.
  *
- * Return: the result; -EIOCBQUEUED: it is completed, or will be; -EAGAIN: to be
- * issued again where it may sleep.
+ * Return: the result; -EIOCBQUEUED: it has completed or will; -EAGAIN: issue it again where
+ * it may sleep.
  */
 int kvt_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {

@@ -2,17 +2,16 @@
 /*
  * User memory of the current task, as operations read and write it.
  *
- * Everything is copied without page faults at first.  An operation that may sleep then
- * leaves the store, takes the fault, and enters again; it gets -ESTALE if the store was
- * destroyed meanwhile.  One that may not gets -EAGAIN for a page that is not there, or
- * that is nobody's: whoever runs it again where it may sleep learns which.  What `val`
- * points to may stand in a registered buffer of an io_uring, whose pages are always there.
+ * Every copy first runs without page faults.  If it meets one, an operation that may sleep
+ * leaves the store, takes the fault, and reenters; it gets -ESTALE if the store was
+ * destroyed meanwhile.  An operation that may not sleep gets -EAGAIN, whether the page is
+ * absent or not mapped at all; running it again where it may sleep tells which.  `val`
+ * may point into a registered buffer of an io_uring, whose pages are always present.
  *
- * None of it may be called under a node lock or in an RCU read section, or with a
- * reference on anything of the store, but for kvt_val_out_nofault(), and for what copies
- * values, which can be long: kvt_val_in() and kvt_val_out().  Where these meet a page that
- * is not there, the operation lets go of whatever it holds, has the page brought in, and
- * begins again.
+ * None of these functions may be called under a node lock or in an RCU read section, or
+ * with a reference on anything of the store.  The exceptions are kvt_val_out_nofault(), and
+ * kvt_val_in() and kvt_val_out(), which copy values, since these can be long.  If a page
+ * is absent, the operation drops whatever it holds, faults the page in, and starts again.
  */
 #ifndef KVT_API_USER_H
 #define KVT_API_USER_H
@@ -23,9 +22,9 @@
 #include "op.h"
 
 /*
- * Operations, and short values: word by word, which is less than what a string
- * instruction takes to begin.  A field that another thread changes meanwhile is
- * read as it was or as it is.
+ * Copy operations and short values word by word, which takes less time than the start of a
+ * string instruction.  If another thread changes a field meanwhile, the old or the new
+ * content is read.
  */
 #define KVT_COPY_SHORT	64u
 
@@ -69,12 +68,12 @@ fault:
 
 /**
  * kvt_copy_ops_in() - copy operations from user space
- * @sleep: whether it may
- * @ops: where to
+ * @sleep: whether it may sleep
+ * @ops: destination
  * @from: user address
  * @n: how many
  *
- * Context: process context; sleeps if @sleep, outside of any store.
+ * Context: process context, outside any store; sleeps if @sleep.
  *
  * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
  */
@@ -96,13 +95,13 @@ static __always_inline int kvt_copy_ops_in(bool sleep, struct kvtree_op *ops, u6
  * kvt_copy_answers_out() - copy what GETs change in their operations
  * @to: user address of the first
  * @stride: bytes from one to the next there
- * @ops: where from
- * @n: how many, at most what @stride times it is no overflow for
+ * @ops: the operations
+ * @n: how many; @n times @stride must not overflow
  *
  * Context: process context; sleeps, outside of any store, unless page faults are
  * disabled.
  *
- * Return: how many were copied before one faulted.
+ * Return: how many were copied before a fault.
  */
 static __always_inline u32 kvt_copy_answers_out(u64 to, size_t stride,
 						const struct kvtree_op *ops, u32 n)
@@ -126,7 +125,7 @@ fault:
 /**
  * kvt_copy_op_out() - copy an operation to user space
  * @to: user address
- * @op: where from
+ * @op: the operation
  *
  * Context: process context; sleeps, outside of any store, unless page faults are
  * disabled.
@@ -150,7 +149,7 @@ int kvt_val_fault_out(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned 
 /**
  * kvt_copy_in() - copy from user space
  * @ctx: on whose behalf
- * @to: where to
+ * @to: destination
  * @from: user address
  * @n: bytes
  *
@@ -170,7 +169,7 @@ static __always_inline int kvt_copy_in(const struct kvt_op_ctx *ctx, void *to, u
  * kvt_copy_out() - copy to user space
  * @ctx: on whose behalf
  * @to: user address
- * @from: where from
+ * @from: source
  * @n: bytes
  *
  * Context: process context; sleeps if @ctx allows it.
@@ -186,16 +185,16 @@ static __always_inline int kvt_copy_out(const struct kvt_op_ctx *ctx, u64 to,
 }
 
 /**
- * kvt_copy_struct_in() - copy a structure whose size the user says
- * @sleep: whether it may
- * @to: where to
+ * kvt_copy_struct_in() - copy a structure whose size user space gives
+ * @sleep: whether it may sleep
+ * @to: destination
  * @ksize: its size here
  * @from: user address
  * @usize: its size there, at most a page
  *
  * Context: process context; sleeps if @sleep, outside of any store.
  *
- * Return: 0, -E2BIG: what is not known here is not zero; -EFAULT, -EAGAIN.
+ * Return: 0; -E2BIG: the part that is not known here is not zero; -EFAULT; -EAGAIN.
  */
 static inline int kvt_copy_struct_in(bool sleep, void *to, size_t ksize, u64 from,
 				     size_t usize)
@@ -229,16 +228,16 @@ static inline int kvt_fixed_in(const struct iov_iter *fixed, size_t at, void *to
 }
 
 /**
- * kvt_val_in() - copy from what an operation's `val` points to, without a page fault
+ * kvt_val_in() - copy from an operation's `val` without page faults
  * @ctx: on whose behalf
  * @op: the operation
- * @at: bytes before what is copied
- * @to: where to
+ * @at: offset of the copy
+ * @to: destination
  * @n: bytes; @at + @n is at most @op->val_len
  *
  * Context: process context.
  *
- * Return: 0; -EAGAIN: kvt_val_fault_in() is to follow, when nothing is held; -EFAULT.
+ * Return: 0; -EAGAIN: drop everything and call kvt_val_fault_in(); -EFAULT.
  */
 static inline int kvt_val_in(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 			     size_t at, void *to, size_t n)
@@ -247,21 +246,21 @@ static inline int kvt_val_in(const struct kvt_op_ctx *ctx, const struct kvtree_o
 		return kvt_fixed_in(ctx->fixed, at, to, n);
 	if (likely(!copy_from_user_nofault(to, u64_to_user_ptr(op->val + at), n)))
 		return 0;
-	/* No bytes may be anywhere. */
+	/* Without bytes, any address will do. */
 	return n ? -EAGAIN : 0;
 }
 
 /**
- * kvt_val_out() - copy to where an operation's `val` points, without a page fault
+ * kvt_val_out() - copy to an operation's `val` without page faults
  * @ctx: on whose behalf
  * @val: the operation's `val`
- * @at: bytes before what is copied
- * @from: where from
+ * @at: offset of the copy
+ * @from: source
  * @n: bytes; @at + @n is at most its val_len
  *
  * Context: process context.
  *
- * Return: 0; -EAGAIN: kvt_val_fault_out() is to follow, when nothing is held; -EFAULT.
+ * Return: 0; -EAGAIN: drop everything and call kvt_val_fault_out(); -EFAULT.
  */
 static inline int kvt_val_out(const struct kvt_op_ctx *ctx, u64 val, size_t at,
 			      const void *from, size_t n)
@@ -274,10 +273,10 @@ static inline int kvt_val_out(const struct kvt_op_ctx *ctx, u64 val, size_t at,
 }
 
 /**
- * kvt_val_out_nofault() - copy to where `val` points, without a page fault
+ * kvt_val_out_nofault() - copy to `val` without page faults, also under RCU
  * @fixed: the operation context's
  * @val: the operation's `val`
- * @from: where from
+ * @from: source
  * @n: bytes, at most its val_len
  *
  * Context: task context, also under RCU.  Never sleeps.

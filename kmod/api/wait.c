@@ -15,56 +15,56 @@
 #include "session.h"
 #include "wait.h"
 
-/* What a session keeps for those that will wait until they are durable. */
+/* Spare memory that a session keeps for commands that wait to be durable. */
 #define NR_SPARE	256
 
-/* So many commands are looked at under the lock, or are one work for a task. */
+/* How many commands are examined under the lock, or make one task work. */
 #define PORTION		128
 
 enum wait_state {
-	WAIT_NEW,		/* nobody is to wake it yet */
+	WAIT_NEW,		/* nobody may wake it yet */
 	WAIT_WAITS,		/* for an event */
-	WAIT_SENT,		/* for its task, or for the work to send it there */
-	WAIT_RUNS,		/* it is executed or completes */
+	WAIT_SENT,		/* to run in its task, or to be sent there by the work */
+	WAIT_RUNS,		/* it executes or completes */
 };
 
-/* There is one for each of many commands: it is small. */
+/* Small, since there is one for each of many commands. */
 struct wait {
 	union {
 		struct list_head list;		/* lock: of a queue, or of those that are over */
-		struct wait *next;		/* spare (lock), or sent with this */
+		struct wait *next;		/* spare (lock), or sent together */
 	};
 	struct rb_node node;			/* lock: of a tree, by user_data and seq */
 	u64 user_data;
 	u64 seq;
 	u8 state;				/* lock: enum wait_state */
 	u8 event;				/* enum kvt_wait_event */
-	bool canceled;				/* lock: it does not wait any more */
+	bool canceled;				/* lock: it no longer waits */
 	bool cqe32;
 	u64 out;
 	struct kvt_session *session;		/* kept by the command's file */
 	struct io_uring_cmd *cmd;
 };
 
-/* A command that was executed: its event is KVT_WAIT_DURABLE, from the beginning. */
+/* An executed command: its event is KVT_WAIT_DURABLE from the start. */
 struct sync {
 	struct wait wait;
 	u64 epoch;				/* to be durable */
 	u64 version;
 	int res;
-	bool failed;				/* res is why it is not durable */
+	bool failed;				/* res says why it is not durable */
 };
 
 /* A change. */
 struct kvt_pending {
 	struct wait wait;
 	struct rb_node owned;			/* lock: of the tree, by owner */
-	const void *owner;			/* the files of who submitted it */
+	const void *owner;			/* the submitter's files */
 	struct kvtree_op op;
 	kvt_pending_fn again;
 };
 
-/* The command's own memory leads to what waits for it: lock; NULL: nothing any more. */
+/* From a command to what waits for it (lock); NULL: no longer anything. */
 static struct wait **wait_of(struct io_uring_cmd *cmd)
 {
 	return io_uring_cmd_to_pdu(cmd, struct wait *);
@@ -119,7 +119,7 @@ static void tree_del(struct rb_root *tree, struct rb_node *node)
 	RB_CLEAR_NODE(node);
 }
 
-/* The first one with this user_data and seq, or after it. */
+/* The first one at or after this user_data and seq. */
 static struct wait *tree_find(const struct rb_root *tree, u64 user_data, u64 seq)
 {
 	struct rb_node *node = tree->rb_node;
@@ -149,7 +149,7 @@ static bool owner_less(struct rb_node *a, const struct rb_node *b)
 	return owner_cmp(rb_entry(a, struct kvt_pending, owned)->owner, b) < 0;
 }
 
-/* Under the lock: those who cancel find it. */
+/* Under the lock: let cancellations find it. */
 static void wait_list(struct wait *wait)
 {
 	struct kvt_waits *waits = &wait->session->waits;
@@ -163,7 +163,7 @@ static void wait_list(struct wait *wait)
 	}
 }
 
-/* Under the lock: they do not, or not any more. */
+/* Under the lock: hide it from cancellations, unless it is hidden already. */
 static void wait_unlist(struct wait *wait)
 {
 	struct kvt_waits *waits = &wait->session->waits;
@@ -191,7 +191,7 @@ static void wait_init(struct wait *wait, struct kvt_session *session,
 	kvt_stat_inc(&session->store->stats, KVTREE_STAT_URING_WAIT);
 }
 
-/* It has all that it needs.  The command is found at any time, if it was before. */
+/* Replace a change by what waits in its place; cancellations find it throughout. */
 static void wait_publish(struct wait *wait, struct wait *instead_of)
 {
 	struct kvt_waits *waits = &wait->session->waits;
@@ -204,7 +204,7 @@ static void wait_publish(struct wait *wait, struct wait *instead_of)
 	spin_unlock(&waits->lock);
 }
 
-/* Under the lock: nobody finds it any more. */
+/* Under the lock: nobody finds it from here on. */
 static void wait_hide(struct wait *wait)
 {
 	wait_unlist(wait);
@@ -212,9 +212,9 @@ static void wait_hide(struct wait *wait)
 }
 
 /*
- * Let the ring cancel it from here on.  A worker of io_uring takes the ring's lock for
- * that, outside of the store: whoever has the lock may keep it, or wait for the store to
- * be gone.
+ * Let the ring cancel it from here on.  An io_uring worker takes the ring's lock for that,
+ * so it must be outside the store: the lock's holder may keep it for long, or wait for the
+ * store to go away.
  *
  * Returns 0, or -ESTALE: the store is left for good.
  */
@@ -245,7 +245,7 @@ static void waits_queue_work(struct kvt_waits *waits)
 	queue_work(kvt_sessions_wq, &waits->work);
 }
 
-/* The work is to look whether the event has come. */
+/* Have the work check whether the event has come. */
 static void queue_wake(struct kvt_wait_queue *queue)
 {
 	WRITE_ONCE(queue->woken, true);
@@ -253,8 +253,8 @@ static void queue_wake(struct kvt_wait_queue *queue)
 }
 
 /*
- * With the event's queue locked: this stands there for all of the session's.  Until the
- * work looks, there is nothing more to hear.
+ * Called with the event's queue locked, on behalf of all of the session's commands.  Until
+ * the work has looked, there is no need to hear more.
  */
 static int queue_hear(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
 {
@@ -282,15 +282,15 @@ static wait_queue_head_t *queue_head(const struct kvt_wait_queue *queue)
 	return kvt_log_durable_queue(store->log);
 }
 
-/* Under the lock: hear of the event, once, if it comes from here on. */
+/* Under the lock: listen for one event from here on. */
 static void queue_listen(struct kvt_wait_queue *queue)
 {
 	kvt_listen(queue_head(queue), queue_listener(queue));
-	/* Pairs with the barrier of who makes room: it sees the listener, or we the room. */
+	/* Pairs with the barrier after making room: it sees the listener, or we see the room. */
 	smp_mb();
 }
 
-/* Under the lock: the listener is of who submitted a command. */
+/* Under the lock: the listener acts for a command's submitter. */
 static void queue_name(struct kvt_wait_queue *queue, const struct wait *wait)
 {
 	struct pid *pid = get_task_pid(kvt_uring_task(wait->cmd), PIDTYPE_TGID);
@@ -298,21 +298,21 @@ static void queue_name(struct kvt_wait_queue *queue, const struct wait *wait)
 	queue_listener(queue)->private = kvt_guest_private(pid);
 }
 
-/* Under the lock: listen in the name of who submitted a command. */
+/* Under the lock: listen on behalf of a command's submitter. */
 static void queue_begin(struct kvt_wait_queue *queue, const struct wait *wait)
 {
 	queue_name(queue, wait);
 	queue_listen(queue);
 }
 
-/* Under the lock, before the last one leaves the store. */
+/* Under the lock, before the last command leaves the store. */
 static void queue_end(const struct kvt_wait_queue *queue, struct wait_queue_entry *entry)
 {
 	kvt_unlisten(queue_head(queue), entry);
 	put_pid(kvt_guest_pid(entry->private));
 }
 
-/* Whether it is of the process in whose name the queue listens. */
+/* Whether the queue listens on behalf of this command's process. */
 static bool queue_is_of(struct kvt_wait_queue *queue, const struct wait *wait)
 {
 	struct pid *pid = get_task_pid(kvt_uring_task(wait->cmd), PIDTYPE_TGID);
@@ -332,7 +332,7 @@ static bool wait_is_durable(const struct wait *wait)
 	return kvt_log_synced(wait_log(wait), sync_of(wait)->epoch) != -EAGAIN;
 }
 
-/* Under the lock: it waits.  If the event comes from here on, the work looks at it. */
+/* Under the lock: start to wait.  The work looks at it if the event comes from here on. */
 static struct kvt_wait_queue *wait_start(struct wait *wait, enum kvt_wait_event event)
 {
 	struct kvt_wait_queue *queue = &wait->session->waits.queue[event];
@@ -345,7 +345,7 @@ static struct kvt_wait_queue *wait_start(struct wait *wait, enum kvt_wait_event 
 	return queue;
 }
 
-/* Under the lock: it waits no more. */
+/* Under the lock: end its wait. */
 static void wait_stop(struct wait *wait, enum wait_state state)
 {
 	struct kvt_wait_queue *queue = &wait->session->waits.queue[wait->event];
@@ -356,7 +356,7 @@ static void wait_stop(struct wait *wait, enum wait_state state)
 		queue_end(queue, queue_listener(queue));
 }
 
-/* Under the lock: it waits no more.  The work is to send it to its task. */
+/* Under the lock: end its wait, and have the work send it to its task. */
 static void wait_end(struct wait *wait)
 {
 	wait_stop(wait, WAIT_SENT);
@@ -364,7 +364,7 @@ static void wait_end(struct wait *wait)
 }
 
 /*
- * Commands that were executed
+ * Executed commands
  */
 
 static struct sync *sync_alloc(struct kvt_waits *waits, gfp_t gfp)
@@ -381,7 +381,7 @@ static struct sync *sync_alloc(struct kvt_waits *waits, gfp_t gfp)
 	return wait ? sync_of(wait) : kmalloc(sizeof(struct sync), gfp);
 }
 
-/* Until it is done, the command may be canceled once more. */
+/* Until this is done, the command may be canceled once more. */
 static void sync_free(struct sync *sync)
 {
 	struct kvt_waits *waits = &sync->wait.session->waits;
@@ -398,7 +398,7 @@ static void sync_free(struct sync *sync)
 	kfree(sync);
 }
 
-/* With the command its file may go, and the session. */
+/* The command may hold the last reference to its file, and so to the session. */
 static void sync_done(struct sync *sync, unsigned int issue_flags, bool dead)
 {
 	struct kvtree_op __user *out = u64_to_user_ptr(sync->wait.out);
@@ -414,7 +414,7 @@ static void sync_done(struct sync *sync, unsigned int issue_flags, bool dead)
 	kvt_uring_done(cmd, res, version, cqe32, issue_flags);
 }
 
-/* Commands that were submitted at once, and want a commit for all of them. */
+/* Commands that were submitted together and want one commit for all. */
 struct sync_plug {
 	struct blk_plug_cb cb;
 	struct kvt_store *store;	/* entered */
@@ -433,9 +433,9 @@ static void sync_unplug(struct blk_plug_cb *cb, bool from_schedule)
 }
 
 /*
- * Have a commit made: as soon as the task has submitted all that it submits at once,
- * for which io_uring plugs the task, or immediately.  Each command would have one of
- * its own if it took a commit no longer than the task to get to the next command.
+ * Request a commit, immediately or, if io_uring has plugged the task, when it has submitted
+ * everything that it submits together.  Otherwise, on a device as fast as the submitter, each
+ * command would get its own commit.
  */
 static void sync_want(const struct sync *sync)
 {
@@ -454,7 +454,7 @@ static void sync_want(const struct sync *sync)
 		kvt_log_want(store->log, sync->epoch);
 }
 
-/* Under the lock: it waits until its epoch is durable. */
+/* Under the lock: wait until its epoch is durable. */
 static void sync_start(struct sync *sync)
 {
 	struct kvt_wait_queue *queue = wait_start(&sync->wait, KVT_WAIT_DURABLE);
@@ -471,7 +471,7 @@ static void sync_fail(struct sync *sync, int err)
 	sync->failed = true;
 }
 
-/* What has become of it. */
+/* Its outcome. */
 static void sync_end(struct sync *sync)
 {
 	int err = kvt_log_synced(wait_log(&sync->wait), sync->epoch);
@@ -484,17 +484,17 @@ static void sync_end(struct sync *sync)
 }
 
 /**
- * kvt_wait_durable() - let a command that was executed wait until it is durable
+ * kvt_wait_durable() - make an executed command wait until it is durable
  * @session: the command's
- * @ctx: of what was executed; its sync says how long to wait; the store stays entered
+ * @ctx: of the operation; its sync is the epoch to wait for; the store stays entered
  *	until the command is durable
  * @version: of the operation's outcome
  * @res: the result of the command, if it does become durable
  * @args: the command, whose outcome was copied
- * @pending: the change that it was while it had to wait, which is freed; or NULL
+ * @pending: what it was while the change had to wait, which is freed; or NULL
  *
- * Context: where the command is issued or its task work runs, sleeps if that may; leaves
- * the store meanwhile.
+ * Context: where the command is issued or its task work runs; sleeps if that may sleep;
+ * leaves the store meanwhile.
  *
  * Return: -EIOCBQUEUED; -ENOMEM: it does not wait, and @pending stays.
  */
@@ -526,7 +526,7 @@ int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx, 
 	if (!canceled)
 		sync_start(sync);
 	spin_unlock(&session->waits.lock);
-	/* Its ring goes away, and tries until it has completed. */
+	/* Its ring is going away, and tries until it has completed. */
 	if (canceled) {
 		sync_end(sync);
 		kvt_op_leave(ctx);
@@ -539,7 +539,7 @@ int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx, 
  * Changes
  */
 
-/* It was not made, and is not made any more.  Outside of the store. */
+/* End a change that was not made.  Outside the store. */
 static void pending_done(struct kvt_pending *pending, int res, unsigned int issue_flags)
 {
 	struct io_uring_cmd *cmd = pending->wait.cmd;
@@ -551,7 +551,7 @@ static void pending_done(struct kvt_pending *pending, int res, unsigned int issu
 	kvt_uring_done(cmd, res, 0, cqe32, issue_flags);
 }
 
-/* The task takes it, unless it was canceled. */
+/* The task takes it over, unless it was canceled. */
 static bool pending_take(struct kvt_pending *pending)
 {
 	struct kvt_waits *waits = &pending->wait.session->waits;
@@ -565,8 +565,8 @@ static bool pending_take(struct kvt_pending *pending)
 }
 
 /*
- * Runs in the submitter's task, or in one that has none of its memory.  A task that was
- * killed changes nothing any more.
+ * Runs in the submitter's task, or in one without its memory.  A killed task changes
+ * nothing any more.
  */
 static void pending_run(struct kvt_pending *pending, unsigned int issue_flags, bool dead)
 {
@@ -583,10 +583,10 @@ static void pending_run(struct kvt_pending *pending, unsigned int issue_flags, b
 }
 
 /**
- * kvt_pending_new() - have a change that those who cancel can find
+ * kvt_pending_new() - prepare a change that may wait, and that cancellations find
  * @session: the command's
  * @ctx: of the operation
- * @op: the operation, as it is to be executed again
+ * @op: the operation to execute again
  * @again: executes it
  * @args: the command
  *
@@ -611,8 +611,8 @@ struct kvt_pending *kvt_pending_new(struct kvt_session *session, const struct kv
 }
 
 /**
- * kvt_pending_free() - end of kvt_pending_new()
- * @pending: the change, which does not wait
+ * kvt_pending_free() - free a change that does not wait
+ * @pending: from kvt_pending_new()
  *
  * Context: any but interrupts.
  */
@@ -626,7 +626,7 @@ void kvt_pending_free(struct kvt_pending *pending)
 	kfree(pending);
 }
 
-/* Under the lock: wait for whichever event there is to wait for. */
+/* Under the lock: wait for the event that the change lacks. */
 static void pending_enqueue(struct wait *wait)
 {
 	struct kvt_store *store = wait_store(wait);
@@ -661,8 +661,8 @@ static bool pending_start(struct kvt_pending *pending)
 }
 
 /**
- * kvt_pending_wait() - let a command wait until its change may be made
- * @pending: of kvt_pending_new(); freed when the command is executed or canceled
+ * kvt_pending_wait() - make a command wait until its change can be made
+ * @pending: from kvt_pending_new(); freed when the command is executed or canceled
  * @ctx: of the operation; the store stays entered while it waits for an event
  * @issue_flags: of this call of the command
  *
@@ -691,20 +691,20 @@ static struct io_kiocb *wait_req(const struct wait *wait)
 	return cmd_to_io_kiocb(wait->cmd);
 }
 
-/* Whether one work of their task's may be for both. */
+/* Whether the same task work may handle both. */
 static bool wait_goes_with(const struct wait *wait, const struct wait *other)
 {
 	return wait_req(wait)->ctx == wait_req(other)->ctx &&
 	       kvt_uring_task(wait->cmd) == kvt_uring_task(other->cmd);
 }
 
-/* Those that follow it come with it; it runs in their task, or in one without its memory. */
+/* Runs, with those that follow it, in their task or in one without its memory. */
 static void waits_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bool dead)
 {
 	struct wait *wait = *wait_of(cmd), *next;
 	struct blk_plug plug;
 
-	/* Changes that are made at once are made durable at once. */
+	/* Changes made together become durable together. */
 	blk_start_plug(&plug);
 	for (; wait; wait = next) {
 		next = wait->next;
@@ -718,7 +718,7 @@ static void waits_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bo
 
 KVT_URING_TASK_WORK(waits_task_work, waits_in_task)
 
-/* With those that follow it. */
+/* Send it with those that follow it. */
 static void wait_send(struct wait *wait)
 {
 	/* A task that waits for many is woken when there are as many. */
@@ -736,7 +736,7 @@ static void wait_leave(struct wait *wait)
 	kvt_store_leave(wait_store(wait));
 }
 
-/* Hundreds end at once, when an epoch is durable: they are few works for their tasks. */
+/* A durable epoch ends hundreds of waits at once: combine them into few task works. */
 static void waits_send_list(struct list_head *over)
 {
 	struct wait *wait, *next, *first = NULL, *last = NULL;
@@ -770,7 +770,7 @@ static void waits_send(struct kvt_waits *waits)
 	waits_send_list(&over);
 }
 
-/* Who waits for room tries again whenever some was made, as each CPU has its own. */
+/* Each CPU has room of its own, so those who wait retry whenever any is made. */
 static bool wait_is_over(const struct wait *wait)
 {
 	if (wait->event == KVT_WAIT_RECLAIM)
@@ -779,8 +779,8 @@ static bool wait_is_over(const struct wait *wait)
 }
 
 /*
- * Under the lock: look at a portion of those that the queue had.  Who waits still is put
- * back.  Returns whether there are more.
+ * Under the lock: examine a portion of the queue's commands, and put back those that still
+ * wait.  Returns whether there are more.
  */
 static bool queue_look_some(struct kvt_wait_queue *queue, struct list_head *had)
 {
@@ -794,14 +794,14 @@ static bool queue_look_some(struct kvt_wait_queue *queue, struct list_head *had)
 		} else if (wait->event == KVT_WAIT_DURABLE) {
 			list_move_tail(&wait->list, &queue->list);
 		} else {
-			/* Nor is it for the others. */
+			/* Nor for the others. */
 			list_splice_init(had, &queue->list);
 		}
 	}
 	return !list_empty(had);
 }
 
-/* Send those whose event has come, if it did.  Who comes meanwhile is not looked at. */
+/* Send commands whose event has come.  Those that arrive meanwhile are not examined. */
 static void queue_look(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 {
 	LIST_HEAD(had);
@@ -824,7 +824,7 @@ static void queue_look(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 	} while (more);
 }
 
-/* Who has nothing there any more is not to be told of: listen in another's name. */
+/* The process may have nothing here any more: listen on another's behalf. */
 static void queue_rename(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 {
 	struct wait_queue_entry *old;
@@ -836,7 +836,7 @@ static void queue_rename(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 		old = queue_listener(queue);
 		queue->second = !queue->second;
 		queue_name(queue, wait);
-		/* There is always one that hears, or has heard. */
+		/* Some command always listens or has heard. */
 		kvt_listen_instead(queue_head(queue), queue_listener(queue), old);
 		put_pid(kvt_guest_pid(old->private));
 	}
@@ -848,7 +848,7 @@ static void waits_work(struct work_struct *work)
 	struct kvt_waits *waits = container_of(work, struct kvt_waits, work);
 	int event;
 
-	/* They were canceled. */
+	/* These were canceled. */
 	waits_send(waits);
 	for (event = 0; event < KVT_WAIT_EVENTS; event++) {
 		queue_look(waits, &waits->queue[event]);
@@ -861,8 +861,8 @@ static void waits_work(struct work_struct *work)
  */
 
 /*
- * Under the lock.  Returns whether it is sure to be canceled: what runs is, if it comes
- * to wait again.
+ * Under the lock.  Returns whether it is sure to be canceled.  A running change is canceled
+ * only if it waits again.
  */
 static bool wait_cancel(struct wait *wait)
 {
@@ -882,8 +882,8 @@ static bool wait_cancel(struct wait *wait)
 }
 
 /*
- * Whether a command may complete in this task, which cancels it: whoever waits for a ring with
- * deferred task work is woken by the ring's own task alone, or by the ring's end.
+ * Whether a command may complete in the task that cancels it.  With deferred task work, only
+ * the ring's own task, or the ring's end, wakes those who wait for the ring.
  */
 static bool wait_may_end_here(const struct wait *wait)
 {
@@ -905,14 +905,14 @@ static bool wait_abort(struct wait *wait)
 }
 
 /**
- * kvt_wait_cancel_cmd() - the ring, or who submitted a command, goes away
+ * kvt_wait_cancel_cmd() - cancel a command whose ring or submitter goes away
  * @session: the command's
  * @cmd: a command that waits and that has not completed
  * @issue_flags: of io_uring
  *
- * io_uring calls again until the command has completed, and does not rest meanwhile.  The
- * submitter may be stopped for as long as it likes: what only waits completes here, without a
- * word to memory, which need not be there.
+ * io_uring calls this in a busy loop until the command has completed.  The submitter may be
+ * stopped for as long as it likes, so a command that only waits completes here, without
+ * writing to user memory, which may be gone.
  *
  * Context: as io_uring calls with IO_URING_F_CANCEL: the ring's lock is held.
  */
@@ -939,18 +939,18 @@ void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd,
 		pending_done(pending_of(wait), -ECANCELED, issue_flags);
 }
 
-/* What is to be canceled, and how far that has come. */
+/* What to cancel, and the progress of that. */
 struct cancel {
 	u64 first;		/* user_data */
 	u64 last;
-	u64 user_data;		/* of the next one to be looked at, or before that */
+	u64 user_data;		/* of the next one to examine, or less */
 	u64 seq;
 	bool one;		/* no more than one */
-	bool runs;		/* one cannot be canceled now */
+	bool runs;		/* some command cannot be canceled now */
 	int canceled;
 };
 
-/* Under the lock: a portion.  Returns whether there are more. */
+/* Under the lock: cancel a portion.  Returns whether there are more. */
 static bool cancel_some(struct kvt_waits *waits, struct cancel *c)
 {
 	struct wait *wait;
@@ -972,7 +972,7 @@ static bool cancel_some(struct kvt_waits *waits, struct cancel *c)
 	return true;
 }
 
-/* What was executed can only wait for its end. */
+/* Executed commands cannot be canceled. */
 static bool cancel_comes_late(struct kvt_waits *waits, const struct cancel *c)
 {
 	const struct wait *wait;
@@ -1017,7 +1017,7 @@ int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cance
 	return cancel_comes_late(waits, &c) ? -EALREADY : -ENOENT;
 }
 
-/* Under the lock: a portion of the owner's, up to the last one.  Returns whether there are more. */
+/* Under the lock: cancel a portion of the owner's up to @last.  Returns whether there are more. */
 static bool cancel_owned(struct kvt_waits *waits, const void *owner, u64 last)
 {
 	struct kvt_pending *pending;
@@ -1029,7 +1029,7 @@ static bool cancel_owned(struct kvt_waits *waits, const void *owner, u64 last)
 		pending = rb_entry_safe(node, struct kvt_pending, owned);
 		if (!pending || pending->wait.seq > last)
 			return false;
-		/* Also if it runs: it is not found once more. */
+		/* Even if it runs: hide it from the next search. */
 		tree_del(&waits->owned, &pending->owned);
 		wait_cancel(&pending->wait);
 	}
@@ -1041,7 +1041,7 @@ static bool cancel_owned(struct kvt_waits *waits, const void *owner, u64 last)
  * @session: the session
  * @owner: the process's files
  *
- * Context: process context.  Goes through the process's own changes, whatever signal comes.
+ * Context: process context.  Walks the process's own changes, whatever signal comes.
  */
 void kvt_wait_cancel_owner(struct kvt_session *session, const void *owner)
 {
@@ -1079,7 +1079,7 @@ static void queue_init(struct kvt_wait_queue *queue, struct kvt_waits *waits,
 }
 
 /**
- * kvt_waits_init() - begin without commands that wait
+ * kvt_waits_init() - begin without waiting commands
  * @waits: a session's
  */
 void kvt_waits_init(struct kvt_waits *waits)
@@ -1100,8 +1100,8 @@ void kvt_waits_init(struct kvt_waits *waits)
 }
 
 /**
- * kvt_waits_exit() - end
- * @waits: of kvt_waits_init(); no command waits
+ * kvt_waits_exit() - undo kvt_waits_init()
+ * @waits: a session's; no command waits
  *
  * Context: process context, sleeps.
  */
@@ -1109,7 +1109,7 @@ void kvt_waits_exit(struct kvt_waits *waits)
 {
 	struct wait *wait;
 
-	/* It may have completed the last one only just now. */
+	/* It may have just completed the last command. */
 	cancel_work_sync(&waits->work);
 	while ((wait = waits->spare)) {
 		waits->spare = wait->next;

@@ -2,33 +2,33 @@
 /*
  * Commands that wait without a thread.
  *
- * A change that cannot be made now waits for the store's garbage bound or for room in its
- * log.  It keeps its operation and nothing else: none of its data, and no memory of the
- * store.  When the event comes, it leaves the store, and its task executes it again from
- * the beginning; it may wait again.
+ * A change that cannot be made now waits for the store's garbage to shrink or for room in its
+ * log.  It keeps only its operation: none of its data, and no memory of the store.  When the
+ * event comes, it leaves the store, and its task executes it again from the beginning; it may
+ * have to wait again.
  *
- * Whatever was executed and has to be durable before it is reported waits for that.
+ * An executed command that must be durable before it is reported waits for its epoch.
  *
  * A process may have a million of either.  All commands of a session that wait for the same
- * event are a list.  The session listens for the event, once for all of them, and has one
- * work, which goes through the list and sends those to their tasks whose wait is over.  Those
- * that are canceled it sends, too.  Nobody goes further than a portion under the lock.
+ * event form a list.  The session listens for the event, once for all of them, and has one
+ * work, which walks the list and sends commands to their tasks when their wait is over or
+ * they were canceled.  Every walk drops the lock after a bounded number of commands.
  *
- * A tree finds changes by their user_data, and another one by the process that submitted
- * them, so a cancellation looks at nothing else.  What was executed is in a tree of its own,
- * which only tells that it cannot be canceled.
+ * One tree finds changes by their user_data, and another by the process that submitted them,
+ * so a cancellation looks at nothing else.  Executed commands have a tree of their own, which
+ * only tells that they cannot be canceled.
  *
- * Memory becomes free, and epochs durable, more often than works run.  A session that has
- * heard of an event does not listen any more.  Its work listens again before it looks, if
- * commands still wait.
+ * Memory is freed, and epochs become durable, more often than works run.  So a session stops
+ * listening once it has heard of an event.  If commands still wait, its work listens again
+ * before it looks at them.
  *
- * Commands complete in the task that submitted them; what only waits completes where io_uring
- * cancels it, since the task may be stopped.  A completion takes the ring's lock.
- * The task may hold that for as long as it likes, so no worker of kvtree takes it, and
- * nobody takes it inside of a store.
+ * Commands complete in the task that submitted them.  If io_uring cancels a command that only
+ * waits, it completes there, since the task may be stopped.  A completion takes the ring's
+ * lock.  A task may hold that for as long as it likes, so no worker of kvtree takes it, and
+ * nobody takes it inside a store.
  *
- * The lock protects lists and trees, and the state of what is there.  It is taken before the
- * locks of the queues of reclaim and log.
+ * The session's lock protects lists, trees, and the state of the commands in them.  It is
+ * taken before the locks of the queues of reclaim and log.
  */
 #ifndef KVT_API_WAIT_H
 #define KVT_API_WAIT_H
@@ -48,18 +48,18 @@ struct kvtree_op;
 struct wait;
 
 enum kvt_wait_event {
-	KVT_WAIT_RECLAIM,	/* less memory than the garbage bound */
+	KVT_WAIT_RECLAIM,	/* less garbage than its bound */
 	KVT_WAIT_ROOM,		/* room in the log */
 	KVT_WAIT_DURABLE,	/* an epoch */
 	KVT_WAIT_EVENTS
 };
 
-/* The commands of a session that wait for an event. */
+/* A session's commands that wait for one event. */
 struct kvt_wait_queue {
 	struct kvt_waits *waits;
 	enum kvt_wait_event event;
 	struct list_head list;
-	unsigned int nr;		/* of them, also while the work goes through them */
+	unsigned int nr;		/* their number, also while the work walks them */
 	struct kvt_wait_listener {
 		struct wait_queue_entry entry;	/* its private is a guest */
 		struct kvt_wait_queue *queue;
@@ -70,21 +70,21 @@ struct kvt_wait_queue {
 	bool woken;			/* the event came; exchanged */
 };
 
-/* The commands of a session that wait. */
+/* A session's waiting commands. */
 struct kvt_waits {
 	spinlock_t lock;		/* of all but the work, and what says that it is not */
-	struct rb_root changes;		/* by user_data; but for those sure to be canceled */
-	struct rb_root owned;		/* the same ones by owner; but for all that are canceled */
+	struct rb_root changes;		/* by user_data; except those sure to be canceled */
+	struct rb_root owned;		/* by owner; except all that are canceled */
 	struct rb_root executed;	/* by user_data */
 	u64 seq;			/* of the last one */
 	struct kvt_wait_queue queue[KVT_WAIT_EVENTS];
 	struct list_head over;		/* to be sent to their tasks */
-	struct wait *spare;		/* memory for the next ones */
+	struct wait *spare;		/* memory for later commands */
 	unsigned int nr_spare;
 	struct work_struct work;
 };
 
-/* What becomes of a command that waits. */
+/* How a waiting command completes. */
 struct kvt_wait_args {
 	struct io_uring_cmd *cmd;
 	unsigned int issue_flags;	/* of this call of the command */
@@ -92,8 +92,8 @@ struct kvt_wait_args {
 };
 
 /*
- * Executes a change again: calls kvt_pending_wait() if it has to wait again, otherwise
- * kvt_pending_free(), and completes the command then.
+ * Execute a change again: call kvt_pending_wait() if it has to wait again, otherwise
+ * kvt_pending_free() and complete the command.
  */
 typedef void (*kvt_pending_fn)(struct kvt_pending *pending, const struct kvtree_op *op,
 			       const struct kvt_wait_args *args);
