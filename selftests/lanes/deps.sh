@@ -89,14 +89,45 @@ backports_packages()
 {
 	case $1 in
 	stock|bench-stock|bench-bpf|bench-log|demo|crash|history|broken)
-		echo 'linux-image-amd64 linux-headers-amd64 qemu-system-x86'
+		stock_packages
+		echo qemu-system-x86
 		case $1 in
 		stock|bench-bpf|history|broken) sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
 		esac;;
 	stock-7|kcsan) echo 'qemu-system-x86';;
 	arm64|weak) echo 'qemu-system-arm';;
-	lint) echo 'linux-image-amd64 linux-headers-amd64';;
+	lint) stock_packages;;
 	esac
+}
+
+# The kernel that is known to be good, or the newest.
+stock_packages()
+{
+	local release=$STOCK_KERNEL
+
+	[ "${KVT_NEWEST:-0}" != 1 ] || release=amd64
+	printf 'linux-%s-%s\n' image "$release" headers "$release"
+}
+
+in_archive()
+{
+	apt-cache show --no-all-versions "$1" >/dev/null 2>&1
+}
+
+# The newest in the place of what has left the archive.
+of_archive()
+{
+	local p newest
+
+	for p in "$@"; do
+		newest=${p%"$STOCK_KERNEL"}amd64
+		if [ "$newest" = "${p}amd64" ] || in_archive "$p"; then
+			echo "$p"
+		else
+			say "deps: $STOCK_SUITE no longer has $p: taking $newest"
+			echo "$newest"
+		fi
+	done
 }
 
 # Packages whose programs are run without being installed.
@@ -144,11 +175,16 @@ recent()
 }
 
 # What does what a package is for: a cargo of rustup's is as good as Debian's, which
-# cannot be installed beside some.
+# cannot be installed beside some; and the newest kernel as one that is no longer to be had.
 instead()
 {
+	local newest=${1%"$STOCK_KERNEL"}amd64
+
 	case $1 in
 	cargo|rustc) command -v "$1" >/dev/null;;
+	*-"$STOCK_KERNEL")
+		installed "$newest" && recent "$newest" &&
+			have_suite "$STOCK_SUITE" && ! in_archive "$1";;
 	*) false;;
 	esac
 }
@@ -249,6 +285,7 @@ install_missing()
 			apt_run install --no-install-recommends "${main[@]}"
 	fi
 	if [ ${#backports[@]} -gt 0 ]; then
+		mapfile -t backports < <(of_archive "${backports[@]}")
 		run_logged "$BUILD/deps.log" 'deps: kernel and QEMU' '' \
 			apt_run install --no-install-recommends \
 			-t "$STOCK_SUITE" "${backports[@]}"

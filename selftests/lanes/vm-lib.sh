@@ -8,14 +8,28 @@
 # KVT_KVM=1 uses KVM. Without it QEMU emulates: KVM may be there and still be
 # unable to boot this kernel.
 
-# Print the newest kernel that has its headers. The cloud flavour has no 9p.
+# usable_kernel RELEASE: is it there with its headers?
+usable_kernel()
+{
+	[ -e "$ROOT/boot/vmlinuz-$1" ] && [ -e "$ROOT/usr/src/linux-headers-$1/Makefile" ]
+}
+
+# Print the kernel that is known to be good, or the newest: a root of ours has one alone. The
+# cloud flavour has no 9p.
 stock_kernel()
 {
-	local v
+	local v good=$STOCK_KERNEL
 
+	[ -z "$ROOT" ] && [ "${KVT_NEWEST:-0}" != 1 ] || good=
+	if [ -n "$good" ] && usable_kernel "$good"; then
+		echo "$good"
+		return
+	fi
 	for v in $(find "$ROOT/boot" -name 'vmlinuz-*-amd64' | sed 's,.*/vmlinuz-,,' |
 			grep -v -e -cloud- -e -rt- | sort -rV); do
-		if [ -e "$ROOT/usr/src/linux-headers-$v/Makefile" ]; then
+		if usable_kernel "$v"; then
+			[ -z "$good" ] ||
+				say "stock: kernel $good, which is known to be good, is not there: taking $v"
 			echo "$v"
 			return
 		fi
