@@ -473,12 +473,13 @@ static __always_inline struct conn *conn_in(const struct segment *s)
 	if (conn)
 		return conn;
 	o = bpf_map_lookup_elem(&opening, &s->id);
-	if (!o)
+	/* The server says what comes of a reset: until then it may be anybody's. */
+	if (!o || s->rst)
 		return NULL;
 	new.next_in = s->seq;
 	new.next_out = s->ack_seq;
 	new.when = bpf_ktime_get_ns();
-	if (s->ack && !s->rst && o->next_in == s->seq && o->next_out == s->ack_seq) {
+	if (s->ack && o->next_in == s->seq && o->next_out == s->ack_seq) {
 		bpf_map_update_elem(&conns, &s->id, &new, BPF_NOEXIST);
 		bpf_map_update_elem(&proved, &s->id.addr, &one, BPF_ANY);
 	} else if (!s->len) {
@@ -487,6 +488,22 @@ static __always_inline struct conn *conn_in(const struct segment *s)
 	/* A connection whose first request was missed is never an orderly one. */
 	bpf_map_delete_elem(&opening, &s->id);
 	return bpf_map_lookup_elem(&conns, &s->id);
+}
+
+/*
+ * A reset ends a connection if it has the sequence number that comes next, as with TCP
+ * itself (RFC 5961): anybody can send others in the name of a client.  One that is not
+ * orderly is as good as unknown: nothing is lost if it is forgotten for no reason.
+ */
+static __always_inline void reset_in(struct conn *conn, const struct segment *s)
+{
+	int ends;
+
+	bpf_spin_lock(&conn->lock);
+	ends = same_conn(conn, &s->id) && (conn->loose || s->seq == conn->next_in);
+	bpf_spin_unlock(&conn->lock);
+	if (ends)
+		bpf_map_delete_elem(&conns, &s->id);
 }
 
 /* The server has agreed to a connection: if there was one before, it has ended. */
@@ -767,8 +784,11 @@ static __always_inline void tcp_in(struct xdp_md *ctx, const struct iphdr *ip,
 	conn = conn_in(&s);
 	if (!conn)
 		return;
-	if (s.rst)
-		bpf_map_delete_elem(&conns, &s.id);
+	/* What data it has is not taken, either. */
+	if (s.rst) {
+		reset_in(conn, &s);
+		return;
+	}
 	len = s.len < PAYLOAD_MAX ? s.len : PAYLOAD_MAX;
 	if (!len)
 		return;
@@ -884,12 +904,17 @@ static __always_inline void tcp_out(struct __sk_buff *skb, const struct iphdr *i
 	}
 }
 
-/* What leaves by a protocol that is not looked into, if it may be from memcached. */
+/*
+ * What leaves by a protocol that is not looked into, if it may be from memcached: not what
+ * has come in by another interface, and is only forwarded.
+ */
 static __always_inline void other_out(struct __sk_buff *skb)
 {
 	__u8 protocol;
 	__be16 source;
 
+	if (skb->ingress_ifindex)
+		return;
 	/* IPv6, and no extension header before TCP or UDP. */
 	if (skb->protocol != bpf_htons(ETH_P_IPV6) ||
 	    bpf_skb_load_bytes(skb, sizeof(struct ethhdr) + 6, &protocol, 1) ||
