@@ -20,9 +20,6 @@
 /* Within this time memcached answers a request, or never does. */
 #define ANSWER_NS	(10ull * 1000 * 1000 * 1000)
 
-/* A connection without a request for so long is forgotten. */
-#define IDLE_NS		(3600ull * 1000 * 1000 * 1000)
-
 /* An address may get the answers of so long at once. */
 #define BURST_NS	(1000ull * 1000 * 1000)
 

@@ -50,6 +50,7 @@ struct options {
 	unsigned int port;
 	unsigned int lifetime_ms;
 	unsigned int stats_ms;
+	double idle_s;
 	double limit_mib;
 	double rate_kib;
 	const char *store;
@@ -94,6 +95,7 @@ static void say(const char *fmt, ...)
 static struct options o = {
 	.port = 11211,
 	.lifetime_ms = 1000,
+	.idle_s = 3600,
 	.limit_mib = 256,
 	.rate_kib = 64,
 	.store = "memcached-cache",
@@ -282,7 +284,7 @@ static void sweep_maps(const struct cache *skel)
 		.key_size = sizeof(struct conn_id),
 		.value_size = sizeof(struct conn),
 		.when_at = offsetof(struct conn, when),
-		.age_ns = IDLE_NS,
+		.age_ns = o.idle_s * 1e9,
 	};
 
 	_Static_assert(sizeof(struct asked) <= ELEMENT_MAX, "in sweep()");
@@ -498,6 +500,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'l':
 		o.lifetime_ms = number(state, "--lifetime", arg, 3600e3);
 		return 0;
+	case 'I':
+		o.idle_s = number(state, "--idle", arg, 1e9);
+		return 0;
 	case 'm':
 		o.limit_mib = number(state, "--memory", arg, 1e6);
 		return 0;
@@ -540,6 +545,8 @@ static const struct argp_option options[] = {
 	{ .name = "port", .key = 'p', .arg = "PORT", .doc = "memcached's port (11211)" },
 	{ .name = "lifetime", .key = 'l', .arg = "MS",
 	  .doc = "How long an answer is used without asking memcached again (1000)" },
+	{ .name = "idle", .key = 'I', .arg = "S",
+	  .doc = "Forget connections without a request for so many seconds (3600)" },
 	{ .name = "memory", .key = 'm', .arg = "MIB", .doc = "Limit of the store (256)" },
 	{ .name = "rate", .key = 'r', .arg = "KIB",
 	  .doc = "Answers per second to an address that has made no TCP connection (64)" },
