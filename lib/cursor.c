@@ -599,6 +599,7 @@ KVTREE_API int kvtree_cursor_open(const struct kvtree *kv,
 	struct kvtree_cursor *c;
 	int err;
 
+	*cursor = NULL;
 	err = read_opts(&o, opts);
 	if (err)
 		return err;

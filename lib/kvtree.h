@@ -90,7 +90,7 @@ struct iovec;
  * kvtree_open() - open a store
  * @name: the store's name; NULL for the store "default"
  * @flags: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both; 0 stands for both
- * @kv: the new session
+ * @kv: the new session; NULL after an error
  *
  * What the session may do is settled here, from the caller's uid and gids and
  * the store's owner and mode, as for a file.  The store "default" is open to
@@ -109,7 +109,7 @@ int kvtree_open(const char *name, unsigned int flags, struct kvtree **kv);
 /**
  * kvtree_from_fd() - make a session of a descriptor
  * @fd: a descriptor of /dev/kvtree, or one received from another process
- * @kv: the new session
+ * @kv: the new session; NULL after an error
  *
  * On success the descriptor belongs to the session.
  *
@@ -1062,7 +1062,7 @@ struct kvtree_cursor_opts {
  * kvtree_cursor_open() - make a cursor
  * @kv: the session; it must stay open as long as the cursor
  * @opts: what to go through, copied; NULL for all records, ascending
- * @cursor: the cursor
+ * @cursor: the cursor; NULL after an error, which kvtree_cursor_close() takes, too
  *
  * Makes no system call.
  *
@@ -1070,6 +1070,7 @@ struct kvtree_cursor_opts {
  *	-EINVAL		an unknown flag, or more than one way to say what to read
  *	-E2BIG		a key is too long, there are too many columns, or @opts
  *			uses fields that this library does not know
+ *	-ENOMEM		no memory
  */
 int kvtree_cursor_open(const struct kvtree *kv,
 		       const struct kvtree_cursor_opts *opts,
@@ -1273,7 +1274,7 @@ typedef void (*kvtree_ring_fn)(struct kvtree_ring *ring, const struct kvtree_eve
  * kvtree_ring_open() - make a ring
  * @kv: the session; it must stay open as long as the ring
  * @opts: how; NULL for a depth of 256 and nothing special
- * @ring: the ring
+ * @ring: the ring; NULL after an error
  *
  * A kernel that has no io_uring for kvtree, or does not allow the process to use
  * one, gives a ring that does system calls.

@@ -59,6 +59,7 @@ KVTREE_API int kvtree_ring_open(const struct kvtree *kv,
 	unsigned int i;
 	int err;
 
+	*ring = NULL;
 	err = read_opts(&o, opts);
 	if (err)
 		return err;

@@ -82,6 +82,7 @@ KVTREE_API int kvtree_open(const char *name, unsigned int flags,
 {
 	int fd, err;
 
+	*kv = NULL;
 	if (flags & ~(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE))
 		return -EINVAL;
 	if (!flags)
@@ -101,6 +102,7 @@ KVTREE_API int kvtree_from_fd(int fd, struct kvtree **kv)
 	struct kvtree_info info;
 	int err;
 
+	*kv = NULL;
 	err = kvtree_info(&probe, &info, sizeof(info));
 	if (err)
 		return err;

@@ -134,6 +134,30 @@ TEST_F(calls, cursor_reads_records)
 	kvtree_cursor_close(c);
 }
 
+/* Who closes at the end, whatever came before, closes nothing then. */
+TEST_F(calls, what_could_not_be_opened_can_be_closed)
+{
+	struct kvtree_cursor_opts cursor_opts = { .size = 1 };
+	struct kvtree_ring_opts ring_opts = { .size = 1 };
+	void *const garbage = (void *)-1L;
+	struct kvtree_cursor *cursor = garbage;
+	struct kvtree_ring *ring = garbage;
+	struct kvtree *kv = garbage;
+
+	EXPECT_EQ(-EINVAL, kvtree_cursor_open(self->kv, &cursor_opts, &cursor));
+	ASSERT_EQ(NULL, cursor);
+	kvtree_cursor_close(cursor);
+	EXPECT_EQ(-EINVAL, kvtree_ring_open(self->kv, &ring_opts, &ring));
+	ASSERT_EQ(NULL, ring);
+	kvtree_ring_close(ring);
+	EXPECT_EQ(-ENOENT, kvtree_open("there-is-none", 0, &kv));
+	ASSERT_EQ(NULL, kv);
+	kv = garbage;
+	EXPECT_EQ(-EBADF, kvtree_from_fd(-1, &kv));
+	ASSERT_EQ(NULL, kv);
+	kvtree_close(kv);
+}
+
 static void on_alarm(int sig)
 {
 	(void)sig;
