@@ -5,6 +5,8 @@
 # environment of its own with pytest. selftests/python/run-python runs the tests
 # in it, in the lane's kernel. Prints the environment's interpreter.
 #
+# KVT_TREE names another tree, whose package is installed beside; see lane.sh.
+#
 # The network is used once, for the wheels that versions names: they are kept in
 # ~/.cache/kvtree, and pip is given nothing else.
 
@@ -12,7 +14,9 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
 . "$(dirname "$0")/common.sh"
 
+TREE=${KVT_TREE:-$TOP}
 DIR=$BUILD/python
+[ "$TREE" = "$TOP" ] || DIR=$BUILD/$KVT_OUT/python
 
 # What the package is built with, depends on and is tested with.
 REQUIRED=("setuptools==$SETUPTOOLS_VERSION" "cffi==$CFFI_VERSION"
@@ -52,8 +56,8 @@ wheels()
 fingerprint()
 {
 	{
-		printf '%s\n' "$TOP" "${REQUIRED[@]}" "$(python3 -VV)"
-		cd "$TOP"
+		printf '%s\n' "$TREE" "${REQUIRED[@]}" "$(python3 -VV)"
+		cd "$TREE"
 		find lib/python lib/kvtree.h uapi/linux/kvtree.h -type f \
 			! -path '*/tests/*' ! -path '*.egg-info/*' \
 			! -path '*_cache/*' ! -path '*/__pycache__/*' -print0 |
@@ -68,8 +72,8 @@ install()
 
 	rm -rf "$venv"
 	python3 -m venv "$venv"
-	KVTREE_PREFIX=$TOP "$venv/bin/pip" install --disable-pip-version-check \
-		--no-index --find-links "$1" "$TOP/lib/python" pytest
+	KVTREE_PREFIX=$TREE "$venv/bin/pip" install --disable-pip-version-check \
+		--no-index --find-links "$1" "$TREE/lib/python" pytest
 }
 
 main()
