@@ -10,15 +10,15 @@
 
 static struct history *skel;
 
-/* The first of the two loads both. */
+/* For both programs.  They stay loaded; a binding ends with its store. */
 static void bpf_prepare(int fd)
 {
-	if (skel)
-		return;
+	if (!skel) {
+		skel = history__open();
+		KVT_CHECK(skel);
+		KVT_CHECK(history__load(skel) == 0);
+	}
 	KVT_CHECK(kvt_bpf_access(fd, true) == 0);
-	skel = history__open();
-	KVT_CHECK(skel);
-	KVT_CHECK(history__load(skel) == 0);
 	KVT_CHECK(kvt_bpf_bind(fd, bpf_map__fd(skel->maps.rodata_store), KVT_RW) == 0);
 }
 
@@ -118,7 +118,6 @@ const struct door door_xdp = {
 	.ops = BPF_OPS,
 	.depth = 1,
 	.classes = 2,
-	.prepare = bpf_prepare,
 	.open = bpf_open,
 	.run = xdp_run,
 };

@@ -76,7 +76,7 @@ struct door {
 	__u64 ops;			/* bits: which enum history_op it offers */
 	unsigned int depth;		/* operations under way at once, at most DOOR_DEPTH */
 	unsigned int classes;		/* of values */
-	/* Before the processes are made; @dev: a session on the store. */
+	/* The store has been made, or attached again; no process runs.  @fd: a session on it. */
 	void (*prepare)(int fd);
 	/* In each process. */
 	void (*open)(int fd);

@@ -75,6 +75,19 @@ static void disks_fail(void)
 		kvt_null_fail(&disks[i], true);
 }
 
+/* The store as the doors find it: new, or attached again. */
+static void prepare_doors(void)
+{
+	int fd = kvt_store(dev, STORE, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+	unsigned int i;
+
+	KVT_CHECK(fd >= 0);
+	for (i = 0; doors[i]; i++)
+		if (doors[i]->prepare)
+			doors[i]->prepare(fd);
+	close(fd);
+}
+
 static void disks_return(void)
 {
 	int i;
@@ -86,6 +99,7 @@ static void disks_return(void)
 		kvt_null_start(&disks[i]);
 	}
 	KVT_CHECK(kvt_attach(dev, STORE, disks, DISKS, 0) == 0);
+	prepare_doors();
 }
 
 static void disks_remove(void)
@@ -193,21 +207,13 @@ static void run_round(__u32 round, struct kvt_rand *rand)
 
 static void prepare(void)
 {
-	unsigned int i;
-	int fd;
-
 	dev = kvt_open();
 	KVT_CHECK(dev >= 0);
 	if (options.durable)
 		disks_make();
 	else
 		KVT_CHECK(kvt_create(dev, STORE, 0600, 0, 0) == 0);
-	fd = kvt_store(dev, STORE, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
-	KVT_CHECK(fd >= 0);
-	for (i = 0; doors[i]; i++)
-		if (doors[i]->prepare)
-			doors[i]->prepare(fd);
-	close(fd);
+	prepare_doors();
 	shared = kvt_map_shared(sizeof(*shared));
 }
 

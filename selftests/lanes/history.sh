@@ -7,7 +7,7 @@
 #
 #   uml      User-Mode Linux: volatile stores, and durable ones whose disks fail and lose what
 #            was not flushed, again and again
-#   stock    Debian's kernel in QEMU: with BPF programs among the processes
+#   stock    Debian's kernel in QEMU: the same with BPF programs among the processes
 #
 # PARTS are those to be run. HISTORY_TIME is for how many seconds all of it records (60).
 # HISTORY_SEED selects other operations.
@@ -23,8 +23,8 @@ set -euo pipefail
 . "$LANES/uml-lib.sh"
 
 HISTORY=$TOP/selftests/history
-LEAST=6
-SECONDS_EACH=$(((${HISTORY_TIME:-60} + 5) / 6))
+LEAST=8
+SECONDS_EACH=$(((${HISTORY_TIME:-60} + 7) / 8))
 SEED=${HISTORY_SEED:-1}
 MEMORY=2G
 
@@ -63,6 +63,7 @@ stock_lines()
 
 	for engine in masstree bwtree; do
 		line "$engine" "stock-$engine" history-bpf
+		line "$engine" "stock-$engine-durable" history-bpf --durable
 	done
 }
 
