@@ -30,18 +30,18 @@ struct kvt_stats;
 struct kvt_store;
 struct kvt_value;
 
-/* What a program asks for, read once. */
+/* A program's request, read once. */
 struct kvt_bpf_ask {
-	struct bpf_kvt_req *req;	/* the program's, for what comes out */
-	u8 *key;			/* in its memory, too: it may change */
+	struct bpf_kvt_req *req;	/* the program's, for output */
+	u8 *key;			/* in the program's memory: it may change */
 	u32 key_len;
-	u32 room;			/* bytes there are for a key */
+	u32 room;			/* bytes of room for a key */
 	u32 flags;
 	u16 col;
 };
 
 /**
- * kvt_bpf_ask() - read what a program asks for
+ * kvt_bpf_ask() - read a program's request
  * @ask: set
  * @mem: a request of the program, with a key
  * @size: bytes there

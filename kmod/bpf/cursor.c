@@ -13,7 +13,7 @@
 #include "core/store.h"
 #include "cursor.h"
 
-/* Cursors of a CPU.  Few programs are under way at once, with few loops each. */
+/* Cursors of a CPU.  Few programs run at once, with few loops each. */
 #define CURSORS		16
 
 /* How often iter_next() may ask for a pause that nobody can make here. */
@@ -22,7 +22,7 @@
 struct cursor_pool {
 	unsigned long used;
 	void *cursors;
-	const struct kvt_store *stores[CURSORS];	/* that used ones are for */
+	const struct kvt_store *stores[CURSORS];	/* that use them */
 } ____cacheline_aligned_in_smp;
 
 static DEFINE_MUTEX(cursors_lock);
@@ -77,7 +77,7 @@ static struct cursor_pool *cursors_alloc(void)
 }
 
 /**
- * kvt_cursors_prepare() - make the pools, if they are not there
+ * kvt_cursors_prepare() - allocate the pools, if they are not there
  *
  * Context: process context, sleeps.
  *
@@ -111,8 +111,8 @@ void kvt_cursors_exit(void)
 }
 
 /*
- * Whether a store took a cursor of a pool in which it had as many as were free.  So one store
- * gets half of them, another one half of the rest: some are left to others.
+ * Whether a store took a cursor although it had as many as were free.  This limits one store
+ * to half of a pool, and another one to half of the rest, so that some are always left.
  */
 static bool pool_is_overdrawn(const struct cursor_pool *pool, const struct kvt_store *store)
 {
@@ -125,11 +125,11 @@ static bool pool_is_overdrawn(const struct cursor_pool *pool, const struct kvt_s
 
 /**
  * kvt_cursor_get() - take a cursor
- * @store: for which store
+ * @store: the store that it will read
  *
  * Context: any, including NMI.
  *
- * Return: the cursor, or NULL: all of this CPU are in use, or the store has its share.
+ * Return: the cursor, or NULL: this CPU's are all in use, or the store has its share.
  */
 struct kvt_cursor *kvt_cursor_get(const struct kvt_store *store)
 {
@@ -137,12 +137,12 @@ struct kvt_cursor *kvt_cursor_get(const struct kvt_store *store)
 	struct kvt_cursor *cursor;
 	unsigned long nr;
 
-	/* The pools were made before the binding that was found: see post_write(). */
+	/* The pools are older than the binding that was found: see post_write(). */
 	smp_rmb();
 	pools = READ_ONCE(cursor_pools);
 	if (!pools)
 		return NULL;
-	/* On another CPU by now it is a cursor as good as any. */
+	/* After a migration, another CPU's cursor does as well. */
 	pool = &pools[raw_smp_processor_id()];
 	do {
 		nr = ffz(READ_ONCE(pool->used));
@@ -176,10 +176,10 @@ KVT_EXPORT_FOR_TESTS(kvt_cursor_put);
 /**
  * kvt_cursor_seek() - set a cursor's position
  * @cursor: the cursor
- * @index: where
+ * @index: the index
  * @key: the position's key; it is copied, once
  * @len: bytes of it, at most KVTREE_KEY_MAX
- * @bound: what to begin with, relative to the key
+ * @bound: where to begin, relative to the key
  * @reverse: go to smaller keys
  *
  * Context: under rcu_read_lock(), any context.

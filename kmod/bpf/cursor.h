@@ -2,10 +2,10 @@
 /*
  * Cursors: iterators for BPF programs.
  *
- * An iterator has room for the longest key, too much for a stack that an
- * interrupt may have to share with what it interrupted.  So there is a pool for
- * each CPU, of which a cursor is taken and given back in any context, by an
- * atomic operation on one word.  A store's programs may hold as many as they leave free.
+ * An iterator has room for the longest key, which is too much for a stack that an
+ * interrupt may share with what it interrupted.  So each CPU has a pool, from which
+ * cursors can be taken in any context, by an atomic operation on one word.  A store's
+ * programs may hold as many cursors as they leave free.
  */
 #ifndef KVT_BPF_CURSOR_H
 #define KVT_BPF_CURSOR_H

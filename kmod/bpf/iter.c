@@ -3,8 +3,8 @@
  * Iterators of BPF programs.
  *
  * The program's stack has a pointer to a cursor and what next() returns.  The
- * verifier sees to it that RCU is held from new() to the last call of next(), so
- * what the cursor has read stays valid, and that destroy() is called, whatever
+ * verifier ensures that RCU is held from new() to the last call of next(), so that
+ * what the cursor has read stays valid, and that destroy() is called whatever
  * new() returned.
  */
 #include <linux/btf.h>
@@ -21,7 +21,7 @@
 
 /* What is in the program's struct bpf_iter_kvt. */
 struct bpf_iter {
-	struct kvt_cursor *cursor;	/* NULL: there is none, or no more */
+	struct kvt_cursor *cursor;	/* NULL: there is none, or no longer */
 	union bpf_kvt_rec rec;
 	int status;
 	u32 reserved;
@@ -97,7 +97,7 @@ static int iter_range(struct iter_range *range, const struct kvt_bpf_ask *ask)
 	return 0;
 }
 
-/* Whether the cursor's key lies in the range. */
+/* Whether the cursor's key is in the range. */
 static bool iter_in_range(const struct kvt_cursor *cursor)
 {
 	const struct kvt_iter *iter = &cursor->iter;
@@ -149,7 +149,7 @@ static int iter_open(struct bpf_iter *s, const struct bpf_kvt_store *addr, void 
 	return 0;
 }
 
-/* There is nothing more: because of @status, or because it is the end. */
+/* End the iteration, because of @status or at the end of the range. */
 static const union bpf_kvt_rec *iter_end(struct bpf_iter *s, int status)
 {
 	struct kvt_cursor *cursor = s->cursor;
@@ -208,7 +208,7 @@ __bpf_kfunc const union bpf_kvt_rec *bpf_iter_kvt_next(struct bpf_iter_kvt *it)
 
 	if (!cursor)
 		return NULL;
-	/* For lockdep: not every program's RCU is one that it knows. */
+	/* For lockdep, which does not know every program's kind of RCU. */
 	rcu_read_lock();
 	v = kvt_cursor_next(cursor);
 	if (IS_ERR_OR_NULL(v) || !iter_in_range(cursor)) {
@@ -227,8 +227,8 @@ __bpf_kfunc const union bpf_kvt_rec *bpf_iter_kvt_next(struct bpf_iter_kvt *it)
 KVT_EXPORT_FOR_TESTS(bpf_iter_kvt_next);
 
 /**
- * bpf_iter_kvt_destroy() - end of an iterator
- * @it: of bpf_iter_kvt_new(), whatever that returned
+ * bpf_iter_kvt_destroy() - end an iterator
+ * @it: from bpf_iter_kvt_new(), whatever that returned
  *
  * Context: any, including NMI.
  */

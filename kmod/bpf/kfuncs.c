@@ -86,7 +86,7 @@ void kvt_bpf_copy(const struct kvt_value *v, u32 flags, u16 col, u8 *to)
 	}
 }
 
-/* A lookup under way. */
+/* A lookup in progress. */
 struct lookup {
 	struct kvt_bpf_ask ask;
 	struct kvt_store *store;
@@ -496,7 +496,7 @@ int __init kvt_bpf_init(void)
  *
  * Context: any.
  *
- * Return: true if the running kernel has what it takes.
+ * Return: true if the running kernel supports it.
  */
 bool kvt_bpf_offered(void)
 {
@@ -506,7 +506,7 @@ bool kvt_bpf_offered(void)
 /**
  * kvt_bpf_prepare() - allocate the memory that programs need
  *
- * The first store that programs may use causes it; it stays until the module goes.
+ * The first store that programs may use triggers this; the memory stays until module exit.
  *
  * Context: process context, sleeps.
  *

@@ -9,7 +9,7 @@
 #include "compat.h"
 #include "core/binding.h"
 
-/* bpf_map_get() is for modules that say so. */
+/* Modules must import bpf_map_get(). */
 KVT_IMPORT_BPF();
 
 /* Check that a file descriptor belongs to the map and is open for writing. */
@@ -61,7 +61,7 @@ static int map_value(const struct bpf_map *map, const void **addr)
 }
 
 /**
- * kvt_bpf_map_bind() - bind a map to a store, or end that
+ * kvt_bpf_map_bind() - bind a map to a store, or end a binding
  * @store: the store
  * @fd: the map's file descriptor, of the current task
  * @access: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both; 0: end the binding
@@ -83,7 +83,7 @@ int kvt_bpf_map_bind(struct kvt_store *store, int fd, unsigned int access)
 		err = kvt_unbind(store, map->id);
 	} else {
 		err = map_value(map, &addr) ?: kvt_bind(store, map, addr, access);
-		/* The binding keeps it. */
+		/* The binding keeps the reference. */
 		if (!err)
 			return 0;
 	}

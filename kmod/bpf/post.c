@@ -50,12 +50,12 @@
 #define POST_LATE	(256 * 1024)
 
 enum post_state {
-	POST_TAKEN,		/* what a cleared ring says */
+	POST_TAKEN,		/* the content of a cleared ring */
 	POST_READY,
 	POST_PAD,		/* nothing, up to the end of the ring */
 };
 
-/* What a place begins with; a pad is nothing but this. */
+/* The header of a place; a pad has only this. */
 struct post_head {
 	u32 size;		/* bytes of the place */
 	u32 state;
@@ -63,7 +63,7 @@ struct post_head {
 
 struct post {
 	struct post_head head;
-	u64 store;		/* id; it may be gone */
+	u64 store;		/* id; the store may be gone */
 	u64 arg;
 	u64 version;
 	u32 flags;
@@ -85,17 +85,17 @@ struct late_post {
 
 struct post_ring {
 	atomic_long_t head;	/* bytes ever reserved */
-	unsigned long tail;	/* bytes ever let go of */
+	unsigned long tail;	/* bytes ever freed */
 	struct irq_work kick;
 	struct work_struct work;
 	u8 *mem;
 	atomic_t shares[POST_SHARES];	/* bytes of posts, by store */
 } ____cacheline_aligned_in_smp;
 
-/* Of every place that does not end with the ring there follows room for a pad. */
+/* Every place ends with the ring, or leaves room for a pad after it. */
 static_assert(sizeof(struct post_head) == 8);
 static_assert(BPF_KVT_POST_MAX <= U16_MAX && POST_SHARES <= U8_MAX);
-/* Of several stores each can post something. */
+/* Each of several stores can post something. */
 static_assert(POST_RING > 16 * (sizeof(struct post) + BPF_KVT_KEY_MAX + BPF_KVT_POST_MAX));
 
 static DEFINE_MUTEX(posts_lock);
@@ -117,9 +117,9 @@ static struct kvt_store *post_enter(const struct post *post)
 }
 
 /*
- * What the program could do when it posted counts, not whether its binding still exists.
- * But if the owner has forbidden programs to use the store since it was bound, the post is
- * not made, even if programs are allowed to use it again.
+ * A post needs the rights of the moment of posting; the binding may be gone since.  But if
+ * the owner has forbidden programs to use the store since then, the post is not made, even
+ * if programs may use it again.
  */
 static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 {
@@ -147,7 +147,7 @@ static void post_end(struct kvt_store *store, const struct post *post, int err)
 		kvt_stat_inc(&store->stats, KVTREE_STAT_BPF_POST_FAIL);
 }
 
-/* Put a post behind the others.  Returns whether there is room. */
+/* Append a post.  Returns whether there is room. */
 static bool late_add(struct kvt_late_posts *late, struct late_post *entry)
 {
 	bool fits;
@@ -162,7 +162,7 @@ static bool late_add(struct kvt_late_posts *late, struct late_post *entry)
 	return fits;
 }
 
-/* Put a post at the end of its store's queue, or drop it.  Inside of the store. */
+/* Append a post to its store's queue, or drop it.  Inside the store. */
 static void post_delay(struct kvt_store *store, const struct post *post)
 {
 	struct kvt_late_posts *late = &store->late_posts;
@@ -187,7 +187,7 @@ static void post_delay(struct kvt_store *store, const struct post *post)
 	kvt_stat_inc(&store->stats, KVTREE_STAT_BPF_POST_DROP);
 }
 
-/* The first of a store's queue.  It stays there until it was made: others go behind it. */
+/* The first of a store's queue.  It stays there until it is made, ahead of later posts. */
 static struct late_post *late_first(struct kvt_late_posts *late)
 {
 	struct late_post *entry;
@@ -208,7 +208,7 @@ static void late_remove(struct kvt_late_posts *late, struct late_post *entry)
 	kfree(entry);
 }
 
-/* Its turn has come, and it may wait. */
+/* Make a post that may wait. */
 static void late_run(struct kvt_store *store, const struct post *post)
 {
 	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_PROCESS, .waits = true, .store = store };
@@ -234,7 +234,7 @@ static void late_work(struct work_struct *work)
 	}
 }
 
-/* Its turn has come; it is made without waiting for anything. */
+/* Make a post without waiting for anything. */
 static void post_run(const struct post *post)
 {
 	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_NOWAIT, .store = post_enter(post) };
@@ -252,7 +252,7 @@ static void post_run(const struct post *post)
 	kvt_store_leave(ctx.store);
 }
 
-/* Run what is ready.  One worker per ring, for all stores. */
+/* Make all posts that are ready.  One worker per ring, for all stores. */
 static void posts_work(struct work_struct *work)
 {
 	struct post_ring *ring = container_of(work, struct post_ring, work);
@@ -289,8 +289,8 @@ static void post_ready(struct post_head *head, u32 size, u32 state)
 }
 
 /*
- * Reserve a place, or NULL: there is no room.  A store may have as much of a ring as it
- * leaves free: one store gets half of it, another one half of the rest.
+ * Reserve a place; NULL: there is no room.  A store may have as much of a ring as it leaves
+ * free: one store gets half of it, another one half of the rest.
  */
 static struct post *post_take(struct post_ring *ring, u32 size, atomic_t *share)
 {
@@ -351,7 +351,7 @@ static int post_write(const struct kvt_bpf_write *write, const struct kvt_bindin
 
 #define POST_FLAGS	(BPF_KVT_POST_ADD | BPF_KVT_POST_REMOVE)
 
-/* The change that is posted; its flags are what the change itself has. */
+/* The posted change, with the flags of the change itself. */
 static int post_change(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask)
 {
 	struct kvt_bpf_ask plain = *ask;
@@ -420,7 +420,7 @@ __bpf_kfunc int bpf_kvt_post(const struct bpf_kvt_store *store__str, void *req, 
 	if (!binding)
 		err = -ESTALE;
 	else if (binding->access & KVTREE_OPEN_WRITE)
-		/* What an addition finds out is told to nobody: it need not read. */
+		/* Nobody sees the result of an addition, so it needs no right to read. */
 		err = post_queue(&write, binding);
 	else
 		err = -EACCES;
@@ -464,7 +464,7 @@ static struct post_ring *posts_alloc(void)
 }
 
 /**
- * kvt_posts_prepare() - make the rings, if they are not there
+ * kvt_posts_prepare() - allocate the rings, if they are not there
  *
  * Context: process context, sleeps.
  *
@@ -484,7 +484,7 @@ int kvt_posts_prepare(void)
 		err = -ENOMEM;
 	} else if (!post_rings) {
 		rings = posts_alloc();
-		/* What is in them is read by dependent loads, or by kvt_posts_flush(). */
+		/* Others read their content by dependent loads, or in kvt_posts_flush(). */
 		smp_store_release(&post_rings, rings);
 		err = rings ? 0 : -ENOMEM;
 	}
@@ -514,7 +514,7 @@ void kvt_posts_flush(void)
 KVT_EXPORT_FOR_TESTS(kvt_posts_flush);
 
 /**
- * kvt_posts_exit() - run what is left, and free the rings
+ * kvt_posts_exit() - make the remaining posts, and free the rings
  *
  * Context: module exit: no program is left.
  */
@@ -529,7 +529,7 @@ void kvt_posts_exit(void)
 }
 
 /**
- * kvt_late_posts_init() - begin without posts that wait for a store
+ * kvt_late_posts_init() - begin without posts waiting for a store
  * @late: the store's
  *
  * Context: any.
@@ -543,8 +543,8 @@ void kvt_late_posts_init(struct kvt_late_posts *late)
 }
 
 /**
- * kvt_late_posts_exit() - drop the posts that waited for a store
- * @late: the store's, which nobody is inside of and nobody enters
+ * kvt_late_posts_exit() - drop the posts waiting for a store
+ * @late: the store's; nobody is inside the store, and nobody can enter it
  *
  * Context: process context, sleeps.
  */

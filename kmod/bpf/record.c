@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What hooks read of the record that they are asked about. */
+/* Kfuncs with which hooks read their record. */
 #include <linux/btf.h>
 #include <linux/minmax.h>
 #include <linux/string.h>

@@ -46,13 +46,13 @@ static int hooks_check_member(const struct btf_type *t, const struct btf_member 
 	return prog->sleepable ? -EINVAL : 0;
 }
 
-/* A string of user space: whether it ends. */
+/* Whether a string from user space is terminated. */
 static int hooks_copy_name(char *to, const char *from, size_t size)
 {
 	return strscpy_pad(to, from, size) < 0 ? -EINVAL : 1;
 }
 
-/* Names are copied as they are. */
+/* Names are copied unchanged. */
 static int hooks_init_member(const struct btf_type *t, const struct btf_member *member,
 			     void *kdata, const void *udata)
 {
@@ -81,7 +81,7 @@ static int hooks_args(struct kvt_hook_args *args, u32 kind, const void *kdata,
 {
 	const struct hook_ops *ops = kdata;
 
-	/* A map that is registered without a link would have no owner to let go. */
+	/* A map registered without a link would have no owner to release it. */
 	if (!link)
 		return -EOPNOTSUPP;
 	*args = (struct kvt_hook_args) {
@@ -133,7 +133,7 @@ static int validator_update(void *kdata, void *old_kdata, struct bpf_link *link)
 	return hooks_replace(KVTREE_HOOK_VALIDATOR, kdata, link);
 }
 
-/* What kCFI takes a function's type from; nobody calls it. */
+/* Never called: gives kCFI the function's type. */
 static int hook_stub(struct bpf_kvt_record *rec)
 {
 	return 0;
@@ -175,7 +175,7 @@ static struct bpf_struct_ops validator_struct_ops = {
 	.name = "bpf_kvt_validator",
 };
 
-/* Looking up needs nothing of the context; changes and posts are not for hooks. */
+/* Lookups work in any context; hooks may neither change nor post. */
 BTF_KFUNCS_START(bpf_kfuncs_hook)
 BTF_ID_FLAGS(func, bpf_kvt_get, KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_kvt_exists, KF_TRUSTED_ARGS)
@@ -193,7 +193,7 @@ static const struct btf_kfunc_id_set bpf_set_hook = {
 };
 
 /**
- * kvt_bpf_hook_init() - let BPF programs be hooks
+ * kvt_bpf_hook_init() - register the struct_ops of hooks
  *
  * Context: module init, of a module with BTF, on a kernel with a JIT.
  *

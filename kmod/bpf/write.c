@@ -31,7 +31,7 @@ static const struct {
 	},
 	[KVT_BPF_ADD] = {
 		.flags = BPF_KVT_REPLACE,
-		/* It tells what was there. */
+		/* It returns the number before. */
 		.access = KVTREE_OPEN_READ | KVTREE_OPEN_WRITE,
 		.stat = KVTREE_STAT_ADD,
 	},
@@ -43,8 +43,8 @@ static const struct {
 };
 
 /**
- * kvt_bpf_write_access() - what a binding must allow
- * @change: for this
+ * kvt_bpf_write_access() - access that a change needs
+ * @change: the change
  *
  * Return: KVTREE_OPEN_*.
  */
@@ -55,7 +55,7 @@ unsigned int kvt_bpf_write_access(enum kvt_bpf_change change)
 
 /**
  * kvt_bpf_write_flags() - flags that a change may have
- * @change: which
+ * @change: the change
  *
  * Return: BPF_KVT_*.
  */
@@ -90,7 +90,7 @@ int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *a
 		return -E2BIG;
 	write->version = READ_ONCE(ask->req->version);
 	write->arg = READ_ONCE(ask->req->arg);
-	/* Nobody here can wait until it is durable. */
+	/* Programs cannot wait until a change is durable. */
 	return write->flags & BPF_KVT_SYNC ? -EOPNOTSUPP : 0;
 }
 
@@ -121,7 +121,7 @@ static int change_column(const struct kvt_op_ctx *ctx, const struct kvt_bpf_writ
 	if (col->len > KVT_BLOB_MIN && kvt_blob_move(&mem, col))
 		return -ENOMEM;
 	err = kvt_write(ctx, write);
-	/* What the store has not taken. */
+	/* Free what the store has not taken over. */
 	if (col->blob)
 		kvt_blob_put(col->blob);
 	return err;
@@ -169,8 +169,8 @@ static int change_run(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *
 /**
  * kvt_bpf_write_count() - count a change
  * @stats: the store's
- * @change: which
- * @err: of kvt_bpf_write(), when it is not called again
+ * @change: the change
+ * @err: from kvt_bpf_write(), if that is not called again
  *
  * Context: any.
  */
@@ -220,7 +220,7 @@ static bool may_write_here(void)
 	return !in_hardirq() && !in_nmi() && !irqs_disabled();
 }
 
-/* The store of a program's pointer, entered. */
+/* Find the store by a program's pointer, and enter it. */
 static int write_enter(const struct bpf_kvt_store *addr, struct kvt_op_ctx *ctx)
 {
 	int err;
@@ -242,7 +242,7 @@ static int bpf_write(const struct bpf_kvt_store *store, enum kvt_bpf_change chan
 		.access = kvt_bpf_write_access(change),
 	};
 	struct kvt_bpf_ask ask;
-	/* The index compares it, and stores it, at different times. */
+	/* The index compares and stores the key at different times, so copy it. */
 	u8 copy[BPF_KVT_KEY_MAX];
 	int err;
 
