@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Changing a key: begin() finds the place and holds it, with every node locked
- * and every piece of memory at hand that the change can need; commit() cannot
- * fail.  Splits as in EuroSys 2012, figure 5, but with all ancestors that the
- * split will reach locked before anything changes.
+ * Changing a key: begin() finds its place, locks every node and allocates all
+ * memory that the change can need; commit() cannot fail.  Splits are those of
+ * EuroSys 2012, figure 5, but all ancestors that the split will reach are locked
+ * before anything changes.
  */
 
 #include <linux/err.h>
@@ -18,7 +18,7 @@
 /* Tries of a change that may not sleep. */
 #define MT_ATOMIC_TRIES	16
 
-/* What memory a change lacks. */
+/* The memory that a change lacks. */
 struct mt_want {
 	unsigned int leaves;
 	unsigned int inners;
@@ -34,7 +34,7 @@ static struct mt_change *mt_change(struct kvt_change *change)
 
 /*
  * Unlock what begin() locked, from the last to the first.  The RCU read section
- * goes on.
+ * continues.
  */
 static void mt_let_go(struct mt_change *c)
 {
@@ -52,8 +52,8 @@ static void mt_let_go(struct mt_change *c)
 }
 
 /*
- * Layers that two different keys have in common behind the slice at @off, where
- * both go on: those in which they have the same slice and go on again.
+ * The number of layers that two different keys share after the slice at @off, where
+ * both continue: those in which both have the same slice and continue again.
  */
 static unsigned int mt_common_layers(const struct kvt_key *key, const struct kvt_value *value,
 				     u32 off)
@@ -67,7 +67,7 @@ static unsigned int mt_common_layers(const struct kvt_key *key, const struct kvt
 	return nr;
 }
 
-/* Another key stands in the slot, both go on: they need a layer, or several. */
+/* The slot has another key, and both continue: they need one or more layers. */
 static int mt_hold_layer(struct kvt_change *change, struct mt_change *c,
 			 const struct kvt_value *value, struct mt_want *want)
 {
@@ -110,7 +110,7 @@ static int mt_hold_split(struct mt_change *c, struct mt_want *want)
 	return c->nr_leaves >= 1 && c->nr_inners >= inners ? 0 : -ENOMEM;
 }
 
-/* The leaf is locked.  What has to be done to change the key in it? */
+/* The leaf is locked.  Decide how to change the key in it. */
 static int mt_hold_place(struct kvt_change *change, struct mt_change *c, struct mt_want *want)
 {
 	u32 rank = mt_rank(change->key.len, c->off);
@@ -142,7 +142,7 @@ static int mt_hold_place(struct kvt_change *change, struct mt_change *c, struct 
 	return 0;
 }
 
-/* Fetch the value that may be replaced, which is read when that is done. */
+/* Prefetch the value that may be replaced, which will be read then. */
 static void mt_fetch_old(const struct mt_change *c, const struct mt_leaf *leaf, u32 len)
 {
 	int n = mt_leaf_find(leaf, mt_leaf_perm(leaf), c->slice, mt_rank(len, c->off));
@@ -152,8 +152,8 @@ static void mt_fetch_old(const struct mt_change *c, const struct mt_leaf *leaf, 
 }
 
 /*
- * Find the place and hold it.  0: held.  Otherwise nothing is held: -EAGAIN:
- * the tree has changed meanwhile; -EBUSY; -ENOMEM: what @want says is missing.
+ * Find the place and hold it: 0.  Otherwise nothing is held: -EAGAIN: the tree has
+ * changed meanwhile; -EBUSY; -ENOMEM: what @want says is missing.
  */
 static int mt_find_place(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
 			 struct mt_want *want)
@@ -182,7 +182,7 @@ static int mt_find_place(struct mt_tree *tree, struct kvt_change *change, struct
 	return err;
 }
 
-/* The same, and if the place is held, the RCU read section goes on. */
+/* The same; if the place is held, the RCU read section continues. */
 static int mt_try_begin(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
 			struct mt_want *want)
 {
@@ -198,7 +198,7 @@ static int mt_try_begin(struct mt_tree *tree, struct kvt_change *change, struct 
 	return err;
 }
 
-/* The end of the RCU read section that mt_try_begin() began. */
+/* End the RCU read section that mt_try_begin() began. */
 static void mt_end(void)
 {
 	__acquire(RCU);
@@ -269,7 +269,7 @@ static int mt_stock_inners(struct mt_tree *tree, struct mt_change *c, unsigned i
 	return 0;
 }
 
-/* Take a chain that was not used apart. */
+/* Take apart a chain that was not used. */
 static void mt_drop_chain(struct mt_change *c)
 {
 	struct mt_leaf *leaf = c->chain;
@@ -287,8 +287,8 @@ static void mt_drop_chain(struct mt_change *c)
 }
 
 /*
- * Build the layers that the key will share with the one it meets, down to the
- * last, which mt_insert_layer() fills.  Nobody sees them before it does.
+ * Build the layers that the key will share with the one that it meets, down to the
+ * last, which mt_insert_layer() fills.  Nobody sees them before that.
  */
 static int mt_stock_chain(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
 			  const struct mt_want *want)
@@ -373,9 +373,9 @@ static void mt_insert_slot(struct kvt_change *change, struct mt_change *c,
 	unsigned int n = mt_perm_slot(leaf->perm, mt_perm_size(leaf->perm));
 
 	/*
-	 * A reader may have found the key that was here before in an older
-	 * permutation and not yet have read its slot: make it look again
-	 * (EuroSys 2012, section 4.6.5).
+	 * A reader may have found the slot's earlier key in an older permutation
+	 * and not yet have read the slot: make it retry (EuroSys 2012, section
+	 * 4.6.5).
 	 */
 	if (leaf->stale & BIT(n)) {
 		mt_mark(&leaf->node, MT_INSERTING);
@@ -387,7 +387,7 @@ static void mt_insert_slot(struct kvt_change *change, struct mt_change *c,
 	mt_leaf_set_perm(leaf, mt_perm_insert(leaf->perm, c->at));
 }
 
-/* The key and the one it met become the two of the last layer of the chain. */
+/* The key and the one that it met become the two keys of the chain's last layer. */
 static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
 			    struct mt_change *c, struct kvt_value *value)
 {
@@ -415,7 +415,7 @@ static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
 	kvt_park(KVT_PARK_LAYER_PUBLISHED);
 }
 
-/* Something was taken out of a leaf, which is locked. */
+/* A removal from a locked leaf: what it leaves there. */
 static enum mt_leftover mt_left_in(const struct mt_leaf *leaf, u32 off)
 {
 	unsigned int size = mt_perm_size(leaf->perm);
@@ -438,7 +438,7 @@ static enum mt_leftover mt_remove_slot(struct mt_change *c)
 	return left;
 }
 
-/* Take a stem out with its leaf, which is unlocked.  It is to be retired. */
+/* Remove a stem with its leaf, and unlock the leaf.  The caller retires it. */
 static enum mt_leftover mt_remove_stem(struct mt_change *c, struct mt_stem *stem)
 {
 	enum mt_leftover left;
@@ -452,7 +452,7 @@ static enum mt_leftover mt_remove_stem(struct mt_change *c, struct mt_stem *stem
 	return left;
 }
 
-/* Unlink a leaf that was left empty.  Returns what that leaves; EMPTY: it is the last. */
+/* Unlink an empty leaf.  Returns what that leaves; EMPTY: it is the last. */
 static enum mt_leftover mt_remove_leaf(struct mt_tree *tree, struct mt_change *c,
 				       struct mt_leaf *leaf)
 {
@@ -467,10 +467,9 @@ static enum mt_leftover mt_remove_leaf(struct mt_tree *tree, struct mt_change *c
 }
 
 /*
- * Remove the key, and with it what nothing else is left in.  Preemption stays off until
- * that is done, since what is empty is in the way of readers.  Left to finish() are a layer
- * that others have emptied at the same time, and what was taken out and is to be retired:
- * it may be a lot.
+ * Remove the key, and everything that this leaves empty.  Preemption stays off until that is
+ * done, since empty nodes delay readers.  finish() handles a layer that others have emptied at
+ * the same time, and retires what was removed, which may be a lot.
  */
 static void mt_remove(struct mt_tree *tree, struct mt_change *c)
 {
@@ -488,7 +487,7 @@ static void mt_remove(struct mt_tree *tree, struct mt_change *c)
 	mt_release();
 }
 
-/* The leaf is all that was left in its layer, unless it has changed: take the layer out. */
+/* The leaf was the last of its layer: remove the layer, unless it has changed. */
 static void mt_collect_leaf(struct mt_tree *tree, struct mt_change *c, struct mt_leaf *leaf)
 {
 	struct mt_stem stem = { };
@@ -511,8 +510,8 @@ static void mt_collect_leaf(struct mt_tree *tree, struct mt_change *c, struct mt
 }
 
 /*
- * A leaf was left empty.  When it was to be unlinked its neighbours had gone, emptied by
- * others, so the layer is empty.  It is not long for this: others may come first.
+ * A leaf was left empty, and before it could be unlinked, others had emptied and removed its
+ * neighbours, so the layer is empty.  Others may remove the layer first.
  */
 static void mt_collect(struct mt_tree *tree, const struct kvt_key *key, struct mt_change *c)
 {
@@ -536,12 +535,12 @@ static void mt_collect(struct mt_tree *tree, const struct kvt_key *key, struct m
 			mt_collect_leaf(tree, c, leaf);
 		rcu_read_unlock();
 	}
-	/* The worker is not in such a hurry. */
+	/* The worker can wait. */
 	if (c->left == MT_LEFT_EMPTY)
 		c->left = MT_LEFT_THIN;
 }
 
-/* Of a key that ends within the first slice, before anybody can find it: see prefix.c. */
+/* For a key that ends within the first slice, before anybody can find it: see prefix.c. */
 static void mt_note_length(struct mt_tree *tree, const struct kvt_key *key)
 {
 	if (key->len <= MT_SLICE && !test_bit(key->len, &tree->short_lens))

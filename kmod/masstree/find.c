@@ -19,8 +19,8 @@ static bool mt_spend(u32 *budget)
 }
 
 /*
- * Read a node's version when no writer is in the middle of a change.
- * Returns false if the budget is spent: the writer may be what we interrupted.
+ * Read a node's version while no writer is in the middle of a change.
+ * Returns false if the budget is spent: we may have interrupted that writer.
  */
 static bool mt_stable(const struct mt_node *node, u64 *version, u32 *budget)
 {
@@ -41,7 +41,7 @@ static bool mt_stable(const struct mt_node *node, u64 *version, u32 *budget)
  * @perm: its permutation
  * @slice: slice of the key
  * @rank: mt_rank() of the key
- * @at: where the key stands in the permutation, or would have to
+ * @at: the key's position in the permutation, or where it would be inserted
  *
  * Return: the key's slot number or -1.
  */
@@ -82,8 +82,8 @@ static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
 /**
  * mt_probe_init() - begin to look up a key
  * @probe: the lookup
- * @tree: where
- * @key: for what; its bytes must stay
+ * @tree: the tree
+ * @key: the key; its bytes must stay valid
  *
  * Context: under rcu_read_lock().
  */
@@ -102,7 +102,7 @@ void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kv
 }
 
 /**
- * mt_probe_end() - count what a lookup went through
+ * mt_probe_end() - count a lookup's retries
  * @probe: the lookup
  */
 void mt_probe_end(struct mt_probe *probe)
@@ -120,7 +120,7 @@ void mt_probe_end(struct mt_probe *probe)
 enum mt_step {
 	MT_STEP_MORE,		/* the next node is being fetched */
 	MT_STEP_LEAF,		/* the node is the leaf that covers the slice */
-	MT_STEP_RESTART,	/* begin again at the root of the tree */
+	MT_STEP_RESTART,	/* start again at the root of the tree */
 	MT_STEP_BUSY,		/* the budget is spent */
 };
 
@@ -132,9 +132,9 @@ static void mt_probe_choose(struct mt_probe *p, struct mt_inner *inner, u64 v)
 }
 
 /*
- * Look at the node that was fetched, and go one level down.  Hand over hand:
- * the version of the child is read before that of its parent is checked, so a
- * split that moved the slice out of the child after that shows in one of them.
+ * Read the prefetched node, and descend one level.  Hand over hand: the child's
+ * version is read before the parent's is checked, so a later split that moves the
+ * slice out of the child shows in one of them.
  */
 static enum mt_step mt_probe_node(struct mt_probe *p, u64 *version)
 {
@@ -154,7 +154,7 @@ static enum mt_step mt_probe_node(struct mt_probe *p, u64 *version)
 		mt_probe_choose(p, above, v);
 		return MT_STEP_MORE;
 	}
-	/* A layer's root that has split or shrunk is not its root any more. */
+	/* A root that has split or shrunk is no longer its layer's root. */
 	if ((v & MT_DELETED) || (!above && !mt_is_root(p->node)))
 		return MT_STEP_RESTART;
 	*version = v;
@@ -180,8 +180,8 @@ static bool mt_probe_restart(struct mt_probe *p)
 }
 
 /*
- * The leaf has changed since its version was read.  Keys move to the right
- * only: follow the links to the leaf that covers the slice now.
+ * The leaf has changed since its version was read.  Keys only move to the right:
+ * follow the links to the leaf that covers the slice now.
  */
 static struct mt_leaf *mt_leaf_advance(struct mt_probe *p, struct mt_leaf *leaf, u64 *v)
 {
@@ -210,7 +210,7 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 	unsigned int at;
 	int n;
 
-	/* Of keys that end here none is in another layer. */
+	/* No key that ends here is in another layer. */
 	if (p->place && rank != MT_RANK_LONG) {
 		p->version = v;
 		return false;
@@ -236,7 +236,7 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 		mt_probe_enter(p, mt_slot_to_layer(slot), p->off + MT_SLICE);
 		return true;
 	}
-	/* Who wants the place only compares the key when the leaf is locked. */
+	/* A caller that only wants the place compares the key with the leaf locked. */
 	if (p->place)
 		return false;
 	value = mt_slot_value(slot);
@@ -245,7 +245,7 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 	return false;
 }
 
-/* Returns whether there is more to look at. */
+/* Returns whether there is more to read. */
 static bool mt_probe_step(struct mt_probe *p)
 {
 	u64 v;
@@ -272,8 +272,8 @@ static void mt_probe_run(struct mt_probe *p)
 /**
  * mt_probe_find() - look up a key
  * @probe: to be filled
- * @tree: where
- * @key: for what
+ * @tree: the tree
+ * @key: the key
  *
  * Afterwards @probe->value is the value, NULL, or ERR_PTR(-EBUSY), and @probe->node the
  * leaf in which the key is or would be.
@@ -289,11 +289,11 @@ void mt_probe_find(struct mt_probe *probe, struct mt_tree *tree, const struct kv
 /**
  * mt_probe_place() - find the leaf of a key
  * @probe: to be filled
- * @tree: where
+ * @tree: the tree
  * @key: the key
  *
- * As mt_probe_find(), for who locks the leaf and looks there for himself: @probe->value is
- * ERR_PTR(-EBUSY) or means nothing.
+ * As mt_probe_find(), for callers that lock the leaf and search it themselves: @probe->value
+ * is ERR_PTR(-EBUSY) or has no meaning.
  *
  * Context: under rcu_read_lock(), any context.
  */
@@ -314,7 +314,7 @@ void mt_probe_place(struct mt_probe *probe, struct mt_tree *tree, const struct k
  *
  * Context: under rcu_read_lock(), any context.
  *
- * Return: the leaf; NULL: the layer has changed, begin again at the root of the
+ * Return: the leaf; NULL: the layer has changed, start again at the root of the
  * tree; ERR_PTR(-EBUSY).
  */
 struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u32 off,
@@ -344,12 +344,12 @@ struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u
  * @version: the leaf's, at that time
  * @slice: the slice
  *
- * What a leaf covers gets less by splits only.  If there was none, its right neighbour,
- * which is likely to be far away from all that is in the cache, is not looked at.
+ * Only splits reduce what a leaf covers.  Without a split, this does not touch the right
+ * neighbour, which is unlikely to be in the cache.
  *
  * Context: under rcu_read_lock(), mt_hold().
  *
- * Return: the leaf, locked and not deleted, or NULL: begin again.
+ * Return: the leaf, locked and not deleted, or NULL: start again.
  */
 struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 version, u64 slice)
 {
@@ -375,7 +375,7 @@ struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 ver
 }
 
 /**
- * mt_find_layer() - the root of a layer
+ * mt_find_layer() - find the root of a layer
  * @probe: for a key of the layer, at least its first @off bytes
  * @off: of the layer, in bytes
  *

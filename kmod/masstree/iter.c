@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Iterators.  The position is a key (see struct kvt_iter); within one RCU read
- * section the iterator also keeps a copy of the leaf that it read last.  A leaf
- * is copied whole, between two looks at its version, and only what lies beyond
- * the position is returned: so keys come in order, each at most once, whatever
- * happens to the nodes, and a key that is there throughout is not missed.
+ * Iterators.  The position is a key (see struct kvt_iter).  Within one RCU read
+ * section the iterator also keeps a copy of the leaf that it read last.  It copies
+ * the whole leaf between two reads of its version, and returns only keys beyond the
+ * position.  So keys come in order, each at most once, whatever happens to the
+ * nodes, and a key that is there throughout is not missed.
  *
- * What the copy says is compared with the leaf before it is returned.  The slot
- * tells of another value, the permutation of keys that came or went, and the
- * version of all else; then the leaf is copied again, from the position on.
+ * Before the iterator returns an entry of the copy, it compares it with the leaf.
+ * The slot reveals another value, the permutation keys that came or went, and the
+ * version anything else.  If something changed, it copies the leaf again, from the
+ * position on.
  *
- * Forward, the next leaf is the one linked to the right; backward, it is looked
- * up: the one that covers what is smaller than this leaf's lowkey.
+ * Forward, the next leaf is the one linked to the right.  Backward, the iterator
+ * looks up the leaf that covers keys below this leaf's lowkey.
  *
- * Going down through layers, the iterator notes in which of them something is
- * left beyond the way.  Behind the end of a layer it goes on in the deepest of
- * these: in the copy of its leaf, if that is still there, or from the root of
- * the tree.  So it looks at no layer without need, and comes back only to those
- * whose keys are as long as the way is deep.
+ * On the way down through layers, the iterator notes in which of them something is
+ * left beyond the path.  After the end of a layer it continues in the deepest of
+ * these: in the copy of its leaf, if that still exists, or from the root of the
+ * tree.  So it visits no layer needlessly, and returns only to layers whose keys
+ * are as long as the path is deep.
  */
 
 #include <linux/err.h>
@@ -25,17 +26,17 @@
 
 #include "masstree.h"
 
-/* After so many entries of a leaf the next has arrived. */
+/* After this many entries of a leaf, the next leaf has arrived in the cache. */
 #define MT_ITER_AHEAD	2
 #define MT_ITER_NEVER	U8_MAX
 
 /*
- * Nodes looked at in one call.  More than twice the layers that a key can have,
- * so that every call in which nothing was looked at twice gets further.
+ * Nodes to read in one call.  More than twice the layers that a key can have, so that
+ * every call that reads nothing twice makes progress.
  */
 #define MT_ITER_WORK	(3 * MT_LAYERS)
 
-/* How often one call may begin anew and yet say that another may get further. */
+/* How often one call may restart and still say that another may get further. */
 #define MT_ITER_RESTARTS	16
 
 static struct mt_iter *mt_iter(struct kvt_iter *iter)
@@ -43,7 +44,7 @@ static struct mt_iter *mt_iter(struct kvt_iter *iter)
 	return container_of(iter, struct mt_iter, iter);
 }
 
-/* Where an entry of a layer stands, seen from the position, in key order. */
+/* Where an entry of a layer is relative to the position, in key order. */
 enum mt_order {
 	MT_BEFORE,
 	MT_SAME,		/* the position's key; KVT_PAST: begins with it */
@@ -56,7 +57,7 @@ static enum mt_order mt_order(bool before)
 	return before ? MT_BEFORE : MT_BEHIND;
 }
 
-/* Compare a value's key with the position, behind the slice at @off. */
+/* Compare a value's key with the position after the slice at @off. */
 static enum mt_order mt_order_value(const struct kvt_iter *iter, const struct kvt_value *value,
 				    u32 off)
 {
@@ -72,7 +73,7 @@ static enum mt_order mt_order_value(const struct kvt_iter *iter, const struct kv
 	return mt_order(have < want);
 }
 
-/* Compare an entry with a position of which at most a slice is left at @off. */
+/* Compare an entry with a position that has at most a slice left at @off. */
 static enum mt_order mt_order_short(const struct kvt_iter *iter, const struct mt_entry *e,
 				    u64 slice, u32 left)
 {
@@ -106,7 +107,7 @@ static enum mt_order mt_order_entry(const struct kvt_iter *iter, const struct mt
 	return mt_order_value(iter, mt_slot_value(e->slot), off);
 }
 
-/* Is there something to return in the entry? */
+/* Whether the entry has something to return. */
 static bool mt_iter_wants(const struct kvt_iter *iter, const struct mt_entry *e, u32 off)
 {
 	switch (mt_order_entry(iter, e, off)) {
@@ -121,7 +122,7 @@ static bool mt_iter_wants(const struct kvt_iter *iter, const struct mt_entry *e,
 	}
 }
 
-/* Find the first entry beyond the position, and fetch what it and those behind it hold. */
+/* Find the first entry beyond the position, and prefetch what it and later ones hold. */
 static void mt_copy_begin(struct mt_copy *c, const struct kvt_iter *iter)
 {
 	u64 slice = mt_slice(iter->key, iter->len, c->off);
@@ -142,8 +143,8 @@ static void mt_copy_begin(struct mt_copy *c, const struct kvt_iter *iter)
 }
 
 /*
- * Fetch the values of a leaf that is to come, and the leaf behind it.  What
- * they are will be read again when their turn comes.
+ * Prefetch the values of a coming leaf, and the leaf after it.  They will be read again when
+ * their turn comes.
  */
 static void mt_iter_fetch(const struct mt_leaf *leaf)
 {
@@ -156,8 +157,7 @@ static void mt_iter_fetch(const struct mt_leaf *leaf)
 }
 
 /*
- * Where the copy of a layer's leaf is, or was: another layer may have taken its
- * place.
+ * Where the copy of a layer's leaf is, or was, since another layer's may have replaced it.
  */
 static struct mt_copy *mt_iter_copy(struct mt_iter *it, u32 off)
 {
@@ -210,13 +210,13 @@ static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 of
 	return true;
 }
 
-/* What an entry's slot holds now. */
+/* The current content of an entry's slot. */
 static unsigned long mt_copy_slot(const struct mt_copy *c, const struct mt_entry *e)
 {
 	return mt_leaf_slot(c->leaf, (c->order >> 4 * (e - c->entry)) & 15);
 }
 
-/* The slice whose leaf holds what comes next from the position on. */
+/* The slice whose leaf has the next key from the position on. */
 static u64 mt_iter_target(const struct kvt_iter *iter, u32 off)
 {
 	u64 slice = mt_slice(iter->key, iter->len, off);
@@ -227,8 +227,8 @@ static u64 mt_iter_target(const struct kvt_iter *iter, u32 off)
 	if (iter->bound == KVT_PAST)
 		return slice | (~0ull >> (8 * left));
 	/*
-	 * Backward from a key that is the smallest with its slice: what comes
-	 * next has a smaller slice, and may be in another leaf.
+	 * Backward from the smallest key with its slice, the next key has a
+	 * smaller slice, and may be in another leaf.
 	 */
 	if (iter->reverse && iter->bound == KVT_AFTER && left <= MT_SLICE && slice &&
 	    iter->key[iter->len - 1])
@@ -236,7 +236,7 @@ static u64 mt_iter_target(const struct kvt_iter *iter, u32 off)
 	return slice;
 }
 
-/* Something that was read has changed: begin at the root, -EAGAIN, or give up, -EBUSY. */
+/* What was read has changed: start at the root, -EAGAIN, or give up, -EBUSY. */
 static int mt_iter_restart(struct mt_iter *it, struct mt_probe *probe)
 {
 	it->now = NULL;
@@ -244,7 +244,7 @@ static int mt_iter_restart(struct mt_iter *it, struct mt_probe *probe)
 	return probe->budget-- ? -EAGAIN : -EBUSY;
 }
 
-/* Go to the leaf of a layer where the position is.  0, -EAGAIN or -EBUSY. */
+/* Go to the leaf of a layer that has the position.  0, -EAGAIN or -EBUSY. */
 static int mt_iter_descend(struct mt_iter *it, struct mt_probe *probe, struct mt_node *root,
 			   u32 off)
 {
@@ -259,8 +259,8 @@ static int mt_iter_descend(struct mt_iter *it, struct mt_probe *probe, struct mt
 }
 
 /*
- * The leaf has changed since it was copied.  If all that may lie beyond the position
- * in it still does, copy it again.  0, -EAGAIN or -EBUSY.
+ * The leaf has changed since it was copied.  Copy it again if it still covers everything
+ * that it had beyond the position.  0, -EAGAIN or -EBUSY.
  */
 static int mt_iter_reload(struct mt_iter *it, struct mt_probe *probe)
 {
@@ -282,13 +282,13 @@ static void mt_iter_set_slice(struct kvt_iter *iter, u32 off, u64 slice)
 	put_unaligned_be64(slice, iter->key + off);
 }
 
-/* Is something left in a layer, behind the copied entries that were returned? */
+/* Whether something is left in a layer after the copied entries that were returned. */
 static bool mt_copy_has_more(const struct mt_copy *c, bool reverse)
 {
 	return c->at < c->nr || (reverse ? !c->leftmost && c->lowkey : !!c->next);
 }
 
-/* Go down into the layer of an entry, to its beginning or to the position. */
+/* Descend into the layer of an entry, to its beginning or to the position. */
 static int mt_iter_enter(struct mt_iter *it, struct mt_probe *probe, const struct mt_entry *e)
 {
 	struct kvt_iter *iter = &it->iter;
@@ -306,9 +306,8 @@ static int mt_iter_enter(struct mt_iter *it, struct mt_probe *probe, const struc
 }
 
 /*
- * The layer is exhausted: go on in the deepest above it where something is left,
- * behind or before the way to this one, -EAGAIN.  Above the first layer is the end,
- * -ENOENT.
+ * The layer is exhausted: continue in the deepest layer above it that has something left
+ * beyond the path to this one, -EAGAIN.  Above the first layer is the end, -ENOENT.
  */
 static int mt_iter_leave(struct mt_iter *it)
 {
@@ -332,7 +331,7 @@ static int mt_iter_leave(struct mt_iter *it)
 	return -EAGAIN;
 }
 
-/* Behind the last entry of a leaf, to the right. */
+/* After the last entry of a leaf, go right. */
 static int mt_iter_forward(struct mt_iter *it, struct mt_probe *probe)
 {
 	struct mt_copy *c = it->now;
@@ -343,8 +342,8 @@ static int mt_iter_forward(struct mt_iter *it, struct mt_probe *probe)
 		return mt_iter_leave(it);
 	kvt_park_loose(KVT_PARK_SCAN_NEXT);
 	/*
-	 * A leaf that is gone or changing: look the position up again.  Pairs
-	 * with mt_unlock().
+	 * The leaf is gone or changing: look up the position again.  Pairs with
+	 * mt_unlock().
 	 */
 	v = smp_load_acquire(&next->node.version);
 	if (v & (MT_DIRTY | MT_DELETED) || !mt_iter_load(it, next, v, c->off))
@@ -352,7 +351,7 @@ static int mt_iter_forward(struct mt_iter *it, struct mt_probe *probe)
 	return 0;
 }
 
-/* Before the first entry of a leaf, to the left. */
+/* Before the first entry of a leaf, go left. */
 static int mt_iter_backward(struct mt_iter *it)
 {
 	struct kvt_iter *iter = &it->iter;
@@ -360,7 +359,7 @@ static int mt_iter_backward(struct mt_iter *it)
 
 	if (!mt_copy_has_more(c, true))
 		return mt_iter_leave(it);
-	/* The smallest key with this slice is the slice without its last zeros. */
+	/* The smallest key with this slice is the slice without trailing zeros. */
 	mt_iter_set_slice(iter, c->off, c->lowkey);
 	iter->len = c->off + MT_SLICE - __builtin_ctzll(c->lowkey) / 8;
 	iter->bound = KVT_AFTER;
@@ -387,9 +386,9 @@ static struct kvt_value *mt_iter_return(struct mt_iter *it, const struct mt_entr
 }
 
 /*
- * Look at the next entry, or go to where it is.  1: it is that before @it->now->at, and
- * says what its slot holds now; 0; -EAGAIN: as 0, from the root; -ENOENT: there is none;
- * -EBUSY.
+ * Check the next entry, or go to where it is.  1: it is the one before @it->now->at, and has
+ * the current content of its slot; 0: call again; -EAGAIN: the same, from the root; -ENOENT:
+ * there is none; -EBUSY.
  */
 static int mt_iter_look(struct mt_iter *it, struct mt_probe *probe)
 {
@@ -428,7 +427,7 @@ static struct kvt_value *mt_iter_stop(struct mt_iter *it, struct mt_probe *probe
 /**
  * mt_iter_step() - the next value
  * @it: the iterator
- * @sweeping: stop in front of layers that the worker should look at
+ * @sweeping: stop before layers that the worker should check
  *
  * Context: under rcu_read_lock(), any context.
  *
@@ -518,7 +517,7 @@ int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max
 	struct kvt_value *value;
 	unsigned int nr;
 
-	/* Nearly always there is another in the leaf. */
+	/* The leaf almost always has another. */
 	if (likely(c && c->at < c->nr)) {
 		nr = mt_iter_run(it, pairs, max);
 		if (likely(nr))

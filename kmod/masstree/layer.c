@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Layers that have become too thin for what they cost: those with one key are folded into
- * the layer above, roots with one child make way for it (EuroSys 2012, section 4.6.5:
- * "empty and pathologically-shaped layer-h trees").  A worker does it, some time after the
- * removal that made the layer thin, in case another key comes.  Empty layers are not left
- * for it: their keys pay for the way to a thin layer, but nobody for that to an empty one.
- * It may find one all the same, before whoever emptied it has come to take it out.
+ * Layers that have become too thin for their cost: layers with one key are folded into the
+ * layer above, and roots with one child are replaced by it (EuroSys 2012, section 4.6.5:
+ * "empty and pathologically-shaped layer-h trees").  A worker does this some time after the
+ * removal that made the layer thin, in case another key comes.  Empty layers are removed at
+ * once: a thin layer's key has paid for the path there, but nobody for that to an empty one.
+ * The worker may still find an empty layer before whoever emptied it has removed it.
  *
  * The locks are those of the removal and of the split: the layer's root first,
  * then the leaf of the upper layer that holds it.
@@ -20,30 +20,30 @@
 #include "core/trace.h"
 #include "masstree.h"
 
-/* Layers that wait for the worker; above that it looks at all of them. */
+/* Layers that may wait for the worker; if there are more, it checks all layers. */
 #define MT_CHECKS_MAX	4096
 #define MT_CHECK_DELAY	(HZ / 20)
 
-/* A layer to look at, by the bytes of key that lead to it. */
+/* A layer to check, by the bytes of key that lead to it. */
 struct mt_check {
 	struct llist_node link;
 	u32 off;
 	u8 key[];
 };
 
-/* What became of a layer that the worker looked at. */
+/* The outcome of checking a layer. */
 enum mt_verdict {
 	MT_LAYER_FINE,
-	MT_LAYER_AGAIN,		/* it is changing: look at it once more */
+	MT_LAYER_AGAIN,		/* it is changing: check it once more */
 	MT_LAYER_SHRUNK,	/* it has another root, which may be thin */
 	MT_LAYER_GONE,		/* the layer above may be thin now */
 };
 
 /**
- * mt_layer_is_thin() - would the worker do anything with a layer?
+ * mt_layer_is_thin() - guess whether the worker would change a layer
  * @root: its root
  *
- * A guess, to be checked under the lock.
+ * To be verified under the lock.
  *
  * Context: under rcu_read_lock().
  *
@@ -65,7 +65,7 @@ bool mt_layer_is_thin(const struct mt_node *root)
 	return !mt_perm_size(perm) || (mt_perm_size(perm) == 1 && !mt_slot_is_layer(slot));
 }
 
-/* Make the only child of a root, which is locked, the root. */
+/* Make the only child of a locked root the root. */
 static void mt_layer_shrink(struct mt_tree *tree, struct mt_node *root)
 {
 	struct mt_node *child = mt_inner(root)->child[0];
@@ -86,7 +86,7 @@ static void mt_layer_shrink(struct mt_tree *tree, struct mt_node *root)
 		mt_unlock(&up->node, &mt_class_slot);
 }
 
-/* The layer's root is locked.  @stem is what is taken out, with one layer or more. */
+/* The layer's root is locked.  @stem: the layers that were removed. */
 static enum mt_verdict mt_layer_judge(struct mt_tree *tree, struct mt_node *root,
 				      struct mt_stem *stem)
 {
@@ -108,7 +108,7 @@ static enum mt_verdict mt_layer_judge(struct mt_tree *tree, struct mt_node *root
 	return MT_LAYER_GONE;
 }
 
-/* Count and free what is not part of the tree any more. */
+/* Count and free what is no longer part of the tree. */
 static void mt_layer_retire(struct mt_tree *tree, struct mt_node *root, u32 off,
 			    const struct mt_stem *stem)
 {
@@ -124,8 +124,8 @@ static void mt_layer_retire(struct mt_tree *tree, struct mt_node *root, u32 off,
 }
 
 /*
- * An empty layer may have been all that was left in its leaf, and whoever emptied the layer
- * finds it gone and looks no further.  What this leaves above is looked at next.
+ * An empty layer may have been the last entry of its leaf, and whoever emptied the layer finds
+ * it gone and looks no further.  So check next what this leaves above.
  */
 static void mt_layer_unlink(struct mt_tree *tree, struct mt_leaf *top)
 {
@@ -138,7 +138,7 @@ static void mt_layer_unlink(struct mt_tree *tree, struct mt_leaf *top)
 		trace_kvt_unlink(tree, gone - 1);
 }
 
-/* Look at one layer.  Under rcu_read_lock().  @off: set to what is to be looked at next. */
+/* Check one layer, under rcu_read_lock().  @off: set to what to check next. */
 static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root, u32 *off)
 {
 	struct mt_stem stem = { };
@@ -159,8 +159,8 @@ static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
 }
 
 /*
- * Look at the layer that the first @off bytes of @key lead to, and at those
- * above it as long as what is done to one makes the next worth a look.
+ * Check the layer that the first @off bytes of @key lead to, and those above it for as
+ * long as a change of one makes the next worth checking.
  */
 static void mt_layer_check(struct mt_tree *tree, const u8 *key, u32 off)
 {
@@ -190,7 +190,7 @@ static void mt_layer_check(struct mt_tree *tree, const u8 *key, u32 off)
  * mt_sweep() - see struct kvt_index_ops
  * @index: the tree
  *
- * Looks at all layers, for when it is not known which are thin.
+ * Checks all layers, when it is not known which are thin.
  *
  * Context: may sleep.
  */
@@ -256,12 +256,12 @@ static bool mt_check_queue(struct mt_tree *tree, const u8 *key, u32 off)
 }
 
 /**
- * mt_layer_check_later() - have the worker look at a layer
+ * mt_layer_check_later() - have the worker check a layer
  * @tree: the tree
  * @key: a key of the layer, at least the first @off bytes
  * @off: of the layer
  *
- * If there is no memory to remember which layer it is, the worker looks at all.
+ * If there is no memory to remember the layer, the worker checks all.
  *
  * Context: any but NMI and hardirq; nothing held: it allocates.
  */
@@ -273,7 +273,7 @@ void mt_layer_check_later(struct mt_tree *tree, const u8 *key, u32 off)
 }
 
 /**
- * mt_layer_init() - get the worker of a tree ready
+ * mt_layer_init() - prepare the worker of a tree
  * @tree: the tree
  */
 void mt_layer_init(struct mt_tree *tree)
@@ -284,8 +284,8 @@ void mt_layer_init(struct mt_tree *tree)
 }
 
 /**
- * mt_layer_exit() - stop the worker of a tree that nobody changes any more
- * @tree: the tree
+ * mt_layer_exit() - stop the worker of a tree
+ * @tree: the tree, which nobody changes any more
  *
  * Context: may sleep.
  */

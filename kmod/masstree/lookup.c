@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lookups of which only the value counts, one or many at once.
+ * Lookups that only need the value, one or many at once.
  *
  * Nearly all of them meet no change: nothing that they read is dirty, or differs
- * when it is read again.  Such a lookup needs no budget and remembers little.  Any
- * other begins anew as a probe (find.c), which can wait, go on, and give up.
+ * when it is read again.  Such a lookup needs no budget and little state.  Any
+ * other starts again as a probe (find.c), which can wait, continue, and give up.
  */
 #include <linux/minmax.h>
 
 #include "masstree.h"
 
-/* How many lookups of a batch are under way at once. */
+/* How many lookups of a batch run at once. */
 #define MT_BATCH	16
 
-/* A lookup, as long as it meets no change. */
+/* A lookup that has met no change so far. */
 struct mt_calm {
 	const u8 *key;
 	u32 len;
 	u32 off;			/* of the layer */
 	u64 slice;			/* at off */
-	struct mt_node *node;		/* next to be looked at */
+	struct mt_node *node;		/* next to be read */
 	struct mt_node *above;		/* where node was found, NULL at a layer's root */
 	u64 above_version;
 	struct kvt_value *value;	/* found; its key is to be compared from off on */
@@ -76,7 +76,7 @@ static __always_inline enum mt_calm_step mt_calm_leaf(struct mt_calm *c, u64 v)
 	return MT_CALM_VALUE;
 }
 
-/* Look at the node that was fetched. */
+/* Read the node that was prefetched. */
 static __always_inline enum mt_calm_step mt_calm_step(struct mt_calm *c)
 {
 	struct mt_node *node = c->node;
@@ -92,7 +92,7 @@ static __always_inline enum mt_calm_step mt_calm_step(struct mt_calm *c)
 	return MT_CALM_MORE;
 }
 
-/* The value found, if it is the key's: behind the slice it may be another's. */
+/* The value found, if it is the key's: after the slice, it may be another key's. */
 static __always_inline struct kvt_value *mt_calm_value(const struct mt_calm *c)
 {
 	if (c->off == c->len || mt_same_tail(c->value, c->key, c->len, c->off))
@@ -142,7 +142,7 @@ static __always_inline enum mt_calm_step mt_batch_step(struct mt_calm *c)
 	if (c->value)
 		return MT_CALM_VALUE;
 	step = mt_calm_step(c);
-	/* By the time that its key is compared, it has arrived. */
+	/* It will have arrived when its key is compared. */
 	if (step == MT_CALM_VALUE && c->off != c->len)
 		return MT_CALM_MORE;
 	return step;
@@ -189,7 +189,7 @@ static void mt_get_some(struct mt_tree *tree, struct kvt_lookup *lookups, unsign
 /**
  * mt_get_batch() - see struct kvt_index_ops
  * @index: the tree
- * @lookups: the keys, and what they map to
+ * @lookups: the keys, and their values
  * @nr: their number
  *
  * Context: under rcu_read_lock(), any context.

@@ -17,16 +17,16 @@
 #include "index.h"
 #include "node.h"
 
-/* How often a reader waits or looks again before it gives up. */
+/* How often a reader waits or retries before it gives up. */
 #define MT_READ_BUDGET	1024
 
 struct mt_tree {
 	struct kvt_index index;
 	struct mt_node *root;		/* of the first layer */
-	/* Bit n: a key of n bytes, at most a slice, was there at some time. */
+	/* Bit n: there was ever a key of n bytes, at most a slice. */
 	unsigned long short_lens;
 
-	/* Layers that a worker should look at: see layer.c. */
+	/* Layers that a worker should check: see layer.c. */
 	struct llist_head checks;
 	atomic_t nr_checks;
 	bool sweep_needed;
@@ -66,7 +66,7 @@ static inline void mt_release(void)
 	local_bh_enable();
 }
 
-/* Is a value the key's, which goes on behind what the nodes have told apart, at @at? */
+/* Whether a value is the key's, compared after what the nodes have told apart, at @at. */
 static inline bool mt_same_tail(const struct kvt_value *value, const u8 *key, u32 len, u32 at)
 {
 	return value->key_len == len && !memcmp(kvt_value_suffix(value, at), key + at, len - at);
@@ -86,8 +86,7 @@ void mt_node_register(struct mt_tree *tree);
 /* find.c */
 
 /*
- * A lookup that copes with changes: it waits, goes on, or gives up when its budget
- * is spent.
+ * A lookup that handles changes: it waits, continues, or gives up when its budget is spent.
  */
 struct mt_probe {
 	struct mt_tree *tree;
@@ -95,11 +94,11 @@ struct mt_probe {
 	u32 len;
 	u32 off;			/* of the layer */
 	u64 slice;			/* at off */
-	struct mt_node *node;		/* next to be looked at; at the end the leaf */
+	struct mt_node *node;		/* next to be read; at the end the leaf */
 	u64 version;			/* at the end the leaf's, when it covered the slice */
 	struct mt_inner *above;		/* where node was found, NULL at a layer's root */
 	u64 above_version;
-	bool place;			/* where it would be is all that is asked for */
+	bool place;			/* only its place is wanted */
 	struct kvt_value *value;	/* at the end the result */
 	u32 budget;
 	u32 retries;
@@ -119,9 +118,8 @@ struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 ver
 struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off);
 
 /*
- * One step of a reader that expects no change: is the node fit to be read, and was
- * it come to by a node that has not changed since?  Hand over hand, as
- * mt_probe_node().
+ * One step of a reader that expects no change: whether the node can be read, and the node
+ * that led to it has not changed since.  Hand over hand, as in mt_probe_node().
  */
 static __always_inline bool mt_calm_enter(const struct mt_node *node, const struct mt_node *above,
 					  u64 above_version, u64 *version)
@@ -131,11 +129,11 @@ static __always_inline bool mt_calm_enter(const struct mt_node *node, const stru
 	kvt_park_loose(KVT_PARK_READ_VERSION);
 	if (unlikely(*version & (MT_DIRTY | MT_DELETED)))
 		return false;
-	/* A layer's root that has split or shrunk is not its root any more. */
+	/* A root that has split or shrunk is no longer its layer's root. */
 	return likely(above ? !mt_changed(above, above_version) : mt_is_root(node));
 }
 
-/* The child of an inner node that covers a slice; it is being fetched. */
+/* The child of an inner node that covers a slice; also prefetch it. */
 static __always_inline struct mt_node *mt_inner_child(struct mt_inner *inner, u64 slice)
 {
 	unsigned int at = mt_inner_search(inner, mt_inner_nkeys(inner), slice);
@@ -156,12 +154,12 @@ void mt_finish(struct kvt_change *change);
 
 /* unlink.c */
 
-/* What became of an empty leaf. */
+/* The outcome of unlinking an empty leaf. */
 enum mt_unlinked {
-	MT_UNLINK_NOTHING,		/* it is not empty any more, or was gone */
+	MT_UNLINK_NOTHING,		/* it is no longer empty, or was gone */
 	MT_UNLINK_GONE,			/* it is out of its layer */
-	MT_UNLINK_THIN,			/* the same, and the layer is one for the worker */
-	MT_UNLINK_LAST,			/* nothing else is in the layer: it is still there */
+	MT_UNLINK_THIN,			/* the same, and the worker should check the layer */
+	MT_UNLINK_LAST,			/* still there, since nothing else is in the layer */
 };
 
 enum mt_unlinked mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u8 *gone);
@@ -169,8 +167,8 @@ enum mt_unlinked mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u8 *
 /* stem.c */
 
 /*
- * A leaf that is all that is left of its layer, and the layers above it that lead to it
- * and to nothing else, all locked.
+ * A leaf that is all that is left of its layer, and the layers above that lead only to it, all
+ * locked.
  */
 struct mt_stem {
 	struct mt_leaf *leaf;
@@ -214,7 +212,7 @@ struct mt_copy {
 	u32 off;			/* of its layer */
 	u8 nr;
 	u8 at;				/* the next one */
-	u8 fetch;			/* where the next leaf's values are to be fetched */
+	u8 fetch;			/* where to prefetch the next leaf's values */
 	struct mt_entry entry[MT_LEAF_WIDTH];
 };
 
@@ -225,7 +223,7 @@ struct mt_copy {
 
 struct mt_iter {
 	struct kvt_iter iter;
-	/* What follows is of one RCU read section. */
+	/* The rest is valid for one RCU read section. */
 	struct mt_copy *now;		/* of the leaf where the position is, or NULL */
 	/* Layers above that where something may be left, the first always. */
 	DECLARE_BITMAP(more, MT_LAYERS);

@@ -36,8 +36,8 @@ static void mt_lockdep_init(void) { }
 /**
  * mt_node_init() - create the node caches
  *
- * Each kind has a cache of its own, not merged with others of its size: nodes
- * of one kind stand together (ATC 2018, section 4).
+ * Each kind has its own cache, not merged with others of its size, so that nodes
+ * of one kind are together (ATC 2018, section 4).
  *
  * Return: 0 or -ENOMEM.
  */
@@ -164,12 +164,12 @@ void mt_inner_free(struct mt_tree *tree, struct mt_inner *inner)
 }
 
 /**
- * mt_leaf_retire() - free a deleted leaf when no reader holds it any more
+ * mt_leaf_retire() - free a deleted leaf once no reader holds it
  * @tree: its tree
  * @leaf: marked deleted and unlocked
  *
- * The link overlays what is above the leaf.  Who still reads that under RCU finds the
- * node deleted before using it.
+ * The link overlays the pointer to what is above the leaf.  Readers that still read it under
+ * RCU see that the node is deleted before they use it.
  */
 void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf)
 {
@@ -180,11 +180,11 @@ void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf)
 }
 
 /**
- * mt_inner_retire() - free a deleted inner node when no reader holds it any more
+ * mt_inner_retire() - free a deleted inner node once no reader holds it
  * @tree: its tree
  * @inner: marked deleted and unlocked
  *
- * The link stands as in mt_leaf_retire().
+ * The link is as in mt_leaf_retire().
  */
 void mt_inner_retire(struct mt_tree *tree, struct mt_inner *inner)
 {
@@ -222,10 +222,10 @@ void mt_node_register(struct mt_tree *tree)
  * @class: its lock class
  * @sub: its lockdep subclass
  *
- * Context: bottom halves and preemption off (mt_hold()).  The holder may be
- * another CPU only: neither a softirq nor a task can come on top of one.
+ * Context: bottom halves and preemption off (mt_hold()).  The holder can only be another
+ * CPU, since neither a softirq nor a task can run on top of a holder.
  *
- * Return: whether another CPU had to be waited for.
+ * Return: whether it had to wait for another CPU.
  */
 bool mt_lock(struct mt_node *node, struct mt_lock_class *class, unsigned int sub)
 {
@@ -245,13 +245,13 @@ bool mt_lock(struct mt_node *node, struct mt_lock_class *class, unsigned int sub
 KVT_EXPORT_FOR_TESTS(mt_lock);
 
 /**
- * mt_unlock() - make the changes of a node known and unlock it
+ * mt_unlock() - publish the changes of a node and unlock it
  * @node: the node
  * @class: its lock class
  */
 void mt_unlock(struct mt_node *node, struct mt_lock_class *class)
 {
-	/* Others look at the word, and try to exchange it, to get the lock. */
+	/* Others read the word, and try to exchange it, to get the lock. */
 	u64 v = READ_ONCE(node->version);
 
 	if (v & MT_INSERTING)
@@ -269,8 +269,8 @@ KVT_EXPORT_FOR_TESTS(mt_unlock);
  * @node: the node, locked; under RCU
  * @tell: tell lockdep
  *
- * What is above a node changes only under the lock of the node that is named there, or, if
- * it is a layer's root that gets a parent, under its own lock, too.
+ * The pointer to what is above a node changes only under the lock of the node that it names,
+ * or, if a layer's root gets a parent, under the root's own lock as well.
  *
  * Return: the parent, or NULL if the node is the root of its layer.
  */
@@ -289,7 +289,7 @@ struct mt_inner *mt_lock_parent(struct mt_node *node, bool tell)
 	return NULL;
 }
 
-/* The slot of a leaf that holds the root of a layer; it is there. */
+/* The slot of a leaf that holds the root of a layer; it exists. */
 static unsigned int mt_slot_of(const struct mt_leaf *leaf, struct mt_node *root)
 {
 	unsigned int i, n;

@@ -25,11 +25,11 @@
 #define MT_INNER_WIDTH	14		/* keys; one child more */
 #define MT_HEIGHT_MAX	20		/* levels of inner nodes that a writer locks */
 #define MT_SLICE	8u		/* key bytes per layer */
-#define MT_RANK_LONG	9u		/* rank of a key that goes on behind its slice */
+#define MT_RANK_LONG	9u		/* rank of a key that continues after its slice */
 
 /*
- * Version word (EuroSys 2012, figure 3).  The lock holder is the only one who
- * changes it, but for the lock bit.
+ * Version word (EuroSys 2012, figure 3).  Only the lock holder changes it, except
+ * for the lock bit.
  *
  *	63        36 35        8 7     5   4     3        2         1       0
  *	+-----------+-----------+-------+------+---------+---------+--------+------+
@@ -48,7 +48,7 @@
 
 struct mt_inner;
 
-/* What every node begins with. */
+/* The beginning of every node. */
 struct mt_node {
 	u64 version;
 	union {
@@ -58,8 +58,8 @@ struct mt_node {
 };
 
 /*
- * A leaf ("border node").  The first cache line is all that says where a key
- * stands; slices and slots follow, whole node prefetched together.
+ * A leaf ("border node").  The first cache line has everything that locates a key;
+ * slices and slots follow.  The whole node is prefetched at once.
  *
  *	0        8        16     24       32     40     48      56     58
  *	| version| parent | perm | ranks  | next | prev | lowkey| stale |
@@ -67,9 +67,9 @@ struct mt_node {
  *	| slice[16]                       | slot[16]                     |
  *
  * A slot holds a value block, or, with MT_SLOT_LAYER set, the root of the next
- * layer.  Slots of keys with at most eight bytes left hold values only; of
- * keys with the same slice and more bytes there is at most one, and its slot
- * tells by itself, in one load, whether it is a value or a layer.
+ * layer.  Slots of keys with at most eight bytes left hold only values.  Of keys
+ * with the same slice and more bytes there is at most one, and one load of its slot
+ * tells whether it is a value or a layer.
  */
 struct mt_leaf {
 	struct mt_node node;
@@ -108,7 +108,7 @@ static inline struct kvt_value *mt_slot_value(unsigned long slot)
 	return (struct kvt_value *)slot;
 }
 
-/* Fetch the value in a slot, or the beginning of the layer's root. */
+/* Prefetch the value in a slot, or the beginning of the layer's root. */
 static __always_inline void mt_prefetch_slot(unsigned long slot)
 {
 	kvt_value_prefetch((void *)(slot & ~MT_SLOT_LAYER));
@@ -120,8 +120,8 @@ static inline unsigned long mt_layer_to_slot(struct mt_node *root)
 }
 
 /*
- * What is above a node: its parent; or, with this bit, of a layer's root, the leaf of the
- * layer above whose slot holds it, which the root of the first layer has not.
+ * What is above a node: its parent; or, with this bit, for a layer's root, the leaf of the
+ * layer above whose slot holds it (NULL for the first layer's root).
  */
 #define MT_ROOT		1ul
 
@@ -152,8 +152,8 @@ static inline bool mt_is_leaf(const struct mt_node *node)
 }
 
 /*
- * Fetch all lines of a node at once (EuroSys 2012, section 4.2), which may be a leaf or not.
- * GCC takes a function that only fetches for one that does nothing, and leaves its calls out.
+ * Prefetch all lines of a node, leaf or not, at once (EuroSys 2012, section 4.2).  GCC would
+ * treat a function that only prefetches as empty, and drop its calls.
  */
 static __always_inline void mt_prefetch(const void *node, bool leaf)
 {
@@ -167,7 +167,7 @@ static __always_inline void mt_prefetch(const void *node, bool leaf)
 		prefetch(p + i);
 }
 
-/* Slices: eight bytes of key, big end first, padded with zeros. */
+/* Slices: eight bytes of key, big-endian, padded with zeros. */
 
 static inline u64 mt_slice(const u8 *key, u32 len, u32 off)
 {
@@ -188,11 +188,11 @@ static inline u32 mt_rank(u32 len, u32 off)
 }
 
 /*
- * Permutation (section 4.6.2): all slot numbers, first those of the keys in order,
- * then the free ones.  The paper counts the keys in the low four bits, and has room
- * for fifteen numbers.  But the sixteenth is known if the others are, and no leaf
- * with keys has the number 0 twice: 0 is the empty leaf, the low bits are the number
- * of keys less one, and above them stand all slot numbers but the last.
+ * Permutation (section 4.6.2): all slot numbers, first those of the keys in order, then
+ * the free ones.  The paper counts the keys in the low four bits, and has room for
+ * fifteen numbers.  But the other fifteen determine the sixteenth, and no leaf with keys
+ * has the number 0 twice.  So 0 is the empty leaf, the low bits are the number of keys
+ * minus one, and above them are all slot numbers but the last.
  */
 
 #define MT_PERM_EMPTY	0ull
@@ -210,7 +210,7 @@ static inline u64 mt_perm_order(u64 perm)
 {
 	u64 order = perm >> 4, last = order;
 
-	/* Sixteen different numbers of four bits come to 0. */
+	/* The xor of all sixteen four-bit numbers is 0. */
 	last ^= last >> 32;
 	last ^= last >> 16;
 	last ^= last >> 8;
@@ -228,13 +228,13 @@ static inline unsigned int mt_perm_slot(u64 perm, unsigned int i)
 	return (mt_perm_order(perm) >> 4 * i) & 15;
 }
 
-/* Whether a slot is a key's. */
+/* Whether a slot belongs to a key. */
 static inline bool mt_perm_has(u64 perm, unsigned int slot)
 {
 	const u64 ones = 0x111111111111111ull;
 	u64 x = (perm >> 4) ^ slot * ones;
 
-	/* Where it stands, one nibble of x is 0; if none is, it is the last. */
+	/* The nibble of x at its position is 0; if none is, it is the last. */
 	return __ffs64(((x - ones) & ~x & ones << 3) | BIT_ULL(63)) < 4 * mt_perm_size(perm);
 }
 
@@ -252,7 +252,7 @@ static inline u64 mt_perm_insert(u64 perm, unsigned int i)
 	return mt_perm_make((order & ~live) | moved | (slot << 4 * i) | (order & below), size + 1);
 }
 
-/* The slot at position @i becomes the last of the free ones, if keys are left. */
+/* The slot at position @i becomes the last free one, if keys are left. */
 static inline u64 mt_perm_remove(u64 perm, unsigned int i)
 {
 	u64 order = mt_perm_order(perm);
@@ -265,10 +265,10 @@ static inline u64 mt_perm_remove(u64 perm, unsigned int i)
 
 /* Version word */
 
-/* Has the node changed since @v was read?  Pairs with mt_mark(), mt_unlock(). */
+/* Whether the node has changed since @v was read.  Pairs with mt_mark(), mt_unlock(). */
 static inline bool mt_changed(const struct mt_node *node, u64 v)
 {
-	smp_rmb();	/* what was read of the node, before its version again */
+	smp_rmb();	/* read the node before its version again */
 	return (READ_ONCE(node->version) ^ v) & ~MT_LOCK;
 }
 
@@ -279,7 +279,7 @@ static inline void mt_mark(struct mt_node *node, u64 dirty)
 	smp_wmb();	/* the mark, before any change; pairs with mt_changed() */
 }
 
-/* The node is not part of the tree any more.  Lock holder only. */
+/* The node is no longer part of the tree.  Lock holder only. */
 static inline void mt_mark_deleted(struct mt_node *node)
 {
 	mt_mark(node, MT_DELETED);
@@ -297,7 +297,7 @@ static inline bool mt_is_deleted(const struct mt_node *node)
  *	-> inner nodes from the bottom up      (a class per level)
  *	-> the leaf of the upper layer whose slot holds this layer's root
  *
- * New nodes are born locked (subclass MT_SUB_NEW), nobody can wait for them.
+ * New nodes are created locked (subclass MT_SUB_NEW); nobody can wait for them.
  */
 #define MT_SUB_NEW	3
 
@@ -318,7 +318,7 @@ static inline struct mt_lock_class *mt_class_of(struct mt_node *node)
 	return &mt_class_inner[min_t(unsigned int, mt_inner(node)->level, MT_HEIGHT_MAX)];
 }
 
-/* Without a class lockdep is not told: of more locks than it can count, see stem.c. */
+/* Without a class, lockdep is not told: a stem has more locks than it can count (stem.c). */
 #ifdef CONFIG_DEBUG_LOCK_ALLOC
 static inline void mt_lock_acquired(struct mt_lock_class *class, unsigned int sub, bool try)
 {
@@ -337,9 +337,8 @@ static inline void mt_lock_released(struct mt_lock_class *class) { }
 #endif
 
 /*
- * Publishing and reading what is published.  Whoever sees a permutation, a
- * slot, a number of keys, a link or a root sees what it leads to as written
- * before it was set.
+ * Publishing, and reading what is published.  Whoever sees a permutation, a slot, a
+ * number of keys, a link or a root also sees what was written before it was set.
  */
 
 static inline u64 mt_leaf_perm(const struct mt_leaf *leaf)
@@ -393,19 +392,19 @@ static inline void mt_set_parent(struct mt_node *node, struct mt_inner *parent)
 	WRITE_ONCE(node->above, parent);
 }
 
-/* A layer's root is held by a slot of this leaf. */
+/* This leaf's slot now holds the layer's root. */
 static inline void mt_set_up(struct mt_node *root, struct mt_leaf *up)
 {
 	WRITE_ONCE(root->above, (void *)((unsigned long)up | MT_ROOT));
 }
 
-/* A node is where another was: below the same parent, or the root of the same layer. */
+/* A node takes another's place: below the same parent, or as root of the same layer. */
 static inline void mt_set_beside(struct mt_node *node, const struct mt_node *other)
 {
 	WRITE_ONCE(node->above, READ_ONCE(other->above));
 }
 
-/* Write a slot that no permutation that may still be read shows. */
+/* Write a slot that is in no permutation that may still be read. */
 static inline void mt_leaf_fill(struct mt_leaf *leaf, unsigned int n, u64 slice, u32 rank,
 				unsigned long slot)
 {
@@ -422,14 +421,14 @@ struct mt_inner *mt_lock_parent(struct mt_node *node, bool tell);
 struct mt_leaf *mt_lock_up(struct mt_node *root, bool tell, unsigned int *slot);
 
 /**
- * mt_inner_search() - which child covers a slice
+ * mt_inner_search() - find the child that covers a slice
  * @inner: the node
  * @nkeys: its number of keys
- * @slice: what to look for
+ * @slice: the slice
  *
- * Three keys make four groups of the others, of which one is looked at: always the same
- * two rounds of three looks, those of a round at once, and no branch, since which way it
- * went would be anybody's guess.  Keys that are not there are greater than all others.
+ * Three keys divide the others into four groups, of which one is searched.  There are always two
+ * rounds of three independent comparisons and no branch, since a branch would be unpredictable.
+ * Unused keys are greater than all others.
  *
  * Return: the number of keys that are not greater than @slice.
  */
@@ -442,7 +441,7 @@ static inline unsigned int mt_inner_search(const struct mt_inner *inner, unsigne
 	at = slice >= READ_ONCE(inner->slice[2]);
 	at += slice >= READ_ONCE(inner->slice[6]);
 	at += slice >= READ_ONCE(inner->slice[10]);
-	/* The first group has two keys, and the one behind it is greater. */
+	/* The first group has two keys, and the one after it is greater. */
 	at = 4 * at - !!at;
 	at += (slice >= READ_ONCE(inner->slice[at])) + (slice >= READ_ONCE(inner->slice[at + 1])) +
 	      (slice >= READ_ONCE(inner->slice[at + 2]));
@@ -457,8 +456,8 @@ static inline unsigned int mt_inner_search(const struct mt_inner *inner, unsigne
  * @slice: slice of the key
  * @rank: mt_rank() of the key
  *
- * Goes through the slots, not through the permutation: less to compute, and
- * the addresses do not depend on what is read.
+ * Walks the slots, not the permutation: there is less to compute, and the addresses do
+ * not depend on what is read.
  *
  * Return: the key's slot number or -1.
  */
@@ -472,7 +471,7 @@ static __always_inline int mt_leaf_find(const struct mt_leaf *leaf, u64 perm, u6
 		if (likely(READ_ONCE(*s) != slice))
 			continue;
 		n = s - leaf->slice;
-		/* It may be another key's, or have been one's that was removed. */
+		/* It may belong to another key, or to one that was removed. */
 		if (mt_leaf_rank(leaf, n) == rank && mt_perm_has(perm, n))
 			return n;
 	}

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The longest key that another key begins with.
+ * The longest key that is a prefix of another key.
  *
- * The search follows the key's slices down through the layers.  A prefix that ends
- * in a layer has the key's slice there with zeros for the bytes behind its end:
- * such slices are not greater than the key's, and the longer the prefix the greater.
- * So most of the time the leaf that covers the key's slice covers those of all
- * prefixes worth a look.  Shorter ones may be in leaves to the left, for which the
- * search goes down in the same layer again, at most once for each byte of the slice;
- * in the first layer, the largest, only if there is nothing below it, and only for
- * lengths that a key has ever had.
+ * The search follows the key's slices down through the layers.  A prefix that ends in a
+ * layer has the key's slice there, with zeros after its end.  Such slices are not greater
+ * than the key's, and longer prefixes have greater ones.  So the leaf that covers the key's
+ * slice usually covers those of all prefixes of interest.  Shorter ones may be in leaves to
+ * the left, for which the search descends the same layer again, at most once for each byte
+ * of the slice.  In the first layer, the largest, it does so only if there is nothing below,
+ * and only for lengths that a key has ever had.
  *
- * Of two prefixes the longer is looked for first, except for one in a layer above
- * the other's, which the other takes the place of.  So a prefix that is there
- * throughout can be missed only for the sake of one that is longer.
+ * Of two prefixes in a layer the search looks for the longer first, and one in a lower layer
+ * replaces one from above.  So it can miss a prefix that is there throughout only in
+ * favour of a longer one.
  */
 #include <linux/err.h>
 
@@ -21,7 +20,7 @@
 
 struct mt_prefix {
 	struct mt_probe probe;
-	struct mt_node *root;		/* of the layer to look at; NULL: none is left */
+	struct mt_node *root;		/* of the next layer; NULL: none is left */
 	u32 off;			/* of that layer */
 	u32 left;			/* bytes of key from off on */
 	u64 slice;			/* at off */
@@ -29,11 +28,11 @@ struct mt_prefix {
 	struct kvt_value *best;		/* so far */
 };
 
-/* What a leaf has to say. */
+/* What a leaf contributes. */
 struct mt_prefix_leaf {
 	unsigned long within;		/* slot of the longest that ends in the slice, or 0 */
-	unsigned long beyond;		/* slot of what goes on behind the slice, or 0 */
-	u32 rest;			/* prefixes of so many bytes and less are in other leaves */
+	unsigned long beyond;		/* slot of what goes on after the slice, or 0 */
+	u32 rest;			/* prefixes of at most this many bytes are in other leaves */
 };
 
 /* The first bytes of a slice, at least one. */

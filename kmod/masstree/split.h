@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A change under way: what begin() holds and commit() uses. */
+/* A change in progress: what begin() holds and commit() uses. */
 #ifndef KVT_MT_SPLIT_H
 #define KVT_MT_SPLIT_H
 
 #include "masstree.h"
 
 enum mt_change_kind {
-	MT_CHANGE_NONE,		/* the key is not there and may not come into being */
+	MT_CHANGE_NONE,		/* the key is not there and may not be created */
 	MT_CHANGE_UPDATE,	/* another value in the slot, or none */
 	MT_CHANGE_INSERT,	/* the leaf has room */
-	MT_CHANGE_SPLIT,	/* it has not */
-	MT_CHANGE_LAYER,	/* another key has the same slice and goes on too */
+	MT_CHANGE_SPLIT,	/* the leaf is full */
+	MT_CHANGE_LAYER,	/* another key has the same slice and continues as well */
 };
 
 /* What a removal leaves in the layer of the last leaf that it changed. */
 enum mt_leftover {
 	MT_LEFT_ENOUGH,
 	MT_LEFT_EMPTY,		/* the leaf is empty, and to be unlinked */
-	MT_LEFT_THIN,		/* the layer is one for the worker */
+	MT_LEFT_THIN,		/* the worker should check the layer */
 };
 
 struct mt_change {
@@ -47,15 +47,15 @@ struct mt_change {
 	struct mt_leaf *chain;
 	struct mt_leaf *chain_last;
 
-	/* What a commit leaves to be said and done when nothing is held any more. */
+	/* What to report and do after a commit, when nothing is held any more. */
 	enum mt_leftover left;		/* in the layer at off */
-	struct mt_stem stem;		/* taken out, to be retired */
+	struct mt_stem stem;		/* removed, to be retired */
 	bool grown;			/* there is a new root */
 	u8 gone;			/* nodes that were unlinked */
 	u8 nr_split;			/* nodes that have split, from the leaf on ... */
 	u8 stay[MT_HEIGHT_MAX + 1];	/* ... and what has stayed in each */
 	u32 nr_built;			/* layers, from chain_off on */
-	u32 nr_collected;		/* layers behind the one at off */
+	u32 nr_collected;		/* layers after the one at off */
 };
 
 struct mt_leaf *mt_take_leaf(struct mt_change *c);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stems: layers that lead to one leaf and to nothing else.  Two keys that share 4 KiB make
- * one of 511 layers, and when they go, it has to go with them: whoever passes it pays for
- * its depth, and finds nothing.  So it goes at once, by one change at its top.
+ * Stems: layers that lead to one leaf and nothing else.  Two keys that share 4 KiB create one of
+ * 511 layers.  It must disappear with them, because everyone who passes it would pay for its
+ * depth and find nothing.  So it goes at once, by one change at its top.
  *
  *	top	[ "a" | "p"* | "z" ]
  *	                 |			from here on nothing but this one leaf
@@ -10,16 +10,17 @@
  *	                 |
  *	leaf           [ "q" ]
  *
- * All of it is locked then, from the leaf up.  Readers do not see that: until the top
- * changes they find what was there, and later those who are inside do, until they meet a
- * node that is marked deleted.
+ * All of it is locked meanwhile, from the leaf up.  Readers do not notice.  Until the top
+ * changes they find what was there; after that, those inside still do, until they meet a node
+ * marked deleted.
  */
 #include "core/trace.h"
 #include "masstree.h"
 
 /*
- * The root of a leaf's layer, if the leaf is all that is left in it, one entry or none, and
- * there is a layer above.  All nodes up to it are locked, then; otherwise the leaf alone.
+ * The root of a leaf's layer, if there is a layer above and nothing else is left in this one
+ * than the leaf, with at most one entry.  Then all nodes up to it are locked; otherwise only the
+ * leaf.
  */
 static struct mt_node *mt_lock_alone(struct mt_leaf *leaf)
 {
@@ -47,7 +48,8 @@ static struct mt_node *mt_lock_alone(struct mt_leaf *leaf)
  * @stem: to be filled
  * @leaf: locked, with one entry at most
  *
- * Takes as long as the layers are many.  lockdep hears of the leaf and of the top only.
+ * Takes time in proportion to the number of layers.  lockdep is told only of the leaf and the
+ * top.
  *
  * Context: under rcu_read_lock(), mt_hold().
  *
@@ -91,8 +93,8 @@ static void mt_stem_mark(struct mt_stem *stem)
 }
 
 /**
- * mt_stem_remove() - take a stem out of the layer above it, and its leaf's entry with it
- * @stem: of mt_stem_lock()
+ * mt_stem_remove() - remove a stem from the layer above it, and its leaf's entry with it
+ * @stem: from mt_stem_lock()
  */
 void mt_stem_remove(struct mt_stem *stem)
 {
@@ -110,8 +112,8 @@ void mt_stem_remove(struct mt_stem *stem)
 }
 
 /**
- * mt_stem_collapse() - put the value that a stem leads to in its place
- * @stem: of mt_stem_lock(), of a leaf with a value
+ * mt_stem_collapse() - replace a stem by the value that it leads to
+ * @stem: from mt_stem_lock(), of a leaf with a value
  */
 void mt_stem_collapse(struct mt_stem *stem)
 {
@@ -125,8 +127,8 @@ void mt_stem_collapse(struct mt_stem *stem)
 }
 
 /**
- * mt_stem_unlock() - unlock a stem that is not part of the tree any more, and its top
- * @stem: of mt_stem_lock(); its leaf stays locked
+ * mt_stem_unlock() - unlock a stem that is no longer part of the tree, and its top
+ * @stem: from mt_stem_lock(); its leaf stays locked
  */
 void mt_stem_unlock(struct mt_stem *stem)
 {
@@ -140,11 +142,11 @@ void mt_stem_unlock(struct mt_stem *stem)
 }
 
 /**
- * mt_stem_retire() - free a stem's nodes when no reader holds them any more
+ * mt_stem_retire() - free a stem's nodes once no reader holds them
  * @tree: the tree
- * @stem: of mt_stem_unlock(); its leaf is unlocked, too
+ * @stem: from mt_stem_unlock(); its leaf is unlocked as well
  *
- * Nobody else retires them, so they are there without rcu_read_lock().
+ * Nobody else retires them, so they exist without rcu_read_lock().
  *
  * Context: any but NMI, nothing locked.
  */

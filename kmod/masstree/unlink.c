@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taking empty leaves and empty ancestors out of a layer (EuroSys 2012,
- * section 4.6.5).
+ * Removing empty leaves and ancestors from a layer (EuroSys 2012, section 4.6.5).
  */
 
 #include "masstree.h"
 
-/* What an unlinking holds. */
+/* What unlinking a leaf holds. */
 struct mt_unlink {
 	struct mt_leaf *prev;		/* locked, or NULL */
 	struct mt_leaf *leaf;		/* locked, empty */
 	struct mt_leaf *next;		/* locked, or NULL */
-	/* Ancestors with no other child, locked; they go too. */
+	/* Ancestors with no other child, locked; they go as well. */
 	unsigned int nr_doomed;
 	struct mt_inner *doomed[MT_HEIGHT_MAX];
 	struct mt_inner *heir;		/* locked: the first with other children */
@@ -25,8 +24,8 @@ static void mt_unlock_leaf(struct mt_leaf *leaf)
 }
 
 /*
- * Lock the leaf's left neighbour, then the leaf.  The pointer to the left
- * changes under the lock of the neighbour that it names; NULL stays NULL.
+ * Lock the leaf's left neighbour, then the leaf.  The pointer to the left changes
+ * only under the lock of the neighbour that it names; NULL stays NULL.
  */
 static void mt_unlink_lock_pair(struct mt_unlink *u)
 {
@@ -44,7 +43,7 @@ static void mt_unlink_lock_pair(struct mt_unlink *u)
 	}
 }
 
-/* Lock the leaf and its neighbours, from left to right.  Is it still to go? */
+/* Lock the leaf and its neighbours, from left to right.  Returns whether it is still empty. */
 static bool mt_unlink_lock_leaves(struct mt_unlink *u)
 {
 	struct mt_leaf *leaf = u->leaf;
@@ -92,7 +91,7 @@ static void mt_unlink_unlock(struct mt_unlink *u)
 	mt_unlock_leaf(u->prev);
 }
 
-/* Take the child out of the heir, with the key to its left or, at 0, to its right. */
+/* Remove the child from the heir, with the key to its left or, at 0, to its right. */
 static void mt_remove_child(struct mt_inner *heir, unsigned int at)
 {
 	unsigned int i;
@@ -106,14 +105,13 @@ static void mt_remove_child(struct mt_inner *heir, unsigned int at)
 }
 
 /*
- * The range of the leaf goes to the left neighbour, as it does in the heir, or,
- * if the heir loses its first child, to the right one, whose lowkey goes down
- * to the leaf's before anybody can come to it from the left.
+ * The leaf's range goes to the left neighbour, as in the heir, or, if the heir loses its
+ * first child, to the right one, whose lowkey is lowered to the leaf's before anybody can
+ * reach it from the left.
  *
- * The leaf is marked deleted last.  Until then who comes to it finds it empty,
- * which its range stays as long as the neighbours are locked; later nothing
- * leads to it.  A reader that met it deleted and still in the tree would begin
- * at the root of the tree again and again.
+ * The leaf is marked deleted last.  Until then readers find it empty, which is right as
+ * long as the neighbours are locked; later nothing leads to it.  A reader that met a
+ * deleted leaf still in the tree would return to the tree's root again and again.
  */
 static void mt_unlink(struct mt_unlink *u)
 {
@@ -141,7 +139,7 @@ static void mt_unlink(struct mt_unlink *u)
 	kvt_park(KVT_PARK_UNLINK_MARKED);
 }
 
-/* Free what was unlinked when no reader holds it any more. */
+/* Free what was unlinked once no reader holds it. */
 static void mt_unlink_retire(struct mt_tree *tree, struct mt_unlink *u)
 {
 	mt_leaf_retire(tree, u->leaf);
@@ -151,14 +149,14 @@ static void mt_unlink_retire(struct mt_tree *tree, struct mt_unlink *u)
 }
 
 /**
- * mt_unlink_leaf() - take a leaf out of its layer if it is empty
+ * mt_unlink_leaf() - remove a leaf from its layer if it is empty
  * @tree: the tree
  * @leaf: a leaf that was empty, in this RCU read section
- * @gone: set to the number of nodes taken out, if it is, for trace_kvt_unlink()
+ * @gone: set to the number of removed nodes, for trace_kvt_unlink()
  *
  * Context: under rcu_read_lock(), nothing locked; preemption may be off.
  *
- * Return: what became of it.
+ * Return: the outcome.
  */
 enum mt_unlinked mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u8 *gone)
 {
