@@ -13,103 +13,100 @@
  * DOC: The Bw-tree engine
  *
  * After "The Bw-Tree: A B-tree for New Hardware Platforms" (Levandoski, Lomet,
- * Sengupta, ICDE 2013); the space for records beside a base page, and the places
- * that records tell a search, after "Building a Bw-Tree Takes More Than Just Buzz
- * Words" (Wang et al., SIGMOD 2018).
+ * Sengupta, ICDE 2013).  Two ideas come from "Building a Bw-Tree Takes More Than Just
+ * Buzz Words" (Wang et al., SIGMOD 2018): space for records beside a base page, and
+ * positions in the base page that records pass to a search.
  *
- * **Shape.** A B+-tree whose pages are known by ids.  The mapping table says for each
- * id what the page is now: a chain of records, the newest first, at whose end is a
- * base page::
+ * **Shape.** A B+-tree whose pages have ids.  For each id, the mapping table has the
+ * current page: a chain of records, newest first, that ends with a base page::
  *
  *	        mapping table
  *	id 17  | * |---> [PUT k3] --> [DEL k7] --> [PUT k3] --> | base page: k1 k3 k7 |
  *	id 18  | * |---> | base page: k9 |
  *
  * Nothing in a chain ever changes.  Every change of a page is one compare-and-swap of
- * its entry in the table: from the newest record to one whose next it is, or to a base
- * page that says the same as the chain.  All links between pages are ids.  A page knows
- * its first key (low), its right sibling, and that one's first key (high).  Every record
- * says what the page is with it: number of entries, right sibling, high key, depth of
- * the chain.
+ * its entry in the table: from the newest record to a new one that precedes it, or to a
+ * base page with the same content as the chain.  All links between pages are ids.  A page
+ * knows its first key (low), its right sibling, and the sibling's first key (high).  Every
+ * record has the state of the page including it: number of entries, right sibling, high
+ * key, depth of the chain.
  *
- * **Base pages** are sorted arrays.  What all keys begin with is kept once; what follows
- * it is a slice of eight bytes, compared as a number, in an array of its own, and a
- * tail.  Keys stand in the page in full: the value of an entry that a newer record has
- * replaced may be freed while the page is not.
- * Every eighth slice stands a second time among the marks at the page's beginning: so a
- * search waits for memory twice, first for the beginning, then for eight slices that are
- * a cache line.
+ * **Base pages** are sorted arrays.  The common prefix of all keys is stored once.  After
+ * it, each key has a slice of eight bytes, compared as a number, in an array of its own,
+ * and a tail.  The page has keys in full, because the value of an entry that a newer
+ * record has replaced may be freed before the page.  Every eighth slice is repeated among
+ * the marks at the beginning of the page.  So a search waits for memory twice: for that
+ * beginning, and for eight slices in one cache line.
  *
  * **Readers** take no lock, write nothing, allocate nothing and help nobody.  They run
- * under RCU.  A search goes down from the root; in each page it looks at the records
- * from the newest on, until one knows the answer, and then in the base page.  A key that
- * is not less than high is looked for in the right sibling.  The number of pages that a
- * reader looks at is bounded; then it gives up with -EBUSY.
+ * under RCU.  A search descends from the root.  In each page it examines the records, newest
+ * first, until one has the answer, and then the base page.  If the key is not less than
+ * high, it continues in the right sibling.  The number of pages that a reader visits is
+ * bounded; beyond that it gives up with -EBUSY.
  *
- * **Writers** put a PUT or a DEL in front of a leaf.  begin() finds the leaf and makes
- * the record, commit() swaps the entry, and fails with -EAGAIN if another was first.
- * Records stand in space beside the base page, which was allocated with it, and are
- * freed with it; only long keys need memory of their own.  A chain that has become long
- * is consolidated by the writer that notices, before its own change; if its swap fails,
- * it leaves that to the next one.  Pages that nobody changes any more are consolidated by
- * a worker.
+ * **Writers** prepend a PUT or a DEL to a leaf.  begin() finds the leaf and makes the
+ * record; commit() swaps the entry, and fails with -EAGAIN if another writer was first.
+ * Records use space beside the base page, allocated and freed with it; only long keys
+ * need memory of their own.  A writer that finds a long chain consolidates it before its
+ * own change, or leaves that to the next one if its swap fails.  A worker consolidates
+ * pages that nobody changes any more.
  *
- * **Changes of structure** go in steps, each of them one swap.  Between any two of them
- * the tree is whole, and any writer who comes by makes the next one before its own change
- * (step.c).  A page splits in two steps:
+ * **Changes of structure** take steps, each of them one swap.  The tree is consistent
+ * between any two steps, and any writer that passes by takes the next step before its own
+ * change (step.c).  A page P splits in two steps:
  *
  * 1. The right sibling Q is built and put in the table, where nothing leads to it; then a
- *    SPLIT in front of P says where Q begins.
- * 2. A TERM_ADD in front of their parent makes Q known, with the range of keys that lead
+ *    SPLIT prepended to P says where Q begins.
+ * 2. A TERM_ADD prepended to their parent makes Q known, with the range of keys that lead
  *    to it.
  *
  * The root keeps its id: when it is too long, two new pages take its content, and its
  * entry becomes a base page with these two as its children, in one swap.
  *
- * A page R is merged with its left sibling L in four:
+ * A page R is merged with its left sibling L in four steps:
  *
  * 1. The parent is replaced by a base page in which the term of R is marked.
- * 2. A REMOVE in front of R freezes it.
- * 3. A MERGE in front of L makes the chain of R a part of L.
- * 4. A TERM_DEL in front of the parent takes the term of R out, and makes what it led to
- *    lead to L.  R's id and its REMOVE are retired.
+ * 2. A REMOVE prepended to R freezes it.
+ * 3. A MERGE prepended to L makes the chain of R a part of L.
+ * 4. A TERM_DEL prepended to the parent removes the term of R, so that its range leads to
+ *    L.  R's id and its REMOVE are retired.
  *
- * The mark, which the paper does not have, orders everything else.  A page has one mark
- * at most.  The first term is never marked, so the left sibling has the same parent.  A
- * page with a mark neither splits nor is removed, and of its children no other is
- * removed: so L stays until R is gone, a merge never waits for another one at its level,
- * and R's term cannot become the first of another page.  And whoever posts a page to a
- * parent, and has loaded the parent before it saw the page, knows by its swap that the
- * page is not removed: the mark would have changed the parent.
+ * The mark, which the paper does not have, orders everything else.  A page has at most one
+ * mark.  The first term is never marked, so the left sibling has the same parent.  A page
+ * with a mark neither splits nor is removed, and none of its other children is removed.  So
+ * L stays until R is gone, a merge never waits for another one at its level, and R's term
+ * cannot become the first of another page.  And a thread that loads a parent, then sees a
+ * page and posts it to that parent, knows from its successful swap that the page has not
+ * been removed: the mark would have changed the parent.
  *
  * The root's only child takes the root's place in two steps: a REMOVE freezes it, then
  * its chain becomes the root's.
  *
- * **Readers in the middle of a merge.**  Whoever comes to a REMOVE goes to L, which the
+ * **Readers in the middle of a merge.**  A reader that reaches a REMOVE goes to L, which the
  * record names, and from there to the right.  If the page whose high key is R's first key
- * still has R as its right sibling, the MERGE is still to come, and the chain below the
- * REMOVE was the truth when L's entry was loaded; that is when the reader read it.
- * Otherwise the page that covers the key is found there.
+ * still has R as its right sibling, the MERGE is still to come.  Then the chain below the
+ * REMOVE was valid when the reader loaded that page's entry, and the reader uses it.
+ * Otherwise it finds the page that covers the key on its way.
  *
- * **Memory.**  What a swap has replaced is retired as a whole, a grace period later, by
- * the store's reclaim.  So are ids; until then the REMOVE stays in the table.  What a split
- * needs is allocated before its first swap, and what a merge needs before the page is
- * frozen.  Whoever lacks that leaves the mark.  The next writer to the marked page finishes
- * the merge, or whoever is about to split the parent, or the worker.
+ * **Memory.**  The store's reclaim frees what a swap has replaced, as a whole, after a grace
+ * period.  The same holds for ids; until then the REMOVE stays in the table.  A split
+ * allocates what it needs before its first swap, a merge before it freezes the page.  If
+ * that fails, the mark stays, and the merge is finished by the next writer to the marked page,
+ * by a writer about to split the parent, or by the worker.
  *
- * **Iterators** keep a key between RCU read sections, and within one a page's records in
- * order.  Before each result they look whether the page's entry is still the same.
- * Forward, values are fetched ahead of their turn, those of the next page, too; what is
- * fetched is a guess, and read again.
+ * **Iterators** keep a key between RCU read sections, and within one section the records of a
+ * page in order.  Before each result they check that the page's entry is still the same.
+ * Forward, they prefetch values, also those of the next page; this is a guess, and they
+ * read them again.
  */
 
-/* Bytes of a page's content that make it split, unless the user says how many. */
+/* The default for the bytes of content at which a page splits. */
 #define BW_PAGE_SIZE	3072u
-/* Below, hardly anything but headers would be in a page; above, it is hardly allocated. */
+/* Smaller pages would be mostly headers; larger ones are hard to allocate. */
 #define BW_PAGE_MIN	256u
 #define BW_PAGE_MAX	(16u << 10)
 
-/* Free the values of a leaf's chain, which has them all. */
+/* Free all values of a leaf's chain. */
 static void bw_free_values(struct bw_tree *tree, const struct bw_rec *top)
 {
 	struct kvt_reclaim *reclaim = tree->index.env.reclaim;
@@ -124,7 +121,7 @@ static void bw_free_values(struct bw_tree *tree, const struct bw_rec *top)
 	}
 }
 
-/* Free what an id stands for, but for what is retired or another's already. */
+/* Free an id's page, except what is already retired or another page's. */
 static void bw_free_page(struct bw_tree *tree, struct bw_rec *top)
 {
 	struct bw_remove *remove;
