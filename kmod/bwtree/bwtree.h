@@ -24,17 +24,17 @@
 #include "index.h"
 #include "page.h"
 
-/* How many pages a reader looks at before it gives up. */
+/* How many pages a reader visits before it gives up. */
 #define BW_READ_BUDGET	1024
 
-/* The root never moves: what changes is the page that its id stands for. */
+/* The root's id never changes, only its page. */
 #define BW_ROOT		0u
 
 /*
- * The mapping table: a tree of three levels, all of them arrays of BW_FAN, that
- * grows at its end.  An entry is a page's newest record, or 0.  With BW_FREE it is
- * not for those who go through all ids: it is that of the next free id, or, until
- * nobody can have found the id any more, the record that removed the page.
+ * The mapping table: a tree of three levels, all of them arrays of BW_FAN, that grows at
+ * its end.  An entry is a page's newest record, or 0.  Entries with BW_FREE are not
+ * pages: they have the next free id, or, as long as somebody may still use the id, the
+ * record that removed the page.
  */
 #define BW_FAN_SHIFT	10
 #define BW_FAN		1024u		/* 2 to the BW_FAN_SHIFT */
@@ -52,22 +52,22 @@ struct bw_twigs {
 struct bw_map {
 	refcount_t refs;		/* the tree, and ids that wait for a grace period */
 	u32 limit;			/* ids that may be in use; less only in tests */
-	atomic_t next;			/* never used, like all above it */
-	atomic64_t free;		/* list: how often it changed << 32 | first id */
+	atomic_t next;			/* the lowest id never used */
+	atomic64_t free;		/* list: number of changes << 32 | first id */
 	struct bw_twigs *twigs[BW_FAN];
 };
 
 struct bw_tree {
 	struct kvt_index index;
 	struct bw_map *map;
-	u32 page_size;			/* bytes of a page's content that make it split */
+	u32 page_size;			/* bytes of content at which a page splits */
 	atomic64_t map_bytes;		/* charged for the mapping table */
 	/* A worker consolidates pages that nobody changes any more: see tidy.c. */
 	bool busy;			/* there were changes since its last round */
 	bool asleep;			/* it is not queued */
-	bool ending;			/* its round is to end at once */
+	bool ending;			/* its round must end at once */
 	u8 round;
-	u8 delays;			/* rounds in a row that want of memory has ended */
+	u8 delays;			/* consecutive rounds ended by lack of memory */
 	u32 resume;			/* where the next one begins */
 	struct delayed_work work;
 };
@@ -82,9 +82,9 @@ static inline void bw_stat(struct bw_tree *tree, enum kvtree_stat id)
 	kvt_stat_inc(tree->index.env.stats, id);
 }
 
-/* What the engine counts besides: see bw_stats in bwtree.c. */
+/* The engine's own counters: see bw_stats in bwtree.c. */
 enum bw_nr {
-	/* Exchanges of an entry by kind, each with those that lost behind it. */
+	/* Exchanges of an entry by kind, each followed by those that lost. */
 	BW_NR_UPDATE,
 	BW_NR_UPDATE_FAIL,
 	BW_NR_CONSOLIDATE,
@@ -130,14 +130,14 @@ static inline unsigned long *bw_map_entry(const struct bw_map *map, u32 id)
 	return &leaves->entry[id & (BW_FAN - 1)];
 }
 
-/* The newest record of a page that a link was just found to. */
+/* The newest record of a page to which a link was just found. */
 static inline struct bw_rec *bw_load(const struct bw_tree *tree, u32 id)
 {
 	/* Pairs with bw_swap() and bw_publish(). */
 	return (struct bw_rec *)(smp_load_acquire(bw_map_entry(tree->map, id)) & ~BW_FREE);
 }
 
-/* The same of any id; NULL: it is no page's. */
+/* The same for any id; NULL: it has no page. */
 static inline struct bw_rec *bw_load_any(const struct bw_tree *tree, u32 id)
 {
 	unsigned long entry;
@@ -159,7 +159,7 @@ void bw_count_record(const struct bw_tree *tree, const struct bw_rec *rec, int s
 /* tidy.c */
 void bw_tidy_later(struct bw_tree *tree);
 
-/* The chain of a page had @from records, and has @to now. */
+/* Count that a page's chain of @from records now has @to. */
 static inline void bw_count_chain(const struct bw_tree *tree, unsigned int from, unsigned int to)
 {
 	int was = min_t(int, fls(from), BW_CHAIN_CLASSES);
@@ -176,7 +176,7 @@ static inline void bw_count_chain(const struct bw_tree *tree, unsigned int from,
 
 /*
  * Make @new, whose next is usually @old, the page's newest record, if @old still is.
- * @nr: as what it is counted
+ * @nr: its counter
  */
 static inline bool bw_swap(struct bw_tree *tree, u32 id, struct bw_rec *old,
 			   struct bw_rec *new, enum bw_nr nr)
@@ -208,8 +208,8 @@ static inline void bw_publish(const struct bw_tree *tree, u32 id, struct bw_rec 
 /* stock.c */
 
 /*
- * What a step of a change of structure may need, allocated before it begins.
- * The step takes what it uses; what is missing it says by @want and -ENOMEM.
+ * Memory that a step of a change of structure may need, allocated before it begins.
+ * The step takes what it uses, and reports what is missing by @want and -ENOMEM.
  */
 enum bw_slot {
 	BW_SLOT_A,
@@ -223,7 +223,7 @@ enum bw_slot {
 
 struct bw_stock {
 	gfp_t gfp;
-	bool pass;		/* the limit refuses nothing, as the tree does not grow */
+	bool pass;		/* ignore the limit, as the tree does not grow */
 	u32 size[BW_SLOTS];
 	u32 want_size;
 	u8 want;
@@ -261,12 +261,12 @@ void bw_stock_drop(struct bw_tree *tree, struct bw_stock *stock);
 
 /* seek.c */
 
-/* What a writer has to do before it can go on. */
+/* What a writer must do before it can continue. */
 enum bw_help_kind {
 	BW_HELP_NONE,
 	BW_HELP_POST,		/* a page at level is not known to its parent */
 	BW_HELP_FINISH,		/* the removal of a page at level has begun */
-	BW_HELP_COLLAPSE,	/* the root is to be replaced by its only child */
+	BW_HELP_COLLAPSE,	/* the root should be replaced by its only child */
 	BW_HELP_TIDY,		/* the page id is too long */
 	BW_HELP_FOLD,		/* a page at level should be merged with a neighbour */
 };
@@ -274,8 +274,8 @@ enum bw_help_kind {
 struct bw_help {
 	enum bw_help_kind kind;
 	u8 level;
-	bool keeps;		/* tidy: a record waits that brings no new entry */
-	u32 space;		/* tidy: bytes to leave for records, or 0 for what is usual */
+	bool keeps;		/* tidy: a waiting record adds no entry */
+	u32 space;		/* tidy: bytes to leave for records, or 0 for the default */
 	u32 id;
 	struct bw_want want;
 };
@@ -284,19 +284,19 @@ struct bw_help {
 struct bw_at {
 	u32 id;
 	struct bw_rec *top;
-	/* As long as this entry has not changed, @top is the truth. */
+	/* @top is valid as long as this entry has not changed. */
 	u32 guard_id;
 	struct bw_rec *guard;
-	/* The page from which the search went down to it last; NULL: from none. */
+	/* The page from which the search descended to it, or NULL. */
 	u32 above_id;
 	struct bw_rec *above;
-	struct bw_help help;	/* seeking for a writer: what stands in the way */
+	struct bw_help help;	/* seeking for a writer: what it must do first */
 };
 
 enum bw_seek_mode {
 	BW_SEEK_READ,
-	BW_SEEK_SCAN,		/* a reader that goes on behind the key */
-	BW_SEEK_BEFORE,		/* a reader, to the page of what is less than the key */
+	BW_SEEK_SCAN,		/* a reader that continues after the key */
+	BW_SEEK_BEFORE,		/* a reader, to the page with keys less than this one */
 	BW_SEEK_STEP,		/* a step of a change of structure */
 	BW_SEEK_WRITE,
 	BW_SEEK_LAZY,		/* a writer that leaves to others what is not urgent */
@@ -354,7 +354,7 @@ int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 int bw_help_finish(struct bw_stock *stock, struct bw_help *help, const struct bw_rec *top);
 int bw_fold(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp);
 
-/* A page with so little in it is merged with its neighbour. */
+/* A page with less content than this is merged with its neighbour. */
 static inline bool bw_is_underfull(const struct bw_tree *tree, const struct bw_rec *top)
 {
 	return top->nr <= 1 || top->bytes < tree->page_size / 4;
@@ -373,18 +373,18 @@ void bw_finish(struct kvt_change *change);
 /* range.c */
 struct bw_iter {
 	struct kvt_iter iter;
-	/* What was read last, in this RCU read section. */
+	/* What was read last in this RCU read section. */
 	bool ready;
 	u8 at_delta;			/* of the deltas, as @at */
-	u16 at;				/* of the base: forward the next, backward behind it */
+	u16 at;				/* of the base: forward the next, backward after it */
 	u16 run;			/* forward: up to here no delta comes between */
-	u16 ahead_at;			/* values of @ahead up to here are being fetched */
-	const unsigned long *entry;	/* of the page that tells of changes, ... */
-	unsigned long seen;		/* ... and what it was */
+	u16 ahead_at;			/* values of @ahead up to here are being prefetched */
+	const unsigned long *entry;	/* entry of the page, to detect changes, ... */
+	unsigned long seen;		/* ... and its value then */
 	const unsigned long *right;	/* of the next page forward, or NULL */
 	/* Forward: */
-	u32 budget;			/* so many more values are worth being fetched */
-	u32 stride;			/* delivered since the last step of @stage */
+	u32 budget;			/* how many more values are worth prefetching */
+	u32 stride;			/* returned since the last step of @stage */
 	u8 stage;			/* see enum bw_ahead */
 	const struct bw_page *ahead;	/* @part's base, or the next page's */
 	const struct bw_page *next;	/* from BW_AHEAD_BASE on: the next page's */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Chains: what the records of a page come to.  Nothing here loads from the mapping
- * table; a chain never changes.
+ * Chains: evaluating the records of a page.  Nothing here loads from the mapping table; a
+ * chain never changes.
  */
 
 #include "bwtree.h"
 
-/* A leaf was found: fetch where the key belongs in its base, while its records come. */
+/* A leaf was found: prefetch the key's place in its base while its records arrive. */
 static unsigned int bw_fetch_place(const struct bw_page *base, const struct bw_want *want)
 {
 	unsigned int group = bw_page_group(base, want);
@@ -16,7 +16,7 @@ static unsigned int bw_fetch_place(const struct bw_page *base, const struct bw_w
 }
 
 /**
- * bw_leaf_find() - look a key up
+ * bw_leaf_find() - look up a key
  * @top: the newest record of the leaf that covers it
  * @want: the key
  *
@@ -56,7 +56,7 @@ struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *w
 			fallthrough;
 		case BW_BASE:
 			page = bw_page(top);
-			/* A merged page has two bases, and a record says a place in one. */
+			/* A merged page has two bases; a record has a place in one of them. */
 			if (unlikely(merged)) {
 				low = 0;
 				high = top->nr;
@@ -71,7 +71,7 @@ struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *w
 	}
 }
 
-/* Does a term say where the key leads to? */
+/* Whether a term says where the key leads. */
 static bool bw_term_has(const struct bw_term *term, const struct bw_want *want, bool before)
 {
 	int from = bw_cmp(want, term->from);
@@ -89,10 +89,10 @@ static const struct bw_rec *bw_side(const struct bw_rec *merge, const struct bw_
 }
 
 /**
- * bw_inner_find() - find the way down
+ * bw_inner_find() - find the child for a key
  * @top: the newest record of the inner page that covers the key
  * @want: the key
- * @before: look for what is less than the key
+ * @before: look for keys less than this one
  *
  * Return: the child's id.
  */
@@ -124,7 +124,7 @@ u32 bw_inner_find(const struct bw_rec *top, const struct bw_want *want, bool bef
 	return bw_page_load(page, i);
 }
 
-/* Into a part, which has only newer ones, if none is for the same key. */
+/* Add it to a part, which so far has newer ones, unless one has the same key. */
 static void bw_part_add(struct bw_part *part, const struct bw_delta *delta)
 {
 	struct bw_want want = bw_want_key(&delta->key);
@@ -151,7 +151,7 @@ static void bw_part_add(struct bw_part *part, const struct bw_delta *delta)
 		bw_prefetch_far_value((void *)delta->load);
 }
 
-/* Leave in a part what is on one side of a key. */
+/* Keep only one side of a key in a part. */
 static void bw_part_cut(struct bw_part *part, const struct bw_key *sep, bool right)
 {
 	struct bw_want want = bw_want_key(sep);
@@ -168,10 +168,10 @@ static void bw_part_cut(struct bw_part *part, const struct bw_key *sep, bool rig
 }
 
 /**
- * bw_part_load() - the piece of a page where a key is
+ * bw_part_load() - load the piece of a page that covers a key
  * @top: the page's newest record
  * @want: the key
- * @before: or what is less than the key
+ * @before: or keys less than this one
  * @part: to be filled
  */
 void bw_part_load(const struct bw_rec *top, const struct bw_want *want, bool before,
@@ -263,7 +263,7 @@ bool bw_part_next(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent)
 }
 
 /**
- * bw_part_prev() - the entry before
+ * bw_part_prev() - the previous entry
  * @part: the part
  * @i: the entry of its base that was last
  * @d: the delta that was last
@@ -296,7 +296,7 @@ bool bw_part_prev(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent)
 }
 
 /**
- * bw_find_merge() - the record by which a page got its right sibling's content
+ * bw_find_merge() - find the record by which a page got its right sibling's content
  * @top: the page's newest record
  *
  * Return: the record, or NULL.
@@ -311,7 +311,7 @@ const struct bw_merge *bw_find_merge(const struct bw_rec *top)
 }
 
 /**
- * bw_walk_init() - go through all entries of a page
+ * bw_walk_init() - begin to walk all entries of a page
  * @walk: to be filled
  * @top: the page's newest record
  */
@@ -331,8 +331,8 @@ void bw_walk_init(struct bw_walk *walk, const struct bw_rec *top)
 }
 
 /**
- * bw_walk_rewind() - back to the first entry
- * @walk: of bw_walk_init()
+ * bw_walk_rewind() - return to the first entry
+ * @walk: from bw_walk_init()
  */
 void bw_walk_rewind(struct bw_walk *walk)
 {
@@ -342,11 +342,11 @@ void bw_walk_rewind(struct bw_walk *walk)
 }
 
 /**
- * bw_walk_run() - how many entries of the base come next, with none of a record between
- * @walk: of bw_walk_init()
- * @max: at most so many
+ * bw_walk_run() - count the next entries of the base without a record between them
+ * @walk: from bw_walk_init()
+ * @max: the maximum
  *
- * Return: how many; so far @walk->i may be moved on.
+ * Return: how many; @walk->i may be advanced by that.
  */
 unsigned int bw_walk_run(const struct bw_walk *walk, unsigned int max)
 {
@@ -378,7 +378,7 @@ bool bw_walk_next(struct bw_walk *walk, struct bw_ent *ent)
 }
 
 /**
- * bw_rec_init() - begin a record in front of others
+ * bw_rec_init() - begin a record that precedes others
  * @rec: the record
  * @kind: its kind
  * @top: the page's newest record
@@ -394,11 +394,11 @@ void bw_rec_init(struct bw_rec *rec, enum bw_kind kind, struct bw_rec *top)
 }
 
 /**
- * bw_place() - where a key belongs in its page
+ * bw_place() - find a key's place in its page
  * @top: the page's newest record
  * @want: the key
- * @rec: a record of the key: whose @at and BW_SAME are set
- * @load: set to what the key has now
+ * @rec: a record of the key, whose @at and BW_SAME are set
+ * @load: set to the key's current load
  *
  * Return: whether the key is there.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Changing a key: begin() finds its page and makes a record ready, commit() puts it in
- * front of the others, if it is still the same page.
+ * Changing a key: begin() finds its page and prepares a record, commit() prepends it if
+ * the page has not changed.
  */
 #include <linux/err.h>
 #include <linux/gfp.h>
@@ -15,14 +15,14 @@
 struct bw_change {
 	struct bw_want want;
 	struct bw_rec *top;		/* of the page when it was found */
-	struct bw_delta *delta;		/* made ready; NULL: the change needs none */
-	void *own;			/* memory for it that is not beside the page */
+	struct bw_delta *delta;		/* prepared; NULL: the change needs none */
+	void *own;			/* memory for it, if not beside the page */
 	u32 id;
 	u32 size;			/* of the delta */
 	gfp_t gfp;
 	bool grows;			/* the key is not there */
-	bool beside;			/* @delta stands beside the page */
-	bool short_page;		/* a removal has left little in it */
+	bool beside;			/* @delta is beside the page */
+	bool short_page;		/* a removal has left little in the page */
 };
 
 static struct bw_change *bw_change(struct kvt_change *change)
@@ -31,7 +31,7 @@ static struct bw_change *bw_change(struct kvt_change *change)
 	return (struct bw_change *)change->engine;
 }
 
-/* From begin() to commit(), as every engine: bottom halves first. */
+/* From begin() to commit(), as in every engine: bottom halves first. */
 static void bw_hold(void)
 {
 	local_bh_disable();
@@ -44,7 +44,7 @@ static void bw_release(void)
 	local_bh_enable();
 }
 
-/* Get memory for a record: beside the page, or what was allocated for it. */
+/* Get memory for a record: beside the page, or allocated for it. */
 static bool bw_delta_get(struct bw_change *c, struct bw_page *base)
 {
 	c->delta = bw_page_space(base, c->size);
@@ -67,7 +67,7 @@ static int bw_own_get(struct bw_tree *tree, struct bw_change *c)
 	return c->grows ? err : 0;
 }
 
-/* What is to be done before a change can go on, outside of RCU. */
+/* What must be done, outside RCU, before a change can continue. */
 enum bw_need {
 	BW_NEED_NOTHING,
 	BW_NEED_HELP,
@@ -76,7 +76,7 @@ enum bw_need {
 	BW_NEED_MEMORY,
 };
 
-/* The leaf is found: look at the key's value, and make a record ready if one may come. */
+/* The leaf is found: get the key's value, and prepare a record if the change may need one. */
 static enum bw_need bw_prepare(struct kvt_change *change, struct bw_change *c,
 			       const struct bw_at *at, bool lazy)
 {
@@ -109,7 +109,7 @@ static enum bw_need bw_prepare(struct kvt_change *change, struct bw_change *c,
 	return BW_NEED_NOTHING;
 }
 
-/* Find the place and hold it.  Unless nothing is needed, nothing is held. */
+/* Find the place and hold it, unless something is needed first. */
 static int bw_try_begin(struct bw_tree *tree, struct kvt_change *change, struct bw_change *c,
 			struct bw_at *at, bool lazy, enum bw_need *need)
 {
@@ -133,7 +133,7 @@ static int bw_try_begin(struct bw_tree *tree, struct kvt_change *change, struct 
 	return ret == -EBUSY ? ret : 0;
 }
 
-/* The end of what bw_try_begin() began. */
+/* End what bw_try_begin() began. */
 static void bw_end(void)
 {
 	bw_release();
@@ -142,10 +142,9 @@ static void bw_end(void)
 }
 
 /*
- * How what makes the tree smaller allocates.  The memory group that is charged may be at its
- * limit, and would look for memory to reclaim each time, most often in vain.  What this needs
- * is little and leads to more being freed, so it takes the charge beyond the limit for that
- * while, and need not wait.
+ * How changes that shrink the tree allocate.  The memory cgroup may be at its limit, and each
+ * charge would try to reclaim memory, mostly in vain.  These changes need little and free more,
+ * so they may exceed the limit for that time, and do not wait.
  */
 static gfp_t bw_gfp_shrink(gfp_t gfp)
 {
@@ -153,8 +152,8 @@ static gfp_t bw_gfp_shrink(gfp_t gfp)
 }
 
 /*
- * No memory without waiting, perhaps only no pages in a row: may a change try once more, and
- * wait?  It is charged as before.
+ * There was no memory, or no contiguous memory, without waiting.  Whether the change may retry
+ * and wait; it is charged as before.
  */
 static bool bw_gfp_wait(const struct kvt_change *change, struct bw_change *c)
 {
@@ -165,8 +164,7 @@ static bool bw_gfp_wait(const struct kvt_change *change, struct bw_change *c)
 }
 
 /*
- * Do what is needed.  What is not urgent is left to others if there is no memory: then
- * @lazy is set.
+ * Do what is needed.  Without memory, leave what is not urgent to others, and set @lazy.
  */
 static int bw_meet_need(struct bw_tree *tree, const struct kvt_change *change,
 			struct bw_change *c, const struct bw_at *at, enum bw_need need, bool *lazy)
@@ -201,8 +199,8 @@ static int bw_meet_need(struct bw_tree *tree, const struct kvt_change *change,
  * bw_begin() - see struct kvt_index_ops
  * @change: key, gfp, may_insert, removes
  *
- * Changes that do not bring a new key are not refused by the limit, and removals that
- * may sleep not for want of memory.
+ * The limit does not refuse changes without a new key.  Removals that may sleep do not fail for
+ * lack of memory.
  *
  * Return: 0 with the key's place found, -ENOMEM, -EDQUOT or -EBUSY.
  */
@@ -317,7 +315,7 @@ void bw_finish(struct kvt_change *change)
 		bw_uncharge_obj(tree, 0, c->own);
 		bw_mem_free(c->own);
 	}
-	/* If it fails, the worker will come by. */
+	/* If it fails, the worker will do it. */
 	if (c->short_page)
 		bw_fold(tree, &c->want, 0, bw_gfp_shrink(change->gfp));
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Base pages: searched, read, and built. */
+/* Base pages: searching, reading and building. */
 
 #include "bwtree.h"
 
-/* Compare what is looked for with the prefix of a page: 0 if it begins with it. */
+/* Compare a wanted key with the prefix of a page: 0 if it begins with it. */
 static int bw_prefix_cmp(const struct bw_page *page, const struct bw_want *want)
 {
 	u32 len = page->prefix_len;
@@ -37,7 +37,7 @@ static int bw_tail_cmp(const struct bw_page *page, unsigned int i, const struct 
 	return (int)want->len - (int)len;
 }
 
-/* How many full groups are less as a whole. */
+/* How many full groups have only lower slices. */
 static __always_inline unsigned int bw_mark_lower(const struct bw_page *page, u64 slice)
 {
 	unsigned int half, n = page->rec.nr / BW_GROUP;
@@ -68,11 +68,11 @@ static __always_inline unsigned int bw_slice_lower(const struct bw_page *page, u
 }
 
 /**
- * bw_page_group() - near where a key belongs, without waiting for more memory
+ * bw_page_group() - guess a key's group without waiting for more memory
  * @page: a base page
  * @want: the key
  *
- * Return: a group of entries, or the one behind the last; a guess.
+ * Return: a group of entries, or the one after the last; a guess.
  */
 unsigned int bw_page_group(const struct bw_page *page, const struct bw_want *want)
 {
@@ -80,9 +80,9 @@ unsigned int bw_page_group(const struct bw_page *page, const struct bw_want *wan
 }
 
 /**
- * bw_page_lower_in() - where a key belongs, by its group
+ * bw_page_lower_in() - find a key's place, given its group
  * @page: a base page
- * @group: of bw_page_group()
+ * @group: from bw_page_group()
  * @want: the key
  * @low: among the entries from this one on
  * @high: up to but for this one
@@ -113,7 +113,7 @@ unsigned int bw_page_lower_in(const struct bw_page *page, unsigned int group,
 	*same = !diff;
 	if (diff <= 0)
 		return i;
-	/* Usually it is the only one with that slice; but all of them may have it. */
+	/* Usually only one entry has that slice, but all may have it. */
 	i++;
 	while (i < end) {
 		mid = i + (end - i) / 2;
@@ -131,7 +131,7 @@ unsigned int bw_page_lower_in(const struct bw_page *page, unsigned int group,
 }
 
 /**
- * bw_page_lower() - where a key belongs
+ * bw_page_lower() - find a key's place
  * @page: a base page
  * @want: the key
  * @low: among the entries from this one on
@@ -169,8 +169,8 @@ void bw_page_ent(const struct bw_page *page, unsigned int i, struct bw_ent *ent)
  * bw_ent_copy() - copy bytes of an entry's key
  * @ent: the entry
  * @from: the first
- * @to: behind the last, at most the key's length
- * @out: where they go
+ * @to: after the last, at most the key's length
+ * @out: destination
  */
 void bw_ent_copy(const struct bw_ent *ent, u32 from, u32 to, u8 *out)
 {
@@ -241,7 +241,7 @@ int bw_ent_cmp(const struct bw_want *want, const struct bw_ent *ent)
  * bw_ent_common() - how many bytes two keys have in common
  * @a: an entry
  * @b: another
- * @from: so many are known to be the same
+ * @from: how many are known to be equal
  *
  * Return: bytes, at least @from.
  */
@@ -271,7 +271,7 @@ u32 bw_want_common(const struct bw_want *a, const struct bw_want *b)
 	u64 diff = a->head ^ b->head;
 
 	if (!diff && len > BW_SLICE) {
-		/* Most of them at once: long keys may have much in common. */
+		/* Compare most of them at once: long keys may have much in common. */
 		while (at + BW_SLICE <= len &&
 		       get_unaligned((const u64 *)(a->tail + at - BW_SLICE)) ==
 		       get_unaligned((const u64 *)(b->tail + at - BW_SLICE)))
@@ -285,7 +285,7 @@ u32 bw_want_common(const struct bw_want *a, const struct bw_want *b)
 /**
  * bw_ent_key() - keep the beginning of an entry's key
  * @ent: the entry
- * @len: so many bytes
+ * @len: how many bytes
  * @key: has room for them
  */
 void bw_ent_key(const struct bw_ent *ent, u32 len, struct bw_key *key)
@@ -330,7 +330,7 @@ static u32 bw_line(u32 off)
 	return ALIGN(off + BW_MEM_HEAD, BW_LINE) - BW_MEM_HEAD;
 }
 
-/* Say where everything goes. */
+/* Lay out the page. */
 static void bw_sum_lay(struct bw_sum *sum, const struct bw_frame *frame)
 {
 	u32 nr = sum->to - sum->from, off = offsetof(struct bw_page, data);
@@ -350,11 +350,11 @@ static void bw_sum_lay(struct bw_sum *sum, const struct bw_frame *frame)
 }
 
 /**
- * bw_sum() - what a base page of some entries takes
+ * bw_sum() - compute the size of a base page of some entries
  * @walk: the entries
- * @frame: what is in the page besides
+ * @frame: the rest of the page's content
  * @from: the first
- * @to: behind the last, at most their number
+ * @to: after the last, at most their number
  * @sum: to be filled
  */
 void bw_sum(struct bw_walk *walk, const struct bw_frame *frame, unsigned int from,
@@ -368,7 +368,7 @@ void bw_sum(struct bw_walk *walk, const struct bw_frame *frame, unsigned int fro
 	sum->to = to;
 	bw_walk_to(walk, from);
 	for (i = 0; i < nr; i += n) {
-		/* But for the first and the last, all of a base whose keys are as long. */
+		/* Except the first and the last, all entries of a base with keys of this length. */
 		n = i && bw_walk_base(walk)->key_len == sum->key_len ?
 		    bw_walk_run(walk, nr - i - 1) : 0;
 		walk->i += n;
@@ -406,7 +406,7 @@ static struct bw_key *bw_key_copy(void *to, const struct bw_key *key)
 	return to;
 }
 
-/* Fill in what is not an entry. */
+/* Fill in everything but the entries. */
 static void bw_page_lay(struct bw_page *page, const struct bw_sum *sum,
 			const struct bw_frame *frame)
 {
@@ -440,7 +440,7 @@ static void bw_page_lay(struct bw_page *page, const struct bw_sum *sum,
 		atomic_set(bw_page_taken(page), page->end);
 }
 
-/* Marks, and what fills up the last group. */
+/* Set the marks, and fill up the last group. */
 static void bw_page_mark_groups(struct bw_page *page)
 {
 	u64 *marks = (u64 *)((u8 *)page + page->off_mark);
@@ -473,8 +473,8 @@ static void bw_page_put(struct bw_page *page, unsigned int i, const struct bw_en
 }
 
 /*
- * Copy entries of the walk's base that come next, if they stand there as they will
- * here.  Returns how many.
+ * Copy the next entries of the walk's base, if they have the same form there as here.
+ * Returns how many.
  */
 static unsigned int bw_page_put_run(struct bw_page *page, unsigned int i, struct bw_walk *walk)
 {
@@ -498,12 +498,12 @@ static unsigned int bw_page_put_run(struct bw_page *page, unsigned int i, struct
 }
 
 /**
- * bw_page_fill() - make a base page
+ * bw_page_fill() - build a base page
  * @obj: memory
- * @size: its bytes, at least @sum->size; what is left is for records
+ * @size: its bytes, at least @sum->size; the rest is for records
  * @walk: the entries
- * @sum: which of them, as of bw_sum() with the same @frame
- * @frame: what is in the page besides
+ * @sum: which of them, from bw_sum() with the same @frame
+ * @frame: the rest of the page's content
  *
  * Return: the page.
  */
@@ -536,7 +536,7 @@ struct bw_page *bw_page_fill(void *obj, u32 size, struct bw_walk *walk, const st
 }
 
 /**
- * bw_page_empty() - make a base page without entries, for all keys
+ * bw_page_empty() - build a base page without entries, for all keys
  * @obj: memory
  * @size: its bytes
  * @level: of the page
@@ -557,13 +557,13 @@ struct bw_page *bw_page_empty(void *obj, u32 size, u8 level)
 }
 
 /**
- * bw_page_space() - memory beside a base page, for a record
+ * bw_page_space() - get memory beside a base page, for a record
  * @page: the page, a leaf
  * @size: bytes
  *
  * It is freed with the page.
  *
- * Return: the memory, or NULL: there is not so much left.
+ * Return: the memory, or NULL: there is not enough left.
  */
 void *bw_page_space(struct bw_page *page, u32 size)
 {

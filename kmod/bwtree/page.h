@@ -25,12 +25,12 @@ struct kvt_value;
 /* Key bytes that are compared as one number. */
 #define BW_SLICE	8u
 
-/* A chain is consolidated when it has so many records, ... */
+/* A chain is consolidated when it has this many records, ... */
 #define BW_CHAIN_LEAF	10
 #define BW_CHAIN_INNER	6
 /* ... and never has more than this. */
 #define BW_CHAIN_MAX	32
-/* Records that steps of changes of structure may need at the end. */
+/* Records that changes of structure may still need then. */
 #define BW_CHAIN_SPARE	4
 /* What a leaf's space has at its end. */
 #define BW_SPACE_TAKEN	8u
@@ -43,19 +43,19 @@ struct kvt_value;
 /* Slices are searched in groups of a cache line; each full group has a mark. */
 #define BW_GROUP	8u
 #define BW_LINE		64u
-/* What stands in front of a record in its allocation. */
+/* What precedes a record in its allocation. */
 #define BW_MEM_HEAD	16u
-/* Lines of a base page that are fetched at once: header, keys, marks of usual pages. */
+/* Lines of a base page to prefetch at once: header, keys and marks of usual pages. */
 #define BW_HEAD_LINES	5u
 
-/* A key that is kept: its first bytes as a number, the others behind it. */
+/* A stored key: its first bytes as a number, followed by the others. */
 struct bw_key {
-	u64 head;			/* big-endian, filled up with zeros */
+	u64 head;			/* big-endian, padded with zeros */
 	u16 len;
 	u8 tail[];			/* from the ninth byte on */
 };
 
-/* A key that is looked for. */
+/* A wanted key. */
 struct bw_want {
 	u64 head;
 	const u8 *tail;
@@ -71,27 +71,27 @@ enum bw_kind {
 	BW_TERM_ADD,
 	BW_TERM_DEL,
 	/* Of both. */
-	BW_SPLIT,			/* from high on, it is the right sibling's */
-	BW_MERGE,			/* the right sibling's content is this page's, too */
-	BW_REMOVE,			/* nothing is this page's any more */
+	BW_SPLIT,			/* keys from high on are the right sibling's */
+	BW_MERGE,			/* this page also has the right sibling's content */
+	BW_REMOVE,			/* this page has nothing any more */
 };
 
 #define BW_OWN		BIT(0)		/* of a record: it is an allocation of its own */
 #define BW_MERGED	BIT(1)		/* of a page: there is a BW_MERGE in its chain */
-#define BW_MARKED	BIT(2)		/* of a page: one of its terms is about to go */
+#define BW_MARKED	BIT(2)		/* of a page: one of its terms is marked */
 #define BW_SAME		BIT(3)		/* of a record: its base has the key, at @at */
 #define BW_OF_PAGE	(BW_MERGED | BW_MARKED)
 
 /*
- * What every record begins with.  A page is the newest of its records, and what
- * it says here holds for the page: what the page would be if it were consolidated.
+ * The beginning of every record.  A page is its newest record, whose fields describe the
+ * page as if it were consolidated.
  */
 struct bw_rec {
 	u8 kind;
 	u8 level;			/* 0: leaf */
-	u8 depth;			/* records in front of base pages, this included */
+	u8 depth;			/* records before base pages, including this one */
 	u8 flags : 4;
-	u8 round : 4;			/* of the worker, when the page's last change came */
+	u8 round : 4;			/* of the worker, at the page's last change */
 	u16 nr;				/* entries of the page */
 	u16 at;				/* where the record's key belongs in its base */
 	u32 right;			/* sibling; BW_ROOT: there is none */
@@ -101,14 +101,14 @@ struct bw_rec {
 	struct bw_rec *next;		/* older */
 };
 
-/* A change of one entry.  Of leaves these stand beside the base page. */
+/* A change of one entry; in leaves, beside the base page. */
 struct bw_delta {
 	struct bw_rec rec;
 	unsigned long load;		/* a value, or a child's id */
 	struct bw_key key;
 };
 
-/* A change of an index term: from @from to @to @load is the child now. */
+/* A change of an index term: from @from to @to, the child is now @load. */
 struct bw_term {
 	const struct bw_key *from;
 	const struct bw_key *to;	/* NULL: no end */
@@ -128,13 +128,13 @@ struct bw_merge {
 
 struct bw_map;
 
-/* What it froze may be freed, once it is another page's, while this is still found. */
+/* Once another page has it, the frozen chain may be freed while this is still found. */
 struct bw_remove {
 	struct bw_rec rec;
 	u32 id;
-	u32 left;			/* a page at its left, that stays as long as this */
+	u32 left;			/* a page to its left, which stays as long as this */
 	struct bw_map *map;
-	/* For whoever destroys the tree: */
+	/* For destroying the tree: */
 	bool merged;			/* @rec.next belongs to another page */
 	struct bw_key low;		/* the page's first */
 };
@@ -145,8 +145,8 @@ struct bw_remove {
  *	| header | high | low | prefix | mark[] | slice[] load[] | len[] | tail[] | tails | space
  *									   taken |
  *
- * Keys have the prefix in common; what follows it is a slice, compared as a number,
- * and a tail.  Lengths are only kept if they differ, tails if there are any.
+ * Keys share the prefix.  After it they have a slice, compared as a number, and a tail.
+ * Lengths are stored only if they differ, tails only if there are any.
  *
  * A search waits for memory twice: for the beginning of the page, whose lines are
  * fetched together, and for a group of slices with its loads.  Groups begin with a
@@ -205,8 +205,8 @@ static inline const u64 *bw_page_mark(const struct bw_page *page)
 }
 
 /*
- * Fetch into the second level of the cache: more such loads are under way at once than
- * into the first, for which a processor has some dozen places.
+ * Prefetch into the second-level cache: a processor can have more such loads in flight than
+ * into the first level, for which it has about a dozen places.
  */
 static __always_inline void bw_prefetch_far(const void *p)
 {
@@ -214,8 +214,8 @@ static __always_inline void bw_prefetch_far(const void *p)
 }
 
 /*
- * Fetch the beginning of a base page.  What does not stand where an allocation begins is
- * a record beside one, which usually takes 4 KiB: fetch that.
+ * Prefetch the beginning of a base page.  A record that is not at the beginning of an
+ * allocation is beside a page, which usually has 4 KiB: prefetch that page.
  */
 static __always_inline void bw_prefetch(const struct bw_rec *rec)
 {
@@ -230,7 +230,7 @@ static __always_inline void bw_prefetch(const struct bw_rec *rec)
 		prefetch((const u8 *)at + i * BW_LINE);
 }
 
-/* Fetch all of a page of which it is not known yet how long it is. */
+/* Prefetch all of a page whose length is not yet known. */
 static __always_inline void bw_prefetch_page(const struct bw_rec *rec, u32 size)
 {
 	unsigned long at = (unsigned long)rec - BW_MEM_HEAD, end;
@@ -241,7 +241,7 @@ static __always_inline void bw_prefetch_page(const struct bw_rec *rec, u32 size)
 		bw_prefetch_far((const void *)at);
 }
 
-/* Fetch a leaf's records: usually they stand one in front of the other. */
+/* Prefetch a leaf's records, which usually precede each other in memory. */
 static __always_inline void bw_prefetch_chain(const struct bw_rec *top)
 {
 	unsigned int i, depth = min_t(unsigned int, top->depth, BW_CHAIN_LEAF);
@@ -250,14 +250,14 @@ static __always_inline void bw_prefetch_chain(const struct bw_rec *top)
 		prefetch((const u8 *)top - i * BW_LINE);
 }
 
-/* Fetch slices and loads of a group of a leaf. */
+/* Prefetch slices and loads of a group of a leaf. */
 static __always_inline void bw_prefetch_group(const struct bw_page *page, unsigned int group)
 {
 	prefetch(bw_page_at(page, page->off_slice + group * BW_LINE));
 	prefetch(bw_page_at(page, page->off_load + group * BW_LINE));
 }
 
-/* Where a leaf says where the next record goes. */
+/* Where a leaf stores the place of its next record. */
 static inline atomic_t *bw_page_taken(struct bw_page *page)
 {
 	return (atomic_t *)((u8 *)page + ALIGN_DOWN(page->size, 8)) - 2;
@@ -287,7 +287,7 @@ static inline u32 bw_page_len(const struct bw_page *page, unsigned int i)
 	return ((const u16 *)bw_page_at(page, page->off_len))[i];
 }
 
-/* The bytes behind prefix and slice. */
+/* The bytes after prefix and slice. */
 static inline const u8 *bw_page_tail(const struct bw_page *page, unsigned int i)
 {
 	if (!page->tails)
@@ -321,7 +321,7 @@ static inline struct bw_want bw_want_key(const struct bw_key *key)
 	return (struct bw_want) { .head = key->head, .tail = key->tail, .len = key->len };
 }
 
-/* Eight bytes of a key from @at on, filled up with zeros. */
+/* Eight bytes of a key from @at on, padded with zeros. */
 static inline u64 bw_want_slice(const struct bw_want *want, u32 at)
 {
 	u64 next;
@@ -343,7 +343,7 @@ static inline int bw_order(u64 a, u64 b)
 	return a < b ? -1 : a > b;
 }
 
-/* Compare what is looked for with a key. */
+/* Compare a wanted key with a stored one. */
 static inline int bw_cmp(const struct bw_want *want, const struct bw_key *key)
 {
 	u32 common = min_t(u32, want->len, key->len);
@@ -370,7 +370,7 @@ static inline u32 bw_key_size(u32 len)
 	return ALIGN(sizeof(struct bw_key) + (len > BW_SLICE ? len - BW_SLICE : 0), 8);
 }
 
-/* Bytes that a key takes behind a structure that ends with it. */
+/* Bytes that a key adds to a structure that ends with it. */
 static inline u32 bw_key_tail(u32 len)
 {
 	return len > BW_SLICE ? len - BW_SLICE : 0;
@@ -384,10 +384,10 @@ static inline void bw_key_set(struct bw_key *key, const struct bw_want *want)
 		memcpy(key->tail, want->tail, want->len - BW_SLICE);
 }
 
-/* An entry of a page: key and load, wherever they stand. */
+/* An entry of a page: key and load, wherever they are. */
 struct bw_ent {
 	const u8 *prefix;
-	const u8 *tail;			/* behind prefix and slice */
+	const u8 *tail;			/* after prefix and slice */
 	u64 slice;
 	unsigned long load;
 	u16 prefix_len;
@@ -403,7 +403,7 @@ struct bw_part {
 	const struct bw_page *base;
 	const struct bw_key *low;	/* what it covers */
 	const struct bw_key *high;
-	u16 begin;			/* of the base what is not another page's */
+	u16 begin;			/* entries of the base that belong to this page */
 	u16 end;
 	u8 nr;
 	const struct bw_delta *delta[BW_CHAIN_MAX];
@@ -419,13 +419,13 @@ struct bw_walk {
 	u16 i;
 };
 
-/* Whose entries come next, unless a record's do. */
+/* The base with the next entries, unless a record is next. */
 static inline const struct bw_page *bw_walk_base(const struct bw_walk *walk)
 {
 	return walk->part[walk->p].base;
 }
 
-/* Some entries of a walk, and what a base page of them takes. */
+/* Some entries of a walk, and the size of a base page of them. */
 struct bw_sum {
 	unsigned int from, to;
 	u32 prefix_len;
@@ -433,7 +433,7 @@ struct bw_sum {
 	u32 tails;			/* bytes */
 	u32 bytes;			/* of its content */
 	struct bw_ent first;
-	/* Where everything goes. */
+	/* The layout. */
 	u32 off_low;
 	u32 off_prefix;
 	u32 off_mark;
@@ -444,13 +444,13 @@ struct bw_sum {
 	u32 size;			/* of the page, without space */
 };
 
-/* What a base page is to be besides its entries. */
+/* A base page's properties besides its entries. */
 struct bw_frame {
 	u8 level;
 	u32 right;
 	const struct bw_key *low;
 	const struct bw_key *high;
-	const struct bw_want *mark;	/* the term that is about to go, or NULL */
+	const struct bw_want *mark;	/* the marked term, or NULL */
 };
 
 /* page.c */

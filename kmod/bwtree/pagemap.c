@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The mapping table.  It grows by an exchange of a pointer that was NULL, and never
- * shrinks.  Free ids are a list through their entries, whose head counts how often
- * it changed, so that one that came back is told from one that stayed.
+ * The mapping table.  It grows by exchanging a pointer that was NULL, and never shrinks.
+ * Free ids form a list through their entries.  Its head counts its changes, to tell an
+ * id that came back from one that stayed (ABA).
  */
 #include <linux/err.h>
 #include <linux/slab.h>
@@ -11,7 +11,7 @@
 #include "compat.h"
 
 /**
- * bw_map_new() - make a mapping table with no id but BW_ROOT
+ * bw_map_new() - create a mapping table with only the id BW_ROOT
  *
  * Context: may sleep.
  *
@@ -37,7 +37,7 @@ struct bw_map *bw_map_new(void)
 }
 
 /**
- * bw_map_put() - give up a reference
+ * bw_map_put() - drop a reference
  * @map: the table; the last reference frees it
  */
 void bw_map_put(struct bw_map *map)
@@ -54,7 +54,7 @@ void bw_map_put(struct bw_map *map)
 	kfree(map);
 }
 
-/* Charge, allocate and publish a piece, unless another does. */
+/* Charge, allocate and publish a piece, unless another thread does. */
 static int bw_map_piece(struct bw_tree *tree, void **where, size_t size, gfp_t gfp)
 {
 	void *piece, *expect = NULL;
@@ -150,7 +150,7 @@ KVT_EXPORT_FOR_TESTS(bw_id_alloc);
 /**
  * bw_id_free() - give an id back
  * @map: the table
- * @id: whose page nobody can have a link to
+ * @id: the id; nobody can have a link to its page
  */
 void bw_id_free(struct bw_map *map, u32 id)
 {

@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Iterators.  The position is a key (see struct kvt_iter); within one RCU read section
- * the iterator also keeps a piece of a page, its records in order.  Before each result
- * it looks whether the page is still the same; if not, it reads the part that is to
- * come anew.
+ * Iterators.  The position is a key (see struct kvt_iter).  Within one RCU read section the
+ * iterator also keeps a piece of a page, its records in order.  Before each result it checks
+ * that the page is still the same; if not, it reads the rest anew.
  */
 #include <linux/err.h>
 
 #include "bwtree.h"
 
-/* Pages looked at in one call. */
+/* Pages to visit in one call. */
 #define BW_ITER_WORK	64
 
-/* So many values that come are being fetched. */
+/* How many values to prefetch. */
 #define BW_ITER_AHEAD	48
-/* So many of the first are fetched nearer besides: see bw_iter_fetch_near(). */
+/* How many of these also into the first-level cache: see bw_iter_fetch_near(). */
 #define BW_ITER_NEAR	16
-/* So many pairs are delivered between two steps to the next page. */
+/* How many pairs to return between two steps to the next page. */
 #define BW_ITER_STRIDE	16
 
-/* What of the next page is being fetched. */
+/* What to prefetch of the next page. */
 enum bw_ahead {
 	BW_AHEAD_ENTRY,
 	BW_AHEAD_TOP,
 	BW_AHEAD_BASE,
 	BW_AHEAD_LINES,
-	BW_AHEAD_NONE,		/* nothing: there is none, or it is about to go */
+	BW_AHEAD_NONE,		/* nothing: there is none, or it is being removed */
 };
 
 static struct bw_iter *bw_iter(struct kvt_iter *iter)
@@ -36,9 +35,9 @@ static struct bw_iter *bw_iter(struct kvt_iter *iter)
 static const u8 bw_infinity[KVTREE_KEY_MAX] = { [0 ... KVTREE_KEY_MAX - 1] = 0xff };
 
 /*
- * The key where what is to come begins: what is not less forward, what is less
- * backward.  It may be the position with one byte more, or with another last byte:
- * @undo says which, and is to be counted down again.
+ * The key at which the rest begins: keys not less than it forward, keys less than it
+ * backward.  It may be the position with one more byte, or with another last byte:
+ * @undo says which, to be decremented again.
  */
 static struct bw_want bw_iter_want(struct kvt_iter *iter, u8 **undo)
 {
@@ -62,7 +61,7 @@ static struct bw_want bw_iter_want(struct kvt_iter *iter, u8 **undo)
 	return bw_want(iter->key, len);
 }
 
-/* Fetch slices and loads of a base, of some entries from one on. */
+/* Prefetch slices and loads of some entries of a base. */
 static void bw_iter_fetch_lines(const struct bw_page *base, unsigned int from, unsigned int nr)
 {
 	unsigned int i, end = DIV_ROUND_UP(from + min(nr, base->rec.nr - from), BW_GROUP);
@@ -73,7 +72,7 @@ static void bw_iter_fetch_lines(const struct bw_page *base, unsigned int from, u
 	}
 }
 
-/* Fetch more of the next page forward.  What it is will be read again when its turn comes. */
+/* Prefetch more of the next page forward, which will be read again when its turn comes. */
 static void bw_iter_fetch_next(struct bw_iter *it)
 {
 	const struct bw_rec *top;
@@ -111,7 +110,7 @@ static void bw_iter_fetch_next(struct bw_iter *it)
 	it->stage++;
 }
 
-/* Fetch values until so many that come are being fetched. */
+/* Prefetch values up to the number wanted. */
 static void bw_iter_fetch(struct bw_iter *it)
 {
 	const struct bw_page *base = it->ahead;
@@ -143,9 +142,9 @@ static void bw_iter_fetch(struct bw_iter *it)
 }
 
 /*
- * Fetch some values that come next into the first level of the cache.  Usually they are
- * in the second; but there are processors that for a while leave out fetching into that,
- * after loads of which they could foretell nothing.
+ * Prefetch some of the next values into the first-level cache.  They are usually in the
+ * second, but after unpredictable loads some processors ignore prefetches into that for a
+ * while.
  */
 static void bw_iter_fetch_near(const struct bw_iter *it, unsigned int nr)
 {
@@ -158,7 +157,7 @@ static void bw_iter_fetch_near(const struct bw_iter *it, unsigned int nr)
 		kvt_value_prefetch((void *)loads[i]);
 }
 
-/* So many pairs were delivered. */
+/* Account for returned pairs. */
 static noinline void bw_iter_ahead(struct bw_iter *it, unsigned int nr)
 {
 	bw_iter_fetch(it);
@@ -171,7 +170,7 @@ static noinline void bw_iter_ahead(struct bw_iter *it, unsigned int nr)
 		bw_iter_fetch_next(it);
 }
 
-/* A page was read: where is the next one forward, unless it is another piece of this one? */
+/* A page was read: find the next one forward, unless that is another piece of this page. */
 static void bw_iter_begin(struct bw_iter *it, const struct bw_rec *top)
 {
 	struct bw_tree *tree = bw_tree(it->iter.index);
@@ -187,7 +186,7 @@ static void bw_iter_begin(struct bw_iter *it, const struct bw_rec *top)
 }
 
 /*
- * The position is the first key of the right sibling: read that, without a way down.
+ * The position is the first key of the right sibling: read that page without a descent.
  * False: its removal has begun.
  */
 static bool bw_iter_go_right(struct bw_iter *it)
@@ -205,7 +204,7 @@ static bool bw_iter_go_right(struct bw_iter *it)
 	bw_iter_begin(it, top);
 	it->at = 0;
 	it->at_delta = 0;
-	/* Usually that is where fetching is. */
+	/* Usually prefetching is there already. */
 	if (it->ahead != it->part.base) {
 		it->ahead = it->part.base;
 		it->ahead_at = 0;
@@ -216,7 +215,7 @@ static bool bw_iter_go_right(struct bw_iter *it)
 	return true;
 }
 
-/* The leaf is found: fetch what leads to its values from the position on. */
+/* The leaf is found: prefetch what leads to its values from the position on. */
 static void bw_iter_fetch_first(const struct bw_iter *it, const struct bw_page *base,
 				const struct bw_want *want)
 {
@@ -226,7 +225,7 @@ static void bw_iter_fetch_first(const struct bw_iter *it, const struct bw_page *
 		bw_iter_fetch_lines(base, from, min(it->budget, base->rec.nr - from));
 }
 
-/* Read the piece of a page where the position is. */
+/* Read the piece of a page that has the position. */
 static int bw_iter_load(struct bw_iter *it)
 {
 	struct bw_tree *tree = bw_tree(it->iter.index);
@@ -264,7 +263,7 @@ static int bw_iter_load(struct bw_iter *it)
 	return ret;
 }
 
-/* Go on in the next page of the iterator's direction.  False: there is none. */
+/* Continue in the next page in the iterator's direction.  False: there is none. */
 static bool bw_iter_leave(struct bw_iter *it)
 {
 	struct kvt_iter *iter = &it->iter;
@@ -292,7 +291,7 @@ static bool bw_iter_entry(struct bw_iter *it, struct bw_ent *ent)
 	return bw_part_next(&it->part, &it->at, &it->at_delta, ent);
 }
 
-/* The position becomes the key of an entry of the base, whose prefix it has. */
+/* Set the position to the key of an entry of the base, whose prefix it has. */
 static void bw_iter_set(struct kvt_iter *iter, const struct bw_page *base, unsigned int i)
 {
 	u64 slice = bw_page_slice(base)[i];
@@ -301,7 +300,7 @@ static void bw_iter_set(struct kvt_iter *iter, const struct bw_page *base, unsig
 	iter->len = bw_page_len(base, i);
 	if (iter->len > BW_SLICE)
 		put_unaligned_be64(slice, iter->key + at);
-	/* In one piece: who copies a short key at once waits for the last store only. */
+	/* In one store, so that an immediate copy of a short key need not wait for several. */
 	if (at < BW_SLICE)
 		put_unaligned_be64(base->prefix_head | slice >> (8 * at), iter->key);
 	if (iter->len > at + BW_SLICE)
@@ -310,7 +309,7 @@ static void bw_iter_set(struct kvt_iter *iter, const struct bw_page *base, unsig
 	iter->bound = KVT_AFTER;
 }
 
-/* Deliver entries of the base. */
+/* Return entries of the base. */
 static unsigned int bw_iter_run(struct bw_iter *it, struct kvt_pair *pairs, unsigned int max)
 {
 	const struct bw_page *base = it->part.base;
@@ -330,7 +329,7 @@ static unsigned int bw_iter_run(struct bw_iter *it, struct kvt_pair *pairs, unsi
 	return nr;
 }
 
-/* Do entries of the base come next, and up to where?  Their prefix becomes the position's. */
+/* Whether entries of the base are next, and up to where.  Set the position's prefix to theirs. */
 static bool bw_iter_start_run(struct bw_iter *it)
 {
 	const struct bw_part *part = &it->part;

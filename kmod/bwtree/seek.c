@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The way down, and lookups. */
+/* Descent and lookups. */
 #include <linux/err.h>
 
 #include "bwtree.h"
@@ -18,7 +18,7 @@ static bool bw_spend(unsigned int *budget)
 }
 
 enum bw_frozen {
-	BW_FROZEN_TRUE,		/* what is below the record is still the truth */
+	BW_FROZEN_TRUE,		/* what is below the record is still valid */
 	BW_FROZEN_MOVED,	/* it belongs to the page at->id now */
 	BW_FROZEN_STALE,	/* restart from the root */
 };
@@ -73,7 +73,7 @@ static int bw_needs(struct bw_at *at, enum bw_help_kind kind, u8 level,
 	return BW_NEEDS_HELP;
 }
 
-/* Must the writer finish the removal of the child first? */
+/* Whether the writer must finish the removal of the child first. */
 static bool bw_child_is_marked(const struct bw_rec *top, u32 child)
 {
 	return top->flags & BW_MARKED && bw_page_load(top->base, top->base->marked) == child;
@@ -260,15 +260,15 @@ void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned 
 	}
 }
 
-/* A lookup of the longest key that another begins with. */
+/* A lookup of the longest stored prefix of a key. */
 struct bw_prefix {
 	struct bw_tree *tree;
 	const u8 *key;
-	struct bw_want want;		/* the longest beginning of the key that is left */
-	/* The piece of a leaf where that is, ... */
+	struct bw_want want;		/* the longest prefix that is left */
+	/* The piece of a leaf that covers it, ... */
 	struct bw_part part;
 	u32 common;			/* ... what the key has in common with its first key ... */
-	u32 least;			/* ... and the shortest beginning that it covers */
+	u32 least;			/* ... and the shortest prefix that it covers */
 	/* A page above it, and the first key of that. */
 	u32 above_id;
 	const struct bw_key *above_low;
@@ -280,8 +280,8 @@ static void bw_prefix_cut(struct bw_prefix *p, u32 len)
 }
 
 /*
- * Find the piece of a leaf where the longest beginning is that is left: from the page above
- * the last one on, if that covers it.  0 or -EBUSY.
+ * Find the piece of a leaf that covers the longest prefix left, starting from the page above
+ * the last one if that covers it.  0 or -EBUSY.
  */
 static int bw_prefix_seek(struct bw_prefix *p)
 {
@@ -327,14 +327,14 @@ static bool bw_part_upto(const struct bw_part *part, const struct bw_want *want,
 	return bw_part_prev(part, &i, &d, ent);
 }
 
-/* The longest beginning in the piece; NULL: shorter ones are left, or none if @least is 0. */
+/* The longest prefix in the piece; NULL: shorter ones are left, or none if @least is 0. */
 static struct kvt_value *bw_prefix_look(struct bw_prefix *p)
 {
 	struct bw_ent ent;
 	u32 len;
 
 	while (p->want.len >= p->least && bw_part_upto(&p->part, &p->want, &ent)) {
-		/* The entry has no less in common with the key than the first one has. */
+		/* The entry has at least as much in common with the key as the first one. */
 		len = bw_common(&ent, &p->want, p->common);
 		if (len == ent.len)
 			return (struct kvt_value *)ent.load;

@@ -179,10 +179,10 @@ int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 }
 
 /**
- * bw_clear_way() - finish all changes of structure on the way to a key
+ * bw_clear_way() - finish all changes of structure on the path to a key
  * @tree: the tree
  * @want: the key, valid until this returns
- * @level: where the way ends
+ * @level: where the path ends
  * @gfp: how to allocate
  *
  * Context: as bw_run().

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of records: base pages, and those that do not stand beside one.
+ * Memory of records: base pages, and records that are not beside one.
  *
  * The quota is charged with base pages, and with records of keys that are too long
  * to stand beside one, when they are published.  It is not with records of changes
@@ -19,7 +19,7 @@
 #include "compat.h"
 #include "core/mem.h"
 
-/* In front of every object. */
+/* Precedes every object. */
 struct bw_mem {
 	struct llist_node retire;
 	u32 size;			/* of the allocation */
@@ -36,7 +36,7 @@ static struct bw_mem *bw_mem(const void *obj)
  * bw_mem_alloc() - memory for a record
  * @size: bytes
  * @gfp: how to allocate
- * @usable: set to the bytes that there are, or NULL
+ * @usable: set to the bytes available, or NULL
  *
  * Return: the memory, or NULL.
  */
@@ -50,7 +50,7 @@ void *bw_mem_alloc(size_t size, gfp_t gfp, u32 *usable)
 		mem = kvt_mem_pages(size, gfp);
 	} else {
 		size = kmalloc_size_roundup(size);
-		/* Pages in a row cannot be waited for. */
+		/* Do not wait for contiguous pages. */
 		mem = gfp & __GFP_NOFAIL ? kvmalloc(size, gfp) : kmalloc(size, gfp | __GFP_NOWARN);
 	}
 	if (!mem)
@@ -64,7 +64,7 @@ void *bw_mem_alloc(size_t size, gfp_t gfp, u32 *usable)
 
 /**
  * bw_mem_free() - free a record that nobody has seen
- * @obj: of bw_mem_alloc(), or NULL
+ * @obj: from bw_mem_alloc(), or NULL
  */
 void bw_mem_free(void *obj)
 {
@@ -73,7 +73,7 @@ void bw_mem_free(void *obj)
 }
 
 /**
- * bw_mem_size() - what a record is charged with, unless the limit does not allow it
+ * bw_mem_size() - bytes to charge for a record, unless the limit forbids it
  * @obj: of bw_mem_alloc()
  *
  * Return: bytes.
@@ -84,10 +84,10 @@ u32 bw_mem_size(const void *obj)
 }
 
 /**
- * bw_charge() - charge what is about to be published
+ * bw_charge() - charge memory before publishing it
  * @tree: the tree
  * @level: of the page
- * @bytes: how much; less than 0 to give back
+ * @bytes: how much; negative to give back
  *
  * Return: 0 or -EDQUOT.
  */
@@ -122,7 +122,7 @@ void bw_uncharge(struct bw_tree *tree, u8 level, s64 bytes)
 }
 
 /**
- * bw_charge_obj() - charge a record that is about to be published
+ * bw_charge_obj() - charge a record before publishing it
  * @tree: the tree
  * @level: of the page
  * @obj: of bw_mem_alloc(), charged or not
@@ -154,14 +154,14 @@ void bw_uncharge_obj(struct bw_tree *tree, u8 level, void *obj)
 }
 
 /**
- * bw_charge_instead() - charge a record that takes the place of others
+ * bw_charge_instead() - charge a record that replaces others
  * @tree: the tree
  * @level: of the page
  * @obj: of bw_mem_alloc()
- * @had: what the others are charged with
- * @pass: the limit refuses nothing: then it is charged no more than they were
+ * @had: what the others are charged
+ * @pass: ignore the limit; at the limit the record is charged no more than they were
  *
- * What it is charged with less than @had is not given back yet.
+ * If the charge is less than @had, the difference is not given back yet.
  *
  * Return: 0 or -EDQUOT.
  */
@@ -193,7 +193,7 @@ void bw_uncharge_instead(struct bw_tree *tree, u8 level, void *obj, u32 had)
 }
 
 /**
- * bw_charged() - what a record is charged with
+ * bw_charged() - bytes charged for a record
  * @obj: of bw_mem_alloc()
  *
  * Return: bytes.
@@ -216,7 +216,7 @@ void bw_count_page(struct bw_tree *tree, u8 level, int nr)
 }
 
 /**
- * bw_mem_retire() - free a record that somebody may have come across
+ * bw_mem_retire() - free a record that somebody may have seen
  * @tree: the tree
  * @obj: of bw_mem_alloc(), not charged
  */
@@ -227,7 +227,7 @@ void bw_mem_retire(struct bw_tree *tree, void *obj)
 	kvt_reclaim_retire(tree->index.env.reclaim, KVT_GARBAGE_LEAF, &mem->retire, mem->size);
 }
 
-/* Where the allocation of a record begins. */
+/* The beginning of a record's allocation. */
 static void *bw_rec_obj(const struct bw_rec *rec)
 {
 	switch (rec->kind) {
@@ -240,7 +240,7 @@ static void *bw_rec_obj(const struct bw_rec *rec)
 }
 
 /**
- * bw_count_record() - count the memory of a record that stands beside no base page
+ * bw_count_record() - count the memory of a record that is not beside a base page
  * @tree: the tree
  * @rec: any record that is an allocation of its own
  * @sign: 1: it comes; -1: it goes
@@ -251,7 +251,7 @@ void bw_count_record(const struct bw_tree *tree, const struct bw_rec *rec, int s
 		bw_nr_add(tree, BW_NR_RECORD_BYTES, sign * (s64)bw_mem_size(bw_rec_obj(rec)));
 }
 
-/* The next of all records of a chain; @other: of what was merged into it. */
+/* The next record of a chain; @other: of what was merged into it. */
 static struct bw_rec *bw_chain_next(const struct bw_rec *rec, struct bw_rec **other)
 {
 	struct bw_rec *next = rec->next;
@@ -266,7 +266,7 @@ static struct bw_rec *bw_chain_next(const struct bw_rec *rec, struct bw_rec **ot
 }
 
 /**
- * bw_chain_bytes() - what a chain is charged with
+ * bw_chain_bytes() - bytes charged for a chain
  * @rec: its newest record
  *
  * Return: bytes.
@@ -311,7 +311,7 @@ void bw_chain_free(struct bw_tree *tree, struct bw_rec *rec)
 	void *obj, *base = NULL;
 	u8 level = rec->level;
 
-	/* Records beside a base page go with it: bases last. */
+	/* Records beside a base page are freed with it, so free bases last. */
 	bw_uncharge(tree, level, bw_chain_bytes(rec));
 	for (; rec; rec = next) {
 		next = bw_chain_next(rec, &other);
@@ -375,12 +375,12 @@ void bw_memory_register(struct bw_tree *tree)
 }
 
 /**
- * bw_stock_get() - look at an object that was allocated before
+ * bw_stock_get() - get an object that was allocated before
  * @stock: the stock
- * @slot: which
+ * @slot: its slot
  * @size: bytes that it must have
  *
- * Return: the object, still the stock's; or NULL, and the stock knows what it lacks.
+ * Return: the object, still the stock's; or NULL, and the stock records what it lacks.
  */
 void *bw_stock_get(struct bw_stock *stock, enum bw_slot slot, u32 size)
 {
@@ -407,11 +407,11 @@ void *bw_stock_take(struct bw_stock *stock, enum bw_slot slot)
 }
 
 /**
- * bw_stock_has_ids() - whether there are so many ids
+ * bw_stock_has_ids() - check whether the stock has enough ids
  * @stock: the stock
  * @nr: how many, at most BW_STOCK_IDS
  *
- * Return: false, and the stock knows what it lacks.
+ * Return: true; or false, and the stock records what it lacks.
  */
 bool bw_stock_has_ids(struct bw_stock *stock, u8 nr)
 {
@@ -460,7 +460,7 @@ int bw_stock_fill(struct bw_tree *tree, struct bw_stock *stock)
 }
 
 /**
- * bw_stock_drop() - free what is left of a stock
+ * bw_stock_drop() - free the rest of a stock
  * @tree: the tree
  * @stock: the stock
  */

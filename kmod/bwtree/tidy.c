@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The worker: looks through the mapping table for pages that have records and are not
- * changed any more, for short ones that whoever made them short has not merged, and for
- * merges that whoever began them has not finished.
+ * The worker: walks the mapping table for pages with records that nobody changes any more, for
+ * short pages that should have been merged, and for merges that were not finished.
  */
 #include <linux/err.h>
 #include <linux/jiffies.h>
@@ -12,28 +11,28 @@
 
 #include "bwtree.h"
 
-/* Between two rounds of the worker. */
+/* The time between two rounds of the worker. */
 #define BW_TIDY_DELAY	msecs_to_jiffies(250)
 
-/* While there is no memory it is longer each time: at most by 2 to so many. */
+/* Without memory it doubles each time, at most this often. */
 #define BW_TIDY_DELAYS	4
 
-/* More than it takes to merge all of a tree that nobody changes, level by level. */
+/* More rounds than it takes to merge a whole idle tree, level by level. */
 #define BW_SWEEP_ROUNDS	32
 
-/* What is known of a page that is to be looked after. */
+/* What is known of a page that needs care. */
 struct bw_care {
 	u32 id;
 	u8 level;
-	bool finish;		/* one of its terms is about to go */
+	bool finish;		/* one of its terms is marked */
 	bool tidy;		/* it has records */
 	bool fold;		/* it is short */
-	bool young;		/* some that were looked at have records that are too new */
+	bool young;		/* some of those examined have records that are too new */
 	u32 len;		/* of its first key */
 	u8 key[KVTREE_KEY_MAX];
 };
 
-/* Does a page need care?  Those whose last record came in @round do not. */
+/* Whether a page needs care.  Not if its last record came in @round. */
 static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
 {
 	struct bw_rec *top = bw_load_any(tree, care->id);
@@ -91,10 +90,10 @@ static int bw_care_take(struct bw_tree *tree, struct bw_care *care, gfp_t gfp)
 }
 
 /*
- * Once through the mapping table, from @care->id on, until there is no memory: then
- * @care->id is where to go on.  What it allocates is charged as what it replaces was, to a
- * group that may be at its limit.  There, and on a machine that is short of memory, nothing
- * is gained by trying hard, page after page: it can wait.
+ * Walk the mapping table once, from @care->id on, or until there is no memory: then
+ * @care->id is where to continue.  Allocations are charged like what they replace, to a
+ * cgroup that may be at its limit.  There, and on a machine that lacks memory, trying hard for
+ * page after page gains nothing: this can wait.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -114,7 +113,7 @@ static int bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
 		rcu_read_lock();
 		needed = bw_care_look(tree, care, all);
 		rcu_read_unlock();
-		/* If it fails, it is looked at again: see bw_do_help(). */
+		/* If it fails, the page is examined again: see bw_do_help(). */
 		err = needed ? bw_care_take(tree, care, gfp) : 0;
 		care->id = care->id + 1 < end ? care->id + 1 : 0;
 		cond_resched();
@@ -156,7 +155,7 @@ static void bw_work(struct work_struct *work)
 				   BW_TIDY_DELAY << tree->delays);
 	else
 		WRITE_ONCE(tree->asleep, true);
-	/* Pairs with bw_tidy_later(): one of the two sees what the other wrote. */
+	/* Pairs with bw_tidy_later(): one of the two sees the other's write. */
 	smp_mb();
 	if (READ_ONCE(tree->asleep) && READ_ONCE(tree->busy))
 		bw_tidy_later(tree);
@@ -181,7 +180,7 @@ void bw_tidy_later(struct bw_tree *tree)
 }
 
 /**
- * bw_tidy_init() - get the worker of a tree ready
+ * bw_tidy_init() - prepare the worker of a tree
  * @tree: the tree
  */
 void bw_tidy_init(struct bw_tree *tree)
@@ -191,8 +190,8 @@ void bw_tidy_init(struct bw_tree *tree)
 }
 
 /**
- * bw_tidy_exit() - stop the worker of a tree that nobody changes any more
- * @tree: the tree
+ * bw_tidy_exit() - stop the worker of a tree
+ * @tree: the tree, which nobody changes any more
  */
 void bw_tidy_exit(struct bw_tree *tree)
 {
