@@ -271,7 +271,7 @@ static void a_recount_ends_when_it_is_told(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, seen);
 }
 
-/* Blocks of the smallest extent: see selftests/durable_room.c. */
+/* Blocks of the smallest extent: see selftests/durable/durable_room.c. */
 #define LW_EXTENT	32
 /* Workers, which each have a smaller one. */
 #define LW_SAVERS	8

@@ -23,7 +23,7 @@ PARTS=()
 measure_user()
 {
 	run_logged "$LOGS/build.log" 'bench: building' '' \
-		make -C "$TOP/tools/testing" -j "$JOBS" OUTPUT="$OUT" kvt-bench
+		make -C "$TOP/selftests/user" -j "$JOBS" OUTPUT="$OUT" kvt-bench
 	# It shows what it does on a terminal.
 	# shellcheck disable=SC2086 # several options
 	"$OUT/kvt-bench" --json "$LOGS/user.json" ${BENCH_ARGS:-}

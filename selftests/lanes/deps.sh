@@ -71,10 +71,10 @@ main_packages()
 		echo 'debian-archive-keyring debootstrap make util-linux';;
 	user)
 		echo "$build_packages"
-		user_packages tools/testing;;
+		user_packages selftests/user;;
 	bench)
 		echo "$build_packages $kernel_packages"
-		user_packages tools/testing;;
+		user_packages selftests/user;;
 	lint)
 		echo "$build_packages $kernel_packages sparse shellcheck
 			python3-venv"

@@ -102,8 +102,8 @@ main()
 	library jansson 2.1
 	expect tools/bench/stock ' -c ' '-gt 5' 'a library was updated'
 
-	expect selftests ' -c ' '-gt 1' 'for the first time' abi
-	expect selftests ' -c ' '-eq 0' 'with nothing new' abi
+	expect selftests ' -c ' '-gt 1' 'for the first time' abi/abi
+	expect selftests ' -c ' '-eq 0' 'with nothing new' abi/abi
 	expect selftests/fuzz '-c -o obj/input.o' '-eq 1' 'for the first time'
 	expect selftests/history '-c -o obj/work.o' '-eq 1' 'for the first time'
 	expect selftests/history ' -c ' '-eq 0' 'with nothing new'
@@ -118,7 +118,7 @@ main()
 	expect selftests/fuzz '-c -o obj/input.o' '-eq 1' 'another compiler'
 	expect selftests/history '-c -o obj/work.o' '-eq 1' 'another compiler'
 	expect lib ' -c ' '-gt 10' 'another compiler'
-	expect selftests ' -c ' '-gt 1' 'another compiler' abi
+	expect selftests ' -c ' '-gt 1' 'another compiler' abi/abi
 
 	# After the compiler had read it, and before the object was written.
 	copy_sources "$DIR/source" "$TOP/lib"

@@ -46,7 +46,7 @@ ignore()
 	*.bpf.c) echo ",$IGNORE_USER,AVOID_EXTERNS,STATIC_CONST_CHAR_ARRAY,MACRO_WITH_FLOW_CONTROL";;
 	# BIT() is not for userspace; _Static_assert is.
 	uapi/*) echo ,BIT_MACRO,CAMELCASE;;
-	tools/testing/*|tools/bench/index/*) echo ",$IGNORE_USER,$IGNORE_SHIM";;
+	selftests/user/*|tools/bench/index/*) echo ",$IGNORE_USER,$IGNORE_SHIM";;
 	Documentation/*|lib/*|tools/*|selftests/*) echo ",$IGNORE_USER";;
 	esac
 }
@@ -196,7 +196,7 @@ python_check()
 
 man_pages()
 {
-	make -s -C "$TOP" man && "$TOP/selftests/man/check-pages"
+	make -s -C "$TOP" man && "$TOP/selftests/scripts/check-pages"
 }
 
 # check_once NAME FINGERPRINT CMD...: the same, but if it has passed with the same input.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # python.sh: install the Python package of the tree, as a user would, into an
-# environment of its own with pytest. selftests/python/run-python runs the tests
+# environment of its own with pytest. selftests/scripts/run-python runs the tests
 # in it, in the lane's kernel. Prints the environment's interpreter.
 #
 # KVT_TREE names another tree, whose package is installed beside; see lane.sh.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# user.sh: the engine compiled into programs (tools/testing): its KUnit suites
+# user.sh: the engine compiled into programs (selftests/user): its KUnit suites
 # with AddressSanitizer and UBSan and with ThreadSanitizer, beside them the
 # fuzzers, and a short run of the benchmark.
 #
@@ -78,7 +78,7 @@ fuzz()
 			-seed="$FUZZ_SEED" \
 			-detect_leaks=0 -timeout=60 -print_final_stats=1 \
 			-artifact_prefix="$LOGS/" "$CORPUS" \
-			"$TOP/tools/testing/fuzz/corpus" >"$LOGS/fuzz.log" 2>&1; then
+			"$TOP/selftests/user/fuzz/corpus" >"$LOGS/fuzz.log" 2>&1; then
 		ok='ok'
 	fi
 	{
@@ -199,7 +199,7 @@ main()
 	"$LANES/deps.sh" user
 	# shellcheck disable=SC2046
 	run_logged "$LOGS/build.txt" 'user: building' '' \
-		make -C "$TREE/tools/testing" -j "$JOBS" OUTPUT="$OUT" $(programs)
+		make -C "$TREE/selftests/user" -j "$JOBS" OUTPUT="$OUT" $(programs)
 	LIMIT=$TIMEOUT run_logged "$LOGS/run.txt" 'user: running' user_progress run || true
 	compgen -G "$LOGS/*.ktap" >/dev/null || die "nothing matches T=$T"
 	summary user "$LOGS" || rc=1

@@ -221,7 +221,7 @@ void kvt_null_fail(const struct kvt_disk *disk, bool fails)
 	KVT_CHECK(kvt_null_try(disk, "badblocks", fails ? "+0-262143" : "-0-262143"));
 }
 
-/* The tool: in tools/, beside the folder of the tests, where this program is or one below. */
+/* The tool: in tools/, beside the folder of the tests, where this program's folder is. */
 static const char *tool_path(void)
 {
 	static char path[4096];
@@ -229,9 +229,7 @@ static const char *tool_path(void)
 
 	KVT_CHECK(len > 0);
 	path[len] = '\0';
-	strcpy(strrchr(path, '/'), "/../tools/kvtree");
-	if (access(path, X_OK))
-		strcpy(strrchr(path, '.') - 1, "/../../tools/kvtree");
+	strcpy(strrchr(path, '/'), "/../../tools/kvtree");
 	return path;
 }
 

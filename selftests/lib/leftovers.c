@@ -50,8 +50,8 @@ static struct {
 	const char *path;
 	char value[16];
 } params[] = {
-	{ PARAMETERS "log_epoch_ms" }, { PARAMETERS "log_savers" },
-	{ PARAMETERS "reclaim_bound_mb" },
+	{ .path = PARAMETERS "log_epoch_ms" }, { .path = PARAMETERS "log_savers" },
+	{ .path = PARAMETERS "reclaim_bound_mb" },
 };
 
 static void read_params(void)

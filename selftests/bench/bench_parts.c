@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "../tools/bench/load/bench_load.h"
+#include "../../tools/bench/load/bench_load.h"
 #include "kselftest_harness.h"
 
 #define SAMPLES		20000

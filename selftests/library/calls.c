@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include "kselftest_harness.h"
-#include "../lib/kvtree.h"
+#include "../../lib/kvtree.h"
 #include "lib/kvt_test.h"
 
 FIXTURE(calls) {

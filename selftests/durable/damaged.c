@@ -40,7 +40,7 @@ FIXTURE_VARIANT_ADD(damaged, two_after_a_detach) {
 	.nr = 2, .image = { "two-2.img", "two-1.img" },
 };
 
-/* The images stand in a folder beside this program. */
+/* The images stand in a folder beside that of this program. */
 static void unpack(struct self *self)
 {
 	char command[4400], program[4096];
@@ -51,7 +51,7 @@ static void unpack(struct self *self)
 	*strrchr(program, '/') = '\0';
 	strcpy(self->folder, "/dev/shm/kvt-damaged-XXXXXX");
 	KVT_CHECK(mkdtemp(self->folder));
-	snprintf(command, sizeof(command), "tar -xJf %s/format/golden/v1.tar.xz -C %s", program,
+	snprintf(command, sizeof(command), "tar -xJf %s/../format/golden/v1.tar.xz -C %s", program,
 		 self->folder);
 	KVT_CHECK(system(command) == 0);
 }

@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 #include "kselftest_harness.h"
-#include "../lib/kvtree.h"
+#include "../../lib/kvtree.h"
 #include "lib/kvt_test.h"
 
 #define KEYS_MAX	400

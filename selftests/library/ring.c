@@ -20,7 +20,7 @@
 #include <sys/time.h>
 #include <sys/uio.h>
 #include "kselftest_harness.h"
-#include "../lib/kvtree.h"
+#include "../../lib/kvtree.h"
 #include "lib/kvt_test.h"
 
 #define DEPTH		64
