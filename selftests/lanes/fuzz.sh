@@ -75,7 +75,7 @@ boot()
 	uml_boot "$1" null_blk.nr_devices=0
 }
 
-results()
+judge_run()
 {
 	local ran='not ok' reports='not ok' failed='not ok'
 
@@ -85,14 +85,11 @@ results()
 	{ [ -n "${INPUT:-}" ] || grep -q 'is read-only from now on: .*(error -5)' "$CONSOLE"; } &&
 		failed=ok
 	{
-		printf 'KTAP version 1\n1..3\n'
-		sed -n 's/^stat::/# /p' "$LOGS/fuzz.log"
-		[ "$ran" = ok ] || tail -n 5 "$LOGS/fuzz.log" | sed 's/^/# /'
-		echo "$ran 1 calls_made_of_bytes_end_as_documented"
-		sed 's/^/# /' "$LOGS/reports.txt" | head -n 40
-		echo "$reports 2 no_kernel_reports"
-		echo "$failed 3 disks_fail_under_stores"
-	} >"$LOGS/fuzz.ktap"
+		sed -n 's/^stat:://p' "$LOGS/fuzz.log"
+		[ "$ran" = ok ] || tail -n 5 "$LOGS/fuzz.log"
+		head -n 40 "$LOGS/reports.txt"
+	} | results "$LOGS/fuzz.ktap" "$ran" calls_made_of_bytes_end_as_documented \
+		"$reports" no_kernel_reports "$failed" disks_fail_under_stores
 }
 
 main()
@@ -112,7 +109,7 @@ main()
 	write_script
 	LIMIT=$((FUZZ_TIME + 300)) run_logged "$CONSOLE" 'fuzz: running' fuzz_progress \
 		boot "$kernel" || true
-	results
+	judge_run
 	summary fuzz "$LOGS" || rc=1
 	return $rc
 }

@@ -120,11 +120,7 @@ record()
 		"$LANES/ktap.py" --reports "$CONSOLE" >"$LOGS/$part-reports.txt"; then
 		ok=ok
 	fi
-	{
-		printf 'KTAP version 1\n1..1\n'
-		tail -q -n 1 "$LOGS/$part"*.txt | sed 's/^/# /'
-		echo "$ok 1 ${part}_recorded"
-	} >"$LOGS/$part.ktap"
+	tail -q -n 1 "$LOGS/$part"*.txt | results "$LOGS/$part.ktap" "$ok" "${part}_recorded"
 }
 
 check()

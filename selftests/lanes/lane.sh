@@ -182,7 +182,7 @@ cases()
 }
 
 # These cannot be told which cases to run, or have cases that build on each other.
-NO_CASES='run-(bench|boot|docs|docs-bpf|link|man|python)|bench_stock|test_[a-z]*'
+NO_CASES='run-(boot|python)|test_[a-z]*'
 
 # Program names that T selects, absolute.
 programs()
@@ -203,6 +203,23 @@ programs()
 		$glob) echo "$path";;
 		esac
 	done
+}
+
+# results FILE [STATUS NAME]... <COMMENTS: what a lane itself has found, in KTAP.
+results()
+{
+	local file=$1 n=0
+	shift
+
+	{
+		printf 'KTAP version 1\n1..%d\n' $(($# / 2))
+		sed 's/^/# /'
+		while [ $# -gt 0 ]; do
+			n=$((n + 1))
+			echo "$1 $n $2"
+			shift 2
+		done
+	} >"$file"
 }
 
 # write_job TEST_MODULES PROGRAMS PROGRAM_TIMEOUT KMEMLEAK [COMMAND]

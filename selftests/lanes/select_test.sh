@@ -97,7 +97,7 @@ main()
 	expect 'T=ring' "$(selected ring)" 'ring uring uring_bad test_ring '
 	expect 'T=ring*' "$(selected 'ring*')" 'ring '
 	expect 'T=ring.one' "$(selected ring.one)" 'ring one'
-	expect 'T=*.one*' "$(selected '*.one*')" 'ring uring uring_bad one*'
+	expect 'T=*.one*' "$(selected '*.one*')" 'ring uring uring_bad run-link one*'
 	expect 'T=test_ring.one' "$(selected test_ring.one)" ' one'
 
 	expect 'all cases' "$(ran)" 'global.one_more ring.one ring.other'

@@ -81,11 +81,8 @@ fuzz()
 			"$TOP/selftests/user/fuzz/corpus" >"$LOGS/fuzz.log" 2>&1; then
 		ok='ok'
 	fi
-	{
-		printf 'KTAP version 1\n1..1\n'
-		sed -n 's/^stat::/# /p' "$LOGS/fuzz.log"
-		echo "$ok 1 operations_made_of_bytes_agree_with_a_model"
-	} >"$LOGS/fuzz.ktap"
+	sed -n 's/^stat:://p' "$LOGS/fuzz.log" |
+		results "$LOGS/fuzz.ktap" "$ok" operations_made_of_bytes_agree_with_a_model
 }
 
 # Structures on disks: what a recovery makes of them.
@@ -102,11 +99,8 @@ fuzz_log()
 			"$CORPUS-log" >"$LOGS/fuzz-log.log" 2>&1; then
 		ok='ok'
 	fi
-	{
-		printf 'KTAP version 1\n1..1\n'
-		sed -n 's/^stat::/# /p' "$LOGS/fuzz-log.log"
-		echo "$ok 1 structures_made_of_bytes_are_restored_or_refused"
-	} >"$LOGS/fuzz-log.ktap"
+	sed -n 's/^stat:://p' "$LOGS/fuzz-log.log" |
+		results "$LOGS/fuzz-log.ktap" "$ok" structures_made_of_bytes_are_restored_or_refused
 }
 
 # Whether all subjects find the same, whatever it takes, with all workloads.
@@ -121,8 +115,7 @@ bench()
 			-j "$LOGS/bench.json" >"$LOGS/bench.log" 2>&1; then
 		ok='ok'
 	fi
-	printf 'KTAP version 1\n1..1\n%s 1 all_maps_find_the_same\n' "$ok" \
-		>"$LOGS/bench.ktap"
+	results "$LOGS/bench.ktap" "$ok" all_maps_find_the_same </dev/null
 }
 
 # The fuzzers have one thread each, and the suites sleep now and then.

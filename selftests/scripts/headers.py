@@ -3,39 +3,10 @@
 
 import os
 import re
-import subprocess
+
+from ktap import Failure
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
-
-
-class Failure(Exception):
-    """A page that does not say what is so."""
-
-
-class Report:
-    def __init__(self):
-        self.number = 0
-        self.failed = 0
-
-    def result(self, text):
-        self.number += 1
-        print(text.format(self.number), flush=True)
-
-    def skip(self, name, why):
-        self.result(f'ok {{}} {name} # SKIP not run: {why}')
-
-    def run(self, name, function):
-        value = None
-        try:
-            value = function()
-        except (Failure, OSError, subprocess.TimeoutExpired) as e:
-            for line in str(e).rstrip('\n').split('\n'):
-                print(f'# {line}')
-            self.failed += 1
-            self.result(f'not ok {{}} {name}')
-        else:
-            self.result(f'ok {{}} {name}')
-        return value
 
 
 def read(*path):

@@ -1,33 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests of the examples share: results in KTAP, commands, and a network
-namespace at the other end of a pair of interfaces."""
+"""What the tests of the examples share: commands, and a network namespace at the
+other end of a pair of interfaces."""
 
 import contextlib
 import ctypes
 import json
-import os
 import subprocess
-import sys
 import time
-import traceback
 
-DEVICE = '/dev/kvtree'
-SKIP = 4
+from ktap import check
+
 CLONE_NEWNET = 0x40000000
 TIMEOUT = 120
-
-
-class Failure(Exception):
-    """Something is not as it should be."""
-
-
-def check(condition, *what):
-    if not condition:
-        raise Failure(' '.join(str(w) for w in what))
-
-
-def same(got, wanted, what):
-    check(got == wanted, f'{what}: {got!r} instead of {wanted!r}')
 
 
 def run(*args, status=0, stdin=None, both=False):
@@ -91,30 +75,3 @@ class Namespace:
         for name in self.links:
             subprocess.run(['ip', 'link', 'del', name], check=False)
         subprocess.run(['ip', 'netns', 'del', self.name], check=False)
-
-
-def main(tests, setup=None, teardown=None):
-    """Run functions that take what setup() returns; the exit status."""
-    print('KTAP version 1')
-    if not os.path.exists(DEVICE):
-        print(f'1..0 # SKIP there is no {DEVICE}')
-        return SKIP
-    print(f'1..{len(tests)}', flush=True)
-    failed = 0
-    start = time.monotonic()
-    state = setup() if setup else None
-    try:
-        for number, test in enumerate(tests, 1):
-            try:
-                test(state)
-                print(f'# {time.monotonic() - start:.1f} s')
-                print(f'ok {number} {test.__name__}', flush=True)
-            except Exception as e:  # pylint: disable=broad-except
-                text = str(e) if isinstance(e, Failure) else traceback.format_exc()
-                sys.stdout.write(''.join(f'# {line}\n' for line in text.splitlines()))
-                print(f'not ok {number} {test.__name__}', flush=True)
-                failed += 1
-    finally:
-        if teardown:
-            teardown(state)
-    return 1 if failed else 0
