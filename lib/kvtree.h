@@ -89,13 +89,13 @@ struct iovec;
 /**
  * kvtree_open() - open a store
  * @name: the store's name; NULL for the store "default"
- * @flags: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both; 0 stands for both
+ * @flags: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both; 0 means both
  * @kv: the new session; NULL after an error
  *
- * What the session may do is settled here, from the caller's uid and gids and
- * the store's owner and mode, as for a file.  The store "default" is open to
- * everybody for the calls that concern no data (list, info); whether it may be
- * read and written shows at the first operation.
+ * What the session may do is fixed here, from the caller's uid and gids and the
+ * store's owner and mode, as for a file.  Everybody can open the store "default"
+ * for calls that need no data (list, info); the first operation fails if the
+ * caller may not read or write it.
  *
  * Return: 0, or
  *	-ENODEV		there is no /dev/kvtree: the module is not loaded
@@ -259,15 +259,14 @@ int kvtree_bpf_allow(const struct kvtree *kv, int allow);
  * @access: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both: what they may do
  *
  * A program names the store by the map.  The binding ends with the store, when its owner
- * forbids programs to use it, and once nobody has the map any more; it does not end with
- * the session.
+ * forbids programs to use it, and once nobody else has the map; it outlives the session.
  *
  * Return: 0, or
  *	-EACCES		the session has not this access, or @map_fd is for reading only
  *	-EPERM		programs may not use the store
  *	-EBUSY		the map is bound, to this store or another one
- *	-EBADF		@map_fd is none of a map
- *	-EINVAL		... or of another kind of map; or @access is none of these
+ *	-EBADF		@map_fd is not a map's descriptor
+ *	-EINVAL		it is another kind of map; or @access is invalid
  *	-ENOSPC		KVTREE_BPF_BINDINGS_MAX maps are bound to the store; or the
  *			caller does not own it, and would have more than could still be
  *	-ESTALE		the store was destroyed
@@ -280,13 +279,13 @@ int kvtree_bpf_bind(const struct kvtree *kv, int map_fd, unsigned int access);
  * @kv: the session
  * @map_fd: the map
  *
- * Calls under way run to their end, and what was posted is made.
+ * Calls in progress run to their end, and queued posts are made.
  *
  * Return: 0, or
  *	-EACCES		the session may neither read nor write, or @map_fd is for
  *			reading only
  *	-ENOENT		the map is not bound to this store
- *	-EBADF, -EINVAL	@map_fd is none of a map
+ *	-EBADF, -EINVAL	@map_fd is not a map's descriptor
  *	-ESTALE		the store was destroyed
  */
 int kvtree_bpf_unbind(const struct kvtree *kv, int map_fd);
@@ -296,7 +295,7 @@ int kvtree_bpf_unbind(const struct kvtree *kv, int map_fd);
  * @kv: the session
  * @map_id: the map's id, as kvtree_bpf_binding_next() tells it
  *
- * For the store's owner, who need not have the map.
+ * For the store's owner, who does not need the map.
  *
  * Return: 0, or
  *	-EPERM		the caller is not the store's owner and has not CAP_SYS_ADMIN
@@ -405,11 +404,11 @@ int kvtree_engine_stat(const struct kvtree *kv, struct kvtree_engine_stat *stat,
  * One key at a time
  * =================
  *
- * Without columns a value is one byte string.  (It is column 0 of a value with
- * columns, and that is all that these calls see: a get returns column 0, a put
- * replaces the whole value, other columns included.)
+ * Without columns a value is one byte string.  (Of a value with columns, these
+ * calls use column 0: a get returns it, and a put replaces the whole value, other
+ * columns included.)
  *
- * Errors that every change may return, besides the general ones:
+ * Errors that every change may return, in addition to the general ones:
  *	-EDQUOT		the store's limit is reached
  *	-EROFS		the store became read-only after a write error, or was attached so
  *	-ENOSPC		the store's device is full
@@ -542,21 +541,20 @@ int kvtree_sync(const struct kvtree *kv);
  * Durable stores
  * ==============
  *
- * A durable store has one to eight block devices, made ready by "kvtree store format", on
- * which it is there again after a crash, and after kvtree_store_detach().
+ * A durable store has one to eight block devices, prepared by "kvtree store format", from
+ * which it can be recovered after a crash or kvtree_store_detach().
  */
 
 /**
- * kvtree_store_attach() - make a store of what stands on devices
+ * kvtree_store_attach() - recover a durable store from its devices
  * @kv: any session
  * @args: name, mode, uid, gid, limits and engine as for kvtree_store_create(); the
  *	devices' paths, in any order; KVTREE_ATTACH_SYNC; KVTREE_ATTACH_READ_ONLY, with which
  *	nothing is written to them, and an epoch, to see the store as it was then
  * @size: sizeof(*@args)
  *
- * Needs CAP_SYS_ADMIN.  Returns when everything is recovered; that of a large store takes
- * a while, in which kvtree_store_next() describes it with KVTREE_STORE_ATTACHING and with
- * the keys that are there so far.
+ * Needs CAP_SYS_ADMIN.  Returns when everything is recovered.  Until then kvtree_store_next()
+ * describes the store with KVTREE_STORE_ATTACHING and the number of keys recovered so far.
  *
  * Return: 0, or
  *	-EPERM		the caller has no CAP_SYS_ADMIN
@@ -566,9 +564,9 @@ int kvtree_sync(const struct kvtree *kv);
  *	-ENOTBLK	something is not a block device
  *	-ENODEV		devices of the store are missing, or the module is not loaded
  *	-EXDEV		the devices are of different stores, or one is given twice
- *	-EBADMSG	what stands on the devices is damaged
- *	-EOPNOTSUPP	the format is newer than the module, or a device's blocks do not fit
- *	-ERANGE		that epoch is not there, or cannot be restored any more
+ *	-EBADMSG	something on the devices is damaged
+ *	-EOPNOTSUPP	the format is newer than the module, or a device's blocks are unsuitable
+ *	-ERANGE		that epoch does not exist, or can no longer be restored
  *	-EIO		a device cannot be read or written
  *	-EDQUOT, -ENOMEM
  */
@@ -576,7 +574,7 @@ int kvtree_store_attach(const struct kvtree *kv, const struct kvtree_store_attac
 			size_t size);
 
 /**
- * kvtree_store_detach() - make a store durable as it is, and let go of its devices
+ * kvtree_store_detach() - make everything durable, and release a store's devices
  * @kv: any session
  * @name: the store's name
  *
@@ -634,7 +632,7 @@ struct kvtree_device {
  * Needs no module, and reads nothing but the superblocks: "kvtree store check" reads it all.
  *
  * Return: 0, or
- *	-ENODATA	no store stands on it
+ *	-ENODATA	it has no store
  *	-EBADMSG	its superblocks are damaged
  *	-EOPNOTSUPP	the format is newer than this library
  *	-ENOENT, -EACCES, -EIO	it cannot be opened or read
@@ -646,15 +644,15 @@ int kvtree_probe(const char *path, struct kvtree_device *device, size_t size);
  * =======
  *
  * A value may be divided into columns with ids 0..255.  A put that names some
- * columns changes these, all at once, and leaves the others; with KVTREE_F_WHOLE
- * it leaves no others.
+ * columns changes these atomically, and leaves the others or, with KVTREE_F_WHOLE,
+ * removes them.
  */
 
 /**
  * struct kvtree_column - one column of a value
  * @id: 0..255
  * @len: bytes at @data; KVTREE_COL_ABSENT for a column that is not there (get)
- *	or is to be removed (put)
+ *	or should be removed (put)
  * @data: the column; need not be aligned
  */
 struct kvtree_column {
@@ -999,15 +997,15 @@ int kvtree_submit(const struct kvtree *kv, struct kvtree_op *op, size_t nr,
  *		...
  *	kvtree_cursor_close(c);
  *
- * A cursor stands on a record, before the first or behind the last one.  A new
- * one stands before the first.  "First", "next" and "last" follow the cursor's
- * order, which KVTREE_CURSOR_REVERSE turns around.
+ * A cursor is at a record, before the first or after the last one.  A new cursor
+ * is before the first.  "First", "next" and "last" follow the cursor's order, which
+ * KVTREE_CURSOR_REVERSE reverses.
  *
- * Records are read ahead, many in one system call, and each shows the value as
- * it was when it was read; kvtree_cursor_seek() reads afresh.  A scan is not a
- * snapshot: a key that is stored or removed while the cursor is under way may
- * or may not be seen, any other key of the range is seen exactly once, and keys
- * come strictly in order.
+ * A cursor reads many records ahead in one system call, so each shows the value
+ * at the time of reading; kvtree_cursor_seek() reads afresh.  A scan is not a
+ * snapshot: keys that are stored or removed during the scan may or may not be
+ * returned.  Any other key of the range is returned exactly once, and keys come
+ * strictly in order.
  */
 
 /* Flags of a cursor. */
@@ -1067,7 +1065,7 @@ struct kvtree_cursor_opts {
  * Makes no system call.
  *
  * Return: 0, or
- *	-EINVAL		an unknown flag, or more than one way to say what to read
+ *	-EINVAL		an unknown flag, or more than one way to select columns
  *	-E2BIG		a key is too long, there are too many columns, or @opts
  *			uses fields that this library does not know
  *	-ENOMEM		no memory
@@ -1086,23 +1084,23 @@ void kvtree_cursor_close(struct kvtree_cursor *cursor);
  * kvtree_cursor_next() - go to the next record
  * @cursor: the cursor
  *
- * After any error but -ENOENT the cursor stands where it stood: the call can be
- * made again.
+ * After any error but -ENOENT the cursor has not moved, and the call can be
+ * repeated.
  *
  * Return: 0, or
- *	-ENOENT		there is no next one; the cursor stands behind the last
+ *	-ENOENT		there is no next one; the cursor is after the last
  *	-ENXIO		the store has no filter of that id (any more)
  */
 int kvtree_cursor_next(struct kvtree_cursor *cursor);
 
 /**
- * kvtree_cursor_prev() - go to the record before
+ * kvtree_cursor_prev() - go to the previous record
  * @cursor: the cursor
  *
- * From behind the last record it goes to the last one.
+ * From after the last record it goes to the last one.
  *
  * Return: 0, or
- *	-ENOENT		there is none; the cursor stands before the first
+ *	-ENOENT		there is none; the cursor is before the first
  */
 int kvtree_cursor_prev(struct kvtree_cursor *cursor);
 
@@ -1111,7 +1109,7 @@ int kvtree_cursor_prev(struct kvtree_cursor *cursor);
  * @cursor: the cursor
  *
  * Return: 0, or
- *	-ENOENT		there is none; the cursor stands behind the last
+ *	-ENOENT		there is none; the cursor is after the last
  */
 int kvtree_cursor_first(struct kvtree_cursor *cursor);
 
@@ -1120,7 +1118,7 @@ int kvtree_cursor_first(struct kvtree_cursor *cursor);
  * @cursor: the cursor
  *
  * Return: 0, or
- *	-ENOENT		there is none; the cursor stands before the first
+ *	-ENOENT		there is none; the cursor is before the first
  */
 int kvtree_cursor_last(struct kvtree_cursor *cursor);
 
@@ -1132,10 +1130,10 @@ int kvtree_cursor_last(struct kvtree_cursor *cursor);
  *
  * Goes to the record with this key or, if it is not there, to the next one in
  * the cursor's order: the least key above it, or with KVTREE_CURSOR_REVERSE
- * the greatest one below it.  A key outside of the range is allowed.
+ * the greatest one below it.  The key may be outside the range.
  *
  * Return: 0, or
- *	-ENOENT		there is none; the cursor stands behind the last
+ *	-ENOENT		there is none; the cursor is after the last
  */
 int kvtree_cursor_seek(struct kvtree_cursor *cursor, const void *key,
 		       size_t key_len);
@@ -1184,9 +1182,9 @@ uint64_t kvtree_cursor_version(const struct kvtree_cursor *cursor);
  * Rings
  * =====
  *
- * A ring has many operations under way at once: queue them, submit them, reap
- * what has completed.  It is an io_uring where the kernel offers kvtree on one,
- * and does the same by system calls where it does not.
+ * A ring keeps many operations in progress at once: queue them, submit them, and
+ * reap completions.  It is an io_uring if the kernel offers that, and uses batches
+ * of system calls otherwise.
  *
  *	struct kvtree_event ev[64];
  *
@@ -1201,31 +1199,30 @@ uint64_t kvtree_cursor_version(const struct kvtree_cursor *cursor);
  *	}
  *	kvtree_ring_close(ring);
  *
- * Operations of a ring complete in any order and do not wait for each other: one
- * that depends on another is queued when that has completed.  A key of up to
- * KVTREE_KEY_INLINE bytes is copied when the operation is queued; a longer one,
- * and everything else that the operation points to, must stay as it is until
- * the operation has completed.
+ * Operations of a ring complete in any order.  Queue one that depends on another
+ * only when that has completed.  A key of up to KVTREE_KEY_INLINE bytes is copied
+ * when the operation is queued.  Do not modify a longer key, or anything else that
+ * the operation points to, until the operation has completed.
  *
- * A ring belongs to one thread at a time, the one that made it if it has no
- * KVTREE_RING_SQPOLL; a session may have any number of rings.  A ring does not
- * survive fork().
+ * A ring belongs to the thread that opened it; with KVTREE_RING_SQPOLL it may be
+ * passed on.  A session may have any number of rings.  A ring does not survive
+ * fork().
  */
 
-struct kvtree_ring;	/* operations under way */
+struct kvtree_ring;	/* operations in progress */
 
 #define KVTREE_RING_SQPOLL	(1u << 0)	/* a kernel thread submits */
 #define KVTREE_RING_BY_POINTER	(1u << 1)	/* SQEs of 64 bytes: saves memory */
-#define KVTREE_RING_NO_URING	(1u << 2)	/* system calls, whatever the kernel has */
+#define KVTREE_RING_NO_URING	(1u << 2)	/* never use io_uring */
 
 /**
- * struct kvtree_ring_opts - how a ring is made
+ * struct kvtree_ring_opts - options of a ring
  * @size: sizeof(struct kvtree_ring_opts)
- * @depth: operations under way at the most, 0 for 256
+ * @depth: maximum number of pending operations, 0 for 256
  * @flags: KVTREE_RING_*
  * @idle_ms: KVTREE_RING_SQPOLL: when the thread goes to sleep, 0 for 1000
- * @buffers: memory that gets, puts and scans will use, to be registered with
- *	the kernel, which saves it work for large values; NULL for none
+ * @buffers: memory for gets, puts and scans to register with the kernel, which
+ *	makes large values cheaper; NULL for none
  * @nr_buffers: elements at @buffers
  *
  * Fields that are not used are zero.
@@ -1310,7 +1307,7 @@ void kvtree_ring_close(struct kvtree_ring *ring);
 int kvtree_ring_uses_uring(const struct kvtree_ring *ring);
 
 /**
- * kvtree_ring_pending() - operations queued and under way
+ * kvtree_ring_pending() - operations queued or in progress
  * @ring: the ring
  *
  * Return: their number
@@ -1463,12 +1460,12 @@ int kvtree_ring_submit(struct kvtree_ring *ring);
  * @events: filled in, for operations without a callback; may be NULL if there
  *	are none
  * @nr: room at @events
- * @min: wait until so many operations have completed, or none is pending, or
- *	there is no more room at @events; 0: do not wait.  Those whose callback
- *	was called count
- * @timeout_ms: wait so long at the most; -1: no limit
+ * @min: wait until this many operations have completed, including those with a
+ *	callback, or none is pending, or there is no more room at @events; 0: do
+ *	not wait
+ * @timeout_ms: the maximum time to wait; -1: no limit
  *
- * What callbacks queued is submitted before it returns.
+ * Submits what callbacks have queued before it returns.
  *
  * Return: the number of events at @events, which may be less than @min if time
  * or a signal ended the wait; or

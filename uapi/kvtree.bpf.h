@@ -59,10 +59,9 @@ struct bpf_kvt_store {
 };
 
 /*
- * What is asked for, and what came out of it.  The key follows: key_len bytes, in
- * the room that the call's req__sz leaves.  Fields that a call does not use are
- * ignored when it reads, and written only where it says so; those that are reserved
- * must be 0.
+ * A request and its outcome.  The key follows: key_len bytes, in the room that the
+ * call's req__sz leaves.  Calls ignore fields that they do not use, and write only
+ * those that they say they do; reserved fields must be 0.
  */
 struct bpf_kvt_req {
 	__u64 version;		/* out: found, made or removed; in: see CAS and REMOVE */
@@ -72,7 +71,7 @@ struct bpf_kvt_req {
 	__u16 ncols;		/* out, with BPF_KVT_ALL_COLS: columns of the value */
 	__u32 key_len;		/* bytes of the key; in and out */
 	__u32 val_len;		/* out: bytes of the value, fitting or not, or ABSENT */
-	__u32 end_len;		/* with BPF_KVT_RANGE: bytes of the end, behind the key */
+	__u32 end_len;		/* with BPF_KVT_RANGE: bytes of the end, which follows the key */
 	__u32 reserved;
 	__u64 reserved2;
 };
@@ -114,7 +113,7 @@ struct bpf_kvt_col {
 	__u32 len;
 };
 
-/* A record that an iterator stands on; read only. */
+/* An iterator's current record; read only. */
 union bpf_kvt_rec {
 	struct {
 		__u64 version;
@@ -144,10 +143,10 @@ struct bpf_iter_kvt {
  *	};
  *
  * The hook is attached by a BPF link (bpf_map__attach_struct_ops()), with the rights of
- * who makes the link, and stays as long as that.
+ * the process that makes the link, and stays as long as the link.
  */
 
-/* What a hook is asked about; read only, during the call. */
+/* The record that a hook examines; read only, during the call. */
 struct bpf_kvt_record {
 	__u64 version;		/* 0: it has none yet */
 	__u32 key_len;
@@ -155,8 +154,8 @@ struct bpf_kvt_record {
 	__u32 ncols;		/* columns of the value */
 	__u32 reserved;
 	/*
-	 * NULL.  A structure that holds a pointer is nothing that a program can make up:
-	 * the verifier takes only what the hook was given for a record.
+	 * NULL.  Programs cannot forge a structure that holds a pointer: the verifier
+	 * accepts only the record that the hook was given.
 	 */
 	const void *opaque;
 };
@@ -164,7 +163,7 @@ struct bpf_kvt_record {
 #define BPF_KVT_HOOK_NAME	32	/* bytes in a hook's name, with the NUL */
 #define BPF_KVT_STORE_NAME	64	/* ... and in a store's */
 
-/* A filter, which scans name by its id: not 0 if the record is to be returned. */
+/* A filter, which scans name by its id: not 0 to return the record. */
 struct bpf_kvt_filter {
 	int (*match)(struct bpf_kvt_record *rec);
 	char store[BPF_KVT_STORE_NAME];	/* which the caller owns and may read */
@@ -172,8 +171,8 @@ struct bpf_kvt_filter {
 };
 
 /*
- * The store's validator: not 0 if the value may become that of the key.  If it is 0,
- * who wanted to put it gets EKEYREJECTED.
+ * The store's validator: not 0 if the key may get this value.  Otherwise the change fails
+ * with EKEYREJECTED.
  */
 struct bpf_kvt_validator {
 	int (*allow)(struct bpf_kvt_record *rec);
@@ -199,28 +198,27 @@ struct bpf_kvt_validator {
 	__attribute__((section(".rodata." #name), used)) = { 0 }
 
 /*
- * Every call takes the store; the request with the key behind it, and the bytes of
- * both (at least those of the request); and most a buffer for a value.
+ * Every call takes the store, the request followed by the key, and the size of both
+ * (at least that of the request); most also take a buffer for a value.
  *
  * Lookups, from every type of program and every context.
  *
  * get: copies the value of a key to val and returns its bytes.  exists: 0, and
  * req->version.
  *
- * ceil, floor, lpm: they find the first key that is not smaller, the last that is
- * not greater, the longest that the key begins with; the key found and its
- * length take the place of the one asked for, and its value is copied as get
- * does.
+ * ceil, floor, lpm find the first key that is not smaller, the last that is not
+ * greater, the longest prefix.  The key found and its length replace the ones in
+ * the request, and its value is copied as by get.
  *
  * Return: bytes of the value (at least 0), or
  *
  *	-ENOENT		there is no such key
  *	-EMSGSIZE	key or value do not fit: req->key_len, req->val_len, req->ncols
- *			and req->version are those of what was found, nothing is copied
- *	-EBUSY		the index is being changed, perhaps by what the program
+ *			and req->version are those found, nothing is copied
+ *	-EBUSY		the index is being changed, perhaps by the code that the program
  *			interrupted; or all cursors of this CPU are in use
- *	-ESTALE		the map is bound to no store (any more)
- *	-EACCES		it is bound for no reading
+ *	-ESTALE		the map is not bound to a store (any more)
+ *	-EACCES		it is not bound for reading
  *	-EINVAL, -E2BIG	unknown flags, a reserved field not 0, a column above 255, a key
  *			longer than its room; too long
  */
@@ -240,15 +238,15 @@ extern int bpf_kvt_lpm(const struct bpf_kvt_store *store, void *req, __u32 req__
  * the keys or values, or to know how it ended, with bpf_kvt_for_each().  A program
  * that may sleep holds bpf_rcu_read_lock() meanwhile.
  *
- * next() returns NULL at the end of the range and after an error, also one that
- * new() returned; the status, 0 at the end, tells which.
+ * next() returns NULL at the end of the range and after an error, including one
+ * from new(); the status, 0 at the end, tells which.
  */
 extern int bpf_iter_kvt_new(struct bpf_iter_kvt *it, const struct bpf_kvt_store *store,
 			    void *req, __u32 req__sz) __weak __ksym;
 extern const union bpf_kvt_rec *bpf_iter_kvt_next(struct bpf_iter_kvt *it) __weak __ksym;
 extern void bpf_iter_kvt_destroy(struct bpf_iter_kvt *it) __weak __ksym;
 extern int bpf_iter_kvt_status(struct bpf_iter_kvt *it) __weak __ksym;
-/* Copy the present key or value: bytes, -EMSGSIZE, or -ENOENT: there is none. */
+/* Copy the current key or value: bytes, -EMSGSIZE, or -ENOENT: there is none. */
 extern int bpf_kvt_iter_key(struct bpf_iter_kvt *it, void *key, __u32 key__sz) __weak __ksym;
 extern int bpf_kvt_iter_val(struct bpf_iter_kvt *it, void *val, __u32 val__sz) __weak __ksym;
 
@@ -278,8 +276,8 @@ extern int bpf_kvt_iter_val(struct bpf_iter_kvt *it, void *val, __u32 val__sz) _
  *
  *	-ENOENT, -EEXIST	REPLACE, remove; CREATE
  *	-ECANCELED	another version, which is in req->version then (0: no key)
- *	-EAGAIN		the store has no room for the moment (memory that waits to be
- *			freed, or its log)
+ *	-EAGAIN		the store has no room at the moment (memory waiting to be freed,
+ *			or its log)
  *	-EBUSY		the index is being changed, too often
  *	-EDQUOT, -ENOMEM, -EINVAL, -E2BIG, -ESTALE, -EACCES
  *	-EOPNOTSUPP	BPF_KVT_SYNC; an interrupt, or interrupts are off
@@ -294,20 +292,20 @@ extern int bpf_kvt_remove(const struct bpf_kvt_store *store, void *req,
 			  __u32 req__sz) __weak __ksym;
 
 /*
- * A change that is made later, by a worker: from every type of program and every
- * context, with a map that is bound for writing.
+ * Queue a change for a worker, from every type of program and every context, with a
+ * map that is bound for writing.
  *
- * Return: 0: it is queued; -ENOSPC: the queue is full, it is dropped and
+ * Return: 0: it is queued; -ENOSPC: the queue is full, so it is dropped and
  * counted; -ESTALE, -EACCES, -EINVAL, -E2BIG.
  */
 extern int bpf_kvt_post(const struct bpf_kvt_store *store, void *req, __u32 req__sz,
 			const void *val, __u32 val__sz) __weak __ksym;
 
 /*
- * Of the record that a hook is asked about, from hooks alone: copy the key, or a
- * column, from byte `off` on, as much as there is and as there is room for.
+ * Only in hooks: copy the record's key, or a column, from byte `off` on, as much as
+ * there is and fits.
  *
- * Return: bytes copied, 0 behind the end; -ENOENT: there is no such column;
+ * Return: bytes copied, 0 after the end; -ENOENT: there is no such column;
  * -EINVAL: a column above 255.
  *
  * column_len: bytes of the column, or the same errors.

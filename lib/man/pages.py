@@ -287,8 +287,8 @@ class Call(Page):
         where = ('its event' if 'ring' in self.name else
                  'the list: kvtree_ops_result() returns it')
         return ['.P', *self.text.paragraph(
-            'These are errors of the call itself. What becomes of the operation stands in '
-            f'{where}. The errors that it may have there are those of {same.name}().')]
+            f'These are errors of the call itself. The outcome of the operation is in {where}. '
+            f'Its errors there are those of {same.name}().')]
 
     def attributes(self):
         """Whether threads may call it at the same time, as the header says of handles."""

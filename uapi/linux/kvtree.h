@@ -76,12 +76,12 @@
  *	ESTALE		the store was destroyed
  *	EINTR		a fatal signal came
  *
- * An operation that fails has changed nothing in the store.  What the caller
- * gave in its fields is what it was, but for `val_len` and `ncols` after EMSGSIZE
- * and `version` after ECANCELED.  What an operation only gives back (`result`;
- * `version`, but for CAS and for REMOVE with KVTREE_F_VERSION) is not looked at
- * before, and undefined after a failure, but for `version`: after ENOENT it is
- * 0, after EEXIST and EMSGSIZE that of the value found.
+ * An operation that fails has changed nothing in the store, and has left its input
+ * fields as they were, except `val_len` and `ncols` after EMSGSIZE and `version`
+ * after ECANCELED.  Fields that are only output (`result`; `version`, except for CAS
+ * and for REMOVE with KVTREE_F_VERSION) are not read, and are undefined after a
+ * failure, except `version`: it is 0 after ENOENT, and that of the value found after
+ * EEXIST and EMSGSIZE.
  */
 enum kvtree_opcode {
 	KVTREE_OP_NOP		= 0,	/* does nothing, result 0 */
@@ -197,18 +197,18 @@ struct kvtree_op {
  * If not even the first record fits: EMSGSIZE, and val_len is set to the bytes
  * that it needs.
  *
- * With filter_id only records for which that filter of the store is true are
- * returned (see KVTREE_IOC_BPF_HOOK).  A scan that has passed over many others ends
- * early, with a record that is none behind those returned: it has the flag
- * KVTREE_REC_MARK, no value, and the key of the last record that the filter left out,
- * from which it is resumed as from any other.  `count` and `limit` are about records alone.
+ * With filter_id the scan returns only records that this filter of the store accepts
+ * (see KVTREE_IOC_BPF_HOOK).  After many rejected records the scan ends early, with a
+ * mark after those returned: it has the flag KVTREE_REC_MARK, no value, and the key of
+ * the last rejected record, from which the scan can be resumed.  `count` and `limit`
+ * do not include marks.
  */
 struct kvtree_scan {
 	__u64 end;		/* pointer to the key where the range ends */
 	__u16 end_len;		/* bytes */
 	__u16 prefix_len;	/* bytes of the start key */
 	__u32 flags;		/* KVTREE_SCAN_* */
-	__u32 limit;		/* records at the most, 0: no limit */
+	__u32 limit;		/* maximum number of records, 0: no limit */
 	__u32 count;		/* out: records returned */
 	__u32 filter_id;	/* 0: no filter */
 	__u32 out_flags;	/* out: KVTREE_SCAN_DONE */
@@ -222,7 +222,7 @@ struct kvtree_scan {
 #define KVTREE_SCAN_KEYS_ONLY	(1u << 1)	/* records carry no value */
 #define KVTREE_SCAN_AFTER	(1u << 2)	/* the start key itself is not returned */
 #define KVTREE_SCAN_PREFIX	(1u << 3)	/* only keys that begin with the prefix */
-#define KVTREE_SCAN_END		(1u << 4)	/* `end` holds, even if empty */
+#define KVTREE_SCAN_END		(1u << 4)	/* the range ends at `end`, even if empty */
 #define KVTREE_SCAN_LAST	(1u << 5)	/* REVERSE: from the end of the range */
 #define KVTREE_SCAN_ALL_COLS	(1u << 6)	/* records carry every column */
 #define KVTREE_SCAN_END_INCL	(1u << 7)	/* `end` itself is in the range */
@@ -250,7 +250,7 @@ struct kvtree_rec {
 };
 
 #define KVTREE_REC_COLS		(1u << 0)	/* the value begins with descriptors */
-#define KVTREE_REC_MARK		(1u << 1)	/* no record: how far a filtered scan got */
+#define KVTREE_REC_MARK		(1u << 1)	/* not a record: how far a filtered scan got */
 
 /*
  * KVTREE_IOC_BATCH
@@ -346,12 +346,12 @@ struct kvtree_batch {
  * A change that waits for an event is canceled by KVTREE_URING_CANCEL, by closing
  * the ring, by the exit of the thread or the exit or execve() of the process that
  * submitted it, and by close() of the session's descriptor in that process.  (As
- * with the locks of fcntl(), a process is who shares its descriptors: after
- * unshare(CLONE_FILES) another one.)  A command that was executed and waits to be
- * durable is canceled only by closing the ring and by execve().  The completion alone
- * tells either; the operation means nothing then.  IORING_OP_ASYNC_CANCEL finds
- * commands that run on io_uring's workers; no kernel so far passes it on to commands
- * that wait without a worker.
+ * with the locks of fcntl(), a process is the set of threads that share a descriptor
+ * table.)  A command that was executed and waits to be durable is canceled only by
+ * closing the ring and by execve().  Only the completion tells the outcome then, not
+ * the operation in memory.  IORING_OP_ASYNC_CANCEL finds commands that run on
+ * io_uring's workers; no kernel so far passes it on to commands that wait without a
+ * worker.
  */
 
 /* One operation in user memory, in and out; for SQEs of any size. */
@@ -519,10 +519,10 @@ struct kvtree_store_info {
  * Durable stores
  * ==============
  *
- * A durable store has 1 to KVTREE_DEVICES_MAX block devices, each made ready by
- * "kvtree store format".  Changes are in memory at once and on the devices a little later,
- * all that were made in an epoch (some milliseconds) at once: after a crash the store
- * is as it was at the end of one epoch.  A change with KVTREE_F_SYNC, or any in a store
+ * A durable store has 1 to KVTREE_DEVICES_MAX block devices, each prepared by
+ * "kvtree store format".  Changes are in memory at once and on the devices a little later.
+ * All changes of an epoch (some milliseconds) become durable together: after a crash the
+ * store is as it was at the end of one epoch.  A change with KVTREE_F_SYNC, or any in a store
  * that was attached with KVTREE_ATTACH_SYNC, completes when its epoch is durable;
  * KVTREE_OP_SYNC and fsync() of a session wait until all changes made before are, and
  * need write access (EACCES).  In a batch they wait together, at its end.
@@ -718,13 +718,13 @@ struct kvtree_bpf_access {
  * bytes and the flag BPF_F_RDONLY_PROG.  Programs that use it load only once it is frozen.
  *
  * The binding ends with the store, when the owner forbids programs to use it, and once
- * nobody else, no file, no program and no other map, has the map.
+ * nothing else (no file, program or other map) has the map.
  *
- * EACCES if the session has not the access, or the file of the map does not allow to
- * write; EPERM if programs may not use the store; EBUSY if the map is bound already;
- * EBADF or EINVAL if it is no such map; ENOSPC if KVTREE_BPF_BINDINGS_MAX maps are
- * bound to the store, or if a user who does not own the store would then have bound more
- * than could still be bound.  To end it: ENOENT if the map is not bound to this store.
+ * EACCES if the session lacks the access, or the map's file is not open for writing;
+ * EPERM if programs may not use the store; EBUSY if the map is bound already; EBADF or
+ * EINVAL if it is not such a map; ENOSPC if KVTREE_BPF_BINDINGS_MAX maps are bound to the
+ * store, or if a user who does not own the store would then have bound more than could
+ * still be bound.  To end it: ENOENT if the map is not bound to this store.
  */
 #define KVTREE_BPF_MAP_MAX	4096u	/* bytes in the element of a map that is bound */
 #define KVTREE_BPF_BINDINGS_MAX	1024u	/* maps that are bound to a store */
@@ -785,8 +785,8 @@ struct kvtree_bpf_hook {
 	__u32 kind;			/* KVTREE_HOOK_* */
 	__u32 link_id;			/* of the BPF link that holds it */
 	char  name[KVTREE_HOOK_NAME_MAX];	/* may be "" */
-	__u64 calls;			/* records looked at, or values */
-	__u64 refused;			/* ... and left out, or refused */
+	__u64 calls;			/* records or values examined */
+	__u64 refused;			/* ... and rejected */
 	__u64 reserved[2];
 };
 

@@ -4,7 +4,7 @@
  *
  * Documentation/on-disk-format.rst explains it and argues why a crash at any
  * moment leaves a state that recovery understands.  All numbers are little-endian;
- * reserved fields are zero when written and not looked at when read.  Positions
+ * reserved fields are zero when written and ignored when read.  Positions
  * and lengths are in blocks of KVTREE_LOG_BLOCK bytes unless they say otherwise.
  *
  * Every checksum is crc32c, with all bits set before the first byte and not
@@ -41,7 +41,7 @@
 #define KVTREE_LOG_SUPER_MAGIC	0x425365657274766bull	/* "kvtreeSB" */
 #define KVTREE_LOG_VERSION	1u
 
-/* Where something stands on its device: a block of a segment in one of its uses. */
+/* A place on a device: a block of a segment in one of its uses. */
 struct kvtree_log_pos {
 	__le64 sequence;	/* of the use: grows with each use of a segment in a life */
 	__le32 segment;
@@ -76,7 +76,7 @@ struct kvtree_log_checkpoint {
 	__le64 generation;
 	struct kvtree_log_pos table;	/* a struct kvtree_log_table */
 	__le32 blocks;			/* of the table; 0: nothing on this device */
-	__le32 met;			/* epochs behind it that were durable, too; 0: unknown */
+	__le32 met;			/* later epochs that were durable as well; 0: unknown */
 	__le64 records;
 	__le64 bytes;			/* of all chunks on this device */
 };
@@ -91,7 +91,7 @@ struct kvtree_log_super {
 	__le32 crc;			/* of this block, this field taken as 0 */
 	__le32 version;
 	__le64 compat;			/* features that may be ignored */
-	__le64 ro_compat;		/* ... that only who reads may ignore */
+	__le64 ro_compat;		/* ... that only readers may ignore */
 	__le64 incompat;		/* ... that may not be ignored */
 	__u8   uuid[16];		/* of the store */
 	__le32 dev_index;
