@@ -122,6 +122,14 @@ static int read_last(void *arg)
 	return *(volatile char *)row->mem;
 }
 
+/* A process, as whoever shares the memory of the three may need its lock, too. */
+static int answer_both(void *arg)
+{
+	kvt_silent_wait(arg, 2);
+	kvt_silent_answer(arg);
+	return 0;
+}
+
 /* Its server takes requests while somebody waits for the lock of the test's memory. */
 TEST(a_silent_file_needs_nothing_of_whom_it_holds)
 {
@@ -129,7 +137,7 @@ TEST(a_silent_file_needs_nothing_of_whom_it_holds)
 	void *(*const fn[])(void *arg) = { write_shared, unmap };
 	pthread_t threads[NR(fn)];
 	struct kvt_silent s;
-	int i, reader;
+	int i, answerer, reader;
 
 	if (!kvt_silent_make(&s, 2))
 		SKIP(return, "the kernel has no FUSE");
@@ -139,11 +147,11 @@ TEST(a_silent_file_needs_nothing_of_whom_it_holds)
 	row->shared = kvt_silent_write(&s, "", 1);
 	for (i = 0; i < NR(fn); i++)
 		ASSERT_EQ(0, pthread_create(&threads[i], NULL, fn[i], row));
+	answerer = kvt_fork(answer_both, &s);
 	reader = kvt_fork(read_last, row);
-	kvt_silent_wait(&s, 2);
-	kvt_silent_answer(&s);
 	for (i = 0; i < NR(fn); i++)
 		ASSERT_EQ(0, pthread_join(threads[i], NULL));
+	EXPECT_EQ(0, kvt_wait(answerer));
 	EXPECT_EQ(0, kvt_wait(reader));
 	kvt_silent_end(&s);
 }
