@@ -47,14 +47,6 @@ expect()
 	[[ $said == *"$text"* ]] || { echo "$*: not \"$text\": $said"; return 1; }
 }
 
-# skip NAME REASON: a result that is not to be had here.
-skip()
-{
-	selected "$1" || return 0
-	NUMBER=$((NUMBER + 1))
-	echo "ok $NUMBER $1 # SKIP $2"
-}
-
 # The plan, at the end; the exit status.
 checks_end()
 {
