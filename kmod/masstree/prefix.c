@@ -32,7 +32,7 @@ struct mt_prefix {
 struct mt_prefix_leaf {
 	unsigned long within;		/* slot of the longest that ends in the slice, or 0 */
 	unsigned long beyond;		/* slot of what goes on after the slice, or 0 */
-	u32 rest;			/* prefixes of at most this many bytes are in other leaves */
+	u32 rest;			/* other leaves have prefixes up to this length */
 };
 
 /* The first bytes of a slice, at least one. */
