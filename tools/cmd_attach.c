@@ -93,7 +93,7 @@ static error_t parse_attach(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option attach_options[] = {
 	{ .name = "all", .key = 'a',
-	  .doc = "All stores of the file, but for those with \"noauto\" there" },
+	  .doc = "All stores of the file except those with \"noauto\"" },
 	{ .name = "config", .key = OPT_CONFIG, .arg = "FILE",
 	  .doc = "The file that names the stores (" STORES_FILE ")" },
 	{ .name = "progress", .key = 'P',
@@ -418,11 +418,11 @@ int cmd_attach(int argc, char **argv)
 		.options = attach_options,
 		.parser = parse_attach,
 		.args_doc = "NAME DEVICE...\nNAME\n--all",
-		.doc = "Make a store of what stands on devices, and keep it there.\n"
-		       "\vNeeds root. All devices of the store must be named, in any order. What was\n"
-		       "durable when the store was last used is there again. Without devices, the file\n"
-		       STORES_FILE " says which they are and what the store is like: see\n"
-		       "kvtree-stores(5).",
+		.doc = "Recover a durable store from its devices.\n"
+		       "\vNeeds root. Name all devices of the store, in any order. Everything that was\n"
+		       "durable is there again, and later changes are written to the devices. Without\n"
+		       "devices, they and the options come from " STORES_FILE ":\n"
+		       "see kvtree-stores(5).",
 		.children = store_options,
 	};
 	struct attach attach = {

@@ -312,18 +312,18 @@ int cmd_bpf(int argc, char **argv)
 		.options = options,
 		.parser = parse_bpf,
 		.args_doc = takes,
-		.doc = "Let BPF programs use the store, and have it call some.\n"
+		.doc = "Let BPF programs use the store, or the store call BPF programs.\n"
 		       "\vallow and forbid are for the store's owner; forbid ends all bindings of maps\n"
 		       "and detaches filters and validators. bind lets the programs that have a MAP\n"
 		       "use the store, to read, to write, or both: a map's id (bpftool map) or the\n"
-		       "path where it is pinned. It lasts as long as anybody has the map. unbind ends\n"
-		       "that; by an id it is for the store's owner, who need not have the map.\n\n"
-		       "attach-filter and attach-validator load FILE, an object file of clang's, with\n"
-		       "libbpf and attach what it has: a filter, which kvtree scan --filter names,\n"
-		       "or the store's validator, which every new value has to pass. It stays until\n"
-		       "detach is told its NAME or ID, or its pin is removed. list shows those of the\n"
-		       "store, the maps that are bound to it, and all programs whose object file\n"
-		       "calls kvtree: bpftool prog tells which maps a program has.",
+		       "path where it is pinned. A binding lasts as long as anybody has the map.\n"
+		       "unbind ends it; the store's owner can use an id, and needs no map.\n\n"
+		       "attach-filter and attach-validator load FILE, an object file from clang, with\n"
+		       "libbpf and attach its hook: a filter, which kvtree scan --filter names, or the\n"
+		       "store's validator, which every new value has to pass. The hook stays until\n"
+		       "detach NAME (or ID), or until its pin is removed. list shows the store's\n"
+		       "hooks, the maps bound to it, and all programs whose object file calls\n"
+		       "kvtree; bpftool prog shows which maps a program has.",
 		.children = common_options,
 	};
 	struct bpf bpf = { 0 };

@@ -379,10 +379,10 @@ int cmd_check(int argc, char **argv)
 		.options = check_options,
 		.parser = parse_check,
 		.args_doc = "DEVICE...",
-		.doc = "Check what stands on the devices of a durable store.\n"
-		       "\vReads them as attach does, and writes nothing unless it is to repair; it needs\n"
+		.doc = "Check the devices of a durable store.\n"
+		       "\vReads them as attach does, and writes nothing unless asked to repair. It needs\n"
 		       "no module. The store should not be attached meanwhile. Files with the devices'\n"
-		       "content will do.",
+		       "content work as well.",
 		.children = common_options,
 	};
 	struct check check = { 0 };

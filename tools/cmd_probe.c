@@ -172,9 +172,9 @@ int cmd_probe(int argc, char **argv)
 		.parser = parse_probe,
 		.args_doc = "[DEVICE...]",
 		.doc = "Show which devices belong to durable stores: all, or those named.\n"
-		       "\vA line for each: to which store it belongs, which of its devices it is,\n"
-		       "and the name by which it was attached. It needs no module. The exit status\n"
-		       "is 1 if no store stands on any of them.",
+		       "\vPrints a line for each: its store, which of the store's devices it is, and\n"
+		       "the name by which it was attached. It needs no module. The exit status is 1\n"
+		       "if none belongs to a store.",
 		.children = common_options,
 	};
 	struct probe probe = { .config = STORES_FILE };

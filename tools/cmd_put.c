@@ -213,7 +213,7 @@ int cmd_put(int argc, char **argv)
 		.doc = "Store a value under a key.\n"
 		       "\vPrints nothing. A VALUE replaces the whole value that was there, all of its\n"
 		       "columns; --col leaves the columns that it does not name, unless there is\n"
-		       "--whole. Keys and values that begin with - go behind --.",
+		       "--whole. Put -- before keys and values that begin with -.",
 		.children = common_options,
 	};
 	struct put put = { 0 };
@@ -231,7 +231,7 @@ int cmd_cas(int argc, char **argv)
 			    "KEY VERSION --file FILE\n"
 			    "KEY VERSION --col ID=VALUE...",
 		.doc = "Store a value if nobody has changed it since it had this version.\n"
-		       "\vVersion 0 stands for a key that is not there. \"kvtree get --print-version\"\n"
+		       "\vVersion 0 means that the key is not there. \"kvtree get --print-version\"\n"
 		       "tells the version. If the key has another one, nothing is changed, the\n"
 		       "message tells which, and the exit status is 1.",
 		.children = common_options,

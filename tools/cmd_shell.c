@@ -410,7 +410,7 @@ static error_t parse_shell(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "keep-going", .key = OPT_KEEP_GOING,
-	  .doc = "Run the lines behind one that has failed, too" },
+	  .doc = "Continue after a line that has failed" },
 	{ 0 }
 };
 
@@ -421,13 +421,13 @@ int cmd_shell(int argc, char **argv)
 		.parser = parse_shell,
 		.args_doc = "[FILE]",
 		.doc = "Run commands from a terminal, a file or standard input.\n"
-		       "\vA line is a command as it stands behind \"kvtree\", with the quotation marks\n"
-		       "of a shell; # begins a comment. \"use STORE\" names the store of the lines that\n"
-		       "follow, \"exit\" ends. The options of this command hold for all lines.\n"
+		       "\vEach line is a command without the word \"kvtree\", quoted as in a shell; #\n"
+		       "begins a comment. \"use STORE\" selects the store for later lines, \"exit\" ends\n"
+		       "the shell. Options of this command apply to all lines.\n"
 		       "On a terminal there are editing, completion and a history, which is kept in\n"
 		       "~/" HISTORY_FILE ".\n"
-		       "A file ends at the first line with wrong usage or an error, and the exit\n"
-		       "status is the greatest of its lines.",
+		       "A file stops at the first line with wrong usage or an error, and the exit\n"
+		       "status is the highest of its lines.",
 		.children = common_options,
 	};
 	struct shell shell = { .in = stdin };

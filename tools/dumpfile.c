@@ -223,7 +223,7 @@ static int read_record(struct dumpfile *f, struct record *rec, size_t len)
 
 	tab = memchr(p, '\t', len);
 	if (!tab)
-		return dumpfile_bad(f, "a record without a tab behind its key");
+		return dumpfile_bad(f, "a record without a tab after its key");
 	rec->key = p;
 	rec->key_len = (size_t)(tab - p);
 	wrong = take_text(p, &rec->key_len);
@@ -249,7 +249,7 @@ static int read_last(struct dumpfile *f, size_t len)
 
 	f->ended = true;
 	if (!rest_number(f->line + strlen(LAST_LINE), f->line + len, &n))
-		return dumpfile_bad(f, "\"%s\" without the number of records behind it", LAST_LINE);
+		return dumpfile_bad(f, "\"%s\" without the number of records", LAST_LINE);
 	if (n != f->records)
 		return dumpfile_bad(f, "the file says that it has %" PRIu64
 				    " records, but it has %" PRIu64, n, f->records);
@@ -292,7 +292,7 @@ int dumpfile_read(struct dumpfile *f, struct record *rec)
 			return jsonlines_read(f, rec, len);
 		}
 		if (f->ended)
-			return dumpfile_bad(f, "something behind the last line");
+			return dumpfile_bad(f, "something after the last line");
 		if (starts(f, len, LAST_LINE)) {
 			ret = read_last(f, len);
 			if (ret)

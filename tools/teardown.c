@@ -47,7 +47,7 @@ static void show_record(char *record, const char *what, const char *name, unsign
 		*told += *text != ':';
 		if (*told == 1)
 			warn("%s '%s'%s", what, name, *text == ':' ? text :
-			     ": it waits until all calls under way have ended");
+			     ": it waits until all calls in progress have ended");
 	}
 	free(of);
 }

@@ -155,7 +155,7 @@ const char *take_text(char *text, size_t *len)
 			continue;
 		}
 		if (++from == end)
-			return "a backslash with nothing behind it";
+			return "a backslash at the end";
 		switch (*from++) {
 		case '\\':
 			*to++ = '\\';
@@ -171,7 +171,7 @@ const char *take_text(char *text, size_t *len)
 			break;
 		case 'x':
 			if (end - from < 2 || hex_digit(from[0]) < 0 || hex_digit(from[1]) < 0)
-				return "\\x without two hexadecimal digits behind it";
+				return "\\x without two hexadecimal digits";
 			*to++ = (char)(hex_digit(from[0]) << 4 | hex_digit(from[1]));
 			from += 2;
 			break;

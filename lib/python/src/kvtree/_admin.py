@@ -236,7 +236,7 @@ def attach(name: str, *devices: str | os.PathLike[str], mode: int = 0o600,
            uid: int | None = None, gid: int | None = None, limit_bytes: int = 0,
            limit_keys: int = 0, engine: str = '', page_size: int = 0,
            sync: bool = False, read_only: bool = False, until: int = 0) -> None:
-    """Make a store of what stands on devices; needs CAP_SYS_ADMIN.
+    """Recover a durable store from its devices; needs CAP_SYS_ADMIN.
 
     All devices of the store are named, in any order; "kvtree store format" makes them ready.
     sync: every change waits until it is durable. read_only: nothing is written to the
