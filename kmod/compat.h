@@ -170,13 +170,15 @@ static inline bool io_uring_mshot_cmd_post_cqe(struct io_uring_cmd *cmd, struct 
 
 /*
  * Before 6.14 crc32c() may be in a module of its own, which insmod would not load;
- * so the one behind it is asked for.
+ * so crypto_alloc_shash() asks for it. Later kernels do not use the pointer.
  */
+struct crypto_shash;
+
+extern struct crypto_shash *kvt_crc32c_shash;
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
 #include <crypto/hash.h>
 #include <linux/err.h>
-
-extern struct crypto_shash *kvt_crc32c_shash;
 
 static inline int kvt_crc32c_init(void)
 {

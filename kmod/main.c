@@ -60,7 +60,7 @@ static int __init kvt_init(void)
 	err = kvt_logs_init();
 	if (err)
 		goto masstree;
-	err = kvt_stores_init();
+	err = kvt_stores_init(&kvt_bpf_stores);
 	if (err)
 		goto logs;
 	err = default_store_init();

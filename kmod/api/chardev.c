@@ -369,9 +369,7 @@ static int bpf_access(struct kvt_store *store, bool allow)
 		kvt_hooks_drop(store);
 		return 0;
 	}
-	if (!kvt_bpf_offered())
-		return -EOPNOTSUPP;
-	return kvt_bpf_prepare() ?: kvt_bindings_allow(store);
+	return kvt_store_allow_bpf(store);
 }
 
 static long ioctl_bpf_access(struct kvt_session *session, const void *in, void __user *arg)

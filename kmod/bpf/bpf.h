@@ -142,6 +142,7 @@ void kvt_late_posts_exit(struct kvt_late_posts *late);
 int kvt_bpf_init(void);
 bool kvt_bpf_offered(void);
 int kvt_bpf_prepare(void);
+extern const struct kvt_store_bpf kvt_bpf_stores;
 void kvt_bpf_exit(void);
 
 #ifdef CONFIG_BPF_JIT

@@ -518,6 +518,13 @@ int kvt_bpf_prepare(void)
 }
 KVT_EXPORT_FOR_TESTS(kvt_bpf_prepare);
 
+const struct kvt_store_bpf kvt_bpf_stores = {
+	.offered = kvt_bpf_offered,
+	.prepare = kvt_bpf_prepare,
+	.late_init = kvt_late_posts_init,
+	.late_exit = kvt_late_posts_exit,
+};
+
 /**
  * kvt_bpf_exit() - free what kvt_bpf_prepare() allocated
  *

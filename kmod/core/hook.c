@@ -9,7 +9,6 @@
 #include <linux/string.h>
 #include <linux/xarray.h>
 
-#include "bpf/bpf.h"
 #include "compat.h"
 #include "hook.h"
 #include "value.h"

@@ -12,10 +12,23 @@
 #ifndef KVT_CORE_MEM_H
 #define KVT_CORE_MEM_H
 
-#include <linux/gfp_types.h>
+#include <linux/gfp.h>
 #include <linux/types.h>
 
 struct mem_cgroup;
+
+/*
+ * How operations in process context allocate what a store keeps.  It is charged
+ * to the store's creator, who must not be killed for what another writes: no
+ * allocation is worth the OOM killer, and the writer gets ENOMEM.
+ */
+#define KVT_GFP_PROCESS	(GFP_KERNEL | __GFP_RETRY_MAYFAIL)
+
+/* ... and what an operation needs while it runs, charged to the caller. */
+#define KVT_GFP_SCRATCH	(GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
+
+/* ... by one that does not sleep: -EAGAIN, and somebody runs it again who does. */
+#define KVT_GFP_NOWAIT	(GFP_NOWAIT | __GFP_NOWARN)
 
 /* Where memory comes from. */
 struct kvt_mem {

@@ -18,7 +18,6 @@
 
 #include "audit.h"
 #include "binding.h"
-#include "bpf/bpf.h"
 #include "compat.h"
 #include "debugfs.h"
 #include "guest.h"
@@ -61,6 +60,8 @@ static struct workqueue_struct *kvt_wq;
  */
 static struct workqueue_struct *kvt_teardown_wq;
 static atomic_t kvt_teardowns = ATOMIC_INIT(0);	/* stores that are to be torn down */
+
+static const struct kvt_store_bpf *stores_bpf;
 
 /* Of stores that name none. */
 static const struct kvt_index_ops *kvt_engine_default = &kvt_masstree_ops;
@@ -170,7 +171,7 @@ static bool store_finish(struct kvt_store *store)
 {
 	int err;
 
-	kvt_late_posts_exit(&store->late_posts);
+	stores_bpf->late_exit(&store->late_posts);
 	err = store->log ? kvt_log_finish(store->log) : 0;
 	if (err == -EAGAIN)
 		return false;
@@ -369,7 +370,7 @@ static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
 	kref_init(&store->ref);
 	init_waitqueue_head(&store->gone_wait);
 	kvt_bindings_init(store);
-	kvt_late_posts_init(&store->late_posts);
+	stores_bpf->late_init(&store->late_posts);
 	INIT_DELAYED_WORK(&store->teardown, store_teardown);
 	return store;
 }
@@ -399,6 +400,22 @@ static int store_attach(struct kvt_store *store, const struct kvt_log_args *args
 	return kvt_log_start(log);
 }
 
+/**
+ * kvt_store_allow_bpf() - let BPF programs use a store that is bound to their maps
+ * @store: the store
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -EOPNOTSUPP: the running kernel does not support it; -ENOMEM; or as
+ * kvt_bindings_allow().
+ */
+int kvt_store_allow_bpf(struct kvt_store *store)
+{
+	if (!stores_bpf->offered())
+		return -EOPNOTSUPP;
+	return stores_bpf->prepare() ?: kvt_bindings_allow(store);
+}
+
 /* With devices if there is @log.  What is recovered is never over the limits. */
 static int store_make(const struct kvtree_store_create *args, const struct kvt_log_args *log,
 		      bool sync)
@@ -415,7 +432,7 @@ static int store_make(const struct kvtree_store_create *args, const struct kvt_l
 	if (!ops || !engine_has_pages(ops, args->page_size))
 		return -EINVAL;
 
-	if (args->flags & KVTREE_STORE_BPF && !kvt_bpf_offered())
+	if (args->flags & KVTREE_STORE_BPF && !stores_bpf->offered())
 		return -EOPNOTSUPP;
 
 	store = store_alloc(args);
@@ -434,7 +451,7 @@ static int store_make(const struct kvtree_store_create *args, const struct kvt_l
 		kvt_quota_limit(&store->quota, store->limit_bytes ?: U64_MAX,
 				store->limit_keys ?: U64_MAX);
 	if (!err && args->flags & KVTREE_STORE_BPF)
-		err = kvt_bpf_prepare() ?: kvt_bindings_allow(store);
+		err = kvt_store_allow_bpf(store);
 	if (!err)
 		err = store_publish(store);
 	if (err) {
@@ -886,13 +903,15 @@ void kvt_store_raise_floor(struct kvt_store *store, u64 version)
 
 /**
  * kvt_stores_init() - prepare to make stores
+ * @bpf: what they ask of the BPF part; stays until module exit
  *
  * Context: module init.
  *
  * Return: 0 or -ENOMEM.
  */
-int kvt_stores_init(void)
+int kvt_stores_init(const struct kvt_store_bpf *bpf)
 {
+	stores_bpf = bpf;
 	kvt_wq = alloc_workqueue("kvtree", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!kvt_wq)
 		return -ENOMEM;

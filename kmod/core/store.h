@@ -48,6 +48,14 @@ struct kvt_late_posts {
 	struct work_struct work;
 };
 
+/* What stores ask of the module's BPF part, which is above them. */
+struct kvt_store_bpf {
+	bool (*offered)(void);		/* whether programs can use stores */
+	int (*prepare)(void);		/* allocate what programs need; may sleep */
+	void (*late_init)(struct kvt_late_posts *late);
+	void (*late_exit)(struct kvt_late_posts *late);
+};
+
 struct kvt_store {
 	/* Fixed from creation on, but for validator_turn. */
 	struct kvt_index *index;
@@ -89,7 +97,7 @@ struct kvt_store {
 	atomic64_t version_floor ____cacheline_aligned_in_smp;
 };
 
-int kvt_stores_init(void);
+int kvt_stores_init(const struct kvt_store_bpf *bpf);
 void kvt_stores_exit(void);
 
 bool kvt_store_name_valid(const char *name);
@@ -113,6 +121,7 @@ u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id);
 int kvt_store_engine_stat(const struct kvt_store *store, struct kvtree_engine_stat *stat);
 
 u64 kvt_store_next_version(const struct kvt_store *store, u64 old);
+int kvt_store_allow_bpf(struct kvt_store *store);
 void kvt_store_raise_floor(struct kvt_store *store, u64 version);
 
 /**

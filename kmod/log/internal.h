@@ -207,9 +207,6 @@ struct kvt_log {
 	u64 closed;			/* commit_lock: the last one that is not open */
 };
 
-struct crypto_shash;
-
-extern struct crypto_shash *kvt_crc32c_shash;
 extern unsigned int kvt_log_epoch_ms;
 extern unsigned int kvt_log_savers;
 extern struct workqueue_struct *kvt_log_wq;

@@ -28,9 +28,6 @@ MODULE_PARM_DESC(log_epoch_ms, "ms after which changes that nobody waits for are
 /* Versions that a store may give out before its first commit. */
 #define LEASE_FIRST	BIT_ULL(32)
 
-/* Of kernels where crc32c() is not at hand: see compat.h. */
-struct crypto_shash *kvt_crc32c_shash;
-
 struct workqueue_struct *kvt_log_wq;
 struct workqueue_struct *kvt_log_flush_wq;
 

@@ -13,9 +13,10 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 
-#include "core/ctx.h"
+#include "core/mem.h"
 #include "core/merge.h"
 #include "core/quota.h"
+#include "core/reclaim.h"
 #include "core/stats.h"
 #include "core/value.h"
 #include "index.h"

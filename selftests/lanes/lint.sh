@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # lint.sh: checkpatch --strict, sparse, kernel-doc, shellcheck; mypy --strict and
-# ruff for the Python package; the manual pages, rendered. All are to be silent;
-# what they say is printed and kept in build/lint/results.
+# ruff for the Python package; which part of the module includes which; the manual
+# pages, rendered. All are to be silent; what they say is printed and kept in
+# build/lint/results.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -265,7 +266,7 @@ main()
 	python=$(venv lint-python "mypy==$MYPY_VERSION" "ruff==$RUFF_VERSION" \
 		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION")
 	cd "$TOP"
-	LEAST=11
+	LEAST=12
 	printf 'KTAP version 1\n1..%d\n' $LEAST >"$LOGS/lint.ktap"
 	forget_old
 	check checkpatch checkpatch "$source" || true
@@ -278,6 +279,7 @@ main()
 	check limits "$LANES/limits_test.sh" || true
 	check select "$LANES/select_test.sh" || true
 	check python python_check "$python" || true
+	check layers "$LANES/layers.py" || true
 	check man in_tree man_pages || true
 	summary lint "$LOGS"
 }

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Print each #include of the module that goes up, or sideways into another part.
+
+What a file may include are files of its own part and those of lower layers. The order is
+that of Documentation/architecture.rst: api and bpf call core, core calls the engines and the
+log, and these use what every layer does: values, memory, counters.
+
+    layers.py [FOLDER]    the module's source, kmod if not told; prints nothing if all is well
+"""
+
+import re
+import sys
+from pathlib import Path
+
+# From the bottom up: parts of one line may not include each other.
+LAYERS = [
+    [["compat"]],
+    [["log/format/"]],
+    [["index", "core/index", "core/guest", "core/listen", "core/mem", "core/merge", "core/park",
+      "core/quota", "core/reclaim", "core/stats", "core/trace", "core/value"]],
+    [["masstree/"], ["bwtree/"], ["log/"]],
+    [["core/"]],
+    [["bpf/"]],
+    [["api/"]],
+    [["main"]],
+]
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def place(name: str) -> tuple[int, int]:
+    """Layer and part: a file's own name counts before its folder's."""
+    for exact in True, False:
+        for layer, parts in enumerate(LAYERS):
+            for part, prefixes in enumerate(parts):
+                for prefix in prefixes:
+                    if (name.rsplit(".", 1)[0] == prefix if exact
+                            else prefix.endswith("/") and name.startswith(prefix)):
+                        return layer, part
+    sys.exit(f"{name}: in no layer, see {Path(__file__).name}")
+
+
+def main() -> None:
+    top = Path(sys.argv[1] if len(sys.argv) > 1 else "kmod")
+    files = [f for f in sorted(top.rglob("*.[ch]"))
+             if f.relative_to(top).parts[0] != "tests" and not f.name.endswith(".mod.c")]
+    for file in files:
+        name = str(file.relative_to(top))
+        for header in INCLUDE.findall(file.read_text()):
+            beside = file.parent / header
+            target = str((beside if beside.exists() else top / header).relative_to(top))
+            above, below = place(name), place(target)
+            if below != above and below[0] >= above[0]:
+                print(f"{file}: includes {target}, which is not below it")
+
+
+main()
