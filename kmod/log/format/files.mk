@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What reads devices: the module's Kbuild and tools/format/Makefile, which makes a library of
+# it for programs, include this.
+
+format-objs := super.o segment.o record.o extent.o walk.o recover.o
