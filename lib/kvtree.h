@@ -1448,6 +1448,10 @@ int kvtree_ring_ops(struct kvtree_ring *ring, struct kvtree_ops *ops, kvtree_rin
  * still queued, whatever it returns: the next call submits them, and
  * kvtree_ring_cancel() cancels them.
  *
+ * With KVTREE_RING_SQPOLL the kernel's thread takes them when it comes to it.
+ * -EAGAIN says that it sleeps and could not be woken: the next call wakes it, and
+ * until then it may begin them at any time.
+ *
  * Return: the number of operations submitted, or
  *	-EAGAIN		the kernel has no memory for them now
  *	-EEXIST		another thread made the ring

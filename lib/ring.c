@@ -277,7 +277,7 @@ KVTREE_API int kvtree_ring_ops(struct kvtree_ring *ring, struct kvtree_ops *ops,
 
 KVTREE_API int kvtree_ring_submit(struct kvtree_ring *ring)
 {
-	return ring->queue.nr ? ring->way->submit(ring) : 0;
+	return ring->way->submit(ring);
 }
 
 /*

@@ -51,6 +51,8 @@ static int sync_submit(struct kvtree_ring *ring)
 	struct kvt_slot *slot;
 	int nr = 0;
 
+	if (!ring->queue.nr)
+		return 0;
 	while ((slot = kvt_slots_take(&ring->queue))) {
 		if (slot->kind == KVT_SLOT_LIST) {
 			run_batch(ring, b);

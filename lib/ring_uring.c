@@ -59,9 +59,10 @@ static struct io_uring_sqe *get_sqe(struct uring *u, __u32 cmd, __u64 id)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->io);
 
-	/* A thread of the kernel may be behind with what it was given. */
+	/* A thread of the kernel may be behind with what it was given, if it is awake. */
 	if (!sqe) {
-		io_uring_submit(&u->io);
+		if (io_uring_submit(&u->io) < 0)
+			return NULL;
 		io_uring_sqring_wait(&u->io);
 		sqe = io_uring_get_sqe(&u->io);
 		if (!sqe)
@@ -204,6 +205,9 @@ static int uring_submit(struct kvtree_ring *ring)
 	struct kvt_slot *slot;
 	int err;
 
+	/* The thread may sleep still, if it could not be woken. */
+	if (!ring->queue.nr && !by_thread(u))
+		return 0;
 	while ((slot = ring->queue.head)) {
 		__u64 id = (__u64)(slot - ring->slot);
 
@@ -283,15 +287,7 @@ static int uring_wait(struct kvtree_ring *ring, unsigned int nr, int64_t ns)
 	};
 	struct uring *u = ring->priv;
 	struct io_uring_cqe *cqe;
-	unsigned int back;
-	int err;
 
-	/* The thread may sleep still, if it could not be woken. */
-	if (by_thread(u) && io_uring_sq_ready(&u->io)) {
-		err = submit_sqes(u, &back);
-		if (err)
-			return err;
-	}
 	if (ns < 0)
 		return io_uring_wait_cqe_nr(&u->io, &cqe, nr);
 	return io_uring_wait_cqes(&u->io, &cqe, nr, &ts, NULL);

@@ -1243,29 +1243,48 @@ static void gate_open(struct gate *gate)
 	KVT_CHECK(!pthread_create(&gate->thread, NULL, guard, gate));
 }
 
-/* A thread of the kernel submits without a call that could be refused. */
-static bool calls_to_submit(const FIXTURE_VARIANT(ring) * variant)
+FIXTURE(refused) {
+	struct kvt_env env;
+	struct kvtree *kv;
+	struct kvtree_ring *ring;
+	struct gate gate;
+};
+
+FIXTURE_VARIANT(refused) {
+	unsigned int flags;
+};
+
+FIXTURE_VARIANT_ADD(refused, inside) { .flags = 0 };
+FIXTURE_VARIANT_ADD(refused, by_pointer) { .flags = KVTREE_RING_BY_POINTER };
+
+FIXTURE_SETUP(refused)
 {
-	return variant->uring && !(variant->flags & KVTREE_RING_SQPOLL);
+	kvt_env_init(&self->env, "refused", 0, 0);
+	self->kv = open_session(&self->env);
+	self->ring = open_ring(self->kv, variant->flags, DEPTH, NULL, 0);
+	gate_open(&self->gate);
 }
 
-TEST_F(ring, what_the_kernel_does_not_take_is_still_queued)
+FIXTURE_TEARDOWN(refused)
+{
+	kvtree_ring_close(self->ring);
+	kvtree_close(self->kv);
+	kvt_env_exit(&self->env);
+}
+
+TEST_F(refused, what_the_kernel_does_not_take_is_still_queued)
 {
 	struct kvtree_event ev[4];
-	struct gate gate;
 	int i, x[6];
 
-	if (!calls_to_submit(variant))
-		return;
-	gate_open(&gate);
-	atomic_store(&gate.refuse, 3);
+	atomic_store(&self->gate.refuse, 3);
 	for (i = 0; i < 3; i++)
 		ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, &x[i]));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_wait(self->ring, ev, NR(ev), 1, 1000));
 	EXPECT_EQ(3, kvtree_ring_pending(self->ring));
-	EXPECT_EQ(0, atomic_load(&gate.refuse));
+	EXPECT_EQ(0, atomic_load(&self->gate.refuse));
 	EXPECT_EQ(0, kvt_version(self->env.fd, STR("sum")));
 
 	/* Each once, in the order in which they were queued. */
@@ -1280,16 +1299,12 @@ TEST_F(ring, what_the_kernel_does_not_take_is_still_queued)
 	EXPECT_EQ(0, kvtree_ring_pending(self->ring));
 }
 
-TEST_F(ring, what_the_kernel_does_not_take_can_be_canceled)
+TEST_F(refused, what_the_kernel_does_not_take_can_be_canceled)
 {
 	struct kvtree_event ev[4];
-	struct gate gate;
 	int i, x[3];
 
-	if (!calls_to_submit(variant))
-		return;
-	gate_open(&gate);
-	atomic_store(&gate.refuse, 1);
+	atomic_store(&self->gate.refuse, 1);
 	for (i = 0; i < 3; i++)
 		ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, &x[i]));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
@@ -1301,13 +1316,109 @@ TEST_F(ring, what_the_kernel_does_not_take_can_be_canceled)
 	EXPECT_EQ(3, outcome(self->ring).sum);
 
 	/* Closing does not submit what was not taken. */
-	atomic_store(&gate.refuse, 1);
+	atomic_store(&self->gate.refuse, 1);
 	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
 	kvtree_ring_close(self->ring);
 	self->ring = open_ring(self->kv, variant->flags, DEPTH, NULL, 0);
 	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
 	EXPECT_EQ(4, outcome(self->ring).sum);
+}
+
+/*
+ * A kernel that does not wake its thread.  The thread submits without a call that could
+ * be refused, unless it sleeps.
+ */
+
+FIXTURE(asleep) {
+	struct kvt_env env;
+	struct kvtree *kv;
+	struct kvtree_ring *ring;
+	struct gate gate;
+};
+
+FIXTURE_SETUP(asleep)
+{
+	kvt_env_init(&self->env, "asleep", 0, 0);
+	self->kv = open_session(&self->env);
+	self->ring = open_ring(self->kv, KVTREE_RING_SQPOLL, 2, NULL, 0);
+	gate_open(&self->gate);
+}
+
+FIXTURE_TEARDOWN(asleep)
+{
+	kvtree_ring_close(self->ring);
+	kvtree_close(self->kv);
+	kvt_env_exit(&self->env);
+}
+
+/*
+ * Has so many calls refused, of which the first is to submit an addition: it is in the
+ * ring then, of a thread that sleeps.  Returns the sum that it is to make.
+ */
+static int64_t add_asleep(struct gate *gate, struct kvtree_ring *ring, int refuse)
+{
+	int64_t sum = 0;
+
+	for (;;) {
+		atomic_store(&gate->refuse, refuse);
+		KVT_CHECK(kvtree_ring_add(ring, "sum", 3, 0, 1, 0, NULL, NULL) == 0);
+		if (kvtree_ring_submit(ring) == -EAGAIN)
+			break;
+		/* It was awake. */
+		KVT_CHECK(atomic_exchange(&gate->refuse, 0) == refuse);
+		sum = outcome(ring).sum;
+		usleep(20000);
+	}
+	KVT_CHECK(atomic_load(&gate->refuse) == refuse - 1);
+	return sum + 1;
+}
+
+TEST_F(asleep, wait_wakes_it_again)
+{
+	struct kvtree_event ev[2];
+	int64_t sum;
+
+	sum = add_asleep(&self->gate, self->ring, 3);
+	ASSERT_EQ(-EAGAIN, kvtree_ring_wait(self->ring, ev, NR(ev), 1, 1000));
+	ASSERT_EQ(-EAGAIN, kvtree_ring_wait(self->ring, ev, NR(ev), 0, 0));
+	EXPECT_EQ(0, atomic_load(&self->gate.refuse));
+	EXPECT_EQ(1, kvtree_ring_pending(self->ring));
+	EXPECT_EQ(sum - 1, counter(self->kv, KVTREE_STAT_URING));
+	EXPECT_EQ(sum, outcome(self->ring).sum);
+}
+
+TEST_F(asleep, submit_wakes_it_again)
+{
+	struct pollfd pfd = { .events = POLLIN };
+	int64_t sum;
+
+	sum = add_asleep(&self->gate, self->ring, 2);
+	pfd.fd = kvtree_ring_eventfd(self->ring);
+	ASSERT_LE(0, pfd.fd);
+	EXPECT_EQ(8, read(pfd.fd, &(uint64_t){ 0 }, 8));
+	ASSERT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
+	EXPECT_EQ(0, poll(&pfd, 1, 0));
+	/* Nothing is queued that was not in the ring before. */
+	EXPECT_EQ(0, kvtree_ring_submit(self->ring));
+	EXPECT_EQ(1, poll(&pfd, 1, -1));
+	EXPECT_EQ(sum, outcome(self->ring).sum);
+}
+
+TEST_F(asleep, cancel_does_not_wait_for_it_in_a_full_ring)
+{
+	struct kvtree_event ev[2];
+	int64_t sum;
+
+	sum = add_asleep(&self->gate, self->ring, 4);
+	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
+	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
+	EXPECT_EQ(-EAGAIN, kvtree_ring_cancel(self->ring, NULL));
+	EXPECT_EQ(0, atomic_load(&self->gate.refuse));
+	EXPECT_EQ(2, kvtree_ring_pending(self->ring));
+	ASSERT_EQ(2, kvtree_ring_wait(self->ring, ev, NR(ev), 2, -1));
+	EXPECT_EQ(sum, ev[0].sum);
+	EXPECT_EQ(sum + 1, ev[1].sum);
 }
 
 TEST_F(ring, process_that_may_not_use_io_uring_does_system_calls)
