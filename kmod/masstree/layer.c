@@ -20,11 +20,13 @@
 #include "core/trace.h"
 #include "masstree.h"
 
-/* Layers that may wait for the worker; if there are more, it checks all layers. */
-#define MT_CHECKS_MAX	4096
 #define MT_CHECK_DELAY	(HZ / 20)
 
-/* A layer to check, by the bytes of key that lead to it. */
+/*
+ * A layer to check, by the bytes of key that lead to it.  It is charged to nobody: a removal
+ * makes room, and where there is none it must not cost a check of all layers.  All that wait
+ * take MT_CHECK_BYTES at most; above that the worker checks all of them.
+ */
 struct mt_check {
 	struct llist_node link;
 	u32 off;
@@ -224,6 +226,12 @@ void mt_sweep(struct kvt_index *index)
 	kfree(it);
 }
 
+/* What it takes to remember a layer. */
+static int mt_check_size(u32 off)
+{
+	return kmalloc_size_roundup(offsetof(struct mt_check, key) + off);
+}
+
 static void mt_check_work(struct work_struct *work)
 {
 	struct mt_tree *tree = container_of(to_delayed_work(work), struct mt_tree, check_work);
@@ -232,7 +240,7 @@ static void mt_check_work(struct work_struct *work)
 
 	llist_for_each_entry_safe(check, next, list, link) {
 		mt_layer_check(tree, check->key, check->off);
-		atomic_dec(&tree->nr_checks);
+		atomic_sub(mt_check_size(check->off), &tree->check_bytes);
 		kfree(check);
 	}
 	if (xchg(&tree->sweep_needed, false))
@@ -241,16 +249,17 @@ static void mt_check_work(struct work_struct *work)
 
 static bool mt_check_queue(struct mt_tree *tree, const u8 *key, u32 off)
 {
-	struct mt_check *check;
+	const int size = mt_check_size(off);
+	struct mt_check *check = NULL;
 
-	if (atomic_read(&tree->nr_checks) >= MT_CHECKS_MAX)
+	if (atomic_add_return(size, &tree->check_bytes) <= MT_CHECK_BYTES)
+		check = kmalloc(size, GFP_NOWAIT | __GFP_NOWARN);
+	if (!check) {
+		atomic_sub(size, &tree->check_bytes);
 		return false;
-	check = kmalloc(struct_size(check, key, off), GFP_NOWAIT | __GFP_NOWARN);
-	if (!check)
-		return false;
+	}
 	check->off = off;
 	memcpy(check->key, key, off);
-	atomic_inc(&tree->nr_checks);
 	llist_add(&check->link, &tree->checks);
 	return true;
 }
@@ -279,7 +288,7 @@ void mt_layer_check_later(struct mt_tree *tree, const u8 *key, u32 off)
 void mt_layer_init(struct mt_tree *tree)
 {
 	init_llist_head(&tree->checks);
-	atomic_set(&tree->nr_checks, 0);
+	atomic_set(&tree->check_bytes, 0);
 	INIT_DELAYED_WORK(&tree->check_work, mt_check_work);
 }
 

@@ -20,6 +20,9 @@
 /* How often a reader waits or retries before it gives up. */
 #define MT_READ_BUDGET	1024
 
+/* What remembering layers for the worker may take: 16384 of short keys, 64 of the longest. */
+#define MT_CHECK_BYTES	(512 << 10)
+
 struct mt_tree {
 	struct kvt_index index;
 	struct mt_node *root;		/* of the first layer */
@@ -28,7 +31,7 @@ struct mt_tree {
 
 	/* Layers that a worker should check: see layer.c. */
 	struct llist_head checks;
-	atomic_t nr_checks;
+	atomic_t check_bytes;		/* that they take, at most MT_CHECK_BYTES */
 	bool sweep_needed;
 	struct delayed_work check_work;
 };

@@ -359,9 +359,9 @@ static void a_sweep_without_memory_is_made_up_for_by_the_worker(struct kunit *te
 	KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_KEY("same slice 1"), NULL));
 	KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_KEY("same slice 2"), NULL));
 	/* The worker is not told which layer, nor that there is one. */
-	atomic_add(INT_MAX / 2, &tree->nr_checks);
+	atomic_add(INT_MAX / 2, &tree->check_bytes);
 	KUNIT_ASSERT_EQ(test, 0, kt_del(kt, &KT_KEY("same slice 2"), NULL));
-	atomic_sub(INT_MAX / 2, &tree->nr_checks);
+	atomic_sub(INT_MAX / 2, &tree->check_bytes);
 	cancel_delayed_work_sync(&tree->check_work);
 	WRITE_ONCE(tree->sweep_needed, false);
 	arm(1);

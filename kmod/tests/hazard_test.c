@@ -1406,15 +1406,41 @@ static void without_memory_for_a_work_item_the_worker_sweeps(struct kunit *test)
 	put(kt, string_key(test, 24, "1"));
 	put(kt, string_key(test, 24, "2"));
 	put(kt, KT_KEY("other"));
-	/* As many items as there may be: none is allocated. */
-	atomic_add(INT_MAX / 2, &tree->nr_checks);
+	/* All that items may take: none is allocated. */
+	atomic_add(INT_MAX / 2, &tree->check_bytes);
 	del(kt, string_key(test, 24, "1"));
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(tree->sweep_needed));
 	KUNIT_EXPECT_TRUE(test, llist_empty(&tree->checks));
 	expect_stat(kt, KVTREE_STAT_LAYERS, 3);
 	run_worker(kt);
-	atomic_sub(INT_MAX / 2, &tree->nr_checks);
+	atomic_sub(INT_MAX / 2, &tree->check_bytes);
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree->sweep_needed));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	expect_count(kt, 2);
+}
+
+static void what_work_items_take_is_bounded_by_bytes(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct mt_tree *tree = mt_tree(kt->index);
+	const int others = MT_CHECK_BYTES - 128;
+
+	put(kt, KT_KEY("same slice 1"));
+	put(kt, KT_KEY("same slice 2"));
+	put(kt, string_key(test, 400, "1"));
+	put(kt, string_key(test, 400, "2"));
+	atomic_add(others, &tree->check_bytes);
+	del(kt, KT_KEY("same slice 1"));
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree->sweep_needed));
+	KUNIT_EXPECT_FALSE(test, llist_empty(&tree->checks));
+	KUNIT_EXPECT_GT(test, atomic_read(&tree->check_bytes), others);
+	/* The other's is longer than what is left. */
+	del(kt, string_key(test, 400, "1"));
+	KUNIT_EXPECT_TRUE(test, READ_ONCE(tree->sweep_needed));
+	KUNIT_EXPECT_LE(test, atomic_read(&tree->check_bytes), MT_CHECK_BYTES);
+	run_worker(kt);
+	KUNIT_EXPECT_EQ(test, others, atomic_read(&tree->check_bytes));
+	atomic_sub(others, &tree->check_bytes);
 	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
 	expect_count(kt, 2);
 }
@@ -1561,6 +1587,7 @@ static struct kunit_case hazard_cases[] = {
 	KT_CASE(an_iterator_returns_nothing_that_was_gone_before),
 	KUNIT_CASE(one_sweep_finds_all_thin_layers),
 	KUNIT_CASE(without_memory_for_a_work_item_the_worker_sweeps),
+	KUNIT_CASE(what_work_items_take_is_bounded_by_bytes),
 	KT_CASE(a_value_stays_while_a_reader_may_hold_it),
 	KUNIT_CASE(a_leaf_stays_while_a_reader_may_hold_it),
 	KT_CASE(remove_then_reinsert_keeps_versions_growing),
