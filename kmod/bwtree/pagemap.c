@@ -13,21 +13,25 @@
 /**
  * bw_map_new() - create a mapping table with only the id BW_ROOT
  *
+ * What every tree has from the beginning is not charged to its store's limit, as the store
+ * itself is not; pieces that are added later are.
+ *
  * Context: may sleep.
  *
  * Return: the table, with one reference, or NULL.
  */
 struct bw_map *bw_map_new(void)
 {
-	struct bw_map *map = kzalloc(sizeof(*map), GFP_KERNEL);
+	struct bw_map *map = kzalloc(sizeof(*map), GFP_KERNEL_ACCOUNT);
 
 	if (!map)
 		return NULL;
 	refcount_set(&map->refs, 1);
 	map->limit = BW_IDS_MAX;
-	map->twigs[0] = kzalloc(sizeof(*map->twigs[0]), GFP_KERNEL);
+	map->twigs[0] = kzalloc(sizeof(*map->twigs[0]), GFP_KERNEL_ACCOUNT);
 	if (map->twigs[0])
-		map->twigs[0]->leaves[0] = kzalloc(sizeof(*map->twigs[0]->leaves[0]), GFP_KERNEL);
+		map->twigs[0]->leaves[0] = kzalloc(sizeof(*map->twigs[0]->leaves[0]),
+						   GFP_KERNEL_ACCOUNT);
 	if (map->twigs[0] && map->twigs[0]->leaves[0]) {
 		atomic_set(&map->next, BW_ROOT + 1);
 		return map;
