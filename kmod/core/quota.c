@@ -52,7 +52,7 @@ static s64 pool_take(struct kvt_pool *pool, s64 n)
 	s64 left, ahead;
 
 	do {
-		left = pool->limit - taken;
+		left = READ_ONCE(pool->limit) - taken;
 		if (left < n)
 			return -EDQUOT;
 		ahead = min(pool->batch, (left - n) / (2 * num_possible_cpus()));
@@ -150,8 +150,9 @@ void kvt_quota_limit(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys)
 {
 	pool_drain(&quota->bytes);
 	pool_drain(&quota->keys);
-	quota->bytes.limit = min_t(u64, limit_bytes, S64_MAX);
-	quota->keys.limit = min_t(u64, limit_keys, S64_MAX);
+	/* A worker of the index may be charging for what was recovered. */
+	WRITE_ONCE(quota->bytes.limit, min_t(u64, limit_bytes, S64_MAX));
+	WRITE_ONCE(quota->keys.limit, min_t(u64, limit_keys, S64_MAX));
 }
 
 /**

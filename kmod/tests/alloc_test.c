@@ -137,9 +137,9 @@ static void expect_changed(struct attempts *a)
 /* Let @bytes more be charged than are, and nothing that a CPU has set aside. */
 static void leave(struct kt *kt, s64 bytes)
 {
-	kt->quota.bytes.limit = S64_MAX;
+	WRITE_ONCE(kt->quota.bytes.limit, S64_MAX);
 	kvt_quota_charge(&kt->quota, S64_MAX);
-	kt->quota.bytes.limit = kvt_quota_bytes(&kt->quota) + bytes;
+	WRITE_ONCE(kt->quota.bytes.limit, kvt_quota_bytes(&kt->quota) + bytes);
 }
 
 static void a_put_over_the_limit_changes_nothing(struct kunit *test)
