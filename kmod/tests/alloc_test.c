@@ -442,10 +442,10 @@ static void changes_without_memory_lose_nothing_and_removals_are_made(struct kun
 }
 
 /*
- * A writer has allocated a large block, not from the slab allocator, when another one
- * makes the value small.
+ * A writer has allocated a large block when another one makes the value small.
+ * @fails: the slab allocator has no memory
  */
-static void a_block_filled_with_less_is_freed_and_counted_as_it_was_taken(struct kunit *test)
+static void retire_filled_with_less(struct kunit *test, size_t room, bool fails)
 {
 	struct kt *kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
 	static const struct kvt_mem mem = { .gfp = GFP_KERNEL };
@@ -453,14 +453,14 @@ static void a_block_filled_with_less_is_freed_and_counted_as_it_was_taken(struct
 	const struct kvt_key key = KT_KEY("key");
 	struct kvt_merge merge = { .edits = &col, .nr = 1, .key_len = key.len };
 	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
-	const size_t room = PAGE_SIZE + 2000;
 	u64 before = kt_accounted();
 	struct kvt_value *v;
 	struct kvt_bag *bag;
 
-	arm(1);
+	if (fails)
+		arm(1);
 	v = kvt_value_alloc(&mem, &key, room);
-	KUNIT_EXPECT_TRUE(test, disarm());
+	KUNIT_EXPECT_EQ(test, fails, disarm() && fails);
 	KUNIT_ASSERT_NOT_NULL(test, v);
 	KUNIT_ASSERT_EQ(test, 0, kvt_merge_plan(&merge));
 	kvt_merge_fill(&merge, v, kept);
@@ -474,6 +474,14 @@ static void a_block_filled_with_less_is_freed_and_counted_as_it_was_taken(struct
 	kvt_value_retire(&kt->reclaim, bag, v, NULL);
 	KUNIT_EXPECT_GE(test, kvt_reclaim_waiting(&kt->reclaim), room);
 	kt_flush(kt);
+	kt_close(kt);
+}
+
+static void a_block_filled_with_less_is_freed_and_counted_as_it_was_taken(struct kunit *test)
+{
+	/* From vmalloc(), and whole pages of the page allocator. */
+	retire_filled_with_less(test, PAGE_SIZE + 2000, true);
+	retire_filled_with_less(test, KVT_VALUE_SIZE_MAX, false);
 }
 
 #endif /* CONFIG_FAILSLAB */
