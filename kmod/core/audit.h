@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Audit: what a store was charged, beside what it has, when it goes. */
+/* Audit: what a store was charged, beside what its values took, when it goes. */
 #ifndef KVT_CORE_AUDIT_H
 #define KVT_CORE_AUDIT_H
 
@@ -13,7 +13,7 @@ struct kvt_audit {
 	struct kvt_walk walk;
 	bool done;	/* there was memory to count */
 	u64 keys;
-	u64 bytes;	/* that the values take */
+	u64 bytes;	/* that the allocators gave for the values */
 };
 
 void kvt_audit_values(struct kvt_audit *audit, const struct kvt_store *store);

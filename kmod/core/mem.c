@@ -100,10 +100,13 @@ void *kvt_mem_pages(size_t size, gfp_t gfp)
 	void *p;
 
 	p = alloc_pages_exact(size, easy | __GFP_NOWARN);
-	if (p)
+	if (p) {
+		/* For audit.c: no allocator could say it of such pages. */
+		set_page_private(virt_to_page(p), PAGE_ALIGN(size));
 		kmemleak_alloc(p, PAGE_ALIGN(size), 1, easy);
-	else if (gfpflags_allow_blocking(gfp))
+	} else if (gfpflags_allow_blocking(gfp)) {
 		p = __vmalloc(size, gfp);
+	}
 	return p;
 }
 
