@@ -33,8 +33,14 @@ static void *teardown_call(void *arg)
 	return NULL;
 }
 
+/* What was said last of why the store is not gone. */
+struct told {
+	char why[128];
+	bool again;		/* the same as before */
+};
+
 /* "PRIORITY,NUMBER,TIME,FLAGS;TEXT", and lines of properties. */
-static void show_record(char *record, const char *what, const char *name, unsigned int *told)
+static void show_record(char *record, const char *what, const char *name, struct told *told)
 {
 	char *text = strchr(record, ';'), *of;
 
@@ -44,15 +50,17 @@ static void show_record(char *record, const char *what, const char *name, unsign
 	if (!strncmp(text, of, strlen(of))) {
 		text += strlen(of);
 		/* That it waits, and then each that it waits for: the same again and again. */
-		*told += *text != ':';
-		if (*told == 1)
-			warn("%s '%s'%s", what, name, *text == ':' ? text :
-			     ": it waits until all calls in progress have ended");
+		if (*text != ':') {
+			told->again = !strncmp(told->why, text, sizeof(told->why) - 1);
+			snprintf(told->why, sizeof(told->why), "%s", text);
+		}
+		if (!told->again)
+			warn("%s '%s'%s%s", what, name, *text == ':' ? "" : ": it", text);
 	}
 	free(of);
 }
 
-static void show_log(int log, const char *what, const char *name, unsigned int *told)
+static void show_log(int log, const char *what, const char *name, struct told *told)
 {
 	char record[RECORD_MAX + 1];
 	ssize_t n;
@@ -73,7 +81,7 @@ static void teardown_watch(const struct teardown *down, int log, const char *wha
 		{ .fd = down->ended[0], .events = POLLIN },
 		{ .fd = log, .events = POLLIN },
 	};
-	unsigned int told = 0;
+	struct told told = { .again = false };
 
 	while (!fds[0].revents) {
 		if (poll(fds, 2, -1) < 0)

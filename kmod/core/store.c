@@ -150,6 +150,7 @@ static void store_free(struct kref *ref)
 
 	if (store->stats.cpu)
 		kvt_stats_exit(&store->stats);
+	percpu_ref_exit(&store->inside);
 	kfree(store);
 }
 
@@ -194,7 +195,6 @@ static void store_empty(struct kvt_store *store)
 	kvt_audit_check(&audit, store);
 	if (store->quota.bytes.cpu)
 		kvt_quota_exit(&store->quota);
-	percpu_ref_exit(&store->inside);
 	mem_cgroup_put(store->memcg);
 }
 
@@ -520,7 +520,7 @@ void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests)
 }
 KVT_EXPORT_FOR_TESTS(kvt_store_guests);
 
-/* Say in the kernel's log who keeps a destroyed store. */
+/* Say in the kernel's log who keeps a destroyed store, or what. */
 static void store_name_guests(struct kvt_store *store)
 {
 	const struct kvt_guest *guest;
@@ -528,8 +528,11 @@ static void store_name_guests(struct kvt_store *store)
 	unsigned int i;
 
 	/* It is not torn down while somebody is inside, though nobody new may enter. */
-	if (!percpu_ref_tryget(&store->inside))
+	if (!percpu_ref_tryget(&store->inside)) {
+		pr_info("kvtree: store '%s' is gone when %s\n", store->name,
+			store->log ? "its devices have what was changed" : "its memory is freed");
 		return;
+	}
 	kvt_store_guests(store, &guests);
 	kvt_store_leave(store);
 	pr_info("kvtree: store '%s' is gone when all calls under way have ended\n",

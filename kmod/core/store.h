@@ -11,7 +11,11 @@
  *
  * Nobody is inside while a page fault of user memory is handled: its owner could make that
  * last forever, and block the destruction of the store.  An operation that meets a fault
- * leaves, and enters again (kvt_op_step_out()).
+ * leaves, and enters again (kvt_op_step_out()).  So who is inside leaves soon, unless it waits
+ * in a queue that kvt_store_guests() looks through, for the reclaim or for devices; that is
+ * whom a destruction names that takes long.  All others wait for memory at most, and BPF
+ * programs are inside for one RCU read section or one post.  Once all have left, only devices
+ * that do not answer, or much memory to be freed, can keep a store; then it says that.
  */
 #ifndef KVT_CORE_STORE_H
 #define KVT_CORE_STORE_H

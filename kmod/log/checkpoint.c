@@ -247,15 +247,19 @@ int kvt_checkpoint(struct kvt_log *log)
  */
 int kvt_log_checkpoint(struct kvt_log *log)
 {
+	struct wait_queue_entry entry;
 	int err;
 
 	if (log->read_only)
 		return -EROFS;
+	init_waitqueue_entry(&entry, current);
+	add_wait_queue(&log->checkpoint_wait, &entry);
 	do {
 		err = kvt_checkpoint(log);
 		if (err == -EAGAIN && kvt_sleep_wait())
 			err = -EINTR;
 	} while (err == -EAGAIN);
+	remove_wait_queue(&log->checkpoint_wait, &entry);
 	return err;
 }
 

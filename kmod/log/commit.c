@@ -489,4 +489,5 @@ void kvt_log_guests(struct kvt_log *log, struct kvt_guests *guests)
 {
 	kvt_guests_add(guests, &log->durable_wait, "changes to be durable");
 	kvt_guests_add(guests, &log->space_wait, "room in the log");
+	kvt_guests_add(guests, &log->checkpoint_wait, "a checkpoint");
 }

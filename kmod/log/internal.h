@@ -191,6 +191,7 @@ struct kvt_log {
 
 	wait_queue_head_t durable_wait;
 	wait_queue_head_t space_wait;
+	wait_queue_head_t checkpoint_wait;	/* callers: to be named, never woken */
 	struct list_head sleepers;	/* of all logs: see sleep.c */
 	u32 nr_disks;			/* that the devices are on */
 	struct kvt_disk *disks[KVTREE_LOG_DEVS_MAX];

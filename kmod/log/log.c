@@ -160,6 +160,7 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 	INIT_DELAYED_WORK(&log->checkpoint, kvt_checkpoint_work);
 	init_waitqueue_head(&log->durable_wait);
 	init_waitqueue_head(&log->space_wait);
+	init_waitqueue_head(&log->checkpoint_wait);
 	INIT_LIST_HEAD(&log->sleepers);
 	if (percpu_counter_init(&log->live, 0, GFP_KERNEL)) {
 		kvfree(log);
