@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include "kselftest_harness.h"
 #include "lib/hostile.h"
 #include "lib/kvt_test.h"
@@ -518,7 +519,8 @@ TEST_F(bad, half_mapped_batch_tells_what_was_done)
 TEST_F(bad, outcomes_that_cannot_be_written_are_efault)
 {
 	struct bad *b = &self->b;
-	char *end = kvt_map_guarded(1), *page = end - 4096;
+	const size_t bytes = sysconf(_SC_PAGESIZE);
+	char *page = kvt_map_guarded(1) - bytes;
 	struct kvtree_op *op = (void *)page;
 	struct kvtree_uring_inline in = {};
 	__u64 before, now;
@@ -528,7 +530,7 @@ TEST_F(bad, outcomes_that_cannot_be_written_are_efault)
 	op->arg = 1;
 	in.op = *op;
 	in.out = kvt_ptr(page);
-	ASSERT_EQ(0, mprotect(page, 4096, PROT_READ));
+	ASSERT_EQ(0, mprotect(page, bytes, PROT_READ));
 	for (f = 0; f < 2; f++) {
 		b->way.sqe_flags = f ? IOSQE_ASYNC : 0;
 		for (form = KVT_INLINE_OUT; form < KVT_FORMS; form++) {
@@ -552,20 +554,21 @@ TEST_F(bad, outcomes_that_cannot_be_written_are_efault)
 TEST_F(bad, read_only_places_for_values_are_efault)
 {
 	struct bad *b = &self->b;
-	char *end = kvt_map_guarded(1), *page = end - 4096;
+	const size_t bytes = sysconf(_SC_PAGESIZE);
+	char *page = kvt_map_guarded(1) - bytes;
 	struct kvtree_scan *scan = (void *)page;
 	struct kvtree_op op;
 	int form;
 
-	memset(page, 0, 4096);
-	ASSERT_EQ(0, mprotect(page, 4096, PROT_READ));
+	memset(page, 0, bytes);
+	ASSERT_EQ(0, mprotect(page, bytes, PROT_READ));
 	for (form = 0; form < KVT_FORMS; form++) {
 		op = good(KVTREE_OP_GET);
 		op.val = kvt_ptr(page);
 		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
 		op = good(KVTREE_OP_SCAN);
 		op.val = kvt_ptr(page);
-		op.val_len = 4096;
+		op.val_len = bytes;
 		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
 		op = good(KVTREE_OP_SCAN);
 		op.arg = kvt_ptr(scan);
@@ -583,26 +586,28 @@ TEST_F(bad, memory_behind_the_end_of_a_file_is_efault)
 {
 	struct bad *b = &self->b;
 	int form, fd = memfd_create("kvtree-test", MFD_CLOEXEC);
+	const size_t page = sysconf(_SC_PAGESIZE);
 	struct kvtree_op op;
-	char *mem;
+	char *mem, *end;
 
 	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, ftruncate(fd, 4096));
-	mem = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_EQ(0, ftruncate(fd, page));
+	mem = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ASSERT_NE(MAP_FAILED, mem);
+	end = mem + page;
 	for (form = 0; form < KVT_FORMS; form++) {
-		op = put_op(STR("k"), kvt_bytes(mem + 4090, 10));
+		op = put_op(STR("k"), kvt_bytes(end - 6, 10));
 		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
-		op = put_op(kvt_bytes(mem + 4096, 10), STR("v"));
+		op = put_op(kvt_bytes(end, 10), STR("v"));
 		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
-		op = get_op(STR("k"), mem + 4092, 100);
+		op = get_op(STR("k"), end - 4, 100);
 		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
 	}
-	kvt_sqe_op(kvt_ring_sqe(b->ring), b->fd, (void *)(mem + 4096), 1);
+	kvt_sqe_op(kvt_ring_sqe(b->ring), b->fd, (void *)end, 1);
 	EXPECT_EQ(-EFAULT, kvt_ring_result(b->ring, 1));
-	kvt_sqe_batch(kvt_ring_sqe(b->ring), b->fd, mem + 4096, 2, 1);
+	kvt_sqe_batch(kvt_ring_sqe(b->ring), b->fd, end, 2, 1);
 	EXPECT_EQ(-EFAULT, kvt_ring_result(b->ring, 1));
-	munmap(mem, 8192);
+	munmap(mem, 2 * page);
 	close(fd);
 }
 
