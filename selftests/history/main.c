@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -150,6 +151,21 @@ static void write_events(unsigned int workers)
 }
 
 /*
+ * Until the processes have asked and been told so much, or the first is done.  An emulated
+ * machine does little in any given time.
+ */
+static void wait_ticks(__u64 ticks, int first)
+{
+	__u64 end = __atomic_load_n(&shared->clock, __ATOMIC_RELAXED) + ticks;
+	siginfo_t done = { 0 };
+
+	while (!done.si_pid && __atomic_load_n(&shared->clock, __ATOMIC_RELAXED) < end) {
+		usleep(200);
+		KVT_CHECK(waitid(P_PID, (id_t)first, &done, WEXITED | WNOHANG | WNOWAIT) == 0);
+	}
+}
+
+/*
  * One process for each door, two for the first, and one that churns.  They work until they
  * are done, or until the disks fail.
  */
@@ -171,7 +187,7 @@ static void part(__u32 round, unsigned int ops, bool crash, struct kvt_rand *ran
 		pid[i] = begin(&work, i);
 	}
 	if (crash) {
-		usleep(1000 * (1 + kvt_rand_below(rand, 60)));
+		wait_ticks(1 + kvt_rand_below(rand, last * ops), pid[0]);
 		disks_fail();
 	}
 	for (i = 0; i < nr; i++)
