@@ -14,6 +14,7 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 's':
 		tool.store = arg;
+		tool.store_given = true;
 		return 0;
 	case 'j':
 		tool.json = true;

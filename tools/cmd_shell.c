@@ -53,6 +53,12 @@ static char *take_char(char *from, char **to, char *quote)
 	return from + 1;
 }
 
+/* Whether a shell would read another line here. */
+static bool goes_on(const char *from, char quote)
+{
+	return *from == '\\' && quote != '\'' && (!from[1] || from[1] == '\n');
+}
+
 /*
  * Divide a line into words, in place, as a shell does: '...', "..." and \ quote, # begins
  * a comment.
@@ -72,8 +78,11 @@ static const char *split(char *line, struct words *words)
 		if (words->nr == WORDS_MAX)
 			return "too many words";
 		words->word[words->nr++] = to;
-		while (*from && (quote || !isspace((unsigned char)*from)))
+		while (*from && (quote || !isspace((unsigned char)*from))) {
+			if (goes_on(from, quote))
+				return "a \\ at its end: a command is one line";
 			from = take_char(from, &to, &quote);
+		}
 		if (quote)
 			return "a quotation mark without its counterpart";
 		/* The zero may come to stand where the blank is. */
@@ -102,6 +111,8 @@ run_child(const struct shell *shell, const struct words *words)
 		if (null < 0 || dup2(null, fileno(shell->in)) < 0)
 			die("cannot open /dev/null: %m");
 	}
+	/* Its own options, not the shell's. */
+	tool.store_given = false;
 	memcpy(argv + 1, words->word, ((size_t)words->nr + 1) * sizeof(*argv));
 	_exit(run_arguments(words->nr + 1, argv));
 }
@@ -285,29 +296,57 @@ static char *history_path(void)
 	return path;
 }
 
+/* A regular file of the user's, or none yet.  A link to /dev/null leaves that what it is. */
+static bool may_be_history(const char *path, bool *empty)
+{
+	struct stat st;
+
+	if (lstat(path, &st)) {
+		*empty = true;
+		return errno == ENOENT;
+	}
+	*empty = !st.st_size;
+	return S_ISREG(st.st_mode) && st.st_uid == geteuid();
+}
+
+/* Where lines go at the end: NULL if what is there could not be read, and shall stay. */
+static char *history;
+
 static void edit_begin(void)
 {
 	char *path = history_path();
+	bool empty;
 
 	rl_readline_name = (char *)"kvtree";
 	rl_attempted_completion_function = complete;
 	using_history();
 	stifle_history(1000);
-	if (path)
-		read_history(path);
-	free(path);
+	if (path && may_be_history(path, &empty) && (empty || !read_history(path)))
+		history = path;
+	else
+		free(path);
 }
 
-/* Keys and values are in it: they are for nobody else. */
+/*
+ * Keys and values are in it: they are for nobody else.  It takes the old one's place when it is
+ * whole.
+ */
 static void edit_end(void)
 {
-	char *path = history_path();
-	mode_t mask = umask(077);
+	char *new;
+	bool empty;
+	int fd;
 
-	if (path)
-		write_history(path);
-	umask(mask);
-	free(path);
+	if (!history || asprintf(&new, "%s.XXXXXX", history) < 0)
+		return;
+	fd = mkostemp(new, O_CLOEXEC);
+	if (fd >= 0 && (write_history(new) || !may_be_history(history, &empty) ||
+			rename(new, history)))
+		unlink(new);
+	if (fd >= 0)
+		close(fd);
+	free(new);
+	free(history);
 }
 
 static char *edit_line(const char *prompt)
@@ -368,11 +407,17 @@ static int run_file(struct shell *shell)
 	int status = STATUS_OK, one = STATUS_OK;
 	char *line = NULL;
 	size_t room = 0;
+	ssize_t len;
 
 	while ((one <= STATUS_NOT || shell->keep_going) &&
-	       getline(&line, &room, shell->in) >= 0) {
+	       (len = getline(&line, &room, shell->in)) >= 0) {
 		shell->line_nr++;
-		one = run_line(shell, line);
+		if (strlen(line) == (size_t)len) {
+			one = run_line(shell, line);
+		} else {
+			warn("a byte 0: write it as --escape takes it");
+			one = STATUS_USAGE;
+		}
 		if (one < 0)
 			break;
 		if (one > STATUS_NOT)

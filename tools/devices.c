@@ -132,8 +132,13 @@ static int find_one(const char *path, const struct kvtree_device *device, int er
 
 	if (err || memcmp(device->uuid, find->line->uuid, sizeof(device->uuid)))
 		return 0;
-	if (set->nr && set->nr != device->nr_devices)
-		return 0;
+	if (set->nr && set->nr != device->nr_devices) {
+		if (!find->quiet)
+			warn("'%s': %s is one of %u devices, and others are of %u: %s",
+			     find->line->store.name, path, device->nr_devices, set->nr,
+			     "name devices, not the UUID");
+		return -ENOTUNIQ;
+	}
 	set->nr = device->nr_devices;
 	at = &set->paths[device->index];
 	if (*at) {

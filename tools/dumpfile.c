@@ -173,6 +173,9 @@ static int read_tsv(struct dumpfile *f, struct record *rec, size_t len)
 
 	rec->key = f->line;
 	rec->key_len = tab ? (size_t)(tab - f->line) : len;
+	/* In what --escape takes for a value it is \t. */
+	if (tool.escape && tab && memchr(tab + 1, '\t', val_len))
+		return dumpfile_bad(f, "more than KEY and VALUE: columns are read with --json");
 	wrong = take_bytes(rec->key, &rec->key_len);
 	if (!wrong && tab)
 		wrong = take_bytes(tab + 1, &val_len);

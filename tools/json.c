@@ -147,13 +147,41 @@ void json_add_store(json_t *obj, const struct kvtree_store_info *si)
 	}
 }
 
+/* Terminals obey U+0080 to U+009F, which JSON need not escape; and nobody sees U+007F. */
+static void put_escaped(const char *text)
+{
+	size_t len = strcspn(text, "\x7f\xc2");
+
+	while (text[len]) {
+		fwrite(text, 1, len, stdout);
+		text += len;
+		len = 0;
+		if (*text == '\x7f') {
+			fputs("\\u007f", stdout);
+			text++;
+		} else if ((unsigned char)text[1] < 0xa0) {
+			printf("\\u%04x", (unsigned char)text[1]);
+			text += 2;
+		} else {
+			len = 2;
+		}
+		len += strcspn(text + len, "\x7f\xc2");
+	}
+	fputs(text, stdout);
+}
+
 /**
  * json_print() - print an object on a line of its own, and free it
  * @obj: the object
  */
 void json_print(json_t *obj)
 {
-	json_dumpf(obj, stdout, 0);
+	char *text = json_dumps(obj, 0);
+
+	if (!text)
+		die("out of memory");
+	put_escaped(text);
 	putchar('\n');
+	free(text);
 	json_decref(obj);
 }

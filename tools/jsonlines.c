@@ -74,13 +74,25 @@ static int columns(struct dumpfile *f, struct record *rec, const json_t *array, 
 					    KVTREE_COLS_MAX - 1);
 		last = json_integer_value(id);
 		/* It is asked for, and not there. */
-		if (json_is_null(json_object_get(one, "value")))
+		if (json_is_null(json_object_get(one, "value")) &&
+		    !json_object_get(one, "value_hex"))
 			continue;
 		err = column(f, rec, one, last, decoded);
 		if (err)
 			return err;
 	}
 	return 0;
+}
+
+/* What jansson says of a line may have bytes of it, which a terminal might obey. */
+static const char *printable(char *text)
+{
+	char *c;
+
+	for (c = text; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	return text;
 }
 
 /**
@@ -103,7 +115,7 @@ int jsonlines_read(struct dumpfile *f, struct record *rec, size_t len)
 	f->object = json_loadb(f->line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
 	if (!json_is_object(f->object))
 		return dumpfile_bad(f, "no JSON object: %s", f->object ? "something else" :
-				    error.text);
+				    printable(error.text));
 	/* Hexadecimal strings are longer than what they stand for. */
 	f->decoded = alloc(f->decoded, len + 1);
 	decoded = f->decoded;
@@ -115,6 +127,9 @@ int jsonlines_read(struct dumpfile *f, struct record *rec, size_t len)
 	rec->key = (char *)key;
 	rec->ncols = 0;
 	array = json_object_get(f->object, "columns");
+	if (array && (json_object_get(f->object, "value") ||
+		      json_object_get(f->object, "value_hex")))
+		return dumpfile_bad(f, "a value beside \"columns\"");
 	if (array)
 		err = columns(f, rec, array, &decoded);
 	else

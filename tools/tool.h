@@ -32,6 +32,7 @@ enum {
 /* What the options that every command has were set to. */
 struct tool {
 	const char *store;	/* NULL: the default store */
+	bool store_given;	/* by an option */
 	bool json;
 	bool hex;
 	bool escape;

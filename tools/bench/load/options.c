@@ -366,7 +366,7 @@ static void settle(struct argp_state *state, struct input *in)
 			   plan->shape.key_size, RECORD_PREFIX);
 	if (plan->trace && plan_clients(plan) > 1)
 		argp_error(state, "--trace: with one thread and one process");
-	if (!plan->load && !tool.store && !plan_is_dry(plan))
+	if (!plan->load && !tool.store_given && !plan_is_dry(plan))
 		argp_error(state, "--no-load: in which store are the records? say so with --store");
 }
 

@@ -233,7 +233,8 @@ void target_open(struct target *t, const struct plan *plan)
 	current = t;
 	owner = getpid();
 	atexit(leave);
-	if (!tool.store)
+	/* It would fill a store that the environment names for other commands. */
+	if (!tool.store_given)
 		create_own(t);
 	t->kv = open_store(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
 }
