@@ -124,6 +124,16 @@ struct find {
 	bool quiet;
 };
 
+/* One of those that were found; there is one. */
+static const char *any_path(const struct device_set *set)
+{
+	unsigned int i = 0;
+
+	while (!set->paths[i])
+		i++;
+	return set->paths[i];
+}
+
 static int find_one(const char *path, const struct kvtree_device *device, int err, void *arg)
 {
 	struct find *find = arg;
@@ -132,11 +142,12 @@ static int find_one(const char *path, const struct kvtree_device *device, int er
 
 	if (err || memcmp(device->uuid, find->line->uuid, sizeof(device->uuid)))
 		return 0;
+	/* One of them may be forged: no order of discovery decides which store it is. */
 	if (set->nr && set->nr != device->nr_devices) {
 		if (!find->quiet)
-			warn("'%s': %s is one of %u devices, and others are of %u: %s",
-			     find->line->store.name, path, device->nr_devices, set->nr,
-			     "name devices, not the UUID");
+			warn("'%s': %s has this UUID and is one of %u, but %s is one of %u: %s",
+			     find->line->store.name, path, device->nr_devices, any_path(set),
+			     set->nr, "name devices, not the UUID");
 		return -ENOTUNIQ;
 	}
 	set->nr = device->nr_devices;
