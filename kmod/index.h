@@ -69,7 +69,7 @@ struct kvt_change {
 	unsigned long engine[44];
 };
 
-/* A counter of an engine's own; users see no more of it. */
+/* A counter of an engine, as users see it. */
 struct kvt_index_stat {
 	const char *name;		/* with a prefix that is the engine's */
 	const char *text;		/* what it counts */
@@ -115,7 +115,7 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
 
 /*
  * A value and its key: the first eight bytes of that as a number, filled up with zeros.
- * Its length and its other bytes stand in the value.
+ * The value holds its length and its other bytes.
  */
 struct kvt_pair {
 	struct kvt_value *value;
@@ -128,7 +128,7 @@ struct kvt_pair {
  * @page_min: the smallest page that a user may ask for, in bytes, or 0: the engine has
  *	no pages of which one could choose the size
  * @page_max: the largest
- * @stats: what the engine counts at KVT_STAT_ENGINE and behind it (core/stats.h)
+ * @stats: what the engine counts from KVT_STAT_ENGINE on (core/stats.h)
  * @nr_stats: how many, at most KVT_STAT_ENGINE_MAX
  * @iter_size: bytes of an iterator, struct kvt_iter first
  * @create: make an empty index.  May sleep.  Returns it or an ERR_PTR.
@@ -154,7 +154,7 @@ struct kvt_pair {
  *	memory if @change->old was there or @change->may_insert was set.
  *	Errors: -ENOMEM, -EDQUOT, -EBUSY (only if @change->gfp cannot sleep).
  *	-EDQUOT only for a key that is not there; with @change->removes, -ENOMEM
- *	only if @change->gfp cannot sleep: whoever makes room is not refused.
+ *	only if @change->gfp cannot sleep: a removal makes room.
  * @commit: publish @value, or remove the key if it is NULL, and let go of the
  *	place.  Allocates and frees nothing.  Returns 0, or -EAGAIN (engines that
  *	hold no lock): another writer was first, nothing was published, call
@@ -163,7 +163,7 @@ struct kvt_pair {
  * @abort: let go of the place, nothing changed.
  * @finish: end of the change, where begin() may be called: gives back memory that
  *	begin() set aside and did not use, has work done that the commit found, and
- *	tells those who trace.  Once after the last commit or abort; also after begin()
+ *	calls tracepoints.  Once after the last commit or abort; also after begin()
  *	failed.  @change->engine is zero before the first begin(), and @change->key still
  *	what it was.
  * @iter_next: the next values in the iterator's direction, with their keys, at least
@@ -210,7 +210,7 @@ struct kvt_index_ops {
  * Context: under rcu_read_lock(), any context.
  *
  * Return: the value, whose key is the iterator's position then; NULL at the end; or
- * what iter_next() returns besides, as an ERR_PTR.
+ * another result of iter_next(), as an ERR_PTR.
  */
 static inline struct kvt_value *kvt_iter_one(struct kvt_iter *iter)
 {
@@ -221,7 +221,7 @@ static inline struct kvt_value *kvt_iter_one(struct kvt_iter *iter)
 }
 
 /*
- * What a walk over all values of an index does.  The caller's own fields stand around it.
+ * What a walk over all values of an index does.  The caller embeds it in a structure of its own.
  */
 struct kvt_walk {
 	/*
@@ -239,8 +239,8 @@ extern const struct kvt_index_ops kvt_masstree_ops;
 extern const struct kvt_index_ops kvt_bwtree_ops;
 
 /*
- * The lookups of BPF programs, most of which are made in the default engine: a call
- * through a pointer takes longer than much of what it calls.
+ * The lookups of BPF programs, most of which are made in the default engine: an indirect
+ * call takes longer than much of what it calls.
  */
 struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key);
 struct kvt_value *mt_get_prefix(struct kvt_index *index, const struct kvt_key *key);

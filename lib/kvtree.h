@@ -48,10 +48,10 @@
  * handles.
  *
  * Threads: a session (struct kvtree) may be used by any number of threads at
- * the same time.  An operation list (struct kvtree_ops), a cursor (struct
- * kvtree_cursor) and a ring (struct kvtree_ring) belong to one thread at a time.
- * The library has no global state, starts no threads, installs no handlers and
- * prints nothing.
+ * the same time.  An operation list (struct kvtree_ops) and a cursor (struct
+ * kvtree_cursor) belong to one thread at a time, a ring (struct kvtree_ring) to
+ * the thread that opened it.  The library has no global state, starts no
+ * threads, installs no handlers and prints nothing.
  *
  * Signals: a call that a signal handler interrupts goes on where it was; none
  * returns -EINTR but kvtree_ring_wait().
@@ -204,6 +204,24 @@ int kvtree_store_create(const struct kvtree *kv,
  *	-ENAMETOOLONG	the name has KVTREE_NAME_MAX bytes or more
  */
 int kvtree_store_destroy(const struct kvtree *kv, const char *name);
+
+/**
+ * kvtree_store_set() - change settings of a store
+ * @kv: any session
+ * @args: the store's name, KVTREE_SET_* in `set`, and the fields that these name; the rest zero
+ * @size: sizeof(*@args)
+ *
+ * A mode or owner is for sessions that are opened later.  A store may hold more than its
+ * new limits: what grows is refused until enough is removed.
+ *
+ * Return: 0, or
+ *	-EPERM		the caller has not CAP_SYS_ADMIN; the mode alone may be changed by the
+ *			store's owner as well
+ *	-ENOENT		no store has this name
+ *	-EINVAL		nothing to set, a bad name, mode, user or group
+ */
+int kvtree_store_set(const struct kvtree *kv, const struct kvtree_store_set *args,
+		     size_t size);
 
 /**
  * kvtree_store_next() - go through the stores
@@ -510,7 +528,8 @@ int kvtree_del(const struct kvtree *kv, const void *key, size_t key_len,
  * @key_len: bytes at @key
  * @col: the column that holds the number, 0..255; 0 for a value without columns
  * @delta: what to add; the sum wraps around at 64 bits
- * @flags: KVTREE_F_REPLACE (only if the key is there), KVTREE_F_SYNC, or 0
+ * @flags: KVTREE_F_REPLACE (only if the key and the column are there),
+ *	KVTREE_F_SYNC, or 0
  * @sum: the number after the addition
  * @version: the version that the value got
  *
@@ -520,14 +539,14 @@ int kvtree_del(const struct kvtree *kv, const void *key, size_t key_len,
  *
  * Return: 0, or
  *	-EINVAL		the column is not 8 bytes long
- *	-ENOENT		KVTREE_F_REPLACE, and the key is not there
+ *	-ENOENT		KVTREE_F_REPLACE, and the key or the column is not there
  */
 int kvtree_add(const struct kvtree *kv, const void *key, size_t key_len,
 	       unsigned int col, int64_t delta, unsigned int flags,
 	       int64_t *sum, uint64_t *version);
 
 /**
- * kvtree_sync() - wait until everything that this session changed is durable
+ * kvtree_sync() - wait until all earlier changes of the store are durable
  * @kv: the session
  *
  * Return: 0, or

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Stores: creating, destroying, listing.
+ * Stores: creating, changing, destroying, listing.
  */
 #include "internal.h"
 
@@ -13,6 +13,15 @@ KVTREE_API int kvtree_store_create(const struct kvtree *kv,
 	/* The kernel only reads it. */
 	return kvt_ioctl(kv, kvt_ioc_sized(KVTREE_IOC_STORE_CREATE, size),
 			 (void *)(uintptr_t)args);
+}
+
+KVTREE_API int kvtree_store_set(const struct kvtree *kv, const struct kvtree_store_set *args,
+				size_t size)
+{
+	if (size > KVT_IOC_SIZE_MAX)
+		return -EINVAL;
+	/* The kernel only reads it. */
+	return kvt_ioctl(kv, kvt_ioc_sized(KVTREE_IOC_STORE_SET, size), (void *)(uintptr_t)args);
 }
 
 KVTREE_API int kvtree_store_destroy(const struct kvtree *kv, const char *name)

@@ -99,7 +99,7 @@ struct bpf_kvt_req {
  */
 #define BPF_KVT_COL		(1u << 8)	/* put, cas: column `col` alone changes */
 #define BPF_KVT_CREATE		(1u << 9)	/* put: only a key that is not there */
-#define BPF_KVT_REPLACE		(1u << 10)	/* put, add: only a key that is there */
+#define BPF_KVT_REPLACE		(1u << 10)	/* put, add: only a key (add: column) there is */
 #define BPF_KVT_VERSION		(1u << 11)	/* remove: only at req->version */
 #define BPF_KVT_SYNC		(1u << 12)	/* never: EOPNOTSUPP */
 
@@ -167,7 +167,7 @@ struct bpf_kvt_record {
 struct bpf_kvt_filter {
 	int (*match)(struct bpf_kvt_record *rec);
 	char store[BPF_KVT_STORE_NAME];	/* which the caller owns and may read */
-	char name[BPF_KVT_HOOK_NAME];	/* as a store's name, or "" */
+	char name[BPF_KVT_HOOK_NAME];	/* as a store's name, no digit first; or "" */
 };
 
 /*

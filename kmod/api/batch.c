@@ -251,7 +251,7 @@ static int run_gets(struct run *run, struct chunk *chunk, u32 first, u32 n)
 /* Between two operations: should the batch end here? */
 static int run_stop(const struct run *run)
 {
-	/* Each may take seconds (memory.high), and who destroys the store waits for this. */
+	/* Each may take seconds (memory.high), and destroying the store waits for this. */
 	if (unlikely(kvt_store_dying(run->ctx->store)))
 		return -ESTALE;
 	if (likely(!signal_pending(current)))

@@ -222,6 +222,11 @@ static long ioctl_store_detach(struct kvt_session *session, const void *in, void
 	return store_remove(in, kvt_store_detach);
 }
 
+static long ioctl_store_set(struct kvt_session *session, const void *in, void __user *arg)
+{
+	return kvt_store_set(in);
+}
+
 static void free_paths(char **paths)
 {
 	u32 i;
@@ -458,6 +463,7 @@ union args {
 	struct kvtree_store_open store_open;
 	struct kvtree_store_destroy store_destroy;
 	struct kvtree_store_detach store_detach;
+	struct kvtree_store_set store_set;
 	struct kvtree_store_attach store_attach;
 	struct kvtree_checkpoint checkpoint;
 	struct kvtree_stat_args stat;
@@ -496,6 +502,7 @@ static const struct {
 	COPIED(STAT, ioctl_stat, KVTREE_STAT_ARGS_SIZE_VER0),
 	IOCTL(OP, ioctl_op, KVTREE_OP_SIZE_VER0),
 	IOCTL(ENGINE_STAT, ioctl_engine_stat, KVTREE_ENGINE_STAT_SIZE_VER0),
+	COPIED(STORE_SET, ioctl_store_set, KVTREE_STORE_SET_SIZE_VER0),
 	COPIED(BPF_ACCESS, ioctl_bpf_access, KVTREE_BPF_ACCESS_SIZE_VER0),
 	COPIED(BPF_BIND, ioctl_bpf_bind, KVTREE_BPF_BIND_SIZE_VER0),
 	IOCTL(BPF_HOOK, ioctl_bpf_hook, KVTREE_BPF_HOOK_SIZE_VER0),

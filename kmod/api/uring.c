@@ -160,8 +160,8 @@ static int call_durable(struct call *call, int res)
 	err = call->inside ? kvt_log_synced(log, call->sync) : kvt_op_synced(&call->ctx);
 	if (err == -EAGAIN) {
 		args = call_wait_args(call);
-		err = kvt_wait_durable(call->session, &call->ctx, call->op.version, res, &args,
-				       call->pending);
+		err = kvt_executed_wait(call->session, &call->ctx, call->op.version, res, &args,
+					call->pending);
 		if (err != -ENOMEM)
 			call->pending = NULL;
 	}
@@ -357,7 +357,7 @@ static bool call_quick(struct call *call)
 }
 
 /*
- * EINTR means that the command was executed (kvt_wait_durable()).  A command that a fatal
+ * EINTR means that the command was executed (kvt_executed_wait()).  A command that a fatal
  * signal ended earlier counts as canceled, which only its completion tells.
  */
 static int call_result(int ret)

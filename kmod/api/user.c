@@ -16,7 +16,7 @@
  * @from: user address
  * @n: bytes
  *
- * Context: process context, sleeps, perhaps for ever; leaves the store meanwhile.
+ * Context: process context, sleeps, perhaps forever; leaves the store meanwhile.
  *
  * Return: 0, -EFAULT or -ESTALE.
  */
@@ -35,7 +35,7 @@ int kvt_copy_in_faulting(const struct kvt_op_ctx *ctx, void *to, u64 from, size_
  * @from: where from
  * @n: bytes
  *
- * Context: process context, sleeps, perhaps for ever; leaves the store meanwhile.
+ * Context: process context, sleeps, perhaps forever; leaves the store meanwhile.
  *
  * Return: 0, -EFAULT or -ESTALE.
  */
@@ -106,7 +106,7 @@ static int val_fault(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned i
  * @n: bytes, of all that is to be copied with nothing between
  * @tries: 0 at first; set to 0 whenever something could be copied
  *
- * Context: process context, sleeps, perhaps for ever; leaves the store meanwhile, of which
+ * Context: process context, sleeps, perhaps forever; leaves the store meanwhile, of which
  * nothing may be held.
  *
  * Return: 0: begin again; -EFAULT; -ESTALE; -EINTR: a fatal signal came; -EAGAIN: it

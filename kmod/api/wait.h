@@ -2,7 +2,7 @@
 /*
  * Commands that wait without a thread.
  *
- * A change that cannot be made now waits for the store's garbage to shrink or for room in its
+ * An update that cannot be made now waits for the store's garbage to shrink or for room in its
  * log.  It keeps only its operation: none of its data, and no memory of the store.  When the
  * event comes, it leaves the store, and its task executes it again from the beginning; it may
  * have to wait again.
@@ -14,7 +14,7 @@
  * work, which walks the list and sends commands to their tasks when their wait is over or
  * they were canceled.  Every walk drops the lock after a bounded number of commands.
  *
- * One tree finds changes by their user_data, and another by the process that submitted them,
+ * One tree finds updates by their user_data, and another by the process that submitted them,
  * so a cancellation looks at nothing else.  Executed commands have a tree of their own, which
  * only tells that they cannot be canceled.
  *
@@ -45,7 +45,6 @@ struct kvt_pending;
 struct kvt_op_ctx;
 struct kvt_session;
 struct kvtree_op;
-struct wait;
 
 enum kvt_wait_event {
 	KVT_WAIT_RECLAIM,	/* less garbage than its bound */
@@ -73,13 +72,13 @@ struct kvt_wait_queue {
 /* A session's waiting commands. */
 struct kvt_waits {
 	spinlock_t lock;		/* of all but the work, and what says that it is not */
-	struct rb_root changes;		/* by user_data; except those sure to be canceled */
+	struct rb_root updates;		/* by user_data; except those sure to be canceled */
 	struct rb_root owned;		/* by owner; except all that are canceled */
 	struct rb_root executed;	/* by user_data */
 	u64 seq;			/* of the last one */
 	struct kvt_wait_queue queue[KVT_WAIT_EVENTS];
 	struct list_head over;		/* to be sent to their tasks */
-	struct wait *spare;		/* memory for later commands */
+	struct list_head spare;		/* memory for executed commands */
 	unsigned int nr_spare;
 	struct work_struct work;
 };
@@ -92,7 +91,7 @@ struct kvt_wait_args {
 };
 
 /*
- * Execute a change again: call kvt_pending_wait() if it has to wait again, otherwise
+ * Execute an update again: call kvt_pending_wait() if it has to wait again, otherwise
  * kvt_pending_free() and complete the command.
  */
 typedef void (*kvt_pending_fn)(struct kvt_pending *pending, const struct kvtree_op *op,
@@ -107,8 +106,8 @@ struct kvt_pending *kvt_pending_new(struct kvt_session *session, const struct kv
 void kvt_pending_free(struct kvt_pending *pending);
 int kvt_pending_wait(struct kvt_pending *pending, const struct kvt_op_ctx *ctx,
 		     unsigned int issue_flags);
-int kvt_wait_durable(struct kvt_session *session, const struct kvt_op_ctx *ctx, u64 version,
-		     int res, const struct kvt_wait_args *args, struct kvt_pending *pending);
+int kvt_executed_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx, u64 version,
+		      int res, const struct kvt_wait_args *args, struct kvt_pending *pending);
 void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd,
 			 unsigned int issue_flags);
 int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cancel *args);

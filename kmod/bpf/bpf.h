@@ -105,17 +105,17 @@ static inline int kvt_bpf_map_bind(struct kvt_store *store, int fd, unsigned int
 int kvt_bpf_measure(const struct kvt_value *v, u32 flags, u16 col, u32 *len, u16 *ncols);
 void kvt_bpf_copy(const struct kvt_value *v, u32 flags, u16 col, u8 *to);
 
-/* The change that a program wants. */
-enum kvt_bpf_change {
+/* What a program wants written. */
+enum kvt_bpf_write_kind {
 	KVT_BPF_PUT,
 	KVT_BPF_CAS,
 	KVT_BPF_ADD,
 	KVT_BPF_REMOVE,
-	KVT_BPF_CHANGES
+	KVT_BPF_WRITE_KINDS
 };
 
 struct kvt_bpf_write {
-	enum kvt_bpf_change change;
+	enum kvt_bpf_write_kind kind;
 	struct kvt_key key;	/* in memory that does not change */
 	const void *val;
 	u32 val_len;
@@ -128,10 +128,10 @@ struct kvt_bpf_write {
 struct kvt_op_ctx;
 
 int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask);
-u32 kvt_bpf_write_flags(enum kvt_bpf_change change);
+u32 kvt_bpf_write_flags(enum kvt_bpf_write_kind kind);
 int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *write);
-void kvt_bpf_write_count(struct kvt_stats *stats, enum kvt_bpf_change change, int err);
-unsigned int kvt_bpf_write_access(enum kvt_bpf_change change);
+void kvt_bpf_write_count(struct kvt_stats *stats, enum kvt_bpf_write_kind kind, int err);
+unsigned int kvt_bpf_write_access(enum kvt_bpf_write_kind kind);
 
 int kvt_posts_prepare(void);
 void kvt_posts_flush(void);

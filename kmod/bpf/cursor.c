@@ -16,7 +16,7 @@
 /* Cursors of a CPU.  Few programs run at once, with few loops each. */
 #define CURSORS		16
 
-/* How often iter_next() may ask for a pause that nobody can make here. */
+/* How often iter_next() may ask for a pause, which is impossible here. */
 #define CURSOR_TRIES	4
 
 struct cursor_pool {

@@ -25,7 +25,7 @@ struct kvt_cursor {
 	unsigned int nr;	/* its bit there */
 	/* Of an iterator in use. */
 	struct kvt_store *store;
-	struct kvt_value *value;	/* that it stands on, or NULL */
+	struct kvt_value *value;	/* at its position, or NULL */
 	u32 flags;
 	u16 col;
 	u16 end_len;		/* of the range's end, or of the prefix */

@@ -387,42 +387,18 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_lpm);
 
 __bpf_kfunc_end_defs();
 
-/*
- * Reading and posting, for every type of program; and everything.  In both sets a
- * kfunc must have the same flags.
- */
+/* For every type of program. */
 BTF_KFUNCS_START(bpf_kfuncs_any)
-BTF_ID_FLAGS(func, bpf_kvt_get, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_exists, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_ceil, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_floor, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_lpm, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_iter_kvt_new, KF_ITER_NEW | KF_RCU_PROTECTED | KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_iter_kvt_next, KF_ITER_NEXT | KF_RET_NULL)
-BTF_ID_FLAGS(func, bpf_iter_kvt_destroy, KF_ITER_DESTROY)
-BTF_ID_FLAGS(func, bpf_iter_kvt_status)
-BTF_ID_FLAGS(func, bpf_kvt_iter_key, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_iter_val, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_post, KF_TRUSTED_ARGS)
+#define KVT_KFUNCS_ITER
+#define KVT_KFUNCS_POST
+#include "kfunc_list.h"
 BTF_KFUNCS_END(bpf_kfuncs_any)
 
 BTF_KFUNCS_START(bpf_kfuncs_write)
-BTF_ID_FLAGS(func, bpf_kvt_get, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_exists, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_ceil, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_floor, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_lpm, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_iter_kvt_new, KF_ITER_NEW | KF_RCU_PROTECTED | KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_iter_kvt_next, KF_ITER_NEXT | KF_RET_NULL)
-BTF_ID_FLAGS(func, bpf_iter_kvt_destroy, KF_ITER_DESTROY)
-BTF_ID_FLAGS(func, bpf_iter_kvt_status)
-BTF_ID_FLAGS(func, bpf_kvt_iter_key, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_iter_val, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_post, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_put, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_cas, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_add, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_remove, KF_TRUSTED_ARGS)
+#define KVT_KFUNCS_ITER
+#define KVT_KFUNCS_POST
+#define KVT_KFUNCS_WRITE
+#include "kfunc_list.h"
 BTF_KFUNCS_END(bpf_kfuncs_write)
 
 static const struct btf_kfunc_id_set bpf_set_any = {

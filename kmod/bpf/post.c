@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Posts: changes by BPF programs in contexts where they cannot make changes, perhaps on
+ * Posts: writes by BPF programs in contexts where they cannot write, perhaps on
  * top of a writer.  A ring for each CPU takes them to a worker.
  *
  * Several programs may write to a ring at once, each having interrupted the one before.
@@ -71,7 +71,7 @@ struct post {
 	u16 col;
 	u16 key_len;
 	u16 val_len;
-	u8 change;
+	u8 kind;
 	u8 share;		/* the store's */
 	u8 data[];		/* key, then value */
 };
@@ -124,7 +124,7 @@ static struct kvt_store *post_enter(const struct post *post)
 static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 {
 	struct kvt_bpf_write write = {
-		.change = post->change,
+		.kind = post->kind,
 		.key = { .data = post->data, .len = post->key_len },
 		.val = post->data + post->key_len,
 		.val_len = post->val_len,
@@ -142,7 +142,7 @@ static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 /* The post was made, or cannot be. */
 static void post_end(struct kvt_store *store, const struct post *post, int err)
 {
-	kvt_bpf_write_count(&store->stats, post->change, err);
+	kvt_bpf_write_count(&store->stats, post->kind, err);
 	if (!kvt_op_is_answer(err))
 		kvt_stat_inc(&store->stats, KVTREE_STAT_BPF_POST_FAIL);
 }
@@ -340,7 +340,7 @@ static int post_write(const struct kvt_bpf_write *write, const struct kvt_bindin
 	post->col = write->col;
 	post->key_len = write->key.len;
 	post->val_len = write->val_len;
-	post->change = write->change;
+	post->kind = write->kind;
 	post->share = share;
 	memcpy(post->data, write->key.data, write->key.len);
 	memcpy(post->data + write->key.len, write->val, write->val_len);
@@ -351,25 +351,25 @@ static int post_write(const struct kvt_bpf_write *write, const struct kvt_bindin
 
 #define POST_FLAGS	(BPF_KVT_POST_ADD | BPF_KVT_POST_REMOVE)
 
-/* The posted change, with the flags of the change itself. */
-static int post_change(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask)
+/* What was posted, with the flags of its kind. */
+static int post_load(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask)
 {
 	struct kvt_bpf_ask plain = *ask;
 
 	switch (plain.flags & POST_FLAGS) {
 	case 0:
-		write->change = KVT_BPF_PUT;
+		write->kind = KVT_BPF_PUT;
 		break;
 	case BPF_KVT_POST_ADD:
-		write->change = KVT_BPF_ADD;
+		write->kind = KVT_BPF_ADD;
 		break;
 	case BPF_KVT_POST_REMOVE:
-		write->change = KVT_BPF_REMOVE;
+		write->kind = KVT_BPF_REMOVE;
 		break;
 	default:
 		return -EINVAL;
 	}
-	if (write->change != KVT_BPF_PUT && write->val_len)
+	if (write->kind != KVT_BPF_PUT && write->val_len)
 		return -EINVAL;
 	if (write->val_len > BPF_KVT_POST_MAX)
 		return -E2BIG;
@@ -393,7 +393,7 @@ static int post_queue(const struct kvt_bpf_write *write, const struct kvt_bindin
 __bpf_kfunc_start_defs();
 
 /**
- * bpf_kvt_post() - have a change made by a worker
+ * bpf_kvt_post() - have a worker write
  * @store__str: the store
  * @req: flags, column, arg, version; and the key
  * @req__sz: bytes of it
@@ -412,7 +412,7 @@ __bpf_kfunc int bpf_kvt_post(const struct bpf_kvt_store *store__str, void *req, 
 	struct kvt_bpf_ask ask;
 	int err;
 
-	err = kvt_bpf_ask(&ask, req, req__sz, U32_MAX) ?: post_change(&write, &ask);
+	err = kvt_bpf_ask(&ask, req, req__sz, U32_MAX) ?: post_load(&write, &ask);
 	if (err)
 		return err;
 	rcu_read_lock();

@@ -4,7 +4,7 @@
  *
  * A hook lives as long as its BPF link.  The link holds the map with the programs, and
  * the map holds the module; the kernel frees what the programs were compiled to an RCU
- * grace period after the link has let go.
+ * grace period after the link has released it.
  */
 #include <linux/bpf.h>
 #include <linux/bpf_verifier.h>
@@ -175,16 +175,10 @@ static struct bpf_struct_ops validator_struct_ops = {
 	.name = "bpf_kvt_validator",
 };
 
-/* Lookups work in any context; hooks may neither change nor post. */
+/* Hooks may neither write nor post. */
 BTF_KFUNCS_START(bpf_kfuncs_hook)
-BTF_ID_FLAGS(func, bpf_kvt_get, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_exists, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_ceil, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_floor, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_lpm, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_record_key, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_record_column, KF_TRUSTED_ARGS)
-BTF_ID_FLAGS(func, bpf_kvt_record_column_len, KF_TRUSTED_ARGS)
+#define KVT_KFUNCS_RECORD
+#include "kfunc_list.h"
 BTF_KFUNCS_END(bpf_kfuncs_hook)
 
 static const struct btf_kfunc_id_set bpf_set_hook = {

@@ -18,7 +18,7 @@ static const struct {
 	u32 flags;
 	unsigned int access;
 	enum kvtree_stat stat;
-} change_rules[KVT_BPF_CHANGES] = {
+} write_rules[KVT_BPF_WRITE_KINDS] = {
 	[KVT_BPF_PUT] = {
 		.flags = BPF_KVT_COL | BPF_KVT_CREATE | BPF_KVT_REPLACE,
 		.access = KVTREE_OPEN_WRITE,
@@ -43,32 +43,32 @@ static const struct {
 };
 
 /**
- * kvt_bpf_write_access() - access that a change needs
- * @change: the change
+ * kvt_bpf_write_access() - access that a kind of write needs
+ * @kind: which
  *
  * Return: KVTREE_OPEN_*.
  */
-unsigned int kvt_bpf_write_access(enum kvt_bpf_change change)
+unsigned int kvt_bpf_write_access(enum kvt_bpf_write_kind kind)
 {
-	return change_rules[change].access;
+	return write_rules[kind].access;
 }
 
 /**
- * kvt_bpf_write_flags() - flags that a change may have
- * @change: the change
+ * kvt_bpf_write_flags() - flags that a kind of write may have
+ * @kind: which
  *
  * Return: BPF_KVT_*.
  */
-u32 kvt_bpf_write_flags(enum kvt_bpf_change change)
+u32 kvt_bpf_write_flags(enum kvt_bpf_write_kind kind)
 {
-	return change_rules[change].flags | BPF_KVT_SYNC;
+	return write_rules[kind].flags | BPF_KVT_SYNC;
 }
 
 /**
  * kvt_bpf_write_check() - check what a program asks for
- * @write: its change and val_len are set; all but the value and the key's bytes are
+ * @write: its kind and val_len are set; all but the value and the key's bytes are
  *	set here
- * @ask: what the program asks for; of its flags, those of the change count
+ * @ask: what the program asks for; of its flags, those of its kind count
  *
  * Context: any.
  *
@@ -79,37 +79,37 @@ int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *a
 	write->flags = ask->flags;
 	write->col = ask->col;
 	write->key.len = ask->key_len;
-	if (write->flags & ~kvt_bpf_write_flags(write->change))
+	if (write->flags & ~kvt_bpf_write_flags(write->kind))
 		return -EINVAL;
 	if ((write->flags & BPF_KVT_CREATE) && (write->flags & BPF_KVT_REPLACE))
 		return -EINVAL;
 	/* A whole value is column 0. */
-	if (write->change != KVT_BPF_ADD && write->col && !(write->flags & BPF_KVT_COL))
+	if (write->kind != KVT_BPF_ADD && write->col && !(write->flags & BPF_KVT_COL))
 		return -EINVAL;
 	if (write->key.len > BPF_KVT_KEY_MAX || write->val_len > BPF_KVT_VALUE_MAX)
 		return -E2BIG;
 	write->version = READ_ONCE(ask->req->version);
 	write->arg = READ_ONCE(ask->req->arg);
-	/* Programs cannot wait until a change is durable. */
+	/* Programs cannot wait until a write is durable. */
 	return write->flags & BPF_KVT_SYNC ? -EOPNOTSUPP : 0;
 }
 
-static unsigned int change_conditions(const struct kvt_bpf_write *write)
+static unsigned int write_conditions(const struct kvt_bpf_write *write)
 {
 	unsigned int when = 0;
 
-	if (write->change == KVT_BPF_CAS || write->flags & BPF_KVT_VERSION)
+	if (write->kind == KVT_BPF_CAS || write->flags & BPF_KVT_VERSION)
 		when |= KVT_WHEN_VERSION;
 	if (write->flags & BPF_KVT_CREATE)
 		when |= KVT_WHEN_NOT_THERE;
-	if (write->flags & BPF_KVT_REPLACE || write->change == KVT_BPF_REMOVE)
+	if (write->flags & BPF_KVT_REPLACE || write->kind == KVT_BPF_REMOVE)
 		when |= KVT_WHEN_THERE;
 	return when;
 }
 
 /* A put of one column, which may be long enough for a block of its own. */
-static int change_column(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
-			 struct kvt_write *write, struct kvt_column *col)
+static int write_column(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
+			struct kvt_write *write, struct kvt_column *col)
 {
 	struct kvt_mem mem = kvt_op_mem(ctx);
 	int err;
@@ -127,8 +127,8 @@ static int change_column(const struct kvt_op_ctx *ctx, const struct kvt_bpf_writ
 	return err;
 }
 
-static int change_value(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
-			struct kvt_write *write)
+static int write_value(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
+		       struct kvt_write *write)
 {
 	struct kvt_mem mem = kvt_op_mem(ctx);
 	u8 *data;
@@ -145,12 +145,12 @@ static int change_value(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write
 	return err;
 }
 
-static int change_run(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
-		      struct kvt_write *write)
+static int write_run(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
+		     struct kvt_write *write)
 {
 	struct kvt_column col;
 
-	switch (in->change) {
+	switch (in->kind) {
 	case KVT_BPF_ADD:
 		write->kind = KVT_WRITE_ADD;
 		write->col = in->col;
@@ -161,33 +161,33 @@ static int change_run(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *
 		return kvt_write(ctx, write);
 	default:
 		if (in->flags & BPF_KVT_COL)
-			return change_column(ctx, in, write, &col);
-		return change_value(ctx, in, write);
+			return write_column(ctx, in, write, &col);
+		return write_value(ctx, in, write);
 	}
 }
 
 /**
- * kvt_bpf_write_count() - count a change
+ * kvt_bpf_write_count() - count a write
  * @stats: the store's
- * @change: the change
+ * @kind: its kind
  * @err: from kvt_bpf_write(), if that is not called again
  *
  * Context: any.
  */
-void kvt_bpf_write_count(struct kvt_stats *stats, enum kvt_bpf_change change, int err)
+void kvt_bpf_write_count(struct kvt_stats *stats, enum kvt_bpf_write_kind kind, int err)
 {
-	kvt_stat_inc(stats, kvt_op_is_answer(err) ? change_rules[change].stat :
+	kvt_stat_inc(stats, kvt_op_is_answer(err) ? write_rules[kind].stat :
 						    KVTREE_STAT_ERROR);
-	if (err == -ECANCELED && change == KVT_BPF_CAS)
+	if (err == -ECANCELED && kind == KVT_BPF_CAS)
 		kvt_stat_inc(stats, KVTREE_STAT_CAS_FAIL);
 	else if (err == -EBUSY)
 		kvt_stat_inc(stats, KVTREE_STAT_BPF_BUSY);
 }
 
 /**
- * kvt_bpf_write() - make a change
+ * kvt_bpf_write() - write what a program asked for
  * @ctx: on whose behalf
- * @in: the change, checked; out: version and arg, if it found them out
+ * @in: what to write, checked; out: version and arg, if it found them out
  *
  * Context: as kvt_write().
  *
@@ -197,15 +197,15 @@ int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *in)
 {
 	struct kvt_write write = {
 		.key = in->key,
-		.when = change_conditions(in),
+		.when = write_conditions(in),
 		.expect = in->version,
 	};
 	int err;
 
-	err = change_run(ctx, in, &write);
+	err = write_run(ctx, in, &write);
 	if (kvt_op_is_answer(err))
 		in->version = write.version;
-	if (!err && in->change == KVT_BPF_ADD)
+	if (!err && in->kind == KVT_BPF_ADD)
 		in->arg = write.before;
 	return err;
 }
@@ -233,20 +233,20 @@ static int write_enter(const struct bpf_kvt_store *addr, struct kvt_op_ctx *ctx)
 	return err;
 }
 
-static int bpf_write(const struct bpf_kvt_store *store, enum kvt_bpf_change change, void *req,
+static int bpf_write(const struct bpf_kvt_store *store, enum kvt_bpf_write_kind kind, void *req,
 		     u32 size, const void *val, u32 val_len)
 {
-	struct kvt_bpf_write write = { .change = change, .val = val, .val_len = val_len };
+	struct kvt_bpf_write write = { .kind = kind, .val = val, .val_len = val_len };
 	struct kvt_op_ctx ctx = {
 		.gfp = KVT_GFP_NOWAIT,
-		.access = kvt_bpf_write_access(change),
+		.access = kvt_bpf_write_access(kind),
 	};
 	struct kvt_bpf_ask ask;
 	/* The index compares and stores the key at different times, so copy it. */
 	u8 copy[BPF_KVT_KEY_MAX];
 	int err;
 
-	err = kvt_bpf_ask(&ask, req, size, kvt_bpf_write_flags(change)) ?:
+	err = kvt_bpf_ask(&ask, req, size, kvt_bpf_write_flags(kind)) ?:
 	      kvt_bpf_write_check(&write, &ask);
 	if (err)
 		return err;
@@ -258,7 +258,7 @@ static int bpf_write(const struct bpf_kvt_store *store, enum kvt_bpf_change chan
 	memcpy(copy, ask.key, ask.key_len);
 	write.key.data = copy;
 	err = kvt_bpf_write(&ctx, &write);
-	kvt_bpf_write_count(&ctx.store->stats, change, err);
+	kvt_bpf_write_count(&ctx.store->stats, kind, err);
 	kvt_stat_inc(&ctx.store->stats, KVTREE_STAT_BPF);
 	kvt_store_leave(ctx.store);
 	ask.req->version = write.version;

@@ -35,7 +35,7 @@
  * it, each key has a slice of eight bytes, compared as a number, in an array of its own,
  * and a tail.  The page has keys in full, because the value of an entry that a newer
  * record has replaced may be freed before the page.  Every eighth slice is repeated among
- * the marks at the beginning of the page.  So a search waits for memory twice: for that
+ * the samples at the beginning of the page.  So a search waits for memory twice: for that
  * beginning, and for eight slices in one cache line.
  *
  * **Readers** take no lock, write nothing, allocate nothing and help nobody.  They run
@@ -164,7 +164,6 @@ static struct kvt_index *bw_create(const struct kvt_index_env *env)
 {
 	struct bw_tree *tree;
 	struct bw_page *root;
-	u32 size;
 
 	tree = kzalloc(sizeof(*tree), GFP_KERNEL);
 	if (!tree)
@@ -174,7 +173,7 @@ static struct kvt_index *bw_create(const struct kvt_index_env *env)
 	tree->page_size = env->page_size ?: BW_PAGE_SIZE;
 	tree->index.env.page_size = tree->page_size;
 	tree->map = bw_map_new();
-	root = bw_mem_alloc(sizeof(*root) + 256 + BW_SPACE_LEAF, GFP_KERNEL_ACCOUNT, &size);
+	root = bw_mem_alloc(sizeof(*root) + 256 + BW_SPACE_LEAF, GFP_KERNEL_ACCOUNT);
 	if (!tree->map || !root)
 		goto no_memory;
 	if (bw_charge_obj(tree, 0, root)) {
@@ -183,7 +182,7 @@ static struct kvt_index *bw_create(const struct kvt_index_env *env)
 		kfree(tree);
 		return ERR_PTR(-EDQUOT);
 	}
-	bw_page_empty(root, size, 0);
+	bw_page_empty(root, bw_mem_room(root), 0);
 	bw_publish(tree, BW_ROOT, &root->rec);
 	bw_count_page(tree, 0, 1);
 	bw_nr_add(tree, BW_NR_MAP_BYTES, sizeof(struct bw_map) + sizeof(struct bw_twigs) +
@@ -201,17 +200,17 @@ no_memory:
 }
 
 static const struct kvt_index_stat bw_stats[] = {
-	[BW_NR_UPDATE] = { "bw_update", "records of keys put in front of leaves" },
-	[BW_NR_UPDATE_FAIL] = { "bw_update_fail", "updates that lost, and began again" },
-	[BW_NR_CONSOLIDATE] = { "bw_consolidate", "pages written anew without records" },
-	[BW_NR_CONSOLIDATE_FAIL] = { "bw_consolidate_fail", "consolidations that lost" },
+	[BW_NR_UPDATE] = { "bw_update", "records of keys prepended to leaves" },
+	[BW_NR_UPDATE_FAIL] = { "bw_update_fail", "updates whose swap lost, and that began again" },
+	[BW_NR_CONSOLIDATE] = { "bw_consolidate", "pages rewritten without records" },
+	[BW_NR_CONSOLIDATE_FAIL] = { "bw_consolidate_fail", "consolidations whose swap lost" },
 	[BW_NR_SPLIT] = { "bw_split", "pages split, the root included" },
-	[BW_NR_SPLIT_FAIL] = { "bw_split_fail", "splits that lost" },
+	[BW_NR_SPLIT_FAIL] = { "bw_split_fail", "splits whose swap lost" },
 	[BW_NR_POST] = { "bw_post", "new pages made known to their parents" },
-	[BW_NR_POST_FAIL] = { "bw_post_fail", "posts that lost" },
+	[BW_NR_POST_FAIL] = { "bw_post_fail", "posts whose swap lost" },
 	[BW_NR_MERGE] = { "bw_merge", "steps of merges and of the root's collapse" },
-	[BW_NR_MERGE_FAIL] = { "bw_merge_fail", "steps of merges that lost" },
-	[BW_NR_CHAIN_RECORDS] = { "bw_chain_records", "records in front of base pages", true },
+	[BW_NR_MERGE_FAIL] = { "bw_merge_fail", "steps of merges whose swap lost" },
+	[BW_NR_CHAIN_RECORDS] = { "bw_chain_records", "records before base pages", true },
 	[BW_NR_CHAINS] = { "bw_chains_1", "pages with a chain of 1 record", true },
 	{ "bw_chains_2", "pages with 2 or 3", true },
 	{ "bw_chains_4", "pages with 4 to 7", true },
@@ -219,7 +218,7 @@ static const struct kvt_index_stat bw_stats[] = {
 	{ "bw_chains_16", "pages with 16 or more", true },
 	[BW_NR_FOLDED_RECORDS] = { "bw_folded_records", "records that consolidations replaced" },
 	[BW_NR_RECORD_BYTES] = {
-		"bw_record_bytes", "memory of records that do not stand beside a base page", true,
+		"bw_record_bytes", "memory of records outside base pages' allocations", true,
 	},
 	[BW_NR_MAP_BYTES] = { "bw_map_bytes", "memory of the mapping table", true },
 };

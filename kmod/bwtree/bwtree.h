@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The parts of the Bw-tree engine, for each other.  See bwtree.c. */
+/* What the files of the Bw-tree engine share.  bwtree.c has the protocol. */
 #ifndef KVT_BW_BWTREE_H
 #define KVT_BW_BWTREE_H
 
@@ -10,12 +10,12 @@
 #include <linux/llist.h>
 #include <linux/minmax.h>
 #include <linux/preempt.h>
-#include <linux/prefetch.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
+#include "ahead.h"
 #include "core/park.h"
 #include "core/quota.h"
 #include "core/reclaim.h"
@@ -32,9 +32,9 @@
 
 /*
  * The mapping table: a tree of three levels, all of them arrays of BW_FAN, that grows at
- * its end.  An entry is a page's newest record, or 0.  Entries with BW_FREE are not
- * pages: they have the next free id, or, as long as somebody may still use the id, the
- * record that removed the page.
+ * its end.  An entry is a page's newest record, or 0.  An entry with BW_FREE has no page: it
+ * holds the next free id or, while readers may still use this id, the record that removed
+ * the page.
  */
 #define BW_FAN_SHIFT	10
 #define BW_FAN		1024u		/* 2 to the BW_FAN_SHIFT */
@@ -125,7 +125,7 @@ static inline unsigned long *bw_map_entry(const struct bw_map *map, u32 id)
 
 	/* Pairs with bw_map_piece(). */
 	twigs = smp_load_acquire(&map->twigs[id >> (2 * BW_FAN_SHIFT)]);
-	/* The same. */
+	/* Pairs with bw_map_piece(). */
 	leaves = smp_load_acquire(&twigs->leaves[(id >> BW_FAN_SHIFT) & (BW_FAN - 1)]);
 	return &leaves->entry[id & (BW_FAN - 1)];
 }
@@ -137,7 +137,7 @@ static inline struct bw_rec *bw_load(const struct bw_tree *tree, u32 id)
 	return (struct bw_rec *)(smp_load_acquire(bw_map_entry(tree->map, id)) & ~BW_FREE);
 }
 
-/* The same for any id; NULL: it has no page. */
+/* As bw_load(), but for any id; NULL: it has no page. */
 static inline struct bw_rec *bw_load_any(const struct bw_tree *tree, u32 id)
 {
 	unsigned long entry;
@@ -147,19 +147,13 @@ static inline struct bw_rec *bw_load_any(const struct bw_tree *tree, u32 id)
 	return entry & BW_FREE ? NULL : (struct bw_rec *)entry;
 }
 
-/* As kvt_value_prefetch(), into the second level of the cache. */
-static __always_inline void bw_prefetch_far_value(const void *v)
-{
-	bw_prefetch_far(v);
-	bw_prefetch_far((const u8 *)v + sizeof(struct kvt_value) + 7);
-}
-
+/* memory.c */
 void bw_count_record(const struct bw_tree *tree, const struct bw_rec *rec, int sign);
 
 /* tidy.c */
 void bw_tidy_later(struct bw_tree *tree);
 
-/* Count that a page's chain of @from records now has @to. */
+/* Count a page's chain, which had @from records, as one of @to. */
 static inline void bw_count_chain(const struct bw_tree *tree, unsigned int from, unsigned int to)
 {
 	int was = min_t(int, fls(from), BW_CHAIN_CLASSES);
@@ -175,8 +169,8 @@ static inline void bw_count_chain(const struct bw_tree *tree, unsigned int from,
 }
 
 /*
- * Make @new, whose next is usually @old, the page's newest record, if @old still is.
- * @nr: its counter
+ * Make @new, whose next is usually @old, the page's newest record, if @old still is.  @nr
+ * counts swaps of this kind; the next counter counts those that fail.
  */
 static inline bool bw_swap(struct bw_tree *tree, u32 id, struct bw_rec *old,
 			   struct bw_rec *new, enum bw_nr nr)
@@ -190,52 +184,26 @@ static inline bool bw_swap(struct bw_tree *tree, u32 id, struct bw_rec *old,
 	}
 	bw_nr_add(tree, nr, 1);
 	bw_count_chain(tree, old->depth, new->depth);
-	if (new->flags & BW_OWN && new->next == old)
+	if (new->own && new->next == old)
 		bw_count_record(tree, new, 1);
-	/* What a change of structure leaves, by whomever, is for the worker. */
+	/* The worker continues changes of structure that were left unfinished. */
 	if (nr != BW_NR_UPDATE)
 		bw_tidy_later(tree);
 	return true;
 }
 
-/* A page that nothing leads to yet. */
+/* Put a page in the table, to which nothing leads yet. */
 static inline void bw_publish(const struct bw_tree *tree, u32 id, struct bw_rec *rec)
 {
 	/* Pairs with bw_load(). */
 	smp_store_release(bw_map_entry(tree->map, id), (unsigned long)rec);
 }
 
-/* stock.c */
-
-/*
- * Memory that a step of a change of structure may need, allocated before it begins.
- * The step takes what it uses, and reports what is missing by @want and -ENOMEM.
- */
-enum bw_slot {
-	BW_SLOT_A,
-	BW_SLOT_B,
-	BW_SLOT_C,
-	BW_SLOT_KEY,
-	BW_SLOTS
-};
-
-#define BW_STOCK_IDS	2
-
-struct bw_stock {
-	gfp_t gfp;
-	bool pass;		/* ignore the limit, as the tree does not grow */
-	u32 size[BW_SLOTS];
-	u32 want_size;
-	u8 want;
-	u8 want_ids;
-	u8 nr_ids;
-	u32 id[BW_STOCK_IDS];
-	void *obj[BW_SLOTS];
-};
-
-void *bw_mem_alloc(size_t size, gfp_t gfp, u32 *usable);
+/* memory.c */
+void *bw_mem_alloc(size_t size, gfp_t gfp);
 void bw_mem_free(void *obj);
 u32 bw_mem_size(const void *obj);
+u32 bw_mem_room(const void *obj);
 int bw_charge(struct bw_tree *tree, u8 level, s64 bytes);
 void bw_uncharge(struct bw_tree *tree, u8 level, s64 bytes);
 int bw_charge_obj(struct bw_tree *tree, u8 level, void *obj);
@@ -251,15 +219,52 @@ void bw_remove_retire(struct bw_tree *tree, struct bw_remove *remove);
 void bw_memory_register(struct bw_tree *tree);
 void bw_count_page(struct bw_tree *tree, u8 level, int nr);
 
+/* stock.c */
+
+/*
+ * Memory that a step of a change of structure may need, allocated before it begins.
+ * The step takes what it publishes, and reports what is missing by @want and -ENOMEM.
+ */
+enum bw_slot {
+	/* Base pages. */
+	BW_SLOT_PAGE,		/* replaces a page's chain */
+	BW_SLOT_LOWER,		/* a new page with the root's lower entries, ... */
+	BW_SLOT_UPPER,		/* ... with the upper entries of the root or another page */
+	/* Records. */
+	BW_SLOT_SPLIT,
+	BW_SLOT_TERM,		/* for the parent */
+	BW_SLOT_REMOVE,
+	BW_SLOT_MERGE,
+	/* Keys. */
+	BW_SLOT_SEP,		/* where the root is split */
+	BW_SLOT_NEXT,		/* of the step that must be done before this one */
+	BW_SLOT_OWN,		/* of this step, if another one requested it */
+	BW_SLOTS
+};
+
+#define BW_STOCK_IDS	2
+
+struct bw_stock {
+	gfp_t gfp;
+	bool pass;		/* ignore the limit, as the tree does not grow */
+	u32 want_size;
+	u8 want;
+	u8 want_ids;
+	u8 nr_ids;
+	u32 id[BW_STOCK_IDS];
+	void *obj[BW_SLOTS];
+};
+
 void *bw_stock_get(struct bw_stock *stock, enum bw_slot slot, u32 size);
 void *bw_stock_take(struct bw_stock *stock, enum bw_slot slot);
-void bw_stock_move(struct bw_stock *to, struct bw_stock *from, enum bw_slot slot);
+void bw_stock_move(struct bw_stock *to, enum bw_slot to_slot, struct bw_stock *from,
+		   enum bw_slot from_slot);
 void bw_stock_take_ids(struct bw_stock *stock, u8 nr);
 bool bw_stock_has_ids(struct bw_stock *stock, u8 nr);
 int bw_stock_fill(struct bw_tree *tree, struct bw_stock *stock);
 void bw_stock_drop(struct bw_tree *tree, struct bw_stock *stock);
 
-/* seek.c */
+/* find.c */
 
 /* What a writer must do before it can continue. */
 enum bw_help_kind {
@@ -304,11 +309,22 @@ enum bw_seek_mode {
 
 #define BW_NEEDS_HELP	1	/* bw_seek(), and steps: see bw_help */
 
-int bw_seek(struct bw_tree *tree, const struct bw_want *want, u8 level, enum bw_seek_mode mode,
-	    struct bw_at *at);
+int bw_seek_from(struct bw_tree *tree, u32 from, const struct bw_want *want, u8 level,
+		 enum bw_seek_mode mode, struct bw_at *at);
+
+/* Find the page of a level that covers a key: see bw_seek_from(). */
+static inline int bw_seek(struct bw_tree *tree, const struct bw_want *want, u8 level,
+			  enum bw_seek_mode mode, struct bw_at *at)
+{
+	return bw_seek_from(tree, BW_ROOT, want, level, mode, at);
+}
+
+/* lookup.c */
 struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key);
-struct kvt_value *bw_get_prefix(struct kvt_index *index, const struct kvt_key *key);
 void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
+
+/* prefix.c */
+struct kvt_value *bw_get_prefix(struct kvt_index *index, const struct kvt_key *key);
 
 static inline int bw_help_tidy(struct bw_help *help, u32 id)
 {
@@ -316,16 +332,15 @@ static inline int bw_help_tidy(struct bw_help *help, u32 id)
 	return BW_NEEDS_HELP;
 }
 
-/* A page's removal has begun, and @want leads to it. */
-static inline int bw_help_remove(struct bw_help *help, const struct bw_rec *remove,
-				 const struct bw_want *want)
+/* What finishes the removal of a page to which @want leads. */
+static inline struct bw_help bw_help_removal(const struct bw_rec *remove,
+					     const struct bw_want *want)
 {
-	*help = (struct bw_help) {
+	return (struct bw_help) {
 		.kind = bw_remove(remove)->left == BW_ROOT ? BW_HELP_COLLAPSE : BW_HELP_FINISH,
 		.level = remove->level,
 		.want = *want,
 	};
-	return BW_NEEDS_HELP;
 }
 
 /* step.c */
@@ -334,18 +349,21 @@ typedef int (*bw_step_fn)(struct bw_tree *tree, struct bw_stock *stock, struct b
 int bw_run(struct bw_tree *tree, bw_step_fn fn, struct bw_help *help, struct bw_stock *stock);
 int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp);
 int bw_clear_way(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp);
+int bw_request(struct bw_stock *stock, struct bw_help *help, const struct bw_help *first);
+int bw_step_seek(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help, u8 level,
+		 struct bw_at *at);
 
-/* grow.c */
+/* split.c */
 int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
 int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
 int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp);
 int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page *new, bool pass,
 	       enum bw_nr nr);
 struct bw_frame bw_frame_of(const struct bw_rec *top);
-u32 bw_term_size(u32 key, u32 from, const struct bw_want *to);
+u32 bw_term_size(u32 key, const struct bw_ent *from, const struct bw_ent *to);
 struct bw_term *bw_term_fill(void *obj, enum bw_kind kind, struct bw_rec *top, u32 child,
-			     const struct bw_want *key, const struct bw_want *from,
-			     const struct bw_want *to);
+			     const struct bw_want *key, const struct bw_ent *from,
+			     const struct bw_ent *to);
 
 /* fold.c */
 int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
@@ -354,7 +372,7 @@ int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 int bw_help_finish(struct bw_stock *stock, struct bw_help *help, const struct bw_rec *top);
 int bw_fold(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp);
 
-/* A page with less content than this is merged with its neighbour. */
+/* Whether a page is short enough to be merged with a neighbour. */
 static inline bool bw_is_underfull(const struct bw_tree *tree, const struct bw_rec *top)
 {
 	return top->nr <= 1 || top->bytes < tree->page_size / 4;
@@ -364,30 +382,23 @@ void bw_tidy_init(struct bw_tree *tree);
 void bw_tidy_exit(struct bw_tree *tree);
 void bw_sweep(struct kvt_index *index);
 
-/* delta.c */
+/* change.c */
 int bw_begin(struct kvt_change *change);
 int bw_commit(struct kvt_change *change, struct kvt_value *value);
 void bw_abort(struct kvt_change *change);
 void bw_finish(struct kvt_change *change);
 
-/* range.c */
+/* iter.c */
 struct bw_iter {
 	struct kvt_iter iter;
-	/* What was read last in this RCU read section. */
-	bool ready;
-	u8 at_delta;			/* of the deltas, as @at */
+	bool ready;			/* the following is valid in this RCU read section */
+	u8 at_delta;			/* of the deltas, as @at of the base */
 	u16 at;				/* of the base: forward the next, backward after it */
 	u16 run;			/* forward: up to here no delta comes between */
-	u16 ahead_at;			/* values of @ahead up to here are being prefetched */
 	const unsigned long *entry;	/* entry of the page, to detect changes, ... */
 	unsigned long seen;		/* ... and its value then */
 	const unsigned long *right;	/* of the next page forward, or NULL */
-	/* Forward: */
-	u32 budget;			/* how many more values are worth prefetching */
-	u32 stride;			/* returned since the last step of @stage */
-	u8 stage;			/* see enum bw_ahead */
-	const struct bw_page *ahead;	/* @part's base, or the next page's */
-	const struct bw_page *next;	/* from BW_AHEAD_BASE on: the next page's */
+	struct bw_ahead ahead;
 	struct bw_part part;
 };
 

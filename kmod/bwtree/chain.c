@@ -6,15 +6,6 @@
 
 #include "bwtree.h"
 
-/* A leaf was found: prefetch the key's place in its base while its records arrive. */
-static unsigned int bw_fetch_place(const struct bw_page *base, const struct bw_want *want)
-{
-	unsigned int group = bw_page_group(base, want);
-
-	bw_prefetch_group(base, group);
-	return group;
-}
-
 /**
  * bw_leaf_find() - look up a key
  * @top: the newest record of the leaf that covers it
@@ -24,8 +15,8 @@ static unsigned int bw_fetch_place(const struct bw_page *base, const struct bw_w
  */
 struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *want)
 {
-	unsigned int i, low = 0, high = BW_LENS, group = bw_fetch_place(top->base, want);
-	bool merged = top->flags & BW_MERGED, less, same;
+	unsigned int i, low = 0, high = BW_LENS, group = bw_prefetch_place(top->base, want);
+	bool merged = top->has_merge, less, same;
 	const struct bw_delta *delta;
 	const struct bw_page *page;
 
@@ -71,7 +62,7 @@ struct kvt_value *bw_leaf_find(const struct bw_rec *top, const struct bw_want *w
 	}
 }
 
-/* Whether a term says where the key leads. */
+/* Whether a term's range covers a key or, with @before, the keys just below it. */
 static bool bw_term_has(const struct bw_term *term, const struct bw_want *want, bool before)
 {
 	int from = bw_cmp(want, term->from);
@@ -80,6 +71,7 @@ static bool bw_term_has(const struct bw_term *term, const struct bw_want *want, 
 	return before ? from > 0 && to <= 0 : from >= 0 && to < 0;
 }
 
+/* The side of a BW_MERGE that covers a key, or the keys just below it. */
 static const struct bw_rec *bw_side(const struct bw_rec *merge, const struct bw_want *want,
 				    bool before)
 {
@@ -124,7 +116,7 @@ u32 bw_inner_find(const struct bw_rec *top, const struct bw_want *want, bool bef
 	return bw_page_load(page, i);
 }
 
-/* Add it to a part, which so far has newer ones, unless one has the same key. */
+/* Add a delta to a part, unless a newer one there has the same key. */
 static void bw_part_add(struct bw_part *part, const struct bw_delta *delta)
 {
 	struct bw_want want = bw_want_key(&delta->key);
@@ -253,7 +245,7 @@ bool bw_part_next(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent)
 			return true;
 		}
 		(*d)++;
-		if (delta->rec.flags & BW_SAME)
+		if (delta->rec.in_base)
 			(*i)++;
 		if (bw_delta_is_gone(delta))
 			continue;
@@ -278,7 +270,7 @@ bool bw_part_prev(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent)
 
 	for (;;) {
 		delta = *d ? part->delta[*d - 1] : NULL;
-		same = delta && delta->rec.flags & BW_SAME;
+		same = delta && delta->rec.in_base;
 		if (!delta || delta->rec.at + same < *i) {
 			if (*i <= part->begin)
 				return false;
@@ -303,7 +295,7 @@ bool bw_part_prev(const struct bw_part *part, u16 *i, u8 *d, struct bw_ent *ent)
  */
 const struct bw_merge *bw_find_merge(const struct bw_rec *top)
 {
-	if (!(top->flags & BW_MERGED))
+	if (!top->has_merge)
 		return NULL;
 	while (top->kind != BW_MERGE)
 		top = top->next;
@@ -388,7 +380,8 @@ void bw_rec_init(struct bw_rec *rec, enum bw_kind kind, struct bw_rec *top)
 	*rec = *top;
 	rec->kind = kind;
 	rec->depth++;
-	rec->flags &= BW_OF_PAGE;
+	rec->own = false;
+	rec->in_base = false;
 	rec->at = 0;
 	rec->next = top;
 }
@@ -397,7 +390,7 @@ void bw_rec_init(struct bw_rec *rec, enum bw_kind kind, struct bw_rec *top)
  * bw_place() - find a key's place in its page
  * @top: the page's newest record
  * @want: the key
- * @rec: a record of the key, whose @at and BW_SAME are set
+ * @rec: a record of the key, whose @at and @in_base are set
  * @load: set to the key's current load
  *
  * Return: whether the key is there.
@@ -406,7 +399,7 @@ bool bw_place(const struct bw_rec *top, const struct bw_want *want, struct bw_re
 	      unsigned long *load)
 {
 	const struct bw_page *page = top->base;
-	unsigned int group = bw_fetch_place(page, want);
+	unsigned int group = bw_prefetch_place(page, want);
 	bool same;
 
 	while (top->kind != BW_BASE) {
@@ -416,7 +409,7 @@ bool bw_place(const struct bw_rec *top, const struct bw_want *want, struct bw_re
 		}
 		if (top->kind != BW_SPLIT && bw_is_key(want, &bw_delta(top)->key)) {
 			rec->at = top->at;
-			rec->flags |= top->flags & BW_SAME;
+			rec->in_base = top->in_base;
 			*load = bw_delta(top)->load;
 			return !bw_delta_is_gone(bw_delta(top));
 		}
@@ -428,7 +421,7 @@ bool bw_place(const struct bw_rec *top, const struct bw_want *want, struct bw_re
 	}
 	rec->at = bw_page_lower_in(page, group, want, 0, top->nr, &same);
 	if (same) {
-		rec->flags |= BW_SAME;
+		rec->in_base = true;
 		*load = bw_page_load(page, rec->at);
 	}
 	return same;

@@ -17,34 +17,49 @@ struct bw_terms {
 	bool has_before, has_it, has_after;
 };
 
-/* Find the term of a child; if @id is BW_ROOT, of the child that covers the key. */
-static void bw_terms_find(const struct bw_rec *top, u32 id, const struct bw_want *want,
-			  struct bw_terms *t)
+/* Find the term of a child. */
+static void bw_terms_of_child(const struct bw_rec *top, u32 id, struct bw_terms *t)
 {
 	struct bw_walk walk;
 	struct bw_ent ent;
 
-	t->has_before = false;
-	t->has_it = false;
-	t->has_after = false;
+	*t = (struct bw_terms) {};
 	bw_walk_init(&walk, top);
 	while (bw_walk_next(&walk, &ent)) {
-		if (t->has_it && (id || bw_ent_cmp(want, &ent) < 0)) {
+		if (t->has_it) {
 			t->after = ent;
 			t->has_after = true;
 			return;
 		}
-		if (t->has_it) {
-			t->before = t->it;
-			t->has_before = true;
-		}
-		if (!id || ent.load == id) {
+		if (ent.load == id) {
 			t->it = ent;
 			t->has_it = true;
 		} else {
 			t->before = ent;
 			t->has_before = true;
 		}
+	}
+}
+
+/* Find the term of the child that covers a key: the last one that is not greater. */
+static void bw_terms_of_key(const struct bw_rec *top, const struct bw_want *want,
+			    struct bw_terms *t)
+{
+	struct bw_walk walk;
+	struct bw_ent ent;
+
+	*t = (struct bw_terms) {};
+	bw_walk_init(&walk, top);
+	while (bw_walk_next(&walk, &ent)) {
+		if (t->has_it && bw_ent_cmp(want, &ent) < 0) {
+			t->after = ent;
+			t->has_after = true;
+			return;
+		}
+		t->before = t->it;
+		t->has_before = t->has_it;
+		t->it = ent;
+		t->has_it = true;
 	}
 }
 
@@ -76,7 +91,7 @@ static int bw_may_merge(struct bw_tree *tree, u32 left_id, u32 right_id)
 int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
 {
 	const struct bw_want want = help->want;
-	u8 level = help->level;
+	struct bw_help finish = *help;
 	struct bw_want mark;
 	struct bw_frame frame;
 	struct bw_terms t;
@@ -87,22 +102,20 @@ int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	struct bw_at at;
 	int ret;
 
-	ret = bw_seek(tree, &want, level + 1, BW_SEEK_STEP, &at);
-	if (ret) {
-		*help = ret == BW_NEEDS_HELP ? at.help : *help;
+	ret = bw_step_seek(tree, stock, help, help->level + 1, &at);
+	if (ret)
 		return ret == -ENOENT ? 0 : ret;
-	}
-	if (at.top->flags & BW_MARKED) {
-		help->kind = BW_HELP_FINISH;
-		return BW_NEEDS_HELP;
-	}
+	/* Any key of the parent finds it again. */
+	finish.kind = BW_HELP_FINISH;
+	if (at.top->has_mark)
+		return bw_request(stock, help, &finish);
 	if (at.top->nr == 1 && at.id == BW_ROOT) {
-		help->kind = BW_HELP_COLLAPSE;
+		*help = (struct bw_help) { .kind = BW_HELP_COLLAPSE };
 		return BW_NEEDS_HELP;
 	}
 	if (at.top->nr < 2)
 		return 0;
-	bw_terms_find(at.top, BW_ROOT, &want, &t);
+	bw_terms_of_key(at.top, &want, &t);
 	ret = t.has_before ? bw_may_merge(tree, t.before.load, t.it.load) : 0;
 	if (!ret && t.has_after) {
 		ret = bw_may_merge(tree, t.it.load, t.after.load);
@@ -119,26 +132,24 @@ int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	frame.mark = &mark;
 	bw_walk_init(&walk, at.top);
 	bw_sum(&walk, &frame, 0, at.top->nr, &sum);
-	page = bw_stock_get(stock, BW_SLOT_A, sum.size);
-	if (!page)
+	page = bw_stock_get(stock, BW_SLOT_PAGE, sum.size);
+	if (!page || !bw_stock_get(stock, BW_SLOT_NEXT, bw_key_size(want.len)))
 		return -ENOMEM;
-	bw_page_fill(page, stock->size[BW_SLOT_A], &walk, &sum, &frame);
-	if (WARN_ON_ONCE(!(page->rec.flags & BW_MARKED) || !page->marked))
+	bw_page_fill(page, bw_mem_room(page), &walk, &sum, &frame);
+	if (WARN_ON_ONCE(!page->rec.has_mark || !page->marked))
 		return 0;
 	ret = bw_replace(tree, at.id, at.top, page, stock->pass, BW_NR_MERGE);
 	if (ret)
 		return ret;
-	bw_stock_take(stock, BW_SLOT_A);
+	bw_stock_take(stock, BW_SLOT_PAGE);
 	kvt_park_loose(KVT_PARK_BW_MARKED);
-	/* Any key of the parent finds it again. */
-	help->kind = BW_HELP_FINISH;
-	return BW_NEEDS_HELP;
+	return bw_request(stock, help, &finish);
 }
 KVT_EXPORT_FOR_TESTS(bw_mark_step);
 
 /**
  * bw_help_finish() - ask for the merge that a page is marked for to be finished
- * @stock: memory for the page's key
+ * @stock: the step's
  * @help: set to the request
  * @top: the page's newest record
  *
@@ -146,18 +157,13 @@ KVT_EXPORT_FOR_TESTS(bw_mark_step);
  */
 int bw_help_finish(struct bw_stock *stock, struct bw_help *help, const struct bw_rec *top)
 {
-	const struct bw_want low = bw_want_key(bw_page_low(top->base));
-	struct bw_key *key = bw_stock_get(stock, BW_SLOT_KEY, bw_key_size(low.len));
-
-	if (!key)
-		return -ENOMEM;
-	bw_key_set(key, &low);
-	*help = (struct bw_help) {
+	const struct bw_help finish = {
 		.kind = BW_HELP_FINISH,
 		.level = top->level - 1,
-		.want = bw_want_key(key),
+		.want = bw_want_key(bw_page_low(top->base)),
 	};
-	return BW_NEEDS_HELP;
+
+	return bw_request(stock, help, &finish);
 }
 
 /* State of the second to fourth step of a merge. */
@@ -167,6 +173,9 @@ struct bw_fold {
 	struct bw_rec *page;		/* chain of the page to be removed */
 	struct bw_remove *remove;	/* its newest record after the second step */
 	struct bw_want low;		/* the page's first key */
+	/* Where its term's range ends; NULL: nowhere. */
+	const struct bw_ent *to;
+	struct bw_ent high;
 };
 
 /* Build the record that freezes a page, in a slot of the stock. */
@@ -176,11 +185,11 @@ static struct bw_remove *bw_remove_fill(struct bw_tree *tree, struct bw_stock *s
 	const struct bw_want low = bw_want_key(bw_page_low(top->base));
 	struct bw_remove *remove;
 
-	remove = bw_stock_get(stock, BW_SLOT_A, sizeof(*remove) + bw_key_tail(low.len));
+	remove = bw_stock_get(stock, BW_SLOT_REMOVE, sizeof(*remove) + bw_key_tail(low.len));
 	if (!remove)
 		return NULL;
 	bw_rec_init(&remove->rec, BW_REMOVE, top);
-	remove->rec.flags |= BW_OWN;
+	remove->rec.own = true;
 	remove->id = id;
 	remove->left = left;
 	remove->map = tree->map;
@@ -213,7 +222,7 @@ static int bw_fold_left(struct bw_tree *tree, const struct bw_fold *f, u32 from,
 /* Must a page's chain be consolidated before a merge? */
 static bool bw_fold_is_long(const struct bw_rec *top)
 {
-	return top->flags & BW_MERGED || top->depth > BW_CHAIN_FOLD;
+	return top->has_merge || top->depth > BW_CHAIN_FOLD;
 }
 
 /* Second step: freeze the page. */
@@ -227,7 +236,7 @@ static int bw_fold_remove(struct bw_tree *tree, struct bw_stock *stock, struct b
 	int ret;
 
 	/* If one of its own terms is marked, that merge must be finished first. */
-	if (top->flags & BW_MARKED)
+	if (top->has_mark)
 		return bw_help_finish(stock, help, top);
 	if (bw_fold_is_long(top))
 		return bw_help_tidy(help, id);
@@ -242,7 +251,7 @@ static int bw_fold_remove(struct bw_tree *tree, struct bw_stock *stock, struct b
 		return -ENOMEM;
 	if (!bw_swap(tree, id, top, &remove->rec, BW_NR_MERGE))
 		return -EAGAIN;
-	bw_stock_take(stock, BW_SLOT_A);
+	bw_stock_take(stock, BW_SLOT_REMOVE);
 	f->remove = remove;
 	kvt_park_loose(KVT_PARK_BW_REMOVED);
 	return 0;
@@ -262,11 +271,12 @@ static int bw_fold_merge(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	ret = bw_fold_left(tree, f, remove->left, &left);
 	if (ret)
 		return ret == -ENOENT ? 0 : ret;
-	merge = bw_stock_get(stock, BW_SLOT_B, sizeof(*merge));
+	merge = bw_stock_get(stock, BW_SLOT_MERGE, sizeof(*merge));
 	if (!merge)
 		return -ENOMEM;
 	bw_rec_init(&merge->rec, BW_MERGE, left.top);
-	merge->rec.flags |= BW_OWN | BW_MERGED;
+	merge->rec.own = true;
+	merge->rec.has_merge = true;
 	merge->rec.depth += f->page->depth;
 	merge->rec.nr += f->page->nr;
 	merge->rec.bytes += f->page->bytes;
@@ -276,60 +286,30 @@ static int bw_fold_merge(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	merge->sep = bw_page_low(f->page->base);
 	if (!bw_swap(tree, left.id, left.top, &merge->rec, BW_NR_MERGE))
 		return -EAGAIN;
-	bw_stock_take(stock, BW_SLOT_B);
+	bw_stock_take(stock, BW_SLOT_MERGE);
 	WRITE_ONCE(remove->merged, true);
 	kvt_park_loose(KVT_PARK_BW_MERGED);
 	return 0;
-}
-
-/* Bytes of the record that removes a term. */
-static u32 bw_unpost_size(const struct bw_fold *f)
-{
-	struct bw_want to = { .len = f->t.has_after ? f->t.after.len : 0 };
-	const struct bw_key *high = f->parent.top->high;
-
-	if (!f->t.has_after && high)
-		to = bw_want_key(high);
-	return bw_term_size(f->low.len, f->t.before.len, &to);
 }
 
 /* Fourth step: remove the term, the last link to the page. */
 static int bw_fold_unpost(struct bw_tree *tree, struct bw_stock *stock, struct bw_fold *f)
 {
 	struct bw_rec *top = f->parent.top;
-	struct bw_want from, to;
-	struct bw_key *from_key, *to_key;
 	struct bw_term *term;
 	u8 level = top->level;
 	void *obj;
-	u32 size;
 
-	size = bw_key_size(f->t.before.len) + (f->t.has_after ? bw_key_size(f->t.after.len) : 0);
-	from_key = bw_stock_get(stock, BW_SLOT_KEY, size);
-	obj = bw_stock_get(stock, BW_SLOT_C, bw_unpost_size(f));
-	if (!from_key) {
-		bw_stock_get(stock, BW_SLOT_KEY, size);
-		return -ENOMEM;
-	}
+	obj = bw_stock_get(stock, BW_SLOT_TERM, bw_term_size(f->low.len, &f->t.before, f->to));
 	if (!obj)
 		return -ENOMEM;
-	bw_ent_key(&f->t.before, f->t.before.len, from_key);
-	from = bw_want_key(from_key);
-	if (f->t.has_after) {
-		to_key = (void *)from_key + bw_key_size(f->t.before.len);
-		bw_ent_key(&f->t.after, f->t.after.len, to_key);
-		to = bw_want_key(to_key);
-	} else if (top->high) {
-		to = bw_want_key(top->high);
-	}
-	term = bw_term_fill(obj, BW_TERM_DEL, top, f->t.before.load, &f->low, &from,
-			    f->t.has_after || top->high ? &to : NULL);
-	term->delta.rec.flags &= ~BW_MARKED;
+	term = bw_term_fill(obj, BW_TERM_DEL, top, f->t.before.load, &f->low, &f->t.before, f->to);
+	term->delta.rec.has_mark = false;
 	term->delta.rec.nr--;
 	term->delta.rec.bytes -= min_t(u32, term->delta.rec.bytes, sizeof(u64) + sizeof(u32));
 	if (!bw_swap(tree, f->parent.id, top, &term->delta.rec, BW_NR_MERGE))
 		return -EAGAIN;
-	bw_stock_take(stock, BW_SLOT_C);
+	bw_stock_take(stock, BW_SLOT_TERM);
 	kvt_park_loose(KVT_PARK_BW_UNPOSTED);
 	bw_count_page(tree, level - 1, -1);
 	bw_stat(tree, KVTREE_STAT_NODE_UNLINK);
@@ -349,22 +329,17 @@ static int bw_fold_unpost(struct bw_tree *tree, struct bw_stock *stock, struct b
  */
 int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
 {
-	const struct bw_want want = help->want;
 	struct bw_fold f = {};
-	u32 size;
 	int ret;
 
-	ret = bw_seek(tree, &want, help->level + 1, BW_SEEK_STEP, &f.parent);
-	if (ret) {
-		*help = ret == BW_NEEDS_HELP ? f.parent.help : *help;
+	ret = bw_step_seek(tree, stock, help, help->level + 1, &f.parent);
+	if (ret)
 		return ret == -ENOENT ? 0 : ret;
-	}
-	if (!(f.parent.top->flags & BW_MARKED))
+	if (!f.parent.top->has_mark)
 		return 0;
 	if (f.parent.top->depth >= BW_CHAIN_MAX - BW_CHAIN_SPARE)
 		return bw_help_tidy(help, f.parent.id);
-	bw_terms_find(f.parent.top,
-		      bw_page_load(f.parent.top->base, f.parent.top->base->marked), &want, &f.t);
+	bw_terms_of_child(f.parent.top, bw_marked_child(f.parent.top), &f.t);
 	if (WARN_ON_ONCE(!f.t.has_it || !f.t.has_before))
 		return 0;
 	f.page = bw_load(tree, f.t.it.load);
@@ -375,14 +350,18 @@ int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help 
 	} else {
 		f.low = bw_want_key(bw_page_low(f.page->base));
 	}
+	if (f.t.has_after) {
+		f.to = &f.t.after;
+	} else if (f.parent.top->high) {
+		f.high = bw_ent_of_key(f.parent.top->high);
+		f.to = &f.high;
+	}
 
 	/* Allocate everything first, so that only a change of the parent can stop the merge. */
-	size = bw_key_size(f.t.before.len) + (f.t.has_after ? bw_key_size(f.t.after.len) : 0);
-	if ((!f.remove && !bw_stock_get(stock, BW_SLOT_A, sizeof(struct bw_remove) +
+	if ((!f.remove && !bw_stock_get(stock, BW_SLOT_REMOVE, sizeof(struct bw_remove) +
 					bw_key_tail(f.low.len))) ||
-	    !bw_stock_get(stock, BW_SLOT_B, sizeof(struct bw_merge)) ||
-	    !bw_stock_get(stock, BW_SLOT_C, bw_unpost_size(&f)) ||
-	    !bw_stock_get(stock, BW_SLOT_KEY, max(size, bw_key_size(f.low.len))))
+	    !bw_stock_get(stock, BW_SLOT_MERGE, sizeof(struct bw_merge)) ||
+	    !bw_stock_get(stock, BW_SLOT_TERM, bw_term_size(f.low.len, &f.t.before, f.to)))
 		return -ENOMEM;
 	ret = f.remove ? 0 : bw_fold_remove(tree, stock, help, &f);
 	if (!ret)
@@ -411,7 +390,7 @@ int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_hel
 	s64 bytes;
 	u32 id;
 
-	if (!level || root->nr != 1 || root->flags & BW_MARKED)
+	if (!level || root->nr != 1 || root->has_mark)
 		return 0;
 	id = bw_inner_find(root, &first, false);
 	child = bw_load(tree, id);
@@ -424,7 +403,7 @@ int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_hel
 			return -ENOMEM;
 		if (!bw_swap(tree, id, child, &remove->rec, BW_NR_MERGE))
 			return -EAGAIN;
-		bw_stock_take(stock, BW_SLOT_A);
+		bw_stock_take(stock, BW_SLOT_REMOVE);
 		kvt_park_loose(KVT_PARK_BW_ROOT_FROZEN);
 		child = &remove->rec;
 	}

@@ -38,10 +38,10 @@ static int bw_tail_cmp(const struct bw_page *page, unsigned int i, const struct 
 }
 
 /* How many full groups have only lower slices. */
-static __always_inline unsigned int bw_mark_lower(const struct bw_page *page, u64 slice)
+static __always_inline unsigned int bw_sample_lower(const struct bw_page *page, u64 slice)
 {
 	unsigned int half, n = page->rec.nr / BW_GROUP;
-	const u64 *marks = bw_page_mark(page), *base = marks;
+	const u64 *samples = bw_page_sample(page), *base = samples;
 
 	if (!n)
 		return 0;
@@ -50,7 +50,7 @@ static __always_inline unsigned int bw_mark_lower(const struct bw_page *page, u6
 		base += (base[half - 1] < slice) * half;
 		n -= half;
 	}
-	return base - marks + (*base < slice);
+	return base - samples + (*base < slice);
 }
 
 /* The first entry whose slice is at least @slice, or the number of entries. */
@@ -76,7 +76,7 @@ static __always_inline unsigned int bw_slice_lower(const struct bw_page *page, u
  */
 unsigned int bw_page_group(const struct bw_page *page, const struct bw_want *want)
 {
-	return bw_mark_lower(page, bw_want_slice(want, page->prefix_len));
+	return bw_sample_lower(page, bw_want_slice(want, page->prefix_len));
 }
 
 /**
@@ -161,7 +161,7 @@ void bw_page_ent(const struct bw_page *page, unsigned int i, struct bw_ent *ent)
 		.tail = bw_page_tail(page, i),
 		.len = bw_page_len(page, i),
 		.load = bw_page_load(page, i),
-		.marked = page->rec.flags & BW_MARKED && page->marked == i,
+		.marked = page->rec.has_mark && page->marked == i,
 	};
 }
 
@@ -341,8 +341,8 @@ static void bw_sum_lay(struct bw_sum *sum, const struct bw_frame *frame)
 	sum->bytes = nr * sizeof(u64) + loads + lens + tails;
 	sum->off_low = off + (frame->high ? bw_key_size(frame->high->len) : 0);
 	sum->off_prefix = sum->off_low + bw_key_size(frame->low->len);
-	sum->off_mark = sum->off_prefix + ALIGN(sum->prefix_len, 8);
-	sum->off_slice = bw_line(sum->off_mark + nr / BW_GROUP * sizeof(u64));
+	sum->off_sample = sum->off_prefix + ALIGN(sum->prefix_len, 8);
+	sum->off_slice = bw_line(sum->off_sample + nr / BW_GROUP * sizeof(u64));
 	sum->off_load = sum->off_slice + ALIGN(nr, BW_GROUP) * sizeof(u64);
 	sum->off_len = sum->off_load + loads;
 	sum->off_tail = sum->off_len + lens;
@@ -398,6 +398,25 @@ void bw_sum(struct bw_walk *walk, const struct bw_frame *frame, unsigned int fro
 	bw_sum_lay(sum, frame);
 }
 
+/**
+ * bw_sum_pair() - compute the size of a base page of two entries
+ * @ent: the entries
+ * @frame: the rest of the page's content
+ * @sum: to be filled
+ */
+void bw_sum_pair(const struct bw_ent ent[2], const struct bw_frame *frame, struct bw_sum *sum)
+{
+	*sum = (struct bw_sum) {
+		.to = 2,
+		.first = ent[0],
+		.key_len = ent[0].len == ent[1].len ? ent[0].len : BW_LENS,
+		.prefix_len = bw_ent_common(&ent[0], &ent[1], 0),
+	};
+	sum->tails = bw_tail_len(ent[0].len, sum->prefix_len) +
+		     bw_tail_len(ent[1].len, sum->prefix_len);
+	bw_sum_lay(sum, frame);
+}
+
 static struct bw_key *bw_key_copy(void *to, const struct bw_key *key)
 {
 	struct bw_want want = bw_want_key(key);
@@ -413,7 +432,7 @@ static void bw_page_lay(struct bw_page *page, const struct bw_sum *sum,
 	page->rec = (struct bw_rec) {
 		.kind = BW_BASE,
 		.level = frame->level,
-		.flags = BW_OWN,
+		.own = true,
 		.nr = sum->to - sum->from,
 		.right = frame->right,
 		.bytes = sum->bytes,
@@ -430,7 +449,7 @@ static void bw_page_lay(struct bw_page *page, const struct bw_sum *sum,
 	page->off_prefix = sum->off_prefix;
 	bw_ent_copy(&sum->first, 0, sum->prefix_len, (u8 *)page + page->off_prefix);
 	page->prefix_head = bw_head((u8 *)page + page->off_prefix, sum->prefix_len);
-	page->off_mark = sum->off_mark;
+	page->off_sample = sum->off_sample;
 	page->off_slice = sum->off_slice;
 	page->off_load = sum->off_load;
 	page->off_len = sum->off_len;
@@ -440,15 +459,15 @@ static void bw_page_lay(struct bw_page *page, const struct bw_sum *sum,
 		atomic_set(bw_page_taken(page), page->end);
 }
 
-/* Set the marks, and fill up the last group. */
-static void bw_page_mark_groups(struct bw_page *page)
+/* Set the samples, and fill up the last group. */
+static void bw_page_sample_groups(struct bw_page *page)
 {
-	u64 *marks = (u64 *)((u8 *)page + page->off_mark);
+	u64 *samples = (u64 *)((u8 *)page + page->off_sample);
 	u64 *slices = (u64 *)((u8 *)page + page->off_slice);
 	unsigned int i, nr = page->rec.nr;
 
 	for (i = 0; i < nr / BW_GROUP; i++)
-		marks[i] = slices[(i + 1) * BW_GROUP - 1];
+		samples[i] = slices[(i + 1) * BW_GROUP - 1];
 	for (i = nr; i % BW_GROUP; i++)
 		slices[i] = ~0ull;
 }
@@ -472,6 +491,12 @@ static void bw_page_put(struct bw_page *page, unsigned int i, const struct bw_en
 	}
 }
 
+/* Where the first tail of a page belongs. */
+static u8 *bw_page_first_tail(struct bw_page *page)
+{
+	return (u8 *)page + page->off_tail + (page->tails ? page->rec.nr * sizeof(u32) : 0);
+}
+
 /*
  * Copy the next entries of the walk's base, if they have the same form there as here.
  * Returns how many.
@@ -483,7 +508,7 @@ static unsigned int bw_page_put_run(struct bw_page *page, unsigned int i, struct
 	unsigned int j, n;
 
 	if (page->tails || base->key_len == BW_LENS || base->prefix_len != page->prefix_len ||
-	    base->rec.flags & BW_MARKED)
+	    base->rec.has_mark)
 		return 0;
 	n = bw_walk_run(walk, page->rec.nr - i);
 	memcpy((u64 *)((u8 *)page + page->off_slice) + i, bw_page_slice(base) + walk->i,
@@ -517,7 +542,7 @@ struct bw_page *bw_page_fill(void *obj, u32 size, struct bw_walk *walk, const st
 
 	page->size = size;
 	bw_page_lay(page, sum, frame);
-	tail = (u8 *)page + page->off_tail + (page->tails ? nr * sizeof(u32) : 0);
+	tail = bw_page_first_tail(page);
 	bw_walk_to(walk, sum->from);
 	for (i = 0; i < nr; i += n) {
 		n = frame->mark ? 0 : bw_page_put_run(page, i, walk);
@@ -527,11 +552,36 @@ struct bw_page *bw_page_fill(void *obj, u32 size, struct bw_walk *walk, const st
 		bw_walk_next(walk, &ent);
 		bw_page_put(page, i, &ent, &tail);
 		if (ent.marked || (frame->mark && !bw_ent_cmp(frame->mark, &ent))) {
-			page->rec.flags |= BW_MARKED;
+			page->rec.has_mark = true;
 			page->marked = i;
 		}
 	}
-	bw_page_mark_groups(page);
+	bw_page_sample_groups(page);
+	return page;
+}
+
+/**
+ * bw_page_fill_pair() - build a base page of two entries
+ * @obj: memory
+ * @size: its bytes, at least @sum->size
+ * @ent: the entries
+ * @sum: from bw_sum_pair() with the same @ent and @frame
+ * @frame: the rest of the page's content
+ *
+ * Return: the page.
+ */
+struct bw_page *bw_page_fill_pair(void *obj, u32 size, const struct bw_ent ent[2],
+				  const struct bw_sum *sum, const struct bw_frame *frame)
+{
+	struct bw_page *page = obj;
+	u8 *tail;
+
+	page->size = size;
+	bw_page_lay(page, sum, frame);
+	tail = bw_page_first_tail(page);
+	bw_page_put(page, 0, &ent[0], &tail);
+	bw_page_put(page, 1, &ent[1], &tail);
+	bw_page_sample_groups(page);
 	return page;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Pages of a Bw-tree: keys, base pages, delta records, and what they come to.
+ * Pages of a Bw-tree: keys, base pages, records, and the entries that these amount to.
  *
  * See bwtree.c for the protocol.
  */
@@ -9,11 +9,9 @@
 
 #include <linux/align.h>
 #include <linux/atomic.h>
-#include <linux/bits.h>
 #include <linux/bug.h>
 #include <linux/llist.h>
 #include <linux/minmax.h>
-#include <linux/prefetch.h>
 #include <linux/string.h>
 #include <linux/types.h>
 #include <linux/unaligned.h>
@@ -32,21 +30,19 @@ struct kvt_value;
 #define BW_CHAIN_MAX	32
 /* Records that changes of structure may still need then. */
 #define BW_CHAIN_SPARE	4
-/* What a leaf's space has at its end. */
+/* Bytes of the word at the end of a leaf's space, which says how much of it is taken. */
 #define BW_SPACE_TAKEN	8u
-/* Space for records beside a base page, and for that. */
+/* Space for records beside a base page, and for that word. */
 #define BW_SPACE_LEAF	(BW_CHAIN_LEAF * sizeof(struct bw_delta))
 
 /* A page of fewer entries is never split. */
 #define BW_SPLIT_MIN	4u
 
-/* Slices are searched in groups of a cache line; each full group has a mark. */
+/* Slices are searched in groups of a cache line; each full group has a sample. */
 #define BW_GROUP	8u
 #define BW_LINE		64u
-/* What precedes a record in its allocation. */
+/* Bytes that precede a record in its allocation: struct bw_mem. */
 #define BW_MEM_HEAD	16u
-/* Lines of a base page to prefetch at once: header, keys and marks of usual pages. */
-#define BW_HEAD_LINES	5u
 
 /* A stored key: its first bytes as a number, followed by the others. */
 struct bw_key {
@@ -73,14 +69,8 @@ enum bw_kind {
 	/* Of both. */
 	BW_SPLIT,			/* keys from high on are the right sibling's */
 	BW_MERGE,			/* this page also has the right sibling's content */
-	BW_REMOVE,			/* this page has nothing any more */
+	BW_REMOVE,			/* this page is frozen, to become part of another */
 };
-
-#define BW_OWN		BIT(0)		/* of a record: it is an allocation of its own */
-#define BW_MERGED	BIT(1)		/* of a page: there is a BW_MERGE in its chain */
-#define BW_MARKED	BIT(2)		/* of a page: one of its terms is marked */
-#define BW_SAME		BIT(3)		/* of a record: its base has the key, at @at */
-#define BW_OF_PAGE	(BW_MERGED | BW_MARKED)
 
 /*
  * The beginning of every record.  A page is its newest record, whose fields describe the
@@ -90,12 +80,17 @@ struct bw_rec {
 	u8 kind;
 	u8 level;			/* 0: leaf */
 	u8 depth;			/* records before base pages, including this one */
-	u8 flags : 4;
+	/* Of the record alone: */
+	u8 own : 1;			/* it is an allocation of its own */
+	u8 in_base : 1;			/* its base has the key, too */
+	/* Of the page: */
+	u8 has_merge : 1;		/* there is a BW_MERGE in its chain */
+	u8 has_mark : 1;		/* one of its terms is marked */
 	u8 round : 4;			/* of the worker, at the page's last change */
 	u16 nr;				/* entries of the page */
-	u16 at;				/* where the record's key belongs in its base */
+	u16 at;				/* of the record: where its key belongs in its base */
 	u32 right;			/* sibling; BW_ROOT: there is none */
-	u32 bytes;			/* content of the page, nearly */
+	u32 bytes;			/* content of the page, approximately */
 	const struct bw_key *high;	/* the right sibling's first; NULL: there is none */
 	struct bw_page *base;		/* the leftmost */
 	struct bw_rec *next;		/* older */
@@ -128,7 +123,10 @@ struct bw_merge {
 
 struct bw_map;
 
-/* Once another page has it, the frozen chain may be freed while this is still found. */
+/*
+ * Readers may still find this record when another page has taken over the frozen chain, and
+ * the chain has been freed.
+ */
 struct bw_remove {
 	struct bw_rec rec;
 	u32 id;
@@ -142,19 +140,19 @@ struct bw_remove {
 /*
  * A base page: a sorted array of entries.
  *
- *	| header | high | low | prefix | mark[] | slice[] load[] | len[] | tail[] | tails | space
- *									   taken |
+ *	| header | high | low | prefix | sample[] | slice[] load[] | len[] | tail[] | tails |
+ *	| space ... taken |
  *
  * Keys share the prefix.  After it they have a slice, compared as a number, and a tail.
  * Lengths are stored only if they differ, tails only if there are any.
  *
  * A search waits for memory twice: for the beginning of the page, whose lines are
  * fetched together, and for a group of slices with its loads.  Groups begin with a
- * cache line.  A mark is the last slice of a group; the last group has none if it is not
+ * cache line.  A sample is the last slice of a group; the last group has none if it is not
  * full, and is filled up with the highest slices.
  *
  * A leaf's space is for records, and ends with a word that says how much of it is taken.
- * That is all that changes in a page: it is far from what lookups read.
+ * Nothing else in a page changes, and lookups do not read that line.
  */
 struct bw_page {
 	struct bw_rec rec;
@@ -164,14 +162,14 @@ struct bw_page {
 	u64 prefix_head;
 	u16 off_low;
 	u16 off_prefix;
-	u16 marked;			/* BW_MARKED: which entry */
+	u16 marked;			/* if @rec.has_mark: which entry has the mark */
 	u16 tails;			/* whether there are any */
-	u32 off_mark;
+	u32 off_sample;
 	u32 off_slice;
 	u32 off_load;
 	u32 off_len;
 	u32 off_tail;
-	u32 end;			/* of what readers look at */
+	u32 end;			/* of the content, before space */
 	u8 data[] __aligned(8);
 };
 
@@ -199,62 +197,9 @@ static inline const u64 *bw_page_slice(const struct bw_page *page)
 	return bw_page_at(page, page->off_slice);
 }
 
-static inline const u64 *bw_page_mark(const struct bw_page *page)
+static inline const u64 *bw_page_sample(const struct bw_page *page)
 {
-	return bw_page_at(page, page->off_mark);
-}
-
-/*
- * Prefetch into the second-level cache: a processor can have more such loads in flight than
- * into the first level, for which it has about a dozen places.
- */
-static __always_inline void bw_prefetch_far(const void *p)
-{
-	__builtin_prefetch(p, 0, 2);
-}
-
-/*
- * Prefetch the beginning of a base page.  A record that is not at the beginning of an
- * allocation is beside a page, which usually has 4 KiB: prefetch that page.
- */
-static __always_inline void bw_prefetch(const struct bw_rec *rec)
-{
-	unsigned long at = (unsigned long)rec - BW_MEM_HEAD;
-	unsigned int i;
-
-	if (at % BW_LINE) {
-		prefetch(rec);
-		at &= ~4095ul;
-	}
-	for (i = 0; i < BW_HEAD_LINES; i++)
-		prefetch((const u8 *)at + i * BW_LINE);
-}
-
-/* Prefetch all of a page whose length is not yet known. */
-static __always_inline void bw_prefetch_page(const struct bw_rec *rec, u32 size)
-{
-	unsigned long at = (unsigned long)rec - BW_MEM_HEAD, end;
-
-	if (at % BW_LINE)
-		at &= ~4095ul;
-	for (end = at + size, at += BW_HEAD_LINES * BW_LINE; at < end; at += BW_LINE)
-		bw_prefetch_far((const void *)at);
-}
-
-/* Prefetch a leaf's records, which usually precede each other in memory. */
-static __always_inline void bw_prefetch_chain(const struct bw_rec *top)
-{
-	unsigned int i, depth = min_t(unsigned int, top->depth, BW_CHAIN_LEAF);
-
-	for (i = 1; i < depth; i++)
-		prefetch((const u8 *)top - i * BW_LINE);
-}
-
-/* Prefetch slices and loads of a group of a leaf. */
-static __always_inline void bw_prefetch_group(const struct bw_page *page, unsigned int group)
-{
-	prefetch(bw_page_at(page, page->off_slice + group * BW_LINE));
-	prefetch(bw_page_at(page, page->off_load + group * BW_LINE));
+	return bw_page_at(page, page->off_sample);
 }
 
 /* Where a leaf stores the place of its next record. */
@@ -280,6 +225,12 @@ static inline unsigned long bw_page_load(const struct bw_page *page, unsigned in
 	return ((const u32 *)bw_page_at(page, page->off_load))[i];
 }
 
+/* The child whose term is marked, in a page that has a mark. */
+static inline u32 bw_marked_child(const struct bw_rec *top)
+{
+	return bw_page_load(top->base, top->base->marked);
+}
+
 static inline u32 bw_page_len(const struct bw_page *page, unsigned int i)
 {
 	if (page->key_len != BW_LENS)
@@ -295,7 +246,7 @@ static inline const u8 *bw_page_tail(const struct bw_page *page, unsigned int i)
 	return bw_page_at(page, ((const u32 *)bw_page_at(page, page->off_tail))[i]);
 }
 
-/* Bytes of a key's head from @len on are zero. */
+/* The first bytes of a key as a number, padded with zeros. */
 static inline u64 bw_head(const u8 *data, u32 len)
 {
 	u64 head = 0;
@@ -384,6 +335,17 @@ static inline void bw_key_set(struct bw_key *key, const struct bw_want *want)
 		memcpy(key->tail, want->tail, want->len - BW_SLICE);
 }
 
+/* Copy a key's bytes, of which there are @key->len. */
+static inline void bw_key_bytes(const struct bw_key *key, u8 *out)
+{
+	u8 head[BW_SLICE];
+
+	put_unaligned_be64(key->head, head);
+	memcpy(out, head, min_t(u32, key->len, BW_SLICE));
+	if (key->len > BW_SLICE)
+		memcpy(out + BW_SLICE, key->tail, key->len - BW_SLICE);
+}
+
 /* An entry of a page: key and load, wherever they are. */
 struct bw_ent {
 	const u8 *prefix;
@@ -395,14 +357,20 @@ struct bw_ent {
 	bool marked;
 };
 
+/* A key as an entry without a load. */
+static inline struct bw_ent bw_ent_of_key(const struct bw_key *key)
+{
+	return (struct bw_ent) { .slice = key->head, .tail = key->tail, .len = key->len };
+}
+
 /*
  * A piece of a page: one base and the deltas that change it, in key order, one
  * for each key.
  */
 struct bw_part {
 	const struct bw_page *base;
-	const struct bw_key *low;	/* what it covers */
-	const struct bw_key *high;
+	const struct bw_key *low;	/* it covers the keys from here on ... */
+	const struct bw_key *high;	/* ... and below this one, or NULL: all of them */
 	u16 begin;			/* entries of the base that belong to this page */
 	u16 end;
 	u8 nr;
@@ -413,13 +381,13 @@ struct bw_part {
 struct bw_walk {
 	struct bw_part part[2];
 	u8 parts;
-	/* Next. */
-	u8 p;
-	u8 d;
-	u16 i;
+	/* What is next: */
+	u8 p;				/* part */
+	u8 d;				/* delta */
+	u16 i;				/* entry of the base */
 };
 
-/* The base with the next entries, unless a record is next. */
+/* The base that has the next entry, unless a record has it. */
 static inline const struct bw_page *bw_walk_base(const struct bw_walk *walk)
 {
 	return walk->part[walk->p].base;
@@ -436,7 +404,7 @@ struct bw_sum {
 	/* The layout. */
 	u32 off_low;
 	u32 off_prefix;
-	u32 off_mark;
+	u32 off_sample;
 	u32 off_slice;
 	u32 off_load;
 	u32 off_len;
@@ -470,6 +438,9 @@ void bw_sum(struct bw_walk *walk, const struct bw_frame *frame, unsigned int fro
 	    unsigned int to, struct bw_sum *sum);
 struct bw_page *bw_page_fill(void *obj, u32 size, struct bw_walk *walk, const struct bw_sum *sum,
 			     const struct bw_frame *frame);
+void bw_sum_pair(const struct bw_ent ent[2], const struct bw_frame *frame, struct bw_sum *sum);
+struct bw_page *bw_page_fill_pair(void *obj, u32 size, const struct bw_ent ent[2],
+				  const struct bw_sum *sum, const struct bw_frame *frame);
 struct bw_page *bw_page_empty(void *obj, u32 size, u8 level);
 void *bw_page_space(struct bw_page *page, u32 size);
 void bw_page_unspace(struct bw_page *page, void *rec, u32 size);

@@ -80,61 +80,80 @@ static bool bw_help_passes(const struct bw_help *help)
 	return help->kind == BW_HELP_TIDY ? help->keeps : help->kind != BW_HELP_POST;
 }
 
+/**
+ * bw_request() - say what must be done before a step can continue
+ * @stock: the step's
+ * @help: set to the request, with a key of its own
+ * @first: what must be done
+ *
+ * Return: BW_NEEDS_HELP, or -ENOMEM, when the stock has noted what it lacks.
+ */
+int bw_request(struct bw_stock *stock, struct bw_help *help, const struct bw_help *first)
+{
+	struct bw_key *key = bw_stock_get(stock, BW_SLOT_NEXT, bw_key_size(first->want.len));
+
+	if (!key)
+		return -ENOMEM;
+	bw_key_set(key, &first->want);
+	*help = *first;
+	help->want = bw_want_key(key);
+	return BW_NEEDS_HELP;
+}
+
+/**
+ * bw_step_seek() - find the page that a step is to change
+ * @tree: the tree
+ * @stock: the step's
+ * @help: the step's request, by whose key the page is found
+ * @level: of the page
+ * @at: set to the page
+ *
+ * Return: as bw_seek(); if that is BW_NEEDS_HELP, @help is what must be done first.
+ */
+int bw_step_seek(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help, u8 level,
+		 struct bw_at *at)
+{
+	int ret = bw_seek(tree, &help->want, level, BW_SEEK_STEP, at);
+
+	return ret == BW_NEEDS_HELP ? bw_request(stock, help, &at->help) : ret;
+}
+
 /* A stack of steps: each waits for the one above it. */
 struct bw_steps {
 	unsigned int deep;		/* index of the top */
-	bool forgotten;			/* entry 0 only holds the key of entry 1 */
-	struct bw_stock stock[BW_STEPS_DEEP];
-	struct bw_help todo[BW_STEPS_DEEP];
+	struct bw_step {
+		struct bw_help todo;
+		struct bw_stock stock;	/* with the key, except that of the first step */
+	} step[BW_STEPS_DEEP];
 };
 
-/*
- * The stack is full: drop all steps and keep only what the top one needs first.  Its key may
- * be in the stock of any of them, so copy it.  The dropped steps will be requested again, and
- * will find this one done.  The stack fills up because marked pages can be below each other
- * on every level of the tree.
- */
-static int bw_steps_forget(struct bw_tree *tree, struct bw_steps *s, struct bw_help *help,
-			   const struct bw_stock *empty)
+static void bw_steps_pop(struct bw_tree *tree, struct bw_steps *s)
 {
-	struct bw_stock keeper = *empty;
-	struct bw_key *key;
-	int err;
-
-	bw_stock_get(&keeper, BW_SLOT_KEY, bw_key_size(help->want.len));
-	err = bw_stock_fill(tree, &keeper);
-	if (err)
-		return err;
-	key = keeper.obj[BW_SLOT_KEY];
-	bw_key_set(key, &help->want);
-	help->want = bw_want_key(key);
-	for (; s->deep; s->deep--)
-		bw_stock_drop(tree, &s->stock[s->deep]);
-	bw_stock_drop(tree, &s->stock[0]);
-	s->stock[0] = keeper;
-	s->forgotten = true;
-	return 0;
+	bw_stock_drop(tree, &s->step[s->deep--].stock);
 }
 
-/* Push the step that the top one needs first.  Returns 0 or -ENOMEM. */
-static int bw_steps_push(struct bw_tree *tree, struct bw_steps *s, struct bw_help *help,
-			 const struct bw_stock *empty)
+/*
+ * Push the step that the top one needs first.  If the stack is full, drop all steps but that
+ * one: they will be requested again, and will find it done.  The stack fills up because marked
+ * pages can be below each other on every level of the tree.
+ */
+static void bw_steps_push(struct bw_tree *tree, struct bw_steps *s, const struct bw_help *todo,
+			  const struct bw_stock *empty)
 {
-	struct bw_stock stock = *empty;
-	int err = 0;
+	struct bw_step *top = &s->step[s->deep], new = { .todo = *todo, .stock = *empty };
 
+	bw_stock_move(&new.stock, BW_SLOT_OWN, &top->stock, BW_SLOT_NEXT);
 	/* A split has already allocated what its second step needs. */
-	if (s->todo[s->deep].kind == BW_HELP_TIDY)
-		bw_stock_move(&stock, &s->stock[s->deep], BW_SLOT_C);
-	if (s->deep + 1 == BW_STEPS_DEEP)
-		err = bw_steps_forget(tree, s, help, empty);
-	if (err) {
-		bw_stock_drop(tree, &stock);
-		return err;
+	if (top->todo.kind == BW_HELP_TIDY)
+		bw_stock_move(&new.stock, BW_SLOT_TERM, &top->stock, BW_SLOT_TERM);
+	if (s->deep + 1 == BW_STEPS_DEEP) {
+		while (s->deep)
+			bw_steps_pop(tree, s);
+		bw_stock_drop(tree, &s->step[0].stock);
+		s->step[0] = new;
+	} else {
+		s->step[++s->deep] = new;
 	}
-	s->todo[++s->deep] = *help;
-	s->stock[s->deep] = stock;
-	return 0;
 }
 
 /**
@@ -150,31 +169,25 @@ static int bw_steps_push(struct bw_tree *tree, struct bw_steps *s, struct bw_hel
 int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 {
 	const struct bw_stock empty = { .gfp = gfp, .pass = bw_help_passes(help) };
-	struct bw_steps s = { .todo[0] = *help, .stock[0] = empty };
-	struct bw_help first;
+	struct bw_steps s = { .step[0] = { .todo = *help, .stock = empty } };
+	struct bw_help todo;
 	unsigned int steps;
 	int ret = 0;
 
 	for (steps = 0; steps < BW_STEPS_MAX; steps++) {
-		first = s.todo[s.deep];
-		ret = bw_run(tree, bw_step_of(first.kind), &first, &s.stock[s.deep]);
+		todo = s.step[s.deep].todo;
+		ret = bw_run(tree, bw_step_of(todo.kind), &todo, &s.step[s.deep].stock);
 		if (ret == BW_NEEDS_HELP) {
-			ret = bw_steps_push(tree, &s, &first, &empty);
-			if (!ret)
-				continue;
+			bw_steps_push(tree, &s, &todo, &empty);
+			continue;
 		}
-		if (ret)
+		if (ret || !s.deep)
 			break;
-		bw_stock_drop(tree, &s.stock[s.deep]);
-		if (s.deep-- == s.forgotten) {
-			if (s.forgotten)
-				bw_stock_drop(tree, &s.stock[0]);
-			return 0;
-		}
+		bw_steps_pop(tree, &s);
 	}
-	do {
-		bw_stock_drop(tree, &s.stock[s.deep]);
-	} while (s.deep--);
+	while (s.deep)
+		bw_steps_pop(tree, &s);
+	bw_stock_drop(tree, &s.step[0].stock);
 	return ret;
 }
 

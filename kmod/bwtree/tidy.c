@@ -20,24 +20,23 @@
 /* More rounds than it takes to merge a whole idle tree, level by level. */
 #define BW_SWEEP_ROUNDS	32
 
-/* What is known of a page that needs care. */
+/* What a page needs. */
 struct bw_care {
 	u32 id;
 	u8 level;
 	bool finish;		/* one of its terms is marked */
 	bool tidy;		/* it has records */
 	bool fold;		/* it is short */
-	bool young;		/* some of those examined have records that are too new */
+	bool young;		/* some pages of this round have records that are too young */
 	u32 len;		/* of its first key */
 	u8 key[KVTREE_KEY_MAX];
 };
 
-/* Whether a page needs care.  Not if its last record came in @round. */
+/* Whether a page needs care.  Records of this round and the last one are too young. */
 static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
 {
 	struct bw_rec *top = bw_load_any(tree, care->id);
 	const struct bw_key *low;
-	u8 head[BW_SLICE];
 	unsigned int age;
 
 	if (!top)
@@ -53,15 +52,12 @@ static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
 		care->young |= top->depth && !care->tidy;
 		care->fold = care->id != BW_ROOT ? bw_is_underfull(tree, top) :
 						  top->level && top->nr == 1;
-		care->finish = top->flags & BW_MARKED;
+		care->finish = top->has_mark;
 		if (!care->finish && !care->tidy && !care->fold)
 			return false;
 		low = bw_page_low(top->base);
 	}
-	put_unaligned_be64(low->head, head);
-	memcpy(care->key, head, min_t(u32, low->len, BW_SLICE));
-	if (low->len > BW_SLICE)
-		memcpy(care->key + BW_SLICE, low->tail, low->len - BW_SLICE);
+	bw_key_bytes(low, care->key);
 	care->len = low->len;
 	care->level = top->level;
 	return true;
@@ -122,7 +118,7 @@ static int bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
 	return err == -ENOMEM ? err : 0;
 }
 
-/* *left: there are records for a later round. */
+/* Sets *left if some records are too young for this round. */
 static int bw_work_round(struct bw_tree *tree, bool *left)
 {
 	struct bw_care *care = kmalloc(sizeof(*care), GFP_KERNEL);
@@ -147,7 +143,7 @@ static void bw_work(struct work_struct *work)
 	int err = bw_work_round(tree, &left);
 
 	tree->delays = err ? min(tree->delays + 1, BW_TIDY_DELAYS) : 0;
-	/* Nobody changed anything, the worker included: what it could do is done. */
+	/* If nobody changed anything, nor did this round, the worker has nothing left to do. */
 	again = xchg(&tree->busy, false) || left || err;
 	kvt_park_loose(KVT_PARK_BW_TIDIED);
 	if (again)

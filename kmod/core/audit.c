@@ -4,7 +4,7 @@
  * it goes.
  *
  * What they took is asked of the allocators themselves, block by block, and not computed
- * as the charge is.  In kernels that tests are made for, so that each test does this.
+ * as the charge is.  See KVT_AUDITS: each test does this.
  */
 #include <linux/container_of.h>
 #include <linux/err.h>
@@ -31,8 +31,9 @@ static size_t audit_block(const void *p)
 {
 	if (is_vmalloc_addr(p))
 		return audit_area(p);
+	/* Of an object that KFENCE guards ksize() is what was asked for. */
 	if (PageSlab(virt_to_head_page(p)))
-		return ksize(p);
+		return kvt_mem_size(ksize(p));
 	/* Noted there by kvt_mem_pages(). */
 	return page_private(virt_to_page(p));
 }
@@ -63,7 +64,7 @@ static int audit_see(struct kvt_walk *walk, const struct kvt_value *v)
 void kvt_audit_values(struct kvt_audit *audit, const struct kvt_store *store)
 {
 	*audit = (struct kvt_audit) { .walk.see = audit_see };
-	if (IS_ENABLED(CONFIG_KUNIT) && !IS_ERR_OR_NULL(store->index))
+	if (KVT_AUDITS && !IS_ERR_OR_NULL(store->index))
 		audit->done = !kvt_index_walk(store->index, &audit->walk);
 }
 

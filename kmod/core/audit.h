@@ -6,6 +6,7 @@
 #include <linux/types.h>
 
 #include "index.h"
+#include "mem.h"
 
 struct kvt_store;
 

@@ -115,7 +115,7 @@ static void bindings_sweep(struct kvt_bindings *bindings)
  * are at most.  Others, with the new one, each leave at least as many as they have, so
  * they never take the last one.
  */
-static bool bindings_room(const struct kvt_store *store, kuid_t uid)
+static bool bindings_room(struct kvt_store *store, kuid_t uid)
 {
 	const struct kvt_bindings *bindings = &store->bindings;
 	unsigned int room = KVTREE_BPF_BINDINGS_MAX - bindings->nr, own = 0;

@@ -82,7 +82,7 @@ unsigned int kvt_binding_table_steps(const void *addr)
 KVT_EXPORT_FOR_TESTS(kvt_binding_table_steps);
 #endif
 
-/* For those who change it, one at a time. */
+/* The current table, for the caller that changes it; changes are serialized. */
 static struct binding_table *table_own(void)
 {
 	return rcu_dereference_protected(table_now, true);
@@ -168,7 +168,7 @@ int kvt_binding_table_add(struct kvt_binding *binding)
 }
 
 /**
- * kvt_binding_table_remove() - let a binding be found no more
+ * kvt_binding_table_remove() - hide a binding from lookups
  * @binding: it; readers may use it until the end of an RCU grace period
  *
  * Context: process context; one change at a time.

@@ -42,8 +42,8 @@ bool kvt_op_is_answer(int result);
  * kvt_op_inside() - whether the caller is inside of the store
  * @ctx: the context
  *
- * Return: false if the store was destroyed while a page fault was taken: nothing of it
- * is there any more, but for its counters.
+ * Return: false if the store was destroyed during a page fault: only its counters are
+ * left.
  */
 static inline bool kvt_op_inside(const struct kvt_op_ctx *ctx)
 {
@@ -88,8 +88,8 @@ static inline gfp_t kvt_op_gfp_scratch(const struct kvt_op_ctx *ctx)
  * @ctx: the context
  * @result: the operation's
  *
- * Return: true if it was not executed and is to be run again by somebody who
- * may sleep.
+ * Return: true if it was not executed and must be run again in a context that may
+ * sleep.
  */
 static inline bool kvt_op_blocked(const struct kvt_op_ctx *ctx, int result)
 {

@@ -2,8 +2,8 @@
 /*
  * /sys/kernel/debug/kvtree/<store>/: a store and its counters, as text.
  *
- * A read makes the text inside the store, and copies it to the reader, whose memory may
- * never answer, outside of it.  So removing the files must not wait for reads:
+ * A read makes the text inside the store, and copies it to the reader outside of it: the
+ * reader's memory may never answer.  So removing the files must not wait for reads:
  * an open file keeps struct kvt_store, as a session does, and debugfs guards no more than
  * open().
  */
@@ -98,14 +98,16 @@ static int stats_show(struct seq_file *seq, struct kvt_store *store)
 
 static int info_show(struct seq_file *seq, struct kvt_store *store)
 {
+	const struct kvt_settings settings = kvt_store_settings(store);
+
 	seq_printf(seq, "id %llu\n", store->id);
 	seq_printf(seq, "engine %s\n", store->index->ops->name);
 	seq_printf(seq, "page_size %u\n", store->index->env.page_size);
-	seq_printf(seq, "mode %04o\n", store->mode);
-	seq_printf(seq, "uid %u\n", from_kuid_munged(&init_user_ns, store->uid));
-	seq_printf(seq, "gid %u\n", from_kgid_munged(&init_user_ns, store->gid));
-	seq_printf(seq, "limit_bytes %llu\n", store->limit_bytes);
-	seq_printf(seq, "limit_keys %llu\n", store->limit_keys);
+	seq_printf(seq, "mode %04o\n", settings.mode);
+	seq_printf(seq, "uid %u\n", from_kuid_munged(&init_user_ns, settings.uid));
+	seq_printf(seq, "gid %u\n", from_kgid_munged(&init_user_ns, settings.gid));
+	seq_printf(seq, "limit_bytes %llu\n", settings.limit_bytes);
+	seq_printf(seq, "limit_keys %llu\n", settings.limit_keys);
 	seq_printf(seq, "waiting_bound %llu\n", store->reclaim.bound);
 	seq_printf(seq, "version_floor %llu\n", (u64)atomic64_read(&store->version_floor));
 	return 0;
@@ -119,7 +121,7 @@ static int recount_pause(void *store)
 	return fatal_signal_pending(current) ? -EINTR : 0;
 }
 
-/* What is counted as it changes, counted anew: the same, if nobody changes the store. */
+/* Recount what is counted incrementally.  The results are equal if the store does not change. */
 static int recount_show(struct seq_file *seq, struct kvt_store *store)
 {
 	u64 live = 0;
@@ -229,7 +231,7 @@ struct dentry *kvt_debugfs_add(struct kvt_store *store)
  * kvt_debugfs_remove() - show a store no longer
  * @dir: of kvt_debugfs_add()
  *
- * Waits for those who are opening its files, and not for those who read them.
+ * Waits for files that are being opened, not for reads.
  *
  * Context: process context, sleeps.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who waits inside of a store. */
+/* Processes that wait inside a store. */
 #include <linux/pid.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -29,7 +29,7 @@ static void guest_fill(struct kvt_guest *guest, const struct wait_queue_entry *e
 }
 
 /**
- * kvt_guests_add() - add those who wait in a queue
+ * kvt_guests_add() - add the processes that wait in a queue
  * @guests: in and out
  * @head: the queue
  * @what: what they wait for there

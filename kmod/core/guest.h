@@ -29,7 +29,7 @@ struct kvt_guests {
 };
 
 /**
- * kvt_guest_private() - what stands in an entry of a wait queue in place of a task
+ * kvt_guest_private() - what an entry of a wait queue holds in place of a task
  * @pid: of the process whose commands wait; kept while the entry is in the queue
  *
  * Return: a value for the entry's private.

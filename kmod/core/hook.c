@@ -22,7 +22,7 @@ struct hook_counts {
 };
 
 struct kvt_hook {
-	struct kvt_store *store;	/* NULL: it has let go; written under hooks_lock */
+	struct kvt_store *store;	/* NULL: detached from it; written under hooks_lock */
 	kvt_hook_fn call;		/* changes */
 	u64 turn;			/* of call, if it is a validator; changes after it */
 	u32 id;
@@ -50,7 +50,7 @@ static void hook_free_rcu(struct rcu_head *rcu)
 	hook_free(container_of(rcu, struct kvt_hook, rcu));
 }
 
-/* Not only digits: who names a hook may give its id as well. */
+/* Not only digits: commands take the name of a hook or its id. */
 static bool hook_name_valid(const char *name)
 {
 	const char *c;
@@ -88,7 +88,7 @@ static struct kvt_store *hook_store(const struct kvt_hook_args *args)
 	struct kvt_store *store;
 	int err = 0;
 
-	/* What it refuses it has seen, and it decides what is written. */
+	/* A validator sees values, and decides what is written. */
 	if (args->kind == KVTREE_HOOK_VALIDATOR)
 		access |= KVTREE_OPEN_WRITE;
 	store = kvt_store_find(args->store);
@@ -104,7 +104,7 @@ static struct kvt_store *hook_store(const struct kvt_hook_args *args)
 	return ERR_PTR(err);
 }
 
-/* Enter it, if programs may use it: that counts until the lock is let go. */
+/* Enter it, if programs may use it: that holds until the lock is released. */
 static int hook_enter(struct kvt_store *store)
 {
 	lockdep_assert_held(&hooks_lock);
@@ -116,7 +116,7 @@ static int hook_enter(struct kvt_store *store)
 	return -EPERM;
 }
 
-/* Whether the store can have the hook besides those that it has. */
+/* Whether the store can have one more hook, this one. */
 static int hook_fits(const struct kvt_store *store, const struct kvt_hook *hook)
 {
 	struct kvt_hook *other;
@@ -152,8 +152,8 @@ static int hook_publish(struct kvt_hook *hook, struct kvt_store *store)
 }
 
 /*
- * A validator's turn has begun.  Writers that hold a place may have looked before; when
- * they have let go of it, nothing is published any more that they were told before.
+ * A validator's turn has begun.  Writers that hold a place may have read the turn
+ * before.  Once they have released it, only values that this validator allows are published.
  */
 static void hook_settle(u32 kind)
 {
@@ -223,14 +223,14 @@ static void hook_set_call(struct kvt_hook *hook, kvt_hook_fn call)
 	WRITE_ONCE(hook->call, call);
 	if (hook->kind != KVTREE_HOOK_VALIDATOR)
 		return;
-	/* Who reads this turn reads this function: pairs with kvt_hook_validate(). */
+	/* Pairs with kvt_hook_validate(): a reader of this turn also reads this function. */
 	smp_store_release(&hook->turn, ++hooks_turn);
 	WRITE_ONCE(hook->store->validator_turn, hook->turn);
 }
 
 /**
  * kvt_hook_replace() - have a hook call another function
- * @args: as those that it was attached with, but for the function
+ * @args: as when it was attached, except for the function
  *
  * Context: process context, sleeps; on behalf of the current task.
  *
@@ -267,7 +267,7 @@ unlock:
 }
 KVT_EXPORT_FOR_TESTS(kvt_hook_replace);
 
-/* The store calls the hook no more. */
+/* The store no longer calls the hook. */
 static void hook_drop(struct kvt_hook *hook)
 {
 	struct kvt_store *store = hook->store;
@@ -283,7 +283,7 @@ static void hook_drop(struct kvt_hook *hook)
 }
 
 /**
- * kvt_hook_detach() - let go of a hook
+ * kvt_hook_detach() - detach a hook
  * @owner: as kvt_hook_attach() was told
  *
  * Calls that are under way go on to their end.
@@ -307,7 +307,7 @@ void kvt_hook_detach(const u32 *owner)
 KVT_EXPORT_FOR_TESTS(kvt_hook_detach);
 
 /**
- * kvt_hooks_drop() - have a store let go of all its hooks
+ * kvt_hooks_drop() - detach all hooks of a store
  * @store: the store, which programs may not use any more, so that no hook follows
  *
  * Context: process context, sleeps; before the RCU grace period after which the
@@ -435,7 +435,7 @@ KVT_EXPORT_FOR_TESTS(kvt_hook_match);
  * kvt_hook_validate() - whether a value may be published
  * @store: the store
  * @key: whose value
- * @v: the value, which nobody changes any more
+ * @v: the value, which does not change any more
  * @turn: set to the turn of the validator that was asked, or 0: there is none
  *
  * Context: under rcu_read_lock(), with no place held.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Functions that stand in a wait queue. */
+/* Functions that wait in a wait queue, in place of tasks. */
 #include <linux/list.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
@@ -12,10 +12,10 @@
 
 /**
  * kvt_listen() - have a function called when others are woken
- * @head: the queue; all who wake what is there use kvt_wake_all()
+ * @head: the queue; every waker of it uses kvt_wake_all()
  * @entry: of init_waitqueue_func_entry(), its list initialized; or one that listens already
  *
- * Who passes a barrier after this, and then looks for what is waited for, does not miss it.
+ * A caller that then issues a barrier and checks the condition does not miss its event.
  *
  * Context: process context.
  */
@@ -29,7 +29,7 @@ void kvt_listen(wait_queue_head_t *head, struct wait_queue_entry *entry)
 KVT_EXPORT_FOR_TESTS(kvt_listen);
 
 /**
- * kvt_unlisten() - have it called no more
+ * kvt_unlisten() - remove a listener
  * @head: the queue
  * @entry: of kvt_listen(), on the queue or not
  *
@@ -65,9 +65,9 @@ void kvt_listen_instead(wait_queue_head_t *head, struct wait_queue_entry *entry,
 }
 KVT_EXPORT_FOR_TESTS(kvt_listen_instead);
 
-/* Behind all who were there when it was put there. */
+/* The end of the queue at the time it was added. */
 struct mark {
-	struct wait_queue_entry entry;	/* its private is NULL: it is nobody */
+	struct wait_queue_entry entry;	/* its private is NULL: no process */
 	bool reached;
 };
 
@@ -85,7 +85,7 @@ static int mark_reach(struct wait_queue_entry *entry, unsigned int mode, int fla
  * kvt_wake_all() - wake the tasks of a queue, and call its listeners
  * @head: the queue
  *
- * Listeners that come meanwhile need not be called.
+ * Listeners added meanwhile may not be called.
  *
  * Context: process context, may sleep.
  */
@@ -98,7 +98,7 @@ void kvt_wake_all(wait_queue_head_t *head)
 	init_waitqueue_func_entry(&mark.entry, mark_reach);
 	INIT_LIST_HEAD(&mark.entry.entry);
 	kvt_listen(head, &mark.entry);
-	/* Pairs with the release by who called it: that is done with it. */
+	/* Pairs with the release in mark_reach(), which does not use the mark afterwards. */
 	while (!smp_load_acquire(&mark.reached)) {
 		cond_resched();
 		__wake_up(head, TASK_NORMAL, PORTION, NULL);

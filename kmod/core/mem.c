@@ -112,7 +112,7 @@ void *kvt_mem_pages(size_t size, gfp_t gfp)
 
 /**
  * kvt_mem_alloc() - allocate memory that lives as long as a value
- * @mem: who is charged for it, and how to allocate
+ * @mem: which cgroup is charged, and how to allocate
  * @size: bytes
  *
  * Context: as @mem->gfp says.

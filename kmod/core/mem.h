@@ -13,21 +13,28 @@
 #define KVT_CORE_MEM_H
 
 #include <linux/gfp.h>
+#include <linux/kconfig.h>
 #include <linux/types.h>
 
 struct mem_cgroup;
 
 /*
+ * Whether what was counted is compared with what is there when a store goes: in kernels that tests
+ * are made for, and in modules (-DKVT_AUDIT=1).
+ */
+#define KVT_AUDITS	(IS_ENABLED(CONFIG_KUNIT) || IS_ENABLED(KVT_AUDIT))
+
+/*
  * How operations in process context allocate what a store keeps.  It is charged
- * to the store's creator, who must not be killed for what another writes: no
- * allocation is worth the OOM killer, and the writer gets ENOMEM.
+ * to the store's creator, which must not be killed for what others write: allocations
+ * do not invoke the OOM killer, and the writer gets ENOMEM.
  */
 #define KVT_GFP_PROCESS	(GFP_KERNEL | __GFP_RETRY_MAYFAIL)
 
 /* ... and what an operation needs while it runs, charged to the caller. */
 #define KVT_GFP_SCRATCH	(GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
 
-/* ... by one that does not sleep: -EAGAIN, and somebody runs it again who does. */
+/* ... if it may not sleep: it fails with -EAGAIN, and is run again where it may. */
 #define KVT_GFP_NOWAIT	(GFP_NOWAIT | __GFP_NOWARN)
 
 /* Where memory comes from. */

@@ -74,7 +74,7 @@ static u32 merge_move(struct kvt_merge *merge, u32 excess)
 	return moved;
 }
 
-/* Look for columns that are to stand apart and are in no blob. */
+/* Look for columns that must be kept apart and are in no blob. */
 static void merge_seek_blobs(struct kvt_merge *merge)
 {
 	struct kvt_blob *spare;
@@ -148,10 +148,10 @@ int kvt_merge_plan(struct kvt_merge *merge)
 KVT_EXPORT_FOR_TESTS(kvt_merge_plan);
 
 /**
- * kvt_merge_give_blobs() - put those edits in blobs that are to stand apart
+ * kvt_merge_give_blobs() - move the edits to blobs that must be kept apart
  * @merge: planned
  * @edits: its edits
- * @mem: who is charged for it, and how to allocate
+ * @mem: which cgroup is charged, and how to allocate
  *
  * Context: as @mem->gfp says; outside of what @merge->old is valid in.
  *
@@ -180,7 +180,7 @@ KVT_EXPORT_FOR_TESTS(kvt_merge_give_blobs);
  * @kept: a bitmap of KVTREE_COLS_MAX column ids, set where @v and the old
  *	value share a blob; see kvt_value_retire()
  *
- * Edits that stand apart are in their own blobs, other columns that have moved in the
+ * Edits kept apart are in their own blobs, and other columns that moved are in the
  * spares before @merge->rest.  Copies at most about 12 KiB.
  *
  * Context: any that @merge->old is valid in.
@@ -207,7 +207,7 @@ void kvt_merge_fill(const struct kvt_merge *merge, struct kvt_value *v, unsigned
 	kvt_value_set_table(v, merge->ncols);
 	while (walk_next(&walk, &col)) {
 		if (!test_bit(col.id, merge->apart)) {
-			/* It may stand in a blob where it comes from. */
+			/* It may be in a blob where it comes from. */
 			col.blob = NULL;
 			kvt_value_set_column(v, i++, &col, data);
 			data += col.len;

@@ -45,7 +45,7 @@ void kvt_merge_fill(const struct kvt_merge *merge, struct kvt_value *v, unsigned
  * kvt_merge_ready() - whether the merged value can be built
  * @merge: planned
  *
- * Return: false if a column that is to stand apart is in no blob.
+ * Return: false if a column that must be kept apart is in no blob.
  */
 static inline bool kvt_merge_ready(const struct kvt_merge *merge)
 {

@@ -4,8 +4,10 @@
 #include <linux/errno.h>
 #include <linux/limits.h>
 #include <linux/minmax.h>
+#include <linux/rcupdate.h>
 
 #include "compat.h"
+#include "park.h"
 #include "quota.h"
 
 /* What a CPU takes ahead when the limit is far. */
@@ -77,22 +79,34 @@ static s64 pool_drain(struct kvt_pool *pool)
 	return sum;
 }
 
+/* Take n from the shared pool, and for this CPU what comes with it. */
+static int pool_draw(struct kvt_pool *pool, struct kvt_pool_cpu *cpu, s64 n)
+{
+	s64 ahead;
+
+	/* Until the end of it kvt_quota_limit() does not look for what was taken ahead. */
+	rcu_read_lock();
+	ahead = pool_take(pool, n);
+	if (ahead > 0) {
+		kvt_park_loose(KVT_PARK_QUOTA_AHEAD);
+		atomic64_add(ahead, &cpu->stock);
+	}
+	rcu_read_unlock();
+	return min(ahead, 0);
+}
+
 static int pool_charge(struct kvt_pool *pool, s64 n)
 {
 	/* Moving to another CPU now only makes the line less local. */
 	struct kvt_pool_cpu *cpu = raw_cpu_ptr(pool->cpu);
-	s64 ahead;
+	int err;
 
 	if (stock_take(cpu, n))
 		return 0;
-	ahead = pool_take(pool, n);
-	if (ahead < 0 && pool_drain(pool))
-		ahead = pool_take(pool, n);
-	if (ahead < 0)
-		return -EDQUOT;
-	if (ahead)
-		atomic64_add(ahead, &cpu->stock);
-	return 0;
+	err = pool_draw(pool, cpu, n);
+	if (err && pool_drain(pool))
+		err = pool_draw(pool, cpu, n);
+	return err;
 }
 
 static void pool_uncharge(struct kvt_pool *pool, s64 n)
@@ -139,21 +153,24 @@ int kvt_quota_init(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys)
 KVT_EXPORT_FOR_TESTS(kvt_quota_init);
 
 /**
- * kvt_quota_limit() - set the limits of a store that nobody uses yet
+ * kvt_quota_limit() - set the limits of a store, which may be in use
  * @quota: the store's, which may be over them already
  * @limit_bytes: bytes, U64_MAX for none
  * @limit_keys: keys, U64_MAX for none
  *
- * Context: process context.
+ * Context: process context, sleeps.
  */
 void kvt_quota_limit(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys)
 {
-	pool_drain(&quota->bytes);
-	pool_drain(&quota->keys);
-	/* A worker of the index may be charging for what was recovered. */
+	/* Others may be charging. */
 	WRITE_ONCE(quota->bytes.limit, min_t(u64, limit_bytes, S64_MAX));
 	WRITE_ONCE(quota->keys.limit, min_t(u64, limit_keys, S64_MAX));
+	/* By then a charge that saw the old limit has set aside what it took ahead. */
+	synchronize_rcu();
+	pool_drain(&quota->bytes);
+	pool_drain(&quota->keys);
 }
+KVT_EXPORT_FOR_TESTS(kvt_quota_limit);
 
 /**
  * kvt_quota_exit() - free the limits of a store

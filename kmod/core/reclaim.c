@@ -33,7 +33,7 @@ MODULE_PARM_DESC(reclaim_interval_ms, "ms that retired memory is collected befor
 #define KVT_RECLAIM_HELP	16
 
 enum {
-	KVT_RECLAIM_IDLE,	/* nothing queued; whoever retires first queues gather */
+	KVT_RECLAIM_IDLE,	/* nothing queued; the first object retired queues gather */
 	KVT_RECLAIM_GATHER,	/* gather is queued */
 	KVT_RECLAIM_FREE,	/* garbage waits for its grace period or is being freed */
 };
@@ -187,7 +187,7 @@ static void reclaim_free_bag(struct kvt_reclaim *reclaim, struct kvt_bag *bag,
 	}
 }
 
-/* Take a bag that is ready; NULL: those who helped have left none. */
+/* Take a bag that is ready; NULL: callers that helped have left none. */
 static struct kvt_bag *reclaim_ready_bag(struct kvt_reclaim_cpu *cpu)
 {
 	struct llist_node *link;
@@ -270,7 +270,7 @@ static void reclaim_gather_work(struct work_struct *work)
 	struct kvt_reclaim *reclaim =
 		container_of(to_delayed_work(work), struct kvt_reclaim, gather);
 
-	/* Someone who met the bound may have queued this during KVT_RECLAIM_FREE. */
+	/* A caller that met the bound may have queued this during KVT_RECLAIM_FREE. */
 	if (atomic_cmpxchg(&reclaim->state, KVT_RECLAIM_GATHER, KVT_RECLAIM_FREE) !=
 	    KVT_RECLAIM_GATHER)
 		return;
@@ -456,7 +456,7 @@ KVT_EXPORT_FOR_TESTS(kvt_bag_take);
  * kvt_bag_new() - make a bag
  * @gfp: how to allocate
  *
- * Nobody is charged, and who may sleep is not refused: a removal makes room.
+ * No cgroup is charged, and it does not fail if it may sleep: a removal makes room.
  *
  * Context: as @gfp says.
  *
@@ -545,7 +545,7 @@ KVT_EXPORT_FOR_TESTS(kvt_reclaim_retire_value);
  * @reclaim: the store's
  * @may_sleep: false: do not wait
  *
- * If the worker is behind, and @may_sleep, a value is freed besides.
+ * If the worker lags behind and @may_sleep is set, this also frees a value.
  *
  * Context: outside of RCU read sections and locks if @may_sleep.
  *

@@ -73,7 +73,7 @@ struct kvt_reclaim_cpu {
 /* Frees one object.  Called by the worker, in process context.  Returns its bytes. */
 typedef size_t (*kvt_free_fn)(struct llist_node *link);
 
-/* Frees what stood in a bag, or other values.  Process context, may sleep. */
+/* Frees what a bag held, or other values.  Process context, may sleep. */
 typedef void (*kvt_free_values_fn)(void **values, unsigned int nr);
 
 struct kvt_reclaim {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Named stores: create, open, limits, permissions, life cycle. */
-#include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/ctype.h>
 #include <linux/err.h>
@@ -12,7 +11,6 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/user_namespace.h>
 #include <linux/wait_bit.h>
 #include <linux/xarray.h>
 
@@ -32,7 +30,7 @@ static unsigned int reclaim_bound_mb = 64;
 module_param(reclaim_bound_mb, uint, 0644);
 MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace period in a store made from now on, at least 1");
 
-/* How long who destroys a store waits before the kernel's log says for whom. */
+/* How long destroying a store waits before the kernel's log says what it waits for. */
 #define STORE_PATIENCE		(5 * HZ)
 
 /* When a teardown is tried again that had no memory, or would have kept the machine awake, ms. */
@@ -114,7 +112,7 @@ static bool engine_has_pages(const struct kvt_index_ops *ops, u32 size)
 	return ops->page_min && size >= ops->page_min && size <= ops->page_max;
 }
 
-/* A string in a field of that size: ended, and nothing behind its end. */
+/* Whether a field of that size holds a terminated string, and zeros after it. */
 static bool field_valid(const char *field, size_t size)
 {
 	size_t len = strnlen(field, size);
@@ -167,7 +165,7 @@ void kvt_store_put(struct kvt_store *store)
 }
 KVT_EXPORT_FOR_TESTS(kvt_store_put);
 
-/* Bring all that was changed to the devices.  Nobody is inside.  False: not now. */
+/* Write all changes to the devices.  Nobody is inside.  False: not now. */
 static bool store_finish(struct kvt_store *store)
 {
 	int err;
@@ -221,7 +219,7 @@ static void store_teardown(struct work_struct *work)
 		return;
 	}
 	store_empty(store);
-	/* Pairs with who waits in kvt_store_gone(). */
+	/* Pairs with the wait in kvt_store_gone(). */
 	smp_store_release(&store->gone, true);
 	wake_up_all(&store->gone_wait);
 	kvt_store_put(store);
@@ -362,11 +360,6 @@ static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
 	if (!store)
 		return NULL;
 	strscpy(store->name, args->name, sizeof(store->name));
-	store->mode = args->mode;
-	store->uid = make_kuid(current_user_ns(), args->uid);
-	store->gid = make_kgid(current_user_ns(), args->gid);
-	store->limit_bytes = args->limit_bytes;
-	store->limit_keys = args->limit_keys;
 	kref_init(&store->ref);
 	init_waitqueue_head(&store->gone_wait);
 	kvt_bindings_init(store);
@@ -375,7 +368,7 @@ static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
 	return store;
 }
 
-/* Fill the store with what stands on devices, and log what is changed from now on. */
+/* Restore the store from its devices, and log changes from now on. */
 static int store_attach(struct kvt_store *store, const struct kvt_log_args *args)
 {
 	const struct kvt_log_env env = {
@@ -425,8 +418,8 @@ static int store_make(const struct kvtree_store_create *args, const struct kvt_l
 	int err;
 
 	if (!kvt_store_name_valid(args->name) || !field_valid(args->engine, sizeof(args->engine)) ||
-	    args->flags & ~KVTREE_STORE_BPF || args->mode & ~0666 ||
-	    args->reserved2 || memchr_inv(args->reserved, 0, sizeof(args->reserved)))
+	    args->flags & ~KVTREE_STORE_BPF || args->reserved2 ||
+	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
 	ops = engine_find(args->engine);
 	if (!ops || !engine_has_pages(ops, args->page_size))
@@ -440,16 +433,16 @@ static int store_make(const struct kvtree_store_create *args, const struct kvt_l
 		return -ENOMEM;
 	store->log_sync = sync;
 	store->log_read_only = log && log->read_only;
-	err = -EINVAL;
-	if (!uid_valid(store->uid) || !gid_valid(store->gid))
+	err = kvt_settings_init(&store->settings, args);
+	if (err)
 		goto put;
-	err = store_fill(store, ops, args->page_size, log ? 0 : store->limit_bytes,
-			 log ? 0 : store->limit_keys);
+	err = store_fill(store, ops, args->page_size, log ? 0 : args->limit_bytes,
+			 log ? 0 : args->limit_keys);
 	if (!err && log)
 		err = store_attach(store, log);
 	if (!err && log)
-		kvt_quota_limit(&store->quota, store->limit_bytes ?: U64_MAX,
-				store->limit_keys ?: U64_MAX);
+		kvt_quota_limit(&store->quota, args->limit_bytes ?: U64_MAX,
+				args->limit_keys ?: U64_MAX);
 	if (!err && args->flags & KVTREE_STORE_BPF)
 		err = kvt_store_allow_bpf(store);
 	if (!err)
@@ -484,7 +477,7 @@ int kvt_store_create(const struct kvtree_store_create *args)
 KVT_EXPORT_FOR_TESTS(kvt_store_create);
 
 /**
- * kvt_store_attach() - make a store of what stands on devices
+ * kvt_store_attach() - make a store from its devices
  * @args: from user space; the caller has checked that it may, and the flags
  * @paths: of the devices
  *
@@ -520,7 +513,7 @@ void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests)
 }
 KVT_EXPORT_FOR_TESTS(kvt_store_guests);
 
-/* Say in the kernel's log who keeps a destroyed store, or what. */
+/* Log which processes, or what else, keep a destroyed store. */
 static void store_name_guests(struct kvt_store *store)
 {
 	const struct kvt_guest *guest;
@@ -628,7 +621,7 @@ KVT_EXPORT_FOR_TESTS(kvt_store_destroy);
  * kvt_store_detach() - take a durable store away; its devices keep it
  * @name: its name; the caller has checked that it may
  *
- * Waits as kvt_store_destroy(), and until the devices are let go.
+ * Waits as kvt_store_destroy() does, and until the devices are released.
  *
  * Context: process context, sleeps.
  *
@@ -676,8 +669,10 @@ struct kvt_store *kvt_store_by_id(u64 id)
 	return xa_load(&kvt_stores_by_id, id);
 }
 
-static void store_info(const struct kvt_store *store, struct kvtree_store_info *info)
+static void store_info(struct kvt_store *store, struct kvtree_store_info *info)
 {
+	const struct kvt_settings settings = kvt_store_settings(store);
+
 	info->id = store->id;
 	strscpy_pad(info->name, store->name, sizeof(info->name));
 	strscpy_pad(info->engine, store->index->ops->name, sizeof(info->engine));
@@ -690,11 +685,11 @@ static void store_info(const struct kvt_store *store, struct kvtree_store_info *
 		info->flags |= KVTREE_STORE_SYNC;
 	if (store->log_read_only)
 		info->flags |= KVTREE_STORE_READ_ONLY;
-	info->mode = store->mode;
-	info->uid = from_kuid_munged(current_user_ns(), store->uid);
-	info->gid = from_kgid_munged(current_user_ns(), store->gid);
-	info->limit_bytes = store->limit_bytes;
-	info->limit_keys = store->limit_keys;
+	info->mode = settings.mode;
+	info->uid = from_kuid_munged(current_user_ns(), settings.uid);
+	info->gid = from_kgid_munged(current_user_ns(), settings.gid);
+	info->limit_bytes = settings.limit_bytes;
+	info->limit_keys = settings.limit_keys;
 	info->page_size = store->index->env.page_size;
 	info->keys = kvt_store_stat(store, KVTREE_STAT_KEYS);
 	info->bytes = kvt_store_stat(store, KVTREE_STAT_BYTES);
@@ -745,52 +740,6 @@ int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info)
 	store_info(store, info);
 	kvt_store_leave(store);
 	return 0;
-}
-
-/**
- * kvt_store_access() - what the caller may do with a store
- * @store: the store
- * @want: KVTREE_OPEN_READ and KVTREE_OPEN_WRITE, those in question
- *
- * As for a file: the first of owner, group and others that fits the caller's
- * credentials decides, and CAP_DAC_OVERRIDE overrides.
- *
- * Context: process context.
- *
- * Return: the part of @want that is granted.
- */
-unsigned int kvt_store_access(const struct kvt_store *store, unsigned int want)
-{
-	unsigned int mode = store->mode, granted = 0;
-
-	if (uid_eq(current_fsuid(), store->uid))
-		mode >>= 6;
-	else if (in_group_p(store->gid))
-		mode >>= 3;
-	if (mode & 4)
-		granted |= KVTREE_OPEN_READ;
-	if (mode & 2)
-		granted |= KVTREE_OPEN_WRITE;
-	/* Asked last, and silently: opening the device asks what is possible. */
-	if ((want & ~granted) && ns_capable_noaudit(&init_user_ns, CAP_DAC_OVERRIDE))
-		granted = want;
-	else if ((want & ~granted & KVTREE_OPEN_READ) &&
-		 ns_capable_noaudit(&init_user_ns, CAP_DAC_READ_SEARCH))
-		granted |= KVTREE_OPEN_READ;
-	return granted & want;
-}
-
-/**
- * kvt_store_owned() - whether the caller may decide who uses a store
- * @store: the store
- *
- * Context: process context.
- *
- * Return: true for its owner and for an administrator.
- */
-bool kvt_store_owned(const struct kvt_store *store)
-{
-	return uid_eq(current_fsuid(), store->uid) || capable(CAP_SYS_ADMIN);
 }
 
 /**

@@ -11,11 +11,12 @@
  *
  * Nobody is inside while a page fault of user memory is handled: its owner could make that
  * last forever, and block the destruction of the store.  An operation that meets a fault
- * leaves, and enters again (kvt_op_step_out()).  So who is inside leaves soon, unless it waits
- * in a queue that kvt_store_guests() looks through, for the reclaim or for devices; that is
- * whom a destruction names that takes long.  All others wait for memory at most, and BPF
- * programs are inside for one RCU read section or one post.  Once all have left, only devices
- * that do not answer, or much memory to be freed, can keep a store; then it says that.
+ * leaves, and enters again (kvt_op_step_out()).  So a caller that is inside leaves soon,
+ * unless it waits in a queue that kvt_store_guests() looks through, for the reclaim or for
+ * devices; that is whom a destruction names that takes long.  All others wait for memory at
+ * most, and BPF programs are inside for one RCU read section or one post.  Once all have
+ * left, only devices that do not answer, or much memory to be freed, can keep a store; then
+ * it says that.
  */
 #ifndef KVT_CORE_STORE_H
 #define KVT_CORE_STORE_H
@@ -27,7 +28,6 @@
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
-#include <linux/uidgid.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/kvtree.h>
@@ -35,6 +35,7 @@
 #include "binding.h"
 #include "quota.h"
 #include "reclaim.h"
+#include "settings.h"
 #include "stats.h"
 
 struct dentry;
@@ -61,7 +62,7 @@ struct kvt_store_bpf {
 };
 
 struct kvt_store {
-	/* Fixed from creation on, but for validator_turn. */
+	/* Fixed from creation on, except validator_turn. */
 	struct kvt_index *index;
 	struct kvt_log *log;		/* NULL: it is volatile */
 	bool log_sync;			/* every change is to be durable when it is reported */
@@ -70,12 +71,8 @@ struct kvt_store {
 	struct mem_cgroup *memcg;	/* the creator's; charged for all memory */
 	u64 id;
 	char name[KVTREE_NAME_MAX];
-	umode_t mode;
-	kuid_t uid;
-	kgid_t gid;
-	u64 limit_bytes;		/* as asked for; 0: none */
-	u64 limit_keys;
 
+	struct kvt_settings_now settings;
 	struct percpu_ref inside;
 	struct kref ref;
 	struct list_head list;		/* kvt_stores_lock */
@@ -119,8 +116,6 @@ int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info);
 
 void kvt_store_put(struct kvt_store *store);
 
-unsigned int kvt_store_access(const struct kvt_store *store, unsigned int want);
-bool kvt_store_owned(const struct kvt_store *store);
 u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id);
 int kvt_store_engine_stat(const struct kvt_store *store, struct kvtree_engine_stat *stat);
 

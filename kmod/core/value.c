@@ -67,7 +67,7 @@ KVT_EXPORT_FOR_TESTS(kvt_blob_alloc);
 
 /**
  * kvt_blob_move() - put a column's data into a blob
- * @mem: who is charged for it, and how to allocate
+ * @mem: which cgroup is charged, and how to allocate
  * @col: the column, in no blob so far
  *
  * Context: as @mem->gfp says.
@@ -336,7 +336,7 @@ bool kvt_value_find(const struct kvt_value *v, u16 id, struct kvt_column *col)
  * @v: the value
  *
  * This is what it takes from the allocator.  Which columns are in blobs follows from
- * the sizes of all (kvt_merge_plan()), so whoever puts the same sizes again is never
+ * the sizes of all (kvt_merge_plan()), so putting the same sizes again is never
  * refused.
  *
  * Context: any.
@@ -361,8 +361,8 @@ size_t kvt_value_charge(const struct kvt_value *v)
 KVT_EXPORT_FOR_TESTS(kvt_value_charge);
 
 /*
- * What stands in a bag in place of a value tells how to free it.  Most need not be
- * looked at again: that would fetch each from memory.
+ * A bag holds values with bits that tell how to free them.  Most values need not be
+ * read for that, which would fetch each from memory.
  */
 #define BAG_WHOLE	0ul	/* with its blobs */
 #define BAG_SHELL	1ul	/* without them */
@@ -384,7 +384,7 @@ static void reclaim_values(void **values, unsigned int nr)
 		unsigned long how = (unsigned long)values[i] & BAG_MASK;
 		void *v = (void *)((unsigned long)values[i] - how);
 
-		/* One by one: kfree_bulk() does not leave them to the next who allocates. */
+		/* One by one: kfree_bulk() does not leave them for the next allocation. */
 		if (how == BAG_SLAB)
 			kfree(v);
 		else if (how == BAG_SHELL)

@@ -84,7 +84,7 @@ struct kvt_blob {
 	u8 data[];
 };
 
-/* A column, where it stands; or, in an edit, what is to become of it. */
+/* A column, where its data are; or, in an edit, what the column is to become. */
 struct kvt_column {
 	u16 id;
 	u32 len;		/* bytes; in an edit KVTREE_COL_ABSENT to remove it */
@@ -144,7 +144,7 @@ static inline u32 kvt_value_head_size(u32 key_len)
  * @v: the value
  * @len: set to its bytes
  *
- * Return: where it stands.
+ * Return: its data.
  */
 static inline const u8 *kvt_value_plain_data(const struct kvt_value *v, u32 *len)
 {
@@ -158,7 +158,7 @@ static inline const u8 *kvt_value_plain_data(const struct kvt_value *v, u32 *len
  * kvt_value_prefetch() - fetch a small value
  * @v: the value, which may also be no address at all
  *
- * One of 24 bytes can stand on two cache lines.
+ * One of 24 bytes can straddle two cache lines.
  */
 static __always_inline void kvt_value_prefetch(const void *v)
 {

@@ -14,18 +14,26 @@
 #include "merge.h"
 #include "write.h"
 
-/* Let go of the place, get what is missing, and begin again. */
-#define WRITER_AGAIN	1
-/* Let go of the place, wait for room in the log, and begin again. */
-#define WRITER_LOG_FULL	2
-/* Let go of the place, get a bag for the old value, and begin again. */
-#define WRITER_NO_BAG	3
+/* What a write does next.  All but the first release the place. */
+enum writer_step {
+	WRITER_GO,		/* go on */
+	WRITER_FAIL,		/* end with writer.err */
+	WRITER_AGAIN,		/* get what is missing, and begin again */
+	WRITER_LOG_FULL,	/* wait for room in the log, and begin again */
+	WRITER_NO_BAG,		/* get a bag for the old value, and begin again */
+};
 
 /* After so many blocks of the wrong size, take one that is always large enough. */
 #define WRITER_GUESSES	3
 
 /* Bound retries when the caller cannot sleep. */
 #define WRITER_TRIES	64
+
+/* What the validator has been asked. */
+struct writer_verdict {
+	u64 turn;		/* of the validator that allowed the new value; 0: there was none */
+	u64 seen;		/* version of the old value that this one was merged with */
+};
 
 /* A write under way. */
 struct writer {
@@ -40,13 +48,25 @@ struct writer {
 	unsigned int guesses;
 	unsigned int tries;
 	bool begun;
-	u64 validator;			/* turn of who has seen the new value; 0: none had to */
-	u64 seen;			/* ... merged with the value of this version */
+	int err;			/* if the step is WRITER_FAIL */
+	struct writer_verdict verdict;
 	struct kvt_column sum;		/* ADD: the column as an edit */
 	u8 sum_data[8];
 	s64 delta;			/* charge of the new value less that of the old */
 	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
 };
+
+static enum writer_step writer_fail(struct writer *w, int err)
+{
+	w->err = err;
+	return WRITER_FAIL;
+}
+
+/* The step after a call that returns 0 or an errno. */
+static enum writer_step writer_after(struct writer *w, int err)
+{
+	return unlikely(err) ? writer_fail(w, err) : WRITER_GO;
+}
 
 static bool write_is_merge(const struct kvt_write *write)
 {
@@ -180,19 +200,19 @@ static u64 value_version(const struct kvt_value *v)
 }
 
 /* Whether the write may take place, the present value being @old. */
-static int writer_check(struct writer *w, const struct kvt_value *old)
+static enum writer_step writer_check(struct writer *w, const struct kvt_value *old)
 {
 	struct kvt_write *write = w->write;
 	u64 found = value_version(old);
 
 	write->version = found;
 	if ((write->when & KVT_WHEN_THERE) && !found)
-		return -ENOENT;
+		return writer_fail(w, -ENOENT);
 	if ((write->when & KVT_WHEN_NOT_THERE) && found)
-		return -EEXIST;
+		return writer_fail(w, -EEXIST);
 	if ((write->when & KVT_WHEN_VERSION) && found != write->expect)
-		return -ECANCELED;
-	return 0;
+		return writer_fail(w, -ECANCELED);
+	return WRITER_GO;
 }
 
 /* Compute the number that ADD stores. */
@@ -214,24 +234,24 @@ static int writer_add(struct writer *w, const struct kvt_value *old)
 }
 
 /* Build the merged value, if there is room for it. */
-static int writer_merge(struct writer *w, const struct kvt_value *old)
+static enum writer_step writer_merge(struct writer *w, const struct kvt_value *old)
 {
 	int err = 0;
 
 	if (w->write->kind == KVT_WRITE_ADD)
 		err = writer_add(w, old);
 	if (err)
-		return err;
+		return writer_fail(w, err);
 	w->merge.old = w->write->whole ? NULL : old;
 	err = kvt_merge_plan(&w->merge);
 	if (err)
-		return err;
+		return writer_fail(w, err);
 	if (!kvt_merge_ready(&w->merge) || w->merge.size > w->block->room)
 		return WRITER_AGAIN;
 	if (unlikely(writer_wastes(w)) && w->guesses <= WRITER_GUESSES)
 		return WRITER_AGAIN;
 	kvt_merge_fill(&w->merge, w->block, w->kept);
-	return 0;
+	return WRITER_GO;
 }
 
 static struct kvt_value *writer_new(const struct writer *w)
@@ -246,100 +266,107 @@ static struct kvt_value *writer_new(const struct writer *w)
 	}
 }
 
-/* Merge with what is there now, and ask the validator, under RCU. */
-static int writer_foresee(struct writer *w, const struct kvt_value *old)
+static enum writer_step writer_ask(struct writer *w, const struct kvt_value *v)
 {
-	int err;
+	return writer_after(w, kvt_hook_validate(w->store, &w->write->key, v, &w->verdict.turn));
+}
 
-	err = writer_check(w, old) ?: writer_merge(w, old);
+/* Merge with what is there now, and ask the validator, under RCU. */
+static enum writer_step writer_foresee(struct writer *w, const struct kvt_value *old)
+{
+	enum writer_step step;
+
+	step = writer_check(w, old) ?: writer_merge(w, old);
 	w->merge.old = NULL;
-	w->seen = value_version(old);
-	return err ?: kvt_hook_validate(w->store, &w->write->key, w->block, &w->validator);
+	w->verdict.seen = value_version(old);
+	return step ?: writer_ask(w, w->block);
 }
 
 /*
- * The store has a validator.  It is asked before the place is held, which programs
- * must not keep, about the very block that will be published: if what a merge began
- * with is there no more when the place is held, the write begins again.
+ * The store has a validator.  It is asked before the place is held, since programs
+ * must not run while it is, about the block that will be published.  If the value that a
+ * merge began with has been replaced by the time the place is held, the write begins again.
  */
-static noinline int writer_validate(struct writer *w)
+static noinline enum writer_step writer_validate(struct writer *w)
 {
 	struct kvt_index *index = w->change.index;
 	struct kvt_value *v = NULL;
-	int err;
+	enum writer_step step;
 
 	do {
 		rcu_read_lock();
 		if (write_is_merge(w->write))
 			v = index->ops->get(index, &w->write->key);
 		if (IS_ERR(v))
-			err = PTR_ERR(v);
+			step = writer_fail(w, PTR_ERR(v));
 		else if (write_is_merge(w->write))
-			err = writer_foresee(w, v);
+			step = writer_foresee(w, v);
 		else
-			err = kvt_hook_validate(w->store, &w->write->key, w->write->value,
-						&w->validator);
+			step = writer_ask(w, w->write->value);
 		rcu_read_unlock();
 	} while (kvt_op_again(w->ctx, v));
-	return err;
+	return step;
 }
 
-static int writer_new_bag(struct writer *w)
+static enum writer_step writer_new_bag(struct writer *w)
 {
 	w->bag = kvt_bag_new(w->change.gfp);
-	return w->bag ? WRITER_AGAIN : -ENOMEM;
+	return w->bag ? WRITER_AGAIN : writer_fail(w, -ENOMEM);
 }
 
 /* Make ready what is needed while the place is held: with nothing held. */
-static int writer_prepare(struct writer *w)
+static enum writer_step writer_prepare(struct writer *w)
 {
-	int err = 0;
+	int err;
 
-	/* It need not be needed; who inserts leaves it to others. */
+	/* It may not be needed: an insertion leaves it to others. */
 	if (unlikely(!w->bag && !kvt_bag_is_there(&w->store->reclaim)))
-		writer_new_bag(w);
-	if (write_is_merge(w->write))
+		w->bag = kvt_bag_new(w->change.gfp);
+	if (write_is_merge(w->write)) {
 		err = writer_make_room(w);
-	w->validator = 0;
-	if (!err && unlikely(kvt_hook_validator(w->store)) && w->write->kind != KVT_WRITE_REMOVE)
-		err = writer_validate(w);
-	return err;
+		if (err)
+			return writer_fail(w, err);
+	}
+	w->verdict.turn = 0;
+	if (unlikely(kvt_hook_validator(w->store)) && w->write->kind != KVT_WRITE_REMOVE)
+		return writer_validate(w);
+	return WRITER_GO;
 }
 
 /* The place is held: make the value that is published. */
-static int writer_make(struct writer *w)
+static enum writer_step writer_make(struct writer *w)
 {
 	if (w->write->kind == KVT_WRITE_REMOVE)
-		return 0;
+		return WRITER_GO;
 	/* It came, went or was replaced meanwhile. */
-	if (unlikely(kvt_hook_validator(w->store) != w->validator))
+	if (unlikely(kvt_hook_validator(w->store) != w->verdict.turn))
 		return WRITER_AGAIN;
 	if (!write_is_merge(w->write))
-		return 0;
-	if (likely(!w->validator))
+		return WRITER_GO;
+	if (likely(!w->verdict.turn))
 		return writer_merge(w, w->change.old);
-	return value_version(w->change.old) == w->seen ? 0 : WRITER_AGAIN;
+	return value_version(w->change.old) == w->verdict.seen ? WRITER_GO : WRITER_AGAIN;
 }
 
 /* The place is held: whether the old value can be retired, once it is replaced. */
-static int writer_bag(struct writer *w)
+static enum writer_step writer_bag(struct writer *w)
 {
 	if (w->change.old && !w->bag)
 		w->bag = kvt_bag_take(&w->store->reclaim);
-	return w->change.old && unlikely(!w->bag) ? WRITER_NO_BAG : 0;
+	return w->change.old && unlikely(!w->bag) ? WRITER_NO_BAG : WRITER_GO;
 }
 
 /* The limit refuses the charge: with a block of the right size it may not. */
-static int writer_over(struct writer *w, int err)
+static enum writer_step writer_over(struct writer *w, int err)
 {
 	if (!write_is_merge(w->write) || !writer_wastes(w))
-		return err;
+		return writer_fail(w, err);
 	w->guesses = 0;
 	return WRITER_AGAIN;
 }
 
 /* The place is held: charge what the store grows by. */
-static int writer_charge(struct writer *w)
+static enum writer_step writer_charge(struct writer *w)
 {
 	const struct kvt_value *old = w->change.old, *new = writer_new(w);
 	struct kvt_quota *quota = &w->store->quota;
@@ -355,9 +382,9 @@ static int writer_charge(struct writer *w)
 		err = kvt_quota_charge_key(quota);
 		if (err)
 			kvt_quota_uncharge(quota, w->delta);
-		return err;
+		return writer_after(w, err);
 	}
-	return 0;
+	return WRITER_GO;
 }
 
 /* Nothing was published after all. */
@@ -372,16 +399,14 @@ static void writer_uncharge(struct writer *w)
 }
 
 /* The place is held: whatever must be known or done before the commit. */
-static int writer_decide(struct writer *w)
+static enum writer_step writer_decide(struct writer *w)
 {
 	struct kvt_value *old = w->change.old, *new;
-	int err;
+	enum writer_step step;
 
-	err = writer_check(w, old) ?: writer_make(w) ?: writer_bag(w);
-	if (!err)
-		err = writer_charge(w);
-	if (err)
-		return err;
+	step = writer_check(w, old) ?: writer_make(w) ?: writer_bag(w) ?: writer_charge(w);
+	if (step)
+		return step;
 
 	new = writer_new(w);
 	if (new) {
@@ -390,25 +415,25 @@ static int writer_decide(struct writer *w)
 	} else {
 		kvt_store_raise_floor(w->store, old->version);
 	}
-	return 0;
+	return WRITER_GO;
 }
 
 /* The place is held, and it is decided: log what is about to be published. */
-static int writer_log(struct writer *w)
+static enum writer_step writer_log(struct writer *w)
 {
 	int err;
 
 	if (!w->store->log)
-		return 0;
+		return WRITER_GO;
 	err = kvt_log_reserve(w->store->log, &w->note, &w->write->key, w->change.old,
 			      writer_new(w));
 	if (!err)
-		return 0;
+		return WRITER_GO;
 	writer_uncharge(w);
-	return err == -EAGAIN ? WRITER_LOG_FULL : err;
+	return err == -EAGAIN ? WRITER_LOG_FULL : writer_fail(w, err);
 }
 
-/* The merged value is published: what stands in it is no longer the caller's. */
+/* The merged value is published: its blobs are no longer the caller's. */
 static void writer_hand_over(struct writer *w)
 {
 	unsigned int i;
@@ -466,18 +491,19 @@ static void writer_finish(struct writer *w)
 }
 
 /* Once from begin() to commit() or abort(). */
-static int writer_try(struct writer *w)
+static enum writer_step writer_try(struct writer *w)
 {
 	const struct kvt_index_ops *ops = w->change.index->ops;
+	enum writer_step step;
 	int err;
 
 	err = writer_begin(w);
 	if (err)
-		return err;
-	err = writer_decide(w) ?: writer_log(w);
-	if (err) {
+		return writer_fail(w, err);
+	step = writer_decide(w) ?: writer_log(w);
+	if (step) {
 		ops->abort(&w->change);
-		return err;
+		return step;
 	}
 	err = ops->commit(&w->change, writer_new(w));
 	if (w->store->log) {
@@ -489,14 +515,36 @@ static int writer_try(struct writer *w)
 		return WRITER_AGAIN;
 	}
 	writer_settle(w);
-	return 0;
+	return WRITER_GO;
 }
 
-static int writer_wait_log(struct writer *w)
+static enum writer_step writer_wait_log(struct writer *w)
 {
 	if (!w->ctx->waits || w->write->must_not_wait)
-		return -EAGAIN;
-	return kvt_log_wait_space(w->store->log) ?: WRITER_AGAIN;
+		return writer_fail(w, -EAGAIN);
+	return writer_after(w, kvt_log_wait_space(w->store->log)) ?: WRITER_AGAIN;
+}
+
+/* Nothing is held: whether to begin again. */
+static enum writer_step writer_retry(struct writer *w)
+{
+	if (kvt_op_may_sleep(w->ctx)) {
+		cond_resched();
+		return fatal_signal_pending(current) ? writer_fail(w, -EINTR) : WRITER_AGAIN;
+	}
+	return ++w->tries == WRITER_TRIES ? writer_fail(w, -EBUSY) : WRITER_AGAIN;
+}
+
+/* Once from the preparation to what has to be done before the next attempt. */
+static enum writer_step writer_attempt(struct writer *w)
+{
+	enum writer_step step = writer_prepare(w) ?: writer_try(w);
+
+	if (step == WRITER_LOG_FULL)
+		step = writer_wait_log(w);
+	else if (step == WRITER_NO_BAG)
+		step = writer_new_bag(w);
+	return step == WRITER_AGAIN ? writer_retry(w) : step;
 }
 
 /**
@@ -519,8 +567,8 @@ static int writer_wait_log(struct writer *w)
  */
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 {
-	bool may_sleep = kvt_op_may_sleep(ctx);
 	struct writer w __uninitialized;
+	enum writer_step step;
 	int err;
 
 	write->version = 0;
@@ -529,26 +577,13 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 		return err;
 	writer_init(&w, ctx, write);
 	do {
-		err = writer_prepare(&w);
-		if (!err)
-			err = writer_try(&w);
-		if (err == WRITER_LOG_FULL)
-			err = writer_wait_log(&w);
-		else if (err == WRITER_NO_BAG)
-			err = writer_new_bag(&w);
-		if (err == WRITER_AGAIN && may_sleep) {
-			cond_resched();
-			if (fatal_signal_pending(current))
-				err = -EINTR;
-		} else if (err == WRITER_AGAIN && ++w.tries == WRITER_TRIES) {
-			err = -EBUSY;
-		}
-	} while (err == WRITER_AGAIN);
+		step = writer_attempt(&w);
+	} while (step == WRITER_AGAIN);
 	if (w.begun)
 		writer_finish(&w);
 	kvt_value_free_shell(w.block);
 	w.merge.rest = &w.merge.spare;
 	writer_free_spares(&w);
 	kvt_bag_put(&ctx->store->reclaim, w.bag);
-	return err;
+	return step == WRITER_FAIL ? w.err : 0;
 }

@@ -177,8 +177,8 @@ static int dev_copy(struct kvt_log_dev *dev, u8 *buf)
  *
  * Context: process context, sleeps; nobody else uses the log.
  *
- * Return: 0: it is stable; -ENOSPC; -EBADMSG: it is no longer what it was; -ENOMEM; -EINTR: a
- * fatal signal came; or an error of a device.
+ * Return: 0: it is stable; KVT_LOG_NO_ROOM; -EBADMSG: it is no longer what it was; -ENOMEM;
+ * -EINTR: a fatal signal came; or an error of a device.
  */
 int kvt_carry(struct kvt_log *log)
 {

@@ -208,7 +208,7 @@ static int checkpoint_make(struct kvt_log *log)
 {
 	int err = checkpoint_run(log);
 
-	if (err == -ENOSPC && log->alive && !READ_ONCE(log->error)) {
+	if (err == KVT_LOG_NO_ROOM && log->alive && !READ_ONCE(log->error)) {
 		kvt_room_none(log);
 		err = checkpoint_run(log);
 	}
@@ -221,7 +221,7 @@ static int checkpoint_make(struct kvt_log *log)
  *
  * Context: process context, sleeps.
  *
- * Return: as kvt_log_checkpoint(); -EAGAIN: the machine is about to sleep.
+ * Return: 0; KVT_LOG_NO_ROOM; KVT_LOG_SLEEPS; or as kvt_log_checkpoint().
  */
 int kvt_checkpoint(struct kvt_log *log)
 {
@@ -237,6 +237,30 @@ int kvt_checkpoint(struct kvt_log *log)
 }
 
 /**
+ * kvt_checkpoint_awake() - make a checkpoint, when the machine is awake
+ * @log: the log, which is not read-only
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; KVT_LOG_NO_ROOM; or as kvt_log_checkpoint().
+ */
+int kvt_checkpoint_awake(struct kvt_log *log)
+{
+	struct wait_queue_entry entry;
+	int err;
+
+	init_waitqueue_entry(&entry, current);
+	add_wait_queue(&log->checkpoint_wait, &entry);
+	do {
+		err = kvt_checkpoint(log);
+		if (err == KVT_LOG_SLEEPS && kvt_sleep_wait())
+			err = -EINTR;
+	} while (err == KVT_LOG_SLEEPS);
+	remove_wait_queue(&log->checkpoint_wait, &entry);
+	return err;
+}
+
+/**
  * kvt_log_checkpoint() - make a checkpoint, and free what is of no use any more
  * @log: the log
  *
@@ -247,20 +271,7 @@ int kvt_checkpoint(struct kvt_log *log)
  */
 int kvt_log_checkpoint(struct kvt_log *log)
 {
-	struct wait_queue_entry entry;
-	int err;
-
-	if (log->read_only)
-		return -EROFS;
-	init_waitqueue_entry(&entry, current);
-	add_wait_queue(&log->checkpoint_wait, &entry);
-	do {
-		err = kvt_checkpoint(log);
-		if (err == -EAGAIN && kvt_sleep_wait())
-			err = -EINTR;
-	} while (err == -EAGAIN);
-	remove_wait_queue(&log->checkpoint_wait, &entry);
-	return err;
+	return log->read_only ? -EROFS : kvt_log_outcome_errno(kvt_checkpoint_awake(log));
 }
 
 /* Whether there is still no room, or soon will be none. */
@@ -288,8 +299,9 @@ void kvt_checkpoint_work(struct work_struct *work)
 		return;
 	err = kvt_checkpoint(log);
 	/* When the machine is awake this is queued again. */
-	if (!err || err == -EAGAIN || READ_ONCE(log->error))
+	if (!err || err == KVT_LOG_SLEEPS || READ_ONCE(log->error))
 		return;
-	pr_warn_ratelimited("kvtree: store '%s': no checkpoint: error %d\n", log->env.name, err);
+	pr_warn_ratelimited("kvtree: store '%s': no checkpoint: error %d\n", log->env.name,
+			    kvt_log_outcome_errno(err));
 	queue_delayed_work(kvt_log_wq, &log->checkpoint, RETRY);
 }

@@ -84,7 +84,7 @@ static int commit_flush(struct kvt_log *log, const struct kvt_stream *own, u64 e
 			continue;
 		flush_work(&s->flush);
 		if (kvt_stream_behind(s, epoch) && !log->error)
-			return -ENOSPC;
+			return KVT_LOG_NO_ROOM;
 	}
 	return log->error;
 }
@@ -242,7 +242,7 @@ static int commit_write(struct kvt_log *log, u64 epoch)
 
 	err = commit_flush(log, own, epoch);
 	if (!err && !room)
-		err = -ENOSPC;
+		err = KVT_LOG_NO_ROOM;
 	if (!err)
 		failed = trailers_write(log, epoch);
 	if (own)
@@ -271,7 +271,7 @@ static void commit_done(struct kvt_log *log, u64 epoch)
  *
  * Context: process context, sleeps; under commit_lock.
  *
- * Return: 0; -ENOSPC: there is no room for what it has; or the error that the log has.
+ * Return: 0; KVT_LOG_NO_ROOM: there is none for what it has; or the error that the log has.
  */
 int kvt_commit(struct kvt_log *log)
 {
@@ -282,7 +282,7 @@ int kvt_commit(struct kvt_log *log)
 		return log->error;
 	err = trailers_room(log);
 	if (err) {
-		if (err != -ENOSPC)
+		if (err != KVT_LOG_NO_ROOM)
 			kvt_log_fail(log, err, COMMIT_FAILED);
 		return err;
 	}

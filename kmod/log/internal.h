@@ -24,6 +24,32 @@ struct kvt_blob;
 struct kvt_column;
 struct kvt_disk;
 
+/*
+ * Why something cannot be done now although nothing is wrong.  A function that returns an outcome
+ * returns a negative errno instead if something is: a device fails, there is no memory, a fatal
+ * signal came.  So nothing that a device says is taken for a step of the log.
+ */
+enum kvt_log_outcome {
+	KVT_LOG_DONE,
+	KVT_LOG_NO_ROOM,	/* no segment is left for it */
+	KVT_LOG_BEHIND,		/* what is not durable has to be first */
+	KVT_LOG_SLEEPS,		/* the machine is about to sleep */
+};
+
+/* What an outcome, or an errno, is to those who use the log. */
+static inline int kvt_log_outcome_errno(int outcome)
+{
+	switch (outcome) {
+	case KVT_LOG_NO_ROOM:
+		return -ENOSPC;
+	case KVT_LOG_BEHIND:
+	case KVT_LOG_SLEEPS:
+		return -EAGAIN;
+	default:
+		return outcome;
+	}
+}
+
 /* Segments of a device in memory: see table.c. */
 enum kvt_seg_state {
 	KVT_SEG_FREE,
@@ -355,6 +381,7 @@ void kvt_saved_exit(struct kvt_saved *saved);
 
 /* checkpoint.c */
 int kvt_checkpoint(struct kvt_log *log);
+int kvt_checkpoint_awake(struct kvt_log *log);
 void kvt_checkpoint_work(struct work_struct *work);
 
 /* sleep.c */

@@ -9,6 +9,7 @@
 #include <linux/cpumask.h>
 
 #include "compat.h"
+#include "core/mem.h"
 #include "core/value.h"
 #include "index.h"
 #include "internal.h"
@@ -96,7 +97,7 @@ KVT_EXPORT_FOR_TESTS(kvt_log_recount);
  * kvt_live_check() - see that what was counted is what is there
  * @log: the log, whose store nobody changes
  *
- * In kernels that tests are made for, so that each of them does this.
+ * See KVT_AUDITS: each test does this.
  *
  * Context: process context, sleeps.
  */
@@ -105,7 +106,7 @@ void kvt_live_check(struct kvt_log *log)
 	s64 counted = percpu_counter_sum(&log->live);
 	u64 live;
 
-	if (IS_ENABLED(CONFIG_KUNIT) && !kvt_log_recount(log, NULL, NULL, &live))
+	if (KVT_AUDITS && !kvt_log_recount(log, NULL, NULL, &live))
 		WARN(counted != (s64)live, "kvtree: %lld bytes are live, but %llu are there\n",
 		     counted, live);
 }

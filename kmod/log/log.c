@@ -279,11 +279,11 @@ static int log_make_room(struct kvt_log *log)
 
 	if (log_has_room(log))
 		return 0;
-	err = kvt_log_checkpoint(log);
+	err = kvt_checkpoint_awake(log);
 	if (!err)
 		kvt_carry_exit(log);
 	/* What there is may do. */
-	return err == -ENOSPC && !log_lives_full(log) ? 0 : err;
+	return err == KVT_LOG_NO_ROOM && !log_lives_full(log) ? 0 : err;
 }
 
 static int log_begin_life(struct kvt_log *log)
@@ -350,8 +350,8 @@ int kvt_log_start(struct kvt_log *log)
 	}
 	if (err)
 		set_bit(KVT_LOG_STOPPED, &log->flags);
-	if (err == -ENOSPC) {
-		kvt_log_fail(log, err, "there is no room to begin");
+	if (err == KVT_LOG_NO_ROOM) {
+		kvt_log_fail(log, kvt_log_outcome_errno(err), "there is no room to begin");
 		err = 0;
 	}
 	return err;
@@ -389,9 +389,9 @@ static int log_finish(struct kvt_log *log)
 	int err = finish_commit(log);
 
 	/* With a checkpoint there is room; what it has not committed is then. */
-	if (err == -ENOSPC)
+	if (err == KVT_LOG_NO_ROOM)
 		err = kvt_checkpoint(log) ?: finish_commit(log);
-	return err ?: finish_supers(log);
+	return kvt_log_outcome_errno(err) ?: finish_supers(log);
 }
 
 /**

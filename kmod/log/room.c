@@ -219,8 +219,8 @@ void kvt_room_none(struct kvt_log *log)
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -ENOSPC: none is left for that, and if it was for a stream or an ordinary commit,
- * writers wait; or an error of the device.
+ * Return: 0; KVT_LOG_NO_ROOM: none is left for that, and if it was for a stream or an ordinary
+ * commit, writers wait; or an error of the device.
  */
 int kvt_room_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos)
@@ -228,7 +228,7 @@ int kvt_room_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
 	bool ordinary = room == KVT_ROOM_STREAM || room == KVT_ROOM_COMMIT;
 	int err = kvt_segs_take(dev, room, stream, pos);
 
-	if (ordinary && err == -ENOSPC)
+	if (ordinary && err == KVT_LOG_NO_ROOM)
 		kvt_room_none(dev->log);
 	else if (ordinary && !err && kvt_room_low(dev))
 		queue_delayed_work(kvt_log_wq, &dev->log->checkpoint, 0);

@@ -112,27 +112,26 @@ static void iter_begin(struct kvt_iter *iter, const struct bound *at)
 	iter->index->ops->iter_rest(iter);
 }
 
-/* Step on.  Returns 1: the iterator stands on a key; 0: there is none; -EAGAIN. */
-static int iter_step(struct kvt_iter *iter)
+/* Step on.  Returns whether the iterator stands on a key. */
+static bool iter_step(struct kvt_iter *iter)
 {
 	struct kvt_value *v;
 
-	rcu_read_lock();
-	v = kvt_iter_one(iter);
-	rcu_read_unlock();
-	iter->index->ops->iter_rest(iter);
-	return IS_ERR(v) ? -EAGAIN : !!v;
+	do {
+		rcu_read_lock();
+		v = kvt_iter_one(iter);
+		rcu_read_unlock();
+		iter->index->ops->iter_rest(iter);
+		cond_resched();
+	} while (IS_ERR(v));
+	return v;
 }
 
 /* Whether there is a key from @from on and before @end. */
 static bool range_has(struct kvt_iter *iter, const struct bound *from, const struct bound *end)
 {
-	int found;
-
 	iter_begin(iter, from);
-	while ((found = iter_step(iter)) < 0)
-		cond_resched();
-	return found && kvt_iter_cmp(iter, end->key, end->len) < 0;
+	return iter_step(iter) && kvt_iter_cmp(iter, end->key, end->len) < 0;
 }
 
 /* Find where the upper part of @from's range begins, whose lock is held: s->half. */
@@ -262,7 +261,7 @@ static int table_add(struct kvt_saved_dev *d)
  *
  * Context: process context, sleeps; nobody else has @saved, or its lock is held.
  *
- * Return: 0 and the place is that device's pos; -ENOSPC; or an error of the device.
+ * Return: 0 and the place is that device's pos; KVT_LOG_NO_ROOM; or an error of the device.
  */
 int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks)
 {
@@ -271,7 +270,7 @@ int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks)
 	u32 size = le32_to_cpu(dev->super->segment_blocks);
 
 	if (blocks > size - 1)
-		return -ENOSPC;
+		return KVT_LOG_NO_ROOM;
 	if (d->pos.block && blocks <= size - d->pos.block)
 		return 0;
 	return kvt_room_take(dev, KVT_ROOM_SAVE, 0, &d->pos);
@@ -294,19 +293,18 @@ static u32 saved_next(const struct kvt_saved *saved, unsigned long devs)
 	return next;
 }
 
-/* Make room for a chunk on some device.  Returns which, or an error. */
-static int saved_room(struct kvt_saved *saved, u32 blocks)
+/* Make room for a chunk on some device, *@i. */
+static int saved_room(struct kvt_saved *saved, u32 blocks, u32 *i)
 {
 	unsigned long devs = BIT(saved->log->nr_devs) - 1;
-	int err = -ENOSPC;
-	u32 i;
+	int err = KVT_LOG_NO_ROOM;
 
-	while (devs && err == -ENOSPC) {
-		i = saved_next(saved, devs);
-		__clear_bit(i, &devs);
-		err = kvt_saved_room(saved, i, blocks);
+	while (devs && err == KVT_LOG_NO_ROOM) {
+		*i = saved_next(saved, devs);
+		__clear_bit(*i, &devs);
+		err = kvt_saved_room(saved, *i, blocks);
 	}
-	return err ?: i;
+	return err;
 }
 
 /* Where a chunk goes.  *@nr is its place in the table of device *@i. */
@@ -317,9 +315,8 @@ static int saved_place(struct kvt_saved *saved, u32 blocks, u32 *i, u32 *nr,
 	int err;
 
 	mutex_lock(&saved->lock);
-	err = saved_room(saved, blocks);
-	if (err >= 0) {
-		*i = err;
+	err = saved_room(saved, blocks, i);
+	if (!err) {
 		d = &saved->dev[*i];
 		*nr = d->nr;
 		*pos = d->pos;
@@ -403,7 +400,7 @@ static int saving_ends(const struct saving *saving)
 		return -EIO;
 	if (fatal_signal_pending(saving->task))
 		return -EINTR;
-	return READ_ONCE(kvt_log_asleep) && log->alive ? -EAGAIN : 0;
+	return READ_ONCE(kvt_log_asleep) && log->alive ? KVT_LOG_SLEEPS : 0;
 }
 
 static void saver_work(struct work_struct *work)
@@ -455,15 +452,12 @@ static void saver_exit(struct saver *s)
 static void saving_last(struct saving *saving)
 {
 	struct kvt_iter *iter = saving->savers[0].iter;
-	int found;
 
 	iter->reverse = true;
 	iter->len = sizeof(saving->last.key);
 	memset(iter->key, 0xff, iter->len);
 	iter->index->ops->iter_rest(iter);
-	while ((found = iter_step(iter)) < 0)
-		cond_resched();
-	if (found) {
+	if (iter_step(iter)) {
 		saving->last.len = iter->len;
 		memcpy(saving->last.key, iter->key, iter->len);
 	}
@@ -541,7 +535,7 @@ u64 kvt_save_max(const struct kvt_log_dev *dev)
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -ENOSPC; -ENOMEM; -EAGAIN: the machine sleeps; -EINTR: a fatal signal came; -EIO or
+ * Return: 0; KVT_LOG_NO_ROOM; KVT_LOG_SLEEPS; -ENOMEM; -EINTR: a fatal signal came; -EIO or
  * another error of a device.
  */
 int kvt_save(struct kvt_saved *saved, struct kvt_log *log, u64 epoch)

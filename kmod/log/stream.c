@@ -284,7 +284,7 @@ static int stream_take(struct kvt_stream *s, u64 epoch, struct kvt_log_pos *pos)
 {
 	int err = kvt_room_take(s->dev, KVT_ROOM_STREAM, s->id, pos);
 
-	if (err == -ENOSPC && log_drains(s->log, epoch))
+	if (err == KVT_LOG_NO_ROOM && log_drains(s->log, epoch))
 		err = kvt_room_take(s->dev, KVT_ROOM_DRAIN, s->id, pos);
 	return err;
 }
@@ -326,7 +326,7 @@ static int stream_segment(struct kvt_stream *s, u32 blocks, u64 epoch)
 	if (s->pos.block && blocks <= size - s->pos.block)
 		return 0;
 	if (stream_ahead(s, epoch))
-		return -EBUSY;
+		return KVT_LOG_BEHIND;
 	err = stream_take(s, epoch, &pos);
 	if (err)
 		return err;
@@ -336,7 +336,7 @@ static int stream_segment(struct kvt_stream *s, u32 blocks, u64 epoch)
 	return 0;
 }
 
-/* Begin to write a buffer.  -ENOSPC: no segment; -EBUSY: a commit is needed first. */
+/* Begin to write a buffer.  Returns an outcome. */
 static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 {
 	u32 blocks = kvt_chunk_blocks(buf);
@@ -348,7 +348,7 @@ static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 		return err;
 	mutex_lock(&s->extents_lock);
 	extent = stream_extent(s, buf->epoch);
-	err = -EBUSY;
+	err = KVT_LOG_BEHIND;
 	if (extent) {
 		kvt_io_init(&s->io);
 		s->writing = buf;
@@ -408,9 +408,9 @@ static bool stream_write_begin(struct kvt_stream *s, struct kvt_log_buf *buf)
 		return true;
 	}
 	err = stream_write(s, buf);
-	if (err == -EBUSY)
+	if (err == KVT_LOG_BEHIND)
 		kvt_log_want(s->log, buf->epoch);
-	if (err == -EBUSY || err == -ENOSPC)
+	if (err == KVT_LOG_BEHIND || err == KVT_LOG_NO_ROOM)
 		return false;
 	stream_fail(s, err);
 	return true;

@@ -78,7 +78,7 @@ static int segs_find(struct kvt_log_dev *dev, enum kvt_room room, struct kvt_log
 {
 	struct kvt_seg_table *segs = &dev->segs;
 	u32 keep, segment, i;
-	int err = -ENOSPC;
+	int err = KVT_LOG_NO_ROOM;
 
 	spin_lock(&segs->lock);
 	keep = kvt_room_keep(dev, room);
@@ -123,7 +123,7 @@ static enum kvtree_log_kind room_kind(enum kvt_room room)
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -ENOSPC: none is left for that; or an error of the device.
+ * Return: 0; KVT_LOG_NO_ROOM: none is left for that; or an error of the device.
  */
 int kvt_segs_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos)

@@ -232,6 +232,26 @@ static int mt_check_size(u32 off)
 	return kmalloc_size_roundup(offsetof(struct mt_check, key) + off);
 }
 
+/*
+ * Sweep for removals that were not remembered, a tenth of the time at most: who removes many
+ * long keys could have the whole tree swept without end.  What comes in the meantime waits too.
+ */
+static void mt_sweep_in_turn(struct mt_tree *tree)
+{
+	unsigned long start = jiffies;
+
+	if (time_before(start, tree->sweep_due)) {
+		queue_delayed_work(tree->index.env.wq, &tree->check_work,
+				   tree->sweep_due - start);
+		return;
+	}
+	/* Before any of the tree is read: what is removed from then on sets it again. */
+	xchg(&tree->sweep_needed, false);
+	mt_sweep(&tree->index);
+	/* A jiffy that had begun counts. */
+	tree->sweep_due = jiffies + 9 * (jiffies - start + 1);
+}
+
 static void mt_check_work(struct work_struct *work)
 {
 	struct mt_tree *tree = container_of(to_delayed_work(work), struct mt_tree, check_work);
@@ -243,8 +263,8 @@ static void mt_check_work(struct work_struct *work)
 		atomic_sub(mt_check_size(check->off), &tree->check_bytes);
 		kfree(check);
 	}
-	if (xchg(&tree->sweep_needed, false))
-		mt_sweep(&tree->index);
+	if (READ_ONCE(tree->sweep_needed))
+		mt_sweep_in_turn(tree);
 }
 
 static bool mt_check_queue(struct mt_tree *tree, const u8 *key, u32 off)
@@ -289,6 +309,7 @@ void mt_layer_init(struct mt_tree *tree)
 {
 	init_llist_head(&tree->checks);
 	atomic_set(&tree->check_bytes, 0);
+	tree->sweep_due = jiffies;
 	INIT_DELAYED_WORK(&tree->check_work, mt_check_work);
 }
 

@@ -33,6 +33,7 @@ struct mt_tree {
 	struct llist_head checks;
 	atomic_t check_bytes;		/* that they take, at most MT_CHECK_BYTES */
 	bool sweep_needed;
+	unsigned long sweep_due;	/* not before, in jiffies; the worker's */
 	struct delayed_work check_work;
 };
 

@@ -8,13 +8,16 @@
  * at each attempt.
  */
 #include <linux/bitmap.h>
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
 #include "core/merge.h"
+#include "core/park.h"
 #include "lib.h"
 #include "masstree/masstree.h"
+#include "thread.h"
 
 #define PREFIX_MAX	(KVTREE_KEY_MAX - 8)
 #define FULL_1		MT_LEAF_WIDTH
@@ -539,6 +542,72 @@ static void charges_of_any_size_fill_a_limit_and_never_pass_it(struct kunit *tes
 	}
 }
 
+struct spender {
+	struct kvt_quota quota;
+	bool stop;
+	unsigned int charges, refusals;
+};
+
+static int spend(void *arg)
+{
+	struct spender *s = arg;
+
+	while (!READ_ONCE(s->stop)) {
+		if (kvt_quota_charge(&s->quota, 4096))
+			WRITE_ONCE(s->refusals, s->refusals + 1);
+		else
+			WRITE_ONCE(s->charges, s->charges + 1);
+		cond_resched();
+	}
+	return 0;
+}
+
+/* What was taken ahead is in neither place meanwhile. */
+static void be_slow(enum kvt_park at)
+{
+	if (at == KVT_PARK_QUOTA_AHEAD)
+		udelay(8);
+}
+
+static void wait_for_more(const unsigned int *count, unsigned int more)
+{
+	const unsigned int before = READ_ONCE(*count);
+
+	while (READ_ONCE(*count) - before < more)
+		cond_resched();
+}
+
+/* Whoever charges meanwhile keeps nothing that it took ahead of the old limit. */
+static void a_new_limit_holds_at_once(struct kunit *test)
+{
+	struct spender *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+	struct kt_thread thread;
+	unsigned int round, charges;
+
+	kt_need_two_cpus(test);
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	KUNIT_ASSERT_EQ(test, 0, kvt_quota_init(&s->quota, U64_MAX, U64_MAX));
+	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
+	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&thread, 1, spend, s));
+	WRITE_ONCE(kvt_park_loose_hook, be_slow);
+	kt_thread_start(&thread);
+	for (round = 0; round < 60; round++) {
+		wait_for_more(&s->charges, 1 + round % 40);
+		kvt_quota_limit(&s->quota, 1, U64_MAX);
+		charges = READ_ONCE(s->charges);
+		wait_for_more(&s->refusals, 2);
+		/* One that had begun, and one that was not counted yet. */
+		charges = READ_ONCE(s->charges) - charges;
+		KUNIT_EXPECT_LE_MSG(test, charges, 2, "round %u", round);
+		kvt_quota_limit(&s->quota, U64_MAX, U64_MAX);
+	}
+	WRITE_ONCE(s->stop, true);
+	KUNIT_EXPECT_EQ(test, 0, kt_thread_join(&thread));
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
+	KUNIT_EXPECT_EQ(test, 4096ull * s->charges, kvt_quota_bytes(&s->quota));
+	kvt_quota_exit(&s->quota);
+}
+
 /* Of a write, which may fail, and must not for this. */
 static void a_bag_is_not_refused_to_who_may_sleep(struct kunit *test)
 {
@@ -579,6 +648,7 @@ static struct kunit_case alloc_cases[] = {
 	KT_CASE(what_brings_no_key_passes_at_the_limit),
 	KUNIT_CASE(a_small_value_takes_little_more_than_it_has),
 	KUNIT_CASE(charges_of_any_size_fill_a_limit_and_never_pass_it),
+	KUNIT_CASE(a_new_limit_holds_at_once),
 	KUNIT_CASE(a_bag_is_not_refused_to_who_may_sleep),
 	KUNIT_CASE(all_that_was_replaced_is_freed),
 #ifdef CONFIG_FAILSLAB

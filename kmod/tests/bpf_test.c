@@ -948,7 +948,7 @@ static int guest_run(void *arg)
 	const struct kvt_op_ctx ctx = {
 		.store = env->store, .gfp = KVT_GFP_PROCESS, .waits = true,
 	};
-	struct kvt_bpf_write write = { .change = KVT_BPF_ADD, .key = { .data = "n", .len = 1 } };
+	struct kvt_bpf_write write = { .kind = KVT_BPF_ADD, .key = { .data = "n", .len = 1 } };
 
 	return kvt_bpf_write(&ctx, &write);
 }

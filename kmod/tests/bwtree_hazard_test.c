@@ -192,7 +192,7 @@ static const char *page_wrong(struct bw_tree *tree, u32 id, struct bw_rec *top)
 
 	if (top->kind == BW_REMOVE)
 		return "is frozen";
-	if (top->flags & BW_MARKED)
+	if (top->has_mark)
 		return "has a mark";
 	low = bw_want_key(bw_page_low(top->base));
 	if (bw_seek(tree, &low, top->level, BW_SEEK_READ, &at) || at.id != id)
@@ -219,7 +219,7 @@ static bool expect_whole(struct kt *kt)
 		wrong = top ? page_wrong(tree, id, top) : NULL;
 		leaves += top && !top->level;
 		inner += top && top->level;
-		if (wrong && top->kind != BW_REMOVE && !(top->flags & BW_MARKED))
+		if (wrong && top->kind != BW_REMOVE && !top->has_mark)
 			WRITE_ONCE(*bw_map_entry(tree->map, id), 0);
 		rcu_read_unlock();
 		KUNIT_EXPECT_NULL_MSG(kt->test, wrong, "page %u %s", id, wrong);

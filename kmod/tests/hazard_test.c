@@ -1419,6 +1419,33 @@ static void without_memory_for_a_work_item_the_worker_sweeps(struct kunit *test)
 	expect_count(kt, 2);
 }
 
+/* Removals of long keys that leave no room to remember them cost a sweep now and then. */
+static void sweeps_rest_between_each_other(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct mt_tree *tree = mt_tree(kt->index);
+	struct delayed_work *work = &tree->check_work;
+	const unsigned long before = jiffies;
+
+	put(kt, KT_KEY("same slice 1"));
+	put(kt, KT_KEY("same slice 2"));
+	atomic_add(INT_MAX / 2, &tree->check_bytes);
+	del(kt, KT_KEY("same slice 1"));
+	tree->sweep_due = jiffies + 3600 * HZ;
+	enable_delayed_work(work);
+	queue_delayed_work(kt->wq, work, 0);
+	flush_delayed_work(work);
+	KUNIT_EXPECT_TRUE(test, READ_ONCE(tree->sweep_needed));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 1);
+	disable_delayed_work_sync(work);
+	tree->sweep_due = before - HZ;
+	run_worker(kt);
+	atomic_sub(INT_MAX / 2, &tree->check_bytes);
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree->sweep_needed));
+	KUNIT_EXPECT_TRUE(test, time_after_eq(tree->sweep_due, before));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+}
+
 static void what_work_items_take_is_bounded_by_bytes(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1587,6 +1614,7 @@ static struct kunit_case hazard_cases[] = {
 	KT_CASE(an_iterator_returns_nothing_that_was_gone_before),
 	KUNIT_CASE(one_sweep_finds_all_thin_layers),
 	KUNIT_CASE(without_memory_for_a_work_item_the_worker_sweeps),
+	KUNIT_CASE(sweeps_rest_between_each_other),
 	KUNIT_CASE(what_work_items_take_is_bounded_by_bytes),
 	KT_CASE(a_value_stays_while_a_reader_may_hold_it),
 	KUNIT_CASE(a_leaf_stays_while_a_reader_may_hold_it),

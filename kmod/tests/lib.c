@@ -188,7 +188,7 @@ s64 kt_unaccounted(struct kt *kt)
 
 /*
  * What is charged is what was allocated: of an index that is alone.  A Bw-tree has records
- * that are not charged (bwtree/stock.c).
+ * that are not charged (bwtree/memory.c).
  */
 static void kt_audit(struct kt *kt)
 {

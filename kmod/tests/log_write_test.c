@@ -216,7 +216,7 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	/* The one has begun a segment, the other needs one, and none is free. */
 	log->streams[1].pos = (struct kvt_log_pos) { .segment = LW_STREAM, .block = 1 };
 	mutex_lock(&log->commit_lock);
-	KUNIT_EXPECT_EQ(test, -ENOSPC, kvt_commit(log));
+	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_commit(log));
 	KUNIT_EXPECT_EQ(test, 0, log->durable);
 	KUNIT_EXPECT_EQ(test, 1, dev->commit.block);
 	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->flags));
@@ -240,7 +240,7 @@ static void a_commit_without_room_for_its_record_closes_no_epoch(struct kunit *t
 	lw_log(lw, "a", true);
 	dev->commit.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
 	mutex_lock(&log->commit_lock);
-	KUNIT_EXPECT_EQ(test, -ENOSPC, kvt_commit(log));
+	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_commit(log));
 	mutex_unlock(&log->commit_lock);
 	KUNIT_EXPECT_EQ(test, 1, log->epoch);
 	KUNIT_EXPECT_EQ(test, 0, log->closed);

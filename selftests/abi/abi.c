@@ -157,6 +157,10 @@ TEST_F(abi, longer_store_calls_need_a_zero_tail)
 		__u64 tail;
 	} open = { .open.flags = KVTREE_OPEN_READ };
 	struct {
+		struct kvtree_store_set set;
+		__u64 tail;
+	} set = { .set.set = KVTREE_SET_LIMIT_KEYS };
+	struct {
 		struct kvtree_store_destroy destroy;
 		__u64 tail;
 	} destroy = { };
@@ -173,6 +177,7 @@ TEST_F(abi, longer_store_calls_need_a_zero_tail)
 
 	snprintf(create.create.name, KVTREE_NAME_MAX, "longer-%d", getpid());
 	strcpy(open.open.name, create.create.name);
+	strcpy(set.set.name, create.create.name);
 	strcpy(destroy.destroy.name, create.create.name);
 
 	cmd = resized(KVTREE_IOC_STORE_CREATE, sizeof(create));
@@ -188,6 +193,12 @@ TEST_F(abi, longer_store_calls_need_a_zero_tail)
 	fd = kvt_ioctl(self->fd, cmd, &open);
 	EXPECT_LE(0, fd);
 	close(fd);
+
+	cmd = resized(KVTREE_IOC_STORE_SET, sizeof(set));
+	set.tail = 1;
+	EXPECT_EQ(-E2BIG, kvt_ioctl(self->fd, cmd, &set));
+	set.tail = 0;
+	EXPECT_EQ(0, kvt_ioctl(self->fd, cmd, &set));
 
 	cmd = resized(KVTREE_IOC_STORE_LIST, sizeof(info));
 	EXPECT_EQ(0, kvt_ioctl(self->fd, cmd, &info));

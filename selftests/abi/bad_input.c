@@ -5,9 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include "kselftest_harness.h"
 #include "lib/hostile.h"
@@ -61,31 +59,6 @@ static int refused(int fd, const struct kvtree_op *bad)
 	return ops[1].result;
 }
 
-static struct kvtree_op good(int opcode)
-{
-	static struct kvtree_scan scan;
-	static char buf[256];
-	struct kvtree_op op = kvt_op(opcode, STR("k"));
-
-	if (opcode == KVTREE_OP_NOP || opcode == KVTREE_OP_SYNC)
-		return kvt_op(opcode, kvt_bytes(NULL, 0));
-	if (opcode == KVTREE_OP_SCAN) {
-		memset(&scan, 0, sizeof(scan));
-		op.arg = kvt_ptr(&scan);
-	}
-	if (opcode == KVTREE_OP_GET || opcode == KVTREE_OP_SCAN) {
-		op.val = kvt_ptr(buf);
-		op.val_len = sizeof(buf);
-	}
-	if (opcode == KVTREE_OP_PUT || opcode == KVTREE_OP_CAS) {
-		op.val = kvt_ptr("new");
-		op.val_len = 3;
-	}
-	if (opcode == KVTREE_OP_ADD)
-		op.key = kvt_ptr("n");
-	return op;
-}
-
 /*
  * Operations
  */
@@ -95,7 +68,7 @@ TEST_F(bad, unknown_opcodes_are_refused)
 	int code;
 
 	for (code = KVTREE_OP_NR; code < 256; code++) {
-		op = good(KVTREE_OP_PUT);
+		op = kvt_good_op(KVTREE_OP_PUT);
 		op.opcode = code;
 		ASSERT_EQ(-EINVAL, refused(self->fd, &op));
 	}
@@ -124,24 +97,24 @@ TEST_F(bad, unknown_flags_and_those_of_other_operations_are_refused)
 		for (bit = 0; bit < 16; bit++) {
 			if (may[i].flags & (1 << bit))
 				continue;
-			op = good(may[i].opcode);
+			op = kvt_good_op(may[i].opcode);
 			op.flags = 1 << bit;
 			ASSERT_EQ(-EINVAL, refused(self->fd, &op)) {
 				TH_LOG("operation %d, flag %x", may[i].opcode, 1 << bit);
 			}
 		}
 	}
-	op = good(KVTREE_OP_PUT);
+	op = kvt_good_op(KVTREE_OP_PUT);
 	op.flags = KVTREE_F_CREATE | KVTREE_F_REPLACE;
 	EXPECT_EQ(-EINVAL, refused(self->fd, &op));
 	/* All columns of what, without COLS?  And no other columns than which? */
-	op = good(KVTREE_OP_GET);
+	op = kvt_good_op(KVTREE_OP_GET);
 	op.flags = KVTREE_F_ALL_COLS;
 	EXPECT_EQ(-EINVAL, refused(self->fd, &op));
-	op = good(KVTREE_OP_PUT);
+	op = kvt_good_op(KVTREE_OP_PUT);
 	op.flags = KVTREE_F_WHOLE;
 	EXPECT_EQ(-EINVAL, refused(self->fd, &op));
-	op = good(KVTREE_OP_GET);
+	op = kvt_good_op(KVTREE_OP_GET);
 	op.flags = KVTREE_F_COLS | KVTREE_F_WHOLE;
 	EXPECT_EQ(-EINVAL, refused(self->fd, &op));
 }
@@ -152,11 +125,11 @@ TEST_F(bad, durability_that_a_store_has_not_is_refused)
 	int code;
 
 	for (code = KVTREE_OP_PUT; code <= KVTREE_OP_ADD; code++) {
-		op = good(code);
+		op = kvt_good_op(code);
 		op.flags |= KVTREE_F_SYNC;
 		EXPECT_EQ(-EOPNOTSUPP, refused(self->fd, &op));
 	}
-	op = good(KVTREE_OP_SYNC);
+	op = kvt_good_op(KVTREE_OP_SYNC);
 	EXPECT_EQ(-EOPNOTSUPP, refused(self->fd, &op));
 }
 
@@ -168,38 +141,38 @@ TEST_F(bad, fields_that_are_not_used_must_be_zero)
 	for (code = 0; code < KVTREE_OP_NR; code++) {
 		if (code == KVTREE_OP_SYNC)
 			continue;
-		op = good(code);
+		op = kvt_good_op(code);
 		op.reserved = 1ull << 63;
 		EXPECT_EQ(-EINVAL, refused(self->fd, &op));
-		op = good(code);
+		op = kvt_good_op(code);
 		op.key_reserved = 1;
 		EXPECT_EQ(-EINVAL, refused(self->fd, &op));
-		op = good(code);
+		op = kvt_good_op(code);
 		op.ncols = 1;
 		EXPECT_EQ(-EINVAL, refused(self->fd, &op)) {
 			TH_LOG("operation %d with ncols", code);
 		}
 		if (code != KVTREE_OP_ADD) {
-			op = good(code);
+			op = kvt_good_op(code);
 			op.col = 1;
 			EXPECT_EQ(-EINVAL, refused(self->fd, &op)) {
 				TH_LOG("operation %d with col", code);
 			}
 		}
 		if (code != KVTREE_OP_ADD && code != KVTREE_OP_SCAN) {
-			op = good(code);
+			op = kvt_good_op(code);
 			op.arg = 1;
 			EXPECT_EQ(-EINVAL, refused(self->fd, &op)) {
 				TH_LOG("operation %d with arg", code);
 			}
 		}
 		if (code == KVTREE_OP_NOP || code == KVTREE_OP_REMOVE || code == KVTREE_OP_ADD) {
-			op = good(code);
+			op = kvt_good_op(code);
 			op.val = kvt_ptr("x");
 			EXPECT_EQ(-EINVAL, refused(self->fd, &op)) {
 				TH_LOG("operation %d with val", code);
 			}
-			op = good(code);
+			op = kvt_good_op(code);
 			op.val_len = 1;
 			EXPECT_EQ(-EINVAL, refused(self->fd, &op)) {
 				TH_LOG("operation %d with val_len", code);
@@ -217,13 +190,13 @@ TEST_F(bad, key_over_4096_bytes_is_refused)
 	int code;
 
 	for (code = KVTREE_OP_GET; code <= KVTREE_OP_SCAN; code++) {
-		op = good(code);
+		op = kvt_good_op(code);
 		op.key = kvt_ptr(key);
 		op.key_len = KVTREE_KEY_MAX + 1;
 		EXPECT_EQ(-E2BIG, refused(self->fd, &op));
 		op.key_len = 65535;
 		EXPECT_EQ(-E2BIG, refused(self->fd, &op));
-		op = good(code);
+		op = kvt_good_op(code);
 		op.flags = KVTREE_F_KEY_INLINE;
 		op.key_len = KVTREE_KEY_INLINE + 1;
 		EXPECT_EQ(-EINVAL, refused(self->fd, &op));
@@ -242,7 +215,7 @@ TEST_F(bad, value_over_1_mib_is_refused)
 	ASSERT_NE(NULL, val);
 	memset(val, 1, KVTREE_VALUE_MAX + 1);
 	for (i = 0; i < NR(lens); i++) {
-		op = good(KVTREE_OP_PUT);
+		op = kvt_good_op(KVTREE_OP_PUT);
 		op.val = kvt_ptr(val);
 		op.val_len = lens[i];
 		EXPECT_EQ(-E2BIG, refused(self->fd, &op));
@@ -256,7 +229,7 @@ TEST_F(bad, value_over_1_mib_is_refused)
 TEST_F(bad, room_for_a_get_may_be_any_length)
 {
 	char buf[64];
-	struct kvtree_op op = good(KVTREE_OP_GET);
+	struct kvtree_op op = kvt_good_op(KVTREE_OP_GET);
 
 	/* Only what the value takes is touched. */
 	op.val = kvt_ptr(buf);
@@ -433,20 +406,20 @@ TEST_F(bad, wild_pointers_of_operations_are_efault)
 
 	for (i = 0; i < KVT_NR_WILD; i++) {
 		for (code = KVTREE_OP_GET; code <= KVTREE_OP_SCAN; code++) {
-			op = good(code);
+			op = kvt_good_op(code);
 			op.key = kvt_wild[i];
 			ASSERT_EQ(-EFAULT, refused(self->fd, &op)) {
 				TH_LOG("key at %llx, operation %d", kvt_wild[i], code);
 			}
 		}
 		for (code = KVTREE_OP_GET; code <= KVTREE_OP_CAS; code++) {
-			op = good(code);
+			op = kvt_good_op(code);
 			op.val = kvt_wild[i];
 			op.version = kvt_version(self->fd, STR("k"));
 			ASSERT_EQ(-EFAULT, refused(self->fd, &op)) {
 				TH_LOG("value at %llx, operation %d", kvt_wild[i], code);
 			}
-			op = good(code);
+			op = kvt_good_op(code);
 			op.key = kvt_ptr("cols");
 			op.key_len = 4;
 			op.flags = KVTREE_F_COLS;
@@ -463,10 +436,10 @@ TEST_F(bad, wild_pointers_of_operations_are_efault)
 			}
 			col.len = 3;
 		}
-		op = good(KVTREE_OP_SCAN);
+		op = kvt_good_op(KVTREE_OP_SCAN);
 		op.arg = kvt_wild[i];
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op));
-		op = good(KVTREE_OP_SCAN);
+		op = kvt_good_op(KVTREE_OP_SCAN);
 		op.val = kvt_wild[i];
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op)) {
 			TH_LOG("records at %llx", kvt_wild[i]);
@@ -474,7 +447,7 @@ TEST_F(bad, wild_pointers_of_operations_are_efault)
 		memset(&scan, 0, sizeof(scan));
 		scan.end = kvt_wild[i];
 		scan.end_len = 3;
-		op = good(KVTREE_OP_SCAN);
+		op = kvt_good_op(KVTREE_OP_SCAN);
 		op.arg = kvt_ptr(&scan);
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op));
 		memset(&scan, 0, sizeof(scan));
@@ -483,7 +456,7 @@ TEST_F(bad, wild_pointers_of_operations_are_efault)
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op));
 	}
 	/* A get that does not fit copies nothing, so that no address matters. */
-	op = good(KVTREE_OP_GET);
+	op = kvt_good_op(KVTREE_OP_GET);
 	op.val = kvt_wild[0];
 	op.val_len = 1;
 	EXPECT_EQ(-EMSGSIZE, refused(self->fd, &op));
@@ -494,8 +467,9 @@ TEST_F(bad, wild_pointers_of_calls_are_efault)
 {
 	static const unsigned long calls[] = {
 		KVTREE_IOC_INFO, KVTREE_IOC_BATCH, KVTREE_IOC_STORE_CREATE,
-		KVTREE_IOC_STORE_OPEN, KVTREE_IOC_STORE_DESTROY, KVTREE_IOC_STORE_LIST,
-		KVTREE_IOC_STORE_SELF, KVTREE_IOC_STAT, KVTREE_IOC_ENGINE_STAT,
+		KVTREE_IOC_STORE_OPEN, KVTREE_IOC_STORE_SET, KVTREE_IOC_STORE_DESTROY,
+		KVTREE_IOC_STORE_LIST, KVTREE_IOC_STORE_SELF, KVTREE_IOC_STAT,
+		KVTREE_IOC_ENGINE_STAT,
 	};
 	struct kvtree_stat_args args = { .nr = 4 };
 	struct kvtree_batch batch = { .nr = 1, .op_size = sizeof(struct kvtree_op) };
@@ -530,11 +504,11 @@ TEST_F(bad, half_mapped_inputs_are_efault)
 
 	memset(end - 8192, 'k', 8192);
 	for (in = 0; in < 8; in++) {
-		op = good(KVTREE_OP_PUT);
+		op = kvt_good_op(KVTREE_OP_PUT);
 		op.key = kvt_ptr(end - in);
 		op.key_len = 8;
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op));
-		op = good(KVTREE_OP_PUT);
+		op = kvt_good_op(KVTREE_OP_PUT);
 		op.val = kvt_ptr(end - in);
 		op.val_len = 8;
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op));
@@ -544,7 +518,7 @@ TEST_F(bad, half_mapped_inputs_are_efault)
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op));
 	}
 	/* A megabyte of which all but a byte is there. */
-	op = good(KVTREE_OP_PUT);
+	op = kvt_good_op(KVTREE_OP_PUT);
 	end = kvt_map_guarded(256);
 	op.val = kvt_ptr(end - KVTREE_VALUE_MAX + 1);
 	op.val_len = KVTREE_VALUE_MAX;
@@ -553,7 +527,7 @@ TEST_F(bad, half_mapped_inputs_are_efault)
 	cols = (struct kvtree_col *)end - 1;
 	cols->id = 1;
 	cols->len = 3;
-	op = good(KVTREE_OP_PUT);
+	op = kvt_good_op(KVTREE_OP_PUT);
 	op.flags = KVTREE_F_COLS;
 	op.arg = kvt_ptr(cols);
 	op.ncols = 2;
@@ -563,7 +537,7 @@ TEST_F(bad, half_mapped_inputs_are_efault)
 
 	for (in = 0; in < (int)sizeof(*scan); in += 8) {
 		memset(end - 64, 0, 64);
-		op = good(KVTREE_OP_SCAN);
+		op = kvt_good_op(KVTREE_OP_SCAN);
 		op.arg = kvt_ptr(end - in);
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op));
 	}
@@ -579,7 +553,7 @@ TEST_F(bad, half_mapped_inputs_are_efault)
 	ASSERT_EQ(-EFAULT, refused(self->fd, &op));
 	/* What ends right at the edge is whole. */
 	memset(end - 16, 'k', 16);
-	op = good(KVTREE_OP_GET);
+	op = kvt_good_op(KVTREE_OP_GET);
 	op.key = kvt_ptr(end - 1);
 	EXPECT_EQ(7, kvt_exec(self->fd, &op));
 	EXPECT_EQ(self->digest, kvt_digest(self->fd));
@@ -593,7 +567,7 @@ TEST_F(bad, half_mapped_outputs_are_efault)
 	int in;
 
 	for (in = 0; in < 7; in++) {
-		op = good(KVTREE_OP_GET);
+		op = kvt_good_op(KVTREE_OP_GET);
 		op.val = kvt_ptr(end - in);
 		op.val_len = 64;
 		ASSERT_EQ(-EFAULT, refused(self->fd, &op));
@@ -606,7 +580,7 @@ TEST_F(bad, half_mapped_outputs_are_efault)
 	/* A scan finds its first record without a place, or a later one. */
 	for (in = 0; in < 128; in += 8) {
 		memset(&scan, 0, sizeof(scan));
-		op = good(KVTREE_OP_SCAN);
+		op = kvt_good_op(KVTREE_OP_SCAN);
 		op.key_len = 0;
 		op.arg = kvt_ptr(&scan);
 		op.val = kvt_ptr(end - in);
@@ -685,15 +659,15 @@ TEST_F(bad, read_only_outputs_are_efault)
 	cols->id = 1;
 	memset(scan, 0, sizeof(*scan));
 	ASSERT_EQ(0, protect_last(end, PROT_READ));
-	op = good(KVTREE_OP_GET);
+	op = kvt_good_op(KVTREE_OP_GET);
 	op.val = kvt_ptr(page);
 	EXPECT_EQ(-EFAULT, refused(self->fd, &op));
-	op = good(KVTREE_OP_SCAN);
+	op = kvt_good_op(KVTREE_OP_SCAN);
 	op.val = kvt_ptr(page);
 	op.val_len = 4096;
 	EXPECT_EQ(-EFAULT, refused(self->fd, &op));
 	/* The outcome of a scan and the lengths of columns are outputs too. */
-	op = good(KVTREE_OP_SCAN);
+	op = kvt_good_op(KVTREE_OP_SCAN);
 	op.arg = kvt_ptr(scan);
 	EXPECT_EQ(-EFAULT, refused(self->fd, &op));
 	EXPECT_EQ(-EFAULT, kvt_get_cols(self->fd, STR("cols"), cols, 1, buf, sizeof(buf)));
@@ -781,7 +755,7 @@ TEST_F(bad, batch_header_that_cannot_be_written_is_efault)
 	struct kvtree_op op;
 	char buf[16];
 
-	op = good(KVTREE_OP_GET);
+	op = kvt_good_op(KVTREE_OP_GET);
 	op.val = kvt_ptr(buf);
 	op.val_len = sizeof(buf);
 	batch->ops = kvt_ptr(&op);
@@ -824,6 +798,7 @@ TEST_F(bad, impossible_sizes_of_structures_are_refused)
 		{ KVTREE_IOC_BATCH, KVTREE_BATCH_SIZE_VER0 },
 		{ KVTREE_IOC_STORE_CREATE, KVTREE_STORE_CREATE_SIZE_VER0 },
 		{ KVTREE_IOC_STORE_OPEN, KVTREE_STORE_OPEN_SIZE_VER0 },
+		{ KVTREE_IOC_STORE_SET, KVTREE_STORE_SET_SIZE_VER0 },
 		{ KVTREE_IOC_STORE_DESTROY, KVTREE_STORE_DESTROY_SIZE_VER0 },
 		{ KVTREE_IOC_STORE_LIST, KVTREE_STORE_INFO_SIZE_VER0 },
 		{ KVTREE_IOC_STORE_SELF, KVTREE_STORE_INFO_SIZE_VER0 },
@@ -871,7 +846,7 @@ TEST_F(bad, impossible_sizes_of_structures_are_refused)
 
 TEST_F(bad, batch_headers_that_make_no_sense_are_refused)
 {
-	struct kvtree_op op = good(KVTREE_OP_PUT);
+	struct kvtree_op op = kvt_good_op(KVTREE_OP_PUT);
 	struct kvtree_op ops[4];
 	const struct kvtree_batch ok = {
 		.ops = kvt_ptr(&op), .nr = 1, .op_size = sizeof(op),
@@ -940,28 +915,34 @@ TEST_F(bad, store_names_that_are_none_are_refused)
 	struct kvtree_store_create create;
 	struct kvtree_store_destroy destroy;
 	struct kvtree_store_open open;
+	struct kvtree_store_set set;
 	size_t i;
 
 	for (i = 0; i < NR(names) + 2; i++) {
 		memset(&create, 0, sizeof(create));
 		memset(&open, 0, sizeof(open));
 		memset(&destroy, 0, sizeof(destroy));
+		memset(&set, 0, sizeof(set));
 		if (i < NR(names)) {
 			strcpy(create.name, names[i]);
 			strcpy(open.name, names[i]);
 			strcpy(destroy.name, names[i]);
+			strcpy(set.name, names[i]);
 		} else if (i == NR(names)) {
 			/* Something behind the NUL. */
 			memcpy(create.name, "ab\0c", 4);
 			memcpy(open.name, "ab\0c", 4);
 			memcpy(destroy.name, "ab\0c", 4);
+			memcpy(set.name, "ab\0c", 4);
 		} else {
 			/* No NUL at all. */
 			memset(create.name, 'a', sizeof(create.name));
 			memset(open.name, 'a', sizeof(open.name));
 			memset(destroy.name, 'a', sizeof(destroy.name));
+			memset(set.name, 'a', sizeof(set.name));
 		}
 		create.mode = 0600;
+		set.set = KVTREE_SET_LIMIT_KEYS;
 		open.flags = KVTREE_OPEN_READ;
 		EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_CREATE, &create)) {
 			TH_LOG("name %zu", i);
@@ -972,7 +953,57 @@ TEST_F(bad, store_names_that_are_none_are_refused)
 		EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_DESTROY, &destroy)) {
 			TH_LOG("name %zu", i);
 		}
+		EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_SET, &set)) {
+			TH_LOG("name %zu", i);
+		}
 	}
+}
+
+TEST_F(bad, settings_that_make_no_sense_change_nothing)
+{
+	static const struct kvtree_store_set sets[] = {
+		{ .set = 0 },
+		{ .set = 1u << 5 },
+		{ .set = KVTREE_SET_LIMIT_KEYS | 1u << 31, .limit_keys = 7 },
+		{ .set = KVTREE_SET_MODE, .mode = 0601 },
+		{ .set = KVTREE_SET_MODE, .mode = 01600 },
+		{ .set = KVTREE_SET_MODE, .mode = ~0u },
+		{ .set = KVTREE_SET_UID, .uid = ~0u },
+		{ .set = KVTREE_SET_GID, .gid = ~0u },
+		/* What is wrong keeps what is right from being set. */
+		{ .set = KVTREE_SET_LIMIT_KEYS | KVTREE_SET_GID, .limit_keys = 7, .gid = ~0u },
+		{ .set = KVTREE_SET_LIMIT_BYTES | KVTREE_SET_MODE, .limit_bytes = 7, .mode = 0777 },
+		{ .set = KVTREE_SET_LIMIT_KEYS, .limit_keys = 7, .reserved[0] = 1 },
+		{ .set = KVTREE_SET_LIMIT_KEYS, .limit_keys = 7, .reserved[1] = 1 },
+	};
+	struct kvtree_store_info before, after;
+	struct kvtree_store_set set;
+	size_t i;
+
+	ASSERT_EQ(0, kvt_self(self->fd, &before));
+	for (i = 0; i < NR(sets); i++) {
+		set = sets[i];
+		strcpy(set.name, self->env.name);
+		EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_SET, &set)) {
+			TH_LOG("set %zu", i);
+		}
+	}
+	memset(&set, 0, sizeof(set));
+	strcpy(set.name, "no-such-store");
+	set.set = KVTREE_SET_LIMIT_KEYS;
+	EXPECT_EQ(-ENOENT, kvt_ioctl(self->fd, KVTREE_IOC_STORE_SET, &set));
+	ASSERT_EQ(0, kvt_self(self->fd, &after));
+	EXPECT_EQ(0, memcmp(&before, &after, sizeof(before)));
+	/* Fields that are not named are not read. */
+	memset(&set, 0xff, sizeof(set));
+	memset(set.name, 0, sizeof(set.name));
+	memset(set.reserved, 0, sizeof(set.reserved));
+	strcpy(set.name, self->env.name);
+	set.set = KVTREE_SET_MODE;
+	set.mode = before.mode;
+	EXPECT_EQ(0, kvt_ioctl(self->fd, KVTREE_IOC_STORE_SET, &set));
+	ASSERT_EQ(0, kvt_self(self->fd, &after));
+	EXPECT_EQ(0, memcmp(&before, &after, sizeof(before)));
 }
 
 TEST_F(bad, store_calls_that_make_no_sense_are_refused)
@@ -1255,41 +1286,6 @@ TEST_F(bad, columns_and_scans_that_change_meanwhile_are_one_thing_or_another)
 	kvt_race_stop(&f->race, pid);
 }
 
-/* A thread that takes the buffers away and gives them back. */
-struct unmap {
-	int stop;
-	int how;
-	char *mem;
-	size_t bytes;
-};
-
-static void *unmap_thread(void *arg)
-{
-	struct unmap *u = arg;
-
-	while (!__atomic_load_n(&u->stop, __ATOMIC_RELAXED)) {
-		switch (u->how) {
-		case 0:
-			KVT_CHECK(munmap(u->mem, u->bytes) == 0);
-			break;
-		case 1:
-			KVT_CHECK(madvise(u->mem, u->bytes, MADV_DONTNEED) == 0);
-			break;
-		case 2:
-			KVT_CHECK(mprotect(u->mem, u->bytes, PROT_READ) == 0);
-			break;
-		}
-		sched_yield();
-		if (u->how == 2)
-			KVT_CHECK(mprotect(u->mem, u->bytes, PROT_READ | PROT_WRITE) == 0);
-		else
-			KVT_CHECK(mmap(u->mem, u->bytes, PROT_READ | PROT_WRITE,
-				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == u->mem);
-		sched_yield();
-	}
-	return NULL;
-}
-
 /*
  * Puts, gets and scans with everything but the operations themselves in `mem`.
  * Every result is what it is with the memory, or EFAULT, or, where the memory
@@ -1335,98 +1331,59 @@ static void hammer(int fd, char *mem, size_t bytes, unsigned int rounds)
 
 TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 {
-	struct unmap u = { .bytes = 4 << 14 };
+	struct kvt_unmap u = { .bytes = 4 << 14 };
 	char big[15000];
-	pthread_t thread;
 
 	memset(big, 'B', sizeof(big));
 	ASSERT_EQ(0, kvt_put(self->fd, STR("big"), kvt_bytes(big, sizeof(big)), NULL));
 	kvt_stay_clear_of_uml_race();
-	for (u.how = 0; u.how < 3; u.how++) {
-		u.stop = 0;
+	for (u.how = 0; u.how < KVT_UNMAP_WAYS; u.how++) {
 		u.mem = mmap(NULL, u.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			     -1, 0);
 		ASSERT_NE(MAP_FAILED, u.mem);
-		ASSERT_EQ(0, pthread_create(&thread, NULL, unmap_thread, &u));
+		kvt_unmap_start(&u);
 		hammer(self->fd, u.mem, u.bytes, kvt_fewer(RACES / 2, 4));
-		__atomic_store_n(&u.stop, 1, __ATOMIC_RELAXED);
-		ASSERT_EQ(0, pthread_join(thread, NULL));
+		kvt_unmap_stop(&u);
 	}
 	EXPECT_TRUE(kvt_has(self->fd, STR("big"), kvt_bytes(big, sizeof(big))));
 	EXPECT_TRUE(kvt_has(self->fd, STR("l"), STR("another value")));
 }
 
-struct truncate {
-	int fd;
-	int stop;
-	size_t bytes;
-};
-
-/* Another process takes the pages of a shared file away, without a word. */
-static int truncate_child(void *arg)
-{
-	struct truncate *t = arg;
-
-	while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
-		KVT_CHECK(ftruncate(t->fd, 0) == 0);
-		sched_yield();
-		KVT_CHECK(ftruncate(t->fd, t->bytes) == 0);
-		sched_yield();
-	}
-	return 0;
-}
-
 TEST_F(bad, buffers_that_a_process_truncates_meanwhile_are_efault)
 {
-	struct truncate *t = kvt_map_shared(sizeof(*t));
+	struct kvt_truncate *t;
 	char big[15000];
-	char *mem;
-	int pid;
 
 	memset(big, 'B', sizeof(big));
 	ASSERT_EQ(0, kvt_put(self->fd, STR("big"), kvt_bytes(big, sizeof(big)), NULL));
-	t->bytes = 4 << 14;
-	t->fd = memfd_create("kvtree-test", MFD_CLOEXEC);
-	ASSERT_LE(0, t->fd);
-	ASSERT_EQ(0, ftruncate(t->fd, t->bytes));
-	mem = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
-	ASSERT_NE(MAP_FAILED, mem);
 	kvt_stay_clear_of_uml_race();
-	pid = kvt_fork(truncate_child, t);
-	hammer(self->fd, mem, t->bytes, kvt_fewer(RACES, 4));
-	__atomic_store_n(&t->stop, 1, __ATOMIC_RELAXED);
-	ASSERT_EQ(0, kvt_wait(pid));
+	t = kvt_truncate_start(4 << 14);
+	hammer(self->fd, t->mem, t->bytes, kvt_fewer(RACES, 4));
+	kvt_truncate_stop(t);
 	EXPECT_TRUE(kvt_has(self->fd, STR("big"), kvt_bytes(big, sizeof(big))));
 }
 
 TEST_F(bad, operations_that_a_process_truncates_meanwhile_are_efault)
 {
-	struct truncate *t = kvt_map_shared(sizeof(*t));
-	struct kvtree_op op;
 	__u32 i, j, done, races = kvt_fewer(RACES, 4);
-	char *mem;
-	int pid, ret;
+	struct kvt_truncate *t;
+	struct kvtree_op op;
+	int ret;
 
-	t->bytes = 3 * 4096;
-	t->fd = memfd_create("kvtree-test", MFD_CLOEXEC);
-	ASSERT_LE(0, t->fd);
-	mem = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
-	ASSERT_NE(MAP_FAILED, mem);
 	kvt_stay_clear_of_uml_race();
-	pid = kvt_fork(truncate_child, t);
+	t = kvt_truncate_start(3 * 4096);
 	for (i = 0; i < races; i++) {
 		/* Written by pwrite(), which gets no SIGBUS. */
 		for (j = 0; j < 8; j++) {
 			put_inline(&op, j);
 			ASSERT_EQ(64, pwrite(t->fd, &op, 64, (60 + j) * 64));
 		}
-		ret = kvt_batch(self->fd, mem + 60 * 64, 8, &done);
+		ret = kvt_batch(self->fd, t->mem + 60 * 64, 8, &done);
 		ASSERT_TRUE(ret == 0 || ret == -EFAULT);
 		/* The outcome of the last one may be lost, and it is done. */
 		ASSERT_TRUE(ret ? done <= 8 : done == 8);
 	}
-	__atomic_store_n(&t->stop, 1, __ATOMIC_RELAXED);
-	ASSERT_EQ(0, kvt_wait(pid));
+	kvt_truncate_stop(t);
 }
 
 /*

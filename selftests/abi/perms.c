@@ -24,6 +24,8 @@
 #define GROUP	54322
 #define NOBODY	65534
 
+#define set_mode(value)	(&(struct kvtree_store_set){ .set = KVTREE_SET_MODE, .mode = (value) })
+
 FIXTURE(perms) {
 	int dev;
 	char name[KVTREE_NAME_MAX];
@@ -515,6 +517,111 @@ TEST_F(perms, access_does_not_grow_with_its_user)
 	EXPECT_EQ(0, kvt_run(open_then_become_root, self->name));
 }
 
+TEST_F(perms, new_mode_and_owner_are_for_those_who_open_the_store_later)
+{
+	const struct kvtree_store_set owner = {
+		.set = KVTREE_SET_UID | KVTREE_SET_GID, .uid = NOBODY, .gid = GROUP,
+	};
+	int fd;
+
+	ASSERT_EQ(0, kvt_create_as(self->dev, self->name, 0600, OWNER, OWNER));
+	fd = kvt_store(self->dev, self->name, RW);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(RW, allowed(self->name, OWNER, GROUP, 0));
+	ASSERT_EQ(0, kvt_set(self->dev, self->name, set_mode(0240)));
+	EXPECT_EQ(WR, allowed(self->name, OWNER, GROUP, 0));
+	EXPECT_EQ(0, allowed(self->name, NOBODY, GROUP, 0));
+	ASSERT_EQ(0, kvt_set(self->dev, self->name, &owner));
+	EXPECT_EQ(WR, allowed(self->name, NOBODY, NOBODY, 0));
+	EXPECT_EQ(RD, allowed(self->name, OWNER, GROUP, 0));
+	EXPECT_EQ(RW, can(fd));
+	ASSERT_EQ(0, kvt_set(self->dev, self->name, set_mode(0)));
+	EXPECT_EQ(0, allowed(self->name, NOBODY, NOBODY, 0));
+	EXPECT_EQ(RW, can(fd));
+	close(fd);
+}
+
+struct setter {
+	const char *name;
+	__u32 uid;
+	bool owns;
+};
+
+static int set_as(void *arg)
+{
+	static const struct kvtree_store_set others[] = {
+		{ .set = KVTREE_SET_UID, .uid = OWNER },
+		{ .set = KVTREE_SET_GID, .gid = OWNER },
+		{ .set = KVTREE_SET_LIMIT_BYTES },
+		{ .set = KVTREE_SET_LIMIT_KEYS },
+		{ .set = KVTREE_SET_MODE | KVTREE_SET_LIMIT_KEYS, .mode = 0666 },
+	};
+	const struct setter *setter = arg;
+	unsigned int i;
+	int dev;
+
+	kvt_drop(setter->uid, setter->uid);
+	dev = kvt_open();
+	KVT_CHECK(dev >= 0);
+	for (i = 0; i < NR(others); i++)
+		KVT_CHECK(kvt_set(dev, setter->name, &others[i]) == -EPERM);
+	KVT_CHECK(kvt_set(dev, setter->name, set_mode(0604)) == (setter->owns ? 0 : -EPERM));
+	return 0;
+}
+
+TEST_F(perms, owner_sets_the_mode_and_nobody_else_anything)
+{
+	struct setter setter = { .name = self->name, .uid = NOBODY };
+	struct kvtree_store_info info;
+
+	/* Without any access, the owner still owns it. */
+	ASSERT_EQ(0, kvt_create_as(self->dev, self->name, 0, OWNER, GROUP));
+	EXPECT_EQ(0, kvt_run(set_as, &setter));
+	ASSERT_EQ(0, kvt_find(self->dev, self->name, &info));
+	EXPECT_EQ(0, info.mode);
+	setter.uid = OWNER;
+	setter.owns = true;
+	EXPECT_EQ(0, kvt_run(set_as, &setter));
+	ASSERT_EQ(0, kvt_find(self->dev, self->name, &info));
+	EXPECT_EQ(0604, info.mode);
+	EXPECT_EQ(OWNER, info.uid);
+	EXPECT_EQ(GROUP, info.gid);
+}
+
+/* The owner and the mode of a moment belong together. */
+static int open_again_and_again(void *arg)
+{
+	const struct setter *setter = arg;
+	int dev, i, fd;
+
+	kvt_drop(setter->uid, setter->uid);
+	dev = kvt_open();
+	KVT_CHECK(dev >= 0);
+	for (i = 0; i < 20000; i++) {
+		fd = kvt_store(dev, setter->name, RD);
+		KVT_CHECK(fd == -EACCES);
+	}
+	return 0;
+}
+
+TEST_F(perms, mode_is_never_that_of_another_owner)
+{
+	const struct kvtree_store_set sets[] = {
+		/* Neither lets OWNER read. */
+		{ .set = KVTREE_SET_UID | KVTREE_SET_MODE, .uid = OWNER, .mode = 0200 },
+		{ .set = KVTREE_SET_UID | KVTREE_SET_MODE, .uid = NOBODY, .mode = 0600 },
+	};
+	struct setter setter = { .name = self->name, .uid = OWNER };
+	struct kvt_process child = {};
+	unsigned int i;
+
+	ASSERT_EQ(0, kvt_create_as(self->dev, self->name, 0600, NOBODY, NOBODY));
+	child.pid = kvt_fork(open_again_and_again, &setter);
+	for (i = 0; !kvt_has_ended(&child); i++)
+		ASSERT_EQ(0, kvt_set(self->dev, self->name, &sets[i % 2]));
+	EXPECT_EQ(0, child.status);
+}
+
 static int receive_and_use(void *arg)
 {
 	int fd;
@@ -593,6 +700,7 @@ static int root_of_a_namespace(void *arg)
 	KVT_CHECK(can(dev) == 0);
 	KVT_CHECK(kvt_create_as(dev, "not-mine", 0600, 0, 0) == -EPERM);
 	KVT_CHECK(kvt_destroy(dev, name) == -EPERM);
+	KVT_CHECK(kvt_set(dev, name, set_mode(0666)) == -EPERM);
 	/* Its CAP_DAC_OVERRIDE holds for nothing outside, its user id does not either. */
 	KVT_CHECK(kvt_store(dev, name, RD) == -EACCES);
 	KVT_CHECK(kvt_store(dev, "default", RD) == -EACCES);

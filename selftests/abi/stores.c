@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include "kselftest_harness.h"
 #include "lib/kvt_test.h"
 
@@ -747,6 +748,62 @@ TEST_F(stores, limit_holds_for_writers_on_all_cpus_together)
 		EXPECT_EQ(0, kvt_wait(pid[i]));
 	ASSERT_EQ(0, kvt_self(fd, &info));
 	EXPECT_EQ(2000, info.keys);
+	close(fd);
+}
+
+static int set_limit_keys(int dev, const char *name, __u64 keys)
+{
+	const struct kvtree_store_set set = { .set = KVTREE_SET_LIMIT_KEYS, .limit_keys = keys };
+
+	return kvt_set(dev, name, &set);
+}
+
+/* Each CPU has taken more from the limit than it has used. */
+TEST_F(stores, new_limit_is_kept_exactly_in_the_middle_of_writes)
+{
+	int fd = open_limited(self->dev, self->name, 0, 0);
+	int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN), cpu, added;
+	struct kvtree_store_info info;
+	cpu_set_t all, one;
+	__u32 key;
+
+	ASSERT_EQ(0, sched_getaffinity(0, sizeof(all), &all));
+	for (cpu = 0; cpu < cpus; cpu++) {
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+		for (key = 0; key < 10; key++) {
+			__u32 name = key << 8 | (__u32)cpu;
+
+			ASSERT_EQ(0, kvt_put(fd, kvt_bytes(&name, 4), STR("v"), NULL));
+		}
+	}
+	/* Less than there is, then three more. */
+	ASSERT_EQ(0, set_limit_keys(self->dev, self->name, 1));
+	for (cpu = 0; cpu < cpus; cpu++) {
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+		EXPECT_EQ(-EDQUOT, kvt_put(fd, STR("new"), STR("v"), NULL));
+		key = (__u32)cpu;
+		EXPECT_EQ(0, kvt_put(fd, kvt_bytes(&key, 4), STR("w"), NULL));
+	}
+	ASSERT_EQ(0, set_limit_keys(self->dev, self->name, (__u64)cpus * 10 + 3));
+	for (key = 0, added = 0; key < 10; key++) {
+		__u32 name = 0xffff0000 | key;
+
+		CPU_ZERO(&one);
+		CPU_SET((int)key % cpus, &one);
+		ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+		added += kvt_put(fd, kvt_bytes(&name, 4), STR("v"), NULL) == 0;
+	}
+	EXPECT_EQ(3, added);
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(all), &all));
+	ASSERT_EQ(0, kvt_self(fd, &info));
+	EXPECT_EQ(cpus * 10 + 3, info.keys);
+	EXPECT_EQ(cpus * 10 + 3, info.limit_keys);
+	ASSERT_EQ(0, set_limit_keys(self->dev, self->name, 0));
+	EXPECT_EQ(0, kvt_put(fd, STR("new"), STR("v"), NULL));
 	close(fd);
 }
 

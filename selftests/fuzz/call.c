@@ -132,10 +132,11 @@ void call_batch(struct input *in, unsigned int thread)
 		KVT_CHECK(batch.done <= batch.nr);
 }
 
+static const __u64 limits[] = { 0, 4096, 65536, 1 << 20 };
+
 static void fill_create(struct input *in, struct kvtree_store_create *create)
 {
 	static const char *const engines[] = { "", "masstree", "bwtree", "none" };
-	static const __u64 limits[] = { 0, 4096, 65536, 1 << 20 };
 
 	strcpy(create->name, name_take(in));
 	strcpy(create->engine, engines[input_below(in, NR(engines))]);
@@ -146,6 +147,18 @@ static void fill_create(struct input *in, struct kvtree_store_create *create)
 		create->page_size = (__u32)input_number(in);
 	if (input_below(in, 8) == 0)
 		create->flags = (__u32)input_number(in);
+}
+
+static void set_store(struct input *in, unsigned int thread, int fd)
+{
+	struct kvtree_store_set *set = arena_struct(thread, sizeof(*set));
+
+	strcpy(set->name, name_take(in));
+	set->set = (__u32)input_below(in, 64);
+	set->mode = input_below(in, 512);
+	set->limit_bytes = limits[input_below(in, NR(limits))];
+	set->limit_keys = input_below(in, 8);
+	result_is_documented(kvt_ioctl(fd, KVTREE_IOC_STORE_SET, set));
 }
 
 void call_store(struct input *in, unsigned int thread)
@@ -170,7 +183,10 @@ void call_store(struct input *in, unsigned int thread)
 		result_is_documented(kvt_destroy(fd, name_take(in)));
 		break;
 	default:
-		session_close(in);
+		if (input_below(in, 4))
+			session_close(in);
+		else
+			set_store(in, thread, fd);
 	}
 }
 

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "hostile.h"
@@ -218,4 +219,101 @@ void kvt_check_sound(int fd)
 	KVT_CHECK(kvt_put(fd, STR("still"), STR("works"), NULL) == 0);
 	KVT_CHECK(kvt_has(fd, STR("still"), STR("works")));
 	KVT_CHECK(kvt_remove(fd, STR("still")) == 0);
+}
+
+struct kvtree_op kvt_good_op(int opcode)
+{
+	static struct kvtree_scan scan;
+	static char buf[256];
+	struct kvtree_op op = kvt_op(opcode, STR("k"));
+
+	if (opcode == KVTREE_OP_NOP || opcode == KVTREE_OP_SYNC)
+		return kvt_op(opcode, kvt_bytes(NULL, 0));
+	if (opcode == KVTREE_OP_SCAN) {
+		memset(&scan, 0, sizeof(scan));
+		op.arg = kvt_ptr(&scan);
+	}
+	if (opcode == KVTREE_OP_GET || opcode == KVTREE_OP_SCAN) {
+		op.val = kvt_ptr(buf);
+		op.val_len = sizeof(buf);
+	}
+	if (opcode == KVTREE_OP_PUT || opcode == KVTREE_OP_CAS) {
+		op.val = kvt_ptr("new");
+		op.val_len = 3;
+	}
+	if (opcode == KVTREE_OP_ADD)
+		op.key = kvt_ptr("n");
+	return op;
+}
+
+static void *unmap_thread(void *arg)
+{
+	struct kvt_unmap *u = arg;
+
+	while (!__atomic_load_n(&u->stop, __ATOMIC_RELAXED)) {
+		switch (u->how) {
+		case 0:
+			KVT_CHECK(munmap(u->mem, u->bytes) == 0);
+			break;
+		case 1:
+			KVT_CHECK(madvise(u->mem, u->bytes, MADV_DONTNEED) == 0);
+			break;
+		case 2:
+			KVT_CHECK(mprotect(u->mem, u->bytes, PROT_READ) == 0);
+			break;
+		}
+		sched_yield();
+		if (u->how == 2)
+			KVT_CHECK(mprotect(u->mem, u->bytes, PROT_READ | PROT_WRITE) == 0);
+		else
+			KVT_CHECK(mmap(u->mem, u->bytes, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == u->mem);
+		sched_yield();
+	}
+	return NULL;
+}
+
+void kvt_unmap_start(struct kvt_unmap *u)
+{
+	u->stop = 0;
+	KVT_CHECK(pthread_create(&u->thread, NULL, unmap_thread, u) == 0);
+}
+
+void kvt_unmap_stop(struct kvt_unmap *u)
+{
+	__atomic_store_n(&u->stop, 1, __ATOMIC_RELAXED);
+	KVT_CHECK(pthread_join(u->thread, NULL) == 0);
+}
+
+static int truncate_child(void *arg)
+{
+	struct kvt_truncate *t = arg;
+
+	kvt_race_begin(&t->race);
+	while (!kvt_race_over(&t->race)) {
+		KVT_CHECK(ftruncate(t->fd, 0) == 0);
+		sched_yield();
+		KVT_CHECK(ftruncate(t->fd, t->bytes) == 0);
+		sched_yield();
+	}
+	return 0;
+}
+
+struct kvt_truncate *kvt_truncate_start(size_t bytes)
+{
+	struct kvt_truncate *t = kvt_map_shared(sizeof(*t));
+
+	t->bytes = bytes;
+	t->fd = memfd_create("kvtree-test", MFD_CLOEXEC);
+	KVT_CHECK(t->fd >= 0);
+	KVT_CHECK(ftruncate(t->fd, bytes) == 0);
+	t->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
+	KVT_CHECK(t->mem != MAP_FAILED);
+	t->pid = kvt_race_start(&t->race, truncate_child, t);
+	return t;
+}
+
+void kvt_truncate_stop(struct kvt_truncate *t)
+{
+	kvt_race_stop(&t->race, t->pid);
 }

@@ -6,6 +6,7 @@
 #ifndef KVT_TEST_HOSTILE_H
 #define KVT_TEST_HOSTILE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <linux/kvtree.h>
@@ -16,6 +17,11 @@
 #define KVT_NR_WILD	12
 extern const __u64 kvt_wild[KVT_NR_WILD];
 
+/*
+ * An operation that works on a store with "k" and the number "n", and changes something if
+ * it can: to be spoiled.
+ */
+struct kvtree_op kvt_good_op(int opcode);
 /* Whether an operation may have this result, whatever it was. */
 bool kvt_documented(int err);
 /* The store can still be read from both ends, and they agree; it can be changed. */
@@ -55,6 +61,32 @@ int kvt_race_start(struct kvt_race *race, int (*fn)(void *arg), void *arg);
 void kvt_race_stop(struct kvt_race *race, int pid);
 void kvt_race_begin(struct kvt_race *race);
 bool kvt_race_over(const struct kvt_race *race);
+
+/* A thread that takes memory away and gives it back, in one of the KVT_UNMAP_WAYS. */
+#define KVT_UNMAP_WAYS	3
+
+struct kvt_unmap {
+	pthread_t thread;
+	int stop;
+	int how;
+	char *mem;
+	size_t bytes;
+};
+
+void kvt_unmap_start(struct kvt_unmap *u);
+void kvt_unmap_stop(struct kvt_unmap *u);
+
+/* A child that takes the pages of a file away, and gives them back as zeros. */
+struct kvt_truncate {
+	struct kvt_race race;
+	int pid;
+	int fd;
+	char *mem;		/* the file, mapped */
+	size_t bytes;
+};
+
+struct kvt_truncate *kvt_truncate_start(size_t bytes);
+void kvt_truncate_stop(struct kvt_truncate *t);
 
 /*
  * User-Mode Linux itself copies to page frame 0 when another CPU takes a page

@@ -273,6 +273,14 @@ int kvt_create_as(int fd, const char *name, __u32 mode, __u32 uid, __u32 gid)
 	return kvt_ioctl(fd, KVTREE_IOC_STORE_CREATE, &create);
 }
 
+int kvt_set(int fd, const char *name, const struct kvtree_store_set *set)
+{
+	struct kvtree_store_set args = *set;
+
+	copy_name(args.name, name);
+	return kvt_ioctl(fd, KVTREE_IOC_STORE_SET, &args);
+}
+
 int kvt_store(int fd, const char *name, __u32 flags)
 {
 	struct kvtree_store_open open = { .flags = flags };

@@ -87,6 +87,8 @@ int kvt_add(int fd, struct kvt_bytes key, int col, __u64 by, __u64 *before);
 /* Stores */
 int kvt_create(int fd, const char *name, __u32 mode, __u64 limit_bytes, __u64 limit_keys);
 int kvt_create_as(int fd, const char *name, __u32 mode, __u32 uid, __u32 gid);
+/* Change what @set names. */
+int kvt_set(int fd, const char *name, const struct kvtree_store_set *set);
 int kvt_store(int fd, const char *name, __u32 flags);
 int kvt_destroy(int fd, const char *name);
 int kvt_self(int fd, struct kvtree_store_info *info);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory that is not at hand; see place.h. */
+/* Memory that faults; see place.h. */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -17,6 +17,7 @@ static int hole_open(void)
 	struct uffdio_api api = { .api = UFFD_API };
 	int fd = syscall(__NR_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
+	/* Without CONFIG_USERFAULTFD: it is in all kernels that lanes build. */
 	KVT_CHECK(fd >= 0);
 	KVT_CHECK(ioctl(fd, UFFDIO_API, &api) == 0);
 	return fd;

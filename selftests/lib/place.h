@@ -1,37 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * A place in memory of which a part is not at hand: two pages, the first of which
- * is there.
- */
+/* Two pages of memory: the first is present, an access to the second faults. */
 #ifndef KVT_TEST_PLACE_H
 #define KVT_TEST_PLACE_H
 
 #include <stddef.h>
+#include <unistd.h>
 
-#define KVT_PAGE	4096
+#define KVT_PAGE	((size_t)sysconf(_SC_PAGESIZE))
+#define KVT_PAGE_MAX	65536		/* on any machine */
 
-/* What is the matter with the second page. */
+/* Why an access to the second page faults. */
 enum kvt_absence {
-	KVT_HOLE,		/* it comes when the test says so: userfaultfd */
-	KVT_GONE,		/* in the page cache, and not mapped */
-	KVT_COPIED,		/* mapped to be read, to be copied before it is written */
+	KVT_HOLE,		/* missing until the test fills it: userfaultfd */
+	KVT_GONE,		/* in the page cache, but not mapped */
+	KVT_COPIED,		/* mapped read-only: copied on write */
 };
 
 struct kvt_place {
 	enum kvt_absence absence;
 	char *mem;
 	int uffd;
-	char later[KVT_PAGE];	/* what a hole will have in it */
+	char later[KVT_PAGE_MAX];	/* content of a hole once it is filled */
 };
 
-/* Puts `data` there, its `first` bytes on the first page; returns where. */
+/* Store `data`, its first `first` bytes on the first page.  Returns its address. */
 void *kvt_place_make(struct kvt_place *p, enum kvt_absence absence, const void *data,
 		     size_t len, size_t first);
 void kvt_place_end(struct kvt_place *p);
 
-/* Until somebody touches the hole, who waits from then on. */
+/* Wait until a thread touches the hole and blocks. */
 void kvt_hole_wait(const struct kvt_place *p);
-/* Let it have what it is to have in it, and who waits go on. */
+/* Fill the hole, which wakes the threads that wait for it. */
 void kvt_hole_fill(const struct kvt_place *p);
 /* Make it a hole again. */
 void kvt_hole_empty(const struct kvt_place *p);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Whatever stands in an SQE, and whatever happens to it and to the memory that
- * it points to: the command gets an errno, or does one of the things that it can
- * be read as, and the store is sound.
+ * Malformed SQEs, and SQEs and memory that change while they are used.  The command
+ * fails with a documented errno or does what one reading of it says, and the store stays
+ * sound.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "kselftest_harness.h"
@@ -75,38 +73,6 @@ static struct kvtree_op get_op(struct kvt_bytes key, void *buf, __u32 room)
 	return op;
 }
 
-/* An operation that would work; one that changes something if it can. */
-static struct kvtree_op good(int opcode)
-{
-	static struct kvtree_scan scan;
-	static char buf[256];
-	struct kvtree_op op = kvt_op(opcode, STR("k"));
-
-	switch (opcode) {
-	case KVTREE_OP_NOP:
-		return kvt_op(opcode, kvt_bytes(NULL, 0));
-	case KVTREE_OP_SCAN:
-		memset(&scan, 0, sizeof(scan));
-		op.arg = kvt_ptr(&scan);
-		op.val = kvt_ptr(buf);
-		op.val_len = sizeof(buf);
-		break;
-	case KVTREE_OP_GET:
-		op.val = kvt_ptr(buf);
-		op.val_len = sizeof(buf);
-		break;
-	case KVTREE_OP_PUT:
-	case KVTREE_OP_CAS:
-		op.val = kvt_ptr("new");
-		op.val_len = 3;
-		break;
-	case KVTREE_OP_ADD:
-		op.key = kvt_ptr("n");
-		break;
-	}
-	return op;
-}
-
 /* The result of a command that must not change anything. */
 static int refused(struct bad *b, struct kvt_way *way, __u32 cmd, const void *arg,
 		   size_t len)
@@ -136,13 +102,13 @@ static int refused_op(struct bad *b, enum kvt_form form, const struct kvtree_op 
 TEST_F(bad, operation_does_not_fit_into_a_short_sqe)
 {
 	struct bad *b = &self->b;
-	struct kvtree_op op = good(KVTREE_OP_PUT);
+	struct kvtree_op op = kvt_good_op(KVTREE_OP_PUT);
 	static const unsigned int flags[] = { 0, IOSQE_ASYNC };
 	size_t i;
 
 	for (i = 0; i < NR(flags); i++) {
 		b->narrow.sqe_flags = flags[i];
-		/* What there is room for: its first 16 bytes. */
+		/* There is room for its first 16 bytes. */
 		EXPECT_EQ(-EINVAL, refused(b, &b->narrow, KVTREE_URING_OP_INLINE, &op, 16));
 		memset(&op, 0, sizeof(op));
 		EXPECT_EQ(-EINVAL, refused(b, &b->narrow, KVTREE_URING_OP_INLINE, &op, 16));
@@ -158,9 +124,9 @@ TEST_F(bad, unknown_commands_are_eopnotsupp)
 	static const __u32 calls[] = {
 		KVTREE_IOC_INFO, KVTREE_IOC_BATCH, KVTREE_IOC_STORE_CREATE, KVTREE_IOC_STORE_OPEN,
 		KVTREE_IOC_STORE_DESTROY, KVTREE_IOC_STORE_LIST, KVTREE_IOC_STORE_SELF,
-		KVTREE_IOC_STAT, KVTREE_IOC_OP, KVTREE_IOC_ENGINE_STAT,
+		KVTREE_IOC_STAT, KVTREE_IOC_OP, KVTREE_IOC_ENGINE_STAT, KVTREE_IOC_STORE_SET,
 	};
-	struct kvtree_op op = good(KVTREE_OP_PUT);
+	struct kvtree_op op = kvt_good_op(KVTREE_OP_PUT);
 	__u32 i, bit;
 
 	for (i = 0; i < 256; i++) {
@@ -190,7 +156,7 @@ TEST_F(bad, unknown_commands_are_eopnotsupp)
 TEST_F(bad, what_is_reserved_must_be_zero)
 {
 	struct bad *b = &self->b;
-	struct kvtree_op op = good(KVTREE_OP_PUT);
+	struct kvtree_op op = kvt_good_op(KVTREE_OP_PUT);
 	struct kvtree_uring_op by_pointer;
 	struct kvtree_uring_inline in;
 	struct kvtree_uring_batch batch;
@@ -235,7 +201,7 @@ TEST_F(bad, what_is_reserved_must_be_zero)
 TEST_F(bad, parts_of_the_sqe_that_mean_nothing_must_be_zero)
 {
 	struct bad *b = &self->b;
-	struct kvtree_op op = good(KVTREE_OP_PUT);
+	struct kvtree_op op = kvt_good_op(KVTREE_OP_PUT);
 	struct io_uring_sqe *sqe;
 	__u32 i, form;
 	int ret;
@@ -254,7 +220,7 @@ TEST_F(bad, parts_of_the_sqe_that_mean_nothing_must_be_zero)
 				sqe->ioprio = 1;
 				break;
 			case 3:
-				/* Flags that there are not. */
+				/* Unknown flags. */
 				sqe->rw_flags = 1 << 5;
 				break;
 			case 4:
@@ -281,7 +247,7 @@ TEST_F(bad, impossible_sizes_of_operations_are_refused)
 {
 	struct bad *b = &self->b;
 
-	/* What a later kernel knows and this one does not must be zero. */
+	/* Bytes that this kernel does not know must be zero. */
 	static const struct {
 		__u32 size;
 		int err;
@@ -297,7 +263,7 @@ TEST_F(bad, impossible_sizes_of_operations_are_refused)
 
 	ASSERT_NE(NULL, mem);
 	memset(mem, 1, 1 << 17);
-	*op = good(KVTREE_OP_PUT);
+	*op = kvt_good_op(KVTREE_OP_PUT);
 	for (i = 0; i < NR(sizes); i++) {
 		struct kvtree_uring_op arg = { .op = kvt_ptr(mem), .op_size = sizes[i].size };
 		struct kvtree_uring_batch batch = {
@@ -329,7 +295,7 @@ TEST_F(bad, batches_of_too_many_are_refused)
 
 	ASSERT_NE(NULL, ops);
 	for (i = 0; i <= KVTREE_BATCH_MAX; i++)
-		ops[i] = good(KVTREE_OP_PUT);
+		ops[i] = kvt_good_op(KVTREE_OP_PUT);
 	for (i = 0; i < NR(nrs); i++) {
 		batch.ops = kvt_ptr(ops);
 		batch.nr = nrs[i];
@@ -348,11 +314,11 @@ TEST_F(bad, provided_buffers_are_refused_where_nothing_takes_them)
 
 	for (form = 0; form < KVT_FORMS; form++) {
 		for (code = KVTREE_OP_NOP; code <= KVTREE_OP_SCAN; code++) {
-			op = good(code);
+			op = kvt_good_op(code);
 			sqe = kvt_way_queue(&b->way, form, &op, 3);
 			sqe->flags = IOSQE_BUFFER_SELECT;
 			ret = kvt_ring_result(b->ring, 3);
-			/* io_uring says so itself. */
+			/* io_uring may refuse it itself. */
 			EXPECT_TRUE(ret == -EINVAL || ret == -EOPNOTSUPP) {
 				TH_LOG("%s, operation %d: %d", kvt_form_names[form], code, ret);
 			}
@@ -373,7 +339,7 @@ TEST_F(bad, wild_pointers_in_sqes_are_efault)
 	struct kvtree_uring_inline in = {};
 	__u32 i, w, f;
 
-	in.op = good(KVTREE_OP_GET);
+	in.op = kvt_good_op(KVTREE_OP_GET);
 	for (i = 0; i <= KVT_NR_WILD; i++) {
 		__u64 at = i < KVT_NR_WILD ? kvt_wild[i] : 0;
 
@@ -393,7 +359,7 @@ TEST_F(bad, wild_pointers_in_sqes_are_efault)
 					}
 				}
 			}
-			/* 0: the outcome is not wanted. */
+			/* 0 asks for no outcome. */
 			in.out = at;
 			EXPECT_EQ(at ? -EFAULT : 7, refused(b, &b->way, KVTREE_URING_OP_INLINE,
 							    &in, sizeof(in))) {
@@ -415,26 +381,26 @@ TEST_F(bad, wild_pointers_of_operations_are_efault)
 		for (i = 0; i < KVT_NR_WILD; i++) {
 			for (form = 0; form < KVT_FORMS; form++) {
 				for (code = KVTREE_OP_GET; code <= KVTREE_OP_SCAN; code++) {
-					op = good(code);
+					op = kvt_good_op(code);
 					op.key = kvt_wild[i];
 					ASSERT_EQ(-EFAULT, refused_op(b, form, &op)) {
 						TH_LOG("%s, operation %d, key at %llx",
 						       kvt_form_names[form], code, kvt_wild[i]);
 					}
 				}
-				op = good(KVTREE_OP_PUT);
+				op = kvt_good_op(KVTREE_OP_PUT);
 				op.val = kvt_wild[i];
 				ASSERT_EQ(-EFAULT, refused_op(b, form, &op));
-				op = good(KVTREE_OP_GET);
+				op = kvt_good_op(KVTREE_OP_GET);
 				op.val = kvt_wild[i];
 				ASSERT_EQ(-EFAULT, refused_op(b, form, &op));
-				op = good(KVTREE_OP_SCAN);
+				op = kvt_good_op(KVTREE_OP_SCAN);
 				op.val = kvt_wild[i];
 				ASSERT_EQ(-EFAULT, refused_op(b, form, &op));
-				op = good(KVTREE_OP_SCAN);
+				op = kvt_good_op(KVTREE_OP_SCAN);
 				op.arg = kvt_wild[i];
 				ASSERT_EQ(-EFAULT, refused_op(b, form, &op));
-				op = good(KVTREE_OP_PUT);
+				op = kvt_good_op(KVTREE_OP_PUT);
 				op.flags = KVTREE_F_COLS;
 				op.ncols = 1;
 				op.arg = kvt_wild[i];
@@ -451,28 +417,28 @@ TEST_F(bad, half_mapped_operations_are_efault)
 	struct bad *b = &self->b;
 	char *end = kvt_map_guarded(2), whole[128];
 	struct kvtree_uring_inline in;
-	struct kvtree_op op = good(KVTREE_OP_PUT);
+	struct kvtree_op op = kvt_good_op(KVTREE_OP_PUT);
 	__u32 n;
 
 	memcpy(whole, &op, 64);
 	memcpy(whole + 64, &op, 64);
 	for (n = 0; n < 64; n += 8) {
-		/* An operation of which n bytes are there. */
+		/* Only n bytes of the operation are mapped. */
 		memcpy(end - n, whole, n);
 		kvt_sqe_op(kvt_ring_sqe(b->ring), b->fd, (void *)(end - n), 1);
 		EXPECT_EQ(-EFAULT, kvt_ring_result(b->ring, 1));
 		kvt_sqe_batch(kvt_ring_sqe(b->ring), b->fd, end - n, 1, 1);
 		EXPECT_EQ(-EFAULT, kvt_ring_result(b->ring, 1));
 		EXPECT_EQ(b->digest, kvt_digest(b->fd));
-		/* Room for an outcome, the same. */
+		/* Only n bytes for the outcome are mapped. */
 		in = (struct kvtree_uring_inline){
-			.op = good(KVTREE_OP_GET), .out = kvt_ptr(end - n),
+			.op = kvt_good_op(KVTREE_OP_GET), .out = kvt_ptr(end - n),
 		};
 		EXPECT_EQ(-EFAULT, refused(b, &b->way, KVTREE_URING_OP_INLINE, &in,
 					   sizeof(in)));
 	}
-	/* What ends right at the edge is whole. */
-	op = good(KVTREE_OP_GET);
+	/* They may end where the mapping ends. */
+	op = kvt_good_op(KVTREE_OP_GET);
 	memcpy(end - 64, &op, 64);
 	kvt_sqe_op(kvt_ring_sqe(b->ring), b->fd, (void *)(end - 64), 1);
 	EXPECT_EQ(7, kvt_ring_result(b->ring, 1));
@@ -515,7 +481,7 @@ TEST_F(bad, half_mapped_batch_tells_what_was_done)
 	}
 }
 
-/* A change may have taken place where nobody can be told: once, if at all. */
+/* The change may have been made although its outcome was lost, but at most once. */
 TEST_F(bad, outcomes_that_cannot_be_written_are_efault)
 {
 	struct bad *b = &self->b;
@@ -526,7 +492,7 @@ TEST_F(bad, outcomes_that_cannot_be_written_are_efault)
 	__u64 before, now;
 	int f, form, ret;
 
-	*op = good(KVTREE_OP_ADD);
+	*op = kvt_good_op(KVTREE_OP_ADD);
 	op->arg = 1;
 	in.op = *op;
 	in.out = kvt_ptr(page);
@@ -563,14 +529,14 @@ TEST_F(bad, read_only_places_for_values_are_efault)
 	memset(page, 0, bytes);
 	ASSERT_EQ(0, mprotect(page, bytes, PROT_READ));
 	for (form = 0; form < KVT_FORMS; form++) {
-		op = good(KVTREE_OP_GET);
+		op = kvt_good_op(KVTREE_OP_GET);
 		op.val = kvt_ptr(page);
 		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
-		op = good(KVTREE_OP_SCAN);
+		op = kvt_good_op(KVTREE_OP_SCAN);
 		op.val = kvt_ptr(page);
 		op.val_len = bytes;
 		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
-		op = good(KVTREE_OP_SCAN);
+		op = kvt_good_op(KVTREE_OP_SCAN);
 		op.arg = kvt_ptr(scan);
 		EXPECT_EQ(-EFAULT, refused_op(b, form, &op));
 		op = kvt_op(KVTREE_OP_GET, STR("cols"));
@@ -581,7 +547,7 @@ TEST_F(bad, read_only_places_for_values_are_efault)
 	}
 }
 
-/* The page of a file that is no longer so long: SIGBUS for who touches it. */
+/* A mapped page behind the end of its file, where an access raises SIGBUS. */
 TEST_F(bad, memory_behind_the_end_of_a_file_is_efault)
 {
 	struct bad *b = &self->b;
@@ -612,10 +578,10 @@ TEST_F(bad, memory_behind_the_end_of_a_file_is_efault)
 }
 
 /*
- * Memory that changes meanwhile
+ * Memory that changes during the call
  */
 
-/* What a value that is written over its own SQE makes of it. */
+/* A value overwrites the SQE that asks for it. */
 TEST_F(bad, get_into_its_own_sqe_is_what_it_was)
 {
 	struct bad *b = &self->b;
@@ -644,7 +610,7 @@ TEST_F(bad, get_into_its_own_sqe_is_what_it_was)
 	EXPECT_TRUE(kvt_has(b->fd, STR("k"), STR("a value")));
 }
 
-/* The queue's own head, tail and completions as a place for values. */
+/* Values overwrite the queue's head, tail and completions. */
 TEST_F(bad, get_into_the_ring_harms_nobody_else)
 {
 	struct bad *b = &self->b;
@@ -657,7 +623,7 @@ TEST_F(bad, get_into_the_ring_harms_nobody_else)
 	ASSERT_EQ(0, kvt_put(b->fd, STR("junk"), kvt_bytes(junk, sizeof(junk)), NULL));
 	for (form = 0; form < KVT_FORMS; form++) {
 		kvt_ring_make(&victim, 4, IORING_SETUP_SQE128);
-		/* By another one and by itself: the ring is lost then, and no more. */
+		/* From another ring and from itself: no more than the ring is lost. */
 		op = get_op(STR("junk"), victim.rings, sizeof(junk));
 		kvt_way_exec(&b->way, form, &op, NULL);
 		kvt_ring_exit(&victim);
@@ -674,10 +640,9 @@ TEST_F(bad, get_into_the_ring_harms_nobody_else)
 }
 
 /*
- * Fields that change their minds.  Whatever is put together from the bytes of
- * the two is harmless; a field that is looked at twice is not.  io_uring copies
- * an SQE byte by byte where the machine has "rep movsb" for it, so that no two
- * values may have a mixture with another result.
+ * A child flips fields between two values.  A mixture of their bytes is harmless; a
+ * field that is read twice is not.  With "rep movsb" io_uring copies an SQE byte by byte,
+ * so no mixture of two values may have a result of its own.
  */
 enum flip {
 	FLIP_OPCODE,		/* a get, or a removal that is malformed */
@@ -771,7 +736,7 @@ static int flip_child(void *arg)
 	return 0;
 }
 
-/* Only keys that one of the readings makes. */
+/* Each key comes from one of the two readings. */
 static void check_flipped(int fd, struct flipped *f)
 {
 	__u64 pointer = kvt_ptr(f->key);
@@ -804,7 +769,7 @@ static struct flipped *flip_begin(void)
 
 #define RACES	1500
 
-/* Another process writes to the queue, whose memory is the kernel's, too. */
+/* A child writes to the queue, which it shares with the kernel. */
 TEST_F(bad, sqes_that_change_meanwhile_are_one_thing_or_another)
 {
 	struct bad *b = &self->b;
@@ -909,7 +874,7 @@ TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 	for (i = 0; i < RACES; i++) {
 		op = put_op(STR("k"), kvt_bytes(l->val, sizeof(l->val)));
 		sqe = kvt_way_queue(&b->way, i % KVT_IN_BATCH, &op, 1);
-		/* Registered, or as any other memory. */
+		/* Registered or not. */
 		sqe->rw_flags = i % 2 ? IORING_URING_CMD_FIXED : 0;
 		ASSERT_EQ(0, kvt_ring_result(b->ring, 1));
 		ASSERT_EQ(8192, kvt_get(b->fd, STR("k"), first, 8192, NULL));
@@ -924,9 +889,9 @@ TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 }
 
 /*
- * Memory that goes
+ * Memory that goes away
  */
-/* Nobody comes back to what an operation pointed to when it was submitted. */
+/* The memory is read when the command runs, not when it is submitted. */
 TEST_F(bad, memory_that_went_before_the_command_is_executed_is_efault)
 {
 	struct bad *b = &self->b;
@@ -944,7 +909,7 @@ TEST_F(bad, memory_that_went_before_the_command_is_executed_is_efault)
 	for (f = 0; f < 2; f++) {
 		b->way.sqe_flags = f ? IOSQE_ASYNC : 0;
 		for (form = 0; form < KVT_FORMS; form++) {
-			/* The only worker waits for the hole, and the others for it. */
+			/* The only worker waits for the hole, and the other commands for it. */
 			at = kvt_place_make(&hole, KVT_HOLE, val, 64, 32);
 			first = put_op(STR("first"), kvt_bytes(at, 64));
 			kvt_way_queue(&b->way, form, &first, 100);
@@ -999,43 +964,9 @@ TEST_F(bad, memory_that_goes_while_a_worker_waits_for_it_is_efault)
 	}
 }
 
-struct unmap {
-	int stop;
-	int how;
-	char *mem;
-	size_t bytes;
-};
-
-static void *unmap_thread(void *arg)
-{
-	struct unmap *u = arg;
-
-	while (!__atomic_load_n(&u->stop, __ATOMIC_RELAXED)) {
-		switch (u->how) {
-		case 0:
-			KVT_CHECK(munmap(u->mem, u->bytes) == 0);
-			break;
-		case 1:
-			KVT_CHECK(madvise(u->mem, u->bytes, MADV_DONTNEED) == 0);
-			break;
-		case 2:
-			KVT_CHECK(mprotect(u->mem, u->bytes, PROT_READ) == 0);
-			break;
-		}
-		sched_yield();
-		if (u->how == 2)
-			KVT_CHECK(mprotect(u->mem, u->bytes, PROT_READ | PROT_WRITE) == 0);
-		else
-			KVT_CHECK(mmap(u->mem, u->bytes, PROT_READ | PROT_WRITE,
-				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == u->mem);
-		sched_yield();
-	}
-	return NULL;
-}
-
 /*
- * Operations with everything in `mem`, themselves not.  Each result is what it
- * is with the memory, EFAULT, or what it is where the memory came back as zeros.
+ * Execute operations whose data is in `mem`.  Each has its usual result, or EFAULT, or the
+ * result for zeros, since the memory comes back as zeros.
  */
 static void hammer(struct kvt_way *way, char *mem, __u32 rounds)
 {
@@ -1077,10 +1008,9 @@ TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 		{ IORING_SETUP_SQE128, IOSQE_ASYNC },
 		{ IORING_SETUP_SQE128 | IORING_SETUP_SQPOLL, 0 },
 	};
-	struct unmap u = { .bytes = 4 << 14 };
+	struct kvt_unmap u = { .bytes = 4 << 14 };
 	struct kvt_way way = { .fd = b->fd };
 	char big[15000];
-	pthread_t thread;
 	size_t i;
 
 	memset(big, 'B', sizeof(big));
@@ -1091,12 +1021,10 @@ TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 	for (i = 0; i < NR(ways); i++) {
 		kvt_ring_make(&way.ring, 8, ways[i].setup);
 		way.sqe_flags = ways[i].sqe_flags;
-		for (u.how = 0; u.how < 3; u.how++) {
-			u.stop = 0;
-			ASSERT_EQ(0, pthread_create(&thread, NULL, unmap_thread, &u));
+		for (u.how = 0; u.how < KVT_UNMAP_WAYS; u.how++) {
+			kvt_unmap_start(&u);
 			hammer(&way, u.mem, RACES / 5);
-			__atomic_store_n(&u.stop, 1, __ATOMIC_RELAXED);
-			ASSERT_EQ(0, pthread_join(thread, NULL));
+			kvt_unmap_stop(&u);
 		}
 		kvt_ring_exit(&way.ring);
 	}
@@ -1104,73 +1032,48 @@ TEST_F(bad, buffers_that_a_thread_unmaps_meanwhile_are_efault)
 	kvt_check_sound(b->fd);
 }
 
-struct truncate {
-	struct kvt_race race;
-	int fd;
-	size_t bytes;
-};
-
-/* The pages of a file that another process takes away, and gives back as zeros. */
-static int truncate_child(void *arg)
-{
-	struct truncate *t = arg;
-
-	kvt_race_begin(&t->race);
-	while (!kvt_race_over(&t->race)) {
-		KVT_CHECK(ftruncate(t->fd, 0) == 0);
-		sched_yield();
-		KVT_CHECK(ftruncate(t->fd, t->bytes) == 0);
-		sched_yield();
-	}
-	return 0;
-}
-
 TEST_F(bad, operations_that_a_process_truncates_meanwhile_are_efault)
 {
 	struct bad *b = &self->b;
-	struct truncate *t = kvt_map_shared(sizeof(*t));
 	struct kvtree_op op = kvt_op(KVTREE_OP_ADD, kvt_bytes(NULL, 1));
 	__u64 told = 0, lost = 0, before;
 	struct kvtree_uring_inline in;
+	struct kvt_truncate *t;
 	__u32 i, form;
-	char *mem;
-	int pid, ret;
+	int ret;
 
 	op.flags = KVTREE_F_KEY_INLINE;
 	op.key_inline[0] = 'n';
 	op.arg = 1;
-	t->bytes = 3 * 4096;
-	t->fd = memfd_create("kvtree-test", MFD_CLOEXEC);
-	ASSERT_LE(0, t->fd);
-	mem = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
-	ASSERT_NE(MAP_FAILED, mem);
 	kvt_stay_clear_of_uml_race();
-	pid = kvt_race_start(&t->race, truncate_child, t);
+	t = kvt_truncate_start(3 * 4096);
 	for (i = 0; i < RACES; i++) {
 		form = i % KVT_FORMS;
 		b->way.sqe_flags = i & 16 ? IOSQE_ASYNC : 0;
 		/* Written by pwrite(), which gets no SIGBUS. */
 		ASSERT_EQ(64, pwrite(t->fd, &op, 64, 4096));
 		if (form <= KVT_INLINE_OUT) {
-			in = (struct kvtree_uring_inline){ .op = op, .out = kvt_ptr(mem + 4096) };
+			in = (struct kvtree_uring_inline){
+				.op = op, .out = kvt_ptr(t->mem + 4096),
+			};
 			kvt_sqe_cmd(kvt_ring_sqe(b->ring), b->fd, KVTREE_URING_OP_INLINE,
 				    &in, sizeof(in), 1);
 		} else {
-			kvt_way_queue(&b->way, form, (void *)(mem + 4096), 1);
+			kvt_way_queue(&b->way, form, (void *)(t->mem + 4096), 1);
 		}
 		ret = kvt_ring_result(b->ring, 1);
 		ASSERT_TRUE(ret == (form == KVT_IN_BATCH) || ret == -EFAULT) {
 			TH_LOG("%s: %d", kvt_form_names[form], ret);
 		}
-		/* Zeros are an operation that does nothing. */
+		/* All zeros: a NOP. */
 		if (ret == -EFAULT)
 			lost++;
 		else
 			told++;
 	}
-	kvt_race_stop(&t->race, pid);
+	kvt_truncate_stop(t);
 	ASSERT_EQ(0, kvt_add(b->fd, STR("n"), 0, 0, &before));
-	/* One came with the fixture. */
+	/* The fixture has added one. */
 	EXPECT_GE(1 + told + lost, before);
 }
 
@@ -1181,7 +1084,7 @@ TEST_F(bad, queued_for_a_session_that_is_closed_is_ebadf)
 {
 	struct bad *b = &self->b;
 	int fd = kvt_store(b->env.dev, b->env.name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
-	struct kvtree_op op = good(KVTREE_OP_PUT);
+	struct kvtree_op op = kvt_good_op(KVTREE_OP_PUT);
 	struct kvt_cqe cqe;
 	int form, free_fd;
 
@@ -1196,7 +1099,7 @@ TEST_F(bad, queued_for_a_session_that_is_closed_is_ebadf)
 		kvt_ring_wait(b->ring, &cqe);
 		EXPECT_EQ(-EBADF, cqe.res);
 	}
-	/* Another file that has its number by now. */
+	/* Another file has its number now. */
 	fd = memfd_create("kvtree-test", MFD_CLOEXEC);
 	ASSERT_EQ(free_fd, fd);
 	EXPECT_EQ(-EOPNOTSUPP, kvt_way_exec(&b->way, KVT_INLINE, &op, NULL));
@@ -1207,7 +1110,7 @@ TEST_F(bad, queued_for_a_session_that_is_closed_is_ebadf)
 TEST_F(bad, queued_on_a_ring_that_is_closed_is_not_executed)
 {
 	struct bad *b = &self->b;
-	struct kvtree_op op = good(KVTREE_OP_PUT);
+	struct kvtree_op op = kvt_good_op(KVTREE_OP_PUT);
 	struct kvt_way way = { .fd = b->fd };
 	int form;
 
@@ -1220,17 +1123,17 @@ TEST_F(bad, queued_on_a_ring_that_is_closed_is_not_executed)
 }
 
 /*
- * Anything at all
+ * Random commands
  */
 struct fuzz {
 	struct kvt_rand rand;
 	struct kvt_arena arena;
 	struct kvt_way way;
-	struct kvtree_op op;	/* if the command is for one */
+	struct kvtree_op op;	/* if the command has one */
 	bool one;
 };
 
-/* A place for an operation or its outcome: most often a good one. */
+/* An address for an operation or its outcome, valid most of the time. */
 static __u64 fuzz_pointer(struct fuzz *z)
 {
 	if (kvt_rand_below(&z->rand, 4))
@@ -1258,7 +1161,7 @@ static void fuzz_one(struct fuzz *z, struct io_uring_sqe *sqe)
 	arg.op = kvt_ptr(at);
 	if (!kvt_rand_below(&z->rand, 8)) {
 		arg.op = fuzz_pointer(z);
-		/* Whatever stands there. */
+		/* With random content. */
 		z->one = false;
 	}
 	arg.op_size = kvt_rand_below(&z->rand, 8) ? 64 : kvt_random_number(&z->rand);
@@ -1349,7 +1252,7 @@ TEST_F(bad, random_commands_get_documented_results)
 	__u64 before, after;
 	int i, fd, ret;
 
-	/* So small that it can be looked at after each of them. */
+	/* Small enough to be checked after each command. */
 	snprintf(name, sizeof(name), "uring-fuzz-%d", getpid());
 	ASSERT_EQ(0, kvt_create(b->env.dev, name, 0600, 1 << 17, 32));
 	fd = kvt_store(b->env.dev, name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
@@ -1381,7 +1284,7 @@ TEST_F(bad, random_commands_get_documented_results)
 	}
 	thin_out(fd);
 	kvt_check_sound(fd);
-	/* Nothing came into another store. */
+	/* No other store has changed. */
 	EXPECT_EQ(b->digest, kvt_digest(b->fd));
 	kvt_ring_exit(&z->way.ring);
 	close(fd);

@@ -142,7 +142,7 @@ enum kvtree_opcode {
 #define KVTREE_F_COLS		(1u << 1)	/* `arg` points to column descriptors */
 #define KVTREE_F_ALL_COLS	(1u << 2)	/* GET with COLS: whatever columns there are */
 #define KVTREE_F_CREATE		(1u << 3)	/* PUT: only a key that is not there */
-#define KVTREE_F_REPLACE	(1u << 4)	/* PUT, ADD: only a key that is there */
+#define KVTREE_F_REPLACE	(1u << 4)	/* PUT, ADD: only a key (ADD: column) there is */
 #define KVTREE_F_VERSION	(1u << 5)	/* REMOVE: only at this version */
 #define KVTREE_F_SYNC		(1u << 6)	/* complete when durable */
 #define KVTREE_F_WHOLE		(1u << 7)	/* PUT, CAS with COLS: no other columns stay */
@@ -483,6 +483,31 @@ struct kvtree_store_destroy {
 };
 
 /*
+ * KVTREE_IOC_STORE_SET: changes settings of a store, all or none.  `set` says which fields count;
+ * the others are not read.  The mode may be changed by the store's owner, and everything by who
+ * has CAP_SYS_ADMIN (EPERM).  A mode or owner is for sessions that are opened later; each session
+ * keeps its access.  A store may hold more than its new limits: what grows gets EDQUOT until
+ * enough is removed.  Of a durable store nothing of this is on its devices: it ends when the
+ * store is detached.
+ */
+struct kvtree_store_set {
+	char  name[KVTREE_NAME_MAX];
+	__u32 set;			/* KVTREE_SET_*, not 0 */
+	__u32 mode;			/* as of struct kvtree_store_create */
+	__u32 uid;
+	__u32 gid;
+	__u64 limit_bytes;
+	__u64 limit_keys;
+	__u64 reserved[2];
+};
+
+#define KVTREE_SET_MODE		(1u << 0)
+#define KVTREE_SET_UID		(1u << 1)
+#define KVTREE_SET_GID		(1u << 2)
+#define KVTREE_SET_LIMIT_BYTES	(1u << 3)
+#define KVTREE_SET_LIMIT_KEYS	(1u << 4)
+
+/*
  * KVTREE_IOC_STORE_LIST: describes the store with the smallest id above
  * `after`; ENOENT if there is none.  Start with after = 0 and pass each id on.
  *
@@ -800,6 +825,7 @@ struct kvtree_bpf_hook {
 #define KVTREE_IOC_STAT			_IOWR('K', 0x47, struct kvtree_stat_args)
 #define KVTREE_IOC_OP			_IOWR('K', 0x48, struct kvtree_op)
 #define KVTREE_IOC_ENGINE_STAT		_IOWR('K', 0x49, struct kvtree_engine_stat)
+#define KVTREE_IOC_STORE_SET		_IOW('K', 0x4a, struct kvtree_store_set)
 #define KVTREE_IOC_BPF_ACCESS		_IOW('K', 0x50, struct kvtree_bpf_access)
 #define KVTREE_IOC_BPF_BIND		_IOW('K', 0x51, struct kvtree_bpf_bind)
 #define KVTREE_IOC_BPF_HOOK		_IOWR('K', 0x52, struct kvtree_bpf_hook)
@@ -818,6 +844,7 @@ struct kvtree_bpf_hook {
 #define KVTREE_STORE_CREATE_SIZE_VER0	144u
 #define KVTREE_STORE_OPEN_SIZE_VER0	80u
 #define KVTREE_STORE_DESTROY_SIZE_VER0	80u
+#define KVTREE_STORE_SET_SIZE_VER0	112u
 #define KVTREE_STORE_INFO_SIZE_VER0	176u
 #define KVTREE_STAT_ARGS_SIZE_VER0	32u
 #define KVTREE_ENGINE_STAT_SIZE_VER0	128u
@@ -844,6 +871,7 @@ _Static_assert(sizeof(struct kvtree_info) == 104, "struct kvtree_info");
 _Static_assert(sizeof(struct kvtree_store_create) == 144, "struct kvtree_store_create");
 _Static_assert(sizeof(struct kvtree_store_open) == 80, "struct kvtree_store_open");
 _Static_assert(sizeof(struct kvtree_store_destroy) == 80, "struct kvtree_store_destroy");
+_Static_assert(sizeof(struct kvtree_store_set) == 112, "struct kvtree_store_set");
 _Static_assert(sizeof(struct kvtree_store_info) == 176, "struct kvtree_store_info");
 _Static_assert(sizeof(struct kvtree_stat_args) == 32, "struct kvtree_stat_args");
 _Static_assert(sizeof(struct kvtree_engine_stat) == 128, "struct kvtree_engine_stat");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
  * Make a store of at most 1000 keys that its group may read, list the stores
- * that there are, and destroy it. Needs root.
+ * that there are, let it have 2000 keys, and destroy it. Needs root.
  *
- * Shown in: kvtree_store_create(3), kvtree_store_destroy(3),
+ * Shown in: kvtree_store_create(3), kvtree_store_set(3), kvtree_store_destroy(3),
  * kvtree_store_next(3), kvtree_store_self(3)
  *
  * Prints:
  *	default
  *	...
  *	sessions
- *	"sessions" has mode 0640 and 1 of 1000 keys
+ *	"sessions" has mode 0640 and 1 of 2000 keys
  */
 #include <err.h>
 #include <errno.h>
@@ -56,6 +56,11 @@ int main(void)
 		.mode = 0640,
 		.limit_keys = 1000,
 	};
+	const struct kvtree_store_set more = {
+		.name = "sessions",
+		.set = KVTREE_SET_LIMIT_KEYS,
+		.limit_keys = 2000,
+	};
 	struct kvtree *any;
 	int err;
 
@@ -65,6 +70,8 @@ int main(void)
 	if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	err = list(any);
+	if (!err)
+		err = kvtree_store_set(any, &more, sizeof(more));
 	if (!err)
 		err = use(args.name);
 	if (!err)

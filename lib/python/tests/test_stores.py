@@ -70,6 +70,31 @@ def test_a_store_is_described(name: str) -> None:
     assert f'{name}-b' not in [store.name for store in kvtree.stores()]
 
 
+def test_settings_change_one_by_one(name: str) -> None:
+    def settings() -> tuple[int, ...]:
+        with Store(name) as store:
+            found = store.info()
+        return found.mode, found.uid, found.gid, found.limit_bytes, found.limit_keys
+
+    mine = settings()
+    kvtree.set_store(name, mode=0o640)
+    assert settings() == (0o640, *mine[1:])
+    kvtree.set_store(name, uid=3, gid=4, limit_bytes=1 << 20, limit_keys=1)
+    assert settings() == (0o640, 3, 4, 1 << 20, 1)
+    with Store(name) as store:
+        store[b'1'] = b''
+        with pytest.raises(LimitReached):
+            store[b'2'] = b''
+        kvtree.set_store(name, limit_keys=0)
+        store[b'2'] = b''
+    for wrong in ({}, {'mode': 0o777}, {'uid': 2**32 - 1}):
+        with pytest.raises(InvalidArgument):
+            kvtree.set_store(name, **wrong)
+    with pytest.raises(NotFound):
+        kvtree.set_store('no-such-store', mode=0o600)
+    assert as_nobody(lambda: kvtree.set_store(name, mode=0o666)) == 'AccessDenied'
+
+
 def test_names_that_are_taken_or_not_there(name: str) -> None:
     with pytest.raises(KeyExists) as taken:
         kvtree.create_store(name)
@@ -89,7 +114,7 @@ def test_names_that_cannot_be(wrong: str) -> None:
 
 
 def test_a_name_has_no_zero_byte(name: str) -> None:
-    for call in (Store, kvtree.create_store, kvtree.destroy_store):
+    for call in (Store, kvtree.create_store, kvtree.set_store, kvtree.destroy_store):
         with pytest.raises(ValueError, match='zero byte'):
             call(f'{name}\0x')
 

@@ -211,14 +211,14 @@ static void wait_finished(void)
 	shim_rcu_online();
 }
 
-/* Returns whether there was anything to wait for. */
+/* Returns whether there was anything to wait for: not what is to begin later. */
 bool flush_work(struct work_struct *work)
 {
 	bool waited = false;
 
 	might_sleep();
 	lock_settled(work);
-	while (work->listed || is_running(work)) {
+	while ((work->listed && work->due <= shim_now_ns()) || is_running(work)) {
 		waited = true;
 		wait_finished();
 	}

@@ -12,8 +12,8 @@ b'world'
 
 Store is a session on a store, Cursor goes through its records, Batch executes many
 operations in one system call, and Ring has many under way at once. create_store(),
-destroy_store() and stores() deal with stores as a whole; attach(), detach() and probe()
-with the devices of durable ones. Errors are exceptions of the
+set_store(), destroy_store() and stores() deal with stores as a whole; attach(), detach()
+and probe() with the devices of durable ones. Errors are exceptions of the
 class Error.
 
 The package calls libkvtree; Documentation/python.rst is its page.
@@ -31,6 +31,7 @@ from kvtree._admin import (
     detach,
     info,
     probe,
+    set_store,
     stores,
 )
 from kvtree._batch import Batch
@@ -79,5 +80,6 @@ __all__ = [
     'detach',
     'info',
     'probe',
+    'set_store',
     'stores',
 ]

@@ -223,6 +223,33 @@ def create_store(name: str, *, mode: int = 0o600, uid: int | None = None,
         must(lib.kvtree_store_create(kv, args, ffi.sizeof(args[0])), name)
 
 
+def set_store(name: str, *, mode: int | None = None, uid: int | None = None,
+              gid: int | None = None, limit_bytes: int | None = None,
+              limit_keys: int | None = None) -> None:
+    """Change settings of a store while it is used.
+
+    What is None stays as it is; limits of 0 are none. The store's owner may change the
+    mode, and who has CAP_SYS_ADMIN everything. A mode or owner is for sessions that are
+    opened later. A store may hold more than its new limits: what grows is refused with
+    LimitReached until enough is removed.
+    """
+    data = name_of(name)
+    if len(data) >= lib.KVTREE_NAME_MAX:
+        raise error(errno.ENAMETOOLONG, name)
+    fields = {
+        'mode': (mode, lib.KVTREE_SET_MODE),
+        'uid': (uid, lib.KVTREE_SET_UID),
+        'gid': (gid, lib.KVTREE_SET_GID),
+        'limit_bytes': (limit_bytes, lib.KVTREE_SET_LIMIT_BYTES),
+        'limit_keys': (limit_keys, lib.KVTREE_SET_LIMIT_KEYS),
+    }
+    given = {field: value for field, (value, _) in fields.items() if value is not None}
+    args = ffi.new('struct kvtree_store_set *', {
+        'name': data, 'set': sum(fields[field][1] for field in given), **given})
+    with _any_session() as kv:
+        must(lib.kvtree_store_set(kv, args, ffi.sizeof(args[0])), name)
+
+
 def destroy_store(name: str) -> None:
     """Destroy a store and all that it holds; needs CAP_SYS_ADMIN.
 

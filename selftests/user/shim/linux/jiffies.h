@@ -15,5 +15,6 @@ unsigned long shim_jiffies(void);
 #define msecs_to_jiffies(ms)	((unsigned long)(ms) * HZ / 1000)
 #define time_before(a, b)	((long)((a) - (b)) < 0)
 #define time_after(a, b)	time_before(b, a)
+#define time_after_eq(a, b)	(!time_before(a, b))
 
 #endif /* SHIM_JIFFIES_H */

@@ -11,22 +11,6 @@
 /* Pages to visit in one call. */
 #define BW_ITER_WORK	64
 
-/* How many values to prefetch. */
-#define BW_ITER_AHEAD	48
-/* How many of these also into the first-level cache: see bw_iter_fetch_near(). */
-#define BW_ITER_NEAR	16
-/* How many pairs to return between two steps to the next page. */
-#define BW_ITER_STRIDE	16
-
-/* What to prefetch of the next page. */
-enum bw_ahead {
-	BW_AHEAD_ENTRY,
-	BW_AHEAD_TOP,
-	BW_AHEAD_BASE,
-	BW_AHEAD_LINES,
-	BW_AHEAD_NONE,		/* nothing: there is none, or it is being removed */
-};
-
 static struct bw_iter *bw_iter(struct kvt_iter *iter)
 {
 	return container_of(iter, struct bw_iter, iter);
@@ -61,115 +45,6 @@ static struct bw_want bw_iter_want(struct kvt_iter *iter, u8 **undo)
 	return bw_want(iter->key, len);
 }
 
-/* Prefetch slices and loads of some entries of a base. */
-static void bw_iter_fetch_lines(const struct bw_page *base, unsigned int from, unsigned int nr)
-{
-	unsigned int i, end = DIV_ROUND_UP(from + min(nr, base->rec.nr - from), BW_GROUP);
-
-	for (i = from / BW_GROUP; i < end; i++) {
-		bw_prefetch_far(bw_page_at(base, base->off_load + i * BW_LINE));
-		bw_prefetch_far(bw_page_at(base, base->off_slice + i * BW_LINE));
-	}
-}
-
-/* Prefetch more of the next page forward, which will be read again when its turn comes. */
-static void bw_iter_fetch_next(struct bw_iter *it)
-{
-	const struct bw_rec *top;
-	unsigned long entry;
-
-	switch (it->stage) {
-	case BW_AHEAD_ENTRY:
-		if (!it->right) {
-			it->stage = BW_AHEAD_NONE;
-			return;
-		}
-		bw_prefetch((const struct bw_rec *)(READ_ONCE(*it->right) & ~BW_FREE));
-		break;
-	case BW_AHEAD_TOP:
-		/* Pairs with bw_swap(). */
-		entry = smp_load_acquire(it->right);
-		top = (const struct bw_rec *)entry;
-		/* What is below a BW_REMOVE may be gone. */
-		if (entry & BW_FREE || top->kind == BW_REMOVE) {
-			it->stage = BW_AHEAD_NONE;
-			return;
-		}
-		it->next = top->base;
-		if (top->kind != BW_BASE) {
-			bw_prefetch_chain(top);
-			bw_prefetch(&it->next->rec);
-		}
-		break;
-	case BW_AHEAD_BASE:
-		bw_iter_fetch_lines(it->next, 0, it->budget);
-		break;
-	default:
-		return;
-	}
-	it->stage++;
-}
-
-/* Prefetch values up to the number wanted. */
-static void bw_iter_fetch(struct bw_iter *it)
-{
-	const struct bw_page *base = it->ahead;
-	unsigned int i = it->ahead_at, nr, n;
-	const unsigned long *loads;
-
-	if (base == it->part.base)
-		i = max_t(unsigned int, i, it->at);
-	nr = i - it->at;
-	if (base != it->part.base)
-		nr += it->part.base->rec.nr;
-	nr = nr < BW_ITER_AHEAD ? min(BW_ITER_AHEAD - nr, it->budget) : 0;
-	while (nr) {
-		if (i == base->rec.nr) {
-			if (base != it->part.base || it->stage != BW_AHEAD_LINES)
-				break;
-			base = it->next;
-			it->ahead = base;
-			i = 0;
-		}
-		loads = bw_page_at(base, base->off_load);
-		n = min(nr, base->rec.nr - i);
-		nr -= n;
-		it->budget -= n;
-		for (n += i; i < n; i++)
-			bw_prefetch_far_value((void *)loads[i]);
-	}
-	it->ahead_at = i;
-}
-
-/*
- * Prefetch some of the next values into the first-level cache.  They are usually in the
- * second, but after unpredictable loads some processors ignore prefetches into that for a
- * while.
- */
-static void bw_iter_fetch_near(const struct bw_iter *it, unsigned int nr)
-{
-	const struct bw_page *base = it->part.base;
-	const unsigned long *loads = bw_page_at(base, base->off_load);
-	unsigned int i = it->at, end = i + nr;
-
-	end = min_t(unsigned int, end, base == it->ahead ? it->ahead_at : base->rec.nr);
-	for (; i < end; i++)
-		kvt_value_prefetch((void *)loads[i]);
-}
-
-/* Account for returned pairs. */
-static noinline void bw_iter_ahead(struct bw_iter *it, unsigned int nr)
-{
-	bw_iter_fetch(it);
-	bw_iter_fetch_near(it, nr);
-	it->stride += nr;
-	if (it->stride < BW_ITER_STRIDE)
-		return;
-	it->stride = 0;
-	if (it->budget > it->ahead->rec.nr - it->ahead_at)
-		bw_iter_fetch_next(it);
-}
-
 /* A page was read: find the next one forward, unless that is another piece of this page. */
 static void bw_iter_begin(struct bw_iter *it, const struct bw_rec *top)
 {
@@ -178,11 +53,9 @@ static void bw_iter_begin(struct bw_iter *it, const struct bw_rec *top)
 	it->ready = true;
 	it->run = 0;
 	it->right = NULL;
-	it->stage = BW_AHEAD_ENTRY;
-	if (!it->iter.reverse && top->high && it->part.high == top->high) {
+	if (!it->iter.reverse && top->high && it->part.high == top->high)
 		it->right = bw_map_entry(tree->map, top->right);
-		prefetch(it->right);
-	}
+	bw_ahead_next(&it->ahead, it->right);
 }
 
 /*
@@ -204,25 +77,8 @@ static bool bw_iter_go_right(struct bw_iter *it)
 	bw_iter_begin(it, top);
 	it->at = 0;
 	it->at_delta = 0;
-	/* Usually prefetching is there already. */
-	if (it->ahead != it->part.base) {
-		it->ahead = it->part.base;
-		it->ahead_at = 0;
-		bw_iter_fetch_lines(it->ahead, 0, it->budget);
-	}
-	bw_iter_fetch(it);
-	bw_iter_fetch_near(it, BW_ITER_NEAR);
+	bw_ahead_turn(&it->ahead, it->part.base);
 	return true;
-}
-
-/* The leaf is found: prefetch what leads to its values from the position on. */
-static void bw_iter_fetch_first(const struct bw_iter *it, const struct bw_page *base,
-				const struct bw_want *want)
-{
-	unsigned int from = bw_page_group(base, want) * BW_GROUP;
-
-	if (from < base->rec.nr)
-		bw_iter_fetch_lines(base, from, min(it->budget, base->rec.nr - from));
 }
 
 /* Read the piece of a page that has the position. */
@@ -243,7 +99,7 @@ static int bw_iter_load(struct bw_iter *it)
 		it->entry = bw_map_entry(tree->map, at.guard_id);
 		it->seen = (unsigned long)at.guard;
 		if (!reverse)
-			bw_iter_fetch_first(it, at.top->base, &want);
+			bw_ahead_leaf(&it->ahead, at.top->base, &want);
 		bw_part_load(at.top, &want, reverse, part);
 		bw_iter_begin(it, at.top);
 		it->at = bw_page_lower(part->base, &want, part->begin, part->end, &same);
@@ -251,12 +107,8 @@ static int bw_iter_load(struct bw_iter *it)
 			if (bw_cmp(&want, &part->delta[d]->key) <= 0)
 				break;
 		it->at_delta = d;
-		if (!reverse) {
-			it->ahead = part->base;
-			it->ahead_at = it->at;
-			bw_iter_fetch(it);
-			bw_iter_fetch_near(it, BW_ITER_NEAR);
-		}
+		if (!reverse)
+			bw_ahead_start(&it->ahead, part->base, it->at);
 	}
 	if (undo)
 		--*undo;
@@ -268,16 +120,12 @@ static bool bw_iter_leave(struct bw_iter *it)
 {
 	struct kvt_iter *iter = &it->iter;
 	const struct bw_key *key = iter->reverse ? it->part.low : it->part.high;
-	u8 head[BW_SLICE];
 
 	it->ready = false;
 	it->run = 0;
 	if (!key || !key->len)
 		return false;
-	put_unaligned_be64(key->head, head);
-	memcpy(iter->key, head, min_t(u32, key->len, BW_SLICE));
-	if (key->len > BW_SLICE)
-		memcpy(iter->key + BW_SLICE, key->tail, key->len - BW_SLICE);
+	bw_key_bytes(key, iter->key);
 	iter->len = key->len;
 	iter->bound = iter->reverse ? KVT_AFTER : KVT_AT;
 	it->ready = it->right && bw_iter_go_right(it);
@@ -325,7 +173,7 @@ static unsigned int bw_iter_run(struct bw_iter *it, struct kvt_pair *pairs, unsi
 	}
 	it->at += nr;
 	bw_iter_set(&it->iter, base, it->at - 1);
-	bw_iter_ahead(it, nr);
+	bw_ahead_returned(&it->ahead, base, it->at, nr);
 	return nr;
 }
 
@@ -400,5 +248,5 @@ void bw_iter_rest(struct kvt_iter *iter)
 {
 	bw_iter(iter)->ready = false;
 	bw_iter(iter)->run = 0;
-	bw_iter(iter)->budget = iter->want ?: UINT_MAX;
+	bw_iter(iter)->ahead.budget = iter->want ?: UINT_MAX;
 }

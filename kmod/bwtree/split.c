@@ -68,15 +68,15 @@ static int bw_consolidate(struct bw_tree *tree, struct bw_stock *stock, struct b
 	u8 depth = top->depth;
 	int err;
 
-	page = bw_stock_get(stock, BW_SLOT_A, sum->size + space);
+	page = bw_stock_get(stock, BW_SLOT_PAGE, sum->size + space);
 	if (!page)
 		return -ENOMEM;
-	bw_page_fill(page, stock->size[BW_SLOT_A], walk, sum, &frame);
+	bw_page_fill(page, bw_mem_room(page), walk, sum, &frame);
 	kvt_park_loose(KVT_PARK_BW_CONSOLIDATED);
 	err = bw_replace(tree, help->id, top, page, stock->pass,
 			 BW_NR_CONSOLIDATE);
 	if (!err) {
-		bw_stock_take(stock, BW_SLOT_A);
+		bw_stock_take(stock, BW_SLOT_PAGE);
 		bw_nr_add(tree, BW_NR_FOLDED_RECORDS, depth);
 	}
 	/* A writer was faster; a later one will consolidate. */
@@ -101,15 +101,12 @@ static unsigned int bw_split_at(const struct bw_rec *top, struct bw_walk *walk)
 	return ent.load == bw_delta(top)->load ? nr - nr / 8 - 1 : nr / 2;
 }
 
-/*
- * The shortest key that separates the two halves.  It is built as an unpublished record,
- * which bw_split_root() needs.
- */
-static struct bw_delta *bw_split_key(struct bw_stock *stock, struct bw_walk *walk,
-				     unsigned int m, u8 level)
+/* The shortest key that separates the two halves, in a slot of the stock. */
+static struct bw_key *bw_split_key(struct bw_stock *stock, enum bw_slot slot,
+				   struct bw_walk *walk, unsigned int m, u8 level)
 {
 	struct bw_ent before, ent;
-	struct bw_delta *sep;
+	struct bw_key *sep;
 	unsigned int i;
 	u32 len;
 
@@ -121,26 +118,34 @@ static struct bw_delta *bw_split_key(struct bw_stock *stock, struct bw_walk *wal
 	}
 	/* An inner page's first key must be its first child's. */
 	len = level ? ent.len : bw_ent_common(&before, &ent, 0) + 1;
-	sep = bw_stock_get(stock, BW_SLOT_KEY, sizeof(*sep) + bw_key_tail(len));
-	if (!sep)
-		return NULL;
-	sep->rec = (struct bw_rec) { .kind = BW_TERM_ADD };
-	bw_ent_key(&ent, len, &sep->key);
+	sep = bw_stock_get(stock, slot, bw_key_size(len));
+	if (sep)
+		bw_ent_key(&ent, len, sep);
 	return sep;
 }
 
 /**
  * bw_term_size() - size of an index term record
  * @key: bytes of its key
- * @from: bytes of the key at which its range begins, or 0 if that is @key
- * @to: the key at which its range ends, or NULL
+ * @from: start of the range, or NULL: @key
+ * @to: end of the range, or NULL: unbounded
  *
  * Return: bytes.
  */
-u32 bw_term_size(u32 key, u32 from, const struct bw_want *to)
+u32 bw_term_size(u32 key, const struct bw_ent *from, const struct bw_ent *to)
 {
-	return ALIGN(sizeof(struct bw_term) + bw_key_tail(key), 8) + bw_key_size(from) +
-	       (to ? bw_key_size(to->len) : 0);
+	return ALIGN(sizeof(struct bw_term) + bw_key_tail(key), 8) +
+	       (from ? bw_key_size(from->len) : 0) + (to ? bw_key_size(to->len) : 0);
+}
+
+/* Copy an entry's key, and advance to after it. */
+static const struct bw_key *bw_term_key(u8 **to, const struct bw_ent *ent)
+{
+	struct bw_key *key = (struct bw_key *)*to;
+
+	bw_ent_key(ent, ent->len, key);
+	*to += bw_key_size(ent->len);
+	return key;
 }
 
 /**
@@ -156,28 +161,19 @@ u32 bw_term_size(u32 key, u32 from, const struct bw_want *to)
  * Return: the record.
  */
 struct bw_term *bw_term_fill(void *obj, enum bw_kind kind, struct bw_rec *top, u32 child,
-			     const struct bw_want *key, const struct bw_want *from,
-			     const struct bw_want *to)
+			     const struct bw_want *key, const struct bw_ent *from,
+			     const struct bw_ent *to)
 {
 	u8 *more = (u8 *)obj + ALIGN(sizeof(struct bw_term) + bw_key_tail(key->len), 8);
 	struct bw_term *term = obj;
 	unsigned long load;
 
 	bw_rec_init(&term->delta.rec, kind, top);
-	term->delta.rec.flags |= BW_OWN;
+	term->delta.rec.own = true;
 	term->delta.load = child;
 	bw_key_set(&term->delta.key, key);
-	term->from = &term->delta.key;
-	if (from) {
-		bw_key_set((struct bw_key *)more, from);
-		term->from = (struct bw_key *)more;
-		more += bw_key_size(from->len);
-	}
-	term->to = NULL;
-	if (to) {
-		bw_key_set((struct bw_key *)more, to);
-		term->to = (struct bw_key *)more;
-	}
+	term->from = from ? bw_term_key(&more, from) : &term->delta.key;
+	term->to = to ? bw_term_key(&more, to) : NULL;
 	bw_place(top, key, &term->delta.rec, &load);
 	return term;
 }
@@ -192,7 +188,7 @@ static struct bw_page *bw_build(struct bw_stock *stock, enum bw_slot slot, struc
 
 	bw_sum(walk, frame, from, to, &sum);
 	obj = bw_stock_get(stock, slot, sum.size + space);
-	return obj ? bw_page_fill(obj, stock->size[slot], walk, &sum, frame) : NULL;
+	return obj ? bw_page_fill(obj, bw_mem_room(obj), walk, &sum, frame) : NULL;
 }
 
 /*
@@ -209,24 +205,24 @@ static void bw_unpublish(struct bw_tree *tree, struct bw_stock *stock, enum bw_s
 	bw_chain_retire(tree, top);
 }
 
-/* Build a page of two children.  Not inline: its walk and its caller's are large. */
-static noinline struct bw_page *
-bw_build_root(struct bw_stock *stock, const struct bw_frame *frame, const struct bw_page *page,
-	      struct bw_delta *sep)
+/* Build a root with two children: one for the keys below @sep, one for the others. */
+static struct bw_page *bw_build_root(struct bw_stock *stock, const struct bw_frame *frame,
+				     const struct bw_key *sep)
 {
-	struct bw_delta first = { .rec.kind = BW_TERM_ADD, .load = stock->id[0] };
-	/* No entry of the base is used. */
-	struct bw_walk walk = { .parts = 1, .part[0] = { .base = page, .nr = 2 } };
+	struct bw_ent term[2] = { { }, bw_ent_of_key(sep) };
+	struct bw_sum sum;
+	void *obj;
 
-	sep->load = stock->id[1];
-	walk.part[0].delta[0] = &first;
-	walk.part[0].delta[1] = sep;
-	return bw_build(stock, BW_SLOT_C, &walk, frame, 0, 2, 0);
+	term[0].load = stock->id[0];
+	term[1].load = stock->id[1];
+	bw_sum_pair(term, frame, &sum);
+	obj = bw_stock_get(stock, BW_SLOT_PAGE, sum.size);
+	return obj ? bw_page_fill_pair(obj, bw_mem_room(obj), term, &sum, frame) : NULL;
 }
 
 /* Move the root's content to two new pages, and make it their parent. */
 static int bw_split_root(struct bw_tree *tree, struct bw_stock *stock, struct bw_rec *top,
-			 struct bw_walk *walk, unsigned int m, struct bw_delta *sep)
+			 struct bw_walk *walk, unsigned int m, const struct bw_key *sep)
 {
 	struct bw_frame left = bw_frame_of(top), right = left, above = left;
 	struct bw_page *a, *b, *root;
@@ -234,13 +230,13 @@ static int bw_split_root(struct bw_tree *tree, struct bw_stock *stock, struct bw
 
 	if (!bw_stock_has_ids(stock, 2))
 		return -ENOMEM;
-	left.high = &sep->key;
+	left.high = sep;
 	left.right = stock->id[1];
-	right.low = &sep->key;
+	right.low = sep;
 	above.level++;
-	a = bw_build(stock, BW_SLOT_A, walk, &left, 0, m, bw_space_of(top));
-	b = a ? bw_build(stock, BW_SLOT_B, walk, &right, m, top->nr, bw_space_of(top)) : NULL;
-	root = b ? bw_build_root(stock, &above, a, sep) : NULL;
+	a = bw_build(stock, BW_SLOT_LOWER, walk, &left, 0, m, bw_space_of(top));
+	b = a ? bw_build(stock, BW_SLOT_UPPER, walk, &right, m, top->nr, bw_space_of(top)) : NULL;
+	root = b ? bw_build_root(stock, &above, sep) : NULL;
 	if (!root)
 		return -ENOMEM;
 
@@ -255,16 +251,16 @@ static int bw_split_root(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	bw_publish(tree, stock->id[1], &b->rec);
 	kvt_park_loose(KVT_PARK_BW_ROOT_BUILT);
 	if (!bw_swap(tree, BW_ROOT, top, &root->rec, BW_NR_SPLIT)) {
-		bw_unpublish(tree, stock, BW_SLOT_A, stock->id[0]);
-		bw_unpublish(tree, stock, BW_SLOT_B, stock->id[1]);
+		bw_unpublish(tree, stock, BW_SLOT_LOWER, stock->id[0]);
+		bw_unpublish(tree, stock, BW_SLOT_UPPER, stock->id[1]);
 		bw_uncharge_obj(tree, above.level, root);
 		return 0;
 	}
 	bw_uncharge(tree, level, bw_chain_bytes(top));
 	bw_chain_retire(tree, top);
-	bw_stock_take(stock, BW_SLOT_A);
-	bw_stock_take(stock, BW_SLOT_B);
-	bw_stock_take(stock, BW_SLOT_C);
+	bw_stock_take(stock, BW_SLOT_LOWER);
+	bw_stock_take(stock, BW_SLOT_UPPER);
+	bw_stock_take(stock, BW_SLOT_PAGE);
 	bw_stock_take_ids(stock, 2);
 	bw_count_page(tree, level, 1);
 	bw_count_page(tree, above.level, 1);
@@ -274,37 +270,37 @@ static int bw_split_root(struct bw_tree *tree, struct bw_stock *stock, struct bw
 
 static u32 bw_post_size(const struct bw_want *low, const struct bw_page *page)
 {
-	struct bw_want high;
+	struct bw_ent high;
 
 	if (!page->rec.high)
-		return bw_term_size(low->len, 0, NULL);
-	high = bw_want_key(page->rec.high);
-	return bw_term_size(low->len, 0, &high);
+		return bw_term_size(low->len, NULL, NULL);
+	high = bw_ent_of_key(page->rec.high);
+	return bw_term_size(low->len, NULL, &high);
 }
 
 /* Move the upper entries to a new right sibling, which must then be posted. */
 static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
 			 struct bw_rec *top, struct bw_walk *walk, unsigned int m,
-			 struct bw_delta *sep)
+			 const struct bw_key *sep)
 {
-	const struct bw_want low = bw_want_key(&sep->key);
+	const struct bw_want low = bw_want_key(sep);
 	struct bw_frame frame = bw_frame_of(top);
 	struct bw_split *split;
 	struct bw_page *page;
 
 	if (!bw_stock_has_ids(stock, 1))
 		return -ENOMEM;
-	frame.low = &sep->key;
-	page = bw_build(stock, BW_SLOT_A, walk, &frame, m, top->nr, bw_space_of(top));
+	frame.low = sep;
+	page = bw_build(stock, BW_SLOT_UPPER, walk, &frame, m, top->nr, bw_space_of(top));
 	if (!page)
 		return -ENOMEM;
-	split = bw_stock_get(stock, BW_SLOT_B, sizeof(*split) + bw_key_tail(low.len));
+	split = bw_stock_get(stock, BW_SLOT_SPLIT, sizeof(*split) + bw_key_tail(low.len));
 	/* Memory for the second step, unless the parent changes too much before that. */
-	if (!split || !bw_stock_get(stock, BW_SLOT_C, bw_post_size(&low, page)))
+	if (!split || !bw_stock_get(stock, BW_SLOT_TERM, bw_post_size(&low, page)))
 		return -ENOMEM;
 
 	bw_rec_init(&split->rec, BW_SPLIT, top);
-	split->rec.flags |= BW_OWN;
+	split->rec.own = true;
 	bw_key_set(&split->sep, &low);
 	split->rec.high = &split->sep;
 	split->rec.right = stock->id[0];
@@ -315,11 +311,11 @@ static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	bw_publish(tree, stock->id[0], &page->rec);
 	kvt_park_loose(KVT_PARK_BW_SPLIT_BUILT);
 	if (!bw_swap(tree, help->id, top, &split->rec, BW_NR_SPLIT)) {
-		bw_unpublish(tree, stock, BW_SLOT_A, stock->id[0]);
+		bw_unpublish(tree, stock, BW_SLOT_UPPER, stock->id[0]);
 		return 0;
 	}
-	bw_stock_take(stock, BW_SLOT_A);
-	bw_stock_take(stock, BW_SLOT_B);
+	bw_stock_take(stock, BW_SLOT_UPPER);
+	bw_stock_take(stock, BW_SLOT_SPLIT);
 	bw_stock_take_ids(stock, 1);
 	bw_count_page(tree, top->level, 1);
 	bw_stat(tree, top->level ? KVTREE_STAT_SPLIT_INNER : KVTREE_STAT_SPLIT_LEAF);
@@ -357,7 +353,8 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 {
 	struct bw_rec *top = bw_load_any(tree, help->id);
 	struct bw_frame frame;
-	struct bw_delta *sep;
+	const struct bw_key *sep;
+	enum bw_slot slot;
 	struct bw_walk walk;
 	struct bw_sum sum;
 	unsigned int m;
@@ -379,7 +376,7 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	 * A page with a marked term is not split either: finish that merge first.  The merge
 	 * itself may need room in the chain; then consolidate.
 	 */
-	if (too_long && top->flags & BW_MARKED) {
+	if (too_long && top->has_mark) {
 		if (top->depth < BW_CHAIN_MAX - BW_CHAIN_SPARE)
 			return bw_help_finish(stock, help, top);
 		too_long = false;
@@ -390,7 +387,9 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	if (!bw_is_reached(tree, help->id, top))
 		return 0;
 	m = bw_split_at(top, &walk);
-	sep = bw_split_key(stock, &walk, m, top->level);
+	/* A page that is split off must be posted next, by this key. */
+	slot = help->id == BW_ROOT ? BW_SLOT_SEP : BW_SLOT_NEXT;
+	sep = bw_split_key(stock, slot, &walk, m, top->level);
 	if (!sep)
 		return -ENOMEM;
 	if (help->id == BW_ROOT)
@@ -441,10 +440,12 @@ KVT_EXPORT_FOR_TESTS(bw_tidy);
 int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
 {
 	const struct bw_want want = help->want;
-	struct bw_want low, high;
+	struct bw_help first = *help;
 	struct bw_rec *child, *right;
 	struct bw_rec place = { };
 	struct bw_term *term;
+	struct bw_want low;
+	struct bw_ent high;
 	unsigned long load;
 	struct bw_at at;
 	u32 id, right_id;
@@ -452,21 +453,23 @@ int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	void *obj;
 	int ret;
 
-	ret = bw_seek(tree, &want, help->level + 1, BW_SEEK_STEP, &at);
-	if (ret) {
-		*help = ret == BW_NEEDS_HELP ? at.help : *help;
+	ret = bw_step_seek(tree, stock, help, help->level + 1, &at);
+	if (ret)
 		return ret == -ENOENT ? 0 : ret;
-	}
 	id = bw_inner_find(at.top, &want, false);
 	child = bw_load(tree, id);
-	if (child->kind == BW_REMOVE)
-		return bw_help_remove(help, child, &want);
+	if (child->kind == BW_REMOVE) {
+		first = bw_help_removal(child, &want);
+		return bw_request(stock, help, &first);
+	}
 	if (!child->high || bw_cmp(&want, child->high) < 0)
 		return 0;
 	right_id = child->right;
 	right = bw_load(tree, right_id);
-	if (right->kind == BW_REMOVE)
-		return bw_help_remove(help, right, &want);
+	if (right->kind == BW_REMOVE) {
+		first = bw_help_removal(right, &want);
+		return bw_request(stock, help, &first);
+	}
 	if (at.top->depth >= BW_CHAIN_INNER)
 		return bw_help_tidy(help, at.id);
 	low = bw_want_key(child->high);
@@ -476,12 +479,13 @@ int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	 * at the same key: finish the merge before replacing the term.
 	 */
 	if (there && load != right_id) {
-		help->kind = BW_HELP_FINISH;
-		return at.top->flags & BW_MARKED ? BW_NEEDS_HELP : -EAGAIN;
+		first.kind = BW_HELP_FINISH;
+		return at.top->has_mark ? bw_request(stock, help, &first) : -EAGAIN;
 	}
 	if (right->high)
-		high = bw_want_key(right->high);
-	obj = bw_stock_get(stock, BW_SLOT_C, bw_term_size(low.len, 0, right->high ? &high : NULL));
+		high = bw_ent_of_key(right->high);
+	obj = bw_stock_get(stock, BW_SLOT_TERM,
+			   bw_term_size(low.len, NULL, right->high ? &high : NULL));
 	if (!obj)
 		return -ENOMEM;
 	term = bw_term_fill(obj, BW_TERM_ADD, at.top, right_id, &low, NULL,
@@ -491,7 +495,7 @@ int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	kvt_park_loose(KVT_PARK_BW_POST_BUILT);
 	if (!bw_swap(tree, at.id, at.top, &term->delta.rec, BW_NR_POST))
 		return -EAGAIN;
-	bw_stock_take(stock, BW_SLOT_C);
+	bw_stock_take(stock, BW_SLOT_TERM);
 	kvt_park_loose(KVT_PARK_BW_POSTED);
 	return 0;
 }

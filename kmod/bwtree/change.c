@@ -31,7 +31,7 @@ static struct bw_change *bw_change(struct kvt_change *change)
 	return (struct bw_change *)change->engine;
 }
 
-/* From begin() to commit(), as in every engine: bottom halves first. */
+/* What is held from begin() to commit().  Every engine disables bottom halves first. */
 static void bw_hold(void)
 {
 	local_bh_disable();
@@ -60,7 +60,7 @@ static int bw_own_get(struct bw_tree *tree, struct bw_change *c)
 	int err;
 
 	if (!c->own)
-		c->own = bw_mem_alloc(c->size, c->gfp, NULL);
+		c->own = bw_mem_alloc(c->size, c->gfp);
 	if (!c->own)
 		return -ENOMEM;
 	err = bw_charge_obj(tree, 0, c->own);
@@ -102,9 +102,9 @@ static enum bw_need bw_prepare(struct kvt_change *change, struct bw_change *c,
 		return !lazy && depth >= BW_CHAIN_LEAF / 2 ? BW_NEED_TIDY : BW_NEED_MEMORY;
 	bw_rec_init(&c->delta->rec, BW_PUT, c->top);
 	c->delta->rec.at = place.at;
-	c->delta->rec.flags |= place.flags & BW_SAME;
+	c->delta->rec.in_base = place.in_base;
 	if (!c->beside)
-		c->delta->rec.flags |= BW_OWN;
+		c->delta->rec.own = true;
 	bw_key_set(&c->delta->key, &c->want);
 	return BW_NEED_NOTHING;
 }
@@ -152,8 +152,8 @@ static gfp_t bw_gfp_shrink(gfp_t gfp)
 }
 
 /*
- * There was no memory, or no contiguous memory, without waiting.  Whether the change may retry
- * and wait; it is charged as before.
+ * An allocation that does not wait has failed.  Whether the change may retry and wait; the
+ * memory is charged as before.
  */
 static bool bw_gfp_wait(const struct kvt_change *change, struct bw_change *c)
 {
@@ -224,7 +224,7 @@ int bw_begin(struct kvt_change *change)
 			return 0;
 		if (!err)
 			err = bw_meet_need(tree, change, c, &at, need, &lazy);
-		/* The machine is short of it: wait rather than fail, and charge nobody. */
+		/* Wait for memory rather than fail, and charge nobody. */
 		if (err == -ENOMEM && change->removes && may_sleep &&
 		    !(c->gfp & __GFP_NOFAIL))
 			c->gfp = GFP_KERNEL | __GFP_NOFAIL;

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Pending commands: updates that wait to be made (wait.h). */
+#include <linux/errno.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "log/log.h"
+#include "wait_internal.h"
+
+static struct kvt_pending *pending_of(const struct kvt_wait *wait)
+{
+	return container_of(wait, struct kvt_pending, wait);
+}
+
+static int owner_cmp(const void *owner, const struct rb_node *node)
+{
+	const void *other = rb_entry(node, struct kvt_pending, owned)->owner;
+
+	return owner < other ? -1 : owner > other;
+}
+
+static bool owner_less(struct rb_node *a, const struct rb_node *b)
+{
+	return owner_cmp(rb_entry(a, struct kvt_pending, owned)->owner, b) < 0;
+}
+
+static void pending_list(struct kvt_wait *wait)
+{
+	struct kvt_waits *waits = kvt_wait_waits(wait);
+
+	kvt_wait_tree_add(&waits->updates, wait);
+	rb_add(&pending_of(wait)->owned, &waits->owned, owner_less);
+}
+
+static void pending_unlist(struct kvt_wait *wait)
+{
+	struct kvt_waits *waits = kvt_wait_waits(wait);
+
+	kvt_wait_tree_del(&waits->updates, &wait->node);
+	kvt_wait_tree_del(&waits->owned, &pending_of(wait)->owned);
+}
+
+/**
+ * kvt_pending_of_owner() - find an update that a process has submitted
+ * @waits: a session's
+ * @owner: the process's files
+ *
+ * Context: under the lock.
+ *
+ * Return: the oldest one that was not disowned (kvt_pending_disown()), or NULL.
+ */
+struct kvt_wait *kvt_pending_of_owner(const struct kvt_waits *waits, const void *owner)
+{
+	struct rb_node *node = rb_find_first(owner, &waits->owned, owner_cmp);
+
+	return node ? &rb_entry(node, struct kvt_pending, owned)->wait : NULL;
+}
+
+/**
+ * kvt_pending_disown() - hide an update from kvt_pending_of_owner()
+ * @wait: the update's
+ *
+ * Context: under the lock.
+ */
+void kvt_pending_disown(struct kvt_wait *wait)
+{
+	kvt_wait_tree_del(&kvt_wait_waits(wait)->owned, &pending_of(wait)->owned);
+}
+
+static bool reclaim_allows(const struct kvt_wait *wait)
+{
+	return !kvt_reclaim_throttle(&kvt_wait_store(wait)->reclaim, false);
+}
+
+/* End an update that was not made.  Outside the store. */
+static void pending_done(struct kvt_pending *pending, int res, unsigned int issue_flags)
+{
+	struct io_uring_cmd *cmd = pending->wait.cmd;
+	bool cqe32 = pending->wait.cqe32;
+
+	if (res == -ECANCELED)
+		kvt_stat_inc(&kvt_wait_store(&pending->wait)->stats, KVTREE_STAT_URING_CANCEL);
+	kvt_pending_free(pending);
+	kvt_uring_done(cmd, res, 0, cqe32, issue_flags);
+}
+
+/* The task takes it over, unless it was canceled. */
+static bool pending_take(struct kvt_pending *pending)
+{
+	struct kvt_waits *waits = kvt_wait_waits(&pending->wait);
+	bool taken;
+
+	spin_lock(&waits->lock);
+	taken = !pending->wait.canceled;
+	pending->wait.state = WAIT_RUNS;
+	spin_unlock(&waits->lock);
+	return taken;
+}
+
+/*
+ * Runs in the submitter's task, or in one without its memory.  A killed task changes
+ * nothing any more.
+ */
+static void pending_run(struct kvt_wait *wait, unsigned int issue_flags, bool dead)
+{
+	struct kvt_pending *pending = pending_of(wait);
+	struct kvt_wait_args args = {
+		.cmd = wait->cmd,
+		.issue_flags = issue_flags | (wait->cqe32 ? IO_URING_F_CQE32 : 0),
+		.out = wait->out,
+	};
+
+	if (pending_take(pending) && !dead && !fatal_signal_pending(current))
+		pending->again(pending, &pending->op, &args);
+	else
+		pending_done(pending, -ECANCELED, issue_flags);
+}
+
+/**
+ * kvt_pending_new() - prepare an update that may wait, and that cancellations find
+ * @session: the command's
+ * @ctx: of the operation
+ * @op: the operation to execute again
+ * @again: executes it
+ * @args: the command
+ *
+ * Context: where the command is issued.
+ *
+ * Return: the update, for kvt_pending_wait(); or NULL.
+ */
+struct kvt_pending *kvt_pending_new(struct kvt_session *session, const struct kvt_op_ctx *ctx,
+				    const struct kvtree_op *op, kvt_pending_fn again,
+				    const struct kvt_wait_args *args)
+{
+	struct kvt_pending *pending = kmalloc(sizeof(*pending), kvt_op_gfp_scratch(ctx));
+
+	if (!pending)
+		return NULL;
+	pending->owner = current->files;
+	pending->op = *op;
+	pending->again = again;
+	kvt_wait_init(&pending->wait, session, KVT_WAIT_RECLAIM, args);
+	kvt_wait_publish(&pending->wait, NULL);
+	return pending;
+}
+
+/**
+ * kvt_pending_free() - free an update that does not wait
+ * @pending: from kvt_pending_new()
+ *
+ * Context: any but interrupts.
+ */
+void kvt_pending_free(struct kvt_pending *pending)
+{
+	struct kvt_waits *waits = kvt_wait_waits(&pending->wait);
+
+	spin_lock(&waits->lock);
+	kvt_wait_hide(&pending->wait);
+	spin_unlock(&waits->lock);
+	kfree(pending);
+}
+
+/* Under the lock: wait for the event that the update lacks. */
+static void pending_enqueue(struct kvt_wait *wait)
+{
+	struct kvt_store *store = kvt_wait_store(wait);
+	struct kvt_wait_queue *queue;
+	bool came;
+
+	if (store->log && reclaim_allows(wait)) {
+		kvt_stat_inc(&store->stats, KVTREE_STAT_LOG_STALL);
+		queue = kvt_wait_start(wait, KVT_WAIT_ROOM);
+		came = kvt_log_has_space(store->log);
+	} else {
+		kvt_stat_inc(&store->stats, KVTREE_STAT_WAITING_STALL);
+		queue = kvt_wait_start(wait, KVT_WAIT_RECLAIM);
+		came = reclaim_allows(wait);
+	}
+	if (came)
+		kvt_wait_queue_wake(queue);
+}
+
+/* Returns false if it was canceled meanwhile. */
+static bool pending_start(struct kvt_pending *pending)
+{
+	struct kvt_waits *waits = kvt_wait_waits(&pending->wait);
+	bool waits_on;
+
+	spin_lock(&waits->lock);
+	waits_on = !pending->wait.canceled;
+	if (waits_on)
+		pending_enqueue(&pending->wait);
+	spin_unlock(&waits->lock);
+	return waits_on;
+}
+
+/**
+ * kvt_pending_wait() - make a command wait until its update can be made
+ * @pending: from kvt_pending_new(); freed when the command is executed or canceled
+ * @ctx: of the operation; the store stays entered while it waits for an event
+ * @issue_flags: of this call of the command
+ *
+ * Context: where the command is issued, or its task work runs; leaves the store meanwhile.
+ *
+ * Return: -EIOCBQUEUED.
+ */
+int kvt_pending_wait(struct kvt_pending *pending, const struct kvt_op_ctx *ctx,
+		     unsigned int issue_flags)
+{
+	int err = kvt_wait_mark(&pending->wait, ctx, issue_flags);
+
+	if (!err && pending_start(pending))
+		return -EIOCBQUEUED;
+	kvt_op_leave(ctx);
+	pending_done(pending, pending_take(pending) ? err : -ECANCELED, issue_flags);
+	return -EIOCBQUEUED;
+}
+
+/* Each CPU has room of its own, so all retry whenever any is made. */
+static bool pending_came(const struct kvt_wait *wait)
+{
+	return wait->event == KVT_WAIT_ROOM || reclaim_allows(wait);
+}
+
+static void pending_abort(struct kvt_wait *wait, unsigned int issue_flags)
+{
+	pending_done(pending_of(wait), -ECANCELED, issue_flags);
+}
+
+const struct kvt_wait_ops kvt_pending_ops = {
+	.list = pending_list,
+	.unlist = pending_unlist,
+	.came = pending_came,
+	.run = pending_run,
+	.abort = pending_abort,
+};

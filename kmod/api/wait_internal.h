@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a waiting command is to wait.c, pending.c, executed.c and cancel.c; wait.h has the
+ * design.
+ *
+ * A command either is pending (pending.c): its update cannot be made yet.  Or it is executed
+ * (executed.c), and only has to become durable.  struct kvt_wait is the part that both share.
+ */
+#ifndef KVT_API_WAIT_INTERNAL_H
+#define KVT_API_WAIT_INTERNAL_H
+
+#include <linux/list.h>
+#include <linux/rbtree.h>
+#include <linux/types.h>
+
+#include "compat.h"
+#include "core/reclaim.h"
+#include "session.h"
+#include "wait.h"
+
+/* How many commands one hold of the lock examines, or one task work handles. */
+#define KVT_WAIT_PORTION	128
+
+enum kvt_wait_state {
+	WAIT_NEW,		/* nobody may wake it yet */
+	WAIT_WAITS,		/* for an event */
+	WAIT_SENT,		/* to run in its task, or to be sent there by the work */
+	WAIT_RUNS,		/* it executes or completes */
+};
+
+/* Small, since there is one for each of many commands. */
+struct kvt_wait {
+	struct list_head list;			/* lock: of a queue, or of those that are over;
+						 * no lock: of those sent together
+						 */
+	struct rb_node node;			/* lock: of a tree, by user_data and seq */
+	u64 user_data;
+	u64 seq;
+	u8 state;				/* lock: enum kvt_wait_state */
+	u8 event;				/* enum kvt_wait_event */
+	bool canceled;				/* lock: it no longer waits */
+	bool cqe32;
+	u64 out;
+	struct kvt_session *session;		/* kept by the command's file */
+	struct io_uring_cmd *cmd;
+};
+
+/* An update that waits to be made. */
+struct kvt_pending {
+	struct kvt_wait wait;
+	struct rb_node owned;			/* lock: of the tree, by owner */
+	const void *owner;			/* the submitter's files */
+	struct kvtree_op op;
+	kvt_pending_fn again;
+};
+
+/**
+ * struct kvt_wait_ops - what differs between pending and executed commands
+ * @list: let cancellations find it.  Under the lock.
+ * @unlist: hide it from cancellations, unless it is hidden already.  Under the lock.
+ * @came: whether its event has come.  Under the lock.
+ * @leave: its wait is over, and the store is about to be left.  Or NULL.
+ * @run: execute or complete it in its task; if @dead in one without its memory
+ * @abort: complete it in any task, without writing to user memory
+ */
+struct kvt_wait_ops {
+	void (*list)(struct kvt_wait *wait);
+	void (*unlist)(struct kvt_wait *wait);
+	bool (*came)(const struct kvt_wait *wait);
+	void (*leave)(struct kvt_wait *wait);
+	void (*run)(struct kvt_wait *wait, unsigned int issue_flags, bool dead);
+	void (*abort)(struct kvt_wait *wait, unsigned int issue_flags);
+};
+
+extern const struct kvt_wait_ops kvt_pending_ops;
+extern const struct kvt_wait_ops kvt_executed_ops;
+
+/**
+ * kvt_wait_is_executed() - whether a command is executed, and not pending
+ * @wait: the command
+ *
+ * Context: any.  An executed command waits for KVT_WAIT_DURABLE from the start.
+ *
+ * Return: true or false.
+ */
+static inline bool kvt_wait_is_executed(const struct kvt_wait *wait)
+{
+	return wait->event == KVT_WAIT_DURABLE;
+}
+
+/**
+ * kvt_wait_ops() - the operations of a command's kind
+ * @wait: the command
+ *
+ * Context: any.
+ *
+ * Return: the operations.
+ */
+static inline const struct kvt_wait_ops *kvt_wait_ops(const struct kvt_wait *wait)
+{
+	return kvt_wait_is_executed(wait) ? &kvt_executed_ops : &kvt_pending_ops;
+}
+
+/**
+ * kvt_wait_of() - the place in a command for what waits in it
+ * @cmd: the command
+ *
+ * Context: under the session's lock; NULL there: nothing waits any more.
+ *
+ * Return: the place.
+ */
+static inline struct kvt_wait **kvt_wait_of(struct io_uring_cmd *cmd)
+{
+	return io_uring_cmd_to_pdu(cmd, struct kvt_wait *);
+}
+
+static inline struct kvt_store *kvt_wait_store(const struct kvt_wait *wait)
+{
+	return wait->session->store;
+}
+
+static inline struct kvt_waits *kvt_wait_waits(const struct kvt_wait *wait)
+{
+	return &wait->session->waits;
+}
+
+void kvt_wait_init(struct kvt_wait *wait, struct kvt_session *session,
+		   enum kvt_wait_event event, const struct kvt_wait_args *args);
+void kvt_wait_publish(struct kvt_wait *wait, struct kvt_wait *instead_of);
+void kvt_wait_hide(struct kvt_wait *wait);
+int kvt_wait_mark(struct kvt_wait *wait, const struct kvt_op_ctx *ctx, unsigned int issue_flags);
+struct kvt_wait_queue *kvt_wait_start(struct kvt_wait *wait, enum kvt_wait_event event);
+void kvt_wait_stop(struct kvt_wait *wait, enum kvt_wait_state state);
+void kvt_wait_end(struct kvt_wait *wait);
+void kvt_wait_leave(struct kvt_wait *wait);
+void kvt_wait_queue_wake(struct kvt_wait_queue *queue);
+void kvt_waits_wake(struct kvt_waits *waits);
+
+void kvt_wait_tree_add(struct rb_root *tree, struct kvt_wait *wait);
+void kvt_wait_tree_del(struct rb_root *tree, struct rb_node *node);
+struct kvt_wait *kvt_wait_tree_find(const struct rb_root *tree, u64 user_data, u64 seq);
+
+struct kvt_wait *kvt_pending_of_owner(const struct kvt_waits *waits, const void *owner);
+void kvt_pending_disown(struct kvt_wait *wait);
+
+void kvt_executed_free_spares(struct kvt_waits *waits);
+
+#endif /* KVT_API_WAIT_INTERNAL_H */
