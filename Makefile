@@ -23,7 +23,7 @@ export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME IC
 
 .PHONY: all modules try-modules lib tools examples man selftests install install-module uninstall demo vm docs help \
 	check check-uml check-debug check-stock check-stock7 check-kcsan \
-	check-arm64 check-weak check-crash check-fuzz check-history check-user \
+	check-arm64 check-weak check-crash check-fuzz check-history check-hibernate check-user \
 	check-broken fuzz \
 	lint bench bench-stock bench-bpf bench-log clean
 
@@ -108,7 +108,7 @@ vm:
 check: KVT_SHORT := 1
 check: BROKEN_TURN := $(or $(BROKEN_TURN),now)
 check:
-	@$(LANES)/check.sh uml-debug stock uml stock-7 crash user history fuzz broken lint
+	@$(LANES)/check.sh uml-debug stock uml stock-7 crash user history fuzz broken hibernate lint
 
 check-uml:
 	@$(LANES)/check.sh uml
@@ -137,6 +137,9 @@ check-fuzz:
 
 check-history:
 	@HISTORY_TIME=$(or $(HISTORY_TIME),600) $(LANES)/check.sh history
+
+check-hibernate:
+	@$(LANES)/check.sh hibernate
 
 check-user:
 	@$(LANES)/check.sh user
@@ -170,7 +173,7 @@ docs:
 clean:
 	@for d in lib tools tools/bench/stock tools/bench/bpf tools/bench/log \
 		tools/examples selftests selftests/crash selftests/format selftests/fuzz \
-		selftests/history; do \
+		selftests/history selftests/hibernate; do \
 		[ ! -e $$d/Makefile ] || $(MAKE) -s -C $$d clean; done
 	@find kmod -name '*.o' -o -name '*.ko' -o -name '*.mod' -o \
 		-name '*.mod.c' -o -name '.*.cmd' -o -name '*.o.d' \
@@ -184,6 +187,7 @@ help:
 	@echo 'Build and install'
 	@echo '  all          module, library and tool (default)'
 	@echo '  modules      the module alone'
+	@echo '  lib, tools   the library; the tool'
 	@echo '  examples     programs that use kvtree from BPF, in tools/examples'
 	@echo '  install      module (modprobe kvtree) if there are headers, library, tool'
 	@echo '  uninstall    take away what install has put there, for all kernels'
@@ -213,6 +217,7 @@ help:
 	@echo '               seconds (600)'
 	@echo '  check-history  is what processes and BPF programs are told at the same time'
 	@echo '               linearizable? HISTORY_TIME seconds of it (600)'
+	@echo '  check-hibernate  a machine with a durable store hibernates and is resumed'
 	@echo '  check-user   KUnit in programs, with sanitizers; a minute of fuzzing'
 	@echo '  check-broken builds that are wrong on purpose: is each caught? T: which'
 	@echo '  fuzz         FUZZ_TIME seconds of it (600)'

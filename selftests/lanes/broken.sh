@@ -8,12 +8,12 @@
 #
 # The head of a patch is a line or two that say what it breaks, and fields:
 #	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock, weak,
-#	        crash, history or fuzz
+#	        crash, history, hibernate or fuzz
 #	Tests:  T= for the lane; for crash and history their parts
 #	Expect: extended regular expression for the result line of the test that has to
 #	        fail, or for a line of the kernel's or a sanitizer's report
 #	May:    crash, if the kernel need not run to its end
-#	Turn:   none, if it takes minutes, as all in crash, fuzz, history and weak do
+#	Turn:   none, if it takes minutes, as all in crash, fuzz, hibernate, history and weak do
 #
 # NAME may have wildcards. Without any, all patches are run; with BROKEN_TURN, ten of
 # those that have a turn: a number selects which, and "now" takes the number from the
@@ -75,6 +75,7 @@ run()
 	crash) crash "$2";;
 	fuzz) FUZZ_TIME=60 "$LANES/fuzz.sh";;
 	history) PARTS=$T HISTORY_TIME=30 "$LANES/history.sh";;
+	hibernate) "$LANES/hibernate.sh";;
 	*) "$LANES/uml.sh" "$lane";;
 	esac
 }
@@ -119,7 +120,7 @@ missed()
 
 	stopped=$(cat "$2/stopped" 2>/dev/null || true)
 	case $(lane_of "$1") in
-	user*|crash|history|fuzz)
+	user*|crash|history|hibernate|fuzz)
 		if ! compgen -G "$2/*.ktap" >/dev/null; then
 			echo 'it was not built'
 			return
@@ -144,9 +145,9 @@ try()
 	local patch=$PATCHES/$1.patch dir log=$BUILD/broken/$1.log
 	dir=$BUILD/broken/$(lane_of "$patch")
 
-	# Each patch meets the same source.
-	copy_sources "$dir/tree" "$TOP/"
-	if ! patch -s -f -F0 --no-backup-if-mismatch -d "$dir/tree" -p1 <"$patch" >"$log"; then
+	# Each patch meets the same source. What rsync says of products that stay is not a reason.
+	copy_sources "$dir/tree" "$TOP/" >"$log"
+	if ! patch -s -f -F0 --no-backup-if-mismatch -d "$dir/tree" -p1 <"$patch" >>"$log"; then
 		echo 'the patch does not fit'
 		return
 	fi
@@ -185,7 +186,7 @@ turn()
 has_turn()
 {
 	case $(lane_of "$1") in
-	crash|fuzz|history|weak) false;;
+	crash|fuzz|hibernate|history|weak) false;;
 	*) [ "$(field "$1" Turn)" != none ];;
 	esac
 }
@@ -218,7 +219,7 @@ lint()
 		! grep -qE -e "$expect" <<<'not ok 1 any_other_test' ||
 			echo "$patch: Expect: names no test"
 		case $(lane_of "$patch") in
-		user|user-tsan|uml|uml-debug|stock|weak|crash|history|fuzz) ;;
+		user|user-tsan|uml|uml-debug|stock|weak|crash|history|hibernate|fuzz) ;;
 		*) echo "$patch: unknown Lane:";;
 		esac
 		case $(field "$patch" May) in

@@ -5,7 +5,7 @@
 # nothing, and touches no network, when they are all there.
 #
 # LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, bench-bpf,
-# bench-log, user, lint, docs, crash, history, fuzz, kcsan, arm64, weak or
+# bench-log, user, lint, docs, crash, history, hibernate, fuzz, kcsan, arm64, weak or
 # demo.
 
 set -euo pipefail
@@ -55,6 +55,9 @@ main_packages()
 		main_packages stock
 		# Any that is there will do.
 		command -v go >/dev/null || echo golang-go;;
+	hibernate)
+		main_packages demo
+		echo 'cpio xz-utils';;
 	crash)
 		main_packages uml
 		main_packages demo
@@ -88,7 +91,7 @@ main_packages()
 backports_packages()
 {
 	case $1 in
-	stock|bench-stock|bench-bpf|bench-log|demo|crash|history|broken)
+	stock|bench-stock|bench-bpf|bench-log|demo|crash|history|hibernate|broken)
 		stock_packages
 		echo qemu-system-x86
 		case $1 in

@@ -1,0 +1,133 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# hibernate.sh: a machine with a durable store writes its memory to a disk, goes off, and is
+# resumed: Debian's kernel in QEMU, with nothing but busybox, the module, the tool and the program
+# selftests/hibernate/hibernate.
+#
+# LANE_TIMEOUT is for how many seconds the machine may say nothing.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+# shellcheck source=selftests/lanes/vm-lib.sh
+. "$LANES/vm-lib.sh"
+
+TIMEOUT=${LANE_TIMEOUT:-300}
+COMMANDS='cat echo grep insmod mkswap mount poweroff rmmod sh sleep swapon'
+
+build_programs()
+{
+	make -C "$TREE" -j "$JOBS" ${V:+V="$V"} tools &&
+		make -C "$TREE/selftests/hibernate" ${V:+V="$V"}
+}
+
+# copy_program FROM TO: with the libraries that it needs.
+copy_program()
+{
+	local library
+
+	install -D "$1" "$2"
+	# A static one has none.
+	for library in $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*\.so[^ ]*' || true); do
+		[ -e "$FILES$library" ] || install -D "$library" "$FILES$library"
+	done
+}
+
+# The names of modules' files may end in .xz.
+copy_module_of_kernel()
+{
+	local file
+
+	file=$(find "/lib/modules/$KERNEL/kernel/$1" -name "$2.ko*" -print -quit)
+	[ -n "$file" ] || die "the kernel has no module $2"
+	if [[ $file = *.xz ]]; then
+		xz -dc "$file" >"$FILES/$2.ko"
+	else
+		cp "$file" "$FILES/$2.ko"
+	fi
+}
+
+# What the machine's root is made of, in memory. The program finds the tool as in the tree.
+make_files()
+{
+	local command
+
+	rm -rf "$FILES"
+	mkdir -p "$FILES"/{bin,dev,proc,sys,tmp}
+	copy_program "$(command -v busybox)" "$FILES/bin/busybox"
+	for command in $COMMANDS; do
+		ln -s busybox "$FILES/bin/$command"
+	done
+	cp "$MODULE_DIR/kmod/kvtree.ko" "$FILES/"
+	copy_module_of_kernel drivers/block virtio_blk
+	copy_module_of_kernel crypto crc32c_generic
+	copy_program "$TREE/tools/kvtree" "$FILES/tools/kvtree"
+	copy_program "$TREE/selftests/hibernate/hibernate" "$FILES/selftests/hibernate/hibernate"
+	install "$TREE/selftests/hibernate/init" "$FILES/init"
+	(cd "$FILES" && find . | cpio -o -H newc --quiet | gzip -1) >"$OUT/initrd"
+	rm -rf "$FILES"
+	rm -f "$OUT/store" "$OUT/swap"
+	truncate -s 160M "$OUT/store"
+	truncate -s 512M "$OUT/swap"
+}
+
+# boot CONSOLE [ARGUMENT...]: until the machine is off.
+boot()
+{
+	local console=$1 accel=(-accel 'tcg,thread=multi' -cpu 'max,-erms,-fsrm,-fsrs,-fzrm')
+	shift
+
+	[ "${KVT_KVM:-0}" != 1 ] || accel=(-accel kvm)
+	exec qemu-system-x86_64 "${accel[@]}" -smp 2 -m 384M -nodefaults -no-user-config \
+		-display none -no-reboot -serial "file:$console" -kernel "$IMAGE" \
+		-initrd "$OUT/initrd" -append "console=ttyS0 ignore_loglevel panic=-1 $PATIENCE $*" \
+		-drive "file=$OUT/store,format=raw,if=virtio,discard=unmap" \
+		-drive "file=$OUT/swap,format=raw,if=virtio"
+}
+
+# ok_if CMD...
+ok_if()
+{
+	if "$@"; then echo ok; else echo 'not ok'; fi
+}
+
+judge_both()
+{
+	local asleep resumed quiet=ok
+
+	cat "$LOGS"/{first,second}.console >"$CONSOLE"
+	asleep=$(ok_if grep -qa 'PM: Image saving done' "$LOGS/first.console")
+	resumed=$(ok_if grep -qa '^hibernate: finished' "$LOGS/second.console")
+	"$LANES/ktap.py" --reports "$CONSOLE" >"$LOGS/reports.txt" || quiet='not ok'
+	{ grep -aE '^(hibernate|[a-z/_]+\.c:[0-9]+:)' "$CONSOLE" || true; } | tr -d '\r' |
+		results "$LOGS/hibernate.ktap" "$asleep" machine_hibernates_under_load \
+			"$resumed" resumed_store_has_lost_nothing "$quiet" no_kernel_reports
+}
+
+main()
+{
+	local rc=0 FILES
+
+	lane_begin hibernate
+	FILES=$OUT/files
+	vm_prepare hibernate
+	# The stock lane's, which is the same.
+	MODULE_DIR=$BUILD/${KVT_OUT:-stock}/module
+	mkdir -p "${MODULE_DIR%/*}"
+	build_module "$KERNEL_DIR"
+	in_tree run_logged "$LOGS/programs.log" 'hibernate: building' '' build_programs
+	make_files
+	LIMIT=$TIMEOUT run_logged "$LOGS/first.log" 'hibernate: going to sleep' '' \
+		boot "$LOGS/first.console" || true
+	LIMIT=$TIMEOUT run_logged "$LOGS/second.log" 'hibernate: waking up' '' \
+		boot "$LOGS/second.console" resumed || true
+	judge_both
+	summary hibernate "$LOGS" || rc=1
+	[ $rc -eq 0 ] || say "hibernate: kernel messages in $CONSOLE"
+	return $rc
+}
+
+main "$@"
