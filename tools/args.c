@@ -68,7 +68,7 @@ const struct argp_child common_options[] = {
 /* Options without a letter. */
 enum { OPT_LIMIT_BYTES = 256, OPT_LIMIT_KEYS, OPT_PAGE_SIZE };
 
-/* What a store is to be like that is being made. */
+/* What a store is to be like. */
 static error_t parse_store(int key, char *arg, struct argp_state *state)
 {
 	struct store_args *args = state->input;
@@ -93,18 +93,23 @@ static error_t parse_store(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'm':
 		store->mode = arg_mode(state, arg);
+		args->set |= KVTREE_SET_MODE;
 		return 0;
 	case 'o':
 		store->uid = arg_owner(state, false, arg);
+		args->set |= KVTREE_SET_UID;
 		return 0;
 	case 'g':
 		store->gid = arg_owner(state, true, arg);
+		args->set |= KVTREE_SET_GID;
 		return 0;
 	case OPT_LIMIT_BYTES:
 		store->limit_bytes = arg_size(state, "--limit-bytes", arg);
+		args->set |= KVTREE_SET_LIMIT_BYTES;
 		return 0;
 	case OPT_LIMIT_KEYS:
 		store->limit_keys = arg_size(state, "--limit-keys", arg);
+		args->set |= KVTREE_SET_LIMIT_KEYS;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -139,8 +144,32 @@ const struct argp_child store_options[] = {
 	{ 0 }
 };
 
+static const struct argp_option to_set[] = {
+	{ .name = "mode", .key = 'm', .arg = "MODE",
+	  .doc = "Who may read and write, as for a file" },
+	{ .name = "owner", .key = 'o', .arg = "USER", .doc = "The owner" },
+	{ .name = "group", .key = 'g', .arg = "GROUP", .doc = "The group" },
+	{ .name = "limit-bytes", .key = OPT_LIMIT_BYTES, .arg = "N",
+	  .doc = "Memory that it may take; K, M, G and T are powers of 1024; 0: no limit" },
+	{ .name = "limit-keys", .key = OPT_LIMIT_KEYS, .arg = "N",
+	  .doc = "Keys that it may hold; 0: no limit" },
+	{ 0 }
+};
+
+static const struct argp set_argp = {
+	.options = to_set,
+	.parser = parse_store,
+};
+
+/* The same, of a store that there is. */
+const struct argp_child set_options[] = {
+	{ .argp = &set_argp },
+	{ .argp = &common_argp, .header = "Options of all commands:", .group = 100 },
+	{ 0 }
+};
+
 /**
- * arg_store_name() - the name of a store that is being made
+ * arg_store_name() - the name of a store, for the kernel
  * @state: the parser's state
  * @name: set
  * @arg: the argument

@@ -2,16 +2,16 @@
 /*
  * bench: measure throughput and latency.
  *
- * Runs take turns (every workload by every way, then all of it once more), so that
- * what changes slowly on a machine meets all of them alike.
+ * Runs alternate: every workload in every way, then all of it again. So slow changes
+ * of the machine affect all of them alike.
  */
 #include <unistd.h>
 
 #include "bench/load/bench_load.h"
 
 /*
- * io_uring is part of the default only where it is there.  Where it is asked for
- * and is not there, what the library does instead would get a wrong name.
+ * Leave io_uring out of the defaults if the kernel does not offer it.  If the user asked
+ * for it, that is an error: the library's fallback would be measured under its name.
  */
 static void settle_uring(struct plan *plan, const struct target *target)
 {

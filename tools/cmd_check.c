@@ -7,6 +7,7 @@
 
 #include "tool.h"
 #include "blockdev.h"
+#include "format/recovery.h"
 #include "repair.h"
 
 /* Options without a letter. */
@@ -75,16 +76,12 @@ struct item {
 
 /* A pass over all that a recovery restores. */
 struct pass {
-	struct kvt_log_visit visit;
+	struct kvt_recovery rec;
 	struct kvt_log_sink sink;
-	struct kvt_log_reader reader;
 	struct devset *ds;
-	uint64_t extents;
-	uint64_t segments;
 	struct item *items;
 	size_t nr;
 	size_t room;
-	uint8_t *seen[KVTREE_LOG_DEVS_MAX];	/* segments whose header was read */
 	struct progress progress;
 };
 
@@ -99,9 +96,8 @@ static int item_cmp(const void *a, const void *b)
 	if (x->key_len != y->key_len)
 		return x->key_len < y->key_len ? -1 : 1;
 	/* The one that counts comes first. */
-	if (x->version != y->version)
-		return x->version > y->version ? -1 : 1;
-	return y->removed - x->removed;
+	return kvt_recovery_newer(y->version, y->removed, x->version, x->removed) -
+	       kvt_recovery_newer(x->version, x->removed, y->version, y->removed);
 }
 
 /* Keep the newest of each key. */
@@ -166,48 +162,11 @@ static int check_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *en
 	return 0;
 }
 
-static struct pass *pass_of(struct kvt_log_visit *visit)
+static void show_progress(struct kvt_recovery *rec)
 {
-	return (struct pass *)((char *)visit - offsetof(struct pass, visit));
-}
+	struct pass *pass = (struct pass *)((char *)rec - offsetof(struct pass, rec));
 
-static int check_segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
-			 u64 generation, enum kvtree_log_kind kind)
-{
-	struct pass *pass = pass_of(visit);
-
-	if (pass->seen[dev][pos->segment])
-		return 0;
-	pass->seen[dev][pos->segment] = 1;
-	pass->segments++;
-	return kvt_log_segment_check(&pass->ds->set, dev, generation, pos, kind);
-}
-
-static int check_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
-{
-	struct pass *pass = pass_of(visit);
-	int verdict = kvt_log_extent_check(&pass->reader, extent, &pass->sink);
-
-	pass->extents++;
-	progress_show(&pass->progress, 0, pass->reader.records, pass->reader.bytes);
-	return verdict;
-}
-
-static int pass_init(struct pass *pass, struct devset *ds)
-{
-	u32 i;
-
-	memset(pass, 0, sizeof(*pass));
-	pass->ds = ds;
-	pass->visit.segment = check_segment;
-	pass->visit.extent = check_extent;
-	pass->sink.entry = check_entry;
-	for (i = 0; i < ds->set.nr_devs; i++) {
-		pass->seen[i] = calloc(1, le32_to_cpu(ds->set.dev[i].super->nr_segments));
-		if (!pass->seen[i])
-			die("out of memory");
-	}
-	return kvt_log_reader_init(&pass->reader, &ds->set);
+	progress_show(&pass->progress, 0, rec->reader.records, rec->reader.bytes);
 }
 
 static void pass_exit(struct pass *pass)
@@ -217,9 +176,6 @@ static void pass_exit(struct pass *pass)
 	for (i = 0; i < pass->nr; i++)
 		free(pass->items[i].key);
 	free(pass->items);
-	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++)
-		free(pass->seen[i]);
-	kvt_log_reader_exit(&pass->reader);
 }
 
 static uint64_t restored(const struct pass *pass, uint64_t *bytes)
@@ -281,8 +237,8 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 		json_add_u64(obj, "lost_epochs", found->seen - found->epoch);
 		json_add_u64(obj, "checkpoint_epoch", le64_to_cpu(super->checkpoint.epoch));
 		json_add_u64(obj, "damaged_superblocks", repair_needed(pass->ds));
-		json_add_u64(obj, "segments", pass->segments);
-		json_add_u64(obj, "records", pass->reader.records);
+		json_add_u64(obj, "segments", pass->rec.segments);
+		json_add_u64(obj, "records", pass->rec.reader.records);
 		json_add_u64(obj, "keys", keys);
 		json_add_u64(obj, "bytes", bytes);
 		json_print(obj);
@@ -300,7 +256,7 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 	printf("  %-12s %" PRIu64 "\n", "checkpoint",
 	       (uint64_t)le64_to_cpu(super->checkpoint.epoch));
 	printf("  %-12s %" PRIu64 " in %" PRIu64 " segments\n", "records",
-	       (uint64_t)pass->reader.records, pass->segments);
+	       (uint64_t)pass->rec.reader.records, (uint64_t)pass->rec.segments);
 	printf("  %-12s %" PRIu64 ", %" PRIu64 " bytes of keys and values\n", "keys", keys, bytes);
 }
 
@@ -343,8 +299,12 @@ static int repair_set(struct devset *ds, bool yes)
 
 static int check_set(struct devset *ds, const struct check *check)
 {
+	struct pass pass = {
+		.rec = { .set = &ds->set, .sink = &pass.sink, .progress = show_progress },
+		.sink.entry = check_entry,
+		.ds = ds,
+	};
 	struct kvt_log_found found;
-	struct pass pass;
 	int err;
 
 	ds->set.until = check->until;
@@ -357,10 +317,8 @@ static int check_set(struct devset *ds, const struct check *check)
 		err = kvt_log_find(&ds->set, &found);
 	if (err)
 		return err;
-	err = pass_init(&pass, ds);
 	progress_start(&pass.progress, "check", !tool.json && isatty(STDERR_FILENO), 0);
-	if (!err)
-		err = kvt_log_visit_all(&ds->set, &found, &pass.visit);
+	err = kvt_recovery_run(&pass.rec, &found);
 	progress_end(&pass.progress, NULL, 0, 0);
 	if (!err) {
 		squeeze(&pass);

@@ -251,8 +251,8 @@ static int word_start;
 static char *next_word(const char *text, int state)
 {
 	static const char *const before_store[] = {
-		"use", "-s", "--store", "store destroy", "store attach", "store detach",
-		"store sync", "store checkpoint",
+		"use", "-s", "--store", "store set", "store destroy", "store attach",
+		"store detach", "store sync", "store checkpoint",
 	};
 	static struct kvtree_store_info si;
 	static size_t at;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * store create, store list, store destroy.
+ * store create, store set, store list, store destroy.
  */
 #include <inttypes.h>
 #include <unistd.h>
@@ -86,6 +86,89 @@ int cmd_store_create(int argc, char **argv)
 		json_print(obj);
 	}
 	return report(err, "store create", &name);
+}
+
+struct set {
+	const char *name;
+	struct kvtree_store_create to;
+	struct store_args options;
+};
+
+static error_t parse_set(int key, char *arg, struct argp_state *state)
+{
+	struct set *set = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		set->options.store = &set->to;
+		state->child_inputs[0] = &set->options;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (set->name)
+			argp_error(state, "too many arguments: store set takes one NAME");
+		arg_store_name(state, set->to.name, arg);
+		set->name = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!set->name)
+			argp_usage(state);
+		if (!set->options.set)
+			argp_error(state, "nothing to set: name a mode, owner, group or limit");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int set_store(const struct set *set)
+{
+	struct kvtree_store_set args = {
+		.set = set->options.set,
+		.mode = set->to.mode,
+		.uid = set->to.uid,
+		.gid = set->to.gid,
+		.limit_bytes = set->to.limit_bytes,
+		.limit_keys = set->to.limit_keys,
+	};
+	struct kvtree *kv = open_store(KVTREE_OPEN_READ);
+	int err;
+
+	memcpy(args.name, set->to.name, sizeof(args.name));
+	err = kvtree_store_set(kv, &args, sizeof(args));
+	kvtree_close(kv);
+	return err;
+}
+
+int cmd_store_set(int argc, char **argv)
+{
+	const struct argp argp = {
+		.parser = parse_set,
+		.args_doc = "NAME",
+		.doc = "Change the mode, owner or limits of a store while it is used.\n"
+		       "\vNeeds root; the store's owner may change the mode. Who has it open keeps the\n"
+		       "access. A store over its new limits takes nothing more until keys are removed.\n"
+		       "A durable store keeps the settings until it is detached.",
+		.children = set_options,
+	};
+	struct set set = { 0 };
+	struct bytes name;
+	json_t *obj;
+	int err;
+
+	parse(&argp, argc, argv, &set);
+	tool.store = NULL;
+	err = set_store(&set);
+	if (err == -EPERM && set.options.set == KVTREE_SET_MODE) {
+		warn("store set '%s': only its owner and root may change the mode", set.name);
+		return STATUS_ERROR;
+	}
+	if (!err && tool.json) {
+		obj = json_new();
+		json_add(obj, "set", json_string(set.name));
+		json_print(obj);
+	}
+	name = (struct bytes){ .data = set.to.name, .len = strlen(set.to.name) };
+	return report(err, "store set", &name);
 }
 
 static error_t parse_destroy(int key, char *arg, struct argp_state *state)

@@ -29,6 +29,7 @@ static const struct command {
 	{ "shell", "run commands from a terminal or a file", cmd_shell },
 	{ "store create", "create a store", cmd_store_create },
 	{ "store list", "list the stores", cmd_store_list },
+	{ "store set", "change the mode, owner or limits of a store", cmd_store_set },
 	{ "store destroy", "destroy a store and everything in it", cmd_store_destroy },
 	{ "store format", "prepare devices for a durable store", cmd_format },
 	{ "store attach", "recover a durable store from its devices", cmd_attach },

@@ -48,11 +48,13 @@ int run_arguments(int argc, char **argv);
 /* args.c: options and arguments that several commands have */
 extern const struct argp_child common_options[];
 extern const struct argp_child store_options[];
+extern const struct argp_child set_options[];
 
 /* The options that say what a store is to be like. */
 struct store_args {
 	struct kvtree_store_create *store;
 	bool given;		/* any of them */
+	uint32_t set;		/* KVTREE_SET_*: those that can be changed later */
 };
 
 /* Of an English word behind a number. */
@@ -205,6 +207,7 @@ int cmd_scan(int argc, char **argv);
 int cmd_shell(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
 int cmd_store_create(int argc, char **argv);
+int cmd_store_set(int argc, char **argv);
 int cmd_store_destroy(int argc, char **argv);
 int cmd_store_list(int argc, char **argv);
 int cmd_sync(int argc, char **argv);

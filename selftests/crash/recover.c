@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Recovery in a program: see recover.h. */
-#include "../../kmod/log/format/format.h"
+#include "../../tools/format/recovery.h"
 #include "crash.h"
 #include "recover.h"
 
@@ -17,12 +17,9 @@ struct newest {
 
 struct recovery {
 	struct kvt_log_set set;
-	struct kvt_log_visit visit;
 	struct kvt_log_sink sink;
-	struct kvt_log_reader reader;
 	const struct crash_image *image;
 	struct crash_state *state;
-	uint8_t *seen[CRASH_DISKS];	/* segments whose header was read */
 };
 
 /* They keep their memory from one recovery to the next. */
@@ -88,8 +85,7 @@ static int keep(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
 		return 0;
 	}
 	n = &newest[key];
-	if (n->there && (n->version > entry->version ||
-			 (n->version == entry->version && (n->removed || !removed))))
+	if (n->there && !kvt_recovery_newer(entry->version, removed, n->version, n->removed))
 		return 0;
 	n->there = true;
 	n->removed = removed;
@@ -110,24 +106,6 @@ static int keep(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
 		size += entry->cols[i].len;
 	}
 	return 0;
-}
-
-static int segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
-		   u64 generation, enum kvtree_log_kind kind)
-{
-	struct recovery *r = (struct recovery *)((char *)visit - offsetof(struct recovery, visit));
-
-	if (r->seen[dev][pos->segment])
-		return 0;
-	r->seen[dev][pos->segment] = 1;
-	return kvt_log_segment_check(&r->set, dev, generation, pos, kind);
-}
-
-static int extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
-{
-	struct recovery *r = (struct recovery *)((char *)visit - offsetof(struct recovery, visit));
-
-	return kvt_log_extent_check(&r->reader, extent, &r->sink);
 }
 
 static void fill(struct crash_state *state)
@@ -153,11 +131,11 @@ void crash_recover(const struct crash_image *image, struct crash_state *state)
 {
 	struct recovery r = {
 		.set = { .read = image_read, .say = image_say, .nr_given = image->nr },
-		.visit = { .segment = segment, .extent = extent },
 		.sink.entry = keep,
 		.image = image,
 		.state = state,
 	};
+	struct kvt_recovery rec = { .set = &r.set, .sink = &r.sink };
 	struct kvt_log_found found;
 	int err;
 	u32 i;
@@ -170,23 +148,16 @@ void crash_recover(const struct crash_image *image, struct crash_state *state)
 	err = kvt_log_set_load(&r.set);
 	if (!err)
 		err = kvt_log_find(&r.set, &found);
-	for (i = 0; !err && i < r.set.nr_devs; i++)
-		r.seen[i] = calloc(1, le32_to_cpu(r.set.dev[i].super->nr_segments));
 	if (!err)
-		err = kvt_log_reader_init(&r.reader, &r.set);
-	if (!err)
-		err = kvt_log_visit_all(&r.set, &found, &r.visit);
+		err = kvt_recovery_run(&rec, &found);
 	state->error = err;
 	if (!err) {
 		state->epoch = found.epoch;
 		state->seen = found.seen;
 		state->lease = found.version_lease;
-		state->records = r.reader.records;
+		state->records = rec.reader.records;
 		state->lives = le32_to_cpu(r.set.dev[0].super->nr_lives);
 		fill(state);
 	}
-	for (i = 0; i < CRASH_DISKS; i++)
-		free(r.seen[i]);
-	kvt_log_reader_exit(&r.reader);
 	kvt_log_set_free(&r.set);
 }

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A recovery: see state.h. */
 #include <stdint.h>
+#include "../../tools/format/recovery.h"
 #include "map.h"
 #include "state.h"
 
 struct recovery {
 	struct kvt_log_set set;
-	struct kvt_log_visit visit;
 	struct kvt_log_sink sink;
-	struct kvt_log_reader *reader;
 	const struct fmt_disks *disks;
 	struct fmt_state *state;
 	bool keep_data;
-	u8 *seen[FMT_DISKS];		/* segments whose header was read */
 };
 
 #define recovery_of(ptr, member) \
@@ -142,24 +140,6 @@ static int keep(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
 	return 0;
 }
 
-static int segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
-		   u64 generation, enum kvtree_log_kind kind)
-{
-	struct recovery *r = recovery_of(visit, visit);
-
-	if (r->seen[dev][pos->segment])
-		return 0;
-	r->seen[dev][pos->segment] = 1;
-	return kvt_log_segment_check(&r->set, dev, generation, pos, kind);
-}
-
-static int extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
-{
-	struct recovery *r = recovery_of(visit, visit);
-
-	return kvt_log_extent_check(r->reader, extent, &r->sink);
-}
-
 static int item_cmp(const void *a, const void *b)
 {
 	const struct fmt_item *x = a, *y = b;
@@ -170,9 +150,8 @@ static int item_cmp(const void *a, const void *b)
 	if (x->key_len != y->key_len)
 		return x->key_len < y->key_len ? -1 : 1;
 	/* The one that counts comes first. */
-	if (x->version != y->version)
-		return x->version > y->version ? -1 : 1;
-	return y->removed - x->removed;
+	return kvt_recovery_newer(y->version, y->removed, x->version, x->removed) -
+	       kvt_recovery_newer(x->version, x->removed, y->version, y->removed);
 }
 
 static bool same_key(const struct fmt_item *a, const struct fmt_item *b)
@@ -238,9 +217,9 @@ static void state_finish(struct fmt_state *state, bool keep_data)
 
 static int recovery_run(struct recovery *r, u64 back, struct fmt_map *map)
 {
+	struct kvt_recovery rec = { .set = &r->set, .sink = &r->sink };
 	struct fmt_state *state = r->state;
 	int err;
-	u32 i;
 
 	err = kvt_log_set_load(&r->set);
 	if (!err)
@@ -248,11 +227,8 @@ static int recovery_run(struct recovery *r, u64 back, struct fmt_map *map)
 	if (err)
 		return err;
 	state->found.epoch -= back;
-	for (i = 0; i < r->set.nr_devs; i++)
-		r->seen[i] = calloc(1, le32_to_cpu(r->set.dev[i].super->nr_segments));
-	err = kvt_log_reader_init(r->reader, &r->set);
-	if (!err)
-		err = kvt_log_visit_all(&r->set, &state->found, &r->visit);
+	err = kvt_recovery_run(&rec, &state->found);
+	state->records = rec.reader.records;
 	if (!err && map)
 		fmt_map_fill(map, &r->set, &state->found);
 	return err;
@@ -264,7 +240,6 @@ void fmt_recover(const struct fmt_disks *disks, struct fmt_state *state, u64 bac
 	struct recovery r = {
 		.set = { .read = read_blocks, .say = say, .nr_given = disks->nr,
 			 .until = disks->until },
-		.visit = { .segment = segment, .extent = extent },
 		.sink.entry = keep,
 		.disks = disks,
 		.state = state,
@@ -272,12 +247,10 @@ void fmt_recover(const struct fmt_disks *disks, struct fmt_state *state, u64 bac
 	};
 	u32 i;
 
-	r.reader = calloc(1, sizeof(*r.reader));
-	if (!r.reader)
-		fmt_die("out of memory");
 	state->text[0] = '\0';
 	state->nr_items = 0;
 	state->memory_used = 0;
+	state->records = 0;
 	state->nr = 0;
 	state->hash = 0;
 	state->twice = false;
@@ -285,13 +258,8 @@ void fmt_recover(const struct fmt_disks *disks, struct fmt_state *state, u64 bac
 	for (i = 0; i < disks->nr; i++)
 		r.set.size[i] = disks->blocks[i];
 	state->error = recovery_run(&r, back, map);
-	state->records = r.reader->records;
 	if (!state->error)
 		state_finish(state, keep_data);
-	for (i = 0; i < FMT_DISKS; i++)
-		free(r.seen[i]);
-	kvt_log_reader_exit(r.reader);
-	free(r.reader);
 	kvt_log_set_free(&r.set);
 }
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # bench-guest.sh bench-stock|bench-bpf|bench-log: build, boot a virtual machine and
-# measure there. The table is printed, the results are left in build/NAME.json.
-# Fails if a ratio is not what it is to be.
+# measure there. Prints tables and writes the results to build/NAME.json. Fails if a
+# ratio misses its target.
 #
 # bench-stock	kvtree beside redis-server and memcached, on Debian's kernel in QEMU
 # bench-bpf	lookups by BPF programs beside the kernel's own maps, and a cache in XDP
@@ -11,12 +11,12 @@
 # bench-log	durable stores beside LMDB, RocksDB and Redis, on User-Mode Linux and on
 #		Debian's kernel; T=uml or T=stock does one of the two
 #
-# BENCH_ARGS are options for the program, tools/bench/*/NAME.
+# BENCH_ARGS has options for the program, tools/bench/*/NAME.
 #
-# ICOUNT=1 gives the machine one CPU and a clock that advances by a nanosecond
-# with each instruction. What is measured then is how many instructions an
-# operation takes: the same in every run, whatever else the host does. No ratio
-# has to be reached, since an instruction is not a time.
+# ICOUNT=1 gives the machine one CPU and a clock that advances by one nanosecond per
+# instruction. This counts the instructions of an operation, whose number is the same in
+# every run, whatever else the host does. Ratios have no targets then, since
+# instructions are not times.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -28,6 +28,8 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/uml-lib.sh
 . "$LANES/uml-lib.sh"
 
+AUDIT=0
+
 OPTIONS=${BENCH_ARGS:-}
 CACHED=$TOP/tools/examples/memcached
 
@@ -35,7 +37,7 @@ CACHED=$TOP/tools/examples/memcached
 PARTS=()
 MISSED=0
 
-# What a request takes on devices in memory, ns.
+# Time of a request on devices in memory, ns.
 LATENCY=100000
 
 settings()
@@ -83,7 +85,7 @@ null_blk()
 	done
 }
 
-# disks FIRST SECOND: what bench-log writes to. The first pair counts.
+# disks FIRST SECOND: the devices that bench-log writes to. The first pair has targets.
 disks()
 {
 	echo 'set -e'
@@ -177,7 +179,7 @@ measure()
 	[ -s "$LOGS/$NAME.json" ] || fail 'nothing was measured'
 	rc=$(cat "$LOGS/finished")
 	[ "$rc" -le 1 ] || fail 'the program failed, see above'
-	# The ratios of the first lane are to be reached.
+	# Only the ratios of the first lane have targets.
 	[ ${#PARTS[@]} -gt 0 ] || MISSED=$rc
 	PARTS+=("${1:-stock}=$LOGS/$NAME.json")
 }
@@ -190,13 +192,13 @@ main()
 	if [ "$NAME" = bench-log ]; then
 		[ "$T" = uml ] || measure stock
 		[ "$T" = stock ] || measure uml
-		"$TOP/tools/bench/log/merge.py" --json "$JSON" "${PARTS[@]}"
+		"$TOP/tools/bench/results.py" --json "$JSON" "${PARTS[@]}"
 	else
 		measure
 		cp "$LOGS/$NAME.json" "$JSON"
 	fi
 	say "$NAME: results in $JSON ($(elapsed))"
-	[ "$MISSED" -eq 0 ] || fail 'a ratio is not what it is to be, see above'
+	[ "$MISSED" -eq 0 ] || fail 'a ratio misses its target, see above'
 }
 
 main "$@"

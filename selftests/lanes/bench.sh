@@ -2,18 +2,20 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # bench.sh: measure the index, in programs beside other maps (kvt-bench) and in
-# a User-Mode Linux kernel beside the kernel's (kvtree_bench.ko). Tables and
-# ratios are printed; all is left in build/bench.json and build/bench.svg.
+# a User-Mode Linux kernel beside the kernel's (kvtree_bench.ko). Prints tables and
+# ratios, and writes all results to build/bench.json and build/bench.svg.
 #
-# T=user or T=uml does one of the two. T=reclaim measures puts while memory is freed sooner or
-# later, and in smaller or larger batches: build/bench-reclaim.json and .svg.
-# BENCH_ARGS are options for kvt-bench, BENCH_UML_ARGS parameters for kvtree_bench.ko.
+# T=user or T=uml selects one of the two. T=reclaim measures puts while memory is freed
+# sooner or later, in smaller or larger batches: build/bench-reclaim.json and .svg.
+# BENCH_ARGS has options for kvt-bench, BENCH_UML_ARGS parameters for kvtree_bench.ko.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
 . "$(dirname "$0")/common.sh"
 # shellcheck source=selftests/lanes/lane.sh
 . "$LANES/lane.sh"
+
+AUDIT=0
 # shellcheck source=selftests/lanes/uml-lib.sh
 . "$LANES/uml-lib.sh"
 
@@ -37,7 +39,7 @@ bench_module()
 	echo 'rmmod kvtree_bench || exit'
 }
 
-# How long memory is collected before it waits to be freed, by how much is freed at once.
+# Measure with each reclaim_interval_ms and each reclaim_batch.
 reclaim_script()
 {
 	local dir=/sys/module/kvtree/parameters interval batch
@@ -52,7 +54,7 @@ reclaim_script()
 	done
 }
 
-# in_kernel SCRIPT: what these lines measure is in $CONSOLE then.
+# in_kernel SCRIPT: run the lines that SCRIPT prints; their results are in $CONSOLE.
 in_kernel()
 {
 	local kernel

@@ -9,6 +9,8 @@ set -euo pipefail
 . "$(dirname "$0")/common.sh"
 # shellcheck source=selftests/lanes/lane.sh
 . "$LANES/lane.sh"
+
+AUDIT=0
 # shellcheck source=selftests/lanes/vm-lib.sh
 . "$LANES/vm-lib.sh"
 

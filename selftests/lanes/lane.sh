@@ -14,7 +14,7 @@
 # KVT_SOURCE   where the module's source is, if not here
 # KVT_TREE     the tree whose library and programs are built and run, if not this one
 # KVT_LEAKS    0: kmemleak is not asked, which takes 12 seconds
-# KVT_CFLAGS   compiler flags for the module
+# KVT_CFLAGS   more compiler flags for the module
 # PROGRAM_LONGEST  seconds after which a test program is stopped, whatever it says: 1800 if not
 #              set, several times what any takes
 
@@ -73,11 +73,17 @@ copy_module()
 	copy_sources "$MODULE_DIR" "$source/Kbuild" "$source/kmod" "$source/uapi"
 }
 
+# A module for tests says so if what a store was charged is not what it took, in kernels without
+# KUnit too. One that is measured or shown is as users have it.
+AUDIT=1
+
 # build_module KERNEL MAKE-ARGUMENT...
 build_module()
 {
-	local kernel=$1
+	local kernel=$1 flags="${KVT_CFLAGS:-}"
 	shift
+
+	[ "$AUDIT" = 0 ] || flags+=' -DKVT_AUDIT=1'
 
 	# Another lane may have the same module.
 	exec 5>"$MODULE_DIR.lock"
@@ -85,7 +91,7 @@ build_module()
 	copy_module
 	run_logged "$LOGS/module.log" "$LANE: building the module" '' \
 		"${INSIDE[@]}" make -C "$kernel" M="$MODULE_DIR" -j "$JOBS" ${V:+V="$V"} \
-		${KVT_CFLAGS:+KVT_CFLAGS="$KVT_CFLAGS"} "$@" modules ||
+		${flags:+KVT_CFLAGS="$flags"} "$@" modules ||
 		die 'the module was not built'
 	grep -E 'warning:|WARNING:' "$LOGS/module.log" >&2 || true
 	exec 5>&-

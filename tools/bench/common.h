@@ -1,43 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bench-stock, bench-bpf and bench-log share: options, rows and ratios, keys,
+ * Shared by bench-stock, bench-bpf and bench-log: options, rows and ratios, keys,
  * servers and connections to them.
  *
- * A row is what one system does under one workload, with a number for each round.
- * All rows of a comparison are measured in every round, one after the other, so that
- * whatever else the machine does meets all of them; the round before the first is not
- * counted.
+ * A row is one system under one workload, with a number for each round. Every round
+ * measures all rows of a comparison, one after the other, so that other load on the
+ * machine affects all of them. Round 0 is a warm-up and does not count.
  */
 #ifndef BENCH_COMMON_H
 #define BENCH_COMMON_H
 
-#include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "clock.h"
+#include "options.h"
 #include "random.h"
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 /*
- * options.c
+ * plan.c
  */
 struct plan {
 	unsigned int rounds;
 	double seconds;		/* for a row in a round */
 	unsigned int keys, keys_max;
-	const char *json;	/* file of the results */
-	bool quick;		/* whether it works, and not how fast */
+	const char *json;	/* file for the results */
+	bool quick;		/* check answers, not speed */
 	bool icount;		/* the clock counts instructions */
 };
 
-/* For argp's children; its input is a struct plan with what is usual. */
+/* For argp's children; its input is a struct plan with the defaults. */
 extern const struct argp plan_argp;
-
-double option_number(struct argp_state *state, const char *what, const char *arg, double max);
 
 /*
  * say.c
@@ -60,7 +57,7 @@ void row_count(struct row *row, const char *name, uint64_t value);
 double row_median(struct row *row);
 double row_ratio(struct row *row, struct row *beside);
 
-/* A number that is to be at least or at most another; 0: no such bound. */
+/* A number and its targets, a least and a most; 0: none. */
 void ratio_add(const char *name, double value, double at_least, double at_most);
 
 void report_add_line(const char *line);
@@ -91,8 +88,8 @@ void pin_client(void);
 struct conn {
 	int fd;
 	char *out, *in;
-	size_t out_len;		/* bytes to be sent */
-	size_t in_at, in_len;	/* bytes that came, from in_at on */
+	size_t out_len;		/* bytes to send */
+	size_t in_at, in_len;	/* bytes received, and not taken from in_at on */
 };
 
 struct conn *conn_unix(const char *path);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A connection to a server: requests are gathered and sent by one system call,
- * answers are read in as much as there is.  No library stands in between, so
- * that the servers are not charged for one.
+ * A connection to a server.  One system call sends several requests, and one reads
+ * as much of the answers as has arrived.  There is no client library, since its time
+ * would count as the server's.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -30,7 +30,7 @@ static struct conn *conn_new(int fd)
 	return c;
 }
 
-/* The server may need some time to be there. */
+/* The server may need some time to start. */
 static struct conn *conn_to(int family, const void *addr, socklen_t len, const char *what)
 {
 	unsigned int tries;
@@ -85,8 +85,8 @@ struct conn *conn_tcp(unsigned int port)
 }
 
 /**
- * conn_close() - end a connection
- * @c: it is freed
+ * conn_close() - close and free a connection
+ * @c: the connection
  */
 void conn_close(struct conn *c)
 {
@@ -97,13 +97,13 @@ void conn_close(struct conn *c)
 }
 
 /**
- * conn_room() - where the next request may be written
+ * conn_room() - get room for the next request
  * @c: the connection
- * @len: bytes that are needed at the most
+ * @len: the most bytes it needs
  *
- * The caller adds what it wrote to @c->out_len.
+ * The caller adds the request's length to @c->out_len.
  *
- * Return: the place
+ * Return: where to write it
  */
 char *conn_room(struct conn *c, size_t len)
 {
@@ -145,7 +145,7 @@ static void conn_read(struct conn *c)
 	c->in_len += n;
 }
 
-/* Make room behind what came and was not taken. */
+/* Move the bytes that are not taken yet to the front. */
 static void conn_compact(struct conn *c)
 {
 	c->in_len -= c->in_at;
@@ -154,11 +154,11 @@ static void conn_compact(struct conn *c)
 }
 
 /**
- * conn_take() - the next bytes that come
+ * conn_take() - wait for bytes and take them
  * @c: the connection
- * @len: how many are waited for
+ * @len: how many
  *
- * Return: the bytes, until the next call
+ * Return: the bytes, valid until the next call
  */
 const char *conn_take(struct conn *c, size_t len)
 {
@@ -174,12 +174,12 @@ const char *conn_take(struct conn *c, size_t len)
 }
 
 /**
- * conn_expect() - take an answer that can only be this
+ * conn_expect() - take an answer, and exit if it is another one
  * @c: the connection
- * @text: the answer
+ * @text: the expected answer
  * @len: bytes at @text
  *
- * An error may be shorter than the answer, and is not waited for to grow.
+ * An error may be shorter than @text, so this compares as soon as anything arrives.
  */
 void conn_expect(struct conn *c, const char *text, size_t len)
 {

@@ -1,26 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Options that all of them have. */
+/* Options that bench-stock, bench-bpf and bench-log have in common. */
 #include "common.h"
-
-/**
- * option_number() - the number that an option has
- * @state: argp's
- * @what: the option
- * @arg: its argument
- * @max: the largest that is allowed
- *
- * Return: a number above 0; others end the program
- */
-double option_number(struct argp_state *state, const char *what, const char *arg, double max)
-{
-	char *end;
-	double n = strtod(arg, &end);
-
-	if (end == arg || *end || !(n > 0 && n <= max))
-		argp_error(state, "%s: a number above 0 and up to %g is wanted, not '%s'", what,
-			   max, arg);
-	return n;
-}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -31,13 +11,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		plan->json = arg;
 		return 0;
 	case 'r':
-		plan->rounds = option_number(state, "--rounds", arg, 1000);
+		plan->rounds = option_number(state, "--rounds", arg, 1, 1000);
 		return 0;
 	case 's':
-		plan->seconds = option_number(state, "--seconds", arg, 60);
+		plan->seconds = option_number(state, "--seconds", arg, 0.001, 60);
 		return 0;
 	case 'n':
-		plan->keys = option_number(state, "--keys", arg, plan->keys_max);
+		plan->keys = option_number(state, "--keys", arg, 1, plan->keys_max);
 		return 0;
 	case 'i':
 		plan->icount = true;
@@ -55,18 +35,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "json", .key = 'j', .arg = "FILE", .doc = "Write the results to FILE" },
-	{ .name = "rounds", .key = 'r', .arg = "N", .doc = "Rounds whose median counts" },
+	{ .name = "rounds", .key = 'r', .arg = "N",
+	  .doc = "Rounds to measure; the result is the median" },
 	{ .name = "seconds", .key = 's', .arg = "S",
-	  .doc = "How long each system is measured in each round" },
-	{ .name = "keys", .key = 'n', .arg = "N", .doc = "How many keys there are" },
+	  .doc = "Time to measure each system in each round" },
+	{ .name = "keys", .key = 'n', .arg = "N", .doc = "Number of keys" },
 	{ .name = "icount", .key = 'i',
-	  .doc = "The clock counts instructions: say so, and expect no ratio" },
+	  .doc = "Say that the clock counts instructions, and check no targets" },
 	{ .name = "quick", .key = 'q',
-	  .doc = "Only see whether all answers are right; no ratio has to be reached" },
+	  .doc = "Only check the answers, in one short round, and no targets" },
 	{ 0 }
 };
 
-/* It says what is usual. */
+/* The help text shows the defaults. */
 static char *help_filter(int key, const char *text, void *input)
 {
 	const struct plan *plan = input;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What was measured, as tables and as JSON, and how it compares.
+ * Results as tables and as JSON, and their ratios.
  */
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -9,9 +9,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include <jansson.h>
-
 #include "common.h"
+#include "results.h"
 #include "spread.h"
 
 #define ROWS_MAX	128
@@ -49,9 +48,9 @@ static double *doubles(unsigned int nr)
 /**
  * row_new() - begin a row of the report
  * @plan: for the number of rounds
- * @workload: what is done, a string that stays
- * @system: by what, too
- * @unit: what its numbers are, too
+ * @workload: the workload; this and the other strings are not copied
+ * @system: the system
+ * @unit: the unit of its numbers
  *
  * Return: the row
  */
@@ -76,9 +75,9 @@ struct row *row_new(const struct plan *plan, const char *workload, const char *s
 }
 
 /**
- * row_title() - have more than the workload above its table
+ * row_title() - set a title for the workload's table
  * @row: the row
- * @title: a string that stays
+ * @title: the title; not copied
  */
 void row_title(struct row *row, const char *title)
 {
@@ -86,9 +85,9 @@ void row_title(struct row *row, const char *title)
 }
 
 /**
- * row_threads() - say how many threads it were
+ * row_threads() - set the number of threads, which is 1 by default
  * @row: the row
- * @threads: their number; 1 without this
+ * @threads: the number
  */
 void row_threads(struct row *row, unsigned int threads)
 {
@@ -96,10 +95,10 @@ void row_threads(struct row *row, unsigned int threads)
 }
 
 /**
- * row_set() - what a round came to
+ * row_set() - set the result of a round
  * @row: the row
- * @round: 0 for the one that is not counted
- * @value: the number
+ * @round: the round; 0 does not count
+ * @value: the result
  */
 void row_set(struct row *row, unsigned int round, double value)
 {
@@ -107,10 +106,10 @@ void row_set(struct row *row, unsigned int round, double value)
 }
 
 /**
- * row_count() - something that was counted over all rounds
+ * row_count() - add to a counter over all rounds
  * @row: the row
- * @name: what it is called in the results
- * @value: is added
+ * @name: the counter's name in the results
+ * @value: the number to add
  */
 void row_count(struct row *row, const char *name, uint64_t value)
 {
@@ -118,15 +117,14 @@ void row_count(struct row *row, const char *name, uint64_t value)
 	row->count += value;
 }
 
-/* Of the rounds that count. */
 static struct spread row_spread(const struct row *row)
 {
 	return spread_of(row->values + 1, row->runs);
 }
 
 /**
- * row_median() - the middle of all rounds
- * @row: a row that is complete
+ * row_median() - the median of all rounds
+ * @row: a complete row
  *
  * Return: the median
  */
@@ -136,13 +134,13 @@ double row_median(struct row *row)
 }
 
 /**
- * row_ratio() - how two rows compare in the same round
- * @row: a row that is complete
- * @beside: another, with as many rounds
+ * row_ratio() - the ratio of two rows
+ * @row: a complete row
+ * @beside: another one, with as many rounds
  *
- * A machine that becomes slower from round to round does so for both.
+ * Rounds are compared one by one, since the machine's other load varies between them.
  *
- * Return: the median of their ratios
+ * Return: the median of the rounds' ratios
  */
 double row_ratio(struct row *row, struct row *beside)
 {
@@ -158,10 +156,10 @@ double row_ratio(struct row *row, struct row *beside)
 
 /**
  * ratio_add() - add a ratio to the report
- * @name: it is copied
- * @value: the number
- * @at_least: what is to be reached, or 0
- * @at_most: what is not to be exceeded, or 0
+ * @name: its name, which is copied
+ * @value: the ratio
+ * @at_least: the least it should be, or 0
+ * @at_most: the most it should be, or 0
  */
 void ratio_add(const char *name, double value, double at_least, double at_most)
 {
@@ -188,7 +186,7 @@ static bool is_uml(void)
 	return found;
 }
 
-/* The hypervisor says so itself. */
+/* cpuid has the hypervisor's name. */
 static const char *lane_name(const struct plan *plan)
 {
 	unsigned int id[4] = { 0 };
@@ -278,44 +276,38 @@ static void report_print(const struct plan *plan)
 	fflush(stdout);
 }
 
-static json_t *row_json(struct row *row)
+static void add_row(json_t *results, const struct row *row)
 {
-	struct spread s = row_spread(row);
-	json_t *obj;
+	json_t *obj = results_add_row(results, &(struct results_row){
+		.workload = row->workload,
+		.system = row->system,
+		.unit = row->unit,
+		.threads = row->threads,
+		.values = row->values + 1,
+		.runs = row->runs,
+	});
 
-	obj = json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:i, s:s, s:s}",
-			"workload", row->workload,
-			"system", row->system,
-			"threads", row->threads,
-			"median", s.median,
-			"min", s.min,
-			"max", s.max,
-			"runs", row->runs,
-			"unit", row->unit,
-			"lane", lane);
+	json_object_set_new(obj, "lane", json_string(lane));
 	if (row->count)
 		json_object_set_new(obj, row->count_name, json_integer(row->count));
-	return obj;
 }
 
 static void report_write(const char *path)
 {
-	json_t *all, *values = json_object(), *list = json_array();
+	json_t *results = results_new();
 	unsigned int i;
+	int err;
 
 	for (i = 0; i < nr_ratios; i++)
-		json_object_set_new(values, ratios[i].name, json_real(ratios[i].value));
+		results_add_ratio(results, ratios[i].name, ratios[i].value);
 	for (i = 0; i < nr_rows; i++)
-		json_array_append_new(list, row_json(&rows[i]));
-	all = json_pack("{s:o, s:o}", "ratios", values, "rows", list);
-	if (!all)
-		die("out of memory");
-	if (json_dump_file(all, path, JSON_INDENT(2) | JSON_REAL_PRECISION(6)))
-		die("%s: cannot be written", path);
-	json_decref(all);
+		add_row(results, &rows[i]);
+	err = results_write(results, path);
+	if (err)
+		die("%s: %s", path, strerror(err));
 }
 
-/* Say what is not as good as it is to be. */
+/* Name the ratios that miss their targets. */
 static bool report_bounds(void)
 {
 	const struct ratio *r;
@@ -324,7 +316,7 @@ static bool report_bounds(void)
 	for (r = ratios; r < ratios + nr_ratios; r++) {
 		if (!missed(r))
 			continue;
-		note("%s is %.2f, and was to be at %s %g", r->name, r->value,
+		note("%s is %.2f, but should be at %s %g", r->name, r->value,
 		     r->at_least ? "least" : "most", r->at_least ?: r->at_most);
 		ok = false;
 	}
@@ -332,10 +324,10 @@ static bool report_bounds(void)
 }
 
 /**
- * report_end() - print tables, and write everything as JSON
- * @plan: what was done
+ * report_end() - print tables and write all results as JSON
+ * @plan: the plan
  *
- * Return: the program's exit status: 1 if a ratio is not what it is to be
+ * Return: the program's exit status, 1 if a ratio misses its target
  */
 int report_end(const struct plan *plan)
 {

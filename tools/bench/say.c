@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What is said to whoever runs it. */
+/* Messages, on standard error. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ static void say(const char *fmt, va_list args)
 }
 
 /**
- * note() - say something
+ * note() - print a message
  * @fmt: as for printf()
  */
 void note(const char *fmt, ...)
@@ -28,7 +28,7 @@ void note(const char *fmt, ...)
 }
 
 /**
- * die() - say why it cannot go on, and exit
+ * die() - print an error and exit
  * @fmt: as for printf()
  */
 void die(const char *fmt, ...)
@@ -42,10 +42,10 @@ void die(const char *fmt, ...)
 }
 
 /**
- * progress() - show how far it is
- * @plan: how many rounds there are
+ * progress() - show progress
+ * @plan: for the number of rounds
  * @what: what is being measured
- * @round: which of them begins; one more than there are: done
+ * @round: the round that begins; one more than there are after the last
  */
 void progress(const struct plan *plan, const char *what, unsigned int round)
 {

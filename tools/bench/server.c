@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Servers, started for this run and stopped with it.
+ * Servers, which are started for this run and stopped at its end.
  *
- * The client has the first CPU for itself where there are several; servers get
- * the others, or what the command line says.
+ * If there are several CPUs, the client has the first one to itself, and the servers
+ * share the others unless the command line says otherwise.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -52,7 +52,7 @@ static void stop_servers(void)
 }
 
 /**
- * servers_init() - make the folder in which sockets are
+ * servers_init() - create the folder for sockets
  */
 void servers_init(void)
 {
@@ -90,7 +90,7 @@ void pin_client(void)
 		pin(true);
 }
 
-/* What it prints goes to standard error, where a reason to fail is seen. */
+/* Its output goes to standard error, so that a reason to fail is seen. */
 static void server_exec(const char *program, char *const argv[])
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -109,7 +109,7 @@ static void server_exec(const char *program, char *const argv[])
  *
  * conn_unix() and conn_tcp() wait until it listens.
  *
- * Return: what server_stop() wants to know
+ * Return: the id for server_stop()
  */
 unsigned int server_start(const char *program, char *const argv[])
 {
@@ -127,7 +127,7 @@ unsigned int server_start(const char *program, char *const argv[])
 }
 
 /**
- * server_free_port() - a TCP port of the loopback interface that nobody uses
+ * server_free_port() - find an unused TCP port of the loopback interface
  *
  * Return: the port
  */
@@ -148,9 +148,9 @@ unsigned int server_free_port(void)
 }
 
 /**
- * server_version() - what a program says of its version
+ * server_version() - ask a program for its version
  * @program: its name, found in PATH
- * @version: filled in with the first line that it prints
+ * @version: gets the first line that it prints
  * @size: bytes at @version
  */
 void server_version(const char *program, char *version, size_t size)

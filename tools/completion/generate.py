@@ -22,7 +22,7 @@ def can_complete(kind):
     return kind in KINDS or CHOICE.fullmatch(kind or '')
 
 # Commands whose argument NAME is a store that there is.
-ON_STORES = ('store destroy', 'store attach', 'store detach', 'store sync', 'store checkpoint')
+ON_STORES = ('store set', 'store destroy', 'store attach', 'store detach', 'store sync', 'store checkpoint')
 
 
 def quoted(text):

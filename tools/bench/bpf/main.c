@@ -49,9 +49,9 @@ static const struct argp argp = {
 	.children = children,
 	.doc = "Measure lookups by BPF programs in kvtree and in the kernel's maps, and a cache\n"
 	       "in XDP beside memcached.\n"
-	       "\vIt needs the module, to be root, and memcached in PATH, which is started for\n"
-	       "this. Every answer is checked.\n\n"
-	       "Exit status: 0, 1 if a ratio was not reached, 3 if something failed.",
+	       "\vThis needs the module, root, and memcached in PATH, which it starts. Every\n"
+	       "answer is checked.\n\n"
+	       "Exit status: 0, 1 if a ratio misses its target, 3 after an error.",
 };
 
 int main(int argc, char **argv)

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * kvt-bench: how fast the index is, as a program, beside others.  Subjects take
- * turns in every step of every round, so that what disturbs the machine disturbs
- * all of them.
+ * kvt-bench: measure the index in a program, beside other maps.  Subjects take turns in
+ * every step of every round, so that other load on the machine affects all of them.
  */
-#include <argp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "../options.h"
 #include "child.h"
 #include "report.h"
 
@@ -43,29 +42,18 @@ static struct {
 	{ .name = opt_name, .key = letter, .arg = opt_arg, .doc = text }
 
 static const struct argp_option options[] = {
-	OPTION('k', "keys", "N", "how many keys (1000000)"),
+	OPTION('k', "keys", "N", "number of keys (1000000)"),
 	OPTION('n', "ops", "N",
-	       "operations, and keys scanned, in a round (as many as keys, up to 2000000)"),
+	       "operations, or pairs scanned, in a round (as many as keys, up to 2000000)"),
 	OPTION('r', "rounds", "N", "rounds (5)"),
-	OPTION('t', "threads", "N", "threads. May be given more than once (1 and 2)"),
+	OPTION('t', "threads", "N", "threads; repeatable (1 and 2)"),
 	OPTION('w', "workload", "NAME",
-	       "W1 to W11, see below. May be given more than once (all)"),
-	OPTION('s', "subject", "NAME", "see below. May be given more than once (all)"),
-	OPTION('p', "pages", "KIND", "huge or 4k. May be given more than once (both)"),
-	OPTION('j', "json", "FILE", "write the results there, too"),
+	       "W1 to W11, see below; repeatable (all)"),
+	OPTION('s', "subject", "NAME", "see below; repeatable (all)"),
+	OPTION('p', "pages", "KIND", "huge or 4k; repeatable (both)"),
+	OPTION('j', "json", "FILE", "write the results to FILE"),
 	{ .name = NULL }
 };
-
-static uint64_t number(const char *arg, uint64_t max, struct argp_state *state)
-{
-	char *end;
-	double n = strtod(arg, &end);
-
-	if (*end || end == arg || n < 1 || n > max)
-		argp_error(state, "'%s' is not a number from 1 to %llu", arg,
-			   (unsigned long long)max);
-	return n;
-}
 
 static bool is_workload(const char *name)
 {
@@ -82,7 +70,7 @@ static bool is_workload(const char *name)
 static void add_workload(const char *arg, struct argp_state *state)
 {
 	if (!is_workload(arg))
-		argp_error(state, "there is no workload '%s'", arg);
+		argp_error(state, "unknown workload '%s'", arg);
 	if (opt.nr_workloads == WORKLOADS_MAX)
 		argp_error(state, "too many workloads");
 	opt.workloads[opt.nr_workloads++] = arg;
@@ -95,7 +83,7 @@ static unsigned int subject(const char *arg, struct argp_state *state)
 	for (i = 0; i < NR_SUBJECTS; i++)
 		if (!strcmp(arg, all_subjects[i]->name))
 			return 1u << i;
-	argp_error(state, "there is no subject '%s'", arg);
+	argp_error(state, "unknown subject '%s'", arg);
 	return 0;
 }
 
@@ -113,7 +101,7 @@ static void add_pages(const char *arg, struct argp_state *state)
 	else if (!strcmp(arg, "4k"))
 		opt.small = true;
 	else
-		argp_error(state, "there are no pages '%s'", arg);
+		argp_error(state, "unknown pages '%s': use huge or 4k", arg);
 }
 
 static void set_defaults(struct argp_state *state)
@@ -136,16 +124,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'k':
 		/* Churn makes others besides. */
-		opt.nr_keys = number(arg, 1u << 30, state);
+		opt.nr_keys = option_number(state, "--keys", arg, 1, 1u << 30);
 		break;
 	case 'n':
-		opt.nr_ops = number(arg, 1u << 24, state);
+		opt.nr_ops = option_number(state, "--ops", arg, 1, 1u << 24);
 		break;
 	case 'r':
-		opt.rounds = number(arg, ROUNDS_MAX, state);
+		opt.rounds = option_number(state, "--rounds", arg, 1, ROUNDS_MAX);
 		break;
 	case 't':
-		add_threads(number(arg, THREADS_MAX, state), state);
+		add_threads(option_number(state, "--threads", arg, 1, THREADS_MAX), state);
 		break;
 	case 'w':
 		add_workload(arg, state);
@@ -168,18 +156,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* argp shows what is behind the vertical tab after the options. */
+/* argp prints the text after the vertical tab below the options. */
 static const char help[] =
 	"Measure the index in a program, beside others.\vW1: keys of 8 random bytes\n"
 	"W2: decimal numbers\n"
 	"W3: 40 bytes, 32 in common\n"
 	"W4: scans of 1 to 100 keys\n"
-	"W5: gets and updates, chosen by Zipf\n"
+	"W5: gets and updates, with a Zipf distribution\n"
 	"W6: ascending and descending inserts\n"
 	"W7: inserts and removals\n"
 	"W8: ten columns, MYCSB A, B, C and E\n"
 	"W9: the synthetic mix of the paper on the Bw-tree\n"
-	"W10, W11: as its other two: long values, hashes (kvtree, bwtree)\n"
+	"W10, W11: like its other two: long values, hashes (kvtree, bwtree)\n"
 	"\n"
 	"Subjects are kvtree, bwtree, lmdb, skiplist, congee, treeindex, stdmap and chase.";
 

@@ -10,9 +10,14 @@ kvtree_bench ran after lines that say what followed: "kvtree_bench: reclaim MS O
 """
 
 import argparse
-import json
+import os
 import re
-import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+import plots
+import results
 
 WITH = re.compile(r"kvtree_bench: reclaim (\d+) (\d+)\s*$")
 LATENCY = re.compile(r"kvtree_bench: latency kvtree (.*?)\s*$")
@@ -35,31 +40,17 @@ def read(path):
 def plot(rows, path):
     """A line for each batch: puts over their 99.99th percentile, from interval to interval."""
     most = max(r["count"] for r in rows)
-    blocks, lines = {}, []
+    slow = [r["p9999"] / 1e3 for r in rows]
+    lines = {}
     for r in rows:
-        point = f"{r['p9999'] / 1e3:.3f} {r['count'] / most:.4f} {r['interval_ms']}ms"
-        blocks.setdefault(f"batch_{r['batch']}", []).append(point)
-    for block in blocks:
-        title = block.replace("batch_", "batches of ")
-        lines.append(f"${block} using 1:2 with linespoints title '{title}'")
-        lines.append(f"${block} using 1:2:3 with labels offset 0,0.7 notitle")
-    settings = [
-        "set xlabel '99.99th percentile of a put, us'",
-        "set ylabel 'puts, of the most that were made'",
-        "set logscale x",
-        "set yrange [0:*]",
-        "set grid",
-    ]
-    script = [
-        "set terminal svg size 800,480 noenhanced font 'sans-serif,11' background '#ffffff'",
-        f"set output '{path}'",
-        "set key outside right top",
-        *settings,
-    ]
-    for name, data in blocks.items():
-        script += [f"${name} << END", *data, "END"]
-    script.append("plot " + ", ".join(lines))
-    subprocess.run(["gnuplot"], input="\n".join(script), text=True, check=True)
+        point = (r["p9999"] / 1e3, r["count"] / most, f"{r['interval_ms']} ms")
+        lines.setdefault(f"batches of {r['batch']}", []).append(point)
+    chart = plots.Chart("Puts, by how long the slowest take",
+                        [plots.Line(*line) for line in lines.items()],
+                        plots.Axis("99.99th percentile of a put, us", min(slow), max(slow) * 1.2, log=True),
+                        plots.Axis("puts, of the most", 0, 1))
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(plots.draw([chart], "User-Mode Linux, two threads that put.", columns=1))
 
 
 def main():
@@ -73,9 +64,7 @@ def main():
     for r in rows:
         numbers = " ".join(f"{r[name]:10}" for name in COLUMNS)
         print(f"{r['interval_ms']:10} {r['batch']:8} {r['count']:9} {numbers}")
-    with open(args.json, "w", encoding="utf-8") as f:
-        json.dump({"rows": rows}, f, indent=1)
-        f.write("\n")
+    results.write(args.json, {}, rows)
     plot(rows, args.plot)
 
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* See report.h. */
-#include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../results.h"
 #include "../spread.h"
 #include "report.h"
 
@@ -13,8 +12,8 @@
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
 /*
- * By CPU time: what else the machine does, and what a hypervisor takes, does
- * not count.  Helpers' time counts, for each of the threads the same.
+ * Rates use CPU time, which excludes other processes and what the hypervisor takes.  The
+ * time of helper threads is included, in equal parts for each thread.
  */
 void report_add(struct row *row, const struct answer *a)
 {
@@ -155,10 +154,11 @@ static const struct row *find(const struct row *rows, unsigned int nr, const cha
 	return found;
 }
 
-static void add_ratio(json_t *ratios, const char *name, const struct row *of, const struct row *to)
+static void add_ratio(json_t *results, const char *name, const struct row *of,
+		      const struct row *to)
 {
 	if (of && to)
-		json_object_set_new(ratios, name, json_real(median(of) / median(to)));
+		results_add_ratio(results, name, median(of) / median(to));
 }
 
 /* How much the second thread brings. */
@@ -167,7 +167,7 @@ static double second(const struct row *one, const struct row *two)
 	return median(two) / median(one) - 1;
 }
 
-static void add_scale(json_t *ratios, const char *name, const struct row *rows, unsigned int nr,
+static void add_scale(json_t *results, const char *name, const struct row *rows, unsigned int nr,
 		      const char *step)
 {
 	const struct row *one = find(rows, nr, OWN, step, 1), *two = find(rows, nr, OWN, step, 2);
@@ -175,12 +175,11 @@ static void add_scale(json_t *ratios, const char *name, const struct row *rows, 
 	const struct row *chase_two = find(rows, nr, "chase", "chase", 2);
 
 	if (one && two && chase_one && chase_two)
-		json_object_set_new(ratios, name,
-				    json_real(second(one, two) / second(chase_one, chase_two)));
+		results_add_ratio(results, name, second(one, two) / second(chase_one, chase_two));
 }
 
 /* kvtree to every other subject in every step, with a thread and huge pages. */
-static void add_peers(json_t *ratios, const struct row *rows, unsigned int nr)
+static void add_peers(json_t *results, const struct row *rows, unsigned int nr)
 {
 	const struct row *r;
 	char name[64];
@@ -190,12 +189,12 @@ static void add_peers(json_t *ratios, const struct row *rows, unsigned int nr)
 		    find(rows, nr, r->subject, r->step->name, 1) != r)
 			continue;
 		snprintf(name, sizeof(name), "%s_vs_%s", r->step->name, r->subject);
-		add_ratio(ratios, name, find(rows, nr, OWN, r->step->name, 1), r);
+		add_ratio(results, name, find(rows, nr, OWN, r->step->name, 1), r);
 	}
 }
 
 /* The others have no batches: beside their gets. */
-static void add_batches(json_t *ratios, const struct row *rows, unsigned int nr)
+static void add_batches(json_t *results, const struct row *rows, unsigned int nr)
 {
 	const char *const keys[] = { "W1", "W2", "W3", NULL };
 	char batch[32], get[32], name[96];
@@ -206,19 +205,19 @@ static void add_batches(json_t *ratios, const struct row *rows, unsigned int nr)
 		snprintf(batch, sizeof(batch), "batch32_get_%s", keys[i]);
 		snprintf(get, sizeof(get), "get_%s", keys[i]);
 		snprintf(name, sizeof(name), "%s_vs_%s", batch, get);
-		add_ratio(ratios, name, find(rows, nr, OWN, batch, 1),
+		add_ratio(results, name, find(rows, nr, OWN, batch, 1),
 			  find(rows, nr, OWN, get, 1));
 		for (r = rows; r < rows + nr; r++) {
 			if (find(rows, nr, r->subject, get, 1) != r || !strcmp(r->subject, OWN))
 				continue;
 			snprintf(name, sizeof(name), "%s_vs_%s", batch, r->subject);
-			add_ratio(ratios, name, find(rows, nr, OWN, batch, 1), r);
+			add_ratio(results, name, find(rows, nr, OWN, batch, 1), r);
 		}
 	}
 }
 
 /* The Bw-tree's bars. */
-static void add_bwtree(json_t *ratios, const struct row *rows, unsigned int nr)
+static void add_bwtree(json_t *results, const struct row *rows, unsigned int nr)
 {
 	static const struct {
 		const char *name, *step, *to;
@@ -231,25 +230,22 @@ static void add_bwtree(json_t *ratios, const struct row *rows, unsigned int nr)
 	unsigned int i;
 
 	if (two)
-		json_object_set_new(ratios, "bwtree_mix_failed_updates_percent",
-				    json_real(lost(two, SWAP_UPDATE)));
+		results_add_ratio(results, "bwtree_mix_failed_updates_percent",
+				  lost(two, SWAP_UPDATE));
 	for (i = 0; i < ARRAY_SIZE(bars); i++)
-		add_ratio(ratios, bars[i].name, find(rows, nr, "bwtree", bars[i].step, 1),
+		add_ratio(results, bars[i].name, find(rows, nr, "bwtree", bars[i].step, 1),
 			  find(rows, nr, bars[i].to, bars[i].step, 1));
 }
 
-static json_t *make_ratios(const struct row *rows, unsigned int nr)
+static void add_ratios(json_t *results, const struct row *rows, unsigned int nr)
 {
-	json_t *ratios = json_object();
-
-	add_peers(ratios, rows, nr);
-	add_batches(ratios, rows, nr);
-	add_bwtree(ratios, rows, nr);
-	add_ratio(ratios, "scan100_vs_lmdb", find(rows, nr, OWN, "scan100_W1", 1),
+	add_peers(results, rows, nr);
+	add_batches(results, rows, nr);
+	add_bwtree(results, rows, nr);
+	add_ratio(results, "scan100_vs_lmdb", find(rows, nr, OWN, "scan100_W1", 1),
 		  find(rows, nr, "lmdb", "scan100_W1", 1));
-	add_scale(ratios, "scale2_get", rows, nr, "get_W1");
-	add_scale(ratios, "scale2_put", rows, nr, "insert_W1");
-	return ratios;
+	add_scale(results, "scale2_get", rows, nr, "get_W1");
+	add_scale(results, "scale2_put", rows, nr, "insert_W1");
 }
 
 static void add_number(json_t *to, const char *name, double n)
@@ -288,26 +284,20 @@ static const char *unit(enum phase phase)
 	return phase == PHASE_SCAN || phase == PHASE_SCAN_100 ? "pairs/s" : "operations/s";
 }
 
-static json_t *make_row(const struct row *r)
+static void add_row(json_t *results, const struct row *r)
 {
-	json_t *row = json_object(), *rounds = json_array();
-	struct spread s = spread_of(r->rate, r->nr);
-	unsigned int i;
+	json_t *row = results_add_row(results, &(struct results_row){
+		.workload = r->step->name,
+		.system = r->subject,
+		.unit = unit(r->step->phase),
+		.threads = r->threads,
+		.values = r->rate,
+		.runs = r->nr,
+	});
 
-	for (i = 0; i < r->nr; i++)
-		json_array_append_new(rounds, json_real(r->rate[i]));
-	json_object_set_new(row, "workload", json_string(r->step->name));
-	json_object_set_new(row, "system", json_string(r->subject));
 	json_object_set_new(row, "pages", json_string(r->small_pages ? "4k" : "huge"));
-	json_object_set_new(row, "threads", json_integer(r->threads));
 	json_object_set_new(row, "keys", json_integer(r->nr_keys));
-	add_number(row, "median", s.median);
-	add_number(row, "min", s.min);
-	add_number(row, "max", s.max);
-	json_object_set_new(row, "runs", json_integer(r->nr));
-	json_object_set_new(row, "unit", json_string(unit(r->step->phase)));
 	add_number(row, "wall_median", spread_of(r->wall, r->nr).median);
-	json_object_set_new(row, "rounds", rounds);
 	if (r->step->phase == PHASE_INSERT) {
 		json_object_set_new(row, "bytes_per_key", make_memory(r));
 		add_number(row, "huge_page_share", r->memory.huge);
@@ -318,20 +308,15 @@ static json_t *make_row(const struct row *r)
 	}
 	if (r->swaps.made[SWAP_UPDATE])
 		json_object_set_new(row, "exchanges", make_swaps(r));
-	return row;
 }
 
 int report_json(const struct row *rows, unsigned int nr, const char *path)
 {
-	json_t *all = json_object(), *list = json_array();
+	json_t *results = results_new();
 	unsigned int i;
-	int err;
 
+	add_ratios(results, rows, nr);
 	for (i = 0; i < nr; i++)
-		json_array_append_new(list, make_row(&rows[i]));
-	json_object_set_new(all, "ratios", make_ratios(rows, nr));
-	json_object_set_new(all, "rows", list);
-	err = json_dump_file(all, path, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) ? errno : 0;
-	json_decref(all);
-	return err;
+		add_row(results, &rows[i]);
+	return results_write(results, path);
 }

@@ -18,6 +18,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 import plots
+import results
 
 WORK = {
     "insert": "Insert",
@@ -105,7 +106,7 @@ def kernel_rows(log):
                 "max": max(runs),
                 "runs": len(runs),
                 "unit": "operations/s",
-                "rounds": sorted(runs),
+                "values": sorted(runs),
             }
         )
     return rows, others
@@ -216,9 +217,7 @@ def main():
         if others or not path.endswith(".json"):
             print_kernel(some_rows, others)
     print_ratios(ratios)
-    with open(args.json, "w", encoding="utf-8") as f:
-        json.dump({"ratios": ratios, "rows": rows}, f, indent=1)
-        f.write("\n")
+    results.write(args.json, ratios, rows)
     if args.plot:
         plot(rows, args.plot)
 

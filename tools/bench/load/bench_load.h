@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the files of kvtree bench share.
+ * Shared by the files of kvtree bench.
  *
- * A plan says what is measured: workloads, and the ways (series) in which each
- * is sent to the kernel.  A crew of processes with threads in them carries out
- * one workload in one way; each thread is a client, which has a chooser that
- * says what comes next, requests under way, and a driver that gets these to the
- * kernel.  What the clients found stands in memory that all processes share,
- * and becomes a result, from which the reports are made.
+ * A plan lists what to measure: workloads, and the ways (series) to submit each of
+ * them to the kernel.  A crew of processes and threads runs one workload in one way.
+ * Each thread is a client: its chooser draws the next operation, and its driver
+ * submits requests and waits for them.  Clients count in memory that all processes
+ * share; a result sums up their counts, and reports show the results.
  */
 #ifndef KVTREE_BENCH_LOAD_H
 #define KVTREE_BENCH_LOAD_H
@@ -21,7 +20,7 @@
 #include "../spread.h"
 #include "../zipf.h"
 
-/* histogram.c: durations, counted by how long they are */
+/* histogram.c: how many operations took how long */
 #define HISTOGRAM_BITS		8	/* of a duration are kept: 1/256 is lost */
 #define HISTOGRAM_OCTAVES	32	/* up to 2^40 ns, 18 minutes */
 #define HISTOGRAM_BUCKETS	((HISTOGRAM_OCTAVES + 1) << HISTOGRAM_BITS)
@@ -211,7 +210,7 @@ struct series {
 const char *series_parse(struct series *s, const char *text, size_t len);
 void series_finish(struct series *s, unsigned int depth, unsigned int flags);
 
-/* options.c: what the user asks for */
+/* options.c: the command line */
 #define WORKLOADS_MAX	16
 #define SERIES_MAX	16
 #define CLIENTS_MAX	256
@@ -297,7 +296,7 @@ struct crew {
 /* client.c: a thread that measures */
 void client_run(const struct crew *crew, unsigned int number);
 
-/* result.c: what came of a workload in one way */
+/* result.c: the figures of a workload in one way */
 struct result {
 	const struct workload *workload;
 	const struct series *series;
@@ -327,11 +326,11 @@ void crew_run(struct crew *crew, struct result *res, struct progress *progress);
 bool crew_interrupted(void);
 void crew_catch_signals(void);
 
-/* report_*.c, plot.c: what the user gets to see */
+/* report_*.c, plot.c: output */
 struct report {
 	const struct plan *plan;
 	const struct target *target;
-	struct result *result;		/* a workload's series stand together */
+	struct result *result;		/* sorted by workload */
 	unsigned int nr;
 };
 
@@ -346,6 +345,7 @@ extern const struct percentile {
 const struct result *report_base(const struct report *rep, const struct result *res);
 void report_text(const struct report *rep);
 void report_json(const struct report *rep);
+json_t *report_results(const struct report *rep, bool curves);
 void plot_check(const char *path);
 void plot_write(const struct report *rep);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the user asks for.
+ * The command line of kvtree bench.
  */
 #include <limits.h>
 #include <math.h>
 
+#include "../options.h"
 #include "bench_load.h"
 
 enum bench_option {
@@ -18,71 +19,73 @@ enum bench_option {
 enum { GROUP_WHAT = 1, GROUP_HOW, GROUP_RECORDS, GROUP_OUTPUT };
 
 static const struct argp_option options[] = {
-	{ .doc = "What is measured:", .group = GROUP_WHAT },
+	{ .doc = "Workloads:", .group = GROUP_WHAT },
 	{ .name = "workload", .key = 'w', .arg = "A,B,...",
 	  .doc = "Workloads of YCSB, A to F (all of them)" },
 	{ .name = "read", .key = OPT_READ, .arg = "SHARE",
-	  .doc = "A workload of your own: its share of reads of all fields" },
+	  .doc = "Add a workload of your own: share of reads of all fields" },
 	{ .name = "update", .key = OPT_UPDATE, .arg = "SHARE",
-	  .doc = "The same: writes of one field" },
-	{ .name = "insert", .key = OPT_INSERT, .arg = "SHARE", .doc = "The same: new records" },
-	{ .name = "scan", .key = OPT_SCAN, .arg = "SHARE", .doc = "The same: scans" },
+	  .doc = "Your own workload: share of writes of one field" },
+	{ .name = "insert", .key = OPT_INSERT, .arg = "SHARE",
+	  .doc = "Your own workload: share of new records" },
+	{ .name = "scan", .key = OPT_SCAN, .arg = "SHARE",
+	  .doc = "Your own workload: share of scans" },
 	{ .name = "rmw", .key = OPT_RMW, .arg = "SHARE",
-	  .doc = "The same: a read and then a write of one record" },
+	  .doc = "Your own workload: share of a read and then a write of one record" },
 	{ .name = "distribution", .key = OPT_DISTRIBUTION, .arg = "NAME",
-	  .doc = "Which records: uniform, zipfian or latest (the workload's; zipfian)" },
+	  .doc = "Choose records uniform, zipfian or latest (the workload's own)" },
 	{ .name = "theta", .key = OPT_THETA, .arg = "X",
-	  .doc = "How uneven zipfian and latest are, between 0 and 1 (0.99)" },
+	  .doc = "Skew of zipfian and latest, between 0 and 1 (0.99)" },
 	{ .name = "scan-max", .key = OPT_SCAN_MAX, .arg = "N",
-	  .doc = "A scan asks for 1 to N records (100)" },
+	  .doc = "Scans ask for 1 to N records (100)" },
 	{ .name = "operations", .key = 'n', .arg = "N",
 	  .doc = "Operations of a run, of all threads together (100000, or no limit with --time)" },
-	{ .name = "time", .key = 'T', .arg = "SECONDS", .doc = "A run ends after so long" },
+	{ .name = "time", .key = 'T', .arg = "SECONDS", .doc = "End a run after this time" },
 	{ .name = "warmup", .key = OPT_WARMUP, .arg = "N",
-	  .doc = "Operations at the start of a run that are not measured (0)" },
+	  .doc = "Do not measure the first N operations of a run (0)" },
 	{ .name = "runs", .key = OPT_RUNS, .arg = "N",
-	  .doc = "Run everything N times; the median is reported (1)" },
+	  .doc = "Run everything N times and report the median (1)" },
 	{ .name = "seed", .key = OPT_SEED, .arg = "N",
-	  .doc = "Another seed: other operations on other records (1)" },
+	  .doc = "Seed of the random operations and records (1)" },
 
-	{ .doc = "How it gets to the kernel:", .group = GROUP_HOW },
+	{ .doc = "Ways to submit:", .group = GROUP_HOW },
 	{ .name = "via", .key = 'v', .arg = "WAY,WAY,...",
 	  .doc = "ioctl, batch[:DEPTH], uring[:DEPTH][:pointer][:sqpoll], none (the first three)" },
 	{ .name = "depth", .key = 'd', .arg = "N",
-	  .doc = "Operations in a batch, or under way on a ring, for each thread (64)" },
-	{ .name = "sqpoll", .key = OPT_SQPOLL, .doc = "uring: a kernel thread submits" },
+	  .doc = "Operations in a batch, or in progress on a ring, for each thread (64)" },
+	{ .name = "sqpoll", .key = OPT_SQPOLL, .doc = "uring: let a kernel thread submit" },
 	{ .name = "by-pointer", .key = OPT_BY_POINTER,
-	  .doc = "uring: operations are pointed to, not part of the submission" },
-	{ .name = "threads", .key = 't', .arg = "N", .doc = "Threads of each process (1)" },
+	  .doc = "uring: submit pointers to operations" },
+	{ .name = "threads", .key = 't', .arg = "N", .doc = "Threads in each process (1)" },
 	{ .name = "processes", .key = OPT_PROCESSES, .arg = "N", .doc = "Processes (1)" },
 	{ .name = "rate", .key = OPT_RATE, .arg = "N",
-	  .doc = "Begin N operations per second, of all threads together (as many as can be)" },
+	  .doc = "Start N operations per second, of all threads together (no limit)" },
 
 	{ .doc = "Records:", .group = GROUP_RECORDS },
 	{ .name = "records", .key = OPT_RECORDS, .arg = "N", .doc = "Records to load (10000)" },
 	{ .name = "fields", .key = OPT_FIELDS, .arg = "N", .doc = "Columns of a record (10)" },
 	{ .name = "field-size", .key = OPT_FIELD_SIZE, .arg = "BYTES",
-	  .doc = "Bytes in each (100)" },
+	  .doc = "Bytes in each column (100)" },
 	{ .name = "value-size", .key = OPT_VALUE_SIZE, .arg = "BYTES",
-	  .doc = "A record is a value without columns: --fields 1 --field-size BYTES" },
+	  .doc = "Values without columns: --fields 1 --field-size BYTES" },
 	{ .name = "key-size", .key = OPT_KEY_SIZE, .arg = "BYTES",
-	  .doc = "Bytes in a key (as many as \"user\" and a number of up to 19 digits have)" },
+	  .doc = "Bytes in a key (\"user\" and a number of up to 19 digits)" },
 	{ .name = "ordered", .key = OPT_ORDERED,
-	  .doc = "Keys have the record's number, not a hash of it" },
-	{ .name = "load", .key = OPT_LOAD, .doc = "Load the records first (it does)" },
+	  .doc = "Put the record's number into the key, not a hash of it" },
+	{ .name = "load", .key = OPT_LOAD, .doc = "Load the records first (default)" },
 	{ .name = "no-load", .key = OPT_NO_LOAD,
-	  .doc = "They are there: an earlier bench loaded the same with --keep" },
-	{ .name = "keep", .key = OPT_KEEP, .doc = "Leave store and records as they are" },
+	  .doc = "Use the records that an earlier bench left with --keep" },
+	{ .name = "keep", .key = OPT_KEEP, .doc = "Keep the store and its records" },
 
-	{ .doc = "What comes out:", .group = GROUP_OUTPUT },
+	{ .doc = "Output:", .group = GROUP_OUTPUT },
 	{ .name = "check", .key = OPT_CHECK,
-	  .doc = "Compare every byte that is read with what was stored" },
+	  .doc = "Compare every byte read with what was stored" },
 	{ .name = "plot", .key = OPT_PLOT, .arg = "FILE",
-	  .doc = "Draw throughput and latency as SVG (needs gnuplot)" },
+	  .doc = "Draw throughput and latency as SVG (needs Python)" },
 	{ .name = "trace", .key = OPT_TRACE, .arg = "FILE",
 	  .doc = "Write a line for each operation, with one thread" },
 	{ .name = "progress", .key = 'P',
-	  .doc = "Show how far it has come even if standard error is not a terminal" },
+	  .doc = "Show progress even if standard error is not a terminal" },
 	{ 0 }
 };
 
@@ -94,18 +97,6 @@ struct input {
 	unsigned int depth;
 	unsigned int series_flags;
 };
-
-static double arg_real(struct argp_state *state, const char *what, const char *arg, double max)
-{
-	double x;
-	char *end;
-
-	errno = 0;
-	x = strtod(arg, &end);
-	if (end == arg || *end || errno || !(x >= 0) || x > max)
-		argp_error(state, "%s '%s' is not a number from 0 to %g", what, arg, max);
-	return x;
-}
 
 static unsigned int arg_count(struct argp_state *state, const char *what, const char *arg,
 			      unsigned int max)
@@ -143,7 +134,7 @@ static void one_workload(struct argp_state *state, struct plan *plan, const char
 	const struct workload *w = workload_find(name, len);
 
 	if (!w)
-		argp_error(state, "there is no workload '%.*s': there are A to F", (int)len, name);
+		argp_error(state, "unknown workload '%.*s': use A to F", (int)len, name);
 	add_workload(state, plan, w);
 }
 
@@ -173,7 +164,7 @@ static error_t parse_what(int key, char *arg, struct argp_state *state)
 	case OPT_INSERT:
 	case OPT_SCAN:
 	case OPT_RMW:
-		in->mix.share[key - OPT_READ] = arg_real(state, "a share", arg, 1e9);
+		in->mix.share[key - OPT_READ] = option_number(state, "a share", arg, 0, 1e9);
 		return 0;
 	case OPT_DISTRIBUTION:
 		in->distribution = distribution_find(arg);
@@ -181,7 +172,7 @@ static error_t parse_what(int key, char *arg, struct argp_state *state)
 			argp_error(state, "'%s' is not one of uniform, zipfian, latest", arg);
 		return 0;
 	case OPT_THETA:
-		plan->theta = arg_real(state, "--theta", arg, 1);
+		plan->theta = option_number(state, "--theta", arg, 0, 1);
 		if (plan->theta <= 0 || plan->theta >= 1)
 			argp_error(state, "--theta is above 0 and below 1");
 		return 0;
@@ -194,7 +185,7 @@ static error_t parse_what(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--operations: at least 1");
 		return 0;
 	case 'T':
-		plan->seconds = arg_real(state, "--time", arg, 1e6);
+		plan->seconds = option_number(state, "--time", arg, 0, 1e6);
 		if (!plan->seconds)
 			argp_error(state, "--time: more than 0 seconds");
 		return 0;
@@ -237,7 +228,7 @@ static error_t parse_how(int key, char *arg, struct argp_state *state)
 		plan->processes = arg_count(state, "--processes", arg, CLIENTS_MAX);
 		return 0;
 	case OPT_RATE:
-		plan->rate = arg_real(state, "--rate", arg, 1e9);
+		plan->rate = option_number(state, "--rate", arg, 0, 1e9);
 		if (!plan->rate)
 			argp_error(state, "--rate: more than 0 operations per second");
 		return 0;
@@ -365,9 +356,9 @@ static void settle(struct argp_state *state, struct input *in)
 		argp_error(state, "--key-size %u: too short for \"%s\" and the number of a record",
 			   plan->shape.key_size, RECORD_PREFIX);
 	if (plan->trace && plan_clients(plan) > 1)
-		argp_error(state, "--trace: with one thread and one process");
+		argp_error(state, "--trace needs one thread and one process");
 	if (!plan->load && !tool.store_given && !plan_is_dry(plan))
-		argp_error(state, "--no-load: in which store are the records? say so with --store");
+		argp_error(state, "--no-load needs --store, the store with the records");
 }
 
 static error_t parse_bench(int key, char *arg, struct argp_state *state)
@@ -403,18 +394,18 @@ void plan_parse(struct plan *plan, int argc, char **argv)
 		.options = options,
 		.parser = parse_bench,
 		.doc = "Measure throughput and latency, with the workloads of YCSB.\n"
-		       "\vThe records are loaded into a store that is made for it and destroyed at\n"
-		       "the end, which needs root. With --store they are loaded into that one, which\n"
-		       "has to be empty, and are removed at the end.\n"
+		       "\vThe records are loaded into a store that is created for the benchmark and\n"
+		       "destroyed at the end; this needs root. With --store they are loaded into that\n"
+		       "store, which must be empty, and removed at the end.\n"
 		       "\n"
-		       "ioctl is a system call for each operation, batch one for many, uring an\n"
-		       "io_uring with many under way, and with none nothing is executed: what the\n"
-		       "bench itself costs.\n"
+		       "ioctl makes a system call for each operation, batch one for several; uring\n"
+		       "keeps several in progress on an io_uring; none executes nothing and measures\n"
+		       "the benchmark itself.\n"
 		       "\n"
-		       "Latency is the time from when an operation is queued until it has completed:\n"
-		       "in a batch or on a ring that is the time of several. With --rate it begins\n"
-		       "when the operation was to be queued, late or not. Everything that is read\n"
-		       "is looked at; a record that is missing is an error, and the exit status is 3.\n"
+		       "Latency is the time from queueing an operation until its completion; in a\n"
+		       "batch or on a ring it covers several operations. With --rate it begins at the\n"
+		       "scheduled time, even if the operation is queued late. Results of all reads\n"
+		       "are checked; a missing record is an error, and the exit status is 3.\n"
 		       "\n"
 		       "Workloads: A 50% read, 50% update. B 95% read, 5% update. C 100% read.\n"
 		       "D 95% read of the latest, 5% insert. E 95% scan, 5% insert. F 50% read,\n"

@@ -5,12 +5,18 @@
  */
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "../results.h"
 #include "bench_load.h"
 
 #define CLOCK_READS	1000
+
+/* Of curves of latencies, as plots.py has it. */
+#define CURVE_STEP	0.02
+#define CURVE_MAX	6.0
 
 static void add_real(json_t *obj, const char *name, double x)
 {
@@ -34,6 +40,22 @@ static json_t *latency(const struct histogram *h)
 			     histogram_percentile(h, percentiles[i].percent));
 	json_add_u64(obj, "max", h->max);
 	return obj;
+}
+
+/*
+ * What the slowest share of all operations took at least, by steps of the power of ten below 1
+ * of that share. It ends where less than one operation is left.
+ */
+static json_t *curve(const struct histogram *h)
+{
+	double end = h->count ? fmin(log10((double)h->count), CURVE_MAX) : -1;
+	json_t *array = json_array();
+	unsigned int i;
+
+	for (i = 0; i * CURVE_STEP <= end; i++)
+		json_add_u64(array, NULL,
+			     histogram_percentile(h, 100 - pow(10, 2 - i * CURVE_STEP)));
+	return array;
 }
 
 static json_t *kinds(const struct result *res)
@@ -76,16 +98,6 @@ static json_t *counters(const struct result *res)
 	return obj;
 }
 
-static json_t *throughputs(const struct result *res)
-{
-	json_t *array = json_array();
-	unsigned int i;
-
-	for (i = 0; i < res->runs; i++)
-		add_real(array, NULL, res->throughput[i]);
-	return array;
-}
-
 static json_t *errors(const struct result *res)
 {
 	json_t *obj = json_new();
@@ -98,28 +110,26 @@ static json_t *errors(const struct result *res)
 	return obj;
 }
 
-static json_t *row(const struct report *rep, const struct result *res)
+static json_t *add_row(json_t *results, const struct report *rep, const struct result *res)
 {
-	json_t *obj = json_new();
-	struct spread s = result_spread(res);
 	char system[64];
+	json_t *obj;
 
 	snprintf(system, sizeof(system), "kvtree %s", res->series->name);
-	add_text(obj, "workload", res->workload->name);
-	add_text(obj, "system", system);
-	json_add_u64(obj, "threads", plan_clients(rep->plan));
-	add_real(obj, "median", s.median);
-	add_real(obj, "min", s.min);
-	add_real(obj, "max", s.max);
-	json_add_u64(obj, "runs", res->runs);
-	add_text(obj, "unit", "operations/s");
+	obj = results_add_row(results, &(struct results_row){
+		.workload = res->workload->name,
+		.system = system,
+		.unit = "operations/s",
+		.threads = plan_clients(rep->plan),
+		.values = res->throughput,
+		.runs = res->runs,
+	});
 	add_text(obj, "via", res->series->driver->name);
 	json_add_u64(obj, "depth", res->series->depth);
 	json_add(obj, "sqpoll", json_boolean(res->series->flags & SERIES_SQPOLL));
 	json_add(obj, "by_pointer", json_boolean(res->series->flags & SERIES_BY_POINTER));
 	json_add(obj, "mix", mix(res->workload));
 	add_text(obj, "distribution", distribution_names[res->workload->distribution]);
-	json_add(obj, "throughputs", throughputs(res));
 	add_real(obj, "seconds", res->seconds);
 	json_add_u64(obj, "operations", res->operations);
 	json_add(obj, "errors", errors(res));
@@ -143,9 +153,8 @@ static void ratio_name(const struct result *res, const struct result *base, char
 	*out = '\0';
 }
 
-static json_t *ratios(const struct report *rep)
+static void add_ratios(json_t *results, const struct report *rep)
 {
-	json_t *obj = json_new();
 	char name[128];
 	unsigned int i;
 
@@ -156,9 +165,9 @@ static json_t *ratios(const struct report *rep)
 		if (res == base || !res->runs || !result_spread(base).median)
 			continue;
 		ratio_name(res, base, name, sizeof(name));
-		add_real(obj, name, result_spread(res).median / result_spread(base).median);
+		results_add_ratio(results, name,
+				  result_spread(res).median / result_spread(base).median);
 	}
-	return obj;
 }
 
 /* What it costs to read the clock, which is done twice for an operation. */
@@ -220,22 +229,37 @@ static json_t *settings(const struct plan *plan)
 }
 
 /**
+ * report_results() - make results for programs
+ * @rep: the results
+ * @curves: add the curve of each row's latencies
+ *
+ * Return: an object that the caller frees
+ */
+json_t *report_results(const struct report *rep, bool curves)
+{
+	json_t *results = results_new(), *row;
+	unsigned int i;
+
+	add_ratios(results, rep);
+	for (i = 0; i < rep->nr; i++) {
+		if (!rep->result[i].runs)
+			continue;
+		row = add_row(results, rep, &rep->result[i]);
+		if (curves)
+			json_add(row, "curve_ns", curve(rep->result[i].all));
+	}
+	json_add(results, "settings", settings(rep->plan));
+	json_add(results, "environment", environment(rep));
+	if (rep->target->load_seconds)
+		add_real(results, "load_seconds", rep->target->load_seconds);
+	return results;
+}
+
+/**
  * report_json() - print results for programs
  * @rep: the results
  */
 void report_json(const struct report *rep)
 {
-	json_t *obj = json_new(), *rows = json_array();
-	unsigned int i;
-
-	for (i = 0; i < rep->nr; i++)
-		if (rep->result[i].runs)
-			json_add(rows, NULL, row(rep, &rep->result[i]));
-	json_add(obj, "ratios", ratios(rep));
-	json_add(obj, "rows", rows);
-	json_add(obj, "settings", settings(rep->plan));
-	json_add(obj, "environment", environment(rep));
-	if (rep->target->load_seconds)
-		add_real(obj, "load_seconds", rep->target->load_seconds);
-	json_print(obj);
+	json_print(report_results(rep, false));
 }

@@ -43,7 +43,7 @@ static void print_plan(const struct report *rep)
 	printf("; %u process%s with %u thread%s", plan->processes,
 	       plan->processes > 1 ? "es" : "", plan->threads, plan->threads > 1 ? "s" : "");
 	if (plan->rate)
-		printf("; %.0f operations/s to be begun", plan->rate);
+		printf("; %.0f operations/s scheduled", plan->rate);
 	if (plan->runs > 1)
 		printf("; %u runs, the median of their throughput, their latencies together",
 		       plan->runs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What came of a workload in one way, in all runs.
+ * The figures of a workload in one way, of all runs together.
  */
 #include "bench_load.h"
 

@@ -18,8 +18,8 @@ static void parse_pair(struct argp_state *state, char *arg)
 	char *store = strchr(arg, '='), *files = store ? strchr(store, ',') : NULL;
 
 	if (!files || nr_pairs == PAIRS_MAX)
-		argp_error(state, "up to %u times NAME=DEVICE,DEVICE is wanted, not '%s'",
-			   PAIRS_MAX, arg);
+		argp_error(state, "'%s' is not NAME=DEVICE,DEVICE, or there are more than %u", arg,
+			   PAIRS_MAX);
 	*store++ = 0;
 	*files++ = 0;
 	pairs[nr_pairs] = (struct pair) { arg, store, files, !nr_pairs };
@@ -35,7 +35,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &o->plan;
 		return 0;
 	case 'l':
-		o->load = option_number(state, "--load", arg, 20e6);
+		o->load = option_number(state, "--load", arg, 1, 20e6);
 		return 0;
 	case 'o':
 		if (strcmp(arg, "put") && strcmp(arg, "life"))
@@ -71,12 +71,12 @@ static const struct argp argp = {
 	.parser = parse_option,
 	.children = children,
 	.args_doc = "NAME=DEVICE,DEVICE...",
-	.doc = "Measure durable stores beside LMDB, RocksDB and Redis, on pairs of devices of the\n"
-	       "same kind: the first one is for kvtree, the second one gets a file system with the\n"
-	       "files of the others. What is on them is lost.\n"
-	       "\vIt needs the module, to be root, and redis-server in PATH, which is started for\n"
-	       "this. Ratios of the first pair are to be reached, those of others are told.\n\n"
-	       "Exit status: 0, 1 if a ratio was not reached, 3 if something failed.",
+	.doc = "Measure durable stores beside LMDB, RocksDB and Redis, on pairs of equal devices:\n"
+	       "the first is for kvtree, the second for a file system with the files of the\n"
+	       "others. The devices are overwritten.\n"
+	       "\vThis needs the module, root, and redis-server in PATH, which it starts. Ratios\n"
+	       "of the first pair have targets, those of other pairs do not.\n\n"
+	       "Exit status: 0, 1 if a ratio misses its target, 3 after an error.",
 };
 
 int main(int argc, char **argv)

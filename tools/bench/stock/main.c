@@ -56,9 +56,9 @@ static const struct argp argp = {
 	.parser = parse_option,
 	.children = children,
 	.doc = "Measure kvtree beside redis-server and memcached, with one client.\n"
-	       "\vIt needs the module, to be root, and both servers in PATH, which are started\n"
-	       "for this. Every answer is compared with what was stored.\n\n"
-	       "Exit status: 0, 1 if a ratio was not reached, 3 if something failed.",
+	       "\vThis needs the module, root, and both servers in PATH, which it starts. Every\n"
+	       "answer is compared with what was stored.\n\n"
+	       "Exit status: 0, 1 if a ratio misses its target, 3 after an error.",
 };
 
 static void add_version(const char *program)
