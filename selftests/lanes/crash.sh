@@ -44,6 +44,8 @@ ROUND=0
 RESULTS=0
 MEMORY=1G
 MIB=136
+# What all disks that are there at a time may take, in MB.
+DISKS_MB=2048
 LESS=${CRASH_LESS:-32}
 # The largest of three.
 UNEQUAL_MIB=$((MIB + 2 * LESS))
@@ -585,7 +587,7 @@ prepare()
 	vm_prepare crash
 	UML=$("$LANES/kernel.sh" uml)
 	run_logged "$LOGS/programs.log" 'crash: building the programs' '' in_tree build_programs
-	DISKS=$(mktemp -d "$(uml_memory_dir)/kvtree-crash-XXXXXX")
+	DISKS=$(mktemp -d "$(uml_memory_dir $$ $DISKS_MB)/kvtree-crash-XXXXXX")
 	trap 'rm -rf "$DISKS"' EXIT
 }
 

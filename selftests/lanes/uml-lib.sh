@@ -5,18 +5,44 @@
 #
 # MEMORY is the machine's, as in 2G.
 
-# What the machines of all lanes may take together, in MB: the files are filled later.
-ALL_MEMORY=8192
+# The machines' memory is in files that are filled later. What each may take is noted here, under
+# its process: they must not find /dev/shm full then.
+SHM=/dev/shm
+SHM_NOTES=$SHM/kvtree-machines-$(id -u)
 
-# UML's memory is a file, that has to be executable and should be in memory.
+# shm_reserve PID MB: fails if there is no room for so much.
+shm_reserve()
+{
+	local note size free taken=0
+
+	mkdir -p "$SHM_NOTES" || return
+	exec 6>"$SHM_NOTES/lock"
+	flock 6
+	for note in "$SHM_NOTES"/[0-9]*; do
+		if [ -d "/proc/${note##*/}" ]; then
+			taken=$((taken + $(cat "$note")))
+		else
+			rm -f "$note"
+		fi
+	done
+	read -r size free < <(df --output=size,avail -B 1M "$SHM" | tail -n 1)
+	if [ "$free" -lt "$2" ] || [ $((size - taken)) -lt "$2" ]; then
+		exec 6>&-
+		return 1
+	fi
+	echo "$2" >"$SHM_NOTES/$1"
+	exec 6>&-
+}
+
+# uml_memory_dir PID MB: where a process may have files of that size. They should be in memory,
+# and UML's have to be executable.
 uml_memory_dir()
 {
-	local free options
+	local options
 
-	free=$(df --output=avail -B 1M /dev/shm 2>/dev/null | tail -n 1 || echo 0)
-	options=$(findmnt -no OPTIONS /dev/shm || echo noexec)
-	if [ "$free" -ge "$ALL_MEMORY" ] && [[ $options != *noexec* ]]; then
-		echo /dev/shm
+	options=$(findmnt -no OPTIONS "$SHM" || echo noexec)
+	if [[ $options != *noexec* ]] && shm_reserve "$1" "$2" 2>/dev/null; then
+		echo "$SHM"
 	else
 		echo "$OUT"
 	fi
@@ -29,10 +55,10 @@ uml_boot()
 	local kernel=$1
 	shift
 
-	TMPDIR=$(uml_memory_dir) exec "$kernel/linux" \
+	TMPDIR=$(uml_memory_dir "$BASHPID" "$(numfmt --from=iec --to-unit=1M "$MEMORY")") exec "$kernel/linux" \
 		mem="$MEMORY" ncpus=2 seccomp=on \
 		rootfstype=hostfs rootflags=/ rw init="$LANES/guest.sh" \
 		con=null 'con0=null,fd:1' printk.time=1 panic=-1 \
-		rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 \
+		rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 workqueue.watchdog_thresh=120 \
 		"$@" KVT_JOB="$LOGS/job"
 }
