@@ -42,6 +42,17 @@ elapsed()
 	printf '%d:%02d' $((s / 60)) $((s % 60))
 }
 
+# Seconds by which the clock has been set forward since this script began: no time that a machine
+# was busy, or silent.
+CLOCK_AHEAD=$(($(date +%s) - $(cut -d . -f 1 /proc/uptime)))
+
+clock_jumped()
+{
+	local jumped=$(($(date +%s) - $(cut -d . -f 1 /proc/uptime) - CLOCK_AHEAD))
+
+	echo $((jumped > 1 ? jumped : 0))
+}
+
 as_root()
 {
 	if [ "$(id -u)" -eq 0 ]; then
@@ -58,6 +69,32 @@ as_root()
 	else
 		die "need root for: $*"
 	fi
+}
+
+# apt_alone CMD...: one apt of ours at a time on this machine. It waits for others' locks of the
+# packages by itself, but not for that of the lists.
+apt_alone()
+{
+	local dir=/run/lock
+
+	[ -w "$dir" ] || dir=$CACHE
+	mkdir -p "$dir"
+	(
+		flock 6
+		"$@" 6>&-
+	) 6>"$dir/kvtree-apt-$(id -u).lock"
+}
+
+# Update the lists of packages. Somebody else may be doing so.
+apt_update()
+{
+	local try
+
+	for try in {1..30}; do
+		as_root apt-get -q -o Acquire::Retries=3 update && return
+		sleep "$try"
+	done
+	return 1
 }
 
 # Ask for the password of sudo, on a terminal, and keep sudo from forgetting it until
@@ -180,7 +217,8 @@ past_limit()
 {
 	if is_silent "$1" "$LIMIT" "$2"; then
 		echo "it said nothing for $LIMIT s"
-	elif [ -n "${LANE_LONGEST:-}" ] && [ $((SECONDS - $2)) -ge "$LANE_LONGEST" ]; then
+	elif [ -n "${LANE_LONGEST:-}" ] &&
+			[ $((SECONDS - $2)) -ge $((LANE_LONGEST + $(clock_jumped))) ]; then
 		echo "it ran past its limit of $LANE_LONGEST s"
 	else
 		return 1
@@ -190,8 +228,10 @@ past_limit()
 # is_silent FOLDER SECONDS START: was nothing written there for so long?
 is_silent()
 {
-	[ $((SECONDS - $3)) -ge "$2" ] &&
-		[ -z "$(find "$1" -maxdepth 1 -type f -newermt "-$2 seconds" -print -quit)" ]
+	local longest=$(($2 + $(clock_jumped)))
+
+	[ $((SECONDS - $3)) -ge "$longest" ] &&
+		[ -z "$(find "$1" -maxdepth 1 -type f -newermt "-$longest seconds" -print -quit)" ]
 }
 
 progress()

@@ -281,7 +281,7 @@ install_missing()
 
 	say "deps: installing ${main[*]} ${backports[*]}"
 	[ ${#backports[@]} -eq 0 ] || add_backports
-	run_logged "$BUILD/deps.log" 'deps: package lists' '' apt_run update
+	run_logged "$BUILD/deps.log" 'deps: package lists' '' apt_update
 	if [ ${#main[@]} -gt 0 ]; then
 		mapfile -t main < <(fitting "${main[@]}")
 		run_logged "$BUILD/deps.log" 'deps: packages' '' \
@@ -300,7 +300,7 @@ main()
 	local lane unpacked=()
 
 	[ $# -gt 0 ] || die 'usage: deps.sh LANE...'
-	install_missing "$@"
+	apt_alone install_missing "$@"
 	for lane in "$@"; do
 		# shellcheck disable=SC2207
 		unpacked+=($(unpacked_packages "$lane"))

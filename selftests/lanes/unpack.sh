@@ -51,7 +51,7 @@ download()
 # The lists of packages may be missing or old.
 fetch()
 {
-	download "$@" || { as_root apt-get -q update && download "$@"; }
+	download "$@" || { apt_update && download "$@"; }
 }
 
 unpack()
@@ -89,7 +89,7 @@ main()
 	packages=("${list[@]%%:*}")
 	say "deps: unpacking ${packages[*]} in $DIR"
 	# shellcheck disable=SC2048,SC2086
-	run_logged "$BUILD/deps.log" 'deps: download' '' fetch ${packages[*]//+/ }
+	apt_alone run_logged "$BUILD/deps.log" 'deps: download' '' fetch ${packages[*]//+/ }
 	unpack
 	for p in "${list[@]}"; do
 		[ -x "$DIR/root/usr/bin/$(program "$p")" ] ||
