@@ -80,14 +80,14 @@ choose()
 			answer=$(of_archive "$pattern" "$good") && [ -n "$answer" ]; then
 		echo "$answer" >"$known.new"
 		mv "$known.new" "$known"
-		[ -z "$good" ] || [ "$answer" = "$good" ] ||
-			say "$name: the archive no longer has $good: taking $answer"
 	elif [ -s "$known" ]; then
 		say "$name: the archive cannot be reached, using the last known version"
 	else
 		die "no package $pattern found in $NEXT_SUITE-backports"
 	fi
 	exec 6>&-
+	[ -z "$good" ] || grep -qxF -e "$good" "$known" ||
+		say "$name: other kernel than pinned: $(cat "$known"), not $good"
 	cat "$known"
 }
 

@@ -255,7 +255,12 @@ main()
 {
 	local rc=0
 
-	[ $$ -ne 1 ] || mount_all
+	if [ $$ -eq 1 ]; then
+		mount_all
+		# What tests make is large, and the host's /tmp may be small.
+		export TMPDIR=$OUT/tmp
+		mkdir -p "$TMPDIR"
+	fi
 	mount_debug
 	uname -r >"$OUT/uname"
 	if [ -n "$COMMAND" ]; then
@@ -265,6 +270,7 @@ main()
 		run_tests
 		printf '1..%d\n' "$STEPS" >>"$LANE_KTAP"
 	fi
+	[ $$ -ne 1 ] || rm -rf "$TMPDIR"
 	echo "$rc" >"$OUT/finished"
 	[ $$ -ne 1 ] || power_off
 	exit "$rc"

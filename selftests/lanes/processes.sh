@@ -118,10 +118,11 @@ orphans()
 	family "${found[@]}"
 }
 
-# all_ended PID...: within some seconds?
+# all_ended SECONDS PID...: within so many?
 all_ended()
 {
-	local pid tries=50
+	local pid tries=$(($1 * 10))
+	shift
 
 	while [ $((tries--)) -gt 0 ]; do
 		for pid in "$@"; do
@@ -139,9 +140,9 @@ all_ended()
 stop_processes()
 {
 	kill "$@" 2>/dev/null
-	all_ended "$@" && return
+	all_ended 5 "$@" && return
 	kill -KILL "$@" 2>/dev/null
-	all_ended "$@"
+	all_ended 60 "$@"
 }
 
 # watch_program NAME PID FILE: stop it when nothing is written to FILE for PROGRAM_TIMEOUT
@@ -200,7 +201,7 @@ clear_up()
 
 	left=$(orphans)
 	# shellcheck disable=SC2086
-	if [ -z "$left" ] || all_ended $left; then
+	if [ -z "$left" ] || all_ended 60 $left; then
 		return
 	fi
 	echo "# kvtree-lane: stopped: it left processes behind" >>"$2"

@@ -21,8 +21,8 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/vm-lib.sh
 . "$LANES/vm-lib.sh"
 
-TIMEOUT=${LANE_TIMEOUT:-700}
-PROGRAM_TIMEOUT=600
+TIMEOUT=${LANE_TIMEOUT:-1300}
+PROGRAM_TIMEOUT=1000
 SUITES='*'
 
 settings()

@@ -21,8 +21,8 @@ settings()
 {
 	case $1 in
 	uml)
-		TIMEOUT=${LANE_TIMEOUT:-700} LEAST=1000
-		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-600} PROGRAM_TIMEOUT=360 MEMORY=2G KMEMLEAK=0
+		TIMEOUT=${LANE_TIMEOUT:-1300} LEAST=1000
+		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1000 MEMORY=2G KMEMLEAK=0
 		# What reads and changes the index in all ways, and the log's replay.
 		SECOND='abi|scan|stores|many|cursor|calls'
 		if [ "$SHORT" = 1 ]; then

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # unload.sh: remove kvtree. io_uring lets go of a file a moment after the process that had it
-# is gone, and later where processors are busy: for ten seconds it is tried again.
+# is gone, and later where processors are busy: for a minute it is tried again.
 
-for try in $(seq 100); do
+for try in $(seq 600); do
 	[ -e /sys/module/kvtree ] || exit 0
 	rmmod kvtree 2>/dev/null && exit
 	sleep 0.1

@@ -28,8 +28,7 @@ stock_kernel()
 	for v in $(find "$ROOT/boot" -name 'vmlinuz-*-amd64' | sed 's,.*/vmlinuz-,,' |
 			grep -v -e -cloud- -e -rt- | sort -rV); do
 		if usable_kernel "$v"; then
-			[ -z "$good" ] ||
-				say "stock: kernel $good, which is known to be good, is not there: taking $v"
+			[ -z "$good" ] || say "stock: other kernel than pinned: $v, not $good"
 			echo "$v"
 			return
 		fi
@@ -102,7 +101,8 @@ vm()
 
 # A host that takes the processor away for long is no stall of the guest's, nor a timer that is
 # not connected.
-PATIENCE='rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 no_timer_check'
+PATIENCE='rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 workqueue.watchdog_thresh=120'
+PATIENCE+=' no_timer_check'
 
 # The guest says so before it loads the module.
 came_up()
