@@ -19,10 +19,10 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
 export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
-	BENCH_UML_ARGS CRASH_SEED HISTORY_SEED BROKEN_TURN KVT_NEWEST KVT_SHORT
+	BENCH_UML_ARGS CRASH_SEED HISTORY_SEED BROKEN_TURN KVT_NEWEST KVT_SHORT KVT_WHOLE KVT_QUICK
 
 .PHONY: all modules try-modules lib tools examples man selftests install install-module uninstall demo vm docs help \
-	check check-uml check-debug check-stock check-stock7 check-kcsan \
+	check check-quick check-uml check-debug check-stock check-stock7 check-kcsan \
 	check-arm64 check-weak check-crash check-fuzz check-history check-hibernate check-user \
 	check-broken fuzz \
 	lint bench bench-stock bench-bpf bench-log clean
@@ -106,9 +106,15 @@ vm:
 # Without what repeats in one lane what another has; of the builds that are broken on purpose,
 # ten by turns.
 check: KVT_SHORT := 1
+check: KVT_WHOLE := 1
 check: BROKEN_TURN := $(or $(BROKEN_TURN),now)
 check:
 	@$(LANES)/check.sh uml-debug stock uml stock-7 crash user history fuzz broken hibernate lint
+
+# What finds most for its time, before each commit.
+check-quick: KVT_QUICK := 1
+check-quick:
+	@$(LANES)/check.sh user uml lint
 
 check-uml:
 	@$(LANES)/check.sh uml
@@ -202,6 +208,7 @@ help:
 	@echo 'Test'
 	@echo '  check        all of the following but check-kcsan, check-arm64 and check-weak, of'
 	@echo '               check-broken ten by turns; ends with "N passed, N failed"'
+	@echo '  check-quick  the part of them that finds most in a few minutes: for each commit'
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
 	@echo '  check-stock  kselftests on a Debian kernel in QEMU'

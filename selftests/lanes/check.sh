@@ -9,16 +9,24 @@
 # for much of its time, and few tests keep two processors busy. AT_ONCE is their
 # number. They begin in the order of the arguments: the longest first, which goes before
 # the others where they want the same processor.
+#
+# KVT_WHOLE=1 is for "make check": tests that failed are tried again (again.sh), and build/checked
+# says what was checked, and how it ended.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
 . "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+# shellcheck source=selftests/lanes/again.sh
+. "$LANES/again.sh"
 
+WHOLE=${KVT_WHOLE:-0}
 PASSED=0 FAILED=0 SKIPPED=0
 SHOWN=0
 
 # No step of a lane takes half as long, on a machine that is four times as busy as it can be.
-export LANE_LONGEST=${LANE_LONGEST:-3600}
+export LANE_LONGEST=${LANE_LONGEST:-7200}
 
 # What a lane may take, its kernel's memory included.
 LANE_GB=5
@@ -42,8 +50,6 @@ run_broken()
 {
 	local dir=$BUILD/broken/results
 
-	# shellcheck source=selftests/lanes/lane.sh
-	. "$LANES/lane.sh"
 	mkdir -p "$dir"
 	rm -f "$dir"/*.ktap
 	START=$SECONDS LEAST=7
@@ -243,9 +249,59 @@ total()
 	fi
 }
 
+# What there is to check: the commit, and a digest of what differs from it; neither without git.
+state_of_tree()
+{
+	git -C "$TOP" rev-parse HEAD 2>/dev/null || echo unknown
+	{
+		git -C "$TOP" diff HEAD || true
+		(cd "$TOP" && git ls-files -z --others --exclude-standard | xargs -0r sha256sum) || true
+	} 2>/dev/null | sha256sum
+}
+
+# write_checked BEGAN STATE: what was checked, and how it ended.
+write_checked()
+{
+	local tree=clean i
+
+	[ -z "$(git -C "$TOP" status --porcelain 2>&1)" ] || tree='differs from the commit'
+	[ "$(state_of_tree)" = "$2" ] || tree='changed during the check'
+	{
+		echo "commit: $(head -n 1 <<<"$2")"
+		echo "tree: $tree"
+		echo "began: $1, took $(elapsed)"
+		echo "result: $(total)"
+		for i in "${UNSTABLE_NOW[@]}"; do
+			echo "unstable: $i"
+		done
+	} >"$BUILD/checked"
+}
+
+# try_failed BEGAN STATE LANE...
+try_failed()
+{
+	local began=$1 state=$2
+	shift 2
+
+	try_again "$@"
+	unstable_broken "$@"
+	unstable_end
+	write_checked "$began" "$state"
+}
+
+# Say it again where it is seen: what failed may be the kernel's.
+other_kernels()
+{
+	local name
+
+	for name in "$@"; do
+		grep -hs 'other kernel than pinned' "$(log_of "$name")" || true
+	done | sort -u
+}
+
 main()
 {
-	local name most lanes=()
+	local name most lanes=() began state
 
 	for name in "$@"; do
 		# Patches say by themselves which tests they need; alone, T selects patches.
@@ -255,6 +311,8 @@ main()
 	set -- "${lanes[@]}"
 	mkdir -p "$BUILD"
 	own_lanes "$@"
+	[ "$WHOLE" = 0 ] || unstable_begin
+	began=$(date -u '+%F %T UTC') state=$(state_of_tree)
 	# A lane that was stopped by ^C ends by itself; so that this does, too.
 	trap 'exit 130' INT TERM
 	# Not in the middle of it all: a password may have to be typed.
@@ -274,6 +332,8 @@ main()
 		done
 	fi
 	[ $# -eq 1 ] || echo "== all lanes took $(elapsed)"
+	other_kernels "$@"
+	[ "$WHOLE" = 0 ] || try_failed "$began" "$state" "$@"
 	total | tee "$BUILD/summary"
 	[ "$FAILED" -eq 0 ]
 }

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Summarise KTAP results.
 
-    ktap.py [--counts FILE] RESULT...
+    ktap.py [--counts FILE] [--failures FILE] RESULT...
         List what failed and end with "N passed, N failed[, N skipped]".
         With --counts, also write the three numbers to FILE.
+        With --failures, also write a line for each failure to FILE: the result's file, the
+        test's name and the test that was running when the output ended, separated by tabs.
         With --least, fewer than that many that passed are a failure.
         Exits 1 if anything failed.
 
@@ -33,6 +35,8 @@ PLAN = re.compile(r'^( *)1\.\.(\d+)(?: # SKIP ?(.*))?$')
 RESULT = re.compile(r'^( *)(ok|not ok) (\d+)(?: - | |$)(.*)$')
 DIRECTIVE = re.compile(r'\s*# (SKIP|TODO|XFAIL|XPASS)\b', re.IGNORECASE)
 SUBTEST = re.compile(r'^( *)# Subtest: (.*)$')
+# The test harness says what it begins with.
+RUN = re.compile(r'^ *#  RUN +(\S+) \.\.\.$')
 BAIL = re.compile(r'^ *Bail out!(.*)$')
 # Left by guest.sh after the program's own output: why it was stopped, how it ended.
 STOPPED = re.compile(r'^# kvtree-lane: stopped: (.*)')
@@ -71,14 +75,15 @@ class Block:
 class Summary:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
+        # (file, test, test that was running when the output ended)
         self.failures = []
 
     def total(self):
         return self.passed + self.failed + self.skipped
 
-    def fail(self, where, name):
+    def fail(self, where, name, running=''):
         self.failed += 1
-        self.failures.append((where, name))
+        self.failures.append((where, name, running))
 
     def __str__(self):
         text = f'{self.passed} passed, {self.failed} failed'
@@ -100,6 +105,7 @@ class Parser:
         # Blocks closed since the last result: the subtests of the next one.
         self.children = []
         self.subtest_name = ''
+        self.running = ''
         self.exit = None
         self.stopped = []
 
@@ -111,7 +117,7 @@ class Parser:
         self.failed += 1
         for block in self.stack:
             block.failed_inside = True
-        self.summary.fail(self.where, name)
+        self.summary.fail(self.where, name, self.running)
 
     def open(self, indent):
         self.close_deeper(indent)
@@ -159,6 +165,8 @@ class Parser:
         self.stack[-1].seen += 1
         directive = DIRECTIVE.search(text)
         name = DIRECTIVE.split(text)[0].strip()
+        if name == self.running:
+            self.running = ''
         kind = directive.group(1).upper() if directive else ''
         if kind in ('SKIP', 'TODO', 'XFAIL'):
             if not children:
@@ -180,6 +188,8 @@ class Parser:
             self.plan(len(m[1]), int(m[2]), m[3])
         elif (m := RESULT.match(line)):
             self.result(len(m[1]), m[2] == 'ok', m[4])
+        elif (m := RUN.match(line)):
+            self.running = m[1]
         elif (m := SUBTEST.match(line)):
             # KUnit names a block after its version line, kselftest has none.
             if self.stack and self.stack[-1].indent == len(m[1]) and \
@@ -212,7 +222,7 @@ def lines_of(path):
             yield PREFIX.sub('', line.rstrip('\r\n').replace('\r', ''))
 
 
-def summarise(paths, counts, least):
+def summarise(paths, counts, least, failures=None):
     summary = Summary()
     for path in paths:
         parser = Parser(path, summary)
@@ -224,12 +234,15 @@ def summarise(paths, counts, least):
         parser.finish()
     if summary.passed + summary.failed < least:
         summary.fail(f'at least {least} are known', '(tests are missing)')
-    for where, name in summary.failures:
+    for where, name, _ in summary.failures:
         print(f'FAILED {name}  ({where})')
     print(summary)
     if counts:
         with open(counts, 'w') as f:
             f.write(f'{summary.passed} {summary.failed} {summary.skipped}\n')
+    if failures:
+        with open(failures, 'w') as f:
+            f.writelines('\t'.join(failure) + '\n' for failure in summary.failures)
     return 1 if summary.failed else 0
 
 
@@ -277,6 +290,7 @@ def warning(lines, i):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--counts', metavar='FILE')
+    parser.add_argument('--failures', metavar='FILE')
     parser.add_argument('--least', metavar='N', type=int, default=0)
     parser.add_argument('--split', action='store_true')
     parser.add_argument('--reports', action='store_true')
@@ -286,7 +300,7 @@ def main():
         return split(*args.paths)
     if args.reports:
         return reports(*args.paths)
-    return summarise(args.paths, args.counts, args.least)
+    return summarise(args.paths, args.counts, args.least, args.failures)
 
 
 if __name__ == '__main__':

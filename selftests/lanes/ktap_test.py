@@ -43,7 +43,7 @@ def summarise(text):
             parser.line(line)
         parser.finish()
     return (summary.passed, summary.failed, summary.skipped,
-            [name for _, name in summary.failures])
+            [name for _, name, _ in summary.failures])
 
 
 class Ktap(unittest.TestCase):
@@ -99,6 +99,22 @@ class Ktap(unittest.TestCase):
                    ['(stopped: it ran for ever)'])
         self.check(HARNESS + '# kvtree-lane: stopped: it left processes\n'
                    '# kvtree-lane: exit 0 after 1 s\n', 2, 1, 0)
+
+    def test_failure_says_what_was_running(self):
+        text = ('TAP version 13\n1..3\n#  RUN           x.one ...\nok 1 x.one\n'
+                '#  RUN           x.two ...\n{}# kvtree-lane: exit 1 after 9 s\n')
+        stopped = '# kvtree-lane: stopped: it said nothing\n'
+        for rest, running in ((stopped, {'x.two'}), ('not ok 2 x.two\nok 3 x.three\n', {''})):
+            with tempfile.TemporaryDirectory() as directory:
+                path, failures = (os.path.join(directory, name) for name in ('result', 'failures'))
+                with open(path, 'w') as f:
+                    f.write(text.format(rest))
+                with contextlib.redirect_stdout(io.StringIO()):
+                    self.assertEqual(ktap.summarise([path], None, 0, failures), 1)
+                with open(failures) as f:
+                    rows = [line.rstrip('\n').split('\t') for line in f]
+                self.assertEqual({row[0] for row in rows}, {path})
+                self.assertEqual({row[2] for row in rows}, running)
 
     def test_skipped_program(self):
         self.check('TAP version 13\n1..0 # SKIP no device\n'

@@ -385,7 +385,8 @@ summary()
 	local rc=0 text
 
 	find "${2%/*}" -path '*/results/*.down' -printf "$1: a machine did not come up: %p\\n"
-	text=$("$LANES/ktap.py" --counts "$2/counts" --least "$(least)" "$2"/*.ktap) || rc=$?
+	text=$("$LANES/ktap.py" --counts "$2/counts" --failures "$2/failures" \
+		--least "$(least)" "$2"/*.ktap) || rc=$?
 	sed '$d' <<<"$text" | sed "s,$TOP/,,"
 	echo "$1: $(tail -n 1 <<<"$text") ($(elapsed "${START:-0}"))"
 	return $rc

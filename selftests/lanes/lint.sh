@@ -266,7 +266,7 @@ main()
 	python=$(venv lint-python "mypy==$MYPY_VERSION" "ruff==$RUFF_VERSION" \
 		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION")
 	cd "$TOP"
-	LEAST=12
+	LEAST=13
 	printf 'KTAP version 1\n1..%d\n' $LEAST >"$LOGS/lint.ktap"
 	forget_old
 	check checkpatch checkpatch "$source" || true
@@ -277,6 +277,7 @@ main()
 	check ktap.py ktap_test || true
 	check found "$LANES/found_test.sh" || true
 	check limits "$LANES/limits_test.sh" || true
+	check again "$LANES/again_test.sh" || true
 	check select "$LANES/select_test.sh" || true
 	check python python_check "$python" || true
 	check layers "$LANES/layers.py" || true

@@ -1,0 +1,227 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# again_test.sh: what "make check" makes of tests that fail by luck, and of those that do not: with
+# a lane that fails as it is told. Prints what is wrong.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+# shellcheck source=selftests/lanes/again.sh
+. "$LANES/again.sh"
+
+DIR=$(mktemp -d)
+trap 'rm -rf "$DIR"' EXIT
+FAKE=$DIR/selftests/lanes
+
+# A program with three tests. A file of a test's name says how often that fails or, after that,
+# "hang", or how often it is "late" and passes before it fails; the file "report" lets the kernel
+# have something to say.
+make_lane()
+{
+	mkdir -p "$FAKE"
+	cp "$LANES"/{check.sh,common.sh,lane.sh,again.sh,ktap.py,versions} "$FAKE/"
+	cp "$LANES/broken.sh" "$FAKE/try.sh"
+	printf '#!/bin/sh\n' >"$FAKE/deps.sh"
+	cat >"$FAKE/uml.sh" <<-'END'
+		#!/bin/bash
+		set -euo pipefail
+		. "$(dirname "$0")/common.sh"
+		. "$LANES/lane.sh"
+
+		run()
+		{
+			local left how
+
+			read -r left how < <(cat "$TOP/$1" 2>/dev/null || echo 0)
+			echo "#  RUN           x.$1 ..."
+			[ "$left" -eq 0 ] || echo "$((left - 1)) $how" >"$TOP/$1"
+			if [ "$how" = late ] && [ "$left" -eq 0 ]; then
+				how=now
+			elif [ "$how" = late ] || [ "$left" -eq 0 ]; then
+				echo "ok $2 x.$1"
+				return
+			fi
+			[ "$how" != hang ] || { echo '# kvtree-lane: stopped: it said nothing'; exit; }
+			echo "not ok $2 x.$1"
+		}
+
+		tests()
+		{
+			local n=0 name names=(one two three)
+
+			[ "${T#*.}" = '*' ] || names=(${T:+${T#*.}} ${T:-one two three})
+			[ -z "$T" ] || [ ${#names[@]} -eq 3 ] || names=("${T#*.}")
+			echo TAP version 13
+			echo "1..${#names[@]}"
+			for name in "${names[@]}"; do
+				n=$((n + 1))
+				run "$name" $n
+			done
+		}
+
+		lane_begin uml
+		echo "${T:-all}" >>"$TOP/runs"
+		printf 'KTAP version 1\n1..1\nok 1 insmod_kvtree\n' >"$LOGS/lane.ktap"
+		[ ! -e "$TOP/slow" ] || mv "$TOP/slow" "$LOGS/stopped"
+		printf 'KTAP version 1\n1..1\n%sok 1 kernel_ran_to_the_end\n' \
+			"$(cat "$TOP/report" 2>/dev/null || true)" >"$LOGS/kernel.ktap"
+		(tests) >"$LOGS/prog.ktap"
+		summary uml "$LOGS"
+	END
+	cat >"$FAKE/broken.sh" <<-'END'
+		#!/bin/bash
+		dir=${0%/*}/../../build/broken
+		mkdir -p "$dir/patch.first"
+		touch "$dir/patch.first/log"
+		printf 'KTAP version 1\n1..7\n# unstable: patch\n'
+		printf 'ok %d patch\n' 1 2 3 4 5 6 7
+	END
+	chmod +x "$FAKE"/*.sh
+}
+
+# check WHAT RC CLOSING RUNS UNSTABLE [LANE...]: a whole check. RUNS are T of each run of the lane.
+check()
+{
+	local what=$1 rc=0 wanted=$2 said unstable
+
+	rm -f "$DIR/runs"
+	said=$(env -u T -u ENGINE KVT_WHOLE=1 KVT_BUILD="$DIR/build" "$FAKE/check.sh" "${@:6}" \
+		2>/dev/null) || rc=$?
+	unstable=$(sed -n 's/^UNSTABLE //p' <<<"$said" | xargs)
+	[ $rc -eq "$wanted" ] || echo "$what: exit code $rc"
+	[ "$(tail -n 1 <<<"$said")" = "$3" ] || echo "$what: '$(tail -n 1 <<<"$said")', not '$3'"
+	[ "$(xargs <"$DIR/runs")" = "$4" ] || echo "$what: ran '$(xargs <"$DIR/runs")', not '$4'"
+	[ "$unstable" = "$5" ] || echo "$what: unstable '$unstable', not '$5'"
+	grep -qxF "result: $3" "$DIR/build/checked" || echo "$what: build/checked has not '$3'"
+	rm -f "$DIR"/{one,two,three,report}
+}
+
+# fails HOW TEST...: HOW is how often, and after that maybe "hang".
+fails()
+{
+	local test
+
+	for test in "${@:2}"; do
+		echo "$1" >"$DIR/$test"
+	done
+}
+
+# expect LANE FILE TEST WANTED: what selects it.
+expect()
+{
+	local got
+
+	mkdir -p "$DIR/results"
+	touch "$DIR/results/$2"
+	got=$(selection "$1" "$DIR/results/$2" "$3" | xargs) || got=none
+	[ "$got" = "$4" ] || echo "$1/$2 $3: selected by '$got', not '$4'"
+}
+
+# broken WHAT RC SAID: a build that is broken on purpose.
+broken()
+{
+	local rc=0 said
+
+	said=$(env -u T KVT_BUILD="$DIR/build" "$FAKE/try.sh" one 2>/dev/null | grep -v '^KTAP\|^1\.\.' |
+		xargs) || rc=$?
+	[ $rc -eq "$2" ] || echo "$1: exit code $rc"
+	# shellcheck disable=SC2053
+	[[ $said == $3 ]] || echo "$1: said '$said', not '$3'"
+	rm -f "$DIR/one"
+}
+
+broken_builds()
+{
+	mkdir -p "$DIR/selftests/broken"
+	cat >"$DIR/selftests/broken/one.patch" <<-'END'
+		Lane: uml
+		Tests: prog.one
+		Expect: not ok 1 x.one
+		--- a/broken
+		+++ b/broken
+		@@ -1 +1 @@
+		-it
+		+is
+	END
+	echo it >"$DIR/broken"
+	echo /build/ >"$DIR/.gitignore"
+	fails 9 one
+	broken 'caught' 0 'ok 1 one'
+	fails '1 late' one
+	broken 'caught late' 0 '# unstable: one ok 1 one'
+	[ -e "$DIR/build/broken/one.first/results/prog.ktap" ] || echo 'caught late: the first is not kept'
+	fails '1 late' one
+	touch "$DIR/slow"
+	broken 'too slow' 0 'ok 1 one'
+	fails '2 late' one
+	broken 'not caught' 1 '# all tests pass;* not ok 1 one'
+}
+
+selections()
+{
+	expect uml uring.ktap uring.sqpoll.one T=uring.one
+	expect uml uring.ktap '' 'T=uring.*'
+	expect uml abi-bwtree.ktap x.one 'ENGINE=bwtree T=abi.one'
+	expect uml-debug kunit-kvtree_kunit.ktap kvt_park.case.3 T=kvt_park.case
+	expect uml-debug kunit-kvtree_kunit.ktap kvt_park 'T=kvt_park.*'
+	expect uml-debug kunit-kvtree_kunit.ktap '' none
+	expect uml run-docs.ktap Documentation/abi.rst:7 T=run-docs.Documentation/abi.rst:7
+	expect uml run-boot.ktap one T=run-boot
+	expect stock test_firewall.ktap one T=test_firewall
+	expect uml kernel.ktap no_kernel_reports none
+	expect uml-debug lane.ktap no_leaks_while_loaded none
+	expect user kunit-tsan-1.ktap kvt_park.case 'SANITIZERS=tsan T=kvt_park.case'
+	echo 'WARNING: ThreadSanitizer: data race' >"$DIR/results/kunit-asan.log"
+	expect user kunit-asan.ktap kvt_park.case none
+	expect user fuzz.ktap one none
+	expect crash crash.ktap replay-one none
+	expect crash crash.ktap boot-by-systemd PARTS=boot
+	expect history check.ktap one none
+}
+
+main()
+{
+	local log='(build/unstable/uml/prog.ktap)' three='prog.one prog.one prog.one'
+
+	make_lane
+	check 'all is well' 0 '5 passed, 0 failed' all '' uml
+	fails 1 one
+	check 'one fails once' 0 '5 passed, 0 failed' "all $three" "prog.x.one $log" uml
+	grep -q 'not ok 1 x.one' "$DIR/build/unstable/uml/prog.ktap" || echo 'the first log is not kept'
+	grep -qx 'unstable: uml prog.x.one' "$DIR/build/checked" || echo 'build/checked: not unstable'
+	fails 1 one
+	check 'and in the next run' 1 '5 passed, 1 failed' "all $three" "prog.x.one $log" uml
+	check 'and then not' 0 '5 passed, 0 failed' all '' uml
+	fails 1 one
+	check 'and then again' 0 '5 passed, 0 failed' "all $three" "prog.x.one $log" uml
+	fails 2 two
+	check 'another, which fails again' 1 '4 passed, 1 failed' 'all prog.two' '' uml
+	fails 9 one
+	check 'one fails always' 1 '4 passed, 1 failed' 'all prog.one' '' uml
+	fails 1 one two
+	check 'two fail' 0 '5 passed, 0 failed' "all $three ${three//one/two}" \
+		"prog.x.one $log prog.x.two $log" uml
+	fails 1 one two three
+	check 'three fail' 1 '2 passed, 3 failed' all '' uml
+	fails '1 hang' two
+	check 'one hangs' 0 '5 passed, 0 failed' "all ${three//one/two} prog.*" \
+		"prog.x.two $log" uml
+	fails '2 hang' three
+	check 'one hangs again' 1 '4 passed, 2 failed' 'all prog.three' '' uml
+	fails 1 one
+	echo -n 'not ' >"$DIR/report"
+	check 'the kernel reports' 1 '3 passed, 2 failed' all '' uml
+	check 'a broken build' 0 '12 passed, 0 failed' all 'patch (build/unstable/broken/patch/log)' \
+		uml broken
+	check 'none is broken' 0 '5 passed, 0 failed' all '' uml
+	fails 1 one two
+	check 'too many are unstable' 1 '12 passed, 1 failed' "all $three ${three//one/two}" \
+		"prog.x.one $log prog.x.two $log patch (build/unstable/broken/patch/log)" uml broken
+	selections
+	broken_builds
+}
+
+main
