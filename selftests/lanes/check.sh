@@ -84,6 +84,7 @@ own_lanes()
 	for name in $(printf '%s\n' "$@" | sort -u); do
 		exec {fd}>"$BUILD/check-$name.lock"
 		flock -n "$fd" || { say "$name: waiting for another run"; flock "$fd"; }
+		rm -f "$(log_of "$name")"
 	done
 }
 
