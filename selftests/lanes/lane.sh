@@ -10,6 +10,7 @@
 #              PROGRAM.CASE select cases, by whole names or patterns. KUNIT_FILTER is an alias.
 # ENGINE=NAME  run the programs with this engine alone: masstree or bwtree
 # KVT_SHORT=1  without what another lane has, too, or most of it: for "make check"
+# KVT_QUICK=1  what finds most in a short time: for "make check-quick"
 # KVT_OUT      name under build/ instead of the lane's (for a second build)
 # KVT_SOURCE   where the module's source is, if not here
 # KVT_TREE     the tree whose library and programs are built and run, if not this one
@@ -21,6 +22,7 @@
 T=${T:-${KUNIT_FILTER:-}}
 ENGINE=${ENGINE:-}
 SHORT=${KVT_SHORT:-0}
+QUICK=${KVT_QUICK:-0}
 
 # The tree whose programs run, and the folder of the root they are built for and
 # run in; empty is the host's. A lane with another root has a copy of the tree, and

@@ -25,7 +25,13 @@ settings()
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1000 MEMORY=2G KMEMLEAK=0
 		# What reads and changes the index in all ways, and the log's replay.
 		SECOND='abi|scan|stores|many|cursor|calls'
-		if [ "$SHORT" = 1 ]; then
+		if [ "$QUICK" = 1 ]; then
+			# The engines' suites run with AddressSanitizer.
+			SUITES='kvtree_log*' LEAST=400 SECOND='abi'
+			ONLY='abi|bad_input|perms|stores|scan|lifetime|signals|cursor|calls|ring|uring'
+			ONLY+='|uring_fault|uring_bad|uring_wake|uring_multishot|durable|read_only'
+			ONLY+='|run-reference|run-man'
+		elif [ "$SHORT" = 1 ]; then
 			# Of the suites, those whose threads do as they like, or interrupt
 			# each other, and may do otherwise at full speed. The others take the
 			# same steps in uml-debug, and most of them in the user lane. stock's

@@ -29,12 +29,16 @@ fi
 THREADED='kvt_* *hazard *_steps *_reclaim'
 # Seconds for which the suites may say nothing.
 TIMEOUT=${LANE_TIMEOUT:-700}
+if [ "$QUICK" = 1 ]; then
+	SANITIZERS=asan LEAST=250
+fi
 SANITIZERS=${SANITIZERS:-asan tsan}
 [ "$SANITIZERS" != 'asan tsan' ] || LEAST=370
 
 # Does T select what is no suite?
 want()
 {
+	[ "$QUICK" = 0 ] || return
 	# shellcheck disable=SC2254
 	case $1 in
 	$(test_glob)) true;;
