@@ -185,7 +185,7 @@ device_appears()
 {
 	local i
 
-	for i in $(seq 50); do
+	for i in $(seq 600); do
 		[ -c /dev/kvtree ] && return
 		sleep 0.1
 	done

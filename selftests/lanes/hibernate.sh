@@ -15,7 +15,7 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/vm-lib.sh
 . "$LANES/vm-lib.sh"
 
-TIMEOUT=${LANE_TIMEOUT:-300}
+TIMEOUT=${LANE_TIMEOUT:-1300}
 COMMANDS='cat echo grep insmod mkswap mount poweroff rmmod sh sleep swapon'
 
 build_programs()
