@@ -219,6 +219,7 @@ int kvtree_store_destroy(const struct kvtree *kv, const char *name);
  *			store's owner as well
  *	-ENOENT		no store has this name
  *	-EINVAL		nothing to set, a bad name, mode, user or group
+ *	-ESTALE		the store was destroyed
  */
 int kvtree_store_set(const struct kvtree *kv, const struct kvtree_store_set *args,
 		     size_t size);

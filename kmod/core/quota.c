@@ -21,6 +21,7 @@ static int pool_init(struct kvt_pool *pool, u64 limit, s64 batch)
 		return -ENOMEM;
 	pool->limit = min_t(u64, limit, S64_MAX);
 	pool->batch = batch;
+	pool->over = false;
 	atomic64_set(&pool->taken, 0);
 	return 0;
 }
@@ -66,16 +67,18 @@ static s64 pool_take(struct kvt_pool *pool, s64 n)
 static s64 pool_drain(struct kvt_pool *pool)
 {
 	struct kvt_pool_cpu *stock;
-	s64 sum = 0;
+	s64 sum = 0, n;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
 		stock = per_cpu_ptr(pool->cpu, cpu);
-		if (atomic64_read(&stock->stock))
-			sum += atomic64_xchg(&stock->stock, 0);
+		if (!atomic64_read(&stock->stock))
+			continue;
+		/* At once: others are refused while it is in neither place. */
+		n = atomic64_xchg(&stock->stock, 0);
+		atomic64_sub(n, &pool->taken);
+		sum += n;
 	}
-	if (sum)
-		atomic64_sub(sum, &pool->taken);
 	return sum;
 }
 
@@ -91,6 +94,8 @@ static int pool_draw(struct kvt_pool *pool, struct kvt_pool_cpu *cpu, s64 n)
 		kvt_park_loose(KVT_PARK_QUOTA_AHEAD);
 		atomic64_add(ahead, &cpu->stock);
 	}
+	if (ahead >= 0 && READ_ONCE(pool->over))
+		WRITE_ONCE(pool->over, false);
 	rcu_read_unlock();
 	return min(ahead, 0);
 }
@@ -101,7 +106,8 @@ static int pool_charge(struct kvt_pool *pool, s64 n)
 	struct kvt_pool_cpu *cpu = raw_cpu_ptr(pool->cpu);
 	int err;
 
-	if (stock_take(cpu, n))
+	/* What was given back is not for others if it was more than the limit. */
+	if (!READ_ONCE(pool->over) && stock_take(cpu, n))
 		return 0;
 	err = pool_draw(pool, cpu, n);
 	if (err && pool_drain(pool))
@@ -167,6 +173,9 @@ void kvt_quota_limit(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys)
 	WRITE_ONCE(quota->keys.limit, min_t(u64, limit_keys, S64_MAX));
 	/* By then a charge that saw the old limit has set aside what it took ahead. */
 	synchronize_rcu();
+	/* Each charge draws from the pool, and is counted, until one is below the limit. */
+	WRITE_ONCE(quota->bytes.over, true);
+	WRITE_ONCE(quota->keys.over, true);
 	pool_drain(&quota->bytes);
 	pool_drain(&quota->keys);
 }

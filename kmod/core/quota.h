@@ -7,7 +7,8 @@
  * the same cache line.  Before a charge is refused, it collects what the other
  * CPUs hold.  So the limit is never exceeded, and a charge is refused too early
  * only by what CPUs take and give back at that very moment.  Giving back always
- * succeeds.
+ * succeeds.  While more is charged than a new limit allows, CPUs do not use what
+ * they hold.
  */
 #ifndef KVT_CORE_QUOTA_H
 #define KVT_CORE_QUOTA_H
@@ -24,6 +25,7 @@ struct kvt_pool_cpu {
 struct kvt_pool {
 	s64 limit;		/* S64_MAX: none */
 	s64 batch;		/* the most that a CPU takes ahead */
+	bool over;		/* more may be taken than a new limit allows */
 	struct kvt_pool_cpu __percpu *cpu;
 	atomic64_t taken ____cacheline_aligned_in_smp;	/* charged, and the CPUs' stock */
 };

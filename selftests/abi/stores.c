@@ -758,6 +758,37 @@ static int set_limit_keys(int dev, const char *name, __u64 keys)
 	return kvt_set(dev, name, &set);
 }
 
+/* Of what removals give back, nothing is for others before the store is below its limit. */
+TEST_F(stores, store_over_a_new_limit_does_not_grow_by_what_is_removed)
+{
+	int fd = open_limited(self->dev, self->name, 0, 0);
+	struct kvtree_store_info info;
+	cpu_set_t all, one;
+	__u32 key;
+
+	ASSERT_EQ(0, sched_getaffinity(0, sizeof(all), &all));
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+	for (key = 0; key < 10; key++)
+		ASSERT_EQ(0, kvt_put(fd, kvt_bytes(&key, 4), STR("v"), NULL));
+	ASSERT_EQ(0, set_limit_keys(self->dev, self->name, 5));
+	for (key = 0; key < 5; key++) {
+		__u32 other = 100 + key;
+
+		ASSERT_EQ(0, kvt_remove(fd, kvt_bytes(&key, 4)));
+		EXPECT_EQ(-EDQUOT, kvt_put(fd, kvt_bytes(&other, 4), STR("v"), NULL));
+	}
+	ASSERT_EQ(0, kvt_remove(fd, kvt_bytes(&key, 4)));
+	EXPECT_EQ(0, kvt_put(fd, kvt_bytes(&key, 4), STR("v"), NULL));
+	key = 0;
+	EXPECT_EQ(-EDQUOT, kvt_put(fd, kvt_bytes(&key, 4), STR("v"), NULL));
+	ASSERT_EQ(0, kvt_self(fd, &info));
+	EXPECT_EQ(5, info.keys);
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(all), &all));
+	close(fd);
+}
+
 /* Each CPU has taken more from the limit than it has used. */
 TEST_F(stores, new_limit_is_kept_exactly_in_the_middle_of_writes)
 {
