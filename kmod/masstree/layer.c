@@ -233,16 +233,16 @@ static int mt_check_size(u32 off)
 }
 
 /*
- * Sweep for removals that were not remembered, a tenth of the time at most: who removes many
- * long keys could have the whole tree swept without end.  What comes in the meantime waits too.
+ * Sweep for removals that were not remembered, a tenth of the time at most: removing many long
+ * keys could have the whole tree swept without end.  Until then the work runs as often as ever:
+ * layers that are remembered do not wait, or they would soon be too many, too.
  */
 static void mt_sweep_in_turn(struct mt_tree *tree)
 {
 	unsigned long start = jiffies;
 
 	if (time_before(start, tree->sweep_due)) {
-		queue_delayed_work(tree->index.env.wq, &tree->check_work,
-				   tree->sweep_due - start);
+		queue_delayed_work(tree->index.env.wq, &tree->check_work, MT_CHECK_DELAY);
 		return;
 	}
 	/* Before any of the tree is read: what is removed from then on sets it again. */
