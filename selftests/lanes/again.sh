@@ -7,16 +7,15 @@
 # What a checker of the kernel or a sanitizer reported, a leak, an input that a fuzzer found, and a
 # record in which something is lost are no such failures: seeing them once is proof enough.
 
-# The first logs of unstable tests, by lane, and their names in "list". The names are compared with
-# those of the run before.
+# The first logs of unstable tests, by lane; "list" has the names of all tests that failed.
 UNSTABLE=$BUILD/unstable
 
 # So many may be unstable. With more failures nothing is run again: the check has failed anyhow.
 UNSTABLE_MOST=2
 UNSTABLE_TRIES=3
 
-# "LANE TEST", of this run and of the run before, and where the logs of this run's are.
-UNSTABLE_NOW=() UNSTABLE_BEFORE='' UNSTABLE_LOGS=()
+# "LANE TEST", of this run, and where the logs are; what failed in this run, and in the one before.
+UNSTABLE_NOW=() UNSTABLE_LOGS=() UNSTABLE_FAILED=() UNSTABLE_BEFORE=''
 
 unstable_begin()
 {
@@ -29,7 +28,7 @@ unstable_begin()
 # has_report LOG...: did a sanitizer write one there?
 has_report()
 {
-	cat "$@" 2>/dev/null | grep -qE 'ERROR: |WARNING: |runtime error: '
+	grep -qsE 'ERROR: |WARNING: |runtime error: ' "$@"
 }
 
 # of_suite TEST: a suite's case as T selects it; a case's parameters follow it.
@@ -41,14 +40,14 @@ of_suite()
 	echo "${parts[0]}.${parts[1]:-*}"
 }
 
-# of_program PROGRAM TEST: the same for a program, of which T selects cases by the last part of
-# their names; scripts' cases have one part, with or without dots.
+# of_program PROGRAM TEST: the same for a program of the harness, or run-tool. Other scripts run as a
+# whole: their tests follow from each other.
 of_program()
 {
-	if [ -z "$2" ] || [[ $1 =~ ^($NO_CASES)$ ]]; then
-		[[ $1 =~ ^($NO_CASES)$ ]] && echo "$1" || echo "$1.*"
-	elif [[ $1 = run-* ]]; then
-		echo "$1.$2"
+	if [[ $1 =~ ^($NO_CASES)$ ]]; then
+		echo "$1"
+	elif [ -z "$2" ] || [[ $1 = run-!(tool) ]] || [ "$1" = bench_stock ]; then
+		echo "$1.*"
 	else
 		echo "$1.${2##*.}"
 	fi
@@ -80,11 +79,26 @@ selection()
 		echo "T=$(of_program "${program%-bwtree}" "$3")";;
 	uml*|stock*)
 		echo "T=$(of_program "$program" "$3")";;
-	crash/crash)
-		[[ $3 = boot-* ]] && echo PARTS=boot;;
 	*)
 		return 1;;
 	esac
+}
+
+# has_passed FILE TEST: does the result say so? All of them, if TEST is empty, but what was skipped.
+has_passed()
+{
+	local name=$2 parts
+
+	if [[ $(basename "$1") = kunit-* ]]; then
+		IFS=. read -ra parts <<<"$2"
+		name=${parts[1]:-${parts[0]}}
+	fi
+	awk -v name="$name" '
+		/^ *ok [0-9]+ / && !/# SKIP/ {
+			sub(/^ *ok [0-9]+ (- )?/, "")
+			found = found || name == "" || $0 == name
+		}
+		END { exit !found }' "$1"
 }
 
 # failed_tests LANE: of the lane's failures print a line for each test: LANE, FILE, TEST, how many
@@ -111,37 +125,55 @@ failed_tests()
 		}' "$failures"
 }
 
-# run_again LANE NAME VARIABLE...: alone. The log is beside the first one's.
+# run_again LANE LOG VARIABLE...: alone, in a process group as lanes have it.
 run_again()
 {
-	local lane=$1 log
-	log=$UNSTABLE/$1/again-$2.log
+	local lane=$1 log=$2 rc=0
 	shift 2
 
+	set -m
 	(
 		# shellcheck disable=SC2163 # names with values
 		export "$@"
 		without_locks run_lane "$lane"
-	) >>"$log" 2>&1 </dev/null
+	) >>"$log" 2>&1 </dev/null &
+	# shellcheck disable=SC2004 # by name
+	GROUP[$lane]=$!
+	set +m
+	trap stop INT TERM
+	wait "${GROUP[$lane]}" || rc=$?
+	trap 'exit 130' INT TERM
+	unset "GROUP[$lane]"
+	return $rc
 }
 
-# passes_again LANE FILE TEST ENDED: each time? The tests that did not run because the program ended
-# have to pass, too.
+# passes_again LANE FILE TEST VARIABLES [VARIABLES-OF-ALL]: each time, and then, if there are these,
+# with all that the program has? Variables are separated by new lines.
 passes_again()
 {
-	local lane=$1 file=$2 test=$3 ended=$4 name i variables
+	local lane=$1 file=$2 test=$3 name log i variables
 	name=$(basename "$file" .ktap)
+	log=$UNSTABLE/$lane/again-$name.log
 
-	mapfile -t variables < <(selection "$lane" "$file" "$test")
+	mapfile -t variables <<<"$4"
 	for i in $(seq $UNSTABLE_TRIES); do
 		say "$lane: $name${test:+ $test}: again, $i of $UNSTABLE_TRIES"
-		run_again "$lane" "$name" "${variables[@]}" || return
+		run_again "$lane" "$log" "${variables[@]}" && has_passed "$file" "$test" || return
 	done
-	if [ -n "$test" ] && [ -n "$ended" ]; then
-		mapfile -t variables < <(selection "$lane" "$file" '')
+	if [ -n "${5:-}" ]; then
+		mapfile -t variables <<<"$5"
 		say "$lane: $name: all of it"
-		run_again "$lane" "$name" "${variables[@]}"
+		run_again "$lane" "$log" "${variables[@]}" && has_passed "$file" ''
 	fi
+}
+
+# keep_results LANE: those of the first run. Files that a test left may be large.
+keep_results()
+{
+	[ ! -e "$UNSTABLE/$1" ] || return 0
+	mkdir -p "$UNSTABLE/$1"
+	find "$BUILD/$1/results" -mindepth 1 -maxdepth 1 ! -name tmp \
+		-exec cp -r -t "$UNSTABLE/$1" {} + || say "$1: not all logs could be kept"
 }
 
 # unstable LANE TEST LOG
@@ -151,28 +183,37 @@ unstable()
 	UNSTABLE_LOGS+=("${3#"$TOP"/}")
 }
 
-# try_again LANE...: what failed in these lanes, if that may save the check: PASSED and FAILED.
+# try_again STATE LANE...: what failed in these lanes, if that may save the check: PASSED and FAILED.
+# If the tree is no longer what it was at the beginning, another source would be tested.
 try_again()
 {
-	local lane file test nr ended name failed=() row failures=0
+	local state=$1 lane file test nr ended name row i rows tests=() alls=() failures=0 again=1
+	shift
 
-	mapfile -t failed < <(for lane in "$@"; do failed_tests "$lane"; done)
-	for row in "${failed[@]}"; do
-		IFS=$'\037' read -r lane file test nr ended <<<"$row"
-		selection "$lane" "$file" "$test" >/dev/null || return 0
-		failures=$((failures + nr))
-	done
-	# There may be others, which are no tests.
-	[ "$failures" -eq "$FAILED" ] && [ ${#failed[@]} -le $UNSTABLE_MOST ] || return 0
-	for row in "${failed[@]}"; do
+	mapfile -t rows < <(for lane in "$@"; do failed_tests "$lane"; done)
+	for row in "${rows[@]}"; do
 		IFS=$'\037' read -r lane file test nr ended <<<"$row"
 		name=$(basename "$file" .ktap)
-		[ -e "$UNSTABLE/$lane" ] || cp -r "$BUILD/$lane/results" "$UNSTABLE/$lane"
-		if passes_again "$lane" "$file" "$test" "$ended"; then
+		UNSTABLE_FAILED+=("$lane $name${test:+.$test}")
+		failures=$((failures + nr))
+		tests+=("$(selection "$lane" "$file" "$test" || true)")
+		alls+=("$([ -z "$test" ] || [ -z "$ended" ] || selection "$lane" "$file" '' || true)")
+		[ -n "${tests[-1]}" ] || again=0
+	done
+	# There may be others, which are no tests.
+	[ "$failures" -eq "$FAILED" ] && [ ${#rows[@]} -le $UNSTABLE_MOST ] && [ $again = 1 ] ||
+		return 0
+	for i in "${!rows[@]}"; do
+		IFS=$'\037' read -r lane file test nr ended <<<"${rows[i]}"
+		name=$(basename "$file" .ktap)
+		keep_results "$lane"
+		if ! passes_again "$lane" "$file" "$test" "${tests[i]}" "${alls[i]}"; then
+			say "$lane: $name${test:+ $test}: failed again"
+		elif [ "$(state_of_tree)" != "$state" ]; then
+			say "$lane: $name: the tree has changed since it failed"
+		else
 			PASSED=$((PASSED + nr)) FAILED=$((FAILED - nr))
 			unstable "$lane" "$name${test:+.$test}" "$UNSTABLE/$lane/$name.ktap"
-		else
-			say "$lane: $name${test:+ $test}: failed again"
 		fi
 	done
 }
@@ -186,7 +227,9 @@ unstable_broken()
 	[[ " $* " = *' broken '* ]] || return 0
 	while read -r name; do
 		mkdir -p "$UNSTABLE/broken"
-		cp -r "$BUILD/broken/$name.first" "$UNSTABLE/broken/$name"
+		cp -r "$BUILD/broken/$name.first" "$UNSTABLE/broken/$name" ||
+			say "broken: $name: not all logs could be kept"
+		UNSTABLE_FAILED+=("broken $name")
 		unstable broken "$name" "$UNSTABLE/broken/$name/log"
 	done < <(sed -n 's/^# unstable: //p' "$BUILD/broken/results/broken.ktap" 2>/dev/null)
 }
@@ -200,12 +243,12 @@ unstable_end()
 		echo "UNSTABLE ${UNSTABLE_NOW[i]#* } (${UNSTABLE_LOGS[i]})"
 		if grep -qxF -e "${UNSTABLE_NOW[i]}" <<<"$UNSTABLE_BEFORE"; then
 			FAILED=$((FAILED + 1))
-			echo "FAILED ${UNSTABLE_NOW[i]#* }: unstable in two runs in a row"
+			echo "FAILED ${UNSTABLE_NOW[i]#* }: it failed in the run before, too"
 		fi
 	done
 	if [ ${#UNSTABLE_NOW[@]} -gt $UNSTABLE_MOST ]; then
 		FAILED=$((FAILED + 1))
 		echo "FAILED ${#UNSTABLE_NOW[@]} tests are unstable: more than $UNSTABLE_MOST"
 	fi
-	printf '%s\n' "${UNSTABLE_NOW[@]}" | sed '/^$/d' >"$UNSTABLE/list"
+	printf '%s\n' "${UNSTABLE_FAILED[@]}" | sed '/^$/d' >"$UNSTABLE/list"
 }

@@ -16,9 +16,10 @@ DIR=$(mktemp -d)
 trap 'rm -rf "$DIR"' EXIT
 FAKE=$DIR/selftests/lanes
 
-# A program with three tests. A file of a test's name says how often that fails or, after that,
-# "hang", or how often it is "late" and passes before it fails; the file "report" lets the kernel
-# have something to say.
+# A program with three tests, and with the file "twin" two of them. A file PROGRAM.TEST says how
+# often that fails or, after that, "hang", or how often it is "late" and passes before it fails. With
+# the file "skip" tests that are run again are skipped, and with "edit" the tree is changed then;
+# "report" lets the kernel have something to say.
 make_lane()
 {
 	mkdir -p "$FAKE"
@@ -31,34 +32,41 @@ make_lane()
 		. "$(dirname "$0")/common.sh"
 		. "$LANES/lane.sh"
 
+		# run STATE NUMBER TEST
 		run()
 		{
 			local left how
 
-			read -r left how < <(cat "$TOP/$1" 2>/dev/null || echo 0)
-			echo "#  RUN           x.$1 ..."
-			[ "$left" -eq 0 ] || echo "$((left - 1)) $how" >"$TOP/$1"
+			read -r left how < <(cat "$1" 2>/dev/null || echo 0)
+			echo "#  RUN           x.$3 ..."
+			[ "$left" -eq 0 ] || echo "$((left - 1)) $how" >"$1"
 			if [ "$how" = late ] && [ "$left" -eq 0 ]; then
 				how=now
+			elif [ -n "$T" ] && [ -e "$TOP/skip" ]; then
+				echo "ok $2 x.$3 # SKIP"
+				return
 			elif [ "$how" = late ] || [ "$left" -eq 0 ]; then
-				echo "ok $2 x.$1"
+				echo "ok $2 x.$3"
 				return
 			fi
 			[ "$how" != hang ] || { echo '# kvtree-lane: stopped: it said nothing'; exit; }
-			echo "not ok $2 x.$1"
+			echo "not ok $2 x.$3"
 		}
 
-		tests()
+		# program NAME
+		program()
 		{
 			local n=0 name names=(one two three)
 
-			[ "${T#*.}" = '*' ] || names=(${T:+${T#*.}} ${T:-one two three})
-			[ -z "$T" ] || [ ${#names[@]} -eq 3 ] || names=("${T#*.}")
+			case ${T#*.} in
+			''|'*') ;;
+			*) names=("${T#*.}");;
+			esac
 			echo TAP version 13
 			echo "1..${#names[@]}"
 			for name in "${names[@]}"; do
 				n=$((n + 1))
-				run "$name" $n
+				run "$TOP/$1.$name" $n "$name"
 			done
 		}
 
@@ -68,7 +76,11 @@ make_lane()
 		[ ! -e "$TOP/slow" ] || mv "$TOP/slow" "$LOGS/stopped"
 		printf 'KTAP version 1\n1..1\n%sok 1 kernel_ran_to_the_end\n' \
 			"$(cat "$TOP/report" 2>/dev/null || true)" >"$LOGS/kernel.ktap"
-		(tests) >"$LOGS/prog.ktap"
+		for name in prog twin; do
+			[ $name = prog ] || [ -e "$TOP/twin" ] || continue
+			[ -n "$T" ] && [ "${T%%.*}" != $name ] || (program $name) >"$LOGS/$name.ktap"
+		done
+		[ -z "$T" ] || [ ! -e "$TOP/edit" ] || git -C "$TOP" add -f edit
 		summary uml "$LOGS"
 	END
 	cat >"$FAKE/broken.sh" <<-'END'
@@ -80,6 +92,49 @@ make_lane()
 		printf 'ok %d patch\n' 1 2 3 4 5 6 7
 	END
 	chmod +x "$FAKE"/*.sh
+}
+
+# What there is to check must not change, and git knows that.
+make_tree()
+{
+	printf '*\n' >"$DIR/.gitignore"
+	git -C "$DIR" init -q
+	git -C "$DIR" -c user.name=x -c user.email=x@x commit -q --allow-empty -m x
+}
+
+# A machine's note stays as long as its process.
+memory_is_reserved()
+{
+	local machines="$LANES/uml-lib.sh" said
+
+	said=$(
+		# shellcheck source=selftests/lanes/uml-lib.sh
+		. "$machines"
+		SHM=$DIR SHM_NOTES=$DIR/notes
+		df() { printf 'size avail\n1000 1000\n'; }
+		sleep 60 >/dev/null &
+		other=$!
+		mkdir "$SHM_NOTES"
+		: >"$SHM_NOTES/$$"
+		shm_reserve $other 600 && echo -n 'one '
+		shm_reserve $$ 600 || echo -n 'not two '
+		kill $other && { wait $other || true; }
+		shm_reserve $$ 600 && echo -n 'another'
+	)
+	[ "$said" = 'one not two another' ] || echo "memory: $said"
+	said=$(
+		# shellcheck source=selftests/lanes/uml-lib.sh
+		. "$machines"
+		SHM_NOTES=$DIR/notes MEMORY=1G LOGS=$DIR
+		rm -rf "$SHM_NOTES"
+		mkdir -p "$DIR/kernel"
+		# shellcheck disable=SC2016 # it expands them
+		printf '#!/bin/sh\necho $$ $(ls %s)\n' "$SHM_NOTES" >"$DIR/kernel/linux"
+		chmod +x "$DIR/kernel/linux"
+		OUT=$DIR
+		uml_boot "$DIR/kernel"
+	)
+	[ "$said" = "${said%% *} ${said%% *} lock" ] || echo "memory: process and notes: $said"
 }
 
 # check WHAT RC CLOSING RUNS UNSTABLE [LANE...]: a whole check. RUNS are T of each run of the lane.
@@ -96,7 +151,14 @@ check()
 	[ "$(xargs <"$DIR/runs")" = "$4" ] || echo "$what: ran '$(xargs <"$DIR/runs")', not '$4'"
 	[ "$unstable" = "$5" ] || echo "$what: unstable '$unstable', not '$5'"
 	grep -qxF "result: $3" "$DIR/build/checked" || echo "$what: build/checked has not '$3'"
-	rm -f "$DIR"/{one,two,three,report}
+	rm -f "$DIR"/{prog,twin}.* "$DIR"/{report,skip,twin}
+}
+
+# What failed before is forgotten then.
+all_is_well()
+{
+	rm -f "$DIR"/{prog,twin}.* "$DIR"/{report,skip,twin}
+	check 'all is well' 0 '5 passed, 0 failed' all '' uml
 }
 
 # fails HOW TEST...: HOW is how often, and after that maybe "hang".
@@ -105,7 +167,7 @@ fails()
 	local test
 
 	for test in "${@:2}"; do
-		echo "$1" >"$DIR/$test"
+		echo "$1" | tee "$DIR/prog.$test" >"$DIR/twin.$test"
 	done
 }
 
@@ -130,7 +192,7 @@ broken()
 	[ $rc -eq "$2" ] || echo "$1: exit code $rc"
 	# shellcheck disable=SC2053
 	[[ $said == $3 ]] || echo "$1: said '$said', not '$3'"
-	rm -f "$DIR/one"
+	rm -f "$DIR"/{prog,twin}.*
 }
 
 broken_builds()
@@ -168,17 +230,18 @@ selections()
 	expect uml-debug kunit-kvtree_kunit.ktap kvt_park.case.3 T=kvt_park.case
 	expect uml-debug kunit-kvtree_kunit.ktap kvt_park 'T=kvt_park.*'
 	expect uml-debug kunit-kvtree_kunit.ktap '' none
-	expect uml run-docs.ktap Documentation/abi.rst:7 T=run-docs.Documentation/abi.rst:7
+	expect uml run-docs.ktap Documentation/abi.rst:7 'T=run-docs.*'
+	expect uml run-tool.ktap one T=run-tool.one
 	expect uml run-boot.ktap one T=run-boot
 	expect stock test_firewall.ktap one T=test_firewall
 	expect uml kernel.ktap no_kernel_reports none
 	expect uml-debug lane.ktap no_leaks_while_loaded none
 	expect user kunit-tsan-1.ktap kvt_park.case 'SANITIZERS=tsan T=kvt_park.case'
 	echo 'WARNING: ThreadSanitizer: data race' >"$DIR/results/kunit-asan.log"
+	yes x | head -c 100000 >>"$DIR/results/kunit-asan.log" || true
 	expect user kunit-asan.ktap kvt_park.case none
 	expect user fuzz.ktap one none
 	expect crash crash.ktap replay-one none
-	expect crash crash.ktap boot-by-systemd PARTS=boot
 	expect history check.ktap one none
 }
 
@@ -187,36 +250,56 @@ main()
 	local log='(build/unstable/uml/prog.ktap)' three='prog.one prog.one prog.one'
 
 	make_lane
-	check 'all is well' 0 '5 passed, 0 failed' all '' uml
+	make_tree
+	memory_is_reserved
+	all_is_well
 	fails 1 one
 	check 'one fails once' 0 '5 passed, 0 failed' "all $three" "prog.x.one $log" uml
 	grep -q 'not ok 1 x.one' "$DIR/build/unstable/uml/prog.ktap" || echo 'the first log is not kept'
 	grep -qx 'unstable: uml prog.x.one' "$DIR/build/checked" || echo 'build/checked: not unstable'
 	fails 1 one
 	check 'and in the next run' 1 '5 passed, 1 failed' "all $three" "prog.x.one $log" uml
-	check 'and then not' 0 '5 passed, 0 failed' all '' uml
+	all_is_well
 	fails 1 one
 	check 'and then again' 0 '5 passed, 0 failed' "all $three" "prog.x.one $log" uml
 	fails 2 two
 	check 'another, which fails again' 1 '4 passed, 1 failed' 'all prog.two' '' uml
 	fails 9 one
 	check 'one fails always' 1 '4 passed, 1 failed' 'all prog.one' '' uml
+	fails 1 one
+	check 'and in the next run once' 1 '5 passed, 1 failed' "all $three" "prog.x.one $log" uml
+	all_is_well
 	fails 1 one two
 	check 'two fail' 0 '5 passed, 0 failed' "all $three ${three//one/two}" \
 		"prog.x.one $log prog.x.two $log" uml
 	fails 1 one two three
 	check 'three fail' 1 '2 passed, 3 failed' all '' uml
+	all_is_well
 	fails '1 hang' two
 	check 'one hangs' 0 '5 passed, 0 failed' "all ${three//one/two} prog.*" \
 		"prog.x.two $log" uml
 	fails '2 hang' three
 	check 'one hangs again' 1 '4 passed, 2 failed' 'all prog.three' '' uml
 	fails 1 one
+	touch "$DIR/skip"
+	check 'what is skipped has not passed' 1 '4 passed, 1 failed' 'all prog.one' '' uml
+	fails 1 one
+	all_is_well
+	fails 1 one
+	touch "$DIR/twin"
+	check 'one in each of two programs' 0 '8 passed, 0 failed' \
+		"all $three ${three//prog/twin}" "prog.x.one $log twin.x.one ${log/prog/twin}" uml
+	all_is_well
+	fails 1 one
+	touch "$DIR/edit"
+	check 'the tree changes' 1 '4 passed, 1 failed' "all $three" '' uml
+	git -C "$DIR" rm -q -f edit
+	fails 1 one
 	echo -n 'not ' >"$DIR/report"
 	check 'the kernel reports' 1 '3 passed, 2 failed' all '' uml
 	check 'a broken build' 0 '12 passed, 0 failed' all 'patch (build/unstable/broken/patch/log)' \
 		uml broken
-	check 'none is broken' 0 '5 passed, 0 failed' all '' uml
+	all_is_well
 	fails 1 one two
 	check 'too many are unstable' 1 '12 passed, 1 failed' "all $three ${three//one/two}" \
 		"prog.x.one $log prog.x.two $log patch (build/unstable/broken/patch/log)" uml broken

@@ -176,17 +176,17 @@ keep_first()
 	rm -rf "$first"
 	mkdir -p "$first"
 	cp "$BUILD/broken/$1.log" "$first/log"
-	[ ! -d "$results" ] || cp -r "$results" "$first/"
+	[ ! -d "$results" ] || cp -r "$results" "$first/" ||
+		say "broken: $1: not all of the first results could be kept"
 }
 
-# was_slow NAME: was it stopped the first time, or something in it, because time was up?
+# was_slow NAME: was it stopped the first time, or a program, because time was up?
 was_slow()
 {
-	local first=$BUILD/broken/$1.first
+	local results=$BUILD/broken/$1.first/results
 
-	[ -e "$first/results/stopped" ] ||
-		grep -rqsaE 'Test terminated by timeout|test timed out|kvtree-lane: stopped: it (said|ran)' \
-			"$first"
+	[ -e "$results/stopped" ] ||
+		grep -qsaE '^# kvtree-lane: stopped: it (said|ran)' "$results"/*.ktap
 }
 
 # try_twice NAME: print why it is not caught.

@@ -10,8 +10,8 @@
 # number. They begin in the order of the arguments: the longest first, which goes before
 # the others where they want the same processor.
 #
-# KVT_WHOLE=1 is for "make check": tests that failed are tried again (again.sh), and build/checked
-# says what was checked, and how it ended.
+# KVT_WHOLE=1 is for "make check", if nothing selects a part of it: tests that failed are tried
+# again (again.sh), and build/checked says what was checked, and how it ended.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -22,6 +22,7 @@ set -euo pipefail
 . "$LANES/again.sh"
 
 WHOLE=${KVT_WHOLE:-0}
+[ -z "$T$ENGINE${SANITIZERS:-}${FUZZ_TIME:-}${PARTS:-}" ] || WHOLE=0
 PASSED=0 FAILED=0 SKIPPED=0
 SHOWN=0
 
@@ -112,7 +113,7 @@ counted_lane()
 # A process group of its own, to be stopped along with everything under it.
 begin()
 {
-	rm -f "$BUILD/$1/results/counts"
+	rm -f "$BUILD/$1/results"/{counts,failures}
 	BEGAN[$1]=$SECONDS
 	set -m
 	without_locks counted_lane "$1" >"$(log_of "$1")" 2>&1 </dev/null &
@@ -205,7 +206,7 @@ one()
 {
 	local rc=0 start=$SECONDS
 
-	rm -f "$BUILD/$1/results/counts"
+	rm -f "$BUILD/$1/results"/{counts,failures}
 	echo "== $1"
 	(without_locks run_lane "$1") || rc=$?
 	add "$1" "$rc"
@@ -284,7 +285,7 @@ try_failed()
 	local began=$1 state=$2
 	shift 2
 
-	try_again "$@"
+	try_again "$state" "$@"
 	unstable_broken "$@"
 	unstable_end
 	write_checked "$began" "$state"

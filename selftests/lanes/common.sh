@@ -80,21 +80,24 @@ apt_alone()
 	[ -w "$dir" ] || dir=$CACHE
 	mkdir -p "$dir"
 	(
-		flock 6
+		flock -n 6 || { say 'deps: waiting for another run'; flock 6; }
 		"$@" 6>&-
 	) 6>"$dir/kvtree-apt-$(id -u).lock"
 }
 
-# Update the lists of packages. Somebody else may be doing so.
+# Update the lists of packages. Somebody else may be doing so, for some minutes.
 apt_update()
 {
-	local try
+	local said try rc=0
 
 	for try in {1..30}; do
-		as_root apt-get -q -o Acquire::Retries=3 update && return
+		rc=0
+		said=$(as_root env LC_ALL=C apt-get -q -o Acquire::Retries=3 update 2>&1) || rc=$?
+		echo "$said"
+		grep -q 'Could not get lock\|Unable to lock' <<<"$said" || break
 		sleep "$try"
 	done
-	return 1
+	return $rc
 }
 
 # Ask for the password of sudo, on a terminal, and keep sudo from forgetting it until

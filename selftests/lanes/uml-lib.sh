@@ -13,25 +13,26 @@ SHM_NOTES=$SHM/kvtree-machines-$(id -u)
 # shm_reserve PID MB: fails if there is no room for so much.
 shm_reserve()
 {
-	local note size free taken=0
+	local note size free mb taken=0 rc=0
 
 	mkdir -p "$SHM_NOTES" || return
 	exec 6>"$SHM_NOTES/lock"
 	flock 6
 	for note in "$SHM_NOTES"/[0-9]*; do
 		if [ -d "/proc/${note##*/}" ]; then
-			taken=$((taken + $(cat "$note")))
+			mb=$(cat "$note")
+			taken=$((taken + ${mb:-0}))
 		else
 			rm -f "$note"
 		fi
 	done
 	read -r size free < <(df --output=size,avail -B 1M "$SHM" | tail -n 1)
-	if [ "$free" -lt "$2" ] || [ $((size - taken)) -lt "$2" ]; then
-		exec 6>&-
-		return 1
+	if [ "$free" -lt "$2" ] || [ $((size - taken)) -lt "$2" ] ||
+			! echo "$2" >"$SHM_NOTES/$1"; then
+		rc=1
 	fi
-	echo "$2" >"$SHM_NOTES/$1"
 	exec 6>&-
+	return $rc
 }
 
 # uml_memory_dir PID MB: where a process may have files of that size. They should be in memory,
@@ -52,10 +53,11 @@ uml_memory_dir()
 # not know of the command line as init's environment.
 uml_boot()
 {
-	local kernel=$1
+	local kernel=$1 pid=$BASHPID
 	shift
 
-	TMPDIR=$(uml_memory_dir "$BASHPID" "$(numfmt --from=iec --to-unit=1M "$MEMORY")") exec "$kernel/linux" \
+	# The kernel will be this process.
+	TMPDIR=$(uml_memory_dir "$pid" "$(numfmt --from=iec --to-unit=1M "$MEMORY")") exec "$kernel/linux" \
 		mem="$MEMORY" ncpus=2 seccomp=on \
 		rootfstype=hostfs rootflags=/ rw init="$LANES/guest.sh" \
 		con=null 'con0=null,fd:1' printk.time=1 panic=-1 \
