@@ -473,8 +473,9 @@ cut_machine()
 
 	[ "$lane" = stock ] || letters=ubd
 	names=("/dev/$letters"{b,c,d,e})
+	# Who kills it may be late: then it has done all that it was to do, and waits.
 	write_script "${ENGINES[wait % 2]}" "echo lane: go; $CRASH drive $args --oracle /dev/${letters}a \
-		${names[*]:0:$#-1}"
+		${names[*]:0:$#-1}; sleep infinity"
 	: >"$LOGS/output.log"
 	set -m
 	"${lane}_machine" "$@" >"$LOGS/output.log" 2>&1 </dev/null &
@@ -558,7 +559,7 @@ cuts_results()
 # by_systemd COMMAND: in a machine that it has started.
 by_systemd()
 {
-	as_root timeout 300 unshare --mount "$LANES/systemd.sh" "$UML" \
+	as_root timeout 900 unshare --mount "$LANES/systemd.sh" "$UML" \
 		"$MODULE_DIR/kmod/kvtree.ko" "$DISKS/boot.img" "$1"
 }
 

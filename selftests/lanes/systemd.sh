@@ -54,7 +54,7 @@ units()
 	cat >"$ROOT/look" <<-END
 		#!/bin/bash
 		exec >/looked 2>&1
-		for i in \$(seq 300); do
+		for i in \$(seq 900); do
 			! systemctl --quiet is-active kvtree-attach@boot.service || break
 			sleep 0.2
 		done
