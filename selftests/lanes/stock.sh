@@ -36,11 +36,11 @@ settings()
 		# which kernel reads them.
 		LEFT_OUT='run-bench|run-boot|run-docs|run-reference|run-link|run-man|run-python|run-tool|damaged'
 		# BPF, which is not in uml.
-		SECOND='bpf_kfuncs' LEAST=420
+		SECOND='bpf_kfuncs' LEAST=390
 		# uml has them, which is not emulated. What only reads and changes the index
 		# does nothing that a kernel could do otherwise.
 		if [ "$SHORT" = 1 ]; then
-			LEFT_OUT+='|scan|many|cursor|calls|durable|durable_room|read_only'
+			LEFT_OUT+='|scan|many|cursor|calls|durable|durable_room|durable_faults|read_only'
 			LEFT_OUT+='|ring|uring_storm|uring_model'
 		fi;;
 	stock-7)
