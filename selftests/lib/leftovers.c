@@ -22,8 +22,11 @@
 #define DM		"kvt-dm"
 #define DMSETUP(what)	"dmsetup " what " --noudevsync --noudevrules " DM " >/dev/null 2>&1"
 
-/* The newest store that there was before. */
+#define DEFAULT		"default"
+
+/* The newest store that there was before; and the one that sessions begin with, if there was. */
 static __u64 newest;
+static struct kvtree_store_info default_store;
 
 /* Most of these are in few kernels, and few are in use. */
 static void try_write(const char *path, const char *text)
@@ -51,7 +54,8 @@ static struct {
 	char value[16];
 } params[] = {
 	{ .path = PARAMETERS "log_epoch_ms" }, { .path = PARAMETERS "log_savers" },
-	{ .path = PARAMETERS "reclaim_bound_mb" },
+	{ .path = PARAMETERS "reclaim_bound_mb" }, { .path = PARAMETERS "reclaim_batch" },
+	{ .path = PARAMETERS "engine" },
 };
 
 static void read_params(void)
@@ -78,6 +82,24 @@ static void restore_params(void)
 			try_write(params[i].path, params[i].value);
 }
 
+/* Of the machine: a CPU that was turned off, sleep that is pretended, what is traced. */
+static void restore_machine(void)
+{
+	static const char * const settings[][2] = {
+		{ "/sys/devices/system/cpu/cpu1/online", "1" },
+		{ "/sys/power/pm_test", "none" },
+		{ "/sys/power/pm_freeze_timeout", "20000" },
+		{ "/sys/module/suspend/parameters/pm_test_delay", "5" },
+		{ "/sys/kernel/tracing/events/power/suspend_resume/enable", "0" },
+		{ "/sys/kernel/tracing/events/block/block_bio_queue/enable", "0" },
+		{ "/sys/kernel/tracing/events/block/block_bio_queue/filter", "0" },
+	};
+	size_t i;
+
+	for (i = 0; i < NR(settings); i++)
+		try_write(settings[i][0], settings[i][1]);
+}
+
 void kvt_leftovers_begin(void)
 {
 	struct kvtree_store_info info;
@@ -89,8 +111,11 @@ void kvt_leftovers_begin(void)
 	newest = ~0ull;
 	if (dev < 0)
 		return;
-	for (newest = 0; next_store(dev, newest, &info); )
+	for (newest = 0; next_store(dev, newest, &info); ) {
 		newest = info.id;
+		if (!strcmp(info.name, DEFAULT))
+			default_store = info;
+	}
 	close(dev);
 }
 
@@ -98,6 +123,12 @@ void kvt_leftovers_begin(void)
 static bool resume_dm(void)
 {
 	return !access("/sys/block/dm-0", F_OK) && !system(DMSETUP("resume"));
+}
+
+static bool dm_is_removed(void *arg)
+{
+	(void)arg;
+	return !system(DMSETUP("remove"));
 }
 
 void kvt_leftovers_release(void)
@@ -118,12 +149,20 @@ void kvt_leftovers_release(void)
 static void disarm(void)
 {
 	static const char * const attrs[] = { "failslab", "fail_page_alloc", "fail_make_request" };
+	static const char * const knobs[][2] = {
+		{ "probability", "0" }, { "interval", "1" }, { "space", "0" },
+		{ "require-start", "0" }, { "require-end", "0xffffffffffffffff" },
+		{ "reject-start", "0" }, { "reject-end", "0" },
+	};
 	char path[64];
-	size_t i;
+	size_t i, j;
 
 	for (i = 0; i < NR(attrs); i++) {
-		snprintf(path, sizeof(path), "/sys/kernel/debug/%s/probability", attrs[i]);
-		try_write(path, "0");
+		for (j = 0; j < NR(knobs); j++) {
+			snprintf(path, sizeof(path), "/sys/kernel/debug/%s/%s", attrs[i],
+				 knobs[j][0]);
+			try_write(path, knobs[j][1]);
+		}
 	}
 	kvt_leftovers_release();
 }
@@ -155,6 +194,30 @@ static int remove_stores(void *arg)
 			kvt_sleep_ms(10);
 	}
 	return 0;
+}
+
+/* Without it nobody could do anything with the device's own sessions. */
+static void restore_default(void)
+{
+	const struct kvtree_store_info *was = &default_store;
+	struct kvtree_store_create create = {
+		.name = DEFAULT, .flags = was->flags & KVTREE_STORE_BPF,
+		.mode = was->mode, .uid = was->uid, .gid = was->gid,
+		.limit_bytes = was->limit_bytes, .limit_keys = was->limit_keys,
+		.page_size = was->page_size,
+	};
+	struct kvtree_store_info info;
+	int dev = was->id ? kvt_open() : -1;
+
+	if (dev < 0)
+		return;
+	if (kvt_find(dev, DEFAULT, &info) == -ENOENT) {
+		memcpy(create.engine, was->engine, sizeof(create.engine));
+		printf("# left: no default store\n");
+		if (kvt_ioctl(dev, KVTREE_IOC_STORE_CREATE, &create))
+			printf("# it cannot be made\n");
+	}
+	close(dev);
 }
 
 static void remove_partitions(void)
@@ -201,13 +264,15 @@ void kvt_leftovers_remove(void)
 	struct kvt_process remover;
 
 	disarm();
+	restore_machine();
 	restore_params();
 	remover.pid = kvt_fork(remove_stores, NULL);
 	if (!kvt_eventually(kvt_has_ended, &remover)) {
 		printf("# a store cannot be taken away\n");
 		kill(remover.pid, SIGKILL);
 	}
-	if (resume_dm() && system(DMSETUP("remove --retry")))
+	restore_default();
+	if (resume_dm() && !kvt_eventually(dm_is_removed, NULL))
 		printf("# " DM " cannot be removed\n");
 	remove_partitions();
 	remove_null_disks();

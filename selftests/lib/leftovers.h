@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a test that failed in its middle leaves: stores, and disks and memory that are told to
- * fail.  Other tests, of other programs as well, would fail for it.  The harness calls these.
+ * What a test that failed in its middle leaves: stores, or no default store, disks and memory that
+ * are told to fail, and settings of the module and of the machine.  Other tests, of other programs
+ * as well, would fail for it.  The harness calls these.
  */
 #ifndef KVT_TEST_LEFTOVERS_H
 #define KVT_TEST_LEFTOVERS_H
