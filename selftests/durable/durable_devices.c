@@ -237,9 +237,16 @@ static void dm_make(struct kvt_disk *disk, const struct kvt_disk *below)
 	dm_find(disk);
 }
 
+/* Whoever has found it by an event, as udev does, may have it open. */
+static bool dm_is_removed(void *arg)
+{
+	(void)arg;
+	return !system("dmsetup remove --noudevsync --noudevrules " DM);
+}
+
 static void dm_remove(void)
 {
-	run("dmsetup remove --retry --noudevsync --noudevrules " DM);
+	KVT_CHECK(kvt_eventually(dm_is_removed, NULL));
 }
 
 /* Until what can be held in memory is. */
