@@ -392,16 +392,25 @@ TEST_F(durable, put_with_the_sync_flag_is_there_after_a_crash)
 		EXPECT_EQ(i, number(t->fd, i));
 }
 
+struct becoming {
+	int fd;
+	__u64 epoch;
+};
+
+static bool is_durable(void *arg)
+{
+	const struct becoming *b = arg;
+
+	return kvt_stat(b->fd, KVTREE_STAT_LOG_DURABLE) >= b->epoch;
+}
+
 TEST_F(durable, change_that_nobody_waits_for_becomes_durable_by_itself)
 {
 	struct self *t = &self->self;
-	__u64 epoch = kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCH);
-	int i;
+	struct becoming b = { t->fd, kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCH) };
 
 	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("v"), NULL));
-	for (i = 0; i < 1000 && kvt_stat(t->fd, KVTREE_STAT_LOG_DURABLE) < epoch; i++)
-		kvt_sleep_ms(10);
-	ASSERT_LE(epoch, kvt_stat(t->fd, KVTREE_STAT_LOG_DURABLE));
+	ASSERT_TRUE(kvt_eventually(is_durable, &b));
 	crash_now(t);
 	ASSERT_EQ(0, come_up(t));
 	EXPECT_TRUE(kvt_has(t->fd, STR("k"), STR("v")));
