@@ -710,6 +710,39 @@ int kvt_fork(int (*fn)(void *arg), void *arg)
 	return pid;
 }
 
+static bool thread_blocks(int pid, const char *tid, const char *name)
+{
+	char path[300], text[200], *at;
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[len > 0 ? len : 0] = '\0';
+	at = strchr(text, '(');
+	return at && !strncmp(at + 1, name, strlen(name)) && strstr(at, ") D ");
+}
+
+bool kvt_thread_blocks(int pid, const char *name)
+{
+	struct dirent *entry;
+	bool found = false;
+	char path[32];
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	tasks = opendir(path);
+	KVT_CHECK(tasks);
+	while (!found && (entry = readdir(tasks)))
+		found = thread_blocks(pid, entry->d_name, name);
+	closedir(tasks);
+	return found;
+}
+
 int kvt_wait(int pid)
 {
 	int status;
@@ -863,6 +896,16 @@ bool kvt_eventually(bool (*until)(void *arg), void *arg)
 		kvt_sleep_ms(10);
 	}
 	return false;
+}
+
+bool kvt_try_again(time_t *end)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (!*end)
+		*end = now.tv_sec + 200;
+	return now.tv_sec < *end;
 }
 
 int kvt_nth_open(void)

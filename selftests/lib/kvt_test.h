@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 #include <linux/kvtree.h>
 
 #define KVT_DEV		"/dev/kvtree"
@@ -213,6 +214,8 @@ struct kvt_process {
 
 /* Whether it has: for kvt_eventually(). */
 bool kvt_has_ended(void *process);
+/* Whether one of a process's threads, of a name that begins so, waits, and no signal ends that. */
+bool kvt_thread_blocks(int pid, const char *name);
 /* Exit status of a child; 128 + n if signal n ended it. */
 int kvt_wait(int pid);
 /* The two together. */
@@ -233,5 +236,10 @@ __u64 kvt_fewer(__u64 n, unsigned int part);
 void kvt_timed_out(const char *name, int pid);
 /* Calls until(arg) every 10 ms until it is true; false after a minute. */
 bool kvt_eventually(bool (*until)(void *arg), void *arg);
+/*
+ * Whether to go on with a loop until luck has it that something is seen: false 200 seconds
+ * after the first call with this *end, which is 0 then.  Assert afterwards that it was seen.
+ */
+bool kvt_try_again(time_t *end);
 
 #endif /* KVT_TEST_H */
