@@ -256,6 +256,7 @@ write_job()
 		printf 'COMMAND=%q\n' "${5:-}"
 		printf 'export KVTREE_MODULE=%q\n' "$MODULE_DIR/kmod/kvtree.ko"
 		printf 'export KVTREE_PYTHON=%q\n' "$python"
+		printf 'export KVT_SHORT=%q\n' "$SHORT"
 		printf 'export KVTREE_STACKS=%q\n' "$TREE/selftests/lanes/processes.sh"
 		printf 'export LD_LIBRARY_PATH=%q\n' "$TREE/lib"
 		# shellcheck disable=SC2016
