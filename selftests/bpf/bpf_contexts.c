@@ -243,7 +243,7 @@ TEST_F(contexts, in_an_nmi)
 		TH_LOG("%s", kvt_bpf_log());
 	}
 	writer_start(self);
-	for (i = 0; i < 30 || !count->calls; i++) {
+	for (i = 0; i < 30 || !count->posts; i++) {
 		write_file("/proc/sysrq-trigger", "l");
 		kvt_sleep_ms(10);
 	}

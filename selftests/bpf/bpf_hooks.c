@@ -599,6 +599,14 @@ struct load {
 	__u32 bad;		/* what cannot be */
 };
 
+static void wait_for_calls(const struct load *load, __u32 n)
+{
+	__u32 from = __atomic_load_n(&load->calls, __ATOMIC_ACQUIRE);
+
+	while (__atomic_load_n(&load->calls, __ATOMIC_ACQUIRE) - from < n)
+		sched_yield();
+}
+
 static void *scan_all_the_time(void *arg)
 {
 	struct load *load = arg;
@@ -613,7 +621,7 @@ static void *scan_all_the_time(void *arg)
 			load->gone++;
 		else if (ret < 0)
 			load->bad++;
-		load->calls++;
+		__atomic_fetch_add(&load->calls, 1, __ATOMIC_RELEASE);
 		kvt_list_free(&list);
 		list = (struct kvt_list){ 0 };
 	}
@@ -649,13 +657,13 @@ TEST_F(hooks, a_filter_is_replaced_and_detached_under_scans)
 			link = attach(skel->maps.first);
 			__atomic_store_n(&load.filter, newest(self->fd), __ATOMIC_RELAXED);
 		}
+		wait_for_calls(&load, 1);
 	}
 	/* Not by one of another name. */
 	EXPECT_EQ(-EINVAL, bpf_link__update_map(link, skel->maps.nameless));
 	__atomic_store_n(&load.stop, true, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
 	EXPECT_EQ(0, load.bad);
-	EXPECT_LT(0, load.calls);
 	printf("# %u scans, %u of which found the filter gone\n", load.calls, load.gone);
 	bpf_link__destroy(link);
 	kvt_list_free(&all);
@@ -680,14 +688,6 @@ static void *put_all_the_time(void *arg)
 		__atomic_fetch_add(&load->calls, 1, __ATOMIC_RELEASE);
 	}
 	return NULL;
-}
-
-static void wait_for_calls(const struct load *load, __u32 n)
-{
-	__u32 from = __atomic_load_n(&load->calls, __ATOMIC_ACQUIRE);
-
-	while (__atomic_load_n(&load->calls, __ATOMIC_ACQUIRE) - from < n)
-		sched_yield();
 }
 
 TEST_F(hooks, a_validator_comes_and_goes_under_puts)
@@ -899,14 +899,13 @@ TEST_F(hooks, what_was_validated_is_what_is_published)
 	struct kvtree_col cols[2];
 	pthread_t thread[2];
 	char val[8];
-	time_t end = time(NULL) + 120;
 	int i, both = 0;
 
 	ASSERT_EQ(0, kvt_put(self->fd, STR("duel"), STR(""), NULL));
 	for (i = 0; i < 2; i++)
 		ASSERT_EQ(0, pthread_create(&thread[i], NULL, take_the_x, &duel[i]));
-	/* At least so often, and until both have been there. */
-	for (i = 0; i < 5000 || (!both_made(duel) && time(NULL) < end); i++) {
+	/* At least so often, and until both have been there, whenever they get a CPU. */
+	for (i = 0; i < 5000 || !both_made(duel); i++) {
 		cols[0] = (struct kvtree_col){ .id = 1 };
 		cols[1] = (struct kvtree_col){ .id = 2 };
 		if (kvt_get_cols(self->fd, STR("duel"), cols, 2, val, sizeof(val)) == 2)
@@ -915,7 +914,6 @@ TEST_F(hooks, what_was_validated_is_what_is_published)
 	for (i = 0; i < 2; i++) {
 		__atomic_store_n(&duel[i].stop, true, __ATOMIC_RELAXED);
 		pthread_join(thread[i], NULL);
-		EXPECT_LT(0, duel[i].made);
 	}
 	EXPECT_EQ(0, both);
 	bpf_link__destroy(link);
