@@ -11,7 +11,7 @@ import time
 from ktap import check
 
 CLONE_NEWNET = 0x40000000
-TIMEOUT = 120
+TIMEOUT = 500  # seconds, for what never ends
 
 
 def run(*args, status=0, stdin=None, both=False):
@@ -32,7 +32,7 @@ def json_lines(text):
 
 def eventually(condition, what):
     """Wait until something is so; the limit is for what never will be."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not condition():
         check(time.monotonic() < end, 'waited in vain:', what)
         time.sleep(0.05)
