@@ -50,7 +50,9 @@ from headers import (TOP, lib_functions, read, require, uapi_counters, uapi_fiel
                      uapi_names)
 from ktap import DEVICE, Failure, Report, skip_all
 
-TIMEOUT = 180  # a BPF compiler is slow to begin on an emulated machine
+# Seconds, for what never ends: a BPF compiler takes minutes on an emulated machine with much else
+# to do.
+TIMEOUT = 550
 RUNNABLE = ('console', 'c')
 # Languages of examples that could be commands or C, under another name.
 NOT_ALLOWED = ('sh', 'bash', 'shell', 'shell-session', 'C', 'cpp')
@@ -563,7 +565,7 @@ def main(only_bpf=False):
         for page in all_pages:
             if only_bpf and not page.has_bpf:
                 continue
-            signal.alarm(3 * TIMEOUT)
+            signal.alarm(5 * TIMEOUT)
             run_page(page, runner, report)
         signal.alarm(0)
         if not only_bpf:
