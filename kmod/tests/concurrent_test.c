@@ -22,12 +22,18 @@
 #define CC_BATCH	24u
 /* A set of keys is worked on for this long, or until all was seen that must be. */
 #define CC_RUN_MS	1200
-#define CC_RUN_MAX_MS	180000
+#define CC_RUN_MAX_MS	300000
+/* Steps that take longer do so for up to 2^16 ns, and 2^22 ns if it comes to that. */
+#define CC_LONGER_MAX	6u
+#define CC_LONGER_TIDES	8	/* after so many in vain */
 
 /* What must have happened at the end. */
 #define SEEN(stat)	BIT_ULL(KVTREE_STAT_##stat)
 #define SEEN_ALWAYS	(SEEN(READ_RETRY) | SEEN(LOCK_CONTENDED) | SEEN(SPLIT_LEAF) | \
 			 SEEN(ROOT_GROW) | SEEN(NODE_UNLINK))
+/* What takes two CPUs at the same place. */
+#define SEEN_READING	(SEEN(READ_RETRY) | SEEN(READ_RESTART))
+#define SEEN_MEETING	(SEEN_READING | SEEN(LOCK_CONTENDED))
 #define SEEN_LAYERS	(SEEN(LAYER_CREATE) | SEEN(LAYER_COLLAPSE))
 #define SEEN_PAGES	(SEEN(SPLIT_LEAF) | SEEN(SPLIT_INNER) | SEEN(ROOT_GROW) | \
 			 SEEN(NODE_UNLINK) | SEEN(ROOT_SHRINK))
@@ -527,6 +533,8 @@ static void cc_join(struct kunit *test, struct cc *cc, struct cc_worker *crew)
 	}
 }
 
+static unsigned int cc_longer;
+
 /*
  * Now and then a step of a change takes longer, and more can happen meanwhile.  The clock ends
  * it: a number of turns would take seconds on a CPU that has much else to do.
@@ -538,8 +546,23 @@ static void cc_dawdle(enum kvt_park at)
 
 	if (r & 15)
 		return;
-	while (ktime_get_mono_fast_ns() - start < r)
+	while (ktime_get_mono_fast_ns() - start < (u64)r << READ_ONCE(cc_longer))
 		cpu_relax();
+}
+
+/*
+ * If CPUs do not meet, each step takes twice as long as before.  Those of a guest may hardly ever
+ * run at the same time; but then one is stopped in such a step before long, and the other comes.
+ */
+static void cc_dawdle_longer(void)
+{
+	WRITE_ONCE(cc_longer, min(cc_longer + 1, CC_LONGER_MAX));
+}
+
+static void cc_dawdle_end(void)
+{
+	WRITE_ONCE(kvt_park_hook, NULL);
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
 }
 
 static u64 cc_unseen(const struct cc *cc)
@@ -576,6 +599,7 @@ static void cc_run(struct kunit *test, struct cc *cc, struct cc_worker *crew)
 	unsigned int tide = 0;
 	bool late = false;
 
+	WRITE_ONCE(cc_longer, 0);
 	WRITE_ONCE(kvt_park_hook, cc_dawdle);
 	if (cc->set->page_size)
 		WRITE_ONCE(kvt_park_loose_hook, cc_dawdle);
@@ -584,15 +608,16 @@ static void cc_run(struct kunit *test, struct cc *cc, struct cc_worker *crew)
 	       (!late || (cc_unseen(cc) &&
 			  time_before(jiffies, start + msecs_to_jiffies(CC_RUN_MAX_MS))))) {
 		cc_tide(cc, crew, tide++ % CC_WAYS);
+		if (late && cc_unseen(cc) & SEEN_MEETING && !(tide % CC_LONGER_TIDES))
+			cc_dawdle_longer();
 		late = time_after(jiffies, start + msecs_to_jiffies(CC_RUN_MS));
 		/* CPUs that have much else to do seldom meet: readers dawdle, too. */
 		if (late && !cc->set->page_size)
 			WRITE_ONCE(kvt_park_loose_hook,
-				   cc_unseen(cc) & SEEN(READ_RETRY) ? cc_dawdle : NULL);
+				   cc_unseen(cc) & SEEN_READING ? cc_dawdle : NULL);
 	}
 	cc_join(test, cc, crew);
-	WRITE_ONCE(kvt_park_hook, NULL);
-	WRITE_ONCE(kvt_park_loose_hook, NULL);
+	cc_dawdle_end();
 }
 
 /* The end */
@@ -764,8 +789,7 @@ static void cc_duel_run(struct kunit *test, struct cc_duelist *d)
 		kt_thread_start(&d[i].thread);
 	for (i = 0; i < CC_DUEL_WRITERS; i++)
 		KUNIT_EXPECT_EQ(test, 0, kt_thread_join(&d[i].thread));
-	WRITE_ONCE(kvt_park_hook, NULL);
-	WRITE_ONCE(kvt_park_loose_hook, NULL);
+	cc_dawdle_end();
 }
 
 /* Have two writers been at the same node at the same time? */
@@ -782,7 +806,7 @@ static bool cc_duel_met(struct kt *kt)
  */
 static void writers_of_the_same_few_keys_are_told_what_happened(struct kunit *test)
 {
-	unsigned long end = jiffies + 60 * HZ;
+	unsigned long end = jiffies + msecs_to_jiffies(CC_RUN_MAX_MS);
 	struct cc_duelist *d;
 	unsigned int i, j, updated = 0;
 	int there;
@@ -791,9 +815,11 @@ static void writers_of_the_same_few_keys_are_told_what_happened(struct kunit *te
 	d = kunit_kcalloc(test, CC_DUEL_WRITERS, sizeof(*d), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, d);
 	d[0].kt = kt_open(test);
+	WRITE_ONCE(cc_longer, 0);
 	/* On a busy machine they may miss each other for a while. */
 	do {
 		cc_duel_run(test, d);
+		cc_dawdle_longer();
 	} while (!cc_duel_met(d->kt) && time_before(jiffies, end));
 	for (i = 0; i < CC_DUEL_KEYS; i++) {
 		for (there = 0, j = 0; j < CC_DUEL_WRITERS; j++) {
