@@ -203,7 +203,7 @@ static int hold_worker(struct bpf_kvt_record *rec)
 	unsigned int ms;
 
 	WRITE_ONCE(hold.held, true);
-	for (ms = 0; ms < 2000 && !READ_ONCE(hold.go); ms++)
+	for (ms = 0; ms < KT_TURNS_MAX && !READ_ONCE(hold.go); ms++)
 		mdelay(1);
 	return 1;
 }
@@ -242,7 +242,7 @@ static bool is_made(struct kunit *test, struct kvt_store *store,
 	preempt_disable();
 	call = CALL_OF(&to_hold.value);
 	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "k", 1, "x", 1));
-	for (ms = 0; ms < 2000 && !READ_ONCE(hold.held); ms++)
+	for (ms = 0; ms < KT_TURNS_MAX && !READ_ONCE(hold.held); ms++)
 		mdelay(1);
 	call = CALL_OF(&to_write.value);
 	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "k", 1, "x", 1));

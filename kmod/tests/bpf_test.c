@@ -878,7 +878,7 @@ static void over_the_garbage_bound_a_change_does_not_wait(struct kunit *test)
 	rcu_read_unlock();
 	/* Where memory is short, that comes first. */
 	KUNIT_EXPECT_TRUE_MSG(test, err == -EAGAIN || err == -ENOMEM, "%d", err);
-	for (i = 0; i < 1000 && err; i++) {
+	for (i = 0; i < KT_TURNS_MAX / 20 && err; i++) {
 		msleep(20);
 		err = call_put(&call, "k", 1, val, 1);
 	}
@@ -900,12 +900,12 @@ static struct {
 
 static void irq_run(void)
 {
-	u64 until = ktime_get_mono_fast_ns() + 10 * NSEC_PER_SEC;
+	struct kt_patience patience = { };
 
 	irq.done = false;
 	irq_work_queue(&irq.work);
 	/* Pairs with the end of the functions below. */
-	while (!smp_load_acquire(&irq.done) && ktime_get_mono_fast_ns() < until)
+	while (!smp_load_acquire(&irq.done) && !kt_patience_ends(&patience, KT_TURNS_MAX))
 		cpu_relax();
 }
 
@@ -968,7 +968,7 @@ static void who_waits_in_a_store_is_named(struct kunit *test)
 	rcu_read_lock();
 	err = put_until_refused(&env, val);
 	kt_thread_start(&thread);
-	for (i = 0; i < 5000 && !guests.nr; i++) {
+	for (i = 0; i < KT_TURNS_MAX && !guests.nr; i++) {
 		kvt_store_guests(env.store, &guests);
 		mdelay(1);
 	}
@@ -1004,7 +1004,7 @@ static int hold_late(struct bpf_kvt_record *rec)
 		return 1;
 	late.want = 0;
 	WRITE_ONCE(late.held, true);
-	for (ms = 0; ms < 2000 && !READ_ONCE(late.go); ms++)
+	for (ms = 0; ms < KT_TURNS_MAX && !READ_ONCE(late.go); ms++)
 		mdelay(1);
 	return 1;
 }
@@ -1014,7 +1014,7 @@ static void expect_held(struct kunit *test)
 {
 	unsigned int i;
 
-	for (i = 0; i < 1000 && !READ_ONCE(late.held); i++)
+	for (i = 0; i < KT_TURNS_MAX / 20 && !READ_ONCE(late.held); i++)
 		msleep(20);
 	KUNIT_EXPECT_TRUE(test, late.held);
 }
@@ -1060,7 +1060,7 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 		call = CALL_OF(&MAP_OTHER.value);
 		KUNIT_EXPECT_EQ(test, 0, call_post(&call, "last", 4, val, 8));
 		/* The worker is on another CPU, or nowhere. */
-		for (i = 0; i < 5000; i++) {
+		for (i = 0; i < KT_TURNS_MAX; i++) {
 			call = CALL_OF(&MAP_OTHER.value);
 			if (call_get(&call, "last", 4, &last, 8) == 8 && last == n)
 				break;
@@ -1105,7 +1105,7 @@ static void post_late(struct kunit *test, const struct env *env, const char *key
 
 	KUNIT_EXPECT_EQ(test, 0, call_post(&call, key, 5, "x", 1));
 	/* The ring's worker is on another CPU. */
-	for (i = 0; i < 5000 && READ_ONCE(late.posts->bytes) == before; i++)
+	for (i = 0; i < KT_TURNS_MAX && READ_ONCE(late.posts->bytes) == before; i++)
 		mdelay(1);
 	KUNIT_EXPECT_LT(test, before, READ_ONCE(late.posts->bytes));
 }

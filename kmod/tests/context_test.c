@@ -15,6 +15,7 @@
 #include <linux/workqueue.h>
 
 #include "scene.h"
+#include "thread.h"
 
 struct context_point {
 	enum kvt_park at;
@@ -51,10 +52,10 @@ static void context_read(void)
 /* If it never comes, the counts say so. */
 static void context_await(void)
 {
-	u64 until = ktime_get_mono_fast_ns() + 10 * NSEC_PER_SEC;
+	struct kt_patience patience = { };
 
 	/* Pairs with context_read(). */
-	while (!smp_load_acquire(&context.done) && ktime_get_mono_fast_ns() < until)
+	while (!smp_load_acquire(&context.done) && !kt_patience_ends(&patience, KT_TURNS_MAX))
 		cpu_relax();
 }
 

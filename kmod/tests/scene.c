@@ -33,7 +33,7 @@
  * stuck.  A program is not watched, and may be given little time.
  */
 #ifdef __KERNEL__
-#define SCENE_HELD_MAX_MS	15000
+#define SCENE_HELD_MAX_MS	KT_TURNS_MAX
 #else
 #define SCENE_HELD_MAX_MS	300000
 #endif
@@ -526,20 +526,25 @@ static struct {
 	bool held;		/* the thread waits there */
 	bool go;		/* it may go on */
 	bool done;		/* its change is complete */
-	bool timed;		/* it is to go on by itself */
-	bool late;		/* it did, though nobody said so */
-	u64 until;		/* ns: when */
+	bool late;		/* it went on, though nobody said so */
+	u64 until;		/* ns: when it is to go on by itself; 0: never */
 	scene_visit visit;	/* on top of it, in place of waiting */
 	void *arg;
 } scene_hold;
 
 static void scene_wait(void)
 {
+	struct kt_patience patience = { };
+
 	WRITE_ONCE(scene_hold.held, true);
 	/* Pairs with the release in scene_hold_actor(). */
 	while (!smp_load_acquire(&scene_hold.go)) {
-		if (ktime_get_mono_fast_ns() > READ_ONCE(scene_hold.until)) {
-			scene_hold.late = !READ_ONCE(scene_hold.timed);
+		u64 until = READ_ONCE(scene_hold.until);
+
+		if (until && ktime_get_mono_fast_ns() > until)
+			break;
+		if (kt_patience_ends(&patience, SCENE_HELD_MAX_MS)) {
+			scene_hold.late = true;
 			break;
 		}
 		cpu_relax();
@@ -567,7 +572,6 @@ static void scene_arm(struct scene *scene, enum kvt_park at, struct task_struct 
 	scene_hold.scene = scene;
 	scene_hold.at = at;
 	scene_hold.task = task;
-	scene_hold.until = ktime_get_mono_fast_ns() + SCENE_HELD_MAX_MS * NSEC_PER_MSEC;
 	WRITE_ONCE(kvt_park_hook, scene_hook);
 	WRITE_ONCE(kvt_park_loose_hook, scene_hook);
 }
@@ -626,7 +630,6 @@ static int scene_hold_actor(struct scene *scene, enum kvt_park at, unsigned int 
  */
 void scene_let_go_in(unsigned int ms)
 {
-	WRITE_ONCE(scene_hold.timed, true);
 	WRITE_ONCE(scene_hold.until, ktime_get_mono_fast_ns() + ms * NSEC_PER_MSEC);
 }
 

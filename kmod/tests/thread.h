@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Threads of tests, each bound to a CPU. */
+/* Threads of tests, each bound to a CPU, and how long one of them waits for another. */
 #ifndef KVT_TESTS_THREAD_H
 #define KVT_TESTS_THREAD_H
 
 #include <linux/completion.h>
+#include <linux/ktime.h>
+#include <linux/minmax.h>
 
 struct task_struct;
 
@@ -17,5 +19,30 @@ struct kt_thread {
 int kt_thread_init(struct kt_thread *thread, int cpu, int (*fn)(void *arg), void *arg);
 void kt_thread_start(struct kt_thread *thread);
 int kt_thread_join(struct kt_thread *thread);
+
+/*
+ * For what never comes: so many turns of a millisecond.  No kernel reports its CPU as stuck
+ * before, and a machine that has much else to do needs less for what does come.
+ */
+#define KT_TURNS_MAX	60000u
+
+/* How long a CPU has been busy waiting, of which it may not have had all. */
+struct kt_patience {
+	u64 seen;		/* ns: when it looked last */
+	u64 spent;
+};
+
+/* A gap is time in which the CPU was another's, and so counts for no more than this. */
+#define KT_GAP_NS	(10 * NSEC_PER_MSEC)
+
+static inline bool kt_patience_ends(struct kt_patience *p, u64 ms)
+{
+	u64 now = ktime_get_mono_fast_ns();
+
+	if (p->seen)
+		p->spent += min_t(u64, now - p->seen, KT_GAP_NS);
+	p->seen = now;
+	return p->spent > ms * NSEC_PER_MSEC;
+}
 
 #endif /* KVT_TESTS_THREAD_H */
