@@ -3,7 +3,7 @@
  * history [OPTION...] FILE: have processes use a store at the same time, each through a door
  * of its own, and write what they asked and were told to FILE.
  *
- *	--seconds N	how long (10)
+ *	--seconds N	how long (10), but four rounds at least
  *	--durable	the store is on two disks with caches, which fail, lose what was not
  *			flushed, and come back, in every round
  *	--ops N		operations of a process in a round (400)
@@ -28,6 +28,8 @@
 #define DISK_MIB	136
 #define WORKERS_MAX	8
 #define EVENTS_MAX	(1u << 14)	/* of a process in a round */
+/* In so many there is each kind of answer, however few a busy machine has time for. */
+#define ROUNDS_LEAST	4
 
 static struct {
 	unsigned int seconds;
@@ -288,7 +290,7 @@ int main(int argc, char **argv)
 	end = time(NULL) + options.seconds;
 	do {
 		run_round(round++, &rand);
-	} while (time(NULL) < end);
+	} while (time(NULL) < end || round < ROUNDS_LEAST);
 	KVT_CHECK(fclose(file) == 0);
 	if (options.durable)
 		disks_remove();
