@@ -10,7 +10,8 @@
 # build/fuzz/corpus; selftests/fuzz/corpus is what it begins with. In "make check" it begins
 # with that alone, and with one seed, so as not to depend on earlier runs. FUZZ_MERGE=1 runs
 # no others: it leaves those of both that are needed in build/fuzz/merged. INPUT=FILE runs that
-# one alone.
+# one alone. Before all others corpus/disks-fail is run, with disks that no other has damaged: a
+# store is attached, all requests fail from then on, and a change is made.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -36,7 +37,7 @@ build_programs()
 # What the guest runs. An input after which the kernel has warned is kept beside the results.
 write_script()
 {
-	local corpora=("$CORPUS" "$FUZZ/corpus")
+	local corpora=("$CORPUS" "$FUZZ/corpus") first=()
 
 	if [ -n "${INPUT:-}" ]; then
 		set -- "$(realpath "$INPUT")"
@@ -45,6 +46,7 @@ write_script()
 		mkdir "$OUT/merged"
 		set -- -merge=1 "$OUT/merged" "${corpora[@]}"
 	else
+		first=("$FUZZ/corpus/disks-fail")
 		set -- -seed="$FUZZ_SEED" -max_total_time="$FUZZ_TIME" -max_len=512 -len_control=20 \
 			-print_final_stats=1 "${corpora[@]}"
 	fi
@@ -56,7 +58,13 @@ write_script()
 		# Also those that may sleep fail, and without a stack each time.
 		echo 'for file in /sys/kernel/debug/fail*/verbose; do echo 0 >$file; done'
 		echo 'for file in /sys/kernel/debug/fail*/ignore-gfp-wait; do echo N >$file; done'
-		printf '%q ' "$FUZZ/fuzz" -timeout=60 -artifact_prefix="$LOGS/" "$@"
+		# By the clock, which is all that libFuzzer has: others use the processor, too.
+		set -- "$FUZZ/fuzz" -timeout=600 -artifact_prefix="$LOGS/" "$@"
+		if [ ${#first[@]} -gt 0 ]; then
+			printf '%q ' "$1" "$2" "$3" "${first[@]}"
+			printf '>%q 2>&1 || exit\n' "$LOGS/first.log"
+		fi
+		printf '%q ' "$@"
 		printf '>%q 2>&1 || exit\n' "$LOGS/fuzz.log"
 		printf '%q\n' "$LANES/unload.sh"
 	} >"$LOGS/script"
@@ -107,7 +115,7 @@ main()
 	KVT_CFLAGS="${KVT_CFLAGS:-} -fsanitize-coverage=trace-pc" build_module "$kernel" ARCH=um
 	in_tree run_logged "$LOGS/programs.log" 'fuzz: building' '' build_programs
 	write_script
-	LIMIT=$((FUZZ_TIME + 300)) run_logged "$CONSOLE" 'fuzz: running' fuzz_progress \
+	LIMIT=$((FUZZ_TIME + 900)) run_logged "$CONSOLE" 'fuzz: running' fuzz_progress \
 		boot "$kernel" || true
 	judge_run
 	summary fuzz "$LOGS" || rc=1
