@@ -738,7 +738,7 @@ TEST_F(waiting, full_completion_queue_loses_no_cancellation)
 	EXPECT_EQ(0, *s->ring.kcq_overflow);
 }
 
-#define FEW		8
+#define CANCELS		8
 
 /* As long as there are some: the first of those that are left, which may be at work. */
 static void *cancel_first(void *arg)
@@ -747,12 +747,12 @@ static void *cancel_first(void *arg)
 	struct kvt_ring ring;
 	__u32 i;
 
-	KVT_CHECK(kvt_ring_init(&ring, FEW, 0) == 0);
+	KVT_CHECK(kvt_ring_init(&ring, CANCELS, 0) == 0);
 	while (__atomic_load_n(&s->under_way, __ATOMIC_RELAXED)) {
-		for (i = 0; i < FEW; i++)
+		for (i = 0; i < CANCELS; i++)
 			kvt_sqe_cancel(kvt_ring_sqe(&ring), s->fd, 0, 0, OTHER);
 		kvt_ring_submit(&ring);
-		for (i = 0; i < FEW; i++)
+		for (i = 0; i < CANCELS; i++)
 			take_reply(s, kvt_ring_result(&ring, OTHER));
 		/* Most are to be executed meanwhile. */
 		usleep(100);
