@@ -28,7 +28,7 @@ fi
 # ThreadSanitizer has nothing to say of suites without threads.
 THREADED='kvt_* *hazard *_steps *_reclaim'
 # Seconds for which the suites may say nothing.
-TIMEOUT=${LANE_TIMEOUT:-700}
+TIMEOUT=${LANE_TIMEOUT:-1900}
 if [ "$QUICK" = 1 ]; then
 	SANITIZERS=asan LEAST=250
 fi
@@ -118,7 +118,7 @@ bench()
 	for i in {1..11}; do
 		workloads+=(-w "W$i")
 	done
-	if timeout 600 "$OUT/kvt-bench" -k 5000 -r 1 -p huge "${workloads[@]}" \
+	if timeout 1800 "$OUT/kvt-bench" -k 5000 -r 1 -p huge "${workloads[@]}" \
 			-j "$LOGS/bench.json" >"$LOGS/bench.log" 2>&1; then
 		ok='ok'
 	fi
