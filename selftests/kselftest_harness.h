@@ -88,7 +88,7 @@ static inline void __kselftest_memset_safe(void *s, int c, size_t n)
  * The kernel's has 30, which a loaded machine may need. This is for tests that hang: less
  * than what a lane waits for a word of the program.
  */
-#define TEST_TIMEOUT_DEFAULT 300
+#define TEST_TIMEOUT_DEFAULT 600
 
 /* Utilities exposed to the test definitions */
 #ifndef TH_LOG_STREAM
