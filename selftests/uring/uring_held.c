@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "kselftest_harness.h"
 #include "lib/faults.h"
@@ -41,6 +42,8 @@ FIXTURE(held) {
 	__u32 under_way;
 	__u32 canceled;
 	__u64 replies[2];		/* commands canceled; cancellations that found none */
+	__u64 waits;			/* of commands, before the one that is to wait */
+	__u64 *took;			/* by a child: shared */
 };
 
 /*
@@ -76,6 +79,7 @@ FIXTURE_SETUP(held)
 	ASSERT_LE(0, self->fd);
 	self->op = kvt_map_shared((MANY + FILL_MAX) * sizeof(*self->op));
 	self->val = kvt_map_shared(LEN);
+	self->took = kvt_map_shared(sizeof(*self->took));
 	kvt_ring_make(&self->ring, ENTRIES, 0);
 	/* User-Mode Linux copies page tables of such wrong. */
 	keep_from_children(&self->ring);
@@ -153,7 +157,9 @@ static void start_put(struct _test_data_held *self, __u32 len, __u32 flags)
 /* No more room: from here on changes wait. */
 static void fill_log(struct _test_data_held *self)
 {
-	while (!kvt_stat(self->fd, KVTREE_STAT_URING_WAIT)) {
+	__u64 waits = kvt_stat(self->fd, KVTREE_STAT_URING_WAIT);
+
+	while (kvt_stat(self->fd, KVTREE_STAT_URING_WAIT) == waits) {
 		KVT_CHECK(self->nr < FILL_MAX);
 		start_put(self, LEN, 0);
 		kvt_ring_submit(&self->ring);
@@ -176,34 +182,82 @@ static void cancel(struct _test_data_held *self, __u64 data, __u32 flags)
 	kvt_sqe_cancel(next_sqe(self), self->fd, data, flags, OTHER);
 }
 
-/* Each cancellation would otherwise look at all that wait, and hold up whoever completes. */
-TEST_F_TIMEOUT(held, cancellation_takes_no_longer_if_others_wait, 60)
-{
-	__u32 nr = kvt_fewer(MANY, 8), first, i;
+/*
+ * Costs
+ */
 
+static __u64 now_ns(void)
+{
+	struct timespec ts;
+
+	KVT_CHECK(clock_gettime(CLOCK_MONOTONIC, &ts) == 0);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+/*
+ * Whether four times as many take four times as long, and not sixteen times: @round does so many
+ * and returns the time that it took.  What holds up one round does not hold up all of them.
+ */
+static bool cost_is_linear(struct __test_metadata *_metadata, struct _test_data_held *self,
+			   __u64 (*round)(struct _test_data_held *self, __u32 nr))
+{
+	__u64 few = ~0ull, many = ~0ull, took;
+	__u32 nr = kvt_fewer(MANY, 8);
+	time_t end = 0;
+
+	do {
+		took = round(self, nr / 4);
+		few = took < few ? took : few;
+		took = round(self, nr);
+		many = took < many ? took : many;
+		TH_LOG("%u in %llu us, %u in %llu us", nr / 4, few / 1000, nr, many / 1000);
+	} while (many / few >= 8 && kvt_try_again(&end));
+	return many / few < 8;
+}
+
+/* A full log, and so many changes that wait. */
+static void start_waiting(struct _test_data_held *self, __u32 nr)
+{
 	fill_log(self);
-	first = self->nr;
-	for (i = 0; i < nr; i++)
+	while (nr--)
 		start_put(self, 8, 0);
 	kvt_ring_submit(&self->ring);
 	take_all(self);
-	ASSERT_LE(nr, self->under_way);
+}
+
+static __u64 cancel_each(struct _test_data_held *self, __u32 nr)
+{
+	__u64 found = self->replies[0], missed = self->replies[1], canceled = self->canceled, took;
+	__u32 first = self->nr, i;
+
+	start_waiting(self, nr);
+	KVT_CHECK(self->under_way >= nr);
+	took = now_ns();
 	for (i = 0; i < 2 * nr; i++)
 		cancel(self, (1ull << 32) + i, i & 1 ? KVTREE_CANCEL_ALL : 0);
 	kvt_ring_submit(&self->ring);
 	take_all(self);
-	EXPECT_EQ(2 * nr, self->replies[1]);
+	KVT_CHECK(self->replies[1] == missed + 2 * nr);
 	/* The last ones first: whoever looks from the beginning looks at all. */
-	for (i = nr; i-- > 0;)
-		cancel(self, first + i, 0);
+	for (i = self->nr; i-- > self->nr - nr;)
+		cancel(self, i, 0);
 	kvt_ring_submit(&self->ring);
 	take_all(self);
-	EXPECT_EQ(nr, self->replies[0]);
+	took = now_ns() - took;
+	KVT_CHECK(self->replies[0] == found + nr);
 	cancel(self, 0, KVTREE_CANCEL_ANY);
 	kvt_ring_submit(&self->ring);
 	wait_all(self);
-	EXPECT_LE(nr, self->canceled);
-	EXPECT_EQ(self->canceled, self->replies[0]);
+	KVT_CHECK(self->canceled >= canceled + nr);
+	KVT_CHECK(self->canceled - canceled == self->replies[0] - found);
+	self->nr = first;
+	return took;
+}
+
+/* Each cancellation would otherwise look at all that wait, and hold up whoever completes. */
+TEST_F_TIMEOUT(held, cancellation_takes_no_longer_if_others_wait, 600)
+{
+	EXPECT_TRUE(cost_is_linear(_metadata, self, cancel_each));
 }
 
 static bool disk_is_asked(void *arg)
@@ -247,73 +301,99 @@ static __u32 take_executed(struct _test_data_held *self, int cancel_says)
 
 static bool one_waits(void *arg)
 {
-	return kvt_stat(*(int *)arg, KVTREE_STAT_URING_WAIT);
+	const struct _test_data_held *self = arg;
+
+	return kvt_stat(self->fd, KVTREE_STAT_URING_WAIT) > self->waits;
 }
 
 /* Commands of one user_data that were executed, and wait for the disk. */
 static void start_syncs(struct _test_data_held *self, __u32 nr)
 {
+	struct kvtree_op *sync = &self->op[MANY];
 	__u32 i;
 
+	self->nr = 0;
+	self->waits = kvt_stat(self->fd, KVTREE_STAT_URING_WAIT);
+	kvt_fault_hold(&self->disk, true);
 	start_put(self, 8, KVTREE_F_SYNC);
 	kvt_ring_submit(&self->ring);
-	KVT_CHECK(kvt_eventually(one_waits, &self->fd));
-	self->op[1] = (struct kvtree_op){ .opcode = KVTREE_OP_SYNC };
+	KVT_CHECK(kvt_eventually(one_waits, self));
+	*sync = (struct kvtree_op){ .opcode = KVTREE_OP_SYNC };
 	for (i = 0; i < nr; i++)
-		kvt_sqe_op(next_sqe(self), self->fd, &self->op[1], 0);
+		kvt_sqe_op(next_sqe(self), self->fd, sync, 0);
 	kvt_ring_submit(&self->ring);
 }
 
-/* Each cancellation would otherwise look at all of its user_data. */
-TEST_F_TIMEOUT(held, cancellation_does_not_look_at_what_was_executed, 60)
+static __u64 cancel_in_vain(struct _test_data_held *self, __u32 nr)
 {
-	__u32 nr = kvt_fewer(MANY, 8), ended = 0, i;
+	__u32 ended = 0, i;
+	__u64 took;
 
 	start_syncs(self, nr);
+	took = now_ns();
 	for (i = 0; i < nr; i++) {
 		kvt_sqe_cancel(kvt_ring_sqe(&self->ring), self->fd, 0,
 			       i & 1 ? KVTREE_CANCEL_ALL : i & 2 ? KVTREE_CANCEL_ANY : 0, OTHER);
 		kvt_ring_submit(&self->ring);
-		ASSERT_EQ(0, take_executed(self, -EALREADY));
+		KVT_CHECK(take_executed(self, -EALREADY) == 0);
 	}
+	took = now_ns() - took;
 	cancel(self, 1, KVTREE_CANCEL_ALL);
 	kvt_ring_submit(&self->ring);
-	EXPECT_EQ(0, take_executed(self, -ENOENT));
+	KVT_CHECK(take_executed(self, -ENOENT) == 0);
 	kvt_fault_hold(&self->disk, false);
 	while (ended < nr + 1) {
 		KVT_CHECK(kvt_ring_enter(&self->ring, 0, 1, IORING_ENTER_GETEVENTS) == 0);
 		ended += take_executed(self, 0);
 	}
+	return took;
 }
+
+/* Each cancellation would otherwise look at all of its user_data. */
+TEST_F_TIMEOUT(held, cancellation_does_not_look_at_what_was_executed, 600)
+{
+	EXPECT_TRUE(cost_is_linear(_metadata, self, cancel_in_vain));
+}
+
+struct closer {
+	const struct _test_data_held *self;
+	__u32 nr;
+};
 
 static int close_often(void *arg)
 {
-	struct _test_data_held *self = arg;
-	__u32 nr = kvt_fewer(MANY, 8), i;
+	const struct closer *c = arg;
+	__u64 start = now_ns();
+	__u32 i;
 
-	for (i = 0; i < nr; i++)
-		KVT_CHECK(close(dup(self->fd)) == 0);
+	for (i = 0; i < c->nr; i++)
+		KVT_CHECK(close(dup(c->self->fd)) == 0);
+	*c->self->took = now_ns() - start;
 	return 0;
 }
 
-/* Each close() would otherwise look at all that wait, whoever submitted them. */
-TEST_F_TIMEOUT(held, close_does_not_look_at_what_others_submitted, 60)
+static __u64 close_for_others(struct _test_data_held *self, __u32 nr)
 {
-	__u32 nr = kvt_fewer(MANY, 8), i;
+	struct closer c = { self, nr };
+	__u32 first = self->nr, canceled = self->canceled;
 
-	fill_log(self);
-	for (i = 0; i < nr; i++)
-		start_put(self, 8, 0);
-	kvt_ring_submit(&self->ring);
+	start_waiting(self, nr);
+	KVT_CHECK(self->canceled == canceled);
+	KVT_CHECK(kvt_run(close_often, &c) == 0);
 	take_all(self);
-	ASSERT_EQ(0, self->canceled);
-	ASSERT_EQ(0, kvt_run(close_often, self));
-	take_all(self);
-	EXPECT_EQ(0, self->canceled);
+	KVT_CHECK(self->canceled == canceled);
 	/* Its own are. */
-	ASSERT_EQ(0, close(dup(self->fd)));
+	KVT_CHECK(close(dup(self->fd)) == 0);
 	wait_all(self);
-	EXPECT_LE(nr, self->canceled);
+	KVT_CHECK(self->canceled >= canceled + nr);
+	self->nr = first;
+	return *self->took;
+}
+
+/* Each close() would otherwise look at all that wait, whoever submitted them. */
+TEST_F_TIMEOUT(held, close_does_not_look_at_what_others_submitted, 600)
+{
+	EXPECT_TRUE(cost_is_linear(_metadata, self, close_for_others));
 }
 
 /*
@@ -412,7 +492,7 @@ static int submit_and_exec(void *arg)
 	struct _test_data_held *self = arg;
 
 	kvt_ring_submit(&self->ring);
-	KVT_CHECK(kvt_eventually(one_waits, &self->fd));
+	KVT_CHECK(kvt_eventually(one_waits, self));
 	execl("/bin/true", "true", NULL);
 	return 99;
 }
@@ -732,6 +812,7 @@ TEST_F(held, batch_that_a_kill_ends_tells_what_was_executed)
 
 struct late {
 	int fd;
+	int pid;
 	const struct kvtree_op *op;	/* where nobody can write */
 	__u64 waits;
 };
@@ -762,25 +843,29 @@ static bool late_is_there(void *arg)
 	return kvt_version(((const struct late *)arg)->fd, STR("late"));
 }
 
+/* Where its outcome is copied. */
+static bool late_is_stuck(void *arg)
+{
+	return kvt_thread_blocks(((const struct late *)arg)->pid, "");
+}
+
 /* A change that has waited, and was made: its outcome cannot be copied yet. */
 static int start_late(struct _test_data_held *self, struct late *late, struct kvt_silent *silent)
 {
 	struct kvtree_op op = inline_op(KVTREE_OP_PUT, "late", self->val);
-	int pid;
 
 	op.flags |= KVTREE_F_SYNC;
 	late->fd = self->fd;
 	late->op = (const void *)kvt_silent_write(silent, &op, sizeof(op));
 	fill_log(self);
 	late->waits = kvt_stat(self->fd, KVTREE_STAT_URING_WAIT);
-	pid = kvt_fork(submit_late, late);
+	late->pid = kvt_fork(submit_late, late);
 	KVT_CHECK(kvt_eventually(late_waits, late));
 	kvt_fault_hold(&self->disk, false);
 	KVT_CHECK(kvt_eventually(late_is_there, late));
 	wait_all(self);
-	/* If it has not come to the copy yet, the test does not meet it there. */
-	kvt_sleep_ms(50);
-	return pid;
+	KVT_CHECK(kvt_eventually(late_is_stuck, late));
+	return late->pid;
 }
 
 static int cancel_late(struct _test_data_held *self)
