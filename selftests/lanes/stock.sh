@@ -41,7 +41,7 @@ settings()
 		# does nothing that a kernel could do otherwise.
 		if [ "$SHORT" = 1 ]; then
 			LEFT_OUT+='|scan|many|cursor|calls|durable|durable_room|durable_faults|read_only'
-			LEFT_OUT+='|ring|uring_storm|uring_model'
+			LEFT_OUT+='|ring|uring_storm|uring_model|uring_wake'
 		fi;;
 	stock-7)
 		TREE=$OUT/tree LEAST=210
@@ -60,7 +60,7 @@ settings()
 		# stock has them; and uml, with this kernel and not emulated, has all but BPF.
 		if [ "$SHORT" = 1 ]; then
 			LEFT_OUT+='|test_firewall|bpf_oracle|ring'
-			LEFT_OUT+='|uring_bad|uring_fault|uring_held|uring_locked|uring_multishot'
+			LEFT_OUT+='|uring_bad|uring_fault|uring_held|uring_locked|uring_multishot|uring_wake'
 			LEFT_OUT+='|pinned|memory|blocked|read_only'
 		fi;;
 	kcsan)
