@@ -1016,15 +1016,24 @@ static void load(int dev)
 	close(fd);
 }
 
-int main(int argc, char **argv)
+/* The harness does not return. */
+static void unload(void)
 {
-	int dev = kvt_open(), ret;
+	int dev = kvt_open();
 
-	KVT_CHECK(dev >= 0);
-	load(dev);
-	ret = test_harness_run(argc, argv);
 	kvt_destroy(dev, store);
 	kvt_destroy(dev, theirs);
 	kvt_destroy(dev, seen);
-	return ret;
+	close(dev);
+}
+
+int main(int argc, char **argv)
+{
+	int dev = kvt_open();
+
+	KVT_CHECK(dev >= 0);
+	load(dev);
+	close(dev);
+	KVT_CHECK(atexit(unload) == 0);
+	return test_harness_run(argc, argv);
 }

@@ -1155,6 +1155,16 @@ TEST_F(faults, batch_whose_end_cannot_be_told_tells_what_is_not_durable)
 	kvt_fault_mend(faulty(o));
 }
 
+#define EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
+
+static char epoch_ms[16];
+
+/* The harness does not return. */
+static void restore_epoch(void)
+{
+	kvt_set_param(EPOCH_MS, epoch_ms, NULL, 0);
+}
+
 /*
  * Tests go through the requests of a round one by one.  What they change is committed when somebody
  * waits for it, and hardly ever because time has passed: the requests are the same each time, and
@@ -1162,16 +1172,11 @@ TEST_F(faults, batch_whose_end_cannot_be_told_tells_what_is_not_durable)
  */
 int main(int argc, char **argv)
 {
-	static const char epoch_ms[] = "/sys/module/kvtree/parameters/log_epoch_ms";
-	char before[16];
-	int status;
-
 	if (!kvt_faults_load()) {
 		printf("TAP version 13\n1..0 # SKIP the lane has no disks that fail\n");
 		return KSFT_SKIP;
 	}
-	kvt_set_param(epoch_ms, "200", before, sizeof(before));
-	status = test_harness_run(argc, argv);
-	kvt_set_param(epoch_ms, before, NULL, 0);
-	return status;
+	kvt_set_param(EPOCH_MS, "200", epoch_ms, sizeof(epoch_ms));
+	KVT_CHECK(atexit(restore_epoch) == 0);
+	return test_harness_run(argc, argv);
 }

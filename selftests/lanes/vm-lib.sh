@@ -110,8 +110,8 @@ came_up()
 	grep -qsa 'kvtree-lane: start' "$CONSOLE"
 }
 
-# Once in thousands of times an emulated machine does not come up, and tells for ever that a
-# CPU is stalled. What a slow one takes is a minute or two.
+# Once in hundreds of times an emulated machine does not come up, and tells for ever that a CPU is
+# stalled: two minutes tell the first time. What a slow one takes is a minute or two.
 BOOT_LONGEST=${BOOT_LONGEST:-600}
 
 stop_if_down()
@@ -120,7 +120,8 @@ stop_if_down()
 
 	while ! came_up; do
 		sleep 1
-		if [ $((SECONDS - start)) -ge "$BOOT_LONGEST" ]; then
+		if [ $((SECONDS - start)) -ge "$BOOT_LONGEST" ] || {
+				[ ! -e "$CONSOLE.down" ] && grep -qsa 'detected stalls' "$CONSOLE"; }; then
 			kill -KILL "$(cat "$CONSOLE.pid")"
 			return
 		fi
