@@ -126,22 +126,31 @@ FIXTURE_TEARDOWN(sleeping)
 }
 
 /*
- * Whether the machine has slept.  An event that would wake it keeps it from that, and is no reason
- * to fail; what does not freeze in all that time is.
+ * Whether the machine has slept, soon after a put of @i in the store @fd, if there is one.  An event
+ * that would wake it keeps it from that, and is no reason to fail; what does not freeze in all that
+ * time is.
  */
-static bool fall_asleep(void)
+static bool fall_asleep_after(int fd, __u32 i)
 {
+	__u32 key = 1;
 	time_t begin;
 	int tries;
 
 	for (tries = 0; tries < 10; tries++) {
 		begin = time(NULL);
+		KVT_CHECK(fd < 0 || kvt_put(fd, kvt_bytes(&key, sizeof(key)),
+					    kvt_bytes(&i, sizeof(i)), NULL) == 0);
 		if (set("/sys/power/state", "freeze"))
 			return true;
 		if (errno != EBUSY || time(NULL) - begin >= FREEZE_SECONDS)
 			break;
 	}
 	return false;
+}
+
+static bool fall_asleep(void)
+{
+	return fall_asleep_after(-1, 0);
 }
 
 /*
@@ -182,16 +191,13 @@ static int trace_frozen(const struct kvt_disk *disk, int *sleeps)
 /* What was changed a moment before would be committed in the middle of the sleep. */
 TEST_F(sleeping, nothing_is_committed)
 {
-	__u32 i, key = 1;
 	int sleeps;
+	__u32 i;
 
 	ASSERT_TRUE(set(EPOCH_MS, "200"));
 	set(TRACING "trace", "\n");
-	for (i = 0; i < ROUNDS; i++) {
-		ASSERT_EQ(0, kvt_put(self->s.fd, kvt_bytes(&key, sizeof(key)),
-				     kvt_bytes(&i, sizeof(i)), NULL));
-		ASSERT_TRUE(fall_asleep());
-	}
+	for (i = 0; i < ROUNDS; i++)
+		ASSERT_TRUE(fall_asleep_after(self->s.fd, i));
 	ASSERT_TRUE(set(EPOCH_MS, "10"));
 	EXPECT_EQ(0, kvt_sync(self->s.fd));
 	EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));

@@ -23,7 +23,7 @@
 #define KEYS		500	/* of each writer */
 #define SOME		200	/* writes of each: before the machine hibernates, and after */
 #define LEN		600	/* bytes of a value */
-#define LONGEST		300	/* seconds that this may take where it is emulated */
+#define LONGEST		300	/* seconds for any to come further where it is emulated */
 
 struct writer {
 	pthread_t thread;
@@ -108,19 +108,32 @@ static void hibernate(void)
 	close(power);
 }
 
-/* Until all have come further; the alarm ends the program if some never do. */
+/* The alarm ends the program if what is waited for comes no further. */
+static void look_again(__u32 now, __u32 *last)
+{
+	if (now != *last)
+		alarm(LONGEST);
+	*last = now;
+	kvt_sleep_ms(10);
+}
+
+/* Until all have come further. */
 static void wait_for(const struct writer *writers, __u32 writes, __u32 saves)
 {
-	__u32 from[WRITERS], first = checkpoints, i;
+	__u32 from[WRITERS], first = checkpoints, last, i;
 
-	alarm(LONGEST);
 	for (i = 0; i < WRITERS; i++)
 		from[i] = writers[i].durable;
-	for (i = 0; i < WRITERS; i++)
+	for (i = 0; i < WRITERS; i++) {
+		alarm(LONGEST);
+		last = from[i];
 		while (writers[i].durable - from[i] < writes)
-			kvt_sleep_ms(10);
+			look_again(writers[i].durable, &last);
+	}
+	alarm(LONGEST);
+	last = first;
 	while (checkpoints - first < saves)
-		kvt_sleep_ms(10);
+		look_again(checkpoints, &last);
 	alarm(0);
 }
 

@@ -38,7 +38,7 @@ A_TURN=10
 # so. N times that.
 limits()
 {
-	export LANE_TIMEOUT=$((400 * $1)) KUNIT_TIMEOUT=$((90 * $1))
+	export LANE_TIMEOUT=$((400 * $1)) KUNIT_TIMEOUT=$((330 * $1))
 	export PROGRAM_LONGEST=$((300 * $1)) LANE_LONGEST=$((600 * $1))
 }
 

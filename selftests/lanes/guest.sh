@@ -174,6 +174,23 @@ run_program()
 	[ -n "$ended" ] || check "${name}_can_be_ended" false
 }
 
+# The module's parameters, which a program that was stopped may have changed.
+PARAMETERS=/sys/module/kvtree/parameters
+
+remember_parameters()
+{
+	(cd "$PARAMETERS" && grep -s . -- *) >"$OUT/parameters"
+}
+
+restore_parameters()
+{
+	local name value
+
+	while IFS=: read -r name value; do
+		[ "$(cat "$PARAMETERS/$name")" = "$value" ] || echo "$value" >"$PARAMETERS/$name"
+	done <"$OUT/parameters"
+} 2>/dev/null
+
 # removes_module FILE: does this program? Then it is run when nothing else uses the module.
 removes_module()
 {
@@ -214,6 +231,7 @@ run_tests()
 	kmemleak clear
 	check insmod_kvtree insmod "$MODULE" || return
 	check device_appears device_appears || return
+	remember_parameters
 	# Without its types no BPF program could call it.
 	[ ! -e /sys/kernel/btf/vmlinux ] || check module_has_btf [ -s /sys/kernel/btf/kvtree ]
 	for file in $TEST_MODULES; do
@@ -224,6 +242,7 @@ run_tests()
 	# wait for it.
 	for file in $PROGRAMS; do
 		removes_module "$file" || run_program "$file" || return
+		restore_parameters
 	done
 	run_second || return
 	if [ "$KMEMLEAK" = 1 ]; then
