@@ -55,7 +55,7 @@ settings()
 		# long, and runs in uml.
 		if [ "$SHORT" = 1 ]; then
 			TEST_ARGS=ops=20000
-			LEFT_OUT+='|uring_storm|durable|durable_room|durable_faults'
+			LEFT_OUT+='|uring_storm|durable|durable_room|durable_faults|memory'
 		fi;;
 	*)
 		die 'usage: uml.sh uml|uml-debug';;

@@ -222,6 +222,12 @@ static void laps_count(struct laps *l, __u32 i)
 	l->start = now;
 }
 
+/* A walk is no longer seen there. */
+static bool cost_is_hidden(void)
+{
+	return kvt_fewer(2, 2) == 1;
+}
+
 /*
  * Whether operations take as long, and not four times as long, if four times as many commands
  * wait: @round has so many wait, and returns its best time.
@@ -230,7 +236,7 @@ static bool cost_is_constant(struct __test_metadata *_metadata, struct _test_dat
 			     __u64 (*round)(struct _test_data_held *self, __u32 nr))
 {
 	__u64 few = ~0ull, many = ~0ull, took;
-	__u32 nr = kvt_fewer(MANY, 8);
+	const __u32 nr = MANY;
 	int tries = 0;
 
 	do {
@@ -239,8 +245,8 @@ static bool cost_is_constant(struct __test_metadata *_metadata, struct _test_dat
 		took = round(self, nr);
 		many = took < many ? took : many;
 		TH_LOG("%llu ns beside %u, %llu ns beside %u", few / LAP, nr / 4, many / LAP, nr);
-	} while (++tries < 3 || (many >= 2 * few && tries < 8));
-	return many < 2 * few;
+	} while (++tries < 3 || (2 * many >= 3 * few && tries < 8));
+	return 2 * many < 3 * few;
 }
 
 /* A full log, and so many changes that wait. */
@@ -292,6 +298,8 @@ static __u64 cancel_each(struct _test_data_held *self, __u32 nr)
 /* Each cancellation would otherwise look at all that wait, and hold up whoever completes. */
 TEST_F_TIMEOUT(held, cancellation_takes_no_longer_if_others_wait, 1800)
 {
+	if (cost_is_hidden())
+		SKIP(return, "what the kernel checks costs more than what is measured");
 	EXPECT_TRUE(cost_is_constant(_metadata, self, cancel_each));
 }
 
@@ -387,6 +395,8 @@ static __u64 cancel_in_vain(struct _test_data_held *self, __u32 nr)
 /* Each cancellation would otherwise look at all of its user_data. */
 TEST_F_TIMEOUT(held, cancellation_does_not_look_at_what_was_executed, 1800)
 {
+	if (cost_is_hidden())
+		SKIP(return, "what the kernel checks costs more than what is measured");
 	EXPECT_TRUE(cost_is_constant(_metadata, self, cancel_in_vain));
 }
 
@@ -425,6 +435,8 @@ static __u64 close_for_others(struct _test_data_held *self, __u32 nr)
 /* Each close() would otherwise look at all that wait, whoever submitted them. */
 TEST_F_TIMEOUT(held, close_does_not_look_at_what_others_submitted, 1800)
 {
+	if (cost_is_hidden())
+		SKIP(return, "what the kernel checks costs more than what is measured");
 	EXPECT_TRUE(cost_is_constant(_metadata, self, close_for_others));
 }
 
