@@ -126,9 +126,9 @@ FIXTURE_TEARDOWN(sleeping)
 }
 
 /*
- * Whether the machine has slept, soon after a put of @i in the store @fd, if there is one.  An event
- * that would wake it keeps it from that, and is no reason to fail; what does not freeze in all that
- * time is.
+ * Whether the machine has slept, soon after a put of @i in the store @fd, if there is one.  An
+ * event that would wake it keeps it from that, and is no reason to fail; what does not freeze in
+ * all that time is.
  */
 static bool fall_asleep_after(int fd, __u32 i)
 {
