@@ -156,6 +156,9 @@ ONLY='.*'
 # Parameters of the test modules.
 TEST_ARGS=
 
+# Where clang has been cached, if it has.
+COMPILED=
+
 # Programs that run a second time, where stores that name no engine have the Bw-tree:
 # the same.
 SECOND=none
@@ -257,6 +260,7 @@ write_job()
 		printf 'export KVTREE_MODULE=%q\n' "$MODULE_DIR/kmod/kvtree.ko"
 		printf 'export KVTREE_PYTHON=%q\n' "$python"
 		printf 'export KVT_SHORT=%q\n' "$SHORT"
+		printf 'export KVT_COMPILED=%q\n' "$COMPILED"
 		printf 'export KVTREE_STACKS=%q\n' "$TREE/selftests/lanes/processes.sh"
 		printf 'export LD_LIBRARY_PATH=%q\n' "$TREE/lib"
 		# shellcheck disable=SC2016

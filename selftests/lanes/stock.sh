@@ -74,6 +74,15 @@ settings()
 	esac
 }
 
+# The examples' BPF programs: an emulated compiler takes minutes for them.
+compile_examples()
+{
+	[[ $PROGRAMS = */run-docs-bpf* ]] || return 0
+	COMPILED=$OUT/compiled
+	KVT_COMPILED=$COMPILED run_logged "$LOGS/compiled.log" "$LANE: compiling the examples" '' \
+		"$TREE/selftests/scripts/run-docs-bpf" --compile || die 'examples were not compiled'
+}
+
 boot()
 {
 	VM_ARGS="kunit.timeout=1200 kunit.filter_glob=$(T=${T:-$SUITES} test_glob)" \
@@ -90,6 +99,7 @@ main()
 	build_module "$KERNEL_DIR"
 	[ -z "$ROOT" ] || copy_sources "$TREE" "$TOP/"
 	build_programs
+	compile_examples
 	modules=$(test_modules "$KERNEL_DIR")
 	[ -n "$PROGRAMS$modules" ] || die "no program matches T=$T"
 	write_job "$modules" "$PROGRAMS" "$PROGRAM_TIMEOUT" 0

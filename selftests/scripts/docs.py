@@ -33,6 +33,9 @@ A comment in front of a block (".. docs: WORDS" in reStructuredText,
 At the top of a page ".. docs: page bpf" says that all of it needs BPF programs, and
 that it ends by unloading the module, which is loaded again after it. If the kernel
 offers nothing to BPF programs, such pages and blocks are skipped.
+
+With KVT_COMPILED=FOLDER in the environment, clang's work is cached there by ccache;
+--compile fills it, on a machine that needs no module.
 """
 
 import json
@@ -243,7 +246,8 @@ class Runner:
         self.programs = 0
         self.parts = {}  # of a page: its program
         self.make_pkg_config()
-        self.has_bpf = self.prepare_bpf()
+        self.make_clang()
+        self.has_bpf = False
 
     def make_pkg_config(self):
         """What "make install" would make, for the tree."""
@@ -262,14 +266,23 @@ class Runner:
                 f.write(f'#!/bin/sh\necho {shlex.quote(flags)}\n')
             os.chmod(f'{self.work}/bin/pkg-config', 0o755)
 
+    def make_clang(self):
+        """Its name may have a version. What it has compiled elsewhere is not compiled again."""
+        clang = shutil.which('clang') or shutil.which('clang-19')
+        folder = os.environ.get('KVT_COMPILED')
+        if not clang:
+            return
+        if folder:
+            self.env.update(CCACHE_DIR=folder, CCACHE_NOHASHDIR='1')
+            clang = f'ccache {clang}'
+        with open(f'{self.work}/bin/clang', 'w', encoding='utf-8') as f:
+            f.write(f'#!/bin/sh\nexec {clang} "$@"\n')
+        os.chmod(f'{self.work}/bin/clang', 0o755)
+
     def prepare_bpf(self):
-        """Whether the kernel offers something to BPF programs. The compiler may have its
-        version in its name, and the module is elsewhere."""
+        """Whether the kernel offers something to BPF programs. The module is elsewhere."""
         if 'bpf' not in json.loads(self.must(self.tool, 'info', '--json'))['features']:
             return False
-        clang = shutil.which('clang-19')
-        if clang and not shutil.which('clang'):
-            os.symlink(clang, f'{self.work}/bin/clang')
         os.mkdir(f'{self.work}/kmod')
         module = os.environ.get('KVTREE_MODULE', f'{TOP}/kmod/kvtree.ko')
         os.symlink(module, f'{self.work}/kmod/kvtree.ko')
@@ -347,26 +360,30 @@ class Runner:
             return ''
         return self.must(self.compile(text, *LIBRARY))
 
-    def run_bpf(self, page):
-        """Compile all BPF programs of a page and load them, which verifies them."""
+    def compile_bpf(self, page):
+        """All BPF programs of a page: page.bpf.o."""
         whole, parts = [], []
         for block in page.blocks:
             if block.verb != 'bpf':
                 continue
-            text = f'#line {block.line} "{page.name}"\n' + '\n'.join(block.text)
+            text = f'#line {block.line} "{TOP}/{page.name}"\n' + '\n'.join(block.text)
             if block.is_bpf_part():
                 parts.append(f'SEC("xdp")\nint part_{block.line}(struct xdp_md *ctx)\n'
                              f'{{\n{text}\n\treturn XDP_PASS;\n}}\n')
             else:
                 whole.append(text + '\n')
-        path, pins = f'{self.work}/page.bpf', '/sys/fs/bpf/run-docs'
-        with open(f'{path}.c', 'w', encoding='utf-8') as f:
+        with open(f'{self.work}/page.bpf.c', 'w', encoding='utf-8') as f:
             f.write(''.join(whole + parts))
         machine = self.must('cc', '-print-multiarch').strip() or 'x86_64-linux-gnu'
         self.must('clang', '-g', '-O2', '-Wall', '-Werror', '-Wno-unused', '-target', 'bpf',
-                  f'-I{TOP}/uapi', f'-I/usr/include/{machine}', '-c', '-o', f'{path}.o',
-                  f'{path}.c')
-        self.must('bpftool', 'prog', 'loadall', f'{path}.o', pins)
+                  f'-I{TOP}/uapi', f'-I/usr/include/{machine}', '-c', '-o', 'page.bpf.o',
+                  'page.bpf.c')
+
+    def run_bpf(self, page):
+        """Compile all BPF programs of a page and load them, which verifies them."""
+        pins = '/sys/fs/bpf/run-docs'
+        self.compile_bpf(page)
+        self.must('bpftool', 'prog', 'loadall', 'page.bpf.o', pins)
         shutil.rmtree(pins)
 
     def save(self, block):
@@ -550,7 +567,39 @@ def check_references(all_pages, runner, report):
         report.run(name, check)
 
 
+def compile_page(page, runner):
+    """What a page has clang compile, and nothing else of it."""
+    shell = Shell(runner.env, runner.work)
+    try:
+        for block in page.blocks:
+            if block.verb == 'file':
+                runner.save(block)
+            if block.language != 'console' or block.verb not in ('', 'with-bpf'):
+                continue
+            for command, _ in commands(block):
+                if re.search(r'\bclang ', command):
+                    status, printed = shell.run(command)
+                    if status:
+                        raise differ(command, [], printed)
+    finally:
+        shell.close()
+    if any(block.verb == 'bpf' for block in page.blocks):
+        runner.compile_bpf(page)
+
+
+def compile_all():
+    """Fill the folder KVT_COMPILED, for a machine that is too slow for a compiler."""
+    with tempfile.TemporaryDirectory(prefix='kvtree-docs-') as work:
+        runner = Runner(work)
+        for page in pages():
+            if page.has_bpf:
+                compile_page(page, runner)
+    return 0
+
+
 def main(only_bpf=False):
+    if sys.argv[1:] == ['--compile']:
+        return compile_all()
     if not os.path.exists(DEVICE):
         return skip_all(f'there is no {DEVICE}')
     # A shell or command that hangs must not hang the lane.
@@ -562,6 +611,7 @@ def main(only_bpf=False):
     all_pages = pages()
     with tempfile.TemporaryDirectory(prefix='kvtree-docs-') as work:
         runner = Runner(work)
+        runner.has_bpf = runner.prepare_bpf()
         for page in all_pages:
             if only_bpf and not page.has_bpf:
                 continue
