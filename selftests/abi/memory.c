@@ -207,19 +207,25 @@ static long over_in_round(struct _test_data_memory *self)
 	return last - before;
 }
 
-/* Whether that was seldom in one of some rounds: between them the worker waits for seconds. */
+/* Rounds, of which most tell: between them the worker waits for seconds. */
+#define ROUNDS_MOST	4
+
+/* Whether that is seldom in most rounds. */
 static bool gives_up_soon(struct _test_data_memory *self)
 {
-	long over = 0;
-	int i;
+	int soon = 0, late = 0;
+	long over;
 
-	for (i = 0; i < 10; i++) {
+	while (soon < ROUNDS_MOST && late < ROUNDS_MOST) {
 		over = over_in_round(self);
-		if (over < 10)
-			return true;
+		if (over < 10) {
+			soon++;
+		} else {
+			late++;
+			fprintf(stderr, "# over %ld times\n", over);
+		}
 	}
-	fprintf(stderr, "# over %ld times\n", over);
-	return false;
+	return soon == ROUNDS_MOST;
 }
 
 /*

@@ -204,11 +204,13 @@ static struct failures requests_fail(struct __test_metadata *_metadata, struct k
 
 TEST_F(requests, each_that_fails_is_told_and_loses_nothing)
 {
-	struct code reads = code_of("kvt_dev_read"), discards = code_of("kvt_dev_discard");
+	struct code reads, discards;
 	struct failures f;
 
 	if (access(KVT_DEBUGFS MAKE "/require-start", F_OK))
 		SKIP(return, "the kernel does not know who makes requests");
+	reads = code_of("kvt_dev_read");
+	discards = code_of("kvt_dev_discard");
 	/* A device may refuse to discard. */
 	if (variant->discard) {
 		f = requests_fail(_metadata, &self->o, "discards", discards, none);

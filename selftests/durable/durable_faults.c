@@ -1157,6 +1157,33 @@ TEST_F(faults, batch_whose_end_cannot_be_told_tells_what_is_not_durable)
 
 #define EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
 
+static bool log_has_failed(void *arg)
+{
+	return kvt_stat(((const struct kvt_oracle *)arg)->fd, KVTREE_STAT_LOG_ERROR) == EIO;
+}
+
+/* It is made because its time has come, and nobody is there to be told. */
+TEST_F(faults, a_commit_that_nobody_waits_for_is_told_to_the_next_ones)
+{
+	struct kvt_oracle *o = &self->o;
+	char was[16];
+
+	kvt_set_param(EPOCH_MS, "10", was, sizeof(was));
+	ASSERT_EQ(0, kvt_oracle_attach(o));
+	kvt_fault_fail(faulty(o), "ioerr", "f", 1, 1);
+	o->round++;
+	o->acked = 0;
+	o->tried = 1;
+	EXPECT_EQ(0, kvt_oracle_put(o, 0, o->round, 0));
+	EXPECT_TRUE(kvt_eventually(log_has_failed, o));
+	kvt_set_param(EPOCH_MS, was, NULL, 0);
+	EXPECT_EQ(-EROFS, kvt_oracle_put(o, 1, o->round, 0));
+	EXPECT_EQ(-EIO, kvt_sync(o->fd));
+	EXPECT_EQ(-EIO, kvt_oracle_detach(o));
+	EXPECT_EQ(1, kvt_fault_mend(faulty(o)));
+	kvt_oracle_judge(o);
+}
+
 static char epoch_ms[16];
 
 /* The harness does not return. */

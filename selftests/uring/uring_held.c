@@ -887,10 +887,15 @@ static bool late_is_there(void *arg)
 	return kvt_version(((const struct late *)arg)->fd, STR("late"));
 }
 
-/* Where its outcome is copied. */
+/* Where its outcome is copied: at a lock on the way there it is not for so long. */
 static bool late_is_stuck(void *arg)
 {
-	return kvt_thread_blocks(((const struct late *)arg)->pid, "");
+	const struct late *late = arg;
+	int i;
+
+	for (i = 0; i < 5 && kvt_thread_blocks(late->pid, ""); i++)
+		kvt_sleep_ms(20);
+	return i == 5;
 }
 
 /* A change that has waited, and was made: its outcome cannot be copied yet. */
