@@ -15,10 +15,10 @@
 #include "kselftest_harness.h"
 #include "lib/durable.h"
 #include "lib/kvt_test.h"
+#include "lib/leftovers.h"
 
 #define RW	(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
 #define SIZE	132	/* MiB: more than the least */
-#define DM	"kvt-dm"
 
 FIXTURE(devices) {
 	int dev;
@@ -197,7 +197,7 @@ static void dm_lines(const char *command, const char *lines)
 	char line[256];
 
 	snprintf(line, sizeof(line),
-		 "echo '%s' | dmsetup %s --noudevsync --noudevrules " DM " >/dev/null", lines,
+		 "echo '%s' | dmsetup %s --noudevsync --noudevrules " KVT_DM " >/dev/null", lines,
 		 command);
 	run(line);
 }
@@ -221,7 +221,7 @@ static void dm_find(struct kvt_disk *disk)
 	char name[32] = "";
 	FILE *f;
 
-	f = popen("dmsetup info -c --noheadings -o blkdevname " DM, "re");
+	f = popen("dmsetup info -c --noheadings -o blkdevname " KVT_DM, "re");
 	KVT_CHECK(f && fscanf(f, "%31s", name) == 1);
 	pclose(f);
 	*disk = (struct kvt_disk){ 0 };
@@ -235,18 +235,6 @@ static void dm_make(struct kvt_disk *disk, const struct kvt_disk *below)
 	snprintf(table, sizeof(table), "linear %s 0", below->path);
 	dm_table("create", table);
 	dm_find(disk);
-}
-
-/* Whoever has found it by an event, as udev does, may have it open. */
-static bool dm_is_removed(void *arg)
-{
-	(void)arg;
-	return !system("dmsetup remove --noudevsync --noudevrules " DM);
-}
-
-static void dm_remove(void)
-{
-	KVT_CHECK(kvt_eventually(dm_is_removed, NULL));
 }
 
 /* Until what can be held in memory is. */
@@ -291,14 +279,14 @@ TEST_F(devices, frozen_device_holds_writers_and_nothing_else)
 	writers_start(w, 4, self->fd);
 	ASSERT_TRUE(kvt_eventually(writers_began, w));
 	/* It freezes whoever has it, and holds what is submitted. */
-	run("dmsetup suspend --noudevsync --noudevrules " DM);
+	run("dmsetup suspend --noudevsync --noudevrules " KVT_DM);
 	f = (struct filler){ .fd = self->fd };
 	ASSERT_EQ(0, pthread_create(&f.thread, NULL, filler_thread, &f));
 	EXPECT_TRUE(kvt_eventually(writer_stalls, &self->fd));
 	/* Readers do not wait, and a change may be seen that is not durable. */
 	EXPECT_TRUE(has_number(self->fd, 5000, 1));
 	EXPECT_EQ(0, kvt_stat(self->fd, KVTREE_STAT_LOG_ERROR));
-	run("dmsetup resume --noudevsync --noudevrules " DM);
+	run("dmsetup resume --noudevsync --noudevrules " KVT_DM);
 	ASSERT_EQ(0, pthread_join(f.thread, NULL));
 	EXPECT_EQ(0, f.err);
 	writers_end(w, 4);
@@ -309,7 +297,7 @@ TEST_F(devices, frozen_device_holds_writers_and_nothing_else)
 	ASSERT_EQ(0, attach(&disk));
 	EXPECT_EQ(digest, kvt_digest(self->fd));
 	EXPECT_EQ(0, detach());
-	dm_remove();
+	KVT_CHECK(kvt_dm_remove());
 	kvt_disk_remove(&below);
 }
 
@@ -348,7 +336,7 @@ TEST_F(devices, store_that_is_being_attached_is_listed_and_nothing_else)
 	kvt_disk_make(&below, SIZE, 512);
 	dm_make(&disk, &below);
 	ASSERT_EQ(0, kvt_format(&disk, 1));
-	run("dmsetup suspend --noudevsync --noudevrules " DM);
+	run("dmsetup suspend --noudevsync --noudevrules " KVT_DM);
 	a = (struct attacher){ .dev = self->dev, .name = self->name, .disk = &disk };
 	ASSERT_EQ(0, pthread_create(&a.thread, NULL, attacher_thread, &a));
 	EXPECT_TRUE(kvt_eventually(is_attaching, &a));
@@ -357,14 +345,14 @@ TEST_F(devices, store_that_is_being_attached_is_listed_and_nothing_else)
 	EXPECT_EQ(-EBUSY, kvt_destroy(self->dev, self->name));
 	EXPECT_EQ(-EEXIST, kvt_attach(self->dev, self->name, &disk, 1, 0));
 	EXPECT_EQ(-EEXIST, kvt_create(self->dev, self->name, 0600, 0, 0));
-	run("dmsetup resume --noudevsync --noudevrules " DM);
+	run("dmsetup resume --noudevsync --noudevrules " KVT_DM);
 	ASSERT_EQ(0, pthread_join(a.thread, NULL));
 	EXPECT_EQ(0, a.err);
 	ASSERT_EQ(0, kvt_find(self->dev, self->name, &info));
 	EXPECT_EQ(0, info.flags & KVTREE_STORE_ATTACHING);
 	EXPECT_EQ(0, kvt_detach(self->dev, self->name));
 	EXPECT_EQ(-ENOENT, kvt_find(self->dev, self->name, &info));
-	dm_remove();
+	KVT_CHECK(kvt_dm_remove());
 	kvt_disk_remove(&below);
 }
 
@@ -381,15 +369,15 @@ TEST_F(devices, device_that_dies_under_writers_leaves_a_store_to_read)
 	writers_start(w, 4, self->fd);
 	ASSERT_TRUE(kvt_eventually(writers_began, w));
 	dm_table("load", "error");
-	run("dmsetup suspend --noflush --nolockfs --noudevsync " DM);
-	run("dmsetup resume --noudevsync --noudevrules " DM);
+	run("dmsetup suspend --noflush --nolockfs --noudevsync " KVT_DM);
+	run("dmsetup resume --noudevsync --noudevrules " KVT_DM);
 	while (put_number(self->fd, 2, 2, KVTREE_F_SYNC) == 0)
 		;
 	for (int i = 0; i < 4; i++)
 		EXPECT_EQ(0, pthread_join(w[i].thread, NULL));
 	EXPECT_TRUE(read_only(w, 4, self->fd));
 	EXPECT_EQ(-EIO, detach());
-	dm_remove();
+	KVT_CHECK(kvt_dm_remove());
 	ASSERT_EQ(0, attach(&below));
 	EXPECT_TRUE(has_number(self->fd, 1, 100));
 	EXPECT_TRUE(writers_kept(w, 4, self->fd, false));
@@ -612,7 +600,7 @@ TEST_F(devices, device_that_lies_across_physical_sectors_is_refused)
 		}
 		if (parts[i].err == -EOPNOTSUPP)
 			EXPECT_NE(0, kvt_format(&disk, 1));
-		dm_remove();
+		KVT_CHECK(kvt_dm_remove());
 	}
 	ram_close(ram);
 }
@@ -647,7 +635,7 @@ TEST_F(devices, device_that_lies_across_physical_sectors_can_be_read)
 		EXPECT_EQ(digest, kvt_digest(self->fd));
 		EXPECT_EQ(0, detach());
 	}
-	dm_remove();
+	KVT_CHECK(kvt_dm_remove());
 	ram_close(ram);
 	kvt_disk_remove(&below);
 }

@@ -317,12 +317,13 @@ TEST(commit_records_go_round_a_small_disk)
 	struct pair pair = { .fd = -1 };
 	__u64 bytes = 0, made;
 	__u32 n = 0, first;
+	char was[16];
 	int err = 0;
 
 	/* So large that the records on it ask for no checkpoint. */
 	pair_begin(&pair, 1536, SIZE);
 	/* Records alone have few commits, however slow the machine is. */
-	kvt_set_param(EPOCH_MS, "200", NULL, 0);
+	kvt_set_param(EPOCH_MS, "200", was, sizeof(was));
 	while (!err && bytes < SIZE * KVT_MIB) {
 		ASSERT_EQ(0, kvt_checkpoint(pair.fd));
 		made = kvt_stat(pair.fd, KVTREE_STAT_LOG_CHECKPOINTS);
@@ -342,7 +343,7 @@ TEST(commit_records_go_round_a_small_disk)
 		bytes += RECORDS * KVT_MIB + (n - first) * 4096;
 		TH_LOG("checkpoint after %u", n - first);
 	}
-	kvt_set_param(EPOCH_MS, "10", NULL, 0);
+	kvt_set_param(EPOCH_MS, was, NULL, 0);
 	ASSERT_EQ(0, pair_crash(&pair));
 	EXPECT_EQ(n - 1, get_synced(pair.fd, n - 1));
 	pair_end(&pair);

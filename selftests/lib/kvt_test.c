@@ -710,19 +710,26 @@ int kvt_fork(int (*fn)(void *arg), void *arg)
 	return pid;
 }
 
-static bool thread_blocks(int pid, const char *tid, const char *name)
+void kvt_read_process(const char *process, const char *file, char *text, size_t size)
 {
-	char path[300], text[200], *at;
+	char path[300];
 	ssize_t len;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, tid);
+	snprintf(path, sizeof(path), "/proc/%s/%s", process, file);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	len = read(fd, text, sizeof(text) - 1);
-	close(fd);
+	len = fd < 0 ? 0 : read(fd, text, size - 1);
 	text[len > 0 ? len : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool thread_blocks(int pid, const char *tid, const char *name)
+{
+	char thread[300], text[200], *at;
+
+	snprintf(thread, sizeof(thread), "%d/task/%s", pid, tid);
+	kvt_read_process(thread, "stat", text, sizeof(text));
 	at = strchr(text, '(');
 	return at && !strncmp(at + 1, name, strlen(name)) && strstr(at, ") D ");
 }
@@ -841,17 +848,10 @@ static void tell_stacks(const char *name, int pid)
 /* Whether it is of the group, and runs or is blocked. */
 static bool is_alive(const char *process, int group)
 {
-	char path[300], text[512], *after, state;
-	int fd, its_group;
-	ssize_t len;
+	char text[512], *after, state;
+	int its_group;
 
-	snprintf(path, sizeof(path), "/proc/%s/stat", process);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	len = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[len > 0 ? len : 0] = '\0';
+	kvt_read_process(process, "stat", text, sizeof(text));
 	/* Behind the name, which may have anything in it. */
 	after = strrchr(text, ')');
 	return after && sscanf(after + 1, " %c %*d %d", &state, &its_group) == 2 &&

@@ -214,6 +214,8 @@ struct kvt_process {
 
 /* Whether it has: for kvt_eventually(). */
 bool kvt_has_ended(void *process);
+/* What a file of /proc says about a process, "PID", or a thread, "PID/task/TID"; "": it has gone. */
+void kvt_read_process(const char *process, const char *file, char *text, size_t size);
 /* Whether one of a process's threads, of a name that begins so, waits, and no signal ends that. */
 bool kvt_thread_blocks(int pid, const char *name);
 /* Exit status of a child; 128 + n if signal n ended it. */

@@ -19,8 +19,7 @@
 #define NULLB		"/sys/kernel/config/nullb"
 #define PARAMETERS	"/sys/module/kvtree/parameters/"
 /* Of durable_devices. */
-#define DM		"kvt-dm"
-#define DMSETUP(what)	"dmsetup " what " --noudevsync --noudevrules " DM " >/dev/null 2>&1"
+#define DMSETUP(what)	"dmsetup " what " --noudevsync --noudevrules " KVT_DM " >/dev/null 2>&1"
 
 #define DEFAULT		"default"
 
@@ -125,10 +124,16 @@ static bool resume_dm(void)
 	return !access("/sys/block/dm-0", F_OK) && !system(DMSETUP("resume"));
 }
 
+/* Whoever has found it by an event, as udev does, may have it open. */
 static bool dm_is_removed(void *arg)
 {
 	(void)arg;
 	return !system(DMSETUP("remove"));
+}
+
+bool kvt_dm_remove(void)
+{
+	return kvt_eventually(dm_is_removed, NULL);
 }
 
 void kvt_leftovers_release(void)
@@ -272,8 +277,8 @@ void kvt_leftovers_remove(void)
 		kill(remover.pid, SIGKILL);
 	}
 	restore_default();
-	if (resume_dm() && !kvt_eventually(dm_is_removed, NULL))
-		printf("# " DM " cannot be removed\n");
+	if (resume_dm() && !kvt_dm_remove())
+		printf("# " KVT_DM " cannot be removed\n");
 	remove_partitions();
 	remove_null_disks();
 	fflush(stdout);

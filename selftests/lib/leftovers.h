@@ -7,6 +7,13 @@
 #ifndef KVT_TEST_LEFTOVERS_H
 #define KVT_TEST_LEFTOVERS_H
 
+#include <stdbool.h>
+
+/* The device-mapper device that tests have. */
+#define KVT_DM	"kvt-dm"
+
+bool kvt_dm_remove(void);
+
 /* Before a program's first test: what is there is somebody else's. */
 void kvt_leftovers_begin(void);
 /* Let nobody wait for a disk that holds its requests: he could not be ended. */

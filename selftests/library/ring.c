@@ -139,20 +139,6 @@ static void count_canceled(struct kvtree_ring *ring, const struct kvtree_event *
 	++*(unsigned int *)event->data;
 }
 
-static void read_task(const char *tid, const char *file, char *text, size_t size)
-{
-	char path[300];
-	ssize_t len;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%s/%s", tid, file);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	len = fd < 0 ? 0 : read(fd, text, size - 1);
-	text[len > 0 ? len : 0] = '\0';
-	if (fd >= 0)
-		close(fd);
-}
-
 /*
  * Whether the kernel's threads that submit are asleep, and not just about to be: those would
  * still find what is submitted.  The place where a thread waits is known once it is off its CPU.
@@ -161,16 +147,17 @@ static bool submitters_sleep(void *arg)
 {
 	DIR *tasks = opendir("/proc/self/task");
 	struct dirent *task;
+	char thread[300], text[64];
 	bool asleep = true;
-	char text[64];
 
 	(void)arg;
 	KVT_CHECK(tasks);
 	while (asleep && (task = readdir(tasks))) {
-		read_task(task->d_name, "comm", text, sizeof(text));
+		snprintf(thread, sizeof(thread), "self/task/%s", task->d_name);
+		kvt_read_process(thread, "comm", text, sizeof(text));
 		if (strncmp(text, "iou-sqp-", 8))
 			continue;
-		read_task(task->d_name, "wchan", text, sizeof(text));
+		kvt_read_process(thread, "wchan", text, sizeof(text));
 		asleep = text[0] && strcmp(text, "0");
 	}
 	closedir(tasks);
