@@ -59,7 +59,7 @@ settings()
 		LEFT_OUT+='|test_memcached'
 		# stock has them; and uml, with this kernel and not emulated, has all but BPF.
 		if [ "$SHORT" = 1 ]; then
-			LEFT_OUT+='|test_firewall|bpf_oracle|ring'
+			LEFT_OUT+='|test_firewall|test_latency|bpf_oracle|ring'
 			LEFT_OUT+='|uring_bad|uring_fault|uring_held|uring_locked|uring_multishot|uring_wake'
 			LEFT_OUT+='|pinned|memory|blocked|read_only'
 		fi;;
