@@ -214,7 +214,7 @@ struct kvt_process {
 
 /* Whether it has: for kvt_eventually(). */
 bool kvt_has_ended(void *process);
-/* What a file of /proc says about a process, "PID", or a thread, "PID/task/TID"; "": it has gone. */
+/* What a file of /proc says about "PID", or a thread, "PID/task/TID"; "": there is none. */
 void kvt_read_process(const char *process, const char *file, char *text, size_t size);
 /* Whether one of a process's threads, of a name that begins so, waits, and no signal ends that. */
 bool kvt_thread_blocks(int pid, const char *name);
