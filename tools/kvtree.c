@@ -3,7 +3,9 @@
  * kvtree - put, get, scan, load and dump the stores of the kvtree kernel
  * module.
  */
+#include <fcntl.h>
 #include <locale.h>
+#include <unistd.h>
 
 #include "tool.h"
 
@@ -256,10 +258,27 @@ int run_arguments(int argc, char **argv)
 	return status;
 }
 
+/*
+ * A device that is opened must not get the number of a standard stream that was closed: messages
+ * would be written into it.  What is opened in their place cannot be used, as if it were closed.
+ */
+static void hold_standard_streams(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", fcntl(STDIN_FILENO, F_GETFD) < 0 ? O_WRONLY : O_RDONLY);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd < 0)
+		exit(STATUS_ERROR);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	static char version[64];
 
+	hold_standard_streams();
 	/* Which bytes are text does not depend on the user's language. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	snprintf(version, sizeof(version), "kvtree %s", kvtree_version());
