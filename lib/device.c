@@ -93,6 +93,14 @@ static int read_block(int fd, uint64_t block, void *data)
 	return 0;
 }
 
+/* A partition table leaves the beginning of its sector as it is, and ends that by these. */
+static bool has_table(const struct kvtree_log_super *super)
+{
+	const unsigned char *sector = (const unsigned char *)super;
+
+	return sector[510] == 0x55 && sector[511] == 0xaa;
+}
+
 /* 1 if the copy counts, 0 if there is none, or an error: -EIO, it cannot be read. */
 static int read_copy(int fd, unsigned int copy, struct kvtree_log_super *super)
 {
@@ -104,7 +112,7 @@ static int read_copy(int fd, unsigned int copy, struct kvtree_log_super *super)
 		return 0;
 	if (le64toh(super->number) % KVTREE_LOG_SUPER_COPIES != copy ||
 	    le32toh(super->crc) != super_crc(super))
-		return -EBADMSG;
+		return copy || !has_table(super) ? -EBADMSG : 0;
 	if (le32toh(super->version) != KVTREE_LOG_VERSION || super->incompat || super->ro_compat)
 		return -EOPNOTSUPP;
 	if (!super->nr_devs || le32toh(super->nr_devs) > KVTREE_LOG_DEVS_MAX ||
@@ -146,12 +154,19 @@ static int probe(int fd, struct kvtree_device *device)
 			bad = found;
 		else if (found < 0)
 			return found;
+		/* Whatever the other one says: the device is somebody else's by now. */
+		if (!found && !copy)
+			return -ENODATA;
+		if (!found && !bad)
+			bad = -EBADMSG;
 		if (found > 0 && (!newest || le64toh(super[copy].number) > le64toh(newest->number)))
 			newest = &super[copy];
 	}
 	if (!newest)
 		return bad ? bad : -ENODATA;
 	describe(device, newest);
+	if (bad)
+		device->flags |= KVTREE_DEVICE_DAMAGED;
 	return 0;
 }
 

@@ -579,7 +579,8 @@ int kvtree_sync(const struct kvtree *kv);
  * Return: 0, or
  *	-EPERM		the caller has no CAP_SYS_ADMIN
  *	-EEXIST		there is a store of this name
- *	-EINVAL		a device is not formatted; or the name, the engine or mode is invalid
+ *	-EINVAL		a device is not formatted, or not any more; or the name, the engine or mode
+ *			is invalid
  *	-EBUSY		a device is in use
  *	-ENOTBLK	something is not a block device
  *	-ENODEV		devices of the store are missing, or the module is not loaded
@@ -628,6 +629,8 @@ int kvtree_checkpoint(const struct kvtree *kv);
 
 /* The store is attached, or was when the machine stopped. */
 #define KVTREE_DEVICE_OPEN	(1u << 0)
+/* One of the two copies of its superblock is damaged, or cannot be read. */
+#define KVTREE_DEVICE_DAMAGED	(1u << 1)
 
 /* What a device says about itself, and the store whose it is. */
 struct kvtree_device {
@@ -636,7 +639,7 @@ struct kvtree_device {
 	uint32_t version;		/* of the format */
 	uint32_t index;			/* which of the store's devices it is, from 0 */
 	uint32_t nr_devices;		/* how many the store has */
-	uint32_t flags;			/* KVTREE_DEVICE_OPEN */
+	uint32_t flags;			/* KVTREE_DEVICE_* */
 	uint64_t bytes;			/* of the device that are used */
 	uint64_t segment_bytes;
 	uint64_t formatted;		/* seconds since 1970 */
@@ -652,7 +655,7 @@ struct kvtree_device {
  * Needs no module, and reads nothing but the superblocks: "kvtree store check" reads it all.
  *
  * Return: 0, or
- *	-ENODATA	it has no store
+ *	-ENODATA	it has no store, or something else was written over its beginning
  *	-EBADMSG	its superblocks are damaged
  *	-EOPNOTSUPP	the format is newer than this library
  *	-ENOENT, -EACCES, -EIO	it cannot be opened or read

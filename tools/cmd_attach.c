@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "inuse.h"
+#include "signature.h"
 #include "stores.h"
 
 /* Options without a letter. */
@@ -140,6 +141,19 @@ static const char *attach_reason(int err)
 	}
 }
 
+/* Of a device that holds no store. */
+static void say_no_store(const char *name, const char *path)
+{
+	const struct kvtree_device none = { .flags = KVTREE_DEVICE_DAMAGED };
+	char *what = signature_beside(path, &none);
+
+	if (what)
+		warn("attach '%s': %s holds %s, and no store of kvtree", name, path, what);
+	else
+		warn("attach '%s': %s is not formatted (kvtree store format)", name, path);
+	free(what);
+}
+
 static void say_failed(const struct attach *attach, int err)
 {
 	const char *name = attach->args.store.name, *path;
@@ -149,7 +163,7 @@ static void say_failed(const struct attach *attach, int err)
 	for (i = 0; err == -EINVAL && i < attach->args.nr_devices; i++) {
 		path = (const char *)(uintptr_t)attach->paths[i];
 		if (kvtree_probe(path, &device, sizeof(device)) == -ENODATA) {
-			warn("attach '%s': %s is not formatted (kvtree store format)", name, path);
+			say_no_store(name, path);
 			return;
 		}
 	}
@@ -306,12 +320,30 @@ static int attached_already(const struct kvtree *kv, const struct attach *attach
 	return STATUS_NOT;
 }
 
+/* The module would take what it finds of the store, whatever else is there. */
+static bool is_foreign(const struct attach *attach)
+{
+	struct kvtree_device device;
+	const char *path;
+	unsigned int i;
+
+	for (i = 0; i < attach->args.nr_devices; i++) {
+		path = (const char *)(uintptr_t)attach->paths[i];
+		if (!kvtree_probe(path, &device, sizeof(device)) &&
+		    devices_foreign(path, &device, attach->args.store.name))
+			return true;
+	}
+	return false;
+}
+
 static int attach_one(const struct attach *attach)
 {
 	const char *name = attach->args.store.name;
 	struct kvtree *kv;
 	int err, status = -1;
 
+	if (is_foreign(attach))
+		return STATUS_ERROR;
 	tool.store = NULL;
 	kv = open_store(KVTREE_OPEN_READ);
 	do {

@@ -283,6 +283,9 @@ static int repair_set(struct devset *ds, bool yes)
 {
 	int err;
 
+	err = repair_allowed(ds);
+	if (err)
+		return err;
 	if (!repair_needed(ds)) {
 		warn("check: there is nothing to repair");
 		return 0;
@@ -308,6 +311,7 @@ static int check_set(struct devset *ds, const struct check *check)
 	int err;
 
 	ds->set.until = check->until;
+	ds->set.mend = check->repair;
 	err = kvt_log_set_load(&ds->set);
 	if (!err && check->repair)
 		err = repair_set(ds, check->yes);
@@ -356,6 +360,8 @@ int cmd_check(int argc, char **argv)
 	devset_close(&ds);
 	if (err && opened && err != -ECANCELED)
 		warn("check: the store cannot be restored: %s",
-		     err == -EBADMSG ? "something is damaged" : strerror(-err));
+		     err == -EBADMSG ? "something is damaged" :
+		     err == -EINVAL ? "none is there, or not any more (see --repair)" :
+		     strerror(-err));
 	return err ? STATUS_ERROR : STATUS_OK;
 }

@@ -8,9 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <blkid/blkid.h>
-
 #include "blockdev.h"
+#include "signature.h"
 #include "stores.h"
 
 /* A device is divided into about so many segments, if it is large enough. */
@@ -128,46 +127,19 @@ static int refuse_store(const struct format *f, const struct blockdev *dev)
 	return -EEXIST;
 }
 
-/* What blkid_do_safeprobe() has come to. */
-static int refuse_found(const struct blockdev *dev, blkid_probe probe, int found)
-{
-	const char *type = NULL, *table = NULL;
-
-	switch (found) {
-	case 1:
-		return 0;
-	case 0:
-		blkid_probe_lookup_value(probe, "TYPE", &type, NULL);
-		blkid_probe_lookup_value(probe, "PTTYPE", &table, NULL);
-		warn("%s: it holds %s%s%s: --force overwrites it", dev->path,
-		     table ? "a partition table, " : "", type ? type : "",
-		     type || table ? "" : "something");
-		return -EEXIST;
-	case -2:
-		warn("%s: it holds things of several kinds (wipefs shows them): %s", dev->path,
-		     "--force overwrites them");
-		return -EEXIST;
-	default:
-		warn("%s: cannot read what is on it", dev->path);
-		return -EIO;
-	}
-}
-
 /* A file system, a partition table, a part of a RAID and the like. */
 static int refuse_signed(const struct blockdev *dev)
 {
-	blkid_probe probe = blkid_new_probe();
 	int err;
+	char *what = signature_find(dev->fd, NULL, &err);
 
-	if (!probe || blkid_probe_set_device(probe, dev->fd, 0, 0)) {
-		blkid_free_probe(probe);
-		warn("%s: cannot look for what is on it", dev->path);
-		return -EIO;
+	if (what) {
+		warn("%s: it holds %s: --force overwrites that", dev->path, what);
+		err = -EEXIST;
+	} else if (err) {
+		warn("%s: cannot read what is on it", dev->path);
 	}
-	blkid_probe_enable_superblocks(probe, 1);
-	blkid_probe_enable_partitions(probe, 1);
-	err = refuse_found(dev, probe, blkid_do_safeprobe(probe));
-	blkid_free_probe(probe);
+	free(what);
 	return err;
 }
 

@@ -157,7 +157,7 @@ static int probe_udev(const struct probe *probe)
 	struct stores stores;
 
 	/* Most devices are not kvtree's: that is nothing to talk about. */
-	if (kvtree_probe(path, &device, sizeof(device)))
+	if (kvtree_probe(path, &device, sizeof(device)) || devices_foreign(path, &device, NULL))
 		return STATUS_NOT;
 	stores_read(&stores, probe->config, true);
 	print_udev(path, &device, &stores);
@@ -192,6 +192,8 @@ int cmd_probe(int argc, char **argv)
 	for (i = 0; i < probe.nr; i++) {
 		err = kvtree_probe(probe.paths[i], &device, sizeof(device));
 		show(probe.paths[i], &device, err, &probe);
+		if (!err)
+			devices_foreign(probe.paths[i], &device, "probe");
 	}
 	return probe.found ? STATUS_OK : STATUS_NOT;
 }

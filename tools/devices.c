@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "inuse.h"
+#include "signature.h"
 #include "stores.h"
 
 #define SYS_BLOCK	"/sys/class/block"
@@ -83,6 +84,28 @@ static bool worth_a_look(const char *name)
 }
 
 /**
+ * devices_foreign() - whether a device is something else than a store's, too
+ * @path: of the device
+ * @device: what it says of the store
+ * @who: said before the message; NULL: say nothing
+ *
+ * Somebody has made it that and left the superblocks, or it is a part of what the store stands on.
+ *
+ * Return: true if it is: it must not be attached
+ */
+bool devices_foreign(const char *path, const struct kvtree_device *device, const char *who)
+{
+	char *what = signature_beside(path, device);
+	bool foreign = what;
+
+	if (foreign && who)
+		warn("%s: %s holds %s, too: if nobody wants that, wipefs removes it", who, path,
+		     what);
+	free(what);
+	return foreign;
+}
+
+/**
  * devices_each() - look at all block devices
  * @each: called for those on which a store stands: with @err 0, or with -EBADMSG or
  *	-EOPNOTSUPP and nothing known of it; what it returns, if not 0, is the end
@@ -111,7 +134,9 @@ int devices_each(int (*each)(const char *path, const struct kvtree_device *devic
 		err = kvtree_probe(path, &device, sizeof(device));
 		if (err && err != -EBADMSG && err != -EOPNOTSUPP)
 			continue;
-		if (!inuse_by_member(path, entry->d_name))
+		if (err)
+			device.flags = KVTREE_DEVICE_DAMAGED;
+		if (!inuse_by_member(entry->d_name) && !devices_foreign(path, &device, NULL))
 			ret = each(path, &device, err, arg);
 	}
 	closedir(dir);
@@ -190,6 +215,7 @@ static int find_by_uuid(struct device_set *set, const struct store_line *line, b
 
 static int find_by_path(struct device_set *set, const struct store_line *line, bool quiet)
 {
+	const char *name = line->store.name;
 	struct kvtree_device device;
 	unsigned int i;
 	int err;
@@ -198,11 +224,13 @@ static int find_by_path(struct device_set *set, const struct store_line *line, b
 		err = kvtree_probe(line->paths[i], &device, sizeof(device));
 		if (err) {
 			if (!quiet)
-				warn("'%s': %s: %s", line->store.name, line->paths[i],
+				warn("'%s': %s: %s", name, line->paths[i],
 				     err == -ENOENT ? "there is no such device" :
 				     kvtree_strerror(err));
 			return err;
 		}
+		if (devices_foreign(line->paths[i], &device, quiet ? NULL : name))
+			return -ENOTUNIQ;
 		set->paths[i] = strdup(line->paths[i]);
 		if (!set->paths[i])
 			die("out of memory");

@@ -11,8 +11,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <blkid/blkid.h>
-
 #include "tool.h"
 #include "blockdev.h"
 
@@ -227,8 +225,16 @@ bool inuse_by_loop(const struct blockdev *file)
 	return found;
 }
 
-/* Whether udev says that something else is made of a device, or that it is not ready. */
-static bool by_udev(const char *name)
+/**
+ * inuse_by_member() - whether udev says that something else is made of a device, or that it is
+ * not ready
+ * @name: of the device, in sysfs
+ *
+ * What stands on a RAID may be found on a part of it, too, and must not be used there.
+ *
+ * Return: true if it does
+ */
+bool inuse_by_member(const char *name)
 {
 	char path[300], *line = NULL, *type;
 	unsigned int major, minor;
@@ -258,32 +264,3 @@ static bool by_udev(const char *name)
 	return found;
 }
 
-/* Whether the signature of a RAID is on it: of one that is not assembled yet, too. */
-static bool by_signature(const char *path)
-{
-	blkid_probe probe = blkid_new_probe_from_filename(path);
-	int found;
-
-	if (!probe)
-		return false;
-	blkid_probe_enable_superblocks(probe, 1);
-	blkid_probe_filter_superblocks_usage(probe, BLKID_FLTR_ONLYIN, BLKID_USAGE_RAID);
-	found = blkid_do_safeprobe(probe);
-	blkid_free_probe(probe);
-	/* One, or several. */
-	return !found || found == -2;
-}
-
-/**
- * inuse_by_member() - whether a device is a part of a RAID, or of the like
- * @path: of the device
- * @name: its name in sysfs
- *
- * What stands on the RAID may be found on such a part, too, and must not be used there.
- *
- * Return: true if it is
- */
-bool inuse_by_member(const char *path, const char *name)
-{
-	return by_udev(name) || by_signature(path);
-}

@@ -7,6 +7,6 @@
 
 bool inuse_free(const char *path);
 void inuse_warn(const char *path);
-bool inuse_by_member(const char *path, const char *name);
+bool inuse_by_member(const char *name);
 
 #endif /* KVTREE_TOOL_INUSE_H */

@@ -9,6 +9,7 @@
 #include "tool.h"
 #include "blockdev.h"
 #include "repair.h"
+#include "stores.h"
 
 /* The copy that is damaged, or KVTREE_LOG_SUPER_COPIES; the other one is sound. */
 static unsigned int damaged_copy(const struct devset *ds, unsigned int i)
@@ -51,6 +52,34 @@ void repair_show(const struct devset *ds, FILE *out, const char *what)
 			fprintf(out, "%s: copy %u of the superblock %s\n",
 				ds->dev[ds->set.dev[i].slot].path, copy, what);
 	}
+}
+
+/**
+ * repair_allowed() - whether nothing else is on the devices that somebody may want
+ * @ds: loaded
+ *
+ * A superblock that was written over is written anew only if nobody knows by what.
+ *
+ * Return: 0, or -ECANCELED, which was said
+ */
+int repair_allowed(const struct devset *ds)
+{
+	struct kvtree_device device;
+	unsigned int i;
+
+	for (i = 0; i < ds->set.nr_devs; i++) {
+		const struct blockdev *dev = &ds->dev[ds->set.dev[i].slot];
+
+		if (damaged_copy(ds, i) == KVTREE_LOG_SUPER_COPIES)
+			continue;
+		device = (struct kvtree_device){
+			.flags = KVTREE_DEVICE_DAMAGED,
+			.bytes = le64_to_cpu(ds->set.dev[i].super->nr_blocks) * KVTREE_LOG_BLOCK,
+		};
+		if (devices_foreign(dev->path, &device, "check"))
+			return -ECANCELED;
+	}
+	return 0;
 }
 
 /* A file behind a loop device is not protected by O_EXCL. */

@@ -9,6 +9,7 @@ struct devset;
 
 unsigned int repair_needed(const struct devset *ds);
 void repair_show(const struct devset *ds, FILE *out, const char *what);
+int repair_allowed(const struct devset *ds);
 int repair(struct devset *ds);
 
 #endif /* KVTREE_TOOL_REPAIR_H */

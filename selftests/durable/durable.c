@@ -903,9 +903,9 @@ TEST_F(damage, damaged_superblock_is_found_out_or_does_no_harm)
 	for (i = 0; i < 6; i++) {
 		size_t copy = kvt_rand_below(&rand, 2);
 
-		/* Either copy can do without the other. */
+		/* Either copy can do without the other, but for the first one's magic. */
 		at = copy * KVTREE_LOG_SUPER_STRIDE * KVTREE_LOG_BLOCK +
-		     kvt_rand_below(&rand, KVTREE_LOG_BLOCK);
+		     8 + kvt_rand_below(&rand, KVTREE_LOG_BLOCK - 8);
 		byte = image[at] ^ (1 << kvt_rand_below(&rand, 8));
 		kvt_disk_write(&t->disk[0], &byte, 1, at);
 		ASSERT_EQ(1, damaged_attach(t, digest)) {
@@ -923,6 +923,45 @@ TEST_F(damage, damaged_superblock_is_found_out_or_does_no_harm)
 		}
 		/* Who refuses does not write. */
 		kvt_disk_write(&t->disk[0], image, KVTREE_LOG_DATA_START * KVTREE_LOG_BLOCK, 0);
+	}
+}
+
+/* What others write over the beginning of a disk. */
+static const struct other {
+	const char *data;
+	size_t len;
+	size_t at;
+	bool known;	/* by a name */
+} others[] = {
+	{ "\0\0\0\0\0\0\0\0", 8, 0, false },	/* who wipes it */
+	{ "XFSB", 4, 0, false },
+	{ "\x55\xaa", 2, 510, true },		/* a partition table, behind what boots */
+};
+
+TEST_F(damage, disk_that_somebody_else_has_written_to_is_not_taken_back)
+{
+	struct self *t = &self->self;
+	__u64 digest = detached(t);
+	static char is[4096];
+	size_t i;
+
+	for (i = 0; i < NR(others); i++) {
+		const struct other *other = &others[i];
+
+		kvt_disk_write(&t->disk[0], other->data, other->len, other->at);
+		EXPECT_EQ(-EINVAL, kvt_attach(t->dev, t->name, t->disk, t->nr, 0));
+		EXPECT_EQ(-EINVAL, kvt_attach(t->dev, t->name, t->disk, t->nr,
+					      KVTREE_ATTACH_READ_ONLY));
+		EXPECT_NE(0, kvt_probe_disk(&t->disk[0]));
+		EXPECT_NE(0, kvt_check_disks(t->disk, t->nr));
+		ASSERT_EQ(sizeof(is), pread(t->disk[0].memory, is, sizeof(is), 0));
+		EXPECT_EQ(0, memcmp(is + other->at, other->data, other->len));
+		/* A person may know better, unless it has a name. */
+		EXPECT_EQ(other->known, !!kvt_repair_disks(t->disk, t->nr));
+		if (other->known)
+			restore(t);
+		EXPECT_EQ(1, damaged_attach(t, digest));
+		restore(t);
 	}
 }
 

@@ -577,7 +577,8 @@ struct kvtree_store_info {
  *	EIO		a device cannot be read or written
  *	ERANGE		the epoch `until` is not there, or cannot be restored any more
  *
- * EINVAL also means that a device is not formatted.  The kernel's log describes the error.
+ * EINVAL also means that a device is not formatted, or that something else was written over its
+ * beginning.  The kernel's log describes the error.
  */
 struct kvtree_store_attach {
 	struct kvtree_store_create store;

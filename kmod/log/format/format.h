@@ -52,6 +52,7 @@ struct kvt_log_set {
 	u32 nr_given;
 	u64 size[KVTREE_LOG_DEVS_MAX];		/* blocks of each device given */
 	u64 until;				/* the epoch to be restored; 0: the last one */
+	bool mend;				/* what was written over a copy is not wanted */
 	/* Of kvt_log_set_load(), by dev_index. */
 	u32 nr_devs;
 	u64 number;				/* the highest that the superblock has on any */

@@ -114,6 +114,19 @@ static bool super_sound(const struct kvtree_log_super *super, u32 copy)
 	       le32_to_cpu(super->crc) == super_crc(super);
 }
 
+/*
+ * Whether somebody else has written over the first copy: the disk is his then, whatever the other
+ * copy says.  What was ours and is damaged still begins as it did, but for a partition table,
+ * which leaves the beginning of its sector as it is, and ends that by a signature.
+ */
+static bool super_taken(const struct kvtree_log_super *super)
+{
+	const u8 *sector = (const u8 *)super;
+
+	return le64_to_cpu(super->magic) != KVTREE_LOG_SUPER_MAGIC ||
+	       (sector[510] == 0x55 && sector[511] == 0xaa);
+}
+
 /* What a checksum does not vouch for: a device that somebody made. */
 static bool super_sane(const struct kvtree_log_super *super, u64 size)
 {
@@ -155,7 +168,7 @@ static int super_features(struct kvt_log_set *set, const struct kvtree_log_super
  */
 static int super_read(struct kvt_log_set *set, struct kvt_log_dev_super *dev, u32 slot)
 {
-	bool found = false, sane = true;
+	bool found = false, sane = true, taken = false;
 	u32 copy;
 	int err;
 
@@ -171,8 +184,10 @@ static int super_read(struct kvt_log_set *set, struct kvt_log_dev_super *dev, u3
 		}
 		if (err)
 			return err;
-		if (!super_sound(super, copy))
+		if (!super_sound(super, copy)) {
+			taken |= !copy && super_taken(super);
 			continue;
+		}
 		err = super_features(set, super);
 		if (err)
 			return err;
@@ -181,6 +196,11 @@ static int super_read(struct kvt_log_set *set, struct kvt_log_dev_super *dev, u3
 		sane &= dev->valid[copy];
 	}
 	dev->slot = slot;
+	if (found && taken && !set->mend) {
+		kvt_log_say(set, "device %u: something else was written over its first superblock",
+			    slot + 1);
+		return -EINVAL;
+	}
 	if (found && sane)
 		return 0;
 	if (found)
@@ -328,7 +348,7 @@ static int set_choose(struct kvt_log_set *set)
  * @set: the caller's part filled; kvt_log_set_free() must follow, whatever is
  *	returned
  *
- * Return: 0; -EINVAL: not formatted; -EXDEV: devices of different stores; -ENODEV:
+ * Return: 0; -EINVAL: not formatted, or somebody else's by now; -EXDEV: devices of different stores; -ENODEV:
  * devices are missing; -EOPNOTSUPP: a newer format; -EBADMSG: damaged; -EIO: a device cannot
  * read a copy, and the others are not enough; -ENOMEM.
  */
