@@ -1043,8 +1043,8 @@ int kvtree_submit(const struct kvtree *kv, struct kvtree_op *op, size_t nr,
  * @max_records: records to read ahead at the most; 0: as many as fit
  * @start: the range begins with this key (it belongs to the range)
  * @start_len: bytes at @start; 0: the range has no beginning
- * @end: the range ends before this key (it does not belong to the range)
- * @end_len: bytes at @end; 0: the range has no end
+ * @end: the range ends before this key (it does not belong to the range); NULL: it has no end
+ * @end_len: bytes at @end; no key is below the empty one
  * @prefix: only keys that begin with this
  * @prefix_len: bytes at @prefix
  * @cols: ids of the columns to read, in strictly ascending order; NULL: the

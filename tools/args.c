@@ -262,6 +262,17 @@ struct bytes arg_bytes(struct argp_state *state, const char *what, const char *a
 }
 
 /**
+ * number_base() - of the number that a text is
+ * @digits: the text, behind a sign
+ *
+ * Return: 16 if it says so, or 10: zeros in front of a number say nothing
+ */
+int number_base(const char *digits)
+{
+	return digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X') ? 16 : 10;
+}
+
+/**
  * arg_number() - a number from the command line; exits if it is not one
  * @state: the parser's state
  * @what: what it is, for messages
@@ -277,7 +288,7 @@ unsigned long long arg_number(struct argp_state *state, const char *what,
 	char *end;
 
 	errno = 0;
-	n = strtoull(arg, &end, 0);
+	n = strtoull(arg, &end, number_base(arg));
 	if (*arg < '0' || *arg > '9' || *end || errno || n > max)
 		argp_error(state, "%s '%s' is not a number from 0 to %llu", what, arg, max);
 	return n;
@@ -299,7 +310,7 @@ bool size_of(const char *text, unsigned long long *size)
 	char *end;
 
 	errno = 0;
-	n = strtoull(text, &end, 0);
+	n = strtoull(text, &end, number_base(text));
 	if (end != text && *end) {
 		unit = strchr(units, *end);
 		if (unit) {

@@ -17,12 +17,13 @@ struct add {
 
 static int64_t delta(struct argp_state *state, const char *arg)
 {
+	const char *digits = arg + (*arg == '-' || *arg == '+');
 	long long n;
 	char *end;
 
 	errno = 0;
-	n = strtoll(arg, &end, 0);
-	if (end == arg || *end || errno)
+	n = strtoll(arg, &end, number_base(digits));
+	if (*digits < '0' || *digits > '9' || *end || errno)
 		argp_error(state, "'%s' is not a number of 64 bits", arg);
 	return n;
 }
@@ -82,8 +83,8 @@ int cmd_add(int argc, char **argv)
 	json_t *obj;
 	int err;
 
-	/* "add KEY -5" means the number, and not an option. */
-	if (argc > 2 && last[0] == '-' && last[1] >= '0' && last[1] <= '9') {
+	/* "add KEY -5" means the number, and not an option; in "add -- -5" that is the key. */
+	if (argc > 2 && strcmp(argv[argc - 2], "--") && last[0] == '-' && last[1] >= '0' && last[1] <= '9') {
 		add.delta_text = last;
 		argc--;
 	}

@@ -69,6 +69,7 @@ struct bytes {
 };
 
 struct bytes arg_bytes(struct argp_state *state, const char *what, const char *arg);
+int number_base(const char *digits);
 unsigned long long arg_number(struct argp_state *state, const char *what,
 			      const char *arg, unsigned long long max);
 unsigned long long arg_size(struct argp_state *state, const char *what, const char *arg);

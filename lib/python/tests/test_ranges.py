@@ -23,12 +23,12 @@ BOUNDS = [b'', b'a', b'a3', b'a/', b'b\xff4', b'\xff']
 
 def test_every_range_is_what_a_list_says(full: Store) -> None:
     for prefix, start, end, reverse in itertools.product(
-            [*PREFIXES, b'none'], BOUNDS, BOUNDS, [False, True]):
-        expected = [key for key in KEYS if key.startswith(prefix) and key >= start and
-                    (not end or key < end)]
+            [*PREFIXES, b'none'], [None, *BOUNDS], [None, *BOUNDS], [False, True]):
+        # No key is below the empty one.
+        expected = [key for key in KEYS if key.startswith(prefix) and key >= (start or b'') and
+                    (end is None or key < end)]
         expected.sort(reverse=reverse)
-        keys = full.keys(prefix=prefix, start=start or None, end=end or None,
-                         reverse=reverse)
+        keys = full.keys(prefix=prefix, start=start, end=end, reverse=reverse)
         assert list(keys) == expected
 
 
@@ -65,6 +65,7 @@ def test_membership_respects_the_range(full: Store) -> None:
     assert b'a1' in full.keys(prefix=b'a')
     assert b'a1' not in full.keys(prefix=b'b')
     assert b'a1' not in full.keys(end=b'a1')
+    assert b'a1' not in full.keys(end=b'')
     assert b'a1' not in full.keys(start=b'a2')
     assert b'absent' not in full.keys()
     assert 'a1' not in full.keys()

@@ -34,7 +34,7 @@ class Range:
 
     prefix: bytes = b''
     start: bytes = b''
-    end: bytes = b''
+    end: bytes | None = None
     reverse: bool = False
 
     @classmethod
@@ -42,15 +42,15 @@ class Range:
            reverse: bool) -> Range:
         """Make one of the arguments that items() and the like take."""
         return cls(key_of(prefix), b'' if start is None else key_of(start),
-                   b'' if end is None else key_of(end), reverse)
+                   None if end is None else key_of(end), reverse)
 
     def __contains__(self, key: bytes) -> bool:
         return (key.startswith(self.prefix) and key >= self.start and
-                (not self.end or key < self.end))
+                (self.end is None or key < self.end))
 
     def everything(self) -> bool:
         """Whether all keys are in it."""
-        return not (self.prefix or self.start or self.end)
+        return self.end is None and not (self.prefix or self.start)
 
     def turned(self) -> Range:
         """The same keys in the other order."""
@@ -68,11 +68,14 @@ def _open(kv: Any, keys: Range, columns: ColumnIds | None, keys_only: bool,
     flags = ((keys.reverse and lib.KVTREE_CURSOR_REVERSE) |
              (keys_only and lib.KVTREE_CURSOR_KEYS_ONLY) |
              (columns == 'all' and lib.KVTREE_CURSOR_ALL_COLS))
-    start, end, prefix = (pinned(k, 'key') for k in (keys.start, keys.end, keys.prefix))
+    start, prefix = (pinned(k, 'key') for k in (keys.start, keys.prefix))
+    end, end_len = ffi.NULL, 0
+    if keys.end is not None:
+        end, end_len = pinned(keys.end, 'key'), len(keys.end)
     opts = ffi.new('struct kvtree_cursor_opts *', {
         'size': ffi.sizeof('struct kvtree_cursor_opts'), 'flags': flags,
         'max_records': read_ahead, 'cols': ids, 'ncols': nr,
-        'start': start, 'start_len': len(start), 'end': end, 'end_len': len(end),
+        'start': start, 'start_len': len(start), 'end': end, 'end_len': end_len,
         'prefix': prefix, 'prefix_len': len(prefix),
     })
     made = ffi.new('struct kvtree_cursor **')
