@@ -3,13 +3,16 @@
  * Files that commands write.
  *
  * What is in the way is replaced when all that comes in its place is on the disk: an
- * error, a full disk or a crash leaves it as it was.  What is no regular file, such
- * as a pipe, is written to as it is.
+ * error, a full disk or a crash leaves it as it was.  Until then it has no name, so that
+ * nothing is left of it, whatever ends the program, or a name of its own where the file
+ * system knows no files without.  What is no regular file, such as a pipe, is written to
+ * as it is.
  */
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,7 +36,7 @@ static void on_signal(int nr)
 
 static void watch_signals(void)
 {
-	static const int ends[] = { SIGHUP, SIGINT, SIGTERM };
+	static const int ends[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ };
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(ends); i++)
@@ -61,6 +64,57 @@ static void set_owner_and_mode(int fd, const char *path, const struct stat *old)
 		die("cannot write %s: %m", path);
 }
 
+static void remove_if_unfinished(char *part)
+{
+	unfinished = part;
+	atexit(remove_unfinished);
+	watch_signals();
+}
+
+/* A file without a name, in the folder of another; or -1. */
+static int open_unnamed(const char *path)
+{
+	char *copy = strdup(path);
+	int fd;
+
+	if (!copy)
+		return -1;
+	fd = open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	free(copy);
+	return fd;
+}
+
+/* As mkostemp() gives it. */
+static int open_named(char *part, const char *path)
+{
+	int fd = mkostemp(part, O_CLOEXEC);
+
+	if (fd < 0)
+		die("cannot make a file beside %s: %m", path);
+	remove_if_unfinished(part);
+	return fd;
+}
+
+/* A name that nothing has, for the moment before it gets that of the file. */
+static bool give_name(struct outfile *f)
+{
+	char *digits = f->part + strlen(f->part) - 6, path[32];
+	uint32_t random;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fileno(f->out));
+	do {
+		if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+			return false;
+		snprintf(digits, 7, "%06x", random & 0xffffff);
+		err = linkat(AT_FDCWD, path, AT_FDCWD, f->part, AT_SYMLINK_FOLLOW) ? errno : 0;
+	} while (err == EEXIST);
+	if (!err)
+		remove_if_unfinished(f->part);
+	errno = err;
+	return !err;
+}
+
 /**
  * outfile_open() - begin to write a file; exits if it cannot
  * @f: filled; outfile_commit() or outfile_drop() must follow
@@ -86,12 +140,10 @@ void outfile_open(struct outfile *f, const char *path)
 	f->final = exists ? realpath(path, NULL) : strdup(path);
 	if (!f->final || asprintf(&f->part, "%s.XXXXXX", f->final) < 0)
 		die("cannot open %s: %m", path);
-	fd = mkostemp(f->part, O_CLOEXEC);
-	if (fd < 0)
-		die("cannot make a file beside %s: %m", path);
-	unfinished = f->part;
-	atexit(remove_unfinished);
-	watch_signals();
+	fd = access("/proc/self/fd", X_OK) ? -1 : open_unnamed(f->final);
+	f->unnamed = fd >= 0;
+	if (!f->unnamed)
+		fd = open_named(f->part, path);
 	set_owner_and_mode(fd, f->final, exists ? &st : NULL);
 	f->out = fdopen(fd, "w");
 	if (!f->out)
@@ -137,6 +189,8 @@ void outfile_commit(struct outfile *f)
 	if (fflush(f->out) || ferror(f->out))
 		die("cannot write %s: %m", what);
 	if (f->part && fsync(fileno(f->out)))
+		die("cannot write %s: %m", what);
+	if (f->unnamed && !give_name(f))
 		die("cannot write %s: %m", what);
 	if (f->out != stdout && fclose(f->out))
 		die("cannot write %s: %m", what);

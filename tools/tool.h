@@ -126,6 +126,7 @@ struct outfile {
 	const char *path;	/* as the user wrote it; NULL: standard output */
 	char *final;		/* where it is to be; NULL: it is written to as it is */
 	char *part;		/* what becomes it */
+	bool unnamed;		/* it has no name yet */
 };
 
 void outfile_open(struct outfile *f, const char *path);
