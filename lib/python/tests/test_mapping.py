@@ -64,6 +64,8 @@ def test_keys_and_values_are_bytes_like(store: Store, make: Any) -> None:
     assert store[make(b'key')] == b'value'
     assert type(store[b'key']) is bytes
     assert make(b'key') in store
+    assert make(b'key') in store.keys()
+    assert (make(b'key'), b'value') in store.items()
     store.put_columns(make(b'key'), {1: make(b'one')})
     assert store.get_columns(make(b'key')) == {0: b'value', 1: b'one'}
     assert list(store.keys(prefix=make(b'k'), start=make(b'k'), end=make(b'l'))) == [b'key']

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kvtree._args import ColumnIds
+from kvtree._args import ColumnIds, key_of
 from kvtree._cursor import Cursor, Range
 
 if TYPE_CHECKING:
@@ -17,6 +17,14 @@ V = TypeVar('V')
 # Records that leave the library's cursor together: a loop that ends early has not made
 # many objects, a long one is not held up by each.
 _TAKE_MAX = 64
+
+
+def _key(key: Any) -> bytes | None:
+    """Return what the store would look up, or None: no key of a store is like that."""
+    try:
+        return key_of(key)
+    except TypeError:
+        return None
 
 
 class _View(Generic[V]):
@@ -59,7 +67,8 @@ class StoreKeys(_View[None], KeysView[bytes]):
         return (key for key, _ in self._records(self._keys.turned(), keys_only=True))
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, bytes) and key in self._keys and key in self._store
+        data = _key(key)
+        return data is not None and data in self._keys and data in self._store
 
 
 class StoreValues(_View[V], ValuesView[V]):
@@ -86,6 +95,9 @@ class StoreItems(_View[V], ItemsView[bytes, V]):
 
     def __contains__(self, item: object) -> bool:
         match item:
-            case (bytes() as key, value) if key in self._keys:
-                return bool(self._store._value_or_columns(key, self._columns) == value)
+            case (key, value):
+                data = _key(key)
+                if data is not None and data in self._keys:
+                    found = self._store._value_or_columns(data, self._columns)
+                    return found is not None and bool(found == value)
         return False
