@@ -218,11 +218,25 @@ static const struct kvtree_log_super *dev_any(const struct kvt_log_dev_super *de
 	return dev->valid[0] ? &dev->copy[0] : &dev->copy[1];
 }
 
+/* The label as it may be shown: whoever made the device may have written anything there. */
+static void label_text(const struct kvtree_log_super *super, char text[sizeof(super->label)])
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(super->label); i++) {
+		u8 c = super->label[i];
+
+		text[i] = !c || (c >= ' ' && c <= '~') ? c : '?';
+	}
+	text[sizeof(super->label) - 1] = '\0';
+}
+
 /* The devices in the order of their index, each once and of one store. */
 static int set_sort(struct kvt_log_set *set, const struct kvt_log_dev_super *read)
 {
 	const struct kvtree_log_super *first = dev_any(&read[0]), *super;
 	bool there[KVTREE_LOG_DEVS_MAX] = {};
+	char label[sizeof(first->label)];
 	int err = 0;
 	u32 i, index;
 
@@ -242,11 +256,12 @@ static int set_sort(struct kvt_log_set *set, const struct kvt_log_dev_super *rea
 		there[index] = true;
 		set->dev[index] = read[i];
 	}
+	label_text(first, label);
 	for (i = 0; i < set->nr_devs; i++) {
 		if (there[i])
 			continue;
-		kvt_log_say(set, "device %u of the %u of the store '%.63s' is missing", i + 1,
-			    set->nr_devs, (const char *)first->label);
+		kvt_log_say(set, "device %u of the %u of the store '%s' is missing", i + 1,
+			    set->nr_devs, label);
 		err = -ENODEV;
 	}
 	return err;
