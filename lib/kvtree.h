@@ -573,6 +573,9 @@ int kvtree_sync(const struct kvtree *kv);
  *	nothing is written to them, and an epoch, to see the store as it was then
  * @size: sizeof(*@args)
  *
+ * The devices are taken for the store's if their superblocks say so: what others may have
+ * written elsewhere on them, as the tool looks for by libblkid, is not looked for.
+ *
  * Needs CAP_SYS_ADMIN.  Returns when everything is recovered.  Until then kvtree_store_next()
  * describes the store with KVTREE_STORE_ATTACHING and the number of keys recovered so far.
  *

@@ -311,7 +311,8 @@ static int check_set(struct devset *ds, const struct check *check)
 	int err;
 
 	ds->set.until = check->until;
-	ds->set.mend = check->repair;
+	/* What was there may be looked at without writing, too. */
+	ds->set.mend = check->repair || check->print;
 	err = kvt_log_set_load(&ds->set);
 	if (!err && check->repair)
 		err = repair_set(ds, check->yes);

@@ -21,7 +21,10 @@
  */
 #define SEGMENTS_LIVE	4096u
 
-/* Bytes at the beginning and at the end that are made zeros. */
+/*
+ * Bytes at the beginning and at the end that are made zeros.  The log is between them: what others
+ * write at the end of a device, as for a RAID, is not taken for what users have put there.
+ */
 #define WIPED		(1u << 20)
 
 /* Options without a letter. */
@@ -230,15 +233,14 @@ static void tell_limit(const char *path, const struct kvtree_log_super *super)
 static int fill(const struct format *f, const struct blockdev *dev, uint32_t index,
 		struct kvtree_log_super *super)
 {
-	uint64_t blocks = dev->bytes / KVTREE_LOG_BLOCK, room, n;
+	const uint64_t others = KVTREE_LOG_DATA_START + WIPED / KVTREE_LOG_BLOCK;
+	uint64_t blocks = dev->bytes / KVTREE_LOG_BLOCK, n;
 	uint32_t size = segment_blocks(f, blocks);
 
-	room = blocks > KVTREE_LOG_DATA_START ? blocks - KVTREE_LOG_DATA_START : 0;
-	n = room / size;
+	n = (blocks > others ? blocks - others : 0) / size;
 	if (n < KVTREE_LOG_SEGMENTS_MIN) {
 		warn("%s: too small: it needs at least %" PRIu64 " MiB", dev->path,
-		     ((uint64_t)size * KVTREE_LOG_SEGMENTS_MIN + KVTREE_LOG_DATA_START) *
-		     KVTREE_LOG_BLOCK >> 20);
+		     ((uint64_t)size * KVTREE_LOG_SEGMENTS_MIN + others) * KVTREE_LOG_BLOCK >> 20);
 		return -ENOSPC;
 	}
 	if (n > UINT32_MAX / 2)

@@ -99,8 +99,9 @@ bool devices_foreign(const char *path, const struct kvtree_device *device, const
 	bool foreign = what;
 
 	if (foreign && who)
-		warn("%s: %s holds %s, too: if nobody wants that, wipefs removes it", who, path,
-		     what);
+		warn("%s: %s holds %s, too: %s", who, path, what, strstr(what, "_member") ?
+		     "it is, or was, a part of something else" :
+		     "if nobody wants that, wipefs removes it");
 	free(what);
 	return foreign;
 }

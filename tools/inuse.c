@@ -236,7 +236,7 @@ bool inuse_by_loop(const struct blockdev *file)
  */
 bool inuse_by_member(const char *name)
 {
-	char path[300], *line = NULL, *type;
+	char path[300], *line = NULL;
 	unsigned int major, minor;
 	bool found = false;
 	size_t room = 0;
@@ -253,9 +253,9 @@ bool inuse_by_member(const char *name)
 	found = false;
 	while (in && !found && getline(&line, &room, in) > 0) {
 		line[strcspn(line, "\n")] = '\0';
-		/* As linux_raid_member, LVM2_member, mpath_member. */
-		type = strncmp(line, "E:ID_FS_TYPE=", 13) ? NULL : strrchr(line, '_');
-		found = (type && !strcmp(type, "_member")) || !strcmp(line, "E:SYSTEMD_READY=0") ||
+		/* What has a signature is found by that, where users of a store cannot write it. */
+		found = !strcmp(line, "E:ID_FS_TYPE=mpath_member") ||
+			!strcmp(line, "E:SYSTEMD_READY=0") ||
 			!strcmp(line, "E:DM_UDEV_DISABLE_OTHER_RULES_FLAG=1");
 	}
 	if (in)
@@ -263,4 +263,3 @@ bool inuse_by_member(const char *name)
 	free(line);
 	return found;
 }
-

@@ -266,12 +266,9 @@ static void hold_standard_streams(void)
 {
 	int fd;
 
-	do {
-		fd = open("/dev/null", fcntl(STDIN_FILENO, F_GETFD) < 0 ? O_WRONLY : O_RDONLY);
-	} while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd < 0)
-		exit(STATUS_ERROR);
-	close(fd);
+	for (fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+			exit(STATUS_ERROR);
 }
 
 int main(int argc, char **argv)

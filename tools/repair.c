@@ -9,7 +9,7 @@
 #include "tool.h"
 #include "blockdev.h"
 #include "repair.h"
-#include "stores.h"
+#include "signature.h"
 
 /* The copy that is damaged, or KVTREE_LOG_SUPER_COPIES; the other one is sound. */
 static unsigned int damaged_copy(const struct devset *ds, unsigned int i)
@@ -65,21 +65,26 @@ void repair_show(const struct devset *ds, FILE *out, const char *what)
 int repair_allowed(const struct devset *ds)
 {
 	struct kvtree_device device;
+	bool foreign = false;
 	unsigned int i;
+	char *what;
+	int err;
 
 	for (i = 0; i < ds->set.nr_devs; i++) {
 		const struct blockdev *dev = &ds->dev[ds->set.dev[i].slot];
 
-		if (damaged_copy(ds, i) == KVTREE_LOG_SUPER_COPIES)
-			continue;
 		device = (struct kvtree_device){
-			.flags = KVTREE_DEVICE_DAMAGED,
 			.bytes = le64_to_cpu(ds->set.dev[i].super->nr_blocks) * KVTREE_LOG_BLOCK,
 		};
-		if (devices_foreign(dev->path, &device, "check"))
-			return -ECANCELED;
+		if (damaged_copy(ds, i) < KVTREE_LOG_SUPER_COPIES)
+			device.flags = KVTREE_DEVICE_DAMAGED;
+		what = signature_find(dev->fd, &device, &err);
+		if (what)
+			warn("check: %s holds %s: nothing is repaired there", dev->path, what);
+		foreign |= !!what;
+		free(what);
 	}
-	return 0;
+	return foreign ? -ECANCELED : 0;
 }
 
 /* A file behind a loop device is not protected by O_EXCL. */

@@ -19,16 +19,19 @@ static uint64_t value(blkid_probe probe, const char *name)
 	return blkid_probe_lookup_value(probe, name, &text, NULL) ? 0 : strtoull(text, NULL, 10);
 }
 
+/* At the end of a device no log is now, but of those formatted by the first versions. */
+#define END_BYTES	(1u << 20)
+
 /*
  * Whether a place is the store's: a copy of the superblock that is sound, or the log, in which
- * stands what users have put there.
+ * stands what users have put there.  A device that is smaller than its log is a part of another.
  */
-static bool is_own(const struct kvtree_device *device, uint64_t at)
+static bool is_own(const struct kvtree_device *device, uint64_t at, uint64_t size)
 {
 	uint64_t block = at / KVTREE_LOG_BLOCK;
 
 	if (block >= KVTREE_LOG_DATA_START)
-		return at < device->bytes;
+		return at < device->bytes && device->bytes <= size && at + END_BYTES < size;
 	return !(device->flags & KVTREE_DEVICE_DAMAGED) && block % KVTREE_LOG_SUPER_STRIDE == 0 &&
 	       block / KVTREE_LOG_SUPER_STRIDE < KVTREE_LOG_SUPER_COPIES;
 }
@@ -41,7 +44,8 @@ static char *found(blkid_probe probe, const struct kvtree_device *device)
 
 	blkid_probe_lookup_value(probe, "TYPE", &type, NULL);
 	blkid_probe_lookup_value(probe, "PTTYPE", &table, NULL);
-	if (device && is_own(device, value(probe, type ? "SBMAGIC_OFFSET" : "PTMAGIC_OFFSET")))
+	if (device && is_own(device, value(probe, type ? "SBMAGIC_OFFSET" : "PTMAGIC_OFFSET"),
+			     (uint64_t)blkid_probe_get_size(probe)))
 		return NULL;
 	if (type || !table)
 		what = strdup(type ? type : "something");
@@ -52,14 +56,20 @@ static char *found(blkid_probe probe, const struct kvtree_device *device)
 	return what;
 }
 
+/* More than there are kinds of signatures. */
+#define ERRORS_MAX	1000
+
 /* All of them, with commas between. */
 static char *all(blkid_probe probe, const struct kvtree_device *device, int *err)
 {
 	char *list = NULL, *what, *longer;
+	unsigned int errors = 0;
 	int ret;
 
-	while (!(ret = blkid_do_probe(probe))) {
-		what = found(probe, device);
+	/* One that cannot read its place is not the last one. */
+	while ((ret = blkid_do_probe(probe)) != 1 && errors < ERRORS_MAX) {
+		errors += ret < 0;
+		what = ret ? NULL : found(probe, device);
 		if (!what)
 			continue;
 		if (asprintf(&longer, "%s%s%s", list ? list : "", list ? ", " : "", what) < 0)
@@ -68,7 +78,7 @@ static char *all(blkid_probe probe, const struct kvtree_device *device, int *err
 		free(list);
 		list = longer;
 	}
-	*err = ret < 0 ? -EIO : 0;
+	*err = errors ? -EIO : 0;
 	return list;
 }
 
