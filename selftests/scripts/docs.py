@@ -268,7 +268,10 @@ class Runner:
 
     def make_clang(self):
         """Its name may have a version. What it has compiled elsewhere is not compiled again."""
-        clang = shutil.which('clang') or shutil.which('clang-19')
+        # Not a link to ccache, which would take that for the compiler.
+        path = os.pathsep.join(folder for folder in os.environ.get('PATH', '').split(os.pathsep)
+                               if not folder.endswith('/ccache'))
+        clang = shutil.which('clang', path=path) or shutil.which('clang-19', path=path)
         folder = os.environ.get('KVT_COMPILED')
         if not clang:
             return
