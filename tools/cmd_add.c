@@ -84,7 +84,8 @@ int cmd_add(int argc, char **argv)
 	int err;
 
 	/* "add KEY -5" means the number, and not an option; in "add -- -5" that is the key. */
-	if (argc > 2 && strcmp(argv[argc - 2], "--") && last[0] == '-' && last[1] >= '0' && last[1] <= '9') {
+	if (argc > 2 && strcmp(argv[argc - 2], "--") && last[0] == '-' &&
+	    last[1] >= '0' && last[1] <= '9') {
 		add.delta_text = last;
 		argc--;
 	}

@@ -218,8 +218,11 @@ static const struct kvtree_log_super *dev_any(const struct kvt_log_dev_super *de
 	return dev->valid[0] ? &dev->copy[0] : &dev->copy[1];
 }
 
-/* The label as it may be shown: whoever made the device may have written anything there. */
-static void label_text(const struct kvtree_log_super *super, char text[sizeof(super->label)])
+/*
+ * The label as it may be shown, in as many bytes: whoever made the device may have written
+ * anything there.
+ */
+static void label_text(const struct kvtree_log_super *super, char *text)
 {
 	size_t i;
 
@@ -363,9 +366,9 @@ static int set_choose(struct kvt_log_set *set)
  * @set: the caller's part filled; kvt_log_set_free() must follow, whatever is
  *	returned
  *
- * Return: 0; -EINVAL: not formatted, or somebody else's by now; -EXDEV: devices of different stores; -ENODEV:
- * devices are missing; -EOPNOTSUPP: a newer format; -EBADMSG: damaged; -EIO: a device cannot
- * read a copy, and the others are not enough; -ENOMEM.
+ * Return: 0; -EINVAL: not formatted, or somebody else's by now; -EXDEV: devices of different
+ * stores; -ENODEV: devices are missing; -EOPNOTSUPP: a newer format; -EBADMSG: damaged; -EIO: a
+ * device cannot read a copy, and the others are not enough; -ENOMEM.
  */
 int kvt_log_set_load(struct kvt_log_set *set)
 {
