@@ -276,6 +276,9 @@ class Runner:
         if not clang:
             return
         if folder:
+            # The same on both machines: a lane has settings of its own.
+            self.env = {name: value for name, value in self.env.items()
+                        if not name.startswith('CCACHE_')}
             self.env.update(CCACHE_DIR=folder, CCACHE_NOHASHDIR='1')
             clang = f'ccache {clang}'
         with open(f'{self.work}/bin/clang', 'w', encoding='utf-8') as f:
