@@ -93,26 +93,41 @@ static int read_block(int fd, uint64_t block, void *data)
 	return 0;
 }
 
-/* A partition table leaves the beginning of its sector as it is, and ends that by these. */
-static bool has_table(const struct kvtree_log_super *super)
+/* Whether somebody else has written over the first copy. */
+static bool super_taken(const struct kvtree_log_super *super)
 {
-	const unsigned char *sector = (const unsigned char *)super;
+	static const struct kvtree_log_mark marks[] = KVTREE_LOG_MARKS;
+	const char *block = (const char *)super;
+	size_t i;
 
-	return sector[510] == 0x55 && sector[511] == 0xaa;
+	for (i = 0; i < ARRAY_SIZE(marks); i++)
+		if (!memcmp(block + marks[i].offset, marks[i].mark, marks[i].bytes))
+			return true;
+	return false;
 }
 
-/* 1 if the copy counts, 0 if there is none, or an error: -EIO, it cannot be read. */
+static bool super_sound(const struct kvtree_log_super *super, unsigned int copy)
+{
+	return le64toh(super->magic) == KVTREE_LOG_SUPER_MAGIC &&
+	       le64toh(super->number) % KVTREE_LOG_SUPER_COPIES == copy &&
+	       le32toh(super->crc) == super_crc(super);
+}
+
+/*
+ * 1 if the copy counts, 0 if there is none, or an error: -EIO, it cannot be read; -ENODATA,
+ * the device is somebody else's by now, whatever the other copy says.
+ */
 static int read_copy(int fd, unsigned int copy, struct kvtree_log_super *super)
 {
 	int err = read_block(fd, copy * KVTREE_LOG_SUPER_STRIDE, super);
 
 	if (err)
 		return err;
-	if (le64toh(super->magic) != KVTREE_LOG_SUPER_MAGIC)
-		return 0;
-	if (le64toh(super->number) % KVTREE_LOG_SUPER_COPIES != copy ||
-	    le32toh(super->crc) != super_crc(super))
-		return copy || !has_table(super) ? -EBADMSG : 0;
+	if (!super_sound(super, copy)) {
+		if (!copy && super_taken(super))
+			return -ENODATA;
+		return le64toh(super->magic) == KVTREE_LOG_SUPER_MAGIC ? -EBADMSG : 0;
+	}
 	if (le32toh(super->version) != KVTREE_LOG_VERSION || super->incompat || super->ro_compat)
 		return -EOPNOTSUPP;
 	if (!super->nr_devs || le32toh(super->nr_devs) > KVTREE_LOG_DEVS_MAX ||
@@ -146,6 +161,7 @@ static int probe(int fd, struct kvtree_device *device)
 	const struct kvtree_log_super *newest = NULL;
 	unsigned int copy;
 	int found, bad = 0;
+	bool damaged = false;
 
 	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
 		found = read_copy(fd, copy, &super[copy]);
@@ -154,18 +170,14 @@ static int probe(int fd, struct kvtree_device *device)
 			bad = found;
 		else if (found < 0)
 			return found;
-		/* Whatever the other one says: the device is somebody else's by now. */
-		if (!found && !copy)
-			return -ENODATA;
-		if (!found && !bad)
-			bad = -EBADMSG;
+		damaged |= found <= 0;
 		if (found > 0 && (!newest || le64toh(super[copy].number) > le64toh(newest->number)))
 			newest = &super[copy];
 	}
 	if (!newest)
 		return bad ? bad : -ENODATA;
 	describe(device, newest);
-	if (bad)
+	if (damaged)
 		device->flags |= KVTREE_DEVICE_DAMAGED;
 	return 0;
 }

@@ -903,9 +903,9 @@ TEST_F(damage, damaged_superblock_is_found_out_or_does_no_harm)
 	for (i = 0; i < 6; i++) {
 		size_t copy = kvt_rand_below(&rand, 2);
 
-		/* Either copy can do without the other, but for the first one's magic. */
+		/* Either copy can do without the other. */
 		at = copy * KVTREE_LOG_SUPER_STRIDE * KVTREE_LOG_BLOCK +
-		     8 + kvt_rand_below(&rand, KVTREE_LOG_BLOCK - 8);
+		     kvt_rand_below(&rand, KVTREE_LOG_BLOCK);
 		byte = image[at] ^ (1 << kvt_rand_below(&rand, 8));
 		kvt_disk_write(&t->disk[0], &byte, 1, at);
 		ASSERT_EQ(1, damaged_attach(t, digest)) {
@@ -935,6 +935,10 @@ static const struct other {
 } others[] = {
 	{ "\0\0\0\0\0\0\0\0", 8, 0, false },	/* who wipes it */
 	{ "XFSB", 4, 0, false },
+	{ "LUKS\xba\xbe", 6, 0, true },
+	{ "\xfc\x4e\x2b\xa9", 4, 0, false },	/* a part of a RAID */
+	{ "LABELONE", 8, 1536, false },
+	{ "SWAPSPACE2", 10, 4086, false },
 	{ "\x55\xaa", 2, 510, true },		/* a partition table, behind what boots */
 };
 

@@ -339,13 +339,13 @@ TEST_F(faults, one_copy_of_the_superblock_is_enough)
  */
 TEST(another_copy_of_the_superblock_on_each_disk_is_enough)
 {
-	static __le64 garbage[512];
+	static char garbage[4096];
 	struct kvt_outcome out;
 	struct kvt_oracle o;
 	__u64 slot;
 	int i, disk;
 
-	garbage[0] = htole64(KVTREE_LOG_SUPER_MAGIC);
+	memset(garbage, 0x5a, sizeof(garbage));
 	store_begin(&o, 2);
 	for (i = 0; i < 8; i++) {
 		slot = i & 1 ? COPY_SECTORS : 0;

@@ -10,6 +10,7 @@
 #ifdef __KERNEL__
 
 #include <linux/align.h>
+#include <linux/array_size.h>
 #include <linux/bits.h>
 #include <linux/build_bug.h>
 #include <linux/errno.h>
@@ -62,6 +63,8 @@ typedef __u64 u64;
 #define cpu_to_le16(x)	htole16(x)
 #define cpu_to_le32(x)	htole32(x)
 #define cpu_to_le64(x)	htole64(x)
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 #define ALIGN(x, to)			\
 ({					\

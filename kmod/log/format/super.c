@@ -114,17 +114,17 @@ static bool super_sound(const struct kvtree_log_super *super, u32 copy)
 	       le32_to_cpu(super->crc) == super_crc(super);
 }
 
-/*
- * Whether somebody else has written over the first copy: the disk is his then, whatever the other
- * copy says.  What was ours and is damaged still begins as it did, but for a partition table,
- * which leaves the beginning of its sector as it is, and ends that by a signature.
- */
+/* Whether somebody else has written over the first copy. */
 static bool super_taken(const struct kvtree_log_super *super)
 {
-	const u8 *sector = (const u8 *)super;
+	static const struct kvtree_log_mark marks[] = KVTREE_LOG_MARKS;
+	const char *block = (const char *)super;
+	u32 i;
 
-	return le64_to_cpu(super->magic) != KVTREE_LOG_SUPER_MAGIC ||
-	       (sector[510] == 0x55 && sector[511] == 0xaa);
+	for (i = 0; i < ARRAY_SIZE(marks); i++)
+		if (!memcmp(block + marks[i].offset, marks[i].mark, marks[i].bytes))
+			return true;
+	return false;
 }
 
 /* What a checksum does not vouch for: a device that somebody made. */
