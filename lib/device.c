@@ -93,6 +93,17 @@ static int read_block(int fd, uint64_t block, void *data)
 	return 0;
 }
 
+/* Sectors that are not zeros, although those of all superblocks are. */
+static unsigned int sectors_written(const char *block)
+{
+	static const char zeros[KVTREE_LOG_SECTOR];
+	unsigned int nr = 0, at;
+
+	for (at = KVTREE_LOG_ZEROS_FROM; at < KVTREE_LOG_BLOCK; at += KVTREE_LOG_SECTOR)
+		nr += !!memcmp(block + at, zeros, sizeof(zeros));
+	return nr;
+}
+
 /* Whether somebody else has written over the first copy. */
 static bool super_taken(const struct kvtree_log_super *super)
 {
@@ -103,7 +114,7 @@ static bool super_taken(const struct kvtree_log_super *super)
 	for (i = 0; i < ARRAY_SIZE(marks); i++)
 		if (!memcmp(block + marks[i].offset, marks[i].mark, marks[i].bytes))
 			return true;
-	return false;
+	return sectors_written(block) > 1;
 }
 
 static bool super_sound(const struct kvtree_log_super *super, unsigned int copy)
@@ -161,7 +172,7 @@ static int probe(int fd, struct kvtree_device *device)
 	const struct kvtree_log_super *newest = NULL;
 	unsigned int copy;
 	int found, bad = 0;
-	bool damaged = false;
+	bool damaged = false, doubtful = false;
 
 	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
 		found = read_copy(fd, copy, &super[copy]);
@@ -171,6 +182,7 @@ static int probe(int fd, struct kvtree_device *device)
 		else if (found < 0)
 			return found;
 		damaged |= found <= 0;
+		doubtful |= !found && !copy;
 		if (found > 0 && (!newest || le64toh(super[copy].number) > le64toh(newest->number)))
 			newest = &super[copy];
 	}
@@ -179,6 +191,8 @@ static int probe(int fd, struct kvtree_device *device)
 	describe(device, newest);
 	if (damaged)
 		device->flags |= KVTREE_DEVICE_DAMAGED;
+	if (doubtful)
+		device->flags |= KVTREE_DEVICE_DOUBTFUL;
 	return 0;
 }
 

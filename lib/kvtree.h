@@ -634,6 +634,8 @@ int kvtree_checkpoint(const struct kvtree *kv);
 #define KVTREE_DEVICE_OPEN	(1u << 0)
 /* One of the two copies of its superblock is damaged, or cannot be read. */
 #define KVTREE_DEVICE_DAMAGED	(1u << 1)
+/* It does not begin like a store's: a crash may have done that, or somebody whom nobody knows. */
+#define KVTREE_DEVICE_DOUBTFUL	(1u << 2)
 
 /* What a device says about itself, and the store whose it is. */
 struct kvtree_device {

@@ -157,7 +157,8 @@ static int probe_udev(const struct probe *probe)
 	struct stores stores;
 
 	/* Most devices are not kvtree's: that is nothing to talk about. */
-	if (kvtree_probe(path, &device, sizeof(device)) || devices_foreign(path, &device, NULL))
+	if (kvtree_probe(path, &device, sizeof(device)) ||
+	    device.flags & KVTREE_DEVICE_DOUBTFUL || devices_foreign(path, &device, NULL))
 		return STATUS_NOT;
 	stores_read(&stores, probe->config, true);
 	print_udev(path, &device, &stores);

@@ -168,6 +168,13 @@ static int find_one(const char *path, const struct kvtree_device *device, int er
 
 	if (err || memcmp(device->uuid, find->line->uuid, sizeof(device->uuid)))
 		return 0;
+	if (device->flags & KVTREE_DEVICE_DOUBTFUL) {
+		if (!find->quiet)
+			warn("'%s': %s has this UUID, but %s: %s", find->line->store.name, path,
+			     "something was written over its beginning",
+			     "name it, or repair it with kvtree store check --repair");
+		return 0;
+	}
 	/* One of them may be forged: no order of discovery decides which store it is. */
 	if (set->nr && set->nr != device->nr_devices) {
 		if (!find->quiet)

@@ -926,6 +926,9 @@ TEST_F(damage, damaged_superblock_is_found_out_or_does_no_harm)
 	}
 }
 
+/* It has no name, but is more than one sector of it. */
+static const char nobody[3000] = { [0 ... 2999] = 'n' };
+
 /* What others write over the beginning of a disk. */
 static const struct other {
 	const char *data;
@@ -939,6 +942,7 @@ static const struct other {
 	{ "\xfc\x4e\x2b\xa9", 4, 0, false },	/* a part of a RAID */
 	{ "LABELONE", 8, 1536, false },
 	{ "SWAPSPACE2", 10, 4086, false },
+	{ nobody, sizeof(nobody), 100, false },
 	{ "\x55\xaa", 2, 510, true },		/* a partition table, behind what boots */
 };
 

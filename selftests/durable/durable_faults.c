@@ -345,7 +345,8 @@ TEST(another_copy_of_the_superblock_on_each_disk_is_enough)
 	__u64 slot;
 	int i, disk;
 
-	memset(garbage, 0x5a, sizeof(garbage));
+	/* Of one sector. */
+	memset(garbage, 0x5a, 512);
 	store_begin(&o, 2);
 	for (i = 0; i < 8; i++) {
 		slot = i & 1 ? COPY_SECTORS : 0;

@@ -41,31 +41,6 @@
 #define KVTREE_LOG_SUPER_MAGIC	0x425365657274766bull	/* "kvtreeSB" */
 #define KVTREE_LOG_VERSION	1u
 
-/*
- * What others leave in block 0 of a device that they are given.  If copy 0 is not sound and has
- * one of these, the device is theirs, whatever copy 1 says.  Anything else is damage: a crash may
- * have left it of a superblock that was being written.
- */
-struct kvtree_log_mark {
-	__u16 offset;			/* in the block */
-	__u16 bytes;
-	char mark[12];
-};
-
-#define KVTREE_LOG_MARKS {							\
-	{    0,  8, "\0\0\0\0\0\0\0" },	/* wiped, as before most file systems */	\
-	{    0,  4, "XFSB" },							\
-	{    0,  6, "LUKS\xba\xbe" },						\
-	{    0,  6, "SKUL\xba\xbe" },						\
-	{    0,  4, "\xfc\x4e\x2b\xa9" },	/* a part of a RAID */			\
-	{    0,  8, "LABELONE" },	/* LVM, in one of four sectors */	\
-	{  512,  8, "LABELONE" },						\
-	{ 1024,  8, "LABELONE" },						\
-	{ 1536,  8, "LABELONE" },						\
-	{  510,  2, "\x55\xaa" },	/* partitions; what boots is left */	\
-	{ 4086, 10, "SWAPSPACE2" },						\
-}
-
 /* A place on a device: a block of a segment in one of its uses. */
 struct kvtree_log_pos {
 	__le64 sequence;	/* of the use: grows with each use of a segment in a life */
@@ -136,6 +111,42 @@ struct kvtree_log_super {
 	struct kvtree_log_life lives[KVTREE_LOG_LIVES_MAX];
 	__u8   zero[2312];
 };
+
+/*
+ * What others leave in block 0 of a device that they are given.  If copy 0 is not sound and has
+ * one of these, the device is theirs, whatever copy 1 says.
+ */
+struct kvtree_log_mark {
+	__u16 offset;			/* in the block */
+	__u16 bytes;
+	char mark[12];
+};
+
+#define KVTREE_LOG_MARKS {							\
+	{    0,  8, "\0\0\0\0\0\0\0" },	/* wiped, as before most file systems */	\
+	{    0,  4, "XFSB" },							\
+	{    0,  6, "LUKS\xba\xbe" },						\
+	{    0,  6, "SKUL\xba\xbe" },						\
+	{    0,  4, "\xfc\x4e\x2b\xa9" },	/* a part of a RAID */			\
+	{    0,  4, "hsqs" },							\
+	{    0,  4, "SnAp" },							\
+	{    0,  8, "dmvdo001" },						\
+	{    0,  8, "integrt" },						\
+	{    0, 10, "bluestore " },						\
+	{    0,  8, "LABELONE" },	/* LVM, in one of four sectors */	\
+	{  512,  8, "LABELONE" },						\
+	{ 1024,  8, "LABELONE" },						\
+	{ 1536,  8, "LABELONE" },						\
+	{  510,  2, "\x55\xaa" },	/* partitions; what boots is left */	\
+	{ 4086, 10, "SWAPSPACE2" },						\
+}
+
+/*
+ * Of the last sectors of a superblock, which are zeros, a crash may leave one as anything: copy 0
+ * with more of something in them is somebody else's as well.  The rest is damage.
+ */
+#define KVTREE_LOG_SECTOR	512u
+#define KVTREE_LOG_ZEROS_FROM	2048u
 
 /*
  * Segments

@@ -114,6 +114,17 @@ static bool super_sound(const struct kvtree_log_super *super, u32 copy)
 	       le32_to_cpu(super->crc) == super_crc(super);
 }
 
+/* Sectors that are not zeros, although those of all superblocks are. */
+static u32 sectors_written(const char *block)
+{
+	static const char zeros[KVTREE_LOG_SECTOR];
+	u32 nr = 0, at;
+
+	for (at = KVTREE_LOG_ZEROS_FROM; at < KVTREE_LOG_BLOCK; at += KVTREE_LOG_SECTOR)
+		nr += !!memcmp(block + at, zeros, sizeof(zeros));
+	return nr;
+}
+
 /* Whether somebody else has written over the first copy. */
 static bool super_taken(const struct kvtree_log_super *super)
 {
@@ -124,7 +135,7 @@ static bool super_taken(const struct kvtree_log_super *super)
 	for (i = 0; i < ARRAY_SIZE(marks); i++)
 		if (!memcmp(block + marks[i].offset, marks[i].mark, marks[i].bytes))
 			return true;
-	return false;
+	return sectors_written(block) > 1;
 }
 
 /* What a checksum does not vouch for: a device that somebody made. */
