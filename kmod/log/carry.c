@@ -124,6 +124,7 @@ static int extent_copy(struct kvt_log *log, struct kvt_log_extent *extent,
 	for (at = 0; at < extent->blocks; at += nr) {
 		nr = min(extent->blocks - at, COPY_BLOCKS);
 		err = log->set.read(&log->set, dev->index, from_block + at, nr, buf);
+		kvt_log_extent_wrong(&log->set, extent, err);
 		if (!err)
 			err = kvt_dev_write(dev, to_block + at, nr, buf);
 		if (err)
@@ -133,7 +134,7 @@ static int extent_copy(struct kvt_log *log, struct kvt_log_extent *extent,
 		cond_resched();
 	}
 	if (was != extent->crc) {
-		kvt_log_extent_damaged(&log->set, extent);
+		kvt_log_extent_wrong(&log->set, extent, KVT_LOG_DAMAGED);
 		return -EBADMSG;
 	}
 	extent->generation = log->generation;

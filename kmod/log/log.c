@@ -119,6 +119,9 @@ static int log_load(struct kvt_log *log)
 	err = kvt_log_find(&log->set, &log->found);
 	if (err)
 		return err;
+	if (log->found.seen > log->found.epoch)
+		pr_info("kvtree: store '%s': epoch %llu was begun, is not complete and is left out\n",
+			log->env.name, log->found.seen);
 	kvt_carry_init(log);
 	return kvt_log_restore(log);
 }

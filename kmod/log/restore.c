@@ -110,8 +110,8 @@ static void restore_fail(struct restore *r, int verdict, const struct kvt_log_ex
 	if (first)
 		WRITE_ONCE(r->verdict, verdict);
 	spin_unlock(&r->lock);
-	if (first && verdict == KVT_LOG_DAMAGED)
-		kvt_log_extent_damaged(&r->log->set, extent);
+	if (first)
+		kvt_log_extent_wrong(&r->log->set, extent, verdict);
 	wake_up(&r->room);
 }
 

@@ -345,6 +345,7 @@ static const struct ld_record third[] = { { "b", 2, NULL }, { "c", 4, "four" } }
 /* What a recovery went through. */
 struct visited {
 	struct kvt_log_visit visit;
+	struct kvt_log_reader *reader;	/* reads it; NULL: nothing does */
 	u32 extents;
 	u64 last;
 };
@@ -352,7 +353,11 @@ struct visited {
 static int visited_segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
 			   u64 generation, enum kvtree_log_kind kind)
 {
-	return 0;
+	struct visited *v = container_of(visit, struct visited, visit);
+
+	if (!v->reader)
+		return 0;
+	return kvt_log_segment_check(v->reader->set, dev, generation, pos, kind);
 }
 
 static int visited_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
@@ -361,14 +366,14 @@ static int visited_extent(struct kvt_log_visit *visit, const struct kvt_log_exte
 
 	v->extents++;
 	v->last = max(v->last, extent->epoch);
-	return 0;
+	return v->reader ? kvt_log_extent_check(v->reader, extent, NULL) : 0;
 }
 
-/* Recover; the number of extents, or an error. */
-static int ld_recover(struct ld *ld, struct kvt_log_found *found)
+static int ld_visit(struct ld *ld, struct kvt_log_found *found, struct kvt_log_reader *reader)
 {
 	struct visited v = {
 		.visit = { .segment = visited_segment, .extent = visited_extent },
+		.reader = reader,
 	};
 	int err;
 
@@ -380,6 +385,25 @@ static int ld_recover(struct ld *ld, struct kvt_log_found *found)
 		err = kvt_log_visit_all(&ld->set, found, &v.visit);
 	KUNIT_EXPECT_LE(ld->test, v.last, err ? v.last : found->epoch);
 	return err ?: v.extents;
+}
+
+/* Recover; the number of extents, or an error. */
+static int ld_recover(struct ld *ld, struct kvt_log_found *found)
+{
+	return ld_visit(ld, found, NULL);
+}
+
+/* The same, and read them. */
+static int ld_restore(struct ld *ld, struct kvt_log_found *found)
+{
+	struct kvt_log_reader *reader = kzalloc(sizeof(*reader), GFP_KERNEL);
+	int err;
+
+	KUNIT_ASSERT_NOT_NULL(ld->test, reader);
+	err = kvt_log_reader_init(reader, &ld->set) ?: ld_visit(ld, found, reader);
+	kvt_log_reader_exit(reader);
+	kfree(reader);
+	return err;
 }
 
 /* Epochs 1 to 3, each with an extent on the first disk. */
@@ -573,6 +597,93 @@ static void what_cannot_be_read_is_an_error_and_not_an_end(struct kunit *test)
 	}
 	ld_unreadable(ld, 0, 0);
 	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
+}
+
+static void ld_expect_said(struct ld *ld, const struct kvt_log_pos *pos, const char *what)
+{
+	struct kvt_log_found found;
+
+	ld->said[0] = '\0';
+	ld_unreadable(ld, kvt_log_pos_block(ld->super[0], pos), -EIO);
+	KUNIT_EXPECT_EQ(ld->test, -EIO, ld_restore(ld, &found));
+	KUNIT_EXPECT_NOT_NULL_MSG(ld->test, strstr(ld->said, what), "\"%s\"", ld->said);
+}
+
+/* The epoch before it is the one to ask for. */
+static void what_cannot_be_read_is_said_with_its_epoch(struct kunit *test)
+{
+	struct kvt_log_pos commit = { .segment = LD_COMMIT };
+	struct kvt_log_pos stream = { .segment = LD_STREAM };
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 1, e);
+
+	commit.block = 1;
+	ld_expect_said(ld, &commit, "epoch 1 cannot be read");
+	commit.block = 3;
+	ld_expect_said(ld, &commit, "epoch 3 cannot be read");
+	commit.block = 5;
+	ld_expect_said(ld, &commit, "epoch 4 may be where nothing can be read");
+	ld_expect_said(ld, &e[0].pos, "epoch 1 cannot be read");
+	ld_expect_said(ld, &e[2].pos, "epoch 3 cannot be read");
+	ld_expect_said(ld, &stream, "epoch 3 cannot be read");
+	commit.block = 0;
+	ld_expect_said(ld, &commit, "a part of epoch 1");
+	ld_unreadable(ld, 0, 0);
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &commit), 8);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "a part of epoch 1"));
+}
+
+/* The chunk of an extent becomes longer, by nothing. */
+static void ld_lengthen(struct ld *ld, struct kvt_log_extent *extent, u32 blocks)
+{
+	u64 block = kvt_log_pos_block(ld->super[0], &extent->pos);
+	struct kvtree_log_chunk *head = (void *)ld_block(ld, 0, block);
+	u32 i;
+
+	head->blocks = cpu_to_le32(blocks);
+	extent->blocks = blocks;
+	extent->crc = kvt_log_crc(ld->super[0], LD_GENERATION, &extent->pos, head,
+				  KVTREE_LOG_BLOCK);
+	for (i = 1; i < blocks; i++)
+		extent->crc = kvt_crc32c(extent->crc, ld_block(ld, 0, block + i),
+					 KVTREE_LOG_BLOCK);
+}
+
+/* Those that do not overlap. */
+#define LONG_BLOCKS	1000
+#define LONG_FIT	(LD_BLOCKS / LONG_BLOCKS)
+
+/* What overlaps would be read more often than a disk has room for it. */
+static void a_disk_has_no_more_records_than_room(struct kunit *test)
+{
+	struct kvt_log_extent *e = kunit_kcalloc(test, LONG_FIT + 1, sizeof(*e), GFP_KERNEL);
+	struct kvt_log_found found;
+	struct ld *ld = ld_new(test, 1);
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, e);
+	ld_add_extent(ld, 0, 1, first, ARRAY_SIZE(first), &e[0]);
+	ld_lengthen(ld, &e[0], LONG_BLOCKS);
+	for (i = 1; i <= LONG_FIT; i++)
+		e[i] = e[0];
+	ld_add_trailer(ld, 0, 1, e, LONG_FIT);
+	ld_add_trailer(ld, 0, 2, NULL, 0);
+	KUNIT_EXPECT_EQ(test, LONG_FIT, ld_restore(ld, &found));
+	ld->commit[0].block = 1;
+	ld_add_trailer(ld, 0, 1, e, LONG_FIT + 1);
+	ld_add_trailer(ld, 0, 2, NULL, 0);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 1 are more than fit"));
+	/* The last one is read to see whether it is complete. */
+	ld->commit[0].block = 1;
+	ld_add_trailer(ld, 0, 1, e, LONG_FIT + 1);
+	memset(ld_block(ld, 0, kvt_log_pos_block(ld->super[0], &ld->commit[0])), 0,
+	       KVTREE_LOG_BLOCK);
+	ld->said[0] = '\0';
+	KUNIT_EXPECT_EQ(test, 0, ld_recover(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 1 are more than fit"));
 }
 
 /* So many that a trailer has two blocks. */
@@ -942,6 +1053,8 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(a_life_begins_behind_the_checkpoint),
 	KUNIT_CASE(what_a_checkpoint_has_met_is_where_until_begins),
 	KUNIT_CASE(what_cannot_be_read_is_an_error_and_not_an_end),
+	KUNIT_CASE(what_cannot_be_read_is_said_with_its_epoch),
+	KUNIT_CASE(a_disk_has_no_more_records_than_room),
 	KUNIT_CASE(only_what_is_needed_has_to_be_readable),
 	KUNIT_CASE(a_bad_sector_in_an_empty_commit_segment_does_no_harm),
 	KUNIT_CASE(a_copy_that_cannot_be_read_is_an_error_if_the_other_is_wrong),

@@ -17,6 +17,7 @@ int kvt_log_reader_init(struct kvt_log_reader *reader, struct kvt_log_set *set)
 	reader->buf = kvt_env_alloc((size_t)KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK);
 	return reader->buf ? 0 : -ENOMEM;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_reader_init);
 
 /**
  * kvt_log_reader_exit() - free a reader's memory
@@ -27,6 +28,7 @@ void kvt_log_reader_exit(struct kvt_log_reader *reader)
 	kvt_env_free(reader->buf);
 	reader->buf = NULL;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_reader_exit);
 
 static int reader_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
 		       u32 at, u32 blocks, u8 *to)
@@ -128,7 +130,7 @@ int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_exte
 }
 
 /**
- * kvt_log_extent_check() - read the records of an extent, and say if it is damaged
+ * kvt_log_extent_check() - read the records of an extent, and say what is wrong with it
  * @reader: memory
  * @extent: the extent
  * @sink: as for kvt_log_extent_read()
@@ -140,19 +142,25 @@ int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_ext
 {
 	int verdict = kvt_log_extent_read(reader, extent, sink);
 
-	if (verdict == KVT_LOG_DAMAGED)
-		kvt_log_extent_damaged(reader->set, extent);
+	kvt_log_extent_wrong(reader->set, extent, verdict);
 	return verdict;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_extent_check);
 
 /**
- * kvt_log_extent_damaged() - say that an extent is damaged
+ * kvt_log_extent_wrong() - say that an extent is damaged, or cannot be read
  * @set: the devices
  * @extent: the extent
+ * @verdict: of kvt_log_extent_read(); nothing is said of any other
  */
-void kvt_log_extent_damaged(struct kvt_log_set *set, const struct kvt_log_extent *extent)
+void kvt_log_extent_wrong(struct kvt_log_set *set, const struct kvt_log_extent *extent,
+			  int verdict)
 {
-	kvt_log_say(set, "device %u, segment %u, block %u: records of epoch %llu are damaged",
+	if (verdict != KVT_LOG_DAMAGED && verdict != -EIO)
+		return;
+	kvt_log_say(set, "device %u, segment %u, block %u: records of %sepoch %llu %s",
 		    extent->dev + 1, extent->pos.segment, extent->pos.block,
-		    (unsigned long long)extent->epoch);
+		    extent->saved ? "the checkpoint of " : "",
+		    (unsigned long long)extent->epoch,
+		    verdict == -EIO ? "cannot be read" : "are damaged");
 }

@@ -93,6 +93,7 @@ struct kvt_log_extent {
 	u32 stream;
 	u64 generation;
 	u64 epoch;
+	bool saved;			/* by a checkpoint */
 };
 
 /* Memory to read extents with. */
@@ -133,6 +134,8 @@ struct kvt_log_found {
 
 /* Called for each piece of what a recovery restores.  Both return a verdict or an errno. */
 struct kvt_log_visit {
+	/* Of kvt_log_visit_all(): blocks of the present device that no extent has named. */
+	u64 left;
 	/* A segment in use; may be called more than once for the same one. */
 	int (*segment)(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
 		       u64 generation, enum kvtree_log_kind kind);
@@ -191,7 +194,8 @@ int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_exte
 			struct kvt_log_sink *sink);
 int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
 			 struct kvt_log_sink *sink);
-void kvt_log_extent_damaged(struct kvt_log_set *set, const struct kvt_log_extent *extent);
+void kvt_log_extent_wrong(struct kvt_log_set *set, const struct kvt_log_extent *extent,
+			  int verdict);
 
 /* walk.c */
 int kvt_log_walk_init(struct kvt_log_walk *walk, struct kvt_log_set *set, u32 dev);

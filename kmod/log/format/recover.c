@@ -14,22 +14,42 @@ static u32 set_lives(const struct kvt_log_set *set)
 }
 
 /*
+ * Take the blocks of an extent from those that a device has.  No two extents have one in common:
+ * who says so has made the device, so that it would be read for ever.
+ */
+static int extent_take(struct kvt_log_set *set, const struct kvt_log_extent *extent, u64 *left)
+{
+	if (extent->blocks > *left) {
+		kvt_log_say(set, "device %u: the records of epoch %llu are more than fit on it",
+			    extent->dev + 1, (unsigned long long)extent->epoch);
+		return KVT_LOG_DAMAGED;
+	}
+	*left -= extent->blocks;
+	return KVT_LOG_SOUND;
+}
+
+/*
  * Whether a device has all that the trailer names, and the headers of the segments that
  * may have been begun for it: KVT_LOG_DAMAGED if not.
  */
 static int trailer_judge(struct kvt_log_walk *walk, struct kvt_log_reader *reader)
 {
+	u64 left = le64_to_cpu(walk->set->dev[walk->dev].super->nr_blocks);
 	struct kvt_log_extent extent;
 	int verdict = KVT_LOG_SOUND;
 	u32 i;
 
 	for (i = 0; !verdict && i < le32_to_cpu(walk->trailer->nr_extents); i++) {
 		kvt_log_walk_extent(walk, i, &extent);
-		verdict = kvt_log_segment_sound(walk->set, walk->dev, extent.generation,
-						&extent.pos, KVTREE_LOG_KIND_STREAM);
+		verdict = extent_take(walk->set, &extent, &left);
+		if (!verdict)
+			verdict = kvt_log_segment_sound(walk->set, walk->dev, extent.generation,
+							&extent.pos, KVTREE_LOG_KIND_STREAM);
 		if (!verdict)
 			verdict = kvt_log_extent_read(reader, &extent, NULL);
 	}
+	if (verdict == -EIO)
+		kvt_log_extent_wrong(walk->set, &extent, verdict);
 	return verdict;
 }
 
@@ -339,6 +359,25 @@ int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found)
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_find);
 
+static int visit_segment(struct kvt_log_set *set, struct kvt_log_visit *visit,
+			 const struct kvt_log_extent *in, enum kvtree_log_kind kind)
+{
+	int verdict = visit->segment(visit, in->dev, &in->pos, in->generation, kind);
+
+	if (!in->saved && (verdict == KVT_LOG_DAMAGED || verdict == -EIO))
+		kvt_log_say(set, "device %u: it has a part of epoch %llu", in->dev + 1,
+			    (unsigned long long)in->epoch);
+	return verdict;
+}
+
+static int visit_extent(struct kvt_log_set *set, struct kvt_log_visit *visit,
+			const struct kvt_log_extent *extent, enum kvtree_log_kind kind)
+{
+	return extent_take(set, extent, &visit->left) ?:
+	       visit_segment(set, visit, extent, kind) ?:
+	       visit->extent(visit, extent);
+}
+
 static int visit_trailer(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
 {
 	struct kvt_log_extent extent;
@@ -347,12 +386,22 @@ static int visit_trailer(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
 
 	for (i = 0; !verdict && i < le32_to_cpu(walk->trailer->nr_extents); i++) {
 		kvt_log_walk_extent(walk, i, &extent);
-		verdict = visit->segment(visit, walk->dev, &extent.pos, extent.generation,
-					 KVTREE_LOG_KIND_STREAM);
-		if (!verdict)
-			verdict = visit->extent(visit, &extent);
+		verdict = visit_extent(walk->set, visit, &extent, KVTREE_LOG_KIND_STREAM);
 	}
 	return verdict;
+}
+
+/* The segment in which the next trailer is. */
+static int visit_commit(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
+{
+	const struct kvt_log_extent at = {
+		.pos = walk->pos,
+		.dev = walk->dev,
+		.generation = walk->generation,
+		.epoch = walk->epoch,
+	};
+
+	return visit_segment(walk->set, visit, &at, KVTREE_LOG_KIND_COMMIT);
 }
 
 /* A life on one device, up to an epoch that must be there. */
@@ -362,8 +411,7 @@ static int visit_life(struct kvt_log_walk *walk, u32 life, u64 last, struct kvt_
 
 	verdict = kvt_log_walk_life(walk, life);
 	while (!verdict && walk->epoch <= last) {
-		verdict = visit->segment(visit, walk->dev, &walk->pos, walk->generation,
-					 KVTREE_LOG_KIND_COMMIT);
+		verdict = visit_commit(walk, visit);
 		if (!verdict)
 			verdict = kvt_log_walk_next(walk);
 		if (verdict == KVT_LOG_END) {
@@ -421,6 +469,7 @@ static int visit_table(struct kvt_log_set *set, u32 dev, const struct kvtree_log
 		.dev = dev,
 		.generation = le64_to_cpu(table->generation),
 		.epoch = le64_to_cpu(table->epoch),
+		.saved = true,
 	};
 	int verdict = KVT_LOG_SOUND;
 	u64 i;
@@ -432,10 +481,7 @@ static int visit_table(struct kvt_log_set *set, u32 dev, const struct kvtree_log
 		extent.stream = le32_to_cpu(table->extents[i].stream);
 		if (!kvt_log_pos_valid(set->dev[dev].super, &extent.pos, extent.blocks))
 			return KVT_LOG_DAMAGED;
-		verdict = visit->segment(visit, dev, &extent.pos, extent.generation,
-					 KVTREE_LOG_KIND_CHECKPOINT);
-		if (!verdict)
-			verdict = visit->extent(visit, &extent);
+		verdict = visit_extent(set, visit, &extent, KVTREE_LOG_KIND_CHECKPOINT);
 	}
 	return verdict;
 }
@@ -465,9 +511,10 @@ static int visit_checkpoint(struct kvt_log_set *set, u32 dev, struct kvt_log_vis
 					 KVTREE_LOG_KIND_CHECKPOINT);
 	if (!verdict)
 		verdict = visit_table(set, dev, table, visit);
-	if (verdict == KVT_LOG_DAMAGED)
-		kvt_log_say(set, "device %u: the checkpoint of epoch %llu is damaged", dev + 1,
-			    (unsigned long long)le64_to_cpu(super->checkpoint.epoch));
+	if (verdict == KVT_LOG_DAMAGED || verdict == -EIO)
+		kvt_log_say(set, "device %u: the checkpoint of epoch %llu %s", dev + 1,
+			    (unsigned long long)le64_to_cpu(super->checkpoint.epoch),
+			    verdict == -EIO ? "cannot be read" : "is damaged");
 	kvt_env_free(table);
 	return verdict;
 }
@@ -489,6 +536,7 @@ int kvt_log_visit_all(struct kvt_log_set *set, const struct kvt_log_found *found
 	u32 dev;
 
 	for (dev = 0; !verdict && dev < set->nr_devs; dev++) {
+		visit->left = le64_to_cpu(set->dev[dev].super->nr_blocks);
 		verdict = visit_checkpoint(set, dev, visit);
 		if (!verdict)
 			verdict = visit_lives(set, found, dev, visit);

@@ -77,8 +77,9 @@ int kvt_log_segment_check(struct kvt_log_set *set, u32 dev, u64 generation,
 {
 	int verdict = kvt_log_segment_sound(set, dev, generation, pos, kind);
 
-	if (verdict == KVT_LOG_DAMAGED)
-		kvt_log_say(set, "device %u, segment %u: its header is damaged", dev + 1,
-			    pos->segment);
+	if (verdict == KVT_LOG_DAMAGED || verdict == -EIO)
+		kvt_log_say(set, "device %u, segment %u: its header %s", dev + 1, pos->segment,
+			    verdict == -EIO ? "cannot be read" : "is damaged");
 	return verdict;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_segment_check);

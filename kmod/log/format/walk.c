@@ -73,6 +73,15 @@ static int walk_read(struct kvt_log_walk *walk, u32 blocks)
 	return err;
 }
 
+/* Of the next trailer. */
+static void walk_say(const struct kvt_log_walk *walk, const char *what)
+{
+	kvt_log_say(walk->set,
+		    "device %u, segment %u, block %u: the commit record of epoch %llu %s",
+		    walk->dev + 1, walk->pos.segment, walk->pos.block,
+		    (unsigned long long)walk->epoch, what);
+}
+
 /* Bring the blocks at the position into memory, as many as a trailer may have: 0 or an errno. */
 static int walk_fill(struct kvt_log_walk *walk)
 {
@@ -150,6 +159,16 @@ static int walk_later(const struct kvt_log_walk *walk, const struct kvt_log_pos 
 	return KVT_LOG_END;
 }
 
+/* Whether a part of the next trailer, which is in memory, is where it should be. */
+static bool walk_begun(const struct kvt_log_walk *walk)
+{
+	const struct kvtree_log_trailer *t;
+
+	t = (const void *)(walk->buf +
+			   (size_t)(walk->pos.block - walk->buf_block) * KVTREE_LOG_BLOCK);
+	return walk_may_be(walk, t) && le64_to_cpu(t->epoch) == walk->epoch;
+}
+
 /*
  * The next trailer is not where it should be: the life ends here, unless a later one follows,
  * anywhere in this segment or at the beginning of the next.
@@ -158,6 +177,7 @@ static int walk_end(struct kvt_log_walk *walk)
 {
 	u32 size = le32_to_cpu(walk_super(walk)->segment_blocks);
 	struct kvt_log_pos at = walk->pos;
+	bool begun = walk_begun(walk);
 	int verdict = KVT_LOG_END;
 
 	for (walk->pos.block++; verdict == KVT_LOG_END && walk->pos.block < size;
@@ -170,10 +190,11 @@ static int walk_end(struct kvt_log_walk *walk)
 		verdict = walk_fill_trailer(walk) ?: walk_later(walk, &at);
 	walk->pos = at;
 	if (verdict == KVT_LOG_DAMAGED)
-		kvt_log_say(walk->set,
-			    "device %u, segment %u, block %u: the commit record of epoch %llu is damaged",
-			    walk->dev + 1, at.segment, at.block,
-			    (unsigned long long)walk->epoch);
+		walk_say(walk, "is damaged");
+	if (verdict == KVT_LOG_END && begun)
+		walk_say(walk, "is not complete: the epoch is left out");
+	if (verdict == -EIO)
+		walk_say(walk, "may be where nothing can be read");
 	return verdict;
 }
 
@@ -217,6 +238,8 @@ int kvt_log_walk_next(struct kvt_log_walk *walk)
 
 	walk->trailer = NULL;
 	err = walk_fill_trailer(walk);
+	if (err == -EIO)
+		walk_say(walk, "cannot be read");
 	if (err)
 		return err;
 	if (!walk_sound(walk, &walk->pos, walk->epoch))
@@ -245,11 +268,13 @@ void kvt_log_walk_extent(const struct kvt_log_walk *walk, u32 i, struct kvt_log_
 {
 	const struct kvtree_log_extent *from = &walk->trailer->extents[i];
 
-	extent->pos = kvt_log_pos_load(&from->pos);
-	extent->dev = walk->dev;
-	extent->blocks = le32_to_cpu(from->blocks);
-	extent->crc = le32_to_cpu(from->crc);
-	extent->stream = le32_to_cpu(from->stream);
-	extent->generation = walk->generation;
-	extent->epoch = walk->epoch - 1;
+	*extent = (struct kvt_log_extent) {
+		.pos = kvt_log_pos_load(&from->pos),
+		.dev = walk->dev,
+		.blocks = le32_to_cpu(from->blocks),
+		.crc = le32_to_cpu(from->crc),
+		.stream = le32_to_cpu(from->stream),
+		.generation = walk->generation,
+		.epoch = walk->epoch - 1,
+	};
 }
