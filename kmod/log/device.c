@@ -46,6 +46,18 @@ static bool dev_blocks_fit(const struct kvt_log_dev *dev)
 	       (dev->log->read_only || !bdev_alignment_offset(dev->bdev));
 }
 
+/*
+ * What others have written through the page cache, and is not on the device yet, would be written
+ * over ours some time later; and what they read from there would be what was.  Whether it can be
+ * written is their concern: it will not be tried again.
+ */
+static void dev_settle(struct kvt_log_dev *dev)
+{
+	sync_blockdev(bdev_whole(dev->bdev));
+	sync_blockdev(dev->bdev);
+	invalidate_bdev(dev->bdev);
+}
+
 /**
  * kvt_dev_open() - open a device for nobody else
  * @dev: its log is set, the rest is filled
@@ -71,7 +83,12 @@ int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
 		return PTR_ERR(file);
 	dev->file = file;
 	dev->bdev = file_bdev(file);
-	return dev_blocks_fit(dev) ? 0 : -EOPNOTSUPP;
+	if (!dev_blocks_fit(dev))
+		return -EOPNOTSUPP;
+	/* Or nothing is written at all. */
+	if (!dev->log->read_only)
+		dev_settle(dev);
+	return 0;
 }
 
 /**

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Superblocks, as they are written. */
 #include <linux/random.h>
+#include <linux/slab.h>
 
 #include "internal.h"
 
@@ -21,6 +22,63 @@ static int supers_write_once(struct kvt_log *log, u64 number)
 	return err ?: kvt_devs_flush(log);
 }
 
+/*
+ * Whether a copy on a device is another one than was written or read there last.  If it is sound,
+ * another machine that has attached the store has written it.  Whatever else is there, and what
+ * cannot be read, is damage, and about to be mended.
+ */
+static bool copy_is_foreign(struct kvt_log_dev *dev, u64 number, __le64 write_id)
+{
+	struct kvtree_log_super *is = kmalloc(sizeof(*is), GFP_NOIO);
+	bool foreign = false;
+
+	if (is && !kvt_dev_read(dev, kvt_log_super_block(number), 1, is) &&
+	    kvt_log_super_sound(is, number % KVTREE_LOG_SUPER_COPIES))
+		foreign = le64_to_cpu(is->number) != number || is->write_id != write_id;
+	kfree(is);
+	return foreign;
+}
+
+static int supers_foreign(struct kvt_log *log)
+{
+	kvt_log_fail(log, -EIO,
+		     "somebody else writes superblocks: is it attached on another machine?");
+	return -EIO;
+}
+
+/* Both copies have what was written last. */
+static int supers_judge(struct kvt_log *log)
+{
+	u32 i;
+
+	for (i = 0; i < log->nr_devs; i++) {
+		struct kvt_log_dev *dev = &log->dev[i];
+
+		if (copy_is_foreign(dev, log->number, dev->super->write_id) ||
+		    copy_is_foreign(dev, log->number - 1, dev->super->write_id))
+			return supers_foreign(log);
+	}
+	return 0;
+}
+
+/* Both copies are as they were before all was read, which may have taken long. */
+static int supers_judge_found(struct kvt_log *log)
+{
+	const struct kvtree_log_super *copy;
+	u32 i, j;
+
+	for (i = 0; i < log->nr_devs; i++) {
+		for (j = 0; j < KVTREE_LOG_SUPER_COPIES; j++) {
+			copy = &log->set.dev[i].copy[j];
+			if (log->set.dev[i].valid[j] &&
+			    copy_is_foreign(&log->dev[i], le64_to_cpu(copy->number),
+					    copy->write_id))
+				return supers_foreign(log);
+		}
+	}
+	return 0;
+}
+
 /**
  * kvt_supers_write() - write the superblocks of all devices
  * @log: the log; each device's super is as it shall be
@@ -30,14 +88,17 @@ static int supers_write_once(struct kvt_log *log, u64 number)
  *
  * Context: process context, sleeps; under checkpoint_lock, or by who has the log alone.
  *
- * Return: 0 or an error of a device; nothing is known of what they say then.
+ * Return: 0 or an error of a device; nothing is known of what they say then.  -EIO, too, and
+ * nothing is written, if somebody else has written there since.
  */
 int kvt_supers_write(struct kvt_log *log)
 {
 	u64 write_id = get_random_u64();
-	int err;
+	int err = supers_judge(log);
 	u32 i;
 
+	if (err)
+		return err;
 	for (i = 0; i < log->nr_devs; i++)
 		log->dev[i].super->write_id = cpu_to_le64(write_id);
 	err = supers_write_once(log, log->number + 1);
@@ -72,12 +133,13 @@ static u64 super_first(const struct kvt_log *log, u32 i)
  * Context: process context, sleeps; by who has the log alone.
  *
  * Return: 0 or an error of a device: what was found is there, or what was there before, to
- * which nothing has happened so far.
+ * which nothing has happened so far.  -EIO, too, and nothing is written, if somebody else has
+ * written there meanwhile.
  */
 int kvt_supers_complete(struct kvt_log *log)
 {
 	u64 both = log->number + log->number + 1;
-	int err = 0;
+	int err = supers_judge_found(log);
 	u32 i;
 
 	for (i = 0; !err && i < log->nr_devs; i++)

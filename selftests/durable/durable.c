@@ -829,6 +829,68 @@ TEST_F(durable, wrong_calls_are_refused)
 	ASSERT_EQ(0, kvt_detach(t->dev, other));
 }
 
+/* Where no log is, and nobody looks for anything: in the last MiB. */
+static size_t nowhere(const struct kvt_disk *disk)
+{
+	return disk->bytes - (512 << 10);
+}
+
+/* Through the page cache, where it stays as long as somebody has the disk open. */
+TEST_F(durable, what_others_have_written_is_written_before_it_is_attached)
+{
+	struct self *t = &self->self;
+	size_t at = nowhere(&t->disk[0]);
+	int reader, writer;
+	char is[5];
+
+	close(t->fd);
+	t->fd = -1;
+	ASSERT_EQ(0, kvt_detach(t->dev, t->name));
+	reader = open(t->disk[0].path, O_RDONLY | O_CLOEXEC);
+	writer = open(t->disk[0].path, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, reader);
+	ASSERT_EQ(5, pwrite(writer, "first", 5, at));
+	close(writer);
+	ASSERT_EQ(0, kvt_attach(t->dev, t->name, t->disk, t->nr, 0));
+	ASSERT_EQ(5, pread(t->disk[0].memory, is, 5, at));
+	EXPECT_EQ(0, memcmp(is, "first", 5));
+	/* And nobody reads what was. */
+	kvt_disk_write(&t->disk[0], "other", 5, at);
+	ASSERT_EQ(5, pread(reader, is, 5, at));
+	EXPECT_EQ(0, memcmp(is, "other", 5));
+	close(reader);
+}
+
+#define COPY_AT	(KVTREE_LOG_SUPER_STRIDE * KVTREE_LOG_BLOCK)
+
+/* It has attached the store, and written superblocks of its own. */
+TEST_F(durable, another_machine_is_found_out)
+{
+	struct self *t = &self->self;
+	static char supers[2 * COPY_AT], is[2 * COPY_AT];
+	int last = t->nr - 1;
+
+	ASSERT_EQ(0, number_put(t->fd, 1, 1));
+	ASSERT_EQ(0, kvt_sync(t->fd));
+	KVT_CHECK(pread(t->disk[last].memory, supers, sizeof(supers), 0) == sizeof(supers));
+	ASSERT_EQ(0, kvt_checkpoint(t->fd));
+	EXPECT_EQ(0, kvt_stat(t->fd, KVTREE_STAT_LOG_ERROR));
+	/* What is damaged is mended, and what was written earlier is somebody else's. */
+	kvt_disk_write(&t->disk[last], "?", 1, 100);
+	kvt_disk_write(&t->disk[last], "?", 1, COPY_AT + 100);
+	ASSERT_EQ(0, kvt_checkpoint(t->fd));
+	kvt_disk_write(&t->disk[last], supers, sizeof(supers), 0);
+	EXPECT_EQ(-EIO, kvt_checkpoint(t->fd));
+	EXPECT_EQ(EIO, kvt_stat(t->fd, KVTREE_STAT_LOG_ERROR));
+	EXPECT_EQ(-EROFS, number_put(t->fd, 1, 2));
+	EXPECT_EQ(1, number(t->fd, 1));
+	close(t->fd);
+	t->fd = -1;
+	kvt_detach(t->dev, t->name);
+	KVT_CHECK(pread(t->disk[last].memory, is, sizeof(is), 0) == sizeof(is));
+	EXPECT_EQ(0, memcmp(is, supers, sizeof(is)));
+}
+
 static int attach_unprivileged(void *arg)
 {
 	struct self *self = arg;

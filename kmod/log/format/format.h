@@ -168,6 +168,7 @@ u32 kvt_log_crc_zero(const struct kvtree_log_super *super, u64 generation,
 		     const struct kvt_log_pos *pos, const void *data, size_t len,
 		     size_t crc_off);
 void kvt_log_super_seal(struct kvtree_log_super *super);
+bool kvt_log_super_sound(const struct kvtree_log_super *super, u32 copy);
 u64 kvt_log_super_block(u64 number);
 int kvt_log_set_load(struct kvt_log_set *set);
 void kvt_log_set_free(struct kvt_log_set *set);

@@ -107,7 +107,14 @@ u64 kvt_log_super_block(u64 number)
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_super_block);
 
-static bool super_sound(const struct kvtree_log_super *super, u32 copy)
+/**
+ * kvt_log_super_sound() - whether a copy of the superblock is what was written
+ * @super: as it was read
+ * @copy: which it is
+ *
+ * Return: true if it is; what it says may be wrong all the same.
+ */
+bool kvt_log_super_sound(const struct kvtree_log_super *super, u32 copy)
 {
 	return le64_to_cpu(super->magic) == KVTREE_LOG_SUPER_MAGIC &&
 	       le64_to_cpu(super->number) % KVTREE_LOG_SUPER_COPIES == copy &&
@@ -195,7 +202,7 @@ static int super_read(struct kvt_log_set *set, struct kvt_log_dev_super *dev, u3
 		}
 		if (err)
 			return err;
-		if (!super_sound(super, copy)) {
+		if (!kvt_log_super_sound(super, copy)) {
 			taken |= !copy && super_taken(super);
 			continue;
 		}
