@@ -14,6 +14,8 @@
 
 /* When to try again if there was no memory. */
 #define RETRY	(HZ / 5)
+/* How often if there was no room, although writers waited. */
+#define TRIES	3
 
 /* A checkpoint under way. */
 struct checkpoint {
@@ -99,30 +101,46 @@ static void checkpoint_lives(struct checkpoint *cp, u32 i)
 	super->version_lease = cpu_to_le64(READ_ONCE(cp->log->lease));
 }
 
-/* Have everything durable that it may have met. */
-static int checkpoint_drain(struct checkpoint *cp)
+/* Make everything durable that is there, up to @epoch. */
+static int checkpoint_drain(struct kvt_log *log, u64 *epoch)
 {
-	struct kvt_log *log = cp->log;
 	int err = 0;
-	u64 met;
 
 	mutex_lock(&log->commit_lock);
-	met = log->alive ? log->epoch : log->durable;
-	WRITE_ONCE(log->drain, met);
-	while (!err && log->durable < met)
+	*epoch = log->alive ? log->epoch : log->durable;
+	WRITE_ONCE(log->drain, *epoch);
+	while (!err && log->durable < *epoch)
 		err = kvt_commit(log);
 	WRITE_ONCE(log->drain, 0);
 	mutex_unlock(&log->commit_lock);
-	/* Recovery must find as much of the log, or something was lost. */
-	cp->met = min(met - cp->epoch, (u64)U32_MAX);
 	return err;
+}
+
+/**
+ * kvt_checkpoint_forgo() - make everything durable, in the room that was kept for checkpoints
+ * @log: the log, which has no room for one
+ *
+ * Context: process context, sleeps; under checkpoint_lock, or by who has the log alone.
+ *
+ * Return: 0; KVT_LOG_NO_ROOM; or the error that the log has.
+ */
+int kvt_checkpoint_forgo(struct kvt_log *log)
+{
+	u64 epoch;
+
+	return checkpoint_drain(log, &epoch);
 }
 
 static int checkpoint_count(struct checkpoint *cp)
 {
 	struct kvt_log *log = cp->log;
-	int err = checkpoint_drain(cp);
+	int err;
+	u64 met;
 	u32 i;
+
+	/* What it may have met.  Recovery must find as much of the log, or something was lost. */
+	err = checkpoint_drain(log, &met);
+	cp->met = min(met - cp->epoch, (u64)U32_MAX);
 
 	for (i = 0; !err && i < log->nr_devs; i++)
 		err = table_write(cp, i);
@@ -215,6 +233,21 @@ static int checkpoint_make(struct kvt_log *log)
 	return err;
 }
 
+/*
+ * If none fits, time after time, nothing makes room any more.  Writers wait, so that nothing is
+ * accepted: what was becomes durable in the room that was kept for checkpoints, the life ends with
+ * it, and nobody waits for ever.
+ */
+static void checkpoint_judge(struct kvt_log *log, int err)
+{
+	log->no_room = err == KVT_LOG_NO_ROOM && log->alive ? log->no_room + 1 : 0;
+	if (log->no_room < TRIES || test_bit(KVT_LOG_CLOSED, &log->flags))
+		return;
+	if (!kvt_checkpoint_forgo(log) && !kvt_supers_end(log))
+		set_bit(KVT_LOG_STOPPED, &log->flags);
+	kvt_log_fail(log, -ENOSPC, "there is no room for a checkpoint");
+}
+
 /**
  * kvt_checkpoint() - make a checkpoint, unless the machine sleeps
  * @log: the log, which is not read-only
@@ -230,6 +263,7 @@ int kvt_checkpoint(struct kvt_log *log)
 	if (mutex_lock_killable(&log->checkpoint_lock))
 		return -EINTR;
 	err = READ_ONCE(log->error) ? -EIO : checkpoint_make(log);
+	checkpoint_judge(log, err);
 	if (!err)
 		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
 	mutex_unlock(&log->checkpoint_lock);

@@ -211,6 +211,7 @@ struct kvt_log {
 	struct delayed_work commit;
 	struct mutex checkpoint_lock;	/* one checkpoint at a time */
 	struct delayed_work checkpoint;
+	u32 no_room;			/* so many in a row had none */
 	u64 lease_next;			/* commit_lock: in the next trailer */
 	struct percpu_counter live;	/* bytes that a checkpoint would write */
 	s32 live_batch;			/* by how much each CPU's part may be off */
@@ -334,6 +335,8 @@ void kvt_log_fail(struct kvt_log *log, int err, const char *what);
 /* supers.c */
 int kvt_supers_write(struct kvt_log *log);
 int kvt_supers_complete(struct kvt_log *log);
+int kvt_supers_end(struct kvt_log *log);
+u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch);
 
 /* room.c */
 u64 kvt_room_segment(const struct kvt_log_dev *dev);
@@ -342,6 +345,7 @@ u32 kvt_room_keep(const struct kvt_log_dev *dev, enum kvt_room room);
 bool kvt_room_low(const struct kvt_log_dev *dev);
 bool kvt_room_short(const struct kvt_log_dev *dev);
 bool kvt_room_begins(const struct kvt_log_dev *dev);
+bool kvt_room_ends(const struct kvt_log_dev *dev);
 void kvt_room_none(struct kvt_log *log);
 int kvt_room_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos);
@@ -382,6 +386,7 @@ void kvt_saved_exit(struct kvt_saved *saved);
 /* checkpoint.c */
 int kvt_checkpoint(struct kvt_log *log);
 int kvt_checkpoint_awake(struct kvt_log *log);
+int kvt_checkpoint_forgo(struct kvt_log *log);
 void kvt_checkpoint_work(struct work_struct *work);
 
 /* sleep.c */

@@ -211,23 +211,6 @@ u64 kvt_log_floor(const struct kvt_log *log)
 	return log->found.version_lease;
 }
 
-/* The lives that count, the last one closed where it has its end. */
-static u32 super_close_life(struct kvtree_log_super *super, u64 epoch)
-{
-	u32 nr = le32_to_cpu(super->nr_lives);
-	struct kvtree_log_life *last;
-
-	if (!nr)
-		return 0;
-	last = &super->lives[nr - 1];
-	if (epoch >= le64_to_cpu(last->first_epoch)) {
-		last->last_epoch = cpu_to_le64(epoch);
-		return nr;
-	}
-	memset(last, 0, sizeof(*last));
-	return nr - 1;
-}
-
 static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 {
 	u64 first = log->carry.epoch ?: log->found.epoch + 1;
@@ -235,7 +218,7 @@ static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 	/* What is carried may be all that the only life has. */
 	__le32 flags = log->carry.epoch ? super->lives[0].flags :
 					  cpu_to_le32(KVTREE_LOG_LIFE_MET_NONE);
-	u32 nr = super_close_life(super, first - 1);
+	u32 nr = kvt_super_close_life(super, first - 1);
 	struct kvtree_log_life *life = &super->lives[nr];
 
 	life->generation = cpu_to_le64(log->generation);
@@ -271,6 +254,16 @@ static bool log_has_room(const struct kvt_log *log)
 	return !log_lives_full(log);
 }
 
+static bool log_can_end(const struct kvt_log *log)
+{
+	u32 i;
+
+	for (i = 0; i < log->nr_devs; i++)
+		if (!kvt_room_ends(&log->dev[i]))
+			return false;
+	return true;
+}
+
 /*
  * If there is no room for a life, make a checkpoint before it begins: that needs no
  * commit records, and goes to where there is room.  All that it replaces is free then.  If a
@@ -286,7 +279,7 @@ static int log_make_room(struct kvt_log *log)
 	if (!err)
 		kvt_carry_exit(log);
 	/* What there is may do. */
-	return err == KVT_LOG_NO_ROOM && !log_lives_full(log) ? 0 : err;
+	return err == KVT_LOG_NO_ROOM && !log_lives_full(log) && log_can_end(log) ? 0 : err;
 }
 
 static int log_begin_life(struct kvt_log *log)
@@ -346,8 +339,6 @@ int kvt_log_start(struct kvt_log *log)
 		return 0;
 	}
 	if (!err) {
-		/* It depends on how many there are. */
-		kvt_room_init(log);
 		err = kvt_supers_complete(log) ?: log_make_room(log) ?: log_begin_life(log);
 		kvt_sleep_add(log);
 	}
@@ -372,21 +363,6 @@ static int finish_commit(struct kvt_log *log)
 	return err;
 }
 
-/* Say in the superblocks that this is the end. */
-static int finish_supers(struct kvt_log *log)
-{
-	struct kvtree_log_super *super;
-	u64 epoch = log->durable;
-	u32 i;
-
-	for (i = 0; i < log->nr_devs; i++) {
-		super = log->dev[i].super;
-		super->nr_lives = cpu_to_le32(super_close_life(super, epoch));
-		super->version_lease = cpu_to_le64(log->lease);
-	}
-	return kvt_supers_write(log);
-}
-
 static int log_finish(struct kvt_log *log)
 {
 	int err = finish_commit(log);
@@ -394,7 +370,9 @@ static int log_finish(struct kvt_log *log)
 	/* With a checkpoint there is room; what it has not committed is then. */
 	if (err == KVT_LOG_NO_ROOM)
 		err = kvt_checkpoint(log) ?: finish_commit(log);
-	return kvt_log_outcome_errno(err) ?: finish_supers(log);
+	if (err == KVT_LOG_NO_ROOM)
+		err = kvt_checkpoint_forgo(log);
+	return kvt_log_outcome_errno(err) ?: kvt_supers_end(log);
 }
 
 /**

@@ -77,7 +77,7 @@ static u32 fixed_segments(const struct kvt_log_dev *dev)
 
 /**
  * kvt_room_init() - find out how much the store may hold, and how much of it where
- * @log: the log, its streams made
+ * @log: the log; it is known how many streams it has
  *
  * A device's part of a checkpoint is as large as its room and its table allow.
  */
@@ -114,7 +114,9 @@ static u64 room_live(const struct kvt_log_dev *dev)
 	u64 live = max3(kvt_live_bytes(log), READ_ONCE(log->live_closed),
 			READ_ONCE(log->live_durable));
 
-	return min(live + kvt_live_slack(log) + checkpoint_growth(dev), log->live_max);
+	/* It may be more than this log would take: see kvt_streams_init(). */
+	return min(live + kvt_live_slack(log) + checkpoint_growth(dev),
+		   max(live, log->live_max));
 }
 
 /*
@@ -195,6 +197,18 @@ bool kvt_room_begins(const struct kvt_log_dev *dev)
 {
 	return dev->segs.nr_free >= COMMIT_OPEN + kvt_carry_segments(dev) +
 				    kvt_room_keep(dev, KVT_ROOM_STREAM);
+}
+
+/**
+ * kvt_room_ends() - whether a life can begin, and end without a checkpoint
+ * @dev: the device
+ *
+ * Return: false if there is no room for what it would accept until none is left.
+ */
+bool kvt_room_ends(const struct kvt_log_dev *dev)
+{
+	return dev->segs.nr_free >= COMMIT_OPEN + kvt_carry_segments(dev) +
+				    drain_segments(dev) + kvt_room_keep(dev, KVT_ROOM_DRAIN);
 }
 
 /**

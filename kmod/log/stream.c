@@ -499,7 +499,7 @@ static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
 }
 
 /* Not so many that their segments take more than a part of small devices. */
-static u32 streams_count(const struct kvt_log *log)
+static u32 streams_max(const struct kvt_log *log)
 {
 	u32 nr = U32_MAX, i;
 
@@ -510,9 +510,42 @@ static u32 streams_count(const struct kvt_log *log)
 	return log->read_only ? 1 : min3(nr, nr_cpu_ids, KVTREE_LOG_STREAMS_MAX);
 }
 
+/* Have half of the streams, if that makes room.  Returns whether it does. */
+static bool streams_halve(struct kvt_log *log)
+{
+	u64 max = log->live_max;
+	u32 nr = log->nr_streams;
+
+	log->nr_streams = nr / 2;
+	kvt_room_init(log);
+	if (log->live_max > max)
+		return true;
+	log->nr_streams = nr;
+	kvt_room_init(log);
+	return false;
+}
+
+/*
+ * What streams need is taken from what a store may hold.  A store that was filled by fewer of
+ * them, on a machine with fewer CPUs, keeps to as many.
+ */
+static void streams_count(struct kvt_log *log)
+{
+	u64 live = kvt_live_bytes(log), slack = kvt_live_slack(log);
+
+	log->nr_streams = streams_max(log);
+	kvt_room_init(log);
+	while (log->nr_streams > 1 && live > log->live_max + slack)
+		if (!streams_halve(log))
+			break;
+}
+
 /**
- * kvt_streams_init() - make a stream for each CPU
- * @log: the log, its devices open; kvt_streams_exit() must follow, whatever is returned
+ * kvt_streams_init() - make a stream for each CPU, or fewer
+ * @log: the log, its devices open, and all that is live counted; kvt_streams_exit() must follow,
+ *	whatever is returned
+ *
+ * How much the store may hold depends on how many there are: kvt_room_init() has found out.
  *
  * Context: process context, sleeps.
  *
@@ -520,14 +553,16 @@ static u32 streams_count(const struct kvt_log *log)
  */
 int kvt_streams_init(struct kvt_log *log)
 {
-	u32 nr = streams_count(log), i;
 	int err = 0;
+	u32 i;
 
-	log->streams = kvcalloc(nr, sizeof(*log->streams), GFP_KERNEL);
-	if (!log->streams)
+	streams_count(log);
+	log->streams = kvcalloc(log->nr_streams, sizeof(*log->streams), GFP_KERNEL);
+	if (!log->streams) {
+		log->nr_streams = 0;
 		return -ENOMEM;
-	log->nr_streams = nr;
-	for (i = 0; !err && i < nr; i++)
+	}
+	for (i = 0; !err && i < log->nr_streams; i++)
 		err = stream_init(log, &log->streams[i], i);
 	return err;
 }

@@ -154,3 +154,47 @@ int kvt_supers_complete(struct kvt_log *log)
 		log->number++;
 	return err;
 }
+
+/**
+ * kvt_super_close_life() - close the last life of a superblock where it has its end
+ * @super: the superblock
+ * @epoch: the last one
+ *
+ * Return: how many lives count.
+ */
+u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch)
+{
+	u32 nr = le32_to_cpu(super->nr_lives);
+	struct kvtree_log_life *last;
+
+	if (!nr)
+		return 0;
+	last = &super->lives[nr - 1];
+	if (epoch >= le64_to_cpu(last->first_epoch)) {
+		last->last_epoch = cpu_to_le64(epoch);
+		return nr;
+	}
+	memset(last, 0, sizeof(*last));
+	return nr - 1;
+}
+
+/**
+ * kvt_supers_end() - say in the superblocks that a life ends with what is durable
+ * @log: the log
+ *
+ * Context: as kvt_supers_write().
+ *
+ * Return: as kvt_supers_write().
+ */
+int kvt_supers_end(struct kvt_log *log)
+{
+	struct kvtree_log_super *super;
+	u32 i;
+
+	for (i = 0; i < log->nr_devs; i++) {
+		super = log->dev[i].super;
+		super->nr_lives = cpu_to_le32(kvt_super_close_life(super, log->durable));
+		super->version_lease = cpu_to_le64(log->lease);
+	}
+	return kvt_supers_write(log);
+}

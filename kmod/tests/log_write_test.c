@@ -60,7 +60,6 @@ static void lw_init_dev(struct lw *lw, struct kvt_log_dev *dev)
 	u32 i;
 
 	dev->log = lw->log;
-	dev->share = 1;
 	dev->super = kzalloc(sizeof(*dev->super), GFP_KERNEL);
 	dev->trailer = kvmalloc_array(KVTREE_LOG_TRAILER_MAX, KVTREE_LOG_BLOCK, GFP_KERNEL);
 	dev->segs.seg = kvcalloc(LW_SEGMENTS, sizeof(*dev->segs.seg), GFP_KERNEL);
@@ -98,13 +97,14 @@ static struct lw *lw_new(struct kunit *test)
 	init_waitqueue_head(&log->durable_wait);
 	init_waitqueue_head(&log->space_wait);
 	log->nr_devs = 1;
-	log->shares = 1;
-	log->live_max = S64_MAX;
 	log->lease = S64_MAX;
 	log->epoch = 1;
 	log->alive = true;
 	lw_init_dev(lw, &log->dev[0]);
 	KUNIT_ASSERT_EQ(test, 0, kvt_streams_init(log));
+	log->dev[0].share = 1;
+	log->shares = 1;
+	log->live_max = S64_MAX;
 	/* It stays on one CPU, and so on one stream. */
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
 	return lw;
@@ -313,7 +313,8 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 	for (nr = 64; nr < 1U << 20; nr *= 4) {
 		dev->segs.nr = nr;
 		kvt_room_init(lw->log);
-		for (part = 0; part <= 4; part++) {
+		/* A store that was filled on a machine with fewer CPUs has more than it may. */
+		for (part = 0; part <= 5; part++) {
 			live = lw->log->live_max / 4 * part;
 			percpu_counter_set(&lw->log->live, live);
 			/* With its table. */
@@ -333,6 +334,44 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 	dev->segs.nr = LW_SEGMENTS;
 }
 
+static void streams_make(struct lw *lw, u64 live)
+{
+	struct kvt_log *log = lw->log;
+
+	kvt_streams_exit(log);
+	percpu_counter_set(&log->live, live);
+	KUNIT_ASSERT_EQ(lw->test, 0, kvt_streams_init(log));
+}
+
+/* It was filled on a machine with fewer CPUs, and every stream needs segments. */
+static void streams_are_so_many_that_there_is_room_for_what_is_live(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log *log = lw->log;
+	u64 slack = 1000ULL * num_possible_cpus(), max;
+	u32 nr, most;
+
+	kt_need_two_cpus(test);
+	log->live_batch = 1000;
+	for (nr = 64; nr <= 1024; nr *= 2) {
+		log->dev[0].segs.nr = nr;
+		streams_make(lw, 0);
+		most = log->nr_streams;
+		max = log->live_max;
+		/* What a full store has may be as much off. */
+		streams_make(lw, max + slack);
+		KUNIT_EXPECT_EQ(test, most, log->nr_streams);
+		streams_make(lw, max + slack + 1);
+		KUNIT_EXPECT_EQ(test, most / 2, log->nr_streams);
+		KUNIT_EXPECT_LT(test, max, log->live_max);
+		/* More than there is room for at all. */
+		streams_make(lw, S64_MAX / 2);
+		KUNIT_EXPECT_EQ(test, 1, log->nr_streams);
+	}
+	log->dev[0].segs.nr = LW_SEGMENTS;
+	streams_make(lw, 0);
+}
+
 static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(what_was_not_published_is_not_restored),
 	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
@@ -341,6 +380,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_recount_ends_when_it_is_told),
 	KUNIT_CASE(a_table_describes_all_that_a_store_may_hold),
 	KUNIT_CASE(what_others_leave_is_enough_for_a_checkpoint),
+	KUNIT_CASE(streams_are_so_many_that_there_is_room_for_what_is_live),
 	{}
 };
 

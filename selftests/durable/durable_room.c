@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/sysinfo.h>
 #include "kselftest_harness.h"
 #include "../kmod/log/format/format.h"
 #include "lib/durable.h"
@@ -435,21 +436,22 @@ static struct kvtree_log_table *disk_table(const struct kvt_disk *disk)
 }
 
 /*
- * Disks without room for a life.  This module leaves none behind, but other versions of it did: a
- * disk ends behind the last segment that it has in use.
+ * Disks without room for a life, or with little.  This module leaves none behind, but other
+ * versions of it did: a disk ends behind the last segment that it has in use, or some more.
  */
 #define LIVE	16	/* MiB */
+#define MUCH	64	/* MiB: more than streams need */
 #define WRITTEN	108	/* MiB: in more than KVTREE_LOG_SEGMENTS_MIN segments, and a third of */
 #define WIDE	520	/* MiB */
 
 /* No checkpoint is made: all of it is needed. */
-static void put_much(int fd)
+static void put_much(int fd, __u32 live)
 {
 	static char value[1 << 20];
 	__u32 i, key;
 
 	for (i = 0; i < WRITTEN; i++) {
-		key = i % LIVE;
+		key = i % live;
 		memset(value, (int)i, sizeof(value));
 		KVT_CHECK(kvt_put(fd, kvt_bytes(&key, sizeof(key)),
 				  kvt_bytes(value, sizeof(value)), NULL) == 0);
@@ -473,9 +475,9 @@ static __u32 segments_used(const struct kvt_disk *disk)
 	return nr - 1;
 }
 
-static void disk_cut(const struct kvt_disk *disk)
+static void disk_cut(const struct kvt_disk *disk, __u32 more)
 {
-	__u32 nr = segments_used(disk), copy;
+	__u32 nr = segments_used(disk) + more, copy;
 	struct kvtree_log_super *super;
 	__u64 block;
 
@@ -506,10 +508,10 @@ TEST(store_without_room_to_begin_is_attached_to_be_read)
 	kvt_disk_make(&disk, WIDE, 512);
 	ASSERT_EQ(0, kvt_format(&disk, 1));
 	ASSERT_EQ(0, kvt_attach_open(dev, name, &disk, 1, NULL, &fd));
-	put_much(fd);
+	put_much(fd, LIVE);
 	digest = kvt_digest(fd);
 	ASSERT_EQ(0, kvt_close_detach(dev, name, &fd));
-	disk_cut(&disk);
+	disk_cut(&disk, 0);
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(0, kvt_attach_open(dev, name, &disk, 1, NULL, &fd));
 		EXPECT_EQ(ENOSPC, kvt_stat(fd, KVTREE_STAT_LOG_ERROR));
@@ -524,6 +526,64 @@ TEST(store_without_room_to_begin_is_attached_to_be_read)
 	close(dev);
 }
 
+/* Put until the store takes no more, which it says.  Returns how many it has taken. */
+static __u32 put_while_taken(int fd)
+{
+	static char value[1 << 16];
+	__u32 key;
+	int err;
+
+	for (key = 0, err = 0; !err && key < 10000; key++) {
+		if (get_nprocs() > 1)
+			run_on(key / 8 % 2);
+		err = kvt_put(fd, kvt_bytes(&key, sizeof(key)),
+			      kvt_bytes(value, sizeof(value)), NULL);
+	}
+	return key - 1;
+}
+
+/*
+ * A life begins, and no checkpoint fits that would make room: nobody waits for it for ever, and
+ * what was accepted is there.  With less room none begins, and with more a checkpoint fits.
+ */
+TEST(store_without_room_to_go_on_says_so)
+{
+	static const __u32 rooms[] = { 3, 16, 40 };
+	int dev, fd, error, given_up = 0, sound = 0;
+	char name[KVTREE_NAME_MAX];
+	struct kvt_disk disk;
+	__u32 i, taken;
+	__u64 digest;
+
+	dev = kvt_open();
+	ASSERT_LE(0, dev);
+	snprintf(name, sizeof(name), "no-room-%d", getpid());
+	for (i = 0; i < NR(rooms); i++) {
+		kvt_disk_make(&disk, WIDE, 512);
+		ASSERT_EQ(0, kvt_format(&disk, 1));
+		ASSERT_EQ(0, kvt_attach_open(dev, name, &disk, 1, NULL, &fd));
+		put_much(fd, MUCH);
+		ASSERT_EQ(0, kvt_close_detach(dev, name, &fd));
+		disk_cut(&disk, rooms[i]);
+		ASSERT_EQ(0, kvt_attach_open(dev, name, &disk, 1, NULL, &fd));
+		taken = put_while_taken(fd);
+		EXPECT_GT(9999, taken);
+		error = kvt_stat(fd, KVTREE_STAT_LOG_ERROR);
+		EXPECT_TRUE(!error || error == ENOSPC);
+		given_up += error && taken;
+		sound += !error;
+		digest = kvt_digest(fd);
+		EXPECT_EQ(0, kvt_close_detach(dev, name, &fd));
+		ASSERT_EQ(0, kvt_attach_open(dev, name, &disk, 1, NULL, &fd));
+		EXPECT_EQ(digest, kvt_digest(fd));
+		ASSERT_EQ(0, kvt_close_detach(dev, name, &fd));
+		kvt_disk_remove(&disk);
+	}
+	EXPECT_LT(0, given_up);
+	EXPECT_LT(0, sound);
+	close(dev);
+}
+
 /* What is on the one moves to the other. */
 TEST(disk_without_room_gets_some_if_another_has_it)
 {
@@ -533,10 +593,10 @@ TEST(disk_without_room_gets_some_if_another_has_it)
 	int err;
 
 	pair_begin(&pair, WIDE, WIDE);
-	put_much(pair.fd);
+	put_much(pair.fd, LIVE);
 	digest = kvt_digest(pair.fd);
 	ASSERT_EQ(0, kvt_close_detach(pair.dev, pair.name, &pair.fd));
-	disk_cut(&pair.disk[0]);
+	disk_cut(&pair.disk[0], 0);
 	ASSERT_EQ(0, pair_attach(&pair));
 	EXPECT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_ERROR));
 	EXPECT_EQ(digest, kvt_digest(pair.fd));
