@@ -165,7 +165,7 @@ static void checkpoint_resume(struct kvt_log *log)
 	smp_mb__after_atomic();
 	for (i = 0; i < log->nr_streams; i++)
 		kvt_stream_start(&log->streams[i]);
-	mod_delayed_work(kvt_log_wq, &log->commit, 0);
+	mod_delayed_work(log->wq, &log->commit, 0);
 	kvt_wake_all(&log->space_wait);
 }
 
@@ -337,5 +337,5 @@ void kvt_checkpoint_work(struct work_struct *work)
 		return;
 	pr_warn_ratelimited("kvtree: store '%s': no checkpoint: error %d\n", log->env.name,
 			    kvt_log_outcome_errno(err));
-	queue_delayed_work(kvt_log_wq, &log->checkpoint, RETRY);
+	queue_delayed_work(log->wq, &log->checkpoint, RETRY);
 }

@@ -334,9 +334,9 @@ void kvt_commit_work(struct work_struct *work)
 		return;
 	/* Who came while it was written need not wait for the next interval. */
 	if (READ_ONCE(log->wanted) > log->durable)
-		mod_delayed_work(kvt_log_wq, &log->commit, 0);
+		mod_delayed_work(log->wq, &log->commit, 0);
 	else if (test_bit(KVT_LOG_DIRTY, &log->flags))
-		queue_delayed_work(kvt_log_wq, &log->commit,
+		queue_delayed_work(log->wq, &log->commit,
 				   msecs_to_jiffies(READ_ONCE(kvt_log_epoch_ms)));
 }
 
@@ -355,7 +355,7 @@ void kvt_log_want(struct kvt_log *log, u64 epoch)
 		if (try_cmpxchg(&log->wanted, &wanted, epoch))
 			break;
 	if (READ_ONCE(log->durable) < epoch)
-		mod_delayed_work(kvt_log_wq, &log->commit, 0);
+		mod_delayed_work(log->wq, &log->commit, 0);
 }
 
 /**

@@ -207,6 +207,8 @@ struct kvt_log {
 	u64 live_durable;		/* ... and that epoch is durable */
 	bool alive;			/* its life has begun */
 
+	struct workqueue_struct *wq;	/* commits, checkpoints, and what restores */
+	struct workqueue_struct *flush_wq;	/* of streams */
 	struct mutex commit_lock;	/* one commit at a time */
 	struct delayed_work commit;
 	struct mutex checkpoint_lock;	/* one checkpoint at a time */
@@ -237,8 +239,10 @@ struct kvt_log {
 
 extern unsigned int kvt_log_epoch_ms;
 extern unsigned int kvt_log_savers;
-extern struct workqueue_struct *kvt_log_wq;
-extern struct workqueue_struct *kvt_log_flush_wq;
+
+/* log.c */
+int kvt_log_queues_init(struct kvt_log *log);
+void kvt_log_queues_exit(struct kvt_log *log);
 
 /* device.c */
 int kvt_dev_open(struct kvt_log_dev *dev, const char *path);

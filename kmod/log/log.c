@@ -28,9 +28,6 @@ MODULE_PARM_DESC(log_epoch_ms, "ms after which changes that nobody waits for are
 /* Versions that a store may give out before its first commit. */
 #define LEASE_FIRST	BIT_ULL(32)
 
-struct workqueue_struct *kvt_log_wq;
-struct workqueue_struct *kvt_log_flush_wq;
-
 static struct kvt_log *set_log(struct kvt_log_set *set)
 {
 	return container_of(set, struct kvt_log, set);
@@ -137,6 +134,7 @@ void kvt_log_free(struct kvt_log *log)
 	u32 i;
 
 	kvt_streams_exit(log);
+	kvt_log_queues_exit(log);
 	kvt_disks_leave(log);
 	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++) {
 		kvt_segs_exit(&log->dev[i].segs);
@@ -149,6 +147,43 @@ void kvt_log_free(struct kvt_log *log)
 	percpu_counter_destroy(&log->live);
 	kvfree(log);
 }
+
+/**
+ * kvt_log_queues_init() - make a log's workqueues
+ * @log: the log; kvt_log_queues_exit() must follow, whatever is returned
+ *
+ * Workers that wait for a device may be as many as a queue runs at once: each log has queues of its
+ * own, so that it waits for no other's devices.
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_log_queues_init(struct kvt_log *log)
+{
+	log->wq = alloc_workqueue("kvtree_log/%.20s", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE, 0,
+				  log->env.name);
+	/* Not on the CPU that fills the buffers, if another one has nothing to do. */
+	log->flush_wq = alloc_workqueue("kvtree_flush/%.18s", WQ_UNBOUND | WQ_MEM_RECLAIM, 0,
+					log->env.name);
+	return log->wq && log->flush_wq ? 0 : -ENOMEM;
+}
+KVT_EXPORT_FOR_TESTS(kvt_log_queues_init);
+
+/**
+ * kvt_log_queues_exit() - remove a log's workqueues
+ * @log: of kvt_log_queues_init(); nothing is queued any more
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_log_queues_exit(struct kvt_log *log)
+{
+	if (log->flush_wq)
+		destroy_workqueue(log->flush_wq);
+	if (log->wq)
+		destroy_workqueue(log->wq);
+}
+KVT_EXPORT_FOR_TESTS(kvt_log_queues_exit);
 
 static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 {
@@ -191,7 +226,7 @@ struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log
 
 	if (!log)
 		return ERR_PTR(-ENOMEM);
-	err = log_open_devs(log, args);
+	err = kvt_log_queues_init(log) ?: log_open_devs(log, args);
 	if (!err)
 		err = log_load(log);
 	if (!err)
@@ -467,10 +502,7 @@ int kvt_logs_init(void)
 
 	if (err)
 		return err;
-	kvt_log_wq = alloc_workqueue("kvtree_log", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE, 0);
-	/* Not on the CPU that fills the buffers, if another one has nothing to do. */
-	kvt_log_flush_wq = alloc_workqueue("kvtree_flush", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	err = kvt_log_wq && kvt_log_flush_wq ? kvt_sleep_init() : -ENOMEM;
+	err = kvt_sleep_init();
 	if (err)
 		kvt_logs_exit();
 	return err;
@@ -485,9 +517,5 @@ void kvt_logs_exit(void)
 {
 	/* Does no harm if it was not there. */
 	kvt_sleep_exit();
-	if (kvt_log_flush_wq)
-		destroy_workqueue(kvt_log_flush_wq);
-	if (kvt_log_wq)
-		destroy_workqueue(kvt_log_wq);
 	kvt_crc32c_exit();
 }

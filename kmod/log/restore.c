@@ -151,7 +151,7 @@ static int restore_begin(struct restore *r)
 			kvt_replay_exit(&w->replay);
 			break;
 		}
-		queue_work(kvt_log_wq, &w->work);
+		queue_work(r->log->wq, &w->work);
 		r->nr_workers++;
 	}
 	return r->nr_workers ? 0 : -ENOMEM;

@@ -221,7 +221,7 @@ void kvt_room_none(struct kvt_log *log)
 {
 	if (!test_and_set_bit(KVT_LOG_FULL, &log->flags))
 		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_FULL);
-	queue_delayed_work(kvt_log_wq, &log->checkpoint, 0);
+	queue_delayed_work(log->wq, &log->checkpoint, 0);
 }
 
 /**
@@ -245,6 +245,6 @@ int kvt_room_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
 	if (ordinary && err == KVT_LOG_NO_ROOM)
 		kvt_room_none(dev->log);
 	else if (ordinary && !err && kvt_room_low(dev))
-		queue_delayed_work(kvt_log_wq, &dev->log->checkpoint, 0);
+		queue_delayed_work(dev->log->wq, &dev->log->checkpoint, 0);
 	return err;
 }

@@ -494,7 +494,7 @@ static void saving_run(struct saving *saving)
 	u32 i;
 
 	for (i = 1; i < saving->nr; i++)
-		queue_work(kvt_log_wq, &saving->savers[i].work);
+		queue_work(saving->saved->log->wq, &saving->savers[i].work);
 	saver_work(&saving->savers[0].work);
 	/* One that could not begin so far has nothing to do. */
 	for (i = 1; i < saving->nr; i++)

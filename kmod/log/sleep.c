@@ -75,7 +75,7 @@ static void sleep_end(void)
 	list_for_each_entry(log, &logs, sleepers) {
 		for (i = 0; i < log->nr_streams; i++)
 			kvt_stream_start(&log->streams[i]);
-		queue_delayed_work(kvt_log_wq, &log->checkpoint, 0);
+		queue_delayed_work(log->wq, &log->checkpoint, 0);
 	}
 	mutex_unlock(&logs_lock);
 	wake_up_all(&awake);

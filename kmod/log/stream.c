@@ -109,7 +109,7 @@ static void log_dirty(struct kvt_log *log)
 	if (test_bit(KVT_LOG_DIRTY, &log->flags) ||
 	    test_and_set_bit(KVT_LOG_DIRTY, &log->flags))
 		return;
-	queue_delayed_work(kvt_log_wq, &log->commit, msecs_to_jiffies(READ_ONCE(kvt_log_epoch_ms)));
+	queue_delayed_work(log->wq, &log->commit, msecs_to_jiffies(READ_ONCE(kvt_log_epoch_ms)));
 }
 
 /**
@@ -386,7 +386,7 @@ static void stream_written(struct kvt_stream *s, struct kvt_log_buf *buf)
  */
 void kvt_stream_start(struct kvt_stream *s)
 {
-	queue_work(kvt_log_flush_wq, &s->flush);
+	queue_work(s->log->flush_wq, &s->flush);
 }
 
 static void stream_fail(struct kvt_stream *s, int err)

@@ -43,6 +43,7 @@ static void lw_free(void *arg)
 		cancel_delayed_work_sync(&lw->log->commit);
 		cancel_delayed_work_sync(&lw->log->checkpoint);
 		kvt_streams_exit(lw->log);
+		kvt_log_queues_exit(lw->log);
 		kvfree(dev->segs.seg);
 		kvfree(dev->trailer);
 		kfree(dev->super);
@@ -101,6 +102,7 @@ static struct lw *lw_new(struct kunit *test)
 	log->epoch = 1;
 	log->alive = true;
 	lw_init_dev(lw, &log->dev[0]);
+	KUNIT_ASSERT_EQ(test, 0, kvt_log_queues_init(log));
 	KUNIT_ASSERT_EQ(test, 0, kvt_streams_init(log));
 	log->dev[0].share = 1;
 	log->shares = 1;
@@ -372,6 +374,59 @@ static void streams_are_so_many_that_there_is_room_for_what_is_live(struct kunit
 	streams_make(lw, 0);
 }
 
+/* A worker that waits for a device. */
+struct waiter {
+	struct work_struct work;
+	struct completion *device;
+};
+
+static void wait_for_device(struct work_struct *work)
+{
+	wait_for_completion(container_of(work, struct waiter, work)->device);
+}
+
+static void complete_device(struct work_struct *work)
+{
+	complete(container_of(work, struct waiter, work)->device);
+}
+
+#define WAITERS	4
+
+/* As many workers as one may have wait for its device, and the other's work is done. */
+static void a_log_waits_for_no_others_devices(struct kunit *test)
+{
+	struct lw *frozen = lw_new(test), *lw = lw_new(test);
+	struct waiter *w = kunit_kcalloc(test, WAITERS, sizeof(*w), GFP_KERNEL);
+	struct workqueue_struct *queues[2][2] = {
+		{ frozen->log->wq, lw->log->wq },
+		{ frozen->log->flush_wq, lw->log->flush_wq },
+	};
+	DECLARE_COMPLETION_ONSTACK(device);
+	DECLARE_COMPLETION_ONSTACK(done);
+	struct waiter own = { .device = &done };
+	u32 i, j;
+
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	INIT_WORK_ONSTACK(&own.work, complete_device);
+	for (i = 0; i < ARRAY_SIZE(queues); i++) {
+		workqueue_set_max_active(queues[i][0], WAITERS / 2);
+		reinit_completion(&device);
+		reinit_completion(&done);
+		for (j = 0; j < WAITERS; j++) {
+			w[j].device = &device;
+			INIT_WORK(&w[j].work, wait_for_device);
+			queue_work(queues[i][0], &w[j].work);
+		}
+		queue_work(queues[i][1], &own.work);
+		KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&done, 60 * HZ));
+		complete_all(&device);
+		flush_work(&own.work);
+		for (j = 0; j < WAITERS; j++)
+			flush_work(&w[j].work);
+	}
+	destroy_work_on_stack(&own.work);
+}
+
 static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(what_was_not_published_is_not_restored),
 	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
@@ -380,6 +435,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_recount_ends_when_it_is_told),
 	KUNIT_CASE(a_table_describes_all_that_a_store_may_hold),
 	KUNIT_CASE(what_others_leave_is_enough_for_a_checkpoint),
+	KUNIT_CASE(a_log_waits_for_no_others_devices),
 	KUNIT_CASE(streams_are_so_many_that_there_is_room_for_what_is_live),
 	{}
 };
