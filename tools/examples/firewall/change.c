@@ -164,12 +164,15 @@ static void remove_rule(const struct stores *stores, const struct rule *rule)
 	forget_counts(stores, rule);
 }
 
-static int add(const struct stores *stores, const struct rule *rule)
+static int add(const struct stores *stores, struct rule *rule)
 {
 	char text[RULE_TEXT], other[RULE_TEXT];
 	struct rule found;
 
 	if (find_overlap(stores, rule, NULL, &found)) {
+		if (found.first == rule->first && found.last == rule->last &&
+		    found.action == rule->action)
+			return STATUS_OK;
 		warn("%s: overlaps with %s", rule_text(rule, text), rule_text(&found, other));
 		return STATUS_NOT;
 	}
@@ -190,23 +193,58 @@ static int del(const struct stores *stores, struct rule *rule)
 	return STATUS_OK;
 }
 
-/* Do something with each rule of standard input. */
-static int each_line(const struct stores *stores,
+struct words {
+	int nr;
+	char *word[6];
+};
+
+/* Where the words of a line belong: all of them, or the one that is a -.  -1: nowhere. */
+static int place_of_line(const struct words *words)
+{
+	int i = words->nr;
+
+	while (i && strcmp(words->word[i - 1], "-"))
+		i--;
+	/* The ports are not read. */
+	return i > 3 || (i == 1 && words->nr > 1) ? -1 : i - 1;
+}
+
+/* What each line of standard input says: all that is said, or what belongs to @at. */
+static const char *put_line(struct words *words, int at, char *line)
+{
+	struct words read;
+
+	read.nr = split_words(line, read.word, ARRAY_SIZE(read.word));
+	if (words->nr > 1 && read.nr > 1)
+		return "a line has one prefix";
+	if (words->nr > 1)
+		words->word[at] = read.word[0];
+	else
+		*words = read;
+	return NULL;
+}
+
+/* Do something with each rule, or prefix, of standard input. */
+static int each_line(const struct stores *stores, const struct words *given, int at,
 		     int (*one)(const struct stores *stores, int nr, char **words,
 				const char **wrong))
 {
-	int nr, status = STATUS_OK, worst = STATUS_OK;
+	int status = STATUS_OK, worst = STATUS_OK;
 	const char *wrong = NULL;
 	unsigned int number = 0;
+	struct words words;
+	char *line = NULL;
 	size_t size = 0;
-	char *line = NULL, *words[6];
 
 	while (!wrong && getline(&line, &size, stdin) > 0) {
 		number++;
-		nr = split_words(line, words, ARRAY_SIZE(words));
-		if (!nr)
+		words = *given;
+		line[strcspn(line, "#;")] = 0;
+		if (!line[strspn(line, " \t\r\n")])
 			continue;
-		status = one(stores, nr, words, &wrong);
+		wrong = put_line(&words, at, line);
+		if (!wrong)
+			status = one(stores, words.nr, words.word, &wrong);
 		if (status > worst)
 			worst = status;
 	}
@@ -216,12 +254,30 @@ static int each_line(const struct stores *stores,
 	return wrong ? STATUS_USAGE : worst;
 }
 
+/* Of each protocol, if it is about any. */
+static int each_protocol(const struct stores *stores, struct rule *rule,
+			 int (*one)(const struct stores *stores, struct rule *rule))
+{
+	int status, worst = STATUS_OK;
+	uint8_t i;
+
+	if (rule->protocol < FW_PROTOCOLS)
+		return one(stores, rule);
+	for (i = 0; i < FW_PROTOCOLS; i++) {
+		rule->protocol = i;
+		status = one(stores, rule);
+		if (status > worst)
+			worst = status;
+	}
+	return worst;
+}
+
 static int add_words(const struct stores *stores, int nr, char **words, const char **wrong)
 {
 	struct rule rule;
 
 	*wrong = parse_rule(nr, words, &rule);
-	return *wrong ? STATUS_USAGE : add(stores, &rule);
+	return *wrong ? STATUS_USAGE : each_protocol(stores, &rule, add);
 }
 
 /* The action may be left out: lines that list prints can be given to del, too. */
@@ -236,13 +292,8 @@ static int del_words(const struct stores *stores, int nr, char **words, const ch
 	}
 	*wrong = nr < 2 || nr > 3 ? "a rule to remove is PROTOCOL PREFIX [PORTS]" :
 		 parse_what(words[0], words[1], nr > 2 ? words[2] : NULL, &rule);
-	return *wrong ? STATUS_USAGE : del(stores, &rule);
+	return *wrong ? STATUS_USAGE : each_protocol(stores, &rule, del);
 }
-
-struct words {
-	int nr;
-	char *word[6];
-};
 
 static error_t parse_words(int key, char *arg, struct argp_state *state)
 {
@@ -270,12 +321,13 @@ static int words_command(int argc, char **argv, const struct argp *argp,
 	struct words words = { 0 };
 	const char *wrong = NULL;
 	struct stores stores;
-	int status;
+	int status, at;
 
 	argp_parse(argp, argc, argv, 0, NULL, &words);
+	at = place_of_line(&words);
 	begin(&stores);
-	if (words.nr == 1 && !strcmp(words.word[0], "-"))
-		status = each_line(&stores, one);
+	if (at >= 0)
+		status = each_line(&stores, &words, at, one);
 	else
 		status = one(&stores, words.nr, words.word, &wrong);
 	if (wrong)
@@ -288,10 +340,13 @@ int cmd_add(int argc, char **argv)
 {
 	const struct argp argp = {
 		.parser = parse_words,
-		.args_doc = "ACTION PROTOCOL PREFIX [PORTS]\n-",
-		.doc = "Add a rule, or those of standard input, one a line.\n"
+		.args_doc = "ACTION PROTOCOL PREFIX [PORTS]\nACTION PROTOCOL - [PORTS]\n-",
+		.doc = "Add a rule; or one for each prefix of standard input, one a line; or the\n"
+		       "rules of standard input.\n"
 		       "\vACTION is pass or drop. PROTOCOL is tcp, udp, icmp (ICMPv6 with an IPv6\n"
-		       "prefix) or ip, for all other protocols. PREFIX is that of the sender.\n"
+		       "prefix), ip, for all other protocols, or any, for a rule of each. PREFIX is\n"
+		       "that of the sender. In what is read, the rest of a line behind # or ; counts\n"
+		       "for nothing: this takes the lists of FireHOL, Spamhaus and others.\n"
 		       "PORTS are those that packets are sent to: a number, FIRST-LAST, or any;\n"
 		       "types for icmp, numbers of protocols for ip. Rules of one prefix and\n"
 		       "protocol must not overlap.",
@@ -304,9 +359,9 @@ int cmd_del(int argc, char **argv)
 {
 	const struct argp argp = {
 		.parser = parse_words,
-		.args_doc = "PROTOCOL PREFIX [PORTS]\n-",
-		.doc = "Remove a rule, or those of standard input, one a line. The ports are\n"
-		       "those of the rule.",
+		.args_doc = "PROTOCOL PREFIX [PORTS]\nPROTOCOL - [PORTS]\n-",
+		.doc = "Remove a rule; or one for each prefix of standard input, one a line; or\n"
+		       "the rules of standard input. The ports are those of the rule.",
 	};
 
 	return words_command(argc, argv, &argp, del_words);
@@ -323,6 +378,8 @@ static int change_words(const struct stores *stores, int nr, char **words,
 		return STATUS_USAGE;
 	}
 	*wrong = parse_what(words[0], words[1], words[2], &old);
+	if (!*wrong && old.protocol == FW_PROTOCOLS)
+		*wrong = "one rule is changed at a time: of tcp, udp, icmp or ip";
 	new = old;
 	if (!*wrong)
 		*wrong = parse_action(words[3], &new.action);

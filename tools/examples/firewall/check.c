@@ -95,6 +95,8 @@ static const char *parse_packet(int nr, char **words, struct rule *r)
 	wrong = parse_what(words[0], words[1], nr > 2 ? words[2] : any, r);
 	if (!wrong && (r->first != r->last || strchr(words[1], '/')))
 		return "a packet has one address and one port";
+	if (!wrong && r->protocol == FW_PROTOCOLS)
+		return "a packet has one protocol";
 	if (!wrong && r->first > 255 && r->protocol != FW_TCP && r->protocol != FW_UDP)
 		return "types and protocols are numbers up to 255";
 	return wrong;

@@ -342,7 +342,10 @@ static __always_inline int read_protocol(struct packet *p, __u8 protocol, void *
 	}
 }
 
-/* A later fragment has no port: it is decided about by its protocol's number. */
+/*
+ * A later fragment has no port: it is decided about by its protocol's number, by which it is put
+ * together with the others.
+ */
 static __always_inline int read_ip4(struct packet *p, struct iphdr *ip, void *end)
 {
 	__u32 size, all;
@@ -378,7 +381,8 @@ static __always_inline int read_ip6(struct packet *p, struct ipv6hdr *ip, void *
 	p->hi = bpf_be64_to_cpu(source[0]);
 	p->lo = bpf_be64_to_cpu(source[1]);
 	next = ip->nexthdr;
-	for (i = 0; i < IPV6_HEADERS; i++) {
+	/* What is behind the last one is looked at, too. */
+	for (i = 0; i <= IPV6_HEADERS; i++) {
 		switch (next) {
 		case IPPROTO_HOPOPTS:
 		case IPPROTO_ROUTING:
@@ -389,7 +393,7 @@ static __always_inline int read_ip6(struct packet *p, struct ipv6hdr *ip, void *
 		default:
 			return read_protocol(p, next, at, end, left);
 		}
-		if ((void *)(at + 8) > end)
+		if (i == IPV6_HEADERS || (void *)(at + 8) > end)
 			return -1;
 		size = next == IPPROTO_FRAGMENT ? 8 :
 		       next == IPPROTO_AH ? (at[1] + 2) * 4 : (at[1] + 1) * 8;
@@ -398,8 +402,9 @@ static __always_inline int read_ip6(struct packet *p, struct ipv6hdr *ip, void *
 		left -= size;
 		if (next == IPPROTO_FRAGMENT &&
 		    *(__be16 *)(at + 2) & bpf_htons(IP6_OFFSET)) {
+			/* The protocol is what the first one says; this one may say anything. */
 			p->protocol = FW_IP;
-			p->port = at[0];
+			p->port = IPPROTO_FRAGMENT;
 			return 0;
 		}
 		next = at[0];

@@ -39,7 +39,9 @@ static const char *parse_protocol(const char *text, uint8_t *protocol)
 			return NULL;
 		}
 	}
-	return "the protocol is tcp, udp, icmp or ip (all others)";
+	*protocol = FW_PROTOCOLS;
+	return !strcmp(text, "any") ? NULL :
+	       "the protocol is tcp, udp, icmp, ip (all others) or any";
 }
 
 /* Clear what is beyond the prefix; tell whether there was something. */
@@ -56,6 +58,19 @@ static bool cut(uint8_t *net, unsigned int len)
 		len -= len < 8 ? len : 8;
 	}
 	return more;
+}
+
+/* Some write IPv4 so: packets have it as it is. */
+static void unmap(struct rule *rule)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (rule->ip == 4 || rule->len < 96 || memcmp(rule->net, mapped, sizeof(mapped)))
+		return;
+	rule->ip = 4;
+	rule->len -= 96;
+	memmove(rule->net, rule->net + 12, 4);
+	memset(rule->net + 4, 0, 12);
 }
 
 static const char *parse_prefix(const char *text, struct rule *rule)
@@ -79,6 +94,7 @@ static const char *parse_prefix(const char *text, struct rule *rule)
 	rule->len = (uint8_t)len;
 	if (cut(rule->net, rule->len))
 		return "the address has bits beyond the length of the prefix";
+	unmap(rule);
 	return NULL;
 }
 
@@ -110,7 +126,7 @@ const char *parse_ports(const char *text, struct rule *rule)
 
 /**
  * parse_what() - what a rule is about
- * @protocol: its name
+ * @protocol: its name; "any" is FW_PROTOCOLS, for the caller to make it each
  * @prefix: of addresses
  * @ports: as for parse_ports(); NULL: any
  * @rule: set, but for the action
@@ -151,7 +167,7 @@ const char *parse_rule(int nr, char **words, struct rule *rule)
 }
 
 /**
- * split_words() - the words of a line; what is behind a # is none
+ * split_words() - the words of a line; what is behind a # or a ; is none
  * @line: changed
  * @words: set
  * @max: room there
@@ -163,7 +179,7 @@ int split_words(char *line, char **words, int max)
 	char *word, *save;
 	int n = 0;
 
-	line[strcspn(line, "#")] = 0;
+	line[strcspn(line, "#;")] = 0;
 	for (word = strtok_r(line, " \t\r\n", &save); word && n < max;
 	     word = strtok_r(NULL, " \t\r\n", &save))
 		words[n++] = word;
