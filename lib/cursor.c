@@ -519,7 +519,7 @@ static int set_range(struct kvtree_cursor *c, const struct kvtree_cursor_opts *o
 	}
 	if (!c->low)
 		return -ENOMEM;
-	if (o->end) {
+	if (o->end_len || o->flags & KVTREE_CURSOR_END) {
 		c->high_len = o->end_len;
 		c->high = copy(o->end, o->end_len);
 		if (!c->high)
@@ -565,7 +565,7 @@ static int read_opts(struct kvtree_cursor_opts *o,
 		     const struct kvtree_cursor_opts *user)
 {
 	const unsigned int known = KVTREE_CURSOR_REVERSE |
-		KVTREE_CURSOR_KEYS_ONLY | KVTREE_CURSOR_ALL_COLS;
+		KVTREE_CURSOR_KEYS_ONLY | KVTREE_CURSOR_ALL_COLS | KVTREE_CURSOR_END;
 	size_t i;
 
 	memset(o, 0, sizeof(*o));
@@ -579,8 +579,6 @@ static int read_opts(struct kvtree_cursor_opts *o,
 			return -E2BIG;
 	memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
 	if (o->flags & ~known || o->buffer > WINDOW_LIMIT || o->reserved)
-		return -EINVAL;
-	if (!o->end && o->end_len)
 		return -EINVAL;
 	if (o->start_len > KVTREE_KEY_MAX || o->end_len > KVTREE_KEY_MAX ||
 	    o->prefix_len > KVTREE_KEY_MAX || o->ncols > KVTREE_COLS_MAX)

@@ -1040,6 +1040,7 @@ int kvtree_submit(const struct kvtree *kv, struct kvtree_op *op, size_t nr,
 #define KVTREE_CURSOR_REVERSE	(1u << 0)	/* from the greatest key down */
 #define KVTREE_CURSOR_KEYS_ONLY	(1u << 1)	/* read no values */
 #define KVTREE_CURSOR_ALL_COLS	(1u << 2)	/* read every column */
+#define KVTREE_CURSOR_END	(1u << 3)	/* there is an end, also if it is the empty key */
 
 /**
  * struct kvtree_cursor_opts - what a cursor goes through
@@ -1048,8 +1049,9 @@ int kvtree_submit(const struct kvtree *kv, struct kvtree_op *op, size_t nr,
  * @max_records: records to read ahead at the most; 0: as many as fit
  * @start: the range begins with this key (it belongs to the range)
  * @start_len: bytes at @start; 0: the range has no beginning
- * @end: the range ends before this key (it does not belong to the range); NULL: it has no end
- * @end_len: bytes at @end; no key is below the empty one
+ * @end: the range ends before this key (it does not belong to the range)
+ * @end_len: bytes at @end; 0: the range has no end, unless KVTREE_CURSOR_END is set: no key is
+ *	below the empty one
  * @prefix: only keys that begin with this
  * @prefix_len: bytes at @prefix
  * @cols: ids of the columns to read, in strictly ascending order; NULL: the

@@ -55,6 +55,7 @@ static error_t parse_scan(int key, char *arg, struct argp_state *state)
 		scan->start = arg;
 		return 0;
 	case OPT_END:
+		scan->opts.flags |= KVTREE_CURSOR_END;
 		scan->end = arg;
 		return 0;
 	case 'r':

@@ -98,7 +98,8 @@ static bool in_range(struct kvt_bytes key, const struct kvtree_cursor_opts *o)
 {
 	if (o->start_len && kvt_cmp(key, kvt_bytes(o->start, o->start_len)) < 0)
 		return false;
-	if (o->end && kvt_cmp(key, kvt_bytes(o->end, o->end_len)) >= 0)
+	if ((o->end_len || o->flags & KVTREE_CURSOR_END) &&
+	    kvt_cmp(key, kvt_bytes(o->end, o->end_len)) >= 0)
 		return false;
 	return key.len >= o->prefix_len &&
 	       (!o->prefix_len || !memcmp(key.data, o->prefix, o->prefix_len));
@@ -209,7 +210,7 @@ TEST_F(cursor, random_walks_agree_with_a_sorted_array)
 	for (round = 0; round < 400; round++) {
 		struct entry start, end, prefix;
 		struct kvtree_cursor_opts opts = {
-			.size = sizeof(opts), .start = start.key,
+			.size = sizeof(opts), .start = start.key, .end = end.key,
 			.prefix = prefix.key, .flags = reads[kvt_rand_below(&rand, 3)],
 		};
 
@@ -223,10 +224,10 @@ TEST_F(cursor, random_walks_agree_with_a_sorted_array)
 		if (kvt_rand_below(&rand, 3))
 			opts.start_len = start.key_len;
 		if (kvt_rand_below(&rand, 3) == 0)
-			opts.end = end.key, opts.end_len = end.key_len;
-		/* None is below the empty key. */
+			opts.end_len = end.key_len;
+		/* If there is none, this is the empty key, and none is below. */
 		if (kvt_rand_below(&rand, 20) == 0)
-			opts.end = "", opts.end_len = 0;
+			opts.flags |= KVTREE_CURSOR_END;
 		if (kvt_rand_below(&rand, 3) == 0)
 			opts.prefix_len = kvt_rand_below(&rand, prefix.key_len + 1);
 		if (kvt_rand_below(&rand, 2))

@@ -67,15 +67,13 @@ def _open(kv: Any, keys: Range, columns: ColumnIds | None, keys_only: bool,
     ids, nr = (ffi.NULL, 0) if columns is None else column_ids(columns)
     flags = ((keys.reverse and lib.KVTREE_CURSOR_REVERSE) |
              (keys_only and lib.KVTREE_CURSOR_KEYS_ONLY) |
-             (columns == 'all' and lib.KVTREE_CURSOR_ALL_COLS))
-    start, prefix = (pinned(k, 'key') for k in (keys.start, keys.prefix))
-    end, end_len = ffi.NULL, 0
-    if keys.end is not None:
-        end, end_len = pinned(keys.end, 'key'), len(keys.end)
+             (columns == 'all' and lib.KVTREE_CURSOR_ALL_COLS) |
+             (keys.end is not None and lib.KVTREE_CURSOR_END))
+    start, end, prefix = (pinned(k, 'key') for k in (keys.start, keys.end or b'', keys.prefix))
     opts = ffi.new('struct kvtree_cursor_opts *', {
         'size': ffi.sizeof('struct kvtree_cursor_opts'), 'flags': flags,
         'max_records': read_ahead, 'cols': ids, 'ncols': nr,
-        'start': start, 'start_len': len(start), 'end': end, 'end_len': end_len,
+        'start': start, 'start_len': len(start), 'end': end, 'end_len': len(end),
         'prefix': prefix, 'prefix_len': len(prefix),
     })
     made = ffi.new('struct kvtree_cursor **')
