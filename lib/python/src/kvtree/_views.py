@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kvtree._args import ColumnIds, key_of
 from kvtree._cursor import Cursor, Range
+from kvtree._native import lib
 
 if TYPE_CHECKING:
     from kvtree._store import Store
@@ -22,9 +23,10 @@ _TAKE_MAX = 64
 def _key(key: Any) -> bytes | None:
     """Return what the store would look up, or None: no key of a store is like that."""
     try:
-        return key_of(key)
-    except TypeError:
+        data = key_of(key)
+    except (TypeError, ValueError, BufferError):
         return None
+    return data if len(data) <= lib.KVTREE_KEY_MAX else None
 
 
 class _View(Generic[V]):
@@ -95,7 +97,7 @@ class StoreItems(_View[V], ItemsView[bytes, V]):
 
     def __contains__(self, item: object) -> bool:
         match item:
-            case (key, value):
+            case tuple((key, value)):
                 data = _key(key)
                 if data is not None and data in self._keys:
                     found = self._store._value_or_columns(data, self._columns)
