@@ -145,13 +145,14 @@ static const char *attach_reason(int err)
 static void say_no_store(const char *name, const char *path)
 {
 	const struct kvtree_device none = { .flags = KVTREE_DEVICE_DAMAGED };
-	char *what = signature_beside(path, &none);
+	struct signatures found;
 
-	if (what)
-		warn("attach '%s': %s holds %s, and no store of kvtree", name, path, what);
+	signatures_beside(&found, path, &none);
+	if (found.list)
+		warn("attach '%s': %s holds %s, and no store of kvtree", name, path, found.list);
 	else
 		warn("attach '%s': %s is not formatted (kvtree store format)", name, path);
-	free(what);
+	signatures_free(&found);
 }
 
 static void say_failed(const struct attach *attach, int err)
@@ -287,6 +288,11 @@ static bool is_of_store(const char *path, const struct kvtree_store_info *si)
 	       !memcmp(device.uuid, si->uuid, sizeof(device.uuid));
 }
 
+static bool is_read_only(const struct kvtree_store_info *si)
+{
+	return si->flags & KVTREE_STORE_READ_ONLY;
+}
+
 /*
  * There is a store of that name.  It is as it should be if it is this one, whoever
  * attached it; one that is still being recovered is waited for.
@@ -315,6 +321,11 @@ static int attached_already(const struct kvtree *kv, const struct attach *attach
 		warn("attach: there is a store '%s' already, and its devices are others", name);
 		return STATUS_ERROR;
 	}
+	if (is_read_only(&si) != !!(attach->args.flags & KVTREE_ATTACH_READ_ONLY)) {
+		warn("attach: the store '%s' is attached already, to be %s", name,
+		     is_read_only(&si) ? "read" : "changed");
+		return STATUS_ERROR;
+	}
 	if (!attach->all)
 		warn("attach: the store '%s' is attached already", name);
 	return STATUS_NOT;
@@ -330,7 +341,7 @@ static bool is_foreign(const struct attach *attach)
 	for (i = 0; i < attach->args.nr_devices; i++) {
 		path = (const char *)(uintptr_t)attach->paths[i];
 		if (!kvtree_probe(path, &device, sizeof(device)) &&
-		    devices_foreign(path, &device, attach->args.store.name))
+		    devices_foreign(path, &device, attach->args.store.name, true))
 			return true;
 	}
 	return false;

@@ -133,16 +133,16 @@ static int refuse_store(const struct format *f, const struct blockdev *dev)
 /* A file system, a partition table, a part of a RAID and the like. */
 static int refuse_signed(const struct blockdev *dev)
 {
+	struct signatures found;
 	int err;
-	char *what = signature_find(dev->fd, NULL, &err);
 
-	if (what) {
-		warn("%s: it holds %s: --force overwrites that", dev->path, what);
-		err = -EEXIST;
-	} else if (err) {
+	signatures_find(&found, dev->fd, NULL);
+	err = found.list ? -EEXIST : found.err;
+	if (found.list)
+		warn("%s: it holds %s: --force overwrites that", dev->path, found.list);
+	else if (err)
 		warn("%s: cannot read what is on it", dev->path);
-	}
-	free(what);
+	signatures_free(&found);
 	return err;
 }
 

@@ -88,22 +88,42 @@ static bool worth_a_look(const char *name)
  * @path: of the device
  * @device: what it says of the store
  * @who: said before the message; NULL: say nothing
+ * @named: somebody means this device: what cannot be read there does not make it somebody else's
  *
  * Somebody has made it that and left the superblocks, or it is a part of what the store stands on.
  *
- * Return: true if it is: it must not be attached
+ * Return: true if it is, or may be: it must not be attached
  */
-bool devices_foreign(const char *path, const struct kvtree_device *device, const char *who)
+bool devices_foreign(const char *path, const struct kvtree_device *device, const char *who,
+		     bool named)
 {
-	char *what = signature_beside(path, device);
-	bool foreign = what;
+	struct signatures found;
+	bool foreign;
 
-	if (foreign && who)
-		warn("%s: %s holds %s, too: %s", who, path, what, strstr(what, "_member") ?
+	signatures_beside(&found, path, device);
+	foreign = found.list || (found.err && !named);
+	if (found.list && who)
+		warn("%s: %s holds %s, too: %s", who, path, found.list, found.part ?
 		     "it is, or was, a part of something else" :
-		     "if nobody wants that, wipefs removes it");
-	free(what);
+		     "if nobody wants that, \"wipefs --force --offset\" removes it, alone");
+	else if (foreign && who)
+		warn("%s: %s: cannot read all that others may have written there", who, path);
+	signatures_free(&found);
 	return foreign;
+}
+
+/*
+ * A line of the file may have been written long ago: that it names a device does not say whose it
+ * is by now.
+ */
+static bool is_doubtful(const char *path, const struct kvtree_device *device, const char *who)
+{
+	bool doubtful = device->flags & KVTREE_DEVICE_DOUBTFUL;
+
+	if (doubtful && who)
+		warn("'%s': %s: something was written over its beginning: %s", who, path,
+		     "attach it by hand, or use kvtree store check --repair");
+	return doubtful;
 }
 
 /**
@@ -137,7 +157,9 @@ int devices_each(int (*each)(const char *path, const struct kvtree_device *devic
 			continue;
 		if (err)
 			device.flags = KVTREE_DEVICE_DAMAGED;
-		if (!inuse_by_member(entry->d_name) && !devices_foreign(path, &device, NULL))
+		/* One of which nothing is known is shown. */
+		if (!inuse_by_member(entry->d_name) &&
+		    (err || !devices_foreign(path, &device, NULL, false)))
 			ret = each(path, &device, err, arg);
 	}
 	closedir(dir);
@@ -168,13 +190,8 @@ static int find_one(const char *path, const struct kvtree_device *device, int er
 
 	if (err || memcmp(device->uuid, find->line->uuid, sizeof(device->uuid)))
 		return 0;
-	if (device->flags & KVTREE_DEVICE_DOUBTFUL) {
-		if (!find->quiet)
-			warn("'%s': %s has this UUID, but %s: %s", find->line->store.name, path,
-			     "something was written over its beginning",
-			     "name it, or repair it with kvtree store check --repair");
+	if (is_doubtful(path, device, find->quiet ? NULL : find->line->store.name))
 		return 0;
-	}
 	/* One of them may be forged: no order of discovery decides which store it is. */
 	if (set->nr && set->nr != device->nr_devices) {
 		if (!find->quiet)
@@ -237,7 +254,8 @@ static int find_by_path(struct device_set *set, const struct store_line *line, b
 				     kvtree_strerror(err));
 			return err;
 		}
-		if (devices_foreign(line->paths[i], &device, quiet ? NULL : name))
+		if (is_doubtful(line->paths[i], &device, quiet ? NULL : name) ||
+		    devices_foreign(line->paths[i], &device, quiet ? NULL : name, false))
 			return -ENOTUNIQ;
 		set->paths[i] = strdup(line->paths[i]);
 		if (!set->paths[i])

@@ -64,11 +64,10 @@ void repair_show(const struct devset *ds, FILE *out, const char *what)
  */
 int repair_allowed(const struct devset *ds)
 {
+	struct signatures found;
 	struct kvtree_device device;
 	bool foreign = false;
 	unsigned int i;
-	char *what;
-	int err;
 
 	for (i = 0; i < ds->set.nr_devs; i++) {
 		const struct blockdev *dev = &ds->dev[ds->set.dev[i].slot];
@@ -78,11 +77,12 @@ int repair_allowed(const struct devset *ds)
 		};
 		if (damaged_copy(ds, i) < KVTREE_LOG_SUPER_COPIES)
 			device.flags = KVTREE_DEVICE_DAMAGED;
-		what = signature_find(dev->fd, &device, &err);
-		if (what)
-			warn("check: %s holds %s: nothing is repaired there", dev->path, what);
-		foreign |= !!what;
-		free(what);
+		signatures_find(&found, dev->fd, &device);
+		if (found.list)
+			warn("check: %s holds %s: nothing is repaired there", dev->path,
+			     found.list);
+		foreign |= !!found.list;
+		signatures_free(&found);
 	}
 	return foreign ? -ECANCELED : 0;
 }

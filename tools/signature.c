@@ -3,6 +3,7 @@
  * What others have written on a device: file systems, partition tables, parts of RAIDs.
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <unistd.h>
 
 #include <blkid/blkid.h>
@@ -19,9 +20,6 @@ static uint64_t value(blkid_probe probe, const char *name)
 	return blkid_probe_lookup_value(probe, name, &text, NULL) ? 0 : strtoull(text, NULL, 10);
 }
 
-/* At the end of a device no log is now, but of those formatted by the first versions. */
-#define END_BYTES	(1u << 20)
-
 /*
  * Whether a place is the store's: a copy of the superblock that is sound, or the log, in which
  * stands what users have put there.  A device that is smaller than its log is a part of another.
@@ -31,101 +29,110 @@ static bool is_own(const struct kvtree_device *device, uint64_t at, uint64_t siz
 	uint64_t block = at / KVTREE_LOG_BLOCK;
 
 	if (block >= KVTREE_LOG_DATA_START)
-		return at < device->bytes && device->bytes <= size && at + END_BYTES < size;
+		return at < device->bytes && device->bytes <= size;
 	return !(device->flags & KVTREE_DEVICE_DAMAGED) && block % KVTREE_LOG_SUPER_STRIDE == 0 &&
 	       block / KVTREE_LOG_SUPER_STRIDE < KVTREE_LOG_SUPER_COPIES;
 }
 
-/* What was found last, for people; NULL if it is the store's. */
-static char *found(blkid_probe probe, const struct kvtree_device *device)
+/* Put another one behind those that are there. */
+static void append(struct signatures *found, const char *what, const char *of, uint64_t at)
 {
-	const char *type = NULL, *table = NULL;
-	char *what = NULL;
+	char *longer;
+
+	if (asprintf(&longer, "%s%s%s%s%s%s at 0x%" PRIx64, found->list ? found->list : "",
+		     found->list ? ", " : "", what, of ? " (" : "", of ? of : "", of ? ")" : "",
+		     at) < 0)
+		die("out of memory");
+	free(found->list);
+	found->list = longer;
+}
+
+/* What was found last, unless it is the store's. */
+static void note(blkid_probe probe, const struct kvtree_device *device, struct signatures *found)
+{
+	const char *type = NULL, *table = NULL, *usage = NULL;
+	uint64_t at;
 
 	blkid_probe_lookup_value(probe, "TYPE", &type, NULL);
+	blkid_probe_lookup_value(probe, "USAGE", &usage, NULL);
 	blkid_probe_lookup_value(probe, "PTTYPE", &table, NULL);
-	if (device && is_own(device, value(probe, type ? "SBMAGIC_OFFSET" : "PTMAGIC_OFFSET"),
-			     (uint64_t)blkid_probe_get_size(probe)))
-		return NULL;
+	at = value(probe, type ? "SBMAGIC_OFFSET" : "PTMAGIC_OFFSET");
+	if (device && is_own(device, at, (uint64_t)blkid_probe_get_size(probe)))
+		return;
+	found->part |= usage && !strcmp(usage, "raid");
 	if (type || !table)
-		what = strdup(type ? type : "something");
-	else if (asprintf(&what, "a partition table (%s)", table) < 0)
-		what = NULL;
-	if (!what)
-		die("out of memory");
-	return what;
+		append(found, type ? type : "something", NULL, at);
+	else
+		append(found, "a partition table", table, at);
 }
 
 /* More than there are kinds of signatures. */
 #define ERRORS_MAX	1000
 
-/* All of them, with commas between. */
-static char *all(blkid_probe probe, const struct kvtree_device *device, int *err)
+static void note_all(blkid_probe probe, const struct kvtree_device *device,
+		     struct signatures *found)
 {
-	char *list = NULL, *what, *longer;
 	unsigned int errors = 0;
 	int ret;
 
 	/* One that cannot read its place is not the last one. */
 	while ((ret = blkid_do_probe(probe)) != 1 && errors < ERRORS_MAX) {
 		errors += ret < 0;
-		what = ret ? NULL : found(probe, device);
-		if (!what)
-			continue;
-		if (asprintf(&longer, "%s%s%s", list ? list : "", list ? ", " : "", what) < 0)
-			die("out of memory");
-		free(what);
-		free(list);
-		list = longer;
+		if (!ret)
+			note(probe, device, found);
 	}
-	*err = errors ? -EIO : 0;
-	return list;
+	found->err = errors ? -EIO : 0;
 }
 
 /**
- * signature_find() - what others have written on a device
+ * signatures_find() - what others have written on a device
+ * @found: filled; signatures_free() must follow
  * @fd: of the device, or of a file with the content of one
  * @device: what it says of a store, in whose places nothing counts; or NULL
- * @err: set to 0, or -EIO: the device cannot be read
- *
- * Return: words for people, to be freed; NULL: there is nothing, or it is not known
  */
-char *signature_find(int fd, const struct kvtree_device *device, int *err)
+void signatures_find(struct signatures *found, int fd, const struct kvtree_device *device)
 {
 	blkid_probe probe = blkid_new_probe();
-	char *list = NULL;
 
-	*err = -EIO;
+	*found = (struct signatures){ .err = -EIO };
 	if (probe && !blkid_probe_set_device(probe, fd, 0, 0)) {
 		blkid_probe_enable_superblocks(probe, 1);
 		blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_TYPE | BLKID_SUBLKS_MAGIC |
-						  BLKID_SUBLKS_BADCSUM);
+						  BLKID_SUBLKS_USAGE | BLKID_SUBLKS_BADCSUM);
 		blkid_probe_enable_partitions(probe, 1);
 		blkid_probe_set_partitions_flags(probe, BLKID_PARTS_MAGIC);
-		list = all(probe, device, err);
+		note_all(probe, device, found);
 	}
 	blkid_free_probe(probe);
-	return list;
 }
 
 /**
- * signature_beside() - what others have written on a device that says that it is a store's
+ * signatures_beside() - what others have written on a device that says that it is a store's
+ * @found: filled; signatures_free() must follow
  * @path: of the device
  * @device: what it says
  *
  * Such a device was given to somebody else who has left the superblocks as they were, or it is a
  * part of what the store stands on.
- *
- * Return: words for people, to be freed; NULL: there is nothing, or it is not known
  */
-char *signature_beside(const char *path, const struct kvtree_device *device)
+void signatures_beside(struct signatures *found, const char *path,
+		       const struct kvtree_device *device)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
-	char *what;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
+	*found = (struct signatures){ .err = -EIO };
 	if (fd < 0)
-		return NULL;
-	what = signature_find(fd, device, &err);
+		return;
+	signatures_find(found, fd, device);
 	close(fd);
-	return what;
+}
+
+/**
+ * signatures_free() - forget what was found
+ * @found: filled
+ */
+void signatures_free(struct signatures *found)
+{
+	free(found->list);
+	found->list = NULL;
 }
