@@ -99,8 +99,12 @@ int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
  */
 void kvt_dev_close(struct kvt_log_dev *dev)
 {
-	if (dev->file)
-		bdev_fput(dev->file);
+	if (!dev->file)
+		return;
+	/* A worker's fput() closes it some time later: who waits for a detach removes it then. */
+	get_file(dev->file);
+	bdev_fput(dev->file);
+	__fput_sync(dev->file);
 	dev->file = NULL;
 }
 
