@@ -22,6 +22,7 @@ struct checkpoint {
 	struct kvt_log *log;
 	u64 epoch;				/* contained */
 	u32 met;				/* epochs behind it that it may have met */
+	u64 lease;				/* on versions: the same on all devices */
 	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the trailer after it */
 	struct kvt_saved saved;
 };
@@ -98,27 +99,28 @@ static void checkpoint_lives(struct checkpoint *cp, u32 i)
 		kvt_log_pos_store(&life->commit, &cp->commit[i]);
 	}
 	super->generation = cpu_to_le64(cp->log->generation);
-	super->version_lease = cpu_to_le64(READ_ONCE(cp->log->lease));
+	super->version_lease = cpu_to_le64(cp->lease);
 }
 
-/* Make everything durable that is there, up to @epoch. */
+/* Make everything durable that is there, up to @epoch; under commit_lock. */
 static int checkpoint_drain(struct kvt_log *log, u64 *epoch)
 {
 	int err = 0;
 
-	mutex_lock(&log->commit_lock);
 	*epoch = log->alive ? log->epoch : log->durable;
 	WRITE_ONCE(log->drain, *epoch);
 	while (!err && log->durable < *epoch)
 		err = kvt_commit(log);
 	WRITE_ONCE(log->drain, 0);
-	mutex_unlock(&log->commit_lock);
 	return err;
 }
 
 /**
- * kvt_checkpoint_forgo() - make everything durable, in the room that was kept for checkpoints
- * @log: the log, which has no room for one
+ * kvt_checkpoint_forgo() - end a life without the checkpoint that has no room
+ * @log: the log
+ *
+ * Everything becomes durable, in the room that was kept for checkpoints, and the superblocks say
+ * that the life ends with it.
  *
  * Context: process context, sleeps; under checkpoint_lock, or by who has the log alone.
  *
@@ -127,8 +129,16 @@ static int checkpoint_drain(struct kvt_log *log, u64 *epoch)
 int kvt_checkpoint_forgo(struct kvt_log *log)
 {
 	u64 epoch;
+	int err;
 
-	return checkpoint_drain(log, &epoch);
+	/* No commit comes in between: the superblocks of all devices say the same. */
+	mutex_lock(&log->commit_lock);
+	err = checkpoint_drain(log, &epoch) ?: kvt_supers_end(log);
+	if (!err)
+		set_bit(KVT_LOG_STOPPED, &log->flags);
+	kvt_log_fail(log, -ENOSPC, "there is no room for a checkpoint");
+	mutex_unlock(&log->commit_lock);
+	return err;
 }
 
 static int checkpoint_count(struct checkpoint *cp)
@@ -139,7 +149,10 @@ static int checkpoint_count(struct checkpoint *cp)
 	u32 i;
 
 	/* What it may have met.  Recovery must find as much of the log, or something was lost. */
+	mutex_lock(&log->commit_lock);
 	err = checkpoint_drain(log, &met);
+	cp->lease = log->lease;
+	mutex_unlock(&log->commit_lock);
 	cp->met = min(met - cp->epoch, (u64)U32_MAX);
 
 	for (i = 0; !err && i < log->nr_devs; i++)
@@ -243,9 +256,7 @@ static void checkpoint_judge(struct kvt_log *log, int err)
 	log->no_room = err == KVT_LOG_NO_ROOM && log->alive ? log->no_room + 1 : 0;
 	if (log->no_room < TRIES || test_bit(KVT_LOG_CLOSED, &log->flags))
 		return;
-	if (!kvt_checkpoint_forgo(log) && !kvt_supers_end(log))
-		set_bit(KVT_LOG_STOPPED, &log->flags);
-	kvt_log_fail(log, -ENOSPC, "there is no room for a checkpoint");
+	kvt_checkpoint_forgo(log);
 }
 
 /**

@@ -406,7 +406,7 @@ static int log_finish(struct kvt_log *log)
 	if (err == KVT_LOG_NO_ROOM)
 		err = kvt_checkpoint(log) ?: finish_commit(log);
 	if (err == KVT_LOG_NO_ROOM)
-		err = kvt_checkpoint_forgo(log);
+		return kvt_log_outcome_errno(kvt_checkpoint_forgo(log));
 	return kvt_log_outcome_errno(err) ?: kvt_supers_end(log);
 }
 

@@ -182,7 +182,7 @@ u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch)
  * kvt_supers_end() - say in the superblocks that a life ends with what is durable
  * @log: the log
  *
- * Context: as kvt_supers_write().
+ * Context: as kvt_supers_write(); no commit is made meanwhile.
  *
  * Return: as kvt_supers_write().
  */
