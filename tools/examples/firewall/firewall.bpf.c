@@ -380,6 +380,9 @@ static __always_inline int read_ip6(struct packet *p, struct ipv6hdr *ip, void *
 	p->version = 6;
 	p->hi = bpf_be64_to_cpu(source[0]);
 	p->lo = bpf_be64_to_cpu(source[1]);
+	/* Who receives it may take it for a packet of IPv4, whose rules do not see it. */
+	if (!p->hi && p->lo >> 32 == 0xffff)
+		return -1;
 	next = ip->nexthdr;
 	/* What is behind the last one is looked at, too. */
 	for (i = 0; i <= IPV6_HEADERS; i++) {

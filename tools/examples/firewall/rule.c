@@ -60,15 +60,18 @@ static bool cut(uint8_t *net, unsigned int len)
 	return more;
 }
 
-/* Some write IPv4 so: packets have it as it is. */
+/*
+ * Some write an address of IPv4 so: packets have it as it is.  A prefix of such is what it says:
+ * lists of what must not come by IPv6 have it, and do not mean IPv4.
+ */
 static void unmap(struct rule *rule)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 
-	if (rule->ip == 4 || rule->len < 96 || memcmp(rule->net, mapped, sizeof(mapped)))
+	if (rule->ip == 4 || rule->len < 128 || memcmp(rule->net, mapped, sizeof(mapped)))
 		return;
 	rule->ip = 4;
-	rule->len -= 96;
+	rule->len = 32;
 	memmove(rule->net, rule->net + 12, 4);
 	memset(rule->net + 4, 0, 12);
 }
@@ -143,6 +146,8 @@ const char *parse_what(const char *protocol, const char *prefix, const char *por
 		wrong = parse_prefix(prefix, rule);
 	if (!wrong)
 		wrong = parse_ports(ports ? ports : "any", rule);
+	if (!wrong && rule->protocol == FW_PROTOCOLS && ports && strcmp(ports, "any"))
+		wrong = "ports are those of one protocol: name it";
 	return wrong;
 }
 
