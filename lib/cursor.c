@@ -580,6 +580,8 @@ static int read_opts(struct kvtree_cursor_opts *o,
 	memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
 	if (o->flags & ~known || o->buffer > WINDOW_LIMIT || o->reserved)
 		return -EINVAL;
+	if (!o->end && o->end_len)
+		return -EINVAL;
 	if (o->start_len > KVTREE_KEY_MAX || o->end_len > KVTREE_KEY_MAX ||
 	    o->prefix_len > KVTREE_KEY_MAX || o->ncols > KVTREE_COLS_MAX)
 		return -E2BIG;
