@@ -151,7 +151,8 @@ static void say_no_store(const char *name, const char *path)
 	if (found.list)
 		warn("attach '%s': %s holds %s, and no store of kvtree", name, path, found.list);
 	else
-		warn("attach '%s': %s is not formatted (kvtree store format)", name, path);
+		warn("attach '%s': %s is not formatted, or not any more (%s)", name, path,
+		     "kvtree store check --repair, kvtree store format");
 	signatures_free(&found);
 }
 
@@ -341,7 +342,7 @@ static bool is_foreign(const struct attach *attach)
 	for (i = 0; i < attach->args.nr_devices; i++) {
 		path = (const char *)(uintptr_t)attach->paths[i];
 		if (!kvtree_probe(path, &device, sizeof(device)) &&
-		    devices_foreign(path, &device, attach->args.store.name, true))
+		    devices_foreign(path, &device, attach->args.store.name))
 			return true;
 	}
 	return false;

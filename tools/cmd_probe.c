@@ -158,7 +158,7 @@ static int probe_udev(const struct probe *probe)
 
 	/* Most devices are not kvtree's: that is nothing to talk about. */
 	if (kvtree_probe(path, &device, sizeof(device)) ||
-	    device.flags & KVTREE_DEVICE_DOUBTFUL || devices_foreign(path, &device, NULL, false))
+	    device.flags & KVTREE_DEVICE_DOUBTFUL || devices_foreign(path, &device, NULL))
 		return STATUS_NOT;
 	stores_read(&stores, probe->config, true);
 	print_udev(path, &device, &stores);
@@ -194,7 +194,7 @@ int cmd_probe(int argc, char **argv)
 		err = kvtree_probe(probe.paths[i], &device, sizeof(device));
 		show(probe.paths[i], &device, err, &probe);
 		if (!err)
-			devices_foreign(probe.paths[i], &device, "probe", true);
+			devices_foreign(probe.paths[i], &device, "probe");
 	}
 	return probe.found ? STATUS_OK : STATUS_NOT;
 }

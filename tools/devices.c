@@ -88,26 +88,23 @@ static bool worth_a_look(const char *name)
  * @path: of the device
  * @device: what it says of the store
  * @who: said before the message; NULL: say nothing
- * @named: somebody means this device: what cannot be read there does not make it somebody else's
  *
  * Somebody has made it that and left the superblocks, or it is a part of what the store stands on.
+ * What cannot be read says nothing: a store needs one copy of its superblock.
  *
- * Return: true if it is, or may be: it must not be attached
+ * Return: true if it is: it must not be attached
  */
-bool devices_foreign(const char *path, const struct kvtree_device *device, const char *who,
-		     bool named)
+bool devices_foreign(const char *path, const struct kvtree_device *device, const char *who)
 {
 	struct signatures found;
 	bool foreign;
 
 	signatures_beside(&found, path, device);
-	foreign = found.list || (found.err && !named);
-	if (found.list && who)
+	foreign = found.list;
+	if (foreign && who)
 		warn("%s: %s holds %s, too: %s", who, path, found.list, found.part ?
 		     "it is, or was, a part of something else" :
 		     "if nobody wants that, \"wipefs --force --offset\" removes it, alone");
-	else if (foreign && who)
-		warn("%s: %s: cannot read all that others may have written there", who, path);
 	signatures_free(&found);
 	return foreign;
 }
@@ -159,7 +156,7 @@ int devices_each(int (*each)(const char *path, const struct kvtree_device *devic
 			device.flags = KVTREE_DEVICE_DAMAGED;
 		/* One of which nothing is known is shown. */
 		if (!inuse_by_member(entry->d_name) &&
-		    (err || !devices_foreign(path, &device, NULL, false)))
+		    (err || !devices_foreign(path, &device, NULL)))
 			ret = each(path, &device, err, arg);
 	}
 	closedir(dir);
@@ -255,7 +252,7 @@ static int find_by_path(struct device_set *set, const struct store_line *line, b
 			return err;
 		}
 		if (is_doubtful(line->paths[i], &device, quiet ? NULL : name) ||
-		    devices_foreign(line->paths[i], &device, quiet ? NULL : name, false))
+		    devices_foreign(line->paths[i], &device, quiet ? NULL : name))
 			return -ENOTUNIQ;
 		set->paths[i] = strdup(line->paths[i]);
 		if (!set->paths[i])

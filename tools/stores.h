@@ -41,8 +41,7 @@ struct device_set {
 
 void uuid_text(char text[37], const uint8_t uuid[16]);
 bool uuid_parse(const char *text, uint8_t uuid[16]);
-bool devices_foreign(const char *path, const struct kvtree_device *device, const char *who,
-		     bool named);
+bool devices_foreign(const char *path, const struct kvtree_device *device, const char *who);
 int devices_each(int (*each)(const char *path, const struct kvtree_device *device, int err,
 			     void *arg), void *arg);
 int devices_find(struct device_set *set, const struct store_line *line, bool quiet);
