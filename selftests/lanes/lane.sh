@@ -62,10 +62,13 @@ without_products()
 # makes the next build short, and do not leak in from the tree. What differs is copied, and
 # is then newer than all that was built: by its own time, a file that was edited while it was
 # compiled, or is what it was before, would look older than its object.
+#
+# What a build beside this has made for a moment may vanish (rsync's 24): a source does not.
 copy_sources()
 {
 	mkdir -p "$1"
-	without_products | rsync -rlpc --delete --filter='. -' --exclude=/.git "${@:2}" "$1/"
+	without_products | rsync -rlpc --delete --filter='. -' --exclude=/.git "${@:2}" "$1/" ||
+		[ $? -eq 24 ]
 }
 
 copy_module()
