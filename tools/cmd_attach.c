@@ -332,7 +332,10 @@ static int attached_already(const struct kvtree *kv, const struct attach *attach
 	return STATUS_NOT;
 }
 
-/* The module would take what it finds of the store, whatever else is there. */
+/*
+ * The module would take what it finds of the store, whatever else is there.  The devices of a line
+ * of the file were looked at when they were found.
+ */
 static bool is_foreign(const struct attach *attach)
 {
 	struct kvtree_device device;
@@ -354,8 +357,6 @@ static int attach_one(const struct attach *attach)
 	struct kvtree *kv;
 	int err, status = -1;
 
-	if (is_foreign(attach))
-		return STATUS_ERROR;
 	tool.store = NULL;
 	kv = open_store(KVTREE_OPEN_READ);
 	do {
@@ -478,7 +479,7 @@ int cmd_attach(int argc, char **argv)
 	if (!attach.args.nr_devices)
 		return attach_lines(&attach);
 	attach.args.devices = (uintptr_t)attach.paths;
-	return attach_one(&attach);
+	return is_foreign(&attach) ? STATUS_ERROR : attach_one(&attach);
 }
 
 static error_t parse_name(int key, char *arg, struct argp_state *state)
