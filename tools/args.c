@@ -263,7 +263,7 @@ struct bytes arg_bytes(struct argp_state *state, const char *what, const char *a
 
 /**
  * number_base() - of the number that a text is
- * @digits: the text, behind a sign
+ * @digits: the text, after a sign
  *
  * Return: 16 if it says so, or 10: zeros in front of a number say nothing
  */

@@ -78,7 +78,7 @@ static const struct argp_option options[] = {
 	{ 0 }
 };
 
-/* The value as it is; a terminal gets a newline behind it, and --hex always. */
+/* The value as it is; a terminal gets a newline after it, and --hex always. */
 static void print_value(FILE *out, const void *data, size_t len)
 {
 	if (tool.hex) {

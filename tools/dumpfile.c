@@ -7,7 +7,7 @@
  *	KEY<tab>0=VALUE<tab>7=VALUE
  *	#end 2
  *
- * Text, a record on each line: the key, and behind each tab a column, its id in
+ * Text, a record on each line: the key, and after each tab a column, its id in
  * decimal, ascending.  A value that was stored without columns is column 0.
  * Keys and values are written as text.c describes it, so that there is no tab
  * and no newline in them, and any bytes come back as they were; a key that
@@ -75,7 +75,7 @@ static int read_line(struct dumpfile *f, size_t *len)
 	}
 	max = line_max(f);
 	while ((c = getc_unlocked(f->file)) != EOF && c != '\n') {
-		/* A place for the zero behind it, too. */
+		/* A place for the zero after it, too. */
 		if (n + 1 >= f->room && n < max) {
 			f->room = f->room ? 2 * f->room : 4096;
 			f->line = alloc(f->line, f->room);

@@ -57,7 +57,7 @@ size_t command_count(void)
  * command_name() - the name of a command
  * @i: its number, from 0
  *
- * Return: one or two words, or NULL behind the last one
+ * Return: one or two words, or NULL after the last one
  */
 const char *command_name(size_t i)
 {

@@ -40,7 +40,7 @@ unsigned int repair_needed(const struct devset *ds)
  * repair_show() - say which copies are damaged
  * @ds: loaded
  * @out: where to
- * @what: what is said of each, behind its name
+ * @what: what is said of each, after its name
  */
 void repair_show(const struct devset *ds, FILE *out, const char *what)
 {

@@ -34,7 +34,7 @@ static bool is_own(const struct kvtree_device *device, uint64_t at, uint64_t siz
 	       block / KVTREE_LOG_SUPER_STRIDE < KVTREE_LOG_SUPER_COPIES;
 }
 
-/* Put another one behind those that are there. */
+/* Put another one after those that are there. */
 static void append(struct signatures *found, const char *what, const char *of, uint64_t at)
 {
 	char *longer;

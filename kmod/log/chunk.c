@@ -71,7 +71,7 @@ u32 kvt_chunk_blocks(const struct kvt_log_buf *buf)
 }
 KVT_EXPORT_FOR_TESTS(kvt_chunk_blocks);
 
-/* Writes what stands behind the records, stage by stage. */
+/* Writes what comes after the records, stage by stage. */
 struct stage {
 	struct kvt_log_dev *dev;
 	u8 *buf;
@@ -137,7 +137,7 @@ static void chunk_finish(struct kvt_log_buf *buf, u32 stream)
  * @pos: where to
  * @stage: KVT_LOG_BUF_BYTES of memory
  * @extent: to which the chunk is added; its blocks are 0 if it is a new one
- * @io: waits for the records; what stands behind them is waited for here
+ * @io: waits for the records; what comes after them is waited for here
  *
  * Context: process context, sleeps.
  *

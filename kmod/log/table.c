@@ -119,7 +119,7 @@ static enum kvtree_log_kind room_kind(enum kvt_room room)
  * @dev: the device
  * @room: what for
  * @stream: whose chunks
- * @pos: filled: its first block behind the header
+ * @pos: filled: its first block after the header
  *
  * Context: process context, sleeps.
  *
