@@ -279,24 +279,16 @@ static bool log_lives_full(const struct kvt_log *log)
 	       log->found.epoch >= le64_to_cpu(super->lives[nr - 1].first_epoch);
 }
 
-static bool log_has_room(const struct kvt_log *log)
+/* Whether a life may begin, as far as each device is concerned. */
+static bool log_may_begin(const struct kvt_log *log,
+			  bool (*has_room)(const struct kvt_log_dev *dev))
 {
 	u32 i;
 
 	for (i = 0; i < log->nr_devs; i++)
-		if (!kvt_room_begins(&log->dev[i]))
+		if (!has_room(&log->dev[i]))
 			return false;
 	return !log_lives_full(log);
-}
-
-static bool log_can_end(const struct kvt_log *log)
-{
-	u32 i;
-
-	for (i = 0; i < log->nr_devs; i++)
-		if (!kvt_room_ends(&log->dev[i]))
-			return false;
-	return true;
 }
 
 /*
@@ -308,13 +300,13 @@ static int log_make_room(struct kvt_log *log)
 {
 	int err;
 
-	if (log_has_room(log))
+	if (log_may_begin(log, kvt_room_begins))
 		return 0;
 	err = kvt_checkpoint_awake(log);
 	if (!err)
 		kvt_carry_exit(log);
 	/* What there is may do. */
-	return err == KVT_LOG_NO_ROOM && !log_lives_full(log) && log_can_end(log) ? 0 : err;
+	return err == KVT_LOG_NO_ROOM && log_may_begin(log, kvt_room_ends) ? 0 : err;
 }
 
 static int log_begin_life(struct kvt_log *log)

@@ -97,6 +97,14 @@ static int walk_fill(struct kvt_log_walk *walk)
 	return walk_read(walk, min(left, WALK_BLOCKS));
 }
 
+/* What is at the position, which is in memory. */
+static const struct kvtree_log_trailer *walk_at(const struct kvt_log_walk *walk)
+{
+	size_t at = walk->pos.block - walk->buf_block;
+
+	return (const void *)(walk->buf + at * KVTREE_LOG_BLOCK);
+}
+
 static bool walk_may_be(const struct kvt_log_walk *walk, const struct kvtree_log_trailer *t)
 {
 	return le64_to_cpu(t->magic) == KVTREE_LOG_TRAILER_MAGIC &&
@@ -132,11 +140,10 @@ static int walk_fill_trailer(struct kvt_log_walk *walk)
  */
 static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos *pos, u64 epoch)
 {
-	u32 at = walk->pos.block - walk->buf_block, left = walk->buf_blocks - at, blocks;
-	const struct kvtree_log_trailer *t;
+	u32 left = walk->buf_block + walk->buf_blocks - walk->pos.block;
+	const struct kvtree_log_trailer *t = walk_at(walk);
+	u32 blocks = le32_to_cpu(t->blocks);
 
-	t = (const void *)(walk->buf + (size_t)at * KVTREE_LOG_BLOCK);
-	blocks = le32_to_cpu(t->blocks);
 	return walk_may_be(walk, t) &&
 	       (epoch ? le64_to_cpu(t->epoch) == epoch : le64_to_cpu(t->epoch) > walk->epoch) &&
 	       blocks && blocks <= KVTREE_LOG_TRAILER_MAX && blocks <= left &&
@@ -162,10 +169,8 @@ static int walk_later(const struct kvt_log_walk *walk, const struct kvt_log_pos 
 /* Whether a part of the next trailer, which is in memory, is where it should be. */
 static bool walk_begun(const struct kvt_log_walk *walk)
 {
-	const struct kvtree_log_trailer *t;
+	const struct kvtree_log_trailer *t = walk_at(walk);
 
-	t = (const void *)(walk->buf +
-			   (size_t)(walk->pos.block - walk->buf_block) * KVTREE_LOG_BLOCK);
 	return walk_may_be(walk, t) && le64_to_cpu(t->epoch) == walk->epoch;
 }
 
@@ -244,8 +249,7 @@ int kvt_log_walk_next(struct kvt_log_walk *walk)
 		return err;
 	if (!walk_sound(walk, &walk->pos, walk->epoch))
 		return walk_end(walk);
-	t = (const void *)(walk->buf +
-			   (size_t)(walk->pos.block - walk->buf_block) * KVTREE_LOG_BLOCK);
+	t = walk_at(walk);
 	if (!walk_sane(walk, t)) {
 		kvt_log_say(walk->set, "device %u: the commit record of epoch %llu is wrong",
 			    walk->dev + 1, (unsigned long long)walk->epoch);
