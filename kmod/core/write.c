@@ -227,6 +227,8 @@ static int writer_add(struct writer *w, const struct kvt_value *old)
 			return -EINVAL;
 		write->before = get_unaligned_le64(col.data);
 	} else if (write->when & KVT_WHEN_THERE) {
+		/* As if there were no key: what it has is not what was asked for. */
+		write->version = 0;
 		return -ENOENT;
 	}
 	put_unaligned_le64(write->before + write->addend, w->sum_data);

@@ -644,6 +644,8 @@ TEST_F(abi, failed_operation_leaves_what_the_caller_gave)
 		{ kvt_op(KVTREE_OP_REMOVE, STR("absent")), -ENOENT, 0 },
 		{ kvt_op(KVTREE_OP_REMOVE, STR("k")), -ECANCELED, v },
 		{ kvt_op(KVTREE_OP_ADD, STR("absent")), -ENOENT, 0 },
+		/* The key is there, and the column is not. */
+		{ kvt_op(KVTREE_OP_ADD, STR("k")), -ENOENT, 0 },
 		/* A number of five bytes. */
 		{ kvt_op(KVTREE_OP_ADD, STR("k")), -EINVAL, any },
 		/* What a CAS expected is an input: it is there for another try. */
@@ -654,6 +656,8 @@ TEST_F(abi, failed_operation_leaves_what_the_caller_gave)
 	table[3].op.flags = KVTREE_F_REPLACE;
 	table[7].op.flags = KVTREE_F_VERSION;
 	table[8].op.flags = KVTREE_F_REPLACE;
+	table[9].op.flags = KVTREE_F_REPLACE;
+	table[9].op.col = 7;
 
 	for (i = 0; i < NR(table); i++) {
 		struct kvtree_op *op = &table[i].op, was;
