@@ -293,13 +293,15 @@ static long ioctl_checkpoint(struct kvt_session *session, const void *in, void _
 	return err;
 }
 
-/* Only `after` is input. */
-static int copy_store_info(struct kvtree_store_info *info, const void __user *arg)
+/* Only `after` is input; what is reserved may be some day. */
+static int copy_store_info(struct kvtree_store_info *info, const void __user *arg, size_t usize)
 {
-	const struct kvtree_store_info __user *user = arg;
+	int err = copy_struct_from_user(info, sizeof(*info), arg, usize);
 
-	memset(info, 0, sizeof(*info));
-	return get_user(info->after, &user->after) ? -EFAULT : 0;
+	if (!err && (info->reserved2 || info->reserved))
+		err = -EINVAL;
+	*info = (struct kvtree_store_info) { .after = err ? 0 : info->after };
+	return err;
 }
 
 static long ioctl_store_list(struct kvt_session *session, void __user *arg, size_t usize)
@@ -307,7 +309,7 @@ static long ioctl_store_list(struct kvt_session *session, void __user *arg, size
 	struct kvtree_store_info info;
 	int err;
 
-	err = copy_store_info(&info, arg);
+	err = copy_store_info(&info, arg, usize);
 	if (!err)
 		err = kvt_store_list(&info);
 	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
@@ -318,7 +320,7 @@ static long ioctl_store_self(struct kvt_session *session, void __user *arg, size
 	struct kvtree_store_info info;
 	int err;
 
-	err = copy_store_info(&info, arg);
+	err = copy_store_info(&info, arg, usize);
 	if (err)
 		return err;
 	if (!session->store)
@@ -352,12 +354,11 @@ static long ioctl_stat(struct kvt_session *session, const void *in, void __user 
 
 static long ioctl_engine_stat(struct kvt_session *session, void __user *arg, size_t usize)
 {
-	const struct kvtree_engine_stat __user *user = arg;
-	struct kvtree_engine_stat stat = {};
-	int err;
+	struct kvtree_engine_stat stat;
+	int err = copy_struct_from_user(&stat, sizeof(stat), arg, usize);
 
-	if (get_user(stat.nr, &user->nr))
-		return -EFAULT;
+	if (err)
+		return err;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
 	err = session->access ? kvt_store_engine_stat(session->store, &stat) : -EACCES;
@@ -425,15 +426,17 @@ static long ioctl_bpf_unbind(struct kvt_session *session, const void *in, void _
 	return err;
 }
 
-/* As for a store, nothing but `after` is looked at. */
+/* As for a store, `after` is input. */
 static long ioctl_bpf_binding(struct kvt_session *session, void __user *arg, size_t usize)
 {
-	const struct kvtree_bpf_binding __user *user = arg;
-	struct kvtree_bpf_binding info = {};
-	int err;
+	struct kvtree_bpf_binding info;
+	int err = copy_struct_from_user(&info, sizeof(info), arg, usize);
 
-	if (get_user(info.after, &user->after))
-		return -EFAULT;
+	if (err)
+		return err;
+	if (memchr_inv(info.reserved, 0, sizeof(info.reserved)))
+		return -EINVAL;
+	info = (struct kvtree_bpf_binding) { .after = info.after };
 	if (!kvt_session_enter(session))
 		return -ESTALE;
 	err = session->access ? kvt_bindings_list(session->store, &info) : -EACCES;
@@ -441,15 +444,17 @@ static long ioctl_bpf_binding(struct kvt_session *session, void __user *arg, siz
 	return err ?: copy_struct_out(arg, usize, &info, sizeof(info));
 }
 
-/* As for a store, nothing but `after` is looked at. */
+/* As for a store, `after` is input. */
 static long ioctl_bpf_hook(struct kvt_session *session, void __user *arg, size_t usize)
 {
-	const struct kvtree_bpf_hook __user *user = arg;
-	struct kvtree_bpf_hook info = {};
-	int err;
+	struct kvtree_bpf_hook info;
+	int err = copy_struct_from_user(&info, sizeof(info), arg, usize);
 
-	if (get_user(info.after, &user->after))
-		return -EFAULT;
+	if (err)
+		return err;
+	if (memchr_inv(info.reserved, 0, sizeof(info.reserved)))
+		return -EINVAL;
+	info = (struct kvtree_bpf_hook) { .after = info.after };
 	if (!kvt_session_enter(session))
 		return -ESTALE;
 	err = session->access ? kvt_hook_list(session->store, &info) : -EACCES;

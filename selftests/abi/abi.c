@@ -203,6 +203,9 @@ TEST_F(abi, longer_store_calls_need_a_zero_tail)
 	cmd = resized(KVTREE_IOC_STORE_LIST, sizeof(info));
 	EXPECT_EQ(0, kvt_ioctl(self->fd, cmd, &info));
 	EXPECT_EQ(0, info.tail);
+	info.tail = 1;
+	EXPECT_EQ(-E2BIG, kvt_ioctl(self->fd, cmd, &info));
+	info.tail = 0;
 	cmd = resized(KVTREE_IOC_STORE_SELF, sizeof(info));
 	EXPECT_EQ(0, kvt_ioctl(self->fd, cmd, &info));
 	EXPECT_EQ(0, info.tail);

@@ -1084,6 +1084,36 @@ TEST_F(bad, store_calls_that_make_no_sense_are_refused)
 	EXPECT_EQ(self->digest, kvt_digest(self->fd));
 }
 
+/* All but the id to go on from is output; what is neither may become input. */
+TEST_F(bad, reserved_fields_of_what_is_described_are_refused)
+{
+	struct kvtree_store_info info = { .flags = ~0u, .keys = 1 };
+	struct kvtree_bpf_binding binding = { .access = ~0u };
+	struct kvtree_bpf_hook hook = { .kind = ~0u };
+	int i;
+
+	EXPECT_EQ(0, kvt_ioctl(self->fd, KVTREE_IOC_STORE_SELF, &info));
+	EXPECT_EQ(0, kvt_ioctl(self->fd, KVTREE_IOC_STORE_SELF, &info));
+	info.reserved = 1;
+	EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_SELF, &info));
+	EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_LIST, &info));
+	info.reserved = 0;
+	info.reserved2 = 1;
+	EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_SELF, &info));
+	EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_STORE_LIST, &info));
+	EXPECT_EQ(-ENOENT, kvt_ioctl(self->fd, KVTREE_IOC_BPF_BINDING, &binding));
+	EXPECT_EQ(-ENOENT, kvt_ioctl(self->fd, KVTREE_IOC_BPF_HOOK, &hook));
+	for (i = 0; i < 2; i++) {
+		binding.reserved[i] = 1;
+		EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_BPF_BINDING, &binding));
+		binding.reserved[i] = 0;
+		hook.reserved[i] = 1;
+		EXPECT_EQ(-EINVAL, kvt_ioctl(self->fd, KVTREE_IOC_BPF_HOOK, &hook));
+		hook.reserved[i] = 0;
+	}
+	EXPECT_EQ(self->digest, kvt_digest(self->fd));
+}
+
 /*
  * Memory that changes meanwhile
  */
@@ -1432,7 +1462,7 @@ TEST_F(bad, random_calls_get_documented_results)
 {
 	static const unsigned char names[] = "abcxyz./ -_";
 	unsigned char buf[512];
-	struct kvtree_store_info info;
+	struct kvtree_store_info info = { .after = 0 };
 	struct kvt_rand rand;
 	unsigned long cmd;
 	__u64 before = 0, id;

@@ -76,6 +76,7 @@ FIXTURE_TEARDOWN(hooks)
 static int hook_list(int fd, __u32 after, struct kvtree_bpf_hook *info)
 {
 	memset(info, 0xee, sizeof(*info));
+	memset(info->reserved, 0, sizeof(info->reserved));
 	info->after = after;
 	return kvt_ioctl(fd, KVTREE_IOC_BPF_HOOK, info);
 }

@@ -513,8 +513,8 @@ struct kvtree_store_set {
  *
  * KVTREE_IOC_STORE_SELF: the same for the session's own store.
  *
- * Only `after` is read; all other fields are written.  Anybody may list stores:
- * like those of files in a directory, names, owners and sizes are not secret.
+ * `after` is input, and what is reserved is 0; all other fields are output.  Anybody may
+ * list stores: like those of files in a directory, names, owners and sizes are not secret.
  */
 #define KVTREE_STORE_DURABLE	(1u << 0)	/* it has devices */
 #define KVTREE_STORE_SYNC	(1u << 1)	/* attached with KVTREE_ATTACH_SYNC */
@@ -775,7 +775,7 @@ struct kvtree_bpf_unbind {
 /*
  * KVTREE_IOC_BPF_BINDING: describes the map with the smallest id above `after` that is
  * bound to the session's store; ENOENT if there is none.  Start with after = 0 and pass
- * each id on.  EACCES as for KVTREE_IOC_STAT.
+ * each id on; input is as for KVTREE_IOC_STORE_LIST.  EACCES as for KVTREE_IOC_STAT.
  */
 #define KVTREE_BPF_MAP_NAME_MAX	16u	/* bytes in a map's name, with the NUL */
 
@@ -797,8 +797,8 @@ struct kvtree_bpf_binding {
  * kvtree.bpf.h; they are attached by bpf(2).
  *
  * KVTREE_IOC_BPF_HOOK: describes the hook of the session's store with the smallest id
- * above `after`; ENOENT if there is none.  Start with after = 0 and pass each id on.
- * EACCES as for KVTREE_IOC_STAT.
+ * above `after`; ENOENT if there is none.  Start with after = 0 and pass each id on;
+ * input is as for KVTREE_IOC_STORE_LIST.  EACCES as for KVTREE_IOC_STAT.
  */
 #define KVTREE_HOOK_NAME_MAX	32u	/* bytes in a hook's name, with the NUL */
 
