@@ -89,7 +89,8 @@ static int val_fault(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned i
 		return -EFAULT;
 	was_inside = kvt_op_step_out(ctx);
 	if (write)
-		left = fault_in_writeable(u64_to_user_ptr(val), n);
+		/* It writes nothing: the value may be a shorter one by then. */
+		left = fault_in_safe_writeable(u64_to_user_ptr(val), n);
 	else
 		left = fault_in_readable(u64_to_user_ptr(val), n);
 	cond_resched();
@@ -123,8 +124,6 @@ int kvt_val_fault_in(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned i
  * @val: user address
  * @n: bytes, of all that is to be copied with nothing between
  * @tries: 0 at first; set to 0 whenever something could be copied
- *
- * What is there is overwritten, in part.
  *
  * Context: as kvt_val_fault_in().
  *

@@ -310,6 +310,46 @@ static void start(struct _test_data_pinned *self, struct waiter *w, enum kind wh
 	KVT_CHECK(pthread_create(&w->thread, NULL, wait_thread, w) == 0);
 }
 
+/* What was there when a page was found to be missing was longer. */
+TEST_F(pinned, a_get_writes_nothing_behind_its_value)
+{
+	static const enum kind kinds[] = { GET, GET_COLUMNS };
+	struct waiter w[NR(kinds)];
+	size_t at, changed = 0;
+	char *mem[NR(kinds)];
+	__u32 i;
+
+	memset(self->val, 'a', LEN);
+	for (i = 0; i < NR(kinds); i++) {
+		ASSERT_EQ(0, kvt_put(self->fd, kvt_bytes(&i, 4), kvt_bytes(self->val, LEN), NULL));
+		/* The first page is silent, and those that follow are there. */
+		mem[i] = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			      0);
+		ASSERT_NE(MAP_FAILED, mem[i]);
+		memset(mem[i], 'p', LEN);
+		ASSERT_EQ(mem[i], mmap(mem[i], 4096, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_FIXED, self->silent.file,
+				       (off_t)i * 4096));
+		w[i] = (struct waiter) {
+			.self = self, .kind = kinds[i], .nr = i, .val = kvt_ptr(mem[i]),
+		};
+		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, wait_thread, &w[i]));
+	}
+	kvt_silent_wait(&self->silent, NR(kinds));
+	for (i = 0; i < NR(kinds); i++)
+		ASSERT_EQ(0, kvt_put(self->fd, kvt_bytes(&i, 4), STR("short"), NULL));
+	kvt_silent_answer(&self->silent);
+	for (i = 0; i < NR(kinds); i++) {
+		ASSERT_EQ(0, pthread_join(w[i].thread, NULL));
+		EXPECT_EQ(5, w[i].result);
+		EXPECT_EQ(0, memcmp(mem[i], "short", 5));
+		for (at = 4096; at < LEN; at++)
+			changed += mem[i][at] != 'p';
+		munmap(mem[i], LEN);
+	}
+	EXPECT_EQ(0, changed);
+}
+
 TEST_F(pinned, readers_keep_nothing_of_a_store)
 {
 	struct waiter w[THREADS];
