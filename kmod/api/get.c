@@ -25,7 +25,7 @@ struct get_cols {
 };
 
 /* Returns the bytes copied, -EMSGSIZE, or -EAGAIN after a page fault. */
-static __always_inline int get_data(const struct iov_iter *fixed, struct kvtree_op *op,
+static __always_inline int get_data(struct kvt_fixed *fixed, struct kvtree_op *op,
 				    const u8 *data, u32 len)
 {
 	if (unlikely(len > op->val_len)) {
@@ -35,7 +35,7 @@ static __always_inline int get_data(const struct iov_iter *fixed, struct kvtree_
 	return kvt_val_out_nofault(fixed, op->val, data, len) ?: len;
 }
 
-static __always_inline int get_plain_value(const struct iov_iter *fixed, struct kvtree_op *op,
+static __always_inline int get_plain_value(struct kvt_fixed *fixed, struct kvtree_op *op,
 					   const struct kvt_value *v)
 {
 	const u8 *data;

@@ -35,7 +35,7 @@ struct call {
 	bool inside;		/* of the store; for ctx */
 	struct kvt_pending *pending;	/* if it has waited; or NULL */
 	struct kvtree_op op;
-	struct iov_iter fixed;
+	struct kvt_fixed fixed;
 };
 
 /**
@@ -132,11 +132,13 @@ static int call_import(struct call *call)
 	if (err)
 		return err;
 	dir = kvt_op_is_update(op) ? ITER_SOURCE : ITER_DEST;
-	err = kvt_uring_import(call->cmd, op->val, op->val_len, dir, &call->fixed,
-			       call->issue_flags);
-	if (!err)
-		call->ctx.fixed = &call->fixed;
-	return err;
+	err = kvt_uring_import(call->cmd, op->val, op->val_len, dir,
+			       &call->fixed.all, call->issue_flags);
+	if (err)
+		return err;
+	call->fixed.at = 0;
+	call->ctx.fixed = &call->fixed;
+	return 0;
 }
 
 static struct kvt_wait_args call_wait_args(const struct call *call)

@@ -209,22 +209,42 @@ static inline int kvt_copy_struct_in(bool sleep, void *to, size_t ksize, u64 fro
 	return err == -EFAULT ? -EAGAIN : err;
 }
 
-/* Copy to or from a registered buffer, from @at on. */
-static inline int kvt_fixed_out(const struct iov_iter *fixed, size_t at, const void *from,
-				size_t n)
-{
-	struct iov_iter iter = *fixed;
+/*
+ * A registered buffer.  Its pages are found one after the other, so what goes on where it was
+ * does not begin again.
+ */
+struct kvt_fixed {
+	struct iov_iter all;
+	struct iov_iter rest;	/* from @at on */
+	size_t at;
+};
 
-	iov_iter_advance(&iter, at);
-	return copy_to_iter(from, n, &iter) == n ? 0 : -EFAULT;
+static inline struct iov_iter *kvt_fixed_seek(struct kvt_fixed *fixed, size_t at)
+{
+	if (at < fixed->at || !fixed->at) {
+		fixed->rest = fixed->all;
+		fixed->at = 0;
+	}
+	iov_iter_advance(&fixed->rest, at - fixed->at);
+	fixed->at = at;
+	return &fixed->rest;
 }
 
-static inline int kvt_fixed_in(const struct iov_iter *fixed, size_t at, void *to, size_t n)
+/* Copy to or from a registered buffer, from @at on. */
+static inline int kvt_fixed_out(struct kvt_fixed *fixed, size_t at, const void *from, size_t n)
 {
-	struct iov_iter iter = *fixed;
+	size_t done = copy_to_iter(from, n, kvt_fixed_seek(fixed, at));
 
-	iov_iter_advance(&iter, at);
-	return copy_from_iter(to, n, &iter) == n ? 0 : -EFAULT;
+	fixed->at += done;
+	return done == n ? 0 : -EFAULT;
+}
+
+static inline int kvt_fixed_in(struct kvt_fixed *fixed, size_t at, void *to, size_t n)
+{
+	size_t done = copy_from_iter(to, n, kvt_fixed_seek(fixed, at));
+
+	fixed->at += done;
+	return done == n ? 0 : -EFAULT;
 }
 
 /**
@@ -283,8 +303,8 @@ static inline int kvt_val_out(const struct kvt_op_ctx *ctx, u64 val, size_t at,
  *
  * Return: 0 or -EAGAIN.
  */
-static inline int kvt_val_out_nofault(const struct iov_iter *fixed, u64 val,
-				      const void *from, size_t n)
+static inline int kvt_val_out_nofault(struct kvt_fixed *fixed, u64 val, const void *from,
+				      size_t n)
 {
 	bool copied;
 

@@ -13,7 +13,7 @@
 #include "mem.h"
 #include "store.h"
 
-struct iov_iter;
+struct kvt_fixed;
 struct kvt_scratch;
 struct kvt_value;
 
@@ -32,7 +32,7 @@ struct kvt_op_ctx {
 					 * operations may ask for that
 					 */
 	struct kvt_scratch *scratch;
-	const struct iov_iter *fixed;	/* `val` in a registered buffer; NULL: it is not */
+	struct kvt_fixed *fixed;	/* `val` in a registered buffer; NULL: it is not */
 };
 
 bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v);
