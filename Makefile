@@ -10,12 +10,12 @@ UNITDIR ?= /usr/lib/systemd/system
 LANES := selftests/lanes
 
 # Variables from the command line reach every make that is started here unless
-# that is prevented: only these are meant for all, and KVT_CFLAGS for the module.
+# that is prevented: only these are meant for all, and KVT_CFLAGS and KVT_TESTS for the module.
 MAKEOVERRIDES :=
 MAKEFLAGS += --no-print-directory
 pass = $(foreach v,$(1),$(if $(filter command,$(origin $(v))),$(v)='$($(v))'))
 KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
-	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS)
+	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS KVT_TESTS)
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
 
 export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
@@ -247,6 +247,7 @@ help:
 	@echo '  KDIR=DIR     build directory of the kernel (now $(KDIR))'
 	@echo '  PREFIX=DIR DESTDIR=DIR   where install puts things (now $(PREFIX))'
 	@echo '  KVT_CFLAGS=  more compiler flags for the module'
+	@echo '  KVT_TESTS=1  a module that checks itself, and test modules if the kernel has KUnit'
 	@echo '  T=PATTERN    run only tests of this name: T=perm, T="abi*",'
 	@echo '               T=suite.case, T=program.case'
 	@echo '  ENGINE=NAME  run test programs with that engine alone: masstree, bwtree'

@@ -13,16 +13,16 @@
 #define KVT_CORE_MEM_H
 
 #include <linux/gfp.h>
-#include <linux/kconfig.h>
 #include <linux/types.h>
 
 struct mem_cgroup;
 
-/*
- * Whether what was counted is compared with what is there when a store goes: in kernels that tests
- * are made for, and in modules (-DKVT_AUDIT=1).
- */
-#define KVT_AUDITS	(IS_ENABLED(CONFIG_KUNIT) || IS_ENABLED(KVT_AUDIT))
+/* Whether what was counted is compared with what is there when a store goes: see Kbuild. */
+#ifdef KVT_TESTS
+#define KVT_AUDITS	KVT_TESTS
+#else
+#define KVT_AUDITS	0
+#endif
 
 /*
  * How operations in process context allocate what a store keeps.  It is charged

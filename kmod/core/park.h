@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Park points: places where a test can hold a thread and let others look at the
- * state, or change it.  Compiled in only where the kernel has KUnit (and the
+ * state, or change it.  Compiled in only for test modules: see Kbuild (and if the
  * build does not say KVT_NO_PARK).
  */
 #ifndef KVT_CORE_PARK_H
@@ -94,7 +94,7 @@ extern void (*kvt_park_hook)(enum kvt_park at);
 /* Called at each loose point, usually under RCU; so also by readers in the other hook. */
 extern void (*kvt_park_loose_hook)(enum kvt_park at);
 
-#if IS_ENABLED(CONFIG_KUNIT) && !defined(KVT_NO_PARK)
+#if IS_ENABLED(CONFIG_KUNIT) && defined(KVT_TESTS) && !defined(KVT_NO_PARK)
 #define KVT_PARK 1
 static inline void kvt_park(enum kvt_park at)
 {

@@ -28,7 +28,7 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/uml-lib.sh
 . "$LANES/uml-lib.sh"
 
-AUDIT=0
+TESTS=0
 
 OPTIONS=${BENCH_ARGS:-}
 CACHED=$TOP/tools/examples/memcached

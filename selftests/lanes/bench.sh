@@ -15,7 +15,7 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/lane.sh
 . "$LANES/lane.sh"
 
-AUDIT=0
+TESTS=0
 # shellcheck source=selftests/lanes/uml-lib.sh
 . "$LANES/uml-lib.sh"
 

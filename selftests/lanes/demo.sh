@@ -10,7 +10,7 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/lane.sh
 . "$LANES/lane.sh"
 
-AUDIT=0
+TESTS=0
 # shellcheck source=selftests/lanes/vm-lib.sh
 . "$LANES/vm-lib.sh"
 

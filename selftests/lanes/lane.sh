@@ -79,16 +79,14 @@ copy_module()
 }
 
 # A module for tests says so if what a store was charged is not what it took, in kernels without
-# KUnit too. One that is measured or shown is as users have it.
-AUDIT=1
+# KUnit too. One that is measured or shown does not look: 0.
+TESTS=1
 
 # build_module KERNEL MAKE-ARGUMENT...
 build_module()
 {
-	local kernel=$1 flags="${KVT_CFLAGS:-}"
+	local kernel=$1
 	shift
-
-	[ "$AUDIT" = 0 ] || flags+=' -DKVT_AUDIT=1'
 
 	# Another lane may have the same module.
 	exec 5>"$MODULE_DIR.lock"
@@ -96,7 +94,7 @@ build_module()
 	copy_module
 	run_logged "$LOGS/module.log" "$LANE: building the module" '' \
 		"${INSIDE[@]}" make -C "$kernel" M="$MODULE_DIR" -j "$JOBS" ${V:+V="$V"} \
-		${flags:+KVT_CFLAGS="$flags"} "$@" modules ||
+		KVT_TESTS="$TESTS" ${KVT_CFLAGS:+KVT_CFLAGS="$KVT_CFLAGS"} "$@" modules ||
 		die 'the module was not built'
 	grep -E 'warning:|WARNING:' "$LOGS/module.log" >&2 || true
 	exec 5>&-

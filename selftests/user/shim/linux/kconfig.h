@@ -27,6 +27,7 @@
  */
 #ifndef SHIM_BENCH
 #define CONFIG_KUNIT 1
+#define KVT_TESTS 1
 #define CONFIG_FAILSLAB 1
 #endif
 
