@@ -477,39 +477,6 @@ def test_a_signal_is_handled_while_a_ring_waits(store: Store, ring: Ring) -> Non
     assert store[b'k'] == b'v'
 
 
-def test_an_exception_of_a_signal_handler_frees_nothing_under_way(
-        store: Store, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if it came as soon as the library has the operation."""
-    begin = Operation._begin
-
-    def interrupted(operation: Operation[Any], handle: Any, data: Any) -> int:
-        ret = begin(operation, handle, data)
-        if ret >= 0:
-            raise KeyboardInterrupt
-        return ret
-
-    store[b'k'] = b'v' * 1000
-    with monkeypatch.context() as patch:
-        patch.setattr(Operation, '_begin', interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            ring.get(b'k')
-    assert ring.pending == 1
-    assert len(ring._flying) == 1
-    # The next ones get results of their own.
-    put = ring.put(b'other', b'1')
-    assert put.wait() == store.get_with_version(b'other')[1]
-    assert ring.get(b'absent').wait() is None
-    ring.drain()
-    # What waited for a place is begun once.
-    adds = [ring.add(b'n', 1) for _ in range(40)]
-    with monkeypatch.context() as patch:
-        patch.setattr(Operation, '_begin', interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            ring.drain()
-    ring.drain()
-    assert sorted(add.value for add in adds) == list(range(1, 41))
-
-
 class Refusing:
     """The library, whose kernel does not take what is submitted at first."""
 

@@ -102,7 +102,7 @@ class Batch:
         self._store = store
         self._check = check
         self._lock = Lock()
-        self._under_way = False
+        self._operation: Any = None     # of a ring, that was given the list last
         self._entries: list[_Entry] = []
         self._done = 0
         self._ops = new_list()
@@ -116,7 +116,7 @@ class Batch:
             self.run()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return int(lib.kvtree_ops_count(self._ops))
 
     def __bool__(self) -> bool:
         return True
@@ -124,7 +124,7 @@ class Batch:
     @property
     def results(self) -> list[Result[Any]]:
         """The operations' results, in their order."""
-        return [entry.result for entry in self._entries]
+        return [entry.result for entry in self._entries[:len(self)]]
 
     def get(self, key: Buffer, *, room: int = 4096) -> Result[bytes | None]:
         """Look a key up; the value is None if it is not there.
@@ -197,38 +197,42 @@ class Batch:
     def clear(self) -> None:
         """Forget the operations, to collect others. Results stay what they are."""
         with self._lock:
-            lib.kvtree_ops_clear(self._mine())
-            self._entries = []
+            ops = self._mine()
             self._done = 0
+            lib.kvtree_ops_clear(ops)
+            self._entries = []
 
     def _mine(self) -> Any:
         """The library's list, which belongs to the holder of the lock, or to a ring."""
-        if self._under_way:
+        if self._operation is not None and self._operation._has_batch():
             raise RuntimeError('the batch is under way on a ring')
         return self._ops
 
-    def _lend(self) -> Any:
-        """Give the library's list to a ring, until _give_back()."""
+    def _lend(self, operation: Any) -> Any:
+        """Give the library's list to an operation of a ring, as long as it has it."""
         with self._lock:
             ops = self._mine()
-            self._under_way = True
+            self._operation = operation
         return ops
-
-    def _give_back(self) -> None:
-        self._under_way = False
 
     def _add(self, entry: _Entry, call: Any, key: Buffer, *args: Any) -> Result[Any]:
         memory = buffer(key, 'key')
         with self._lock:
-            must(call(self._mine(), memory, len(memory), *args), entry.result._key)
-            self._entries.append(entry)
+            ops = self._mine()
+            # First: as soon as the library has it, a signal handler may raise. What the
+            # library has not taken has the next one's place.
+            self._entries[len(self):] = [entry]
+            must(call(ops, memory, len(memory), *args), entry.result._key)
         return entry.result
 
-    def _reap(self) -> list[Result[Any]]:
+    def _reap(self, first: int | None = None) -> list[Result[Any]]:
+        """Take over what was executed, and return it: what is new, or from one on."""
         done = lib.kvtree_ops_done(self._ops)
-        new = self._entries[self._done:done]
-        for n, entry in enumerate(new, self._done):
-            entry.finish(self._ops, n)
+        new = self._entries[self._done if first is None else first:done]
+        for n, entry in enumerate(new, done - len(new)):
+            # Not again what was, before a signal handler raised.
+            if not entry.result._done:
+                entry.finish(self._ops, n)
         self._done = done
         return [entry.result for entry in new]
 

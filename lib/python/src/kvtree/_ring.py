@@ -2,10 +2,15 @@
 """Many operations under way at once.
 
 An operation of a ring is in one of three places: it waits until the library's ring
-has a place for it, it flies until its event comes, and if it ended in another way it
-stands among those that ended until somebody reaps. What flies is kept alive with the
-memory that the kernel reads and writes, whatever becomes of the rest: if nobody has
-the ring any more, the library's ring is closed first.
+has a place for it, it flies until its event comes, and it is among those that ended
+until somebody reaps. What flies is kept alive with the memory that the kernel reads
+and writes, whatever becomes of the rest: if nobody has the ring any more, the
+library's ring is closed first.
+
+A signal handler may run, and raise, after each call. So an operation is put where it
+goes before it is taken from where it was, and whatever may have been done is looked at
+before it is done again: _settle() ends what was begun. A handler that uses the ring
+itself meanwhile is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from threading import get_ident
+from threading import Lock, get_ident
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -67,6 +72,7 @@ class Operation(Result[T]):
         self._missing = missing     # the value if the key is not there
         self._compares = compares   # ECANCELED may mean another version
         self._canceled = False
+        self._number = 0    # of the last time that it was begun
         self._waiters: list[asyncio.Future[None]] = []
 
     def wait(self, timeout: float | None = None) -> T:
@@ -75,9 +81,11 @@ class Operation(Result[T]):
         while not self._done:
             left = None if end is None else max(end - monotonic(), 0)
             ring = self._of()
-            ring._step(1, left)
-            if not self._done and not ring.pending:
-                raise RuntimeError('an exception of a signal handler took its event away')
+            ring._step(1, left, self)
+            ring._ended.clear()
+            pending = ring.pending
+            if not self._done and not pending:
+                raise RuntimeError('the ring has lost the operation')
             if not self._done and left == 0:
                 raise TimeoutError(f'{self!r} after {timeout} s')
         return self.value
@@ -89,6 +97,9 @@ class Operation(Result[T]):
             ring._serve(loop)
             waiter = loop.create_future()
             self._waiters.append(waiter)
+            # A signal handler may have come between.
+            if self.done:
+                self._tell(None)
             try:
                 yield from waiter
             except asyncio.CancelledError:
@@ -103,18 +114,18 @@ class Operation(Result[T]):
             raise ValueError('the ring is closed')
         return ring
 
-    def _begin(self, ring: Any, data: Any) -> int:
-        return int(self._call(ring, *self._args, ffi.NULL, data))
-
     def _finish(self, event: Any) -> bool:
         """Take an event over; False if the operation has to be begun once more."""
+        args = self._args
         ret = event.result
-        if ret >= 0:
-            self._succeed(self._found(self._args, event), event.version)
+        if self._done:
+            pass
+        elif ret >= 0:
+            self._succeed(self._found(args, event), event.version)
         elif ret == -errno.ENOENT and self._missing:
             self._succeed(self._missing[0])
         elif ret == -errno.EMSGSIZE and not self._canceled:
-            key, length, *_ = self._args
+            key, length, *_ = args
             self._args = (key, length, _allocate('char[]', event.len), event.len)
             return False
         elif ret == -errno.ECANCELED and (self._canceled or not self._compares):
@@ -140,23 +151,31 @@ class Operation(Result[T]):
 
     def _tell(self, e: Error | None) -> None:
         """Wake those who await it."""
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
+        while self._waiters:
+            waiter = self._waiters[0]
             if waiter.done() or waiter.get_loop().is_closed():
-                continue
-            if e is None:
+                pass
+            elif e is None:
                 waiter.set_result(None)
             else:
                 waiter.set_exception(e)
+            del self._waiters[0]
 
 
 class _BatchOperation(Operation[list[Result[Any]]]):
     """A batch; it belongs to the ring until it is done."""
 
     def __init__(self, ring: Ring, batch: Batch) -> None:
-        super().__init__(ring, 'batch', b'', lib.kvtree_ring_ops, (batch._lend(),),
+        super().__init__(ring, 'batch', b'', lib.kvtree_ring_ops, (batch._lend(self),),
                          lambda args, event: [])
         self._batch = batch
+        self._first = batch._done
+
+    def _has_batch(self) -> bool:
+        """Whether it is to be executed, or is being executed."""
+        ring = self._ring()
+        return not self._done and ring is not None and not ring.closed and (
+            self._number in ring._flying or self in ring._waiting)
 
     def _cancellation(self, executed: int = 0) -> Error:
         if not executed:
@@ -165,8 +184,10 @@ class _BatchOperation(Operation[list[Result[Any]]]):
                         'operations; see Batch.results', self._key)
 
     def _finish(self, event: Any) -> bool:
-        new = self._batch._reap()
-        if event.result == -errno.ECANCELED:
+        new = self._batch._reap(self._first)
+        if self._done:
+            pass
+        elif event.result == -errno.ECANCELED:
             self._fail(self._cancellation(len(new)))
         elif event.result < 0:
             self._fail(error(event.result))
@@ -179,10 +200,6 @@ class _BatchOperation(Operation[list[Result[Any]]]):
                 self._succeed(new)
         self._over()
         return True
-
-    def _over(self) -> None:
-        self._batch._give_back()
-        super()._over()
 
 
 # What operations return, of their arguments and their events.
@@ -265,8 +282,11 @@ class Ring:
         self._events = ffi.new('struct kvtree_event[]', depth)
         self._waiting: deque[Operation[Any]] = deque()
         self._flying: dict[int, Operation[Any]] = {}    # by the `data` of their events
-        self._ended: list[Operation[Any]] = []
+        self._ended: dict[Operation[Any], None] = {}    # in order
         self._numbers = itertools.count(1)      # the `data` to be given
+        self._starting = 0      # that of one that the library is being given
+        self._reaping = False   # events may be there that were not taken over
+        self._lock = Lock()     # held by what a signal handler is not to come between
         self._refused = False       # the kernel did not take what was submitted last
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watched = -1  # the descriptor that the loop watches
@@ -309,8 +329,8 @@ class Ring:
     @property
     def pending(self) -> int:
         """How many operations are queued, under way, or not yet reaped."""
-        return (len(self._waiting) + len(self._ended) +
-                int(lib.kvtree_ring_pending(self._mine())))
+        self._mine()
+        return len(self._waiting) + len(self._flying) + len(self._ended)
 
     @property
     def uses_uring(self) -> bool:
@@ -389,33 +409,49 @@ class Ring:
         return self._queue(_BatchOperation(self, batch))
 
     def _queue(self, operation: Operation[T]) -> Operation[T]:
-        self._mine()
-        if self._waiting or not self._start(operation):
-            self._waiting.append(operation)
+        with self._own():
+            self._settle()
+            if self._waiting or not self._start(operation):
+                self._waiting.append(operation)
         return operation
 
     def _start(self, operation: Operation[Any]) -> bool:
         """Give an operation to the library; False if it has no place."""
         data = next(self._numbers)
-        # First: as soon as the library has it, a signal handler may raise.
+        pointer = ffi.cast('void *', data)
+        # No call comes between this and the library's, so no handler.
+        operation._number = self._starting = data
         self._flying[data] = operation
-        ret = operation._begin(self._handle, ffi.cast('void *', data))
-        if ret >= 0:
-            return True
-        del self._flying[data]
-        if ret == -errno.EAGAIN:
-            return False
-        operation._stop(error(ret, operation._key))
-        self._ended.append(operation)
-        return True
+        ret = operation._call(self._handle, *operation._args, ffi.NULL, pointer)
+        if ret < 0:
+            if ret != -errno.EAGAIN:
+                operation._stop(error(ret, operation._key))
+                self._ended[operation] = None
+            self._flying.pop(data, None)
+        self._starting = 0
+        return bool(ret != -errno.EAGAIN)
 
     def _refill(self) -> None:
         while self._waiting:
-            # Never in both places: it would be begun twice.
-            operation = self._waiting.popleft()
-            if not self._start(operation):
-                self._waiting.appendleft(operation)
+            operation = self._waiting[0]
+            # It may have been begun, or canceled, and not been taken from here.
+            if not (operation._done or operation._number in self._flying or
+                    self._start(operation)):
                 return
+            self._waiting.popleft()
+
+    def _settle(self) -> None:
+        """End what an exception of a signal handler has cut off."""
+        if self._reaping:
+            self._take(self._depth)
+            self._reaping = False
+        operation = self._flying.get(self._starting)
+        # The library has it, or has not taken it, or was not given it.
+        if operation and len(self._flying) > lib.kvtree_ring_pending(self._handle):
+            if operation not in self._waiting and not operation._done:
+                self._waiting.appendleft(operation)
+            self._flying.pop(self._starting, None)
+        self._starting = 0
 
     # Completing.
 
@@ -424,9 +460,10 @@ class Ring:
 
         If the kernel has no memory for them now none does, and they are still queued.
         """
-        ring = self._mine()
-        self._refill()
-        n = lib.kvtree_ring_submit(ring)
+        with self._own():
+            self._settle()
+            self._refill()
+            n = lib.kvtree_ring_submit(self._handle)
         return 0 if n in _LATER else must(n)
 
     def wait(self, at_least: int = 1, timeout: float | None = None) -> list[Operation[Any]]:
@@ -436,50 +473,56 @@ class Ring:
         than `timeout` seconds. wait(0) does not wait.
         """
         end = None if timeout is None else monotonic() + timeout
-        done: list[Operation[Any]] = []
         while True:
             left = None if end is None else max(end - monotonic(), 0)
-            done += self._step(at_least - len(done), left)
-            if len(done) >= at_least or not self.pending or left == 0:
+            self._step(at_least, left)
+            ended = len(self._ended)
+            if ended >= at_least or self.pending == ended or left == 0:
+                done, self._ended = list(self._ended), {}
                 return done
 
     def drain(self) -> None:
         """Wait until no operation is pending. Each tells what became of it."""
         while pending := self.pending:
             self._step(pending, None)
+            self._ended.clear()
 
     def cancel(self, operation: Operation[Any] | None = None) -> int:
         """Cancel an operation that waits, or all; return how many were canceled.
 
         They end with Canceled, or with what became of them if it was too late.
         """
-        ring = self._mine()
-        chosen = [o for o in self._waiting if operation in (None, o)]
-        for waiting in chosen:
-            self._waiting.remove(waiting)
-            waiting._stop(waiting._cancellation())
-            self._ended.append(waiting)
-        numbers = [n for n, o in self._flying.items() if operation in (None, o)]
-        for n in numbers:
-            self._flying[n]._canceled = True
-        if self._loop is not None and not self._loop.is_closed():
-            self._flush_later()
-        if not numbers:
-            return len(chosen)
-        data = ffi.NULL if operation is None else ffi.cast('void *', numbers[0])
-        return len(chosen) + must(lib.kvtree_ring_cancel(ring, data))
+        with self._own():
+            self._settle()
+            # One that was begun may not have been taken from there.
+            chosen = [o for o in self._waiting if operation in (None, o) and
+                      o._number not in self._flying]
+            for waiting in chosen:
+                waiting._stop(waiting._cancellation())
+                self._ended[waiting] = None
+                self._waiting.remove(waiting)
+            numbers = [n for n, o in self._flying.items() if operation in (None, o)]
+            for n in numbers:
+                self._flying[n]._canceled = True
+            if self._loop is not None and not self._loop.is_closed():
+                self._flush_later()
+            if not numbers:
+                return len(chosen)
+            data = ffi.NULL if operation is None else ffi.cast('void *', numbers[0])
+            return len(chosen) + must(lib.kvtree_ring_cancel(self._handle, data))
 
     def close(self) -> None:
         """Cancel what waits, wait for the rest, and end the ring."""
         if self.closed:
             return
-        self._mine()
+        # In a child of its process it is closed for the child alone.
+        mine = os.getpid() == self._pid and self._own()
         try:
-            # In a child of its process it is closed for the child alone.
-            while os.getpid() == self._pid and self.pending:
+            while mine and self.pending:
                 self.cancel()
                 # What runs now may come to wait later.
                 self._step(self.pending, 0.05)
+                self._ended.clear()
         finally:
             self._unwatch()
             self._handle = None
@@ -492,36 +535,54 @@ class Ring:
             raise ValueError('the ring is closed')
         if get_ident() != self._thread:
             raise RuntimeError('the ring belongs to another thread')
+        if os.getpid() != self._pid:
+            raise RuntimeError('the ring belongs to another process')
         return self._handle
 
-    def _oldest(self) -> Operation[Any] | None:
-        # If the library has none, an exception of a signal handler came between.
-        if lib.kvtree_ring_pending(self._handle):
-            return next(iter(self._flying.values()), None)
-        return self._waiting[0] if self._waiting else None
+    def _own(self) -> Lock:
+        """Have the ring alone, for `with`."""
+        self._mine()
+        if self._lock.locked():
+            raise RuntimeError('a signal handler uses the ring that it has interrupted')
+        return self._lock
 
-    def _step(self, at_least: int, timeout: float | None) -> list[Operation[Any]]:
-        """Begin what can begin, wait and reap once; what has completed."""
-        ring = self._mine()
-        self._refill()
-        done, self._ended = self._ended, []
-        ms = -1 if timeout is None else math.ceil(timeout * 1000)
-        n = lib.kvtree_ring_wait(ring, self._events, self._depth,
-                                 max(at_least - len(done), 0), ms)
-        self._refused = n in _LATER
+    def _oldest(self) -> Operation[Any] | None:
+        return next(itertools.chain(self._flying.values(), self._waiting), None)
+
+    def _step(self, at_least: int, timeout: float | None,
+              until: Operation[Any] | None = None) -> None:
+        """Begin what can begin, wait until so many have ended or one has, and reap once."""
+        with self._own():
+            self._settle()
+            if until is not None and until._done:
+                return
+            self._refill()
+            wanted = max(at_least - len(self._ended), 0)
+            ms = -1 if timeout is None else math.ceil(timeout * 1000)
+            self._reaping = True
+            n = lib.kvtree_ring_wait(self._handle, self._events, self._depth, wanted, ms)
+            self._refused = n in _LATER
+            # After a signal, its handler runs before Python gets here.
+            if n in (-errno.EINTR, -errno.ETIME, *_LATER):
+                n = 0
+            self._take(must(n))
+            self._reaping = False
         if self._refused and at_least > 0 and timeout != 0:
             sleep(_PAUSE if timeout is None else min(_PAUSE, timeout))
-        # After a signal, its handler runs before Python gets here.
-        if n in (-errno.EINTR, -errno.ETIME, *_LATER):
-            n = 0
-        for i in range(must(n)):
+
+    def _take(self, n: int) -> None:
+        """Take over the first events, but for those that were."""
+        for i in range(n):
             event = self._events[i]
-            operation = self._flying.pop(int(ffi.cast('uintptr_t', event.data)))
+            data = int(ffi.cast('uintptr_t', event.data))
+            operation = self._flying.get(data)
+            if operation is None:
+                continue
             if operation._finish(event):
-                done.append(operation)
-            else:
+                self._ended[operation] = None
+            elif operation not in self._waiting:
                 self._waiting.appendleft(operation)
-        return done
+            self._flying.pop(data, None)
 
     # The event loop.
 
@@ -543,8 +604,8 @@ class Ring:
     def _flush_later(self) -> None:
         # Not at once: all that is queued until then begins with one system call.
         if not self._flush_soon:
-            self._flush_soon = True
             self._serving().call_soon(self._flush)
+            self._flush_soon = True
 
     def _flush(self) -> None:
         self._flush_soon = False
@@ -552,6 +613,7 @@ class Ring:
             return
         try:
             self._step(0, 0)
+            self._ended.clear()
             under_way = lib.kvtree_ring_pending(self._handle)
             if self._refused:
                 self._flush_soon = True
@@ -565,6 +627,9 @@ class Ring:
         except Error as e:
             for operation in [*self._flying.values(), *self._waiting]:
                 operation._tell(e)
+        except BaseException:   # of a signal handler: there may be more to reap
+            self._flush_later()
+            raise
 
     def _watch(self) -> None:
         if self._watched < 0 and self._loop is not None:
