@@ -2,11 +2,16 @@
 /*
  * Network block devices of this machine's, served by this process: their content is
  * in memory, and all that is written is recorded, for all of them in one order.
+ *
+ * A flush is for writes that were answered before.  So that it matters whether somebody has
+ * waited for them, some are kept back until no request has come for a while: they are
+ * recorded and answered then, after flushes that have come meanwhile.
  */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/nbd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +25,16 @@
 #include "disks.h"
 
 #define REQUEST_MAX	((size_t)32 << 20)
+/* Of so many writes one is kept back, and for how long. */
+#define HELD_EVERY	8
+#define HELD_MS		1
+
+/* A write that was not answered. */
+struct held {
+	struct held *next;
+	struct nbd_request req;
+	char data[];
+};
 
 struct disk {
 	struct crash_nbd *nbd;
@@ -27,6 +42,8 @@ struct disk {
 	int fd;			/* of the device */
 	int sock[2];		/* the kernel's end, and ours */
 	char *data;
+	struct held *held;
+	uint64_t row;		/* of random numbers */
 	pthread_t device;	/* in the ioctl for as long as the device is there */
 	pthread_t server;
 };
@@ -62,11 +79,16 @@ static void reply(int fd, const void *data, size_t len)
 	}
 }
 
+static uint32_t type_of(const struct nbd_request *req)
+{
+	return be32toh(req->type) & 0xffff;
+}
+
 /* Recorded first: a write that somebody was told of is in the record before it. */
-static void serve(struct disk *disk, const struct nbd_request *req, char *buf)
+static void execute(struct disk *disk, const struct nbd_request *req, const char *buf)
 {
 	uint64_t from = be64toh(req->from);
-	uint32_t len = be32toh(req->len), type = be32toh(req->type) & 0xffff;
+	uint32_t len = be32toh(req->len), type = type_of(req);
 	struct nbd_reply answer = { .magic = htobe32(NBD_REPLY_MAGIC) };
 	struct crash_entry entry = {
 		.disk = disk->index,
@@ -76,11 +98,7 @@ static void serve(struct disk *disk, const struct nbd_request *req, char *buf)
 	};
 
 	memcpy(&answer.cookie, &req->cookie, sizeof(answer.cookie));
-	if (len > REQUEST_MAX && type != NBD_CMD_TRIM)
-		crash_die("nbd: a request of %u bytes", len);
 	if (type == NBD_CMD_WRITE) {
-		if (!receive(disk->sock[1], buf, len))
-			crash_die("nbd: a write without data");
 		entry.type = CRASH_WRITE;
 		memcpy(disk->data + from, buf, len);
 	} else if (type == NBD_CMD_TRIM) {
@@ -98,15 +116,69 @@ static void serve(struct disk *disk, const struct nbd_request *req, char *buf)
 		reply(disk->sock[1], disk->data + from, len);
 }
 
+static void hold(struct disk *disk, const struct nbd_request *req, const char *data)
+{
+	uint32_t len = be32toh(req->len);
+	struct held *held = malloc(sizeof(*held) + len);
+
+	KVT_CHECK(held);
+	held->req = *req;
+	memcpy(held->data, data, len);
+	held->next = disk->held;
+	disk->held = held;
+}
+
+/* The last one first. */
+static void release(struct disk *disk)
+{
+	struct held *held;
+
+	while ((held = disk->held)) {
+		disk->held = held->next;
+		execute(disk, &held->req, held->data);
+		free(held);
+	}
+}
+
+static void serve(struct disk *disk, const struct nbd_request *req, char *buf)
+{
+	uint32_t len = be32toh(req->len), type = type_of(req);
+
+	if (len > REQUEST_MAX && type != NBD_CMD_TRIM)
+		crash_die("nbd: a request of %u bytes", len);
+	if (type == NBD_CMD_WRITE && !receive(disk->sock[1], buf, len))
+		crash_die("nbd: a write without data");
+	disk->row = crash_mix(disk->row);
+	if (type == NBD_CMD_WRITE && !(disk->row >> 32 & (HELD_EVERY - 1)))
+		hold(disk, req, buf);
+	else
+		execute(disk, req, buf);
+}
+
+/* Wait for a request; what is held is not held for long. */
+static bool next_request(struct disk *disk, struct nbd_request *req)
+{
+	struct pollfd fd = { .fd = disk->sock[1], .events = POLLIN };
+
+	while (disk->held && poll(&fd, 1, HELD_MS) <= 0)
+		release(disk);
+	return receive(disk->sock[1], req, sizeof(*req)) && type_of(req) != NBD_CMD_DISC;
+}
+
 static void *server_run(void *arg)
 {
 	struct disk *disk = arg;
 	char *buf = malloc(REQUEST_MAX);
 	struct nbd_request req;
+	struct held *held;
 
-	while (receive(disk->sock[1], &req, sizeof(req)) &&
-	       (be32toh(req.type) & 0xffff) != NBD_CMD_DISC)
+	while (next_request(disk, &req))
 		serve(disk, &req, buf);
+	/* Whom it was to be answered to has gone. */
+	while ((held = disk->held)) {
+		disk->held = held->next;
+		free(held);
+	}
 	free(buf);
 	return NULL;
 }
@@ -186,6 +258,7 @@ struct crash_nbd *crash_nbd_begin(uint32_t nr, size_t bytes, size_t less,
 	for (i = 0; i < nr; i++) {
 		nbd->disk[i].nbd = nbd;
 		nbd->disk[i].index = i;
+		nbd->disk[i].row = i;
 		disk_begin(&nbd->disk[i], base);
 	}
 	return nbd;
