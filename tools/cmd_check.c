@@ -64,10 +64,14 @@ static const struct argp_option check_options[] = {
 	{ 0 }
 };
 
+/* Bytes of records that are forgotten soon enough, however few keys there are. */
+#define FRESH_MIN	((size_t)16 << 20)
+
 /* The newest of what was read of a key. */
 struct item {
 	char *key;
 	size_t key_len;
+	size_t bytes;			/* that it takes */
 	uint64_t version;
 	bool removed;
 	size_t ncols;
@@ -82,6 +86,8 @@ struct pass {
 	struct item *items;
 	size_t nr;
 	size_t room;
+	size_t kept;			/* bytes of those that were there at the last burial */
+	size_t fresh;			/* bytes of what was read since */
 	struct progress progress;
 };
 
@@ -121,6 +127,34 @@ static void squeeze(struct pass *pass)
 	pass->nr = to;
 }
 
+/* Forget older versions and removed keys: nothing brings them back. */
+static void bury(struct pass *pass)
+{
+	size_t i, to = 0;
+
+	squeeze(pass);
+	pass->kept = 0;
+	pass->fresh = 0;
+	for (i = 0; i < pass->nr; i++) {
+		if (pass->items[i].removed) {
+			free(pass->items[i].key);
+			continue;
+		}
+		pass->kept += pass->items[i].bytes;
+		pass->items[to++] = pass->items[i];
+	}
+	pass->nr = to;
+}
+
+/* When as much was read as there is, so that it takes memory and time for what is there. */
+static void check_epoch(struct kvt_recovery *rec)
+{
+	struct pass *pass = (struct pass *)((char *)rec - offsetof(struct pass, rec));
+
+	if (pass->fresh > FRESH_MIN && pass->fresh > pass->kept)
+		bury(pass);
+}
+
 static struct item *item_new(struct pass *pass)
 {
 	if (pass->nr == pass->room) {
@@ -144,6 +178,8 @@ static int check_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *en
 	for (i = 0; i < entry->ncols; i++)
 		size += entry->cols[i].len;
 	it->key = alloc(NULL, size);
+	it->bytes = size + sizeof(*it);
+	pass->fresh += it->bytes;
 	it->key_len = entry->key_len;
 	it->version = entry->version;
 	it->removed = entry->type == KVTREE_LOG_REMOVE;
@@ -180,38 +216,30 @@ static void pass_exit(struct pass *pass)
 
 static uint64_t restored(const struct pass *pass, uint64_t *bytes)
 {
-	uint64_t keys = 0;
 	size_t i, j;
 
 	*bytes = 0;
 	for (i = 0; i < pass->nr; i++) {
-		if (pass->items[i].removed)
-			continue;
-		keys++;
 		*bytes += pass->items[i].key_len;
 		for (j = 0; j < pass->items[i].ncols; j++)
 			*bytes += pass->items[i].col[j].len;
 	}
-	return keys;
+	return pass->nr;
 }
 
 static void print_items(const struct pass *pass)
 {
 	struct kvtree_columns cols;
-	uint64_t n = 0;
 	size_t i;
 
 	dumpfile_write_first(stdout);
 	for (i = 0; i < pass->nr; i++) {
-		if (pass->items[i].removed)
-			continue;
 		memset(&cols, 0, sizeof(cols));
 		cols.nr = pass->items[i].ncols;
 		cols.col = pass->items[i].col;
 		dumpfile_write(stdout, pass->items[i].key, pass->items[i].key_len, &cols);
-		n++;
 	}
-	dumpfile_write_last(stdout, n);
+	dumpfile_write_last(stdout, pass->nr);
 }
 
 /* The earliest epoch that can be asked for; 0: none, or it is not known. */
@@ -303,7 +331,8 @@ static int repair_set(struct devset *ds, bool yes)
 static int check_set(struct devset *ds, const struct check *check)
 {
 	struct pass pass = {
-		.rec = { .set = &ds->set, .sink = &pass.sink, .progress = show_progress },
+		.rec = { .set = &ds->set, .sink = &pass.sink, .progress = show_progress,
+			 .epoch = check_epoch },
 		.sink.entry = check_entry,
 		.ds = ds,
 	};
@@ -326,7 +355,7 @@ static int check_set(struct devset *ds, const struct check *check)
 	err = kvt_recovery_run(&pass.rec, &found);
 	progress_end(&pass.progress, NULL, 0, 0);
 	if (!err) {
-		squeeze(&pass);
+		bury(&pass);
 		if (check->print)
 			print_items(&pass);
 		else

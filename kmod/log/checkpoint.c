@@ -12,8 +12,9 @@
 #include "core/stats.h"
 #include "internal.h"
 
-/* When to try again if there was no memory. */
+/* When to try again if there was no memory: writers may wait for room, or need none so far. */
 #define RETRY	(HZ / 5)
+#define RETRY_LATER	(30 * HZ)
 /* How often if there was no room, although writers waited. */
 #define TRIES	3
 
@@ -21,7 +22,8 @@
 struct checkpoint {
 	struct kvt_log *log;
 	u64 epoch;				/* contained */
-	u32 met;				/* epochs behind it that it may have met */
+	u32 met;				/* epochs after it that it may have met */
+	u64 replay_bytes;			/* that need not be replayed any more */
 	u64 lease;				/* on versions: the same on all devices */
 	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the trailer after it */
 	struct kvt_saved saved;
@@ -35,6 +37,7 @@ static void checkpoint_begin(struct checkpoint *cp)
 
 	mutex_lock(&log->commit_lock);
 	cp->epoch = log->durable;
+	cp->replay_bytes = log->replay_bytes;
 	for (i = 0; i < log->nr_devs; i++) {
 		struct kvt_log_dev *dev = &log->dev[i];
 
@@ -141,6 +144,16 @@ int kvt_checkpoint_forgo(struct kvt_log *log)
 	return err;
 }
 
+/* Recovery begins later in the log. */
+static void log_shorten(struct checkpoint *cp)
+{
+	struct kvt_log *log = cp->log;
+
+	mutex_lock(&log->commit_lock);
+	WRITE_ONCE(log->replay_bytes, log->replay_bytes - cp->replay_bytes);
+	mutex_unlock(&log->commit_lock);
+}
+
 static int checkpoint_count(struct checkpoint *cp)
 {
 	struct kvt_log *log = cp->log;
@@ -163,7 +176,10 @@ static int checkpoint_count(struct checkpoint *cp)
 		return err;
 	for (i = 0; i < log->nr_devs; i++)
 		checkpoint_lives(cp, i);
-	return kvt_supers_write(log);
+	err = kvt_supers_write(log);
+	if (!err)
+		log_shorten(cp);
+	return err;
 }
 
 /* There may be room again: let the streams and the writers see. */
@@ -259,6 +275,17 @@ static void checkpoint_judge(struct kvt_log *log, int err)
 	kvt_checkpoint_forgo(log);
 }
 
+/* Under the lock. */
+static int checkpoint_locked(struct kvt_log *log)
+{
+	int err = READ_ONCE(log->error) ? -EIO : checkpoint_make(log);
+
+	checkpoint_judge(log, err);
+	if (!err)
+		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
+	return err;
+}
+
 /**
  * kvt_checkpoint() - make a checkpoint, unless the machine sleeps
  * @log: the log, which is not read-only
@@ -273,10 +300,7 @@ int kvt_checkpoint(struct kvt_log *log)
 
 	if (mutex_lock_killable(&log->checkpoint_lock))
 		return -EINTR;
-	err = READ_ONCE(log->error) ? -EIO : checkpoint_make(log);
-	checkpoint_judge(log, err);
-	if (!err)
-		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
+	err = checkpoint_locked(log);
 	mutex_unlock(&log->checkpoint_lock);
 	return err;
 }
@@ -320,7 +344,7 @@ int kvt_log_checkpoint(struct kvt_log *log)
 }
 
 /* Whether there is still no room, or soon will be none. */
-static bool checkpoint_needed(const struct kvt_log *log)
+static bool checkpoint_makes_room(const struct kvt_log *log)
 {
 	u32 i;
 
@@ -330,8 +354,22 @@ static bool checkpoint_needed(const struct kvt_log *log)
 	return test_bit(KVT_LOG_FULL, &log->flags);
 }
 
+/* Make a checkpoint if there is a reason, and nobody has made one just now. */
+static int checkpoint_unasked(struct kvt_log *log)
+{
+	int err = 0;
+
+	mutex_lock(&log->checkpoint_lock);
+	log->unasked = true;
+	if (kvt_room_long(log) || checkpoint_makes_room(log))
+		err = checkpoint_locked(log);
+	log->unasked = false;
+	mutex_unlock(&log->checkpoint_lock);
+	return err;
+}
+
 /**
- * kvt_checkpoint_work() - make a checkpoint because the log is full, or soon will be
+ * kvt_checkpoint_work() - make a checkpoint because the log is long or full, or soon will be
  * @work: a log's
  */
 void kvt_checkpoint_work(struct work_struct *work)
@@ -339,14 +377,14 @@ void kvt_checkpoint_work(struct work_struct *work)
 	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, checkpoint);
 	int err;
 
-	if (test_bit(KVT_LOG_STOPPED, &log->flags) || READ_ONCE(kvt_log_asleep) ||
-	    !checkpoint_needed(log))
+	if (test_bit(KVT_LOG_STOPPED, &log->flags) || READ_ONCE(kvt_log_asleep))
 		return;
-	err = kvt_checkpoint(log);
+	err = checkpoint_unasked(log);
 	/* When the machine is awake this is queued again. */
 	if (!err || err == KVT_LOG_SLEEPS || READ_ONCE(log->error))
 		return;
 	pr_warn_ratelimited("kvtree: store '%s': no checkpoint: error %d\n", log->env.name,
 			    kvt_log_outcome_errno(err));
-	queue_delayed_work(log->wq, &log->checkpoint, RETRY);
+	queue_delayed_work(log->wq, &log->checkpoint,
+			   checkpoint_makes_room(log) ? RETRY : RETRY_LATER);
 }

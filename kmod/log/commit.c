@@ -189,7 +189,7 @@ static int trailers_room(struct kvt_log *log)
 	return err;
 }
 
-/* The next trailer goes behind this one. */
+/* The next trailer goes after this one. */
 static void trailer_step(struct kvt_log_dev *dev)
 {
 	if (!trailer_last(dev, dev->trailer_blocks)) {
@@ -255,10 +255,27 @@ static int commit_write(struct kvt_log *log, u64 epoch)
 	return err ?: log->error;
 }
 
+/* Bytes of the trailers, and of all that they name. */
+static u64 trailers_bytes(const struct kvt_log *log)
+{
+	const struct kvtree_log_trailer *t;
+	u64 blocks = 0;
+	u32 i, j;
+
+	for (i = 0; i < log->nr_devs; i++) {
+		t = log->dev[i].trailer;
+		blocks += le32_to_cpu(t->blocks);
+		for (j = 0; j < le32_to_cpu(t->nr_extents); j++)
+			blocks += le32_to_cpu(t->extents[j].blocks);
+	}
+	return blocks * KVTREE_LOG_BLOCK;
+}
+
 static void commit_done(struct kvt_log *log, u64 epoch)
 {
 	WRITE_ONCE(log->lease, log->lease_next);
 	WRITE_ONCE(log->live_durable, log->live_closed);
+	WRITE_ONCE(log->replay_bytes, log->replay_bytes + trailers_bytes(log));
 	/* Pairs with kvt_log_synced(). */
 	smp_store_release(&log->durable, epoch);
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_EPOCHS);
@@ -288,9 +305,12 @@ int kvt_commit(struct kvt_log *log)
 	}
 	epoch = commit_close(log);
 	err = commit_write(log, epoch);
-	if (!err)
-		commit_done(log, epoch);
-	return err;
+	if (err)
+		return err;
+	commit_done(log, epoch);
+	if (kvt_room_long(log))
+		queue_delayed_work(log->wq, &log->checkpoint, 0);
+	return 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_commit);
 

@@ -215,6 +215,8 @@ struct kvt_log {
 	struct delayed_work checkpoint;
 	u32 no_room;			/* so many in a row had none */
 	u64 lease_next;			/* commit_lock: in the next trailer */
+	u64 replay_bytes;		/* commit_lock: that a recovery reads beside a checkpoint */
+	bool unasked;			/* checkpoint_lock: nobody waits for the present one */
 	struct percpu_counter live;	/* bytes that a checkpoint would write */
 	s32 live_batch;			/* by how much each CPU's part may be off */
 
@@ -348,6 +350,7 @@ void kvt_room_init(struct kvt_log *log);
 u32 kvt_room_keep(const struct kvt_log_dev *dev, enum kvt_room room);
 bool kvt_room_low(const struct kvt_log_dev *dev);
 bool kvt_room_short(const struct kvt_log_dev *dev);
+bool kvt_room_long(const struct kvt_log *log);
 bool kvt_room_begins(const struct kvt_log_dev *dev);
 bool kvt_room_ends(const struct kvt_log_dev *dev);
 void kvt_room_none(struct kvt_log *log);
@@ -411,7 +414,7 @@ struct kvt_replay {
 	struct kvt_log *log;
 	struct kvt_log_reader reader;
 	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */
-	bool tombstones;		/* there are some to bury */
+	size_t tombstones;		/* bytes of removals, to bury */
 	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
 };
 

@@ -371,6 +371,8 @@ int kvt_log_start(struct kvt_log *log)
 	}
 	if (err)
 		set_bit(KVT_LOG_STOPPED, &log->flags);
+	else if (kvt_room_long(log))
+		queue_delayed_work(log->wq, &log->checkpoint, 0);
 	if (err == KVT_LOG_NO_ROOM) {
 		kvt_log_fail(log, kvt_log_outcome_errno(err), "there is no room to begin");
 		err = 0;

@@ -2,12 +2,13 @@
 /*
  * Replay: the records that a recovery restores go into the index.
  *
- * Records of a key come in any order.  The one with the highest version stays,
- * and a removal wins over a put of the same version; so that a put that comes
- * later and is older does not bring a key back, a removal leaves a tombstone: an
- * empty value whose version has the highest bit set.  The tombstones are removed
- * when all has been read.  So several threads may replay, each what it reads; nobody
- * else has the index so far.
+ * Records of a key come in any order, as far as they are of the checkpoint and of one
+ * epoch.  The one with the highest version stays, and a removal wins over a put of the
+ * same version; so that a put that comes later and is older does not bring a key back, a
+ * removal leaves a tombstone: an empty value whose version has the highest bit set.  The
+ * tombstones are removed between two epochs, as no later one puts what was removed, or
+ * what was there before: see kvt_log_visit_all().  So several threads may replay, each
+ * what it reads; nobody else has the index so far.
  */
 #include <linux/container_of.h>
 #include <linux/sched/mm.h>
@@ -215,11 +216,13 @@ static int replay_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *e
 	v = replay_value(replay, &key, entry);
 	if (!v)
 		return -ENOMEM;
-	if (v->version & TOMBSTONE)
-		replay->tombstones = true;
 	err = kvt_reclaim_throttle(replay->log->env.reclaim, true);
 	if (!err)
 		err = replay_change(replay, &key, &v);
+	/* It is the index's if it says something new. */
+	if (!err && !v && entry->type == KVTREE_LOG_REMOVE)
+		WRITE_ONCE(replay->tombstones,
+			   replay->tombstones + kvt_log_record_size(key.len, 0));
 	kvt_value_free(v);
 	return err;
 }
@@ -293,7 +296,8 @@ static int bury_act(struct kvt_walk *walk, const struct kvt_key *key)
 
 /**
  * kvt_replay_bury() - remove the tombstones
- * @replay: one of those that have replayed all there is
+ * @replay: one of those that have replayed all of the checkpoint and some epochs, and nothing of
+ *	later ones
  *
  * Context: process context, sleeps.
  *

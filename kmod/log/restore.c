@@ -3,16 +3,26 @@
  * Restore: a recovery's second half.  One thread goes through checkpoint and
  * trailers and finds extents; workers read them and bring their records into the
  * index, in any order: see replay.c.
+ *
+ * Removals leave tombstones.  When these have become a good part of what is there, the
+ * thread waits at the end of an epoch until all that it has found is replayed, and removes
+ * them.  So a recovery takes memory for what was live at the end of some epoch, and for an
+ * epoch and the extents that are queued, however much was put and removed before; and as each
+ * tombstone pays for a few keys that are gone through, it takes time in proportion to the log.
  */
 #include <linux/cpumask.h>
 #include <linux/sched/signal.h>
+#include <linux/sizes.h>
 
+#include "core/mem.h"
 #include "internal.h"
 
 /* Workers read while others wait for the device: one more than there are CPUs. */
 #define WORKERS_MAX	16
 /* Extents that were found and wait for a worker. */
 #define QUEUE		64
+/* Bytes of removals that are always few; in tests there are few. */
+#define TOMBSTONES_MIN	((u64)(KVT_AUDITS ? SZ_4K : SZ_4M))
 
 struct restore_worker {
 	struct work_struct work;
@@ -30,6 +40,7 @@ struct restore {
 	struct kvt_log_extent queue[QUEUE];
 	u32 first;
 	u32 nr;
+	u32 nr_busy;			/* workers that have taken one */
 	bool closed;			/* there are no more */
 	int verdict;			/* the first one that is not KVT_LOG_SOUND */
 	wait_queue_head_t extents;	/* for workers */
@@ -92,6 +103,7 @@ static bool restore_take(struct restore *r, struct kvt_log_extent *extent, bool 
 		*extent = r->queue[r->first];
 		r->first = (r->first + 1) % QUEUE;
 		r->nr--;
+		r->nr_busy++;
 	}
 	*over = r->closed && !got;
 	spin_unlock(&r->lock);
@@ -115,23 +127,77 @@ static void restore_fail(struct restore *r, int verdict, const struct kvt_log_ex
 	wake_up(&r->room);
 }
 
+static void restore_one(struct restore_worker *w, const struct kvt_log_extent *extent)
+{
+	struct restore *r = w->restore;
+	int verdict = 0;
+
+	if (!READ_ONCE(r->verdict))
+		verdict = kvt_replay_extent(&w->replay, extent);
+	if (verdict)
+		restore_fail(r, verdict, extent);
+	spin_lock(&r->lock);
+	r->nr_busy--;
+	spin_unlock(&r->lock);
+	wake_up(&r->room);
+}
+
 static void restore_work(struct work_struct *work)
 {
 	struct restore_worker *w = container_of(work, struct restore_worker, work);
 	struct restore *r = w->restore;
 	struct kvt_log_extent extent;
 	bool got, over;
-	int verdict;
 
 	do {
 		wait_event(r->extents, (got = restore_take(r, &extent, &over)) || over);
-		if (!got || READ_ONCE(r->verdict))
-			continue;
-		verdict = kvt_replay_extent(&w->replay, &extent);
-		if (verdict)
-			restore_fail(r, verdict, &extent);
+		if (got)
+			restore_one(w, &extent);
 		cond_resched();
 	} while (!over);
+}
+
+/* Whether all that was found is replayed. */
+static bool restore_idle(struct restore *r)
+{
+	bool idle;
+
+	spin_lock(&r->lock);
+	idle = !r->nr && !r->nr_busy;
+	spin_unlock(&r->lock);
+	return idle;
+}
+
+/* Bytes of removals since the last burial. */
+static u64 restore_tombstones(const struct restore *r)
+{
+	u64 bytes = 0;
+	u32 i;
+
+	for (i = 0; i < r->nr_workers; i++)
+		bytes += READ_ONCE(r->workers[i].replay.tombstones);
+	return bytes;
+}
+
+/* Remove the tombstones, when the workers have nothing to do. */
+static int restore_bury(struct restore *r)
+{
+	u32 i;
+
+	for (i = 0; i < r->nr_workers; i++)
+		r->workers[i].replay.tombstones = 0;
+	return kvt_replay_bury(&r->workers[0].replay);
+}
+
+static int restore_epoch(struct kvt_log_visit *visit)
+{
+	struct restore *r = container_of(visit, struct restore, visit);
+
+	if (restore_tombstones(r) <= max(TOMBSTONES_MIN, kvt_live_bytes(r->log) / 4))
+		return 0;
+	if (wait_event_killable(r->room, restore_idle(r)))
+		return -EINTR;
+	return READ_ONCE(r->verdict) ?: restore_bury(r);
 }
 
 /* One is needed; as many others as there is memory for. */
@@ -159,7 +225,6 @@ static int restore_begin(struct restore *r)
 
 static int restore_end(struct restore *r, int err)
 {
-	bool tombstones = false;
 	u32 i;
 
 	spin_lock(&r->lock);
@@ -167,13 +232,11 @@ static int restore_end(struct restore *r, int err)
 	r->verdict = r->verdict ?: err;
 	spin_unlock(&r->lock);
 	wake_up_all(&r->extents);
-	for (i = 0; i < r->nr_workers; i++) {
+	for (i = 0; i < r->nr_workers; i++)
 		flush_work(&r->workers[i].work);
-		tombstones |= r->workers[i].replay.tombstones;
-	}
 	err = kvt_log_errno(r->verdict);
-	if (!err && tombstones)
-		err = kvt_replay_bury(&r->workers[0].replay);
+	if (!err && restore_tombstones(r))
+		err = restore_bury(r);
 	for (i = 0; i < r->nr_workers; i++)
 		kvt_replay_exit(&r->workers[i].replay);
 	kvfree(r->workers);
@@ -198,6 +261,7 @@ int kvt_log_restore(struct kvt_log *log)
 	r->log = log;
 	r->visit.segment = restore_segment;
 	r->visit.extent = restore_extent;
+	r->visit.epoch = restore_epoch;
 	spin_lock_init(&r->lock);
 	init_waitqueue_head(&r->extents);
 	init_waitqueue_head(&r->room);
@@ -205,6 +269,7 @@ int kvt_log_restore(struct kvt_log *log)
 	if (!err)
 		err = kvt_log_visit_all(&log->set, &log->found, &r->visit);
 	err = restore_end(r, err);
+	log->replay_bytes = r->visit.log_blocks * KVTREE_LOG_BLOCK;
 	kvfree(r);
 	return err;
 }

@@ -14,6 +14,9 @@
  *
  * A writer that finds no room starts a checkpoint, and writers wait for it.
  */
+#include <linux/moduleparam.h>
+#include <linux/sizes.h>
+
 #include "core/stats.h"
 #include "internal.h"
 
@@ -22,6 +25,23 @@
 #define COMMIT_LAST	1
 /* Segments that commit records have open: the present one, the next, and the one after it. */
 #define COMMIT_OPEN	3
+
+/* How much of the log is read soon enough, however little is live. */
+static unsigned int log_replay_mb = 64;
+
+/* More than an epoch without records takes: or else each checkpoint would ask for the next. */
+static int replay_mb_set(const char *text, const struct kernel_param *param)
+{
+	return param_set_uint_minmax(text, param, 1, UINT_MAX);
+}
+
+static const struct kernel_param_ops replay_mb_ops = {
+	.set = replay_mb_set,
+	.get = param_get_uint,
+};
+
+module_param_cb(log_replay_mb, &replay_mb_ops, &log_replay_mb, 0644);
+MODULE_PARM_DESC(log_replay_mb, "MiB that may be in the log after a checkpoint before the next one is made; more if more is live");
 
 /**
  * kvt_room_segment() - how many bytes a segment holds at least
@@ -185,6 +205,23 @@ bool kvt_room_short(const struct kvt_log_dev *dev)
 {
 	return READ_ONCE(dev->segs.nr_free) <
 	       READ_ONCE(dev->segs.nr_log) / 2 + kvt_room_keep(dev, KVT_ROOM_STREAM);
+}
+
+/**
+ * kvt_room_long() - whether the log is long enough for a checkpoint
+ * @log: the log
+ *
+ * However much room there is: all of the log is read when the store is attached.  A checkpoint
+ * writes what is live: with as much in the log, about as much is written again as was changed.
+ *
+ * Return: true if a recovery would replay more than a checkpoint would write, and not just a
+ * little.
+ */
+bool kvt_room_long(const struct kvt_log *log)
+{
+	u64 few = (u64)READ_ONCE(log_replay_mb) * SZ_1M;
+
+	return READ_ONCE(log->replay_bytes) > max(few, kvt_live_bytes(log));
 }
 
 /**

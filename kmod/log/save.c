@@ -400,6 +400,9 @@ static int saving_ends(const struct saving *saving)
 		return -EIO;
 	if (fatal_signal_pending(saving->task))
 		return -EINTR;
+	/* The end of a log makes one of its own if it has to. */
+	if (log->unasked && test_bit(KVT_LOG_CLOSED, &log->flags))
+		return KVT_LOG_SLEEPS;
 	return READ_ONCE(kvt_log_asleep) && log->alive ? KVT_LOG_SLEEPS : 0;
 }
 

@@ -35,6 +35,7 @@ struct ld {
 	u64 unreadable;			/* a block of the first disk */
 	int unreadable_err;		/* what reading it comes to; 0: it can be read */
 	char said[200];
+	u32 epochs;			/* that the last recovery went through */
 };
 
 /* Disks with a life that has begun with epoch 1 and has no end. */

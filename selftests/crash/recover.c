@@ -16,10 +16,13 @@ struct newest {
 };
 
 struct recovery {
+	struct kvt_recovery rec;
 	struct kvt_log_set set;
 	struct kvt_log_sink sink;
 	const struct crash_image *image;
 	struct crash_state *state;
+	bool removes;			/* the present epoch has removals */
+	u64 forgotten[CRASH_KEYS];	/* versions that were removed, in epochs before */
 };
 
 /* They keep their memory from one recovery to the next. */
@@ -70,6 +73,27 @@ bool crash_state_column(struct crash_state *state, uint32_t key, uint16_t id,
 	return true;
 }
 
+static void wrong(struct crash_state *state, const char *what, int key)
+{
+	snprintf(state->text, sizeof(state->text), "key %d: %s", key, what);
+	state->wrong = true;
+}
+
+/* Forget what was removed, as the module does, if not as often. */
+static void forget(struct kvt_recovery *rec)
+{
+	struct recovery *r = (struct recovery *)((char *)rec - offsetof(struct recovery, rec));
+	u32 i;
+
+	for (i = 0; r->removes && i < CRASH_KEYS; i++) {
+		if (!newest[i].there || !newest[i].removed)
+			continue;
+		newest[i].there = false;
+		r->forgotten[i] = newest[i].version;
+	}
+	r->removes = false;
+}
+
 static int keep(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
 {
 	struct recovery *r = (struct recovery *)((char *)sink - offsetof(struct recovery, sink));
@@ -85,6 +109,9 @@ static int keep(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
 		return 0;
 	}
 	n = &newest[key];
+	if (!removed && entry->version <= r->forgotten[key])
+		wrong(r->state, "a later epoch puts what was removed before", key);
+	r->removes |= removed;
 	if (n->there && !kvt_recovery_newer(entry->version, removed, n->version, n->removed))
 		return 0;
 	n->there = true;
@@ -130,12 +157,12 @@ static void fill(struct crash_state *state)
 void crash_recover(const struct crash_image *image, struct crash_state *state)
 {
 	struct recovery r = {
+		.rec = { .set = &r.set, .sink = &r.sink, .epoch = forget },
 		.set = { .read = image_read, .say = image_say, .nr_given = image->nr },
 		.sink.entry = keep,
 		.image = image,
 		.state = state,
 	};
-	struct kvt_recovery rec = { .set = &r.set, .sink = &r.sink };
 	struct kvt_log_found found;
 	int err;
 	u32 i;
@@ -149,13 +176,13 @@ void crash_recover(const struct crash_image *image, struct crash_state *state)
 	if (!err)
 		err = kvt_log_find(&r.set, &found);
 	if (!err)
-		err = kvt_recovery_run(&rec, &found);
+		err = kvt_recovery_run(&r.rec, &found);
 	state->error = err;
 	if (!err) {
 		state->epoch = found.epoch;
 		state->seen = found.seen;
 		state->lease = found.version_lease;
-		state->records = rec.reader.records;
+		state->records = r.rec.reader.records;
 		state->lives = le32_to_cpu(r.set.dev[0].super->nr_lives);
 		fill(state);
 	}

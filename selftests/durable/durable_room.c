@@ -11,6 +11,7 @@
 #include "kselftest_harness.h"
 #include "../kmod/log/format/format.h"
 #include "lib/durable.h"
+#include "lib/group.h"
 #include "lib/kvt_test.h"
 
 #define RW	(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
@@ -268,6 +269,29 @@ static __u32 get_synced(int fd, __u32 n)
 }
 
 #define EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
+#define REPLAY_MB	"/sys/module/kvtree/parameters/log_replay_mb"
+
+/* A checkpoint is made when room is needed, not because the log is long; or as at the beginning. */
+static void checkpoints_for_room(bool alone)
+{
+	static char was[16];
+
+	kvt_set_param(REPLAY_MB, alone ? "4096" : was, alone ? was : NULL, sizeof(was));
+}
+
+/* Each checkpoint writes a little: with 0 it would be followed by another for ever. */
+TEST(log_that_may_be_replayed_is_not_nothing)
+{
+	char was[16];
+	int fd;
+
+	kvt_set_param(REPLAY_MB, "1", was, sizeof(was));
+	fd = open(REPLAY_MB, O_WRONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_GT(0, pwrite(fd, "0", 1, 0));
+	close(fd);
+	kvt_set_param(REPLAY_MB, was, NULL, 0);
+}
 
 /* It bounds what a crash takes. */
 TEST(interval_of_commits_has_a_bound)
@@ -325,6 +349,7 @@ TEST(commit_records_go_round_a_small_disk)
 	pair_begin(&pair, 1536, SIZE);
 	/* Records alone have few commits, however slow the machine is. */
 	kvt_set_param(EPOCH_MS, "200", was, sizeof(was));
+	checkpoints_for_room(true);
 	while (!err && bytes < SIZE * KVT_MIB) {
 		ASSERT_EQ(0, kvt_checkpoint(pair.fd));
 		made = kvt_stat(pair.fd, KVTREE_STAT_LOG_CHECKPOINTS);
@@ -344,6 +369,7 @@ TEST(commit_records_go_round_a_small_disk)
 		bytes += RECORDS * KVT_MIB + (n - first) * 4096;
 		TH_LOG("checkpoint after %u", n - first);
 	}
+	checkpoints_for_room(false);
 	kvt_set_param(EPOCH_MS, was, NULL, 0);
 	ASSERT_EQ(0, pair_crash(&pair));
 	EXPECT_EQ(n - 1, get_synced(pair.fd, n - 1));
@@ -436,8 +462,8 @@ static struct kvtree_log_table *disk_table(const struct kvt_disk *disk)
 }
 
 /*
- * Disks without room for a life, or with little.  This module leaves none behind, but other
- * versions of it did: a disk ends behind the last segment that it has in use, or some more.
+ * Disks without room for a life, or with little.  This module leaves none, but other
+ * versions of it did: a disk ends with the last segment that is in use, or a few later.
  */
 #define LIVE	16	/* MiB */
 #define MUCH	64	/* MiB: more than streams need */
@@ -505,6 +531,7 @@ TEST(store_without_room_to_begin_is_attached_to_be_read)
 	dev = kvt_open();
 	ASSERT_LE(0, dev);
 	snprintf(name, sizeof(name), "no-room-%d", getpid());
+	checkpoints_for_room(true);
 	kvt_disk_make(&disk, WIDE, 512);
 	ASSERT_EQ(0, kvt_format(&disk, 1));
 	ASSERT_EQ(0, kvt_attach_open(dev, name, &disk, 1, NULL, &fd));
@@ -522,6 +549,7 @@ TEST(store_without_room_to_begin_is_attached_to_be_read)
 		EXPECT_EQ(0, kvt_close_detach(dev, name, &fd));
 		EXPECT_EQ(0, kvt_check_disks(&disk, 1));
 	}
+	checkpoints_for_room(false);
 	kvt_disk_remove(&disk);
 	close(dev);
 }
@@ -558,6 +586,7 @@ TEST(store_without_room_to_go_on_says_so)
 	dev = kvt_open();
 	ASSERT_LE(0, dev);
 	snprintf(name, sizeof(name), "no-room-%d", getpid());
+	checkpoints_for_room(true);
 	for (i = 0; i < NR(rooms); i++) {
 		kvt_disk_make(&disk, WIDE, 512);
 		ASSERT_EQ(0, kvt_format(&disk, 1));
@@ -579,6 +608,7 @@ TEST(store_without_room_to_go_on_says_so)
 		ASSERT_EQ(0, kvt_close_detach(dev, name, &fd));
 		kvt_disk_remove(&disk);
 	}
+	checkpoints_for_room(false);
 	EXPECT_LT(0, given_up);
 	EXPECT_LT(0, sound);
 	close(dev);
@@ -593,6 +623,7 @@ TEST(disk_without_room_gets_some_if_another_has_it)
 	int err;
 
 	pair_begin(&pair, WIDE, WIDE);
+	checkpoints_for_room(true);
 	put_much(pair.fd, LIVE);
 	digest = kvt_digest(pair.fd);
 	ASSERT_EQ(0, kvt_close_detach(pair.dev, pair.name, &pair.fd));
@@ -608,7 +639,109 @@ TEST(disk_without_room_gets_some_if_another_has_it)
 	ASSERT_EQ(0, pair_again(&pair));
 	EXPECT_EQ(nr, kvt_stat(pair.fd, KVTREE_STAT_KEYS));
 	EXPECT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_ERROR));
+	checkpoints_for_room(false);
 	pair_end(&pair);
+}
+
+static bool checkpoint_made(void *arg)
+{
+	return kvt_stat(*(int *)arg, KVTREE_STAT_LOG_CHECKPOINTS);
+}
+
+/* All of it would be read by the next attach. */
+TEST(long_log_asks_for_a_checkpoint_though_there_is_room)
+{
+	static const char value[1 << 20];
+	struct pair pair = { .fd = -1 };
+	__u32 i, key = 0;
+	char was[16];
+
+	pair_begin(&pair, WIDE, WIDE);
+	kvt_set_param(REPLAY_MB, "16", was, sizeof(was));
+	for (i = 0; i < 17; i++)
+		ASSERT_EQ(0, kvt_put(pair.fd, kvt_bytes(&key, sizeof(key)),
+				     kvt_bytes(value, sizeof(value)), NULL));
+	ASSERT_EQ(0, kvt_sync(pair.fd));
+	ASSERT_TRUE(kvt_eventually(checkpoint_made, &pair.fd));
+	EXPECT_LT(kvt_stat(pair.fd, KVTREE_STAT_LOG_CAPACITY) / 4 * 3,
+		  kvt_stat(pair.fd, KVTREE_STAT_LOG_FREE_BYTES));
+	kvt_set_param(REPLAY_MB, was, NULL, 0);
+	pair_end(&pair);
+}
+
+#define GONE	300000	/* keys, in a log of which no checkpoint is made */
+#define GROUP	1000	/* of them are there at a time */
+
+/* Each of a group's keys, on a CPU. */
+static void change_group(int fd, int cpu, int opcode, __u32 first)
+{
+	static struct kvtree_op ops[GROUP];
+	static __u32 keys[GROUP];
+	static const char value[100];
+	__u32 i;
+
+	for (i = 0; i < GROUP; i++) {
+		keys[i] = htobe32(first + i);
+		ops[i] = kvt_op(opcode, kvt_bytes(&keys[i], sizeof(keys[i])));
+		if (opcode == KVTREE_OP_PUT) {
+			ops[i].val = kvt_ptr(value);
+			ops[i].val_len = sizeof(value);
+		}
+	}
+	run_on(cpu);
+	KVT_CHECK(kvt_batch_all(fd, ops, GROUP) == 0);
+	for (i = 0; i < GROUP; i++)
+		KVT_CHECK(ops[i].result >= 0);
+}
+
+/* Put by one CPU and removed by another, whose logs are on two disks. */
+static void put_and_remove(int fd)
+{
+	__u32 first;
+
+	for (first = 0; first < GONE; first += GROUP) {
+		change_group(fd, 0, KVTREE_OP_PUT, first);
+		change_group(fd, get_nprocs() > 1, KVTREE_OP_REMOVE, first);
+	}
+}
+
+struct confined {
+	struct pair *pair;
+	struct kvt_group group;
+};
+
+static int attach_confined(void *arg)
+{
+	struct confined *c = arg;
+
+	kvt_group_enter(&c->group);
+	return kvt_attach(c->pair->dev, c->pair->name, c->pair->disk, 2, 0);
+}
+
+/* However much was put and removed since the last checkpoint. */
+TEST(what_is_gone_takes_no_memory_to_attach)
+{
+	struct pair pair = { .fd = -1 };
+	struct confined confined = { .pair = &pair };
+	__u32 live = 7;
+
+	if (!kvt_group_make(&confined.group, "confined"))
+		SKIP(return, "the kernel has no memory cgroups here");
+	pair_begin(&pair, WIDE, WIDE);
+	checkpoints_for_room(true);
+	put_and_remove(pair.fd);
+	ASSERT_EQ(0, kvt_put(pair.fd, kvt_bytes(&live, 1), STR("v"), NULL));
+	ASSERT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_CHECKPOINTS));
+	ASSERT_EQ(0, kvt_close_detach(pair.dev, pair.name, &pair.fd));
+	kvt_group_limit(&confined.group, 24 << 20);
+	ASSERT_EQ(0, kvt_run(attach_confined, &confined));
+	pair.fd = kvt_store(pair.dev, pair.name, RW);
+	ASSERT_LE(0, pair.fd);
+	EXPECT_EQ(1, kvt_stat(pair.fd, KVTREE_STAT_KEYS));
+	EXPECT_EQ(0, kvt_check_disks(pair.disk, 2));
+	checkpoints_for_room(false);
+	pair_end(&pair);
+	kvt_group_end(&confined.group);
 }
 
 #define SAVERS	"/sys/module/kvtree/parameters/log_savers"

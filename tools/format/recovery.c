@@ -32,12 +32,22 @@ static int visit_extent(struct kvt_log_visit *visit, const struct kvt_log_extent
 	return verdict;
 }
 
+static int visit_epoch(struct kvt_log_visit *visit)
+{
+	struct kvt_recovery *rec = recovery_of(visit);
+
+	if (rec->epoch)
+		rec->epoch(rec);
+	return 0;
+}
+
 static int recovery_begin(struct kvt_recovery *rec)
 {
 	u32 i;
 
 	rec->visit.segment = visit_segment;
 	rec->visit.extent = visit_extent;
+	rec->visit.epoch = visit_epoch;
 	for (i = 0; i < rec->set->nr_devs; i++) {
 		rec->seen[i] = calloc(1, le32_to_cpu(rec->set->dev[i].super->nr_segments));
 		if (!rec->seen[i])

@@ -10,6 +10,8 @@ struct kvt_recovery {
 	struct kvt_log_set *set;	/* loaded */
 	struct kvt_log_sink *sink;	/* gets each record, older ones of a key too */
 	void (*progress)(struct kvt_recovery *rec);	/* after each extent; or NULL */
+	/* After each epoch, see kvt_log_visit_all(); or NULL. */
+	void (*epoch)(struct kvt_recovery *rec);
 	/* Of kvt_recovery_run(). */
 	u64 segments;
 	u64 extents;

@@ -132,14 +132,17 @@ struct kvt_log_found {
 	u64 time;			/* of the last trailer, ns since 1970 */
 };
 
-/* Called for each piece of what a recovery restores.  Both return a verdict or an errno. */
+/* Called for each piece of what a recovery restores.  All return a verdict or an errno. */
 struct kvt_log_visit {
-	/* Of kvt_log_visit_all(): blocks of the present device that no extent has named. */
-	u64 left;
+	/* Of kvt_log_visit_all(): blocks of each device that no extent has named. */
+	u64 left[KVTREE_LOG_DEVS_MAX];
+	u64 log_blocks;			/* that were visited */
 	/* A segment in use; may be called more than once for the same one. */
 	int (*segment)(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
 		       u64 generation, enum kvtree_log_kind kind);
 	int (*extent)(struct kvt_log_visit *visit, const struct kvt_log_extent *extent);
+	/* All of an epoch was visited, and of those before.  May be NULL. */
+	int (*epoch)(struct kvt_log_visit *visit);
 };
 
 /**

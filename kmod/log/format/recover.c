@@ -373,7 +373,7 @@ static int visit_segment(struct kvt_log_set *set, struct kvt_log_visit *visit,
 static int visit_extent(struct kvt_log_set *set, struct kvt_log_visit *visit,
 			const struct kvt_log_extent *extent, enum kvtree_log_kind kind)
 {
-	return extent_take(set, extent, &visit->left) ?:
+	return extent_take(set, extent, &visit->left[extent->dev]) ?:
 	       visit_segment(set, visit, extent, kind) ?:
 	       visit->extent(visit, extent);
 }
@@ -384,8 +384,10 @@ static int visit_trailer(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
 	int verdict = KVT_LOG_SOUND;
 	u32 i;
 
+	visit->log_blocks += le32_to_cpu(walk->trailer->blocks);
 	for (i = 0; !verdict && i < le32_to_cpu(walk->trailer->nr_extents); i++) {
 		kvt_log_walk_extent(walk, i, &extent);
+		visit->log_blocks += extent.blocks;
 		verdict = visit_extent(walk->set, visit, &extent, KVTREE_LOG_KIND_STREAM);
 	}
 	return verdict;
@@ -404,44 +406,82 @@ static int visit_commit(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
 	return visit_segment(walk->set, visit, &at, KVTREE_LOG_KIND_COMMIT);
 }
 
-/* A life on one device, up to an epoch that must be there. */
-static int visit_life(struct kvt_log_walk *walk, u32 life, u64 last, struct kvt_log_visit *visit)
+/* What a device has of the next epoch, which must be there. */
+static int visit_next(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
 {
 	int verdict;
 
-	verdict = kvt_log_walk_life(walk, life);
-	while (!verdict && walk->epoch <= last) {
-		verdict = visit_commit(walk, visit);
-		if (!verdict)
-			verdict = kvt_log_walk_next(walk);
-		if (verdict == KVT_LOG_END) {
-			kvt_log_say(walk->set, "device %u has lost the commit record of epoch %llu",
-				    walk->dev + 1, (unsigned long long)walk->epoch);
-			verdict = KVT_LOG_DAMAGED;
-		}
-		if (!verdict)
-			verdict = visit_trailer(walk, visit);
-		kvt_env_rest();
+	verdict = visit_commit(walk, visit);
+	if (!verdict)
+		verdict = kvt_log_walk_next(walk);
+	if (verdict == KVT_LOG_END) {
+		kvt_log_say(walk->set, "device %u has lost the commit record of epoch %llu",
+			    walk->dev + 1, (unsigned long long)walk->epoch);
+		verdict = KVT_LOG_DAMAGED;
+	}
+	return verdict ?: visit_trailer(walk, visit);
+}
+
+/* An epoch, on all devices.  They stand before it. */
+static int visit_epoch(struct kvt_log_walk *walks, struct kvt_log_visit *visit)
+{
+	int verdict = KVT_LOG_SOUND;
+	u32 dev;
+
+	for (dev = 0; !verdict && dev < walks->set->nr_devs; dev++)
+		verdict = visit_next(&walks[dev], visit);
+	if (!verdict && visit->epoch)
+		verdict = visit->epoch(visit);
+	kvt_env_rest();
+	return verdict;
+}
+
+/* A life, up to an epoch that must be there. */
+static int visit_life(struct kvt_log_walk *walks, u32 life, u64 last, struct kvt_log_visit *visit)
+{
+	int verdict = KVT_LOG_SOUND;
+	u32 dev;
+
+	for (dev = 0; !verdict && dev < walks->set->nr_devs; dev++)
+		verdict = kvt_log_walk_life(&walks[dev], life);
+	while (!verdict && walks->epoch <= last)
+		verdict = visit_epoch(walks, visit);
+	return verdict;
+}
+
+static int visit_lives(struct kvt_log_set *set, const struct kvt_log_found *found,
+		       struct kvt_log_walk *walks, struct kvt_log_visit *visit)
+{
+	const struct kvtree_log_life *life;
+	int verdict = KVT_LOG_SOUND;
+	u64 last;
+	u32 i;
+
+	for (i = 0; !verdict && i < set_lives(set); i++) {
+		life = kvt_log_set_life(set, 0, i);
+		last = le64_to_cpu(life->last_epoch) ?: found->epoch;
+		verdict = visit_life(walks, i, min(last, found->epoch), visit);
 	}
 	return verdict;
 }
 
-static int visit_lives(struct kvt_log_set *set, const struct kvt_log_found *found, u32 dev,
-		       struct kvt_log_visit *visit)
+/* Epoch after epoch, in each of them all devices. */
+static int visit_log(struct kvt_log_set *set, const struct kvt_log_found *found,
+		     struct kvt_log_visit *visit)
 {
-	const struct kvtree_log_life *life;
-	struct kvt_log_walk walk;
-	int verdict;
-	u64 last;
-	u32 i;
+	struct kvt_log_walk *walks = kvt_env_alloc(set->nr_devs * sizeof(*walks));
+	int verdict = KVT_LOG_SOUND;
+	u32 dev;
 
-	verdict = kvt_log_walk_init(&walk, set, dev);
-	for (i = 0; !verdict && i < set_lives(set); i++) {
-		life = kvt_log_set_life(set, dev, i);
-		last = le64_to_cpu(life->last_epoch) ?: found->epoch;
-		verdict = visit_life(&walk, i, min(last, found->epoch), visit);
-	}
-	kvt_log_walk_exit(&walk);
+	if (!walks)
+		return -ENOMEM;
+	for (dev = 0; !verdict && dev < set->nr_devs; dev++)
+		verdict = kvt_log_walk_init(&walks[dev], set, dev);
+	if (!verdict)
+		verdict = visit_lives(set, found, walks, visit);
+	for (dev = 0; dev < set->nr_devs; dev++)
+		kvt_log_walk_exit(&walks[dev]);
+	kvt_env_free(walks);
 	return verdict;
 }
 
@@ -523,8 +563,13 @@ static int visit_checkpoint(struct kvt_log_set *set, u32 dev, struct kvt_log_vis
  * kvt_log_visit_all() - go through all that a recovery restores
  * @set: loaded
  * @found: of kvt_log_find()
- * @visit: what to do with it; a key's records come in any order, and the one with
- *	the highest version counts, a removal before a put of the same
+ * @visit: what to do with it
+ *
+ * First comes the checkpoint, then epoch after epoch, in each of them all devices.  Of a key's
+ * records that were visited, the one with the highest version counts, a removal before a put of
+ * the same: the checkpoint may have newer ones than the first epochs, and those of one epoch come
+ * in any order.  Among the epochs, versions of a key only grow: what is removed at the end of one,
+ * and not put by the checkpoint with a higher version, no later one puts with the same or a lower.
  *
  * Return: 0; -EBADMSG: damaged; -EOPNOTSUPP: a newer format; -EIO; -ENOMEM; or an errno that
  * @visit returned.
@@ -536,11 +581,11 @@ int kvt_log_visit_all(struct kvt_log_set *set, const struct kvt_log_found *found
 	u32 dev;
 
 	for (dev = 0; !verdict && dev < set->nr_devs; dev++) {
-		visit->left = le64_to_cpu(set->dev[dev].super->nr_blocks);
+		visit->left[dev] = le64_to_cpu(set->dev[dev].super->nr_blocks);
 		verdict = visit_checkpoint(set, dev, visit);
-		if (!verdict)
-			verdict = visit_lives(set, found, dev, visit);
 	}
+	if (!verdict)
+		verdict = visit_log(set, found, visit);
 	return kvt_log_errno(verdict);
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_visit_all);
