@@ -131,6 +131,8 @@ static const struct {
 		"error since which the store can only be read, or 0" },
 	[KVTREE_STAT_URING_WAKE] = { "uring_wake", COUNT,
 		"times that a session with waiting commands was woken" },
+	[KVTREE_STAT_LOG_LIVE_MAX] = { "log_live_max", GAUGE,
+		"bytes of log_live_bytes that fit the devices on this machine" },
 };
 
 /* A counter that the interface gains must be given a name here. */

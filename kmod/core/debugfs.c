@@ -82,6 +82,7 @@ static const char *const stat_names[KVTREE_STAT_NR] = {
 	[KVTREE_STAT_LOG_FREE_BYTES]	= "log_free_bytes",
 	[KVTREE_STAT_LOG_ERROR]		= "log_error",
 	[KVTREE_STAT_URING_WAKE]	= "uring_wake",
+	[KVTREE_STAT_LOG_LIVE_MAX]	= "log_live_max",
 };
 
 static int stats_show(struct seq_file *seq, struct kvt_store *store)

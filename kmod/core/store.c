@@ -782,6 +782,7 @@ u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id)
 	case KVTREE_STAT_LOG_EPOCH:
 	case KVTREE_STAT_LOG_DURABLE:
 	case KVTREE_STAT_LOG_LIVE_BYTES:
+	case KVTREE_STAT_LOG_LIVE_MAX:
 	case KVTREE_STAT_LOG_CAPACITY:
 	case KVTREE_STAT_LOG_FREE_BYTES:
 	case KVTREE_STAT_LOG_ERROR:

@@ -457,6 +457,8 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 		return READ_ONCE(log->durable);
 	case KVTREE_STAT_LOG_LIVE_BYTES:
 		return percpu_counter_sum_positive((struct percpu_counter *)&log->live);
+	case KVTREE_STAT_LOG_LIVE_MAX:
+		return log->live_max;
 	case KVTREE_STAT_LOG_CAPACITY:
 		return log->capacity;
 	case KVTREE_STAT_LOG_FREE_BYTES:

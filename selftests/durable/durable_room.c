@@ -391,12 +391,17 @@ static __u32 fill(int fd, int *err)
 TEST_F(unequal, full_store_is_attached_and_emptied_and_used_again)
 {
 	struct pair *p = &self->pair;
-	__u64 digest;
+	__u64 digest, live, max;
 	__u32 nr, i;
 	int err;
 
 	nr = fill(p->fd, &err);
 	ASSERT_EQ(-ENOSPC, err);
+	/* What fits is known before; how much there is, to a segment of a device. */
+	live = kvt_stat(p->fd, KVTREE_STAT_LOG_LIVE_BYTES);
+	max = kvt_stat(p->fd, KVTREE_STAT_LOG_LIVE_MAX);
+	EXPECT_GT(max + (4 << 20), live);
+	EXPECT_LT(max - (1 << 20) - (4 << 20), live);
 	/* As much of a checkpoint goes to each as it has room for. */
 	EXPECT_LT((SIZE + LARGE) / 8, nr);
 	/* What does not grow goes on, and its commit records are somewhere. */

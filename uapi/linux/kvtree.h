@@ -715,6 +715,8 @@ enum kvtree_stat {
 	KVTREE_STAT_LOG_ERROR,		/* (now) errno since which it is read-only, or 0 */
 	/* Of io_uring, too. */
 	KVTREE_STAT_URING_WAKE,		/* times that a session with waiting commands was woken */
+	/* Of a durable store, too. */
+	KVTREE_STAT_LOG_LIVE_MAX,	/* (now) live bytes that fit its devices on this machine */
 
 	KVTREE_STAT_NR
 };
