@@ -239,7 +239,12 @@ extern int bpf_kvt_lpm(const struct bpf_kvt_store *store, void *req, __u32 req__
  * that may sleep holds bpf_rcu_read_lock() meanwhile.
  *
  * next() returns NULL at the end of the range and after an error, including one
- * from new(); the status, 0 at the end, tells which.
+ * from new(); the status, 0 at the end, tells which:
+ *
+ *	-EBUSY		as for lookups
+ *	-ELOOP		there is more, but the iterator has returned as many records as
+ *			one may (the module's parameter bpf_iter_max, 65536); another
+ *			one may go on after the last key, with BPF_KVT_AFTER
  */
 extern int bpf_iter_kvt_new(struct bpf_iter_kvt *it, const struct bpf_kvt_store *store,
 			    void *req, __u32 req__sz) __weak __ksym;

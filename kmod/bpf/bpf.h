@@ -143,6 +143,7 @@ int kvt_bpf_init(void);
 bool kvt_bpf_offered(void);
 int kvt_bpf_prepare(void);
 extern const struct kvt_store_bpf kvt_bpf_stores;
+extern unsigned int kvt_bpf_iter_max;
 void kvt_bpf_exit(void);
 
 #ifdef CONFIG_BPF_JIT

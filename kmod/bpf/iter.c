@@ -10,6 +10,7 @@
 #include <linux/btf.h>
 #include <linux/err.h>
 #include <linux/minmax.h>
+#include <linux/module.h>
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
@@ -19,12 +20,27 @@
 #include "core/value.h"
 #include "cursor.h"
 
+/*
+ * The verifier takes an iterator's word for it that the loop ends.  Each next() is bounded, but
+ * a range is not: a writer may extend it faster than a program goes through it.
+ *
+ * A soft lockup is reported after 20 seconds, an RCU stall after 21.  XDP and tc run for up to 64
+ * packets (NAPI_POLL_WEIGHT) before anything else gets the CPU.  That leaves each of 2^16 records
+ * of each packet 4.8 us, for next() and the loop's body; bpf_loop()'s 2^23 would leave 37 ns.  All
+ * other programs run once, but hold RCU for the whole loop even if they may sleep, and what writers
+ * retire meanwhile waits for its end.  So they have the same limit, and begin again to go on.
+ */
+unsigned int kvt_bpf_iter_max = 1U << 16;
+module_param_named(bpf_iter_max, kvt_bpf_iter_max, uint, 0644);
+MODULE_PARM_DESC(bpf_iter_max, "records that an iterator of a BPF program returns at most, at least 1");
+KVT_EXPORT_FOR_TESTS(kvt_bpf_iter_max);
+
 /* What is in the program's struct bpf_iter_kvt. */
 struct bpf_iter {
 	struct kvt_cursor *cursor;	/* NULL: there is none, or no longer */
 	union bpf_kvt_rec rec;
 	int status;
-	u32 reserved;
+	u32 left;			/* records that it may still return */
 	u64 reserved2[4];
 };
 
@@ -146,7 +162,21 @@ static int iter_open(struct bpf_iter *s, const struct bpf_kvt_store *addr, void 
 	kvt_cursor_seek(cursor, store->index, range.key, range.key_len, range.bound,
 			range.reverse);
 	s->cursor = cursor;
+	s->left = max(READ_ONCE(kvt_bpf_iter_max), 1U);
 	return 0;
+}
+
+/* Whether the cursor has a record to return, or the status to end with. */
+static int iter_judge(struct bpf_iter *s, const struct kvt_value *v)
+{
+	if (IS_ERR_OR_NULL(v))
+		return PTR_ERR_OR_ZERO(v);
+	if (!iter_in_range(s->cursor))
+		return 0;
+	if (!s->left)
+		return -ELOOP;
+	s->left--;
+	return 1;
 }
 
 /* End the iteration, because of @status or at the end of the range. */
@@ -193,7 +223,8 @@ KVT_EXPORT_FOR_TESTS(bpf_iter_kvt_new);
  * bpf_iter_kvt_next() - the next record
  * @it: the iterator
  *
- * Does a bounded amount of work.
+ * Does a bounded amount of work, and is a bounded number of times successful: with more
+ * than bpf_iter_max records in the range the iteration ends with -ELOOP.
  *
  * Context: any, including NMI; under the RCU of bpf_iter_kvt_new().
  *
@@ -205,14 +236,16 @@ __bpf_kfunc const union bpf_kvt_rec *bpf_iter_kvt_next(struct bpf_iter_kvt *it)
 	struct kvt_cursor *cursor = s->cursor;
 	struct kvt_value *v;
 	u16 ncols;
+	int ret;
 
 	if (!cursor)
 		return NULL;
 	/* For lockdep, which does not know every program's kind of RCU. */
 	rcu_read_lock();
 	v = kvt_cursor_next(cursor);
-	if (IS_ERR_OR_NULL(v) || !iter_in_range(cursor)) {
-		iter_end(s, PTR_ERR_OR_ZERO(v));
+	ret = iter_judge(s, v);
+	if (ret <= 0) {
+		iter_end(s, ret);
 		rcu_read_unlock();
 		return NULL;
 	}
@@ -249,7 +282,8 @@ KVT_EXPORT_FOR_TESTS(bpf_iter_kvt_destroy);
  * Context: any, including NMI.
  *
  * Return: 0: the end of the range, or not there yet; an errno of
- * bpf_iter_kvt_new(); -EBUSY.
+ * bpf_iter_kvt_new(); -EBUSY; -ELOOP: there is more, but the iterator has returned as many
+ * records as one may.
  */
 __bpf_kfunc int bpf_iter_kvt_status(struct bpf_iter_kvt *it__iter)
 {

@@ -697,6 +697,49 @@ static void a_loop_meets_what_it_has_left_of_the_store(struct kunit *test)
 	env_close(&env);
 }
 
+/* Go through all keys, and add one behind each.  Records seen, at most @stop. */
+static unsigned int extend(struct kunit *test, struct call *call, struct bpf_iter_kvt *it,
+			   unsigned int stop)
+{
+	unsigned int n = 0;
+	__be32 key;
+
+	KUNIT_EXPECT_EQ(test, 0, call_iter(it, call, "", 0));
+	while (n < stop && bpf_iter_kvt_next(it)) {
+		key = cpu_to_be32(++n);
+		KUNIT_EXPECT_EQ(test, 0, call_put(call, &key, sizeof(key), "", 0));
+	}
+	return n;
+}
+
+static void a_loop_ends_though_its_range_grows(struct kunit *test)
+{
+	const unsigned int was = kvt_bpf_iter_max, most = 1000;
+	struct env env = env_open(test);
+	struct call call = CALL_OF(env.both);
+	struct bpf_iter_kvt it;
+	__be32 key = 0;
+
+	KUNIT_EXPECT_EQ(test, 0, call_put(&call, &key, sizeof(key), "", 0));
+	WRITE_ONCE(kvt_bpf_iter_max, most);
+	rcu_read_lock();
+	KUNIT_EXPECT_EQ(test, most, extend(test, &call, &it, 3 * most));
+	KUNIT_EXPECT_NULL(test, bpf_iter_kvt_next(&it));
+	KUNIT_EXPECT_EQ(test, -ELOOP, bpf_iter_kvt_status(&it));
+	KUNIT_EXPECT_EQ(test, -ENOENT, bpf_kvt_iter_key(&it, &key, sizeof(key)));
+	bpf_iter_kvt_destroy(&it);
+	/* As many as it returns are no error. */
+	KUNIT_EXPECT_EQ(test, 0, call_remove(&call, "\0\0\0\0", 4));
+	KUNIT_EXPECT_EQ(test, 0, call_iter(&it, &call, "", 0));
+	while (bpf_iter_kvt_next(&it))
+		;
+	KUNIT_EXPECT_EQ(test, 0, bpf_iter_kvt_status(&it));
+	bpf_iter_kvt_destroy(&it);
+	rcu_read_unlock();
+	WRITE_ONCE(kvt_bpf_iter_max, was);
+	env_close(&env);
+}
+
 /* The next record is that of a key: of one letter, or of the longest. */
 static void expect_cursor(struct kunit *test, struct kvt_cursor *cursor, char first, u32 len)
 {
@@ -1374,6 +1417,7 @@ static struct kunit_case bpf_cases[] = {
 	KUNIT_CASE(iterators_go_through_ranges_in_both_directions),
 	KUNIT_CASE(iterators_go_through_all_with_a_prefix),
 	KUNIT_CASE(a_loop_meets_what_it_has_left_of_the_store),
+	KUNIT_CASE(a_loop_ends_though_its_range_grows),
 	KT_CASE(cursors_pass_keys_that_share_all_but_their_ends),
 	KUNIT_CASE(cursors_are_few_and_come_back),
 	KUNIT_CASE(one_store_leaves_cursors_to_others),

@@ -55,7 +55,7 @@ static struct {
 	{ .path = PARAMETERS "log_epoch_ms" }, { .path = PARAMETERS "log_savers" },
 	{ .path = PARAMETERS "log_replay_mb" },
 	{ .path = PARAMETERS "reclaim_bound_mb" }, { .path = PARAMETERS "reclaim_batch" },
-	{ .path = PARAMETERS "engine" },
+	{ .path = PARAMETERS "engine" }, { .path = PARAMETERS "bpf_iter_max" },
 };
 
 static void read_params(void)
