@@ -26,7 +26,7 @@
  * the module, too.
  *
  * Documentation/bpf.rst says which kfunc may be called from which type of
- * program, and what each errno means.
+ * program, for which a packet is memory to pass, and what each errno means.
  */
 #ifndef KVTREE_BPF_H
 #define KVTREE_BPF_H
@@ -321,6 +321,120 @@ extern int bpf_kvt_record_column(const struct bpf_kvt_record *rec, __u32 col, __
 				 void *buf, __u32 buf__sz) __weak __ksym;
 extern int bpf_kvt_record_column_len(const struct bpf_kvt_record *rec,
 				     __u32 col) __weak __ksym;
+
+/*
+ * What calls write to.
+ *
+ * The verifier checks that a call's memory is large enough, but does not check that the program
+ * may write to it if that is a packet, and does not note that a packet is written to.  A program
+ * for tc then changes the bytes of all that have a clone of the packet.  So each of these calls is
+ * followed by a write of the program's own, which never takes place.  The verifier cannot know
+ * this: it refuses the program, or lets it have a copy of the packet.
+ *
+ * Whoever calls a kfunc in another way, such as from another language, has to see to this.
+ */
+static __always_inline void bpf_kvt_writes(int ret, void *mem, __u32 size)
+{
+	volatile __u8 *byte = (volatile __u8 *)mem;
+
+	/* INT_MIN: no call returns this. */
+	if (__builtin_expect(ret == -2147483647 - 1, 0) && size)
+		*byte = *byte;
+}
+
+/* Calls that write to the request. */
+#define BPF_KVT_WRITES_REQ(call)							\
+static __always_inline int call##_shown(const struct bpf_kvt_store *store, void *req,	\
+					__u32 req__sz)					\
+{											\
+	int ret = call(store, req, req__sz);						\
+											\
+	bpf_kvt_writes(ret, req, req__sz);						\
+	return ret;									\
+}
+
+/* ... that have a value to read besides. */
+#define BPF_KVT_READS_VAL(call)								\
+static __always_inline int call##_shown(const struct bpf_kvt_store *store, void *req,	\
+					__u32 req__sz, const void *val, __u32 val__sz)	\
+{											\
+	int ret = call(store, req, req__sz, val, val__sz);				\
+											\
+	bpf_kvt_writes(ret, req, req__sz);						\
+	return ret;									\
+}
+
+/* ... or to write. */
+#define BPF_KVT_WRITES_VAL(call)							\
+static __always_inline int call##_shown(const struct bpf_kvt_store *store, void *req,	\
+					__u32 req__sz, void *val, __u32 val__sz)	\
+{											\
+	int ret = call(store, req, req__sz, val, val__sz);				\
+											\
+	bpf_kvt_writes(ret, req, req__sz);						\
+	bpf_kvt_writes(ret, val, val__sz);						\
+	return ret;									\
+}
+
+BPF_KVT_WRITES_VAL(bpf_kvt_get)
+BPF_KVT_WRITES_REQ(bpf_kvt_exists)
+BPF_KVT_WRITES_VAL(bpf_kvt_ceil)
+BPF_KVT_WRITES_VAL(bpf_kvt_floor)
+BPF_KVT_WRITES_VAL(bpf_kvt_lpm)
+BPF_KVT_READS_VAL(bpf_kvt_put)
+BPF_KVT_READS_VAL(bpf_kvt_cas)
+BPF_KVT_WRITES_REQ(bpf_kvt_add)
+BPF_KVT_WRITES_REQ(bpf_kvt_remove)
+
+static __always_inline int bpf_kvt_iter_key_shown(struct bpf_iter_kvt *it, void *key,
+						  __u32 key__sz)
+{
+	int ret = bpf_kvt_iter_key(it, key, key__sz);
+
+	bpf_kvt_writes(ret, key, key__sz);
+	return ret;
+}
+
+static __always_inline int bpf_kvt_iter_val_shown(struct bpf_iter_kvt *it, void *val,
+						  __u32 val__sz)
+{
+	int ret = bpf_kvt_iter_val(it, val, val__sz);
+
+	bpf_kvt_writes(ret, val, val__sz);
+	return ret;
+}
+
+static __always_inline int bpf_kvt_record_key_shown(const struct bpf_kvt_record *rec, __u32 off,
+						    void *buf, __u32 buf__sz)
+{
+	int ret = bpf_kvt_record_key(rec, off, buf, buf__sz);
+
+	bpf_kvt_writes(ret, buf, buf__sz);
+	return ret;
+}
+
+static __always_inline int bpf_kvt_record_column_shown(const struct bpf_kvt_record *rec, __u32 col,
+						       __u32 off, void *buf, __u32 buf__sz)
+{
+	int ret = bpf_kvt_record_column(rec, col, off, buf, buf__sz);
+
+	bpf_kvt_writes(ret, buf, buf__sz);
+	return ret;
+}
+
+#define bpf_kvt_get(...)		bpf_kvt_get_shown(__VA_ARGS__)
+#define bpf_kvt_exists(...)		bpf_kvt_exists_shown(__VA_ARGS__)
+#define bpf_kvt_ceil(...)		bpf_kvt_ceil_shown(__VA_ARGS__)
+#define bpf_kvt_floor(...)		bpf_kvt_floor_shown(__VA_ARGS__)
+#define bpf_kvt_lpm(...)		bpf_kvt_lpm_shown(__VA_ARGS__)
+#define bpf_kvt_put(...)		bpf_kvt_put_shown(__VA_ARGS__)
+#define bpf_kvt_cas(...)		bpf_kvt_cas_shown(__VA_ARGS__)
+#define bpf_kvt_add(...)		bpf_kvt_add_shown(__VA_ARGS__)
+#define bpf_kvt_remove(...)		bpf_kvt_remove_shown(__VA_ARGS__)
+#define bpf_kvt_iter_key(...)		bpf_kvt_iter_key_shown(__VA_ARGS__)
+#define bpf_kvt_iter_val(...)		bpf_kvt_iter_val_shown(__VA_ARGS__)
+#define bpf_kvt_record_key(...)		bpf_kvt_record_key_shown(__VA_ARGS__)
+#define bpf_kvt_record_column(...)	bpf_kvt_record_column_shown(__VA_ARGS__)
 
 #endif /* !__KERNEL__ */
 

@@ -25,6 +25,7 @@
 #include "core/binding_table.h"
 #include "index.h"
 
+struct bpf_prog;
 struct kvt_late_posts;
 struct kvt_stats;
 struct kvt_store;
@@ -138,6 +139,9 @@ void kvt_posts_flush(void);
 void kvt_posts_exit(void);
 void kvt_late_posts_init(struct kvt_late_posts *late);
 void kvt_late_posts_exit(struct kvt_late_posts *late);
+
+int kvt_bpf_refuse_packets(const struct bpf_prog *prog, u32 kfunc_id);
+int kvt_bpf_only_with_packets(const struct bpf_prog *prog, u32 kfunc_id);
 
 int kvt_bpf_init(void);
 bool kvt_bpf_offered(void);

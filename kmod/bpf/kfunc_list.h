@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The kfuncs with their flags, included in every set of them.  A kfunc must have the same
- * flags in all sets.  Before it is included, these say what a set has besides lookups:
+ * flags in all sets.  Before it is included, these say what a set has:
  *
+ *	KVT_KFUNCS_LOOKUP	lookups
  *	KVT_KFUNCS_ITER		iterators
  *	KVT_KFUNCS_POST		posts
  *	KVT_KFUNCS_WRITE	writes, for programs that never run on top of a writer
  *	KVT_KFUNCS_RECORD	the record that a hook is asked about
  */
+#ifdef KVT_KFUNCS_LOOKUP
 BTF_ID_FLAGS(func, bpf_kvt_get, KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_kvt_exists, KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_kvt_ceil, KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_kvt_floor, KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_kvt_lpm, KF_TRUSTED_ARGS)
+#undef KVT_KFUNCS_LOOKUP
+#endif
 #ifdef KVT_KFUNCS_ITER
 BTF_ID_FLAGS(func, bpf_iter_kvt_new, KF_ITER_NEW | KF_RCU_PROTECTED | KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_iter_kvt_next, KF_ITER_NEXT | KF_RET_NULL)

@@ -389,21 +389,42 @@ __bpf_kfunc_end_defs();
 
 /* For every type of program. */
 BTF_KFUNCS_START(bpf_kfuncs_any)
+#define KVT_KFUNCS_LOOKUP
 #define KVT_KFUNCS_ITER
 #define KVT_KFUNCS_POST
 #include "kfunc_list.h"
 BTF_KFUNCS_END(bpf_kfuncs_any)
 
+/* For those that may write. */
 BTF_KFUNCS_START(bpf_kfuncs_write)
+#define KVT_KFUNCS_LOOKUP
 #define KVT_KFUNCS_ITER
 #define KVT_KFUNCS_POST
 #define KVT_KFUNCS_WRITE
 #include "kfunc_list.h"
 BTF_KFUNCS_END(bpf_kfuncs_write)
 
+/* What writes nothing to the program's memory, even for those with packets of others. */
+BTF_KFUNCS_START(bpf_kfuncs_packet)
+#define KVT_KFUNCS_POST
+#include "kfunc_list.h"
+BTF_KFUNCS_END(bpf_kfuncs_packet)
+
 static const struct btf_kfunc_id_set bpf_set_any = {
 	.owner = THIS_MODULE,
 	.set = &bpf_kfuncs_any,
+};
+
+static const struct btf_kfunc_id_set bpf_set_cgroup = {
+	.owner = THIS_MODULE,
+	.set = &bpf_kfuncs_any,
+	.filter = kvt_bpf_refuse_packets,
+};
+
+static const struct btf_kfunc_id_set bpf_set_packet = {
+	.owner = THIS_MODULE,
+	.set = &bpf_kfuncs_packet,
+	.filter = kvt_bpf_only_with_packets,
 };
 
 static const struct btf_kfunc_id_set bpf_set_write = {
@@ -414,7 +435,8 @@ static const struct btf_kfunc_id_set bpf_set_write = {
 /*
  * Program types that get kfuncs.  The kernel lets other types share their sets:
  * TRACEPOINT, PERF_EVENT and LSM share that of TRACING, all cgroup types that of
- * CGROUP_SKB.  Registering a set twice is an error.
+ * CGROUP_SKB, from 6.15 on with SOCK_OPS.  Registering a set twice is an error.  UNSPEC is
+ * for all types, which a filter narrows down.
  */
 static const struct {
 	enum bpf_prog_type type;
@@ -426,7 +448,8 @@ static const struct {
 	{ BPF_PROG_TYPE_SYSCALL, &bpf_set_write },
 	{ BPF_PROG_TYPE_TRACING, &bpf_set_any },
 	{ BPF_PROG_TYPE_KPROBE, &bpf_set_any },
-	{ BPF_PROG_TYPE_CGROUP_SKB, &bpf_set_any },
+	{ BPF_PROG_TYPE_CGROUP_SKB, &bpf_set_cgroup },
+	{ BPF_PROG_TYPE_UNSPEC, &bpf_set_packet },
 };
 
 /* Kfuncs need BTF, and a JIT: the interpreter does not call them. */

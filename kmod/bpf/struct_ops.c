@@ -177,6 +177,7 @@ static struct bpf_struct_ops validator_struct_ops = {
 
 /* Hooks may neither write nor post. */
 BTF_KFUNCS_START(bpf_kfuncs_hook)
+#define KVT_KFUNCS_LOOKUP
 #define KVT_KFUNCS_RECORD
 #include "kfunc_list.h"
 BTF_KFUNCS_END(bpf_kfuncs_hook)

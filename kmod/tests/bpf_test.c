@@ -3,7 +3,9 @@
  * What BPF programs call, called from here: the kfuncs are C functions, and run
  * on kernels that cannot run the programs.
  */
+#include <linux/bpf.h>
 #include <linux/delay.h>
+#include <linux/filter.h>
 #include <linux/irq_work.h>
 #include <linux/ktime.h>
 #include <linux/random.h>
@@ -740,6 +742,42 @@ static void a_loop_ends_though_its_range_grows(struct kunit *test)
 	env_close(&env);
 }
 
+/* What the filter says to a program of a type that has this instruction. */
+static int refuse(struct kunit *test, enum bpf_prog_type type, struct bpf_insn insn)
+{
+	struct bpf_prog *prog = kunit_kzalloc(test, bpf_prog_size(2), GFP_KERNEL);
+	struct bpf_prog_aux *aux = kunit_kzalloc(test, sizeof(*aux), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, prog);
+	KUNIT_ASSERT_NOT_NULL(test, aux);
+	prog->type = type;
+	prog->aux = aux;
+	prog->len = 2;
+	prog->insnsi[0] = BPF_EXIT_INSN();
+	prog->insnsi[1] = insn;
+	/* If it is to replace a function of another one. */
+	aux->saved_dst_prog_type = BPF_PROG_TYPE_CGROUP_SKB;
+	return kvt_bpf_refuse_packets(prog, 0);
+}
+
+#define LOAD(size, type, field)	BPF_LDX_MEM(size, BPF_REG_2, BPF_REG_6, offsetof(type, field))
+
+static void programs_with_packets_that_they_only_read_are_known(struct kunit *test)
+{
+	const struct bpf_insn data = LOAD(BPF_W, struct __sk_buff, data);
+	const struct bpf_insn mark = LOAD(BPF_W, struct __sk_buff, mark);
+	const struct bpf_insn skb_data = LOAD(BPF_DW, struct bpf_sock_ops, skb_data);
+
+	KUNIT_EXPECT_EQ(test, -EACCES, refuse(test, BPF_PROG_TYPE_CGROUP_SKB, data));
+	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_CGROUP_SKB, mark));
+	KUNIT_EXPECT_EQ(test, -EACCES, refuse(test, BPF_PROG_TYPE_EXT, data));
+	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_EXT, mark));
+	KUNIT_EXPECT_EQ(test, -EACCES, refuse(test, BPF_PROG_TYPE_SOCK_OPS, skb_data));
+	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_SOCK_OPS, mark));
+	/* Its memory is its own. */
+	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_CGROUP_SOCKOPT, data));
+}
+
 /* The next record is that of a key: of one letter, or of the longest. */
 static void expect_cursor(struct kunit *test, struct kvt_cursor *cursor, char first, u32 len)
 {
@@ -1418,6 +1456,7 @@ static struct kunit_case bpf_cases[] = {
 	KUNIT_CASE(iterators_go_through_all_with_a_prefix),
 	KUNIT_CASE(a_loop_meets_what_it_has_left_of_the_store),
 	KUNIT_CASE(a_loop_ends_though_its_range_grows),
+	KUNIT_CASE(programs_with_packets_that_they_only_read_are_known),
 	KT_CASE(cursors_pass_keys_that_share_all_but_their_ends),
 	KUNIT_CASE(cursors_are_few_and_come_back),
 	KUNIT_CASE(one_store_leaves_cursors_to_others),

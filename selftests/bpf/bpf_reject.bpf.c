@@ -107,6 +107,105 @@ int good_request_in_packet(struct xdp_md *ctx)
 	return bpf_kvt_exists(&store, data, 8);
 }
 
+/* Packets that are only read */
+
+struct packet {
+	char bytes[64];
+};
+
+#define FITS(packet, end)	((void *)((packet) + 1) <= (void *)(long)(end))
+
+SEC("?tc")
+int good_request_in_packet_of_tc(struct __sk_buff *skb)
+{
+	struct packet *packet = (void *)(long)skb->data;
+
+	if (!FITS(packet, skb->data_end))
+		return 0;
+	return bpf_kvt_exists(&store, packet, sizeof(*packet)) && 0;
+}
+
+SEC("?cgroup_skb/egress")
+int request_in_packet_of_cgroup(struct __sk_buff *skb)
+{
+	struct packet *packet = (void *)(long)skb->data;
+
+	if (!FITS(packet, skb->data_end))
+		return 0;
+	return bpf_kvt_exists(&store, packet, sizeof(*packet)) && 0;
+}
+
+/* As a program calls it that does not use the header, which would show the write. */
+SEC("?cgroup_skb/egress")
+int value_in_packet_of_cgroup(struct __sk_buff *skb)
+{
+	struct packet *packet = (void *)(long)skb->data;
+	struct ask ask = {};
+
+	if (!FITS(packet, skb->data_end))
+		return 0;
+	return (bpf_kvt_get)(&store, &ask, sizeof(ask), packet, sizeof(*packet)) && 0;
+}
+
+SEC("?cgroup_skb/egress")
+int key_in_packet_of_cgroup(struct __sk_buff *skb)
+{
+	struct packet *packet = (void *)(long)skb->data;
+	const union bpf_kvt_rec *rec;
+	struct ask ask = {};
+	int err = 0;
+
+	if (!FITS(packet, skb->data_end))
+		return 0;
+	bpf_kvt_for_each(it, rec, err, &store, &ask, sizeof(ask))
+		(bpf_kvt_iter_key)(&it, packet, sizeof(*packet));
+	return err && 0;
+}
+
+SEC("?sockops")
+int value_in_packet_of_sock_ops(struct bpf_sock_ops *ops)
+{
+	struct packet *packet = (void *)(long)ops->skb_data;
+	struct ask ask = {};
+
+	if (!FITS(packet, ops->skb_data_end))
+		return 0;
+	return (bpf_kvt_get)(&store, &ask, sizeof(ask), packet, sizeof(*packet)) && 0;
+}
+
+/* Without a pointer to the packet. */
+SEC("?cgroup_skb/egress")
+int good_get_in_cgroup(struct __sk_buff *skb)
+{
+	struct ask ask = {};
+	char val[8];
+
+	if (bpf_skb_load_bytes(skb, 0, ask.key, sizeof(ask.key)))
+		return 0;
+	return bpf_kvt_get(&store, &ask, sizeof(ask), val, sizeof(val)) && 0;
+}
+
+/* It is only read. */
+SEC("?cgroup_skb/egress")
+int good_post_of_packet_in_cgroup(struct __sk_buff *skb)
+{
+	struct packet *packet = (void *)(long)skb->data;
+	struct ask ask = {};
+
+	if (!FITS(packet, skb->data_end))
+		return 0;
+	return bpf_kvt_post(&store, &ask, sizeof(ask), packet, sizeof(*packet)) && 0;
+}
+
+/* Nor does a call write to a structure of the kernel. */
+SEC("?fentry/bpf_fentry_test1")
+int value_in_a_task(__u64 *ctx)
+{
+	struct ask ask = {};
+
+	return bpf_kvt_get(&store, &ask, sizeof(ask), bpf_get_current_task_btf(), 8) && 0;
+}
+
 /* Stores */
 
 /* A number, wherever it was read. */

@@ -18,6 +18,12 @@ static const struct kvt_reject rejected[] = {
 	{ .name = "request_null", .why = "NULL pointer passed to trusted arg",
 	  .why_7 = "requires a non-NULL value" },
 	{ .name = "request_in_packet_not_checked", .why = "invalid access to packet" },
+	{ .name = "request_in_packet_of_cgroup", .why = "is not allowed" },
+	{ .name = "value_in_packet_of_cgroup", .why = "is not allowed" },
+	{ .name = "key_in_packet_of_cgroup", .why = "is not allowed" },
+	{ .name = "value_in_packet_of_sock_ops", .why = "is not allowed" },
+	{ .name = "value_in_a_task", .why = "is not supported",
+	  .why_7 = "only read is supported" },
 	{ .name = "store_is_a_number", .why = "scalar", .why_7 = "const string" },
 	{ .name = "store_null", .why = "NULL pointer passed to trusted arg",
 	  .why_7 = "requires a non-NULL value" },
@@ -66,6 +72,8 @@ static const struct kvt_section sections[] = {
 	{ .name = "cgroup_skb/egress", .type = BPF_PROG_TYPE_CGROUP_SKB,
 	  .attach = BPF_CGROUP_INET_EGRESS },
 	{ .name = "socket", .type = BPF_PROG_TYPE_SOCKET_FILTER },
+	{ .name = "tc", .type = BPF_PROG_TYPE_SCHED_CLS },
+	{ .name = "sockops", .type = BPF_PROG_TYPE_SOCK_OPS, .attach = BPF_CGROUP_SOCK_OPS },
 };
 
 static void show_all(void)
@@ -91,6 +99,9 @@ TEST(what_is_well_formed_is_loaded_and_nothing_else)
 	show_all();
 	EXPECT_TRUE(kvt_accepted("good_get"));
 	EXPECT_TRUE(kvt_accepted("good_request_in_packet"));
+	EXPECT_TRUE(kvt_accepted("good_request_in_packet_of_tc"));
+	EXPECT_TRUE(kvt_accepted("good_get_in_cgroup"));
+	EXPECT_TRUE(kvt_accepted("good_post_of_packet_in_cgroup"));
 	EXPECT_TRUE(kvt_accepted("good_iterator"));
 	EXPECT_TRUE(kvt_accepted("good_put_in_syscall"));
 	for (i = 0; i < NR(rejected); i++)

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Packets that programs may read, but not write.
+ *
+ * Most kfuncs write to memory of the program: a version, a key or a value.  Of a pointer to a
+ * packet the verifier checks the bounds alone, not whether the program's type may write there
+ * (check_kfunc_mem_size_reg(), in 7.3 check_mem_size_reg(), which end in check_packet_access()).
+ * Programs at cgroups and of sockets see packets of others, which they may only read.
+ *
+ * A module is asked about a program and a kfunc, before the verifier looks at the arguments, and is
+ * not told what these are.  But where the packet is comes from the program's context alone, and the
+ * verifier accepts no other offset into that than the field's own.  So a program without such an
+ * instruction has no pointer to a packet.
+ *
+ * Others: packets of XDP are the program's own.  Those of tc may be shared, and are copied
+ * if the verifier has seen the program write; kvtree.bpf.h shows it such a write.  The options of
+ * cgroup/setsockopt are a copy, which the program may change.
+ */
+#include <linux/bpf.h>
+#include <linux/bpf_verifier.h>
+#include <linux/errno.h>
+#include <linux/filter.h>
+#include <linux/stddef.h>
+
+#include "bpf.h"
+#include "compat.h"
+
+static bool packet_loads(const struct bpf_prog *prog, u8 size, s16 off)
+{
+	const struct bpf_insn *insn = prog->insnsi;
+	u32 i;
+
+	for (i = 0; i < prog->len; i++)
+		if (BPF_CLASS(insn[i].code) == BPF_LDX && BPF_SIZE(insn[i].code) == size &&
+		    insn[i].off == off)
+			return true;
+	return false;
+}
+
+/**
+ * kvt_bpf_refuse_packets() - whether a program might have a kfunc write to a packet
+ * @prog: the program, before the verifier changes it
+ * @kfunc_id: any kfunc that writes to the program's memory
+ *
+ * Context: called by the verifier, as the filter of a set of kfuncs.
+ *
+ * Return: 0, or -EACCES: it may not write to its packets, and has pointers to them.
+ */
+int kvt_bpf_refuse_packets(const struct bpf_prog *prog, u32 kfunc_id)
+{
+	bool loads;
+
+	switch (resolve_prog_type(prog)) {
+	case BPF_PROG_TYPE_CGROUP_SKB:
+		loads = packet_loads(prog, BPF_W, offsetof(struct __sk_buff, data));
+		break;
+	case BPF_PROG_TYPE_SOCK_OPS:
+		loads = packet_loads(prog, BPF_DW, offsetof(struct bpf_sock_ops, skb_data));
+		break;
+	default:
+		return 0;
+	}
+	return loads ? -EACCES : 0;
+}
+KVT_EXPORT_FOR_TESTS(kvt_bpf_refuse_packets);
+
+/**
+ * kvt_bpf_only_with_packets() - whether a program may have packets that it only reads
+ * @prog: the program
+ * @kfunc_id: any kfunc that writes nothing
+ *
+ * Context: called by the verifier, as the filter of a set of kfuncs.
+ *
+ * Return: 0, or -EACCES: kvt_bpf_refuse_packets() refuses it nothing.
+ */
+int kvt_bpf_only_with_packets(const struct bpf_prog *prog, u32 kfunc_id)
+{
+	switch (resolve_prog_type(prog)) {
+	case BPF_PROG_TYPE_CGROUP_SKB:
+	case BPF_PROG_TYPE_SOCK_OPS:
+		return 0;
+	default:
+		return -EACCES;
+	}
+}
