@@ -152,7 +152,8 @@ struct kvt_pair {
  *	@abort must follow soon, with nothing in between that sleeps or
  *	allocates.  A later commit of a new value cannot fail for want of
  *	memory if @change->old was there or @change->may_insert was set.
- *	Errors: -ENOMEM, -EDQUOT, -EBUSY (only if @change->gfp cannot sleep).
+ *	Errors: -ENOMEM, -EDQUOT, -EBUSY (only if @change->gfp cannot sleep), -EINTR
+ *	(only if it can: a fatal signal came before the place was found).
  *	-EDQUOT only for a key that is not there; with @change->removes, -ENOMEM
  *	only if @change->gfp cannot sleep: a removal makes room.
  * @commit: publish @value, or remove the key if it is NULL, and let go of the

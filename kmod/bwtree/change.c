@@ -6,6 +6,7 @@
 #include <linux/err.h>
 #include <linux/gfp.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 
 #include "bwtree.h"
 
@@ -202,7 +203,7 @@ static int bw_meet_need(struct bw_tree *tree, const struct kvt_change *change,
  * The limit does not refuse changes without a new key.  Removals that may sleep do not fail for
  * lack of memory.
  *
- * Return: 0 with the key's place found, -ENOMEM, -EDQUOT or -EBUSY.
+ * Return: 0 with the key's place found, -ENOMEM, -EDQUOT, -EBUSY or -EINTR.
  */
 int bw_begin(struct kvt_change *change)
 {
@@ -228,12 +229,17 @@ int bw_begin(struct kvt_change *change)
 		if (err == -ENOMEM && change->removes && may_sleep &&
 		    !(c->gfp & __GFP_NOFAIL))
 			c->gfp = GFP_KERNEL | __GFP_NOFAIL;
-		else if (err && !(err == -EBUSY && may_sleep))
+		else if (err == -EBUSY && may_sleep)
+			/* What was left to others may be what is in the way. */
+			lazy = false;
+		else if (err)
 			return err;
+		if (!may_sleep && ++tries == BW_ATOMIC_TRIES)
+			return -EBUSY;
+		if (may_sleep && fatal_signal_pending(current))
+			return -EINTR;
 		if (may_sleep)
 			cond_resched();
-		else if (++tries == BW_ATOMIC_TRIES)
-			return -EBUSY;
 	}
 }
 

@@ -9,6 +9,7 @@
 #include <linux/err.h>
 #include <linux/gfp.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/string.h>
 
 #include "core/trace.h"
@@ -337,7 +338,7 @@ static int mt_stock(struct mt_tree *tree, struct kvt_change *change, struct mt_c
  * mt_begin() - see struct kvt_index_ops
  * @change: key, gfp, may_insert
  *
- * Return: 0 with the key's place held, -ENOMEM, -EDQUOT or -EBUSY.
+ * Return: 0 with the key's place held, -ENOMEM, -EDQUOT, -EBUSY or -EINTR.
  */
 int mt_begin(struct kvt_change *change)
 {
@@ -358,10 +359,12 @@ int mt_begin(struct kvt_change *change)
 			if (err)
 				return err;
 		}
+		if (!may_sleep && ++tries == MT_ATOMIC_TRIES)
+			return -EBUSY;
+		if (may_sleep && fatal_signal_pending(current))
+			return -EINTR;
 		if (may_sleep)
 			cond_resched();
-		else if (++tries == MT_ATOMIC_TRIES)
-			return -EBUSY;
 	}
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The walk over an index: every value, in order, and no further than it is told. */
+/*
+ * What holds for every engine: the walk over an index has every value, in order, and no further
+ * than it is told; and a writer that is killed comes to an end.
+ */
 #include <linux/container_of.h>
+#include <linux/sched/signal.h>
 #include <linux/unaligned.h>
 
 #include "lib.h"
@@ -93,9 +97,44 @@ static void a_walk_ends_where_it_is_told(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, walk.lost);
 }
 
+#ifdef __KERNEL__
+
+/*
+ * Keys come in order, so that a change soon finds its node full.  Who is killed does not get
+ * what is missing and try again, perhaps for ever; a change that finds its place is made.
+ */
+static void a_killed_writer_does_not_try_again(struct kunit *test)
+{
+	struct kt *kt = kt_open_pages(test, test->param_value, U64_MAX);
+	struct kvt_key key;
+	u8 bytes[16];
+	int err = 0;
+	u32 n;
+
+	allow_signal(SIGKILL);
+	send_sig(SIGKILL, current, 1);
+	for (n = 0; n < WALK_KEYS && !err; n++) {
+		key = number_key(bytes, n);
+		err = kt_put(kt, &key, NULL);
+	}
+	KUNIT_EXPECT_EQ(test, -EINTR, err);
+	KUNIT_EXPECT_EQ(test, -ENOENT, kt_get(kt, &key, NULL));
+	/* Who may not sleep comes to an end in any case. */
+	KUNIT_EXPECT_EQ(test, 0, kt_put_gfp(kt, &key, GFP_NOWAIT, NULL));
+	flush_signals(current);
+	disallow_signal(SIGKILL);
+	KUNIT_EXPECT_EQ(test, n, kt_count(kt, false));
+	KUNIT_EXPECT_EQ(test, 0, kt_put(kt, &key, NULL));
+}
+
+#endif
+
 static struct kunit_case index_cases[] = {
 	KT_CASE(a_walk_sees_each_value_once_and_may_remove_it),
 	KT_CASE(a_walk_ends_where_it_is_told),
+#ifdef __KERNEL__
+	KT_CASE(a_killed_writer_does_not_try_again),
+#endif
 	{}
 };
 
