@@ -60,6 +60,12 @@
  * 2. A TERM_ADD prepended to their parent makes Q known, with the range of keys that lead
  *    to it.
  *
+ * A page splits only if its parent leads to it and to its right sibling.  So a reader passes
+ * a page that no parent knows in one step to the right, even when the second step of each
+ * split fails, for lack of memory or because the store's limit refuses a longer parent: the
+ * next split waits for it.  Two such pages in a row remain only where a page was merged while
+ * its neighbours split.
+ *
  * The root keeps its id: when it is too long, two new pages take its content, and its
  * entry becomes a base page with these two as its children, in one swap.
  *

@@ -5,6 +5,7 @@
  */
 
 #include "bwtree.h"
+#include "compat.h"
 
 /**
  * bw_leaf_find() - look up a key
@@ -115,6 +116,7 @@ u32 bw_inner_find(const struct bw_rec *top, const struct bw_want *want, bool bef
 		i--;
 	return bw_page_load(page, i);
 }
+KVT_EXPORT_FOR_TESTS(bw_inner_find);
 
 /* Add a delta to a part, unless a newer one there has the same key. */
 static void bw_part_add(struct bw_part *part, const struct bw_delta *delta)

@@ -324,18 +324,41 @@ static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	return BW_NEEDS_HELP;
 }
 
-/*
- * Does the page's first key lead to it?  A page that is published, but not yet linked, must
- * not be split by another thread: if the exchange that links it fails, the page is freed,
- * and what was split off would remain.
- */
-static bool bw_is_reached(struct bw_tree *tree, u32 id, const struct bw_rec *top)
+/* Descend to a page as a writer does, by the page's first key. */
+static int bw_split_seek(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
+			 const struct bw_key *low, u8 level, struct bw_at *at)
 {
-	const struct bw_want low = bw_want_key(bw_page_low(top->base));
-	struct bw_at at;
+	const struct bw_want want = bw_want_key(low);
+	int ret = bw_seek(tree, &want, level, BW_SEEK_WRITE, at);
 
-	return id == BW_ROOT || (!bw_seek(tree, &low, top->level, BW_SEEK_READ, &at) &&
-				 at.id == id && at.top == top);
+	return ret == BW_NEEDS_HELP ? bw_request(stock, help, &at->help) : ret;
+}
+
+/*
+ * May a page be split?  A page that is published, but not yet linked, must not be split by
+ * another thread: if the exchange that links it fails, the page is freed, and what was split
+ * off would remain.
+ *
+ * The parents must lead to the page and to its right sibling.  The second step of a split can
+ * fail, or wait for memory: without this condition, readers might have to pass any number of
+ * pages that no parent knows.
+ *
+ * Returns 0, -ENOENT: nothing leads to the page; or as bw_tidy_step().
+ */
+static int bw_may_split(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help,
+			const struct bw_rec *top)
+{
+	struct bw_at at;
+	int ret;
+
+	if (help->id == BW_ROOT)
+		return 0;
+	ret = bw_split_seek(tree, stock, help, bw_page_low(top->base), top->level, &at);
+	if (ret)
+		return ret;
+	if (at.id != help->id || at.top != top)
+		return -ENOENT;
+	return top->high ? bw_split_seek(tree, stock, help, top->high, top->level, &at) : 0;
 }
 
 /**
@@ -346,8 +369,9 @@ static bool bw_is_reached(struct bw_tree *tree, u32 id, const struct bw_rec *top
  *
  * Context: under rcu_read_lock().
  *
- * Return: 0: done, or another thread was first; BW_NEEDS_HELP: split, and @help asks to
- * tell the parent; -ENOMEM, when the stock has noted what it lacks; -EDQUOT.
+ * Return: 0: done, or another thread was first; BW_NEEDS_HELP: @help is what must be done
+ * next, to tell the parent after a split, or before one; -ENOMEM, when the stock has noted
+ * what it lacks; -EDQUOT; -EBUSY.
  */
 int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help)
 {
@@ -359,6 +383,7 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	struct bw_sum sum;
 	unsigned int m;
 	bool too_long;
+	int ret;
 
 	/* The id may have been freed and reused. */
 	if (!top || top->kind == BW_REMOVE)
@@ -384,8 +409,9 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	if (!too_long)
 		return top->depth || help->space ?
 		       bw_consolidate(tree, stock, help, top, &walk, &sum) : 0;
-	if (!bw_is_reached(tree, help->id, top))
-		return 0;
+	ret = bw_may_split(tree, stock, help, top);
+	if (ret)
+		return ret == -ENOENT ? 0 : ret;
 	m = bw_split_at(top, &walk);
 	/* A page that is split off must be posted next, by this key. */
 	slot = help->id == BW_ROOT ? BW_SLOT_SEP : BW_SLOT_NEXT;

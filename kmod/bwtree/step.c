@@ -74,7 +74,10 @@ static bw_step_fn bw_step_of(enum bw_help_kind kind)
 	}
 }
 
-/* Merges make the tree smaller, so the store's limit does not refuse them. */
+/*
+ * Merges make the tree smaller, so the store's limit does not refuse them, nor any step that
+ * they need first.
+ */
 static bool bw_help_passes(const struct bw_help *help)
 {
 	return help->kind == BW_HELP_TIDY ? help->keeps : help->kind != BW_HELP_POST;
@@ -137,11 +140,12 @@ static void bw_steps_pop(struct bw_tree *tree, struct bw_steps *s)
  * one: they will be requested again, and will find it done.  The stack fills up because marked
  * pages can be below each other on every level of the tree.
  */
-static void bw_steps_push(struct bw_tree *tree, struct bw_steps *s, const struct bw_help *todo,
-			  const struct bw_stock *empty)
+static void bw_steps_push(struct bw_tree *tree, struct bw_steps *s, const struct bw_help *todo)
 {
-	struct bw_step *top = &s->step[s->deep], new = { .todo = *todo, .stock = *empty };
+	struct bw_step *top = &s->step[s->deep], new = { .todo = *todo };
 
+	new.stock.gfp = top->stock.gfp;
+	new.stock.pass = top->stock.pass || bw_help_passes(todo);
 	bw_stock_move(&new.stock, BW_SLOT_OWN, &top->stock, BW_SLOT_NEXT);
 	/* A split has already allocated what its second step needs. */
 	if (top->todo.kind == BW_HELP_TIDY)
@@ -168,8 +172,12 @@ static void bw_steps_push(struct bw_tree *tree, struct bw_steps *s, const struct
  */
 int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 {
-	const struct bw_stock empty = { .gfp = gfp, .pass = bw_help_passes(help) };
-	struct bw_steps s = { .step[0] = { .todo = *help, .stock = empty } };
+	struct bw_steps s = {
+		.step[0] = {
+			.todo = *help,
+			.stock = { .gfp = gfp, .pass = bw_help_passes(help) },
+		},
+	};
 	struct bw_help todo;
 	unsigned int steps;
 	int ret = 0;
@@ -178,7 +186,7 @@ int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 		todo = s.step[s.deep].todo;
 		ret = bw_run(tree, bw_step_of(todo.kind), &todo, &s.step[s.deep].stock);
 		if (ret == BW_NEEDS_HELP) {
-			bw_steps_push(tree, &s, &todo, &empty);
+			bw_steps_push(tree, &s, &todo);
 			continue;
 		}
 		if (ret || !s.deep)
@@ -188,7 +196,8 @@ int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 	while (s.deep)
 		bw_steps_pop(tree, &s);
 	bw_stock_drop(tree, &s.step[0].stock);
-	return ret;
+	/* After so many steps what is still needed is found anew. */
+	return ret == BW_NEEDS_HELP ? 0 : ret;
 }
 
 /**

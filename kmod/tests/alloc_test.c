@@ -137,14 +137,6 @@ static void expect_changed(struct attempts *a)
 
 /* The store's limit */
 
-/* Let @bytes more be charged than are, and nothing that a CPU has set aside. */
-static void leave(struct kt *kt, s64 bytes)
-{
-	WRITE_ONCE(kt->quota.bytes.limit, S64_MAX);
-	kvt_quota_charge(&kt->quota, S64_MAX);
-	WRITE_ONCE(kt->quota.bytes.limit, kvt_quota_bytes(&kt->quota) + bytes);
-}
-
 static void a_put_over_the_limit_changes_nothing(struct kunit *test)
 {
 	struct attempts a = attempts(test, GFP_KERNEL);
@@ -153,7 +145,7 @@ static void a_put_over_the_limit_changes_nothing(struct kunit *test)
 	int err;
 
 	for (n = 0; ; n++) {
-		leave(a.kt, n * step);
+		kt_leave(a.kt, n * step);
 		err = kt_put_gfp(a.kt, &a.key, a.gfp, NULL);
 		if (!err)
 			break;
@@ -171,7 +163,7 @@ static void removals_pass_at_the_limit(struct kunit *test)
 	struct kvt_key key;
 	unsigned int i;
 
-	leave(a.kt, 0);
+	kt_leave(a.kt, 0);
 	for (i = 0; i < a.load->nr; i++) {
 		key = number_key(&a, i);
 		KUNIT_ASSERT_EQ(test, 0, kt_del(a.kt, &key, NULL));
@@ -248,19 +240,19 @@ static void what_brings_no_key_passes_at_the_limit(struct kunit *test)
 		__set_bit(i, tide->present);
 	}
 	for (n = 0; n < 10 * TIDE_KEYS; n++) {
-		leave(tide->kt, 0);
+		kt_leave(tide->kt, 0);
 		key = tide_key(tide, n < 40 ? 1 : kt_rnd_below(&tide->rnd, TIDE_KEYS));
 		KUNIT_ASSERT_EQ_MSG(test, 0, kt_put(tide->kt, &key, NULL), "n = %u", n);
 	}
 	tide_expect(tide);
 	for (n = 0; n < TIDE_KEYS; n++) {
-		leave(tide->kt, 0);
+		kt_leave(tide->kt, 0);
 		i = n * 7 % TIDE_KEYS;
 		key = tide_key(tide, i);
 		KUNIT_ASSERT_EQ_MSG(test, 0, kt_del(tide->kt, &key, NULL), "n = %u", n);
 		__clear_bit(i, tide->present);
 	}
-	leave(tide->kt, 0);
+	kt_leave(tide->kt, 0);
 	tide_expect_low(tide);
 }
 

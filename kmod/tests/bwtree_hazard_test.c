@@ -1126,6 +1126,110 @@ static void a_put_whose_key_was_removed_meanwhile_does_not_pass_the_limit(struct
 	KUNIT_EXPECT_EQ(test, -ENOENT, kt_get(kt, &hazard.long_key, NULL));
 }
 
+/* As many leaves as a reader visits pages, and more. */
+#define MANY_NUMBERS	(12u * BW_READ_BUDGET)
+
+/* Enough for any change. */
+#define PLENTY		(1024 * 1024)
+
+/* The limit is reached between the two steps of a split. */
+static void leave_nothing_at_half(enum kvt_park at)
+{
+	if (at == KVT_PARK_BW_SPLIT_HALF)
+		kt_leave(hazard.kt, 0);
+}
+
+/* There is enough before a change, and after one that has met the limit. */
+static int put_number_with_plenty(struct kt *kt, u64 number)
+{
+	unsigned int tries = 32;
+	int err;
+
+	do {
+		kt_leave(kt, PLENTY);
+		err = put_number(kt, number);
+	} while (err == -EDQUOT && --tries);
+	return err;
+}
+
+/* Without another try: -EBUSY if it is too far to the right. */
+static int get_number(struct kt *kt, u64 number)
+{
+	__be64 data = cpu_to_be64(number);
+	int err;
+
+	rcu_read_lock();
+	err = kt_get_rcu(kt, &KT_BYTES(&data, sizeof(data)), NULL);
+	rcu_read_unlock();
+	return err;
+}
+
+/* Splits whose second step is still to come. */
+static u64 unposted(const struct kt *kt)
+{
+	return kt_stat(kt, KVTREE_STAT_SPLIT_LEAF) + kt_stat(kt, KVTREE_STAT_SPLIT_INNER) -
+	       kvt_stats_read(&kt->stats, KVT_STAT_ENGINE + BW_NR_POST);
+}
+
+static bool is_posted(struct bw_tree *tree, u32 id, const struct bw_rec *top)
+{
+	const struct bw_want low = bw_want_key(bw_page_low(top->base));
+	struct bw_at at;
+
+	return !bw_seek(tree, &low, top->level + 1, BW_SEEK_READ, &at) &&
+	       bw_inner_find(at.top, &low, false) == id;
+}
+
+/* The most pages of a level in a row to which no parent leads. */
+static unsigned int most_unposted(struct kt *kt, u8 level)
+{
+	struct bw_tree *tree = tree_of(kt);
+	const struct bw_want first = {};
+	unsigned int nr = 0, most = 0;
+	struct bw_at at;
+
+	rcu_read_lock();
+	KUNIT_EXPECT_EQ(kt->test, 0, bw_seek(tree, &first, level, BW_SEEK_READ, &at));
+	for (;;) {
+		nr = is_posted(tree, at.id, at.top) ? 0 : nr + 1;
+		most = max(most, nr);
+		if (!at.top->high)
+			break;
+		at.id = at.top->right;
+		at.top = bw_load(tree, at.id);
+	}
+	rcu_read_unlock();
+	return most;
+}
+
+/* Keys come in descending order, so it is always the first leaf that is full. */
+static void a_page_is_not_split_beside_one_that_no_parent_knows(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	unsigned int unposted_often = 0;
+	u64 number;
+	u8 level;
+
+	act_between_steps(leave_nothing_at_half);
+	for (number = MANY_NUMBERS; number-- > 0;) {
+		KUNIT_ASSERT_EQ(test, 0, put_number_with_plenty(kt, number));
+		unposted_often += !!unposted(kt);
+	}
+	act_between_steps(NULL);
+	KUNIT_EXPECT_GT(test, kt_stat(kt, KVTREE_STAT_LEAF_NODES), BW_READ_BUDGET);
+	KUNIT_EXPECT_NE(test, 0, unposted_often);
+	for (level = 0; level < bw_load(tree_of(kt), BW_ROOT)->level; level++)
+		KUNIT_EXPECT_LE_MSG(test, most_unposted(kt, level), 1, "level %u", level);
+	for (number = 0; number < MANY_NUMBERS; number++)
+		KUNIT_ASSERT_EQ(test, 0, get_number(kt, number));
+	/* A writer posts what is left on its way. */
+	for (number = 0; number < MANY_NUMBERS; number++)
+		KUNIT_ASSERT_EQ(test, 0, put_number_with_plenty(kt, number));
+	KUNIT_EXPECT_EQ(test, 0, unposted(kt));
+	kt_settle(kt);
+	expect_whole(kt);
+}
+
 /* The worker */
 
 static void change_late(enum kvt_park at)
@@ -1336,6 +1440,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_page_that_nothing_leads_to_is_not_split),
 	KUNIT_CASE(a_free_id_is_handed_out_once),
 	KUNIT_CASE(a_put_whose_key_was_removed_meanwhile_does_not_pass_the_limit),
+	KUNIT_CASE(a_page_is_not_split_beside_one_that_no_parent_knows),
 	KUNIT_CASE(a_change_at_the_end_of_a_round_is_looked_after),
 	KUNIT_CASE(the_worker_looks_after_what_it_has_split),
 	KUNIT_CASE(a_merge_wakes_the_worker),

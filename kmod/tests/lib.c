@@ -3,6 +3,7 @@
 #include <linux/err.h>
 #include <linux/hash.h>
 #include <linux/jhash.h>
+#include <linux/limits.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
 #include <linux/preempt.h>
@@ -184,6 +185,18 @@ s64 kt_unaccounted(struct kt *kt)
 		return 0;
 	kt_flush(kt);
 	return kvt_quota_bytes(&kt->quota) + atomic_long_read(&kt_value_bytes) - kt_accounted();
+}
+
+/**
+ * kt_leave() - set the limit by what may still be charged
+ * @kt: the index
+ * @bytes: so much, and nothing that a CPU has set aside
+ */
+void kt_leave(struct kt *kt, s64 bytes)
+{
+	WRITE_ONCE(kt->quota.bytes.limit, S64_MAX);
+	kvt_quota_charge(&kt->quota, S64_MAX);
+	WRITE_ONCE(kt->quota.bytes.limit, kvt_quota_bytes(&kt->quota) + bytes);
 }
 
 /*

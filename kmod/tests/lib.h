@@ -101,6 +101,7 @@ static inline u64 kt_accounted(void)
 }
 
 s64 kt_unaccounted(struct kt *kt);
+void kt_leave(struct kt *kt, s64 bytes);
 
 static inline u64 kt_stat(const struct kt *kt, enum kvtree_stat id)
 {
