@@ -7,10 +7,10 @@
 #include <linux/jiffies.h>
 #include <linux/minmax.h>
 #include <linux/moduleparam.h>
-#include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 
 #include "compat.h"
 #include "listen.h"
@@ -128,6 +128,14 @@ struct reclaim_batch {
 	u64 bytes;
 };
 
+/* Less memory waits: wake the writers that were throttled, if it is little enough. */
+static void reclaim_wake_writers(struct kvt_reclaim *reclaim)
+{
+	/* Pairs with the barrier that a throttled writer passes before it looks again. */
+	if (!reclaim_over(reclaim) && wq_has_sleeper(&reclaim->wait))
+		kvt_wake_all(&reclaim->wait);
+}
+
 static void reclaim_end_batch(struct kvt_reclaim *reclaim, struct reclaim_batch *batch)
 {
 	s64 waiting = atomic64_sub_return(batch->bytes, &reclaim->waiting);
@@ -135,9 +143,7 @@ static void reclaim_end_batch(struct kvt_reclaim *reclaim, struct reclaim_batch 
 	kvt_stat_inc(reclaim->stats, KVTREE_STAT_RECLAIM_BATCHES);
 	trace_kvt_reclaim_batch(reclaim, batch->objects, batch->bytes,
 				max_t(s64, waiting, 0));
-	/* Pairs with the barrier that a throttled writer passes before it looks again. */
-	if (waiting <= reclaim->limit && wq_has_sleeper(&reclaim->wait))
-		kvt_wake_all(&reclaim->wait);
+	reclaim_wake_writers(reclaim);
 	batch->objects = 0;
 	batch->bytes = 0;
 	cond_resched();
@@ -192,40 +198,64 @@ static struct kvt_bag *reclaim_ready_bag(struct kvt_reclaim_cpu *cpu)
 {
 	struct llist_node *link;
 
-	mutex_lock(&cpu->free_lock);
+	spin_lock(&cpu->ready_lock);
 	link = cpu->ready;
 	if (link)
 		WRITE_ONCE(cpu->ready, link->next);
-	mutex_unlock(&cpu->free_lock);
+	spin_unlock(&cpu->ready_lock);
 	return link ? llist_entry(link, struct kvt_bag, link) : NULL;
+}
+
+/*
+ * Take a value of the first bag that is ready; with the last one, the bag is the caller's and
+ * no longer counted.  NULL: there is none, or others are about to take it.
+ */
+static void *reclaim_ready_value(struct kvt_reclaim *reclaim, struct kvt_reclaim_cpu *cpu,
+				 struct kvt_bag **empty)
+{
+	struct llist_node *link;
+	struct kvt_bag *bag;
+	void *value = NULL;
+
+	*empty = NULL;
+	if (!READ_ONCE(cpu->ready) || !spin_trylock(&cpu->ready_lock))
+		return NULL;
+	link = cpu->ready;
+	if (link) {
+		bag = llist_entry(link, struct kvt_bag, link);
+		value = bag->value[bag->freed++];
+		if (bag->freed == bag->nr) {
+			WRITE_ONCE(cpu->ready, link->next);
+			atomic64_sub(bag->bytes, &reclaim->waiting);
+			*empty = bag;
+		}
+	}
+	spin_unlock(&cpu->ready_lock);
+	return value;
 }
 
 /*
  * A writer's part of it, on its CPU: a value, as it retires one and allocates one.  Then
  * the allocator's own stock neither grows nor shrinks, which is what makes an operation
- * in a hundred long.  Returns whether there was one: what others are about to take or to
- * free is theirs.
+ * in a hundred long.  Returns whether there was one.
+ *
+ * Nobody knows when a writer that is preempted runs again.  So once the lock is free, others
+ * need nothing of what follows: the worker wakes the writers, too, at the end of its cycle.
  */
 static bool reclaim_help(struct kvt_reclaim *reclaim)
 {
-	/* Moving to another CPU now only makes the values less local. */
-	struct kvt_reclaim_cpu *cpu = raw_cpu_ptr(reclaim->cpu);
-	struct reclaim_batch batch = {};
-	struct llist_node *link, *next;
+	struct kvt_bag *empty;
+	void *value;
 
-	if (!READ_ONCE(cpu->ready) || !mutex_trylock(&cpu->free_lock))
+	/* Moving to another CPU now only makes the values less local. */
+	value = reclaim_ready_value(reclaim, raw_cpu_ptr(reclaim->cpu), &empty);
+	if (!value)
 		return false;
-	link = cpu->ready;
-	if (link) {
-		next = link->next;
-		if (reclaim_free_values(reclaim, llist_entry(link, struct kvt_bag, link), 1,
-					&batch))
-			WRITE_ONCE(cpu->ready, next);
-	}
-	mutex_unlock(&cpu->free_lock);
-	if (batch.bytes)
-		reclaim_end_batch(reclaim, &batch);
-	return link;
+	reclaim->free_values(&value, 1);
+	if (empty)
+		reclaim_wake_writers(reclaim);
+	kfree(empty);
+	return true;
 }
 
 static void reclaim_free_cpu(struct kvt_reclaim *reclaim, struct kvt_reclaim_cpu *cpu,
@@ -245,9 +275,9 @@ static void reclaim_free_cpu(struct kvt_reclaim *reclaim, struct kvt_reclaim_cpu
 /* Let anybody free the bags that were gathered on a CPU. */
 static void reclaim_make_ready(struct kvt_reclaim_cpu *cpu)
 {
-	mutex_lock(&cpu->free_lock);
+	spin_lock(&cpu->ready_lock);
 	WRITE_ONCE(cpu->ready, cpu->gathered);
-	mutex_unlock(&cpu->free_lock);
+	spin_unlock(&cpu->ready_lock);
 	cpu->gathered = NULL;
 }
 
@@ -263,6 +293,8 @@ static void reclaim_free_garbage(struct kvt_reclaim *reclaim)
 		reclaim_free_cpu(reclaim, per_cpu_ptr(reclaim->cpu, i), &batch);
 	if (batch.objects)
 		reclaim_end_batch(reclaim, &batch);
+	else
+		reclaim_wake_writers(reclaim);
 }
 
 static void reclaim_gather_work(struct work_struct *work)
@@ -326,7 +358,7 @@ int kvt_reclaim_init(struct kvt_reclaim *reclaim, struct workqueue_struct *wq,
 	if (!reclaim->cpu)
 		return -ENOMEM;
 	for_each_possible_cpu(i)
-		mutex_init(&per_cpu_ptr(reclaim->cpu, i)->free_lock);
+		spin_lock_init(&per_cpu_ptr(reclaim->cpu, i)->ready_lock);
 	reclaim->wq = wq;
 	reclaim->stats = stats;
 	reclaim->bound = min_t(u64, bound, S64_MAX);

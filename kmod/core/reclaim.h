@@ -16,7 +16,12 @@
  * exceed it by what its one change replaces: a value of a MiB, or the layers that only
  * a long key used.  Above a sixteenth of the bound the worker lags behind, and each
  * write that may sleep frees one value whose grace period is over: a write takes little
- * longer, and none waits for many.
+ * longer, and none waits for many.  Such a value may be counted as freed when its writer is
+ * still about to free it.
+ *
+ * A writer may be preempted anywhere, for as long as threads of a higher priority like.  So
+ * it takes a value to be freed out of the others' way first, under a lock that is not held
+ * while anything is freed.
  *
  * The worker runs one cycle at a time: gather the CPUs' lists, wait for a grace period,
  * free, and gather again until nothing is left.  kvt_reclaim.state says where the cycle
@@ -28,8 +33,8 @@
 #include <linux/atomic.h>
 #include <linux/gfp_types.h>
 #include <linux/llist.h>
-#include <linux/mutex.h>
 #include <linux/percpu.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -53,7 +58,7 @@ struct kvt_bag {
 	struct llist_node link;
 	size_t bytes;		/* retired with it */
 	u32 nr;
-	u32 freed;		/* of them */
+	u32 freed;		/* of them, or about to be */
 	void *value[KVT_BAG_VALUES];
 };
 
@@ -66,7 +71,7 @@ struct kvt_reclaim_cpu {
 	struct llist_node *garbage[KVT_GARBAGE_NR];
 	struct llist_node *gathered;	/* bags */
 	/* The same bags, when their grace period is over: to be freed by anybody. */
-	struct mutex free_lock;
+	spinlock_t ready_lock;		/* of @ready */
 	struct llist_node *ready;
 };
 

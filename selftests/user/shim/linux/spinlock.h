@@ -14,6 +14,21 @@ static inline void spin_lock_init(spinlock_t *lock)
 	pthread_mutex_init(&lock->mutex, NULL);
 }
 
+static inline void spin_lock(spinlock_t *lock)
+{
+	pthread_mutex_lock(&lock->mutex);
+}
+
+static inline int spin_trylock(spinlock_t *lock)
+{
+	return !pthread_mutex_trylock(&lock->mutex);
+}
+
+static inline void spin_unlock(spinlock_t *lock)
+{
+	pthread_mutex_unlock(&lock->mutex);
+}
+
 static inline void spin_lock_irq(spinlock_t *lock)
 {
 	pthread_mutex_lock(&lock->mutex);
