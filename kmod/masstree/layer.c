@@ -25,7 +25,8 @@
 /*
  * A layer to check, by the bytes of key that lead to it.  It is charged to nobody: a removal
  * makes room, and where there is none it must not cost a check of all layers.  All that wait
- * take MT_CHECK_BYTES at most; above that the worker checks all of them.
+ * take MT_CHECK_BYTES at most; above that the worker sweeps for the others, between the first
+ * and the last of them.
  */
 struct mt_check {
 	struct llist_node link;
@@ -188,27 +189,57 @@ static void mt_layer_check(struct mt_tree *tree, const u8 *key, u32 off)
 	}
 }
 
-/**
- * mt_sweep() - see struct kvt_index_ops
- * @index: the tree
- *
- * Checks all layers, when it is not known which are thin.
- *
- * Context: may sleep.
- */
-void mt_sweep(struct kvt_index *index)
+static int mt_range_cmp(const u8 *a, u32 a_len, const u8 *b, u32 b_len)
 {
-	struct mt_tree *tree = mt_tree(index);
+	int diff = memcmp(a, b, min(a_len, b_len));
+
+	return diff ?: (int)a_len - (int)b_len;
+}
+
+/* Have the worker sweep a range. */
+static void mt_sweep_later(struct mt_tree *tree, const struct mt_range *range)
+{
+	struct mt_range *sweep = &tree->sweep;
+
+	spin_lock_bh(&tree->sweep_lock);
+	if (!tree->sweep_needed)
+		*sweep = *range;
+	if (mt_range_cmp(range->from, range->from_len, sweep->from, sweep->from_len) < 0) {
+		memcpy(sweep->from, range->from, range->from_len);
+		sweep->from_len = range->from_len;
+	}
+	if (mt_range_cmp(range->to, range->to_len, sweep->to, sweep->to_len) > 0) {
+		memcpy(sweep->to, range->to, range->to_len);
+		sweep->to_len = range->to_len;
+	}
+	WRITE_ONCE(tree->sweep_needed, true);
+	spin_unlock_bh(&tree->sweep_lock);
+}
+
+/* Whether a sweep goes on behind the iterator's position. */
+static bool mt_sweep_goes_on(const struct mt_tree *tree, const struct kvt_iter *iter,
+			     const struct mt_range *range)
+{
+	return !READ_ONCE(tree->ending) &&
+	       mt_range_cmp(iter->key, min(iter->len, MT_SWEEP_KEY), range->to,
+			    range->to_len) <= 0;
+}
+
+/* Check all layers of a range. */
+static void mt_sweep_range(struct mt_tree *tree, const struct mt_range *range)
+{
 	struct kvt_value *value;
 	struct mt_iter *it;
 
 	it = kzalloc(sizeof(*it), GFP_KERNEL);
 	if (!it) {
-		WRITE_ONCE(tree->sweep_needed, true);
+		mt_sweep_later(tree, range);
 		queue_delayed_work(tree->index.env.wq, &tree->check_work, MT_CHECK_DELAY);
 		return;
 	}
-	it->iter.index = index;
+	it->iter.index = &tree->index;
+	it->iter.len = range->from_len;
+	memcpy(it->iter.key, range->from, range->from_len);
 	do {
 		unsigned int nr = 0;
 
@@ -221,9 +252,25 @@ void mt_sweep(struct kvt_index *index)
 		if (value == ERR_PTR(-ESTALE))
 			mt_layer_check(tree, it->iter.key, it->iter.len);
 		cond_resched();
-	} while (value);
+	} while (value && mt_sweep_goes_on(tree, &it->iter, range));
 	mt_layer_check(tree, NULL, 0);
 	kfree(it);
+}
+
+/**
+ * mt_sweep() - see struct kvt_index_ops
+ * @index: the tree
+ *
+ * Checks all layers, when it is not known which are thin.
+ *
+ * Context: may sleep.
+ */
+void mt_sweep(struct kvt_index *index)
+{
+	struct mt_range all = { .to_len = MT_SWEEP_KEY };
+
+	memset(all.to, 0xff, sizeof(all.to));
+	mt_sweep_range(mt_tree(index), &all);
 }
 
 /* What it takes to remember a layer. */
@@ -233,21 +280,26 @@ static int mt_check_size(u32 off)
 }
 
 /*
- * Sweep for removals that were not remembered, a tenth of the time at most: removing many long
- * keys could have the whole tree swept without end.  Until then the work runs as often as ever:
- * layers that are remembered do not wait, or they would soon be too many, too.
+ * Sweep for removals that were not remembered, from the first of their keys to the last, and a
+ * tenth of the time at most: removing many long keys could have that range swept without end.
+ * Until then the work runs as often as ever: layers that are remembered do not wait, or they
+ * would soon be too many, too.
  */
 static void mt_sweep_in_turn(struct mt_tree *tree)
 {
 	unsigned long start = jiffies;
+	struct mt_range range;
 
 	if (time_before(start, tree->sweep_due)) {
 		queue_delayed_work(tree->index.env.wq, &tree->check_work, MT_CHECK_DELAY);
 		return;
 	}
 	/* Before any of the tree is read: what is removed from then on sets it again. */
-	xchg(&tree->sweep_needed, false);
-	mt_sweep(&tree->index);
+	spin_lock_bh(&tree->sweep_lock);
+	range = tree->sweep;
+	WRITE_ONCE(tree->sweep_needed, false);
+	spin_unlock_bh(&tree->sweep_lock);
+	mt_sweep_range(tree, &range);
 	/* A jiffy that had begun counts. */
 	tree->sweep_due = jiffies + 9 * (jiffies - start + 1);
 }
@@ -259,7 +311,8 @@ static void mt_check_work(struct work_struct *work)
 	struct mt_check *check, *next;
 
 	llist_for_each_entry_safe(check, next, list, link) {
-		mt_layer_check(tree, check->key, check->off);
+		if (!READ_ONCE(tree->ending))
+			mt_layer_check(tree, check->key, check->off);
 		atomic_sub(mt_check_size(check->off), &tree->check_bytes);
 		kfree(check);
 	}
@@ -290,14 +343,22 @@ static bool mt_check_queue(struct mt_tree *tree, const u8 *key, u32 off)
  * @key: a key of the layer, at least the first @off bytes
  * @off: of the layer
  *
- * If there is no memory to remember the layer, the worker checks all.
+ * If there is no memory to remember the layer, the worker sweeps for it.
  *
  * Context: any but NMI and hardirq; nothing held: it allocates.
  */
 void mt_layer_check_later(struct mt_tree *tree, const u8 *key, u32 off)
 {
-	if (!mt_check_queue(tree, key, off))
-		WRITE_ONCE(tree->sweep_needed, true);
+	const u32 len = min(off, MT_SWEEP_KEY);
+	struct mt_range range;
+
+	if (!mt_check_queue(tree, key, off)) {
+		range.from_len = len;
+		range.to_len = len;
+		memcpy(range.from, key, len);
+		memcpy(range.to, key, len);
+		mt_sweep_later(tree, &range);
+	}
 	queue_delayed_work(tree->index.env.wq, &tree->check_work, MT_CHECK_DELAY);
 }
 
@@ -309,6 +370,7 @@ void mt_layer_init(struct mt_tree *tree)
 {
 	init_llist_head(&tree->checks);
 	atomic_set(&tree->check_bytes, 0);
+	spin_lock_init(&tree->sweep_lock);
 	tree->sweep_due = jiffies;
 	INIT_DELAYED_WORK(&tree->check_work, mt_check_work);
 }
@@ -323,6 +385,8 @@ void mt_layer_exit(struct mt_tree *tree)
 {
 	struct mt_check *check, *next;
 
+	/* A sweep of a large tree takes long. */
+	WRITE_ONCE(tree->ending, true);
 	cancel_delayed_work_sync(&tree->check_work);
 	llist_for_each_entry_safe(check, next, llist_del_all(&tree->checks), link)
 		kfree(check);

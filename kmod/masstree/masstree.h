@@ -7,6 +7,7 @@
 #include <linux/bottom_half.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
@@ -23,6 +24,17 @@
 /* What remembering layers for the worker may take: 16384 of short keys, 64 of the longest. */
 #define MT_CHECK_BYTES	(512 << 10)
 
+/* Bytes of a key that are remembered of layers to sweep for. */
+#define MT_SWEEP_KEY	32u
+
+/* Where layers are that the worker sweeps for: the keys from one to another. */
+struct mt_range {
+	u32 from_len;
+	u32 to_len;
+	u8 from[MT_SWEEP_KEY];
+	u8 to[MT_SWEEP_KEY];		/* and what begins with it, if it is as long as this */
+};
+
 struct mt_tree {
 	struct kvt_index index;
 	struct mt_node *root;		/* of the first layer */
@@ -32,7 +44,10 @@ struct mt_tree {
 	/* Layers that a worker should check: see layer.c. */
 	struct llist_head checks;
 	atomic_t check_bytes;		/* that they take, at most MT_CHECK_BYTES */
+	spinlock_t sweep_lock;		/* of @sweep_needed and @sweep */
 	bool sweep_needed;
+	bool ending;			/* the worker must end at once */
+	struct mt_range sweep;
 	unsigned long sweep_due;	/* not before, in jiffies; the worker's */
 	struct delayed_work check_work;
 };

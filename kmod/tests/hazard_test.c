@@ -1455,6 +1455,98 @@ static void sweeps_rest_between_each_other(struct kunit *test)
 	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
 }
 
+/* Keys on either side of those that a sweep is for. */
+#define FAR_KEYS	(400u * MT_LEAF_WIDTH)
+#define NEAR_KEYS	(10u * MT_LEAF_WIDTH)
+
+/* Leaves that an iterator reads in one RCU read section, though they are of no use. */
+#define RUN_LEAVES	256u
+
+static unsigned int leaves_copied;
+
+static void count_copies(enum kvt_park at)
+{
+	leaves_copied += at == KVT_PARK_SCAN_COPIED;
+}
+
+static void put_numbered(struct kt *kt, const char *format, unsigned int nr)
+{
+	char name[16];
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		sprintf(name, format, i);
+		put(kt, string_key(kt->test, 0, name));
+	}
+}
+
+/* What others keep in the store makes it no longer. */
+static void a_sweep_begins_and_ends_with_what_it_is_for(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct mt_tree *tree = mt_tree(kt->index);
+
+	put_numbered(kt, "a%07u", FAR_KEYS);
+	put_numbered(kt, "m%07u", NEAR_KEYS);
+	put_numbered(kt, "z%07u", FAR_KEYS);
+	put(kt, KT_KEY("m0000000 1"));
+	put(kt, KT_KEY("m0000000 2"));
+	put(kt, KT_KEY("m0000100 1"));
+	put(kt, KT_KEY("m0000100 2"));
+	atomic_add(INT_MAX / 2, &tree->check_bytes);
+	del(kt, KT_KEY("m0000100 1"));
+	del(kt, KT_KEY("m0000000 1"));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 2);
+	leaves_copied = 0;
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_counting, NULL));
+	WRITE_ONCE(kvt_park_loose_hook, count_copies);
+	run_worker(kt);
+	kunit_release_action(test, stop_counting, NULL);
+	atomic_sub(INT_MAX / 2, &tree->check_bytes);
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree->sweep_needed));
+	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
+	KUNIT_EXPECT_NE(test, 0, leaves_copied);
+	KUNIT_EXPECT_LE(test, leaves_copied, RUN_LEAVES + 4 * NEAR_KEYS / MT_LEAF_WIDTH);
+	expect_count(kt, 2 * FAR_KEYS + NEAR_KEYS + 2);
+}
+
+static struct mt_tree *ending;
+static unsigned int layers_found;
+
+static void end_tree(enum kvt_park at)
+{
+	if (at == KVT_PARK_LAYER_FOUND && !layers_found++)
+		WRITE_ONCE(ending->ending, true);
+}
+
+/* Whoever destroys it waits for the worker. */
+static void a_sweep_ends_when_its_tree_does(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	unsigned int i;
+	char name[16];
+
+	for (i = 0; i < 300; i++) {
+		sprintf(name, "layer%03u.1", i);
+		put(kt, string_key(test, 0, name));
+		name[9] = '2';
+		put(kt, string_key(test, 0, name));
+		del(kt, string_key(test, 0, name));
+	}
+	expect_stat(kt, KVTREE_STAT_LAYERS, 300);
+	ending = mt_tree(kt->index);
+	layers_found = 0;
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_counting, NULL));
+	WRITE_ONCE(kvt_park_loose_hook, end_tree);
+	kt->ops->sweep(kt->index);
+	run_worker(kt);
+	kunit_release_action(test, stop_counting, NULL);
+	KUNIT_EXPECT_NE(test, 0, layers_found);
+	/* The first, and what changes with it. */
+	expect_stat(kt, KVTREE_STAT_LAYERS, 299);
+	KUNIT_EXPECT_TRUE(test, llist_empty(&ending->checks));
+}
+
 static void what_work_items_take_is_bounded_by_bytes(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1624,6 +1716,8 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(one_sweep_finds_all_thin_layers),
 	KUNIT_CASE(without_memory_for_a_work_item_the_worker_sweeps),
 	KUNIT_CASE(sweeps_rest_between_each_other),
+	KUNIT_CASE(a_sweep_begins_and_ends_with_what_it_is_for),
+	KUNIT_CASE(a_sweep_ends_when_its_tree_does),
 	KUNIT_CASE(what_work_items_take_is_bounded_by_bytes),
 	KT_CASE(a_value_stays_while_a_reader_may_hold_it),
 	KUNIT_CASE(a_leaf_stays_while_a_reader_may_hold_it),

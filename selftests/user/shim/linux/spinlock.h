@@ -39,6 +39,9 @@ static inline void spin_unlock_irq(spinlock_t *lock)
 	pthread_mutex_unlock(&lock->mutex);
 }
 
+#define spin_lock_bh	spin_lock
+#define spin_unlock_bh	spin_unlock
+
 #define spin_lock_irqsave(lock, flags)		\
 do {						\
 	(flags) = 0;				\
