@@ -4,6 +4,7 @@
 #define KVT_BW_BWTREE_H
 
 #include <linux/atomic.h>
+#include <linux/bitmap.h>
 #include <linux/bitops.h>
 #include <linux/bits.h>
 #include <linux/bottom_half.h>
@@ -49,12 +50,18 @@ struct bw_twigs {
 	struct bw_leaves *leaves[BW_FAN];
 };
 
+/* So many ids have a bit in common that has the worker look at them; many more in large trees. */
+#define BW_TOUCH_IDS	256u
+#define BW_TOUCH_BITS	16384u
+
 struct bw_map {
 	refcount_t refs;		/* the tree, and ids that wait for a grace period */
 	u32 limit;			/* ids that may be in use; less only in tests */
 	atomic_t next;			/* the lowest id never used */
 	atomic64_t free;		/* list: number of changes << 32 | first id */
 	struct bw_twigs *twigs[BW_FAN];
+	/* Ids whose pages the worker should look at: see bw_touch(). */
+	DECLARE_BITMAP(touched, BW_TOUCH_BITS);
 };
 
 struct bw_tree {
@@ -147,6 +154,21 @@ static inline struct bw_rec *bw_load_any(const struct bw_tree *tree, u32 id)
 	return entry & BW_FREE ? NULL : (struct bw_rec *)entry;
 }
 
+static inline unsigned int bw_touch_bit(u32 id)
+{
+	return id / BW_TOUCH_IDS % BW_TOUCH_BITS;
+}
+
+/* Have the worker look at a page in its next round. */
+static inline void bw_touch(struct bw_map *map, u32 id)
+{
+	unsigned int bit = bw_touch_bit(id);
+
+	/* Read after the exchange of the page, a full barrier: pairs with bw_care_begin(). */
+	if (!test_bit(bit, map->touched))
+		set_bit(bit, map->touched);
+}
+
 /* memory.c */
 void bw_count_record(const struct bw_tree *tree, const struct bw_rec *rec, int sign);
 
@@ -182,6 +204,7 @@ static inline bool bw_swap(struct bw_tree *tree, u32 id, struct bw_rec *old,
 		bw_nr_add(tree, nr + 1, 1);
 		return false;
 	}
+	bw_touch(tree->map, id);
 	bw_nr_add(tree, nr, 1);
 	bw_count_chain(tree, old->depth, new->depth);
 	if (new->own && new->next == old)

@@ -261,6 +261,8 @@ static int bw_split_root(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	bw_stock_take(stock, BW_SLOT_LOWER);
 	bw_stock_take(stock, BW_SLOT_UPPER);
 	bw_stock_take(stock, BW_SLOT_PAGE);
+	bw_touch(tree->map, stock->id[0]);
+	bw_touch(tree->map, stock->id[1]);
 	bw_stock_take_ids(stock, 2);
 	bw_count_page(tree, level, 1);
 	bw_count_page(tree, above.level, 1);
@@ -316,6 +318,7 @@ static int bw_split_page(struct bw_tree *tree, struct bw_stock *stock, struct bw
 	}
 	bw_stock_take(stock, BW_SLOT_UPPER);
 	bw_stock_take(stock, BW_SLOT_SPLIT);
+	bw_touch(tree->map, stock->id[0]);
 	bw_stock_take_ids(stock, 1);
 	bw_count_page(tree, top->level, 1);
 	bw_stat(tree, top->level ? KVTREE_STAT_SPLIT_INNER : KVTREE_STAT_SPLIT_LEAF);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The worker: walks the mapping table for pages with records that nobody changes any more, for
- * short pages that should have been merged, and for merges that were not finished.
+ * The worker: looks for pages with records that nobody changes any more, for short pages that
+ * should have been merged, and for merges that were not finished.  Each exchange of a page's
+ * entry touches its id.  A round takes over what was touched, and touches again what the next
+ * one should look at.  So it is not in proportion to the tree, but to what was changed.
  */
 #include <linux/err.h>
 #include <linux/jiffies.h>
@@ -30,6 +32,7 @@ struct bw_care {
 	bool young;		/* some pages of this round have records that are too young */
 	u32 len;		/* of its first key */
 	u8 key[KVTREE_KEY_MAX];
+	DECLARE_BITMAP(touched, BW_TOUCH_BITS);	/* since the last round began */
 };
 
 /* Whether a page needs care.  Records of this round and the last one are too young. */
@@ -41,10 +44,12 @@ static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
 
 	if (!top)
 		return false;
+	kvt_park_loose(KVT_PARK_BW_CARE);
 	care->finish = false;
 	care->tidy = false;
 	care->fold = false;
 	if (top->kind == BW_REMOVE) {
+		bw_touch(tree->map, care->id);
 		low = &bw_remove(top)->low;
 	} else {
 		age = (READ_ONCE(tree->round) - top->round) & 15;
@@ -53,6 +58,9 @@ static bool bw_care_look(struct bw_tree *tree, struct bw_care *care, bool all)
 		care->fold = care->id != BW_ROOT ? bw_is_underfull(tree, top) :
 						  top->level && top->nr == 1;
 		care->finish = top->has_mark;
+		/* Records may be too young, and what a page needs may fail. */
+		if (top->depth || care->fold || care->finish)
+			bw_touch(tree->map, care->id);
 		if (!care->finish && !care->tidy && !care->fold)
 			return false;
 		low = bw_page_low(top->base);
@@ -85,11 +93,50 @@ static int bw_care_take(struct bw_tree *tree, struct bw_care *care, gfp_t gfp)
 	return ret;
 }
 
+/* Take over what was touched, before any page is read. */
+static void bw_care_begin(struct bw_tree *tree, struct bw_care *care)
+{
+	unsigned int i;
+
+	/* Full barriers: either the change is seen, or what it touches.  Pairs with bw_touch(). */
+	for (i = 0; i < ARRAY_SIZE(care->touched); i++)
+		care->touched[i] = xchg(&tree->map->touched[i], 0);
+}
+
+/* The round has ended early: leave to the next one what this one took over. */
+static void bw_care_put_back(struct bw_tree *tree, const struct bw_care *care)
+{
+	unsigned int bit;
+
+	for_each_set_bit(bit, care->touched, BW_TOUCH_BITS)
+		set_bit(bit, tree->map->touched);
+}
+
+/* How many ids, from @care->id on and below @end, need not be looked at. */
+static u32 bw_care_skip(const struct bw_care *care, u32 end)
+{
+	if (test_bit(bw_touch_bit(care->id), care->touched))
+		return 0;
+	return min(ALIGN(care->id + 1, BW_TOUCH_IDS), end) - care->id;
+}
+
+/* Look at a page, and do what it needs. */
+static int bw_care_for(struct bw_tree *tree, struct bw_care *care, bool all, gfp_t gfp)
+{
+	bool needed;
+
+	rcu_read_lock();
+	needed = bw_care_look(tree, care, all);
+	rcu_read_unlock();
+	/* If it fails, the page is examined again: see bw_do_help(). */
+	return needed ? bw_care_take(tree, care, gfp) : 0;
+}
+
 /*
- * Walk the mapping table once, from @care->id on, or until there is no memory: then
- * @care->id is where to continue.  Allocations are charged like what they replace, to a
- * cgroup that may be at its limit.  There, and on a machine that lacks memory, trying hard for
- * page after page gains nothing: this can wait.
+ * Look at the pages that were touched, or @all, once, from @care->id on, or until there is no
+ * memory: then @care->id is where to continue.  Allocations are charged like what they replace,
+ * to a cgroup that may be at its limit.  There, and on a machine that lacks memory, trying hard
+ * for page after page gains nothing: this can wait.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -99,22 +146,23 @@ static int bw_round(struct bw_tree *tree, struct bw_care *care, bool all)
 	struct mem_cgroup *memcg = set_active_memcg(tree->index.env.memcg);
 	/* Pages added while this runs are for the next round. */
 	u32 end = atomic_read_acquire(&tree->map->next);	/* pairs with bw_id_alloc() */
-	u32 left;
-	bool needed;
+	u32 left, nr;
 	int err = 0;
 
 	if (care->id >= end)
 		care->id = 0;
-	for (left = end; left && err != -ENOMEM && !READ_ONCE(tree->ending); left--) {
-		rcu_read_lock();
-		needed = bw_care_look(tree, care, all);
-		rcu_read_unlock();
-		/* If it fails, the page is examined again: see bw_do_help(). */
-		err = needed ? bw_care_take(tree, care, gfp) : 0;
-		care->id = care->id + 1 < end ? care->id + 1 : 0;
+	for (left = end; left && err != -ENOMEM && !READ_ONCE(tree->ending); left -= nr) {
+		nr = all ? 0 : min(bw_care_skip(care, end), left);
+		if (!nr) {
+			err = bw_care_for(tree, care, all, gfp);
+			nr = 1;
+		}
+		care->id = care->id + nr < end ? care->id + nr : 0;
 		cond_resched();
 	}
 	set_active_memcg(memcg);
+	if (left && !all)
+		bw_care_put_back(tree, care);
 	return err == -ENOMEM ? err : 0;
 }
 
@@ -129,6 +177,7 @@ static int bw_work_round(struct bw_tree *tree, bool *left)
 		return -ENOMEM;
 	care->id = tree->resume;
 	care->young = false;
+	bw_care_begin(tree, care);
 	err = bw_round(tree, care, false);
 	tree->resume = care->id;
 	*left = care->young;

@@ -1416,6 +1416,36 @@ static void a_round_ends_when_its_tree_does(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, hazard.passed);
 }
 
+static void count_cares(enum kvt_park at)
+{
+	hazard.passed += at == KVT_PARK_BW_CARE;
+	hazard.key += at == KVT_PARK_BW_TIDIED;
+}
+
+/* The page that was changed, and short ones at the ends of the levels. */
+#define TOUCHED_IDS	(4 * BW_TOUCH_IDS)
+
+/* What others keep in the store makes it no longer. */
+static void a_round_looks_at_what_was_changed(struct kunit *test)
+{
+	struct kt *kt = open_tree(test, SMALL);
+	u64 number;
+
+	for (number = 0; number < 2 * MANY_NUMBERS; number++)
+		KUNIT_ASSERT_EQ(test, 0, put_number(kt, number));
+	let_worker_rest(kt);
+	KUNIT_ASSERT_EQ(test, 0, records_left(kt));
+	KUNIT_EXPECT_GT(test, (u32)atomic_read(&tree_of(kt)->map->next), 2 * TOUCHED_IDS);
+	KUNIT_ASSERT_EQ(test, 0, put_number(kt, MANY_NUMBERS));
+	KUNIT_ASSERT_EQ(test, 1, records_left(kt));
+	act_between_steps(count_cares);
+	let_worker_rest(kt);
+	act_between_steps(NULL);
+	KUNIT_EXPECT_EQ(test, 0, records_left(kt));
+	KUNIT_EXPECT_NE(test, 0, hazard.key);
+	KUNIT_EXPECT_LE(test, hazard.passed, hazard.key * TOUCHED_IDS);
+}
+
 static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_gives_up_wherever_its_budget_ends),
 	KUNIT_CASE(a_change_writes_no_line_that_lookups_read),
@@ -1447,6 +1477,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(the_worker_does_not_rest_while_its_own_records_are_left),
 	KUNIT_CASE(a_round_without_memory_ends_and_the_next_goes_on_behind),
 	KUNIT_CASE(a_round_ends_when_its_tree_does),
+	KUNIT_CASE(a_round_looks_at_what_was_changed),
 	{}
 };
 
