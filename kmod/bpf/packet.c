@@ -7,10 +7,12 @@
  * (check_kfunc_mem_size_reg(), in 7.3 check_mem_size_reg(), which end in check_packet_access()).
  * Programs at cgroups and of sockets see packets of others, which they may only read.
  *
- * A module is asked about a program and a kfunc, before the verifier looks at the arguments, and is
- * not told what these are.  But where the packet is comes from the program's context alone, and the
- * verifier accepts no other offset into that than the field's own.  So a program without such an
- * instruction has no pointer to a packet.
+ * A module is asked about a program and a kfunc, before the verifier looks at the arguments, and
+ * is not told what these are.  But where the packet begins and ends comes from the program's
+ * context alone, the verifier accepts no other offset into that than the field's own, and it takes
+ * no pointer to a packet that was not compared with the end.  So a program passes no packet if it
+ * lacks one of these instructions.  (Unless a global function gets it from another program: that
+ * may write to it without any kfunc.)
  *
  * Others: packets of XDP are the program's own.  Those of tc may be shared, and are copied
  * if the verifier has seen the program write; kvtree.bpf.h shows it such a write.  The options of
@@ -25,7 +27,7 @@
 #include "bpf.h"
 #include "compat.h"
 
-static bool packet_loads(const struct bpf_prog *prog, u8 size, s16 off)
+static bool prog_loads(const struct bpf_prog *prog, u8 size, s16 off)
 {
 	const struct bpf_insn *insn = prog->insnsi;
 	u32 i;
@@ -48,19 +50,21 @@ static bool packet_loads(const struct bpf_prog *prog, u8 size, s16 off)
  */
 int kvt_bpf_refuse_packets(const struct bpf_prog *prog, u32 kfunc_id)
 {
-	bool loads;
+	bool has;
 
 	switch (resolve_prog_type(prog)) {
 	case BPF_PROG_TYPE_CGROUP_SKB:
-		loads = packet_loads(prog, BPF_W, offsetof(struct __sk_buff, data));
+		has = prog_loads(prog, BPF_W, offsetof(struct __sk_buff, data)) &&
+		      prog_loads(prog, BPF_W, offsetof(struct __sk_buff, data_end));
 		break;
 	case BPF_PROG_TYPE_SOCK_OPS:
-		loads = packet_loads(prog, BPF_DW, offsetof(struct bpf_sock_ops, skb_data));
+		has = prog_loads(prog, BPF_DW, offsetof(struct bpf_sock_ops, skb_data)) &&
+		      prog_loads(prog, BPF_DW, offsetof(struct bpf_sock_ops, skb_data_end));
 		break;
 	default:
 		return 0;
 	}
-	return loads ? -EACCES : 0;
+	return has ? -EACCES : 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_bpf_refuse_packets);
 

@@ -742,19 +742,21 @@ static void a_loop_ends_though_its_range_grows(struct kunit *test)
 	env_close(&env);
 }
 
-/* What the filter says to a program of a type that has this instruction. */
-static int refuse(struct kunit *test, enum bpf_prog_type type, struct bpf_insn insn)
+/* What the filter says to a program of a type that has these instructions. */
+static int refuse(struct kunit *test, enum bpf_prog_type type, struct bpf_insn insn,
+		  struct bpf_insn other)
 {
-	struct bpf_prog *prog = kunit_kzalloc(test, bpf_prog_size(2), GFP_KERNEL);
+	struct bpf_prog *prog = kunit_kzalloc(test, bpf_prog_size(3), GFP_KERNEL);
 	struct bpf_prog_aux *aux = kunit_kzalloc(test, sizeof(*aux), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, prog);
 	KUNIT_ASSERT_NOT_NULL(test, aux);
 	prog->type = type;
 	prog->aux = aux;
-	prog->len = 2;
+	prog->len = 3;
 	prog->insnsi[0] = BPF_EXIT_INSN();
 	prog->insnsi[1] = insn;
+	prog->insnsi[2] = other;
 	/* If it is to replace a function of another one. */
 	aux->saved_dst_prog_type = BPF_PROG_TYPE_CGROUP_SKB;
 	return kvt_bpf_refuse_packets(prog, 0);
@@ -765,17 +767,22 @@ static int refuse(struct kunit *test, enum bpf_prog_type type, struct bpf_insn i
 static void programs_with_packets_that_they_only_read_are_known(struct kunit *test)
 {
 	const struct bpf_insn data = LOAD(BPF_W, struct __sk_buff, data);
+	const struct bpf_insn end = LOAD(BPF_W, struct __sk_buff, data_end);
 	const struct bpf_insn mark = LOAD(BPF_W, struct __sk_buff, mark);
 	const struct bpf_insn skb_data = LOAD(BPF_DW, struct bpf_sock_ops, skb_data);
+	const struct bpf_insn skb_end = LOAD(BPF_DW, struct bpf_sock_ops, skb_data_end);
 
-	KUNIT_EXPECT_EQ(test, -EACCES, refuse(test, BPF_PROG_TYPE_CGROUP_SKB, data));
-	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_CGROUP_SKB, mark));
-	KUNIT_EXPECT_EQ(test, -EACCES, refuse(test, BPF_PROG_TYPE_EXT, data));
-	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_EXT, mark));
-	KUNIT_EXPECT_EQ(test, -EACCES, refuse(test, BPF_PROG_TYPE_SOCK_OPS, skb_data));
-	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_SOCK_OPS, mark));
+	KUNIT_EXPECT_EQ(test, -EACCES, refuse(test, BPF_PROG_TYPE_CGROUP_SKB, data, end));
+	KUNIT_EXPECT_EQ(test, -EACCES, refuse(test, BPF_PROG_TYPE_CGROUP_SKB, end, data));
+	KUNIT_EXPECT_EQ(test, -EACCES, refuse(test, BPF_PROG_TYPE_EXT, data, end));
+	KUNIT_EXPECT_EQ(test, -EACCES, refuse(test, BPF_PROG_TYPE_SOCK_OPS, skb_data, skb_end));
+	/* Fields of other structures may be at one of the places. */
+	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_CGROUP_SKB, data, mark));
+	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_CGROUP_SKB, mark, end));
+	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_EXT, data, mark));
+	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_SOCK_OPS, skb_data, mark));
 	/* Its memory is its own. */
-	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_CGROUP_SOCKOPT, data));
+	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_CGROUP_SOCKOPT, data, end));
 }
 
 /* The next record is that of a key: of one letter, or of the longest. */

@@ -36,7 +36,7 @@ static __always_inline int await(__u32 n)
 {
 	int i, err = -1;
 
-	bpf_for(i, 0, 1 << 20) {
+	bpf_for(i, 0, 1 << 16) {
 		struct ask ask = ASK(n);
 
 		err = bpf_kvt_exists(&store, &ask, sizeof(ask));
