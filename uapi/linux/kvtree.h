@@ -87,8 +87,9 @@ enum kvtree_opcode {
 	KVTREE_OP_NOP		= 0,	/* does nothing, result 0 */
 	/*
 	 * Copy a value, or the named columns, to val[0..val_len).  result: the
-	 * bytes copied.  If they do not fit: EMSGSIZE, val_len is set to the
-	 * bytes needed, and nothing is copied.  A value without column 0 reads
+	 * bytes copied; what follows them up to val_len may be changed if the
+	 * value changes meanwhile.  If they do not fit: EMSGSIZE, val_len is set
+	 * to the bytes needed, and nothing is copied.  A value without column 0 reads
 	 * as empty.  With KVTREE_F_COLS the descriptors come back with their
 	 * lengths, KVTREE_COL_ABSENT for a column that the value has not.
 	 * With KVTREE_F_ALL_COLS `ncols` is the room in descriptors: the
