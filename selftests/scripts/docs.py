@@ -2,8 +2,9 @@
 """Run every example of README.md and Documentation/, and check what the
 reference pages leave out.
 
-run-docs has all pages, run-docs-bpf only those that have BPF programs. They need
-root, the module loaded, and the library and the tool built in the tree.
+run-docs has all pages, run-docs-bpf only those that have BPF programs; where no command loads
+one, it has nothing else of the page. They need root, the module loaded, and the library and
+the tool built in the tree.
 
 Examples are the code blocks of the languages "console" and "c":
 
@@ -99,7 +100,11 @@ class Page:
 
     @property
     def has_bpf(self):
-        return self.needs_bpf or any(block.verb in ('bpf', 'with-bpf') for block in self.blocks)
+        return self.loads_bpf or any(block.verb == 'bpf' for block in self.blocks)
+
+    @property
+    def loads_bpf(self):
+        return self.needs_bpf or any(block.verb == 'with-bpf' for block in self.blocks)
 
     def directive_before(self, at, pattern):
         """The directive in the lines before a block, blank lines aside."""
@@ -621,6 +626,8 @@ def main(only_bpf=False):
         for page in all_pages:
             if only_bpf and not page.has_bpf:
                 continue
+            if only_bpf and not page.loads_bpf:
+                page.blocks = [block for block in page.blocks if block.verb == 'bpf']
             signal.alarm(5 * TIMEOUT)
             run_page(page, runner, report)
         signal.alarm(0)
