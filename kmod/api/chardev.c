@@ -293,7 +293,7 @@ static long ioctl_checkpoint(struct kvt_session *session, const void *in, void _
 	return err;
 }
 
-/* Only `after` is input; what is reserved may be some day. */
+/* Only `after` is input.  What is reserved may mean something later, and must be 0 until then. */
 static int copy_store_info(struct kvtree_store_info *info, const void __user *arg, size_t usize)
 {
 	int err = copy_struct_from_user(info, sizeof(*info), arg, usize);

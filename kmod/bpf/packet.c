@@ -39,6 +39,23 @@ static bool prog_loads(const struct bpf_prog *prog, u8 size, s16 off)
 	return false;
 }
 
+/* Whether it may have packets that it must not write to; if so, whether it has pointers to them. */
+static bool prog_only_reads(const struct bpf_prog *prog, bool *has)
+{
+	switch (resolve_prog_type(prog)) {
+	case BPF_PROG_TYPE_CGROUP_SKB:
+		*has = prog_loads(prog, BPF_W, offsetof(struct __sk_buff, data)) &&
+		       prog_loads(prog, BPF_W, offsetof(struct __sk_buff, data_end));
+		return true;
+	case BPF_PROG_TYPE_SOCK_OPS:
+		*has = prog_loads(prog, BPF_DW, offsetof(struct bpf_sock_ops, skb_data)) &&
+		       prog_loads(prog, BPF_DW, offsetof(struct bpf_sock_ops, skb_data_end));
+		return true;
+	default:
+		return false;
+	}
+}
+
 /**
  * kvt_bpf_refuse_packets() - whether a program might have a kfunc write to a packet
  * @prog: the program, before the verifier changes it
@@ -52,19 +69,7 @@ int kvt_bpf_refuse_packets(const struct bpf_prog *prog, u32 kfunc_id)
 {
 	bool has;
 
-	switch (resolve_prog_type(prog)) {
-	case BPF_PROG_TYPE_CGROUP_SKB:
-		has = prog_loads(prog, BPF_W, offsetof(struct __sk_buff, data)) &&
-		      prog_loads(prog, BPF_W, offsetof(struct __sk_buff, data_end));
-		break;
-	case BPF_PROG_TYPE_SOCK_OPS:
-		has = prog_loads(prog, BPF_DW, offsetof(struct bpf_sock_ops, skb_data)) &&
-		      prog_loads(prog, BPF_DW, offsetof(struct bpf_sock_ops, skb_data_end));
-		break;
-	default:
-		return 0;
-	}
-	return has ? -EACCES : 0;
+	return prog_only_reads(prog, &has) && has ? -EACCES : 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_bpf_refuse_packets);
 
@@ -79,11 +84,7 @@ KVT_EXPORT_FOR_TESTS(kvt_bpf_refuse_packets);
  */
 int kvt_bpf_only_with_packets(const struct bpf_prog *prog, u32 kfunc_id)
 {
-	switch (resolve_prog_type(prog)) {
-	case BPF_PROG_TYPE_CGROUP_SKB:
-	case BPF_PROG_TYPE_SOCK_OPS:
-		return 0;
-	default:
-		return -EACCES;
-	}
+	bool has;
+
+	return prog_only_reads(prog, &has) ? 0 : -EACCES;
 }

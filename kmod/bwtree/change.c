@@ -230,7 +230,7 @@ int bw_begin(struct kvt_change *change)
 		    !(c->gfp & __GFP_NOFAIL))
 			c->gfp = GFP_KERNEL | __GFP_NOFAIL;
 		else if (err == -EBUSY && may_sleep)
-			/* What was left to others may be what is in the way. */
+			/* A change that this writer has left to others may keep it busy. */
 			lazy = false;
 		else if (err)
 			return err;

@@ -196,7 +196,7 @@ int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 	while (s.deep)
 		bw_steps_pop(tree, &s);
 	bw_stock_drop(tree, &s.step[0].stock);
-	/* After so many steps what is still needed is found anew. */
+	/* There were too many steps: the caller looks at the tree again. */
 	return ret == BW_NEEDS_HELP ? 0 : ret;
 }
 

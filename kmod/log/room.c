@@ -212,7 +212,7 @@ bool kvt_room_short(const struct kvt_log_dev *dev)
  * @log: the log
  *
  * However much room there is: all of the log is read when the store is attached.  A checkpoint
- * writes what is live: with as much in the log, about as much is written again as was changed.
+ * writes what is live.  If each comes after as much log, half of what is written are checkpoints.
  *
  * Return: true if a recovery would replay more than a checkpoint would write, and not just a
  * little.

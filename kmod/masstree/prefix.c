@@ -106,7 +106,7 @@ static __always_inline bool mt_prefix_read(const struct mt_prefix *p, const stru
 	return likely(!mt_changed(&leaf->node, v));
 }
 
-/* The value of what goes on behind the slice, if the key begins with it. */
+/* The value of the slot's key, which is longer than the slice, if the key begins with it. */
 static struct kvt_value *mt_prefix_beyond(const struct mt_prefix *p, unsigned long slot)
 {
 	struct kvt_value *value = mt_slot_value(slot);

@@ -699,7 +699,7 @@ static void a_loop_meets_what_it_has_left_of_the_store(struct kunit *test)
 	env_close(&env);
 }
 
-/* Go through all keys, and add one behind each.  Records seen, at most @stop. */
+/* Go through all keys, and put another one after each.  Records seen, at most @stop. */
 static unsigned int extend(struct kunit *test, struct call *call, struct bpf_iter_kvt *it,
 			   unsigned int stop)
 {

@@ -1222,7 +1222,7 @@ static void a_page_is_not_split_beside_one_that_no_parent_knows(struct kunit *te
 		KUNIT_EXPECT_LE_MSG(test, most_unposted(kt, level), 1, "level %u", level);
 	for (number = 0; number < MANY_NUMBERS; number++)
 		KUNIT_ASSERT_EQ(test, 0, get_number(kt, number));
-	/* A writer posts what is left on its way. */
+	/* A writer posts those that are on its way. */
 	for (number = 0; number < MANY_NUMBERS; number++)
 		KUNIT_ASSERT_EQ(test, 0, put_number_with_plenty(kt, number));
 	KUNIT_EXPECT_EQ(test, 0, unposted(kt));

@@ -241,7 +241,7 @@ static void scene_use_pair(struct scene *scene, u32 at)
 	scene->pair = true;
 }
 
-/* A key that goes on behind its slice; another comes that goes on, too. */
+/* A key that is longer than its slice; another one with this slice is put. */
 static void scene_build_layer(struct scene *scene)
 {
 	scene_use_pair(scene, 2);

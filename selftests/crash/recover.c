@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Recovery in a program: see recover.h. */
+#include <stdarg.h>
+
 #include "../../tools/format/recovery.h"
 #include "crash.h"
 #include "recover.h"
@@ -47,6 +49,18 @@ static void image_say(struct kvt_log_set *set, const char *text)
 	snprintf(state->text, sizeof(state->text), "%s", text);
 }
 
+/* Nobody has written this. */
+__attribute__((format(printf, 2, 3)))
+static void wrong(struct crash_state *state, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(state->text, sizeof(state->text), format, args);
+	va_end(args);
+	state->wrong = true;
+}
+
 bool crash_state_column(struct crash_state *state, uint32_t key, uint16_t id,
 			const void *data, uint32_t len)
 {
@@ -61,10 +75,8 @@ bool crash_state_column(struct crash_state *state, uint32_t key, uint16_t id,
 	}
 	if (value->number || value->ncols == CRASH_COLS ||
 	    !crash_data_parse(data, len, key, id, &col->op)) {
-		snprintf(state->text, sizeof(state->text),
-			 "key %u, version %lu: column %u, %u bytes, was written by nobody", key,
-			 value->version, id, len);
-		state->wrong = true;
+		wrong(state, "key %u, version %lu: column %u, %u bytes, was written by nobody", key,
+		      value->version, id, len);
 		return false;
 	}
 	col->id = id;
@@ -73,13 +85,7 @@ bool crash_state_column(struct crash_state *state, uint32_t key, uint16_t id,
 	return true;
 }
 
-static void wrong(struct crash_state *state, const char *what, int key)
-{
-	snprintf(state->text, sizeof(state->text), "key %d: %s", key, what);
-	state->wrong = true;
-}
-
-/* Forget what was removed, as the module does, if not as often. */
+/* Forget what was removed, after each epoch: the module does so when it is much. */
 static void forget(struct kvt_recovery *rec)
 {
 	struct recovery *r = (struct recovery *)((char *)rec - offsetof(struct recovery, rec));
@@ -104,13 +110,12 @@ static int keep(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
 	u32 i;
 
 	if (key < 0 || entry->ncols > CRASH_COLS + 1) {
-		snprintf(r->state->text, sizeof(r->state->text), "a key that nobody has put");
-		r->state->wrong = true;
+		wrong(r->state, "a key that nobody has put");
 		return 0;
 	}
 	n = &newest[key];
 	if (!removed && entry->version <= r->forgotten[key])
-		wrong(r->state, "a later epoch puts what was removed before", key);
+		wrong(r->state, "key %d: a later epoch puts what was removed before", key);
 	r->removes |= removed;
 	if (n->there && !kvt_recovery_newer(entry->version, removed, n->version, n->removed))
 		return 0;

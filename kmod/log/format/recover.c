@@ -422,7 +422,7 @@ static int visit_next(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
 	return verdict ?: visit_trailer(walk, visit);
 }
 
-/* An epoch, on all devices.  They stand before it. */
+/* An epoch, on all devices, whose walks have come to its beginning. */
 static int visit_epoch(struct kvt_log_walk *walks, struct kvt_log_visit *visit)
 {
 	int verdict = KVT_LOG_SOUND;
