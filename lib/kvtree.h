@@ -568,9 +568,10 @@ int kvtree_sync(const struct kvtree *kv);
 /**
  * kvtree_store_attach() - recover a durable store from its devices
  * @kv: any session
- * @args: name, mode, uid, gid, limits and engine as for kvtree_store_create(); the
- *	devices' paths, in any order; KVTREE_ATTACH_SYNC; KVTREE_ATTACH_READ_ONLY, with which
- *	nothing is written to them, and an epoch, to see the store as it was then
+ * @args: in store and store_size, what kvtree_store_create() takes, which says the name,
+ *	mode, uid, gid, limits and engine; the devices' paths, in any order; KVTREE_ATTACH_SYNC;
+ *	KVTREE_ATTACH_READ_ONLY, with which nothing is written to them, and an epoch, to see
+ *	the store as it was then
  * @size: sizeof(*@args)
  *
  * The devices are taken for the store's if their superblocks say so: what others may have

@@ -16,7 +16,8 @@ enum { OPT_CONFIG = 256, OPT_READ_ONLY, OPT_WAIT };
 
 struct attach {
 	const char *name;
-	struct kvtree_store_attach args;
+	struct kvtree_store_create store;
+	struct kvtree_store_attach args;	/* but for its pointers */
 	uint64_t paths[KVTREE_DEVICES_MAX];
 	struct store_args options;
 	const char *config;	/* NULL: none was given */
@@ -40,7 +41,7 @@ static void refuse_options(const struct attach *attach, struct argp_state *state
 static error_t parse_attach(int key, char *arg, struct argp_state *state)
 {
 	struct attach *attach = state->input;
-	struct kvtree_store_create *store = &attach->args.store;
+	struct kvtree_store_create *store = &attach->store;
 
 	switch (key) {
 	case ARGP_KEY_INIT:
@@ -158,7 +159,7 @@ static void say_no_store(const char *name, const char *path)
 
 static void say_failed(const struct attach *attach, int err)
 {
-	const char *name = attach->args.store.name, *path;
+	const char *name = attach->store.name, *path;
 	struct kvtree_device device;
 	unsigned int i;
 
@@ -169,7 +170,7 @@ static void say_failed(const struct attach *attach, int err)
 			return;
 		}
 	}
-	if (err != -EINVAL || !say_store_wrong("attach", &attach->args.store))
+	if (err != -EINVAL || !say_store_wrong("attach", &attach->store))
 		warn("attach '%s': %s", name, attach_reason(err));
 }
 
@@ -209,8 +210,13 @@ struct call {
 static void *call_attach(void *arg)
 {
 	struct call *call = arg;
-	int err = kvtree_store_attach(call->kv, &call->attach->args, sizeof(call->attach->args));
+	struct kvtree_store_attach args = call->attach->args;
+	int err;
 
+	args.store = (uintptr_t)&call->attach->store;
+	args.store_size = sizeof(call->attach->store);
+	args.devices = (uintptr_t)call->attach->paths;
+	err = kvtree_store_attach(call->kv, &args, sizeof(args));
 	pthread_mutex_lock(&call->lock);
 	call->over = true;
 	call->err = err;
@@ -226,7 +232,7 @@ static void show_recovered(const struct call *call, struct progress *progress)
 
 	while (!kvtree_store_next(call->kv, &si, sizeof(si))) {
 		if (!(si.flags & KVTREE_STORE_ATTACHING) ||
-		    strcmp(si.name, call->attach->args.store.name))
+		    strcmp(si.name, call->attach->store.name))
 			continue;
 		progress_show(progress, si.keys, si.keys, si.bytes);
 		break;
@@ -302,7 +308,7 @@ static bool is_read_only(const struct kvtree_store_info *si)
  */
 static int attached_already(const struct kvtree *kv, const struct attach *attach)
 {
-	const char *name = attach->args.store.name;
+	const char *name = attach->store.name;
 	struct kvtree_store_info si;
 	unsigned int i;
 
@@ -345,7 +351,7 @@ static bool is_foreign(const struct attach *attach)
 	for (i = 0; i < attach->args.nr_devices; i++) {
 		path = (const char *)(uintptr_t)attach->paths[i];
 		if (!kvtree_probe(path, &device, sizeof(device)) &&
-		    devices_foreign(path, &device, attach->args.store.name))
+		    devices_foreign(path, &device, attach->store.name))
 			return true;
 	}
 	return false;
@@ -353,7 +359,7 @@ static bool is_foreign(const struct attach *attach)
 
 static int attach_one(const struct attach *attach)
 {
-	const char *name = attach->args.store.name;
+	const char *name = attach->store.name;
 	struct kvtree *kv;
 	int err, status = -1;
 
@@ -401,7 +407,7 @@ static int attach_line(const struct attach *how, const struct store_line *line)
 	unsigned int i;
 	int status;
 
-	attach.args.store = line->store;
+	attach.store = line->store;
 	attach.args.flags = line->flags | (how->args.flags & KVTREE_ATTACH_READ_ONLY);
 	attach.args.until = how->args.until;
 	if (find_devices(&set, line, how->wait)) {
@@ -410,7 +416,6 @@ static int attach_line(const struct attach *how, const struct store_line *line)
 		for (i = 0; i < set.nr; i++)
 			attach.paths[i] = (uintptr_t)set.paths[i];
 		attach.args.nr_devices = set.nr;
-		attach.args.devices = (uintptr_t)attach.paths;
 		status = attach_one(&attach);
 	}
 	devices_free(&set);
@@ -471,14 +476,13 @@ int cmd_attach(int argc, char **argv)
 		.children = store_options,
 	};
 	struct attach attach = {
-		.args.store = { .mode = 0600, .uid = getuid(), .gid = getgid() },
+		.store = { .mode = 0600, .uid = getuid(), .gid = getgid() },
 		.progress = isatty(STDERR_FILENO),
 	};
 
 	parse(&argp, argc, argv, &attach);
 	if (!attach.args.nr_devices)
 		return attach_lines(&attach);
-	attach.args.devices = (uintptr_t)attach.paths;
 	return is_foreign(&attach) ? STATUS_ERROR : attach_one(&attach);
 }
 

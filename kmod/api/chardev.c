@@ -255,22 +255,34 @@ static int copy_paths(char **paths, const struct kvtree_store_attach *args)
 	return 0;
 }
 
+static int attach_check(const struct kvtree_store_attach *args)
+{
+	if (args->flags & ~(KVTREE_ATTACH_SYNC | KVTREE_ATTACH_READ_ONLY) || !args->nr_devices ||
+	    args->nr_devices > KVTREE_DEVICES_MAX ||
+	    (args->until && !(args->flags & KVTREE_ATTACH_READ_ONLY)) || args->reserved2 ||
+	    memchr_inv(args->reserved, 0, sizeof(args->reserved)) ||
+	    args->store_size < KVTREE_STORE_CREATE_SIZE_VER0)
+		return -EINVAL;
+	return args->store_size > KVT_STRUCT_MAX ? -E2BIG : 0;
+}
+
 static long ioctl_store_attach(struct kvt_session *session, const void *in, void __user *arg)
 {
 	char *paths[KVTREE_DEVICES_MAX] = {};
 	const struct kvtree_store_attach *args = in;
+	struct kvtree_store_create store;
 	int err;
 
-	if (args->flags & ~(KVTREE_ATTACH_SYNC | KVTREE_ATTACH_READ_ONLY) || !args->nr_devices ||
-	    args->nr_devices > KVTREE_DEVICES_MAX ||
-	    (args->until && !(args->flags & KVTREE_ATTACH_READ_ONLY)) ||
-	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
-		return -EINVAL;
+	err = attach_check(args);
+	if (err)
+		return err;
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	err = copy_paths(paths, args);
+	err = kvt_copy_struct_in(true, &store, sizeof(store), args->store, args->store_size);
 	if (!err)
-		err = kvt_store_attach(args, paths);
+		err = copy_paths(paths, args);
+	if (!err)
+		err = kvt_store_attach(&store, args, paths);
 	free_paths(paths);
 	return err;
 }

@@ -478,14 +478,16 @@ KVT_EXPORT_FOR_TESTS(kvt_store_create);
 
 /**
  * kvt_store_attach() - make a store from its devices
- * @args: from user space; the caller has checked that it may, and the flags
+ * @store: what it is to be, from user space
+ * @args: from user space; the caller has checked them, and that it may
  * @paths: of the devices
  *
  * Context: process context, sleeps.
  *
  * Return: 0; as kvt_store_create(); or as kvt_log_open() and kvt_log_start().
  */
-int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths)
+int kvt_store_attach(const struct kvtree_store_create *store,
+		     const struct kvtree_store_attach *args, char *const *paths)
 {
 	const struct kvt_log_args log = {
 		.paths = paths,
@@ -494,7 +496,7 @@ int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths)
 		.until = args->until,
 	};
 
-	return store_make(&args->store, &log, args->flags & KVTREE_ATTACH_SYNC);
+	return store_make(store, &log, args->flags & KVTREE_ATTACH_SYNC);
 }
 
 /**

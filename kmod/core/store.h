@@ -103,7 +103,8 @@ void kvt_stores_exit(void);
 
 bool kvt_store_name_valid(const char *name);
 int kvt_store_create(const struct kvtree_store_create *args);
-int kvt_store_attach(const struct kvtree_store_attach *args, char *const *paths);
+int kvt_store_attach(const struct kvtree_store_create *store,
+		     const struct kvtree_store_attach *args, char *const *paths);
 int kvt_store_destroy(const char *name);
 size_t kvt_store_iter_size(void);
 int kvt_store_detach(const char *name);

@@ -37,6 +37,8 @@ TEST_F(compat, structures_have_the_same_layout)
 	EXPECT_EQ(24, offsetof(struct kvtree_info, features));
 	EXPECT_EQ(72, offsetof(struct kvtree_info, reserved));
 	EXPECT_EQ(96, offsetof(struct kvtree_store_create, limit_bytes));
+	EXPECT_EQ(16, offsetof(struct kvtree_store_attach, devices));
+	EXPECT_EQ(32, offsetof(struct kvtree_store_attach, until));
 	EXPECT_EQ(112, offsetof(struct kvtree_store_info, limit_bytes));
 	EXPECT_EQ(16, offsetof(struct kvtree_stat_args, reserved));
 	EXPECT_EQ(0xc0284b41, KVTREE_IOC_BATCH);

@@ -99,17 +99,17 @@ FIXTURE_TEARDOWN(damage)
 /* Detach and attach again, with another index. */
 static int again_as(struct self *self, const char *engine, __u32 page_size)
 {
-	struct kvtree_store_attach args = { .store.mode = 0600, .store.page_size = page_size };
+	struct kvt_attach_how how = { .store.mode = 0600, .store.page_size = page_size };
 	int err;
 
-	strcpy(args.store.engine, engine);
+	strcpy(how.store.engine, engine);
 
 	close(self->fd);
 	self->fd = -1;
 	err = kvt_detach(self->dev, self->name);
 	if (err)
 		return err;
-	err = kvt_attach_args(self->dev, self->name, self->disk, self->nr, &args);
+	err = kvt_attach_how(self->dev, self->name, self->disk, self->nr, &how);
 	if (!err)
 		self->fd = kvt_store(self->dev, self->name, RW);
 	return err;
@@ -783,7 +783,7 @@ TEST(write_error_makes_the_store_read_only)
 TEST_F(durable, wrong_calls_are_refused)
 {
 	struct self *t = &self->self;
-	struct kvtree_store_attach args = { .store.mode = 0600 };
+	struct kvt_attach_how how = { .store.mode = 0600 };
 	struct kvt_disk none = { .path = "/dev/kvt-none" }, file = { .path = "/proc/version" };
 	char other[KVTREE_NAME_MAX + 8];
 
@@ -800,14 +800,17 @@ TEST_F(durable, wrong_calls_are_refused)
 	EXPECT_EQ(-EINVAL, kvt_attach(t->dev, other, t->disk, 0, 0));
 	EXPECT_EQ(-EINVAL, kvt_attach(t->dev, other, t->disk, t->nr, 4));
 	EXPECT_EQ(-EINVAL, kvt_attach(t->dev, "a/b", t->disk, t->nr, 0));
-	args.reserved[2] = 1;
-	EXPECT_EQ(-EINVAL, kvt_attach_args(t->dev, other, t->disk, t->nr, &args));
-	args.reserved[2] = 0;
-	args.until = 1;
-	EXPECT_EQ(-EINVAL, kvt_attach_args(t->dev, other, t->disk, t->nr, &args));
-	args.until = 0;
-	args.store.flags = 1u << 31;
-	EXPECT_EQ(-EINVAL, kvt_attach_args(t->dev, other, t->disk, t->nr, &args));
+	how.args.reserved[2] = 1;
+	EXPECT_EQ(-EINVAL, kvt_attach_how(t->dev, other, t->disk, t->nr, &how));
+	how.args.reserved[2] = 0;
+	how.args.reserved2 = 1;
+	EXPECT_EQ(-EINVAL, kvt_attach_how(t->dev, other, t->disk, t->nr, &how));
+	how.args.reserved2 = 0;
+	how.args.until = 1;
+	EXPECT_EQ(-EINVAL, kvt_attach_how(t->dev, other, t->disk, t->nr, &how));
+	how.args.until = 0;
+	how.store.flags = 1u << 31;
+	EXPECT_EQ(-EINVAL, kvt_attach_how(t->dev, other, t->disk, t->nr, &how));
 
 	/* A volatile store promises nothing. */
 	EXPECT_EQ(-EOPNOTSUPP, put_sync(t->dev, STR("k"), STR("v")));
@@ -827,6 +830,58 @@ TEST_F(durable, wrong_calls_are_refused)
 	EXPECT_NE(0, kvt_format(t->disk, t->nr));
 	ASSERT_EQ(0, kvt_attach(t->dev, other, t->disk, t->nr, 0));
 	ASSERT_EQ(0, kvt_detach(t->dev, other));
+}
+
+/* Both structures have the size that their caller was compiled with. */
+TEST_F(durable, attach_and_what_it_points_to_can_grow)
+{
+	struct self *t = &self->self;
+	struct {
+		struct kvtree_store_create store;
+		__u64 tail;
+	} longer = { .store.mode = 0600 };
+	struct {
+		struct kvtree_store_attach args;
+		__u64 tail;
+	} call = { .args.store = kvt_ptr(&longer), .args.nr_devices = (__u32)t->nr };
+	const unsigned long cmd = KVTREE_IOC_STORE_ATTACH;
+	const unsigned long longer_cmd = _IOC(_IOC_WRITE, 'K', _IOC_NR(cmd), sizeof(call));
+	__u64 paths[KVTREE_DEVICES_MAX];
+	__u32 size;
+	int i;
+
+	for (i = 0; i < t->nr; i++)
+		paths[i] = kvt_ptr(t->disk[i].path);
+	call.args.devices = kvt_ptr(paths);
+	strcpy(longer.store.name, t->name);
+	close(t->fd);
+	t->fd = -1;
+	ASSERT_EQ(0, kvt_detach(t->dev, t->name));
+
+	for (size = 0; size < KVTREE_STORE_CREATE_SIZE_VER0; size++) {
+		call.args.store_size = size;
+		ASSERT_EQ(-EINVAL, kvt_ioctl(t->dev, cmd, &call)) {
+			TH_LOG("%u bytes", size);
+		}
+	}
+	call.args.store_size = 4097;
+	EXPECT_EQ(-E2BIG, kvt_ioctl(t->dev, cmd, &call));
+	call.args.store_size = ~0u;
+	EXPECT_EQ(-E2BIG, kvt_ioctl(t->dev, cmd, &call));
+	call.args.store_size = sizeof(longer.store);
+	call.args.store = 0;
+	EXPECT_EQ(-EFAULT, kvt_ioctl(t->dev, cmd, &call));
+	call.args.store = kvt_ptr(&longer);
+
+	call.args.store_size = sizeof(longer);
+	longer.tail = 1;
+	EXPECT_EQ(-E2BIG, kvt_ioctl(t->dev, cmd, &call));
+	longer.tail = 0;
+	call.tail = 1ull << 63;
+	EXPECT_EQ(-E2BIG, kvt_ioctl(t->dev, longer_cmd, &call));
+	call.tail = 0;
+	EXPECT_EQ(0, kvt_ioctl(t->dev, longer_cmd, &call));
+	EXPECT_EQ(0, kvt_detach(t->dev, t->name));
 }
 
 /* Where no log is, and nobody looks for anything: in the last MiB. */

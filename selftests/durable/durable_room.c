@@ -36,10 +36,10 @@ FIXTURE_VARIANT_ADD(counted, bwtree) { .engine = "bwtree" };
 static int attach_as(const char *engine, int dev, const char *name, const struct kvt_disk *disk,
 		     int nr, int *fd)
 {
-	struct kvtree_store_attach args = { .store.mode = 0600 };
+	struct kvt_attach_how how = { .store.mode = 0600 };
 
-	strcpy(args.store.engine, engine);
-	return kvt_attach_open(dev, name, disk, nr, &args, fd);
+	strcpy(how.store.engine, engine);
+	return kvt_attach_open(dev, name, disk, nr, &how, fd);
 }
 
 FIXTURE_SETUP(counted)

@@ -62,11 +62,12 @@ FIXTURE_TEARDOWN(read_only)
 
 #define attach(wanted, epoch_)							\
 ({										\
-	struct kvtree_store_attach args_ = {					\
-		.store.mode = 0600, .flags = (wanted), .until = (epoch_),	\
+	struct kvt_attach_how how_ = {						\
+		.store.mode = 0600, .args.flags = (wanted),			\
+		.args.until = (epoch_),						\
 	};									\
 										\
-	kvt_attach_open(self->dev, self->name, self->disk, self->nr, &args_,	\
+	kvt_attach_open(self->dev, self->name, self->disk, self->nr, &how_,	\
 			&self->fd);						\
 })
 
@@ -125,7 +126,7 @@ static void disks_set(const struct kvt_disk *disk, int nr, int read_only)
 TEST_F(read_only, nothing_is_written_and_nothing_can_be_changed)
 {
 	struct kvtree_store_info info;
-	struct kvtree_store_attach args = { .store.mode = 0600 };
+	struct kvt_attach_how how = { .store.mode = 0600 };
 	__u64 written;
 	int round;
 
@@ -160,8 +161,8 @@ TEST_F(read_only, nothing_is_written_and_nothing_can_be_changed)
 		ASSERT_EQ(0, kvt_find(self->dev, self->name, &info));
 		EXPECT_EQ(KVTREE_STORE_READ_ONLY | KVTREE_STORE_DURABLE, info.flags);
 		/* The disks are its own all the same. */
-		EXPECT_EQ(-EBUSY, kvt_attach_args(self->dev, "another", self->disk, self->nr,
-						  &args));
+		EXPECT_EQ(-EBUSY, kvt_attach_how(self->dev, "another", self->disk, self->nr,
+						 &how));
 		EXPECT_EQ(0, detach());
 		EXPECT_EQ(0, written);
 		disks_set(self->disk, self->nr, 0);

@@ -192,7 +192,8 @@ void call_store(struct input *in, unsigned int thread)
 
 void call_attach(struct input *in, unsigned int thread)
 {
-	struct kvtree_store_attach *args = arena_struct(thread, sizeof(*args));
+	struct kvtree_store_attach *args = arena_struct(thread, 4096);
+	struct kvtree_store_create *create = arena_struct(thread, sizeof(*create));
 	struct kvtree_checkpoint checkpoint = { 0 };
 	__u64 paths[3];
 	int fd = session_take(in);
@@ -201,7 +202,13 @@ void call_attach(struct input *in, unsigned int thread)
 	switch (input_below(in, 6)) {
 	case 0:
 	case 1:
-		fill_create(in, &args->store);
+		fill_create(in, create);
+		args->store = kvt_ptr(create);
+		args->store_size = sizeof(*create);
+		if (input_below(in, 8) == 0)
+			args->store_size = (__u32)input_number(in);
+		if (input_below(in, 16) == 0)
+			args->store = arena_pointer(in, thread);
 		args->nr_devices = 1 + input_below(in, NR(paths));
 		for (i = 0; i < args->nr_devices; i++)
 			paths[i] = kvt_ptr(disk_path(i));

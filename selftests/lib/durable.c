@@ -278,32 +278,34 @@ int kvt_probe_disk(const struct kvt_disk *disk)
 	return tool("probe", NULL, disk, 1);
 }
 
-int kvt_attach_args(int fd, const char *name, const struct kvt_disk *disk, int nr,
-		    struct kvtree_store_attach *args)
+int kvt_attach_how(int fd, const char *name, const struct kvt_disk *disk, int nr,
+		   struct kvt_attach_how *how)
 {
 	__u64 paths[KVTREE_DEVICES_MAX + 1];
 	int i;
 
 	for (i = 0; i < nr; i++)
 		paths[i] = kvt_ptr(disk[i].path);
-	strcpy(args->store.name, name);
-	args->devices = kvt_ptr(paths);
-	args->nr_devices = (__u32)nr;
-	return kvt_ioctl(fd, KVTREE_IOC_STORE_ATTACH, args);
+	strcpy(how->store.name, name);
+	how->args.store = kvt_ptr(&how->store);
+	how->args.store_size = sizeof(how->store);
+	how->args.devices = kvt_ptr(paths);
+	how->args.nr_devices = (__u32)nr;
+	return kvt_ioctl(fd, KVTREE_IOC_STORE_ATTACH, &how->args);
 }
 
 int kvt_attach(int fd, const char *name, const struct kvt_disk *disk, int nr, __u32 flags)
 {
-	struct kvtree_store_attach args = { .store.mode = 0600, .flags = flags };
+	struct kvt_attach_how how = { .store.mode = 0600, .args.flags = flags };
 
-	return kvt_attach_args(fd, name, disk, nr, &args);
+	return kvt_attach_how(fd, name, disk, nr, &how);
 }
 
 int kvt_attach_open(int dev, const char *name, const struct kvt_disk *disk, int nr,
-		    struct kvtree_store_attach *args, int *fd)
+		    struct kvt_attach_how *how, int *fd)
 {
-	struct kvtree_store_attach plain = { .store.mode = 0600 };
-	int err = kvt_attach_args(dev, name, disk, nr, args ?: &plain);
+	struct kvt_attach_how plain = { .store.mode = 0600 };
+	int err = kvt_attach_how(dev, name, disk, nr, how ?: &plain);
 
 	if (err)
 		return err;

@@ -48,13 +48,19 @@ int kvt_check_disks(const struct kvt_disk *disk, int nr);
 int kvt_repair_disks(const struct kvt_disk *disk, int nr);
 int kvt_probe_disk(const struct kvt_disk *disk);
 
-int kvt_attach_args(int fd, const char *name, const struct kvt_disk *disk, int nr,
-		    struct kvtree_store_attach *args);
+/* How a store is attached: its name, the devices and the pointers are filled in. */
+struct kvt_attach_how {
+	struct kvtree_store_create store;
+	struct kvtree_store_attach args;
+};
+
+int kvt_attach_how(int fd, const char *name, const struct kvt_disk *disk, int nr,
+		   struct kvt_attach_how *how);
 int kvt_attach(int fd, const char *name, const struct kvt_disk *disk, int nr, __u32 flags);
 int kvt_detach(int fd, const char *name);
-/* The same, and open the store to read and write, or close it before; @args: NULL: plain. */
+/* The same, and open the store to read and write, or close it before; @how: NULL: plain. */
 int kvt_attach_open(int dev, const char *name, const struct kvt_disk *disk, int nr,
-		    struct kvtree_store_attach *args, int *fd);
+		    struct kvt_attach_how *how, int *fd);
 int kvt_close_detach(int dev, const char *name, int *fd);
 int kvt_checkpoint(int fd);
 int kvt_sync(int fd);

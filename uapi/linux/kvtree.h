@@ -15,11 +15,11 @@
  * - The layout is the same for 32-bit and 64-bit callers; pointers are __u64.
  * - Reserved fields, unused fields and unknown flags must be zero, or the call
  *   fails with EINVAL.
- * - Structures only grow, at the end.  The size that an ioctl number carries
- *   is the size that the caller was compiled with: a kernel that knows a
- *   longer structure reads the missing tail as zeros, one that knows a shorter
- *   structure accepts a longer one only if the part it does not know is zero
- *   (E2BIG otherwise).
+ * - Structures only grow, at the end.  The size that an ioctl number carries,
+ *   or that stands beside a pointer, is the size that the caller was compiled
+ *   with: a kernel that knows a longer structure reads the missing tail as
+ *   zeros, one that knows a shorter structure accepts a longer one only if the
+ *   part it does not know is zero (E2BIG otherwise).
  * - A call that fails has changed nothing, except as said at KVTREE_IOC_BATCH.
  *
  * Documentation/abi.rst lists every operation, flag, limit and errno.
@@ -582,10 +582,12 @@ struct kvtree_store_info {
  * beginning.  The kernel's log describes the error.
  */
 struct kvtree_store_attach {
-	struct kvtree_store_create store;
+	__u64 store;			/* pointer to struct kvtree_store_create */
+	__u32 store_size;		/* bytes of it; it grows as for KVTREE_IOC_STORE_CREATE */
+	__u32 flags;			/* KVTREE_ATTACH_* */
 	__u64 devices;			/* pointer to nr_devices pointers to paths */
 	__u32 nr_devices;		/* in any order */
-	__u32 flags;			/* KVTREE_ATTACH_* */
+	__u32 reserved2;
 	__u64 until;			/* with KVTREE_ATTACH_READ_ONLY: an epoch, or 0 */
 	__u64 reserved[3];
 };
@@ -857,7 +859,7 @@ struct kvtree_bpf_hook {
 #define KVTREE_BPF_HOOK_SIZE_VER0	80u
 #define KVTREE_BPF_BINDING_SIZE_VER0	48u
 #define KVTREE_BPF_UNBIND_SIZE_VER0	32u
-#define KVTREE_STORE_ATTACH_SIZE_VER0	192u
+#define KVTREE_STORE_ATTACH_SIZE_VER0	64u
 #define KVTREE_STORE_DETACH_SIZE_VER0	80u
 #define KVTREE_CHECKPOINT_SIZE_VER0	16u
 
@@ -884,7 +886,7 @@ _Static_assert(sizeof(struct kvtree_bpf_bind) == 32, "struct kvtree_bpf_bind");
 _Static_assert(sizeof(struct kvtree_bpf_hook) == 80, "struct kvtree_bpf_hook");
 _Static_assert(sizeof(struct kvtree_bpf_binding) == 48, "struct kvtree_bpf_binding");
 _Static_assert(sizeof(struct kvtree_bpf_unbind) == 32, "struct kvtree_bpf_unbind");
-_Static_assert(sizeof(struct kvtree_store_attach) == 192, "struct kvtree_store_attach");
+_Static_assert(sizeof(struct kvtree_store_attach) == 64, "struct kvtree_store_attach");
 _Static_assert(sizeof(struct kvtree_store_detach) == 80, "struct kvtree_store_detach");
 _Static_assert(sizeof(struct kvtree_checkpoint) == 16, "struct kvtree_checkpoint");
 #endif

@@ -48,8 +48,13 @@ static int use(const char *name)
 
 int main(void)
 {
+	const struct kvtree_store_create store = {
+		.name = "ledger",
+		.mode = 0600,
+	};
 	struct kvtree_store_attach args = {
-		.store = { .name = "ledger", .mode = 0600 },
+		.store = (uintptr_t)&store,
+		.store_size = sizeof(store),
 		.nr_devices = 1,
 	};
 	char path[64], remove[128];
@@ -66,9 +71,9 @@ int main(void)
 	if (!err)
 		err = kvtree_store_attach(any, &args, sizeof(args));
 	if (!err)
-		err = use(args.store.name);
+		err = use(store.name);
 	if (!err)
-		err = kvtree_store_detach(any, args.store.name);
+		err = kvtree_store_detach(any, store.name);
 	if (!err)
 		err = kvtree_probe(path, &device, sizeof(device));
 	if (err)

@@ -66,13 +66,15 @@ void store_create(struct store *store, const char *name)
 void store_attach(struct store *store, const char *name, const char *device)
 {
 	uint64_t path = (uintptr_t)device;
+	struct kvtree_store_create create = { .mode = 0600 };
 	struct kvtree_store_attach args = {
-		.store.mode = 0600,
+		.store = (uintptr_t)&create,
+		.store_size = sizeof(create),
 		.devices = (uintptr_t)&path,
 		.nr_devices = 1,
 	};
 
-	snprintf(args.store.name, sizeof(args.store.name), "%s", name);
+	snprintf(create.name, sizeof(create.name), "%s", name);
 	control(name, KVTREE_IOC_STORE_ATTACH, &args);
 	open_session(store, name);
 }

@@ -275,9 +275,10 @@ def attach(name: str, *devices: str | os.PathLike[str], mode: int = 0o600,
     if not 0 < len(paths) <= lib.KVTREE_DEVICES_MAX:
         raise error(errno.EINVAL, f'{len(paths)} devices')
     pointers = ffi.new('uint64_t[]', [int(ffi.cast('uintptr_t', path)) for path in paths])
+    store = ffi.new('struct kvtree_store_create *', _described_store(
+        name, mode, uid, gid, limit_bytes, limit_keys, engine, page_size))
     args = ffi.new('struct kvtree_store_attach *', {
-        'store': _described_store(name, mode, uid, gid, limit_bytes, limit_keys, engine,
-                                  page_size),
+        'store': int(ffi.cast('uintptr_t', store)), 'store_size': ffi.sizeof(store[0]),
         'devices': int(ffi.cast('uintptr_t', pointers)), 'nr_devices': len(paths),
         'flags': ((lib.KVTREE_ATTACH_SYNC if sync else 0) |
                   (lib.KVTREE_ATTACH_READ_ONLY if read_only else 0)),
