@@ -258,6 +258,7 @@ static int window_scan(struct kvtree_cursor *c, enum dir dir, const void *from,
 			return ret;
 		scan_init(c, dir, how, &scan);
 		op.arg = kvt_ptr(&scan);
+		op.arg_size = sizeof(scan);
 		op.val = kvt_ptr(w->mem);
 		op.val_len = (__u32)size;
 		ret = kvt_run_one(c->kv, &op);

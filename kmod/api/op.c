@@ -20,6 +20,7 @@
 #define USES_VERSION	BIT(2)
 #define USES_ARG	BIT(3)
 #define USES_COL	BIT(4)
+#define USES_SCAN	BIT(5)	/* `arg` points to a struct kvtree_scan of arg_size bytes */
 
 typedef int (*op_fn)(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		     const struct kvt_key *key);
@@ -87,7 +88,7 @@ static const struct op_rule op_rules[KVTREE_OP_NR] = {
 		.run = kvt_update,
 	},
 	[KVTREE_OP_SCAN] = {
-		.uses = USES_KEY | USES_VAL | USES_ARG,
+		.uses = USES_KEY | USES_VAL | USES_ARG | USES_SCAN,
 		.access = KVTREE_OPEN_READ,
 		.stat = KVTREE_STAT_SCAN,
 		.run = kvt_scan,
@@ -144,7 +145,7 @@ static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rul
 
 	if (!(rule->uses & USES_COL))
 		stray |= op->col;
-	if (!cols)
+	if (!cols && !(rule->uses & USES_SCAN))
 		stray |= op->ncols;
 	if (!cols && !(rule->uses & USES_ARG))
 		stray |= op->arg;
@@ -154,7 +155,11 @@ static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rul
 		stray |= op->version;
 	if (stray)
 		return -EINVAL;
-	return op->ncols > KVTREE_COLS_MAX ? -E2BIG : 0;
+	if (!(rule->uses & USES_SCAN))
+		return op->ncols > KVTREE_COLS_MAX ? -E2BIG : 0;
+	if (op->arg_size < KVTREE_SCAN_SIZE_VER0)
+		return -EINVAL;
+	return op->arg_size > KVT_STRUCT_MAX ? -E2BIG : 0;
 }
 
 /**

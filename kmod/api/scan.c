@@ -174,7 +174,7 @@ static int scan_init(struct kvt_scan *scan, const struct kvt_op_ctx *ctx,
 	int err;
 
 	scan->ctx = ctx;
-	err = kvt_copy_in(ctx, &scan->args, op->arg, sizeof(scan->args));
+	err = kvt_copy_sized_in(ctx, &scan->args, sizeof(scan->args), op->arg, op->arg_size);
 	if (!err)
 		err = scan_check(&scan->args, key);
 	if (!err)

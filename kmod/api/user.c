@@ -48,6 +48,33 @@ int kvt_copy_out_faulting(const struct kvt_op_ctx *ctx, u64 to, const void *from
 }
 
 /**
+ * kvt_copy_other_size_in() - copy a structure whose size is another one here
+ * @ctx: on whose behalf
+ * @to: where to
+ * @ksize: its size here
+ * @from: user address
+ * @usize: its size there, at most KVT_STRUCT_MAX
+ *
+ * Context: process context; sleeps, perhaps forever, if @ctx allows it; leaves the store
+ * then.
+ *
+ * Return: as kvt_copy_sized_in().
+ */
+int kvt_copy_other_size_in(const struct kvt_op_ctx *ctx, void *to, size_t ksize, u64 from,
+			   size_t usize)
+{
+	bool was_inside;
+	int err;
+
+	err = kvt_copy_struct_in(false, to, ksize, from, usize);
+	if (err != -EAGAIN || !kvt_op_may_sleep(ctx))
+		return err;
+	was_inside = kvt_op_step_out(ctx);
+	err = kvt_copy_struct_in(true, to, ksize, from, usize);
+	return kvt_op_step_in(ctx, was_inside) ?: err;
+}
+
+/**
  * kvt_copy_outcome() - copy an operation that was executed to user space
  * @ctx: on whose behalf
  * @to: user address

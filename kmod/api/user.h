@@ -140,6 +140,8 @@ static __always_inline bool kvt_copy_op_out(u64 to, const struct kvtree_op *op)
 /* user.c */
 int kvt_copy_in_faulting(const struct kvt_op_ctx *ctx, void *to, u64 from, size_t n);
 int kvt_copy_out_faulting(const struct kvt_op_ctx *ctx, u64 to, const void *from, size_t n);
+int kvt_copy_other_size_in(const struct kvt_op_ctx *ctx, void *to, size_t ksize, u64 from,
+			   size_t usize);
 
 int kvt_copy_outcome(const struct kvt_op_ctx *ctx, u64 to, const struct kvtree_op *op);
 
@@ -190,7 +192,7 @@ static __always_inline int kvt_copy_out(const struct kvt_op_ctx *ctx, u64 to,
  * @to: destination
  * @ksize: its size here
  * @from: user address
- * @usize: its size there, at most a page
+ * @usize: its size there, at most KVT_STRUCT_MAX
  *
  * Context: process context; sleeps if @sleep, outside of any store.
  *
@@ -207,6 +209,27 @@ static inline int kvt_copy_struct_in(bool sleep, void *to, size_t ksize, u64 fro
 	err = copy_struct_from_user(to, ksize, u64_to_user_ptr(from), usize);
 	pagefault_enable();
 	return err == -EFAULT ? -EAGAIN : err;
+}
+
+/**
+ * kvt_copy_sized_in() - copy a structure to which an operation points
+ * @ctx: on whose behalf
+ * @to: destination
+ * @ksize: its size here
+ * @from: user address
+ * @usize: its size there, at most KVT_STRUCT_MAX
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: 0; -E2BIG: the part that is not known here is not zero; -EFAULT; -ESTALE;
+ * -EAGAIN: it would have to sleep.
+ */
+static __always_inline int kvt_copy_sized_in(const struct kvt_op_ctx *ctx, void *to,
+					     size_t ksize, u64 from, size_t usize)
+{
+	if (likely(usize == ksize))
+		return kvt_copy_in(ctx, to, from, ksize);
+	return kvt_copy_other_size_in(ctx, to, ksize, from, usize);
 }
 
 /*

@@ -408,7 +408,10 @@ static int scan_filtered(u64 user, const char *key, u32 flags)
 		.flags = KVTREE_SCAN_PREFIX | KVTREE_SCAN_KEYS_ONLY | flags,
 		.prefix_len = strlen(MARK_PREFIX),
 	};
-	struct kvtree_op op = { .arg = user, .val = user + sizeof(args), .val_len = MARK_ROOM };
+	struct kvtree_op op = {
+		.arg = user, .arg_size = sizeof(args),
+		.val = user + sizeof(args), .val_len = MARK_ROOM,
+	};
 	const struct kvt_key from = { .data = key, .len = strlen(key) };
 	struct kvtree_bpf_hook info = {};
 	struct kvt_scratch scratch = {};

@@ -370,6 +370,50 @@ TEST_F(bad, scans_that_make_no_sense_are_refused)
 	}
 }
 
+/* Sizes of a scan are those of callers that were compiled at another time. */
+TEST_F(bad, tail_of_a_scan_that_is_not_known_must_be_zero)
+{
+	struct {
+		struct kvtree_scan scan;
+		__u64 tail[4];
+	} longer = {};
+	char *end = kvt_map_guarded(2);
+	struct kvtree_op op;
+	int i;
+
+	for (i = 0; i < (int)KVTREE_SCAN_SIZE_VER0; i++) {
+		op = kvt_good_op(KVTREE_OP_SCAN);
+		op.arg_size = i;
+		ASSERT_EQ(-EINVAL, refused(self->fd, &op)) {
+			TH_LOG("%d bytes", i);
+		}
+	}
+	op.arg_size = 4097;
+	EXPECT_EQ(-E2BIG, refused(self->fd, &op));
+	op.arg_size = 0xffff;
+	EXPECT_EQ(-E2BIG, refused(self->fd, &op));
+
+	op.arg = kvt_ptr(&longer);
+	op.arg_size = sizeof(longer);
+	EXPECT_LT(0, kvt_exec(self->fd, &op));
+	EXPECT_LT(0, longer.scan.count);
+	for (i = 0; i < (int)NR(longer.tail); i++) {
+		longer.tail[i] = 1ull << 63;
+		EXPECT_EQ(-E2BIG, refused(self->fd, &op));
+		longer.tail[i] = 0;
+	}
+	longer.scan.reserved2[1] = 1;
+	EXPECT_EQ(-EINVAL, refused(self->fd, &op));
+
+	/* One of a page, as far as it is there. */
+	memset(end - 8192, 0, 8192);
+	op.arg = kvt_ptr(end - 4096);
+	op.arg_size = 4096;
+	EXPECT_LT(0, kvt_exec(self->fd, &op));
+	op.arg = kvt_ptr(end - 4096 + 8);
+	EXPECT_EQ(-EFAULT, refused(self->fd, &op));
+}
+
 /*
  * Addresses
  */
@@ -1209,6 +1253,7 @@ TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
 	f->op[5].flags = KVTREE_F_COLS;
 	f->op[5].arg = kvt_ptr(f->cols);
 	f->op[6].opcode = KVTREE_OP_SCAN;
+	f->op[6].arg_size = sizeof(f->scan);
 	f->op[6].key_len = 0;
 	f->op[6].val = kvt_ptr(f->out);
 	f->op[6].val_len = sizeof(f->out);

@@ -113,6 +113,16 @@ static int scan_args(int fd, char *silent)
 	return kvt_exec(fd, &op);
 }
 
+/* As of a program that was compiled with a longer structure. */
+static int scan_args_that_grew(int fd, char *silent)
+{
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
+
+	op.arg = kvt_ptr(silent);
+	op.arg_size += 8;
+	return kvt_exec(fd, &op);
+}
+
 static int scan_buffer(int fd, char *silent)
 {
 	struct kvtree_scan scan = {};
@@ -221,6 +231,7 @@ FIXTURE_VARIANT_ADD(blocked, large_value) { .run = large_value };
 FIXTURE_VARIANT_ADD(blocked, columns_to_get) { .run = columns_to_get };
 FIXTURE_VARIANT_ADD(blocked, value_of_columns) { .run = value_of_columns };
 FIXTURE_VARIANT_ADD(blocked, scan_args) { .run = scan_args };
+FIXTURE_VARIANT_ADD(blocked, scan_args_that_grew) { .run = scan_args_that_grew };
 FIXTURE_VARIANT_ADD(blocked, scan_buffer) { .run = scan_buffer };
 FIXTURE_VARIANT_ADD(blocked, scan_end) { .run = scan_end };
 FIXTURE_VARIANT_ADD(blocked, counters) { .run = counters };

@@ -201,6 +201,7 @@ TEST_F(compat, pointers_with_more_than_32_bits_are_efault)
 	EXPECT_EQ(1, kvt_exec(self->fd, &op));
 	op.opcode = KVTREE_OP_SCAN;
 	op.version = 0;
+	op.arg_size = sizeof(scan);
 	op.arg = kvt_ptr(&scan) | high;
 	EXPECT_EQ(-EFAULT, kvt_exec(self->fd, &op));
 }

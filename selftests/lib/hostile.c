@@ -188,6 +188,8 @@ void kvt_random_op(struct kvt_rand *rand, struct kvt_arena *a, struct kvtree_op 
 	if (kvt_rand_below(rand, 2)) {
 		op->arg = kvt_random_pointer(rand, a);
 		op->ncols = kvt_random_number(rand);
+		if (op->opcode == KVTREE_OP_SCAN && kvt_rand_below(rand, 4))
+			op->arg_size = sizeof(struct kvtree_scan);
 	}
 	if (kvt_rand_below(rand, 8) == 0)
 		op->col = kvt_rand(rand);

@@ -110,6 +110,7 @@ struct kvtree_op kvt_op(int opcode, struct kvt_bytes key)
 		.opcode = opcode,
 		.key = kvt_ptr(key.data),
 		.key_len = key.len,
+		.arg_size = opcode == KVTREE_OP_SCAN ? sizeof(struct kvtree_scan) : 0,
 	};
 }
 

@@ -68,7 +68,7 @@ int kvt_batch_all(int fd, struct kvtree_op *ops, __u32 nr);
 /* A batch of one: the operation's result, or the error of the call. */
 int kvt_exec(int fd, struct kvtree_op *op);
 
-/* An operation, all zeros but for its code and key. */
+/* An operation, all zeros but for its code and key, and the size of a scan. */
 struct kvtree_op kvt_op(int opcode, struct kvt_bytes key);
 
 int kvt_get(int fd, struct kvt_bytes key, void *val, __u32 len, __u64 *version);

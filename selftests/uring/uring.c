@@ -247,6 +247,7 @@ static void work_scan(struct kvt_work *w, const struct step *s)
 		w->scan.cols = kvt_ptr(w->ids);
 	}
 	w->op.arg = kvt_ptr(&w->scan);
+	w->op.arg_size = sizeof(w->scan);
 }
 
 /* A step as an operation; `fd`: the store whose versions count. */
@@ -434,6 +435,7 @@ static void random_scan(struct kvt_rand *rand, struct kvt_work *w)
 		scan->ncols = 2;
 	}
 	w->op.arg = kvt_ptr(scan);
+	w->op.arg_size = sizeof(*scan);
 }
 
 /* An operation of any kind, most of them sensible. */

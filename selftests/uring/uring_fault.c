@@ -155,6 +155,7 @@ static void work_make(struct kvt_work *w, int kind, int fd)
 		w->scan.cols = kvt_ptr(w->ids);
 		w->scan.ncols = 2;
 		op->arg = kvt_ptr(&w->scan);
+		op->arg_size = sizeof(w->scan);
 	}
 }
 

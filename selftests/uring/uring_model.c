@@ -467,6 +467,7 @@ static void plan_scan(struct model *m, struct slot *slot, int i)
 	op->key = kvt_ptr(start->name.data);
 	op->key_len = start->name.len;
 	op->arg = kvt_ptr(scan);
+	op->arg_size = sizeof(*scan);
 	op->val = kvt_ptr(slot->val[i]);
 	op->val_len = kvt_rand_below(&m->rand, 8) ? ROOM : LARGE + 512;
 }

@@ -128,8 +128,10 @@ enum kvtree_opcode {
 	KVTREE_OP_ADD		= 5,
 	/*
 	 * Copy the records of a range of keys, in order, to val[0..val_len):
-	 * see struct kvtree_scan, to which `arg` points.  The key is where the
-	 * scan starts.  result: the bytes filled.
+	 * see struct kvtree_scan, to which `arg` points.  `arg_size` is its size
+	 * (E2BIG: longer than 4096 bytes, or a part that the kernel does not know
+	 * is not zero).  The key is where the scan starts.  result: the bytes
+	 * filled.
 	 */
 	KVTREE_OP_SCAN		= 6,
 	/* Wait until all earlier changes, by any process, are durable. */
@@ -163,7 +165,10 @@ struct kvtree_op {
 	__u8  col;		/* ADD: the column */
 	__u16 flags;		/* KVTREE_F_* */
 	__u16 key_len;		/* bytes */
-	__u16 ncols;		/* descriptors at `arg`; in and out */
+	union {
+		__u16 ncols;	/* descriptors at `arg`; in and out */
+		__u16 arg_size;	/* SCAN: bytes of struct kvtree_scan at `arg` */
+	};
 	__u32 val_len;		/* bytes at `val`; in and out */
 	__s32 result;		/* out: at least 0, or a negative errno */
 	union {
@@ -845,6 +850,7 @@ struct kvtree_bpf_hook {
  * The sizes in which the structures were first published: no call accepts less.
  */
 #define KVTREE_OP_SIZE_VER0		64u
+#define KVTREE_SCAN_SIZE_VER0		64u
 #define KVTREE_BATCH_SIZE_VER0		40u
 #define KVTREE_INFO_SIZE_VER0		104u
 #define KVTREE_STORE_CREATE_SIZE_VER0	144u

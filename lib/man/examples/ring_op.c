@@ -44,6 +44,7 @@ int main(void)
 		.val = (uintptr_t)buf,
 		.val_len = sizeof(buf),
 		.arg = (uintptr_t)&scan,
+		.arg_size = sizeof(scan),
 	};
 	struct kvtree_event event;
 	struct kvtree_ring *ring;

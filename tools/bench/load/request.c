@@ -148,6 +148,7 @@ static void lay_out_scan(const struct request_room *room, struct request *r,
 	op->val = address(r->value);
 	op->val_len = (__u32)room->value_size;
 	op->arg = address(&r->scan);
+	op->arg_size = sizeof(r->scan);
 	r->scan = (struct kvtree_scan){ .limit = r->limit };
 	if (room->shape->fields > 1) {
 		r->scan.cols = address(room->ids);
