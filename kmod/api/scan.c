@@ -408,19 +408,34 @@ static int scan_go(struct kvt_scan *scan, enum scan_stop *stop, unsigned int *tr
 	return 0;
 }
 
-/* Between two steps: 0 to continue, 1 to end with the records so far, or an error. */
-static int scan_pause(const struct kvt_scan *scan)
+/**
+ * kvt_scan_rest() - let others run, and look whether a scan has to end
+ * @scan: the scan, between two kvt_scan_fill()
+ *
+ * A user decides how small the buffers are, and how many.
+ *
+ * Context: process context; may reschedule.
+ *
+ * Return: 0; -ESTALE: the store is being destroyed; -EINTR: a fatal signal came.
+ */
+int kvt_scan_rest(const struct kvt_scan *scan)
 {
 	cond_resched();
 	if (kvt_store_dying(scan->ctx->store))
 		return -ESTALE;
+	return fatal_signal_pending(current) ? -EINTR : 0;
+}
+
+/* Between two steps: 0 to continue, 1 to end with the records so far, or an error. */
+static int scan_pause(const struct kvt_scan *scan)
+{
+	int err = kvt_scan_rest(scan);
+
+	if (err)
+		return err;
 	if (unlikely(scan->asked >= KVT_SCAN_ASKED) && (scan->used || scan->passed))
 		return 1;
-	if (!signal_pending(current))
-		return 0;
-	if (fatal_signal_pending(current))
-		return -EINTR;
-	if (!scan->ctx->interruptible)
+	if (!scan->ctx->interruptible || !signal_pending(current))
 		return 0;
 	return scan->used || scan->passed ? 1 : KVT_INTERRUPTED;
 }
@@ -543,6 +558,33 @@ int kvt_scan_fill(struct kvt_scan *scan, u64 val, u32 room)
 u32 kvt_scan_need(const struct kvt_scan *scan)
 {
 	return scan->need;
+}
+
+/**
+ * kvt_scan_skip() - use up a buffer that is too small for the next record
+ * @scan: a scan whose last kvt_scan_fill(), of that buffer, returned -EMSGSIZE
+ *
+ * The scan goes on with the next buffer.
+ *
+ * Context: process context; sleeps if the scan's context allows it.
+ *
+ * Return: bytes of the buffer; -EMSGSIZE: it has none; -EFAULT; -ESTALE; -EAGAIN: it would
+ * have to sleep.
+ */
+int kvt_scan_skip(struct kvt_scan *scan)
+{
+	const struct kvtree_rec head = {
+		.rec_len = scan->room,
+		.hdr_len = sizeof(head),
+		.flags = KVTREE_REC_SKIP,
+	};
+	int err = 0;
+
+	if (!scan->room)
+		return -EMSGSIZE;
+	if (scan->room >= sizeof(head))
+		err = kvt_copy_out(scan->ctx, scan->val, &head, sizeof(head));
+	return err ?: scan->room;
 }
 
 /**

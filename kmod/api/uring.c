@@ -264,19 +264,30 @@ static int call_run(struct call *call)
 	return kvt_op_execute(&call->ctx, &call->op);
 }
 
-/* Fill one provided buffer.  Returns its bytes, 0 at the end, or an error. */
-static int shot_fill(struct call *call, struct kvt_scan *scan, unsigned int group)
+/*
+ * Fill one provided buffer.  *skipped: the one before was too small for the next record.
+ * Returns the bytes of the buffer that are used, 0 at the end, or an error.
+ */
+static int shot_fill(struct call *call, struct kvt_scan *scan, unsigned int group,
+		     bool *skipped)
 {
 	struct io_br_sel sel;
+	bool skip;
 	size_t len = 0;
 	int ret;
 
 	sel = io_uring_cmd_buffer_select(call->cmd, group, &len, call->issue_flags);
 	if (!sel.addr)
 		return -ENOBUFS;
-	if (sel.val < 0)
-		return sel.val;
+	/* Not a user's address, whatever its upper byte is used for. */
+	if (IS_ERR((__force const void *)sel.addr))
+		return PTR_ERR((__force const void *)sel.addr);
 	ret = kvt_scan_fill(scan, (uintptr_t)sel.addr, min_t(size_t, len, U32_MAX));
+	/* If it is what is left of an incremental buffer, nothing else uses it up. */
+	skip = ret == -EMSGSIZE && !*skipped;
+	*skipped = skip;
+	if (skip)
+		ret = kvt_scan_skip(scan);
 	sel.val = ret;
 	/* Only a buffer with something in it is posted; others go back. */
 	if (io_uring_mshot_cmd_post_cqe(call->cmd, &sel, call->issue_flags) && ret > 0)
@@ -287,13 +298,14 @@ static int shot_fill(struct call *call, struct kvt_scan *scan, unsigned int grou
 static int shots(struct call *call, const struct kvt_key *key, unsigned int group)
 {
 	struct kvt_scan *scan;
+	bool skipped = false;
 	int ret;
 
 	scan = kvt_scan_begin(&call->ctx, &call->op, key);
 	if (IS_ERR(scan))
 		return PTR_ERR(scan);
 	do {
-		ret = shot_fill(call, scan, group);
+		ret = kvt_scan_rest(scan) ?: shot_fill(call, scan, group, &skipped);
 	} while (ret > 0 && !kvt_scan_ended(scan));
 	if (ret >= 0)
 		ret = kvt_scan_report(scan, call->op.arg);

@@ -382,9 +382,18 @@ void kvt_sqe_cancel(struct io_uring_sqe *sqe, int fd, __u64 target, __u32 flags,
 int kvt_bufs_init(struct kvt_bufs *bufs, const struct kvt_ring *ring, unsigned int group,
 		  unsigned int entries)
 {
+	return kvt_bufs_init_flags(bufs, ring, group, entries, 0);
+}
+
+int kvt_bufs_init_flags(struct kvt_bufs *bufs, const struct kvt_ring *ring, unsigned int group,
+			unsigned int entries, __u16 flags)
+{
 	struct io_uring_buf_reg reg = { .ring_entries = entries, .bgid = group };
 	int err;
 
+	/* The field that old headers call "pad". */
+	memcpy((char *)&reg + offsetof(struct io_uring_buf_reg, bgid) + sizeof(reg.bgid), &flags,
+	       sizeof(flags));
 	bufs->bytes = entries * sizeof(struct io_uring_buf);
 	bufs->entries = entries;
 	bufs->group = group;

@@ -36,6 +36,9 @@
 #ifndef IORING_SETUP_SQE_MIXED
 #define IORING_SETUP_SQE_MIXED		(1U << 19)
 #endif
+#ifndef IORING_CQE_F_BUF_MORE
+#define IORING_CQE_F_BUF_MORE		(1U << 4)
+#endif
 #ifndef IORING_CQE_F_SKIP
 #define IORING_CQE_F_SKIP		(1U << 5)
 #endif
@@ -51,6 +54,8 @@
 
 /* An enumerator, which no #ifdef finds: SQEs of 128 bytes on IORING_SETUP_SQE_MIXED. */
 #define KVT_OP_URING_CMD128		64
+/* Another one: completions use parts of buffers. */
+#define KVT_PBUF_RING_INC		2
 
 struct kvt_ring {
 	int fd;
@@ -164,6 +169,9 @@ struct kvt_bufs {
 /* entries: a power of 2. */
 int kvt_bufs_init(struct kvt_bufs *bufs, const struct kvt_ring *ring, unsigned int group,
 		  unsigned int entries);
+/* flags: KVT_PBUF_RING_INC */
+int kvt_bufs_init_flags(struct kvt_bufs *bufs, const struct kvt_ring *ring, unsigned int group,
+			unsigned int entries, __u16 flags);
 void kvt_bufs_exit(struct kvt_bufs *bufs, const struct kvt_ring *ring);
 void kvt_bufs_add(struct kvt_bufs *bufs, void *addr, __u32 len, __u16 id);
 

@@ -182,6 +182,18 @@ static void append(struct kvt_list *list, const struct kvtree_rec *rec)
 	to->flags = rec->flags;
 }
 
+/* One that is used up without a record has the whole buffer to itself. */
+static void check_skip(const struct kvtree_rec *rec, __s32 res)
+{
+	const char *p;
+
+	KVT_CHECK(rec->flags == KVTREE_REC_SKIP && rec->rec_len == (__u32)res);
+	KVT_CHECK(rec->hdr_len == sizeof(*rec) && !rec->key_len && !rec->val_len);
+	KVT_CHECK(!rec->ncols && !rec->version);
+	for (p = (const char *)(rec + 1); p < (const char *)rec + res; p++)
+		KVT_CHECK(*p == (char)0xa5);
+}
+
 /* The records of one buffer, which comes back. */
 static void take(struct shots *s, const struct kvt_cqe *cqe, struct kvt_list *list)
 {
@@ -197,7 +209,12 @@ static void take(struct shots *s, const struct kvt_cqe *cqe, struct kvt_list *li
 		KVT_CHECK(rec->rec_len % 8 == 0 && rec->rec_len <= cqe->res - at);
 		KVT_CHECK(rec->hdr_len >= sizeof(*rec));
 		KVT_CHECK(rec->hdr_len + rec->key_len + rec->val_len <= rec->rec_len);
-		append(list, rec);
+		if (rec->flags & KVTREE_REC_SKIP) {
+			check_skip(rec, cqe->res);
+			KVT_CHECK((__u32)cqe->res == s->size);
+		} else {
+			append(list, rec);
+		}
 		at += rec->rec_len;
 	}
 	KVT_CHECK(at == cqe->res);
@@ -414,17 +431,160 @@ TEST_F(shots, record_that_fits_into_no_buffer_is_emsgsize)
 
 	memset(val, 'v', sizeof(val));
 	ASSERT_EQ(0, kvt_put(s->fd, STR("key00001-large"), kvt_bytes(val, sizeof(val)), NULL));
-	/* Those before it come, and the buffer that was too small stays. */
+	/* Those before it come.  Of two buffers that are too small the second stays. */
 	EXPECT_EQ(-EMSGSIZE, scan(s, STR("key"), &args, &list, &shots));
 	EXPECT_EQ(1, list.nr);
+	EXPECT_EQ(2, list.calls);
+	EXPECT_EQ(BUFS - 2, s->nr);
 	EXPECT_EQ(0, kvt_cmp(STR("key00001"), list.rec[0].key));
 	kvt_list_free(&list);
 	EXPECT_EQ(-EMSGSIZE, scan(s, STR("key00001-large"), &args, &list, &shots));
 	EXPECT_EQ(0, list.nr);
+	EXPECT_EQ(1, list.calls);
 	/* What is behind it can be had. */
 	args.flags = KVTREE_SCAN_AFTER;
 	EXPECT_EQ(0, scan(s, STR("key00001-large"), &args, &list, &shots));
 	EXPECT_LT(300, list.nr);
+	kvt_list_free(&list);
+}
+
+/* Buffers of which a completion takes a part. */
+struct parts {
+	__u32 at[BUFS];		/* where the next one begins */
+	unsigned int skips;	/* those that took what was left, for no record */
+	unsigned int shorts;	/* ... which was too short even to say so */
+	unsigned int goes_on;	/* those that left something */
+};
+
+static void parts_begin(struct shots *s, struct parts *p, __u32 size)
+{
+	__u32 id;
+
+	kvt_bufs_exit(&s->bufs, &s->way.ring);
+	KVT_CHECK(kvt_bufs_init_flags(&s->bufs, &s->way.ring, GROUP, BUFS, KVT_PBUF_RING_INC) == 0);
+	s->size = size;
+	memset(p, 0, sizeof(*p));
+	memset(s->mem, 0xa5, BUFS * (size_t)size);
+	for (id = 0; id < BUFS; id++)
+		kvt_bufs_add(&s->bufs, s->mem + id * size, size, id);
+}
+
+static void take_part(struct shots *s, const struct kvt_cqe *cqe, struct parts *p,
+		      struct kvt_list *list)
+{
+	__u32 id = kvt_cqe_buffer(cqe), at = p->at[id], end = at + cqe->res;
+	const char *buf = s->mem + id * s->size;
+	const struct kvtree_rec *rec;
+
+	KVT_CHECK(cqe->flags & IORING_CQE_F_BUFFER);
+	KVT_CHECK(cqe->res > 0 && end <= s->size);
+	KVT_CHECK(!(cqe->flags & IORING_CQE_F_BUF_MORE) == (end == s->size));
+	p->at[id] = end;
+	p->goes_on += end < s->size;
+	rec = (const void *)(buf + at);
+	if (cqe->res < (int)sizeof(*rec) || rec->flags & KVTREE_REC_SKIP) {
+		KVT_CHECK(end == s->size);
+		if (cqe->res >= (int)sizeof(*rec))
+			check_skip(rec, cqe->res);
+		else
+			p->shorts++;
+		p->skips++;
+		return;
+	}
+	for (; at < end; at += rec->rec_len) {
+		rec = (const void *)(buf + at);
+		KVT_CHECK(rec->rec_len % 8 == 0 && rec->rec_len <= end - at);
+		KVT_CHECK(!(rec->flags & KVTREE_REC_SKIP));
+		append(list, rec);
+	}
+	KVT_CHECK(at == end);
+}
+
+/* One command; its result. */
+static int scan_parts(struct shots *s, struct kvtree_op *op, struct parts *p,
+		      struct kvt_list *list)
+{
+	struct kvt_cqe cqe;
+
+	queue(&s->way, op, 1);
+	for (;;) {
+		kvt_ring_wait(&s->way.ring, &cqe);
+		KVT_CHECK(cqe.data == 1);
+		if (!(cqe.flags & IORING_CQE_F_MORE))
+			break;
+		take_part(s, &cqe, p, list);
+	}
+	KVT_CHECK(!(cqe.flags & IORING_CQE_F_BUFFER));
+	return cqe.res;
+}
+
+/* No scan, and none after it, is stuck at what is left of one. */
+TEST_F(shots, what_is_left_of_an_incremental_buffer_is_used_up)
+{
+	struct shots *s = &self->s;
+	static const __u32 limits[] = { 0, 3 };
+	struct kvt_list list = {}, call = {};
+	struct kvtree_op op;
+	struct kvtree_scan args;
+	struct parts parts;
+	size_t i, nr;
+
+	for (i = 0; i < NR(limits); i++) {
+		parts_begin(s, &parts, 2000);
+		args = (struct kvtree_scan){};
+		ASSERT_EQ(0, kvt_scan_all(s->fd, STR(""), &args, 1 << 18, &call));
+		op = kvt_op(KVTREE_OP_SCAN, STR(""));
+		op.arg = kvt_ptr(&args);
+		args.limit = limits[i];
+		do {
+			nr = list.nr;
+			ASSERT_EQ(0, scan_parts(s, &op, &parts, &list));
+			ASSERT_EQ(args.count, list.nr - nr);
+			ASSERT_TRUE(list.nr > nr || args.out_flags & KVTREE_SCAN_DONE);
+			op.key = kvt_ptr(list.rec[list.nr - 1].key.data);
+			op.key_len = list.rec[list.nr - 1].key.len;
+			args.flags = KVTREE_SCAN_AFTER;
+		} while (!(args.out_flags & KVTREE_SCAN_DONE));
+		EXPECT_TRUE(same_list(&call, &list));
+		EXPECT_LT(3, parts.skips);
+		EXPECT_LT(0, parts.shorts);
+		EXPECT_LT(parts.shorts, parts.skips);
+		EXPECT_LT(3, parts.goes_on);
+		kvt_list_free(&call);
+		kvt_list_free(&list);
+	}
+}
+
+/* A record for which a whole buffer is too small is told from one that meets a rest. */
+TEST_F(shots, record_that_fits_into_no_incremental_buffer_is_emsgsize)
+{
+	struct shots *s = &self->s;
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR("key00001-large"));
+	struct kvtree_scan args = {};
+	struct kvt_list list = {};
+	struct parts parts;
+	char val[2000];
+
+	memset(val, 'v', sizeof(val));
+	ASSERT_EQ(0, kvt_put(s->fd, STR("key00001-large"), kvt_bytes(val, sizeof(val)), NULL));
+	/* The first is used up as a rest, and the second stays whole. */
+	parts_begin(s, &parts, sizeof(val));
+	op.arg = kvt_ptr(&args);
+	EXPECT_EQ(-EMSGSIZE, scan_parts(s, &op, &parts, &list));
+	EXPECT_EQ(0, list.nr);
+	EXPECT_EQ(1, parts.skips);
+	EXPECT_EQ(sizeof(val), parts.at[0]);
+	EXPECT_EQ(0, parts.at[1]);
+	/* It fits where it may. */
+	parts_begin(s, &parts, 3000);
+	args.limit = 1;
+	EXPECT_EQ(0, scan_parts(s, &op, &parts, &list));
+	EXPECT_EQ(1, list.nr);
+	EXPECT_EQ(0, parts.skips);
+	EXPECT_EQ(0, scan_parts(s, &op, &parts, &list));
+	EXPECT_EQ(2, list.nr);
+	EXPECT_EQ(1, parts.skips);
+	EXPECT_EQ(3000, parts.at[0]);
 	kvt_list_free(&list);
 }
 

@@ -237,9 +237,10 @@ struct kvtree_scan {
 #define KVTREE_SCAN_DONE	(1u << 0)	/* the range is exhausted */
 
 /*
- * A record in the buffer of a scan.  Records are 8-byte aligned; the next one
- * starts rec_len bytes after the start of this one.  The key starts hdr_len
- * bytes after the start of the record, and the value follows the key.
+ * A record in the buffer of a scan.  Records begin at multiples of 8 bytes from
+ * where the scan's bytes begin; the next one starts rec_len bytes after the start
+ * of this one.  The key starts hdr_len bytes after the start of the record, and
+ * the value follows the key.
  *
  * The value is column 0, val_len bytes.  With KVTREE_REC_COLS (a scan with
  * columns) it is ncols struct kvtree_col, unaligned, then their data; columns
@@ -257,6 +258,7 @@ struct kvtree_rec {
 
 #define KVTREE_REC_COLS		(1u << 0)	/* the value begins with descriptors */
 #define KVTREE_REC_MARK		(1u << 1)	/* not a record: how far a filtered scan got */
+#define KVTREE_REC_SKIP		(1u << 2)	/* not a record: the rest of a buffer, unused */
 
 /*
  * KVTREE_IOC_BATCH
@@ -344,10 +346,17 @@ struct kvtree_batch {
  * them.  The last completion is without IORING_CQE_F_MORE and has no buffer: 0 if
  * the scan has ended as any other scan ends (`count` and `out_flags` of struct
  * kvtree_scan are for all of it), ENOBUFS if the buffers ran out, EMSGSIZE if
- * not even one record fitted into a buffer, EOVERFLOW if the completion queue was
- * full (one provided buffer was then consumed without a completion), or another
- * error.  To resume, pass the last key that was returned as start key with
+ * the next record fitted into neither of two buffers, EOVERFLOW if the completion
+ * queue was full (one provided buffer was then consumed without a completion), or
+ * another error.  To resume, pass the last key that was returned as start key with
  * KVTREE_SCAN_AFTER.
+ *
+ * The first of those two buffers is used up, and the second is not: the first may
+ * be what is left of an incremental one (IOU_PBUF_RING_INC), which would stay for
+ * ever.  (Or too small for the next mark of a filter, which is then lost.)  Its
+ * completion has no records: cqe->res, all of its bytes, is less than
+ * sizeof(struct kvtree_rec), or there is one with KVTREE_REC_SKIP, which has no key,
+ * and whose rec_len is cqe->res.
  *
  * A change that waits for an event is canceled by KVTREE_URING_CANCEL, by closing
  * the ring, by the exit of the thread or the exit or execve() of the process that
