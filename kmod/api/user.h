@@ -137,6 +137,21 @@ static __always_inline bool kvt_copy_op_out(u64 to, const struct kvtree_op *op)
 	return kvt_words_out(u64_to_user_ptr(to), (const u64 *)op, sizeof(*op));
 }
 
+/*
+ * Copy from user space without page faults.  Returns whether all was copied.  As the other
+ * copies here, and unlike copy_from_user_nofault(), it takes addresses with a tag in their
+ * upper byte, as arm64 lets a process use.
+ */
+static __always_inline bool kvt_copy_in_nofault(void *to, u64 from, size_t n)
+{
+	unsigned long left;
+
+	pagefault_disable();
+	left = copy_from_user(to, u64_to_user_ptr(from), n);
+	pagefault_enable();
+	return !left;
+}
+
 /* user.c */
 int kvt_copy_in_faulting(const struct kvt_op_ctx *ctx, void *to, u64 from, size_t n);
 int kvt_copy_out_faulting(const struct kvt_op_ctx *ctx, u64 to, const void *from, size_t n);
@@ -162,7 +177,7 @@ int kvt_val_fault_out(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned 
 static __always_inline int kvt_copy_in(const struct kvt_op_ctx *ctx, void *to, u64 from,
 				       size_t n)
 {
-	if (likely(!copy_from_user_nofault(to, u64_to_user_ptr(from), n)))
+	if (likely(kvt_copy_in_nofault(to, from, n)))
 		return 0;
 	return kvt_op_may_sleep(ctx) ? kvt_copy_in_faulting(ctx, to, from, n) : -EAGAIN;
 }
@@ -287,7 +302,7 @@ static inline int kvt_val_in(const struct kvt_op_ctx *ctx, const struct kvtree_o
 {
 	if (unlikely(ctx->fixed))
 		return kvt_fixed_in(ctx->fixed, at, to, n);
-	if (likely(!copy_from_user_nofault(to, u64_to_user_ptr(op->val + at), n)))
+	if (likely(kvt_copy_in_nofault(to, op->val + at, n)))
 		return 0;
 	/* Without bytes, any address will do. */
 	return n ? -EAGAIN : 0;

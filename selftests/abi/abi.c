@@ -4,7 +4,10 @@
  * linux/kvtree.h says.  Scans have a program of their own.
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include "kselftest_harness.h"
 #include "lib/kvt_test.h"
 
@@ -1788,6 +1791,102 @@ put:
 	}
 	for (i = 0; i < MODEL_KEYS; i++)
 		EXPECT_TRUE(model_equal(self->fd, model_key(i, buf), &model[i]));
+}
+
+/*
+ * Addresses with a tag, which the processor does not look at
+ */
+static struct kvtree_op tagged_op(int opcode, struct kvt_bytes key, const void *val, size_t len)
+{
+	struct kvtree_op op = kvt_op(opcode, key);
+
+	op.key |= KVT_TAG;
+	op.val = kvt_ptr(val) | KVT_TAG;
+	op.val_len = len;
+	return op;
+}
+
+/* An operation in a batch of its own, all of it at such addresses. */
+static int tagged_exec(int fd, struct kvtree_op *op)
+{
+	struct kvtree_batch batch = {
+		.ops = kvt_ptr(op) | KVT_TAG, .nr = 1, .op_size = sizeof(*op),
+	};
+	int err = kvt_ioctl(fd, KVTREE_IOC_BATCH, (void *)(uintptr_t)(kvt_ptr(&batch) | KVT_TAG));
+
+	return err ?: op->result;
+}
+
+TEST_F(abi, values_may_be_at_tagged_addresses)
+{
+	static const __u32 lens[] = { 0, 8, 100, 5000, KVTREE_VALUE_MAX };
+	unsigned char *val = malloc(KVTREE_VALUE_MAX), *got;
+	struct kvtree_op op;
+	__u64 version;
+	size_t i;
+
+	if (!kvt_allow_tags())
+		SKIP(return, "no addresses with a tag");
+	ASSERT_NE(NULL, val);
+	for (i = 0; i < NR(lens); i++) {
+		fill(val, lens[i], i);
+		op = tagged_op(KVTREE_OP_PUT, STR("key"), val, lens[i]);
+		ASSERT_EQ(0, tagged_exec(self->fd, &op)) {
+			TH_LOG("%u bytes", lens[i]);
+		}
+		version = op.version;
+		/* Into memory whose pages are not there yet. */
+		got = mmap(NULL, KVTREE_VALUE_MAX, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		ASSERT_NE(MAP_FAILED, got);
+		op = tagged_op(KVTREE_OP_GET, STR("key"), got, KVTREE_VALUE_MAX);
+		ASSERT_EQ((int)lens[i], tagged_exec(self->fd, &op));
+		ASSERT_EQ(0, memcmp(val, got, lens[i]));
+		munmap(got, KVTREE_VALUE_MAX);
+		/* The same by the call for one operation, and from a page that is only read. */
+		op = tagged_op(KVTREE_OP_CAS, STR("key"), "another", 7);
+		op.version = version;
+		ASSERT_EQ(0, kvt_ioctl(self->fd, KVTREE_IOC_OP,
+				       (void *)(uintptr_t)(kvt_ptr(&op) | KVT_TAG)));
+		ASSERT_EQ(0, op.result);
+		ASSERT_TRUE(kvt_has(self->fd, STR("key"), STR("another")));
+	}
+	free(val);
+}
+
+TEST_F(abi, columns_and_scans_may_be_at_tagged_addresses)
+{
+	struct kvtree_col cols[2] = { { .id = 1, .len = 3 }, { .id = 9, .len = 4 } };
+	const __u16 ids[] = { 9 };
+	struct kvtree_scan scan = {
+		.end = kvt_ptr("keyz") | KVT_TAG, .end_len = 4,
+		.cols = kvt_ptr(ids) | KVT_TAG, .ncols = 1,
+	};
+	char buf[256] = {};
+	const struct kvtree_rec *rec = (const void *)buf;
+	struct kvtree_op op;
+
+	if (!kvt_allow_tags())
+		SKIP(return, "no addresses with a tag");
+	op = tagged_op(KVTREE_OP_PUT, STR("keys"), "onenine", 7);
+	op.flags = KVTREE_F_COLS;
+	op.arg = kvt_ptr(cols) | KVT_TAG;
+	op.ncols = 2;
+	ASSERT_EQ(0, tagged_exec(self->fd, &op));
+	op = tagged_op(KVTREE_OP_GET, STR("keys"), buf, sizeof(buf));
+	op.flags = KVTREE_F_COLS;
+	op.arg = kvt_ptr(cols) | KVT_TAG;
+	op.ncols = 2;
+	ASSERT_EQ(7, tagged_exec(self->fd, &op));
+	EXPECT_EQ(0, memcmp(buf, "onenine", 7));
+	op = tagged_op(KVTREE_OP_SCAN, STR("key"), buf, sizeof(buf));
+	op.arg = kvt_ptr(&scan) | KVT_TAG;
+	ASSERT_LT(0, tagged_exec(self->fd, &op));
+	EXPECT_EQ(1, scan.count);
+	EXPECT_EQ(0, memcmp(buf + rec->hdr_len + 4 + sizeof(cols[0]), "nine", 4));
+	op = kvt_op(KVTREE_OP_REMOVE, STR("keys"));
+	op.key |= KVT_TAG;
+	EXPECT_EQ(0, tagged_exec(self->fd, &op));
 }
 
 /*

@@ -7,13 +7,14 @@
 # blind shows here. Prints KTAP.
 #
 # The head of a patch is a line or two that say what it breaks, and fields:
-#	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock, weak,
+#	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock, arm64, weak,
 #	        crash, history, hibernate or fuzz
 #	Tests:  T= for the lane; for crash and history their parts
 #	Expect: extended regular expression for the result line of the test that has to
 #	        fail, or for a line of the kernel's or a sanitizer's report
 #	May:    crash, if the kernel need not run to its end
-#	Turn:   none, if it takes minutes, as all in crash, fuzz, hibernate, history and weak do
+#	Turn:   none, if it takes minutes, as all in arm64, crash, fuzz, hibernate, history and weak
+#	        do
 #
 # One that is not caught is tried once more, with three times the time: a machine that is busy may
 # have been too slow. If it is caught then, and had not been stopped for its time, the test that
@@ -80,6 +81,7 @@ run()
 	user) KVT_TREE=$2 SANITIZERS=asan "$LANES/user.sh";;
 	user-tsan) KVT_TREE=$2 SANITIZERS=tsan "$LANES/user.sh";;
 	stock) "$LANES/stock.sh" stock;;
+	arm64) LANE_LONGEST=7200 PROGRAM_LONGEST=3600 "$LANES/arm64.sh" arm64;;
 	weak) LANE_LONGEST=7200 PROGRAM_LONGEST=3600 "$LANES/arm64.sh" weak;;
 	crash) crash "$2";;
 	fuzz) FUZZ_TIME=60 "$LANES/fuzz.sh";;
@@ -233,7 +235,7 @@ turn()
 has_turn()
 {
 	case $(lane_of "$1") in
-	crash|fuzz|hibernate|history|weak) false;;
+	arm64|crash|fuzz|hibernate|history|weak) false;;
 	*) [ "$(field "$1" Turn)" != none ];;
 	esac
 }
@@ -266,7 +268,7 @@ lint()
 		! grep -qE -e "$expect" <<<'not ok 1 any_other_test' ||
 			echo "$patch: Expect: names no test"
 		case $(lane_of "$patch") in
-		user|user-tsan|uml|uml-debug|stock|weak|crash|history|hibernate|fuzz) ;;
+		user|user-tsan|uml|uml-debug|stock|arm64|weak|crash|history|hibernate|fuzz) ;;
 		*) echo "$patch: unknown Lane:";;
 		esac
 		case $(field "$patch" May) in

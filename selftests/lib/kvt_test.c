@@ -666,6 +666,15 @@ __u32 kvt_rand_below(struct kvt_rand *rand, __u32 n)
 	return (kvt_rand(rand) >> 32) * n >> 32;
 }
 
+bool kvt_allow_tags(void)
+{
+#if defined(__aarch64__) && defined(PR_SET_TAGGED_ADDR_CTRL)
+	return !prctl(PR_SET_TAGGED_ADDR_CTRL, PR_TAGGED_ADDR_ENABLE, 0, 0, 0);
+#else
+	return false;
+#endif
+}
+
 char *kvt_map_guarded(size_t pages)
 {
 	size_t page = sysconf(_SC_PAGESIZE);

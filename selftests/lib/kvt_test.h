@@ -198,6 +198,13 @@ bool kvt_nth_done(int nth);
 
 /* Memory and processes */
 
+/*
+ * Let system calls take addresses of this process whose upper byte is a tag, as arm64 allows;
+ * false: it cannot be.  For threads that are made later, too.
+ */
+bool kvt_allow_tags(void);
+#define KVT_TAG		(1ull << 56)
+
 /* `pages` pages with an inaccessible one behind them; returns their end. */
 char *kvt_map_guarded(size_t pages);
 /* Shared with children forked later. */

@@ -1368,6 +1368,41 @@ TEST_F(uring, registered_buffers_are_refused_where_there_is_no_value)
 	EXPECT_EQ(digest, kvt_digest(self->fd));
 }
 
+/* Those of arm64, whose upper byte does not count. */
+TEST_F(uring, values_may_be_at_tagged_addresses)
+{
+	struct kvt_way way = { .fd = self->fd };
+	char *val = malloc(20000), *got = malloc(20000);
+	struct kvtree_op op;
+	int form, i;
+
+	if (!kvt_allow_tags())
+		SKIP(return, "no addresses with a tag");
+	ASSERT_TRUE(val && got);
+	/* One whose workers come after that. */
+	kvt_ring_make(&way.ring, 8, IORING_SETUP_SQE128);
+	for (form = 0; form < KVT_FORMS; form++) {
+		for (i = 0; i < 2; i++) {
+			way.sqe_flags = i ? IOSQE_ASYNC : 0;
+			fill(val, 20000, 2 * form + i);
+			op = put_op(STR("key"), kvt_bytes(val, 20000));
+			op.key |= KVT_TAG;
+			op.val |= KVT_TAG;
+			ASSERT_EQ(0, kvt_way_exec(&way, form, &op, NULL)) {
+				TH_LOG("%s", kvt_form_names[form]);
+			}
+			op = get_op(STR("key"), got, 20000);
+			op.key |= KVT_TAG;
+			op.val |= KVT_TAG;
+			ASSERT_EQ(20000, kvt_way_exec(&way, form, &op, NULL));
+			ASSERT_EQ(0, memcmp(val, got, 20000));
+		}
+	}
+	kvt_ring_exit(&way.ring);
+	free(val);
+	free(got);
+}
+
 /*
  * Neighbours on the ring
  */
