@@ -16,7 +16,7 @@ _numbers = itertools.count()
 def name() -> Iterator[str]:
     """The name of a new store."""
     name = f'pytest-{os.getpid()}-{next(_numbers)}'
-    kvtree.create_store(name)
+    kvtree.create_store(name).close()
     yield name
     if name in [store.name for store in kvtree.stores()]:
         kvtree.destroy_store(name)

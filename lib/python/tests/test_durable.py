@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kvtree
-from kvtree import Error, KeyExists, NotFound, Store, StoreGone
+from kvtree import AccessDenied, Error, KeyExists, NotFound, Store, StoreGone
 
 TOOL = Path(__file__).resolve().parents[3] / 'tools/kvtree'
 
@@ -46,14 +46,16 @@ def durable(name: str) -> Iterator[str]:
 
 
 def test_a_store_can_be_attached_only_to_be_read(durable: str, devices: list[str]) -> None:
-    kvtree.attach(durable, *devices)
-    with Store(durable) as store:
+    with kvtree.attach(durable, *devices) as store:
         store.put(b'a', b'1', sync=True)
         then = store.stat()['log_durable']
         store.put(b'a', b'2', sync=True)
     kvtree.detach(durable)
     for until, value in (0, b'2'), (then, b'1'):
-        kvtree.attach(durable, *devices, read_only=True, until=until)
+        with kvtree.attach(durable, *devices, read_only=True, until=until) as reader:
+            assert reader[b'a'] == value
+            with pytest.raises(AccessDenied):
+                reader[b'a'] = b'3'
         with Store(durable) as store:
             assert store.info().read_only
             assert store[b'a'] == value
@@ -67,8 +69,7 @@ def test_a_store_can_be_attached_only_to_be_read(durable: str, devices: list[str
 
 
 def test_what_was_put_is_there_again(durable: str, devices: list[str]) -> None:
-    kvtree.attach(durable, *devices, mode=0o640, limit_keys=9)
-    with Store(durable) as store:
+    with kvtree.attach(durable, *devices, mode=0o640, limit_keys=9) as store:
         store[b'a'] = b'1'
         store.put(b'b', b'2', sync=True)
         store.sync()
@@ -78,8 +79,7 @@ def test_what_was_put_is_there_again(durable: str, devices: list[str]) -> None:
         with pytest.raises(StoreGone):
             store[b'd'] = b'4'
     # In any order, and as a Path.
-    kvtree.attach(durable, Path(devices[1]), devices[0], sync=True)
-    with Store(durable) as store:
+    with kvtree.attach(durable, Path(devices[1]), devices[0], sync=True) as store:
         assert list(store.items()) == [(b'a', b'1'), (b'b', b'2'), (b'c', b'3')]
         info = store.info()
     assert (info.durable, info.sync, info.attaching) == (True, True, False)

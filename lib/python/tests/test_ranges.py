@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""keys(), values() and items(): ranges, in both directions, read while they are used."""
+"""keys(), values(), items() and slices: ranges, in order, read while they are used."""
 
 import itertools
 import random
+from collections.abc import Mapping, MutableMapping
+from typing import Any
 
 import pytest
 
@@ -143,3 +145,88 @@ def test_reading_is_lazy(store: Store) -> None:
     assert store.stat()['scan_records'] == before
     assert next(items) == (b'0000', bytes(1000))
     assert store.stat()['scan_records'] - before < 10
+
+
+def test_a_slice_is_a_mapping_of_its_range(full: Store) -> None:
+    for start, end in itertools.product([None, *BOUNDS], [None, *BOUNDS]):
+        expected = {key: key * 2 for key in KEYS
+                    if key >= (start or b'') and (end is None or key < end)}
+        part = full[start:end]
+        assert list(part) == list(expected)
+        assert list(reversed(part)) == list(expected)[::-1]
+        assert list(part.keys()) == list(expected.keys())
+        assert list(part.values()) == list(expected.values())
+        assert list(part.items()) == list(expected.items())
+        assert part == expected
+        assert (len(part), bool(part)) == (len(expected), bool(expected))
+
+
+def test_a_slice_of_a_slice_is_what_both_have(full: Store) -> None:
+    bounds = [None, b'', b'a3', b'b\xff4', b'\xff']
+    for first, second in itertools.product(itertools.product(bounds, bounds), repeat=2):
+        expected = [key for key in KEYS
+                    if all(key >= (low or b'') and (high is None or key < high)
+                           for low, high in (first, second))]
+        assert list(full[first[0]:first[1]][second[0]:second[1]]) == expected
+
+
+def test_a_slice_has_the_keys_of_its_range_alone(full: Store) -> None:
+    part = full[b'a1':b'a3']
+    assert part[b'a1'] == b'a1a1'
+    assert part.get(b'a2') == b'a2a2'
+    assert b'a2' in part
+    for key in (b'a0', b'a3', b'b\xff1', b'a11'):
+        assert key not in part
+        assert part.get(key) is None
+        with pytest.raises(KeyError) as caught:
+            part[key]
+        assert caught.value.args == (key,)
+    assert part.get(b'a3', b'-') == b'-'
+    assert part.keys() & {b'a1', b'a5'} == {b'a1'}
+    assert (b'a2', b'a2a2') in part.items()
+    assert (b'a3', b'a3a3') not in part.items()
+
+
+def test_a_slice_sees_changes_and_makes_none(full: Store) -> None:
+    part: Any = full[b'n':b'o']
+    assert not part
+    full[b'new'] = b'x'
+    assert part == {b'new': b'x'}
+    assert issubclass(type(part), Mapping)
+    assert not issubclass(type(part), MutableMapping)
+    with pytest.raises(TypeError):
+        part[b'new'] = b'y'
+    with pytest.raises(TypeError):
+        del part[b'new']
+    wrong: Any = full
+    for use in (lambda: wrong.__setitem__(slice(b'a', b'b'), b''),
+                lambda: wrong.__delitem__(slice(b'a', b'b')),
+                lambda: slice(b'a', b'b') in wrong):
+        with pytest.raises(TypeError, match='a key is a bytes-like object, not slice'):
+            use()
+    assert len(full) == len(KEYS) + 1
+
+
+def test_a_slice_takes_keys_and_no_step(full: Store) -> None:
+    assert list(full[bytearray(b'a/'):memoryview(b'a/2')]) == [b'a/0', b'a/1']
+    wrong: Any = full
+    for step in (1, -1, 2, b'a'):
+        with pytest.raises(ValueError, match='takes no step'):
+            wrong[b'a':b'b':step]
+        with pytest.raises(ValueError, match='takes no step'):
+            wrong[b'a':b'b'][::step]
+    for bound in ('a', 3, ['a']):
+        with pytest.raises(TypeError, match='a key is a bytes-like object'):
+            wrong[bound:]
+        with pytest.raises(TypeError, match='a key is a bytes-like object'):
+            wrong[:bound]
+        with pytest.raises(TypeError, match='a key is a bytes-like object'):
+            wrong[b'a':][bound]
+
+
+def test_whether_a_slice_is_empty_takes_no_counting(store: Store) -> None:
+    store.update((b'%04d' % i, b'') for i in range(1000))
+    before = store.stat()['scan_records']
+    assert store[b'0':]
+    assert not store[b'1':]
+    assert store.stat()['scan_records'] - before < 300

@@ -70,6 +70,33 @@ def test_a_store_is_described(name: str) -> None:
     assert f'{name}-b' not in [store.name for store in kvtree.stores()]
 
 
+def test_a_new_store_is_open(name: str) -> None:
+    with kvtree.create_store(f'{name}-b', limit_keys=2) as store:
+        store[b'k'] = b'v'
+        assert store[b'k'] == b'v'
+        assert store.info().name == f'{name}-b'
+        with Store(f'{name}-b') as other:
+            assert dict(other) == {b'k': b'v'}
+    assert store.closed
+    kvtree.destroy_store(f'{name}-b')
+
+
+def test_a_new_store_that_cannot_be_opened_does_not_stay(
+        name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object) -> Store:
+        raise AccessDenied(errno.EACCES, 'not this one')
+
+    monkeypatch.setattr('kvtree._create.Store', refuse)
+    before = kvtree.stores()
+    with pytest.raises(AccessDenied, match='not this one'):
+        kvtree.create_store(f'{name}-b')
+    assert [store.name for store in kvtree.stores()] == [store.name for store in before]
+    # One that was there does.
+    with pytest.raises(KeyExists):
+        kvtree.create_store(name)
+    assert name in [store.name for store in kvtree.stores()]
+
+
 def test_settings_change_one_by_one(name: str) -> None:
     def settings() -> tuple[int, ...]:
         with Store(name) as store:

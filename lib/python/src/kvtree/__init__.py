@@ -25,8 +25,6 @@ from kvtree._admin import (
     DeviceInfo,
     ModuleInfo,
     StoreInfo,
-    attach,
-    create_store,
     destroy_store,
     detach,
     info,
@@ -35,6 +33,7 @@ from kvtree._admin import (
     stores,
 )
 from kvtree._batch import Batch
+from kvtree._create import attach, create_store
 from kvtree._cursor import Cursor
 from kvtree._errors import (
     AccessDenied,

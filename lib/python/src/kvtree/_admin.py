@@ -122,7 +122,8 @@ class DeviceInfo:
 
 
 @contextmanager
-def _any_session() -> Iterator[Any]:
+def any_session() -> Iterator[Any]:
+    """Open a session for calls about stores as a whole."""
     made = ffi.new('struct kvtree **')
     must(lib.kvtree_open(ffi.NULL, lib.KVTREE_OPEN_READ, made))
     try:
@@ -167,7 +168,7 @@ def store_info(kv: Any) -> StoreInfo:
 
 def info() -> ModuleInfo:
     """Describe the running module: version, limits, what it offers."""
-    with _any_session() as kv:
+    with any_session() as kv:
         return module_info(kv)
 
 
@@ -175,7 +176,7 @@ def stores() -> list[StoreInfo]:
     """Describe all stores there are, oldest first. Anybody may."""
     found = ffi.new('struct kvtree_store_info *')
     listed = []
-    with _any_session() as kv:
+    with any_session() as kv:
         while (ret := lib.kvtree_store_next(kv, found, ffi.sizeof(found[0]))) == 0:
             listed.append(_described(found))
     if ret != -errno.ENOENT:
@@ -191,7 +192,7 @@ def name_of(name: str) -> bytes:
     return data
 
 
-def _described_store(name: str, mode: int, uid: int | None, gid: int | None,
+def described_store(name: str, mode: int, uid: int | None, gid: int | None,
                      limit_bytes: int, limit_keys: int, engine: str,
                      page_size: int) -> dict[str, Any]:
     """A struct kvtree_store_create."""
@@ -204,23 +205,6 @@ def _described_store(name: str, mode: int, uid: int | None, gid: int | None,
         'gid': os.getgid() if gid is None else gid,
         'limit_bytes': limit_bytes, 'limit_keys': limit_keys, 'page_size': page_size,
     }
-
-
-def create_store(name: str, *, mode: int = 0o600, uid: int | None = None,
-                 gid: int | None = None, limit_bytes: int = 0, limit_keys: int = 0,
-                 engine: str = '', page_size: int = 0) -> None:
-    """Create a store; needs CAP_SYS_ADMIN.
-
-    The name consists of letters, digits and "._-". `mode` says who may read and
-    write, as for a file; the owner is the caller unless `uid` and `gid` say so.
-    Limits of 0 are none. `engine` is "masstree" or "bwtree", or else the module's
-    default; `page_size` is for engines with pages, 0 leaves it to them. KeyExists if
-    there is a store of this name.
-    """
-    args = ffi.new('struct kvtree_store_create *', _described_store(
-        name, mode, uid, gid, limit_bytes, limit_keys, engine, page_size))
-    with _any_session() as kv:
-        must(lib.kvtree_store_create(kv, args, ffi.sizeof(args[0])), name)
 
 
 def set_store(name: str, *, mode: int | None = None, uid: int | None = None,
@@ -246,7 +230,7 @@ def set_store(name: str, *, mode: int | None = None, uid: int | None = None,
     given = {field: value for field, (value, _) in fields.items() if value is not None}
     args = ffi.new('struct kvtree_store_set *', {
         'name': data, 'set': sum(fields[field][1] for field in given), **given})
-    with _any_session() as kv:
+    with any_session() as kv:
         must(lib.kvtree_store_set(kv, args, ffi.sizeof(args[0])), name)
 
 
@@ -255,37 +239,8 @@ def destroy_store(name: str) -> None:
 
     Sessions on it get StoreGone from then on.
     """
-    with _any_session() as kv:
+    with any_session() as kv:
         must(lib.kvtree_store_destroy(kv, name_of(name)), name)
-
-
-def attach(name: str, *devices: str | os.PathLike[str], mode: int = 0o600,
-           uid: int | None = None, gid: int | None = None, limit_bytes: int = 0,
-           limit_keys: int = 0, engine: str = '', page_size: int = 0,
-           sync: bool = False, read_only: bool = False, until: int = 0) -> None:
-    """Recover a durable store from its devices; needs CAP_SYS_ADMIN.
-
-    All devices of the store are named, in any order; "kvtree store format" makes them ready.
-    sync: every change waits until it is durable. read_only: nothing is written to the
-    devices, and changes get an Error with EROFS; until: the epoch at whose end the store
-    is as it was, also if what was written later is damaged. The rest is as for
-    create_store(). Returns when everything is recovered.
-    """
-    paths = [ffi.new('char[]', os.fsencode(device)) for device in devices]
-    if not 0 < len(paths) <= lib.KVTREE_DEVICES_MAX:
-        raise error(errno.EINVAL, f'{len(paths)} devices')
-    pointers = ffi.new('uint64_t[]', [int(ffi.cast('uintptr_t', path)) for path in paths])
-    store = ffi.new('struct kvtree_store_create *', _described_store(
-        name, mode, uid, gid, limit_bytes, limit_keys, engine, page_size))
-    args = ffi.new('struct kvtree_store_attach *', {
-        'store': int(ffi.cast('uintptr_t', store)), 'store_size': ffi.sizeof(store[0]),
-        'devices': int(ffi.cast('uintptr_t', pointers)), 'nr_devices': len(paths),
-        'flags': ((lib.KVTREE_ATTACH_SYNC if sync else 0) |
-                  (lib.KVTREE_ATTACH_READ_ONLY if read_only else 0)),
-        'until': until,
-    })
-    with _any_session() as kv:
-        must(lib.kvtree_store_attach(kv, args, ffi.sizeof(args[0])), name)
 
 
 def detach(name: str) -> None:
@@ -294,7 +249,7 @@ def detach(name: str) -> None:
     Its devices keep it. Sessions on it get StoreGone from then on. Error with EIO if
     the last changes could not be written.
     """
-    with _any_session() as kv:
+    with any_session() as kv:
         must(lib.kvtree_store_detach(kv, name_of(name)), name)
 
 

@@ -44,6 +44,13 @@ class Range:
         return cls(key_of(prefix), b'' if start is None else key_of(start),
                    None if end is None else key_of(end), reverse)
 
+    @classmethod
+    def of_slice(cls, keys: slice) -> Range:
+        """Make one of a slice, in which a step has no meaning."""
+        if keys.step is not None:
+            raise ValueError('a slice of a store takes no step: reversed() turns it around')
+        return cls.of(b'', keys.start, keys.stop, False)
+
     def __contains__(self, key: bytes) -> bool:
         return (key.startswith(self.prefix) and key >= self.start and
                 (self.end is None or key < self.end))
@@ -51,6 +58,12 @@ class Range:
     def everything(self) -> bool:
         """Whether all keys are in it."""
         return self.end is None and not (self.prefix or self.start)
+
+    def within(self, other: Range) -> Range:
+        """The keys that are in another one, of a slice, as well."""
+        ends = [end for end in (self.end, other.end) if end is not None]
+        return Range(self.prefix, max(self.start, other.start), min(ends, default=None),
+                     self.reverse)
 
     def turned(self) -> Range:
         """The same keys in the other order."""

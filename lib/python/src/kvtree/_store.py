@@ -24,7 +24,7 @@ from kvtree._cursor import Cursor, Range
 from kvtree._errors import KeyExists, VersionMismatch, error, must
 from kvtree._native import ffi, lib
 from kvtree._ring import Ring
-from kvtree._views import StoreItems, StoreKeys, StoreValues
+from kvtree._views import StoreItems, StoreKeys, StoreSlice, StoreValues
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -57,6 +57,9 @@ class Store(MutableMapping[bytes, bytes]):
     Keys and values are bytes-like objects; what comes back is bytes. Keys are
     ordered as bytes are. A value has a version, a number above 0, and each change of
     a key gives it a greater one, also when the key is removed and stored again.
+
+    A slice, store[b'a':b'c'], is a mapping of the keys from b'a' on and below b'c', in
+    order. It only reads, and reads the store when it is used.
 
     Any number of threads may use a store at the same time; calls release the GIL.
     It may be used on both sides of a fork(). A call under way when another thread
@@ -165,7 +168,14 @@ class Store(MutableMapping[bytes, bytes]):
 
     # One key.
 
-    def __getitem__(self, key: Buffer) -> bytes:
+    @overload
+    def __getitem__(self, key: Buffer) -> bytes: ...
+    @overload
+    def __getitem__(self, key: slice) -> StoreSlice: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return StoreSlice(self, Range.of_slice(key))
         found = self._get(key)
         if found is None:
             raise KeyError(key)

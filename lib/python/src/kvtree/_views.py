@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""What keys(), values() and items() return: ranges of a store, read when iterated."""
+"""What keys(), values(), items() and slices are: ranges of a store, read when used."""
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, ValuesView
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from kvtree._args import ColumnIds, key_of
 from kvtree._cursor import Cursor, Range
 from kvtree._native import lib
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from kvtree._store import Store
 
 V = TypeVar('V')
@@ -103,3 +105,58 @@ class StoreItems(_View[V], ItemsView[bytes, V]):
                     found = self._store._value_or_columns(data, self._columns)
                     return found is not None and bool(found == value)
         return False
+
+
+class StoreSlice(Mapping[bytes, bytes]):
+    """A range of a store, in the order of its keys, as a mapping that only reads.
+
+    It is what a slice of a store is, and a slice of it is a part of that. Each use reads
+    the store anew.
+    """
+
+    def __init__(self, store: Store, keys: Range) -> None:
+        self._store = store
+        self._keys = keys
+
+    def __repr__(self) -> str:
+        return f'<{type(self).__name__} of {self._store!r}, {self._keys}>'
+
+    @overload
+    def __getitem__(self, key: Buffer) -> bytes: ...
+    @overload
+    def __getitem__(self, key: slice) -> StoreSlice: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return StoreSlice(self._store, self._keys.within(Range.of_slice(key)))
+        if key_of(key) not in self._keys:
+            raise KeyError(key)
+        return self._store[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.keys()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.keys())
+
+    def __reversed__(self) -> Iterator[bytes]:
+        return reversed(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __bool__(self) -> bool:
+        # The first key is enough to know.
+        return any(True for _ in self)
+
+    def keys(self) -> StoreKeys:
+        """Return the keys of the range, in order."""
+        return StoreKeys(self._store, self._keys, None)
+
+    def values(self) -> StoreValues[bytes]:
+        """Return the values, in the order of their keys."""
+        return StoreValues(self._store, self._keys, None)
+
+    def items(self) -> StoreItems[bytes]:
+        """Return pairs of key and value, in order."""
+        return StoreItems(self._store, self._keys, None)
