@@ -157,10 +157,11 @@ struct kvt_pair {
  *	-EDQUOT only for a key that is not there; with @change->removes, -ENOMEM
  *	only if @change->gfp cannot sleep: a removal makes room.
  * @commit: publish @value, or remove the key if it is NULL, and let go of the
- *	place.  Allocates and frees nothing.  Returns 0, or -EAGAIN (engines that
- *	hold no lock): another writer was first, nothing was published, call
- *	begin() again.  The old value belongs to the caller, who retires it.
- *	Committing a removal when @change->old is NULL is not allowed.
+ *	place.  Allocates and frees nothing, and does not sleep: as with @abort, the
+ *	caller may keep preemption off for longer than the place is held.  Returns 0,
+ *	or -EAGAIN (engines that hold no lock): another writer was first, nothing was
+ *	published, call begin() again.  The old value belongs to the caller, who
+ *	retires it.  Committing a removal when @change->old is NULL is not allowed.
  * @abort: let go of the place, nothing changed.
  * @finish: end of the change, where begin() may be called: gives back memory that
  *	begin() set aside and did not use, has work done that the commit found, and

@@ -470,7 +470,9 @@ bool kvt_bag_is_there(const struct kvt_reclaim *reclaim)
  * kvt_bag_take() - get this CPU's bag
  * @reclaim: the store's
  *
- * Context: any but NMI.
+ * It may have values of others, which nobody frees until it is given back.
+ *
+ * Context: any but NMI.  If others use the store, preemption stays off until the bag is back.
  *
  * Return: a bag with room for one value at least, to be given to
  * kvt_reclaim_retire_value() or kvt_bag_put(); NULL: there is none.

@@ -8,7 +8,7 @@
  * Retiring never allocates and never fails.  Nodes and blobs carry a link.  Values do
  * not, because one more word would be a third of a small one; a bag collects pointers
  * to them.  Before a writer publishes a value's replacement, it owns a bag with room.
- * Afterwards it leaves the bag to the CPU's next writer or, if it is full, to the
+ * Right after that it leaves the bag to the CPU's next writer or, if it is full, to the
  * worker, which also fetches bags that are partly full.
  *
  * The memory that waits is bounded per store.  Above the bound writers wait
@@ -19,9 +19,11 @@
  * longer, and none waits for many.  Such a value may be counted as freed when its writer is
  * still about to free it.
  *
- * A writer may be preempted anywhere, for as long as threads of a higher priority like.  So
- * it takes a value to be freed out of the others' way first, under a lock that is not held
- * while anything is freed.
+ * A thread may be preempted anywhere, for as long as threads of a higher priority like.  So a
+ * writer that frees a value first takes it out of the others' way, under a lock that is not
+ * held while anything is freed.  And a writer has a bag with values of others only with
+ * preemption off: it takes the bag while it holds its key's place, and gives it back before it
+ * may be preempted or sleep.
  *
  * The worker runs one cycle at a time: gather the CPUs' lists, wait for a grace period,
  * free, and gather again until nothing is left.  kvt_reclaim.state says where the cycle

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A write: one change of one key. */
 #include <linux/bitmap.h>
+#include <linux/bottom_half.h>
 #include <linux/err.h>
+#include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/string.h>
 #include <linux/unaligned.h>
 
+#include "compat.h"
 #include "ctx.h"
 #include "hook.h"
 #include "log/log.h"
@@ -451,7 +454,6 @@ static void writer_hand_over(struct writer *w)
 /* The change is published, and nothing is held any more. */
 static void writer_settle(struct writer *w)
 {
-	struct kvt_value *old = w->change.old;
 	struct kvt_store *store = w->store;
 	bool removed = w->write->kind == KVT_WRITE_REMOVE;
 
@@ -462,14 +464,10 @@ static void writer_settle(struct writer *w)
 	if (removed)
 		kvt_quota_uncharge_key(&store->quota);
 	kvt_stat_add(&store->stats, KVTREE_STAT_VALUE_BYTES, w->delta);
-	if (!old)
+	if (!w->change.old)
 		kvt_stat_inc(&store->stats, KVTREE_STAT_VALUES);
 	else if (removed)
 		kvt_stat_add(&store->stats, KVTREE_STAT_VALUES, -1);
-	if (old) {
-		kvt_value_retire(&store->reclaim, w->bag, old, w->kept);
-		w->bag = NULL;
-	}
 }
 
 static int writer_begin(struct writer *w)
@@ -492,22 +490,11 @@ static void writer_finish(struct writer *w)
 	set_active_memcg(memcg);
 }
 
-/* Once from begin() to commit() or abort(). */
-static enum writer_step writer_try(struct writer *w)
+/* The place is held, and the change is logged: publish it, and retire the old value. */
+static enum writer_step writer_commit(struct writer *w)
 {
-	const struct kvt_index_ops *ops = w->change.index->ops;
-	enum writer_step step;
-	int err;
+	int err = w->change.index->ops->commit(&w->change, writer_new(w));
 
-	err = writer_begin(w);
-	if (err)
-		return writer_fail(w, err);
-	step = writer_decide(w) ?: writer_log(w);
-	if (step) {
-		ops->abort(&w->change);
-		return step;
-	}
-	err = ops->commit(&w->change, writer_new(w));
 	if (w->store->log) {
 		kvt_log_publish(&w->note, !err);
 		w->write->epoch = w->note.epoch;
@@ -516,8 +503,64 @@ static enum writer_step writer_try(struct writer *w)
 		writer_uncharge(w);
 		return WRITER_AGAIN;
 	}
-	writer_settle(w);
+	if (w->change.old) {
+		kvt_value_retire(&w->store->reclaim, w->bag, w->change.old, w->kept);
+		w->bag = NULL;
+	}
 	return WRITER_GO;
+}
+
+/* Give back a bag that was not needed.  An empty one is kept for the next attempt. */
+static void writer_return_bag(struct writer *w)
+{
+	if (!w->bag || !w->bag->nr)
+		return;
+	kvt_bag_put(&w->store->reclaim, w->bag);
+	w->bag = NULL;
+}
+
+/*
+ * Until writer_may_go(), which is after the place is let go of.  On PREEMPT_RT, bottom halves
+ * have to be turned on as they were turned off, preemptible: so commit() is not the last to do it.
+ */
+static void writer_stays(void)
+{
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		local_bh_disable();
+	preempt_disable();
+}
+
+static void writer_may_go(void)
+{
+	preempt_enable();
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		local_bh_enable();
+}
+
+/*
+ * Once from begin() to commit() or abort().  Nobody can free the values in a bag while the
+ * writer has it.  So it is not preempted until the bag is back, which is longer than the
+ * place is held.
+ */
+static enum writer_step writer_try(struct writer *w)
+{
+	enum writer_step step;
+	int err;
+
+	err = writer_begin(w);
+	if (err)
+		return writer_fail(w, err);
+	writer_stays();
+	step = writer_decide(w) ?: writer_log(w);
+	if (step)
+		w->change.index->ops->abort(&w->change);
+	else
+		step = writer_commit(w);
+	writer_return_bag(w);
+	writer_may_go();
+	if (!step)
+		writer_settle(w);
+	return step;
 }
 
 static enum writer_step writer_wait_log(struct writer *w)
@@ -589,3 +632,4 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 	kvt_bag_put(&ctx->store->reclaim, w.bag);
 	return step == WRITER_FAIL ? w.err : 0;
 }
+KVT_EXPORT_FOR_TESTS(kvt_write);

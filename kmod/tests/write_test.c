@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A write to a store: what it does between the steps of the engine. */
+#include <linux/err.h>
+#include <linux/preempt.h>
+#include <linux/string.h>
+
+#include "core/ctx.h"
+#include "core/store.h"
+#include "core/write.h"
+#include "lib.h"
+
+#define STORE	"kunit-write"
+
+KT_ENGINES();
+
+/* An engine that notes whether the writer could be preempted when it has let go of the place. */
+static struct {
+	struct kvt_index_ops ops;
+	const struct kvt_index_ops *of;
+	unsigned int replaced;		/* values, each to be retired */
+	unsigned int preemptible;	/* ... by a writer that could be preempted */
+} noting;
+
+static int noting_commit(struct kvt_change *change, struct kvt_value *value)
+{
+	const struct kvt_value *old = change->old;
+	int err = noting.of->commit(change, value);
+
+	if (!err && old) {
+		noting.replaced++;
+		noting.preemptible += !!preemptible();
+	}
+	return err;
+}
+
+static struct kvt_store *store_make(struct kunit *test)
+{
+	const struct kt_engine *engine = test->param_value;
+	struct kvtree_store_create args = { .name = STORE };
+	struct kvt_store *store;
+
+	strscpy(args.engine, engine->ops->name);
+	KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
+	store = kvt_store_find(STORE);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(store));
+	memset(&noting, 0, sizeof(noting));
+	noting.of = store->index->ops;
+	noting.ops = *noting.of;
+	noting.ops.commit = noting_commit;
+	return store;
+}
+
+/* Give the key "k" a value, or remove it, as @kind says. */
+static int change(struct kvt_store *store, enum kvt_write_kind kind)
+{
+	const struct kvt_op_ctx ctx = { .store = store, .gfp = KVT_GFP_PROCESS };
+	struct kvt_write write = { .kind = kind, .key = KT_KEY("k") };
+	int err;
+
+	if (kind == KVT_WRITE_VALUE) {
+		write.value = kvt_value_new(&write.key, "v", 1, GFP_KERNEL);
+		if (!write.value)
+			return -ENOMEM;
+	}
+	err = kvt_write(&ctx, &write);
+	if (err)
+		kvt_value_free(write.value);
+	return err;
+}
+
+/* It may have a bag with values of others, which nobody can free until the bag is back. */
+static void a_writer_is_not_preempted_before_it_has_retired_a_value(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test);
+
+	store->index->ops = &noting.ops;
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_VALUE));
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_VALUE));
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_REMOVE));
+	store->index->ops = noting.of;
+	KUNIT_EXPECT_EQ(test, 2, noting.replaced);
+	KUNIT_EXPECT_EQ(test, 0, noting.preemptible);
+	kvt_store_destroy(STORE);
+	kvt_store_put(store);
+	if (!IS_ENABLED(CONFIG_PREEMPT_COUNT))
+		kunit_mark_skipped(test, "the kernel does not know who may be preempted");
+}
+
+static struct kunit_case write_cases[] = {
+	KT_CASE(a_writer_is_not_preempted_before_it_has_retired_a_value),
+	{}
+};
+
+static struct kunit_suite write_suite = {
+	.name = "kvtree_write",
+	.test_cases = write_cases,
+};
+
+kunit_test_suite(write_suite);
