@@ -64,6 +64,7 @@
 	X(READ_VERSION)		/* its version known, the parent not checked */ \
 	X(READ_SLOT)		/* key found in a leaf, its slot not yet read */ \
 	X(READ_CHECK)		/* leaf read, its version not checked */ \
+	X(READ_WAIT)		/* a node is dirty, and is read again */ \
 	X(SCAN_COPIED)		/* leaf copied, its version not checked */ \
 	X(SCAN_NEXT)		/* leaf returned, to be followed by the next */ \
 	X(WRITE_FOUND)		/* leaf found, to be locked */		\

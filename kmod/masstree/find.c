@@ -19,8 +19,17 @@ static bool mt_spend(u32 *budget)
 }
 
 /*
- * Read a node's version while no writer is in the middle of a change.
- * Returns false if the budget is spent: we may have interrupted that writer.
+ * Whether this reader has interrupted a thread that holds nodes, and that cannot go on before
+ * the reader ends.  A holder has preemption off, so no reader finds the count of another thread.
+ */
+static bool mt_on_top(void)
+{
+	return this_cpu_read(mt_held);
+}
+
+/*
+ * Read a node's version while no writer is in the middle of a change.  Returns false if the
+ * budget is spent.  A reader on top of a writer spends all of it at once.
  */
 static bool mt_stable(const struct mt_node *node, u64 *version, u32 *budget)
 {
@@ -29,8 +38,11 @@ static bool mt_stable(const struct mt_node *node, u64 *version, u32 *budget)
 		*version = smp_load_acquire(&node->version);
 		if (likely(!(*version & MT_DIRTY)))
 			return true;
+		if (mt_on_top())
+			*budget = 0;
 		if (!mt_spend(budget))
 			return false;
+		kvt_park_loose(KVT_PARK_READ_WAIT);
 		cpu_relax();
 	}
 }

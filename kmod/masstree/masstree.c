@@ -57,10 +57,12 @@
  * right: a leaf covers the slices from its lowkey to that of the next leaf.  A
  * deleted node sends the reader to the root.
  *
- * A reader may run in an interrupt or an NMI on top of the writer that it
- * waits for.  So it counts its waits and retries, and gives up with -EBUSY
- * after MT_READ_BUDGET of them.  Writers keep nodes dirty only for a short time,
- * with preemption and bottom halves off.
+ * A reader may run in an interrupt or an NMI on top of a writer that holds
+ * nodes.  If it meets a dirty node there, it gives up at once with -EBUSY, since
+ * it may be that writer's; each CPU counts what its thread holds (mt_hold()).
+ * Any other reader counts its waits and retries, and gives up after
+ * MT_READ_BUDGET of them.  Writers keep nodes dirty only for a short time, with
+ * preemption and bottom halves off.
  *
  * A lookup for the longest prefix of a key (prefix.c) reads leaves in the same
  * way.  The key that it returns was there at some time, and no longer prefix was

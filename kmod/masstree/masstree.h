@@ -5,6 +5,7 @@
 
 #include <linux/bitmap.h>
 #include <linux/bottom_half.h>
+#include <linux/percpu.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
@@ -72,15 +73,23 @@ static inline void mt_stat(struct mt_tree *tree, enum kvtree_stat id)
 	kvt_stat_inc(tree->index.env.stats, id);
 }
 
-/* Node locks are held with bottom halves and preemption off, in that order. */
+/* Whether this CPU's thread holds nodes, or is about to: so often has it called mt_hold(). */
+DECLARE_PER_CPU(unsigned int, mt_held);
+
+/*
+ * Node locks are held with bottom halves and preemption off, in that order.  Interrupts that
+ * come on top only read the count.
+ */
 static inline void mt_hold(void)
 {
 	local_bh_disable();
 	preempt_disable();
+	__this_cpu_inc(mt_held);
 }
 
 static inline void mt_release(void)
 {
+	__this_cpu_dec(mt_held);
 	preempt_enable();
 	local_bh_enable();
 }

@@ -11,6 +11,8 @@
 static struct kmem_cache *mt_leaf_cache;
 static struct kmem_cache *mt_inner_cache;
 
+DEFINE_PER_CPU(unsigned int, mt_held);
+
 struct mt_lock_class mt_class_leaf;
 struct mt_lock_class mt_class_slot;
 struct mt_lock_class mt_class_inner[MT_HEIGHT_MAX + 1];

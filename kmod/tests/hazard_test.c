@@ -540,6 +540,38 @@ static void grow_root_of_layer(struct kunit *test, u64 number)
 	expect_count(kt, MT_LEAF_WIDTH + 2);
 }
 
+static unsigned int waits;
+
+static void count_waits(enum kvt_park at)
+{
+	waits += at == KVT_PARK_READ_WAIT;
+}
+
+static void stop_counting_waits(void *unused)
+{
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
+}
+
+/* The writer cannot go on before the reader ends. */
+static void a_reader_on_top_of_a_writer_does_not_wait_for_it(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kvt_key key = number_key(test, 0, 0);
+
+	put_numbers(kt, 0, MT_LEAF_WIDTH);
+	hook_init(kt, &key, 1);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_counting_waits, NULL));
+	waits = 0;
+	WRITE_ONCE(kvt_park_loose_hook, count_waits);
+	put(kt, number_key(test, 0, MT_LEAF_WIDTH));
+	kunit_release_action(test, stop_counting_waits, NULL);
+	hook_end(kt);
+	KUNIT_EXPECT_EQ(test, -EBUSY, hook.get[KVT_PARK_SPLIT_MARKED][0]);
+	KUNIT_EXPECT_EQ(test, -EBUSY, hook.forward[KVT_PARK_SPLIT_MARKED]);
+	KUNIT_EXPECT_EQ(test, 0, waits);
+	expect_get(kt, 0, key);
+}
+
 static void keys_are_found_while_the_root_of_a_sub_layer_grows(struct kunit *test)
 {
 	grow_root_of_layer(test, 1);
@@ -1693,6 +1725,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_layer_whose_last_leaves_are_emptied_at_a_time_goes),
 	KUNIT_CASE(a_leaf_goes_with_the_layer_that_the_worker_takes_out),
 	KUNIT_CASE(a_leaf_stays_locked_while_it_becomes_the_root),
+	KUNIT_CASE(a_reader_on_top_of_a_writer_does_not_wait_for_it),
 	KUNIT_CASE(keys_are_found_while_the_root_of_a_sub_layer_grows),
 	KUNIT_CASE(a_scan_sees_each_stable_key_once_across_root_growth),
 	KUNIT_CASE(a_scan_never_takes_a_length_for_that_of_another_key),

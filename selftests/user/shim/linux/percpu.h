@@ -34,4 +34,11 @@ do {								\
 } while (0)
 #define this_cpu_inc(var)	this_cpu_add(var, 1)
 
+/* What is not allocated. */
+#define DECLARE_PER_CPU(type, name)	extern __thread type name
+#define DEFINE_PER_CPU(type, name)	__thread type name
+#define __this_cpu_inc(var)	((void)((var)++))
+#define __this_cpu_dec(var)	((void)((var)--))
+#define this_cpu_read(var)	(var)
+
 #endif /* SHIM_PERCPU_H */
