@@ -86,6 +86,7 @@ static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
 {
 	p->off = off;
 	p->slice = mt_slice(p->key, p->len, off);
+	p->root = root;
 	p->node = root;
 	p->above = NULL;
 	mt_prefetch(root, true);
@@ -132,7 +133,7 @@ void mt_probe_end(struct mt_probe *probe)
 enum mt_step {
 	MT_STEP_MORE,		/* the next node is being fetched */
 	MT_STEP_LEAF,		/* the node is the leaf that covers the slice */
-	MT_STEP_RESTART,	/* start again at the root of the tree */
+	MT_STEP_RESTART,	/* start again at the root of the layer, or of the tree */
 	MT_STEP_BUSY,		/* the budget is spent */
 };
 
@@ -182,12 +183,24 @@ static bool mt_probe_busy(struct mt_probe *p)
 	return false;
 }
 
+/*
+ * Whether a node that was a layer's root still is: then to start there is as good as to have
+ * come to it just now.
+ */
+static bool mt_layer_is_there(const struct mt_node *root)
+{
+	return !mt_is_deleted(root) && mt_is_root(root);
+}
+
 static bool mt_probe_restart(struct mt_probe *p)
 {
 	p->restarts++;
 	if (!mt_spend(&p->budget))
 		return mt_probe_busy(p);
-	mt_probe_enter(p, mt_root(p->tree), 0);
+	if (mt_layer_is_there(p->root))
+		mt_probe_enter(p, p->root, p->off);
+	else
+		mt_probe_enter(p, mt_root(p->tree), 0);
 	return true;
 }
 
@@ -326,8 +339,8 @@ void mt_probe_place(struct mt_probe *probe, struct mt_tree *tree, const struct k
  *
  * Context: under rcu_read_lock(), any context.
  *
- * Return: the leaf; NULL: the layer has changed, start again at the root of the
- * tree; ERR_PTR(-EBUSY).
+ * Return: the leaf; NULL: the layer has another root or is gone, start again at the
+ * root of the tree; ERR_PTR(-EBUSY).
  */
 struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u32 off,
 				 u64 slice, u64 *version)
@@ -336,16 +349,19 @@ struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u
 
 	probe->off = off;
 	probe->slice = slice;
-	probe->node = root;
-	probe->above = NULL;
+	probe->root = root;
 	do {
-		step = mt_probe_node(probe, version);
-	} while (step == MT_STEP_MORE);
-	if (step == MT_STEP_LEAF)
-		return mt_leaf(probe->node);
-	if (step == MT_STEP_BUSY || !mt_spend(&probe->budget))
-		return ERR_PTR(-EBUSY);
-	probe->restarts++;
+		probe->node = root;
+		probe->above = NULL;
+		do {
+			step = mt_probe_node(probe, version);
+		} while (step == MT_STEP_MORE);
+		if (step == MT_STEP_LEAF)
+			return mt_leaf(probe->node);
+		if (step == MT_STEP_BUSY || !mt_spend(&probe->budget))
+			return ERR_PTR(-EBUSY);
+		probe->restarts++;
+	} while (mt_layer_is_there(root));
 	return NULL;
 }
 

@@ -52,10 +52,12 @@
  * changed, it cannot trust what it read.  On the way down it reads the child's
  * version before it checks the parent's (hand over hand, 4.6.4), so it will
  * notice any later change of the child.  If vsplit of an inner node has changed,
- * the reader returns to the root; if only vinsert has, it rereads the node.
- * From a leaf it follows the links to the right, since keys only move to the
+ * the reader returns to the root of the layer; if only vinsert has, it rereads the
+ * node.  From a leaf it follows the links to the right, since keys only move to the
  * right: a leaf covers the slices from its lowkey to that of the next leaf.  A
- * deleted node sends the reader to the root.
+ * deleted node sends the reader to the root of the layer as well.  If that root is
+ * deleted or no longer a root, the reader returns to the root of the tree.  So
+ * changes in one layer do not make readers go through those above it again.
  *
  * A reader may run in an interrupt or an NMI on top of a writer that holds
  * nodes.  If it meets a dirty node there, it gives up at once with -EBUSY, since

@@ -122,6 +122,7 @@ struct mt_probe {
 	u32 len;
 	u32 off;			/* of the layer */
 	u64 slice;			/* at off */
+	struct mt_node *root;		/* of the layer, when it was entered */
 	struct mt_node *node;		/* next to be read; at the end the leaf */
 	u64 version;			/* at the end the leaf's, when it covered the slice */
 	struct mt_inner *above;		/* where node was found, NULL at a layer's root */

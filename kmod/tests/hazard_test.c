@@ -1224,6 +1224,63 @@ static void a_removal_works_for_the_length_of_its_key(struct kunit *test)
 	}
 }
 
+#define DETOUR_LAYERS	40
+
+/* Leaves of a deep layer that are emptied when a reader has read them. */
+static struct {
+	struct kt *kt;
+	struct kvt_key key[2][MT_LEAF_WIDTH];
+	unsigned int gone;
+	unsigned int leaves;		/* that were read, in all layers */
+	unsigned int nodes;		/* ... since the last one was emptied */
+	bool inside;
+	int err;
+} detour;
+
+static void empty_what_is_read(enum kvt_park at)
+{
+	unsigned int i;
+
+	if (detour.inside)
+		return;
+	detour.nodes += at == KVT_PARK_READ_CHILD;
+	if (at != KVT_PARK_READ_CHECK || ++detour.leaves % (DETOUR_LAYERS + 1) ||
+	    detour.gone == ARRAY_SIZE(detour.key))
+		return;
+	detour.inside = true;
+	for (i = 0; i < MT_LEAF_WIDTH; i++)
+		detour.err |= kt_del_gfp(detour.kt, &detour.key[detour.gone][i], GFP_ATOMIC,
+					 NULL);
+	detour.gone++;
+	detour.nodes = 0;
+	detour.inside = false;
+}
+
+/* The first leaf makes the lookup one that waits and retries; the second makes that start again. */
+static void a_change_in_a_layer_sends_no_reader_to_the_layers_above(struct kunit *test)
+{
+	const u32 prefix = DETOUR_LAYERS * MT_SLICE;
+	struct kt *kt = open_masstree(test);
+	unsigned int i;
+
+	memset(&detour, 0, sizeof(detour));
+	detour.kt = kt;
+	put_numbers(kt, prefix, 8 * MT_LEAF_WIDTH);
+	for (i = 0; i < MT_LEAF_WIDTH; i++) {
+		detour.key[0][i] = number_key(test, prefix, 4 * MT_LEAF_WIDTH + i);
+		detour.key[1][i] = number_key(test, prefix, 3 * MT_LEAF_WIDTH + i);
+	}
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_counting, NULL));
+	WRITE_ONCE(kvt_park_loose_hook, empty_what_is_read);
+	expect_get(kt, -ENOENT, detour.key[0][1]);
+	kunit_release_action(test, stop_counting, NULL);
+	KUNIT_EXPECT_EQ(test, 2, detour.gone);
+	KUNIT_EXPECT_EQ(test, 0, detour.err);
+	/* An inner node and a leaf. */
+	KUNIT_EXPECT_LE(test, detour.nodes, 4);
+	expect_scans_end(kt, 6 * MT_LEAF_WIDTH);
+}
+
 /* What others have put cannot make a reader fail that must come to an end. */
 static void deep_layers_stop_no_reader_that_cannot_pause(struct kunit *test)
 {
@@ -1743,6 +1800,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_scan_comes_back_to_every_layer_that_has_more),
 	KUNIT_CASE(a_scan_does_not_work_for_keys_that_were_removed),
 	KUNIT_CASE(a_removal_works_for_the_length_of_its_key),
+	KUNIT_CASE(a_change_in_a_layer_sends_no_reader_to_the_layers_above),
 	KUNIT_CASE(deep_layers_stop_no_reader_that_cannot_pause),
 	KUNIT_CASE(a_reader_whose_keys_go_gives_up_when_all_tries_are_spent),
 	KT_CASE(an_iterator_returns_nothing_that_was_gone_before),
