@@ -11,6 +11,12 @@
 #include "update.h"
 #include "user.h"
 
+/*
+ * The copy is charged to the store's cgroup, but to its limit only when it is written: until then
+ * it is not known what it replaces, and what does not grow is never refused.  It is held for as
+ * long as the copying takes, and while this thread is preempted.  A bound for all such copies of
+ * a store would have to make others wait for a preempted thread, which the limit does not.
+ */
 static int load_value_once(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 			   struct kvt_write *write)
 {
