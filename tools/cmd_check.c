@@ -248,6 +248,16 @@ static uint64_t first_epoch(const struct kvt_log_found *found)
 	return found->first <= found->epoch ? found->first : 0;
 }
 
+/* What a crash, or damage after it, may have taken. */
+static const char *dropped(const struct pass *pass, const struct kvt_log_found *found)
+{
+	if (found->seen > found->epoch)
+		return " (the next one was begun and is dropped)";
+	if (found->open && !pass->ds->set.until)
+		return " (the last one found: the store was not detached)";
+	return "";
+}
+
 static void show(const struct pass *pass, const struct kvt_log_found *found)
 {
 	const struct kvtree_log_super *super = pass->ds->set.dev[0].super;
@@ -263,6 +273,7 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 		json_add_u64(obj, "epoch", found->epoch);
 		json_add_u64(obj, "first_epoch", first_epoch(found));
 		json_add_u64(obj, "lost_epochs", found->seen - found->epoch);
+		json_add(obj, "detached", json_boolean(!found->open));
 		json_add_u64(obj, "checkpoint_epoch", le64_to_cpu(super->checkpoint.epoch));
 		json_add_u64(obj, "damaged_superblocks", repair_needed(pass->ds));
 		json_add_u64(obj, "segments", pass->rec.segments);
@@ -276,8 +287,7 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 	put_text(stdout, label, len);
 	printf("', %u device%s: sound\n", pass->ds->set.nr_devs,
 	       pass->ds->set.nr_devs > 1 ? "s" : "");
-	printf("  %-12s %" PRIu64 "%s\n", "epoch", (uint64_t)found->epoch,
-	       found->seen > found->epoch ? " (the next one was begun and is dropped)" : "");
+	printf("  %-12s %" PRIu64 "%s\n", "epoch", (uint64_t)found->epoch, dropped(pass, found));
 	if (first_epoch(found))
 		printf("  %-12s %" PRIu64 " to %" PRIu64 "\n", "with --until",
 		       first_epoch(found), (uint64_t)found->epoch);

@@ -271,6 +271,31 @@ static u64 trailers_bytes(const struct kvt_log *log)
 	return blocks * KVTREE_LOG_BLOCK;
 }
 
+static unsigned long idle_ticks(void)
+{
+	return msecs_to_jiffies(READ_ONCE(kvt_log_idle_ms));
+}
+
+/* Whether no device's trailer names anything. */
+static bool trailers_empty(const struct kvt_log *log)
+{
+	u32 i;
+
+	for (i = 0; i < log->nr_devs; i++)
+		if (log->dev[i].trailer->nr_extents)
+			return false;
+	return true;
+}
+
+/* While commits go on, this is queued already. */
+static void idle_begin(struct kvt_log *log)
+{
+	log->committed = jiffies;
+	log->unproved = !trailers_empty(log);
+	if (log->unproved && idle_ticks())
+		queue_delayed_work(log->wq, &log->idle, idle_ticks());
+}
+
 static void commit_done(struct kvt_log *log, u64 epoch)
 {
 	WRITE_ONCE(log->lease, log->lease_next);
@@ -280,6 +305,7 @@ static void commit_done(struct kvt_log *log, u64 epoch)
 	smp_store_release(&log->durable, epoch);
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_EPOCHS);
 	kvt_wake_all(&log->durable_wait);
+	idle_begin(log);
 }
 
 /**
@@ -359,6 +385,72 @@ void kvt_commit_work(struct work_struct *work)
 		queue_delayed_work(log->wq, &log->commit,
 				   msecs_to_jiffies(READ_ONCE(kvt_log_epoch_ms)));
 }
+
+/*
+ * Whether a commit finds room that nothing else may need: for one that nobody waits for writers
+ * are not to wait, nor is a full store to end.
+ */
+static bool idle_has_room(const struct kvt_log *log)
+{
+	u32 i;
+
+	for (i = 0; i < log->nr_devs; i++) {
+		const struct kvt_log_dev *dev = &log->dev[i];
+
+		if (!dev->spare.block && trailer_last(dev, KVTREE_LOG_TRAILER_MAX) &&
+		    READ_ONCE(dev->segs.nr_free) <= kvt_room_keep(dev, KVT_ROOM_COMMIT))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Whether there is something to be shown, by whoever holds commit_lock.  What is changed meanwhile
+ * is committed when its time has come, and queues this again, as does the end of a sleep.
+ */
+static bool idle_is_needed(const struct kvt_log *log)
+{
+	return log->unproved && !commit_is_needed(log) && !READ_ONCE(log->error) &&
+	       !READ_ONCE(kvt_log_asleep) && idle_has_room(log);
+}
+
+/* Under commit_lock.  When to look again, in jiffies from now; 0: there is no need to. */
+static unsigned long idle_run(struct kvt_log *log)
+{
+	unsigned long ticks = idle_ticks(), since = jiffies - log->committed;
+
+	if (!ticks || !idle_is_needed(log))
+		return 0;
+	if (since < ticks)
+		return ticks - since;
+	kvt_commit(log);
+	return 0;
+}
+
+/**
+ * kvt_idle_work() - once nothing is committed any more, commit an epoch without records
+ * @work: a log's
+ *
+ * Of the highest epoch that the devices know recovery cannot tell whether it was never completely
+ * written or damaged later, and drops it.  An idle store would keep such an epoch for ever.  One
+ * that is empty takes its place: its commit record shows that all before it was durable.
+ *
+ * Neither a detach nor a machine that is about to sleep waits for this longer than for a commit:
+ * where one is under way it looks again later.
+ */
+void kvt_idle_work(struct work_struct *work)
+{
+	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, idle);
+	unsigned long later = idle_ticks();
+
+	if (mutex_trylock(&log->commit_lock)) {
+		later = idle_run(log);
+		mutex_unlock(&log->commit_lock);
+	}
+	if (later)
+		queue_delayed_work(log->wq, &log->idle, later);
+}
+KVT_EXPORT_FOR_TESTS(kvt_idle_work);
 
 /**
  * kvt_log_want() - have an epoch made durable at once

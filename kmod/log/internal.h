@@ -211,6 +211,9 @@ struct kvt_log {
 	struct workqueue_struct *flush_wq;	/* of streams */
 	struct mutex commit_lock;	/* one commit at a time */
 	struct delayed_work commit;
+	struct delayed_work idle;	/* commits nothing, once nothing else is committed */
+	unsigned long committed;	/* commit_lock: jiffies of the last commit */
+	bool unproved;			/* commit_lock: it had records, and none has followed */
 	struct mutex checkpoint_lock;	/* one checkpoint at a time */
 	struct delayed_work checkpoint;
 	u32 no_room;			/* so many in a row had none */
@@ -240,6 +243,7 @@ struct kvt_log {
 };
 
 extern unsigned int kvt_log_epoch_ms;
+extern unsigned int kvt_log_idle_ms;
 extern unsigned int kvt_log_savers;
 
 /* log.c */
@@ -334,6 +338,7 @@ bool kvt_stream_behind(struct kvt_stream *s, u64 epoch);
 
 /* commit.c */
 void kvt_commit_work(struct work_struct *work);
+void kvt_idle_work(struct work_struct *work);
 int kvt_commit(struct kvt_log *log);
 int kvt_commit_carried(struct kvt_log *log);
 void kvt_log_fail(struct kvt_log *log, int err, const char *what);

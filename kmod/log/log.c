@@ -25,6 +25,24 @@ unsigned int kvt_log_epoch_ms = 10;
 module_param_cb(log_epoch_ms, &epoch_ms_ops, &kvt_log_epoch_ms, 0644);
 MODULE_PARM_DESC(log_epoch_ms, "ms after which changes that nobody waits for are made durable, at most 200");
 
+/* A minute is long enough for whoever wants few commits. */
+#define IDLE_MS_MAX	60000
+
+static int idle_ms_set(const char *text, const struct kernel_param *param)
+{
+	return param_set_uint_minmax(text, param, 0, IDLE_MS_MAX);
+}
+
+static const struct kernel_param_ops idle_ms_ops = {
+	.set = idle_ms_set,
+	.get = param_get_uint,
+};
+
+unsigned int kvt_log_idle_ms = 1000;
+KVT_EXPORT_FOR_TESTS(kvt_log_idle_ms);
+module_param_cb(log_idle_ms, &idle_ms_ops, &kvt_log_idle_ms, 0644);
+MODULE_PARM_DESC(log_idle_ms, "ms without a commit after which an empty one shows that the last was durable, at most 60000; 0: never");
+
 /* Versions that a store may give out before its first commit. */
 #define LEASE_FIRST	BIT_ULL(32)
 
@@ -96,6 +114,17 @@ static int log_init_dev(struct kvt_log_dev *dev, const struct kvtree_log_super *
 	return kvt_segs_init(&dev->segs, le32_to_cpu(super->nr_segments));
 }
 
+/* What a crash, or damage after it, may have taken. */
+static void log_tell(const struct kvt_log *log)
+{
+	if (log->found.seen > log->found.epoch)
+		pr_warn("kvtree: store '%s': epoch %llu was begun, is not complete and is left out\n",
+			log->env.name, log->found.seen);
+	else if (log->found.open && !log->set.until)
+		pr_info("kvtree: store '%s' was not detached: epoch %llu is the last one found\n",
+			log->env.name, log->found.epoch);
+}
+
 static int log_load(struct kvt_log *log)
 {
 	int err;
@@ -116,9 +145,7 @@ static int log_load(struct kvt_log *log)
 	err = kvt_log_find(&log->set, &log->found);
 	if (err)
 		return err;
-	if (log->found.seen > log->found.epoch)
-		pr_info("kvtree: store '%s': epoch %llu was begun, is not complete and is left out\n",
-			log->env.name, log->found.seen);
+	log_tell(log);
 	kvt_carry_init(log);
 	return kvt_log_restore(log);
 }
@@ -195,6 +222,7 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 	mutex_init(&log->commit_lock);
 	mutex_init(&log->checkpoint_lock);
 	INIT_DELAYED_WORK(&log->commit, kvt_commit_work);
+	INIT_DELAYED_WORK(&log->idle, kvt_idle_work);
 	INIT_DELAYED_WORK(&log->checkpoint, kvt_checkpoint_work);
 	init_waitqueue_head(&log->durable_wait);
 	init_waitqueue_head(&log->space_wait);
@@ -423,6 +451,7 @@ int kvt_log_finish(struct kvt_log *log)
 		kvt_sleep_remove(log);
 		/* What is still written by streams must not queue them again. */
 		disable_delayed_work_sync(&log->checkpoint);
+		disable_delayed_work_sync(&log->idle);
 		disable_delayed_work_sync(&log->commit);
 	}
 	if (log->nr_streams && !test_bit(KVT_LOG_STOPPED, &log->flags)) {

@@ -24,7 +24,8 @@
  * It writes them, and to every device one trailer with their positions and checksums, waits
  * for all writes and flushes each device once.  Then the epoch is durable.  Commits run one
  * at a time; data of later epochs may be written meanwhile.  Each stream has its own buffers
- * and worker.  Recovery does not care which CPU filled which stream.
+ * and worker.  Recovery does not care which CPU filled which stream.  When no commit has come
+ * for a while, one more has no records: its trailer shows that the epoch before was durable.
  *
  * Lock order: checkpoint_lock, commit_lock, an index's node locks, a stream's lock (raw,
  * bottom halves off).

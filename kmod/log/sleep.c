@@ -76,6 +76,7 @@ static void sleep_end(void)
 		for (i = 0; i < log->nr_streams; i++)
 			kvt_stream_start(&log->streams[i]);
 		queue_delayed_work(log->wq, &log->checkpoint, 0);
+		queue_delayed_work(log->wq, &log->idle, 0);
 	}
 	mutex_unlock(&logs_lock);
 	wake_up_all(&awake);

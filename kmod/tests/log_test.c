@@ -513,6 +513,86 @@ static void an_epoch_before_the_last_two_is_damaged_and_not_dropped(struct kunit
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 1 is damaged"));
 }
 
+/* What was written after an epoch shows that it was durable, complete or not. */
+static void a_part_of_a_commit_record_proves_the_epoch_before(struct kunit *test)
+{
+	struct kvt_log_pos pos = { .segment = LD_COMMIT, .block = 3 };
+	struct kvtree_log_trailer *t;
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 1, e);
+
+	t = (void *)ld_block(ld, 0, kvt_log_pos_block(ld->super[0], &pos));
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 100);
+	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 2, found.epoch);
+	KUNIT_EXPECT_EQ(test, 3, found.seen);
+	KUNIT_EXPECT_TRUE(test, found.open);
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 3 is not complete"));
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &e[1].pos), 40);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+	/* Nor can that one's record be missing. */
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &e[1].pos), 40);
+	pos.block = 2;
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 0);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 2 is damaged"));
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 0);
+	/* What an attach has left that did not complete shows nothing. */
+	t->next.sequence = cpu_to_le64(99);
+	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 2, found.seen);
+	/* Where the life has an end nothing is looked for. */
+	ld->super[0]->lives[0].last_epoch = cpu_to_le64(2);
+	ld_write_supers(ld);
+	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
+	KUNIT_EXPECT_FALSE(test, found.open);
+}
+
+/* All devices had an epoch before any of them has a part of the next one. */
+static void a_part_of_a_commit_record_proves_the_epoch_on_all_disks(struct kunit *test)
+{
+	struct kvt_log_pos pos = { .segment = LD_COMMIT, .block = 3 };
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 2, e);
+
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 100);
+	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 2, found.epoch);
+	KUNIT_EXPECT_EQ(test, 3, found.seen);
+	pos.block = 2;
+	ld_damage(ld, 1, kvt_log_pos_block(ld->super[1], &pos), 0);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 3 was begun"));
+}
+
+/* That is what the log of an idle store is for. */
+static void an_epoch_before_an_empty_one_is_damaged_and_not_dropped(struct kunit *test)
+{
+	struct kvt_log_pos pos = { .segment = LD_COMMIT };
+	struct kvt_log_found found;
+	struct kvt_log_extent e[3];
+	struct ld *ld = ld_three(test, 1, e);
+
+	ld_add_trailer(ld, 0, 4, NULL, 0);
+	KUNIT_EXPECT_EQ(test, 3, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 4, found.epoch);
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &e[2].pos), 40);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &e[2].pos), 40);
+	pos.block = 3;
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 0);
+	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 3 is damaged"));
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 0);
+	/* Of the empty one nothing is missed. */
+	pos.block = 4;
+	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 0);
+	KUNIT_EXPECT_EQ(test, 3, ld_restore(ld, &found));
+	KUNIT_EXPECT_EQ(test, 3, found.epoch);
+}
+
 static void an_epoch_counts_when_all_disks_have_it(struct kunit *test)
 {
 	struct kvt_log_found found;
@@ -1088,6 +1168,9 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(the_last_epoch_is_dropped_if_a_part_of_it_is_not_there),
 	KUNIT_CASE(a_type_that_is_damaged_is_not_a_newer_format),
 	KUNIT_CASE(an_epoch_before_the_last_two_is_damaged_and_not_dropped),
+	KUNIT_CASE(a_part_of_a_commit_record_proves_the_epoch_before),
+	KUNIT_CASE(a_part_of_a_commit_record_proves_the_epoch_on_all_disks),
+	KUNIT_CASE(an_epoch_before_an_empty_one_is_damaged_and_not_dropped),
 	KUNIT_CASE(an_epoch_counts_when_all_disks_have_it),
 	KUNIT_CASE(what_was_durable_at_a_checkpoint_has_to_be_there),
 	KUNIT_CASE(an_epoch_that_was_carried_has_to_be_there),

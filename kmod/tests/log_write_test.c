@@ -29,6 +29,7 @@ struct lw {
 	struct kvt_log *log;
 	struct kvt_stats stats;
 	struct kvt_value *value;
+	unsigned int idle_ms;		/* of the module, and 1; 0: it was not changed */
 };
 
 static void lw_no_work(struct work_struct *work)
@@ -42,10 +43,13 @@ static void lw_free(void *arg)
 
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 	WRITE_ONCE(kvt_park_hook, NULL);
+	if (lw->idle_ms)
+		WRITE_ONCE(kvt_log_idle_ms, lw->idle_ms - 1);
 	if (lw->log) {
 		dev = &lw->log->dev[0];
 		cancel_delayed_work_sync(&lw->log->commit);
 		cancel_delayed_work_sync(&lw->log->checkpoint);
+		cancel_delayed_work_sync(&lw->log->idle);
 		kvt_streams_exit(lw->log);
 		kvt_log_queues_exit(lw->log);
 		kvfree(dev->segs.seg);
@@ -99,6 +103,7 @@ static struct lw *lw_new(struct kunit *test)
 	mutex_init(&log->commit_lock);
 	INIT_DELAYED_WORK(&log->commit, lw_no_work);
 	INIT_DELAYED_WORK(&log->checkpoint, lw_no_work);
+	INIT_DELAYED_WORK(&log->idle, lw_no_work);
 	init_waitqueue_head(&log->durable_wait);
 	init_waitqueue_head(&log->space_wait);
 	log->nr_devs = 1;
@@ -201,6 +206,20 @@ static void a_change_belongs_to_the_epoch_that_is_open_when_it_has_room(struct k
 	KUNIT_EXPECT_EQ(test, 1, lw->log->closed);
 }
 
+/* Whatever is written from here on goes to a RAM disk. */
+static void lw_open_disk(struct lw *lw)
+{
+	struct kvt_log_dev *dev = &lw->log->dev[0];
+
+	dev->file = bdev_file_open_by_dev(MKDEV(RAMDISK_MAJOR, 0),
+					  BLK_OPEN_READ | BLK_OPEN_WRITE, lw, NULL);
+	if (IS_ERR(dev->file)) {
+		dev->file = NULL;
+		KUNIT_FAIL_AND_ABORT(lw->test, "needs a RAM disk");
+	}
+	dev->bdev = file_bdev(dev->file);
+}
+
 static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
@@ -209,13 +228,7 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 
 	kt_need_two_cpus(test);
 	KUNIT_ASSERT_LE(test, 2, log->nr_streams);
-	dev->file = bdev_file_open_by_dev(MKDEV(RAMDISK_MAJOR, 0),
-					  BLK_OPEN_READ | BLK_OPEN_WRITE, lw, NULL);
-	if (IS_ERR(dev->file)) {
-		dev->file = NULL;
-		KUNIT_FAIL_AND_ABORT(test, "needs a RAM disk");
-	}
-	dev->bdev = file_bdev(dev->file);
+	lw_open_disk(lw);
 	lw_log(lw, "a", true);
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(1)));
 	lw_log(lw, "b", true);
@@ -252,6 +265,93 @@ static void a_commit_without_room_for_its_record_closes_no_epoch(struct kunit *t
 	KUNIT_EXPECT_EQ(test, 0, log->closed);
 	KUNIT_EXPECT_EQ(test, 0, log->error);
 	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->flags));
+}
+
+/* Change something, and commit it. */
+static void lw_change(struct lw *lw)
+{
+	lw_log(lw, "a", true);
+	mutex_lock(&lw->log->commit_lock);
+	KUNIT_ASSERT_EQ(lw->test, 0, kvt_commit(lw->log));
+	mutex_unlock(&lw->log->commit_lock);
+}
+
+/*
+ * What comes of it if there has been no commit for long, or there was one just now.  Returns
+ * whether it looks again.
+ */
+static bool lw_idle(struct lw *lw, bool long_ago)
+{
+	struct kvt_log *log = lw->log;
+
+	cancel_delayed_work_sync(&log->idle);
+	log->committed = jiffies;
+	if (long_ago)
+		log->committed -= msecs_to_jiffies(kvt_log_idle_ms);
+	kvt_idle_work(&log->idle.work);
+	return delayed_work_pending(&log->idle);
+}
+
+static struct lw *lw_new_idle(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+
+	lw_open_disk(lw);
+	lw->log->streams[0].pos = (struct kvt_log_pos) { .segment = LW_STREAM, .block = 1 };
+	/* Nothing comes by itself while the test looks. */
+	lw->idle_ms = kvt_log_idle_ms + 1;
+	WRITE_ONCE(kvt_log_idle_ms, 60000);
+	return lw;
+}
+
+/* A commit that has anything is followed by one that has nothing, and that by none. */
+static void an_idle_log_has_one_empty_epoch_at_its_end(struct kunit *test)
+{
+	struct lw *lw = lw_new_idle(test);
+	struct kvt_log *log = lw->log;
+
+	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
+	KUNIT_EXPECT_EQ(test, 0, log->durable);
+	lw_change(lw);
+	KUNIT_EXPECT_EQ(test, 1, log->durable);
+	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&log->idle));
+	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
+	KUNIT_EXPECT_EQ(test, 2, log->durable);
+	KUNIT_EXPECT_EQ(test, 3, log->dev[0].commit.block);
+	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
+	KUNIT_EXPECT_EQ(test, 2, log->durable);
+	lw_change(lw);
+	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&log->idle));
+	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
+	KUNIT_EXPECT_EQ(test, 4, log->durable);
+}
+
+static void a_log_that_is_not_idle_has_no_empty_epochs(struct kunit *test)
+{
+	struct lw *lw = lw_new_idle(test);
+	struct kvt_log *log = lw->log;
+
+	lw_change(lw);
+	KUNIT_EXPECT_TRUE(test, lw_idle(lw, false));
+	/* A commit is under way. */
+	mutex_lock(&log->commit_lock);
+	KUNIT_EXPECT_TRUE(test, lw_idle(lw, true));
+	mutex_unlock(&log->commit_lock);
+	/* What is changed will be committed. */
+	lw_log(lw, "b", true);
+	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
+	KUNIT_EXPECT_EQ(test, 1, log->durable);
+	lw_change(lw);
+	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&log->idle));
+	/* Nobody waits because of it, nor does it ask for a checkpoint. */
+	log->dev[0].commit.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
+	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
+	KUNIT_EXPECT_FALSE(test, test_bit(KVT_LOG_FULL, &log->flags));
+	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&log->checkpoint));
+	log->error = -EIO;
+	log->dev[0].commit.block = 3;
+	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
+	KUNIT_EXPECT_EQ(test, 2, log->durable);
 }
 
 static int pause_at_third(void *arg)
@@ -499,6 +599,8 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
 	KUNIT_CASE(a_commit_without_room_for_one_stream_makes_nothing_durable),
 	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
+	KUNIT_CASE(an_idle_log_has_one_empty_epoch_at_its_end),
+	KUNIT_CASE(a_log_that_is_not_idle_has_no_empty_epochs),
 	KUNIT_CASE(a_recount_ends_when_it_is_told),
 	KUNIT_CASE(a_table_describes_all_that_a_store_may_hold),
 	KUNIT_CASE(what_others_leave_is_enough_for_a_checkpoint),

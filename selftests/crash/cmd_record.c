@@ -98,6 +98,8 @@ static void run_life(const struct cmd_options *o, struct crash_disks *disks,
 	memcpy(oracle->base, state.value, sizeof(oracle->base));
 	oracle->head.phase = CRASH_ATTACHED;
 	crash_drive_run(&drive);
+	/* Crashes before, in and after the empty epoch at the end. */
+	kvt_sleep_ms(200);
 	printf("%lu commits, %lu checkpoints, %lu MiB written\n",
 	       (unsigned long)kvt_stat(drive.fd, KVTREE_STAT_LOG_EPOCHS),
 	       (unsigned long)kvt_stat(drive.fd, KVTREE_STAT_LOG_CHECKPOINTS),

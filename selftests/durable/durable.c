@@ -426,11 +426,15 @@ static void set_epoch_ms(const char *text)
 	close(fd);
 }
 
+#define IDLE_MS	"/sys/module/kvtree/parameters/log_idle_ms"
+
 TEST_F(durable, idle_store_writes_nothing)
 {
 	struct self *t = &self->self;
+	char was[16];
 	__u64 bytes;
 
+	kvt_set_param(IDLE_MS, "0", was, sizeof(was));
 	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("v"), NULL));
 	ASSERT_EQ(0, kvt_sync(t->fd));
 	bytes = kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES);
@@ -445,6 +449,54 @@ TEST_F(durable, idle_store_writes_nothing)
 	kvt_sleep_ms(500);
 	EXPECT_EQ(bytes, kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES));
 	set_epoch_ms("10");
+	kvt_set_param(IDLE_MS, was, NULL, 0);
+}
+
+/* Where a crash has left the commit record of an epoch on a disk. */
+static char *commit_record(const struct self *t, int disk, __u64 epoch)
+{
+	char *block = t->image[disk], *end = block + t->disk[disk].bytes;
+	struct kvtree_log_trailer head;
+
+	for (; block < end; block += KVTREE_LOG_BLOCK) {
+		memcpy(&head, block, sizeof(head));
+		if (le64toh(head.magic) == KVTREE_LOG_TRAILER_MAGIC && le64toh(head.epoch) == epoch)
+			return block;
+	}
+	return NULL;
+}
+
+/*
+ * Damage of the last commit record looks as if it had never been written.  So one that is empty
+ * follows when nothing is changed any more, and only one.
+ */
+TEST_F(durable, last_epoch_of_an_idle_store_cannot_vanish)
+{
+	char was[16], block[KVTREE_LOG_BLOCK], *at;
+	struct self *t = &self->self;
+	struct becoming b = { t->fd, kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCH) + 1 };
+	int last = t->nr - 1;
+
+	kvt_set_param(IDLE_MS, "100", was, sizeof(was));
+	ASSERT_EQ(0, put_sync(t->fd, STR("k"), STR("v")));
+	EXPECT_TRUE(kvt_eventually(is_durable, &b));
+	kvt_sleep_ms(500);
+	kvt_set_param(IDLE_MS, was, NULL, 0);
+	ASSERT_EQ(b.epoch, kvt_stat(t->fd, KVTREE_STAT_LOG_DURABLE));
+	crash_now(t);
+	at = commit_record(t, last, b.epoch - 1);
+	ASSERT_NE(NULL, at);
+	memcpy(block, at, sizeof(block));
+	memset(at, 0, sizeof(block));
+	EXPECT_EQ(-EBADMSG, come_up(t));
+	EXPECT_NE(0, kvt_check_disks(t->disk, t->nr));
+	/* That one may vanish. */
+	memcpy(at, block, sizeof(block));
+	at = commit_record(t, last, b.epoch);
+	ASSERT_NE(NULL, at);
+	memset(at, 0, sizeof(block));
+	ASSERT_EQ(0, come_up(t));
+	EXPECT_TRUE(kvt_has(t->fd, STR("k"), STR("v")));
 }
 
 TEST_F(durable, versions_grow_across_crashes)
@@ -751,7 +803,10 @@ TEST(write_error_makes_the_store_read_only)
 {
 	struct kvt_disk disk;
 	int dev = kvt_open(), fd;
+	char was[16];
 
+	/* It is a change that fails first. */
+	kvt_set_param(IDLE_MS, "0", was, sizeof(was));
 	kvt_null_make(&disk, "kvtfail", SIZE);
 	kvt_null_start(&disk);
 	ASSERT_EQ(0, kvt_format(&disk, 1));
@@ -766,6 +821,7 @@ TEST(write_error_makes_the_store_read_only)
 	EXPECT_EQ(-EIO, kvt_sync(fd));
 	EXPECT_TRUE(kvt_has(fd, STR("k"), STR("w")));
 	EXPECT_EQ(EIO, kvt_stat(fd, KVTREE_STAT_LOG_ERROR));
+	kvt_set_param(IDLE_MS, was, NULL, 0);
 	close(fd);
 	/* It says that not everything is durable. */
 	EXPECT_EQ(-EIO, kvt_detach(dev, "durable-fail"));

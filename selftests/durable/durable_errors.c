@@ -804,6 +804,7 @@ TEST_F(memory, workers_without_memory_lose_nothing)
 	}
 }
 
+/* The n-th request is to be the same in each round. */
 int main(int argc, char **argv)
 {
 	if (access(KVT_DEBUGFS "failslab", F_OK))
@@ -812,5 +813,6 @@ int main(int argc, char **argv)
 		printf("TAP version 13\n1..0 # SKIP the kernel has no fault injection\n");
 		return KSFT_SKIP;
 	}
+	kvt_never_idle();
 	return test_harness_run(argc, argv);
 }

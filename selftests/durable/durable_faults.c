@@ -1158,6 +1158,7 @@ TEST_F(faults, batch_whose_end_cannot_be_told_tells_what_is_not_durable)
 }
 
 #define EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
+#define IDLE_MS		"/sys/module/kvtree/parameters/log_idle_ms"
 
 static bool log_has_failed(void *arg)
 {
@@ -1186,6 +1187,28 @@ TEST_F(faults, a_commit_that_nobody_waits_for_is_told_to_the_next_ones)
 	kvt_oracle_judge(o);
 }
 
+/* Neither is the empty one after the last, and everything in the store was durable before. */
+TEST_F(faults, an_empty_commit_that_fails_is_told_and_loses_nothing)
+{
+	struct kvt_oracle *o = &self->o;
+
+	ASSERT_EQ(0, kvt_oracle_attach(o));
+	/* The first flush is that of the change. */
+	kvt_fault_fail(faulty(o), "ioerr", "f", 2, 1);
+	kvt_set_param(IDLE_MS, "100", NULL, 0);
+	o->round++;
+	o->tried = 1;
+	o->acked = 1;
+	EXPECT_EQ(0, kvt_oracle_put(o, 0, o->round, KVTREE_F_SYNC));
+	EXPECT_TRUE(kvt_eventually(log_has_failed, o));
+	kvt_set_param(IDLE_MS, "0", NULL, 0);
+	EXPECT_EQ(o->round, kvt_oracle_get(o, 0));
+	EXPECT_EQ(-EROFS, kvt_oracle_put(o, 1, o->round, 0));
+	EXPECT_EQ(-EIO, kvt_oracle_detach(o));
+	EXPECT_EQ(1, kvt_fault_mend(faulty(o)));
+	kvt_oracle_judge(o);
+}
+
 static char epoch_ms[16];
 
 /* The harness does not return. */
@@ -1207,5 +1230,6 @@ int main(int argc, char **argv)
 	}
 	kvt_set_param(EPOCH_MS, "200", epoch_ms, sizeof(epoch_ms));
 	KVT_CHECK(atexit(restore_epoch) == 0);
+	kvt_never_idle();
 	return test_harness_run(argc, argv);
 }

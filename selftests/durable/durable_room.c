@@ -269,6 +269,7 @@ static __u32 get_synced(int fd, __u32 n)
 }
 
 #define EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
+#define IDLE_MS		"/sys/module/kvtree/parameters/log_idle_ms"
 #define REPLAY_MB	"/sys/module/kvtree/parameters/log_replay_mb"
 
 /* A checkpoint is made when room is needed, not because the log is long; or as at the beginning. */
@@ -293,20 +294,22 @@ TEST(log_that_may_be_replayed_is_not_nothing)
 	kvt_set_param(REPLAY_MB, was, NULL, 0);
 }
 
-/* It bounds what a crash takes. */
-TEST(interval_of_commits_has_a_bound)
+struct bound {
+	const char *text;
+	bool good;
+};
+
+/* The last of the values is the one that it has. */
+static void has_a_bound(struct __test_metadata *_metadata, const char *path,
+			const struct bound *values, size_t nr)
 {
-	static const struct { const char *text; bool good; } values[] = {
-		{ "200", true }, { "201", false }, { "4294967295", false }, { "-1", false },
-		{ "0", true }, { "10", true },
-	};
 	char text[32] = "";
 	size_t i;
 	int fd;
 
-	fd = open(EPOCH_MS, O_RDWR | O_CLOEXEC);
+	fd = open(path, O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, fd);
-	for (i = 0; i < NR(values); i++) {
+	for (i = 0; i < nr; i++) {
 		bool good = pwrite(fd, values[i].text, strlen(values[i].text), 0) > 0;
 
 		EXPECT_EQ(values[i].good, good) {
@@ -314,8 +317,29 @@ TEST(interval_of_commits_has_a_bound)
 		}
 	}
 	EXPECT_LT(0, pread(fd, text, sizeof(text) - 1, 0));
-	EXPECT_STREQ("10\n", text);
+	EXPECT_EQ(atoi(values[nr - 1].text), atoi(text));
 	close(fd);
+}
+
+/* It bounds what a crash takes. */
+TEST(interval_of_commits_has_a_bound)
+{
+	static const struct bound values[] = {
+		{ "200", true }, { "201", false }, { "4294967295", false }, { "-1", false },
+		{ "0", true }, { "10", true },
+	};
+
+	has_a_bound(_metadata, EPOCH_MS, values, NR(values));
+}
+
+TEST(time_until_a_store_is_idle_has_a_bound)
+{
+	static const struct bound values[] = {
+		{ "60000", true }, { "60001", false }, { "4294967295", false }, { "-1", false },
+		{ "0", true }, { "1000", true },
+	};
+
+	has_a_bound(_metadata, IDLE_MS, values, NR(values));
 }
 
 /* MiB of records, far fewer than a small disk takes until it asks for a checkpoint. */

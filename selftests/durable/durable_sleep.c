@@ -24,6 +24,7 @@
 /* Of 20 s a busy machine may need more. */
 #define FREEZE_SECONDS	90
 #define EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
+#define IDLE_MS		"/sys/module/kvtree/parameters/log_idle_ms"
 #define SAVERS		"/sys/module/kvtree/parameters/log_savers"
 #define WRITERS		4
 #define ROUNDS		3
@@ -46,6 +47,7 @@ struct sleeper {
 	int fd;
 	char name[KVTREE_NAME_MAX];
 	struct kvt_disk disk;
+	char idle_ms[16];
 };
 
 static bool can_sleep(void)
@@ -90,6 +92,8 @@ static void sleeper_begin(struct sleeper *s, const char *latency)
 	KVT_CHECK(kvt_attach(s->dev, s->name, &s->disk, 1, 0) == 0);
 	s->fd = kvt_store(s->dev, s->name, RW);
 	KVT_CHECK(s->fd >= 0);
+	/* What is written is what the tests have asked for. */
+	kvt_set_param(IDLE_MS, "0", s->idle_ms, sizeof(s->idle_ms));
 	/* All but to suspend the devices, and for one second. */
 	KVT_CHECK(set("/sys/power/pm_test", "freezer"));
 	KVT_CHECK(set("/sys/module/suspend/parameters/pm_test_delay", "1"));
@@ -103,6 +107,7 @@ static void sleeper_end(struct sleeper *s)
 	set(FREEZE_TIMEOUT, "20000");
 	set("/sys/module/suspend/parameters/pm_test_delay", "5");
 	set("/sys/power/pm_test", "none");
+	kvt_set_param(IDLE_MS, s->idle_ms, NULL, 0);
 	close(s->fd);
 	kvt_detach(s->dev, s->name);
 	kvt_null_remove(&s->disk);
@@ -202,6 +207,36 @@ TEST_F(sleeping, nothing_is_committed)
 	EXPECT_EQ(0, kvt_sync(self->s.fd));
 	EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));
 	EXPECT_EQ(ROUNDS, sleeps);
+	EXPECT_EQ(0, kvt_stat(self->s.fd, KVTREE_STAT_LOG_ERROR));
+}
+
+struct becoming {
+	int fd;
+	__u64 epoch;
+};
+
+static bool is_durable(void *arg)
+{
+	const struct becoming *b = arg;
+
+	return kvt_stat(b->fd, KVTREE_STAT_LOG_DURABLE) >= b->epoch;
+}
+
+/* The empty epoch after the last one is due while it sleeps, and comes when it is awake. */
+TEST_F(sleeping, last_epoch_is_proved_afterwards)
+{
+	struct becoming b = { self->s.fd, kvt_stat(self->s.fd, KVTREE_STAT_LOG_EPOCH) + 1 };
+	__u32 key = 1;
+	int sleeps;
+
+	ASSERT_TRUE(set(IDLE_MS, "1000"));
+	set(TRACING "trace", "\n");
+	ASSERT_EQ(0, kvt_put_flags(self->s.fd, kvt_bytes(&key, sizeof(key)), STR("v"),
+				   KVTREE_F_SYNC));
+	EXPECT_TRUE(fall_asleep());
+	EXPECT_TRUE(kvt_eventually(is_durable, &b));
+	EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));
+	EXPECT_EQ(1, sleeps);
 	EXPECT_EQ(0, kvt_stat(self->s.fd, KVTREE_STAT_LOG_ERROR));
 }
 

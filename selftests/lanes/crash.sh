@@ -127,8 +127,9 @@ write_script()
 		echo 'set -e'
 		# shellcheck disable=SC2016
 		printf 'PATH=%q:$PATH\n' "$TOP/tools"
+		# Now and then nothing is changed for so long, and an empty epoch follows.
 		# shellcheck disable=SC2016
-		echo "insmod \"\$KVTREE_MODULE\" engine=$1"
+		echo "insmod \"\$KVTREE_MODULE\" engine=$1 log_idle_ms=20"
 		echo 'until [ -c /dev/kvtree ]; do sleep 0.1; done'
 		printf '%s\n' "$2"
 	} >"$LOGS/script"

@@ -335,6 +335,22 @@ int kvt_checkpoint(int fd)
 	return kvt_ioctl(fd, KVTREE_IOC_CHECKPOINT, &args);
 }
 
+#define IDLE_MS	"/sys/module/kvtree/parameters/log_idle_ms"
+
+static char idle_ms[16];
+
+/* The harness does not return. */
+static void restore_idle(void)
+{
+	kvt_set_param(IDLE_MS, idle_ms, NULL, 0);
+}
+
+void kvt_never_idle(void)
+{
+	kvt_set_param(IDLE_MS, "0", idle_ms, sizeof(idle_ms));
+	KVT_CHECK(atexit(restore_idle) == 0);
+}
+
 int kvt_sync(int fd)
 {
 	struct kvtree_op op = kvt_op(KVTREE_OP_SYNC, kvt_bytes(NULL, 0));

@@ -63,6 +63,8 @@ int kvt_attach_open(int dev, const char *name, const struct kvt_disk *disk, int 
 		    struct kvt_attach_how *how, int *fd);
 int kvt_close_detach(int dev, const char *name, int *fd);
 int kvt_checkpoint(int fd);
+/* No store commits an empty epoch after its last one, until the program ends. */
+void kvt_never_idle(void);
 int kvt_sync(int fd);
 
 /* KVTREE_STAT_LOG_LIVE_BYTES as it should be: the store goes through all that it has. */

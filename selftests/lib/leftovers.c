@@ -53,7 +53,7 @@ static struct {
 	char value[16];
 } params[] = {
 	{ .path = PARAMETERS "log_epoch_ms" }, { .path = PARAMETERS "log_savers" },
-	{ .path = PARAMETERS "log_replay_mb" },
+	{ .path = PARAMETERS "log_replay_mb" }, { .path = PARAMETERS "log_idle_ms" },
 	{ .path = PARAMETERS "reclaim_bound_mb" }, { .path = PARAMETERS "reclaim_batch" },
 	{ .path = PARAMETERS "engine" }, { .path = PARAMETERS "bpf_iter_max" },
 };

@@ -995,11 +995,13 @@ TEST_F(held, fault_of_a_command_does_not_hide_that_it_is_not_durable)
 	EXPECT_EQ(-EIO, cqe.res);
 }
 
+/* A request that fails is to be that of a command. */
 int main(int argc, char **argv)
 {
 	if (!kvt_faults_load()) {
 		printf("TAP version 13\n1..0 # SKIP the lane has no disks that fail\n");
 		return KSFT_SKIP;
 	}
+	kvt_never_idle();
 	return test_harness_run(argc, argv);
 }

@@ -118,6 +118,7 @@ struct kvt_log_walk {
 	u32 buf_segment;
 	u32 buf_block;
 	u32 buf_blocks;
+	bool begun;			/* at the end: a part of the next trailer is there */
 	bool bad;			/* a block of this segment cannot be read */
 	u32 bad_segment;
 };
@@ -126,10 +127,11 @@ struct kvt_log_walk {
 struct kvt_log_found {
 	u64 epoch;			/* the last durable one, or the one that was asked for */
 	u64 first;			/* the earliest that could be asked for; 0: unknown */
-	u64 seen;			/* the highest epoch of any trailer */
+	u64 seen;			/* the highest epoch of any trailer, or of a part of one */
 	u64 version_lease;
 	u64 generation;			/* of the last life */
 	u64 time;			/* of the last trailer, ns since 1970 */
+	bool open;			/* nothing says where the last life ends */
 };
 
 /* Called for each piece of what a recovery restores.  All return a verdict or an errno. */

@@ -4,7 +4,8 @@
  *
  * The trailer of an epoch is written when the one before is durable.  So of the
  * highest epoch that any device knows, M, everything may be missing, and nothing
- * of the epochs before it: what is missing there was lost later.
+ * of the epochs before it: what is missing there was lost later.  Any part of a trailer
+ * shows that its epoch was begun.
  */
 #include "format.h"
 
@@ -53,7 +54,7 @@ static int trailer_judge(struct kvt_log_walk *walk, struct kvt_log_reader *reade
 	return verdict;
 }
 
-/* One device's last trailer of the life that is open. */
+/* One device's last trailer, or part of one, of the life that is open. */
 struct tail {
 	u64 epoch;	/* of it; one less than the life's first if there is none */
 	bool complete;
@@ -80,6 +81,12 @@ static int tail_find(struct kvt_log_walk *walk, struct kvt_log_reader *reader, s
 	}
 	if (verdict != KVT_LOG_END)
 		return verdict;
+	if (walk->begun) {
+		/* The one before is no tail any more: all that it names has to be there. */
+		tail->epoch = walk->epoch;
+		tail->complete = false;
+		return KVT_LOG_SOUND;
+	}
 	/* Back to the last one, which was walked over. */
 	kvt_log_walk_life(walk, life);
 	if (tail->epoch < walk->epoch)
@@ -308,6 +315,7 @@ static int find_epoch(struct kvt_log_set *set, struct kvt_log_found *found)
 		return !set->until || set->until == found->epoch ? KVT_LOG_SOUND :
 		       until_refused(set, "the only one is", found->epoch);
 	last = kvt_log_set_life(set, 0, set_lives(set) - 1);
+	found->open = !last->last_epoch;
 	if (set->until)
 		return find_until(set, found, le64_to_cpu(last->first_epoch),
 				  le64_to_cpu(last->last_epoch));

@@ -156,22 +156,31 @@ static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos
 }
 
 /*
+ * Whether at the walk's position, which is in memory, the beginning of a trailer stands, whatever
+ * follows; @epoch as for walk_sound().  An attach that did not complete has used the generation,
+ * too, but no sequence of a segment is used twice.
+ */
+static bool walk_begun(const struct kvt_log_walk *walk, u64 epoch)
+{
+	const struct kvtree_log_trailer *t = walk_at(walk);
+	u64 next = le64_to_cpu(t->next.sequence);
+
+	return walk_may_be(walk, t) && next &&
+	       (epoch ? le64_to_cpu(t->epoch) == epoch : le64_to_cpu(t->epoch) > walk->epoch) &&
+	       (next == walk->pos.sequence || next == walk->ahead.sequence);
+}
+
+/*
  * At a place behind @end, where the next trailer should be, and which is in memory:
- * KVT_LOG_DAMAGED if a trailer of a later epoch is here, or that one; KVT_LOG_END if not.
+ * KVT_LOG_DAMAGED if a trailer of a later epoch is here, or its beginning, or that one;
+ * KVT_LOG_END if not.
  */
 static int walk_later(const struct kvt_log_walk *walk, const struct kvt_log_pos *end)
 {
-	if (walk_sound(walk, &walk->pos, 0) || walk_sound(walk, end, walk->epoch))
+	if (walk_sound(walk, &walk->pos, 0) || walk_begun(walk, 0) ||
+	    walk_sound(walk, end, walk->epoch))
 		return KVT_LOG_DAMAGED;
 	return KVT_LOG_END;
-}
-
-/* Whether a part of the next trailer, which is in memory, is where it should be. */
-static bool walk_begun(const struct kvt_log_walk *walk)
-{
-	const struct kvtree_log_trailer *t = walk_at(walk);
-
-	return walk_may_be(walk, t) && le64_to_cpu(t->epoch) == walk->epoch;
 }
 
 /*
@@ -182,7 +191,7 @@ static int walk_end(struct kvt_log_walk *walk)
 {
 	u32 size = le32_to_cpu(walk_super(walk)->segment_blocks);
 	struct kvt_log_pos at = walk->pos;
-	bool begun = walk_begun(walk);
+	bool begun = walk_begun(walk, walk->epoch);
 	int verdict = KVT_LOG_END;
 
 	for (walk->pos.block++; verdict == KVT_LOG_END && walk->pos.block < size;
@@ -194,6 +203,7 @@ static int walk_end(struct kvt_log_walk *walk)
 	if (verdict == KVT_LOG_END && walk->ahead.block)
 		verdict = walk_fill_trailer(walk) ?: walk_later(walk, &at);
 	walk->pos = at;
+	walk->begun = begun;
 	if (verdict == KVT_LOG_DAMAGED)
 		walk_say(walk, "is damaged");
 	if (verdict == KVT_LOG_END && begun)
@@ -234,7 +244,8 @@ static bool walk_sane(const struct kvt_log_walk *walk, const struct kvtree_log_t
  * @walk: of kvt_log_walk_life()
  *
  * Return: KVT_LOG_SOUND and @walk->trailer, which stays until the next call; KVT_LOG_END: there
- * is none; KVT_LOG_DAMAGED, which was said; or an errno.
+ * is none, and @walk->begun says whether there is a part of it; KVT_LOG_DAMAGED, which was said;
+ * or an errno.
  */
 int kvt_log_walk_next(struct kvt_log_walk *walk)
 {
