@@ -65,7 +65,7 @@ static const struct argp_option check_options[] = {
 };
 
 /* Bytes of records that are forgotten soon enough, however few keys there are. */
-#define FRESH_MIN	((size_t)16 << 20)
+#define FRESH_MIN	((size_t)4 << 20)
 
 /* The newest of what was read of a key. */
 struct item {

@@ -773,6 +773,35 @@ TEST(what_is_gone_takes_no_memory_to_attach)
 	kvt_group_end(&confined.group);
 }
 
+static int check_confined(void *arg)
+{
+	struct confined *c = arg;
+
+	kvt_group_enter(&c->group);
+	return kvt_check_disks(c->pair->disk, 2);
+}
+
+/* Nor does it to the tool, which keeps what it has read of each key. */
+TEST(what_is_gone_takes_no_memory_to_check)
+{
+	struct pair pair = { .fd = -1 };
+	struct confined confined = { .pair = &pair };
+
+	if (!kvt_group_make(&confined.group, "confined"))
+		SKIP(return, "the kernel has no memory cgroups here");
+	pair_begin(&pair, WIDE, WIDE);
+	checkpoints_for_room(true);
+	put_and_remove(pair.fd);
+	ASSERT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_CHECKPOINTS));
+	ASSERT_EQ(0, kvt_close_detach(pair.dev, pair.name, &pair.fd));
+	checkpoints_for_room(false);
+	/* Half of what all the removals take. */
+	kvt_group_limit(&confined.group, 28 << 20);
+	EXPECT_EQ(0, kvt_run(check_confined, &confined));
+	pair_end(&pair);
+	kvt_group_end(&confined.group);
+}
+
 #define SAVERS	"/sys/module/kvtree/parameters/log_savers"
 
 static void savers_set(const char *nr)
