@@ -29,22 +29,23 @@ static void settle_uring(struct plan *plan, const struct target *target)
 	plan->nr_series = nr;
 }
 
-static FILE *open_trace(const struct plan *plan)
+static void open_trace(struct crew *crew, struct outfile *file)
 {
-	FILE *file;
-
-	if (!plan->trace)
-		return NULL;
-	file = fopen(plan->trace, "we");
-	if (!file)
-		die("cannot open %s: %m", plan->trace);
-	return file;
+	if (!crew->plan->trace)
+		return;
+	outfile_open(file, crew->plan->trace);
+	crew->trace = file->out;
 }
 
-static void close_trace(const struct plan *plan, FILE *file)
+/* Of a run that was interrupted there is no trace. */
+static void close_trace(const struct crew *crew, struct outfile *file)
 {
-	if (file && (ferror(file) || fclose(file)))
-		die("cannot write %s: %m", plan->trace);
+	if (!crew->trace)
+		return;
+	if (crew_interrupted())
+		outfile_drop(file);
+	else
+		outfile_commit(file);
 }
 
 static void make_results(struct report *rep, const struct plan *plan)
@@ -107,6 +108,7 @@ int cmd_bench(int argc, char **argv)
 	struct target target;
 	struct report report = { .plan = &plan, .target = &target };
 	struct crew crew = { .plan = &plan, .target = &target };
+	struct outfile trace = { 0 };
 	unsigned int i;
 	int status;
 
@@ -114,7 +116,7 @@ int cmd_bench(int argc, char **argv)
 	plan.progress = plan.progress || isatty(STDERR_FILENO);
 	if (plan.plot)
 		plot_check(plan.plot);
-	crew.trace = open_trace(&plan);
+	open_trace(&crew, &trace);
 	crew_catch_signals();
 	target_open(&target, &plan);
 	settle_uring(&plan, &target);
@@ -122,7 +124,7 @@ int cmd_bench(int argc, char **argv)
 	crew.shared = crew_shared(plan_clients(&plan));
 	make_results(&report, &plan);
 	run_all(&crew, &report);
-	close_trace(&plan, crew.trace);
+	close_trace(&crew, &trace);
 	status = answer(&report);
 	target_end();
 	if (plan.plot)

@@ -7,6 +7,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,18 +54,21 @@ static void run_script(const char *option, int in, int out)
 		die("--plot: %s failed", script);
 }
 
+/* As outfile_open() does it later: another file takes the place of a regular one. */
 static void check_file(const char *path)
 {
 	char *copy, *dir;
+	struct stat st;
+	bool exists;
 
-	if (!access(path, F_OK)) {
-		if (access(path, W_OK))
-			die("--plot: cannot write %s: %m", path);
+	exists = !stat(path, &st);
+	if (exists && access(path, W_OK))
+		die("--plot: cannot write %s: %m", path);
+	if (exists && !S_ISREG(st.st_mode))
 		return;
-	}
-	copy = strdup(path);
+	copy = exists ? realpath(path, NULL) : strdup(path);
 	if (!copy)
-		die("out of memory");
+		die("--plot: cannot write %s: %m", path);
 	dir = dirname(copy);
 	if (access(dir, W_OK | X_OK))
 		die("--plot: cannot write into %s: %m", dir);
@@ -96,18 +100,15 @@ void plot_write(const struct report *rep)
 {
 	json_t *results = report_results(rep, true);
 	FILE *json = tmpfile();
-	int svg;
+	struct outfile svg;
 
 	if (!json)
 		die("--plot: cannot make a temporary file: %m");
 	if (json_dumpf(results, json, 0) || fflush(json) || lseek(fileno(json), 0, SEEK_SET))
 		die("--plot: cannot write a temporary file: %m");
 	json_decref(results);
-	svg = open(rep->plan->plot, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (svg < 0)
-		die("--plot: cannot write %s: %m", rep->plan->plot);
-	run_script("--results", fileno(json), svg);
-	if (close(svg))
-		die("--plot: cannot write %s: %m", rep->plan->plot);
+	outfile_open(&svg, rep->plan->plot);
+	run_script("--results", fileno(json), fileno(svg.out));
+	outfile_commit(&svg);
 	fclose(json);
 }
