@@ -455,7 +455,7 @@ static void start(const char *cache_program)
 	};
 	char *const cache[] = {
 		(char *)cache_program, "--address", SERVER, "--port", port,
-		"--lifetime", "3600000", NEAR, NULL
+		"--lifetime", "3600000", "--user", "root", "--client-rate", "1000000", NEAR, NULL
 	};
 	char *const peer[] = {
 		"ip", "netns", "exec", NETNS, (char *)cache_program, "--pass", FAR, NULL

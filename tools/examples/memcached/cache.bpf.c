@@ -26,8 +26,10 @@ BPF_KVT_STORE(store);			/* to read and to write */
 const volatile __be32 addresses[ADDRESSES_MAX];	/* that memcached is reached by */
 const volatile __u32 nr_addresses;
 const volatile __be16 port;
+const volatile __u32 user;		/* whose socket memcached answers with */
 const volatile __u64 lifetime_ns;
 const volatile __u64 ns_per_kib;	/* of answers to an address that may be anybody's */
+const volatile __u64 client_ns_per_kib;	/* ... to one that a client has proved */
 
 __u64 bucket_seq[BUCKETS];		/* count changes */
 __u64 global_seq;
@@ -87,7 +89,7 @@ struct {
 } conns SEC(".maps");
 
 /*
- * Connections that the server has agreed to and the client has not confirmed.  Anybody
+ * Connections that the server has agreed to and the client has asked nothing by.  Anybody
  * can make more of them than there is room for: the oldest go.
  */
 struct opening {
@@ -101,15 +103,15 @@ struct {
 	__type(value, struct opening);
 } opening SEC(".maps");
 
-/* Clients that have confirmed a connection: nobody else uses their addresses. */
+/* When all the answers sent to an address would be paid for, if a client has proved it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, SOURCES_MAX);
 	__type(key, __be32);
-	__type(value, __u8);
+	__type(value, __u64);
 } proved SEC(".maps");
 
-/* Others: when all the answers sent to an address would be paid for. */
+/* The same of others. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, SOURCES_MAX);
@@ -450,8 +452,10 @@ static __always_inline void answer_out(struct conn *conn, const struct segment *
 			 read_answer(text, len, scratch->key);
 	}
 	bpf_spin_lock(&conn->lock);
-	if (same_conn(conn, &s->id))
+	if (same_conn(conn, &s->id)) {
+		conn->answered = 1;
 		meaning = note_answer(conn, s, line, values, &bucket);
+	}
 	bpf_spin_unlock(&conn->lock);
 	if (meaning == ANYTHING)
 		flush();
@@ -460,15 +464,16 @@ static __always_inline void answer_out(struct conn *conn, const struct segment *
 }
 
 /*
- * The connection of a segment that came.  It is known from when the client confirms
- * what the server has answered to its SYN, which no one else has seen.
+ * The connection of a segment that came.  It is known from its first request on, which
+ * confirms what the server has answered to its SYN: no one else has seen that.
  */
 static __always_inline struct conn *conn_in(const struct segment *s)
 {
 	struct conn *conn = bpf_map_lookup_elem(&conns, &s->id);
 	struct conn new = { .bucket = BUCKETS, .id = s->id };
 	struct opening *o;
-	__u8 one = 1;
+	__u64 paid_for = 0;
+	int confirms;
 
 	if (conn)
 		return conn;
@@ -476,15 +481,17 @@ static __always_inline struct conn *conn_in(const struct segment *s)
 	/* The server says what comes of a reset: until then it may be anybody's. */
 	if (!o || s->rst)
 		return NULL;
+	confirms = s->ack && o->next_in == s->seq && o->next_out == s->ack_seq;
+	/* One that has proved its address before has no new credit. */
+	if (confirms)
+		bpf_map_update_elem(&proved, &s->id.addr, &paid_for, BPF_NOEXIST);
+	if (!s->len)
+		return NULL;
 	new.next_in = s->seq;
 	new.next_out = s->ack_seq;
 	new.when = bpf_ktime_get_ns();
-	if (s->ack && o->next_in == s->seq && o->next_out == s->ack_seq) {
+	if (confirms)
 		bpf_map_update_elem(&conns, &s->id, &new, BPF_NOEXIST);
-		bpf_map_update_elem(&proved, &s->id.addr, &one, BPF_ANY);
-	} else if (!s->len) {
-		return NULL;
-	}
 	/* A connection whose first request was missed is never an orderly one. */
 	bpf_map_delete_elem(&opening, &s->id);
 	return bpf_map_lookup_elem(&conns, &s->id);
@@ -607,20 +614,22 @@ static __always_inline int resize(struct xdp_md *ctx, __u32 have, __u32 want)
 
 /*
  * Has an address had more answers than it may get?  An answer is longer than its get,
- * and whoever sends one may say that it comes from somewhere else.
+ * and whoever sends one may say that it comes from somewhere else: from a client, too.
  */
 static __always_inline int limited(__be32 addr, __u32 bytes)
 {
-	__u64 now = bpf_ktime_get_ns(), next = now, *until;
+	__u64 now = bpf_ktime_get_ns(), next = now, cost = client_ns_per_kib, *until;
 
-	if (bpf_map_lookup_elem(&proved, &addr))
-		return 0;
-	until = bpf_map_lookup_elem(&paid, &addr);
+	until = bpf_map_lookup_elem(&proved, &addr);
+	if (!until) {
+		cost = ns_per_kib;
+		until = bpf_map_lookup_elem(&paid, &addr);
+	}
 	if (until && *until > now)
 		next = *until;
 	if (next > now + BURST_NS)
 		return 1;
-	next += bytes * ns_per_kib / 1024;
+	next += bytes * cost / 1024;
 	if (until)
 		*until = next;
 	else
@@ -833,6 +842,17 @@ static __always_inline int load_out(struct __sk_buff *skb, __u32 off, struct scr
 	return !bpf_skb_load_bytes(skb, off, scratch->entry.payload, len);
 }
 
+/*
+ * Any user may bind a socket to the address and port of another that allows it
+ * (SO_REUSEADDR), as memcached does by UDP.
+ */
+static __always_inline int from_memcached(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	return sk && bpf_get_socket_uid(skb) == user;
+}
+
 static __always_inline void udp_out(struct __sk_buff *skb, const struct iphdr *ip,
 				    struct scratch *scratch)
 {
@@ -851,7 +871,7 @@ static __always_inline void udp_out(struct __sk_buff *skb, const struct iphdr *i
 	len = bpf_ntohs(h.udp.len) - sizeof(h);
 	if (!load_out(skb, off + sizeof(h), scratch, len))
 		len = 0;
-	/* What is no answer to a get may acknowledge a change. */
+	/* What is no answer to a get may acknowledge a change, whoever says so. */
 	if (!len || !(BEGINS(scratch->entry.payload, "VALUE ") ||
 		      BEGINS(scratch->entry.payload, "END\r\n")))
 		flush();
@@ -859,6 +879,10 @@ static __always_inline void udp_out(struct __sk_buff *skb, const struct iphdr *i
 	else if (at(scratch->entry.payload, len - 4) != 'N' ||
 		 at(scratch->entry.payload, len - 3) != 'D')
 		return;
+	if (!from_memcached(skb)) {
+		count(FOREIGN);
+		return;
+	}
 	n = len && h.frame.total == bpf_htons(1) ?
 	    read_answer(scratch->entry.payload, len, scratch->key) : 0;
 	if (n > KEY_MAX)
@@ -901,20 +925,16 @@ static __always_inline void tcp_out(struct __sk_buff *skb, const struct iphdr *i
 		if (conn && conn->waiting)
 			flush();
 		bpf_map_delete_elem(&conns, &s.id);
+		bpf_map_delete_elem(&opening, &s.id);
 	}
 }
 
-/*
- * What leaves by a protocol that is not looked into, if it may be from memcached: not what
- * has come in by another interface, and is only forwarded.
- */
+/* What leaves by a protocol that is not looked into, if it may be from memcached. */
 static __always_inline void other_out(struct __sk_buff *skb)
 {
 	__u8 protocol;
 	__be16 source;
 
-	if (skb->ingress_ifindex)
-		return;
 	/* IPv6, and no extension header before TCP or UDP. */
 	if (skb->protocol != bpf_htons(ETH_P_IPV6) ||
 	    bpf_skb_load_bytes(skb, sizeof(struct ethhdr) + 6, &protocol, 1) ||
@@ -931,7 +951,11 @@ int cache_out(struct __sk_buff *skb)
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &one);
 	struct iphdr ip;
 
-	if (!scratch)
+	/*
+	 * What has come in by an interface is only forwarded or bridged, and may have any
+	 * address: memcached has not sent it.
+	 */
+	if (!scratch || skb->ingress_ifindex)
 		return TC_ACT_UNSPEC;
 	if (skb->protocol != bpf_htons(ETH_P_IP) ||
 	    bpf_skb_load_bytes(skb, sizeof(struct ethhdr), &ip, sizeof(ip))) {

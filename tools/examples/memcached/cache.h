@@ -13,12 +13,15 @@
 #define BUCKETS		4096u	/* a change makes all keys of its bucket invalid */
 #define ASKED_MAX	65536u	/* requests that memcached has not answered yet */
 #define CONNS_MAX	16384u	/* connections that are known to be orderly, or not yet */
-#define OPENING_MAX	16384u	/* connections that the client has not confirmed yet */
+#define OPENING_MAX	16384u	/* connections that the client has asked nothing by yet */
 #define SOURCES_MAX	16384u	/* addresses of clients */
 #define ADDRESSES_MAX	16u	/* that memcached is reached by */
 
 /* Within this time memcached answers a request, or never does. */
 #define ANSWER_NS	(10ull * 1000 * 1000 * 1000)
+
+/* A connection that memcached has never answered is none after this time. */
+#define UNANSWERED_NS	(2 * ANSWER_NS)
 
 /* An address may get the answers of so long at once. */
 #define BURST_NS	(1000ull * 1000 * 1000)
@@ -45,6 +48,7 @@ enum counter {
 	CHANGE,			/* changes of one key that were seen */
 	FLUSH,			/* times that everything became invalid */
 	LIMITED,		/* gets of an address that has had too many answers */
+	FOREIGN,		/* answers from memcached's address, but not its user */
 	COUNTERS
 };
 
@@ -85,6 +89,7 @@ struct conn {
 	__u32 bucket;			/* that the request changes; BUCKETS: none */
 	__u32 waiting;			/* for an answer */
 	__u32 loose;			/* it does not: anything may be changed at any time */
+	__u32 answered;			/* memcached has said something */
 };
 
 #endif /* CACHE_H */

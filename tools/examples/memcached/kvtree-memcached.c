@@ -3,10 +3,14 @@
  * kvtree-memcached: attach the cache to interfaces, and take it away at the end.
  */
 #include <argp.h>
+#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/if_link.h>
+#include <linux/nsfs.h>
 #include <net/if.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <arpa/inet.h>
@@ -53,6 +59,9 @@ struct options {
 	double idle_s;
 	double limit_mib;
 	double rate_kib;
+	double client_rate_kib;
+	bool user_given;
+	unsigned int user;		/* whose socket memcached answers with */
 	const char *store;
 	__u32 mode;			/* XDP_FLAGS_* */
 	bool json;
@@ -98,6 +107,7 @@ static struct options o = {
 	.idle_s = 3600,
 	.limit_mib = 256,
 	.rate_kib = 64,
+	.client_rate_kib = 100 * 1024,
 	.store = "memcached-cache",
 	.mode = 0,
 };
@@ -136,6 +146,61 @@ static void die(const char *fmt, ...)
 	va_end(args);
 	detach();
 	exit(3);
+}
+
+static bool is_served(__u32 addr)
+{
+	unsigned int i;
+
+	for (i = 0; i < o.nr_addresses; i++)
+		if (addr == o.addresses[i].s_addr)
+			return true;
+	/* Any address. */
+	return !addr;
+}
+
+/*
+ * Programs are told users as the network's user namespace has them, and everything else here as
+ * this process's has them.
+ */
+static void check_users(void)
+{
+	int net = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	int owner = net < 0 ? -1 : ioctl(net, NS_GET_USERNS);
+	struct stat theirs, ours;
+
+	if (owner < 0 || fstat(owner, &theirs) || stat("/proc/self/ns/user", &ours))
+		die("whose network this is cannot be told: %s", strerror(errno));
+	if (theirs.st_ino != ours.st_ino || theirs.st_dev != ours.st_dev)
+		die("this network is another user namespace's, where users have other numbers");
+	close(owner);
+	close(net);
+}
+
+/* The one user who has a socket where memcached is reached by UDP. */
+static void find_user(void)
+{
+	FILE *f = fopen("/proc/net/udp", "re");
+	unsigned int addr, port, user;
+	bool found = false;
+	char line[256];
+
+	if (!f)
+		die("/proc/net/udp: %s", strerror(errno));
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, " %*u: %8x:%4x %*x:%*x %*x %*x:%*x %*x:%*x %*x %u", &addr, &port,
+			   &user) != 3 || port != o.port || !is_served(addr))
+			continue;
+		if (found && user != o.user)
+			die("users %u and %u have sockets at UDP port %u: memcached's is --user",
+			    o.user, user, port);
+		o.user = user;
+		found = true;
+	}
+	fclose(f);
+	if (!found)
+		die("no socket is at UDP port %u: start memcached first, or give --user",
+		    o.port);
 }
 
 static struct kvtree *open_store(void)
@@ -219,14 +284,21 @@ struct aging {
 	int fd;
 	size_t key_size, value_size, when_at;
 	__u64 age_ns;		/* they may reach */
+	size_t answered_at;	/* of a __u32; 0: there is none */
+	__u64 unanswered_ns;	/* what they may reach if that is 0 */
 };
 
-static __u64 last_used(const struct aging *a, const void *value)
+static bool too_old(const struct aging *a, const void *value, __u64 now)
 {
-	__u64 when;
+	__u64 when, age = a->age_ns;
+	__u32 answered = 1;
 
 	memcpy(&when, (const char *)value + a->when_at, sizeof(when));
-	return when;
+	if (a->answered_at)
+		memcpy(&answered, (const char *)value + a->answered_at, sizeof(answered));
+	if (!answered && a->unanswered_ns < age)
+		age = a->unanswered_ns;
+	return when + age < now;
 }
 
 /*
@@ -256,11 +328,10 @@ static unsigned int sweep(const struct aging *a)
 			const void *key = keys + i * a->key_size;
 
 			left++;
-			if (last_used(a, values + i * a->value_size) + a->age_ns >= now)
+			if (!too_old(a, values + i * a->value_size, now))
 				continue;
 			/* It may have been used since. */
-			if (bpf_map_lookup_elem(a->fd, key, value) ||
-			    last_used(a, value) + a->age_ns >= now)
+			if (bpf_map_lookup_elem(a->fd, key, value) || !too_old(a, value, now))
 				continue;
 			bpf_map_delete_elem(a->fd, key);
 			left--;
@@ -285,6 +356,8 @@ static void sweep_maps(const struct cache *skel)
 		.value_size = sizeof(struct conn),
 		.when_at = offsetof(struct conn, when),
 		.age_ns = o.idle_s * 1e9,
+		.answered_at = offsetof(struct conn, answered),
+		.unanswered_ns = UNANSWERED_NS,
 	};
 
 	_Static_assert(sizeof(struct asked) <= ELEMENT_MAX, "in sweep()");
@@ -368,7 +441,8 @@ static void print_numbers(const __u64 *counters, const uint64_t *stat)
 		{ "stale", counters[STALE] }, { "no_room", counters[NO_ROOM] },
 		{ "fills", counters[FILL] }, { "no_fills", counters[NO_FILL] },
 		{ "changes", counters[CHANGE] }, { "flushes", counters[FLUSH] },
-		{ "limited", counters[LIMITED] }, { "evicted", gauges.evicted },
+		{ "limited", counters[LIMITED] }, { "foreign", counters[FOREIGN] },
+		{ "evicted", gauges.evicted },
 		{ "asked", gauges.asked }, { "connections", gauges.conns },
 		{ "keys", stat[KVTREE_STAT_KEYS] }, { "bytes", stat[KVTREE_STAT_BYTES] },
 	};
@@ -403,6 +477,9 @@ static int run_cache(void)
 	struct kvtree *kv;
 	int err;
 
+	check_users();
+	if (!o.user_given)
+		find_user();
 	kv = open_store();
 	skel = cache__open();
 	if (!skel)
@@ -411,7 +488,9 @@ static int run_cache(void)
 		skel->rodata->addresses[i] = o.addresses[i].s_addr;
 	skel->rodata->nr_addresses = o.nr_addresses;
 	skel->rodata->port = htons(o.port);
+	skel->rodata->user = o.user;
 	skel->rodata->ns_per_kib = 1e9 / o.rate_kib;
+	skel->rodata->client_ns_per_kib = 1e9 / o.client_rate_kib;
 	skel->rodata->lifetime_ns = o.lifetime_ms * 1000000ull;
 	if (cache__load(skel))
 		die("the programs cannot be loaded: see above");
@@ -488,6 +567,24 @@ static void add_address(struct argp_state *state, const char *text)
 		argp_error(state, "--address: '%s' is no IPv4 address", text);
 }
 
+static void set_user(struct argp_state *state, const char *arg)
+{
+	const struct passwd *pw = getpwnam(arg);
+	unsigned long n;
+	char *end;
+
+	o.user_given = true;
+	if (pw) {
+		o.user = pw->pw_uid;
+		return;
+	}
+	errno = 0;
+	n = strtoul(arg, &end, 10);
+	if (!isdigit((unsigned char)*arg) || *end || errno || n >= UINT_MAX)
+		argp_error(state, "--user: there is no user '%s'", arg);
+	o.user = n;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
@@ -508,6 +605,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'r':
 		o.rate_kib = number(state, "--rate", arg, 1e6);
+		return 0;
+	case 'c':
+		o.client_rate_kib = number(state, "--client-rate", arg, 1e6);
+		return 0;
+	case 'u':
+		set_user(state, arg);
 		return 0;
 	case 's':
 		o.store = arg;
@@ -543,6 +646,8 @@ static const struct argp_option options[] = {
 	{ .name = "address", .key = 'a', .arg = "ADDRESS",
 	  .doc = "Where memcached listens; more than once if it has several addresses" },
 	{ .name = "port", .key = 'p', .arg = "PORT", .doc = "memcached's port (11211)" },
+	{ .name = "user", .key = 'u', .arg = "USER",
+	  .doc = "Whose sockets memcached's are (the only user with one at its UDP port)" },
 	{ .name = "lifetime", .key = 'l', .arg = "MS",
 	  .doc = "How long an answer is used without asking memcached again (1000)" },
 	{ .name = "idle", .key = 'I', .arg = "S",
@@ -550,6 +655,8 @@ static const struct argp_option options[] = {
 	{ .name = "memory", .key = 'm', .arg = "MIB", .doc = "Limit of the store (256)" },
 	{ .name = "rate", .key = 'r', .arg = "KIB",
 	  .doc = "Answers per second to an address that has made no TCP connection (64)" },
+	{ .name = "client-rate", .key = 'c', .arg = "KIB",
+	  .doc = "Answers per second to an address that has made one (102400)" },
 	{ .name = "store", .key = 's', .arg = "NAME",
 	  .doc = "Name of the store, which is made anew (memcached-cache)" },
 	{ .name = "generic", .key = 'g',
