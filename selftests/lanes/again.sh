@@ -131,6 +131,7 @@ run_again()
 	local lane=$1 log=$2 rc=0
 	shift 2
 
+	trap stop INT TERM
 	set -m
 	(
 		# shellcheck disable=SC2163 # names with values
@@ -140,7 +141,6 @@ run_again()
 	# shellcheck disable=SC2004 # by name
 	GROUP[$lane]=$!
 	set +m
-	trap stop INT TERM
 	wait "${GROUP[$lane]}" || rc=$?
 	trap 'exit 130' INT TERM
 	unset "GROUP[$lane]"

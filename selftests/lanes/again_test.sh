@@ -19,7 +19,8 @@ FAKE=$DIR/selftests/lanes
 # A program with three tests, and with the file "twin" two of them. A file PROGRAM.TEST says how
 # often that fails or, after that, "hang", or how often it is "late" and passes before it fails. With
 # the file "skip" tests that are run again are skipped, and with "edit" the tree is changed then;
-# "report" lets the kernel have something to say.
+# "report" lets the kernel have something to say. The file "wait" says after how many runs of a part
+# the lane has a machine that never ends, whose process is in "machine".
 make_lane()
 {
 	mkdir -p "$FAKE"
@@ -72,6 +73,13 @@ make_lane()
 
 		lane_begin uml
 		echo "${T:-all}" >>"$TOP/runs"
+		if [ -n "$T" ] && [ -e "$TOP/wait" ]; then
+			left=$(cat "$TOP/wait")
+			echo $((left - 1)) >"$TOP/wait"
+			# shellcheck disable=SC2016 # the machine expands it
+			[ "$left" -gt 0 ] || run_logged "$LOGS/machine.log" machine '' \
+				bash -c 'echo $$ >"$0"; sleep 1000; true' "$TOP/machine"
+		fi
 		printf 'KTAP version 1\n1..1\nok 1 insmod_kvtree\n' >"$LOGS/lane.ktap"
 		[ ! -e "$TOP/slow" ] || mv "$TOP/slow" "$LOGS/stopped"
 		printf 'KTAP version 1\n1..1\n%sok 1 kernel_ran_to_the_end\n' \
@@ -195,6 +203,48 @@ broken()
 	rm -f "$DIR"/{prog,twin}.*
 }
 
+# interrupted WHAT CMD...: ^C when the machine of the second try is there, as a terminal sends it.
+interrupted()
+{
+	local what=$1 pid machine rc=0 tries=600
+	shift
+
+	rm -f "$DIR/machine"
+	set -m
+	env -u T -u ENGINE KVT_BUILD="$DIR/build" "$@" >"$DIR/said" 2>/dev/null </dev/null &
+	pid=$!
+	set +m
+	while [ ! -s "$DIR/machine" ] && [ $((tries--)) -gt 0 ]; do
+		sleep 0.1
+	done
+	# Not INT, which whoever has started this may have had ignored: bash cannot undo that.
+	kill -TERM -- "-$pid" || true
+	wait "$pid" || rc=$?
+	[ $rc -eq 130 ] || echo "$what: exit code $rc"
+	machine=$(cat "$DIR/machine" 2>/dev/null || true)
+	[ -n "$machine" ] || echo "$what: there was no second try"
+	# That of a process that has ended, and that nobody has waited for, is empty.
+	if [ -n "$machine" ] && grep -qsa . "/proc/$machine/cmdline"; then
+		echo "$what: the machine was left"
+		kill -KILL "$machine"
+	fi
+	! grep -q '^ok\|^not ok\|^[0-9]* passed' "$DIR/said" || echo "$what: there is a result"
+	rm -f "$DIR/wait"
+}
+
+interruptions()
+{
+	all_is_well
+	fails 1 one
+	echo 0 >"$DIR/wait"
+	interrupted 'a check' env KVT_WHOLE=1 "$FAKE/check.sh" uml
+	rm -f "$DIR"/{prog,twin}.*
+	fails '2 late' one
+	echo 1 >"$DIR/wait"
+	interrupted 'a broken build' "$FAKE/try.sh" one
+	rm -f "$DIR"/{prog,twin}.*
+}
+
 broken_builds()
 {
 	mkdir -p "$DIR/selftests/broken"
@@ -305,6 +355,7 @@ main()
 		"prog.x.one $log prog.x.two $log patch (build/unstable/broken/patch/log)" uml broken
 	selections
 	broken_builds
+	interruptions
 }
 
 main

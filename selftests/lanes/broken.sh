@@ -85,7 +85,7 @@ run()
 	weak) LANE_LONGEST=7200 PROGRAM_LONGEST=3600 "$LANES/arm64.sh" weak;;
 	crash) crash "$2";;
 	fuzz) FUZZ_TIME=60 "$LANES/fuzz.sh";;
-	history) PARTS=$T HISTORY_TIME=30 "$LANES/history.sh";;
+	history) PARTS=$T HISTORY_TIME=30 env -u T "$LANES/history.sh";;
 	hibernate) "$LANES/hibernate.sh";;
 	*) "$LANES/uml.sh" "$lane";;
 	esac
@@ -150,10 +150,18 @@ missed()
 		echo "${stopped:+$stopped; }nothing fails as expected, but: $(failures "$2" | head -n 5 | tr '\n' ';')"
 }
 
+# ^C ends this shell, too, if the lane has ended by itself: bash would go on. To be said in each
+# subshell, which forgets it.
+end_at_signals()
+{
+	trap 'exit 130' INT TERM
+}
+
 # try NAME: print why it is not caught.
 try()
 {
 	local patch=$PATCHES/$1.patch dir log=$BUILD/broken/$1.log
+	end_at_signals
 	dir=$BUILD/broken/$(lane_of "$patch")
 
 	# Each patch meets the same source. What rsync says of products that stay is not a reason.
@@ -162,7 +170,7 @@ try()
 		echo 'the patch does not fit'
 		return
 	fi
-	if (run "$patch" "$dir/tree") >>"$log" 2>&1; then
+	if (end_at_signals && run "$patch" "$dir/tree") >>"$log" 2>&1; then
 		echo 'all tests pass'
 		return
 	fi
@@ -196,6 +204,7 @@ try_twice()
 {
 	local why
 
+	end_at_signals
 	limits 1
 	why=$(try "$1")
 	if [ -n "$why" ] && [ "$why" != 'the patch does not fit' ]; then
@@ -295,6 +304,7 @@ main()
 		text=$(select_names "${@:-*}")
 	fi
 	mapfile -t names <<<"$text"
+	end_at_signals
 	mkdir -p "$BUILD/broken"
 	# Patches are put into one copy.
 	exec 3>"$BUILD/broken.lock"

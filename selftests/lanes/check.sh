@@ -133,15 +133,22 @@ end()
 		"$(tail -n 1 "$(times_of "$1")")"
 }
 
-# ^C: the lanes stop what they have started.
+# ^C: the lanes stop what they have started. All jobs are asked: one that has begun just now may
+# not be in GROUP yet. The first process of a group ends at once, and the lane a second later.
 stop()
 {
-	local name
+	local pids pid tries=100
 
-	for name in "${!GROUP[@]}"; do
-		kill -- "-${GROUP[$name]}" 2>/dev/null || true
+	mapfile -t pids <<<"$(jobs -p)"
+	for pid in "${pids[@]}"; do
+		kill -- "-$pid" 2>/dev/null || true
 	done
-	wait
+	for pid in "${pids[@]}"; do
+		while kill -0 -- "-$pid" 2>/dev/null && [ $((tries--)) -gt 0 ]; do
+			sleep 0.1
+		done
+		kill -KILL -- "-$pid" 2>/dev/null || true
+	done
 	exit 130
 }
 

@@ -8,6 +8,7 @@
 # T=PATTERN    run a part: KUnit suites and kselftest programs whose name
 #              contains PATTERN, or matches it if it has a *. SUITE.CASE and
 #              PROGRAM.CASE select cases, by whole names or patterns. KUNIT_FILTER is an alias.
+#              It has no blanks: there is one pattern.
 # ENGINE=NAME  run the programs with this engine alone: masstree or bwtree
 # KVT_SHORT=1  without what another lane has, too, or most of it: for "make check"
 # KVT_QUICK=1  what finds most in a short time: for "make check-quick"
@@ -20,6 +21,10 @@
 #              set, several times what any takes
 
 T=${T:-${KUNIT_FILTER:-}}
+# A guest's kernel is told by its command line: what follows a blank would be for init.
+case $T in
+*[[:space:]\'\"]*) die "T='$T': one pattern, without blanks and quotes";;
+esac
 ENGINE=${ENGINE:-}
 SHORT=${KVT_SHORT:-0}
 QUICK=${KVT_QUICK:-0}

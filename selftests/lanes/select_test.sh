@@ -32,6 +32,14 @@ selected()
 	echo "$(programs | xargs -rn 1 basename | xargs) $(cases)"
 }
 
+# refused T: what is said of one that no kernel can be told.
+refused()
+{
+	# shellcheck disable=SC2016 # it expands them
+	T=$1 bash -c '. "$1/common.sh"; . "$1/lane.sh"' select_test.sh "$LANES" 2>&1 ||
+		echo refused
+}
+
 # ran ARGUMENT...: names of the cases that a program of the harness runs.
 ran()
 {
@@ -99,6 +107,12 @@ main()
 	expect 'T=ring.one' "$(selected ring.one)" 'ring one'
 	expect 'T=*.one*' "$(selected '*.one*')" 'ring uring uring_bad run-link one*'
 	expect 'T=test_ring.one' "$(selected test_ring.one)" ' one'
+
+	expect 'a pattern is taken' "$(refused 'ring*.one?')" ''
+	expect 'two patterns' "$(refused 'ring uring')" "$(
+		echo "select_test.sh: T='ring uring': one pattern, without blanks and quotes"
+		echo refused)"
+	expect 'quotes' "$(refused "ring'" | tail -n 1)$(refused 'ring"' | tail -n 1)" refusedrefused
 
 	expect 'all cases' "$(ran)" 'global.one_more ring.one ring.other'
 	expect 'one case' "$(ran -t one)" 'ring.one'
