@@ -24,7 +24,7 @@ FAKE=$DIR/selftests/lanes
 make_lane()
 {
 	mkdir -p "$FAKE"
-	cp "$LANES"/{check.sh,common.sh,lane.sh,again.sh,ktap.py,versions} "$FAKE/"
+	cp "$LANES"/{check.sh,common.sh,lane.sh,again.sh,ktap.py,broken.py,versions} "$FAKE/"
 	cp "$LANES/broken.sh" "$FAKE/try.sh"
 	printf '#!/bin/sh\n' >"$FAKE/deps.sh"
 	cat >"$FAKE/uml.sh" <<-'END'
@@ -252,9 +252,8 @@ broken_builds()
 		Lane: uml
 		Tests: prog.one
 		Expect: not ok 1 x.one
-		--- a/broken
-		+++ b/broken
-		@@ -1 +1 @@
+		--- broken
+		@@
 		-it
 		+is
 	END

@@ -6,7 +6,8 @@
 # and the test that the patch names has to fail. A test or a checker that has gone
 # blind shows here. Prints KTAP.
 #
-# The head of a patch is a line or two that say what it breaks, and fields:
+# broken.py says how a patch is written, and makes one of "git diff". Its head is a line or two that
+# say what it breaks, and fields:
 #	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock, arm64, weak,
 #	        crash, history, hibernate or fuzz
 #	Tests:  T= for the lane; for crash and history their parts
@@ -60,7 +61,7 @@ lane_of()
 # What is in no module is built in the copy as well; other tests are the tree's.
 patches_programs()
 {
-	grep -q '^+++ b/\(lib\|tools\|selftests\|uapi\)/' "$1"
+	grep -q '^--- \(lib\|tools\|selftests\|uapi\)/' "$1"
 }
 
 # run PATCH TREE: the lane, with the broken copy.
@@ -166,7 +167,7 @@ try()
 
 	# Each patch meets the same source. What rsync says of products that stay is not a reason.
 	copy_sources "$dir/tree" "$TOP/" >"$log"
-	if ! patch -s -f -F0 --no-backup-if-mismatch -d "$dir/tree" -p1 <"$patch" >>"$log"; then
+	if ! "$LANES/broken.py" apply "$patch" "$dir/tree" >>"$log" 2>&1; then
 		echo 'the patch does not fit'
 		return
 	fi

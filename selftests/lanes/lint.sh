@@ -179,18 +179,15 @@ shell_check()
 # What breaks a build on purpose must fit to the letter, or it breaks something else.
 patches_fit()
 {
-	local patch
-
-	for patch in selftests/broken/*.patch; do
-		patch -p1 -f -F0 --dry-run -s -i "$patch" 2>&1 | sed "s,^,$patch: ,"
-	done || true
+	"$LANES/broken.py" check selftests/broken/*.patch
 	"$LANES/broken.sh" --lint
+	tests_of broken
 }
 
-# The judge over all other tests. It prints nothing when it is well.
-ktap_test()
+# tests_of NAME: print what is wrong with NAME.py.
+tests_of()
 {
-	python3 "$LANES/ktap_test.py" 2>&1 | grep -v -e '^\.*$' -e '^-*$' \
+	python3 "$LANES/$1_test.py" 2>&1 | grep -v -e '^\.*$' -e '^-*$' \
 		-e '^Ran .* tests' -e '^OK$' || true
 }
 
@@ -281,7 +278,8 @@ main()
 	check_once kernel-doc "$(doc_input "$source" | fingerprint)" kernel_doc "$source"
 	check_once shellcheck "$(shell_input | fingerprint)" shell_check
 	check patches patches_fit || true
-	check ktap.py ktap_test || true
+	# The judge over all other tests.
+	check ktap.py tests_of ktap || true
 	check found "$LANES/found_test.sh" || true
 	check limits "$LANES/limits_test.sh" || true
 	check again "$LANES/again_test.sh" || true
