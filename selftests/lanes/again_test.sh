@@ -26,7 +26,7 @@ make_lane()
 	mkdir -p "$FAKE"
 	cp "$LANES"/{check.sh,common.sh,lane.sh,again.sh,ktap.py,broken.py,versions} "$FAKE/"
 	cp "$LANES/broken.sh" "$FAKE/try.sh"
-	printf '#!/bin/sh\n' >"$FAKE/deps.sh"
+	printf '#!/bin/sh\n' | tee "$FAKE/deps.sh" >"$FAKE/kernel.sh"
 	cat >"$FAKE/uml.sh" <<-'END'
 		#!/bin/bash
 		set -euo pipefail

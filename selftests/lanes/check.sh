@@ -298,6 +298,19 @@ try_failed()
 	write_checked "$began" "$state"
 }
 
+# Kernels keep all processors busy while they are built. Lanes would share these with them, and
+# the longest lanes would end last. A lane whose kernel is not built says so itself.
+build_kernels()
+{
+	local name
+
+	for name in "$@"; do
+		case $name in
+		uml|uml-debug) "$LANES/kernel.sh" "$name" >/dev/null || true;;
+		esac
+	done
+}
+
 # Say it again where it is seen: what failed may be the kernel's.
 other_kernels()
 {
@@ -332,6 +345,7 @@ main()
 		total | tee "$BUILD/summary"
 		exit 1
 	fi
+	build_kernels "$@"
 	most=${AT_ONCE:-$(at_once)}
 	if [ $# -gt 1 ] && [ "$most" -gt 1 ]; then
 		several "$most" "$@"
