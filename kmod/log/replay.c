@@ -288,10 +288,11 @@ static int bury_see(struct kvt_walk *walk, const struct kvt_value *v)
 
 static int bury_act(struct kvt_walk *walk, const struct kvt_key *key)
 {
-	struct burial *burial = container_of(walk, struct burial, walk);
+	struct kvt_replay *replay = container_of(walk, struct burial, walk)->replay;
 	struct kvt_value *none = NULL;
+	int err = kvt_reclaim_throttle(replay->log->env.reclaim, true);
 
-	return replay_change(burial->replay, key, &none);
+	return err ?: replay_change(replay, key, &none);
 }
 
 /**
