@@ -4,8 +4,6 @@
 #include <linux/pid.h>
 #include <linux/sched.h>
 
-#include "core/guest.h"
-#include "core/listen.h"
 #include "log/log.h"
 #include "wait_internal.h"
 
@@ -193,74 +191,51 @@ void kvt_wait_queue_wake(struct kvt_wait_queue *queue)
 	kvt_waits_wake(queue->waits);
 }
 
-/*
- * Called with the event's queue locked, on behalf of all of the session's commands.  Until
- * the work has looked, there is no need to hear more.
- */
-static int queue_hear(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
-{
-	struct kvt_wait_queue *queue = container_of(entry, struct kvt_wait_listener, entry)->queue;
-
-	list_del_init(&entry->entry);
-	kvt_stat_inc(&waits_store(queue->waits)->stats, KVTREE_STAT_URING_WAKE);
-	kvt_wait_queue_wake(queue);
-	return 1;
-}
-
-static struct wait_queue_entry *queue_listener(struct kvt_wait_queue *queue)
-{
-	return &queue->listener[queue->second].entry;
-}
-
-static wait_queue_head_t *queue_head(const struct kvt_wait_queue *queue)
+static struct kvt_event *queue_event(const struct kvt_wait_queue *queue)
 {
 	struct kvt_store *store = waits_store(queue->waits);
 
 	if (queue->event == KVT_WAIT_RECLAIM)
-		return kvt_reclaim_queue(&store->reclaim);
+		return kvt_reclaim_event(&store->reclaim);
 	if (queue->event == KVT_WAIT_ROOM)
-		return kvt_log_space_queue(store->log);
-	return kvt_log_durable_queue(store->log);
+		return kvt_log_space_event(store->log);
+	return kvt_log_durable_event(store->log);
+}
+
+/*
+ * Called with the event's queue locked, on behalf of all of the session's commands.  Until
+ * the work has looked, there is no need to hear more.
+ */
+static void queue_hear(struct kvt_listener *listener)
+{
+	struct kvt_wait_queue *queue = container_of(listener, struct kvt_wait_queue, listener);
+
+	kvt_stat_inc(&waits_store(queue->waits)->stats, KVTREE_STAT_URING_WAKE);
+	kvt_wait_queue_wake(queue);
 }
 
 /* Under the lock: listen for one event from here on. */
 static void queue_listen(struct kvt_wait_queue *queue)
 {
-	kvt_listen(queue_head(queue), queue_listener(queue));
+	kvt_event_listen(queue_event(queue), &queue->listener);
 	/* Pairs with the barrier after making room: it sees the listener, or we see the room. */
 	smp_mb();
 }
 
-/* Under the lock: the listener acts for a command's submitter. */
+/* Under the lock, where alone the name changes: the queue listens on behalf of a process. */
 static void queue_name(struct kvt_wait_queue *queue, const struct kvt_wait *wait)
 {
 	struct pid *pid = get_task_pid(kvt_uring_task(wait->cmd), PIDTYPE_TGID);
 
-	queue_listener(queue)->private = kvt_guest_private(pid);
-}
-
-/* Under the lock: listen on behalf of a command's submitter. */
-static void queue_begin(struct kvt_wait_queue *queue, const struct kvt_wait *wait)
-{
-	queue_name(queue, wait);
-	queue_listen(queue);
+	if (pid != queue->listener.pid)
+		pid = kvt_event_name(queue_event(queue), &queue->listener, pid);
+	put_pid(pid);
 }
 
 /* Under the lock, before the last command leaves the store. */
-static void queue_end(const struct kvt_wait_queue *queue, struct wait_queue_entry *entry)
+static void queue_end(struct kvt_wait_queue *queue)
 {
-	kvt_unlisten(queue_head(queue), entry);
-	put_pid(kvt_guest_pid(entry->private));
-}
-
-/* Whether the queue listens on behalf of this command's process. */
-static bool queue_is_of(struct kvt_wait_queue *queue, const struct kvt_wait *wait)
-{
-	struct pid *pid = get_task_pid(kvt_uring_task(wait->cmd), PIDTYPE_TGID);
-
-	/* Only to compare. */
-	put_pid(pid);
-	return pid == kvt_guest_pid(queue_listener(queue)->private);
+	kvt_event_unlisten(queue_event(queue), &queue->listener);
 }
 
 /**
@@ -279,8 +254,10 @@ struct kvt_wait_queue *kvt_wait_start(struct kvt_wait *wait, enum kvt_wait_event
 	wait->event = event;
 	wait->state = WAIT_WAITS;
 	list_add_tail(&wait->list, &queue->list);
-	if (!queue->nr++)
-		queue_begin(queue, wait);
+	if (!queue->nr++) {
+		queue_name(queue, wait);
+		queue_listen(queue);
+	}
 	return queue;
 }
 
@@ -298,7 +275,7 @@ void kvt_wait_stop(struct kvt_wait *wait, enum kvt_wait_state state)
 	wait->state = state;
 	list_del(&wait->list);
 	if (!--queue->nr)
-		queue_end(queue, queue_listener(queue));
+		queue_end(queue);
 }
 
 /**
@@ -456,19 +433,12 @@ static void queue_look(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 /* The process may have nothing here any more: listen on another's behalf. */
 static void queue_rename(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 {
-	struct wait_queue_entry *old;
 	const struct kvt_wait *wait;
 
 	spin_lock(&waits->lock);
 	wait = list_first_entry_or_null(&queue->list, struct kvt_wait, list);
-	if (wait && !queue_is_of(queue, wait)) {
-		old = queue_listener(queue);
-		queue->second = !queue->second;
+	if (wait)
 		queue_name(queue, wait);
-		/* Some command always listens or has heard. */
-		kvt_listen_instead(queue_head(queue), queue_listener(queue), old);
-		put_pid(kvt_guest_pid(old->private));
-	}
 	spin_unlock(&waits->lock);
 }
 
@@ -488,19 +458,12 @@ static void waits_work(struct work_struct *work)
 static void queue_init(struct kvt_wait_queue *queue, struct kvt_waits *waits,
 		       enum kvt_wait_event event)
 {
-	int i;
-
 	queue->waits = waits;
 	queue->event = event;
 	queue->nr = 0;
 	queue->woken = false;
-	queue->second = false;
 	INIT_LIST_HEAD(&queue->list);
-	for (i = 0; i < ARRAY_SIZE(queue->listener); i++) {
-		init_waitqueue_func_entry(&queue->listener[i].entry, queue_hear);
-		INIT_LIST_HEAD(&queue->listener[i].entry.entry);
-		queue->listener[i].queue = queue;
-	}
+	kvt_listener_init(&queue->listener, queue_hear);
 }
 
 /**
@@ -532,7 +495,11 @@ void kvt_waits_init(struct kvt_waits *waits)
  */
 void kvt_waits_exit(struct kvt_waits *waits)
 {
+	int event;
+
 	/* It may have just completed the last command. */
 	cancel_work_sync(&waits->work);
+	for (event = 0; event < KVT_WAIT_EVENTS; event++)
+		put_pid(waits->queue[event].listener.pid);
 	kvt_executed_free_spares(waits);
 }

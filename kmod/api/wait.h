@@ -38,8 +38,9 @@
 #include <linux/rbtree.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
-#include <linux/wait.h>
 #include <linux/workqueue.h>
+
+#include "core/event.h"
 
 struct kvt_pending;
 struct kvt_op_ctx;
@@ -59,13 +60,7 @@ struct kvt_wait_queue {
 	enum kvt_wait_event event;
 	struct list_head list;
 	unsigned int nr;		/* their number, also while the work walks them */
-	struct kvt_wait_listener {
-		struct wait_queue_entry entry;	/* its private is a guest */
-		struct kvt_wait_queue *queue;
-	} listener[2];			/* one of them listens, while there are any and
-					 * it has not heard
-					 */
-	bool second;			/* which */
+	struct kvt_listener listener;	/* listens while there are any and it has not heard */
 	bool woken;			/* the event came; exchanged */
 };
 

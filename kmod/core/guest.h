@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Guests: threads that wait inside a store, for memory to be freed or for its log.  They
- * are found in the wait queues; nobody registers for this.
+ * Guests: threads that wait inside a store, for memory to be freed or for its log, and processes
+ * whose commands do.  They are found in the queues of events; nobody registers for this.
  */
 #ifndef KVT_CORE_GUEST_H
 #define KVT_CORE_GUEST_H
@@ -9,8 +9,7 @@
 #include <linux/sched.h>
 #include <linux/types.h>
 
-struct pid;
-struct wait_queue_head;
+struct kvt_event;
 
 struct kvt_guest {
 	pid_t pid;
@@ -28,28 +27,6 @@ struct kvt_guests {
 	struct kvt_guest guest[KVT_GUESTS_MAX];
 };
 
-/**
- * kvt_guest_private() - what an entry of a wait queue holds in place of a task
- * @pid: of the process whose commands wait; kept while the entry is in the queue
- *
- * Return: a value for the entry's private.
- */
-static inline void *kvt_guest_private(struct pid *pid)
-{
-	return (void *)((unsigned long)pid | 1);
-}
-
-/**
- * kvt_guest_pid() - the process
- * @private: of kvt_guest_private()
- *
- * Return: its @pid.
- */
-static inline struct pid *kvt_guest_pid(const void *private)
-{
-	return (struct pid *)((unsigned long)private & ~1ul);
-}
-
-void kvt_guests_add(struct kvt_guests *guests, struct wait_queue_head *head, const char *what);
+void kvt_guests_add(struct kvt_guests *guests, struct kvt_event *event);
 
 #endif /* KVT_CORE_GUEST_H */

@@ -13,7 +13,6 @@
 #include <linux/spinlock.h>
 
 #include "compat.h"
-#include "listen.h"
 #include "reclaim.h"
 #include "stats.h"
 #include "trace.h"
@@ -132,8 +131,8 @@ struct reclaim_batch {
 static void reclaim_wake_writers(struct kvt_reclaim *reclaim)
 {
 	/* Pairs with the barrier that a throttled writer passes before it looks again. */
-	if (!reclaim_over(reclaim) && wq_has_sleeper(&reclaim->wait))
-		kvt_wake_all(&reclaim->wait);
+	if (!reclaim_over(reclaim) && kvt_event_has_sleeper(&reclaim->freed))
+		kvt_event_wake(&reclaim->freed);
 }
 
 static void reclaim_end_batch(struct kvt_reclaim *reclaim, struct reclaim_batch *batch)
@@ -370,7 +369,7 @@ int kvt_reclaim_init(struct kvt_reclaim *reclaim, struct workqueue_struct *wq,
 	 */
 	reclaim->limit = reclaim->bound - 2 * num_possible_cpus() * reclaim->batch;
 	reclaim->help = reclaim->bound / KVT_RECLAIM_HELP;
-	init_waitqueue_head(&reclaim->wait);
+	kvt_event_init(&reclaim->freed, "memory to be freed");
 	INIT_DELAYED_WORK(&reclaim->gather, reclaim_gather_work);
 	INIT_RCU_WORK(&reclaim->free_work, reclaim_free_work);
 	return 0;
@@ -599,23 +598,23 @@ int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep)
 	kvt_stat_inc(reclaim->stats, KVTREE_STAT_WAITING_STALL);
 	trace_kvt_throttle(reclaim, atomic64_read(&reclaim->waiting), reclaim->bound);
 	/* prepare_to_wait() is the barrier that wq_has_sleeper() pairs with. */
-	return wait_event_killable(reclaim->wait, !reclaim_over(reclaim)) ? -EINTR : 0;
+	return wait_event_killable(reclaim->freed.head, !reclaim_over(reclaim)) ? -EINTR : 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_reclaim_throttle);
 
 /**
- * kvt_reclaim_queue() - where they wait for less memory than the bound
+ * kvt_reclaim_event() - what is waited for while more memory waits than the bound allows
  * @reclaim: the store's
  *
- * What is waited for there is that kvt_reclaim_throttle() does not have to.
+ * It comes when kvt_reclaim_throttle() does not have to wait.
  *
  * Context: any.
  *
- * Return: the queue, for kvt_listen().
+ * Return: the event.
  */
-wait_queue_head_t *kvt_reclaim_queue(struct kvt_reclaim *reclaim)
+struct kvt_event *kvt_reclaim_event(struct kvt_reclaim *reclaim)
 {
-	return &reclaim->wait;
+	return &reclaim->freed;
 }
 
 /**

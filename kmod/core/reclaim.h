@@ -38,8 +38,9 @@
 #include <linux/percpu.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
-#include <linux/wait.h>
 #include <linux/workqueue.h>
+
+#include "core/event.h"
 
 struct kvt_stats;
 
@@ -96,7 +97,7 @@ struct kvt_reclaim {
 	atomic64_t waiting;		/* bytes retired and not yet freed */
 	s64 waiting_max;
 	atomic_t state;
-	wait_queue_head_t wait;		/* throttled writers */
+	struct kvt_event freed;		/* for throttled writers */
 	struct delayed_work gather;
 	struct rcu_work free_work;
 };
@@ -118,7 +119,7 @@ void kvt_reclaim_retire_value(struct kvt_reclaim *reclaim, struct kvt_bag *bag, 
 			      size_t bytes);
 
 int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep);
-wait_queue_head_t *kvt_reclaim_queue(struct kvt_reclaim *reclaim);
+struct kvt_event *kvt_reclaim_event(struct kvt_reclaim *reclaim);
 u64 kvt_reclaim_waiting(const struct kvt_reclaim *reclaim);
 u64 kvt_reclaim_waiting_max(const struct kvt_reclaim *reclaim);
 

@@ -509,7 +509,7 @@ int kvt_store_attach(const struct kvtree_store_create *store,
 void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests)
 {
 	memset(guests, 0, sizeof(*guests));
-	kvt_guests_add(guests, &store->reclaim.wait, "memory to be freed");
+	kvt_guests_add(guests, kvt_reclaim_event(&store->reclaim));
 	if (store->log)
 		kvt_log_guests(store->log, guests);
 }

@@ -8,7 +8,6 @@
  */
 #include <linux/vmalloc.h>
 
-#include "core/listen.h"
 #include "core/stats.h"
 #include "internal.h"
 
@@ -195,7 +194,7 @@ static void checkpoint_resume(struct kvt_log *log)
 	for (i = 0; i < log->nr_streams; i++)
 		kvt_stream_start(&log->streams[i]);
 	mod_delayed_work(log->wq, &log->commit, 0);
-	kvt_wake_all(&log->space_wait);
+	kvt_event_wake(&log->space_event);
 }
 
 /*
@@ -319,13 +318,13 @@ int kvt_checkpoint_awake(struct kvt_log *log)
 	int err;
 
 	init_waitqueue_entry(&entry, current);
-	add_wait_queue(&log->checkpoint_wait, &entry);
+	add_wait_queue(&log->checkpoint_event.head, &entry);
 	do {
 		err = kvt_checkpoint(log);
 		if (err == KVT_LOG_SLEEPS && kvt_sleep_wait())
 			err = -EINTR;
 	} while (err == KVT_LOG_SLEEPS);
-	remove_wait_queue(&log->checkpoint_wait, &entry);
+	remove_wait_queue(&log->checkpoint_event.head, &entry);
 	return err;
 }
 

@@ -4,7 +4,6 @@
 #include <linux/vmalloc.h>
 
 #include "core/guest.h"
-#include "core/listen.h"
 #include "core/stats.h"
 #include "internal.h"
 
@@ -30,8 +29,8 @@ void kvt_log_fail(struct kvt_log *log, int err, const char *what)
 		return;
 	pr_err("kvtree: store '%s' is read-only from now on: %s (error %d)\n", log->env.name,
 	       what, err);
-	kvt_wake_all(&log->durable_wait);
-	kvt_wake_all(&log->space_wait);
+	kvt_event_wake(&log->durable_event);
+	kvt_event_wake(&log->space_event);
 }
 
 /* Close the open epoch, unless one that was closed is not durable yet. */
@@ -304,7 +303,7 @@ static void commit_done(struct kvt_log *log, u64 epoch)
 	/* Pairs with kvt_log_synced(). */
 	smp_store_release(&log->durable, epoch);
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_EPOCHS);
-	kvt_wake_all(&log->durable_wait);
+	kvt_event_wake(&log->durable_event);
 	idle_begin(log);
 }
 
@@ -522,7 +521,7 @@ int kvt_log_sync(struct kvt_log *log, u64 epoch)
 		return err;
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_SYNC);
 	kvt_log_want(log, epoch);
-	if (kvt_log_wait_event(log->durable_wait, kvt_log_synced(log, epoch) != -EAGAIN))
+	if (kvt_log_wait_event(log->durable_event.head, kvt_log_synced(log, epoch) != -EAGAIN))
 		return -EINTR;
 	return kvt_log_synced(log, epoch);
 }
@@ -557,38 +556,50 @@ bool kvt_log_has_space(const struct kvt_log *log)
 int kvt_log_wait_space(struct kvt_log *log)
 {
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
-	return kvt_log_wait_event(log->space_wait, kvt_log_has_space(log)) ? -EINTR : 0;
+	return kvt_log_wait_event(log->space_event.head, kvt_log_has_space(log)) ? -EINTR : 0;
 }
 
 /**
- * kvt_log_space_queue() - where they wait for room for changes
+ * kvt_log_space_event() - what is waited for while there is no room for changes
  * @log: the log
  *
- * What is waited for there is kvt_log_has_space(), which is true when the log has failed.
+ * It comes when kvt_log_has_space() is true, as it is when the log has failed.
  *
  * Context: any.
  *
- * Return: the queue, for kvt_listen().
+ * Return: the event.
  */
-wait_queue_head_t *kvt_log_space_queue(struct kvt_log *log)
+struct kvt_event *kvt_log_space_event(struct kvt_log *log)
 {
-	return &log->space_wait;
+	return &log->space_event;
 }
 
 /**
- * kvt_log_durable_queue() - where they wait for an epoch to become durable
+ * kvt_log_durable_event() - what is waited for until an epoch is durable
  * @log: the log
  *
- * What is waited for there is that kvt_log_synced() says something else than -EAGAIN.
+ * It comes when kvt_log_synced() says something else than -EAGAIN.
  *
  * Context: any.
  *
- * Return: the queue, for kvt_listen().
+ * Return: the event.
  */
-wait_queue_head_t *kvt_log_durable_queue(struct kvt_log *log)
+struct kvt_event *kvt_log_durable_event(struct kvt_log *log)
 {
-	return &log->durable_wait;
+	return &log->durable_event;
 }
+
+/**
+ * kvt_log_events_init() - begin without anybody who waits
+ * @log: the log
+ */
+void kvt_log_events_init(struct kvt_log *log)
+{
+	kvt_event_init(&log->durable_event, "changes to be durable");
+	kvt_event_init(&log->space_event, "room in the log");
+	kvt_event_init(&log->checkpoint_event, "a checkpoint");
+}
+KVT_EXPORT_FOR_TESTS(kvt_log_events_init);
 
 /**
  * kvt_log_guests() - who waits for the log
@@ -599,7 +610,7 @@ wait_queue_head_t *kvt_log_durable_queue(struct kvt_log *log)
  */
 void kvt_log_guests(struct kvt_log *log, struct kvt_guests *guests)
 {
-	kvt_guests_add(guests, &log->durable_wait, "changes to be durable");
-	kvt_guests_add(guests, &log->space_wait, "room in the log");
-	kvt_guests_add(guests, &log->checkpoint_wait, "a checkpoint");
+	kvt_guests_add(guests, &log->durable_event);
+	kvt_guests_add(guests, &log->space_event);
+	kvt_guests_add(guests, &log->checkpoint_event);
 }

@@ -14,6 +14,7 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
+#include "core/event.h"
 #include "core/value.h"
 #include "log.h"
 #include "log/format/format.h"
@@ -223,9 +224,9 @@ struct kvt_log {
 	struct percpu_counter live;	/* bytes that a checkpoint would write */
 	s32 live_batch;			/* by how much each CPU's part may be off */
 
-	wait_queue_head_t durable_wait;
-	wait_queue_head_t space_wait;
-	wait_queue_head_t checkpoint_wait;	/* callers: to be named, never woken */
+	struct kvt_event durable_event;
+	struct kvt_event space_event;
+	struct kvt_event checkpoint_event;	/* its callers are named, and never woken */
 	struct list_head sleepers;	/* of all logs: see sleep.c */
 	u32 nr_disks;			/* that the devices are on */
 	struct kvt_disk *disks[KVTREE_LOG_DEVS_MAX];
@@ -341,6 +342,7 @@ void kvt_commit_work(struct work_struct *work);
 void kvt_idle_work(struct work_struct *work);
 int kvt_commit(struct kvt_log *log);
 int kvt_commit_carried(struct kvt_log *log);
+void kvt_log_events_init(struct kvt_log *log);
 void kvt_log_fail(struct kvt_log *log, int err, const char *what);
 
 /* supers.c */

@@ -224,9 +224,7 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 	INIT_DELAYED_WORK(&log->commit, kvt_commit_work);
 	INIT_DELAYED_WORK(&log->idle, kvt_idle_work);
 	INIT_DELAYED_WORK(&log->checkpoint, kvt_checkpoint_work);
-	init_waitqueue_head(&log->durable_wait);
-	init_waitqueue_head(&log->space_wait);
-	init_waitqueue_head(&log->checkpoint_wait);
+	kvt_log_events_init(log);
 	INIT_LIST_HEAD(&log->sleepers);
 	if (percpu_counter_init(&log->live, 0, GFP_KERNEL)) {
 		kvfree(log);

@@ -37,6 +37,7 @@
 #include <linux/wait.h>
 #include <linux/kvtree.h>
 
+struct kvt_event;
 struct kvt_guests;
 struct kvt_index;
 struct kvt_key;
@@ -95,8 +96,8 @@ int kvt_log_sync(struct kvt_log *log, u64 epoch);
 int kvt_log_synced(const struct kvt_log *log, u64 epoch);
 void kvt_log_want(struct kvt_log *log, u64 epoch);
 bool kvt_log_has_space(const struct kvt_log *log);
-wait_queue_head_t *kvt_log_space_queue(struct kvt_log *log);
-wait_queue_head_t *kvt_log_durable_queue(struct kvt_log *log);
+struct kvt_event *kvt_log_space_event(struct kvt_log *log);
+struct kvt_event *kvt_log_durable_event(struct kvt_log *log);
 void kvt_log_guests(struct kvt_log *log, struct kvt_guests *guests);
 int kvt_log_checkpoint(struct kvt_log *log);
 u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id);

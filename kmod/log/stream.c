@@ -4,7 +4,6 @@
 #include <linux/cpumask.h>
 #include <linux/vmalloc.h>
 
-#include "core/listen.h"
 #include "core/park.h"
 #include "core/stats.h"
 #include "core/value.h"
@@ -374,8 +373,8 @@ static void stream_written(struct kvt_stream *s, struct kvt_log_buf *buf)
 	raw_spin_unlock(&s->lock);
 	local_bh_enable();
 	/* Pairs with the barrier of who queues itself and looks again. */
-	if (wq_has_sleeper(&s->log->space_wait))
-		kvt_wake_all(&s->log->space_wait);
+	if (kvt_event_has_sleeper(&s->log->space_event))
+		kvt_event_wake(&s->log->space_event);
 }
 
 /**

@@ -104,8 +104,7 @@ static struct lw *lw_new(struct kunit *test)
 	INIT_DELAYED_WORK(&log->commit, lw_no_work);
 	INIT_DELAYED_WORK(&log->checkpoint, lw_no_work);
 	INIT_DELAYED_WORK(&log->idle, lw_no_work);
-	init_waitqueue_head(&log->durable_wait);
-	init_waitqueue_head(&log->space_wait);
+	kvt_log_events_init(log);
 	log->nr_devs = 1;
 	log->lease = S64_MAX;
 	log->epoch = 1;
@@ -582,11 +581,11 @@ static void a_writer_that_waits_for_the_log_keeps_no_values_of_others(struct kun
 	set_bit(KVT_LOG_FULL, &lw->log->flags);
 	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&writer, 0, lw_put, store));
 	kt_thread_start(&writer);
-	while (!wq_has_sleeper(&lw->log->space_wait) && !completion_done(&writer.done))
+	while (!wq_has_sleeper(&lw->log->space_event.head) && !completion_done(&writer.done))
 		schedule_timeout_uninterruptible(1);
 	KUNIT_EXPECT_EQ(test, 1, lw_bagged(store));
 	clear_bit(KVT_LOG_FULL, &lw->log->flags);
-	wake_up_all(&lw->log->space_wait);
+	wake_up_all(&lw->log->space_event.head);
 	KUNIT_EXPECT_EQ(test, 0, kt_thread_join(&writer));
 	KUNIT_EXPECT_EQ(test, 2, lw_bagged(store));
 	store->log = NULL;

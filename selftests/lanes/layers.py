@@ -17,7 +17,7 @@ from pathlib import Path
 LAYERS = [
     [["compat"]],
     [["log/format/"]],
-    [["index", "core/index", "core/guest", "core/listen", "core/mem", "core/merge", "core/park",
+    [["index", "core/index", "core/event", "core/guest", "core/mem", "core/merge", "core/park",
       "core/quota", "core/reclaim", "core/stats", "core/trace", "core/value"]],
     [["masstree/"], ["bwtree/"], ["log/"]],
     [["core/"]],

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Events: see event.h. */
+#include <linux/list.h>
+#include <linux/sched.h>
+#include <linux/spinlock.h>
+
+#include "compat.h"
+#include "event.h"
+
+/* So many are called with interrupts off. */
+#define PORTION		128
+
+/**
+ * kvt_event_init() - begin with an event that nobody waits for
+ * @event: the event
+ * @what: what it is, after "waits for"
+ */
+void kvt_event_init(struct kvt_event *event, const char *what)
+{
+	init_waitqueue_head(&event->head);
+	event->what = what;
+}
+KVT_EXPORT_FOR_TESTS(kvt_event_init);
+
+static int listener_hear(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+{
+	struct kvt_listener *listener = container_of(entry, struct kvt_listener, entry);
+
+	list_del_init(&entry->entry);
+	listener->hear(listener);
+	return 1;
+}
+
+/**
+ * kvt_listener_init() - begin with a listener that does not listen
+ * @listener: the listener
+ * @hear: called with the queue's lock held and interrupts off; may listen again by
+ *	__add_wait_queue_entry_tail_exclusive()
+ */
+void kvt_listener_init(struct kvt_listener *listener, void (*hear)(struct kvt_listener *))
+{
+	init_waitqueue_func_entry(&listener->entry, listener_hear);
+	INIT_LIST_HEAD(&listener->entry.entry);
+	listener->hear = hear;
+	listener->pid = NULL;
+}
+KVT_EXPORT_FOR_TESTS(kvt_listener_init);
+
+/**
+ * kvt_listener_of() - the listener of an entry in an event's queue
+ * @entry: the entry
+ *
+ * Context: under the queue's lock.
+ *
+ * Return: the listener; NULL: a task's entry.
+ */
+struct kvt_listener *kvt_listener_of(struct wait_queue_entry *entry)
+{
+	if (entry->func != listener_hear)
+		return NULL;
+	return container_of(entry, struct kvt_listener, entry);
+}
+
+/**
+ * kvt_event_listen() - have a function called when others are woken
+ * @event: the event
+ * @listener: the listener, which may listen already
+ *
+ * A caller that then issues a barrier and checks the condition does not miss the event.
+ *
+ * Context: process context.
+ */
+void kvt_event_listen(struct kvt_event *event, struct kvt_listener *listener)
+{
+	spin_lock_irq(&event->head.lock);
+	if (list_empty(&listener->entry.entry))
+		__add_wait_queue_entry_tail_exclusive(&event->head, &listener->entry);
+	spin_unlock_irq(&event->head.lock);
+}
+KVT_EXPORT_FOR_TESTS(kvt_event_listen);
+
+/**
+ * kvt_event_unlisten() - end of kvt_event_listen()
+ * @event: the event
+ * @listener: the listener, which may have heard
+ *
+ * Context: process context.
+ */
+void kvt_event_unlisten(struct kvt_event *event, struct kvt_listener *listener)
+{
+	spin_lock_irq(&event->head.lock);
+	list_del_init(&listener->entry.entry);
+	spin_unlock_irq(&event->head.lock);
+}
+KVT_EXPORT_FOR_TESTS(kvt_event_unlisten);
+
+/**
+ * kvt_event_name() - say on behalf of which process somebody listens
+ * @event: the event
+ * @listener: the listener, whether it listens or has heard
+ * @pid: the process, kept until another one is said; or NULL
+ *
+ * Context: process context.
+ *
+ * Return: the process before, which is the caller's to put; or NULL.
+ */
+struct pid *kvt_event_name(struct kvt_event *event, struct kvt_listener *listener, struct pid *pid)
+{
+	struct pid *was;
+
+	spin_lock_irq(&event->head.lock);
+	was = listener->pid;
+	listener->pid = pid;
+	spin_unlock_irq(&event->head.lock);
+	return was;
+}
+
+/* The end of the queue at the time it was added. */
+struct mark {
+	struct kvt_listener listener;
+	bool reached;
+};
+
+static void mark_reach(struct kvt_listener *listener)
+{
+	struct mark *mark = container_of(listener, struct mark, listener);
+
+	/* It may be gone with this. */
+	smp_store_release(&mark->reached, true);
+}
+
+/**
+ * kvt_event_wake() - wake the tasks that wait for an event, and call its listeners
+ * @event: the event
+ *
+ * Listeners added meanwhile may not be called.
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_event_wake(struct kvt_event *event)
+{
+	struct mark mark = {};
+
+	if (__wake_up(&event->head, TASK_NORMAL, PORTION, NULL) < PORTION)
+		return;
+	kvt_listener_init(&mark.listener, mark_reach);
+	kvt_event_listen(event, &mark.listener);
+	/* Pairs with the release in mark_reach(); nobody uses the mark after that. */
+	while (!smp_load_acquire(&mark.reached)) {
+		cond_resched();
+		__wake_up(&event->head, TASK_NORMAL, PORTION, NULL);
+	}
+}
+KVT_EXPORT_FOR_TESTS(kvt_event_wake);

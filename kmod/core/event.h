@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Events of a store: what tasks sleep for, and what commands of io_uring wait for without a task.
+ *
+ * A listener is a function in the event's queue, beside the tasks that sleep there.  The waker
+ * calls each once, with the queue's lock held and interrupts off.  There may be a million of
+ * them, so kvt_event_wake() calls a limited number at a time.
+ */
+#ifndef KVT_CORE_EVENT_H
+#define KVT_CORE_EVENT_H
+
+#include <linux/types.h>
+#include <linux/wait.h>
+
+struct pid;
+
+struct kvt_event {
+	wait_queue_head_t head;
+	const char *what;		/* is waited for */
+};
+
+struct kvt_listener {
+	struct wait_queue_entry entry;
+	void (*hear)(struct kvt_listener *listener);	/* the event has come; it listens no more */
+	struct pid *pid;		/* of the process whose commands wait, or NULL; under the
+					 * queue's lock while it listens
+					 */
+};
+
+/**
+ * kvt_event_has_sleeper() - whether anybody waits, after a barrier
+ * @event: the event, whose condition was made true before
+ *
+ * Context: any.
+ *
+ * Return: true or false; pairs with the barrier after kvt_event_listen(), and with that of
+ * those who sleep.
+ */
+static inline bool kvt_event_has_sleeper(struct kvt_event *event)
+{
+	return wq_has_sleeper(&event->head);
+}
+
+void kvt_event_init(struct kvt_event *event, const char *what);
+void kvt_event_wake(struct kvt_event *event);
+
+void kvt_listener_init(struct kvt_listener *listener, void (*hear)(struct kvt_listener *));
+struct kvt_listener *kvt_listener_of(struct wait_queue_entry *entry);
+void kvt_event_listen(struct kvt_event *event, struct kvt_listener *listener);
+void kvt_event_unlisten(struct kvt_event *event, struct kvt_listener *listener);
+struct pid *kvt_event_name(struct kvt_event *event, struct kvt_listener *listener,
+			   struct pid *pid);
+
+#endif /* KVT_CORE_EVENT_H */
