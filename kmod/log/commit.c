@@ -90,7 +90,7 @@ static int commit_flush(struct kvt_log *log, const struct kvt_stream *own, u64 e
 
 static u64 commit_lease(struct kvt_log *log)
 {
-	u64 version = 0;
+	u64 version = READ_ONCE(log->lease_asked);
 	u32 i;
 
 	for (i = 0; i < log->nr_streams; i++)
@@ -297,6 +297,8 @@ static void idle_begin(struct kvt_log *log)
 
 static void commit_done(struct kvt_log *log, u64 epoch)
 {
+	bool renewed = log->lease != log->lease_next;
+
 	WRITE_ONCE(log->lease, log->lease_next);
 	WRITE_ONCE(log->live_durable, log->live_closed);
 	WRITE_ONCE(log->replay_bytes, log->replay_bytes + trailers_bytes(log));
@@ -304,6 +306,8 @@ static void commit_done(struct kvt_log *log, u64 epoch)
 	smp_store_release(&log->durable, epoch);
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_EPOCHS);
 	kvt_event_wake(&log->durable_event);
+	if (renewed && kvt_event_has_sleeper(&log->space_event))
+		kvt_event_wake(&log->space_event);
 	idle_begin(log);
 }
 
@@ -542,8 +546,9 @@ bool kvt_log_has_space(const struct kvt_log *log)
 		return true;
 	return READ_ONCE(s->nr_sealed) < KVT_LOG_BUFS &&
 	       READ_ONCE(s->sealed) < KVT_LOG_SEALED_BYTES &&
-	       !test_bit(KVT_LOG_FULL, &log->flags);
+	       !test_bit(KVT_LOG_FULL, &log->flags) && kvt_log_lease_lasts(log);
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_has_space);
 
 /**
  * kvt_log_wait_space() - wait until a change can be logged

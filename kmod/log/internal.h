@@ -235,6 +235,7 @@ struct kvt_log {
 	/* Read by every writer. */
 	u64 epoch ____cacheline_aligned_in_smp;	/* the open one */
 	u64 lease;			/* versions below may be given out */
+	u64 lease_asked;		/* the highest version that was too high for it */
 	unsigned long flags;
 	int error;
 
@@ -439,6 +440,12 @@ void kvt_carry_exit(struct kvt_log *log);
 int kvt_carry_note(struct kvt_log *log, const struct kvt_log_extent *extent);
 u32 kvt_carry_segments(const struct kvt_log_dev *dev);
 int kvt_carry(struct kvt_log *log);
+
+/* Whether the lease has all versions that a writer has asked for. */
+static inline bool kvt_log_lease_lasts(const struct kvt_log *log)
+{
+	return READ_ONCE(log->lease_asked) < READ_ONCE(log->lease);
+}
 
 /* The stream of this CPU.  Avoid the modulo: cpu is normally below nr_streams. */
 static inline struct kvt_stream *kvt_log_stream(const struct kvt_log *log)

@@ -93,8 +93,13 @@ static int reserve_check(struct kvt_log *log, u64 version, s64 more)
 {
 	if (unlikely(READ_ONCE(log->error)))
 		return -EROFS;
-	if (unlikely(test_bit(KVT_LOG_FULL, &log->flags) || version >= READ_ONCE(log->lease)))
+	if (unlikely(test_bit(KVT_LOG_FULL, &log->flags)))
 		return -EAGAIN;
+	if (unlikely(version >= READ_ONCE(log->lease))) {
+		/* Of two that come at once the higher one may ask once more. */
+		WRITE_ONCE(log->lease_asked, max(version, READ_ONCE(log->lease_asked)));
+		return -EAGAIN;
+	}
 	if (more > 0 && unlikely(!log_fits(log, more)))
 		return -ENOSPC;
 	return 0;
@@ -152,6 +157,9 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	}
 	if (err) {
 		raw_spin_unlock(&s->lock);
+		/* Though it has nothing new to write, only a commit renews the lease. */
+		if (unlikely(!kvt_log_lease_lasts(log)))
+			log_dirty(log);
 		preempt_enable();
 		return err;
 	}

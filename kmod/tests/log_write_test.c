@@ -266,6 +266,27 @@ static void a_commit_without_room_for_its_record_closes_no_epoch(struct kunit *t
 	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->flags));
 }
 
+/* Until there is a commit, which nothing else may ask for, there is no use in trying again. */
+static void versions_beyond_the_lease_wait_for_a_commit(struct kunit *test)
+{
+	const struct kvt_key key = KT_KEY("k");
+	struct lw *lw = lw_new(test);
+	struct kvt_log *log = lw->log;
+	struct kvt_log_note note;
+
+	lw_open_disk(lw);
+	log->lease = lw->value->version;
+	KUNIT_EXPECT_EQ(test, -EAGAIN, kvt_log_reserve(log, &note, &key, NULL, lw->value));
+	KUNIT_EXPECT_FALSE(test, kvt_log_has_space(log));
+	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_DIRTY, &log->flags));
+	mutex_lock(&log->commit_lock);
+	KUNIT_EXPECT_EQ(test, 0, kvt_commit(log));
+	mutex_unlock(&log->commit_lock);
+	KUNIT_EXPECT_LT(test, lw->value->version, log->lease);
+	KUNIT_EXPECT_TRUE(test, kvt_log_has_space(log));
+	lw_log(lw, "k", true);
+}
+
 /* Change something, and commit it. */
 static void lw_change(struct lw *lw)
 {
@@ -598,6 +619,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
 	KUNIT_CASE(a_commit_without_room_for_one_stream_makes_nothing_durable),
 	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
+	KUNIT_CASE(versions_beyond_the_lease_wait_for_a_commit),
 	KUNIT_CASE(an_idle_log_has_one_empty_epoch_at_its_end),
 	KUNIT_CASE(a_log_that_is_not_idle_has_no_empty_epochs),
 	KUNIT_CASE(a_recount_ends_when_it_is_told),
