@@ -19,6 +19,7 @@ void kvt_event_init(struct kvt_event *event, const char *what)
 {
 	init_waitqueue_head(&event->head);
 	event->what = what;
+	event->ended = false;
 }
 KVT_EXPORT_FOR_TESTS(kvt_event_init);
 
@@ -152,3 +153,18 @@ void kvt_event_wake(struct kvt_event *event)
 	}
 }
 KVT_EXPORT_FOR_TESTS(kvt_event_wake);
+
+/**
+ * kvt_event_end() - have nobody wait for an event, from here on
+ * @event: the event
+ *
+ * Who waits is woken as if it had come.
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_event_end(struct kvt_event *event)
+{
+	/* Who is about to wait looks at it once more when it is in the queue. */
+	WRITE_ONCE(event->ended, true);
+	kvt_event_wake(event);
+}

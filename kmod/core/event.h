@@ -17,6 +17,7 @@ struct pid;
 struct kvt_event {
 	wait_queue_head_t head;
 	const char *what;		/* is waited for */
+	bool ended;			/* the store ends: it is not waited for any more */
 };
 
 struct kvt_listener {
@@ -41,8 +42,22 @@ static inline bool kvt_event_has_sleeper(struct kvt_event *event)
 	return wq_has_sleeper(&event->head);
 }
 
+/**
+ * kvt_event_ended() - whether it makes no sense to wait for an event any more
+ * @event: the event
+ *
+ * Context: any.
+ *
+ * Return: whether kvt_event_end() was called.
+ */
+static inline bool kvt_event_ended(const struct kvt_event *event)
+{
+	return READ_ONCE(event->ended);
+}
+
 void kvt_event_init(struct kvt_event *event, const char *what);
 void kvt_event_wake(struct kvt_event *event);
+void kvt_event_end(struct kvt_event *event);
 
 void kvt_listener_init(struct kvt_listener *listener, void (*hear)(struct kvt_listener *));
 struct kvt_listener *kvt_listener_of(struct wait_queue_entry *entry);

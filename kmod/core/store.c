@@ -18,6 +18,7 @@
 #include "binding.h"
 #include "compat.h"
 #include "debugfs.h"
+#include "event.h"
 #include "guest.h"
 #include "hook.h"
 #include "index.h"
@@ -350,7 +351,13 @@ static void store_unpublish(struct kvt_store *store)
 	kvt_debugfs_remove(store->debugfs);
 	trace_kvt_store_destroy(store->id, store->name);
 	atomic_inc(&kvt_teardowns);
+	/* The log stays until who waits for it is told that nobody can enter any more. */
+	percpu_ref_get(&store->inside);
 	percpu_ref_kill(&store->inside);
+	/* What is not made yet will not be.  What is has to become durable. */
+	if (store->log)
+		kvt_event_end(kvt_log_space_event(store->log));
+	percpu_ref_put(&store->inside);
 }
 
 static struct kvt_store *store_alloc(const struct kvtree_store_create *args)

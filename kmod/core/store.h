@@ -12,8 +12,9 @@
  * Nobody is inside while a page fault of user memory is handled: its owner could make that
  * last forever, and block the destruction of the store.  An operation that meets a fault
  * leaves, and enters again (kvt_op_step_out()).  So a caller that is inside leaves soon,
- * unless it waits in a queue that kvt_store_guests() looks through, for the reclaim or for
- * devices; that is whom a destruction names that takes long.  All others wait for memory at
+ * unless it waits for an event that kvt_store_guests() looks at: for memory to be freed, or for
+ * devices; that is whom a destruction names that takes long.  What waits for room in the log is
+ * sent away (kvt_event_end()).  All others wait for memory at
  * most, and BPF programs are inside for one RCU read section or one post.  Once all have
  * left, only devices that do not answer, or much memory to be freed, can keep a store; then
  * it says that.

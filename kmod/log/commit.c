@@ -536,13 +536,13 @@ int kvt_log_sync(struct kvt_log *log, u64 epoch)
  *
  * Context: any.
  *
- * Return: true if it makes sense to try, also where the log has failed.
+ * Return: true if it makes sense to try, also where the log has failed or its store ends.
  */
 bool kvt_log_has_space(const struct kvt_log *log)
 {
 	const struct kvt_stream *s = kvt_log_stream(log);
 
-	if (READ_ONCE(log->error))
+	if (READ_ONCE(log->error) || kvt_event_ended(&log->space_event))
 		return true;
 	return READ_ONCE(s->nr_sealed) < KVT_LOG_BUFS &&
 	       READ_ONCE(s->sealed) < KVT_LOG_SEALED_BYTES &&
@@ -556,19 +556,22 @@ KVT_EXPORT_FOR_TESTS(kvt_log_has_space);
  *
  * Context: process context, sleeps.
  *
- * Return: 0: try again; -EINTR: a fatal signal came.
+ * Return: 0: try again; -EINTR: a fatal signal came; -ESTALE: the store ends.
  */
 int kvt_log_wait_space(struct kvt_log *log)
 {
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
-	return kvt_log_wait_event(log->space_event.head, kvt_log_has_space(log)) ? -EINTR : 0;
+	if (kvt_log_wait_event(log->space_event.head, kvt_log_has_space(log)))
+		return -EINTR;
+	return kvt_event_ended(&log->space_event) ? -ESTALE : 0;
 }
+KVT_EXPORT_FOR_TESTS(kvt_log_wait_space);
 
 /**
  * kvt_log_space_event() - what is waited for while there is no room for changes
  * @log: the log
  *
- * It comes when kvt_log_has_space() is true, as it is when the log has failed.
+ * It comes when kvt_log_has_space() is true, as it is when the log has failed or its store ends.
  *
  * Context: any.
  *

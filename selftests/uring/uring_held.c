@@ -461,6 +461,57 @@ static int read_waiting(const struct _test_data_held *self, unsigned int *lines)
 	return pid;
 }
 
+/* A command, and a call of somebody else. */
+static bool two_wait(void *arg)
+{
+	unsigned int lines;
+
+	read_waiting(arg, &lines);
+	return lines == 2;
+}
+
+static int put_and_tell(void *arg)
+{
+	const struct _test_data_held *self = arg;
+
+	return -kvt_put(self->fd, STR("waits"), STR("v"), NULL);
+}
+
+static int detach_and_tell(void *arg)
+{
+	const struct _test_data_held *self = arg;
+
+	return -kvt_detach(self->dev, self->name);
+}
+
+static bool none_is_under_way(void *arg)
+{
+	struct _test_data_held *self = arg;
+	struct kvt_cqe cqe;
+
+	while (kvt_ring_reap(&self->ring, &cqe)) {
+		self->canceled += cqe.res == -ESTALE;
+		self->under_way--;
+	}
+	return !self->under_way;
+}
+
+/* The disk that would make room may never answer.  What was changed has to be written there. */
+TEST_F(held, changes_that_wait_for_room_end_with_their_store)
+{
+	int put, detach;
+
+	fill_log(self);
+	put = kvt_fork(put_and_tell, self);
+	ASSERT_TRUE(kvt_eventually(two_wait, self));
+	detach = kvt_fork(detach_and_tell, self);
+	EXPECT_EQ(ESTALE, kvt_wait(put));
+	EXPECT_TRUE(kvt_eventually(none_is_under_way, self));
+	EXPECT_LE(1, self->canceled);
+	kvt_fault_hold(&self->disk, false);
+	EXPECT_EQ(0, kvt_wait(detach));
+}
+
 static int start_and_stay(void *arg)
 {
 	struct _test_data_held *self = arg;
