@@ -266,24 +266,45 @@ static void a_commit_without_room_for_its_record_closes_no_epoch(struct kunit *t
 	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->flags));
 }
 
-/* Until there is a commit, which nothing else may ask for, there is no use in trying again. */
+static int lw_wait_space(void *arg)
+{
+	return kvt_log_wait_space(arg);
+}
+
+/*
+ * Until there is a commit, which nothing else may ask for, there is no use in trying again.  No
+ * version that was given out comes near the one that is asked for.
+ */
 static void versions_beyond_the_lease_wait_for_a_commit(struct kunit *test)
 {
 	const struct kvt_key key = KT_KEY("k");
 	struct lw *lw = lw_new(test);
 	struct kvt_log *log = lw->log;
 	struct kvt_log_note note;
+	struct kt_thread writer;
+	int i;
 
 	lw_open_disk(lw);
+	lw->value->version = 1ULL << 40;
 	log->lease = lw->value->version;
 	KUNIT_EXPECT_EQ(test, -EAGAIN, kvt_log_reserve(log, &note, &key, NULL, lw->value));
 	KUNIT_EXPECT_FALSE(test, kvt_log_has_space(log));
 	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_DIRTY, &log->flags));
+	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&writer, 0, lw_wait_space, log));
+	kt_thread_start(&writer);
+	while (!wq_has_sleeper(&log->space_event.head) && !completion_done(&writer.done))
+		schedule_timeout_uninterruptible(1);
 	mutex_lock(&log->commit_lock);
 	KUNIT_EXPECT_EQ(test, 0, kvt_commit(log));
 	mutex_unlock(&log->commit_lock);
 	KUNIT_EXPECT_LT(test, lw->value->version, log->lease);
 	KUNIT_EXPECT_TRUE(test, kvt_log_has_space(log));
+	/* The commit has woken it. */
+	for (i = 0; i < 60 * HZ && !completion_done(&writer.done); i++)
+		schedule_timeout_uninterruptible(1);
+	KUNIT_EXPECT_TRUE(test, completion_done(&writer.done));
+	kvt_event_wake(&log->space_event);
+	KUNIT_EXPECT_EQ(test, 0, kt_thread_join(&writer));
 	lw_log(lw, "k", true);
 }
 
