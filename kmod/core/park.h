@@ -37,7 +37,8 @@
 	X(COLLAPSE_LOCKED)	/* layers with one key and their slot's leaf locked */ \
 	X(COLLAPSE_PUBLISHED)	/* key back in the upper layer, layers not marked */ \
 	X(COLLAPSE_MARKED)	/* layers marked deleted, all still locked */ \
-	X(SHRINK_LOCKED)	/* one-child root and its slot's leaf locked */ \
+	X(SHRINK_LOCKED)	/* one-child root, child and its slot's leaf locked */ \
+	X(SHRINK_BESIDE)	/* its child says that it is the root */ \
 	X(SHRINK_PUBLISHED)	/* its child is the root, it is not marked */ \
 	X(SHRINK_MARKED)	/* old root marked deleted, all still locked */
 

@@ -68,16 +68,46 @@ bool mt_layer_is_thin(const struct mt_node *root)
 	return !mt_perm_size(perm) || (mt_perm_size(perm) == 1 && !mt_slot_is_layer(slot));
 }
 
-/* Make the only child of a locked root the root. */
-static void mt_layer_shrink(struct mt_tree *tree, struct mt_node *root)
+/* The only child of a root, or NULL: it is a leaf, or has several. */
+static struct mt_node *mt_layer_child(struct mt_node *root)
 {
-	struct mt_node *child = mt_inner(root)->child[0];
+	if (mt_is_leaf(root) || READ_ONCE(mt_inner(root)->nkeys))
+		return NULL;
+	return READ_ONCE(mt_inner(root)->child[0]);
+}
+
+/*
+ * Lock a layer's root, and before it the only child, which is to be the root.  Until the old root
+ * is marked, readers come from there and take what the child has for all that there is: so it
+ * must not split.  Returns the child.
+ */
+static struct mt_node *mt_layer_lock(struct mt_node *root)
+{
+	struct mt_node *child = mt_layer_child(root);
+
+	if (child)
+		mt_lock(child, mt_class_of(child), 0);
+	mt_lock(root, mt_class_of(root), 0);
+	return child;
+}
+
+static void mt_layer_unlock(struct mt_node *root, struct mt_node *child)
+{
+	mt_unlock(root, mt_class_of(root));
+	if (child)
+		mt_unlock(child, mt_class_of(child));
+}
+
+/* Make the only child of a root the root.  Both are locked. */
+static void mt_layer_shrink(struct mt_tree *tree, struct mt_node *root, struct mt_node *child)
+{
 	struct mt_leaf *up;
 	unsigned int slot;
 
 	up = mt_lock_up(root, true, &slot);
 	kvt_park(KVT_PARK_SHRINK_LOCKED);
 	mt_set_beside(child, root);
+	kvt_park(KVT_PARK_SHRINK_BESIDE);
 	if (up)
 		mt_leaf_set_slot(up, slot, mt_layer_to_slot(child));
 	else
@@ -89,16 +119,16 @@ static void mt_layer_shrink(struct mt_tree *tree, struct mt_node *root)
 		mt_unlock(&up->node, &mt_class_slot);
 }
 
-/* The layer's root is locked.  @stem: the layers that were removed. */
+/* The layer's root is locked, with @child.  @stem: the layers that were removed. */
 static enum mt_verdict mt_layer_judge(struct mt_tree *tree, struct mt_node *root,
-				      struct mt_stem *stem)
+				      struct mt_node *child, struct mt_stem *stem)
 {
-	if (mt_is_deleted(root) || !mt_is_root(root))
+	if (mt_is_deleted(root) || !mt_is_root(root) || mt_layer_child(root) != child)
 		return MT_LAYER_AGAIN;
 	if (!mt_layer_is_thin(root))
 		return MT_LAYER_FINE;
-	if (!mt_is_leaf(root)) {
-		mt_layer_shrink(tree, root);
+	if (child) {
+		mt_layer_shrink(tree, root, child);
 		return MT_LAYER_SHRUNK;
 	}
 	if (!mt_stem_lock(stem, mt_leaf(root)))
@@ -146,12 +176,13 @@ static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
 {
 	struct mt_stem stem = { };
 	enum mt_verdict verdict;
+	struct mt_node *child;
 
 	kvt_park_loose(KVT_PARK_LAYER_FOUND);
 	mt_hold();
-	mt_lock(root, mt_class_of(root), 0);
-	verdict = mt_layer_judge(tree, root, &stem);
-	mt_unlock(root, mt_class_of(root));
+	child = mt_layer_lock(root);
+	verdict = mt_layer_judge(tree, root, child, &stem);
+	mt_layer_unlock(root, child);
 	mt_release();
 	if (verdict == MT_LAYER_SHRUNK || verdict == MT_LAYER_GONE)
 		mt_layer_retire(tree, root, *off, &stem);

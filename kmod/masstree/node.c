@@ -272,7 +272,7 @@ KVT_EXPORT_FOR_TESTS(mt_unlock);
  * @tell: tell lockdep
  *
  * The pointer to what is above a node changes only under the lock of the node that it names,
- * or, if a layer's root gets a parent, under the root's own lock as well.
+ * and, if a layer's root gets a parent or a node becomes the root, under its own lock as well.
  *
  * Return: the parent, or NULL if the node is the root of its layer.
  */

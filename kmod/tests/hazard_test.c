@@ -475,41 +475,78 @@ static void scans_that_meet_the_collection_of_a_layer_end(struct kunit *test)
 
 /* Root of a layer */
 
-static void shrink_worker(struct work_struct *work)
+/* Where the tree's root is none, everybody looks for it for ever. */
+static void find_root(struct mt_tree *tree)
 {
-	kvt_masstree_ops.sweep(rival.kt->index);
+	struct mt_node *root = mt_root(tree);
+
+	if (!mt_is_root(root))
+		mt_set_root(tree, (struct mt_node *)mt_above(root));
 }
 
-/* Another thread makes a leaf the root while this one holds its lock. */
+/* How often the child of a root that goes was looked at, and was locked then. */
+static struct heir {
+	struct mt_node *leaf;
+	unsigned int seen;
+	unsigned int locked;
+} heir;
+
+/* Another thread is about to split it all the while. */
+static void look_at_heir(enum kvt_park at)
+{
+	unsigned int i;
+
+	if (at < KVT_PARK_SHRINK_LOCKED || at > KVT_PARK_SHRINK_MARKED)
+		return;
+	heir.seen++;
+	heir.locked += !!(READ_ONCE(heir.leaf->version) & MT_LOCK);
+	if (at == KVT_PARK_SHRINK_BESIDE) {
+		queue_work(rival.kt->wq, &rival.work);
+		for (i = 0; i < 200000 && !READ_ONCE(rival.begun); i++)
+			udelay(5);
+		rival.met = READ_ONCE(rival.begun);
+		for (i = 0; i < 40; i++)
+			udelay(5);
+	}
+	if (at == KVT_PARK_SHRINK_PUBLISHED)
+		find_root(mt_tree(rival.kt->index));
+}
+
+/*
+ * Until the old root is marked, it leads to the leaf for all keys, and nothing else would tell
+ * two threads apart that make a root of something.
+ */
 static void a_leaf_stays_locked_while_it_becomes_the_root(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
-	struct kvt_key key = number_key(test, 0, 5);
-	struct mt_node *root, *leaf;
-	struct kt_change c;
-	bool locked;
+	struct mt_tree *tree = mt_tree(kt->index);
 	unsigned int i;
 
+	kt_need_two_cpus(test);
+	disable_delayed_work_sync(&tree->check_work);
 	put_numbers(kt, 0, MT_LEAF_WIDTH + 1);
-	del_numbers(kt, 0, 3, MT_LEAF_WIDTH + 1);
-	root = mt_root(mt_tree(kt->index));
-	KUNIT_ASSERT_FALSE(test, mt_is_leaf(root));
-	leaf = mt_inner(root)->child[0];
-
+	del_numbers(kt, 0, MT_LEAF_WIDTH, MT_LEAF_WIDTH + 1);
+	KUNIT_ASSERT_FALSE(test, mt_is_leaf(mt_root(tree)));
+	heir = (struct heir){ .leaf = mt_inner(mt_root(tree))->child[0] };
 	memset(&rival, 0, sizeof(rival));
-	INIT_WORK(&rival.work, shrink_worker);
+	INIT_WORK(&rival.work, rival_put);
 	rival.kt = kt;
-	KUNIT_ASSERT_EQ(test, 0, kt_put_begin(kt, &c, &key, GFP_KERNEL));
-	queue_work(kt->wq, &rival.work);
-	for (i = 0; i < 200000 && mt_root(mt_tree(kt->index)) == root; i++)
-		udelay(5);
-	locked = READ_ONCE(leaf->version) & MT_LOCK;
-	KUNIT_EXPECT_EQ(test, 0, kt_commit(&c, NULL));
+	rival.key = number_key(test, 0, MT_LEAF_WIDTH);
+	WRITE_ONCE(kvt_park_hook, look_at_heir);
+	kvt_masstree_ops.sweep(kt->index);
+	WRITE_ONCE(kvt_park_hook, NULL);
 	flush_work(&rival.work);
-	KUNIT_EXPECT_TRUE(test, locked);
-	KUNIT_EXPECT_PTR_EQ(test, leaf, mt_root(mt_tree(kt->index)));
-	KUNIT_EXPECT_EQ(test, 0, leaf->version & (MT_LOCK | MT_DIRTY | MT_DELETED));
-	expect_count(kt, 4);
+	enable_delayed_work(&tree->check_work);
+	KUNIT_EXPECT_EQ(test, 4, heir.seen);
+	KUNIT_EXPECT_EQ(test, 4, heir.locked);
+	KUNIT_EXPECT_TRUE(test, rival.met);
+	KUNIT_EXPECT_EQ(test, 0, rival.ret);
+	/* It has split, as the root that it was by then. */
+	KUNIT_EXPECT_FALSE(test, mt_is_leaf(mt_root(tree)));
+	KUNIT_EXPECT_FALSE(test, mt_is_deleted(mt_root(tree)));
+	for (i = 0; i <= MT_LEAF_WIDTH; i++)
+		expect_get(kt, 0, number_key(test, 0, i));
+	expect_count(kt, MT_LEAF_WIDTH + 1);
 }
 
 /* Even numbers fill a leaf, which is the root of a layer.  Another key comes. */

@@ -336,8 +336,8 @@ const struct scene_plan scene_plans[] = {
 	{ "collect_unlink", AT_COLLECT | AT_UNLINK, scene_build_collect_unlink },
 	{ "collect_inner", AT_COLLECT, scene_build_collect_inner },
 	{ "collapse", AT_COLLAPSE, scene_build_collapse },
-	{ "shrink", AT(SHRINK_LOCKED) | AT(SHRINK_PUBLISHED) | AT(SHRINK_MARKED),
-	  scene_build_shrink },
+	{ "shrink", AT(SHRINK_LOCKED) | AT(SHRINK_BESIDE) | AT(SHRINK_PUBLISHED) |
+	  AT(SHRINK_MARKED), scene_build_shrink },
 };
 
 const unsigned int scene_nr_plans = ARRAY_SIZE(scene_plans);
