@@ -190,6 +190,11 @@ static void hook_end(struct kt *kt)
 	kunit_release_action(kt->test, hook_exit, NULL);
 }
 
+static void clear_loose_hook(void *unused)
+{
+	WRITE_ONCE(kvt_park_loose_hook, NULL);
+}
+
 static void expect_scans_at(struct kt *kt, enum kvt_park at, s64 want)
 {
 	KUNIT_EXPECT_GT_MSG(kt->test, hook.hits[at], 0, "point %d", at);
@@ -584,11 +589,6 @@ static void count_waits(enum kvt_park at)
 	waits += at == KVT_PARK_READ_WAIT;
 }
 
-static void stop_counting_waits(void *unused)
-{
-	WRITE_ONCE(kvt_park_loose_hook, NULL);
-}
-
 /* The writer cannot go on before the reader ends. */
 static void a_reader_on_top_of_a_writer_does_not_wait_for_it(struct kunit *test)
 {
@@ -597,11 +597,11 @@ static void a_reader_on_top_of_a_writer_does_not_wait_for_it(struct kunit *test)
 
 	put_numbers(kt, 0, MT_LEAF_WIDTH);
 	hook_init(kt, &key, 1);
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_counting_waits, NULL));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, clear_loose_hook, NULL));
 	waits = 0;
 	WRITE_ONCE(kvt_park_loose_hook, count_waits);
 	put(kt, number_key(test, 0, MT_LEAF_WIDTH));
-	kunit_release_action(test, stop_counting_waits, NULL);
+	kunit_release_action(test, clear_loose_hook, NULL);
 	hook_end(kt);
 	KUNIT_EXPECT_EQ(test, -EBUSY, hook.get[KVT_PARK_SPLIT_MARKED][0]);
 	KUNIT_EXPECT_EQ(test, -EBUSY, hook.forward[KVT_PARK_SPLIT_MARKED]);
@@ -871,11 +871,6 @@ static void let_overtake(enum kvt_park at)
 		udelay(5);
 }
 
-static void stop_overtaking(void *unused)
-{
-	WRITE_ONCE(kvt_park_loose_hook, NULL);
-}
-
 /* From now on @fn is called by another thread where this one comes to a point. */
 static void overtake_at(struct kt *kt, enum kvt_park at, int (*fn)(struct kt *kt))
 {
@@ -885,13 +880,13 @@ static void overtake_at(struct kt *kt, enum kvt_park at, int (*fn)(struct kt *kt
 	overtaking.reader = current;
 	overtaking.at = at;
 	overtaking.fn = fn;
-	KUNIT_ASSERT_EQ(kt->test, 0, kunit_add_action_or_reset(kt->test, stop_overtaking, NULL));
+	KUNIT_ASSERT_EQ(kt->test, 0, kunit_add_action_or_reset(kt->test, clear_loose_hook, NULL));
 	WRITE_ONCE(kvt_park_loose_hook, let_overtake);
 }
 
 static void expect_overtaken(struct kt *kt)
 {
-	kunit_release_action(kt->test, stop_overtaking, NULL);
+	kunit_release_action(kt->test, clear_loose_hook, NULL);
 	flush_work(&overtaking.work);
 	KUNIT_EXPECT_TRUE(kt->test, overtaking.done);
 	KUNIT_EXPECT_EQ(kt->test, 0, overtaking.ret);
@@ -1104,11 +1099,6 @@ static int add_length(struct kt_cursor *cur, void *arg)
 	return 0;
 }
 
-static void stop_counting(void *unused)
-{
-	WRITE_ONCE(kvt_park_loose_hook, NULL);
-}
-
 /*
  * A scan looks at some nodes for each record, and for every slice of its key at as many
  * as it takes to come there twice: from the layer above, and, after a pause, from the
@@ -1123,11 +1113,11 @@ static void expect_work(struct kt *kt, unsigned int burst, bool reverse)
 
 	KUNIT_ASSERT_EQ(kt->test, 0, kt_cursor_init(kt, &cur));
 	kt_cursor_set(&cur, &empty, reverse ? KVT_PAST : KVT_AT, reverse);
-	KUNIT_ASSERT_EQ(kt->test, 0, kunit_add_action_or_reset(kt->test, stop_counting, NULL));
+	KUNIT_ASSERT_EQ(kt->test, 0, kunit_add_action_or_reset(kt->test, clear_loose_hook, NULL));
 	nodes_read = 0;
 	WRITE_ONCE(kvt_park_loose_hook, count_nodes);
 	KUNIT_EXPECT_EQ(kt->test, 0, kt_scan(&cur, burst, add_length, &bytes));
-	kunit_release_action(kt->test, stop_counting, NULL);
+	kunit_release_action(kt->test, clear_loose_hook, NULL);
 	kt_cursor_exit(&cur);
 	bound = 2 * (bytes / MT_SLICE) + 8 * nr;
 	KUNIT_EXPECT_LE_MSG(kt->test, nodes_read, bound, "%lld records, reverse %d, burst %u", nr,
@@ -1307,10 +1297,10 @@ static void a_change_in_a_layer_sends_no_reader_to_the_layers_above(struct kunit
 		detour.key[0][i] = number_key(test, prefix, 4 * MT_LEAF_WIDTH + i);
 		detour.key[1][i] = number_key(test, prefix, 3 * MT_LEAF_WIDTH + i);
 	}
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_counting, NULL));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, clear_loose_hook, NULL));
 	WRITE_ONCE(kvt_park_loose_hook, empty_what_is_read);
 	expect_get(kt, -ENOENT, detour.key[0][1]);
-	kunit_release_action(test, stop_counting, NULL);
+	kunit_release_action(test, clear_loose_hook, NULL);
 	KUNIT_EXPECT_EQ(test, 2, detour.gone);
 	KUNIT_EXPECT_EQ(test, 0, detour.err);
 	/* An inner node and a leaf. */
@@ -1397,13 +1387,13 @@ static void a_reader_whose_keys_go_gives_up_when_all_tries_are_spent(struct kuni
 		((u8 *)mirage.key[i].data)[PREFIX_MAX] = '2';
 	}
 	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(kt, &cur));
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_counting, NULL));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, clear_loose_hook, NULL));
 	rcu_read_lock();
 	kt_cursor_set(&cur, &KT_KEY("a"), KVT_AT, false);
 	WRITE_ONCE(kvt_park_loose_hook, take_away);
 	err = next_rcu(&cur);
 	rcu_read_unlock();
-	kunit_release_action(test, stop_counting, NULL);
+	kunit_release_action(test, clear_loose_hook, NULL);
 	KUNIT_EXPECT_EQ(test, 0, err);
 	KUNIT_EXPECT_EQ(test, mirage.nr, mirage.gone);
 	KUNIT_EXPECT_EQ(test, 'b' + mirage.nr, cur.iter->key[0]);
@@ -1624,10 +1614,10 @@ static void a_sweep_begins_and_ends_with_what_it_is_for(struct kunit *test)
 	del(kt, KT_KEY("m0000000 1"));
 	expect_stat(kt, KVTREE_STAT_LAYERS, 2);
 	leaves_copied = 0;
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_counting, NULL));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, clear_loose_hook, NULL));
 	WRITE_ONCE(kvt_park_loose_hook, count_copies);
 	run_worker(kt);
-	kunit_release_action(test, stop_counting, NULL);
+	kunit_release_action(test, clear_loose_hook, NULL);
 	atomic_sub(INT_MAX / 2, &tree->check_bytes);
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree->sweep_needed));
 	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
@@ -1662,11 +1652,11 @@ static void a_sweep_ends_when_its_tree_does(struct kunit *test)
 	expect_stat(kt, KVTREE_STAT_LAYERS, 300);
 	ending = mt_tree(kt->index);
 	layers_found = 0;
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_counting, NULL));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, clear_loose_hook, NULL));
 	WRITE_ONCE(kvt_park_loose_hook, end_tree);
 	kt->ops->sweep(kt->index);
 	run_worker(kt);
-	kunit_release_action(test, stop_counting, NULL);
+	kunit_release_action(test, clear_loose_hook, NULL);
 	KUNIT_EXPECT_NE(test, 0, layers_found);
 	/* The first, and what changes with it. */
 	expect_stat(kt, KVTREE_STAT_LAYERS, 299);
