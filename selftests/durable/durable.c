@@ -392,41 +392,17 @@ TEST_F(durable, put_with_the_sync_flag_is_there_after_a_crash)
 		EXPECT_EQ(i, number(t->fd, i));
 }
 
-struct becoming {
-	int fd;
-	__u64 epoch;
-};
-
-static bool is_durable(void *arg)
-{
-	const struct becoming *b = arg;
-
-	return kvt_stat(b->fd, KVTREE_STAT_LOG_DURABLE) >= b->epoch;
-}
-
 TEST_F(durable, change_that_nobody_waits_for_becomes_durable_by_itself)
 {
 	struct self *t = &self->self;
-	struct becoming b = { t->fd, kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCH) };
+	struct kvt_epoch e = { t->fd, kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCH) };
 
 	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("v"), NULL));
-	ASSERT_TRUE(kvt_eventually(is_durable, &b));
+	ASSERT_TRUE(kvt_eventually(kvt_epoch_is_durable, &e));
 	crash_now(t);
 	ASSERT_EQ(0, come_up(t));
 	EXPECT_TRUE(kvt_has(t->fd, STR("k"), STR("v")));
 }
-
-/* How often there is a commit that nobody waits for: on a slow machine these count, too. */
-static void set_epoch_ms(const char *text)
-{
-	int fd = open("/sys/module/kvtree/parameters/log_epoch_ms", O_WRONLY | O_CLOEXEC);
-
-	KVT_CHECK(fd >= 0);
-	KVT_CHECK(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-	close(fd);
-}
-
-#define IDLE_MS	"/sys/module/kvtree/parameters/log_idle_ms"
 
 TEST_F(durable, idle_store_writes_nothing)
 {
@@ -434,7 +410,7 @@ TEST_F(durable, idle_store_writes_nothing)
 	char was[16];
 	__u64 bytes;
 
-	kvt_set_param(IDLE_MS, "0", was, sizeof(was));
+	kvt_set_param(KVT_IDLE_MS, "0", was, sizeof(was));
 	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("v"), NULL));
 	ASSERT_EQ(0, kvt_sync(t->fd));
 	bytes = kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES);
@@ -442,14 +418,14 @@ TEST_F(durable, idle_store_writes_nothing)
 	ASSERT_EQ(0, kvt_sync(t->fd));
 	EXPECT_EQ(bytes, kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES));
 	/* What a checkpoint has made durable is not committed when its turn comes. */
-	set_epoch_ms("200");
+	kvt_set_param(KVT_EPOCH_MS, "200", NULL, 0);
 	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("w"), NULL));
 	ASSERT_EQ(0, kvt_checkpoint(t->fd));
 	bytes = kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES);
 	kvt_sleep_ms(500);
 	EXPECT_EQ(bytes, kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES));
-	set_epoch_ms("10");
-	kvt_set_param(IDLE_MS, was, NULL, 0);
+	kvt_set_param(KVT_EPOCH_MS, "10", NULL, 0);
+	kvt_set_param(KVT_IDLE_MS, was, NULL, 0);
 }
 
 /* Where a crash has left the commit record of an epoch on a disk. */
@@ -474,17 +450,17 @@ TEST_F(durable, last_epoch_of_an_idle_store_cannot_vanish)
 {
 	char was[16], block[KVTREE_LOG_BLOCK], *at;
 	struct self *t = &self->self;
-	struct becoming b = { t->fd, kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCH) + 1 };
+	struct kvt_epoch e = { t->fd, kvt_stat(t->fd, KVTREE_STAT_LOG_EPOCH) + 1 };
 	int last = t->nr - 1;
 
-	kvt_set_param(IDLE_MS, "100", was, sizeof(was));
+	kvt_set_param(KVT_IDLE_MS, "100", was, sizeof(was));
 	ASSERT_EQ(0, put_sync(t->fd, STR("k"), STR("v")));
-	EXPECT_TRUE(kvt_eventually(is_durable, &b));
+	EXPECT_TRUE(kvt_eventually(kvt_epoch_is_durable, &e));
 	kvt_sleep_ms(500);
-	kvt_set_param(IDLE_MS, was, NULL, 0);
-	ASSERT_EQ(b.epoch, kvt_stat(t->fd, KVTREE_STAT_LOG_DURABLE));
+	kvt_set_param(KVT_IDLE_MS, was, NULL, 0);
+	ASSERT_EQ(e.epoch, kvt_stat(t->fd, KVTREE_STAT_LOG_DURABLE));
 	crash_now(t);
-	at = commit_record(t, last, b.epoch - 1);
+	at = commit_record(t, last, e.epoch - 1);
 	ASSERT_NE(NULL, at);
 	memcpy(block, at, sizeof(block));
 	memset(at, 0, sizeof(block));
@@ -492,7 +468,7 @@ TEST_F(durable, last_epoch_of_an_idle_store_cannot_vanish)
 	EXPECT_NE(0, kvt_check_disks(t->disk, t->nr));
 	/* That one may vanish. */
 	memcpy(at, block, sizeof(block));
-	at = commit_record(t, last, b.epoch);
+	at = commit_record(t, last, e.epoch);
 	ASSERT_NE(NULL, at);
 	memset(at, 0, sizeof(block));
 	ASSERT_EQ(0, come_up(t));
@@ -667,17 +643,6 @@ TEST_F(durable, full_device_refuses_what_grows_and_nothing_else)
 	EXPECT_EQ(digest, kvt_digest(t->fd));
 }
 
-#define SAVERS	"/sys/module/kvtree/parameters/log_savers"
-
-static void set_savers(char nr)
-{
-	int fd = open(SAVERS, O_WRONLY | O_CLOEXEC);
-
-	KVT_CHECK(fd >= 0);
-	KVT_CHECK(pwrite(fd, &nr, 1, 0) == 1);
-	close(fd);
-}
-
 /* Keys that are spread, that differ far behind, that begin with each other, that are alone. */
 static void put_ranges(int fd)
 {
@@ -729,7 +694,7 @@ static __u64 saved_records(struct self *t)
 /* However many write it, each with a range of keys. */
 TEST_F(durable, checkpoint_has_every_key_once)
 {
-	static const char nr[] = { '2', '8' };
+	static const char *const nr[] = { "2", "8" };
 	struct self *t = &self->self;
 	__u64 digest, values;
 	size_t i;
@@ -737,13 +702,13 @@ TEST_F(durable, checkpoint_has_every_key_once)
 	put_ranges(t->fd);
 	digest = kvt_digest(t->fd);
 	values = kvt_stat(t->fd, KVTREE_STAT_VALUES);
-	for (i = 0; i < sizeof(nr); i++) {
-		set_savers(nr[i]);
+	for (i = 0; i < NR(nr); i++) {
+		kvt_set_param(KVT_SAVERS, nr[i], NULL, 0);
 		EXPECT_EQ(0, kvt_checkpoint(t->fd));
 		crash_now(t);
 		EXPECT_EQ(values, saved_records(t));
 	}
-	set_savers('0');
+	kvt_set_param(KVT_SAVERS, "0", NULL, 0);
 	ASSERT_EQ(0, come_up(t));
 	EXPECT_EQ(digest, kvt_digest(t->fd));
 }
@@ -806,7 +771,7 @@ TEST(write_error_makes_the_store_read_only)
 	char was[16];
 
 	/* It is a change that fails first. */
-	kvt_set_param(IDLE_MS, "0", was, sizeof(was));
+	kvt_set_param(KVT_IDLE_MS, "0", was, sizeof(was));
 	kvt_null_make(&disk, "kvtfail", SIZE);
 	kvt_null_start(&disk);
 	ASSERT_EQ(0, kvt_format(&disk, 1));
@@ -821,7 +786,7 @@ TEST(write_error_makes_the_store_read_only)
 	EXPECT_EQ(-EIO, kvt_sync(fd));
 	EXPECT_TRUE(kvt_has(fd, STR("k"), STR("w")));
 	EXPECT_EQ(EIO, kvt_stat(fd, KVTREE_STAT_LOG_ERROR));
-	kvt_set_param(IDLE_MS, was, NULL, 0);
+	kvt_set_param(KVT_IDLE_MS, was, NULL, 0);
 	close(fd);
 	/* It says that not everything is durable. */
 	EXPECT_EQ(-EIO, kvt_detach(dev, "durable-fail"));

@@ -1157,9 +1157,6 @@ TEST_F(faults, batch_whose_end_cannot_be_told_tells_what_is_not_durable)
 	kvt_fault_mend(faulty(o));
 }
 
-#define EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
-#define IDLE_MS		"/sys/module/kvtree/parameters/log_idle_ms"
-
 static bool log_has_failed(void *arg)
 {
 	return kvt_stat(((const struct kvt_oracle *)arg)->fd, KVTREE_STAT_LOG_ERROR) == EIO;
@@ -1171,7 +1168,7 @@ TEST_F(faults, a_commit_that_nobody_waits_for_is_told_to_the_next_ones)
 	struct kvt_oracle *o = &self->o;
 	char was[16];
 
-	kvt_set_param(EPOCH_MS, "10", was, sizeof(was));
+	kvt_set_param(KVT_EPOCH_MS, "10", was, sizeof(was));
 	ASSERT_EQ(0, kvt_oracle_attach(o));
 	kvt_fault_fail(faulty(o), "ioerr", "f", 1, 1);
 	o->round++;
@@ -1179,7 +1176,7 @@ TEST_F(faults, a_commit_that_nobody_waits_for_is_told_to_the_next_ones)
 	o->tried = 1;
 	EXPECT_EQ(0, kvt_oracle_put(o, 0, o->round, 0));
 	EXPECT_TRUE(kvt_eventually(log_has_failed, o));
-	kvt_set_param(EPOCH_MS, was, NULL, 0);
+	kvt_set_param(KVT_EPOCH_MS, was, NULL, 0);
 	EXPECT_EQ(-EROFS, kvt_oracle_put(o, 1, o->round, 0));
 	EXPECT_EQ(-EIO, kvt_sync(o->fd));
 	EXPECT_EQ(-EIO, kvt_oracle_detach(o));
@@ -1195,13 +1192,13 @@ TEST_F(faults, an_empty_commit_that_fails_is_told_and_loses_nothing)
 	ASSERT_EQ(0, kvt_oracle_attach(o));
 	/* The first flush is that of the change. */
 	kvt_fault_fail(faulty(o), "ioerr", "f", 2, 1);
-	kvt_set_param(IDLE_MS, "100", NULL, 0);
+	kvt_set_param(KVT_IDLE_MS, "100", NULL, 0);
 	o->round++;
 	o->tried = 1;
 	o->acked = 1;
 	EXPECT_EQ(0, kvt_oracle_put(o, 0, o->round, KVTREE_F_SYNC));
 	EXPECT_TRUE(kvt_eventually(log_has_failed, o));
-	kvt_set_param(IDLE_MS, "0", NULL, 0);
+	kvt_set_param(KVT_IDLE_MS, "0", NULL, 0);
 	EXPECT_EQ(o->round, kvt_oracle_get(o, 0));
 	EXPECT_EQ(-EROFS, kvt_oracle_put(o, 1, o->round, 0));
 	EXPECT_EQ(-EIO, kvt_oracle_detach(o));
@@ -1214,7 +1211,7 @@ static char epoch_ms[16];
 /* The harness does not return. */
 static void restore_epoch(void)
 {
-	kvt_set_param(EPOCH_MS, epoch_ms, NULL, 0);
+	kvt_set_param(KVT_EPOCH_MS, epoch_ms, NULL, 0);
 }
 
 /*
@@ -1228,7 +1225,7 @@ int main(int argc, char **argv)
 		printf("TAP version 13\n1..0 # SKIP the lane has no disks that fail\n");
 		return KSFT_SKIP;
 	}
-	kvt_set_param(EPOCH_MS, "200", epoch_ms, sizeof(epoch_ms));
+	kvt_set_param(KVT_EPOCH_MS, "200", epoch_ms, sizeof(epoch_ms));
 	KVT_CHECK(atexit(restore_epoch) == 0);
 	kvt_never_idle();
 	return test_harness_run(argc, argv);

@@ -268,8 +268,6 @@ static __u32 get_synced(int fd, __u32 n)
 	return value;
 }
 
-#define EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
-#define IDLE_MS		"/sys/module/kvtree/parameters/log_idle_ms"
 #define REPLAY_MB	"/sys/module/kvtree/parameters/log_replay_mb"
 
 /* A checkpoint is made when room is needed, not because the log is long; or as at the beginning. */
@@ -329,7 +327,7 @@ TEST(interval_of_commits_has_a_bound)
 		{ "0", true }, { "10", true },
 	};
 
-	has_a_bound(_metadata, EPOCH_MS, values, NR(values));
+	has_a_bound(_metadata, KVT_EPOCH_MS, values, NR(values));
 }
 
 TEST(time_until_a_store_is_idle_has_a_bound)
@@ -339,7 +337,7 @@ TEST(time_until_a_store_is_idle_has_a_bound)
 		{ "0", true }, { "1000", true },
 	};
 
-	has_a_bound(_metadata, IDLE_MS, values, NR(values));
+	has_a_bound(_metadata, KVT_IDLE_MS, values, NR(values));
 }
 
 /* MiB of records, far fewer than a small disk takes until it asks for a checkpoint. */
@@ -372,7 +370,7 @@ TEST(commit_records_go_round_a_small_disk)
 	/* So large that the records on it ask for no checkpoint. */
 	pair_begin(&pair, 1536, SIZE);
 	/* Records alone have few commits, however slow the machine is. */
-	kvt_set_param(EPOCH_MS, "200", was, sizeof(was));
+	kvt_set_param(KVT_EPOCH_MS, "200", was, sizeof(was));
 	checkpoints_for_room(true);
 	while (!err && bytes < SIZE * KVT_MIB) {
 		ASSERT_EQ(0, kvt_checkpoint(pair.fd));
@@ -394,7 +392,7 @@ TEST(commit_records_go_round_a_small_disk)
 		TH_LOG("checkpoint after %u", n - first);
 	}
 	checkpoints_for_room(false);
-	kvt_set_param(EPOCH_MS, was, NULL, 0);
+	kvt_set_param(KVT_EPOCH_MS, was, NULL, 0);
 	ASSERT_EQ(0, pair_crash(&pair));
 	EXPECT_EQ(n - 1, get_synced(pair.fd, n - 1));
 	pair_end(&pair);
@@ -806,16 +804,6 @@ TEST(what_is_gone_takes_no_memory_to_check)
 	kvt_group_end(&confined.group);
 }
 
-#define SAVERS	"/sys/module/kvtree/parameters/log_savers"
-
-static void savers_set(const char *nr)
-{
-	int fd = open(SAVERS, O_WRONLY | O_CLOEXEC);
-
-	KVT_CHECK(fd >= 0 && write(fd, nr, strlen(nr)) == (ssize_t)strlen(nr));
-	close(fd);
-}
-
 /* However many columns there are: by that is known how much a checkpoint's table can describe. */
 TEST_F(counted, extents_of_a_checkpoint_are_large)
 {
@@ -826,9 +814,9 @@ TEST_F(counted, extents_of_a_checkpoint_are_large)
 	for (key = 0; key < 200; key++)
 		put_nasty(self->fd, key);
 	/* Each has a last one, which may be small. */
-	savers_set("1");
+	kvt_set_param(KVT_SAVERS, "1", NULL, 0);
 	ASSERT_EQ(0, kvt_checkpoint(self->fd));
-	savers_set("0");
+	kvt_set_param(KVT_SAVERS, "0", NULL, 0);
 	table = disk_table(&self->disk);
 	nr = le64toh(table->nr_extents);
 	EXPECT_LT(4, nr);

@@ -23,9 +23,6 @@
 #define FREEZE_TIMEOUT	"/sys/power/pm_freeze_timeout"
 /* Of 20 s a busy machine may need more. */
 #define FREEZE_SECONDS	90
-#define EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
-#define IDLE_MS		"/sys/module/kvtree/parameters/log_idle_ms"
-#define SAVERS		"/sys/module/kvtree/parameters/log_savers"
 #define WRITERS		4
 #define ROUNDS		3
 
@@ -93,7 +90,7 @@ static void sleeper_begin(struct sleeper *s, const char *latency)
 	s->fd = kvt_store(s->dev, s->name, RW);
 	KVT_CHECK(s->fd >= 0);
 	/* What is written is what the tests have asked for. */
-	kvt_set_param(IDLE_MS, "0", s->idle_ms, sizeof(s->idle_ms));
+	kvt_set_param(KVT_IDLE_MS, "0", s->idle_ms, sizeof(s->idle_ms));
 	/* All but to suspend the devices, and for one second. */
 	KVT_CHECK(set("/sys/power/pm_test", "freezer"));
 	KVT_CHECK(set("/sys/module/suspend/parameters/pm_test_delay", "1"));
@@ -107,7 +104,7 @@ static void sleeper_end(struct sleeper *s)
 	set(FREEZE_TIMEOUT, "20000");
 	set("/sys/module/suspend/parameters/pm_test_delay", "5");
 	set("/sys/power/pm_test", "none");
-	kvt_set_param(IDLE_MS, s->idle_ms, NULL, 0);
+	kvt_set_param(KVT_IDLE_MS, s->idle_ms, NULL, 0);
 	close(s->fd);
 	kvt_detach(s->dev, s->name);
 	kvt_null_remove(&s->disk);
@@ -199,42 +196,30 @@ TEST_F(sleeping, nothing_is_committed)
 	int sleeps;
 	__u32 i;
 
-	ASSERT_TRUE(set(EPOCH_MS, "200"));
+	ASSERT_TRUE(set(KVT_EPOCH_MS, "200"));
 	set(TRACING "trace", "\n");
 	for (i = 0; i < ROUNDS; i++)
 		ASSERT_TRUE(fall_asleep_after(self->s.fd, i));
-	ASSERT_TRUE(set(EPOCH_MS, "10"));
+	ASSERT_TRUE(set(KVT_EPOCH_MS, "10"));
 	EXPECT_EQ(0, kvt_sync(self->s.fd));
 	EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));
 	EXPECT_EQ(ROUNDS, sleeps);
 	EXPECT_EQ(0, kvt_stat(self->s.fd, KVTREE_STAT_LOG_ERROR));
 }
 
-struct becoming {
-	int fd;
-	__u64 epoch;
-};
-
-static bool is_durable(void *arg)
-{
-	const struct becoming *b = arg;
-
-	return kvt_stat(b->fd, KVTREE_STAT_LOG_DURABLE) >= b->epoch;
-}
-
 /* The empty epoch after the last one is due while it sleeps, and comes when it is awake. */
 TEST_F(sleeping, last_epoch_is_proved_afterwards)
 {
-	struct becoming b = { self->s.fd, kvt_stat(self->s.fd, KVTREE_STAT_LOG_EPOCH) + 1 };
+	struct kvt_epoch e = { self->s.fd, kvt_stat(self->s.fd, KVTREE_STAT_LOG_EPOCH) + 1 };
 	__u32 key = 1;
 	int sleeps;
 
-	ASSERT_TRUE(set(IDLE_MS, "1000"));
+	ASSERT_TRUE(set(KVT_IDLE_MS, "1000"));
 	set(TRACING "trace", "\n");
 	ASSERT_EQ(0, kvt_put_flags(self->s.fd, kvt_bytes(&key, sizeof(key)), STR("v"),
 				   KVTREE_F_SYNC));
 	EXPECT_TRUE(fall_asleep());
-	EXPECT_TRUE(kvt_eventually(is_durable, &b));
+	EXPECT_TRUE(kvt_eventually(kvt_epoch_is_durable, &e));
 	EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));
 	EXPECT_EQ(1, sleeps);
 	EXPECT_EQ(0, kvt_stat(self->s.fd, KVTREE_STAT_LOG_ERROR));
@@ -304,8 +289,8 @@ FIXTURE_SETUP(slow)
 
 FIXTURE_TEARDOWN(slow)
 {
-	set(SAVERS, "0");
-	set(EPOCH_MS, "10");
+	set(KVT_SAVERS, "0");
+	set(KVT_EPOCH_MS, "10");
 	sleeper_end(&self->s);
 }
 
@@ -350,7 +335,7 @@ TEST_F(slow, who_detaches_and_waits_keeps_nobody_awake)
 	struct writing writing = { .fd = self->s.fd };
 	int saver, detacher, sleeps;
 
-	ASSERT_TRUE(set(SAVERS, "1"));
+	ASSERT_TRUE(set(KVT_SAVERS, "1"));
 	put_much(self->s.fd);
 	ASSERT_EQ(0, kvt_sync(self->s.fd));
 	writing.bytes = kvt_stat(self->s.fd, KVTREE_STAT_LOG_BYTES);
@@ -383,7 +368,7 @@ TEST_F(slow, detach_that_was_killed_writes_nothing)
 	__u32 key = 7, value = 8;
 	int detacher, sleeps;
 
-	ASSERT_TRUE(set(EPOCH_MS, "200"));
+	ASSERT_TRUE(set(KVT_EPOCH_MS, "200"));
 	ASSERT_EQ(0, kvt_put(self->s.fd, kvt_bytes(&key, sizeof(key)),
 			     kvt_bytes(&value, sizeof(value)), NULL));
 	close(self->s.fd);

@@ -335,19 +335,17 @@ int kvt_checkpoint(int fd)
 	return kvt_ioctl(fd, KVTREE_IOC_CHECKPOINT, &args);
 }
 
-#define IDLE_MS	"/sys/module/kvtree/parameters/log_idle_ms"
-
 static char idle_ms[16];
 
 /* The harness does not return. */
 static void restore_idle(void)
 {
-	kvt_set_param(IDLE_MS, idle_ms, NULL, 0);
+	kvt_set_param(KVT_IDLE_MS, idle_ms, NULL, 0);
 }
 
 void kvt_never_idle(void)
 {
-	kvt_set_param(IDLE_MS, "0", idle_ms, sizeof(idle_ms));
+	kvt_set_param(KVT_IDLE_MS, "0", idle_ms, sizeof(idle_ms));
 	KVT_CHECK(atexit(restore_idle) == 0);
 }
 
@@ -356,6 +354,13 @@ int kvt_sync(int fd)
 	struct kvtree_op op = kvt_op(KVTREE_OP_SYNC, kvt_bytes(NULL, 0));
 
 	return kvt_exec(fd, &op);
+}
+
+bool kvt_epoch_is_durable(void *arg)
+{
+	const struct kvt_epoch *e = arg;
+
+	return kvt_stat(e->fd, KVTREE_STAT_LOG_DURABLE) >= e->epoch;
 }
 
 __u64 kvt_recount(const char *name)

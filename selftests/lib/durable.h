@@ -63,9 +63,27 @@ int kvt_attach_open(int dev, const char *name, const struct kvt_disk *disk, int 
 		    struct kvt_attach_how *how, int *fd);
 int kvt_close_detach(int dev, const char *name, int *fd);
 int kvt_checkpoint(int fd);
+
+/*
+ * Parameters of the module, for kvt_set_param(): how long changes that nobody waits for are not
+ * committed, after how long without a commit an empty one follows, and how many threads write a
+ * checkpoint.
+ */
+#define KVT_EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
+#define KVT_IDLE_MS	"/sys/module/kvtree/parameters/log_idle_ms"
+#define KVT_SAVERS	"/sys/module/kvtree/parameters/log_savers"
+
 /* No store commits an empty epoch after its last one, until the program ends. */
 void kvt_never_idle(void);
 int kvt_sync(int fd);
+
+/* An epoch of a store, and whether it is durable: for kvt_eventually(). */
+struct kvt_epoch {
+	int fd;
+	__u64 epoch;
+};
+
+bool kvt_epoch_is_durable(void *arg);
 
 /* KVTREE_STAT_LOG_LIVE_BYTES as it should be: the store goes through all that it has. */
 __u64 kvt_recount(const char *name);
