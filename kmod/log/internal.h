@@ -244,6 +244,18 @@ struct kvt_log {
 	u64 closed;			/* commit_lock: the last one that is not open */
 };
 
+/* A parameter of the module that may be changed, and has bounds. */
+#define KVT_LOG_PARAM(name, var, least, most)					\
+static int name##_set(const char *text, const struct kernel_param *param)	\
+{										\
+	return param_set_uint_minmax(text, param, least, most);			\
+}										\
+static const struct kernel_param_ops name##_ops = {				\
+	.set = name##_set,							\
+	.get = param_get_uint,							\
+};										\
+module_param_cb(name, &name##_ops, &(var), 0644)
+
 extern unsigned int kvt_log_epoch_ms;
 extern unsigned int kvt_log_idle_ms;
 extern unsigned int kvt_log_savers;

@@ -8,39 +8,15 @@
 #include "core/stats.h"
 #include "internal.h"
 
-/* The longest interval of commits, which bounds what a crash takes, ms. */
-#define EPOCH_MS_MAX	200
-
-static int epoch_ms_set(const char *text, const struct kernel_param *param)
-{
-	return param_set_uint_minmax(text, param, 0, EPOCH_MS_MAX);
-}
-
-static const struct kernel_param_ops epoch_ms_ops = {
-	.set = epoch_ms_set,
-	.get = param_get_uint,
-};
-
+/* The longest interval of commits bounds what a crash takes. */
 unsigned int kvt_log_epoch_ms = 10;
-module_param_cb(log_epoch_ms, &epoch_ms_ops, &kvt_log_epoch_ms, 0644);
+KVT_LOG_PARAM(log_epoch_ms, kvt_log_epoch_ms, 0, 200);
 MODULE_PARM_DESC(log_epoch_ms, "ms after which changes that nobody waits for are made durable, at most 200");
 
 /* A minute is long enough for whoever wants few commits. */
-#define IDLE_MS_MAX	60000
-
-static int idle_ms_set(const char *text, const struct kernel_param *param)
-{
-	return param_set_uint_minmax(text, param, 0, IDLE_MS_MAX);
-}
-
-static const struct kernel_param_ops idle_ms_ops = {
-	.set = idle_ms_set,
-	.get = param_get_uint,
-};
-
 unsigned int kvt_log_idle_ms = 1000;
 KVT_EXPORT_FOR_TESTS(kvt_log_idle_ms);
-module_param_cb(log_idle_ms, &idle_ms_ops, &kvt_log_idle_ms, 0644);
+KVT_LOG_PARAM(log_idle_ms, kvt_log_idle_ms, 0, 60000);
 MODULE_PARM_DESC(log_idle_ms, "ms without a commit after which an empty one shows that the last was durable, at most 60000; 0: never");
 
 /* Versions that a store may give out before its first commit. */

@@ -26,21 +26,12 @@
 /* Segments that commit records have open: the present one, the next, and the one after it. */
 #define COMMIT_OPEN	3
 
-/* How much of the log is read soon enough, however little is live. */
+/*
+ * How much of the log is read soon enough, however little is live.  The least is more than an
+ * epoch without records takes: or else each checkpoint would ask for the next.
+ */
 static unsigned int log_replay_mb = 64;
-
-/* More than an epoch without records takes: or else each checkpoint would ask for the next. */
-static int replay_mb_set(const char *text, const struct kernel_param *param)
-{
-	return param_set_uint_minmax(text, param, 1, UINT_MAX);
-}
-
-static const struct kernel_param_ops replay_mb_ops = {
-	.set = replay_mb_set,
-	.get = param_get_uint,
-};
-
-module_param_cb(log_replay_mb, &replay_mb_ops, &log_replay_mb, 0644);
+KVT_LOG_PARAM(log_replay_mb, log_replay_mb, 1, UINT_MAX);
 MODULE_PARM_DESC(log_replay_mb, "MiB that may be in the log after a checkpoint before the next one is made; more if more is live");
 
 /**
