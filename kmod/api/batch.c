@@ -335,14 +335,15 @@ int kvt_batch_run(const struct kvt_op_ctx *ctx, struct kvtree_batch *batch)
 		.nr = batch->nr,
 		.op_size = batch->op_size,
 	};
-	int err = 0;
+	int err;
 
 	batch->done = 0;
 	if (batch->flags || batch->reserved[0] || batch->reserved[1])
 		return -EINVAL;
-	if (batch->op_size < KVTREE_OP_SIZE_VER0)
-		return -EINVAL;
-	if (batch->nr > KVTREE_BATCH_MAX || batch->op_size > KVT_STRUCT_MAX)
+	err = kvt_struct_size_check(batch->op_size, KVTREE_OP_SIZE_VER0);
+	if (err)
+		return err;
+	if (batch->nr > KVTREE_BATCH_MAX)
 		return -E2BIG;
 
 	if (run.nr == 1)

@@ -260,10 +260,9 @@ static int attach_check(const struct kvtree_store_attach *args)
 	if (args->flags & ~(KVTREE_ATTACH_SYNC | KVTREE_ATTACH_READ_ONLY) || !args->nr_devices ||
 	    args->nr_devices > KVTREE_DEVICES_MAX ||
 	    (args->until && !(args->flags & KVTREE_ATTACH_READ_ONLY)) || args->reserved2 ||
-	    memchr_inv(args->reserved, 0, sizeof(args->reserved)) ||
-	    args->store_size < KVTREE_STORE_CREATE_SIZE_VER0)
+	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
 		return -EINVAL;
-	return args->store_size > KVT_STRUCT_MAX ? -E2BIG : 0;
+	return kvt_struct_size_check(args->store_size, KVTREE_STORE_CREATE_SIZE_VER0);
 }
 
 static long ioctl_store_attach(struct kvt_session *session, const void *in, void __user *arg)
@@ -546,6 +545,7 @@ static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 {
 	unsigned int nr = _IOC_NR(cmd) - 0x40;
 	size_t usize = _IOC_SIZE(cmd);
+	int err;
 
 	if (nr >= ARRAY_SIZE(ioctls))
 		return -ENOTTY;
@@ -553,10 +553,9 @@ static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 	/* All but the size has to match. */
 	if ((cmd ^ ioctls[nr].cmd) & ~(_IOC_SIZEMASK << _IOC_SIZESHIFT))
 		return -ENOTTY;
-	if (usize < ioctls[nr].size)
-		return -EINVAL;
-	if (usize > KVT_STRUCT_MAX)
-		return -E2BIG;
+	err = kvt_struct_size_check(usize, ioctls[nr].size);
+	if (err)
+		return err;
 	if (!ioctls[nr].run)
 		return run_copied(file->private_data, nr, (void __user *)arg, usize);
 	return ioctls[nr].run(file->private_data, (void __user *)arg, usize);

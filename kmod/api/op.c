@@ -157,9 +157,7 @@ static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rul
 		return -EINVAL;
 	if (!(rule->uses & USES_SCAN))
 		return op->ncols > KVTREE_COLS_MAX ? -E2BIG : 0;
-	if (op->arg_size < KVTREE_SCAN_SIZE_VER0)
-		return -EINVAL;
-	return op->arg_size > KVT_STRUCT_MAX ? -E2BIG : 0;
+	return kvt_struct_size_check(op->arg_size, KVTREE_SCAN_SIZE_VER0);
 }
 
 /**

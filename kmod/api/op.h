@@ -9,6 +9,7 @@
 #ifndef KVT_API_OP_H
 #define KVT_API_OP_H
 
+#include <linux/errno.h>
 #include <linux/types.h>
 #include <linux/kvtree.h>
 
@@ -19,6 +20,22 @@
 
 /* The longest structure from user space, whatever the page size. */
 #define KVT_STRUCT_MAX	4096u
+
+/**
+ * kvt_struct_size_check() - check the size of a structure in user space
+ * @size: its size there, bytes
+ * @least: its size in the first version
+ *
+ * Context: any.
+ *
+ * Return: 0, -EINVAL: too small, -E2BIG: larger than KVT_STRUCT_MAX.
+ */
+static inline int kvt_struct_size_check(size_t size, size_t least)
+{
+	if (size < least)
+		return -EINVAL;
+	return size > KVT_STRUCT_MAX ? -E2BIG : 0;
+}
 
 /*
  * Bytes of blobs that a call may hold references to at once, unless they are a single value's.

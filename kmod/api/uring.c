@@ -456,10 +456,11 @@ static int cmd_op(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	int err;
 
 	barrier();
-	if (arg.flags || arg.op_size < KVTREE_OP_SIZE_VER0)
+	if (arg.flags)
 		return -EINVAL;
-	if (arg.op_size > KVT_STRUCT_MAX)
-		return -E2BIG;
+	err = kvt_struct_size_check(arg.op_size, KVTREE_OP_SIZE_VER0);
+	if (err)
+		return err;
 	call_init(&call, cmd, issue_flags);
 	call.out = arg.op;
 	if (arg.op_size == sizeof(call.op))
