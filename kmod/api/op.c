@@ -145,8 +145,6 @@ static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rul
 
 	if (!(rule->uses & USES_COL))
 		stray |= op->col;
-	if (!cols && !(rule->uses & USES_SCAN))
-		stray |= op->ncols;
 	if (!cols && !(rule->uses & USES_ARG))
 		stray |= op->arg;
 	if (!(rule->uses & USES_VAL))
@@ -155,9 +153,12 @@ static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rul
 		stray |= op->version;
 	if (stray)
 		return -EINVAL;
-	if (!(rule->uses & USES_SCAN))
-		return op->ncols > KVTREE_COLS_MAX ? -E2BIG : 0;
-	return kvt_struct_size_check(op->arg_size, KVTREE_SCAN_SIZE_VER0);
+	/* The same 16 bits are the size of a scan, or a number of columns. */
+	if (rule->uses & USES_SCAN)
+		return kvt_struct_size_check(op->arg_size, KVTREE_SCAN_SIZE_VER0);
+	if (!cols && op->ncols)
+		return -EINVAL;
+	return op->ncols > KVTREE_COLS_MAX ? -E2BIG : 0;
 }
 
 /**
