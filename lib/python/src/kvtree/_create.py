@@ -17,15 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def _id_of(name: str) -> int | None:
+    """The id of the store of this name; None if there is none."""
+    return next((store.id for store in stores() if store.name == name), None)
+
+
 def _opened(name: str, mode: Mode, undo: Callable[[str], None]) -> Store:
     """Open a store that has just come to be; if that fails, it is not to be there."""
-    made = [store.id for store in stores() if store.name == name]
+    made = _id_of(name)
     try:
         return Store(name, mode)
     except BaseException:
         # Another one of this name is not ours. What fails here is not what has failed.
         with suppress(Error):
-            if made == [store.id for store in stores() if store.name == name]:
+            if _id_of(name) == made:
                 undo(name)
         raise
 
