@@ -28,6 +28,13 @@
  */
 #define KVT_EXPORT_FOR_TESTS(sym)	EXPORT_SYMBOL_IF_KUNIT(sym)
 
+/* A variable per CPU.  As for EXPORT_PER_CPU_SYMBOL(), sparse must not see its address taken. */
+#ifdef __CHECKER__
+#define KVT_EXPORT_PER_CPU_FOR_TESTS(var)
+#else
+#define KVT_EXPORT_PER_CPU_FOR_TESTS(var)	KVT_EXPORT_FOR_TESTS(var)
+#endif
+
 /* The namespace's name became a string in 6.13. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #define KVT_IMPORT_FOR_TESTS()	MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING)

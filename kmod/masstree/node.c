@@ -12,6 +12,7 @@ static struct kmem_cache *mt_leaf_cache;
 static struct kmem_cache *mt_inner_cache;
 
 DEFINE_PER_CPU(unsigned int, mt_held);
+KVT_EXPORT_PER_CPU_FOR_TESTS(mt_held);
 
 struct mt_lock_class mt_class_leaf;
 struct mt_lock_class mt_class_slot;

@@ -233,11 +233,11 @@ static u64 unlocked_after(struct mt_node *node, u64 version, u64 dirty)
 	struct mt_lock_class *class = mt_class_of(node);
 
 	node->version = version;
-	local_bh_disable();
+	mt_hold();
 	mt_lock(node, class, 0);
 	mt_mark(node, dirty);
 	mt_unlock(node, class);
-	local_bh_enable();
+	mt_release();
 	return node->version;
 }
 
@@ -285,13 +285,13 @@ static void a_lock_alone_is_no_change_to_readers(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, leaf);
 	leaf->node.version = MT_LEAF;
-	local_bh_disable();
+	mt_hold();
 	mt_lock(&leaf->node, &mt_class_leaf, 0);
 	locked = mt_changed(&leaf->node, MT_LEAF);
 	mt_mark(&leaf->node, MT_INSERTING);
 	dirty = mt_changed(&leaf->node, MT_LEAF);
 	mt_unlock(&leaf->node, &mt_class_leaf);
-	local_bh_enable();
+	mt_release();
 	KUNIT_EXPECT_FALSE(test, locked);
 	KUNIT_EXPECT_TRUE(test, dirty);
 }
