@@ -254,20 +254,22 @@ static int commit_write(struct kvt_log *log, u64 epoch)
 	return err ?: log->error;
 }
 
-/* Bytes of the trailers, and of all that they name. */
-static u64 trailers_bytes(const struct kvt_log *log)
+/* Count the trailers and all that they name. */
+static void trailers_count(struct kvt_log *log)
 {
 	const struct kvtree_log_trailer *t;
 	u64 blocks = 0;
-	u32 i, j;
+	u32 i, j, nr = 0;
 
 	for (i = 0; i < log->nr_devs; i++) {
 		t = log->dev[i].trailer;
+		nr += le32_to_cpu(t->nr_extents);
 		blocks += le32_to_cpu(t->blocks);
 		for (j = 0; j < le32_to_cpu(t->nr_extents); j++)
 			blocks += le32_to_cpu(t->extents[j].blocks);
 	}
-	return blocks * KVTREE_LOG_BLOCK;
+	log->unproved = nr > 0;
+	WRITE_ONCE(log->replay_bytes, log->replay_bytes + blocks * KVTREE_LOG_BLOCK);
 }
 
 static unsigned long idle_ticks(void)
@@ -275,22 +277,10 @@ static unsigned long idle_ticks(void)
 	return msecs_to_jiffies(READ_ONCE(kvt_log_idle_ms));
 }
 
-/* Whether no device's trailer names anything. */
-static bool trailers_empty(const struct kvt_log *log)
-{
-	u32 i;
-
-	for (i = 0; i < log->nr_devs; i++)
-		if (log->dev[i].trailer->nr_extents)
-			return false;
-	return true;
-}
-
 /* While commits go on, this is queued already. */
 static void idle_begin(struct kvt_log *log)
 {
 	log->committed = jiffies;
-	log->unproved = !trailers_empty(log);
 	if (log->unproved && idle_ticks())
 		queue_delayed_work(log->wq, &log->idle, idle_ticks());
 }
@@ -301,7 +291,7 @@ static void commit_done(struct kvt_log *log, u64 epoch)
 
 	WRITE_ONCE(log->lease, log->lease_next);
 	WRITE_ONCE(log->live_durable, log->live_closed);
-	WRITE_ONCE(log->replay_bytes, log->replay_bytes + trailers_bytes(log));
+	trailers_count(log);
 	/* Pairs with kvt_log_synced(). */
 	smp_store_release(&log->durable, epoch);
 	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_EPOCHS);
