@@ -134,9 +134,18 @@ static int walk_fill_trailer(struct kvt_log_walk *walk)
 	return blocks > 1 ? walk_read(walk, blocks) : 0;
 }
 
+/* Whether it may be a trailer of an epoch; of any epoch behind the next one if @epoch is 0. */
+static bool walk_may_be_of(const struct kvt_log_walk *walk, const struct kvtree_log_trailer *t,
+			   u64 epoch)
+{
+	u64 its = le64_to_cpu(t->epoch);
+
+	return walk_may_be(walk, t) && (epoch ? its == epoch : its > walk->epoch);
+}
+
 /*
  * Whether at the walk's position, which is in memory, a trailer stands that was made for
- * the place @pos; of any epoch behind the next one if @epoch is 0.
+ * the place @pos; @epoch as for walk_may_be_of().
  */
 static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos *pos, u64 epoch)
 {
@@ -144,8 +153,7 @@ static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos
 	const struct kvtree_log_trailer *t = walk_at(walk);
 	u32 blocks = le32_to_cpu(t->blocks);
 
-	return walk_may_be(walk, t) &&
-	       (epoch ? le64_to_cpu(t->epoch) == epoch : le64_to_cpu(t->epoch) > walk->epoch) &&
+	return walk_may_be_of(walk, t, epoch) &&
 	       blocks && blocks <= KVTREE_LOG_TRAILER_MAX && blocks <= left &&
 	       le32_to_cpu(t->nr_extents) <=
 	       (blocks * KVTREE_LOG_BLOCK - sizeof(*t)) / sizeof(t->extents[0]) &&
@@ -156,17 +164,16 @@ static bool walk_sound(const struct kvt_log_walk *walk, const struct kvt_log_pos
 }
 
 /*
- * Whether at the walk's position, which is in memory, the beginning of a trailer stands, whatever
- * follows; @epoch as for walk_sound().  An attach that did not complete has used the generation,
- * too, but no sequence of a segment is used twice.
+ * Whether a trailer begins at the walk's position, which is in memory; the rest of it may be
+ * missing.  @epoch as for walk_may_be_of().  An attach that did not complete has used the
+ * generation, too, but no sequence of a segment is used twice.
  */
 static bool walk_begun(const struct kvt_log_walk *walk, u64 epoch)
 {
 	const struct kvtree_log_trailer *t = walk_at(walk);
 	u64 next = le64_to_cpu(t->next.sequence);
 
-	return walk_may_be(walk, t) && next &&
-	       (epoch ? le64_to_cpu(t->epoch) == epoch : le64_to_cpu(t->epoch) > walk->epoch) &&
+	return walk_may_be_of(walk, t, epoch) && next &&
 	       (next == walk->pos.sequence || next == walk->ahead.sequence);
 }
 
