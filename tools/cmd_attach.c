@@ -17,7 +17,7 @@ enum { OPT_CONFIG = 256, OPT_READ_ONLY, OPT_WAIT };
 struct attach {
 	const char *name;
 	struct kvtree_store_create store;
-	struct kvtree_store_attach args;	/* but for its pointers */
+	struct kvtree_store_attach args;	/* its pointers are set for each call */
 	uint64_t paths[KVTREE_DEVICES_MAX];
 	struct store_args options;
 	const char *config;	/* NULL: none was given */

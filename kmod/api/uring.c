@@ -283,7 +283,7 @@ static int shot_fill(struct call *call, struct kvt_scan *scan, unsigned int grou
 	if (IS_ERR((__force const void *)sel.addr))
 		return PTR_ERR((__force const void *)sel.addr);
 	ret = kvt_scan_fill(scan, (uintptr_t)sel.addr, min_t(size_t, len, U32_MAX));
-	/* If it is what is left of an incremental buffer, nothing else uses it up. */
+	/* Skip a remainder that is too small: an incremental buffer would offer it for ever. */
 	skip = ret == -EMSGSIZE && !*skipped;
 	*skipped = skip;
 	if (skip)

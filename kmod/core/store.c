@@ -485,7 +485,7 @@ KVT_EXPORT_FOR_TESTS(kvt_store_create);
 
 /**
  * kvt_store_attach() - make a store from its devices
- * @store: what it is to be, from user space
+ * @store: its settings, from user space
  * @args: from user space; the caller has checked them, and that it may
  * @paths: of the devices
  *

@@ -398,8 +398,8 @@ static bool idle_has_room(const struct kvt_log *log)
 }
 
 /*
- * Whether there is something to be shown, by whoever holds commit_lock.  What is changed meanwhile
- * is committed when its time has come, and queues this again, as does the end of a sleep.
+ * Under commit_lock.  Whether an empty epoch has to show that the last one was durable.  Changes
+ * made meanwhile are committed in due time, which queues this again, as does the end of a sleep.
  */
 static bool idle_is_needed(const struct kvt_log *log)
 {

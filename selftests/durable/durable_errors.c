@@ -804,7 +804,7 @@ TEST_F(memory, workers_without_memory_lose_nothing)
 	}
 }
 
-/* The n-th request is to be the same in each round. */
+/* Rounds count requests: commits of an idle store must not add any. */
 int main(int argc, char **argv)
 {
 	if (access(KVT_DEBUGFS "failslab", F_OK))

@@ -42,8 +42,8 @@ FIXTURE(held) {
 	__u32 under_way;
 	__u32 canceled;
 	__u64 replies[2];		/* commands canceled; cancellations that found none */
-	__u64 waits;			/* of commands, before the one that is to wait */
-	__u64 *took;			/* of a child's: shared */
+	__u64 waits;			/* KVTREE_STAT_URING_WAIT before the next command */
+	__u64 *took;			/* a child's best lap, which it writes here */
 };
 
 /*
@@ -81,7 +81,7 @@ FIXTURE_SETUP(held)
 	self->val = kvt_map_shared(LEN);
 	self->took = kvt_map_shared(sizeof(*self->took));
 	kvt_ring_make(&self->ring, ENTRIES, 0);
-	/* User-Mode Linux copies page tables of such wrong. */
+	/* User-Mode Linux copies the page tables of a ring wrongly. */
 	keep_from_children(&self->ring);
 	kvt_fault_hold(&self->disk, true);
 }

@@ -16,8 +16,8 @@
  * - Reserved fields, unused fields and unknown flags must be zero, or the call
  *   fails with EINVAL.
  * - Structures only grow, at the end.  The size that an ioctl number carries,
- *   or that stands beside a pointer, is the size that the caller was compiled
- *   with: a kernel that knows a longer structure reads the missing tail as
+ *   or that is passed along with a pointer, is the one that the caller was
+ *   compiled with: a kernel that knows a longer structure reads the missing tail as
  *   zeros, one that knows a shorter structure accepts a longer one only if the
  *   part it does not know is zero (E2BIG otherwise).
  * - A call that fails has changed nothing, except as said at KVTREE_IOC_BATCH.
