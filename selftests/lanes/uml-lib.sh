@@ -50,7 +50,8 @@ uml_memory_dir()
 }
 
 # uml_boot KERNEL ARGUMENT...: runs the job of write_job. UML takes what it does
-# not know of the command line as init's environment.
+# not know of the command line as init's environment. Grace periods are as short as they can
+# be: who uses something for too long is caught sooner, and tests wait for many of them.
 uml_boot()
 {
 	local kernel=$1 pid=$BASHPID
@@ -61,6 +62,7 @@ uml_boot()
 		mem="$MEMORY" ncpus=2 seccomp=on \
 		rootfstype=hostfs rootflags=/ rw init="$LANES/guest.sh" \
 		con=null 'con0=null,fd:1' printk.time=1 panic=-1 \
+		rcutree.jiffies_till_first_fqs=0 rcutree.jiffies_till_next_fqs=1 \
 		rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 workqueue.watchdog_thresh=120 \
 		"$@" KVT_JOB="$LOGS/job"
 }

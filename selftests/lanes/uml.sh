@@ -16,6 +16,7 @@ set -euo pipefail
 . "$LANES/uml-lib.sh"
 
 SUITES='*'
+BOOT=()
 
 settings()
 {
@@ -23,6 +24,8 @@ settings()
 	uml)
 		TIMEOUT=${LANE_TIMEOUT:-1300} LEAST=1000
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1000 MEMORY=2G KMEMLEAK=0
+		# uml-debug waits for grace periods as kernels do that were not told.
+		BOOT=(rcupdate.rcu_expedited=1)
 		# What reads and changes the index in all ways, and the log's replay.
 		SECOND='abi|scan|stores|many|cursor|calls'
 		if [ "$QUICK" = 1 ]; then
@@ -66,7 +69,7 @@ settings()
 # by others where the kernel is told so.
 boot()
 {
-	uml_boot "$1" kunit.timeout="$KUNIT_TIMEOUT" bdev_allow_write_mounted=0 \
+	uml_boot "$1" "${BOOT[@]}" kunit.timeout="$KUNIT_TIMEOUT" bdev_allow_write_mounted=0 \
 		kunit.filter_glob="$(T=${T:-$SUITES} test_glob)" \
 		null_blk.nr_devices=0 brd.rd_nr=0
 }
