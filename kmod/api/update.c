@@ -6,7 +6,6 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "log/log.h"
 #include "op.h"
 #include "update.h"
 #include "user.h"
@@ -289,18 +288,6 @@ void kvt_update_free(struct kvt_update *update)
 	}
 }
 
-/* Wait for what an update lacks, holding none of its data. */
-static int update_wait(const struct kvt_op_ctx *ctx)
-{
-	struct kvt_store *store = ctx->store;
-	int err = store->log ? kvt_log_wait_space(store->log) : 0;
-
-	cond_resched();
-	if (fatal_signal_pending(current))
-		return -EINTR;
-	return err;
-}
-
 static int update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		       const struct kvt_key *key)
 {
@@ -308,14 +295,11 @@ static int update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	int err;
 
 	/* Before its data use memory. */
-	if (ctx->waits) {
-		err = kvt_reclaim_throttle(&ctx->store->reclaim, true);
-		if (unlikely(err))
-			return err;
-	}
+	err = kvt_reclaim_throttle(&ctx->store->reclaim, ctx->waits);
+	if (unlikely(err))
+		return err;
 	err = kvt_update_load(ctx, op, key, &update);
 	if (!err) {
-		update.write.must_not_wait = true;
 		err = kvt_update_write(ctx, &update);
 		kvt_update_report(&update, op, err);
 	}
@@ -341,9 +325,9 @@ int kvt_update(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct 
 
 	do {
 		err = update_once(ctx, op, key);
-		if (likely(err != -EAGAIN) || !ctx->waits)
+		if (likely(err != -EAGAIN))
 			return err;
-		err = update_wait(ctx);
+		err = kvt_write_wait(ctx);
 	} while (!err);
 	return err;
 }

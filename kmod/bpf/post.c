@@ -40,6 +40,7 @@
 #include "compat.h"
 #include "core/ctx.h"
 #include "core/store.h"
+#include "core/write.h"
 
 #define POST_RING	(128 * 1024ul)
 
@@ -208,6 +209,19 @@ static void late_remove(struct kvt_late_posts *late, struct late_post *entry)
 	kfree(entry);
 }
 
+static int late_make(struct kvt_op_ctx *ctx, const struct post *post)
+{
+	int err;
+
+	do {
+		err = post_make(ctx, post);
+		if (err != -EAGAIN)
+			return err;
+		err = kvt_write_wait(ctx);
+	} while (!err);
+	return err;
+}
+
 /* Make a post that may wait. */
 static void late_run(struct kvt_store *store, const struct post *post)
 {
@@ -217,7 +231,7 @@ static void late_run(struct kvt_store *store, const struct post *post)
 		post_end(store, post, -ESTALE);
 		return;
 	}
-	post_end(store, post, post_make(&ctx, post));
+	post_end(store, post, late_make(&ctx, post));
 	kvt_store_leave(store);
 }
 

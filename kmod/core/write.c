@@ -22,7 +22,6 @@ enum writer_step {
 	WRITER_GO,		/* go on */
 	WRITER_FAIL,		/* end with writer.err */
 	WRITER_AGAIN,		/* get what is missing, and begin again */
-	WRITER_LOG_FULL,	/* wait for room in the log, and begin again */
 	WRITER_NO_BAG,		/* get a bag for the old value, and begin again */
 };
 
@@ -435,7 +434,7 @@ static enum writer_step writer_log(struct writer *w)
 	if (!err)
 		return WRITER_GO;
 	writer_uncharge(w);
-	return err == -EAGAIN ? WRITER_LOG_FULL : writer_fail(w, err);
+	return writer_fail(w, err);
 }
 
 /* The merged value is published: its blobs are no longer the caller's. */
@@ -563,13 +562,6 @@ static enum writer_step writer_try(struct writer *w)
 	return step;
 }
 
-static enum writer_step writer_wait_log(struct writer *w)
-{
-	if (!w->ctx->waits || w->write->must_not_wait)
-		return writer_fail(w, -EAGAIN);
-	return writer_after(w, kvt_log_wait_space(w->store->log)) ?: WRITER_AGAIN;
-}
-
 /* Nothing is held: whether to begin again. */
 static enum writer_step writer_retry(struct writer *w)
 {
@@ -585,9 +577,7 @@ static enum writer_step writer_attempt(struct writer *w)
 {
 	enum writer_step step = writer_prepare(w) ?: writer_try(w);
 
-	if (step == WRITER_LOG_FULL)
-		step = writer_wait_log(w);
-	else if (step == WRITER_NO_BAG)
+	if (step == WRITER_NO_BAG)
 		step = writer_new_bag(w);
 	return step == WRITER_AGAIN ? writer_retry(w) : step;
 }
@@ -606,20 +596,18 @@ static enum writer_step writer_attempt(struct writer *w)
  *
  * Return: 0; -ENOENT, -EEXIST, -ECANCELED: the conditions do not hold; -EINVAL:
  * not a number; -E2BIG: too large; -EDQUOT; -ENOMEM; -EKEYREJECTED: the store's
- * validator refused; -EINTR: a fatal signal came; -EAGAIN: it would have to wait
- * for an event; -EBUSY: only if it may not sleep; of a durable store -ENOSPC: its
+ * validator refused; -EINTR: a fatal signal came; -EAGAIN: it has to wait for an event
+ * (kvt_write_wait()); -EBUSY: only if it may not sleep; of a durable store -ENOSPC: its
  * devices are full, and -EROFS: writing to them has failed.
  */
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 {
 	struct writer w __uninitialized;
 	enum writer_step step;
-	int err;
 
 	write->version = 0;
-	err = kvt_reclaim_throttle(&ctx->store->reclaim, ctx->waits && !write->must_not_wait);
-	if (err)
-		return err;
+	if (unlikely(kvt_reclaim_throttle(&ctx->store->reclaim, false)))
+		return -EAGAIN;
 	writer_init(&w, ctx, write);
 	do {
 		step = writer_attempt(&w);
@@ -633,3 +621,30 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 	return step == WRITER_FAIL ? w.err : 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_write);
+
+/**
+ * kvt_write_wait() - wait for what a write lacked: room in the log, or memory that is freed
+ * @ctx: on whose behalf, after -EAGAIN
+ *
+ * The caller holds neither its data nor anything else of the store.
+ *
+ * Context: as kvt_write().
+ *
+ * Return: 0: try again; -EAGAIN: @ctx may not wait; -EINTR: a fatal signal came; -ESTALE: the
+ * store ends.
+ */
+int kvt_write_wait(const struct kvt_op_ctx *ctx)
+{
+	struct kvt_store *store = ctx->store;
+	int err = 0;
+
+	if (!ctx->waits)
+		return -EAGAIN;
+	if (store->log)
+		err = kvt_log_wait_space(store->log);
+	if (!err)
+		err = kvt_reclaim_throttle(&store->reclaim, true);
+	cond_resched();
+	return err ?: fatal_signal_pending(current) ? -EINTR : 0;
+}
+KVT_EXPORT_FOR_TESTS(kvt_write_wait);

@@ -8,6 +8,9 @@
  * the limits and merges columns, without sleeping, and copies about 12 KiB at most.  If a
  * block turns out too small, the write releases the place, allocates, and starts over.
  *
+ * A write sleeps for nothing but memory.  Room in the log, and memory that has to be freed first,
+ * are waited for by its caller, who holds none of its data meanwhile (kvt_write_wait()).
+ *
  * If the store has a validator (hook.h), the write merges beforehand, shows the result to
  * the validator, and publishes that block if the old value is still the same.
  */
@@ -47,7 +50,6 @@ struct kvt_write {
 	bool whole;			/* COLS: no other columns stay */
 	u16 col;			/* ADD */
 	u64 addend;			/* ADD */
-	bool must_not_wait;		/* for events, even if its context may */
 	/* Out. */
 	u64 version;			/* made, removed, or found and refused; 0: not there */
 	u64 before;			/* ADD: the number before */
@@ -55,5 +57,6 @@ struct kvt_write {
 };
 
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write);
+int kvt_write_wait(const struct kvt_op_ctx *ctx);
 
 #endif /* KVT_CORE_WRITE_H */

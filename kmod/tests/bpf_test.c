@@ -21,6 +21,7 @@
 #include "core/guest.h"
 #include "core/hook.h"
 #include "core/store.h"
+#include "core/write.h"
 #include "lib.h"
 #include "thread.h"
 
@@ -1037,8 +1038,12 @@ static int guest_run(void *arg)
 		.store = env->store, .gfp = KVT_GFP_PROCESS, .waits = true,
 	};
 	struct kvt_bpf_write write = { .kind = KVT_BPF_ADD, .key = { .data = "n", .len = 1 } };
+	int err;
 
-	return kvt_bpf_write(&ctx, &write);
+	do {
+		err = kvt_bpf_write(&ctx, &write);
+	} while (err == -EAGAIN && !kvt_write_wait(&ctx));
+	return err;
 }
 
 static void who_waits_in_a_store_is_named(struct kunit *test)

@@ -594,7 +594,11 @@ static int lw_put(void *arg)
 	int err;
 
 	write.value = kvt_value_new(&write.key, "v", 1, GFP_KERNEL);
-	err = write.value ? kvt_write(&ctx, &write) : -ENOMEM;
+	if (!write.value)
+		return -ENOMEM;
+	do {
+		err = kvt_write(&ctx, &write);
+	} while (err == -EAGAIN && !kvt_write_wait(&ctx));
 	if (err)
 		kvt_value_free(write.value);
 	return err;
