@@ -394,6 +394,9 @@ int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_hel
 		return 0;
 	id = bw_inner_find(root, &first, false);
 	child = bw_load(tree, id);
+	/* As long as the child stays as it is now, the root has no other one. */
+	if (bw_load(tree, BW_ROOT) != root)
+		return -EAGAIN;
 	if (child->kind != BW_REMOVE) {
 		/* It has a right sibling that is not posted. */
 		if (child->right != BW_ROOT)
