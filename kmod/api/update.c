@@ -317,7 +317,7 @@ static int update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
  *
  * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0, or an errno of kvt_write() or kvt_update_load().
+ * Return: 0, or an errno of kvt_write(), kvt_write_wait() or kvt_update_load().
  */
 int kvt_update(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
 {

@@ -214,7 +214,8 @@ static int late_make(struct kvt_op_ctx *ctx, const struct post *post)
 	int err;
 
 	do {
-		err = post_make(ctx, post);
+		/* Help to free memory, as all do who may sleep. */
+		err = kvt_reclaim_throttle(&ctx->store->reclaim, true) ?: post_make(ctx, post);
 		if (err != -EAGAIN)
 			return err;
 		err = kvt_write_wait(ctx);

@@ -623,7 +623,7 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 KVT_EXPORT_FOR_TESTS(kvt_write);
 
 /**
- * kvt_write_wait() - wait for what a write lacked: room in the log, or memory that is freed
+ * kvt_write_wait() - wait for what a write lacked: memory that is freed, or room in the log
  * @ctx: on whose behalf, after -EAGAIN
  *
  * The caller holds neither its data nor anything else of the store.
@@ -636,14 +636,13 @@ KVT_EXPORT_FOR_TESTS(kvt_write);
 int kvt_write_wait(const struct kvt_op_ctx *ctx)
 {
 	struct kvt_store *store = ctx->store;
-	int err = 0;
+	int err;
 
 	if (!ctx->waits)
 		return -EAGAIN;
-	if (store->log)
+	err = kvt_reclaim_throttle(&store->reclaim, true);
+	if (!err && store->log)
 		err = kvt_log_wait_space(store->log);
-	if (!err)
-		err = kvt_reclaim_throttle(&store->reclaim, true);
 	cond_resched();
 	return err ?: fatal_signal_pending(current) ? -EINTR : 0;
 }

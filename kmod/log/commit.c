@@ -550,7 +550,8 @@ KVT_EXPORT_FOR_TESTS(kvt_log_has_space);
  */
 int kvt_log_wait_space(struct kvt_log *log)
 {
-	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
+	if (!kvt_log_has_space(log))
+		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
 	if (kvt_log_wait_event(log->space_event.head, kvt_log_has_space(log)))
 		return -EINTR;
 	return kvt_event_ended(&log->space_event) ? -ESTALE : 0;

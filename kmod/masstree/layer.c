@@ -7,8 +7,8 @@
  * once: a thin layer's key has paid for the path there, but nobody for that to an empty one.
  * The worker may still find an empty layer before whoever emptied it has removed it.
  *
- * The locks are those of the removal and of the split: the layer's root first,
- * then the leaf of the upper layer that holds it.
+ * The locks are those of the removal and of the split: the layer's root, after its child if that
+ * becomes the root, and then the leaf of the upper layer that holds it.
  */
 
 #include <linux/cleanup.h>

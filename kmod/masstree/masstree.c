@@ -117,9 +117,9 @@
  *
  * The **worker** (layer.c) folds layers that lead to only one value into the slot above,
  * and makes the only child of a root the root.  It, too, publishes the new state before it
- * marks the old nodes deleted, so that readers never wait for it.  It remembers a bounded
- * number of layers that removals have left thin.  For others it sweeps the keys between the
- * first and the last of them.
+ * marks the old nodes deleted, so that readers never wait for it; until then the child cannot
+ * split.  It remembers a bounded number of layers that removals have left thin.  For others it
+ * sweeps the keys between the first and the last of them.
  *
  * **Lock order.**  Leaves of a layer from left to right, inner nodes from the
  * bottom up, then the leaf of the layer above that holds the root, and so on.  No
