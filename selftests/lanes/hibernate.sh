@@ -77,13 +77,13 @@ make_files()
 # boot CONSOLE [ARGUMENT...]: until the machine is off.
 boot()
 {
-	local console=$1 accel=(-accel 'tcg,thread=multi' -cpu 'max,-erms,-fsrm,-fsrs,-fzrm')
+	local console=$1 accel=(-accel 'tcg,thread=multi' -cpu "$EMULATED_CPU")
 	shift
 
 	[ "${KVT_KVM:-0}" != 1 ] || accel=(-accel kvm)
 	exec qemu-system-x86_64 "${accel[@]}" -smp 2 -m 384M -nodefaults -no-user-config \
 		-display none -no-reboot -serial "file:$console" -kernel "$IMAGE" \
-		-initrd "$OUT/initrd" -append "console=ttyS0 ignore_loglevel panic=-1 $PATIENCE $*" \
+		-initrd "$OUT/initrd" -append "console=ttyS0 ignore_loglevel panic=-1 $KERNEL_ARGS $*" \
 		-drive "file=$OUT/store,format=raw,if=virtio,discard=unmap" \
 		-drive "file=$OUT/swap,format=raw,if=virtio"
 }
