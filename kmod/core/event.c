@@ -99,11 +99,11 @@ KVT_EXPORT_FOR_TESTS(kvt_event_unlisten);
  * kvt_event_name() - say on behalf of which process somebody listens
  * @event: the event
  * @listener: the listener, whether it listens or has heard
- * @pid: the process, kept until another one is said; or NULL
+ * @pid: the process, kept until another one is said
  *
  * Context: process context.
  *
- * Return: the process before, which is the caller's to put; or NULL.
+ * Return: the process before, which is the caller's to put; NULL: there was none.
  */
 struct pid *kvt_event_name(struct kvt_event *event, struct kvt_listener *listener, struct pid *pid)
 {

@@ -77,8 +77,8 @@ static struct mt_node *mt_layer_child(struct mt_node *root)
 }
 
 /*
- * Lock a layer's root, and before it the only child, which is to be the root.  Until the old root
- * is marked, readers come from there and take what the child has for all that there is: so it
+ * Lock a layer's root, and first its only child, if that is to take its place.  Until the old
+ * root is marked, readers come from there and take what the child has for all that there is: so it
  * must not split.  Returns the child.
  */
 static struct mt_node *mt_layer_lock(struct mt_node *root)

@@ -221,7 +221,7 @@ static void del_numbers(struct kt *kt, u32 prefix, unsigned int from, unsigned i
 		del(kt, number_key(kt->test, prefix, i));
 }
 
-/* A put by another thread that begins while a leaf is being unlinked. */
+/* A put by another thread that begins while a leaf is locked. */
 static struct rival {
 	struct work_struct work;
 	struct kt *kt;
@@ -238,12 +238,18 @@ static void rival_put(struct work_struct *work)
 	rival.ret = kt_put(rival.kt, &rival.key, NULL);
 }
 
-static void let_rival_begin(enum kvt_park at)
+static void rival_init(struct kt *kt, unsigned int number)
+{
+	memset(&rival, 0, sizeof(rival));
+	INIT_WORK(&rival.work, rival_put);
+	rival.kt = kt;
+	rival.key = number_key(kt->test, 0, number);
+}
+
+static void rival_start(void)
 {
 	unsigned int i;
 
-	if (at != KVT_PARK_UNLINK_LOCKED || rival.queued)
-		return;
 	rival.queued = true;
 	queue_work(rival.kt->wq, &rival.work);
 	/* A second at least: its CPU may have others to run first. */
@@ -255,14 +261,17 @@ static void let_rival_begin(enum kvt_park at)
 		udelay(5);
 }
 
+static void let_rival_begin(enum kvt_park at)
+{
+	if (at == KVT_PARK_UNLINK_LOCKED && !rival.queued)
+		rival_start();
+}
+
 static void put_while_leaf_goes(struct kt *kt, unsigned int number)
 {
-	memset(&rival, 0, sizeof(rival));
-	INIT_WORK(&rival.work, rival_put);
-	rival.kt = kt;
-	rival.key = number_key(kt->test, 0, number);
+	rival_init(kt, number);
 	WRITE_ONCE(kvt_park_hook, let_rival_begin);
-	del(kt, number_key(kt->test, 0, number));
+	del(kt, rival.key);
 	WRITE_ONCE(kvt_park_hook, NULL);
 	flush_work(&rival.work);
 }
@@ -499,27 +508,19 @@ static struct heir {
 /* Another thread is about to split it all the while. */
 static void look_at_heir(enum kvt_park at)
 {
-	unsigned int i;
-
 	if (at < KVT_PARK_SHRINK_LOCKED || at > KVT_PARK_SHRINK_MARKED)
 		return;
 	heir.seen++;
 	heir.locked += !!(READ_ONCE(heir.leaf->version) & MT_LOCK);
-	if (at == KVT_PARK_SHRINK_BESIDE) {
-		queue_work(rival.kt->wq, &rival.work);
-		for (i = 0; i < 200000 && !READ_ONCE(rival.begun); i++)
-			udelay(5);
-		rival.met = READ_ONCE(rival.begun);
-		for (i = 0; i < 40; i++)
-			udelay(5);
-	}
+	if (at == KVT_PARK_SHRINK_BESIDE)
+		rival_start();
 	if (at == KVT_PARK_SHRINK_PUBLISHED)
 		find_root(mt_tree(rival.kt->index));
 }
 
 /*
- * Until the old root is marked, it leads to the leaf for all keys, and nothing else would tell
- * two threads apart that make a root of something.
+ * Until the old root is marked, it leads to the leaf for all keys.  Only the leaf's lock keeps
+ * another thread from putting a root above the leaf meanwhile.
  */
 static void a_leaf_stays_locked_while_it_becomes_the_root(struct kunit *test)
 {
@@ -533,10 +534,7 @@ static void a_leaf_stays_locked_while_it_becomes_the_root(struct kunit *test)
 	del_numbers(kt, 0, MT_LEAF_WIDTH, MT_LEAF_WIDTH + 1);
 	KUNIT_ASSERT_FALSE(test, mt_is_leaf(mt_root(tree)));
 	heir = (struct heir){ .leaf = mt_inner(mt_root(tree))->child[0] };
-	memset(&rival, 0, sizeof(rival));
-	INIT_WORK(&rival.work, rival_put);
-	rival.kt = kt;
-	rival.key = number_key(test, 0, MT_LEAF_WIDTH);
+	rival_init(kt, MT_LEAF_WIDTH);
 	WRITE_ONCE(kvt_park_hook, look_at_heir);
 	kvt_masstree_ops.sweep(kt->index);
 	WRITE_ONCE(kvt_park_hook, NULL);
