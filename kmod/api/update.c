@@ -294,10 +294,6 @@ static int update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	struct kvt_update update;
 	int err;
 
-	/* Before its data use memory. */
-	err = kvt_reclaim_throttle(&ctx->store->reclaim, ctx->waits);
-	if (unlikely(err))
-		return err;
 	err = kvt_update_load(ctx, op, key, &update);
 	if (!err) {
 		err = kvt_update_write(ctx, &update);
@@ -317,14 +313,14 @@ static int update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
  *
  * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0, or an errno of kvt_write(), kvt_write_wait() or kvt_update_load().
+ * Return: 0, or an errno of kvt_update_load(), kvt_write() or what is called around it.
  */
 int kvt_update(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
 {
 	int err;
 
 	do {
-		err = update_once(ctx, op, key);
+		err = kvt_write_admit(ctx) ?: update_once(ctx, op, key);
 		if (likely(err != -EAGAIN))
 			return err;
 		err = kvt_write_wait(ctx);

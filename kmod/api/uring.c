@@ -223,8 +223,7 @@ static noinline int call_update(struct call *call)
 	bool waits = false;
 	int err;
 
-	/* Before its data take memory. */
-	if (unlikely(kvt_reclaim_throttle(&call->ctx.store->reclaim, false)))
+	if (unlikely(kvt_write_admit(&call->ctx)))
 		return call_wait(call);
 	err = kvt_op_load_key(&call->ctx, &call->op, &key);
 	if (!err)

@@ -120,7 +120,7 @@ static struct kvt_store *post_enter(const struct post *post)
 /*
  * A post needs the rights of the moment of posting; the binding may be gone since.  But if
  * the owner has forbidden programs to use the store since then, the post is not made, even
- * if programs may use it again.
+ * if programs may use it again: so that is looked at after all waiting.
  */
 static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 {
@@ -134,7 +134,11 @@ static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 		.version = post->version,
 		.arg = post->arg,
 	};
+	int err;
 
+	err = kvt_write_admit(ctx);
+	if (err)
+		return err;
 	if (post->generation != kvt_bindings_generation(ctx->store))
 		return -EPERM;
 	return kvt_bpf_write(ctx, &write);
@@ -214,8 +218,7 @@ static int late_make(struct kvt_op_ctx *ctx, const struct post *post)
 	int err;
 
 	do {
-		/* Help to free memory, as all do who may sleep. */
-		err = kvt_reclaim_throttle(&ctx->store->reclaim, true) ?: post_make(ctx, post);
+		err = post_make(ctx, post);
 		if (err != -EAGAIN)
 			return err;
 		err = kvt_write_wait(ctx);

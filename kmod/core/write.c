@@ -583,6 +583,23 @@ static enum writer_step writer_attempt(struct writer *w)
 }
 
 /**
+ * kvt_write_admit() - let a write begin
+ * @ctx: on whose behalf
+ *
+ * This comes before the write's data take memory: it waits until less memory of the store waits to
+ * be freed than the bound.
+ *
+ * Context: as kvt_write().
+ *
+ * Return: 0; -EAGAIN: it would have to wait, and @ctx may not; -EINTR: a fatal signal came.
+ */
+int kvt_write_admit(const struct kvt_op_ctx *ctx)
+{
+	return kvt_reclaim_throttle(&ctx->store->reclaim, ctx->waits);
+}
+KVT_EXPORT_FOR_TESTS(kvt_write_admit);
+
+/**
  * kvt_write() - change one key
  * @ctx: on whose behalf
  * @write: what to do, and what came out
@@ -596,9 +613,9 @@ static enum writer_step writer_attempt(struct writer *w)
  *
  * Return: 0; -ENOENT, -EEXIST, -ECANCELED: the conditions do not hold; -EINVAL:
  * not a number; -E2BIG: too large; -EDQUOT; -ENOMEM; -EKEYREJECTED: the store's
- * validator refused; -EINTR: a fatal signal came; -EAGAIN: it has to wait for an event
- * (kvt_write_wait()); -EBUSY: only if it may not sleep; of a durable store -ENOSPC: its
- * devices are full, and -EROFS: writing to them has failed.
+ * validator refused; -EINTR: a fatal signal came; -EBUSY: only if it may not sleep; of a durable
+ * store -EAGAIN: its log has no room (kvt_write_wait()), -ENOSPC: its devices are full, and
+ * -EROFS: writing to them has failed.
  */
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 {
@@ -606,8 +623,6 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 	enum writer_step step;
 
 	write->version = 0;
-	if (unlikely(kvt_reclaim_throttle(&ctx->store->reclaim, false)))
-		return -EAGAIN;
 	writer_init(&w, ctx, write);
 	do {
 		step = writer_attempt(&w);
@@ -623,10 +638,10 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 KVT_EXPORT_FOR_TESTS(kvt_write);
 
 /**
- * kvt_write_wait() - wait for what a write lacked: memory that is freed, or room in the log
+ * kvt_write_wait() - wait for what a write lacked: room in the log
  * @ctx: on whose behalf, after -EAGAIN
  *
- * The caller holds neither its data nor anything else of the store.
+ * The caller holds neither its data nor anything else of the store.  kvt_write_admit() is next.
  *
  * Context: as kvt_write().
  *
@@ -635,14 +650,12 @@ KVT_EXPORT_FOR_TESTS(kvt_write);
  */
 int kvt_write_wait(const struct kvt_op_ctx *ctx)
 {
-	struct kvt_store *store = ctx->store;
-	int err;
+	int err = 0;
 
 	if (!ctx->waits)
 		return -EAGAIN;
-	err = kvt_reclaim_throttle(&store->reclaim, true);
-	if (!err && store->log)
-		err = kvt_log_wait_space(store->log);
+	if (ctx->store->log)
+		err = kvt_log_wait_space(ctx->store->log);
 	cond_resched();
 	return err ?: fatal_signal_pending(current) ? -EINTR : 0;
 }

@@ -8,8 +8,9 @@
  * the limits and merges columns, without sleeping, and copies about 12 KiB at most.  If a
  * block turns out too small, the write releases the place, allocates, and starts over.
  *
- * A write sleeps for nothing but memory.  Room in the log, and memory that has to be freed first,
- * are waited for by its caller, who holds none of its data meanwhile (kvt_write_wait()).
+ * A write sleeps for nothing but memory.  For memory that has to be freed first
+ * (kvt_write_admit()) and for room in the log (kvt_write_wait()) its caller waits, who holds none
+ * of its data meanwhile.
  *
  * If the store has a validator (hook.h), the write merges beforehand, shows the result to
  * the validator, and publishes that block if the old value is still the same.
@@ -56,6 +57,7 @@ struct kvt_write {
 	u64 epoch;			/* of a durable store: that it was made in */
 };
 
+int kvt_write_admit(const struct kvt_op_ctx *ctx);
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write);
 int kvt_write_wait(const struct kvt_op_ctx *ctx);
 

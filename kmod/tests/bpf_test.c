@@ -1041,7 +1041,7 @@ static int guest_run(void *arg)
 	int err;
 
 	do {
-		err = kvt_bpf_write(&ctx, &write);
+		err = kvt_write_admit(&ctx) ?: kvt_bpf_write(&ctx, &write);
 	} while (err == -EAGAIN && !kvt_write_wait(&ctx));
 	return err;
 }
