@@ -9,10 +9,7 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
-#include "core/ctx.h"
 #include "core/park.h"
-#include "core/store.h"
-#include "core/write.h"
 #include "lib.h"
 #include "log/internal.h"
 #include "thread.h"
@@ -572,73 +569,6 @@ static void a_log_waits_for_no_others_devices(struct kunit *test)
 	destroy_work_on_stack(&own.work);
 }
 
-static struct kvt_store *lw_store(struct lw *lw)
-{
-	static const struct kvtree_store_create args = { .name = "kunit-log-write" };
-	struct kvt_store *store;
-
-	KUNIT_ASSERT_EQ(lw->test, 0, kvt_store_create(&args));
-	store = kvt_store_find(args.name);
-	KUNIT_ASSERT_FALSE(lw->test, IS_ERR(store));
-	store->log = lw->log;
-	/* What is retired stays where writers have left it. */
-	disable_delayed_work_sync(&store->reclaim.gather);
-	return store;
-}
-
-/* Give a key a value, and wait for room in the log if there is none. */
-static int lw_put(void *arg)
-{
-	const struct kvt_op_ctx ctx = { .store = arg, .gfp = KVT_GFP_PROCESS, .waits = true };
-	struct kvt_write write = { .kind = KVT_WRITE_VALUE, .key = KT_KEY("k") };
-	int err;
-
-	write.value = kvt_value_new(&write.key, "v", 1, GFP_KERNEL);
-	if (!write.value)
-		return -ENOMEM;
-	do {
-		err = kvt_write(&ctx, &write);
-	} while (err == -EAGAIN && !kvt_write_wait(&ctx));
-	if (err)
-		kvt_value_free(write.value);
-	return err;
-}
-
-/* Values that wait in this CPU's bag for the worker or the next writer. */
-static unsigned int lw_bagged(struct kvt_store *store)
-{
-	struct kvt_bag *bag = kvt_bag_take(&store->reclaim);
-	unsigned int nr = bag ? bag->nr : 0;
-
-	kvt_bag_put(&store->reclaim, bag);
-	return nr;
-}
-
-/* Nobody frees them as long as it has them. */
-static void a_writer_that_waits_for_the_log_keeps_no_values_of_others(struct kunit *test)
-{
-	struct lw *lw = lw_new(test);
-	struct kvt_store *store = lw_store(lw);
-	struct kt_thread writer;
-
-	KUNIT_EXPECT_EQ(test, 0, lw_put(store));
-	KUNIT_EXPECT_EQ(test, 0, lw_put(store));
-	KUNIT_EXPECT_EQ(test, 1, lw_bagged(store));
-	set_bit(KVT_LOG_FULL, &lw->log->flags);
-	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&writer, 0, lw_put, store));
-	kt_thread_start(&writer);
-	while (!wq_has_sleeper(&lw->log->space_event.head) && !completion_done(&writer.done))
-		schedule_timeout_uninterruptible(1);
-	KUNIT_EXPECT_EQ(test, 1, lw_bagged(store));
-	clear_bit(KVT_LOG_FULL, &lw->log->flags);
-	wake_up_all(&lw->log->space_event.head);
-	KUNIT_EXPECT_EQ(test, 0, kt_thread_join(&writer));
-	KUNIT_EXPECT_EQ(test, 2, lw_bagged(store));
-	store->log = NULL;
-	kvt_store_destroy(store->name);
-	kvt_store_put(store);
-}
-
 static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(what_was_not_published_is_not_restored),
 	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
@@ -651,7 +581,6 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_table_describes_all_that_a_store_may_hold),
 	KUNIT_CASE(what_others_leave_is_enough_for_a_checkpoint),
 	KUNIT_CASE(a_log_waits_for_no_others_devices),
-	KUNIT_CASE(a_writer_that_waits_for_the_log_keeps_no_values_of_others),
 	KUNIT_CASE(streams_are_so_many_that_there_is_room_for_what_is_live),
 	{}
 };

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A write to a store: what it does between the steps of the engine. */
+#include <linux/cpumask.h>
 #include <linux/err.h>
 #include <linux/preempt.h>
+#include <linux/sched.h>
 #include <linux/string.h>
+#include <linux/workqueue.h>
 
 #include "core/ctx.h"
 #include "core/store.h"
@@ -13,19 +16,46 @@
 
 KT_ENGINES();
 
-/* An engine that notes whether the writer could be preempted when it has let go of the place. */
+/* An engine that looks at the writer. */
 static struct {
 	struct kvt_index_ops ops;
 	const struct kvt_index_ops *of;
+	unsigned int refusals;		/* commits to refuse, as if another writer had been first */
+	unsigned int begun;
+	unsigned int bagged;		/* values that the last to begin left in this CPU's bag */
 	unsigned int replaced;		/* values, each to be retired */
 	unsigned int preemptible;	/* ... by a writer that could be preempted */
 } noting;
 
+/* Values that wait in this CPU's bag for the worker or the next writer. */
+static unsigned int bagged(struct kvt_reclaim *reclaim)
+{
+	struct kvt_bag *bag = kvt_bag_take(reclaim);
+	unsigned int nr = bag ? bag->nr : 0;
+
+	kvt_bag_put(reclaim, bag);
+	return nr;
+}
+
+static int noting_begin(struct kvt_change *change)
+{
+	noting.begun++;
+	noting.bagged = bagged(change->index->env.reclaim);
+	return noting.of->begin(change);
+}
+
 static int noting_commit(struct kvt_change *change, struct kvt_value *value)
 {
 	const struct kvt_value *old = change->old;
-	int err = noting.of->commit(change, value);
+	int err;
 
+	if (noting.refusals) {
+		noting.refusals--;
+		noting.of->abort(change);
+		return -EAGAIN;
+	}
+	/* The place is let go of. */
+	err = noting.of->commit(change, value);
 	if (!err && old) {
 		noting.replaced++;
 		noting.preemptible += !!preemptible();
@@ -46,6 +76,7 @@ static struct kvt_store *store_make(struct kunit *test)
 	memset(&noting, 0, sizeof(noting));
 	noting.of = store->index->ops;
 	noting.ops = *noting.of;
+	noting.ops.begin = noting_begin;
 	noting.ops.commit = noting_commit;
 	return store;
 }
@@ -86,8 +117,32 @@ static void a_writer_is_not_preempted_before_it_has_retired_a_value(struct kunit
 		kunit_mark_skipped(test, "the kernel does not know who may be preempted");
 }
 
+/* Nobody frees them as long as it has them, and what it makes ready may take long. */
+static void a_writer_that_begins_again_has_no_values_of_others(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test);
+
+	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
+	/* What is retired stays where writers have left it. */
+	disable_delayed_work_sync(&store->reclaim.gather);
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_VALUE));
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_VALUE));
+	KUNIT_EXPECT_EQ(test, 1, bagged(&store->reclaim));
+	noting.refusals = 1;
+	store->index->ops = &noting.ops;
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_VALUE));
+	store->index->ops = noting.of;
+	KUNIT_EXPECT_EQ(test, 2, noting.begun);
+	KUNIT_EXPECT_EQ(test, 1, noting.bagged);
+	KUNIT_EXPECT_EQ(test, 2, bagged(&store->reclaim));
+	kvt_store_destroy(STORE);
+	kvt_store_put(store);
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+}
+
 static struct kunit_case write_cases[] = {
 	KT_CASE(a_writer_is_not_preempted_before_it_has_retired_a_value),
+	KT_CASE(a_writer_that_begins_again_has_no_values_of_others),
 	{}
 };
 
