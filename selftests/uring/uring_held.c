@@ -499,16 +499,19 @@ static bool none_is_under_way(void *arg)
 /* The disk that would make room may never answer.  What was changed has to be written there. */
 TEST_F(held, changes_that_wait_for_room_end_with_their_store)
 {
-	int put, detach;
+	struct kvt_process put = {};
+	int detach;
 
 	fill_log(self);
-	put = kvt_fork(put_and_tell, self);
+	put.pid = kvt_fork(put_and_tell, self);
 	ASSERT_TRUE(kvt_eventually(two_wait, self));
 	detach = kvt_fork(detach_and_tell, self);
-	EXPECT_EQ(ESTALE, kvt_wait(put));
+	EXPECT_TRUE(kvt_eventually(kvt_has_ended, &put));
 	EXPECT_TRUE(kvt_eventually(none_is_under_way, self));
-	EXPECT_LE(1, self->canceled);
+	/* What has not ended does so now. */
 	kvt_fault_hold(&self->disk, false);
+	EXPECT_TRUE(WIFEXITED(put.status) && WEXITSTATUS(put.status) == ESTALE);
+	EXPECT_LE(1, self->canceled);
 	EXPECT_EQ(0, kvt_wait(detach));
 }
 
