@@ -16,7 +16,7 @@
 
 #include "batch.h"
 #include "compat.h"
-#include "op.h"
+#include "run.h"
 #include "scratch.h"
 #include "user.h"
 

@@ -18,7 +18,7 @@
 #include "core/hook.h"
 #include "core/store.h"
 #include "log/log.h"
-#include "op.h"
+#include "run.h"
 #include "session.h"
 #include "uring.h"
 #include "user.h"

@@ -12,8 +12,8 @@
 #include <linux/slab.h>
 
 #include "core/park.h"
-#include "op.h"
 #include "out.h"
+#include "run.h"
 #include "user.h"
 
 /* A GET with columns. */

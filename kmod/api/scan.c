@@ -20,8 +20,8 @@
 
 #include "compat.h"
 #include "core/hook.h"
-#include "op.h"
 #include "out.h"
+#include "run.h"
 #include "scan.h"
 #include "scratch.h"
 #include "user.h"

@@ -6,7 +6,7 @@
 #include <linux/types.h>
 
 #include "core/store.h"
-#include "op.h"
+#include "run.h"
 #include "scratch.h"
 #include "wait.h"
 

@@ -6,7 +6,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "op.h"
+#include "run.h"
 #include "update.h"
 #include "user.h"
 

@@ -19,7 +19,7 @@
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 
-#include "op.h"
+#include "run.h"
 
 /*
  * Copy operations and short values word by word, which takes less time than the start of a

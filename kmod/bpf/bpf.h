@@ -23,6 +23,7 @@
 
 #include "core/binding.h"
 #include "core/binding_table.h"
+#include "core/op.h"
 #include "index.h"
 
 struct bpf_prog;
@@ -106,33 +107,22 @@ static inline int kvt_bpf_map_bind(struct kvt_store *store, int fd, unsigned int
 int kvt_bpf_measure(const struct kvt_value *v, u32 flags, u16 col, u32 *len, u16 *ncols);
 void kvt_bpf_copy(const struct kvt_value *v, u32 flags, u16 col, u8 *to);
 
-/* What a program wants written. */
-enum kvt_bpf_write_kind {
-	KVT_BPF_PUT,
-	KVT_BPF_CAS,
-	KVT_BPF_ADD,
-	KVT_BPF_REMOVE,
-	KVT_BPF_WRITE_KINDS
-};
-
+/* A change that a program asks for. */
 struct kvt_bpf_write {
-	enum kvt_bpf_write_kind kind;
+	struct kvtree_op op;	/* its pointers are not used */
 	struct kvt_key key;	/* in memory that does not change */
 	const void *val;
-	u32 val_len;
-	u32 flags;		/* checked */
-	u16 col;
-	u64 version;		/* in and out */
-	u64 arg;		/* in and out */
 };
+
+/* Flags that a change may have; which, depends on its opcode. */
+#define KVT_BPF_WRITE_FLAGS	(BPF_KVT_COL | BPF_KVT_CREATE | BPF_KVT_REPLACE |	\
+				 BPF_KVT_VERSION | BPF_KVT_SYNC)
 
 struct kvt_op_ctx;
 
 int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask);
-u32 kvt_bpf_write_flags(enum kvt_bpf_write_kind kind);
 int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *write);
-void kvt_bpf_write_count(struct kvt_stats *stats, enum kvt_bpf_write_kind kind, int err);
-unsigned int kvt_bpf_write_access(enum kvt_bpf_write_kind kind);
+void kvt_bpf_write_count(struct kvt_stats *stats, const struct kvt_bpf_write *write, int err);
 
 int kvt_posts_prepare(void);
 void kvt_posts_flush(void);

@@ -67,14 +67,14 @@ struct post {
 	u64 store;		/* id; the store may be gone */
 	u64 arg;
 	u64 version;
-	u32 flags;
 	u32 generation;		/* of the binding */
-	u16 col;
+	u16 flags;
 	u16 key_len;
 	u16 val_len;
-	u8 kind;
+	u8 opcode;
+	u8 col;
 	u8 share;		/* the store's */
-	u8 data[];		/* key, then value */
+	u8 data[] __aligned(8);	/* key, then value */
 };
 
 /* A post in its store's queue. */
@@ -117,6 +117,23 @@ static struct kvt_store *post_enter(const struct post *post)
 	return store;
 }
 
+static struct kvt_bpf_write post_load(const struct post *post)
+{
+	return (struct kvt_bpf_write) {
+		.op = {
+			.opcode = post->opcode,
+			.col = post->col,
+			.flags = post->flags,
+			.key_len = post->key_len,
+			.val_len = post->val_len,
+			.version = post->version,
+			.arg = post->arg,
+		},
+		.key = { .data = post->data, .len = post->key_len },
+		.val = post->data + post->key_len,
+	};
+}
+
 /*
  * A post needs the rights of the moment of posting; the binding may be gone since.  But if
  * the owner has forbidden programs to use the store since then, the post is not made, even
@@ -124,16 +141,7 @@ static struct kvt_store *post_enter(const struct post *post)
  */
 static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 {
-	struct kvt_bpf_write write = {
-		.kind = post->kind,
-		.key = { .data = post->data, .len = post->key_len },
-		.val = post->data + post->key_len,
-		.val_len = post->val_len,
-		.flags = post->flags,
-		.col = post->col,
-		.version = post->version,
-		.arg = post->arg,
-	};
+	struct kvt_bpf_write write = post_load(post);
 	int err;
 
 	err = kvt_write_admit(ctx);
@@ -147,7 +155,9 @@ static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 /* The post was made, or cannot be. */
 static void post_end(struct kvt_store *store, const struct post *post, int err)
 {
-	kvt_bpf_write_count(&store->stats, post->kind, err);
+	const struct kvt_bpf_write write = post_load(post);
+
+	kvt_bpf_write_count(&store->stats, &write, err);
 	if (!kvt_op_is_answer(err))
 		kvt_stat_inc(&store->stats, KVTREE_STAT_BPF_POST_FAIL);
 }
@@ -333,7 +343,8 @@ static struct post *post_take(struct post_ring *ring, u32 size, atomic_t *share)
 
 static int post_write(const struct kvt_bpf_write *write, const struct kvt_binding *binding)
 {
-	u32 size = ALIGN(sizeof(struct post) + write->key.len + write->val_len, 8);
+	const struct kvtree_op *op = &write->op;
+	u32 size = ALIGN(sizeof(struct post) + op->key_len + op->val_len, 8);
 	u16 share = binding->store->id % POST_SHARES;
 	struct post_ring *ring;
 	struct post *post;
@@ -352,16 +363,16 @@ static int post_write(const struct kvt_bpf_write *write, const struct kvt_bindin
 		return -ENOSPC;
 	post->store = binding->store->id;
 	post->generation = binding->generation;
-	post->arg = write->arg;
-	post->version = write->version;
-	post->flags = write->flags;
-	post->col = write->col;
-	post->key_len = write->key.len;
-	post->val_len = write->val_len;
-	post->kind = write->kind;
+	post->opcode = op->opcode;
+	post->col = op->col;
+	post->flags = op->flags;
+	post->key_len = op->key_len;
+	post->val_len = op->val_len;
+	post->version = op->version;
+	post->arg = op->arg;
 	post->share = share;
-	memcpy(post->data, write->key.data, write->key.len);
-	memcpy(post->data + write->key.len, write->val, write->val_len);
+	memcpy(post->data, write->key.data, op->key_len);
+	memcpy(post->data + op->key_len, write->val, op->val_len);
 	post_ready(&post->head, size, POST_READY);
 	irq_work_queue(&ring->kick);
 	return 0;
@@ -369,31 +380,26 @@ static int post_write(const struct kvt_bpf_write *write, const struct kvt_bindin
 
 #define POST_FLAGS	(BPF_KVT_POST_ADD | BPF_KVT_POST_REMOVE)
 
-/* What was posted, with the flags of its kind. */
-static int post_load(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask)
+/* What is posted: two flags say which operation it is. */
+static int post_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask)
 {
-	struct kvt_bpf_ask plain = *ask;
-
-	switch (plain.flags & POST_FLAGS) {
+	switch (ask->flags & POST_FLAGS) {
 	case 0:
-		write->kind = KVT_BPF_PUT;
+		write->op.opcode = KVTREE_OP_PUT;
 		break;
 	case BPF_KVT_POST_ADD:
-		write->kind = KVT_BPF_ADD;
+		write->op.opcode = KVTREE_OP_ADD;
 		break;
 	case BPF_KVT_POST_REMOVE:
-		write->kind = KVT_BPF_REMOVE;
+		write->op.opcode = KVTREE_OP_REMOVE;
 		break;
 	default:
 		return -EINVAL;
 	}
-	if (write->kind != KVT_BPF_PUT && write->val_len)
-		return -EINVAL;
-	if (write->val_len > BPF_KVT_POST_MAX)
+	if (write->op.val_len > BPF_KVT_POST_MAX)
 		return -E2BIG;
-	plain.flags &= ~POST_FLAGS;
-	write->key.data = plain.key;
-	return kvt_bpf_write_check(write, &plain);
+	write->key.data = ask->key;
+	return kvt_bpf_write_check(write, ask);
 }
 
 /* Under rcu_read_lock(). */
@@ -425,12 +431,13 @@ __bpf_kfunc_start_defs();
 __bpf_kfunc int bpf_kvt_post(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
 			     void *val, u32 val__sz)
 {
-	struct kvt_bpf_write write = { .val = val, .val_len = val__sz };
+	struct kvt_bpf_write write = { .op.val_len = val__sz, .val = val };
 	const struct kvt_binding *binding;
 	struct kvt_bpf_ask ask;
 	int err;
 
-	err = kvt_bpf_ask(&ask, req, req__sz, U32_MAX) ?: post_load(&write, &ask);
+	err = kvt_bpf_ask(&ask, req, req__sz, KVT_BPF_WRITE_FLAGS | POST_FLAGS) ?:
+	      post_check(&write, &ask);
 	if (err)
 		return err;
 	rcu_read_lock();

@@ -14,61 +14,28 @@
 #include "core/value.h"
 #include "core/write.h"
 
-static const struct {
-	u32 flags;
-	unsigned int access;
-	enum kvtree_stat stat;
-} write_rules[KVT_BPF_WRITE_KINDS] = {
-	[KVT_BPF_PUT] = {
-		.flags = BPF_KVT_COL | BPF_KVT_CREATE | BPF_KVT_REPLACE,
-		.access = KVTREE_OPEN_WRITE,
-		.stat = KVTREE_STAT_PUT,
-	},
-	[KVT_BPF_CAS] = {
-		.flags = BPF_KVT_COL,
-		.access = KVTREE_OPEN_WRITE,
-		.stat = KVTREE_STAT_CAS,
-	},
-	[KVT_BPF_ADD] = {
-		.flags = BPF_KVT_REPLACE,
-		/* It returns the number before. */
-		.access = KVTREE_OPEN_READ | KVTREE_OPEN_WRITE,
-		.stat = KVTREE_STAT_ADD,
-	},
-	[KVT_BPF_REMOVE] = {
-		.flags = BPF_KVT_VERSION,
-		.access = KVTREE_OPEN_WRITE,
-		.stat = KVTREE_STAT_REMOVE,
-	},
-};
-
-/**
- * kvt_bpf_write_access() - access that a kind of write needs
- * @kind: which
- *
- * Return: KVTREE_OPEN_*.
- */
-unsigned int kvt_bpf_write_access(enum kvt_bpf_write_kind kind)
+/* The flags as operations have them. */
+static u16 write_flags(u32 asked)
 {
-	return write_rules[kind].access;
-}
+	u16 flags = 0;
 
-/**
- * kvt_bpf_write_flags() - flags that a kind of write may have
- * @kind: which
- *
- * Return: BPF_KVT_*.
- */
-u32 kvt_bpf_write_flags(enum kvt_bpf_write_kind kind)
-{
-	return write_rules[kind].flags | BPF_KVT_SYNC;
+	if (asked & BPF_KVT_COL)
+		flags |= KVTREE_F_COLS;
+	if (asked & BPF_KVT_CREATE)
+		flags |= KVTREE_F_CREATE;
+	if (asked & BPF_KVT_REPLACE)
+		flags |= KVTREE_F_REPLACE;
+	if (asked & BPF_KVT_VERSION)
+		flags |= KVTREE_F_VERSION;
+	if (asked & BPF_KVT_SYNC)
+		flags |= KVTREE_F_SYNC;
+	return flags;
 }
 
 /**
  * kvt_bpf_write_check() - check what a program asks for
- * @write: its kind and val_len are set; all but the value and the key's bytes are
- *	set here
- * @ask: what the program asks for; of its flags, those of its kind count
+ * @write: the opcode and val_len are set; all but the value and the key's bytes are set here
+ * @ask: what the program asks for, of KVT_BPF_WRITE_FLAGS
  *
  * Context: any.
  *
@@ -76,33 +43,40 @@ u32 kvt_bpf_write_flags(enum kvt_bpf_write_kind kind)
  */
 int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask)
 {
-	write->flags = ask->flags;
-	write->col = ask->col;
-	write->key.len = ask->key_len;
-	if (write->flags & ~kvt_bpf_write_flags(write->kind))
-		return -EINVAL;
-	if ((write->flags & BPF_KVT_CREATE) && (write->flags & BPF_KVT_REPLACE))
-		return -EINVAL;
-	/* A whole value is column 0. */
-	if (write->kind != KVT_BPF_ADD && write->col && !(write->flags & BPF_KVT_COL))
-		return -EINVAL;
-	if (write->key.len > BPF_KVT_KEY_MAX || write->val_len > BPF_KVT_VALUE_MAX)
+	/* Its rights are the binding's.  Programs cannot wait until a change is durable. */
+	static const struct kvt_op_ctx program = {
+		.access = KVTREE_OPEN_READ | KVTREE_OPEN_WRITE,
+	};
+	struct kvtree_op *op = &write->op;
+	int err;
+
+	if (ask->key_len > BPF_KVT_KEY_MAX || op->val_len > BPF_KVT_VALUE_MAX)
 		return -E2BIG;
-	write->version = READ_ONCE(ask->req->version);
-	write->arg = READ_ONCE(ask->req->arg);
-	/* Programs cannot wait until a write is durable. */
-	return write->flags & BPF_KVT_SYNC ? -EOPNOTSUPP : 0;
+	op->flags = write_flags(ask->flags);
+	op->key_len = ask->key_len;
+	op->version = READ_ONCE(ask->req->version);
+	if (op->opcode == KVTREE_OP_ADD)
+		op->arg = READ_ONCE(ask->req->arg);
+	/* A whole value is column 0. */
+	if (!(op->flags & KVTREE_F_COLS))
+		op->col = ask->col;
+	else
+		op->ncols = 1;
+	err = kvt_op_check(&program, op);
+	op->col = ask->col;
+	write->key.len = op->key_len;
+	return err;
 }
 
-static unsigned int write_conditions(const struct kvt_bpf_write *write)
+static unsigned int write_conditions(const struct kvtree_op *op)
 {
 	unsigned int when = 0;
 
-	if (write->kind == KVT_BPF_CAS || write->flags & BPF_KVT_VERSION)
+	if (op->opcode == KVTREE_OP_CAS || op->flags & KVTREE_F_VERSION)
 		when |= KVT_WHEN_VERSION;
-	if (write->flags & BPF_KVT_CREATE)
+	if (op->flags & KVTREE_F_CREATE)
 		when |= KVT_WHEN_NOT_THERE;
-	if (write->flags & BPF_KVT_REPLACE || write->kind == KVT_BPF_REMOVE)
+	if (op->flags & KVTREE_F_REPLACE || op->opcode == KVTREE_OP_REMOVE)
 		when |= KVT_WHEN_THERE;
 	return when;
 }
@@ -114,7 +88,7 @@ static int write_column(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write
 	struct kvt_mem mem = kvt_op_mem(ctx);
 	int err;
 
-	*col = (struct kvt_column) { .id = in->col, .len = in->val_len, .data = in->val };
+	*col = (struct kvt_column) { .id = in->op.col, .len = in->op.val_len, .data = in->val };
 	write->kind = KVT_WRITE_COLS;
 	write->cols = col;
 	write->ncols = 1;
@@ -135,10 +109,10 @@ static int write_value(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write 
 	int err;
 
 	write->kind = KVT_WRITE_VALUE;
-	write->value = kvt_value_alloc_whole(&mem, &write->key, in->val_len, &data);
+	write->value = kvt_value_alloc_whole(&mem, &write->key, in->op.val_len, &data);
 	if (!write->value)
 		return -ENOMEM;
-	memcpy(data, in->val, in->val_len);
+	memcpy(data, in->val, in->op.val_len);
 	err = kvt_write(ctx, write);
 	if (err)
 		kvt_value_free(write->value);
@@ -150,44 +124,41 @@ static int write_run(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *i
 {
 	struct kvt_column col;
 
-	switch (in->kind) {
-	case KVT_BPF_ADD:
+	switch (in->op.opcode) {
+	case KVTREE_OP_ADD:
 		write->kind = KVT_WRITE_ADD;
-		write->col = in->col;
-		write->addend = in->arg;
+		write->col = in->op.col;
+		write->addend = in->op.arg;
 		return kvt_write(ctx, write);
-	case KVT_BPF_REMOVE:
+	case KVTREE_OP_REMOVE:
 		write->kind = KVT_WRITE_REMOVE;
 		return kvt_write(ctx, write);
 	default:
-		if (in->flags & BPF_KVT_COL)
+		if (in->op.flags & KVTREE_F_COLS)
 			return write_column(ctx, in, write, &col);
 		return write_value(ctx, in, write);
 	}
 }
 
 /**
- * kvt_bpf_write_count() - count a write
+ * kvt_bpf_write_count() - count a change
  * @stats: the store's
- * @kind: its kind
+ * @write: the change
  * @err: from kvt_bpf_write(), if that is not called again
  *
  * Context: any.
  */
-void kvt_bpf_write_count(struct kvt_stats *stats, enum kvt_bpf_write_kind kind, int err)
+void kvt_bpf_write_count(struct kvt_stats *stats, const struct kvt_bpf_write *write, int err)
 {
-	kvt_stat_inc(stats, kvt_op_is_answer(err) ? write_rules[kind].stat :
-						    KVTREE_STAT_ERROR);
-	if (err == -ECANCELED && kind == KVT_BPF_CAS)
-		kvt_stat_inc(stats, KVTREE_STAT_CAS_FAIL);
-	else if (err == -EBUSY)
+	kvt_op_count(stats, &write->op, err);
+	if (err == -EBUSY)
 		kvt_stat_inc(stats, KVTREE_STAT_BPF_BUSY);
 }
 
 /**
  * kvt_bpf_write() - write what a program asked for
  * @ctx: on whose behalf
- * @in: what to write, checked; out: version and arg, if it found them out
+ * @in: what to write, checked; its operation's version and arg are set, if found out
  *
  * Context: as kvt_write().
  *
@@ -197,16 +168,16 @@ int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *in)
 {
 	struct kvt_write write = {
 		.key = in->key,
-		.when = write_conditions(in),
-		.expect = in->version,
+		.when = write_conditions(&in->op),
+		.expect = in->op.version,
 	};
 	int err;
 
 	err = write_run(ctx, in, &write);
 	if (kvt_op_is_answer(err))
-		in->version = write.version;
-	if (!err && in->kind == KVT_BPF_ADD)
-		in->arg = write.before;
+		in->op.version = write.version;
+	if (!err && in->op.opcode == KVTREE_OP_ADD)
+		in->op.arg = write.before;
 	return err;
 }
 KVT_EXPORT_FOR_TESTS(kvt_bpf_write);
@@ -233,20 +204,20 @@ static int write_enter(const struct bpf_kvt_store *addr, struct kvt_op_ctx *ctx)
 	return err;
 }
 
-static int bpf_write(const struct bpf_kvt_store *store, enum kvt_bpf_write_kind kind, void *req,
+static int bpf_write(const struct bpf_kvt_store *store, enum kvtree_opcode opcode, void *req,
 		     u32 size, const void *val, u32 val_len)
 {
-	struct kvt_bpf_write write = { .kind = kind, .val = val, .val_len = val_len };
-	struct kvt_op_ctx ctx = {
-		.gfp = KVT_GFP_NOWAIT,
-		.access = kvt_bpf_write_access(kind),
+	struct kvt_bpf_write write = {
+		.op = { .opcode = opcode, .val_len = val_len },
+		.val = val,
 	};
+	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_NOWAIT, .access = kvt_op_access(&write.op) };
 	struct kvt_bpf_ask ask;
 	/* The index compares and stores the key at different times, so copy it. */
 	u8 copy[BPF_KVT_KEY_MAX];
 	int err;
 
-	err = kvt_bpf_ask(&ask, req, size, kvt_bpf_write_flags(kind)) ?:
+	err = kvt_bpf_ask(&ask, req, size, KVT_BPF_WRITE_FLAGS) ?:
 	      kvt_bpf_write_check(&write, &ask);
 	if (err)
 		return err;
@@ -258,11 +229,12 @@ static int bpf_write(const struct bpf_kvt_store *store, enum kvt_bpf_write_kind 
 	memcpy(copy, ask.key, ask.key_len);
 	write.key.data = copy;
 	err = kvt_write_admit(&ctx) ?: kvt_bpf_write(&ctx, &write);
-	kvt_bpf_write_count(&ctx.store->stats, kind, err);
+	kvt_bpf_write_count(&ctx.store->stats, &write, err);
 	kvt_stat_inc(&ctx.store->stats, KVTREE_STAT_BPF);
 	kvt_store_leave(ctx.store);
-	ask.req->version = write.version;
-	ask.req->arg = write.arg;
+	ask.req->version = write.op.version;
+	if (opcode == KVTREE_OP_ADD)
+		ask.req->arg = write.op.arg;
 	return err;
 }
 
@@ -283,7 +255,7 @@ __bpf_kfunc_start_defs();
 __bpf_kfunc int bpf_kvt_put(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
 			    void *val, u32 val__sz)
 {
-	return bpf_write(store__str, KVT_BPF_PUT, req, req__sz, val, val__sz);
+	return bpf_write(store__str, KVTREE_OP_PUT, req, req__sz, val, val__sz);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_put);
 
@@ -302,7 +274,7 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_put);
 __bpf_kfunc int bpf_kvt_cas(const struct bpf_kvt_store *store__str, void *req, u32 req__sz,
 			    void *val, u32 val__sz)
 {
-	return bpf_write(store__str, KVT_BPF_CAS, req, req__sz, val, val__sz);
+	return bpf_write(store__str, KVTREE_OP_CAS, req, req__sz, val, val__sz);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_cas);
 
@@ -318,7 +290,7 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_cas);
  */
 __bpf_kfunc int bpf_kvt_add(const struct bpf_kvt_store *store__str, void *req, u32 req__sz)
 {
-	return bpf_write(store__str, KVT_BPF_ADD, req, req__sz, NULL, 0);
+	return bpf_write(store__str, KVTREE_OP_ADD, req, req__sz, NULL, 0);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_add);
 
@@ -334,7 +306,7 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_add);
  */
 __bpf_kfunc int bpf_kvt_remove(const struct bpf_kvt_store *store__str, void *req, u32 req__sz)
 {
-	return bpf_write(store__str, KVT_BPF_REMOVE, req, req__sz, NULL, 0);
+	return bpf_write(store__str, KVTREE_OP_REMOVE, req, req__sz, NULL, 0);
 }
 KVT_EXPORT_FOR_TESTS(bpf_kvt_remove);
 

@@ -25,18 +25,3 @@ bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v)
 	cond_resched();
 	return true;
 }
-
-/**
- * kvt_op_is_answer() - whether an operation found out what it is there to find
- * @result: its result
- *
- * Context: any.
- *
- * Return: true for success and for a condition that did not hold; false if the
- * operation was refused or failed.
- */
-bool kvt_op_is_answer(int result)
-{
-	return result >= 0 || result == -ENOENT || result == -EEXIST ||
-	       result == -ECANCELED || result == -EMSGSIZE;
-}

@@ -36,7 +36,6 @@ struct kvt_op_ctx {
 };
 
 bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v);
-bool kvt_op_is_answer(int result);
 
 /**
  * kvt_op_inside() - whether the caller is inside of the store

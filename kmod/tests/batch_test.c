@@ -5,7 +5,7 @@
 #include <linux/uaccess.h>
 
 #include "api/batch.h"
-#include "api/op.h"
+#include "api/run.h"
 #include "api/scratch.h"
 #include "lib.h"
 

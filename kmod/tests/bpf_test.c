@@ -13,7 +13,7 @@
 #include <linux/sort.h>
 #include <linux/unaligned.h>
 
-#include "api/op.h"
+#include "api/run.h"
 #include "bpf/bpf.h"
 #include "bpf/cursor.h"
 #include "bpf_call.h"
@@ -1037,7 +1037,7 @@ static int guest_run(void *arg)
 	const struct kvt_op_ctx ctx = {
 		.store = env->store, .gfp = KVT_GFP_PROCESS, .waits = true,
 	};
-	struct kvt_bpf_write write = { .kind = KVT_BPF_ADD, .key = { .data = "n", .len = 1 } };
+	struct kvt_bpf_write write = { .op.opcode = KVTREE_OP_ADD, .key = KT_KEY("n") };
 	int err;
 
 	do {

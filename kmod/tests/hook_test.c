@@ -12,7 +12,7 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-#include "api/op.h"
+#include "api/run.h"
 #include "api/scan.h"
 #include "api/scratch.h"
 #include "bpf/bpf.h"

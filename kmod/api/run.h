@@ -1,41 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One operation: validate, execute, report.  op.c, and below it get.c, update.c and
- * scan.c, define what GET or CAS mean; batch.c runs many operations.
+ * One operation: check, execute, report.  get.c, update.c and scan.c define what GET or CAS mean;
+ * batch.c runs many operations.
  *
  * The operation itself was copied once into kernel memory.  What it points to is user
  * memory of the current task.
  */
-#ifndef KVT_API_OP_H
-#define KVT_API_OP_H
+#ifndef KVT_API_RUN_H
+#define KVT_API_RUN_H
 
 #include <linux/errno.h>
 #include <linux/types.h>
 #include <linux/kvtree.h>
 
 #include "core/ctx.h"
+#include "core/op.h"
 #include "core/store.h"
 #include "core/value.h"
 #include "index.h"
-
-/* The longest structure from user space, whatever the page size. */
-#define KVT_STRUCT_MAX	4096u
-
-/**
- * kvt_struct_size_check() - check the size of a structure in user space
- * @size: its size there, bytes
- * @least: its size in the first version
- *
- * Context: any.
- *
- * Return: 0, -EINVAL: too small, -E2BIG: larger than KVT_STRUCT_MAX.
- */
-static inline int kvt_struct_size_check(size_t size, size_t least)
-{
-	if (size < least)
-		return -EINVAL;
-	return size > KVT_STRUCT_MAX ? -E2BIG : 0;
-}
 
 /*
  * Bytes of blobs that a call may hold references to at once, unless they are a single value's.
@@ -56,9 +38,6 @@ struct kvt_op_key {
 	u8 small[128];
 };
 
-int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op);
-bool kvt_op_is_update(const struct kvtree_op *op);
-bool kvt_op_uses_val(const struct kvtree_op *op);
 int kvt_op_copy_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8 *to);
 int kvt_op_load_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 		    struct kvt_op_key *key);
@@ -81,26 +60,6 @@ int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struc
 		 struct kvt_column *pinned, u32 *room);
 int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 			struct kvt_column *pinned);
-
-/**
- * kvt_op_is_plain_get() - whether an operation is a GET of column 0, and well-formed
- * @access: KVTREE_OPEN_* of the session
- * @op: the operation, as it came from user space
- *
- * Return: true if kvt_op_check() would find nothing wrong.  If false, that or
- * anything else may be.
- */
-static inline bool kvt_op_is_plain_get(unsigned int access, const struct kvtree_op *op)
-{
-	u64 stray = op->reserved | op->arg | op->col | op->ncols |
-		    (op->flags & ~KVTREE_F_KEY_INLINE);
-
-	if (op->opcode != KVTREE_OP_GET || stray || !(access & KVTREE_OPEN_READ))
-		return false;
-	if (op->flags)
-		return op->key_len <= KVTREE_KEY_INLINE;
-	return op->key_len <= KVTREE_KEY_MAX && !op->key_reserved;
-}
 
 /**
  * kvt_op_is_quick_get() - whether kvt_get_quick() can be tried
@@ -128,4 +87,4 @@ static inline void kvt_get_quick_count(struct kvt_store *store, const struct kvt
 		kvt_stat_inc(&store->stats, KVTREE_STAT_GET_MISS);
 }
 
-#endif /* KVT_API_OP_H */
+#endif /* KVT_API_RUN_H */

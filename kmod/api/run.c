@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+/* One operation: see run.h. */
+#include <linux/err.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "log/log.h"
+#include "run.h"
+#include "scan.h"
+#include "update.h"
+#include "user.h"
+
+static int op_sync(const struct kvt_op_ctx *ctx)
+{
+	if (!ctx->store->log || !ctx->sync)
+		return -EOPNOTSUPP;
+	kvt_op_want_sync(ctx, kvt_log_dirty_epoch(ctx->store->log));
+	return 0;
+}
+
+static int op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
+{
+	switch (op->opcode) {
+	case KVTREE_OP_NOP:
+		return 0;
+	case KVTREE_OP_GET:
+		return kvt_get(ctx, op, key);
+	case KVTREE_OP_SCAN:
+		return kvt_scan(ctx, op, key);
+	case KVTREE_OP_SYNC:
+		return op_sync(ctx);
+	default:
+		return kvt_update(ctx, op, key);
+	}
+}
+
+/**
+ * kvt_op_copy_key() - copy the key that an operation points to
+ * @ctx: on whose behalf
+ * @op: the operation, checked, without KVTREE_F_KEY_INLINE
+ * @to: room for @op->key_len bytes
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
+ */
+int kvt_op_copy_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8 *to)
+{
+	return kvt_copy_in(ctx, to, op->key, op->key_len);
+}
+
+/**
+ * kvt_op_load_key() - load an operation's key into kernel memory
+ * @ctx: on whose behalf
+ * @op: the operation, checked
+ * @key: to be filled; kvt_op_free_key() must follow, whatever is returned
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: 0, -EFAULT, -ENOMEM, or -EAGAIN: it would have to sleep.
+ */
+int kvt_op_load_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+		    struct kvt_op_key *key)
+{
+	u8 *to = key->small;
+
+	key->large = NULL;
+	key->key.len = op->key_len;
+	key->key.data = op->key_inline;
+	if (op->flags & KVTREE_F_KEY_INLINE)
+		return 0;
+	if (op->key_len > sizeof(key->small)) {
+		key->large = kmalloc(op->key_len, kvt_op_gfp_scratch(ctx));
+		if (!key->large)
+			return -ENOMEM;
+		to = key->large;
+	}
+	key->key.data = to;
+	return kvt_op_copy_key(ctx, op, to);
+}
+
+/**
+ * kvt_op_free_key() - free a key from kvt_op_load_key()
+ * @key: the key
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_op_free_key(struct kvt_op_key *key)
+{
+	kfree(key->large);
+}
+
+/**
+ * kvt_op_step_out() - leave the store, to take page faults
+ * @ctx: on whose behalf
+ *
+ * The caller must not hold anything of the store: no reference, no charge, no RCU.
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: whether the store was left, for kvt_op_step_in(), which must follow.
+ */
+bool kvt_op_step_out(const struct kvt_op_ctx *ctx)
+{
+	if (!ctx->inside || !*ctx->inside)
+		return false;
+	*ctx->inside = false;
+	kvt_store_leave(ctx->store);
+	return true;
+}
+
+/**
+ * kvt_op_step_in() - reenter the store
+ * @ctx: on whose behalf
+ * @was_inside: of kvt_op_step_out()
+ *
+ * Context: any.
+ *
+ * Return: 0, or -ESTALE: the store was destroyed meanwhile.
+ */
+int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside)
+{
+	if (was_inside)
+		*ctx->inside = kvt_store_enter(ctx->store);
+	return kvt_op_inside(ctx) ? 0 : -ESTALE;
+}
+
+/**
+ * kvt_op_leave() - leave the store for good
+ * @ctx: on whose behalf; with @ctx->inside
+ *
+ * Context: any.
+ */
+void kvt_op_leave(const struct kvt_op_ctx *ctx)
+{
+	kvt_op_step_out(ctx);
+}
+
+/**
+ * kvt_op_synced() - wait until changes are as durable as their operations require
+ * @ctx: on whose behalf, with @ctx->sync
+ *
+ * Context: process context, sleeps; inside the store, unless it was destroyed.
+ *
+ * Return: 0; -EIO: it never will be; -EINTR: a fatal signal came.
+ */
+int kvt_op_synced(const struct kvt_op_ctx *ctx)
+{
+	if (!*ctx->sync)
+		return 0;
+	/* A detach makes everything durable. */
+	if (!kvt_op_inside(ctx))
+		return kvt_store_gone(ctx->store);
+	return kvt_log_sync(ctx->store->log, *ctx->sync);
+}
+
+/**
+ * kvt_op_want_sync() - make the caller wait until an epoch is durable
+ * @ctx: on whose behalf; its store is durable
+ * @epoch: the epoch
+ *
+ * Context: any.
+ */
+void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch)
+{
+	if (ctx->sync && *ctx->sync < epoch)
+		*ctx->sync = epoch;
+}
+
+/* An operation that points to its key. */
+static noinline int op_run_pointed(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
+{
+	struct kvt_op_key key __uninitialized;
+	int ret;
+
+	ret = kvt_op_load_key(ctx, op, &key);
+	if (!ret)
+		ret = op_run(ctx, op, &key.key);
+	kvt_op_free_key(&key);
+	return ret;
+}
+
+/**
+ * kvt_op_execute() - execute an operation
+ * @ctx: on whose behalf
+ * @op: the operation, checked; in and out, except @op->result
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: as kvt_op_run().
+ */
+int kvt_op_execute(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
+{
+	struct kvt_key key = { .data = op->key_inline, .len = op->key_len };
+
+	if (op->flags & KVTREE_F_KEY_INLINE)
+		return op_run(ctx, op, &key);
+	return op_run_pointed(ctx, op);
+}
+
+/**
+ * kvt_op_run() - check and execute an operation
+ * @ctx: on whose behalf
+ * @op: the operation, in and out; kvt_op_report() sets @op->result
+ *
+ * Context: process context; sleeps if @ctx allows it.
+ *
+ * Return: the result.  After KVT_INTERRUPTED, or if kvt_op_blocked() is true for it, nothing
+ * has happened.
+ */
+int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
+{
+	return kvt_op_check(ctx, op) ?: kvt_op_execute(ctx, op);
+}
+
+/**
+ * kvt_op_report() - record and count the result of an operation
+ * @ctx: on whose behalf
+ * @op: the operation
+ * @result: of kvt_op_run()
+ *
+ * Context: any.
+ */
+void kvt_op_report(const struct kvt_op_ctx *ctx, struct kvtree_op *op, int result)
+{
+	op->result = result;
+	kvt_op_count(&ctx->store->stats, op, result);
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Operations: see op.h. */
+#include <linux/bits.h>
+#include <linux/nospec.h>
+
+#include "ctx.h"
+#include "op.h"
+
+/* Fields of struct kvtree_op that an opcode uses; the others must be zero. */
+#define USES_KEY	BIT(0)
+#define USES_VAL	BIT(1)
+#define USES_VERSION	BIT(2)
+#define USES_ARG	BIT(3)
+#define USES_COL	BIT(4)
+#define USES_SCAN	BIT(5)	/* `arg` points to a struct kvtree_scan of arg_size bytes */
+
+struct op_rule {
+	u16 flags;		/* allowed besides KVTREE_F_KEY_INLINE and _SYNC */
+	u8 uses;
+	u8 access;
+	u8 stat;
+	bool changes;		/* a key */
+};
+
+static const struct op_rule op_rules[KVTREE_OP_NR] = {
+	[KVTREE_OP_NOP] = {
+		.stat = KVTREE_STAT_NR,
+	},
+	[KVTREE_OP_GET] = {
+		.flags = KVTREE_F_COLS | KVTREE_F_ALL_COLS,
+		.uses = USES_KEY | USES_VAL | USES_VERSION,
+		.access = KVTREE_OPEN_READ,
+		.stat = KVTREE_STAT_GET,
+	},
+	[KVTREE_OP_PUT] = {
+		.flags = KVTREE_F_COLS | KVTREE_F_WHOLE | KVTREE_F_CREATE | KVTREE_F_REPLACE,
+		.uses = USES_KEY | USES_VAL | USES_VERSION,
+		.access = KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_PUT,
+		.changes = true,
+	},
+	[KVTREE_OP_CAS] = {
+		.flags = KVTREE_F_COLS | KVTREE_F_WHOLE,
+		.uses = USES_KEY | USES_VAL | USES_VERSION,
+		.access = KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_CAS,
+		.changes = true,
+	},
+	[KVTREE_OP_REMOVE] = {
+		.flags = KVTREE_F_VERSION,
+		.uses = USES_KEY | USES_VERSION,
+		.access = KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_REMOVE,
+		.changes = true,
+	},
+	[KVTREE_OP_ADD] = {
+		.flags = KVTREE_F_REPLACE,
+		.uses = USES_KEY | USES_VERSION | USES_ARG | USES_COL,
+		/* It returns the number before. */
+		.access = KVTREE_OPEN_READ | KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_ADD,
+		.changes = true,
+	},
+	[KVTREE_OP_SCAN] = {
+		.uses = USES_KEY | USES_VAL | USES_ARG | USES_SCAN,
+		.access = KVTREE_OPEN_READ,
+		.stat = KVTREE_STAT_SCAN,
+	},
+	[KVTREE_OP_SYNC] = {
+		/* It has everybody's changes written, and devices flush. */
+		.access = KVTREE_OPEN_WRITE,
+		.stat = KVTREE_STAT_NR,
+	},
+};
+
+/* The opcode must have been checked; otherwise this is some opcode's. */
+static const struct op_rule *op_rule(const struct kvtree_op *op)
+{
+	return &op_rules[array_index_nospec(op->opcode, KVTREE_OP_NR)];
+}
+
+static int op_check_key(const struct kvtree_op *op, const struct op_rule *rule)
+{
+	if (!(rule->uses & USES_KEY))
+		return op->key_len || op->key || op->key_reserved ? -EINVAL : 0;
+	if (op->flags & KVTREE_F_KEY_INLINE)
+		return op->key_len > KVTREE_KEY_INLINE ? -EINVAL : 0;
+	if (op->key_reserved)
+		return -EINVAL;
+	return op->key_len > KVTREE_KEY_MAX ? -E2BIG : 0;
+}
+
+static int op_check_flags(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+			  const struct op_rule *rule)
+{
+	u16 allowed = rule->flags;
+
+	if (rule->uses & USES_KEY)
+		allowed |= KVTREE_F_KEY_INLINE;
+	if (rule->changes)
+		allowed |= KVTREE_F_SYNC;
+	if (op->flags & ~allowed)
+		return -EINVAL;
+	if ((op->flags & KVTREE_F_CREATE) && (op->flags & KVTREE_F_REPLACE))
+		return -EINVAL;
+	if ((op->flags & (KVTREE_F_ALL_COLS | KVTREE_F_WHOLE)) && !(op->flags & KVTREE_F_COLS))
+		return -EINVAL;
+	if (op->flags & KVTREE_F_SYNC && (!ctx->sync || !ctx->store->log))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rule)
+{
+	bool cols = op->flags & KVTREE_F_COLS;
+	u64 stray = op->reserved;
+
+	if (!(rule->uses & USES_COL))
+		stray |= op->col;
+	if (!cols && !(rule->uses & USES_ARG))
+		stray |= op->arg;
+	if (!(rule->uses & USES_VAL))
+		stray |= op->val | op->val_len;
+	if (!(rule->uses & USES_VERSION))
+		stray |= op->version;
+	if (stray)
+		return -EINVAL;
+	/* The same 16 bits are the size of a scan, or a number of columns. */
+	if (rule->uses & USES_SCAN)
+		return kvt_struct_size_check(op->arg_size, KVTREE_SCAN_SIZE_VER0);
+	if (!cols && op->ncols)
+		return -EINVAL;
+	return op->ncols > KVTREE_COLS_MAX ? -E2BIG : 0;
+}
+
+/**
+ * kvt_op_check() - check whether an operation may be executed
+ * @ctx: on whose behalf
+ * @op: the operation, not checked
+ *
+ * Context: any.
+ *
+ * Return: 0, -EINVAL, -EACCES, -E2BIG, -EOPNOTSUPP.
+ */
+int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op)
+{
+	const struct op_rule *rule;
+	int err;
+
+	if (op->opcode >= KVTREE_OP_NR)
+		return -EINVAL;
+	rule = op_rule(op);
+	if (rule->access & ~ctx->access)
+		return -EACCES;
+	err = op_check_fields(op, rule);
+	if (!err)
+		err = op_check_key(op, rule);
+	if (!err)
+		err = op_check_flags(ctx, op, rule);
+	return err;
+}
+
+/**
+ * kvt_op_is_update() - check whether an operation changes the store
+ * @op: the operation, checked
+ *
+ * Context: any.
+ *
+ * Return: true for PUT, CAS, REMOVE and ADD.
+ */
+bool kvt_op_is_update(const struct kvtree_op *op)
+{
+	return op_rule(op)->changes;
+}
+
+/**
+ * kvt_op_uses_val() - check whether an operation uses `val`
+ * @op: the operation, checked
+ *
+ * Context: any.
+ *
+ * Return: true if it may.
+ */
+bool kvt_op_uses_val(const struct kvtree_op *op)
+{
+	return op_rule(op)->uses & USES_VAL;
+}
+
+/**
+ * kvt_op_access() - rights that an operation needs
+ * @op: the operation; its opcode is set and in range
+ *
+ * Context: any.
+ *
+ * Return: KVTREE_OPEN_*.
+ */
+unsigned int kvt_op_access(const struct kvtree_op *op)
+{
+	return op_rule(op)->access;
+}
+
+/**
+ * kvt_op_is_answer() - whether an operation found out what it is there to find
+ * @result: its result
+ *
+ * Context: any.
+ *
+ * Return: true for success and for a condition that did not hold; false if the
+ * operation was refused or failed.
+ */
+bool kvt_op_is_answer(int result)
+{
+	return result >= 0 || result == -ENOENT || result == -EEXIST ||
+	       result == -ECANCELED || result == -EMSGSIZE;
+}
+
+/**
+ * kvt_op_count() - count an operation
+ * @stats: its store's
+ * @op: the operation
+ * @result: what came of it
+ *
+ * Context: any.
+ */
+void kvt_op_count(struct kvt_stats *stats, const struct kvtree_op *op, int result)
+{
+	if (!kvt_op_is_answer(result)) {
+		kvt_stat_inc(stats, KVTREE_STAT_ERROR);
+		return;
+	}
+	if (op_rule(op)->stat < KVTREE_STAT_NR)
+		kvt_stat_inc(stats, op_rule(op)->stat);
+	if (result == -ENOENT && op->opcode == KVTREE_OP_GET)
+		kvt_stat_inc(stats, KVTREE_STAT_GET_MISS);
+	else if (result == -ECANCELED && op->opcode == KVTREE_OP_CAS)
+		kvt_stat_inc(stats, KVTREE_STAT_CAS_FAIL);
+}
