@@ -16,6 +16,7 @@
 
 #include "batch.h"
 #include "compat.h"
+#include "load.h"
 #include "run.h"
 #include "scratch.h"
 #include "user.h"
@@ -153,7 +154,7 @@ static u32 gets_count(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 fir
 		if (op->flags & KVTREE_F_KEY_INLINE)
 			continue;
 		if (op->key_len > sizeof(chunk->keys) - used ||
-		    kvt_op_copy_key(ctx, op, chunk->keys + used))
+		    kvt_load_key_to(ctx, op, chunk->keys + used))
 			break;
 		lookup->key.data = chunk->keys + used;
 		used += op->key_len;

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* One operation: see run.h. */
-#include <linux/err.h>
-#include <linux/sched.h>
-#include <linux/sched/signal.h>
-#include <linux/slab.h>
-#include <linux/uaccess.h>
+#include <linux/errno.h>
 
+#include "load.h"
 #include "log/log.h"
 #include "run.h"
 #include "scan.h"
-#include "update.h"
-#include "user.h"
 
 static int op_sync(const struct kvt_op_ctx *ctx)
 {
@@ -18,6 +13,32 @@ static int op_sync(const struct kvt_op_ctx *ctx)
 		return -EOPNOTSUPP;
 	kvt_op_want_sync(ctx, kvt_log_dirty_epoch(ctx->store->log));
 	return 0;
+}
+
+/* Once from its data to its outcome. */
+static int op_update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
+			  const struct kvt_key *key)
+{
+	struct kvt_write write;
+	int err;
+
+	err = kvt_load(ctx, op, key, &write) ?: kvt_write(ctx, &write);
+	kvt_unload(&write);
+	return err;
+}
+
+/* While it waits for an event or for its own memory, it holds none of the store's. */
+static int op_update(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
+{
+	int err;
+
+	do {
+		err = kvt_write_admit(ctx) ?: op_update_once(ctx, op, key);
+		if (likely(err != -EAGAIN))
+			return err;
+		err = kvt_write_wait(ctx);
+	} while (!err);
+	return err;
 }
 
 static int op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
@@ -32,64 +53,8 @@ static int op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const stru
 	case KVTREE_OP_SYNC:
 		return op_sync(ctx);
 	default:
-		return kvt_update(ctx, op, key);
+		return op_update(ctx, op, key);
 	}
-}
-
-/**
- * kvt_op_copy_key() - copy the key that an operation points to
- * @ctx: on whose behalf
- * @op: the operation, checked, without KVTREE_F_KEY_INLINE
- * @to: room for @op->key_len bytes
- *
- * Context: process context; sleeps if @ctx allows it.
- *
- * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
- */
-int kvt_op_copy_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8 *to)
-{
-	return kvt_copy_in(ctx, to, op->key, op->key_len);
-}
-
-/**
- * kvt_op_load_key() - load an operation's key into kernel memory
- * @ctx: on whose behalf
- * @op: the operation, checked
- * @key: to be filled; kvt_op_free_key() must follow, whatever is returned
- *
- * Context: process context; sleeps if @ctx allows it.
- *
- * Return: 0, -EFAULT, -ENOMEM, or -EAGAIN: it would have to sleep.
- */
-int kvt_op_load_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
-		    struct kvt_op_key *key)
-{
-	u8 *to = key->small;
-
-	key->large = NULL;
-	key->key.len = op->key_len;
-	key->key.data = op->key_inline;
-	if (op->flags & KVTREE_F_KEY_INLINE)
-		return 0;
-	if (op->key_len > sizeof(key->small)) {
-		key->large = kmalloc(op->key_len, kvt_op_gfp_scratch(ctx));
-		if (!key->large)
-			return -ENOMEM;
-		to = key->large;
-	}
-	key->key.data = to;
-	return kvt_op_copy_key(ctx, op, to);
-}
-
-/**
- * kvt_op_free_key() - free a key from kvt_op_load_key()
- * @key: the key
- *
- * Context: process context, may sleep.
- */
-void kvt_op_free_key(struct kvt_op_key *key)
-{
-	kfree(key->large);
 }
 
 /**
@@ -156,29 +121,16 @@ int kvt_op_synced(const struct kvt_op_ctx *ctx)
 	return kvt_log_sync(ctx->store->log, *ctx->sync);
 }
 
-/**
- * kvt_op_want_sync() - make the caller wait until an epoch is durable
- * @ctx: on whose behalf; its store is durable
- * @epoch: the epoch
- *
- * Context: any.
- */
-void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch)
-{
-	if (ctx->sync && *ctx->sync < epoch)
-		*ctx->sync = epoch;
-}
-
 /* An operation that points to its key. */
 static noinline int op_run_pointed(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 {
 	struct kvt_op_key key __uninitialized;
 	int ret;
 
-	ret = kvt_op_load_key(ctx, op, &key);
+	ret = kvt_load_key(ctx, op, &key);
 	if (!ret)
 		ret = op_run(ctx, op, &key.key);
-	kvt_op_free_key(&key);
+	kvt_unload_key(&key);
 	return ret;
 }
 

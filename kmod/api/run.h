@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One operation: check, execute, report.  get.c, update.c and scan.c define what GET or CAS mean;
- * batch.c runs many operations.
+ * One operation: check, execute, report.  get.c, scan.c and core/write.c define what GET or CAS
+ * mean; batch.c runs many operations.
  *
  * The operation itself was copied once into kernel memory.  What it points to is user
  * memory of the current task.
@@ -31,17 +31,6 @@
  */
 #define KVT_INTERRUPTED	(-ERESTARTSYS)
 
-/* An operation's key in kernel memory; long keys are not on the stack. */
-struct kvt_op_key {
-	struct kvt_key key;
-	u8 *large;
-	u8 small[128];
-};
-
-int kvt_op_copy_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8 *to);
-int kvt_op_load_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
-		    struct kvt_op_key *key);
-void kvt_op_free_key(struct kvt_op_key *key);
 int kvt_op_execute(const struct kvt_op_ctx *ctx, struct kvtree_op *op);
 int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op);
 void kvt_op_report(const struct kvt_op_ctx *ctx, struct kvtree_op *op, int result);
@@ -50,7 +39,6 @@ bool kvt_op_step_out(const struct kvt_op_ctx *ctx);
 int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside);
 void kvt_op_leave(const struct kvt_op_ctx *ctx);
 
-void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch);
 int kvt_op_synced(const struct kvt_op_ctx *ctx);
 
 /* get.c */

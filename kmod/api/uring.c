@@ -16,10 +16,10 @@
 
 #include "batch.h"
 #include "compat.h"
+#include "load.h"
 #include "log/log.h"
 #include "scan.h"
 #include "session.h"
-#include "update.h"
 #include "uring.h"
 #include "user.h"
 #include "wait.h"
@@ -219,24 +219,23 @@ static void call_end_wait(struct call *call)
 static noinline int call_update(struct call *call)
 {
 	struct kvt_op_key key __uninitialized;
-	struct kvt_update update = {};
+	struct kvt_write write = {};
 	bool waits = false;
 	int err;
 
 	if (unlikely(kvt_write_admit(&call->ctx)))
 		return call_wait(call);
-	err = kvt_op_load_key(&call->ctx, &call->op, &key);
+	err = kvt_load_key(&call->ctx, &call->op, &key);
 	if (!err)
 		err = call_probe_out(call);
 	if (!err)
-		err = kvt_update_load(&call->ctx, &call->op, &key.key, &update);
+		err = kvt_load(&call->ctx, &call->op, &key.key, &write);
 	if (!err) {
-		err = kvt_update_write(&call->ctx, &update);
-		kvt_update_report(&update, &call->op, err);
+		err = kvt_write(&call->ctx, &write);
 		waits = err == -EAGAIN;
 	}
-	kvt_update_free(&update);
-	kvt_op_free_key(&key);
+	kvt_unload(&write);
+	kvt_unload_key(&key);
 	return waits ? call_wait(call) : err;
 }
 
@@ -328,10 +327,10 @@ static noinline int call_multishot(struct call *call)
 	ret = kvt_op_check(&call->ctx, &call->op);
 	if (ret)
 		return ret;
-	ret = kvt_op_load_key(&call->ctx, &call->op, &key);
+	ret = kvt_load_key(&call->ctx, &call->op, &key);
 	if (!ret)
 		ret = shots(call, &key.key, group);
-	kvt_op_free_key(&key);
+	kvt_unload_key(&key);
 	return ret;
 }
 

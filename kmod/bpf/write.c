@@ -68,75 +68,44 @@ int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *a
 	return err;
 }
 
-static unsigned int write_conditions(const struct kvtree_op *op)
-{
-	unsigned int when = 0;
-
-	if (op->opcode == KVTREE_OP_CAS || op->flags & KVTREE_F_VERSION)
-		when |= KVT_WHEN_VERSION;
-	if (op->flags & KVTREE_F_CREATE)
-		when |= KVT_WHEN_NOT_THERE;
-	if (op->flags & KVTREE_F_REPLACE || op->opcode == KVTREE_OP_REMOVE)
-		when |= KVT_WHEN_THERE;
-	return when;
-}
-
-/* A put of one column, which may be long enough for a block of its own. */
-static int write_column(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
-			struct kvt_write *write, struct kvt_column *col)
+/* One column, which may be long enough for a block of its own. */
+static int write_load_column(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
+			     struct kvt_write *write)
 {
 	struct kvt_mem mem = kvt_op_mem(ctx);
-	int err;
+	struct kvt_column *col = write->cols;
 
-	*col = (struct kvt_column) { .id = in->op.col, .len = in->op.val_len, .data = in->val };
-	write->kind = KVT_WRITE_COLS;
-	write->cols = col;
+	*col = (struct kvt_column) {
+		.id = in->op.col, .len = in->op.val_len, .data = in->val,
+	};
 	write->ncols = 1;
-	if (col->len > KVT_BLOB_MIN && kvt_blob_move(&mem, col))
-		return -ENOMEM;
-	err = kvt_write(ctx, write);
-	/* Free what the store has not taken over. */
-	if (col->blob)
-		kvt_blob_put(col->blob);
-	return err;
+	return col->len > KVT_BLOB_MIN && kvt_blob_move(&mem, col) ? -ENOMEM : 0;
 }
 
-static int write_value(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
-		       struct kvt_write *write)
+static int write_load_value(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
+			    struct kvt_write *write)
 {
 	struct kvt_mem mem = kvt_op_mem(ctx);
 	u8 *data;
-	int err;
 
-	write->kind = KVT_WRITE_VALUE;
 	write->value = kvt_value_alloc_whole(&mem, &write->key, in->op.val_len, &data);
 	if (!write->value)
 		return -ENOMEM;
 	memcpy(data, in->val, in->op.val_len);
-	err = kvt_write(ctx, write);
-	if (err)
-		kvt_value_free(write->value);
-	return err;
+	return 0;
 }
 
-static int write_run(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
-		     struct kvt_write *write)
+static int write_load(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
+		      struct kvt_write *write)
 {
-	struct kvt_column col;
-
 	switch (in->op.opcode) {
 	case KVTREE_OP_ADD:
-		write->kind = KVT_WRITE_ADD;
-		write->col = in->op.col;
-		write->addend = in->op.arg;
-		return kvt_write(ctx, write);
 	case KVTREE_OP_REMOVE:
-		write->kind = KVT_WRITE_REMOVE;
-		return kvt_write(ctx, write);
+		return 0;
 	default:
 		if (in->op.flags & KVTREE_F_COLS)
-			return write_column(ctx, in, write, &col);
-		return write_value(ctx, in, write);
+			return write_load_column(ctx, in, write);
+		return write_load_value(ctx, in, write);
 	}
 }
 
@@ -158,7 +127,7 @@ void kvt_bpf_write_count(struct kvt_stats *stats, const struct kvt_bpf_write *wr
 /**
  * kvt_bpf_write() - write what a program asked for
  * @ctx: on whose behalf
- * @in: what to write, checked; its operation's version and arg are set, if found out
+ * @in: what to write, checked; its operation gets its outcome
  *
  * Context: as kvt_write().
  *
@@ -166,18 +135,16 @@ void kvt_bpf_write_count(struct kvt_stats *stats, const struct kvt_bpf_write *wr
  */
 int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *in)
 {
-	struct kvt_write write = {
-		.key = in->key,
-		.when = write_conditions(&in->op),
-		.expect = in->op.version,
-	};
+	struct kvt_column col = {};
+	struct kvt_write write = { .op = &in->op, .key = in->key, .cols = &col };
 	int err;
 
-	err = write_run(ctx, in, &write);
-	if (kvt_op_is_answer(err))
-		in->op.version = write.version;
-	if (!err && in->op.opcode == KVTREE_OP_ADD)
-		in->op.arg = write.before;
+	err = write_load(ctx, in, &write) ?: kvt_write(ctx, &write);
+	/* What the store has not taken over. */
+	if (write.value)
+		kvt_value_free(write.value);
+	if (col.blob)
+		kvt_blob_put(col.blob);
 	return err;
 }
 KVT_EXPORT_FOR_TESTS(kvt_bpf_write);

@@ -25,3 +25,16 @@ bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v)
 	cond_resched();
 	return true;
 }
+
+/**
+ * kvt_op_want_sync() - make the caller wait until an epoch is durable
+ * @ctx: on whose behalf; its store is durable
+ * @epoch: the epoch
+ *
+ * Context: any.
+ */
+void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch)
+{
+	if (ctx->sync && *ctx->sync < epoch)
+		*ctx->sync = epoch;
+}

@@ -36,6 +36,7 @@ struct kvt_op_ctx {
 };
 
 bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v);
+void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch);
 
 /**
  * kvt_op_inside() - whether the caller is inside of the store

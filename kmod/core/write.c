@@ -15,6 +15,7 @@
 #include "hook.h"
 #include "log/log.h"
 #include "merge.h"
+#include "op.h"
 #include "write.h"
 
 /* What a write does next.  All but the first release the place. */
@@ -41,7 +42,8 @@ struct writer_verdict {
 struct writer {
 	const struct kvt_op_ctx *ctx;
 	struct kvt_store *store;
-	struct kvt_write *write;
+	const struct kvt_write *write;
+	const struct kvtree_op *op;	/* of the write */
 	struct kvt_change change;
 	struct kvt_merge merge;
 	struct kvt_log_note note;	/* of a durable store */
@@ -51,6 +53,8 @@ struct writer {
 	unsigned int tries;
 	bool begun;
 	int err;			/* if the step is WRITER_FAIL */
+	u64 version;			/* made, removed, or found and refused; 0: not there */
+	u64 before;			/* ADD: the number before */
 	struct writer_verdict verdict;
 	struct kvt_column sum;		/* ADD: the column as an edit */
 	u8 sum_data[8];
@@ -70,29 +74,58 @@ static enum writer_step writer_after(struct writer *w, int err)
 	return unlikely(err) ? writer_fail(w, err) : WRITER_GO;
 }
 
-static bool write_is_merge(const struct kvt_write *write)
+static bool op_removes(const struct kvtree_op *op)
 {
-	return write->kind == KVT_WRITE_COLS || write->kind == KVT_WRITE_ADD;
+	return op->opcode == KVTREE_OP_REMOVE;
 }
 
-static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx, struct kvt_write *write)
+static bool op_adds(const struct kvtree_op *op)
 {
+	return op->opcode == KVTREE_OP_ADD;
+}
+
+static bool op_merges(const struct kvtree_op *op)
+{
+	return op_adds(op) || op->flags & KVTREE_F_COLS;
+}
+
+/* Conditions, all of which must hold: the key is there, or is not. */
+static bool op_wants_key(const struct kvtree_op *op)
+{
+	return op_removes(op) || op->flags & KVTREE_F_REPLACE;
+}
+
+static bool op_wants_no_key(const struct kvtree_op *op)
+{
+	return op->flags & KVTREE_F_CREATE;
+}
+
+/* It has the version op->version; 0: it is not there. */
+static bool op_wants_version(const struct kvtree_op *op)
+{
+	return op->opcode == KVTREE_OP_CAS || op->flags & KVTREE_F_VERSION;
+}
+
+static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx,
+			const struct kvt_write *write)
+{
+	const struct kvtree_op *op = write->op;
+
 	memset(w, 0, sizeof(*w));
 	w->ctx = ctx;
 	w->store = ctx->store;
 	w->write = write;
+	w->op = op;
 	w->change.index = ctx->store->index;
 	w->change.key = write->key;
 	w->change.gfp = ctx->gfp | __GFP_ACCOUNT | __GFP_NOWARN;
-	w->change.may_insert = write->kind != KVT_WRITE_REMOVE &&
-			       !(write->when & KVT_WHEN_THERE) &&
-			       !(write->when & KVT_WHEN_VERSION && write->expect);
-	w->change.removes = write->kind == KVT_WRITE_REMOVE;
+	w->change.may_insert = !op_wants_key(op) && !(op_wants_version(op) && op->version);
+	w->change.removes = op_removes(op);
 	w->merge.key_len = write->key.len;
 	w->merge.edits = write->cols;
 	w->merge.nr = write->ncols;
-	if (write->kind == KVT_WRITE_ADD) {
-		w->sum.id = write->col;
+	if (op_adds(op)) {
+		w->sum.id = op->col;
 		w->sum.len = sizeof(w->sum_data);
 		w->sum.data = w->sum_data;
 		w->merge.edits = &w->sum;
@@ -172,7 +205,7 @@ static int writer_look(struct writer *w)
 	do {
 		rcu_read_lock();
 		v = index->ops->get(index, &w->write->key);
-		w->merge.old = IS_ERR(v) || w->write->whole ? NULL : v;
+		w->merge.old = IS_ERR(v) || w->op->flags & KVTREE_F_WHOLE ? NULL : v;
 		err = IS_ERR(v) ? PTR_ERR(v) : kvt_merge_plan(&w->merge);
 		w->merge.old = NULL;
 		rcu_read_unlock();
@@ -187,7 +220,7 @@ static int writer_make_room(struct writer *w)
 	int err;
 
 	/* A counter most often is column 0 alone: no need to look. */
-	if (w->write->kind == KVT_WRITE_ADD && !w->write->col && !w->block)
+	if (op_adds(w->op) && !w->op->col && !w->block)
 		err = kvt_merge_plan(&w->merge);
 	else
 		err = writer_look(w);
@@ -204,15 +237,14 @@ static u64 value_version(const struct kvt_value *v)
 /* Whether the write may take place, the present value being @old. */
 static enum writer_step writer_check(struct writer *w, const struct kvt_value *old)
 {
-	struct kvt_write *write = w->write;
-	u64 found = value_version(old);
+	const struct kvtree_op *op = w->op;
 
-	write->version = found;
-	if ((write->when & KVT_WHEN_THERE) && !found)
+	w->version = value_version(old);
+	if (op_wants_key(op) && !w->version)
 		return writer_fail(w, -ENOENT);
-	if ((write->when & KVT_WHEN_NOT_THERE) && found)
+	if (op_wants_no_key(op) && w->version)
 		return writer_fail(w, -EEXIST);
-	if ((write->when & KVT_WHEN_VERSION) && found != write->expect)
+	if (op_wants_version(op) && w->version != op->version)
 		return writer_fail(w, -ECANCELED);
 	return WRITER_GO;
 }
@@ -220,20 +252,19 @@ static enum writer_step writer_check(struct writer *w, const struct kvt_value *o
 /* Compute the number that ADD stores. */
 static int writer_add(struct writer *w, const struct kvt_value *old)
 {
-	struct kvt_write *write = w->write;
 	struct kvt_column col = {};
 
-	write->before = 0;
-	if (old && kvt_value_find(old, write->col, &col)) {
+	w->before = 0;
+	if (old && kvt_value_find(old, w->op->col, &col)) {
 		if (col.len != sizeof(w->sum_data))
 			return -EINVAL;
-		write->before = get_unaligned_le64(col.data);
-	} else if (write->when & KVT_WHEN_THERE) {
+		w->before = get_unaligned_le64(col.data);
+	} else if (op_wants_key(w->op)) {
 		/* As if there were no key: what it has is not what was asked for. */
-		write->version = 0;
+		w->version = 0;
 		return -ENOENT;
 	}
-	put_unaligned_le64(write->before + write->addend, w->sum_data);
+	put_unaligned_le64(w->before + w->op->arg, w->sum_data);
 	return 0;
 }
 
@@ -242,11 +273,11 @@ static enum writer_step writer_merge(struct writer *w, const struct kvt_value *o
 {
 	int err = 0;
 
-	if (w->write->kind == KVT_WRITE_ADD)
+	if (op_adds(w->op))
 		err = writer_add(w, old);
 	if (err)
 		return writer_fail(w, err);
-	w->merge.old = w->write->whole ? NULL : old;
+	w->merge.old = w->op->flags & KVTREE_F_WHOLE ? NULL : old;
 	err = kvt_merge_plan(&w->merge);
 	if (err)
 		return writer_fail(w, err);
@@ -260,14 +291,7 @@ static enum writer_step writer_merge(struct writer *w, const struct kvt_value *o
 
 static struct kvt_value *writer_new(const struct writer *w)
 {
-	switch (w->write->kind) {
-	case KVT_WRITE_VALUE:
-		return w->write->value;
-	case KVT_WRITE_REMOVE:
-		return NULL;
-	default:
-		return w->block;
-	}
+	return op_merges(w->op) ? w->block : w->write->value;
 }
 
 static enum writer_step writer_ask(struct writer *w, const struct kvt_value *v)
@@ -299,11 +323,11 @@ static noinline enum writer_step writer_validate(struct writer *w)
 
 	do {
 		rcu_read_lock();
-		if (write_is_merge(w->write))
+		if (op_merges(w->op))
 			v = index->ops->get(index, &w->write->key);
 		if (IS_ERR(v))
 			step = writer_fail(w, PTR_ERR(v));
-		else if (write_is_merge(w->write))
+		else if (op_merges(w->op))
 			step = writer_foresee(w, v);
 		else
 			step = writer_ask(w, w->write->value);
@@ -326,13 +350,13 @@ static enum writer_step writer_prepare(struct writer *w)
 	/* It may not be needed: an insertion leaves it to others. */
 	if (unlikely(!w->bag && !kvt_bag_is_there(&w->store->reclaim)))
 		w->bag = kvt_bag_new(w->change.gfp);
-	if (write_is_merge(w->write)) {
+	if (op_merges(w->op)) {
 		err = writer_make_room(w);
 		if (err)
 			return writer_fail(w, err);
 	}
 	w->verdict.turn = 0;
-	if (unlikely(kvt_hook_validator(w->store)) && w->write->kind != KVT_WRITE_REMOVE)
+	if (unlikely(kvt_hook_validator(w->store)) && !op_removes(w->op))
 		return writer_validate(w);
 	return WRITER_GO;
 }
@@ -340,12 +364,12 @@ static enum writer_step writer_prepare(struct writer *w)
 /* The place is held: make the value that is published. */
 static enum writer_step writer_make(struct writer *w)
 {
-	if (w->write->kind == KVT_WRITE_REMOVE)
+	if (op_removes(w->op))
 		return WRITER_GO;
 	/* It came, went or was replaced meanwhile. */
 	if (unlikely(kvt_hook_validator(w->store) != w->verdict.turn))
 		return WRITER_AGAIN;
-	if (!write_is_merge(w->write))
+	if (!op_merges(w->op))
 		return WRITER_GO;
 	if (likely(!w->verdict.turn))
 		return writer_merge(w, w->change.old);
@@ -363,7 +387,7 @@ static enum writer_step writer_bag(struct writer *w)
 /* The limit refuses the charge: with a block of the right size it may not. */
 static enum writer_step writer_over(struct writer *w, int err)
 {
-	if (!write_is_merge(w->write) || !writer_wastes(w))
+	if (!op_merges(w->op) || !writer_wastes(w))
 		return writer_fail(w, err);
 	w->guesses = 0;
 	return WRITER_AGAIN;
@@ -415,7 +439,7 @@ static enum writer_step writer_decide(struct writer *w)
 	new = writer_new(w);
 	if (new) {
 		new->version = kvt_store_next_version(w->store, old ? old->version : 0);
-		w->write->version = new->version;
+		w->version = new->version;
 	} else {
 		kvt_store_raise_floor(w->store, old->version);
 	}
@@ -454,9 +478,9 @@ static void writer_hand_over(struct writer *w)
 static void writer_settle(struct writer *w)
 {
 	struct kvt_store *store = w->store;
-	bool removed = w->write->kind == KVT_WRITE_REMOVE;
+	bool removed = op_removes(w->op);
 
-	if (write_is_merge(w->write))
+	if (op_merges(w->op))
 		writer_hand_over(w);
 	if (w->delta < 0)
 		kvt_quota_uncharge(&store->quota, -w->delta);
@@ -494,10 +518,8 @@ static enum writer_step writer_commit(struct writer *w)
 {
 	int err = w->change.index->ops->commit(&w->change, writer_new(w));
 
-	if (w->store->log) {
+	if (w->store->log)
 		kvt_log_publish(&w->note, !err);
-		w->write->epoch = w->note.epoch;
-	}
 	if (err) {
 		writer_uncharge(w);
 		return WRITER_AGAIN;
@@ -599,6 +621,33 @@ int kvt_write_admit(const struct kvt_op_ctx *ctx)
 }
 KVT_EXPORT_FOR_TESTS(kvt_write_admit);
 
+/* Whether the caller must not be told before the change is durable. */
+static bool writer_syncs(const struct writer *w)
+{
+	return w->op->flags & KVTREE_F_SYNC || w->store->log_sync;
+}
+
+/* Tell what came out.  An operation that failed can be submitted again unchanged. */
+static void writer_report(const struct writer *w, struct kvtree_op *op, int result)
+{
+	if (!kvt_op_is_answer(result) || (result == -ENOENT && op->flags & KVTREE_F_VERSION))
+		return;
+	op->version = w->version;
+	if (op_adds(op) && !result)
+		op->arg = w->before;
+}
+
+/* Give back what was not used. */
+static void writer_exit(struct writer *w)
+{
+	if (w->begun)
+		writer_finish(w);
+	kvt_value_free_shell(w->block);
+	w->merge.rest = &w->merge.spare;
+	writer_free_spares(w);
+	kvt_bag_put(&w->store->reclaim, w->bag);
+}
+
 /**
  * kvt_write() - change one key
  * @ctx: on whose behalf
@@ -606,7 +655,8 @@ KVT_EXPORT_FOR_TESTS(kvt_write_admit);
  *
  * On failure nothing has changed, and what @write refers to is still the
  * caller's; columns may have been moved to blobs.  On success the value is the store's,
- * and the blobs are that @write->cols no longer refer to.
+ * and the blobs are that @write->cols no longer refer to; the caller has to wait as @ctx->sync
+ * says.
  *
  * Context: process context, outside of RCU read sections and locks; if
  * @ctx->gfp does not allow to sleep, any but NMI.
@@ -621,19 +671,21 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 {
 	struct writer w __uninitialized;
 	enum writer_step step;
+	int err;
 
-	write->version = 0;
 	writer_init(&w, ctx, write);
 	do {
 		step = writer_attempt(&w);
 	} while (step == WRITER_AGAIN);
-	if (w.begun)
-		writer_finish(&w);
-	kvt_value_free_shell(w.block);
-	w.merge.rest = &w.merge.spare;
-	writer_free_spares(&w);
-	kvt_bag_put(&ctx->store->reclaim, w.bag);
-	return step == WRITER_FAIL ? w.err : 0;
+	writer_exit(&w);
+	err = step == WRITER_FAIL ? w.err : 0;
+	writer_report(&w, write->op, err);
+	if (err)
+		return err;
+	write->value = NULL;
+	if (writer_syncs(&w))
+		kvt_op_want_sync(ctx, w.note.epoch);
+	return 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_write);
 

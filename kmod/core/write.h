@@ -18,7 +18,6 @@
 #ifndef KVT_CORE_WRITE_H
 #define KVT_CORE_WRITE_H
 
-#include <linux/bits.h>
 #include <linux/types.h>
 
 #include "index.h"
@@ -26,35 +25,17 @@
 struct kvt_column;
 struct kvt_op_ctx;
 struct kvt_value;
-
-enum kvt_write_kind {
-	KVT_WRITE_VALUE,	/* the whole value is replaced */
-	KVT_WRITE_COLS,		/* some columns are */
-	KVT_WRITE_ADD,		/* a number in a column is added to */
-	KVT_WRITE_REMOVE,
-};
-
-/* Conditions, all of which must hold. */
-#define KVT_WHEN_THERE		BIT(0)	/* the key is there */
-#define KVT_WHEN_NOT_THERE	BIT(1)
-#define KVT_WHEN_VERSION	BIT(2)	/* its version is as expected; 0: not there */
+struct kvtree_op;
 
 struct kvt_write {
-	/* In. */
-	enum kvt_write_kind kind;
-	unsigned int when;
+	struct kvtree_op *op;		/* PUT, CAS, REMOVE or ADD, checked; its pointers are not
+					 * used here.  Its outcome is set if it has one
+					 */
 	struct kvt_key key;
-	u64 expect;
-	struct kvt_value *value;	/* VALUE: the store's own after success */
-	struct kvt_column *cols;	/* COLS: ascending; as edits of a merge */
+	struct kvt_value *value;	/* that is put; NULL after success: the store's own */
+	struct kvt_column *cols;	/* with KVTREE_F_COLS: ascending; as edits of a merge */
 	unsigned int ncols;
-	bool whole;			/* COLS: no other columns stay */
-	u16 col;			/* ADD */
-	u64 addend;			/* ADD */
-	/* Out. */
-	u64 version;			/* made, removed, or found and refused; 0: not there */
-	u64 before;			/* ADD: the number before */
-	u64 epoch;			/* of a durable store: that it was made in */
+	void *data;			/* the caller's, of columns outside blobs */
 };
 
 int kvt_write_admit(const struct kvt_op_ctx *ctx);

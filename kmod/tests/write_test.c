@@ -81,14 +81,15 @@ static struct kvt_store *store_make(struct kunit *test)
 	return store;
 }
 
-/* Give the key "k" a value, or remove it, as @kind says. */
-static int change(struct kvt_store *store, enum kvt_write_kind kind)
+/* Give the key "k" a value, or remove it. */
+static int change(struct kvt_store *store, enum kvtree_opcode opcode)
 {
 	const struct kvt_op_ctx ctx = { .store = store, .gfp = KVT_GFP_PROCESS };
-	struct kvt_write write = { .kind = kind, .key = KT_KEY("k") };
+	struct kvtree_op op = { .opcode = opcode };
+	struct kvt_write write = { .op = &op, .key = KT_KEY("k") };
 	int err;
 
-	if (kind == KVT_WRITE_VALUE) {
+	if (opcode == KVTREE_OP_PUT) {
 		write.value = kvt_value_new(&write.key, "v", 1, GFP_KERNEL);
 		if (!write.value)
 			return -ENOMEM;
@@ -105,9 +106,9 @@ static void a_writer_is_not_preempted_before_it_has_retired_a_value(struct kunit
 	struct kvt_store *store = store_make(test);
 
 	store->index->ops = &noting.ops;
-	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_VALUE));
-	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_VALUE));
-	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_REMOVE));
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVTREE_OP_PUT));
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVTREE_OP_PUT));
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVTREE_OP_REMOVE));
 	store->index->ops = noting.of;
 	KUNIT_EXPECT_EQ(test, 2, noting.replaced);
 	KUNIT_EXPECT_EQ(test, 0, noting.preemptible);
@@ -125,12 +126,12 @@ static void a_writer_that_begins_again_has_no_values_of_others(struct kunit *tes
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
 	/* What is retired stays where writers have left it. */
 	disable_delayed_work_sync(&store->reclaim.gather);
-	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_VALUE));
-	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_VALUE));
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVTREE_OP_PUT));
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVTREE_OP_PUT));
 	KUNIT_EXPECT_EQ(test, 1, bagged(&store->reclaim));
 	noting.refusals = 1;
 	store->index->ops = &noting.ops;
-	KUNIT_EXPECT_EQ(test, 0, change(store, KVT_WRITE_VALUE));
+	KUNIT_EXPECT_EQ(test, 0, change(store, KVTREE_OP_PUT));
 	store->index->ops = noting.of;
 	KUNIT_EXPECT_EQ(test, 2, noting.begun);
 	KUNIT_EXPECT_EQ(test, 1, noting.bagged);

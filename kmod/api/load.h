@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What an operation points to: its key and its data are copied into kernel memory, so that nothing
+ * of the caller's memory is needed while the operation runs.
+ */
+#ifndef KVT_API_LOAD_H
+#define KVT_API_LOAD_H
+
+#include "core/write.h"
+
+/* An operation's key in kernel memory; long keys are not on the stack. */
+struct kvt_op_key {
+	struct kvt_key key;
+	u8 *large;
+	u8 small[128];
+};
+
+int kvt_load_key_to(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8 *to);
+int kvt_load_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
+		 struct kvt_op_key *key);
+void kvt_unload_key(struct kvt_op_key *key);
+
+int kvt_load(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key,
+	     struct kvt_write *write);
+void kvt_unload(struct kvt_write *write);
+
+#endif /* KVT_API_LOAD_H */
