@@ -1,110 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A write: one change of one key. */
-#include <linux/bitmap.h>
 #include <linux/bottom_half.h>
-#include <linux/err.h>
 #include <linux/preempt.h>
-#include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/string.h>
-#include <linux/unaligned.h>
 
 #include "compat.h"
-#include "ctx.h"
 #include "hook.h"
-#include "log/log.h"
-#include "merge.h"
 #include "op.h"
-#include "write.h"
-
-/* What a write does next.  All but the first release the place. */
-enum writer_step {
-	WRITER_GO,		/* go on */
-	WRITER_FAIL,		/* end with writer.err */
-	WRITER_AGAIN,		/* get what is missing, and begin again */
-	WRITER_NO_BAG,		/* get a bag for the old value, and begin again */
-};
-
-/* After so many blocks of the wrong size, take one that is always large enough. */
-#define WRITER_GUESSES	3
+#include "writer.h"
 
 /* Bound retries when the caller cannot sleep. */
 #define WRITER_TRIES	64
-
-/* What the validator has been asked. */
-struct writer_verdict {
-	u64 turn;		/* of the validator that allowed the new value; 0: there was none */
-	u64 seen;		/* version of the old value that this one was merged with */
-};
-
-/* A write under way. */
-struct writer {
-	const struct kvt_op_ctx *ctx;
-	struct kvt_store *store;
-	const struct kvt_write *write;
-	const struct kvtree_op *op;	/* of the write */
-	struct kvt_change change;
-	struct kvt_merge merge;
-	struct kvt_log_note note;	/* of a durable store */
-	struct kvt_value *block;	/* for the merged value; not published */
-	struct kvt_bag *bag;		/* for the old value */
-	unsigned int guesses;
-	unsigned int tries;
-	bool begun;
-	int err;			/* if the step is WRITER_FAIL */
-	u64 version;			/* made, removed, or found and refused; 0: not there */
-	u64 before;			/* ADD: the number before */
-	struct writer_verdict verdict;
-	struct kvt_column sum;		/* ADD: the column as an edit */
-	u8 sum_data[8];
-	s64 delta;			/* charge of the new value less that of the old */
-	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
-};
-
-static enum writer_step writer_fail(struct writer *w, int err)
-{
-	w->err = err;
-	return WRITER_FAIL;
-}
-
-/* The step after a call that returns 0 or an errno. */
-static enum writer_step writer_after(struct writer *w, int err)
-{
-	return unlikely(err) ? writer_fail(w, err) : WRITER_GO;
-}
-
-static bool op_removes(const struct kvtree_op *op)
-{
-	return op->opcode == KVTREE_OP_REMOVE;
-}
-
-static bool op_adds(const struct kvtree_op *op)
-{
-	return op->opcode == KVTREE_OP_ADD;
-}
-
-static bool op_merges(const struct kvtree_op *op)
-{
-	return op_adds(op) || op->flags & KVTREE_F_COLS;
-}
-
-/* Conditions, all of which must hold: the key is there, or is not. */
-static bool op_wants_key(const struct kvtree_op *op)
-{
-	return op_removes(op) || op->flags & KVTREE_F_REPLACE;
-}
-
-static bool op_wants_no_key(const struct kvtree_op *op)
-{
-	return op->flags & KVTREE_F_CREATE;
-}
-
-/* It has the version op->version; 0: it is not there. */
-static bool op_wants_version(const struct kvtree_op *op)
-{
-	return op->opcode == KVTREE_OP_CAS || op->flags & KVTREE_F_VERSION;
-}
 
 static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx,
 			const struct kvt_write *write)
@@ -133,207 +41,9 @@ static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx,
 	}
 }
 
-/* Whether the block takes more than the merge needs. */
-static bool writer_wastes(const struct writer *w)
-{
-	return w->block->room > kvt_mem_size(w->merge.size);
-}
-
-/* Get a block that a merge as planned fits. */
-static int writer_alloc(struct writer *w)
-{
-	struct kvt_mem mem = kvt_op_mem(w->ctx);
-	u32 size = w->merge.size;
-
-	if (w->guesses >= WRITER_GUESSES)
-		size = KVT_VALUE_SIZE_MAX;
-	if (w->block && w->block->room == kvt_mem_size(size))
-		return 0;
-	w->guesses++;
-	kvt_value_free_shell(w->block);
-	w->block = kvt_value_alloc(&mem, &w->write->key, size);
-	return w->block ? 0 : -ENOMEM;
-}
-
-/* Free the spare blobs that a merge as planned does not use. */
-static void writer_free_spares(struct writer *w)
-{
-	struct llist_node *link, *next;
-
-	for (link = *w->merge.rest; link; link = next) {
-		next = link->next;
-		kvt_blob_put(llist_entry(link, struct kvt_blob, retire));
-	}
-	*w->merge.rest = NULL;
-}
-
-/* Get the next of the blobs that columns of the old value are to move to. */
-static int writer_get_spare(struct writer *w)
-{
-	struct kvt_mem mem = kvt_op_mem(w->ctx);
-	struct kvt_blob *blob;
-
-	writer_free_spares(w);
-	blob = kvt_blob_alloc(&mem, w->merge.old_lacks);
-	if (!blob)
-		return -ENOMEM;
-	blob->retire.next = NULL;
-	*w->merge.rest = &blob->retire;
-	return 0;
-}
-
-/* Get what a merge as planned lacks. */
-static int writer_get_blobs(struct writer *w)
-{
-	struct kvt_mem mem = kvt_op_mem(w->ctx);
-	int err = 0;
-
-	if (w->merge.edits_lack)
-		err = kvt_merge_give_blobs(&w->merge, w->write->cols, &mem);
-	if (!err && w->merge.old_lacks)
-		err = writer_get_spare(w);
-	return err;
-}
-
-/* Look at the present value to learn how large the merged one will be. */
-static int writer_look(struct writer *w)
-{
-	struct kvt_index *index = w->change.index;
-	struct kvt_value *v;
-	int err;
-
-	do {
-		rcu_read_lock();
-		v = index->ops->get(index, &w->write->key);
-		w->merge.old = IS_ERR(v) || w->op->flags & KVTREE_F_WHOLE ? NULL : v;
-		err = IS_ERR(v) ? PTR_ERR(v) : kvt_merge_plan(&w->merge);
-		w->merge.old = NULL;
-		rcu_read_unlock();
-	} while (kvt_op_again(w->ctx, v));
-	/* Only what is found while the place is held counts. */
-	return err == -E2BIG ? 0 : err;
-}
-
-/* Make ready for a merge: outside of the place, with nothing held. */
-static int writer_make_room(struct writer *w)
-{
-	int err;
-
-	/* A counter most often is column 0 alone: no need to look. */
-	if (op_adds(w->op) && !w->op->col && !w->block)
-		err = kvt_merge_plan(&w->merge);
-	else
-		err = writer_look(w);
-	while (!err && !kvt_merge_ready(&w->merge))
-		err = writer_get_blobs(w) ?: writer_look(w);
-	return err ?: writer_alloc(w);
-}
-
-static u64 value_version(const struct kvt_value *v)
-{
-	return v ? v->version : 0;
-}
-
-/* Whether the write may take place, the present value being @old. */
-static enum writer_step writer_check(struct writer *w, const struct kvt_value *old)
-{
-	const struct kvtree_op *op = w->op;
-
-	w->version = value_version(old);
-	if (op_wants_key(op) && !w->version)
-		return writer_fail(w, -ENOENT);
-	if (op_wants_no_key(op) && w->version)
-		return writer_fail(w, -EEXIST);
-	if (op_wants_version(op) && w->version != op->version)
-		return writer_fail(w, -ECANCELED);
-	return WRITER_GO;
-}
-
-/* Compute the number that ADD stores. */
-static int writer_add(struct writer *w, const struct kvt_value *old)
-{
-	struct kvt_column col = {};
-
-	w->before = 0;
-	if (old && kvt_value_find(old, w->op->col, &col)) {
-		if (col.len != sizeof(w->sum_data))
-			return -EINVAL;
-		w->before = get_unaligned_le64(col.data);
-	} else if (op_wants_key(w->op)) {
-		/* As if there were no key: what it has is not what was asked for. */
-		w->version = 0;
-		return -ENOENT;
-	}
-	put_unaligned_le64(w->before + w->op->arg, w->sum_data);
-	return 0;
-}
-
-/* Build the merged value, if there is room for it. */
-static enum writer_step writer_merge(struct writer *w, const struct kvt_value *old)
-{
-	int err = 0;
-
-	if (op_adds(w->op))
-		err = writer_add(w, old);
-	if (err)
-		return writer_fail(w, err);
-	w->merge.old = w->op->flags & KVTREE_F_WHOLE ? NULL : old;
-	err = kvt_merge_plan(&w->merge);
-	if (err)
-		return writer_fail(w, err);
-	if (!kvt_merge_ready(&w->merge) || w->merge.size > w->block->room)
-		return WRITER_AGAIN;
-	if (unlikely(writer_wastes(w)) && w->guesses <= WRITER_GUESSES)
-		return WRITER_AGAIN;
-	kvt_merge_fill(&w->merge, w->block, w->kept);
-	return WRITER_GO;
-}
-
 static struct kvt_value *writer_new(const struct writer *w)
 {
 	return op_merges(w->op) ? w->block : w->write->value;
-}
-
-static enum writer_step writer_ask(struct writer *w, const struct kvt_value *v)
-{
-	return writer_after(w, kvt_hook_validate(w->store, &w->write->key, v, &w->verdict.turn));
-}
-
-/* Merge with what is there now, and ask the validator, under RCU. */
-static enum writer_step writer_foresee(struct writer *w, const struct kvt_value *old)
-{
-	enum writer_step step;
-
-	step = writer_check(w, old) ?: writer_merge(w, old);
-	w->merge.old = NULL;
-	w->verdict.seen = value_version(old);
-	return step ?: writer_ask(w, w->block);
-}
-
-/*
- * The store has a validator.  It is asked before the place is held, since programs
- * must not run while it is, about the block that will be published.  If the value that a
- * merge began with has been replaced by the time the place is held, the write begins again.
- */
-static noinline enum writer_step writer_validate(struct writer *w)
-{
-	struct kvt_index *index = w->change.index;
-	struct kvt_value *v = NULL;
-	enum writer_step step;
-
-	do {
-		rcu_read_lock();
-		if (op_merges(w->op))
-			v = index->ops->get(index, &w->write->key);
-		if (IS_ERR(v))
-			step = writer_fail(w, PTR_ERR(v));
-		else if (op_merges(w->op))
-			step = writer_foresee(w, v);
-		else
-			step = writer_ask(w, w->write->value);
-		rcu_read_unlock();
-	} while (kvt_op_again(w->ctx, v));
-	return step;
 }
 
 static enum writer_step writer_new_bag(struct writer *w)
@@ -351,13 +61,13 @@ static enum writer_step writer_prepare(struct writer *w)
 	if (unlikely(!w->bag && !kvt_bag_is_there(&w->store->reclaim)))
 		w->bag = kvt_bag_new(w->change.gfp);
 	if (op_merges(w->op)) {
-		err = writer_make_room(w);
+		err = kvt_writer_make_room(w);
 		if (err)
 			return writer_fail(w, err);
 	}
 	w->verdict.turn = 0;
 	if (unlikely(kvt_hook_validator(w->store)) && !op_removes(w->op))
-		return writer_validate(w);
+		return kvt_writer_validate(w);
 	return WRITER_GO;
 }
 
@@ -372,7 +82,7 @@ static enum writer_step writer_make(struct writer *w)
 	if (!op_merges(w->op))
 		return WRITER_GO;
 	if (likely(!w->verdict.turn))
-		return writer_merge(w, w->change.old);
+		return kvt_writer_merge(w, w->change.old);
 	return value_version(w->change.old) == w->verdict.seen ? WRITER_GO : WRITER_AGAIN;
 }
 
@@ -387,7 +97,7 @@ static enum writer_step writer_bag(struct writer *w)
 /* The limit refuses the charge: with a block of the right size it may not. */
 static enum writer_step writer_over(struct writer *w, int err)
 {
-	if (!op_merges(w->op) || !writer_wastes(w))
+	if (!op_merges(w->op) || !kvt_writer_wastes(w))
 		return writer_fail(w, err);
 	w->guesses = 0;
 	return WRITER_AGAIN;
@@ -461,19 +171,6 @@ static enum writer_step writer_log(struct writer *w)
 	return writer_fail(w, err);
 }
 
-/* The merged value is published: its blobs are no longer the caller's. */
-static void writer_hand_over(struct writer *w)
-{
-	unsigned int i;
-
-	w->block = NULL;
-	w->merge.spare = *w->merge.rest;
-	w->merge.rest = &w->merge.spare;
-	for (i = 0; i < w->write->ncols; i++)
-		if (test_bit(w->write->cols[i].id, w->merge.apart))
-			w->write->cols[i].blob = NULL;
-}
-
 /* The change is published, and nothing is held any more. */
 static void writer_settle(struct writer *w)
 {
@@ -481,7 +178,7 @@ static void writer_settle(struct writer *w)
 	bool removed = op_removes(w->op);
 
 	if (op_merges(w->op))
-		writer_hand_over(w);
+		kvt_writer_hand_over(w);
 	if (w->delta < 0)
 		kvt_quota_uncharge(&store->quota, -w->delta);
 	if (removed)
@@ -642,9 +339,8 @@ static void writer_exit(struct writer *w)
 {
 	if (w->begun)
 		writer_finish(w);
-	kvt_value_free_shell(w->block);
-	w->merge.rest = &w->merge.spare;
-	writer_free_spares(w);
+	if (op_merges(w->op))
+		kvt_writer_drop(w);
 	kvt_bag_put(&w->store->reclaim, w->bag);
 }
 
