@@ -70,6 +70,22 @@ static int bw_needs(struct bw_at *at, enum bw_help_kind kind, u8 level,
 	return BW_NEEDS_HELP;
 }
 
+static __always_inline void bw_at_set(struct bw_at *at, struct bw_rec *top)
+{
+	at->guard_id = at->id;
+	at->guard = top;
+	at->top = top;
+}
+
+/* Of a leaf, the chain and the base will be read. */
+static __always_inline void bw_prefetch_found(const struct bw_rec *top)
+{
+	if (!top->depth || top->level)
+		return;
+	bw_prefetch_chain(top);
+	bw_prefetch(&top->base->rec);
+}
+
 /**
  * bw_seek_from() - find the page of a level that covers a key, from a given page on
  * @tree: the tree
@@ -104,9 +120,7 @@ restart:
 		bw_prefetch(top);
 		if (leaf && mode == BW_SEEK_SCAN)
 			bw_prefetch_rest(top, tree->page_size);
-		at->guard_id = at->id;
-		at->guard = top;
-		at->top = top;
+		bw_at_set(at, top);
 		if (at->id == BW_ROOT && top->level < level)
 			return -ENOENT;
 		if (unlikely(top->kind == BW_REMOVE)) {
@@ -135,10 +149,7 @@ restart:
 			}
 		}
 		if (top->level == level) {
-			if (top->depth && !level) {
-				bw_prefetch_chain(top);
-				bw_prefetch(&top->base->rec);
-			}
+			bw_prefetch_found(top);
 			return 0;
 		}
 		leaf = top->level == 1;

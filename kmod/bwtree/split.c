@@ -452,6 +452,32 @@ int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp)
 }
 KVT_EXPORT_FOR_TESTS(bw_tidy);
 
+/* Tell the parent @at of a page that begins at @low.  @there: it has a term for that key. */
+static int bw_post_term(struct bw_tree *tree, struct bw_stock *stock, const struct bw_at *at,
+			u32 id, const struct bw_rec *page, const struct bw_want *low, bool there)
+{
+	struct bw_ent high, *end = NULL;
+	struct bw_term *term;
+	void *obj;
+
+	if (page->high) {
+		high = bw_ent_of_key(page->high);
+		end = &high;
+	}
+	obj = bw_stock_get(stock, BW_SLOT_TERM, bw_term_size(low->len, NULL, end));
+	if (!obj)
+		return -ENOMEM;
+	term = bw_term_fill(obj, BW_TERM_ADD, at->top, id, low, NULL, end);
+	term->delta.rec.nr += !there;
+	term->delta.rec.bytes += sizeof(u64) + sizeof(u32) + bw_key_tail(low->len);
+	kvt_park_loose(KVT_PARK_BW_POST_BUILT);
+	if (!bw_swap(tree, at->id, at->top, &term->delta.rec, BW_NR_POST))
+		return -EAGAIN;
+	bw_stock_take(stock, BW_SLOT_TERM);
+	kvt_park_loose(KVT_PARK_BW_POSTED);
+	return 0;
+}
+
 /**
  * bw_post_step() - enter a page that was split off in its parent
  * @tree: the tree
@@ -472,14 +498,11 @@ int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	struct bw_help first = *help;
 	struct bw_rec *child, *right;
 	struct bw_rec place = { };
-	struct bw_term *term;
 	struct bw_want low;
-	struct bw_ent high;
 	unsigned long load;
 	struct bw_at at;
 	u32 id, right_id;
 	bool there;
-	void *obj;
 	int ret;
 
 	ret = bw_step_seek(tree, stock, help, help->level + 1, &at);
@@ -511,20 +534,5 @@ int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 		first.kind = BW_HELP_FINISH;
 		return at.top->has_mark ? bw_request(stock, help, &first) : -EAGAIN;
 	}
-	if (right->high)
-		high = bw_ent_of_key(right->high);
-	obj = bw_stock_get(stock, BW_SLOT_TERM,
-			   bw_term_size(low.len, NULL, right->high ? &high : NULL));
-	if (!obj)
-		return -ENOMEM;
-	term = bw_term_fill(obj, BW_TERM_ADD, at.top, right_id, &low, NULL,
-			    right->high ? &high : NULL);
-	term->delta.rec.nr += !there;
-	term->delta.rec.bytes += sizeof(u64) + sizeof(u32) + bw_key_tail(low.len);
-	kvt_park_loose(KVT_PARK_BW_POST_BUILT);
-	if (!bw_swap(tree, at.id, at.top, &term->delta.rec, BW_NR_POST))
-		return -EAGAIN;
-	bw_stock_take(stock, BW_SLOT_TERM);
-	kvt_park_loose(KVT_PARK_BW_POSTED);
-	return 0;
+	return bw_post_term(tree, stock, &at, right_id, right, &low, there);
 }
