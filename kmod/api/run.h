@@ -35,12 +35,6 @@ int kvt_op_execute(const struct kvt_op_ctx *ctx, struct kvtree_op *op);
 int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op);
 void kvt_op_report(const struct kvt_op_ctx *ctx, struct kvtree_op *op, int result);
 
-bool kvt_op_step_out(const struct kvt_op_ctx *ctx);
-int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside);
-void kvt_op_leave(const struct kvt_op_ctx *ctx);
-
-int kvt_op_synced(const struct kvt_op_ctx *ctx);
-
 /* get.c */
 int kvt_get(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key);
 bool kvt_get_quick(struct kvt_store *store, struct kvtree_op *op);

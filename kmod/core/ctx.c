@@ -5,6 +5,7 @@
 #include <linux/sched/signal.h>
 
 #include "ctx.h"
+#include "log/log.h"
 
 /**
  * kvt_op_again() - whether a lookup must be repeated
@@ -37,4 +38,68 @@ void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch)
 {
 	if (ctx->sync && *ctx->sync < epoch)
 		*ctx->sync = epoch;
+}
+
+/**
+ * kvt_op_step_out() - leave the store, to take page faults
+ * @ctx: on whose behalf
+ *
+ * The caller must not hold anything of the store: no reference, no charge, no RCU.
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: whether the store was left, for kvt_op_step_in(), which must follow.
+ */
+bool kvt_op_step_out(const struct kvt_op_ctx *ctx)
+{
+	if (!ctx->inside || !*ctx->inside)
+		return false;
+	*ctx->inside = false;
+	kvt_store_leave(ctx->store);
+	return true;
+}
+
+/**
+ * kvt_op_step_in() - reenter the store
+ * @ctx: on whose behalf
+ * @was_inside: of kvt_op_step_out()
+ *
+ * Context: any.
+ *
+ * Return: 0, or -ESTALE: the store was destroyed meanwhile.
+ */
+int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside)
+{
+	if (was_inside)
+		*ctx->inside = kvt_store_enter(ctx->store);
+	return kvt_op_inside(ctx) ? 0 : -ESTALE;
+}
+
+/**
+ * kvt_op_leave() - leave the store for good
+ * @ctx: on whose behalf; with @ctx->inside
+ *
+ * Context: any.
+ */
+void kvt_op_leave(const struct kvt_op_ctx *ctx)
+{
+	kvt_op_step_out(ctx);
+}
+
+/**
+ * kvt_op_synced() - wait until changes are as durable as their operations require
+ * @ctx: on whose behalf, with @ctx->sync
+ *
+ * Context: process context, sleeps; inside the store, unless it was destroyed.
+ *
+ * Return: 0; -EIO: it never will be; -EINTR: a fatal signal came.
+ */
+int kvt_op_synced(const struct kvt_op_ctx *ctx)
+{
+	if (!*ctx->sync)
+		return 0;
+	/* A detach makes everything durable. */
+	if (!kvt_op_inside(ctx))
+		return kvt_store_gone(ctx->store);
+	return kvt_log_sync(ctx->store->log, *ctx->sync);
 }

@@ -36,7 +36,11 @@ struct kvt_op_ctx {
 };
 
 bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v);
+bool kvt_op_step_out(const struct kvt_op_ctx *ctx);
+int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside);
+void kvt_op_leave(const struct kvt_op_ctx *ctx);
 void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch);
+int kvt_op_synced(const struct kvt_op_ctx *ctx);
 
 /**
  * kvt_op_inside() - whether the caller is inside of the store
