@@ -6,16 +6,16 @@
 
 #include "api/chardev.h"
 #include "api/session.h"
+#include "base/index.h"
+#include "base/mem.h"
 #include "bpf/bpf.h"
 #include "compat.h"
 #include "core/debugfs.h"
-#include "core/mem.h"
 #include "core/store.h"
-#include "index.h"
 #include "log/log.h"
 
 #define CREATE_TRACE_POINTS
-#include "core/trace.h"
+#include "base/trace.h"
 
 static unsigned int default_limit_mb = 1024;
 module_param(default_limit_mb, uint, 0444);

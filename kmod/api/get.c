@@ -11,7 +11,7 @@
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 
-#include "core/park.h"
+#include "base/park.h"
 #include "out.h"
 #include "run.h"
 #include "user.h"

@@ -4,7 +4,7 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 
-#include "core/value.h"
+#include "base/value.h"
 #include "out.h"
 #include "user.h"
 

@@ -13,11 +13,11 @@
 #include <linux/types.h>
 #include <linux/kvtree.h>
 
+#include "base/index.h"
+#include "base/value.h"
 #include "core/ctx.h"
 #include "core/op.h"
 #include "core/store.h"
-#include "core/value.h"
-#include "index.h"
 
 /*
  * Bytes of blobs that a call may hold references to at once, unless they are a single value's.

@@ -40,7 +40,7 @@
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
-#include "core/event.h"
+#include "base/event.h"
 
 struct kvt_pending;
 struct kvt_op_ctx;

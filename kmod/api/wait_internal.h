@@ -13,8 +13,8 @@
 #include <linux/rbtree.h>
 #include <linux/types.h>
 
+#include "base/reclaim.h"
 #include "compat.h"
-#include "core/reclaim.h"
 #include "session.h"
 #include "wait.h"
 

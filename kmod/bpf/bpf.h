@@ -21,10 +21,10 @@
 #include <linux/types.h>
 #include <kvtree.bpf.h>
 
+#include "base/index.h"
 #include "core/binding.h"
 #include "core/binding_table.h"
 #include "core/op.h"
-#include "index.h"
 
 struct bpf_prog;
 struct kvt_late_posts;

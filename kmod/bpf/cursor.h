@@ -14,7 +14,7 @@
 #include <linux/kvtree.h>
 #include <kvtree.bpf.h>
 
-#include "index.h"
+#include "base/index.h"
 
 struct cursor_pool;
 struct kvt_store;

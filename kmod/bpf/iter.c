@@ -14,10 +14,10 @@
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
+#include "base/value.h"
 #include "bpf.h"
 #include "compat.h"
 #include "core/store.h"
-#include "core/value.h"
 #include "cursor.h"
 
 /*

@@ -10,11 +10,11 @@
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
+#include "base/value.h"
 #include "bpf.h"
 #include "compat.h"
 #include "core/binding.h"
 #include "core/store.h"
-#include "core/value.h"
 #include "cursor.h"
 
 static_assert(sizeof(struct bpf_kvt_req) == 48);

@@ -4,10 +4,10 @@
 #include <linux/minmax.h>
 #include <linux/string.h>
 
+#include "base/value.h"
 #include "bpf.h"
 #include "compat.h"
 #include "core/hook.h"
-#include "core/value.h"
 
 static const struct kvt_hook_record *hook_record(const struct bpf_kvt_record *rec)
 {

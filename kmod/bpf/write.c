@@ -7,11 +7,11 @@
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
+#include "base/value.h"
 #include "bpf.h"
 #include "compat.h"
 #include "core/ctx.h"
 #include "core/store.h"
-#include "core/value.h"
 #include "core/write.h"
 
 /* The flags as operations have them. */

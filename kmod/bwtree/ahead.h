@@ -11,7 +11,7 @@
 #include <linux/prefetch.h>
 #include <linux/types.h>
 
-#include "core/value.h"
+#include "base/value.h"
 #include "page.h"
 
 /* Lines of a base page to prefetch at once: header, keys and samples of usual pages. */

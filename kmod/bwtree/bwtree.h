@@ -17,12 +17,12 @@
 #include <linux/workqueue.h>
 
 #include "ahead.h"
-#include "core/park.h"
-#include "core/quota.h"
-#include "core/reclaim.h"
-#include "core/stats.h"
-#include "core/value.h"
-#include "index.h"
+#include "base/index.h"
+#include "base/park.h"
+#include "base/quota.h"
+#include "base/reclaim.h"
+#include "base/stats.h"
+#include "base/value.h"
 #include "page.h"
 
 /* How many pages a reader visits before it gives up. */

@@ -14,9 +14,9 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "base/mem.h"
 #include "bwtree.h"
 #include "compat.h"
-#include "core/mem.h"
 
 /* Precedes every object. */
 struct bw_mem {

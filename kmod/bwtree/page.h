@@ -16,7 +16,7 @@
 #include <linux/types.h>
 #include <linux/unaligned.h>
 
-#include "index.h"
+#include "base/index.h"
 
 struct kvt_value;
 

@@ -13,8 +13,8 @@
 #include <linux/vmalloc.h>
 
 #include "audit.h"
+#include "base/value.h"
 #include "store.h"
-#include "value.h"
 
 /* Bytes of a vmalloc() area: up to the guard page. */
 static size_t audit_area(const u8 *p)

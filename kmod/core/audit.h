@@ -5,8 +5,8 @@
 
 #include <linux/types.h>
 
-#include "index.h"
-#include "mem.h"
+#include "base/index.h"
+#include "base/mem.h"
 
 struct kvt_store;
 

@@ -10,7 +10,7 @@
 #include <linux/gfp.h>
 #include <linux/types.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "store.h"
 
 struct kvt_fixed;

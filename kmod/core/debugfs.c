@@ -13,9 +13,9 @@
 #include <linux/seq_file.h>
 #include <linux/user_namespace.h>
 
+#include "base/guest.h"
+#include "base/index.h"
 #include "debugfs.h"
-#include "guest.h"
-#include "index.h"
 #include "log/log.h"
 #include "store.h"
 

@@ -9,9 +9,9 @@
 #include <linux/string.h>
 #include <linux/xarray.h>
 
+#include "base/value.h"
 #include "compat.h"
 #include "hook.h"
-#include "value.h"
 
 static_assert(BPF_KVT_HOOK_NAME == KVTREE_HOOK_NAME_MAX);
 static_assert(BPF_KVT_STORE_NAME == KVTREE_NAME_MAX);

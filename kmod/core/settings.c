@@ -8,8 +8,8 @@
 #include <linux/user_namespace.h>
 #include <linux/kvtree.h>
 
+#include "base/quota.h"
 #include "compat.h"
-#include "quota.h"
 #include "settings.h"
 #include "store.h"
 

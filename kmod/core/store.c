@@ -15,17 +15,17 @@
 #include <linux/xarray.h>
 
 #include "audit.h"
+#include "base/event.h"
+#include "base/guest.h"
+#include "base/index.h"
+#include "base/trace.h"
+#include "base/value.h"
 #include "binding.h"
 #include "compat.h"
 #include "debugfs.h"
-#include "event.h"
-#include "guest.h"
 #include "hook.h"
-#include "index.h"
 #include "log/log.h"
 #include "store.h"
-#include "trace.h"
-#include "value.h"
 
 static unsigned int reclaim_bound_mb = 64;
 module_param(reclaim_bound_mb, uint, 0644);

@@ -33,11 +33,11 @@
 #include <linux/workqueue.h>
 #include <linux/kvtree.h>
 
+#include "base/quota.h"
+#include "base/reclaim.h"
+#include "base/stats.h"
 #include "binding.h"
-#include "quota.h"
-#include "reclaim.h"
 #include "settings.h"
-#include "stats.h"
 
 struct dentry;
 struct kvt_guests;

@@ -20,7 +20,7 @@
 
 #include <linux/types.h>
 
-#include "index.h"
+#include "base/index.h"
 
 struct kvt_column;
 struct kvt_op_ctx;

@@ -11,11 +11,11 @@
 #include <linux/types.h>
 #include <linux/kvtree.h>
 
+#include "base/index.h"
+#include "base/merge.h"
+#include "base/value.h"
 #include "ctx.h"
-#include "index.h"
 #include "log/log.h"
-#include "merge.h"
-#include "value.h"
 #include "write.h"
 
 /* What a write does next.  All but the first release the place. */

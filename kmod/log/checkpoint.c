@@ -8,7 +8,7 @@
  */
 #include <linux/vmalloc.h>
 
-#include "core/stats.h"
+#include "base/stats.h"
 #include "internal.h"
 
 /* When to try again if there was no memory: writers may wait for room, or need none so far. */

@@ -2,7 +2,7 @@
 /* Chunks: a buffer of records, as it is written. */
 #include <linux/vmalloc.h>
 
-#include "core/value.h"
+#include "base/value.h"
 #include "internal.h"
 
 /**

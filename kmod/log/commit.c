@@ -3,8 +3,8 @@
 #include <linux/timekeeping.h>
 #include <linux/vmalloc.h>
 
-#include "core/guest.h"
-#include "core/stats.h"
+#include "base/guest.h"
+#include "base/stats.h"
 #include "internal.h"
 
 /* By how much the lease on versions is ahead of them, and when it is renewed. */

@@ -8,7 +8,7 @@
 #include <linux/highmem.h>
 #include <linux/vmalloc.h>
 
-#include "core/stats.h"
+#include "base/stats.h"
 #include "internal.h"
 
 #define BLOCK_SECTORS	(KVTREE_LOG_BLOCK >> SECTOR_SHIFT)

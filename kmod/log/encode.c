@@ -2,7 +2,7 @@
 /* Records, as they are made from values. */
 #include <linux/string.h>
 
-#include "index.h"
+#include "base/index.h"
 #include "internal.h"
 
 /**

@@ -14,8 +14,8 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
-#include "core/event.h"
-#include "core/value.h"
+#include "base/event.h"
+#include "base/value.h"
 #include "log.h"
 #include "log/format/format.h"
 

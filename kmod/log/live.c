@@ -8,10 +8,10 @@
 #include <linux/container_of.h>
 #include <linux/cpumask.h>
 
+#include "base/index.h"
+#include "base/mem.h"
+#include "base/value.h"
 #include "compat.h"
-#include "core/mem.h"
-#include "core/value.h"
-#include "index.h"
 #include "internal.h"
 
 /**

@@ -4,8 +4,8 @@
 #include <linux/moduleparam.h>
 #include <linux/sched/signal.h>
 
+#include "base/stats.h"
 #include "compat.h"
-#include "core/stats.h"
 #include "internal.h"
 
 /* The longest interval of commits bounds what a crash takes. */

@@ -14,13 +14,13 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 
-#include "core/mem.h"
-#include "core/merge.h"
-#include "core/quota.h"
-#include "core/reclaim.h"
-#include "core/stats.h"
-#include "core/value.h"
-#include "index.h"
+#include "base/index.h"
+#include "base/mem.h"
+#include "base/merge.h"
+#include "base/quota.h"
+#include "base/reclaim.h"
+#include "base/stats.h"
+#include "base/value.h"
 #include "internal.h"
 
 #define TOMBSTONE	BIT_ULL(63)

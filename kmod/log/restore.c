@@ -14,7 +14,7 @@
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "internal.h"
 
 /* Workers read while others wait for the device: one more than there are CPUs. */

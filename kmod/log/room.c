@@ -17,7 +17,7 @@
 #include <linux/moduleparam.h>
 #include <linux/sizes.h>
 
-#include "core/stats.h"
+#include "base/stats.h"
 #include "internal.h"
 
 /* Segments for commit records: between streams and commits, and for a checkpoint. */

@@ -17,8 +17,8 @@
 #include <linux/unaligned.h>
 #include <linux/vmalloc.h>
 
-#include "core/value.h"
-#include "index.h"
+#include "base/index.h"
+#include "base/value.h"
 #include "internal.h"
 
 #define SAVERS_MAX	8

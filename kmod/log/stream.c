@@ -4,10 +4,10 @@
 #include <linux/cpumask.h>
 #include <linux/vmalloc.h>
 
-#include "core/park.h"
-#include "core/stats.h"
-#include "core/value.h"
-#include "index.h"
+#include "base/index.h"
+#include "base/park.h"
+#include "base/stats.h"
+#include "base/value.h"
 #include "internal.h"
 
 /* A buffer that nothing more is added to is a chunk, which fits a segment. */

@@ -5,7 +5,7 @@
  */
 #include <linux/random.h>
 
-#include "core/stats.h"
+#include "base/stats.h"
 #include "internal.h"
 
 /* Segments that a device is told of at once. */

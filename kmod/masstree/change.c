@@ -12,7 +12,7 @@
 #include <linux/sched/signal.h>
 #include <linux/string.h>
 
-#include "core/trace.h"
+#include "base/trace.h"
 #include "masstree.h"
 #include "split.h"
 

@@ -17,7 +17,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "core/trace.h"
+#include "base/trace.h"
 #include "masstree.h"
 
 #define MT_CHECK_DELAY	(HZ / 20)

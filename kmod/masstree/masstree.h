@@ -12,11 +12,11 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "core/park.h"
-#include "core/quota.h"
-#include "core/reclaim.h"
-#include "core/stats.h"
-#include "index.h"
+#include "base/index.h"
+#include "base/park.h"
+#include "base/quota.h"
+#include "base/reclaim.h"
+#include "base/stats.h"
 #include "node.h"
 
 /* How often a reader waits or retries before it gives up. */

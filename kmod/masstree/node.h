@@ -19,7 +19,7 @@
 #include <linux/types.h>
 #include <linux/unaligned.h>
 
-#include "core/value.h"
+#include "base/value.h"
 
 #define MT_LEAF_WIDTH	16
 #define MT_INNER_WIDTH	14		/* keys; one child more */

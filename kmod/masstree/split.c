@@ -5,7 +5,7 @@
  * the new nodes.  A node splits to the right: its higher keys move.
  */
 
-#include "core/trace.h"
+#include "base/trace.h"
 #include "split.h"
 
 /* A key that comes to the end or the beginning of its layer. */

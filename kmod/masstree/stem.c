@@ -14,7 +14,7 @@
  * changes they find what was there; after that, those inside still do, until they meet a node
  * marked deleted.
  */
-#include "core/trace.h"
+#include "base/trace.h"
 #include "masstree.h"
 
 /*

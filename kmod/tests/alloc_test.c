@@ -13,8 +13,8 @@
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
-#include "core/merge.h"
-#include "core/park.h"
+#include "base/merge.h"
+#include "base/park.h"
 #include "lib.h"
 #include "masstree/masstree.h"
 #include "thread.h"

@@ -6,13 +6,13 @@
 #include <linux/unaligned.h>
 #include <linux/workqueue.h>
 
+#include "base/index.h"
+#include "base/quota.h"
+#include "base/reclaim.h"
+#include "base/stats.h"
+#include "base/value.h"
 #include "bench.h"
 #include "compat.h"
-#include "core/quota.h"
-#include "core/reclaim.h"
-#include "core/stats.h"
-#include "core/value.h"
-#include "index.h"
 
 #define WAITING_MAX	(64 << 20)
 

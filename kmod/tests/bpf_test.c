@@ -14,11 +14,11 @@
 #include <linux/unaligned.h>
 
 #include "api/run.h"
+#include "base/guest.h"
 #include "bpf/bpf.h"
 #include "bpf/cursor.h"
 #include "bpf_call.h"
 #include "core/binding.h"
-#include "core/guest.h"
 #include "core/hook.h"
 #include "core/store.h"
 #include "core/write.h"

@@ -5,8 +5,8 @@
 #include <linux/slab.h>
 #include <linux/wait.h>
 
+#include "base/event.h"
 #include "compat.h"
-#include "core/event.h"
 
 #define MANY	1000
 

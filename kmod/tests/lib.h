@@ -20,13 +20,13 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
+#include "base/index.h"
+#include "base/park.h"
+#include "base/quota.h"
+#include "base/reclaim.h"
+#include "base/stats.h"
+#include "base/value.h"
 #include "compat.h"
-#include "core/park.h"
-#include "core/quota.h"
-#include "core/reclaim.h"
-#include "core/stats.h"
-#include "core/value.h"
-#include "index.h"
 
 /* The engines that a case with an engine as its parameter runs for. */
 static const struct kt_engine {

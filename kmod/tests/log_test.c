@@ -4,7 +4,7 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
-#include "core/merge.h"
+#include "base/merge.h"
 #include "lib.h"
 #include "log_disk.h"
 

@@ -9,7 +9,7 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
-#include "core/park.h"
+#include "base/park.h"
 #include "lib.h"
 #include "log/internal.h"
 #include "thread.h"

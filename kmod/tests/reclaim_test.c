@@ -9,8 +9,8 @@
 #include <linux/sched.h>
 #include <linux/workqueue.h>
 
-#include "core/reclaim.h"
-#include "core/stats.h"
+#include "base/reclaim.h"
+#include "base/stats.h"
 #include "lib.h"
 #include "thread.h"
 

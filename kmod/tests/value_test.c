@@ -2,7 +2,7 @@
 /* Value blocks: what they take, whatever made them. */
 #include <linux/slab.h>
 
-#include "core/merge.h"
+#include "base/merge.h"
 #include "lib.h"
 
 static const struct kvt_mem mem = { .gfp = GFP_KERNEL };

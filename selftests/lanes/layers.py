@@ -4,7 +4,7 @@
 
 What a file may include are files of its own part and those of lower layers. The order is
 that of Documentation/architecture.rst: api and bpf call core, core calls the engines and the
-log, and these use what every layer does: values, memory, counters.
+log, and these use base: values, memory, counters.
 
     layers.py [FOLDER]    the module's source, kmod if not told; prints nothing if all is well
 """
@@ -17,8 +17,7 @@ from pathlib import Path
 LAYERS = [
     [["compat"]],
     [["log/format/"]],
-    [["index", "core/index", "core/event", "core/guest", "core/mem", "core/merge", "core/park",
-      "core/quota", "core/reclaim", "core/stats", "core/trace", "core/value"]],
+    [["base/"]],
     [["masstree/"], ["bwtree/"], ["log/"]],
     [["core/"]],
     [["bpf/"]],

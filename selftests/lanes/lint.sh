@@ -38,9 +38,9 @@ ignore()
 	# The one place for them.
 	kmod/compat.h) echo ,LINUX_VERSION_CODE,CONSTANT_COMPARISON;;
 	# TRACE_EVENT() has a layout of its own.
-	kmod/core/trace.h) echo ,PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE;;
+	kmod/base/trace.h) echo ,PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE;;
 	# A list as a macro that takes a macro.
-	kmod/core/park.h) echo ,COMPLEX_MACRO,MACRO_ARG_REUSE;;
+	kmod/base/park.h) echo ,COMPLEX_MACRO,MACRO_ARG_REUSE;;
 	# What BPF programs include, and BPF programs: kfuncs are extern, and libbpf
 	# has its own names.
 	uapi/kvtree.bpf.h) echo ",$IGNORE_USER,AVOID_EXTERNS,MACRO_ARG_REUSE";;

@@ -6,8 +6,8 @@
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
-#include "../../kmod/index.h"
-#include "../../kmod/core/mem.h"
+#include "../../kmod/base/index.h"
+#include "../../kmod/base/mem.h"
 #include "shim/kunit.h"
 
 int main(int argc, char **argv)

@@ -10,12 +10,12 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
-#include "../../../kmod/index.h"
-#include "../../../kmod/core/merge.h"
-#include "../../../kmod/core/quota.h"
-#include "../../../kmod/core/reclaim.h"
-#include "../../../kmod/core/stats.h"
-#include "../../../kmod/core/value.h"
+#include "../../../kmod/base/index.h"
+#include "../../../kmod/base/merge.h"
+#include "../../../kmod/base/quota.h"
+#include "../../../kmod/base/reclaim.h"
+#include "../../../kmod/base/stats.h"
+#include "../../../kmod/base/value.h"
 #include "arena.h"
 #include "memory.h"
 #include "subject.h"

@@ -165,7 +165,7 @@ DEFINE_EVENT(kvt_store, kvt_store_destroy,
 
 /* In the include path -I$(src) of kmod/Kbuild. */
 #undef TRACE_INCLUDE_PATH
-#define TRACE_INCLUDE_PATH core
+#define TRACE_INCLUDE_PATH base
 #undef TRACE_INCLUDE_FILE
 #define TRACE_INCLUDE_FILE trace
 #include <trace/define_trace.h>

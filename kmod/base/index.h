@@ -128,7 +128,7 @@ struct kvt_pair {
  * @page_min: the smallest page that a user may ask for, in bytes, or 0: the engine has
  *	no pages of which one could choose the size
  * @page_max: the largest
- * @stats: what the engine counts from KVT_STAT_ENGINE on (core/stats.h)
+ * @stats: what the engine counts from KVT_STAT_ENGINE on (base/stats.h)
  * @nr_stats: how many, at most KVT_STAT_ENGINE_MAX
  * @iter_size: bytes of an iterator, struct kvt_iter first
  * @create: make an empty index.  May sleep.  Returns it or an ERR_PTR.

@@ -40,7 +40,7 @@
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
-#include "core/event.h"
+#include "event.h"
 
 struct kvt_stats;
 
