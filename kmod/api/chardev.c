@@ -81,7 +81,7 @@ static long ioctl_batch(struct kvt_session *session, void __user *arg, size_t us
 	ctx.sync = &sync;
 	err = kvt_batch_run(&ctx, &batch);
 	/* All of its operations wait together. */
-	sync_err = kvt_op_synced(&ctx);
+	sync_err = kvt_op_wait_durable(&ctx);
 	kvt_op_leave(&ctx);
 	if (put_user(batch.done, &user->done))
 		err = -EFAULT;
@@ -103,7 +103,7 @@ static noinline long ioctl_op_slow(struct kvt_session *session, struct kvtree_op
 	ctx.inside = &inside;
 	ctx.sync = &sync;
 	result = kvt_op_run(&ctx, op);
-	result = kvt_op_synced(&ctx) ?: result;
+	result = kvt_op_wait_durable(&ctx) ?: result;
 	kvt_op_leave(&ctx);
 	if (result == KVT_INTERRUPTED)
 		return result;

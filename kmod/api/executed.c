@@ -192,7 +192,7 @@ int kvt_executed_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx,
 	kvt_wait_publish(&executed->wait, pending ? &pending->wait : NULL);
 	kfree(pending);
 	if (unlikely(kvt_wait_mark(&executed->wait, ctx, args->issue_flags))) {
-		err = kvt_op_synced(ctx);
+		err = kvt_op_wait_durable(ctx);
 		if (err)
 			executed_fail(executed, err);
 		executed_done(executed, args->issue_flags, false);

@@ -159,7 +159,7 @@ static int call_durable(struct call *call, int res)
 
 	if (!call->sync)
 		return res;
-	err = call->inside ? kvt_log_synced(log, call->sync) : kvt_op_synced(&call->ctx);
+	err = call->inside ? kvt_log_synced(log, call->sync) : kvt_op_wait_durable(&call->ctx);
 	if (err == -EAGAIN) {
 		args = call_wait_args(call);
 		err = kvt_executed_wait(call->session, &call->ctx, call->op.version, res, &args,
@@ -169,7 +169,7 @@ static int call_durable(struct call *call, int res)
 	}
 	/* It cannot be executed again, so wait here. */
 	if (err == -ENOMEM)
-		err = kvt_op_synced(&call->ctx);
+		err = kvt_op_wait_durable(&call->ctx);
 	return err ?: res;
 }
 

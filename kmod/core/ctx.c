@@ -87,19 +87,19 @@ void kvt_op_leave(const struct kvt_op_ctx *ctx)
 }
 
 /**
- * kvt_op_synced() - wait until changes are as durable as their operations require
+ * kvt_op_wait_durable() - wait until changes are as durable as their operations require
  * @ctx: on whose behalf, with @ctx->sync
  *
  * Context: process context, sleeps; inside the store, unless it was destroyed.
  *
  * Return: 0; -EIO: it never will be; -EINTR: a fatal signal came.
  */
-int kvt_op_synced(const struct kvt_op_ctx *ctx)
+int kvt_op_wait_durable(const struct kvt_op_ctx *ctx)
 {
 	if (!*ctx->sync)
 		return 0;
 	/* A detach makes everything durable. */
 	if (!kvt_op_inside(ctx))
-		return kvt_store_gone(ctx->store);
+		return kvt_store_wait_gone(ctx->store);
 	return kvt_log_sync(ctx->store->log, *ctx->sync);
 }

@@ -40,7 +40,7 @@ bool kvt_op_step_out(const struct kvt_op_ctx *ctx);
 int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside);
 void kvt_op_leave(const struct kvt_op_ctx *ctx);
 void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch);
-int kvt_op_synced(const struct kvt_op_ctx *ctx);
+int kvt_op_wait_durable(const struct kvt_op_ctx *ctx);
 
 /**
  * kvt_op_inside() - whether the caller is inside of the store

@@ -220,7 +220,7 @@ static void store_teardown(struct work_struct *work)
 		return;
 	}
 	store_empty(store);
-	/* Pairs with the wait in kvt_store_gone(). */
+	/* Pairs with the wait in kvt_store_wait_gone(). */
 	smp_store_release(&store->gone, true);
 	wake_up_all(&store->gone_wait);
 	kvt_store_put(store);
@@ -558,7 +558,7 @@ static void store_name_guests(struct kvt_store *store)
 		      timeout, __ret = schedule_timeout(__ret))
 
 /**
- * kvt_store_gone() - wait until what is in a destroyed store is freed
+ * kvt_store_wait_gone() - wait until what is in a destroyed store is freed
  * @store: the store, which nobody can enter any more; with a reference held, and not
  *	entered
  *
@@ -567,7 +567,7 @@ static void store_name_guests(struct kvt_store *store)
  * Return: 0: what was changed in a durable store is durable; -EIO: not all of it;
  * -EINTR: a fatal signal came.
  */
-int kvt_store_gone(struct kvt_store *store)
+int kvt_store_wait_gone(struct kvt_store *store)
 {
 	long left;
 
@@ -604,7 +604,7 @@ static int store_remove(const char *name, bool durable)
 	mutex_unlock(&kvt_stores_lock);
 	if (err)
 		return err;
-	err = kvt_store_gone(store);
+	err = kvt_store_wait_gone(store);
 	kvt_store_put(store);
 	return err;
 }

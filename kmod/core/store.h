@@ -109,7 +109,7 @@ int kvt_store_attach(const struct kvtree_store_create *store,
 int kvt_store_destroy(const char *name);
 size_t kvt_store_iter_size(void);
 int kvt_store_detach(const char *name);
-int kvt_store_gone(struct kvt_store *store);
+int kvt_store_wait_gone(struct kvt_store *store);
 void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests);
 struct kvt_store *kvt_store_find(const char *name);
 struct kvt_store *kvt_store_by_id(u64 id);
