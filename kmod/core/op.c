@@ -6,6 +6,53 @@
 #include "ctx.h"
 #include "op.h"
 
+/**
+ * DOC: The life of an operation
+ *
+ * Whoever wants something of a store asks for an operation (struct kvtree_op): by ioctl, alone or
+ * in a batch, by a command of io_uring, by a kfunc, by a post.  The ways in differ in where the
+ * operation comes from, in how its data come into kernel memory, and in how they wait.  The rest
+ * is the same for all.
+ *
+ * **An update**, which changes a key, takes these steps.  It is inside the store from *admit* on::
+ *
+ *	step     where                               besides the store, it holds
+ *	-------  ----------------------------------  -------------------------------------
+ *	check    kvt_op_check()                      nothing
+ *	admit    kvt_write_admit()                   nothing
+ *	load     kvt_load(), or bpf/write.c          its data, as they come
+ *	prepare  writer_prepare()                    its data, what it may need
+ *	begin    begin() of the engine               ... and the key's place
+ *	decide   writer_decide(), kvt_log_reserve()  ... and a bag, what it is charged, its note
+ *	commit   commit(), kvt_log_publish()         ... the place no longer
+ *	settle   writer_settle(), finish()           what it did not need
+ *	report   writer_report()                     nothing: the operation has its outcome
+ *	sync     kvt_op_wait_durable()               nothing
+ *
+ * From the end of *begin* to the end of *commit* it is in an RCU read section, with preemption and
+ * bottom halves off; it neither sleeps nor allocates, and no program runs.  A validator is asked
+ * while it prepares, under RCU.  All other steps may sleep where the way in allows it.
+ *
+ * **Back.**  Until *commit* nothing has changed, and the operation is as it came.  An update that
+ * lacks something lets go of the place, gets it, and prepares again (enum writer_step).  But it does
+ * not wait for others so: while the store has too much memory to be freed (*admit*), or its log has
+ * no room (*decide*), it holds none of its data, and begins again at *admit* when it has waited.
+ *
+ * **Waiting.**  An ioctl sleeps.  So do batches, those of io_uring on its workers, and posts that
+ * could not be made at once, in their store's queue.  A command of io_uring goes to a worker to
+ * sleep for memory or a page of its process; for an event it waits without a thread, and keeps
+ * only the operation (api/wait.h).  A kfunc does not wait: the program gets -EAGAIN, -EBUSY or
+ * -ENOMEM.
+ *
+ * **After commit** the outcome stands, whatever becomes of the caller.  What follows can only
+ * change what the caller is told: -EFAULT if the outcome could not be copied, -EIO if it will not
+ * be durable, -EINTR if the caller was killed before it was.
+ *
+ * **Gets and scans** are checked, and read under RCU, outside of which they copy what they found.
+ * The commonest get does all of it in one RCU read section (kvt_get_quick()) and does not enter the
+ * store.
+ */
+
 /* Fields of struct kvtree_op that an opcode uses; the others must be zero. */
 #define USES_KEY	BIT(0)
 #define USES_VAL	BIT(1)
