@@ -96,6 +96,7 @@ struct post_ring {
 /* Every place ends with the ring, or leaves room for a pad after it. */
 static_assert(sizeof(struct post_head) == 8);
 static_assert(BPF_KVT_POST_MAX <= U16_MAX && POST_SHARES <= U8_MAX);
+static_assert(sizeof_field(struct post, col) == sizeof_field(struct kvtree_op, col));
 /* Each of several stores can post something. */
 static_assert(POST_RING > 16 * (sizeof(struct post) + BPF_KVT_KEY_MAX + BPF_KVT_POST_MAX));
 
@@ -137,16 +138,12 @@ static struct kvt_bpf_write post_load(const struct post *post)
 /*
  * A post needs the rights of the moment of posting; the binding may be gone since.  But if
  * the owner has forbidden programs to use the store since then, the post is not made, even
- * if programs may use it again: so that is looked at after all waiting.
+ * if programs may use it again.
  */
 static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 {
 	struct kvt_bpf_write write = post_load(post);
-	int err;
 
-	err = kvt_write_admit(ctx);
-	if (err)
-		return err;
 	if (post->generation != kvt_bindings_generation(ctx->store))
 		return -EPERM;
 	return kvt_bpf_write(ctx, &write);
@@ -228,7 +225,7 @@ static int late_make(struct kvt_op_ctx *ctx, const struct post *post)
 	int err;
 
 	do {
-		err = post_make(ctx, post);
+		err = kvt_write_admit(ctx) ?: post_make(ctx, post);
 		if (err != -EAGAIN)
 			return err;
 		err = kvt_write_wait(ctx);

@@ -195,7 +195,7 @@ static int bpf_write(const struct bpf_kvt_store *store, enum kvtree_opcode opcod
 		return err;
 	memcpy(copy, ask.key, ask.key_len);
 	write.key.data = copy;
-	err = kvt_write_admit(&ctx) ?: kvt_bpf_write(&ctx, &write);
+	err = kvt_bpf_write(&ctx, &write);
 	kvt_bpf_write_count(&ctx.store->stats, &write, err);
 	kvt_stat_inc(&ctx.store->stats, KVTREE_STAT_BPF);
 	kvt_store_leave(ctx.store);

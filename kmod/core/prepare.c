@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a write makes ready while nothing is held, and the value that it merges of it. */
+/* What a write prepares while it holds nothing, and the merged value that it builds from that. */
+#include <linux/bitops.h>
 #include <linux/err.h>
 #include <linux/llist.h>
 #include <linux/rcupdate.h>
@@ -112,7 +113,7 @@ int kvt_writer_make_room(struct writer *w)
 	int err;
 
 	/* A counter most often is column 0 alone: no need to look. */
-	if (op_adds(w->op) && !w->op->col && !w->block)
+	if (write_adds(w->op) && !w->op->col && !w->block)
 		err = kvt_merge_plan(&w->merge);
 	else
 		err = writer_look(w);
@@ -131,7 +132,7 @@ static int writer_add(struct writer *w, const struct kvt_value *old)
 		if (col.len != sizeof(w->sum_data))
 			return -EINVAL;
 		w->before = get_unaligned_le64(col.data);
-	} else if (op_wants_key(w->op)) {
+	} else if (write_wants_key(w->op)) {
 		/* As if there were no key: what it has is not what was asked for. */
 		w->version = 0;
 		return -ENOENT;
@@ -153,7 +154,7 @@ enum writer_step kvt_writer_merge(struct writer *w, const struct kvt_value *old)
 {
 	int err = 0;
 
-	if (op_adds(w->op))
+	if (write_adds(w->op))
 		err = writer_add(w, old);
 	if (err)
 		return writer_fail(w, err);
@@ -205,11 +206,11 @@ enum writer_step kvt_writer_validate(struct writer *w)
 
 	do {
 		rcu_read_lock();
-		if (op_merges(w->op))
+		if (write_merges(w->op))
 			v = index->ops->get(index, &w->write->key);
 		if (IS_ERR(v))
 			step = writer_fail(w, PTR_ERR(v));
-		else if (op_merges(w->op))
+		else if (write_merges(w->op))
 			step = writer_foresee(w, v);
 		else
 			step = writer_ask(w, w->write->value);
@@ -219,8 +220,8 @@ enum writer_step kvt_writer_validate(struct writer *w)
 }
 
 /**
- * kvt_writer_hand_over() - the merged value is published
- * @w: the writer, whose caller's blobs in it are no longer the caller's
+ * kvt_writer_hand_over() - note that the merged value is published
+ * @w: the writer; the caller's blobs in that value are the store's from now on
  *
  * Context: any.
  */

@@ -27,12 +27,12 @@ static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx,
 	w->change.index = ctx->store->index;
 	w->change.key = write->key;
 	w->change.gfp = ctx->gfp | __GFP_ACCOUNT | __GFP_NOWARN;
-	w->change.may_insert = !op_wants_key(op) && !(op_wants_version(op) && op->version);
-	w->change.removes = op_removes(op);
+	w->change.may_insert = !write_wants_key(op) && !(write_wants_version(op) && op->version);
+	w->change.removes = write_removes(op);
 	w->merge.key_len = write->key.len;
 	w->merge.edits = write->cols;
 	w->merge.nr = write->ncols;
-	if (op_adds(op)) {
+	if (write_adds(op)) {
 		w->sum.id = op->col;
 		w->sum.len = sizeof(w->sum_data);
 		w->sum.data = w->sum_data;
@@ -43,7 +43,7 @@ static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx,
 
 static struct kvt_value *writer_new(const struct writer *w)
 {
-	return op_merges(w->op) ? w->block : w->write->value;
+	return write_merges(w->op) ? w->block : w->write->value;
 }
 
 static enum writer_step writer_new_bag(struct writer *w)
@@ -60,13 +60,13 @@ static enum writer_step writer_prepare(struct writer *w)
 	/* It may not be needed: an insertion leaves it to others. */
 	if (unlikely(!w->bag && !kvt_bag_is_there(&w->store->reclaim)))
 		w->bag = kvt_bag_new(w->change.gfp);
-	if (op_merges(w->op)) {
+	if (write_merges(w->op)) {
 		err = kvt_writer_make_room(w);
 		if (err)
 			return writer_fail(w, err);
 	}
 	w->verdict.turn = 0;
-	if (unlikely(kvt_hook_validator(w->store)) && !op_removes(w->op))
+	if (unlikely(kvt_hook_validator(w->store)) && !write_removes(w->op))
 		return kvt_writer_validate(w);
 	return WRITER_GO;
 }
@@ -74,12 +74,12 @@ static enum writer_step writer_prepare(struct writer *w)
 /* The place is held: make the value that is published. */
 static enum writer_step writer_make(struct writer *w)
 {
-	if (op_removes(w->op))
+	if (write_removes(w->op))
 		return WRITER_GO;
 	/* It came, went or was replaced meanwhile. */
 	if (unlikely(kvt_hook_validator(w->store) != w->verdict.turn))
 		return WRITER_AGAIN;
-	if (!op_merges(w->op))
+	if (!write_merges(w->op))
 		return WRITER_GO;
 	if (likely(!w->verdict.turn))
 		return kvt_writer_merge(w, w->change.old);
@@ -97,7 +97,7 @@ static enum writer_step writer_bag(struct writer *w)
 /* The limit refuses the charge: with a block of the right size it may not. */
 static enum writer_step writer_over(struct writer *w, int err)
 {
-	if (!op_merges(w->op) || !kvt_writer_wastes(w))
+	if (!write_merges(w->op) || !kvt_writer_wastes(w))
 		return writer_fail(w, err);
 	w->guesses = 0;
 	return WRITER_AGAIN;
@@ -175,9 +175,9 @@ static enum writer_step writer_log(struct writer *w)
 static void writer_settle(struct writer *w)
 {
 	struct kvt_store *store = w->store;
-	bool removed = op_removes(w->op);
+	bool removed = write_removes(w->op);
 
-	if (op_merges(w->op))
+	if (write_merges(w->op))
 		kvt_writer_hand_over(w);
 	if (w->delta < 0)
 		kvt_quota_uncharge(&store->quota, -w->delta);
@@ -302,11 +302,11 @@ static enum writer_step writer_attempt(struct writer *w)
 }
 
 /**
- * kvt_write_admit() - let a write begin
+ * kvt_write_admit() - wait until a write may begin
  * @ctx: on whose behalf
  *
- * This comes before the write's data take memory: it waits until less memory of the store waits to
- * be freed than the bound.
+ * This comes before the write's data take memory.  It waits until less memory of the store waits to
+ * be freed than the bound, and may free some of it.
  *
  * Context: as kvt_write().
  *
@@ -324,13 +324,16 @@ static bool writer_syncs(const struct writer *w)
 	return w->op->flags & KVTREE_F_SYNC || w->store->log_sync;
 }
 
-/* Tell what came out.  An operation that failed can be submitted again unchanged. */
+/*
+ * Tell what came out.  An operation that failed can be submitted again unchanged.  So can a removal
+ * of a version, if the key is not there.
+ */
 static void writer_report(const struct writer *w, struct kvtree_op *op, int result)
 {
 	if (!kvt_op_is_answer(result) || (result == -ENOENT && op->flags & KVTREE_F_VERSION))
 		return;
 	op->version = w->version;
-	if (op_adds(op) && !result)
+	if (write_adds(op) && !result)
 		op->arg = w->before;
 }
 
@@ -339,7 +342,7 @@ static void writer_exit(struct writer *w)
 {
 	if (w->begun)
 		writer_finish(w);
-	if (op_merges(w->op))
+	if (write_merges(w->op))
 		kvt_writer_drop(w);
 	kvt_bag_put(&w->store->reclaim, w->bag);
 }
@@ -359,9 +362,9 @@ static void writer_exit(struct writer *w)
  *
  * Return: 0; -ENOENT, -EEXIST, -ECANCELED: the conditions do not hold; -EINVAL:
  * not a number; -E2BIG: too large; -EDQUOT; -ENOMEM; -EKEYREJECTED: the store's
- * validator refused; -EINTR: a fatal signal came; -EBUSY: only if it may not sleep; of a durable
- * store -EAGAIN: its log has no room (kvt_write_wait()), -ENOSPC: its devices are full, and
- * -EROFS: writing to them has failed.
+ * validator refused; -EINTR: a fatal signal came; -EAGAIN: it has to wait for an event
+ * (kvt_write_wait(), then kvt_write_admit()); -EBUSY: only if it may not sleep; of a durable
+ * store -ENOSPC: its devices are full, and -EROFS: writing to them has failed.
  */
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 {
@@ -369,6 +372,9 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 	enum writer_step step;
 	int err;
 
+	/* Others may have filled it while the data were loaded, which may take long. */
+	if (unlikely(kvt_reclaim_throttle(&ctx->store->reclaim, false)))
+		return -EAGAIN;
 	writer_init(&w, ctx, write);
 	do {
 		step = writer_attempt(&w);

@@ -8,9 +8,9 @@
  * the limits and merges columns, without sleeping, and copies about 12 KiB at most.  If a
  * block turns out too small, the write releases the place, allocates, and starts over.
  *
- * A write sleeps for nothing but memory.  For memory that has to be freed first
- * (kvt_write_admit()) and for room in the log (kvt_write_wait()) its caller waits, who holds none
- * of its data meanwhile.
+ * A write sleeps for nothing but memory.  Its caller waits for memory that has to be freed first
+ * (kvt_write_admit()) and for room in the log (kvt_write_wait()), and holds none of the write's
+ * data meanwhile.
  *
  * If the store has a validator (hook.h), the write merges beforehand, shows the result to
  * the validator, and publishes that block if the old value is still the same.

@@ -68,34 +68,34 @@ static inline enum writer_step writer_after(struct writer *w, int err)
 	return unlikely(err) ? writer_fail(w, err) : WRITER_GO;
 }
 
-static inline bool op_removes(const struct kvtree_op *op)
+static inline bool write_removes(const struct kvtree_op *op)
 {
 	return op->opcode == KVTREE_OP_REMOVE;
 }
 
-static inline bool op_adds(const struct kvtree_op *op)
+static inline bool write_adds(const struct kvtree_op *op)
 {
 	return op->opcode == KVTREE_OP_ADD;
 }
 
-static inline bool op_merges(const struct kvtree_op *op)
+static inline bool write_merges(const struct kvtree_op *op)
 {
-	return op_adds(op) || op->flags & KVTREE_F_COLS;
+	return write_adds(op) || op->flags & KVTREE_F_COLS;
 }
 
 /* Conditions, all of which must hold: the key is there, or is not. */
-static inline bool op_wants_key(const struct kvtree_op *op)
+static inline bool write_wants_key(const struct kvtree_op *op)
 {
-	return op_removes(op) || op->flags & KVTREE_F_REPLACE;
+	return write_removes(op) || op->flags & KVTREE_F_REPLACE;
 }
 
-static inline bool op_wants_no_key(const struct kvtree_op *op)
+static inline bool write_wants_no_key(const struct kvtree_op *op)
 {
 	return op->flags & KVTREE_F_CREATE;
 }
 
 /* It has the version op->version; 0: it is not there. */
-static inline bool op_wants_version(const struct kvtree_op *op)
+static inline bool write_wants_version(const struct kvtree_op *op)
 {
 	return op->opcode == KVTREE_OP_CAS || op->flags & KVTREE_F_VERSION;
 }
@@ -111,11 +111,11 @@ static inline enum writer_step writer_check(struct writer *w, const struct kvt_v
 	const struct kvtree_op *op = w->op;
 
 	w->version = value_version(old);
-	if (op_wants_key(op) && !w->version)
+	if (write_wants_key(op) && !w->version)
 		return writer_fail(w, -ENOENT);
-	if (op_wants_no_key(op) && w->version)
+	if (write_wants_no_key(op) && w->version)
 		return writer_fail(w, -EEXIST);
-	if (op_wants_version(op) && w->version != op->version)
+	if (write_wants_version(op) && w->version != op->version)
 		return writer_fail(w, -ECANCELED);
 	return WRITER_GO;
 }
