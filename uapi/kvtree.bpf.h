@@ -279,7 +279,8 @@ extern int bpf_kvt_iter_val(struct bpf_iter_kvt *it, void *val, __u32 val__sz) _
  *
  * Return: 0 and the new version (remove: that of the value removed), or
  *
- *	-ENOENT, -EEXIST	REPLACE, remove; CREATE
+ *	-ENOENT, -EEXIST	REPLACE, remove; CREATE.  req->version is 0 after ENOENT, but
+ *			for a removal with BPF_KVT_VERSION, whose version stays
  *	-ECANCELED	another version, which is in req->version then (0: no key)
  *	-EAGAIN		the store has no room at the moment (memory waiting to be freed,
  *			or its log)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What an operation points to: see load.h. */
 #include <linux/errno.h>
+#include <linux/overflow.h>
 #include <linux/slab.h>
-#include <linux/string.h>
 
+#include "base/value.h"
+#include "core/ctx.h"
 #include "load.h"
-#include "run.h"
 #include "user.h"
 
 /**
@@ -16,7 +17,7 @@
  *
  * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0, -EFAULT, or -EAGAIN: it would have to sleep.
+ * Return: 0, -EFAULT, -ESTALE, or -EAGAIN: it would have to sleep.
  */
 int kvt_load_key_to(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8 *to)
 {
@@ -31,7 +32,7 @@ int kvt_load_key_to(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8
  *
  * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0, -EFAULT, -ENOMEM, or -EAGAIN: it would have to sleep.
+ * Return: 0, -EFAULT, -ENOMEM, -ESTALE, or -EAGAIN: it would have to sleep.
  */
 int kvt_load_key(const struct kvt_op_ctx *ctx, const struct kvtree_op *op,
 		 struct kvt_op_key *key)
@@ -228,13 +229,13 @@ static int load_columns(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 /**
  * kvt_load() - copy in the data of an operation that changes the store
  * @ctx: on whose behalf
- * @op: the operation, checked
- * @key: its key, in kernel memory that stays valid until kvt_unload()
+ * @op: the operation, checked; it stays valid until kvt_unload(), as does its key
+ * @key: its key, in kernel memory
  * @write: to be filled; kvt_unload() must follow, whatever is returned
  *
  * Context: process context; sleeps if @ctx allows it.
  *
- * Return: 0, -EFAULT, -EINVAL, -E2BIG, -ENOMEM, or -EAGAIN: it would have to
+ * Return: 0, -EFAULT, -EINVAL, -E2BIG, -ENOMEM, -ESTALE, -EINTR, or -EAGAIN: it would have to
  * sleep.
  */
 int kvt_load(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key,

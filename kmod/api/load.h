@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What an operation points to: its key and its data are copied into kernel memory, so that nothing
- * of the caller's memory is needed while the operation runs.
+ * What an operation points to: its key and its data are copied into kernel memory, so that a write
+ * needs nothing of the caller's memory.
  */
 #ifndef KVT_API_LOAD_H
 #define KVT_API_LOAD_H
 
+#include <linux/types.h>
+
+#include "base/index.h"
 #include "core/write.h"
+
+struct kvt_op_ctx;
+struct kvtree_op;
 
 /* An operation's key in kernel memory; long keys are not on the stack. */
 struct kvt_op_key {

@@ -2,6 +2,7 @@
 /* One operation: see run.h. */
 #include <linux/errno.h>
 
+#include "core/write.h"
 #include "load.h"
 #include "log/log.h"
 #include "run.h"
@@ -15,7 +16,7 @@ static int op_sync(const struct kvt_op_ctx *ctx)
 	return 0;
 }
 
-/* Once from its data to its outcome. */
+/* One attempt, from loading the data to the outcome. */
 static int op_update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 			  const struct kvt_key *key)
 {
@@ -27,7 +28,7 @@ static int op_update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	return err;
 }
 
-/* While it waits for an event or for its own memory, it holds none of the store's. */
+/* While it waits for an event or for its own memory, it holds nothing of the store. */
 static int op_update(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
 {
 	int err;

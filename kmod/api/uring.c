@@ -16,8 +16,10 @@
 
 #include "batch.h"
 #include "compat.h"
+#include "core/write.h"
 #include "load.h"
 #include "log/log.h"
+#include "run.h"
 #include "scan.h"
 #include "session.h"
 #include "uring.h"

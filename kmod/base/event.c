@@ -96,10 +96,10 @@ void kvt_event_unlisten(struct kvt_event *event, struct kvt_listener *listener)
 KVT_EXPORT_FOR_TESTS(kvt_event_unlisten);
 
 /**
- * kvt_event_name() - say on behalf of which process somebody listens
+ * kvt_event_name() - record for which process somebody listens
  * @event: the event
  * @listener: the listener, whether it listens or has heard
- * @pid: the process, kept until another one is said
+ * @pid: the process, kept until the next call
  *
  * Context: process context.
  *

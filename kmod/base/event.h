@@ -6,8 +6,8 @@
  * calls each once, with the queue's lock held and interrupts off.  There may be a million of
  * them, so kvt_event_wake() calls a limited number at a time.
  */
-#ifndef KVT_CORE_EVENT_H
-#define KVT_CORE_EVENT_H
+#ifndef KVT_BASE_EVENT_H
+#define KVT_BASE_EVENT_H
 
 #include <linux/types.h>
 #include <linux/wait.h>
@@ -66,4 +66,4 @@ void kvt_event_unlisten(struct kvt_event *event, struct kvt_listener *listener);
 struct pid *kvt_event_name(struct kvt_event *event, struct kvt_listener *listener,
 			   struct pid *pid);
 
-#endif /* KVT_CORE_EVENT_H */
+#endif /* KVT_BASE_EVENT_H */

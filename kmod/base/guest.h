@@ -3,8 +3,8 @@
  * Guests: threads that wait inside a store, for memory to be freed or for its log, and processes
  * whose commands do.  They are found in the queues of events; nobody registers for this.
  */
-#ifndef KVT_CORE_GUEST_H
-#define KVT_CORE_GUEST_H
+#ifndef KVT_BASE_GUEST_H
+#define KVT_BASE_GUEST_H
 
 #include <linux/sched.h>
 #include <linux/types.h>
@@ -29,4 +29,4 @@ struct kvt_guests {
 
 void kvt_guests_add(struct kvt_guests *guests, struct kvt_event *event);
 
-#endif /* KVT_CORE_GUEST_H */
+#endif /* KVT_BASE_GUEST_H */

@@ -6,8 +6,8 @@
  * are bytes and its values pointers to struct kvt_value, of which it uses only the
  * key's length and the key's bytes from the ninth on (kvt_value_suffix()).
  */
-#ifndef KVT_INDEX_H
-#define KVT_INDEX_H
+#ifndef KVT_BASE_INDEX_H
+#define KVT_BASE_INDEX_H
 
 #include <linux/err.h>
 #include <linux/gfp_types.h>
@@ -267,4 +267,4 @@ static __always_inline struct kvt_value *kvt_index_get_prefix(struct kvt_index *
 int kvt_masstree_init(void);
 void kvt_masstree_exit(void);
 
-#endif /* KVT_INDEX_H */
+#endif /* KVT_BASE_INDEX_H */

@@ -9,8 +9,8 @@
  * kmalloc() itself would take a power of two for the large ones, up to twice what
  * was asked for.
  */
-#ifndef KVT_CORE_MEM_H
-#define KVT_CORE_MEM_H
+#ifndef KVT_BASE_MEM_H
+#define KVT_BASE_MEM_H
 
 #include <linux/gfp.h>
 #include <linux/types.h>
@@ -51,4 +51,4 @@ void *kvt_mem_alloc(const struct kvt_mem *mem, size_t size);
 void *kvt_mem_pages(size_t size, gfp_t gfp);
 void kvt_mem_free(void *p, size_t size);
 
-#endif /* KVT_CORE_MEM_H */
+#endif /* KVT_BASE_MEM_H */

@@ -10,8 +10,8 @@
  * KVT_INLINE_MAX bytes.  So the memory that a value takes depends only on the sizes of its
  * columns, not on the order in which they were written.
  */
-#ifndef KVT_CORE_MERGE_H
-#define KVT_CORE_MERGE_H
+#ifndef KVT_BASE_MERGE_H
+#define KVT_BASE_MERGE_H
 
 #include <linux/bitmap.h>
 #include <linux/types.h>
@@ -52,4 +52,4 @@ static inline bool kvt_merge_ready(const struct kvt_merge *merge)
 	return !merge->edits_lack && !merge->old_lacks;
 }
 
-#endif /* KVT_CORE_MERGE_H */
+#endif /* KVT_BASE_MERGE_H */

@@ -4,8 +4,8 @@
  * state, or change it.  Compiled in only for test modules: see Kbuild (and if the
  * build does not say KVT_NO_PARK).
  */
-#ifndef KVT_CORE_PARK_H
-#define KVT_CORE_PARK_H
+#ifndef KVT_BASE_PARK_H
+#define KVT_BASE_PARK_H
 
 #include <linux/compiler.h>
 
@@ -119,4 +119,4 @@ static inline void kvt_park(enum kvt_park at) { }
 static inline void kvt_park_loose(enum kvt_park at) { }
 #endif
 
-#endif /* KVT_CORE_PARK_H */
+#endif /* KVT_BASE_PARK_H */

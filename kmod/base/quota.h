@@ -10,8 +10,8 @@
  * succeeds.  While more is charged than a new limit allows, CPUs do not use what
  * they hold.
  */
-#ifndef KVT_CORE_QUOTA_H
-#define KVT_CORE_QUOTA_H
+#ifndef KVT_BASE_QUOTA_H
+#define KVT_BASE_QUOTA_H
 
 #include <linux/atomic.h>
 #include <linux/cache.h>
@@ -49,4 +49,4 @@ void kvt_quota_uncharge_key(struct kvt_quota *quota);
 u64 kvt_quota_bytes(const struct kvt_quota *quota);
 u64 kvt_quota_keys(const struct kvt_quota *quota);
 
-#endif /* KVT_CORE_QUOTA_H */
+#endif /* KVT_BASE_QUOTA_H */

@@ -29,8 +29,8 @@
  * free, and gather again until nothing is left.  kvt_reclaim.state says where the cycle
  * is.
  */
-#ifndef KVT_CORE_RECLAIM_H
-#define KVT_CORE_RECLAIM_H
+#ifndef KVT_BASE_RECLAIM_H
+#define KVT_BASE_RECLAIM_H
 
 #include <linux/atomic.h>
 #include <linux/gfp_types.h>
@@ -123,4 +123,4 @@ struct kvt_event *kvt_reclaim_event(struct kvt_reclaim *reclaim);
 u64 kvt_reclaim_waiting(const struct kvt_reclaim *reclaim);
 u64 kvt_reclaim_waiting_max(const struct kvt_reclaim *reclaim);
 
-#endif /* KVT_CORE_RECLAIM_H */
+#endif /* KVT_BASE_RECLAIM_H */

@@ -4,8 +4,8 @@
  * line between writers.  The ids are those of enum kvtree_stat, and from
  * KVT_STAT_ENGINE on those of the store's engine, which says what they are.
  */
-#ifndef KVT_CORE_STATS_H
-#define KVT_CORE_STATS_H
+#ifndef KVT_BASE_STATS_H
+#define KVT_BASE_STATS_H
 
 #include <linux/percpu.h>
 #include <linux/types.h>
@@ -38,4 +38,4 @@ int kvt_stats_init(struct kvt_stats *stats);
 void kvt_stats_exit(struct kvt_stats *stats);
 u64 kvt_stats_read(const struct kvt_stats *stats, unsigned int id);
 
-#endif /* KVT_CORE_STATS_H */
+#endif /* KVT_BASE_STATS_H */

@@ -6,8 +6,8 @@
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM kvtree
 
-#if !defined(KVT_CORE_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
-#define KVT_CORE_TRACE_H
+#if !defined(KVT_BASE_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define KVT_BASE_TRACE_H
 
 #include <linux/tracepoint.h>
 
@@ -161,7 +161,7 @@ DEFINE_EVENT(kvt_store, kvt_store_destroy,
 	TP_ARGS(id, name)
 );
 
-#endif /* KVT_CORE_TRACE_H */
+#endif /* KVT_BASE_TRACE_H */
 
 /* In the include path -I$(src) of kmod/Kbuild. */
 #undef TRACE_INCLUDE_PATH

@@ -24,14 +24,14 @@
  * they are longer than KVT_BLOB_MIN or the block would hold more than KVT_INLINE_MAX
  * bytes of column data.  Columns of up to 8 bytes, no longer than the pointer to a blob,
  * are always in the block.  So a block can be built while a node is locked: at most
- * about 8 KiB are copied.
+ * about 12 KiB are copied.
  *
  * A blob belongs to the newest value that refers to it: a change that keeps the column
  * passes the blob on without counting.  The change that drops the column retires the
  * blob.  A reader that sleeps while it copies takes a reference of its own.
  */
-#ifndef KVT_CORE_VALUE_H
-#define KVT_CORE_VALUE_H
+#ifndef KVT_BASE_VALUE_H
+#define KVT_BASE_VALUE_H
 
 #include <linux/align.h>
 #include <linux/gfp_types.h>
@@ -211,4 +211,4 @@ void kvt_value_set_table(struct kvt_value *v, unsigned int ncols);
 void kvt_value_set_column(struct kvt_value *v, unsigned int i, const struct kvt_column *col,
 			  u32 off);
 
-#endif /* KVT_CORE_VALUE_H */
+#endif /* KVT_BASE_VALUE_H */

@@ -19,6 +19,7 @@
 #include <linux/compiler.h>
 #include <linux/errno.h>
 #include <linux/types.h>
+#include <linux/kvtree.h>
 #include <kvtree.bpf.h>
 
 #include "base/index.h"
@@ -28,6 +29,7 @@
 
 struct bpf_prog;
 struct kvt_late_posts;
+struct kvt_op_ctx;
 struct kvt_stats;
 struct kvt_store;
 struct kvt_value;
@@ -117,8 +119,6 @@ struct kvt_bpf_write {
 /* Flags that a change may have; which, depends on its opcode. */
 #define KVT_BPF_WRITE_FLAGS	(BPF_KVT_COL | BPF_KVT_CREATE | BPF_KVT_REPLACE |	\
 				 BPF_KVT_VERSION | BPF_KVT_SYNC)
-
-struct kvt_op_ctx;
 
 int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask);
 int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *write);

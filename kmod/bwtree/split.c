@@ -452,7 +452,7 @@ int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp)
 }
 KVT_EXPORT_FOR_TESTS(bw_tidy);
 
-/* Tell the parent @at of a page that begins at @low.  @there: it has a term for that key. */
+/* Enter a page, which begins at @low, in its parent.  @there: that has a term for the key. */
 static int bw_post_term(struct bw_tree *tree, struct bw_stock *stock, const struct bw_at *at,
 			u32 id, const struct bw_rec *page, const struct bw_want *low, bool there)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What decides how an operation goes on, on whosever behalf it runs. */
+/* Going on, waiting, and leaving the store, on whosever behalf an operation runs. */
 #include <linux/err.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -79,7 +79,7 @@ int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside)
  * kvt_op_leave() - leave the store for good
  * @ctx: on whose behalf; with @ctx->inside
  *
- * Context: any.
+ * Context: process context, may sleep.
  */
 void kvt_op_leave(const struct kvt_op_ctx *ctx)
 {

@@ -3,6 +3,7 @@
 #include <linux/bits.h>
 #include <linux/nospec.h>
 
+#include "base/stats.h"
 #include "ctx.h"
 #include "op.h"
 
@@ -14,13 +15,14 @@
  * operation comes from, in how its data come into kernel memory, and in how they wait.  The rest
  * is the same for all.
  *
- * **An update**, which changes a key, takes these steps.  It is inside the store from *admit* on::
+ * **An update**, which changes a key, takes these steps.  From *admit* on at the latest it is
+ * inside the store, but for page faults while it loads::
  *
  *	step     where                               besides the store, it holds
  *	-------  ----------------------------------  -------------------------------------
  *	check    kvt_op_check()                      nothing
  *	admit    kvt_write_admit()                   nothing
- *	load     kvt_load(), or bpf/write.c          its data, as they come
+ *	load     kvt_load(), or bpf/write.c          its key and data, as they come
  *	prepare  writer_prepare()                    its data, what it may need
  *	begin    begin() of the engine               ... and the key's place
  *	decide   writer_decide(), kvt_log_reserve()  ... and a bag, what it is charged, its note
@@ -30,13 +32,13 @@
  *	sync     kvt_op_wait_durable()               nothing
  *
  * From the end of *begin* to the end of *commit* it is in an RCU read section, with preemption and
- * bottom halves off; it neither sleeps nor allocates, and no program runs.  A validator is asked
+ * bottom halves off; it neither sleeps nor allocates, and calls no program.  A validator is asked
  * while it prepares, under RCU.  All other steps may sleep where the way in allows it.
  *
  * **Back.**  Until *commit* nothing has changed, and the operation is as it came.  An update that
- * lacks something lets go of the place, gets it, and prepares again (enum writer_step).  But it does
- * not wait for others so: while the store has too much memory to be freed (*admit*), or its log has
- * no room (*decide*), it holds none of its data, and begins again at *admit* when it has waited.
+ * lacks something lets go of the place, gets it, and prepares again (enum writer_step).  It does
+ * not wait for others like that: while the store has too much memory to be freed (*admit*), or its
+ * log has no room (*decide*), it holds none of its data, and afterwards begins again at *admit*.
  *
  * **Waiting.**  An ioctl sleeps.  So do batches, those of io_uring on its workers, and posts that
  * could not be made at once, in their store's queue.  A command of io_uring goes to a worker to

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Operations, as all ways in have them: what an opcode may ask for, what rights that needs, and
- * as what it counts.
+ * Operations, however they come in: what an opcode may ask for, which rights it needs, and how it
+ * is counted.  core/op.c begins with what becomes of them.
  *
- * The operation is in kernel memory: copied once from user space, or made of what a BPF program
- * asks for.
+ * The operation is in kernel memory: copied once from user space, or made from what a BPF program
+ * asks for.  The size of a structure there is checked here too.
  */
 #ifndef KVT_CORE_OP_H
 #define KVT_CORE_OP_H

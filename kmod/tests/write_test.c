@@ -121,9 +121,10 @@ static void a_writer_is_not_preempted_before_it_has_retired_a_value(struct kunit
 /* Nobody frees them as long as it has them, and what it makes ready may take long. */
 static void a_writer_that_begins_again_has_no_values_of_others(struct kunit *test)
 {
-	struct kvt_store *store = store_make(test);
+	struct kvt_store *store;
 
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
+	store = store_make(test);
 	/* What is retired stays where writers have left it. */
 	disable_delayed_work_sync(&store->reclaim.gather);
 	KUNIT_EXPECT_EQ(test, 0, change(store, KVTREE_OP_PUT));

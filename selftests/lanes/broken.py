@@ -6,11 +6,11 @@ A patch there finds its lines by the function that they are in, and not by their
 what is around them. So it goes on fitting while other lines change, and says so if its own do.
 After its head (broken.sh) come files and changes:
 
-    --- kmod/core/write.c
+    --- kmod/core/prepare.c
     @@ writer_add
-             write->before = get_unaligned_le64(col.data);
-    -        write->version = 0;
-    +        write->version = 1;
+             w->before = get_unaligned_le64(col.data);
+    -        w->version = 0;
+    +        w->version = 1;
 
 What follows @@ is the name of the function, or of the structure, array or macro, of which the
 file has one; nothing if it is in none. The lines with a blank or a minus are there exactly once.

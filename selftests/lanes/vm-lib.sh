@@ -102,8 +102,8 @@ vm()
 }
 
 # Of every kernel. A host that takes the processor away for long is no stall of the guest's, nor a
-# timer that is not connected. An emulated CPU does not speculate: what a kernel does against that
-# is a tenth of its time.
+# timer that is not connected. An emulated CPU does not speculate, yet what a kernel does against
+# that takes a tenth of its time.
 KERNEL_ARGS='rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 workqueue.watchdog_thresh=120'
 KERNEL_ARGS+=' no_timer_check'
 [ "${KVT_KVM:-0}" = 1 ] || KERNEL_ARGS+=' mitigations=off'
