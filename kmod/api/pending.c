@@ -3,26 +3,20 @@
 #include <linux/errno.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
-#include <linux/slab.h>
 
 #include "log/log.h"
 #include "wait_internal.h"
 
-static struct kvt_pending *pending_of(const struct kvt_wait *wait)
-{
-	return container_of(wait, struct kvt_pending, wait);
-}
-
 static int owner_cmp(const void *owner, const struct rb_node *node)
 {
-	const void *other = rb_entry(node, struct kvt_pending, owned)->owner;
+	const void *other = rb_entry(node, struct kvt_wait, owned)->owner;
 
 	return owner < other ? -1 : owner > other;
 }
 
 static bool owner_less(struct rb_node *a, const struct rb_node *b)
 {
-	return owner_cmp(rb_entry(a, struct kvt_pending, owned)->owner, b) < 0;
+	return owner_cmp(rb_entry(a, struct kvt_wait, owned)->owner, b) < 0;
 }
 
 static void pending_list(struct kvt_wait *wait)
@@ -30,7 +24,7 @@ static void pending_list(struct kvt_wait *wait)
 	struct kvt_waits *waits = kvt_wait_waits(wait);
 
 	kvt_wait_tree_add(&waits->updates, wait);
-	rb_add(&pending_of(wait)->owned, &waits->owned, owner_less);
+	rb_add(&wait->owned, &waits->owned, owner_less);
 }
 
 static void pending_unlist(struct kvt_wait *wait)
@@ -38,7 +32,7 @@ static void pending_unlist(struct kvt_wait *wait)
 	struct kvt_waits *waits = kvt_wait_waits(wait);
 
 	kvt_wait_tree_del(&waits->updates, &wait->node);
-	kvt_wait_tree_del(&waits->owned, &pending_of(wait)->owned);
+	kvt_wait_tree_del(&waits->owned, &wait->owned);
 }
 
 /**
@@ -54,7 +48,7 @@ struct kvt_wait *kvt_pending_of_owner(const struct kvt_waits *waits, const void 
 {
 	struct rb_node *node = rb_find_first(owner, &waits->owned, owner_cmp);
 
-	return node ? &rb_entry(node, struct kvt_pending, owned)->wait : NULL;
+	return node ? rb_entry(node, struct kvt_wait, owned) : NULL;
 }
 
 /**
@@ -65,7 +59,7 @@ struct kvt_wait *kvt_pending_of_owner(const struct kvt_waits *waits, const void 
  */
 void kvt_pending_disown(struct kvt_wait *wait)
 {
-	kvt_wait_tree_del(&kvt_wait_waits(wait)->owned, &pending_of(wait)->owned);
+	kvt_wait_tree_del(&kvt_wait_waits(wait)->owned, &wait->owned);
 }
 
 static bool reclaim_allows(const struct kvt_wait *wait)
@@ -74,26 +68,26 @@ static bool reclaim_allows(const struct kvt_wait *wait)
 }
 
 /* End an update that was not made.  Outside the store. */
-static void pending_done(struct kvt_pending *pending, int res, unsigned int issue_flags)
+static void pending_done(struct kvt_wait *wait, int res, unsigned int issue_flags)
 {
-	struct io_uring_cmd *cmd = pending->wait.cmd;
-	bool cqe32 = pending->wait.cqe32;
+	struct io_uring_cmd *cmd = wait->cmd;
+	bool cqe32 = wait->cqe32;
 
 	if (res == -ECANCELED)
-		kvt_stat_inc(&kvt_wait_store(&pending->wait)->stats, KVTREE_STAT_URING_CANCEL);
-	kvt_pending_free(pending);
+		kvt_stat_inc(&kvt_wait_store(wait)->stats, KVTREE_STAT_URING_CANCEL);
+	kvt_wait_free(wait);
 	kvt_uring_done(cmd, res, 0, cqe32, issue_flags);
 }
 
 /* The task takes it over, unless it was canceled. */
-static bool pending_take(struct kvt_pending *pending)
+static bool pending_take(struct kvt_wait *wait)
 {
-	struct kvt_waits *waits = kvt_wait_waits(&pending->wait);
+	struct kvt_waits *waits = kvt_wait_waits(wait);
 	bool taken;
 
 	spin_lock(&waits->lock);
-	taken = !pending->wait.canceled;
-	pending->wait.state = WAIT_RUNS;
+	taken = !wait->canceled;
+	wait->state = WAIT_RUNS;
 	spin_unlock(&waits->lock);
 	return taken;
 }
@@ -104,61 +98,16 @@ static bool pending_take(struct kvt_pending *pending)
  */
 static void pending_run(struct kvt_wait *wait, unsigned int issue_flags, bool dead)
 {
-	struct kvt_pending *pending = pending_of(wait);
 	struct kvt_wait_args args = {
 		.cmd = wait->cmd,
 		.issue_flags = issue_flags | (wait->cqe32 ? IO_URING_F_CQE32 : 0),
 		.out = wait->out,
 	};
 
-	if (pending_take(pending) && !dead && !fatal_signal_pending(current))
-		pending->again(pending, &pending->op, &args);
+	if (pending_take(wait) && !dead && !fatal_signal_pending(current))
+		wait->again(wait, &wait->op, &args);
 	else
-		pending_done(pending, -ECANCELED, issue_flags);
-}
-
-/**
- * kvt_pending_new() - prepare an update that may wait, and that cancellations find
- * @session: the command's
- * @ctx: of the operation
- * @op: the operation to execute again
- * @again: executes it
- * @args: the command
- *
- * Context: where the command is issued.
- *
- * Return: the update, for kvt_pending_wait(); or NULL.
- */
-struct kvt_pending *kvt_pending_new(struct kvt_session *session, const struct kvt_op_ctx *ctx,
-				    const struct kvtree_op *op, kvt_pending_fn again,
-				    const struct kvt_wait_args *args)
-{
-	struct kvt_pending *pending = kmalloc(sizeof(*pending), kvt_op_gfp_scratch(ctx));
-
-	if (!pending)
-		return NULL;
-	pending->owner = current->files;
-	pending->op = *op;
-	pending->again = again;
-	kvt_wait_init(&pending->wait, session, KVT_WAIT_RECLAIM, args);
-	kvt_wait_publish(&pending->wait, NULL);
-	return pending;
-}
-
-/**
- * kvt_pending_free() - free an update that does not wait
- * @pending: from kvt_pending_new()
- *
- * Context: any but interrupts.
- */
-void kvt_pending_free(struct kvt_pending *pending)
-{
-	struct kvt_waits *waits = kvt_wait_waits(&pending->wait);
-
-	spin_lock(&waits->lock);
-	kvt_wait_hide(&pending->wait);
-	spin_unlock(&waits->lock);
-	kfree(pending);
+		pending_done(wait, -ECANCELED, issue_flags);
 }
 
 /* Under the lock: wait for the event that the update lacks. */
@@ -182,38 +131,46 @@ static void pending_enqueue(struct kvt_wait *wait)
 }
 
 /* Returns false if it was canceled meanwhile. */
-static bool pending_start(struct kvt_pending *pending)
+static bool pending_start(struct kvt_wait *wait)
 {
-	struct kvt_waits *waits = kvt_wait_waits(&pending->wait);
+	struct kvt_waits *waits = kvt_wait_waits(wait);
 	bool waits_on;
 
 	spin_lock(&waits->lock);
-	waits_on = !pending->wait.canceled;
+	waits_on = !wait->canceled;
 	if (waits_on)
-		pending_enqueue(&pending->wait);
+		pending_enqueue(wait);
 	spin_unlock(&waits->lock);
 	return waits_on;
 }
 
 /**
  * kvt_pending_wait() - make a command wait until its update can be made
- * @pending: from kvt_pending_new(); freed when the command is executed or canceled
+ * @wait: the command's; freed when it is executed or canceled
  * @ctx: of the operation; the store stays entered while it waits for an event
+ * @op: the operation to execute again
  * @issue_flags: of this call of the command
  *
  * Context: where the command is issued, or its task work runs; leaves the store meanwhile.
  *
  * Return: -EIOCBQUEUED.
  */
-int kvt_pending_wait(struct kvt_pending *pending, const struct kvt_op_ctx *ctx,
-		     unsigned int issue_flags)
+int kvt_pending_wait(struct kvt_wait *wait, const struct kvt_op_ctx *ctx,
+		     const struct kvtree_op *op, unsigned int issue_flags)
 {
-	int err = kvt_wait_mark(&pending->wait, ctx, issue_flags);
+	int err;
 
-	if (!err && pending_start(pending))
+	/* Once: cancellations find it also while it is executed again. */
+	if (!wait->published) {
+		wait->owner = current->files;
+		wait->op = *op;
+		kvt_wait_publish(wait, false);
+	}
+	err = kvt_wait_mark(wait, ctx, issue_flags);
+	if (!err && pending_start(wait))
 		return -EIOCBQUEUED;
 	kvt_op_leave(ctx);
-	pending_done(pending, pending_take(pending) ? err : -ECANCELED, issue_flags);
+	pending_done(wait, pending_take(wait) ? err : -ECANCELED, issue_flags);
 	return -EIOCBQUEUED;
 }
 
@@ -225,7 +182,7 @@ static bool pending_came(const struct kvt_wait *wait)
 
 static void pending_abort(struct kvt_wait *wait, unsigned int issue_flags)
 {
-	pending_done(pending_of(wait), -ECANCELED, issue_flags);
+	pending_done(wait, -ECANCELED, issue_flags);
 }
 
 const struct kvt_wait_ops kvt_pending_ops = {

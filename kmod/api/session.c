@@ -18,8 +18,15 @@ struct workqueue_struct *kvt_sessions_wq;
  */
 int kvt_sessions_init(void)
 {
+	int err = kvt_waits_prepare();
+
+	if (err)
+		return err;
 	kvt_sessions_wq = alloc_workqueue("kvtree_sessions", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	return kvt_sessions_wq ? 0 : -ENOMEM;
+	if (kvt_sessions_wq)
+		return 0;
+	kvt_waits_end();
+	return -ENOMEM;
 }
 
 /**
@@ -30,6 +37,7 @@ int kvt_sessions_init(void)
 void kvt_sessions_exit(void)
 {
 	destroy_workqueue(kvt_sessions_wq);
+	kvt_waits_end();
 }
 
 /**

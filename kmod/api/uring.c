@@ -35,7 +35,7 @@ struct call {
 	u64 out;		/* user address for the outcome of op, or 0 */
 	u64 sync;		/* the epoch that must be durable before it completes */
 	bool inside;		/* of the store; for ctx */
-	struct kvt_pending *pending;	/* if it has waited; or NULL */
+	struct kvt_wait *wait;	/* if it has waited, or may have to; or NULL */
 	struct kvtree_op op;
 	struct kvt_fixed fixed;
 };
@@ -68,7 +68,7 @@ static void call_init(struct call *call, struct io_uring_cmd *cmd, unsigned int 
 	call->session = cmd->file->private_data;
 	call->out = 0;
 	call->sync = 0;
-	call->pending = NULL;
+	call->wait = NULL;
 }
 
 static bool call_may_sleep(const struct call *call)
@@ -152,27 +152,45 @@ static struct kvt_wait_args call_wait_args(const struct call *call)
 	};
 }
 
+static void call_again(struct kvt_wait *wait, const struct kvtree_op *op,
+		       const struct kvt_wait_args *args);
+
+/* Get what it needs to wait.  Returns 0 or -ENOMEM. */
+static int call_prepare_wait(struct call *call)
+{
+	const struct kvt_wait_args args = call_wait_args(call);
+
+	if (!call->wait)
+		call->wait = kvt_wait_new(call->session, &call->ctx, call_again, &args);
+	return call->wait ? 0 : -ENOMEM;
+}
+
+/* Whether it has to be durable before it completes. */
+static bool call_syncs(const struct call *call)
+{
+	const struct kvt_store *store = call->session->store;
+
+	if (!store->log)
+		return false;
+	if (kvt_op_is_update(&call->op))
+		return call->op.flags & KVTREE_F_SYNC || store->log_sync;
+	return call->op.opcode == KVTREE_OP_SYNC;
+}
+
 /* The command was executed; -EIOCBQUEUED: it completes when it is durable. */
 static int call_durable(struct call *call, int res)
 {
-	struct kvt_log *log = call->session->store->log;
-	struct kvt_wait_args args;
+	struct kvt_store *store = call->session->store;
+	struct kvt_wait *wait = call->wait;
 	int err;
 
 	if (!call->sync)
 		return res;
-	err = call->inside ? kvt_log_synced(log, call->sync) : kvt_op_wait_durable(&call->ctx);
-	if (err == -EAGAIN) {
-		args = call_wait_args(call);
-		err = kvt_executed_wait(call->session, &call->ctx, call->op.version, res, &args,
-					call->pending);
-		if (err != -ENOMEM)
-			call->pending = NULL;
-	}
-	/* It cannot be executed again, so wait here. */
-	if (err == -ENOMEM)
-		err = kvt_op_wait_durable(&call->ctx);
-	return err ?: res;
+	err = call->inside ? kvt_log_synced(store->log, call->sync) : kvt_store_gone(store);
+	if (err != -EAGAIN)
+		return err ?: res;
+	call->wait = NULL;
+	return kvt_executed_wait(wait, &call->ctx, &call->op, res, call->issue_flags);
 }
 
 /*
@@ -194,28 +212,26 @@ static int call_probe_out(const struct call *call)
 				   &none.reserved, sizeof(none.reserved));
 }
 
-static void call_again(struct kvt_pending *pending, const struct kvtree_op *op,
-		       const struct kvt_wait_args *args);
-
 /* The update cannot be made now: keep only its operation. */
 static int call_wait(struct call *call)
 {
-	const struct kvt_wait_args args = call_wait_args(call);
-	struct kvt_pending *pending = call->pending;
+	struct kvt_wait *wait;
+	int err;
 
-	if (!pending)
-		pending = kvt_pending_new(call->session, &call->ctx, &call->op, call_again, &args);
-	if (!pending)
-		return -ENOMEM;
-	return kvt_pending_wait(pending, &call->ctx, call->issue_flags);
+	err = call_prepare_wait(call);
+	if (err)
+		return err;
+	wait = call->wait;
+	call->wait = NULL;
+	return kvt_pending_wait(wait, &call->ctx, &call->op, call->issue_flags);
 }
 
 /* It no longer waits, whatever the result. */
 static void call_end_wait(struct call *call)
 {
-	if (call->pending)
-		kvt_pending_free(call->pending);
-	call->pending = NULL;
+	if (call->wait)
+		kvt_wait_free(call->wait);
+	call->wait = NULL;
 }
 
 static noinline int call_update(struct call *call)
@@ -257,6 +273,9 @@ static int call_run(struct call *call)
 	int err;
 
 	err = kvt_op_check(&call->ctx, &call->op);
+	/* While nothing is changed yet. */
+	if (!err && call_syncs(call))
+		err = call_prepare_wait(call);
 	if (err)
 		return err;
 	if (kvt_op_is_update(&call->op))
@@ -426,7 +445,7 @@ static noinline int call_op_slow(struct call *call)
 	return call_done(call, err ?: result, call->op.version);
 }
 
-static void call_again(struct kvt_pending *pending, const struct kvtree_op *op,
+static void call_again(struct kvt_wait *wait, const struct kvtree_op *op,
 		       const struct kvt_wait_args *args)
 {
 	struct call call __uninitialized;
@@ -435,7 +454,7 @@ static void call_again(struct kvt_pending *pending, const struct kvtree_op *op,
 	call_init(&call, args->cmd, args->issue_flags);
 	call.op = *op;
 	call.out = args->out;
-	call.pending = pending;
+	call.wait = wait;
 	ret = call_op_slow(&call);
 	if (ret != -EIOCBQUEUED)
 		kvt_uring_done(args->cmd, ret, 0, false, args->issue_flags);
@@ -510,8 +529,10 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	call.ctx.waits = kvt_op_may_sleep(&call.ctx);
 	if (!call_enter(&call))
 		return call_done(&call, -ESTALE, 0);
-	err = kvt_batch_run(&call.ctx, &batch);
-	if (err == -EAGAIN) {
+	err = call.session->store->log ? call_prepare_wait(&call) : 0;
+	err = err ?: kvt_batch_run(&call.ctx, &batch);
+	if (kvt_op_blocked(&call.ctx, err)) {
+		call_end_wait(&call);
 		kvt_op_leave(&call.ctx);
 		return call_punt(&call);
 	}
@@ -521,6 +542,7 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	err = call_durable(&call, result);
 	if (err == -EIOCBQUEUED)
 		return err;
+	call_end_wait(&call);
 	kvt_op_leave(&call.ctx);
 	return call_done(&call, err, 0);
 }

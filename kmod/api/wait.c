@@ -3,6 +3,7 @@
 #include <linux/blkdev.h>
 #include <linux/pid.h>
 #include <linux/sched.h>
+#include <linux/slab.h>
 
 #include "log/log.h"
 #include "wait_internal.h"
@@ -77,44 +78,87 @@ struct kvt_wait *kvt_wait_tree_find(const struct rb_root *tree, u64 user_data, u
 	return found;
 }
 
+/*
+ * Commands
+ */
+
+static struct kmem_cache *wait_cache;
+
 /**
- * kvt_wait_init() - begin with a command that is to wait
- * @wait: what waits
+ * kvt_waits_prepare() - prepare for commands that wait
+ *
+ * Context: module init.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_waits_prepare(void)
+{
+	wait_cache = kmem_cache_create("kvt_wait", sizeof(struct kvt_wait), 0,
+				       SLAB_ACCOUNT | SLAB_NO_MERGE, NULL);
+	return wait_cache ? 0 : -ENOMEM;
+}
+
+/**
+ * kvt_waits_end() - end of kvt_waits_prepare()
+ *
+ * Context: module exit.
+ */
+void kvt_waits_end(void)
+{
+	kmem_cache_destroy(wait_cache);
+}
+
+/**
+ * kvt_wait_new() - allocate what a command needs to wait
  * @session: the command's
- * @event: KVT_WAIT_DURABLE, or another one, as long as it does not wait yet
+ * @ctx: of its operation
+ * @again: executes its update again
  * @args: the command
  *
- * Context: any.
+ * Context: where the command is issued; sleeps if @ctx allows it.
+ *
+ * Return: what kvt_pending_wait() and kvt_executed_wait() take; or NULL.
  */
-void kvt_wait_init(struct kvt_wait *wait, struct kvt_session *session,
-		   enum kvt_wait_event event, const struct kvt_wait_args *args)
+struct kvt_wait *kvt_wait_new(struct kvt_session *session, const struct kvt_op_ctx *ctx,
+			      kvt_wait_fn again, const struct kvt_wait_args *args)
 {
-	*wait = (struct kvt_wait) {
-		.user_data = cmd_to_io_kiocb(args->cmd)->cqe.user_data,
-		.state = WAIT_NEW,
-		.event = event,
-		.cqe32 = args->issue_flags & IO_URING_F_CQE32,
-		.out = args->out,
-		.session = session,
-		.cmd = args->cmd,
-	};
-	kvt_stat_inc(&session->store->stats, KVTREE_STAT_URING_WAIT);
+	struct kvt_wait *wait = kmem_cache_alloc(wait_cache, kvt_op_gfp_scratch(ctx));
+
+	if (!wait)
+		return NULL;
+	wait->user_data = cmd_to_io_kiocb(args->cmd)->cqe.user_data;
+	wait->executed = false;
+	wait->cqe32 = args->issue_flags & IO_URING_F_CQE32;
+	wait->out = args->out;
+	wait->session = session;
+	wait->cmd = args->cmd;
+	wait->again = again;
+	RB_CLEAR_NODE(&wait->node);
+	RB_CLEAR_NODE(&wait->owned);
+	wait->published = false;
+	return wait;
 }
 
 /**
  * kvt_wait_publish() - let cancellations find a command
  * @wait: the command
- * @instead_of: what it was until now, which they no longer find; or NULL
+ * @executed: whether it is; it may be published as a pending one
  *
  * Context: outside the session's lock.
  */
-void kvt_wait_publish(struct kvt_wait *wait, struct kvt_wait *instead_of)
+void kvt_wait_publish(struct kvt_wait *wait, bool executed)
 {
 	struct kvt_waits *waits = kvt_wait_waits(wait);
 
+	kvt_stat_inc(&kvt_wait_store(wait)->stats, KVTREE_STAT_URING_WAIT);
 	spin_lock(&waits->lock);
-	if (instead_of)
-		kvt_wait_ops(instead_of)->unlist(instead_of);
+	if (wait->published)
+		kvt_wait_ops(wait)->unlist(wait);
+	wait->published = true;
+	wait->executed = executed;
+	wait->state = WAIT_NEW;
+	/* What was executed before it was canceled is not canceled. */
+	wait->canceled = false;
 	wait->seq = ++waits->seq;
 	kvt_wait_ops(wait)->list(wait);
 	*kvt_wait_of(wait->cmd) = wait;
@@ -122,15 +166,22 @@ void kvt_wait_publish(struct kvt_wait *wait, struct kvt_wait *instead_of)
 }
 
 /**
- * kvt_wait_hide() - end of kvt_wait_publish()
- * @wait: the command, which nobody finds from here on
+ * kvt_wait_free() - free what a command needed to wait
+ * @wait: from kvt_wait_new(); it does not wait, and nobody finds it from here on
  *
- * Context: under the lock.
+ * Context: any but interrupts.
  */
-void kvt_wait_hide(struct kvt_wait *wait)
+void kvt_wait_free(struct kvt_wait *wait)
 {
-	kvt_wait_ops(wait)->unlist(wait);
-	*kvt_wait_of(wait->cmd) = NULL;
+	struct kvt_waits *waits = kvt_wait_waits(wait);
+
+	if (wait->published) {
+		spin_lock(&waits->lock);
+		kvt_wait_ops(wait)->unlist(wait);
+		*kvt_wait_of(wait->cmd) = NULL;
+		spin_unlock(&waits->lock);
+	}
+	kmem_cache_free(wait_cache, wait);
 }
 
 /**
@@ -199,7 +250,9 @@ static struct kvt_event *queue_event(const struct kvt_wait_queue *queue)
 		return kvt_reclaim_event(&store->reclaim);
 	if (queue->event == KVT_WAIT_ROOM)
 		return kvt_log_space_event(store->log);
-	return kvt_log_durable_event(store->log);
+	if (queue->event == KVT_WAIT_DURABLE)
+		return kvt_log_durable_event(store->log);
+	return &store->gone_event;
 }
 
 /*
@@ -243,7 +296,7 @@ static void queue_end(struct kvt_wait_queue *queue)
  * @wait: a command that does not wait
  * @event: the event; the work looks at the command if it comes from here on
  *
- * Context: under the lock, inside the store.
+ * Context: under the lock, inside the store unless that is destroyed.
  *
  * Return: the queue that the command waits in.
  */
@@ -330,7 +383,7 @@ KVT_URING_TASK_WORK(waits_task_work, waits_in_task)
 static void wait_send(struct kvt_wait *wait)
 {
 	/* A task that waits for many is woken when there are as many. */
-	if (!list_empty(&wait->list) || !kvt_wait_is_executed(wait))
+	if (!list_empty(&wait->list) || !wait->executed)
 		io_uring_cmd_complete_in_task(wait->cmd, waits_task_work);
 	else
 		io_uring_cmd_do_in_task_lazy(wait->cmd, waits_task_work);
@@ -348,7 +401,8 @@ void kvt_wait_leave(struct kvt_wait *wait)
 {
 	if (kvt_wait_ops(wait)->leave)
 		kvt_wait_ops(wait)->leave(wait);
-	kvt_store_leave(kvt_wait_store(wait));
+	if (wait->event != KVT_WAIT_GONE)
+		kvt_store_leave(kvt_wait_store(wait));
 }
 
 /* A durable epoch ends hundreds of waits at once: combine them into few task works. */
@@ -397,7 +451,7 @@ static bool queue_look_some(struct kvt_wait_queue *queue, struct list_head *had)
 		wait = list_first_entry(had, struct kvt_wait, list);
 		if (kvt_wait_ops(wait)->came(wait)) {
 			kvt_wait_end(wait);
-		} else if (kvt_wait_is_executed(wait)) {
+		} else if (wait->executed) {
 			list_move_tail(&wait->list, &queue->list);
 		} else {
 			/* Nor for the others. */
@@ -482,8 +536,6 @@ void kvt_waits_init(struct kvt_waits *waits)
 	for (event = 0; event < KVT_WAIT_EVENTS; event++)
 		queue_init(&waits->queue[event], waits, event);
 	INIT_LIST_HEAD(&waits->over);
-	INIT_LIST_HEAD(&waits->spare);
-	waits->nr_spare = 0;
 	INIT_WORK(&waits->work, waits_work);
 }
 
@@ -501,5 +553,4 @@ void kvt_waits_exit(struct kvt_waits *waits)
 	cancel_work_sync(&waits->work);
 	for (event = 0; event < KVT_WAIT_EVENTS; event++)
 		put_pid(waits->queue[event].listener.pid);
-	kvt_executed_free_spares(waits);
 }

@@ -7,7 +7,9 @@
  * event comes, it leaves the store, and its task executes it again from the beginning; it may
  * have to wait again.
  *
- * An executed command that must be durable before it is reported waits for its epoch.
+ * An executed command that must be durable before it is reported waits for its epoch, or, if the
+ * store was destroyed meanwhile, until the store is gone.  What is needed for that wait is allocated
+ * before the command is executed.
  *
  * A process may have a million of either.  All commands of a session that wait for the same
  * event form a list.  The session listens for the event, once for all of them, and has one
@@ -42,15 +44,16 @@
 
 #include "base/event.h"
 
-struct kvt_pending;
 struct kvt_op_ctx;
 struct kvt_session;
+struct kvt_wait;
 struct kvtree_op;
 
 enum kvt_wait_event {
 	KVT_WAIT_RECLAIM,	/* less garbage than its bound */
 	KVT_WAIT_ROOM,		/* room in the log */
 	KVT_WAIT_DURABLE,	/* an epoch */
+	KVT_WAIT_GONE,		/* the store's memory is freed, and all in it durable or not */
 	KVT_WAIT_EVENTS
 };
 
@@ -73,12 +76,10 @@ struct kvt_waits {
 	u64 seq;			/* of the last one */
 	struct kvt_wait_queue queue[KVT_WAIT_EVENTS];
 	struct list_head over;		/* to be sent to their tasks */
-	struct list_head spare;		/* memory for executed commands */
-	unsigned int nr_spare;
 	struct work_struct work;
 };
 
-/* How a waiting command completes. */
+/* How a command that may wait completes. */
 struct kvt_wait_args {
 	struct io_uring_cmd *cmd;
 	unsigned int issue_flags;	/* of this call of the command */
@@ -87,22 +88,23 @@ struct kvt_wait_args {
 
 /*
  * Execute an update again: call kvt_pending_wait() if it has to wait again, otherwise
- * kvt_pending_free() and complete the command.
+ * kvt_wait_free() or kvt_executed_wait(), and complete the command.
  */
-typedef void (*kvt_pending_fn)(struct kvt_pending *pending, const struct kvtree_op *op,
-			       const struct kvt_wait_args *args);
+typedef void (*kvt_wait_fn)(struct kvt_wait *wait, const struct kvtree_op *op,
+			    const struct kvt_wait_args *args);
 
+int kvt_waits_prepare(void);
+void kvt_waits_end(void);
 void kvt_waits_init(struct kvt_waits *waits);
 void kvt_waits_exit(struct kvt_waits *waits);
 
-struct kvt_pending *kvt_pending_new(struct kvt_session *session, const struct kvt_op_ctx *ctx,
-				    const struct kvtree_op *op, kvt_pending_fn again,
-				    const struct kvt_wait_args *args);
-void kvt_pending_free(struct kvt_pending *pending);
-int kvt_pending_wait(struct kvt_pending *pending, const struct kvt_op_ctx *ctx,
-		     unsigned int issue_flags);
-int kvt_executed_wait(struct kvt_session *session, const struct kvt_op_ctx *ctx, u64 version,
-		      int res, const struct kvt_wait_args *args, struct kvt_pending *pending);
+struct kvt_wait *kvt_wait_new(struct kvt_session *session, const struct kvt_op_ctx *ctx,
+			      kvt_wait_fn again, const struct kvt_wait_args *args);
+void kvt_wait_free(struct kvt_wait *wait);
+int kvt_pending_wait(struct kvt_wait *wait, const struct kvt_op_ctx *ctx,
+		     const struct kvtree_op *op, unsigned int issue_flags);
+int kvt_executed_wait(struct kvt_wait *wait, const struct kvt_op_ctx *ctx,
+		      const struct kvtree_op *op, int res, unsigned int issue_flags);
 void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd,
 			 unsigned int issue_flags);
 int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cancel *args);

@@ -4,7 +4,7 @@
  * design.
  *
  * A command either is pending (pending.c): its update cannot be made yet.  Or it is executed
- * (executed.c), and only has to become durable.  struct kvt_wait is the part that both share.
+ * (executed.c), and only has to become durable.
  */
 #ifndef KVT_API_WAIT_INTERNAL_H
 #define KVT_API_WAIT_INTERNAL_H
@@ -38,20 +38,20 @@ struct kvt_wait {
 	u64 seq;
 	u8 state;				/* lock: enum kvt_wait_state */
 	u8 event;				/* enum kvt_wait_event */
+	bool published;				/* cancellations find it, or have found it */
+	bool executed;				/* lock: it is, and waits to be durable */
+	bool failed;				/* ... and res says why it is not */
 	bool canceled;				/* lock: it no longer waits */
 	bool cqe32;
+	int res;				/* of what was executed */
+	u64 epoch;				/* that it waits for */
 	u64 out;
 	struct kvt_session *session;		/* kept by the command's file */
 	struct io_uring_cmd *cmd;
-};
-
-/* An update that waits to be made. */
-struct kvt_pending {
-	struct kvt_wait wait;
+	kvt_wait_fn again;
 	struct rb_node owned;			/* lock: of the tree, by owner */
 	const void *owner;			/* the submitter's files */
-	struct kvtree_op op;
-	kvt_pending_fn again;
+	struct kvtree_op op;			/* to execute, or its outcome */
 };
 
 /**
@@ -76,19 +76,6 @@ extern const struct kvt_wait_ops kvt_pending_ops;
 extern const struct kvt_wait_ops kvt_executed_ops;
 
 /**
- * kvt_wait_is_executed() - whether a command is executed, and not pending
- * @wait: the command
- *
- * Context: any.  An executed command waits for KVT_WAIT_DURABLE from the start.
- *
- * Return: true or false.
- */
-static inline bool kvt_wait_is_executed(const struct kvt_wait *wait)
-{
-	return wait->event == KVT_WAIT_DURABLE;
-}
-
-/**
  * kvt_wait_ops() - the operations of a command's kind
  * @wait: the command
  *
@@ -98,7 +85,7 @@ static inline bool kvt_wait_is_executed(const struct kvt_wait *wait)
  */
 static inline const struct kvt_wait_ops *kvt_wait_ops(const struct kvt_wait *wait)
 {
-	return kvt_wait_is_executed(wait) ? &kvt_executed_ops : &kvt_pending_ops;
+	return wait->executed ? &kvt_executed_ops : &kvt_pending_ops;
 }
 
 /**
@@ -124,10 +111,7 @@ static inline struct kvt_waits *kvt_wait_waits(const struct kvt_wait *wait)
 	return &wait->session->waits;
 }
 
-void kvt_wait_init(struct kvt_wait *wait, struct kvt_session *session,
-		   enum kvt_wait_event event, const struct kvt_wait_args *args);
-void kvt_wait_publish(struct kvt_wait *wait, struct kvt_wait *instead_of);
-void kvt_wait_hide(struct kvt_wait *wait);
+void kvt_wait_publish(struct kvt_wait *wait, bool executed);
 int kvt_wait_mark(struct kvt_wait *wait, const struct kvt_op_ctx *ctx, unsigned int issue_flags);
 struct kvt_wait_queue *kvt_wait_start(struct kvt_wait *wait, enum kvt_wait_event event);
 void kvt_wait_stop(struct kvt_wait *wait, enum kvt_wait_state state);
@@ -142,7 +126,5 @@ struct kvt_wait *kvt_wait_tree_find(const struct rb_root *tree, u64 user_data, u
 
 struct kvt_wait *kvt_pending_of_owner(const struct kvt_waits *waits, const void *owner);
 void kvt_pending_disown(struct kvt_wait *wait);
-
-void kvt_executed_free_spares(struct kvt_waits *waits);
 
 #endif /* KVT_API_WAIT_INTERNAL_H */

@@ -220,9 +220,9 @@ static void store_teardown(struct work_struct *work)
 		return;
 	}
 	store_empty(store);
-	/* Pairs with the wait in kvt_store_wait_gone(). */
+	/* Pairs with kvt_store_gone(). */
 	smp_store_release(&store->gone, true);
-	wake_up_all(&store->gone_wait);
+	kvt_event_wake(&store->gone_event);
 	kvt_store_put(store);
 	if (atomic_dec_and_test(&kvt_teardowns))
 		wake_up_var(&kvt_teardowns);
@@ -368,7 +368,7 @@ static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
 		return NULL;
 	strscpy(store->name, args->name, sizeof(store->name));
 	kref_init(&store->ref);
-	init_waitqueue_head(&store->gone_wait);
+	kvt_event_init(&store->gone_event, "the store to be gone");
 	kvt_bindings_init(store);
 	stores_bpf->late_init(&store->late_posts);
 	INIT_DELAYED_WORK(&store->teardown, store_teardown);
@@ -558,6 +558,23 @@ static void store_name_guests(struct kvt_store *store)
 		      timeout, __ret = schedule_timeout(__ret))
 
 /**
+ * kvt_store_gone() - whether what is in a destroyed store is freed
+ * @store: the store, with a reference held
+ *
+ * Context: any.  @store->gone_event is the event.
+ *
+ * Return: 0: it is, and what was changed in a durable store is durable; -EIO: it is, and not all
+ * is durable; -EAGAIN: not yet.
+ */
+int kvt_store_gone(const struct kvt_store *store)
+{
+	/* Pairs with store_teardown(): what it came to is seen with it. */
+	if (!smp_load_acquire(&store->gone))
+		return -EAGAIN;
+	return store->gone_err ? -EIO : 0;
+}
+
+/**
  * kvt_store_wait_gone() - wait until what is in a destroyed store is freed
  * @store: the store, which nobody can enter any more; with a reference held, and not
  *	entered
@@ -572,15 +589,12 @@ int kvt_store_wait_gone(struct kvt_store *store)
 	long left;
 
 	do {
-		/* Pairs with store_teardown(): what it came to is seen with it. */
-		left = store_wait_event_timeout(store->gone_wait, smp_load_acquire(&store->gone),
-						STORE_PATIENCE);
+		left = store_wait_event_timeout(store->gone_event.head,
+						kvt_store_gone(store) != -EAGAIN, STORE_PATIENCE);
 		if (!left)
 			store_name_guests(store);
 	} while (!left);
-	if (left < 0)
-		return -EINTR;
-	return store->gone_err ? -EIO : 0;
+	return left < 0 ? -EINTR : kvt_store_gone(store);
 }
 
 /* Take a store away.  @durable: which kind is meant. */

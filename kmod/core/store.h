@@ -84,7 +84,7 @@ struct kvt_store {
 	struct kvt_late_posts late_posts;
 	struct delayed_work teardown;
 	bool unread;			/* teardown: no reader is left */
-	struct wait_queue_head gone_wait;
+	struct kvt_event gone_event;
 	bool gone;			/* the index is freed, and gone_err is set */
 	int gone_err;			/* why not all of it is durable */
 
@@ -109,6 +109,7 @@ int kvt_store_attach(const struct kvtree_store_create *store,
 int kvt_store_destroy(const char *name);
 size_t kvt_store_iter_size(void);
 int kvt_store_detach(const char *name);
+int kvt_store_gone(const struct kvt_store *store);
 int kvt_store_wait_gone(struct kvt_store *store);
 void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests);
 struct kvt_store *kvt_store_find(const char *name);

@@ -1040,6 +1040,62 @@ TEST_F(held, command_whose_store_is_detached_cannot_be_canceled)
 	kvt_silent_end(&silent);
 }
 
+/* Not only on its way from one wait to the next. */
+static bool late_goes_on(void *arg)
+{
+	const struct late *late = arg;
+	int i;
+
+	for (i = 0; i < 5 && !kvt_thread_blocks(late->pid, ""); i++)
+		kvt_sleep_ms(20);
+	return i == 5;
+}
+
+/* It may hold its ring's lock, and the disk may never answer. */
+TEST_F(held, command_whose_store_is_detached_waits_without_a_thread)
+{
+	struct kvt_silent silent;
+	struct late late;
+	int pid, detacher;
+
+	if (!kvt_silent_make(&silent, 1))
+		SKIP(return, "the kernel has no FUSE");
+	pid = start_late(self, &late, &silent);
+	kvt_fault_hold(&self->disk, true);
+	detacher = kvt_fork(detach_held, self);
+	ASSERT_TRUE(kvt_eventually(is_gone, &self->fd));
+	kvt_silent_answer(&silent);
+	EXPECT_TRUE(kvt_eventually(late_goes_on, &late));
+	/* Not because it has ended. */
+	EXPECT_EQ(0, waitpid(pid, NULL, WNOHANG));
+	kvt_fault_hold(&self->disk, false);
+	EXPECT_EQ(0, kvt_wait(detacher));
+	EXPECT_EQ(0, kvt_wait(pid));
+	kvt_silent_end(&silent);
+}
+
+TEST_F(held, command_whose_store_is_detached_ends_with_its_process)
+{
+	struct kvt_process late_one;
+	struct kvt_silent silent;
+	struct late late;
+	int detacher;
+
+	if (!kvt_silent_make(&silent, 1))
+		SKIP(return, "the kernel has no FUSE");
+	late_one.pid = start_late(self, &late, &silent);
+	kvt_fault_hold(&self->disk, true);
+	detacher = kvt_fork(detach_held, self);
+	ASSERT_TRUE(kvt_eventually(is_gone, &self->fd));
+	kvt_silent_answer(&silent);
+	EXPECT_TRUE(kvt_eventually(late_goes_on, &late));
+	KVT_CHECK(kill(late.pid, SIGKILL) == 0);
+	EXPECT_TRUE(kvt_eventually(kvt_has_ended, &late_one));
+	kvt_fault_hold(&self->disk, false);
+	EXPECT_EQ(0, kvt_wait(detacher));
+	kvt_silent_end(&silent);
+}
+
 /* Its outcome has no place: that can be seen; that the change is not durable cannot. */
 TEST_F(held, fault_of_a_command_does_not_hide_that_it_is_not_durable)
 {
