@@ -19,7 +19,7 @@ static bool wait_cancel(struct kvt_wait *wait)
 	if (was || wait->state == WAIT_RUNS)
 		return false;
 	/* Later searches skip it, so they stay quick however many were canceled. */
-	kvt_wait_ops(wait)->unlist(wait);
+	kvt_wait_unlist(wait);
 	if (wait->state == WAIT_WAITS) {
 		kvt_wait_end(wait);
 		kvt_waits_wake(kvt_wait_waits(wait));
@@ -43,7 +43,7 @@ static bool wait_abort(struct kvt_wait *wait)
 	if (wait->state != WAIT_WAITS || !wait_may_end_here(wait))
 		return false;
 	wait->canceled = true;
-	kvt_wait_ops(wait)->unlist(wait);
+	kvt_wait_unlist(wait);
 	kvt_wait_stop(wait, WAIT_RUNS);
 	/* The session may listen on behalf of the process that goes away. */
 	kvt_waits_wake(kvt_wait_waits(wait));
@@ -100,7 +100,7 @@ static bool cancel_some(struct kvt_waits *waits, struct cancel *c)
 	unsigned int i;
 
 	for (i = 0; i < KVT_WAIT_PORTION; i++) {
-		wait = kvt_wait_tree_find(&waits->updates, c->user_data, c->seq);
+		wait = kvt_wait_find(waits, false, c->user_data, c->seq);
 		if (!wait || wait->user_data > c->last)
 			return false;
 		c->user_data = wait->user_data;
@@ -122,7 +122,7 @@ static bool cancel_comes_late(struct kvt_waits *waits, const struct cancel *c)
 	bool late;
 
 	spin_lock(&waits->lock);
-	wait = kvt_wait_tree_find(&waits->executed, c->first, 0);
+	wait = kvt_wait_find(waits, true, c->first, 0);
 	late = c->runs || (wait && wait->user_data <= c->last);
 	spin_unlock(&waits->lock);
 	return late;
@@ -167,11 +167,11 @@ static bool cancel_owned(struct kvt_waits *waits, const void *owner, u64 last)
 	unsigned int i;
 
 	for (i = 0; i < KVT_WAIT_PORTION; i++) {
-		wait = kvt_pending_of_owner(waits, owner);
+		wait = kvt_wait_find_owned(waits, owner);
 		if (!wait || wait->seq > last)
 			return false;
 		/* Even if it runs: hide it from the next search. */
-		kvt_pending_disown(wait);
+		kvt_wait_disown(wait);
 		wait_cancel(wait);
 	}
 	return true;

@@ -146,17 +146,6 @@ int kvt_executed_wait(struct kvt_wait *wait, const struct kvt_op_ctx *ctx,
 	return -EIOCBQUEUED;
 }
 
-/* Executed commands cannot be canceled: it is found to tell that. */
-static void executed_list(struct kvt_wait *wait)
-{
-	kvt_wait_tree_add(&kvt_wait_waits(wait)->executed, wait);
-}
-
-static void executed_unlist(struct kvt_wait *wait)
-{
-	kvt_wait_tree_del(&kvt_wait_waits(wait)->executed, &wait->node);
-}
-
 static void executed_run(struct kvt_wait *wait, unsigned int issue_flags, bool dead)
 {
 	executed_done(wait, issue_flags, dead);
@@ -168,8 +157,6 @@ static void executed_abort(struct kvt_wait *wait, unsigned int issue_flags)
 }
 
 const struct kvt_wait_ops kvt_executed_ops = {
-	.list = executed_list,
-	.unlist = executed_unlist,
 	.came = executed_came,
 	.leave = executed_end,
 	.run = executed_run,

@@ -7,61 +7,6 @@
 #include "log/log.h"
 #include "wait_internal.h"
 
-static int owner_cmp(const void *owner, const struct rb_node *node)
-{
-	const void *other = rb_entry(node, struct kvt_wait, owned)->owner;
-
-	return owner < other ? -1 : owner > other;
-}
-
-static bool owner_less(struct rb_node *a, const struct rb_node *b)
-{
-	return owner_cmp(rb_entry(a, struct kvt_wait, owned)->owner, b) < 0;
-}
-
-static void pending_list(struct kvt_wait *wait)
-{
-	struct kvt_waits *waits = kvt_wait_waits(wait);
-
-	kvt_wait_tree_add(&waits->updates, wait);
-	rb_add(&wait->owned, &waits->owned, owner_less);
-}
-
-static void pending_unlist(struct kvt_wait *wait)
-{
-	struct kvt_waits *waits = kvt_wait_waits(wait);
-
-	kvt_wait_tree_del(&waits->updates, &wait->node);
-	kvt_wait_tree_del(&waits->owned, &wait->owned);
-}
-
-/**
- * kvt_pending_of_owner() - find an update that a process has submitted
- * @waits: a session's
- * @owner: the process's files
- *
- * Context: under the lock.
- *
- * Return: the oldest one that was not disowned (kvt_pending_disown()), or NULL.
- */
-struct kvt_wait *kvt_pending_of_owner(const struct kvt_waits *waits, const void *owner)
-{
-	struct rb_node *node = rb_find_first(owner, &waits->owned, owner_cmp);
-
-	return node ? rb_entry(node, struct kvt_wait, owned) : NULL;
-}
-
-/**
- * kvt_pending_disown() - hide an update from kvt_pending_of_owner()
- * @wait: the update's
- *
- * Context: under the lock.
- */
-void kvt_pending_disown(struct kvt_wait *wait)
-{
-	kvt_wait_tree_del(&kvt_wait_waits(wait)->owned, &wait->owned);
-}
-
 static bool reclaim_allows(const struct kvt_wait *wait)
 {
 	return !kvt_reclaim_throttle(&kvt_wait_store(wait)->reclaim, false);
@@ -186,8 +131,6 @@ static void pending_abort(struct kvt_wait *wait, unsigned int issue_flags)
 }
 
 const struct kvt_wait_ops kvt_pending_ops = {
-	.list = pending_list,
-	.unlist = pending_unlist,
 	.came = pending_came,
 	.run = pending_run,
 	.abort = pending_abort,

@@ -9,76 +9,6 @@
 #include "wait_internal.h"
 
 /*
- * The trees
- */
-
-static bool wait_comes_before(const struct kvt_wait *wait, u64 user_data, u64 seq)
-{
-	return wait->user_data < user_data || (wait->user_data == user_data && wait->seq < seq);
-}
-
-static bool wait_less(struct rb_node *a, const struct rb_node *b)
-{
-	const struct kvt_wait *wait = rb_entry(b, struct kvt_wait, node);
-
-	return wait_comes_before(rb_entry(a, struct kvt_wait, node), wait->user_data, wait->seq);
-}
-
-/**
- * kvt_wait_tree_add() - add a command to a tree by user_data and seq
- * @tree: the tree
- * @wait: the command
- *
- * Context: under the lock.
- */
-void kvt_wait_tree_add(struct rb_root *tree, struct kvt_wait *wait)
-{
-	rb_add(&wait->node, tree, wait_less);
-}
-
-/**
- * kvt_wait_tree_del() - remove a command from a tree, unless it is in none
- * @tree: the tree
- * @node: the command's
- *
- * Context: under the lock.
- */
-void kvt_wait_tree_del(struct rb_root *tree, struct rb_node *node)
-{
-	if (RB_EMPTY_NODE(node))
-		return;
-	rb_erase(node, tree);
-	RB_CLEAR_NODE(node);
-}
-
-/**
- * kvt_wait_tree_find() - the first command at or after a place in a tree
- * @tree: the tree
- * @user_data: where to begin
- * @seq: ... among those of that user_data
- *
- * Context: under the lock.
- *
- * Return: the command, or NULL.
- */
-struct kvt_wait *kvt_wait_tree_find(const struct rb_root *tree, u64 user_data, u64 seq)
-{
-	struct rb_node *node = tree->rb_node;
-	struct kvt_wait *wait, *found = NULL;
-
-	while (node) {
-		wait = rb_entry(node, struct kvt_wait, node);
-		if (wait_comes_before(wait, user_data, seq)) {
-			node = node->rb_right;
-		} else {
-			found = wait;
-			node = node->rb_left;
-		}
-	}
-	return found;
-}
-
-/*
  * Commands
  */
 
@@ -153,14 +83,14 @@ void kvt_wait_publish(struct kvt_wait *wait, bool executed)
 	kvt_stat_inc(&kvt_wait_store(wait)->stats, KVTREE_STAT_URING_WAIT);
 	spin_lock(&waits->lock);
 	if (wait->published)
-		kvt_wait_ops(wait)->unlist(wait);
+		kvt_wait_unlist(wait);
 	wait->published = true;
 	wait->executed = executed;
 	wait->state = WAIT_NEW;
 	/* What was executed before it was canceled is not canceled. */
 	wait->canceled = false;
 	wait->seq = ++waits->seq;
-	kvt_wait_ops(wait)->list(wait);
+	kvt_wait_list(wait);
 	*kvt_wait_of(wait->cmd) = wait;
 	spin_unlock(&waits->lock);
 }
@@ -177,7 +107,7 @@ void kvt_wait_free(struct kvt_wait *wait)
 
 	if (wait->published) {
 		spin_lock(&waits->lock);
-		kvt_wait_ops(wait)->unlist(wait);
+		kvt_wait_unlist(wait);
 		*kvt_wait_of(wait->cmd) = NULL;
 		spin_unlock(&waits->lock);
 	}
@@ -529,9 +459,8 @@ void kvt_waits_init(struct kvt_waits *waits)
 	int event;
 
 	spin_lock_init(&waits->lock);
-	waits->updates = RB_ROOT;
+	waits->tree = RB_ROOT;
 	waits->owned = RB_ROOT;
-	waits->executed = RB_ROOT;
 	waits->seq = 0;
 	for (event = 0; event < KVT_WAIT_EVENTS; event++)
 		queue_init(&waits->queue[event], waits, event);

@@ -8,17 +8,17 @@
  * have to wait again.
  *
  * An executed command that must be durable before it is reported waits for its epoch, or, if the
- * store was destroyed meanwhile, until the store is gone.  What is needed for that wait is allocated
- * before the command is executed.
+ * store was destroyed meanwhile, until the store is gone.  What is needed for that wait is
+ * allocated before the command is executed.
  *
  * A process may have a million of either.  All commands of a session that wait for the same
  * event form a list.  The session listens for the event, once for all of them, and has one
  * work, which walks the list and sends commands to their tasks when their wait is over or
  * they were canceled.  Every walk drops the lock after a bounded number of commands.
  *
- * One tree finds updates by their user_data, and another by the process that submitted them,
- * so a cancellation looks at nothing else.  Executed commands have a tree of their own, which
- * only tells that they cannot be canceled.
+ * One tree finds commands by their user_data, and another updates by the process that submitted
+ * them, so a cancellation looks at nothing else.  Executed commands are apart in the first, which
+ * finds them only to tell that they cannot be canceled.
  *
  * Memory is freed, and epochs become durable, more often than works run.  So a session stops
  * listening once it has heard of an event.  If commands still wait, its work listens again
@@ -70,9 +70,8 @@ struct kvt_wait_queue {
 /* A session's waiting commands. */
 struct kvt_waits {
 	spinlock_t lock;		/* of all but the work, and what says that it is not */
-	struct rb_root updates;		/* by user_data; except those sure to be canceled */
-	struct rb_root owned;		/* by owner; except all that are canceled */
-	struct rb_root executed;	/* by user_data */
+	struct rb_root tree;		/* by kind and user_data; not those sure to be canceled */
+	struct rb_root owned;		/* updates, by owner; except all that are canceled */
 	u64 seq;			/* of the last one */
 	struct kvt_wait_queue queue[KVT_WAIT_EVENTS];
 	struct list_head over;		/* to be sent to their tasks */

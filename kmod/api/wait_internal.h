@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a waiting command is to wait.c, pending.c, executed.c and cancel.c; wait.h has the
- * design.
+ * What a waiting command is to wait.c, wait_tree.c, pending.c, executed.c and cancel.c; wait.h
+ * has the design.
  *
  * A command either is pending (pending.c): its update cannot be made yet.  Or it is executed
  * (executed.c), and only has to become durable.
@@ -33,7 +33,7 @@ struct kvt_wait {
 	struct list_head list;			/* lock: of a queue, or of those that are over;
 						 * no lock: of those sent together
 						 */
-	struct rb_node node;			/* lock: of a tree, by user_data and seq */
+	struct rb_node node;			/* lock: of the tree, by user_data and seq */
 	u64 user_data;
 	u64 seq;
 	u8 state;				/* lock: enum kvt_wait_state */
@@ -49,23 +49,19 @@ struct kvt_wait {
 	struct kvt_session *session;		/* kept by the command's file */
 	struct io_uring_cmd *cmd;
 	kvt_wait_fn again;
-	struct rb_node owned;			/* lock: of the tree, by owner */
+	struct rb_node owned;			/* lock: of the other tree, by owner */
 	const void *owner;			/* the submitter's files */
 	struct kvtree_op op;			/* to execute, or its outcome */
 };
 
 /**
  * struct kvt_wait_ops - what differs between pending and executed commands
- * @list: let cancellations find it.  Under the lock.
- * @unlist: hide it from cancellations, unless it is hidden already.  Under the lock.
  * @came: whether its event has come.  Under the lock.
  * @leave: its wait is over, and the store is about to be left.  Or NULL.
  * @run: execute or complete it in its task; if @dead in one without its memory
  * @abort: complete it in any task, without writing to user memory
  */
 struct kvt_wait_ops {
-	void (*list)(struct kvt_wait *wait);
-	void (*unlist)(struct kvt_wait *wait);
 	bool (*came)(const struct kvt_wait *wait);
 	void (*leave)(struct kvt_wait *wait);
 	void (*run)(struct kvt_wait *wait, unsigned int issue_flags, bool dead);
@@ -120,11 +116,11 @@ void kvt_wait_leave(struct kvt_wait *wait);
 void kvt_wait_queue_wake(struct kvt_wait_queue *queue);
 void kvt_waits_wake(struct kvt_waits *waits);
 
-void kvt_wait_tree_add(struct rb_root *tree, struct kvt_wait *wait);
-void kvt_wait_tree_del(struct rb_root *tree, struct rb_node *node);
-struct kvt_wait *kvt_wait_tree_find(const struct rb_root *tree, u64 user_data, u64 seq);
-
-struct kvt_wait *kvt_pending_of_owner(const struct kvt_waits *waits, const void *owner);
-void kvt_pending_disown(struct kvt_wait *wait);
+void kvt_wait_list(struct kvt_wait *wait);
+void kvt_wait_unlist(struct kvt_wait *wait);
+struct kvt_wait *kvt_wait_find(const struct kvt_waits *waits, bool executed, u64 user_data,
+			       u64 seq);
+struct kvt_wait *kvt_wait_find_owned(const struct kvt_waits *waits, const void *owner);
+void kvt_wait_disown(struct kvt_wait *wait);
 
 #endif /* KVT_API_WAIT_INTERNAL_H */
