@@ -91,7 +91,7 @@ static bool pending_start(struct kvt_wait *wait)
 
 /**
  * kvt_pending_wait() - make a command wait until its update can be made
- * @wait: the command's; freed when it is executed or canceled
+ * @wait: the command's; freed when it is canceled, or executed and told
  * @ctx: of the operation; the store stays entered while it waits for an event
  * @op: the operation to execute again
  * @issue_flags: of this call of the command

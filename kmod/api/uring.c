@@ -226,7 +226,7 @@ static int call_wait(struct call *call)
 	return kvt_pending_wait(wait, &call->ctx, &call->op, call->issue_flags);
 }
 
-/* It no longer waits, whatever the result. */
+/* It does not wait any more, if it has, whatever the result. */
 static void call_end_wait(struct call *call)
 {
 	if (call->wait)

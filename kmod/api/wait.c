@@ -320,7 +320,7 @@ static void wait_send(struct kvt_wait *wait)
 }
 
 /**
- * kvt_wait_leave() - leave the store after a wait
+ * kvt_wait_leave() - leave the store after a wait, unless the wait was for its end
  * @wait: a command whose wait has ended
  *
  * Its task may be long in coming, and needs nothing of the store any more.

@@ -71,7 +71,7 @@ struct kvt_wait_queue {
 struct kvt_waits {
 	spinlock_t lock;		/* of all but the work, and what says that it is not */
 	struct rb_root tree;		/* by kind and user_data; not those sure to be canceled */
-	struct rb_root owned;		/* updates, by owner; except all that are canceled */
+	struct rb_root owned;		/* updates, by owner; none that is sure to be canceled */
 	u64 seq;			/* of the last one */
 	struct kvt_wait_queue queue[KVT_WAIT_EVENTS];
 	struct list_head over;		/* to be sent to their tasks */

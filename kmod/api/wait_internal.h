@@ -33,7 +33,7 @@ struct kvt_wait {
 	struct list_head list;			/* lock: of a queue, or of those that are over;
 						 * no lock: of those sent together
 						 */
-	struct rb_node node;			/* lock: of the tree, by user_data and seq */
+	struct rb_node node;			/* lock: of the tree, by kind, user_data and seq */
 	u64 user_data;
 	u64 seq;
 	u8 state;				/* lock: enum kvt_wait_state */
@@ -57,7 +57,7 @@ struct kvt_wait {
 /**
  * struct kvt_wait_ops - what differs between pending and executed commands
  * @came: whether its event has come.  Under the lock.
- * @leave: its wait is over, and the store is about to be left.  Or NULL.
+ * @leave: its wait is over, and the store is about to be left, unless it is gone.  Or NULL.
  * @run: execute or complete it in its task; if @dead in one without its memory
  * @abort: complete it in any task, without writing to user memory
  */

@@ -1046,9 +1046,9 @@ static bool late_goes_on(void *arg)
 	const struct late *late = arg;
 	int i;
 
-	for (i = 0; i < 5 && !kvt_thread_blocks(late->pid, ""); i++)
+	for (i = 0; i < 50 && !kvt_thread_blocks(late->pid, ""); i++)
 		kvt_sleep_ms(20);
-	return i == 5;
+	return i == 50;
 }
 
 /* It may hold its ring's lock, and the disk may never answer. */
@@ -1076,7 +1076,7 @@ TEST_F(held, command_whose_store_is_detached_waits_without_a_thread)
 
 TEST_F(held, command_whose_store_is_detached_ends_with_its_process)
 {
-	struct kvt_process late_one;
+	struct kvt_process late_one = {};
 	struct kvt_silent silent;
 	struct late late;
 	int detacher;
@@ -1091,6 +1091,7 @@ TEST_F(held, command_whose_store_is_detached_ends_with_its_process)
 	EXPECT_TRUE(kvt_eventually(late_goes_on, &late));
 	KVT_CHECK(kill(late.pid, SIGKILL) == 0);
 	EXPECT_TRUE(kvt_eventually(kvt_has_ended, &late_one));
+	EXPECT_TRUE(WIFSIGNALED(late_one.status));
 	kvt_fault_hold(&self->disk, false);
 	EXPECT_EQ(0, kvt_wait(detacher));
 	kvt_silent_end(&silent);
