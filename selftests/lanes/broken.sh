@@ -58,10 +58,11 @@ lane_of()
 	field "$1" Lane uml-debug
 }
 
-# What is in no module is built in the copy as well; other tests are the tree's.
+# What is in no module, or in programs too, is built in the copy as well; other tests are the
+# tree's.
 patches_programs()
 {
-	grep -q '^--- \(lib\|tools\|selftests\|uapi\)/' "$1"
+	grep -qE '^--- (lib|tools|selftests|uapi|kmod/log/format)/' "$1"
 }
 
 # run PATCH TREE: the lane, with the broken copy.
