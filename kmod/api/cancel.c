@@ -79,7 +79,7 @@ void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd,
 	if (!ends)
 		return;
 	kvt_wait_leave(wait);
-	kvt_wait_ops(wait)->abort(wait, issue_flags);
+	kvt_wait_ops(wait)->run(wait, issue_flags, true);
 }
 
 /* What to cancel, and the progress of that. */

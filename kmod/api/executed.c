@@ -82,13 +82,13 @@ static bool executed_came(const struct kvt_wait *wait)
 }
 
 /* Under the lock: wait until its epoch is durable, or its store is gone. */
-static void executed_start(struct kvt_wait *wait, enum kvt_wait_event event)
+static void executed_start(struct kvt_wait *wait)
 {
-	struct kvt_wait_queue *queue = kvt_wait_start(wait, event);
+	struct kvt_wait_queue *queue = kvt_wait_start(wait, wait->event);
 
 	if (executed_came(wait))
 		kvt_wait_queue_wake(queue);
-	else if (event == KVT_WAIT_DURABLE)
+	else if (wait->event == KVT_WAIT_DURABLE)
 		executed_want(wait);
 }
 
@@ -113,7 +113,8 @@ static void executed_end(struct kvt_wait *wait)
  * @res: the result of the command, if it does become durable
  * @issue_flags: of this call of the command
  *
- * If the store was left, and destroyed, its end tells what is durable.
+ * If the store was destroyed while the command was outside of it, the end of that tells what is
+ * durable.
  *
  * Context: where the command is issued or its task work runs; leaves the store meanwhile.
  *
@@ -135,7 +136,7 @@ int kvt_executed_wait(struct kvt_wait *wait, const struct kvt_op_ctx *ctx,
 	spin_lock(&waits->lock);
 	canceled = wait->canceled;
 	if (!canceled)
-		executed_start(wait, wait->event);
+		executed_start(wait);
 	spin_unlock(&waits->lock);
 	/* Its ring is going away, and tries until it has completed. */
 	if (canceled) {
@@ -146,19 +147,8 @@ int kvt_executed_wait(struct kvt_wait *wait, const struct kvt_op_ctx *ctx,
 	return -EIOCBQUEUED;
 }
 
-static void executed_run(struct kvt_wait *wait, unsigned int issue_flags, bool dead)
-{
-	executed_done(wait, issue_flags, dead);
-}
-
-static void executed_abort(struct kvt_wait *wait, unsigned int issue_flags)
-{
-	executed_done(wait, issue_flags, true);
-}
-
 const struct kvt_wait_ops kvt_executed_ops = {
 	.came = executed_came,
 	.leave = executed_end,
-	.run = executed_run,
-	.abort = executed_abort,
+	.run = executed_done,
 };

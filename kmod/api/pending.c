@@ -38,7 +38,7 @@ static bool pending_take(struct kvt_wait *wait)
 }
 
 /*
- * Runs in the submitter's task, or in one without its memory.  A killed task changes
+ * Runs in the submitter's task, or in one without its memory.  What is @dead, or killed, changes
  * nothing any more.
  */
 static void pending_run(struct kvt_wait *wait, unsigned int issue_flags, bool dead)
@@ -125,13 +125,7 @@ static bool pending_came(const struct kvt_wait *wait)
 	return wait->event == KVT_WAIT_ROOM || reclaim_allows(wait);
 }
 
-static void pending_abort(struct kvt_wait *wait, unsigned int issue_flags)
-{
-	pending_done(wait, -ECANCELED, issue_flags);
-}
-
 const struct kvt_wait_ops kvt_pending_ops = {
 	.came = pending_came,
 	.run = pending_run,
-	.abort = pending_abort,
 };

@@ -58,14 +58,13 @@ struct kvt_wait {
  * struct kvt_wait_ops - what differs between pending and executed commands
  * @came: whether its event has come.  Under the lock.
  * @leave: its wait is over, and the store is about to be left, unless it is gone.  Or NULL.
- * @run: execute or complete it in its task; if @dead in one without its memory
- * @abort: complete it in any task, without writing to user memory
+ * @run: execute or complete it in its task; if @dead, complete it in any task, without writing to
+ *	user memory
  */
 struct kvt_wait_ops {
 	bool (*came)(const struct kvt_wait *wait);
 	void (*leave)(struct kvt_wait *wait);
 	void (*run)(struct kvt_wait *wait, unsigned int issue_flags, bool dead);
-	void (*abort)(struct kvt_wait *wait, unsigned int issue_flags);
 };
 
 extern const struct kvt_wait_ops kvt_pending_ops;
