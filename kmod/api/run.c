@@ -115,5 +115,5 @@ int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 void kvt_op_report(const struct kvt_op_ctx *ctx, struct kvtree_op *op, int result)
 {
 	op->result = result;
-	kvt_op_count(&ctx->store->stats, op, result);
+	kvt_op_count(&ctx->store->stats, op->opcode, result);
 }

@@ -122,7 +122,7 @@ struct kvt_bpf_write {
 
 int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask);
 int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *write);
-void kvt_bpf_write_count(struct kvt_stats *stats, const struct kvt_bpf_write *write, int err);
+void kvt_bpf_write_count(struct kvt_stats *stats, u8 opcode, int err);
 
 int kvt_posts_prepare(void);
 void kvt_posts_flush(void);

@@ -152,9 +152,7 @@ static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 /* The post was made, or cannot be. */
 static void post_end(struct kvt_store *store, const struct post *post, int err)
 {
-	const struct kvt_bpf_write write = post_load(post);
-
-	kvt_bpf_write_count(&store->stats, &write, err);
+	kvt_bpf_write_count(&store->stats, post->opcode, err);
 	if (!kvt_op_is_answer(err))
 		kvt_stat_inc(&store->stats, KVTREE_STAT_BPF_POST_FAIL);
 }

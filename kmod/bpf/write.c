@@ -112,14 +112,14 @@ static int write_load(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *
 /**
  * kvt_bpf_write_count() - count a change
  * @stats: the store's
- * @write: the change
+ * @opcode: the change's
  * @err: from kvt_bpf_write(), if that is not called again
  *
  * Context: any.
  */
-void kvt_bpf_write_count(struct kvt_stats *stats, const struct kvt_bpf_write *write, int err)
+void kvt_bpf_write_count(struct kvt_stats *stats, u8 opcode, int err)
 {
-	kvt_op_count(stats, &write->op, err);
+	kvt_op_count(stats, opcode, err);
 	if (err == -EBUSY)
 		kvt_stat_inc(stats, KVTREE_STAT_BPF_BUSY);
 }
@@ -178,7 +178,7 @@ static int bpf_write(const struct bpf_kvt_store *store, enum kvtree_opcode opcod
 		.op = { .opcode = opcode, .val_len = val_len },
 		.val = val,
 	};
-	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_NOWAIT, .access = kvt_op_access(&write.op) };
+	struct kvt_op_ctx ctx = { .gfp = KVT_GFP_NOWAIT, .access = kvt_op_access(opcode) };
 	struct kvt_bpf_ask ask;
 	/* The index compares and stores the key at different times, so copy it. */
 	u8 copy[BPF_KVT_KEY_MAX];
@@ -196,7 +196,7 @@ static int bpf_write(const struct bpf_kvt_store *store, enum kvtree_opcode opcod
 	memcpy(copy, ask.key, ask.key_len);
 	write.key.data = copy;
 	err = kvt_bpf_write(&ctx, &write);
-	kvt_bpf_write_count(&ctx.store->stats, &write, err);
+	kvt_bpf_write_count(&ctx.store->stats, opcode, err);
 	kvt_stat_inc(&ctx.store->stats, KVTREE_STAT_BPF);
 	kvt_store_leave(ctx.store);
 	ask.req->version = write.op.version;

@@ -16,9 +16,9 @@
  * is the same for all.
  *
  * **An update**, which changes a key, takes these steps.  From *admit* on at the latest it is
- * inside the store, but for page faults while it loads::
+ * inside the store, except during page faults while it loads::
  *
- *	step     where                               besides the store, it holds
+ *	step     where                               holds, besides the store
  *	-------  ----------------------------------  -------------------------------------
  *	check    kvt_op_check()                      nothing
  *	admit    kvt_write_admit()                   nothing
@@ -123,9 +123,9 @@ static const struct op_rule op_rules[KVTREE_OP_NR] = {
 };
 
 /* The opcode must have been checked; otherwise this is some opcode's. */
-static const struct op_rule *op_rule(const struct kvtree_op *op)
+static const struct op_rule *op_rule(u8 opcode)
 {
-	return &op_rules[array_index_nospec(op->opcode, KVTREE_OP_NR)];
+	return &op_rules[array_index_nospec(opcode, KVTREE_OP_NR)];
 }
 
 static int op_check_key(const struct kvtree_op *op, const struct op_rule *rule)
@@ -198,7 +198,7 @@ int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op)
 
 	if (op->opcode >= KVTREE_OP_NR)
 		return -EINVAL;
-	rule = op_rule(op);
+	rule = op_rule(op->opcode);
 	if (rule->access & ~ctx->access)
 		return -EACCES;
 	err = op_check_fields(op, rule);
@@ -219,7 +219,7 @@ int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op)
  */
 bool kvt_op_is_update(const struct kvtree_op *op)
 {
-	return op_rule(op)->changes;
+	return op_rule(op->opcode)->changes;
 }
 
 /**
@@ -232,20 +232,20 @@ bool kvt_op_is_update(const struct kvtree_op *op)
  */
 bool kvt_op_uses_val(const struct kvtree_op *op)
 {
-	return op_rule(op)->uses & USES_VAL;
+	return op_rule(op->opcode)->uses & USES_VAL;
 }
 
 /**
  * kvt_op_access() - rights that an operation needs
- * @op: the operation; its opcode is set and in range
+ * @opcode: the operation's, in range
  *
  * Context: any.
  *
  * Return: KVTREE_OPEN_*.
  */
-unsigned int kvt_op_access(const struct kvtree_op *op)
+unsigned int kvt_op_access(u8 opcode)
 {
-	return op_rule(op)->access;
+	return op_rule(opcode)->access;
 }
 
 /**
@@ -266,21 +266,21 @@ bool kvt_op_is_answer(int result)
 /**
  * kvt_op_count() - count an operation
  * @stats: its store's
- * @op: the operation
+ * @opcode: the operation's
  * @result: what came of it
  *
  * Context: any.
  */
-void kvt_op_count(struct kvt_stats *stats, const struct kvtree_op *op, int result)
+void kvt_op_count(struct kvt_stats *stats, u8 opcode, int result)
 {
 	if (!kvt_op_is_answer(result)) {
 		kvt_stat_inc(stats, KVTREE_STAT_ERROR);
 		return;
 	}
-	if (op_rule(op)->stat < KVTREE_STAT_NR)
-		kvt_stat_inc(stats, op_rule(op)->stat);
-	if (result == -ENOENT && op->opcode == KVTREE_OP_GET)
+	if (op_rule(opcode)->stat < KVTREE_STAT_NR)
+		kvt_stat_inc(stats, op_rule(opcode)->stat);
+	if (result == -ENOENT && opcode == KVTREE_OP_GET)
 		kvt_stat_inc(stats, KVTREE_STAT_GET_MISS);
-	else if (result == -ECANCELED && op->opcode == KVTREE_OP_CAS)
+	else if (result == -ECANCELED && opcode == KVTREE_OP_CAS)
 		kvt_stat_inc(stats, KVTREE_STAT_CAS_FAIL);
 }

@@ -38,9 +38,9 @@ static inline int kvt_struct_size_check(size_t size, size_t least)
 int kvt_op_check(const struct kvt_op_ctx *ctx, const struct kvtree_op *op);
 bool kvt_op_is_update(const struct kvtree_op *op);
 bool kvt_op_uses_val(const struct kvtree_op *op);
-unsigned int kvt_op_access(const struct kvtree_op *op);
+unsigned int kvt_op_access(u8 opcode);
 bool kvt_op_is_answer(int result);
-void kvt_op_count(struct kvt_stats *stats, const struct kvtree_op *op, int result);
+void kvt_op_count(struct kvt_stats *stats, u8 opcode, int result);
 
 /**
  * kvt_op_is_plain_get() - whether an operation is a GET of column 0, and well-formed

@@ -558,7 +558,7 @@ static void store_name_guests(struct kvt_store *store)
 		      timeout, __ret = schedule_timeout(__ret))
 
 /**
- * kvt_store_gone() - whether what is in a destroyed store is freed
+ * kvt_store_gone() - whether the contents of a destroyed store are freed
  * @store: the store, with a reference held
  *
  * Context: any.  @store->gone_event is the event.
@@ -575,7 +575,7 @@ int kvt_store_gone(const struct kvt_store *store)
 }
 
 /**
- * kvt_store_wait_gone() - wait until what is in a destroyed store is freed
+ * kvt_store_wait_gone() - wait until the contents of a destroyed store are freed
  * @store: the store, which nobody can enter any more; with a reference held, and not
  *	entered
  *
