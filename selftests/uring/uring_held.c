@@ -950,15 +950,20 @@ static bool late_is_there(void *arg)
 	return kvt_version(((const struct late *)arg)->fd, STR("late"));
 }
 
+/* Whether its thread is seen blocked, or not blocked, so often in a row. */
+static bool late_stays(const struct late *late, bool blocked, int times)
+{
+	int i;
+
+	for (i = 0; i < times && kvt_thread_blocks(late->pid, "") == blocked; i++)
+		kvt_sleep_ms(20);
+	return i == times;
+}
+
 /* Where its outcome is copied: at a lock on the way there it is not for so long. */
 static bool late_is_stuck(void *arg)
 {
-	const struct late *late = arg;
-	int i;
-
-	for (i = 0; i < 5 && kvt_thread_blocks(late->pid, ""); i++)
-		kvt_sleep_ms(20);
-	return i == 5;
+	return late_stays(arg, true, 5);
 }
 
 /* A change that has waited, and was made: its outcome cannot be copied yet. */
@@ -1002,13 +1007,6 @@ TEST_F(held, command_whose_outcome_is_copied_cannot_be_canceled)
 	kvt_silent_end(&silent);
 }
 
-static int detach_held(void *arg)
-{
-	const struct _test_data_held *self = arg;
-
-	return -kvt_detach(self->dev, self->name);
-}
-
 static bool is_gone(void *arg)
 {
 	__u64 stats[KVTREE_STAT_NR];
@@ -1016,7 +1014,23 @@ static bool is_gone(void *arg)
 	return kvt_stats(*(int *)arg, stats) == -ESTALE;
 }
 
-/* It learns from the detach what has become of it, and the detach waits for the disk. */
+/*
+ * Have its store detached, which waits for the disk, before its outcome is copied.  Returns the
+ * process that detaches.
+ */
+static int detach_from_late(struct __test_metadata *_metadata, struct _test_data_held *self,
+			    struct kvt_silent *silent)
+{
+	int detacher;
+
+	kvt_fault_hold(&self->disk, true);
+	detacher = kvt_fork(detach_and_tell, self);
+	ASSERT_TRUE(kvt_eventually(is_gone, &self->fd));
+	kvt_silent_answer(silent);
+	return detacher;
+}
+
+/* It learns from the detach what has become of it. */
 TEST_F(held, command_whose_store_is_detached_cannot_be_canceled)
 {
 	struct kvt_silent silent;
@@ -1026,10 +1040,7 @@ TEST_F(held, command_whose_store_is_detached_cannot_be_canceled)
 	if (!kvt_silent_make(&silent, 1))
 		SKIP(return, "the kernel has no FUSE");
 	pid = start_late(self, &late, &silent);
-	kvt_fault_hold(&self->disk, true);
-	detacher = kvt_fork(detach_held, self);
-	ASSERT_TRUE(kvt_eventually(is_gone, &self->fd));
-	kvt_silent_answer(&silent);
+	detacher = detach_from_late(_metadata, self, &silent);
 	for (i = 0; i < 10; i++) {
 		kvt_sleep_ms(10);
 		EXPECT_EQ(-EALREADY, cancel_late(self));
@@ -1043,12 +1054,7 @@ TEST_F(held, command_whose_store_is_detached_cannot_be_canceled)
 /* Not only on its way from one wait to the next. */
 static bool late_goes_on(void *arg)
 {
-	const struct late *late = arg;
-	int i;
-
-	for (i = 0; i < 50 && !kvt_thread_blocks(late->pid, ""); i++)
-		kvt_sleep_ms(20);
-	return i == 50;
+	return late_stays(arg, false, 50);
 }
 
 /* It may hold its ring's lock, and the disk may never answer. */
@@ -1061,10 +1067,7 @@ TEST_F(held, command_whose_store_is_detached_waits_without_a_thread)
 	if (!kvt_silent_make(&silent, 1))
 		SKIP(return, "the kernel has no FUSE");
 	pid = start_late(self, &late, &silent);
-	kvt_fault_hold(&self->disk, true);
-	detacher = kvt_fork(detach_held, self);
-	ASSERT_TRUE(kvt_eventually(is_gone, &self->fd));
-	kvt_silent_answer(&silent);
+	detacher = detach_from_late(_metadata, self, &silent);
 	EXPECT_TRUE(kvt_eventually(late_goes_on, &late));
 	/* Not because it has ended. */
 	EXPECT_EQ(0, waitpid(pid, NULL, WNOHANG));
@@ -1084,10 +1087,7 @@ TEST_F(held, command_whose_store_is_detached_ends_with_its_process)
 	if (!kvt_silent_make(&silent, 1))
 		SKIP(return, "the kernel has no FUSE");
 	late_one.pid = start_late(self, &late, &silent);
-	kvt_fault_hold(&self->disk, true);
-	detacher = kvt_fork(detach_held, self);
-	ASSERT_TRUE(kvt_eventually(is_gone, &self->fd));
-	kvt_silent_answer(&silent);
+	detacher = detach_from_late(_metadata, self, &silent);
 	EXPECT_TRUE(kvt_eventually(late_goes_on, &late));
 	KVT_CHECK(kill(late.pid, SIGKILL) == 0);
 	EXPECT_TRUE(kvt_eventually(kvt_has_ended, &late_one));
