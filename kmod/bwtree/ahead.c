@@ -3,7 +3,7 @@
  * Prefetching for iterators that go forward: values of the page that is read, and step by step
  * those of the next one.  The iterator says where it is; it reads everything again itself.
  */
-#include "bwtree.h"
+#include "tree.h"
 
 /* How many values to prefetch, ... */
 #define BW_AHEAD_VALUES	48

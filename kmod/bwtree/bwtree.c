@@ -6,8 +6,8 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-#include "bwtree.h"
 #include "compat.h"
+#include "tree.h"
 
 /**
  * DOC: The Bw-tree engine

@@ -4,8 +4,8 @@
  * chain never changes.
  */
 
-#include "bwtree.h"
 #include "compat.h"
+#include "tree.h"
 
 /**
  * bw_leaf_find() - look up a key

@@ -8,7 +8,9 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
-#include "bwtree.h"
+#include "find.h"
+#include "swap.h"
+#include "tree.h"
 
 /* Tries of a change that may not sleep. */
 #define BW_ATOMIC_TRIES	16

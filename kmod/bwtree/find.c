@@ -2,8 +2,9 @@
 /* Descent: finding the page of a level that covers a key. */
 #include <linux/err.h>
 
-#include "bwtree.h"
 #include "compat.h"
+#include "find.h"
+#include "tree.h"
 
 /* Charge one page to a budget, which never falls below zero. */
 static bool bw_spend(unsigned int *budget)

@@ -5,8 +5,9 @@
  */
 #include <linux/err.h>
 
-#include "bwtree.h"
 #include "compat.h"
+#include "swap.h"
+#include "tree.h"
 
 /* The longest chain that may become part of another, in records. */
 #define BW_CHAIN_FOLD	8
@@ -146,25 +147,6 @@ int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	return bw_request(stock, help, &finish);
 }
 KVT_EXPORT_FOR_TESTS(bw_mark_step);
-
-/**
- * bw_help_finish() - ask for the merge that a page is marked for to be finished
- * @stock: the step's
- * @help: set to the request
- * @top: the page's newest record
- *
- * Return: BW_NEEDS_HELP, or -ENOMEM, when the stock has noted what it lacks.
- */
-int bw_help_finish(struct bw_stock *stock, struct bw_help *help, const struct bw_rec *top)
-{
-	const struct bw_help finish = {
-		.kind = BW_HELP_FINISH,
-		.level = top->level - 1,
-		.want = bw_want_key(bw_page_low(top->base)),
-	};
-
-	return bw_request(stock, help, &finish);
-}
 
 /* State of the second to fourth step of a merge. */
 struct bw_fold {
@@ -422,22 +404,3 @@ int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_hel
 	bw_remove_retire(tree, remove);
 	return 0;
 }
-
-/**
- * bw_fold() - merge a page with a neighbour if both are short
- * @tree: the tree
- * @want: a key of the page, valid until this returns
- * @level: the page's level
- * @gfp: how to allocate
- *
- * Context: as bw_run().
- *
- * Return: 0; -ENOMEM, -EDQUOT or -EBUSY.
- */
-int bw_fold(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp)
-{
-	struct bw_help help = { .kind = BW_HELP_FOLD, .level = level, .want = *want };
-
-	return bw_do_help(tree, &help, gfp);
-}
-KVT_EXPORT_FOR_TESTS(bw_fold);

@@ -6,7 +6,8 @@
  */
 #include <linux/err.h>
 
-#include "bwtree.h"
+#include "find.h"
+#include "tree.h"
 
 /* Pages to visit in one call. */
 #define BW_ITER_WORK	64

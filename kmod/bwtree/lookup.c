@@ -2,8 +2,9 @@
 /* Lookups of keys, one or many at once. */
 #include <linux/err.h>
 
-#include "bwtree.h"
 #include "compat.h"
+#include "find.h"
+#include "tree.h"
 
 /* Lookups of a batch that are overlapped. */
 #define BW_BATCH	16

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Base pages: searching, reading and building. */
 
-#include "bwtree.h"
+#include "tree.h"
 
 /* Compare a wanted key with the prefix of a page: 0 if it begins with it. */
 static int bw_prefix_cmp(const struct bw_page *page, const struct bw_want *want)

@@ -7,8 +7,8 @@
 #include <linux/err.h>
 #include <linux/slab.h>
 
-#include "bwtree.h"
 #include "compat.h"
+#include "tree.h"
 
 /**
  * bw_map_new() - create a mapping table with only the id BW_ROOT

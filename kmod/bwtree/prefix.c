@@ -17,7 +17,8 @@
  */
 #include <linux/err.h>
 
-#include "bwtree.h"
+#include "find.h"
+#include "tree.h"
 
 /* A lookup of the longest stored prefix of a key. */
 struct bw_prefix {

@@ -2,57 +2,13 @@
 /* Pages that have become too long are consolidated, or split and posted to the parent. */
 #include <linux/err.h>
 
-#include "bwtree.h"
 #include "compat.h"
+#include "find.h"
+#include "swap.h"
+#include "tree.h"
 
 /* A page that cannot be split may grow to this many times the page size. */
 #define BW_LONG	8
-
-/**
- * bw_frame_of() - the frame of a page: level, sibling and key range
- * @top: the page's newest record
- *
- * Return: the frame for its next base page.
- */
-struct bw_frame bw_frame_of(const struct bw_rec *top)
-{
-	return (struct bw_frame) {
-		.level = top->level,
-		.right = top->right,
-		.low = bw_page_low(top->base),
-		.high = top->high,
-	};
-}
-
-/**
- * bw_replace() - replace a page's whole chain
- * @tree: the tree
- * @id: the page
- * @old: its newest record; the chain is retired
- * @new: the new base page
- * @pass: ignore the store's limit
- * @nr: counter of this kind of exchange
- *
- * Return: 0, -EDQUOT, or -EAGAIN if @old is no longer the newest record.
- */
-int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page *new, bool pass,
-	       enum bw_nr nr)
-{
-	u32 had = bw_chain_bytes(old), now;
-	u8 level = old->level;
-
-	if (bw_charge_instead(tree, level, new, had, pass))
-		return -EDQUOT;
-	now = bw_charged(new);
-	if (!bw_swap(tree, id, old, &new->rec, nr)) {
-		bw_uncharge_instead(tree, level, new, had);
-		return -EAGAIN;
-	}
-	if (now < had)
-		bw_uncharge(tree, level, had - now);
-	bw_chain_retire(tree, old);
-	return 0;
-}
 
 static u32 bw_space_of(const struct bw_rec *top)
 {
@@ -122,60 +78,6 @@ static struct bw_key *bw_split_key(struct bw_stock *stock, enum bw_slot slot,
 	if (sep)
 		bw_ent_key(&ent, len, sep);
 	return sep;
-}
-
-/**
- * bw_term_size() - size of an index term record
- * @key: bytes of its key
- * @from: start of the range, or NULL: @key
- * @to: end of the range, or NULL: unbounded
- *
- * Return: bytes.
- */
-u32 bw_term_size(u32 key, const struct bw_ent *from, const struct bw_ent *to)
-{
-	return ALIGN(sizeof(struct bw_term) + bw_key_tail(key), 8) +
-	       (from ? bw_key_size(from->len) : 0) + (to ? bw_key_size(to->len) : 0);
-}
-
-/* Copy an entry's key, and advance to after it. */
-static const struct bw_key *bw_term_key(u8 **to, const struct bw_ent *ent)
-{
-	struct bw_key *key = (struct bw_key *)*to;
-
-	bw_ent_key(ent, ent->len, key);
-	*to += bw_key_size(ent->len);
-	return key;
-}
-
-/**
- * bw_term_fill() - build an index term record
- * @obj: memory of bw_term_size() bytes
- * @kind: BW_TERM_ADD or BW_TERM_DEL
- * @top: the inner page's newest record
- * @child: the child that covers the range from now on
- * @key: the term's key
- * @from: start of the range, or NULL: @key
- * @to: end of the range, or NULL: unbounded
- *
- * Return: the record.
- */
-struct bw_term *bw_term_fill(void *obj, enum bw_kind kind, struct bw_rec *top, u32 child,
-			     const struct bw_want *key, const struct bw_ent *from,
-			     const struct bw_ent *to)
-{
-	u8 *more = (u8 *)obj + ALIGN(sizeof(struct bw_term) + bw_key_tail(key->len), 8);
-	struct bw_term *term = obj;
-	unsigned long load;
-
-	bw_rec_init(&term->delta.rec, kind, top);
-	term->delta.rec.own = true;
-	term->delta.load = child;
-	bw_key_set(&term->delta.key, key);
-	term->from = from ? bw_term_key(&more, from) : &term->delta.key;
-	term->to = to ? bw_term_key(&more, to) : NULL;
-	bw_place(top, key, &term->delta.rec, &load);
-	return term;
 }
 
 /* Build a base page of some entries, in a slot of the stock. */
@@ -426,31 +328,6 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	return bw_split_page(tree, stock, help, top, &walk, m, sep);
 }
 KVT_EXPORT_FOR_TESTS(bw_tidy_step);
-
-/**
- * bw_tidy() - consolidate a page, or split it and tell its parent
- * @tree: the tree
- * @id: the page
- * @space: bytes that the next record of the page needs, or 0 for the default
- * @keeps: that record adds no entry
- * @gfp: how to allocate
- *
- * Context: as bw_run().
- *
- * Return: 0, even if another thread was first; -ENOMEM, -EDQUOT or -EBUSY.
- */
-int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp)
-{
-	struct bw_help help = {
-		.kind = BW_HELP_TIDY,
-		.id = id,
-		.space = space,
-		.keeps = keeps,
-	};
-
-	return bw_do_help(tree, &help, gfp);
-}
-KVT_EXPORT_FOR_TESTS(bw_tidy);
 
 /* Enter a page, which begins at @low, in its parent.  @there: that has a term for the key. */
 static int bw_post_term(struct bw_tree *tree, struct bw_stock *stock, const struct bw_at *at,

@@ -1,87 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Changes of structure are made in steps.  Each step looks at the tree anew, in an RCU read
- * section of its own, and does what has not been done yet.  So any writer can take the next step,
- * and a step that lost a race is simply repeated.  A step that lacks memory reports that
- * before it changes anything, and is repeated with the memory.
- */
+/* What the steps of a change of structure (help.c) have in common. */
 #include <linux/err.h>
-#include <linux/gfp.h>
-#include <linux/sched.h>
 
-#include "bwtree.h"
 #include "compat.h"
-
-/* Tries of a step if the caller may not sleep. */
-#define BW_ATOMIC_TRIES	32
-/* Steps on the stack before the oldest ones are dropped. */
-#define BW_STEPS_DEEP	6
-/* Steps that one call of bw_do_help() makes at most. */
-#define BW_STEPS_MAX	64
-
-/**
- * bw_run() - repeat a step until it is done
- * @tree: the tree
- * @fn: the step
- * @help: the request; if the step returns BW_NEEDS_HELP, what has to be done first
- * @stock: memory for the step; the caller frees what is left
- *
- * Context: outside of RCU read sections; sleeps if the stock's gfp allows it.
- *
- * Return: what the step returned; -ENOMEM, -EDQUOT; -EBUSY only if the caller may not
- * sleep.
- */
-int bw_run(struct bw_tree *tree, bw_step_fn fn, struct bw_help *help, struct bw_stock *stock)
-{
-	bool may_sleep = gfpflags_allow_blocking(stock->gfp);
-	unsigned int tries = 0;
-	int ret;
-
-	for (;;) {
-		stock->want = BW_SLOTS;
-		stock->want_ids = 0;
-		rcu_read_lock();
-		ret = fn(tree, stock, help);
-		rcu_read_unlock();
-		if (ret == -ENOMEM) {
-			ret = bw_stock_fill(tree, stock);
-			if (ret)
-				return ret;
-		} else if (ret != -EAGAIN) {
-			return ret;
-		}
-		if (may_sleep)
-			cond_resched();
-		else if (++tries == BW_ATOMIC_TRIES)
-			return -EBUSY;
-	}
-}
-KVT_EXPORT_FOR_TESTS(bw_run);
-
-static bw_step_fn bw_step_of(enum bw_help_kind kind)
-{
-	switch (kind) {
-	case BW_HELP_POST:
-		return bw_post_step;
-	case BW_HELP_FINISH:
-		return bw_finish_step;
-	case BW_HELP_COLLAPSE:
-		return bw_collapse_step;
-	case BW_HELP_FOLD:
-		return bw_mark_step;
-	default:
-		return bw_tidy_step;
-	}
-}
-
-/*
- * Merges make the tree smaller, so the store's limit does not refuse them, nor any step that
- * they need first.
- */
-static bool bw_help_passes(const struct bw_help *help)
-{
-	return help->kind == BW_HELP_TIDY ? help->keeps : help->kind != BW_HELP_POST;
-}
+#include "find.h"
+#include "swap.h"
+#include "tree.h"
 
 /**
  * bw_request() - say what must be done before a step can continue
@@ -121,111 +45,121 @@ int bw_step_seek(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	return ret == BW_NEEDS_HELP ? bw_request(stock, help, &at->help) : ret;
 }
 
-/* A stack of steps: each waits for the one above it. */
-struct bw_steps {
-	unsigned int deep;		/* index of the top */
-	struct bw_step {
-		struct bw_help todo;
-		struct bw_stock stock;	/* with the key, except that of the first step */
-	} step[BW_STEPS_DEEP];
-};
-
-static void bw_steps_pop(struct bw_tree *tree, struct bw_steps *s)
-{
-	bw_stock_drop(tree, &s->step[s->deep--].stock);
-}
-
-/*
- * Push the step that the top one needs first.  If the stack is full, drop all steps but that
- * one: they will be requested again, and will find it done.  The stack fills up because marked
- * pages can be below each other on every level of the tree.
- */
-static void bw_steps_push(struct bw_tree *tree, struct bw_steps *s, const struct bw_help *todo)
-{
-	struct bw_step *top = &s->step[s->deep], new = { .todo = *todo };
-
-	new.stock.gfp = top->stock.gfp;
-	new.stock.pass = top->stock.pass || bw_help_passes(todo);
-	bw_stock_move(&new.stock, BW_SLOT_OWN, &top->stock, BW_SLOT_NEXT);
-	/* A split has already allocated what its second step needs. */
-	if (top->todo.kind == BW_HELP_TIDY)
-		bw_stock_move(&new.stock, BW_SLOT_TERM, &top->stock, BW_SLOT_TERM);
-	if (s->deep + 1 == BW_STEPS_DEEP) {
-		while (s->deep)
-			bw_steps_pop(tree, s);
-		bw_stock_drop(tree, &s->step[0].stock);
-		s->step[0] = new;
-	} else {
-		s->step[++s->deep] = new;
-	}
-}
-
 /**
- * bw_do_help() - finish a change of structure and those it depends on
- * @tree: the tree
- * @help: the change to finish
- * @gfp: how to allocate
+ * bw_help_finish() - ask for the merge that a page is marked for to be finished
+ * @stock: the step's
+ * @help: set to the request
+ * @top: the page's newest record
  *
- * Context: as bw_run().
- *
- * Return: 0: the caller looks again; -ENOMEM, -EDQUOT or -EBUSY.
+ * Return: BW_NEEDS_HELP, or -ENOMEM, when the stock has noted what it lacks.
  */
-int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
+int bw_help_finish(struct bw_stock *stock, struct bw_help *help, const struct bw_rec *top)
 {
-	struct bw_steps s = {
-		.step[0] = {
-			.todo = *help,
-			.stock = { .gfp = gfp, .pass = bw_help_passes(help) },
-		},
+	const struct bw_help finish = {
+		.kind = BW_HELP_FINISH,
+		.level = top->level - 1,
+		.want = bw_want_key(bw_page_low(top->base)),
 	};
-	struct bw_help todo;
-	unsigned int steps;
-	int ret = 0;
 
-	for (steps = 0; steps < BW_STEPS_MAX; steps++) {
-		todo = s.step[s.deep].todo;
-		ret = bw_run(tree, bw_step_of(todo.kind), &todo, &s.step[s.deep].stock);
-		if (ret == BW_NEEDS_HELP) {
-			bw_steps_push(tree, &s, &todo);
-			continue;
-		}
-		if (ret || !s.deep)
-			break;
-		bw_steps_pop(tree, &s);
-	}
-	while (s.deep)
-		bw_steps_pop(tree, &s);
-	bw_stock_drop(tree, &s.step[0].stock);
-	/* There were too many steps: the caller looks at the tree again. */
-	return ret == BW_NEEDS_HELP ? 0 : ret;
+	return bw_request(stock, help, &finish);
 }
 
 /**
- * bw_clear_way() - finish all changes of structure on the path to a key
- * @tree: the tree
- * @want: the key, valid until this returns
- * @level: where the path ends
- * @gfp: how to allocate
+ * bw_frame_of() - the frame of a page: level, sibling and key range
+ * @top: the page's newest record
  *
- * Context: as bw_run().
- *
- * Return: 0; -ENOENT: the tree has no such level; -ENOMEM, -EDQUOT or -EBUSY.
+ * Return: the frame for its next base page.
  */
-int bw_clear_way(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp)
+struct bw_frame bw_frame_of(const struct bw_rec *top)
 {
-	struct bw_at at;
-	int ret;
+	return (struct bw_frame) {
+		.level = top->level,
+		.right = top->right,
+		.low = bw_page_low(top->base),
+		.high = top->high,
+	};
+}
 
-	for (;;) {
-		rcu_read_lock();
-		ret = bw_seek(tree, want, level, BW_SEEK_WRITE, &at);
-		rcu_read_unlock();
-		if (ret != BW_NEEDS_HELP)
-			return ret;
-		ret = bw_do_help(tree, &at.help, gfp);
-		if (ret)
-			return ret;
-		if (gfpflags_allow_blocking(gfp))
-			cond_resched();
+/**
+ * bw_replace() - replace a page's whole chain
+ * @tree: the tree
+ * @id: the page
+ * @old: its newest record; the chain is retired
+ * @new: the new base page
+ * @pass: ignore the store's limit
+ * @nr: counter of this kind of exchange
+ *
+ * Return: 0, -EDQUOT, or -EAGAIN if @old is no longer the newest record.
+ */
+int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page *new, bool pass,
+	       enum bw_nr nr)
+{
+	u32 had = bw_chain_bytes(old), now;
+	u8 level = old->level;
+
+	if (bw_charge_instead(tree, level, new, had, pass))
+		return -EDQUOT;
+	now = bw_charged(new);
+	if (!bw_swap(tree, id, old, &new->rec, nr)) {
+		bw_uncharge_instead(tree, level, new, had);
+		return -EAGAIN;
 	}
+	if (now < had)
+		bw_uncharge(tree, level, had - now);
+	bw_chain_retire(tree, old);
+	return 0;
+}
+
+/**
+ * bw_term_size() - size of an index term record
+ * @key: bytes of its key
+ * @from: start of the range, or NULL: @key
+ * @to: end of the range, or NULL: unbounded
+ *
+ * Return: bytes.
+ */
+u32 bw_term_size(u32 key, const struct bw_ent *from, const struct bw_ent *to)
+{
+	return ALIGN(sizeof(struct bw_term) + bw_key_tail(key), 8) +
+	       (from ? bw_key_size(from->len) : 0) + (to ? bw_key_size(to->len) : 0);
+}
+
+/* Copy an entry's key, and advance to after it. */
+static const struct bw_key *bw_term_key(u8 **to, const struct bw_ent *ent)
+{
+	struct bw_key *key = (struct bw_key *)*to;
+
+	bw_ent_key(ent, ent->len, key);
+	*to += bw_key_size(ent->len);
+	return key;
+}
+
+/**
+ * bw_term_fill() - build an index term record
+ * @obj: memory of bw_term_size() bytes
+ * @kind: BW_TERM_ADD or BW_TERM_DEL
+ * @top: the inner page's newest record
+ * @child: the child that covers the range from now on
+ * @key: the term's key
+ * @from: start of the range, or NULL: @key
+ * @to: end of the range, or NULL: unbounded
+ *
+ * Return: the record.
+ */
+struct bw_term *bw_term_fill(void *obj, enum bw_kind kind, struct bw_rec *top, u32 child,
+			     const struct bw_want *key, const struct bw_ent *from,
+			     const struct bw_ent *to)
+{
+	u8 *more = (u8 *)obj + ALIGN(sizeof(struct bw_term) + bw_key_tail(key->len), 8);
+	struct bw_term *term = obj;
+	unsigned long load;
+
+	bw_rec_init(&term->delta.rec, kind, top);
+	term->delta.rec.own = true;
+	term->delta.load = child;
+	bw_key_set(&term->delta.key, key);
+	term->from = from ? bw_term_key(&more, from) : &term->delta.key;
+	term->to = to ? bw_term_key(&more, to) : NULL;
+	bw_place(top, key, &term->delta.rec, &load);
+	return term;
 }

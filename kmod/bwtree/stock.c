@@ -2,8 +2,8 @@
 /* Allocations in advance, for one step of a change of structure: see enum bw_slot. */
 #include <linux/err.h>
 
-#include "bwtree.h"
 #include "compat.h"
+#include "tree.h"
 
 /**
  * bw_stock_get() - get an object that was allocated before

@@ -11,10 +11,8 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
-#include "bwtree.h"
-
-/* The time between two rounds of the worker. */
-#define BW_TIDY_DELAY	msecs_to_jiffies(250)
+#include "swap.h"
+#include "tree.h"
 
 /* Without memory it doubles each time, at most this often. */
 #define BW_TIDY_DELAYS	4
@@ -204,24 +202,6 @@ static void bw_work(struct work_struct *work)
 	smp_mb();
 	if (READ_ONCE(tree->asleep) && READ_ONCE(tree->busy))
 		bw_tidy_later(tree);
-}
-
-/**
- * bw_tidy_later() - tell the worker that there was a change
- * @tree: the tree
- *
- * Context: any but NMI.
- */
-void bw_tidy_later(struct bw_tree *tree)
-{
-	if (!READ_ONCE(tree->busy)) {
-		WRITE_ONCE(tree->busy, true);
-		smp_mb();	/* pairs with bw_work() */
-	}
-	if (READ_ONCE(tree->asleep)) {
-		WRITE_ONCE(tree->asleep, false);
-		queue_delayed_work(tree->index.env.wq, &tree->work, BW_TIDY_DELAY);
-	}
 }
 
 /**

@@ -13,8 +13,8 @@
 #include <linux/string.h>
 
 #include "base/trace.h"
-#include "masstree.h"
 #include "split.h"
+#include "tree.h"
 
 /* Tries of a change that may not sleep. */
 #define MT_ATOMIC_TRIES	16

@@ -8,7 +8,7 @@
 #include <linux/processor.h>
 
 #include "compat.h"
-#include "masstree.h"
+#include "tree.h"
 
 static bool mt_spend(u32 *budget)
 {

@@ -24,7 +24,7 @@
 #include <linux/err.h>
 #include <linux/string.h>
 
-#include "masstree.h"
+#include "tree.h"
 
 /* After this many entries of a leaf, the next leaf has arrived in the cache. */
 #define MT_ITER_AHEAD	2

@@ -18,7 +18,7 @@
 #include <linux/string.h>
 
 #include "base/trace.h"
-#include "masstree.h"
+#include "tree.h"
 
 #define MT_CHECK_DELAY	(HZ / 20)
 

@@ -8,7 +8,7 @@
  */
 #include <linux/minmax.h>
 
-#include "masstree.h"
+#include "tree.h"
 
 /* How many lookups of a batch run at once. */
 #define MT_BATCH	16

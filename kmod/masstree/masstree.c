@@ -8,7 +8,7 @@
 #include <linux/slab.h>
 
 #include "compat.h"
-#include "masstree.h"
+#include "tree.h"
 
 /**
  * DOC: The Masstree engine

@@ -6,7 +6,7 @@
 #include <linux/string.h>
 
 #include "compat.h"
-#include "masstree.h"
+#include "tree.h"
 
 static struct kmem_cache *mt_leaf_cache;
 static struct kmem_cache *mt_inner_cache;

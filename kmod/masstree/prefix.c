@@ -16,7 +16,7 @@
  */
 #include <linux/err.h>
 
-#include "masstree.h"
+#include "tree.h"
 
 struct mt_prefix {
 	struct mt_probe probe;

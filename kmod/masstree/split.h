@@ -3,7 +3,7 @@
 #ifndef KVT_MT_SPLIT_H
 #define KVT_MT_SPLIT_H
 
-#include "masstree.h"
+#include "tree.h"
 
 enum mt_change_kind {
 	MT_CHANGE_NONE,		/* the key is not there and may not be created */

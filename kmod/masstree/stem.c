@@ -15,7 +15,7 @@
  * marked deleted.
  */
 #include "base/trace.h"
-#include "masstree.h"
+#include "tree.h"
 
 /*
  * The root of a leaf's layer, if there is a layer above and nothing else is left in this one

@@ -3,7 +3,7 @@
  * Removing empty leaves and ancestors from a layer (EuroSys 2012, section 4.6.5).
  */
 
-#include "masstree.h"
+#include "tree.h"
 
 /* What unlinking a leaf holds. */
 struct mt_unlink {

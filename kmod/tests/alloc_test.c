@@ -16,7 +16,7 @@
 #include "base/merge.h"
 #include "base/park.h"
 #include "lib.h"
-#include "masstree/masstree.h"
+#include "masstree/tree.h"
 #include "thread.h"
 
 #define PREFIX_MAX	(KVTREE_KEY_MAX - 8)

@@ -19,7 +19,7 @@
 #include <linux/xarray.h>
 
 #include "bench.h"
-#include "masstree/masstree.h"
+#include "masstree/tree.h"
 
 #define LINE		64u
 /* Of a cache of 1 MiB with 16 ways. */

@@ -9,7 +9,8 @@
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
-#include "bwtree/bwtree.h"
+#include "bwtree/find.h"
+#include "bwtree/tree.h"
 #include "lib.h"
 #include "thread.h"
 

@@ -12,7 +12,7 @@
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
-#include "bwtree/bwtree.h"
+#include "bwtree/tree.h"
 #include "lib.h"
 
 #define BW_KEYS		160

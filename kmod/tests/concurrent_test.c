@@ -13,9 +13,9 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-#include "bwtree/bwtree.h"
+#include "bwtree/tree.h"
 #include "keys.h"
-#include "masstree/masstree.h"
+#include "masstree/tree.h"
 #include "thread.h"
 
 #define CC_WRITERS	4

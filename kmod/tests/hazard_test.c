@@ -13,7 +13,7 @@
 #include <linux/unaligned.h>
 
 #include "lib.h"
-#include "masstree/masstree.h"
+#include "masstree/tree.h"
 
 #define PREFIX_MAX	(KVTREE_KEY_MAX - 8)
 /* More calls than any scan here needs. */

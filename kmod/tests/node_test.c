@@ -3,7 +3,7 @@
 #include <linux/slab.h>
 
 #include "lib.h"
-#include "masstree/masstree.h"
+#include "masstree/tree.h"
 
 /* Permutation, against an array of slot numbers: first those in use. */
 

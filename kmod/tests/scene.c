@@ -7,7 +7,7 @@
 #include <linux/sort.h>
 #include <linux/unaligned.h>
 
-#include "masstree/masstree.h"
+#include "masstree/tree.h"
 #include "scene.h"
 #include "thread.h"
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../../kmod/bwtree/bwtree.h"
-#include "../../../kmod/masstree/masstree.h"
+#include "../../../kmod/bwtree/tree.h"
+#include "../../../kmod/masstree/tree.h"
 #include "../../../kmod/tests/lib.h"
 #include "../shim/kunit.h"
 #include "model.h"

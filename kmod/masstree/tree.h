@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* The parts of the Masstree engine, for each other.  See masstree.c. */
-#ifndef KVT_MT_MASSTREE_H
-#define KVT_MT_MASSTREE_H
+#ifndef KVT_MASSTREE_TREE_H
+#define KVT_MASSTREE_TREE_H
 
 #include <linux/bitmap.h>
 #include <linux/bottom_half.h>
@@ -263,4 +263,4 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping);
 int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max);
 void mt_iter_rest(struct kvt_iter *iter);
 
-#endif /* KVT_MT_MASSTREE_H */
+#endif /* KVT_MASSTREE_TREE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What the files of the Bw-tree engine share.  bwtree.c has the protocol. */
-#ifndef KVT_BW_BWTREE_H
-#define KVT_BW_BWTREE_H
+#ifndef KVT_BWTREE_TREE_H
+#define KVT_BWTREE_TREE_H
 
 #include <linux/atomic.h>
 #include <linux/bitmap.h>
@@ -172,9 +172,6 @@ static inline void bw_touch(struct bw_map *map, u32 id)
 /* memory.c */
 void bw_count_record(const struct bw_tree *tree, const struct bw_rec *rec, int sign);
 
-/* tidy.c */
-void bw_tidy_later(struct bw_tree *tree);
-
 /* Count a page's chain, which had @from records, as one of @to. */
 static inline void bw_count_chain(const struct bw_tree *tree, unsigned int from, unsigned int to)
 {
@@ -188,31 +185,6 @@ static inline void bw_count_chain(const struct bw_tree *tree, unsigned int from,
 		bw_nr_add(tree, BW_NR_CHAINS + was - 1, -1);
 	if (is)
 		bw_nr_add(tree, BW_NR_CHAINS + is - 1, 1);
-}
-
-/*
- * Make @new, whose next is usually @old, the page's newest record, if @old still is.  @nr
- * counts swaps of this kind; the next counter counts those that fail.
- */
-static inline bool bw_swap(struct bw_tree *tree, u32 id, struct bw_rec *old,
-			   struct bw_rec *new, enum bw_nr nr)
-{
-	unsigned long expect = (unsigned long)old;
-
-	/* Releases what @new points to: pairs with bw_load(). */
-	if (!try_cmpxchg(bw_map_entry(tree->map, id), &expect, (unsigned long)new)) {
-		bw_nr_add(tree, nr + 1, 1);
-		return false;
-	}
-	bw_touch(tree->map, id);
-	bw_nr_add(tree, nr, 1);
-	bw_count_chain(tree, old->depth, new->depth);
-	if (new->own && new->next == old)
-		bw_count_record(tree, new, 1);
-	/* The worker continues changes of structure that were left unfinished. */
-	if (nr != BW_NR_UPDATE)
-		bw_tidy_later(tree);
-	return true;
 }
 
 /* Put a page in the table, to which nothing leads yet. */
@@ -321,26 +293,7 @@ struct bw_at {
 	struct bw_help help;	/* seeking for a writer: what it must do first */
 };
 
-enum bw_seek_mode {
-	BW_SEEK_READ,
-	BW_SEEK_SCAN,		/* a reader that continues after the key */
-	BW_SEEK_BEFORE,		/* a reader, to the page with keys less than this one */
-	BW_SEEK_STEP,		/* a step of a change of structure */
-	BW_SEEK_WRITE,
-	BW_SEEK_LAZY,		/* a writer that leaves to others what is not urgent */
-};
-
 #define BW_NEEDS_HELP	1	/* bw_seek(), and steps: see bw_help */
-
-int bw_seek_from(struct bw_tree *tree, u32 from, const struct bw_want *want, u8 level,
-		 enum bw_seek_mode mode, struct bw_at *at);
-
-/* Find the page of a level that covers a key: see bw_seek_from(). */
-static inline int bw_seek(struct bw_tree *tree, const struct bw_want *want, u8 level,
-			  enum bw_seek_mode mode, struct bw_at *at)
-{
-	return bw_seek_from(tree, BW_ROOT, want, level, mode, at);
-}
 
 /* lookup.c */
 struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key);
@@ -367,32 +320,34 @@ static inline struct bw_help bw_help_removal(const struct bw_rec *remove,
 }
 
 /* step.c */
-typedef int (*bw_step_fn)(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
-
-int bw_run(struct bw_tree *tree, bw_step_fn fn, struct bw_help *help, struct bw_stock *stock);
-int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp);
-int bw_clear_way(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp);
 int bw_request(struct bw_stock *stock, struct bw_help *help, const struct bw_help *first);
+int bw_help_finish(struct bw_stock *stock, struct bw_help *help, const struct bw_rec *top);
 int bw_step_seek(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help, u8 level,
 		 struct bw_at *at);
-
-/* split.c */
-int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
-int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
-int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp);
+struct bw_frame bw_frame_of(const struct bw_rec *top);
 int bw_replace(struct bw_tree *tree, u32 id, struct bw_rec *old, struct bw_page *new, bool pass,
 	       enum bw_nr nr);
-struct bw_frame bw_frame_of(const struct bw_rec *top);
 u32 bw_term_size(u32 key, const struct bw_ent *from, const struct bw_ent *to);
 struct bw_term *bw_term_fill(void *obj, enum bw_kind kind, struct bw_rec *top, u32 child,
 			     const struct bw_want *key, const struct bw_ent *from,
 			     const struct bw_ent *to);
 
+/* split.c */
+int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
+int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
+
 /* fold.c */
 int bw_finish_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
 int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
 int bw_mark_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
-int bw_help_finish(struct bw_stock *stock, struct bw_help *help, const struct bw_rec *top);
+
+/* help.c */
+typedef int (*bw_step_fn)(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *help);
+
+int bw_run(struct bw_tree *tree, bw_step_fn fn, struct bw_help *help, struct bw_stock *stock);
+int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp);
+int bw_clear_way(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp);
+int bw_tidy(struct bw_tree *tree, u32 id, u32 space, bool keeps, gfp_t gfp);
 int bw_fold(struct bw_tree *tree, const struct bw_want *want, u8 level, gfp_t gfp);
 
 /* Whether a page is short enough to be merged with a neighbour. */
@@ -428,4 +383,4 @@ struct bw_iter {
 int bw_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max);
 void bw_iter_rest(struct kvt_iter *iter);
 
-#endif /* KVT_BW_BWTREE_H */
+#endif /* KVT_BWTREE_TREE_H */
