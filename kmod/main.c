@@ -11,7 +11,7 @@
 #include "bpf/bpf.h"
 #include "compat.h"
 #include "core/debugfs.h"
-#include "core/store.h"
+#include "core/stores.h"
 #include "log/log.h"
 
 #define CREATE_TRACE_POINTS

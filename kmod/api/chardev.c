@@ -17,6 +17,7 @@
 #include "core/binding.h"
 #include "core/hook.h"
 #include "core/store.h"
+#include "core/stores.h"
 #include "log/log.h"
 #include "run.h"
 #include "session.h"

@@ -15,6 +15,7 @@
 #include "compat.h"
 #include "core/binding.h"
 #include "core/store.h"
+#include "core/stores.h"
 #include "cursor.h"
 
 static_assert(sizeof(struct bpf_kvt_req) == 48);

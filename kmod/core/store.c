@@ -1,120 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Named stores: create, open, limits, permissions, life cycle. */
-#include <linux/cred.h>
+/* A store as those who use it see it: by name or id, its counters, its versions, its end. */
 #include <linux/ctype.h>
 #include <linux/err.h>
-#include <linux/memcontrol.h>
-#include <linux/mm.h>
-#include <linux/module.h>
+#include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/nospec.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/wait_bit.h>
 #include <linux/xarray.h>
 
-#include "audit.h"
 #include "base/event.h"
 #include "base/guest.h"
 #include "base/index.h"
-#include "base/trace.h"
-#include "base/value.h"
-#include "binding.h"
 #include "compat.h"
-#include "debugfs.h"
-#include "hook.h"
 #include "log/log.h"
 #include "store.h"
-
-static unsigned int reclaim_bound_mb = 64;
-module_param(reclaim_bound_mb, uint, 0644);
-MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace period in a store made from now on, at least 1");
 
 /* How long destroying a store waits before the kernel's log says what it waits for. */
 #define STORE_PATIENCE		(5 * HZ)
 
-/* When a teardown is tried again that had no memory, or would have kept the machine awake, ms. */
-#define STORE_RETRY		200
-
 /* By how much a removal raises the floor above the version that it removes. */
 #define KVT_VERSION_SPARE	4096
 
-static const struct kvt_index_ops *const kvt_engines[] = {
-	&kvt_masstree_ops,
-	&kvt_bwtree_ops,
-};
-
-static DEFINE_MUTEX(kvt_stores_lock);
-static LIST_HEAD(kvt_stores);		/* ascending by id */
-static u64 kvt_store_last_id;
+/* Of the list, and of what is in it. */
+DEFINE_MUTEX(kvt_stores_lock);
+static LIST_HEAD(stores);		/* ascending by id */
+static u64 store_last_id;
 /* Those that can be found; the teardown of a store waits for readers. */
-static DEFINE_XARRAY(kvt_stores_by_id);
+static DEFINE_XARRAY(stores_by_id);
 
-/* Works of indexes and reclaims. */
-static struct workqueue_struct *kvt_wq;
-/*
- * Teardowns, apart: a teardown waits for works of kvt_wq.  They write what a store has to
- * its devices, so not while the machine sleeps.
+/**
+ * kvt_store_field_valid() - whether a field from user space holds a string
+ * @field: the field
+ * @size: its bytes
+ *
+ * Context: any.
+ *
+ * Return: true if it is terminated, with nothing but zeros after it.
  */
-static struct workqueue_struct *kvt_teardown_wq;
-static atomic_t kvt_teardowns = ATOMIC_INIT(0);	/* stores that are to be torn down */
-
-static const struct kvt_store_bpf *stores_bpf;
-
-/* Of stores that name none. */
-static const struct kvt_index_ops *kvt_engine_default = &kvt_masstree_ops;
-
-static const struct kvt_index_ops *engine_find(const char *name)
-{
-	unsigned int i;
-
-	if (!*name)
-		return READ_ONCE(kvt_engine_default);
-	for (i = 0; i < ARRAY_SIZE(kvt_engines); i++)
-		if (!strcmp(kvt_engines[i]->name, name))
-			return kvt_engines[i];
-	return NULL;
-}
-
-static int engine_set(const char *text, const struct kernel_param *param)
-{
-	const struct kvt_index_ops *ops;
-	char name[KVTREE_ENGINE_MAX];
-
-	/* As echo writes it. */
-	if (strscpy(name, text, sizeof(name)) < 0)
-		return -EINVAL;
-	ops = engine_find(strim(name));
-	if (!ops)
-		return -EINVAL;
-	WRITE_ONCE(kvt_engine_default, ops);
-	return 0;
-}
-
-static int engine_get(char *text, const struct kernel_param *param)
-{
-	return sysfs_emit(text, "%s\n", READ_ONCE(kvt_engine_default)->name);
-}
-
-static const struct kernel_param_ops engine_param_ops = {
-	.set = engine_set,
-	.get = engine_get,
-};
-
-module_param_cb(engine, &engine_param_ops, NULL, 0644);
-MODULE_PARM_DESC(engine, "index engine of stores that name none and are made from now on: masstree or bwtree");
-
-/* Can its pages have the size that a user asks for? */
-static bool engine_has_pages(const struct kvt_index_ops *ops, u32 size)
-{
-	if (!size)
-		return true;
-	return ops->page_min && size >= ops->page_min && size <= ops->page_max;
-}
-
-/* Whether a field of that size holds a terminated string, and zeros after it. */
-static bool field_valid(const char *field, size_t size)
+bool kvt_store_field_valid(const char *field, size_t size)
 {
 	size_t len = strnlen(field, size);
 
@@ -133,7 +58,7 @@ bool kvt_store_name_valid(const char *name)
 {
 	const char *c;
 
-	if (!field_valid(name, KVTREE_NAME_MAX) || !*name)
+	if (!kvt_store_field_valid(name, KVTREE_NAME_MAX) || !*name)
 		return false;
 	if (!strcmp(name, ".") || !strcmp(name, ".."))
 		return false;
@@ -166,344 +91,123 @@ void kvt_store_put(struct kvt_store *store)
 }
 KVT_EXPORT_FOR_TESTS(kvt_store_put);
 
-/* Write all changes to the devices.  Nobody is inside.  False: not now. */
-static bool store_finish(struct kvt_store *store)
-{
-	int err;
-
-	stores_bpf->late_exit(&store->late_posts);
-	err = store->log ? kvt_log_finish(store->log) : 0;
-	if (err == -EAGAIN)
-		return false;
-	store->gone_err = err;
-	return true;
-}
-
-/* Free what store_fill() made, and the log, which is finished. */
-static void store_empty(struct kvt_store *store)
-{
-	struct kvt_audit audit;
-
-	if (store->log)
-		kvt_log_free(store->log);
-	kvt_audit_values(&audit, store);
-	if (!IS_ERR_OR_NULL(store->index))
-		store->index->ops->destroy(store->index);
-	if (store->reclaim.cpu)
-		kvt_reclaim_exit(&store->reclaim);
-	kvt_audit_check(&audit, store);
-	if (store->quota.bytes.cpu)
-		kvt_quota_exit(&store->quota);
-	mem_cgroup_put(store->memcg);
-}
-
-/* If the machine is about to sleep, when it is awake. */
-static void store_finish_later(struct kvt_store *store)
-{
-	queue_delayed_work(kvt_teardown_wq, &store->teardown, msecs_to_jiffies(STORE_RETRY));
-}
-
-static void store_teardown(struct work_struct *work)
-{
-	struct kvt_store *store = container_of(to_delayed_work(work), struct kvt_store, teardown);
-
-	/*
-	 * For readers that do not enter, and for the index's destroy().  Somebody waits for it, as
-	 * for an unmount, and it is as rare: once, however often the rest has to be tried.
-	 */
-	if (!store->unread) {
-		synchronize_rcu_expedited();
-		store->unread = true;
-	}
-	if (!store_finish(store)) {
-		store_finish_later(store);
-		return;
-	}
-	store_empty(store);
-	/* Pairs with kvt_store_gone(). */
-	smp_store_release(&store->gone, true);
-	kvt_event_wake(&store->gone_event);
-	kvt_store_put(store);
-	if (atomic_dec_and_test(&kvt_teardowns))
-		wake_up_var(&kvt_teardowns);
-}
-
-static void store_left(struct percpu_ref *ref)
-{
-	struct kvt_store *store = container_of(ref, struct kvt_store, inside);
-
-	queue_delayed_work(kvt_teardown_wq, &store->teardown, 0);
-}
-
-static int store_fill(struct kvt_store *store, const struct kvt_index_ops *ops, u32 page_size,
-		      u64 limit_bytes, u64 limit_keys)
-{
-	struct kvt_index_env env = {
-		.quota = &store->quota,
-		.reclaim = &store->reclaim,
-		.stats = &store->stats,
-		.wq = kvt_wq,
-		.memcg = get_mem_cgroup_from_mm(current->mm),
-		.page_size = page_size,
-	};
-	int err;
-
-	store->memcg = env.memcg;
-	err = percpu_ref_init(&store->inside, store_left, 0, GFP_KERNEL);
-	if (!err)
-		err = kvt_stats_init(&store->stats);
-	if (!err)
-		err = kvt_quota_init(&store->quota, limit_bytes ?: U64_MAX,
-				     limit_keys ?: U64_MAX);
-	if (!err)
-		err = kvt_reclaim_init(&store->reclaim, kvt_wq, &store->stats,
-				       (u64)max(READ_ONCE(reclaim_bound_mb), 1U) << 20);
-	if (err)
-		return err;
-	kvt_value_setup_reclaim(&store->reclaim);
-	store->index = ops->create(&env);
-	return PTR_ERR_OR_ZERO(store->index);
-}
-
-static struct kvt_store *store_find_locked(const char *name)
+/**
+ * kvt_store_named() - a store by name, also one that is being attached
+ * @name: its name
+ *
+ * Context: under kvt_stores_lock.
+ *
+ * Return: the store, or NULL.
+ */
+struct kvt_store *kvt_store_named(const char *name)
 {
 	struct kvt_store *store;
 
 	lockdep_assert_held(&kvt_stores_lock);
-	list_for_each_entry(store, &kvt_stores, list)
+	list_for_each_entry(store, &stores, list)
 		if (!strcmp(store->name, name))
 			return store;
 	return NULL;
 }
 
-/* Give the store an id, and its name to nobody else. */
-static int store_list_locked(struct kvt_store *store)
+/**
+ * kvt_store_after() - the store with the smallest id above a given one
+ * @id: that id; 0: the first store
+ *
+ * Context: under kvt_stores_lock.
+ *
+ * Return: the store, or NULL: there is none.
+ */
+struct kvt_store *kvt_store_after(u64 id)
 {
+	struct kvt_store *store;
+
 	lockdep_assert_held(&kvt_stores_lock);
-	if (store_find_locked(store->name))
-		return -EEXIST;
-	store->id = ++kvt_store_last_id;
-	list_add_tail(&store->list, &kvt_stores);
-	return 0;
-}
-
-/* Let the store be listed, and not yet be found: it is being recovered. */
-static int store_announce(struct kvt_store *store)
-{
-	int err;
-
-	mutex_lock(&kvt_stores_lock);
-	err = store_list_locked(store);
-	store->attaching = !err;
-	mutex_unlock(&kvt_stores_lock);
-	return err;
-}
-
-/* It could not be recovered. */
-static void store_withdraw(struct kvt_store *store)
-{
-	mutex_lock(&kvt_stores_lock);
-	list_del(&store->list);
-	mutex_unlock(&kvt_stores_lock);
-}
-
-/* Let the store be found. */
-static int store_publish_locked(struct kvt_store *store)
-{
-	int err;
-
-	if (!store->attaching) {
-		err = store_list_locked(store);
-		if (err)
-			return err;
-	}
-	err = xa_err(xa_store(&kvt_stores_by_id, store->id, store, GFP_KERNEL));
-	if (err) {
-		if (!store->attaching)
-			list_del(&store->list);
-		return err;
-	}
-	store->attaching = false;
-	store->debugfs = kvt_debugfs_add(store);
-	trace_kvt_store_create(store->id, store->name);
-	return 0;
-}
-
-static int store_publish(struct kvt_store *store)
-{
-	int err;
-
-	mutex_lock(&kvt_stores_lock);
-	err = store_publish_locked(store);
-	mutex_unlock(&kvt_stores_lock);
-	return err;
-}
-
-/* Let the store no longer be found, and free it when everybody has left. */
-static void store_unpublish(struct kvt_store *store)
-{
-	lockdep_assert_held(&kvt_stores_lock);
-	list_del(&store->list);
-	xa_erase(&kvt_stores_by_id, store->id);
-	/* The teardown waits for programs that have found it by a binding. */
-	kvt_bindings_close(store);
-	kvt_hooks_drop(store);
-	kvt_debugfs_remove(store->debugfs);
-	trace_kvt_store_destroy(store->id, store->name);
-	atomic_inc(&kvt_teardowns);
-	/* The log stays until who waits for it is told that nobody can enter any more. */
-	percpu_ref_get(&store->inside);
-	percpu_ref_kill(&store->inside);
-	/* What is not made yet will not be.  What is has to become durable. */
-	if (store->log)
-		kvt_event_end(kvt_log_space_event(store->log));
-	percpu_ref_put(&store->inside);
-}
-
-static struct kvt_store *store_alloc(const struct kvtree_store_create *args)
-{
-	struct kvt_store *store = kzalloc(sizeof(*store), GFP_KERNEL);
-
-	if (!store)
-		return NULL;
-	strscpy(store->name, args->name, sizeof(store->name));
-	kref_init(&store->ref);
-	kvt_event_init(&store->gone_event, "the store to be gone");
-	kvt_bindings_init(store);
-	stores_bpf->late_init(&store->late_posts);
-	INIT_DELAYED_WORK(&store->teardown, store_teardown);
-	return store;
-}
-
-/* Restore the store from its devices, and log changes from now on. */
-static int store_attach(struct kvt_store *store, const struct kvt_log_args *args)
-{
-	const struct kvt_log_env env = {
-		.name = store->name,
-		.index = store->index,
-		.quota = &store->quota,
-		.reclaim = &store->reclaim,
-		.stats = &store->stats,
-		.memcg = store->memcg,
-	};
-	struct kvt_log *log;
-	int err;
-
-	err = store_announce(store);
-	if (err)
-		return err;
-	log = kvt_log_open(&env, args);
-	if (IS_ERR(log))
-		return PTR_ERR(log);
-	store->log = log;
-	atomic64_set(&store->version_floor, kvt_log_floor(log));
-	return kvt_log_start(log);
+	list_for_each_entry(store, &stores, list)
+		if (store->id > id)
+			return store;
+	return NULL;
 }
 
 /**
- * kvt_store_allow_bpf() - let BPF programs use a store that is bound to their maps
+ * kvt_store_enlist() - give a store its id, and its name to nobody else
  * @store: the store
  *
- * Context: process context, sleeps.
+ * Context: under kvt_stores_lock.
  *
- * Return: 0; -EOPNOTSUPP: the running kernel does not support it; -ENOMEM; or as
- * kvt_bindings_allow().
+ * Return: 0 or -EEXIST.
  */
-int kvt_store_allow_bpf(struct kvt_store *store)
+int kvt_store_enlist(struct kvt_store *store)
 {
-	if (!stores_bpf->offered())
-		return -EOPNOTSUPP;
-	return stores_bpf->prepare() ?: kvt_bindings_allow(store);
+	lockdep_assert_held(&kvt_stores_lock);
+	if (kvt_store_named(store->name))
+		return -EEXIST;
+	store->id = ++store_last_id;
+	list_add_tail(&store->list, &stores);
+	return 0;
 }
 
-/* With devices if there is @log.  What is recovered is never over the limits. */
-static int store_make(const struct kvtree_store_create *args, const struct kvt_log_args *log,
-		      bool sync)
+/**
+ * kvt_store_reveal() - let a store that is listed be found by its id
+ * @store: the store
+ *
+ * Context: under kvt_stores_lock, sleeps.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_store_reveal(struct kvt_store *store)
 {
-	const struct kvt_index_ops *ops;
+	lockdep_assert_held(&kvt_stores_lock);
+	return xa_err(xa_store(&stores_by_id, store->id, store, GFP_KERNEL));
+}
+
+/**
+ * kvt_store_delist() - let a store no longer be found
+ * @store: the store, which is listed
+ *
+ * Context: under kvt_stores_lock.
+ */
+void kvt_store_delist(struct kvt_store *store)
+{
+	lockdep_assert_held(&kvt_stores_lock);
+	list_del(&store->list);
+	xa_erase(&stores_by_id, store->id);
+}
+
+/**
+ * kvt_store_find() - a store by name
+ * @name: its name
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: the store with a reference, or ERR_PTR(-ENOENT).
+ */
+struct kvt_store *kvt_store_find(const char *name)
+{
 	struct kvt_store *store;
-	int err;
 
-	if (!kvt_store_name_valid(args->name) || !field_valid(args->engine, sizeof(args->engine)) ||
-	    args->flags & ~KVTREE_STORE_BPF || args->reserved2 ||
-	    memchr_inv(args->reserved, 0, sizeof(args->reserved)))
-		return -EINVAL;
-	ops = engine_find(args->engine);
-	if (!ops || !engine_has_pages(ops, args->page_size))
-		return -EINVAL;
-
-	if (args->flags & KVTREE_STORE_BPF && !stores_bpf->offered())
-		return -EOPNOTSUPP;
-
-	store = store_alloc(args);
-	if (!store)
-		return -ENOMEM;
-	store->log_sync = sync;
-	store->log_read_only = log && log->read_only;
-	err = kvt_settings_init(&store->settings, args);
-	if (err)
-		goto put;
-	err = store_fill(store, ops, args->page_size, log ? 0 : args->limit_bytes,
-			 log ? 0 : args->limit_keys);
-	if (!err && log)
-		err = store_attach(store, log);
-	if (!err && log)
-		kvt_quota_limit(&store->quota, args->limit_bytes ?: U64_MAX,
-				args->limit_keys ?: U64_MAX);
-	if (!err && args->flags & KVTREE_STORE_BPF)
-		err = kvt_store_allow_bpf(store);
-	if (!err)
-		err = store_publish(store);
-	if (err) {
-		if (store->attaching)
-			store_withdraw(store);
-		kvt_bindings_close(store);
-		/* Nobody has changed anything: nothing is lost if it cannot be finished. */
-		store_finish(store);
-		store_empty(store);
-	}
-put:
-	if (err)
-		kvt_store_put(store);
-	return err;
+	mutex_lock(&kvt_stores_lock);
+	store = kvt_store_named(name);
+	if (store && store->attaching)
+		store = NULL;
+	if (store)
+		kref_get(&store->ref);
+	mutex_unlock(&kvt_stores_lock);
+	return store ?: ERR_PTR(-ENOENT);
 }
+KVT_EXPORT_FOR_TESTS(kvt_store_find);
 
 /**
- * kvt_store_create() - make a volatile store
- * @args: from user space; the caller has checked that it may
+ * kvt_store_by_id() - a store by its id
+ * @id: its id, which no other store ever has
  *
- * Context: process context, sleeps.
+ * Context: under rcu_read_lock(), until whose end the store stays; any context.
  *
- * Return: 0, -EINVAL, -EEXIST, -ENOMEM, -EDQUOT: not even the empty index fits
- * the limit; -EOPNOTSUPP: nothing is offered to BPF programs.
+ * Return: the store, or NULL: it is gone.
  */
-int kvt_store_create(const struct kvtree_store_create *args)
+struct kvt_store *kvt_store_by_id(u64 id)
 {
-	return store_make(args, NULL, false);
-}
-KVT_EXPORT_FOR_TESTS(kvt_store_create);
-
-/**
- * kvt_store_attach() - make a store from its devices
- * @store: its settings, from user space
- * @args: from user space; the caller has checked them, and that it may
- * @paths: of the devices
- *
- * Context: process context, sleeps.
- *
- * Return: 0; as kvt_store_create(); or as kvt_log_open() and kvt_log_start().
- */
-int kvt_store_attach(const struct kvtree_store_create *store,
-		     const struct kvtree_store_attach *args, char *const *paths)
-{
-	const struct kvt_log_args log = {
-		.paths = paths,
-		.nr = args->nr_devices,
-		.read_only = args->flags & KVTREE_ATTACH_READ_ONLY,
-		.until = args->until,
-	};
-
-	return store_make(store, &log, args->flags & KVTREE_ATTACH_SYNC);
+	return xa_load(&stores_by_id, id);
 }
 
 /**
@@ -595,191 +299,6 @@ int kvt_store_wait_gone(struct kvt_store *store)
 			store_name_guests(store);
 	} while (!left);
 	return left < 0 ? -EINTR : kvt_store_gone(store);
-}
-
-/* Take a store away.  @durable: which kind is meant. */
-static int store_remove(const char *name, bool durable)
-{
-	struct kvt_store *store;
-	int err = 0;
-
-	mutex_lock(&kvt_stores_lock);
-	store = store_find_locked(name);
-	if (!store)
-		err = -ENOENT;
-	else if (store->attaching)
-		err = -EBUSY;
-	else if (durable != !!store->log)
-		err = durable ? -EOPNOTSUPP : -EBUSY;
-	if (!err) {
-		kref_get(&store->ref);
-		store_unpublish(store);
-	}
-	mutex_unlock(&kvt_stores_lock);
-	if (err)
-		return err;
-	err = kvt_store_wait_gone(store);
-	kvt_store_put(store);
-	return err;
-}
-
-/**
- * kvt_store_destroy() - take a volatile store away
- * @name: its name; the caller has checked that it may
- *
- * Waits until everybody inside has left and the memory is free; a fatal signal
- * ends the wait, not the destruction.
- *
- * Context: process context, sleeps.
- *
- * Return: 0, -ENOENT, -EINTR, or -EBUSY: it has devices, or is about to have.
- */
-int kvt_store_destroy(const char *name)
-{
-	return store_remove(name, false);
-}
-KVT_EXPORT_FOR_TESTS(kvt_store_destroy);
-
-/**
- * kvt_store_detach() - take a durable store away; its devices keep it
- * @name: its name; the caller has checked that it may
- *
- * Waits as kvt_store_destroy() does, and until the devices are released.
- *
- * Context: process context, sleeps.
- *
- * Return: 0; -ENOENT; -EINTR; -EOPNOTSUPP: it has none; -EBUSY: it is being attached;
- * -EIO: not all is durable.
- */
-int kvt_store_detach(const char *name)
-{
-	return store_remove(name, true);
-}
-
-/**
- * kvt_store_find() - a store by name
- * @name: its name
- *
- * Context: process context, sleeps.
- *
- * Return: the store with a reference, or ERR_PTR(-ENOENT).
- */
-struct kvt_store *kvt_store_find(const char *name)
-{
-	struct kvt_store *store;
-
-	mutex_lock(&kvt_stores_lock);
-	store = store_find_locked(name);
-	if (store && store->attaching)
-		store = NULL;
-	if (store)
-		kref_get(&store->ref);
-	mutex_unlock(&kvt_stores_lock);
-	return store ?: ERR_PTR(-ENOENT);
-}
-KVT_EXPORT_FOR_TESTS(kvt_store_find);
-
-/**
- * kvt_store_by_id() - a store by its id
- * @id: its id, which no other store ever has
- *
- * Context: under rcu_read_lock(), until whose end the store stays; any context.
- *
- * Return: the store, or NULL: it is gone.
- */
-struct kvt_store *kvt_store_by_id(u64 id)
-{
-	return xa_load(&kvt_stores_by_id, id);
-}
-
-static void store_info(struct kvt_store *store, struct kvtree_store_info *info)
-{
-	const struct kvt_settings settings = kvt_store_settings(store);
-
-	info->id = store->id;
-	strscpy_pad(info->name, store->name, sizeof(info->name));
-	strscpy_pad(info->engine, store->index->ops->name, sizeof(info->engine));
-	info->flags = kvt_bindings_allowed(store) ? KVTREE_STORE_BPF : 0;
-	if (store->attaching)
-		info->flags |= KVTREE_STORE_ATTACHING;
-	if (store->log || store->attaching)
-		info->flags |= KVTREE_STORE_DURABLE;
-	if (store->log_sync)
-		info->flags |= KVTREE_STORE_SYNC;
-	if (store->log_read_only)
-		info->flags |= KVTREE_STORE_READ_ONLY;
-	info->mode = settings.mode;
-	info->uid = from_kuid_munged(current_user_ns(), settings.uid);
-	info->gid = from_kgid_munged(current_user_ns(), settings.gid);
-	info->limit_bytes = settings.limit_bytes;
-	info->limit_keys = settings.limit_keys;
-	info->page_size = store->index->env.page_size;
-	info->keys = kvt_store_stat(store, KVTREE_STAT_KEYS);
-	info->bytes = kvt_store_stat(store, KVTREE_STAT_BYTES);
-	/* The log of a store that is attaching comes, and may go, beside us. */
-	if (store->log && !store->attaching)
-		kvt_log_uuid(store->log, info->uuid);
-}
-
-/**
- * kvt_store_list() - describe the store with the smallest id above a given one
- * @info: its after is read, the rest is filled
- *
- * Context: process context, sleeps.
- *
- * Return: 0 or -ENOENT: there is none.
- */
-int kvt_store_list(struct kvtree_store_info *info)
-{
-	struct kvt_store *store;
-	int err = -ENOENT;
-
-	mutex_lock(&kvt_stores_lock);
-	list_for_each_entry(store, &kvt_stores, list) {
-		if (store->id <= info->after)
-			continue;
-		/* A store that is listed is not torn down. */
-		store_info(store, info);
-		err = 0;
-		break;
-	}
-	mutex_unlock(&kvt_stores_lock);
-	return err;
-}
-
-/**
- * kvt_store_describe() - describe a store
- * @store: the store
- * @info: filled
- *
- * Context: process context.
- *
- * Return: 0 or -ESTALE.
- */
-int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info)
-{
-	if (!kvt_store_enter(store))
-		return -ESTALE;
-	store_info(store, info);
-	kvt_store_leave(store);
-	return 0;
-}
-
-/**
- * kvt_store_iter_size() - bytes of the largest iterator
- *
- * Context: any.
- *
- * Return: bytes that an iterator of any engine fits.
- */
-size_t kvt_store_iter_size(void)
-{
-	size_t size = 0;
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(kvt_engines); i++)
-		size = max(size, kvt_engines[i]->iter_size);
-	return size;
 }
 
 /**
@@ -875,50 +394,4 @@ void kvt_store_raise_floor(struct kvt_store *store, u64 version)
 		if (atomic64_try_cmpxchg(&store->version_floor, &floor,
 					 version + KVT_VERSION_SPARE))
 			break;
-}
-
-/**
- * kvt_stores_init() - prepare to make stores
- * @bpf: what they ask of the BPF part; stays until module exit
- *
- * Context: module init.
- *
- * Return: 0 or -ENOMEM.
- */
-int kvt_stores_init(const struct kvt_store_bpf *bpf)
-{
-	stores_bpf = bpf;
-	kvt_wq = alloc_workqueue("kvtree", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!kvt_wq)
-		return -ENOMEM;
-	kvt_teardown_wq = alloc_workqueue("kvtree_teardown", WQ_UNBOUND | WQ_FREEZABLE, 0);
-	if (!kvt_teardown_wq) {
-		destroy_workqueue(kvt_wq);
-		return -ENOMEM;
-	}
-	return 0;
-}
-
-/**
- * kvt_stores_exit() - destroy every store
- *
- * Context: module exit, sleeps.  No session is left.
- */
-void kvt_stores_exit(void)
-{
-	struct kvt_store *store, *next;
-
-	mutex_lock(&kvt_stores_lock);
-	list_for_each_entry_safe(store, next, &kvt_stores, list)
-		store_unpublish(store);
-	mutex_unlock(&kvt_stores_lock);
-	/*
-	 * The counts of those inside drop to zero from RCU callbacks, which
-	 * then queue the teardowns.
-	 */
-	rcu_barrier();
-	/* Those that are tried again later are on no queue. */
-	wait_var_event(&kvt_teardowns, !atomic_read(&kvt_teardowns));
-	destroy_workqueue(kvt_teardown_wq);
-	destroy_workqueue(kvt_wq);
 }

@@ -25,6 +25,7 @@
 #include <linux/atomic.h>
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/percpu-refcount.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
@@ -52,14 +53,6 @@ struct kvt_late_posts {
 	struct list_head posts;		/* in their order; the first is being made */
 	u32 bytes;			/* of them; written under the lock */
 	struct work_struct work;
-};
-
-/* What stores ask of the module's BPF part, which is above them. */
-struct kvt_store_bpf {
-	bool (*offered)(void);		/* whether programs can use stores */
-	int (*prepare)(void);		/* allocate what programs need; may sleep */
-	void (*late_init)(struct kvt_late_posts *late);
-	void (*late_exit)(struct kvt_late_posts *late);
 };
 
 struct kvt_store {
@@ -99,31 +92,28 @@ struct kvt_store {
 	atomic64_t version_floor ____cacheline_aligned_in_smp;
 };
 
-int kvt_stores_init(const struct kvt_store_bpf *bpf);
-void kvt_stores_exit(void);
-
+bool kvt_store_field_valid(const char *field, size_t size);
 bool kvt_store_name_valid(const char *name);
-int kvt_store_create(const struct kvtree_store_create *args);
-int kvt_store_attach(const struct kvtree_store_create *store,
-		     const struct kvtree_store_attach *args, char *const *paths);
-int kvt_store_destroy(const char *name);
-size_t kvt_store_iter_size(void);
-int kvt_store_detach(const char *name);
-int kvt_store_gone(const struct kvt_store *store);
-int kvt_store_wait_gone(struct kvt_store *store);
-void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests);
 struct kvt_store *kvt_store_find(const char *name);
 struct kvt_store *kvt_store_by_id(u64 id);
-int kvt_store_list(struct kvtree_store_info *info);
-int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info);
-
 void kvt_store_put(struct kvt_store *store);
+
+/* To stores.c. */
+extern struct mutex kvt_stores_lock;
+struct kvt_store *kvt_store_named(const char *name);
+struct kvt_store *kvt_store_after(u64 id);
+int kvt_store_enlist(struct kvt_store *store);
+int kvt_store_reveal(struct kvt_store *store);
+void kvt_store_delist(struct kvt_store *store);
+
+void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests);
+int kvt_store_gone(const struct kvt_store *store);
+int kvt_store_wait_gone(struct kvt_store *store);
 
 u64 kvt_store_stat(const struct kvt_store *store, enum kvtree_stat id);
 int kvt_store_engine_stat(const struct kvt_store *store, struct kvtree_engine_stat *stat);
 
 u64 kvt_store_next_version(const struct kvt_store *store, u64 old);
-int kvt_store_allow_bpf(struct kvt_store *store);
 void kvt_store_raise_floor(struct kvt_store *store, u64 version);
 
 /**

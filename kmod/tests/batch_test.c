@@ -7,6 +7,7 @@
 #include "api/batch.h"
 #include "api/run.h"
 #include "api/scratch.h"
+#include "core/stores.h"
 #include "lib.h"
 
 #define STORE	"kunit-batch"

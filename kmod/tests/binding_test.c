@@ -15,6 +15,7 @@
 #include "core/binding_table.h"
 #include "core/hook.h"
 #include "core/store.h"
+#include "core/stores.h"
 #include "lib.h"
 #include "thread.h"
 

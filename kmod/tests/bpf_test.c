@@ -21,6 +21,7 @@
 #include "core/binding.h"
 #include "core/hook.h"
 #include "core/store.h"
+#include "core/stores.h"
 #include "core/write.h"
 #include "lib.h"
 #include "thread.h"

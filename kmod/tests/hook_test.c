@@ -22,6 +22,7 @@
 #include "core/binding.h"
 #include "core/hook.h"
 #include "core/store.h"
+#include "core/stores.h"
 #include "lib.h"
 #include "thread.h"
 

@@ -9,6 +9,7 @@
 
 #include "core/ctx.h"
 #include "core/store.h"
+#include "core/stores.h"
 #include "core/write.h"
 #include "lib.h"
 
