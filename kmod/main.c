@@ -5,7 +5,7 @@
 #include <linux/string.h>
 
 #include "api/chardev.h"
-#include "api/session.h"
+#include "api/wait.h"
 #include "base/index.h"
 #include "base/mem.h"
 #include "bpf/bpf.h"
@@ -66,12 +66,12 @@ static int __init kvt_init(void)
 	err = default_store_init();
 	if (err)
 		goto stores;
-	err = kvt_sessions_init();
+	err = kvt_waits_prepare();
 	if (err)
 		goto stores;
 	err = kvt_bpf_init();
 	if (err)
-		goto sessions;
+		goto waits;
 	err = kvt_chardev_init();
 	if (err)
 		goto bpf;
@@ -79,8 +79,8 @@ static int __init kvt_init(void)
 
 bpf:
 	kvt_bpf_exit();
-sessions:
-	kvt_sessions_exit();
+waits:
+	kvt_waits_end();
 stores:
 	kvt_stores_exit();
 logs:
@@ -98,7 +98,7 @@ static void __exit kvt_exit(void)
 {
 	kvt_chardev_exit();
 	kvt_bpf_exit();
-	kvt_sessions_exit();
+	kvt_waits_end();
 	kvt_stores_exit();
 	kvt_logs_exit();
 	kvt_debugfs_exit();

@@ -19,12 +19,6 @@ struct kvt_session {
 	struct kvt_waits waits;		/* commands of io_uring */
 };
 
-/* Runs the works that send waiting commands to their tasks. */
-extern struct workqueue_struct *kvt_sessions_wq;
-
-int kvt_sessions_init(void);
-void kvt_sessions_exit(void);
-
 struct kvt_session *kvt_session_new(struct kvt_store *store, unsigned int access);
 void kvt_session_free(struct kvt_session *session);
 

@@ -14,10 +14,15 @@
 
 static struct kmem_cache *wait_cache;
 
+/*
+ * Runs the sessions' works.  Its rescuer keeps many sessions from delaying the reclaim of memory.
+ */
+static struct workqueue_struct *wait_wq;
+
 /**
  * kvt_waits_prepare() - prepare for commands that wait
  *
- * Context: module init.
+ * Context: module init, sleeps.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -25,16 +30,23 @@ int kvt_waits_prepare(void)
 {
 	wait_cache = kmem_cache_create("kvt_wait", sizeof(struct kvt_wait), 0,
 				       SLAB_ACCOUNT | SLAB_NO_MERGE, NULL);
-	return wait_cache ? 0 : -ENOMEM;
+	if (!wait_cache)
+		return -ENOMEM;
+	wait_wq = alloc_workqueue("kvtree_wait", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (wait_wq)
+		return 0;
+	kmem_cache_destroy(wait_cache);
+	return -ENOMEM;
 }
 
 /**
  * kvt_waits_end() - end of kvt_waits_prepare()
  *
- * Context: module exit.
+ * Context: module exit, sleeps.  No session is left.
  */
 void kvt_waits_end(void)
 {
+	destroy_workqueue(wait_wq);
 	kmem_cache_destroy(wait_cache);
 }
 
@@ -157,7 +169,7 @@ static struct kvt_store *waits_store(const struct kvt_waits *waits)
  */
 void kvt_waits_wake(struct kvt_waits *waits)
 {
-	queue_work(kvt_sessions_wq, &waits->work);
+	queue_work(wait_wq, &waits->work);
 }
 
 /**

@@ -48,6 +48,7 @@ struct kvt_op_ctx;
 struct kvt_session;
 struct kvt_wait;
 struct kvtree_op;
+struct kvtree_uring_cancel;
 
 enum kvt_wait_event {
 	KVT_WAIT_RECLAIM,	/* less garbage than its bound */
