@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # lint.sh: checkpatch --strict, sparse, kernel-doc, shellcheck; mypy --strict and
-# ruff for the Python package; which part of the module includes which; the manual
-# pages, rendered. All are to be silent; what they say is printed and kept in
-# build/lint/results.
+# ruff for the Python package; which part of the module includes which, and which
+# files call each other in circles; the manual pages, rendered. All are to be
+# silent; what they say is printed and kept in build/lint/results.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -146,7 +146,8 @@ without_export_lines()
 # With the stock kernel's headers, because bookworm's sparse is too old for
 # those of 7.x. KUnit suites are checked as well, although that kernel could
 # not load them: hence the warnings about symbols, which are not asked for.
-# "make check-quick" looks at what has changed since: C=1.
+# "make check-quick" looks at what has changed since: C=1. What was built tells
+# which files need each other.
 sparse_check()
 {
 	local said
@@ -157,7 +158,8 @@ sparse_check()
 		CONFIG_KUNIT=m KVT_TESTS=1 KBUILD_MODPOST_WARN=1 modules >"$LOGS/sparse.log" 2>&1 ||
 		tail -n 20 "$LOGS/sparse.log"
 	said=$(grep -E '^[^ ]*(kmod|uapi)/[^ ]*: (warning|error):' "$LOGS/sparse.log" |
-		sed "s,^.*/module/,," | sort -u || true)
+		sed "s,^.*/module/,," | sort -u || true
+		"$LANES/circles.py" "$OUT/module/kmod" 2>&1 || echo 'circles.py failed')
 	[ -n "$said" ] || return 0
 	echo "$said"
 	# It is to be said until it is mended.
@@ -243,8 +245,9 @@ sparse_input()
 	sparse --version 2>&1
 	gcc --version | head -n 1
 	echo "$KERNEL"
-	find kmod uapi Kbuild "$LANES/lint.sh" \( -name '*.[ch]' -o -name Kbuild \
-		-o -name lint.sh \) -type f ! -name '*.mod.c' | sort | xargs sha256sum
+	find kmod uapi Kbuild "$LANES/lint.sh" "$LANES/circles.py" -type f \
+		\( -name '*.[ch]' -o -name Kbuild -o -name '*.mk' -o -name lint.sh \
+		-o -name circles.py \) ! -name '*.mod.c' | sort | xargs sha256sum
 }
 
 doc_input()
