@@ -3,11 +3,16 @@
  * Multishot scans: one command whose records fill one provided buffer after the
  * other, and say nothing else than a scan by system calls.
  */
+#include <endian.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "kselftest_harness.h"
 #include "lib/kvt_test.h"
 #include "lib/place.h"
@@ -870,6 +875,147 @@ TEST_F(shots, ring_can_be_closed_with_records_in_it)
 	kvt_ring_submit(&s->way.ring);
 	kvt_ring_exit(&s->way.ring);
 	EXPECT_EQ(digest, kvt_digest(s->fd));
+}
+
+/*
+ * Buffers for one key each, as many as a ring may have.  They are all in one place, where it can
+ * be seen that a scan has begun.
+ */
+#define SMALL_BUFS	32768
+#define SMALL_BYTES	(sizeof(struct kvtree_rec) + sizeof(__u64))
+#define SMALL_KEYS	(SMALL_BUFS - 100)
+/* The end of a scan may come before what is to end it. */
+#define SMALL_TRIES	50
+
+/* A store with as many keys of eight bytes as there are buffers, nearly; a session on it. */
+static int small_store(int dev, const char *name)
+{
+	struct kvtree_op ops[256], *op;
+	__u64 i, key;
+	int fd;
+
+	KVT_CHECK(kvt_create(dev, name, 0600, 0, 0) == 0);
+	fd = kvt_store(dev, name, KVTREE_OPEN_READ | KVTREE_OPEN_WRITE);
+	KVT_CHECK(fd >= 0);
+	for (i = 0; i < SMALL_KEYS; i += op - ops) {
+		for (op = ops; op < ops + NR(ops) && i + (op - ops) < SMALL_KEYS; op++) {
+			*op = kvt_op(KVTREE_OP_PUT, kvt_bytes(NULL, sizeof(key)));
+			op->flags = KVTREE_F_KEY_INLINE;
+			key = htobe64(i + (op - ops));
+			memcpy(op->key_inline, &key, sizeof(key));
+		}
+		KVT_CHECK(kvt_batch_all(fd, ops, op - ops) == 0);
+	}
+	return fd;
+}
+
+/* Scan all of a store's keys by one command; its result. */
+static int scan_small(int fd, unsigned int setup, char *place)
+{
+	struct io_uring_params params = {
+		.flags = setup | IORING_SETUP_CQSIZE, .cq_entries = 2 * SMALL_BUFS,
+		.sq_thread_idle = 10,
+	};
+	struct kvtree_scan args = { .flags = KVTREE_SCAN_KEYS_ONLY };
+	struct kvtree_op op = kvt_op(KVTREE_OP_SCAN, STR(""));
+	struct kvt_way way = { .fd = fd };
+	struct kvt_bufs bufs;
+	struct kvt_cqe cqe;
+	int i;
+
+	KVT_CHECK(kvt_ring_init_params(&way.ring, 4, &params) == 0);
+	KVT_CHECK(kvt_bufs_init(&bufs, &way.ring, GROUP, SMALL_BUFS) == 0);
+	for (i = 0; i < SMALL_BUFS; i++)
+		kvt_bufs_add(&bufs, place, SMALL_BYTES, i);
+	op.arg = kvt_ptr(&args);
+	queue(&way, &op, 1);
+	do {
+		kvt_ring_wait(&way.ring, &cqe);
+	} while (cqe.flags & IORING_CQE_F_MORE);
+	kvt_bufs_exit(&bufs, &way.ring);
+	kvt_ring_exit(&way.ring);
+	return cqe.res;
+}
+
+/* A record begins with its length. */
+static bool has_a_record(const char *place)
+{
+	return __atomic_load_n(place, __ATOMIC_ACQUIRE);
+}
+
+struct small {
+	const char *place;
+	int dev;
+	const char *name;
+	bool over;		/* the scan has come to its end */
+};
+
+static void *destroy_soon(void *arg)
+{
+	const struct small *small = arg;
+
+	while (!has_a_record(small->place) && !__atomic_load_n(&small->over, __ATOMIC_ACQUIRE))
+		sched_yield();
+	KVT_CHECK(kvt_destroy(small->dev, small->name) == 0);
+	return NULL;
+}
+
+/* However small the buffers are, and however many: who destroys the store does not wait for all. */
+TEST_F(shots, store_is_destroyed_between_two_small_buffers)
+{
+	struct shots *s = &self->s;
+	struct small small = { .place = s->mem, .dev = s->env.dev, .name = "shots-small" };
+	pthread_t thread;
+	int fd, ret, tries = 0;
+
+	do {
+		ASSERT_LT(tries++, SMALL_TRIES);
+		fd = small_store(small.dev, small.name);
+		s->mem[0] = 0;
+		small.over = false;
+		ASSERT_EQ(0, pthread_create(&thread, NULL, destroy_soon, &small));
+		ret = scan_small(fd, variant->setup, s->mem);
+		__atomic_store_n(&small.over, true, __ATOMIC_RELEASE);
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		close(fd);
+	} while (!ret);
+	EXPECT_EQ(-ESTALE, ret);
+}
+
+/* Nor does who kills it wait: what a scan has read is counted when it has come to its end. */
+TEST_F(shots, process_is_killed_between_two_small_buffers)
+{
+	struct shots *s = &self->s;
+	char *place = mmap(NULL, KVT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			   0);
+	int fd, status, tries = 0;
+	pid_t pid, ended;
+	__u64 before;
+
+	ASSERT_NE(MAP_FAILED, place);
+	fd = small_store(s->env.dev, "shots-small");
+	ASSERT_EQ(0, scan_small(fd, variant->setup, place));
+	ASSERT_EQ(SMALL_KEYS, kvt_stat(fd, KVTREE_STAT_SCAN_RECORDS));
+	do {
+		ASSERT_LT(tries++, SMALL_TRIES);
+		before = kvt_stat(fd, KVTREE_STAT_SCAN_RECORDS);
+		place[0] = 0;
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid)
+			_exit(scan_small(fd, variant->setup, place) ? 1 : 0);
+		while (!(ended = waitpid(pid, &status, WNOHANG)) && !has_a_record(place))
+			sched_yield();
+		if (!ended) {
+			ASSERT_EQ(0, kill(pid, SIGKILL));
+			ended = waitpid(pid, &status, 0);
+		}
+		ASSERT_EQ(pid, ended);
+		ASSERT_TRUE(WIFSIGNALED(status) || !WEXITSTATUS(status));
+	} while (!WIFSIGNALED(status) || kvt_stat(fd, KVTREE_STAT_SCAN_RECORDS) != before);
+	close(fd);
+	ASSERT_EQ(0, kvt_destroy(s->env.dev, "shots-small"));
+	ASSERT_EQ(0, munmap(place, KVT_PAGE));
 }
 
 /* A session that is closed while completions of its scan are unread. */
