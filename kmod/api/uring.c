@@ -36,6 +36,7 @@ struct call {
 	u64 sync;		/* the epoch that must be durable before it completes */
 	bool inside;		/* of the store; for ctx */
 	struct kvt_wait *wait;	/* if it has waited, or may have to; or NULL */
+	struct kvtree_batch *batch;	/* to be executed instead of op, which is empty; or NULL */
 	struct kvtree_op op;
 	struct kvt_fixed fixed;
 };
@@ -69,6 +70,7 @@ static void call_init(struct call *call, struct io_uring_cmd *cmd, unsigned int 
 	call->out = 0;
 	call->sync = 0;
 	call->wait = NULL;
+	call->batch = NULL;
 }
 
 static bool call_may_sleep(const struct call *call)
@@ -226,12 +228,13 @@ static int call_wait(struct call *call)
 	return kvt_pending_wait(wait, &call->ctx, &call->op, call->issue_flags);
 }
 
-/* It does not wait any more, if it has, whatever the result. */
-static void call_end_wait(struct call *call)
+/* It does not wait any more, if it has, and is not inside the store. */
+static void call_leave(struct call *call)
 {
 	if (call->wait)
 		kvt_wait_free(call->wait);
 	call->wait = NULL;
+	kvt_op_leave(&call->ctx);
 }
 
 static noinline int call_update(struct call *call)
@@ -266,21 +269,6 @@ static int call_copy_out(struct call *call, int result)
 	if (kvt_op_is_update(&call->op) || kvt_op_may_sleep(&call->ctx))
 		return kvt_copy_outcome(&call->ctx, call->out, &call->op);
 	return kvt_copy_out(&call->ctx, call->out, &call->op, sizeof(call->op));
-}
-
-static int call_run(struct call *call)
-{
-	int err;
-
-	err = kvt_op_check(&call->ctx, &call->op);
-	/* While nothing is changed yet. */
-	if (!err && call_syncs(call))
-		err = call_prepare_wait(call);
-	if (err)
-		return err;
-	if (kvt_op_is_update(&call->op))
-		return call_update(call);
-	return kvt_op_execute(&call->ctx, &call->op);
 }
 
 /*
@@ -355,6 +343,38 @@ static noinline int call_multishot(struct call *call)
 	return ret;
 }
 
+static int call_batch(struct call *call)
+{
+	struct kvtree_batch *batch = call->batch;
+	int err;
+
+	/* A batch waits on a worker of io_uring; their number is bounded. */
+	call->ctx.waits = call_may_sleep(call);
+	err = call->session->store->log ? call_prepare_wait(call) : 0;
+	err = err ?: kvt_batch_run(&call->ctx, batch);
+	return batch->done ?: err;
+}
+
+/* Execute it, inside the store. */
+static int call_run(struct call *call)
+{
+	int err;
+
+	if (call->batch)
+		return call_batch(call);
+	if (call->cmd->flags & IORING_URING_CMD_MULTISHOT)
+		return call_multishot(call);
+	err = kvt_op_check(&call->ctx, &call->op);
+	/* While nothing is changed yet. */
+	if (!err && call_syncs(call))
+		err = call_prepare_wait(call);
+	if (err)
+		return err;
+	if (kvt_op_is_update(&call->op))
+		return call_update(call);
+	return kvt_op_execute(&call->ctx, &call->op);
+}
+
 /* Copy the outcome without page faults. */
 static bool call_answer(const struct call *call)
 {
@@ -398,51 +418,52 @@ static int call_result(int ret)
 	return ret == -EINTR ? -ECANCELED : ret;
 }
 
-/* Execute the operation. */
-static noinline int call_op_slow(struct call *call)
+/* Copy what came of it.  -EAGAIN: it has to be issued again, where it may sleep. */
+static int call_tell(struct call *call, int ret)
 {
-	bool multishot = call->cmd->flags & IORING_URING_CMD_MULTISHOT;
-	int ret, result, fault, err;
+	if (kvt_op_blocked(&call->ctx, ret))
+		return -EAGAIN;
+	return call_result(ret) == ret ? call_copy_out(call, ret) : 0;
+}
+
+/* Execute it, all but a common GET. */
+static noinline int call_slow(struct call *call)
+{
+	int ret, result, told, err;
 
 	call_init_ctx(call);
 	ret = call_import(call);
 	if (!call_enter(call)) {
-		call_end_wait(call);
+		call_leave(call);
 		return call_done(call, -ESTALE, 0);
 	}
 	if (!ret)
-		ret = multishot ? call_multishot(call) : call_run(call);
+		ret = call_run(call);
 	/* It waits. */
 	if (ret == -EIOCBQUEUED)
 		return ret;
 	result = call_result(ret);
-	fault = 0;
-	if (kvt_op_blocked(&call->ctx, ret))
-		fault = -EAGAIN;
-	else if (result == ret)
-		fault = call_copy_out(call, result);
-	if (fault == -EAGAIN) {
-		call_end_wait(call);
-		kvt_op_leave(&call->ctx);
+	told = call_tell(call, ret) ?: result;
+	if (told == -EAGAIN) {
+		call_leave(call);
 		return call_punt(call);
 	}
 	call_count(call, result == ret ? KVTREE_STAT_URING : KVTREE_STAT_URING_CANCEL);
-	kvt_op_report(&call->ctx, &call->op, ret);
+	if (!call->batch)
+		kvt_op_report(&call->ctx, &call->op, ret);
 	/* Where the outcome went wrong can be seen; that it is not durable cannot. */
-	err = call_durable(call, fault);
+	err = call_durable(call, told);
 	if (err == -EIOCBQUEUED)
 		return err;
-	if (err != fault)
+	if (err != told)
 		call_copy_out(call, err);
 	/* Until here it could be found, though not canceled, as copies may have to wait. */
-	call_end_wait(call);
-	kvt_op_leave(&call->ctx);
-	if (multishot) {
-		kvt_uring_done(call->cmd, result, 0, call->issue_flags & IO_URING_F_CQE32,
-			       call->issue_flags);
-		return -EIOCBQUEUED;
-	}
-	return call_done(call, err ?: result, call->op.version);
+	call_leave(call);
+	if (!(call->cmd->flags & IORING_URING_CMD_MULTISHOT))
+		return call_done(call, err, call->op.version);
+	kvt_uring_done(call->cmd, result, 0, call->issue_flags & IO_URING_F_CQE32,
+		       call->issue_flags);
+	return -EIOCBQUEUED;
 }
 
 static void call_again(struct kvt_wait *wait, const struct kvtree_op *op,
@@ -455,7 +476,7 @@ static void call_again(struct kvt_wait *wait, const struct kvtree_op *op,
 	call.op = *op;
 	call.out = args->out;
 	call.wait = wait;
-	ret = call_op_slow(&call);
+	ret = call_slow(&call);
 	if (ret != -EIOCBQUEUED)
 		kvt_uring_done(args->cmd, ret, 0, false, args->issue_flags);
 }
@@ -464,7 +485,7 @@ static int call_op(struct call *call)
 {
 	if (likely(call_quick(call)))
 		return call_done(call, call->op.result, call->op.version);
-	return call_op_slow(call);
+	return call_slow(call);
 }
 
 static int cmd_op(struct io_uring_cmd *cmd, unsigned int issue_flags)
@@ -516,35 +537,15 @@ static int cmd_batch(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	struct kvtree_uring_batch arg = *(const struct kvtree_uring_batch *)sqe->cmd;
 	struct kvtree_batch batch;
 	struct call call;
-	int result, err;
 
 	barrier();
 	if (arg.flags || cmd->flags & (IORING_URING_CMD_FIXED | IORING_URING_CMD_MULTISHOT))
 		return -EINVAL;
 	batch = (struct kvtree_batch) { .ops = arg.ops, .nr = arg.nr, .op_size = arg.op_size };
 	call_init(&call, cmd, issue_flags);
-	call_init_ctx(&call);
 	call.op = (struct kvtree_op) {};
-	/* On an io_uring worker; their number is bounded. */
-	call.ctx.waits = kvt_op_may_sleep(&call.ctx);
-	if (!call_enter(&call))
-		return call_done(&call, -ESTALE, 0);
-	err = call.session->store->log ? call_prepare_wait(&call) : 0;
-	err = err ?: kvt_batch_run(&call.ctx, &batch);
-	if (kvt_op_blocked(&call.ctx, err)) {
-		call_end_wait(&call);
-		kvt_op_leave(&call.ctx);
-		return call_punt(&call);
-	}
-	err = batch.done ?: err;
-	result = call_result(err);
-	call_count(&call, result == err ? KVTREE_STAT_URING : KVTREE_STAT_URING_CANCEL);
-	err = call_durable(&call, result);
-	if (err == -EIOCBQUEUED)
-		return err;
-	call_end_wait(&call);
-	kvt_op_leave(&call.ctx);
-	return call_done(&call, err, 0);
+	call.batch = &batch;
+	return call_slow(&call);
 }
 
 static int cmd_cancel(struct io_uring_cmd *cmd, unsigned int issue_flags)
