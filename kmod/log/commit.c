@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Commits: an epoch is closed, written and becomes durable; who waits for it. */
+/* Commits: an epoch is closed, written and becomes durable. */
+#include <linux/moduleparam.h>
 #include <linux/timekeeping.h>
 #include <linux/vmalloc.h>
 
-#include "base/guest.h"
 #include "base/stats.h"
 #include "internal.h"
 
@@ -13,25 +13,11 @@
 
 #define COMMIT_FAILED	"a commit record could not be written"
 
-/**
- * kvt_log_fail() - nothing can be written any more
- * @log: the log
- * @err: why
- * @what: why, in words
- *
- * The store can be read from here on, and no more than that.
- *
- * Context: process context, may sleep.
- */
-void kvt_log_fail(struct kvt_log *log, int err, const char *what)
-{
-	if (cmpxchg(&log->error, 0, err))
-		return;
-	pr_err("kvtree: store '%s' is read-only from now on: %s (error %d)\n", log->env.name,
-	       what, err);
-	kvt_event_wake(&log->durable_event);
-	kvt_event_wake(&log->space_event);
-}
+/* A minute is long enough for whoever wants few commits. */
+unsigned int kvt_log_idle_ms = 1000;
+KVT_EXPORT_FOR_TESTS(kvt_log_idle_ms);
+KVT_LOG_PARAM(log_idle_ms, kvt_log_idle_ms, 0, 60000);
+MODULE_PARM_DESC(log_idle_ms, "ms without a commit after which an empty one shows that the last was durable, at most 60000; 0: never");
 
 /* Close the open epoch, unless one that was closed is not durable yet. */
 static u64 commit_close(struct kvt_log *log)
@@ -375,8 +361,7 @@ void kvt_commit_work(struct work_struct *work)
 	if (READ_ONCE(log->wanted) > log->durable)
 		mod_delayed_work(log->wq, &log->commit, 0);
 	else if (test_bit(KVT_LOG_DIRTY, &log->flags))
-		queue_delayed_work(log->wq, &log->commit,
-				   msecs_to_jiffies(READ_ONCE(kvt_log_epoch_ms)));
+		kvt_log_commit_later(log);
 }
 
 /*
@@ -444,172 +429,3 @@ void kvt_idle_work(struct work_struct *work)
 		queue_delayed_work(log->wq, &log->idle, later);
 }
 KVT_EXPORT_FOR_TESTS(kvt_idle_work);
-
-/**
- * kvt_log_want() - have an epoch made durable at once
- * @log: the log
- * @epoch: which; one that is open is closed early
- *
- * Context: any but NMI.
- */
-void kvt_log_want(struct kvt_log *log, u64 epoch)
-{
-	u64 wanted = READ_ONCE(log->wanted);
-
-	while (wanted < epoch)
-		if (try_cmpxchg(&log->wanted, &wanted, epoch))
-			break;
-	if (READ_ONCE(log->durable) < epoch)
-		mod_delayed_work(log->wq, &log->commit, 0);
-}
-
-/**
- * kvt_log_dirty_epoch() - the last epoch that has anything in it
- * @log: the log
- *
- * Context: any.
- *
- * Return: all that was changed before is in it, or in one before.
- */
-u64 kvt_log_dirty_epoch(const struct kvt_log *log)
-{
-	if (test_bit(KVT_LOG_DIRTY, &log->flags))
-		return READ_ONCE(log->epoch);
-	/* Pairs with commit_close(). */
-	smp_rmb();
-	return READ_ONCE(log->closed);
-}
-
-/**
- * kvt_log_synced() - whether an epoch is durable
- * @log: the log
- * @epoch: which
- *
- * Context: any.
- *
- * Return: 0: it is; -EIO: it will not be; -EAGAIN: not yet.
- */
-int kvt_log_synced(const struct kvt_log *log, u64 epoch)
-{
-	/* Pairs with commit_done(). */
-	if (smp_load_acquire(&log->durable) >= epoch)
-		return 0;
-	return READ_ONCE(log->error) ? -EIO : -EAGAIN;
-}
-KVT_EXPORT_FOR_TESTS(kvt_log_synced);
-
-/**
- * kvt_log_sync() - wait until an epoch is durable
- * @log: the log
- * @epoch: which; one that is open is closed early
- *
- * Context: process context, sleeps.
- *
- * Return: 0; -EIO: it cannot be written; -EINTR: a fatal signal came.
- */
-int kvt_log_sync(struct kvt_log *log, u64 epoch)
-{
-	int err = kvt_log_synced(log, epoch);
-
-	if (err != -EAGAIN)
-		return err;
-	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_SYNC);
-	kvt_log_want(log, epoch);
-	if (kvt_log_wait_event(log->durable_event.head, kvt_log_synced(log, epoch) != -EAGAIN))
-		return -EINTR;
-	return kvt_log_synced(log, epoch);
-}
-
-/**
- * kvt_log_has_space() - whether a change may be logged on this CPU
- * @log: the log
- *
- * Context: any.
- *
- * Return: true if it makes sense to try, also where the log has failed or its store ends.
- */
-bool kvt_log_has_space(const struct kvt_log *log)
-{
-	const struct kvt_stream *s = kvt_log_stream(log);
-
-	if (READ_ONCE(log->error) || kvt_event_ended(&log->space_event))
-		return true;
-	return READ_ONCE(s->nr_sealed) < KVT_LOG_BUFS &&
-	       READ_ONCE(s->sealed) < KVT_LOG_SEALED_BYTES &&
-	       !test_bit(KVT_LOG_FULL, &log->flags) && kvt_log_lease_lasts(log);
-}
-KVT_EXPORT_FOR_TESTS(kvt_log_has_space);
-
-/**
- * kvt_log_wait_space() - wait until a change can be logged
- * @log: the log, after kvt_log_reserve() returned -EAGAIN
- *
- * Context: process context, sleeps.
- *
- * Return: 0: try again; -EINTR: a fatal signal came; -ESTALE: the store ends.
- */
-int kvt_log_wait_space(struct kvt_log *log)
-{
-	if (!kvt_log_has_space(log))
-		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
-	if (kvt_log_wait_event(log->space_event.head, kvt_log_has_space(log)))
-		return -EINTR;
-	return kvt_event_ended(&log->space_event) ? -ESTALE : 0;
-}
-KVT_EXPORT_FOR_TESTS(kvt_log_wait_space);
-
-/**
- * kvt_log_space_event() - what is waited for while there is no room for changes
- * @log: the log
- *
- * It comes when kvt_log_has_space() is true, as it is when the log has failed or its store ends.
- *
- * Context: any.
- *
- * Return: the event.
- */
-struct kvt_event *kvt_log_space_event(struct kvt_log *log)
-{
-	return &log->space_event;
-}
-
-/**
- * kvt_log_durable_event() - what is waited for until an epoch is durable
- * @log: the log
- *
- * It comes when kvt_log_synced() says something else than -EAGAIN.
- *
- * Context: any.
- *
- * Return: the event.
- */
-struct kvt_event *kvt_log_durable_event(struct kvt_log *log)
-{
-	return &log->durable_event;
-}
-
-/**
- * kvt_log_events_init() - begin without anybody who waits
- * @log: the log
- */
-void kvt_log_events_init(struct kvt_log *log)
-{
-	kvt_event_init(&log->durable_event, "changes to be durable");
-	kvt_event_init(&log->space_event, "room in the log");
-	kvt_event_init(&log->checkpoint_event, "a checkpoint");
-}
-KVT_EXPORT_FOR_TESTS(kvt_log_events_init);
-
-/**
- * kvt_log_guests() - who waits for the log
- * @log: the log
- * @guests: added to
- *
- * Context: any but interrupts.
- */
-void kvt_log_guests(struct kvt_log *log, struct kvt_guests *guests)
-{
-	kvt_guests_add(guests, &log->durable_event);
-	kvt_guests_add(guests, &log->space_event);
-	kvt_guests_add(guests, &log->checkpoint_event);
-}

@@ -256,13 +256,17 @@ static const struct kernel_param_ops name##_ops = {				\
 };										\
 module_param_cb(name, &name##_ops, &(var), 0644)
 
-extern unsigned int kvt_log_epoch_ms;
 extern unsigned int kvt_log_idle_ms;
 extern unsigned int kvt_log_savers;
 
 /* log.c */
 int kvt_log_queues_init(struct kvt_log *log);
 void kvt_log_queues_exit(struct kvt_log *log);
+
+/* events.c */
+void kvt_log_events_init(struct kvt_log *log);
+void kvt_log_fail(struct kvt_log *log, int err, const char *what);
+void kvt_log_commit_later(struct kvt_log *log);
 
 /* device.c */
 int kvt_dev_open(struct kvt_log_dev *dev, const char *path);
@@ -344,10 +348,8 @@ void kvt_buf_exit(struct kvt_log_buf *buf);
 int kvt_streams_init(struct kvt_log *log);
 void kvt_streams_exit(struct kvt_log *log);
 bool kvt_stream_close(struct kvt_stream *s, u64 epoch);
-void kvt_stream_start(struct kvt_stream *s);
 bool kvt_stream_flush_begin(struct kvt_stream *s, u64 epoch);
 void kvt_stream_flush_end(struct kvt_stream *s);
-u32 kvt_stream_ahead(const struct kvt_log_dev *dev);
 bool kvt_stream_behind(struct kvt_stream *s, u64 epoch);
 
 /* commit.c */
@@ -355,8 +357,6 @@ void kvt_commit_work(struct work_struct *work);
 void kvt_idle_work(struct work_struct *work);
 int kvt_commit(struct kvt_log *log);
 int kvt_commit_carried(struct kvt_log *log);
-void kvt_log_events_init(struct kvt_log *log);
-void kvt_log_fail(struct kvt_log *log, int err, const char *what);
 
 /* supers.c */
 int kvt_supers_write(struct kvt_log *log);
@@ -365,14 +365,14 @@ int kvt_supers_end(struct kvt_log *log);
 u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch);
 
 /* room.c */
-u64 kvt_room_segment(const struct kvt_log_dev *dev);
+u32 kvt_room_ahead(const struct kvt_log_dev *dev);
 void kvt_room_init(struct kvt_log *log);
 u32 kvt_room_keep(const struct kvt_log_dev *dev, enum kvt_room room);
 bool kvt_room_low(const struct kvt_log_dev *dev);
 bool kvt_room_short(const struct kvt_log_dev *dev);
 bool kvt_room_long(const struct kvt_log *log);
-bool kvt_room_begins(const struct kvt_log_dev *dev);
-bool kvt_room_ends(const struct kvt_log_dev *dev);
+bool kvt_room_begins(const struct kvt_log_dev *dev, u32 carried);
+bool kvt_room_ends(const struct kvt_log_dev *dev, u32 carried);
 void kvt_room_none(struct kvt_log *log);
 int kvt_room_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos);
@@ -390,6 +390,12 @@ static inline void kvt_live_add(struct kvt_log *log, s64 bytes)
 }
 
 /* save.c */
+#define KVT_SAVERS_MAX		8	/* workers */
+/* A buffer is written when it has so many bytes of records, or KVT_LOG_OUTSIDE_BYTES outside. */
+#define KVT_SAVE_RECORDS_BYTES	(KVT_LOG_BUF_BYTES * 3 / 4)
+/* So each extent has as much, but for the last one of each worker. */
+#define KVT_SAVE_EXTENT_BYTES	min(KVT_SAVE_RECORDS_BYTES, KVT_LOG_OUTSIDE_BYTES)
+
 struct kvt_saved {
 	struct kvt_log *log;
 	struct mutex lock;		/* of what follows */
@@ -405,7 +411,6 @@ struct kvt_saved {
 	} dev[KVTREE_LOG_DEVS_MAX];
 };
 
-u64 kvt_save_max(const struct kvt_log_dev *dev);
 int kvt_save(struct kvt_saved *saved, struct kvt_log *log, u64 epoch);
 int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks);
 void kvt_saved_exit(struct kvt_saved *saved);
@@ -465,6 +470,19 @@ static inline struct kvt_stream *kvt_log_stream(const struct kvt_log *log)
 	u32 cpu = raw_smp_processor_id();
 
 	return &log->streams[likely(cpu < log->nr_streams) ? cpu : cpu % log->nr_streams];
+}
+
+/* How many bytes a segment holds at least: its size, less what may stay unused at its end. */
+static inline u64 kvt_dev_segment(const struct kvt_log_dev *dev)
+{
+	return (u64)le32_to_cpu(dev->super->segment_blocks) * KVTREE_LOG_BLOCK -
+	       KVT_LOG_CHUNK_BYTES;
+}
+
+/* Have a stream's worker write what is sealed.  Context: any but NMI. */
+static inline void kvt_stream_start(struct kvt_stream *s)
+{
+	queue_work(s->log->flush_wq, &s->flush);
 }
 
 /* Streams that a device has. */

@@ -24,7 +24,7 @@ void kvt_live_init(struct kvt_log *log)
 	u32 i;
 
 	for (i = 0; i < log->nr_devs; i++)
-		bytes = min(bytes, kvt_room_segment(&log->dev[i]));
+		bytes = min(bytes, kvt_dev_segment(&log->dev[i]));
 	log->live_batch = bytes / 2 / num_possible_cpus();
 }
 

@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A log from the attaching of its devices to their release. */
 #include <linux/err.h>
-#include <linux/moduleparam.h>
 #include <linux/sched/signal.h>
 
 #include "base/stats.h"
 #include "compat.h"
 #include "internal.h"
-
-/* The longest interval of commits bounds what a crash takes. */
-unsigned int kvt_log_epoch_ms = 10;
-KVT_LOG_PARAM(log_epoch_ms, kvt_log_epoch_ms, 0, 200);
-MODULE_PARM_DESC(log_epoch_ms, "ms after which changes that nobody waits for are made durable, at most 200");
-
-/* A minute is long enough for whoever wants few commits. */
-unsigned int kvt_log_idle_ms = 1000;
-KVT_EXPORT_FOR_TESTS(kvt_log_idle_ms);
-KVT_LOG_PARAM(log_idle_ms, kvt_log_idle_ms, 0, 60000);
-MODULE_PARM_DESC(log_idle_ms, "ms without a commit after which an empty one shows that the last was durable, at most 60000; 0: never");
 
 /* Versions that a store may give out before its first commit. */
 #define LEASE_FIRST	BIT_ULL(32)
@@ -283,12 +271,12 @@ static bool log_lives_full(const struct kvt_log *log)
 
 /* Whether a life may begin, as far as each device is concerned. */
 static bool log_may_begin(const struct kvt_log *log,
-			  bool (*has_room)(const struct kvt_log_dev *dev))
+			  bool (*has_room)(const struct kvt_log_dev *dev, u32 carried))
 {
 	u32 i;
 
 	for (i = 0; i < log->nr_devs; i++)
-		if (!has_room(&log->dev[i]))
+		if (!has_room(&log->dev[i], kvt_carry_segments(&log->dev[i])))
 			return false;
 	return !log_lives_full(log);
 }

@@ -34,19 +34,6 @@ static unsigned int log_replay_mb = 64;
 KVT_LOG_PARAM(log_replay_mb, log_replay_mb, 1, UINT_MAX);
 MODULE_PARM_DESC(log_replay_mb, "MiB that may be in the log after a checkpoint before the next one is made; more if more is live");
 
-/**
- * kvt_room_segment() - how many bytes a segment holds at least
- * @dev: the device
- *
- * Return: its size, less what may stay unused at its end.
- */
-u64 kvt_room_segment(const struct kvt_log_dev *dev)
-{
-	return (u64)le32_to_cpu(dev->super->segment_blocks) * KVTREE_LOG_BLOCK -
-	       KVT_LOG_CHUNK_BYTES;
-}
-KVT_EXPORT_FOR_TESTS(kvt_room_segment);
-
 /*
  * Segments of a device that a checkpoint needs.  The last one holds its table.  The reserve of an
  * eighth covers padding, and what is counted only roughly.
@@ -55,7 +42,7 @@ static u32 checkpoint_segments(const struct kvt_log_dev *dev, u64 live)
 {
 	u64 here = mul_u64_u64_div_u64(live + live / 8, dev->share, dev->log->shares);
 
-	return div64_u64(here, kvt_room_segment(dev)) + 2;
+	return div64_u64(here, kvt_dev_segment(dev)) + 2;
 }
 
 /* Bytes of chunks that a stream may still have to write. */
@@ -64,9 +51,20 @@ static u32 checkpoint_segments(const struct kvt_log_dev *dev, u64 live)
 /* Segments that the contents of all buffers need. */
 static u32 drain_segments(const struct kvt_log_dev *dev)
 {
-	u64 bytes = kvt_room_segment(dev);
+	u64 bytes = kvt_dev_segment(dev);
 
 	return kvt_dev_streams(dev) * div64_u64(STREAM_BYTES + bytes - 1, bytes);
+}
+
+/**
+ * kvt_room_ahead() - how far a stream may be ahead of what is durable
+ * @dev: the stream's device
+ *
+ * Return: segments that it may have filled, 1..KVT_LOG_AHEAD_MAX.
+ */
+u32 kvt_room_ahead(const struct kvt_log_dev *dev)
+{
+	return clamp(dev->segs.nr / (16 * max(kvt_dev_streams(dev), 1U)), 1U, KVT_LOG_AHEAD_MAX);
 }
 
 /*
@@ -83,7 +81,20 @@ static u32 fixed_segments(const struct kvt_log_dev *dev)
 {
 	/* So are the last two segments of each checkpoint. */
 	return COMMIT_OPEN + 1 + COMMIT_MORE + COMMIT_LAST + 3 * drain_segments(dev) +
-	       kvt_dev_streams(dev) * (kvt_stream_ahead(dev) + 1) + 1 + 2 * 2;
+	       kvt_dev_streams(dev) * (kvt_room_ahead(dev) + 1) + 1 + 2 * 2;
+}
+
+/*
+ * How much of a checkpoint a device's table can describe, which is in one segment: bytes of records,
+ * whatever they are.
+ */
+static u64 table_bytes(const struct kvt_log_dev *dev)
+{
+	u64 bytes = (u64)(le32_to_cpu(dev->super->segment_blocks) - 1) * KVTREE_LOG_BLOCK;
+	const struct kvtree_log_table *table;
+	u64 nr = (bytes - sizeof(*table)) / sizeof(table->extents[0]);
+
+	return (nr - KVT_SAVERS_MAX) * KVT_SAVE_EXTENT_BYTES;
 }
 
 /**
@@ -103,7 +114,7 @@ void kvt_room_init(struct kvt_log *log)
 
 		fixed = fixed_segments(dev);
 		dev->share = dev->segs.nr > fixed + 1 ? (dev->segs.nr - fixed) / 2 : 1;
-		dev->share = min(dev->share * kvt_room_segment(dev), kvt_save_max(dev));
+		dev->share = min(dev->share * kvt_dev_segment(dev), table_bytes(dev));
 		log->shares += dev->share;
 	}
 	max = log->shares - log->shares / 8;
@@ -115,7 +126,7 @@ KVT_EXPORT_FOR_TESTS(kvt_room_init);
 static u64 checkpoint_growth(const struct kvt_log_dev *dev)
 {
 	return dev->log->nr_streams *
-	       (kvt_room_segment(dev) + KVT_LOG_CHUNK_BYTES + STREAM_BYTES);
+	       (kvt_dev_segment(dev) + KVT_LOG_CHUNK_BYTES + STREAM_BYTES);
 }
 
 /* What a checkpoint has to hold: what is live now, or will be again after a crash. */
@@ -218,25 +229,26 @@ bool kvt_room_long(const struct kvt_log *log)
 /**
  * kvt_room_begins() - whether a life can begin, and end with a checkpoint
  * @dev: the device
+ * @carried: segments that an epoch is carried to before
  *
  * Return: false if a checkpoint should be made first.
  */
-bool kvt_room_begins(const struct kvt_log_dev *dev)
+bool kvt_room_begins(const struct kvt_log_dev *dev, u32 carried)
 {
-	return dev->segs.nr_free >= COMMIT_OPEN + kvt_carry_segments(dev) +
-				    kvt_room_keep(dev, KVT_ROOM_STREAM);
+	return dev->segs.nr_free >= COMMIT_OPEN + carried + kvt_room_keep(dev, KVT_ROOM_STREAM);
 }
 
 /**
  * kvt_room_ends() - whether a life can begin, and end without a checkpoint
  * @dev: the device
+ * @carried: segments that an epoch is carried to before
  *
  * Return: false if there is no room for what it would accept until none is left.
  */
-bool kvt_room_ends(const struct kvt_log_dev *dev)
+bool kvt_room_ends(const struct kvt_log_dev *dev, u32 carried)
 {
-	return dev->segs.nr_free >= COMMIT_OPEN + kvt_carry_segments(dev) +
-				    drain_segments(dev) + kvt_room_keep(dev, KVT_ROOM_DRAIN);
+	return dev->segs.nr_free >= COMMIT_OPEN + carried + drain_segments(dev) +
+				    kvt_room_keep(dev, KVT_ROOM_DRAIN);
 }
 
 /**

@@ -21,17 +21,10 @@
 #include "base/value.h"
 #include "internal.h"
 
-#define SAVERS_MAX	8
 /* Values that are looked at under one RCU read section, and while a range is held. */
 #define SAVE_BATCH	512
-/*
- * A buffer is written when it has so many bytes of records, or KVT_LOG_OUTSIDE_BYTES outside
- * of them.  It has room for as many columns outside as that can be: the smallest has 16 bytes.
- */
-#define SAVE_RECORDS_BYTES	(KVT_LOG_BUF_BYTES * 3 / 4)
+/* Columns outside of a buffer's records, at most: the smallest has 16 bytes. */
 #define SAVE_OUTSIDE_MAX	(KVT_LOG_OUTSIDE_BYTES / 2 / KVT_INLINE_ALWAYS + KVTREE_COLS_MAX)
-/* So each extent has as much, but for the last one of each worker. */
-#define SAVE_EXTENT_BYTES	min(SAVE_RECORDS_BYTES, KVT_LOG_OUTSIDE_BYTES)
 /* Ranges that a worker takes from others, and places where it looks for a half. */
 #define SPLITS_MAX	32
 #define HALVES_MAX	24
@@ -200,7 +193,7 @@ static bool saver_add(struct saver *s, const struct kvt_value *v)
 	buf->nr_outside += size.nr_outside;
 	buf->outside_len += size.outside_len;
 	buf->nr_records++;
-	return buf->used < SAVE_RECORDS_BYTES && buf->outside_len < KVT_LOG_OUTSIDE_BYTES;
+	return buf->used < KVT_SAVE_RECORDS_BYTES && buf->outside_len < KVT_LOG_OUTSIDE_BYTES;
 }
 
 static bool saver_past_end(const struct saver *s)
@@ -508,24 +501,7 @@ static u32 savers_wanted(void)
 {
 	u32 nr = READ_ONCE(kvt_log_savers) ?: num_online_cpus() / 2;
 
-	return clamp(nr, 1U, SAVERS_MAX);
-}
-
-/**
- * kvt_save_max() - how much of a checkpoint a device's table can describe
- * @dev: the device
- *
- * A table is in one segment.
- *
- * Return: bytes of records, whatever they are.
- */
-u64 kvt_save_max(const struct kvt_log_dev *dev)
-{
-	u64 bytes = (u64)(le32_to_cpu(dev->super->segment_blocks) - 1) * KVTREE_LOG_BLOCK;
-	const struct kvtree_log_table *table;
-	u64 nr = (bytes - sizeof(*table)) / sizeof(table->extents[0]);
-
-	return (nr - SAVERS_MAX) * SAVE_EXTENT_BYTES;
+	return clamp(nr, 1U, KVT_SAVERS_MAX);
 }
 
 /**

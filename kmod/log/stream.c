@@ -113,7 +113,7 @@ static void log_dirty(struct kvt_log *log)
 	if (test_bit(KVT_LOG_DIRTY, &log->flags) ||
 	    test_and_set_bit(KVT_LOG_DIRTY, &log->flags))
 		return;
-	queue_delayed_work(log->wq, &log->commit, msecs_to_jiffies(READ_ONCE(kvt_log_epoch_ms)));
+	kvt_log_commit_later(log);
 }
 
 /**
@@ -296,17 +296,6 @@ static int stream_take(struct kvt_stream *s, u64 epoch, struct kvt_log_pos *pos)
 	return err;
 }
 
-/**
- * kvt_stream_ahead() - how far a stream may be ahead of what is durable
- * @dev: the stream's device
- *
- * Return: segments that it may have filled, 1..KVT_LOG_AHEAD_MAX.
- */
-u32 kvt_stream_ahead(const struct kvt_log_dev *dev)
-{
-	return clamp(dev->segs.nr / (16 * max(kvt_dev_streams(dev), 1U)), 1U, KVT_LOG_AHEAD_MAX);
-}
-
 /*
  * Whether an open epoch has to wait until what fills others is durable: segments with
  * something that is not are of no use to the next checkpoint, which cannot free them.
@@ -383,17 +372,6 @@ static void stream_written(struct kvt_stream *s, struct kvt_log_buf *buf)
 	/* Pairs with the barrier of who queues itself and looks again. */
 	if (kvt_event_has_sleeper(&s->log->space_event))
 		kvt_event_wake(&s->log->space_event);
-}
-
-/**
- * kvt_stream_start() - have a stream's worker write what is sealed
- * @s: the stream
- *
- * Context: any but NMI.
- */
-void kvt_stream_start(struct kvt_stream *s)
-{
-	queue_work(s->log->flush_wq, &s->flush);
 }
 
 static void stream_fail(struct kvt_stream *s, int err)
@@ -498,7 +476,7 @@ static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
 	s->log = log;
 	s->id = id;
 	s->dev = &log->dev[id % log->nr_devs];
-	s->ahead = kvt_stream_ahead(s->dev);
+	s->ahead = kvt_room_ahead(s->dev);
 	s->stage = vmalloc(KVT_LOG_BUF_BYTES);
 	for (i = 0; !err && i < KVT_LOG_BUFS; i++)
 		err = kvt_buf_init(&s->buf[i], KVT_LOG_OUTSIDE_MAX);

@@ -462,7 +462,7 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 			live = lw->log->live_max / 4 * part;
 			percpu_counter_set(&lw->log->live, live);
 			/* With its table. */
-			need = DIV_ROUND_UP_ULL(live, kvt_room_segment(dev)) + 1;
+			need = DIV_ROUND_UP_ULL(live, kvt_dev_segment(dev)) + 1;
 			last = kvt_room_keep(dev, KVT_ROOM_SAVE);
 			KUNIT_EXPECT_LE(test, need + last, kvt_room_keep(dev, KVT_ROOM_COMMIT));
 			KUNIT_EXPECT_LT(test, need + last, kvt_room_keep(dev, KVT_ROOM_STREAM));

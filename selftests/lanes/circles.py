@@ -15,8 +15,6 @@ from collections import defaultdict
 from pathlib import Path
 
 LONGEST = 3
-# Folders whose files have yet to be put in order: what they have today.
-YET = {"log": 15}
 
 # Tracepoints are defined in main, by the headers that declare them.
 TRACE = ("__tracepoint_", "__SCT__tp_func_", "__SCK__tp_func_")
@@ -73,8 +71,7 @@ def circles(graph: Graph) -> set[frozenset[str]]:
 def main() -> None:
     for circle in sorted(circles(calls(Path(sys.argv[1]))), key=sorted):
         folders = {name.rpartition("/")[0] for name in circle}
-        longest = max(YET.get(folder, LONGEST) for folder in folders)
-        if len(folders) > 1 or len(circle) > longest:
+        if len(folders) > 1 or len(circle) > LONGEST:
             print("files in a circle: " + " ".join(sorted(circle)))
 
 
