@@ -53,7 +53,7 @@
  *
  * **Changes of structure** take steps, each of them one swap.  The tree is consistent
  * between any two steps, and any writer that passes by takes the next step before its own
- * change (step.c).  A page P splits in two steps:
+ * change (help.c).  A page P splits in two steps:
  *
  * 1. The right sibling Q is built and put in the table, where nothing leads to it; then a
  *    SPLIT prepended to P says where Q begins.

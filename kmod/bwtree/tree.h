@@ -194,13 +194,15 @@ static inline void bw_publish(const struct bw_tree *tree, u32 id, struct bw_rec 
 	smp_store_release(bw_map_entry(tree->map, id), (unsigned long)rec);
 }
 
+/* charge.c */
+int bw_charge(struct bw_tree *tree, u8 level, s64 bytes);
+void bw_uncharge(struct bw_tree *tree, u8 level, s64 bytes);
+
 /* memory.c */
 void *bw_mem_alloc(size_t size, gfp_t gfp);
 void bw_mem_free(void *obj);
 u32 bw_mem_size(const void *obj);
 u32 bw_mem_room(const void *obj);
-int bw_charge(struct bw_tree *tree, u8 level, s64 bytes);
-void bw_uncharge(struct bw_tree *tree, u8 level, s64 bytes);
 int bw_charge_obj(struct bw_tree *tree, u8 level, void *obj);
 void bw_uncharge_obj(struct bw_tree *tree, u8 level, void *obj);
 int bw_charge_instead(struct bw_tree *tree, u8 level, void *obj, u32 had, bool pass);
