@@ -73,9 +73,9 @@ static int run_copy_in(const struct run *run, struct kvtree_op *ops, u32 n)
 	err = run_try_copy_in(run, ops, n, false);
 	if (likely(err != -EAGAIN) || !kvt_op_may_sleep(ctx))
 		return err;
-	was_inside = kvt_op_step_out(ctx);
+	was_inside = kvt_op_leave(ctx);
 	err = run_try_copy_in(run, ops, n, true);
-	return kvt_op_step_in(ctx, was_inside) ?: err;
+	return kvt_op_reenter(ctx, was_inside) ?: err;
 }
 
 /*
@@ -110,9 +110,9 @@ static int run_answer(struct run *run, const struct kvtree_op *ops, u32 n)
 		return 0;
 	ops += copied;
 	n -= copied;
-	was_inside = kvt_op_step_out(run->ctx);
+	was_inside = kvt_op_leave(run->ctx);
 	copied = run_try_answer(run, ops, n);
-	kvt_op_step_in(run->ctx, was_inside);
+	kvt_op_reenter(run->ctx, was_inside);
 	run->done += copied;
 	return copied < n ? -EFAULT : 0;
 }

@@ -22,10 +22,10 @@
  */
 int kvt_copy_in_faulting(const struct kvt_op_ctx *ctx, void *to, u64 from, size_t n)
 {
-	bool was_inside = kvt_op_step_out(ctx);
+	bool was_inside = kvt_op_leave(ctx);
 	unsigned long left = copy_from_user(to, u64_to_user_ptr(from), n);
 
-	return kvt_op_step_in(ctx, was_inside) ?: left ? -EFAULT : 0;
+	return kvt_op_reenter(ctx, was_inside) ?: left ? -EFAULT : 0;
 }
 
 /**
@@ -41,10 +41,10 @@ int kvt_copy_in_faulting(const struct kvt_op_ctx *ctx, void *to, u64 from, size_
  */
 int kvt_copy_out_faulting(const struct kvt_op_ctx *ctx, u64 to, const void *from, size_t n)
 {
-	bool was_inside = kvt_op_step_out(ctx);
+	bool was_inside = kvt_op_leave(ctx);
 	unsigned long left = copy_to_user(u64_to_user_ptr(to), from, n);
 
-	return kvt_op_step_in(ctx, was_inside) ?: left ? -EFAULT : 0;
+	return kvt_op_reenter(ctx, was_inside) ?: left ? -EFAULT : 0;
 }
 
 /**
@@ -69,9 +69,9 @@ int kvt_copy_other_size_in(const struct kvt_op_ctx *ctx, void *to, size_t ksize,
 	err = kvt_copy_struct_in(false, to, ksize, from, usize);
 	if (err != -EAGAIN || !kvt_op_may_sleep(ctx))
 		return err;
-	was_inside = kvt_op_step_out(ctx);
+	was_inside = kvt_op_leave(ctx);
 	err = kvt_copy_struct_in(true, to, ksize, from, usize);
-	return kvt_op_step_in(ctx, was_inside) ?: err;
+	return kvt_op_reenter(ctx, was_inside) ?: err;
 }
 
 /**
@@ -97,9 +97,9 @@ int kvt_copy_outcome(const struct kvt_op_ctx *ctx, u64 to, const struct kvtree_o
 	pagefault_enable();
 	if (likely(copied))
 		return 0;
-	was_inside = kvt_op_step_out(ctx);
+	was_inside = kvt_op_leave(ctx);
 	copied = kvt_copy_op_out(to, op);
-	kvt_op_step_in(ctx, was_inside);
+	kvt_op_reenter(ctx, was_inside);
 	return copied ? 0 : -EFAULT;
 }
 
@@ -114,14 +114,14 @@ static int val_fault(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned i
 		return -EAGAIN;
 	if (ctx->fixed || ++*tries > FAULT_TRIES)
 		return -EFAULT;
-	was_inside = kvt_op_step_out(ctx);
+	was_inside = kvt_op_leave(ctx);
 	if (write)
 		/* It writes nothing: the value may be a shorter one by then. */
 		left = fault_in_safe_writeable(u64_to_user_ptr(val), n);
 	else
 		left = fault_in_readable(u64_to_user_ptr(val), n);
 	cond_resched();
-	err = kvt_op_step_in(ctx, was_inside);
+	err = kvt_op_reenter(ctx, was_inside);
 	if (fatal_signal_pending(current))
 		return -EINTR;
 	return err ?: left ? -EFAULT : 0;

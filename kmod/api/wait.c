@@ -147,9 +147,9 @@ int kvt_wait_mark(struct kvt_wait *wait, const struct kvt_op_ctx *ctx, unsigned 
 		io_uring_cmd_mark_cancelable(wait->cmd, issue_flags);
 		return 0;
 	}
-	was_inside = kvt_op_step_out(ctx);
+	was_inside = kvt_op_leave(ctx);
 	io_uring_cmd_mark_cancelable(wait->cmd, issue_flags);
-	return kvt_op_step_in(ctx, was_inside);
+	return kvt_op_reenter(ctx, was_inside);
 }
 
 /*

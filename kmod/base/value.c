@@ -181,31 +181,6 @@ struct kvt_value *kvt_value_alloc_whole(const struct kvt_mem *mem, const struct 
 KVT_EXPORT_FOR_TESTS(kvt_value_alloc_whole);
 
 /**
- * kvt_value_new() - make a value that is column 0 alone
- * @key: its key
- * @data: the data
- * @len: bytes of it, at most KVTREE_VALUE_MAX
- * @gfp: how to allocate
- *
- * Context: as @gfp says.
- *
- * Return: the value, to be freed with kvt_value_free(), or NULL.
- */
-struct kvt_value *kvt_value_new(const struct kvt_key *key, const void *data, u32 len,
-				gfp_t gfp)
-{
-	struct kvt_mem mem = { .gfp = gfp };
-	struct kvt_value *v;
-	u8 *to;
-
-	v = kvt_value_alloc_whole(&mem, key, len, &to);
-	if (v && len)
-		memcpy(to, data, len);
-	return v;
-}
-KVT_EXPORT_FOR_TESTS(kvt_value_new);
-
-/**
  * kvt_value_free() - free a value and its blobs at once
  * @v: a value that no reader can find, or NULL
  *

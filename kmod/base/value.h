@@ -193,8 +193,6 @@ struct kvt_value *kvt_value_alloc(const struct kvt_mem *mem, const struct kvt_ke
 				  size_t size);
 struct kvt_value *kvt_value_alloc_whole(const struct kvt_mem *mem, const struct kvt_key *key,
 					u32 len, u8 **data);
-struct kvt_value *kvt_value_new(const struct kvt_key *key, const void *data, u32 len,
-				gfp_t gfp);
 void kvt_value_free(struct kvt_value *v);
 void kvt_value_free_shell(struct kvt_value *v);
 

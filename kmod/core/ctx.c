@@ -41,16 +41,16 @@ void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch)
 }
 
 /**
- * kvt_op_step_out() - leave the store, to take page faults
+ * kvt_op_leave() - leave the store, to take page faults or for good
  * @ctx: on whose behalf
  *
  * The caller must not hold anything of the store: no reference, no charge, no RCU.
  *
  * Context: process context, may sleep.
  *
- * Return: whether the store was left, for kvt_op_step_in(), which must follow.
+ * Return: whether the store was left, for kvt_op_reenter().
  */
-bool kvt_op_step_out(const struct kvt_op_ctx *ctx)
+bool kvt_op_leave(const struct kvt_op_ctx *ctx)
 {
 	if (!ctx->inside || !*ctx->inside)
 		return false;
@@ -60,30 +60,19 @@ bool kvt_op_step_out(const struct kvt_op_ctx *ctx)
 }
 
 /**
- * kvt_op_step_in() - reenter the store
+ * kvt_op_reenter() - reenter the store
  * @ctx: on whose behalf
- * @was_inside: of kvt_op_step_out()
+ * @was_inside: of kvt_op_leave()
  *
  * Context: any.
  *
  * Return: 0, or -ESTALE: the store was destroyed meanwhile.
  */
-int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside)
+int kvt_op_reenter(const struct kvt_op_ctx *ctx, bool was_inside)
 {
 	if (was_inside)
 		*ctx->inside = kvt_store_enter(ctx->store);
 	return kvt_op_inside(ctx) ? 0 : -ESTALE;
-}
-
-/**
- * kvt_op_leave() - leave the store for good
- * @ctx: on whose behalf; with @ctx->inside
- *
- * Context: process context, may sleep.
- */
-void kvt_op_leave(const struct kvt_op_ctx *ctx)
-{
-	kvt_op_step_out(ctx);
 }
 
 /**

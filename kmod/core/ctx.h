@@ -36,9 +36,8 @@ struct kvt_op_ctx {
 };
 
 bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v);
-bool kvt_op_step_out(const struct kvt_op_ctx *ctx);
-int kvt_op_step_in(const struct kvt_op_ctx *ctx, bool was_inside);
-void kvt_op_leave(const struct kvt_op_ctx *ctx);
+bool kvt_op_leave(const struct kvt_op_ctx *ctx);
+int kvt_op_reenter(const struct kvt_op_ctx *ctx, bool was_inside);
 void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch);
 int kvt_op_wait_durable(const struct kvt_op_ctx *ctx);
 

@@ -13,8 +13,8 @@
 #include <linux/seq_file.h>
 #include <linux/user_namespace.h>
 
-#include "base/guest.h"
 #include "base/index.h"
+#include "base/waiter.h"
 #include "debugfs.h"
 #include "log/log.h"
 #include "store.h"
@@ -137,18 +137,18 @@ static int recount_show(struct seq_file *seq, struct kvt_store *store)
 
 static int waiting_show(struct seq_file *seq, struct kvt_store *store)
 {
-	const struct kvt_guest *guest;
-	struct kvt_guests guests;
+	const struct kvt_waiter *waiter;
+	struct kvt_waiters waiters;
 	unsigned int i;
 
-	kvt_store_guests(store, &guests);
-	for (i = 0; i < guests.nr; i++) {
-		guest = &guests.guest[i];
-		seq_printf(seq, "%d %s %s %s\n", guest->pid, guest->command ? "command" : "call",
-			   guest->what, guest->comm);
+	kvt_store_waiters(store, &waiters);
+	for (i = 0; i < waiters.nr; i++) {
+		waiter = &waiters.waiter[i];
+		seq_printf(seq, "%d %s %s %s\n", waiter->pid, waiter->command ? "command" : "call",
+			   waiter->what, waiter->comm);
 	}
-	if (guests.more)
-		seq_printf(seq, "%u more\n", guests.more);
+	if (waiters.more)
+		seq_printf(seq, "%u more\n", waiters.more);
 	return 0;
 }
 

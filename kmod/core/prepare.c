@@ -101,14 +101,14 @@ static int writer_look(struct writer *w)
 }
 
 /**
- * kvt_writer_make_room() - get memory for the value that a merge makes
+ * kvt_writer_alloc() - get memory for the value that a merge makes
  * @w: the writer
  *
  * Context: nothing is held; sleeps if the writer may.
  *
  * Return: 0, -ENOMEM, or an errno of the engine's get().
  */
-int kvt_writer_make_room(struct writer *w)
+int kvt_writer_alloc(struct writer *w)
 {
 	int err;
 

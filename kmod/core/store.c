@@ -11,8 +11,8 @@
 #include <linux/xarray.h>
 
 #include "base/event.h"
-#include "base/guest.h"
 #include "base/index.h"
+#include "base/waiter.h"
 #include "compat.h"
 #include "log/log.h"
 #include "store.h"
@@ -211,26 +211,26 @@ struct kvt_store *kvt_store_by_id(u64 id)
 }
 
 /**
- * kvt_store_guests() - who waits inside of a store
+ * kvt_store_waiters() - who waits inside of a store
  * @store: a store that the caller is inside of, or that is listed
- * @guests: filled
+ * @waiters: filled
  *
  * Context: process context.
  */
-void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests)
+void kvt_store_waiters(struct kvt_store *store, struct kvt_waiters *waiters)
 {
-	memset(guests, 0, sizeof(*guests));
-	kvt_guests_add(guests, kvt_reclaim_event(&store->reclaim));
+	memset(waiters, 0, sizeof(*waiters));
+	kvt_waiters_add(waiters, kvt_reclaim_event(&store->reclaim));
 	if (store->log)
-		kvt_log_guests(store->log, guests);
+		kvt_log_waiters(store->log, waiters);
 }
-KVT_EXPORT_FOR_TESTS(kvt_store_guests);
+KVT_EXPORT_FOR_TESTS(kvt_store_waiters);
 
 /* Log which processes, or what else, keep a destroyed store. */
-static void store_name_guests(struct kvt_store *store)
+static void store_name_waiters(struct kvt_store *store)
 {
-	const struct kvt_guest *guest;
-	struct kvt_guests guests;
+	const struct kvt_waiter *waiter;
+	struct kvt_waiters waiters;
 	unsigned int i;
 
 	/* It is not torn down while somebody is inside, though nobody new may enter. */
@@ -239,18 +239,18 @@ static void store_name_guests(struct kvt_store *store)
 			store->log ? "its devices have what was changed" : "its memory is freed");
 		return;
 	}
-	kvt_store_guests(store, &guests);
+	kvt_store_waiters(store, &waiters);
 	kvt_store_leave(store);
 	pr_info("kvtree: store '%s' is gone when all calls under way have ended\n",
 		store->name);
-	for (i = 0; i < guests.nr; i++) {
-		guest = &guests.guest[i];
+	for (i = 0; i < waiters.nr; i++) {
+		waiter = &waiters.waiter[i];
 		pr_info("kvtree: store '%s': %s of process %d (%s) waits for %s\n", store->name,
-			guest->command ? "a command" : "a call", guest->pid, guest->comm,
-			guest->what);
+			waiter->command ? "a command" : "a call", waiter->pid, waiter->comm,
+			waiter->what);
 	}
-	if (guests.more)
-		pr_info("kvtree: store '%s': and %u more\n", store->name, guests.more);
+	if (waiters.more)
+		pr_info("kvtree: store '%s': and %u more\n", store->name, waiters.more);
 }
 
 /*
@@ -296,7 +296,7 @@ int kvt_store_wait_gone(struct kvt_store *store)
 		left = store_wait_event_timeout(store->gone_event.head,
 						kvt_store_gone(store) != -EAGAIN, STORE_PATIENCE);
 		if (!left)
-			store_name_guests(store);
+			store_name_waiters(store);
 	} while (!left);
 	return left < 0 ? -EINTR : kvt_store_gone(store);
 }

@@ -11,13 +11,12 @@
  *
  * Nobody is inside while a page fault of user memory is handled: its owner could make that
  * last forever, and block the destruction of the store.  An operation that meets a fault
- * leaves, and enters again (kvt_op_step_out()).  So a caller that is inside leaves soon,
- * unless it waits for an event that kvt_store_guests() looks at: for memory to be freed, or for
- * devices; that is whom a destruction names that takes long.  What waits for room in the log is
- * sent away (kvt_event_end()).  All others wait for memory at
- * most, and BPF programs are inside for one RCU read section or one post.  Once all have
- * left, only devices that do not answer, or much memory to be freed, can keep a store; then
- * it says that.
+ * leaves, and enters again (kvt_op_leave(), kvt_op_reenter()).  So a caller that is inside
+ * leaves soon, unless it waits for an event that kvt_store_waiters() looks at: for memory to be
+ * freed, or for devices; that is whom a destruction names that takes long.  What waits for room
+ * in the log is sent away (kvt_event_end()).  All others wait for memory at most, and BPF
+ * programs are inside for one RCU read section or one post.  Once all have left, only devices
+ * that do not answer, or much memory to be freed, can keep a store; then it says that.
  */
 #ifndef KVT_CORE_STORE_H
 #define KVT_CORE_STORE_H
@@ -41,7 +40,7 @@
 #include "settings.h"
 
 struct dentry;
-struct kvt_guests;
+struct kvt_waiters;
 struct kvt_hook;
 struct kvt_index;
 struct kvt_log;
@@ -106,7 +105,7 @@ int kvt_store_enlist(struct kvt_store *store);
 int kvt_store_reveal(struct kvt_store *store);
 void kvt_store_delist(struct kvt_store *store);
 
-void kvt_store_guests(struct kvt_store *store, struct kvt_guests *guests);
+void kvt_store_waiters(struct kvt_store *store, struct kvt_waiters *waiters);
 int kvt_store_gone(const struct kvt_store *store);
 int kvt_store_wait_gone(struct kvt_store *store);
 

@@ -61,7 +61,7 @@ static enum writer_step writer_prepare(struct writer *w)
 	if (unlikely(!w->bag && !kvt_bag_is_there(&w->store->reclaim)))
 		w->bag = kvt_bag_new(w->change.gfp);
 	if (write_merges(w->op)) {
-		err = kvt_writer_make_room(w);
+		err = kvt_writer_alloc(w);
 		if (err)
 			return writer_fail(w, err);
 	}

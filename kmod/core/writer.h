@@ -121,7 +121,7 @@ static inline enum writer_step writer_check(struct writer *w, const struct kvt_v
 }
 
 /* prepare.c: for merges, and where there is a validator. */
-int kvt_writer_make_room(struct writer *w);
+int kvt_writer_alloc(struct writer *w);
 enum writer_step kvt_writer_validate(struct writer *w);
 enum writer_step kvt_writer_merge(struct writer *w, const struct kvt_value *old);
 bool kvt_writer_wastes(const struct writer *w);

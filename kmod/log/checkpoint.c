@@ -255,7 +255,7 @@ static int checkpoint_make(struct kvt_log *log)
 	int err = checkpoint_run(log);
 
 	if (err == KVT_LOG_NO_ROOM && log->alive && !READ_ONCE(log->error)) {
-		kvt_room_none(log);
+		kvt_room_stop_writers(log);
 		err = checkpoint_run(log);
 	}
 	return err;

@@ -2,8 +2,8 @@
 /* Events of a log: an epoch is durable, there is room, or neither will ever be. */
 #include <linux/moduleparam.h>
 
-#include "base/guest.h"
 #include "base/stats.h"
+#include "base/waiter.h"
 #include "internal.h"
 
 /* The longest interval of commits bounds what a crash takes. */
@@ -198,15 +198,15 @@ struct kvt_event *kvt_log_durable_event(struct kvt_log *log)
 }
 
 /**
- * kvt_log_guests() - who waits for the log
+ * kvt_log_waiters() - who waits for the log
  * @log: the log
- * @guests: added to
+ * @waiters: added to
  *
  * Context: any but interrupts.
  */
-void kvt_log_guests(struct kvt_log *log, struct kvt_guests *guests)
+void kvt_log_waiters(struct kvt_log *log, struct kvt_waiters *waiters)
 {
-	kvt_guests_add(guests, &log->durable_event);
-	kvt_guests_add(guests, &log->space_event);
-	kvt_guests_add(guests, &log->checkpoint_event);
+	kvt_waiters_add(waiters, &log->durable_event);
+	kvt_waiters_add(waiters, &log->space_event);
+	kvt_waiters_add(waiters, &log->checkpoint_event);
 }

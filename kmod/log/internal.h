@@ -373,7 +373,7 @@ bool kvt_room_short(const struct kvt_log_dev *dev);
 bool kvt_room_long(const struct kvt_log *log);
 bool kvt_room_begins(const struct kvt_log_dev *dev, u32 carried);
 bool kvt_room_ends(const struct kvt_log_dev *dev, u32 carried);
-void kvt_room_none(struct kvt_log *log);
+void kvt_room_stop_writers(struct kvt_log *log);
 int kvt_room_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos);
 

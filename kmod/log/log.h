@@ -38,7 +38,7 @@
 #include <linux/kvtree.h>
 
 struct kvt_event;
-struct kvt_guests;
+struct kvt_waiters;
 struct kvt_index;
 struct kvt_key;
 struct kvt_log;
@@ -98,7 +98,7 @@ void kvt_log_want(struct kvt_log *log, u64 epoch);
 bool kvt_log_has_space(const struct kvt_log *log);
 struct kvt_event *kvt_log_space_event(struct kvt_log *log);
 struct kvt_event *kvt_log_durable_event(struct kvt_log *log);
-void kvt_log_guests(struct kvt_log *log, struct kvt_guests *guests);
+void kvt_log_waiters(struct kvt_log *log, struct kvt_waiters *waiters);
 int kvt_log_checkpoint(struct kvt_log *log);
 u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id);
 void kvt_log_uuid(const struct kvt_log *log, __u8 uuid[16]);

@@ -252,12 +252,12 @@ bool kvt_room_ends(const struct kvt_log_dev *dev, u32 carried)
 }
 
 /**
- * kvt_room_none() - have writers wait until a checkpoint has made room
+ * kvt_room_stop_writers() - have writers wait until a checkpoint has made room
  * @log: the log
  *
  * Context: process context.
  */
-void kvt_room_none(struct kvt_log *log)
+void kvt_room_stop_writers(struct kvt_log *log)
 {
 	if (!test_and_set_bit(KVT_LOG_FULL, &log->flags))
 		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_FULL);
@@ -283,7 +283,7 @@ int kvt_room_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
 	int err = kvt_segs_take(dev, room, stream, pos);
 
 	if (ordinary && err == KVT_LOG_NO_ROOM)
-		kvt_room_none(dev->log);
+		kvt_room_stop_writers(dev->log);
 	else if (ordinary && !err && kvt_room_low(dev))
 		queue_delayed_work(dev->log->wq, &dev->log->checkpoint, 0);
 	return err;

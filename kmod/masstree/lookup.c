@@ -14,7 +14,7 @@
 #define MT_BATCH	16
 
 /* A lookup that has met no change so far. */
-struct mt_calm {
+struct mt_fast {
 	const u8 *key;
 	u32 len;
 	u32 off;			/* of the layer */
@@ -25,14 +25,14 @@ struct mt_calm {
 	struct kvt_value *value;	/* found; its key is to be compared from off on */
 };
 
-enum mt_calm_step {
-	MT_CALM_MORE,		/* the next node is being fetched */
-	MT_CALM_VALUE,		/* the value is being fetched, if its key is to be compared */
-	MT_CALM_NONE,		/* there is no such key */
-	MT_CALM_DISTURBED,	/* this needs a probe */
+enum mt_fast_step {
+	MT_FAST_MORE,		/* the next node is being fetched */
+	MT_FAST_VALUE,		/* the value is being fetched, if its key is to be compared */
+	MT_FAST_NONE,		/* there is no such key */
+	MT_FAST_FAILED,		/* this needs a probe */
 };
 
-static __always_inline void mt_calm_layer(struct mt_calm *c, struct mt_node *root, u32 off)
+static __always_inline void mt_fast_layer(struct mt_fast *c, struct mt_node *root, u32 off)
 {
 	c->off = off;
 	c->slice = mt_slice(c->key, c->len, off);
@@ -42,16 +42,16 @@ static __always_inline void mt_calm_layer(struct mt_calm *c, struct mt_node *roo
 	mt_prefetch(root, true);
 }
 
-static __always_inline void mt_calm_init(struct mt_calm *c, struct mt_tree *tree,
+static __always_inline void mt_fast_init(struct mt_fast *c, struct mt_tree *tree,
 					 const struct kvt_key *key)
 {
 	c->key = key->data;
 	c->len = key->len;
 	c->value = NULL;
-	mt_calm_layer(c, mt_root(tree), 0);
+	mt_fast_layer(c, mt_root(tree), 0);
 }
 
-static __always_inline enum mt_calm_step mt_calm_leaf(struct mt_calm *c, u64 v)
+static __always_inline enum mt_fast_step mt_fast_leaf(struct mt_fast *c, u64 v)
 {
 	const struct mt_leaf *leaf = mt_leaf(c->node);
 	u32 rank = mt_rank(c->len, c->off);
@@ -63,37 +63,37 @@ static __always_inline enum mt_calm_step mt_calm_leaf(struct mt_calm *c, u64 v)
 	slot = n < 0 ? 0 : mt_leaf_slot(leaf, n);
 	kvt_park_loose(KVT_PARK_READ_CHECK);
 	if (unlikely(mt_changed(&leaf->node, v)))
-		return MT_CALM_DISTURBED;
+		return MT_FAST_FAILED;
 	if (n < 0)
-		return MT_CALM_NONE;
+		return MT_FAST_NONE;
 	if (mt_slot_is_layer(slot)) {
-		mt_calm_layer(c, mt_slot_to_layer(slot), c->off + MT_SLICE);
-		return MT_CALM_MORE;
+		mt_fast_layer(c, mt_slot_to_layer(slot), c->off + MT_SLICE);
+		return MT_FAST_MORE;
 	}
 	c->off += min(rank, MT_SLICE);
 	c->value = mt_slot_value(slot);
 	kvt_value_prefetch(c->value);
-	return MT_CALM_VALUE;
+	return MT_FAST_VALUE;
 }
 
 /* Read the node that was prefetched. */
-static __always_inline enum mt_calm_step mt_calm_step(struct mt_calm *c)
+static __always_inline enum mt_fast_step mt_fast_step(struct mt_fast *c)
 {
 	struct mt_node *node = c->node;
 	u64 v;
 
-	if (!mt_calm_enter(node, c->above, c->above_version, &v))
-		return MT_CALM_DISTURBED;
+	if (!mt_fast_enter(node, c->above, c->above_version, &v))
+		return MT_FAST_FAILED;
 	if (v & MT_LEAF)
-		return mt_calm_leaf(c, v);
+		return mt_fast_leaf(c, v);
 	c->above = node;
 	c->above_version = v;
 	c->node = mt_inner_child(mt_inner(node), c->slice);
-	return MT_CALM_MORE;
+	return MT_FAST_MORE;
 }
 
 /* The value found, if it is the key's: after the slice, it may be another key's. */
-static __always_inline struct kvt_value *mt_calm_value(const struct mt_calm *c)
+static __always_inline struct kvt_value *mt_fast_value(const struct mt_fast *c)
 {
 	if (c->off == c->len || mt_same_tail(c->value, c->key, c->len, c->off))
 		return c->value;
@@ -119,67 +119,67 @@ static noinline struct kvt_value *mt_get_probe(struct mt_tree *tree, const struc
  */
 struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key)
 {
-	enum mt_calm_step step;
-	struct mt_calm calm;
+	enum mt_fast_step step;
+	struct mt_fast fast;
 
 	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
-	mt_calm_init(&calm, mt_tree(index), key);
+	mt_fast_init(&fast, mt_tree(index), key);
 	do {
-		step = mt_calm_step(&calm);
-	} while (step == MT_CALM_MORE);
-	if (likely(step == MT_CALM_VALUE))
-		return mt_calm_value(&calm);
-	if (step == MT_CALM_NONE)
+		step = mt_fast_step(&fast);
+	} while (step == MT_FAST_MORE);
+	if (likely(step == MT_FAST_VALUE))
+		return mt_fast_value(&fast);
+	if (step == MT_FAST_NONE)
 		return NULL;
 	return mt_get_probe(mt_tree(index), key);
 }
 
-/* One step of a lookup of a batch.  Returns MT_CALM_MORE until its value is known. */
-static __always_inline enum mt_calm_step mt_batch_step(struct mt_calm *c)
+/* One step of a lookup of a batch.  Returns MT_FAST_MORE until its value is known. */
+static __always_inline enum mt_fast_step mt_batch_step(struct mt_fast *c)
 {
-	enum mt_calm_step step;
+	enum mt_fast_step step;
 
 	if (c->value)
-		return MT_CALM_VALUE;
-	step = mt_calm_step(c);
+		return MT_FAST_VALUE;
+	step = mt_fast_step(c);
 	/* It will have arrived when its key is compared. */
-	if (step == MT_CALM_VALUE && c->off != c->len)
-		return MT_CALM_MORE;
+	if (step == MT_FAST_VALUE && c->off != c->len)
+		return MT_FAST_MORE;
 	return step;
 }
 
-static __always_inline struct kvt_value *mt_batch_value(struct mt_tree *tree, struct mt_calm *c,
+static __always_inline struct kvt_value *mt_batch_value(struct mt_tree *tree, struct mt_fast *c,
 							const struct kvt_key *key,
-							enum mt_calm_step step)
+							enum mt_fast_step step)
 {
-	if (likely(step == MT_CALM_VALUE))
-		return mt_calm_value(c);
-	return step == MT_CALM_NONE ? NULL : mt_get_probe(tree, key);
+	if (likely(step == MT_FAST_VALUE))
+		return mt_fast_value(c);
+	return step == MT_FAST_NONE ? NULL : mt_get_probe(tree, key);
 }
 
 /* Look up at most MT_BATCH keys, one step of each in turn (EuroSys 2012, 4.8). */
 static void mt_get_some(struct mt_tree *tree, struct kvt_lookup *lookups, unsigned int nr)
 {
-	struct mt_calm calm[MT_BATCH] __uninitialized;
-	struct mt_calm *left[MT_BATCH] __uninitialized;
+	struct mt_fast fast[MT_BATCH] __uninitialized;
+	struct mt_fast *left[MT_BATCH] __uninitialized;
 	struct kvt_lookup *lookup;
-	enum mt_calm_step step;
-	struct mt_calm *c;
+	enum mt_fast_step step;
+	struct mt_fast *c;
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
-		mt_calm_init(&calm[i], tree, &lookups[i].key);
-		left[i] = &calm[i];
+		mt_fast_init(&fast[i], tree, &lookups[i].key);
+		left[i] = &fast[i];
 	}
 	while (nr) {
 		for (i = 0; i < nr;) {
 			c = left[i];
 			step = mt_batch_step(c);
-			if (step == MT_CALM_MORE) {
+			if (step == MT_FAST_MORE) {
 				i++;
 				continue;
 			}
-			lookup = &lookups[c - calm];
+			lookup = &lookups[c - fast];
 			lookup->value = mt_batch_value(tree, c, &lookup->key, step);
 			left[i] = left[--nr];
 		}

@@ -59,7 +59,7 @@ static __always_inline struct mt_leaf *mt_prefix_descend(struct mt_node *root, u
 	struct mt_node *node = root, *above = NULL;
 	u64 above_version = 0;
 
-	while (mt_calm_enter(node, above, above_version, version)) {
+	while (mt_fast_enter(node, above, above_version, version)) {
 		if (*version & MT_LEAF)
 			return mt_leaf(node);
 		above = node;

@@ -150,7 +150,7 @@ struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off);
  * One step of a reader that expects no change: whether the node can be read, and the node
  * that led to it has not changed since.  Hand over hand, as in mt_probe_node().
  */
-static __always_inline bool mt_calm_enter(const struct mt_node *node, const struct mt_node *above,
+static __always_inline bool mt_fast_enter(const struct mt_node *node, const struct mt_node *above,
 					  u64 above_version, u64 *version)
 {
 	kvt_park_loose(KVT_PARK_READ_CHILD);

@@ -18,6 +18,7 @@
 #include "lib.h"
 #include "masstree/tree.h"
 #include "thread.h"
+#include "value.h"
 
 #define PREFIX_MAX	(KVTREE_KEY_MAX - 8)
 #define FULL_1		MT_LEAF_WIDTH
@@ -492,7 +493,7 @@ static void a_small_value_takes_little_more_than_it_has(struct kunit *test)
 	u32 len;
 
 	for (len = 0; len <= sizeof(data); len++) {
-		v = kvt_value_new(&key, data, len, GFP_KERNEL);
+		v = kt_value_of(&key, data, len);
 		KUNIT_ASSERT_NOT_NULL(test, v);
 		takes = kvt_value_charge(v);
 		KUNIT_EXPECT_GE(test, takes, v->size);

@@ -13,6 +13,7 @@
 #include "base/value.h"
 #include "bench.h"
 #include "compat.h"
+#include "value.h"
 
 #define WAITING_MAX	(64 << 20)
 
@@ -108,7 +109,7 @@ static int kv_write(const struct kvt_key *key, const void *data, u32 len)
 	struct kvt_change change = {
 		.index = kv.index, .key = *key, .gfp = GFP_KERNEL, .may_insert = true,
 	};
-	struct kvt_value *v = kvt_value_new(key, data, len, GFP_KERNEL);
+	struct kvt_value *v = kt_value_of(key, data, len);
 	struct kvt_bag *bag = NULL;
 	int err;
 

@@ -14,7 +14,7 @@
 #include <linux/unaligned.h>
 
 #include "api/run.h"
-#include "base/guest.h"
+#include "base/waiter.h"
 #include "bpf/bpf.h"
 #include "bpf/cursor.h"
 #include "bpf_call.h"
@@ -1032,7 +1032,7 @@ static void from_interrupts_changes_are_refused_and_posts_are_made(struct kunit 
 }
 
 /* A put that waits until memory is freed, and is named meanwhile. */
-static int guest_run(void *arg)
+static int waiter_run(void *arg)
 {
 	struct env *env = arg;
 	const struct kvt_op_ctx ctx = {
@@ -1051,32 +1051,32 @@ static void who_waits_in_a_store_is_named(struct kunit *test)
 {
 	struct env env = env_open(test);
 	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
-	struct kvt_guests guests = {};
+	struct kvt_waiters waiters = {};
 	struct kt_thread thread;
 	unsigned int i;
 	int err;
 
 	KUNIT_ASSERT_NOT_NULL(test, val);
-	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&thread, 1, guest_run, &env));
+	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&thread, 1, waiter_run, &env));
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
 	rcu_read_lock();
 	err = put_until_refused(&env, val);
 	kt_thread_start(&thread);
-	for (i = 0; i < KT_TURNS_MAX && !guests.nr; i++) {
-		kvt_store_guests(env.store, &guests);
+	for (i = 0; i < KT_TURNS_MAX && !waiters.nr; i++) {
+		kvt_store_waiters(env.store, &waiters);
 		mdelay(1);
 	}
 	rcu_read_unlock();
 	KUNIT_EXPECT_EQ(test, -EAGAIN, err);
-	KUNIT_EXPECT_EQ(test, 1, guests.nr);
-	KUNIT_EXPECT_EQ(test, 0, guests.more);
-	KUNIT_EXPECT_EQ(test, task_pid_nr(thread.task), guests.guest[0].pid);
-	KUNIT_EXPECT_STREQ(test, thread.task->comm, guests.guest[0].comm);
-	KUNIT_EXPECT_STREQ(test, "memory to be freed", guests.guest[0].what);
-	KUNIT_EXPECT_FALSE(test, guests.guest[0].command);
+	KUNIT_EXPECT_EQ(test, 1, waiters.nr);
+	KUNIT_EXPECT_EQ(test, 0, waiters.more);
+	KUNIT_EXPECT_EQ(test, task_pid_nr(thread.task), waiters.waiter[0].pid);
+	KUNIT_EXPECT_STREQ(test, thread.task->comm, waiters.waiter[0].comm);
+	KUNIT_EXPECT_STREQ(test, "memory to be freed", waiters.waiter[0].what);
+	KUNIT_EXPECT_FALSE(test, waiters.waiter[0].command);
 	KUNIT_EXPECT_EQ(test, 0, kt_thread_join(&thread));
-	kvt_store_guests(env.store, &guests);
-	KUNIT_EXPECT_EQ(test, 0, guests.nr);
+	kvt_store_waiters(env.store, &waiters);
+	KUNIT_EXPECT_EQ(test, 0, waiters.nr);
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 	env_close(&env);
 }

@@ -7,6 +7,7 @@
 #include "base/merge.h"
 #include "lib.h"
 #include "log_disk.h"
+#include "value.h"
 
 /* Records, from values and back */
 
@@ -156,7 +157,7 @@ static void plain_values_come_back_as_they_were(struct kunit *test)
 		struct kvt_key key = KT_BYTES(bytes + k, key_lens[k]);
 
 		for (i = 0; i < ARRAY_SIZE(lengths); i++) {
-			v = kvt_value_new(&key, bytes, lengths[i], GFP_KERNEL);
+			v = kt_value_of(&key, bytes, lengths[i]);
 			KUNIT_ASSERT_NOT_NULL(test, v);
 			rt_encode(rt, &key, 1 + i, v);
 			KUNIT_EXPECT_EQ(test, KVT_LOG_SOUND, rt_parse(rt));
@@ -222,7 +223,7 @@ static void rt_plain(struct rt *rt)
 {
 	static const struct kvt_key key = KT_KEY("a key of 16 byte");
 	static const u8 data[40];
-	struct kvt_value *v = kvt_value_new(&key, data, sizeof(data), GFP_KERNEL);
+	struct kvt_value *v = kt_value_of(&key, data, sizeof(data));
 
 	KUNIT_ASSERT_NOT_NULL(rt->test, v);
 	rt_encode(rt, &key, 5, v);

@@ -13,6 +13,7 @@
 #include "lib.h"
 #include "log/internal.h"
 #include "thread.h"
+#include "value.h"
 
 #define LW_SEGMENTS	64
 #define LW_BLOCKS	512	/* of a segment; the disk has less than two */
@@ -89,7 +90,7 @@ static struct lw *lw_new(struct kunit *test)
 	lw->test = test;
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, lw_free, lw));
 	KUNIT_ASSERT_EQ(test, 0, kvt_stats_init(&lw->stats));
-	lw->value = kvt_value_new(&key, "v", 1, GFP_KERNEL);
+	lw->value = kt_value_of(&key, "v", 1);
 	log = kvzalloc(sizeof(*log), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, lw->value && log);
 	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&log->live, 0, GFP_KERNEL));

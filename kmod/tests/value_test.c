@@ -4,6 +4,7 @@
 
 #include "base/merge.h"
 #include "lib.h"
+#include "value.h"
 
 static const struct kvt_mem mem = { .gfp = GFP_KERNEL };
 
@@ -13,7 +14,7 @@ static const struct kvt_mem mem = { .gfp = GFP_KERNEL };
 static void expect_exact(struct kunit *test, const struct kvt_key *key, const u8 *data, u32 len)
 {
 	u64 before = kt_accounted();
-	struct kvt_value *v = kvt_value_new(key, data, len, GFP_KERNEL);
+	struct kvt_value *v = kt_value_of(key, data, len);
 
 	KUNIT_ASSERT_NOT_NULL(test, v);
 	if (kt_accounted())

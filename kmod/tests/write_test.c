@@ -12,6 +12,7 @@
 #include "core/stores.h"
 #include "core/write.h"
 #include "lib.h"
+#include "value.h"
 
 #define STORE	"kunit-write"
 
@@ -91,7 +92,7 @@ static int change(struct kvt_store *store, enum kvtree_opcode opcode)
 	int err;
 
 	if (opcode == KVTREE_OP_PUT) {
-		write.value = kvt_value_new(&write.key, "v", 1, GFP_KERNEL);
+		write.value = kt_value_of(&write.key, "v", 1);
 		if (!write.value)
 			return -ENOMEM;
 	}

@@ -6,10 +6,10 @@
 #include <linux/string.h>
 
 #include "event.h"
-#include "guest.h"
+#include "waiter.h"
 
 /* Who has put an entry into a queue, under its lock.  Returns whether it is anybody. */
-static bool guest_fill(struct kvt_guest *guest, struct wait_queue_entry *entry, const char *what)
+static bool waiter_fill(struct kvt_waiter *waiter, struct wait_queue_entry *entry, const char *what)
 {
 	const struct kvt_listener *listener = kvt_listener_of(entry);
 	struct pid *pid = listener ? listener->pid : NULL;
@@ -17,38 +17,38 @@ static bool guest_fill(struct kvt_guest *guest, struct wait_queue_entry *entry, 
 
 	if (!pid && !task)
 		return false;
-	*guest = (struct kvt_guest) { .what = what, .command = pid };
+	*waiter = (struct kvt_waiter) { .what = what, .command = pid };
 	rcu_read_lock();
-	guest->pid = pid ? pid_nr(pid) : task_pid_nr(task);
+	waiter->pid = pid ? pid_nr(pid) : task_pid_nr(task);
 	/* Another process may have the number by now. */
 	if (pid)
 		task = pid_task(pid, PIDTYPE_TGID);
 	if (task)
-		strscpy(guest->comm, task->comm);
+		strscpy(waiter->comm, task->comm);
 	rcu_read_unlock();
 	return true;
 }
 
 /**
- * kvt_guests_add() - add the processes that wait for an event
- * @guests: in and out
+ * kvt_waiters_add() - add the processes that wait for an event
+ * @waiters: in and out
  * @event: the event
  *
  * Context: any but interrupts.
  */
-void kvt_guests_add(struct kvt_guests *guests, struct kvt_event *event)
+void kvt_waiters_add(struct kvt_waiters *waiters, struct kvt_event *event)
 {
 	struct wait_queue_entry *entry;
-	struct kvt_guest guest;
+	struct kvt_waiter waiter;
 
 	spin_lock_irq(&event->head.lock);
 	list_for_each_entry(entry, &event->head.head, entry) {
-		if (!guest_fill(&guest, entry, event->what))
+		if (!waiter_fill(&waiter, entry, event->what))
 			continue;
-		if (guests->nr < KVT_GUESTS_MAX)
-			guests->guest[guests->nr++] = guest;
+		if (waiters->nr < KVT_WAITERS_MAX)
+			waiters->waiter[waiters->nr++] = waiter;
 		else
-			guests->more++;
+			waiters->more++;
 	}
 	spin_unlock_irq(&event->head.lock);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Guests: threads that wait inside a store, for memory to be freed or for its log, and processes
+ * Waiters: threads that wait inside a store, for memory to be freed or for its log, and processes
  * whose commands do.  They are found in the queues of events; nobody registers for this.
  */
-#ifndef KVT_BASE_GUEST_H
-#define KVT_BASE_GUEST_H
+#ifndef KVT_BASE_WAITER_H
+#define KVT_BASE_WAITER_H
 
 #include <linux/sched.h>
 #include <linux/types.h>
 
 struct kvt_event;
 
-struct kvt_guest {
+struct kvt_waiter {
 	pid_t pid;
 	char comm[TASK_COMM_LEN];	/* "" if the process has ended */
 	const char *what;		/* it waits for */
@@ -19,14 +19,14 @@ struct kvt_guest {
 };
 
 /* As many as anybody wants to read about. */
-#define KVT_GUESTS_MAX	8
+#define KVT_WAITERS_MAX	8
 
-struct kvt_guests {
+struct kvt_waiters {
 	unsigned int nr;
 	unsigned int more;		/* there are */
-	struct kvt_guest guest[KVT_GUESTS_MAX];
+	struct kvt_waiter waiter[KVT_WAITERS_MAX];
 };
 
-void kvt_guests_add(struct kvt_guests *guests, struct kvt_event *event);
+void kvt_waiters_add(struct kvt_waiters *waiters, struct kvt_event *event);
 
-#endif /* KVT_BASE_GUEST_H */
+#endif /* KVT_BASE_WAITER_H */
