@@ -69,24 +69,28 @@ u32 kvt_room_ahead(const struct kvt_log_dev *dev)
 
 /*
  * Segments of a device that no checkpoint can use.  Writers may wait for a checkpoint, but for
- * nothing else: when it counts, there is room for the next one.  Besides the two checkpoints,
- * the device then holds
- *  - what the streams had filled, and what of that epoch was in their buffers, and was not
- *    durable when the checkpoint began;
- *  - what it committed at its end, and room for as much at the end of the next one;
- *  - the open segments;
- *  - commit records written meanwhile, and room for more.
+ * nothing else: when it counts, there is room for the next one.  The device then holds all this,
+ * and the rest of two checkpoints.
  */
 static u32 fixed_segments(const struct kvt_log_dev *dev)
 {
-	/* So are the last two segments of each checkpoint. */
-	return COMMIT_OPEN + 1 + COMMIT_MORE + COMMIT_LAST + 3 * drain_segments(dev) +
-	       kvt_dev_streams(dev) * (kvt_room_ahead(dev) + 1) + 1 + 2 * 2;
+	u32 streams = kvt_dev_streams(dev), drain = drain_segments(dev);
+	/* Of what was not durable when the checkpoint began: filled, and in buffers. */
+	u32 before = streams * kvt_room_ahead(dev) + drain;
+	/* What it committed at its end, and room for as much at the end of the next one. */
+	u32 ends = 2 * (drain + COMMIT_LAST);
+	u32 open = streams + COMMIT_OPEN;
+	/* Commit records written meanwhile, and room for more. */
+	u32 commits = 1 + COMMIT_MORE;
+	/* The last two segments of each checkpoint: see checkpoint_segments(). */
+	u32 tails = 2 * 2;
+
+	return before + ends + open + commits + tails;
 }
 
 /*
- * How much of a checkpoint a device's table can describe, which is in one segment: bytes of records,
- * whatever they are.
+ * How much of a checkpoint a device's table can describe, which is in one segment: bytes of
+ * records, whatever they are.
  */
 static u64 table_bytes(const struct kvt_log_dev *dev)
 {
