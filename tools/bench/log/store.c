@@ -40,7 +40,7 @@ static void control(const char *name, unsigned long request, void *args)
  */
 void store_format(const struct options *o, const char *device)
 {
-	command("'%s' format --force %s", o->tool, device);
+	command("'%s' store format --force %s", o->tool, device);
 }
 
 /**
