@@ -27,7 +27,7 @@ export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME IC
 	check-broken fuzz \
 	lint bench bench-stock bench-bpf bench-log clean
 
-all: try-modules lib tools
+all: lib tools try-modules
 
 modules:
 	@test -e $(KDIR)/Makefile || { \
@@ -44,7 +44,7 @@ try-modules:
 		$(KBUILD) modules; \
 	else \
 		echo "NOTE: no kernel headers in $(KDIR):" \
-			"building the library and the tool only."; \
+			"only the library and the tool were built."; \
 	fi
 
 lib:
@@ -253,7 +253,7 @@ help:
 	@echo '  ENGINE=NAME  run test programs with that engine alone: masstree, bwtree'
 	@echo '  AT_ONCE=N    lanes that run at once in check (by processors and memory)'
 	@echo '  KVT_NEWEST=1 the newest kernels of the archive, not those known to be good'
-	@echo '  V=1          show the commands'
+	@echo '  V=1          show the commands of the kernel build, too'
 	@echo
 	@echo 'Lanes install Debian packages they need (as root or with sudo) and keep'
 	@echo 'kernels and a Debian 13 in ~/.cache/kvtree. Logs are in build/LANE/results.'
