@@ -576,21 +576,29 @@ static u64 cc_unseen(const struct cc *cc)
 	return left;
 }
 
-/*
- * Have all writers fill the tree, drain it, or do both, until each has gone
- * through all keys, and so has the engine's worker.
- */
-static void cc_tide(struct cc *cc, struct cc_worker *crew, enum cc_way way)
+/* Until each has gone through all keys from here on, and so has the engine's worker. */
+static void cc_wait_for_all(struct cc *cc, struct cc_worker *crew)
 {
 	u64 mark[ARRAY_SIZE(cc_crew)];
 	unsigned int i;
 
-	WRITE_ONCE(cc->tide, way);
 	for (i = 0; i < ARRAY_SIZE(cc_crew); i++)
 		mark[i] = READ_ONCE(crew[i].done) + 2;
 	for (i = 0; i < ARRAY_SIZE(cc_crew); i++)
 		while (READ_ONCE(crew[i].done) < mark[i] && !READ_ONCE(cc->stop))
 			usleep_range(1000, 2000);
+}
+
+/*
+ * Have all writers fill the tree, drain it, or do both.  What is drained stays so until it was
+ * swept: what only the worker finds there is not to depend on how busy the CPUs are.
+ */
+static void cc_tide(struct cc *cc, struct cc_worker *crew, enum cc_way way)
+{
+	WRITE_ONCE(cc->tide, way);
+	cc_wait_for_all(cc, crew);
+	if (way == CC_DRAIN)
+		cc_wait_for_all(cc, crew);
 }
 
 static void cc_run(struct kunit *test, struct cc *cc, struct cc_worker *crew)
