@@ -76,6 +76,8 @@ struct kvt_waits {
 	u64 seq;			/* of the last one */
 	struct kvt_wait_queue queue[KVT_WAIT_EVENTS];
 	struct list_head over;		/* to be sent to their tasks */
+	struct list_head spare;		/* freed, for the next ones */
+	unsigned int nr_spare;
 	struct work_struct work;
 };
 
