@@ -27,8 +27,8 @@ static void bw_ahead_lines(const struct bw_page *base, unsigned int from, unsign
 	unsigned int i, end = DIV_ROUND_UP(from + min(nr, base->rec.nr - from), BW_GROUP);
 
 	for (i = from / BW_GROUP; i < end; i++) {
-		bw_prefetch_far(bw_page_at(base, base->off_load + i * BW_LINE));
-		bw_prefetch_far(bw_page_at(base, base->off_slice + i * BW_LINE));
+		kvt_prefetch_far(bw_page_at(base, base->off_load + i * BW_LINE));
+		kvt_prefetch_far(bw_page_at(base, base->off_slice + i * BW_LINE));
 	}
 }
 
@@ -96,7 +96,7 @@ static void bw_ahead_values(struct bw_ahead *ahead, const struct bw_page *base, 
 		nr -= n;
 		ahead->budget -= n;
 		for (n += i; i < n; i++)
-			bw_prefetch_far_value((void *)loads[i]);
+			kvt_value_prefetch_far((void *)loads[i]);
 	}
 	ahead->at = i;
 }

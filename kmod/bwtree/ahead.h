@@ -11,29 +11,13 @@
 #include <linux/prefetch.h>
 #include <linux/types.h>
 
-#include "base/value.h"
+#include "base/prefetch.h"
 #include "page.h"
 
 /* Lines of a base page to prefetch at once: header, keys and samples of usual pages. */
 #define BW_HEAD_LINES	5u
 /* The usual size of a page's allocation, to which it is aligned. */
 #define BW_USUAL_PAGE	4096ul
-
-/*
- * Prefetch into the second-level cache: a processor can have more such loads in flight than
- * into the first level, for which it has about a dozen places.
- */
-static __always_inline void bw_prefetch_far(const void *p)
-{
-	__builtin_prefetch(p, 0, 2);
-}
-
-/* As kvt_value_prefetch(), into the second-level cache. */
-static __always_inline void bw_prefetch_far_value(const void *v)
-{
-	bw_prefetch_far(v);
-	bw_prefetch_far((const u8 *)v + sizeof(struct kvt_value) + 7);
-}
 
 /* Whether a record seems to be beside a base page: no allocation begins where it does. */
 static __always_inline bool bw_is_beside(const struct bw_rec *rec)
@@ -67,7 +51,7 @@ static __always_inline void bw_prefetch_rest(const struct bw_rec *top, u32 size)
 	unsigned long at = bw_guess_base(top), end = at + size;
 
 	for (at += BW_HEAD_LINES * BW_LINE; at < end; at += BW_LINE)
-		bw_prefetch_far((const void *)at);
+		kvt_prefetch_far((const void *)at);
 }
 
 /* Prefetch a leaf's records, which usually precede each other in memory. */

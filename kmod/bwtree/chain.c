@@ -142,7 +142,7 @@ static void bw_part_add(struct bw_part *part, const struct bw_delta *delta)
 	part->delta[low] = delta;
 	part->nr++;
 	if (bw_is_leaf(&delta->rec))
-		bw_prefetch_far_value((void *)delta->load);
+		kvt_value_prefetch_far((void *)delta->load);
 }
 
 /* Keep only one side of a key in a part. */
