@@ -66,7 +66,8 @@
 	X(READ_SLOT)		/* key found in a leaf, its slot not yet read */ \
 	X(READ_CHECK)		/* leaf read, its version not checked */ \
 	X(READ_WAIT)		/* a node is dirty, and is read again */ \
-	X(SCAN_COPIED)		/* leaf copied, its version not checked */ \
+	X(SCAN_PLACED)		/* position found in a leaf, its version not checked */ \
+	X(SCAN_SLOTS)		/* permutation looked at, slots not read */ \
 	X(SCAN_NEXT)		/* leaf returned, to be followed by the next */ \
 	X(WRITE_FOUND)		/* leaf found, to be locked */		\
 	X(UNLINK_FOUND)		/* leaf emptied, to be locked again and unlinked */ \

@@ -93,14 +93,16 @@ static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
 }
 
 /**
- * mt_probe_init() - begin to look up a key
+ * mt_probe_prepare() - set up a lookup
  * @probe: the lookup
  * @tree: the tree
  * @key: the key; its bytes must stay valid
  *
+ * For callers that go down by mt_probe_descend().
+ *
  * Context: under rcu_read_lock().
  */
-void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
+void mt_probe_prepare(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
 {
 	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
 	probe->tree = tree;
@@ -111,6 +113,19 @@ void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kv
 	probe->budget = MT_READ_BUDGET;
 	probe->retries = 0;
 	probe->restarts = 0;
+}
+
+/**
+ * mt_probe_init() - begin to look up a key
+ * @probe: the lookup
+ * @tree: the tree
+ * @key: the key; its bytes must stay valid
+ *
+ * Context: under rcu_read_lock().
+ */
+void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
+{
+	mt_probe_prepare(probe, tree, key);
 	mt_probe_enter(probe, mt_root(tree), 0);
 }
 

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Iterators.  The position is a key (see struct kvt_iter).  Within one RCU read
- * section the iterator also keeps a copy of the leaf that it read last.  It copies
- * the whole leaf between two reads of its version, and returns only keys beyond the
- * position.  So keys come in order, each at most once, whatever happens to the
- * nodes, and a key that is there throughout is not missed.
+ * section the iterator also keeps its spot: the leaf that it read last, that leaf's
+ * version and permutation, and which of the slots in the permutation are left.  It
+ * returns only keys beyond the position.  So keys come in order, each at most once,
+ * whatever happens to the nodes, and a key that is there throughout is not missed.
  *
- * Before the iterator returns an entry of the copy, it compares it with the leaf.
- * The slot reveals another value, the permutation keys that came or went, and the
- * version anything else.  If something changed, it copies the leaf again, from the
- * position on.
+ * Entries are read from the leaf itself.  While its version is the same, a slot that was
+ * in the permutation keeps its slice and its rank: no other key comes into it unless the
+ * leaf is marked dirty.  So the iterator looks at the permutation, reads entries, and looks
+ * at the version.  The permutation reveals keys that came or went, and the version anything
+ * else.  If something changed, it looks for its spot again, from the position on.
+ *
+ * What a slot of a long key holds may change at any time, from a value to a layer and back
+ * to another value.  All of these are beyond the position if the position's slice is
+ * another.  If it is the same, which only the first entry's can be, the key is compared when
+ * the entry is returned.
  *
  * Forward, the next leaf is the one linked to the right.  Backward, the iterator
  * looks up the leaf that covers keys below this leaf's lowkey.
  *
  * On the way down through layers, the iterator notes in which of them something is
  * left beyond the path.  After the end of a layer it continues in the deepest of
- * these: in the copy of its leaf, if that still exists, or from the root of the
+ * these: at its spot there, if that is still kept, or from the root of the
  * tree.  So it visits no layer needlessly, and returns only to layers whose keys
  * are as long as the path is deep.
  */
@@ -25,10 +31,6 @@
 #include <linux/string.h>
 
 #include "tree.h"
-
-/* After this many entries of a leaf, the next leaf has arrived in the cache. */
-#define MT_ITER_AHEAD	2
-#define MT_ITER_NEVER	U8_MAX
 
 /*
  * Nodes to read in one call.  More than twice the layers that a key can have, so that
@@ -122,46 +124,12 @@ static bool mt_iter_wants(const struct kvt_iter *iter, const struct mt_entry *e,
 	}
 }
 
-/* Find the first entry beyond the position, and prefetch what it and later ones hold. */
-static void mt_copy_begin(struct mt_copy *c, const struct kvt_iter *iter)
-{
-	u64 slice = mt_slice(iter->key, iter->len, c->off);
-	bool exact = iter->bound != KVT_PAST || iter->len - c->off >= MT_SLICE;
-	const struct mt_entry *e = c->entry, *end = e + c->nr;
-	bool wanted = false;
-
-	for (; e < end && !wanted; e += !wanted) {
-		if (exact && e->slice != slice)
-			wanted = iter->reverse ? e->slice < slice : e->slice > slice;
-		else
-			wanted = mt_iter_wants(iter, e, c->off);
-	}
-	c->at = e - c->entry;
-	c->fetch = c->next && !iter->reverse ? c->at + MT_ITER_AHEAD : MT_ITER_NEVER;
-	for (; e < end; e++)
-		mt_prefetch_slot(e->slot);
-}
-
 /*
- * Prefetch the values of a coming leaf, and the leaf after it.  They will be read again when
- * their turn comes.
+ * Where the spot in a layer is, or was, since another layer's may have replaced it.
  */
-static void mt_iter_fetch(const struct mt_leaf *leaf)
+static struct mt_spot *mt_iter_spot(struct mt_iter *it, u32 off)
 {
-	u64 perm = mt_leaf_perm(leaf);
-	unsigned int i;
-
-	mt_prefetch(mt_leaf_next(leaf), true);
-	for (i = 0; i < mt_perm_size(perm); i++)
-		mt_prefetch_slot(mt_leaf_slot(leaf, mt_perm_slot(perm, i)));
-}
-
-/*
- * Where the copy of a layer's leaf is, or was, since another layer's may have replaced it.
- */
-static struct mt_copy *mt_iter_copy(struct mt_iter *it, u32 off)
-{
-	return &it->copy[off / MT_SLICE % MT_ITER_COPIES];
+	return &it->spot[off / MT_SLICE % MT_ITER_SPOTS];
 }
 
 /* The first so many slot numbers, the last one lowest. */
@@ -174,46 +142,90 @@ static u64 mt_order_reverse(u64 order, unsigned int nr)
 	return to;
 }
 
-/* Copy a leaf, in the iterator's direction.  False: it has changed since its version was read. */
-static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 off)
+/* Whether keys have come or gone, or the leaf has changed otherwise. */
+static bool mt_spot_changed(const struct mt_spot *s)
 {
-	u64 perm = mt_leaf_perm(leaf), order = mt_perm_order(perm);
-	struct mt_copy *c = mt_iter_copy(it, off);
-	struct mt_entry *e = c->entry;
-	unsigned int n;
+	return READ_ONCE(s->leaf->perm) != s->perm || mt_changed(&s->leaf->node, s->version);
+}
 
-	it->now = NULL;
-	c->nr = mt_perm_size(perm);
-	if (it->iter.reverse)
-		order = mt_order_reverse(order, c->nr);
-	c->leaf = leaf;
-	c->version = v;
-	c->perm = perm;
-	c->order = order;
-	c->off = off;
-	for (; e < c->entry + c->nr; e++, order >>= 4) {
-		n = order & 15;
-		e->slice = READ_ONCE(leaf->slice[n]);
-		e->rank = mt_leaf_rank(leaf, n);
-		e->slot = mt_leaf_slot(leaf, n);
+static struct mt_entry mt_spot_entry(const struct mt_spot *s)
+{
+	unsigned int n = s->order & 15;
+
+	return (struct mt_entry) {
+		.slice = READ_ONCE(s->leaf->slice[n]),
+		.slot = mt_leaf_slot(s->leaf, n),
+		.rank = mt_leaf_rank(s->leaf, n),
+	};
+}
+
+/* Pass over so many entries. */
+static void mt_spot_pass(struct mt_spot *s, unsigned int nr)
+{
+	s->left -= nr;
+	/* All sixteen are the whole word. */
+	s->order = s->left ? s->order >> 4 * nr : 0;
+}
+
+/* Pass over entries that are not beyond the position.  False: the leaf has changed. */
+static bool mt_spot_skip(struct mt_spot *s, const struct kvt_iter *iter)
+{
+	u64 slice = mt_slice(iter->key, iter->len, s->off), entry_slice;
+	bool exact = iter->bound != KVT_PAST || iter->len - s->off >= MT_SLICE;
+	struct mt_entry e;
+	bool below;
+
+	for (; s->left; mt_spot_pass(s, 1)) {
+		entry_slice = READ_ONCE(s->leaf->slice[s->order & 15]);
+		below = entry_slice < slice;
+		if (exact && entry_slice != slice) {
+			if (below == iter->reverse)
+				break;
+			continue;
+		}
+		e = mt_spot_entry(s);
+		/* It is one key's, and so is what its value says of it. */
+		if (mt_changed(&s->leaf->node, s->version))
+			return false;
+		if (mt_iter_wants(iter, &e, s->off)) {
+			s->compare = e.rank == MT_RANK_LONG;
+			break;
+		}
 	}
-	c->next = mt_leaf_next(leaf);
-	c->leftmost = !READ_ONCE(leaf->prev);
-	c->lowkey = READ_ONCE(leaf->lowkey);
-	kvt_park_loose(KVT_PARK_SCAN_COPIED);
-	if (mt_changed(&leaf->node, v))
-		return false;
-	if (!it->iter.reverse && c->next)
-		mt_prefetch(c->next, true);
-	mt_copy_begin(c, &it->iter);
-	it->now = c;
 	return true;
 }
 
-/* The current content of an entry's slot. */
-static unsigned long mt_copy_slot(const struct mt_copy *c, const struct mt_entry *e)
+static void mt_spot_prefetch(const struct mt_spot *s)
 {
-	return mt_leaf_slot(c->leaf, (c->order >> 4 * (e - c->entry)) & 15);
+	u64 order = s->order;
+	unsigned int i;
+
+	for (i = 0; i < s->left; i++, order >>= 4)
+		mt_prefetch_slot(mt_leaf_slot(s->leaf, order & 15));
+}
+
+/* Look for the position in a leaf.  False: it has changed since its version was read. */
+static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 off)
+{
+	struct mt_spot *s = mt_iter_spot(it, off);
+	bool same;
+
+	it->now = NULL;
+	s->leaf = leaf;
+	s->version = v;
+	s->perm = mt_leaf_perm(leaf);
+	s->order = mt_perm_order(s->perm);
+	s->off = off;
+	s->left = mt_perm_size(s->perm);
+	s->compare = false;
+	if (it->iter.reverse)
+		s->order = mt_order_reverse(s->order, s->left);
+	same = mt_spot_skip(s, &it->iter);
+	kvt_park_loose(KVT_PARK_SCAN_PLACED);
+	if (!same || mt_changed(&leaf->node, v))
+		return false;
+	it->now = s;
+	return true;
 }
 
 /* The slice whose leaf has the next key from the position on. */
@@ -255,23 +267,27 @@ static int mt_iter_descend(struct mt_iter *it, struct mt_probe *probe, struct mt
 	leaf = mt_probe_descend(probe, root, off, mt_iter_target(&it->iter, off), &v);
 	if (IS_ERR_OR_NULL(leaf))
 		return leaf ? PTR_ERR(leaf) : -EAGAIN;
-	return mt_iter_load(it, leaf, v, off) ? 0 : mt_iter_restart(it, probe);
+	if (!mt_iter_load(it, leaf, v, off))
+		return mt_iter_restart(it, probe);
+	mt_spot_prefetch(it->now);
+	mt_ahead_stop(&it->ahead, off);
+	return 0;
 }
 
 /*
- * The leaf has changed since it was copied.  Copy it again if it still covers everything
- * that it had beyond the position.  0, -EAGAIN or -EBUSY.
+ * The leaf has changed.  Look for the position again if it still covers everything that it
+ * had beyond that.  0, -EAGAIN or -EBUSY.
  */
 static int mt_iter_reload(struct mt_iter *it, struct mt_probe *probe)
 {
-	struct mt_copy *c = it->now;
-	struct mt_leaf *leaf = c->leaf;
+	struct mt_spot *s = it->now;
+	struct mt_leaf *leaf = s->leaf;
 	u64 v;
 
 	/* Pairs with mt_unlock(). */
 	v = smp_load_acquire(&leaf->node.version);
-	if (v & (MT_DIRTY | MT_DELETED) || (v ^ c->version) >= MT_VSPLIT ||
-	    !mt_iter_load(it, leaf, v, c->off))
+	if (v & (MT_DIRTY | MT_DELETED) || (v ^ s->version) >= MT_VSPLIT ||
+	    !mt_iter_load(it, leaf, v, s->off))
 		return mt_iter_restart(it, probe);
 	probe->retries++;
 	return probe->budget-- ? 0 : -EBUSY;
@@ -282,23 +298,26 @@ static void mt_iter_set_slice(struct kvt_iter *iter, u32 off, u64 slice)
 	put_unaligned_be64(slice, iter->key + off);
 }
 
-/* Whether something is left in a layer after the copied entries that were returned. */
-static bool mt_copy_has_more(const struct mt_copy *c, bool reverse)
+/* Whether something is left in a layer after the entries that were passed. */
+static bool mt_spot_has_more(const struct mt_spot *s, bool reverse)
 {
-	return c->at < c->nr || (reverse ? !c->leftmost && c->lowkey : !!c->next);
+	if (s->left)
+		return true;
+	return reverse ? READ_ONCE(s->leaf->prev) && READ_ONCE(s->leaf->lowkey) :
+			 !!mt_leaf_next(s->leaf);
 }
 
 /* Descend into the layer of an entry, to its beginning or to the position. */
 static int mt_iter_enter(struct mt_iter *it, struct mt_probe *probe, const struct mt_entry *e)
 {
 	struct kvt_iter *iter = &it->iter;
-	struct mt_copy *c = it->now;
-	u32 off = c->off + MT_SLICE;
+	struct mt_spot *s = it->now;
+	u32 off = s->off + MT_SLICE;
 
 	/* What was put in the first layer meanwhile is a look away. */
-	__assign_bit(c->off / MT_SLICE, it->more, !c->off || mt_copy_has_more(c, iter->reverse));
-	if (iter->len <= off || mt_slice(iter->key, iter->len, c->off) != e->slice) {
-		mt_iter_set_slice(iter, c->off, e->slice);
+	__assign_bit(s->off / MT_SLICE, it->more, !s->off || mt_spot_has_more(s, iter->reverse));
+	if (iter->len <= off || mt_slice(iter->key, iter->len, s->off) != e->slice) {
+		mt_iter_set_slice(iter, s->off, e->slice);
 		iter->len = off;
 		iter->bound = iter->reverse ? KVT_PAST : KVT_AFTER;
 	}
@@ -313,7 +332,7 @@ static int mt_iter_leave(struct mt_iter *it)
 {
 	u32 up, layer = it->now->off / MT_SLICE;
 	struct kvt_iter *iter = &it->iter;
-	struct mt_copy *c;
+	struct mt_spot *s;
 
 	it->now = NULL;
 	if (!layer) {
@@ -325,43 +344,48 @@ static int mt_iter_leave(struct mt_iter *it)
 	up = find_last_bit(it->more, layer) * MT_SLICE;
 	iter->len = up + MT_SLICE;
 	iter->bound = iter->reverse ? KVT_AT : KVT_PAST;
-	c = mt_iter_copy(it, up);
-	if (c->off == up)
-		it->now = c;
+	s = mt_iter_spot(it, up);
+	if (s->off == up)
+		it->now = s;
 	return -EAGAIN;
+}
+
+/* Go to the next leaf.  False: that is gone or changing, or has changed. */
+static bool mt_iter_turn(struct mt_iter *it, struct mt_leaf *next)
+{
+	u64 v;
+
+	kvt_park_loose(KVT_PARK_SCAN_NEXT);
+	/* Pairs with mt_unlock(). */
+	v = smp_load_acquire(&next->node.version);
+	if (v & (MT_DIRTY | MT_DELETED) || !mt_iter_load(it, next, v, it->now->off))
+		return false;
+	mt_ahead_turn(&it->ahead, it->now);
+	return true;
 }
 
 /* After the last entry of a leaf, go right. */
 static int mt_iter_forward(struct mt_iter *it, struct mt_probe *probe)
 {
-	struct mt_copy *c = it->now;
-	struct mt_leaf *next = c->next;
-	u64 v;
+	struct mt_leaf *next = mt_leaf_next(it->now->leaf);
 
 	if (!next)
 		return mt_iter_leave(it);
-	kvt_park_loose(KVT_PARK_SCAN_NEXT);
-	/*
-	 * The leaf is gone or changing: look up the position again.  Pairs with
-	 * mt_unlock().
-	 */
-	v = smp_load_acquire(&next->node.version);
-	if (v & (MT_DIRTY | MT_DELETED) || !mt_iter_load(it, next, v, c->off))
-		return mt_iter_restart(it, probe);
-	return 0;
+	return mt_iter_turn(it, next) ? 0 : mt_iter_restart(it, probe);
 }
 
 /* Before the first entry of a leaf, go left. */
 static int mt_iter_backward(struct mt_iter *it)
 {
 	struct kvt_iter *iter = &it->iter;
-	struct mt_copy *c = it->now;
+	struct mt_spot *s = it->now;
+	u64 lowkey = READ_ONCE(s->leaf->lowkey);
 
-	if (!mt_copy_has_more(c, true))
+	if (!READ_ONCE(s->leaf->prev) || !lowkey)
 		return mt_iter_leave(it);
 	/* The smallest key with this slice is the slice without trailing zeros. */
-	mt_iter_set_slice(iter, c->off, c->lowkey);
-	iter->len = c->off + MT_SLICE - __builtin_ctzll(c->lowkey) / 8;
+	mt_iter_set_slice(iter, s->off, lowkey);
+	iter->len = s->off + MT_SLICE - __builtin_ctzll(lowkey) / 8;
 	iter->bound = KVT_AFTER;
 	it->now = NULL;
 	return -EAGAIN;
@@ -386,32 +410,28 @@ static struct kvt_value *mt_iter_return(struct mt_iter *it, const struct mt_entr
 }
 
 /*
- * Check the next entry, or go to where it is.  1: it is the one before @it->now->at, and has
- * the current content of its slot; 0: call again; -EAGAIN: the same, from the root; -ENOENT:
- * there is none; -EBUSY.
+ * Read the next entry, or go to where it is.  1: it is @e, and beyond the position; 0: call
+ * again; -EAGAIN: the same, from the root; -ENOENT: there is none; -EBUSY.
  */
-static int mt_iter_look(struct mt_iter *it, struct mt_probe *probe)
+static int mt_iter_look(struct mt_iter *it, struct mt_probe *probe, struct mt_entry *e)
 {
 	struct kvt_iter *iter = &it->iter;
-	struct mt_copy *c = it->now;
-	unsigned long slot = 0;
-	struct mt_entry *e;
+	struct mt_spot *s = it->now;
 
-	if (!c)
+	if (!s)
 		return mt_iter_descend(it, probe, mt_root(probe->tree), 0);
-	e = &c->entry[c->at];
-	if (c->at < c->nr)
-		slot = mt_copy_slot(c, e);
-	if (READ_ONCE(c->leaf->perm) != c->perm || mt_changed(&c->leaf->node, c->version))
+	if (s->left)
+		*e = mt_spot_entry(s);
+	if (mt_spot_changed(s))
 		return mt_iter_reload(it, probe);
-	if (c->at == c->nr)
+	if (!s->left)
 		return iter->reverse ? mt_iter_backward(it) : mt_iter_forward(it, probe);
-	c->at++;
-	if (likely(slot == e->slot))
+	mt_spot_pass(s, 1);
+	if (likely(!s->compare))
 		return 1;
 	/* A layer may have come or gone, and left a key here that is before the position. */
-	e->slot = slot;
-	return mt_iter_wants(iter, e, c->off);
+	s->compare = false;
+	return mt_iter_wants(iter, e, s->off);
 }
 
 static struct kvt_value *mt_iter_stop(struct mt_iter *it, struct mt_probe *probe,
@@ -439,23 +459,24 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 {
 	struct kvt_iter *iter = &it->iter;
 	const struct kvt_key key = { .data = iter->key };
-	const struct mt_entry *e;
 	struct kvt_value *value;
 	struct mt_probe probe;
 	unsigned int work;
+	struct mt_entry e;
 	int ret;
 
-	mt_probe_init(&probe, mt_tree(iter->index), &key);
+	mt_probe_prepare(&probe, mt_tree(iter->index), &key);
 	for (work = 0; work < MT_ITER_WORK; work++) {
-		ret = mt_iter_look(it, &probe);
+		ret = mt_iter_look(it, &probe, &e);
 		if (ret == 1) {
-			e = &it->now->entry[it->now->at - 1];
-			if (!mt_slot_is_layer(e->slot)) {
-				value = mt_iter_return(it, e);
+			if (!mt_slot_is_layer(e.slot)) {
+				if (!iter->reverse)
+					mt_ahead_start(&it->ahead, it->now);
+				value = mt_iter_return(it, &e);
 				return mt_iter_stop(it, &probe, value);
 			}
-			ret = mt_iter_enter(it, &probe, e);
-			if (sweeping && !ret && mt_layer_is_thin(mt_slot_to_layer(e->slot))) {
+			ret = mt_iter_enter(it, &probe, &e);
+			if (sweeping && !ret && mt_layer_is_thin(mt_slot_to_layer(e.slot))) {
 				iter->len = it->now->off;
 				iter->bound = KVT_AFTER;
 				ret = -ESTALE;
@@ -471,33 +492,56 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 			    ERR_PTR(probe.restarts > MT_ITER_RESTARTS ? -EBUSY : -EAGAIN));
 }
 
-/* Deliver what comes next in the leaf, up to a layer, or to what has changed. */
+/* Deliver what comes next in the leaf, up to a layer. */
 static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsigned int max)
 {
-	struct mt_copy *c = it->now;
-	const struct mt_entry *e = &c->entry[c->at];
-	u64 head = c->off ? get_unaligned_be64(it->iter.key) : 0;
-	unsigned int nr = 0;
+	struct mt_spot *s = it->now;
+	u64 head = s->off ? get_unaligned_be64(it->iter.key) : 0;
+	const struct mt_leaf *leaf = s->leaf;
+	struct mt_entry e = { };
+	u64 order = s->order;
+	unsigned long slot;
+	unsigned int nr;
 
-	if (c->at >= c->fetch) {
-		mt_iter_fetch(c->next);
-		c->fetch = MT_ITER_NEVER;
-	}
-	max = min_t(unsigned int, max, min(c->nr, c->fetch) - c->at);
+	max = min_t(unsigned int, max, s->left);
 	/* The slots are read behind it. */
-	if (mt_leaf_perm(c->leaf) != c->perm)
+	if (mt_leaf_perm(leaf) != s->perm)
 		return 0;
-	for (; nr < max; e++, nr++) {
-		if (mt_slot_is_layer(e->slot) || mt_copy_slot(c, e) != e->slot)
+	kvt_park_loose(KVT_PARK_SCAN_SLOTS);
+	for (nr = 0; nr < max; nr++, order >>= 4) {
+		slot = mt_leaf_slot(leaf, order & 15);
+		if (mt_slot_is_layer(slot))
 			break;
-		pairs[nr].value = mt_slot_value(e->slot);
-		pairs[nr].head = c->off ? head : e->slice;
+		e.slot = slot;
+		e.slice = READ_ONCE(leaf->slice[order & 15]);
+		pairs[nr].value = mt_slot_value(slot);
+		pairs[nr].head = s->off ? head : e.slice;
 	}
-	if (!nr || mt_changed(&c->leaf->node, c->version))
+	if (!nr)
 		return 0;
-	mt_iter_return(it, e - 1);
-	c->at += nr;
+	e.rank = mt_leaf_rank(leaf, (s->order >> 4 * (nr - 1)) & 15);
+	if (mt_changed(&leaf->node, s->version))
+		return 0;
+	mt_iter_return(it, &e);
+	mt_spot_pass(s, nr);
 	return nr;
+}
+
+/* Whether the next entry is in a leaf, to be returned without a comparison. */
+static bool mt_iter_ready(struct mt_iter *it)
+{
+	struct mt_spot *s = it->now;
+	struct mt_leaf *next;
+
+	if (unlikely(!s))
+		return false;
+	if (!s->left && !it->iter.reverse && !mt_spot_changed(s)) {
+		next = mt_leaf_next(s->leaf);
+		if (!next || !mt_iter_turn(it, next))
+			return false;
+		s = it->now;
+	}
+	return s->left && !s->compare;
 }
 
 /**
@@ -513,12 +557,11 @@ static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsi
 int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max)
 {
 	struct mt_iter *it = mt_iter(iter);
-	struct mt_copy *c = it->now;
 	struct kvt_value *value;
 	unsigned int nr;
 
-	/* The leaf almost always has another. */
-	if (likely(c && c->at < c->nr)) {
+	/* The leaf or the one after it almost always has another. */
+	if (likely(mt_iter_ready(it))) {
 		nr = mt_iter_run(it, pairs, max);
 		if (likely(nr))
 			return nr;
@@ -528,7 +571,7 @@ int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max
 		return PTR_ERR(value);
 	pairs->value = value;
 	pairs->head = mt_slice(iter->key, iter->len, 0);
-	if (max == 1 || it->now->at == it->now->nr)
+	if (max == 1 || !it->now->left)
 		return 1;
 	return 1 + mt_iter_run(it, pairs + 1, max - 1);
 }
@@ -539,5 +582,8 @@ int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max
  */
 void mt_iter_rest(struct kvt_iter *iter)
 {
-	mt_iter(iter)->now = NULL;
+	struct mt_iter *it = mt_iter(iter);
+
+	it->now = NULL;
+	mt_ahead_rest(&it->ahead, iter->want);
 }

@@ -125,10 +125,10 @@
  * bottom up, then the leaf of the layer above that holds the root, and so on.  No
  * thread locks a node of a lower layer while it holds one of an upper layer.
  *
- * **Iterators** keep a key between RCU read sections.  Within one they keep
- * copies of some leaves on the path to the key, compare them with the leaves
- * before they return anything, and remember the layers on the path to which they
- * must return (iter.c).
+ * **Iterators** keep a key between RCU read sections.  Within one they know where
+ * they are in some of the leaves on the path to the key, read entries between two looks
+ * at a leaf, and remember the layers on the path to which they must return (iter.c).
+ * Forward, they prefetch what comes next (ahead.c).
  *
  * **Memory.**  Nodes that readers may hold are marked deleted, unlocked and
  * retired; the store's reclaim frees them after a grace period.  Values belong

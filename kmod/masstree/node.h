@@ -389,7 +389,8 @@ static inline void mt_inner_set_nkeys(struct mt_inner *inner, unsigned int nkeys
 
 static inline void mt_set_parent(struct mt_node *node, struct mt_inner *parent)
 {
-	WRITE_ONCE(node->above, parent);
+	/* Pairs with mt_ahead_parent(): who finds the parent here may read it. */
+	smp_store_release(&node->above, (void *)parent);
 }
 
 /* This leaf's slot now holds the layer's root. */

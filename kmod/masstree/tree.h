@@ -134,6 +134,7 @@ struct mt_probe {
 	u32 restarts;
 };
 
+void mt_probe_prepare(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
 void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
 void mt_probe_find(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
 void mt_probe_place(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
@@ -220,43 +221,59 @@ void mt_layer_check_later(struct mt_tree *tree, const u8 *key, u32 off);
 bool mt_layer_is_thin(const struct mt_node *root);
 void mt_sweep(struct kvt_index *index);
 
-/* iter.c */
-
-/* An entry of a leaf, copied while the leaf did not change. */
+/* An entry of a leaf, read while the leaf did not change. */
 struct mt_entry {
 	u64 slice;
 	unsigned long slot;
 	u8 rank;
 };
 
-/* A leaf's entries, in an iterator's direction. */
-struct mt_copy {
+/* Where an iterator is in a layer. */
+struct mt_spot {
 	struct mt_leaf *leaf;
-	u64 version;			/* the leaf's, when it was copied */
+	u64 version;			/* the leaf's, when it was found */
 	u64 perm;
-	u64 order;			/* numbers of the slots, the first one lowest */
-	struct mt_leaf *next;
-	u64 lowkey;
-	bool leftmost;
+	u64 order;			/* numbers of the slots that are left, the next lowest */
 	u32 off;			/* of its layer */
-	u8 nr;
-	u8 at;				/* the next one */
-	u8 fetch;			/* where to prefetch the next leaf's values */
-	struct mt_entry entry[MT_LEAF_WIDTH];
+	u8 left;			/* how many slots */
+	bool compare;			/* the next one may come before the position by now */
 };
+
+/* ahead.c */
+
+/* What is prefetched for an iterator that goes forward. */
+struct mt_ahead {
+	u32 off;			/* of the layer */
+	u32 budget;			/* how many more values are worth it */
+	u8 window;			/* of how many leaves values are worth it */
+	u8 near;			/* leaves behind this one whose values are on their way */
+	u8 far;				/* leaves behind those that are on their way */
+	u8 child;			/* of @parent, to be prefetched next */
+	struct mt_leaf *leaf;		/* whose values are next, or NULL */
+	struct mt_inner *parent;	/* whose children are next, or NULL */
+	struct mt_leaf *first;		/* its parent is next, or NULL */
+};
+
+void mt_ahead_start(struct mt_ahead *ahead, const struct mt_spot *s);
+void mt_ahead_stop(struct mt_ahead *ahead, u32 off);
+void mt_ahead_turn(struct mt_ahead *ahead, const struct mt_spot *s);
+void mt_ahead_rest(struct mt_ahead *ahead, u32 want);
+
+/* iter.c */
 
 /* As many as a key can lead through. */
 #define MT_LAYERS	(KVTREE_KEY_MAX / MT_SLICE)
-/* Layers on the way to the position whose copies are kept. */
-#define MT_ITER_COPIES	4
+/* Layers on the way to the position whose spots are kept. */
+#define MT_ITER_SPOTS	8
 
 struct mt_iter {
 	struct kvt_iter iter;
 	/* The rest is valid for one RCU read section. */
-	struct mt_copy *now;		/* of the leaf where the position is, or NULL */
+	struct mt_spot *now;		/* where the position is, or NULL */
+	struct mt_ahead ahead;
 	/* Layers above that where something may be left, the first always. */
 	DECLARE_BITMAP(more, MT_LAYERS);
-	struct mt_copy copy[MT_ITER_COPIES];	/* see mt_iter_copy() */
+	struct mt_spot spot[MT_ITER_SPOTS];	/* see mt_iter_spot() */
 };
 
 struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping);

@@ -983,7 +983,7 @@ static int fold_layer(struct kt *kt)
 	return err;
 }
 
-/* The iterator has copied the slot of the layer that its position is in. */
+/* The iterator has found the slot of the layer that its position is in. */
 static void a_key_that_a_layer_leaves_is_not_returned_again(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -995,7 +995,7 @@ static void a_key_that_a_layer_leaves_is_not_returned_again(struct kunit *test)
 	put(kt, KT_KEY("BBBBBBBB"));
 	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(kt, &cur));
 	kt_cursor_set(&cur, &KT_KEY("AAAAAAAAb"), KVT_AFTER, false);
-	overtake_at(kt, KVT_PARK_SCAN_COPIED, fold_layer);
+	overtake_at(kt, KVT_PARK_SCAN_PLACED, fold_layer);
 	rcu_read_lock();
 	err = next_rcu(&cur);
 	rcu_read_unlock();
@@ -1348,14 +1348,14 @@ static struct {
 	struct kt *kt;
 	struct kvt_key key[6];
 	unsigned int nr, gone;
-	unsigned int copies;		/* of leaves on the way */
+	unsigned int leaves;		/* on the way */
 	bool inside;
 } mirage;
 
 static void take_away(enum kvt_park at)
 {
-	if (at != KVT_PARK_SCAN_COPIED || mirage.inside || mirage.gone == mirage.nr ||
-	    ++mirage.copies % (PREFIX_MAX / MT_SLICE + 1))
+	if (at != KVT_PARK_SCAN_PLACED || mirage.inside || mirage.gone == mirage.nr ||
+	    ++mirage.leaves % (PREFIX_MAX / MT_SLICE + 1))
 		return;
 	mirage.inside = true;
 	KUNIT_EXPECT_EQ(mirage.kt->test, 0, kt_del_gfp(mirage.kt, &mirage.key[mirage.gone++],
@@ -1423,8 +1423,18 @@ static const char *const walk[] = {
 	"behind1.2.2.2", "behind1.3", "c", "d", "e",
 };
 
-/* Go through the keys.  The next one always gets another value, but for one that goes. */
-static void walk_and_remove(struct kt *kt, int gone, bool reverse)
+/* Another key comes and goes where the first layer's keys are. */
+static void stir(struct kt *kt)
+{
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_put_gfp(kt, &KT_KEY("f"), GFP_NOWAIT, NULL));
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_del_gfp(kt, &KT_KEY("f"), GFP_NOWAIT, NULL));
+}
+
+/*
+ * Go through the keys.  The next one always gets another value, but for one that goes.
+ * @stirs: and the iterator always finds the leaf changed from which it came into a layer.
+ */
+static void walk_and_remove(struct kt *kt, int gone, bool reverse, bool stirs)
 {
 	const struct kvt_key empty = { };
 	int i, next, step = reverse ? -1 : 1;
@@ -1443,6 +1453,8 @@ static void walk_and_remove(struct kt *kt, int gone, bool reverse)
 		expect_next(&cur, walk[i]);
 		KUNIT_EXPECT_GE(kt->test, cur.version, version);
 		next = i + step;
+		if (stirs)
+			stir(kt);
 		if (next == gone) {
 			key = key_of(walk[next]);
 			KUNIT_EXPECT_EQ(kt->test, 0, kt_del_gfp(kt, &key, GFP_NOWAIT, NULL));
@@ -1464,9 +1476,46 @@ static void an_iterator_returns_nothing_that_was_gone_before(struct kunit *test)
 	int gone;
 
 	for (gone = 1; gone < ARRAY_SIZE(walk); gone++) {
-		walk_and_remove(kt, gone, false);
-		walk_and_remove(kt, gone - 1, true);
+		walk_and_remove(kt, gone, false, false);
+		walk_and_remove(kt, gone, false, true);
+		walk_and_remove(kt, gone - 1, true, false);
+		walk_and_remove(kt, gone - 1, true, true);
 	}
+}
+
+/* The only free slot is that of the key that goes. */
+static int take_slot_of_next(struct kt *kt)
+{
+	return kt_del(kt, &KT_KEY("key b"), NULL) ?: kt_put(kt, &KT_KEY("key z"), NULL);
+}
+
+/* The iterator has found the key that goes, and is about to read its slot. */
+static void a_slot_that_another_key_takes_is_not_read_in_its_place(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	struct kt_cursor cur;
+	char name[] = "key a";
+	unsigned int i;
+
+	for (i = 0; i < MT_LEAF_WIDTH; i++) {
+		name[4] = 'a' + i;
+		put(kt, KT_KEY(name));
+	}
+	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(kt, &cur));
+	kt_cursor_set(&cur, &KT_KEY("key a"), KVT_AT, false);
+	overtake_at(kt, KVT_PARK_SCAN_SLOTS, take_slot_of_next);
+	rcu_read_lock();
+	expect_next(&cur, "key a");
+	for (i = 2; i < MT_LEAF_WIDTH; i++) {
+		name[4] = 'a' + i;
+		expect_next(&cur, name);
+	}
+	expect_next(&cur, "key z");
+	expect_next(&cur, NULL);
+	rcu_read_unlock();
+	expect_overtaken(kt);
+	kt_cursor_exit(&cur);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
 }
 
 /* Layers of several leaves on top of each other; in the i-th i numbers stay. */
@@ -1576,11 +1625,11 @@ static void sweeps_rest_between_each_other(struct kunit *test)
 /* Leaves that an iterator reads in one RCU read section, though they are of no use. */
 #define RUN_LEAVES	256u
 
-static unsigned int leaves_copied;
+static unsigned int leaves_read;
 
-static void count_copies(enum kvt_park at)
+static void count_leaves(enum kvt_park at)
 {
-	leaves_copied += at == KVT_PARK_SCAN_COPIED;
+	leaves_read += at == KVT_PARK_SCAN_PLACED;
 }
 
 static void put_numbered(struct kt *kt, const char *format, unsigned int nr)
@@ -1611,16 +1660,16 @@ static void a_sweep_begins_and_ends_with_what_it_is_for(struct kunit *test)
 	del(kt, KT_KEY("m0000100 1"));
 	del(kt, KT_KEY("m0000000 1"));
 	expect_stat(kt, KVTREE_STAT_LAYERS, 2);
-	leaves_copied = 0;
+	leaves_read = 0;
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, clear_loose_hook, NULL));
-	WRITE_ONCE(kvt_park_loose_hook, count_copies);
+	WRITE_ONCE(kvt_park_loose_hook, count_leaves);
 	run_worker(kt);
 	kunit_release_action(test, clear_loose_hook, NULL);
 	atomic_sub(INT_MAX / 2, &tree->check_bytes);
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree->sweep_needed));
 	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
-	KUNIT_EXPECT_NE(test, 0, leaves_copied);
-	KUNIT_EXPECT_LE(test, leaves_copied, RUN_LEAVES + 4 * NEAR_KEYS / MT_LEAF_WIDTH);
+	KUNIT_EXPECT_NE(test, 0, leaves_read);
+	KUNIT_EXPECT_LE(test, leaves_read, RUN_LEAVES + 4 * NEAR_KEYS / MT_LEAF_WIDTH);
 	expect_count(kt, 2 * FAR_KEYS + NEAR_KEYS + 2);
 }
 
@@ -1818,6 +1867,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reused_slot_belongs_to_the_new_key_alone),
 	KUNIT_CASE(a_slot_that_a_layer_has_left_belongs_to_the_new_key_alone),
 	KUNIT_CASE(a_key_that_a_layer_leaves_is_not_returned_again),
+	KUNIT_CASE(a_slot_that_another_key_takes_is_not_read_in_its_place),
 	KUNIT_CASE(a_chain_of_layers_is_published_at_once),
 	KUNIT_CASE(a_layer_of_one_key_collapses),
 	KUNIT_CASE(the_worker_collapses_a_chain_of_five_hundred_layers),

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Prefetching for iterators that go forward: the leaves that come next, and their values.  All
+ * of it is guessing; the iterator reads everything again itself.
+ *
+ * To follow the links from leaf to leaf is to wait for each.  The children of a leaf's parent are
+ * known all at once.  What is found in the parent may be out of date, but it was part of the tree
+ * in this RCU read section, so it may be read.
+ */
+#include <linux/minmax.h>
+
+#include "base/prefetch.h"
+#include "tree.h"
+
+/* Of how many leaves behind the one that is read to prefetch the values, ... */
+#define MT_AHEAD_NEAR	5
+/* ... and how many leaves behind those. */
+#define MT_AHEAD_FAR	3
+/* Values of a usual leaf. */
+#define MT_AHEAD_USUAL	10
+/* Not the place of a layer. */
+#define MT_AHEAD_NONE	U32_MAX
+
+static void mt_ahead_prefetch(const void *node, size_t size)
+{
+	const u8 *p = node, *end = p + size;
+
+	for (; p < end; p += 64)
+		kvt_prefetch_far(p);
+}
+
+static void mt_ahead_prefetch_leaf(struct mt_ahead *ahead, const void *leaf)
+{
+	mt_ahead_prefetch(leaf, sizeof(struct mt_leaf));
+	ahead->far++;
+}
+
+/* The parent of a leaf; NULL: it has none, or is deleted. */
+static struct mt_inner *mt_ahead_parent(const struct mt_leaf *leaf)
+{
+	unsigned long above = mt_above(&leaf->node);
+
+	/* In a deleted node it is a link.  Pairs with mt_mark_deleted() and mt_set_parent(). */
+	smp_rmb();
+	if (above & MT_ROOT || mt_is_deleted(&leaf->node))
+		return NULL;
+	return (struct mt_inner *)above;
+}
+
+/*
+ * Prefetch the next leaf, or what leads to it.  False: what leads to it has to arrive first, or
+ * there is none.
+ */
+static bool mt_ahead_step(struct mt_ahead *ahead)
+{
+	struct mt_inner *parent = ahead->parent;
+	struct mt_leaf *first = ahead->first;
+	unsigned int nkeys;
+
+	ahead->first = NULL;
+	if (first) {
+		ahead->parent = mt_ahead_parent(first);
+		ahead->child = 1;
+		if (ahead->parent)
+			mt_ahead_prefetch(ahead->parent, sizeof(struct mt_inner));
+		return false;
+	}
+	if (!parent)
+		return false;
+	nkeys = mt_inner_nkeys(parent);
+	if (ahead->child <= nkeys) {
+		mt_ahead_prefetch_leaf(ahead, READ_ONCE(parent->child[ahead->child++]));
+		return true;
+	}
+	ahead->parent = NULL;
+	ahead->first = mt_leaf_next(mt_leaf(READ_ONCE(parent->child[nkeys])));
+	if (ahead->first)
+		mt_ahead_prefetch_leaf(ahead, ahead->first);
+	return false;
+}
+
+/* Prefetch leaves, up to so many behind those whose values are on their way. */
+static void mt_ahead_leaves(struct mt_ahead *ahead, unsigned int nr)
+{
+	while (ahead->far < nr && ahead->far * MT_AHEAD_USUAL < ahead->budget)
+		if (!mt_ahead_step(ahead))
+			return;
+}
+
+/* Prefetch the values of the next leaf. */
+static void mt_ahead_values(struct mt_ahead *ahead)
+{
+	const struct mt_leaf *leaf = ahead->leaf;
+	u64 perm = mt_leaf_perm(leaf), order = mt_perm_order(perm);
+	unsigned int i, nr = min(mt_perm_size(perm), ahead->budget);
+
+	for (i = 0; i < nr; i++, order >>= 4)
+		kvt_value_prefetch_far((void *)(mt_leaf_slot(leaf, order & 15) & ~MT_SLOT_LAYER));
+	ahead->budget -= nr;
+	ahead->near++;
+	ahead->far -= !!ahead->far;
+	ahead->leaf = mt_leaf_next(leaf);
+}
+
+/* Prefetch values as far ahead as it is worth, and leaves behind them. */
+static void mt_ahead_go(struct mt_ahead *ahead)
+{
+	unsigned int far = min_t(unsigned int, ahead->window, MT_AHEAD_FAR);
+
+	mt_ahead_leaves(ahead, far);
+	while (ahead->near < ahead->window && ahead->leaf && ahead->budget) {
+		mt_ahead_values(ahead);
+		mt_ahead_leaves(ahead, far);
+	}
+}
+
+/* The leaves that come next are behind @leaf in its parent. */
+static void mt_ahead_behind(struct mt_ahead *ahead, const struct mt_leaf *leaf)
+{
+	struct mt_inner *parent = mt_ahead_parent(leaf);
+	unsigned int i = 0, nkeys;
+
+	ahead->first = NULL;
+	ahead->parent = parent;
+	ahead->far = 0;
+	if (!parent)
+		return;
+	nkeys = mt_inner_nkeys(parent);
+	while (i <= nkeys && READ_ONCE(parent->child[i]) != &leaf->node)
+		i++;
+	ahead->child = i + 1;
+}
+
+/**
+ * mt_ahead_start() - begin to prefetch, if that has not begun in this layer
+ * @ahead: of the iterator
+ * @s: where the iterator is
+ *
+ * Context: under rcu_read_lock(), any context.
+ */
+void mt_ahead_start(struct mt_ahead *ahead, const struct mt_spot *s)
+{
+	struct mt_leaf *next;
+
+	if (likely(ahead->off == s->off))
+		return;
+	next = mt_leaf_next(s->leaf);
+	/* A layer of one leaf is read on the way through another layer. */
+	if (!next)
+		return;
+	ahead->off = s->off;
+	ahead->leaf = next;
+	ahead->near = 0;
+	ahead->budget -= min_t(u32, ahead->budget, s->left);
+	mt_ahead_behind(ahead, s->leaf);
+	mt_ahead_leaves(ahead, ahead->window + min_t(unsigned int, ahead->window, MT_AHEAD_FAR));
+	mt_ahead_go(ahead);
+}
+
+/**
+ * mt_ahead_turn() - prefetch more
+ * @ahead: of the iterator
+ * @s: where the iterator is: it has just come to the next leaf of the layer
+ *
+ * Context: under rcu_read_lock(), any context.
+ */
+void mt_ahead_turn(struct mt_ahead *ahead, const struct mt_spot *s)
+{
+	/* Another layer came between; or leaves have gone, and it was not as far as it seemed. */
+	if (ahead->off != s->off || ahead->leaf == s->leaf) {
+		mt_ahead_stop(ahead, s->off);
+		mt_ahead_start(ahead, s);
+		return;
+	}
+	ahead->near -= !!ahead->near;
+	/* Who comes so far goes on. */
+	if (ahead->window < MT_AHEAD_NEAR)
+		ahead->window++;
+	mt_ahead_go(ahead);
+}
+
+/**
+ * mt_ahead_stop() - say that the iterator comes to another place in a layer
+ * @ahead: of the iterator
+ * @off: of the layer
+ */
+void mt_ahead_stop(struct mt_ahead *ahead, u32 off)
+{
+	if (ahead->off == off)
+		ahead->off = MT_AHEAD_NONE;
+}
+
+/**
+ * mt_ahead_rest() - forget all nodes
+ * @ahead: of the iterator
+ * @want: how many pairs are wanted; 0: unknown
+ */
+void mt_ahead_rest(struct mt_ahead *ahead, u32 want)
+{
+	ahead->off = MT_AHEAD_NONE;
+	ahead->budget = want ?: U32_MAX;
+	ahead->window = want ? MT_AHEAD_NEAR : 1;
+}
