@@ -526,7 +526,7 @@ static void mt_collect(struct mt_tree *tree, const struct kvt_key *key, struct m
 
 	for (tries = 0; c->left == MT_LEFT_EMPTY && tries < MT_ATOMIC_TRIES; tries++) {
 		rcu_read_lock();
-		mt_probe_init(&probe, tree, key);
+		mt_probe_prepare(&probe, tree, key);
 		root = mt_find_layer(&probe, c->off);
 		leaf = IS_ERR_OR_NULL(root) ? ERR_CAST(root) :
 		       mt_probe_descend(&probe, root, c->off,

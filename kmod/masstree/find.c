@@ -115,15 +115,7 @@ void mt_probe_prepare(struct mt_probe *probe, struct mt_tree *tree, const struct
 	probe->restarts = 0;
 }
 
-/**
- * mt_probe_init() - begin to look up a key
- * @probe: the lookup
- * @tree: the tree
- * @key: the key; its bytes must stay valid
- *
- * Context: under rcu_read_lock().
- */
-void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
+static void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
 {
 	mt_probe_prepare(probe, tree, key);
 	mt_probe_enter(probe, mt_root(tree), 0);

@@ -206,7 +206,7 @@ static void mt_layer_check(struct mt_tree *tree, const u8 *key, u32 off)
 		const struct kvt_key prefix = { .data = key, .len = off };
 
 		rcu_read_lock();
-		mt_probe_init(&probe, tree, &prefix);
+		mt_probe_prepare(&probe, tree, &prefix);
 		root = mt_find_layer(&probe, off);
 		mt_probe_end(&probe);
 		if (IS_ERR(root))

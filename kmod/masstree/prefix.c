@@ -227,7 +227,7 @@ struct kvt_value *mt_get_prefix(struct kvt_index *index, const struct kvt_key *k
 	struct mt_prefix p;
 	int err;
 
-	mt_probe_init(&p.probe, tree, key);
+	mt_probe_prepare(&p.probe, tree, key);
 	do {
 		err = mt_prefix_once(&p);
 	} while (err == -EAGAIN);

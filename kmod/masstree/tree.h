@@ -135,7 +135,6 @@ struct mt_probe {
 };
 
 void mt_probe_prepare(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
-void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
 void mt_probe_find(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
 void mt_probe_place(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
 void mt_probe_end(struct mt_probe *probe);
