@@ -13,8 +13,8 @@
  */
 
 /*
- * A session keeps so many that were freed, 52 KiB charged to whom it was charged to then: an
- * allocation that is accounted takes longer than the rest of what it takes to wait.
+ * How many freed ones a session keeps, since an accounted allocation takes long.  They are at most
+ * 52 KiB, and stay charged to the cgroups of those who allocated them.
  */
 #define WAIT_SPARES	256
 

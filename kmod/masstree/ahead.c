@@ -12,9 +12,9 @@
 #include "base/prefetch.h"
 #include "tree.h"
 
-/* Of how many leaves behind the one that is read to prefetch the values, ... */
+/* Prefetch the values of so many leaves after the one that is read ... */
 #define MT_AHEAD_NEAR	5
-/* ... and how many leaves behind those. */
+/* ... and so many more leaves, without their values. */
 #define MT_AHEAD_FAR	3
 /* Values of a usual leaf. */
 #define MT_AHEAD_USUAL	10
@@ -79,7 +79,7 @@ static bool mt_ahead_step(struct mt_ahead *ahead)
 	return false;
 }
 
-/* Prefetch leaves, up to so many behind those whose values are on their way. */
+/* Prefetch leaves until there are @nr after those whose values were prefetched. */
 static void mt_ahead_leaves(struct mt_ahead *ahead, unsigned int nr)
 {
 	while (ahead->far < nr && ahead->far * MT_AHEAD_USUAL < ahead->budget)
@@ -102,10 +102,16 @@ static void mt_ahead_values(struct mt_ahead *ahead)
 	ahead->leaf = mt_leaf_next(leaf);
 }
 
-/* Prefetch values as far ahead as it is worth, and leaves behind them. */
+/* How many leaves to prefetch without their values. */
+static unsigned int mt_ahead_far(const struct mt_ahead *ahead)
+{
+	return min_t(unsigned int, ahead->window, MT_AHEAD_FAR);
+}
+
+/* Prefetch the values of as many leaves as the window has, and the leaves after them. */
 static void mt_ahead_go(struct mt_ahead *ahead)
 {
-	unsigned int far = min_t(unsigned int, ahead->window, MT_AHEAD_FAR);
+	unsigned int far = mt_ahead_far(ahead);
 
 	mt_ahead_leaves(ahead, far);
 	while (ahead->near < ahead->window && ahead->leaf && ahead->budget) {
@@ -114,8 +120,8 @@ static void mt_ahead_go(struct mt_ahead *ahead)
 	}
 }
 
-/* The leaves that come next are behind @leaf in its parent. */
-static void mt_ahead_behind(struct mt_ahead *ahead, const struct mt_leaf *leaf)
+/* Find @leaf in its parent: the children after it are the next leaves. */
+static void mt_ahead_siblings(struct mt_ahead *ahead, const struct mt_leaf *leaf)
 {
 	struct mt_inner *parent = mt_ahead_parent(leaf);
 	unsigned int i = 0, nkeys;
@@ -152,8 +158,8 @@ void mt_ahead_start(struct mt_ahead *ahead, const struct mt_spot *s)
 	ahead->leaf = next;
 	ahead->near = 0;
 	ahead->budget -= min_t(u32, ahead->budget, s->left);
-	mt_ahead_behind(ahead, s->leaf);
-	mt_ahead_leaves(ahead, ahead->window + min_t(unsigned int, ahead->window, MT_AHEAD_FAR));
+	mt_ahead_siblings(ahead, s->leaf);
+	mt_ahead_leaves(ahead, ahead->window + mt_ahead_far(ahead));
 	mt_ahead_go(ahead);
 }
 
@@ -166,14 +172,14 @@ void mt_ahead_start(struct mt_ahead *ahead, const struct mt_spot *s)
  */
 void mt_ahead_turn(struct mt_ahead *ahead, const struct mt_spot *s)
 {
-	/* Another layer came between; or leaves have gone, and it was not as far as it seemed. */
+	/* Another layer came between; or the iterator has caught up, since leaves were deleted. */
 	if (ahead->off != s->off || ahead->leaf == s->leaf) {
 		mt_ahead_stop(ahead, s->off);
 		mt_ahead_start(ahead, s);
 		return;
 	}
 	ahead->near -= !!ahead->near;
-	/* Who comes so far goes on. */
+	/* An iterator that has come so far will probably go on. */
 	if (ahead->window < MT_AHEAD_NEAR)
 		ahead->window++;
 	mt_ahead_go(ahead);

@@ -8,14 +8,14 @@
  *
  * Entries are read from the leaf itself.  While its version is the same, a slot that was
  * in the permutation keeps its slice and its rank: no other key comes into it unless the
- * leaf is marked dirty.  So the iterator looks at the permutation, reads entries, and looks
- * at the version.  The permutation reveals keys that came or went, and the version anything
- * else.  If something changed, it looks for its spot again, from the position on.
+ * leaf is marked dirty.  So the iterator looks at the permutation, before it reads several
+ * entries or after it has read one, and then at the version.  The permutation reveals keys
+ * that came or went, and the version anything else.  If something changed, it looks for its
+ * spot again, from the position on.
  *
  * What a slot of a long key holds may change at any time, from a value to a layer and back
- * to another value.  All of these are beyond the position if the position's slice is
- * another.  If it is the same, which only the first entry's can be, the key is compared when
- * the entry is returned.
+ * to another value.  All of these are beyond the position, unless the position goes on after the
+ * same slice.  Then this entry is the next one, and its key is compared when it is returned.
  *
  * Forward, the next leaf is the one linked to the right.  Backward, the iterator
  * looks up the leaf that covers keys below this leaf's lowkey.

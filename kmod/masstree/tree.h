@@ -244,9 +244,9 @@ struct mt_spot {
 struct mt_ahead {
 	u32 off;			/* of the layer */
 	u32 budget;			/* how many more values are worth it */
-	u8 window;			/* of how many leaves values are worth it */
-	u8 near;			/* leaves behind this one whose values are on their way */
-	u8 far;				/* leaves behind those that are on their way */
+	u8 window;			/* of how many leaves to prefetch the values */
+	u8 near;			/* of how many they were prefetched, after this leaf */
+	u8 far;				/* how many more leaves were prefetched, after those */
 	u8 child;			/* of @parent, to be prefetched next */
 	struct mt_leaf *leaf;		/* whose values are next, or NULL */
 	struct mt_inner *parent;	/* whose children are next, or NULL */

@@ -1431,8 +1431,8 @@ static void stir(struct kt *kt)
 }
 
 /*
- * Go through the keys.  The next one always gets another value, but for one that goes.
- * @stirs: and the iterator always finds the leaf changed from which it came into a layer.
+ * Go through the keys.  Before each step the next key gets another value; the one at @gone is
+ * removed instead.  With @stirs, the first layer's leaf changes as well before each step.
  */
 static void walk_and_remove(struct kt *kt, int gone, bool reverse, bool stirs)
 {
