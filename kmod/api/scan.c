@@ -153,7 +153,8 @@ static void scan_set_iter(struct kvt_scan *scan, const struct kvt_key *key)
 		iter->bound = KVT_AFTER;
 	else
 		iter->bound = KVT_AT;
-	iter->want = scan->args.limit;
+	/* Nobody knows how many a filter leaves out. */
+	iter->want = scan->args.filter_id ? 0 : scan->args.limit;
 	iter->len = key->len;
 	memcpy(iter->key, key->data, key->len);
 	iter->index->ops->iter_rest(iter);

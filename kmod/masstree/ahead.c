@@ -87,12 +87,27 @@ static void mt_ahead_leaves(struct mt_ahead *ahead, unsigned int nr)
 			return;
 }
 
+/**
+ * mt_ahead_stop() - say that the iterator comes to another place in a layer
+ * @ahead: of the iterator
+ * @off: of the layer
+ */
+void mt_ahead_stop(struct mt_ahead *ahead, u32 off)
+{
+	if (ahead->off == off)
+		ahead->off = MT_AHEAD_NONE;
+}
+
 /* Prefetch the values of the next leaf. */
 static void mt_ahead_values(struct mt_ahead *ahead)
 {
 	const struct mt_leaf *leaf = ahead->leaf;
 	u64 perm = mt_leaf_perm(leaf), order = mt_perm_order(perm);
 	unsigned int i, nr = min(mt_perm_size(perm), ahead->budget);
+
+	/* The iterator may be further than it seems: it begins anew. */
+	if (mt_is_deleted(&leaf->node))
+		mt_ahead_stop(ahead, ahead->off);
 
 	for (i = 0; i < nr; i++, order >>= 4)
 		kvt_value_prefetch_far((void *)(mt_leaf_slot(leaf, order & 15) & ~MT_SLOT_LAYER));
@@ -157,7 +172,8 @@ void mt_ahead_start(struct mt_ahead *ahead, const struct mt_spot *s)
 	ahead->off = s->off;
 	ahead->leaf = next;
 	ahead->near = 0;
-	ahead->budget -= min_t(u32, ahead->budget, s->left);
+	/* The one that is returned now has been passed. */
+	ahead->budget -= min_t(u32, ahead->budget, s->left + 1);
 	mt_ahead_siblings(ahead, s->leaf);
 	mt_ahead_leaves(ahead, ahead->window + mt_ahead_far(ahead));
 	mt_ahead_go(ahead);
@@ -183,17 +199,6 @@ void mt_ahead_turn(struct mt_ahead *ahead, const struct mt_spot *s)
 	if (ahead->window < MT_AHEAD_NEAR)
 		ahead->window++;
 	mt_ahead_go(ahead);
-}
-
-/**
- * mt_ahead_stop() - say that the iterator comes to another place in a layer
- * @ahead: of the iterator
- * @off: of the layer
- */
-void mt_ahead_stop(struct mt_ahead *ahead, u32 off)
-{
-	if (ahead->off == off)
-		ahead->off = MT_AHEAD_NONE;
 }
 
 /**
