@@ -38,6 +38,7 @@ struct kvt_index_env {
 	struct kvt_reclaim *reclaim;
 	struct kvt_stats *stats;
 	struct workqueue_struct *wq;
+	struct workqueue_struct *slow_wq;	/* for what waits: for memory, for readers */
 	struct mem_cgroup *memcg;	/* charged for what a worker of the engine allocates */
 	u32 page_size;			/* of engines with pages: bytes; 0: the engine's choice */
 };

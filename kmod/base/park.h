@@ -72,6 +72,7 @@
 	X(WRITE_FOUND)		/* leaf found, to be locked */		\
 	X(UNLINK_FOUND)		/* leaf emptied, to be locked again and unlinked */ \
 	X(LAYER_FOUND)		/* layer found, to be locked by the worker */ \
+	X(TABLE_READ)		/* a node for a table read, the one above not checked */ \
 	X(QUOTA_AHEAD)		/* a CPU has taken charges ahead, and not set them aside */ \
 	X(GET_PINNED)		/* a GET holds a blob, which is not copied yet */ \
 	X(BW_SEEK)		/* a page's id found on the way down, nothing loaded */ \

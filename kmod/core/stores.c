@@ -32,8 +32,10 @@ MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace peri
 
 /* Works of indexes and reclaims. */
 static struct workqueue_struct *kvt_wq;
+/* Those that wait for memory or for readers: the others are not to wait for them. */
+static struct workqueue_struct *kvt_slow_wq;
 /*
- * Teardowns, apart: a teardown waits for works of kvt_wq.  They write what a store has to
+ * Teardowns, apart: a teardown waits for works of these.  They write what a store has to
  * its devices, so not while the machine sleeps.
  */
 static struct workqueue_struct *kvt_teardown_wq;
@@ -118,6 +120,7 @@ static int store_fill(struct kvt_store *store, const struct kvt_index_ops *ops, 
 		.reclaim = &store->reclaim,
 		.stats = &store->stats,
 		.wq = kvt_wq,
+		.slow_wq = kvt_slow_wq,
 		.memcg = get_mem_cgroup_from_mm(current->mm),
 		.page_size = page_size,
 	};
@@ -499,12 +502,19 @@ int kvt_stores_init(const struct kvt_store_bpf *bpf)
 	kvt_wq = alloc_workqueue("kvtree", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!kvt_wq)
 		return -ENOMEM;
+	kvt_slow_wq = alloc_workqueue("kvtree_slow", WQ_UNBOUND, 0);
+	if (!kvt_slow_wq)
+		goto no_slow_wq;
 	kvt_teardown_wq = alloc_workqueue("kvtree_teardown", WQ_UNBOUND | WQ_FREEZABLE, 0);
-	if (!kvt_teardown_wq) {
-		destroy_workqueue(kvt_wq);
-		return -ENOMEM;
-	}
+	if (!kvt_teardown_wq)
+		goto no_teardown_wq;
 	return 0;
+
+no_teardown_wq:
+	destroy_workqueue(kvt_slow_wq);
+no_slow_wq:
+	destroy_workqueue(kvt_wq);
+	return -ENOMEM;
 }
 
 /**
@@ -528,5 +538,6 @@ void kvt_stores_exit(void)
 	/* Those that are tried again later are on no queue. */
 	wait_var_event(&kvt_teardowns, !atomic_read(&kvt_teardowns));
 	destroy_workqueue(kvt_teardown_wq);
+	destroy_workqueue(kvt_slow_wq);
 	destroy_workqueue(kvt_wq);
 }

@@ -14,6 +14,7 @@
 
 #include "base/trace.h"
 #include "split.h"
+#include "table.h"
 #include "tree.h"
 
 /* Tries of a change that may not sleep. */
@@ -629,6 +630,8 @@ void mt_finish(struct kvt_change *change)
 	}
 	if (c->nr_split)
 		mt_trace_split(tree, c);
+	if (c->nr_split || c->gone)
+		mt_table_later(tree);
 	if (c->nr_built)
 		trace_kvt_layer_create(tree, c->chain_off / MT_SLICE, c->nr_built);
 	mt_drop_chain(c);

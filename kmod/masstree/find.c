@@ -8,6 +8,7 @@
 #include <linux/processor.h>
 
 #include "compat.h"
+#include "table.h"
 #include "tree.h"
 
 static bool mt_spend(u32 *budget)
@@ -82,13 +83,20 @@ int mt_leaf_place(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, uns
 }
 KVT_EXPORT_FOR_TESTS(mt_leaf_place);
 
-static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
+/* Begin at the root of a layer. */
+static void mt_probe_at(struct mt_probe *p, struct mt_node *root, u32 off, u64 slice)
 {
 	p->off = off;
-	p->slice = mt_slice(p->key, p->len, off);
+	p->slice = slice;
 	p->root = root;
 	p->node = root;
 	p->above = NULL;
+	p->above_version = MT_REF_NONE;
+}
+
+static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
+{
+	mt_probe_at(p, root, off, mt_slice(p->key, p->len, off));
 	mt_prefetch(root, true);
 }
 
@@ -113,12 +121,6 @@ void mt_probe_prepare(struct mt_probe *probe, struct mt_tree *tree, const struct
 	probe->budget = MT_READ_BUDGET;
 	probe->retries = 0;
 	probe->restarts = 0;
-}
-
-static void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
-{
-	mt_probe_prepare(probe, tree, key);
-	mt_probe_enter(probe, mt_root(tree), 0);
 }
 
 /**
@@ -151,6 +153,23 @@ static void mt_probe_choose(struct mt_probe *p, struct mt_inner *inner, u64 v)
 	p->node = mt_inner_child(inner, p->slice);
 }
 
+/* Begin in the first layer, from where the table leads to, or at the root. */
+static void mt_probe_begin(struct mt_probe *p, struct mt_node *root, u64 slice)
+{
+	p->off = 0;
+	p->slice = slice;
+	p->root = root;
+	p->above = NULL;
+	p->table = mt_table(p->tree);
+	p->node = mt_table_begin(p->table, root, slice, &p->above_version);
+}
+
+static void mt_probe_init(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
+{
+	mt_probe_prepare(probe, tree, key);
+	mt_probe_begin(probe, mt_root(tree), mt_slice(probe->key, probe->len, 0));
+}
+
 /*
  * Read the prefetched node, and descend one level.  Hand over hand: the child's
  * version is read before the parent's is checked, so a later split that moves the
@@ -175,7 +194,9 @@ static enum mt_step mt_probe_node(struct mt_probe *p, u64 *version)
 		return MT_STEP_MORE;
 	}
 	/* A root that has split or shrunk is no longer its layer's root. */
-	if ((v & MT_DELETED) || (!above && !mt_is_root(p->node)))
+	if ((v & MT_DELETED) ||
+	    (!above && !mt_is_root(p->node) &&
+	     !mt_table_holds(p->tree, p->table, p->above_version, v)))
 		return MT_STEP_RESTART;
 	*version = v;
 	if (v & MT_LEAF)
@@ -354,12 +375,11 @@ struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u
 {
 	enum mt_step step;
 
-	probe->off = off;
-	probe->slice = slice;
-	probe->root = root;
-	do {
-		probe->node = root;
-		probe->above = NULL;
+	if (off)
+		mt_probe_at(probe, root, off, slice);
+	else
+		mt_probe_begin(probe, root, slice);
+	for (;;) {
 		do {
 			step = mt_probe_node(probe, version);
 		} while (step == MT_STEP_MORE);
@@ -368,8 +388,10 @@ struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u
 		if (step == MT_STEP_BUSY || !mt_spend(&probe->budget))
 			return ERR_PTR(-EBUSY);
 		probe->restarts++;
-	} while (mt_layer_is_there(root));
-	return NULL;
+		if (!mt_layer_is_there(root))
+			return NULL;
+		mt_probe_at(probe, root, off, slice);
+	}
 }
 
 /**

@@ -18,6 +18,7 @@
 #include <linux/string.h>
 
 #include "base/trace.h"
+#include "table.h"
 #include "tree.h"
 
 #define MT_CHECK_DELAY	(HZ / 20)
@@ -302,6 +303,7 @@ void mt_sweep(struct kvt_index *index)
 
 	memset(all.to, 0xff, sizeof(all.to));
 	mt_sweep_range(mt_tree(index), &all);
+	mt_table_renew(mt_tree(index));
 }
 
 /* What it takes to remember a layer. */
@@ -349,6 +351,7 @@ static void mt_check_work(struct work_struct *work)
 	}
 	if (READ_ONCE(tree->sweep_needed))
 		mt_sweep_in_turn(tree);
+	mt_table_later(tree);
 }
 
 static bool mt_check_queue(struct mt_tree *tree, const u8 *key, u32 off)

@@ -8,6 +8,7 @@
  */
 #include <linux/minmax.h>
 
+#include "table.h"
 #include "tree.h"
 
 /* How many lookups of a batch run at once. */
@@ -20,8 +21,8 @@ struct mt_fast {
 	u32 off;			/* of the layer */
 	u64 slice;			/* at off */
 	struct mt_node *node;		/* next to be read */
-	struct mt_node *above;		/* where node was found, NULL at a layer's root */
-	u64 above_version;
+	struct mt_node *above;		/* where node was found, NULL where the lookup begins */
+	u64 above_version;		/* or, without one, what the table says of node */
 	struct kvt_value *value;	/* found; its key is to be compared from off on */
 };
 
@@ -38,17 +39,21 @@ static __always_inline void mt_fast_layer(struct mt_fast *c, struct mt_node *roo
 	c->slice = mt_slice(c->key, c->len, off);
 	c->node = root;
 	c->above = NULL;
-	c->above_version = 0;
+	c->above_version = MT_REF_NONE;
 	mt_prefetch(root, true);
 }
 
+/* Begin in the first layer, from where the table leads to, or at the root. */
 static __always_inline void mt_fast_init(struct mt_fast *c, struct mt_tree *tree,
-					 const struct kvt_key *key)
+					 const struct mt_table *t, const struct kvt_key *key)
 {
 	c->key = key->data;
 	c->len = key->len;
+	c->off = 0;
+	c->slice = mt_slice(c->key, c->len, 0);
 	c->value = NULL;
-	mt_fast_layer(c, mt_root(tree), 0);
+	c->above = NULL;
+	c->node = mt_table_begin(t, mt_root(tree), c->slice, &c->above_version);
 }
 
 static __always_inline enum mt_fast_step mt_fast_leaf(struct mt_fast *c, u64 v)
@@ -77,12 +82,13 @@ static __always_inline enum mt_fast_step mt_fast_leaf(struct mt_fast *c, u64 v)
 }
 
 /* Read the node that was prefetched. */
-static __always_inline enum mt_fast_step mt_fast_step(struct mt_fast *c)
+static __always_inline enum mt_fast_step mt_fast_step(struct mt_fast *c, struct mt_tree *tree,
+						      const struct mt_table *t)
 {
 	struct mt_node *node = c->node;
 	u64 v;
 
-	if (!mt_fast_enter(node, c->above, c->above_version, &v))
+	if (!mt_fast_enter(tree, t, node, c->above, c->above_version, &v))
 		return MT_FAST_FAILED;
 	if (v & MT_LEAF)
 		return mt_fast_leaf(c, v);
@@ -119,29 +125,32 @@ static noinline struct kvt_value *mt_get_probe(struct mt_tree *tree, const struc
  */
 struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key)
 {
+	struct mt_tree *tree = mt_tree(index);
+	const struct mt_table *t = mt_table(tree);
 	enum mt_fast_step step;
 	struct mt_fast fast;
 
 	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "kvtree: looking up outside of RCU");
-	mt_fast_init(&fast, mt_tree(index), key);
+	mt_fast_init(&fast, tree, t, key);
 	do {
-		step = mt_fast_step(&fast);
+		step = mt_fast_step(&fast, tree, t);
 	} while (step == MT_FAST_MORE);
 	if (likely(step == MT_FAST_VALUE))
 		return mt_fast_value(&fast);
 	if (step == MT_FAST_NONE)
 		return NULL;
-	return mt_get_probe(mt_tree(index), key);
+	return mt_get_probe(tree, key);
 }
 
 /* One step of a lookup of a batch.  Returns MT_FAST_MORE until its value is known. */
-static __always_inline enum mt_fast_step mt_batch_step(struct mt_fast *c)
+static __always_inline enum mt_fast_step mt_batch_step(struct mt_fast *c, struct mt_tree *tree,
+						       const struct mt_table *t)
 {
 	enum mt_fast_step step;
 
 	if (c->value)
 		return MT_FAST_VALUE;
-	step = mt_fast_step(c);
+	step = mt_fast_step(c, tree, t);
 	/* It will have arrived when its key is compared. */
 	if (step == MT_FAST_VALUE && c->off != c->len)
 		return MT_FAST_MORE;
@@ -162,19 +171,20 @@ static void mt_get_some(struct mt_tree *tree, struct kvt_lookup *lookups, unsign
 {
 	struct mt_fast fast[MT_BATCH] __uninitialized;
 	struct mt_fast *left[MT_BATCH] __uninitialized;
+	const struct mt_table *t = mt_table(tree);
 	struct kvt_lookup *lookup;
 	enum mt_fast_step step;
 	struct mt_fast *c;
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
-		mt_fast_init(&fast[i], tree, &lookups[i].key);
+		mt_fast_init(&fast[i], tree, t, &lookups[i].key);
 		left[i] = &fast[i];
 	}
 	while (nr) {
 		for (i = 0; i < nr;) {
 			c = left[i];
-			step = mt_batch_step(c);
+			step = mt_batch_step(c, tree, t);
 			if (step == MT_FAST_MORE) {
 				i++;
 				continue;

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 
 #include "compat.h"
+#include "table.h"
 #include "tree.h"
 
 /**
@@ -35,7 +36,7 @@
  * **Nodes.** ::
  *
  *	leaf  | version parent perm ranks next prev lowkey stale | slice[16] | slot[16] |
- *	inner | version parent nkeys level | slice[14] | child[15] |
+ *	inner | version parent nkeys level tabled turn | slice[14] | child[15] |
  *
  * The suffix of a rank 9 key, after its slice, is in its value block, not in
  * the leaf.  The reader compares it on the cache line of the value's header,
@@ -65,6 +66,9 @@
  * Any other reader counts its waits and retries, and gives up after
  * MT_READ_BUDGET of them.  Writers keep nodes dirty only for a short time, with
  * preemption and bottom halves off.
+ *
+ * In the first layer, where there is a table, lookups begin at the inner node above the leaf.  The
+ * table says which that is, and is made anew from time to time (table.c).
  *
  * A lookup for the longest prefix of a key (prefix.c) reads leaves in the same
  * way.  The key that it returns was there at some time, and no longer prefix was
@@ -131,8 +135,8 @@
  * Forward, they prefetch what comes next (ahead.c).
  *
  * **Memory.**  Nodes that readers may hold are marked deleted, unlocked and
- * retired; the store's reclaim frees them after a grace period.  Values belong
- * to the caller of commit().
+ * retired; the store's reclaim frees them after a grace period.  Inner nodes to which a table may
+ * lead are retired when there is another table.  Values belong to the caller of commit().
  */
 
 static struct kvt_index *mt_create(const struct kvt_index_env *env)
@@ -154,6 +158,7 @@ static struct kvt_index *mt_create(const struct kvt_index_env *env)
 	mt_set_up(&root->node, NULL);
 	tree->root = &root->node;
 	mt_node_register(tree);
+	mt_table_init(tree);
 	mt_layer_init(tree);
 	return &tree->index;
 }
@@ -201,6 +206,7 @@ static void mt_destroy(struct kvt_index *index)
 	struct mt_node *node;
 
 	mt_layer_exit(tree);
+	mt_table_exit(tree);
 	mt_doom(&list, tree->root);
 	while ((node = list)) {
 		list = node->above;

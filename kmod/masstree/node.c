@@ -49,6 +49,8 @@ int mt_node_init(void)
 	BUILD_BUG_ON(offsetof(struct mt_leaf, slice) != 64);
 	BUILD_BUG_ON(sizeof(struct mt_leaf) != 320);
 	BUILD_BUG_ON(sizeof(struct mt_inner) != 256);
+	/* See mt_table_ref(). */
+	BUILD_BUG_ON(SMP_CACHE_BYTES % 64);
 
 	mt_lockdep_init();
 	mt_leaf_cache = kmem_cache_create("kvt_mt_leaf", sizeof(struct mt_leaf), SMP_CACHE_BYTES,
@@ -187,9 +189,29 @@ void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf)
  * @tree: its tree
  * @inner: marked deleted and unlocked
  *
- * The link is as in mt_leaf_retire().
+ * The link is as in mt_leaf_retire().  If a table may lead to the node, its turn comes when there
+ * is another table.
  */
 void mt_inner_retire(struct mt_tree *tree, struct mt_inner *inner)
+{
+	/* Pairs with mt_table_add(). */
+	smp_mb();
+	/* Pairs with mt_table_publish(): no reader that begins now finds a table. */
+	if (!READ_ONCE(inner->tabled) || !smp_load_acquire(&tree->tabling)) {
+		mt_inner_exhume(tree, inner);
+		return;
+	}
+	/* Readers may still read the word that the link overlays. */
+	data_race(llist_add(&inner->node.retire, &tree->graves));
+	atomic_inc(&tree->table_changes);
+}
+
+/**
+ * mt_inner_exhume() - free a deleted inner node once no reader holds it
+ * @tree: its tree
+ * @inner: the node, to which no table leads
+ */
+void mt_inner_exhume(struct mt_tree *tree, struct mt_inner *inner)
 {
 	mt_count_inner(tree, -1);
 	kvt_quota_uncharge(tree->index.env.quota, sizeof(*inner));

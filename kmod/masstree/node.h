@@ -87,6 +87,8 @@ struct mt_inner {
 	struct mt_node node;
 	u8 nkeys;
 	u8 level;			/* 1: its children are leaves */
+	bool tabled;			/* a table may lead here: see table.c */
+	u8 turn;			/* of its splits, the last one counted */
 	u64 slice[MT_INNER_WIDTH];	/* ~0 from nkeys on */
 	struct mt_node *child[MT_INNER_WIDTH + 1];
 } ____cacheline_aligned;

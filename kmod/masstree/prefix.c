@@ -16,6 +16,7 @@
  */
 #include <linux/err.h>
 
+#include "table.h"
 #include "tree.h"
 
 struct mt_prefix {
@@ -53,13 +54,15 @@ static u32 mt_slices_below(u64 slice, u64 lowkey)
 }
 
 /* The leaf of a layer that covers a slice, or NULL: something is being changed. */
-static __always_inline struct mt_leaf *mt_prefix_descend(struct mt_node *root, u64 slice,
+static __always_inline struct mt_leaf *mt_prefix_descend(const struct mt_prefix *p, u64 slice,
 							 u64 *version)
 {
-	struct mt_node *node = root, *above = NULL;
-	u64 above_version = 0;
+	const struct mt_table *t = p->off ? NULL : mt_table(p->probe.tree);
+	struct mt_node *node, *above = NULL;
+	u64 above_version;		/* or, without one, what the table says of node */
 
-	while (mt_fast_enter(node, above, above_version, version)) {
+	node = mt_table_begin(t, p->root, slice, &above_version);
+	while (mt_fast_enter(p->probe.tree, t, node, above, above_version, version)) {
 		if (*version & MT_LEAF)
 			return mt_leaf(node);
 		above = node;
@@ -159,7 +162,7 @@ static int mt_prefix_layer(struct mt_prefix *p, u32 most)
 
 	while (most) {
 		slice = mt_slice_head(p->slice, most);
-		leaf = mt_prefix_descend(p->root, slice, &v);
+		leaf = mt_prefix_descend(p, slice, &v);
 		if (unlikely(!leaf))
 			leaf = mt_probe_descend(&p->probe, p->root, p->off, slice, &v);
 		if (IS_ERR_OR_NULL(leaf))

@@ -7,6 +7,7 @@
 
 #include "base/trace.h"
 #include "split.h"
+#include "table.h"
 
 /* A key that comes to the end or the beginning of its layer. */
 enum mt_sequential {
@@ -345,6 +346,9 @@ void mt_insert_split(struct mt_tree *tree, struct kvt_change *change, struct mt_
 	}
 	if (i == c->nr_above)
 		new[nr_new++] = &mt_grow_root(tree, c, left, slice, right)->node;
+	if (!c->off && i)
+		mt_table_split(tree, c->slice, c->above, i,
+			       i < c->nr_above ? c->above[i] : NULL);
 	while (nr_new)
 		mt_unlock_new(new[--nr_new]);
 }

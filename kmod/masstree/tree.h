@@ -5,6 +5,7 @@
 
 #include <linux/bitmap.h>
 #include <linux/bottom_half.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
@@ -36,21 +37,39 @@ struct mt_range {
 	u8 to[MT_SWEEP_KEY];		/* and what begins with it, if it is as long as this */
 };
 
+struct mt_table;
+
 struct mt_tree {
 	struct kvt_index index;
+	/* What lookups read. */
 	struct mt_node *root;		/* of the first layer */
+	struct mt_table *table;		/* that leads into it, or NULL: see table.c */
 	/* Bit n: there was ever a key of n bytes, at most a slice. */
 	unsigned long short_lens;
 
-	/* Layers that a worker should check: see layer.c. */
-	struct llist_head checks;
-	atomic_t check_bytes;		/* that they take, at most MT_CHECK_BYTES */
+	/* Layers to sweep for: see layer.c. */
+	struct mt_range sweep;
 	spinlock_t sweep_lock;		/* of @sweep_needed and @sweep */
 	bool sweep_needed;
 	bool ending;			/* the worker must end at once */
-	struct mt_range sweep;
 	unsigned long sweep_due;	/* not before, in jiffies; the worker's */
+	/* Layers that a worker should check. */
+	struct llist_head checks;
+	atomic_t check_bytes;		/* that they take, at most MT_CHECK_BYTES */
 	struct delayed_work check_work;
+
+	/* Tables: see table.c. */
+	struct mutex table_lock;	/* who makes one */
+	struct mt_table *table_made;	/* the last one */
+	bool tabling;			/* there is one, or one is being made */
+	int table_enough;		/* make another after so many changes ... */
+	atomic_t table_changes;		/* ... of inner nodes, since it was begun */
+	raw_spinlock_t table_swap;	/* of @table and @table_turns */
+	unsigned int table_turns;	/* of numbers, since it was begun */
+	struct llist_head graves;	/* deleted nodes to which it may lead */
+	unsigned long table_due;	/* not before, in jiffies */
+	unsigned int table_rest;	/* how many times as long as it took; the worker's */
+	struct delayed_work table_work;
 };
 
 static inline struct mt_tree *mt_tree(struct kvt_index *index)
@@ -109,6 +128,7 @@ void mt_leaf_free(struct mt_tree *tree, struct mt_leaf *leaf);
 void mt_inner_free(struct mt_tree *tree, struct mt_inner *inner);
 void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf);
 void mt_inner_retire(struct mt_tree *tree, struct mt_inner *inner);
+void mt_inner_exhume(struct mt_tree *tree, struct mt_inner *inner);
 void mt_node_register(struct mt_tree *tree);
 
 /* find.c */
@@ -125,8 +145,9 @@ struct mt_probe {
 	struct mt_node *root;		/* of the layer, when it was entered */
 	struct mt_node *node;		/* next to be read; at the end the leaf */
 	u64 version;			/* at the end the leaf's, when it covered the slice */
-	struct mt_inner *above;		/* where node was found, NULL at a layer's root */
-	u64 above_version;
+	struct mt_inner *above;		/* where node was found, NULL where the lookup begins */
+	u64 above_version;		/* or, without one, what the table says of node */
+	const struct mt_table *table;	/* which says that */
 	bool place;			/* only its place is wanted */
 	struct kvt_value *value;	/* at the end the result */
 	u32 budget;
@@ -145,22 +166,6 @@ int mt_leaf_place(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, uns
 
 struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 version, u64 slice);
 struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off);
-
-/*
- * One step of a reader that expects no change: whether the node can be read, and the node
- * that led to it has not changed since.  Hand over hand, as in mt_probe_node().
- */
-static __always_inline bool mt_fast_enter(const struct mt_node *node, const struct mt_node *above,
-					  u64 above_version, u64 *version)
-{
-	kvt_park_loose(KVT_PARK_READ_CHILD);
-	*version = smp_load_acquire(&node->version);	/* pairs with mt_unlock() */
-	kvt_park_loose(KVT_PARK_READ_VERSION);
-	if (unlikely(*version & (MT_DIRTY | MT_DELETED)))
-		return false;
-	/* A root that has split or shrunk is no longer its layer's root. */
-	return likely(above ? !mt_changed(above, above_version) : mt_is_root(node));
-}
 
 /* The child of an inner node that covers a slice; also prefetch it. */
 static __always_inline struct mt_node *mt_inner_child(struct mt_inner *inner, u64 slice)

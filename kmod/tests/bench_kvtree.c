@@ -42,6 +42,7 @@ static int kv_lend(struct kvt_index_env *env)
 	kvt_value_setup_reclaim(&kv.reclaim);
 	*env = (struct kvt_index_env) {
 		.quota = &kv.quota, .reclaim = &kv.reclaim, .stats = &kv.stats, .wq = kv.wq,
+		.slow_wq = kv.wq,
 	};
 	return 0;
 

@@ -48,6 +48,7 @@ struct cc_set {
 	bool spread;		/* ... among the others; otherwise in one place */
 	u64 seen;
 	u32 page_size;		/* 0: a Masstree */
+	bool tabled;		/* large enough for a table */
 };
 
 static const struct cc_set cc_sets[] = {
@@ -57,6 +58,8 @@ static const struct cc_set cc_sets[] = {
 	{ KT_SHARED_40, 80, 7, 1, false, SEEN_PAGES, CC_PAGE },
 	{ KT_PREFIXES, 150, 5, 8, true, SEEN(SPLIT_LEAF) | SEEN(NODE_UNLINK), CC_PAGE },
 	{ KT_BITS, 400, 6, 20, true, SEEN_PAGES & ~SEEN(ROOT_SHRINK), CC_PAGE },
+	/* Several levels of inner nodes, led past by a table. */
+	{ KT_RANDOM_8, 6000, 150, 60, true, SEEN_ALWAYS | SEEN(SPLIT_INNER), .tabled = true },
 	{ KT_RANDOM_8, 700, 20, 30, true, SEEN_ALWAYS | SEEN(SPLIT_INNER) },
 	{ KT_RANDOM_8, 300, 12, 3, false, SEEN_ALWAYS | SEEN(ROOT_SHRINK) },
 	{ KT_RANDOM_8, 50, 5, 3, false, SEEN_ALWAYS },
@@ -90,6 +93,7 @@ struct cc {
 	const struct cc_set *set;
 	struct cc_key *key;
 	unsigned int tide;	/* enum cc_way */
+	bool tabled;		/* there was a table */
 	bool stop;
 	/* What was wrong first. */
 	atomic_t failed;
@@ -460,6 +464,8 @@ static int cc_write_all(struct cc_worker *w)
 static int cc_sweep(struct cc_worker *w)
 {
 	w->cc->kt->ops->sweep(w->cc->kt->index);
+	if (w->cc->set->tabled && READ_ONCE(mt_tree(w->cc->kt->index)->table))
+		w->cc->tabled = true;
 	usleep_range(500, 3000);
 	return 0;
 }
@@ -718,6 +724,7 @@ static void every_answer_is_one_that_the_writers_gave(struct kunit *test)
 	cc_run(test, cc, crew);
 	KUNIT_EXPECT_NULL_MSG(test, cc->wrong, "%s: key %u, %lld", cc->wrong, cc->wrong_key,
 			      cc->wrong_result);
+	KUNIT_EXPECT_EQ(test, cc->set->tabled, cc->tabled);
 	KUNIT_EXPECT_EQ_MSG(test, 0, cc_unseen(cc), "did not happen: these statistics");
 	if (cc->wrong)
 		return;

@@ -259,6 +259,7 @@ struct kt *kt_open_pages(struct kunit *test, const struct kt_engine *engine, u64
 		.reclaim = &kt->reclaim,
 		.stats = &kt->stats,
 		.wq = kt->wq,
+		.slow_wq = kt->wq,
 		.page_size = engine->page_size,
 	};
 	kt->index = ops->create(&env);

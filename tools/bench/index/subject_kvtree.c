@@ -55,6 +55,7 @@ static void kv_init(const struct bench_config *c)
 		.stats = &stats,
 		.wq = alloc_workqueue("kvt_bench", 0, 0),
 	};
+	env.slow_wq = env.wq;
 	BUG_ON(!env.wq || kvt_stats_init(&stats) || kvt_quota_init(&quota, U64_MAX, U64_MAX) ||
 	       kvt_reclaim_init(&reclaim, env.wq, &stats, 64 << 20));
 	kvt_value_setup_reclaim(&reclaim);

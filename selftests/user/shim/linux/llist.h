@@ -25,14 +25,20 @@ static inline bool llist_empty(const struct llist_head *head)
 }
 
 /* The link is a plain store, as it is in the kernel. */
-static inline bool llist_add(struct llist_node *node, struct llist_head *head)
+static inline bool llist_add_batch(struct llist_node *from, struct llist_node *to,
+				   struct llist_head *head)
 {
 	struct llist_node *first = READ_ONCE(head->first);
 
 	do {
-		node->next = first;
-	} while (!try_cmpxchg(&head->first, &first, node));
+		to->next = first;
+	} while (!try_cmpxchg(&head->first, &first, from));
 	return !first;
+}
+
+static inline bool llist_add(struct llist_node *node, struct llist_head *head)
+{
+	return llist_add_batch(node, node, head);
 }
 
 static inline struct llist_node *llist_del_all(struct llist_head *head)

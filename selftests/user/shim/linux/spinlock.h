@@ -42,6 +42,12 @@ static inline void spin_unlock_irq(spinlock_t *lock)
 #define spin_lock_bh	spin_lock
 #define spin_unlock_bh	spin_unlock
 
+typedef spinlock_t raw_spinlock_t;
+
+#define raw_spin_lock_init	spin_lock_init
+#define raw_spin_lock		spin_lock
+#define raw_spin_unlock		spin_unlock
+
 #define spin_lock_irqsave(lock, flags)		\
 do {						\
 	(flags) = 0;				\
