@@ -3,25 +3,38 @@
  * GET.
  *
  * The common case, column 0 alone, is copied to user space straight from the value, under
- * RCU.  A long column and a subset of columns are copied outside of RCU, with references
- * to their blobs (out.h).  All copies run with page faults disabled.  On a fault the GET
- * drops all references, brings in the page and looks the key up again.
+ * RCU.  A very long column and a subset of columns are copied outside of RCU, from a buffer, and
+ * with references to what is very long (out.h).  All copies run with page faults disabled.  On a
+ * fault the GET drops all references, brings in the page and looks the key up again.
  */
 #include <linux/err.h>
+#include <linux/log2.h>
+#include <linux/minmax.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 
 #include "base/park.h"
 #include "out.h"
 #include "run.h"
 #include "user.h"
 
+/* A GET with so many columns, and so many bytes of them, needs no memory. */
+#define GET_FEW		8
+#define GET_SMALL	256
+
 /* A GET with columns. */
 struct get_cols {
 	struct kvtree_col *cols;	/* in and out */
 	unsigned int ncols;
 	bool all;
+	/* What was found: so many bytes are to be copied, and so many blobs to be referred to. */
+	u32 copied;
+	u32 blobs;
 	struct kvt_out out;
+	void *mem;			/* of @out, or NULL: it is @small */
+	struct kvtree_col few[GET_FEW];
+	u8 small[GET_SMALL];
 };
 
 /* Returns the bytes copied, -EMSGSIZE, or -EAGAIN after a page fault. */
@@ -51,7 +64,7 @@ static __always_inline int get_plain_value(struct kvt_fixed *fixed, struct kvtre
  * @op: a GET without columns; its version and, for -EMSGSIZE, val_len are set
  * @v: the value found
  * @pinned: on -EAGAIN set to column 0; takes a reference to its blob if it has one
- * @room: bytes of blobs that the caller may still pin; reduced if this pins one
+ * @room: bytes of blobs that may still be copied or pinned; reduced if one is
  *
  * Context: under the rcu_read_lock() under which @v was found.
  *
@@ -76,12 +89,14 @@ int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struc
 	*pinned = col;
 	if (!col.blob || col.len > op->val_len)
 		return get_data(ctx->fixed, op, col.data, col.len);
-	if (col.len > *room) {
-		pinned->blob = NULL;
+	pinned->blob = NULL;
+	if (col.len > *room)
 		return -EAGAIN;
-	}
 	*room -= col.len;
+	if (col.len <= KVT_COPIED_MAX)
+		return get_data(ctx->fixed, op, col.data, col.len);
 	kvt_blob_get(col.blob);
+	pinned->blob = col.blob;
 	return -EAGAIN;
 }
 
@@ -136,6 +151,12 @@ int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op
 	return err ?: pinned->len;
 }
 
+/* Whether a column is copied, behind so many bytes; otherwise it is referred to. */
+static bool get_copies(const struct kvt_column *col, u32 copied)
+{
+	return !col->blob || copied + col->len <= KVT_COPIED_MAX;
+}
+
 /* Describe the wanted columns.  Returns the sum of their lengths, or -EMSGSIZE. */
 static int get_describe(struct get_cols *get, struct kvtree_op *op, const struct kvt_value *v)
 {
@@ -144,6 +165,8 @@ static int get_describe(struct get_cols *get, struct kvtree_op *op, const struct
 	u32 total = 0;
 
 	op->version = v->version;
+	get->copied = 0;
+	get->blobs = 0;
 	for (i = 0; i < n; i++) {
 		if (get->all)
 			kvt_value_column(v, i, &col);
@@ -153,8 +176,13 @@ static int get_describe(struct get_cols *get, struct kvtree_op *op, const struct
 			col.id = get->cols[i].id;
 		if (i < get->ncols)
 			get->cols[i] = (struct kvtree_col) { .id = col.id, .len = col.len };
-		if (col.len != KVTREE_COL_ABSENT)
-			total += col.len;
+		if (col.len == KVTREE_COL_ABSENT)
+			continue;
+		total += col.len;
+		if (get_copies(&col, get->copied))
+			get->copied += col.len;
+		else
+			get->blobs++;
 	}
 	if (n > get->ncols || total > op->val_len) {
 		op->val_len = total;
@@ -168,15 +196,21 @@ static int get_describe(struct get_cols *get, struct kvtree_op *op, const struct
 
 static void get_gather(struct get_cols *get, const struct kvt_value *v)
 {
+	struct kvt_out *out = &get->out;
 	struct kvt_column col;
 	unsigned int i;
 
-	for (i = 0; i < get->ncols; i++)
-		if (kvt_value_find(v, get->cols[i].id, &col))
-			kvt_out_column(&get->out, &col);
+	for (i = 0; i < get->ncols; i++) {
+		if (!kvt_value_find(v, get->cols[i].id, &col))
+			continue;
+		if (get_copies(&col, out->fill))
+			memcpy(kvt_out_reserve(out, col.len), col.data, col.len);
+		else
+			kvt_out_column(out, &col);
+	}
 }
 
-/* Look up, describe and gather.  Returns bytes or an error. */
+/* Look up, describe and gather.  Returns bytes or an error; -ENOBUFS: the output has no room. */
 static int get_lookup(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		      const struct kvt_key *key, struct get_cols *get)
 {
@@ -184,50 +218,63 @@ static int get_lookup(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	struct kvt_value *v;
 	int ret;
 
+	/* Forget what the last lookup found. */
+	get->ncols = op->ncols;
+	op->version = 0;
 	do {
 		rcu_read_lock();
 		v = index->ops->get(index, key);
-		if (!v) {
+		if (!v)
 			ret = -ENOENT;
-		} else if (IS_ERR(v)) {
+		else if (IS_ERR(v))
 			ret = PTR_ERR(v);
-		} else {
+		else
 			ret = get_describe(get, op, v);
-			if (ret >= 0)
-				get_gather(get, v);
-		}
+		if (ret >= 0 && !kvt_out_fits(&get->out, get->copied, get->blobs))
+			ret = -ENOBUFS;
+		if (ret >= 0)
+			get_gather(get, v);
 		rcu_read_unlock();
 	} while (kvt_op_again(ctx, v));
 	return ret;
 }
 
+/* Have room for what was found.  If the value grows meanwhile, that doubles, or has more blobs. */
+static int get_make_room(const struct kvt_op_ctx *ctx, struct get_cols *get)
+{
+	u32 nr = max_t(u32, get->out.blob_room, get->blobs);
+	u32 blobs_size = nr * sizeof(struct kvt_out_blob);
+	u32 size = roundup_pow_of_two(blobs_size + max_t(u32, get->out.room, get->copied));
+
+	kvfree(get->mem);
+	get->mem = kvmalloc(size, kvt_op_gfp_scratch(ctx));
+	if (!get->mem)
+		return -ENOMEM;
+	kvt_out_init(&get->out, get->mem + blobs_size, size - blobs_size, get->mem, nr);
+	return 0;
+}
+
 static int get_gathered(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 			const struct kvt_key *key, struct get_cols *get)
 {
-	u32 room = min_t(u32, op->val_len, KVT_VALUE_SIZE_MAX);
-	u32 blobs_size = get->ncols * sizeof(struct kvt_out_blob);
-	u8 *mem;
 	unsigned int tries = 0;
 	int ret, err;
 
-	mem = kvmalloc(blobs_size + room, kvt_op_gfp_scratch(ctx));
-	if (!mem)
-		return -ENOMEM;
-	kvt_out_init(&get->out, mem + blobs_size, room, (struct kvt_out_blob *)mem, get->ncols);
+	kvt_out_init(&get->out, get->small, sizeof(get->small), NULL, 0);
 	for (;;) {
-		/* Forget what the last lookup found. */
-		get->ncols = op->ncols;
-		op->version = 0;
 		ret = get_lookup(ctx, op, key, get);
 		err = ret > 0 ? kvt_out_flush(&get->out, ctx, op->val, 0) : 0;
-		if (likely(err != -EAGAIN))
+		if (ret == -ENOBUFS)
+			err = get_make_room(ctx, get);
+		else if (err == -EAGAIN)
+			err = kvt_val_fault_out(ctx, op->val, ret, &tries);
+		else
 			break;
-		err = kvt_val_fault_out(ctx, op->val, ret, &tries);
 		if (err)
 			break;
 	}
 	kvt_out_exit(&get->out);
-	kvfree(mem);
+	kvfree(get->mem);
 	return err ?: ret;
 }
 
@@ -295,14 +342,16 @@ static int get_cols_valid(const struct get_cols *get)
 static int get_columns(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		       const struct kvt_key *key)
 {
-	struct get_cols get = {
-		.ncols = op->ncols,
-		.all = op->flags & KVTREE_F_ALL_COLS,
-	};
-	size_t size = array_size(op->ncols, sizeof(*get.cols));
+	size_t size = array_size(op->ncols, sizeof(struct kvtree_col));
+	struct get_cols get;
 	int ret = 0;
 
-	get.cols = kmalloc(size, kvt_op_gfp_scratch(ctx));
+	get.ncols = op->ncols;
+	get.all = op->flags & KVTREE_F_ALL_COLS;
+	get.mem = NULL;
+	get.cols = get.few;
+	if (op->ncols > GET_FEW)
+		get.cols = kmalloc(size, kvt_op_gfp_scratch(ctx));
 	if (!get.cols)
 		return -ENOMEM;
 	if (!get.all)
@@ -314,7 +363,8 @@ static int get_columns(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		size = array_size(get.ncols, sizeof(*get.cols));
 		ret = kvt_copy_out(ctx, op->arg, get.cols, size) ?: ret;
 	}
-	kfree(get.cols);
+	if (get.cols != get.few)
+		kfree(get.cols);
 	return ret;
 }
 

@@ -24,6 +24,11 @@
  * This bounds what a task pins if it stops between looking up values and copying them.
  */
 #define KVT_PINNED_MAX	(256u * 1024)
+/*
+ * So many bytes of long columns a GET copies under RCU.  A reference to them would be written where
+ * all who read the value read.
+ */
+#define KVT_COPIED_MAX	(8u * 1024)
 
 /*
  * Not a result: a signal came before the operation had any effect or outcome.

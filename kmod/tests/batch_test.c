@@ -12,12 +12,13 @@
 
 #define STORE	"kunit-batch"
 #define KEYS	32
+#define ABSENT	(64 * 1024)
 
 static struct {
 	struct kvt_store *store;
 	u64 ops;		/* user addresses */
 	u64 val;
-	u64 absent;		/* where no page is present yet */
+	u64 absent;		/* where no page is present yet: ABSENT bytes */
 	u32 calls;		/* of the hook */
 	u32 pinned[3];		/* bytes in the first calls */
 	u32 pinned_max;
@@ -63,7 +64,7 @@ static void batch_open(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, kvt_store_create(&args));
 	bt.store = kvt_store_find(STORE);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(bt.store));
-	user = kunit_vm_mmap(test, NULL, 0, 2 * PAGE_SIZE + KVTREE_VALUE_MAX,
+	user = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE + KVTREE_VALUE_MAX + ABSENT,
 			     PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, 0);
 	KUNIT_ASSERT_NE(test, 0, user);
 	bt.ops = user;
@@ -129,7 +130,7 @@ static void get_all(struct kunit *test, u32 len, u64 val)
 		KUNIT_EXPECT_EQ(test, len, ops[nr].result);
 }
 
-static const u32 lens[] = { 4000, 100000, KVTREE_VALUE_MAX };
+static const u32 lens[] = { 10000, 100000, KVTREE_VALUE_MAX };
 
 static void len_desc(const u32 *len, char *desc)
 {
@@ -151,7 +152,7 @@ static void gets_hold_no_more_than_one_value_may_have(struct kunit *test)
 
 static void a_get_that_takes_a_page_fault_lets_go_of_all_others(struct kunit *test)
 {
-	const u32 len = 4000;
+	const u32 len = 10000;
 
 	batch_open(test);
 	get_all(test, len, bt.absent);
@@ -161,9 +162,19 @@ static void a_get_that_takes_a_page_fault_lets_go_of_all_others(struct kunit *te
 	KUNIT_EXPECT_EQ(test, len, bt.pinned[2]);
 }
 
+/* Those who read the same value do not wait for each other. */
+static void gets_hold_nothing_of_some_kilobytes(struct kunit *test)
+{
+	batch_open(test);
+	get_all(test, 4000, bt.val);
+	get_all(test, KVT_COPIED_MAX, bt.absent);
+	KUNIT_EXPECT_EQ(test, 0, bt.calls);
+}
+
 static struct kunit_case batch_cases[] = {
 	KUNIT_CASE_PARAM(gets_hold_no_more_than_one_value_may_have, len_gen_params),
 	KUNIT_CASE(a_get_that_takes_a_page_fault_lets_go_of_all_others),
+	KUNIT_CASE(gets_hold_nothing_of_some_kilobytes),
 	{}
 };
 
