@@ -3,6 +3,7 @@
 #ifndef KVT_API_SESSION_H
 #define KVT_API_SESSION_H
 
+#include <linux/cache.h>
 #include <linux/types.h>
 
 #include "core/store.h"
@@ -15,7 +16,8 @@ struct kvt_session {
 	struct kvt_store *store;	/* NULL: there was no default store when it was opened */
 	unsigned int access;		/* KVTREE_OPEN_* */
 
-	struct kvt_scratch scratch;
+	/* Written by operations, so not in the line that all of them read. */
+	struct kvt_scratch scratch ____cacheline_aligned_in_smp;
 	struct kvt_waits waits;		/* commands of io_uring */
 };
 
