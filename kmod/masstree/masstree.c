@@ -67,8 +67,8 @@
  * MT_READ_BUDGET of them.  Writers keep nodes dirty only for a short time, with
  * preemption and bottom halves off.
  *
- * In the first layer, where there is a table, lookups begin at the inner node above the leaf.  The
- * table says which that is, and is made anew from time to time (table.c).
+ * In the first layer, if there is a table, lookups, changes and iterators begin at the inner node
+ * above the leaf.  The table says which that is, and is made anew from time to time (table.c).
  *
  * A lookup for the longest prefix of a key (prefix.c) reads leaves in the same
  * way.  The key that it returns was there at some time, and no longer prefix was

@@ -10,27 +10,35 @@
  * **What an entry says**: if the node is not deleted, and its vsplit is this one, it covers the
  * entry's slices, from its bound to the next entry's.  So it was when the entry was made; and what
  * a node covers becomes less only when it splits.  A reader compares vsplit, and goes on from the
- * node as if it had come down to it just then.  If the entry is out of date, or the node is
- * changing, the reader begins at the root.
+ * node as if it had come down to it just then.  If the entry is stale, or the node deleted, the
+ * lookup begins again at the root.  If the node is changing, a probe waits for it (find.c).
  *
- * **Splits.**  Who splits the node of an entry has the entry lead to the first node above that has
- * not split, before it unlocks any.  That one covers all that the split one did.
+ * **Splits.**  Before a thread that has split nodes unlocks any, it looks at the entry for the
+ * slice that it inserts.  If that led to one of them, it leads from now on to the lowest node above
+ * that has not split, which covers all that the split ones did; or, if the root has split, nowhere.
+ * Other entries for these nodes become stale.
  *
  * **Deleted nodes** are not freed while there is a table that may lead to them.  A node in a table
- * is marked so, and goes to the tree's list of graves instead of being retired.  It is marked
- * before its version is read for the table, and it is marked deleted before one looks whether it
- * is in a table: so it does not come into the table, or it comes into the list.  Who makes a new
- * table takes the list before it reads the first node, and retires what was in it when the new
- * table is published: readers of the old one read under RCU.  Without a table, nodes are retired
- * at once.  If there is no memory for another table, the old one is given up, to make room.
+ * goes to the tree's list of graves instead of being retired.  The maker of a table sets
+ * inner->tabled, then reads the version; the remover of a node sets MT_DELETED, then reads
+ * inner->tabled, and between the two each has a full barrier.  So the maker sees that the node is
+ * deleted, and leaves it out, or the remover puts it on the list.  The maker takes the list before
+ * it reads the first node, and retires what was in it when the new table is published: readers of
+ * the old one read under RCU.  Without a table (tree->tabling), nodes are retired at once.  If
+ * there is no memory for another table, the old one is given up, to make room.
  *
- * **The worker** makes a new table when some of the entries are out of date, or their nodes in
+ * **The worker** makes another table when an eighth of the entries are stale, or their nodes in
  * graves.  It reads the nodes of level 2 from left to right, each in a read section of its own.
+ * It may wait for memory, and for readers.
  *
- * **Numbers that come again.**  An entry has 14 bits of vsplit.  Who splits a node a quarter of so
- * many times counts that, and at the second time, since the worker began to read nodes, takes the
- * table out of use before unlocking the node.  A reader looks whether its table is in use after it
- * has read the node's version.
+ * **Numbers that repeat.**  An entry has 14 bits of vsplit.  Each time that a node's vsplit has
+ * passed a multiple of 2^12, a turn, the thread that splits the node counts that, whether there is
+ * a table or one is only being made.  At the second turn since that was begun, it withdraws the
+ * table before it unlocks the node.  A reader looks whether its table is in use after it has read
+ * the node's version.
+ *
+ * **Locks.**  table_lock is the maker's, and nothing of the tree is locked under it.  Below the
+ * nodes' locks there is only table_swap, a raw spinlock, since these are held with preemption off.
  */
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -43,19 +51,19 @@
 #include "compat.h"
 #include "table.h"
 
-/* One of so many entries may be out of date, and in small trees some more. */
+/* At most one of this many entries may be stale, and in small trees some more. */
 #define MT_TABLE_OLD		8
 #define MT_TABLE_SOME		4
-/* So many changes are always enough. */
+/* Enough in any case. */
 #define MT_TABLE_ANY		-1
 /* Jiffies to wait at least, and how many times as long as it took; more if there is no memory. */
 #define MT_TABLE_DELAY		(HZ / 20)
 #define MT_TABLE_REST		9
 #define MT_TABLE_LONGEST_REST	9999
 #define MT_TABLE_REST_MAX	(60 * HZ)
-/* One of so many may be in a bucket with more bounds than are searched without branches. */
+/* At most one of this many may be in a bucket that cannot be searched without branches. */
 #define MT_TABLE_UNEVEN		4
-/* Changes to come upon in making one, until it has failed, and after how many to wait a little. */
+/* How many changes under way the maker tolerates, and after how many it sleeps a little. */
 #define MT_TABLE_TRIES		1000
 #define MT_TABLE_PATIENCE	10
 /* Level of the nodes whose children are in the table. */
@@ -101,10 +109,7 @@ static int mt_table_descend(struct mt_tree *tree, u64 slice, struct mt_above *ab
 		return -EAGAIN;
 	if (v & MT_LEAF || mt_inner(node)->level < MT_TABLE_ABOVE)
 		return -ENOENT;
-	for (;;) {
-		inner = mt_inner(node);
-		if (inner->level == MT_TABLE_ABOVE)
-			break;
+	while ((inner = mt_inner(node))->level > MT_TABLE_ABOVE) {
 		nkeys = mt_inner_nkeys(inner);
 		at = mt_inner_search(inner, nkeys, slice);
 		child = READ_ONCE(inner->child[at]);
@@ -139,40 +144,44 @@ static u64 mt_table_ref(const struct mt_table *t, const struct mt_node *node, u6
 	return (u64)address << MT_REF_SHIFT | mt_ref_vsplit(version);
 }
 
-/* Add entries for the children of a node, from the one that covers m->slice on. */
-static int mt_table_add(struct mt_making *m, const struct mt_above *above)
+/* Make entries for children of a node, from number @first on. */
+static void mt_table_fill(struct mt_table *t, u32 at, const struct mt_inner *inner,
+			  unsigned int first, unsigned int nkeys, u64 slice)
 {
-	struct mt_inner *inner = above->inner;
-	unsigned int i, nkeys = mt_inner_nkeys(inner);
-	unsigned int first = mt_inner_search(inner, nkeys, m->slice);
-	struct mt_table_entry *e;
+	struct mt_table_entry *e = &t->entry[at];
 	struct mt_inner *child;
+	unsigned int i;
 	u64 v;
 
-	if (!m->table) {
-		if (mt_changed(&inner->node, above->version))
-			return -EAGAIN;
-		m->nr += nkeys + 1 - first;
-		return 0;
-	}
-	if (m->nr + nkeys + 1 - first > m->room)
-		return -ENOSPC;
 	for (i = first; i <= nkeys; i++)
 		mt_table_mark(mt_inner(READ_ONCE(inner->child[i])));
 	/* Pairs with mt_inner_retire(). */
 	smp_mb();
-	e = &m->table->entry[m->nr];
 	for (i = first; i <= nkeys; i++, e++) {
 		child = mt_inner(READ_ONCE(inner->child[i]));
-		e->bound = i == first ? m->slice : READ_ONCE(inner->slice[i - 1]);
-		e->ref = mt_table_read(&child->node, &v) ? mt_table_ref(m->table, &child->node, v) :
+		e->bound = i == first ? slice : READ_ONCE(inner->slice[i - 1]);
+		e->ref = mt_table_read(&child->node, &v) ? mt_table_ref(t, &child->node, v) :
 							   MT_REF_NONE;
 		kvt_park_loose(KVT_PARK_TABLE_READ);
 	}
+}
+
+/* Add entries for the children of a node, from the one that covers m->slice on. */
+static int mt_table_add(struct mt_making *m, const struct mt_above *above)
+{
+	struct mt_inner *inner = above->inner;
+	unsigned int nkeys = mt_inner_nkeys(inner);
+	unsigned int first = mt_inner_search(inner, nkeys, m->slice);
+	unsigned int nr = nkeys + 1 - first;
+
+	if (m->table && m->nr + nr > m->room)
+		return -ENOSPC;
+	if (m->table)
+		mt_table_fill(m->table, m->nr, inner, first, nkeys, m->slice);
 	/* Then these were its children, and covered that, when their versions were read. */
 	if (mt_changed(&inner->node, above->version))
 		return -EAGAIN;
-	m->nr += nkeys + 1 - first;
+	m->nr += nr;
 	return 0;
 }
 
@@ -304,8 +313,8 @@ static int mt_table_make(struct mt_tree *tree, struct mt_making *m)
 }
 
 /*
- * Have lookups use a table, or NULL: none.  @turns: those that were before it was begun to be made.
- * If others have been too many, it is out of use from the beginning.
+ * Have lookups use a table, or NULL: none.  @turns: how many there were when it was begun.  If too
+ * many have come since, it is never used.
  */
 static void mt_table_publish(struct mt_tree *tree, struct mt_table *table, unsigned int turns)
 {
@@ -380,7 +389,7 @@ void mt_table_split(struct mt_tree *tree, u64 slice, struct mt_inner *const *spl
 	for (i = 0; i < nr; i++)
 		if (was == mt_table_ref(t, &split[i]->node, READ_ONCE(split[i]->node.version)))
 			break;
-	/* It was out of date, as others must find it: the node above may cover less by now. */
+	/* Leave what is stale, or leads elsewhere: @heir may not cover all of these slices. */
 	if (was == MT_REF_NONE || i == nr)
 		return;
 	if (heir) {
@@ -445,7 +454,7 @@ static void mt_table_put_back(struct mt_tree *tree, struct llist_node *graves)
 	data_race(llist_add_batch(graves, last, &tree->graves));
 }
 
-/* As mt_table_renew().  -ENOSPC and -EBUSY leave the table as it was, others have none. */
+/* As mt_table_renew().  -ENOSPC and -EBUSY keep a table that exists; -ENOMEM gives it up. */
 static int mt_table_try(struct mt_tree *tree)
 {
 	struct llist_node *graves = llist_del_all(&tree->graves);
@@ -477,7 +486,8 @@ static int mt_table_try(struct mt_tree *tree)
  *
  * Context: may sleep.
  *
- * Return: 0; -ENOMEM, -ENOSPC or -EBUSY: it has to be done another time.
+ * Return: 0, also if the tree should have no table; -ENOMEM, -ENOSPC or -EBUSY: it has to be done
+ * another time.
  */
 int mt_table_renew(struct mt_tree *tree)
 {
@@ -513,7 +523,7 @@ void mt_table_later(struct mt_tree *tree)
 }
 KVT_EXPORT_FOR_TESTS(mt_table_later);
 
-/* In a tenth of the time, and less without memory. */
+/* At most a tenth of the time or once a minute, and less often without memory. */
 static void mt_table_work(struct work_struct *work)
 {
 	struct mt_tree *tree = container_of(to_delayed_work(work), struct mt_tree, table_work);

@@ -28,9 +28,9 @@
 #define MT_REF_TOP		GENMASK(63, 64 - MT_REF_SHIFT)
 
 /*
- * A number comes again after 2^14 splits of a node, which pass four multiples of this: four turns.
- * Two turns, of any nodes, take a table out of use.  Every 2^28th change of a node that is no split
- * carries into vsplit, and a turn that it makes counts when the node splits next.
+ * The bits of vsplit that are kept repeat after 2^14 splits of a node, that is after four turns of
+ * this.  Two turns, of any nodes, withdraw the table.  vinsert overflows into vsplit every 2^28
+ * changes; a turn that is reached in this way is counted at the node's next split.
  */
 #define MT_TABLE_TURN		(1u << (MT_REF_VSPLIT_BITS - 2))
 #define MT_TABLE_TURNS		2
@@ -43,7 +43,7 @@ struct mt_table_entry {
 struct mt_table {
 	size_t size;			/* bytes of all of it */
 	unsigned long top;		/* what the addresses begin with */
-	u64 base;			/* the first bucket's smallest slice, and all below */
+	u64 base;			/* where the first bucket begins; it has all below */
 	u32 shift;
 	u32 nr;				/* entries */
 	u32 nr_buckets;
@@ -51,7 +51,7 @@ struct mt_table {
 	struct mt_table_entry entry[];	/* by bound; and MT_TABLE_PAD more */
 };
 
-/* A bucket with so many bounds is searched without branches. */
+/* Buckets with at most this many bounds are searched without branches. */
 #define MT_TABLE_NEAR	3
 #define MT_TABLE_PAD	MT_TABLE_NEAR
 
@@ -125,8 +125,8 @@ static __always_inline struct mt_node *mt_table_begin(const struct mt_table *t,
 }
 
 /*
- * Whether a node of this version covers what the table says.  The table has to be in use still:
- * before a node has split too often for its number, it is not (mt_table_split()).
+ * Whether a node of this version covers what the table says.  The table must still be in use: it is
+ * withdrawn before any node has split so often that what is kept of its vsplit repeats.
  */
 static __always_inline bool mt_table_holds(const struct mt_tree *tree, const struct mt_table *t,
 					   u64 ref, u64 version)
@@ -136,14 +136,11 @@ static __always_inline bool mt_table_holds(const struct mt_tree *tree, const str
 	       READ_ONCE(tree->table) == t;
 }
 
-void mt_table_init(struct mt_tree *tree);
-void mt_table_exit(struct mt_tree *tree);
-void mt_table_split(struct mt_tree *tree, u64 slice, struct mt_inner *const *split,
-		    unsigned int nr, struct mt_inner *heir);
 /*
- * One step of a reader that expects no change: whether the node can be read, and is where it was
- * found.  The node that led to it has not changed since; hand over hand, as in mt_probe_node().
- * Without one, it is a layer's root, or covers what the table has said in @above_version.
+ * One step of a reader that expects no change: whether the node is clean, and still is where it was
+ * found.  The node above it has not changed since (hand over hand, as in mt_probe_node()); or, if
+ * @above is NULL, the node is its layer's root, or matches what the table said, which is then in
+ * @above_version.
  */
 static __always_inline bool mt_fast_enter(const struct mt_tree *tree, const struct mt_table *t,
 					  const struct mt_node *node, const struct mt_node *above,
@@ -160,6 +157,10 @@ static __always_inline bool mt_fast_enter(const struct mt_tree *tree, const stru
 	return likely(mt_is_root(node)) || mt_table_holds(tree, t, above_version, *version);
 }
 
+void mt_table_init(struct mt_tree *tree);
+void mt_table_exit(struct mt_tree *tree);
+void mt_table_split(struct mt_tree *tree, u64 slice, struct mt_inner *const *split,
+		    unsigned int nr, struct mt_inner *heir);
 bool mt_table_is_old(const struct mt_tree *tree);
 void mt_table_later(struct mt_tree *tree);
 int mt_table_renew(struct mt_tree *tree);
