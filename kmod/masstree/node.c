@@ -194,7 +194,7 @@ void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf)
  */
 void mt_inner_retire(struct mt_tree *tree, struct mt_inner *inner)
 {
-	/* Pairs with mt_table_add(). */
+	/* Pairs with mt_table_fill(). */
 	smp_mb();
 	/* Pairs with mt_table_publish(): no reader that begins now finds a table. */
 	if (!READ_ONCE(inner->tabled) || !smp_load_acquire(&tree->tabling)) {

@@ -27,9 +27,9 @@
  * the old one read under RCU.  Without a table (tree->tabling), nodes are retired at once.  If
  * there is no memory for another table, the old one is given up, to make room.
  *
- * **The worker** makes another table when an eighth of the entries are stale, or their nodes in
- * graves.  It reads the nodes of level 2 from left to right, each in a read section of its own.
- * It may wait for memory, and for readers.
+ * **The worker** makes another table after an eighth as many splits and removals of inner nodes as
+ * it has entries.  It reads the nodes of level 2 from left to right, each in a read section of its
+ * own.  It may wait for memory, and for readers.
  *
  * **Numbers that repeat.**  An entry has 14 bits of vsplit.  Each time that a node's vsplit has
  * passed a multiple of 2^12, a turn, the thread that splits the node counts that, whether there is
@@ -37,8 +37,8 @@
  * table before it unlocks the node.  A reader looks whether its table is in use after it has read
  * the node's version.
  *
- * **Locks.**  table_lock is the maker's, and nothing of the tree is locked under it.  Below the
- * nodes' locks there is only table_swap, a raw spinlock, since these are held with preemption off.
+ * **Locks.**  table_lock is the maker's; no node is locked under it.  table_swap is taken under it,
+ * and under nodes' locks, which are held with preemption off: so it is a raw spinlock.
  */
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -51,7 +51,7 @@
 #include "compat.h"
 #include "table.h"
 
-/* At most one of this many entries may be stale, and in small trees some more. */
+/* Another table after so many changes: one for this many entries, and some more. */
 #define MT_TABLE_OLD		8
 #define MT_TABLE_SOME		4
 /* Enough in any case. */
