@@ -3,23 +3,23 @@
  * GET.
  *
  * The common case, column 0 alone, is copied to user space straight from the value, under
- * RCU.  A very long column and a subset of columns are copied outside of RCU, from a buffer, and
- * with references to what is very long (out.h).  All copies run with page faults disabled.  On a
- * fault the GET drops all references, brings in the page and looks the key up again.
+ * RCU.  A longer one is copied outside of RCU, with a reference to its blob.  A subset of columns
+ * is gathered first, in a buffer and by references (out.h).  All copies run with page faults
+ * disabled.  On a fault the GET drops all references, brings in the page and looks the key up
+ * again.
  */
 #include <linux/err.h>
 #include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
-#include <linux/string.h>
 
 #include "base/park.h"
 #include "out.h"
 #include "run.h"
 #include "user.h"
 
-/* A GET with so many columns, and so many bytes of them, needs no memory. */
+/* A GET of at most this many columns, with this many bytes in all, allocates nothing. */
 #define GET_FEW		8
 #define GET_SMALL	256
 
@@ -28,7 +28,7 @@ struct get_cols {
 	struct kvtree_col *cols;	/* in and out */
 	unsigned int ncols;
 	bool all;
-	/* What was found: so many bytes are to be copied, and so many blobs to be referred to. */
+	/* What was found: bytes to copy, and blobs to take references to. */
 	u32 copied;
 	u32 blobs;
 	struct kvt_out out;
@@ -151,7 +151,7 @@ int kvt_get_copy_pinned(const struct kvt_op_ctx *ctx, const struct kvtree_op *op
 	return err ?: pinned->len;
 }
 
-/* Whether a column is copied, behind so many bytes; otherwise it is referred to. */
+/* Whether a column is copied, after @copied bytes of others; if not, a reference is taken. */
 static bool get_copies(const struct kvt_column *col, u32 copied)
 {
 	return !col->blob || copied + col->len <= KVT_COPIED_MAX;
@@ -196,17 +196,16 @@ static int get_describe(struct get_cols *get, struct kvtree_op *op, const struct
 
 static void get_gather(struct get_cols *get, const struct kvt_value *v)
 {
-	struct kvt_out *out = &get->out;
 	struct kvt_column col;
 	unsigned int i;
 
 	for (i = 0; i < get->ncols; i++) {
 		if (!kvt_value_find(v, get->cols[i].id, &col))
 			continue;
-		if (get_copies(&col, out->fill))
-			memcpy(kvt_out_reserve(out, col.len), col.data, col.len);
-		else
-			kvt_out_column(out, &col);
+		/* Copy its bytes, without a reference. */
+		if (get_copies(&col, get->out.fill))
+			col.blob = NULL;
+		kvt_out_column(&get->out, &col);
 	}
 }
 
@@ -239,7 +238,7 @@ static int get_lookup(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	return ret;
 }
 
-/* Have room for what was found.  If the value grows meanwhile, that doubles, or has more blobs. */
+/* Make room for what was found.  If the value grows meanwhile, it takes more than one try. */
 static int get_make_room(const struct kvt_op_ctx *ctx, struct get_cols *get)
 {
 	u32 nr = max_t(u32, get->out.blob_room, get->blobs);

@@ -25,8 +25,8 @@
  */
 #define KVT_PINNED_MAX	(256u * 1024)
 /*
- * So many bytes of long columns a GET copies under RCU.  A reference to them would be written where
- * all who read the value read.
+ * A GET copies up to this many bytes of long columns under RCU.  To take a reference would be to
+ * write to a line that all readers of the value share.
  */
 #define KVT_COPIED_MAX	(8u * 1024)
 

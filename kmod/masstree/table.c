@@ -389,14 +389,14 @@ void mt_table_split(struct mt_tree *tree, u64 slice, struct mt_inner *const *spl
 	for (i = 0; i < nr; i++)
 		if (was == mt_table_ref(t, &split[i]->node, READ_ONCE(split[i]->node.version)))
 			break;
-	/* Leave what is stale, or leads elsewhere: @heir may not cover all of these slices. */
+	/* Leave an entry that is stale, or leads elsewhere: @heir may cover less than it. */
 	if (was == MT_REF_NONE || i == nr)
 		return;
 	if (heir) {
 		mt_table_mark(heir);
 		to = mt_table_ref(t, &heir->node, READ_ONCE(heir->node.version));
 	}
-	/* Only who has locked the node changes it.  Pairs with mt_table_find(). */
+	/* Only the thread that locks its node changes an entry.  Pairs with mt_table_find(). */
 	smp_store_release(ref, to);
 }
 
@@ -413,7 +413,7 @@ bool mt_table_is_old(const struct mt_tree *tree)
 }
 KVT_EXPORT_FOR_TESTS(mt_table_is_old);
 
-/* After how many changes there is to be another one. */
+/* How many changes make another table due. */
 static int mt_table_enough(const struct mt_making *m, int err)
 {
 	switch (err) {

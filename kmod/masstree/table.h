@@ -126,7 +126,7 @@ static __always_inline struct mt_node *mt_table_begin(const struct mt_table *t,
 
 /*
  * Whether a node of this version covers what the table says.  The table must still be in use: it is
- * withdrawn before any node has split so often that what is kept of its vsplit repeats.
+ * withdrawn before any node has split so often that the bits kept of its vsplit repeat.
  */
 static __always_inline bool mt_table_holds(const struct mt_tree *tree, const struct mt_table *t,
 					   u64 ref, u64 version)

@@ -116,6 +116,17 @@ static unsigned int look_up(struct kt *kt, u32 from, u32 to, int want, unsigned 
 	return more;
 }
 
+/* A tree with a table of all its keys. */
+static struct kt *open_tabled(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+
+	put_all(kt, 0, KEYS);
+	kt_settle(kt);
+	expect_table(kt, true);
+	return kt;
+}
+
 static void a_lookup_begins_above_its_leaf(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -157,11 +168,9 @@ static void the_root_splits(struct kunit *test)
 /* Until there is another table, and though none of its entries is right any more. */
 static void a_node_that_splits_is_found_below_its_parent(struct kunit *test)
 {
-	struct kt *kt = open_masstree(test);
+	struct kt *kt = open_tabled(test);
 	unsigned int by_heir, by_root;
 
-	put_all(kt, 0, KEYS);
-	kt_settle(kt);
 	put_all(kt, KEYS, KEYS + KEYS / 4);
 	by_heir = look_up(kt, 0, KEYS + KEYS / 4, 0, BY_TABLE);
 	by_root = look_up(kt, 0, KEYS + KEYS / 4, 0, BY_HEIR);
@@ -192,12 +201,10 @@ static void age_nodes(struct kt *kt, unsigned int passed)
 /* A node that splits again and again has all of its numbers in an entry at some time. */
 static void use_until_too_many_splits(struct kunit *test, unsigned int passed)
 {
-	struct kt *kt = open_masstree(test);
+	struct kt *kt = open_tabled(test);
 	u32 nr = KEYS;
 	u64 splits;
 
-	put_all(kt, 0, KEYS);
-	kt_settle(kt);
 	age_nodes(kt, passed);
 	kt_settle(kt);
 	splits = kt_stat(kt, KVTREE_STAT_SPLIT_INNER);
@@ -239,11 +246,9 @@ static void del_range(struct kt *kt, u32 nr, u8 first, u8 end)
 
 static void a_deleted_node_stays_until_no_table_leads_to_it(struct kunit *test)
 {
-	struct kt *kt = open_masstree(test);
+	struct kt *kt = open_tabled(test);
 	u32 i;
 
-	put_all(kt, 0, KEYS);
-	kt_settle(kt);
 	del_range(kt, KEYS, 0, 0x80);
 	kt_flush(kt);
 	KUNIT_EXPECT_FALSE(test, llist_empty(&tree_of(kt)->graves));
@@ -264,11 +269,9 @@ static void a_deleted_node_stays_until_no_table_leads_to_it(struct kunit *test)
 /* Entries lead to the nodes above those that have split, and then these are removed. */
 static void a_deleted_heir_stays_until_no_table_leads_to_it(struct kunit *test)
 {
-	struct kt *kt = open_masstree(test);
+	struct kt *kt = open_tabled(test);
 	u32 i;
 
-	put_all(kt, 0, KEYS);
-	kt_settle(kt);
 	put_all(kt, KEYS, KEYS + KEYS / 4);
 	for (i = 1; i < KEYS + KEYS / 4; i++)
 		KUNIT_EXPECT_EQ(test, 0, del(kt, i));
@@ -285,11 +288,9 @@ static u64 inner_nodes(struct kt *kt)
 /* There is room for one table, not for two. */
 static void a_full_store_gets_a_table_in_the_place_of_the_last(struct kunit *test)
 {
-	struct kt *kt = open_masstree(test);
+	struct kt *kt = open_tabled(test);
 	u64 nodes;
 
-	put_all(kt, 0, KEYS);
-	kt_settle(kt);
 	nodes = inner_nodes(kt);
 	del_range(kt, KEYS, 0, 0x60);
 	KUNIT_EXPECT_FALSE(test, llist_empty(&tree_of(kt)->graves));
@@ -305,11 +306,9 @@ static void a_full_store_gets_a_table_in_the_place_of_the_last(struct kunit *tes
 /* A full store is not to be kept full by a table. */
 static void a_table_that_cannot_be_replaced_is_given_up(struct kunit *test)
 {
-	struct kt *kt = open_masstree(test);
+	struct kt *kt = open_tabled(test);
 	u64 nodes;
 
-	put_all(kt, 0, KEYS);
-	kt_settle(kt);
 	del_range(kt, KEYS, 0, 0x20);
 	KUNIT_EXPECT_FALSE(test, llist_empty(&tree_of(kt)->graves));
 	put_all(kt, KEYS, 3 * KEYS);
@@ -624,14 +623,11 @@ static void split_a_node_too_often(enum kvt_park at)
 
 static void a_table_that_is_out_of_use_says_nothing(struct kunit *test)
 {
-	struct kt *kt = open_masstree(test);
+	struct kt *kt = open_tabled(test);
 	u32 i, last = 0;
 	u64 bound, slice = 0;
 	u8 bytes[8];
 
-	put_all(kt, 0, KEYS);
-	kt_settle(kt);
-	expect_table(kt, true);
 	/* The last key of a node will be in another one. */
 	memset(&meanwhile, 0, sizeof(meanwhile));
 	meanwhile.kt = kt;
