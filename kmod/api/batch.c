@@ -27,6 +27,7 @@
 struct chunk {
 	struct kvtree_op ops[KVT_CHUNK];
 	struct kvt_lookup lookups[KVT_CHUNK];
+	struct kvt_cell cells[KVT_CHUNK];	/* of their values without blocks */
 	struct kvt_column pinned[KVT_CHUNK];
 	int results[KVT_CHUNK];
 	u8 keys[KVTREE_KEY_MAX];
@@ -171,7 +172,7 @@ static void gets_lookup(const struct kvt_op_ctx *ctx, struct chunk *chunk, u32 f
 	u32 i;
 
 	rcu_read_lock();
-	index->ops->get_batch(index, chunk->lookups, n);
+	index->ops->get_batch(index, chunk->lookups, chunk->cells, n);
 	for (i = 0; i < n; i++) {
 		v = chunk->lookups[i].value;
 		chunk->pinned[i].blob = NULL;

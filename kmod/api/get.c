@@ -115,8 +115,9 @@ bool kvt_get_quick(struct kvt_store *store, struct kvtree_op *op)
 	const struct kvt_key key = { .data = op->key_inline, .len = op->key_len };
 	struct kvt_index *index = store->index;
 	const struct kvt_value *v;
+	struct kvt_cell cell;
 
-	v = index->ops->get(index, &key);
+	v = index->ops->get(index, &key, &cell);
 	if (!IS_ERR_OR_NULL(v) && likely(kvt_value_plain(v))) {
 		op->version = v->version;
 		op->result = get_plain_value(NULL, op, v);
@@ -214,6 +215,7 @@ static int get_lookup(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		      const struct kvt_key *key, struct get_cols *get)
 {
 	struct kvt_index *index = ctx->store->index;
+	struct kvt_cell cell;
 	struct kvt_value *v;
 	int ret;
 
@@ -222,7 +224,7 @@ static int get_lookup(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	op->version = 0;
 	do {
 		rcu_read_lock();
-		v = index->ops->get(index, key);
+		v = index->ops->get(index, key, &cell);
 		if (!v)
 			ret = -ENOENT;
 		else if (IS_ERR(v))
@@ -283,12 +285,13 @@ static int get_plain_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 {
 	struct kvt_index *index = ctx->store->index;
 	u32 room = KVTREE_VALUE_MAX;
+	struct kvt_cell cell;
 	struct kvt_value *v;
 	int ret;
 
 	do {
 		rcu_read_lock();
-		v = index->ops->get(index, key);
+		v = index->ops->get(index, key, &cell);
 		pinned->blob = NULL;
 		if (!v)
 			ret = -ENOENT;

@@ -78,7 +78,8 @@ static int load_value_once(const struct kvt_op_ctx *ctx, struct kvt_write *write
 	u8 *data;
 	int err;
 
-	write->value = kvt_value_alloc_whole(&mem, &write->key, op->val_len, &data);
+	write->value = kvt_value_make_whole(&mem, &write->key, op->val_len, &data,
+					    kvt_write_cell(ctx, write));
 	if (!write->value)
 		return -ENOMEM;
 	err = kvt_val_in(ctx, op, 0, data, op->val_len);

@@ -4,7 +4,8 @@
  *
  * An engine knows nothing of operations, columns, logs or user memory.  Its keys
  * are bytes and its values pointers to struct kvt_value, of which it uses only the
- * key's length and the key's bytes from the ninth on (kvt_value_suffix()).
+ * key's length and the key's bytes from the ninth on (kvt_value_suffix()), and of a
+ * cell, if it takes some, all.
  */
 #ifndef KVT_BASE_INDEX_H
 #define KVT_BASE_INDEX_H
@@ -48,6 +49,14 @@ struct kvt_index {
 	struct kvt_index_env env;	/* page_size: what it has, or 0 */
 };
 
+/*
+ * Room for a small value that has no block: an engine may keep such a value in its nodes, and
+ * copies it here for whoever looks it up.  See base/value.h.
+ */
+struct kvt_cell {
+	u64 word[3];
+};
+
 /* One of several keys that are looked up together. */
 struct kvt_lookup {
 	struct kvt_key key;		/* in */
@@ -64,10 +73,13 @@ struct kvt_change {
 	gfp_t gfp;			/* for the engine's memory; GFP_NOWAIT never sleeps */
 	bool may_insert;		/* the key may come into being */
 	bool removes;			/* a commit removes the key */
+	bool wants_cell;		/* a commit may bring a cell */
 
 	struct kvt_value *old;		/* out of begin(): the value now, or NULL */
+	struct kvt_cell cell;		/* where it is if it has no block */
+	bool takes_cell;		/* out of begin(): a commit may bring a cell */
 
-	unsigned long engine[44];
+	unsigned long engine[45];
 };
 
 /* A counter of an engine, as users see it. */
@@ -84,6 +96,16 @@ enum kvt_bound {
 };
 
 /*
+ * A value and its key: the first eight bytes of that as a number, filled up with zeros.
+ * The value holds its length and its other bytes.
+ */
+struct kvt_pair {
+	struct kvt_value *value;	/* perhaps in @cell: a pair is not copied */
+	u64 head;
+	struct kvt_cell cell;
+};
+
+/*
  * An iterator.  It keeps a key, never a node, from one RCU read section to the
  * next.  "After" means the direction of the iterator: in a reverse one KVT_AT
  * is the key itself and the smaller ones, KVT_AFTER the smaller ones, and
@@ -95,6 +117,7 @@ struct kvt_iter {
 	enum kvt_bound bound;		/* where to go on, relative to key */
 	u32 want;		/* results that the caller expects to take; 0: unknown */
 	u32 len;
+	struct kvt_pair one;	/* of kvt_iter_one() */
 	u8 key[KVTREE_KEY_MAX + 8];	/* the position: after next() the key returned */
 	/* The engine's part follows: see kvt_index_ops.iter_size. */
 };
@@ -114,15 +137,6 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
 	return cmp ?: (iter->len > len) - (iter->len < len);
 }
 
-/*
- * A value and its key: the first eight bytes of that as a number, filled up with zeros.
- * The value holds its length and its other bytes.
- */
-struct kvt_pair {
-	struct kvt_value *value;
-	u64 head;
-};
-
 /**
  * struct kvt_index_ops - an engine
  * @name: as users write it
@@ -136,12 +150,14 @@ struct kvt_pair {
  * @destroy: free the index with its nodes and, through @env.reclaim's free
  *	function for values, every value.  Nobody uses it any more, a grace
  *	period has passed since.  May sleep; reschedules.
+ * @cells: it keeps small values in its nodes (kvt_cell_fits())
  * @get: the value of a key.  Under rcu_read_lock(), from any context,
  *	including NMI; writes no shared memory.  Returns the value, which stays
- *	valid until rcu_read_unlock(); NULL: no such key; ERR_PTR(-EBUSY):
- *	bounded retries spent, the caller may try again.
- * @get_batch: get() for several keys, their memory accesses overlapped.
- *	Context as for @get.
+ *	valid until rcu_read_unlock(), and is @cell, filled, if it has no block;
+ *	NULL: no such key; ERR_PTR(-EBUSY): bounded retries spent, the caller may
+ *	try again.
+ * @get_batch: get() for several keys, their memory accesses overlapped, with a
+ *	cell for each of them.  Context as for @get.
  * @get_prefix: the value of the longest key that @key begins with, @key itself
  *	included.  Context and return value as for @get; a prefix that is there
  *	throughout is returned, or a longer one that was there at some time.  The
@@ -153,16 +169,19 @@ struct kvt_pair {
  *	@abort must follow soon, with nothing in between that sleeps or
  *	allocates.  A later commit of a new value cannot fail for want of
  *	memory if @change->old was there or @change->may_insert was set.
+ *	The new value may be a cell if @change->takes_cell is set then, which may be
+ *	if @change->wants_cell was.
  *	Errors: -ENOMEM, -EDQUOT, -EBUSY (only if @change->gfp cannot sleep), -EINTR
  *	(only if it can: a fatal signal came before the place was found).
  *	-EDQUOT only for a key that is not there; with @change->removes, -ENOMEM
  *	only if @change->gfp cannot sleep: a removal makes room.
  * @commit: publish @value, or remove the key if it is NULL, and let go of the
- *	place.  Allocates and frees nothing, and does not sleep: as with @abort, the
- *	caller may keep preemption off for longer than the place is held.  Returns 0,
- *	or -EAGAIN (engines that hold no lock): another writer was first, nothing was
- *	published, call begin() again.  The old value belongs to the caller, who
- *	retires it.  Committing a removal when @change->old is NULL is not allowed.
+ *	place.  A block is the index's then, a cell is copied; its version is higher
+ *	than that of @change->old.  Allocates and frees nothing, and does not sleep: as
+ *	with @abort, the caller may keep preemption off for longer than the place is
+ *	held.  Returns 0, or -EAGAIN (engines that hold no lock): another writer was
+ *	first, nothing was published, call begin() again.  An old block belongs to the
+ *	caller, who retires it.  Committing a removal when @change->old is NULL is not allowed.
  * @abort: let go of the place, nothing changed.
  * @finish: end of the change, where begin() may be called: gives back memory that
  *	begin() set aside and did not use, has work done that the commit found, and
@@ -194,9 +213,13 @@ struct kvt_index_ops {
 	size_t iter_size;
 	struct kvt_index *(*create)(const struct kvt_index_env *env);
 	void (*destroy)(struct kvt_index *index);
-	struct kvt_value *(*get)(struct kvt_index *index, const struct kvt_key *key);
-	void (*get_batch)(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
-	struct kvt_value *(*get_prefix)(struct kvt_index *index, const struct kvt_key *key);
+	bool cells;
+	struct kvt_value *(*get)(struct kvt_index *index, const struct kvt_key *key,
+				 struct kvt_cell *cell);
+	void (*get_batch)(struct kvt_index *index, struct kvt_lookup *lookups,
+			  struct kvt_cell *cells, unsigned int nr);
+	struct kvt_value *(*get_prefix)(struct kvt_index *index, const struct kvt_key *key,
+					struct kvt_cell *cell);
 	int (*begin)(struct kvt_change *change);
 	int (*commit)(struct kvt_change *change, struct kvt_value *value);
 	void (*abort)(struct kvt_change *change);
@@ -212,15 +235,15 @@ struct kvt_index_ops {
  *
  * Context: under rcu_read_lock(), any context.
  *
- * Return: the value, whose key is the iterator's position then; NULL at the end; or
- * another result of iter_next(), as an ERR_PTR.
+ * Return: the value, whose key is the iterator's position then, until the iterator is called
+ * again; NULL at the end; or another result of iter_next(), as an ERR_PTR.
  */
 static inline struct kvt_value *kvt_iter_one(struct kvt_iter *iter)
 {
-	struct kvt_pair pair;
-	int nr = iter->index->ops->iter_next(iter, &pair, 1);
+	struct kvt_pair *pair = &iter->one;
+	int nr = iter->index->ops->iter_next(iter, pair, 1);
 
-	return likely(nr > 0) ? pair.value : ERR_PTR(nr);
+	return likely(nr > 0) ? pair->value : ERR_PTR(nr);
 }
 
 /*
@@ -245,23 +268,27 @@ extern const struct kvt_index_ops kvt_bwtree_ops;
  * The lookups of BPF programs, most of which are made in the default engine: an indirect
  * call takes longer than much of what it calls.
  */
-struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key);
-struct kvt_value *mt_get_prefix(struct kvt_index *index, const struct kvt_key *key);
+struct kvt_value *mt_get(struct kvt_index *index, const struct kvt_key *key,
+			 struct kvt_cell *cell);
+struct kvt_value *mt_get_prefix(struct kvt_index *index, const struct kvt_key *key,
+				struct kvt_cell *cell);
 
 static __always_inline struct kvt_value *kvt_index_get(struct kvt_index *index,
-						       const struct kvt_key *key)
+						       const struct kvt_key *key,
+						       struct kvt_cell *cell)
 {
 	if (likely(index->ops == &kvt_masstree_ops))
-		return mt_get(index, key);
-	return index->ops->get(index, key);
+		return mt_get(index, key, cell);
+	return index->ops->get(index, key, cell);
 }
 
 static __always_inline struct kvt_value *kvt_index_get_prefix(struct kvt_index *index,
-							      const struct kvt_key *key)
+							      const struct kvt_key *key,
+							      struct kvt_cell *cell)
 {
 	if (likely(index->ops == &kvt_masstree_ops))
-		return mt_get_prefix(index, key);
-	return index->ops->get_prefix(index, key);
+		return mt_get_prefix(index, key, cell);
+	return index->ops->get_prefix(index, key, cell);
 }
 
 /* Memory that all indexes of an engine share. */

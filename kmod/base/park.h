@@ -14,6 +14,8 @@
 	X(LOCKED)		/* begin: the leaf is locked */		\
 	X(INSERT_REUSE)		/* slot being rewritten, leaf dirty */	\
 	X(INSERT_WRITTEN)	/* slot written, not yet in the permutation */ \
+	X(CELL_BUSY)		/* a cell's slot says busy, its data are the old ones */ \
+	X(CELL_WRITTEN)		/* its data are the new ones, its slot still says busy */ \
 	X(SPLIT_MARKED)		/* leaf dirty, nothing moved */		\
 	X(SPLIT_BUILT)		/* sibling filled, not linked */	\
 	X(SPLIT_LINKED)		/* sibling linked, both still hold its keys */ \
@@ -64,10 +66,12 @@
 	X(READ_CHILD)		/* next node known, its version not yet */ \
 	X(READ_VERSION)		/* its version known, the parent not checked */ \
 	X(READ_SLOT)		/* key found in a leaf, its slot not yet read */ \
+	X(READ_DATA)		/* a cell's slot read, its data not */	\
 	X(READ_CHECK)		/* leaf read, its version not checked */ \
 	X(READ_WAIT)		/* a node is dirty, and is read again */ \
 	X(SCAN_PLACED)		/* position found in a leaf, its version not checked */ \
 	X(SCAN_SLOTS)		/* permutation looked at, slots not read */ \
+	X(SCAN_CHECK)		/* slots and data read, the leaf not checked */ \
 	X(SCAN_NEXT)		/* leaf returned, to be followed by the next */ \
 	X(WRITE_FOUND)		/* leaf found, to be locked */		\
 	X(UNLINK_FOUND)		/* leaf emptied, to be locked again and unlinked */ \

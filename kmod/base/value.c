@@ -181,6 +181,51 @@ struct kvt_value *kvt_value_alloc_whole(const struct kvt_mem *mem, const struct 
 KVT_EXPORT_FOR_TESTS(kvt_value_alloc_whole);
 
 /**
+ * kvt_value_make_whole() - make a value that is column 0 alone, in a cell if that is possible
+ * @mem: where from
+ * @key: its key
+ * @len: bytes of data, at most KVTREE_VALUE_MAX
+ * @data: set to where the caller puts the data
+ * @cell: for as long as the value is used; NULL: it must be a block
+ *
+ * Context: as @mem->gfp says.
+ *
+ * Return: the value, to be freed with kvt_value_free(), or NULL.
+ */
+struct kvt_value *kvt_value_make_whole(const struct kvt_mem *mem, const struct kvt_key *key,
+				       u32 len, u8 **data, struct kvt_cell *cell)
+{
+	if (!cell || !kvt_cell_fits(key->len, len))
+		return kvt_value_alloc_whole(mem, key, len, data);
+	*data = (u8 *)&cell->word[2];
+	return kvt_cell_init(cell, key->len, len, 0, 0);
+}
+KVT_EXPORT_FOR_TESTS(kvt_value_make_whole);
+
+/**
+ * kvt_value_of_cell() - make a block of a value that is a cell
+ * @mem: where from
+ * @key: its key
+ * @v: the value
+ *
+ * Context: as @mem->gfp says.
+ *
+ * Return: the block, or NULL.
+ */
+struct kvt_value *kvt_value_of_cell(const struct kvt_mem *mem, const struct kvt_key *key,
+				    const struct kvt_value *v)
+{
+	struct kvt_value *block = kvt_value_alloc(mem, key, v->size);
+
+	if (block) {
+		block->version = v->version;
+		block->ncols = v->ncols;
+		memcpy(block->body, v->body, v->size - sizeof(*v));
+	}
+	return block;
+}
+
+/**
  * kvt_value_free() - free a value and its blobs at once
  * @v: a value that no reader can find, or NULL
  *
@@ -206,13 +251,13 @@ KVT_EXPORT_FOR_TESTS(kvt_value_free);
 
 /**
  * kvt_value_free_shell() - free a value at once, but not its blobs
- * @v: a value that no reader can find, or NULL
+ * @v: a value that no reader can find, or NULL; of a cell nothing is freed
  *
  * Context: process context, may sleep.
  */
 void kvt_value_free_shell(struct kvt_value *v)
 {
-	if (v)
+	if (v && !kvt_value_is_cell(v))
 		kvt_mem_free(v, v->room);
 }
 KVT_EXPORT_FOR_TESTS(kvt_value_free_shell);

@@ -26,6 +26,10 @@
  * are always in the block.  So a block can be built while a node is locked: at most
  * about 12 KiB are copied.
  *
+ * A cell is a value of a short key, plain or without columns.  It has the layout of a block, but
+ * was not allocated (room is 0): it is in somebody's struct kvt_cell, either a copy of what the
+ * index keeps in its nodes, or about to be kept there.  It is neither charged nor freed.
+ *
  * A blob belongs to the newest value that refers to it: a change that keeps the column
  * passes the blob on without counting.  The change that drops the column retires the
  * blob.  A reader that sleeps while it copies takes a reference of its own.
@@ -34,6 +38,8 @@
 #define KVT_BASE_VALUE_H
 
 #include <linux/align.h>
+#include <linux/bits.h>
+#include <linux/build_bug.h>
 #include <linux/gfp_types.h>
 #include <linux/llist.h>
 #include <linux/prefetch.h>
@@ -68,6 +74,13 @@ struct kvt_value {
 };
 
 #define KVT_VALUE_TABLE	0x8000u
+
+/* What a cell may have: bytes of key, bytes of data, and a version less than this. */
+#define KVT_CELL_KEY_MAX	KVT_KEY_HEAD
+#define KVT_CELL_MAX		8u
+#define KVT_CELL_VERSION_END	BIT_ULL(60)
+
+static_assert(sizeof(struct kvt_cell) == sizeof(struct kvt_value) + KVT_CELL_MAX);
 
 /* Bytes of a column's entry in the table. */
 #define KVT_VALUE_ENTRY	8u
@@ -113,6 +126,86 @@ static inline const u8 *kvt_value_suffix(const struct kvt_value *v, u32 at)
 static inline bool kvt_value_plain(const struct kvt_value *v)
 {
 	return !v->ncols;
+}
+
+/**
+ * kvt_cell_fits() - whether a plain value can be a cell
+ * @key_len: bytes of its key
+ * @len: bytes of its data
+ *
+ * Return: true if it can, while its version allows it.
+ */
+static inline bool kvt_cell_fits(u32 key_len, u32 len)
+{
+	return key_len <= KVT_CELL_KEY_MAX && len <= KVT_CELL_MAX;
+}
+
+/* What a value has behind its version, size to ncols, of a cell: in one word, for speed. */
+static __always_inline u64 kvt_cell_shape(u32 key_len, u32 len)
+{
+	u64 size = sizeof(struct kvt_value) + len;
+
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+		return size | (u64)key_len << 32;
+	return size << 48 | (u64)key_len << 16;
+}
+
+/**
+ * kvt_cell_init() - make a plain value in a cell
+ * @cell: where
+ * @key_len: bytes of its key, at most KVT_CELL_KEY_MAX
+ * @len: bytes of its data, at most KVT_CELL_MAX
+ * @version: its version
+ * @data: its data, in the order in which they are in memory
+ *
+ * Return: the value.
+ */
+static __always_inline struct kvt_value *kvt_cell_init(struct kvt_cell *cell, u32 key_len, u32 len,
+						       u64 version, u64 data)
+{
+	cell->word[0] = version;
+	cell->word[1] = kvt_cell_shape(key_len, len);
+	cell->word[2] = data;
+	return (struct kvt_value *)cell;
+}
+
+/**
+ * kvt_cell_init_empty() - make a value without columns in a cell
+ * @cell: where
+ * @key_len: bytes of its key, at most KVT_CELL_KEY_MAX
+ * @version: its version
+ *
+ * Return: the value.
+ */
+static inline struct kvt_value *kvt_cell_init_empty(struct kvt_cell *cell, u32 key_len,
+						    u64 version)
+{
+	struct kvt_value *v = kvt_cell_init(cell, key_len, 0, version, 0);
+
+	v->ncols = KVT_VALUE_TABLE;
+	return v;
+}
+
+/**
+ * kvt_value_is_cell() - whether a value has no block
+ * @v: the value
+ *
+ * Return: true if it is a cell.
+ */
+static inline bool kvt_value_is_cell(const struct kvt_value *v)
+{
+	return !v->room;
+}
+
+/**
+ * kvt_cell_data() - the data of a cell
+ * @v: a value that is a cell
+ *
+ * Return: its data as they are in memory; what comes after them has no meaning.
+ */
+static inline u64 kvt_cell_data(const struct kvt_value *v)
+{
+	return ((const struct kvt_cell *)v)->word[2];
 }
 
 /**
@@ -193,6 +286,10 @@ struct kvt_value *kvt_value_alloc(const struct kvt_mem *mem, const struct kvt_ke
 				  size_t size);
 struct kvt_value *kvt_value_alloc_whole(const struct kvt_mem *mem, const struct kvt_key *key,
 					u32 len, u8 **data);
+struct kvt_value *kvt_value_make_whole(const struct kvt_mem *mem, const struct kvt_key *key,
+				       u32 len, u8 **data, struct kvt_cell *cell);
+struct kvt_value *kvt_value_of_cell(const struct kvt_mem *mem, const struct kvt_key *key,
+				    const struct kvt_value *v);
 void kvt_value_free(struct kvt_value *v);
 void kvt_value_free_shell(struct kvt_value *v);
 

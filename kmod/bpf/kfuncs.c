@@ -163,11 +163,12 @@ static __always_inline int lookup_take(struct lookup *l, const struct kvt_value 
 static __always_inline int lookup_get(struct lookup *l)
 {
 	const struct kvt_key key = { .data = l->ask.key, .len = l->ask.key_len };
+	struct kvt_cell cell;
 	struct kvt_value *v;
 
 	if (unlikely(key.len > KVTREE_KEY_MAX))
 		return -E2BIG;
-	v = kvt_index_get(l->store->index, &key);
+	v = kvt_index_get(l->store->index, &key, &cell);
 	if (IS_ERR_OR_NULL(v))
 		return v ? PTR_ERR(v) : -ENOENT;
 	return lookup_take(l, v);
@@ -177,11 +178,12 @@ static __always_inline int lookup_get(struct lookup *l)
 static int lookup_exists(struct lookup *l)
 {
 	const struct kvt_key key = { .data = l->ask.key, .len = l->ask.key_len };
+	struct kvt_cell cell;
 	struct kvt_value *v;
 
 	if (key.len > KVTREE_KEY_MAX)
 		return -E2BIG;
-	v = kvt_index_get(l->store->index, &key);
+	v = kvt_index_get(l->store->index, &key, &cell);
 	if (IS_ERR_OR_NULL(v))
 		return v ? PTR_ERR(v) : -ENOENT;
 	l->ask.req->version = v->version;
@@ -252,11 +254,12 @@ static int bpf_near(struct lookup *l, const struct bpf_kvt_store *store, void *r
 static int lookup_longest(struct lookup *l)
 {
 	const struct kvt_key key = { .data = l->ask.key, .len = l->ask.key_len };
+	struct kvt_cell cell;
 	struct kvt_value *v;
 
 	if (key.len > BPF_KVT_KEY_MAX)
 		return -E2BIG;
-	v = kvt_index_get_prefix(l->store->index, &key);
+	v = kvt_index_get_prefix(l->store->index, &key, &cell);
 	if (IS_ERR_OR_NULL(v))
 		return v ? PTR_ERR(v) : -ENOENT;
 	l->ask.req->key_len = v->key_len;

@@ -88,7 +88,8 @@ static int write_load_value(const struct kvt_op_ctx *ctx, const struct kvt_bpf_w
 	struct kvt_mem mem = kvt_op_mem(ctx);
 	u8 *data;
 
-	write->value = kvt_value_alloc_whole(&mem, &write->key, in->op.val_len, &data);
+	write->value = kvt_value_make_whole(&mem, &write->key, in->op.val_len, &data,
+					    kvt_write_cell(ctx, write));
 	if (!write->value)
 		return -ENOMEM;
 	memcpy(data, in->val, in->op.val_len);

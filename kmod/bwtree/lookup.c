@@ -13,12 +13,14 @@
  * bw_get() - see struct kvt_index_ops
  * @index: the tree
  * @key: the key
+ * @cell: not used: every value has a block
  *
  * Context: under rcu_read_lock(), any context.
  *
  * Return: the value, NULL, or ERR_PTR(-EBUSY).
  */
-struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key)
+struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key,
+			 struct kvt_cell *cell)
 {
 	const struct bw_want want = bw_want(key->data, key->len);
 	struct kvt_value *value;
@@ -78,7 +80,7 @@ static void bw_get_some(struct kvt_index *index, struct kvt_lookup *lookups, uns
 	for (i = 0; i < nr; i++)
 		bw_guess_place(bw_load(tree, id[i]), &want[i]);
 	for (i = 0; i < nr; i++) {
-		lookups[i].value = bw_get(index, &lookups[i].key);
+		lookups[i].value = bw_get(index, &lookups[i].key, NULL);
 		kvt_value_prefetch(lookups[i].value);
 	}
 }
@@ -87,11 +89,13 @@ static void bw_get_some(struct kvt_index *index, struct kvt_lookup *lookups, uns
  * bw_get_batch() - see struct kvt_index_ops
  * @index: the tree
  * @lookups: the keys, and what they map to
+ * @cells: not used: every value has a block
  * @nr: their number
  *
  * Context: under rcu_read_lock(), any context.
  */
-void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr)
+void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, struct kvt_cell *cells,
+		  unsigned int nr)
 {
 	unsigned int some;
 

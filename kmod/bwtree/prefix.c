@@ -109,12 +109,14 @@ static struct kvt_value *bw_prefix_look(struct bw_prefix *p)
  * bw_get_prefix() - see struct kvt_index_ops
  * @index: the tree
  * @key: the key
+ * @cell: not used: every value has a block
  *
  * Context: under rcu_read_lock(), any context.
  *
  * Return: the value, NULL, or ERR_PTR(-EBUSY).
  */
-struct kvt_value *bw_get_prefix(struct kvt_index *index, const struct kvt_key *key)
+struct kvt_value *bw_get_prefix(struct kvt_index *index, const struct kvt_key *key,
+				struct kvt_cell *cell)
 {
 	struct bw_prefix p = { .tree = bw_tree(index), .key = key->data, .above_id = BW_ROOT };
 	struct kvt_value *value;

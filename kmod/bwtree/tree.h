@@ -298,11 +298,14 @@ struct bw_at {
 #define BW_NEEDS_HELP	1	/* bw_seek(), and steps: see bw_help */
 
 /* lookup.c */
-struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key);
-void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
+struct kvt_value *bw_get(struct kvt_index *index, const struct kvt_key *key,
+			 struct kvt_cell *cell);
+void bw_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, struct kvt_cell *cells,
+		  unsigned int nr);
 
 /* prefix.c */
-struct kvt_value *bw_get_prefix(struct kvt_index *index, const struct kvt_key *key);
+struct kvt_value *bw_get_prefix(struct kvt_index *index, const struct kvt_key *key,
+				struct kvt_cell *cell);
 
 static inline int bw_help_tidy(struct bw_help *help, u32 id)
 {

@@ -45,7 +45,8 @@ static int audit_see(struct kvt_walk *walk, const struct kvt_value *v)
 	unsigned int i;
 
 	audit->keys++;
-	audit->bytes += audit_block(v);
+	if (!kvt_value_is_cell(v))
+		audit->bytes += audit_block(v);
 	for (i = 0; i < kvt_value_ncols(v); i++) {
 		kvt_value_column(v, i, &col);
 		if (col.blob)

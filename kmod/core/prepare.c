@@ -12,6 +12,22 @@
 /* After so many blocks of the wrong size, take one that is always large enough. */
 #define WRITER_GUESSES	3
 
+/* Whether what a merge as planned makes can be a cell. */
+static bool writer_may_be_cell(const struct writer *w)
+{
+	return w->change.index->ops->cells && !w->no_cell &&
+	       (w->merge.plain || !w->merge.ncols) &&
+	       w->merge.key_len <= KVT_CELL_KEY_MAX && w->merge.size <= sizeof(w->cell);
+}
+
+/* Whether the block has room for it. */
+static bool writer_has_room(const struct writer *w)
+{
+	if (kvt_value_is_cell(w->block))
+		return writer_may_be_cell(w);
+	return w->merge.size <= w->block->room;
+}
+
 /**
  * kvt_writer_wastes() - whether the block takes more than the merge needs
  * @w: the writer; the merge is planned
@@ -22,7 +38,19 @@
  */
 bool kvt_writer_wastes(const struct writer *w)
 {
-	return w->block->room > kvt_mem_size(w->merge.size);
+	if (kvt_value_is_cell(w->block))
+		return false;
+	return writer_may_be_cell(w) || w->block->room > kvt_mem_size(w->merge.size);
+}
+
+static int writer_take_cell(struct writer *w)
+{
+	if (w->block && kvt_value_is_cell(w->block))
+		return 0;
+	w->guesses++;
+	kvt_value_free_shell(w->block);
+	w->block = kvt_cell_init(&w->cell, w->merge.key_len, 0, 0, 0);
+	return 0;
 }
 
 /* Get a block that a merge as planned fits. */
@@ -31,6 +59,9 @@ static int writer_alloc(struct writer *w)
 	struct kvt_mem mem = kvt_op_mem(w->ctx);
 	u32 size = w->merge.size;
 
+	if (writer_may_be_cell(w) &&
+	    (w->guesses < WRITER_GUESSES || (w->block && kvt_value_is_cell(w->block))))
+		return writer_take_cell(w);
 	if (w->guesses >= WRITER_GUESSES)
 		size = KVT_VALUE_SIZE_MAX;
 	if (w->block && w->block->room == kvt_mem_size(size))
@@ -38,6 +69,28 @@ static int writer_alloc(struct writer *w)
 	w->guesses++;
 	kvt_value_free_shell(w->block);
 	w->block = kvt_value_alloc(&mem, &w->write->key, size);
+	return w->block ? 0 : -ENOMEM;
+}
+
+/**
+ * kvt_writer_leave_cell() - get a block for a value that cannot be a cell where its key is
+ * @w: the writer of a whole value; without no_cell, it gives the block back
+ *
+ * Context: nothing is held; sleeps if the writer may.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_writer_leave_cell(struct writer *w)
+{
+	struct kvt_mem mem = kvt_op_mem(w->ctx);
+
+	if (!w->no_cell) {
+		kvt_value_free_shell(w->block);
+		w->block = NULL;
+		return 0;
+	}
+	if (!w->block)
+		w->block = kvt_value_of_cell(&mem, &w->write->key, w->write->value);
 	return w->block ? 0 : -ENOMEM;
 }
 
@@ -85,12 +138,13 @@ static int writer_get_blobs(struct writer *w)
 static int writer_look(struct writer *w)
 {
 	struct kvt_index *index = w->change.index;
+	struct kvt_cell cell;
 	struct kvt_value *v;
 	int err;
 
 	do {
 		rcu_read_lock();
-		v = index->ops->get(index, &w->write->key);
+		v = index->ops->get(index, &w->write->key, &cell);
 		w->merge.old = IS_ERR(v) || w->op->flags & KVTREE_F_WHOLE ? NULL : v;
 		err = IS_ERR(v) ? PTR_ERR(v) : kvt_merge_plan(&w->merge);
 		w->merge.old = NULL;
@@ -162,7 +216,7 @@ enum writer_step kvt_writer_merge(struct writer *w, const struct kvt_value *old)
 	err = kvt_merge_plan(&w->merge);
 	if (err)
 		return writer_fail(w, err);
-	if (!kvt_merge_ready(&w->merge) || w->merge.size > w->block->room)
+	if (!kvt_merge_ready(&w->merge) || !writer_has_room(w))
 		return WRITER_AGAIN;
 	if (unlikely(kvt_writer_wastes(w)) && w->guesses <= WRITER_GUESSES)
 		return WRITER_AGAIN;
@@ -203,25 +257,26 @@ enum writer_step kvt_writer_validate(struct writer *w)
 	struct kvt_index *index = w->change.index;
 	struct kvt_value *v = NULL;
 	enum writer_step step;
+	struct kvt_cell cell;
 
 	do {
 		rcu_read_lock();
 		if (write_merges(w->op))
-			v = index->ops->get(index, &w->write->key);
+			v = index->ops->get(index, &w->write->key, &cell);
 		if (IS_ERR(v))
 			step = writer_fail(w, PTR_ERR(v));
 		else if (write_merges(w->op))
 			step = writer_foresee(w, v);
 		else
-			step = writer_ask(w, w->write->value);
+			step = writer_ask(w, w->block ?: w->write->value);
 		rcu_read_unlock();
 	} while (kvt_op_again(w->ctx, v));
 	return step;
 }
 
 /**
- * kvt_writer_hand_over() - note that the merged value is published
- * @w: the writer; the caller's blobs in that value are the store's from now on
+ * kvt_writer_hand_over() - note that the value is published
+ * @w: the writer; of a merge, the caller's blobs in that value are the store's from now on
  *
  * Context: any.
  */
@@ -230,6 +285,8 @@ void kvt_writer_hand_over(struct writer *w)
 	unsigned int i;
 
 	w->block = NULL;
+	if (!write_merges(w->op))
+		return;
 	w->merge.spare = *w->merge.rest;
 	w->merge.rest = &w->merge.spare;
 	for (i = 0; i < w->write->ncols; i++)
@@ -238,7 +295,7 @@ void kvt_writer_hand_over(struct writer *w)
 }
 
 /**
- * kvt_writer_drop() - free what a merge has not used
+ * kvt_writer_drop() - free what has not been used
  * @w: the writer
  *
  * Context: nothing is held.

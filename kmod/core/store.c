@@ -395,3 +395,4 @@ void kvt_store_raise_floor(struct kvt_store *store, u64 version)
 					 version + KVT_VERSION_SPARE))
 			break;
 }
+KVT_EXPORT_FOR_TESTS(kvt_store_raise_floor);

@@ -43,7 +43,7 @@ static void writer_init(struct writer *w, const struct kvt_op_ctx *ctx,
 
 static struct kvt_value *writer_new(const struct writer *w)
 {
-	return write_merges(w->op) ? w->block : w->write->value;
+	return w->block ?: w->write->value;
 }
 
 static enum writer_step writer_new_bag(struct writer *w)
@@ -55,16 +55,17 @@ static enum writer_step writer_new_bag(struct writer *w)
 /* Make ready what is needed while the place is held: with nothing held. */
 static enum writer_step writer_prepare(struct writer *w)
 {
-	int err;
+	int err = 0;
 
 	/* It may not be needed: an insertion leaves it to others. */
 	if (unlikely(!w->bag && !kvt_bag_is_there(&w->store->reclaim)))
 		w->bag = kvt_bag_new(w->change.gfp);
-	if (write_merges(w->op)) {
+	if (write_merges(w->op))
 		err = kvt_writer_alloc(w);
-		if (err)
-			return writer_fail(w, err);
-	}
+	else if (unlikely(w->no_cell || w->block))
+		err = kvt_writer_leave_cell(w);
+	if (err)
+		return writer_fail(w, err);
 	w->verdict.turn = 0;
 	if (unlikely(kvt_hook_validator(w->store)) && !write_removes(w->op))
 		return kvt_writer_validate(w);
@@ -89,17 +90,41 @@ static enum writer_step writer_make(struct writer *w)
 /* The place is held: whether the old value can be retired, once it is replaced. */
 static enum writer_step writer_bag(struct writer *w)
 {
-	if (w->change.old && !w->bag)
+	if (!writer_retires(w))
+		return WRITER_GO;
+	if (!w->bag)
 		w->bag = kvt_bag_take(&w->store->reclaim);
-	return w->change.old && unlikely(!w->bag) ? WRITER_NO_BAG : WRITER_GO;
+	return unlikely(!w->bag) ? WRITER_NO_BAG : WRITER_GO;
 }
 
-/* The limit refuses the charge: with a block of the right size it may not. */
+/* The limit refuses the charge: with a block of the right size, or none, it may not. */
 static enum writer_step writer_over(struct writer *w, int err)
 {
+	/* The key is in another leaf by now, of which this was not known. */
+	if (unlikely(w->no_cell) && w->change.takes_cell &&
+	    w->block->version < KVT_CELL_VERSION_END) {
+		w->no_cell = false;
+		return WRITER_AGAIN;
+	}
 	if (!write_merges(w->op) || !kvt_writer_wastes(w))
 		return writer_fail(w, err);
 	w->guesses = 0;
+	return WRITER_AGAIN;
+}
+
+/* The place is held, and the new value is made: choose its version. */
+static enum writer_step writer_stamp(struct writer *w)
+{
+	const struct kvt_value *old = w->change.old;
+	struct kvt_value *new = writer_new(w);
+
+	if (!new)
+		return WRITER_GO;
+	new->version = kvt_store_next_version(w->store, old ? old->version : 0);
+	if (!kvt_value_is_cell(new) ||
+	    (w->change.takes_cell && likely(new->version < KVT_CELL_VERSION_END)))
+		return WRITER_GO;
+	w->no_cell = true;
 	return WRITER_AGAIN;
 }
 
@@ -142,17 +167,16 @@ static enum writer_step writer_decide(struct writer *w)
 	struct kvt_value *old = w->change.old, *new;
 	enum writer_step step;
 
-	step = writer_check(w, old) ?: writer_make(w) ?: writer_bag(w) ?: writer_charge(w);
+	step = writer_check(w, old) ?: writer_make(w) ?: writer_stamp(w) ?: writer_bag(w) ?:
+	       writer_charge(w);
 	if (step)
 		return step;
 
 	new = writer_new(w);
-	if (new) {
-		new->version = kvt_store_next_version(w->store, old ? old->version : 0);
+	if (new)
 		w->version = new->version;
-	} else {
+	else
 		kvt_store_raise_floor(w->store, old->version);
-	}
 	return WRITER_GO;
 }
 
@@ -177,8 +201,7 @@ static void writer_settle(struct writer *w)
 	struct kvt_store *store = w->store;
 	bool removed = write_removes(w->op);
 
-	if (write_merges(w->op))
-		kvt_writer_hand_over(w);
+	kvt_writer_hand_over(w);
 	if (w->delta < 0)
 		kvt_quota_uncharge(&store->quota, -w->delta);
 	if (removed)
@@ -193,9 +216,11 @@ static void writer_settle(struct writer *w)
 static int writer_begin(struct writer *w)
 {
 	struct mem_cgroup *memcg = set_active_memcg(w->store->memcg);
+	const struct kvt_value *new = writer_new(w);
 	int err;
 
 	w->begun = true;
+	w->change.wants_cell = w->no_cell || (new && kvt_value_is_cell(new));
 	err = w->change.index->ops->begin(&w->change);
 	set_active_memcg(memcg);
 	return err;
@@ -221,7 +246,7 @@ static enum writer_step writer_commit(struct writer *w)
 		writer_uncharge(w);
 		return WRITER_AGAIN;
 	}
-	if (w->change.old) {
+	if (writer_retires(w)) {
 		kvt_value_retire(&w->store->reclaim, w->bag, w->change.old, w->kept);
 		w->bag = NULL;
 	}
@@ -302,6 +327,21 @@ static enum writer_step writer_attempt(struct writer *w)
 }
 
 /**
+ * kvt_write_cell() - where a write's value may be without a block
+ * @ctx: on whose behalf
+ * @write: the write
+ *
+ * Context: any.
+ *
+ * Return: the write's cell, or NULL: the store's engine keeps no values in its nodes.
+ */
+struct kvt_cell *kvt_write_cell(const struct kvt_op_ctx *ctx, struct kvt_write *write)
+{
+	return ctx->store->index->ops->cells ? &write->cell : NULL;
+}
+KVT_EXPORT_FOR_TESTS(kvt_write_cell);
+
+/**
  * kvt_write_admit() - wait until a write may begin
  * @ctx: on whose behalf
  *
@@ -342,8 +382,7 @@ static void writer_exit(struct writer *w)
 {
 	if (w->begun)
 		writer_finish(w);
-	if (write_merges(w->op))
-		kvt_writer_drop(w);
+	kvt_writer_drop(w);
 	kvt_bag_put(&w->store->reclaim, w->bag);
 }
 

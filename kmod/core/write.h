@@ -33,11 +33,13 @@ struct kvt_write {
 					 */
 	struct kvt_key key;
 	struct kvt_value *value;	/* that is put; NULL after success: the store's own */
+	struct kvt_cell cell;		/* where it is if it has no block: a write is not copied */
 	struct kvt_column *cols;	/* with KVTREE_F_COLS: ascending; as edits of a merge */
 	unsigned int ncols;
 	void *data;			/* the caller's, of columns outside blobs */
 };
 
+struct kvt_cell *kvt_write_cell(const struct kvt_op_ctx *ctx, struct kvt_write *write);
 int kvt_write_admit(const struct kvt_op_ctx *ctx);
 int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write);
 int kvt_write_wait(const struct kvt_op_ctx *ctx);

@@ -41,7 +41,10 @@ struct writer {
 	struct kvt_change change;
 	struct kvt_merge merge;
 	struct kvt_log_note note;	/* of a durable store */
-	struct kvt_value *block;	/* for the merged value; not published */
+	/* The merged value, or the block of one that cannot be a cell; not published. */
+	struct kvt_value *block;
+	struct kvt_cell cell;		/* where the merged value is if it has no block */
+	bool no_cell;			/* the value must have a block */
 	struct kvt_bag *bag;		/* for the old value */
 	unsigned int guesses;
 	unsigned int tries;
@@ -120,8 +123,15 @@ static inline enum writer_step writer_check(struct writer *w, const struct kvt_v
 	return WRITER_GO;
 }
 
+/* Whether the old value is to be freed, once it is replaced. */
+static inline bool writer_retires(const struct writer *w)
+{
+	return w->change.old && !kvt_value_is_cell(w->change.old);
+}
+
 /* prepare.c: for merges, and where there is a validator. */
 int kvt_writer_alloc(struct writer *w);
+int kvt_writer_leave_cell(struct writer *w);
 enum writer_step kvt_writer_validate(struct writer *w);
 enum writer_step kvt_writer_merge(struct writer *w, const struct kvt_value *old);
 bool kvt_writer_wastes(const struct writer *w);

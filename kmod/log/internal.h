@@ -440,6 +440,7 @@ struct kvt_replay {
 	struct kvt_log_reader reader;
 	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */
 	size_t tombstones;		/* bytes of removals, to bury */
+	struct kvt_cell cell;		/* where a value is that has no block */
 	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
 };
 

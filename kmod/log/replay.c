@@ -30,6 +30,14 @@ static struct kvt_mem replay_mem(const struct kvt_log *log)
 	return (struct kvt_mem) { .memcg = log->env.memcg, .gfp = KVT_GFP_PROCESS };
 }
 
+/* Where a value may be without a block. */
+static struct kvt_cell *replay_cell(struct kvt_replay *replay, const struct kvt_log_entry *entry)
+{
+	if (!replay->log->env.index->ops->cells || entry->version >= KVT_CELL_VERSION_END)
+		return NULL;
+	return &replay->cell;
+}
+
 static struct kvt_value *replay_plain(struct kvt_replay *replay, const struct kvt_key *key,
 				      const struct kvt_log_entry *entry)
 {
@@ -37,7 +45,7 @@ static struct kvt_value *replay_plain(struct kvt_replay *replay, const struct kv
 	struct kvt_value *v;
 	u8 *data;
 
-	v = kvt_value_alloc_whole(&mem, key, entry->cols[0].len, &data);
+	v = kvt_value_make_whole(&mem, key, entry->cols[0].len, &data, replay_cell(replay, entry));
 	if (v)
 		memcpy(data, entry->cols[0].data, entry->cols[0].len);
 	return v;
@@ -68,10 +76,13 @@ static struct kvt_value *replay_merge(struct kvt_replay *replay, const struct kv
 static struct kvt_value *replay_columns(struct kvt_replay *replay, const struct kvt_key *key,
 					const struct kvt_log_entry *entry)
 {
+	struct kvt_cell *cell = replay_cell(replay, entry);
 	struct kvt_column *edits = replay->edits;
 	struct kvt_value *v;
 	u32 i;
 
+	if (!entry->ncols && cell && kvt_cell_fits(key->len, 0))
+		return kvt_cell_init_empty(cell, key->len, 0);
 	for (i = 0; i < entry->ncols; i++)
 		edits[i] = (struct kvt_column) {
 			.id = entry->cols[i].id,
@@ -165,6 +176,19 @@ static void change_finish(struct kvt_replay *replay, struct kvt_change *change)
 	set_active_memcg(memcg);
 }
 
+/* There cannot be a cell where the key is: make a block of it. */
+static int replay_leave_cell(struct kvt_replay *replay, const struct kvt_key *key,
+			     struct kvt_value **new)
+{
+	struct kvt_mem mem = replay_mem(replay->log);
+	struct kvt_value *block = kvt_value_of_cell(&mem, key, *new);
+
+	if (!block)
+		return -ENOMEM;
+	*new = block;
+	return -EAGAIN;
+}
+
 /* Put @new where the key is if it says something new; NULL: take a tombstone away. */
 static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 			 struct kvt_value **new)
@@ -175,6 +199,7 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 		.gfp = KVT_GFP_PROCESS | __GFP_ACCOUNT | __GFP_NOWARN,
 		.may_insert = *new,
 		.removes = !*new,
+		.wants_cell = *new && kvt_value_is_cell(*new),
 	};
 	const struct kvt_index_ops *ops = change.index->ops;
 	struct kvt_reclaim *reclaim = replay->log->env.reclaim;
@@ -190,13 +215,18 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 			ops->abort(&change);
 			break;
 		}
+		if (*new && kvt_value_is_cell(*new) && !change.takes_cell) {
+			ops->abort(&change);
+			err = replay_leave_cell(replay, key, new);
+			continue;
+		}
 		err = ops->commit(&change, *new);
 		done = !err;
 	} while (err == -EAGAIN);
 	change_finish(replay, &change);
 	if (done) {
 		replay_count(replay, key->len, change.old, *new);
-		if (change.old) {
+		if (change.old && !kvt_value_is_cell(change.old)) {
 			kvt_value_retire(reclaim, bag, change.old, NULL);
 			bag = NULL;
 		}

@@ -31,7 +31,7 @@ static void mt_ahead_prefetch(const void *node, size_t size)
 
 static void mt_ahead_prefetch_leaf(struct mt_ahead *ahead, const void *leaf)
 {
-	mt_ahead_prefetch(leaf, sizeof(struct mt_leaf));
+	mt_ahead_prefetch(leaf, ahead->leaf_bytes);
 	ahead->far++;
 }
 
@@ -109,7 +109,8 @@ static void mt_ahead_values(struct mt_ahead *ahead)
 	if (mt_is_deleted(&leaf->node))
 		mt_ahead_stop(ahead, ahead->off);
 
-	for (i = 0; i < nr; i++, order >>= 4)
+	/* Where one is a cell, the others most often are. */
+	for (i = 0; i < nr && !mt_slot_is_cell(mt_leaf_slot(leaf, order & 15)); i++, order >>= 4)
 		kvt_value_prefetch_far((void *)(mt_leaf_slot(leaf, order & 15) & ~MT_SLOT_LAYER));
 	ahead->budget -= nr;
 	ahead->near++;
@@ -171,6 +172,7 @@ void mt_ahead_start(struct mt_ahead *ahead, const struct mt_spot *s)
 		return;
 	ahead->off = s->off;
 	ahead->leaf = next;
+	ahead->leaf_bytes = sizeof(*next) + (mt_has_cells(s->leaf) ? MT_CELLS_BYTES : 0);
 	ahead->near = 0;
 	/* The one that is returned now has been passed. */
 	ahead->budget -= min_t(u32, ahead->budget, s->left + 1);

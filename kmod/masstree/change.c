@@ -22,7 +22,8 @@
 
 /* The memory that a change lacks. */
 struct mt_want {
-	unsigned int leaves;
+	bool right;			/* a leaf for the right half, ... */
+	bool cells;			/* ... with cells */
 	unsigned int inners;
 	unsigned int chain;		/* leaves of a chain of layers, starting at ... */
 	u32 chain_off;			/* ... this layer */
@@ -84,8 +85,20 @@ static int mt_hold_layer(struct kvt_change *change, struct mt_change *c,
 	return -ENOMEM;
 }
 
+/* Whether a locked leaf has a cell. */
+static bool mt_keeps_cells(const struct mt_leaf *leaf)
+{
+	unsigned int i;
+
+	for (i = 0; i < mt_perm_size(leaf->perm); i++)
+		if (mt_slot_is_cell(leaf->slot[mt_perm_slot(leaf->perm, i)]))
+			return true;
+	return false;
+}
+
 /* The leaf is full: lock all that its split will reach. */
-static int mt_hold_split(struct mt_change *c, struct mt_want *want)
+static int mt_hold_split(const struct kvt_change *change, struct mt_change *c,
+			 struct mt_want *want)
 {
 	struct mt_node *node = &c->leaf->node;
 	struct mt_inner *parent;
@@ -107,9 +120,12 @@ static int mt_hold_split(struct mt_change *c, struct mt_want *want)
 		inners++;
 		c->up = mt_lock_up(node, true, &c->up_slot);
 	}
-	want->leaves = 1;
+	want->right = true;
+	want->cells = !c->off && (change->wants_cell || mt_keeps_cells(c->leaf));
 	want->inners = inners;
-	return c->nr_leaves >= 1 && c->nr_inners >= inners ? 0 : -ENOMEM;
+	if (!c->right || mt_has_cells(c->right) != want->cells)
+		return -ENOMEM;
+	return c->nr_inners >= inners ? 0 : -ENOMEM;
 }
 
 /* The leaf is locked.  Decide how to change the key in it. */
@@ -117,13 +133,19 @@ static int mt_hold_place(struct kvt_change *change, struct mt_change *c, struct 
 {
 	u32 rank = mt_rank(change->key.len, c->off);
 	struct kvt_value *value;
+	unsigned long slot;
 	int n;
 
+	change->takes_cell = change->wants_cell && !c->off && rank != MT_RANK_LONG &&
+			     mt_has_cells(c->leaf);
 	n = mt_leaf_place(c->leaf, c->leaf->perm, c->slice, rank, &c->at);
 	if (n >= 0) {
-		if (mt_slot_is_layer(c->leaf->slot[n]))
+		slot = c->leaf->slot[n];
+		if (mt_slot_is_layer(slot))
 			return -EAGAIN;
-		value = mt_slot_value(c->leaf->slot[n]);
+		value = mt_slot_is_cell(slot) ?
+			mt_slot_cell(slot, c->leaf->data[n], rank, &change->cell) :
+			mt_slot_value(slot);
 		c->slot = n;
 		if (rank != MT_RANK_LONG || mt_same_tail(value, change->key.data, change->key.len,
 							 c->off + MT_SLICE)) {
@@ -139,7 +161,7 @@ static int mt_hold_place(struct kvt_change *change, struct mt_change *c, struct 
 	if (n >= 0)
 		return mt_hold_layer(change, c, value, want);
 	if (mt_perm_size(c->leaf->perm) == MT_LEAF_WIDTH)
-		return mt_hold_split(c, want);
+		return mt_hold_split(change, c, want);
 	c->kind = MT_CHANGE_INSERT;
 	return 0;
 }
@@ -249,10 +271,28 @@ static int mt_stock_leaves(struct mt_tree *tree, struct mt_change *c, unsigned i
 	int err;
 
 	while (c->nr_leaves < nr) {
-		leaf = mt_leaf_alloc(tree, gfp, &err);
+		leaf = mt_leaf_alloc(tree, false, gfp, &err);
 		if (!leaf)
 			return err;
 		mt_put_leaf(c, leaf);
+	}
+	return 0;
+}
+
+/* The right half of a split. */
+static int mt_stock_right(struct mt_tree *tree, struct mt_change *c, const struct mt_want *want,
+			  gfp_t gfp)
+{
+	int err;
+
+	if (c->right && mt_has_cells(c->right) != want->cells) {
+		mt_leaf_free(tree, c->right);
+		c->right = NULL;
+	}
+	if (want->right && !c->right) {
+		c->right = mt_leaf_alloc(tree, want->cells, gfp, &err);
+		if (!c->right)
+			return err;
 	}
 	return 0;
 }
@@ -312,7 +352,7 @@ static int mt_stock_chain(struct mt_tree *tree, struct kvt_change *change, struc
 		}
 		mt_leaf_fill(leaf, 0, mt_slice(change->key.data, change->key.len,
 					       want->chain_off + i * MT_SLICE),
-			     MT_RANK_LONG, mt_layer_to_slot(&below->node));
+			     MT_RANK_LONG, mt_layer_to_slot(&below->node), 0);
 		leaf->perm = mt_perm_insert(MT_PERM_EMPTY, 0);
 		mt_set_up(&below->node, leaf);
 	}
@@ -329,7 +369,7 @@ static int mt_stock(struct mt_tree *tree, struct kvt_change *change, struct mt_c
 
 	if (want->chain)
 		return mt_stock_chain(tree, change, c, want);
-	err = mt_stock_leaves(tree, c, want->leaves, change->gfp);
+	err = mt_stock_right(tree, c, want, change->gfp);
 	if (!err)
 		err = mt_stock_inners(tree, c, want->inners, change->gfp);
 	return err;
@@ -375,6 +415,8 @@ static void mt_insert_slot(struct kvt_change *change, struct mt_change *c,
 {
 	struct mt_leaf *leaf = c->leaf;
 	unsigned int n = mt_perm_slot(leaf->perm, mt_perm_size(leaf->perm));
+	u64 data = 0;
+	unsigned long slot = mt_value_to_slot(value, &data);
 
 	/*
 	 * A reader may have found the slot's earlier key in an older permutation
@@ -386,7 +428,7 @@ static void mt_insert_slot(struct kvt_change *change, struct mt_change *c,
 		leaf->stale &= ~BIT(n);
 		kvt_park(KVT_PARK_INSERT_REUSE);
 	}
-	mt_leaf_fill(leaf, n, c->slice, mt_rank(change->key.len, c->off), (unsigned long)value);
+	mt_leaf_fill(leaf, n, c->slice, mt_rank(change->key.len, c->off), slot, data);
 	kvt_park(KVT_PARK_INSERT_WRITTEN);
 	mt_leaf_set_perm(leaf, mt_perm_insert(leaf->perm, c->at));
 }
@@ -405,8 +447,8 @@ static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
 	bool first = slice < other_slice || (slice == other_slice && rank < other_rank);
 	struct mt_leaf *leaf = c->chain_last;
 
-	mt_leaf_fill(leaf, 0, other_slice, other_rank, (unsigned long)other);
-	mt_leaf_fill(leaf, 1, slice, rank, (unsigned long)value);
+	mt_leaf_fill(leaf, 0, other_slice, other_rank, (unsigned long)other, 0);
+	mt_leaf_fill(leaf, 1, slice, rank, (unsigned long)value, 0);
 	leaf->perm = mt_perm_insert(mt_perm_insert(MT_PERM_EMPTY, 0), first ? 0 : 1);
 	mt_set_up(&c->chain->node, c->leaf);
 	kvt_park(KVT_PARK_LAYER_BUILT);
@@ -551,12 +593,28 @@ static void mt_note_length(struct mt_tree *tree, const struct kvt_key *key)
 		set_bit(key->len, &tree->short_lens);
 }
 
+/* Another value of the key in its slot.  Readers may read it at any time. */
+static void mt_update(struct mt_change *c, struct kvt_value *value)
+{
+	unsigned long slot;
+	u64 data = 0;
+
+	slot = mt_value_to_slot(value, &data);
+	if (mt_slot_is_cell(slot))
+		mt_leaf_set_cell(c->leaf, c->slot, slot, data);
+	else
+		mt_leaf_set_slot(c->leaf, c->slot, slot);
+}
+
 static void mt_apply(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
 		     struct kvt_value *value)
 {
+	/* Before anybody finds one. */
+	if (value && kvt_value_is_cell(value) && unlikely(!READ_ONCE(tree->cells)))
+		WRITE_ONCE(tree->cells, true);
 	switch (c->kind) {
 	case MT_CHANGE_UPDATE:
-		mt_leaf_set_slot(c->leaf, c->slot, (unsigned long)value);
+		mt_update(c, value);
 		break;
 	case MT_CHANGE_INSERT:
 		mt_note_length(tree, &change->key);
@@ -637,6 +695,8 @@ void mt_finish(struct kvt_change *change)
 	mt_drop_chain(c);
 	while (c->nr_leaves)
 		mt_leaf_free(tree, mt_take_leaf(c));
+	if (c->right)
+		mt_leaf_free(tree, c->right);
 	while (c->nr_inners)
 		mt_inner_free(tree, mt_take_inner(c));
 }

@@ -20,15 +20,6 @@ static bool mt_spend(u32 *budget)
 }
 
 /*
- * Whether this reader has interrupted a thread that holds nodes, and that cannot go on before
- * the reader ends.  A holder has preemption off, so no reader finds the count of another thread.
- */
-static bool mt_on_top(void)
-{
-	return this_cpu_read(mt_held);
-}
-
-/*
  * Read a node's version while no writer is in the middle of a change.  Returns false if the
  * budget is spent.  A reader on top of a writer spends all of it at once.
  */
@@ -97,7 +88,7 @@ static void mt_probe_at(struct mt_probe *p, struct mt_node *root, u32 off, u64 s
 static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
 {
 	mt_probe_at(p, root, off, mt_slice(p->key, p->len, off));
-	mt_prefetch(root, true);
+	mt_prefetch(root, true, mt_may_have_cells(p->tree, off));
 }
 
 /**
@@ -150,7 +141,7 @@ static void mt_probe_choose(struct mt_probe *p, struct mt_inner *inner, u64 v)
 {
 	p->above = inner;
 	p->above_version = v;
-	p->node = mt_inner_child(inner, p->slice);
+	p->node = mt_inner_child(inner, p->slice, mt_may_have_cells(p->tree, p->off));
 }
 
 /* Begin in the first layer, from where the table leads to, or at the root. */
@@ -261,6 +252,8 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 	struct kvt_value *value;
 	unsigned long slot;
 	unsigned int at;
+	bool changed;
+	u64 data;
 	int n;
 
 	/* No key that ends here is in another layer. */
@@ -274,9 +267,14 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 		n = mt_leaf_place(leaf, mt_leaf_perm(leaf), p->slice, rank, &at);
 		kvt_park_loose(KVT_PARK_READ_SLOT);
 		slot = n < 0 ? 0 : mt_leaf_slot(leaf, n);
+		data = mt_leaf_data(leaf, n, slot);
+		changed = mt_cell_changed(leaf, n, slot);
 		kvt_park_loose(KVT_PARK_READ_CHECK);
-		if (likely(!mt_changed(&leaf->node, v)))
+		if (likely(!changed && !mt_changed(&leaf->node, v)))
 			break;
+		if (slot == MT_SLOT_BUSY && mt_on_top())
+			p->budget = 0;
+		cpu_relax();
 		leaf = mt_leaf_advance(p, leaf, &v);
 		if (!leaf)
 			return mt_probe_busy(p);
@@ -288,6 +286,10 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 	if (mt_slot_is_layer(slot)) {
 		mt_probe_enter(p, mt_slot_to_layer(slot), p->off + MT_SLICE);
 		return true;
+	}
+	if (mt_slot_is_cell(slot)) {
+		p->value = mt_slot_cell(slot, data, p->len, p->cell);
+		return false;
 	}
 	/* A caller that only wants the place compares the key with the leaf locked. */
 	if (p->place)
@@ -327,15 +329,18 @@ static void mt_probe_run(struct mt_probe *p)
  * @probe: to be filled
  * @tree: the tree
  * @key: the key
+ * @cell: for a value without a block
  *
  * Afterwards @probe->value is the value, NULL, or ERR_PTR(-EBUSY), and @probe->node the
  * leaf in which the key is or would be.
  *
  * Context: under rcu_read_lock(), any context.
  */
-void mt_probe_find(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key)
+void mt_probe_find(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key,
+		   struct kvt_cell *cell)
 {
 	mt_probe_init(probe, tree, key);
+	probe->cell = cell;
 	mt_probe_run(probe);
 }
 

@@ -28,6 +28,7 @@
  */
 
 #include <linux/err.h>
+#include <linux/processor.h>
 #include <linux/string.h>
 
 #include "tree.h"
@@ -151,10 +152,12 @@ static bool mt_spot_changed(const struct mt_spot *s)
 static struct mt_entry mt_spot_entry(const struct mt_spot *s)
 {
 	unsigned int n = s->order & 15;
+	unsigned long slot = mt_leaf_slot(s->leaf, n);
 
 	return (struct mt_entry) {
 		.slice = READ_ONCE(s->leaf->slice[n]),
-		.slot = mt_leaf_slot(s->leaf, n),
+		.slot = slot,
+		.data = mt_leaf_data(s->leaf, n, slot),
 		.rank = mt_leaf_rank(s->leaf, n),
 	};
 }
@@ -392,21 +395,43 @@ static int mt_iter_backward(struct mt_iter *it)
 }
 
 /* The position becomes the key of an entry. */
-static struct kvt_value *mt_iter_return(struct mt_iter *it, const struct mt_entry *e)
+static void mt_iter_come(struct mt_iter *it, const struct mt_entry *e)
 {
-	struct kvt_value *value = mt_slot_value(e->slot);
-	struct kvt_iter *iter = &it->iter;
 	u32 off = it->now->off, at = off + MT_SLICE;
+	struct kvt_iter *iter = &it->iter;
+	const struct kvt_value *value;
 
 	mt_iter_set_slice(iter, off, e->slice);
 	if (e->rank == MT_RANK_LONG) {
+		value = mt_slot_value(e->slot);
 		memcpy(iter->key + at, kvt_value_suffix(value, at), value->key_len - at);
 		iter->len = value->key_len;
 	} else {
 		iter->len = off + e->rank;
 	}
 	iter->bound = KVT_AFTER;
-	return value;
+}
+
+static struct kvt_value *mt_iter_return(struct mt_iter *it, const struct mt_entry *e,
+					struct kvt_cell *cell)
+{
+	mt_iter_come(it, e);
+	if (mt_slot_is_cell(e->slot))
+		return mt_slot_cell(e->slot, e->data, e->rank, cell);
+	return mt_slot_value(e->slot);
+}
+
+/* The next entry is a cell that is being written, or was.  0: call again; -EBUSY. */
+static int mt_iter_wait(struct mt_probe *probe, const struct mt_entry *e)
+{
+	probe->retries++;
+	if (e->slot == MT_SLOT_BUSY && mt_on_top())
+		probe->budget = 0;
+	if (!probe->budget)
+		return -EBUSY;
+	probe->budget--;
+	cpu_relax();
+	return 0;
 }
 
 /*
@@ -417,15 +442,21 @@ static int mt_iter_look(struct mt_iter *it, struct mt_probe *probe, struct mt_en
 {
 	struct kvt_iter *iter = &it->iter;
 	struct mt_spot *s = it->now;
+	bool changed = false;
 
 	if (!s)
 		return mt_iter_descend(it, probe, mt_root(probe->tree), 0);
-	if (s->left)
+	if (s->left) {
 		*e = mt_spot_entry(s);
+		changed = mt_cell_changed(s->leaf, s->order & 15, e->slot);
+		kvt_park_loose(KVT_PARK_SCAN_CHECK);
+	}
 	if (mt_spot_changed(s))
 		return mt_iter_reload(it, probe);
 	if (!s->left)
 		return iter->reverse ? mt_iter_backward(it) : mt_iter_forward(it, probe);
+	if (changed)
+		return mt_iter_wait(probe, e);
 	mt_spot_pass(s, 1);
 	if (likely(!s->compare))
 		return 1;
@@ -448,6 +479,7 @@ static struct kvt_value *mt_iter_stop(struct mt_iter *it, struct mt_probe *probe
  * mt_iter_step() - the next value
  * @it: the iterator
  * @sweeping: stop before layers that the worker should check
+ * @cell: for a value without a block
  *
  * Context: under rcu_read_lock(), any context.
  *
@@ -455,7 +487,7 @@ static struct kvt_value *mt_iter_stop(struct mt_iter *it, struct mt_probe *probe
  * iterator's key leads to a thin layer.  The next step goes into it again: by
  * then its root may be another, with more below.
  */
-struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
+struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping, struct kvt_cell *cell)
 {
 	struct kvt_iter *iter = &it->iter;
 	const struct kvt_key key = { .data = iter->key };
@@ -472,7 +504,7 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 			if (!mt_slot_is_layer(e.slot)) {
 				if (!iter->reverse)
 					mt_ahead_start(&it->ahead, it->now);
-				value = mt_iter_return(it, &e);
+				value = mt_iter_return(it, &e, cell);
 				return mt_iter_stop(it, &probe, value);
 			}
 			ret = mt_iter_enter(it, &probe, &e);
@@ -492,37 +524,101 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping)
 			    ERR_PTR(probe.restarts > MT_ITER_RESTARTS ? -EBUSY : -EAGAIN));
 }
 
-/* Deliver what comes next in the leaf, up to a layer. */
-static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsigned int max)
+/* How many entries come before the first of which the slot has changed since it was read. */
+static unsigned int mt_run_intact(const struct mt_spot *s, const unsigned long *slots,
+				  unsigned int nr)
 {
-	struct mt_spot *s = it->now;
-	u64 head = s->off ? get_unaligned_be64(it->iter.key) : 0;
+	u64 order = s->order;
+	unsigned int i;
+
+	smp_rmb();	/* the data before the slots again; pairs with mt_leaf_set_cell() */
+	for (i = 0; i < nr; i++, order >>= 4)
+		if (READ_ONCE(s->leaf->slot[order & 15]) != slots[i])
+			break;
+	return i;
+}
+
+/* Read entries of a leaf with cells.  Returns how many: the last of them is @e. */
+static unsigned int mt_run_cells(const struct mt_spot *s, struct kvt_pair *pairs,
+				 unsigned int max, struct mt_entry *e)
+{
 	const struct mt_leaf *leaf = s->leaf;
-	struct mt_entry e = { };
+	unsigned long slots[MT_LEAF_WIDTH];
+	u64 order = s->order, ranks = READ_ONCE(leaf->ranks);
+	unsigned int nr, n;
+
+	for (nr = 0; nr < max; nr++, order >>= 4) {
+		n = order & 15;
+		slots[nr] = mt_leaf_slot(leaf, n);
+		pairs[nr].head = READ_ONCE(leaf->slice[n]);
+		if (likely(mt_slot_is_cell(slots[nr]))) {
+			if (unlikely(slots[nr] == MT_SLOT_BUSY))
+				break;
+			pairs[nr].value = mt_slot_cell(slots[nr],
+						       mt_leaf_data(leaf, n, slots[nr]),
+						       (ranks >> 4 * n) & 15, &pairs[nr].cell);
+			continue;
+		}
+		if (mt_slot_is_layer(slots[nr]))
+			break;
+		pairs[nr].value = mt_slot_value(slots[nr]);
+	}
+	nr = mt_run_intact(s, slots, nr);
+	kvt_park_loose(KVT_PARK_SCAN_CHECK);
+	if (!nr || mt_changed(&leaf->node, s->version))
+		return 0;
+	e->slot = slots[nr - 1];
+	e->slice = pairs[nr - 1].head;
+	e->rank = (ranks >> 4 * ((s->order >> 4 * (nr - 1)) & 15)) & 15;
+	return nr;
+}
+
+/* The same of one without. */
+static unsigned int mt_run_blocks(const struct mt_spot *s, u64 head, struct kvt_pair *pairs,
+				  unsigned int max, struct mt_entry *e)
+{
+	const struct mt_leaf *leaf = s->leaf;
 	u64 order = s->order;
 	unsigned long slot;
 	unsigned int nr;
 
-	max = min_t(unsigned int, max, s->left);
-	/* The slots are read behind it. */
-	if (mt_leaf_perm(leaf) != s->perm)
-		return 0;
-	kvt_park_loose(KVT_PARK_SCAN_SLOTS);
 	for (nr = 0; nr < max; nr++, order >>= 4) {
 		slot = mt_leaf_slot(leaf, order & 15);
 		if (mt_slot_is_layer(slot))
 			break;
-		e.slot = slot;
-		e.slice = READ_ONCE(leaf->slice[order & 15]);
+		e->slot = slot;
+		e->slice = READ_ONCE(leaf->slice[order & 15]);
 		pairs[nr].value = mt_slot_value(slot);
-		pairs[nr].head = s->off ? head : e.slice;
+		pairs[nr].head = s->off ? head : e->slice;
 	}
 	if (!nr)
 		return 0;
-	e.rank = mt_leaf_rank(leaf, (s->order >> 4 * (nr - 1)) & 15);
-	if (mt_changed(&leaf->node, s->version))
+	e->rank = mt_leaf_rank(leaf, (s->order >> 4 * (nr - 1)) & 15);
+	return mt_changed(&leaf->node, s->version) ? 0 : nr;
+}
+
+/* Deliver what comes next in the leaf, up to a layer. */
+static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsigned int max)
+{
+	struct mt_spot *s = it->now;
+	struct mt_entry e = { };
+	unsigned int nr;
+	u64 head;
+
+	max = min_t(unsigned int, max, s->left);
+	/* The slots are read behind it. */
+	if (mt_leaf_perm(s->leaf) != s->perm)
 		return 0;
-	mt_iter_return(it, &e);
+	kvt_park_loose(KVT_PARK_SCAN_SLOTS);
+	if (s->version & MT_CELLS) {
+		nr = mt_run_cells(s, pairs, max, &e);
+	} else {
+		head = s->off ? get_unaligned_be64(it->iter.key) : 0;
+		nr = mt_run_blocks(s, head, pairs, max, &e);
+	}
+	if (!nr)
+		return 0;
+	mt_iter_come(it, &e);
 	mt_spot_pass(s, nr);
 	return nr;
 }
@@ -566,7 +662,7 @@ int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max
 		if (likely(nr))
 			return nr;
 	}
-	value = mt_iter_step(it, false);
+	value = mt_iter_step(it, false, &pairs->cell);
 	if (IS_ERR_OR_NULL(value))
 		return PTR_ERR(value);
 	pairs->value = value;

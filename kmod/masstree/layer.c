@@ -278,7 +278,7 @@ static void mt_sweep_range(struct mt_tree *tree, const struct mt_range *range)
 		mt_iter_rest(&it->iter);
 		rcu_read_lock();
 		do {
-			value = mt_iter_step(it, true);
+			value = mt_iter_step(it, true, &it->iter.one.cell);
 		} while (!IS_ERR_OR_NULL(value) && ++nr < 256);
 		rcu_read_unlock();
 		if (value == ERR_PTR(-ESTALE))

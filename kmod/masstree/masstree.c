@@ -35,7 +35,7 @@
  *
  * **Nodes.** ::
  *
- *	leaf  | version parent perm ranks next prev lowkey stale | slice[16] | slot[16] |
+ *	leaf  | version parent perm ranks next prev lowkey stale | slice[16] | slot[16] | data[16] |
  *	inner | version parent nkeys level tabled turn | slice[14] | child[15] |
  *
  * The suffix of a rank 9 key, after its slice, is in its value block, not in
@@ -43,9 +43,25 @@
  * which it needs next anyway; a leaf never has to grow or copy suffixes; and a
  * key keeps its suffix when it moves between layers.  The paper keeps suffixes
  * in the leaf or in a block beside it, and marks slots LAYER and, while they
- * change, UNSTABLE.  Here a slot is one word, whose lowest bit says whether it
- * holds a value or a layer.  It changes in one store, so there is no unstable
- * state, and no length that could be read apart from its pointer.
+ * change, UNSTABLE.  Here a slot is one word, whose lowest bits say whether it
+ * holds a block, a layer or a cell.  Blocks and layers are replaced in one store, so
+ * there is no unstable state of them, and no length that could be read apart from
+ * its pointer.
+ *
+ * **Cells.** A value that is column 0 alone, of up to eight bytes, needs no block if
+ * its key ends in the first slice: the slot holds its version and its length, and
+ * another word of the leaf its data.  Such a value is a cell.  Readers copy it.  To
+ * replace it, a writer sets the slot to MT_SLOT_BUSY, writes the data, and then the
+ * slot.  A reader that finds another slot after it has read the data reads both again.
+ * The versions of a key only increase, so no slot becomes again what it was, unless
+ * another key has got it, and that shows in the leaf's version, at which the reader
+ * looks last.  So an update
+ * disturbs only those who read this slot, and neither allocates nor retires
+ * anything.  A cell may replace a block in the same slot, and a block a cell.
+ *
+ * Not every leaf has room for the data (MT_CELLS): only the first one, and those made
+ * by a split of a leaf with a cell or for a key whose value might be one.  Elsewhere,
+ * and in other layers, small values have blocks, too.
  *
  * **Readers** take no lock and write nothing.  They run under RCU.  A reader
  * first reads a node's version, and waits while it is dirty (inserting,
@@ -61,8 +77,8 @@
  * changes in one layer do not make readers go through those above it again.
  *
  * A reader may run in an interrupt or an NMI on top of a writer that holds
- * nodes.  If it meets a dirty node there, it gives up at once with -EBUSY, since
- * it may be that writer's; each CPU counts what its thread holds (mt_hold()).
+ * nodes.  If it meets a dirty node or a busy cell there, it gives up at once with
+ * -EBUSY, since it may be that writer's; each CPU counts what its thread holds (mt_hold()).
  * Any other reader counts its waits and retries, and gives up after
  * MT_READ_BUDGET of them.  Writers keep nodes dirty only for a short time, with
  * preemption and bottom halves off.
@@ -77,7 +93,7 @@
  * **Writers** descend like readers, lock the leaf, and look for the key in it.  If the
  * leaf's vsplit has not changed since its version was read, the leaf still covers
  * the key.  Otherwise they move right from lock to lock.  Replacing an entry's
- * value takes one store, which readers see at once.  A new key is written to a
+ * block takes one store, which readers see at once.  A new key is written to a
  * free slot and becomes visible with a store of the permutation, which gives the
  * order and number of the used slots (4.6.2); nothing is dirty meanwhile.
  * Removing a key is a store of the permutation as well.  The slot of a removed
@@ -136,7 +152,7 @@
  *
  * **Memory.**  Nodes that readers may hold are marked deleted, unlocked and
  * retired; the store's reclaim frees them after a grace period.  Inner nodes to which a table may
- * lead are retired when there is another table.  Values belong to the caller of commit().
+ * lead are retired when there is another table.  Blocks belong to the caller of commit().
  */
 
 static struct kvt_index *mt_create(const struct kvt_index_env *env)
@@ -150,7 +166,7 @@ static struct kvt_index *mt_create(const struct kvt_index_env *env)
 		return ERR_PTR(-ENOMEM);
 	tree->index.ops = &kvt_masstree_ops;
 	tree->index.env = *env;
-	root = mt_leaf_alloc(tree, GFP_KERNEL_ACCOUNT, &err);
+	root = mt_leaf_alloc(tree, true, GFP_KERNEL_ACCOUNT, &err);
 	if (!root) {
 		kfree(tree);
 		return ERR_PTR(err);
@@ -183,6 +199,8 @@ static void mt_destroy_leaf(struct mt_tree *tree, struct mt_leaf *leaf, struct m
 			mt_doom(list, mt_slot_to_layer(slot));
 			continue;
 		}
+		if (mt_slot_is_cell(slot))
+			continue;
 		value = mt_slot_value(slot);
 		reclaim->free_values(&value, 1);
 	}
@@ -222,6 +240,7 @@ static void mt_destroy(struct kvt_index *index)
 const struct kvt_index_ops kvt_masstree_ops = {
 	.name = "masstree",
 	.iter_size = sizeof(struct mt_iter),
+	.cells = true,
 	.create = mt_create,
 	.destroy = mt_destroy,
 	.get = mt_get,

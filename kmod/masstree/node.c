@@ -9,6 +9,7 @@
 #include "tree.h"
 
 static struct kmem_cache *mt_leaf_cache;
+static struct kmem_cache *mt_cells_cache;
 static struct kmem_cache *mt_inner_cache;
 
 DEFINE_PER_CPU(unsigned int, mt_held);
@@ -49,15 +50,22 @@ int mt_node_init(void)
 	BUILD_BUG_ON(offsetof(struct mt_leaf, slice) != 64);
 	BUILD_BUG_ON(sizeof(struct mt_leaf) != 320);
 	BUILD_BUG_ON(sizeof(struct mt_inner) != 256);
+	/* See MT_SLOT_LAYER. */
+	BUILD_BUG_ON(sizeof(unsigned long) != sizeof(u64));
+	BUILD_BUG_ON(KVT_CELL_VERSION_END << 4);
+	BUILD_BUG_ON(KVT_CELL_KEY_MAX > MT_SLICE);
 	/* See mt_table_ref(). */
 	BUILD_BUG_ON(SMP_CACHE_BYTES % 64);
 
 	mt_lockdep_init();
 	mt_leaf_cache = kmem_cache_create("kvt_mt_leaf", sizeof(struct mt_leaf), SMP_CACHE_BYTES,
 					  SLAB_HWCACHE_ALIGN | SLAB_NO_MERGE, NULL);
+	mt_cells_cache = kmem_cache_create("kvt_mt_cells", sizeof(struct mt_leaf) + MT_CELLS_BYTES,
+					   SMP_CACHE_BYTES, SLAB_HWCACHE_ALIGN | SLAB_NO_MERGE,
+					   NULL);
 	mt_inner_cache = kmem_cache_create("kvt_mt_inner", sizeof(struct mt_inner), SMP_CACHE_BYTES,
 					   SLAB_HWCACHE_ALIGN | SLAB_NO_MERGE, NULL);
-	if (mt_leaf_cache && mt_inner_cache)
+	if (mt_leaf_cache && mt_cells_cache && mt_inner_cache)
 		return 0;
 	mt_node_exit();
 	return -ENOMEM;
@@ -69,16 +77,27 @@ int mt_node_init(void)
 void mt_node_exit(void)
 {
 	kmem_cache_destroy(mt_inner_cache);
+	kmem_cache_destroy(mt_cells_cache);
 	kmem_cache_destroy(mt_leaf_cache);
 }
 
+static struct kmem_cache *mt_leaf_cache_of(bool cells)
+{
+	return cells ? mt_cells_cache : mt_leaf_cache;
+}
+
+static size_t mt_leaf_size(bool cells)
+{
+	return sizeof(struct mt_leaf) + (cells ? MT_CELLS_BYTES : 0);
+}
+
 /* Count @nr nodes of a kind that come (1) or go (-1). */
-static void mt_count_leaf(struct mt_tree *tree, int nr)
+static void mt_count_leaf(struct mt_tree *tree, int nr, size_t size)
 {
 	struct kvt_stats *stats = tree->index.env.stats;
 
 	kvt_stat_add(stats, KVTREE_STAT_LEAF_NODES, nr);
-	kvt_stat_add(stats, KVTREE_STAT_LEAF_BYTES, nr * (s64)sizeof(struct mt_leaf));
+	kvt_stat_add(stats, KVTREE_STAT_LEAF_BYTES, nr * (s64)size);
 }
 
 static void mt_count_inner(struct mt_tree *tree, int nr)
@@ -108,20 +127,23 @@ static void *mt_node_alloc(struct mt_tree *tree, struct kmem_cache *cache, size_
 /**
  * mt_leaf_alloc() - a new leaf, empty and unlocked
  * @tree: whose quota and statistics count it
+ * @cells: with room for cells
  * @gfp: for its memory
  * @err: -ENOMEM or -EDQUOT if it fails
  *
  * Return: the leaf or NULL.
  */
-struct mt_leaf *mt_leaf_alloc(struct mt_tree *tree, gfp_t gfp, int *err)
+struct mt_leaf *mt_leaf_alloc(struct mt_tree *tree, bool cells, gfp_t gfp, int *err)
 {
-	struct mt_leaf *leaf = mt_node_alloc(tree, mt_leaf_cache, sizeof(*leaf), gfp, err);
+	size_t size = mt_leaf_size(cells);
+	struct mt_leaf *leaf;
 
+	leaf = mt_node_alloc(tree, mt_leaf_cache_of(cells), size, gfp, err);
 	if (!leaf)
 		return NULL;
-	leaf->node.version = MT_LEAF;
+	leaf->node.version = MT_LEAF | (cells ? MT_CELLS : 0);
 	leaf->perm = MT_PERM_EMPTY;
-	mt_count_leaf(tree, 1);
+	mt_count_leaf(tree, 1, size);
 	return leaf;
 }
 
@@ -151,9 +173,11 @@ struct mt_inner *mt_inner_alloc(struct mt_tree *tree, gfp_t gfp, int *err)
  */
 void mt_leaf_free(struct mt_tree *tree, struct mt_leaf *leaf)
 {
-	mt_count_leaf(tree, -1);
-	kvt_quota_uncharge(tree->index.env.quota, sizeof(*leaf));
-	kmem_cache_free(mt_leaf_cache, leaf);
+	size_t size = mt_leaf_size(mt_has_cells(leaf));
+
+	mt_count_leaf(tree, -1, size);
+	kvt_quota_uncharge(tree->index.env.quota, size);
+	kmem_cache_free(mt_leaf_cache_of(mt_has_cells(leaf)), leaf);
 }
 
 /**
@@ -178,10 +202,11 @@ void mt_inner_free(struct mt_tree *tree, struct mt_inner *inner)
  */
 void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf)
 {
-	mt_count_leaf(tree, -1);
-	kvt_quota_uncharge(tree->index.env.quota, sizeof(*leaf));
-	kvt_reclaim_retire(tree->index.env.reclaim, KVT_GARBAGE_LEAF, &leaf->node.retire,
-			   sizeof(*leaf));
+	size_t size = mt_leaf_size(mt_has_cells(leaf));
+
+	mt_count_leaf(tree, -1, size);
+	kvt_quota_uncharge(tree->index.env.quota, size);
+	kvt_reclaim_retire(tree->index.env.reclaim, KVT_GARBAGE_LEAF, &leaf->node.retire, size);
 }
 
 /**
@@ -221,8 +246,11 @@ void mt_inner_exhume(struct mt_tree *tree, struct mt_inner *inner)
 
 static size_t mt_leaf_reclaim(struct llist_node *link)
 {
-	kmem_cache_free(mt_leaf_cache, container_of(link, struct mt_leaf, node.retire));
-	return sizeof(struct mt_leaf);
+	struct mt_leaf *leaf = container_of(link, struct mt_leaf, node.retire);
+	bool cells = mt_has_cells(leaf);
+
+	kmem_cache_free(mt_leaf_cache_of(cells), leaf);
+	return mt_leaf_size(cells);
 }
 
 static size_t mt_inner_reclaim(struct llist_node *link)

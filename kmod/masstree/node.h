@@ -19,6 +19,7 @@
 #include <linux/types.h>
 #include <linux/unaligned.h>
 
+#include "base/park.h"
 #include "base/value.h"
 
 #define MT_LEAF_WIDTH	16
@@ -31,17 +32,18 @@
  * Version word (EuroSys 2012, figure 3).  Only the lock holder changes it, except
  * for the lock bit.
  *
- *	63        36 35        8 7     5   4     3        2         1       0
- *	+-----------+-----------+-------+------+---------+---------+--------+------+
- *	|  vsplit   |  vinsert  |   0   | leaf | deleted | split-  | insert-| lock |
- *	|           |           |       |      |         | ting    | ing    |      |
- *	+-----------+-----------+-------+------+---------+---------+--------+------+
+ *	63     36 35      8 7  6   5      4      3        2         1       0
+ *	+--------+---------+-----+-------+------+---------+---------+--------+------+
+ *	| vsplit | vinsert |  0  | cells | leaf | deleted | split-  | insert-| lock |
+ *	|        |         |     |       |      |         | ting    | ing    |      |
+ *	+--------+---------+-----+-------+------+---------+---------+--------+------+
  */
 #define MT_LOCK		BIT_ULL(0)
 #define MT_INSERTING	BIT_ULL(1)
 #define MT_SPLITTING	BIT_ULL(2)
 #define MT_DELETED	BIT_ULL(3)
 #define MT_LEAF		BIT_ULL(4)
+#define MT_CELLS	BIT_ULL(5)	/* the leaf has room for data of cells; never changes */
 #define MT_VINSERT	BIT_ULL(8)
 #define MT_VSPLIT	BIT_ULL(36)
 #define MT_DIRTY	(MT_INSERTING | MT_SPLITTING)
@@ -65,11 +67,15 @@ struct mt_node {
  *	| version| parent | perm | ranks  | next | prev | lowkey| stale |
  *	64                                192                          320
  *	| slice[16]                       | slot[16]                     |
+ *	320                               448
+ *	| data[16], of a leaf with cells  |
  *
- * A slot holds a value block, or, with MT_SLOT_LAYER set, the root of the next
- * layer.  Slots of keys with at most eight bytes left hold only values.  Of keys
+ * A slot holds a value block, the root of the next layer, or what a cell has besides
+ * its data.  Slots of keys with at most eight bytes left hold only values.  Of keys
  * with the same slice and more bytes there is at most one, and one load of its slot
  * tells whether it is a value or a layer.
+ *
+ * Only leaves of the first layer have cells, whose keys end there.
  */
 struct mt_leaf {
 	struct mt_node node;
@@ -81,7 +87,10 @@ struct mt_leaf {
 	u16 stale;			/* slots whose key was removed: see mt_insert_slot() */
 	u64 slice[MT_LEAF_WIDTH];
 	unsigned long slot[MT_LEAF_WIDTH];
+	u64 data[];			/* of cells: MT_LEAF_WIDTH of them, or none */
 } ____cacheline_aligned;
+
+#define MT_CELLS_BYTES	(MT_LEAF_WIDTH * sizeof(u64))
 
 struct mt_inner {
 	struct mt_node node;
@@ -93,11 +102,57 @@ struct mt_inner {
 	struct mt_node *child[MT_INNER_WIDTH + 1];
 } ____cacheline_aligned;
 
+/*
+ * The four lowest bits of a slot tell what it holds.  Blocks are at multiples of eight, nodes of
+ * sixteen.
+ *
+ *	x000		a value block
+ *	0001		the root of a layer
+ *	0010 to 0111	a cell of 0 to 5 bytes: its version is in the other bits
+ *	1010 to 1100	a cell of 6 to 8 bytes
+ *	1101		a cell without any column
+ *	1111		a cell that is being written (MT_SLOT_BUSY)
+ */
 #define MT_SLOT_LAYER	1ul
+#define MT_SLOT_EMPTY	13ul
+#define MT_SLOT_BUSY	15ul
 
 static inline bool mt_slot_is_layer(unsigned long slot)
 {
-	return slot & MT_SLOT_LAYER;
+	return (slot & 7) == MT_SLOT_LAYER;
+}
+
+static __always_inline bool mt_slot_is_cell(unsigned long slot)
+{
+	return slot & 6;
+}
+
+static inline unsigned long mt_cell_to_slot(u64 version, u32 len)
+{
+	return version << 4 | (len + 2 + 2 * (len > 5));
+}
+
+static inline u32 mt_cell_len(unsigned long slot)
+{
+	u32 code = slot & 15;
+
+	return code - 2 - 2 * (code > 7);
+}
+
+static inline u64 mt_cell_version(unsigned long slot)
+{
+	return slot >> 4;
+}
+
+/* The slot that holds a value, and, of a cell, the data. */
+static inline unsigned long mt_value_to_slot(struct kvt_value *value, u64 *data)
+{
+	if (!kvt_value_is_cell(value))
+		return (unsigned long)value;
+	*data = kvt_cell_data(value);
+	if (unlikely(!kvt_value_plain(value)))
+		return value->version << 4 | MT_SLOT_EMPTY;
+	return mt_cell_to_slot(value->version, value->size - sizeof(*value));
 }
 
 static inline struct mt_node *mt_slot_to_layer(unsigned long slot)
@@ -113,7 +168,17 @@ static inline struct kvt_value *mt_slot_value(unsigned long slot)
 /* Prefetch the value in a slot, or the beginning of the layer's root. */
 static __always_inline void mt_prefetch_slot(unsigned long slot)
 {
-	kvt_value_prefetch((void *)(slot & ~MT_SLOT_LAYER));
+	if (!mt_slot_is_cell(slot))
+		kvt_value_prefetch((void *)(slot & ~MT_SLOT_LAYER));
+}
+
+/* A cell as its slot and its data have it. */
+static __always_inline struct kvt_value *mt_slot_cell(unsigned long slot, u64 data, u32 key_len,
+						      struct kvt_cell *cell)
+{
+	if (unlikely((slot & 15) == MT_SLOT_EMPTY))
+		return kvt_cell_init_empty(cell, key_len, mt_cell_version(slot));
+	return kvt_cell_init(cell, key_len, mt_cell_len(slot), mt_cell_version(slot), data);
 }
 
 static inline unsigned long mt_layer_to_slot(struct mt_node *root)
@@ -153,11 +218,16 @@ static inline bool mt_is_leaf(const struct mt_node *node)
 	return READ_ONCE(node->version) & MT_LEAF;
 }
 
+static inline bool mt_has_cells(const struct mt_leaf *leaf)
+{
+	return !!(READ_ONCE(leaf->node.version) & MT_CELLS);
+}
+
 /*
- * Prefetch all lines of a node, leaf or not, at once (EuroSys 2012, section 4.2).  GCC would
- * treat a function that only prefetches as empty, and drop its calls.
+ * Prefetch all lines of a node, leaf or not, with cells or not, at once (EuroSys 2012, section
+ * 4.2).  GCC would treat a function that only prefetches as empty, and drop its calls.
  */
-static __always_inline void mt_prefetch(const void *node, bool leaf)
+static __always_inline void mt_prefetch(const void *node, bool leaf, bool cells)
 {
 	const char *p = node;
 	unsigned int i;
@@ -167,6 +237,10 @@ static __always_inline void mt_prefetch(const void *node, bool leaf)
 	static_assert(sizeof(struct mt_leaf) == sizeof(struct mt_inner) + 64);
 	if (leaf)
 		prefetch(p + i);
+	if (leaf && cells) {
+		prefetch(p + sizeof(struct mt_leaf));
+		prefetch(p + sizeof(struct mt_leaf) + 64);
+	}
 }
 
 /* Slices: eight bytes of key, big-endian, padded with zeros. */
@@ -379,6 +453,46 @@ static inline void mt_leaf_set_slot(struct mt_leaf *leaf, unsigned int n, unsign
 	smp_store_release(&leaf->slot[n], slot);	/* pairs with mt_leaf_slot() */
 }
 
+/*
+ * Replace the value in a slot by a cell, while others may read it.  A reader that gets the new
+ * data and then reads the slot again finds it busy, or with a higher version.  Pairs with
+ * mt_cell_changed().
+ */
+static inline void mt_leaf_set_cell(struct mt_leaf *leaf, unsigned int n, unsigned long slot,
+				    u64 data)
+{
+	WRITE_ONCE(leaf->slot[n], MT_SLOT_BUSY);
+	smp_wmb();	/* busy, before any data */
+	kvt_park(KVT_PARK_CELL_BUSY);
+	WRITE_ONCE(leaf->data[n], data);
+	kvt_park(KVT_PARK_CELL_WRITTEN);
+	mt_leaf_set_slot(leaf, n, slot);
+}
+
+/* The data of a slot, if it is a cell's: for who has not locked the leaf. */
+static __always_inline u64 mt_leaf_data(const struct mt_leaf *leaf, unsigned int n,
+					unsigned long slot)
+{
+	if (!mt_slot_is_cell(slot))
+		return 0;
+	kvt_park_loose(KVT_PARK_READ_DATA);
+	return READ_ONCE(leaf->data[n]);
+}
+
+/*
+ * Whether a cell is being written, or has been since @slot was read.  To be called after the data
+ * are read, and before mt_changed(): if another key has got the slot, with the same version and
+ * length, only the leaf's version tells.
+ */
+static __always_inline bool mt_cell_changed(const struct mt_leaf *leaf, unsigned int n,
+					    unsigned long slot)
+{
+	if (!mt_slot_is_cell(slot))
+		return false;
+	smp_rmb();	/* the data before the slot again; pairs with mt_leaf_set_cell() */
+	return unlikely(slot == MT_SLOT_BUSY || READ_ONCE(leaf->slot[n]) != slot);
+}
+
 static inline void mt_leaf_set_next(struct mt_leaf *leaf, struct mt_leaf *next)
 {
 	smp_store_release(&leaf->next, next);	/* pairs with mt_leaf_next() */
@@ -409,10 +523,12 @@ static inline void mt_set_beside(struct mt_node *node, const struct mt_node *oth
 
 /* Write a slot that is in no permutation that may still be read. */
 static inline void mt_leaf_fill(struct mt_leaf *leaf, unsigned int n, u64 slice, u32 rank,
-				unsigned long slot)
+				unsigned long slot, u64 data)
 {
 	u64 others = leaf->ranks & ~(15ull << 4 * n);
 
+	if (mt_slot_is_cell(slot))
+		WRITE_ONCE(leaf->data[n], data);
 	WRITE_ONCE(leaf->slice[n], slice);
 	WRITE_ONCE(leaf->ranks, others | (u64)rank << 4 * n);
 	mt_leaf_set_slot(leaf, n, slot);

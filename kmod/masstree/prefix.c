@@ -15,6 +15,7 @@
  * favour of a longer one.
  */
 #include <linux/err.h>
+#include <linux/processor.h>
 
 #include "table.h"
 #include "tree.h"
@@ -27,11 +28,14 @@ struct mt_prefix {
 	u64 slice;			/* at off */
 	u32 later;			/* in the first layer: bytes of prefixes not looked for */
 	struct kvt_value *best;		/* so far */
+	struct kvt_cell *cell;		/* where that is if it has no block */
 };
 
 /* What a leaf contributes. */
 struct mt_prefix_leaf {
 	unsigned long within;		/* slot of the longest that ends in the slice, or 0 */
+	u64 data;			/* of that, if it is a cell */
+	u32 rank;			/* of that */
 	unsigned long beyond;		/* slot of what goes on after the slice, or 0 */
 	u32 rest;			/* other leaves have prefixes up to this length */
 };
@@ -67,7 +71,8 @@ static __always_inline struct mt_leaf *mt_prefix_descend(const struct mt_prefix 
 			return mt_leaf(node);
 		above = node;
 		above_version = *version;
-		node = mt_inner_child(mt_inner(node), slice);
+		node = mt_inner_child(mt_inner(node), slice,
+				      mt_may_have_cells(p->probe.tree, p->off));
 	}
 	return NULL;
 }
@@ -82,10 +87,10 @@ static __always_inline bool mt_prefix_read(const struct mt_prefix *p, const stru
 	bool beyond = most == MT_SLICE && p->left > MT_SLICE;
 	u64 diff, slice = p->slice, perm = mt_leaf_perm(leaf), order = mt_perm_order(perm);
 	u32 rank, shift = 64 - 8;	/* what must be the same of a better one's slice */
-	unsigned int n, left = mt_perm_size(perm);
+	unsigned int n, at = 0, left = mt_perm_size(perm);
+	bool changed;
 
-	seen->within = 0;
-	seen->beyond = 0;
+	*seen = (struct mt_prefix_leaf) { };
 	/* Most leaves of a chain of layers have one key or two. */
 	for (; left; order >>= 4, left--) {
 		n = order & 15;
@@ -98,15 +103,19 @@ static __always_inline bool mt_prefix_read(const struct mt_prefix *p, const stru
 				seen->beyond = mt_leaf_slot(leaf, n);
 		} else if (rank <= most && 64 - 8 * rank <= shift &&
 			   !(diff >> (64 - 8 * rank))) {
+			at = n;
 			seen->within = mt_leaf_slot(leaf, n);
+			seen->data = mt_leaf_data(leaf, n, seen->within);
+			seen->rank = rank;
 			/* With the eighth byte all are the same that are left. */
 			shift = rank < MT_SLICE ? 64 - 8 - 8 * rank : 0;
 		}
 	}
 	seen->rest = READ_ONCE(leaf->prev) ?
 		     mt_slices_below(slice, READ_ONCE(leaf->lowkey)) : 0;
+	changed = mt_cell_changed(leaf, at, seen->within);
 	kvt_park_loose(KVT_PARK_READ_CHECK);
-	return likely(!mt_changed(&leaf->node, v));
+	return likely(!changed && !mt_changed(&leaf->node, v));
 }
 
 /* The value of the slot's key, which is longer than the slice, if the key begins with it. */
@@ -129,11 +138,13 @@ static bool mt_prefix_take(struct mt_prefix *p, const struct mt_prefix_leaf *see
 
 	if (mt_slot_is_layer(seen->beyond)) {
 		*below = mt_slot_to_layer(seen->beyond);
-		mt_prefetch(*below, true);
+		mt_prefetch(*below, true, false);
 	} else if (seen->beyond) {
 		value = mt_prefix_beyond(p, seen->beyond);
 	}
-	if (!value)
+	if (!value && mt_slot_is_cell(seen->within))
+		value = mt_slot_cell(seen->within, seen->data, seen->rank, p->cell);
+	else if (!value)
 		value = mt_slot_value(seen->within);
 	if (value)
 		p->best = value;
@@ -169,8 +180,12 @@ static int mt_prefix_layer(struct mt_prefix *p, u32 most)
 			return leaf ? PTR_ERR(leaf) : -EAGAIN;
 		if (unlikely(!mt_prefix_read(p, leaf, v, most, &seen))) {
 			p->probe.retries++;
-			if (!p->probe.budget--)
+			if (seen.within == MT_SLOT_BUSY && mt_on_top())
+				p->probe.budget = 0;
+			if (!p->probe.budget)
 				return -EBUSY;
+			p->probe.budget--;
+			cpu_relax();
 			continue;
 		}
 		if (mt_prefix_take(p, &seen, &below))
@@ -218,12 +233,14 @@ static int mt_prefix_once(struct mt_prefix *p)
  * mt_get_prefix() - see struct kvt_index_ops
  * @index: the tree
  * @key: the key
+ * @cell: for a value without a block
  *
  * Context: under rcu_read_lock(), any context.
  *
  * Return: the value, NULL, or ERR_PTR(-EBUSY).
  */
-struct kvt_value *mt_get_prefix(struct kvt_index *index, const struct kvt_key *key)
+struct kvt_value *mt_get_prefix(struct kvt_index *index, const struct kvt_key *key,
+				struct kvt_cell *cell)
 {
 	const struct kvt_key empty = { .data = key->data };
 	struct mt_tree *tree = mt_tree(index);
@@ -231,6 +248,7 @@ struct kvt_value *mt_get_prefix(struct kvt_index *index, const struct kvt_key *k
 	int err;
 
 	mt_probe_prepare(&p.probe, tree, key);
+	p.cell = cell;
 	do {
 		err = mt_prefix_once(&p);
 	} while (err == -EAGAIN);
@@ -238,6 +256,6 @@ struct kvt_value *mt_get_prefix(struct kvt_index *index, const struct kvt_key *k
 	mt_probe_end(&p.probe);
 	/* The empty one is the first of all keys, and stands in the first leaf. */
 	if (!p.probe.value && READ_ONCE(tree->short_lens) & BIT(0))
-		return mt_get(index, &empty);
+		return mt_get(index, &empty, cell);
 	return p.probe.value;
 }

@@ -47,7 +47,7 @@ static void mt_collect_keys(struct mt_change *c, u32 rank, struct kvt_value *val
 			keys->slot[i] = MT_LEAF_WIDTH;
 			e->slice = c->slice;
 			e->rank = rank;
-			e->slot = (unsigned long)value;
+			e->slot = mt_value_to_slot(value, &e->data);
 			continue;
 		}
 		n = mt_perm_slot(leaf->perm, from++);
@@ -55,6 +55,8 @@ static void mt_collect_keys(struct mt_change *c, u32 rank, struct kvt_value *val
 		e->slice = leaf->slice[n];
 		e->rank = mt_leaf_rank(leaf, n);
 		e->slot = leaf->slot[n];
+		if (mt_slot_is_cell(e->slot))
+			e->data = leaf->data[n];
 	}
 }
 
@@ -120,7 +122,7 @@ static void mt_fill_right(struct mt_leaf *right, const struct mt_leaf_keys *keys
 	for (i = first; i <= MT_LEAF_WIDTH; i++) {
 		const struct mt_entry *e = &keys->entry[i];
 
-		mt_leaf_fill(right, i - first, e->slice, e->rank, e->slot);
+		mt_leaf_fill(right, i - first, e->slice, e->rank, e->slot, e->data);
 		right->perm = mt_perm_insert(right->perm, i - first);
 		if (mt_slot_is_layer(e->slot))
 			mt_set_up(mt_slot_to_layer(e->slot), right);
@@ -139,7 +141,7 @@ static void mt_shrink_left(struct mt_leaf *left, struct mt_leaf_keys *keys, unsi
 		if (keys->slot[i] != MT_LEAF_WIDTH)
 			continue;
 		keys->slot[i] = keys->slot[nr];
-		mt_leaf_fill(left, keys->slot[i], e->slice, e->rank, e->slot);
+		mt_leaf_fill(left, keys->slot[i], e->slice, e->rank, e->slot, e->data);
 	}
 	left->stale = 0;	/* readers of before look again: vsplit */
 	mt_leaf_set_perm(left, mt_perm_of(keys->slot, nr));
@@ -150,9 +152,10 @@ static struct mt_leaf *mt_split_leaf(struct mt_tree *tree, struct mt_change *c,
 				     struct mt_leaf_keys *keys, unsigned int stay)
 {
 	struct mt_leaf *left = c->leaf;
-	struct mt_leaf *right = mt_take_leaf(c);
+	struct mt_leaf *right = c->right;
 	struct mt_leaf *next = left->next;
 
+	c->right = NULL;
 	mt_born_locked(&right->node);
 	mt_mark(&left->node, MT_SPLITTING);
 	kvt_park(KVT_PARK_SPLIT_MARKED);

@@ -40,6 +40,7 @@ struct mt_change {
 	unsigned int nr_leaves;
 	unsigned int nr_inners;
 	struct mt_leaf *leaves;
+	struct mt_leaf *right;		/* of a split */
 	struct mt_inner *inners;
 	/* Layers built in advance, from chain down to chain_last. */
 	unsigned int nr_chain;

@@ -116,11 +116,11 @@ static __always_inline struct mt_node *mt_table_begin(const struct mt_table *t,
 
 	*ref = t ? mt_table_find(t, slice) : MT_REF_NONE;
 	if (unlikely(*ref == MT_REF_NONE)) {
-		mt_prefetch(root, true);
+		mt_prefetch(root, true, true);
 		return root;
 	}
 	node = mt_ref_node(t, *ref);
-	mt_prefetch(node, false);
+	mt_prefetch(node, false, false);
 	return node;
 }
 

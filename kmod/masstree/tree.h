@@ -44,6 +44,7 @@ struct mt_tree {
 	/* What lookups read. */
 	struct mt_node *root;		/* of the first layer */
 	struct mt_table *table;		/* that leads into it, or NULL: see table.c */
+	bool cells;			/* there have been cells */
 	/* Bit n: there was ever a key of n bytes, at most a slice. */
 	unsigned long short_lens;
 
@@ -113,6 +114,15 @@ static inline void mt_release(void)
 	local_bh_enable();
 }
 
+/*
+ * Whether this reader has interrupted a thread that holds nodes, and that cannot go on before
+ * the reader ends.  A holder has preemption off, so no reader finds the count of another thread.
+ */
+static inline bool mt_on_top(void)
+{
+	return this_cpu_read(mt_held);
+}
+
 /* Whether a value is the key's, compared after what the nodes have told apart, at @at. */
 static inline bool mt_same_tail(const struct kvt_value *value, const u8 *key, u32 len, u32 at)
 {
@@ -122,7 +132,7 @@ static inline bool mt_same_tail(const struct kvt_value *value, const u8 *key, u3
 /* node.c */
 int mt_node_init(void);
 void mt_node_exit(void);
-struct mt_leaf *mt_leaf_alloc(struct mt_tree *tree, gfp_t gfp, int *err);
+struct mt_leaf *mt_leaf_alloc(struct mt_tree *tree, bool cells, gfp_t gfp, int *err);
 struct mt_inner *mt_inner_alloc(struct mt_tree *tree, gfp_t gfp, int *err);
 void mt_leaf_free(struct mt_tree *tree, struct mt_leaf *leaf);
 void mt_inner_free(struct mt_tree *tree, struct mt_inner *inner);
@@ -150,13 +160,15 @@ struct mt_probe {
 	const struct mt_table *table;	/* which says that */
 	bool place;			/* only its place is wanted */
 	struct kvt_value *value;	/* at the end the result */
+	struct kvt_cell *cell;		/* where that is if it has no block */
 	u32 budget;
 	u32 retries;
 	u32 restarts;
 };
 
 void mt_probe_prepare(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
-void mt_probe_find(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
+void mt_probe_find(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key,
+		   struct kvt_cell *cell);
 void mt_probe_place(struct mt_probe *probe, struct mt_tree *tree, const struct kvt_key *key);
 void mt_probe_end(struct mt_probe *probe);
 struct mt_leaf *mt_probe_descend(struct mt_probe *probe, struct mt_node *root, u32 off,
@@ -167,18 +179,26 @@ int mt_leaf_place(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, uns
 struct mt_leaf *mt_lock_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u64 version, u64 slice);
 struct mt_node *mt_find_layer(struct mt_probe *probe, u32 off);
 
-/* The child of an inner node that covers a slice; also prefetch it. */
-static __always_inline struct mt_node *mt_inner_child(struct mt_inner *inner, u64 slice)
+/* The child of an inner node that covers a slice; also prefetch it, perhaps a leaf with cells. */
+static __always_inline struct mt_node *mt_inner_child(struct mt_inner *inner, u64 slice,
+						      bool cells)
 {
 	unsigned int at = mt_inner_search(inner, mt_inner_nkeys(inner), slice);
 	struct mt_node *child = READ_ONCE(inner->child[at]);
 
-	mt_prefetch(child, inner->level == 1);
+	mt_prefetch(child, inner->level == 1, cells);
 	return child;
 }
 
+/* Whether leaves of a layer may have cells. */
+static __always_inline bool mt_may_have_cells(const struct mt_tree *tree, u32 off)
+{
+	return !off && READ_ONCE(tree->cells);
+}
+
 /* lookup.c */
-void mt_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, unsigned int nr);
+void mt_get_batch(struct kvt_index *index, struct kvt_lookup *lookups, struct kvt_cell *cells,
+		  unsigned int nr);
 
 /* change.c */
 int mt_begin(struct kvt_change *change);
@@ -229,6 +249,7 @@ void mt_sweep(struct kvt_index *index);
 struct mt_entry {
 	u64 slice;
 	unsigned long slot;
+	u64 data;			/* of a cell */
 	u8 rank;
 };
 
@@ -253,6 +274,7 @@ struct mt_ahead {
 	u8 near;			/* of how many they were prefetched, after this leaf */
 	u8 far;				/* how many more leaves were prefetched, after those */
 	u8 child;			/* of @parent, to be prefetched next */
+	u16 leaf_bytes;			/* of a leaf like this one */
 	struct mt_leaf *leaf;		/* whose values are next, or NULL */
 	struct mt_inner *parent;	/* whose children are next, or NULL */
 	struct mt_leaf *first;		/* its parent is next, or NULL */
@@ -280,7 +302,7 @@ struct mt_iter {
 	struct mt_spot spot[MT_ITER_SPOTS];	/* see mt_iter_spot() */
 };
 
-struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping);
+struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping, struct kvt_cell *cell);
 int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max);
 void mt_iter_rest(struct kvt_iter *iter);
 

@@ -87,6 +87,7 @@ static void count_pinned(enum kvt_park at)
 {
 	struct kvt_index *index = bt.store->index;
 	struct kvt_column col;
+	struct kvt_cell cell;
 	struct kvt_value *v;
 	struct kvt_key key;
 	u32 nr, bytes = 0;
@@ -96,7 +97,7 @@ static void count_pinned(enum kvt_park at)
 	rcu_read_lock();
 	for (nr = 0; nr < KEYS; nr++) {
 		key = KT_BYTES(&nr, sizeof(nr));
-		v = index->ops->get(index, &key);
+		v = index->ops->get(index, &key, &cell);
 		if (IS_ERR_OR_NULL(v))
 			continue;
 		kvt_value_column(v, 0, &col);

@@ -94,7 +94,7 @@ static int kv_begin(struct kvt_change *change, struct kvt_bag **bag)
 {
 	int err = ops->begin(change);
 
-	if (err || !change->old)
+	if (err || !change->old || kvt_value_is_cell(change->old))
 		return err;
 	*bag = kvt_bag_take(&kv.reclaim);
 	if (likely(*bag))
@@ -110,12 +110,18 @@ static int kv_write(const struct kvt_key *key, const void *data, u32 len)
 	struct kvt_change change = {
 		.index = kv.index, .key = *key, .gfp = GFP_KERNEL, .may_insert = true,
 	};
-	struct kvt_value *v = kt_value_of(key, data, len);
+	const struct kvt_mem mem = { .gfp = GFP_KERNEL };
 	struct kvt_bag *bag = NULL;
+	struct kvt_cell cell;
+	struct kvt_value *v;
+	u8 *to;
 	int err;
 
+	v = kvt_value_make_whole(&mem, key, len, &to, &cell);
 	if (!v)
 		return -ENOMEM;
+	memcpy(to, data, len);
+	change.wants_cell = kvt_value_is_cell(v);
 	err = kvt_reclaim_throttle(&kv.reclaim, true);
 	if (!err)
 		err = kv_begin(&change, &bag);
@@ -125,9 +131,16 @@ static int kv_write(const struct kvt_key *key, const void *data, u32 len)
 		return err;
 	}
 	v->version = change.old ? change.old->version + 1 : 1;
+	/* All keys are so short, or none: all leaves take cells. */
+	if (WARN_ON(kvt_value_is_cell(v) && !change.takes_cell)) {
+		ops->abort(&change);
+		ops->finish(&change);
+		kvt_bag_put(&kv.reclaim, bag);
+		return -EOPNOTSUPP;
+	}
 	/* An engine with locks has no other result. */
 	WARN_ON(ops->commit(&change, v));
-	if (change.old)
+	if (change.old && !kvt_value_is_cell(change.old))
 		kvt_value_retire(&kv.reclaim, bag, change.old, NULL);
 	ops->finish(&change);
 	return 0;
@@ -148,11 +161,12 @@ static bool kv_get(u64 number, struct bench_found *found)
 	const u8 *data;
 	u8 bytes[8];
 	const struct kvt_key key = { bytes, sizeof(bytes) };
+	struct kvt_cell cell;
 	u32 len;
 
 	put_unaligned_be64(number, bytes);
 	rcu_read_lock();
-	v = ops->get(kv.index, &key);
+	v = ops->get(kv.index, &key, &cell);
 	if (!IS_ERR_OR_NULL(v)) {
 		data = kvt_value_plain_data(v, &len);
 		found->value = get_unaligned((const u64 *)data);
@@ -185,11 +199,12 @@ static int kv_hold(const u8 *name, u64 ns)
 	u64 version, until = ktime_get_ns() + ns;
 	u8 data[BENCH_NAME_DATA];
 	const struct kvt_value *v;
+	struct kvt_cell cell;
 	u32 len;
 	int err;
 
 	rcu_read_lock();
-	v = ops->get(kv.index, &key);
+	v = ops->get(kv.index, &key, &cell);
 	err = PTR_ERR_OR_ZERO(v) ?: v ? 0 : -ENOENT;
 	if (!err) {
 		version = v->version;

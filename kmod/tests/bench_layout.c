@@ -70,7 +70,8 @@ static int add_leaf(struct layout *l, struct mt_leaf *leaf)
 {
 	u64 perm = mt_leaf_perm(leaf);
 	unsigned int i;
-	int err = layout_add(l, LEAF, leaf, sizeof(*leaf));
+	size_t cells = mt_has_cells(leaf) ? MT_CELLS_BYTES : 0;
+	int err = layout_add(l, LEAF, leaf, sizeof(*leaf) + cells);
 
 	for (i = 0; i < mt_perm_size(perm) && !err; i++) {
 		unsigned long slot = mt_leaf_slot(leaf, mt_perm_slot(perm, i));
@@ -78,7 +79,7 @@ static int add_leaf(struct layout *l, struct mt_leaf *leaf)
 
 		if (mt_slot_is_layer(slot))
 			err = add_nodes(l, mt_slot_to_layer(slot));
-		else
+		else if (!mt_slot_is_cell(slot))
 			err = layout_add(l, VALUE, v, v->size);
 	}
 	return err;
@@ -138,6 +139,7 @@ static bool touch_leaf(struct touched *t, const struct mt_leaf *leaf, u64 slice)
 {
 	int n = mt_leaf_find(leaf, mt_leaf_perm(leaf), slice, MT_SLICE);
 	const struct kvt_value *v;
+	unsigned long slot;
 
 	touch_field(&t[LEAF], &leaf->node.version);
 	touch_field(&t[LEAF], &leaf->perm);
@@ -146,7 +148,12 @@ static bool touch_leaf(struct touched *t, const struct mt_leaf *leaf, u64 slice)
 	touch(&t[LEAF], leaf->slice, (n + 1) * sizeof(*leaf->slice));
 	touch_field(&t[LEAF], &leaf->ranks);
 	touch(&t[LEAF], &leaf->slot[n], sizeof(leaf->slot[n]));
-	v = mt_slot_value(mt_leaf_slot(leaf, n));
+	slot = mt_leaf_slot(leaf, n);
+	if (mt_slot_is_cell(slot)) {
+		touch_field(&t[LEAF], &leaf->data[n]);
+		return true;
+	}
+	v = mt_slot_value(slot);
 	touch(&t[VALUE], v, v->size);
 	return true;
 }

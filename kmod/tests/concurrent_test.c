@@ -288,6 +288,7 @@ static int cc_get_batch(struct cc_worker *w)
 	unsigned int i, nr = 1 + kt_rnd_below(&w->rnd, min(CC_BATCH, keys));
 	const struct kvt_index_ops *ops = w->cc->kt->ops;
 	struct kvt_lookup lookups[CC_BATCH];
+	struct kvt_cell cells[CC_BATCH];
 	struct cc_key before[CC_BATCH];
 	unsigned int which[CC_BATCH];
 
@@ -298,7 +299,7 @@ static int cc_get_batch(struct cc_worker *w)
 		lookups[i].key = w->cc->keys->key[which[i]];
 	}
 	rcu_read_lock();
-	ops->get_batch(w->cc->kt->index, lookups, nr);
+	ops->get_batch(w->cc->kt->index, lookups, cells, nr);
 	cc_judge_batch(w, lookups, which, before, nr);
 	rcu_read_unlock();
 	return 0;

@@ -26,6 +26,7 @@ struct model {
 	struct kt_cursor cur;
 	u8 *buf;			/* for a key that is not one of the set */
 	struct kvt_lookup lookups[MAX_BATCH];
+	struct kvt_cell cells[MAX_BATCH];
 	unsigned int op;
 };
 
@@ -166,7 +167,7 @@ static void do_get_batch(struct model *m)
 		m->lookups[i].key = m->keys->key[at[i]];
 	}
 	rcu_read_lock();
-	m->kt->ops->get_batch(m->kt->index, m->lookups, nr);
+	m->kt->ops->get_batch(m->kt->index, m->lookups, m->cells, nr);
 	for (i = 0; i < nr; i++)
 		err[i] = kt_check(m->lookups[i].value, &m->lookups[i].key, &version[i]);
 	rcu_read_unlock();

@@ -1751,13 +1751,14 @@ static void a_value_stays_while_a_reader_may_hold_it(struct kunit *test)
 {
 	struct kt *kt = kt_open(test);
 	const struct kvt_key key = KT_KEY("key of a value");
+	struct kvt_cell cell;
 	struct kvt_value *value;
 	int replaced, removed;
 	bool ok;
 
 	put(kt, key);
 	rcu_read_lock();
-	value = kt->ops->get(kt->index, &key);
+	value = kt->ops->get(kt->index, &key, &cell);
 	replaced = kt_put_gfp(kt, &key, GFP_NOWAIT, NULL);
 	linger();
 	ok = kt_value_ok(value, &key);
@@ -1766,7 +1767,7 @@ static void a_value_stays_while_a_reader_may_hold_it(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, ok);
 
 	rcu_read_lock();
-	value = kt->ops->get(kt->index, &key);
+	value = kt->ops->get(kt->index, &key, &cell);
 	removed = kt_del_gfp(kt, &key, GFP_NOWAIT, NULL);
 	linger();
 	ok = kt_value_ok(value, &key);

@@ -159,6 +159,8 @@ static void a_filter_is_shown_the_record_as_it_is(struct kunit *test)
 	u8 *blob = kunit_kzalloc(test, BLOB, GFP_KERNEL);
 	struct kvtree_bpf_hook info = {};
 	struct kvt_hook *hook;
+	struct kvt_cell cell;
+	struct kvt_value *v;
 	u32 owner = 77;
 
 	hk_open(test);
@@ -174,9 +176,8 @@ static void a_filter_is_shown_the_record_as_it_is(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, hook);
 	KUNIT_EXPECT_NULL(test, kvt_hook_filter(hk.store, info.id + 1));
 	KUNIT_EXPECT_NULL(test, kvt_hook_filter(NULL, info.id));
-	KUNIT_EXPECT_TRUE(test, hook &&
-			  kvt_hook_match(hook, &key, hk.store->index->ops->get(hk.store->index,
-									       &key)));
+	v = hk.store->index->ops->get(hk.store->index, &key, &cell);
+	KUNIT_EXPECT_TRUE(test, hook && kvt_hook_match(hook, &key, v));
 	rcu_read_unlock();
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&hk.asked));
 	KUNIT_EXPECT_FALSE(test, hk.wrong);

@@ -106,6 +106,24 @@ void kt_value_fill(struct kvt_value *value, const struct kvt_key *key, u64 versi
 		put_unaligned(word + i, (u64 *)(data + i));
 }
 
+/* Bytes of a cell's data, which are the first of the hash; one more: it has no column. */
+static u32 kt_cell_len(u64 hash)
+{
+	return (hash >> 8) % (KVT_CELL_MAX + 2);
+}
+
+static bool kt_cell_ok(const struct kvt_value *value, const struct kvt_key *key)
+{
+	u64 hash = kt_hash(key, value->version);
+	u32 len = kt_cell_len(hash);
+
+	if (len > KVT_CELL_MAX)
+		return value->key_len == key->len && !kvt_value_ncols(value) &&
+		       value->size == sizeof(*value);
+	return value->key_len == key->len && kvt_value_plain(value) &&
+	       value->size == sizeof(*value) + len && !memcmp(value->body, &hash, len);
+}
+
 /**
  * kt_value_ok() - is a value one of a key's?
  * @value: what was found, under RCU
@@ -119,6 +137,8 @@ bool kt_value_ok(const struct kvt_value *value, const struct kvt_key *key)
 	u32 i, len = kt_value_len(key);
 	u64 word;
 
+	if (kvt_value_is_cell(value))
+		return kt_cell_ok(value, key);
 	if (value->key_len != key->len || !kvt_value_plain(value) ||
 	    value->size != kvt_value_head_size(key->len) + len)
 		return false;
@@ -362,6 +382,7 @@ static int kt_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *ke
 		.gfp = gfp | __GFP_ACCOUNT,
 		.may_insert = c->value,
 		.removes = !c->value,
+		.wants_cell = c->value && kvt_cell_fits(key->len, 0),
 	};
 	c->bag = kvt_bag_get(&kt->reclaim, gfp);
 	if (c->bag)
@@ -414,10 +435,24 @@ int kt_del_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, 
 	return -ENOENT;
 }
 
+/* What is committed: a cell every now and then, where there may be one. */
+static struct kvt_value *kt_choose(struct kt_change *c, u64 version)
+{
+	const struct kvt_key *key = &c->change.key;
+	u64 hash = kt_hash(key, version);
+
+	if (!c->change.takes_cell || c->kt->cells == KT_CELLS_NONE ||
+	    (c->kt->cells == KT_CELLS_SOME && hash % 4 == 0))
+		return c->value;
+	if (kt_cell_len(hash) > KVT_CELL_MAX)
+		return kvt_cell_init_empty(&c->cell, key->len, version);
+	return kvt_cell_init(&c->cell, key->len, kt_cell_len(hash), version, hash);
+}
+
 /* Once: -EAGAIN if another writer was first and begin() has to be called again. */
 static int kt_try_commit(struct kt_change *c, u64 *version)
 {
-	struct kvt_value *old = c->change.old;
+	struct kvt_value *new = NULL, *old = c->change.old;
 	struct kt *kt = c->kt;
 	u64 v = old ? old->version : 0;
 	int err;
@@ -425,23 +460,26 @@ static int kt_try_commit(struct kt_change *c, u64 *version)
 	if (c->value) {
 		/* Pairs with kt_raise_floor(): read after what begin() found. */
 		v = max_t(u64, v, atomic64_read_acquire(&kt->floor)) + 1;
-		kt_value_fill(c->value, &c->change.key, v);
+		new = kt_choose(c, v);
+		if (new == c->value)
+			kt_value_fill(new, &c->change.key, v);
 	} else {
 		kt_raise_floor(kt, v);
 	}
 	/* As by kvt_log_reserve(), until kvt_log_publish(). */
 	preempt_disable();
-	err = kt->ops->commit(&c->change, c->value);
+	err = kt->ops->commit(&c->change, new);
 	preempt_enable();
 	if (err)
 		return err;
 	if (version)
 		*version = v;
-	if (old) {
+	if (old && !kvt_value_is_cell(old)) {
 		kvt_value_retire(&kt->reclaim, c->bag, old, NULL);
 		c->bag = NULL;
 	}
-	c->value = NULL;
+	if (new == c->value)
+		c->value = NULL;
 	return 0;
 }
 
@@ -588,7 +626,9 @@ int kt_check(const struct kvt_value *value, const struct kvt_key *key, u64 *vers
  */
 int kt_get_rcu(struct kt *kt, const struct kvt_key *key, u64 *version)
 {
-	return kt_check(kt->ops->get(kt->index, key), key, version);
+	struct kvt_cell cell;
+
+	return kt_check(kt->ops->get(kt->index, key, &cell), key, version);
 }
 
 /**
@@ -627,7 +667,8 @@ int kt_get(struct kt *kt, const struct kvt_key *key, u64 *version)
  */
 s64 kt_get_prefix_rcu(struct kt *kt, const struct kvt_key *key, u64 *version)
 {
-	struct kvt_value *value = kt->ops->get_prefix(kt->index, key);
+	struct kvt_cell cell;
+	struct kvt_value *value = kt->ops->get_prefix(kt->index, key, &cell);
 	struct kvt_key found = { .data = key->data };
 	int err;
 

@@ -62,6 +62,13 @@ static inline void kt_engine_desc(const struct kt_engine *engine, char *desc)
 #define KT_BYTES(bytes, nr)						\
 	((struct kvt_key) { .data = (const u8 *)(bytes), .len = (nr) })
 
+/* Which values of short keys are cells, where the engine takes them. */
+enum kt_cells {
+	KT_CELLS_SOME,		/* three of four */
+	KT_CELLS_ALL,
+	KT_CELLS_NONE,
+};
+
 /* An index and what a store would lend it. */
 struct kt {
 	struct kunit *test;
@@ -72,6 +79,7 @@ struct kt {
 	struct kvt_reclaim reclaim;
 	struct workqueue_struct *wq;
 	atomic64_t floor;		/* of versions, as a store has one */
+	enum kt_cells cells;
 };
 
 /* Every lane's machine has two: a case that cannot do what it is for fails. */
@@ -119,6 +127,7 @@ struct kt_change {
 	struct kt *kt;
 	struct kvt_change change;
 	struct kvt_value *value;	/* to be committed; NULL: a removal */
+	struct kvt_cell cell;		/* ... in its place, if the engine takes one */
 	struct kvt_bag *bag;		/* for the value that is replaced */
 };
 

@@ -1050,13 +1050,14 @@ static struct replayed *replayed_new(struct kunit *test, struct kt *kt)
 static u64 replayed_get(struct kt *kt, const char *name, char *value, size_t size)
 {
 	const struct kvt_key key = KT_BYTES(name, strlen(name));
+	struct kvt_cell cell;
 	struct kvt_value *v;
 	u64 version = 0;
 	const u8 *data;
 	u32 len;
 
 	rcu_read_lock();
-	v = kt->ops->get(kt->index, &key);
+	v = kt->ops->get(kt->index, &key, &cell);
 	if (!IS_ERR_OR_NULL(v)) {
 		version = v->version;
 		data = kvt_value_plain_data(v, &len);

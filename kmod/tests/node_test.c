@@ -304,11 +304,11 @@ static void fill_leaf(struct mt_leaf *leaf, u64 slice)
 	unsigned int i, n = 0;
 
 	leaf->perm = MT_PERM_EMPTY;
-	mt_leaf_fill(leaf, n++, slice + 1, 3, 0);
+	mt_leaf_fill(leaf, n++, slice + 1, 3, 0, 0);
 	/* Backwards and each to the front: slots and order differ. */
 	for (i = 0; i <= MT_RANK_LONG; i++)
-		mt_leaf_fill(leaf, n++, slice, MT_RANK_LONG - i, 0);
-	mt_leaf_fill(leaf, n++, slice - 1, MT_RANK_LONG, 0);
+		mt_leaf_fill(leaf, n++, slice, MT_RANK_LONG - i, 0, 0);
+	mt_leaf_fill(leaf, n++, slice - 1, MT_RANK_LONG, 0, 0);
 	for (i = 0; i < n; i++)
 		leaf->perm = mt_perm_insert(leaf->perm, 0);
 }
@@ -368,7 +368,7 @@ static void find_passes_over_slots_that_keys_have_left(struct kunit *test)
 	}
 	/* A key comes back, to a slot behind the one that it had left. */
 	slot = mt_perm_slot(leaf->perm, mt_perm_size(leaf->perm));
-	mt_leaf_fill(leaf, slot, slice, 0, 0);
+	mt_leaf_fill(leaf, slot, slice, 0, 0, 0);
 	leaf->perm = mt_perm_insert(leaf->perm, 1);
 	KUNIT_EXPECT_EQ(test, (int)slot, mt_leaf_find(leaf, leaf->perm, slice, 0));
 	expect_found(test, leaf, slice);
@@ -457,6 +457,8 @@ static void all_that_tells_where_a_key_stands_is_in_the_first_line(struct kunit 
 	KUNIT_EXPECT_EQ(test, 0, offsetof(struct mt_inner, node.version));
 	KUNIT_EXPECT_LE(test, offsetof(struct mt_inner, slice[4]), 64);
 	KUNIT_EXPECT_EQ(test, 320, sizeof(struct mt_leaf));
+	KUNIT_EXPECT_EQ(test, 320, offsetof(struct mt_leaf, data));
+	KUNIT_EXPECT_EQ(test, 448, sizeof(struct mt_leaf) + MT_CELLS_BYTES);
 	KUNIT_EXPECT_EQ(test, 256, sizeof(struct mt_inner));
 	KUNIT_EXPECT_LE(test, sizeof(struct kvt_value), 16);
 }

@@ -191,8 +191,8 @@ static void writers_of_locked_leaves_wait_and_lose_nothing(struct kunit *test)
 
 static const struct park_point park_read_points[] = {
 	PARK_POINT(READ_CHILD) PARK_POINT(READ_VERSION) PARK_POINT(READ_SLOT)
-	PARK_POINT(READ_CHECK) PARK_POINT(SCAN_PLACED) PARK_POINT(SCAN_SLOTS)
-	PARK_POINT(SCAN_NEXT)
+	PARK_POINT(READ_DATA) PARK_POINT(READ_CHECK) PARK_POINT(SCAN_PLACED) PARK_POINT(SCAN_SLOTS)
+	PARK_POINT(SCAN_CHECK) PARK_POINT(SCAN_NEXT)
 };
 
 KUNIT_ARRAY_PARAM(park_read, park_read_points, park_desc);

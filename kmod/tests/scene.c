@@ -14,12 +14,14 @@
 /*
  * Keys are named by numbers.  The i-th number of a scene and up to 255 between
  * it and the next are keys of eight bytes; a pair shares the slice of a number
- * and goes on; the others are in a layer that no change is about.
+ * and goes on; the others are in a layer that no change is about; short ones share no
+ * prefix, and are in the first layer.
  */
 #define SCENE_ID(i, off)	((i) << 8 | (off))
 #define SCENE_PAIR(c)		(1u << 24 | (c))
 #define SCENE_OTHER(c)		(2u << 24 | (c))
 #define SCENE_PREFIX		(3u << 24)
+#define SCENE_SHORT(c)		(4u << 24 | (c))
 
 /* Keys of a full leaf, and of full leaves under a full inner node. */
 #define LEAF	((u32)MT_LEAF_WIDTH)
@@ -50,7 +52,9 @@ static void scene_make_key(const struct scene *scene, u32 id, struct scene_key *
 	memset(k->data, 'p', len);
 	if (id >> 24 == 1)
 		number = SCENE_ID(scene->pair_at + 1, 0);
-	if (id >> 24 == 2) {
+	if (id >> 24 == 4) {
+		len = 0;
+	} else if (id >> 24 == 2) {
 		memcpy(k->data, "otherlyr", 8);
 		len = 8;
 	} else if (id != SCENE_PREFIX) {
@@ -61,7 +65,7 @@ static void scene_make_key(const struct scene *scene, u32 id, struct scene_key *
 		memset(k->data + len, 'x', SCENE_PAIR_COMMON);
 		len += SCENE_PAIR_COMMON;
 	}
-	if (id >> 24 == 1 || id >> 24 == 2)
+	if (id >> 24 == 1 || id >> 24 == 2 || id >> 24 == 4)
 		k->data[len++] = id & 255;
 	k->id = id;
 	k->key = (struct kvt_key) { .data = k->data, .len = len };
@@ -305,7 +309,37 @@ static void scene_build_shrink(struct scene *scene)
 	scene_will(scene, SCENE_SWEEP, SCENE_ID(LEAF, 0), 7);
 }
 
+static void scene_build_update(struct scene *scene, enum kt_cells before, enum kt_cells after)
+{
+	scene->kt->cells = before;
+	scene_fill(scene, 5);
+	scene_put(scene, SCENE_SHORT('a'));
+	scene_put(scene, SCENE_SHORT('s'));
+	scene_put(scene, SCENE_SHORT('z'));
+	scene->kt->cells = after;
+	scene_will(scene, SCENE_UPDATE, SCENE_SHORT('s'), 2);
+}
+
+/* A key's value is a cell, before and after. */
+static void scene_build_cell(struct scene *scene)
+{
+	scene_build_update(scene, KT_CELLS_ALL, KT_CELLS_ALL);
+}
+
+/* It had a block, and is a cell afterwards. */
+static void scene_build_block_to_cell(struct scene *scene)
+{
+	scene_build_update(scene, KT_CELLS_NONE, KT_CELLS_ALL);
+}
+
+/* It was a cell, and has a block afterwards. */
+static void scene_build_cell_to_block(struct scene *scene)
+{
+	scene_build_update(scene, KT_CELLS_ALL, KT_CELLS_NONE);
+}
+
 #define AT(point)	BIT_ULL(KVT_PARK_##point)
+#define AT_CELL		(AT(CELL_BUSY) | AT(CELL_WRITTEN))
 #define AT_SPLIT	(AT(SPLIT_MARKED) | AT(SPLIT_BUILT) | AT(SPLIT_LINKED) | AT(SPLIT_SHRUNK))
 #define AT_ROOT		(AT(SPLIT_ROOT) | AT(SPLIT_ROOT_PUBLISHED))
 #define AT_UNLINK	(AT(UNLINK_LOCKED) | AT(UNLINK_LISTED) | AT(UNLINK_PARENT) | \
@@ -318,6 +352,9 @@ static void scene_build_shrink(struct scene *scene)
 const struct scene_plan scene_plans[] = {
 	{ "insert", AT(LOCKED) | AT(INSERT_WRITTEN), scene_build_insert },
 	{ "reuse", AT(INSERT_REUSE) | AT(INSERT_WRITTEN), scene_build_reuse },
+	{ "cell", AT_CELL, scene_build_cell },
+	{ "block_to_cell", AT_CELL, scene_build_block_to_cell },
+	{ "cell_to_block", AT(LOCKED), scene_build_cell_to_block },
 	{ "remove", AT(REMOVE_UNLISTED), scene_build_remove },
 	{ "split", AT(LOCKED) | AT_SPLIT | AT(SPLIT_PARENT), scene_build_split },
 	{ "split_high", AT_SPLIT | AT(SPLIT_PARENT), scene_build_split_high },
@@ -351,7 +388,7 @@ const unsigned int scene_nr_plans = ARRAY_SIZE(scene_plans);
  */
 bool scene_may_wait(const struct scene *scene, enum kvt_park at)
 {
-	const u64 dirty = AT(INSERT_REUSE) | AT_SPLIT | AT(SPLIT_INNER_MARKED) |
+	const u64 dirty = AT(INSERT_REUSE) | AT_CELL | AT_SPLIT | AT(SPLIT_INNER_MARKED) |
 			  AT(SPLIT_INNER_MOVED) | AT(SPLIT_PARENT) | AT_ROOT |
 			  AT(UNLINK_LISTED) | AT(UNLINK_PARENT) | AT(UNLINK_MARKED);
 
@@ -407,6 +444,7 @@ static void scene_stop_worker(struct scene *scene)
 
 static void scene_free(struct scene *scene)
 {
+	scene->kt->cells = KT_CELLS_SOME;
 	enable_delayed_work(&mt_tree(scene->kt->index)->check_work);
 	kt_cursor_exit(&scene->cur);
 	kfree(scene);
@@ -490,6 +528,7 @@ static int scene_do(void *arg)
 		return err;
 	switch (scene->act) {
 	case SCENE_PUT:
+	case SCENE_UPDATE:
 		return kt_put(scene->kt, &k->key, NULL);
 	case SCENE_DEL:
 		return kt_del(scene->kt, &k->key, NULL);
@@ -503,7 +542,7 @@ static void scene_begin(struct scene *scene)
 {
 	if (scene->gone_id != SCENE_NONE)
 		scene_key(scene, scene->gone_id)->state = SCENE_EITHER;
-	if (scene->act != SCENE_SWEEP)
+	if (scene->act == SCENE_PUT || scene->act == SCENE_DEL)
 		scene_key(scene, scene->act_id)->state = SCENE_EITHER;
 }
 
@@ -511,7 +550,7 @@ static void scene_end(struct scene *scene)
 {
 	if (scene->gone_id != SCENE_NONE)
 		scene_key(scene, scene->gone_id)->state = SCENE_ABSENT;
-	if (scene->act != SCENE_SWEEP)
+	if (scene->act == SCENE_PUT || scene->act == SCENE_DEL)
 		scene_key(scene, scene->act_id)->state =
 			scene->act == SCENE_PUT ? SCENE_STABLE : SCENE_ABSENT;
 }
@@ -717,11 +756,12 @@ static void scene_judge(const struct scene *scene, struct scene_look *look, stru
 
 static void scene_look_get(struct scene *scene, struct scene_look *look)
 {
+	struct kvt_cell cell;
 	unsigned int i;
 
 	for (i = 0; i < scene->nr; i++)
 		scene_judge(scene, look, &scene->keys[i],
-			    scene->kt->ops->get(scene->kt->index, &scene->keys[i].key));
+			    scene->kt->ops->get(scene->kt->index, &scene->keys[i].key, &cell));
 }
 
 #define SCENE_BATCH	20u
@@ -729,13 +769,14 @@ static void scene_look_get(struct scene *scene, struct scene_look *look)
 static void scene_look_batch(struct scene *scene, struct scene_look *look)
 {
 	struct kvt_lookup lookups[SCENE_BATCH];
+	struct kvt_cell cells[SCENE_BATCH];
 	unsigned int i, at, nr;
 
 	for (at = 0; at < scene->nr; at += nr) {
 		nr = min(scene->nr - at, SCENE_BATCH);
 		for (i = 0; i < nr; i++)
 			lookups[i].key = scene->keys[at + i].key;
-		scene->kt->ops->get_batch(scene->kt->index, lookups, nr);
+		scene->kt->ops->get_batch(scene->kt->index, lookups, cells, nr);
 		for (i = 0; i < nr; i++)
 			scene_judge(scene, look, &scene->keys[at + i], lookups[i].value);
 	}
@@ -907,7 +948,9 @@ int scene_write_near(struct scene *scene)
 
 static void scene_look_at(struct scene *scene, struct scene_look *look, struct scene_key *k)
 {
-	scene_judge(scene, look, k, scene->kt->ops->get(scene->kt->index, &k->key));
+	struct kvt_cell cell;
+
+	scene_judge(scene, look, k, scene->kt->ops->get(scene->kt->index, &k->key, &cell));
 }
 
 /* The key whose slot another will get, loose keys, and some of the others. */

@@ -5,6 +5,7 @@
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/string.h>
+#include <linux/unaligned.h>
 #include <linux/workqueue.h>
 
 #include "core/ctx.h"
@@ -144,9 +145,136 @@ static void a_writer_that_begins_again_has_no_values_of_others(struct kunit *tes
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 }
 
+/* Put a number of four bytes under a key, as those do who load it. */
+static int put_small(struct kvt_store *store, const struct kvt_key *key, u32 number)
+{
+	const struct kvt_op_ctx ctx = { .store = store, .gfp = KVT_GFP_PROCESS };
+	const struct kvt_mem mem = { .gfp = GFP_KERNEL };
+	struct kvtree_op op = { .opcode = KVTREE_OP_PUT };
+	struct kvt_write write = { .op = &op, .key = *key };
+	u8 *data;
+	int err;
+
+	write.value = kvt_value_make_whole(&mem, key, sizeof(number), &data,
+					   kvt_write_cell(&ctx, &write));
+	if (!write.value)
+		return -ENOMEM;
+	put_unaligned(number, (u32 *)data);
+	err = kvt_write(&ctx, &write);
+	if (err)
+		kvt_value_free(write.value);
+	return err;
+}
+
+/* The version under a key, if @number is there. */
+static u64 small_version(struct kvt_store *store, const struct kvt_key *key, u32 number,
+			 bool *cell)
+{
+	const struct kvt_value *v;
+	struct kvt_cell room;
+	u64 version = 0;
+	const u8 *data;
+	u32 len;
+
+	rcu_read_lock();
+	v = store->index->ops->get(store->index, key, &room);
+	if (!IS_ERR_OR_NULL(v)) {
+		data = kvt_value_plain_data(v, &len);
+		*cell = kvt_value_is_cell(v);
+		if (len == sizeof(number) && get_unaligned((const u32 *)data) == number)
+			version = v->version;
+	}
+	rcu_read_unlock();
+	return version;
+}
+
+/* Versions beyond what a cell can have: the values have blocks. */
+static void versions_grow_beyond_those_of_cells(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test);
+	const struct kvt_key key = KT_KEY("k");
+	bool cell, cells = store->index->ops->cells;
+	u64 floor, version;
+	u32 i;
+
+	KUNIT_EXPECT_EQ(test, 0, put_small(store, &key, 7));
+	KUNIT_EXPECT_NE(test, 0, small_version(store, &key, 7, &cell));
+	KUNIT_EXPECT_EQ(test, cells, cell);
+	/* It is raised a little further. */
+	kvt_store_raise_floor(store, KVT_CELL_VERSION_END - 6000);
+	KUNIT_EXPECT_EQ(test, 0, put_small(store, &key, 8));
+	floor = small_version(store, &key, 8, &cell);
+	KUNIT_ASSERT_LT(test, floor, KVT_CELL_VERSION_END);
+	for (i = 0; i < 7000; i++) {
+		KUNIT_ASSERT_EQ(test, 0, put_small(store, &key, i));
+		version = small_version(store, &key, i, &cell);
+		KUNIT_ASSERT_EQ(test, floor + 1 + i, version);
+		KUNIT_ASSERT_EQ(test, cells && version < KVT_CELL_VERSION_END, cell);
+	}
+	KUNIT_EXPECT_GT(test, version, KVT_CELL_VERSION_END);
+	kvt_store_destroy(STORE);
+	kvt_store_put(store);
+}
+
+/* All leaves but the first were made for long keys. */
+static void small_values_are_put_where_there_is_no_room_for_cells(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test);
+	unsigned int blocks = 0;
+	struct kvt_key key;
+	u8 bytes[16] = { };
+	bool cell;
+	u32 i;
+
+	for (i = 0; i < 100; i++) {
+		put_unaligned_be32(i, bytes);
+		key = KT_BYTES(bytes, sizeof(bytes));
+		KUNIT_ASSERT_EQ(test, 0, put_small(store, &key, i));
+	}
+	for (i = 0; i < 100; i++) {
+		put_unaligned_be32(i, bytes);
+		key = KT_BYTES(bytes, 4);
+		KUNIT_ASSERT_EQ(test, 0, put_small(store, &key, i + 1));
+		KUNIT_EXPECT_NE(test, 0, small_version(store, &key, i + 1, &cell));
+		blocks += !cell;
+		/* Over what is there, block or cell. */
+		KUNIT_ASSERT_EQ(test, 0, put_small(store, &key, i + 2));
+		KUNIT_EXPECT_NE(test, 0, small_version(store, &key, i + 2, &cell));
+	}
+	KUNIT_EXPECT_NE(test, 0, blocks);
+	kvt_store_destroy(STORE);
+	kvt_store_put(store);
+}
+
+/* Nothing is left of the limit: what grows by nothing is not refused. */
+static void a_small_value_loses_its_column_at_the_limit(struct kunit *test)
+{
+	struct kvt_store *store = store_make(test);
+	const struct kvt_op_ctx ctx = { .store = store, .gfp = KVT_GFP_PROCESS };
+	struct kvt_column none = { .len = KVTREE_COL_ABSENT };
+	struct kvtree_op op = { .opcode = KVTREE_OP_PUT, .flags = KVTREE_F_COLS, .ncols = 1 };
+	struct kvt_write write = { .op = &op, .key = KT_KEY("k"), .cols = &none, .ncols = 1 };
+	const struct kvt_value *v;
+	struct kvt_cell cell;
+
+	KUNIT_EXPECT_EQ(test, 0, put_small(store, &write.key, 7));
+	kvt_quota_limit(&store->quota, kvt_quota_bytes(&store->quota), U64_MAX);
+	KUNIT_EXPECT_EQ(test, 0, kvt_write(&ctx, &write));
+	rcu_read_lock();
+	v = store->index->ops->get(store->index, &write.key, &cell);
+	KUNIT_EXPECT_TRUE(test, !IS_ERR_OR_NULL(v) && !kvt_value_ncols(v));
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, 0, put_small(store, &write.key, 8));
+	kvt_store_destroy(STORE);
+	kvt_store_put(store);
+}
+
 static struct kunit_case write_cases[] = {
 	KT_CASE(a_writer_is_not_preempted_before_it_has_retired_a_value),
 	KT_CASE(a_writer_that_begins_again_has_no_values_of_others),
+	KT_CASE(versions_grow_beyond_those_of_cells),
+	KT_CASE(small_values_are_put_where_there_is_no_room_for_cells),
+	KT_CASE(a_small_value_loses_its_column_at_the_limit),
 	{}
 };
 

@@ -1413,7 +1413,7 @@ TEST_F(abi, counters_count_what_was_done)
 
 	ASSERT_EQ(0, kvt_put(self->fd, STR("a"), STR("1"), &version));
 	ASSERT_EQ(0, kvt_put(self->fd, STR("b"), STR("2"), NULL));
-	ASSERT_EQ(0, kvt_put(self->fd, STR("c"), STR("3"), NULL));
+	ASSERT_EQ(0, kvt_put(self->fd, STR("c"), STR("too long for a cell"), NULL));
 	ASSERT_EQ(1, kvt_get(self->fd, STR("a"), buf, 8, NULL));
 	ASSERT_EQ(1, kvt_get(self->fd, STR("b"), buf, 8, NULL));
 	ASSERT_EQ(-ENOENT, kvt_get(self->fd, STR("x"), buf, 8, NULL));

@@ -330,7 +330,7 @@ TEST(module_stays_while_a_session_is_open)
  */
 TEST(caches_are_not_merged)
 {
-	static const char *const names[] = { "mt_leaf", "mt_inner", "value_24" };
+	static const char *const names[] = { "mt_leaf", "mt_cells", "mt_inner", "value_24" };
 	char path[64];
 	struct stat st;
 	glob_t found;

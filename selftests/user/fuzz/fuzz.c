@@ -373,6 +373,7 @@ static void do_get_batch(struct input *in)
 {
 	unsigned int i, nr = 1 + next_below(in, BATCH_MAX);
 	struct kvt_lookup lookups[BATCH_MAX];
+	struct kvt_cell cells[BATCH_MAX];
 	struct kvt_key keys[BATCH_MAX];
 
 	/* Present ones, in steps, and one that is made up. */
@@ -385,7 +386,7 @@ static void do_get_batch(struct input *in)
 	for (i = 0; i < nr; i++)
 		lookups[i].key = keys[i];
 	rcu_read_lock();
-	kt->ops->get_batch(kt->index, lookups, nr);
+	kt->ops->get_batch(kt->index, lookups, cells, nr);
 	for (i = 0; i < nr; i++) {
 		const struct entry *e = model_find(&model, &keys[i]);
 		u64 version = 0;

@@ -100,12 +100,13 @@ static void kv_clear(void)
 }
 
 static struct kvt_value *new_number(const struct kvt_mem *mem, const struct kvt_key *key,
-				    const union bench_value *value)
+				    const union bench_value *value, struct kvt_cell *cell)
 {
 	struct kvt_value *v;
 	u8 *data;
 
-	v = kvt_value_alloc_whole(mem, key, config->value_len ?: sizeof(value->number), &data);
+	v = kvt_value_make_whole(mem, key, config->value_len ?: sizeof(value->number), &data,
+				 ops->cells ? cell : NULL);
 	BUG_ON(!v);
 	if (config->value_len)
 		memset(data, 'v', config->value_len);
@@ -147,7 +148,7 @@ static struct kvt_bag *begin(struct kvt_change *change)
 	struct kvt_bag *bag;
 
 	BUG_ON(ops->begin(change));
-	if (!change->old)
+	if (!change->old || kvt_value_is_cell(change->old))
 		return NULL;
 	bag = kvt_bag_take(&reclaim);
 	if (likely(bag))
@@ -168,12 +169,12 @@ static bool commit(struct kvt_change *change, struct kvt_bag *bag, struct kvt_va
 	done = !ops->commit(change, v);
 	if (done && v)
 		value_bytes += kvt_value_charge(v);
-	if (done && change->old) {
+	if (done && change->old)
 		value_bytes -= kvt_value_charge(change->old);
+	if (done && change->old && !kvt_value_is_cell(change->old))
 		kvt_value_retire(&reclaim, bag, change->old, NULL);
-	} else {
+	else
 		kvt_bag_put(&reclaim, bag);
-	}
 	return done;
 }
 
@@ -186,13 +187,22 @@ static void kv_put(struct bench_key_ref key, const union bench_value *value)
 		.gfp = GFP_KERNEL,
 		.may_insert = true,
 	};
+	struct kvt_cell cell;
 	struct kvt_bag *bag;
 	struct kvt_value *v;
 
 	v = config->wide ? new_columns(&mem, &change.key, value) :
-			   new_number(&mem, &change.key, value);
+			   new_number(&mem, &change.key, value, &cell);
+	change.wants_cell = kvt_value_is_cell(v);
 	do {
 		bag = begin(&change);
+		if (kvt_value_is_cell(v) && unlikely(!change.takes_cell)) {
+			ops->abort(&change);
+			kvt_bag_put(&reclaim, bag);
+			v = kvt_value_of_cell(&mem, &change.key, v);
+			BUG_ON(!v);
+			bag = begin(&change);
+		}
 	} while (!commit(&change, bag, v));
 	ops->finish(&change);
 }
@@ -316,10 +326,11 @@ static bool kv_get(struct bench_key_ref key, union bench_value *value)
 {
 	const struct kvt_key k = { key.data, key.len };
 	const struct kvt_value *v;
+	struct kvt_cell cell;
 	bool found;
 
 	rcu_read_lock();
-	v = ops->get(kv_index, &k);
+	v = ops->get(kv_index, &k, &cell);
 	if (config->wide)
 		found = copy_columns(v, value);
 	else if (config->value_len)
@@ -333,12 +344,13 @@ static bool kv_get(struct bench_key_ref key, union bench_value *value)
 static unsigned int kv_get_batch(const struct bench_key_ref *keys, uint64_t *values)
 {
 	struct kvt_lookup lookups[BATCH];
+	struct kvt_cell cells[BATCH];
 	unsigned int i, found = 0;
 
 	for (i = 0; i < BATCH; i++)
 		lookups[i].key = (struct kvt_key) { keys[i].data, keys[i].len };
 	rcu_read_lock();
-	ops->get_batch(kv_index, lookups, BATCH);
+	ops->get_batch(kv_index, lookups, cells, BATCH);
 	for (i = 0; i < BATCH; i++)
 		found += copy_number(lookups[i].value, &values[i]);
 	rcu_read_unlock();
