@@ -240,7 +240,7 @@ static int get_lookup(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	return ret;
 }
 
-/* Make room for what was found.  If the value grows meanwhile, it takes more than one try. */
+/* Make room for what was found.  If the value grows meanwhile, the next try makes more. */
 static int get_make_room(const struct kvt_op_ctx *ctx, struct get_cols *get)
 {
 	u32 nr = max_t(u32, get->out.blob_room, get->blobs);

@@ -140,7 +140,7 @@ static inline bool kvt_cell_fits(u32 key_len, u32 len)
 	return key_len <= KVT_CELL_KEY_MAX && len <= KVT_CELL_MAX;
 }
 
-/* What a value has behind its version, size to ncols, of a cell: in one word, for speed. */
+/* A cell's size, room, key_len and ncols as one word: one store is faster than four. */
 static __always_inline u64 kvt_cell_shape(u32 key_len, u32 len)
 {
 	u64 size = sizeof(struct kvt_value) + len;
@@ -195,6 +195,17 @@ static inline struct kvt_value *kvt_cell_init_empty(struct kvt_cell *cell, u32 k
 static inline bool kvt_value_is_cell(const struct kvt_value *v)
 {
 	return !v->room;
+}
+
+/**
+ * kvt_value_has_block() - whether there is something to retire
+ * @v: a value that was replaced or removed, or NULL
+ *
+ * Return: true if there is a value and it is no cell.
+ */
+static inline bool kvt_value_has_block(const struct kvt_value *v)
+{
+	return v && !kvt_value_is_cell(v);
 }
 
 /**

@@ -90,7 +90,7 @@ static enum writer_step writer_make(struct writer *w)
 /* The place is held: whether the old value can be retired, once it is replaced. */
 static enum writer_step writer_bag(struct writer *w)
 {
-	if (!writer_retires(w))
+	if (!kvt_value_has_block(w->change.old))
 		return WRITER_GO;
 	if (!w->bag)
 		w->bag = kvt_bag_take(&w->store->reclaim);
@@ -246,7 +246,7 @@ static enum writer_step writer_commit(struct writer *w)
 		writer_uncharge(w);
 		return WRITER_AGAIN;
 	}
-	if (writer_retires(w)) {
+	if (kvt_value_has_block(w->change.old)) {
 		kvt_value_retire(&w->store->reclaim, w->bag, w->change.old, w->kept);
 		w->bag = NULL;
 	}

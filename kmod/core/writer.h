@@ -123,12 +123,6 @@ static inline enum writer_step writer_check(struct writer *w, const struct kvt_v
 	return WRITER_GO;
 }
 
-/* Whether the old value is to be freed, once it is replaced. */
-static inline bool writer_retires(const struct writer *w)
-{
-	return w->change.old && !kvt_value_is_cell(w->change.old);
-}
-
 /* prepare.c: for merges, and where there is a validator. */
 int kvt_writer_alloc(struct writer *w);
 int kvt_writer_leave_cell(struct writer *w);

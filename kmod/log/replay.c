@@ -226,7 +226,7 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 	change_finish(replay, &change);
 	if (done) {
 		replay_count(replay, key->len, change.old, *new);
-		if (change.old && !kvt_value_is_cell(change.old)) {
+		if (kvt_value_has_block(change.old)) {
 			kvt_value_retire(reclaim, bag, change.old, NULL);
 			bag = NULL;
 		}

@@ -172,7 +172,7 @@ void mt_ahead_start(struct mt_ahead *ahead, const struct mt_spot *s)
 		return;
 	ahead->off = s->off;
 	ahead->leaf = next;
-	ahead->leaf_bytes = sizeof(*next) + (mt_has_cells(s->leaf) ? MT_CELLS_BYTES : 0);
+	ahead->leaf_bytes = mt_leaf_bytes(mt_has_cells(s->leaf));
 	ahead->near = 0;
 	/* The one that is returned now has been passed. */
 	ahead->budget -= min_t(u32, ahead->budget, s->left + 1);

@@ -416,9 +416,7 @@ static struct kvt_value *mt_iter_return(struct mt_iter *it, const struct mt_entr
 					struct kvt_cell *cell)
 {
 	mt_iter_come(it, e);
-	if (mt_slot_is_cell(e->slot))
-		return mt_slot_cell(e->slot, e->data, e->rank, cell);
-	return mt_slot_value(e->slot);
+	return mt_slot_take(e->slot, e->data, e->rank, cell);
 }
 
 /* The next entry is a cell that is being written, or was.  0: call again; -EBUSY. */
@@ -606,7 +604,7 @@ static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsi
 	u64 head;
 
 	max = min_t(unsigned int, max, s->left);
-	/* The slots are read behind it. */
+	/* The slots are read after it. */
 	if (mt_leaf_perm(s->leaf) != s->perm)
 		return 0;
 	kvt_park_loose(KVT_PARK_SCAN_SLOTS);

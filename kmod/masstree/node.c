@@ -60,9 +60,8 @@ int mt_node_init(void)
 	mt_lockdep_init();
 	mt_leaf_cache = kmem_cache_create("kvt_mt_leaf", sizeof(struct mt_leaf), SMP_CACHE_BYTES,
 					  SLAB_HWCACHE_ALIGN | SLAB_NO_MERGE, NULL);
-	mt_cells_cache = kmem_cache_create("kvt_mt_cells", sizeof(struct mt_leaf) + MT_CELLS_BYTES,
-					   SMP_CACHE_BYTES, SLAB_HWCACHE_ALIGN | SLAB_NO_MERGE,
-					   NULL);
+	mt_cells_cache = kmem_cache_create("kvt_mt_cells", mt_leaf_bytes(true), SMP_CACHE_BYTES,
+					   SLAB_HWCACHE_ALIGN | SLAB_NO_MERGE, NULL);
 	mt_inner_cache = kmem_cache_create("kvt_mt_inner", sizeof(struct mt_inner), SMP_CACHE_BYTES,
 					   SLAB_HWCACHE_ALIGN | SLAB_NO_MERGE, NULL);
 	if (mt_leaf_cache && mt_cells_cache && mt_inner_cache)
@@ -84,11 +83,6 @@ void mt_node_exit(void)
 static struct kmem_cache *mt_leaf_cache_of(bool cells)
 {
 	return cells ? mt_cells_cache : mt_leaf_cache;
-}
-
-static size_t mt_leaf_size(bool cells)
-{
-	return sizeof(struct mt_leaf) + (cells ? MT_CELLS_BYTES : 0);
 }
 
 /* Count @nr nodes of a kind that come (1) or go (-1). */
@@ -135,7 +129,7 @@ static void *mt_node_alloc(struct mt_tree *tree, struct kmem_cache *cache, size_
  */
 struct mt_leaf *mt_leaf_alloc(struct mt_tree *tree, bool cells, gfp_t gfp, int *err)
 {
-	size_t size = mt_leaf_size(cells);
+	size_t size = mt_leaf_bytes(cells);
 	struct mt_leaf *leaf;
 
 	leaf = mt_node_alloc(tree, mt_leaf_cache_of(cells), size, gfp, err);
@@ -173,7 +167,7 @@ struct mt_inner *mt_inner_alloc(struct mt_tree *tree, gfp_t gfp, int *err)
  */
 void mt_leaf_free(struct mt_tree *tree, struct mt_leaf *leaf)
 {
-	size_t size = mt_leaf_size(mt_has_cells(leaf));
+	size_t size = mt_leaf_bytes(mt_has_cells(leaf));
 
 	mt_count_leaf(tree, -1, size);
 	kvt_quota_uncharge(tree->index.env.quota, size);
@@ -202,7 +196,7 @@ void mt_inner_free(struct mt_tree *tree, struct mt_inner *inner)
  */
 void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf)
 {
-	size_t size = mt_leaf_size(mt_has_cells(leaf));
+	size_t size = mt_leaf_bytes(mt_has_cells(leaf));
 
 	mt_count_leaf(tree, -1, size);
 	kvt_quota_uncharge(tree->index.env.quota, size);
@@ -250,7 +244,7 @@ static size_t mt_leaf_reclaim(struct llist_node *link)
 	bool cells = mt_has_cells(leaf);
 
 	kmem_cache_free(mt_leaf_cache_of(cells), leaf);
-	return mt_leaf_size(cells);
+	return mt_leaf_bytes(cells);
 }
 
 static size_t mt_inner_reclaim(struct llist_node *link)

@@ -181,6 +181,15 @@ static __always_inline struct kvt_value *mt_slot_cell(unsigned long slot, u64 da
 	return kvt_cell_init(cell, key_len, mt_cell_len(slot), mt_cell_version(slot), data);
 }
 
+/* The value in a slot, which holds no layer.  A cell is copied, with its data. */
+static __always_inline struct kvt_value *mt_slot_take(unsigned long slot, u64 data, u32 key_len,
+						      struct kvt_cell *cell)
+{
+	if (mt_slot_is_cell(slot))
+		return mt_slot_cell(slot, data, key_len, cell);
+	return mt_slot_value(slot);
+}
+
 static inline unsigned long mt_layer_to_slot(struct mt_node *root)
 {
 	return (unsigned long)root | MT_SLOT_LAYER;
@@ -221,6 +230,11 @@ static inline bool mt_is_leaf(const struct mt_node *node)
 static inline bool mt_has_cells(const struct mt_leaf *leaf)
 {
 	return !!(READ_ONCE(leaf->node.version) & MT_CELLS);
+}
+
+static inline size_t mt_leaf_bytes(bool cells)
+{
+	return sizeof(struct mt_leaf) + (cells ? MT_CELLS_BYTES : 0);
 }
 
 /*
@@ -469,7 +483,7 @@ static inline void mt_leaf_set_cell(struct mt_leaf *leaf, unsigned int n, unsign
 	mt_leaf_set_slot(leaf, n, slot);
 }
 
-/* The data of a slot, if it is a cell's: for who has not locked the leaf. */
+/* The data of a slot, if it is a cell's.  For readers, which have not locked the leaf. */
 static __always_inline u64 mt_leaf_data(const struct mt_leaf *leaf, unsigned int n,
 					unsigned long slot)
 {

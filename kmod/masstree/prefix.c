@@ -142,10 +142,8 @@ static bool mt_prefix_take(struct mt_prefix *p, const struct mt_prefix_leaf *see
 	} else if (seen->beyond) {
 		value = mt_prefix_beyond(p, seen->beyond);
 	}
-	if (!value && mt_slot_is_cell(seen->within))
-		value = mt_slot_cell(seen->within, seen->data, seen->rank, p->cell);
-	else if (!value)
-		value = mt_slot_value(seen->within);
+	if (!value)
+		value = mt_slot_take(seen->within, seen->data, seen->rank, p->cell);
 	if (value)
 		p->best = value;
 	return value;

@@ -94,7 +94,7 @@ static int kv_begin(struct kvt_change *change, struct kvt_bag **bag)
 {
 	int err = ops->begin(change);
 
-	if (err || !change->old || kvt_value_is_cell(change->old))
+	if (err || !kvt_value_has_block(change->old))
 		return err;
 	*bag = kvt_bag_take(&kv.reclaim);
 	if (likely(*bag))
@@ -140,7 +140,7 @@ static int kv_write(const struct kvt_key *key, const void *data, u32 len)
 	}
 	/* An engine with locks has no other result. */
 	WARN_ON(ops->commit(&change, v));
-	if (change.old && !kvt_value_is_cell(change.old))
+	if (kvt_value_has_block(change.old))
 		kvt_value_retire(&kv.reclaim, bag, change.old, NULL);
 	ops->finish(&change);
 	return 0;

@@ -70,8 +70,7 @@ static int add_leaf(struct layout *l, struct mt_leaf *leaf)
 {
 	u64 perm = mt_leaf_perm(leaf);
 	unsigned int i;
-	size_t cells = mt_has_cells(leaf) ? MT_CELLS_BYTES : 0;
-	int err = layout_add(l, LEAF, leaf, sizeof(*leaf) + cells);
+	int err = layout_add(l, LEAF, leaf, mt_leaf_bytes(mt_has_cells(leaf)));
 
 	for (i = 0; i < mt_perm_size(perm) && !err; i++) {
 		unsigned long slot = mt_leaf_slot(leaf, mt_perm_slot(perm, i));

@@ -474,7 +474,7 @@ static int kt_try_commit(struct kt_change *c, u64 *version)
 		return err;
 	if (version)
 		*version = v;
-	if (old && !kvt_value_is_cell(old)) {
+	if (kvt_value_has_block(old)) {
 		kvt_value_retire(&kt->reclaim, c->bag, old, NULL);
 		c->bag = NULL;
 	}

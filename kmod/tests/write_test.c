@@ -237,7 +237,7 @@ static void small_values_are_put_where_there_is_no_room_for_cells(struct kunit *
 		KUNIT_ASSERT_EQ(test, 0, put_small(store, &key, i + 1));
 		KUNIT_EXPECT_NE(test, 0, small_version(store, &key, i + 1, &cell));
 		blocks += !cell;
-		/* Over what is there, block or cell. */
+		/* Replace it, whether it is a block or a cell. */
 		KUNIT_ASSERT_EQ(test, 0, put_small(store, &key, i + 2));
 		KUNIT_EXPECT_NE(test, 0, small_version(store, &key, i + 2, &cell));
 	}

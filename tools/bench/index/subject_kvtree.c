@@ -148,7 +148,7 @@ static struct kvt_bag *begin(struct kvt_change *change)
 	struct kvt_bag *bag;
 
 	BUG_ON(ops->begin(change));
-	if (!change->old || kvt_value_is_cell(change->old))
+	if (!kvt_value_has_block(change->old))
 		return NULL;
 	bag = kvt_bag_take(&reclaim);
 	if (likely(bag))
@@ -171,7 +171,7 @@ static bool commit(struct kvt_change *change, struct kvt_bag *bag, struct kvt_va
 		value_bytes += kvt_value_charge(v);
 	if (done && change->old)
 		value_bytes -= kvt_value_charge(change->old);
-	if (done && change->old && !kvt_value_is_cell(change->old))
+	if (done && kvt_value_has_block(change->old))
 		kvt_value_retire(&reclaim, bag, change->old, NULL);
 	else
 		kvt_bag_put(&reclaim, bag);
