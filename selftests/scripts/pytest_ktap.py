@@ -1,10 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
 """A plugin for pytest that reports in KTAP: a line for each test, as it ends.
 
-What a test printed, and why it failed, stand in front of its line as comments.
+What a test printed, and why it failed, stand in front of its line as comments. A test that
+waits for more than KVT_TEST_LONGEST seconds, other than inside of one system call, fails.
 """
 
+import os
+import signal
 import time
+
+import pytest
+
+LONGEST = float(os.environ.get('KVT_TEST_LONGEST', 150))
+AGAIN = 5  # seconds after which one that goes on all the same is interrupted again
+
+
+def hangs(number, frame):
+    pytest.fail(f'the test takes more than {LONGEST} s')
 
 
 class Ktap:
@@ -46,6 +58,14 @@ class Ktap:
     def pytest_runtest_logstart(self):
         self.parts = []
         self.start = time.monotonic()
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self):
+        old = signal.signal(signal.SIGALRM, hangs)
+        signal.setitimer(signal.ITIMER_REAL, LONGEST, AGAIN)
+        yield
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
 
     def pytest_runtest_logreport(self, report):
         self.parts.append(report)
