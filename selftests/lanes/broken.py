@@ -70,7 +70,7 @@ def end_of_indented(lines: list[str], at: int) -> int:
 
 
 def end_of_braces(lines: list[str], at: int) -> int:
-    """The end of an item of C or of the shell, or `at` if it has no body."""
+    """The end of an item of C, Go or the shell, or `at` if it has no body."""
     for i in range(at, len(lines)):
         if re.search(r'\{.*\}[\s;]*$', lines[i]) and i == at:
             return at + 1
@@ -103,7 +103,8 @@ def items(lines: list[str], python: bool) -> list[tuple[str, int, int]]:
         elif named := re.match(r'#\s*define (\w+)', line):
             end = end_of_macro(lines, at)
         elif re.match(r'[A-Za-z_]', line) and not re.match(r'(?:\w+:|case |default:)', line):
-            named = (re.match(r'TEST\w*\((?:\w+, )?(\w+)\)', line) or
+            named = (re.match(r'func (?:\(.*?\) )?(\w+)', line) or
+                     re.match(r'TEST\w*\((?:\w+, )?(\w+)\)', line) or
                      re.match(r'[^(={]*?(\w+)(?:\[[^]]*\])*\s*(?:\(|=|\{|$)', line))
             end = end_of_braces(lines, at)
         else:

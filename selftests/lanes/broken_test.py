@@ -132,6 +132,12 @@ class Broken(unittest.TestCase):
         self.assertEqual(made(PYTHON, PYTHON.replace('self.two', 'None'), 'a.py'),
                          '@@ put\n-            return self.two\n+            return None\n')
 
+    def test_functions_of_go_have_their_names(self):
+        source = 'func (s *Store) Get(key []byte) error {\n\treturn nil\n}\n\n'
+        source += 'func Open() error {\n\treturn nil\n}\n'
+        self.assertEqual(made(source, source.replace('nil', 'err', 1), 'a.go'),
+                         '@@ Get\n-\treturn nil\n+\treturn err\n')
+
     def test_what_is_made_is_what_was_changed(self):
         lines = SOURCE.split('\n')
         for at in range(len(lines) - 1):

@@ -35,6 +35,22 @@ die()
 	exit 1
 }
 
+# go_command: print a Go that is recent enough; fails if there is none.
+go_command()
+{
+	local go version
+
+	for go in go "/usr/lib/go-$GO_OLDEST/bin/go"; do
+		go=$(command -v "$go") || continue
+		version=$(cd / && GOTOOLCHAIN=local "$go" env GOVERSION)
+		if printf '%s\n' "$GO_OLDEST" "${version#go}" | sort --check=quiet --version-sort; then
+			echo "$go"
+			return
+		fi
+	done
+	return 1
+}
+
 elapsed()
 {
 	local s=$((SECONDS - ${1:-0}))

@@ -52,9 +52,7 @@ main_packages()
 		main_packages uml
 		main_packages user;;
 	history)
-		main_packages stock
-		# Any that is there will do.
-		command -v go >/dev/null || echo golang-go;;
+		main_packages stock;;
 	hibernate)
 		main_packages demo
 		echo 'cpio xz-utils';;
@@ -95,11 +93,14 @@ backports_packages()
 		stock_packages
 		echo qemu-system-x86
 		case $1 in
-		stock|bench-bpf|history|broken) sed 's/#.*//' "$TOP/selftests/bpf/packages.backports";;
+		stock|bench-bpf|history|broken)
+			sed 's/#.*//' "$TOP/selftests/bpf/packages.backports"
+			echo "$GO_PACKAGE";;
 		esac;;
 	stock-7|kcsan) echo 'qemu-system-x86';;
+	uml|uml-debug) echo "$GO_PACKAGE";;
 	arm64|weak) echo 'qemu-system-arm';;
-	lint) stock_packages;;
+	lint) stock_packages; echo "$GO_PACKAGE";;
 	esac
 }
 
@@ -185,6 +186,7 @@ instead()
 
 	case $1 in
 	cargo|rustc) command -v "$1" >/dev/null;;
+	"$GO_PACKAGE") go_command >/dev/null;;
 	*-"$STOCK_KERNEL")
 		installed "$newest" && recent "$newest" &&
 			have_suite "$STOCK_SUITE" && ! in_archive "$1";;

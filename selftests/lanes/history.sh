@@ -30,8 +30,11 @@ MEMORY=2G
 
 build_programs()
 {
+	local go
+
+	go=$(go_command) || die "no Go from $GO_OLDEST on"
 	make -C "$TOP" -j "$JOBS" ${V:+V="$V"} tools &&
-		make -C "$HISTORY" -j "$JOBS" ${V:+V="$V"} "$@" check/check
+		make -C "$HISTORY" -j "$JOBS" ${V:+V="$V"} GO="$go" "$@" check/check
 }
 
 # line ENGINE NAME PROGRAM OPTION...: of the guest's script.

@@ -176,7 +176,7 @@ list_programs()
 		case $LANE in
 		stock*) "${INSIDE[@]}" make -s -C "$TREE/selftests" list-stock || exit;;
 		esac
-	} | sed -e '/^$/d' -e "${ROOT:+/run-python\$/d}" | if [ -z "$T" ]; then
+	} | sed -e '/^$/d' -e "${ROOT:+/run-\(python\|go\|go-bpf\)\$/d}" | if [ -z "$T" ]; then
 		grep -E "/($ONLY)\$" | grep -vE "/(${LEFT_OUT:-none})\$"
 	else
 		cat
@@ -199,7 +199,7 @@ cases()
 }
 
 # These cannot be told which cases to run, or have cases that build on each other.
-NO_CASES='run-(boot|python)|test_[a-z]*'
+NO_CASES='run-(boot|go|go-bpf|python)|test_[a-z]*'
 
 # Program names that T selects, absolute.
 programs()
@@ -242,11 +242,14 @@ results()
 # write_job TEST_MODULES PROGRAMS PROGRAM_TIMEOUT KMEMLEAK [COMMAND]
 write_job()
 {
-	local name python=
+	local name python='' go=''
 
 	# What it runs in is made out here, where there is a network.
 	case $2 in
 	*/run-python*) python=$("$LANES/python.sh");;
+	esac
+	case $2 in
+	*/run-go*) go=$("$LANES/go.sh");;
 	esac
 	{
 		printf 'PROGRAMS_SECOND=%q\n' "$(second "$2")"
@@ -265,7 +268,9 @@ write_job()
 		printf 'COMMAND=%q\n' "${5:-}"
 		printf 'export KVTREE_MODULE=%q\n' "$MODULE_DIR/kmod/kvtree.ko"
 		printf 'export KVTREE_PYTHON=%q\n' "$python"
+		printf 'export KVTREE_GO=%q\n' "$go"
 		printf 'export KVT_SHORT=%q\n' "$SHORT"
+		printf 'export KVT_TEST_LONGEST=%q\n' $((${PROGRAM_LONGEST:-1800} / 12))
 		printf 'export KVT_COMPILED=%q\n' "$COMPILED"
 		printf 'export KVTREE_STACKS=%q\n' "$TREE/selftests/lanes/processes.sh"
 		printf 'export LD_LIBRARY_PATH=%q\n' "$TREE/lib"

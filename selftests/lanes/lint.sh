@@ -201,6 +201,15 @@ python_check()
 	"$1/mypy" --no-error-summary --cache-dir "$OUT/mypy" || true
 }
 
+go_check()
+{
+	local go
+
+	go=$(go_command) || die "no Go from $GO_OLDEST on"
+	cd "$TOP"
+	"$(dirname "$(readlink -f "$go")")/gofmt" -l lib/go selftests/go selftests/history/check
+}
+
 man_pages()
 {
 	make -s -C "$TOP" man && "$TOP/selftests/scripts/check-pages"
@@ -273,7 +282,7 @@ main()
 	python=$(venv lint-python "mypy==$MYPY_VERSION" "ruff==$RUFF_VERSION" \
 		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION")
 	cd "$TOP"
-	LEAST=13
+	LEAST=14
 	printf 'KTAP version 1\n1..%d\n' $LEAST >"$LOGS/lint.ktap"
 	forget_old
 	check checkpatch checkpatch "$source" || true
@@ -288,6 +297,7 @@ main()
 	check again "$LANES/again_test.sh" || true
 	check select "$LANES/select_test.sh" || true
 	check python python_check "$python" || true
+	check go go_check || true
 	check layers "$LANES/layers.py" || true
 	check man in_tree man_pages || true
 	summary lint "$LOGS"

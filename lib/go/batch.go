@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+
+package kvtree
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Batch is a list of operations that are executed with one call of the kernel, in order; gets
+// beside each other are looked up together. It is not a transaction: others may see some of its
+// changes before the rest, and an operation that fails does not keep the next from being executed.
+// Do not modify keys and values passed to a Batch until Run returns.
+type Batch struct {
+	// Room is the memory for the value of each Get, in bytes; 1024 if it is 0. A longer value
+	// is NoRoom. It counts for the operations that follow.
+	Room    int
+	ops     []operation
+	results []*Result
+	done    int // of those, executed
+	pins    runtime.Pinner
+}
+
+// A Result is what became of an operation of a Batch. Before Run its error is NotExecuted.
+type Result struct {
+	Value   []byte // of a Get
+	Version uint64 // of the value found, stored or removed
+	Sum     int64  // of an Add
+	Err     error
+
+	what  string
+	key   []byte
+	value []byte // what a change is given, or where a get puts it
+	delta int64
+}
+
+// Len is how many operations it has.
+func (b *Batch) Len() int {
+	return len(b.ops)
+}
+
+// Reset makes it empty.
+func (b *Batch) Reset() {
+	clear(b.results)
+	b.ops, b.results, b.done = b.ops[:0], b.results[:0], 0
+}
+
+func (b *Batch) append(what string, opcode uint8, key, value []byte, flags []Flag) (*operation, *Result) {
+	op := operation{opcode: opcode}
+	for _, flag := range flags {
+		op.flags |= uint16(flag)
+	}
+	op.setKey(key)
+	result := &Result{what: what, key: key, value: value}
+	result.fail(NotExecuted)
+	b.ops = append(b.ops, op)
+	b.results = append(b.results, result)
+	return &b.ops[len(b.ops)-1], result
+}
+
+// Get looks a key up.
+func (b *Batch) Get(key []byte) *Result {
+	room := b.Room
+	if room <= 0 {
+		room = firstRoom
+	}
+	_, result := b.append("get", opGet, key, make([]byte, room), nil)
+	return result
+}
+
+// Put stores a value.
+func (b *Batch) Put(key, value []byte, flags ...Flag) *Result {
+	_, result := b.append("put", opPut, key, value, flags)
+	return result
+}
+
+// CompareAndSwap stores a value if the key has this version, 0 if it is not there.
+func (b *Batch) CompareAndSwap(key, value []byte, version uint64, flags ...Flag) *Result {
+	op, result := b.append("compare and swap", opCAS, key, value, flags)
+	op.ver = version
+	return result
+}
+
+// Remove removes a key.
+func (b *Batch) Remove(key []byte, flags ...Flag) *Result {
+	_, result := b.append("remove", opRemove, key, nil, flags)
+	return result
+}
+
+// Add adds to the number that the key has as its value.
+func (b *Batch) Add(key []byte, delta int64, flags ...Flag) *Result {
+	op, result := b.append("add", opAdd, key, nil, flags)
+	op.arg = uint64(delta)
+	result.delta = delta
+	return result
+}
+
+// Run executes those operations of a batch that have not been executed. It returns the first error
+// of an operation, except NotFound of a Get. If the kernel's call itself failed, it returns that
+// error, and every operation that was not executed has it too. If the context ended before Run
+// did, each may have been executed or not: do not use the batch again.
+func (s *Store) Run(ctx context.Context, b *Batch) error {
+	n, err := 0, ctx.Err()
+	switch {
+	case err != nil:
+	case ctx.Done() == nil || !s.batchMayWait(b):
+		n, err = s.runBatch(b.ops[b.done:], b.results[b.done:], &b.pins)
+	default:
+		n, err = s.runCopy(ctx, b)
+	}
+	return b.report(n, err)
+}
+
+// runCopy executes a copy, which is left alone if the context ends.
+func (s *Store) runCopy(ctx context.Context, b *Batch) (int, error) {
+	own, n := b.rest(), 0
+	over, err := s.left.run(ctx, func() (err error) {
+		n, err = s.runBatch(own.ops, own.results, &own.pins)
+		return err
+	})
+	if !over {
+		return 0, err
+	}
+	copy(b.ops[b.done:], own.ops)
+	for i, result := range own.results {
+		b.results[b.done+i].value = result.value
+	}
+	return n, err
+}
+
+func (s *Store) batchMayWait(b *Batch) bool {
+	for i := range b.ops[b.done:] {
+		if s.mayWait(b.ops[b.done+i].opcode) {
+			return true
+		}
+	}
+	return false
+}
+
+// rest is a copy of what has not been executed.
+func (b *Batch) rest() *Batch {
+	own := &Batch{ops: slices.Clone(b.ops[b.done:])}
+	for _, result := range b.results[b.done:] {
+		own.results = append(own.results, &Result{
+			key: bytes.Clone(result.key), value: bytes.Clone(result.value),
+		})
+	}
+	return own
+}
+
+// runBatch executes operations; how many.
+func (s *Store) runBatch(ops []operation, results []*Result, pins *runtime.Pinner) (int, error) {
+	defer pins.Unpin()
+	for i, result := range results {
+		op := &ops[i]
+		if op.flags&fKeyInline == 0 {
+			op.key = [2]uint64{pin(pins, result.key)}
+		}
+		op.val = pin(pins, result.value)
+		op.valLen = uint32(min(len(result.value), math.MaxInt32))
+	}
+	n := 0
+	for n < len(ops) {
+		part := ops[n:min(n+MaxBatch, len(ops))]
+		args := &batch{nr: uint32(len(part)), opSize: uint32(unsafe.Sizeof(operation{}))}
+		args.ops = pin(pins, part)
+		_, err := s.call(iocBatch, unsafe.Pointer(args))
+		n += int(min(args.done, args.nr))
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// report fills in the results: those of n more operations, and the error of the rest.
+func (b *Batch) report(n int, err error) error {
+	var first error
+	begun := b.done
+	b.done += n
+	for i, result := range b.results[begun:] {
+		op := &b.ops[begun+i]
+		if i >= n {
+			// What was not executed is not lost.
+			if err != Lost {
+				result.fail(err)
+			}
+			continue
+		}
+		result.take(op)
+		if err == Lost && result.Err == nil && op.opcode != opGet {
+			result.fail(Lost)
+		}
+		if first == nil && result.Err != nil && !(op.opcode == opGet && result.missing()) {
+			first = result.Err
+		}
+	}
+	if err != nil {
+		return &Error{Op: "batch", Err: err}
+	}
+	return first
+}
+
+func (r *Result) fail(err error) {
+	r.Err = &Error{Op: r.what, Key: bytes.Clone(r.key), Err: err}
+}
+
+func (r *Result) missing() bool {
+	e, ok := r.Err.(*Error)
+	return ok && e.Err == NotFound
+}
+
+func (r *Result) take(op *operation) {
+	r.Err = nil
+	if op.result < 0 {
+		e := &Error{Op: r.what, Key: bytes.Clone(r.key), Err: unix.Errno(-op.result)}
+		e.note(op)
+		r.Err = e
+		return
+	}
+	r.Version = op.ver
+	switch op.opcode {
+	case opGet:
+		r.Value = r.value[:op.result:op.result]
+	case opAdd:
+		r.Sum = int64(op.arg) + r.delta
+	}
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+
+package kvtree
+
+import (
+	"bytes"
+	"context"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Column is a part of a value. In a put, nil Data removes the column, and empty Data stores an
+// empty one. Column 0 is what Get and Put use.
+type Column struct {
+	ID   uint8
+	Data []byte
+}
+
+// GetColumns reads columns of a value, in ascending order of their numbers; all that it has, if
+// none is named. Those that the value lacks are left out.
+func (s *Store) GetColumns(ctx context.Context, key []byte, ids ...uint8) ([]Column, uint64, error) {
+	if len(ids) > MaxColumns {
+		return nil, 0, &Error{Op: "get columns", Key: bytes.Clone(key), Err: TooLong}
+	}
+	room, columns := firstRoom, 8
+	for {
+		r := newRequest(opGet, key, []Flag{fCols})
+		for _, id := range ids {
+			r.columns = append(r.columns, column{id: uint16(id)})
+		}
+		if len(ids) == 0 {
+			r.op.flags |= fAllCols
+			r.columns = append(r.columns, make([]column, columns)...)
+		}
+		r.op.ncols = uint16(len(r.columns))
+		data := make([]byte, room)
+		r.value = data
+		n, err := s.do(ctx, "get columns", r)
+		if e, ok := err.(*Error); ok && e.Err == NoRoom && (e.Needed > room || e.columns > columns) {
+			room, columns = max(room, e.Needed), max(columns, e.columns)
+			continue
+		} else if err != nil {
+			return nil, 0, err
+		}
+		found, ok := split(r.columns[:min(int(r.op.ncols), len(r.columns))], data[:n])
+		if !ok {
+			return nil, 0, r.fail("get columns", unix.EBADMSG)
+		}
+		version := r.op.ver
+		r.free()
+		return found, version, nil
+	}
+}
+
+// split cuts data into columns; false if they are longer.
+func split(columns []column, data []byte) ([]Column, bool) {
+	found := make([]Column, 0, len(columns))
+	for _, c := range columns {
+		if c.len == colAbsent {
+			continue
+		}
+		if uint64(c.len) > uint64(len(data)) {
+			return nil, false
+		}
+		n := int(c.len)
+		found = append(found, Column{uint8(c.id), data[:n:n]})
+		data = data[n:]
+	}
+	return found, true
+}
+
+// PutColumns changes columns of a value, all at once; with Whole, to these alone. They are in
+// ascending order of their numbers.
+func (s *Store) PutColumns(ctx context.Context, key []byte, columns []Column,
+	flags ...Flag) (uint64, error) {
+	return s.changeColumns(ctx, "put columns", opPut, key, columns, 0, flags)
+}
+
+// CompareAndSwapColumns is PutColumns if the key has this version, 0 if it is not there.
+func (s *Store) CompareAndSwapColumns(ctx context.Context, key []byte, columns []Column,
+	version uint64, flags ...Flag) (uint64, error) {
+	return s.changeColumns(ctx, "compare and swap columns", opCAS, key, columns, version, flags)
+}
+
+func (s *Store) changeColumns(ctx context.Context, what string, opcode uint8, key []byte,
+	columns []Column, version uint64, flags []Flag) (uint64, error) {
+	r := newRequest(opcode, key, flags)
+	r.op.flags |= fCols
+	r.op.ver = version
+	if len(columns) > MaxColumns {
+		return 0, r.fail(what, TooLong)
+	}
+	r.op.ncols = uint16(len(columns))
+	for _, c := range columns {
+		d := column{id: uint16(c.ID), len: uint32(min(len(c.Data), MaxValue+1))}
+		if c.Data == nil {
+			d.len = colAbsent
+		}
+		r.columns = append(r.columns, d)
+		r.value = append(r.value, c.Data...)
+	}
+	_, err := s.do(ctx, what, r)
+	if err != nil {
+		return 0, err
+	}
+	version = r.op.ver
+	r.free()
+	return version, nil
+}
+
+const (
+	columnSize = int(unsafe.Sizeof(column{}))
+	recordSize = int(unsafe.Sizeof(record{}))
+)

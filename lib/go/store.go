@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: LGPL-2.1-only OR BSD-2-Clause
+
+package kvtree
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const device = "/dev/kvtree"
+
+// Access is what a Store may be used for.
+type Access uint32
+
+const (
+	Read      Access = 1 << 0
+	Write     Access = 1 << 1
+	ReadWrite        = Read | Write
+)
+
+// A Flag says how a change is made.
+type Flag uint16
+
+const (
+	// Create has a put fail with Exists if the key is there.
+	Create Flag = fCreate
+	// Replace has a put or an add fail with NotFound if the key, or the column, is not there.
+	Replace Flag = fReplace
+	// Durable has a change of a durable store complete when it is on its devices.
+	Durable Flag = fSync
+	// Whole has a put of columns remove all columns that it does not name.
+	Whole Flag = fWhole
+)
+
+// A Store is an open store. Close it.
+type Store struct {
+	descriptor
+	durable bool
+	left    leaver
+}
+
+// Open opens the store of this name, "" for the one named default. What it may be used for is
+// decided here, as for a file.
+func Open(name string, access Access) (*Store, error) {
+	if name == "" {
+		name = "default"
+	}
+	fd, err := openDevice()
+	if err != nil {
+		return nil, &Error{Op: "open", Store: name, Err: err}
+	}
+	defer unix.Close(fd)
+	args := storeOpen{flags: uint32(access)}
+	if err := setName(args.name[:], name); err != nil {
+		return nil, &Error{Op: "open", Store: name, Err: err}
+	}
+	n, err := ioctl(fd, iocStoreOpen, unsafe.Pointer(&args))
+	if err != nil {
+		return nil, &Error{Op: "open", Store: name, Err: err}
+	}
+	return newStore(n)
+}
+
+// FromFile makes a Store of a session that was received from another process. The file can be
+// closed then.
+func FromFile(file *os.File) (*Store, error) {
+	if file == nil {
+		return nil, &Error{Op: "open", Err: os.ErrInvalid}
+	}
+	fd := -1
+	conn, err := file.SyscallConn()
+	if err == nil {
+		var dup error
+		err = conn.Control(func(old uintptr) {
+			fd, dup = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 3)
+		})
+		if err == nil {
+			err = dup
+		}
+	}
+	if err != nil {
+		return nil, &Error{Op: "open", Store: file.Name(), Err: err}
+	}
+	return newStore(fd)
+}
+
+func newStore(fd int) (*Store, error) {
+	s := new(Store)
+	s.open(fd)
+	info, err := s.Info()
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	s.durable = info.Durable
+	runtime.SetFinalizer(s, (*Store).Close)
+	return s, nil
+}
+
+// openDevice makes a session of the store default, for calls that are about others.
+func openDevice() (fd int, err error) {
+	for _, mode := range []int{unix.O_RDWR, unix.O_RDONLY, unix.O_WRONLY} {
+		fd, err = unix.Open(device, mode|unix.O_CLOEXEC, 0)
+		if err != unix.EACCES {
+			break
+		}
+	}
+	if err == unix.ENOENT || err == unix.ENXIO {
+		err = NoModule
+	}
+	return fd, err
+}
+
+// setName fills in a name with its NUL.
+func setName(to []byte, name string) error {
+	if len(name) >= len(to) || bytes.IndexByte([]byte(name), 0) >= 0 {
+		return Invalid
+	}
+	copy(to, name)
+	return nil
+}
+
+// Close ends the session. Calls that are under way go on.
+func (s *Store) Close() error {
+	runtime.SetFinalizer(s, nil)
+	return s.close()
+}
+
+// FD is the session's descriptor, to be sent to another process. It stays the store's.
+func (s *Store) FD() int {
+	return s.fd
+}
+
+// Get looks a key up: column 0 of its value.
+func (s *Store) Get(ctx context.Context, key []byte) ([]byte, error) {
+	value, _, err := s.GetVersion(ctx, key)
+	return value, err
+}
+
+const firstRoom = 1024
+
+// GetVersion looks a key up, and tells the value's version as well.
+func (s *Store) GetVersion(ctx context.Context, key []byte) ([]byte, uint64, error) {
+	r := newRequest(opGet, key, nil)
+	if r.room == nil {
+		r.room = make([]byte, firstRoom)
+	}
+	r.value = r.room
+	n, err := s.do(ctx, "get", r)
+	if needed := roomNeeded(err); needed > firstRoom {
+		value, version, err := s.Append(ctx, make([]byte, 0, needed), key)
+		if err != nil {
+			return nil, 0, err
+		}
+		return value, version, nil
+	} else if err != nil {
+		return nil, 0, err
+	}
+	value, version := append([]byte{}, r.room[:n]...), r.op.ver
+	r.free()
+	return value, version, nil
+}
+
+func roomNeeded(err error) int {
+	if e, ok := err.(*Error); ok && e.Err == NoRoom {
+		return e.Needed
+	}
+	return 0
+}
+
+// Append looks a key up, and appends its value to a slice: without an allocation if the value
+// fits. It tells the value's version. All of the slice's capacity may be written to.
+func (s *Store) Append(ctx context.Context, to, key []byte) ([]byte, uint64, error) {
+	for {
+		r := newRequest(opGet, key, nil)
+		r.value = to[len(to):cap(to)]
+		n, err := s.do(ctx, "get", r)
+		if needed := roomNeeded(err); needed > cap(to)-len(to) {
+			to = slices.Grow(to, needed)
+			continue
+		} else if err != nil {
+			return to, 0, err
+		}
+		version := r.op.ver
+		r.free()
+		return to[:len(to)+n], version, nil
+	}
+}
+
+// Put stores a value, as column 0 and without others. It returns its version.
+func (s *Store) Put(ctx context.Context, key, value []byte, flags ...Flag) (uint64, error) {
+	return s.change(ctx, "put", opPut, key, value, 0, flags)
+}
+
+// CompareAndSwap stores a value if the key has this version, 0 if it is not there. It returns
+// the new version.
+func (s *Store) CompareAndSwap(ctx context.Context, key, value []byte, version uint64,
+	flags ...Flag) (uint64, error) {
+	return s.change(ctx, "compare and swap", opCAS, key, value, version, flags)
+}
+
+// Remove removes a key. It returns the version of the value that was there.
+func (s *Store) Remove(ctx context.Context, key []byte, flags ...Flag) (uint64, error) {
+	return s.change(ctx, "remove", opRemove, key, nil, 0, flags)
+}
+
+// RemoveVersion removes a key if it has this version; Changed if it has another, NotFound if it
+// is not there.
+func (s *Store) RemoveVersion(ctx context.Context, key []byte, version uint64,
+	flags ...Flag) error {
+	_, err := s.change(ctx, "remove", opRemove, key, nil, version, slices.Concat(flags, []Flag{fVersion}))
+	return err
+}
+
+func (s *Store) change(ctx context.Context, what string, opcode uint8, key, value []byte,
+	version uint64, flags []Flag) (uint64, error) {
+	r := newRequest(opcode, key, flags)
+	r.value = value
+	r.op.ver = version
+	_, err := s.do(ctx, what, r)
+	if err != nil {
+		return 0, err
+	}
+	version = r.op.ver
+	r.free()
+	return version, nil
+}
+
+// Add adds to the number of 8 bytes, little-endian, that the key has as its value, and returns
+// the sum. A key that is not there counts as 0. Get returns the bytes: see
+// binary.LittleEndian.Uint64.
+func (s *Store) Add(ctx context.Context, key []byte, delta int64, flags ...Flag) (int64, error) {
+	return s.AddColumn(ctx, key, 0, delta, flags...)
+}
+
+// AddColumn adds to the number in a column.
+func (s *Store) AddColumn(ctx context.Context, key []byte, id uint8, delta int64,
+	flags ...Flag) (sum int64, err error) {
+	r := newRequest(opAdd, key, flags)
+	r.op.col = id
+	r.op.arg = uint64(delta)
+	_, err = s.do(ctx, "add", r)
+	if err != nil {
+		return 0, err
+	}
+	sum = int64(r.op.arg) + delta
+	r.free()
+	return sum, nil
+}
+
+// Sync waits until all changes that were made before, by anybody, are durable.
+func (s *Store) Sync(ctx context.Context) error {
+	r := newRequest(opSync, nil, nil)
+	r.op.flags = 0
+	_, err := s.do(ctx, "sync", r)
+	if err == nil {
+		r.free()
+	}
+	return err
+}
