@@ -45,9 +45,12 @@ func (b *Batch) Len() int {
 	return len(b.ops)
 }
 
-// Reset makes it empty.
+// Reset makes it empty, for other operations. Results of before are used again: do not read them
+// any more.
 func (b *Batch) Reset() {
-	clear(b.results)
+	for _, result := range b.results {
+		*result = Result{}
+	}
 	b.ops, b.results, b.done = b.ops[:0], b.results[:0], 0
 }
 
@@ -57,11 +60,23 @@ func (b *Batch) append(what string, opcode uint8, key, value []byte, flags []Fla
 		op.flags |= uint16(flag)
 	}
 	op.setKey(key)
-	result := &Result{what: what, key: key, value: value}
-	result.fail(NotExecuted)
+	result := b.result()
+	*result = Result{what: what, key: key, value: value, Err: notExecuted}
 	b.ops = append(b.ops, op)
-	b.results = append(b.results, result)
 	return &b.ops[len(b.ops)-1], result
+}
+
+var notExecuted = &Error{Op: "batch", Err: NotExecuted}
+
+// result appends one, of before Reset if there is one.
+func (b *Batch) result() *Result {
+	n := len(b.results)
+	if n < cap(b.results) && b.results[:n+1][n] != nil {
+		b.results = b.results[:n+1]
+	} else {
+		b.results = append(b.results, new(Result))
+	}
+	return b.results[n]
 }
 
 // Get looks a key up.
@@ -71,6 +86,12 @@ func (b *Batch) Get(key []byte) *Result {
 		room = firstRoom
 	}
 	_, result := b.append("get", opGet, key, make([]byte, room), nil)
+	return result
+}
+
+// GetInto looks a key up, and puts its value into the caller's memory; a longer one is NoRoom.
+func (b *Batch) GetInto(key, to []byte) *Result {
+	_, result := b.append("get", opGet, key, to, nil)
 	return result
 }
 

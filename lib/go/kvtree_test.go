@@ -719,3 +719,42 @@ func TestASessionCanBePassedOn(t *testing.T) {
 	_, err = kvtree.FromFile(null)
 	is(t, err, unix.ENOTTY)
 }
+
+func TestABatchPutsValuesWhereItIsTold(t *testing.T) {
+	s := newStore(t)
+	long := strings.Repeat("v", 3000)
+	var b kvtree.Batch
+	for round := range 3 {
+		b.Reset()
+		b.Put([]byte("k"), []byte(fmt.Sprint("value", round)))
+		b.Put([]byte("a long key, longer than an operation"), []byte(long))
+		if err := s.Run(ctx, &b); err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+		memory := make([]byte, 100)
+		value := b.GetInto([]byte("k"), memory[10:20])
+		short := b.GetInto([]byte("a long key, longer than an operation"), memory[50:])
+		none := b.GetInto([]byte("k"), nil)
+		missing := b.GetInto([]byte("nothing"), memory[:10])
+		if !errors.Is(value.Err, kvtree.NotExecuted) {
+			t.Error(value.Err)
+		}
+		if err := s.Run(ctx, &b); !errors.Is(err, kvtree.NoRoom) {
+			t.Error(err)
+		}
+		want := fmt.Sprint("value", round)
+		if value.Err != nil || string(value.Value) != want || string(memory[10:16]) != want || memory[9] != 0 || memory[16] != 0 {
+			t.Errorf("%q %v %q", value.Value, value.Err, memory[:30])
+		}
+		for result, needed := range map[*kvtree.Result]int{short: len(long), none: len(want)} {
+			var e *kvtree.Error
+			if !errors.As(result.Err, &e) || e.Err != kvtree.NoRoom || e.Needed != needed {
+				t.Error(result.Err)
+			}
+		}
+		if !errors.Is(missing.Err, kvtree.NotFound) {
+			t.Error(missing.Err)
+		}
+	}
+}
