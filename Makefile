@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# kvtree: module, library, tool and tests. "make help" lists the targets.
+# kvtree: module, library, tool, server and tests. "make help" lists the targets.
 
 KDIR    ?= /lib/modules/$(shell uname -r)/build
 PREFIX  ?= /usr/local
@@ -16,12 +16,13 @@ MAKEFLAGS += --no-print-directory
 pass = $(foreach v,$(1),$(if $(filter command,$(origin $(v))),$(v)='$($(v))'))
 KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 	$(call pass,V ARCH CROSS_COMPILE CC LLVM C CF KVT_CFLAGS KVT_TESTS)
-SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON)
+SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON GO)
 
 export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
 	BENCH_UML_ARGS CRASH_SEED HISTORY_SEED BROKEN_TURN KVT_NEWEST KVT_SHORT KVT_WHOLE KVT_QUICK
 
-.PHONY: all modules try-modules lib tools examples man selftests install install-module uninstall demo vm docs help \
+.PHONY: all modules try-modules lib tools server examples man selftests install install-module \
+	install-server uninstall demo vm docs help \
 	check check-quick check-uml check-debug check-stock check-stock7 check-kcsan \
 	check-arm64 check-weak check-crash check-fuzz check-history check-hibernate check-user \
 	check-broken fuzz \
@@ -52,6 +53,10 @@ lib:
 
 tools: lib
 	$(SUBMAKE) -C tools all
+
+# Not in "all", because it needs Go.
+server:
+	$(SUBMAKE) -C tools server
 
 examples: lib
 	$(SUBMAKE) -C tools/examples all
@@ -84,6 +89,10 @@ install: install-module
 	$(SUBMAKE) -C tools install
 	$(if $(DESTDIR),,-ldconfig)
 	$(if $(DESTDIR),,-udevadm control --reload 2>/dev/null || true)
+	$(if $(DESTDIR),,-systemctl daemon-reload 2>/dev/null || true)
+
+install-server:
+	$(SUBMAKE) -C tools install-server
 	$(if $(DESTDIR),,-systemctl daemon-reload 2>/dev/null || true)
 
 # The module of every kernel that it was installed for. One that is loaded stays.
@@ -194,9 +203,11 @@ help:
 	@echo '  all          module, library and tool (default)'
 	@echo '  modules      the module alone'
 	@echo '  lib, tools   the library; the tool'
+	@echo '  server       kvtree-server, for Redis clients; needs Go 1.23 or newer, and the network once'
 	@echo '  examples     programs that use kvtree from BPF, in tools/examples'
 	@echo '  install      module (modprobe kvtree) if there are headers, library, tool'
-	@echo '  uninstall    take away what install has put there, for all kernels'
+	@echo '  install-server  the server, its manual page and systemd units'
+	@echo '  uninstall    take away what both have put there, for all kernels'
 	@echo '  man          manual pages: man -M lib/man:tools/man kvtree'
 	@echo '  docs         Documentation/ as HTML in build/docs'
 	@echo '  clean        remove everything that was built here'

@@ -47,6 +47,8 @@ main_packages()
 		user_packages tools/bench/log;;
 	stock)
 		main_packages bench-bpf
+		# Certificates for kvtree-server, and systemd-socket-activate.
+		echo 'openssl systemd'
 		user_packages lib/python selftests;;
 	fuzz)
 		main_packages uml
@@ -138,8 +140,14 @@ of_archive()
 unpacked_packages()
 {
 	case $1 in
-	stock|bench-stock|bench-bpf|bench-log)
+	uml|uml-debug)
+		# Clients of kvtree-server.
+		echo redis-tools:redis-cli redis-tools:redis-benchmark;;
+	bench-stock|bench-bpf|bench-log)
 		sed 's/#.*//' "$TOP/tools/bench/stock/packages.unpacked";;
+	stock)
+		unpacked_packages bench-stock
+		unpacked_packages uml;;
 	broken)
 		unpacked_packages stock
 		unpacked_packages crash;;

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# go.sh: compile the tests of the Go module of the tree into programs that need nothing else.
-# selftests/scripts/run-go runs them, in the lane's kernel. Prints where they are.
+# go.sh: compile kvtree-server, its tests, and those of the Go module of the tree into programs
+# that need nothing else. selftests/scripts/run-go and run-server run them, in the lane's kernel.
+# Prints where they are.
 #
-# KVT_TREE names another tree, whose module is compiled beside; see lane.sh.
+# KVT_TREE names another tree, whose modules are compiled beside; see lane.sh.
 #
-# The network is used once, for the modules that go.sum names.
+# The network is used once, for the modules that the go.sum files name.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -16,11 +17,21 @@ TREE=${KVT_TREE:-$TOP}
 DIR=$BUILD/go
 [ "$TREE" = "$TOP" ] || DIR=$BUILD/$KVT_OUT/go
 
+# vetted_test FOLDER PROGRAM
+vetted_test()
+{
+	cd "$TREE/$1" && "$GO" vet . && "$GO" test -c -o "$DIR/$2" .
+}
+
 compile()
 {
 	export GOFLAGS='-mod=readonly -trimpath' GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0
-	cd "$TREE/lib/go" && GOARCH=386 "$GO" vet . && "$GO" vet . && "$GO" test -c -o "$DIR/kvtree.test" . &&
-		cd "$TREE/selftests/go" && "$GO" vet . && "$GO" test -c -o "$DIR/bpf.test" .
+	(cd "$TREE/lib/go" && GOARCH=386 "$GO" vet .) &&
+		vetted_test lib/go kvtree.test &&
+		vetted_test selftests/go bpf.test &&
+		vetted_test selftests/server client.test &&
+		vetted_test tools/server server.test &&
+		"$GO" build -o "$DIR/kvtree-server" .
 }
 
 main()
@@ -29,7 +40,7 @@ main()
 	mkdir -p "$DIR"
 	exec 5>"$DIR/lock"
 	flock 5
-	run_logged "$DIR/compile.log" 'go: compiling the tests' '' compile
+	run_logged "$DIR/compile.log" 'go: compiling the server and the tests' '' compile
 	echo "$DIR"
 }
 

@@ -153,7 +153,7 @@ make_programs()
 
 # Some programs are only for a distribution's kernel. Those that match LEFT_OUT,
 # an extended regular expression of the lane's, run only when T asks for them.
-# The Python package is installed for the host's root alone.
+# The Python package, Go programs and Redis' clients are there for the host's root alone.
 LEFT_OUT=
 
 # Nor do those that do not match this.
@@ -176,7 +176,7 @@ list_programs()
 		case $LANE in
 		stock*) "${INSIDE[@]}" make -s -C "$TREE/selftests" list-stock || exit;;
 		esac
-	} | sed -e '/^$/d' -e "${ROOT:+/run-\(python\|go\|go-bpf\)\$/d}" | if [ -z "$T" ]; then
+	} | sed -e '/^$/d' -e "${ROOT:+/run-\(python\|go\|go-bpf\|go-server\|server\|server-tcp\)\$/d}" | if [ -z "$T" ]; then
 		grep -E "/($ONLY)\$" | grep -vE "/(${LEFT_OUT:-none})\$"
 	else
 		cat
@@ -246,10 +246,10 @@ write_job()
 
 	# What it runs in is made out here, where there is a network.
 	case $2 in
-	*/run-python*) python=$("$LANES/python.sh");;
+	*/run-python*|*/run-server$'\n'*|*/run-server) python=$("$LANES/python.sh");;
 	esac
 	case $2 in
-	*/run-go*) go=$("$LANES/go.sh");;
+	*/run-go*|*/run-server*) go=$("$LANES/go.sh");;
 	esac
 	{
 		printf 'PROGRAMS_SECOND=%q\n' "$(second "$2")"

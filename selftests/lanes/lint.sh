@@ -198,6 +198,8 @@ python_check()
 {
 	cd "$TOP/lib/python"
 	"$1/ruff" check -q --no-cache --output-format concise . || true
+	"$1/ruff" check -q --no-cache --output-format concise --config pyproject.toml --ignore D \
+		"$TOP/selftests/server" || true
 	"$1/mypy" --no-error-summary --cache-dir "$OUT/mypy" || true
 }
 
@@ -207,7 +209,8 @@ go_check()
 
 	go=$(go_command) || die "no Go from $GO_OLDEST on"
 	cd "$TOP"
-	"$(dirname "$(readlink -f "$go")")/gofmt" -l lib/go selftests/go selftests/history/check
+	"$(dirname "$(readlink -f "$go")")/gofmt" -l lib/go tools/server selftests/go \
+		selftests/server selftests/history/check
 }
 
 man_pages()

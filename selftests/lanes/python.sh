@@ -3,7 +3,8 @@
 #
 # python.sh: install the Python package of the tree, as a user would, into an
 # environment of its own with pytest. selftests/scripts/run-python runs the tests
-# in it, in the lane's kernel. Prints the environment's interpreter.
+# in it, in the lane's kernel, and run-server those of kvtree-server with redis-py. Prints the
+# environment's interpreter.
 #
 # KVT_TREE names another tree, whose package is installed beside; see lane.sh.
 #
@@ -20,7 +21,7 @@ DIR=$BUILD/python
 
 # What the package is built with, depends on and is tested with.
 REQUIRED=("setuptools==$SETUPTOOLS_VERSION" "cffi==$CFFI_VERSION"
-	"pytest==$PYTEST_VERSION")
+	"pytest==$PYTEST_VERSION" "redis==$REDIS_PY_VERSION")
 
 # Debian's Python has pip in environments alone.
 download()
@@ -73,7 +74,7 @@ install()
 	rm -rf "$venv"
 	python3 -m venv "$venv"
 	KVTREE_PREFIX=$TREE "$venv/bin/pip" install --disable-pip-version-check \
-		--no-index --find-links "$1" "$TREE/lib/python" pytest
+		--no-index --find-links "$1" "$TREE/lib/python" pytest redis
 }
 
 main()

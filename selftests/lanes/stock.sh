@@ -30,11 +30,12 @@ settings()
 	case $1 in
 	stock)
 		# What a compiler makes of the library, how the tool takes its
-		# options, the Python package, udev: uml has the same compiler,
+		# options, the Python package, the server's clients, udev: uml has the same compiler,
 		# interpreter and files, and is not emulated. So are the examples
 		# that have no BPF programs. Nor does it matter to damaged disks
 		# which kernel reads them.
-		LEFT_OUT='run-bench|run-boot|run-docs|run-reference|run-link|run-man|run-python|run-tool|damaged'
+		LEFT_OUT='run-bench|run-boot|run-docs|run-reference|run-link|run-man|run-python|run-server'
+		LEFT_OUT+='|run-tool|damaged'
 		# BPF, which is not in uml.
 		SECOND='bpf_kfuncs' LEAST=390
 		# uml has them, which is not emulated. What only reads and changes the index

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What scripts that test kvtree-server share: the server, started and stopped, and parts that
+# report in KTAP themselves. Sourced after checks.sh.
+#
+# WORK is a folder for the server's messages. KVTREE_GO is where selftests/lanes/go.sh has put the
+# program.
+
+SERVER=${KVTREE_GO:-$TOP/build/go}/kvtree-server
+SERVER_PID=''
+SERVER_LOG=''
+export LC_ALL=C
+
+# server_ended: a process that has ended stays a zombie until it is waited for.
+server_ended()
+{
+	! grep -q '^State:[[:space:]]*[^Z]' "/proc/$SERVER_PID/status" 2>/dev/null
+}
+
+# wait_until CMD...: for a minute.
+wait_until()
+{
+	local i
+
+	for i in $(seq 600); do
+		! "$@" || return 0
+		sleep 0.1
+	done
+	echo "$*: not so after $i tries"
+	return 1
+}
+
+server_is_up()
+{
+	grep -q 'kvtree-server: ready on ' "$SERVER_LOG" || server_ended
+}
+
+# server_start ARGUMENT...: return when it is ready. In a case, which is a process of its own, it
+# ends with the case.
+server_start()
+{
+	[ "$BASHPID" = $$ ] || trap server_kill EXIT
+	SERVER_LOG=$WORK/server-$BASHPID.log
+	: >"$SERVER_LOG"
+	"$SERVER" "$@" </dev/null >"$SERVER_LOG" 2>&1 &
+	SERVER_PID=$!
+	if ! wait_until server_is_up || server_ended; then
+		echo "kvtree-server $*: $(cat "$SERVER_LOG")"
+		server_kill
+		return 1
+	fi
+}
+
+# server_stop: it is to end in good order. Says so if it does not.
+server_stop()
+{
+	local rc=0
+
+	kill -TERM "$SERVER_PID"
+	wait_until server_ended || kill -KILL "$SERVER_PID"
+	wait "$SERVER_PID" || rc=$?
+	SERVER_PID=
+	[ $rc -eq 0 ] || echo "kvtree-server: exit status $rc: $(cat "$SERVER_LOG")"
+	return $rc
+}
+
+server_kill()
+{
+	[ -n "$SERVER_PID" ] || return 0
+	kill -KILL "$SERVER_PID"
+	wait "$SERVER_PID"
+	SERVER_PID=
+} 2>/dev/null
+
+# server_refuses STATUS TEXT ARGUMENT...: it does not start, and says why. One that starts is
+# stopped.
+server_refuses()
+{
+	expect "$1" "$2" timeout -k 10 60 "$SERVER" "${@:3}"
+}
+
+# part NAME CMD...: the results of a program that reports in KTAP, below one of ours.
+part()
+{
+	local name=$1 rc=0 result=ok
+	shift
+
+	selected "$name" || return 0
+	echo "    # Subtest: $name"
+	"$@" </dev/null 2>&1 | sed 's/^/    /'
+	rc=${PIPESTATUS[0]}
+	NUMBER=$((NUMBER + 1))
+	if [ "$rc" -ne 0 ]; then
+		echo "# exit status $rc"
+		result='not ok'
+		FAILED=$((FAILED + 1))
+	fi
+	echo "$result $NUMBER $name"
+}
+
+# says WANTED CMD...: exactly this is what it prints.
+says()
+{
+	local wanted=$1 said rc=0
+	shift
+
+	said=$("$@" 2>&1) || rc=$?
+	[ "$said" != "$wanted" ] || return 0
+	echo "$*: exit status $rc: it says (<) what it should not (>)"
+	diff <(echo "$said") <(echo "$wanted") | head -n 20
+	return 1
+}
+
+# missing PROGRAM...: those that are not there, or SERVER.
+missing()
+{
+	local p
+
+	for p in "$@"; do
+		command -v "$p" >/dev/null || echo "$p"
+	done
+}

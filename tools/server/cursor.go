@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+
+package main
+
+import (
+	"bytes"
+	"container/list"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Redis' SCAN goes on from a number. Here it is that of a key, which the server remembers: a
+// client may go on from another connection. Those are forgotten first that somebody has gone on
+// from, and then the oldest.
+const mostCursors = 4096
+
+type cursor struct {
+	number uint64
+	after  []byte
+}
+
+type cursors struct {
+	mutex  sync.Mutex
+	last   uint64
+	byID   map[uint64]*list.Element
+	recent *list.List
+}
+
+// newCursors begins with numbers that neither another database nor a server before this one has
+// given, and that fit a float64 exactly, which is what some clients have.
+func newCursors(database int) *cursors {
+	return &cursors{last: uint64(time.Now().UnixMilli()+int64(database)<<32) << 8, byID: map[uint64]*list.Element{},
+		recent: list.New()}
+}
+
+func (cs *cursors) put(after []byte) string {
+	cs.mutex.Lock()
+	defer cs.mutex.Unlock()
+	cs.last++
+	// The key may be a piece of much more.
+	cs.byID[cs.last] = cs.recent.PushFront(&cursor{cs.last, bytes.Clone(after)})
+	if cs.recent.Len() > mostCursors {
+		oldest := cs.recent.Remove(cs.recent.Back()).(*cursor)
+		delete(cs.byID, oldest.number)
+	}
+	return strconv.FormatUint(cs.last, 10)
+}
+
+func (cs *cursors) get(number uint64) ([]byte, bool) {
+	cs.mutex.Lock()
+	defer cs.mutex.Unlock()
+	element, ok := cs.byID[number]
+	if !ok {
+		return nil, false
+	}
+	cs.recent.MoveToBack(element)
+	return element.Value.(*cursor).after, true
+}

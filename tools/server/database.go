@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"kvtree"
+)
+
+const mostWaiting = 256
+
+// A database is a store, by the number that SELECT knows it by.
+type database struct {
+	number int
+	name   string
+	when   string     // always, async or "": changes are answered
+	mutex  sync.Mutex // held to open the store again
+	opened atomic.Pointer[opened]
+	// As many changes as may wait for its disks: each has a thread of the kernel's.
+	waiting chan struct{}
+	*cursors
+}
+
+// opened is a store as it was opened.
+type opened struct {
+	*kvtree.Store
+	info     kvtree.StoreInfo
+	readOnly bool        // to the server
+	durable  kvtree.Flag // what each change has
+}
+
+func open(name, when string) (*opened, error) {
+	store, err := kvtree.Open(name, kvtree.ReadWrite)
+	readOnly := errors.Is(err, kvtree.AccessDenied) || errors.Is(err, kvtree.ReadOnly)
+	if readOnly {
+		store, err = kvtree.Open(name, kvtree.Read)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := store.Info()
+	if err != nil {
+		store.Close()
+		return nil, err
+	}
+	o := &opened{Store: store, info: info, readOnly: readOnly || info.ReadOnly}
+	if info.Durable && when != "async" {
+		o.durable = kvtree.Durable
+	}
+	return o, nil
+}
+
+// newDatabase opens the store of a database. always, async or "" is when changes are answered.
+func newDatabase(number int, name, when string) (*database, error) {
+	db := &database{number: number, name: name, when: when, cursors: newCursors(number),
+		waiting: make(chan struct{}, mostWaiting)}
+	o, err := open(name, when)
+	if errors.Is(err, kvtree.NotFound) {
+		return nil, fmt.Errorf("there is no store %s: see \"kvtree store create\" and \"kvtree store attach\"", name)
+	} else if errors.Is(err, kvtree.AccessDenied) {
+		return nil, fmt.Errorf("the store %s does not allow this user to read it: run the server as root", name)
+	} else if err != nil {
+		return nil, err
+	}
+	db.opened.Store(o)
+	if when == "always" && !o.info.Durable {
+		return nil, fmt.Errorf("--durable always: the store %s is volatile", name)
+	}
+	return db, nil
+}
+
+// synced says whether changes are durable when they are answered.
+func (db *database) synced() bool {
+	o := db.opened.Load()
+	return o.durable != 0 || o.info.Sync
+}
+
+// again opens the store that has the name now, after what is no more. In the place of a durable
+// store, a volatile one is not what clients expect.
+func (db *database) again(gone *opened) {
+	if !db.mutex.TryLock() {
+		return
+	}
+	defer db.mutex.Unlock()
+	if db.opened.Load() != gone {
+		return
+	}
+	o, err := open(db.name, db.when)
+	if err != nil {
+		return
+	}
+	if gone.info.Durable && !o.info.Durable {
+		o.Close()
+		return
+	}
+	// Others may still be using it: it is closed with its last reference.
+	db.opened.Store(o)
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync/atomic"
+)
+
+const (
+	firstInput = 8 << 10 // bytes of a client's buffer
+	keptInput  = 64 << 10
+	keptArgs   = 1024
+	maxLine    = 64 << 10 // bytes of a line: an inline command, or a length
+)
+
+// A bound says what a client may send.
+type bound struct {
+	bytes int // of a command
+	args  int // of its arguments
+}
+
+var (
+	// Before it has said who it is.
+	strangersBound = bound{16 << 10, 16}
+	// MSET of several long values.
+	clientsBound = bound{8 << 20, 64 << 10}
+)
+
+// Bytes that long commands of all clients may take together.
+const mostInput = 1 << 30
+
+var errBusy = errors.New("too many clients send long commands at once")
+
+// errHTTP ends a browser's attempt to speak with the server, without an answer.
+var errHTTP = errors.New("HTTP")
+
+// An input is what a client has sent and that is not executed yet. It parses on from where it
+// stopped, and takes memory as data arrives, whatever a length says. Arguments refer to it until
+// the next fill.
+type input struct {
+	bound
+	buffer  []byte
+	begin   int // of the command that is being read
+	at      int // what has been parsed
+	end     int
+	left    int // arguments of the command that are to come
+	bulk    int // bytes of the next one, -1 if its length is to come
+	spans   [][2]int
+	args    [][]byte
+	begun   bool
+	all     *atomic.Int64 // bytes that long commands of all clients take
+	counted int           // of this one
+}
+
+// fill reads on.
+func (in *input) fill(from io.Reader) error {
+	if in.begin == in.end {
+		in.begin, in.at, in.end = 0, 0, 0
+		in.forget()
+		if len(in.buffer) == 0 || len(in.buffer) > keptInput {
+			in.release()
+			in.buffer = make([]byte, firstInput)
+		}
+	}
+	if in.begin > 0 && len(in.buffer) > keptInput && in.end-in.begin < keptInput {
+		in.forget()
+		in.move(make([]byte, keptInput))
+		in.release()
+	} else if in.begin > 0 {
+		in.move(in.buffer)
+	} else if in.end == len(in.buffer) {
+		if err := in.grow(2 * len(in.buffer)); err != nil {
+			return err
+		}
+	}
+	n, err := from.Read(in.buffer[in.end:])
+	in.end += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// grow takes a longer buffer, if all clients together do not have too much.
+func (in *input) grow(size int) error {
+	if size > keptInput && in.all != nil {
+		for more := int64(size - in.counted); ; {
+			now := in.all.Load()
+			if now+more > mostInput {
+				return errBusy
+			}
+			if in.all.CompareAndSwap(now, now+more) {
+				break
+			}
+		}
+		in.counted = size
+	}
+	in.move(make([]byte, size))
+	return nil
+}
+
+// release gives back what was counted of all.
+func (in *input) release() {
+	if in.all != nil {
+		in.all.Add(int64(-in.counted))
+	}
+	in.counted = 0
+}
+
+// forget drops what commands of before have left.
+func (in *input) forget() {
+	clear(in.args[:cap(in.args)])
+	if cap(in.spans) > keptArgs && !in.begun {
+		in.args, in.spans = nil, nil
+	}
+}
+
+// isHalf says whether a part of a command is there.
+func (in *input) isHalf() bool {
+	return in.end > in.begin
+}
+
+// move takes the command that is being read to the beginning of a buffer.
+func (in *input) move(to []byte) {
+	copy(to, in.buffer[in.begin:in.end])
+	for i := range in.spans {
+		in.spans[i][0] -= in.begin
+		in.spans[i][1] -= in.begin
+	}
+	in.at -= in.begin
+	in.end -= in.begin
+	in.begin = 0
+	in.buffer = to
+}
+
+// next returns the arguments of the next command; nil if it is not there as a whole.
+func (in *input) next() ([][]byte, error) {
+	for {
+		if in.begun {
+			whole, err := in.arguments()
+			if err != nil {
+				return nil, err
+			}
+			if whole {
+				return in.take(), nil
+			}
+			return nil, in.tooLong()
+		}
+		if in.at == in.end {
+			return nil, nil
+		}
+		line, ok, err := in.line()
+		if err != nil || !ok {
+			return nil, err
+		}
+		if len(line) == 0 || line[0] != '*' {
+			args, err := in.inline(line)
+			if err != nil || len(args) > 0 {
+				return args, err
+			}
+			continue
+		}
+		n, ok := number(line[1:])
+		if !ok || n > int64(in.bound.args) {
+			return nil, errors.New("Protocol error: invalid multibulk length")
+		}
+		if n <= 0 {
+			in.begin = in.at
+			continue
+		}
+		in.begun, in.left, in.bulk = true, int(n), -1
+	}
+}
+
+func (in *input) tooLong() error {
+	if in.end-in.begin >= in.bound.bytes {
+		return errors.New("Protocol error: too long a command")
+	}
+	return nil
+}
+
+// line returns the next line, without its end.
+func (in *input) line() ([]byte, bool, error) {
+	rest := in.buffer[in.at:in.end]
+	n := bytes.IndexByte(rest[:min(len(rest), maxLine)], '\n')
+	if n < 0 {
+		if len(rest) >= maxLine || len(rest) >= in.bound.bytes {
+			return nil, false, errors.New("Protocol error: too big inline request")
+		}
+		return nil, false, nil
+	}
+	in.at += n + 1
+	line := rest[:n]
+	if n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	return line, true, nil
+}
+
+// inline returns a command of words, as people type it, without quotes.
+func (in *input) inline(line []byte) ([][]byte, error) {
+	in.begin = in.at
+	for _, c := range line {
+		if c < ' ' && c != '\t' {
+			return nil, errors.New("Protocol error: a command with control characters")
+		}
+	}
+	args := bytes.FieldsFunc(line, func(c rune) bool { return c == ' ' || c == '\t' })
+	if len(args) == 0 {
+		return nil, nil
+	}
+	if len(args) > in.bound.args {
+		return nil, errors.New("Protocol error: too many arguments")
+	}
+	if is(args[0], "POST") || is(args[0], "HOST:") {
+		return nil, errHTTP
+	}
+	return args, nil
+}
+
+// arguments reads those that are to come; whether they are all there.
+func (in *input) arguments() (bool, error) {
+	for in.left > 0 {
+		if in.bulk < 0 {
+			line, ok, err := in.line()
+			if err != nil || !ok {
+				return false, err
+			}
+			if len(line) == 0 || line[0] != '$' {
+				return false, errors.New("Protocol error: expected '$'")
+			}
+			n, ok := number(line[1:])
+			if !ok || n < 0 || n > int64(in.bound.bytes) {
+				return false, errors.New("Protocol error: invalid bulk length")
+			}
+			in.bulk = int(n)
+		}
+		if in.end-in.at < in.bulk+2 {
+			return false, nil
+		}
+		end := in.at + in.bulk
+		if in.buffer[end] != '\r' || in.buffer[end+1] != '\n' {
+			return false, errors.New("Protocol error: expected a line's end after an argument")
+		}
+		in.spans = append(in.spans, [2]int{in.at, end})
+		in.at = end + 2
+		in.bulk = -1
+		in.left--
+	}
+	return true, nil
+}
+
+// take ends a command.
+func (in *input) take() [][]byte {
+	in.args = in.args[:0]
+	for _, span := range in.spans {
+		in.args = append(in.args, in.buffer[span[0]:span[1]:span[1]])
+	}
+	in.spans, in.begun, in.begin = in.spans[:0], false, in.at
+	return in.args
+}
+
+// number reads a decimal number as Redis does: without a plus sign, spaces or leading zeros.
+func number(b []byte) (int64, bool) {
+	digits, negative := b, false
+	if len(b) > 0 && b[0] == '-' {
+		digits, negative = b[1:], true
+	}
+	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && (len(digits) > 1 || negative) {
+		return 0, false
+	}
+	var n uint64
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + uint64(c-'0')
+	}
+	if negative {
+		return -int64(n), n <= 1<<63
+	}
+	return int64(n), n < 1<<63
+}
+
+// is compares a word of a command, in any case, with one in capital letters.
+func is(word []byte, name string) bool {
+	if len(word) != len(name) {
+		return false
+	}
+	for i, c := range word {
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		if c != name[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+
+// kvtree-server lets Redis clients use kvtree stores. See Documentation/server.rst.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"kvtree"
+)
+
+// version is set by the Makefile.
+var version = "unknown"
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("kvtree-server: ")
+	o, err := parse(os.Args[1:], os.Stdout)
+	if errors.Is(err, pflag.ErrHelp) {
+		return
+	} else if err != nil {
+		log.Printf("%v; see kvtree-server --help", err)
+		os.Exit(2)
+	}
+	if o.version {
+		fmt.Println("kvtree-server", version)
+		return
+	}
+	if err := o.run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run serves until it is told to stop.
+func (o *options) run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
+	defer stop()
+	s, err := o.server(ctx)
+	if err != nil {
+		return err
+	}
+	listeners, err := o.listeners()
+	if err != nil {
+		return err
+	}
+	where := addresses(listeners)
+	if o.metrics != "" {
+		l, err := net.Listen("tcp", o.metrics)
+		if err != nil {
+			return err
+		}
+		s.serveMetrics(l)
+		where = append(where, "http://"+l.Addr().String()+"/metrics")
+	}
+	log.Print("ready on ", strings.Join(where, ", "))
+	daemon.SdNotify(false, daemon.SdNotifyReady)
+	// A second signal ends it at once.
+	context.AfterFunc(ctx, stop)
+	s.serve(listeners)
+	daemon.SdNotify(false, daemon.SdNotifyStopping)
+	return s.sync()
+}
+
+func addresses(listeners []net.Listener) []string {
+	var where []string
+	for _, l := range listeners {
+		where = append(where, l.Addr().String())
+	}
+	return where
+}
+
+// server makes the server that the options describe.
+func (o *options) server(ctx context.Context) (*server, error) {
+	password, err := o.password()
+	if err != nil {
+		return nil, err
+	}
+	config, err := o.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	var databases []*database
+	for i, name := range o.stores {
+		db, err := newDatabase(i, name, o.durable)
+		if err != nil {
+			return nil, err
+		}
+		databases = append(databases, db)
+	}
+	s := newServer(ctx, databases)
+	s.tls, s.maxClients, s.timeout = config, o.maxClients, o.timeout
+	if password != nil {
+		s.setPassword(password)
+	}
+	return s, nil
+}
+
+// sync makes durable what was answered before it was.
+func (s *server) sync() error {
+	var failed error
+	for _, db := range s.databases {
+		if o := db.opened.Load(); o.info.Durable && !o.readOnly {
+			// A store that was detached meanwhile is durable, or has told its user.
+			if err := o.Sync(context.Background()); !errors.Is(err, kvtree.Gone) {
+				failed = errors.Join(failed, err)
+			}
+		}
+	}
+	return failed
+}

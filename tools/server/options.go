@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+const defaultSocket = "/run/kvtree-server.sock"
+
+// options are what the command line says.
+type options struct {
+	stores       []string
+	unix         string
+	unixMode     uint32
+	listen       string
+	passwordFile string
+	noPassword   bool
+	tlsCert      string
+	tlsKey       string
+	tlsCA        string
+	durable      string
+	metrics      string
+	maxClients   int
+	timeout      time.Duration
+	version      bool
+}
+
+const usage = `usage: kvtree-server [OPTIONS] [STORE...]
+
+Lets Redis clients use kvtree stores. The first store is database 0, the next is
+database 1; without any it is the store "default". See kvtree-server(8).
+
+`
+
+// parse reads the command line. pflag.ErrHelp is that help was asked for, and printed.
+func parse(args []string, out io.Writer) (*options, error) {
+	o := new(options)
+	var mode string
+	var seconds uint32
+	flags := pflag.NewFlagSet("kvtree-server", pflag.ContinueOnError)
+	flags.SortFlags = false
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.unix, "unix", "", "listen on a Unix socket at `PATH`\n("+defaultSocket+
+		" if nothing else is listened on)")
+	flags.StringVar(&mode, "unix-mode", "0666", "`MODE` of that socket; the store's owner and mode\ndecide what a user may do")
+	flags.StringVar(&o.listen, "listen", "", "listen on TCP at `HOST:PORT`")
+	flags.StringVar(&o.passwordFile, "password-file", "", "password for AUTH on TCP: the first line of `FILE`")
+	flags.BoolVar(&o.noPassword, "no-password", false, "require no password on a loopback address: every user\nof this machine may do what the server may")
+	flags.StringVar(&o.tlsCert, "tls-cert", "", "use TLS on TCP, with the certificate in `FILE`")
+	flags.StringVar(&o.tlsKey, "tls-key", "", "`FILE` with its key")
+	flags.StringVar(&o.tlsCA, "tls-ca", "", "TLS clients need a certificate of a CA in `FILE`")
+	flags.StringVar(&o.durable, "durable", "", "answer changes when they are on the devices (always)\n"+
+		"or before (async); `WHEN` is always by default, for\ndurable stores")
+	flags.StringVar(&o.metrics, "metrics", "", "serve /metrics over HTTP at `HOST:PORT`")
+	flags.IntVar(&o.maxClients, "max-clients", 10000, "at most `N` clients at once")
+	flags.Uint32Var(&seconds, "timeout", 0, "close clients that are silent for `SECONDS`; 0: never")
+	flags.BoolVar(&o.version, "version", false, "print the version")
+	err := flags.Parse(args)
+	if errors.Is(err, pflag.ErrHelp) {
+		fmt.Fprint(out, usage, flags.FlagUsages())
+		return nil, err
+	} else if err != nil {
+		return nil, err
+	}
+	o.timeout = time.Duration(seconds) * time.Second
+	bits, err := strconv.ParseUint(mode, 8, 32)
+	if err != nil || bits > 0o777 {
+		return nil, fmt.Errorf("--unix-mode %s: not an octal mode, such as 0660", mode)
+	}
+	o.unixMode = uint32(bits)
+	if o.stores = flags.Args(); len(o.stores) == 0 {
+		o.stores = []string{"default"}
+	}
+	return o, o.check()
+}
+
+func (o *options) check() error {
+	for i, name := range o.stores {
+		if slices.Contains(o.stores[:i], name) {
+			return fmt.Errorf("the store %s is named twice", name)
+		}
+	}
+	if o.listen != "" {
+		if _, _, err := net.SplitHostPort(o.listen); err != nil {
+			return fmt.Errorf("--listen %s: not HOST:PORT", o.listen)
+		}
+	}
+	switch {
+	case o.listen != "" && o.passwordFile == "" && o.tlsCA == "" && !o.noPassword:
+		return errors.New("--listen: everybody could connect: give --password-file or --tls-ca, or, " +
+			"for a loopback address, --no-password")
+	case o.durable != "" && o.durable != "always" && o.durable != "async":
+		return fmt.Errorf("--durable %s: it is always or async", o.durable)
+	case (o.tlsCert == "") != (o.tlsKey == ""):
+		return errors.New("--tls-cert and --tls-key belong together")
+	case o.tlsCA != "" && o.tlsCert == "":
+		return errors.New("--tls-ca needs --tls-cert and --tls-key")
+	case o.maxClients < 1:
+		return errors.New("--max-clients has to be 1 or more")
+	}
+	return nil
+}
+
+// password reads the first line of the file that has it; nil if there is none.
+func (o *options) password() ([]byte, error) {
+	if o.passwordFile == "" {
+		return nil, nil
+	}
+	file, err := os.Open(o.passwordFile)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", o.passwordFile)
+	}
+	if info.Mode().Perm()&0o007 != 0 {
+		return nil, fmt.Errorf("%s can be read by everybody: chmod o= %s", o.passwordFile, o.passwordFile)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, 4096))
+	if err != nil {
+		return nil, err
+	}
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	if line = bytes.TrimSuffix(line, []byte("\r")); len(line) == 0 {
+		return nil, fmt.Errorf("%s: its first line is empty", o.passwordFile)
+	}
+	return line, nil
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+package main
+
+import "strconv"
+
+// A reply collects what a client will be sent, in the version of the protocol that it asked for.
+type reply struct {
+	out   []byte
+	resp3 bool
+}
+
+func (r *reply) line(kind byte, n int64) {
+	r.out = append(r.out, kind)
+	r.out = strconv.AppendInt(r.out, n, 10)
+	r.out = append(r.out, '\r', '\n')
+}
+
+// status is a short answer without line ends, such as OK.
+func (r *reply) status(text string) {
+	r.out = append(r.out, '+')
+	r.out = append(r.out, text...)
+	r.out = append(r.out, '\r', '\n')
+}
+
+func (r *reply) ok() {
+	r.status("OK")
+}
+
+// failure is an error: a word in capital letters, and a text. What it quotes of the client may
+// have line ends.
+func (r *reply) failure(text string) {
+	r.out = append(r.out, '-')
+	for _, c := range []byte(text) {
+		if c < ' ' {
+			c = ' '
+		}
+		r.out = append(r.out, c)
+	}
+	r.out = append(r.out, '\r', '\n')
+}
+
+func (r *reply) integer(n int64) {
+	r.line(':', n)
+}
+
+func (r *reply) bulk(b []byte) {
+	r.line('$', int64(len(b)))
+	r.out = append(r.out, b...)
+	r.out = append(r.out, '\r', '\n')
+}
+
+func (r *reply) text(s string) {
+	r.line('$', int64(len(s)))
+	r.out = append(r.out, s...)
+	r.out = append(r.out, '\r', '\n')
+}
+
+func (r *reply) null() {
+	if r.resp3 {
+		r.out = append(r.out, "_\r\n"...)
+	} else {
+		r.out = append(r.out, "$-1\r\n"...)
+	}
+}
+
+// array has n elements, which follow.
+func (r *reply) array(n int) {
+	r.line('*', int64(n))
+}
+
+// pairs has n keys, each with its value.
+func (r *reply) pairs(n int) {
+	if r.resp3 {
+		r.line('%', int64(n))
+	} else {
+		r.line('*', int64(2*n))
+	}
+}
+
+// set has n elements, in no order.
+func (r *reply) set(n int) {
+	if r.resp3 {
+		r.line('~', int64(n))
+	} else {
+		r.line('*', int64(n))
+	}
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"fmt"
+	"log"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A server has clients of several listeners, and one or more databases.
+type server struct {
+	databases  []*database
+	password   *[sha256.Size]byte // of TCP; nil: none
+	tls        *tls.Config        // of TCP; nil: none
+	maxClients int
+	timeout    time.Duration // of clients that say nothing; 0: none
+	slowest    time.Duration // clients may take to read their answers
+	started    time.Time
+	counts     counts
+	clock      atomic.Pointer[time.Time] // of about now
+	context    context.Context           // ends when the server is to stop
+	input      atomic.Int64              // bytes of long commands
+	mutex      sync.Mutex
+	clients    map[*client]struct{}
+	places     map[place]int // that clients have, of those with a limit
+	running    sync.WaitGroup
+	lastID     int64
+}
+
+// counts are what the server has done since it started.
+type counts struct {
+	connections    atomic.Uint64
+	rejected       atomic.Uint64
+	batches        atomic.Uint64
+	operations     atomic.Uint64
+	protocolErrors atomic.Uint64
+}
+
+const (
+	tick        = time.Second // between two looks at the clock
+	acceptAgain = 100 * time.Millisecond
+)
+
+func newServer(ctx context.Context, databases []*database) *server {
+	s := &server{databases: databases, maxClients: 10000, slowest: time.Minute, started: time.Now(),
+		context: ctx, clients: map[*client]struct{}{}, places: map[place]int{}}
+	s.tick()
+	return s
+}
+
+func (s *server) tick() {
+	now := time.Now()
+	s.clock.Store(&now)
+}
+
+// setPassword has clients of TCP say a password.
+func (s *server) setPassword(password []byte) {
+	sum := sha256.Sum256(password)
+	s.password = &sum
+}
+
+// allows takes the same time whatever is wrong with a password.
+func (s *server) allows(password []byte) bool {
+	sum := sha256.Sum256(password)
+	return subtle.ConstantTimeCompare(sum[:], s.password[:]) == 1
+}
+
+// serve takes clients of the listeners until the context ends, and returns when all of them have
+// the answers of what was executed.
+func (s *server) serve(listeners []net.Listener) {
+	var accepting sync.WaitGroup
+	for _, listener := range listeners {
+		accepting.Add(1)
+		go func() {
+			defer accepting.Done()
+			s.accept(listener)
+		}()
+	}
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for s.context.Err() == nil {
+		select {
+		case <-ticker.C:
+			s.tick()
+		case <-s.context.Done():
+		}
+	}
+	for _, listener := range listeners {
+		listener.Close()
+	}
+	accepting.Wait()
+	s.wake()
+	force := time.AfterFunc(s.slowest+deadlineEvery, s.closeAll)
+	s.running.Wait()
+	force.Stop()
+}
+
+// closeAll ends clients that do not take their answers.
+func (s *server) closeAll() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for c := range s.clients {
+		c.socket.Close()
+	}
+}
+
+// wake ends the waits for what clients may send next. The context has ended before: a client that
+// is about to wait sees one or the other.
+func (s *server) wake() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for c := range s.clients {
+		if !c.ending.Load() {
+			c.conn.SetReadDeadline(time.Now())
+		}
+	}
+}
+
+func (s *server) accept(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if s.context.Err() != nil {
+			if err == nil {
+				conn.Close()
+			}
+			return
+		}
+		if err != nil {
+			// No descriptors, or no memory; a firewall. There may be again.
+			log.Printf("%s: %v", listener.Addr(), err)
+			time.Sleep(acceptAgain)
+			continue
+		}
+		if err := s.take(conn); err != nil {
+			s.counts.rejected.Add(1)
+			conn.SetWriteDeadline(time.Now().Add(time.Second))
+			fmt.Fprintf(conn, "-ERR %s\r\n", err)
+			conn.Close()
+		}
+	}
+}
+
+// A place is taken by a client: those that have not said who they are, and each user but root, have
+// half of them at most, and so nobody can take them all.
+type place int64
+
+const (
+	nobody    place = -1 // has no limit
+	strangers place = -2
+)
+
+func placeOf(p *peer) place {
+	if p.uid == 0 {
+		return nobody
+	}
+	return place(p.uid)
+}
+
+// leave gives a client's place to others. The mutex is held.
+func (s *server) leave(c *client) {
+	if c.place == nobody {
+		return
+	}
+	if s.places[c.place]--; s.places[c.place] == 0 {
+		delete(s.places, c.place)
+	}
+	c.place = nobody
+}
+
+// welcome is for a client that has said who it is.
+func (s *server) welcome(c *client) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.leave(c)
+}
+
+// take begins to serve a connection.
+func (s *server) take(conn net.Conn) error {
+	c := &client{server: s, conn: conn, socket: conn, since: time.Now(), asked: time.Now(), db: s.databases[0], place: nobody,
+		known: true, input: input{bound: clientsBound, all: &s.input}}
+	if local, ok := conn.(*net.UnixConn); ok {
+		peer, err := peerOf(local)
+		if err != nil {
+			return err
+		}
+		c.peer, c.place = peer, placeOf(peer)
+	} else {
+		if s.tls != nil {
+			c.conn, c.place = tls.Server(timed{conn, s.slowest}, s.tls), strangers
+		}
+		if s.password != nil {
+			c.known, c.input.bound, c.place = false, strangersBound, strangers
+		}
+	}
+	c.show()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if len(s.clients) >= s.maxClients || c.place != nobody && s.places[c.place] >= (s.maxClients+1)/2 {
+		return fmt.Errorf("max number of clients reached")
+	}
+	s.lastID++
+	c.id = s.lastID
+	s.clients[c] = struct{}{}
+	if c.place != nobody {
+		s.places[c.place]++
+	}
+	s.counts.connections.Add(1)
+	s.running.Add(1)
+	go s.run(c)
+	return nil
+}
+
+// run serves a client. A fault of the server's ends that client alone.
+func (s *server) run(c *client) {
+	defer s.running.Done()
+	defer func() {
+		if fault := recover(); fault != nil {
+			log.Printf("client %d: %v\n%s", c.id, fault, debug.Stack())
+		}
+		c.end()
+		s.mutex.Lock()
+		delete(s.clients, c)
+		s.leave(c)
+		s.mutex.Unlock()
+		c.input.release()
+	}()
+	c.serve()
+}

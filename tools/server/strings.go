@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+
+	"kvtree"
+)
+
+const (
+	syntaxError = "ERR syntax error"
+	notAnInt    = "ERR value is not an integer or out of range"
+)
+
+var (
+	errSyntax   = errors.New(syntaxError)
+	errNotAnInt = errors.New(notAnInt)
+	errOverflow = errors.New("ERR increment or decrement would overflow")
+	errTooLong  = errors.New("ERR string exceeds maximum allowed size (1 MiB)")
+)
+
+func get(c *client, args [][]byte) {
+	c.get(queued{answer: answerValue, key: args[1]})
+}
+
+func mget(c *client, args [][]byte) {
+	c.get(queued{answer: answerArray, n: len(args) - 1})
+	for _, key := range args[1:] {
+		c.get(queued{answer: answerElement, key: key})
+	}
+}
+
+func strlen(c *client, args [][]byte) {
+	c.get(queued{answer: answerLength, key: args[1]})
+}
+
+// set is SET key value [NX | XX] [GET] [KEEPTTL].
+func set(c *client, args [][]byte) {
+	q := queued{answer: answerStored, key: args[1], value: args[2]}
+	returns := false
+	for _, option := range args[3:] {
+		switch {
+		case is(option, "NX") && q.flag&kvtree.Replace == 0:
+			q.answer, q.flag = answerIf, kvtree.Create
+		case is(option, "XX") && q.flag&kvtree.Create == 0:
+			q.answer, q.flag = answerIf, kvtree.Replace
+		case is(option, "GET"):
+			returns = true
+		case is(option, "KEEPTTL"):
+		case is(option, "EX"), is(option, "PX"), is(option, "EXAT"), is(option, "PXAT"):
+			c.flush()
+			c.failure("ERR kvtree-server has no SET with " + string(option) + ": keys do not expire")
+			return
+		default:
+			c.flush()
+			c.failure(syntaxError)
+			return
+		}
+	}
+	if returns {
+		c.flush()
+		c.swap(q)
+	} else {
+		c.change(q)
+	}
+}
+
+// swap stores a value if its condition holds, and answers with the one before.
+func (c *client) swap(q queued) {
+	if c.rights.access&read == 0 {
+		c.failure(noPermission)
+		return
+	}
+	for range mostTries {
+		old, version, err := c.current(q.key)
+		if err != nil {
+			c.error(err)
+			return
+		}
+		if q.flag == kvtree.Create && version != 0 || q.flag == kvtree.Replace && version == 0 {
+			c.bulkOrNull(old)
+			return
+		}
+		err = c.waitsFor(func() error {
+			_, err := c.store().CompareAndSwap(context.Background(), q.key, q.value, version,
+				c.rights.store.durable)
+			return err
+		})
+		if raced(err) {
+			continue
+		}
+		if err != nil {
+			c.error(err)
+		} else {
+			c.bulkOrNull(old)
+		}
+		return
+	}
+	c.error(errContended)
+}
+
+// bulkOrNull answers with a string, null if it is nil.
+func (c *client) bulkOrNull(value []byte) {
+	if value == nil {
+		c.null()
+	} else {
+		c.bulk(value)
+	}
+}
+
+func setnx(c *client, args [][]byte) {
+	c.change(queued{answer: answerNew, flag: kvtree.Create, key: args[1], value: args[2]})
+}
+
+func mset(c *client, args [][]byte) {
+	if len(args)%2 == 0 {
+		c.flush()
+		c.failure("ERR wrong number of arguments for 'mset' command")
+		return
+	}
+	for i := 1; i < len(args); i += 2 {
+		c.change(queued{answer: answerAll, key: args[i], value: args[i+1], last: i+2 == len(args)})
+	}
+}
+
+func getset(c *client, args [][]byte) {
+	c.swap(queued{key: args[1], value: args[2]})
+}
+
+func getdel(c *client, args [][]byte) {
+	for range mostTries {
+		old, version, err := c.current(args[1])
+		if err != nil {
+			c.error(err)
+			return
+		}
+		if version == 0 {
+			c.null()
+			return
+		}
+		err = c.waitsFor(func() error {
+			return c.store().RemoveVersion(context.Background(), args[1], version,
+				c.rights.store.durable)
+		})
+		if raced(err) || errors.Is(err, kvtree.NotFound) {
+			continue
+		}
+		if err != nil {
+			c.error(err)
+		} else {
+			c.bulk(old)
+		}
+		return
+	}
+	c.error(errContended)
+}
+
+func appendTo(c *client, args [][]byte) {
+	length := 0
+	err := c.update(args[1], func(old []byte) ([]byte, error) {
+		length = len(old) + len(args[2])
+		return append(old, args[2]...), nil
+	})
+	c.integerOr(int64(length), err)
+}
+
+// getrange is GETRANGE key first last; from the end, if negative.
+func getrange(c *client, args [][]byte) {
+	first, ok := number(args[2])
+	last, ok2 := number(args[3])
+	if !ok || !ok2 {
+		c.failure(notAnInt)
+		return
+	}
+	value, _, err := c.current(args[1])
+	if err != nil {
+		c.error(err)
+		return
+	}
+	n := int64(len(value))
+	backwards := first < 0 && last < 0 && first > last
+	if first < 0 {
+		first = max(first+n, 0)
+	}
+	if last < 0 {
+		last = max(last+n, 0)
+	}
+	if last = min(last, n-1); backwards || first > last {
+		c.bulk(nil)
+		return
+	}
+	c.bulk(value[first : last+1])
+}
+
+// setrange is SETRANGE key offset text. What is missing before the offset becomes zeros.
+func setrange(c *client, args [][]byte) {
+	offset, ok := number(args[2])
+	if !ok {
+		c.failure(notAnInt)
+		return
+	}
+	if offset < 0 {
+		c.failure("ERR offset is out of range")
+		return
+	}
+	text := args[3]
+	if len(text) == 0 {
+		value, _, err := c.current(args[1])
+		c.integerOr(int64(len(value)), err)
+		return
+	}
+	if offset > kvtree.MaxValue || int(offset)+len(text) > kvtree.MaxValue {
+		c.error(errTooLong)
+		return
+	}
+	length := 0
+	err := c.update(args[1], func(old []byte) ([]byte, error) {
+		length = max(len(old), int(offset)+len(text))
+		value := make([]byte, length)
+		copy(value, old)
+		copy(value[offset:], text)
+		return value, nil
+	})
+	c.integerOr(int64(length), err)
+}
+
+func incr(c *client, args [][]byte) {
+	c.add(args[1], 1)
+}
+
+func decr(c *client, args [][]byte) {
+	c.add(args[1], -1)
+}
+
+func incrby(c *client, args [][]byte) {
+	delta, ok := number(args[2])
+	if !ok {
+		c.failure(notAnInt)
+		return
+	}
+	c.add(args[1], delta)
+}
+
+func decrby(c *client, args [][]byte) {
+	delta, ok := number(args[2])
+	if !ok {
+		c.failure(notAnInt)
+		return
+	}
+	if delta == math.MinInt64 {
+		c.failure("ERR decrement would overflow")
+		return
+	}
+	c.add(args[1], -delta)
+}
+
+// add adds to a decimal number; a key that is not there counts as 0.
+func (c *client) add(key []byte, delta int64) {
+	var n int64
+	err := c.update(key, func(old []byte) (value []byte, err error) {
+		n, err = sum(old, delta)
+		return strconv.AppendInt(nil, n, 10), err
+	})
+	c.integerOr(n, err)
+}
+
+// sum adds to a number as it is stored; nil is 0.
+func sum(old []byte, delta int64) (int64, error) {
+	n, ok := number(old)
+	if !ok && old != nil {
+		return 0, errNotAnInt
+	}
+	if delta > 0 && n > math.MaxInt64-delta || delta < 0 && n < math.MinInt64-delta {
+		return 0, errOverflow
+	}
+	return n + delta, nil
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+
+	"kvtree"
+)
+
+// A string is column 0 of a value; a value without column 0 is a hash.
+
+var (
+	errWrongType = errors.New("WRONGTYPE Operation against a key holding the wrong kind of value")
+	errContended = errors.New("ERR too many clients change this key at once: try again")
+)
+
+// How often a change is tried again because others changed the same key meanwhile.
+const mostTries = 1000
+
+// value reads a string.
+func (c *client) value(key []byte) ([]byte, uint64, error) {
+	value, version, err := c.store().GetVersion(context.Background(), key)
+	if err != nil || len(value) > 0 {
+		return value, version, err
+	}
+	return c.columnZero(key)
+}
+
+// columnZero reads a string, and tells an empty one from a hash.
+func (c *client) columnZero(key []byte) ([]byte, uint64, error) {
+	columns, version, err := c.store().GetColumns(context.Background(), key, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(columns) == 0 {
+		return nil, version, errWrongType
+	}
+	return columns[0].Data, version, nil
+}
+
+// current is value, and nil of version 0 for a key that is not there.
+func (c *client) current(key []byte) ([]byte, uint64, error) {
+	value, version, err := c.value(key)
+	if errors.Is(err, kvtree.NotFound) {
+		return nil, 0, nil
+	}
+	return value, version, err
+}
+
+// update replaces a string by what is made of it: nil if it is not there. Other columns, which only
+// other programs can have made, stay.
+func (c *client) update(key []byte, make func(old []byte) ([]byte, error)) error {
+	for range mostTries {
+		old, version, err := c.current(key)
+		if err != nil {
+			return err
+		}
+		value, err := make(old)
+		if err != nil {
+			return err
+		}
+		columns := []kvtree.Column{{ID: 0, Data: nonNil(value)}}
+		err = c.waitsFor(func() error {
+			_, err := c.store().CompareAndSwapColumns(context.Background(), key, columns, version,
+				c.rights.store.durable)
+			return err
+		})
+		if !raced(err) {
+			return err
+		}
+	}
+	return errContended
+}
+
+// raced says whether somebody else was faster.
+func raced(err error) bool {
+	return errors.Is(err, kvtree.Changed) || errors.Is(err, kvtree.Exists)
+}
