@@ -35,7 +35,7 @@ settings()
 		# that have no BPF programs. Nor does it matter to damaged disks
 		# which kernel reads them.
 		LEFT_OUT='run-bench|run-boot|run-docs|run-reference|run-link|run-man|run-python|run-server'
-		LEFT_OUT+='|run-tool|damaged'
+		LEFT_OUT+='|run-go-server|run-tool|damaged'
 		# BPF, which is not in uml.
 		SECOND='bpf_kfuncs' LEAST=390
 		# uml has them, which is not emulated. What only reads and changes the index
