@@ -26,7 +26,7 @@ export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME IC
 	check check-quick check-uml check-debug check-stock check-stock7 check-kcsan \
 	check-arm64 check-weak check-crash check-fuzz check-history check-hibernate check-user \
 	check-broken fuzz \
-	lint bench bench-stock bench-bpf bench-log clean
+	lint bench bench-stock bench-bpf bench-log bench-net clean
 
 all: lib tools try-modules
 
@@ -177,7 +177,7 @@ lint:
 bench:
 	@$(LANES)/bench.sh
 
-bench-stock bench-bpf bench-log:
+bench-stock bench-bpf bench-log bench-net:
 	@$(LANES)/bench-guest.sh $@
 
 docs:
@@ -253,6 +253,8 @@ help:
 	@echo '               cache in XDP beside memcached; results in build/bench-bpf.json'
 	@echo '  bench-log    durable stores beside LMDB, RocksDB and Redis, on User-Mode Linux and on'
 	@echo '               a Debian kernel; T=uml or T=stock does one of them; build/bench-log.json'
+	@echo '  bench-net    kvtree-server beside Redis, with redis-benchmark, on a Debian kernel in'
+	@echo '               QEMU; results in build/bench-net.json'
 	@echo
 	@echo 'Variables'
 	@echo '  KDIR=DIR     build directory of the kernel (now $(KDIR))'

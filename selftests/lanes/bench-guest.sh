@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# bench-guest.sh bench-stock|bench-bpf|bench-log: build, boot a virtual machine and
+# bench-guest.sh bench-stock|bench-bpf|bench-log|bench-net: build, boot a virtual machine and
 # measure there. Prints tables and writes the results to build/NAME.json. Fails if a
 # ratio misses its target.
 #
@@ -10,6 +10,7 @@
 #		beside memcached, there too
 # bench-log	durable stores beside LMDB, RocksDB and Redis, on User-Mode Linux and on
 #		Debian's kernel; T=uml or T=stock does one of the two
+# bench-net	kvtree-server beside redis-server, with redis-benchmark, on Debian's kernel
 #
 # BENCH_ARGS has options for the program, tools/bench/*/NAME.
 #
@@ -46,13 +47,17 @@ settings()
 	bench-stock) ;;
 	bench-bpf) OPTIONS="--cache $CACHED/kvtree-memcached $OPTIONS";;
 	bench-log) VM_MEMORY=4G;;
-	*) die 'usage: bench-guest.sh bench-stock|bench-bpf|bench-log';;
+	bench-net) OPTIONS="--server $BUILD/go/kvtree-server $OPTIONS";;
+	*) die 'usage: bench-guest.sh bench-stock|bench-bpf|bench-log|bench-net';;
 	esac
 	NAME=$1
 	FOLDER=$TOP/tools/bench/${NAME#bench-}
 	PROGRAM=$FOLDER/$NAME
 	JSON=$BUILD/$NAME.json
-	[ "${ICOUNT:-0}" != 1 ] || icount
+	if [ "${ICOUNT:-0}" = 1 ]; then
+		[ "$NAME" != bench-net ] || die 'bench-net: several programs share the processors, which ICOUNT=1 has not'
+		icount
+	fi
 }
 
 icount()
@@ -65,6 +70,10 @@ icount()
 
 build_program()
 {
+	if [ "$NAME" = bench-net ]; then
+		make -C "$TOP" -j "$JOBS" ${V:+V="$V"} tools && "$LANES/go.sh"
+		return
+	fi
 	make -C "$TOP" -j "$JOBS" ${V:+V="$V"} lib &&
 		make -C "$FOLDER" -j "$JOBS" ${V:+V="$V"} || return
 	case $NAME in

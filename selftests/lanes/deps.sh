@@ -5,7 +5,7 @@
 # nothing, and touches no network, when they are all there.
 #
 # LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, bench-bpf,
-# bench-log, user, lint, docs, crash, history, hibernate, fuzz, kcsan, arm64, weak or
+# bench-log, bench-net, user, lint, docs, crash, history, hibernate, fuzz, kcsan, arm64, weak or
 # demo.
 
 set -euo pipefail
@@ -41,6 +41,9 @@ main_packages()
 	bench-bpf)
 		main_packages bench-stock
 		user_packages selftests/bpf tools/examples;;
+	bench-net)
+		main_packages bench-stock
+		user_packages lib tools;;
 	bench-log)
 		main_packages bench-stock
 		echo "$kernel_packages e2fsprogs"
@@ -91,13 +94,14 @@ main_packages()
 backports_packages()
 {
 	case $1 in
-	stock|bench-stock|bench-bpf|bench-log|demo|crash|history|hibernate|broken)
+	stock|bench-stock|bench-bpf|bench-log|bench-net|demo|crash|history|hibernate|broken)
 		stock_packages
 		echo qemu-system-x86
 		case $1 in
 		stock|bench-bpf|history|broken)
 			sed 's/#.*//' "$TOP/selftests/bpf/packages.backports"
 			echo "$GO_PACKAGE";;
+		bench-net) echo "$GO_PACKAGE";;
 		esac;;
 	stock-7|kcsan) echo 'qemu-system-x86';;
 	uml|uml-debug) echo "$GO_PACKAGE";;
@@ -145,7 +149,7 @@ unpacked_packages()
 		echo redis-tools:redis-cli redis-tools:redis-benchmark;;
 	bench-stock|bench-bpf|bench-log)
 		sed 's/#.*//' "$TOP/tools/bench/stock/packages.unpacked";;
-	stock)
+	stock|bench-net)
 		unpacked_packages bench-stock
 		unpacked_packages uml;;
 	broken)
