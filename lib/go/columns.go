@@ -100,13 +100,7 @@ func (s *Store) changeColumns(ctx context.Context, what string, opcode uint8, ke
 		r.columns = append(r.columns, d)
 		r.value = append(r.value, c.Data...)
 	}
-	_, err := s.do(ctx, what, r)
-	if err != nil {
-		return 0, err
-	}
-	version = r.op.ver
-	r.free()
-	return version, nil
+	return s.doChange(ctx, what, r)
 }
 
 const (

@@ -223,11 +223,15 @@ func (s *Store) change(ctx context.Context, what string, opcode uint8, key, valu
 	r := newRequest(opcode, key, flags)
 	r.value = value
 	r.op.ver = version
-	_, err := s.do(ctx, what, r)
-	if err != nil {
+	return s.doChange(ctx, what, r)
+}
+
+// doChange executes a change, and returns the version that it tells.
+func (s *Store) doChange(ctx context.Context, what string, r *request) (uint64, error) {
+	if _, err := s.do(ctx, what, r); err != nil {
 		return 0, err
 	}
-	version = r.op.ver
+	version := r.op.ver
 	r.free()
 	return version, nil
 }

@@ -207,7 +207,7 @@ func (c *client) refuse(command *command, args [][]byte) string {
 	case command == nil:
 		return absent(args[0])
 	case command.arity > 0 && len(args) != command.arity || len(args) < -command.arity:
-		return "ERR wrong number of arguments for '" + strings.ToLower(command.name) + "' command"
+		return wrongNumber(command.name)
 	case command.needs == 0:
 		return ""
 	}
@@ -219,6 +219,16 @@ func (c *client) refuse(command *command, args [][]byte) string {
 		return "READONLY the store is read-only, or the server may only read it"
 	}
 	return ""
+}
+
+// wrongNumber is of the arguments of a command.
+func wrongNumber(name string) string {
+	return "ERR wrong number of arguments for '" + strings.ToLower(name) + "' command"
+}
+
+// needsPassword says whether the client has to say one: those of Unix sockets are known.
+func (c *client) needsPassword() bool {
+	return c.peer == nil && c.server.password != nil
 }
 
 // rightsNow looks again when the store is another one.
@@ -302,7 +312,7 @@ func (c *client) sendIfLong() {
 	}
 }
 
-// send sends the answers. A client that takes none for sendTimeout is closed.
+// send sends the answers. A client that takes none for as long as the slowest may is closed.
 func (c *client) send() {
 	if len(c.out) == 0 {
 		return

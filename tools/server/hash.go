@@ -135,9 +135,6 @@ func (c *client) storeHash(key []byte, h *hash) error {
 	case len(columns) == 0:
 		return nil
 	case len(h.fields) == 0:
-		if h.version == 0 {
-			return nil
-		}
 		err := c.store().RemoveVersion(context.Background(), key, h.version, c.rights.store.durable)
 		if errors.Is(err, kvtree.NotFound) {
 			return kvtree.Changed
@@ -186,7 +183,7 @@ func (c *client) setFields(args [][]byte) (added int64, err error) {
 
 func hset(c *client, args [][]byte) {
 	if len(args)%2 != 0 {
-		c.failure("ERR wrong number of arguments for 'hset' command")
+		c.failure(wrongNumber("HSET"))
 		return
 	}
 	added, err := c.setFields(args)
@@ -195,7 +192,7 @@ func hset(c *client, args [][]byte) {
 
 func hmset(c *client, args [][]byte) {
 	if len(args)%2 != 0 {
-		c.failure("ERR wrong number of arguments for 'hmset' command")
+		c.failure(wrongNumber("HMSET"))
 		return
 	}
 	_, err := c.setFields(args)

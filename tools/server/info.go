@@ -61,9 +61,7 @@ func (c *client) infoServer() string {
 }
 
 func (c *client) infoClients() string {
-	c.server.mutex.Lock()
-	defer c.server.mutex.Unlock()
-	return fmt.Sprintf("connected_clients:%d\r\nmaxclients:%d\r\n", len(c.server.clients), c.server.maxClients)
+	return fmt.Sprintf("connected_clients:%d\r\nmaxclients:%d\r\n", c.server.connected(), c.server.maxClients)
 }
 
 func (c *client) infoPersistence() string {

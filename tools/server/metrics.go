@@ -34,10 +34,7 @@ func metricHead(w io.Writer, name, kind, help string) {
 }
 
 func (s *server) writeMetrics(w io.Writer) {
-	s.mutex.Lock()
-	clients := len(s.clients)
-	s.mutex.Unlock()
-	metric(w, "kvtree_server_clients", "gauge", "clients that are connected", clients)
+	metric(w, "kvtree_server_clients", "gauge", "clients that are connected", s.connected())
 	metric(w, "kvtree_server_connections_total", "counter", "clients that have connected",
 		s.counts.connections.Load())
 	metric(w, "kvtree_server_rejected_total", "counter", "connections that were refused",

@@ -98,13 +98,11 @@ func (c *client) flush() {
 	p.batch.Reset()
 	clear(p.results)
 	clear(p.queue)
-	p.queue = p.queue[:0]
+	p.results, p.queue = p.results[:0], p.queue[:0]
 }
 
 func (c *client) runChanges() {
 	p := &c.pipeline
-	p.batch.Reset()
-	p.results = p.results[:0]
 	for i := range p.queue {
 		q := &p.queue[i]
 		flag := q.flag | c.rights.store.durable

@@ -26,6 +26,25 @@ func quoted(text string, found bool) string {
 	return strconv.Quote(text)
 }
 
+// count makes a command that counts keys, and may remove them.
+func (m *model) count(name string, key func() string, rng *rand.Rand, removes bool) ([]string, string) {
+	args, n := []string{name}, 0
+	for range 1 + rng.Intn(3) {
+		k := key()
+		args = append(args, k)
+		_, isString := m.strings[k]
+		_, isHash := m.hashes[k]
+		if isString || isHash {
+			n++
+		}
+		if removes {
+			delete(m.strings, k)
+			delete(m.hashes, k)
+		}
+	}
+	return args, strconv.Itoa(n)
+}
+
 // command makes a command, executes it on the model, and returns what it should be answered with.
 func (m *model) command(rng *rand.Rand) ([]string, string) {
 	key := func() string { return strings.Repeat(string(rune('a'+rng.Intn(8))), []int{1, 20, 300}[rng.Intn(3)]) }
@@ -62,31 +81,9 @@ func (m *model) command(rng *rand.Rand) ([]string, string) {
 		m.strings[k] = v
 		return []string{"SET", k, v, "NX"}, "OK"
 	case 7:
-		args, n := []string{"DEL"}, 0
-		for range 1 + rng.Intn(3) {
-			k := key()
-			args = append(args, k)
-			_, isString := m.strings[k]
-			_, isHash := m.hashes[k]
-			if isString || isHash {
-				n++
-			}
-			delete(m.strings, k)
-			delete(m.hashes, k)
-		}
-		return args, strconv.Itoa(n)
+		return m.count("DEL", key, rng, true)
 	case 8:
-		args, n := []string{"EXISTS"}, 0
-		for range 1 + rng.Intn(3) {
-			k := key()
-			args = append(args, k)
-			_, isString := m.strings[k]
-			_, isHash := m.hashes[k]
-			if isString || isHash {
-				n++
-			}
-		}
-		return args, strconv.Itoa(n)
+		return m.count("EXISTS", key, rng, false)
 	case 9:
 		if isHash {
 			return []string{"STRLEN", k}, wrongType

@@ -10,6 +10,14 @@ type reply struct {
 	resp3 bool
 }
 
+// version of the protocol.
+func (r *reply) version() int64 {
+	if r.resp3 {
+		return 3
+	}
+	return 2
+}
+
 func (r *reply) line(kind byte, n int64) {
 	r.out = append(r.out, kind)
 	r.out = strconv.AppendInt(r.out, n, 10)

@@ -113,6 +113,13 @@ func (s *server) closeAll() {
 	}
 }
 
+// connected is how many clients there are.
+func (s *server) connected() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return len(s.clients)
+}
+
 // wake ends the waits for what clients may send next. The context has ended before: a client that
 // is about to wait sees one or the other.
 func (s *server) wake() {

@@ -23,7 +23,7 @@ func ping(c *client, args [][]byte) {
 	case 2:
 		c.bulk(args[1])
 	default:
-		c.failure("ERR wrong number of arguments for 'ping' command")
+		c.failure(wrongNumber("PING"))
 	}
 }
 
@@ -41,7 +41,7 @@ func quit(c *client, _ [][]byte) {
 func reset(c *client, _ [][]byte) {
 	c.db, c.rights, c.resp3, c.name = c.server.databases[0], rights{}, false, ""
 	c.show()
-	if c.peer == nil && c.server.password != nil && c.known {
+	if c.needsPassword() && c.known {
 		c.known, c.input.bound = false, strangersBound
 		c.asked = time.Now()
 	}
@@ -66,7 +66,7 @@ func auth(c *client, args [][]byte) {
 	switch {
 	case len(args) > 3:
 		c.failure(syntaxError)
-	case c.server.password == nil || c.peer != nil:
+	case !c.needsPassword():
 		c.failure("ERR AUTH <password> called without any password configured: nobody is asked for one here")
 	case c.login(args[1:]):
 		c.ok()
@@ -110,7 +110,7 @@ func hello(c *client, args [][]byte) {
 	for len(options) > 0 {
 		switch {
 		case is(options[0], "AUTH") && len(options) > 2:
-			if c.peer == nil && c.server.password != nil && !c.login(options[1:3]) {
+			if c.needsPassword() && !c.login(options[1:3]) {
 				c.failure(wrongPassword)
 				return
 			}
@@ -138,17 +138,13 @@ func hello(c *client, args [][]byte) {
 }
 
 func (c *client) greet() {
-	version := int64(2)
-	if c.resp3 {
-		version = 3
-	}
 	c.pairs(7)
 	c.text("server")
 	c.text("kvtree-server")
 	c.text("version")
 	c.text(redisVersion)
 	c.text("proto")
-	c.integer(version)
+	c.integer(c.version())
 	c.text("id")
 	c.integer(c.id)
 	c.text("mode")
@@ -206,13 +202,9 @@ func clientCommand(c *client, args [][]byte) {
 // show has CLIENT LIST, which another client may say, know what has changed. What is not known
 // here is 0: there are libraries that want it all.
 func (c *client) show() {
-	version := 2
-	if c.resp3 {
-		version = 3
-	}
 	text := fmt.Sprintf("addr=%s laddr=%s fd=0 name=%s idle=0 flags=N db=%d sub=0 psub=0 ssub=0 multi=-1 qbuf=0 "+
 		"qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=NULL "+
-		"user=default redir=-1 resp=%d", c.address(), c.conn.LocalAddr(), c.name, c.db.number, version)
+		"user=default redir=-1 resp=%d", c.address(), c.conn.LocalAddr(), c.name, c.db.number, c.version())
 	c.shown.Store(&text)
 }
 

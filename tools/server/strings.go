@@ -119,7 +119,7 @@ func setnx(c *client, args [][]byte) {
 func mset(c *client, args [][]byte) {
 	if len(args)%2 == 0 {
 		c.flush()
-		c.failure("ERR wrong number of arguments for 'mset' command")
+		c.failure(wrongNumber("MSET"))
 		return
 	}
 	for i := 1; i < len(args); i += 2 {
