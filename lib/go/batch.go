@@ -24,7 +24,6 @@ type Batch struct {
 	ops     []operation
 	results []*Result
 	done    int // of those, executed
-	pins    runtime.Pinner
 }
 
 // A Result is what became of an operation of a Batch. Before Run its error is NotExecuted.
@@ -38,6 +37,7 @@ type Result struct {
 	key   []byte
 	value []byte // what a change is given, or where a get puts it
 	delta int64
+	spare *Error // of before Reset
 }
 
 // Len is how many operations it has.
@@ -45,11 +45,11 @@ func (b *Batch) Len() int {
 	return len(b.ops)
 }
 
-// Reset makes it empty, for other operations. Results of before are used again: do not read them
-// any more.
+// Reset makes it empty, for other operations. Results of before, with their errors and the error
+// that Run returned, are used again: do not read them any more.
 func (b *Batch) Reset() {
 	for _, result := range b.results {
-		*result = Result{}
+		*result = Result{spare: result.spare}
 	}
 	b.ops, b.results, b.done = b.ops[:0], b.results[:0], 0
 }
@@ -61,7 +61,7 @@ func (b *Batch) append(what string, opcode uint8, key, value []byte, flags []Fla
 	}
 	op.setKey(key)
 	result := b.result()
-	*result = Result{what: what, key: key, value: value, Err: notExecuted}
+	*result = Result{what: what, key: key, value: value, Err: notExecuted, spare: result.spare}
 	b.ops = append(b.ops, op)
 	return &b.ops[len(b.ops)-1], result
 }
@@ -131,7 +131,7 @@ func (s *Store) Run(ctx context.Context, b *Batch) error {
 	switch {
 	case err != nil:
 	case ctx.Done() == nil || !s.batchMayWait(b):
-		n, err = s.runBatch(b.ops[b.done:], b.results[b.done:], &b.pins)
+		n, err = s.runBatch(b.ops[b.done:], b.results[b.done:])
 	default:
 		n, err = s.runCopy(ctx, b)
 	}
@@ -142,7 +142,7 @@ func (s *Store) Run(ctx context.Context, b *Batch) error {
 func (s *Store) runCopy(ctx context.Context, b *Batch) (int, error) {
 	own, n := b.rest(), 0
 	over, err := s.left.run(ctx, func() (err error) {
-		n, err = s.runBatch(own.ops, own.results, &own.pins)
+		n, err = s.runBatch(own.ops, own.results)
 		return err
 	})
 	if !over {
@@ -175,22 +175,25 @@ func (b *Batch) rest() *Batch {
 	return own
 }
 
-// runBatch executes operations; how many.
-func (s *Store) runBatch(ops []operation, results []*Result, pins *runtime.Pinner) (int, error) {
+// runBatch executes operations; how many. Keys and values are not pinned, as the buffers of
+// unix.Readv are not: the results refer to them, and memory of the heap does not move.
+func (s *Store) runBatch(ops []operation, results []*Result) (int, error) {
+	var pins runtime.Pinner
 	defer pins.Unpin()
+	defer runtime.KeepAlive(results)
 	for i, result := range results {
 		op := &ops[i]
 		if op.flags&fKeyInline == 0 {
-			op.key = [2]uint64{pin(pins, result.key)}
+			op.key = [2]uint64{address(result.key)}
 		}
-		op.val = pin(pins, result.value)
+		op.val = address(result.value)
 		op.valLen = uint32(min(len(result.value), math.MaxInt32))
 	}
 	n := 0
 	for n < len(ops) {
 		part := ops[n:min(n+MaxBatch, len(ops))]
 		args := &batch{nr: uint32(len(part)), opSize: uint32(unsafe.Sizeof(operation{}))}
-		args.ops = pin(pins, part)
+		args.ops = pin(&pins, part)
 		_, err := s.call(iocBatch, unsafe.Pointer(args))
 		n += int(min(args.done, args.nr))
 		if err != nil {
@@ -228,8 +231,19 @@ func (b *Batch) report(n int, err error) error {
 	return first
 }
 
-func (r *Result) fail(err error) {
-	r.Err = &Error{Op: r.what, Key: bytes.Clone(r.key), Err: err}
+// fail makes an error, in the memory of one of before Reset unless the key is longer than any.
+func (r *Result) fail(err error) *Error {
+	if r.spare == nil || len(r.key) > MaxKey {
+		r.spare = new(Error)
+	}
+	key := append(slices.Grow(r.spare.Key[:0], len(r.key)), r.key...)
+	*r.spare = Error{Op: r.what, Key: key, Err: err}
+	e := r.spare
+	if len(key) > MaxKey {
+		r.spare = nil
+	}
+	r.Err = e
+	return e
 }
 
 func (r *Result) missing() bool {
@@ -240,9 +254,7 @@ func (r *Result) missing() bool {
 func (r *Result) take(op *operation) {
 	r.Err = nil
 	if op.result < 0 {
-		e := &Error{Op: r.what, Key: bytes.Clone(r.key), Err: unix.Errno(-op.result)}
-		e.note(op)
-		r.Err = e
+		r.fail(unix.Errno(-op.result)).note(op)
 		return
 	}
 	r.Version = op.ver

@@ -62,14 +62,20 @@ func (r *request) free() {
 	requests.Put(r)
 }
 
-// pin tells the address of a slice's memory.
+// pin tells the address of a slice's memory, which stays where it is.
 func pin[T any](pins *runtime.Pinner, slice []T) uint64 {
+	if len(slice) > 0 {
+		pins.Pin(unsafe.SliceData(slice))
+	}
+	return address(slice)
+}
+
+// address tells the address of a slice's memory.
+func address[T any](slice []T) uint64 {
 	if len(slice) == 0 {
 		return 0
 	}
-	p := unsafe.SliceData(slice)
-	pins.Pin(p)
-	return uint64(uintptr(unsafe.Pointer(p)))
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(slice))))
 }
 
 // point fills in the addresses.
