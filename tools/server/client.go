@@ -7,7 +7,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"log"
 	"net"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,13 +27,15 @@ const (
 
 const noPermission = "NOPERM the store's owner and mode do not allow you this"
 
-// A client is a connection. It has a goroutine of its own: one that does not read its answers, or
-// sends a command a byte at a time, keeps nobody else waiting.
+// A client is a connection. Those of a loop take turns; one that does not read its answers, or asks
+// for what takes long, has a goroutine of its own meanwhile, and keeps nobody else waiting. So has
+// one with TLS as long as it is there.
 type client struct {
 	reply
 	server *server
 	conn   net.Conn
-	socket net.Conn // what conn is upon, if that is TLS, or conn
+	plain  *socket  // conn, without TLS
+	socket net.Conn // what conn is upon, with TLS
 	id     int64
 	name   string
 	shown  atomic.Pointer[string] // what CLIENT LIST says of it
@@ -41,9 +45,17 @@ type client struct {
 	known  bool      // it has said who it is, or need not
 	db     *database
 	input  input
-	pipeline
+	batching
 	rights  rights
 	aborted *time.Time // when a transaction was refused that has not ended
+	inTurn  bool       // of its loop
+	onLoop  bool       // and nothing may wait for it
+	leaving bool       // the loop, when its turn is over
+	held    [][]byte   // a command that is to be executed after what is queued
+	last    *command   // that it has said
+	alone   int        // commands of this turn that no batch of the turn's could have
+	heavy   bool       // it reads long values
+	fault   error      // in what it has sent, to be told after the answers
 	closing bool
 	ending  atomic.Bool
 	broken  error     // since which nothing is sent
@@ -60,32 +72,121 @@ type rights struct {
 	access kvtree.Access
 }
 
-// serve reads and executes commands until the client or the server ends it.
-func (c *client) serve() error {
-	if err := c.handshake(); err != nil {
-		return err
-	}
-	for !c.closing && c.broken == nil {
+// serve reads and executes commands of a client with TLS until it or the server ends it.
+func (c *client) serve() {
+	defer func() {
+		c.fell(recover())
+		c.finish()
+	}()
+	c.broken = c.handshake()
+	for c.goesOn() {
 		c.waitFor()
-		if err := c.input.fill(c.conn); err != nil {
-			if err == errBusy {
-				c.failure("ERR " + err.Error())
-				c.send()
-			}
-			return err
+		c.received(c.input.fill(c.conn))
+		c.executeAll()
+	}
+}
+
+// work does what the loop has left to a goroutine of the client's own, and gives the client back.
+func (c *client) work() {
+	given := false
+	defer func() {
+		c.fell(recover())
+		if !given {
+			c.finish()
 		}
-		err := c.executeAll()
-		c.flush()
-		if err != nil && err != errHTTP {
-			c.failure("ERR " + err.Error())
+	}()
+	c.leaving = false
+	c.executeAll()
+	given = c.goesOn() && c.plain.loop.give(c)
+}
+
+// fell is told of a fault of the server's, if there was one, which ends this client alone.
+func (c *client) fell(fault any) {
+	if fault != nil {
+		log.Printf("client %d: %v\n%s", c.id, fault, debug.Stack())
+	}
+}
+
+// finish ends a client.
+func (c *client) finish() {
+	defer c.server.running.Done()
+	c.end()
+	c.server.remove(c)
+	c.input.release()
+}
+
+// goesOn says whether the next command may be executed.
+func (c *client) goesOn() bool {
+	return !c.closing && !c.leaving && c.broken == nil && c.fault == nil && c.server.context.Err() == nil
+}
+
+// receive reads what is there.
+func (c *client) receive() {
+	if c.goesOn() {
+		c.received(c.input.fill(noWait{c.plain}))
+	}
+}
+
+// received is told what became of reading.
+func (c *client) received(err error) {
+	switch err {
+	case nil, errAgain:
+	case errBusy:
+		c.fault = err
+	default:
+		c.broken = err
+	}
+}
+
+// executeAll executes the commands that are there as a whole, and sends the answers. It waits for
+// the client to take them.
+func (c *client) executeAll() {
+	c.pipeline = pipelines.Get().(*pipeline)
+	c.resume()
+	c.advance()
+	c.flush()
+	c.settle()
+	pipelines.Put(c.pipeline)
+	c.pipeline = nil
+}
+
+// advance executes commands, or queues them. On a loop it returns true if there is one that has to
+// wait for what is queued.
+func (c *client) advance() bool {
+	for c.goesOn() {
+		args := c.held
+		if args == nil {
+			args, c.fault = c.input.next()
 		}
-		c.send()
-		if err != nil {
-			c.server.counts.protocolErrors.Add(1)
-			return err
+		if args == nil {
+			return false
+		}
+		c.held = nil
+		if !c.execute(args) {
+			c.held = args
+			return !c.leaving
 		}
 	}
-	return c.broken
+	return false
+}
+
+// settle ends the answers to what has been executed, and sends them.
+func (c *client) settle() {
+	if c.fault != nil && len(c.rest) == 0 {
+		if c.fault != errHTTP {
+			c.failure("ERR " + c.fault.Error())
+		}
+		if c.fault != errBusy {
+			c.server.counts.protocolErrors.Add(1)
+		}
+		c.fault, c.closing = nil, true
+	}
+	c.send()
+}
+
+// leaves says whether a loop has to leave the client to a goroutine of its own.
+func (c *client) leaves() bool {
+	return c.leaving || c.closing || c.fault != nil || c.broken != nil || len(c.out) > 0
 }
 
 // A timed connection is below TLS, which writes on its own account as well.
@@ -139,36 +240,75 @@ func (c *client) waitFor() {
 	}
 }
 
-// executeAll executes the commands that are there as a whole.
-func (c *client) executeAll() error {
-	for !c.closing && c.broken == nil && c.server.context.Err() == nil {
-		args, err := c.input.next()
-		if args == nil || err != nil {
-			return err
-		}
-		c.execute(args)
-	}
-	return nil
-}
-
-// execute executes a command, or queues it.
-func (c *client) execute(args [][]byte) {
+// execute executes a command, or queues it. On a loop it returns false, and has done nothing, if
+// the command has to wait for what is queued, or may take long: then the client is leaving.
+func (c *client) execute(args [][]byte) bool {
 	c.half = time.Time{}
-	command := find(args[0])
-	if command == nil || !command.queues {
+	command := c.find(args[0])
+	if !c.onLoop && (command == nil || !command.queues) {
+		c.flush()
+	}
+	refusal := c.refuse(command, args)
+	queues := refusal == "" && command.queues && c.aborted == nil
+	if c.onLoop {
+		if c.in != nil && !(queues && c.in == c.pipeline.work(command)) {
+			c.alone++
+			return false
+		}
+		if c.leaving = c.hasMuch() || refusal == "" && c.isLong(command, args); c.leaving {
+			return false
+		}
+	}
+	if !queues {
 		c.flush()
 	}
 	if c.aborts(args[0]) {
-		return
+		return true
 	}
-	if text := c.refuse(command, args); text != "" {
-		c.flush()
-		c.failure(text)
-		return
+	if refusal != "" {
+		c.failure(refusal)
+	} else {
+		command.calls.Add(1)
+		command.run(c, args)
 	}
-	command.calls.Add(1)
-	command.run(c, args)
+	if c.in == nil {
+		c.alone++
+	}
 	c.sendIfLong()
+	return true
+}
+
+// hasMuch says whether others should not wait for all that a client asks for in a turn.
+func (c *client) hasMuch() bool {
+	return c.alone >= mostAlone || len(c.input.buffer) > keptInput
+}
+
+// find finds a command: often the one of before.
+func (c *client) find(name []byte) *command {
+	if c.last == nil || !is(name, c.last.name) {
+		c.last = find(name)
+	}
+	return c.last
+}
+
+const (
+	shortArgs  = 256
+	fewArgs    = 16
+	shortValue = 4 << 10
+	mostAlone  = 16
+)
+
+// isLong says whether others should not wait for a command.
+func (c *client) isLong(command *command, args [][]byte) bool {
+	switch {
+	case command.long || len(args) > shortArgs:
+		return true
+	case !command.queues && (c.heavy || len(args) > fewArgs):
+		return true
+	case command.needs&write != 0:
+		return c.rights.store.info.Durable
+	}
+	return command.queues && c.room > shortValue
 }
 
 // aborts answers what comes after MULTI, which was refused: to execute it without would do what
@@ -180,7 +320,6 @@ func (c *client) aborts(name []byte) bool {
 		}
 		return false
 	}
-	c.flush()
 	switch {
 	case is(name, "EXEC"):
 		c.aborted = nil
@@ -235,9 +374,6 @@ func (c *client) needsPassword() bool {
 func (c *client) rightsNow() *rights {
 	store := c.db.opened.Load()
 	if c.rights.store != store {
-		// What is queued was allowed for the other, and may find that it is gone.
-		c.flush()
-		store = c.db.opened.Load()
 		c.rights = rights{store, kvtree.ReadWrite}
 		if c.peer != nil {
 			info, err := store.Info()
@@ -260,6 +396,7 @@ func (c *client) error(err error) {
 	switch {
 	case errors.Is(err, kvtree.Gone):
 		c.db.again(c.rights.store)
+		c.alone = mostAlone
 	case errors.Is(err, kvtree.ReadOnly):
 		c.failure("READONLY " + err.Error())
 		return
@@ -278,14 +415,9 @@ func (c *client) error(err error) {
 	c.failure(text)
 }
 
-// waitsFor makes a change, which may wait for a disk. Each that does has a thread of the kernel's, of
-// which there must not be too many.
+// waitsFor makes a change of the store.
 func (c *client) waitsFor(change func() error) error {
-	if c.rights.store.info.Durable {
-		c.db.waiting <- struct{}{}
-		defer func() { <-c.db.waiting }()
-	}
-	return change()
+	return c.db.waitsFor(c.rights.store, change)
 }
 
 // okOr answers with OK, or with an error.
@@ -307,27 +439,44 @@ func (c *client) integerOr(n int64, err error) {
 }
 
 func (c *client) sendIfLong() {
-	if len(c.out) >= sendAbove {
+	if len(c.out) >= sendAbove && !c.leaving {
 		c.send()
 	}
 }
 
-// send sends the answers. A client that takes none for as long as the slowest may is closed.
+// send sends the answers. A client that takes none for as long as the slowest may is closed; that of
+// a loop leaves it.
 func (c *client) send() {
 	if len(c.out) == 0 {
 		return
 	}
-	if now := *c.server.clock.Load(); c.slow.Sub(now) < c.server.slowest {
-		c.slow = now.Add(c.server.slowest + deadlineEvery)
-		c.conn.SetWriteDeadline(c.slow)
-	}
-	if c.broken == nil {
+	n := len(c.out)
+	switch {
+	case c.broken != nil:
+	case c.onLoop:
+		n = c.trySend()
+	default:
+		if now := *c.server.clock.Load(); c.slow.Sub(now) < c.server.slowest {
+			c.slow = now.Add(c.server.slowest + deadlineEvery)
+			c.conn.SetWriteDeadline(c.slow)
+		}
 		_, c.broken = c.conn.Write(c.out)
 	}
+	rest := c.out[n:]
 	if cap(c.out) > 2*sendAbove {
 		c.out = nil
 	}
-	c.out = c.out[:0]
+	c.out = append(c.out[:0], rest...)
+}
+
+// trySend sends what the client takes, and returns how much that is.
+func (c *client) trySend() int {
+	n, err := c.plain.tryWrite(c.out)
+	c.leaving = c.leaving || n < len(c.out)
+	if err != errAgain {
+		c.broken = err
+	}
+	return n
 }
 
 // end closes the connection. What was sent and not read would be lost if something that has come

@@ -16,6 +16,7 @@ type command struct {
 	needs     kvtree.Access // to the store
 	keys      [3]int        // the first key, the last, and the step, as COMMAND tells them
 	queues    bool          // it may be executed together with what is beside it
+	long      bool          // others should not wait for it
 	strangers bool          // it may be said before AUTH
 	run       func(c *client, args [][]byte)
 	calls     atomic.Uint64
@@ -66,7 +67,7 @@ func init() {
 		{name: "HMSET", arity: -4, needs: both, keys: oneKey, run: hmset},
 		{name: "HSETNX", arity: 4, needs: both, keys: oneKey, run: hsetnx},
 		{name: "HGET", arity: 3, needs: read, keys: oneKey, run: hget},
-		{name: "HMGET", arity: -3, needs: read, keys: oneKey, run: hmget},
+		{name: "HMGET", arity: -3, needs: read, keys: oneKey, long: true, run: hmget},
 		{name: "HGETALL", arity: 2, needs: read, keys: oneKey, run: hgetall},
 		{name: "HKEYS", arity: 2, needs: read, keys: oneKey, run: hkeys},
 		{name: "HVALS", arity: 2, needs: read, keys: oneKey, run: hvals},
@@ -77,23 +78,23 @@ func init() {
 		{name: "HINCRBY", arity: 4, needs: both, keys: oneKey, run: hincrby},
 
 		{name: "TYPE", arity: 2, needs: read, keys: oneKey, run: typeOf},
-		{name: "SCAN", arity: -2, needs: read, run: scan},
-		{name: "KV.RANGE", arity: -3, needs: read, run: kvRange},
+		{name: "SCAN", arity: -2, needs: read, long: true, run: scan},
+		{name: "KV.RANGE", arity: -3, needs: read, long: true, run: kvRange},
 		{name: "DBSIZE", arity: 1, needs: read, run: dbsize},
-		{name: "FLUSHDB", arity: -1, needs: both, run: flushdb},
+		{name: "FLUSHDB", arity: -1, needs: both, long: true, run: flushdb},
 
 		{name: "PING", arity: -1, run: ping},
 		{name: "ECHO", arity: 2, run: echo},
 		{name: "SELECT", arity: 2, run: selectDatabase},
 		{name: "AUTH", arity: -2, strangers: true, run: auth},
 		{name: "HELLO", arity: -1, strangers: true, run: hello},
-		{name: "CLIENT", arity: -2, run: clientCommand},
+		{name: "CLIENT", arity: -2, long: true, run: clientCommand},
 		{name: "QUIT", arity: -1, strangers: true, run: quit},
 		{name: "RESET", arity: 1, strangers: true, run: reset},
 
-		{name: "INFO", arity: -1, run: info},
-		{name: "CONFIG", arity: -2, run: config},
-		{name: "COMMAND", arity: -1, run: commandCommand},
+		{name: "INFO", arity: -1, long: true, run: info},
+		{name: "CONFIG", arity: -2, long: true, run: config},
+		{name: "COMMAND", arity: -1, long: true, run: commandCommand},
 		{name: "TIME", arity: 1, run: timeNow},
 	}
 	for _, command := range commands {

@@ -79,6 +79,16 @@ func (db *database) synced() bool {
 	return o.durable != 0 || o.info.Sync
 }
 
+// waitsFor makes a change, which may wait for a disk. Each that does has a thread of the kernel's, of
+// which there must not be too many.
+func (db *database) waitsFor(store *opened, change func() error) error {
+	if store.info.Durable {
+		db.waiting <- struct{}{}
+		defer func() { <-db.waiting }()
+	}
+	return change()
+}
+
 // again opens the store that has the name now, after what is no more. In the place of a durable
 // store, a volatile one is not what clients expect.
 func (db *database) again(gone *opened) {

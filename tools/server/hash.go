@@ -49,6 +49,7 @@ func (c *client) hash(key []byte) (*hash, error) {
 	}
 	h := &hash{version: version, fields: make([]field, 0, len(columns))}
 	for _, column := range columns {
+		c.heavy = c.heavy || len(column.Data) > heavyValue
 		if column.ID == 0 {
 			return nil, errWrongType
 		}

@@ -110,6 +110,15 @@ func (in *input) release() {
 	in.counted = 0
 }
 
+// idle gives back a long buffer that has nothing.
+func (in *input) idle() {
+	if in.begin == in.end && len(in.buffer) > keptInput {
+		in.forget()
+		in.release()
+		in.buffer, in.begin, in.at, in.end = nil, 0, 0, 0
+	}
+}
+
 // forget drops what commands of before have left.
 func (in *input) forget() {
 	clear(in.args[:cap(in.args)])

@@ -103,7 +103,7 @@ func (o *options) server(ctx context.Context) (*server, error) {
 	if password != nil {
 		s.setPassword(password)
 	}
-	return s, nil
+	return s, s.makeLoops(o.threads)
 }
 
 // sync makes durable what was answered before it was.

@@ -16,7 +16,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const defaultSocket = "/run/kvtree-server.sock"
+const (
+	defaultSocket = "/run/kvtree-server.sock"
+	mostThreads   = 1024
+)
 
 // options are what the command line says.
 type options struct {
@@ -33,6 +36,7 @@ type options struct {
 	metrics      string
 	maxClients   int
 	timeout      time.Duration
+	threads      int
 	version      bool
 }
 
@@ -65,6 +69,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	flags.StringVar(&o.metrics, "metrics", "", "serve /metrics over HTTP at `HOST:PORT`")
 	flags.IntVar(&o.maxClients, "max-clients", 10000, "at most `N` clients at once")
 	flags.Uint32Var(&seconds, "timeout", 0, "close clients that are silent for `SECONDS`; 0: never")
+	flags.IntVar(&o.threads, "threads", 0, "`N` threads serve the clients without TLS; 0: one for\nevery two processors")
 	flags.BoolVar(&o.version, "version", false, "print the version")
 	err := flags.Parse(args)
 	if errors.Is(err, pflag.ErrHelp) {
@@ -108,6 +113,8 @@ func (o *options) check() error {
 		return errors.New("--tls-ca needs --tls-cert and --tls-key")
 	case o.maxClients < 1:
 		return errors.New("--max-clients has to be 1 or more")
+	case o.threads < 0 || o.threads > mostThreads:
+		return fmt.Errorf("--threads has to be 0 to %d", mostThreads)
 	}
 	return nil
 }

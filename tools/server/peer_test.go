@@ -186,7 +186,7 @@ func TestNobodyTakesAllPlaces(t *testing.T) {
 	one := s.stranger(t)
 	one.expect("RESET", "RESET")
 	s.stranger(t)
-	here, there := net.Pipe()
+	here, there := foreignPair(t)
 	defer here.Close()
 	if err := s.take(there); err == nil {
 		t.Error("three of four")
@@ -271,9 +271,31 @@ func TestAPasswordIsAsked(t *testing.T) {
 	}
 }
 
-// stranger connects through a pipe, as from another machine.
+// A foreign connection is one of which nobody knows the user, as from another machine.
+type foreign struct {
+	*net.UnixConn
+}
+
+func foreignPair(t *testing.T) (net.Conn, net.Conn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends [2]net.Conn
+	for i, fd := range fds {
+		file := os.NewFile(uintptr(fd), "pair")
+		ends[i], err = net.FileConn(file)
+		file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ends[0], foreign{ends[1].(*net.UnixConn)}
+}
+
 func (s *tested) stranger(t *testing.T) *talk {
-	here, there := net.Pipe()
+	here, there := foreignPair(t)
 	if err := s.take(there); err != nil {
 		t.Fatal(err)
 	}

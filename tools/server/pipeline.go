@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/bits"
@@ -11,9 +12,9 @@ import (
 	"kvtree"
 )
 
-// Commands that a client sends at once are executed in batches: gets beside each other, which are
-// executed at the same time, or changes beside each other, in their order. Answers are in the order
-// of the commands.
+// What clients of a loop send at the same time, and what a client sends at once, is executed in
+// batches: gets, which are executed at the same time, or changes, in their order. What a client has
+// queued is all one or all the other, and its answers are in the order of its commands.
 
 // What a queued operation is answered with.
 type answer uint8
@@ -32,6 +33,7 @@ const (
 )
 
 type queued struct {
+	client *client
 	answer answer
 	last   bool // of those that have one answer together
 	flag   kvtree.Flag
@@ -41,22 +43,38 @@ type queued struct {
 }
 
 const (
-	mostQueued = 1024
+	mostQueued = 256
 	arenaSize  = 256 << 10
-	firstRoom  = 1 << 10
+	firstRoom  = 128
 )
 
-// A pipeline is what a client has sent and is not executed yet.
+// A pipeline is what clients have sent and is not executed yet.
 type pipeline struct {
+	gets    work
+	changes work
+}
+
+// A work is operations of one store.
+type work struct {
+	store   *opened
 	queue   []queued
-	changes bool // or gets
 	batch   kvtree.Batch
 	results []*kvtree.Result
-	room    int   // for a value
-	longest int   // of the values since room was chosen
-	count   int64 // of those that have one answer together
-	failed  error // the first error of those
 }
+
+// batching is what a client has in batches.
+type batching struct {
+	pipeline *pipeline // its loop's, or that of its goroutine
+	in       *work     // which has operations of the client's
+	rest     []queued  // gets that a loop has left
+	restOf   *opened   // the store that they were allowed for
+	room     int       // for a value
+	longest  int       // of the values since room was chosen
+	count    int64     // of those that have one answer together
+	failed   error     // the first error of those
+}
+
+var pipelines = sync.Pool{New: func() any { return new(pipeline) }}
 
 // Where gets put their values.
 var arenas = sync.Pool{New: func() any {
@@ -64,66 +82,133 @@ var arenas = sync.Pool{New: func() any {
 	return &arena
 }}
 
+// work is where a command's operations are queued.
+func (p *pipeline) work(command *command) *work {
+	if command.needs&write != 0 {
+		return &p.changes
+	}
+	return &p.gets
+}
+
+// flush executes everything.
+func (p *pipeline) flush() {
+	p.changes.flush(true)
+	p.gets.flush(false)
+}
+
 // get queues a get.
 func (c *client) get(q queued) {
-	c.enqueue(false, q)
+	c.enqueue(&c.pipeline.gets, q)
 }
 
 // change queues a put, or a removal.
 func (c *client) change(q queued) {
-	c.enqueue(true, q)
+	c.enqueue(&c.pipeline.changes, q)
 }
 
-func (c *client) enqueue(changes bool, q queued) {
-	p := &c.pipeline
-	if len(p.queue) > 0 && (p.changes != changes || len(p.queue) >= mostQueued) {
+func (c *client) enqueue(w *work, q queued) {
+	if c.in != w {
 		c.flush()
 	}
-	p.changes = changes
-	p.queue = append(p.queue, q)
+	if len(w.queue) > 0 && w.store != c.rights.store || len(w.queue) >= mostQueued {
+		c.pipeline.flushOne(w)
+	}
+	q.client = c
+	if c.leaving && w == &c.pipeline.gets {
+		c.leave(c.rights.store, q)
+		return
+	}
+	c.in, w.store = w, c.rights.store
+	w.queue = append(w.queue, q)
+}
+
+func (p *pipeline) flushOne(w *work) {
+	w.flush(w == &p.changes)
+}
+
+// flush executes what the client has queued.
+func (c *client) flush() {
+	if c.in != nil {
+		c.pipeline.flushOne(c.in)
+	}
+}
+
+// leave leaves a get to a goroutine of the client's own.
+func (c *client) leave(store *opened, q queued) {
+	if len(c.rest) == 0 {
+		c.restOf = store
+	}
+	c.rest = append(c.rest, q)
+}
+
+// resume executes what a loop has left, with the store that it was allowed for.
+func (c *client) resume() {
+	if len(c.rest) == 0 {
+		return
+	}
+	rest, now := c.rest, c.rights
+	c.rights.store = c.restOf
+	for _, q := range rest {
+		c.get(q)
+	}
+	c.flush()
+	c.rest, c.restOf, c.rights = nil, nil, now
 }
 
 // flush executes what is queued.
-func (c *client) flush() {
-	p := &c.pipeline
-	if len(p.queue) == 0 {
+func (w *work) flush(changes bool) {
+	if len(w.queue) == 0 {
 		return
 	}
-	if p.changes {
-		c.runChanges()
+	if changes {
+		w.runChanges()
 	} else {
-		c.runGets()
+		w.runGets()
 	}
-	// Nothing of what a client has sent is kept.
-	p.batch.Reset()
-	clear(p.results)
-	clear(p.queue)
-	p.results, p.queue = p.results[:0], p.queue[:0]
+	for i := range w.queue {
+		w.queue[i].client.executed(changes)
+	}
+	// Nothing of what clients have sent is kept.
+	w.batch.Reset()
+	clear(w.results)
+	clear(w.queue)
+	w.results, w.queue, w.store = w.results[:0], w.queue[:0], nil
 }
 
-func (c *client) runChanges() {
-	p := &c.pipeline
-	for i := range p.queue {
-		q := &p.queue[i]
-		flag := q.flag | c.rights.store.durable
+// executed is told that all that a client had queued is.
+func (c *client) executed(changes bool) {
+	if c.in == nil {
+		return
+	}
+	c.in = nil
+	if !changes {
+		c.room = min(1<<bits.Len(uint(c.longest)), kvtree.MaxValue)
+		c.longest = 0
+	}
+}
+
+func (w *work) runChanges() {
+	for i := range w.queue {
+		q := &w.queue[i]
+		flag := q.flag | w.store.durable
 		if q.answer == answerRemoved {
-			p.results = append(p.results, p.batch.Remove(q.key, flag))
+			w.results = append(w.results, w.batch.Remove(q.key, flag))
 		} else {
-			p.results = append(p.results, p.batch.Put(q.key, q.value, flag))
+			w.results = append(w.results, w.batch.Put(q.key, q.value, flag))
 		}
 	}
-	c.waitsFor(c.run)
-	for i := range p.queue {
-		c.answerChange(&p.queue[i], p.results[i].Err)
+	w.queue[0].client.db.waitsFor(w.store, w.run)
+	for i := range w.queue {
+		w.queue[i].client.answerChange(&w.queue[i], w.results[i].Err)
 	}
 }
 
 // run executes the batch. Each operation has a result of its own.
-func (c *client) run() error {
-	p := &c.pipeline
-	c.server.counts.batches.Add(1)
-	c.server.counts.operations.Add(uint64(p.batch.Len()))
-	return c.store().Run(context.Background(), &p.batch)
+func (w *work) run() error {
+	counts := &w.queue[0].client.server.counts
+	counts.batches.Add(1)
+	counts.operations.Add(uint64(w.batch.Len()))
+	return w.store.Run(context.Background(), &w.batch)
 }
 
 func (c *client) answerChange(q *queued, err error) {
@@ -150,90 +235,120 @@ func (c *client) answerChange(q *queued, err error) {
 
 // together answers several operations after the last.
 func (c *client) together(q *queued, counts bool, err error) {
-	p := &c.pipeline
 	if counts {
-		p.count++
+		c.count++
 	}
-	if p.failed == nil {
-		p.failed = err
+	if c.failed == nil {
+		c.failed = kept(err)
 	}
 	if !q.last {
 		return
 	}
-	if p.failed != nil {
-		c.error(p.failed)
+	if c.failed != nil {
+		c.error(c.failed)
 	} else if q.answer == answerAll {
 		c.ok()
 	} else {
-		c.integer(p.count)
+		c.integer(c.count)
 	}
-	p.count, p.failed = 0, nil
+	c.count, c.failed = 0, nil
 }
 
-func (c *client) runGets() {
-	p := &c.pipeline
+// kept is an error that lasts: that of a batch is used again.
+func kept(err error) error {
+	e, ok := err.(*kvtree.Error)
+	if !ok {
+		return err
+	}
+	own := *e
+	own.Key = bytes.Clone(e.Key)
+	return &own
+}
+
+func (w *work) runGets() {
 	arena := arenas.Get().(*[]byte)
 	defer arenas.Put(arena)
-	p.room = max(p.room, firstRoom)
-	for queue := p.queue; len(queue) > 0 && c.broken == nil; {
-		queue = queue[c.runSomeGets(queue, *arena):]
+	for queue := w.queue; len(queue) > 0; {
+		queue = queue[w.runSomeGets(queue, *arena):]
 	}
-	p.room = min(1<<bits.Len(uint(p.longest)), kvtree.MaxValue)
-	p.longest = 0
 }
 
 // runSomeGets executes as many as there is room for, and returns how many.
-func (c *client) runSomeGets(queue []queued, memory []byte) int {
-	p := &c.pipeline
-	p.batch.Reset()
-	p.results = p.results[:0]
-	if p.room > len(memory) {
-		memory = make([]byte, p.room)
-	}
+func (w *work) runSomeGets(queue []queued, memory []byte) int {
+	w.batch.Reset()
+	w.results = w.results[:0]
 	for i := range queue {
-		room := p.room
-		switch queue[i].answer {
-		case answerArray:
-			p.results = append(p.results, nil)
-			continue
-		case answerFound, answerLength:
-			room = 0
+		room := queue[i].room()
+		if len(w.results) == 0 && room > len(memory) {
+			memory = make([]byte, room)
 		}
 		if room > len(memory) {
 			break
 		}
-		p.results = append(p.results, p.batch.GetInto(queue[i].key, memory[:room:room]))
+		if room < 0 {
+			w.results = append(w.results, nil)
+			continue
+		}
+		w.results = append(w.results, w.batch.GetInto(queue[i].key, memory[:room:room]))
 		memory = memory[room:]
 	}
-	_ = c.run()
-	for i, result := range p.results {
-		if queue[i].answer == answerArray {
-			c.array(queue[i].n)
-		} else {
-			c.answerGet(&queue[i], result)
-		}
-		c.sendIfLong()
+	if w.batch.Len() > 0 {
+		_ = w.run()
 	}
-	return len(p.results)
+	for i, result := range w.results {
+		queue[i].client.answerGet(w.store, &queue[i], result)
+	}
+	return len(w.results)
 }
 
-// answerGet looks again where a value is longer than its room, or empty, as a hash is.
-func (c *client) answerGet(q *queued, result *kvtree.Result) {
+// room is how much a get needs; negative if nothing is executed.
+func (q *queued) room() int {
+	switch {
+	case q.answer == answerArray || q.client.broken != nil || q.client.leaving:
+		return -1
+	case q.answer == answerFound || q.answer == answerLength:
+		return 0
+	}
+	return max(q.client.room, firstRoom)
+}
+
+// answerGet answers, or leaves it to a goroutine of the client's own. The result may be nil.
+func (c *client) answerGet(store *opened, q *queued, result *kvtree.Result) {
+	switch {
+	case c.leaving:
+		c.leave(store, *q)
+	case q.answer == answerArray:
+		c.array(q.n)
+	case result != nil:
+		c.answerResult(store, q, result)
+	}
+	c.sendIfLong()
+}
+
+// answerResult looks again where a value is longer than its room, or empty, as a hash is.
+func (c *client) answerResult(store *opened, q *queued, result *kvtree.Result) {
 	value, err := result.Value, result.Err
 	length := len(value)
-	var e *kvtree.Error
+	e, failed := err.(*kvtree.Error)
 	switch {
-	case errors.As(err, &e) && e.Err == kvtree.NoRoom:
+	case failed && e.Err == kvtree.NoRoom:
 		length, err = e.Needed, nil
 		if q.answer == answerValue || q.answer == answerElement {
+			c.room = max(c.room, length)
+			c.longest = max(c.longest, length)
+			if c.onLoop {
+				c.leaving = true
+				c.leave(store, *q)
+				return
+			}
 			value, _, err = c.value(q.key)
 		}
 	case err == nil && length == 0 && q.answer != answerFound:
 		value, _, err = c.columnZero(q.key)
 		length = len(value)
 	}
-	c.pipeline.longest = max(c.pipeline.longest, len(value))
-	c.pipeline.room = max(c.pipeline.room, len(value))
+	c.longest = max(c.longest, len(value))
+	c.room = max(c.room, len(value))
 	c.answerRead(q, value, length, err)
 }
 

@@ -9,12 +9,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"kvtree"
 )
 
 // A model is what a store should answer.
 type model struct {
+	prefix  string // of its keys
 	strings map[string]string
 	hashes  map[string]map[string]string
 }
@@ -47,7 +49,9 @@ func (m *model) count(name string, key func() string, rng *rand.Rand, removes bo
 
 // command makes a command, executes it on the model, and returns what it should be answered with.
 func (m *model) command(rng *rand.Rand) ([]string, string) {
-	key := func() string { return strings.Repeat(string(rune('a'+rng.Intn(8))), []int{1, 20, 300}[rng.Intn(3)]) }
+	key := func() string {
+		return m.prefix + strings.Repeat(string(rune('a'+rng.Intn(8))), []int{1, 20, 300}[rng.Intn(3)])
+	}
 	value := func() string {
 		return strings.Repeat(strconv.Itoa(rng.Intn(100)), []int{0, 1, 1, 1, 700, 3000, 40000}[rng.Intn(7)])
 	}
@@ -108,36 +112,50 @@ func (m *model) command(rng *rand.Rand) ([]string, string) {
 }
 
 // Answers are those of commands that are executed one after the other, in whatever pieces and
-// batches they arrive.
+// batches they arrive, and whoever else is served at the same time.
 func TestPipelinesAgainstAModel(t *testing.T) {
 	for _, engine := range []string{"masstree", "bwtree"} {
 		s := start(t, nil, newStore(t, kvtree.Settings{Engine: engine}))
-		k := s.connect(t)
-		m := &model{map[string]string{}, map[string]map[string]string{}}
-		rng := rand.New(rand.NewSource(7))
-		for round := range 60 {
-			var text strings.Builder
-			var commands [][]string
-			var want []string
-			for range 1 + rng.Intn(400) {
-				args, answer := m.command(rng)
-				text.WriteString(multi(args...))
-				commands, want = append(commands, args), append(want, answer)
-			}
-			sent := make(chan error, 1)
+		var group sync.WaitGroup
+		for i := range 6 {
+			k := s.connect(t)
+			m := &model{fmt.Sprint(i), map[string]string{}, map[string]map[string]string{}}
+			group.Add(1)
 			go func() {
-				_, err := k.conn.Write([]byte(text.String()))
-				sent <- err
+				defer group.Done()
+				m.compare(t, k, rand.New(rand.NewSource(int64(i))))
 			}()
-			for i := range want {
-				if got := k.answer(); got != want[i] {
-					t.Fatalf("%s, round %d, command %d, %.60q: %.100s, not %.100s", engine, round, i,
-						commands[i], got, want[i])
-				}
+		}
+		group.Wait()
+	}
+}
+
+// compare sends pipelines, and compares what is answered with what the model says.
+func (m *model) compare(t *testing.T, k *talk, rng *rand.Rand) {
+	for round := range 20 {
+		var text strings.Builder
+		var commands [][]string
+		var want []string
+		for range 1 + rng.Intn([]int{2, 20, 400}[rng.Intn(3)]) {
+			args, answer := m.command(rng)
+			text.WriteString(multi(args...))
+			commands, want = append(commands, args), append(want, answer)
+		}
+		sent := make(chan error, 1)
+		go func() {
+			_, err := k.conn.Write([]byte(text.String()))
+			sent <- err
+		}()
+		for i := range want {
+			if got := k.answer(); got != want[i] {
+				t.Errorf("client %s, round %d, command %d, %.60q: %.100s, not %.100s", m.prefix, round, i,
+					commands[i], got, want[i])
+				return
 			}
-			if err := <-sent; err != nil {
-				t.Fatal(err)
-			}
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+			return
 		}
 	}
 }
@@ -192,6 +210,41 @@ func TestPipelinesAreBatches(t *testing.T) {
 	}
 }
 
+// What several clients have sent needs few calls of the kernel: gets, then changes, of all of them.
+func TestClientsOfALoopShareBatches(t *testing.T) {
+	o := options{stores: []string{newStore(t, kvtree.Settings{})}, maxClients: 100, threads: 1}
+	server, err := o.server(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &tested{server: server}
+	// The loop does not run but here.
+	l := s.loops[0]
+	var talks []*talk
+	for i := range 20 {
+		k := s.stranger(t)
+		k.send(multi("GET", "a") + multi("SET", fmt.Sprint("key", i), "v") + multi("GET", fmt.Sprint("key", i)))
+		talks = append(talks, k)
+	}
+	l.once()
+	for _, k := range talks {
+		for _, want := range []string{"null", "OK", `"v"`} {
+			if got := k.answer(); got != want {
+				t.Errorf("%s, not %s", got, want)
+			}
+		}
+		k.conn.Close()
+	}
+	if n := s.counts.batches.Load(); n != 3 {
+		t.Errorf("%d calls", n)
+	}
+	for s.connected() > 0 {
+		l.once()
+	}
+	l.close()
+	server.databases[0].opened.Load().Close()
+}
+
 // Values that need a second look do not have the others looked up again.
 func TestLongGetsAreLookedUpTwiceAtMost(t *testing.T) {
 	s := start(t, nil)
@@ -223,4 +276,74 @@ func FuzzServer(f *testing.F) {
 		k.conn.Write(append(text, "\r\nQUIT\r\n"...))
 		other.expect("PING", "PONG")
 	})
+}
+
+// A client that does not read its answers while it sends has its changes made nevertheless.
+func TestChangesOfASlowReader(t *testing.T) {
+	s := start(t, nil)
+	here, there := foreignPair(t)
+	if err := there.(foreign).SetWriteBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.take(there); err != nil {
+		t.Fatal(err)
+	}
+	k := newTalk(t, here)
+	value := strings.Repeat("x", 3090)
+	k.say("SET", "a", value)
+	// So much room the server keeps, for a value and for commands.
+	k.say("GET", "a")
+	k.say("SET", "b", strings.Repeat("y", 40000))
+	const gets, sets = 21, 600
+	text := strings.Repeat(multi("GET", "a"), gets)
+	for i := range sets {
+		text += multi("SET", fmt.Sprint("key", i), "v")
+	}
+	if _, err := k.conn.Write([]byte(text + multi("DEL", "a", "b"))); err != nil {
+		t.Fatal(err)
+	}
+	for range gets {
+		if got := k.answer(); got != strconv.Quote(value) {
+			t.Fatalf("%.100s", got)
+		}
+	}
+	for i := range sets {
+		if got := k.answer(); got != "OK" {
+			t.Fatalf("SET %d: %.100s", i, got)
+		}
+	}
+	if got := k.answer(); got != "2" {
+		t.Errorf("DEL: %s", got)
+	}
+	for i := range sets {
+		k.expect(fmt.Sprint("GET key", i), `"v"`)
+	}
+}
+
+// An error of a command that needs several batches is that of its first key that has one.
+func TestTheFirstErrorOfManyKeys(t *testing.T) {
+	s := start(t, nil)
+	k := s.connect(t)
+	args := []string{"DEL"}
+	for i := range 600 {
+		args = append(args, fmt.Sprint("key", i))
+	}
+	args[3] = strings.Repeat("z", kvtree.MaxKey+1)
+	if got := k.say(args...); !strings.Contains(got, "zzz") {
+		t.Error(got)
+	}
+}
+
+// Clients that say nothing keep no room for long commands.
+func TestSilentClientsKeepLittle(t *testing.T) {
+	s := start(t, nil)
+	k := s.connect(t)
+	if got := k.say("PING", strings.Repeat("x", 5<<20), "y"); !strings.HasPrefix(got, "ERR") {
+		t.Error(got)
+	}
+	for deadline := time.Now().Add(patience); s.server.input.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes are kept", s.server.input.Load())
+		}
+	}
 }

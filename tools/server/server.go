@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +18,7 @@ import (
 // A server has clients of several listeners, and one or more databases.
 type server struct {
 	databases  []*database
+	loops      []*loop
 	password   *[sha256.Size]byte // of TCP; nil: none
 	tls        *tls.Config        // of TCP; nil: none
 	maxClients int
@@ -85,6 +85,9 @@ func (s *server) serve(listeners []net.Listener) {
 			s.accept(listener)
 		}()
 	}
+	for _, l := range s.loops {
+		go l.run()
+	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for s.context.Err() == nil {
@@ -102,6 +105,9 @@ func (s *server) serve(listeners []net.Listener) {
 	force := time.AfterFunc(s.slowest+deadlineEvery, s.closeAll)
 	s.running.Wait()
 	force.Stop()
+	for _, l := range s.loops {
+		l.stop()
+	}
 }
 
 // closeAll ends clients that do not take their answers.
@@ -109,7 +115,11 @@ func (s *server) closeAll() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for c := range s.clients {
-		c.socket.Close()
+		if c.plain != nil {
+			c.plain.abort()
+		} else {
+			c.socket.Close()
+		}
 	}
 }
 
@@ -125,8 +135,11 @@ func (s *server) connected() int {
 func (s *server) wake() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	for _, l := range s.loops {
+		l.wake()
+	}
 	for c := range s.clients {
-		if !c.ending.Load() {
+		if c.plain == nil && !c.ending.Load() {
 			c.conn.SetReadDeadline(time.Now())
 		}
 	}
@@ -192,23 +205,61 @@ func (s *server) welcome(c *client) {
 
 // take begins to serve a connection.
 func (s *server) take(conn net.Conn) error {
-	c := &client{server: s, conn: conn, socket: conn, since: time.Now(), asked: time.Now(), db: s.databases[0], place: nobody,
+	c, err := s.newClient(conn)
+	if err != nil {
+		return err
+	}
+	if err := s.add(c); err != nil {
+		if c.plain != nil {
+			c.plain.Close()
+		}
+		return err
+	}
+	if c.plain == nil {
+		go c.serve()
+		return nil
+	}
+	conn.Close()
+	c.plain.loop = s.loops[c.id%int64(len(s.loops))]
+	if !c.plain.loop.give(c) {
+		go c.finish()
+	}
+	return nil
+}
+
+// newClient is a client that nobody serves yet.
+func (s *server) newClient(conn net.Conn) (*client, error) {
+	c := &client{server: s, conn: conn, since: time.Now(), asked: time.Now(), db: s.databases[0], place: nobody,
 		known: true, input: input{bound: clientsBound, all: &s.input}}
-	if local, ok := conn.(*net.UnixConn); ok {
+	local, ok := conn.(*net.UnixConn)
+	switch {
+	case ok:
 		peer, err := peerOf(local)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		c.peer, c.place = peer, placeOf(peer)
+	case s.password != nil:
+		c.known, c.input.bound, c.place = false, strangersBound, strangers
+	case s.tls != nil:
+		c.place = strangers
+	}
+	if !ok && s.tls != nil {
+		c.socket, c.conn = conn, tls.Server(timed{conn, s.slowest}, s.tls)
 	} else {
-		if s.tls != nil {
-			c.conn, c.place = tls.Server(timed{conn, s.slowest}, s.tls), strangers
+		plain, err := newSocket(conn)
+		if err != nil {
+			return nil, err
 		}
-		if s.password != nil {
-			c.known, c.input.bound, c.place = false, strangersBound, strangers
-		}
+		plain.client = c
+		c.conn, c.plain = plain, plain
 	}
 	c.show()
+	return c, nil
+}
+
+// add counts a client, if there may be one more.
+func (s *server) add(c *client) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if len(s.clients) >= s.maxClients || c.place != nobody && s.places[c.place] >= (s.maxClients+1)/2 {
@@ -222,23 +273,13 @@ func (s *server) take(conn net.Conn) error {
 	}
 	s.counts.connections.Add(1)
 	s.running.Add(1)
-	go s.run(c)
 	return nil
 }
 
-// run serves a client. A fault of the server's ends that client alone.
-func (s *server) run(c *client) {
-	defer s.running.Done()
-	defer func() {
-		if fault := recover(); fault != nil {
-			log.Printf("client %d: %v\n%s", c.id, fault, debug.Stack())
-		}
-		c.end()
-		s.mutex.Lock()
-		delete(s.clients, c)
-		s.leave(c)
-		s.mutex.Unlock()
-		c.input.release()
-	}()
-	c.serve()
+// remove forgets a client.
+func (s *server) remove(c *client) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	delete(s.clients, c)
+	s.leave(c)
 }

@@ -16,12 +16,16 @@ var (
 	errContended = errors.New("ERR too many clients change this key at once: try again")
 )
 
+// Bytes of a value that is read as a whole for an answer of a few.
+const heavyValue = 64 << 10
+
 // How often a change is tried again because others changed the same key meanwhile.
 const mostTries = 1000
 
 // value reads a string.
 func (c *client) value(key []byte) ([]byte, uint64, error) {
 	value, version, err := c.store().GetVersion(context.Background(), key)
+	c.heavy = c.heavy || len(value) > heavyValue
 	if err != nil || len(value) > 0 {
 		return value, version, err
 	}
