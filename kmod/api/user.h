@@ -49,16 +49,19 @@ fault:
 
 static __always_inline bool kvt_words_out(u64 __user *to, const u64 *from, size_t n)
 {
+	size_t words = n / sizeof(*from);
+
 	if (!user_access_begin(to, n))
 		return false;
-	for (n /= sizeof(*from); n >= 4; n -= 4, to += 4, from += 4) {
+	for (; words >= 4; words -= 4, to += 4, from += 4) {
 		unsafe_put_user(from[0], to + 0, fault);
 		unsafe_put_user(from[1], to + 1, fault);
 		unsafe_put_user(from[2], to + 2, fault);
 		unsafe_put_user(from[3], to + 3, fault);
 	}
-	for (; n; n--)
+	for (; words; words--)
 		unsafe_put_user(*from++, to++, fault);
+	unsafe_copy_to_user((void __user *)to, (const void *)from, n % sizeof(*from), fault);
 	user_access_end();
 	return true;
 fault:
@@ -348,7 +351,7 @@ static inline int kvt_val_out_nofault(struct kvt_fixed *fixed, u64 val, const vo
 
 	if (unlikely(fixed))
 		return kvt_fixed_out(fixed, 0, from, n) ? -EAGAIN : 0;
-	if (n > KVT_COPY_SHORT || n % sizeof(u64))
+	if (n > KVT_COPY_SHORT)
 		return copy_to_user_nofault(u64_to_user_ptr(val), from, n) ? -EAGAIN : 0;
 	pagefault_disable();
 	copied = kvt_words_out(u64_to_user_ptr(val), from, n);

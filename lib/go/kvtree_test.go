@@ -758,3 +758,48 @@ func TestABatchPutsValuesWhereItIsTold(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is written after a value, whatever its length.
+func TestNothingIsWrittenBeyondAValue(t *testing.T) {
+	s := newStore(t)
+	key := []byte("k")
+	var b kvtree.Batch
+	for n := range 100 {
+		value := bytes.Repeat([]byte("v"), n)
+		must[uint64](t)(s.Put(ctx, key, value))
+		want := append(bytes.Clone(value), bytes.Repeat([]byte("."), 100-n)...)
+		alone, first, second := bytes.Repeat([]byte("."), 100), bytes.Repeat([]byte("."), 100), bytes.Repeat([]byte("."), 100)
+		b.Reset()
+		b.GetInto(key, first[:n])
+		b.GetInto(key, second)
+		if err := s.Run(ctx, &b); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Append(ctx, alone[:0], key); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(alone, want) || !bytes.Equal(first, want) || !bytes.Equal(second, want) {
+			t.Errorf("%d bytes: %q %q %q", n, alone, first, second)
+		}
+	}
+}
+
+// A key that is not there costs a batch that is used again no more memory than one that is.
+func TestAMissingKeyTakesNoMemory(t *testing.T) {
+	s := newStore(t)
+	must[uint64](t)(s.Put(ctx, []byte("k"), []byte("v")))
+	var b kvtree.Batch
+	memory := make([]byte, 10)
+	allocations := func(key string) float64 {
+		return testing.AllocsPerRun(100, func() {
+			b.Reset()
+			for range 10 {
+				b.GetInto([]byte(key), memory)
+			}
+			s.Run(ctx, &b)
+		})
+	}
+	if found, missing := allocations("k"), allocations("none"); missing > found {
+		t.Error(found, missing)
+	}
+}
