@@ -45,8 +45,8 @@ func (b *Batch) Len() int {
 	return len(b.ops)
 }
 
-// Reset makes it empty, for other operations. Results of before, with their errors and the error
-// that Run returned, are used again: do not read them any more.
+// Reset makes it empty, for other operations. Results of before, and errors that say NotFound, are
+// used again: do not read them any more.
 func (b *Batch) Reset() {
 	for _, result := range b.results {
 		*result = Result{spare: result.spare}
@@ -61,14 +61,14 @@ func (b *Batch) append(what string, opcode uint8, key, value []byte, flags []Fla
 	}
 	op.setKey(key)
 	result := b.result()
-	*result = Result{what: what, key: key, value: value, Err: notExecuted, spare: result.spare}
+	result.what, result.key, result.value, result.Err = what, key, value, notExecuted
 	b.ops = append(b.ops, op)
 	return &b.ops[len(b.ops)-1], result
 }
 
 var notExecuted = &Error{Op: "batch", Err: NotExecuted}
 
-// result appends one, of before Reset if there is one.
+// result appends one that is empty, of before Reset if there is one.
 func (b *Batch) result() *Result {
 	n := len(b.results)
 	if n < cap(b.results) && b.results[:n+1][n] != nil {
@@ -231,17 +231,16 @@ func (b *Batch) report(n int, err error) error {
 	return first
 }
 
-// fail makes an error, in the memory of one of before Reset unless the key is longer than any.
+// fail makes an error. Most say that a key is not there: these are in memory of before Reset.
 func (r *Result) fail(err error) *Error {
-	if r.spare == nil || len(r.key) > MaxKey {
-		r.spare = new(Error)
-	}
-	key := append(slices.Grow(r.spare.Key[:0], len(r.key)), r.key...)
-	*r.spare = Error{Op: r.what, Key: key, Err: err}
 	e := r.spare
-	if len(key) > MaxKey {
-		r.spare = nil
+	if e == nil || err != NotFound {
+		e = new(Error)
 	}
+	if err == NotFound {
+		r.spare = e
+	}
+	*e = Error{Op: r.what, Key: append(slices.Grow(e.Key[:0], len(r.key)), r.key...), Err: err}
 	r.Err = e
 	return e
 }
