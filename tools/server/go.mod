@@ -3,7 +3,6 @@ module kvtree/tools/server
 go 1.23
 
 require (
-	github.com/coreos/go-systemd/v22 v22.5.0
 	github.com/spf13/pflag v1.0.6
 	golang.org/x/sys v0.30.0
 	kvtree v0.0.0

@@ -10,20 +10,16 @@ import (
 	"net"
 	"os"
 
-	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
 )
 
 // listeners are the sockets that systemd has passed, and those that the options name.
 func (o *options) listeners() ([]net.Listener, error) {
-	listeners, err := activation.Listeners()
+	listeners, err := passedListeners()
 	if err != nil {
-		return nil, fmt.Errorf("systemd's sockets: %w", err)
+		return nil, err
 	}
 	for _, l := range listeners {
-		if l == nil {
-			return nil, errors.New("systemd's sockets: one does not listen")
-		}
 		if err := o.mayListen(l.Addr()); err != nil {
 			return nil, err
 		}

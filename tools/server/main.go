@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"strings"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
@@ -64,11 +63,11 @@ func (o *options) run() error {
 		where = append(where, "http://"+l.Addr().String()+"/metrics")
 	}
 	log.Print("ready on ", strings.Join(where, ", "))
-	daemon.SdNotify(false, daemon.SdNotifyReady)
+	notify("READY=1")
 	// A second signal ends it at once.
 	context.AfterFunc(ctx, stop)
 	s.serve(listeners)
-	daemon.SdNotify(false, daemon.SdNotifyStopping)
+	notify("STOPPING=1")
 	return s.sync()
 }
 
