@@ -57,11 +57,11 @@ type input struct {
 
 // fill reads on.
 func (in *input) fill(from io.Reader) error {
+	in.idle()
 	if in.begin == in.end {
 		in.begin, in.at, in.end = 0, 0, 0
 		in.forget()
-		if len(in.buffer) == 0 || len(in.buffer) > keptInput {
-			in.release()
+		if in.buffer == nil {
 			in.buffer = make([]byte, firstInput)
 		}
 	}
@@ -161,6 +161,11 @@ func (in *input) next() ([][]byte, error) {
 		if in.at == in.end {
 			return nil, nil
 		}
+		if n, taken := shortLength('*', in.buffer[in.at:in.end]); taken > 0 && n <= in.bound.args {
+			in.at += taken
+			in.expect(n)
+			continue
+		}
 		line, ok, err := in.line()
 		if err != nil || !ok {
 			return nil, err
@@ -180,8 +185,13 @@ func (in *input) next() ([][]byte, error) {
 			in.begin = in.at
 			continue
 		}
-		in.begun, in.left, in.bulk = true, int(n), -1
+		in.expect(int(n))
 	}
+}
+
+// expect begins to read n arguments.
+func (in *input) expect(n int) {
+	in.begun, in.left, in.bulk = true, n, -1
 }
 
 func (in *input) tooLong() error {
@@ -234,18 +244,9 @@ func (in *input) inline(line []byte) ([][]byte, error) {
 func (in *input) arguments() (bool, error) {
 	for in.left > 0 {
 		if in.bulk < 0 {
-			line, ok, err := in.line()
-			if err != nil || !ok {
+			if whole, err := in.length(); !whole {
 				return false, err
 			}
-			if len(line) == 0 || line[0] != '$' {
-				return false, errors.New("Protocol error: expected '$'")
-			}
-			n, ok := number(line[1:])
-			if !ok || n < 0 || n > int64(in.bound.bytes) {
-				return false, errors.New("Protocol error: invalid bulk length")
-			}
-			in.bulk = int(n)
 		}
 		if in.end-in.at < in.bulk+2 {
 			return false, nil
@@ -260,6 +261,44 @@ func (in *input) arguments() (bool, error) {
 		in.left--
 	}
 	return true, nil
+}
+
+// length reads that of the next argument; whether it is there.
+func (in *input) length() (bool, error) {
+	if n, taken := shortLength('$', in.buffer[in.at:in.end]); taken > 0 {
+		in.bulk = n
+		in.at += taken
+		return true, nil
+	}
+	line, ok, err := in.line()
+	if err != nil || !ok {
+		return false, err
+	}
+	if len(line) == 0 || line[0] != '$' {
+		return false, errors.New("Protocol error: expected '$'")
+	}
+	n, ok := number(line[1:])
+	if !ok || n < 0 || n > int64(in.bound.bytes) {
+		return false, errors.New("Protocol error: invalid bulk length")
+	}
+	in.bulk = int(n)
+	return true, nil
+}
+
+// shortLength reads a line of a letter and a number of one or two digits, as most are. It returns
+// how many bytes it took, or 0.
+func shortLength(letter byte, b []byte) (n, taken int) {
+	if len(b) < 5 || b[0] != letter || b[1] < '1' || b[1] > '9' {
+		return 0, 0
+	}
+	n = int(b[1] - '0')
+	switch {
+	case b[2] == '\r' && b[3] == '\n':
+		return n, 4
+	case '0' <= b[2] && b[2] <= '9' && b[3] == '\r' && b[4] == '\n':
+		return 10*n + int(b[2]-'0'), 5
+	}
+	return 0, 0
 }
 
 // take ends a command.
