@@ -34,8 +34,8 @@ type client struct {
 	reply
 	server *server
 	conn   net.Conn
-	plain  *socket  // conn, without TLS
-	socket net.Conn // what conn is upon, with TLS
+	plain  *socket // conn, without TLS
+	abort  func()  // ends what another goroutine waits for
 	id     int64
 	name   string
 	shown  atomic.Pointer[string] // what CLIENT LIST says of it
@@ -59,7 +59,6 @@ type client struct {
 	closing bool
 	ending  atomic.Bool
 	broken  error     // since which nothing is sent
-	silent  time.Time // until when it may be
 	slow    time.Time // until when it may be
 	half    time.Time // since when a part of the next command is there
 	guesses int       // of the password
@@ -230,10 +229,7 @@ func (c *client) waitFor() {
 	} else if c.server.timeout > 0 {
 		until = c.server.clock.Load().Add(c.server.timeout + tick)
 	}
-	if until != c.silent {
-		c.silent = until
-		c.conn.SetReadDeadline(until)
-	}
+	c.conn.SetReadDeadline(until)
 	// After it was set: see wake.
 	if c.server.context.Err() != nil {
 		c.conn.SetReadDeadline(c.since)

@@ -9,9 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
-	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,8 +27,8 @@ type loop struct {
 	alarm    int // an eventfd
 	events   [mostEvents]unix.EpollEvent
 	turn     []*client // that are served now
-	settled  int       // of those, have their answers
-	pipeline pipeline
+	ended    int       // of those, have their answers
+	pipeline *pipeline
 	ticked   *time.Time
 	mutex    sync.Mutex
 	sockets  map[int32]*socket // that are watched
@@ -63,7 +61,7 @@ func newLoop(s *server) (*loop, error) {
 		unix.Close(epoll)
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
-	l := &loop{server: s, epoll: epoll, alarm: alarm, sockets: map[int32]*socket{}}
+	l := &loop{server: s, epoll: epoll, alarm: alarm, pipeline: newPipeline(), sockets: map[int32]*socket{}}
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(alarm)}
 	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, alarm, &event); err != nil {
 		l.close()
@@ -118,28 +116,13 @@ func (l *loop) run() {
 
 // once waits for a turn, and serves it; false if it was the last.
 func (l *loop) once() bool {
-	n := l.ready()
-	if n == 0 {
-		var err error
-		n, err = unix.EpollWait(l.epoll, l.events[:], int(tick.Milliseconds()))
-		if err != nil && err != unix.EINTR {
-			log.Fatalf("epoll_wait: %v", err)
-		}
+	n, err := unix.EpollWait(l.epoll, l.events[:], int(tick.Milliseconds()))
+	if err != nil && err != unix.EINTR {
+		log.Fatalf("epoll_wait: %v", err)
 	}
 	goesOn := l.take(l.events[:max(n, 0)])
 	l.serve()
 	return goesOn
-}
-
-// ready is how many events there are already. Go's scheduler need not know of a call that does not
-// wait.
-func (l *loop) ready() int {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events)),
-		mostEvents, 0, 0, 0)
-	if errno != 0 {
-		return 0
-	}
-	return int(n)
 }
 
 // stop ends it when it has no clients.
@@ -201,14 +184,14 @@ func (l *loop) serve() {
 	defer func() {
 		if fault := recover(); fault != nil {
 			log.Printf("%v\n%s", fault, debug.Stack())
-			l.pipeline = pipeline{}
-			for _, c := range l.turn[l.settled:] {
+			*l.pipeline = *newPipeline()
+			for _, c := range l.turn[l.ended:] {
 				c.broken, c.in = errFault, nil
-				l.settle(c)
+				l.endTurn(c)
 			}
 		}
 		clear(l.turn)
-		l.turn, l.settled = l.turn[:0], 0
+		l.turn, l.ended = l.turn[:0], 0
 	}()
 	for _, c := range l.turn {
 		c.receive()
@@ -222,15 +205,15 @@ func (l *loop) serve() {
 	}
 	for _, c := range l.turn {
 		c.settle()
-		l.settle(c)
+		l.endTurn(c)
 	}
 }
 
-// settle leaves a client to a goroutine of its own if there is more to do for it than can be done
+// endTurn leaves a client to a goroutine of its own if there is more to do for it than can be done
 // at once.
-func (l *loop) settle(c *client) {
+func (l *loop) endTurn(c *client) {
 	c.inTurn, c.alone = false, 0
-	l.settled++
+	l.ended++
 	if c.leaves() {
 		l.unwatch(c.plain)
 		c.onLoop = false
@@ -243,7 +226,7 @@ func (l *loop) settle(c *client) {
 
 // give has the loop serve a client, which is the loop's from then on.
 func (l *loop) give(c *client) bool {
-	c.onLoop, c.pipeline, c.alone = true, &l.pipeline, 0
+	c.onLoop, c.pipeline, c.alone = true, l.pipeline, 0
 	c.input.idle()
 	c.waitFor()
 	if l.watch(c.plain, unix.EPOLLIN) != nil {

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math/bits"
@@ -56,6 +55,7 @@ type pipeline struct {
 
 // A work is operations of one store.
 type work struct {
+	changes bool
 	store   *opened
 	queue   []queued
 	batch   kvtree.Batch
@@ -74,7 +74,11 @@ type batching struct {
 	failed   error     // the first error of those
 }
 
-var pipelines = sync.Pool{New: func() any { return new(pipeline) }}
+func newPipeline() *pipeline {
+	return &pipeline{changes: work{changes: true}}
+}
+
+var pipelines = sync.Pool{New: func() any { return newPipeline() }}
 
 // Where gets put their values.
 var arenas = sync.Pool{New: func() any {
@@ -92,8 +96,8 @@ func (p *pipeline) work(command *command) *work {
 
 // flush executes everything.
 func (p *pipeline) flush() {
-	p.changes.flush(true)
-	p.gets.flush(false)
+	p.changes.flush()
+	p.gets.flush()
 }
 
 // get queues a get.
@@ -111,10 +115,10 @@ func (c *client) enqueue(w *work, q queued) {
 		c.flush()
 	}
 	if len(w.queue) > 0 && w.store != c.rights.store || len(w.queue) >= mostQueued {
-		c.pipeline.flushOne(w)
+		w.flush()
 	}
 	q.client = c
-	if c.leaving && w == &c.pipeline.gets {
+	if c.leaving && !w.changes {
 		c.leave(c.rights.store, q)
 		return
 	}
@@ -122,14 +126,10 @@ func (c *client) enqueue(w *work, q queued) {
 	w.queue = append(w.queue, q)
 }
 
-func (p *pipeline) flushOne(w *work) {
-	w.flush(w == &p.changes)
-}
-
 // flush executes what the client has queued.
 func (c *client) flush() {
 	if c.in != nil {
-		c.pipeline.flushOne(c.in)
+		c.in.flush()
 	}
 }
 
@@ -156,17 +156,17 @@ func (c *client) resume() {
 }
 
 // flush executes what is queued.
-func (w *work) flush(changes bool) {
+func (w *work) flush() {
 	if len(w.queue) == 0 {
 		return
 	}
-	if changes {
+	if w.changes {
 		w.runChanges()
 	} else {
 		w.runGets()
 	}
 	for i := range w.queue {
-		w.queue[i].client.executed(changes)
+		w.queue[i].client.executed()
 	}
 	// Nothing of what clients have sent is kept.
 	w.batch.Reset()
@@ -176,12 +176,10 @@ func (w *work) flush(changes bool) {
 }
 
 // executed is told that all that a client had queued is.
-func (c *client) executed(changes bool) {
-	if c.in == nil {
-		return
-	}
+func (c *client) executed() {
+	gets := c.in != nil && !c.in.changes
 	c.in = nil
-	if !changes {
+	if gets {
 		c.room = min(1<<bits.Len(uint(c.longest)), kvtree.MaxValue)
 		c.longest = 0
 	}
@@ -239,7 +237,7 @@ func (c *client) together(q *queued, counts bool, err error) {
 		c.count++
 	}
 	if c.failed == nil {
-		c.failed = kept(err)
+		c.failed = err
 	}
 	if !q.last {
 		return
@@ -252,17 +250,6 @@ func (c *client) together(q *queued, counts bool, err error) {
 		c.integer(c.count)
 	}
 	c.count, c.failed = 0, nil
-}
-
-// kept is an error that lasts: that of a batch is used again.
-func kept(err error) error {
-	e, ok := err.(*kvtree.Error)
-	if !ok {
-		return err
-	}
-	own := *e
-	own.Key = bytes.Clone(e.Key)
-	return &own
 }
 
 func (w *work) runGets() {

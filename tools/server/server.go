@@ -115,11 +115,7 @@ func (s *server) closeAll() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for c := range s.clients {
-		if c.plain != nil {
-			c.plain.abort()
-		} else {
-			c.socket.Close()
-		}
+		c.abort()
 	}
 }
 
@@ -245,14 +241,14 @@ func (s *server) newClient(conn net.Conn) (*client, error) {
 		c.place = strangers
 	}
 	if !ok && s.tls != nil {
-		c.socket, c.conn = conn, tls.Server(timed{conn, s.slowest}, s.tls)
+		c.conn, c.abort = tls.Server(timed{conn, s.slowest}, s.tls), func() { conn.Close() }
 	} else {
 		plain, err := newSocket(conn)
 		if err != nil {
 			return nil, err
 		}
 		plain.client = c
-		c.conn, c.plain = plain, plain
+		c.conn, c.plain, c.abort = plain, plain, plain.abort
 	}
 	c.show()
 	return c, nil
