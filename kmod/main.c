@@ -114,4 +114,4 @@ module_exit(kvt_exit);
 MODULE_DESCRIPTION("Ordered key-value index shared by processes and BPF programs");
 MODULE_AUTHOR("kvtree contributors");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION("0.1.0");

@@ -186,6 +186,17 @@ patches_fit()
 	tests_of broken
 }
 
+# lib/Makefile has the version. These files repeat it, because they cannot take it from there.
+versions_agree()
+{
+	local version
+
+	version=$(sed -n 's/^VERSION.*:= *//p' lib/Makefile)
+	grep -qxF "MODULE_VERSION(\"$version\");" kmod/main.c || echo "kmod/main.c: not $version"
+	grep -qxF "version = \"$version\"" lib/python/pyproject.toml ||
+		echo "lib/python/pyproject.toml: not $version"
+}
+
 # tests_of NAME: print what is wrong with NAME.py.
 tests_of()
 {
@@ -285,7 +296,7 @@ main()
 	python=$(venv lint-python "mypy==$MYPY_VERSION" "ruff==$RUFF_VERSION" \
 		"types-cffi==$TYPES_CFFI_VERSION" "pytest==$PYTEST_VERSION")
 	cd "$TOP"
-	LEAST=14
+	LEAST=15
 	printf 'KTAP version 1\n1..%d\n' $LEAST >"$LOGS/lint.ktap"
 	forget_old
 	check checkpatch checkpatch "$source" || true
@@ -293,6 +304,7 @@ main()
 	check_once kernel-doc "$(doc_input "$source" | fingerprint)" kernel_doc "$source"
 	check_once shellcheck "$(shell_input | fingerprint)" shell_check
 	check patches patches_fit || true
+	check versions versions_agree || true
 	# The judge over all other tests.
 	check ktap.py tests_of ktap || true
 	check found "$LANES/found_test.sh" || true
