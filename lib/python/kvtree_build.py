@@ -10,10 +10,13 @@ The library is looked for, in this order,
   which "make lib" was run;
 * where pkg-config says;
 * under /usr/local and /usr, if there is no pkg-config to ask;
-* in the source tree around this file.
+* in the source tree around this file, if "make lib" was run there.
+
+If there is none, the package contains the library, compiled from that tree.
 """
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -28,8 +31,8 @@ USUAL = (Path('/usr/local'), Path('/usr'))
 
 NOT_FOUND = """
 libkvtree is not there. Install it ("make install" in the source tree of kvtree),
-or build it in the tree ("make lib") and install this package from there, or name
-the prefix under which it is installed with KVTREE_PREFIX=DIR.
+or install this package from the source tree, or name the prefix under which it is
+installed with KVTREE_PREFIX=DIR.
 """
 
 
@@ -56,6 +59,25 @@ def flags(include: list[Path], library: list[Path]) -> dict[str, Any]:
         'include_dirs': [str(path) for path in include],
         'library_dirs': [str(path) for path in library],
         'runtime_library_dirs': [str(path) for path in library],
+        'libraries': ['kvtree'],
+    }
+
+
+def compiled_in(tree: Path) -> dict[str, Any]:
+    """Compile the library of a tree into the package, as its lib/Makefile does.
+
+    setuptools wants relative names of sources.
+    """
+    makefile = (tree / 'lib/Makefile').read_text()
+    version = re.search(r'^VERSION\s*:=\s*(\S+)', makefile, re.MULTILINE)
+    assert version
+    return {
+        'sources': [os.path.relpath(path, HERE)
+                    for path in sorted((tree / 'lib').glob('*.c'))],
+        'include_dirs': [str(tree / 'lib'), str(tree / 'uapi')],
+        'define_macros': [('_GNU_SOURCE', '1'),
+                          ('KVTREE_LIB_VERSION', f'"{version[1]}"')],
+        'libraries': ['uring'],
     }
 
 
@@ -87,13 +109,15 @@ def find() -> dict[str, Any]:
             return under(folder)
     if is_tree(TREE):
         return under(TREE)
+    if (TREE / 'lib/kvtree.h').exists():
+        return compiled_in(TREE)
     sys.exit(NOT_FOUND)
 
 
 ffi = FFI()
 ffi.cdef((HERE / 'native.cdef').read_text())
 ffi.set_source('kvtree._native', '#include <stdlib.h>\n#include <kvtree.h>\n',
-               libraries=['kvtree'], **find())
+               **find())
 
 if __name__ == '__main__':
     ffi.compile(verbose=True)

@@ -59,7 +59,7 @@ fingerprint()
 	{
 		printf '%s\n' "$TREE" "${REQUIRED[@]}" "$(python3 -VV)"
 		cd "$TREE"
-		find lib/python lib/kvtree.h uapi/linux/kvtree.h -type f \
+		find lib/python lib/Makefile lib/*.[ch] uapi/linux/kvtree.h -type f \
 			! -path '*/tests/*' ! -path '*.egg-info/*' \
 			! -path '*_cache/*' ! -path '*/__pycache__/*' -print0 |
 			sort -z | xargs -0 sha256sum
@@ -77,6 +77,23 @@ install()
 		--no-index --find-links "$1" "$TREE/lib/python" pytest redis
 }
 
+# Where the library is neither built nor installed, the wheel contains it. Here only a copy of the
+# sources lacks it.
+wheel_with_the_library()
+{
+	local copy=$DIR/sources pip=("$DIR/venv/bin/pip" --disable-pip-version-check)
+
+	rm -rf "$copy"
+	mkdir "$copy"
+	(cd "$TREE" && cp -r --parents lib/Makefile lib/*.[ch] lib/python uapi "$copy")
+	PKG_CONFIG=false "${pip[@]}" wheel --no-deps --no-index --find-links "$1" -w "$copy" \
+		"$copy/lib/python"
+	"${pip[@]}" install --no-deps --no-index --target "$copy/installed" "$copy"/*.whl
+	(cd "$copy/installed" && "$DIR/venv/bin/python" -c 'import kvtree')
+	! readelf -d "$copy"/installed/kvtree/_native.*.so | grep 'NEEDED.*libkvtree' || return
+	rm -rf "$copy"
+}
+
 main()
 {
 	local wheels now
@@ -90,6 +107,8 @@ main()
 		rm -f "$DIR/fingerprint"
 		run_logged "$DIR/install.log" 'python: installing the package' '' \
 			install "$wheels"
+		run_logged "$DIR/wheel.log" 'python: building a wheel' '' \
+			wheel_with_the_library "$wheels"
 		echo "$now" >"$DIR/fingerprint"
 	fi
 	echo "$DIR/venv/bin/python"
