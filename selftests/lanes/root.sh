@@ -13,6 +13,8 @@ set -euo pipefail
 . "$(dirname "$0")/common.sh"
 # shellcheck source=selftests/lanes/archive.sh
 . "$LANES/archive.sh"
+# shellcheck source=selftests/lanes/root-lib.sh
+. "$LANES/root-lib.sh"
 
 # What a guest needs to come up, and what builds.
 PACKAGES='ca-certificates iproute2 kmod procps python3 systemd-sysv udev
@@ -28,58 +30,19 @@ packages()
 	} | tr -s ' \t' '\n' | sed '/^$/d' | sort -u
 }
 
-bootstrap()
-{
-	as_root unshare -m debootstrap --variant=minbase --keyring="$KEYRING" \
-		"$NEXT_SUITE" "$1" "$DEBIAN_MIRROR"
-}
-
-# What is mounted is seen by this command alone. No initramfs is made: virtme-ng brings its
-# own.
-inside()
-{
-	local root=$1
-	shift
-
-	# shellcheck disable=SC2016
-	as_root unshare -m sh -ec 'mount -t proc proc "$1/proc"; exec chroot "$@"' - \
-		"$root" env -i INITRD=No DEBIAN_FRONTEND=noninteractive LC_ALL=C \
-		PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
-}
-
-apt_inside()
-{
-	inside "$1" apt-get -q -y --no-install-recommends \
-		-o Acquire::Retries=3 -o APT::Sandbox::User=root "${@:2}"
-}
-
-# A root that was not finished is thrown away: nothing has to be on disk before.
-no_sync()
-{
-	echo force-unsafe-io | as_root tee "$1/etc/dpkg/dpkg.cfg.d/unsafe-io" >/dev/null
-}
-
 make_root()
 {
 	local root=$1 version=$2 list
 	mapfile -t list < <(packages)
 
-	as_root rm -rf "$root"
-	bootstrap "$root"
-	no_sync "$root"
-	echo "deb $DEBIAN_MIRROR $NEXT_SUITE-backports main" |
-		as_root tee "$root/etc/apt/sources.list.d/backports.list" >/dev/null
+	bootstrap "$root" "$NEXT_SUITE"
+	add_suite "$root" "$NEXT_SUITE-backports"
 	apt_inside "$root" update
 	apt_inside "$root" install "${list[@]}"
+	# No initramfs: virtme-ng brings its own.
 	# shellcheck disable=SC2086
 	apt_inside "$root" install -t "$NEXT_SUITE-backports" ${KERNEL_PACKAGES// /=$version }=$version
 	apt_inside "$root" clean
-}
-
-# How far debootstrap and apt are, by their log.
-made()
-{
-	grep -cE '^(I: (Retrieving|Unpacking|Configuring)|Unpacking|Setting up)' "$1"
 }
 
 # Set VERSION and DIR.
