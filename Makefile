@@ -19,13 +19,13 @@ KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) \
 SUBMAKE = $(MAKE) $(call pass,CC CROSS_COMPILE CFLAGS LDFLAGS libdir mandir PYTHON GO)
 
 export PREFIX DESTDIR UDEVDIR UNITDIR V T ENGINE AT_ONCE KVT_CFLAGS FUZZ_TIME ICOUNT BENCH_ARGS \
-	BENCH_UML_ARGS CRASH_SEED HISTORY_SEED BROKEN_TURN KVT_NEWEST KVT_SHORT KVT_WHOLE KVT_QUICK
+	BENCH_UML_ARGS RELEASES CRASH_SEED HISTORY_SEED BROKEN_TURN KVT_NEWEST KVT_SHORT KVT_WHOLE KVT_QUICK
 
 .PHONY: all modules try-modules lib tools server examples man selftests install install-module \
-	install-server uninstall demo vm docs help \
+	install-server uninstall deb demo vm docs help \
 	check check-quick check-uml check-debug check-stock check-stock7 check-kcsan \
 	check-arm64 check-weak check-crash check-fuzz check-history check-hibernate check-user \
-	check-broken fuzz \
+	check-broken check-deb fuzz \
 	lint bench bench-stock bench-bpf bench-log bench-net clean
 
 all: lib tools try-modules
@@ -106,6 +106,9 @@ uninstall:
 	$(if $(DESTDIR),,-udevadm control --reload 2>/dev/null || true)
 	$(if $(DESTDIR),,-systemctl daemon-reload 2>/dev/null || true)
 
+deb:
+	@$(LANES)/packages.sh
+
 demo:
 	@$(LANES)/demo.sh
 
@@ -159,6 +162,9 @@ check-hibernate:
 check-user:
 	@$(LANES)/check.sh user
 
+check-deb:
+	@$(LANES)/check.sh deb
+
 # T: the fuzzer alone.
 fuzz: T := fuzz
 fuzz: FUZZ_TIME := $(or $(FUZZ_TIME),600)
@@ -208,6 +214,7 @@ help:
 	@echo '  install      module (modprobe kvtree) if there are headers, library, tool'
 	@echo '  install-server  the server, its manual page and systemd units'
 	@echo '  uninstall    take away what both have put there, for all kernels'
+	@echo '  deb          Debian packages of all this for Debian 12 or 13, in build/packages'
 	@echo '  man          manual pages: man -M lib/man:tools/man kvtree'
 	@echo '  docs         Documentation/ as HTML in build/docs'
 	@echo '  clean        remove everything that was built here'
@@ -217,8 +224,8 @@ help:
 	@echo '  vm           a shell in such a machine, the module loaded'
 	@echo
 	@echo 'Test'
-	@echo '  check        all of the following but check-kcsan, check-arm64 and check-weak, of'
-	@echo '               check-broken ten by turns; ends with "N passed, N failed"'
+	@echo '  check        all of the following but check-kcsan, check-arm64, check-weak and'
+	@echo '               check-deb, of check-broken ten by turns; ends with "N passed, N failed"'
 	@echo '  check-quick  the part of them that finds most in a few minutes: for each commit'
 	@echo '  check-uml    KUnit and kselftests on User-Mode Linux'
 	@echo '  check-debug  the same with KASAN, lockdep, kmemleak, fault injection'
@@ -238,6 +245,8 @@ help:
 	@echo '  check-hibernate  a machine with a durable store hibernates and is resumed'
 	@echo '  check-user   KUnit in programs, with sanitizers; a minute of fuzzing'
 	@echo '  check-broken builds that are wrong on purpose: is each caught? T: which'
+	@echo '  check-deb    packages are built, installed, upgraded and purged on Debian 12 and 13;'
+	@echo '               RELEASES: on one of bookworm, trixie'
 	@echo '  fuzz         FUZZ_TIME seconds of it (600)'
 	@echo '  lint         checkpatch, sparse, kernel-doc, shellcheck, mypy, ruff'
 	@echo

@@ -5,8 +5,8 @@
 # nothing, and touches no network, when they are all there.
 #
 # LANE is uml, uml-debug, broken, stock, stock-7, bench, bench-stock, bench-bpf,
-# bench-log, bench-net, user, lint, docs, crash, history, hibernate, fuzz, kcsan, arm64, weak or
-# demo.
+# bench-log, bench-net, user, lint, docs, crash, history, hibernate, fuzz, kcsan, arm64, weak,
+# deb, packages or demo.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh
@@ -86,6 +86,10 @@ main_packages()
 			python3-venv"
 		user_packages lib tools selftests;;
 	docs) echo 'make python3 python3-venv';;
+	deb)
+		# What is built is built in roots of their own.
+		echo 'debian-archive-keyring debootstrap e2fsprogs rsync util-linux';;
+	packages) echo 'build-essential lintian rsync';;
 	*) die "unknown lane '$1'";;
 	esac
 }
@@ -103,7 +107,9 @@ backports_packages()
 			echo "$GO_PACKAGE";;
 		bench-net) echo "$GO_PACKAGE";;
 		esac;;
-	stock-7|kcsan) echo 'qemu-system-x86';;
+	stock-7|kcsan|deb) echo 'qemu-system-x86';;
+	# Debian 12 has an old one, Debian 13 has not.
+	packages) ! grep -q "^VERSION_CODENAME=${STOCK_SUITE%-*}$" /etc/os-release || echo libbpf-dev;;
 	uml|uml-debug) echo "$GO_PACKAGE";;
 	arm64|weak) echo 'qemu-system-arm';;
 	lint) stock_packages; echo "$GO_PACKAGE";;
@@ -309,6 +315,14 @@ install_missing()
 	fi
 }
 
+# What debian/control lists.
+build_depends()
+{
+	dpkg-checkbuilddeps "$TOP/debian/control" 2>/dev/null ||
+		run_logged "$BUILD/deps.log" 'deps: packages to build packages with' '' \
+			apt_run build-dep --no-install-recommends "$TOP"
+}
+
 main()
 {
 	local lane unpacked=()
@@ -316,6 +330,7 @@ main()
 	[ $# -gt 0 ] || die 'usage: deps.sh LANE...'
 	apt_alone install_missing "$@"
 	for lane in "$@"; do
+		[ "$lane" != packages ] || apt_alone build_depends
 		# shellcheck disable=SC2207
 		unpacked+=($(unpacked_packages "$lane"))
 	done

@@ -61,7 +61,7 @@ c_files()
 
 scripts()
 {
-	find .ci selftests tools -type f -size -200k ! -name '*.[ch]' \
+	find .ci debian selftests tools -type f -size -200k ! -name '*.[ch]' \
 		-exec grep -lE -m 1 '^#!/bin/(ba)?sh|^# shellcheck shell=' {} + | sort
 }
 
@@ -195,6 +195,8 @@ versions_agree()
 	grep -qxF "MODULE_VERSION(\"$version\");" kmod/main.c || echo "kmod/main.c: not $version"
 	grep -qxF "version = \"$version\"" lib/python/pyproject.toml ||
 		echo "lib/python/pyproject.toml: not $version"
+	head -n 1 debian/changelog | grep -qF "kvtree ($version) " ||
+		echo "debian/changelog: not $version"
 }
 
 # tests_of NAME: print what is wrong with NAME.py.

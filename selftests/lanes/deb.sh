@@ -1,0 +1,241 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# deb.sh: build the Debian packages on Debian 12 and 13, in roots made with debootstrap, and use
+# them in a machine of each: install, restart, upgrade, purge. Debian 12 runs the kernel of its
+# backports.
+#
+# The first version is installed before the machine starts, which is emulated and has no network.
+# The machine upgrades itself, but DKMS gets the module compiled: compiling it there takes ten
+# minutes.
+#
+# RELEASES selects the releases. LANE_TIMEOUT is how many seconds a machine may be silent.
+
+set -euo pipefail
+# shellcheck source=selftests/lanes/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=selftests/lanes/lane.sh
+. "$LANES/lane.sh"
+# shellcheck source=selftests/lanes/vm-lib.sh
+. "$LANES/vm-lib.sh"
+# shellcheck source=selftests/lanes/archive.sh
+. "$LANES/archive.sh"
+# shellcheck source=selftests/lanes/root-lib.sh
+. "$LANES/root-lib.sh"
+
+RELEASES=${RELEASES:-bookworm trixie}
+TIMEOUT=${LANE_TIMEOUT:-3600}
+PACKAGES='ca-certificates dbus initramfs-tools kmod procps systemd-sysv udev zstd'
+KERNEL_PACKAGES='linux-image-amd64 linux-headers-amd64'
+HERE=/kvtree-check
+
+# What Documentation/packages.rst says to install first.
+kernel_packages()
+{
+	case $1 in
+	bookworm) echo "-t bookworm-backports $KERNEL_PACKAGES libbpf1";;
+	*) echo "$KERNEL_PACKAGES";;
+	esac
+}
+
+make_base()
+{
+	bootstrap "$1" "$2"
+	[ "$2" != bookworm ] || add_suite "$1" bookworm-backports
+	apt_inside "$1" update
+	# shellcheck disable=SC2086
+	apt_inside "$1" install $PACKAGES
+	# shellcheck disable=SC2046
+	apt_inside "$1" install $(kernel_packages "$2")
+	inside "$1" update-initramfs -c -k all
+	apt_inside "$1" clean
+}
+
+# root NAME MAKER...: print the folder of a root. On first use, "MAKER FOLDER..." makes it.
+root()
+{
+	local dir=$CACHE/$1
+
+	exec 9>"$dir.lock"
+	flock 9
+	if [ ! -d "$dir" ]; then
+		run_logged "$dir.log" "deb: making $1" "echo \$(made '$dir.log') steps" \
+			"$2" "$dir.new" "${@:3}"
+		as_root mv "$dir.new" "$dir"
+	fi
+	used "$dir"
+	exec 9>&-
+	echo "$dir"
+}
+
+# copy_root TO FROM
+copy_root()
+{
+	as_root rm -rf "$1"
+	as_root cp -a "$2" "$1"
+}
+
+# next_version TREE: where lint.sh looks for the version.
+next_version()
+{
+	(cd "$1" && sed -i "s/$VERSION/$NEXT/" debian/changelog lib/Makefile kmod/main.c \
+		lib/python/pyproject.toml)
+}
+
+# build ROOT VERSION: "make deb" in a copy of the tree there.
+build()
+{
+	local tree=$1/kvtree debs=$OUT/$RELEASE-$2
+
+	as_root install -d -o "$(id -u)" "$tree"
+	copy_sources "$tree" "$TOP/"
+	[ "$2" = "$VERSION" ] || next_version "$tree"
+	# An earlier run may have been interrupted.
+	inside "$1" dpkg --configure -a
+	apt_inside "$1" update
+	apt_inside "$1" install make
+	# Go may have to accept the certificate of a proxy.
+	as_root cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/"
+	inside "$1" make -C /kvtree deb
+	rm -rf "$debs"
+	mkdir "$debs"
+	cp "$tree"/build/packages/*.deb "$debs"
+}
+
+# others ROOT DEB...: what apt installs along with these.
+others()
+{
+	apt_inside "$1" -s install "${@:2}" | sed -n 's/^Inst \([^ ]*\) .*/\1/p' | grep -v kvtree
+}
+
+unit()
+{
+	cat <<-END
+		[Service]
+		StandardOutput=tty
+		StandardError=inherit
+		TTYPath=/dev/ttyS1
+		ExecStart=$HERE/guest
+	END
+}
+
+# compile_next ROOT: compile the next version's module, and have DKMS take that.
+compile_next()
+{
+	local source=$HERE/source/usr/src/kvtree-$NEXT kernel
+
+	kernel=$(basename "$(echo "$1"/lib/modules/*-amd64)")
+	dpkg -x "$1$HERE"/next/kvtree-dkms_*.deb "$1$HERE/source"
+	inside "$1" make -C "/lib/modules/$kernel/build" "M=$source" -j "$JOBS" modules
+	echo "MAKE[0]=\"cp $source/kmod/kvtree.ko kmod/\"" |
+		as_root tee "$1/etc/dkms/kvtree-$NEXT.conf" >/dev/null
+}
+
+# install_packages ROOT: as a user would. And what selftests/deb/guest needs.
+install_packages()
+{
+	local root=$1 check=$1$HERE unit=etc/systemd/system/kvtree-check.service list
+
+	as_root install -d -o "$(id -u)" "$check"
+	cp "$TOP"/selftests/deb/* "$TOP/selftests/lib/checks.sh" "$check"
+	cp -r "$OUT/$RELEASE-$VERSION" "$check/now"
+	cp -r "$OUT/$RELEASE-$NEXT" "$check/next"
+	echo first >"$check/stage"
+	echo "$NEXT" >"$check/version"
+	unit | as_root tee "$root/$unit" >/dev/null
+	as_root mkdir -p "$root/etc/systemd/system/multi-user.target.wants"
+	as_root ln -s "/$unit" "$root/etc/systemd/system/multi-user.target.wants"
+	apt_inside "$root" update
+	mapfile -t list < <(cd "$root" && printf '/%s\n' "${HERE#/}"/now/*.deb)
+	# shellcheck disable=SC2046
+	apt_inside "$root" install gcc libc6-dev redis-tools $(others "$root" "${list[@]}")
+	compile_next "$root"
+	inside "$root" $HERE/files >"$check/before"
+	apt_inside "$root" install "${list[@]}"
+}
+
+# make_machine ROOT: turn it into a kernel, an initramfs and the root's disk, and add a disk for a
+# store.
+make_machine()
+{
+	rm -rf "$MACHINE"
+	mkdir "$MACHINE"
+	cp "$1"/boot/vmlinuz-* "$MACHINE/kernel"
+	cp "$1"/boot/initrd.img-* "$MACHINE/initrd"
+	as_root mke2fs -q -t ext4 -d "$1" "$MACHINE/root" 6G
+	as_root chown "$(id -u)" "$MACHINE/root"
+	as_root rm -rf "$1"
+	truncate -s 160M "$MACHINE/store"
+}
+
+# boot CONSOLE RESULTS: run the machine until it restarts or powers off.
+boot()
+{
+	local accel=(-accel 'tcg,thread=multi' -cpu "$EMULATED_CPU")
+
+	[ "${KVT_KVM:-0}" != 1 ] || accel=(-accel kvm)
+	exec qemu-system-x86_64 "${accel[@]}" -smp 2 -m 2G -nodefaults -no-user-config \
+		-display none -no-reboot -serial "file:$1" -serial "file:$2" \
+		-kernel "$MACHINE/kernel" -initrd "$MACHINE/initrd" \
+		-append "root=/dev/vda rw console=ttyS0 ignore_loglevel panic=-1 $KERNEL_ARGS" \
+		-drive "file=$MACHINE/root,format=raw,if=virtio,cache=unsafe" \
+		-drive "file=$MACHINE/store,format=raw,if=virtio"
+}
+
+# Boot the machine three times.
+use()
+{
+	local stage console results
+
+	for stage in first second third; do
+		console=$LOGS/$RELEASE-$stage.console results=$LOGS/$RELEASE-$stage.ktap
+		LIMIT=$TIMEOUT run_logged "$LOGS/$RELEASE-$stage.log" "deb: $RELEASE: $stage start" \
+			"grep -c '^ok' '$results' || true" boot "$console" "$results" || true
+		sed -i 's/\r$//' "$results"
+		cat "$console" >>"$CONSOLE"
+		grep -q '^1\.\.' "$results" || break
+	done
+}
+
+release()
+{
+	local MACHINE base root version
+
+	base=$(root "deb-$1-$(echo "$PACKAGES $(kernel_packages "$1")" | digest)" make_base "$1")
+	root=$(root "$(basename "$base")-build-$(digest <"$TOP/debian/control")" copy_root "$base")
+	for version in "$VERSION" "$NEXT"; do
+		run_logged "$LOGS/$1-$version.log" "deb: $1: building version $version" '' \
+			build "$root" "$version"
+	done
+	MACHINE=$OUT/$1
+	run_logged "$LOGS/$1-copy.log" "deb: $1: copying a root" '' copy_root "$MACHINE.new" "$base"
+	run_logged "$LOGS/$1-install.log" "deb: $1: installing" '' install_packages "$MACHINE.new"
+	run_logged "$LOGS/$1-machine.log" "deb: $1: making disks" '' make_machine "$MACHINE.new"
+	use
+}
+
+main()
+{
+	local RELEASE installed=() quiet=ok rc=0 one
+
+	# All of them.
+	LEAST=$((1 + 25 * $(wc -w <<<"$RELEASES")))
+	lane_begin deb
+	"$LANES/deps.sh" deb
+	VERSION=$(sed -n 's/^VERSION.*:= *//p' "$TOP/lib/Makefile") NEXT=$VERSION.1
+	: >"$CONSOLE"
+	for RELEASE in $RELEASES; do
+		one=ok
+		# As a condition, it would go on after an error.
+		release "$RELEASE" &
+		wait $! || one='not ok'
+		installed+=("$one" "${RELEASE}_packages_are_built_and_installed")
+	done
+	"$LANES/ktap.py" --reports "$CONSOLE" >"$LOGS/reports.txt" || quiet='not ok'
+	results "$LOGS/lane.ktap" "${installed[@]}" "$quiet" no_kernel_reports <"$LOGS/reports.txt"
+	summary deb "$LOGS" || rc=1
+	[ $rc -eq 0 ] || say "deb: logs in $LOGS"
+	return $rc
+}
+
+main "$@"
