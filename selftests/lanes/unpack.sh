@@ -54,6 +54,20 @@ fetch()
 	download "$@" || { apt_update && download "$@"; }
 }
 
+# unpacked NAME: where it was unpacked. Servers, and what root alone uses, are in sbin.
+unpacked()
+{
+	local dir
+
+	for dir in usr/bin usr/sbin bin sbin; do
+		if [ -x "$DIR/root/$dir/$1" ]; then
+			echo "$DIR/root/$dir/$1"
+			return
+		fi
+	done
+	return 1
+}
+
 unpack()
 {
 	local deb
@@ -66,12 +80,15 @@ unpack()
 # write_program NAME: the program with the libraries that were unpacked with it.
 write_program()
 {
+	local program
+
+	program=$(unpacked "$1")
 	mkdir -p "$DIR/bin"
 	cat >"$DIR/bin/$1" <<-END
 		#!/bin/sh
 		LD_LIBRARY_PATH=$DIR/root/usr/lib/$(gcc -print-multiarch)
 		export LD_LIBRARY_PATH
-		exec $DIR/root/usr/bin/$1 "\$@"
+		exec $program "\$@"
 	END
 	chmod +x "$DIR/bin/$1"
 }
@@ -92,7 +109,7 @@ main()
 	apt_alone run_logged "$BUILD/deps.log" 'deps: download' '' fetch ${packages[*]//+/ }
 	unpack
 	for p in "${list[@]}"; do
-		[ -x "$DIR/root/usr/bin/$(program "$p")" ] ||
+		unpacked "$(program "$p")" >/dev/null ||
 			die "${p%%:*}: no program $(program "$p")"
 		write_program "$(program "$p")"
 		starts "$(program "$p")" || die "$(program "$p") does not start"
