@@ -155,7 +155,11 @@ unpacked_packages()
 		echo redis-tools:redis-cli redis-tools:redis-benchmark;;
 	bench-stock|bench-bpf|bench-log)
 		sed 's/#.*//' "$TOP/tools/bench/stock/packages.unpacked";;
-	stock|bench-net)
+	stock)
+		unpacked_packages bench-net
+		# A mirror below a store.
+		echo mdadm;;
+	bench-net)
 		unpacked_packages bench-stock
 		unpacked_packages uml;;
 	broken)

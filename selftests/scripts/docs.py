@@ -2,9 +2,9 @@
 """Run every example of README.md and Documentation/, and check what the
 reference pages leave out.
 
-run-docs has all pages, run-docs-bpf only those that have BPF programs; where no command loads
-one, it has nothing else of the page. They need root, the module loaded, and the library and
-the tool built in the tree.
+run-docs has all pages, run-docs-bpf only those that have BPF programs or mirrors; where no command
+loads a program, it has nothing else of the page. They need root, the module loaded, and the library
+and the tool built in the tree.
 
 Examples are the code blocks of the languages "console" and "c":
 
@@ -28,6 +28,7 @@ A comment in front of a block (".. docs: WORDS" in reStructuredText,
   part is put in a function and sees the `store` of the page's programs, together with
   which all parts are compiled.
 * with-bpf: a console block that loads BPF programs.
+* with-raid: a console block that makes mirrors.
 * not-run WHY: cannot run here. Such blocks are counted as skipped, so that it
   is seen how many there are.
 
@@ -101,6 +102,10 @@ class Page:
     @property
     def has_bpf(self):
         return self.loads_bpf or any(block.verb == 'bpf' for block in self.blocks)
+
+    @property
+    def has_raid(self):
+        return any(block.verb == 'with-raid' for block in self.blocks)
 
     @property
     def loads_bpf(self):
@@ -253,6 +258,8 @@ class Runner:
         self.make_pkg_config()
         self.make_clang()
         self.has_bpf = False
+        self.has_raid = False
+        self.no_raid = 'this kernel makes no mirrors'
 
     def make_pkg_config(self):
         """What "make install" would make, for the tree."""
@@ -300,6 +307,35 @@ class Runner:
         if not os.path.ismount('/sys/fs/bpf'):
             self.must('mount', '-t', 'bpf', 'bpf', '/sys/fs/bpf')
         return True
+
+    def prepare_raid(self):
+        """Whether the kernel can make mirrors. Where it can, mdadm has to be there, too: the
+        examples fail without it. No udev makes nodes here that it would wait for."""
+        self.env['MDADM_NO_UDEV'] = '1'
+        if os.path.exists('/sys/block/md42'):
+            self.no_raid = 'there is an array /dev/md42, which the examples make'
+            return False
+        try:
+            # It may be built into the kernel instead.
+            self.call('modprobe', '-q', 'raid1')
+            with open('/proc/mdstat', encoding='utf-8') as f:
+                return '[raid1]' in f.read()
+        except OSError:
+            return False
+
+    def remove_mirrors(self, stores):
+        """What a page has left on its disks, if an example failed: stores but these, arrays, and
+        loop devices of its folder."""
+        for store in set(self.state()[0]) - set(stores):
+            self.call(self.tool, 'store', 'detach', store)
+        for line in self.must('losetup', '--list', '--noheadings', '--raw', '--output',
+                              'NAME,BACK-FILE').splitlines():
+            loop, _, path = line.partition(' ')
+            if not path.startswith(f'{self.work}/'):
+                continue
+            for array in os.listdir(f'/sys/block/{os.path.basename(loop)}/holders'):
+                self.call('mdadm', '--stop', f'/dev/{array}')
+            self.call('losetup', '--detach', loop)
 
     def load_module(self):
         """Fails if a page has not left the machine without it."""
@@ -465,6 +501,9 @@ def run_page(page, runner, report):
                 if block.verb != 'file':
                     report.skip(name, 'this kernel offers nothing to BPF programs')
                 continue
+            if block.verb == 'with-raid' and not runner.has_raid:
+                report.skip(name, runner.no_raid)
+                continue
             if block.verb == 'bpf':
                 # All of a page at once: the compiler is slow on an emulated machine.
                 if not bpf_done:
@@ -476,7 +515,7 @@ def run_page(page, runner, report):
                 continue
             if block.language in NOT_ALLOWED:
                 report.run(name, lambda b=block: refuse(b))
-            elif block.language == 'console' and block.verb in ('', 'with-bpf'):
+            elif block.language == 'console' and block.verb in ('', 'with-bpf', 'with-raid'):
                 report.run(name, lambda b=block: run_console(shell, b))
             elif block.language == 'c':
                 printed = report.run(name, lambda b=block: runner.run_c(b))
@@ -623,13 +662,20 @@ def main(only_bpf=False):
     with tempfile.TemporaryDirectory(prefix='kvtree-docs-') as work:
         runner = Runner(work)
         runner.has_bpf = runner.prepare_bpf()
+        runner.has_raid = runner.prepare_raid()
         for page in all_pages:
-            if only_bpf and not page.has_bpf:
+            if only_bpf and not (page.has_bpf or page.has_raid):
                 continue
             if only_bpf and not page.loads_bpf:
-                page.blocks = [block for block in page.blocks if block.verb == 'bpf']
+                page.blocks = [block for block in page.blocks
+                               if block.verb in ('bpf', 'with-raid')]
             signal.alarm(5 * TIMEOUT)
-            run_page(page, runner, report)
+            stores = runner.state()[0]
+            try:
+                run_page(page, runner, report)
+            finally:
+                if page.has_raid and runner.has_raid:
+                    runner.remove_mirrors(stores)
         signal.alarm(0)
         if not only_bpf:
             check_references(all_pages, runner, report)
