@@ -157,8 +157,8 @@ unpacked_packages()
 		sed 's/#.*//' "$TOP/tools/bench/stock/packages.unpacked";;
 	stock)
 		unpacked_packages bench-net
-		# A mirror below a store.
-		echo mdadm;;
+		# A proxy before several kvtree-servers, and a mirror below a store.
+		echo nutcracker mdadm;;
 	bench-net)
 		unpacked_packages bench-stock
 		unpacked_packages uml;;

@@ -37,12 +37,11 @@ server_is_up()
 }
 
 # server_start ARGUMENT...: return when it is ready. In a case, which is a process of its own, it
-# ends with the case.
+# ends with the case. Each has a file of messages of its own.
 server_start()
 {
 	[ "$BASHPID" = $$ ] || trap server_kill EXIT
-	SERVER_LOG=$WORK/server-$BASHPID.log
-	: >"$SERVER_LOG"
+	SERVER_LOG=$(mktemp "$WORK/server-log.XXXXXX") || return
 	"$SERVER" "$@" </dev/null >"$SERVER_LOG" 2>&1 &
 	SERVER_PID=$!
 	if ! wait_until server_is_up || server_ended; then

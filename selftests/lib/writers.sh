@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Clients that write to kvtree-server while something fails, and remember what it has answered.
+# Sourced after server.sh.
+#
+# Writer W sets keys of its own, write:ROUND:{W:1} and so on, to the number of the round: other keys
+# in each round, so that what was acknowledged once is never written again, and can be looked for
+# at the end. It sends one command after the other's answer. WORK/answers-W has a line for each
+# answer, as it comes: the round, the key, and the answer. What was not answered may have been done.
+# A part of the key is in braces, by which a proxy takes the same server in each round.
+#
+# A script defines cli(), its redis-cli with address and password.
+
+WRITERS=3 WRITER_KEYS=30
+WRITER_PIDS=()
+
+# note_answers W ROUND: fails if they are not as many as the commands.
+note_answers()
+{
+	local i=0 answer
+
+	while IFS= read -r answer; do
+		# An empty line follows an error.
+		[ -n "$answer" ] || continue
+		i=$((i + 1))
+		echo "$2 write:$2:{$1:$i} $answer"
+	done
+	[ $i -eq $WRITER_KEYS ]
+}
+
+# write_rounds W
+write_rounds()
+{
+	local w=$1 round=0 i
+
+	while [ ! -e "$WORK/writers-end" ]; do
+		round=$((round + 1))
+		for i in $(seq $WRITER_KEYS); do
+			echo "SET write:$round:{$w:$i} $round"
+		done | cli 2>&1 | note_answers "$w" $round >>"$WORK/answers-$w"
+		if [ "${PIPESTATUS[2]}" -ne 0 ]; then
+			echo "writer $w, round $round: not an answer for each command:"
+			tail -n 3 "$WORK/answers-$w"
+			return
+		fi
+	done
+}
+
+writers_start()
+{
+	local w
+
+	rm -f "$WORK"/writers-end "$WORK"/answers-*
+	WRITER_PIDS=()
+	for w in $(seq $WRITERS); do
+		: >"$WORK/answers-$w"
+		write_rounds "$w" >"$WORK/writer-$w.log" 2>&1 </dev/null &
+		WRITER_PIDS+=($!)
+	done
+}
+
+# rounds W: how many it has ended.
+rounds()
+{
+	local lines
+
+	mapfile -t lines <"$WORK/answers-$1"
+	echo $((${#lines[@]} / WRITER_KEYS))
+}
+
+# shellcheck disable=SC2317 # called by wait_until
+all_have_ended_rounds()
+{
+	local w
+
+	for w in $(seq $WRITERS); do
+		[ "$(rounds "$w")" -ge "${WANTED[w]}" ] || return
+	done
+}
+
+# writers_go_on ROUNDS: each ends so many more. WHOLE[W] is then a round of it that began and ended
+# meanwhile, if there are two or more.
+writers_go_on()
+{
+	local w
+
+	WANTED=() WHOLE=()
+	for w in $(seq $WRITERS); do
+		WANTED[w]=$(($(rounds "$w") + $1))
+		WHOLE[w]=${WANTED[w]}
+	done
+	wait_until all_have_ended_rounds || cat "$WORK"/writer-*.log
+}
+
+# answers_of_whole_rounds: those of the rounds that WHOLE names: key and answer.
+answers_of_whole_rounds()
+{
+	local w
+
+	for w in $(seq $WRITERS); do
+		sed -n "s/^${WHOLE[w]} //p" "$WORK/answers-$w"
+	done
+}
+
+# counted FILE: each line once, after the number of times that it is there.
+counted()
+{
+	sort "$1" | uniq -c | sed 's/^ *//'
+}
+
+# writers_end: says what was wrong with them.
+writers_end()
+{
+	: >"$WORK/writers-end"
+	[ ${#WRITER_PIDS[@]} -eq 0 ] || wait "${WRITER_PIDS[@]}"
+	WRITER_PIDS=()
+	cat "$WORK"/writer-*.log
+}
+
+# nothing_is_lost ANSWERS... <RECORDS: keys and values, as "kvtree scan" prints them, have all that
+# was acknowledged in these files, and nothing that was not sent. Says what is wrong.
+nothing_is_lost()
+{
+	cat "$WORK"/answers-* >"$WORK/answers"
+	awk -v least=$((WRITERS * WRITER_KEYS)) '
+		part == "sent" { sent[$2] = $1 }
+		part == "acknowledged" && $3 == "OK" { acknowledged[$2] = $1; n++ }
+		part == "there" {
+			there[$1] = $2
+			if (!($1 in sent) || $2 != sent[$1])
+				print $1 " is " $2 ", which nobody wrote"
+		}
+		END {
+			for (key in acknowledged)
+				if (!(key in there))
+					print key " is lost, which was acknowledged"
+			if (n < least)
+				print n + 0 " changes were acknowledged, and not " least
+		}' part=sent "$WORK/answers" part=acknowledged "$@" part=there - |
+		head -n 20
+}
