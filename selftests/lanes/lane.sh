@@ -176,7 +176,7 @@ list_programs()
 		case $LANE in
 		stock*) "${INSIDE[@]}" make -s -C "$TREE/selftests" list-stock || exit;;
 		esac
-	} | sed -e '/^$/d' -e "${ROOT:+/run-\(python\|go\|go-bpf\|go-server\|server\|server-tcp\|sharding\)\$/d}" | if [ -z "$T" ]; then
+	} | sed -e '/^$/d' -e "${ROOT:+/run-\(python\|go\|go-bpf\|go-server\|server\|server-tcp\|mirror\|sharding\)\$/d}" | if [ -z "$T" ]; then
 		grep -E "/($ONLY)\$" | grep -vE "/(${LEFT_OUT:-none})\$"
 	else
 		cat
@@ -249,7 +249,7 @@ write_job()
 	*/run-python*|*/run-server$'\n'*|*/run-server) python=$("$LANES/python.sh");;
 	esac
 	case $2 in
-	*/run-go*|*/run-server*|*/run-sharding*) go=$("$LANES/go.sh");;
+	*/run-go*|*/run-server*|*/run-mirror*|*/run-sharding*) go=$("$LANES/go.sh");;
 	esac
 	{
 		printf 'PROGRAMS_SECOND=%q\n' "$(second "$2")"
