@@ -29,7 +29,8 @@ main_packages()
 		main_packages crash
 		main_packages stock;;
 	uml|uml-debug)
-		echo "$build_packages $kernel_packages systemd udev"
+		# Certificates for kvtree-server, and systemd-socket-activate.
+		echo "$build_packages $kernel_packages openssl systemd udev"
 		user_packages lib lib/python tools selftests;;
 	demo)
 		echo "$build_packages python3-venv busybox-static file
@@ -50,7 +51,6 @@ main_packages()
 		user_packages tools/bench/log;;
 	stock)
 		main_packages bench-bpf
-		# Certificates for kvtree-server, and systemd-socket-activate.
 		echo 'openssl systemd'
 		user_packages lib/python selftests;;
 	fuzz)
@@ -151,15 +151,11 @@ unpacked_packages()
 {
 	case $1 in
 	uml|uml-debug)
-		# Clients of kvtree-server.
-		echo redis-tools:redis-cli redis-tools:redis-benchmark;;
+		# Clients of kvtree-server, a proxy before several, and a mirror below a store.
+		echo redis-tools:redis-cli redis-tools:redis-benchmark nutcracker mdadm;;
 	bench-stock|bench-bpf|bench-log)
 		sed 's/#.*//' "$TOP/tools/bench/stock/packages.unpacked";;
-	stock)
-		unpacked_packages bench-net
-		# A proxy before several kvtree-servers, and a mirror below a store.
-		echo nutcracker mdadm;;
-	bench-net)
+	stock|bench-net)
 		unpacked_packages bench-stock
 		unpacked_packages uml;;
 	broken)

@@ -34,8 +34,8 @@ settings()
 		# interpreter and files, and is not emulated. So are the examples
 		# that have no BPF programs. Nor does it matter to damaged disks
 		# which kernel reads them.
-		LEFT_OUT='run-bench|run-boot|run-docs|run-reference|run-link|run-man|run-python|run-server'
-		LEFT_OUT+='|run-go-server|run-tool|damaged'
+		LEFT_OUT='run-bench|run-boot|run-docs|run-reference|run-link|run-man|run-python|run-tool'
+		LEFT_OUT+='|run-server|run-server-tcp|run-go-server|run-sharding|run-mirror|damaged'
 		# BPF, which is not in uml.
 		SECOND='bpf_kfuncs' LEAST=390
 		# uml has them, which is not emulated. What only reads and changes the index

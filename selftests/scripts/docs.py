@@ -2,7 +2,7 @@
 """Run every example of README.md and Documentation/, and check what the
 reference pages leave out.
 
-run-docs has all pages, run-docs-bpf only those that have BPF programs or mirrors; where no command
+run-docs has all pages, run-docs-bpf only those that have BPF programs; where no command
 loads a program, it has nothing else of the page. They need root, the module loaded, and the library
 and the tool built in the tree.
 
@@ -664,11 +664,10 @@ def main(only_bpf=False):
         runner.has_bpf = runner.prepare_bpf()
         runner.has_raid = runner.prepare_raid()
         for page in all_pages:
-            if only_bpf and not (page.has_bpf or page.has_raid):
+            if only_bpf and not page.has_bpf:
                 continue
             if only_bpf and not page.loads_bpf:
-                page.blocks = [block for block in page.blocks
-                               if block.verb in ('bpf', 'with-raid')]
+                page.blocks = [block for block in page.blocks if block.verb == 'bpf']
             signal.alarm(5 * TIMEOUT)
             stores = runner.state()[0]
             try:
