@@ -88,6 +88,9 @@ in_root()
 # An emulated CPU has no fast string operations, which QEMU does byte by byte.
 EMULATED_CPU='max,-erms,-fsrm,-fsrs,-fzrm'
 
+# virtme-ng has six of these, with 31 ports each: QEMU looks at all of them whenever it wakes up.
+ONE_PORT='-global virtio-serial-device.max_ports=2'
+
 # vm ARGUMENT...: boot. VM_CPUS is the number of CPUs, 2 without it; VM_MEMORY is the
 # memory, 2G; VM_QEMU_OPTS are more options for QEMU.
 vm()
@@ -98,7 +101,7 @@ vm()
 	# Where virtiofsd is installed it would be used, which needs rights.
 	vng -r "$IMAGE" --force-9p $kvm --cpus "${VM_CPUS:-2}" -m "${VM_MEMORY:-2G}" --user root \
 		${ROOT:+--root "$ROOT"} --cwd "${ROOT:-/}" --rwdir "$OUT=$OUT" \
-		--qemu-opts="$cpu ${VM_QEMU_OPTS:-}" "$@"
+		--qemu-opts="$cpu $ONE_PORT ${VM_QEMU_OPTS:-}" "$@"
 }
 
 # Of every kernel. A host that takes the processor away for long is no stall of the guest's, nor a
