@@ -203,10 +203,14 @@ release()
 
 	base=$(root "deb-$1-$(echo "$PACKAGES $(kernel_packages "$1")" | digest)" make_base "$1")
 	root=$(root "$(basename "$base")-build-$(digest <"$TOP/debian/control")" copy_root "$base")
+	# Runs in other trees build there, too.
+	exec 9>"$root.lock"
+	flock 9
 	for version in "$VERSION" "$NEXT"; do
 		run_logged "$LOGS/$1-$version.log" "deb: $1: building version $version" '' \
 			build "$root" "$version"
 	done
+	exec 9>&-
 	MACHINE=$OUT/$1
 	run_logged "$LOGS/$1-copy.log" "deb: $1: copying a root" '' copy_root "$MACHINE.new" "$base"
 	run_logged "$LOGS/$1-install.log" "deb: $1: installing" '' install_packages "$MACHINE.new"
@@ -219,7 +223,7 @@ main()
 	local RELEASE installed=() quiet=ok rc=0 one
 
 	# All of them.
-	LEAST=$((1 + 25 * $(wc -w <<<"$RELEASES")))
+	LEAST=$((1 + 28 * $(wc -w <<<"$RELEASES")))
 	lane_begin deb
 	"$LANES/deps.sh" deb
 	VERSION=$(sed -n 's/^VERSION.*:= *//p' "$TOP/lib/Makefile") NEXT=$VERSION.1

@@ -318,9 +318,10 @@ install_missing()
 # What debian/control lists.
 build_depends()
 {
-	dpkg-checkbuilddeps "$TOP/debian/control" 2>/dev/null ||
-		run_logged "$BUILD/deps.log" 'deps: packages to build packages with' '' \
-			apt_run build-dep --no-install-recommends "$TOP"
+	! dpkg-checkbuilddeps "$TOP/debian/control" 2>/dev/null || return 0
+	run_logged "$BUILD/deps.log" 'deps: package lists' '' apt_update
+	run_logged "$BUILD/deps.log" 'deps: packages to build packages with' '' \
+		apt_run build-dep --no-install-recommends "$TOP"
 }
 
 main()

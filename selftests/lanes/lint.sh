@@ -189,9 +189,12 @@ patches_fit()
 # lib/Makefile has the version. These files repeat it, because they cannot take it from there.
 versions_agree()
 {
-	local version
+	local version soname
 
 	version=$(sed -n 's/^VERSION.*:= *//p' lib/Makefile)
+	soname=$(sed -n 's/^SOVER.*:= *//p' lib/Makefile)
+	grep -qxF "Package: libkvtree$soname" debian/control ||
+		echo "debian/control: no libkvtree$soname"
 	grep -qxF "MODULE_VERSION(\"$version\");" kmod/main.c || echo "kmod/main.c: not $version"
 	grep -qxF "version = \"$version\"" lib/python/pyproject.toml ||
 		echo "lib/python/pyproject.toml: not $version"
