@@ -98,6 +98,23 @@ forget()
 	rm -f "$CACHE/newest-$1"
 }
 
+# made_once DIRECTORY TITLE COUNTER MAKER...: print this directory of the cache. On first use, "MAKER...
+# DIRECTORY.new" makes it; who asks meanwhile waits.
+made_once()
+{
+	local dir=$1 title=$2
+	mkdir -p "$CACHE"
+	exec 9>"$dir.lock"
+	flock -n 9 || { say "$title: waiting for another run"; flock 9; }
+	if [ ! -d "$dir" ]; then
+		run_logged "$dir.log" "${@:2}" "$dir.new"
+		mv "$dir.new" "$dir"
+	fi
+	used "$dir"
+	exec 9>&-
+	echo "$dir"
+}
+
 # used DIRECTORY: it is in use today; those beside it that nobody has used for a season,
 # which versions and patches before these have left, are removed. They are large.
 used()

@@ -38,41 +38,31 @@ kernel_packages()
 	esac
 }
 
+# make_base RELEASE ROOT
 make_base()
 {
-	bootstrap "$1" "$2"
-	[ "$2" != bookworm ] || add_suite "$1" bookworm-backports
-	apt_inside "$1" update
+	bootstrap "$2" "$1"
+	[ "$1" != bookworm ] || add_suite "$2" bookworm-backports
+	apt_inside "$2" update
 	# shellcheck disable=SC2086
-	apt_inside "$1" install $PACKAGES
+	apt_inside "$2" install $PACKAGES
 	# shellcheck disable=SC2046
-	apt_inside "$1" install $(kernel_packages "$2")
-	inside "$1" update-initramfs -c -k all
-	apt_inside "$1" clean
+	apt_inside "$2" install $(kernel_packages "$1")
+	inside "$2" update-initramfs -c -k all
+	apt_inside "$2" clean
 }
 
-# root NAME MAKER...: print the folder of a root. On first use, "MAKER FOLDER..." makes it.
-root()
-{
-	local dir=$CACHE/$1
-
-	exec 9>"$dir.lock"
-	flock 9
-	if [ ! -d "$dir" ]; then
-		run_logged "$dir.log" "deb: making $1" "echo \$(made '$dir.log') steps" \
-			"$2" "$dir.new" "${@:3}"
-		as_root mv "$dir.new" "$dir"
-	fi
-	used "$dir"
-	exec 9>&-
-	echo "$dir"
-}
-
-# copy_root TO FROM
+# copy_root FROM TO
 copy_root()
 {
-	as_root rm -rf "$1"
-	as_root cp -a "$2" "$1"
+	as_root rm -rf "$2"
+	as_root cp -a "$1" "$2"
+}
+
+# root NAME MAKER...
+root()
+{
+	made_once "$CACHE/$1" "deb: making $1" "echo \$(made '$CACHE/$1.log') steps" "${@:2}"
 }
 
 # next_version TREE: where lint.sh looks for the version.
@@ -212,7 +202,7 @@ release()
 	done
 	exec 9>&-
 	MACHINE=$OUT/$1
-	run_logged "$LOGS/$1-copy.log" "deb: $1: copying a root" '' copy_root "$MACHINE.new" "$base"
+	run_logged "$LOGS/$1-copy.log" "deb: $1: copying a root" '' copy_root "$base" "$MACHINE.new"
 	run_logged "$LOGS/$1-install.log" "deb: $1: installing" '' install_packages "$MACHINE.new"
 	run_logged "$LOGS/$1-machine.log" "deb: $1: making disks" '' make_machine "$MACHINE.new"
 	use

@@ -30,9 +30,10 @@ packages()
 	} | tr -s ' \t' '\n' | sed '/^$/d' | sort -u
 }
 
+# make_root VERSION ROOT
 make_root()
 {
-	local root=$1 version=$2 list
+	local version=$1 root=$2 list
 	mapfile -t list < <(packages)
 
 	bootstrap "$root" "$NEXT_SUITE"
@@ -55,24 +56,15 @@ choose_root()
 
 main()
 {
-	local VERSION DIR dir
+	local VERSION DIR
 
 	choose_root
 	if [ ! -d "$DIR" ]; then
 		forget stock-7
 		choose_root
 	fi
-	dir=$DIR
-	exec 9>"$dir.lock"
-	flock -n 9 || { say 'stock-7: waiting for another to make the root'; flock 9; }
-	if [ ! -d "$dir" ]; then
-		run_logged "$dir.log" "stock-7: making a Debian $NEXT_SUITE" \
-			"echo \$(made '$dir.log') steps" make_root "$dir.new" "$VERSION"
-		as_root mv "$dir.new" "$dir"
-	fi
-	used "$dir"
-	exec 9>&-
-	echo "$dir"
+	made_once "$DIR" "stock-7: making a Debian $NEXT_SUITE" "echo \$(made '$DIR.log') steps" \
+		make_root "$VERSION"
 }
 
 main "$@"

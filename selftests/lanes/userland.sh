@@ -57,16 +57,7 @@ main()
 
 	[ -n "$APT_ARCH" ] || die 'usage: userland.sh ARCHITECTURE'
 	dir=$CACHE/userland-$APT_ARCH-$NEXT_SUITE-$(digest <<<"$PACKAGES $COMMANDS")
-	mkdir -p "$CACHE"
-	exec 9>"$dir.lock"
-	flock 9
-	if [ ! -d "$dir" ]; then
-		run_logged "$dir.log" "userland: fetching a shell for $APT_ARCH" '' \
-			make_userland "$dir.new"
-		mv "$dir.new" "$dir"
-	fi
-	used "$dir"
-	exec 9>&-
+	dir=$(made_once "$dir" "userland: fetching a shell for $APT_ARCH" '' make_userland)
 	echo "$dir/bin"
 }
 
