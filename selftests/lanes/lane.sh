@@ -153,7 +153,6 @@ make_programs()
 
 # Some programs are only for a distribution's kernel. Those that match LEFT_OUT,
 # an extended regular expression of the lane's, run only when T asks for them.
-# The Python package, Go programs and Redis' clients are there for the host's root alone.
 LEFT_OUT=
 
 # Nor do those that do not match this.
@@ -169,6 +168,28 @@ COMPILED=
 # the same.
 SECOND=none
 
+# outside PROGRAM...: the scripts here that make what these run, outside the guest, where there is a
+# network; "# Made outside:" at their tops.
+outside()
+{
+	# What is compiled may not be there yet.
+	head -qn 20 "$@" 2>/dev/null | sed -n 's/^# Made outside: //p' | tr ' ' '\n' | sort -u
+}
+
+# Leave out, of the programs listed, what needs that in another root: it is made for the host's.
+for_this_root()
+{
+	local path
+
+	if [ -z "$ROOT" ]; then
+		cat
+	else
+		while read -r path; do
+			[ -n "$(outside "$path")" ] || echo "$path"
+		done
+	fi
+}
+
 list_programs()
 {
 	{
@@ -176,7 +197,7 @@ list_programs()
 		case $LANE in
 		stock*) "${INSIDE[@]}" make -s -C "$TREE/selftests" list-stock || exit;;
 		esac
-	} | sed -e '/^$/d' -e "${ROOT:+/run-\(python\|go\|go-bpf\|go-server\|server\|server-tcp\|mirror\|sharding\)\$/d}" | if [ -z "$T" ]; then
+	} | sed '/^$/d' | for_this_root | if [ -z "$T" ]; then
 		grep -E "/($ONLY)\$" | grep -vE "/(${LEFT_OUT:-none})\$"
 	else
 		cat
@@ -242,15 +263,13 @@ results()
 # write_job TEST_MODULES PROGRAMS PROGRAM_TIMEOUT KMEMLEAK [COMMAND]
 write_job()
 {
-	local name python='' go=''
+	local name made python='' go=''
 
-	# What it runs in is made out here, where there is a network.
-	case $2 in
-	*/run-python*|*/run-server$'\n'*|*/run-server) python=$("$LANES/python.sh");;
-	esac
-	case $2 in
-	*/run-go*|*/run-server*|*/run-mirror*|*/run-sharding*) go=$("$LANES/go.sh");;
-	esac
+	# shellcheck disable=SC2086
+	for name in ${2:+$(outside $2)}; do
+		made=$("$LANES/$name")
+		printf -v "${name%.sh}" %s "$made"
+	done
 	{
 		printf 'PROGRAMS_SECOND=%q\n' "$(second "$2")"
 		for name in LANE LOGS; do
