@@ -251,10 +251,10 @@ has_turn()
 	esac
 }
 
-# Ten of them, well mixed: with as many turns as there are tens each has been run.
+# Ten of them or nearly so, well mixed: with as many turns as there are tens each has been run.
 names_by_turns()
 {
-	local all n turns
+	local all n turns from
 
 	mapfile -t all < <(for n in "$PATCHES"/*.patch; do
 		has_turn "$n" || continue
@@ -264,7 +264,8 @@ names_by_turns()
 	turns=$(((${#all[@]} + A_TURN - 1) / A_TURN))
 	n=$(($(turn) % turns))
 	say "broken: turn $n of $turns; BROKEN_TURN=$n repeats it"
-	select_names "${all[@]:n * A_TURN:A_TURN}"
+	from=$((n * ${#all[@]} / turns))
+	select_names "${all[@]:from:(n + 1) * ${#all[@]} / turns - from}"
 }
 
 # Print what is wrong with the heads. An expectation that any failure meets says nothing.
