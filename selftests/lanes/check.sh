@@ -5,10 +5,11 @@
 # failed[, N skipped]". A lane that could not run, or whose kernel crashed, counts
 # as failed.
 #
-# Several run at once, two for each processor if there is the memory: each waits
-# for much of its time, and few tests keep two processors busy. AT_ONCE is their
-# number. They begin in the order of the arguments: the longest first, which goes before
-# the others where they want the same processor.
+# Several run at once, one more than there are processors if there is the memory: each waits for much
+# of its time, and few tests keep two processors busy. AT_ONCE is their number. They begin in the
+# order of the arguments: the longest first, which goes before the others where they want the same
+# processor. It is emulated: one of its processors that has to wait for the host's, and holds a lock,
+# keeps the other spinning.
 #
 # KVT_WHOLE=1 is for "make check", if nothing selects a part of it: tests that failed are tried
 # again (again.sh), and build/checked says what was checked, and how it ended.
@@ -104,7 +105,7 @@ counted_lane()
 {
 	local rc=0
 
-	[ "$1" = "$FIRST" ] || renice -n 3 -p "$BASHPID" >/dev/null
+	[ "$1" = "$FIRST" ] || renice -n 10 -p "$BASHPID" >/dev/null
 	run_lane "$1" || rc=$?
 	times >"$(times_of "$1")"
 	return $rc
@@ -236,12 +237,12 @@ memory_gb()
 	echo "$available"
 }
 
-# Twice as many as there are processors, if there is the memory; at least one.
+# One more than there are processors, if there is the memory; at least one.
 at_once()
 {
 	local lanes gb
 
-	lanes=$(($(nproc) * 2))
+	lanes=$(($(nproc) + 1))
 	gb=$(memory_gb)
 	if [ $((gb / LANE_GB)) -lt "$lanes" ]; then
 		lanes=$((gb / LANE_GB))
