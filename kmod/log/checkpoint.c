@@ -35,7 +35,7 @@ static void checkpoint_begin(struct checkpoint *cp)
 	u32 i;
 
 	mutex_lock(&log->commit_lock);
-	cp->epoch = log->durable;
+	cp->epoch = log->state.durable;
 	cp->replay_bytes = log->replay_bytes;
 	for (i = 0; i < log->nr_devs; i++) {
 		struct kvt_log_dev *dev = &log->dev[i];
@@ -94,8 +94,8 @@ static void checkpoint_lives(struct checkpoint *cp, u32 i)
 
 	super->checkpoint = cp->saved.dev[i].super;
 	memset(super->lives, 0, sizeof(super->lives));
-	super->nr_lives = cpu_to_le32(cp->log->alive);
-	if (cp->log->alive) {
+	super->nr_lives = cpu_to_le32(cp->log->state.alive);
+	if (cp->log->state.alive) {
 		life->generation = cpu_to_le64(cp->log->generation);
 		life->first_epoch = cpu_to_le64(cp->epoch + 1);
 		kvt_log_pos_store(&life->commit, &cp->commit[i]);
@@ -109,11 +109,11 @@ static int checkpoint_drain(struct kvt_log *log, u64 *epoch)
 {
 	int err = 0;
 
-	*epoch = log->alive ? log->epoch : log->durable;
-	WRITE_ONCE(log->drain, *epoch);
-	while (!err && log->durable < *epoch)
+	*epoch = log->state.alive ? log->state.epoch : log->state.durable;
+	WRITE_ONCE(log->state.drain, *epoch);
+	while (!err && log->state.durable < *epoch)
 		err = kvt_commit(log);
-	WRITE_ONCE(log->drain, 0);
+	WRITE_ONCE(log->state.drain, 0);
 	return err;
 }
 
@@ -137,8 +137,8 @@ int kvt_checkpoint_forgo(struct kvt_log *log)
 	mutex_lock(&log->commit_lock);
 	err = checkpoint_drain(log, &epoch) ?: kvt_supers_end(log);
 	if (!err)
-		set_bit(KVT_LOG_STOPPED, &log->flags);
-	kvt_log_fail(log, -ENOSPC, "there is no room for a checkpoint");
+		set_bit(KVT_LOG_STOPPED, &log->state.flags);
+	kvt_log_fail(&log->state, -ENOSPC, "there is no room for a checkpoint");
 	mutex_unlock(&log->commit_lock);
 	return err;
 }
@@ -163,7 +163,7 @@ static int checkpoint_count(struct checkpoint *cp)
 	/* What it may have met.  Recovery must find as much of the log, or something was lost. */
 	mutex_lock(&log->commit_lock);
 	err = checkpoint_drain(log, &met);
-	cp->lease = log->lease;
+	cp->lease = log->state.lease;
 	mutex_unlock(&log->commit_lock);
 	cp->met = min(met - cp->epoch, (u64)U32_MAX);
 
@@ -186,15 +186,15 @@ static void checkpoint_resume(struct kvt_log *log)
 {
 	u32 i;
 
-	if (!test_bit(KVT_LOG_FULL, &log->flags))
+	if (!test_bit(KVT_LOG_FULL, &log->state.flags))
 		return;
-	clear_bit(KVT_LOG_FULL, &log->flags);
+	clear_bit(KVT_LOG_FULL, &log->state.flags);
 	/* Pairs with the barrier of who queues itself and looks again. */
 	smp_mb__after_atomic();
 	for (i = 0; i < log->nr_streams; i++)
 		kvt_stream_start(&log->streams[i]);
-	mod_delayed_work(log->wq, &log->commit, 0);
-	kvt_event_wake(&log->space_event);
+	mod_delayed_work(log->state.wq, &log->state.commit, 0);
+	kvt_event_wake(&log->state.space_event);
 }
 
 /*
@@ -206,7 +206,7 @@ static void checkpoint_give(struct kvt_log *log, bool resume)
 	struct kvt_log_dev *dev;
 	u32 i;
 
-	if (resume && test_bit(KVT_LOG_FULL, &log->flags)) {
+	if (resume && test_bit(KVT_LOG_FULL, &log->state.flags)) {
 		for (i = 0; i < log->nr_devs; i++) {
 			dev = &log->dev[i];
 			kvt_segs_give(dev, DIV_ROUND_UP(dev->segs.useless, 2), false);
@@ -234,9 +234,9 @@ static int checkpoint_run(struct kvt_log *log)
 		err = checkpoint_count(cp);
 	/* A device that does not write frees nothing, and writers would wait forever. */
 	if (err == -EIO)
-		kvt_log_fail(log, err, "a checkpoint could not be written");
+		kvt_log_fail(&log->state, err, "a checkpoint could not be written");
 	/* What a superblock that could not be written says is not known. */
-	if (!err || !log->error) {
+	if (!err || !log->state.error) {
 		for (i = 0; i < log->nr_devs; i++)
 			kvt_segs_save_end(&log->dev[i].segs, cp->epoch, !err);
 		checkpoint_give(log, !err);
@@ -254,7 +254,7 @@ static int checkpoint_make(struct kvt_log *log)
 {
 	int err = checkpoint_run(log);
 
-	if (err == KVT_LOG_NO_ROOM && log->alive && !READ_ONCE(log->error)) {
+	if (err == KVT_LOG_NO_ROOM && log->state.alive && !READ_ONCE(log->state.error)) {
 		kvt_room_stop_writers(log);
 		err = checkpoint_run(log);
 	}
@@ -268,8 +268,8 @@ static int checkpoint_make(struct kvt_log *log)
  */
 static void checkpoint_judge(struct kvt_log *log, int err)
 {
-	log->no_room = err == KVT_LOG_NO_ROOM && log->alive ? log->no_room + 1 : 0;
-	if (log->no_room < TRIES || test_bit(KVT_LOG_CLOSED, &log->flags))
+	log->no_room = err == KVT_LOG_NO_ROOM && log->state.alive ? log->no_room + 1 : 0;
+	if (log->no_room < TRIES || test_bit(KVT_LOG_CLOSED, &log->state.flags))
 		return;
 	kvt_checkpoint_forgo(log);
 }
@@ -277,11 +277,11 @@ static void checkpoint_judge(struct kvt_log *log, int err)
 /* Under the lock. */
 static int checkpoint_locked(struct kvt_log *log)
 {
-	int err = READ_ONCE(log->error) ? -EIO : checkpoint_make(log);
+	int err = READ_ONCE(log->state.error) ? -EIO : checkpoint_make(log);
 
 	checkpoint_judge(log, err);
 	if (!err)
-		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
+		kvt_stat_inc(log->state.env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
 	return err;
 }
 
@@ -318,13 +318,13 @@ int kvt_checkpoint_awake(struct kvt_log *log)
 	int err;
 
 	init_waitqueue_entry(&entry, current);
-	add_wait_queue(&log->checkpoint_event.head, &entry);
+	add_wait_queue(&log->state.checkpoint_event.head, &entry);
 	do {
 		err = kvt_checkpoint(log);
-		if (err == KVT_LOG_SLEEPS && kvt_sleep_wait())
+		if (err == KVT_LOG_SLEEPS && kvt_log_wait_awake())
 			err = -EINTR;
 	} while (err == KVT_LOG_SLEEPS);
-	remove_wait_queue(&log->checkpoint_event.head, &entry);
+	remove_wait_queue(&log->state.checkpoint_event.head, &entry);
 	return err;
 }
 
@@ -350,7 +350,7 @@ static bool checkpoint_makes_room(const struct kvt_log *log)
 	for (i = 0; i < log->nr_devs; i++)
 		if (kvt_room_low(&log->dev[i]))
 			return true;
-	return test_bit(KVT_LOG_FULL, &log->flags);
+	return test_bit(KVT_LOG_FULL, &log->state.flags);
 }
 
 /* Make a checkpoint if there is a reason, and nobody has made one just now. */
@@ -373,17 +373,17 @@ static int checkpoint_unasked(struct kvt_log *log)
  */
 void kvt_checkpoint_work(struct work_struct *work)
 {
-	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, checkpoint);
+	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, state.checkpoint);
 	int err;
 
-	if (test_bit(KVT_LOG_STOPPED, &log->flags) || READ_ONCE(kvt_log_asleep))
+	if (test_bit(KVT_LOG_STOPPED, &log->state.flags) || READ_ONCE(kvt_log_asleep))
 		return;
 	err = checkpoint_unasked(log);
 	/* When the machine is awake this is queued again. */
-	if (!err || err == KVT_LOG_SLEEPS || READ_ONCE(log->error))
+	if (!err || err == KVT_LOG_SLEEPS || READ_ONCE(log->state.error))
 		return;
-	pr_warn_ratelimited("kvtree: store '%s': no checkpoint: error %d\n", log->env.name,
+	pr_warn_ratelimited("kvtree: store '%s': no checkpoint: error %d\n", log->state.env.name,
 			    kvt_log_outcome_errno(err));
-	queue_delayed_work(log->wq, &log->checkpoint,
+	queue_delayed_work(log->state.wq, &log->state.checkpoint,
 			   checkpoint_makes_room(log) ? RETRY : RETRY_LATER);
 }

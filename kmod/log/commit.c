@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Commits: an epoch is closed, written and becomes durable. */
-#include <linux/moduleparam.h>
 #include <linux/timekeeping.h>
 #include <linux/vmalloc.h>
 
@@ -22,18 +21,18 @@ MODULE_PARM_DESC(log_idle_ms, "ms without a commit after which an empty one show
 /* Close the open epoch, unless one that was closed is not durable yet. */
 static u64 commit_close(struct kvt_log *log)
 {
-	u64 epoch = log->closed;
+	u64 epoch = log->state.closed;
 
-	if (epoch == log->durable) {
-		epoch = log->epoch;
+	if (epoch == log->state.durable) {
+		epoch = log->state.epoch;
 		WRITE_ONCE(log->live_closed, kvt_live_bytes(log));
-		WRITE_ONCE(log->closed, epoch);
+		WRITE_ONCE(log->state.closed, epoch);
 		/* Who finds it clean finds this epoch closed: see kvt_log_dirty_epoch(). */
 		smp_mb__before_atomic();
-		clear_bit(KVT_LOG_DIRTY, &log->flags);
+		clear_bit(KVT_LOG_DIRTY, &log->state.flags);
 		/* A record of the epoch that is open from now on sets it again. */
 		smp_mb__after_atomic();
-		WRITE_ONCE(log->epoch, epoch + 1);
+		WRITE_ONCE(log->state.epoch, epoch + 1);
 	}
 	return epoch;
 }
@@ -68,20 +67,20 @@ static int commit_flush(struct kvt_log *log, const struct kvt_stream *own, u64 e
 		if (s == own)
 			continue;
 		flush_work(&s->flush);
-		if (kvt_stream_behind(s, epoch) && !log->error)
+		if (kvt_stream_behind(s, epoch) && !log->state.error)
 			return KVT_LOG_NO_ROOM;
 	}
-	return log->error;
+	return log->state.error;
 }
 
 static u64 commit_lease(struct kvt_log *log)
 {
-	u64 version = READ_ONCE(log->lease_asked);
+	u64 version = READ_ONCE(log->state.lease_asked);
 	u32 i;
 
 	for (i = 0; i < log->nr_streams; i++)
 		version = max(version, READ_ONCE(log->streams[i].max_version));
-	return version + LEASE_RENEW > log->lease ? version + LEASE_AHEAD : log->lease;
+	return version + LEASE_RENEW > log->state.lease ? version + LEASE_AHEAD : log->state.lease;
 }
 
 static void trailer_name(struct kvtree_log_trailer *t, const struct kvt_log_extent *extent,
@@ -161,7 +160,7 @@ static bool trailer_last(const struct kvt_log_dev *dev, u32 blocks)
  */
 static int trailers_room(struct kvt_log *log)
 {
-	enum kvt_room room = log->drain ? KVT_ROOM_LAST : KVT_ROOM_COMMIT;
+	enum kvt_room room = log->state.drain ? KVT_ROOM_LAST : KVT_ROOM_COMMIT;
 	int err = 0;
 	u32 i;
 
@@ -232,12 +231,12 @@ static int commit_write(struct kvt_log *log, u64 epoch)
 		failed = trailers_write(log, epoch);
 	if (own)
 		kvt_stream_flush_end(own);
-	if (!failed && !err && !log->error)
+	if (!failed && !err && !log->state.error)
 		failed = kvt_devs_flush(log);
 	/* Nothing is known of what a failed flush has written. */
 	if (failed)
-		kvt_log_fail(log, failed, COMMIT_FAILED);
-	return err ?: log->error;
+		kvt_log_fail(&log->state, failed, COMMIT_FAILED);
+	return err ?: log->state.error;
 }
 
 /* Count the trailers and all that they name. */
@@ -268,22 +267,22 @@ static void idle_begin(struct kvt_log *log)
 {
 	log->committed = jiffies;
 	if (log->unproved && idle_ticks())
-		queue_delayed_work(log->wq, &log->idle, idle_ticks());
+		queue_delayed_work(log->state.wq, &log->idle, idle_ticks());
 }
 
 static void commit_done(struct kvt_log *log, u64 epoch)
 {
-	bool renewed = log->lease != log->lease_next;
+	bool renewed = log->state.lease != log->lease_next;
 
-	WRITE_ONCE(log->lease, log->lease_next);
+	WRITE_ONCE(log->state.lease, log->lease_next);
 	WRITE_ONCE(log->live_durable, log->live_closed);
 	trailers_count(log);
 	/* Pairs with kvt_log_synced(). */
-	smp_store_release(&log->durable, epoch);
-	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_EPOCHS);
-	kvt_event_wake(&log->durable_event);
-	if (renewed && kvt_event_has_sleeper(&log->space_event))
-		kvt_event_wake(&log->space_event);
+	smp_store_release(&log->state.durable, epoch);
+	kvt_stat_inc(log->state.env.stats, KVTREE_STAT_LOG_EPOCHS);
+	kvt_event_wake(&log->state.durable_event);
+	if (renewed && kvt_event_has_sleeper(&log->state.space_event))
+		kvt_event_wake(&log->state.space_event);
 	idle_begin(log);
 }
 
@@ -300,12 +299,12 @@ int kvt_commit(struct kvt_log *log)
 	u64 epoch;
 	int err;
 
-	if (log->error)
-		return log->error;
+	if (log->state.error)
+		return log->state.error;
 	err = trailers_room(log);
 	if (err) {
 		if (err != KVT_LOG_NO_ROOM)
-			kvt_log_fail(log, err, COMMIT_FAILED);
+			kvt_log_fail(&log->state, err, COMMIT_FAILED);
 		return err;
 	}
 	epoch = commit_close(log);
@@ -314,7 +313,7 @@ int kvt_commit(struct kvt_log *log)
 		return err;
 	commit_done(log, epoch);
 	if (kvt_room_long(log))
-		queue_delayed_work(log->wq, &log->checkpoint, 0);
+		queue_delayed_work(log->state.wq, &log->state.checkpoint, 0);
 	return 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_commit);
@@ -338,7 +337,7 @@ int kvt_commit_carried(struct kvt_log *log)
  */
 static bool commit_is_needed(const struct kvt_log *log)
 {
-	return max(kvt_log_dirty_epoch(log), READ_ONCE(log->wanted)) > log->durable;
+	return max(kvt_log_dirty_epoch(log), READ_ONCE(log->state.wanted)) > log->state.durable;
 }
 
 /**
@@ -347,7 +346,7 @@ static bool commit_is_needed(const struct kvt_log *log)
  */
 void kvt_commit_work(struct work_struct *work)
 {
-	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, commit);
+	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, state.commit);
 	int err = 0;
 
 	mutex_lock(&log->commit_lock);
@@ -358,9 +357,9 @@ void kvt_commit_work(struct work_struct *work)
 	if (err)
 		return;
 	/* Who came while it was written need not wait for the next interval. */
-	if (READ_ONCE(log->wanted) > log->durable)
-		mod_delayed_work(log->wq, &log->commit, 0);
-	else if (test_bit(KVT_LOG_DIRTY, &log->flags))
+	if (READ_ONCE(log->state.wanted) > log->state.durable)
+		mod_delayed_work(log->state.wq, &log->state.commit, 0);
+	else if (test_bit(KVT_LOG_DIRTY, &log->state.flags))
 		kvt_log_commit_later(log);
 }
 
@@ -388,7 +387,7 @@ static bool idle_has_room(const struct kvt_log *log)
  */
 static bool idle_is_needed(const struct kvt_log *log)
 {
-	return log->unproved && !commit_is_needed(log) && !READ_ONCE(log->error) &&
+	return log->unproved && !commit_is_needed(log) && !READ_ONCE(log->state.error) &&
 	       !READ_ONCE(kvt_log_asleep) && idle_has_room(log);
 }
 
@@ -426,6 +425,6 @@ void kvt_idle_work(struct work_struct *work)
 		mutex_unlock(&log->commit_lock);
 	}
 	if (later)
-		queue_delayed_work(log->wq, &log->idle, later);
+		queue_delayed_work(log->state.wq, &log->idle, later);
 }
 KVT_EXPORT_FOR_TESTS(kvt_idle_work);

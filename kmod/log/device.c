@@ -18,7 +18,7 @@ static void dev_mark_dead(struct block_device *bdev, bool surprise)
 {
 	struct kvt_log_dev *dev = bdev->bd_holder;
 
-	kvt_log_fail(dev->log, -EIO, "the device was removed");
+	kvt_log_fail(&dev->log->state, -EIO, "the device was removed");
 	mutex_unlock(&bdev->bd_holder_lock);
 }
 
@@ -282,7 +282,7 @@ void kvt_dev_write_begin(struct kvt_log_dev *dev, u64 block, u32 nr, const void 
 		WRITE_ONCE(io->err, -EIO);
 		return;
 	}
-	kvt_stat_add(dev->log->env.stats, KVTREE_STAT_LOG_BYTES, (u64)nr * KVTREE_LOG_BLOCK);
+	kvt_stat_add(dev->log->state.env.stats, KVTREE_STAT_LOG_BYTES, (u64)nr * KVTREE_LOG_BLOCK);
 	if (is_vmalloc_addr(buf))
 		flush_kernel_vmap_range((void *)buf, nr * KVTREE_LOG_BLOCK);
 	dev_submit(dev, REQ_OP_WRITE | REQ_SYNC, block, nr, (void *)buf, io);
@@ -348,12 +348,12 @@ int kvt_devs_flush(struct kvt_log *log)
 	int err;
 
 	kvt_disks_lock(log);
-	err = READ_ONCE(log->error);
+	err = READ_ONCE(log->state.error);
 	if (!err) {
 		err = devs_flush(log);
-		kvt_stat_add(log->env.stats, KVTREE_STAT_LOG_FLUSHES, log->nr_devs);
+		kvt_stat_add(log->state.env.stats, KVTREE_STAT_LOG_FLUSHES, log->nr_devs);
 		if (err)
-			kvt_log_fail(log, err, "a device could not be flushed");
+			kvt_log_fail(&log->state, err, "a device could not be flushed");
 	}
 	kvt_disks_unlock(log);
 	return err;

@@ -162,7 +162,7 @@ void kvt_disk_fail(struct kvt_log_dev *dev)
 		if (log->disks[i]->gendisk != dev->bdev->bd_disk)
 			continue;
 		list_for_each_entry(use, &log->disks[i]->uses, list)
-			kvt_log_fail(use->log, -EIO, "a disk could not be flushed");
+			kvt_log_fail(&use->log->state, -EIO, "a disk could not be flushed");
 	}
 	mutex_unlock(&disks_lock);
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Events of a log: an epoch is durable, there is room, or neither will ever be. */
-#include <linux/moduleparam.h>
-
 #include "base/stats.h"
 #include "base/waiter.h"
 #include "internal.h"
@@ -12,38 +10,6 @@ KVT_LOG_PARAM(log_epoch_ms, log_epoch_ms, 0, 200);
 MODULE_PARM_DESC(log_epoch_ms, "ms after which changes that nobody waits for are made durable, at most 200");
 
 /**
- * kvt_log_events_init() - begin without anybody who waits
- * @log: the log
- */
-void kvt_log_events_init(struct kvt_log *log)
-{
-	kvt_event_init(&log->durable_event, "changes to be durable");
-	kvt_event_init(&log->space_event, "room in the log");
-	kvt_event_init(&log->checkpoint_event, "a checkpoint");
-}
-KVT_EXPORT_FOR_TESTS(kvt_log_events_init);
-
-/**
- * kvt_log_fail() - nothing can be written any more
- * @log: the log
- * @err: why
- * @what: why, in words
- *
- * The store can be read from here on, and no more than that.
- *
- * Context: process context, may sleep.
- */
-void kvt_log_fail(struct kvt_log *log, int err, const char *what)
-{
-	if (cmpxchg(&log->error, 0, err))
-		return;
-	pr_err("kvtree: store '%s' is read-only from now on: %s (error %d)\n", log->env.name,
-	       what, err);
-	kvt_event_wake(&log->durable_event);
-	kvt_event_wake(&log->space_event);
-}
-
-/**
  * kvt_log_commit_later() - have what nobody waits for made durable in due time
  * @log: the log
  *
@@ -51,7 +17,8 @@ void kvt_log_fail(struct kvt_log *log, int err, const char *what)
  */
 void kvt_log_commit_later(struct kvt_log *log)
 {
-	queue_delayed_work(log->wq, &log->commit, msecs_to_jiffies(READ_ONCE(log_epoch_ms)));
+	queue_delayed_work(log->state.wq, &log->state.commit,
+			   msecs_to_jiffies(READ_ONCE(log_epoch_ms)));
 }
 
 /**
@@ -63,13 +30,13 @@ void kvt_log_commit_later(struct kvt_log *log)
  */
 void kvt_log_want(struct kvt_log *log, u64 epoch)
 {
-	u64 wanted = READ_ONCE(log->wanted);
+	u64 wanted = READ_ONCE(log->state.wanted);
 
 	while (wanted < epoch)
-		if (try_cmpxchg(&log->wanted, &wanted, epoch))
+		if (try_cmpxchg(&log->state.wanted, &wanted, epoch))
 			break;
-	if (READ_ONCE(log->durable) < epoch)
-		mod_delayed_work(log->wq, &log->commit, 0);
+	if (READ_ONCE(log->state.durable) < epoch)
+		mod_delayed_work(log->state.wq, &log->state.commit, 0);
 }
 
 /**
@@ -82,11 +49,11 @@ void kvt_log_want(struct kvt_log *log, u64 epoch)
  */
 u64 kvt_log_dirty_epoch(const struct kvt_log *log)
 {
-	if (test_bit(KVT_LOG_DIRTY, &log->flags))
-		return READ_ONCE(log->epoch);
+	if (test_bit(KVT_LOG_DIRTY, &log->state.flags))
+		return READ_ONCE(log->state.epoch);
 	/* Pairs with commit_close(). */
 	smp_rmb();
-	return READ_ONCE(log->closed);
+	return READ_ONCE(log->state.closed);
 }
 
 /**
@@ -101,9 +68,9 @@ u64 kvt_log_dirty_epoch(const struct kvt_log *log)
 int kvt_log_synced(const struct kvt_log *log, u64 epoch)
 {
 	/* Pairs with commit_done(). */
-	if (smp_load_acquire(&log->durable) >= epoch)
+	if (smp_load_acquire(&log->state.durable) >= epoch)
 		return 0;
-	return READ_ONCE(log->error) ? -EIO : -EAGAIN;
+	return READ_ONCE(log->state.error) ? -EIO : -EAGAIN;
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_synced);
 
@@ -122,9 +89,10 @@ int kvt_log_sync(struct kvt_log *log, u64 epoch)
 
 	if (err != -EAGAIN)
 		return err;
-	kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_SYNC);
+	kvt_stat_inc(log->state.env.stats, KVTREE_STAT_LOG_SYNC);
 	kvt_log_want(log, epoch);
-	if (kvt_log_wait_event(log->durable_event.head, kvt_log_synced(log, epoch) != -EAGAIN))
+	if (kvt_log_wait_event(log->state.durable_event.head,
+			       kvt_log_synced(log, epoch) != -EAGAIN))
 		return -EINTR;
 	return kvt_log_synced(log, epoch);
 }
@@ -141,11 +109,11 @@ bool kvt_log_has_space(const struct kvt_log *log)
 {
 	const struct kvt_stream *s = kvt_log_stream(log);
 
-	if (READ_ONCE(log->error) || kvt_event_ended(&log->space_event))
+	if (READ_ONCE(log->state.error) || kvt_event_ended(&log->state.space_event))
 		return true;
 	return READ_ONCE(s->nr_sealed) < KVT_LOG_BUFS &&
 	       READ_ONCE(s->sealed) < KVT_LOG_SEALED_BYTES &&
-	       !test_bit(KVT_LOG_FULL, &log->flags) && kvt_log_lease_lasts(log);
+	       !test_bit(KVT_LOG_FULL, &log->state.flags) && kvt_log_lease_lasts(&log->state);
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_has_space);
 
@@ -160,10 +128,10 @@ KVT_EXPORT_FOR_TESTS(kvt_log_has_space);
 int kvt_log_wait_space(struct kvt_log *log)
 {
 	if (!kvt_log_has_space(log))
-		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_STALL);
-	if (kvt_log_wait_event(log->space_event.head, kvt_log_has_space(log)))
+		kvt_stat_inc(log->state.env.stats, KVTREE_STAT_LOG_STALL);
+	if (kvt_log_wait_event(log->state.space_event.head, kvt_log_has_space(log)))
 		return -EINTR;
-	return kvt_event_ended(&log->space_event) ? -ESTALE : 0;
+	return kvt_event_ended(&log->state.space_event) ? -ESTALE : 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_wait_space);
 
@@ -179,7 +147,7 @@ KVT_EXPORT_FOR_TESTS(kvt_log_wait_space);
  */
 struct kvt_event *kvt_log_space_event(struct kvt_log *log)
 {
-	return &log->space_event;
+	return &log->state.space_event;
 }
 
 /**
@@ -194,7 +162,7 @@ struct kvt_event *kvt_log_space_event(struct kvt_log *log)
  */
 struct kvt_event *kvt_log_durable_event(struct kvt_log *log)
 {
-	return &log->durable_event;
+	return &log->state.durable_event;
 }
 
 /**
@@ -206,7 +174,7 @@ struct kvt_event *kvt_log_durable_event(struct kvt_log *log)
  */
 void kvt_log_waiters(struct kvt_log *log, struct kvt_waiters *waiters)
 {
-	kvt_waiters_add(waiters, &log->durable_event);
-	kvt_waiters_add(waiters, &log->space_event);
-	kvt_waiters_add(waiters, &log->checkpoint_event);
+	kvt_waiters_add(waiters, &log->state.durable_event);
+	kvt_waiters_add(waiters, &log->state.space_event);
+	kvt_waiters_add(waiters, &log->state.checkpoint_event);
 }

@@ -14,42 +14,15 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
-#include "base/event.h"
 #include "base/value.h"
-#include "log.h"
 #include "log/format/format.h"
+#include "state.h"
 
 struct block_device;
 struct file;
 struct kvt_blob;
 struct kvt_column;
 struct kvt_disk;
-
-/*
- * Why something cannot be done now although nothing is wrong.  A function that returns an outcome
- * returns a negative errno instead if something is: a device fails, there is no memory, a fatal
- * signal came.  So nothing that a device says is taken for a step of the log.
- */
-enum kvt_log_outcome {
-	KVT_LOG_DONE,
-	KVT_LOG_NO_ROOM,	/* no segment is left for it */
-	KVT_LOG_BEHIND,		/* what is not durable has to be first */
-	KVT_LOG_SLEEPS,		/* the machine is about to sleep */
-};
-
-/* What an outcome, or an errno, is to those who use the log. */
-static inline int kvt_log_outcome_errno(int outcome)
-{
-	switch (outcome) {
-	case KVT_LOG_NO_ROOM:
-		return -ENOSPC;
-	case KVT_LOG_BEHIND:
-	case KVT_LOG_SLEEPS:
-		return -EAGAIN;
-	default:
-		return outcome;
-	}
-}
 
 /* Segments of a device in memory: see table.c. */
 enum kvt_seg_state {
@@ -181,15 +154,8 @@ struct kvt_carry {
 	struct kvt_log_extent *extent;	/* all of the epoch's */
 };
 
-enum {
-	KVT_LOG_DIRTY,		/* a commit is queued, or a record will be seen by the next */
-	KVT_LOG_FULL,		/* no segment for the streams: writers wait */
-	KVT_LOG_STOPPED,	/* it has not begun, or is read-only */
-	KVT_LOG_CLOSED,		/* nobody changes anything any more */
-};
-
 struct kvt_log {
-	struct kvt_log_env env;
+	struct kvt_log_state state;
 	u32 nr_devs;
 	u32 nr_streams;
 	struct kvt_stream *streams;
@@ -201,60 +167,28 @@ struct kvt_log {
 	bool read_only;			/* nothing is written to the devices */
 	u64 number;			/* of the superblock written last */
 	u64 capacity;			/* bytes of all segments */
-	u64 drain;			/* the checkpoint waits for this epoch; 0: it does not */
 	u64 live_max;			/* bytes that checkpoints can always be made of */
 	u64 shares;
 	u64 live_closed;		/* what was live when an epoch was closed */
 	u64 live_durable;		/* ... and that epoch is durable */
-	bool alive;			/* its life has begun */
 
-	struct workqueue_struct *wq;	/* commits, checkpoints, and what restores */
 	struct workqueue_struct *flush_wq;	/* of streams */
 	struct mutex commit_lock;	/* one commit at a time */
-	struct delayed_work commit;
 	struct delayed_work idle;	/* commits nothing, once nothing else is committed */
 	unsigned long committed;	/* commit_lock: jiffies of the last commit */
 	bool unproved;			/* commit_lock: it had records, and none has followed */
 	struct mutex checkpoint_lock;	/* one checkpoint at a time */
-	struct delayed_work checkpoint;
 	u32 no_room;			/* so many in a row had none */
 	u64 lease_next;			/* commit_lock: in the next trailer */
 	u64 replay_bytes;		/* commit_lock: that a recovery reads beside a checkpoint */
 	bool unasked;			/* checkpoint_lock: nobody waits for the present one */
 	struct percpu_counter live;	/* bytes that a checkpoint would write */
 	s32 live_batch;			/* by how much each CPU's part may be off */
-
-	struct kvt_event durable_event;
-	struct kvt_event space_event;
-	struct kvt_event checkpoint_event;	/* its callers are named, and never woken */
 	struct list_head sleepers;	/* of all logs: see sleep.c */
 	u32 nr_disks;			/* that the devices are on */
 	struct kvt_disk *disks[KVTREE_LOG_DEVS_MAX];
 	struct kvt_disk_use uses[KVTREE_LOG_DEVS_MAX];
-
-	/* Read by every writer. */
-	u64 epoch ____cacheline_aligned_in_smp;	/* the open one */
-	u64 lease;			/* versions below may be given out */
-	u64 lease_asked;		/* the highest version that was too high for it */
-	unsigned long flags;
-	int error;
-
-	u64 durable ____cacheline_aligned_in_smp;
-	u64 wanted;			/* somebody waits for this epoch */
-	u64 closed;			/* commit_lock: the last one that is not open */
 };
-
-/* A parameter of the module that may be changed, and has bounds. */
-#define KVT_LOG_PARAM(name, var, least, most)					\
-static int name##_set(const char *text, const struct kernel_param *param)	\
-{										\
-	return param_set_uint_minmax(text, param, least, most);			\
-}										\
-static const struct kernel_param_ops name##_ops = {				\
-	.set = name##_set,							\
-	.get = param_get_uint,							\
-};										\
-module_param_cb(name, &name##_ops, &(var), 0644)
 
 extern unsigned int kvt_log_idle_ms;
 extern unsigned int kvt_log_savers;
@@ -264,8 +198,6 @@ int kvt_log_queues_init(struct kvt_log *log);
 void kvt_log_queues_exit(struct kvt_log *log);
 
 /* events.c */
-void kvt_log_events_init(struct kvt_log *log);
-void kvt_log_fail(struct kvt_log *log, int err, const char *what);
 void kvt_log_commit_later(struct kvt_log *log);
 
 /* device.c */
@@ -422,16 +354,10 @@ int kvt_checkpoint_forgo(struct kvt_log *log);
 void kvt_checkpoint_work(struct work_struct *work);
 
 /* sleep.c */
-extern bool kvt_log_asleep;
 int kvt_sleep_init(void);
 void kvt_sleep_exit(void);
 void kvt_sleep_add(struct kvt_log *log);
 void kvt_sleep_remove(struct kvt_log *log);
-int kvt_sleep_wait(void);
-
-/* Wait as a process that may be killed, or frozen.  It holds no locks. */
-#define kvt_log_wait_event(wq, condition)	\
-	wait_event_state(wq, condition, (TASK_KILLABLE | TASK_FREEZABLE))
 
 /* replay.c */
 struct kvt_replay {
@@ -458,12 +384,6 @@ void kvt_carry_exit(struct kvt_log *log);
 int kvt_carry_note(struct kvt_log *log, const struct kvt_log_extent *extent);
 u32 kvt_carry_segments(const struct kvt_log_dev *dev);
 int kvt_carry(struct kvt_log *log);
-
-/* Whether the lease has all versions that a writer has asked for. */
-static inline bool kvt_log_lease_lasts(const struct kvt_log *log)
-{
-	return READ_ONCE(log->lease_asked) < READ_ONCE(log->lease);
-}
 
 /* The stream of this CPU.  Avoid the modulo: cpu is normally below nr_streams. */
 static inline struct kvt_stream *kvt_log_stream(const struct kvt_log *log)

@@ -87,7 +87,7 @@ int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg, u64
 	struct recount recount = { .walk.see = recount_see, .pause = pause, .arg = arg };
 	int err;
 
-	err = kvt_index_walk(log->env.index, &recount.walk);
+	err = kvt_index_walk(log->state.env.index, &recount.walk);
 	*live = recount.live;
 	return err;
 }

@@ -25,7 +25,7 @@ static int log_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *
 
 static void log_say(struct kvt_log_set *set, const char *text)
 {
-	pr_err("kvtree: store '%s': %s\n", set_log(set)->env.name, text);
+	pr_err("kvtree: store '%s': %s\n", set_log(set)->state.env.name, text);
 }
 
 /* Open the devices in the order in which they were given. */
@@ -83,10 +83,10 @@ static void log_tell(const struct kvt_log *log)
 {
 	if (log->found.seen > log->found.epoch)
 		pr_warn("kvtree: store '%s': epoch %llu was begun, is not complete and is left out\n",
-			log->env.name, log->found.seen);
+			log->state.env.name, log->found.seen);
 	else if (log->found.open && !log->set.until)
 		pr_info("kvtree: store '%s' was not detached: epoch %llu is the last one found\n",
-			log->env.name, log->found.epoch);
+			log->state.env.name, log->found.epoch);
 }
 
 static int log_load(struct kvt_log *log)
@@ -152,12 +152,13 @@ void kvt_log_free(struct kvt_log *log)
  */
 int kvt_log_queues_init(struct kvt_log *log)
 {
-	log->wq = alloc_workqueue("kvtree_log/%.20s", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE, 0,
-				  log->env.name);
+	log->state.wq = alloc_workqueue("kvtree_log/%.20s",
+					WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE, 0,
+					log->state.env.name);
 	/* Not on the CPU that fills the buffers, if another one has nothing to do. */
 	log->flush_wq = alloc_workqueue("kvtree_flush/%.18s", WQ_UNBOUND | WQ_MEM_RECLAIM, 0,
-					log->env.name);
-	return log->wq && log->flush_wq ? 0 : -ENOMEM;
+					log->state.env.name);
+	return log->state.wq && log->flush_wq ? 0 : -ENOMEM;
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_queues_init);
 
@@ -171,8 +172,8 @@ void kvt_log_queues_exit(struct kvt_log *log)
 {
 	if (log->flush_wq)
 		destroy_workqueue(log->flush_wq);
-	if (log->wq)
-		destroy_workqueue(log->wq);
+	if (log->state.wq)
+		destroy_workqueue(log->state.wq);
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_queues_exit);
 
@@ -182,13 +183,13 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 
 	if (!log)
 		return NULL;
-	log->env = *env;
+	log->state.env = *env;
 	mutex_init(&log->commit_lock);
 	mutex_init(&log->checkpoint_lock);
-	INIT_DELAYED_WORK(&log->commit, kvt_commit_work);
+	INIT_DELAYED_WORK(&log->state.commit, kvt_commit_work);
 	INIT_DELAYED_WORK(&log->idle, kvt_idle_work);
-	INIT_DELAYED_WORK(&log->checkpoint, kvt_checkpoint_work);
-	kvt_log_events_init(log);
+	INIT_DELAYED_WORK(&log->state.checkpoint, kvt_checkpoint_work);
+	kvt_log_state_init(&log->state);
 	INIT_LIST_HEAD(&log->sleepers);
 	if (percpu_counter_init(&log->live, 0, GFP_KERNEL)) {
 		kvfree(log);
@@ -255,8 +256,8 @@ static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 	kvt_log_pos_store(&life->commit, &dev->commit);
 	super->nr_lives = cpu_to_le32(nr + 1);
 	super->generation = cpu_to_le64(log->generation);
-	super->version_lease = cpu_to_le64(log->lease);
-	strscpy_pad((char *)super->label, log->env.name, sizeof(super->label));
+	super->version_lease = cpu_to_le64(log->state.lease);
+	strscpy_pad((char *)super->label, log->state.env.name, sizeof(super->label));
 }
 
 /* Whether the superblock takes no other life: the last one has something in it. */
@@ -317,7 +318,7 @@ static int log_begin_life(struct kvt_log *log)
 		err = kvt_carry(log);
 	if (!err)
 		err = kvt_supers_write(log);
-	log->alive = !err;
+	log->state.alive = !err;
 	kvt_carry_exit(log);
 	return err;
 }
@@ -325,8 +326,8 @@ static int log_begin_life(struct kvt_log *log)
 /* No life begins: changes are refused, and all that is there counts as durable. */
 static void log_start_read_only(struct kvt_log *log)
 {
-	set_bit(KVT_LOG_STOPPED, &log->flags);
-	WRITE_ONCE(log->error, -EROFS);
+	set_bit(KVT_LOG_STOPPED, &log->state.flags);
+	WRITE_ONCE(log->state.error, -EROFS);
 }
 
 /**
@@ -344,10 +345,10 @@ int kvt_log_start(struct kvt_log *log)
 
 	log->number = log->set.number;
 	log->generation = log->found.generation + 1;
-	log->lease = log->found.version_lease + LEASE_FIRST;
-	log->closed = log->found.epoch;
-	log->durable = log->found.epoch;
-	log->epoch = log->found.epoch + 1;
+	log->state.lease = log->found.version_lease + LEASE_FIRST;
+	log->state.closed = log->found.epoch;
+	log->state.durable = log->found.epoch;
+	log->state.epoch = log->found.epoch + 1;
 	log->live_closed = kvt_live_bytes(log);
 	log->live_durable = log->live_closed;
 	err = kvt_streams_init(log);
@@ -360,11 +361,11 @@ int kvt_log_start(struct kvt_log *log)
 		kvt_sleep_add(log);
 	}
 	if (err)
-		set_bit(KVT_LOG_STOPPED, &log->flags);
+		set_bit(KVT_LOG_STOPPED, &log->state.flags);
 	else if (kvt_room_long(log))
-		queue_delayed_work(log->wq, &log->checkpoint, 0);
+		queue_delayed_work(log->state.wq, &log->state.checkpoint, 0);
 	if (err == KVT_LOG_NO_ROOM) {
-		kvt_log_fail(log, kvt_log_outcome_errno(err), "there is no room to begin");
+		kvt_log_fail(&log->state, kvt_log_outcome_errno(err), "there is no room to begin");
 		err = 0;
 	}
 	return err;
@@ -373,10 +374,10 @@ int kvt_log_start(struct kvt_log *log)
 /* Commit all there is. */
 static int finish_commit(struct kvt_log *log)
 {
-	int err = log->error;
+	int err = log->state.error;
 
 	mutex_lock(&log->commit_lock);
-	while (!err && kvt_log_dirty_epoch(log) > log->durable)
+	while (!err && kvt_log_dirty_epoch(log) > log->state.durable)
 		err = kvt_commit(log);
 	mutex_unlock(&log->commit_lock);
 	return err;
@@ -409,21 +410,21 @@ int kvt_log_finish(struct kvt_log *log)
 {
 	int err = 0;
 
-	if (!test_and_set_bit(KVT_LOG_CLOSED, &log->flags)) {
+	if (!test_and_set_bit(KVT_LOG_CLOSED, &log->state.flags)) {
 		kvt_sleep_remove(log);
 		/* What is still written by streams must not queue them again. */
-		disable_delayed_work_sync(&log->checkpoint);
+		disable_delayed_work_sync(&log->state.checkpoint);
 		disable_delayed_work_sync(&log->idle);
-		disable_delayed_work_sync(&log->commit);
+		disable_delayed_work_sync(&log->state.commit);
 	}
-	if (log->nr_streams && !test_bit(KVT_LOG_STOPPED, &log->flags)) {
+	if (log->nr_streams && !test_bit(KVT_LOG_STOPPED, &log->state.flags)) {
 		kvt_live_check(log);
 		err = log_finish(log);
 	}
 	if (err != -ENOMEM)
 		return err;
 	pr_warn_ratelimited("kvtree: store '%s': no memory to make it durable: trying again\n",
-			    log->env.name);
+			    log->state.env.name);
 	return -EAGAIN;
 }
 
@@ -443,9 +444,9 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 
 	switch (id) {
 	case KVTREE_STAT_LOG_EPOCH:
-		return READ_ONCE(log->epoch);
+		return READ_ONCE(log->state.epoch);
 	case KVTREE_STAT_LOG_DURABLE:
-		return READ_ONCE(log->durable);
+		return READ_ONCE(log->state.durable);
 	case KVTREE_STAT_LOG_LIVE_BYTES:
 		return percpu_counter_sum_positive((struct percpu_counter *)&log->live);
 	case KVTREE_STAT_LOG_LIVE_MAX:
@@ -458,7 +459,7 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 			       le32_to_cpu(log->dev[i].super->segment_blocks);
 		return sum * KVTREE_LOG_BLOCK;
 	case KVTREE_STAT_LOG_ERROR:
-		return -READ_ONCE(log->error);
+		return -READ_ONCE(log->state.error);
 	default:
 		return 0;
 	}

@@ -27,13 +27,13 @@
 
 static struct kvt_mem replay_mem(const struct kvt_log *log)
 {
-	return (struct kvt_mem) { .memcg = log->env.memcg, .gfp = KVT_GFP_PROCESS };
+	return (struct kvt_mem) { .memcg = log->state.env.memcg, .gfp = KVT_GFP_PROCESS };
 }
 
 /* Where a value may be without a block. */
 static struct kvt_cell *replay_cell(struct kvt_replay *replay, const struct kvt_log_entry *entry)
 {
-	if (!replay->log->env.index->ops->cells || entry->version >= KVT_CELL_VERSION_END)
+	if (!replay->log->state.env.index->ops->cells || entry->version >= KVT_CELL_VERSION_END)
 		return NULL;
 	return &replay->cell;
 }
@@ -133,7 +133,7 @@ static void replay_count(struct kvt_replay *replay, u32 key_len, const struct kv
 			 const struct kvt_value *new)
 {
 	s64 delta = (new ? kvt_value_charge(new) : 0) - (old ? kvt_value_charge(old) : 0);
-	struct kvt_log_env *env = &replay->log->env;
+	struct kvt_log_env *env = &replay->log->state.env;
 	struct kvt_log_size size;
 
 	if (delta > 0)
@@ -160,7 +160,7 @@ static void replay_count(struct kvt_replay *replay, u32 key_len, const struct kv
 
 static int change_begin(struct kvt_replay *replay, struct kvt_change *change)
 {
-	struct mem_cgroup *memcg = set_active_memcg(replay->log->env.memcg);
+	struct mem_cgroup *memcg = set_active_memcg(replay->log->state.env.memcg);
 	int err;
 
 	err = change->index->ops->begin(change);
@@ -170,7 +170,7 @@ static int change_begin(struct kvt_replay *replay, struct kvt_change *change)
 
 static void change_finish(struct kvt_replay *replay, struct kvt_change *change)
 {
-	struct mem_cgroup *memcg = set_active_memcg(replay->log->env.memcg);
+	struct mem_cgroup *memcg = set_active_memcg(replay->log->state.env.memcg);
 
 	change->index->ops->finish(change);
 	set_active_memcg(memcg);
@@ -194,7 +194,7 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 			 struct kvt_value **new)
 {
 	struct kvt_change change = {
-		.index = replay->log->env.index,
+		.index = replay->log->state.env.index,
 		.key = *key,
 		.gfp = KVT_GFP_PROCESS | __GFP_ACCOUNT | __GFP_NOWARN,
 		.may_insert = *new,
@@ -202,7 +202,7 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 		.wants_cell = *new && kvt_value_is_cell(*new),
 	};
 	const struct kvt_index_ops *ops = change.index->ops;
-	struct kvt_reclaim *reclaim = replay->log->env.reclaim;
+	struct kvt_reclaim *reclaim = replay->log->state.env.reclaim;
 	struct kvt_bag *bag = kvt_bag_get(reclaim, GFP_KERNEL);
 	bool done = false;
 	int err;
@@ -246,7 +246,7 @@ static int replay_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *e
 	v = replay_value(replay, &key, entry);
 	if (!v)
 		return -ENOMEM;
-	err = kvt_reclaim_throttle(replay->log->env.reclaim, true);
+	err = kvt_reclaim_throttle(replay->log->state.env.reclaim, true);
 	if (!err)
 		err = replay_change(replay, &key, &v);
 	/* It is the index's if it says something new. */
@@ -320,7 +320,7 @@ static int bury_act(struct kvt_walk *walk, const struct kvt_key *key)
 {
 	struct kvt_replay *replay = container_of(walk, struct burial, walk)->replay;
 	struct kvt_value *none = NULL;
-	int err = kvt_reclaim_throttle(replay->log->env.reclaim, true);
+	int err = kvt_reclaim_throttle(replay->log->state.env.reclaim, true);
 
 	return err ?: replay_change(replay, key, &none);
 }
@@ -341,6 +341,6 @@ int kvt_replay_bury(struct kvt_replay *replay)
 		.replay = replay,
 	};
 
-	return kvt_index_walk(replay->log->env.index, &burial.walk);
+	return kvt_index_walk(replay->log->state.env.index, &burial.walk);
 }
 KVT_EXPORT_FOR_TESTS(kvt_replay_bury);

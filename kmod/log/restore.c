@@ -217,7 +217,7 @@ static int restore_begin(struct restore *r)
 			kvt_replay_exit(&w->replay);
 			break;
 		}
-		queue_work(r->log->wq, &w->work);
+		queue_work(r->log->state.wq, &w->work);
 		r->nr_workers++;
 	}
 	return r->nr_workers ? 0 : -ENOMEM;

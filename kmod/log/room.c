@@ -14,7 +14,6 @@
  *
  * A writer that finds no room starts a checkpoint, and writers wait for it.
  */
-#include <linux/moduleparam.h>
 #include <linux/sizes.h>
 
 #include "base/stats.h"
@@ -182,7 +181,7 @@ u32 kvt_room_keep(const struct kvt_log_dev *dev, enum kvt_room room)
 		/* The checkpoint's table comes after it. */
 		return COMMIT_LAST + 1;
 	case KVT_ROOM_SAVE:
-		return dev->log->alive ? COMMIT_LAST : 0;
+		return dev->log->state.alive ? COMMIT_LAST : 0;
 	default:
 		return 0;
 	}
@@ -263,9 +262,9 @@ bool kvt_room_ends(const struct kvt_log_dev *dev, u32 carried)
  */
 void kvt_room_stop_writers(struct kvt_log *log)
 {
-	if (!test_and_set_bit(KVT_LOG_FULL, &log->flags))
-		kvt_stat_inc(log->env.stats, KVTREE_STAT_LOG_FULL);
-	queue_delayed_work(log->wq, &log->checkpoint, 0);
+	if (!test_and_set_bit(KVT_LOG_FULL, &log->state.flags))
+		kvt_stat_inc(log->state.env.stats, KVTREE_STAT_LOG_FULL);
+	queue_delayed_work(log->state.wq, &log->state.checkpoint, 0);
 }
 
 /**
@@ -289,6 +288,6 @@ int kvt_room_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
 	if (ordinary && err == KVT_LOG_NO_ROOM)
 		kvt_room_stop_writers(dev->log);
 	else if (ordinary && !err && kvt_room_low(dev))
-		queue_delayed_work(dev->log->wq, &dev->log->checkpoint, 0);
+		queue_delayed_work(dev->log->state.wq, &dev->log->state.checkpoint, 0);
 	return err;
 }

@@ -369,7 +369,7 @@ static bool saving_is_urgent(struct kvt_log *log)
 	for (i = 0; i < log->nr_devs; i++)
 		if (kvt_room_short(&log->dev[i]))
 			return true;
-	return test_bit(KVT_LOG_FULL, &log->flags);
+	return test_bit(KVT_LOG_FULL, &log->state.flags);
 }
 
 /* Leave processors and devices to writers, if there are any, for a third of the time. */
@@ -377,7 +377,7 @@ static void saver_rest(struct kvt_log *log, ktime_t since)
 {
 	s64 worked = ktime_us_delta(ktime_get(), since);
 
-	if (test_bit(KVT_LOG_DIRTY, &log->flags) && !saving_is_urgent(log))
+	if (test_bit(KVT_LOG_DIRTY, &log->state.flags) && !saving_is_urgent(log))
 		fsleep(clamp_t(s64, worked / 2, 1, REST_MAX));
 }
 
@@ -389,14 +389,14 @@ static int saving_ends(const struct saving *saving)
 
 	if (err)
 		return err;
-	if (READ_ONCE(log->error))
+	if (READ_ONCE(log->state.error))
 		return -EIO;
 	if (fatal_signal_pending(saving->task))
 		return -EINTR;
 	/* The end of a log makes one of its own if it has to. */
-	if (log->unasked && test_bit(KVT_LOG_CLOSED, &log->flags))
+	if (log->unasked && test_bit(KVT_LOG_CLOSED, &log->state.flags))
 		return KVT_LOG_SLEEPS;
-	return READ_ONCE(kvt_log_asleep) && log->alive ? KVT_LOG_SLEEPS : 0;
+	return READ_ONCE(kvt_log_asleep) && log->state.alive ? KVT_LOG_SLEEPS : 0;
 }
 
 static void saver_work(struct work_struct *work)
@@ -472,7 +472,7 @@ static int saving_init(struct saving *saving, u32 max, u64 epoch)
 	while (saving->nr < max && !err) {
 		struct saver *s = &saving->savers[saving->nr];
 
-		err = saver_init(s, saving, log->env.index, epoch);
+		err = saver_init(s, saving, log->state.env.index, epoch);
 		if (err)
 			saver_exit(s);
 		else
@@ -490,7 +490,7 @@ static void saving_run(struct saving *saving)
 	u32 i;
 
 	for (i = 1; i < saving->nr; i++)
-		queue_work(saving->saved->log->wq, &saving->savers[i].work);
+		queue_work(saving->saved->log->state.wq, &saving->savers[i].work);
 	saver_work(&saving->savers[0].work);
 	/* One that could not begin so far has nothing to do. */
 	for (i = 1; i < saving->nr; i++)

@@ -16,11 +16,6 @@
 
 #include "internal.h"
 
-bool kvt_log_asleep;
-
-/* Who called for a checkpoint meanwhile. */
-static DECLARE_WAIT_QUEUE_HEAD(awake);
-
 static LIST_HEAD(logs);
 static DEFINE_MUTEX(logs_lock);
 
@@ -50,20 +45,6 @@ void kvt_sleep_remove(struct kvt_log *log)
 	mutex_unlock(&logs_lock);
 }
 
-/**
- * kvt_sleep_wait() - wait until the machine is awake
- *
- * Context: process context, sleeps; the process may be frozen, and holds no locks.
- *
- * Return: 0 or -EINTR: a fatal signal came.
- */
-int kvt_sleep_wait(void)
-{
-	int err = kvt_log_wait_event(awake, !READ_ONCE(kvt_log_asleep));
-
-	return err ? -EINTR : 0;
-}
-
 /* What was left undone. */
 static void sleep_end(void)
 {
@@ -75,11 +56,11 @@ static void sleep_end(void)
 	list_for_each_entry(log, &logs, sleepers) {
 		for (i = 0; i < log->nr_streams; i++)
 			kvt_stream_start(&log->streams[i]);
-		queue_delayed_work(log->wq, &log->checkpoint, 0);
-		queue_delayed_work(log->wq, &log->idle, 0);
+		queue_delayed_work(log->state.wq, &log->state.checkpoint, 0);
+		queue_delayed_work(log->state.wq, &log->idle, 0);
 	}
 	mutex_unlock(&logs_lock);
-	wake_up_all(&awake);
+	wake_up_all(&kvt_log_awake);
 }
 
 static int sleep_notify(struct notifier_block *nb, unsigned long action, void *unused)

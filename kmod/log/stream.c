@@ -91,13 +91,13 @@ static s64 change_bytes(const struct kvt_key *key, const struct kvt_value *old,
 
 static int reserve_check(struct kvt_log *log, u64 version, s64 more)
 {
-	if (unlikely(READ_ONCE(log->error)))
+	if (unlikely(READ_ONCE(log->state.error)))
 		return -EROFS;
-	if (unlikely(test_bit(KVT_LOG_FULL, &log->flags)))
+	if (unlikely(test_bit(KVT_LOG_FULL, &log->state.flags)))
 		return -EAGAIN;
-	if (unlikely(version >= READ_ONCE(log->lease))) {
+	if (unlikely(version >= READ_ONCE(log->state.lease))) {
 		/* Of two that come at once the higher one may ask once more. */
-		WRITE_ONCE(log->lease_asked, max(version, READ_ONCE(log->lease_asked)));
+		WRITE_ONCE(log->state.lease_asked, max(version, READ_ONCE(log->state.lease_asked)));
 		return -EAGAIN;
 	}
 	if (more > 0 && unlikely(!log_fits(log, more)))
@@ -110,8 +110,8 @@ static void log_dirty(struct kvt_log *log)
 {
 	/* Read after the epoch: pairs with commit_close(). */
 	smp_rmb();
-	if (test_bit(KVT_LOG_DIRTY, &log->flags) ||
-	    test_and_set_bit(KVT_LOG_DIRTY, &log->flags))
+	if (test_bit(KVT_LOG_DIRTY, &log->state.flags) ||
+	    test_and_set_bit(KVT_LOG_DIRTY, &log->state.flags))
 		return;
 	kvt_log_commit_later(log);
 }
@@ -149,7 +149,7 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	raw_spin_lock(&s->lock);
 	/* Who depends on this change reads this epoch or a later one: see log.h. */
 	smp_mb__after_spinlock();
-	note->epoch = READ_ONCE(log->epoch);
+	note->epoch = READ_ONCE(log->state.epoch);
 	err = reserve_check(log, version, more);
 	if (!err) {
 		buf = stream_buf(s, note->epoch, &size);
@@ -158,7 +158,7 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	if (err) {
 		raw_spin_unlock(&s->lock);
 		/* Though it has nothing new to write, only a commit renews the lease. */
-		if (unlikely(!kvt_log_lease_lasts(log)))
+		if (unlikely(!kvt_log_lease_lasts(&log->state)))
 			log_dirty(log);
 		preempt_enable();
 		return err;
@@ -268,7 +268,7 @@ static struct kvt_log_extent *stream_extent(struct kvt_stream *s, u64 epoch)
 	    last->pos.block + last->blocks == s->pos.block)
 		return last;
 	/* What is left is for the buffers of an epoch that is being closed. */
-	if (epoch > READ_ONCE(s->log->closed))
+	if (epoch > READ_ONCE(s->log->state.closed))
 		room -= KVT_LOG_BUFS;
 	if (s->nr_extents >= room)
 		return NULL;
@@ -280,7 +280,7 @@ static struct kvt_log_extent *stream_extent(struct kvt_stream *s, u64 epoch)
 /* Whether a checkpoint waits for an epoch to which nothing is added any more. */
 static bool log_drains(const struct kvt_log *log, u64 epoch)
 {
-	return epoch <= READ_ONCE(log->drain) && epoch <= READ_ONCE(log->closed);
+	return epoch <= READ_ONCE(log->state.drain) && epoch <= READ_ONCE(log->state.closed);
 }
 
 /*
@@ -302,8 +302,8 @@ static int stream_take(struct kvt_stream *s, u64 epoch, struct kvt_log_pos *pos)
  */
 static bool stream_ahead(const struct kvt_stream *s, u64 epoch)
 {
-	return epoch > READ_ONCE(s->log->closed) &&
-	       s->filled[s->nr_filled % s->ahead] > READ_ONCE(s->log->durable);
+	return epoch > READ_ONCE(s->log->state.closed) &&
+	       s->filled[s->nr_filled % s->ahead] > READ_ONCE(s->log->state.durable);
 }
 
 static void stream_filled(struct kvt_stream *s)
@@ -370,14 +370,14 @@ static void stream_written(struct kvt_stream *s, struct kvt_log_buf *buf)
 	raw_spin_unlock(&s->lock);
 	local_bh_enable();
 	/* Pairs with the barrier of who queues itself and looks again. */
-	if (kvt_event_has_sleeper(&s->log->space_event))
-		kvt_event_wake(&s->log->space_event);
+	if (kvt_event_has_sleeper(&s->log->state.space_event))
+		kvt_event_wake(&s->log->state.space_event);
 }
 
 static void stream_fail(struct kvt_stream *s, int err)
 {
 	if (err)
-		kvt_log_fail(s->log, err, "a record could not be written");
+		kvt_log_fail(&s->log->state, err, "a record could not be written");
 }
 
 /* Begin to write a buffer.  Returns whether that was possible. */
@@ -388,7 +388,7 @@ static bool stream_write_begin(struct kvt_stream *s, struct kvt_log_buf *buf)
 	/* Writers are quick: they do not sleep before they publish. */
 	while (atomic_read_acquire(&buf->busy))
 		cond_resched();
-	if (READ_ONCE(s->log->error)) {
+	if (READ_ONCE(s->log->state.error)) {
 		stream_written(s, buf);
 		return true;
 	}
@@ -460,7 +460,7 @@ static void stream_flush_work(struct work_struct *work)
 
 	mutex_lock(&s->flush_lock);
 	/* While the machine sleeps nothing is written but what a commit waits for. */
-	stream_flush(s, READ_ONCE(kvt_log_asleep) ? READ_ONCE(s->log->closed) : U64_MAX);
+	stream_flush(s, READ_ONCE(kvt_log_asleep) ? READ_ONCE(s->log->state.closed) : U64_MAX);
 	kvt_stream_flush_end(s);
 }
 

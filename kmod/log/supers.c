@@ -41,7 +41,7 @@ static bool copy_is_foreign(struct kvt_log_dev *dev, u64 number, __le64 write_id
 
 static int supers_foreign(struct kvt_log *log)
 {
-	kvt_log_fail(log, -EIO,
+	kvt_log_fail(&log->state, -EIO,
 		     "somebody else writes superblocks: is it attached on another machine?");
 	return -EIO;
 }
@@ -193,8 +193,8 @@ int kvt_supers_end(struct kvt_log *log)
 
 	for (i = 0; i < log->nr_devs; i++) {
 		super = log->dev[i].super;
-		super->nr_lives = cpu_to_le32(kvt_super_close_life(super, log->durable));
-		super->version_lease = cpu_to_le64(log->lease);
+		super->nr_lives = cpu_to_le32(kvt_super_close_life(super, log->state.durable));
+		super->version_lease = cpu_to_le64(log->state.lease);
 	}
 	return kvt_supers_write(log);
 }

@@ -1038,7 +1038,7 @@ static struct replayed *replayed_new(struct kunit *test, struct kt *kt)
 	r->replay = kzalloc(sizeof(*r->replay), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, r->log && r->replay);
 	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&r->log->live, 0, GFP_KERNEL));
-	r->log->env = (struct kvt_log_env) {
+	r->log->state.env = (struct kvt_log_env) {
 		.index = kt->index, .quota = &r->quota, .reclaim = &kt->reclaim,
 		.stats = &kt->stats,
 	};

@@ -45,8 +45,8 @@ static void lw_free(void *arg)
 		WRITE_ONCE(kvt_log_idle_ms, lw->idle_ms - 1);
 	if (lw->log) {
 		dev = &lw->log->dev[0];
-		cancel_delayed_work_sync(&lw->log->commit);
-		cancel_delayed_work_sync(&lw->log->checkpoint);
+		cancel_delayed_work_sync(&lw->log->state.commit);
+		cancel_delayed_work_sync(&lw->log->state.checkpoint);
 		cancel_delayed_work_sync(&lw->log->idle);
 		kvt_streams_exit(lw->log);
 		kvt_log_queues_exit(lw->log);
@@ -96,17 +96,17 @@ static struct lw *lw_new(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&log->live, 0, GFP_KERNEL));
 	lw->log = log;
 	lw->value->version = 1;
-	log->env.name = "test";
-	log->env.stats = &lw->stats;
+	log->state.env.name = "test";
+	log->state.env.stats = &lw->stats;
 	mutex_init(&log->commit_lock);
-	INIT_DELAYED_WORK(&log->commit, lw_no_work);
-	INIT_DELAYED_WORK(&log->checkpoint, lw_no_work);
+	INIT_DELAYED_WORK(&log->state.commit, lw_no_work);
+	INIT_DELAYED_WORK(&log->state.checkpoint, lw_no_work);
 	INIT_DELAYED_WORK(&log->idle, lw_no_work);
-	kvt_log_events_init(log);
+	kvt_log_state_init(&log->state);
 	log->nr_devs = 1;
-	log->lease = S64_MAX;
-	log->epoch = 1;
-	log->alive = true;
+	log->state.lease = S64_MAX;
+	log->state.epoch = 1;
+	log->state.alive = true;
 	lw_init_dev(lw, &log->dev[0]);
 	KUNIT_ASSERT_EQ(test, 0, kvt_log_queues_init(log));
 	KUNIT_ASSERT_EQ(test, 0, kvt_streams_init(log));
@@ -187,8 +187,8 @@ static void close_epoch(enum kvt_park at)
 	if (at != KVT_PARK_LOG_RESERVE)
 		return;
 	WRITE_ONCE(kvt_park_hook, NULL);
-	closing->closed = closing->epoch;
-	WRITE_ONCE(closing->epoch, closing->epoch + 1);
+	closing->state.closed = closing->state.epoch;
+	WRITE_ONCE(closing->state.epoch, closing->state.epoch + 1);
 }
 
 static void a_change_belongs_to_the_epoch_that_is_open_when_it_has_room(struct kunit *test)
@@ -200,7 +200,7 @@ static void a_change_belongs_to_the_epoch_that_is_open_when_it_has_room(struct k
 	/* The commit of the first one has sealed what it has: nobody would write another. */
 	KUNIT_EXPECT_EQ(test, 2, lw_log(lw, "a", true));
 	KUNIT_EXPECT_EQ(test, 2, lw->log->streams[0].buf[0].epoch);
-	KUNIT_EXPECT_EQ(test, 1, lw->log->closed);
+	KUNIT_EXPECT_EQ(test, 1, lw->log->state.closed);
 }
 
 /* Whatever is written from here on goes to a RAM disk. */
@@ -233,14 +233,14 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	log->streams[1].pos = (struct kvt_log_pos) { .segment = LW_STREAM, .block = 1 };
 	mutex_lock(&log->commit_lock);
 	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_commit(log));
-	KUNIT_EXPECT_EQ(test, 0, log->durable);
+	KUNIT_EXPECT_EQ(test, 0, log->state.durable);
 	KUNIT_EXPECT_EQ(test, 1, dev->commit.block);
-	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->flags));
+	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->state.flags));
 	KUNIT_EXPECT_EQ(test, -EAGAIN, kvt_log_synced(log, 1));
 	/* It has room: the same epoch is committed. */
 	log->streams[0].pos = (struct kvt_log_pos) { .segment = LW_STREAM, .block = 100 };
 	KUNIT_EXPECT_EQ(test, 0, kvt_commit(log));
-	KUNIT_EXPECT_EQ(test, 1, log->durable);
+	KUNIT_EXPECT_EQ(test, 1, log->state.durable);
 	KUNIT_EXPECT_EQ(test, 0, kvt_log_synced(log, 1));
 	KUNIT_EXPECT_EQ(test, 2, dev->commit.block);
 	mutex_unlock(&log->commit_lock);
@@ -258,10 +258,10 @@ static void a_commit_without_room_for_its_record_closes_no_epoch(struct kunit *t
 	mutex_lock(&log->commit_lock);
 	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_commit(log));
 	mutex_unlock(&log->commit_lock);
-	KUNIT_EXPECT_EQ(test, 1, log->epoch);
-	KUNIT_EXPECT_EQ(test, 0, log->closed);
-	KUNIT_EXPECT_EQ(test, 0, log->error);
-	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->flags));
+	KUNIT_EXPECT_EQ(test, 1, log->state.epoch);
+	KUNIT_EXPECT_EQ(test, 0, log->state.closed);
+	KUNIT_EXPECT_EQ(test, 0, log->state.error);
+	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->state.flags));
 }
 
 static int lw_wait_space(void *arg)
@@ -284,24 +284,24 @@ static void versions_beyond_the_lease_wait_for_a_commit(struct kunit *test)
 
 	lw_open_disk(lw);
 	lw->value->version = 1ULL << 40;
-	log->lease = lw->value->version;
+	log->state.lease = lw->value->version;
 	KUNIT_EXPECT_EQ(test, -EAGAIN, kvt_log_reserve(log, &note, &key, NULL, lw->value));
 	KUNIT_EXPECT_FALSE(test, kvt_log_has_space(log));
-	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_DIRTY, &log->flags));
+	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_DIRTY, &log->state.flags));
 	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&writer, 0, lw_wait_space, log));
 	kt_thread_start(&writer);
-	while (!wq_has_sleeper(&log->space_event.head) && !completion_done(&writer.done))
+	while (!wq_has_sleeper(&log->state.space_event.head) && !completion_done(&writer.done))
 		schedule_timeout_uninterruptible(1);
 	mutex_lock(&log->commit_lock);
 	KUNIT_EXPECT_EQ(test, 0, kvt_commit(log));
 	mutex_unlock(&log->commit_lock);
-	KUNIT_EXPECT_LT(test, lw->value->version, log->lease);
+	KUNIT_EXPECT_LT(test, lw->value->version, log->state.lease);
 	KUNIT_EXPECT_TRUE(test, kvt_log_has_space(log));
 	/* The commit has woken it. */
 	for (i = 0; i < 60 * HZ && !completion_done(&writer.done); i++)
 		schedule_timeout_uninterruptible(1);
 	KUNIT_EXPECT_TRUE(test, completion_done(&writer.done));
-	kvt_event_wake(&log->space_event);
+	kvt_event_wake(&log->state.space_event);
 	KUNIT_EXPECT_EQ(test, 0, kt_thread_join(&writer));
 	lw_log(lw, "k", true);
 }
@@ -350,19 +350,19 @@ static void an_idle_log_has_one_empty_epoch_at_its_end(struct kunit *test)
 	struct kvt_log *log = lw->log;
 
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
-	KUNIT_EXPECT_EQ(test, 0, log->durable);
+	KUNIT_EXPECT_EQ(test, 0, log->state.durable);
 	lw_change(lw);
-	KUNIT_EXPECT_EQ(test, 1, log->durable);
+	KUNIT_EXPECT_EQ(test, 1, log->state.durable);
 	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&log->idle));
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
-	KUNIT_EXPECT_EQ(test, 2, log->durable);
+	KUNIT_EXPECT_EQ(test, 2, log->state.durable);
 	KUNIT_EXPECT_EQ(test, 3, log->dev[0].commit.block);
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
-	KUNIT_EXPECT_EQ(test, 2, log->durable);
+	KUNIT_EXPECT_EQ(test, 2, log->state.durable);
 	lw_change(lw);
 	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&log->idle));
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
-	KUNIT_EXPECT_EQ(test, 4, log->durable);
+	KUNIT_EXPECT_EQ(test, 4, log->state.durable);
 }
 
 static void a_log_that_is_not_idle_has_no_empty_epochs(struct kunit *test)
@@ -379,18 +379,18 @@ static void a_log_that_is_not_idle_has_no_empty_epochs(struct kunit *test)
 	/* What is changed will be committed. */
 	lw_log(lw, "b", true);
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
-	KUNIT_EXPECT_EQ(test, 1, log->durable);
+	KUNIT_EXPECT_EQ(test, 1, log->state.durable);
 	lw_change(lw);
 	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&log->idle));
 	/* Nobody waits because of it, nor does it ask for a checkpoint. */
 	log->dev[0].commit.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
-	KUNIT_EXPECT_FALSE(test, test_bit(KVT_LOG_FULL, &log->flags));
-	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&log->checkpoint));
-	log->error = -EIO;
+	KUNIT_EXPECT_FALSE(test, test_bit(KVT_LOG_FULL, &log->state.flags));
+	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&log->state.checkpoint));
+	log->state.error = -EIO;
 	log->dev[0].commit.block = 3;
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
-	KUNIT_EXPECT_EQ(test, 2, log->durable);
+	KUNIT_EXPECT_EQ(test, 2, log->state.durable);
 }
 
 static int pause_at_third(void *arg)
@@ -411,7 +411,7 @@ static void a_recount_ends_when_it_is_told(struct kunit *test)
 
 	for (c = 'a'; c <= 'z'; c++)
 		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_BYTES(&c, 1), NULL));
-	lw->log->env.index = kt->index;
+	lw->log->state.env.index = kt->index;
 	KUNIT_EXPECT_EQ(test, -ESTALE, kvt_log_recount(lw->log, pause_at_third, &seen, &live));
 	KUNIT_EXPECT_EQ(test, 3, seen);
 }
@@ -541,7 +541,7 @@ static void a_log_waits_for_no_others_devices(struct kunit *test)
 	struct lw *frozen = lw_new(test), *lw = lw_new(test);
 	struct waiter *w = kunit_kcalloc(test, WAITERS, sizeof(*w), GFP_KERNEL);
 	struct workqueue_struct *queues[2][2] = {
-		{ frozen->log->wq, lw->log->wq },
+		{ frozen->log->state.wq, lw->log->state.wq },
 		{ frozen->log->flush_wq, lw->log->flush_wq },
 	};
 	DECLARE_COMPLETION_ONSTACK(device);
