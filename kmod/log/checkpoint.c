@@ -38,10 +38,8 @@ static void checkpoint_begin(struct checkpoint *cp)
 	cp->epoch = log->state.durable;
 	cp->replay_bytes = log->replay_bytes;
 	for (i = 0; i < log->nr_devs; i++) {
-		struct kvt_log_dev *dev = &log->dev[i];
-
-		cp->commit[i] = dev->commit;
-		kvt_segs_save_begin(&dev->segs, cp->epoch);
+		cp->commit[i] = log->chain[i].next;
+		kvt_segs_save_begin(&log->dev[i].segs, cp->epoch);
 	}
 	mutex_unlock(&log->commit_lock);
 }

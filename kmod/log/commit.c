@@ -98,33 +98,35 @@ static void trailer_name(struct kvtree_log_trailer *t, const struct kvt_log_exte
 }
 
 /* Name the extents of an epoch in the device's trailer. */
-static void trailer_extents(struct kvt_log_dev *dev, struct kvt_stream *s, u64 epoch)
+static void trailer_extents(struct kvt_chain *chain, struct kvt_stream *s, u64 epoch)
 {
 	u32 i;
 
 	mutex_lock(&s->extents_lock);
 	for (i = 0; i < s->nr_extents && s->extent[i].epoch == epoch; i++)
-		trailer_name(dev->trailer, &s->extent[i], s->id);
+		trailer_name(chain->trailer, &s->extent[i], s->id);
 	s->nr_extents -= i;
 	memmove(s->extent, s->extent + i, s->nr_extents * sizeof(s->extent[0]));
 	mutex_unlock(&s->extents_lock);
 }
 
 /* Those that were copied are as many as one trailer has named. */
-static void trailer_carried(struct kvt_log_dev *dev)
+static void trailer_carried(struct kvt_chain *chain)
 {
+	const struct kvt_log_dev *dev = chain->dev;
 	const struct kvt_carry *carry = &dev->log->carry;
 	u32 i;
 
-	dev->trailer->time = cpu_to_le64(dev->log->found.time);
+	chain->trailer->time = cpu_to_le64(dev->log->found.time);
 	for (i = 0; i < carry->nr; i++)
 		if (carry->extent[i].dev == dev->index)
-			trailer_name(dev->trailer, &carry->extent[i], carry->extent[i].stream);
+			trailer_name(chain->trailer, &carry->extent[i], carry->extent[i].stream);
 }
 
-static void trailer_fill(struct kvt_log_dev *dev, u64 epoch)
+static void trailer_fill(struct kvt_chain *chain, u64 epoch)
 {
-	struct kvtree_log_trailer *t = dev->trailer;
+	struct kvtree_log_trailer *t = chain->trailer;
+	struct kvt_log_dev *dev = chain->dev;
 	struct kvt_log *log = dev->log;
 	size_t used;
 	u32 i;
@@ -138,20 +140,20 @@ static void trailer_fill(struct kvt_log_dev *dev, u64 epoch)
 	t->dev_index = cpu_to_le32(dev->index);
 	for (i = 0; i < log->nr_streams; i++)
 		if (log->streams[i].dev == dev)
-			trailer_extents(dev, &log->streams[i], epoch);
+			trailer_extents(chain, &log->streams[i], epoch);
 	if (epoch == log->carry.epoch)
-		trailer_carried(dev);
+		trailer_carried(chain);
 	used = struct_size(t, extents, le32_to_cpu(t->nr_extents));
-	dev->trailer_blocks = DIV_ROUND_UP(used, KVTREE_LOG_BLOCK);
-	t->blocks = cpu_to_le32(dev->trailer_blocks);
-	memset((u8 *)t + used, 0, dev->trailer_blocks * KVTREE_LOG_BLOCK - used);
+	chain->trailer_blocks = DIV_ROUND_UP(used, KVTREE_LOG_BLOCK);
+	t->blocks = cpu_to_le32(chain->trailer_blocks);
+	memset((u8 *)t + used, 0, chain->trailer_blocks * KVTREE_LOG_BLOCK - used);
 }
 
 /* Whether a trailer of so many blocks is the last one in its segment. */
-static bool trailer_last(const struct kvt_log_dev *dev, u32 blocks)
+static bool trailer_last(const struct kvt_chain *chain, u32 blocks)
 {
-	return dev->commit.block + blocks + KVTREE_LOG_TRAILER_MAX >
-	       le32_to_cpu(dev->super->segment_blocks);
+	return chain->next.block + blocks + KVTREE_LOG_TRAILER_MAX >
+	       le32_to_cpu(chain->dev->super->segment_blocks);
 }
 
 /*
@@ -165,41 +167,42 @@ static int trailers_room(struct kvt_log *log)
 	u32 i;
 
 	for (i = 0; !err && i < log->nr_devs; i++) {
-		struct kvt_log_dev *dev = &log->dev[i];
+		struct kvt_chain *chain = &log->chain[i];
 
-		if (!dev->spare.block && trailer_last(dev, KVTREE_LOG_TRAILER_MAX))
-			err = kvt_room_take(dev, room, 0, &dev->spare);
+		if (!chain->spare.block && trailer_last(chain, KVTREE_LOG_TRAILER_MAX))
+			err = kvt_room_take(chain->dev, room, 0, &chain->spare);
 	}
 	return err;
 }
 
 /* The next trailer goes after this one. */
-static void trailer_step(struct kvt_log_dev *dev)
+static void trailer_step(struct kvt_chain *chain)
 {
-	if (!trailer_last(dev, dev->trailer_blocks)) {
-		dev->commit.block += dev->trailer_blocks;
+	if (!trailer_last(chain, chain->trailer_blocks)) {
+		chain->next.block += chain->trailer_blocks;
 		return;
 	}
-	kvt_segs_shut(&dev->segs, dev->commit.segment);
-	dev->commit = dev->ahead;
-	dev->ahead = dev->spare;
-	dev->spare = (struct kvt_log_pos) {};
+	kvt_segs_shut(&chain->dev->segs, chain->next.segment);
+	chain->next = chain->ahead;
+	chain->ahead = chain->spare;
+	chain->spare = (struct kvt_log_pos) {};
 }
 
-static void trailer_write(struct kvt_log_dev *dev, u64 epoch, struct kvt_io *io)
+static void trailer_write(struct kvt_chain *chain, u64 epoch, struct kvt_io *io)
 {
-	struct kvtree_log_trailer *t = dev->trailer;
-	struct kvt_log_pos at = dev->commit;
+	struct kvtree_log_trailer *t = chain->trailer;
+	struct kvt_log_dev *dev = chain->dev;
+	struct kvt_log_pos at = chain->next;
 
-	trailer_fill(dev, epoch);
+	trailer_fill(chain, epoch);
 	kvt_segs_used(&dev->segs, at.segment, epoch);
-	trailer_step(dev);
-	kvt_log_pos_store(&t->next, &dev->commit);
-	kvt_log_pos_store(&t->ahead, &dev->ahead);
+	trailer_step(chain);
+	kvt_log_pos_store(&t->next, &chain->next);
+	kvt_log_pos_store(&t->ahead, &chain->ahead);
 	t->crc = cpu_to_le32(kvt_log_crc_zero(dev->super, dev->log->generation, &at, t,
-					      (size_t)dev->trailer_blocks * KVTREE_LOG_BLOCK,
+					      (size_t)chain->trailer_blocks * KVTREE_LOG_BLOCK,
 					      offsetof(struct kvtree_log_trailer, crc)));
-	kvt_dev_write_begin(dev, kvt_log_pos_block(dev->super, &at), dev->trailer_blocks, t, io);
+	kvt_dev_write_begin(dev, kvt_log_pos_block(dev->super, &at), chain->trailer_blocks, t, io);
 }
 
 static int trailers_write(struct kvt_log *log, u64 epoch)
@@ -210,7 +213,7 @@ static int trailers_write(struct kvt_log *log, u64 epoch)
 	log->lease_next = commit_lease(log);
 	kvt_io_init(&io);
 	for (i = 0; i < log->nr_devs; i++)
-		trailer_write(&log->dev[i], epoch, &io);
+		trailer_write(&log->chain[i], epoch, &io);
 	return kvt_io_wait(&io);
 }
 
@@ -247,7 +250,7 @@ static void trailers_count(struct kvt_log *log)
 	u32 i, j, nr = 0;
 
 	for (i = 0; i < log->nr_devs; i++) {
-		t = log->dev[i].trailer;
+		t = log->chain[i].trailer;
 		nr += le32_to_cpu(t->nr_extents);
 		blocks += le32_to_cpu(t->blocks);
 		for (j = 0; j < le32_to_cpu(t->nr_extents); j++)
@@ -372,9 +375,10 @@ static bool idle_has_room(const struct kvt_log *log)
 	u32 i;
 
 	for (i = 0; i < log->nr_devs; i++) {
-		const struct kvt_log_dev *dev = &log->dev[i];
+		const struct kvt_chain *chain = &log->chain[i];
+		const struct kvt_log_dev *dev = chain->dev;
 
-		if (!dev->spare.block && trailer_last(dev, KVTREE_LOG_TRAILER_MAX) &&
+		if (!chain->spare.block && trailer_last(chain, KVTREE_LOG_TRAILER_MAX) &&
 		    READ_ONCE(dev->segs.nr_free) <= kvt_room_keep(dev, KVT_ROOM_COMMIT))
 			return false;
 	}

@@ -68,13 +68,17 @@ struct kvt_log_dev {
 	u32 index;
 	struct kvtree_log_super *super;		/* as it will be written next */
 	struct kvt_seg_table segs;
-	/* commit_lock: commit records */
-	struct kvt_log_pos commit;		/* where the next one goes */
+	u64 share;			/* of the log's shares: its part of a checkpoint */
+};
+
+/* The commit records of a device; under commit_lock. */
+struct kvt_chain {
+	struct kvt_log_dev *dev;
+	struct kvt_log_pos next;		/* where the next one goes */
 	struct kvt_log_pos ahead;		/* the first one of the next segment */
 	struct kvt_log_pos spare;		/* the same behind that; block 0: not taken yet */
 	struct kvtree_log_trailer *trailer;	/* KVTREE_LOG_TRAILER_MAX blocks */
 	u32 trailer_blocks;
-	u64 share;			/* of the log's shares: its part of a checkpoint */
 };
 
 /* What is being written or read: see device.c. */
@@ -160,6 +164,7 @@ struct kvt_log {
 	u32 nr_streams;
 	struct kvt_stream *streams;
 	struct kvt_log_dev dev[KVTREE_LOG_DEVS_MAX];
+	struct kvt_chain chain[KVTREE_LOG_DEVS_MAX];
 	struct kvt_log_set set;
 	struct kvt_log_found found;
 	struct kvt_carry carry;

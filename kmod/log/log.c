@@ -69,9 +69,12 @@ static void log_sort_devs(struct kvt_log *log)
 
 static int log_init_dev(struct kvt_log_dev *dev, const struct kvtree_log_super *super)
 {
+	struct kvt_chain *chain = &dev->log->chain[dev->index];
+
+	chain->dev = dev;
+	chain->trailer = kvmalloc_array(KVTREE_LOG_TRAILER_MAX, KVTREE_LOG_BLOCK, GFP_KERNEL);
 	dev->super = kmemdup(super, sizeof(*super), GFP_KERNEL);
-	dev->trailer = kvmalloc_array(KVTREE_LOG_TRAILER_MAX, KVTREE_LOG_BLOCK, GFP_KERNEL);
-	if (!dev->super || !dev->trailer)
+	if (!dev->super || !chain->trailer)
 		return -ENOMEM;
 	dev->log->capacity += (u64)le32_to_cpu(super->nr_segments) *
 			      le32_to_cpu(super->segment_blocks) * KVTREE_LOG_BLOCK;
@@ -129,7 +132,7 @@ void kvt_log_free(struct kvt_log *log)
 	kvt_disks_leave(log);
 	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++) {
 		kvt_segs_exit(&log->dev[i].segs);
-		kvfree(log->dev[i].trailer);
+		kvfree(log->chain[i].trailer);
 		kfree(log->dev[i].super);
 		kvt_dev_close(&log->dev[i]);
 	}
@@ -253,7 +256,7 @@ static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 	life->flags = nr ? 0 : flags;
 	if (log->carry.epoch)
 		life->flags |= cpu_to_le32(KVTREE_LOG_LIFE_CARRIED);
-	kvt_log_pos_store(&life->commit, &dev->commit);
+	kvt_log_pos_store(&life->commit, &log->chain[dev->index].next);
 	super->nr_lives = cpu_to_le32(nr + 1);
 	super->generation = cpu_to_le64(log->generation);
 	super->version_lease = cpu_to_le64(log->state.lease);
@@ -302,17 +305,17 @@ static int log_make_room(struct kvt_log *log)
 
 static int log_begin_life(struct kvt_log *log)
 {
-	struct kvt_log_dev *dev;
+	struct kvt_chain *chain;
 	int err = 0;
 	u32 i;
 
 	for (i = 0; !err && i < log->nr_devs; i++) {
-		dev = &log->dev[i];
-		err = kvt_room_take(dev, KVT_ROOM_LAST, 0, &dev->commit);
+		chain = &log->chain[i];
+		err = kvt_room_take(chain->dev, KVT_ROOM_LAST, 0, &chain->next);
 		if (!err)
-			err = kvt_room_take(dev, KVT_ROOM_LAST, 0, &dev->ahead);
+			err = kvt_room_take(chain->dev, KVT_ROOM_LAST, 0, &chain->ahead);
 		if (!err)
-			super_begin_life(log, dev);
+			super_begin_life(log, chain->dev);
 	}
 	if (!err)
 		err = kvt_carry(log);

@@ -51,7 +51,7 @@ static void lw_free(void *arg)
 		kvt_streams_exit(lw->log);
 		kvt_log_queues_exit(lw->log);
 		kvfree(dev->segs.seg);
-		kvfree(dev->trailer);
+		kvfree(lw->log->chain[0].trailer);
 		kfree(dev->super);
 		if (dev->file)
 			bdev_fput(dev->file);
@@ -64,20 +64,22 @@ static void lw_free(void *arg)
 
 static void lw_init_dev(struct lw *lw, struct kvt_log_dev *dev)
 {
+	struct kvt_chain *chain = &lw->log->chain[0];
 	u32 i;
 
 	dev->log = lw->log;
 	dev->super = kzalloc(sizeof(*dev->super), GFP_KERNEL);
-	dev->trailer = kvmalloc_array(KVTREE_LOG_TRAILER_MAX, KVTREE_LOG_BLOCK, GFP_KERNEL);
+	chain->dev = dev;
+	chain->trailer = kvmalloc_array(KVTREE_LOG_TRAILER_MAX, KVTREE_LOG_BLOCK, GFP_KERNEL);
+	chain->next = (struct kvt_log_pos) { .sequence = 1, .segment = LW_COMMIT, .block = 1 };
 	dev->segs.seg = kvcalloc(LW_SEGMENTS, sizeof(*dev->segs.seg), GFP_KERNEL);
-	KUNIT_ASSERT_TRUE(lw->test, dev->super && dev->trailer && dev->segs.seg);
+	KUNIT_ASSERT_TRUE(lw->test, dev->super && chain->trailer && dev->segs.seg);
 	dev->super->segment_blocks = cpu_to_le32(LW_BLOCKS);
 	spin_lock_init(&dev->segs.lock);
 	/* None is free. */
 	dev->segs.nr = LW_SEGMENTS;
 	for (i = 0; i < LW_SEGMENTS; i++)
 		dev->segs.seg[i].state = KVT_SEG_LOG;
-	dev->commit = (struct kvt_log_pos) { .sequence = 1, .segment = LW_COMMIT, .block = 1 };
 }
 
 static struct lw *lw_new(struct kunit *test)
@@ -221,7 +223,7 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 {
 	struct lw *lw = lw_new(test);
 	struct kvt_log *log = lw->log;
-	struct kvt_log_dev *dev = &log->dev[0];
+	struct kvt_chain *chain = &log->chain[0];
 
 	kt_need_two_cpus(test);
 	KUNIT_ASSERT_LE(test, 2, log->nr_streams);
@@ -234,7 +236,7 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	mutex_lock(&log->commit_lock);
 	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_commit(log));
 	KUNIT_EXPECT_EQ(test, 0, log->state.durable);
-	KUNIT_EXPECT_EQ(test, 1, dev->commit.block);
+	KUNIT_EXPECT_EQ(test, 1, chain->next.block);
 	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->state.flags));
 	KUNIT_EXPECT_EQ(test, -EAGAIN, kvt_log_synced(log, 1));
 	/* It has room: the same epoch is committed. */
@@ -242,7 +244,7 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	KUNIT_EXPECT_EQ(test, 0, kvt_commit(log));
 	KUNIT_EXPECT_EQ(test, 1, log->state.durable);
 	KUNIT_EXPECT_EQ(test, 0, kvt_log_synced(log, 1));
-	KUNIT_EXPECT_EQ(test, 2, dev->commit.block);
+	KUNIT_EXPECT_EQ(test, 2, chain->next.block);
 	mutex_unlock(&log->commit_lock);
 }
 
@@ -251,10 +253,10 @@ static void a_commit_without_room_for_its_record_closes_no_epoch(struct kunit *t
 {
 	struct lw *lw = lw_new(test);
 	struct kvt_log *log = lw->log;
-	struct kvt_log_dev *dev = &log->dev[0];
+	struct kvt_chain *chain = &log->chain[0];
 
 	lw_log(lw, "a", true);
-	dev->commit.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
+	chain->next.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
 	mutex_lock(&log->commit_lock);
 	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_commit(log));
 	mutex_unlock(&log->commit_lock);
@@ -356,7 +358,7 @@ static void an_idle_log_has_one_empty_epoch_at_its_end(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&log->idle));
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_EQ(test, 2, log->state.durable);
-	KUNIT_EXPECT_EQ(test, 3, log->dev[0].commit.block);
+	KUNIT_EXPECT_EQ(test, 3, log->chain[0].next.block);
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_EQ(test, 2, log->state.durable);
 	lw_change(lw);
@@ -383,12 +385,12 @@ static void a_log_that_is_not_idle_has_no_empty_epochs(struct kunit *test)
 	lw_change(lw);
 	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&log->idle));
 	/* Nobody waits because of it, nor does it ask for a checkpoint. */
-	log->dev[0].commit.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
+	log->chain[0].next.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_FALSE(test, test_bit(KVT_LOG_FULL, &log->state.flags));
 	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&log->state.checkpoint));
 	log->state.error = -EIO;
-	log->dev[0].commit.block = 3;
+	log->chain[0].next.block = 3;
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_EQ(test, 2, log->state.durable);
 }
