@@ -24,11 +24,11 @@
  */
 void kvt_carry_init(struct kvt_log *log)
 {
-	const struct kvtree_log_super *super = log->set.dev[0].super;
+	const struct kvtree_log_super *super = log->devs.set.dev[0].super;
 	u32 nr = le32_to_cpu(super->nr_lives);
 	const struct kvtree_log_life *last;
 
-	if (log->read_only || !nr)
+	if (log->devs.read_only || !nr)
 		return;
 	last = &super->lives[nr - 1];
 	/* If another epoch had been begun, this one would be stable. */
@@ -86,13 +86,14 @@ static bool pos_takes(const struct kvt_log_dev *dev, const struct kvt_log_pos *p
 
 /**
  * kvt_carry_segments() - count the segments that an epoch is carried to
+ * @log: the log
  * @dev: the device
  *
  * Return: how many; 0: nothing is carried.
  */
-u32 kvt_carry_segments(const struct kvt_log_dev *dev)
+u32 kvt_carry_segments(const struct kvt_log *log, const struct kvt_log_dev *dev)
 {
-	const struct kvt_carry *carry = &dev->log->carry;
+	const struct kvt_carry *carry = &log->carry;
 	struct kvt_log_pos pos = {};
 	u32 nr = 0, i;
 
@@ -112,10 +113,10 @@ u32 kvt_carry_segments(const struct kvt_log_dev *dev)
 static int extent_copy(struct kvt_log *log, struct kvt_log_extent *extent,
 		       const struct kvt_log_pos *to, u8 *buf)
 {
-	struct kvt_log_dev *dev = &log->dev[extent->dev];
+	struct kvt_log_dev *dev = &log->devs.dev[extent->dev];
 	const struct kvtree_log_super *super = dev->super;
 	u32 was = kvt_log_crc(super, extent->generation, &extent->pos, "", 0);
-	u32 is = kvt_log_crc(super, log->generation, to, "", 0);
+	u32 is = kvt_log_crc(super, log->devs.generation, to, "", 0);
 	u64 from_block = kvt_log_pos_block(super, &extent->pos);
 	u64 to_block = kvt_log_pos_block(super, to);
 	u32 at, nr;
@@ -123,8 +124,8 @@ static int extent_copy(struct kvt_log *log, struct kvt_log_extent *extent,
 
 	for (at = 0; at < extent->blocks; at += nr) {
 		nr = min(extent->blocks - at, COPY_BLOCKS);
-		err = log->set.read(&log->set, dev->index, from_block + at, nr, buf);
-		kvt_log_extent_wrong(&log->set, extent, err);
+		err = log->devs.set.read(&log->devs.set, dev->index, from_block + at, nr, buf);
+		kvt_log_extent_wrong(&log->devs.set, extent, err);
 		if (!err)
 			err = kvt_dev_write(dev, to_block + at, nr, buf);
 		if (err)
@@ -134,19 +135,20 @@ static int extent_copy(struct kvt_log *log, struct kvt_log_extent *extent,
 		cond_resched();
 	}
 	if (was != extent->crc) {
-		kvt_log_extent_wrong(&log->set, extent, KVT_LOG_DAMAGED);
+		kvt_log_extent_wrong(&log->devs.set, extent, KVT_LOG_DAMAGED);
 		return -EBADMSG;
 	}
-	extent->generation = log->generation;
+	extent->generation = log->devs.generation;
 	extent->pos = *to;
 	extent->crc = is;
 	return 0;
 }
 
 /* Copy a device's extents, one after the other. */
-static int dev_copy(struct kvt_log_dev *dev, u8 *buf)
+static int dev_copy(struct kvt_log *log, struct kvt_log_dev *dev, u8 *buf)
 {
-	struct kvt_carry *carry = &dev->log->carry;
+	struct kvt_part *part = &log->space.part[dev->index];
+	struct kvt_carry *carry = &log->carry;
 	struct kvt_log_pos pos = {};
 	int err = 0;
 	u32 i;
@@ -158,17 +160,17 @@ static int dev_copy(struct kvt_log_dev *dev, u8 *buf)
 			continue;
 		if (!pos_takes(dev, &pos, extent->blocks)) {
 			if (pos.block)
-				kvt_segs_shut(&dev->segs, pos.segment);
-			err = kvt_room_take(dev, KVT_ROOM_DRAIN, extent->stream, &pos);
+				kvt_segs_shut(&part->segs, pos.segment);
+			err = kvt_room_take(part, KVT_ROOM_DRAIN, extent->stream, &pos);
 			if (err)
 				return err;
-			kvt_segs_used(&dev->segs, pos.segment, carry->epoch);
+			kvt_segs_used(&part->segs, pos.segment, carry->epoch);
 		}
-		err = extent_copy(dev->log, extent, &pos, buf);
+		err = extent_copy(log, extent, &pos, buf);
 		pos.block += extent->blocks;
 	}
 	if (pos.block)
-		kvt_segs_shut(&dev->segs, pos.segment);
+		kvt_segs_shut(&part->segs, pos.segment);
 	return err;
 }
 
@@ -192,8 +194,8 @@ int kvt_carry(struct kvt_log *log)
 	buf = kvmalloc_array(COPY_BLOCKS, KVTREE_LOG_BLOCK, GFP_KERNEL);
 	if (!buf)
 		return -ENOMEM;
-	for (i = 0; !err && i < log->nr_devs; i++)
-		err = dev_copy(&log->dev[i], buf);
+	for (i = 0; !err && i < log->devs.nr; i++)
+		err = dev_copy(log, &log->devs.dev[i], buf);
 	kvfree(buf);
 	return err ?: kvt_commit_carried(log);
 }

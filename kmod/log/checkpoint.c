@@ -36,20 +36,20 @@ static void checkpoint_begin(struct checkpoint *cp)
 
 	mutex_lock(&log->commit_lock);
 	cp->epoch = log->state.durable;
-	cp->replay_bytes = log->replay_bytes;
-	for (i = 0; i < log->nr_devs; i++) {
+	cp->replay_bytes = log->space.replay_bytes;
+	for (i = 0; i < log->devs.nr; i++) {
 		cp->commit[i] = log->chain[i].next;
-		kvt_segs_save_begin(&log->dev[i].segs, cp->epoch);
+		kvt_segs_save_begin(&log->space.part[i].segs, cp->epoch);
 	}
 	mutex_unlock(&log->commit_lock);
 }
 
 static int table_write(struct checkpoint *cp, u32 i)
 {
-	struct kvt_log_dev *dev = &cp->log->dev[i];
+	struct kvt_log_dev *dev = &cp->log->devs.dev[i];
 	struct kvt_saved_dev *d = &cp->saved.dev[i];
 	struct kvtree_log_checkpoint *to = &d->super;
-	u64 generation = cp->log->generation;
+	u64 generation = cp->log->devs.generation;
 	size_t used = struct_size(d->table, extents, d->nr);
 	u32 blocks = DIV_ROUND_UP(used, KVTREE_LOG_BLOCK);
 	struct kvtree_log_table *table;
@@ -87,18 +87,18 @@ static int table_write(struct checkpoint *cp, u32 i)
 /* The lives that are not contained in it: the present one, if it has begun, from there on. */
 static void checkpoint_lives(struct checkpoint *cp, u32 i)
 {
-	struct kvtree_log_super *super = cp->log->dev[i].super;
+	struct kvtree_log_super *super = cp->log->devs.dev[i].super;
 	struct kvtree_log_life *life = &super->lives[0];
 
 	super->checkpoint = cp->saved.dev[i].super;
 	memset(super->lives, 0, sizeof(super->lives));
 	super->nr_lives = cpu_to_le32(cp->log->state.alive);
 	if (cp->log->state.alive) {
-		life->generation = cpu_to_le64(cp->log->generation);
+		life->generation = cpu_to_le64(cp->log->devs.generation);
 		life->first_epoch = cpu_to_le64(cp->epoch + 1);
 		kvt_log_pos_store(&life->commit, &cp->commit[i]);
 	}
-	super->generation = cpu_to_le64(cp->log->generation);
+	super->generation = cpu_to_le64(cp->log->devs.generation);
 	super->version_lease = cpu_to_le64(cp->lease);
 }
 
@@ -147,7 +147,7 @@ static void log_shorten(struct checkpoint *cp)
 	struct kvt_log *log = cp->log;
 
 	mutex_lock(&log->commit_lock);
-	WRITE_ONCE(log->replay_bytes, log->replay_bytes - cp->replay_bytes);
+	WRITE_ONCE(log->space.replay_bytes, log->space.replay_bytes - cp->replay_bytes);
 	mutex_unlock(&log->commit_lock);
 }
 
@@ -165,13 +165,13 @@ static int checkpoint_count(struct checkpoint *cp)
 	mutex_unlock(&log->commit_lock);
 	cp->met = min(met - cp->epoch, (u64)U32_MAX);
 
-	for (i = 0; !err && i < log->nr_devs; i++)
+	for (i = 0; !err && i < log->devs.nr; i++)
 		err = table_write(cp, i);
 	if (!err)
-		err = kvt_devs_flush(log);
+		err = kvt_devs_flush(&log->devs);
 	if (err)
 		return err;
-	for (i = 0; i < log->nr_devs; i++)
+	for (i = 0; i < log->devs.nr; i++)
 		checkpoint_lives(cp, i);
 	err = kvt_supers_write(log);
 	if (!err)
@@ -201,18 +201,18 @@ static void checkpoint_resume(struct kvt_log *log)
  */
 static void checkpoint_give(struct kvt_log *log, bool resume)
 {
-	struct kvt_log_dev *dev;
+	struct kvt_part *part;
 	u32 i;
 
 	if (resume && test_bit(KVT_LOG_FULL, &log->state.flags)) {
-		for (i = 0; i < log->nr_devs; i++) {
-			dev = &log->dev[i];
-			kvt_segs_give(dev, DIV_ROUND_UP(dev->segs.useless, 2), false);
+		for (i = 0; i < log->devs.nr; i++) {
+			part = &log->space.part[i];
+			kvt_segs_give(part, DIV_ROUND_UP(part->segs.useless, 2), false);
 		}
 		checkpoint_resume(log);
 	}
-	for (i = 0; i < log->nr_devs; i++)
-		kvt_segs_give(&log->dev[i], U32_MAX, true);
+	for (i = 0; i < log->devs.nr; i++)
+		kvt_segs_give(&log->space.part[i], U32_MAX, true);
 	if (resume)
 		checkpoint_resume(log);
 }
@@ -235,8 +235,8 @@ static int checkpoint_run(struct kvt_log *log)
 		kvt_log_fail(&log->state, err, "a checkpoint could not be written");
 	/* What a superblock that could not be written says is not known. */
 	if (!err || !log->state.error) {
-		for (i = 0; i < log->nr_devs; i++)
-			kvt_segs_save_end(&log->dev[i].segs, cp->epoch, !err);
+		for (i = 0; i < log->devs.nr; i++)
+			kvt_segs_save_end(&log->space.part[i].segs, cp->epoch, !err);
 		checkpoint_give(log, !err);
 	}
 	kvt_saved_exit(&cp->saved);
@@ -253,7 +253,7 @@ static int checkpoint_make(struct kvt_log *log)
 	int err = checkpoint_run(log);
 
 	if (err == KVT_LOG_NO_ROOM && log->state.alive && !READ_ONCE(log->state.error)) {
-		kvt_room_stop_writers(log);
+		kvt_room_stop_writers(&log->space);
 		err = checkpoint_run(log);
 	}
 	return err;
@@ -337,7 +337,7 @@ int kvt_checkpoint_awake(struct kvt_log *log)
  */
 int kvt_log_checkpoint(struct kvt_log *log)
 {
-	return log->read_only ? -EROFS : kvt_log_outcome_errno(kvt_checkpoint_awake(log));
+	return log->devs.read_only ? -EROFS : kvt_log_outcome_errno(kvt_checkpoint_awake(log));
 }
 
 /* Whether there is still no room, or soon will be none. */
@@ -345,8 +345,8 @@ static bool checkpoint_makes_room(const struct kvt_log *log)
 {
 	u32 i;
 
-	for (i = 0; i < log->nr_devs; i++)
-		if (kvt_room_low(&log->dev[i]))
+	for (i = 0; i < log->devs.nr; i++)
+		if (kvt_room_low(&log->space.part[i]))
 			return true;
 	return test_bit(KVT_LOG_FULL, &log->state.flags);
 }
@@ -358,7 +358,7 @@ static int checkpoint_unasked(struct kvt_log *log)
 
 	mutex_lock(&log->checkpoint_lock);
 	log->unasked = true;
-	if (kvt_room_long(log) || checkpoint_makes_room(log))
+	if (kvt_room_long(&log->space) || checkpoint_makes_room(log))
 		err = checkpoint_locked(log);
 	log->unasked = false;
 	mutex_unlock(&log->checkpoint_lock);

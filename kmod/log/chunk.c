@@ -154,7 +154,7 @@ int kvt_chunk_write(struct kvt_log_dev *dev, struct kvt_log_buf *buf, u32 stream
 	chunk_finish(buf, stream);
 	if (!extent->blocks) {
 		extent->pos = *pos;
-		extent->crc = kvt_log_crc(dev->super, dev->log->generation, pos, "", 0);
+		extent->crc = kvt_log_crc(dev->super, dev->devs->generation, pos, "", 0);
 		extent->stream = stream;
 		extent->epoch = buf->epoch;
 	}

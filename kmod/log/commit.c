@@ -25,7 +25,7 @@ static u64 commit_close(struct kvt_log *log)
 
 	if (epoch == log->state.durable) {
 		epoch = log->state.epoch;
-		WRITE_ONCE(log->live_closed, kvt_live_bytes(log));
+		WRITE_ONCE(log->space.live_closed, kvt_live_bytes(&log->space));
 		WRITE_ONCE(log->state.closed, epoch);
 		/* Who finds it clean finds this epoch closed: see kvt_log_dirty_epoch(). */
 		smp_mb__before_atomic();
@@ -113,11 +113,11 @@ static void trailer_extents(struct kvt_chain *chain, struct kvt_stream *s, u64 e
 /* Those that were copied are as many as one trailer has named. */
 static void trailer_carried(struct kvt_chain *chain)
 {
-	const struct kvt_log_dev *dev = chain->dev;
-	const struct kvt_carry *carry = &dev->log->carry;
+	const struct kvt_log_dev *dev = chain->part->dev;
+	const struct kvt_carry *carry = &chain->log->carry;
 	u32 i;
 
-	chain->trailer->time = cpu_to_le64(dev->log->found.time);
+	chain->trailer->time = cpu_to_le64(chain->log->found.time);
 	for (i = 0; i < carry->nr; i++)
 		if (carry->extent[i].dev == dev->index)
 			trailer_name(chain->trailer, &carry->extent[i], carry->extent[i].stream);
@@ -126,15 +126,15 @@ static void trailer_carried(struct kvt_chain *chain)
 static void trailer_fill(struct kvt_chain *chain, u64 epoch)
 {
 	struct kvtree_log_trailer *t = chain->trailer;
-	struct kvt_log_dev *dev = chain->dev;
-	struct kvt_log *log = dev->log;
+	struct kvt_log_dev *dev = chain->part->dev;
+	struct kvt_log *log = chain->log;
 	size_t used;
 	u32 i;
 
 	memset(t, 0, sizeof(*t));
 	t->magic = cpu_to_le64(KVTREE_LOG_TRAILER_MAGIC);
 	t->epoch = cpu_to_le64(epoch);
-	t->generation = cpu_to_le64(log->generation);
+	t->generation = cpu_to_le64(log->devs.generation);
 	t->version_lease = cpu_to_le64(log->lease_next);
 	t->time = cpu_to_le64(ktime_get_real_ns());
 	t->dev_index = cpu_to_le32(dev->index);
@@ -153,7 +153,7 @@ static void trailer_fill(struct kvt_chain *chain, u64 epoch)
 static bool trailer_last(const struct kvt_chain *chain, u32 blocks)
 {
 	return chain->next.block + blocks + KVTREE_LOG_TRAILER_MAX >
-	       le32_to_cpu(chain->dev->super->segment_blocks);
+	       le32_to_cpu(chain->part->dev->super->segment_blocks);
 }
 
 /*
@@ -166,11 +166,11 @@ static int trailers_room(struct kvt_log *log)
 	int err = 0;
 	u32 i;
 
-	for (i = 0; !err && i < log->nr_devs; i++) {
+	for (i = 0; !err && i < log->devs.nr; i++) {
 		struct kvt_chain *chain = &log->chain[i];
 
 		if (!chain->spare.block && trailer_last(chain, KVTREE_LOG_TRAILER_MAX))
-			err = kvt_room_take(chain->dev, room, 0, &chain->spare);
+			err = kvt_room_take(chain->part, room, 0, &chain->spare);
 	}
 	return err;
 }
@@ -182,7 +182,7 @@ static void trailer_step(struct kvt_chain *chain)
 		chain->next.block += chain->trailer_blocks;
 		return;
 	}
-	kvt_segs_shut(&chain->dev->segs, chain->next.segment);
+	kvt_segs_shut(&chain->part->segs, chain->next.segment);
 	chain->next = chain->ahead;
 	chain->ahead = chain->spare;
 	chain->spare = (struct kvt_log_pos) {};
@@ -191,15 +191,15 @@ static void trailer_step(struct kvt_chain *chain)
 static void trailer_write(struct kvt_chain *chain, u64 epoch, struct kvt_io *io)
 {
 	struct kvtree_log_trailer *t = chain->trailer;
-	struct kvt_log_dev *dev = chain->dev;
+	struct kvt_log_dev *dev = chain->part->dev;
 	struct kvt_log_pos at = chain->next;
 
 	trailer_fill(chain, epoch);
-	kvt_segs_used(&dev->segs, at.segment, epoch);
+	kvt_segs_used(&chain->part->segs, at.segment, epoch);
 	trailer_step(chain);
 	kvt_log_pos_store(&t->next, &chain->next);
 	kvt_log_pos_store(&t->ahead, &chain->ahead);
-	t->crc = cpu_to_le32(kvt_log_crc_zero(dev->super, dev->log->generation, &at, t,
+	t->crc = cpu_to_le32(kvt_log_crc_zero(dev->super, dev->devs->generation, &at, t,
 					      (size_t)chain->trailer_blocks * KVTREE_LOG_BLOCK,
 					      offsetof(struct kvtree_log_trailer, crc)));
 	kvt_dev_write_begin(dev, kvt_log_pos_block(dev->super, &at), chain->trailer_blocks, t, io);
@@ -212,7 +212,7 @@ static int trailers_write(struct kvt_log *log, u64 epoch)
 
 	log->lease_next = commit_lease(log);
 	kvt_io_init(&io);
-	for (i = 0; i < log->nr_devs; i++)
+	for (i = 0; i < log->devs.nr; i++)
 		trailer_write(&log->chain[i], epoch, &io);
 	return kvt_io_wait(&io);
 }
@@ -235,7 +235,7 @@ static int commit_write(struct kvt_log *log, u64 epoch)
 	if (own)
 		kvt_stream_flush_end(own);
 	if (!failed && !err && !log->state.error)
-		failed = kvt_devs_flush(log);
+		failed = kvt_devs_flush(&log->devs);
 	/* Nothing is known of what a failed flush has written. */
 	if (failed)
 		kvt_log_fail(&log->state, failed, COMMIT_FAILED);
@@ -249,7 +249,7 @@ static void trailers_count(struct kvt_log *log)
 	u64 blocks = 0;
 	u32 i, j, nr = 0;
 
-	for (i = 0; i < log->nr_devs; i++) {
+	for (i = 0; i < log->devs.nr; i++) {
 		t = log->chain[i].trailer;
 		nr += le32_to_cpu(t->nr_extents);
 		blocks += le32_to_cpu(t->blocks);
@@ -257,7 +257,7 @@ static void trailers_count(struct kvt_log *log)
 			blocks += le32_to_cpu(t->extents[j].blocks);
 	}
 	log->unproved = nr > 0;
-	WRITE_ONCE(log->replay_bytes, log->replay_bytes + blocks * KVTREE_LOG_BLOCK);
+	WRITE_ONCE(log->space.replay_bytes, log->space.replay_bytes + blocks * KVTREE_LOG_BLOCK);
 }
 
 static unsigned long idle_ticks(void)
@@ -278,7 +278,7 @@ static void commit_done(struct kvt_log *log, u64 epoch)
 	bool renewed = log->state.lease != log->lease_next;
 
 	WRITE_ONCE(log->state.lease, log->lease_next);
-	WRITE_ONCE(log->live_durable, log->live_closed);
+	WRITE_ONCE(log->space.live_durable, log->space.live_closed);
 	trailers_count(log);
 	/* Pairs with kvt_log_synced(). */
 	smp_store_release(&log->state.durable, epoch);
@@ -315,7 +315,7 @@ int kvt_commit(struct kvt_log *log)
 	if (err)
 		return err;
 	commit_done(log, epoch);
-	if (kvt_room_long(log))
+	if (kvt_room_long(&log->space))
 		queue_delayed_work(log->state.wq, &log->state.checkpoint, 0);
 	return 0;
 }
@@ -331,7 +331,7 @@ KVT_EXPORT_FOR_TESTS(kvt_commit);
  */
 int kvt_commit_carried(struct kvt_log *log)
 {
-	return trailers_write(log, log->carry.epoch) ?: kvt_devs_flush(log);
+	return trailers_write(log, log->carry.epoch) ?: kvt_devs_flush(&log->devs);
 }
 
 /*
@@ -374,12 +374,12 @@ static bool idle_has_room(const struct kvt_log *log)
 {
 	u32 i;
 
-	for (i = 0; i < log->nr_devs; i++) {
+	for (i = 0; i < log->devs.nr; i++) {
 		const struct kvt_chain *chain = &log->chain[i];
-		const struct kvt_log_dev *dev = chain->dev;
+		const struct kvt_part *part = chain->part;
 
 		if (!chain->spare.block && trailer_last(chain, KVTREE_LOG_TRAILER_MAX) &&
-		    READ_ONCE(dev->segs.nr_free) <= kvt_room_keep(dev, KVT_ROOM_COMMIT))
+		    READ_ONCE(part->segs.nr_free) <= kvt_room_keep(part, KVT_ROOM_COMMIT))
 			return false;
 	}
 	return true;

@@ -9,7 +9,7 @@
 #include <linux/vmalloc.h>
 
 #include "base/stats.h"
-#include "internal.h"
+#include "dev.h"
 
 #define BLOCK_SECTORS	(KVTREE_LOG_BLOCK >> SECTOR_SHIFT)
 
@@ -18,7 +18,7 @@ static void dev_mark_dead(struct block_device *bdev, bool surprise)
 {
 	struct kvt_log_dev *dev = bdev->bd_holder;
 
-	kvt_log_fail(&dev->log->state, -EIO, "the device was removed");
+	kvt_log_fail(dev->devs->state, -EIO, "the device was removed");
 	mutex_unlock(&bdev->bd_holder_lock);
 }
 
@@ -43,7 +43,7 @@ static const struct blk_holder_ops dev_holder_ops = {
 static bool dev_blocks_fit(const struct kvt_log_dev *dev)
 {
 	return bdev_logical_block_size(dev->bdev) <= KVTREE_LOG_BLOCK &&
-	       (dev->log->read_only || !bdev_alignment_offset(dev->bdev));
+	       (dev->devs->read_only || !bdev_alignment_offset(dev->bdev));
 }
 
 /*
@@ -60,7 +60,7 @@ static void dev_settle(struct kvt_log_dev *dev)
 
 /**
  * kvt_dev_open() - open a device for nobody else
- * @dev: its log is set, the rest is filled
+ * @dev: its log's devices are set, the rest is filled
  * @path: of a block device
  *
  * Others can still read it, and where the kernel is told so (CONFIG_BLK_DEV_WRITE_MOUNTED is not
@@ -76,7 +76,7 @@ int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
 	blk_mode_t mode = BLK_OPEN_READ | BLK_OPEN_RESTRICT_WRITES;
 	struct file *file;
 
-	if (!dev->log->read_only)
+	if (!dev->devs->read_only)
 		mode |= BLK_OPEN_WRITE;
 	file = bdev_file_open_by_path(path, mode, dev, &dev_holder_ops);
 	if (IS_ERR(file))
@@ -86,7 +86,7 @@ int kvt_dev_open(struct kvt_log_dev *dev, const char *path)
 	if (!dev_blocks_fit(dev))
 		return -EOPNOTSUPP;
 	/* Or nothing is written at all. */
-	if (!dev->log->read_only)
+	if (!dev->devs->read_only)
 		dev_settle(dev);
 	return 0;
 }
@@ -282,7 +282,8 @@ void kvt_dev_write_begin(struct kvt_log_dev *dev, u64 block, u32 nr, const void 
 		WRITE_ONCE(io->err, -EIO);
 		return;
 	}
-	kvt_stat_add(dev->log->state.env.stats, KVTREE_STAT_LOG_BYTES, (u64)nr * KVTREE_LOG_BLOCK);
+	kvt_stat_add(dev->devs->state->env.stats, KVTREE_STAT_LOG_BYTES,
+		     (u64)nr * KVTREE_LOG_BLOCK);
 	if (is_vmalloc_addr(buf))
 		flush_kernel_vmap_range((void *)buf, nr * KVTREE_LOG_BLOCK);
 	dev_submit(dev, REQ_OP_WRITE | REQ_SYNC, block, nr, (void *)buf, io);
@@ -308,21 +309,21 @@ int kvt_dev_write(struct kvt_log_dev *dev, u64 block, u32 nr, const void *buf)
 	return kvt_io_wait(&io);
 }
 
-static int devs_flush(struct kvt_log *log)
+static int devs_flush(struct kvt_devs *devs)
 {
 	struct kvt_io io[KVTREE_LOG_DEVS_MAX];
 	int err = 0;
 	u32 i;
 
-	for (i = 0; i < log->nr_devs; i++) {
+	for (i = 0; i < devs->nr; i++) {
 		kvt_io_init(&io[i]);
-		io_submit(&io[i], bio_alloc(log->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH,
+		io_submit(&io[i], bio_alloc(devs->dev[i].bdev, 0, REQ_OP_WRITE | REQ_PREFLUSH,
 					    GFP_NOIO));
 	}
-	for (i = 0; i < log->nr_devs; i++) {
+	for (i = 0; i < devs->nr; i++) {
 		if (!kvt_io_wait(&io[i]))
 			continue;
-		kvt_disk_fail(&log->dev[i]);
+		kvt_disk_fail(&devs->dev[i]);
 		err = -EIO;
 	}
 	return err;
@@ -330,7 +331,7 @@ static int devs_flush(struct kvt_log *log)
 
 /**
  * kvt_devs_flush() - have all that was written on stable storage, on all devices
- * @log: the log
+ * @devs: the devices
  *
  * A flush that fails may lose what anybody has written, and the next one succeeds all the same.
  * So no flush returns 0 after that: the log, and all others on that disk, fail before anybody
@@ -343,19 +344,19 @@ static int devs_flush(struct kvt_log *log)
  *
  * Return: 0; -EIO, whatever a device says; or the error that the log has.
  */
-int kvt_devs_flush(struct kvt_log *log)
+int kvt_devs_flush(struct kvt_devs *devs)
 {
 	int err;
 
-	kvt_disks_lock(log);
-	err = READ_ONCE(log->state.error);
+	kvt_disks_lock(devs);
+	err = READ_ONCE(devs->state->error);
 	if (!err) {
-		err = devs_flush(log);
-		kvt_stat_add(log->state.env.stats, KVTREE_STAT_LOG_FLUSHES, log->nr_devs);
+		err = devs_flush(devs);
+		kvt_stat_add(devs->state->env.stats, KVTREE_STAT_LOG_FLUSHES, devs->nr);
 		if (err)
-			kvt_log_fail(&log->state, err, "a device could not be flushed");
+			kvt_log_fail(devs->state, err, "a device could not be flushed");
 	}
-	kvt_disks_unlock(log);
+	kvt_disks_unlock(devs);
 	return err;
 }
 

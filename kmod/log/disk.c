@@ -9,7 +9,7 @@
 #include <linux/blkdev.h>
 #include <linux/slab.h>
 
-#include "internal.h"
+#include "dev.h"
 
 struct kvt_disk {
 	struct list_head list;		/* disks_lock */
@@ -46,71 +46,71 @@ static struct kvt_disk *disk_new(const struct gendisk *gendisk)
 	return disk;
 }
 
-/* The log's disks are in the order in which their locks are taken. */
-static void log_insert(struct kvt_log *log, struct kvt_disk *disk)
+/* The disks are in the order in which their locks are taken. */
+static void devs_insert(struct kvt_devs *devs, struct kvt_disk *disk)
 {
-	struct kvt_disk_use *use = &log->uses[log->nr_disks];
-	u32 at = log->nr_disks++;
+	struct kvt_disk_use *use = &devs->uses[devs->nr_disks];
+	u32 at = devs->nr_disks++;
 
-	for (; at && log->disks[at - 1] > disk; at--)
-		log->disks[at] = log->disks[at - 1];
-	log->disks[at] = disk;
+	for (; at && devs->disks[at - 1] > disk; at--)
+		devs->disks[at] = devs->disks[at - 1];
+	devs->disks[at] = disk;
 	disk->users++;
-	use->log = log;
+	use->devs = devs;
 	use->disk = disk;
 	list_add(&use->list, &disk->uses);
 }
 
-static int log_use(struct kvt_log *log, const struct gendisk *gendisk)
+static int devs_use(struct kvt_devs *devs, const struct gendisk *gendisk)
 {
 	struct kvt_disk *disk = disk_find(gendisk);
 	u32 i;
 
-	for (i = 0; i < log->nr_disks; i++)
-		if (log->disks[i] == disk)
+	for (i = 0; i < devs->nr_disks; i++)
+		if (devs->disks[i] == disk)
 			return 0;
 	if (!disk)
 		disk = disk_new(gendisk);
 	if (!disk)
 		return -ENOMEM;
-	log_insert(log, disk);
+	devs_insert(devs, disk);
 	return 0;
 }
 
 /**
- * kvt_disks_use() - share the disks that a log's devices are on
- * @log: the log, its devices open; kvt_disks_leave() must follow, whatever is returned
+ * kvt_disks_use() - share the disks that devices are on
+ * @devs: the devices, open; kvt_disks_leave() must follow, whatever is returned
  *
  * Context: process context, sleeps.
  *
  * Return: 0 or -ENOMEM.
  */
-int kvt_disks_use(struct kvt_log *log)
+int kvt_disks_use(struct kvt_devs *devs)
 {
 	int err = 0;
 	u32 i;
 
 	mutex_lock(&disks_lock);
-	for (i = 0; !err && i < log->nr_devs; i++)
-		err = log_use(log, log->dev[i].bdev->bd_disk);
+	for (i = 0; !err && i < devs->nr; i++)
+		err = devs_use(devs, devs->dev[i].bdev->bd_disk);
 	mutex_unlock(&disks_lock);
 	return err;
 }
 
 /**
  * kvt_disks_leave() - end of kvt_disks_use()
- * @log: the log, which flushes no more, its devices still open
+ * @devs: the devices, still open, which nobody flushes any more
  *
  * Context: process context, sleeps.
  */
-void kvt_disks_leave(struct kvt_log *log)
+void kvt_disks_leave(struct kvt_devs *devs)
 {
 	struct kvt_disk *disk;
 
 	mutex_lock(&disks_lock);
-	while (log->nr_disks) {
-		disk = log->uses[--log->nr_disks].disk;
-		list_del(&log->uses[log->nr_disks].list);
+	while (devs->nr_disks) {
+		disk = devs->uses[--devs->nr_disks].disk;
+		list_del(&devs->uses[devs->nr_disks].list);
 		if (--disk->users)
 			continue;
 		list_del(&disk->list);
@@ -120,29 +120,29 @@ void kvt_disks_leave(struct kvt_log *log)
 }
 
 /**
- * kvt_disks_lock() - let nobody else flush a log's disks
- * @log: the log
+ * kvt_disks_lock() - let nobody else flush the disks of devices
+ * @devs: the devices
  *
  * Context: process context, sleeps.
  */
-void kvt_disks_lock(struct kvt_log *log)
+void kvt_disks_lock(struct kvt_devs *devs)
 {
 	u32 i;
 
-	for (i = 0; i < log->nr_disks; i++)
-		mutex_lock_nested(&log->disks[i]->lock, i);
+	for (i = 0; i < devs->nr_disks; i++)
+		mutex_lock_nested(&devs->disks[i]->lock, i);
 }
 
 /**
  * kvt_disks_unlock() - end of kvt_disks_lock()
- * @log: the log
+ * @devs: the devices
  */
-void kvt_disks_unlock(struct kvt_log *log)
+void kvt_disks_unlock(struct kvt_devs *devs)
 {
 	u32 i;
 
-	for (i = 0; i < log->nr_disks; i++)
-		mutex_unlock(&log->disks[i]->lock);
+	for (i = 0; i < devs->nr_disks; i++)
+		mutex_unlock(&devs->disks[i]->lock);
 }
 
 /**
@@ -153,16 +153,16 @@ void kvt_disks_unlock(struct kvt_log *log)
  */
 void kvt_disk_fail(struct kvt_log_dev *dev)
 {
-	struct kvt_log *log = dev->log;
+	struct kvt_devs *devs = dev->devs;
 	struct kvt_disk_use *use;
 	u32 i;
 
 	mutex_lock(&disks_lock);
-	for (i = 0; i < log->nr_disks; i++) {
-		if (log->disks[i]->gendisk != dev->bdev->bd_disk)
+	for (i = 0; i < devs->nr_disks; i++) {
+		if (devs->disks[i]->gendisk != dev->bdev->bd_disk)
 			continue;
-		list_for_each_entry(use, &log->disks[i]->uses, list)
-			kvt_log_fail(&use->log->state, -EIO, "a disk could not be flushed");
+		list_for_each_entry(use, &devs->disks[i]->uses, list)
+			kvt_log_fail(use->devs->state, -EIO, "a disk could not be flushed");
 	}
 	mutex_unlock(&disks_lock);
 }

@@ -10,9 +10,9 @@
 /* Versions that a store may give out before its first commit. */
 #define LEASE_FIRST	BIT_ULL(32)
 
-static struct kvt_log *set_log(struct kvt_log_set *set)
+static struct kvt_devs *set_devs(struct kvt_log_set *set)
 {
-	return container_of(set, struct kvt_log, set);
+	return container_of(set, struct kvt_devs, set);
 }
 
 static int log_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf)
@@ -20,12 +20,12 @@ static int log_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *
 	/* Who attaches; workers get no signals. */
 	if (fatal_signal_pending(current))
 		return -EINTR;
-	return kvt_dev_read(&set_log(set)->dev[slot], block, nr, buf);
+	return kvt_dev_read(&set_devs(set)->dev[slot], block, nr, buf);
 }
 
 static void log_say(struct kvt_log_set *set, const char *text)
 {
-	pr_err("kvtree: store '%s': %s\n", set_log(set)->state.env.name, text);
+	pr_err("kvtree: store '%s': %s\n", set_devs(set)->state->env.name, text);
 }
 
 /* Open the devices in the order in which they were given. */
@@ -34,17 +34,17 @@ static int log_open_devs(struct kvt_log *log, const struct kvt_log_args *args)
 	int err = 0;
 	u32 i;
 
-	log->read_only = args->read_only;
+	log->devs.read_only = args->read_only;
 	for (i = 0; !err && i < args->nr; i++) {
-		log->dev[i].log = log;
-		err = kvt_dev_open(&log->dev[i], args->paths[i]);
+		log->devs.dev[i].devs = &log->devs;
+		err = kvt_dev_open(&log->devs.dev[i], args->paths[i]);
 		if (!err)
-			log->set.size[i] = kvt_dev_blocks(&log->dev[i]);
+			log->devs.set.size[i] = kvt_dev_blocks(&log->devs.dev[i]);
 	}
-	log->set.nr_given = args->nr;
-	log->set.until = args->until;
-	log->set.read = log_read;
-	log->set.say = log_say;
+	log->devs.set.nr_given = args->nr;
+	log->devs.set.until = args->until;
+	log->devs.set.read = log_read;
+	log->devs.set.say = log_say;
 	return err;
 }
 
@@ -54,31 +54,37 @@ static void log_sort_devs(struct kvt_log *log)
 	struct { struct file *file; struct block_device *bdev; } given[KVTREE_LOG_DEVS_MAX];
 	u32 i, slot;
 
-	for (i = 0; i < log->nr_devs; i++) {
-		given[i].file = log->dev[i].file;
-		given[i].bdev = log->dev[i].bdev;
+	for (i = 0; i < log->devs.nr; i++) {
+		given[i].file = log->devs.dev[i].file;
+		given[i].bdev = log->devs.dev[i].bdev;
 	}
-	for (i = 0; i < log->nr_devs; i++) {
-		slot = log->set.dev[i].slot;
-		log->dev[i].file = given[slot].file;
-		log->dev[i].bdev = given[slot].bdev;
-		log->dev[i].index = i;
-		log->set.dev[i].slot = i;
+	for (i = 0; i < log->devs.nr; i++) {
+		slot = log->devs.set.dev[i].slot;
+		log->devs.dev[i].file = given[slot].file;
+		log->devs.dev[i].bdev = given[slot].bdev;
+		log->devs.dev[i].index = i;
+		log->devs.set.dev[i].slot = i;
 	}
 }
 
-static int log_init_dev(struct kvt_log_dev *dev, const struct kvtree_log_super *super)
+static int log_init_dev(struct kvt_log *log, u32 i)
 {
-	struct kvt_chain *chain = &dev->log->chain[dev->index];
+	const struct kvtree_log_super *super = log->devs.set.dev[i].super;
+	struct kvt_log_dev *dev = &log->devs.dev[i];
+	struct kvt_part *part = &log->space.part[i];
+	struct kvt_chain *chain = &log->chain[i];
 
-	chain->dev = dev;
+	part->space = &log->space;
+	part->dev = dev;
+	chain->log = log;
+	chain->part = part;
 	chain->trailer = kvmalloc_array(KVTREE_LOG_TRAILER_MAX, KVTREE_LOG_BLOCK, GFP_KERNEL);
 	dev->super = kmemdup(super, sizeof(*super), GFP_KERNEL);
 	if (!dev->super || !chain->trailer)
 		return -ENOMEM;
-	dev->log->capacity += (u64)le32_to_cpu(super->nr_segments) *
-			      le32_to_cpu(super->segment_blocks) * KVTREE_LOG_BLOCK;
-	return kvt_segs_init(&dev->segs, le32_to_cpu(super->nr_segments));
+	log->space.capacity += (u64)le32_to_cpu(super->nr_segments) *
+			       le32_to_cpu(super->segment_blocks) * KVTREE_LOG_BLOCK;
+	return kvt_segs_init(&part->segs, le32_to_cpu(super->nr_segments));
 }
 
 /* What a crash, or damage after it, may have taken. */
@@ -87,7 +93,7 @@ static void log_tell(const struct kvt_log *log)
 	if (log->found.seen > log->found.epoch)
 		pr_warn("kvtree: store '%s': epoch %llu was begun, is not complete and is left out\n",
 			log->state.env.name, log->found.seen);
-	else if (log->found.open && !log->set.until)
+	else if (log->found.open && !log->devs.set.until)
 		pr_info("kvtree: store '%s' was not detached: epoch %llu is the last one found\n",
 			log->state.env.name, log->found.epoch);
 }
@@ -97,19 +103,19 @@ static int log_load(struct kvt_log *log)
 	int err;
 	u32 i;
 
-	err = kvt_log_set_load(&log->set);
+	err = kvt_log_set_load(&log->devs.set);
 	if (err)
 		return err;
-	log->nr_devs = log->set.nr_devs;
+	log->devs.nr = log->devs.set.nr_devs;
 	log_sort_devs(log);
 	/* What is only read need not be flushed. */
-	err = log->read_only ? 0 : kvt_disks_use(log);
-	for (i = 0; !err && i < log->nr_devs; i++)
-		err = log_init_dev(&log->dev[i], log->set.dev[i].super);
+	err = log->devs.read_only ? 0 : kvt_disks_use(&log->devs);
+	for (i = 0; !err && i < log->devs.nr; i++)
+		err = log_init_dev(log, i);
 	if (err)
 		return err;
-	kvt_live_init(log);
-	err = kvt_log_find(&log->set, &log->found);
+	kvt_live_init(&log->space);
+	err = kvt_log_find(&log->devs.set, &log->found);
 	if (err)
 		return err;
 	log_tell(log);
@@ -129,16 +135,16 @@ void kvt_log_free(struct kvt_log *log)
 
 	kvt_streams_exit(log);
 	kvt_log_queues_exit(log);
-	kvt_disks_leave(log);
+	kvt_disks_leave(&log->devs);
 	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++) {
-		kvt_segs_exit(&log->dev[i].segs);
+		kvt_segs_exit(&log->space.part[i].segs);
 		kvfree(log->chain[i].trailer);
-		kfree(log->dev[i].super);
-		kvt_dev_close(&log->dev[i]);
+		kfree(log->devs.dev[i].super);
+		kvt_dev_close(&log->devs.dev[i]);
 	}
 	kvt_carry_exit(log);
-	kvt_log_set_free(&log->set);
-	percpu_counter_destroy(&log->live);
+	kvt_log_set_free(&log->devs.set);
+	percpu_counter_destroy(&log->space.live);
 	kvfree(log);
 }
 
@@ -187,6 +193,9 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 	if (!log)
 		return NULL;
 	log->state.env = *env;
+	log->devs.state = &log->state;
+	log->space.state = &log->state;
+	log->space.devs = &log->devs;
 	mutex_init(&log->commit_lock);
 	mutex_init(&log->checkpoint_lock);
 	INIT_DELAYED_WORK(&log->state.commit, kvt_commit_work);
@@ -194,7 +203,7 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 	INIT_DELAYED_WORK(&log->state.checkpoint, kvt_checkpoint_work);
 	kvt_log_state_init(&log->state);
 	INIT_LIST_HEAD(&log->sleepers);
-	if (percpu_counter_init(&log->live, 0, GFP_KERNEL)) {
+	if (percpu_counter_init(&log->space.live, 0, GFP_KERNEL)) {
 		kvfree(log);
 		return NULL;
 	}
@@ -250,7 +259,7 @@ static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 	u32 nr = kvt_super_close_life(super, first - 1);
 	struct kvtree_log_life *life = &super->lives[nr];
 
-	life->generation = cpu_to_le64(log->generation);
+	life->generation = cpu_to_le64(log->devs.generation);
 	life->first_epoch = cpu_to_le64(first);
 	life->last_epoch = 0;
 	life->flags = nr ? 0 : flags;
@@ -258,7 +267,7 @@ static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 		life->flags |= cpu_to_le32(KVTREE_LOG_LIFE_CARRIED);
 	kvt_log_pos_store(&life->commit, &log->chain[dev->index].next);
 	super->nr_lives = cpu_to_le32(nr + 1);
-	super->generation = cpu_to_le64(log->generation);
+	super->generation = cpu_to_le64(log->devs.generation);
 	super->version_lease = cpu_to_le64(log->state.lease);
 	strscpy_pad((char *)super->label, log->state.env.name, sizeof(super->label));
 }
@@ -266,7 +275,7 @@ static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 /* Whether the superblock takes no other life: the last one has something in it. */
 static bool log_lives_full(const struct kvt_log *log)
 {
-	const struct kvtree_log_super *super = log->dev[0].super;
+	const struct kvtree_log_super *super = log->devs.dev[0].super;
 	u32 nr = le32_to_cpu(super->nr_lives);
 
 	return nr == KVTREE_LOG_LIVES_MAX &&
@@ -275,12 +284,12 @@ static bool log_lives_full(const struct kvt_log *log)
 
 /* Whether a life may begin, as far as each device is concerned. */
 static bool log_may_begin(const struct kvt_log *log,
-			  bool (*has_room)(const struct kvt_log_dev *dev, u32 carried))
+			  bool (*has_room)(const struct kvt_part *part, u32 carried))
 {
 	u32 i;
 
-	for (i = 0; i < log->nr_devs; i++)
-		if (!has_room(&log->dev[i], kvt_carry_segments(&log->dev[i])))
+	for (i = 0; i < log->devs.nr; i++)
+		if (!has_room(&log->space.part[i], kvt_carry_segments(log, &log->devs.dev[i])))
 			return false;
 	return !log_lives_full(log);
 }
@@ -309,13 +318,13 @@ static int log_begin_life(struct kvt_log *log)
 	int err = 0;
 	u32 i;
 
-	for (i = 0; !err && i < log->nr_devs; i++) {
+	for (i = 0; !err && i < log->devs.nr; i++) {
 		chain = &log->chain[i];
-		err = kvt_room_take(chain->dev, KVT_ROOM_LAST, 0, &chain->next);
+		err = kvt_room_take(chain->part, KVT_ROOM_LAST, 0, &chain->next);
 		if (!err)
-			err = kvt_room_take(chain->dev, KVT_ROOM_LAST, 0, &chain->ahead);
+			err = kvt_room_take(chain->part, KVT_ROOM_LAST, 0, &chain->ahead);
 		if (!err)
-			super_begin_life(log, chain->dev);
+			super_begin_life(log, chain->part->dev);
 	}
 	if (!err)
 		err = kvt_carry(log);
@@ -346,16 +355,16 @@ int kvt_log_start(struct kvt_log *log)
 {
 	int err;
 
-	log->number = log->set.number;
-	log->generation = log->found.generation + 1;
+	log->number = log->devs.set.number;
+	log->devs.generation = log->found.generation + 1;
 	log->state.lease = log->found.version_lease + LEASE_FIRST;
 	log->state.closed = log->found.epoch;
 	log->state.durable = log->found.epoch;
 	log->state.epoch = log->found.epoch + 1;
-	log->live_closed = kvt_live_bytes(log);
-	log->live_durable = log->live_closed;
+	log->space.live_closed = kvt_live_bytes(&log->space);
+	log->space.live_durable = log->space.live_closed;
 	err = kvt_streams_init(log);
-	if (!err && log->read_only) {
+	if (!err && log->devs.read_only) {
 		log_start_read_only(log);
 		return 0;
 	}
@@ -365,7 +374,7 @@ int kvt_log_start(struct kvt_log *log)
 	}
 	if (err)
 		set_bit(KVT_LOG_STOPPED, &log->state.flags);
-	else if (kvt_room_long(log))
+	else if (kvt_room_long(&log->space))
 		queue_delayed_work(log->state.wq, &log->state.checkpoint, 0);
 	if (err == KVT_LOG_NO_ROOM) {
 		kvt_log_fail(&log->state, kvt_log_outcome_errno(err), "there is no room to begin");
@@ -451,15 +460,15 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 	case KVTREE_STAT_LOG_DURABLE:
 		return READ_ONCE(log->state.durable);
 	case KVTREE_STAT_LOG_LIVE_BYTES:
-		return percpu_counter_sum_positive((struct percpu_counter *)&log->live);
+		return percpu_counter_sum_positive((struct percpu_counter *)&log->space.live);
 	case KVTREE_STAT_LOG_LIVE_MAX:
-		return log->live_max;
+		return log->space.live_max;
 	case KVTREE_STAT_LOG_CAPACITY:
-		return log->capacity;
+		return log->space.capacity;
 	case KVTREE_STAT_LOG_FREE_BYTES:
-		for (i = 0; i < log->nr_devs; i++)
-			sum += (u64)READ_ONCE(log->dev[i].segs.nr_free) *
-			       le32_to_cpu(log->dev[i].super->segment_blocks);
+		for (i = 0; i < log->devs.nr; i++)
+			sum += (u64)READ_ONCE(log->space.part[i].segs.nr_free) *
+			       le32_to_cpu(log->devs.dev[i].super->segment_blocks);
 		return sum * KVTREE_LOG_BLOCK;
 	case KVTREE_STAT_LOG_ERROR:
 		return -READ_ONCE(log->state.error);
@@ -477,7 +486,7 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
  */
 void kvt_log_uuid(const struct kvt_log *log, __u8 uuid[16])
 {
-	memcpy(uuid, log->dev[0].super->uuid, 16);
+	memcpy(uuid, log->devs.dev[0].super->uuid, 16);
 }
 
 /**

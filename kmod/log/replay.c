@@ -150,11 +150,11 @@ static void replay_count(struct kvt_replay *replay, u32 key_len, const struct kv
 	}
 	if (old) {
 		size = kvt_log_size(key_len, old);
-		kvt_live_add(replay->log, -(s64)kvt_log_size_bytes(&size));
+		kvt_live_add(&replay->log->space, -(s64)kvt_log_size_bytes(&size));
 	}
 	if (new) {
 		size = kvt_log_size(key_len, new);
-		kvt_live_add(replay->log, kvt_log_size_bytes(&size));
+		kvt_live_add(&replay->log->space, kvt_log_size_bytes(&size));
 	}
 }
 
@@ -273,7 +273,7 @@ int kvt_replay_init(struct kvt_replay *replay, struct kvt_log *log)
 	replay->edits = kvcalloc(KVTREE_COLS_MAX, sizeof(*replay->edits), GFP_KERNEL);
 	if (!replay->edits)
 		return -ENOMEM;
-	return kvt_log_reader_init(&replay->reader, &log->set);
+	return kvt_log_reader_init(&replay->reader, &log->devs.set);
 }
 KVT_EXPORT_FOR_TESTS(kvt_replay_init);
 

@@ -52,14 +52,14 @@ static int restore_segment(struct kvt_log_visit *visit, u32 dev, const struct kv
 {
 	struct restore *r = container_of(visit, struct restore, visit);
 	struct kvt_log *log = r->log;
-	struct kvt_seg_table *segs = &log->dev[dev].segs;
+	struct kvt_seg_table *segs = &log->space.part[dev].segs;
 
 	if (segs->seg[pos->segment].state != KVT_SEG_FREE)
 		return 0;
 	kvt_segs_mark(segs, pos->segment,
 		      kind == KVTREE_LOG_KIND_CHECKPOINT ? KVT_SEG_CHECKPOINT : KVT_SEG_LOG,
 		      log->found.epoch);
-	return kvt_log_segment_check(&log->set, dev, generation, pos, kind);
+	return kvt_log_segment_check(&log->devs.set, dev, generation, pos, kind);
 }
 
 static bool restore_queue(struct restore *r, const struct kvt_log_extent *extent)
@@ -123,7 +123,7 @@ static void restore_fail(struct restore *r, int verdict, const struct kvt_log_ex
 		WRITE_ONCE(r->verdict, verdict);
 	spin_unlock(&r->lock);
 	if (first)
-		kvt_log_extent_wrong(&r->log->set, extent, verdict);
+		kvt_log_extent_wrong(&r->log->devs.set, extent, verdict);
 	wake_up(&r->room);
 }
 
@@ -193,7 +193,7 @@ static int restore_epoch(struct kvt_log_visit *visit)
 {
 	struct restore *r = container_of(visit, struct restore, visit);
 
-	if (restore_tombstones(r) <= max(TOMBSTONES_MIN, kvt_live_bytes(r->log) / 4))
+	if (restore_tombstones(r) <= max(TOMBSTONES_MIN, kvt_live_bytes(&r->log->space) / 4))
 		return 0;
 	if (wait_event_killable(r->room, restore_idle(r)))
 		return -EINTR;
@@ -267,9 +267,9 @@ int kvt_log_restore(struct kvt_log *log)
 	init_waitqueue_head(&r->room);
 	err = restore_begin(r);
 	if (!err)
-		err = kvt_log_visit_all(&log->set, &log->found, &r->visit);
+		err = kvt_log_visit_all(&log->devs.set, &log->found, &r->visit);
 	err = restore_end(r, err);
-	log->replay_bytes = r->visit.log_blocks * KVTREE_LOG_BLOCK;
+	log->space.replay_bytes = r->visit.log_blocks * KVTREE_LOG_BLOCK;
 	kvfree(r);
 	return err;
 }

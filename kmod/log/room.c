@@ -17,7 +17,7 @@
 #include <linux/sizes.h>
 
 #include "base/stats.h"
-#include "internal.h"
+#include "space.h"
 
 /* Segments for commit records: between streams and commits, and for a checkpoint. */
 #define COMMIT_MORE	1
@@ -37,33 +37,33 @@ MODULE_PARM_DESC(log_replay_mb, "MiB that may be in the log after a checkpoint b
  * Segments of a device that a checkpoint needs.  The last one holds its table.  The reserve of an
  * eighth covers padding, and what is counted only roughly.
  */
-static u32 checkpoint_segments(const struct kvt_log_dev *dev, u64 live)
+static u32 checkpoint_segments(const struct kvt_part *part, u64 live)
 {
-	u64 here = mul_u64_u64_div_u64(live + live / 8, dev->share, dev->log->shares);
+	u64 here = mul_u64_u64_div_u64(live + live / 8, part->share, part->space->shares);
 
-	return div64_u64(here, kvt_dev_segment(dev)) + 2;
+	return div64_u64(here, kvt_part_segment(part)) + 2;
 }
 
 /* Bytes of chunks that a stream may still have to write. */
 #define STREAM_BYTES	(KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
 
 /* Segments that the contents of all buffers need. */
-static u32 drain_segments(const struct kvt_log_dev *dev)
+static u32 drain_segments(const struct kvt_part *part)
 {
-	u64 bytes = kvt_dev_segment(dev);
+	u64 bytes = kvt_part_segment(part);
 
-	return kvt_dev_streams(dev) * div64_u64(STREAM_BYTES + bytes - 1, bytes);
+	return kvt_part_streams(part) * div64_u64(STREAM_BYTES + bytes - 1, bytes);
 }
 
 /**
  * kvt_room_ahead() - how far a stream may be ahead of what is durable
- * @dev: the stream's device
+ * @part: on the stream's device
  *
  * Return: segments that it may have filled, 1..KVT_LOG_AHEAD_MAX.
  */
-u32 kvt_room_ahead(const struct kvt_log_dev *dev)
+u32 kvt_room_ahead(const struct kvt_part *part)
 {
-	return clamp(dev->segs.nr / (16 * max(kvt_dev_streams(dev), 1U)), 1U, KVT_LOG_AHEAD_MAX);
+	return clamp(part->segs.nr / (16 * max(kvt_part_streams(part), 1U)), 1U, KVT_LOG_AHEAD_MAX);
 }
 
 /*
@@ -71,11 +71,11 @@ u32 kvt_room_ahead(const struct kvt_log_dev *dev)
  * nothing else: when it counts, there is room for the next one.  The device then holds all this,
  * and the rest of two checkpoints.
  */
-static u32 fixed_segments(const struct kvt_log_dev *dev)
+static u32 fixed_segments(const struct kvt_part *part)
 {
-	u32 streams = kvt_dev_streams(dev), drain = drain_segments(dev);
+	u32 streams = kvt_part_streams(part), drain = drain_segments(part);
 	/* Of what was not durable when the checkpoint began: filled, and in buffers. */
-	u32 before = streams * kvt_room_ahead(dev) + drain;
+	u32 before = streams * kvt_room_ahead(part) + drain;
 	/* What it committed at its end, and room for as much at the end of the next one. */
 	u32 ends = 2 * (drain + COMMIT_LAST);
 	u32 open = streams + COMMIT_OPEN;
@@ -91,9 +91,9 @@ static u32 fixed_segments(const struct kvt_log_dev *dev)
  * How much of a checkpoint a device's table can describe, which is in one segment: bytes of
  * records, whatever they are.
  */
-static u64 table_bytes(const struct kvt_log_dev *dev)
+static u64 table_bytes(const struct kvt_part *part)
 {
-	u64 bytes = (u64)(le32_to_cpu(dev->super->segment_blocks) - 1) * KVTREE_LOG_BLOCK;
+	u64 bytes = (u64)(le32_to_cpu(part->dev->super->segment_blocks) - 1) * KVTREE_LOG_BLOCK;
 	const struct kvtree_log_table *table;
 	u64 nr = (bytes - sizeof(*table)) / sizeof(table->extents[0]);
 
@@ -102,46 +102,48 @@ static u64 table_bytes(const struct kvt_log_dev *dev)
 
 /**
  * kvt_room_init() - find out how much the store may hold, and how much of it where
- * @log: the log; it is known how many streams it has
+ * @space: the space
+ * @nr_streams: how many streams take a part of it
  *
  * A device's part of a checkpoint is as large as its room and its table allow.
  */
-void kvt_room_init(struct kvt_log *log)
+void kvt_room_init(struct kvt_space *space, u32 nr_streams)
 {
 	u32 i, fixed;
 	u64 max;
 
-	log->shares = 0;
-	for (i = 0; i < log->nr_devs; i++) {
-		struct kvt_log_dev *dev = &log->dev[i];
+	space->nr_streams = nr_streams;
+	space->shares = 0;
+	for (i = 0; i < space->devs->nr; i++) {
+		struct kvt_part *part = &space->part[i];
 
-		fixed = fixed_segments(dev);
-		dev->share = dev->segs.nr > fixed + 1 ? (dev->segs.nr - fixed) / 2 : 1;
-		dev->share = min(dev->share * kvt_dev_segment(dev), table_bytes(dev));
-		log->shares += dev->share;
+		fixed = fixed_segments(part);
+		part->share = part->segs.nr > fixed + 1 ? (part->segs.nr - fixed) / 2 : 1;
+		part->share = min(part->share * kvt_part_segment(part), table_bytes(part));
+		space->shares += part->share;
 	}
-	max = log->shares - log->shares / 8;
-	log->live_max = max > kvt_live_slack(log) ? max - kvt_live_slack(log) : 0;
+	max = space->shares - space->shares / 8;
+	space->live_max = max > kvt_live_slack(space) ? max - kvt_live_slack(space) : 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_init);
 
 /* How much the store may grow before a stream needs another segment. */
-static u64 checkpoint_growth(const struct kvt_log_dev *dev)
+static u64 checkpoint_growth(const struct kvt_part *part)
 {
-	return dev->log->nr_streams *
-	       (kvt_dev_segment(dev) + KVT_LOG_CHUNK_BYTES + STREAM_BYTES);
+	return part->space->nr_streams *
+	       (kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES + STREAM_BYTES);
 }
 
 /* What a checkpoint has to hold: what is live now, or will be again after a crash. */
-static u64 room_live(const struct kvt_log_dev *dev)
+static u64 room_live(const struct kvt_part *part)
 {
-	const struct kvt_log *log = dev->log;
-	u64 live = max3(kvt_live_bytes(log), READ_ONCE(log->live_closed),
-			READ_ONCE(log->live_durable));
+	const struct kvt_space *space = part->space;
+	u64 live = max3(kvt_live_bytes(space), READ_ONCE(space->live_closed),
+			READ_ONCE(space->live_durable));
 
 	/* It may be more than this log would take: see kvt_streams_init(). */
-	return min(live + kvt_live_slack(log) + checkpoint_growth(dev),
-		   max(live, log->live_max));
+	return min(live + kvt_live_slack(space) + checkpoint_growth(part),
+		   max(live, space->live_max));
 }
 
 /*
@@ -149,11 +151,11 @@ static u64 room_live(const struct kvt_log_dev *dev)
  * made, those that it has not taken yet, and as many as the next one will need beyond what this
  * one frees.
  */
-static u32 checkpoint_keep(const struct kvt_log_dev *dev)
+static u32 checkpoint_keep(const struct kvt_part *part)
 {
-	const struct kvt_seg_table *segs = &dev->segs;
-	u32 need = checkpoint_segments(dev, room_live(dev)), taken = READ_ONCE(segs->taken);
-	u32 rest = drain_segments(dev) + COMMIT_LAST, useless = READ_ONCE(segs->useless);
+	const struct kvt_seg_table *segs = &part->segs;
+	u32 need = checkpoint_segments(part, room_live(part)), taken = READ_ONCE(segs->taken);
+	u32 rest = drain_segments(part) + COMMIT_LAST, useless = READ_ONCE(segs->useless);
 	u32 next = need + rest > useless ? need + rest - useless : 0;
 
 	if (!READ_ONCE(segs->saving))
@@ -163,25 +165,25 @@ static u32 checkpoint_keep(const struct kvt_log_dev *dev)
 
 /**
  * kvt_room_keep() - how many segments to leave free
- * @dev: the device
+ * @part: of the space, on a device
  * @room: what a segment is wanted for
  *
  * Context: any; exact under the lock of its table.
  *
  * Return: a number of segments.
  */
-u32 kvt_room_keep(const struct kvt_log_dev *dev, enum kvt_room room)
+u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room)
 {
 	switch (room) {
 	case KVT_ROOM_STREAM:
-		return checkpoint_keep(dev) + COMMIT_MORE;
+		return checkpoint_keep(part) + COMMIT_MORE;
 	case KVT_ROOM_COMMIT:
-		return checkpoint_keep(dev);
+		return checkpoint_keep(part);
 	case KVT_ROOM_DRAIN:
 		/* The checkpoint's table comes after it. */
 		return COMMIT_LAST + 1;
 	case KVT_ROOM_SAVE:
-		return dev->log->state.alive ? COMMIT_LAST : 0;
+		return part->space->state->alive ? COMMIT_LAST : 0;
 	default:
 		return 0;
 	}
@@ -190,31 +192,31 @@ KVT_EXPORT_FOR_TESTS(kvt_room_keep);
 
 /**
  * kvt_room_low() - whether it is time for a checkpoint
- * @dev: the device
+ * @part: of the space, on a device
  *
  * Return: true if fewer segments are left for the log than it has.
  */
-bool kvt_room_low(const struct kvt_log_dev *dev)
+bool kvt_room_low(const struct kvt_part *part)
 {
-	return READ_ONCE(dev->segs.nr_free) <
-	       READ_ONCE(dev->segs.nr_log) + kvt_room_keep(dev, KVT_ROOM_STREAM);
+	return READ_ONCE(part->segs.nr_free) <
+	       READ_ONCE(part->segs.nr_log) + kvt_room_keep(part, KVT_ROOM_STREAM);
 }
 
 /**
  * kvt_room_short() - whether a checkpoint has to be made quickly
- * @dev: the device
+ * @part: of the space, on a device
  *
  * Return: true if fewer are left for the log than half of what it has.
  */
-bool kvt_room_short(const struct kvt_log_dev *dev)
+bool kvt_room_short(const struct kvt_part *part)
 {
-	return READ_ONCE(dev->segs.nr_free) <
-	       READ_ONCE(dev->segs.nr_log) / 2 + kvt_room_keep(dev, KVT_ROOM_STREAM);
+	return READ_ONCE(part->segs.nr_free) <
+	       READ_ONCE(part->segs.nr_log) / 2 + kvt_room_keep(part, KVT_ROOM_STREAM);
 }
 
 /**
  * kvt_room_long() - whether the log is long enough for a checkpoint
- * @log: the log
+ * @space: the space
  *
  * However much room there is: all of the log is read when the store is attached.  A checkpoint
  * writes what is live.  If each comes after as much log, half of what is written are checkpoints.
@@ -222,54 +224,102 @@ bool kvt_room_short(const struct kvt_log_dev *dev)
  * Return: true if a recovery would replay more than a checkpoint would write, and not just a
  * little.
  */
-bool kvt_room_long(const struct kvt_log *log)
+bool kvt_room_long(const struct kvt_space *space)
 {
 	u64 few = (u64)READ_ONCE(log_replay_mb) * SZ_1M;
 
-	return READ_ONCE(log->replay_bytes) > max(few, kvt_live_bytes(log));
+	return READ_ONCE(space->replay_bytes) > max(few, kvt_live_bytes(space));
 }
 
 /**
  * kvt_room_begins() - whether a life can begin, and end with a checkpoint
- * @dev: the device
+ * @part: of the space, on a device
  * @carried: segments that an epoch is carried to before
  *
  * Return: false if a checkpoint should be made first.
  */
-bool kvt_room_begins(const struct kvt_log_dev *dev, u32 carried)
+bool kvt_room_begins(const struct kvt_part *part, u32 carried)
 {
-	return dev->segs.nr_free >= COMMIT_OPEN + carried + kvt_room_keep(dev, KVT_ROOM_STREAM);
+	return part->segs.nr_free >= COMMIT_OPEN + carried + kvt_room_keep(part, KVT_ROOM_STREAM);
 }
 
 /**
  * kvt_room_ends() - whether a life can begin, and end without a checkpoint
- * @dev: the device
+ * @part: of the space, on a device
  * @carried: segments that an epoch is carried to before
  *
  * Return: false if there is no room for what it would accept until none is left.
  */
-bool kvt_room_ends(const struct kvt_log_dev *dev, u32 carried)
+bool kvt_room_ends(const struct kvt_part *part, u32 carried)
 {
-	return dev->segs.nr_free >= COMMIT_OPEN + carried + drain_segments(dev) +
-				    kvt_room_keep(dev, KVT_ROOM_DRAIN);
+	return part->segs.nr_free >= COMMIT_OPEN + carried + drain_segments(part) +
+				    kvt_room_keep(part, KVT_ROOM_DRAIN);
 }
 
 /**
  * kvt_room_stop_writers() - have writers wait until a checkpoint has made room
- * @log: the log
+ * @space: the space
  *
  * Context: process context.
  */
-void kvt_room_stop_writers(struct kvt_log *log)
+void kvt_room_stop_writers(struct kvt_space *space)
 {
-	if (!test_and_set_bit(KVT_LOG_FULL, &log->state.flags))
-		kvt_stat_inc(log->state.env.stats, KVTREE_STAT_LOG_FULL);
-	queue_delayed_work(log->state.wq, &log->state.checkpoint, 0);
+	struct kvt_log_state *state = space->state;
+
+	if (!test_and_set_bit(KVT_LOG_FULL, &state->flags))
+		kvt_stat_inc(state->env.stats, KVTREE_STAT_LOG_FULL);
+	queue_delayed_work(state->wq, &state->checkpoint, 0);
+}
+
+static enum kvtree_log_kind room_kind(enum kvt_room room)
+{
+	switch (room) {
+	case KVT_ROOM_STREAM:
+	case KVT_ROOM_DRAIN:
+		return KVTREE_LOG_KIND_STREAM;
+	case KVT_ROOM_SAVE:
+		return KVTREE_LOG_KIND_CHECKPOINT;
+	default:
+		return KVTREE_LOG_KIND_COMMIT;
+	}
+}
+
+/* Take a free segment, if one is left for what it is wanted for. */
+static int room_find(struct kvt_part *part, enum kvt_room room, struct kvt_log_pos *pos)
+{
+	struct kvt_seg_table *segs = &part->segs;
+	int err;
+
+	spin_lock(&segs->lock);
+	err = kvt_segs_take(segs, kvt_room_keep(part, room),
+			    room == KVT_ROOM_SAVE ? KVT_SEG_NEW : KVT_SEG_LOG, pos);
+	spin_unlock(&segs->lock);
+	return err;
+}
+
+/* The same, and write its header. */
+static int room_open(struct kvt_part *part, enum kvt_room room, u32 stream,
+		     struct kvt_log_pos *pos)
+{
+	struct kvt_log_dev *dev = part->dev;
+	struct kvtree_log_segment *head;
+	int err;
+
+	head = kmalloc(sizeof(*head), GFP_NOIO | __GFP_NOFAIL);
+	err = room_find(part, room, pos);
+	if (!err) {
+		kvt_log_segment_fill(head, dev->super, dev->devs->generation, pos, room_kind(room),
+				     stream);
+		err = kvt_dev_write(dev, kvt_log_pos_block(dev->super, pos), 1, head);
+		pos->block = 1;
+	}
+	kfree(head);
+	return err;
 }
 
 /**
  * kvt_room_take() - take a segment, and start a checkpoint if few are left
- * @dev: the device
+ * @part: of the space, on a device
  * @room: what the segment is for
  * @stream: whose records it will hold
  * @pos: filled: its first block after the header
@@ -279,15 +329,16 @@ void kvt_room_stop_writers(struct kvt_log *log)
  * Return: 0; KVT_LOG_NO_ROOM: none is left for that, and if it was for a stream or an ordinary
  * commit, writers wait; or an error of the device.
  */
-int kvt_room_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
+int kvt_room_take(struct kvt_part *part, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos)
 {
 	bool ordinary = room == KVT_ROOM_STREAM || room == KVT_ROOM_COMMIT;
-	int err = kvt_segs_take(dev, room, stream, pos);
+	struct kvt_log_state *state = part->space->state;
+	int err = room_open(part, room, stream, pos);
 
 	if (ordinary && err == KVT_LOG_NO_ROOM)
-		kvt_room_stop_writers(dev->log);
-	else if (ordinary && !err && kvt_room_low(dev))
-		queue_delayed_work(dev->log->state.wq, &dev->log->state.checkpoint, 0);
+		kvt_room_stop_writers(part->space);
+	else if (ordinary && !err && kvt_room_low(part))
+		queue_delayed_work(state->wq, &state->checkpoint, 0);
 	return err;
 }

@@ -258,7 +258,7 @@ static int table_add(struct kvt_saved_dev *d)
  */
 int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks)
 {
-	struct kvt_log_dev *dev = &saved->log->dev[i];
+	struct kvt_log_dev *dev = &saved->log->devs.dev[i];
 	struct kvt_saved_dev *d = &saved->dev[i];
 	u32 size = le32_to_cpu(dev->super->segment_blocks);
 
@@ -266,7 +266,7 @@ int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks)
 		return KVT_LOG_NO_ROOM;
 	if (d->pos.block && blocks <= size - d->pos.block)
 		return 0;
-	return kvt_room_take(dev, KVT_ROOM_SAVE, 0, &d->pos);
+	return kvt_room_take(&saved->log->space.part[i], KVT_ROOM_SAVE, 0, &d->pos);
 }
 
 /* The device, of those in @devs, that has the least of its share so far. */
@@ -276,8 +276,9 @@ static u32 saved_next(const struct kvt_saved *saved, unsigned long devs)
 	u64 part, least = U64_MAX;
 	u32 i, next = 0;
 
-	for_each_set_bit(i, &devs, log->nr_devs) {
-		part = mul_u64_u64_div_u64(saved->dev[i].blocks, log->shares, log->dev[i].share);
+	for_each_set_bit(i, &devs, log->devs.nr) {
+		part = mul_u64_u64_div_u64(saved->dev[i].blocks, log->space.shares,
+					   log->space.part[i].share);
 		if (part < least) {
 			least = part;
 			next = i;
@@ -289,7 +290,7 @@ static u32 saved_next(const struct kvt_saved *saved, unsigned long devs)
 /* Make room for a chunk on some device, *@i. */
 static int saved_room(struct kvt_saved *saved, u32 blocks, u32 *i)
 {
-	unsigned long devs = BIT(saved->log->nr_devs) - 1;
+	unsigned long devs = BIT(saved->log->devs.nr) - 1;
 	int err = KVT_LOG_NO_ROOM;
 
 	while (devs && err == KVT_LOG_NO_ROOM) {
@@ -350,7 +351,7 @@ static int saver_write(struct saver *s)
 	if (err)
 		return err;
 	kvt_io_init(&io);
-	err = kvt_chunk_write(&saved->log->dev[i], &s->buf, 0, &pos, s->stage, &extent, &io);
+	err = kvt_chunk_write(&saved->log->devs.dev[i], &s->buf, 0, &pos, s->stage, &extent, &io);
 	err = kvt_io_wait(&io) ?: err;
 	if (err)
 		return err;
@@ -366,8 +367,8 @@ static bool saving_is_urgent(struct kvt_log *log)
 {
 	u32 i;
 
-	for (i = 0; i < log->nr_devs; i++)
-		if (kvt_room_short(&log->dev[i]))
+	for (i = 0; i < log->devs.nr; i++)
+		if (kvt_room_short(&log->space.part[i]))
 			return true;
 	return test_bit(KVT_LOG_FULL, &log->state.flags);
 }

@@ -75,7 +75,7 @@ static struct kvt_log_buf *stream_buf(struct kvt_stream *s, u64 epoch,
 /* Whether checkpoints can still be made when there is so much more. */
 static bool log_fits(const struct kvt_log *log, u64 more)
 {
-	return kvt_live_bytes(log) + more <= log->live_max;
+	return kvt_live_bytes(&log->space) + more <= log->space.live_max;
 }
 
 static s64 change_bytes(const struct kvt_key *key, const struct kvt_value *old,
@@ -178,7 +178,7 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	note->buf = buf;
 	note->record = kvt_log_encode(to, &size, key, version, new, outside);
 	if (more)
-		kvt_live_add(log, more);
+		kvt_live_add(&log->space, more);
 	log_dirty(log);
 	return 0;
 }
@@ -195,7 +195,7 @@ void kvt_log_publish(struct kvt_log_note *note, bool published)
 {
 	if (!published) {
 		note->record->type = KVTREE_LOG_NOTHING;
-		kvt_live_add(note->log, -note->live);
+		kvt_live_add(&note->log->space, -note->live);
 	}
 	/* Pairs with the worker's atomic_read_acquire(): the record is complete. */
 	atomic_dec_return_release(&note->buf->busy);
@@ -289,10 +289,10 @@ static bool log_drains(const struct kvt_log *log, u64 epoch)
  */
 static int stream_take(struct kvt_stream *s, u64 epoch, struct kvt_log_pos *pos)
 {
-	int err = kvt_room_take(s->dev, KVT_ROOM_STREAM, s->id, pos);
+	int err = kvt_room_take(s->part, KVT_ROOM_STREAM, s->id, pos);
 
 	if (err == KVT_LOG_NO_ROOM && log_drains(s->log, epoch))
-		err = kvt_room_take(s->dev, KVT_ROOM_DRAIN, s->id, pos);
+		err = kvt_room_take(s->part, KVT_ROOM_DRAIN, s->id, pos);
 	return err;
 }
 
@@ -309,7 +309,7 @@ static bool stream_ahead(const struct kvt_stream *s, u64 epoch)
 static void stream_filled(struct kvt_stream *s)
 {
 	s->filled[s->nr_filled++ % s->ahead] = s->written;
-	kvt_segs_shut(&s->dev->segs, s->pos.segment);
+	kvt_segs_shut(&s->part->segs, s->pos.segment);
 }
 
 /* A segment with room for a chunk. */
@@ -351,7 +351,7 @@ static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 		err = kvt_chunk_write(s->dev, buf, s->id, &s->pos, s->stage, extent, &s->io);
 		s->pos.block += blocks;
 		s->written = buf->epoch;
-		kvt_segs_used(&s->dev->segs, s->pos.segment, buf->epoch);
+		kvt_segs_used(&s->part->segs, s->pos.segment, buf->epoch);
 	}
 	mutex_unlock(&s->extents_lock);
 	return err;
@@ -475,8 +475,9 @@ static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
 	INIT_WORK(&s->flush, stream_flush_work);
 	s->log = log;
 	s->id = id;
-	s->dev = &log->dev[id % log->nr_devs];
-	s->ahead = kvt_room_ahead(s->dev);
+	s->dev = &log->devs.dev[id % log->devs.nr];
+	s->part = &log->space.part[s->dev->index];
+	s->ahead = kvt_room_ahead(s->part);
 	s->stage = vmalloc(KVT_LOG_BUF_BYTES);
 	for (i = 0; !err && i < KVT_LOG_BUFS; i++)
 		err = kvt_buf_init(&s->buf[i], KVT_LOG_OUTSIDE_MAX);
@@ -488,25 +489,25 @@ static u32 streams_max(const struct kvt_log *log)
 {
 	u32 nr = U32_MAX, i;
 
-	for (i = 0; i < log->nr_devs; i++)
-		nr = min(nr, log->dev[i].segs.nr);
-	nr = nr / (KVTREE_LOG_SEGMENTS_MIN / 2) * log->nr_devs;
+	for (i = 0; i < log->devs.nr; i++)
+		nr = min(nr, log->space.part[i].segs.nr);
+	nr = nr / (KVTREE_LOG_SEGMENTS_MIN / 2) * log->devs.nr;
 	/* Changes that are refused take no buffers. */
-	return log->read_only ? 1 : min3(nr, nr_cpu_ids, KVTREE_LOG_STREAMS_MAX);
+	return log->devs.read_only ? 1 : min3(nr, nr_cpu_ids, KVTREE_LOG_STREAMS_MAX);
 }
 
 /* Have half of the streams, if that makes room.  Returns whether it does. */
 static bool streams_halve(struct kvt_log *log)
 {
-	u64 max = log->live_max;
+	u64 max = log->space.live_max;
 	u32 nr = log->nr_streams;
 
 	log->nr_streams = nr / 2;
-	kvt_room_init(log);
-	if (log->live_max > max)
+	kvt_room_init(&log->space, log->nr_streams);
+	if (log->space.live_max > max)
 		return true;
 	log->nr_streams = nr;
-	kvt_room_init(log);
+	kvt_room_init(&log->space, log->nr_streams);
 	return false;
 }
 
@@ -516,11 +517,11 @@ static bool streams_halve(struct kvt_log *log)
  */
 static void streams_count(struct kvt_log *log)
 {
-	u64 live = kvt_live_bytes(log), slack = kvt_live_slack(log);
+	u64 live = kvt_live_bytes(&log->space), slack = kvt_live_slack(&log->space);
 
 	log->nr_streams = streams_max(log);
-	kvt_room_init(log);
-	while (log->nr_streams > 1 && live > log->live_max + slack)
+	kvt_room_init(&log->space, log->nr_streams);
+	while (log->nr_streams > 1 && live > log->space.live_max + slack)
 		if (!streams_halve(log))
 			break;
 }

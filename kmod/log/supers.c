@@ -17,9 +17,9 @@ static int supers_write_once(struct kvt_log *log, u64 number)
 	int err = 0;
 	u32 i;
 
-	for (i = 0; !err && i < log->nr_devs; i++)
-		err = super_write(&log->dev[i], number);
-	return err ?: kvt_devs_flush(log);
+	for (i = 0; !err && i < log->devs.nr; i++)
+		err = super_write(&log->devs.dev[i], number);
+	return err ?: kvt_devs_flush(&log->devs);
 }
 
 /*
@@ -51,8 +51,8 @@ static int supers_judge(struct kvt_log *log)
 {
 	u32 i;
 
-	for (i = 0; i < log->nr_devs; i++) {
-		struct kvt_log_dev *dev = &log->dev[i];
+	for (i = 0; i < log->devs.nr; i++) {
+		struct kvt_log_dev *dev = &log->devs.dev[i];
 
 		if (copy_is_foreign(dev, log->number, dev->super->write_id) ||
 		    copy_is_foreign(dev, log->number - 1, dev->super->write_id))
@@ -67,11 +67,11 @@ static int supers_judge_found(struct kvt_log *log)
 	const struct kvtree_log_super *copy;
 	u32 i, j;
 
-	for (i = 0; i < log->nr_devs; i++) {
+	for (i = 0; i < log->devs.nr; i++) {
 		for (j = 0; j < KVTREE_LOG_SUPER_COPIES; j++) {
-			copy = &log->set.dev[i].copy[j];
-			if (log->set.dev[i].valid[j] &&
-			    copy_is_foreign(&log->dev[i], le64_to_cpu(copy->number),
+			copy = &log->devs.set.dev[i].copy[j];
+			if (log->devs.set.dev[i].valid[j] &&
+			    copy_is_foreign(&log->devs.dev[i], le64_to_cpu(copy->number),
 					    copy->write_id))
 				return supers_foreign(log);
 		}
@@ -99,8 +99,8 @@ int kvt_supers_write(struct kvt_log *log)
 
 	if (err)
 		return err;
-	for (i = 0; i < log->nr_devs; i++)
-		log->dev[i].super->write_id = cpu_to_le64(write_id);
+	for (i = 0; i < log->devs.nr; i++)
+		log->devs.dev[i].super->write_id = cpu_to_le64(write_id);
 	err = supers_write_once(log, log->number + 1);
 	if (!err)
 		err = supers_write_once(log, log->number + 2);
@@ -116,11 +116,11 @@ int kvt_supers_write(struct kvt_log *log)
  */
 static u64 super_first(const struct kvt_log *log, u32 i)
 {
-	const struct kvt_log_dev_super *dev = &log->set.dev[i];
+	const struct kvt_log_dev_super *dev = &log->devs.set.dev[i];
 	u32 next = (log->number + 1) % KVTREE_LOG_SUPER_COPIES;
 	bool both = dev->valid[next] && dev->copy[next].write_id == dev->super->write_id;
 
-	return log->number + !(both || log->set.previous);
+	return log->number + !(both || log->devs.set.previous);
 }
 
 /**
@@ -142,14 +142,14 @@ int kvt_supers_complete(struct kvt_log *log)
 	int err = supers_judge_found(log);
 	u32 i;
 
-	for (i = 0; !err && i < log->nr_devs; i++)
-		err = super_write(&log->dev[i], super_first(log, i));
+	for (i = 0; !err && i < log->devs.nr; i++)
+		err = super_write(&log->devs.dev[i], super_first(log, i));
 	if (!err)
-		err = kvt_devs_flush(log);
-	for (i = 0; !err && i < log->nr_devs; i++)
-		err = super_write(&log->dev[i], both - super_first(log, i));
+		err = kvt_devs_flush(&log->devs);
+	for (i = 0; !err && i < log->devs.nr; i++)
+		err = super_write(&log->devs.dev[i], both - super_first(log, i));
 	if (!err)
-		err = kvt_devs_flush(log);
+		err = kvt_devs_flush(&log->devs);
 	if (!err)
 		log->number++;
 	return err;
@@ -191,8 +191,8 @@ int kvt_supers_end(struct kvt_log *log)
 	struct kvtree_log_super *super;
 	u32 i;
 
-	for (i = 0; i < log->nr_devs; i++) {
-		super = log->dev[i].super;
+	for (i = 0; i < log->devs.nr; i++) {
+		super = log->devs.dev[i].super;
 		super->nr_lives = cpu_to_le32(kvt_super_close_life(super, log->state.durable));
 		super->version_lease = cpu_to_le64(log->state.lease);
 	}

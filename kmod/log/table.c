@@ -5,8 +5,7 @@
  */
 #include <linux/random.h>
 
-#include "base/stats.h"
-#include "internal.h"
+#include "space.h"
 
 /* Segments that a device is told of at once. */
 #define GIVE_MAX	64U
@@ -73,74 +72,37 @@ void kvt_segs_mark(struct kvt_seg_table *segs, u32 segment, enum kvt_seg_state s
 	spin_unlock(&segs->lock);
 }
 
-/* Take a free segment, if one is left for what it is wanted for. */
-static int segs_find(struct kvt_log_dev *dev, enum kvt_room room, struct kvt_log_pos *pos)
+/**
+ * kvt_segs_take() - take a free segment, if one is left
+ * @segs: the table
+ * @keep: how many are left for others
+ * @state: what it will be
+ * @pos: filled: its beginning
+ *
+ * Context: process context; under the table's lock.
+ *
+ * Return: 0 or KVT_LOG_NO_ROOM.
+ */
+int kvt_segs_take(struct kvt_seg_table *segs, u32 keep, enum kvt_seg_state state,
+		  struct kvt_log_pos *pos)
 {
-	struct kvt_seg_table *segs = &dev->segs;
-	u32 keep, segment, i;
-	int err = KVT_LOG_NO_ROOM;
+	u32 segment, i;
 
-	spin_lock(&segs->lock);
-	keep = kvt_room_keep(dev, room);
 	for (i = 0; segs->nr_free > keep && i < segs->nr; i++) {
 		segment = segs->next;
 		segs->next = segment + 1 == segs->nr ? 0 : segment + 1;
 		if (segs->seg[segment].state != KVT_SEG_FREE)
 			continue;
-		segs_set(segs, segment, room == KVT_ROOM_SAVE ? KVT_SEG_NEW : KVT_SEG_LOG);
-		segs->taken += room == KVT_ROOM_SAVE;
+		segs_set(segs, segment, state);
+		segs->taken += state == KVT_SEG_NEW;
 		segs->seg[segment].open = true;
 		segs->seg[segment].epoch = 0;
 		pos->segment = segment;
 		pos->sequence = ++segs->sequence;
 		pos->block = 0;
-		err = 0;
-		break;
+		return 0;
 	}
-	spin_unlock(&segs->lock);
-	return err;
-}
-
-static enum kvtree_log_kind room_kind(enum kvt_room room)
-{
-	switch (room) {
-	case KVT_ROOM_STREAM:
-	case KVT_ROOM_DRAIN:
-		return KVTREE_LOG_KIND_STREAM;
-	case KVT_ROOM_SAVE:
-		return KVTREE_LOG_KIND_CHECKPOINT;
-	default:
-		return KVTREE_LOG_KIND_COMMIT;
-	}
-}
-
-/**
- * kvt_segs_take() - take a free segment and write its header
- * @dev: the device
- * @room: what for
- * @stream: whose chunks
- * @pos: filled: its first block after the header
- *
- * Context: process context, sleeps.
- *
- * Return: 0; KVT_LOG_NO_ROOM: none is left for that; or an error of the device.
- */
-int kvt_segs_take(struct kvt_log_dev *dev, enum kvt_room room, u32 stream,
-		  struct kvt_log_pos *pos)
-{
-	struct kvtree_log_segment *head;
-	int err;
-
-	head = kmalloc(sizeof(*head), GFP_NOIO | __GFP_NOFAIL);
-	err = segs_find(dev, room, pos);
-	if (!err) {
-		kvt_log_segment_fill(head, dev->super, dev->log->generation, pos, room_kind(room),
-				     stream);
-		err = kvt_dev_write(dev, kvt_log_pos_block(dev->super, pos), 1, head);
-		pos->block = 1;
-	}
-	kfree(head);
-	return err;
+	return KVT_LOG_NO_ROOM;
 }
 
 /**
@@ -248,20 +210,20 @@ static u32 segs_useless(const struct kvt_seg_table *segs, u32 *at, u32 max)
 
 /**
  * kvt_segs_give() - give back what is useless
- * @dev: the device
+ * @part: of the space
  * @max: how much of it
  * @discard: tell the device before
  *
  * Context: process context, sleeps; under the log's checkpoint_lock.
  */
-void kvt_segs_give(struct kvt_log_dev *dev, u32 max, bool discard)
+void kvt_segs_give(struct kvt_part *part, u32 max, bool discard)
 {
-	struct kvt_seg_table *segs = &dev->segs;
+	struct kvt_seg_table *segs = &part->segs;
 	u32 at = 0, nr, i;
 
 	while ((nr = segs_useless(segs, &at, min(max, GIVE_MAX)))) {
 		if (discard)
-			kvt_dev_discard(dev, at, nr);
+			kvt_dev_discard(part->dev, at, nr);
 		spin_lock(&segs->lock);
 		for (i = 0; i < nr; i++)
 			segs_set(segs, at + i, KVT_SEG_FREE);

@@ -1019,7 +1019,7 @@ static void replayed_free(void *arg)
 		kvt_replay_exit(r->replay);
 	kfree(r->replay);
 	if (r->log)
-		percpu_counter_destroy(&r->log->live);
+		percpu_counter_destroy(&r->log->space.live);
 	kvfree(r->log);
 	kvt_quota_exit(&r->quota);
 }
@@ -1037,7 +1037,7 @@ static struct replayed *replayed_new(struct kunit *test, struct kt *kt)
 	r->log = kvzalloc(sizeof(*r->log), GFP_KERNEL);
 	r->replay = kzalloc(sizeof(*r->replay), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, r->log && r->replay);
-	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&r->log->live, 0, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&r->log->space.live, 0, GFP_KERNEL));
 	r->log->state.env = (struct kvt_log_env) {
 		.index = kt->index, .quota = &r->quota, .reclaim = &kt->reclaim,
 		.stats = &kt->stats,
@@ -1127,7 +1127,7 @@ static void the_newest_version_stays_in_whatever_order_records_come(struct kunit
 		KUNIT_EXPECT_EQ(test, 0, kvt_replay_extent(r->replay, &end));
 		KUNIT_EXPECT_EQ(test, 0, kvt_replay_bury(r->replay));
 		KUNIT_EXPECT_EQ(test, 0, kt_stat(kt, KVTREE_STAT_VALUES));
-		KUNIT_EXPECT_EQ(test, 0, percpu_counter_sum(&r->log->live));
+		KUNIT_EXPECT_EQ(test, 0, percpu_counter_sum(&r->log->space.live));
 		KUNIT_EXPECT_EQ(test, 0, kvt_quota_bytes(&r->quota));
 	}
 }

@@ -44,42 +44,48 @@ static void lw_free(void *arg)
 	if (lw->idle_ms)
 		WRITE_ONCE(kvt_log_idle_ms, lw->idle_ms - 1);
 	if (lw->log) {
-		dev = &lw->log->dev[0];
+		dev = &lw->log->devs.dev[0];
 		cancel_delayed_work_sync(&lw->log->state.commit);
 		cancel_delayed_work_sync(&lw->log->state.checkpoint);
 		cancel_delayed_work_sync(&lw->log->idle);
 		kvt_streams_exit(lw->log);
 		kvt_log_queues_exit(lw->log);
-		kvfree(dev->segs.seg);
+		kvfree(lw->log->space.part[0].segs.seg);
 		kvfree(lw->log->chain[0].trailer);
 		kfree(dev->super);
 		if (dev->file)
 			bdev_fput(dev->file);
-		percpu_counter_destroy(&lw->log->live);
+		percpu_counter_destroy(&lw->log->space.live);
 	}
 	kvfree(lw->log);
 	kvt_value_free(lw->value);
 	kvt_stats_exit(&lw->stats);
 }
 
-static void lw_init_dev(struct lw *lw, struct kvt_log_dev *dev)
+static void lw_init_dev(struct lw *lw)
 {
-	struct kvt_chain *chain = &lw->log->chain[0];
+	struct kvt_log *log = lw->log;
+	struct kvt_log_dev *dev = &log->devs.dev[0];
+	struct kvt_part *part = &log->space.part[0];
+	struct kvt_chain *chain = &log->chain[0];
 	u32 i;
 
-	dev->log = lw->log;
+	dev->devs = &log->devs;
+	part->space = &log->space;
+	part->dev = dev;
 	dev->super = kzalloc(sizeof(*dev->super), GFP_KERNEL);
-	chain->dev = dev;
+	chain->log = log;
+	chain->part = part;
 	chain->trailer = kvmalloc_array(KVTREE_LOG_TRAILER_MAX, KVTREE_LOG_BLOCK, GFP_KERNEL);
 	chain->next = (struct kvt_log_pos) { .sequence = 1, .segment = LW_COMMIT, .block = 1 };
-	dev->segs.seg = kvcalloc(LW_SEGMENTS, sizeof(*dev->segs.seg), GFP_KERNEL);
-	KUNIT_ASSERT_TRUE(lw->test, dev->super && chain->trailer && dev->segs.seg);
+	part->segs.seg = kvcalloc(LW_SEGMENTS, sizeof(*part->segs.seg), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(lw->test, dev->super && chain->trailer && part->segs.seg);
 	dev->super->segment_blocks = cpu_to_le32(LW_BLOCKS);
-	spin_lock_init(&dev->segs.lock);
+	spin_lock_init(&part->segs.lock);
 	/* None is free. */
-	dev->segs.nr = LW_SEGMENTS;
+	part->segs.nr = LW_SEGMENTS;
 	for (i = 0; i < LW_SEGMENTS; i++)
-		dev->segs.seg[i].state = KVT_SEG_LOG;
+		part->segs.seg[i].state = KVT_SEG_LOG;
 }
 
 static struct lw *lw_new(struct kunit *test)
@@ -95,26 +101,29 @@ static struct lw *lw_new(struct kunit *test)
 	lw->value = kt_value_of(&key, "v", 1);
 	log = kvzalloc(sizeof(*log), GFP_KERNEL);
 	KUNIT_ASSERT_TRUE(test, lw->value && log);
-	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&log->live, 0, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&log->space.live, 0, GFP_KERNEL));
 	lw->log = log;
 	lw->value->version = 1;
 	log->state.env.name = "test";
 	log->state.env.stats = &lw->stats;
+	log->devs.state = &log->state;
+	log->space.state = &log->state;
+	log->space.devs = &log->devs;
 	mutex_init(&log->commit_lock);
 	INIT_DELAYED_WORK(&log->state.commit, lw_no_work);
 	INIT_DELAYED_WORK(&log->state.checkpoint, lw_no_work);
 	INIT_DELAYED_WORK(&log->idle, lw_no_work);
 	kvt_log_state_init(&log->state);
-	log->nr_devs = 1;
+	log->devs.nr = 1;
 	log->state.lease = S64_MAX;
 	log->state.epoch = 1;
 	log->state.alive = true;
-	lw_init_dev(lw, &log->dev[0]);
+	lw_init_dev(lw);
 	KUNIT_ASSERT_EQ(test, 0, kvt_log_queues_init(log));
 	KUNIT_ASSERT_EQ(test, 0, kvt_streams_init(log));
-	log->dev[0].share = 1;
-	log->shares = 1;
-	log->live_max = S64_MAX;
+	log->space.part[0].share = 1;
+	log->space.shares = 1;
+	log->space.live_max = S64_MAX;
 	/* It stays on one CPU, and so on one stream. */
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
 	return lw;
@@ -156,8 +165,8 @@ static void lw_read(struct lw *lw, struct lw_seen *seen)
 	*seen = (struct lw_seen) { .sink.entry = lw_see };
 	reader = kunit_kzalloc(lw->test, sizeof(*reader), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(lw->test, reader);
-	reader->set = &lw->log->set;
-	lw->log->set.version_end = KVT_LOG_NUMBER_MAX;
+	reader->set = &lw->log->devs.set;
+	lw->log->devs.set.version_end = KVT_LOG_NUMBER_MAX;
 	head->records_len = cpu_to_le32(buf->used);
 	KUNIT_EXPECT_EQ(lw->test, 0, kvt_log_chunk_parse(reader, buf->data,
 							 kvt_chunk_blocks(buf), &seen->sink));
@@ -170,12 +179,12 @@ static void what_was_not_published_is_not_restored(struct kunit *test)
 	s64 live;
 
 	lw_log(lw, "a", true);
-	live = percpu_counter_sum(&lw->log->live);
+	live = percpu_counter_sum(&lw->log->space.live);
 	lw_log(lw, "b", false);
 	lw_read(lw, &seen);
 	KUNIT_EXPECT_EQ(test, 1, seen.nr);
 	KUNIT_EXPECT_EQ(test, 'a', seen.key[0]);
-	KUNIT_EXPECT_EQ(test, live, percpu_counter_sum(&lw->log->live));
+	KUNIT_EXPECT_EQ(test, live, percpu_counter_sum(&lw->log->space.live));
 	lw_log(lw, "c", true);
 	lw_read(lw, &seen);
 	KUNIT_EXPECT_EQ(test, 2, seen.nr);
@@ -208,7 +217,7 @@ static void a_change_belongs_to_the_epoch_that_is_open_when_it_has_room(struct k
 /* Whatever is written from here on goes to a RAM disk. */
 static void lw_open_disk(struct lw *lw)
 {
-	struct kvt_log_dev *dev = &lw->log->dev[0];
+	struct kvt_log_dev *dev = &lw->log->devs.dev[0];
 
 	dev->file = bdev_file_open_by_dev(MKDEV(RAMDISK_MAJOR, 0),
 					  BLK_OPEN_READ | BLK_OPEN_WRITE, lw, NULL);
@@ -427,7 +436,7 @@ static void a_recount_ends_when_it_is_told(struct kunit *test)
 static void a_table_describes_all_that_a_store_may_hold(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
-	struct kvt_log_dev *dev = &lw->log->dev[0];
+	struct kvt_part *part = &lw->log->space.part[0];
 	u64 extents, least, room;
 	u32 size, nr;
 
@@ -435,50 +444,50 @@ static void a_table_describes_all_that_a_store_may_hold(struct kunit *test)
 		extents = ((u64)(size - 1) * KVTREE_LOG_BLOCK - sizeof(struct kvtree_log_table)) /
 			  sizeof(struct kvtree_log_extent);
 		for (nr = 1024; nr < 1U << 30; nr *= 2) {
-			dev->super->segment_blocks = cpu_to_le32(size);
-			dev->segs.nr = nr;
-			kvt_room_init(lw->log);
+			part->dev->super->segment_blocks = cpu_to_le32(size);
+			part->segs.nr = nr;
+			kvt_room_init(&lw->log->space, lw->log->nr_streams);
 			least = (u64)LW_EXTENT * KVTREE_LOG_BLOCK;
-			KUNIT_EXPECT_LE(test, lw->log->live_max / least + LW_SAVERS, extents);
+			KUNIT_EXPECT_LE(test, lw->log->space.live_max / least + LW_SAVERS, extents);
 			/* What it can, it may: there is room for two checkpoints. */
 			room = (u64)nr * size * KVTREE_LOG_BLOCK / 4;
 			KUNIT_EXPECT_LE(test, min(room, extents * least / 4 * 3),
-					lw->log->live_max);
+					lw->log->space.live_max);
 		}
 	}
-	dev->segs.nr = LW_SEGMENTS;
+	part->segs.nr = LW_SEGMENTS;
 }
 
 /* Which is all that it may need of a device; one that is being made has taken some already. */
 static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
-	struct kvt_log_dev *dev = &lw->log->dev[0];
-	u32 nr, part, taken, need, last;
+	struct kvt_part *part = &lw->log->space.part[0];
+	u32 nr, fourths, taken, need, last;
 	u64 live;
 
 	for (nr = 64; nr < 1U << 20; nr *= 4) {
-		dev->segs.nr = nr;
-		kvt_room_init(lw->log);
+		part->segs.nr = nr;
+		kvt_room_init(&lw->log->space, lw->log->nr_streams);
 		/* A store that was filled on a machine with fewer CPUs has more than it may. */
-		for (part = 0; part <= 5; part++) {
-			live = lw->log->live_max / 4 * part;
-			percpu_counter_set(&lw->log->live, live);
+		for (fourths = 0; fourths <= 5; fourths++) {
+			live = lw->log->space.live_max / 4 * fourths;
+			percpu_counter_set(&lw->log->space.live, live);
 			/* With its table. */
-			need = DIV_ROUND_UP_ULL(live, kvt_dev_segment(dev)) + 1;
-			last = kvt_room_keep(dev, KVT_ROOM_SAVE);
-			KUNIT_EXPECT_LE(test, need + last, kvt_room_keep(dev, KVT_ROOM_COMMIT));
-			KUNIT_EXPECT_LT(test, need + last, kvt_room_keep(dev, KVT_ROOM_STREAM));
-			dev->segs.saving = true;
+			need = DIV_ROUND_UP_ULL(live, kvt_part_segment(part)) + 1;
+			last = kvt_room_keep(part, KVT_ROOM_SAVE);
+			KUNIT_EXPECT_LE(test, need + last, kvt_room_keep(part, KVT_ROOM_COMMIT));
+			KUNIT_EXPECT_LT(test, need + last, kvt_room_keep(part, KVT_ROOM_STREAM));
+			part->segs.saving = true;
 			for (taken = 0; taken < need; taken++) {
-				dev->segs.taken = taken;
+				part->segs.taken = taken;
 				KUNIT_EXPECT_LE(test, need - taken + last,
-						kvt_room_keep(dev, KVT_ROOM_COMMIT));
+						kvt_room_keep(part, KVT_ROOM_COMMIT));
 			}
-			dev->segs.saving = false;
+			part->segs.saving = false;
 		}
 	}
-	dev->segs.nr = LW_SEGMENTS;
+	part->segs.nr = LW_SEGMENTS;
 }
 
 static void streams_make(struct lw *lw, u64 live)
@@ -486,7 +495,7 @@ static void streams_make(struct lw *lw, u64 live)
 	struct kvt_log *log = lw->log;
 
 	kvt_streams_exit(log);
-	percpu_counter_set(&log->live, live);
+	percpu_counter_set(&log->space.live, live);
 	KUNIT_ASSERT_EQ(lw->test, 0, kvt_streams_init(log));
 }
 
@@ -499,23 +508,23 @@ static void streams_are_so_many_that_there_is_room_for_what_is_live(struct kunit
 	u32 nr, most;
 
 	kt_need_two_cpus(test);
-	log->live_batch = 1000;
+	log->space.live_batch = 1000;
 	for (nr = 64; nr <= 1024; nr *= 2) {
-		log->dev[0].segs.nr = nr;
+		log->space.part[0].segs.nr = nr;
 		streams_make(lw, 0);
 		most = log->nr_streams;
-		max = log->live_max;
+		max = log->space.live_max;
 		/* What a full store has may be as much off. */
 		streams_make(lw, max + slack);
 		KUNIT_EXPECT_EQ(test, most, log->nr_streams);
 		streams_make(lw, max + slack + 1);
 		KUNIT_EXPECT_EQ(test, most / 2, log->nr_streams);
-		KUNIT_EXPECT_LT(test, max, log->live_max);
+		KUNIT_EXPECT_LT(test, max, log->space.live_max);
 		/* More than there is room for at all. */
 		streams_make(lw, S64_MAX / 2);
 		KUNIT_EXPECT_EQ(test, 1, log->nr_streams);
 	}
-	log->dev[0].segs.nr = LW_SEGMENTS;
+	log->space.part[0].segs.nr = LW_SEGMENTS;
 	streams_make(lw, 0);
 }
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A recount of what is live, to see that what writers counted is what is there. */
+#include <linux/container_of.h>
+
+#include "base/index.h"
+#include "base/mem.h"
+#include "base/value.h"
+#include "compat.h"
+#include "internal.h"
+
+struct recount {
+	struct kvt_walk walk;
+	int (*pause)(void *arg);
+	void *arg;
+	u64 live;
+};
+
+static int recount_see(struct kvt_walk *walk, const struct kvt_value *v)
+{
+	struct recount *recount = container_of(walk, struct recount, walk);
+	struct kvt_log_size size = kvt_log_size(v->key_len, v);
+
+	recount->live += kvt_log_size_bytes(&size);
+	return recount->pause ? recount->pause(recount->arg) : 0;
+}
+
+/**
+ * kvt_log_recount() - go through all values and count what is live
+ * @log: the log
+ * @pause: called between two values with @arg, under RCU; an errno ends the count.  May be
+ *	NULL
+ * @arg: its argument
+ * @live: set to what KVTREE_STAT_LOG_LIVE_BYTES should be, if nothing changes meanwhile
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -ENOMEM; or what @pause returned.
+ */
+int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg, u64 *live)
+{
+	struct recount recount = { .walk.see = recount_see, .pause = pause, .arg = arg };
+	int err;
+
+	err = kvt_index_walk(log->state.env.index, &recount.walk);
+	*live = recount.live;
+	return err;
+}
+KVT_EXPORT_FOR_TESTS(kvt_log_recount);
+
+/**
+ * kvt_live_check() - see that what was counted is what is there
+ * @log: the log, whose store nobody changes
+ *
+ * See KVT_AUDITS: each test does this.
+ *
+ * Context: process context, sleeps.
+ */
+void kvt_live_check(struct kvt_log *log)
+{
+	s64 counted = percpu_counter_sum(&log->space.live);
+	u64 live;
+
+	if (KVT_AUDITS && !kvt_log_recount(log, NULL, NULL, &live))
+		WARN(counted != (s64)live, "kvtree: %lld bytes are live, but %llu are there\n",
+		     counted, live);
+}

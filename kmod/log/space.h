@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The space of a log: the segments of its devices, and how many are left for what. */
+#ifndef KVT_LOG_SPACE_H
+#define KVT_LOG_SPACE_H
+
+#include <linux/percpu_counter.h>
+#include <linux/spinlock.h>
+
+#include "dev.h"
+#include "sizes.h"
+
+/* Segments of a device in memory: see table.c. */
+enum kvt_seg_state {
+	KVT_SEG_FREE,
+	KVT_SEG_LOG,		/* of a stream, or commit records */
+	KVT_SEG_CHECKPOINT,	/* of the checkpoint that counts */
+	KVT_SEG_NEW,		/* of the one that is being made */
+	KVT_SEG_USELESS,	/* free when the device has been told */
+};
+
+/* What a segment is taken for: see room.c. */
+enum kvt_room {
+	KVT_ROOM_STREAM,	/* records */
+	KVT_ROOM_COMMIT,	/* commit records */
+	KVT_ROOM_DRAIN,		/* records carried, or that a checkpoint waits for */
+	KVT_ROOM_LAST,		/* commit records that it waits for, or of a new life */
+	KVT_ROOM_SAVE,		/* a checkpoint */
+};
+
+struct kvt_seg {
+	u64 epoch;		/* LOG: the last one that has anything in it */
+	u8 state;
+	bool open;		/* it is being written to */
+};
+
+struct kvt_seg_table {
+	spinlock_t lock;	/* of all of it */
+	u32 nr;
+	u32 nr_free;
+	u32 nr_log;		/* KVT_SEG_LOG */
+	u32 next;		/* where to look for a free one */
+	u64 sequence;		/* of the last one taken */
+	struct kvt_seg *seg;
+	bool saving;		/* a checkpoint is being made */
+	u32 taken;		/* by it */
+	u32 useless;		/* what it will free; or KVT_SEG_USELESS */
+};
+
+/* A device's part of the space. */
+struct kvt_part {
+	struct kvt_space *space;
+	struct kvt_log_dev *dev;
+	struct kvt_seg_table segs;
+	u64 share;			/* of the space's shares: its part of a checkpoint */
+};
+
+struct kvt_space {
+	struct kvt_log_state *state;
+	struct kvt_devs *devs;
+	struct kvt_part part[KVTREE_LOG_DEVS_MAX];
+	u32 nr_streams;			/* that take room */
+	u64 capacity;			/* bytes of all segments */
+	u64 shares;
+	u64 live_max;			/* bytes that checkpoints can always be made of */
+	u64 live_closed;		/* what was live when an epoch was closed */
+	u64 live_durable;		/* ... and that epoch is durable */
+	u64 replay_bytes;		/* that a recovery reads beside a checkpoint */
+	struct percpu_counter live;	/* bytes that a checkpoint would write */
+	s32 live_batch;			/* by how much each CPU's part may be off */
+};
+
+/* How many bytes a segment holds at least: its size, less what may stay unused at its end. */
+static inline u64 kvt_part_segment(const struct kvt_part *part)
+{
+	return (u64)le32_to_cpu(part->dev->super->segment_blocks) * KVTREE_LOG_BLOCK -
+	       KVT_LOG_CHUNK_BYTES;
+}
+
+/* Streams that a device has. */
+static inline u32 kvt_part_streams(const struct kvt_part *part)
+{
+	u32 devs = part->space->devs->nr;
+
+	return (part->space->nr_streams + devs - 1 - part->dev->index) / devs;
+}
+
+/* table.c */
+int kvt_segs_init(struct kvt_seg_table *segs, u32 nr);
+void kvt_segs_exit(struct kvt_seg_table *segs);
+void kvt_segs_mark(struct kvt_seg_table *segs, u32 segment, enum kvt_seg_state state, u64 epoch);
+int kvt_segs_take(struct kvt_seg_table *segs, u32 keep, enum kvt_seg_state state,
+		  struct kvt_log_pos *pos);
+void kvt_segs_used(struct kvt_seg_table *segs, u32 segment, u64 epoch);
+void kvt_segs_shut(struct kvt_seg_table *segs, u32 segment);
+void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch);
+void kvt_segs_save_end(struct kvt_seg_table *segs, u64 epoch, bool counts);
+void kvt_segs_give(struct kvt_part *part, u32 max, bool discard);
+
+/* room.c */
+u32 kvt_room_ahead(const struct kvt_part *part);
+void kvt_room_init(struct kvt_space *space, u32 nr_streams);
+u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room);
+bool kvt_room_low(const struct kvt_part *part);
+bool kvt_room_short(const struct kvt_part *part);
+bool kvt_room_long(const struct kvt_space *space);
+bool kvt_room_begins(const struct kvt_part *part, u32 carried);
+bool kvt_room_ends(const struct kvt_part *part, u32 carried);
+void kvt_room_stop_writers(struct kvt_space *space);
+int kvt_room_take(struct kvt_part *part, enum kvt_room room, u32 stream,
+		  struct kvt_log_pos *pos);
+
+/* live.c */
+void kvt_live_init(struct kvt_space *space);
+u64 kvt_live_bytes(const struct kvt_space *space);
+u64 kvt_live_slack(const struct kvt_space *space);
+
+/* The store has grown by @bytes of records. */
+static inline void kvt_live_add(struct kvt_space *space, s64 bytes)
+{
+	percpu_counter_add_batch(&space->live, bytes, space->live_batch);
+}
+
+#endif /* KVT_LOG_SPACE_H */
