@@ -20,9 +20,10 @@
 
 /**
  * kvt_carry_init() - find out whether there is an epoch to be carried
- * @log: the log; it is known what a recovery restores
+ * @log: the log
+ * @found: what a recovery restores
  */
-void kvt_carry_init(struct kvt_log *log)
+void kvt_carry_init(struct kvt_log *log, const struct kvt_log_found *found)
 {
 	const struct kvtree_log_super *super = log->devs.set.dev[0].super;
 	u32 nr = le32_to_cpu(super->nr_lives);
@@ -32,9 +33,11 @@ void kvt_carry_init(struct kvt_log *log)
 		return;
 	last = &super->lives[nr - 1];
 	/* If another epoch had been begun, this one would be stable. */
-	if (!last->last_epoch && log->found.epoch == log->found.seen &&
-	    log->found.epoch >= le64_to_cpu(last->first_epoch))
-		log->carry.epoch = log->found.epoch;
+	if (last->last_epoch || found->epoch != found->seen ||
+	    found->epoch < le64_to_cpu(last->first_epoch))
+		return;
+	log->carry.epoch = found->epoch;
+	log->carry.time = found->time;
 }
 
 /**

@@ -117,7 +117,7 @@ static void trailer_carried(struct kvt_chain *chain)
 	const struct kvt_carry *carry = &chain->log->carry;
 	u32 i;
 
-	chain->trailer->time = cpu_to_le64(chain->log->found.time);
+	chain->trailer->time = cpu_to_le64(carry->time);
 	for (i = 0; i < carry->nr; i++)
 		if (carry->extent[i].dev == dev->index)
 			trailer_name(chain->trailer, &carry->extent[i], carry->extent[i].stream);

@@ -5,7 +5,6 @@
 
 #include <linux/align.h>
 #include <linux/atomic.h>
-#include <linux/bitmap.h>
 #include <linux/completion.h>
 #include <linux/mutex.h>
 #include <linux/percpu_counter.h>
@@ -81,6 +80,7 @@ struct kvt_carry {
 	u64 epoch;		/* 0: nothing */
 	u32 nr;
 	u32 room;
+	u64 time;		/* of its commit record */
 	struct kvt_log_extent *extent;	/* all of the epoch's */
 };
 
@@ -91,7 +91,6 @@ struct kvt_log {
 	u32 nr_streams;
 	struct kvt_stream *streams;
 	struct kvt_chain chain[KVTREE_LOG_DEVS_MAX];
-	struct kvt_log_found found;
 	struct kvt_carry carry;
 	u64 number;			/* of the superblock written last */
 
@@ -104,15 +103,10 @@ struct kvt_log {
 	u32 no_room;			/* so many in a row had none */
 	u64 lease_next;			/* commit_lock: in the next trailer */
 	bool unasked;			/* checkpoint_lock: nobody waits for the present one */
-	struct list_head sleepers;	/* of all logs: see sleep.c */
 };
 
 extern unsigned int kvt_log_idle_ms;
 extern unsigned int kvt_log_savers;
-
-/* log.c */
-int kvt_log_queues_init(struct kvt_log *log);
-void kvt_log_queues_exit(struct kvt_log *log);
 
 /* events.c */
 void kvt_log_commit_later(struct kvt_log *log);
@@ -181,9 +175,6 @@ int kvt_supers_complete(struct kvt_log *log);
 int kvt_supers_end(struct kvt_log *log);
 u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch);
 
-/* recount.c */
-void kvt_live_check(struct kvt_log *log);
-
 /* save.c */
 struct kvt_saved {
 	struct kvt_log *log;
@@ -210,33 +201,8 @@ int kvt_checkpoint_awake(struct kvt_log *log);
 int kvt_checkpoint_forgo(struct kvt_log *log);
 void kvt_checkpoint_work(struct work_struct *work);
 
-/* sleep.c */
-int kvt_sleep_init(void);
-void kvt_sleep_exit(void);
-void kvt_sleep_add(struct kvt_log *log);
-void kvt_sleep_remove(struct kvt_log *log);
-
-/* replay.c */
-struct kvt_replay {
-	struct kvt_log_sink sink;
-	struct kvt_log *log;
-	struct kvt_log_reader reader;
-	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */
-	size_t tombstones;		/* bytes of removals, to bury */
-	struct kvt_cell cell;		/* where a value is that has no block */
-	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
-};
-
-int kvt_replay_init(struct kvt_replay *replay, struct kvt_log *log);
-void kvt_replay_exit(struct kvt_replay *replay);
-int kvt_replay_extent(struct kvt_replay *replay, const struct kvt_log_extent *extent);
-int kvt_replay_bury(struct kvt_replay *replay);
-
-/* restore.c */
-int kvt_log_restore(struct kvt_log *log);
-
 /* carry.c */
-void kvt_carry_init(struct kvt_log *log);
+void kvt_carry_init(struct kvt_log *log, const struct kvt_log_found *found);
 void kvt_carry_exit(struct kvt_log *log);
 int kvt_carry_note(struct kvt_log *log, const struct kvt_log_extent *extent);
 u32 kvt_carry_segments(const struct kvt_log *log, const struct kvt_log_dev *dev);

@@ -5,7 +5,7 @@
 
 #include "base/stats.h"
 #include "compat.h"
-#include "internal.h"
+#include "life.h"
 
 /* Versions that a store may give out before its first commit. */
 #define LEASE_FIRST	BIT_ULL(32)
@@ -88,18 +88,22 @@ static int log_init_dev(struct kvt_log *log, u32 i)
 }
 
 /* What a crash, or damage after it, may have taken. */
-static void log_tell(const struct kvt_log *log)
+static void life_tell(const struct kvt_life *life)
 {
-	if (log->found.seen > log->found.epoch)
+	const struct kvt_log *log = &life->log;
+	const struct kvt_log_found *found = &life->found;
+
+	if (found->seen > found->epoch)
 		pr_warn("kvtree: store '%s': epoch %llu was begun, is not complete and is left out\n",
-			log->state.env.name, log->found.seen);
-	else if (log->found.open && !log->devs.set.until)
+			log->state.env.name, found->seen);
+	else if (found->open && !log->devs.set.until)
 		pr_info("kvtree: store '%s' was not detached: epoch %llu is the last one found\n",
-			log->state.env.name, log->found.epoch);
+			log->state.env.name, found->epoch);
 }
 
-static int log_load(struct kvt_log *log)
+static int life_load(struct kvt_life *life)
 {
+	struct kvt_log *log = &life->log;
 	int err;
 	u32 i;
 
@@ -115,12 +119,12 @@ static int log_load(struct kvt_log *log)
 	if (err)
 		return err;
 	kvt_live_init(&log->space);
-	err = kvt_log_find(&log->devs.set, &log->found);
+	err = kvt_log_find(&log->devs.set, &life->found);
 	if (err)
 		return err;
-	log_tell(log);
-	kvt_carry_init(log);
-	return kvt_log_restore(log);
+	life_tell(life);
+	kvt_carry_init(log, &life->found);
+	return kvt_life_restore(life);
 }
 
 /**
@@ -145,7 +149,7 @@ void kvt_log_free(struct kvt_log *log)
 	kvt_carry_exit(log);
 	kvt_log_set_free(&log->devs.set);
 	percpu_counter_destroy(&log->space.live);
-	kvfree(log);
+	kvfree(kvt_life_of(log));
 }
 
 /**
@@ -186,12 +190,14 @@ void kvt_log_queues_exit(struct kvt_log *log)
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_queues_exit);
 
-static struct kvt_log *log_alloc(const struct kvt_log_env *env)
+static struct kvt_life *life_alloc(const struct kvt_log_env *env)
 {
-	struct kvt_log *log = kvzalloc(sizeof(*log), GFP_KERNEL);
+	struct kvt_life *life = kvzalloc(sizeof(*life), GFP_KERNEL);
+	struct kvt_log *log;
 
-	if (!log)
+	if (!life)
 		return NULL;
+	log = &life->log;
 	log->state.env = *env;
 	log->devs.state = &log->state;
 	log->space.state = &log->state;
@@ -202,12 +208,12 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
 	INIT_DELAYED_WORK(&log->idle, kvt_idle_work);
 	INIT_DELAYED_WORK(&log->state.checkpoint, kvt_checkpoint_work);
 	kvt_log_state_init(&log->state);
-	INIT_LIST_HEAD(&log->sleepers);
+	INIT_LIST_HEAD(&life->sleepers);
 	if (percpu_counter_init(&log->space.live, 0, GFP_KERNEL)) {
-		kvfree(log);
+		kvfree(life);
 		return NULL;
 	}
-	return log;
+	return life;
 }
 
 /**
@@ -220,18 +226,20 @@ static struct kvt_log *log_alloc(const struct kvt_log_env *env)
  * Context: process context, sleeps.
  *
  * Return: the log, for kvt_log_start() or kvt_log_finish(); or an error pointer: as of
- * kvt_dev_open(), kvt_log_set_load(), kvt_log_find() and kvt_log_restore().
+ * kvt_dev_open(), kvt_log_set_load(), kvt_log_find() and kvt_life_restore().
  */
 struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log_args *args)
 {
-	struct kvt_log *log = log_alloc(env);
+	struct kvt_life *life = life_alloc(env);
+	struct kvt_log *log;
 	int err;
 
-	if (!log)
+	if (!life)
 		return ERR_PTR(-ENOMEM);
+	log = &life->log;
 	err = kvt_log_queues_init(log) ?: log_open_devs(log, args);
 	if (!err)
-		err = log_load(log);
+		err = life_load(life);
 	if (!err)
 		return log;
 	kvt_log_free(log);
@@ -246,12 +254,13 @@ struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log
  */
 u64 kvt_log_floor(const struct kvt_log *log)
 {
-	return log->found.version_lease;
+	return container_of(log, struct kvt_life, log)->found.version_lease;
 }
 
-static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
+static void super_begin_life(struct kvt_life *now, struct kvt_log_dev *dev)
 {
-	u64 first = log->carry.epoch ?: log->found.epoch + 1;
+	struct kvt_log *log = &now->log;
+	u64 first = log->carry.epoch ?: now->found.epoch + 1;
 	struct kvtree_log_super *super = dev->super;
 	/* What is carried may be all that the only life has. */
 	__le32 flags = log->carry.epoch ? super->lives[0].flags :
@@ -273,25 +282,26 @@ static void super_begin_life(struct kvt_log *log, struct kvt_log_dev *dev)
 }
 
 /* Whether the superblock takes no other life: the last one has something in it. */
-static bool log_lives_full(const struct kvt_log *log)
+static bool lives_full(const struct kvt_life *life)
 {
-	const struct kvtree_log_super *super = log->devs.dev[0].super;
+	const struct kvtree_log_super *super = life->log.devs.dev[0].super;
 	u32 nr = le32_to_cpu(super->nr_lives);
 
 	return nr == KVTREE_LOG_LIVES_MAX &&
-	       log->found.epoch >= le64_to_cpu(super->lives[nr - 1].first_epoch);
+	       life->found.epoch >= le64_to_cpu(super->lives[nr - 1].first_epoch);
 }
 
 /* Whether a life may begin, as far as each device is concerned. */
-static bool log_may_begin(const struct kvt_log *log,
-			  bool (*has_room)(const struct kvt_part *part, u32 carried))
+static bool life_may_begin(const struct kvt_life *life,
+			   bool (*has_room)(const struct kvt_part *part, u32 carried))
 {
+	const struct kvt_log *log = &life->log;
 	u32 i;
 
 	for (i = 0; i < log->devs.nr; i++)
 		if (!has_room(&log->space.part[i], kvt_carry_segments(log, &log->devs.dev[i])))
 			return false;
-	return !log_lives_full(log);
+	return !lives_full(life);
 }
 
 /*
@@ -299,21 +309,23 @@ static bool log_may_begin(const struct kvt_log *log,
  * commit records, and goes to where there is room.  All that it replaces is free then.  If a
  * fatal signal ends it, nothing has changed: the next attach begins it again.
  */
-static int log_make_room(struct kvt_log *log)
+static int life_make_room(struct kvt_life *life)
 {
+	struct kvt_log *log = &life->log;
 	int err;
 
-	if (log_may_begin(log, kvt_room_begins))
+	if (life_may_begin(life, kvt_room_begins))
 		return 0;
 	err = kvt_checkpoint_awake(log);
 	if (!err)
 		kvt_carry_exit(log);
 	/* What there is may do. */
-	return err == KVT_LOG_NO_ROOM && log_may_begin(log, kvt_room_ends) ? 0 : err;
+	return err == KVT_LOG_NO_ROOM && life_may_begin(life, kvt_room_ends) ? 0 : err;
 }
 
-static int log_begin_life(struct kvt_log *log)
+static int life_begin(struct kvt_life *life)
 {
+	struct kvt_log *log = &life->log;
 	struct kvt_chain *chain;
 	int err = 0;
 	u32 i;
@@ -324,7 +336,7 @@ static int log_begin_life(struct kvt_log *log)
 		if (!err)
 			err = kvt_room_take(chain->part, KVT_ROOM_LAST, 0, &chain->ahead);
 		if (!err)
-			super_begin_life(log, chain->part->dev);
+			super_begin_life(life, chain->part->dev);
 	}
 	if (!err)
 		err = kvt_carry(log);
@@ -353,14 +365,16 @@ static void log_start_read_only(struct kvt_log *log)
  */
 int kvt_log_start(struct kvt_log *log)
 {
+	struct kvt_life *life = kvt_life_of(log);
+	const struct kvt_log_found *found = &life->found;
 	int err;
 
 	log->number = log->devs.set.number;
-	log->devs.generation = log->found.generation + 1;
-	log->state.lease = log->found.version_lease + LEASE_FIRST;
-	log->state.closed = log->found.epoch;
-	log->state.durable = log->found.epoch;
-	log->state.epoch = log->found.epoch + 1;
+	log->devs.generation = found->generation + 1;
+	log->state.lease = found->version_lease + LEASE_FIRST;
+	log->state.closed = found->epoch;
+	log->state.durable = found->epoch;
+	log->state.epoch = found->epoch + 1;
 	log->space.live_closed = kvt_live_bytes(&log->space);
 	log->space.live_durable = log->space.live_closed;
 	err = kvt_streams_init(log);
@@ -369,8 +383,8 @@ int kvt_log_start(struct kvt_log *log)
 		return 0;
 	}
 	if (!err) {
-		err = kvt_supers_complete(log) ?: log_make_room(log) ?: log_begin_life(log);
-		kvt_sleep_add(log);
+		err = kvt_supers_complete(log) ?: life_make_room(life) ?: life_begin(life);
+		kvt_sleep_add(life);
 	}
 	if (err)
 		set_bit(KVT_LOG_STOPPED, &log->state.flags);
@@ -423,7 +437,7 @@ int kvt_log_finish(struct kvt_log *log)
 	int err = 0;
 
 	if (!test_and_set_bit(KVT_LOG_CLOSED, &log->state.flags)) {
-		kvt_sleep_remove(log);
+		kvt_sleep_remove(kvt_life_of(log));
 		/* What is still written by streams must not queue them again. */
 		disable_delayed_work_sync(&log->state.checkpoint);
 		disable_delayed_work_sync(&log->idle);

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/value.h"
 #include "compat.h"
-#include "internal.h"
+#include "life.h"
 
 struct recount {
 	struct kvt_walk walk;

@@ -21,7 +21,7 @@
 #include "base/reclaim.h"
 #include "base/stats.h"
 #include "base/value.h"
-#include "internal.h"
+#include "life.h"
 
 #define TOMBSTONE	BIT_ULL(63)
 

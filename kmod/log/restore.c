@@ -15,7 +15,7 @@
 #include <linux/sizes.h>
 
 #include "base/mem.h"
-#include "internal.h"
+#include "life.h"
 
 /* Workers read while others wait for the device: one more than there are CPUs. */
 #define WORKERS_MAX	16
@@ -32,7 +32,8 @@ struct restore_worker {
 
 struct restore {
 	struct kvt_log_visit visit;
-	struct kvt_log *log;
+	struct kvt_life *life;
+	struct kvt_log *log;		/* of the life */
 	u32 nr_workers;
 	struct restore_worker *workers;
 
@@ -58,7 +59,7 @@ static int restore_segment(struct kvt_log_visit *visit, u32 dev, const struct kv
 		return 0;
 	kvt_segs_mark(segs, pos->segment,
 		      kind == KVTREE_LOG_KIND_CHECKPOINT ? KVT_SEG_CHECKPOINT : KVT_SEG_LOG,
-		      log->found.epoch);
+		      r->life->found.epoch);
 	return kvt_log_segment_check(&log->devs.set, dev, generation, pos, kind);
 }
 
@@ -244,20 +245,22 @@ static int restore_end(struct restore *r, int err)
 }
 
 /**
- * kvt_log_restore() - bring what the devices have into the index
- * @log: the log, whose index is empty and nobody else's
+ * kvt_life_restore() - bring what the devices have into the index
+ * @life: of the log, whose index is empty and nobody else's
  *
  * Context: process context, sleeps.
  *
  * Return: 0; -EBADMSG: damaged; -ENOMEM; -EINTR; or an error of a device.
  */
-int kvt_log_restore(struct kvt_log *log)
+int kvt_life_restore(struct kvt_life *life)
 {
+	struct kvt_log *log = &life->log;
 	struct restore *r = kvzalloc(sizeof(*r), GFP_KERNEL);
 	int err;
 
 	if (!r)
 		return -ENOMEM;
+	r->life = life;
 	r->log = log;
 	r->visit.segment = restore_segment;
 	r->visit.extent = restore_extent;
@@ -267,7 +270,7 @@ int kvt_log_restore(struct kvt_log *log)
 	init_waitqueue_head(&r->room);
 	err = restore_begin(r);
 	if (!err)
-		err = kvt_log_visit_all(&log->devs.set, &log->found, &r->visit);
+		err = kvt_log_visit_all(&log->devs.set, &life->found, &r->visit);
 	err = restore_end(r, err);
 	log->space.replay_bytes = r->visit.log_blocks * KVTREE_LOG_BLOCK;
 	kvfree(r);

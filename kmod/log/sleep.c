@@ -14,52 +14,57 @@
  */
 #include <linux/suspend.h>
 
-#include "internal.h"
+#include "life.h"
 
-static LIST_HEAD(logs);
-static DEFINE_MUTEX(logs_lock);
+static LIST_HEAD(lives);
+static DEFINE_MUTEX(lives_lock);
 
 /**
  * kvt_sleep_add() - have a log sleep with the machine
- * @log: the log, its streams made
+ * @life: of the log, its streams made
  *
  * Context: process context, sleeps.
  */
-void kvt_sleep_add(struct kvt_log *log)
+void kvt_sleep_add(struct kvt_life *life)
 {
-	mutex_lock(&logs_lock);
-	list_add(&log->sleepers, &logs);
-	mutex_unlock(&logs_lock);
+	mutex_lock(&lives_lock);
+	list_add(&life->sleepers, &lives);
+	mutex_unlock(&lives_lock);
 }
 
 /**
  * kvt_sleep_remove() - a log is closed
- * @log: after kvt_sleep_add(), or not
+ * @life: after kvt_sleep_add(), or not
  *
  * Context: process context, sleeps.
  */
-void kvt_sleep_remove(struct kvt_log *log)
+void kvt_sleep_remove(struct kvt_life *life)
 {
-	mutex_lock(&logs_lock);
-	list_del_init(&log->sleepers);
-	mutex_unlock(&logs_lock);
+	mutex_lock(&lives_lock);
+	list_del_init(&life->sleepers);
+	mutex_unlock(&lives_lock);
 }
 
 /* What was left undone. */
-static void sleep_end(void)
+static void log_wake(struct kvt_log *log)
 {
-	struct kvt_log *log;
 	u32 i;
 
+	for (i = 0; i < log->nr_streams; i++)
+		kvt_stream_start(&log->streams[i]);
+	queue_delayed_work(log->state.wq, &log->state.checkpoint, 0);
+	queue_delayed_work(log->state.wq, &log->idle, 0);
+}
+
+static void sleep_end(void)
+{
+	struct kvt_life *life;
+
 	WRITE_ONCE(kvt_log_asleep, false);
-	mutex_lock(&logs_lock);
-	list_for_each_entry(log, &logs, sleepers) {
-		for (i = 0; i < log->nr_streams; i++)
-			kvt_stream_start(&log->streams[i]);
-		queue_delayed_work(log->state.wq, &log->state.checkpoint, 0);
-		queue_delayed_work(log->state.wq, &log->idle, 0);
-	}
-	mutex_unlock(&logs_lock);
+	mutex_lock(&lives_lock);
+	list_for_each_entry(life, &lives, sleepers)
+		log_wake(&life->log);
+	mutex_unlock(&lives_lock);
 	wake_up_all(&kvt_log_awake);
 }
 

@@ -8,7 +8,7 @@
 
 #include <kunit/test.h>
 
-#include "log/internal.h"
+#include "log/life.h"
 
 #define LD_DISKS	2
 #define LD_SEGMENTS	KVTREE_LOG_SEGMENTS_MIN

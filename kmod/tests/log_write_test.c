@@ -11,7 +11,7 @@
 
 #include "base/park.h"
 #include "lib.h"
-#include "log/internal.h"
+#include "log/life.h"
 #include "thread.h"
 #include "value.h"
 

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A life of a log: from the attaching of its devices to their release. */
+#ifndef KVT_LOG_LIFE_H
+#define KVT_LOG_LIFE_H
+
+#include <linux/bitmap.h>
+#include <linux/container_of.h>
+
+#include "base/value.h"
+#include "internal.h"
+
+struct kvt_column;
+
+struct kvt_life {
+	struct kvt_log log;
+	struct kvt_log_found found;
+	struct list_head sleepers;	/* of all logs: see sleep.c */
+};
+
+static inline struct kvt_life *kvt_life_of(struct kvt_log *log)
+{
+	return container_of(log, struct kvt_life, log);
+}
+
+/* log.c */
+int kvt_log_queues_init(struct kvt_log *log);
+void kvt_log_queues_exit(struct kvt_log *log);
+
+/* sleep.c */
+int kvt_sleep_init(void);
+void kvt_sleep_exit(void);
+void kvt_sleep_add(struct kvt_life *life);
+void kvt_sleep_remove(struct kvt_life *life);
+
+/* replay.c */
+struct kvt_replay {
+	struct kvt_log_sink sink;
+	struct kvt_log *log;
+	struct kvt_log_reader reader;
+	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */
+	size_t tombstones;		/* bytes of removals, to bury */
+	struct kvt_cell cell;		/* where a value is that has no block */
+	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
+};
+
+int kvt_replay_init(struct kvt_replay *replay, struct kvt_log *log);
+void kvt_replay_exit(struct kvt_replay *replay);
+int kvt_replay_extent(struct kvt_replay *replay, const struct kvt_log_extent *extent);
+int kvt_replay_bury(struct kvt_replay *replay);
+
+/* restore.c */
+int kvt_life_restore(struct kvt_life *life);
+
+/* recount.c */
+void kvt_live_check(struct kvt_log *log);
+
+#endif /* KVT_LOG_LIFE_H */
