@@ -9,7 +9,7 @@
 #include <linux/vmalloc.h>
 
 #include "base/stats.h"
-#include "internal.h"
+#include "checkpoint.h"
 
 /* When to try again if there was no memory: writers may wait for room, or need none so far. */
 #define RETRY	(HZ / 5)
@@ -19,6 +19,7 @@
 
 /* A checkpoint under way. */
 struct checkpoint {
+	struct kvt_checkpoints *all;		/* of the log, of which it is one */
 	struct kvt_log *log;
 	u64 epoch;				/* contained */
 	u32 met;				/* epochs after it that it may have met */
@@ -117,7 +118,7 @@ static int checkpoint_drain(struct kvt_log *log, u64 *epoch)
 
 /**
  * kvt_checkpoint_forgo() - end a life without the checkpoint that has no room
- * @log: the log
+ * @cps: the log's checkpoints
  *
  * Everything becomes durable, in the room that was kept for checkpoints, and the superblocks say
  * that the life ends with it.
@@ -126,14 +127,15 @@ static int checkpoint_drain(struct kvt_log *log, u64 *epoch)
  *
  * Return: 0; KVT_LOG_NO_ROOM; or the error that the log has.
  */
-int kvt_checkpoint_forgo(struct kvt_log *log)
+int kvt_checkpoint_forgo(struct kvt_checkpoints *cps)
 {
+	struct kvt_log *log = &cps->log;
 	u64 epoch;
 	int err;
 
 	/* No commit comes in between: the superblocks of all devices say the same. */
 	mutex_lock(&log->commit_lock);
-	err = checkpoint_drain(log, &epoch) ?: kvt_supers_end(log);
+	err = checkpoint_drain(log, &epoch) ?: kvt_supers_end(cps);
 	if (!err)
 		set_bit(KVT_LOG_STOPPED, &log->state.flags);
 	kvt_log_fail(&log->state, -ENOSPC, "there is no room for a checkpoint");
@@ -173,7 +175,7 @@ static int checkpoint_count(struct checkpoint *cp)
 		return err;
 	for (i = 0; i < log->devs.nr; i++)
 		checkpoint_lives(cp, i);
-	err = kvt_supers_write(log);
+	err = kvt_supers_write(cp->all);
 	if (!err)
 		log_shorten(cp);
 	return err;
@@ -217,17 +219,19 @@ static void checkpoint_give(struct kvt_log *log, bool resume)
 		checkpoint_resume(log);
 }
 
-static int checkpoint_run(struct kvt_log *log)
+static int checkpoint_run(struct kvt_checkpoints *cps)
 {
 	struct checkpoint *cp = kvzalloc(sizeof(*cp), GFP_KERNEL);
+	struct kvt_log *log = &cps->log;
 	int err;
 	u32 i;
 
 	if (!cp)
 		return -ENOMEM;
+	cp->all = cps;
 	cp->log = log;
 	checkpoint_begin(cp);
-	err = kvt_save(&cp->saved, log, cp->epoch);
+	err = kvt_save(&cp->saved, cps, cp->epoch);
 	if (!err)
 		err = checkpoint_count(cp);
 	/* A device that does not write frees nothing, and writers would wait forever. */
@@ -248,13 +252,14 @@ static int checkpoint_run(struct kvt_log *log)
  * What is moved to where a checkpoint has not been yet is in it twice.  If there is no
  * room for that it is made again, while writers wait.
  */
-static int checkpoint_make(struct kvt_log *log)
+static int checkpoint_make(struct kvt_checkpoints *cps)
 {
-	int err = checkpoint_run(log);
+	struct kvt_log *log = &cps->log;
+	int err = checkpoint_run(cps);
 
 	if (err == KVT_LOG_NO_ROOM && log->state.alive && !READ_ONCE(log->state.error)) {
 		kvt_room_stop_writers(&log->space);
-		err = checkpoint_run(log);
+		err = checkpoint_run(cps);
 	}
 	return err;
 }
@@ -264,65 +269,69 @@ static int checkpoint_make(struct kvt_log *log)
  * accepted: what was becomes durable in the room that was kept for checkpoints, the life ends with
  * it, and nobody waits for ever.
  */
-static void checkpoint_judge(struct kvt_log *log, int err)
+static void checkpoint_judge(struct kvt_checkpoints *cps, int err)
 {
-	log->no_room = err == KVT_LOG_NO_ROOM && log->state.alive ? log->no_room + 1 : 0;
-	if (log->no_room < TRIES || test_bit(KVT_LOG_CLOSED, &log->state.flags))
+	struct kvt_log_state *state = &cps->log.state;
+
+	cps->no_room = err == KVT_LOG_NO_ROOM && state->alive ? cps->no_room + 1 : 0;
+	if (cps->no_room < TRIES || test_bit(KVT_LOG_CLOSED, &state->flags))
 		return;
-	kvt_checkpoint_forgo(log);
+	kvt_checkpoint_forgo(cps);
 }
 
 /* Under the lock. */
-static int checkpoint_locked(struct kvt_log *log)
+static int checkpoint_locked(struct kvt_checkpoints *cps)
 {
-	int err = READ_ONCE(log->state.error) ? -EIO : checkpoint_make(log);
+	struct kvt_log_state *state = &cps->log.state;
+	int err = READ_ONCE(state->error) ? -EIO : checkpoint_make(cps);
 
-	checkpoint_judge(log, err);
+	checkpoint_judge(cps, err);
 	if (!err)
-		kvt_stat_inc(log->state.env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
+		kvt_stat_inc(state->env.stats, KVTREE_STAT_LOG_CHECKPOINTS);
 	return err;
 }
 
 /**
  * kvt_checkpoint() - make a checkpoint, unless the machine sleeps
- * @log: the log, which is not read-only
+ * @cps: the checkpoints of a log that is not read-only
  *
  * Context: process context, sleeps.
  *
  * Return: 0; KVT_LOG_NO_ROOM; KVT_LOG_SLEEPS; or as kvt_log_checkpoint().
  */
-int kvt_checkpoint(struct kvt_log *log)
+int kvt_checkpoint(struct kvt_checkpoints *cps)
 {
 	int err;
 
-	if (mutex_lock_killable(&log->checkpoint_lock))
+	if (mutex_lock_killable(&cps->checkpoint_lock))
 		return -EINTR;
-	err = checkpoint_locked(log);
-	mutex_unlock(&log->checkpoint_lock);
+	err = checkpoint_locked(cps);
+	mutex_unlock(&cps->checkpoint_lock);
 	return err;
 }
 
 /**
  * kvt_checkpoint_awake() - make a checkpoint, when the machine is awake
- * @log: the log, which is not read-only
+ * @cps: the checkpoints of a log that is not read-only
  *
  * Context: process context, sleeps.
  *
  * Return: 0; KVT_LOG_NO_ROOM; or as kvt_log_checkpoint().
  */
-int kvt_checkpoint_awake(struct kvt_log *log)
+int kvt_checkpoint_awake(struct kvt_checkpoints *cps)
 {
+	struct kvt_event *event = &cps->log.state.checkpoint_event;
 	struct wait_queue_entry entry;
 	int err;
 
 	init_waitqueue_entry(&entry, current);
-	add_wait_queue(&log->state.checkpoint_event.head, &entry);
+	add_wait_queue(&event->head, &entry);
 	do {
-		err = kvt_checkpoint(log);
+		err = kvt_checkpoint(cps);
 		if (err == KVT_LOG_SLEEPS && kvt_log_wait_awake())
 			err = -EINTR;
 	} while (err == KVT_LOG_SLEEPS);
-	remove_wait_queue(&log->state.checkpoint_event.head, &entry);
+	remove_wait_queue(&event->head, &entry);
 	return err;
 }
 
@@ -337,7 +346,9 @@ int kvt_checkpoint_awake(struct kvt_log *log)
  */
 int kvt_log_checkpoint(struct kvt_log *log)
 {
-	return log->devs.read_only ? -EROFS : kvt_log_outcome_errno(kvt_checkpoint_awake(log));
+	if (log->devs.read_only)
+		return -EROFS;
+	return kvt_log_outcome_errno(kvt_checkpoint_awake(kvt_checkpoints_of(log)));
 }
 
 /* Whether there is still no room, or soon will be none. */
@@ -352,16 +363,17 @@ static bool checkpoint_makes_room(const struct kvt_log *log)
 }
 
 /* Make a checkpoint if there is a reason, and nobody has made one just now. */
-static int checkpoint_unasked(struct kvt_log *log)
+static int checkpoint_unasked(struct kvt_checkpoints *cps)
 {
+	struct kvt_log *log = &cps->log;
 	int err = 0;
 
-	mutex_lock(&log->checkpoint_lock);
-	log->unasked = true;
+	mutex_lock(&cps->checkpoint_lock);
+	cps->unasked = true;
 	if (kvt_room_long(&log->space) || checkpoint_makes_room(log))
-		err = checkpoint_locked(log);
-	log->unasked = false;
-	mutex_unlock(&log->checkpoint_lock);
+		err = checkpoint_locked(cps);
+	cps->unasked = false;
+	mutex_unlock(&cps->checkpoint_lock);
 	return err;
 }
 
@@ -376,7 +388,7 @@ void kvt_checkpoint_work(struct work_struct *work)
 
 	if (test_bit(KVT_LOG_STOPPED, &log->state.flags) || READ_ONCE(kvt_log_asleep))
 		return;
-	err = checkpoint_unasked(log);
+	err = checkpoint_unasked(kvt_checkpoints_of(log));
 	/* When the machine is awake this is queued again. */
 	if (!err || err == KVT_LOG_SLEEPS || READ_ONCE(log->state.error))
 		return;

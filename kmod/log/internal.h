@@ -92,21 +92,16 @@ struct kvt_log {
 	struct kvt_stream *streams;
 	struct kvt_chain chain[KVTREE_LOG_DEVS_MAX];
 	struct kvt_carry carry;
-	u64 number;			/* of the superblock written last */
 
 	struct workqueue_struct *flush_wq;	/* of streams */
 	struct mutex commit_lock;	/* one commit at a time */
 	struct delayed_work idle;	/* commits nothing, once nothing else is committed */
 	unsigned long committed;	/* commit_lock: jiffies of the last commit */
 	bool unproved;			/* commit_lock: it had records, and none has followed */
-	struct mutex checkpoint_lock;	/* one checkpoint at a time */
-	u32 no_room;			/* so many in a row had none */
 	u64 lease_next;			/* commit_lock: in the next trailer */
-	bool unasked;			/* checkpoint_lock: nobody waits for the present one */
 };
 
 extern unsigned int kvt_log_idle_ms;
-extern unsigned int kvt_log_savers;
 
 /* events.c */
 void kvt_log_commit_later(struct kvt_log *log);
@@ -168,38 +163,6 @@ void kvt_commit_work(struct work_struct *work);
 void kvt_idle_work(struct work_struct *work);
 int kvt_commit(struct kvt_log *log);
 int kvt_commit_carried(struct kvt_log *log);
-
-/* supers.c */
-int kvt_supers_write(struct kvt_log *log);
-int kvt_supers_complete(struct kvt_log *log);
-int kvt_supers_end(struct kvt_log *log);
-u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch);
-
-/* save.c */
-struct kvt_saved {
-	struct kvt_log *log;
-	struct mutex lock;		/* of what follows */
-	struct kvt_saved_dev {
-		u64 blocks;			/* of chunks that have a place here */
-		struct kvt_log_pos pos;		/* the next chunk */
-		struct kvtree_log_table *table;
-		u32 nr;
-		u32 room;
-		u64 records;
-		u64 bytes;
-		struct kvtree_log_checkpoint super;	/* what the superblock will say */
-	} dev[KVTREE_LOG_DEVS_MAX];
-};
-
-int kvt_save(struct kvt_saved *saved, struct kvt_log *log, u64 epoch);
-int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks);
-void kvt_saved_exit(struct kvt_saved *saved);
-
-/* checkpoint.c */
-int kvt_checkpoint(struct kvt_log *log);
-int kvt_checkpoint_awake(struct kvt_log *log);
-int kvt_checkpoint_forgo(struct kvt_log *log);
-void kvt_checkpoint_work(struct work_struct *work);
 
 /* carry.c */
 void kvt_carry_init(struct kvt_log *log, const struct kvt_log_found *found);

@@ -7,19 +7,19 @@
 #include <linux/container_of.h>
 
 #include "base/value.h"
-#include "internal.h"
+#include "checkpoint.h"
 
 struct kvt_column;
 
 struct kvt_life {
-	struct kvt_log log;
+	struct kvt_checkpoints checkpoints;
 	struct kvt_log_found found;
 	struct list_head sleepers;	/* of all logs: see sleep.c */
 };
 
 static inline struct kvt_life *kvt_life_of(struct kvt_log *log)
 {
-	return container_of(log, struct kvt_life, log);
+	return container_of(log, struct kvt_life, checkpoints.log);
 }
 
 /* log.c */

@@ -90,7 +90,7 @@ static int log_init_dev(struct kvt_log *log, u32 i)
 /* What a crash, or damage after it, may have taken. */
 static void life_tell(const struct kvt_life *life)
 {
-	const struct kvt_log *log = &life->log;
+	const struct kvt_log *log = &life->checkpoints.log;
 	const struct kvt_log_found *found = &life->found;
 
 	if (found->seen > found->epoch)
@@ -103,7 +103,7 @@ static void life_tell(const struct kvt_life *life)
 
 static int life_load(struct kvt_life *life)
 {
-	struct kvt_log *log = &life->log;
+	struct kvt_log *log = &life->checkpoints.log;
 	int err;
 	u32 i;
 
@@ -197,13 +197,13 @@ static struct kvt_life *life_alloc(const struct kvt_log_env *env)
 
 	if (!life)
 		return NULL;
-	log = &life->log;
+	log = &life->checkpoints.log;
 	log->state.env = *env;
 	log->devs.state = &log->state;
 	log->space.state = &log->state;
 	log->space.devs = &log->devs;
 	mutex_init(&log->commit_lock);
-	mutex_init(&log->checkpoint_lock);
+	mutex_init(&life->checkpoints.checkpoint_lock);
 	INIT_DELAYED_WORK(&log->state.commit, kvt_commit_work);
 	INIT_DELAYED_WORK(&log->idle, kvt_idle_work);
 	INIT_DELAYED_WORK(&log->state.checkpoint, kvt_checkpoint_work);
@@ -236,7 +236,7 @@ struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log
 
 	if (!life)
 		return ERR_PTR(-ENOMEM);
-	log = &life->log;
+	log = &life->checkpoints.log;
 	err = kvt_log_queues_init(log) ?: log_open_devs(log, args);
 	if (!err)
 		err = life_load(life);
@@ -254,12 +254,12 @@ struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log
  */
 u64 kvt_log_floor(const struct kvt_log *log)
 {
-	return container_of(log, struct kvt_life, log)->found.version_lease;
+	return container_of(log, struct kvt_life, checkpoints.log)->found.version_lease;
 }
 
 static void super_begin_life(struct kvt_life *now, struct kvt_log_dev *dev)
 {
-	struct kvt_log *log = &now->log;
+	struct kvt_log *log = &now->checkpoints.log;
 	u64 first = log->carry.epoch ?: now->found.epoch + 1;
 	struct kvtree_log_super *super = dev->super;
 	/* What is carried may be all that the only life has. */
@@ -284,7 +284,7 @@ static void super_begin_life(struct kvt_life *now, struct kvt_log_dev *dev)
 /* Whether the superblock takes no other life: the last one has something in it. */
 static bool lives_full(const struct kvt_life *life)
 {
-	const struct kvtree_log_super *super = life->log.devs.dev[0].super;
+	const struct kvtree_log_super *super = life->checkpoints.log.devs.dev[0].super;
 	u32 nr = le32_to_cpu(super->nr_lives);
 
 	return nr == KVTREE_LOG_LIVES_MAX &&
@@ -295,7 +295,7 @@ static bool lives_full(const struct kvt_life *life)
 static bool life_may_begin(const struct kvt_life *life,
 			   bool (*has_room)(const struct kvt_part *part, u32 carried))
 {
-	const struct kvt_log *log = &life->log;
+	const struct kvt_log *log = &life->checkpoints.log;
 	u32 i;
 
 	for (i = 0; i < log->devs.nr; i++)
@@ -311,12 +311,12 @@ static bool life_may_begin(const struct kvt_life *life,
  */
 static int life_make_room(struct kvt_life *life)
 {
-	struct kvt_log *log = &life->log;
+	struct kvt_log *log = &life->checkpoints.log;
 	int err;
 
 	if (life_may_begin(life, kvt_room_begins))
 		return 0;
-	err = kvt_checkpoint_awake(log);
+	err = kvt_checkpoint_awake(&life->checkpoints);
 	if (!err)
 		kvt_carry_exit(log);
 	/* What there is may do. */
@@ -325,7 +325,7 @@ static int life_make_room(struct kvt_life *life)
 
 static int life_begin(struct kvt_life *life)
 {
-	struct kvt_log *log = &life->log;
+	struct kvt_log *log = &life->checkpoints.log;
 	struct kvt_chain *chain;
 	int err = 0;
 	u32 i;
@@ -341,7 +341,7 @@ static int life_begin(struct kvt_life *life)
 	if (!err)
 		err = kvt_carry(log);
 	if (!err)
-		err = kvt_supers_write(log);
+		err = kvt_supers_write(&life->checkpoints);
 	log->state.alive = !err;
 	kvt_carry_exit(log);
 	return err;
@@ -369,7 +369,7 @@ int kvt_log_start(struct kvt_log *log)
 	const struct kvt_log_found *found = &life->found;
 	int err;
 
-	log->number = log->devs.set.number;
+	life->checkpoints.number = log->devs.set.number;
 	log->devs.generation = found->generation + 1;
 	log->state.lease = found->version_lease + LEASE_FIRST;
 	log->state.closed = found->epoch;
@@ -383,7 +383,8 @@ int kvt_log_start(struct kvt_log *log)
 		return 0;
 	}
 	if (!err) {
-		err = kvt_supers_complete(log) ?: life_make_room(life) ?: life_begin(life);
+		err = kvt_supers_complete(&life->checkpoints) ?:
+		      life_make_room(life) ?: life_begin(life);
 		kvt_sleep_add(life);
 	}
 	if (err)
@@ -411,14 +412,15 @@ static int finish_commit(struct kvt_log *log)
 
 static int log_finish(struct kvt_log *log)
 {
+	struct kvt_checkpoints *cps = kvt_checkpoints_of(log);
 	int err = finish_commit(log);
 
 	/* With a checkpoint there is room; what it has not committed is then. */
 	if (err == KVT_LOG_NO_ROOM)
-		err = kvt_checkpoint(log) ?: finish_commit(log);
+		err = kvt_checkpoint(cps) ?: finish_commit(log);
 	if (err == KVT_LOG_NO_ROOM)
-		return kvt_log_outcome_errno(kvt_checkpoint_forgo(log));
-	return kvt_log_outcome_errno(err) ?: kvt_supers_end(log);
+		return kvt_log_outcome_errno(kvt_checkpoint_forgo(cps));
+	return kvt_log_outcome_errno(err) ?: kvt_supers_end(cps);
 }
 
 /**

@@ -254,7 +254,7 @@ static int restore_end(struct restore *r, int err)
  */
 int kvt_life_restore(struct kvt_life *life)
 {
-	struct kvt_log *log = &life->log;
+	struct kvt_log *log = &life->checkpoints.log;
 	struct restore *r = kvzalloc(sizeof(*r), GFP_KERNEL);
 	int err;
 

@@ -19,7 +19,7 @@
 
 #include "base/index.h"
 #include "base/value.h"
-#include "internal.h"
+#include "checkpoint.h"
 
 /* Values that are looked at under one RCU read section, and while a range is held. */
 #define SAVE_BATCH	512
@@ -31,8 +31,8 @@
 /* The longest rest of a worker, us. */
 #define REST_MAX	100000
 
-unsigned int kvt_log_savers;
-module_param_named(log_savers, kvt_log_savers, uint, 0644);
+static unsigned int log_savers;
+module_param(log_savers, uint, 0644);
 MODULE_PARM_DESC(log_savers, "workers that write a checkpoint, at most 8; 0: half as many as there are CPUs");
 
 struct bound {
@@ -59,6 +59,7 @@ struct saver {
 
 struct saving {
 	struct kvt_saved *saved;
+	bool unasked;			/* nobody waits for it */
 	struct task_struct *task;	/* who waits for it */
 	int err;			/* the first one */
 	struct bound last;		/* the last key, some time ago */
@@ -395,7 +396,7 @@ static int saving_ends(const struct saving *saving)
 	if (fatal_signal_pending(saving->task))
 		return -EINTR;
 	/* The end of a log makes one of its own if it has to. */
-	if (log->unasked && test_bit(KVT_LOG_CLOSED, &log->state.flags))
+	if (saving->unasked && test_bit(KVT_LOG_CLOSED, &log->state.flags))
 		return KVT_LOG_SLEEPS;
 	return READ_ONCE(kvt_log_asleep) && log->state.alive ? KVT_LOG_SLEEPS : 0;
 }
@@ -500,7 +501,7 @@ static void saving_run(struct saving *saving)
 
 static u32 savers_wanted(void)
 {
-	u32 nr = READ_ONCE(kvt_log_savers) ?: num_online_cpus() / 2;
+	u32 nr = READ_ONCE(log_savers) ?: num_online_cpus() / 2;
 
 	return clamp(nr, 1U, KVT_SAVERS_MAX);
 }
@@ -508,7 +509,7 @@ static u32 savers_wanted(void)
 /**
  * kvt_save() - write all keys and values of a log's index
  * @saved: zeros; filled; kvt_saved_exit() must follow, whatever is returned
- * @log: the log
+ * @cps: the log's checkpoints, of which this is one
  * @epoch: of the checkpoint
  *
  * What is changed meanwhile may be written as it was before, or after.
@@ -518,17 +519,18 @@ static u32 savers_wanted(void)
  * Return: 0; KVT_LOG_NO_ROOM; KVT_LOG_SLEEPS; -ENOMEM; -EINTR: a fatal signal came; -EIO or
  * another error of a device.
  */
-int kvt_save(struct kvt_saved *saved, struct kvt_log *log, u64 epoch)
+int kvt_save(struct kvt_saved *saved, struct kvt_checkpoints *cps, u64 epoch)
 {
 	u32 max = savers_wanted(), i;
 	struct saving *saving = kvzalloc(struct_size(saving, savers, max), GFP_KERNEL);
 	int err;
 
-	saved->log = log;
+	saved->log = &cps->log;
 	mutex_init(&saved->lock);
 	if (!saving)
 		return -ENOMEM;
 	saving->saved = saved;
+	saving->unasked = cps->unasked;
 	saving->task = current;
 	err = saving_init(saving, max, epoch);
 	if (!err) {

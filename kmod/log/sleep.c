@@ -63,7 +63,7 @@ static void sleep_end(void)
 	WRITE_ONCE(kvt_log_asleep, false);
 	mutex_lock(&lives_lock);
 	list_for_each_entry(life, &lives, sleepers)
-		log_wake(&life->log);
+		log_wake(&life->checkpoints.log);
 	mutex_unlock(&lives_lock);
 	wake_up_all(&kvt_log_awake);
 }

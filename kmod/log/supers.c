@@ -3,7 +3,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
-#include "internal.h"
+#include "checkpoint.h"
 
 static int super_write(struct kvt_log_dev *dev, u64 number)
 {
@@ -47,15 +47,16 @@ static int supers_foreign(struct kvt_log *log)
 }
 
 /* Both copies have what was written last. */
-static int supers_judge(struct kvt_log *log)
+static int supers_judge(struct kvt_checkpoints *cps)
 {
+	struct kvt_log *log = &cps->log;
 	u32 i;
 
 	for (i = 0; i < log->devs.nr; i++) {
 		struct kvt_log_dev *dev = &log->devs.dev[i];
 
-		if (copy_is_foreign(dev, log->number, dev->super->write_id) ||
-		    copy_is_foreign(dev, log->number - 1, dev->super->write_id))
+		if (copy_is_foreign(dev, cps->number, dev->super->write_id) ||
+		    copy_is_foreign(dev, cps->number - 1, dev->super->write_id))
 			return supers_foreign(log);
 	}
 	return 0;
@@ -81,7 +82,7 @@ static int supers_judge_found(struct kvt_log *log)
 
 /**
  * kvt_supers_write() - write the superblocks of all devices
- * @log: the log; each device's super is as it shall be
+ * @cps: the log's checkpoints; each device's super is as it shall be
  *
  * Both copies say the same after that: what they said before may be overwritten
  * then, and a copy that is damaged later does no harm.
@@ -91,21 +92,22 @@ static int supers_judge_found(struct kvt_log *log)
  * Return: 0 or an error of a device; nothing is known of what they say then.  -EIO, too, and
  * nothing is written, if somebody else has written there since.
  */
-int kvt_supers_write(struct kvt_log *log)
+int kvt_supers_write(struct kvt_checkpoints *cps)
 {
+	struct kvt_log *log = &cps->log;
 	u64 write_id = get_random_u64();
-	int err = supers_judge(log);
+	int err = supers_judge(cps);
 	u32 i;
 
 	if (err)
 		return err;
 	for (i = 0; i < log->devs.nr; i++)
 		log->devs.dev[i].super->write_id = cpu_to_le64(write_id);
-	err = supers_write_once(log, log->number + 1);
+	err = supers_write_once(log, cps->number + 1);
 	if (!err)
-		err = supers_write_once(log, log->number + 2);
+		err = supers_write_once(log, cps->number + 2);
 	if (!err)
-		log->number += 2;
+		cps->number += 2;
 	return err;
 }
 
@@ -114,18 +116,19 @@ int kvt_supers_write(struct kvt_log *log)
  * that says what was found.  But if that is the only one on all devices, it is not
  * known to be stable, and what was there before is.
  */
-static u64 super_first(const struct kvt_log *log, u32 i)
+static u64 super_first(const struct kvt_checkpoints *cps, u32 i)
 {
-	const struct kvt_log_dev_super *dev = &log->devs.set.dev[i];
-	u32 next = (log->number + 1) % KVTREE_LOG_SUPER_COPIES;
+	const struct kvt_log_set *set = &cps->log.devs.set;
+	const struct kvt_log_dev_super *dev = &set->dev[i];
+	u32 next = (cps->number + 1) % KVTREE_LOG_SUPER_COPIES;
 	bool both = dev->valid[next] && dev->copy[next].write_id == dev->super->write_id;
 
-	return log->number + !(both || log->devs.set.previous);
+	return cps->number + !(both || set->previous);
 }
 
 /**
  * kvt_supers_complete() - write what was found in the superblocks again, in both copies
- * @log: the log, of which nothing was written so far
+ * @cps: the log's checkpoints; nothing was written so far
  *
  * A device has one copy if the other is damaged, or if the last change did not come to its end.
  * If its flush failed, what was read may be in the cache of a device, and lost.
@@ -136,22 +139,23 @@ static u64 super_first(const struct kvt_log *log, u32 i)
  * which nothing has happened so far.  -EIO, too, and nothing is written, if somebody else has
  * written there meanwhile.
  */
-int kvt_supers_complete(struct kvt_log *log)
+int kvt_supers_complete(struct kvt_checkpoints *cps)
 {
-	u64 both = log->number + log->number + 1;
+	struct kvt_log *log = &cps->log;
+	u64 both = cps->number + cps->number + 1;
 	int err = supers_judge_found(log);
 	u32 i;
 
 	for (i = 0; !err && i < log->devs.nr; i++)
-		err = super_write(&log->devs.dev[i], super_first(log, i));
+		err = super_write(&log->devs.dev[i], super_first(cps, i));
 	if (!err)
 		err = kvt_devs_flush(&log->devs);
 	for (i = 0; !err && i < log->devs.nr; i++)
-		err = super_write(&log->devs.dev[i], both - super_first(log, i));
+		err = super_write(&log->devs.dev[i], both - super_first(cps, i));
 	if (!err)
 		err = kvt_devs_flush(&log->devs);
 	if (!err)
-		log->number++;
+		cps->number++;
 	return err;
 }
 
@@ -180,14 +184,15 @@ u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch)
 
 /**
  * kvt_supers_end() - say in the superblocks that a life ends with what is durable
- * @log: the log
+ * @cps: the log's checkpoints
  *
  * Context: as kvt_supers_write(); no commit is made meanwhile.
  *
  * Return: as kvt_supers_write().
  */
-int kvt_supers_end(struct kvt_log *log)
+int kvt_supers_end(struct kvt_checkpoints *cps)
 {
+	struct kvt_log *log = &cps->log;
 	struct kvtree_log_super *super;
 	u32 i;
 
@@ -196,5 +201,5 @@ int kvt_supers_end(struct kvt_log *log)
 		super->nr_lives = cpu_to_le32(kvt_super_close_life(super, log->state.durable));
 		super->version_lease = cpu_to_le64(log->state.lease);
 	}
-	return kvt_supers_write(log);
+	return kvt_supers_write(cps);
 }
