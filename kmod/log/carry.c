@@ -13,55 +13,56 @@
 #include <linux/overflow.h>
 #include <linux/sched.h>
 
-#include "internal.h"
+#include "commit.h"
 
 /* Blocks that are copied at once. */
 #define COPY_BLOCKS	256U
 
 /**
  * kvt_carry_init() - find out whether there is an epoch to be carried
- * @log: the log
+ * @commits: of the log
  * @found: what a recovery restores
  */
-void kvt_carry_init(struct kvt_log *log, const struct kvt_log_found *found)
+void kvt_carry_init(struct kvt_commits *commits, const struct kvt_log_found *found)
 {
-	const struct kvtree_log_super *super = log->devs.set.dev[0].super;
+	const struct kvt_devs *devs = &commits->log.devs;
+	const struct kvtree_log_super *super = devs->set.dev[0].super;
 	u32 nr = le32_to_cpu(super->nr_lives);
 	const struct kvtree_log_life *last;
 
-	if (log->devs.read_only || !nr)
+	if (devs->read_only || !nr)
 		return;
 	last = &super->lives[nr - 1];
 	/* If another epoch had been begun, this one would be stable. */
 	if (last->last_epoch || found->epoch != found->seen ||
 	    found->epoch < le64_to_cpu(last->first_epoch))
 		return;
-	log->carry.epoch = found->epoch;
-	log->carry.time = found->time;
+	commits->carry.epoch = found->epoch;
+	commits->carry.time = found->time;
 }
 
 /**
  * kvt_carry_exit() - carry nothing, or nothing more
- * @log: the log
+ * @commits: of the log
  */
-void kvt_carry_exit(struct kvt_log *log)
+void kvt_carry_exit(struct kvt_commits *commits)
 {
-	kvfree(log->carry.extent);
-	log->carry = (struct kvt_carry) {};
+	kvfree(commits->carry.extent);
+	commits->carry = (struct kvt_carry) {};
 }
 
 /**
  * kvt_carry_note() - note an extent if it has to be carried
- * @log: the log
+ * @commits: of the log
  * @extent: one that a recovery restores
  *
  * Context: process context, sleeps; called by recovery.
  *
  * Return: 0 or -ENOMEM.
  */
-int kvt_carry_note(struct kvt_log *log, const struct kvt_log_extent *extent)
+int kvt_carry_note(struct kvt_commits *commits, const struct kvt_log_extent *extent)
 {
-	struct kvt_carry *carry = &log->carry;
+	struct kvt_carry *carry = &commits->carry;
 	struct kvt_log_extent *more;
 	u32 room;
 
@@ -89,14 +90,14 @@ static bool pos_takes(const struct kvt_log_dev *dev, const struct kvt_log_pos *p
 
 /**
  * kvt_carry_segments() - count the segments that an epoch is carried to
- * @log: the log
+ * @commits: of the log
  * @dev: the device
  *
  * Return: how many; 0: nothing is carried.
  */
-u32 kvt_carry_segments(const struct kvt_log *log, const struct kvt_log_dev *dev)
+u32 kvt_carry_segments(const struct kvt_commits *commits, const struct kvt_log_dev *dev)
 {
-	const struct kvt_carry *carry = &log->carry;
+	const struct kvt_carry *carry = &commits->carry;
 	struct kvt_log_pos pos = {};
 	u32 nr = 0, i;
 
@@ -148,10 +149,11 @@ static int extent_copy(struct kvt_log *log, struct kvt_log_extent *extent,
 }
 
 /* Copy a device's extents, one after the other. */
-static int dev_copy(struct kvt_log *log, struct kvt_log_dev *dev, u8 *buf)
+static int dev_copy(struct kvt_commits *commits, struct kvt_log_dev *dev, u8 *buf)
 {
+	struct kvt_log *log = &commits->log;
 	struct kvt_part *part = &log->space.part[dev->index];
-	struct kvt_carry *carry = &log->carry;
+	struct kvt_carry *carry = &commits->carry;
 	struct kvt_log_pos pos = {};
 	int err = 0;
 	u32 i;
@@ -179,26 +181,27 @@ static int dev_copy(struct kvt_log *log, struct kvt_log_dev *dev, u8 *buf)
 
 /**
  * kvt_carry() - write the epoch again that has to be carried, if there is one
- * @log: the log, whose new life has segments for commit records, and has not begun
+ * @commits: of the log, whose new life has segments for commit records, and has not begun
  *
  * Context: process context, sleeps; nobody else uses the log.
  *
  * Return: 0: it is stable; KVT_LOG_NO_ROOM; -EBADMSG: it is no longer what it was; -ENOMEM;
  * -EINTR: a fatal signal came; or an error of a device.
  */
-int kvt_carry(struct kvt_log *log)
+int kvt_carry(struct kvt_commits *commits)
 {
+	struct kvt_devs *devs = &commits->log.devs;
 	int err = 0;
 	u8 *buf;
 	u32 i;
 
-	if (!log->carry.epoch)
+	if (!commits->carry.epoch)
 		return 0;
 	buf = kvmalloc_array(COPY_BLOCKS, KVTREE_LOG_BLOCK, GFP_KERNEL);
 	if (!buf)
 		return -ENOMEM;
-	for (i = 0; !err && i < log->devs.nr; i++)
-		err = dev_copy(log, &log->devs.dev[i], buf);
+	for (i = 0; !err && i < devs->nr; i++)
+		err = dev_copy(commits, &devs->dev[i], buf);
 	kvfree(buf);
-	return err ?: kvt_commit_carried(log);
+	return err ?: kvt_commit_carried(commits);
 }

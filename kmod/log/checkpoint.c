@@ -32,17 +32,18 @@ struct checkpoint {
 /* Where it begins: what is durable is published in the index. */
 static void checkpoint_begin(struct checkpoint *cp)
 {
+	struct kvt_commits *commits = &cp->all->commits;
 	struct kvt_log *log = cp->log;
 	u32 i;
 
-	mutex_lock(&log->commit_lock);
+	mutex_lock(&commits->commit_lock);
 	cp->epoch = log->state.durable;
 	cp->replay_bytes = log->space.replay_bytes;
 	for (i = 0; i < log->devs.nr; i++) {
-		cp->commit[i] = log->chain[i].next;
+		cp->commit[i] = commits->chain[i].next;
 		kvt_segs_save_begin(&log->space.part[i].segs, cp->epoch);
 	}
-	mutex_unlock(&log->commit_lock);
+	mutex_unlock(&commits->commit_lock);
 }
 
 static int table_write(struct checkpoint *cp, u32 i)
@@ -104,15 +105,16 @@ static void checkpoint_lives(struct checkpoint *cp, u32 i)
 }
 
 /* Make everything durable that is there, up to @epoch; under commit_lock. */
-static int checkpoint_drain(struct kvt_log *log, u64 *epoch)
+static int checkpoint_drain(struct kvt_commits *commits, u64 *epoch)
 {
+	struct kvt_log_state *state = &commits->log.state;
 	int err = 0;
 
-	*epoch = log->state.alive ? log->state.epoch : log->state.durable;
-	WRITE_ONCE(log->state.drain, *epoch);
-	while (!err && log->state.durable < *epoch)
-		err = kvt_commit(log);
-	WRITE_ONCE(log->state.drain, 0);
+	*epoch = state->alive ? state->epoch : state->durable;
+	WRITE_ONCE(state->drain, *epoch);
+	while (!err && state->durable < *epoch)
+		err = kvt_commit(commits);
+	WRITE_ONCE(state->drain, 0);
 	return err;
 }
 
@@ -129,42 +131,45 @@ static int checkpoint_drain(struct kvt_log *log, u64 *epoch)
  */
 int kvt_checkpoint_forgo(struct kvt_checkpoints *cps)
 {
-	struct kvt_log *log = &cps->log;
+	struct kvt_commits *commits = &cps->commits;
+	struct kvt_log_state *state = &commits->log.state;
 	u64 epoch;
 	int err;
 
 	/* No commit comes in between: the superblocks of all devices say the same. */
-	mutex_lock(&log->commit_lock);
-	err = checkpoint_drain(log, &epoch) ?: kvt_supers_end(cps);
+	mutex_lock(&commits->commit_lock);
+	err = checkpoint_drain(commits, &epoch) ?: kvt_supers_end(cps);
 	if (!err)
-		set_bit(KVT_LOG_STOPPED, &log->state.flags);
-	kvt_log_fail(&log->state, -ENOSPC, "there is no room for a checkpoint");
-	mutex_unlock(&log->commit_lock);
+		set_bit(KVT_LOG_STOPPED, &state->flags);
+	kvt_log_fail(state, -ENOSPC, "there is no room for a checkpoint");
+	mutex_unlock(&commits->commit_lock);
 	return err;
 }
 
 /* Recovery begins later in the log. */
 static void log_shorten(struct checkpoint *cp)
 {
-	struct kvt_log *log = cp->log;
+	struct kvt_commits *commits = &cp->all->commits;
+	struct kvt_space *space = &commits->log.space;
 
-	mutex_lock(&log->commit_lock);
-	WRITE_ONCE(log->space.replay_bytes, log->space.replay_bytes - cp->replay_bytes);
-	mutex_unlock(&log->commit_lock);
+	mutex_lock(&commits->commit_lock);
+	WRITE_ONCE(space->replay_bytes, space->replay_bytes - cp->replay_bytes);
+	mutex_unlock(&commits->commit_lock);
 }
 
 static int checkpoint_count(struct checkpoint *cp)
 {
+	struct kvt_commits *commits = &cp->all->commits;
 	struct kvt_log *log = cp->log;
 	int err;
 	u64 met;
 	u32 i;
 
 	/* What it may have met.  Recovery must find as much of the log, or something was lost. */
-	mutex_lock(&log->commit_lock);
-	err = checkpoint_drain(log, &met);
+	mutex_lock(&commits->commit_lock);
+	err = checkpoint_drain(commits, &met);
 	cp->lease = log->state.lease;
-	mutex_unlock(&log->commit_lock);
+	mutex_unlock(&commits->commit_lock);
 	cp->met = min(met - cp->epoch, (u64)U32_MAX);
 
 	for (i = 0; !err && i < log->devs.nr; i++)
@@ -222,7 +227,7 @@ static void checkpoint_give(struct kvt_log *log, bool resume)
 static int checkpoint_run(struct kvt_checkpoints *cps)
 {
 	struct checkpoint *cp = kvzalloc(sizeof(*cp), GFP_KERNEL);
-	struct kvt_log *log = &cps->log;
+	struct kvt_log *log = &cps->commits.log;
 	int err;
 	u32 i;
 
@@ -254,7 +259,7 @@ static int checkpoint_run(struct kvt_checkpoints *cps)
  */
 static int checkpoint_make(struct kvt_checkpoints *cps)
 {
-	struct kvt_log *log = &cps->log;
+	struct kvt_log *log = &cps->commits.log;
 	int err = checkpoint_run(cps);
 
 	if (err == KVT_LOG_NO_ROOM && log->state.alive && !READ_ONCE(log->state.error)) {
@@ -271,7 +276,7 @@ static int checkpoint_make(struct kvt_checkpoints *cps)
  */
 static void checkpoint_judge(struct kvt_checkpoints *cps, int err)
 {
-	struct kvt_log_state *state = &cps->log.state;
+	struct kvt_log_state *state = &cps->commits.log.state;
 
 	cps->no_room = err == KVT_LOG_NO_ROOM && state->alive ? cps->no_room + 1 : 0;
 	if (cps->no_room < TRIES || test_bit(KVT_LOG_CLOSED, &state->flags))
@@ -282,7 +287,7 @@ static void checkpoint_judge(struct kvt_checkpoints *cps, int err)
 /* Under the lock. */
 static int checkpoint_locked(struct kvt_checkpoints *cps)
 {
-	struct kvt_log_state *state = &cps->log.state;
+	struct kvt_log_state *state = &cps->commits.log.state;
 	int err = READ_ONCE(state->error) ? -EIO : checkpoint_make(cps);
 
 	checkpoint_judge(cps, err);
@@ -320,7 +325,7 @@ int kvt_checkpoint(struct kvt_checkpoints *cps)
  */
 int kvt_checkpoint_awake(struct kvt_checkpoints *cps)
 {
-	struct kvt_event *event = &cps->log.state.checkpoint_event;
+	struct kvt_event *event = &cps->commits.log.state.checkpoint_event;
 	struct wait_queue_entry entry;
 	int err;
 
@@ -365,7 +370,7 @@ static bool checkpoint_makes_room(const struct kvt_log *log)
 /* Make a checkpoint if there is a reason, and nobody has made one just now. */
 static int checkpoint_unasked(struct kvt_checkpoints *cps)
 {
-	struct kvt_log *log = &cps->log;
+	struct kvt_log *log = &cps->commits.log;
 	int err = 0;
 
 	mutex_lock(&cps->checkpoint_lock);

@@ -6,11 +6,11 @@
 #include <linux/container_of.h>
 #include <linux/mutex.h>
 
-#include "internal.h"
+#include "commit.h"
 
-/* A log with its checkpoints. */
+/* A log with its commits and checkpoints. */
 struct kvt_checkpoints {
-	struct kvt_log log;
+	struct kvt_commits commits;
 	struct mutex checkpoint_lock;	/* one checkpoint at a time */
 	bool unasked;			/* checkpoint_lock: nobody waits for the present one */
 	u32 no_room;			/* so many in a row had none */
@@ -19,7 +19,7 @@ struct kvt_checkpoints {
 
 static inline struct kvt_checkpoints *kvt_checkpoints_of(struct kvt_log *log)
 {
-	return container_of(log, struct kvt_checkpoints, log);
+	return container_of(log, struct kvt_checkpoints, commits.log);
 }
 
 /* supers.c */

@@ -4,7 +4,7 @@
 #include <linux/vmalloc.h>
 
 #include "base/stats.h"
-#include "internal.h"
+#include "commit.h"
 
 /* By how much the lease on versions is ahead of them, and when it is renewed. */
 #define LEASE_AHEAD	BIT_ULL(32)
@@ -114,7 +114,7 @@ static void trailer_extents(struct kvt_chain *chain, struct kvt_stream *s, u64 e
 static void trailer_carried(struct kvt_chain *chain)
 {
 	const struct kvt_log_dev *dev = chain->part->dev;
-	const struct kvt_carry *carry = &chain->log->carry;
+	const struct kvt_carry *carry = &chain->commits->carry;
 	u32 i;
 
 	chain->trailer->time = cpu_to_le64(carry->time);
@@ -127,7 +127,8 @@ static void trailer_fill(struct kvt_chain *chain, u64 epoch)
 {
 	struct kvtree_log_trailer *t = chain->trailer;
 	struct kvt_log_dev *dev = chain->part->dev;
-	struct kvt_log *log = chain->log;
+	struct kvt_commits *commits = chain->commits;
+	struct kvt_log *log = &commits->log;
 	size_t used;
 	u32 i;
 
@@ -135,13 +136,13 @@ static void trailer_fill(struct kvt_chain *chain, u64 epoch)
 	t->magic = cpu_to_le64(KVTREE_LOG_TRAILER_MAGIC);
 	t->epoch = cpu_to_le64(epoch);
 	t->generation = cpu_to_le64(log->devs.generation);
-	t->version_lease = cpu_to_le64(log->lease_next);
+	t->version_lease = cpu_to_le64(commits->lease_next);
 	t->time = cpu_to_le64(ktime_get_real_ns());
 	t->dev_index = cpu_to_le32(dev->index);
 	for (i = 0; i < log->nr_streams; i++)
 		if (log->streams[i].dev == dev)
 			trailer_extents(chain, &log->streams[i], epoch);
-	if (epoch == log->carry.epoch)
+	if (epoch == commits->carry.epoch)
 		trailer_carried(chain);
 	used = struct_size(t, extents, le32_to_cpu(t->nr_extents));
 	chain->trailer_blocks = DIV_ROUND_UP(used, KVTREE_LOG_BLOCK);
@@ -160,14 +161,15 @@ static bool trailer_last(const struct kvt_chain *chain, u32 blocks)
  * See that each device has room for a trailer, and for the next one: before anything is
  * done, so that what has no room anywhere is begun nowhere.
  */
-static int trailers_room(struct kvt_log *log)
+static int trailers_room(struct kvt_commits *commits)
 {
+	struct kvt_log *log = &commits->log;
 	enum kvt_room room = log->state.drain ? KVT_ROOM_LAST : KVT_ROOM_COMMIT;
 	int err = 0;
 	u32 i;
 
 	for (i = 0; !err && i < log->devs.nr; i++) {
-		struct kvt_chain *chain = &log->chain[i];
+		struct kvt_chain *chain = &commits->chain[i];
 
 		if (!chain->spare.block && trailer_last(chain, KVTREE_LOG_TRAILER_MAX))
 			err = kvt_room_take(chain->part, room, 0, &chain->spare);
@@ -205,15 +207,16 @@ static void trailer_write(struct kvt_chain *chain, u64 epoch, struct kvt_io *io)
 	kvt_dev_write_begin(dev, kvt_log_pos_block(dev->super, &at), chain->trailer_blocks, t, io);
 }
 
-static int trailers_write(struct kvt_log *log, u64 epoch)
+static int trailers_write(struct kvt_commits *commits, u64 epoch)
 {
+	struct kvt_log *log = &commits->log;
 	struct kvt_io io;
 	u32 i;
 
-	log->lease_next = commit_lease(log);
+	commits->lease_next = commit_lease(log);
 	kvt_io_init(&io);
 	for (i = 0; i < log->devs.nr; i++)
-		trailer_write(&log->chain[i], epoch, &io);
+		trailer_write(&commits->chain[i], epoch, &io);
 	return kvt_io_wait(&io);
 }
 
@@ -221,8 +224,9 @@ static int trailers_write(struct kvt_log *log, u64 epoch)
  * Write all that an epoch has, and the trailers, which name it by its checksums: they
  * need not wait for it, as a device may write what was not flushed in any order.
  */
-static int commit_write(struct kvt_log *log, u64 epoch)
+static int commit_write(struct kvt_commits *commits, u64 epoch)
 {
+	struct kvt_log *log = &commits->log;
 	struct kvt_stream *own = commit_seal(log, epoch);
 	bool room = !own || kvt_stream_flush_begin(own, epoch);
 	int err, failed = 0;
@@ -231,7 +235,7 @@ static int commit_write(struct kvt_log *log, u64 epoch)
 	if (!err && !room)
 		err = KVT_LOG_NO_ROOM;
 	if (!err)
-		failed = trailers_write(log, epoch);
+		failed = trailers_write(commits, epoch);
 	if (own)
 		kvt_stream_flush_end(own);
 	if (!failed && !err && !log->state.error)
@@ -243,20 +247,21 @@ static int commit_write(struct kvt_log *log, u64 epoch)
 }
 
 /* Count the trailers and all that they name. */
-static void trailers_count(struct kvt_log *log)
+static void trailers_count(struct kvt_commits *commits)
 {
+	struct kvt_log *log = &commits->log;
 	const struct kvtree_log_trailer *t;
 	u64 blocks = 0;
 	u32 i, j, nr = 0;
 
 	for (i = 0; i < log->devs.nr; i++) {
-		t = log->chain[i].trailer;
+		t = commits->chain[i].trailer;
 		nr += le32_to_cpu(t->nr_extents);
 		blocks += le32_to_cpu(t->blocks);
 		for (j = 0; j < le32_to_cpu(t->nr_extents); j++)
 			blocks += le32_to_cpu(t->extents[j].blocks);
 	}
-	log->unproved = nr > 0;
+	commits->unproved = nr > 0;
 	WRITE_ONCE(log->space.replay_bytes, log->space.replay_bytes + blocks * KVTREE_LOG_BLOCK);
 }
 
@@ -266,55 +271,57 @@ static unsigned long idle_ticks(void)
 }
 
 /* While commits go on, this is queued already. */
-static void idle_begin(struct kvt_log *log)
+static void idle_begin(struct kvt_commits *commits)
 {
-	log->committed = jiffies;
-	if (log->unproved && idle_ticks())
-		queue_delayed_work(log->state.wq, &log->idle, idle_ticks());
+	commits->committed = jiffies;
+	if (commits->unproved && idle_ticks())
+		queue_delayed_work(commits->log.state.wq, &commits->idle, idle_ticks());
 }
 
-static void commit_done(struct kvt_log *log, u64 epoch)
+static void commit_done(struct kvt_commits *commits, u64 epoch)
 {
-	bool renewed = log->state.lease != log->lease_next;
+	struct kvt_log *log = &commits->log;
+	bool renewed = log->state.lease != commits->lease_next;
 
-	WRITE_ONCE(log->state.lease, log->lease_next);
+	WRITE_ONCE(log->state.lease, commits->lease_next);
 	WRITE_ONCE(log->space.live_durable, log->space.live_closed);
-	trailers_count(log);
+	trailers_count(commits);
 	/* Pairs with kvt_log_synced(). */
 	smp_store_release(&log->state.durable, epoch);
 	kvt_stat_inc(log->state.env.stats, KVTREE_STAT_LOG_EPOCHS);
 	kvt_event_wake(&log->state.durable_event);
 	if (renewed && kvt_event_has_sleeper(&log->state.space_event))
 		kvt_event_wake(&log->state.space_event);
-	idle_begin(log);
+	idle_begin(commits);
 }
 
 /**
  * kvt_commit() - make the open epoch durable, or the one that could not be so far
- * @log: the log
+ * @commits: of the log
  *
  * Context: process context, sleeps; under commit_lock.
  *
  * Return: 0; KVT_LOG_NO_ROOM: there is none for what it has; or the error that the log has.
  */
-int kvt_commit(struct kvt_log *log)
+int kvt_commit(struct kvt_commits *commits)
 {
+	struct kvt_log *log = &commits->log;
 	u64 epoch;
 	int err;
 
 	if (log->state.error)
 		return log->state.error;
-	err = trailers_room(log);
+	err = trailers_room(commits);
 	if (err) {
 		if (err != KVT_LOG_NO_ROOM)
 			kvt_log_fail(&log->state, err, COMMIT_FAILED);
 		return err;
 	}
 	epoch = commit_close(log);
-	err = commit_write(log, epoch);
+	err = commit_write(commits, epoch);
 	if (err)
 		return err;
-	commit_done(log, epoch);
+	commit_done(commits, epoch);
 	if (kvt_room_long(&log->space))
 		queue_delayed_work(log->state.wq, &log->state.checkpoint, 0);
 	return 0;
@@ -323,15 +330,16 @@ KVT_EXPORT_FOR_TESTS(kvt_commit);
 
 /**
  * kvt_commit_carried() - commit the epoch that was carried
- * @log: the log, with all that the epoch has in its new places
+ * @commits: of the log, with all that the epoch has in its new places
  *
  * Context: process context, sleeps; by who has the log alone.
  *
  * Return: 0 or the error of a device.
  */
-int kvt_commit_carried(struct kvt_log *log)
+int kvt_commit_carried(struct kvt_commits *commits)
 {
-	return trailers_write(log, log->carry.epoch) ?: kvt_devs_flush(&log->devs);
+	return trailers_write(commits, commits->carry.epoch) ?:
+	       kvt_devs_flush(&commits->log.devs);
 }
 
 /*
@@ -350,13 +358,14 @@ static bool commit_is_needed(const struct kvt_log *log)
 void kvt_commit_work(struct work_struct *work)
 {
 	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, state.commit);
+	struct kvt_commits *commits = kvt_commits_of(log);
 	int err = 0;
 
-	mutex_lock(&log->commit_lock);
+	mutex_lock(&commits->commit_lock);
 	/* A checkpoint may have done so, or the run that was under way when this was queued. */
 	if (commit_is_needed(log))
-		err = kvt_commit(log);
-	mutex_unlock(&log->commit_lock);
+		err = kvt_commit(commits);
+	mutex_unlock(&commits->commit_lock);
 	if (err)
 		return;
 	/* Who came while it was written need not wait for the next interval. */
@@ -370,12 +379,12 @@ void kvt_commit_work(struct work_struct *work)
  * Whether a commit finds room that nothing else may need: for one that nobody waits for writers
  * are not to wait, nor is a full store to end.
  */
-static bool idle_has_room(const struct kvt_log *log)
+static bool idle_has_room(const struct kvt_commits *commits)
 {
 	u32 i;
 
-	for (i = 0; i < log->devs.nr; i++) {
-		const struct kvt_chain *chain = &log->chain[i];
+	for (i = 0; i < commits->log.devs.nr; i++) {
+		const struct kvt_chain *chain = &commits->chain[i];
 		const struct kvt_part *part = chain->part;
 
 		if (!chain->spare.block && trailer_last(chain, KVTREE_LOG_TRAILER_MAX) &&
@@ -389,22 +398,24 @@ static bool idle_has_room(const struct kvt_log *log)
  * Under commit_lock.  Whether an empty epoch has to show that the last one was durable.  Changes
  * made meanwhile are committed in due time, which queues this again, as does the end of a sleep.
  */
-static bool idle_is_needed(const struct kvt_log *log)
+static bool idle_is_needed(const struct kvt_commits *commits)
 {
-	return log->unproved && !commit_is_needed(log) && !READ_ONCE(log->state.error) &&
-	       !READ_ONCE(kvt_log_asleep) && idle_has_room(log);
+	const struct kvt_log *log = &commits->log;
+
+	return commits->unproved && !commit_is_needed(log) && !READ_ONCE(log->state.error) &&
+	       !READ_ONCE(kvt_log_asleep) && idle_has_room(commits);
 }
 
 /* Under commit_lock.  When to look again, in jiffies from now; 0: there is no need to. */
-static unsigned long idle_run(struct kvt_log *log)
+static unsigned long idle_run(struct kvt_commits *commits)
 {
-	unsigned long ticks = idle_ticks(), since = jiffies - log->committed;
+	unsigned long ticks = idle_ticks(), since = jiffies - commits->committed;
 
-	if (!ticks || !idle_is_needed(log))
+	if (!ticks || !idle_is_needed(commits))
 		return 0;
 	if (since < ticks)
 		return ticks - since;
-	kvt_commit(log);
+	kvt_commit(commits);
 	return 0;
 }
 
@@ -421,14 +432,14 @@ static unsigned long idle_run(struct kvt_log *log)
  */
 void kvt_idle_work(struct work_struct *work)
 {
-	struct kvt_log *log = container_of(to_delayed_work(work), struct kvt_log, idle);
+	struct kvt_commits *commits = container_of(to_delayed_work(work), struct kvt_commits, idle);
 	unsigned long later = idle_ticks();
 
-	if (mutex_trylock(&log->commit_lock)) {
-		later = idle_run(log);
-		mutex_unlock(&log->commit_lock);
+	if (mutex_trylock(&commits->commit_lock)) {
+		later = idle_run(commits);
+		mutex_unlock(&commits->commit_lock);
 	}
 	if (later)
-		queue_delayed_work(log->state.wq, &log->idle, later);
+		queue_delayed_work(commits->log.state.wq, &commits->idle, later);
 }
 KVT_EXPORT_FOR_TESTS(kvt_idle_work);

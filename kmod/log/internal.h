@@ -23,17 +23,6 @@ struct kvt_blob;
 struct kvt_column;
 struct kvt_disk;
 
-/* The commit records of a device; under commit_lock. */
-struct kvt_chain {
-	struct kvt_log *log;
-	struct kvt_part *part;
-	struct kvt_log_pos next;		/* where the next one goes */
-	struct kvt_log_pos ahead;		/* the first one of the next segment */
-	struct kvt_log_pos spare;		/* the same behind that; block 0: not taken yet */
-	struct kvtree_log_trailer *trailer;	/* KVTREE_LOG_TRAILER_MAX blocks */
-	u32 trailer_blocks;
-};
-
 struct kvt_log_buf {
 	u8 *data;
 	u32 used;		/* bytes; the chunk's header is one of them */
@@ -75,33 +64,16 @@ struct kvt_stream {
 	struct kvt_log_extent extent[KVT_LOG_EXTENTS];
 } ____cacheline_aligned_in_smp;
 
-/* What is written again when a life begins: see carry.c. */
-struct kvt_carry {
-	u64 epoch;		/* 0: nothing */
-	u32 nr;
-	u32 room;
-	u64 time;		/* of its commit record */
-	struct kvt_log_extent *extent;	/* all of the epoch's */
-};
-
 struct kvt_log {
 	struct kvt_log_state state;
 	struct kvt_devs devs;
 	struct kvt_space space;
 	u32 nr_streams;
 	struct kvt_stream *streams;
-	struct kvt_chain chain[KVTREE_LOG_DEVS_MAX];
-	struct kvt_carry carry;
 
 	struct workqueue_struct *flush_wq;	/* of streams */
-	struct mutex commit_lock;	/* one commit at a time */
-	struct delayed_work idle;	/* commits nothing, once nothing else is committed */
-	unsigned long committed;	/* commit_lock: jiffies of the last commit */
-	bool unproved;			/* commit_lock: it had records, and none has followed */
-	u64 lease_next;			/* commit_lock: in the next trailer */
 };
 
-extern unsigned int kvt_log_idle_ms;
 
 /* events.c */
 void kvt_log_commit_later(struct kvt_log *log);
@@ -157,19 +129,6 @@ bool kvt_stream_close(struct kvt_stream *s, u64 epoch);
 bool kvt_stream_flush_begin(struct kvt_stream *s, u64 epoch);
 void kvt_stream_flush_end(struct kvt_stream *s);
 bool kvt_stream_behind(struct kvt_stream *s, u64 epoch);
-
-/* commit.c */
-void kvt_commit_work(struct work_struct *work);
-void kvt_idle_work(struct work_struct *work);
-int kvt_commit(struct kvt_log *log);
-int kvt_commit_carried(struct kvt_log *log);
-
-/* carry.c */
-void kvt_carry_init(struct kvt_log *log, const struct kvt_log_found *found);
-void kvt_carry_exit(struct kvt_log *log);
-int kvt_carry_note(struct kvt_log *log, const struct kvt_log_extent *extent);
-u32 kvt_carry_segments(const struct kvt_log *log, const struct kvt_log_dev *dev);
-int kvt_carry(struct kvt_log *log);
 
 /* The stream of this CPU.  Avoid the modulo: cpu is normally below nr_streams. */
 static inline struct kvt_stream *kvt_log_stream(const struct kvt_log *log)

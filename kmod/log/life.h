@@ -19,7 +19,7 @@ struct kvt_life {
 
 static inline struct kvt_life *kvt_life_of(struct kvt_log *log)
 {
-	return container_of(log, struct kvt_life, checkpoints.log);
+	return container_of(log, struct kvt_life, checkpoints.commits.log);
 }
 
 /* log.c */

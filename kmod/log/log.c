@@ -67,16 +67,18 @@ static void log_sort_devs(struct kvt_log *log)
 	}
 }
 
-static int log_init_dev(struct kvt_log *log, u32 i)
+static int life_init_dev(struct kvt_life *life, u32 i)
 {
+	struct kvt_commits *commits = &life->checkpoints.commits;
+	struct kvt_log *log = &commits->log;
 	const struct kvtree_log_super *super = log->devs.set.dev[i].super;
 	struct kvt_log_dev *dev = &log->devs.dev[i];
 	struct kvt_part *part = &log->space.part[i];
-	struct kvt_chain *chain = &log->chain[i];
+	struct kvt_chain *chain = &commits->chain[i];
 
 	part->space = &log->space;
 	part->dev = dev;
-	chain->log = log;
+	chain->commits = commits;
 	chain->part = part;
 	chain->trailer = kvmalloc_array(KVTREE_LOG_TRAILER_MAX, KVTREE_LOG_BLOCK, GFP_KERNEL);
 	dev->super = kmemdup(super, sizeof(*super), GFP_KERNEL);
@@ -90,7 +92,7 @@ static int log_init_dev(struct kvt_log *log, u32 i)
 /* What a crash, or damage after it, may have taken. */
 static void life_tell(const struct kvt_life *life)
 {
-	const struct kvt_log *log = &life->checkpoints.log;
+	const struct kvt_log *log = &life->checkpoints.commits.log;
 	const struct kvt_log_found *found = &life->found;
 
 	if (found->seen > found->epoch)
@@ -103,7 +105,7 @@ static void life_tell(const struct kvt_life *life)
 
 static int life_load(struct kvt_life *life)
 {
-	struct kvt_log *log = &life->checkpoints.log;
+	struct kvt_log *log = &life->checkpoints.commits.log;
 	int err;
 	u32 i;
 
@@ -115,7 +117,7 @@ static int life_load(struct kvt_life *life)
 	/* What is only read need not be flushed. */
 	err = log->devs.read_only ? 0 : kvt_disks_use(&log->devs);
 	for (i = 0; !err && i < log->devs.nr; i++)
-		err = log_init_dev(log, i);
+		err = life_init_dev(life, i);
 	if (err)
 		return err;
 	kvt_live_init(&log->space);
@@ -123,7 +125,7 @@ static int life_load(struct kvt_life *life)
 	if (err)
 		return err;
 	life_tell(life);
-	kvt_carry_init(log, &life->found);
+	kvt_carry_init(&life->checkpoints.commits, &life->found);
 	return kvt_life_restore(life);
 }
 
@@ -135,6 +137,7 @@ static int life_load(struct kvt_life *life)
  */
 void kvt_log_free(struct kvt_log *log)
 {
+	struct kvt_commits *commits = kvt_commits_of(log);
 	u32 i;
 
 	kvt_streams_exit(log);
@@ -142,11 +145,11 @@ void kvt_log_free(struct kvt_log *log)
 	kvt_disks_leave(&log->devs);
 	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++) {
 		kvt_segs_exit(&log->space.part[i].segs);
-		kvfree(log->chain[i].trailer);
+		kvfree(commits->chain[i].trailer);
 		kfree(log->devs.dev[i].super);
 		kvt_dev_close(&log->devs.dev[i]);
 	}
-	kvt_carry_exit(log);
+	kvt_carry_exit(commits);
 	kvt_log_set_free(&log->devs.set);
 	percpu_counter_destroy(&log->space.live);
 	kvfree(kvt_life_of(log));
@@ -193,19 +196,21 @@ KVT_EXPORT_FOR_TESTS(kvt_log_queues_exit);
 static struct kvt_life *life_alloc(const struct kvt_log_env *env)
 {
 	struct kvt_life *life = kvzalloc(sizeof(*life), GFP_KERNEL);
+	struct kvt_commits *commits;
 	struct kvt_log *log;
 
 	if (!life)
 		return NULL;
-	log = &life->checkpoints.log;
+	commits = &life->checkpoints.commits;
+	log = &commits->log;
 	log->state.env = *env;
 	log->devs.state = &log->state;
 	log->space.state = &log->state;
 	log->space.devs = &log->devs;
-	mutex_init(&log->commit_lock);
+	mutex_init(&commits->commit_lock);
 	mutex_init(&life->checkpoints.checkpoint_lock);
 	INIT_DELAYED_WORK(&log->state.commit, kvt_commit_work);
-	INIT_DELAYED_WORK(&log->idle, kvt_idle_work);
+	INIT_DELAYED_WORK(&commits->idle, kvt_idle_work);
 	INIT_DELAYED_WORK(&log->state.checkpoint, kvt_checkpoint_work);
 	kvt_log_state_init(&log->state);
 	INIT_LIST_HEAD(&life->sleepers);
@@ -236,7 +241,7 @@ struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log
 
 	if (!life)
 		return ERR_PTR(-ENOMEM);
-	log = &life->checkpoints.log;
+	log = &life->checkpoints.commits.log;
 	err = kvt_log_queues_init(log) ?: log_open_devs(log, args);
 	if (!err)
 		err = life_load(life);
@@ -254,16 +259,17 @@ struct kvt_log *kvt_log_open(const struct kvt_log_env *env, const struct kvt_log
  */
 u64 kvt_log_floor(const struct kvt_log *log)
 {
-	return container_of(log, struct kvt_life, checkpoints.log)->found.version_lease;
+	return container_of(log, struct kvt_life, checkpoints.commits.log)->found.version_lease;
 }
 
 static void super_begin_life(struct kvt_life *now, struct kvt_log_dev *dev)
 {
-	struct kvt_log *log = &now->checkpoints.log;
-	u64 first = log->carry.epoch ?: now->found.epoch + 1;
+	const struct kvt_commits *commits = &now->checkpoints.commits;
+	const struct kvt_log *log = &commits->log;
+	u64 first = commits->carry.epoch ?: now->found.epoch + 1;
 	struct kvtree_log_super *super = dev->super;
 	/* What is carried may be all that the only life has. */
-	__le32 flags = log->carry.epoch ? super->lives[0].flags :
+	__le32 flags = commits->carry.epoch ? super->lives[0].flags :
 					  cpu_to_le32(KVTREE_LOG_LIFE_MET_NONE);
 	u32 nr = kvt_super_close_life(super, first - 1);
 	struct kvtree_log_life *life = &super->lives[nr];
@@ -272,9 +278,9 @@ static void super_begin_life(struct kvt_life *now, struct kvt_log_dev *dev)
 	life->first_epoch = cpu_to_le64(first);
 	life->last_epoch = 0;
 	life->flags = nr ? 0 : flags;
-	if (log->carry.epoch)
+	if (commits->carry.epoch)
 		life->flags |= cpu_to_le32(KVTREE_LOG_LIFE_CARRIED);
-	kvt_log_pos_store(&life->commit, &log->chain[dev->index].next);
+	kvt_log_pos_store(&life->commit, &commits->chain[dev->index].next);
 	super->nr_lives = cpu_to_le32(nr + 1);
 	super->generation = cpu_to_le64(log->devs.generation);
 	super->version_lease = cpu_to_le64(log->state.lease);
@@ -284,7 +290,7 @@ static void super_begin_life(struct kvt_life *now, struct kvt_log_dev *dev)
 /* Whether the superblock takes no other life: the last one has something in it. */
 static bool lives_full(const struct kvt_life *life)
 {
-	const struct kvtree_log_super *super = life->checkpoints.log.devs.dev[0].super;
+	const struct kvtree_log_super *super = life->checkpoints.commits.log.devs.dev[0].super;
 	u32 nr = le32_to_cpu(super->nr_lives);
 
 	return nr == KVTREE_LOG_LIVES_MAX &&
@@ -295,11 +301,13 @@ static bool lives_full(const struct kvt_life *life)
 static bool life_may_begin(const struct kvt_life *life,
 			   bool (*has_room)(const struct kvt_part *part, u32 carried))
 {
-	const struct kvt_log *log = &life->checkpoints.log;
+	const struct kvt_commits *commits = &life->checkpoints.commits;
+	const struct kvt_log *log = &commits->log;
 	u32 i;
 
 	for (i = 0; i < log->devs.nr; i++)
-		if (!has_room(&log->space.part[i], kvt_carry_segments(log, &log->devs.dev[i])))
+		if (!has_room(&log->space.part[i],
+			      kvt_carry_segments(commits, &log->devs.dev[i])))
 			return false;
 	return !lives_full(life);
 }
@@ -311,27 +319,27 @@ static bool life_may_begin(const struct kvt_life *life,
  */
 static int life_make_room(struct kvt_life *life)
 {
-	struct kvt_log *log = &life->checkpoints.log;
 	int err;
 
 	if (life_may_begin(life, kvt_room_begins))
 		return 0;
 	err = kvt_checkpoint_awake(&life->checkpoints);
 	if (!err)
-		kvt_carry_exit(log);
+		kvt_carry_exit(&life->checkpoints.commits);
 	/* What there is may do. */
 	return err == KVT_LOG_NO_ROOM && life_may_begin(life, kvt_room_ends) ? 0 : err;
 }
 
 static int life_begin(struct kvt_life *life)
 {
-	struct kvt_log *log = &life->checkpoints.log;
+	struct kvt_commits *commits = &life->checkpoints.commits;
+	struct kvt_log *log = &commits->log;
 	struct kvt_chain *chain;
 	int err = 0;
 	u32 i;
 
 	for (i = 0; !err && i < log->devs.nr; i++) {
-		chain = &log->chain[i];
+		chain = &commits->chain[i];
 		err = kvt_room_take(chain->part, KVT_ROOM_LAST, 0, &chain->next);
 		if (!err)
 			err = kvt_room_take(chain->part, KVT_ROOM_LAST, 0, &chain->ahead);
@@ -339,11 +347,11 @@ static int life_begin(struct kvt_life *life)
 			super_begin_life(life, chain->part->dev);
 	}
 	if (!err)
-		err = kvt_carry(log);
+		err = kvt_carry(commits);
 	if (!err)
 		err = kvt_supers_write(&life->checkpoints);
 	log->state.alive = !err;
-	kvt_carry_exit(log);
+	kvt_carry_exit(commits);
 	return err;
 }
 
@@ -401,12 +409,13 @@ int kvt_log_start(struct kvt_log *log)
 /* Commit all there is. */
 static int finish_commit(struct kvt_log *log)
 {
+	struct kvt_commits *commits = kvt_commits_of(log);
 	int err = log->state.error;
 
-	mutex_lock(&log->commit_lock);
+	mutex_lock(&commits->commit_lock);
 	while (!err && kvt_log_dirty_epoch(log) > log->state.durable)
-		err = kvt_commit(log);
-	mutex_unlock(&log->commit_lock);
+		err = kvt_commit(commits);
+	mutex_unlock(&commits->commit_lock);
 	return err;
 }
 
@@ -442,7 +451,7 @@ int kvt_log_finish(struct kvt_log *log)
 		kvt_sleep_remove(kvt_life_of(log));
 		/* What is still written by streams must not queue them again. */
 		disable_delayed_work_sync(&log->state.checkpoint);
-		disable_delayed_work_sync(&log->idle);
+		disable_delayed_work_sync(&kvt_commits_of(log)->idle);
 		disable_delayed_work_sync(&log->state.commit);
 	}
 	if (log->nr_streams && !test_bit(KVT_LOG_STOPPED, &log->state.flags)) {

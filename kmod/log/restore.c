@@ -81,7 +81,7 @@ static int restore_extent(struct kvt_log_visit *visit, const struct kvt_log_exte
 	bool queued = false;
 	int err;
 
-	err = kvt_carry_note(r->log, extent);
+	err = kvt_carry_note(&r->life->checkpoints.commits, extent);
 	if (err)
 		return err;
 	err = wait_event_killable(r->room,
@@ -254,7 +254,7 @@ static int restore_end(struct restore *r, int err)
  */
 int kvt_life_restore(struct kvt_life *life)
 {
-	struct kvt_log *log = &life->checkpoints.log;
+	struct kvt_log *log = &life->checkpoints.commits.log;
 	struct restore *r = kvzalloc(sizeof(*r), GFP_KERNEL);
 	int err;
 

@@ -525,7 +525,7 @@ int kvt_save(struct kvt_saved *saved, struct kvt_checkpoints *cps, u64 epoch)
 	struct saving *saving = kvzalloc(struct_size(saving, savers, max), GFP_KERNEL);
 	int err;
 
-	saved->log = &cps->log;
+	saved->log = &cps->commits.log;
 	mutex_init(&saved->lock);
 	if (!saving)
 		return -ENOMEM;

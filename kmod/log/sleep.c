@@ -46,14 +46,15 @@ void kvt_sleep_remove(struct kvt_life *life)
 }
 
 /* What was left undone. */
-static void log_wake(struct kvt_log *log)
+static void log_wake(struct kvt_commits *commits)
 {
+	struct kvt_log *log = &commits->log;
 	u32 i;
 
 	for (i = 0; i < log->nr_streams; i++)
 		kvt_stream_start(&log->streams[i]);
 	queue_delayed_work(log->state.wq, &log->state.checkpoint, 0);
-	queue_delayed_work(log->state.wq, &log->idle, 0);
+	queue_delayed_work(log->state.wq, &commits->idle, 0);
 }
 
 static void sleep_end(void)
@@ -63,7 +64,7 @@ static void sleep_end(void)
 	WRITE_ONCE(kvt_log_asleep, false);
 	mutex_lock(&lives_lock);
 	list_for_each_entry(life, &lives, sleepers)
-		log_wake(&life->checkpoints.log);
+		log_wake(&life->checkpoints.commits);
 	mutex_unlock(&lives_lock);
 	wake_up_all(&kvt_log_awake);
 }

@@ -49,7 +49,7 @@ static int supers_foreign(struct kvt_log *log)
 /* Both copies have what was written last. */
 static int supers_judge(struct kvt_checkpoints *cps)
 {
-	struct kvt_log *log = &cps->log;
+	struct kvt_log *log = &cps->commits.log;
 	u32 i;
 
 	for (i = 0; i < log->devs.nr; i++) {
@@ -94,7 +94,7 @@ static int supers_judge_found(struct kvt_log *log)
  */
 int kvt_supers_write(struct kvt_checkpoints *cps)
 {
-	struct kvt_log *log = &cps->log;
+	struct kvt_log *log = &cps->commits.log;
 	u64 write_id = get_random_u64();
 	int err = supers_judge(cps);
 	u32 i;
@@ -118,7 +118,7 @@ int kvt_supers_write(struct kvt_checkpoints *cps)
  */
 static u64 super_first(const struct kvt_checkpoints *cps, u32 i)
 {
-	const struct kvt_log_set *set = &cps->log.devs.set;
+	const struct kvt_log_set *set = &cps->commits.log.devs.set;
 	const struct kvt_log_dev_super *dev = &set->dev[i];
 	u32 next = (cps->number + 1) % KVTREE_LOG_SUPER_COPIES;
 	bool both = dev->valid[next] && dev->copy[next].write_id == dev->super->write_id;
@@ -141,7 +141,7 @@ static u64 super_first(const struct kvt_checkpoints *cps, u32 i)
  */
 int kvt_supers_complete(struct kvt_checkpoints *cps)
 {
-	struct kvt_log *log = &cps->log;
+	struct kvt_log *log = &cps->commits.log;
 	u64 both = cps->number + cps->number + 1;
 	int err = supers_judge_found(log);
 	u32 i;
@@ -192,7 +192,7 @@ u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch)
  */
 int kvt_supers_end(struct kvt_checkpoints *cps)
 {
-	struct kvt_log *log = &cps->log;
+	struct kvt_log *log = &cps->commits.log;
 	struct kvtree_log_super *super;
 	u32 i;
 

@@ -24,7 +24,8 @@
 /* A log that writes; nothing stands on its disk that anybody would read. */
 struct lw {
 	struct kunit *test;
-	struct kvt_log *log;
+	struct kvt_commits *commits;
+	struct kvt_log *log;		/* of these */
 	struct kvt_stats stats;
 	struct kvt_value *value;
 	unsigned int idle_ms;		/* of the module, and 1; 0: it was not changed */
@@ -47,17 +48,17 @@ static void lw_free(void *arg)
 		dev = &lw->log->devs.dev[0];
 		cancel_delayed_work_sync(&lw->log->state.commit);
 		cancel_delayed_work_sync(&lw->log->state.checkpoint);
-		cancel_delayed_work_sync(&lw->log->idle);
+		cancel_delayed_work_sync(&lw->commits->idle);
 		kvt_streams_exit(lw->log);
 		kvt_log_queues_exit(lw->log);
 		kvfree(lw->log->space.part[0].segs.seg);
-		kvfree(lw->log->chain[0].trailer);
+		kvfree(lw->commits->chain[0].trailer);
 		kfree(dev->super);
 		if (dev->file)
 			bdev_fput(dev->file);
 		percpu_counter_destroy(&lw->log->space.live);
 	}
-	kvfree(lw->log);
+	kvfree(lw->commits);
 	kvt_value_free(lw->value);
 	kvt_stats_exit(&lw->stats);
 }
@@ -67,14 +68,14 @@ static void lw_init_dev(struct lw *lw)
 	struct kvt_log *log = lw->log;
 	struct kvt_log_dev *dev = &log->devs.dev[0];
 	struct kvt_part *part = &log->space.part[0];
-	struct kvt_chain *chain = &log->chain[0];
+	struct kvt_chain *chain = &lw->commits->chain[0];
 	u32 i;
 
 	dev->devs = &log->devs;
 	part->space = &log->space;
 	part->dev = dev;
 	dev->super = kzalloc(sizeof(*dev->super), GFP_KERNEL);
-	chain->log = log;
+	chain->commits = lw->commits;
 	chain->part = part;
 	chain->trailer = kvmalloc_array(KVTREE_LOG_TRAILER_MAX, KVTREE_LOG_BLOCK, GFP_KERNEL);
 	chain->next = (struct kvt_log_pos) { .sequence = 1, .segment = LW_COMMIT, .block = 1 };
@@ -99,8 +100,9 @@ static struct lw *lw_new(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, lw_free, lw));
 	KUNIT_ASSERT_EQ(test, 0, kvt_stats_init(&lw->stats));
 	lw->value = kt_value_of(&key, "v", 1);
-	log = kvzalloc(sizeof(*log), GFP_KERNEL);
-	KUNIT_ASSERT_TRUE(test, lw->value && log);
+	lw->commits = kvzalloc(sizeof(*lw->commits), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, lw->value && lw->commits);
+	log = &lw->commits->log;
 	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&log->space.live, 0, GFP_KERNEL));
 	lw->log = log;
 	lw->value->version = 1;
@@ -109,10 +111,10 @@ static struct lw *lw_new(struct kunit *test)
 	log->devs.state = &log->state;
 	log->space.state = &log->state;
 	log->space.devs = &log->devs;
-	mutex_init(&log->commit_lock);
+	mutex_init(&lw->commits->commit_lock);
 	INIT_DELAYED_WORK(&log->state.commit, lw_no_work);
 	INIT_DELAYED_WORK(&log->state.checkpoint, lw_no_work);
-	INIT_DELAYED_WORK(&log->idle, lw_no_work);
+	INIT_DELAYED_WORK(&lw->commits->idle, lw_no_work);
 	kvt_log_state_init(&log->state);
 	log->devs.nr = 1;
 	log->state.lease = S64_MAX;
@@ -232,7 +234,7 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 {
 	struct lw *lw = lw_new(test);
 	struct kvt_log *log = lw->log;
-	struct kvt_chain *chain = &log->chain[0];
+	struct kvt_chain *chain = &lw->commits->chain[0];
 
 	kt_need_two_cpus(test);
 	KUNIT_ASSERT_LE(test, 2, log->nr_streams);
@@ -242,19 +244,19 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	lw_log(lw, "b", true);
 	/* The one has begun a segment, the other needs one, and none is free. */
 	log->streams[1].pos = (struct kvt_log_pos) { .segment = LW_STREAM, .block = 1 };
-	mutex_lock(&log->commit_lock);
-	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_commit(log));
+	mutex_lock(&lw->commits->commit_lock);
+	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_commit(lw->commits));
 	KUNIT_EXPECT_EQ(test, 0, log->state.durable);
 	KUNIT_EXPECT_EQ(test, 1, chain->next.block);
 	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->state.flags));
 	KUNIT_EXPECT_EQ(test, -EAGAIN, kvt_log_synced(log, 1));
 	/* It has room: the same epoch is committed. */
 	log->streams[0].pos = (struct kvt_log_pos) { .segment = LW_STREAM, .block = 100 };
-	KUNIT_EXPECT_EQ(test, 0, kvt_commit(log));
+	KUNIT_EXPECT_EQ(test, 0, kvt_commit(lw->commits));
 	KUNIT_EXPECT_EQ(test, 1, log->state.durable);
 	KUNIT_EXPECT_EQ(test, 0, kvt_log_synced(log, 1));
 	KUNIT_EXPECT_EQ(test, 2, chain->next.block);
-	mutex_unlock(&log->commit_lock);
+	mutex_unlock(&lw->commits->commit_lock);
 }
 
 /* It is refused before anything is done: there is nothing to be finished later. */
@@ -262,13 +264,13 @@ static void a_commit_without_room_for_its_record_closes_no_epoch(struct kunit *t
 {
 	struct lw *lw = lw_new(test);
 	struct kvt_log *log = lw->log;
-	struct kvt_chain *chain = &log->chain[0];
+	struct kvt_chain *chain = &lw->commits->chain[0];
 
 	lw_log(lw, "a", true);
 	chain->next.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
-	mutex_lock(&log->commit_lock);
-	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_commit(log));
-	mutex_unlock(&log->commit_lock);
+	mutex_lock(&lw->commits->commit_lock);
+	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_commit(lw->commits));
+	mutex_unlock(&lw->commits->commit_lock);
 	KUNIT_EXPECT_EQ(test, 1, log->state.epoch);
 	KUNIT_EXPECT_EQ(test, 0, log->state.closed);
 	KUNIT_EXPECT_EQ(test, 0, log->state.error);
@@ -303,9 +305,9 @@ static void versions_beyond_the_lease_wait_for_a_commit(struct kunit *test)
 	kt_thread_start(&writer);
 	while (!wq_has_sleeper(&log->state.space_event.head) && !completion_done(&writer.done))
 		schedule_timeout_uninterruptible(1);
-	mutex_lock(&log->commit_lock);
-	KUNIT_EXPECT_EQ(test, 0, kvt_commit(log));
-	mutex_unlock(&log->commit_lock);
+	mutex_lock(&lw->commits->commit_lock);
+	KUNIT_EXPECT_EQ(test, 0, kvt_commit(lw->commits));
+	mutex_unlock(&lw->commits->commit_lock);
 	KUNIT_EXPECT_LT(test, lw->value->version, log->state.lease);
 	KUNIT_EXPECT_TRUE(test, kvt_log_has_space(log));
 	/* The commit has woken it. */
@@ -321,9 +323,9 @@ static void versions_beyond_the_lease_wait_for_a_commit(struct kunit *test)
 static void lw_change(struct lw *lw)
 {
 	lw_log(lw, "a", true);
-	mutex_lock(&lw->log->commit_lock);
-	KUNIT_ASSERT_EQ(lw->test, 0, kvt_commit(lw->log));
-	mutex_unlock(&lw->log->commit_lock);
+	mutex_lock(&lw->commits->commit_lock);
+	KUNIT_ASSERT_EQ(lw->test, 0, kvt_commit(lw->commits));
+	mutex_unlock(&lw->commits->commit_lock);
 }
 
 /*
@@ -332,14 +334,14 @@ static void lw_change(struct lw *lw)
  */
 static bool lw_idle(struct lw *lw, bool long_ago)
 {
-	struct kvt_log *log = lw->log;
+	struct kvt_commits *commits = lw->commits;
 
-	cancel_delayed_work_sync(&log->idle);
-	log->committed = jiffies;
+	cancel_delayed_work_sync(&commits->idle);
+	commits->committed = jiffies;
 	if (long_ago)
-		log->committed -= msecs_to_jiffies(kvt_log_idle_ms);
-	kvt_idle_work(&log->idle.work);
-	return delayed_work_pending(&log->idle);
+		commits->committed -= msecs_to_jiffies(kvt_log_idle_ms);
+	kvt_idle_work(&commits->idle.work);
+	return delayed_work_pending(&commits->idle);
 }
 
 static struct lw *lw_new_idle(struct kunit *test)
@@ -364,14 +366,14 @@ static void an_idle_log_has_one_empty_epoch_at_its_end(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, log->state.durable);
 	lw_change(lw);
 	KUNIT_EXPECT_EQ(test, 1, log->state.durable);
-	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&log->idle));
+	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&lw->commits->idle));
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_EQ(test, 2, log->state.durable);
-	KUNIT_EXPECT_EQ(test, 3, log->chain[0].next.block);
+	KUNIT_EXPECT_EQ(test, 3, lw->commits->chain[0].next.block);
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_EQ(test, 2, log->state.durable);
 	lw_change(lw);
-	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&log->idle));
+	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&lw->commits->idle));
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_EQ(test, 4, log->state.durable);
 }
@@ -384,22 +386,22 @@ static void a_log_that_is_not_idle_has_no_empty_epochs(struct kunit *test)
 	lw_change(lw);
 	KUNIT_EXPECT_TRUE(test, lw_idle(lw, false));
 	/* A commit is under way. */
-	mutex_lock(&log->commit_lock);
+	mutex_lock(&lw->commits->commit_lock);
 	KUNIT_EXPECT_TRUE(test, lw_idle(lw, true));
-	mutex_unlock(&log->commit_lock);
+	mutex_unlock(&lw->commits->commit_lock);
 	/* What is changed will be committed. */
 	lw_log(lw, "b", true);
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_EQ(test, 1, log->state.durable);
 	lw_change(lw);
-	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&log->idle));
+	KUNIT_EXPECT_TRUE(test, delayed_work_pending(&lw->commits->idle));
 	/* Nobody waits because of it, nor does it ask for a checkpoint. */
-	log->chain[0].next.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
+	lw->commits->chain[0].next.block = LW_BLOCKS - 2 * KVTREE_LOG_TRAILER_MAX + 1;
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_FALSE(test, test_bit(KVT_LOG_FULL, &log->state.flags));
 	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&log->state.checkpoint));
 	log->state.error = -EIO;
-	log->chain[0].next.block = 3;
+	lw->commits->chain[0].next.block = 3;
 	KUNIT_EXPECT_FALSE(test, lw_idle(lw, true));
 	KUNIT_EXPECT_EQ(test, 2, log->state.durable);
 }
