@@ -3,7 +3,7 @@
 #include <linux/vmalloc.h>
 
 #include "base/value.h"
-#include "internal.h"
+#include "stream.h"
 
 /**
  * kvt_buf_reset() - empty a buffer

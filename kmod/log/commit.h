@@ -6,7 +6,7 @@
 #include <linux/container_of.h>
 #include <linux/mutex.h>
 
-#include "internal.h"
+#include "stream.h"
 
 struct kvt_commits;
 

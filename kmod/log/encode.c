@@ -3,7 +3,7 @@
 #include <linux/string.h>
 
 #include "base/index.h"
-#include "internal.h"
+#include "stream.h"
 
 /**
  * kvt_log_size_table() - how much a record of a value with a table takes

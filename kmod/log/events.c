@@ -2,7 +2,7 @@
 /* Events of a log: an epoch is durable, there is room, or neither will ever be. */
 #include "base/stats.h"
 #include "base/waiter.h"
-#include "internal.h"
+#include "stream.h"
 
 /* The longest interval of commits bounds what a crash takes. */
 static unsigned int log_epoch_ms = 10;

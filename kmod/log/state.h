@@ -2,6 +2,16 @@
 /*
  * The state of a log, which all of its layers share.
  *
+ * Each layer of the log has a header, which includes those of lower layers only.  From the bottom:
+ *
+ *	state.h		what the log is at, and what is waited for
+ *	dev.h		devices, and the disks that they are on
+ *	space.h		their segments, and how many are left for what
+ *	stream.h	records, and the buffers that they are written from
+ *	commit.h	epochs that become durable
+ *	checkpoint.h	all that is live, written again; superblocks
+ *	life.h		a log from attach to detach; what is recovered
+ *
  * A layer that needs something of a higher one does not call it: it queues one of the works here,
  * or wakes those who wait for one of the events.
  */

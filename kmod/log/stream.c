@@ -8,7 +8,7 @@
 #include "base/park.h"
 #include "base/stats.h"
 #include "base/value.h"
-#include "internal.h"
+#include "stream.h"
 
 /* A buffer that nothing more is added to is a chunk, which fits a segment. */
 static_assert((KVTREE_LOG_SEGMENT_MIN - 1) * KVTREE_LOG_BLOCK / 2 >= KVT_LOG_CHUNK_BYTES);

@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of the log share. */
-#ifndef KVT_LOG_INTERNAL_H
-#define KVT_LOG_INTERNAL_H
+/* Streams: records are made, and written from the buffers of each CPU. */
+#ifndef KVT_LOG_STREAM_H
+#define KVT_LOG_STREAM_H
 
 #include <linux/align.h>
 #include <linux/atomic.h>
-#include <linux/completion.h>
 #include <linux/mutex.h>
-#include <linux/percpu_counter.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
-#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "base/value.h"
-#include "log/format/format.h"
 #include "space.h"
 
-struct block_device;
-struct file;
 struct kvt_blob;
-struct kvt_column;
-struct kvt_disk;
 
 struct kvt_log_buf {
 	u8 *data;
@@ -64,19 +56,15 @@ struct kvt_stream {
 	struct kvt_log_extent extent[KVT_LOG_EXTENTS];
 } ____cacheline_aligned_in_smp;
 
+/* A log as writers know it.  What higher layers know is around it. */
 struct kvt_log {
+	u32 nr_streams;
+	struct kvt_stream *streams;
+	struct workqueue_struct *flush_wq;	/* of streams */
 	struct kvt_log_state state;
 	struct kvt_devs devs;
 	struct kvt_space space;
-	u32 nr_streams;
-	struct kvt_stream *streams;
-
-	struct workqueue_struct *flush_wq;	/* of streams */
 };
-
-
-/* events.c */
-void kvt_log_commit_later(struct kvt_log *log);
 
 /* encode.c */
 struct kvt_log_size {
@@ -130,6 +118,9 @@ bool kvt_stream_flush_begin(struct kvt_stream *s, u64 epoch);
 void kvt_stream_flush_end(struct kvt_stream *s);
 bool kvt_stream_behind(struct kvt_stream *s, u64 epoch);
 
+/* events.c */
+void kvt_log_commit_later(struct kvt_log *log);
+
 /* The stream of this CPU.  Avoid the modulo: cpu is normally below nr_streams. */
 static inline struct kvt_stream *kvt_log_stream(const struct kvt_log *log)
 {
@@ -144,4 +135,4 @@ static inline void kvt_stream_start(struct kvt_stream *s)
 	queue_work(s->log->flush_wq, &s->flush);
 }
 
-#endif /* KVT_LOG_INTERNAL_H */
+#endif /* KVT_LOG_STREAM_H */
