@@ -19,11 +19,36 @@
 #include "base/stats.h"
 #include "space.h"
 
-/* Segments for commit records: between streams and commits, and for a checkpoint. */
-#define COMMIT_MORE	1
-#define COMMIT_LAST	1
 /* Segments that commit records have open: the present one, the next, and the one after it. */
 #define COMMIT_OPEN	3
+/* Those that they fill while a checkpoint is made. */
+#define COMMIT_FILL	1
+/* What is kept for them: between streams and commits, and for the end of a checkpoint. */
+#define COMMIT_MORE	1
+#define COMMIT_LAST	1
+
+/* The last segments of a checkpoint: one that is not full, and that of its table. */
+#define CHECKPOINT_TABLE	1
+#define CHECKPOINT_TAIL		(1 + CHECKPOINT_TABLE)
+/* This part of what is live covers padding, and what is counted only roughly. */
+#define CHECKPOINT_PADDING	8
+
+/* Bytes of chunks that a stream may still have to write. */
+#define STREAM_BYTES	(KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
+
+/*
+ * What a device has to hold besides two checkpoints, in segments.  Writers may wait for a
+ * checkpoint, but for nothing else: when it counts, there is room for the next one.
+ */
+struct reserve {
+	u32 filled;	/* by streams, with what was not durable when a checkpoint began */
+	u32 buffers;	/* what was in their buffers then */
+	u32 end;	/* what it commits at its end */
+	u32 next_end;	/* room for as much at the end of the next one */
+	u32 open;	/* is written to: a segment of each stream, and those of commit records */
+	u32 commits;	/* commit records written meanwhile, and room for more */
+	u32 tails;	/* of both checkpoints */
+};
 
 /*
  * How much of the log is read soon enough, however little is live.  The least is more than an
@@ -33,19 +58,14 @@ static unsigned int log_replay_mb = 64;
 KVT_LOG_PARAM(log_replay_mb, log_replay_mb, 1, UINT_MAX);
 MODULE_PARM_DESC(log_replay_mb, "MiB that may be in the log after a checkpoint before the next one is made; more if more is live");
 
-/*
- * Segments of a device that a checkpoint needs.  The last one holds its table.  The reserve of an
- * eighth covers padding, and what is counted only roughly.
- */
+/* Segments of a device that a checkpoint needs. */
 static u32 checkpoint_segments(const struct kvt_part *part, u64 live)
 {
-	u64 here = mul_u64_u64_div_u64(live + live / 8, part->share, part->space->shares);
+	u64 here = mul_u64_u64_div_u64(live + live / CHECKPOINT_PADDING, part->share,
+				       part->space->shares);
 
-	return div64_u64(here, kvt_part_segment(part)) + 2;
+	return div64_u64(here, kvt_part_segment(part)) + CHECKPOINT_TAIL;
 }
-
-/* Bytes of chunks that a stream may still have to write. */
-#define STREAM_BYTES	(KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
 
 /* Segments that the contents of all buffers need. */
 static u32 drain_segments(const struct kvt_part *part)
@@ -66,25 +86,42 @@ u32 kvt_room_ahead(const struct kvt_part *part)
 	return clamp(part->segs.nr / (16 * max(kvt_part_streams(part), 1U)), 1U, KVT_LOG_AHEAD_MAX);
 }
 
-/*
- * Segments of a device that no checkpoint can use.  Writers may wait for a checkpoint, but for
- * nothing else: when it counts, there is room for the next one.  The device then holds all this,
- * and the rest of two checkpoints.
+/**
+ * kvt_room_streams() - how many streams there is room for
+ * @space: the space
+ *
+ * Return: not so many that their segments take more than a part of small devices.
  */
-static u32 fixed_segments(const struct kvt_part *part)
+u32 kvt_room_streams(const struct kvt_space *space)
 {
-	u32 streams = kvt_part_streams(part), drain = drain_segments(part);
-	/* Of what was not durable when the checkpoint began: filled, and in buffers. */
-	u32 before = streams * kvt_room_ahead(part) + drain;
-	/* What it committed at its end, and room for as much at the end of the next one. */
-	u32 ends = 2 * (drain + COMMIT_LAST);
-	u32 open = streams + COMMIT_OPEN;
-	/* Commit records written meanwhile, and room for more. */
-	u32 commits = 1 + COMMIT_MORE;
-	/* The last two segments of each checkpoint: see checkpoint_segments(). */
-	u32 tails = 2 * 2;
+	u32 nr = U32_MAX, i;
 
-	return before + ends + open + commits + tails;
+	for (i = 0; i < space->devs->nr; i++)
+		nr = min(nr, space->part[i].segs.nr);
+	return nr / (KVTREE_LOG_SEGMENTS_MIN / 2) * space->devs->nr;
+}
+
+/* Segments that a checkpoint commits at its end. */
+static u32 end_segments(const struct kvt_part *part)
+{
+	return drain_segments(part) + COMMIT_LAST;
+}
+
+/* Segments of a device that no checkpoint can use. */
+static u32 reserve_segments(const struct kvt_part *part)
+{
+	u32 streams = kvt_part_streams(part);
+	const struct reserve r = {
+		.filled = streams * kvt_room_ahead(part),
+		.buffers = drain_segments(part),
+		.end = end_segments(part),
+		.next_end = end_segments(part),
+		.open = streams + COMMIT_OPEN,
+		.commits = COMMIT_FILL + COMMIT_MORE,
+		.tails = 2 * CHECKPOINT_TAIL,
+	};
+
+	return r.filled + r.buffers + r.end + r.next_end + r.open + r.commits + r.tails;
 }
 
 /*
@@ -109,7 +146,7 @@ static u64 table_bytes(const struct kvt_part *part)
  */
 void kvt_room_init(struct kvt_space *space, u32 nr_streams)
 {
-	u32 i, fixed;
+	u32 i, reserve;
 	u64 max;
 
 	space->nr_streams = nr_streams;
@@ -117,12 +154,12 @@ void kvt_room_init(struct kvt_space *space, u32 nr_streams)
 	for (i = 0; i < space->devs->nr; i++) {
 		struct kvt_part *part = &space->part[i];
 
-		fixed = fixed_segments(part);
-		part->share = part->segs.nr > fixed + 1 ? (part->segs.nr - fixed) / 2 : 1;
+		reserve = reserve_segments(part);
+		part->share = part->segs.nr > reserve + 1 ? (part->segs.nr - reserve) / 2 : 1;
 		part->share = min(part->share * kvt_part_segment(part), table_bytes(part));
 		space->shares += part->share;
 	}
-	max = space->shares - space->shares / 8;
+	max = space->shares - space->shares / CHECKPOINT_PADDING;
 	space->live_max = max > kvt_live_slack(space) ? max - kvt_live_slack(space) : 0;
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_init);
@@ -155,12 +192,12 @@ static u32 checkpoint_keep(const struct kvt_part *part)
 {
 	const struct kvt_seg_table *segs = &part->segs;
 	u32 need = checkpoint_segments(part, room_live(part)), taken = READ_ONCE(segs->taken);
-	u32 rest = drain_segments(part) + COMMIT_LAST, useless = READ_ONCE(segs->useless);
-	u32 next = need + rest > useless ? need + rest - useless : 0;
+	u32 end = end_segments(part), useless = READ_ONCE(segs->useless);
+	u32 next = need + end > useless ? need + end - useless : 0;
 
 	if (!READ_ONCE(segs->saving))
 		return next;
-	return (need > taken ? need - taken : 1) + rest + next;
+	return (need > taken ? need - taken : CHECKPOINT_TABLE) + end + next;
 }
 
 /**
@@ -181,7 +218,7 @@ u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room)
 		return checkpoint_keep(part);
 	case KVT_ROOM_DRAIN:
 		/* The checkpoint's table comes after it. */
-		return COMMIT_LAST + 1;
+		return COMMIT_LAST + CHECKPOINT_TABLE;
 	case KVT_ROOM_SAVE:
 		return part->space->state->alive ? COMMIT_LAST : 0;
 	default:

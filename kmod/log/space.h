@@ -98,6 +98,7 @@ void kvt_segs_give(struct kvt_part *part, u32 max, bool discard);
 
 /* room.c */
 u32 kvt_room_ahead(const struct kvt_part *part);
+u32 kvt_room_streams(const struct kvt_space *space);
 void kvt_room_init(struct kvt_space *space, u32 nr_streams);
 u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room);
 bool kvt_room_low(const struct kvt_part *part);

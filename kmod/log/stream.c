@@ -484,16 +484,12 @@ static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
 	return s->stage ? err : -ENOMEM;
 }
 
-/* Not so many that their segments take more than a part of small devices. */
 static u32 streams_max(const struct kvt_log *log)
 {
-	u32 nr = U32_MAX, i;
-
-	for (i = 0; i < log->devs.nr; i++)
-		nr = min(nr, log->space.part[i].segs.nr);
-	nr = nr / (KVTREE_LOG_SEGMENTS_MIN / 2) * log->devs.nr;
 	/* Changes that are refused take no buffers. */
-	return log->devs.read_only ? 1 : min3(nr, nr_cpu_ids, KVTREE_LOG_STREAMS_MAX);
+	if (log->devs.read_only)
+		return 1;
+	return min3(kvt_room_streams(&log->space), nr_cpu_ids, KVTREE_LOG_STREAMS_MAX);
 }
 
 /* Have half of the streams, if that makes room.  Returns whether it does. */
