@@ -62,7 +62,7 @@ static int table_write(struct checkpoint *cp, u32 i)
 	to->met = cpu_to_le32(cp->met);
 	if (!d->nr)
 		return 0;
-	err = kvt_saved_room(&cp->saved, i, blocks);
+	err = kvt_saved_room(&cp->saved, i, blocks, KVT_ROOM_TABLE);
 	if (err)
 		return err;
 	table = vzalloc((size_t)blocks * KVTREE_LOG_BLOCK);

@@ -45,7 +45,7 @@ struct kvt_saved {
 };
 
 int kvt_save(struct kvt_saved *saved, struct kvt_checkpoints *cps, u64 epoch);
-int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks);
+int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room room);
 void kvt_saved_exit(struct kvt_saved *saved);
 
 /* checkpoint.c */

@@ -315,6 +315,7 @@ static enum kvtree_log_kind room_kind(enum kvt_room room)
 	case KVT_ROOM_DRAIN:
 		return KVTREE_LOG_KIND_STREAM;
 	case KVT_ROOM_SAVE:
+	case KVT_ROOM_TABLE:
 		return KVTREE_LOG_KIND_CHECKPOINT;
 	default:
 		return KVTREE_LOG_KIND_COMMIT;
@@ -324,12 +325,13 @@ static enum kvtree_log_kind room_kind(enum kvt_room room)
 /* Take a free segment, if one is left for what it is wanted for. */
 static int room_find(struct kvt_part *part, enum kvt_room room, struct kvt_log_pos *pos)
 {
+	bool saved = room_kind(room) == KVTREE_LOG_KIND_CHECKPOINT;
 	struct kvt_seg_table *segs = &part->segs;
 	int err;
 
 	spin_lock(&segs->lock);
-	err = kvt_segs_take(segs, kvt_room_keep(part, room),
-			    room == KVT_ROOM_SAVE ? KVT_SEG_NEW : KVT_SEG_LOG, pos);
+	err = kvt_segs_take(segs, kvt_room_keep(part, room), saved ? KVT_SEG_NEW : KVT_SEG_LOG,
+			    pos);
 	spin_unlock(&segs->lock);
 	return err;
 }

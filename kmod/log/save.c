@@ -252,12 +252,13 @@ static int table_add(struct kvt_saved_dev *d)
  * @saved: what was saved so far
  * @i: the device's index
  * @blocks: how many
+ * @room: what for: KVT_ROOM_SAVE or KVT_ROOM_TABLE
  *
  * Context: process context, sleeps; nobody else has @saved, or its lock is held.
  *
  * Return: 0 and the place is that device's pos; KVT_LOG_NO_ROOM; or an error of the device.
  */
-int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks)
+int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room room)
 {
 	struct kvt_log_dev *dev = &saved->log->devs.dev[i];
 	struct kvt_saved_dev *d = &saved->dev[i];
@@ -267,7 +268,7 @@ int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks)
 		return KVT_LOG_NO_ROOM;
 	if (d->pos.block && blocks <= size - d->pos.block)
 		return 0;
-	return kvt_room_take(&saved->log->space.part[i], KVT_ROOM_SAVE, 0, &d->pos);
+	return kvt_room_take(&saved->log->space.part[i], room, 0, &d->pos);
 }
 
 /* The device, of those in @devs, that has the least of its share so far. */
@@ -297,7 +298,7 @@ static int saved_room(struct kvt_saved *saved, u32 blocks, u32 *i)
 	while (devs && err == KVT_LOG_NO_ROOM) {
 		*i = saved_next(saved, devs);
 		__clear_bit(*i, &devs);
-		err = kvt_saved_room(saved, *i, blocks);
+		err = kvt_saved_room(saved, *i, blocks, KVT_ROOM_SAVE);
 	}
 	return err;
 }

@@ -25,6 +25,7 @@ enum kvt_room {
 	KVT_ROOM_DRAIN,		/* records carried, or that a checkpoint waits for */
 	KVT_ROOM_LAST,		/* commit records that it waits for, or of a new life */
 	KVT_ROOM_SAVE,		/* a checkpoint */
+	KVT_ROOM_TABLE,		/* its table, when all that it waits for is durable */
 };
 
 struct kvt_seg {
