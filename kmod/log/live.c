@@ -22,6 +22,7 @@ void kvt_live_init(struct kvt_space *space)
 		bytes = min(bytes, kvt_part_segment(&space->part[i]));
 	space->live_batch = bytes / 2 / num_possible_cpus();
 }
+KVT_EXPORT_FOR_TESTS(kvt_live_init);
 
 /**
  * kvt_live_bytes() - how much is live
@@ -35,6 +36,7 @@ u64 kvt_live_bytes(const struct kvt_space *space)
 {
 	return percpu_counter_read_positive((struct percpu_counter *)&space->live);
 }
+KVT_EXPORT_FOR_TESTS(kvt_live_bytes);
 
 /**
  * kvt_live_slack() - how exact kvt_live_bytes() is
@@ -48,3 +50,4 @@ u64 kvt_live_slack(const struct kvt_space *space)
 {
 	return (u64)space->live_batch * num_possible_cpus();
 }
+KVT_EXPORT_FOR_TESTS(kvt_live_slack);

@@ -13,6 +13,8 @@
  *	             |             |              | records
  *
  * A writer that finds no room starts a checkpoint, and writers wait for it.
+ *
+ * kmod/tests/log_room_test.c shows for many numbers of CPUs, devices and segments that this works.
  */
 #include <linux/sizes.h>
 
@@ -85,6 +87,7 @@ u32 kvt_room_ahead(const struct kvt_part *part)
 {
 	return clamp(part->segs.nr / (16 * max(kvt_part_streams(part), 1U)), 1U, KVT_LOG_AHEAD_MAX);
 }
+KVT_EXPORT_FOR_TESTS(kvt_room_ahead);
 
 /**
  * kvt_room_streams() - how many streams there is room for
@@ -100,6 +103,7 @@ u32 kvt_room_streams(const struct kvt_space *space)
 		nr = min(nr, space->part[i].segs.nr);
 	return nr / (KVTREE_LOG_SEGMENTS_MIN / 2) * space->devs->nr;
 }
+KVT_EXPORT_FOR_TESTS(kvt_room_streams);
 
 /* Segments that a checkpoint commits at its end. */
 static u32 end_segments(const struct kvt_part *part)
@@ -279,6 +283,7 @@ bool kvt_room_begins(const struct kvt_part *part, u32 carried)
 {
 	return part->segs.nr_free >= COMMIT_OPEN + carried + kvt_room_keep(part, KVT_ROOM_STREAM);
 }
+KVT_EXPORT_FOR_TESTS(kvt_room_begins);
 
 /**
  * kvt_room_ends() - whether a life can begin, and end without a checkpoint
