@@ -120,13 +120,8 @@ static struct kvt_value *replay_value(struct kvt_replay *replay, const struct kv
 /* Whether a record says nothing that is not known. */
 static bool replay_old(const struct kvt_value *old, const struct kvt_value *new)
 {
-	u64 was, is;
-
-	if (!old)
-		return false;
-	was = old->version & ~TOMBSTONE;
-	is = new->version & ~TOMBSTONE;
-	return was > is || (was == is && (old->version & TOMBSTONE || !(new->version & TOMBSTONE)));
+	return old && !kvt_log_newer(new->version & ~TOMBSTONE, new->version & TOMBSTONE,
+				     old->version & ~TOMBSTONE, old->version & TOMBSTONE);
 }
 
 static void replay_count(struct kvt_replay *replay, u32 key_len, const struct kvt_value *old,

@@ -117,7 +117,7 @@ static int keep(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
 	if (!removed && entry->version <= r->forgotten[key])
 		wrong(r->state, "key %d: a later epoch puts what was removed before", key);
 	r->removes |= removed;
-	if (n->there && !kvt_recovery_newer(entry->version, removed, n->version, n->removed))
+	if (n->there && !kvt_log_newer(entry->version, removed, n->version, n->removed))
 		return 0;
 	n->there = true;
 	n->removed = removed;

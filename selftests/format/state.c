@@ -150,8 +150,8 @@ static int item_cmp(const void *a, const void *b)
 	if (x->key_len != y->key_len)
 		return x->key_len < y->key_len ? -1 : 1;
 	/* The one that counts comes first. */
-	return kvt_recovery_newer(y->version, y->removed, x->version, x->removed) -
-	       kvt_recovery_newer(x->version, x->removed, y->version, y->removed);
+	return kvt_log_newer(y->version, y->removed, x->version, x->removed) -
+	       kvt_log_newer(x->version, x->removed, y->version, y->removed);
 }
 
 static bool same_key(const struct fmt_item *a, const struct fmt_item *b)

@@ -81,17 +81,3 @@ int kvt_recovery_run(struct kvt_recovery *rec, const struct kvt_log_found *found
 	recovery_end(rec);
 	return err;
 }
-
-/**
- * kvt_recovery_newer() - whether one record of a key counts, and not the other
- * @version: of the one
- * @removed: it removes the key
- * @than: version of the other
- * @than_removed: the other removes the key
- *
- * Return: true if its version is higher, or if it removes what the other has put.
- */
-bool kvt_recovery_newer(u64 version, bool removed, u64 than, bool than_removed)
-{
-	return version != than ? version > than : removed && !than_removed;
-}

@@ -21,6 +21,5 @@ struct kvt_recovery {
 };
 
 int kvt_recovery_run(struct kvt_recovery *rec, const struct kvt_log_found *found);
-bool kvt_recovery_newer(u64 version, bool removed, u64 than, bool than_removed);
 
 #endif /* KVT_FORMAT_RECOVERY_H */

@@ -166,6 +166,20 @@ static inline int kvt_log_errno(int verdict)
 	}
 }
 
+/**
+ * kvt_log_newer() - whether one record of a key counts, and not the other
+ * @version: of the one
+ * @removed: it removes the key
+ * @than: version of the other
+ * @than_removed: the other removes the key
+ *
+ * Return: true if its version is higher, or if it removes what the other has put.
+ */
+static inline bool kvt_log_newer(u64 version, bool removed, u64 than, bool than_removed)
+{
+	return version != than ? version > than : removed && !than_removed;
+}
+
 /* super.c */
 u32 kvt_log_crc(const struct kvtree_log_super *super, u64 generation,
 		const struct kvt_log_pos *pos, const void *data, size_t len);
