@@ -221,8 +221,8 @@ u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room)
 	case KVT_ROOM_COMMIT:
 		return checkpoint_keep(part);
 	case KVT_ROOM_DRAIN:
-		/* The checkpoint's table comes after it. */
-		return COMMIT_LAST + CHECKPOINT_TABLE;
+		/* The checkpoint's table comes after it, and commit records may have had theirs. */
+		return CHECKPOINT_TABLE;
 	case KVT_ROOM_SAVE:
 		return part->space->state->alive ? COMMIT_LAST : 0;
 	default:
@@ -294,8 +294,7 @@ KVT_EXPORT_FOR_TESTS(kvt_room_begins);
  */
 bool kvt_room_ends(const struct kvt_part *part, u32 carried)
 {
-	return part->segs.nr_free >= COMMIT_OPEN + carried + drain_segments(part) +
-				    kvt_room_keep(part, KVT_ROOM_DRAIN);
+	return part->segs.nr_free >= COMMIT_OPEN + carried + end_segments(part) + CHECKPOINT_TABLE;
 }
 
 /**

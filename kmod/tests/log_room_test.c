@@ -186,11 +186,19 @@ static bool chunks_take(struct lr_dev *d)
 	return true;
 }
 
+/* What a checkpoint commits at its end.  A record's segment is taken before what it commits. */
+static bool end_fits(struct lr_dev *d, bool record_first)
+{
+	if (record_first)
+		return take(d, KVT_ROOM_LAST, 1) && take(d, KVT_ROOM_DRAIN, d->drain);
+	return take(d, KVT_ROOM_DRAIN, d->drain) && take(d, KVT_ROOM_LAST, 1);
+}
+
 /*
  * Make a checkpoint.  Returns whether there is room for all of it.  What streams may be ahead, and
  * a segment of commit records, stay in the log.
  */
-static bool checkpoint_fits(struct lr_dev *d)
+static bool checkpoint_fits(struct lr_dev *d, bool record_first)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
 	u32 stays = min(d->log, d->ahead + 1);
@@ -199,9 +207,7 @@ static bool checkpoint_fits(struct lr_dev *d)
 	segs->taken = 0;
 	segs->saving = true;
 	d->log = stays;
-	/* Its chunks; what it commits at its end; and its table. */
-	if (!chunks_take(d) || !take(d, KVT_ROOM_DRAIN, d->drain) ||
-	    !take(d, KVT_ROOM_LAST, 1) || !take(d, KVT_ROOM_TABLE, 1))
+	if (!chunks_take(d) || !end_fits(d, record_first) || !take(d, KVT_ROOM_TABLE, 1))
 		return false;
 	d->log += d->drain + 1;
 	d->old = d->chunks + 1;
@@ -234,11 +240,12 @@ static bool device_fits(struct lr_dev *d, bool saved)
 	if (!life_begins(d, saved))
 		return false;
 	/* One that somebody asks for may free nothing: the log is short. */
-	if (!saved && !checkpoint_fits(d))
+	if (!saved && !checkpoint_fits(d, true))
 		return false;
 	for (round = 0; round < LR_ROUNDS; round++) {
 		others_take(d);
-		if (!checkpoint_fits(d) ||
+		/* Its commit may need a segment for the record, or one after it. */
+		if (!checkpoint_fits(d, round % 2 == 0) ||
 		    d->part->segs.nr_free <= kvt_room_keep(d->part, KVT_ROOM_STREAM))
 			return false;
 	}
