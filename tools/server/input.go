@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"sync/atomic"
 )
 
@@ -161,31 +162,26 @@ func (in *input) next() ([][]byte, error) {
 		if in.at == in.end {
 			return nil, nil
 		}
-		if n, taken := shortLength('*', in.buffer[in.at:in.end]); taken > 0 && n <= in.bound.args {
-			in.at += taken
-			in.expect(n)
-			continue
-		}
-		line, ok, err := in.line()
-		if err != nil || !ok {
-			return nil, err
-		}
-		if len(line) == 0 || line[0] != '*' {
+		if in.buffer[in.at] != '*' {
+			line, whole, err := in.line()
+			if !whole {
+				return nil, err
+			}
 			args, err := in.inline(line)
 			if err != nil || len(args) > 0 {
 				return args, err
 			}
 			continue
 		}
-		n, ok := number(line[1:])
-		if !ok || n > int64(in.bound.args) {
-			return nil, errors.New("Protocol error: invalid multibulk length")
+		n, whole, err := in.length('*', "multibulk", math.MinInt, in.bound.args)
+		if !whole {
+			return nil, err
 		}
 		if n <= 0 {
 			in.begin = in.at
 			continue
 		}
-		in.expect(int(n))
+		in.expect(n)
 	}
 }
 
@@ -244,9 +240,11 @@ func (in *input) inline(line []byte) ([][]byte, error) {
 func (in *input) arguments() (bool, error) {
 	for in.left > 0 {
 		if in.bulk < 0 {
-			if whole, err := in.length(); !whole {
+			n, whole, err := in.length('$', "bulk", 0, in.bound.bytes)
+			if !whole {
 				return false, err
 			}
+			in.bulk = n
 		}
 		if in.end-in.at < in.bulk+2 {
 			return false, nil
@@ -263,39 +261,38 @@ func (in *input) arguments() (bool, error) {
 	return true, nil
 }
 
-// length reads that of the next argument; whether it is there.
-func (in *input) length() (bool, error) {
-	if n, taken := shortLength('$', in.buffer[in.at:in.end]); taken > 0 {
-		in.bulk = n
+// length reads a line of a letter and a number from least to most: of the arguments of a command,
+// or of the bytes of an argument. whole is whether it is there.
+func (in *input) length(letter byte, name string, least, most int) (n int, whole bool, err error) {
+	if n, taken := shortLength(letter, in.buffer[in.at:in.end]); taken > 0 && n <= most {
 		in.at += taken
-		return true, nil
+		return n, true, nil
 	}
-	line, ok, err := in.line()
-	if err != nil || !ok {
-		return false, err
+	line, whole, err := in.line()
+	if !whole {
+		return 0, false, err
 	}
-	if len(line) == 0 || line[0] != '$' {
-		return false, errors.New("Protocol error: expected '$'")
+	if len(line) == 0 || line[0] != letter {
+		return 0, false, errors.New("Protocol error: expected '$'")
 	}
-	n, ok := number(line[1:])
-	if !ok || n < 0 || n > int64(in.bound.bytes) {
-		return false, errors.New("Protocol error: invalid bulk length")
+	long, ok := number(line[1:])
+	if !ok || long < int64(least) || long > int64(most) {
+		return 0, false, errors.New("Protocol error: invalid " + name + " length")
 	}
-	in.bulk = int(n)
-	return true, nil
+	return int(long), true, nil
 }
 
 // shortLength reads a line of a letter and a number of one or two digits, as most are. It returns
-// how many bytes it took, or 0.
+// how many bytes it took, or 0. Go inlines it, as long as it is no longer.
 func shortLength(letter byte, b []byte) (n, taken int) {
-	if len(b) < 5 || b[0] != letter || b[1] < '1' || b[1] > '9' {
+	if len(b) < 5 || b[0] != letter || b[1]-'1' > 8 {
 		return 0, 0
 	}
 	n = int(b[1] - '0')
-	switch {
-	case b[2] == '\r' && b[3] == '\n':
+	if b[2] == '\r' && b[3] == '\n' {
 		return n, 4
-	case '0' <= b[2] && b[2] <= '9' && b[3] == '\r' && b[4] == '\n':
+	}
+	if b[2]-'0' <= 9 && b[3] == '\r' && b[4] == '\n' {
 		return 10*n + int(b[2]-'0'), 5
 	}
 	return 0, 0
