@@ -168,11 +168,15 @@ func (w *work) flush() {
 	for i := range w.queue {
 		w.queue[i].client.executed()
 	}
-	// Nothing of what clients have sent is kept.
+	clear(w.queue)
+	w.queue, w.store = w.queue[:0], nil
+}
+
+// reset forgets the batch. Nothing of what clients have sent is kept.
+func (w *work) reset() {
 	w.batch.Reset()
 	clear(w.results)
-	clear(w.queue)
-	w.results, w.queue, w.store = w.results[:0], w.queue[:0], nil
+	w.results = w.results[:0]
 }
 
 // executed is told that all that a client had queued is.
@@ -199,6 +203,7 @@ func (w *work) runChanges() {
 	for i := range w.queue {
 		w.queue[i].client.answerChange(&w.queue[i], w.results[i].Err)
 	}
+	w.reset()
 }
 
 // run executes the batch. Each operation has a result of its own.
@@ -257,13 +262,12 @@ func (w *work) runGets() {
 	defer arenas.Put(arena)
 	for queue := w.queue; len(queue) > 0; {
 		queue = queue[w.runSomeGets(queue, *arena):]
+		w.reset()
 	}
 }
 
 // runSomeGets executes as many as there is room for, and returns how many.
 func (w *work) runSomeGets(queue []queued, memory []byte) int {
-	w.batch.Reset()
-	w.results = w.results[:0]
 	for i := range queue {
 		room := queue[i].room()
 		if len(w.results) == 0 && room > len(memory) {
