@@ -136,11 +136,7 @@ func (c *client) storeHash(key []byte, h *hash) error {
 	case len(columns) == 0:
 		return nil
 	case len(h.fields) == 0:
-		err := c.store().RemoveVersion(context.Background(), key, h.version, c.rights.store.durable)
-		if errors.Is(err, kvtree.NotFound) {
-			return kvtree.Changed
-		}
-		return err
+		return c.removeVersion(key, h.version)
 	}
 	_, err := c.store().CompareAndSwapColumns(context.Background(), key, columns, h.version, c.rights.store.durable)
 	return err
@@ -148,7 +144,7 @@ func (c *client) storeHash(key []byte, h *hash) error {
 
 // updateHash has a function change a hash, again if others change it meanwhile.
 func (c *client) updateHash(key []byte, change func(h *hash) error) error {
-	for range mostTries {
+	return c.retry(func() error {
 		h, err := c.hash(key)
 		if err != nil {
 			return err
@@ -156,12 +152,8 @@ func (c *client) updateHash(key []byte, change func(h *hash) error) error {
 		if err = change(h); err != nil {
 			return err
 		}
-		err = c.waitsFor(func() error { return c.storeHash(key, h) })
-		if !raced(err) {
-			return err
-		}
-	}
-	return errContended
+		return c.waitsFor(func() error { return c.storeHash(key, h) })
+	})
 }
 
 // setFields stores the fields of a command; how many are new.

@@ -75,37 +75,29 @@ func (c *client) swap(q queued) {
 		c.failure(noPermission)
 		return
 	}
-	for range mostTries {
-		old, version, err := c.current(q.key)
-		if err != nil {
-			c.error(err)
-			return
+	var old []byte
+	err := c.retry(func() error {
+		value, version, err := c.current(q.key)
+		if old = value; err != nil {
+			return err
 		}
 		if q.flag == kvtree.Create && version != 0 || q.flag == kvtree.Replace && version == 0 {
-			c.bulkOrNull(old)
-			return
+			return nil
 		}
-		err = c.waitsFor(func() error {
+		return c.waitsFor(func() error {
 			_, err := c.store().CompareAndSwap(context.Background(), q.key, q.value, version,
 				c.rights.store.durable)
 			return err
 		})
-		if raced(err) {
-			continue
-		}
-		if err != nil {
-			c.error(err)
-		} else {
-			c.bulkOrNull(old)
-		}
-		return
-	}
-	c.error(errContended)
+	})
+	c.bulkOr(old, err)
 }
 
-// bulkOrNull answers with a string, null if it is nil.
-func (c *client) bulkOrNull(value []byte) {
-	if value == nil {
+// bulkOr answers with a string, null if it is nil, or with an error.
+func (c *client) bulkOr(value []byte, err error) {
+	if err != nil {
+		c.error(err)
+	} else if value == nil {
 		c.null()
 	} else {
 		c.bulk(value)
@@ -132,31 +124,15 @@ func getset(c *client, args [][]byte) {
 }
 
 func getdel(c *client, args [][]byte) {
-	for range mostTries {
-		old, version, err := c.current(args[1])
-		if err != nil {
-			c.error(err)
-			return
+	var old []byte
+	err := c.retry(func() error {
+		value, version, err := c.current(args[1])
+		if old = value; err != nil || version == 0 {
+			return err
 		}
-		if version == 0 {
-			c.null()
-			return
-		}
-		err = c.waitsFor(func() error {
-			return c.store().RemoveVersion(context.Background(), args[1], version,
-				c.rights.store.durable)
-		})
-		if raced(err) || errors.Is(err, kvtree.NotFound) {
-			continue
-		}
-		if err != nil {
-			c.error(err)
-		} else {
-			c.bulk(old)
-		}
-		return
-	}
-	c.error(errContended)
+		return c.waitsFor(func() error { return c.removeVersion(args[1], version) })
+	})
+	c.bulkOr(old, err)
 }
 
 func appendTo(c *client, args [][]byte) {

@@ -56,7 +56,7 @@ func (c *client) current(key []byte) ([]byte, uint64, error) {
 // update replaces a string by what is made of it: nil if it is not there. Other columns, which only
 // other programs can have made, stay.
 func (c *client) update(key []byte, make func(old []byte) ([]byte, error)) error {
-	for range mostTries {
+	return c.retry(func() error {
 		old, version, err := c.current(key)
 		if err != nil {
 			return err
@@ -66,19 +66,30 @@ func (c *client) update(key []byte, make func(old []byte) ([]byte, error)) error
 			return err
 		}
 		columns := []kvtree.Column{{ID: 0, Data: nonNil(value)}}
-		err = c.waitsFor(func() error {
+		return c.waitsFor(func() error {
 			_, err := c.store().CompareAndSwapColumns(context.Background(), key, columns, version,
 				c.rights.store.durable)
 			return err
 		})
-		if !raced(err) {
+	})
+}
+
+// retry has a function read a key and change that version of it, again if others change it meanwhile.
+func (c *client) retry(change func() error) error {
+	for range mostTries {
+		err := change()
+		if !errors.Is(err, kvtree.Changed) && !errors.Is(err, kvtree.Exists) {
 			return err
 		}
 	}
 	return errContended
 }
 
-// raced says whether somebody else was faster.
-func raced(err error) bool {
-	return errors.Is(err, kvtree.Changed) || errors.Is(err, kvtree.Exists)
+// removeVersion removes a key. One that is not there any more has changed.
+func (c *client) removeVersion(key []byte, version uint64) error {
+	err := c.store().RemoveVersion(context.Background(), key, version, c.rights.store.durable)
+	if errors.Is(err, kvtree.NotFound) {
+		return kvtree.Changed
+	}
+	return err
 }
