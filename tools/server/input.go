@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"sync/atomic"
@@ -268,12 +269,13 @@ func (in *input) length(letter byte, name string, least, most int) (n int, whole
 		in.at += taken
 		return n, true, nil
 	}
+	at := in.at
 	line, whole, err := in.line()
 	if !whole {
 		return 0, false, err
 	}
-	if len(line) == 0 || line[0] != letter {
-		return 0, false, errors.New("Protocol error: expected '$'")
+	if got := in.buffer[at]; got != letter {
+		return 0, false, fmt.Errorf("Protocol error: expected '%c', got %+q", letter, got)
 	}
 	long, ok := number(line[1:])
 	if !ok || long < int64(least) || long > int64(most) {

@@ -108,6 +108,28 @@ func TestWhatIsNoCommandIsRefused(t *testing.T) {
 	}
 }
 
+// As Redis says it, and whatever it is, it can be printed.
+func TestWhatIsNoLengthIsTold(t *testing.T) {
+	for text, want := range map[string]string{
+		"*3\r\n$3\r\nSET\r\n$1\r\nx\r\nfooz\r\n": "expected '$', got 'f'",
+		"*1\r\nfoo\r\n":                          "expected '$', got 'f'",
+		"*1\r\n*1\r\n":                           "expected '$', got '*'",
+		"*1\r\n\r\n":                             "expected '$', got '\\r'",
+		"*1\r\n\n":                               "expected '$', got '\\n'",
+		"*1\r\n\x00\r\n":                         "expected '$', got '\\x00'",
+		"*1\r\n\xff\r\n":                         "expected '$', got '\\u00ff'",
+		"*1\r\n$blabla\r\n":                      "invalid bulk length",
+		"*1\r\n$2000000000\r\n":                  "invalid bulk length",
+		"*3\r\n$3\r\nSET\r\n$-10\r\n":            "invalid bulk length",
+		"*blabla\r\n":                            "invalid multibulk length",
+		"*20000000\r\n":                          "invalid multibulk length",
+	} {
+		if _, err := parseText(text, func() int { return 1 }); err == nil || err.Error() != "Protocol error: "+want {
+			t.Errorf("%q: %v, not %s", text, err, want)
+		}
+	}
+}
+
 func TestALengthTakesNoMemory(t *testing.T) {
 	in := &input{bound: clientsBound}
 	_, err := parseAll(in, strings.NewReader("*65536\r\n$8388608\r\n"))
