@@ -216,7 +216,7 @@ func (in *input) line() ([]byte, bool, error) {
 	return line, true, nil
 }
 
-// inline returns a command of words, as people type it, without quotes.
+// inline returns a command of words, as people type it.
 func (in *input) inline(line []byte) ([][]byte, error) {
 	in.begin = in.at
 	for _, c := range line {
@@ -224,14 +224,19 @@ func (in *input) inline(line []byte) ([][]byte, error) {
 			return nil, errors.New("Protocol error: a command with control characters")
 		}
 	}
-	args := bytes.FieldsFunc(line, func(c rune) bool { return c == ' ' || c == '\t' })
-	if len(args) == 0 {
-		return nil, nil
+	var args [][]byte
+	for line = bytes.TrimLeft(line, blanks); len(line) > 0; line = bytes.TrimLeft(line, blanks) {
+		if len(args) == in.bound.args {
+			return nil, errors.New("Protocol error: too many arguments")
+		}
+		arg, n := word(line)
+		if n == 0 {
+			return nil, errors.New("Protocol error: unbalanced quotes in request")
+		}
+		args = append(args, arg)
+		line = line[n:]
 	}
-	if len(args) > in.bound.args {
-		return nil, errors.New("Protocol error: too many arguments")
-	}
-	if is(args[0], "POST") || is(args[0], "HOST:") {
+	if len(args) > 0 && (is(args[0], "POST") || is(args[0], "HOST:")) {
 		return nil, errHTTP
 	}
 	return args, nil

@@ -169,13 +169,26 @@ func TestMemoryOfALongCommandIsGivenBack(t *testing.T) {
 func FuzzInput(f *testing.F) {
 	f.Add([]byte(multi("SET", "a", "b")+"PING\r\n"), byte(3))
 	f.Add([]byte("*1\r\n$-2\r\n"), byte(1))
+	f.Add([]byte(`set "a \x41\"" 'it\'s' b"c"`+"\r\n"), byte(1))
 	f.Fuzz(func(t *testing.T, text []byte, size byte) {
+		anyBytesCanBeQuoted(t, text[:min(len(text), 1000)])
 		whole, err := parseText(string(text), func() int { return len(text) })
 		pieces, err2 := parseText(string(text), func() int { return 1 + int(size) })
 		if fmt.Sprint(whole, err) != fmt.Sprint(pieces, err2) {
 			t.Errorf("%q, %v; in pieces %q, %v", whole, err, pieces, err2)
 		}
 	})
+}
+
+func anyBytesCanBeQuoted(t *testing.T, text []byte) {
+	line := `echo "`
+	for _, c := range text {
+		line += fmt.Sprintf("\\x%02x", c)
+	}
+	got, err := parseText(line+"\"\n", func() int { return len(line) })
+	if want := fmt.Sprintf("[%q]", []string{"echo", string(text)}); fmt.Sprint(got) != want || err != io.EOF {
+		t.Errorf("%s is %s, %v", line, got, err)
+	}
 }
 
 // A part of the next command is no reason to keep the memory.
