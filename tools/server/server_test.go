@@ -529,6 +529,19 @@ func TestConnectionCommands(t *testing.T) {
 		!strings.Contains(got, " name=me ") {
 		t.Error(got)
 	}
+	for _, name := range []string{"a b", "a\n", "a\tb", "a\x00", "\x7f", "\xff", strings.Repeat("a", maxName+1)} {
+		if got := k.say("CLIENT", "SETNAME", name); got != badName {
+			t.Errorf("%q: %s", name, got)
+		}
+		if got := k.say("HELLO", "2", "SETNAME", name); got != badName {
+			t.Errorf("%q: %s", name, got)
+		}
+	}
+	k.expect("CLIENT GETNAME", `"me"`)
+	if got := k.say("CLIENT", "SETNAME", ""); got != "OK" {
+		t.Error(got)
+	}
+	k.expect("CLIENT GETNAME", "null")
 	if got := k.say("INFO"); !strings.Contains(got, "redis_version:") || !strings.Contains(got, "db1:keys=2") {
 		t.Error(got)
 	}
