@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"kvtree"
 )
 
@@ -25,6 +27,7 @@ var sections = []section{
 	{"Clients", (*client).infoClients},
 	{"Persistence", (*client).infoPersistence},
 	{"Stats", (*client).infoStats},
+	{"CPU", (*client).infoCPU},
 	{"Replication", func(*client) string { return "role:master\r\nconnected_slaves:0\r\n" }},
 	{"Cluster", func(*client) string { return "cluster_enabled:0\r\n" }},
 	{"Keyspace", (*client).infoKeyspace},
@@ -91,6 +94,16 @@ func (c *client) infoStats() string {
 		"rejected_connections:%d\r\nbatches:%d\r\nbatch_operations:%d\r\nprotocol_errors:%d\r\n",
 		counts.connections.Load(), executed, counts.rejected.Load(), counts.batches.Load(),
 		counts.operations.Load(), counts.protocolErrors.Load())
+}
+
+// infoCPU is without what the kernel's own threads do for the stores.
+func (c *client) infoCPU() string {
+	var usage unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
+		return ""
+	}
+	return fmt.Sprintf("used_cpu_sys:%d.%06d\r\nused_cpu_user:%d.%06d\r\n", usage.Stime.Sec, usage.Stime.Usec,
+		usage.Utime.Sec, usage.Utime.Usec)
 }
 
 func (c *client) infoKeyspace() string {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -543,6 +544,9 @@ func TestConnectionCommands(t *testing.T) {
 	}
 	k.expect("CLIENT GETNAME", "null")
 	if got := k.say("INFO"); !strings.Contains(got, "redis_version:") || !strings.Contains(got, "db1:keys=2") {
+		t.Error(got)
+	}
+	if got := k.say("INFO", "cpu"); !regexp.MustCompile(`^"# CPU\\r\\nused_cpu_sys:\d+\.\d{6}\\r\\nused_cpu_user:\d+\.\d{6}\\r\\n"$`).MatchString(got) {
 		t.Error(got)
 	}
 	// What a client says must not break the lines of an answer.
