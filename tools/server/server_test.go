@@ -718,6 +718,33 @@ func TestAStoreThatIsGoneAndComesBack(t *testing.T) {
 	k.expect("GET a", `"2"`)
 }
 
+func TestEveryCommandTellsThatItsStoreIsGone(t *testing.T) {
+	s := start(t, nil)
+	k := s.connect(t)
+	k.expect("SET a 1", "OK")
+	if err := kvtree.DestroyStore(s.stores[0]); err != nil {
+		t.Fatal(err)
+	}
+	tried := append([]string{"GET a", "MGET a", "STRLEN a", "EXISTS a", "GETRANGE a 0 1", "SUBSTR a 0 1", "HGET a f", "HMGET a f",
+		"HGETALL a", "HKEYS a", "HVALS a", "HEXISTS a f", "HLEN a", "HSTRLEN a f", "TYPE a", "SCAN 0", "KV.RANGE - +",
+		"DBSIZE", "INCRBY a 1", "DECR a"}, changes...)
+	for _, command := range tried {
+		if got := k.say(strings.Fields(command)...); !strings.Contains(got, "ERR ") ||
+			!strings.Contains(got, "the store was destroyed or detached") {
+			t.Errorf("%s: %s", command, got)
+		}
+	}
+	for _, command := range commands {
+		if command.needs != 0 && !strings.Contains(" "+strings.Join(tried, " ")+" ", " "+command.name+" ") {
+			t.Error(command.name, "was not tried")
+		}
+	}
+	k.expect("PING", "PONG")
+	if got := k.say("INFO"); strings.Contains(got, "db0:") {
+		t.Error(got)
+	}
+}
+
 func TestMaxClients(t *testing.T) {
 	s := start(t, func(s *server) { s.maxClients = 2 })
 	a, b := s.connect(t), s.connect(t)
