@@ -14,11 +14,8 @@ import (
 )
 
 // listeners are the sockets that systemd has passed, and those that the options name.
-func (o *options) listeners() ([]net.Listener, error) {
-	listeners, err := passedListeners()
-	if err != nil {
-		return nil, err
-	}
+func (o *options) listeners(passed []net.Listener) ([]net.Listener, error) {
+	listeners := passed
 	for _, l := range listeners {
 		if err := o.mayListen(l.Addr()); err != nil {
 			return nil, err

@@ -26,30 +26,42 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("kvtree-server: ")
 	o, err := parse(os.Args[1:], os.Stdout)
-	if errors.Is(err, pflag.ErrHelp) {
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
 		return
-	} else if err != nil {
-		log.Printf("%v; see kvtree-server --help", err)
-		os.Exit(2)
-	}
-	if o.version {
+	case err != nil:
+		refuse(err)
+	case o.version:
 		fmt.Println("kvtree-server", version)
 		return
 	}
-	if err := o.run(); err != nil {
+	passed, err := passedListeners()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := o.checkUse(passed); err != nil {
+		refuse(err)
+	}
+	if err := o.run(passed); err != nil {
 		log.Fatal(err)
 	}
 }
 
+// refuse ends the program for how it was called.
+func refuse(err error) {
+	log.Printf("%v; see kvtree-server --help", err)
+	os.Exit(2)
+}
+
 // run serves until it is told to stop.
-func (o *options) run() error {
+func (o *options) run(passed []net.Listener) error {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()
 	s, err := o.server(ctx)
 	if err != nil {
 		return err
 	}
-	listeners, err := o.listeners()
+	listeners, err := o.listeners(passed)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ type options struct {
 	timeout      time.Duration
 	threads      int
 	version      bool
+	given        func(option string) bool
 }
 
 const usage = `usage: kvtree-server [OPTIONS] [STORE...]
@@ -54,6 +55,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	var seconds uint32
 	flags := pflag.NewFlagSet("kvtree-server", pflag.ContinueOnError)
 	flags.SortFlags = false
+	o.given = flags.Changed
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.unix, "unix", "", "listen on a Unix socket at `PATH`\n("+defaultSocket+
 		" if nothing else is listened on)")
@@ -78,6 +80,14 @@ func parse(args []string, out io.Writer) (*options, error) {
 	} else if err != nil {
 		return nil, err
 	}
+	flags.Visit(func(flag *pflag.Flag) {
+		if flag.Value.String() == "" && err == nil {
+			err = fmt.Errorf("--%s: its value is empty", flag.Name)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
 	o.timeout = time.Duration(seconds) * time.Second
 	bits, err := strconv.ParseUint(mode, 8, 32)
 	if err != nil || bits > 0o777 {
@@ -95,13 +105,20 @@ func (o *options) check() error {
 		if slices.Contains(o.stores[:i], name) {
 			return fmt.Errorf("the store %s is named twice", name)
 		}
+		if name == "" {
+			return errors.New("the name of a store is empty")
+		}
 	}
-	if o.listen != "" {
-		if _, _, err := net.SplitHostPort(o.listen); err != nil {
-			return fmt.Errorf("--listen %s: not HOST:PORT", o.listen)
+	for _, option := range [][2]string{{"--listen", o.listen}, {"--metrics", o.metrics}} {
+		if _, _, err := net.SplitHostPort(option[1]); err != nil && option[1] != "" {
+			return fmt.Errorf("%s %s: not HOST:PORT", option[0], option[1])
 		}
 	}
 	switch {
+	case o.noPassword && o.passwordFile != "":
+		return errors.New("--no-password and --password-file contradict each other")
+	case o.noPassword && o.tlsCA != "":
+		return errors.New("--no-password and --tls-ca contradict each other: clients need a certificate")
 	case o.listen != "" && o.passwordFile == "" && o.tlsCA == "" && !o.noPassword:
 		return errors.New("--listen: everybody could connect: give --password-file or --tls-ca, or, " +
 			"for a loopback address, --no-password")
@@ -115,6 +132,25 @@ func (o *options) check() error {
 		return errors.New("--max-clients has to be 1 or more")
 	case o.threads < 0 || o.threads > mostThreads:
 		return fmt.Errorf("--threads has to be 0 to %d", mostThreads)
+	}
+	return nil
+}
+
+// checkUse refuses options that have no effect on the sockets that the server will have.
+func (o *options) checkUse(passed []net.Listener) error {
+	tcp := o.listen != ""
+	for _, l := range passed {
+		if _, ok := l.Addr().(*net.TCPAddr); ok {
+			tcp = true
+		}
+	}
+	for _, option := range []string{"password-file", "no-password", "tls-cert", "tls-key", "tls-ca"} {
+		if o.given(option) && !tcp {
+			return fmt.Errorf("--%s is for TCP: give --listen", option)
+		}
+	}
+	if o.given("unix-mode") && o.unix == "" && (o.listen != "" || len(passed) > 0) {
+		return errors.New("--unix-mode is for a Unix socket that the server makes: give --unix")
 	}
 	return nil
 }
