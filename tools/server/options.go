@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -78,7 +79,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 		fmt.Fprint(out, usage, flags.FlagUsages())
 		return nil, err
 	} else if err != nil {
-		return nil, err
+		return nil, reword(err)
 	}
 	flags.Visit(func(flag *pflag.Flag) {
 		if flag.Value.String() == "" && err == nil {
@@ -98,6 +99,28 @@ func parse(args []string, out io.Writer) (*options, error) {
 		o.stores = []string{"default"}
 	}
 	return o, o.check()
+}
+
+// What pflag says, and what the other errors of options are like.
+var pflagTexts = []struct {
+	text *regexp.Regexp
+	says string
+}{
+	{regexp.MustCompile(`^unknown flag: (.*)`), "$1: there is no such option"},
+	{regexp.MustCompile(`^unknown shorthand flag: '(.)' in .*`), "-$1: there is no such option"},
+	{regexp.MustCompile(`^bad flag syntax: (.*)`), "$1: there is no such option"},
+	{regexp.MustCompile(`^flag needs an argument: (.*)`), "$1: its value is missing"},
+	{regexp.MustCompile(`^invalid argument "(.*)" for "(.*)" flag: strconv.ParseBool.*`), "$2: it takes no value"},
+	{regexp.MustCompile(`^invalid argument "(.*)" for "(.*)" flag: .*`), "$2 $1: not a number that it takes"},
+}
+
+func reword(err error) error {
+	for _, t := range pflagTexts {
+		if t.text.MatchString(err.Error()) {
+			return errors.New(t.text.ReplaceAllString(err.Error(), t.says))
+		}
+	}
+	return err
 }
 
 func (o *options) check() error {

@@ -30,6 +30,17 @@ func TestOptions(t *testing.T) {
 		{"tcp", "--no-password", ""},
 		{"tcp unix", "--tls-ca a --tls-cert c --tls-key k", ""},
 
+		{"", "--frobnicate", "--frobnicate: there is no such option"},
+		{"", "a --frobnicate=1", "--frobnicate: there is no such option"},
+		{"", "-x", "-x: there is no such option"},
+		{"", "--=x", "--=x: there is no such option"},
+		{"", "--listen", "--listen: its value is missing"},
+		{"", "--version=x", "--version: it takes no value"},
+		{"", "--timeout -1", "--timeout -1: not a number that it takes"},
+		{"", "--threads x", "--threads x: not a number that it takes"},
+		{"", "--max-clients 99999999999999999999", "--max-clients 99999999999999999999: not a number that it takes"},
+		{"", "--timeout ''", "--timeout : not a number that it takes"},
+
 		{"", "a b a", "the store a is named twice"},
 		{"", "a ''", "the name of a store is empty"},
 		{"", "--unix ''", "--unix: its value is empty"},
