@@ -61,12 +61,12 @@ func text(b []byte) string {
 
 // onDevice makes a call that is about a store by its name.
 func onDevice(what, name string, cmd uintptr, args unsafe.Pointer) error {
-	fd, err := openDevice()
-	if err == nil {
-		_, err = ioctl(fd, cmd, args)
-		unix.Close(fd)
-	}
+	fd, err := openDevice(what, name)
 	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if _, err := ioctl(fd, cmd, args); err != nil {
 		return &Error{Op: what, Store: name, Err: err}
 	}
 	return nil
@@ -237,9 +237,9 @@ func (args *storeInfo) describe() StoreInfo {
 
 // Stores lists all stores.
 func Stores() ([]StoreInfo, error) {
-	fd, err := openDevice()
+	fd, err := openDevice("list", "")
 	if err != nil {
-		return nil, &Error{Op: "list", Err: err}
+		return nil, err
 	}
 	defer unix.Close(fd)
 	var stores []StoreInfo

@@ -46,6 +46,7 @@ type Error struct {
 	Version uint64 // after Changed and Exists, that of the value found; 0: no such key
 	Needed  int    // after NoRoom, the bytes that the value has
 	columns int    // ... and how many columns
+	device  bool   // it is /dev/kvtree that could not be opened
 }
 
 const shown = 80 // bytes of a key in a message
@@ -60,7 +61,11 @@ func (e *Error) Error() string {
 	case e.Store != "":
 		about = " " + e.Store
 	}
-	return "kvtree: " + e.Op + about + ": " + describe(e.Err)
+	what := describe(e.Err)
+	if e.device {
+		what = describeDevice(e.Err)
+	}
+	return "kvtree: " + e.Op + about + ": " + what
 }
 
 func (e *Error) Unwrap() error {
@@ -84,9 +89,8 @@ var meaning = map[unix.Errno]string{
 	ReadOnly:     "the store is read-only",
 	NotExecuted:  "it has not been executed",
 	Lost:         "a device of the store failed",
-	NoModule: "no /dev/kvtree: load the module (modprobe kvtree); " +
-		"or one of the store's devices is missing",
-	unix.ENOTTY: "not a kvtree session, or a kernel module that is older than this program",
+	NoModule:     "one of the store's devices is missing",
+	unix.ENOTTY:  "not a kvtree session, or a kernel module that is older than this program",
 }
 
 func describe(err error) string {
@@ -96,4 +100,12 @@ func describe(err error) string {
 		}
 	}
 	return err.Error()
+}
+
+// describeDevice says why /dev/kvtree cannot be opened, where EACCES is not the store's.
+func describeDevice(err error) string {
+	if err == NoModule {
+		return "no /dev/kvtree: load the module (modprobe kvtree)"
+	}
+	return "/dev/kvtree: " + err.Error()
 }

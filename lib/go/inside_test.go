@@ -40,6 +40,30 @@ func TestADescriptorIsClosedWhenNobodyUsesIt(t *testing.T) {
 	}
 }
 
+// An errno of the device's is not one of a store's.
+func TestADeviceThatIsNotThereIsNoStoresDevice(t *testing.T) {
+	for want, err := range map[string]*Error{
+		"kvtree: open a: no /dev/kvtree: load the module (modprobe kvtree)": {Op: "open", Store: "a", Err: NoModule, device: true},
+		"kvtree: attach a: one of the store's devices is missing":           {Op: "attach", Store: "a", Err: NoModule},
+		"kvtree: open a: /dev/kvtree: permission denied":                    {Op: "open", Store: "a", Err: AccessDenied, device: true},
+	} {
+		if err.Error() != want {
+			t.Errorf("%s, not %s", err, want)
+		}
+	}
+	if _, err := os.Stat(device); err == nil {
+		return
+	}
+	_, open := Open("a", Read)
+	_, list := Stores()
+	_, info := Module()
+	for _, err := range []error{open, list, info} {
+		if e, ok := err.(*Error); !ok || !e.device || !errors.Is(err, NoModule) {
+			t.Error(err)
+		}
+	}
+}
+
 // An odd context has another error each time, of a type that cannot be compared.
 type odd struct{ context.Context }
 

@@ -51,9 +51,9 @@ func Open(name string, access Access) (*Store, error) {
 	if name == "" {
 		name = "default"
 	}
-	fd, err := openDevice()
+	fd, err := openDevice("open", name)
 	if err != nil {
-		return nil, &Error{Op: "open", Store: name, Err: err}
+		return nil, err
 	}
 	defer unix.Close(fd)
 	args := storeOpen{flags: uint32(access)}
@@ -103,8 +103,8 @@ func newStore(fd int) (*Store, error) {
 	return s, nil
 }
 
-// openDevice makes a session of the store default, for calls that are about others.
-func openDevice() (fd int, err error) {
+// openDevice makes a session of the store default, for a call that is about another.
+func openDevice(what, name string) (fd int, err error) {
 	for _, mode := range []int{unix.O_RDWR, unix.O_RDONLY, unix.O_WRONLY} {
 		fd, err = unix.Open(device, mode|unix.O_CLOEXEC, 0)
 		if err != unix.EACCES {
@@ -113,6 +113,9 @@ func openDevice() (fd int, err error) {
 	}
 	if err == unix.ENOENT || err == unix.ENXIO {
 		err = NoModule
+	}
+	if err != nil {
+		err = &Error{Op: what, Store: name, Err: err, device: true}
 	}
 	return fd, err
 }
