@@ -62,7 +62,7 @@ func newDatabase(number int, name, when string) (*database, error) {
 	if errors.Is(err, kvtree.NotFound) {
 		return nil, fmt.Errorf("there is no store %s: see \"kvtree store create\" and \"kvtree store attach\"", name)
 	} else if errors.Is(err, kvtree.AccessDenied) {
-		return nil, fmt.Errorf("the store %s does not allow this user to read it: run the server as root", name)
+		return nil, fmt.Errorf("%w: run the server as root", err)
 	} else if err != nil {
 		return nil, err
 	}
