@@ -17,7 +17,7 @@ const (
 	Exists       = unix.EEXIST       // the key is there, or a store of this name
 	Changed      = unix.ECANCELED    // the key has another version: Error.Version
 	Gone         = unix.ESTALE       // the store was destroyed or detached
-	AccessDenied = unix.EACCES       // the store's mode, or how it was opened, forbid it
+	AccessDenied = unix.EACCES       // the mode of /dev/kvtree or of the store, or how it was opened, forbids it
 	NotAllowed   = unix.EPERM        // it needs CAP_SYS_ADMIN
 	Invalid      = unix.EINVAL       // an argument is out of its range
 	TooLong      = unix.E2BIG        // a key, a value or a list of columns is too long

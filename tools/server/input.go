@@ -233,11 +233,12 @@ func (in *input) inline(line []byte) ([][]byte, error) {
 		if n == 0 {
 			return nil, errors.New("Protocol error: unbalanced quotes in request")
 		}
+		// Before its quotes: they do not make a request an error that is answered.
+		if len(args) == 0 && (is(arg, "POST") || is(arg, "HOST:")) {
+			return nil, errHTTP
+		}
 		args = append(args, arg)
 		line = line[n:]
-	}
-	if len(args) > 0 && (is(args[0], "POST") || is(args[0], "HOST:")) {
-		return nil, errHTTP
 	}
 	return args, nil
 }

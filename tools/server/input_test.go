@@ -108,6 +108,15 @@ func TestWhatIsNoCommandIsRefused(t *testing.T) {
 	}
 }
 
+// Whatever else is in the line.
+func TestABrowserIsNotAnswered(t *testing.T) {
+	for _, text := range []string{"POST / HTTP/1.1\r\n", "post /'x HTTP/1.1\r\n", "Host: \"x\r\n"} {
+		if _, err := parseText(text, func() int { return 1 }); err != errHTTP {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // As Redis says it, and whatever it is, it can be printed.
 func TestWhatIsNoLengthIsTold(t *testing.T) {
 	for text, want := range map[string]string{

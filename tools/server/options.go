@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -168,12 +169,15 @@ func (o *options) checkUse(passed []net.Listener) error {
 		}
 	}
 	for _, option := range []string{"password-file", "no-password", "tls-cert", "tls-key", "tls-ca"} {
-		if o.given(option) && !tcp {
+		if o.given(option) && (option != "no-password" || o.noPassword) && !tcp {
 			return fmt.Errorf("--%s is for TCP: give --listen", option)
 		}
 	}
 	if o.given("unix-mode") && o.unix == "" && (o.listen != "" || len(passed) > 0) {
 		return errors.New("--unix-mode is for a Unix socket that the server makes: give --unix")
+	}
+	if o.given("unix-mode") && strings.HasPrefix(o.unix, "@") {
+		return fmt.Errorf("--unix-mode is for a socket in a folder: %s has none, and anybody may connect", o.unix)
 	}
 	return nil
 }

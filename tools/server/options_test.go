@@ -64,6 +64,8 @@ func TestOptions(t *testing.T) {
 		{"unix", "--no-password", "--no-password is for TCP: give --listen"},
 		{"", "--listen h:1 --password-file f --unix-mode 0600", "--unix-mode is for a Unix socket that the server makes"},
 		{"unix", "--unix-mode 0600", "--unix-mode is for a Unix socket that the server makes"},
+		{"", "--unix @s --unix-mode 0600", "--unix-mode is for a socket in a folder"},
+		{"", "--unix /s --no-password=false", ""},
 	} {
 		args := strings.Fields(test.args)
 		for i := range args {
