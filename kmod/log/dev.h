@@ -50,6 +50,7 @@ struct kvt_io {
 };
 
 /* device.c */
+void kvt_devs_init(struct kvt_devs *devs, bool read_only);
 int kvt_dev_open(struct kvt_log_dev *dev, const char *path);
 void kvt_dev_close(struct kvt_log_dev *dev);
 u64 kvt_dev_blocks(const struct kvt_log_dev *dev);

@@ -6,6 +6,7 @@
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/highmem.h>
+#include <linux/sched/signal.h>
 #include <linux/vmalloc.h>
 
 #include "base/stats.h"
@@ -376,4 +377,34 @@ void kvt_dev_discard(struct kvt_log_dev *dev, u32 segment, u32 nr)
 	if (bdev_max_discard_sectors(dev->bdev))
 		blkdev_issue_discard(dev->bdev, kvt_log_pos_block(dev->super, &pos) *
 				     BLOCK_SECTORS, sectors, GFP_NOIO);
+}
+
+static struct kvt_devs *set_devs(struct kvt_log_set *set)
+{
+	return container_of(set, struct kvt_devs, set);
+}
+
+static int set_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf)
+{
+	/* Who attaches; workers get no signals. */
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	return kvt_dev_read(&set_devs(set)->dev[slot], block, nr, buf);
+}
+
+static void set_say(struct kvt_log_set *set, const char *text)
+{
+	pr_err("kvtree: store '%s': %s\n", set_devs(set)->state->env.name, text);
+}
+
+/**
+ * kvt_devs_init() - make ready to open a log's devices
+ * @devs: the devices, with their state
+ * @read_only: nothing is to be written to them
+ */
+void kvt_devs_init(struct kvt_devs *devs, bool read_only)
+{
+	devs->read_only = read_only;
+	devs->set.read = set_read;
+	devs->set.say = set_say;
 }

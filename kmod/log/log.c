@@ -10,31 +10,13 @@
 /* Versions that a store may give out before its first commit. */
 #define LEASE_FIRST	BIT_ULL(32)
 
-static struct kvt_devs *set_devs(struct kvt_log_set *set)
-{
-	return container_of(set, struct kvt_devs, set);
-}
-
-static int log_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf)
-{
-	/* Who attaches; workers get no signals. */
-	if (fatal_signal_pending(current))
-		return -EINTR;
-	return kvt_dev_read(&set_devs(set)->dev[slot], block, nr, buf);
-}
-
-static void log_say(struct kvt_log_set *set, const char *text)
-{
-	pr_err("kvtree: store '%s': %s\n", set_devs(set)->state->env.name, text);
-}
-
 /* Open the devices in the order in which they were given. */
 static int log_open_devs(struct kvt_log *log, const struct kvt_log_args *args)
 {
 	int err = 0;
 	u32 i;
 
-	log->devs.read_only = args->read_only;
+	kvt_devs_init(&log->devs, args->read_only);
 	for (i = 0; !err && i < args->nr; i++) {
 		log->devs.dev[i].devs = &log->devs;
 		err = kvt_dev_open(&log->devs.dev[i], args->paths[i]);
@@ -43,8 +25,6 @@ static int log_open_devs(struct kvt_log *log, const struct kvt_log_args *args)
 	}
 	log->devs.set.nr_given = args->nr;
 	log->devs.set.until = args->until;
-	log->devs.set.read = log_read;
-	log->devs.set.say = log_say;
 	return err;
 }
 
