@@ -9,6 +9,7 @@ log, and these use base: values, memory, counters.
     layers.py [FOLDER]    the module's source, kmod if not told; prints nothing if all is well
 """
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ LAYERS = [
     [["main"]],
 ]
 
-# The same within the log, where no file is sideways of another one: see kmod/log/state.h.
+# The same within the log, where files of one layer may include each other: see kmod/log/state.h.
 LOG = [
     ["log.h", "sizes"],
     ["state"],
@@ -37,7 +38,7 @@ LOG = [
     ["life", "log", "sleep", "replay", "restore", "recount"],
 ]
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
 
 
 def place(name: str) -> tuple[int, int]:
@@ -53,7 +54,7 @@ def place(name: str) -> tuple[int, int]:
 
 
 def floor(name: str) -> int:
-    """The layer within the log; what is elsewhere has none."""
+    """The layer within the log; 0 for files elsewhere."""
     folder, _, file = name.rpartition("/")
     if folder != "log":
         return 0
@@ -71,8 +72,10 @@ def main() -> None:
     for file in files:
         name = str(file.relative_to(top))
         for header in INCLUDE.findall(file.read_text()):
-            beside = file.parent / header
-            target = str((beside if beside.exists() else top / header).relative_to(top))
+            found = [p for p in (file.parent / header, top / header) if p.exists()]
+            if not found:
+                continue    # the kernel's
+            target = os.path.relpath(found[0], top)
             above, below = place(name), place(target)
             if (below != above and below[0] >= above[0]) or floor(target) > floor(name):
                 print(f"{file}: includes {target}, which is not below it")
