@@ -249,7 +249,7 @@ static int checkpoint_run(struct kvt_checkpoints *cps)
 		checkpoint_give(log, !err);
 	}
 	kvt_saved_exit(&cp->saved);
-	kfree(cp);
+	kvfree(cp);
 	return err;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Commits: an epoch is closed, written and becomes durable. */
 #include <linux/timekeeping.h>
-#include <linux/vmalloc.h>
 
 #include "base/stats.h"
 #include "commit.h"

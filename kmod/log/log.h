@@ -34,7 +34,6 @@
 #define KVT_LOG_H
 
 #include <linux/types.h>
-#include <linux/wait.h>
 #include <linux/kvtree.h>
 
 struct kvt_event;
@@ -48,7 +47,6 @@ struct kvt_reclaim;
 struct kvt_stats;
 struct kvt_value;
 struct mem_cgroup;
-struct wait_queue_entry;
 
 /* What a store lends its log; it outlives the log. */
 struct kvt_log_env {
