@@ -276,3 +276,4 @@ int kvt_life_restore(struct kvt_life *life)
 	kvfree(r);
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_life_restore);

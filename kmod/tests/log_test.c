@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The log: records, what a recovery restores, and the order in which it replays. */
+#include <linux/completion.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -7,6 +8,7 @@
 #include "base/merge.h"
 #include "lib.h"
 #include "log_disk.h"
+#include "thread.h"
 #include "value.h"
 
 /* Records, from values and back */
@@ -1006,6 +1008,7 @@ static void numbers_that_have_come_to_their_end_are_refused(struct kunit *test)
 /* Replay */
 
 struct replayed {
+	struct kvt_life *life;
 	struct kvt_log *log;
 	struct kvt_replay *replay;
 	struct kvt_quota quota;
@@ -1020,7 +1023,7 @@ static void replayed_free(void *arg)
 	kfree(r->replay);
 	if (r->log)
 		percpu_counter_destroy(&r->log->space.live);
-	kvfree(r->log);
+	kvfree(r->life);
 	kvt_quota_exit(&r->quota);
 }
 
@@ -1034,9 +1037,10 @@ static struct replayed *replayed_new(struct kunit *test, struct kt *kt)
 	kvt_value_setup_reclaim(&kt->reclaim);
 	KUNIT_ASSERT_EQ(test, 0, kvt_quota_init(&r->quota, U64_MAX, U64_MAX));
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, replayed_free, r));
-	r->log = kvzalloc(sizeof(*r->log), GFP_KERNEL);
+	r->life = kvzalloc(sizeof(*r->life), GFP_KERNEL);
 	r->replay = kzalloc(sizeof(*r->replay), GFP_KERNEL);
-	KUNIT_ASSERT_TRUE(test, r->log && r->replay);
+	KUNIT_ASSERT_TRUE(test, r->life && r->replay);
+	r->log = &r->life->checkpoints.commits.log;
 	KUNIT_ASSERT_EQ(test, 0, percpu_counter_init(&r->log->space.live, 0, GFP_KERNEL));
 	r->log->state.env = (struct kvt_log_env) {
 		.index = kt->index, .quota = &r->quota, .reclaim = &kt->reclaim,
@@ -1157,6 +1161,223 @@ static void a_fatal_signal_ends_the_removal_of_tombstones(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, replayed_get(kt, "x", value, sizeof(value)));
 }
 
+/*
+ * A restore.  A thread of its own goes through the log; workers, which read extents, are held
+ * where they do.
+ */
+struct restoring {
+	struct kvt_life *life;
+	struct kvt_log *log;
+	struct kt *kt;
+	struct ld *ld;
+	struct kt_thread thread;	/* while it has no task, nobody is held */
+	struct completion more;		/* the others read */
+	struct completion held;		/* whoever reads @held_block does */
+	u64 held_block;
+	u64 last_segment;		/* its first block: the thread has no other to visit */
+	u64 values;			/* so many are there before it does; 0: nobody reads */
+	bool visits_last;
+};
+
+static struct restoring *restoring;
+
+/* The thread comes to the last segment. */
+static void restoring_visits_last(struct restoring *r)
+{
+	unsigned int i;
+
+	if (r->values)
+		complete_all(&r->more);
+	for (i = 0; i < KT_TURNS_MAX && kt_stat(r->kt, KVTREE_STAT_VALUES) < r->values; i++)
+		schedule_timeout_uninterruptible(1);
+	WRITE_ONCE(r->visits_last, true);
+}
+
+static int restoring_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf)
+{
+	struct restoring *r = restoring;
+	struct kvt_log_set *disks = &r->ld->set;
+
+	if (current == r->thread.task) {
+		if (block == r->last_segment)
+			restoring_visits_last(r);
+	} else if (r->thread.task) {
+		wait_for_completion(block == r->held_block ? &r->held : &r->more);
+	}
+	return disks->read(disks, slot, block, nr, buf);
+}
+
+static void restoring_say(struct kvt_log_set *set, const char *text)
+{
+}
+
+static void restoring_free(void *arg)
+{
+	struct restoring *r = arg;
+
+	kvt_log_set_free(&r->log->devs.set);
+	kvt_log_queues_exit(r->log);
+	kvfree(r->log->space.part[0].segs.seg);
+	restoring = NULL;
+}
+
+static struct restoring *restoring_new(struct kunit *test, struct kt *kt)
+{
+	struct restoring *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	struct kvt_seg_table *segs;
+	struct kvt_log *log;
+
+	KUNIT_ASSERT_NOT_NULL(test, r);
+	r->life = replayed_new(test, kt)->life;
+	log = &r->life->checkpoints.commits.log;
+	r->log = log;
+	r->kt = kt;
+	r->ld = ld_new(test, 1);
+	init_completion(&r->more);
+	init_completion(&r->held);
+	restoring = r;
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, restoring_free, r));
+	log->state.env.name = "test";
+	log->devs.set.read = restoring_read;
+	log->devs.set.say = restoring_say;
+	log->devs.set.nr_given = 1;
+	log->devs.set.size[0] = LD_BLOCKS;
+	segs = &log->space.part[0].segs;
+	spin_lock_init(&segs->lock);
+	segs->nr = LD_SEGMENTS;
+	segs->nr_free = LD_SEGMENTS;
+	segs->seg = kvcalloc(LD_SEGMENTS, sizeof(*segs->seg), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, segs->seg);
+	KUNIT_ASSERT_EQ(test, 0, kvt_log_queues_init(log));
+	return r;
+}
+
+/* Where the present segment of extents begins, which is the last. */
+static u64 restoring_segment(const struct restoring *r)
+{
+	struct kvt_log_pos pos = r->ld->stream[0];
+
+	pos.block = 0;
+	return kvt_log_pos_block(r->ld->super[0], &pos);
+}
+
+static int restoring_run(void *arg)
+{
+	return kvt_life_restore(arg);
+}
+
+/* Start the thread, and wait until it waits for the workers; it must not end before they do. */
+static void restoring_start(struct restoring *r)
+{
+	struct kunit *test = r->ld->test;
+
+	r->last_segment = restoring_segment(r);
+	KUNIT_ASSERT_EQ(test, 0, kvt_log_set_load(&r->log->devs.set));
+	KUNIT_ASSERT_EQ(test, 0, kvt_log_find(&r->log->devs.set, &r->life->found));
+	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&r->thread, 0, restoring_run, r->life));
+	kt_thread_start(&r->thread);
+	while (!completion_done(&r->thread.done) &&
+	       (!READ_ONCE(r->visits_last) || task_is_running(r->thread.task)))
+		schedule_timeout_uninterruptible(1);
+	KUNIT_EXPECT_FALSE(test, completion_done(&r->thread.done));
+}
+
+static int restoring_end(struct restoring *r)
+{
+	complete_all(&r->more);
+	complete_all(&r->held);
+	return kt_thread_join(&r->thread);
+}
+
+/* Far more than there are workers, and fewer than are queued at most. */
+#define RESTORED	60
+
+/* All has been found, and workers have read nothing. */
+static void a_restore_ends_when_all_that_it_has_found_is_replayed(struct kunit *test)
+{
+	struct kt *kt = kt_open(test);
+	struct restoring *r = restoring_new(test, kt);
+	struct ld_record record = { .value = "v" };
+	struct kvt_log_extent *e;
+	char name[8];
+	u32 i;
+
+	e = kunit_kcalloc(test, RESTORED, sizeof(*e), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, e);
+	for (i = 0; i < RESTORED; i++) {
+		snprintf(name, sizeof(name), "k%u", i);
+		record.key = name;
+		record.version = i + 1;
+		ld_add_extent(r->ld, 0, 1, &record, 1, &e[i]);
+	}
+	ld_add_trailer(r->ld, 0, 1, e, RESTORED);
+	restoring_start(r);
+	KUNIT_EXPECT_EQ(test, 0, restoring_end(r));
+	KUNIT_EXPECT_EQ(test, RESTORED, kt_stat(kt, KVTREE_STAT_VALUES));
+}
+
+/* Records of an extent; several have more bytes than a restore leaves. */
+#define REMOVED		80
+#define REMOVALS	3
+
+/* Extents that remove keys; the first of them is "x". */
+static void add_removals(struct ld *ld, struct kvt_log_extent *extents)
+{
+	struct ld_record *records;
+	char (*name)[16];
+	u32 i, j;
+
+	records = kunit_kcalloc(ld->test, REMOVED, sizeof(*records), GFP_KERNEL);
+	name = kunit_kcalloc(ld->test, REMOVED, sizeof(*name), GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(ld->test, records && name);
+	for (i = 0; i < REMOVALS; i++) {
+		for (j = 0; j < REMOVED; j++) {
+			snprintf(name[j], sizeof(name[j]), i || j ? "removed %u %u" : "x", i, j);
+			records[j] = (struct ld_record) { name[j], 20, NULL };
+		}
+		ld_add_extent(ld, 0, 1, records, REMOVED, &extents[i]);
+	}
+}
+
+/* From now on extents are in another segment. */
+static void ld_next_segment(struct ld *ld)
+{
+	struct kvt_log_pos pos = { .sequence = LD_AHEAD + 2, .segment = LD_AHEAD + 1 };
+	u64 block = kvt_log_pos_block(ld->super[0], &pos);
+
+	kvt_log_segment_fill((void *)ld_block(ld, 0, block), ld->super[0], LD_GENERATION, &pos,
+			     KVTREE_LOG_KIND_STREAM, 0);
+	pos.block = 1;
+	ld->stream[0] = pos;
+}
+
+/*
+ * A worker is held with a put that has been removed since, in the same epoch; the other ones have
+ * replayed the removals, which are so many that tombstones go at the end of the next.
+ */
+static void tombstones_stay_while_older_records_are_replayed(struct kunit *test)
+{
+	static const struct ld_record old = { "x", 10, "old" }, last = { "z", 30, "last" };
+	struct kt *kt = kt_open(test);
+	struct restoring *r = restoring_new(test, kt);
+	struct kvt_log_extent e[1 + REMOVALS], next;
+	char value[20] = "";
+
+	ld_add_extent(r->ld, 0, 1, &old, 1, &e[0]);
+	r->held_block = kvt_log_pos_block(r->ld->super[0], &e[0].pos);
+	add_removals(r->ld, &e[1]);
+	ld_add_trailer(r->ld, 0, 1, e, ARRAY_SIZE(e));
+	ld_next_segment(r->ld);
+	ld_add_extent(r->ld, 0, 2, &last, 1, &next);
+	ld_add_trailer(r->ld, 0, 2, &next, 1);
+	r->values = REMOVED * REMOVALS;
+	restoring_start(r);
+	KUNIT_EXPECT_EQ(test, 0, restoring_end(r));
+	KUNIT_EXPECT_EQ(test, 0, replayed_get(kt, "x", value, sizeof(value)));
+	KUNIT_EXPECT_EQ(test, 30, replayed_get(kt, "z", value, sizeof(value)));
+	KUNIT_EXPECT_EQ(test, 1, kt_stat(kt, KVTREE_STAT_VALUES));
+}
+
 KT_ENGINES();
 
 static struct kunit_case log_cases[] = {
@@ -1190,6 +1411,8 @@ static struct kunit_case log_cases[] = {
 	KUNIT_CASE(numbers_that_have_come_to_their_end_are_refused),
 	KT_CASE(the_newest_version_stays_in_whatever_order_records_come),
 	KT_CASE(a_fatal_signal_ends_the_removal_of_tombstones),
+	KT_CASE(a_restore_ends_when_all_that_it_has_found_is_replayed),
+	KT_CASE(tombstones_stay_while_older_records_are_replayed),
 	{}
 };
 
