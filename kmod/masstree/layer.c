@@ -80,16 +80,13 @@ static struct mt_node *mt_layer_child(struct mt_node *root)
 /*
  * Lock a layer's root, and first its only child, if that is to take its place.  Until the old
  * root is marked, readers come from there and take what the child has for all that there is: so it
- * must not split.  Returns the child.
+ * must not split.
  */
-static struct mt_node *mt_layer_lock(struct mt_node *root)
+static void mt_layer_lock(struct mt_node *root, struct mt_node *child)
 {
-	struct mt_node *child = mt_layer_child(root);
-
 	if (child)
 		mt_lock(child, mt_class_of(child), 0);
 	mt_lock(root, mt_class_of(root), 0);
-	return child;
 }
 
 static void mt_layer_unlock(struct mt_node *root, struct mt_node *child)
@@ -177,11 +174,11 @@ static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
 {
 	struct mt_stem stem = { };
 	enum mt_verdict verdict;
-	struct mt_node *child;
+	struct mt_node *child = mt_layer_child(root);
 
 	kvt_park_loose(KVT_PARK_LAYER_FOUND);
 	mt_hold();
-	child = mt_layer_lock(root);
+	mt_layer_lock(root, child);
 	verdict = mt_layer_judge(tree, root, child, &stem);
 	mt_layer_unlock(root, child);
 	mt_release();

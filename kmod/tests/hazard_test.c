@@ -974,6 +974,138 @@ static void a_leaf_goes_with_the_layer_that_the_worker_takes_out(struct kunit *t
 	expect_scans_end(kt, 2 * MT_LEAF_WIDTH);
 }
 
+/* The worker has found a layer, and locked nothing. */
+
+static struct kt_change removal;
+static struct kvt_value *removed;
+
+/* The layer goes with its key, and is not retired before the end of the removal. */
+static int remove_layer(struct kt *kt)
+{
+	int err = kt_del_begin(kt, &removal, &KT_KEY("AAAAAAAAy"), GFP_KERNEL);
+
+	if (err)
+		return err;
+	removed = removal.change.old;
+	return kt->ops->commit(&removal.change, NULL);
+}
+
+static void a_layer_that_is_gone_is_not_removed_again(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+
+	kt_need_two_cpus(test);
+	put(kt, KT_KEY("AAAAAAAAx"));
+	put(kt, KT_KEY("AAAAAAAAy"));
+	put(kt, KT_KEY("B"));
+	del(kt, KT_KEY("AAAAAAAAx"));
+	overtake_at(kt, KVT_PARK_LAYER_FOUND, remove_layer);
+	kt->ops->sweep(kt->index);
+	expect_overtaken(kt);
+	kvt_value_retire(&kt->reclaim, removal.bag, removed, NULL);
+	kt->ops->finish(&removal.change);
+	expect_no_layers(kt, 1);
+}
+
+/* The worker has found a root with one child, and locked nothing. */
+
+static int put_number(struct kt *kt, u64 number)
+{
+	const __be64 tail = cpu_to_be64(number);
+
+	return kt_put(kt, &KT_BYTES(&tail, sizeof(tail)), NULL);
+}
+
+static int del_number_range(struct kt *kt, u64 from, u64 to)
+{
+	int err = 0;
+
+	for (; !err && from < to; from++) {
+		const __be64 tail = cpu_to_be64(from);
+
+		err = kt_del(kt, &KT_BYTES(&tail, sizeof(tail)), NULL);
+	}
+	return err;
+}
+
+/* The numbers of a full leaf, below a root that had another one. */
+static struct kt *open_thin_root(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+
+	kt_need_two_cpus(test);
+	put_numbers(kt, 0, MT_LEAF_WIDTH + 1);
+	del_numbers(kt, 0, MT_LEAF_WIDTH, MT_LEAF_WIDTH + 1);
+	expect_stat(kt, KVTREE_STAT_INNER_NODES, 1);
+	return kt;
+}
+
+/* The child splits, and goes: its sibling is the only child now. */
+static int replace_child(struct kt *kt)
+{
+	return put_number(kt, MT_LEAF_WIDTH) ?: del_number_range(kt, 0, MT_LEAF_WIDTH);
+}
+
+static unsigned int deleted_roots;
+
+/* If a deleted node is the root, everybody looks for another for ever: give the tree one. */
+static void replace_deleted_root(enum kvt_park at)
+{
+	struct mt_tree *tree = mt_tree(overtaking.kt->index);
+	struct mt_node *root = mt_root(tree);
+
+	if (at != KVT_PARK_SHRINK_PUBLISHED || !mt_is_deleted(root))
+		return;
+	deleted_roots++;
+	mt_set_beside(&mt_leaf(root)->next->node, root);
+	mt_set_root(tree, &mt_leaf(root)->next->node);
+}
+
+static void a_child_that_is_gone_does_not_become_the_root(struct kunit *test)
+{
+	struct kt *kt = open_thin_root(test);
+
+	deleted_roots = 0;
+	overtake_at(kt, KVT_PARK_LAYER_FOUND, replace_child);
+	WRITE_ONCE(kvt_park_hook, replace_deleted_root);
+	kt->ops->sweep(kt->index);
+	WRITE_ONCE(kvt_park_hook, NULL);
+	expect_overtaken(kt);
+	KUNIT_EXPECT_EQ(test, 0, deleted_roots);
+	expect_get(kt, 0, number_key(test, 0, MT_LEAF_WIDTH));
+	expect_count(kt, 1);
+	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
+	expect_stat(kt, KVTREE_STAT_INNER_NODES, 0);
+}
+
+/* The root gets so many children that there is another above it, and keeps only the first. */
+static int put_root_above(struct kt *kt)
+{
+	struct mt_tree *tree = mt_tree(kt->index);
+	struct mt_node *root = mt_root(tree);
+	u64 number = MT_LEAF_WIDTH;
+	int err = 0;
+
+	while (!err && mt_root(tree) == root)
+		err = put_number(kt, number++);
+	return err ?: del_number_range(kt, MT_LEAF_WIDTH, mt_inner(mt_root(tree))->slice[0]);
+}
+
+static void a_node_that_is_no_root_any_more_does_not_make_way(struct kunit *test)
+{
+	struct kt *kt = open_thin_root(test);
+	struct mt_tree *tree = mt_tree(kt->index);
+	struct mt_node *first = mt_root(tree);
+
+	overtake_at(kt, KVT_PARK_LAYER_FOUND, put_root_above);
+	kt->ops->sweep(kt->index);
+	expect_overtaken(kt);
+	KUNIT_EXPECT_PTR_EQ(test, first, mt_inner(mt_root(tree))->child[0]);
+	KUNIT_EXPECT_EQ(test, 0, mt_inner(first)->nkeys);
+	expect_stat(kt, KVTREE_STAT_ROOT_SHRINK, 0);
+	expect_get(kt, 0, number_key(test, 0, MT_LEAF_WIDTH - 1));
+}
+
 /* One key of the layer stays, where the layer was. */
 static int fold_layer(struct kt *kt)
 {
@@ -1867,6 +1999,9 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_leaf_whose_first_slot_has_another_slice_keeps_its_range),
 	KUNIT_CASE(a_reused_slot_belongs_to_the_new_key_alone),
 	KUNIT_CASE(a_slot_that_a_layer_has_left_belongs_to_the_new_key_alone),
+	KUNIT_CASE(a_layer_that_is_gone_is_not_removed_again),
+	KUNIT_CASE(a_child_that_is_gone_does_not_become_the_root),
+	KUNIT_CASE(a_node_that_is_no_root_any_more_does_not_make_way),
 	KUNIT_CASE(a_key_that_a_layer_leaves_is_not_returned_again),
 	KUNIT_CASE(a_slot_that_another_key_takes_is_not_read_in_its_place),
 	KUNIT_CASE(a_chain_of_layers_is_published_at_once),
