@@ -20,11 +20,15 @@
 #define SIZE		132	/* MiB: more than the least */
 #define TRACING		"/sys/kernel/tracing/"
 #define BIO_QUEUE	TRACING "events/block/block_bio_queue/"
+#define WORK_END	TRACING "events/workqueue/workqueue_execute_end/enable"
+#define TEST_DELAY	"/sys/module/suspend/parameters/pm_test_delay"
 #define FREEZE_TIMEOUT	"/sys/power/pm_freeze_timeout"
 /* Of 20 s a busy machine may need more. */
 #define FREEZE_SECONDS	90
 #define WRITERS		4
 #define ROUNDS		3
+/* Until the kernel has run a work in a certain moment. */
+#define ROUNDS_MAX	10
 
 static bool set(const char *path, const char *text)
 {
@@ -69,6 +73,7 @@ static void trace_begin(const struct kvt_disk *disk)
 
 static void trace_end(void)
 {
+	set(WORK_END, "0");
 	set(BIO_QUEUE "enable", "0");
 	set(BIO_QUEUE "filter", "0");
 	set(TRACING "events/power/suspend_resume/enable", "0");
@@ -93,7 +98,7 @@ static void sleeper_begin(struct sleeper *s, const char *latency)
 	kvt_set_param(KVT_IDLE_MS, "0", s->idle_ms, sizeof(s->idle_ms));
 	/* All but to suspend the devices, and for one second. */
 	KVT_CHECK(set("/sys/power/pm_test", "freezer"));
-	KVT_CHECK(set("/sys/module/suspend/parameters/pm_test_delay", "1"));
+	KVT_CHECK(set(TEST_DELAY, "1"));
 	KVT_CHECK(set(FREEZE_TIMEOUT, "90000"));
 	trace_begin(&s->disk);
 }
@@ -102,7 +107,7 @@ static void sleeper_end(struct sleeper *s)
 {
 	trace_end();
 	set(FREEZE_TIMEOUT, "20000");
-	set("/sys/module/suspend/parameters/pm_test_delay", "5");
+	set(TEST_DELAY, "5");
 	set("/sys/power/pm_test", "none");
 	kvt_set_param(KVT_IDLE_MS, s->idle_ms, NULL, 0);
 	close(s->fd);
@@ -207,22 +212,64 @@ TEST_F(sleeping, nothing_is_committed)
 	EXPECT_EQ(0, kvt_stat(self->s.fd, KVTREE_STAT_LOG_ERROR));
 }
 
-/* The empty epoch after the last one is due while it sleeps, and comes when it is awake. */
+/*
+ * Whether the work that commits the empty epoch has run, to its end, when the log was asleep
+ * already, or still: before processes are frozen, or when they are thawed.
+ */
+static bool trace_proof_came_asleep(void)
+{
+	bool asleep = false, ran = false, came = false;
+	char line[512];
+	FILE *f;
+
+	f = fopen(TRACING "trace", "re");
+	KVT_CHECK(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (strstr(line, "suspend_resume: freeze_processes") && strstr(line, " begin")) {
+			asleep = true;
+			ran = false;
+		} else if (strstr(line, "suspend_resume: thaw_processes") && strstr(line, " end")) {
+			came |= ran;
+			asleep = false;
+			ran = false;
+		} else if (asleep && strstr(line, "workqueue_execute_end: ") &&
+			   strstr(line, "kvt_idle_work")) {
+			ran = true;
+		}
+	}
+	fclose(f);
+	return came;
+}
+
+/*
+ * The empty epoch after the last one is due while it sleeps, and comes when it is awake.  Its work
+ * often runs when processes are thawed and the log is still asleep, and leaves it undone: only
+ * what happens then shows that somebody comes back to it.
+ */
 TEST_F(sleeping, last_epoch_is_proved_afterwards)
 {
-	struct kvt_epoch e = { self->s.fd, kvt_stat(self->s.fd, KVTREE_STAT_LOG_EPOCH) + 1 };
-	__u32 key = 1;
+	struct kvt_epoch e = { self->s.fd };
+	__u32 i, key = 1;
+	bool came = false;
 	int sleeps;
 
-	ASSERT_TRUE(set(KVT_IDLE_MS, "1000"));
-	set(TRACING "trace", "\n");
-	ASSERT_EQ(0, kvt_put_flags(self->s.fd, kvt_bytes(&key, sizeof(key)), STR("v"),
-				   KVTREE_F_SYNC));
-	EXPECT_TRUE(fall_asleep());
-	EXPECT_TRUE(kvt_eventually(kvt_epoch_is_durable, &e));
-	EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));
-	EXPECT_EQ(1, sleeps);
+	ASSERT_TRUE(set(KVT_IDLE_MS, "2000"));
+	ASSERT_TRUE(set(TEST_DELAY, "3"));
+	ASSERT_TRUE(set(WORK_END, "1"));
+	for (i = 0; i < ROUNDS_MAX && !came; i++) {
+		e.epoch = kvt_stat(self->s.fd, KVTREE_STAT_LOG_EPOCH) + 1;
+		set(TRACING "trace", "\n");
+		ASSERT_EQ(0, kvt_put_flags(self->s.fd, kvt_bytes(&key, sizeof(key)),
+					   kvt_bytes(&i, sizeof(i)), KVTREE_F_SYNC));
+		ASSERT_TRUE(fall_asleep());
+		came = trace_proof_came_asleep();
+		ASSERT_TRUE(kvt_eventually(kvt_epoch_is_durable, &e));
+		EXPECT_EQ(0, trace_frozen(&self->s.disk, &sleeps));
+		EXPECT_EQ(1, sleeps);
+	}
 	EXPECT_EQ(0, kvt_stat(self->s.fd, KVTREE_STAT_LOG_ERROR));
+	if (!came)
+		SKIP(return, "the work has never run while the log was asleep");
 }
 
 /* Each waits for something else when it is frozen: a commit, room, a checkpoint. */

@@ -91,6 +91,7 @@ static void restore_machine(void)
 		{ "/sys/power/pm_freeze_timeout", "20000" },
 		{ "/sys/module/suspend/parameters/pm_test_delay", "5" },
 		{ "/sys/kernel/tracing/events/power/suspend_resume/enable", "0" },
+		{ "/sys/kernel/tracing/events/workqueue/workqueue_execute_end/enable", "0" },
 		{ "/sys/kernel/tracing/events/block/block_bio_queue/enable", "0" },
 		{ "/sys/kernel/tracing/events/block/block_bio_queue/filter", "0" },
 	};
