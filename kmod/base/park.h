@@ -81,6 +81,7 @@
 	X(GET_PINNED)		/* a GET holds a blob, which is not copied yet */ \
 	X(BW_SEEK)		/* a page's id found on the way down, nothing loaded */ \
 	X(BW_ID_SEEN)		/* a free id and the next one seen, not taken */ \
+	X(BW_ROOT_ALONE)	/* a root with one child read, the child not loaded */ \
 	X(BW_CARE)		/* the Bw-tree's worker has found a page, and looks at it */ \
 	X(BW_TIDIED)		/* the Bw-tree's worker has made a round, and is awake */
 

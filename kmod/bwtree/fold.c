@@ -375,6 +375,7 @@ int bw_collapse_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_hel
 	if (!level || root->nr != 1 || root->has_mark)
 		return 0;
 	id = bw_inner_find(root, &first, false);
+	kvt_park_loose(KVT_PARK_BW_ROOT_ALONE);
 	child = bw_load(tree, id);
 	/* As long as the child stays as it is now, the root has no other one. */
 	if (bw_load(tree, BW_ROOT) != root)

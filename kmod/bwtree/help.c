@@ -162,6 +162,7 @@ int bw_do_help(struct bw_tree *tree, const struct bw_help *help, gfp_t gfp)
 	/* There were too many steps: the caller looks at the tree again. */
 	return ret == BW_NEEDS_HELP ? 0 : ret;
 }
+KVT_EXPORT_FOR_TESTS(bw_do_help);
 
 /**
  * bw_clear_way() - finish all changes of structure on the path to a key

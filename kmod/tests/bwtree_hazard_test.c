@@ -837,6 +837,57 @@ static void an_only_child_that_was_split_does_not_become_the_root(struct kunit *
 	expect_usable(kt);
 }
 
+/* Merge the children of a page of this level, one after the other, until it has only the first. */
+static void merge_below_first(struct kt *kt, u8 level)
+{
+	struct bw_help finish = { .kind = BW_HELP_FINISH, .want = want_of(0), .level = level - 1 };
+
+	while (bw_load(tree_of(kt), page_at(kt, 0, level))->nr > 1) {
+		leave_mark_below(kt, 0, level);
+		KUNIT_ASSERT_EQ(kt->test, 0, bw_do_help(tree_of(kt), &finish, GFP_NOWAIT));
+	}
+}
+
+/* The root's only child gets so many siblings that it has another parent, and loses them. */
+static void put_parent_between(enum kvt_park at)
+{
+	struct kt *kt = hazard.kt;
+	struct bw_tree *tree = tree_of(kt);
+	unsigned int i;
+
+	/* The first time the step has no memory yet, and changes nothing. */
+	if (at != KVT_PARK_BW_ROOT_ALONE || ++hazard.passed != 2)
+		return;
+	for (i = 0; bw_load(tree, BW_ROOT)->level < 2; i++)
+		put(kt, i);
+	/* Pages that large are all short. */
+	tree->page_size = 64 << 10;
+	merge_below_first(kt, 2);
+	merge_below_first(kt, 1);
+	tree->page_size = SMALL;
+}
+
+/* It would be frozen for good: none of what would take it over leads to it. */
+static void an_only_child_with_another_parent_is_not_frozen(struct kunit *test)
+{
+	const struct bw_help collapse = { .kind = BW_HELP_COLLAPSE };
+	struct kt *kt = open_tree(test, SMALL);
+	struct bw_tree *tree = tree_of(kt);
+	unsigned int i;
+
+	for (i = 0; !bw_load(tree, BW_ROOT)->level; i++)
+		put(kt, i);
+	tree->page_size = 64 << 10;
+	merge_below_first(kt, 1);
+	tree->page_size = SMALL;
+	act_between_steps(put_parent_between);
+	KUNIT_EXPECT_EQ(test, 0, bw_do_help(tree, &collapse, GFP_NOWAIT));
+	act_between_steps(NULL);
+	KUNIT_EXPECT_LE(test, 2, hazard.passed);
+	KUNIT_EXPECT_EQ(test, 1, bw_load(tree, BW_ROOT)->level);
+	expect_usable(kt);
+}
+
 #ifdef CONFIG_FAILSLAB
 
 /* Change a leaf until it has so many records. */
@@ -1461,6 +1512,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(a_reader_of_a_frozen_page_finds_what_was_written_since),
 	KUNIT_CASE(a_page_with_a_mark_is_merged_after_its_child),
 	KUNIT_CASE(an_only_child_that_was_split_does_not_become_the_root),
+	KUNIT_CASE(an_only_child_with_another_parent_is_not_frozen),
 #ifdef CONFIG_FAILSLAB
 	KUNIT_CASE(a_merge_that_was_given_up_wakes_the_worker),
 	KUNIT_CASE(a_merge_needs_no_memory_once_a_page_is_frozen),
