@@ -34,6 +34,7 @@
 	X(LAYER_PUBLISHED)	/* chain published, leaf still locked */ \
 	X(STEM_LOCKED)		/* one more layer and its slot's leaf locked */ \
 	X(COLLECT_LOCKED)	/* all layers locked that go with the last key */ \
+	X(COLLECT_EMPTIED)	/* key gone, slot still there */	\
 	X(COLLECT_REMOVED)	/* slot gone, layers not marked */	\
 	X(COLLECT_MARKED)	/* layers marked deleted, all still locked */ \
 	X(COLLAPSE_LOCKED)	/* layers with one key and their slot's leaf locked */ \

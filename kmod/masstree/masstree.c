@@ -130,10 +130,10 @@
  *
  * The last key of a layer takes the layer with it, and each layer above that leads
  * only to this one (stem.c).  The remover locks all of them from the bottom up, takes
- * the slot that leads there out of the first leaf with anything else, and marks them
- * deleted.  So the work of a removal is in proportion to its key's length.  Empty
- * layers exist only for a moment: if a layer's last two leaves become empty at the
- * same time, the second thread to unlink its leaf removes the layer.
+ * the key out of its leaf, takes the slot that leads there out of the first leaf with
+ * anything else, and marks them deleted.  So the work of a removal is in proportion to
+ * its key's length.  Empty layers exist only for a moment: if a layer's last two leaves
+ * become empty at the same time, the second thread to unlink its leaf removes the layer.
  *
  * The **worker** (layer.c) folds layers that lead to only one value into the slot above,
  * and makes the only child of a root the root.  It, too, publishes the new state before it

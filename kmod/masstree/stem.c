@@ -12,7 +12,7 @@
  *
  * All of it is locked meanwhile, from the leaf up.  Readers do not notice.  Until the top
  * changes they find what was there; after that, those inside still do, until they meet a node
- * marked deleted.
+ * marked deleted.  A key that is removed leaves the leaf before the top changes.
  */
 #include "base/trace.h"
 #include "tree.h"
@@ -95,15 +95,21 @@ static void mt_stem_mark(struct mt_stem *stem)
 /**
  * mt_stem_remove() - remove a stem from the layer above it, and its leaf's entry with it
  * @stem: from mt_stem_lock()
+ *
+ * The entry goes first: an iterator inside the stem must not return what a lookup from above no
+ * longer finds.
  */
 void mt_stem_remove(struct mt_stem *stem)
 {
-	struct mt_leaf *top = stem->top;
+	struct mt_leaf *top = stem->top, *leaf = stem->leaf;
 	unsigned int at = 0;
 
 	while (mt_perm_slot(top->perm, at) != stem->slot)
 		at++;
 	kvt_park(KVT_PARK_COLLECT_LOCKED);
+	if (mt_perm_size(leaf->perm))
+		mt_leaf_set_perm(leaf, mt_perm_remove(leaf->perm, 0));
+	kvt_park(KVT_PARK_COLLECT_EMPTIED);
 	top->stale |= BIT(stem->slot);
 	mt_leaf_set_perm(top, mt_perm_remove(top->perm, at));
 	kvt_park(KVT_PARK_COLLECT_REMOVED);

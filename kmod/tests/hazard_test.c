@@ -1615,6 +1615,58 @@ static void an_iterator_returns_nothing_that_was_gone_before(struct kunit *test)
 	}
 }
 
+/* A lookup, and then an iterator that is inside of the layer that goes. */
+static struct inside {
+	struct kt_cursor cur;
+	struct kvt_key key;
+	enum kvt_park at;
+	unsigned int looked;
+	int get;
+	int next;
+} inside;
+
+static void look_inside(enum kvt_park at)
+{
+	if (at != inside.at)
+		return;
+	inside.looked++;
+	inside.get = kt_get_rcu(inside.cur.kt, &inside.key, NULL);
+	inside.next = next_rcu(&inside.cur);
+}
+
+static void remove_below_iterator(struct kt *kt, enum kvt_park at)
+{
+	memset(&inside, 0, sizeof(inside));
+	inside.at = at;
+	inside.key = KT_KEY("layer...2");
+	put(kt, KT_KEY("layer...1"));
+	put(kt, inside.key);
+	KUNIT_ASSERT_EQ(kt->test, 0, kt_cursor_init(kt, &inside.cur));
+	rcu_read_lock();
+	kt_cursor_set(&inside.cur, &KT_KEY("l"), KVT_AT, false);
+	expect_next(&inside.cur, "layer...1");
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_del_gfp(kt, &KT_KEY("layer...1"), GFP_NOWAIT, NULL));
+	WRITE_ONCE(kvt_park_hook, look_inside);
+	KUNIT_EXPECT_EQ(kt->test, 0, kt_del_gfp(kt, &inside.key, GFP_NOWAIT, NULL));
+	WRITE_ONCE(kvt_park_hook, NULL);
+	rcu_read_unlock();
+	kt_cursor_exit(&inside.cur);
+	KUNIT_EXPECT_EQ(kt->test, 1, inside.looked);
+}
+
+static void an_iterator_in_a_layer_that_goes_returns_no_more_than_a_lookup(struct kunit *test)
+{
+	struct kt *kt = open_masstree(test);
+	enum kvt_park at;
+
+	for (at = KVT_PARK_COLLECT_LOCKED; at <= KVT_PARK_COLLECT_MARKED; at++) {
+		remove_below_iterator(kt, at);
+		KUNIT_EXPECT_EQ_MSG(test, at == KVT_PARK_COLLECT_LOCKED ? 0 : -ENOENT, inside.get,
+				    "point %d", at);
+		KUNIT_EXPECT_EQ_MSG(test, inside.get, inside.next, "point %d", at);
+	}
+}
+
 /* The only free slot is that of the key that goes. */
 static int take_slot_of_next(struct kt *kt)
 {
@@ -2015,6 +2067,7 @@ static struct kunit_case hazard_cases[] = {
 	KUNIT_CASE(deep_layers_stop_no_reader_that_cannot_pause),
 	KUNIT_CASE(a_reader_whose_keys_go_gives_up_when_all_tries_are_spent),
 	KT_CASE(an_iterator_returns_nothing_that_was_gone_before),
+	KUNIT_CASE(an_iterator_in_a_layer_that_goes_returns_no_more_than_a_lookup),
 	KUNIT_CASE(one_sweep_finds_all_thin_layers),
 	KUNIT_CASE(without_memory_for_a_work_item_the_worker_sweeps),
 	KUNIT_CASE(sweeps_rest_between_each_other),
