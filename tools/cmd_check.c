@@ -81,7 +81,6 @@ struct item {
 /* A pass over all that a recovery restores. */
 struct pass {
 	struct kvt_recovery rec;
-	struct kvt_log_sink sink;
 	struct devset *ds;
 	struct item *items;
 	size_t nr;
@@ -167,9 +166,9 @@ static struct item *item_new(struct pass *pass)
 	return &pass->items[pass->nr++];
 }
 
-static int check_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+static int check_entry(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
-	struct pass *pass = (struct pass *)((char *)sink - offsetof(struct pass, sink));
+	struct pass *pass = (struct pass *)((char *)reader - offsetof(struct pass, rec.reader));
 	size_t cols = entry->ncols * sizeof(struct kvtree_column), size, i;
 	struct item *it = item_new(pass);
 	char *at;
@@ -341,9 +340,8 @@ static int repair_set(struct devset *ds, bool yes)
 static int check_set(struct devset *ds, const struct check *check)
 {
 	struct pass pass = {
-		.rec = { .set = &ds->set, .sink = &pass.sink, .progress = show_progress,
-			 .epoch = check_epoch },
-		.sink.entry = check_entry,
+		.rec = { .set = &ds->set, .reader.entry = check_entry,
+			 .progress = show_progress, .epoch = check_epoch },
 		.ds = ds,
 	};
 	struct kvt_log_found found;

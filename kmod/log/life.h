@@ -34,7 +34,6 @@ void kvt_sleep_remove(struct kvt_life *life);
 
 /* replay.c */
 struct kvt_replay {
-	struct kvt_log_sink sink;
 	struct kvt_log *log;
 	struct kvt_log_reader reader;
 	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */

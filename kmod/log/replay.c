@@ -231,9 +231,9 @@ static int replay_change(struct kvt_replay *replay, const struct kvt_key *key,
 	return err;
 }
 
-static int replay_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
-	struct kvt_replay *replay = container_of(sink, struct kvt_replay, sink);
+	struct kvt_replay *replay = container_of(reader, struct kvt_replay, reader);
 	struct kvt_key key = { .data = entry->key, .len = entry->key_len };
 	struct kvt_value *v;
 	int err;
@@ -264,7 +264,7 @@ static int replay_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *e
 int kvt_replay_init(struct kvt_replay *replay, struct kvt_log *log)
 {
 	replay->log = log;
-	replay->sink.entry = replay_entry;
+	replay->reader.entry = replay_entry;
 	replay->edits = kvcalloc(KVTREE_COLS_MAX, sizeof(*replay->edits), GFP_KERNEL);
 	if (!replay->edits)
 		return -ENOMEM;
@@ -294,7 +294,7 @@ KVT_EXPORT_FOR_TESTS(kvt_replay_exit);
  */
 int kvt_replay_extent(struct kvt_replay *replay, const struct kvt_log_extent *extent)
 {
-	return kvt_log_extent_read(&replay->reader, extent, &replay->sink);
+	return kvt_log_extent_read(&replay->reader, extent);
 }
 KVT_EXPORT_FOR_TESTS(kvt_replay_extent);
 

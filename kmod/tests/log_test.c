@@ -22,8 +22,7 @@ static const u32 lengths[] = {
 /* A chunk being made or read, and the values that are in it. */
 struct rt {
 	struct kunit *test;
-	struct kvt_log_sink sink;
-	struct kvt_log_reader *reader;
+	struct kvt_log_reader reader;
 	struct kvt_log_set set;
 	u8 *chunk;
 	u32 used;
@@ -38,9 +37,9 @@ struct rt {
 
 #define RT_CHUNK	((size_t)KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK)
 
-static int rt_entry(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+static int rt_entry(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
-	struct rt *rt = container_of(sink, struct rt, sink);
+	struct rt *rt = container_of(reader, struct rt, reader);
 	struct kvt_column col;
 	u32 i;
 
@@ -67,7 +66,6 @@ static void rt_free(void *arg)
 	struct rt *rt = arg;
 
 	vfree(rt->chunk);
-	kfree(rt->reader);
 }
 
 static struct rt *rt_new(struct kunit *test)
@@ -76,13 +74,12 @@ static struct rt *rt_new(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, rt);
 	rt->test = test;
-	rt->sink.entry = rt_entry;
+	rt->reader.entry = rt_entry;
+	rt->reader.set = &rt->set;
 	rt->set.version_end = KVT_LOG_NUMBER_MAX;
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, rt_free, rt));
 	rt->chunk = vzalloc(RT_CHUNK);
-	rt->reader = kzalloc(sizeof(*rt->reader), GFP_KERNEL);
-	KUNIT_ASSERT_TRUE(test, rt->chunk && rt->reader);
-	rt->reader->set = &rt->set;
+	KUNIT_ASSERT_NOT_NULL(test, rt->chunk);
 	return rt;
 }
 
@@ -132,7 +129,7 @@ static u32 rt_blocks(const struct rt *rt)
 static int rt_parse(struct rt *rt)
 {
 	rt->entries = 0;
-	return kvt_log_chunk_parse(rt->reader, rt->chunk, rt_blocks(rt), &rt->sink);
+	return kvt_log_chunk_parse(&rt->reader, rt->chunk, rt_blocks(rt));
 }
 
 static u8 *random_bytes(struct kunit *test, struct kt_rnd *rnd, u32 len)
@@ -304,9 +301,9 @@ static struct kvtree_log_column *rt_columns(struct rt *rt)
 	return col;
 }
 
-static int rt_count(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+static int rt_count(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
-	container_of(sink, struct rt, sink)->entries++;
+	container_of(reader, struct rt, reader)->entries++;
 	return 0;
 }
 
@@ -315,7 +312,7 @@ static void columns_beyond_the_limits_are_refused(struct kunit *test)
 	struct kvtree_log_column *col;
 	struct rt *rt = rt_new(test);
 
-	rt->sink.entry = rt_count;
+	rt->reader.entry = rt_count;
 	col = rt_columns(rt);
 	KUNIT_EXPECT_EQ(test, KVT_LOG_SOUND, rt_parse(rt));
 	KUNIT_EXPECT_EQ(test, 1, rt->entries);
@@ -378,7 +375,7 @@ static int visited_extent(struct kvt_log_visit *visit, const struct kvt_log_exte
 	else if (v->begun)
 		KUNIT_EXPECT_EQ(v->test, v->begun, extent->epoch);
 	v->begun = extent->saved ? 0 : extent->epoch;
-	return v->reader ? kvt_log_extent_check(v->reader, extent, NULL) : 0;
+	return v->reader ? kvt_log_extent_check(v->reader, extent) : 0;
 }
 
 static int visited_epoch(struct kvt_log_visit *visit)

@@ -143,14 +143,14 @@ static u64 lw_log(struct lw *lw, const char *name, bool published)
 }
 
 struct lw_seen {
-	struct kvt_log_sink sink;
+	struct kvt_log_reader reader;
 	u32 nr;
 	u8 key[8];		/* the last one's first byte */
 };
 
-static int lw_see(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+static int lw_see(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
-	struct lw_seen *seen = container_of(sink, struct lw_seen, sink);
+	struct lw_seen *seen = container_of(reader, struct lw_seen, reader);
 
 	seen->nr++;
 	seen->key[0] = entry->key[0];
@@ -158,38 +158,38 @@ static int lw_see(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
 }
 
 /* What a recovery would restore of the first buffer, if it was written now. */
-static void lw_read(struct lw *lw, struct lw_seen *seen)
+static struct lw_seen *lw_read(struct lw *lw)
 {
 	struct kvt_log_buf *buf = &lw->log->streams[0].buf[0];
 	struct kvtree_log_chunk *head = (void *)buf->data;
-	struct kvt_log_reader *reader;
+	struct lw_seen *seen = kunit_kzalloc(lw->test, sizeof(*seen), GFP_KERNEL);
 
-	*seen = (struct lw_seen) { .sink.entry = lw_see };
-	reader = kunit_kzalloc(lw->test, sizeof(*reader), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(lw->test, reader);
-	reader->set = &lw->log->devs.set;
+	KUNIT_ASSERT_NOT_NULL(lw->test, seen);
+	seen->reader.entry = lw_see;
+	seen->reader.set = &lw->log->devs.set;
 	lw->log->devs.set.version_end = KVT_LOG_NUMBER_MAX;
 	head->records_len = cpu_to_le32(buf->used);
-	KUNIT_EXPECT_EQ(lw->test, 0, kvt_log_chunk_parse(reader, buf->data,
-							 kvt_chunk_blocks(buf), &seen->sink));
+	KUNIT_EXPECT_EQ(lw->test, 0, kvt_log_chunk_parse(&seen->reader, buf->data,
+							 kvt_chunk_blocks(buf)));
+	return seen;
 }
 
 static void what_was_not_published_is_not_restored(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
-	struct lw_seen seen;
+	struct lw_seen *seen;
 	s64 live;
 
 	lw_log(lw, "a", true);
 	live = percpu_counter_sum(&lw->log->space.live);
 	lw_log(lw, "b", false);
-	lw_read(lw, &seen);
-	KUNIT_EXPECT_EQ(test, 1, seen.nr);
-	KUNIT_EXPECT_EQ(test, 'a', seen.key[0]);
+	seen = lw_read(lw);
+	KUNIT_EXPECT_EQ(test, 1, seen->nr);
+	KUNIT_EXPECT_EQ(test, 'a', seen->key[0]);
 	KUNIT_EXPECT_EQ(test, live, percpu_counter_sum(&lw->log->space.live));
 	lw_log(lw, "c", true);
-	lw_read(lw, &seen);
-	KUNIT_EXPECT_EQ(test, 2, seen.nr);
+	seen = lw_read(lw);
+	KUNIT_EXPECT_EQ(test, 2, seen->nr);
 }
 
 /* A commit closes the epoch when a writer has come, and has not got its room yet. */

@@ -20,7 +20,6 @@ struct newest {
 struct recovery {
 	struct kvt_recovery rec;
 	struct kvt_log_set set;
-	struct kvt_log_sink sink;
 	const struct crash_image *image;
 	struct crash_state *state;
 	bool removes;			/* the present epoch has removals */
@@ -100,9 +99,10 @@ static void forget(struct kvt_recovery *rec)
 	r->removes = false;
 }
 
-static int keep(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+static int keep(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
-	struct recovery *r = (struct recovery *)((char *)sink - offsetof(struct recovery, sink));
+	struct recovery *r =
+		(struct recovery *)((char *)reader - offsetof(struct recovery, rec.reader));
 	int key = crash_key_parse(entry->key, entry->key_len);
 	bool removed = entry->type == KVTREE_LOG_REMOVE;
 	struct newest *n;
@@ -162,9 +162,8 @@ static void fill(struct crash_state *state)
 void crash_recover(const struct crash_image *image, struct crash_state *state)
 {
 	struct recovery r = {
-		.rec = { .set = &r.set, .sink = &r.sink, .epoch = forget },
+		.rec = { .set = &r.set, .reader.entry = keep, .epoch = forget },
 		.set = { .read = image_read, .say = image_say, .nr_given = image->nr },
-		.sink.entry = keep,
 		.image = image,
 		.state = state,
 	};

@@ -7,7 +7,7 @@
 
 struct recovery {
 	struct kvt_log_set set;
-	struct kvt_log_sink sink;
+	struct kvt_recovery rec;
 	const struct fmt_disks *disks;
 	struct fmt_state *state;
 	bool keep_data;
@@ -115,9 +115,9 @@ static void check_entry(const struct kvt_log_entry *entry)
 		fmt_die("a value of %llu bytes", (unsigned long long)total);
 }
 
-static int keep(struct kvt_log_sink *sink, const struct kvt_log_entry *entry)
+static int keep(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
-	struct recovery *r = recovery_of(sink, sink);
+	struct recovery *r = recovery_of(reader, rec.reader);
 	struct fmt_state *state = r->state;
 	struct fmt_item *item;
 	size_t key, col;
@@ -217,7 +217,6 @@ static void state_finish(struct fmt_state *state, bool keep_data)
 
 static int recovery_run(struct recovery *r, u64 back, struct fmt_map *map)
 {
-	struct kvt_recovery rec = { .set = &r->set, .sink = &r->sink };
 	struct fmt_state *state = r->state;
 	int err;
 
@@ -227,8 +226,8 @@ static int recovery_run(struct recovery *r, u64 back, struct fmt_map *map)
 	if (err)
 		return err;
 	state->found.epoch -= back;
-	err = kvt_recovery_run(&rec, &state->found);
-	state->records = rec.reader.records;
+	err = kvt_recovery_run(&r->rec, &state->found);
+	state->records = r->rec.reader.records;
 	if (!err && map)
 		fmt_map_fill(map, &r->set, &state->found);
 	return err;
@@ -240,7 +239,7 @@ void fmt_recover(const struct fmt_disks *disks, struct fmt_state *state, u64 bac
 	struct recovery r = {
 		.set = { .read = read_blocks, .say = say, .nr_given = disks->nr,
 			 .until = disks->until },
-		.sink.entry = keep,
+		.rec = { .set = &r.set, .reader.entry = keep },
 		.disks = disks,
 		.state = state,
 		.keep_data = keep_data,

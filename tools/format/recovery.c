@@ -24,7 +24,7 @@ static int visit_segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_
 static int visit_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
 {
 	struct kvt_recovery *rec = recovery_of(visit);
-	int verdict = kvt_log_extent_check(&rec->reader, extent, rec->sink);
+	int verdict = kvt_log_extent_check(&rec->reader, extent);
 
 	rec->extents++;
 	if (rec->progress)

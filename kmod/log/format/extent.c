@@ -4,7 +4,7 @@
 
 /**
  * kvt_log_reader_init() - get memory to read extents with
- * @reader: filled; kvt_log_reader_exit() must follow
+ * @reader: zeros, but for entry(); kvt_log_reader_exit() must follow
  * @set: the devices
  *
  * Return: 0 or -ENOMEM.
@@ -12,8 +12,6 @@
 int kvt_log_reader_init(struct kvt_log_reader *reader, struct kvt_log_set *set)
 {
 	reader->set = set;
-	reader->records = 0;
-	reader->bytes = 0;
 	reader->buf = kvt_env_alloc((size_t)KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK);
 	return reader->buf ? 0 : -ENOMEM;
 }
@@ -92,18 +90,15 @@ static int extent_judge(struct kvt_log_set *set, const struct kvt_log_extent *ex
 
 /**
  * kvt_log_extent_read() - read the records of an extent
- * @reader: memory
+ * @reader: is given the records
  * @extent: the extent
- * @sink: is given each record, before the checksum is known to be right; NULL: see
- *	whether it is
  *
  * Nothing is said of damage: whether a damaged extent is wrong depends on its epoch.
  *
- * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, and what @sink was given may be wrong;
- * KVT_LOG_NEWER, which was said; -EIO; or what @sink returned.
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, and what @reader was given may be wrong;
+ * KVT_LOG_NEWER, which was said; -EIO; or what @reader's entry() returned.
  */
-int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
-			struct kvt_log_sink *sink)
+int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent)
 {
 	const struct kvtree_log_super *super = reader->set->dev[extent->dev].super;
 	u32 crc = kvt_log_crc(super, extent->generation, &extent->pos, "", 0);
@@ -119,7 +114,7 @@ int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_exte
 			return verdict;
 		crc = kvt_crc32c(crc, reader->buf, (size_t)blocks * KVTREE_LOG_BLOCK);
 		if (!newer)
-			verdict = kvt_log_chunk_parse(reader, reader->buf, blocks, sink);
+			verdict = kvt_log_chunk_parse(reader, reader->buf, blocks);
 		newer |= verdict == KVT_LOG_NEWER;
 		if (verdict && verdict != KVT_LOG_NEWER)
 			return verdict;
@@ -131,16 +126,14 @@ int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_exte
 
 /**
  * kvt_log_extent_check() - read the records of an extent, and say what is wrong with it
- * @reader: memory
+ * @reader: is given the records
  * @extent: the extent
- * @sink: as for kvt_log_extent_read()
  *
  * Return: as kvt_log_extent_read().
  */
-int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
-			 struct kvt_log_sink *sink)
+int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_extent *extent)
 {
-	int verdict = kvt_log_extent_read(reader, extent, sink);
+	int verdict = kvt_log_extent_read(reader, extent);
 
 	kvt_log_extent_wrong(reader->set, extent, verdict);
 	return verdict;

@@ -80,10 +80,6 @@ struct kvt_log_entry {
 	struct kvt_log_col *cols;	/* of KVTREE_COLS_MAX */
 };
 
-struct kvt_log_sink {
-	int (*entry)(struct kvt_log_sink *sink, const struct kvt_log_entry *entry);
-};
-
 /* An extent and where it is. */
 struct kvt_log_extent {
 	struct kvt_log_pos pos;
@@ -96,8 +92,10 @@ struct kvt_log_extent {
 	bool saved;			/* by a checkpoint */
 };
 
-/* Memory to read extents with. */
+/* What one thread reads extents with. */
 struct kvt_log_reader {
+	/* Takes each record, before a checksum says that it is right; NULL: nothing does. */
+	int (*entry)(struct kvt_log_reader *reader, const struct kvt_log_entry *entry);
 	struct kvt_log_set *set;
 	struct kvt_log_col cols[KVTREE_COLS_MAX];
 	u8 *buf;			/* KVTREE_LOG_CHUNK_MAX blocks */
@@ -204,16 +202,13 @@ int kvt_log_segment_check(struct kvt_log_set *set, u32 dev, u64 generation,
 			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind);
 
 /* record.c */
-int kvt_log_chunk_parse(struct kvt_log_reader *reader, const u8 *chunk, u32 blocks,
-			struct kvt_log_sink *sink);
+int kvt_log_chunk_parse(struct kvt_log_reader *reader, const u8 *chunk, u32 blocks);
 
 /* extent.c */
 int kvt_log_reader_init(struct kvt_log_reader *reader, struct kvt_log_set *set);
 void kvt_log_reader_exit(struct kvt_log_reader *reader);
-int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
-			struct kvt_log_sink *sink);
-int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_extent *extent,
-			 struct kvt_log_sink *sink);
+int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent);
+int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_extent *extent);
 void kvt_log_extent_wrong(struct kvt_log_set *set, const struct kvt_log_extent *extent,
 			  int verdict);
 

@@ -139,16 +139,14 @@ static int chunk_begin(struct chunk *chunk, u32 blocks)
 
 /**
  * kvt_log_chunk_parse() - read the records of a chunk
- * @reader: whose columns are used
+ * @reader: whose columns are used, and which is given each record
  * @chunk: the chunk, aligned to 8 bytes
  * @blocks: its length
- * @sink: is given each record; may be NULL
  *
  * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED: it is not a chunk as it should be; KVT_LOG_NEWER: it
- * has a record of a newer format; or what @sink returned.
+ * has a record of a newer format; or what @reader's entry() returned.
  */
-int kvt_log_chunk_parse(struct kvt_log_reader *reader, const u8 *chunk, u32 blocks,
-			struct kvt_log_sink *sink)
+int kvt_log_chunk_parse(struct kvt_log_reader *reader, const u8 *chunk, u32 blocks)
 {
 	struct chunk c = { .reader = reader, .data = chunk };
 	struct kvt_log_entry entry = { .cols = reader->cols };
@@ -160,8 +158,8 @@ int kvt_log_chunk_parse(struct kvt_log_reader *reader, const u8 *chunk, u32 bloc
 		if (verdict || !entry.type)
 			continue;
 		reader->records++;
-		if (sink)
-			verdict = sink->entry(sink, &entry);
+		if (reader->entry)
+			verdict = reader->entry(reader, &entry);
 	}
 	return verdict;
 }

@@ -47,7 +47,7 @@ static int trailer_judge(struct kvt_log_walk *walk, struct kvt_log_reader *reade
 			verdict = kvt_log_segment_sound(walk->set, walk->dev, extent.generation,
 							&extent.pos, KVTREE_LOG_KIND_STREAM);
 		if (!verdict)
-			verdict = kvt_log_extent_read(reader, &extent, NULL);
+			verdict = kvt_log_extent_read(reader, &extent);
 	}
 	if (verdict == -EIO)
 		kvt_log_extent_wrong(walk->set, &extent, verdict);
