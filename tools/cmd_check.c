@@ -3,6 +3,7 @@
  * check: read the devices of a store as recovery does, without the module.
  */
 #include <inttypes.h>
+#include <search.h>
 #include <unistd.h>
 
 #include "tool.h"
@@ -64,16 +65,14 @@ static const struct argp_option check_options[] = {
 	{ 0 }
 };
 
-/* Bytes of records that are forgotten soon enough, however few keys there are. */
-#define FRESH_MIN	((size_t)4 << 20)
-
 /* The newest of what was read of a key. */
 struct item {
-	char *key;
+	const char *key;
 	size_t key_len;
-	size_t bytes;			/* that it takes */
 	uint64_t version;
 	bool removed;
+	bool listed;			/* among the pass's removals */
+	struct item *next;		/* of these */
 	size_t ncols;
 	struct kvtree_column *col;	/* their data follow */
 };
@@ -82,11 +81,11 @@ struct item {
 struct pass {
 	struct kvt_recovery rec;
 	struct devset *ds;
-	struct item *items;
-	size_t nr;
-	size_t room;
-	size_t kept;			/* bytes of those that were there at the last burial */
-	size_t fresh;			/* bytes of what was read since */
+	bool print;
+	void *items;			/* of tsearch() */
+	struct item *removals;		/* of this epoch; some may have been put again */
+	uint64_t keys;
+	uint64_t bytes;			/* of keys and values */
 	struct progress progress;
 };
 
@@ -96,105 +95,83 @@ static int item_cmp(const void *a, const void *b)
 	size_t len = x->key_len < y->key_len ? x->key_len : y->key_len;
 	int cmp = memcmp(x->key, y->key, len);
 
-	if (cmp)
-		return cmp;
-	if (x->key_len != y->key_len)
-		return x->key_len < y->key_len ? -1 : 1;
-	/* The one that counts comes first. */
-	return kvt_log_newer(y->version, y->removed, x->version, x->removed) -
-	       kvt_log_newer(x->version, x->removed, y->version, y->removed);
+	return cmp ? cmp : (x->key_len > y->key_len) - (x->key_len < y->key_len);
 }
 
-/* Keep the newest of each key. */
-static void squeeze(struct pass *pass)
+static void item_free(void *item)
 {
-	size_t i, to = 0;
+	free(((struct item *)item)->col);
+	free(item);
+}
 
-	if (!pass->nr)
-		return;
-	qsort(pass->items, pass->nr, sizeof(*pass->items), item_cmp);
-	for (i = 0; i < pass->nr; i++) {
-		struct item *it = &pass->items[i], *last = to ? &pass->items[to - 1] : NULL;
+/* A key's item; a new one is older than any record.  NULL: there is no memory. */
+static struct item *item_of(struct pass *pass, const void *key, size_t key_len)
+{
+	struct item *it = alloc(NULL, sizeof(*it) + key_len), **found;
 
-		if (last && last->key_len == it->key_len &&
-		    !memcmp(last->key, it->key, it->key_len)) {
-			free(it->key);
-			continue;
-		}
-		pass->items[to++] = *it;
+	*it = (struct item) { .key = (char *)(it + 1), .key_len = key_len };
+	memcpy(it + 1, key, key_len);
+	found = tsearch(it, &pass->items, item_cmp);
+	if (found && *found == it)
+		return it;
+	free(it);
+	return found ? *found : NULL;
+}
+
+static void item_fill(struct item *it, const struct kvt_log_entry *entry)
+{
+	size_t cols = entry->ncols * sizeof(*it->col), size = cols, i;
+	char *at;
+
+	for (i = 0; i < entry->ncols; i++)
+		size += entry->cols[i].len;
+	it->version = entry->version;
+	it->removed = entry->type == KVTREE_LOG_REMOVE;
+	it->ncols = entry->ncols;
+	it->col = alloc(it->col, size + 1);
+	at = (char *)it->col + cols;
+	for (i = 0; i < entry->ncols; i++) {
+		it->col[i] = (struct kvtree_column) {
+			.id = entry->cols[i].id, .data = at, .len = entry->cols[i].len,
+		};
+		memcpy(at, entry->cols[i].data, entry->cols[i].len);
+		at += entry->cols[i].len;
 	}
-	pass->nr = to;
-}
-
-/* Forget older versions and removed keys: nothing brings them back. */
-static void bury(struct pass *pass)
-{
-	size_t i, to = 0;
-
-	squeeze(pass);
-	pass->kept = 0;
-	pass->fresh = 0;
-	for (i = 0; i < pass->nr; i++) {
-		if (pass->items[i].removed) {
-			free(pass->items[i].key);
-			continue;
-		}
-		pass->kept += pass->items[i].bytes;
-		pass->items[to++] = pass->items[i];
-	}
-	pass->nr = to;
-}
-
-/* When as much was read as there is, so that it takes memory and time for what is there. */
-static void check_epoch(struct kvt_recovery *rec)
-{
-	struct pass *pass = (struct pass *)((char *)rec - offsetof(struct pass, rec));
-
-	if (pass->fresh > FRESH_MIN && pass->fresh > pass->kept)
-		bury(pass);
-}
-
-static struct item *item_new(struct pass *pass)
-{
-	if (pass->nr == pass->room) {
-		squeeze(pass);
-		if (pass->nr * 2 > pass->room || !pass->room) {
-			pass->room = pass->room ? pass->room * 2 : 1024;
-			pass->items = alloc(pass->items, pass->room * sizeof(*pass->items));
-		}
-	}
-	return &pass->items[pass->nr++];
 }
 
 static int check_entry(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
 	struct pass *pass = (struct pass *)((char *)reader - offsetof(struct pass, rec.reader));
-	size_t cols = entry->ncols * sizeof(struct kvtree_column), size, i;
-	struct item *it = item_new(pass);
-	char *at;
+	struct item *it = item_of(pass, entry->key, entry->key_len);
 
-	size = ALIGN((size_t)entry->key_len, 8) + cols;
-	for (i = 0; i < entry->ncols; i++)
-		size += entry->cols[i].len;
-	it->key = alloc(NULL, size);
-	it->bytes = size + sizeof(*it);
-	pass->fresh += it->bytes;
-	it->key_len = entry->key_len;
-	it->version = entry->version;
-	it->removed = entry->type == KVTREE_LOG_REMOVE;
-	it->ncols = entry->ncols;
-	memcpy(it->key, entry->key, entry->key_len);
-	it->col = (struct kvtree_column *)(it->key + ALIGN((size_t)entry->key_len, 8));
-	at = (char *)it->col + cols;
-	for (i = 0; i < entry->ncols; i++) {
-		memset(&it->col[i], 0, sizeof(it->col[i]));
-		it->col[i].id = entry->cols[i].id;
-		it->col[i].data = at;
-		it->col[i].len = entry->cols[i].len;
-		memcpy(at, entry->cols[i].data, entry->cols[i].len);
-		at += entry->cols[i].len;
+	if (!it)
+		return -ENOMEM;
+	if (!kvt_log_newer(entry->version, entry->type == KVTREE_LOG_REMOVE,
+			   it->version, it->removed))
+		return 0;
+	item_fill(it, entry);
+	if (it->removed && !it->listed) {
+		it->listed = true;
+		it->next = pass->removals;
+		pass->removals = it;
 	}
 	return 0;
+}
+
+/* Forget what was removed: nothing brings it back. */
+static void bury(struct kvt_recovery *rec)
+{
+	struct pass *pass = (struct pass *)((char *)rec - offsetof(struct pass, rec));
+	struct item *it;
+
+	while ((it = pass->removals)) {
+		pass->removals = it->next;
+		it->listed = false;
+		if (!it->removed)
+			continue;
+		tdelete(it, &pass->items, item_cmp);
+		item_free(it);
+	}
 }
 
 static void show_progress(struct kvt_recovery *rec)
@@ -204,41 +181,31 @@ static void show_progress(struct kvt_recovery *rec)
 	progress_show(&pass->progress, 0, rec->reader.records, rec->reader.bytes);
 }
 
-static void pass_exit(struct pass *pass)
+/* Count an item that was restored, and print it if that is asked for. */
+static void see(const void *node, VISIT visit, void *closure)
 {
+	const struct item *it = *(const struct item *const *)node;
+	struct pass *pass = closure;
 	size_t i;
 
-	for (i = 0; i < pass->nr; i++)
-		free(pass->items[i].key);
-	free(pass->items);
+	if (visit != postorder && visit != leaf)
+		return;
+	pass->keys++;
+	pass->bytes += it->key_len;
+	for (i = 0; i < it->ncols; i++)
+		pass->bytes += it->col[i].len;
+	if (pass->print)
+		dumpfile_write(stdout, it->key, it->key_len,
+			       &(struct kvtree_columns) { .nr = it->ncols, .col = it->col });
 }
 
-static uint64_t restored(const struct pass *pass, uint64_t *bytes)
+static void see_all(struct pass *pass)
 {
-	size_t i, j;
-
-	*bytes = 0;
-	for (i = 0; i < pass->nr; i++) {
-		*bytes += pass->items[i].key_len;
-		for (j = 0; j < pass->items[i].ncols; j++)
-			*bytes += pass->items[i].col[j].len;
-	}
-	return pass->nr;
-}
-
-static void print_items(const struct pass *pass)
-{
-	struct kvtree_columns cols;
-	size_t i;
-
-	dumpfile_write_first(stdout);
-	for (i = 0; i < pass->nr; i++) {
-		memset(&cols, 0, sizeof(cols));
-		cols.nr = pass->items[i].ncols;
-		cols.col = pass->items[i].col;
-		dumpfile_write(stdout, pass->items[i].key, pass->items[i].key_len, &cols);
-	}
-	dumpfile_write_last(stdout, pass->nr);
+	if (pass->print)
+		dumpfile_write_first(stdout);
+	twalk_r(pass->items, see, pass);
+	if (pass->print)
+		dumpfile_write_last(stdout, pass->keys);
 }
 
 /* The earliest epoch that can be asked for; 0: none, or it is not known. */
@@ -262,7 +229,6 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 	const struct kvtree_log_super *super = pass->ds->set.dev[0].super;
 	const char *label = (const char *)super->label;
 	size_t len = strnlen(label, sizeof(super->label));
-	uint64_t bytes, keys = restored(pass, &bytes);
 	json_t *obj;
 
 	if (tool.json) {
@@ -277,8 +243,8 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 		json_add_u64(obj, "damaged_superblocks", repair_needed(pass->ds));
 		json_add_u64(obj, "segments", pass->rec.segments);
 		json_add_u64(obj, "records", pass->rec.reader.records);
-		json_add_u64(obj, "keys", keys);
-		json_add_u64(obj, "bytes", bytes);
+		json_add_u64(obj, "keys", pass->keys);
+		json_add_u64(obj, "bytes", pass->bytes);
 		json_print(obj);
 		return;
 	}
@@ -294,7 +260,8 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 	       (uint64_t)le64_to_cpu(super->checkpoint.epoch));
 	printf("  %-12s %" PRIu64 " in %" PRIu64 " segments\n", "records",
 	       (uint64_t)pass->rec.reader.records, (uint64_t)pass->rec.segments);
-	printf("  %-12s %" PRIu64 ", %" PRIu64 " bytes of keys and values\n", "keys", keys, bytes);
+	printf("  %-12s %" PRIu64 ", %" PRIu64 " bytes of keys and values\n", "keys",
+	       pass->keys, pass->bytes);
 }
 
 /* Whoever is asked, if anybody can be. */
@@ -341,8 +308,9 @@ static int check_set(struct devset *ds, const struct check *check)
 {
 	struct pass pass = {
 		.rec = { .set = &ds->set, .reader.entry = check_entry,
-			 .progress = show_progress, .epoch = check_epoch },
+			 .progress = show_progress, .epoch = bury },
 		.ds = ds,
+		.print = check->print,
 	};
 	struct kvt_log_found found;
 	int err;
@@ -363,13 +331,12 @@ static int check_set(struct devset *ds, const struct check *check)
 	err = kvt_recovery_run(&pass.rec, &found);
 	progress_end(&pass.progress, NULL, 0, 0);
 	if (!err) {
-		bury(&pass);
-		if (check->print)
-			print_items(&pass);
-		else
+		bury(&pass.rec);
+		see_all(&pass);
+		if (!check->print)
 			show(&pass, &found);
 	}
-	pass_exit(&pass);
+	tdestroy(pass.items, item_free);
 	return err;
 }
 
