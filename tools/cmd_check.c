@@ -8,7 +8,7 @@
 
 #include "tool.h"
 #include "blockdev.h"
-#include "format/recovery.h"
+#include "../kmod/log/format/format.h"
 #include "repair.h"
 
 /* Options without a letter. */
@@ -79,7 +79,8 @@ struct item {
 
 /* A pass over all that a recovery restores. */
 struct pass {
-	struct kvt_recovery rec;
+	struct kvt_log_sink sink;
+	struct kvt_log_reader reader;
 	struct devset *ds;
 	bool print;
 	void *items;			/* of tsearch() */
@@ -141,7 +142,7 @@ static void item_fill(struct item *it, const struct kvt_log_entry *entry)
 
 static int check_entry(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
-	struct pass *pass = (struct pass *)((char *)reader - offsetof(struct pass, rec.reader));
+	struct pass *pass = (struct pass *)((char *)reader - offsetof(struct pass, reader));
 	struct item *it = item_of(pass, entry->key, entry->key_len);
 
 	if (!it)
@@ -159,9 +160,9 @@ static int check_entry(struct kvt_log_reader *reader, const struct kvt_log_entry
 }
 
 /* Forget what was removed: nothing brings it back. */
-static void bury(struct kvt_recovery *rec)
+static int bury(struct kvt_log_sink *sink)
 {
-	struct pass *pass = (struct pass *)((char *)rec - offsetof(struct pass, rec));
+	struct pass *pass = (struct pass *)((char *)sink - offsetof(struct pass, sink));
 	struct item *it;
 
 	while ((it = pass->removals)) {
@@ -172,13 +173,16 @@ static void bury(struct kvt_recovery *rec)
 		tdelete(it, &pass->items, item_cmp);
 		item_free(it);
 	}
+	return 0;
 }
 
-static void show_progress(struct kvt_recovery *rec)
+static int check_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *extent)
 {
-	struct pass *pass = (struct pass *)((char *)rec - offsetof(struct pass, rec));
+	struct pass *pass = (struct pass *)((char *)sink - offsetof(struct pass, sink));
+	int verdict = kvt_log_extent_check(&pass->reader, extent);
 
-	progress_show(&pass->progress, 0, rec->reader.records, rec->reader.bytes);
+	progress_show(&pass->progress, 0, pass->reader.records, pass->reader.bytes);
+	return verdict;
 }
 
 /* Count an item that was restored, and print it if that is asked for. */
@@ -241,8 +245,8 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 		json_add(obj, "detached", json_boolean(!found->open));
 		json_add_u64(obj, "checkpoint_epoch", le64_to_cpu(super->checkpoint.epoch));
 		json_add_u64(obj, "damaged_superblocks", repair_needed(pass->ds));
-		json_add_u64(obj, "segments", pass->rec.segments);
-		json_add_u64(obj, "records", pass->rec.reader.records);
+		json_add_u64(obj, "segments", pass->sink.segments);
+		json_add_u64(obj, "records", pass->reader.records);
 		json_add_u64(obj, "keys", pass->keys);
 		json_add_u64(obj, "bytes", pass->bytes);
 		json_print(obj);
@@ -259,7 +263,7 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 	printf("  %-12s %" PRIu64 "\n", "checkpoint",
 	       (uint64_t)le64_to_cpu(super->checkpoint.epoch));
 	printf("  %-12s %" PRIu64 " in %" PRIu64 " segments\n", "records",
-	       (uint64_t)pass->rec.reader.records, (uint64_t)pass->rec.segments);
+	       (uint64_t)pass->reader.records, (uint64_t)pass->sink.segments);
 	printf("  %-12s %" PRIu64 ", %" PRIu64 " bytes of keys and values\n", "keys",
 	       pass->keys, pass->bytes);
 }
@@ -307,8 +311,8 @@ static int repair_set(struct devset *ds, bool yes)
 static int check_set(struct devset *ds, const struct check *check)
 {
 	struct pass pass = {
-		.rec = { .set = &ds->set, .reader.entry = check_entry,
-			 .progress = show_progress, .epoch = bury },
+		.sink = { .extent = check_extent, .bury = bury },
+		.reader.entry = check_entry,
 		.ds = ds,
 		.print = check->print,
 	};
@@ -328,14 +332,16 @@ static int check_set(struct devset *ds, const struct check *check)
 	if (err)
 		return err;
 	progress_start(&pass.progress, "check", !tool.json && isatty(STDERR_FILENO), 0);
-	err = kvt_recovery_run(&pass.rec, &found);
+	err = kvt_log_reader_init(&pass.reader, &ds->set);
+	if (!err)
+		err = kvt_log_recover(&ds->set, &found, &pass.sink);
 	progress_end(&pass.progress, NULL, 0, 0);
 	if (!err) {
-		bury(&pass.rec);
 		see_all(&pass);
-		if (!check->print)
+		if (!pass.print)
 			show(&pass, &found);
 	}
+	kvt_log_reader_exit(&pass.reader);
 	tdestroy(pass.items, item_free);
 	return err;
 }

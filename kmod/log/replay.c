@@ -7,7 +7,7 @@
  * same version; so that a put that comes later and is older does not bring a key back, a
  * removal leaves a tombstone: an empty value whose version has the highest bit set.  The
  * tombstones are removed between two epochs, as no later one puts what was removed, or
- * what was there before: see kvt_log_visit_all().  So several threads may replay, each
+ * what was there before: see kvt_log_recover().  So several threads may replay, each
  * what it reads; nobody else has the index so far.
  */
 #include <linux/container_of.h>

@@ -31,7 +31,7 @@ struct restore_worker {
 };
 
 struct restore {
-	struct kvt_log_visit visit;
+	struct kvt_log_sink sink;
 	struct kvt_life *life;
 	struct kvt_log *log;		/* of the life */
 	u32 nr_workers;
@@ -48,19 +48,14 @@ struct restore {
 	wait_queue_head_t room;
 };
 
-static int restore_segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
-			   u64 generation, enum kvtree_log_kind kind)
+static void restore_segment(struct kvt_log_sink *sink, u32 dev, u32 segment,
+			    enum kvtree_log_kind kind)
 {
-	struct restore *r = container_of(visit, struct restore, visit);
-	struct kvt_log *log = r->log;
-	struct kvt_seg_table *segs = &log->space.part[dev].segs;
+	struct restore *r = container_of(sink, struct restore, sink);
 
-	if (segs->seg[pos->segment].state != KVT_SEG_FREE)
-		return 0;
-	kvt_segs_mark(segs, pos->segment,
+	kvt_segs_mark(&r->log->space.part[dev].segs, segment,
 		      kind == KVTREE_LOG_KIND_CHECKPOINT ? KVT_SEG_CHECKPOINT : KVT_SEG_LOG,
 		      r->life->found.epoch);
-	return kvt_log_segment_check(&log->devs.set, dev, generation, pos, kind);
 }
 
 static bool restore_queue(struct restore *r, const struct kvt_log_extent *extent)
@@ -75,9 +70,9 @@ static bool restore_queue(struct restore *r, const struct kvt_log_extent *extent
 	return room;
 }
 
-static int restore_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
+static int restore_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *extent)
 {
-	struct restore *r = container_of(visit, struct restore, visit);
+	struct restore *r = container_of(sink, struct restore, sink);
 	bool queued = false;
 	int err;
 
@@ -99,14 +94,14 @@ static bool restore_take(struct restore *r, struct kvt_log_extent *extent, bool 
 	bool got;
 
 	spin_lock(&r->lock);
-	got = r->nr;
+	*over = r->closed;
+	got = r->nr && !*over;
 	if (got) {
 		*extent = r->queue[r->first];
 		r->first = (r->first + 1) % QUEUE;
 		r->nr--;
 		r->nr_busy++;
 	}
-	*over = r->closed && !got;
 	spin_unlock(&r->lock);
 	if (got)
 		wake_up(&r->room);
@@ -180,25 +175,26 @@ static u64 restore_tombstones(const struct restore *r)
 	return bytes;
 }
 
-/* Remove the tombstones, when the workers have nothing to do. */
-static int restore_bury(struct restore *r)
+static bool restore_due(struct kvt_log_sink *sink)
 {
+	struct restore *r = container_of(sink, struct restore, sink);
+
+	return restore_tombstones(r) > max(TOMBSTONES_MIN, kvt_live_bytes(&r->log->space) / 4);
+}
+
+/* Remove the tombstones, when the workers have nothing to do. */
+static int restore_bury(struct kvt_log_sink *sink)
+{
+	struct restore *r = container_of(sink, struct restore, sink);
 	u32 i;
 
+	if (wait_event_killable(r->room, restore_idle(r)))
+		return -EINTR;
+	if (READ_ONCE(r->verdict) || !restore_tombstones(r))
+		return READ_ONCE(r->verdict);
 	for (i = 0; i < r->nr_workers; i++)
 		r->workers[i].replay.tombstones = 0;
 	return kvt_replay_bury(&r->workers[0].replay);
-}
-
-static int restore_epoch(struct kvt_log_visit *visit)
-{
-	struct restore *r = container_of(visit, struct restore, visit);
-
-	if (restore_tombstones(r) <= max(TOMBSTONES_MIN, kvt_live_bytes(&r->log->space) / 4))
-		return 0;
-	if (wait_event_killable(r->room, restore_idle(r)))
-		return -EINTR;
-	return READ_ONCE(r->verdict) ?: restore_bury(r);
 }
 
 /* One is needed; as many others as there is memory for. */
@@ -235,13 +231,10 @@ static int restore_end(struct restore *r, int err)
 	wake_up_all(&r->extents);
 	for (i = 0; i < r->nr_workers; i++)
 		flush_work(&r->workers[i].work);
-	err = kvt_log_errno(r->verdict);
-	if (!err && restore_tombstones(r))
-		err = restore_bury(r);
 	for (i = 0; i < r->nr_workers; i++)
 		kvt_replay_exit(&r->workers[i].replay);
 	kvfree(r->workers);
-	return err;
+	return kvt_log_errno(r->verdict);
 }
 
 /**
@@ -262,17 +255,18 @@ int kvt_life_restore(struct kvt_life *life)
 		return -ENOMEM;
 	r->life = life;
 	r->log = log;
-	r->visit.segment = restore_segment;
-	r->visit.extent = restore_extent;
-	r->visit.epoch = restore_epoch;
+	r->sink.segment = restore_segment;
+	r->sink.extent = restore_extent;
+	r->sink.due = restore_due;
+	r->sink.bury = restore_bury;
 	spin_lock_init(&r->lock);
 	init_waitqueue_head(&r->extents);
 	init_waitqueue_head(&r->room);
 	err = restore_begin(r);
 	if (!err)
-		err = kvt_log_visit_all(&log->devs.set, &life->found, &r->visit);
+		err = kvt_log_recover(&log->devs.set, &life->found, &r->sink);
 	err = restore_end(r, err);
-	log->space.replay_bytes = r->visit.log_blocks * KVTREE_LOG_BLOCK;
+	log->space.replay_bytes = r->sink.log_blocks * KVTREE_LOG_BLOCK;
 	kvfree(r);
 	return err;
 }

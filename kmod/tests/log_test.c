@@ -345,30 +345,34 @@ static const struct ld_record third[] = { { "b", 2, NULL }, { "c", 4, "four" } }
 /* What a recovery went through. */
 struct visited {
 	struct kunit *test;
-	struct kvt_log_visit visit;
+	struct kvt_log_sink sink;
 	struct kvt_log_reader *reader;	/* reads it; NULL: nothing does */
 	u32 extents;
 	u64 last;
 	u32 epochs;			/* whose end was seen */
 	u64 begun;			/* the present one, of a log */
+	u32 segments;
+	DECLARE_BITMAP(seen, LD_DISKS * LD_SEGMENTS);
+	bool ended;
 };
 
-static int visited_segment(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
-			   u64 generation, enum kvtree_log_kind kind)
+static void visited_segment(struct kvt_log_sink *sink, u32 dev, u32 segment,
+			    enum kvtree_log_kind kind)
 {
-	struct visited *v = container_of(visit, struct visited, visit);
+	struct visited *v = container_of(sink, struct visited, sink);
 
-	if (!v->reader)
-		return 0;
-	return kvt_log_segment_check(v->reader->set, dev, generation, pos, kind);
+	v->segments++;
+	KUNIT_EXPECT_FALSE(v->test, __test_and_set_bit(dev * LD_SEGMENTS + segment, v->seen));
 }
 
-static int visited_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent)
+static int visited_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *extent)
 {
-	struct visited *v = container_of(visit, struct visited, visit);
+	struct visited *v = container_of(sink, struct visited, sink);
 
 	v->extents++;
 	v->last = max(v->last, extent->epoch);
+	KUNIT_EXPECT_TRUE(v->test, test_bit(extent->dev * LD_SEGMENTS + extent->pos.segment,
+					    v->seen));
 	/* An epoch has ended before the next one begins, and a checkpoint before all. */
 	if (extent->saved)
 		KUNIT_EXPECT_EQ(v->test, 0, v->epochs);
@@ -378,12 +382,22 @@ static int visited_extent(struct kvt_log_visit *visit, const struct kvt_log_exte
 	return v->reader ? kvt_log_extent_check(v->reader, extent) : 0;
 }
 
-static int visited_epoch(struct kvt_log_visit *visit)
+static bool visited_due(struct kvt_log_sink *sink)
 {
-	struct visited *v = container_of(visit, struct visited, visit);
+	struct visited *v = container_of(sink, struct visited, sink);
 
 	v->epochs++;
 	v->begun = 0;
+	return false;
+}
+
+static int visited_bury(struct kvt_log_sink *sink)
+{
+	struct visited *v = container_of(sink, struct visited, sink);
+
+	KUNIT_EXPECT_EQ(v->test, 0, v->begun);
+	KUNIT_EXPECT_FALSE(v->test, v->ended);
+	v->ended = true;
 	return 0;
 }
 
@@ -391,8 +405,8 @@ static int ld_visit(struct ld *ld, struct kvt_log_found *found, struct kvt_log_r
 {
 	struct visited v = {
 		.test = ld->test,
-		.visit = { .segment = visited_segment, .extent = visited_extent,
-			   .epoch = visited_epoch },
+		.sink = { .segment = visited_segment, .extent = visited_extent,
+			  .due = visited_due, .bury = visited_bury },
 		.reader = reader,
 	};
 	int err;
@@ -402,8 +416,10 @@ static int ld_visit(struct ld *ld, struct kvt_log_found *found, struct kvt_log_r
 	if (!err)
 		err = kvt_log_find(&ld->set, found);
 	if (!err)
-		err = kvt_log_visit_all(&ld->set, found, &v.visit);
+		err = kvt_log_recover(&ld->set, found, &v.sink);
 	KUNIT_EXPECT_LE(ld->test, v.last, err ? v.last : found->epoch);
+	KUNIT_EXPECT_EQ(ld->test, !err, v.ended);
+	KUNIT_EXPECT_EQ(ld->test, v.segments, v.sink.segments);
 	ld->epochs = v.epochs;
 	return err ?: v.extents;
 }

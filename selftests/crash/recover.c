@@ -2,7 +2,7 @@
 /* Recovery in a program: see recover.h. */
 #include <stdarg.h>
 
-#include "../../tools/format/recovery.h"
+#include "../../kmod/log/format/format.h"
 #include "crash.h"
 #include "recover.h"
 
@@ -18,21 +18,24 @@ struct newest {
 };
 
 struct recovery {
-	struct kvt_recovery rec;
 	struct kvt_log_set set;
+	struct kvt_log_sink sink;
+	struct kvt_log_reader reader;
 	const struct crash_image *image;
 	struct crash_state *state;
 	bool removes;			/* the present epoch has removals */
 	u64 forgotten[CRASH_KEYS];	/* versions that were removed, in epochs before */
 };
 
+#define recovery_of(ptr, member) \
+	((struct recovery *)((char *)(ptr) - offsetof(struct recovery, member)))
+
 /* They keep their memory from one recovery to the next. */
 static struct newest newest[CRASH_KEYS];
 
 static int image_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void *buf)
 {
-	const struct crash_image *image =
-		((struct recovery *)((char *)set - offsetof(struct recovery, set)))->image;
+	const struct crash_image *image = recovery_of(set, set)->image;
 
 	if ((block + nr) * KVTREE_LOG_BLOCK > image->bytes)
 		return -EIO;
@@ -42,8 +45,7 @@ static int image_read(struct kvt_log_set *set, u32 slot, u64 block, u32 nr, void
 
 static void image_say(struct kvt_log_set *set, const char *text)
 {
-	struct crash_state *state =
-		((struct recovery *)((char *)set - offsetof(struct recovery, set)))->state;
+	struct crash_state *state = recovery_of(set, set)->state;
 
 	snprintf(state->text, sizeof(state->text), "%s", text);
 }
@@ -85,9 +87,9 @@ bool crash_state_column(struct crash_state *state, uint32_t key, uint16_t id,
 }
 
 /* Forget what was removed, after each epoch: the module does so when it is much. */
-static void forget(struct kvt_recovery *rec)
+static int forget(struct kvt_log_sink *sink)
 {
-	struct recovery *r = (struct recovery *)((char *)rec - offsetof(struct recovery, rec));
+	struct recovery *r = recovery_of(sink, sink);
 	u32 i;
 
 	for (i = 0; r->removes && i < CRASH_KEYS; i++) {
@@ -97,12 +99,12 @@ static void forget(struct kvt_recovery *rec)
 		r->forgotten[i] = newest[i].version;
 	}
 	r->removes = false;
+	return 0;
 }
 
 static int keep(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
-	struct recovery *r =
-		(struct recovery *)((char *)reader - offsetof(struct recovery, rec.reader));
+	struct recovery *r = recovery_of(reader, reader);
 	int key = crash_key_parse(entry->key, entry->key_len);
 	bool removed = entry->type == KVTREE_LOG_REMOVE;
 	struct newest *n;
@@ -140,6 +142,11 @@ static int keep(struct kvt_log_reader *reader, const struct kvt_log_entry *entry
 	return 0;
 }
 
+static int keep_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *extent)
+{
+	return kvt_log_extent_check(&recovery_of(sink, sink)->reader, extent);
+}
+
 static void fill(struct crash_state *state)
 {
 	uint32_t key, i;
@@ -148,7 +155,7 @@ static void fill(struct crash_state *state)
 	for (key = 0; key < CRASH_KEYS; key++) {
 		const struct newest *n = &newest[key];
 
-		if (!n->there || n->removed)
+		if (!n->there)
 			continue;
 		state->value[key].present = true;
 		state->value[key].version = n->version;
@@ -162,7 +169,8 @@ static void fill(struct crash_state *state)
 void crash_recover(const struct crash_image *image, struct crash_state *state)
 {
 	struct recovery r = {
-		.rec = { .set = &r.set, .reader.entry = keep, .epoch = forget },
+		.sink = { .extent = keep_extent, .bury = forget },
+		.reader.entry = keep,
 		.set = { .read = image_read, .say = image_say, .nr_given = image->nr },
 		.image = image,
 		.state = state,
@@ -180,13 +188,16 @@ void crash_recover(const struct crash_image *image, struct crash_state *state)
 	if (!err)
 		err = kvt_log_find(&r.set, &found);
 	if (!err)
-		err = kvt_recovery_run(&r.rec, &found);
+		err = kvt_log_reader_init(&r.reader, &r.set);
+	if (!err)
+		err = kvt_log_recover(&r.set, &found, &r.sink);
+	kvt_log_reader_exit(&r.reader);
 	state->error = err;
 	if (!err) {
 		state->epoch = found.epoch;
 		state->seen = found.seen;
 		state->lease = found.version_lease;
-		state->records = r.rec.reader.records;
+		state->records = r.reader.records;
 		state->lives = le32_to_cpu(r.set.dev[0].super->nr_lives);
 		fill(state);
 	}

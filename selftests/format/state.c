@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A recovery: see state.h. */
 #include <stdint.h>
-#include "../../tools/format/recovery.h"
+#include "../../kmod/log/format/format.h"
 #include "map.h"
 #include "state.h"
 
 struct recovery {
 	struct kvt_log_set set;
-	struct kvt_recovery rec;
+	struct kvt_log_sink sink;
+	struct kvt_log_reader reader;
 	const struct fmt_disks *disks;
 	struct fmt_state *state;
 	bool keep_data;
@@ -117,7 +118,7 @@ static void check_entry(const struct kvt_log_entry *entry)
 
 static int keep(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
 {
-	struct recovery *r = recovery_of(reader, rec.reader);
+	struct recovery *r = recovery_of(reader, reader);
 	struct fmt_state *state = r->state;
 	struct fmt_item *item;
 	size_t key, col;
@@ -138,6 +139,11 @@ static int keep(struct kvt_log_reader *reader, const struct kvt_log_entry *entry
 		.col = (const struct fmt_col *)(uintptr_t)col,
 	};
 	return 0;
+}
+
+static int keep_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *extent)
+{
+	return kvt_log_extent_check(&recovery_of(sink, sink)->reader, extent);
 }
 
 static int item_cmp(const void *a, const void *b)
@@ -226,8 +232,11 @@ static int recovery_run(struct recovery *r, u64 back, struct fmt_map *map)
 	if (err)
 		return err;
 	state->found.epoch -= back;
-	err = kvt_recovery_run(&r->rec, &state->found);
-	state->records = r->rec.reader.records;
+	err = kvt_log_reader_init(&r->reader, &r->set);
+	if (!err)
+		err = kvt_log_recover(&r->set, &state->found, &r->sink);
+	kvt_log_reader_exit(&r->reader);
+	state->records = r->reader.records;
 	if (!err && map)
 		fmt_map_fill(map, &r->set, &state->found);
 	return err;
@@ -239,7 +248,8 @@ void fmt_recover(const struct fmt_disks *disks, struct fmt_state *state, u64 bac
 	struct recovery r = {
 		.set = { .read = read_blocks, .say = say, .nr_given = disks->nr,
 			 .until = disks->until },
-		.rec = { .set = &r.set, .reader.entry = keep },
+		.sink.extent = keep_extent,
+		.reader.entry = keep,
 		.disks = disks,
 		.state = state,
 		.keep_data = keep_data,

@@ -132,17 +132,31 @@ struct kvt_log_found {
 	bool open;			/* nothing says where the last life ends */
 };
 
-/* Called for each piece of what a recovery restores.  All return a verdict or an errno. */
-struct kvt_log_visit {
-	/* Of kvt_log_visit_all(): blocks of each device that no extent has named. */
-	u64 left[KVTREE_LOG_DEVS_MAX];
-	u64 log_blocks;			/* that were visited */
-	/* A segment in use; may be called more than once for the same one. */
-	int (*segment)(struct kvt_log_visit *visit, u32 dev, const struct kvt_log_pos *pos,
-		       u64 generation, enum kvtree_log_kind kind);
-	int (*extent)(struct kvt_log_visit *visit, const struct kvt_log_extent *extent);
-	/* All of an epoch was visited, and of those before.  May be NULL. */
-	int (*epoch)(struct kvt_log_visit *visit);
+/* Where a recovery goes: to the module's workers, or into a program's memory. */
+struct kvt_log_sink {
+	/* A segment is in use; called once for each.  May be NULL. */
+	void (*segment)(struct kvt_log_sink *sink, u32 dev, u32 segment,
+			enum kvtree_log_kind kind);
+	/* Have an extent read, now or before bury() returns.  Returns a verdict or an errno. */
+	int (*extent)(struct kvt_log_sink *sink, const struct kvt_log_extent *extent);
+	/* Whether bury() is due at the end of an epoch.  NULL: it is due after each. */
+	bool (*due)(struct kvt_log_sink *sink);
+	/*
+	 * Forget the keys that were removed: all of an epoch and of those before came, and no later
+	 * one puts them.  Called at the end, too.  NULL: none is forgotten.  Returns as extent().
+	 */
+	int (*bury)(struct kvt_log_sink *sink);
+	/* Of kvt_log_recover(). */
+	u64 segments;
+	u64 log_blocks;			/* of all epochs, their commit records included */
+};
+
+/* A recovery on its way. */
+struct kvt_log_recovery {
+	struct kvt_log_set *set;
+	struct kvt_log_sink *sink;
+	u64 left[KVTREE_LOG_DEVS_MAX];	/* blocks of each device that no extent has named */
+	u8 *seen[KVTREE_LOG_DEVS_MAX];	/* a bit for each segment whose header was checked */
 };
 
 /**
@@ -221,8 +235,8 @@ void kvt_log_walk_extent(const struct kvt_log_walk *walk, u32 i, struct kvt_log_
 
 /* recover.c */
 int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found);
-int kvt_log_visit_all(struct kvt_log_set *set, const struct kvt_log_found *found,
-		      struct kvt_log_visit *visit);
+int kvt_log_recover(struct kvt_log_set *set, const struct kvt_log_found *found,
+		    struct kvt_log_sink *sink);
 
 /**
  * kvt_log_pos_load() - a position, as it is written

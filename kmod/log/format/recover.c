@@ -367,130 +367,33 @@ int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found)
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_find);
 
-static int visit_segment(struct kvt_log_set *set, struct kvt_log_visit *visit,
-			 const struct kvt_log_extent *in, enum kvtree_log_kind kind)
+/* What is in use of a segment has to be of the life and kind that are said: look once. */
+static int recover_segment(struct kvt_log_recovery *rec, const struct kvt_log_extent *in,
+			   enum kvtree_log_kind kind)
 {
-	int verdict = visit->segment(visit, in->dev, &in->pos, in->generation, kind);
+	u8 *seen = &rec->seen[in->dev][in->pos.segment / 8], bit = 1 << in->pos.segment % 8;
+	struct kvt_log_sink *sink = rec->sink;
+	int verdict;
 
+	if (*seen & bit)
+		return KVT_LOG_SOUND;
+	*seen |= bit;
+	sink->segments++;
+	if (sink->segment)
+		sink->segment(sink, in->dev, in->pos.segment, kind);
+	verdict = kvt_log_segment_check(rec->set, in->dev, in->generation, &in->pos, kind);
 	if (!in->saved && (verdict == KVT_LOG_DAMAGED || verdict == -EIO))
-		kvt_log_say(set, "device %u: it has a part of epoch %llu", in->dev + 1,
+		kvt_log_say(rec->set, "device %u: it has a part of epoch %llu", in->dev + 1,
 			    (unsigned long long)in->epoch);
 	return verdict;
 }
 
-static int visit_extent(struct kvt_log_set *set, struct kvt_log_visit *visit,
-			const struct kvt_log_extent *extent, enum kvtree_log_kind kind)
+static int recover_extent(struct kvt_log_recovery *rec, const struct kvt_log_extent *extent,
+			  enum kvtree_log_kind kind)
 {
-	return extent_take(set, extent, &visit->left[extent->dev]) ?:
-	       visit_segment(set, visit, extent, kind) ?:
-	       visit->extent(visit, extent);
-}
-
-static int visit_trailer(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
-{
-	struct kvt_log_extent extent;
-	int verdict = KVT_LOG_SOUND;
-	u32 i;
-
-	visit->log_blocks += le32_to_cpu(walk->trailer->blocks);
-	for (i = 0; !verdict && i < le32_to_cpu(walk->trailer->nr_extents); i++) {
-		kvt_log_walk_extent(walk, i, &extent);
-		visit->log_blocks += extent.blocks;
-		verdict = visit_extent(walk->set, visit, &extent, KVTREE_LOG_KIND_STREAM);
-	}
-	return verdict;
-}
-
-/* The segment in which the next trailer is. */
-static int visit_commit(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
-{
-	const struct kvt_log_extent at = {
-		.pos = walk->pos,
-		.dev = walk->dev,
-		.generation = walk->generation,
-		.epoch = walk->epoch,
-	};
-
-	return visit_segment(walk->set, visit, &at, KVTREE_LOG_KIND_COMMIT);
-}
-
-/* What a device has of the next epoch, which must be there. */
-static int visit_next(struct kvt_log_walk *walk, struct kvt_log_visit *visit)
-{
-	int verdict;
-
-	verdict = visit_commit(walk, visit);
-	if (!verdict)
-		verdict = kvt_log_walk_next(walk);
-	if (verdict == KVT_LOG_END) {
-		kvt_log_say(walk->set, "device %u has lost the commit record of epoch %llu",
-			    walk->dev + 1, (unsigned long long)walk->epoch);
-		verdict = KVT_LOG_DAMAGED;
-	}
-	return verdict ?: visit_trailer(walk, visit);
-}
-
-/* An epoch, on all devices, whose walks have come to its beginning. */
-static int visit_epoch(struct kvt_log_walk *walks, struct kvt_log_visit *visit)
-{
-	int verdict = KVT_LOG_SOUND;
-	u32 dev;
-
-	for (dev = 0; !verdict && dev < walks->set->nr_devs; dev++)
-		verdict = visit_next(&walks[dev], visit);
-	if (!verdict && visit->epoch)
-		verdict = visit->epoch(visit);
-	kvt_env_rest();
-	return verdict;
-}
-
-/* A life, up to an epoch that must be there. */
-static int visit_life(struct kvt_log_walk *walks, u32 life, u64 last, struct kvt_log_visit *visit)
-{
-	int verdict = KVT_LOG_SOUND;
-	u32 dev;
-
-	for (dev = 0; !verdict && dev < walks->set->nr_devs; dev++)
-		verdict = kvt_log_walk_life(&walks[dev], life);
-	while (!verdict && walks->epoch <= last)
-		verdict = visit_epoch(walks, visit);
-	return verdict;
-}
-
-static int visit_lives(struct kvt_log_set *set, const struct kvt_log_found *found,
-		       struct kvt_log_walk *walks, struct kvt_log_visit *visit)
-{
-	const struct kvtree_log_life *life;
-	int verdict = KVT_LOG_SOUND;
-	u64 last;
-	u32 i;
-
-	for (i = 0; !verdict && i < set_lives(set); i++) {
-		life = kvt_log_set_life(set, 0, i);
-		last = le64_to_cpu(life->last_epoch) ?: found->epoch;
-		verdict = visit_life(walks, i, min(last, found->epoch), visit);
-	}
-	return verdict;
-}
-
-/* Epoch after epoch, in each of them all devices. */
-static int visit_log(struct kvt_log_set *set, const struct kvt_log_found *found,
-		     struct kvt_log_visit *visit)
-{
-	struct kvt_log_walk *walks = kvt_env_alloc(set->nr_devs * sizeof(*walks));
-	int verdict = KVT_LOG_SOUND;
-	u32 dev;
-
-	if (!walks)
-		return -ENOMEM;
-	for (dev = 0; !verdict && dev < set->nr_devs; dev++)
-		verdict = kvt_log_walk_init(&walks[dev], set, dev);
-	if (!verdict)
-		verdict = visit_lives(set, found, walks, visit);
-	for (dev = 0; dev < set->nr_devs; dev++)
-		kvt_log_walk_exit(&walks[dev]);
-	kvt_env_free(walks);
-	return verdict;
+	return extent_take(rec->set, extent, &rec->left[extent->dev]) ?:
+	       recover_segment(rec, extent, kind) ?:
+	       rec->sink->extent(rec->sink, extent);
 }
 
 static bool table_sound(const struct kvtree_log_super *super, const struct kvt_log_pos *pos,
@@ -510,90 +413,241 @@ static bool table_sound(const struct kvtree_log_super *super, const struct kvt_l
 				offsetof(struct kvtree_log_table, crc));
 }
 
-static int visit_table(struct kvt_log_set *set, u32 dev, const struct kvtree_log_table *table,
-		       struct kvt_log_visit *visit)
+/* @extent: the table itself, which becomes one after the other of those that it names. */
+static int load_extents(struct kvt_log_recovery *rec, struct kvt_log_extent *extent,
+			const struct kvtree_log_table *table)
 {
-	struct kvt_log_extent extent = {
-		.dev = dev,
-		.generation = le64_to_cpu(table->generation),
-		.epoch = le64_to_cpu(table->epoch),
-		.saved = true,
-	};
 	int verdict = KVT_LOG_SOUND;
 	u64 i;
 
 	for (i = 0; !verdict && i < le64_to_cpu(table->nr_extents); i++) {
-		extent.pos = kvt_log_pos_load(&table->extents[i].pos);
-		extent.blocks = le32_to_cpu(table->extents[i].blocks);
-		extent.crc = le32_to_cpu(table->extents[i].crc);
-		extent.stream = le32_to_cpu(table->extents[i].stream);
-		if (!kvt_log_pos_valid(set->dev[dev].super, &extent.pos, extent.blocks))
+		extent->pos = kvt_log_pos_load(&table->extents[i].pos);
+		extent->blocks = le32_to_cpu(table->extents[i].blocks);
+		extent->crc = le32_to_cpu(table->extents[i].crc);
+		extent->stream = le32_to_cpu(table->extents[i].stream);
+		if (!kvt_log_pos_valid(rec->set->dev[extent->dev].super, &extent->pos,
+				       extent->blocks))
 			return KVT_LOG_DAMAGED;
-		verdict = visit_extent(set, visit, &extent, KVTREE_LOG_KIND_CHECKPOINT);
+		verdict = recover_extent(rec, extent, KVTREE_LOG_KIND_CHECKPOINT);
 	}
 	return verdict;
 }
 
-static int visit_checkpoint(struct kvt_log_set *set, u32 dev, struct kvt_log_visit *visit)
+static int load_table(struct kvt_log_recovery *rec, struct kvt_log_extent *at)
 {
-	const struct kvtree_log_super *super = set->dev[dev].super;
-	struct kvt_log_pos pos = kvt_log_pos_load(&super->checkpoint.table);
-	u32 blocks = le32_to_cpu(super->checkpoint.blocks);
+	const struct kvt_log_dev_super *dev = &rec->set->dev[at->dev];
 	struct kvtree_log_table *table;
 	int verdict;
 
-	if (!blocks)
-		return KVT_LOG_SOUND;
-	if (!kvt_log_pos_valid(super, &pos, blocks)) {
-		kvt_log_say(set, "device %u: the superblock's checkpoint is wrong", dev + 1);
-		return KVT_LOG_DAMAGED;
-	}
-	table = kvt_env_alloc((size_t)blocks * KVTREE_LOG_BLOCK);
+	table = kvt_env_alloc((size_t)at->blocks * KVTREE_LOG_BLOCK);
 	if (!table)
 		return -ENOMEM;
-	verdict = set->read(set, set->dev[dev].slot, kvt_log_pos_block(super, &pos), blocks, table);
-	if (!verdict && !table_sound(super, &pos, table))
+	verdict = rec->set->read(rec->set, dev->slot, kvt_log_pos_block(dev->super, &at->pos),
+				 at->blocks, table);
+	if (!verdict && !table_sound(dev->super, &at->pos, table))
 		verdict = KVT_LOG_DAMAGED;
 	if (!verdict)
-		verdict = visit->segment(visit, dev, &pos, le64_to_cpu(table->generation),
-					 KVTREE_LOG_KIND_CHECKPOINT);
+		verdict = recover_segment(rec, at, KVTREE_LOG_KIND_CHECKPOINT);
 	if (!verdict)
-		verdict = visit_table(set, dev, table, visit);
-	if (verdict == KVT_LOG_DAMAGED || verdict == -EIO)
-		kvt_log_say(set, "device %u: the checkpoint of epoch %llu %s", dev + 1,
-			    (unsigned long long)le64_to_cpu(super->checkpoint.epoch),
-			    verdict == -EIO ? "cannot be read" : "is damaged");
+		verdict = load_extents(rec, at, table);
 	kvt_env_free(table);
 	return verdict;
 }
 
-/**
- * kvt_log_visit_all() - go through all that a recovery restores
- * @set: loaded
- * @found: of kvt_log_find()
- * @visit: what to do with it
- *
- * First comes the checkpoint, then epoch after epoch, in each of them all devices.  Of a key's
- * records that were visited, the one with the highest version counts, a removal before a put of
- * the same: the checkpoint may have newer ones than the first epochs, and those of one epoch come
- * in any order.  Among the epochs, versions of a key only grow: what is removed at the end of one,
- * and not put by the checkpoint with a higher version, no later one puts with the same or a lower.
- *
- * Return: 0; -EBADMSG: damaged; -EOPNOTSUPP: a newer format; -EIO; -ENOMEM; or an errno that
- * @visit returned.
- */
-int kvt_log_visit_all(struct kvt_log_set *set, const struct kvt_log_found *found,
-		      struct kvt_log_visit *visit)
+/* A device's part of the checkpoint. */
+static int load_dev(struct kvt_log_recovery *rec, u32 dev)
+{
+	const struct kvtree_log_checkpoint *cp = &rec->set->dev[dev].super->checkpoint;
+	struct kvt_log_extent at = {
+		.pos = kvt_log_pos_load(&cp->table),
+		.dev = dev,
+		.blocks = le32_to_cpu(cp->blocks),
+		.generation = le64_to_cpu(cp->generation),
+		.epoch = le64_to_cpu(cp->epoch),
+		.saved = true,
+	};
+	int verdict;
+
+	if (!at.blocks)
+		return KVT_LOG_SOUND;
+	if (!kvt_log_pos_valid(rec->set->dev[dev].super, &at.pos, at.blocks)) {
+		kvt_log_say(rec->set, "device %u: the superblock's checkpoint is wrong", dev + 1);
+		return KVT_LOG_DAMAGED;
+	}
+	verdict = load_table(rec, &at);
+	if (verdict == KVT_LOG_DAMAGED || verdict == -EIO)
+		kvt_log_say(rec->set, "device %u: the checkpoint of epoch %llu %s", dev + 1,
+			    (unsigned long long)at.epoch,
+			    verdict == -EIO ? "cannot be read" : "is damaged");
+	return verdict;
+}
+
+/* The checkpoint. */
+static int load(struct kvt_log_recovery *rec)
 {
 	int verdict = KVT_LOG_SOUND;
 	u32 dev;
 
-	for (dev = 0; !verdict && dev < set->nr_devs; dev++) {
-		visit->left[dev] = le64_to_cpu(set->dev[dev].super->nr_blocks);
-		verdict = visit_checkpoint(set, dev, visit);
+	for (dev = 0; !verdict && dev < rec->set->nr_devs; dev++)
+		verdict = load_dev(rec, dev);
+	return verdict;
+}
+
+static int replay_trailer(struct kvt_log_recovery *rec, struct kvt_log_walk *walk)
+{
+	struct kvt_log_extent extent;
+	int verdict = KVT_LOG_SOUND;
+	u32 i;
+
+	rec->sink->log_blocks += le32_to_cpu(walk->trailer->blocks);
+	for (i = 0; !verdict && i < le32_to_cpu(walk->trailer->nr_extents); i++) {
+		kvt_log_walk_extent(walk, i, &extent);
+		rec->sink->log_blocks += extent.blocks;
+		verdict = recover_extent(rec, &extent, KVTREE_LOG_KIND_STREAM);
 	}
+	return verdict;
+}
+
+/* What a device has of the next epoch, which must be there. */
+static int replay_next(struct kvt_log_recovery *rec, struct kvt_log_walk *walk)
+{
+	const struct kvt_log_extent at = {
+		.pos = walk->pos,
+		.dev = walk->dev,
+		.generation = walk->generation,
+		.epoch = walk->epoch,
+	};
+	int verdict;
+
+	verdict = recover_segment(rec, &at, KVTREE_LOG_KIND_COMMIT);
 	if (!verdict)
-		verdict = visit_log(set, found, visit);
+		verdict = kvt_log_walk_next(walk);
+	if (verdict == KVT_LOG_END) {
+		kvt_log_say(rec->set, "device %u has lost the commit record of epoch %llu",
+			    walk->dev + 1, (unsigned long long)walk->epoch);
+		verdict = KVT_LOG_DAMAGED;
+	}
+	return verdict ?: replay_trailer(rec, walk);
+}
+
+static int recover_bury(struct kvt_log_sink *sink)
+{
+	return sink->bury ? sink->bury(sink) : KVT_LOG_SOUND;
+}
+
+/* An epoch, on all devices, whose walks have come to its beginning. */
+static int replay_epoch(struct kvt_log_recovery *rec, struct kvt_log_walk *walks)
+{
+	struct kvt_log_sink *sink = rec->sink;
+	int verdict = KVT_LOG_SOUND;
+	u32 dev;
+
+	for (dev = 0; !verdict && dev < rec->set->nr_devs; dev++)
+		verdict = replay_next(rec, &walks[dev]);
+	if (!verdict && (!sink->due || sink->due(sink)))
+		verdict = recover_bury(sink);
+	kvt_env_rest();
+	return verdict;
+}
+
+/* A life, up to an epoch that must be there. */
+static int replay_life(struct kvt_log_recovery *rec, struct kvt_log_walk *walks, u32 life,
+		       u64 last)
+{
+	int verdict = KVT_LOG_SOUND;
+	u32 dev;
+
+	for (dev = 0; !verdict && dev < rec->set->nr_devs; dev++)
+		verdict = kvt_log_walk_life(&walks[dev], life);
+	while (!verdict && walks->epoch <= last)
+		verdict = replay_epoch(rec, walks);
+	return verdict;
+}
+
+static int replay_lives(struct kvt_log_recovery *rec, struct kvt_log_walk *walks, u64 epoch)
+{
+	const struct kvtree_log_life *life;
+	int verdict = KVT_LOG_SOUND;
+	u64 last;
+	u32 i;
+
+	for (i = 0; !verdict && i < set_lives(rec->set); i++) {
+		life = kvt_log_set_life(rec->set, 0, i);
+		last = le64_to_cpu(life->last_epoch) ?: epoch;
+		verdict = replay_life(rec, walks, i, min(last, epoch));
+	}
+	return verdict;
+}
+
+/* The log up to an epoch: epoch after epoch, in each of them all devices. */
+static int replay(struct kvt_log_recovery *rec, u64 epoch)
+{
+	struct kvt_log_walk *walks = kvt_env_alloc(rec->set->nr_devs * sizeof(*walks));
+	int verdict = KVT_LOG_SOUND;
+	u32 dev;
+
+	if (!walks)
+		return -ENOMEM;
+	for (dev = 0; !verdict && dev < rec->set->nr_devs; dev++)
+		verdict = kvt_log_walk_init(&walks[dev], rec->set, dev);
+	if (!verdict)
+		verdict = replay_lives(rec, walks, epoch);
+	for (dev = 0; dev < rec->set->nr_devs; dev++)
+		kvt_log_walk_exit(&walks[dev]);
+	kvt_env_free(walks);
+	return verdict;
+}
+
+static int recovery_begin(struct kvt_log_recovery *rec)
+{
+	const struct kvtree_log_super *super;
+	u32 dev;
+
+	for (dev = 0; dev < rec->set->nr_devs; dev++) {
+		super = rec->set->dev[dev].super;
+		rec->left[dev] = le64_to_cpu(super->nr_blocks);
+		rec->seen[dev] = kvt_env_alloc(le32_to_cpu(super->nr_segments) / 8 + 1);
+		if (!rec->seen[dev])
+			return -ENOMEM;
+	}
+	return KVT_LOG_SOUND;
+}
+
+static void recovery_end(struct kvt_log_recovery *rec)
+{
+	u32 dev;
+
+	for (dev = 0; dev < rec->set->nr_devs; dev++)
+		kvt_env_free(rec->seen[dev]);
+}
+
+/**
+ * kvt_log_recover() - go through all that a recovery restores
+ * @set: loaded
+ * @found: of kvt_log_find(); its epoch may be an earlier one
+ * @sink: where it goes; what it counts is zero
+ *
+ * First comes the checkpoint, then epoch after epoch, in each of them all devices.  Of a key's
+ * records, the one with the highest version counts, a removal before a put of the same: the
+ * checkpoint may have newer ones than the first epochs, and those of one epoch come in any order.
+ * Among the epochs, versions of a key only grow: what is removed at the end of one, and not put by
+ * the checkpoint with a higher version, no later one puts with the same or a lower.  So it may be
+ * forgotten there.
+ *
+ * Return: 0, and all of it was given to @sink; -EBADMSG: damaged; -EOPNOTSUPP: a newer format;
+ * -EIO; -ENOMEM; or an errno that @sink returned.
+ */
+int kvt_log_recover(struct kvt_log_set *set, const struct kvt_log_found *found,
+		    struct kvt_log_sink *sink)
+{
+	struct kvt_log_recovery rec = { .set = set, .sink = sink };
+	int verdict;
+
+	verdict = recovery_begin(&rec) ?:
+		  load(&rec) ?:
+		  replay(&rec, found->epoch) ?:
+		  recover_bury(sink);
+	recovery_end(&rec);
 	return kvt_log_errno(verdict);
 }
-KVT_EXPORT_FOR_TESTS(kvt_log_visit_all);
+KVT_EXPORT_FOR_TESTS(kvt_log_recover);

@@ -82,4 +82,3 @@ int kvt_log_segment_check(struct kvt_log_set *set, u32 dev, u64 generation,
 			    verdict == -EIO ? "cannot be read" : "is damaged");
 	return verdict;
 }
-KVT_EXPORT_FOR_TESTS(kvt_log_segment_check);
