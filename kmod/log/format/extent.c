@@ -157,3 +157,25 @@ void kvt_log_extent_wrong(struct kvt_log_set *set, const struct kvt_log_extent *
 		    (unsigned long long)extent->epoch,
 		    verdict == -EIO ? "cannot be read" : "are damaged");
 }
+
+/**
+ * kvt_log_extent_take() - take the blocks of an extent from those that its device has
+ * @set: the devices
+ * @extent: the extent
+ * @left: blocks that no other extent has named
+ *
+ * No two extents have a block in common: who says so has made the device, so that it would be
+ * read for ever.
+ *
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, which was said.
+ */
+int kvt_log_extent_take(struct kvt_log_set *set, const struct kvt_log_extent *extent, u64 *left)
+{
+	if (extent->blocks > *left) {
+		kvt_log_say(set, "device %u: the records of epoch %llu are more than fit on it",
+			    extent->dev + 1, (unsigned long long)extent->epoch);
+		return KVT_LOG_DAMAGED;
+	}
+	*left -= extent->blocks;
+	return KVT_LOG_SOUND;
+}

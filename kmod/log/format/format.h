@@ -151,8 +151,8 @@ struct kvt_log_sink {
 	u64 log_blocks;			/* of all epochs, their commit records included */
 };
 
-/* A recovery on its way. */
-struct kvt_log_recovery {
+/* A recovery's way through what it restores. */
+struct kvt_log_visit {
 	struct kvt_log_set *set;
 	struct kvt_log_sink *sink;
 	u64 left[KVTREE_LOG_DEVS_MAX];	/* blocks of each device that no extent has named */
@@ -203,6 +203,7 @@ bool kvt_log_super_sound(const struct kvtree_log_super *super, u32 copy);
 u64 kvt_log_super_block(u64 number);
 int kvt_log_set_load(struct kvt_log_set *set);
 void kvt_log_set_free(struct kvt_log_set *set);
+u32 kvt_log_set_lives(const struct kvt_log_set *set);
 const struct kvtree_log_life *kvt_log_set_life(const struct kvt_log_set *set, u32 dev, u32 i);
 void kvt_log_say(struct kvt_log_set *set, const char *fmt, ...);
 
@@ -225,6 +226,7 @@ int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_exte
 int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_extent *extent);
 void kvt_log_extent_wrong(struct kvt_log_set *set, const struct kvt_log_extent *extent,
 			  int verdict);
+int kvt_log_extent_take(struct kvt_log_set *set, const struct kvt_log_extent *extent, u64 *left);
 
 /* walk.c */
 int kvt_log_walk_init(struct kvt_log_walk *walk, struct kvt_log_set *set, u32 dev);
@@ -233,8 +235,22 @@ int kvt_log_walk_life(struct kvt_log_walk *walk, u32 life);
 int kvt_log_walk_next(struct kvt_log_walk *walk);
 void kvt_log_walk_extent(const struct kvt_log_walk *walk, u32 i, struct kvt_log_extent *extent);
 
-/* recover.c */
+/* find.c */
 int kvt_log_find(struct kvt_log_set *set, struct kvt_log_found *found);
+
+/* visit.c */
+int kvt_log_visit_begin(struct kvt_log_visit *visit, struct kvt_log_set *set,
+			struct kvt_log_sink *sink);
+void kvt_log_visit_end(struct kvt_log_visit *visit);
+int kvt_log_visit_segment(struct kvt_log_visit *visit, const struct kvt_log_extent *in,
+			  enum kvtree_log_kind kind);
+int kvt_log_visit_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent,
+			 enum kvtree_log_kind kind);
+
+/* load.c */
+int kvt_log_load(struct kvt_log_visit *visit);
+
+/* recover.c */
 int kvt_log_recover(struct kvt_log_set *set, const struct kvt_log_found *found,
 		    struct kvt_log_sink *sink);
 

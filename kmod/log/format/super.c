@@ -421,10 +421,21 @@ void kvt_log_set_free(struct kvt_log_set *set)
 KVT_EXPORT_FOR_TESTS(kvt_log_set_free);
 
 /**
+ * kvt_log_set_lives() - how many lives the superblocks list
+ * @set: loaded
+ *
+ * Return: their number, which is the same on all devices.
+ */
+u32 kvt_log_set_lives(const struct kvt_log_set *set)
+{
+	return le32_to_cpu(set->dev[0].super->nr_lives);
+}
+
+/**
  * kvt_log_set_life() - a life
  * @set: loaded
  * @dev: index of the device
- * @i: which life, less than nr_lives of the superblock
+ * @i: which life, less than kvt_log_set_lives()
  *
  * Return: the life, as it stands on that device.
  */

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a recovery finds on its way: segments, each of which is checked once, and extents, which
+ * have no more blocks in all than their device.
+ */
+#include "format.h"
+
+/**
+ * kvt_log_visit_begin() - begin to go through what a recovery restores
+ * @visit: filled; kvt_log_visit_end() must follow, whatever is returned
+ * @set: the devices
+ * @sink: is given what is visited
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_log_visit_begin(struct kvt_log_visit *visit, struct kvt_log_set *set,
+			struct kvt_log_sink *sink)
+{
+	const struct kvtree_log_super *super;
+	u32 dev;
+
+	*visit = (struct kvt_log_visit) { .set = set, .sink = sink };
+	for (dev = 0; dev < set->nr_devs; dev++) {
+		super = set->dev[dev].super;
+		visit->left[dev] = le64_to_cpu(super->nr_blocks);
+		visit->seen[dev] = kvt_env_alloc(le32_to_cpu(super->nr_segments) / 8 + 1);
+		if (!visit->seen[dev])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/**
+ * kvt_log_visit_end() - free what a visit has
+ * @visit: of kvt_log_visit_begin()
+ */
+void kvt_log_visit_end(struct kvt_log_visit *visit)
+{
+	u32 dev;
+
+	for (dev = 0; dev < visit->set->nr_devs; dev++)
+		kvt_env_free(visit->seen[dev]);
+}
+
+/**
+ * kvt_log_visit_segment() - tell of a segment in use, and check its header, the first time
+ * @visit: of kvt_log_visit_begin()
+ * @in: what is in it, and of which life and epoch
+ * @kind: what it should hold
+ *
+ * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, which was said; -EIO; -ENOMEM.
+ */
+int kvt_log_visit_segment(struct kvt_log_visit *visit, const struct kvt_log_extent *in,
+			  enum kvtree_log_kind kind)
+{
+	u8 *seen = &visit->seen[in->dev][in->pos.segment / 8], bit = 1 << in->pos.segment % 8;
+	struct kvt_log_sink *sink = visit->sink;
+	int verdict;
+
+	if (*seen & bit)
+		return KVT_LOG_SOUND;
+	*seen |= bit;
+	sink->segments++;
+	if (sink->segment)
+		sink->segment(sink, in->dev, in->pos.segment, kind);
+	verdict = kvt_log_segment_check(visit->set, in->dev, in->generation, &in->pos, kind);
+	if (!in->saved && (verdict == KVT_LOG_DAMAGED || verdict == -EIO))
+		kvt_log_say(visit->set, "device %u: it has a part of epoch %llu", in->dev + 1,
+			    (unsigned long long)in->epoch);
+	return verdict;
+}
+
+/**
+ * kvt_log_visit_extent() - give an extent to the sink
+ * @visit: of kvt_log_visit_begin()
+ * @extent: the extent, which lies in a segment
+ * @kind: what that should hold
+ *
+ * Return: as kvt_log_visit_segment(); or what the sink returned.
+ */
+int kvt_log_visit_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent,
+			 enum kvtree_log_kind kind)
+{
+	return kvt_log_extent_take(visit->set, extent, &visit->left[extent->dev]) ?:
+	       kvt_log_visit_segment(visit, extent, kind) ?:
+	       visit->sink->extent(visit->sink, extent);
+}
