@@ -61,24 +61,3 @@ int kvt_log_segment_sound(struct kvt_log_set *set, u32 dev, u64 generation,
 	kvt_env_free(head);
 	return verdict;
 }
-
-/**
- * kvt_log_segment_check() - see that a segment's header is right, and say if not
- * @set: the devices
- * @dev: index of the device
- * @generation: of the life that used it
- * @pos: a place in it
- * @kind: what it should hold
- *
- * Return: KVT_LOG_SOUND, KVT_LOG_DAMAGED, -EIO or -ENOMEM.
- */
-int kvt_log_segment_check(struct kvt_log_set *set, u32 dev, u64 generation,
-			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind)
-{
-	int verdict = kvt_log_segment_sound(set, dev, generation, pos, kind);
-
-	if (verdict == KVT_LOG_DAMAGED || verdict == -EIO)
-		kvt_log_say(set, "device %u, segment %u: its header %s", dev + 1, pos->segment,
-			    verdict == -EIO ? "cannot be read" : "is damaged");
-	return verdict;
-}
