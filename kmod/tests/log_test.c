@@ -1276,6 +1276,7 @@ static u64 restoring_segment(const struct restoring *r)
 
 static int restoring_run(void *arg)
 {
+	allow_signal(SIGKILL);
 	return kvt_life_restore(arg);
 }
 
@@ -1305,10 +1306,9 @@ static int restoring_end(struct restoring *r)
 /* Far more than there are workers, and fewer than are queued at most. */
 #define RESTORED	60
 
-/* All has been found, and workers have read nothing. */
-static void a_restore_ends_when_all_that_it_has_found_is_replayed(struct kunit *test)
+/* Start a restore: all has been found, and workers have read nothing. */
+static struct restoring *restoring_found(struct kunit *test, struct kt *kt)
 {
-	struct kt *kt = kt_open(test);
 	struct restoring *r = restoring_new(test, kt);
 	struct ld_record record = { .value = "v" };
 	struct kvt_log_extent *e;
@@ -1325,8 +1325,34 @@ static void a_restore_ends_when_all_that_it_has_found_is_replayed(struct kunit *
 	}
 	ld_add_trailer(r->ld, 0, 1, e, RESTORED);
 	restoring_start(r);
+	return r;
+}
+
+static void a_restore_ends_when_all_that_it_has_found_is_replayed(struct kunit *test)
+{
+	struct kt *kt = kt_open(test);
+	struct restoring *r = restoring_found(test, kt);
+
 	KUNIT_EXPECT_EQ(test, 0, restoring_end(r));
 	KUNIT_EXPECT_EQ(test, RESTORED, kt_stat(kt, KVTREE_STAT_VALUES));
+}
+
+/* It waits for the workers, each of which ends what it reads; what is queued is dropped. */
+static void a_fatal_signal_ends_a_restore_that_has_found_all(struct kunit *test)
+{
+	struct kt *kt = kt_open(test);
+	struct restoring *r = restoring_found(test, kt);
+	unsigned int i;
+
+	send_sig(SIGKILL, r->thread.task, 1);
+	/* Now no signal ends the wait. */
+	for (i = 0; i < KT_TURNS_MAX; i++) {
+		if (READ_ONCE(r->thread.task->__state) == TASK_UNINTERRUPTIBLE)
+			break;
+		schedule_timeout_uninterruptible(1);
+	}
+	KUNIT_EXPECT_EQ(test, -EINTR, restoring_end(r));
+	KUNIT_EXPECT_LT(test, kt_stat(kt, KVTREE_STAT_VALUES), RESTORED);
 }
 
 /* Records of an extent; several have more bytes than a restore leaves. */
@@ -1425,6 +1451,7 @@ static struct kunit_case log_cases[] = {
 	KT_CASE(the_newest_version_stays_in_whatever_order_records_come),
 	KT_CASE(a_fatal_signal_ends_the_removal_of_tombstones),
 	KT_CASE(a_restore_ends_when_all_that_it_has_found_is_replayed),
+	KT_CASE(a_fatal_signal_ends_a_restore_that_has_found_all),
 	KT_CASE(tombstones_stay_while_older_records_are_replayed),
 	{}
 };
