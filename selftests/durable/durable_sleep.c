@@ -160,39 +160,62 @@ static bool fall_asleep(void)
 	return fall_asleep_after(-1, 0);
 }
 
-/*
- * What the trace has of a disk: requests while processes were frozen, and how often they were.  If
- * one could not be frozen, all are thawed before that ends.
- */
-static int trace_frozen(const struct kvt_disk *disk, int *sleeps)
+/* What the trace says of processes when the machine falls asleep, and when it wakes. */
+#define FREEZE	"suspend_resume: freeze_processes"
+#define THAW	"suspend_resume: thaw_processes"
+
+/* Have each line of the trace seen. */
+static void trace_walk(void (*see)(void *arg, const char *line), void *arg)
 {
-	char line[512], device[32];
-	bool frozen = false, thawed = false;
-	struct stat st;
-	int nr = 0;
+	char line[512];
 	FILE *f;
 
-	KVT_CHECK(!stat(disk->path, &st));
-	snprintf(device, sizeof(device), "block_bio_queue: %u,%u ", major(st.st_rdev),
-		 minor(st.st_rdev));
 	f = fopen(TRACING "trace", "re");
 	KVT_CHECK(f);
-	*sleeps = 0;
-	while (fgets(line, sizeof(line), f)) {
-		if (strstr(line, "suspend_resume: freeze_processes")) {
-			frozen = strstr(line, " end") && !thawed;
-			*sleeps += frozen;
-			thawed = false;
-		} else if (strstr(line, "suspend_resume: thaw_processes")) {
-			frozen = false;
-			thawed = true;
-		} else if (frozen && strstr(line, device)) {
-			printf("# %s", line);
-			nr++;
-		}
-	}
+	while (fgets(line, sizeof(line), f))
+		see(arg, line);
 	fclose(f);
-	return nr;
+}
+
+/* Requests to a disk while processes were frozen, and how often they were. */
+struct frozen {
+	char device[32];
+	bool frozen;
+	bool thawed;
+	int requests;
+	int sleeps;
+};
+
+/* If a process could not be frozen, all are thawed before the freezing ends. */
+static void frozen_see(void *arg, const char *line)
+{
+	struct frozen *f = arg;
+
+	if (strstr(line, FREEZE)) {
+		f->frozen = strstr(line, " end") && !f->thawed;
+		f->sleeps += f->frozen;
+		f->thawed = false;
+	} else if (strstr(line, THAW)) {
+		f->frozen = false;
+		f->thawed = true;
+	} else if (f->frozen && strstr(line, f->device)) {
+		printf("# %s", line);
+		f->requests++;
+	}
+}
+
+/* How many requests to a disk the trace has while processes were frozen. */
+static int trace_frozen(const struct kvt_disk *disk, int *sleeps)
+{
+	struct frozen f = {};
+	struct stat st;
+
+	KVT_CHECK(!stat(disk->path, &st));
+	snprintf(f.device, sizeof(f.device), "block_bio_queue: %u,%u ", major(st.st_rdev),
+		 minor(st.st_rdev));
+	trace_walk(frozen_see, &f);
+	*sleeps = f.sleeps;
+	return f.requests;
 }
 
 /* What was changed a moment before would be committed in the middle of the sleep. */
@@ -212,33 +235,40 @@ TEST_F(sleeping, nothing_is_committed)
 	EXPECT_EQ(0, kvt_stat(self->s.fd, KVTREE_STAT_LOG_ERROR));
 }
 
+/* Whether the work that commits the empty epoch has run while the log was asleep. */
+struct proof {
+	bool asleep;
+	bool ran;
+	bool came;
+};
+
+static void proof_see(void *arg, const char *line)
+{
+	struct proof *p = arg;
+
+	if (strstr(line, FREEZE) && strstr(line, " begin")) {
+		p->asleep = true;
+		p->ran = false;
+	} else if (strstr(line, THAW) && strstr(line, " end")) {
+		p->came |= p->ran;
+		p->asleep = false;
+		p->ran = false;
+	} else if (p->asleep && strstr(line, "workqueue_execute_end: ") &&
+		   strstr(line, "kvt_idle_work")) {
+		p->ran = true;
+	}
+}
+
 /*
- * Whether the work that commits the empty epoch has run, to its end, when the log was asleep
- * already, or still: before processes are frozen, or when they are thawed.
+ * Whether it has run, to its end, when the log was asleep already, or still: before processes are
+ * frozen, or when they are thawed.
  */
 static bool trace_proof_came_asleep(void)
 {
-	bool asleep = false, ran = false, came = false;
-	char line[512];
-	FILE *f;
+	struct proof p = {};
 
-	f = fopen(TRACING "trace", "re");
-	KVT_CHECK(f);
-	while (fgets(line, sizeof(line), f)) {
-		if (strstr(line, "suspend_resume: freeze_processes") && strstr(line, " begin")) {
-			asleep = true;
-			ran = false;
-		} else if (strstr(line, "suspend_resume: thaw_processes") && strstr(line, " end")) {
-			came |= ran;
-			asleep = false;
-			ran = false;
-		} else if (asleep && strstr(line, "workqueue_execute_end: ") &&
-			   strstr(line, "kvt_idle_work")) {
-			ran = true;
-		}
-	}
-	fclose(f);
-	return came;
+	trace_walk(proof_see, &p);
+	return p.came;
 }
 
 /*
