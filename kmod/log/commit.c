@@ -139,7 +139,7 @@ static void trailer_fill(struct kvt_chain *chain, u64 epoch)
 	t->time = cpu_to_le64(ktime_get_real_ns());
 	t->dev_index = cpu_to_le32(dev->index);
 	for (i = 0; i < log->nr_streams; i++)
-		if (log->streams[i].dev == dev)
+		if (log->streams[i].part == chain->part)
 			trailer_extents(chain, &log->streams[i], epoch);
 	if (epoch == commits->carry.epoch)
 		trailer_carried(chain);

@@ -315,7 +315,7 @@ static void stream_filled(struct kvt_stream *s)
 /* A segment with room for a chunk. */
 static int stream_segment(struct kvt_stream *s, u32 blocks, u64 epoch)
 {
-	u32 size = le32_to_cpu(s->dev->super->segment_blocks);
+	u32 size = le32_to_cpu(s->part->dev->super->segment_blocks);
 	struct kvt_log_pos pos;
 	int err;
 
@@ -348,7 +348,7 @@ static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 	if (extent) {
 		kvt_io_init(&s->io);
 		s->writing = buf;
-		err = kvt_chunk_write(s->dev, buf, s->id, &s->pos, s->stage, extent, &s->io);
+		err = kvt_chunk_write(s->part->dev, buf, s->id, &s->pos, s->stage, extent, &s->io);
 		s->pos.block += blocks;
 		s->written = buf->epoch;
 		kvt_segs_used(&s->part->segs, s->pos.segment, buf->epoch);
@@ -475,8 +475,7 @@ static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
 	INIT_WORK(&s->flush, stream_flush_work);
 	s->log = log;
 	s->id = id;
-	s->dev = &log->devs.dev[id % log->devs.nr];
-	s->part = &log->space.part[s->dev->index];
+	s->part = &log->space.part[id % log->devs.nr];
 	s->ahead = kvt_room_ahead(s->part);
 	s->stage = vmalloc(KVT_LOG_BUF_BYTES);
 	for (i = 0; !err && i < KVT_LOG_BUFS; i++)

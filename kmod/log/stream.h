@@ -38,8 +38,7 @@ struct kvt_stream {
 	struct kvt_log_buf buf[KVT_LOG_BUFS];
 
 	struct kvt_log *log;
-	struct kvt_log_dev *dev;
-	struct kvt_part *part;	/* of the space, on that */
+	struct kvt_part *part;	/* of the space, on the stream's device */
 	u32 id;
 	struct work_struct flush;
 	struct mutex flush_lock;	/* of what follows: who writes */
