@@ -51,6 +51,6 @@ int kvt_replay_bury(struct kvt_replay *replay);
 int kvt_life_restore(struct kvt_life *life);
 
 /* recount.c */
-void kvt_live_check(struct kvt_log *log);
+void kvt_recount_check(struct kvt_log *log);
 
 #endif /* KVT_LOG_LIFE_H */

@@ -435,7 +435,7 @@ int kvt_log_finish(struct kvt_log *log)
 		disable_delayed_work_sync(&log->state.commit);
 	}
 	if (log->nr_streams && !test_bit(KVT_LOG_STOPPED, &log->state.flags)) {
-		kvt_live_check(log);
+		kvt_recount_check(log);
 		err = log_finish(log);
 	}
 	if (err != -ENOMEM)

@@ -48,14 +48,14 @@ int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg, u64
 KVT_EXPORT_FOR_TESTS(kvt_log_recount);
 
 /**
- * kvt_live_check() - see that what was counted is what is there
+ * kvt_recount_check() - see that what was counted is what is there
  * @log: the log, whose store nobody changes
  *
  * See KVT_AUDITS: each test does this.
  *
  * Context: process context, sleeps.
  */
-void kvt_live_check(struct kvt_log *log)
+void kvt_recount_check(struct kvt_log *log)
 {
 	s64 counted = percpu_counter_sum(&log->space.live);
 	u64 live;
