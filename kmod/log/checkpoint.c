@@ -302,7 +302,8 @@ static int checkpoint_locked(struct kvt_checkpoints *cps)
  *
  * Context: process context, sleeps.
  *
- * Return: 0; KVT_LOG_NO_ROOM; KVT_LOG_SLEEPS; or as kvt_log_checkpoint().
+ * Return: 0; KVT_LOG_NO_ROOM; KVT_LOG_SLEEPS; -ENOMEM; -EIO or another error of a device; -EINTR: a
+ * fatal signal came before all was written.
  */
 int kvt_checkpoint(struct kvt_checkpoints *cps)
 {
@@ -321,7 +322,7 @@ int kvt_checkpoint(struct kvt_checkpoints *cps)
  *
  * Context: process context, sleeps.
  *
- * Return: 0; KVT_LOG_NO_ROOM; or as kvt_log_checkpoint().
+ * Return: as kvt_checkpoint(), but for KVT_LOG_SLEEPS.
  */
 int kvt_checkpoint_awake(struct kvt_checkpoints *cps)
 {
@@ -338,22 +339,6 @@ int kvt_checkpoint_awake(struct kvt_checkpoints *cps)
 	} while (err == KVT_LOG_SLEEPS);
 	remove_wait_queue(&event->head, &entry);
 	return err;
-}
-
-/**
- * kvt_log_checkpoint() - make a checkpoint, and free what is of no use any more
- * @log: the log
- *
- * Context: process context, sleeps.
- *
- * Return: 0; -ENOSPC: there is no room for it; -ENOMEM; -EIO or another error of a
- * device; -EROFS: the log is read-only; -EINTR: a fatal signal came before all was written.
- */
-int kvt_log_checkpoint(struct kvt_log *log)
-{
-	if (log->devs.read_only)
-		return -EROFS;
-	return kvt_log_outcome_errno(kvt_checkpoint_awake(kvt_checkpoints_of(log)));
 }
 
 /* Whether there is still no room, or soon will be none. */

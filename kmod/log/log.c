@@ -6,6 +6,7 @@
 #include "base/stats.h"
 #include "compat.h"
 #include "life.h"
+#include "log.h"
 
 /* Versions that a store may give out before its first commit. */
 #define LEASE_FIRST	BIT_ULL(32)
@@ -443,6 +444,22 @@ int kvt_log_finish(struct kvt_log *log)
 	pr_warn_ratelimited("kvtree: store '%s': no memory to make it durable: trying again\n",
 			    log->state.env.name);
 	return -EAGAIN;
+}
+
+/**
+ * kvt_log_checkpoint() - make a checkpoint, and free what is of no use any more
+ * @log: the log
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; -ENOSPC: there is no room for it; -ENOMEM; -EIO or another error of a
+ * device; -EROFS: the log is read-only; -EINTR: a fatal signal came before all was written.
+ */
+int kvt_log_checkpoint(struct kvt_log *log)
+{
+	if (log->devs.read_only)
+		return -EROFS;
+	return kvt_log_outcome_errno(kvt_checkpoint_awake(kvt_checkpoints_of(log)));
 }
 
 /**

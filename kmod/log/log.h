@@ -36,27 +36,9 @@
 #include <linux/types.h>
 #include <linux/kvtree.h>
 
-struct kvt_event;
-struct kvt_waiters;
-struct kvt_index;
-struct kvt_key;
-struct kvt_log;
-struct kvt_log_buf;
-struct kvt_quota;
-struct kvt_reclaim;
-struct kvt_stats;
-struct kvt_value;
-struct mem_cgroup;
-
-/* What a store lends its log; it outlives the log. */
-struct kvt_log_env {
-	const char *name;
-	struct kvt_index *index;
-	struct kvt_quota *quota;
-	struct kvt_reclaim *reclaim;
-	struct kvt_stats *stats;
-	struct mem_cgroup *memcg;
-};
+#include "events.h"
+#include "note.h"
+#include "store_env.h"
 
 /* What is to be attached. */
 struct kvt_log_args {
@@ -64,15 +46,6 @@ struct kvt_log_args {
 	u32 nr;			/* 1..KVTREE_LOG_DEVS_MAX */
 	bool read_only;		/* nothing is written to them */
 	u64 until;		/* of a log that is read-only: the epoch; 0: the last one */
-};
-
-/* A change between kvt_log_reserve() and kvt_log_publish(). */
-struct kvt_log_note {
-	struct kvt_log *log;
-	struct kvt_log_buf *buf;
-	struct kvtree_log_record *record;
-	u64 epoch;
-	s64 live;		/* by how much the store grows */
 };
 
 int kvt_logs_init(void);
@@ -84,19 +57,6 @@ int kvt_log_start(struct kvt_log *log);
 int kvt_log_finish(struct kvt_log *log);
 void kvt_log_free(struct kvt_log *log);
 
-int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct kvt_key *key,
-		    const struct kvt_value *old, const struct kvt_value *new);
-void kvt_log_publish(struct kvt_log_note *note, bool published);
-
-u64 kvt_log_dirty_epoch(const struct kvt_log *log);
-int kvt_log_wait_space(struct kvt_log *log);
-int kvt_log_sync(struct kvt_log *log, u64 epoch);
-int kvt_log_synced(const struct kvt_log *log, u64 epoch);
-void kvt_log_want(struct kvt_log *log, u64 epoch);
-bool kvt_log_has_space(const struct kvt_log *log);
-struct kvt_event *kvt_log_space_event(struct kvt_log *log);
-struct kvt_event *kvt_log_durable_event(struct kvt_log *log);
-void kvt_log_waiters(struct kvt_log *log, struct kvt_waiters *waiters);
 int kvt_log_checkpoint(struct kvt_log *log);
 u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id);
 void kvt_log_uuid(const struct kvt_log *log, __u8 uuid[16]);

@@ -7,6 +7,7 @@
 #include "base/value.h"
 #include "compat.h"
 #include "life.h"
+#include "log.h"
 
 struct recount {
 	struct kvt_walk walk;

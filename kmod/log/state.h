@@ -13,7 +13,8 @@
  *	life.h		a log from attach to detach; what is recovered
  *
  * A layer that needs something of a higher one does not call it: it queues one of the works here,
- * or wakes those who wait for one of the events.
+ * or wakes those who wait for one of the events.  log.h is what the store sees of all of them, and
+ * is above them: what lower layers define of it, and use, is in note.h and events.h.
  */
 #ifndef KVT_LOG_STATE_H
 #define KVT_LOG_STATE_H
@@ -25,7 +26,7 @@
 #include <linux/workqueue.h>
 
 #include "base/event.h"
-#include "log.h"
+#include "store_env.h"
 
 /*
  * Why something cannot be done now although nothing is wrong.  A function that returns an outcome

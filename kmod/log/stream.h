@@ -11,6 +11,8 @@
 #include <linux/workqueue.h>
 
 #include "base/value.h"
+#include "events.h"
+#include "note.h"
 #include "space.h"
 
 struct kvt_blob;

@@ -12,6 +12,7 @@
 #include "base/park.h"
 #include "lib.h"
 #include "log/life.h"
+#include "log/log.h"
 #include "thread.h"
 #include "value.h"
 

@@ -26,13 +26,16 @@ LAYERS = [
     [["main"]],
 ]
 
+# What others may include of the log.
+LOG_API = "log/log.h"
+
 # The same within the log, where files of one layer may include each other: see kmod/log/state.h.
 LOG = [
-    ["log.h", "sizes"],
+    ["store_env", "sizes"],
     ["state"],
     ["dev", "device", "disk"],
     ["space", "table", "room", "live"],
-    ["stream", "encode", "chunk", "events"],
+    ["stream", "encode", "chunk", "note", "events"],
     ["commit", "carry"],
     ["checkpoint", "save", "supers"],
     ["life", "log", "sleep", "replay", "restore", "recount"],
@@ -53,16 +56,25 @@ def place(name: str) -> tuple[int, int]:
     sys.exit(f"{name}: in no layer, see {Path(__file__).name}")
 
 
+def of_log(name: str) -> bool:
+    return name.rpartition("/")[0] == "log"
+
+
 def floor(name: str) -> int:
-    """The layer within the log; 0 for files elsewhere."""
-    folder, _, file = name.rpartition("/")
-    if folder != "log":
-        return 0
+    """The layer within the log."""
+    file = name.rpartition("/")[2]
     for known in file, file.rsplit(".", 1)[0]:
         for layer, files in enumerate(LOG):
             if known in files:
                 return layer
     sys.exit(f"{name}: in no layer of the log, see {Path(__file__).name}")
+
+
+def hidden(name: str, target: str) -> bool:
+    """Whether the log hides a file from another: its lower layers', and all but its API."""
+    if not of_log(target):
+        return False
+    return floor(target) > floor(name) if of_log(name) else target != LOG_API
 
 
 def main() -> None:
@@ -77,7 +89,7 @@ def main() -> None:
                 continue    # the kernel's
             target = os.path.relpath(found[0], top)
             above, below = place(name), place(target)
-            if (below != above and below[0] >= above[0]) or floor(target) > floor(name):
+            if (below != above and below[0] >= above[0]) or hidden(name, target):
                 print(f"{file}: includes {target}, which is not below it")
 
 
