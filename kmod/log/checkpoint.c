@@ -344,12 +344,7 @@ int kvt_checkpoint_awake(struct kvt_checkpoints *cps)
 /* Whether there is still no room, or soon will be none. */
 static bool checkpoint_makes_room(const struct kvt_log *log)
 {
-	u32 i;
-
-	for (i = 0; i < log->devs.nr; i++)
-		if (kvt_room_low(&log->space.part[i]))
-			return true;
-	return test_bit(KVT_LOG_FULL, &log->state.flags);
+	return kvt_room_low(&log->space) || test_bit(KVT_LOG_FULL, &log->state.flags);
 }
 
 /* Make a checkpoint if there is a reason, and nobody has made one just now. */

@@ -235,28 +235,41 @@ u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room)
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_keep);
 
+/* Whether some device has less left for the log than such a part of what the log has there. */
+static bool room_less(const struct kvt_space *space, u32 divisor)
+{
+	const struct kvt_part *part;
+	u32 i;
+
+	for (i = 0; i < space->devs->nr; i++) {
+		part = &space->part[i];
+		if (READ_ONCE(part->segs.nr_free) < READ_ONCE(part->segs.nr_log) / divisor +
+						    kvt_room_keep(part, KVT_ROOM_STREAM))
+			return true;
+	}
+	return false;
+}
+
 /**
  * kvt_room_low() - whether it is time for a checkpoint
- * @part: of the space, on a device
+ * @space: the space
  *
- * Return: true if fewer segments are left for the log than it has.
+ * Return: true if fewer segments are left for the log on some device than it has there.
  */
-bool kvt_room_low(const struct kvt_part *part)
+bool kvt_room_low(const struct kvt_space *space)
 {
-	return READ_ONCE(part->segs.nr_free) <
-	       READ_ONCE(part->segs.nr_log) + kvt_room_keep(part, KVT_ROOM_STREAM);
+	return room_less(space, 1);
 }
 
 /**
  * kvt_room_short() - whether a checkpoint has to be made quickly
- * @part: of the space, on a device
+ * @space: the space
  *
- * Return: true if fewer are left for the log than half of what it has.
+ * Return: true if fewer are left for the log on some device than half of what it has there.
  */
-bool kvt_room_short(const struct kvt_part *part)
+bool kvt_room_short(const struct kvt_space *space)
 {
-	return READ_ONCE(part->segs.nr_free) <
-	       READ_ONCE(part->segs.nr_log) / 2 + kvt_room_keep(part, KVT_ROOM_STREAM);
+	return room_less(space, 2);
 }
 
 /**
@@ -385,7 +398,7 @@ int kvt_room_take(struct kvt_part *part, enum kvt_room room, u32 stream,
 
 	if (ordinary && err == KVT_LOG_NO_ROOM)
 		kvt_room_stop_writers(part->space);
-	else if (ordinary && !err && kvt_room_low(part))
+	else if (ordinary && !err && kvt_room_low(part->space))
 		queue_delayed_work(state->wq, &state->checkpoint, 0);
 	return err;
 }

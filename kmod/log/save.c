@@ -367,12 +367,7 @@ static int saver_write(struct saver *s)
 /* Whether the log may be full before the checkpoint is made, if that takes its time. */
 static bool saving_is_urgent(struct kvt_log *log)
 {
-	u32 i;
-
-	for (i = 0; i < log->devs.nr; i++)
-		if (kvt_room_short(&log->space.part[i]))
-			return true;
-	return test_bit(KVT_LOG_FULL, &log->state.flags);
+	return kvt_room_short(&log->space) || test_bit(KVT_LOG_FULL, &log->state.flags);
 }
 
 /* Leave processors and devices to writers, if there are any, for a third of the time. */
