@@ -172,22 +172,29 @@ void kvt_room_init(struct kvt_space *space, u32 nr_streams)
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_init);
 
-/* How much the store may grow before a stream needs another segment. */
-static u64 checkpoint_growth(const struct kvt_part *part)
+/* How much the store may grow before some stream needs another segment. */
+static u64 room_growth(const struct kvt_space *space)
 {
-	return part->space->nr_streams *
-	       (kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES + STREAM_BYTES);
+	const struct kvt_part *part;
+	u64 growth = 0;
+	u32 i;
+
+	for (i = 0; i < space->devs->nr; i++) {
+		part = &space->part[i];
+		growth += kvt_part_streams(part) *
+			  (kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES + STREAM_BYTES);
+	}
+	return growth;
 }
 
 /* What a checkpoint has to hold: what is live now, or will be again after a crash. */
-static u64 room_live(const struct kvt_part *part)
+static u64 room_live(const struct kvt_space *space)
 {
-	const struct kvt_space *space = part->space;
 	u64 live = max3(kvt_live_bytes(space), READ_ONCE(space->live_closed),
 			READ_ONCE(space->live_durable));
 
 	/* It may be more than this log would take: see kvt_streams_init(). */
-	return min(live + kvt_live_slack(space) + checkpoint_growth(part),
+	return min(live + kvt_live_slack(space) + room_growth(space),
 		   max(live, space->live_max));
 }
 
@@ -199,8 +206,8 @@ static u64 room_live(const struct kvt_part *part)
 static u32 checkpoint_keep(const struct kvt_part *part)
 {
 	const struct kvt_seg_table *segs = &part->segs;
-	u32 need = checkpoint_segments(part, room_live(part)), taken = READ_ONCE(segs->taken);
-	u32 end = end_segments(part), useless = READ_ONCE(segs->useless);
+	u32 need = checkpoint_segments(part, room_live(part->space)), end = end_segments(part);
+	u32 taken = READ_ONCE(segs->taken), useless = READ_ONCE(segs->useless);
 	u32 next = need + end > useless ? need + end - useless : 0;
 
 	if (!READ_ONCE(segs->saving))

@@ -7,8 +7,7 @@
  * as it may be: streams and commits take all that they get, at every step of a checkpoint, and
  * nothing that they take is durable if it need not be.  The checkpoint has as much to write as can
  * have come since the last segment was taken.  It must find room all the same, for itself and for
- * what it commits at its end, and so must the next one.  Each device is looked at alone: that
- * streams on others take segments, and more is live then, is not in this.
+ * what it commits at its end, and so must the next one.
  */
 #include <linux/math64.h>
 #include <linux/percpu_counter.h>
@@ -25,13 +24,12 @@
 #define LR_STEPS	3
 #define LR_ROUNDS	3
 
-/* The space of a log without anything in it. */
-struct lr {
-	struct kunit *test;
-	struct kvt_log_state state;
-	struct kvt_devs devs;
-	struct kvt_space space;
-	struct kvtree_log_super super;
+/* How devices of a log differ: those after the first one have fewer segments, or smaller ones. */
+enum lr_kind {
+	LR_EQUAL,
+	LR_FEWER,
+	LR_SMALLER,
+	LR_KINDS,
 };
 
 /* A device on which checkpoints are made, one after the other. */
@@ -43,6 +41,16 @@ struct lr_dev {
 	u32 chunks;		/* of a checkpoint */
 	u32 old;		/* of the one that counts */
 	u32 log;		/* filled */
+};
+
+/* The space of a log without anything in it. */
+struct lr {
+	struct kunit *test;
+	struct kvt_log_state state;
+	struct kvt_devs devs;
+	struct kvt_space space;
+	struct kvtree_log_super super[KVTREE_LOG_DEVS_MAX];
+	struct lr_dev dev[KVTREE_LOG_DEVS_MAX];
 };
 
 static void lr_free(void *arg)
@@ -67,46 +75,70 @@ static struct lr *lr_new(struct kunit *test)
 	lr->space.devs = &lr->devs;
 	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++) {
 		lr->devs.dev[i] = (struct kvt_log_dev) {
-			.devs = &lr->devs, .index = i, .super = &lr->super,
+			.devs = &lr->devs, .index = i, .super = &lr->super[i],
 		};
 		lr->space.part[i].space = &lr->space;
 		lr->space.part[i].dev = &lr->devs.dev[i];
+		lr->dev[i].part = &lr->space.part[i];
 	}
 	return lr;
 }
 
-/* Devices of so many segments, or the second half as large as the first, and so on. */
-static void lr_set(struct lr *lr, u32 cpus, u32 devs, u32 blocks, u32 nr, bool equal)
+/* Bytes of a device's segment, and how many of them chunks fill at least. */
+static u64 lr_segment(const struct lr *lr, u32 i)
 {
-	u32 i;
+	return (u64)le32_to_cpu(lr->super[i].segment_blocks) * KVTREE_LOG_BLOCK;
+}
+
+static u64 lr_filled(const struct lr *lr, u32 i)
+{
+	return lr_segment(lr, i) - KVT_LOG_CHUNK_BYTES;
+}
+
+/* The first device has so many segments of so many blocks. */
+static void lr_set(struct lr *lr, u32 cpus, u32 devs, u32 blocks, u32 nr, enum lr_kind kind)
+{
+	u64 buffers = KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES;
+	u32 i, less;
 
 	lr->devs.nr = devs;
-	lr->super.segment_blocks = cpu_to_le32(blocks);
-	for (i = 0; i < devs; i++)
+	for (i = 0; i < devs; i++) {
+		less = i % 4;
+		lr->super[i].segment_blocks =
+			cpu_to_le32(kind == LR_SMALLER ?
+				    max(blocks >> 2 * less, KVTREE_LOG_SEGMENT_MIN) : blocks);
 		lr->space.part[i].segs = (struct kvt_seg_table) {
-			.nr = equal ? nr : max(nr >> (i % 4), KVTREE_LOG_SEGMENTS_MIN),
+			.nr = kind == LR_FEWER ? max(nr >> less, KVTREE_LOG_SEGMENTS_MIN) : nr,
 		};
+	}
 	kvt_live_init(&lr->space);
 	kvt_room_init(&lr->space, min3(kvt_room_streams(&lr->space), cpus, KVTREE_LOG_STREAMS_MAX));
+	for (i = 0; i < devs; i++) {
+		struct lr_dev *d = &lr->dev[i];
+
+		d->streams = kvt_part_streams(d->part);
+		d->ahead = d->streams * kvt_room_ahead(d->part);
+		d->drain = d->streams * DIV_ROUND_UP_ULL(buffers, lr_filled(lr, i));
+	}
 }
 
 /* Whether a claim holds for devices of one size, with segments of all sizes. */
 static void lr_check(struct lr *lr, u32 cpus, u32 devs, u64 bytes,
 		     bool (*holds)(struct lr *lr))
 {
-	u32 blocks, equal;
+	u32 blocks, kind;
 	u64 nr;
 
 	for (blocks = KVTREE_LOG_SEGMENT_MIN; blocks <= KVTREE_LOG_SEGMENT_MAX; blocks *= 2) {
 		nr = bytes / KVTREE_LOG_BLOCK / blocks;
 		if (nr < KVTREE_LOG_SEGMENTS_MIN)
 			break;
-		for (equal = devs == 1; equal <= 1; equal++) {
-			lr_set(lr, cpus, devs, blocks, nr, equal);
+		for (kind = LR_EQUAL; kind < (devs == 1 ? LR_EQUAL + 1 : LR_KINDS); kind++) {
+			lr_set(lr, cpus, devs, blocks, nr, kind);
 			if (!holds(lr))
 				KUNIT_FAIL_AND_ABORT(lr->test,
-						     "%u CPUs, %u devices: %llu segments of %u blocks, equal: %u, live: %llu",
-						     cpus, devs, nr, blocks, equal,
+						     "%u CPUs, %u devices: %llu segments of %u blocks, kind: %u, live: %llu",
+						     cpus, devs, nr, blocks, kind,
 						     kvt_live_bytes(&lr->space));
 		}
 	}
@@ -131,29 +163,30 @@ static void lr_check_all(struct kunit *test, bool (*holds)(struct lr *lr))
 /* What a checkpoint has to write at most, if so much was live when a segment was taken last. */
 static u64 live_then(const struct lr *lr, u64 live)
 {
-	u64 segment = (u64)le32_to_cpu(lr->super.segment_blocks) * KVTREE_LOG_BLOCK;
-	u64 growth = lr->space.nr_streams * (segment + KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES);
-	u64 bytes = min(live + growth, lr->space.live_max) + kvt_live_slack(&lr->space);
+	u64 growth = 0, bytes;
+	u32 i;
 
+	for (i = 0; i < lr->devs.nr; i++)
+		growth += lr->dev[i].streams *
+			  (lr_segment(lr, i) + KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES);
+	bytes = min(live + growth, lr->space.live_max) + kvt_live_slack(&lr->space);
 	return bytes + bytes / KVT_SAVE_EXTENT_BYTES * LR_PADDING * KVTREE_LOG_BLOCK;
 }
 
-static struct lr_dev lr_dev_of(struct lr *lr, u32 i, u64 live)
+/* So much was. */
+static void lr_live(struct lr *lr, u64 live)
 {
-	struct kvt_part *part = &lr->space.part[i];
-	u64 segment = (u64)le32_to_cpu(lr->super.segment_blocks) * KVTREE_LOG_BLOCK -
-		      KVT_LOG_CHUNK_BYTES;
-	u64 buffers = KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES;
-	struct lr_dev d = { .part = part, .streams = kvt_part_streams(part) };
-	u64 here = mul_u64_u64_div_u64(live_then(lr, live), part->share, lr->space.shares);
+	u64 then = live_then(lr, live), here;
+	u32 i;
 
-	d.ahead = d.streams * kvt_room_ahead(part);
-	d.drain = d.streams * DIV_ROUND_UP_ULL(buffers, segment);
-	/* Of several, one may have a chunk more than its share: see save.c. */
-	if (lr->devs.nr > 1)
-		here += KVT_LOG_CHUNK_BYTES;
-	d.chunks = DIV_ROUND_UP_ULL(here, segment);
-	return d;
+	percpu_counter_set(&lr->space.live, live);
+	for (i = 0; i < lr->devs.nr; i++) {
+		here = mul_u64_u64_div_u64(then, lr->space.part[i].share, lr->space.shares);
+		/* Of several, one may have a chunk more than its share: see save.c. */
+		if (lr->devs.nr > 1)
+			here += KVT_LOG_CHUNK_BYTES;
+		lr->dev[i].chunks = DIV_ROUND_UP_ULL(here, lr_filled(lr, i));
+	}
 }
 
 static bool take(struct lr_dev *d, enum kvt_room room, u32 nr)
@@ -166,30 +199,38 @@ static bool take(struct lr_dev *d, enum kvt_room room, u32 nr)
 	return true;
 }
 
-/* All that streams and commits get. */
-static void others_take(struct lr_dev *d)
+/* All that somebody gets. */
+static void take_all(struct lr_dev *d, enum kvt_room room)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
 	u32 free = segs->nr_free;
 
-	segs->nr_free = min(segs->nr_free, kvt_room_keep(d->part, KVT_ROOM_STREAM));
-	segs->nr_free = min(segs->nr_free, kvt_room_keep(d->part, KVT_ROOM_COMMIT));
+	segs->nr_free = min(segs->nr_free, kvt_room_keep(d->part, room));
 	d->log += free - segs->nr_free;
 }
 
-static bool chunks_take(struct lr_dev *d)
+/* All that streams and commits get. */
+static void others_take(struct lr *lr)
+{
+	u32 i;
+
+	for (i = 0; i < lr->devs.nr; i++)
+		take_all(&lr->dev[i], KVT_ROOM_STREAM);
+	for (i = 0; i < lr->devs.nr; i++)
+		take_all(&lr->dev[i], KVT_ROOM_COMMIT);
+}
+
+/* What a checkpoint writes up to some step. */
+static bool chunks_fit(struct lr_dev *d, u32 step)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
-	u32 step = DIV_ROUND_UP(d->chunks, LR_STEPS), nr;
+	u32 chunks = DIV_ROUND_UP_ULL((u64)d->chunks * step, LR_STEPS);
 
-	while (segs->taken < d->chunks) {
-		others_take(d);
-		nr = min(step, d->chunks - segs->taken);
-		if (!take(d, KVT_ROOM_SAVE, nr))
-			return false;
-		segs->taken += nr;
-	}
-	others_take(d);
+	if (chunks <= segs->taken)
+		return true;
+	if (!take(d, KVT_ROOM_SAVE, chunks - segs->taken))
+		return false;
+	segs->taken = chunks;
 	return true;
 }
 
@@ -201,11 +242,8 @@ static bool end_fits(struct lr_dev *d, bool record_first)
 	return take(d, KVT_ROOM_DRAIN, d->drain) && take(d, KVT_ROOM_LAST, 1);
 }
 
-/*
- * Make a checkpoint.  Returns whether there is room for all of it.  What streams may be ahead, what
- * was in their buffers, and a segment of commit records stay in the log.
- */
-static bool checkpoint_fits(struct lr_dev *d, bool record_first)
+/* What streams may be ahead, what was in their buffers, and a segment of commit records stay. */
+static void checkpoint_begins(struct lr_dev *d)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
 	u32 stays = min(d->log, d->ahead + d->drain + 1);
@@ -214,13 +252,39 @@ static bool checkpoint_fits(struct lr_dev *d, bool record_first)
 	segs->taken = 0;
 	segs->saving = true;
 	d->log = stays;
-	if (!chunks_take(d) || !end_fits(d, record_first) || !take(d, KVT_ROOM_TABLE, 1))
+}
+
+static bool checkpoint_ends(struct lr_dev *d, bool record_first)
+{
+	struct kvt_seg_table *segs = &d->part->segs;
+
+	if (!end_fits(d, record_first) || !take(d, KVT_ROOM_TABLE, 1))
 		return false;
 	d->log += d->drain + 1;
-	d->old = d->chunks + 1;
+	d->old = segs->taken + 1;
 	segs->nr_free += segs->useless;
 	segs->useless = 0;
 	segs->saving = false;
+	return true;
+}
+
+/* Make a checkpoint.  Returns whether there is room for all of it. */
+static bool checkpoint_fits(struct lr *lr, bool record_first)
+{
+	u32 i, step;
+
+	for (i = 0; i < lr->devs.nr; i++)
+		checkpoint_begins(&lr->dev[i]);
+	for (step = 1; step <= LR_STEPS; step++) {
+		others_take(lr);
+		for (i = 0; i < lr->devs.nr; i++)
+			if (!chunks_fit(&lr->dev[i], step))
+				return false;
+	}
+	others_take(lr);
+	for (i = 0; i < lr->devs.nr; i++)
+		if (!checkpoint_ends(&lr->dev[i], record_first))
+			return false;
 	return true;
 }
 
@@ -239,41 +303,57 @@ static bool life_begins(struct lr_dev *d, bool saved)
 	return true;
 }
 
-/* Whether there is room for checkpoints of a full log, and for streams after each. */
-static bool device_fits(struct lr_dev *d, bool saved)
+static bool streams_go_on(const struct lr *lr)
 {
-	u32 round;
+	const struct kvt_part *part;
+	u32 i;
 
-	if (!life_begins(d, saved))
-		return false;
-	/* One that somebody asks for may free nothing: the log is short. */
-	if (!saved && !checkpoint_fits(d, true))
-		return false;
-	for (round = 0; round < LR_ROUNDS; round++) {
-		others_take(d);
-		/* Its commit may need a segment for the record, or one after it. */
-		if (!checkpoint_fits(d, round % 2 == 0) ||
-		    d->part->segs.nr_free <= kvt_room_keep(d->part, KVT_ROOM_STREAM))
+	for (i = 0; i < lr->devs.nr; i++) {
+		part = &lr->space.part[i];
+		if (part->segs.nr_free <= kvt_room_keep(part, KVT_ROOM_STREAM))
 			return false;
 	}
 	return true;
 }
 
-static bool checkpoints_fit(struct lr *lr)
+/* Whether there is room for checkpoints of a full log, and for streams after each. */
+static bool life_fits(struct lr *lr, bool saved)
 {
-	struct lr_dev d;
-	u32 i, half;
+	u32 i, round;
 
-	/* Nothing, half of what it may hold, or all of it. */
-	for (half = 0; half <= 2; half++) {
-		percpu_counter_set(&lr->space.live, lr->space.live_max / 2 * half);
-		for (i = 0; i < lr->devs.nr; i++) {
-			d = lr_dev_of(lr, i, lr->space.live_max / 2 * half);
-			if (!device_fits(&d, true) || !device_fits(&d, false))
-				return false;
-		}
+	for (i = 0; i < lr->devs.nr; i++)
+		if (!life_begins(&lr->dev[i], saved))
+			return false;
+	/* One that somebody asks for may free nothing: the log is short. */
+	if (!saved && !checkpoint_fits(lr, true))
+		return false;
+	for (round = 0; round < LR_ROUNDS; round++) {
+		others_take(lr);
+		/* Its commit may need a segment for the record, or one after it. */
+		if (!checkpoint_fits(lr, round % 2 == 0) || !streams_go_on(lr))
+			return false;
 	}
 	return true;
+}
+
+static bool lives_fit(struct lr *lr, u64 live)
+{
+	u32 saved;
+
+	for (saved = 0; saved <= 1; saved++) {
+		lr_live(lr, live);
+		if (!life_fits(lr, saved))
+			return false;
+	}
+	return true;
+}
+
+/* Nothing, half of what it may hold, or all of it. */
+static bool checkpoints_fit(struct lr *lr)
+{
+	u64 half = lr->space.live_max / 2;
+
+	return lives_fit(lr, 0) && lives_fit(lr, half) && lives_fit(lr, 2 * half);
 }
 
 static void a_full_device_has_room_for_one_checkpoint_after_another(struct kunit *test)
