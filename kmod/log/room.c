@@ -4,8 +4,9 @@
  * can always be made.  Nothing else frees segments.
  *
  * Each device is judged on its own, since any of them may fill first: a small one may hold
- * commit records only.  Between checkpoints each keeps what the next one needs there.  The free
- * segments are used from left to right:
+ * commit records only.  Between checkpoints each keeps what the next one needs there.  That grows
+ * with what is live, whichever device the records are on: so a stream takes a segment only if all
+ * devices have what they should keep.  The free segments are used from left to right:
  *
  *	streams stop | one segment | ordinary     | what the checkpoint writes here,
  *	here         | for commit  | commits stop | and what it commits at its end: records
@@ -350,6 +351,37 @@ static enum kvtree_log_kind room_kind(enum kvt_room room)
 	}
 }
 
+/* Whether a device has free what checkpoints need there. */
+static bool part_keeps(struct kvt_part *part)
+{
+	struct kvt_seg_table *segs = &part->segs;
+	bool keeps;
+
+	spin_lock(&segs->lock);
+	keeps = segs->nr_free >= kvt_room_keep(part, KVT_ROOM_COMMIT);
+	spin_unlock(&segs->lock);
+	return keeps;
+}
+
+/**
+ * kvt_room_grows() - whether the store may grow by what streams write to one more segment
+ * @space: the space
+ *
+ * Context: process context; no table's lock is held.
+ *
+ * Return: true if each device has room for its part of a checkpoint of all that is live then.
+ */
+bool kvt_room_grows(struct kvt_space *space)
+{
+	u32 i;
+
+	for (i = 0; i < space->devs->nr; i++)
+		if (!part_keeps(&space->part[i]))
+			return false;
+	return true;
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_grows);
+
 /* Take a free segment, if one is left for what it is wanted for. */
 static int room_find(struct kvt_part *part, enum kvt_room room, struct kvt_log_pos *pos)
 {
@@ -357,6 +389,8 @@ static int room_find(struct kvt_part *part, enum kvt_room room, struct kvt_log_p
 	struct kvt_seg_table *segs = &part->segs;
 	int err;
 
+	if (room == KVT_ROOM_STREAM && !kvt_room_grows(part->space))
+		return KVT_LOG_NO_ROOM;
 	spin_lock(&segs->lock);
 	err = kvt_segs_take(segs, kvt_room_keep(part, room), saved ? KVT_SEG_NEW : KVT_SEG_LOG,
 			    pos);
@@ -393,8 +427,9 @@ static int room_open(struct kvt_part *part, enum kvt_room room, u32 stream,
  *
  * Context: process context, sleeps.
  *
- * Return: 0; KVT_LOG_NO_ROOM: none is left for that, and if it was for a stream or an ordinary
- * commit, writers wait; or an error of the device.
+ * Return: 0; KVT_LOG_NO_ROOM: none is left for that, or, for a stream, another device has less
+ * than it has to keep, and if it was for a stream or an ordinary commit, writers wait; or an error
+ * of the device.
  */
 int kvt_room_take(struct kvt_part *part, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos)
@@ -409,3 +444,4 @@ int kvt_room_take(struct kvt_part *part, enum kvt_room room, u32 stream,
 		queue_delayed_work(state->wq, &state->checkpoint, 0);
 	return err;
 }
+KVT_EXPORT_FOR_TESTS(kvt_room_take);

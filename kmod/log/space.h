@@ -108,6 +108,7 @@ bool kvt_room_long(const struct kvt_space *space);
 bool kvt_room_begins(const struct kvt_part *part, u32 carried);
 bool kvt_room_ends(const struct kvt_part *part, u32 carried);
 void kvt_room_stop_writers(struct kvt_space *space);
+bool kvt_room_grows(struct kvt_space *space);
 int kvt_room_take(struct kvt_part *part, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos);
 

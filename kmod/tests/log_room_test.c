@@ -9,8 +9,10 @@
  * have come since the last segment was taken.  It must find room all the same, for itself and for
  * what it commits at its end, and so must the next one.
  */
+#include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/percpu_counter.h>
+#include <linux/sizes.h>
 
 #include "lib.h"
 #include "log/space.h"
@@ -23,6 +25,8 @@
 /* How often others come while a checkpoint is written, and how many are made. */
 #define LR_STEPS	3
 #define LR_ROUNDS	3
+/* How exactly it is found out how far a store may grow, in bytes. */
+#define LR_GROWS	SZ_1M
 
 /* How devices of a log differ: those after the first one have fewer segments, or smaller ones. */
 enum lr_kind {
@@ -51,6 +55,7 @@ struct lr {
 	struct kvt_space space;
 	struct kvtree_log_super super[KVTREE_LOG_DEVS_MAX];
 	struct lr_dev dev[KVTREE_LOG_DEVS_MAX];
+	bool grows;		/* what streams write is new */
 };
 
 static void lr_free(void *arg)
@@ -110,6 +115,7 @@ static void lr_set(struct lr *lr, u32 cpus, u32 devs, u32 blocks, u32 nr, enum l
 		lr->space.part[i].segs = (struct kvt_seg_table) {
 			.nr = kind == LR_FEWER ? max(nr >> less, KVTREE_LOG_SEGMENTS_MIN) : nr,
 		};
+		spin_lock_init(&lr->space.part[i].segs.lock);
 	}
 	kvt_live_init(&lr->space);
 	kvt_room_init(&lr->space, min3(kvt_room_streams(&lr->space), cpus, KVTREE_LOG_STREAMS_MAX));
@@ -199,6 +205,26 @@ static bool take(struct lr_dev *d, enum kvt_room room, u32 nr)
 	return true;
 }
 
+static bool grows_from(struct lr *lr, u64 live)
+{
+	percpu_counter_set(&lr->space.live, live);
+	return kvt_room_grows(&lr->space);
+}
+
+/*
+ * Wherever there is room, streams take segments as long as they get any, and fill them with what is
+ * new.  What is live then is what was when they got the last one, to LR_GROWS.
+ */
+static void others_grow(struct lr *lr)
+{
+	u64 live = kvt_live_bytes(&lr->space), step;
+
+	for (step = roundup_pow_of_two(lr->space.live_max); step >= LR_GROWS; step /= 2)
+		if (live + step <= lr->space.live_max && grows_from(lr, live + step))
+			live += step;
+	lr_live(lr, live);
+}
+
 /* All that somebody gets. */
 static void take_all(struct lr_dev *d, enum kvt_room room)
 {
@@ -216,6 +242,8 @@ static void others_take(struct lr *lr)
 
 	for (i = 0; i < lr->devs.nr; i++)
 		take_all(&lr->dev[i], KVT_ROOM_STREAM);
+	if (lr->grows)
+		others_grow(lr);
 	for (i = 0; i < lr->devs.nr; i++)
 		take_all(&lr->dev[i], KVT_ROOM_COMMIT);
 }
@@ -361,6 +389,18 @@ static void a_full_device_has_room_for_one_checkpoint_after_another(struct kunit
 	lr_check_all(test, checkpoints_fit);
 }
 
+/* Streams take all that they get where devices fill first, and then elsewhere. */
+static bool growing_checkpoints_fit(struct lr *lr)
+{
+	lr->grows = true;
+	return lives_fit(lr, 0) && lives_fit(lr, lr->space.live_max / 2);
+}
+
+static void a_full_device_has_room_for_what_grows_on_others(struct kunit *test)
+{
+	lr_check_all(test, growing_checkpoints_fit);
+}
+
 static bool store_may_hold(struct lr *lr)
 {
 	u64 capacity = 0;
@@ -381,6 +421,7 @@ static void every_store_may_hold_something_and_less_than_half(struct kunit *test
 
 static struct kunit_case log_room_cases[] = {
 	KUNIT_CASE(a_full_device_has_room_for_one_checkpoint_after_another),
+	KUNIT_CASE(a_full_device_has_room_for_what_grows_on_others),
 	KUNIT_CASE(every_store_may_hold_something_and_less_than_half),
 	{}
 };

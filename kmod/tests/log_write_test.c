@@ -493,6 +493,39 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 	part->segs.nr = LW_SEGMENTS;
 }
 
+/* As long as a checkpoint has its room there: what a stream writes makes it larger everywhere. */
+static void a_stream_takes_a_segment_if_all_devices_have_room(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log *log = lw->log;
+	struct kvt_part *part = log->space.part;
+	struct kvt_log_pos pos;
+	u32 least;
+
+	lw_open_disk(lw);
+	log->devs.nr = 2;
+	log->devs.dev[1].index = 1;
+	log->devs.dev[1].super = log->devs.dev[0].super;
+	part[1].space = &log->space;
+	part[1].dev = &log->devs.dev[1];
+	spin_lock_init(&part[1].segs.lock);
+	part[0].share = 1;
+	part[1].share = 1;
+	log->space.shares = 2;
+	/* One is free where all are counted. */
+	part[0].segs.seg[LW_STREAM].state = KVT_SEG_FREE;
+	part[0].segs.nr_free = LW_SEGMENTS;
+	least = kvt_room_keep(&part[1], KVT_ROOM_COMMIT);
+	KUNIT_ASSERT_GT(test, LW_SEGMENTS, kvt_room_keep(&part[0], KVT_ROOM_STREAM));
+	part[1].segs.nr_free = least - 1;
+	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_room_take(&part[0], KVT_ROOM_STREAM, 0, &pos));
+	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->state.flags));
+	KUNIT_EXPECT_EQ(test, LW_SEGMENTS, part[0].segs.nr_free);
+	part[1].segs.nr_free = least;
+	KUNIT_EXPECT_EQ(test, 0, kvt_room_take(&part[0], KVT_ROOM_STREAM, 0, &pos));
+	KUNIT_EXPECT_EQ(test, LW_STREAM, pos.segment);
+}
+
 static void streams_make(struct lw *lw, u64 live)
 {
 	struct kvt_log *log = lw->log;
@@ -596,6 +629,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_table_describes_all_that_a_store_may_hold),
 	KUNIT_CASE(what_others_leave_is_enough_for_a_checkpoint),
 	KUNIT_CASE(a_log_waits_for_no_others_devices),
+	KUNIT_CASE(a_stream_takes_a_segment_if_all_devices_have_room),
 	KUNIT_CASE(streams_are_so_many_that_there_is_room_for_what_is_live),
 	{}
 };
