@@ -88,7 +88,8 @@
 
 /* Of the log: a writer that holds the place of its key. */
 #define KVT_PARK_LOG_POINTS(X)						\
-	X(LOG_RESERVE)		/* no epoch known, no room taken */
+	X(LOG_RESERVE)		/* no epoch known, no room taken */	\
+	X(LOG_GROW)		/* a stream locked, room for what is new seen, it is not counted */
 
 enum kvt_park {
 #define KVT_PARK_ENUM(name) KVT_PARK_##name,

@@ -105,6 +105,22 @@ static int reserve_check(struct kvt_log *log, u64 version, s64 more)
 	return 0;
 }
 
+/*
+ * Count by how much the store grows.  Writers on several CPUs may have seen the same room at once:
+ * each counts what it adds before it looks again, so that no more is live than fits.
+ */
+static int log_grow(struct kvt_log *log, s64 more)
+{
+	if (!more)
+		return 0;
+	kvt_park(KVT_PARK_LOG_GROW);
+	kvt_live_add(&log->space, more);
+	if (more < 0 || likely(log_fits(log, 0)))
+		return 0;
+	kvt_live_add(&log->space, -more);
+	return -ENOSPC;
+}
+
 /* Have the record committed, if nobody is about to. */
 static void log_dirty(struct kvt_log *log)
 {
@@ -153,7 +169,7 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	err = reserve_check(log, version, more);
 	if (!err) {
 		buf = stream_buf(s, note->epoch, &size);
-		err = buf ? 0 : -EAGAIN;
+		err = buf ? log_grow(log, more) : -EAGAIN;
 	}
 	if (err) {
 		raw_spin_unlock(&s->lock);
@@ -177,8 +193,6 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 	note->live = more;
 	note->buf = buf;
 	note->record = kvt_log_encode(to, &size, key, version, new, outside);
-	if (more)
-		kvt_live_add(&log->space, more);
 	log_dirty(log);
 	return 0;
 }

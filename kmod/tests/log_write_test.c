@@ -217,6 +217,65 @@ static void a_change_belongs_to_the_epoch_that_is_open_when_it_has_room(struct k
 	KUNIT_EXPECT_EQ(test, 1, lw->log->state.closed);
 }
 
+/* Writers that have seen that there is room for one of them. */
+static atomic_t growing;
+
+static void grow_together(enum kvt_park at)
+{
+	struct kt_patience patience = {};
+
+	if (at != KVT_PARK_LOG_GROW)
+		return;
+	atomic_inc(&growing);
+	while (atomic_read(&growing) < 2 && !kt_patience_ends(&patience, KT_TURNS_MAX))
+		cpu_relax();
+}
+
+static int lw_grow(void *arg)
+{
+	static const struct kvt_key key = KT_KEY("k");
+	struct lw *lw = arg;
+	struct kvt_log_note note;
+	int err = kvt_log_reserve(lw->log, &note, &key, NULL, lw->value);
+
+	if (!err)
+		kvt_log_publish(&note, true);
+	return err;
+}
+
+static void writers_that_see_the_same_room_do_not_both_have_it(struct kunit *test)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_log *log = lw->log;
+	struct kvt_log_size size = kvt_log_size(1, lw->value);
+	struct kt_thread writer[2];
+	int i, err, grown = 0;
+
+	kt_need_two_cpus(test);
+	KUNIT_ASSERT_LE(test, 2, log->nr_streams);
+	log->space.live_max = kvt_log_size_bytes(&size);
+	atomic_set(&growing, 0);
+	for (i = 0; i < 2; i++)
+		KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&writer[i], i, lw_grow, lw));
+	WRITE_ONCE(kvt_park_hook, grow_together);
+	for (i = 0; i < 2; i++)
+		kt_thread_start(&writer[i]);
+	for (i = 0; i < 2; i++) {
+		err = kt_thread_join(&writer[i]);
+		KUNIT_EXPECT_TRUE(test, !err || err == -ENOSPC);
+		grown += !err;
+	}
+	WRITE_ONCE(kvt_park_hook, NULL);
+	KUNIT_EXPECT_EQ(test, 2, atomic_read(&growing));
+	KUNIT_EXPECT_GE(test, 1, grown);
+	KUNIT_EXPECT_EQ(test, grown * log->space.live_max, percpu_counter_sum(&log->space.live));
+	/* Who is refused leaves the room to others. */
+	if (!grown)
+		lw_log(lw, "k", true);
+	KUNIT_EXPECT_EQ(test, -ENOSPC, lw_grow(lw));
+	KUNIT_EXPECT_EQ(test, log->space.live_max, percpu_counter_sum(&log->space.live));
+}
+
 /* Whatever is written from here on goes to a RAM disk. */
 static void lw_open_disk(struct lw *lw)
 {
@@ -620,6 +679,7 @@ static void a_log_waits_for_no_others_devices(struct kunit *test)
 static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(what_was_not_published_is_not_restored),
 	KUNIT_CASE(a_change_belongs_to_the_epoch_that_is_open_when_it_has_room),
+	KUNIT_CASE(writers_that_see_the_same_room_do_not_both_have_it),
 	KUNIT_CASE(a_commit_without_room_for_one_stream_makes_nothing_durable),
 	KUNIT_CASE(a_commit_without_room_for_its_record_closes_no_epoch),
 	KUNIT_CASE(versions_beyond_the_lease_wait_for_a_commit),
