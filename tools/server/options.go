@@ -46,7 +46,8 @@ type options struct {
 const usage = `usage: kvtree-server [OPTIONS] [STORE...]
 
 Lets Redis clients use kvtree stores. The first store is database 0, the next is
-database 1; without any it is the store "default". See kvtree-server(8).
+database 1; without any it is the store "default". Of an option that is
+given twice, the last counts. See kvtree-server(8).
 
 `
 
@@ -57,7 +58,12 @@ func parse(args []string, out io.Writer) (*options, error) {
 	var seconds uint32
 	flags := pflag.NewFlagSet("kvtree-server", pflag.ContinueOnError)
 	flags.SortFlags = false
-	o.given = flags.Changed
+	// A switch that is off was not given.
+	o.given = func(option string) bool {
+		flag := flags.Lookup(option)
+		off := flag.Value.Type() == "bool" && flag.Value.String() == "false"
+		return flag.Changed && !off
+	}
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.unix, "unix", "", "listen on a Unix socket at `PATH`\n("+defaultSocket+
 		" if nothing else is listened on)")
@@ -162,22 +168,23 @@ func (o *options) check() error {
 
 // checkUse refuses options that have no effect on the sockets that the server will have.
 func (o *options) checkUse(passed []net.Listener) error {
-	tcp := o.listen != ""
+	tcp, local := o.listen != "", o.unix != ""
 	for _, l := range passed {
-		if _, ok := l.Addr().(*net.TCPAddr); ok {
-			tcp = true
-		}
+		_, ok := l.Addr().(*net.TCPAddr)
+		tcp, local = tcp || ok, local || !ok
 	}
 	for _, option := range []string{"password-file", "no-password", "tls-cert", "tls-key", "tls-ca"} {
-		if o.given(option) && (option != "no-password" || o.noPassword) && !tcp {
+		if o.given(option) && !tcp {
 			return fmt.Errorf("--%s is for TCP: give --listen", option)
 		}
 	}
-	if o.given("unix-mode") && o.unix == "" && (o.listen != "" || len(passed) > 0) {
+	switch {
+	case o.given("unix-mode") && o.unix == "" && (tcp || local):
 		return errors.New("--unix-mode is for a Unix socket that the server makes: give --unix")
-	}
-	if o.given("unix-mode") && strings.HasPrefix(o.unix, "@") {
+	case o.given("unix-mode") && strings.HasPrefix(o.unix, "@"):
 		return fmt.Errorf("--unix-mode is for a socket in a folder: %s has none, and anybody may connect", o.unix)
+	case o.given("threads") && o.given("tls-cert") && !local:
+		return errors.New("--threads is for clients without TLS: there will be none")
 	}
 	return nil
 }

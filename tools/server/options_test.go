@@ -28,7 +28,11 @@ func TestOptions(t *testing.T) {
 		{"unix", "--listen h:1 --password-file f", ""},
 		{"unix", "--unix /s --unix-mode 0600", ""},
 		{"tcp", "--no-password", ""},
-		{"tcp unix", "--tls-ca a --tls-cert c --tls-key k", ""},
+		{"tcp unix", "--tls-ca a --tls-cert c --tls-key k --threads 2", ""},
+		{"tcp", "--no-password --threads 2", ""},
+		{"", "--listen h:1 --tls-ca a --tls-cert c --tls-key k --unix /s --threads 2", ""},
+		{"", "--unix /s --no-password=false", ""},
+		{"", "--unix /s --durable never --durable async --no-password --no-password=false", ""},
 
 		{"", "--frobnicate", "--frobnicate: there is no such option"},
 		{"", "a --frobnicate=1", "--frobnicate: there is no such option"},
@@ -59,13 +63,15 @@ func TestOptions(t *testing.T) {
 		{"", "--listen h:1 --no-password --tls-ca a --tls-cert c --tls-key k", "--no-password and --tls-ca contradict each other"},
 		{"", "--unix /s --no-password", "--no-password is for TCP: give --listen"},
 		{"", "--password-file f", "--password-file is for TCP: give --listen"},
+		{"", "--password-file false", "--password-file is for TCP: give --listen"},
 		{"", "--unix /s --tls-cert c --tls-key k", "--tls-cert is for TCP: give --listen"},
 		{"unix", "--tls-ca a --tls-cert c --tls-key k", "--tls-cert is for TCP: give --listen"},
 		{"unix", "--no-password", "--no-password is for TCP: give --listen"},
 		{"", "--listen h:1 --password-file f --unix-mode 0600", "--unix-mode is for a Unix socket that the server makes"},
 		{"unix", "--unix-mode 0600", "--unix-mode is for a Unix socket that the server makes"},
 		{"", "--unix @s --unix-mode 0600", "--unix-mode is for a socket in a folder"},
-		{"", "--unix /s --no-password=false", ""},
+		{"", "--listen h:1 --no-password --tls-cert c --tls-key k --threads 2", "--threads is for clients without TLS"},
+		{"tcp", "--tls-ca a --tls-cert c --tls-key k --threads 2", "--threads is for clients without TLS"},
 	} {
 		args := strings.Fields(test.args)
 		for i := range args {
