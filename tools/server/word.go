@@ -2,13 +2,16 @@
 
 package main
 
-import "encoding/hex"
+import (
+	"encoding/hex"
+	"strings"
+)
 
 // What is between the words of an inline command.
 const blanks = " \t"
 
 func isBlank(c byte) bool {
-	return c == ' ' || c == '\t'
+	return strings.IndexByte(blanks, c) >= 0
 }
 
 // word reads a word of an inline command as Redis does, in its place. It returns how many bytes it
