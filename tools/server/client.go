@@ -458,6 +458,7 @@ func (c *client) send() {
 		}
 		_, c.broken = c.conn.Write(c.out)
 	}
+	c.begun -= n
 	rest := c.out[n:]
 	if cap(c.out) > 2*sendAbove {
 		c.out = nil

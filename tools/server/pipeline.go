@@ -72,6 +72,7 @@ type batching struct {
 	longest  int       // of the values since room was chosen
 	count    int64     // of those that have one answer together
 	failed   error     // the first error of those
+	begun    int       // where their answer is in out; negative if some of it was sent
 }
 
 func newPipeline() *pipeline {
@@ -309,6 +310,7 @@ func (c *client) answerGet(store *opened, q *queued, result *kvtree.Result) {
 	case c.leaving:
 		c.leave(store, *q)
 	case q.answer == answerArray:
+		c.begun = len(c.out)
 		c.array(q.n)
 	case result != nil:
 		c.answerResult(store, q, result)
@@ -346,13 +348,15 @@ func (c *client) answerResult(store *opened, q *queued, result *kvtree.Result) {
 func (c *client) answerRead(q *queued, value []byte, length int, err error) {
 	missing := errors.Is(err, kvtree.NotFound)
 	switch {
+	case q.answer == answerElement:
+		c.element(q, value, err)
 	case q.answer == answerFound && missing:
 		c.together(q, false, nil)
 	case q.answer == answerFound:
 		c.together(q, err == nil, err)
 	case q.answer == answerLength && missing:
 		c.integer(0)
-	case missing || q.answer == answerElement && errors.Is(err, errWrongType):
+	case missing:
 		c.null()
 	case err != nil:
 		c.error(err)
@@ -360,5 +364,25 @@ func (c *client) answerRead(q *queued, value []byte, length int, err error) {
 		c.integer(int64(length))
 	default:
 		c.bulk(value)
+	}
+}
+
+// element answers with an element of an array. An error takes the place of the whole array, unless
+// some of it was sent.
+func (c *client) element(q *queued, value []byte, err error) {
+	switch {
+	case c.failed != nil:
+	case err == nil:
+		c.bulk(value)
+	case errors.Is(err, kvtree.NotFound) || errors.Is(err, errWrongType):
+		c.null()
+	case c.begun < 0:
+		c.error(err)
+	default:
+		c.out, c.failed = c.out[:c.begun], err
+	}
+	if q.last && c.failed != nil {
+		c.error(c.failed)
+		c.failed = nil
 	}
 }

@@ -454,6 +454,25 @@ func TestLimits(t *testing.T) {
 	k.expect("GET x", `"1"`)
 }
 
+// An error takes the place of an array that was not sent, and is an element of one that was.
+func TestAnErrorOfAnElement(t *testing.T) {
+	k := start(t, nil).connect(t)
+	long, value := strings.Repeat("k", kvtree.MaxKey+1), strings.Repeat("v", 2*sendAbove)
+	k.expect("SET a 1", "OK")
+	k.say("SET", "b", value)
+	for _, args := range [][]string{{"MGET", long}, {"MGET", "a", long, "a"}, {"MGET", long, "b", long}} {
+		if got := k.say(args...); !strings.HasPrefix(got, "ERR ") || !strings.Contains(got, "too long") {
+			t.Errorf("%.20q: %.80s", args, got)
+		}
+		k.expect("GET a", `"1"`)
+	}
+	got := k.say("MGET", "b", long, "a")
+	if !strings.HasPrefix(got, "["+strconv.Quote(value)+" ERR ") || !strings.HasSuffix(got, ` "1"]`) {
+		t.Errorf("%.80s", got)
+	}
+	k.expect("GET a", `"1"`)
+}
+
 func TestResp3(t *testing.T) {
 	k := start(t, nil).connect(t)
 	k.expectAll(`
@@ -725,13 +744,13 @@ func TestEveryCommandTellsThatItsStoreIsGone(t *testing.T) {
 	if err := kvtree.DestroyStore(s.stores[0]); err != nil {
 		t.Fatal(err)
 	}
-	tried := append([]string{"GET a", "MGET a", "STRLEN a", "EXISTS a", "GETRANGE a 0 1", "SUBSTR a 0 1", "HGET a f", "HMGET a f",
+	tried := append([]string{"GET a", "MGET a b", "MGET" + strings.Repeat(" a", 3000), "STRLEN a", "EXISTS a", "GETRANGE a 0 1", "SUBSTR a 0 1", "HGET a f", "HMGET a f",
 		"HGETALL a", "HKEYS a", "HVALS a", "HEXISTS a f", "HLEN a", "HSTRLEN a f", "TYPE a", "SCAN 0", "KV.RANGE - +",
 		"DBSIZE", "INCRBY a 1", "DECR a"}, changes...)
 	for _, command := range tried {
-		if got := k.say(strings.Fields(command)...); !strings.Contains(got, "ERR ") ||
+		if got := k.say(strings.Fields(command)...); !strings.HasPrefix(got, "ERR ") ||
 			!strings.Contains(got, "the store was destroyed or detached") {
-			t.Errorf("%s: %s", command, got)
+			t.Errorf("%.80s: %.200s", command, got)
 		}
 	}
 	for _, command := range commands {

@@ -29,8 +29,8 @@ func get(c *client, args [][]byte) {
 
 func mget(c *client, args [][]byte) {
 	c.get(queued{answer: answerArray, n: len(args) - 1})
-	for _, key := range args[1:] {
-		c.get(queued{answer: answerElement, key: key})
+	for i, key := range args[1:] {
+		c.get(queued{answer: answerElement, key: key, last: i+2 == len(args)})
 	}
 }
 
