@@ -28,16 +28,18 @@ type Batch struct {
 
 // A Result is what became of an operation of a Batch. Before Run its error is NotExecuted.
 type Result struct {
-	Value   []byte // of a Get
-	Version uint64 // of the value found, stored or removed
-	Sum     int64  // of an Add
+	Value   []byte   // of a Get
+	Columns []Column // of a GetColumnsInto
+	Version uint64   // of the value found, stored or removed
+	Sum     int64    // of an Add
 	Err     error
 
-	what  string
-	key   []byte
-	value []byte // what a change is given, or where a get puts it
-	delta int64
-	spare *Error // of before Reset
+	what    string
+	key     []byte
+	value   []byte // what a change is given, or where a get puts it
+	columns []column
+	delta   int64
+	spare   *Error // of before Reset
 }
 
 // Len is how many operations it has.
@@ -49,7 +51,7 @@ func (b *Batch) Len() int {
 // used again: do not read them any more.
 func (b *Batch) Reset() {
 	for _, result := range b.results {
-		*result = Result{spare: result.spare}
+		*result = Result{spare: result.spare, columns: result.columns[:0]}
 	}
 	b.ops, b.results, b.done = b.ops[:0], b.results[:0], 0
 }
@@ -95,6 +97,17 @@ func (b *Batch) GetInto(key, to []byte) *Result {
 	return result
 }
 
+const columnsRoom = 32
+
+// GetColumnsInto looks columns of a value up, in ascending order of their numbers; all that it has,
+// if none is named, up to 32. Their data is put into the caller's memory. What is longer, or has
+// more columns, is NoRoom.
+func (b *Batch) GetColumnsInto(key, to []byte, ids ...uint8) *Result {
+	op, result := b.append("get columns", opGet, key, to, nil)
+	result.columns = op.askColumns(result.columns, ids, columnsRoom)
+	return result
+}
+
 // Put stores a value.
 func (b *Batch) Put(key, value []byte, flags ...Flag) *Result {
 	_, result := b.append("put", opPut, key, value, flags)
@@ -108,9 +121,27 @@ func (b *Batch) CompareAndSwap(key, value []byte, version uint64, flags ...Flag)
 	return result
 }
 
+// CompareAndSwapColumns changes columns of a value if the key has this version, 0 if it is not
+// there. They are in ascending order of their numbers; nil Data removes a column.
+func (b *Batch) CompareAndSwapColumns(key []byte, columns []Column, version uint64, flags ...Flag) *Result {
+	op, result := b.append("compare and swap columns", opCAS, key, nil, flags)
+	op.ver = version
+	result.columns, result.value = op.giveColumns(result.columns, columns)
+	return result
+}
+
 // Remove removes a key.
 func (b *Batch) Remove(key []byte, flags ...Flag) *Result {
 	_, result := b.append("remove", opRemove, key, nil, flags)
+	return result
+}
+
+// RemoveVersion removes a key if it has this version; Changed if it has another, NotFound if it is
+// not there.
+func (b *Batch) RemoveVersion(key []byte, version uint64, flags ...Flag) *Result {
+	op, result := b.append("remove", opRemove, key, nil, flags)
+	op.flags |= fVersion
+	op.ver = version
 	return result
 }
 
@@ -150,7 +181,7 @@ func (s *Store) runCopy(ctx context.Context, b *Batch) (int, error) {
 	}
 	copy(b.ops[b.done:], own.ops)
 	for i, result := range own.results {
-		b.results[b.done+i].value = result.value
+		b.results[b.done+i].value, b.results[b.done+i].columns = result.value, result.columns
 	}
 	return n, err
 }
@@ -170,12 +201,13 @@ func (b *Batch) rest() *Batch {
 	for _, result := range b.results[b.done:] {
 		own.results = append(own.results, &Result{
 			key: bytes.Clone(result.key), value: bytes.Clone(result.value),
+			columns: slices.Clone(result.columns),
 		})
 	}
 	return own
 }
 
-// runBatch executes operations; how many. Keys and values are not pinned, as the buffers of
+// runBatch executes operations; how many. Keys, values and columns are not pinned, as the buffers of
 // unix.Readv are not: the results refer to them, and memory of the heap does not move.
 func (s *Store) runBatch(ops []operation, results []*Result) (int, error) {
 	var pins runtime.Pinner
@@ -185,6 +217,9 @@ func (s *Store) runBatch(ops []operation, results []*Result) (int, error) {
 		op := &ops[i]
 		if op.flags&fKeyInline == 0 {
 			op.key = [2]uint64{address(result.key)}
+		}
+		if op.flags&fCols != 0 {
+			op.arg = address(result.columns)
 		}
 		op.val = address(result.value)
 		op.valLen = uint32(min(len(result.value), math.MaxInt32))
@@ -257,10 +292,16 @@ func (r *Result) take(op *operation) {
 		return
 	}
 	r.Version = op.ver
-	switch op.opcode {
-	case opGet:
+	switch {
+	case op.opcode == opGet && op.flags&fCols != 0:
+		found, ok := split(op.found(r.columns), r.value[:op.result])
+		if !ok {
+			r.fail(unix.EBADMSG)
+		}
+		r.Columns = found
+	case op.opcode == opGet:
 		r.Value = r.value[:op.result:op.result]
-	case opAdd:
+	case op.opcode == opAdd:
 		r.Sum = int64(op.arg) + r.delta
 	}
 }

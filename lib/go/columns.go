@@ -25,15 +25,8 @@ func (s *Store) GetColumns(ctx context.Context, key []byte, ids ...uint8) ([]Col
 	}
 	room, columns := firstRoom, 8
 	for {
-		r := newRequest(opGet, key, []Flag{fCols})
-		for _, id := range ids {
-			r.columns = append(r.columns, column{id: uint16(id)})
-		}
-		if len(ids) == 0 {
-			r.op.flags |= fAllCols
-			r.columns = append(r.columns, make([]column, columns)...)
-		}
-		r.op.ncols = uint16(len(r.columns))
+		r := newRequest(opGet, key, nil)
+		r.columns = r.op.askColumns(r.columns, ids, columns)
 		data := make([]byte, room)
 		r.value = data
 		n, err := s.do(ctx, "get columns", r)
@@ -43,7 +36,7 @@ func (s *Store) GetColumns(ctx context.Context, key []byte, ids ...uint8) ([]Col
 		} else if err != nil {
 			return nil, 0, err
 		}
-		found, ok := split(r.columns[:min(int(r.op.ncols), len(r.columns))], data[:n])
+		found, ok := split(r.op.found(r.columns), data[:n])
 		if !ok {
 			return nil, 0, r.fail("get columns", unix.EBADMSG)
 		}
@@ -51,6 +44,27 @@ func (s *Store) GetColumns(ctx context.Context, key []byte, ids ...uint8) ([]Col
 		r.free()
 		return found, version, nil
 	}
+}
+
+// askColumns has a get find these columns, or as many as there are, with room for some. It returns
+// their descriptors, in the place of those that were used before.
+func (op *operation) askColumns(used []column, ids []uint8, room int) []column {
+	columns := used[:0]
+	for _, id := range ids {
+		columns = append(columns, column{id: uint16(id)})
+	}
+	op.flags |= fCols
+	if len(ids) == 0 {
+		op.flags |= fAllCols
+		columns = append(columns, make([]column, room)...)
+	}
+	op.ncols = uint16(min(len(columns), MaxColumns+1))
+	return columns
+}
+
+// found are the descriptors of those that a get found.
+func (op *operation) found(asked []column) []column {
+	return asked[:min(int(op.ncols), len(asked))]
 }
 
 // split cuts data into columns; false if they are longer.
@@ -86,21 +100,32 @@ func (s *Store) CompareAndSwapColumns(ctx context.Context, key []byte, columns [
 func (s *Store) changeColumns(ctx context.Context, what string, opcode uint8, key []byte,
 	columns []Column, version uint64, flags []Flag) (uint64, error) {
 	r := newRequest(opcode, key, flags)
-	r.op.flags |= fCols
 	r.op.ver = version
 	if len(columns) > MaxColumns {
 		return 0, r.fail(what, TooLong)
 	}
-	r.op.ncols = uint16(len(columns))
+	r.columns, r.value = r.op.giveColumns(r.columns, columns)
+	return s.doChange(ctx, what, r)
+}
+
+// giveColumns has a change store columns. It returns their descriptors, in the place of those that
+// were used before, and their data.
+func (op *operation) giveColumns(used []column, columns []Column) (descriptors []column, data []byte) {
+	op.flags |= fCols
+	op.ncols = uint16(min(len(columns), MaxColumns+1))
+	descriptors = used[:0]
 	for _, c := range columns {
 		d := column{id: uint16(c.ID), len: uint32(min(len(c.Data), MaxValue+1))}
 		if c.Data == nil {
 			d.len = colAbsent
 		}
-		r.columns = append(r.columns, d)
-		r.value = append(r.value, c.Data...)
+		descriptors = append(descriptors, d)
+		if len(columns) == 1 {
+			return descriptors, c.Data
+		}
+		data = append(data, c.Data...)
 	}
-	return s.doChange(ctx, what, r)
+	return descriptors, data
 }
 
 const (

@@ -203,8 +203,13 @@ func TestABatchWithAContextHasItsResults(t *testing.T) {
 	b.Put([]byte("a key of more than sixteen bytes"), []byte("v"))
 	got := b.Get([]byte("a key of more than sixteen bytes"))
 	sum := b.Add([]byte("n"), 2)
+	made := b.CompareAndSwapColumns([]byte("c"), []kvtree.Column{{ID: 1, Data: []byte("x")}, {ID: 2, Data: []byte("y")}}, 0)
+	all := b.GetColumnsInto([]byte("c"), make([]byte, 10))
 	if err := s.Run(bounded, &b); err != nil || string(got.Value) != "v" || sum.Sum != 2 {
 		t.Error(err, got, sum)
+	}
+	if len(all.Columns) != 2 || string(all.Columns[1].Data) != "y" || all.Version != made.Version {
+		t.Error(all.Columns, all.Version, made.Version)
 	}
 	if n := must[int64](t)(s.Add(bounded, []byte("n"), 3)); n != 5 {
 		t.Error(n)

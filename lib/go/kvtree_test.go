@@ -323,6 +323,62 @@ func TestABatchIsExecutedInOrder(t *testing.T) {
 	}
 }
 
+func TestColumnsInABatch(t *testing.T) {
+	s := newStore(t)
+	key := []byte("k")
+	var many []kvtree.Column
+	for id := range 33 {
+		many = append(many, kvtree.Column{ID: uint8(id), Data: []byte("x")})
+	}
+	must[uint64](t)(s.PutColumns(ctx, []byte("many"), many))
+	var b kvtree.Batch
+	for round := range 3 {
+		b.Reset()
+		memory := make([]byte, 100)
+		made := b.CompareAndSwapColumns(key, []kvtree.Column{{ID: 1, Data: []byte("one")}, {ID: 200, Data: []byte("two")}}, 0)
+		all := b.GetColumnsInto(key, memory[:50])
+		named := b.GetColumnsInto(key, memory[50:53], 0, 1)
+		short := b.GetColumnsInto(key, memory[53:58])
+		narrow := b.GetColumnsInto([]byte("many"), memory[60:])
+		missing := b.GetColumnsInto([]byte("none"), memory[60:])
+		late := b.CompareAndSwapColumns(key, []kvtree.Column{{ID: 1}}, 0)
+		kept := b.RemoveVersion(key, 1<<60)
+		is(t, s.Run(ctx, &b), kvtree.NoRoom)
+		if made.Err != nil || made.Version == 0 || all.Version != made.Version {
+			t.Error(made.Err, made.Version, all.Version)
+		}
+		if got := fmt.Sprintf("%q", all.Columns); all.Err != nil || got != `[{'\x01' "one"} {'È' "two"}]` {
+			t.Error(round, got, all.Err)
+		}
+		if got := fmt.Sprintf("%q", named.Columns); named.Err != nil || got != `[{'\x01' "one"}]` {
+			t.Error(round, got, named.Err)
+		}
+		if e := is(t, short.Err, kvtree.NoRoom); e.Needed != 6 {
+			t.Error(e.Needed)
+		}
+		is(t, narrow.Err, kvtree.NoRoom)
+		is(t, missing.Err, kvtree.NotFound)
+		is(t, kept.Err, kvtree.Changed)
+		is(t, late.Err, kvtree.Changed)
+		version := made.Version
+		b.Reset()
+		changed := b.CompareAndSwapColumns(key, []kvtree.Column{{ID: 1}}, version)
+		left := b.GetColumnsInto(key, memory)
+		if err := s.Run(ctx, &b); err != nil || len(left.Columns) != 1 || string(left.Columns[0].Data) != "two" {
+			t.Error(err, left.Columns)
+		}
+		version = changed.Version
+		b.Reset()
+		gone := b.RemoveVersion(key, version)
+		again := b.RemoveVersion(key, version)
+		is(t, s.Run(ctx, &b), kvtree.NotFound)
+		if gone.Err != nil || gone.Version != version {
+			t.Error(gone.Err, gone.Version)
+		}
+		is(t, again.Err, kvtree.NotFound)
+	}
+}
+
 func TestWhatWasExecutedIsNotExecutedAgain(t *testing.T) {
 	s := newStore(t)
 	version := must[uint64](t)(s.Put(ctx, []byte("k"), []byte("theirs")))
