@@ -296,15 +296,16 @@ const (
 
 // isLong says whether others should not wait for a command.
 func (c *client) isLong(command *command, args [][]byte) bool {
+	updates := command.queues && command.needs == both
 	switch {
 	case command.long || len(args) > shortArgs:
 		return true
-	case !command.queues && (c.heavy || len(args) > fewArgs):
+	case !command.queues && c.heavy, (updates || !command.queues) && len(args) > fewArgs:
 		return true
-	case command.needs&write != 0:
-		return c.rights.store.info.Durable
+	case command.needs&write != 0 && c.rights.store.info.Durable:
+		return true
 	}
-	return command.queues && c.room > shortValue
+	return command.queues && command.needs != write && c.room > shortValue
 }
 
 // aborts answers what comes after MULTI, which was refused: to execute it without would do what

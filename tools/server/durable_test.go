@@ -121,6 +121,28 @@ func TestChangesAreDurableWhenTheyAreAnswered(t *testing.T) {
 	k.expect("CONFIG GET append*", `["appendfsync" "always" "appendonly" "yes"]`)
 }
 
+// What a pipeline updates, key after key, waits for the disk together.
+func TestUpdatesOfAPipelineWaitTogether(t *testing.T) {
+	d := newDisk(t)
+	s := start(t, nil, d.name)
+	k := s.connect(t)
+	store := s.databases[0].opened.Load().Store
+	before := stat(t, store, "log_sync")
+	text := ""
+	for i := range 100 {
+		text += multi("INCR", fmt.Sprint(i))
+	}
+	k.send(text)
+	for range 100 {
+		if got := k.answer(); got != "1" {
+			t.Error(got)
+		}
+	}
+	if n := stat(t, store, "log_sync") - before; n == 0 || n > 10 {
+		t.Errorf("they have waited %d times", n)
+	}
+}
+
 // With async nobody waits for a disk, until the server stops.
 func TestAsync(t *testing.T) {
 	d := newDisk(t)

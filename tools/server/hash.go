@@ -33,23 +33,31 @@ type field struct {
 	value  []byte
 }
 
-// A hash is a value as it was read; it has no fields, and version 0, if the key is not there.
+// A hash has no fields if the key is not there.
 type hash struct {
-	version uint64
-	fields  []field
-	changed [mostFields + 1]bool // by column
+	fields    []field
+	changed   [mostFields + 1]bool // by column
+	isChanged bool
 }
 
+// hash reads a hash.
 func (c *client) hash(key []byte) (*hash, error) {
-	columns, version, err := c.store().GetColumns(context.Background(), key)
+	columns, _, err := c.store().GetColumns(context.Background(), key)
 	if errors.Is(err, kvtree.NotFound) {
 		return &hash{}, nil
 	} else if err != nil {
 		return nil, err
 	}
-	h := &hash{version: version, fields: make([]field, 0, len(columns))}
 	for _, column := range columns {
 		c.heavy = c.heavy || len(column.Data) > heavyValue
+	}
+	return newHash(columns)
+}
+
+// newHash makes a hash of the columns of a value.
+func newHash(columns []kvtree.Column) (*hash, error) {
+	h := &hash{fields: make([]field, 0, len(columns))}
+	for _, column := range columns {
 		if column.ID == 0 {
 			return nil, errWrongType
 		}
@@ -66,6 +74,12 @@ func (c *client) hash(key []byte) (*hash, error) {
 	return h, nil
 }
 
+func (h *hash) clone() *hash {
+	c := *h
+	c.fields = slices.Clone(h.fields)
+	return &c
+}
+
 // find returns a field, nil if the hash has not got it.
 func (h *hash) find(name []byte) *field {
 	for i := range h.fields {
@@ -80,7 +94,7 @@ func (h *hash) find(name []byte) *field {
 func (h *hash) set(name, value []byte) (bool, error) {
 	if f := h.find(name); f != nil {
 		f.value = value
-		h.changed[f.column] = true
+		h.change(f.column)
 		return false, nil
 	}
 	if len(name) > 0xffff {
@@ -95,8 +109,19 @@ func (h *hash) set(name, value []byte) (bool, error) {
 		return false, errFields
 	}
 	h.fields = slices.Insert(h.fields, i, field{uint8(i + 1), name, value})
-	h.changed[i+1] = true
+	h.change(uint8(i + 1))
 	return true, nil
+}
+
+func (h *hash) change(column uint8) {
+	h.changed[column], h.isChanged = true, true
+}
+
+// unchange forgets which fields were changed.
+func (h *hash) unchange() {
+	if h.isChanged {
+		h.changed, h.isChanged = [mostFields + 1]bool{}, false
+	}
 }
 
 // remove removes a field; whether it was there.
@@ -105,7 +130,7 @@ func (h *hash) remove(name []byte) bool {
 	if i < 0 {
 		return false
 	}
-	h.changed[h.fields[i].column] = true
+	h.change(h.fields[i].column)
 	h.fields = slices.Delete(h.fields, i, i+1)
 	return true
 }
@@ -117,10 +142,10 @@ func (h *hash) columns() []kvtree.Column {
 	for id := 1; id <= mostFields; id++ {
 		var data []byte
 		if len(fields) > 0 && int(fields[0].column) == id {
-			f := &fields[0]
+			if h.changed[id] {
+				data = fields[0].data()
+			}
 			fields = fields[1:]
-			data = binary.LittleEndian.AppendUint16(data, uint16(len(f.name)))
-			data = append(append(data, f.name...), f.value...)
 		}
 		if h.changed[id] {
 			columns = append(columns, kvtree.Column{ID: uint8(id), Data: data})
@@ -129,120 +154,104 @@ func (h *hash) columns() []kvtree.Column {
 	return columns
 }
 
-// storeHash makes the changes, if nobody else has made others.
-func (c *client) storeHash(key []byte, h *hash) error {
-	columns := h.columns()
-	switch {
-	case len(columns) == 0:
-		return nil
-	case len(h.fields) == 0:
-		return c.removeVersion(key, h.version)
-	}
-	_, err := c.store().CompareAndSwapColumns(context.Background(), key, columns, h.version, c.rights.store.durable)
-	return err
+// data is a field as it is stored.
+func (f *field) data() []byte {
+	data := make([]byte, 0, nameLength+len(f.name)+len(f.value))
+	data = binary.LittleEndian.AppendUint16(data, uint16(len(f.name)))
+	return append(append(data, f.name...), f.value...)
 }
 
-// updateHash has a function change a hash, again if others change it meanwhile.
-func (c *client) updateHash(key []byte, change func(h *hash) error) error {
-	return c.retry(func() error {
-		h, err := c.hash(key)
+// updateHash queues a change of a hash, which must leave it as it is if it fails.
+func (c *client) updateHash(key []byte, change func(h *hash) (int64, error)) {
+	c.update(answerInteger, key, func(r *record) (int64, error) {
+		h, err := r.asHash()
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if err = change(h); err != nil {
-			return err
-		}
-		return c.waitsFor(func() error { return c.storeHash(key, h) })
+		return change(h)
 	})
 }
 
-// setFields stores the fields of a command; how many are new.
-func (c *client) setFields(args [][]byte) (added int64, err error) {
-	err = c.updateHash(args[1], func(h *hash) error {
-		added = 0
-		for i := 2; i < len(args); i += 2 {
-			new, err := h.set(args[i], args[i+1])
-			if err != nil {
-				return err
-			}
-			if new {
-				added++
-			}
+// setFields stores the fields of a command; how many are new. All or none are stored.
+func (r *record) setFields(command string, pairs [][]byte) (added int64, err error) {
+	if len(pairs)%2 != 0 {
+		return 0, errors.New(wrongNumber(command))
+	}
+	old, err := r.asHash()
+	if err != nil {
+		return 0, err
+	}
+	h := old.clone()
+	for i := 0; i < len(pairs); i += 2 {
+		new, err := h.set(pairs[i], pairs[i+1])
+		if err != nil {
+			return 0, err
 		}
-		return nil
-	})
-	return added, err
+		if new {
+			added++
+		}
+	}
+	r.hash = h
+	return added, nil
 }
 
 func hset(c *client, args [][]byte) {
-	if len(args)%2 != 0 {
-		c.failure(wrongNumber("HSET"))
-		return
-	}
-	added, err := c.setFields(args)
-	c.integerOr(added, err)
+	pairs := slices.Clone(args[2:])
+	c.update(answerInteger, args[1], func(r *record) (int64, error) { return r.setFields("HSET", pairs) })
 }
 
 func hmset(c *client, args [][]byte) {
-	if len(args)%2 != 0 {
-		c.failure(wrongNumber("HMSET"))
-		return
-	}
-	_, err := c.setFields(args)
-	c.okOr(err)
+	pairs := slices.Clone(args[2:])
+	c.update(answerStored, args[1], func(r *record) (int64, error) { return r.setFields("HMSET", pairs) })
 }
 
 func hsetnx(c *client, args [][]byte) {
-	var added int64
-	err := c.updateHash(args[1], func(h *hash) error {
-		added = 0
-		if h.find(args[2]) != nil {
-			return nil
+	name, value := args[2], args[3]
+	c.updateHash(args[1], func(h *hash) (int64, error) {
+		if h.find(name) != nil {
+			return 0, nil
 		}
-		added = 1
-		_, err := h.set(args[2], args[3])
-		return err
+		_, err := h.set(name, value)
+		return 1, err
 	})
-	c.integerOr(added, err)
 }
 
 func hdel(c *client, args [][]byte) {
-	var removed int64
-	err := c.updateHash(args[1], func(h *hash) error {
-		removed = 0
-		for _, name := range args[2:] {
+	names := slices.Clone(args[2:])
+	c.updateHash(args[1], func(h *hash) (removed int64, _ error) {
+		for _, name := range names {
 			if h.remove(name) {
 				removed++
 			}
 		}
-		return nil
+		return removed, nil
 	})
-	c.integerOr(removed, err)
 }
 
 func hincrby(c *client, args [][]byte) {
+	name := args[2]
 	delta, ok := number(args[3])
-	if !ok {
-		c.failure(notAnInt)
-		return
-	}
-	var n int64
-	err := c.updateHash(args[1], func(h *hash) error {
+	c.update(answerInteger, args[1], func(r *record) (int64, error) {
+		if !ok {
+			return 0, errNotAnInt
+		}
+		h, err := r.asHash()
+		if err != nil {
+			return 0, err
+		}
 		var old []byte
-		if f := h.find(args[2]); f != nil {
+		if f := h.find(name); f != nil {
 			old = nonNil(f.value)
 		}
-		var err error
-		if n, err = sum(old, delta); err != nil {
-			if err == errNotAnInt {
-				err = errHashInt
-			}
-			return err
+		n, err := sum(old, delta)
+		if err == errNotAnInt {
+			return 0, errHashInt
+		} else if err != nil {
+			return 0, err
 		}
-		_, err = h.set(args[2], strconv.AppendInt(nil, n, 10))
-		return err
+		_, err = h.set(name, strconv.AppendInt(nil, n, 10))
+		return n, err
 	})
-	c.integerOr(n, err)
 }
 
 // hashRead has a function answer with a hash.

@@ -12,8 +12,9 @@ import (
 )
 
 // What clients of a loop send at the same time, and what a client sends at once, is executed in
-// batches: gets, which are executed at the same time, or changes, in their order. What a client has
-// queued is all one or all the other, and its answers are in the order of its commands.
+// batches: gets, which are executed at the same time, changes, in their order, or updates, which read
+// a value and store another. What a client has queued is all of one kind, and its answers are in the
+// order of its commands.
 
 // What a queued operation is answered with.
 type answer uint8
@@ -29,6 +30,7 @@ const (
 	answerNew                   // a put that creates: 1 or 0
 	answerAll                   // puts: OK, after the last
 	answerRemoved               // removals: how many there were, after the last
+	answerInteger               // an update: what it has counted
 )
 
 type queued struct {
@@ -39,6 +41,7 @@ type queued struct {
 	n      int // elements of an array
 	key    []byte
 	value  []byte
+	update *update
 }
 
 const (
@@ -51,11 +54,13 @@ const (
 type pipeline struct {
 	gets    work
 	changes work
+	updates work
 }
 
 // A work is operations of one store.
 type work struct {
-	changes bool
+	execute func(w *work)
+	reads   bool // values, and leaves long ones to goroutines of the clients' own
 	store   *opened
 	queue   []queued
 	batch   kvtree.Batch
@@ -66,17 +71,23 @@ type work struct {
 type batching struct {
 	pipeline *pipeline // its loop's, or that of its goroutine
 	in       *work     // which has operations of the client's
-	rest     []queued  // gets that a loop has left
+	rest     []queued  // what a loop has left
 	restOf   *opened   // the store that they were allowed for
 	room     int       // for a value
 	longest  int       // of the values since room was chosen
 	count    int64     // of those that have one answer together
 	failed   error     // the first error of those
 	begun    int       // where their answer is in out; negative if some of it was sent
+	turn     *entry    // that it updates in this round
+	waits    bool      // for the next round
 }
 
 func newPipeline() *pipeline {
-	return &pipeline{changes: work{changes: true}}
+	return &pipeline{
+		gets:    work{execute: (*work).runGets, reads: true},
+		changes: work{execute: (*work).runChanges},
+		updates: work{execute: (*work).runUpdates, reads: true},
+	}
 }
 
 var pipelines = sync.Pool{New: func() any { return newPipeline() }}
@@ -89,7 +100,10 @@ var arenas = sync.Pool{New: func() any {
 
 // work is where a command's operations are queued.
 func (p *pipeline) work(command *command) *work {
-	if command.needs&write != 0 {
+	switch command.needs {
+	case both:
+		return &p.updates
+	case write:
 		return &p.changes
 	}
 	return &p.gets
@@ -97,6 +111,7 @@ func (p *pipeline) work(command *command) *work {
 
 // flush executes everything.
 func (p *pipeline) flush() {
+	p.updates.flush()
 	p.changes.flush()
 	p.gets.flush()
 }
@@ -119,7 +134,7 @@ func (c *client) enqueue(w *work, q queued) {
 		w.flush()
 	}
 	q.client = c
-	if c.leaving && !w.changes {
+	if c.leaving && w.reads {
 		c.leave(c.rights.store, q)
 		return
 	}
@@ -134,7 +149,7 @@ func (c *client) flush() {
 	}
 }
 
-// leave leaves a get to a goroutine of the client's own.
+// leave leaves a command to a goroutine of the client's own.
 func (c *client) leave(store *opened, q queued) {
 	if len(c.rest) == 0 {
 		c.restOf = store
@@ -150,7 +165,11 @@ func (c *client) resume() {
 	rest, now := c.rest, c.rights
 	c.rights.store = c.restOf
 	for _, q := range rest {
-		c.get(q)
+		if q.update != nil {
+			c.enqueue(&c.pipeline.updates, q)
+		} else {
+			c.get(q)
+		}
 	}
 	c.flush()
 	c.rest, c.restOf, c.rights = nil, nil, now
@@ -161,11 +180,7 @@ func (w *work) flush() {
 	if len(w.queue) == 0 {
 		return
 	}
-	if w.changes {
-		w.runChanges()
-	} else {
-		w.runGets()
-	}
+	w.execute(w)
 	for i := range w.queue {
 		w.queue[i].client.executed()
 	}
@@ -182,9 +197,9 @@ func (w *work) reset() {
 
 // executed is told that all that a client had queued is.
 func (c *client) executed() {
-	gets := c.in != nil && !c.in.changes
-	c.in = nil
-	if gets {
+	read := c.in != nil && c.in.reads
+	c.in, c.turn = nil, nil
+	if read {
 		c.room = min(1<<bits.Len(uint(c.longest)), kvtree.MaxValue)
 		c.longest = 0
 	}

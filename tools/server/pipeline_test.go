@@ -58,7 +58,7 @@ func (m *model) command(rng *rand.Rand) ([]string, string) {
 	k := key()
 	text, isString := m.strings[k]
 	_, isHash := m.hashes[k]
-	switch rng.Intn(12) {
+	switch rng.Intn(16) {
 	case 0, 1, 2:
 		if isHash {
 			return []string{"GET", k}, wrongType
@@ -99,16 +99,52 @@ func (m *model) command(rng *rand.Rand) ([]string, string) {
 		}
 		m.strings[k] = text + "x"
 		return []string{"APPEND", k, "x"}, strconv.Itoa(len(text) + 1)
+	case 11:
+		n, err := strconv.Atoi(text)
+		switch {
+		case isHash:
+			return []string{"INCRBY", k, "7"}, wrongType
+		case isString && (err != nil || strconv.Itoa(n) != text):
+			return []string{"INCRBY", k, "7"}, notAnInt
+		}
+		m.strings[k] = strconv.Itoa(n + 7)
+		return []string{"INCRBY", k, "7"}, m.strings[k]
 	default:
-		if isString {
-			return []string{"HSET", k, "f", "1"}, wrongType
-		}
-		if isHash {
-			return []string{"HSET", k, "f", "1"}, "0"
-		}
-		m.hashes[k] = map[string]string{"f": "1"}
-		return []string{"HSET", k, "f", "1"}, "1"
+		return m.hashCommand(rng, k)
 	}
+}
+
+// hashCommand makes a command for a hash.
+func (m *model) hashCommand(rng *rand.Rand, k string) ([]string, string) {
+	field := string(rune('f' + rng.Intn(3)))
+	name := []string{"HSET", "HSETNX", "HDEL", "HINCRBY"}[rng.Intn(4)]
+	args := []string{name, k, field, "1"}
+	if name == "HDEL" {
+		args = args[:3]
+	}
+	if _, isString := m.strings[k]; isString {
+		return args, wrongType
+	}
+	old, found := m.hashes[k][field]
+	n, _ := strconv.Atoi(old)
+	if m.hashes[k] == nil {
+		m.hashes[k] = map[string]string{}
+	}
+	defer func() {
+		if len(m.hashes[k]) == 0 {
+			delete(m.hashes, k)
+		}
+	}()
+	switch {
+	case name == "HDEL":
+		delete(m.hashes[k], field)
+	case name == "HINCRBY":
+		m.hashes[k][field] = strconv.Itoa(n + 1)
+		return args, m.hashes[k][field]
+	case name == "HSET" || !found:
+		m.hashes[k][field] = "1"
+	}
+	return args, strconv.Itoa(one(found == (name == "HDEL")))
 }
 
 // Answers are those of commands that are executed one after the other, in whatever pieces and
@@ -160,9 +196,9 @@ func (m *model) compare(t *testing.T, k *talk, rng *rand.Rand) {
 	}
 }
 
-// Changes of one key by many clients are all made.
+// Changes of one key by many clients, of several loops, are all made.
 func TestManyClientsChangeOneKey(t *testing.T) {
-	s := start(t, nil)
+	s := start(t, func(s *server) { s.makeLoops(2) })
 	const clients, each = 8, 200
 	var group sync.WaitGroup
 	for i := range clients {
@@ -197,7 +233,9 @@ func TestPipelinesAreBatches(t *testing.T) {
 	s := start(t, nil)
 	k := s.connect(t)
 	calls := func() uint64 { return s.counts.batches.Load() }
-	for _, command := range []string{multi("SET", "a", "1"), multi("GET", "a"), multi("MGET", "a", "b"), multi("DEL", "a", "b")} {
+	for _, command := range []string{multi("SET", "a", "1"), multi("GET", "a"), multi("MGET", "a", "b"), multi("DEL", "a", "b"),
+		multi("INCR", "n"), multi("APPEND", "s", "x"), multi("HSET", "h", "f", "v"), multi("HSETNX", "h", "f", "v"),
+		multi("HDEL", "h", "g")} {
 		before := calls()
 		// Less than is read at once.
 		k.send(strings.Repeat(command, 100))
@@ -223,19 +261,27 @@ func TestClientsOfALoopShareBatches(t *testing.T) {
 	var talks []*talk
 	for i := range 20 {
 		k := s.stranger(t)
-		k.send(multi("GET", "a") + multi("SET", fmt.Sprint("key", i), "v") + multi("GET", fmt.Sprint("key", i)))
+		k.send(multi("GET", "a") + multi("SET", fmt.Sprint("key", i), "v") + multi("GET", fmt.Sprint("key", i)) +
+			multi("INCR", fmt.Sprint("n", i)) + multi("HSET", fmt.Sprint("h", i), "f", "v") + multi("INCR", "all"))
 		talks = append(talks, k)
 	}
 	l.once()
+	sum := 0
 	for _, k := range talks {
-		for _, want := range []string{"null", "OK", `"v"`} {
+		for _, want := range []string{"null", "OK", `"v"`, "1", "1"} {
 			if got := k.answer(); got != want {
 				t.Errorf("%s, not %s", got, want)
 			}
 		}
+		n, _ := strconv.Atoi(k.answer())
+		sum += n
 		k.conn.Close()
 	}
-	if n := s.counts.batches.Load(); n != 3 {
+	if sum != 20*21/2 {
+		t.Error(sum)
+	}
+	// The updates are read at once, and each client changes a key after the other.
+	if n := s.counts.batches.Load(); n != 3+1+3 {
 		t.Errorf("%d calls", n)
 	}
 	for s.connected() > 0 {

@@ -17,10 +17,12 @@ const (
 )
 
 var (
-	errSyntax   = errors.New(syntaxError)
-	errNotAnInt = errors.New(notAnInt)
-	errOverflow = errors.New("ERR increment or decrement would overflow")
-	errTooLong  = errors.New("ERR string exceeds maximum allowed size (1 MiB)")
+	errSyntax    = errors.New(syntaxError)
+	errNotAnInt  = errors.New(notAnInt)
+	errOverflow  = errors.New("ERR increment or decrement would overflow")
+	errDecrement = errors.New("ERR decrement would overflow")
+	errOffset    = errors.New("ERR offset is out of range")
+	errTooLong   = errors.New("ERR string exceeds maximum allowed size (1 MiB)")
 )
 
 func get(c *client, args [][]byte) {
@@ -136,12 +138,14 @@ func getdel(c *client, args [][]byte) {
 }
 
 func appendTo(c *client, args [][]byte) {
-	length := 0
-	err := c.update(args[1], func(old []byte) ([]byte, error) {
-		length = len(old) + len(args[2])
-		return append(old, args[2]...), nil
+	text := args[2]
+	c.update(answerInteger, args[1], func(r *record) (int64, error) {
+		old, err := r.asString()
+		if err != nil {
+			return 0, err
+		}
+		return r.setString(append(old, text...)), nil
 	})
-	c.integerOr(int64(length), err)
 }
 
 // getrange is GETRANGE key first last; from the end, if negative.
@@ -174,74 +178,65 @@ func getrange(c *client, args [][]byte) {
 
 // setrange is SETRANGE key offset text. What is missing before the offset becomes zeros.
 func setrange(c *client, args [][]byte) {
-	offset, ok := number(args[2])
-	if !ok {
-		c.failure(notAnInt)
-		return
-	}
-	if offset < 0 {
-		c.failure("ERR offset is out of range")
-		return
-	}
 	text := args[3]
-	if len(text) == 0 {
-		value, _, err := c.current(args[1])
-		c.integerOr(int64(len(value)), err)
-		return
-	}
-	if offset > kvtree.MaxValue || int(offset)+len(text) > kvtree.MaxValue {
-		c.error(errTooLong)
-		return
-	}
-	length := 0
-	err := c.update(args[1], func(old []byte) ([]byte, error) {
-		length = max(len(old), int(offset)+len(text))
-		value := make([]byte, length)
+	offset, ok := number(args[2])
+	c.update(answerInteger, args[1], func(r *record) (int64, error) {
+		if !ok {
+			return 0, errNotAnInt
+		} else if offset < 0 {
+			return 0, errOffset
+		}
+		old, err := r.asString()
+		if err != nil || len(text) == 0 {
+			return int64(len(old)), err
+		}
+		if offset > kvtree.MaxValue || int(offset)+len(text) > kvtree.MaxValue {
+			return 0, errTooLong
+		}
+		value := make([]byte, max(len(old), int(offset)+len(text)))
 		copy(value, old)
 		copy(value[offset:], text)
-		return value, nil
+		return r.setString(value), nil
 	})
-	c.integerOr(int64(length), err)
 }
 
+var step = []byte("1")
+
 func incr(c *client, args [][]byte) {
-	c.add(args[1], 1)
+	c.add(args[1], step, 1)
 }
 
 func decr(c *client, args [][]byte) {
-	c.add(args[1], -1)
+	c.add(args[1], step, -1)
 }
 
 func incrby(c *client, args [][]byte) {
-	delta, ok := number(args[2])
-	if !ok {
-		c.failure(notAnInt)
-		return
-	}
-	c.add(args[1], delta)
+	c.add(args[1], args[2], 1)
 }
 
 func decrby(c *client, args [][]byte) {
-	delta, ok := number(args[2])
-	if !ok {
-		c.failure(notAnInt)
-		return
-	}
-	if delta == math.MinInt64 {
-		c.failure("ERR decrement would overflow")
-		return
-	}
-	c.add(args[1], -delta)
+	c.add(args[1], args[2], -1)
 }
 
-// add adds to a decimal number; a key that is not there counts as 0.
-func (c *client) add(key []byte, delta int64) {
-	var n int64
-	err := c.update(key, func(old []byte) (value []byte, err error) {
-		n, err = sum(old, delta)
-		return strconv.AppendInt(nil, n, 10), err
+// add adds to, or subtracts from, a decimal number; a key that is not there counts as 0.
+func (c *client) add(key, operand []byte, sign int64) {
+	delta, ok := number(operand)
+	c.update(answerInteger, key, func(r *record) (int64, error) {
+		if !ok {
+			return 0, errNotAnInt
+		} else if sign < 0 && delta == math.MinInt64 {
+			return 0, errDecrement
+		}
+		old, err := r.asString()
+		if err != nil {
+			return 0, err
+		}
+		n, err := sum(old, sign*delta)
+		if err == nil {
+			r.setString(strconv.AppendInt(nil, n, 10))
+		}
+		return n, err
 	})
-	c.integerOr(n, err)
 }
 
 // sum adds to a number as it is stored; nil is 0.

@@ -53,27 +53,6 @@ func (c *client) current(key []byte) ([]byte, uint64, error) {
 	return value, version, err
 }
 
-// update replaces a string by what is made of it: nil if it is not there. Other columns, which only
-// other programs can have made, stay.
-func (c *client) update(key []byte, make func(old []byte) ([]byte, error)) error {
-	return c.retry(func() error {
-		old, version, err := c.current(key)
-		if err != nil {
-			return err
-		}
-		value, err := make(old)
-		if err != nil {
-			return err
-		}
-		columns := []kvtree.Column{{ID: 0, Data: nonNil(value)}}
-		return c.waitsFor(func() error {
-			_, err := c.store().CompareAndSwapColumns(context.Background(), key, columns, version,
-				c.rights.store.durable)
-			return err
-		})
-	})
-}
-
 // retry has a function read a key and change that version of it, again if others change it meanwhile.
 func (c *client) retry(change func() error) error {
 	for range mostTries {

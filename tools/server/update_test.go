@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"kvtree"
+)
+
+// readFor has a client say commands, and reads the keys that they are for.
+func readFor(s *tested, commands ...string) *updates {
+	db := s.databases[0]
+	c := &client{server: s.server, db: db, batching: batching{pipeline: newPipeline()}}
+	c.rights.store = db.opened.Load()
+	for _, line := range commands {
+		var args [][]byte
+		for _, word := range strings.Fields(line) {
+			args = append(args, []byte(word))
+		}
+		find(args[0]).run(c, args)
+	}
+	u := &updates{work: &c.pipeline.updates}
+	u.begin(make([]byte, arenaSize))
+	u.read()
+	return u
+}
+
+// answers are those so far, and "?" for what is not done.
+func (u *updates) answers() string {
+	text := ""
+	for i := range u.queue {
+		switch q := u.queue[i].update; {
+		case !q.done:
+			text += " ?"
+		case q.err != nil:
+			text += " error"
+		default:
+			text += fmt.Sprint(" ", q.answer)
+		}
+	}
+	return text[1:]
+}
+
+func (u *updates) expect(t *testing.T, want string) {
+	t.Helper()
+	if got := u.answers(); got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+}
+
+// Others do not see a change of a client before that of a key that somebody else has changed.
+func TestUpdatesOfAClientKeepTheirOrder(t *testing.T) {
+	s := start(t, nil)
+	k := s.connect(t)
+	u := readFor(s, "INCR a", "INCR a", "INCR b", "INCR a")
+	k.expect("SET a 5", "OK")
+	u.round()
+	u.expect(t, "? ? ? ?")
+	k.expect("MGET a b", `["5" null]`)
+	u.round()
+	u.expect(t, "6 7 ? ?")
+	k.expect("MGET a b", `["7" null]`)
+	u.round()
+	u.expect(t, "6 7 1 ?")
+	u.round()
+	u.expect(t, "6 7 1 8")
+	k.expect("MGET a b", `["8" "1"]`)
+}
+
+// What changes nothing has seen what was there after the client's changes of before.
+func TestAnUpdateThatChangesNothingIsNotOld(t *testing.T) {
+	s := start(t, nil)
+	k := s.connect(t)
+	k.expect("HSET h f v", "1")
+	u := readFor(s, "HSETNX h f w", "HDEL h g", "INCR h", "INCR a", "HSETNX h f w", "HDEL h g")
+	u.round()
+	u.expect(t, "0 0 error 1 ? ?")
+	k.expect("HDEL h f", "1")
+	k.expect("HSET h g v", "1")
+	u.round()
+	u.expect(t, "0 0 error 1 ? ?")
+	u.round()
+	u.expect(t, "0 0 error 1 1 1")
+	k.expect("HGETALL h", `["f" "w"]`)
+}
+
+// An error is that of its own command alone, whatever is stored together.
+func TestUpdatesHaveErrorsOfTheirOwn(t *testing.T) {
+	s := start(t, nil)
+	k := s.connect(t)
+	k.say("SET", "a", strings.Repeat("v", kvtree.MaxValue-4))
+	k.expect("SET max 9223372036854775806", "OK")
+	tooMany := []string{"HSET", "h"}
+	for i := range mostFields {
+		tooMany = append(tooMany, "f"+strconv.Itoa(i), "")
+	}
+	long := strings.Repeat("k", kvtree.MaxKey+1)
+	var text string
+	var wants []string
+	for _, test := range []struct {
+		want string
+		args []string
+	}{
+		{"1048573", []string{"APPEND", "a", "x"}},
+		{"ERR kvtree: compare and swap columns \"a\": too long", []string{"APPEND", "a", "yyyy"}},
+		{"1048576", []string{"APPEND", "a", "zzz"}},
+		{"ERR kvtree: get columns \"kkk", []string{"INCR", long}},
+		{"9223372036854775807", []string{"INCR", "max"}},
+		{"ERR increment or decrement would overflow", []string{"INCR", "max"}},
+		{"9223372036854775806", []string{"DECR", "max"}},
+		{"1", []string{"HSET", "h", "f", "v"}},
+		{errFields.Error(), tooMany},
+		{"1", []string{"HSET", "h", "g", "v"}},
+		{wrongType, []string{"APPEND", "h", "v"}},
+		{"ERR wrong number of arguments for 'hset' command", []string{"HSET", "h", "i", "v", "j"}},
+		{notAnInt, []string{"HINCRBY", "h", "f", "x"}},
+		{errHashInt.Error(), []string{"HINCRBY", "h", "f", "1"}},
+		{"OK", []string{"HMSET", "h", "g", "w", "h", "v"}},
+	} {
+		text += multi(test.args...)
+		wants = append(wants, test.want)
+	}
+	k.send(text)
+	for i, want := range wants {
+		if got := k.answer(); !strings.HasPrefix(got, want) {
+			t.Errorf("%d: %.80s, not %s", i, got, want)
+		}
+	}
+	k.expect("GETRANGE a 1048571 -1", `"vxzzz"`)
+	k.expect("HGETALL h", `["f" "v" "g" "w" "h" "v"]`)
+	k.expect("GET max", `"9223372036854775806"`)
+}
+
+// A hash that loses its last field, and is made again, and a string in its place.
+func TestUpdatesMakeAKeyAnew(t *testing.T) {
+	s := start(t, nil)
+	k := s.connect(t)
+	text := ""
+	for _, command := range []string{"HSET h f v", "HDEL h f", "HSET h g v", "HDEL h g", "APPEND h x", "HSET h f v"} {
+		text += multi(strings.Fields(command)...)
+	}
+	k.send(text)
+	for i, want := range []string{"1", "1", "1", "1", "1", wrongType} {
+		if got := k.answer(); got != want {
+			t.Errorf("%d: %s, not %s", i, got, want)
+		}
+	}
+	k.expect("HSET old f v", "1")
+	k.send(multi("HDEL", "old", "f") + multi("APPEND", "old", "x") + multi("APPEND", "h", "y"))
+	for _, want := range []string{"1", "1", "2"} {
+		if got := k.answer(); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+	k.expect("MGET h old", `["xy" "x"]`)
+}
