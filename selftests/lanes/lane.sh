@@ -155,6 +155,13 @@ make_programs()
 # an extended regular expression of the lane's, run only when T asks for them.
 LEFT_OUT=
 
+# What other lanes than uml leave out: what a compiler makes of the library, how the tool takes its
+# options and what it is made of, the Python package, the server and its clients, udev. They find
+# nothing else under emulation or in a kernel with checkers, where compilers and interpreters take
+# minutes.
+ONLY_IN_UML='bench_parts|run-bench|run-boot|run-docs|run-reference|run-link|run-man|run-tool|run-python'
+ONLY_IN_UML+='|run-server|run-server-tcp|run-go-server|run-sharding|run-mirror'
+
 # Nor do those that do not match this.
 ONLY='.*'
 

@@ -29,13 +29,8 @@ settings()
 {
 	case $1 in
 	stock)
-		# What a compiler makes of the library, how the tool takes its
-		# options, the Python package, the server's clients, udev: uml has the same compiler,
-		# interpreter and files, and is not emulated. So are the examples
-		# that have no BPF programs. Nor does it matter to damaged disks
-		# which kernel reads them.
-		LEFT_OUT='run-bench|run-boot|run-docs|run-reference|run-link|run-man|run-python|run-tool'
-		LEFT_OUT+='|run-server|run-server-tcp|run-go-server|run-sharding|run-mirror|damaged'
+		# It does not matter to damaged disks which kernel reads them.
+		LEFT_OUT="$ONLY_IN_UML|damaged"
 		# BPF, which is not in uml.
 		SECOND='bpf_kfuncs' LEAST=390
 		# uml has them, which is not emulated. What only reads and changes the index
@@ -49,8 +44,7 @@ settings()
 		# What another kernel, or a newer compiler and C library, may do
 		# otherwise: io_uring, BPF, rights, the life of the module. These
 		# are not about the kernel:
-		LEFT_OUT='bench_parts|bench_stock|run-bench|run-boot|run-docs|run-reference|run-docs-bpf'
-		LEFT_OUT+='|run-link|run-man|run-tool'
+		LEFT_OUT="$ONLY_IN_UML|bench_stock|run-docs-bpf"
 		# These are about the store, which other lanes know with all that
 		# is said here, from uring_model on with this kernel in uml:
 		LEFT_OUT+='|scan|stores|many|signals|bad_input|calls|cursor'

@@ -48,11 +48,8 @@ settings()
 		TIMEOUT=${LANE_TIMEOUT:-1300} LEAST=750
 		KUNIT_TIMEOUT=${KUNIT_TIMEOUT:-1200} PROGRAM_TIMEOUT=1200 MEMORY=4G
 		KMEMLEAK=${KVT_LEAKS:-1}
-		# These are about the library and what is around it, and most of
-		# what they do is run compilers and interpreters. They find nothing
-		# else in a kernel with checkers, where they take minutes.
-		LEFT_OUT='ring|run-bench|run-boot|run-docs|run-reference|run-link|run-man|run-python|run-go|run-go-server'
-		LEFT_OUT+='|run-server|run-server-tcp|run-sharding|run-mirror|run-tool'
+		# These are about the library and what is around it, too.
+		LEFT_OUT="$ONLY_IN_UML|run-go|ring"
 		# Allocations fail only here; memory errors are KUnit's to find.
 		SECOND='alloc_fail'
 		# What has no memory of its own to go wrong, and runs in other lanes; and what takes
