@@ -37,7 +37,7 @@ settings()
 		# does nothing that a kernel could do otherwise.
 		if [ "$SHORT" = 1 ]; then
 			LEFT_OUT+='|scan|many|cursor|calls|durable|durable_room|durable_faults|read_only'
-			LEFT_OUT+='|ring|uring_storm|uring_model|uring_wake'
+			LEFT_OUT+='|ring|uring_storm|uring_model|uring_wake|run-go'
 		fi;;
 	stock-7)
 		TREE=$OUT/tree LEAST=210
