@@ -2,9 +2,8 @@
 """Run every example of README.md and Documentation/, and check what the
 reference pages leave out.
 
-run-docs has all pages, run-docs-bpf only those that have BPF programs; where no command
-loads a program, it has nothing else of the page. They need root, the module loaded, and the library
-and the tool built in the tree.
+run-docs has all examples, run-docs-bpf only those that need BPF programs: pages, and blocks of
+other pages. They need root, the module loaded, and the library and the tool built in the tree.
 
 Examples are the code blocks of the languages "console" and "c":
 
@@ -27,7 +26,7 @@ A comment in front of a block (".. docs: WORDS" in reStructuredText,
 * bpf: BPF programs, or a part of one, compiled for BPF and loaded into the kernel. A
   part is put in a function and sees the `store` of the page's programs, together with
   which all parts are compiled.
-* with-bpf: a console block that loads BPF programs.
+* with-bpf: a console block that needs BPF programs, and nothing of the page but such blocks.
 * with-raid: a console block that makes mirrors.
 * not-run WHY: cannot run here. Such blocks are counted as skipped, so that it
   is seen how many there are.
@@ -101,15 +100,11 @@ class Page:
 
     @property
     def has_bpf(self):
-        return self.loads_bpf or any(block.verb == 'bpf' for block in self.blocks)
+        return self.needs_bpf or any(block.verb in ('bpf', 'with-bpf') for block in self.blocks)
 
     @property
     def has_raid(self):
         return any(block.verb == 'with-raid' for block in self.blocks)
-
-    @property
-    def loads_bpf(self):
-        return self.needs_bpf or any(block.verb == 'with-bpf' for block in self.blocks)
 
     def directive_before(self, at, pattern):
         """The directive in the lines before a block, blank lines aside."""
@@ -159,6 +154,15 @@ def pages():
     paths += sorted(os.path.join(folder, name) for name in os.listdir(folder)
                     if name.endswith('.rst'))
     return [Page(path) for path in paths]
+
+
+def bpf_pages(all_pages):
+    """Those that need BPF programs; of the others their blocks that do."""
+    for page in all_pages:
+        if not page.needs_bpf:
+            page.blocks = [block for block in page.blocks
+                           if block.verb in ('bpf', 'with-bpf', 'file')]
+    return [page for page in all_pages if page.has_bpf]
 
 
 def matches(expected, printed):
@@ -662,12 +666,10 @@ def main(only_bpf=False):
     with tempfile.TemporaryDirectory(prefix='kvtree-docs-') as work:
         runner = Runner(work)
         runner.has_bpf = runner.prepare_bpf()
-        runner.has_raid = runner.prepare_raid()
+        if only_bpf:
+            all_pages = bpf_pages(all_pages)
+        runner.has_raid = any(page.has_raid for page in all_pages) and runner.prepare_raid()
         for page in all_pages:
-            if only_bpf and not page.has_bpf:
-                continue
-            if only_bpf and not page.loads_bpf:
-                page.blocks = [block for block in page.blocks if block.verb == 'bpf']
             signal.alarm(5 * TIMEOUT)
             stores = runner.state()[0]
             try:
