@@ -163,14 +163,15 @@ show()
 {
 	local name line='' last
 
+	[ -t 2 ] || [ $((SECONDS - SHOWN)) -ge 20 ] || return 0
+	SHOWN=$SECONDS
 	for name in "${!GROUP[@]}"; do
 		last=$(tail -n 1 "$(log_of "$name")")
 		line+="${line:+ | }${last:-$name: beginning}"
 	done
 	if [ -t 2 ]; then
 		printf '\r\033[K%.*s' $(($(tput cols 2>/dev/null || echo 80) - 1)) "$line" >&2
-	elif [ $((SECONDS - SHOWN)) -ge 20 ]; then
-		SHOWN=$SECONDS
+	else
 		say "$line"
 	fi
 }
@@ -202,7 +203,7 @@ several()
 			begin "$1"
 			shift
 		done
-		sleep 1
+		pause 1
 		show
 		reap
 	done

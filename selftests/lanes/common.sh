@@ -151,6 +151,7 @@ without_locks()
 			eval "exec $fd>&-"
 		fi
 	done
+	NEVER=
 	"$@"
 }
 
@@ -171,6 +172,16 @@ user_packages()
 		[ ! -e "$TOP/$folder/packages" ] ||
 			sed 's/#.*//' "$TOP/$folder/packages"
 	done
+}
+
+NEVER=
+
+# pause SECONDS: where something is waited for all the time. It needs no process, unlike sleep.
+pause()
+{
+	# A pipe that nobody writes to, and that has no end.
+	[ -n "$NEVER" ] || exec {NEVER}<> <(:)
+	read -rt "$1" -u "$NEVER" || true
 }
 
 # Stop a process group: politely, then not.
@@ -204,7 +215,7 @@ run_logged()
 	set +m
 	trap 'stop_group '"$pid"'; exit 130' INT TERM
 	while kill -0 "$pid" 2>/dev/null; do
-		sleep 0.2
+		pause 0.2
 		tick=$((tick + 1))
 		[ $((tick % 5)) -ne 0 ] ||
 			progress "$title" "$start" "$counter" $((tick / 5))

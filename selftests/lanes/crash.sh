@@ -434,14 +434,15 @@ format_results()
 # nothing.
 wait_for()
 {
-	local start=$SECONDS
+	local start=$SECONDS tick=0
 
 	while kill -0 "$3" 2>/dev/null; do
 		! grep -q -a "$1" "$2" || return 0
-		if is_silent "$(dirname "$2")" "$TIMEOUT" "$start"; then
+		tick=$((tick + 1))
+		if [ $((tick % 500)) -eq 0 ] && is_silent "${2%/*}" "$TIMEOUT" "$start"; then
 			stop_group "$3"
 		fi
-		sleep 0.02
+		pause 0.02
 	done
 	tail -n 5 "$2"
 	return 1

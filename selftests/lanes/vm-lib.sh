@@ -126,7 +126,7 @@ stop_if_down()
 	local start=$SECONDS
 
 	while ! came_up; do
-		sleep 1
+		pause 1
 		if [ $((SECONDS - start)) -ge "$BOOT_LONGEST" ] || {
 				[ ! -e "$CONSOLE.down" ] && grep -qsa 'detected stalls' "$CONSOLE"; }; then
 			kill -KILL "$(cat "$CONSOLE.pid")"
