@@ -91,6 +91,10 @@ EMULATED_CPU='max,-erms,-fsrm,-fsrs,-fzrm'
 # virtme-ng has six of these, with 31 ports each: QEMU looks at all of them whenever it wakes up.
 ONE_PORT='-global virtio-serial-device.max_ports=2'
 
+# udev would have every rule of the root look at every device, and load modules for those that
+# nobody uses: emulated, that takes most of the time until a machine is up.
+UDEV_RULES=$LANES/udev
+
 # vm ARGUMENT...: boot. VM_CPUS is the number of CPUs, 2 without it; VM_MEMORY is the
 # memory, 2G; VM_QEMU_OPTS are more options for QEMU.
 vm()
@@ -101,6 +105,7 @@ vm()
 	# Where virtiofsd is installed it would be used, which needs rights.
 	vng -r "$IMAGE" --force-9p $kvm --cpus "${VM_CPUS:-2}" -m "${VM_MEMORY:-2G}" --user root \
 		${ROOT:+--root "$ROOT"} --cwd "${ROOT:-/}" --rwdir "$OUT=$OUT" \
+		--rodir "/usr/lib/udev/rules.d=$UDEV_RULES" \
 		--qemu-opts="$cpu $ONE_PORT ${VM_QEMU_OPTS:-}" "$@"
 }
 
