@@ -278,13 +278,16 @@ progress()
 }
 
 # venv NAME PACKAGE==VERSION...: print the bin directory of a Python
-# environment with these, made on first use.
+# environment with these, made on first use and patched with patches/NAME.
 venv()
 {
 	local name=$1 key dir
 	shift
 
-	key=$(printf '%s\n' "$@" "$(python3 --version)" | sha256sum | cut -c 1-12)
+	key=$({
+		printf '%s\n' "$@" "$(python3 --version)"
+		find "$LANES/patches/$name" -type f -exec cat {} + 2>/dev/null || true
+	} | sha256sum | cut -c 1-12)
 	dir=$CACHE/venv-$name-$key
 	mkdir -p "$CACHE"
 	exec 6>"$dir.lock"
@@ -292,7 +295,7 @@ venv()
 	if [ ! -e "$dir/.complete" ]; then
 		rm -rf "$dir"
 		run_logged "$dir.log" "$name: setting up from PyPI" '' \
-			make_venv "$dir" "$@"
+			make_venv "$dir" "$name" "$@"
 		touch "$dir/.complete"
 	fi
 	exec 6>&-
@@ -301,6 +304,11 @@ venv()
 
 make_venv()
 {
+	local patch
+
 	python3 -m venv "$1"
-	"$1/bin/pip" install -q --disable-pip-version-check "${@:2}"
+	"$1/bin/pip" install -q --disable-pip-version-check "${@:3}"
+	for patch in "$LANES/patches/$2"/*.patch; do
+		[ ! -e "$patch" ] || patch -d "$1"/lib/python3*/site-packages -p 1 -i "$patch"
+	done
 }
