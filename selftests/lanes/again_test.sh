@@ -282,7 +282,7 @@ selections()
 	expect uml run-docs.ktap Documentation/abi.rst:7 'T=run-docs.*'
 	expect uml run-tool.ktap one T=run-tool.one
 	expect uml run-boot.ktap one T=run-boot
-	expect stock test_firewall.ktap one T=test_firewall
+	expect stock test_firewall.ktap one T=test_firewall.one
 	expect uml kernel.ktap no_kernel_reports none
 	expect uml-debug lane.ktap no_leaks_while_loaded none
 	expect user kunit-tsan-1.ktap kvt_park.case 'SANITIZERS=tsan T=kvt_park.case'

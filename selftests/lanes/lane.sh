@@ -227,7 +227,7 @@ cases()
 }
 
 # These cannot be told which cases to run, or have cases that build on each other.
-NO_CASES='run-(boot|go|go-bpf|python)|test_[a-z]*'
+NO_CASES='run-(boot|go|go-bpf|python)'
 
 # Program names that T selects, absolute.
 programs()

@@ -22,7 +22,7 @@ expect()
 # Those that there are.
 list_programs()
 {
-	printf '/%s\n' ring uring uring_bad run-link test_ring
+	printf '/%s\n' ring uring uring_bad run-link run-go
 }
 
 # selected T: names of programs, and cases.
@@ -101,12 +101,12 @@ main()
 	local nothing='TAP version 13\n1..0\n# PASSED\n' one='TAP version 13\n1..1\nok 1 one\n'
 
 	make_ring
-	expect 'T=' "$(selected '')" 'ring uring uring_bad run-link test_ring '
-	expect 'T=ring' "$(selected ring)" 'ring uring uring_bad test_ring '
+	expect 'T=' "$(selected '')" 'ring uring uring_bad run-link run-go '
+	expect 'T=ring' "$(selected ring)" 'ring uring uring_bad '
 	expect 'T=ring*' "$(selected 'ring*')" 'ring '
 	expect 'T=ring.one' "$(selected ring.one)" 'ring one'
 	expect 'T=*.one*' "$(selected '*.one*')" 'ring uring uring_bad run-link one*'
-	expect 'T=test_ring.one' "$(selected test_ring.one)" ' one'
+	expect 'T=run-go.one' "$(selected run-go.one)" ' one'
 
 	expect 'a pattern is taken' "$(refused 'ring*.one?')" ''
 	expect 'two patterns' "$(refused 'ring uring')" "$(
