@@ -87,6 +87,29 @@ copy_module()
 # KUnit too. One that is measured or shown does not look: 0.
 TESTS=1
 
+# Where MODULE_DIR is mounted while it is built. Kernels before 6.13 tell the compiler the whole
+# path of a module: what has been compiled in another lane, or another clone, is found by one that
+# all have.
+MODULE_MOUNT=$CACHE/module
+
+# make_module KERNEL MAKE-ARGUMENT...
+make_module()
+{
+	local kernel=$1 mount=(unshare --mount)
+	shift
+
+	[ "$(id -u)" -eq 0 ] || mount+=(--map-root-user)
+	mkdir -p "$MODULE_MOUNT"
+	if [ ${#INSIDE[@]} -gt 0 ] ||
+			! "${mount[@]}" mount --bind "$MODULE_DIR" "$MODULE_MOUNT" 2>/dev/null; then
+		"${INSIDE[@]}" make -C "$kernel" M="$MODULE_DIR" -j "$JOBS" "$@" modules
+	else
+		# shellcheck disable=SC2016
+		"${mount[@]}" bash -ec 'mount --bind "$1" "$2"; exec make -C "$3" M="$2" "${@:4}"' \
+			- "$MODULE_DIR" "$MODULE_MOUNT" "$kernel" -j "$JOBS" "$@" modules
+	fi
+}
+
 # build_module KERNEL MAKE-ARGUMENT...
 build_module()
 {
@@ -98,8 +121,8 @@ build_module()
 	flock 5
 	copy_module
 	run_logged "$LOGS/module.log" "$LANE: building the module" '' \
-		"${INSIDE[@]}" make -C "$kernel" M="$MODULE_DIR" -j "$JOBS" ${V:+V="$V"} \
-		KVT_TESTS="$TESTS" ${KVT_CFLAGS:+KVT_CFLAGS="$KVT_CFLAGS"} "$@" modules ||
+		make_module "$kernel" ${V:+V="$V"} KVT_TESTS="$TESTS" \
+		${KVT_CFLAGS:+KVT_CFLAGS="$KVT_CFLAGS"} "$@" ||
 		die 'the module was not built'
 	grep -E 'warning:|WARNING:' "$LOGS/module.log" >&2 || true
 	exec 5>&-

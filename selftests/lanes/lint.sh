@@ -154,8 +154,8 @@ sparse_check()
 
 	mkdir -p "$OUT/module"
 	copy_module
-	make -k -C "/lib/modules/$KERNEL/build" M="$OUT/module" -j "$JOBS" C=$((2 - QUICK)) \
-		CONFIG_KUNIT=m KVT_TESTS=1 KBUILD_MODPOST_WARN=1 modules >"$LOGS/sparse.log" 2>&1 ||
+	make_module "/lib/modules/$KERNEL/build" -k C=$((2 - QUICK)) CONFIG_KUNIT=m KVT_TESTS=1 \
+		KBUILD_MODPOST_WARN=1 >"$LOGS/sparse.log" 2>&1 ||
 		tail -n 20 "$LOGS/sparse.log"
 	said=$(grep -E '^[^ ]*(kmod|uapi)/[^ ]*: (warning|error):' "$LOGS/sparse.log" |
 		sed "s,^.*/module/,," | sort -u || true
