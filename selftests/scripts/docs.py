@@ -292,10 +292,10 @@ class Runner:
         if not clang:
             return
         if folder:
-            # The same on both machines: a lane has settings of its own.
+            # The same on both machines: a lane has settings of its own, and a host a language.
             self.env = {name: value for name, value in self.env.items()
-                        if not name.startswith('CCACHE_')}
-            self.env.update(CCACHE_DIR=folder, CCACHE_NOHASHDIR='1')
+                        if not name.startswith(('CCACHE_', 'LANG', 'LC_'))}
+            self.env.update(LC_ALL='C.UTF-8', CCACHE_DIR=folder, CCACHE_NOHASHDIR='1')
             clang = f'ccache {clang}'
         with open(f'{self.work}/bin/clang', 'w', encoding='utf-8') as f:
             f.write(f'#!/bin/sh\nexec {clang} "$@"\n')
