@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Draw results as small multiples: panels of bars, one for each system, and charts of lines.
 
-plots.py draws the pictures of Documentation/results.rst from the tables of that page;
+plots.py draws the pictures of Documentation/results.rst from the runs in Documentation/results;
 plots.py --check only says whether they are what it would draw; plots.py --results reads the
 JSON of kvtree bench from standard input and writes a picture to standard output.
 """
@@ -17,7 +17,7 @@ from collections import namedtuple
 from xml.sax.saxutils import escape
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-PAGE = os.path.join(TOP, "Documentation", "results.rst")
+RUNS = os.path.join(TOP, "Documentation", "results")
 FOLDER = os.path.join(TOP, "Documentation", "plots")
 
 WIDTH, COLUMNS, MARGIN = 780, 3, 14
@@ -206,43 +206,44 @@ def draw(panels, caption, columns=COLUMNS):
     ])
 
 
-def tables(text):
-    """The tables of a page in order: a list of the header's cells, and rows by their first."""
-    for body in re.findall(r"^\.\. list-table::.*?\n\n(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL):
-        rows = [[" ".join(cell.split()).strip("`")
-                 for cell in re.split(r"^ {5}- ?", row, flags=re.MULTILINE)]
-                for row in re.split(r"^ {3}\* - ", body, flags=re.MULTILINE)[1:]]
-        yield rows[0], {row[0]: dict(zip(rows[0], row)) for row in rows[1:]}
+class Run:
+    """A file of Documentation/results: what one run of a benchmark measured."""
+
+    def __init__(self, name):
+        with open(os.path.join(RUNS, f"{name}.json"), encoding="utf-8") as f:
+            results = json.load(f)
+        self.ratios, self.rows = results.get("ratios", {}), results.get("rows", [])
+
+    def bar(self, workload, system, name):
+        """By one thread, where there are runs with several."""
+        row = next(row for row in self.rows
+                   if (row["workload"], row["system"]) == (workload, system) and row.get("threads", 1) == 1)
+        return Bar(name, *(row.get(key, row["median"]) for key in ("median", "min", "max")))
+
+    def bars(self, workload, names):
+        """One for each of the systems that the run has measured."""
+        measured = {row["system"] for row in self.rows if row["workload"] == workload}
+        return [self.bar(workload, system, name) for system, name in names.items() if system in measured]
 
 
-def table(text, row, *columns):
-    """The first table that has this row and these columns."""
-    return next(rows for head, rows in tables(text)
-                if row in rows and set(columns) <= set(head))
+def middle(name, values):
+    """A bar of several runs."""
+    return Bar(name, sum(values) / len(values), min(values), max(values))
 
 
-def bar(system, cell, of=None):
-    """A cell: "2.3 (1.9 to 2.5)", a median and its spread; "1.8, 2.0", two runs; or "2.3".
-    With of, a ratio that is turned around: of / cell."""
-    values = [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*\.?\d*", cell)]
-    if of is not None:
-        values = [of / value for value in values]
-    if len(values) == 3:
-        return Bar(system, *values)
-    return Bar(system, sum(values) / len(values), min(values), max(values))
+def one(name):
+    """The system that the others are compared with."""
+    return Bar(name, 1, 1, 1)
 
 
-def index(text):
-    small = table(text, "get_W1", "lmdb", "skiplist", "congee")
-    large = table(text, "get_W1", "mtbeta", "mtrow")
-    names = {"kvtree": "kvtree", "lmdb": "LMDB", "congee": "ART (congee)", "skiplist": "skip list",
+def index():
+    small, large = Run("2026-11-22-index"), Run("2026-11-22-masstree-beta")
+    names = {"kvtree": "kvtree", "lmdb": "LMDB", "skiplist": "skip list", "congee": "ART (congee)",
              "mtbeta": "masstree-beta", "mtrow": "beta, rows"}
 
-    def panel(title, rows, work, batch=None):
-        bars = [bar(names[key], cell) for key, cell in rows[work].items() if key in names and cell]
-        if batch:
-            bars.append(bar("kvtree, by 32", rows[batch]["kvtree"]))
-        return Panel(title, bars)
+    def panel(title, run, workload, batch=None):
+        batches = [run.bar(batch, "kvtree", "kvtree, by 32")] if batch else []
+        return Panel(title, run.bars(workload, names) + batches)
 
     return [
         panel("Look up one of a million random 8-byte keys", small, "get_W1", "batch32_get_W1"),
@@ -256,57 +257,58 @@ def index(text):
         " machine, AMD EPYC.")
 
 
-def user(text):
-    ratios = table(text, "get_ioctl_vs_redis", "Measured")
-    gets = table(text, "memcached", "Runs")
+def user():
+    ratios = Run("2026-11-21-redis").ratios
+    cached = [Run("2026-11-21-bpf-1"), Run("2026-11-21-bpf-2")]
+
+    def gets(system, name):
+        return middle(name, [run.bar("gets", system, name).value for run in cached])
+
     return [
         Panel("One get at a time (Redis = 1)",
-              [Bar("Redis", 1, 1, 1), bar("kvtree ioctl", ratios["get_ioctl_vs_redis"]["Measured"])]),
+              [one("Redis"), middle("kvtree ioctl", [ratios["get_ioctl_vs_redis"]])]),
         Panel("64 gets at once (Redis = 1)",
-              [Bar("Redis", 1, 1, 1), bar("kvtree batch", ratios["get_batch64_vs_redis_p64"]["Measured"]),
-               bar("kvtree uring", ratios["get_uring64_vs_redis_p64"]["Measured"])]),
+              [one("Redis"), middle("kvtree batch", [ratios["get_batch64_vs_redis_p64"]]),
+               middle("kvtree uring", [ratios["get_uring64_vs_redis_p64"]])]),
         Panel("Gets from memcached per second",
-              [bar("memcached", gets["memcached"]["Runs"]),
-               bar("kvtree cache", gets["with the example cache"]["Runs"])]),
+              [gets("memcached", "memcached"), gets("example cache", "kvtree cache")]),
     ], ("Gets per second. Redis over a Unix socket, for 64 at once with pipelines; memcached alone, and behind the"
         " example cache in XDP. Emulated machine, Debian's kernel 6.12.")
 
 
-def bpf(text):
-    exact, prefix = "time of a lookup beside the hash map", "time of a longest-prefix lookup beside the trie"
-    rows = table(text, exact, "8 bytes")
+def bpf():
+    runs = [Run("2026-11-21-bpf-1"), Run("2026-11-21-bpf-2")]
     return [
-        Panel(f"{title}, {size} ({other} = 1)",
-              [Bar(other, 1, 1, 1), bar("kvtree", rows[row][size])])
-        for title, other, row in (("Exact", "hash map", exact), ("Longest prefix", "LPM trie", prefix))
-        for size in ("8 bytes", "16 bytes", "64 bytes")
+        Panel(f"{title}, {size} bytes ({other} = 1)",
+              [one(other), middle("kvtree", [run.ratios[f"{ratio}_{size}"] for run in runs])])
+        for title, other, ratio in (("Exact", "hash map", "lookup_time_vs_hash"),
+                                    ("Longest prefix", "LPM trie", "lpm_time_vs_lpm_trie"))
+        for size in (8, 16, 64)
     ], ("Time of a lookup; shorter is faster. XDP programs, 100,000 keys or prefixes, middle of two runs,"
         " emulated machine, Debian's kernel 6.12.")
 
 
-def durable(text):
-    rows = table(text, "sync256_vs_rocksdb_sync", "Target")
-    places = [key for key in next(iter(rows.values())) if key not in ("Ratio", "Target")]
+def durable():
+    ratios = Run("2026-11-22-durable").ratios
     return [
-        Panel(f"{place.replace('`', '')} (kvtree = 1)",
-              [Bar("kvtree", 1, 1, 1),
-               bar("Redis, always", rows["sync256_vs_redis_aof_always"][place], of=1),
-               bar("RocksDB, sync", rows["sync256_vs_rocksdb_sync"][place], of=1)])
-        for place in places
+        Panel(f"{place} (kvtree = 1)",
+              [one("kvtree"),
+               middle("Redis, always", [1 / ratios[f"{lane}sync256_vs_redis_aof_always"]]),
+               middle("RocksDB, sync", [1 / ratios[f"{lane}sync256_vs_rocksdb_sync"]])])
+        for place, lane in (("null_blk, emulated", ""), ("disk, emulated", "disk_"),
+                            ("User-Mode Linux", "uml_"))
     ], ("Durable puts per second, 256 under way. null_blk completes a request after 100 us and has no cache;"
         " disk is a file of the host. LMDB was measured beside them, but its rate was not kept.")
 
 
 def pictures():
     """By the path: the text of each picture of the page."""
-    with open(PAGE, encoding="utf-8") as f:
-        text = f.read()
-    return {os.path.join(FOLDER, f"{make.__name__}.svg"): draw(*make(text))
+    return {os.path.join(FOLDER, f"{make.__name__}.svg"): draw(*make())
             for make in (index, user, bpf, durable)}
 
 
 def stale():
-    """The pictures that are not what the tables say."""
+    """The pictures that are not what the runs say."""
     wrong = []
     for path, svg in pictures().items():
         try:
