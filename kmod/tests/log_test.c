@@ -129,7 +129,7 @@ static u32 rt_blocks(const struct rt *rt)
 static int rt_parse(struct rt *rt)
 {
 	rt->entries = 0;
-	return kvt_log_chunk_parse(&rt->reader, rt->chunk, rt_blocks(rt));
+	return kvt_log_chunk_parse(&rt->reader, rt->chunk, rt_blocks(rt), KVT_LOG_CHANGES);
 }
 
 static u8 *random_bytes(struct kunit *test, struct kt_rnd *rnd, u32 len)

@@ -171,7 +171,7 @@ static struct lw_seen *lw_read(struct lw *lw)
 	lw->log->devs.set.version_end = KVT_LOG_NUMBER_MAX;
 	head->records_len = cpu_to_le32(buf->used);
 	KUNIT_EXPECT_EQ(lw->test, 0, kvt_log_chunk_parse(&seen->reader, buf->data,
-							 kvt_chunk_blocks(buf)));
+							 kvt_chunk_blocks(buf), KVT_LOG_CHANGES));
 	return seen;
 }
 

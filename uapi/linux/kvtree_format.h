@@ -41,6 +41,9 @@
 #define KVTREE_LOG_SUPER_MAGIC	0x425365657274766bull	/* "kvtreeSB" */
 #define KVTREE_LOG_VERSION	1u
 
+/* In incompat: the checkpoint consists of ranges, see struct kvtree_log_piece. */
+#define KVTREE_LOG_RANGES	(1ull << 0)
+
 /* A place on a device: a block of a segment in one of its uses. */
 struct kvtree_log_pos {
 	__le64 sequence;	/* of the use: grows with each use of a segment in a life */
@@ -78,7 +81,7 @@ struct kvtree_log_checkpoint {
 	__le32 blocks;			/* of the table; 0: nothing on this device */
 	__le32 met;			/* later epochs that were durable as well; 0: unknown */
 	__le64 records;
-	__le64 bytes;			/* of all chunks on this device */
+	__le64 bytes;			/* of all chunks, or pieces, on this device */
 };
 
 /*
@@ -211,7 +214,10 @@ struct kvtree_log_trailer {
 	struct kvtree_log_extent extents[];
 };
 
-/* What a checkpoint wrote on one device: extents, as in a trailer. */
+/*
+ * What a checkpoint wrote on one device: extents, as in a trailer.  With KVTREE_LOG_RANGES, the
+ * extents of its directory.
+ */
 #define KVTREE_LOG_TABLE_MAGIC	0x425465657274766bull	/* "kvtreeTB" */
 
 struct kvtree_log_table {
@@ -246,10 +252,15 @@ struct kvtree_log_chunk {
 	__le32 nr_records;
 };
 
-/* An unknown type at or above KVTREE_LOG_SKIPPABLE is skipped; below, refused. */
+/*
+ * An unknown type at or above KVTREE_LOG_SKIPPABLE is skipped; below, refused.  So is a type in
+ * a place where it has no meaning.
+ */
 enum kvtree_log_type {
 	KVTREE_LOG_PUT		= 1,
 	KVTREE_LOG_REMOVE	= 2,	/* of the value that has this version */
+	KVTREE_LOG_RANGE	= 3,	/* in a directory; version 1 */
+	KVTREE_LOG_COVER	= 4,	/* in a delta; version 1, no key */
 	KVTREE_LOG_NOTHING	= 128,
 };
 
@@ -281,6 +292,53 @@ struct kvtree_log_column {
 
 #define KVTREE_LOG_OUTSIDE	(1u << 0)
 
+/*
+ * Ranges
+ * ======
+ *
+ * With KVTREE_LOG_RANGES, the tables of all devices together list the extents of the
+ * directory.  It has a record KVTREE_LOG_RANGE for each range, in any order: the key is the
+ * lowest of the range, and the value, plain, an array of struct kvtree_log_piece, the oldest
+ * first; a range without is empty.  A range ends before the next one's key.  All keys are
+ * different, and the lowest is the empty key.
+ */
+#define KVTREE_LOG_RANGES_MAX	(1u << 20)
+#define KVTREE_LOG_PIECES_MAX	16u	/* of a range */
+
+/*
+ * A piece is part of a chunk: some of its records, and the columns that stand outside of these.
+ * Records with keys out of the range do not count: it may have been larger.
+ *
+ * The first piece of a range, the base, has a record KVTREE_LOG_PUT for every key.  The
+ * others are deltas, which begin with a KVTREE_LOG_COVER.  For keys whose bit it covers, older
+ * pieces do not count: such a key is in the delta or not in the range.  A delta has no other keys.
+ */
+struct kvtree_log_piece {
+	struct kvtree_log_pos pos;	/* of the chunk */
+	__le64 generation;		/* that wrote it */
+	__le32 offset;			/* bytes from there to the records; a multiple of 8 */
+	__le32 len;			/* bytes of the records; a multiple of 8 */
+	__le32 outside;			/* bytes from pos to the columns outside; a multiple of 8 */
+	__le32 outside_len;		/* bytes of these; 0: none */
+	__le32 crc;			/* of the records and the columns outside, seed of pos */
+	__le32 records;			/* how many KVTREE_LOG_PUT */
+	__u8   dev;			/* dev_index */
+	__u8   flags;			/* KVTREE_LOG_PIECE_DELTA */
+	__u8   cover_bits;		/* of a delta, 1 to KVTREE_LOG_COVER_BITS; of a base, 0 */
+	__u8   reserved[5];
+};
+
+#define KVTREE_LOG_PIECE_DELTA	(1u << 0)
+
+/*
+ * The bit of a key: crc32c over the UUID, then the key, modulo 2^KVTREE_LOG_COVER_BITS.  A
+ * cover has these modulo 2^cover_bits: a plain value of less than KVTREE_LOG_COVER_BYTES is an
+ * array of __le16 in ascending order; one of KVTREE_LOG_COVER_BYTES, a bitmap, with bit b
+ * in byte b / 8, there bit b % 8.
+ */
+#define KVTREE_LOG_COVER_BITS	12u
+#define KVTREE_LOG_COVER_BYTES	512u
+
 /* What a checksum begins with. */
 struct kvtree_log_seed {
 	__u8   uuid[16];
@@ -305,6 +363,8 @@ _Static_assert(sizeof(struct kvtree_log_table) == 64, "struct kvtree_log_table")
 _Static_assert(sizeof(struct kvtree_log_chunk) == 32, "struct kvtree_log_chunk");
 _Static_assert(sizeof(struct kvtree_log_record) == 24, "struct kvtree_log_record");
 _Static_assert(sizeof(struct kvtree_log_column) == 8, "struct kvtree_log_column");
+_Static_assert(sizeof(struct kvtree_log_piece) == 56, "struct kvtree_log_piece");
+_Static_assert(8 * KVTREE_LOG_COVER_BYTES == 1 << KVTREE_LOG_COVER_BITS, "covers");
 _Static_assert(sizeof(struct kvtree_log_seed) == 48, "struct kvtree_log_seed");
 #endif
 

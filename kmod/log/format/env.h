@@ -14,10 +14,12 @@
 #include <linux/bits.h>
 #include <linux/build_bug.h>
 #include <linux/errno.h>
+#include <linux/math.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/sort.h>
 #include <linux/sprintf.h>
 #include <linux/string.h>
 #include <linux/types.h>
@@ -37,6 +39,12 @@ static inline void kvt_env_free(void *p)
 static inline void kvt_env_rest(void)
 {
 	cond_resched();
+}
+
+static inline void kvt_env_sort(void *base, size_t nr, size_t size,
+				int (*cmp)(const void *a, const void *b))
+{
+	sort(base, nr, size, cmp, NULL);
 }
 
 #else
@@ -72,6 +80,12 @@ typedef __u64 u64;
 	((x) + to_ - 1) / to_ * to_;	\
 })
 
+#define DIV_ROUND_UP(x, by)		\
+({					\
+	typeof(x) by_ = (by);		\
+	((x) + by_ - 1) / by_;		\
+})
+
 #define min(a, b)			\
 ({					\
 	typeof(a) a_ = (a);		\
@@ -102,6 +116,12 @@ static inline void kvt_env_free(void *p)
 
 static inline void kvt_env_rest(void)
 {
+}
+
+static inline void kvt_env_sort(void *base, size_t nr, size_t size,
+				int (*cmp)(const void *a, const void *b))
+{
+	qsort(base, nr, size, cmp);
 }
 
 #endif

@@ -71,6 +71,18 @@ static int extent_chunk(struct kvt_log_reader *reader, const struct kvt_log_exte
 			   reader->buf + (size_t)ahead * KVTREE_LOG_BLOCK);
 }
 
+/**
+ * kvt_log_extent_newer() - say that an extent has a record that this program does not know
+ * @set: the devices
+ * @extent: the extent
+ */
+void kvt_log_extent_newer(struct kvt_log_set *set, const struct kvt_log_extent *extent)
+{
+	kvt_log_say(set,
+		    "device %u, segment %u, block %u: a record is of a format newer than this program",
+		    extent->dev + 1, extent->pos.segment, extent->pos.block);
+}
+
 /*
  * What an extent is whose chunks are sound, or have a record of a type that must be known.  If
  * they are damaged, which only the checksum of the whole tells, that may be why.
@@ -82,9 +94,7 @@ static int extent_judge(struct kvt_log_set *set, const struct kvt_log_extent *ex
 		return KVT_LOG_DAMAGED;
 	if (!newer)
 		return KVT_LOG_SOUND;
-	kvt_log_say(set,
-		    "device %u, segment %u, block %u: a record is of a format newer than this program",
-		    extent->dev + 1, extent->pos.segment, extent->pos.block);
+	kvt_log_extent_newer(set, extent);
 	return KVT_LOG_NEWER;
 }
 
@@ -101,6 +111,7 @@ static int extent_judge(struct kvt_log_set *set, const struct kvt_log_extent *ex
 int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent)
 {
 	const struct kvtree_log_super *super = reader->set->dev[extent->dev].super;
+	enum kvt_log_types types = extent->directory ? KVT_LOG_RANGES : KVT_LOG_CHANGES;
 	u32 crc = kvt_log_crc(super, extent->generation, &extent->pos, "", 0);
 	int verdict = KVT_LOG_SOUND;
 	bool newer = false;
@@ -114,7 +125,7 @@ int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_exte
 			return verdict;
 		crc = kvt_crc32c(crc, reader->buf, (size_t)blocks * KVTREE_LOG_BLOCK);
 		if (!newer)
-			verdict = kvt_log_chunk_parse(reader, reader->buf, blocks);
+			verdict = kvt_log_chunk_parse(reader, reader->buf, blocks, types);
 		newer |= verdict == KVT_LOG_NEWER;
 		if (verdict && verdict != KVT_LOG_NEWER)
 			return verdict;

@@ -90,6 +90,56 @@ struct kvt_log_extent {
 	u64 generation;
 	u64 epoch;
 	bool saved;			/* by a checkpoint */
+	bool directory;			/* its records are ranges */
+};
+
+/* Types of records that have a meaning in some place. */
+enum kvt_log_types {
+	KVT_LOG_CHANGES = 1 << KVTREE_LOG_PUT | 1 << KVTREE_LOG_REMOVE,
+	KVT_LOG_VALUES = 1 << KVTREE_LOG_PUT,
+	KVT_LOG_COVERS = 1 << KVTREE_LOG_COVER,
+	KVT_LOG_RANGES = 1 << KVTREE_LOG_RANGE,
+};
+
+/* Records that are being read. */
+struct kvt_log_records {
+	struct kvt_log_reader *reader;	/* whose columns are used */
+	const u8 *data;			/* aligned to 8 bytes */
+	u32 at;				/* the next record, in the data */
+	u32 end;
+	u32 outside;			/* the next column outside */
+	u32 outside_end;
+	enum kvt_log_types types;	/* that may be there */
+};
+
+/* A part of a range's image: struct kvtree_log_piece in the CPU's byte order. */
+struct kvt_log_piece {
+	struct kvt_log_pos pos;
+	u64 generation;
+	u32 dev;
+	u32 offset;
+	u32 len;
+	u32 outside;
+	u32 outside_len;
+	u32 crc;
+	u32 records;
+	u8 cover_bits;
+	bool delta;
+};
+
+/* Does not change once it is in a directory. */
+struct kvt_log_range {
+	u32 key_len;
+	u32 nr_pieces;
+	u8 *key;			/* the lowest one; follows the pieces */
+	struct kvt_log_piece piece[];	/* the oldest first */
+};
+
+/* The ranges of a store, in ascending order. */
+struct kvt_log_directory {
+	u32 nr;
+	u32 room;
+	struct kvt_log_range **range;
 };
 
 /* What one thread reads extents with. */
@@ -101,6 +151,9 @@ struct kvt_log_reader {
 	u8 *buf;			/* KVTREE_LOG_CHUNK_MAX blocks */
 	u64 records;
 	u64 bytes;
+	/* Of the range that is read: what the piece covers, and what those newer than it do. */
+	u8 cover[KVTREE_LOG_COVER_BYTES];
+	u8 covered[KVTREE_LOG_COVER_BYTES];
 };
 
 /* From trailer to trailer on one device. */
@@ -192,6 +245,33 @@ static inline bool kvt_log_newer(u64 version, bool removed, u64 than, bool than_
 	return version != than ? version > than : removed && !than_removed;
 }
 
+/**
+ * kvt_log_key_cmp() - which of two keys comes first
+ * @a: one key
+ * @a_len: its bytes
+ * @b: the other
+ * @b_len: its bytes
+ *
+ * Return: less than 0, 0 or more than 0, as a is less than b, the same or greater.
+ */
+static inline int kvt_log_key_cmp(const u8 *a, u32 a_len, const u8 *b, u32 b_len)
+{
+	int cmp = memcmp(a, b, min(a_len, b_len));
+
+	return cmp ?: (a_len > b_len) - (a_len < b_len);
+}
+
+/**
+ * kvt_log_has_ranges() - whether a store's checkpoint consists of ranges
+ * @super: of any of its devices
+ *
+ * Return: true if it does.
+ */
+static inline bool kvt_log_has_ranges(const struct kvtree_log_super *super)
+{
+	return le64_to_cpu(super->incompat) & KVTREE_LOG_RANGES;
+}
+
 /* super.c */
 u32 kvt_log_crc(const struct kvtree_log_super *super, u64 generation,
 		const struct kvt_log_pos *pos, const void *data, size_t len);
@@ -215,16 +295,44 @@ int kvt_log_segment_sound(struct kvt_log_set *set, u32 dev, u64 generation,
 			  const struct kvt_log_pos *pos, enum kvtree_log_kind kind);
 
 /* record.c */
-int kvt_log_chunk_parse(struct kvt_log_reader *reader, const u8 *chunk, u32 blocks);
+int kvt_log_records_next(struct kvt_log_records *in, struct kvt_log_entry *entry);
+int kvt_log_chunk_parse(struct kvt_log_reader *reader, const u8 *chunk, u32 blocks,
+			enum kvt_log_types types);
 
 /* extent.c */
 int kvt_log_reader_init(struct kvt_log_reader *reader, struct kvt_log_set *set);
 void kvt_log_reader_exit(struct kvt_log_reader *reader);
 int kvt_log_extent_read(struct kvt_log_reader *reader, const struct kvt_log_extent *extent);
 int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_extent *extent);
+void kvt_log_extent_newer(struct kvt_log_set *set, const struct kvt_log_extent *extent);
 void kvt_log_extent_wrong(struct kvt_log_set *set, const struct kvt_log_extent *extent,
 			  int verdict);
 int kvt_log_extent_take(struct kvt_log_set *set, const struct kvt_log_extent *extent, u64 *left);
+
+/* table.c */
+int kvt_log_table_read(struct kvt_log_set *set, u32 dev, struct kvtree_log_table **table);
+void kvt_log_table_extent(const struct kvt_log_set *set, u32 dev,
+			  const struct kvtree_log_table *table, u32 i,
+			  struct kvt_log_extent *extent);
+void kvt_log_table_wrong(struct kvt_log_set *set, u32 dev, int verdict);
+
+/* piece.c */
+void kvt_log_piece_load(struct kvt_log_piece *piece, const struct kvtree_log_piece *from);
+void kvt_log_piece_store(struct kvtree_log_piece *to, const struct kvt_log_piece *piece);
+bool kvt_log_piece_sane(const struct kvt_log_set *set, const struct kvtree_log_piece *from,
+			bool first);
+u32 kvt_log_piece_crc_begin(const struct kvtree_log_super *super,
+			    const struct kvt_log_piece *piece);
+u32 kvt_log_key_bit(const struct kvtree_log_super *super, const u8 *key, u32 len);
+
+/* directory.c */
+struct kvt_log_range *kvt_log_range_alloc(const u8 *key, u32 key_len, u32 nr_pieces);
+int kvt_log_directory_load(struct kvt_log_set *set, struct kvt_log_directory *dir);
+void kvt_log_directory_free(struct kvt_log_directory *dir);
+u32 kvt_log_directory_find(const struct kvt_log_directory *dir, const u8 *key, u32 len);
+
+/* range.c */
+int kvt_log_range_read(struct kvt_log_reader *reader, const struct kvt_log_directory *dir, u32 i);
 
 /* walk.c */
 int kvt_log_walk_init(struct kvt_log_walk *walk, struct kvt_log_set *set, u32 dev);

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Pieces of a checkpoint's ranges, and the bits of keys. */
+#include "format.h"
+
+/**
+ * kvt_log_piece_load() - a piece, as it is written
+ * @piece: filled, not checked
+ * @from: from a device
+ */
+void kvt_log_piece_load(struct kvt_log_piece *piece, const struct kvtree_log_piece *from)
+{
+	*piece = (struct kvt_log_piece) {
+		.pos = kvt_log_pos_load(&from->pos),
+		.generation = le64_to_cpu(from->generation),
+		.dev = from->dev,
+		.offset = le32_to_cpu(from->offset),
+		.len = le32_to_cpu(from->len),
+		.outside = le32_to_cpu(from->outside),
+		.outside_len = le32_to_cpu(from->outside_len),
+		.crc = le32_to_cpu(from->crc),
+		.records = le32_to_cpu(from->records),
+		.cover_bits = from->cover_bits,
+		.delta = from->flags & KVTREE_LOG_PIECE_DELTA,
+	};
+}
+KVT_EXPORT_FOR_TESTS(kvt_log_piece_load);
+
+/**
+ * kvt_log_piece_store() - a piece, to be written
+ * @to: filled
+ * @piece: the piece
+ */
+void kvt_log_piece_store(struct kvtree_log_piece *to, const struct kvt_log_piece *piece)
+{
+	*to = (struct kvtree_log_piece) {
+		.generation = cpu_to_le64(piece->generation),
+		.offset = cpu_to_le32(piece->offset),
+		.len = cpu_to_le32(piece->len),
+		.outside = cpu_to_le32(piece->outside),
+		.outside_len = cpu_to_le32(piece->outside_len),
+		.crc = cpu_to_le32(piece->crc),
+		.records = cpu_to_le32(piece->records),
+		.dev = piece->dev,
+		.flags = piece->delta ? KVTREE_LOG_PIECE_DELTA : 0,
+		.cover_bits = piece->cover_bits,
+	};
+	kvt_log_pos_store(&to->pos, &piece->pos);
+}
+KVT_EXPORT_FOR_TESTS(kvt_log_piece_store);
+
+/* Whether both parts are in the chunk, the columns in blocks of their own, and it in a segment. */
+static bool piece_fits(const struct kvtree_log_super *super, const struct kvt_log_piece *piece)
+{
+	const u32 max = KVTREE_LOG_CHUNK_MAX * KVTREE_LOG_BLOCK;
+	u32 end;
+
+	if (piece->offset < sizeof(struct kvtree_log_chunk) || piece->offset > max ||
+	    piece->len > max - piece->offset)
+		return false;
+	end = ALIGN(piece->offset + piece->len, KVTREE_LOG_BLOCK);
+	if (piece->outside_len) {
+		if (piece->outside < end || piece->outside > max ||
+		    piece->outside_len > max - piece->outside)
+			return false;
+		end = piece->outside + piece->outside_len;
+	}
+	return kvt_log_pos_valid(super, &piece->pos, DIV_ROUND_UP(end, KVTREE_LOG_BLOCK));
+}
+
+/**
+ * kvt_log_piece_sane() - whether a piece can be read
+ * @set: the devices
+ * @from: the piece, from a device
+ * @first: it is the first of its range
+ *
+ * Return: true if it has a possible place and form.
+ */
+bool kvt_log_piece_sane(const struct kvt_log_set *set, const struct kvtree_log_piece *from,
+			bool first)
+{
+	struct kvt_log_piece piece;
+
+	kvt_log_piece_load(&piece, from);
+	if (piece.dev >= set->nr_devs || piece.delta == first ||
+	    from->flags & ~KVTREE_LOG_PIECE_DELTA ||
+	    piece.cover_bits > KVTREE_LOG_COVER_BITS || !piece.cover_bits == piece.delta ||
+	    (piece.offset | piece.len | piece.outside | piece.outside_len) % 8)
+		return false;
+	return piece_fits(set->dev[piece.dev].super, &piece);
+}
+
+/**
+ * kvt_log_piece_crc_begin() - begin the checksum of a piece
+ * @super: of the piece's device
+ * @piece: its place and generation
+ *
+ * Return: the checksum, from which kvt_crc32c() goes on with the records and then with the
+ * columns outside.
+ */
+u32 kvt_log_piece_crc_begin(const struct kvtree_log_super *super,
+			    const struct kvt_log_piece *piece)
+{
+	return kvt_log_crc(super, piece->generation, &piece->pos, "", 0);
+}
+KVT_EXPORT_FOR_TESTS(kvt_log_piece_crc_begin);
+
+/**
+ * kvt_log_key_bit() - the bit of a key in covers
+ * @super: of any of the devices
+ * @key: the key
+ * @len: its bytes
+ *
+ * Return: less than 1 << KVTREE_LOG_COVER_BITS.
+ */
+u32 kvt_log_key_bit(const struct kvtree_log_super *super, const u8 *key, u32 len)
+{
+	u32 crc = kvt_crc32c(~0U, super->uuid, sizeof(super->uuid));
+
+	return kvt_crc32c(crc, key, len) & ((1U << KVTREE_LOG_COVER_BITS) - 1);
+}
+KVT_EXPORT_FOR_TESTS(kvt_log_key_bit);
