@@ -185,6 +185,15 @@ static int check_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *
 	return verdict;
 }
 
+static int check_range(struct kvt_log_sink *sink, u32 i)
+{
+	struct pass *pass = (struct pass *)((char *)sink - offsetof(struct pass, sink));
+	int verdict = kvt_log_range_read(&pass->reader, &sink->dir, i);
+
+	progress_show(&pass->progress, 0, pass->reader.records, pass->reader.bytes);
+	return verdict;
+}
+
 /* Count an item that was restored, and print it if that is asked for. */
 static void see(const void *node, VISIT visit, void *closure)
 {
@@ -311,7 +320,7 @@ static int repair_set(struct devset *ds, bool yes)
 static int check_set(struct devset *ds, const struct check *check)
 {
 	struct pass pass = {
-		.sink = { .extent = check_extent, .bury = bury },
+		.sink = { .extent = check_extent, .range = check_range, .bury = bury },
 		.reader.entry = check_entry,
 		.ds = ds,
 		.print = check->print,
@@ -341,6 +350,7 @@ static int check_set(struct devset *ds, const struct check *check)
 		if (!pass.print)
 			show(&pass, &found);
 	}
+	kvt_log_directory_free(&pass.sink.dir);
 	kvt_log_reader_exit(&pass.reader);
 	tdestroy(pass.items, item_free);
 	return err;

@@ -147,6 +147,11 @@ static int keep_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *e
 	return kvt_log_extent_check(&recovery_of(sink, sink)->reader, extent);
 }
 
+static int keep_range(struct kvt_log_sink *sink, u32 i)
+{
+	return kvt_log_range_read(&recovery_of(sink, sink)->reader, &sink->dir, i);
+}
+
 static void fill(struct crash_state *state)
 {
 	uint32_t key, i;
@@ -169,7 +174,7 @@ static void fill(struct crash_state *state)
 void crash_recover(const struct crash_image *image, struct crash_state *state)
 {
 	struct recovery r = {
-		.sink = { .extent = keep_extent, .bury = forget },
+		.sink = { .extent = keep_extent, .range = keep_range, .bury = forget },
 		.reader.entry = keep,
 		.set = { .read = image_read, .say = image_say, .nr_given = image->nr },
 		.image = image,
@@ -191,6 +196,7 @@ void crash_recover(const struct crash_image *image, struct crash_state *state)
 		err = kvt_log_reader_init(&r.reader, &r.set);
 	if (!err)
 		err = kvt_log_recover(&r.set, &found, &r.sink);
+	kvt_log_directory_free(&r.sink.dir);
 	kvt_log_reader_exit(&r.reader);
 	state->error = err;
 	if (!err) {

@@ -146,6 +146,11 @@ static int keep_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *e
 	return kvt_log_extent_check(&recovery_of(sink, sink)->reader, extent);
 }
 
+static int keep_range(struct kvt_log_sink *sink, u32 i)
+{
+	return kvt_log_range_read(&recovery_of(sink, sink)->reader, &sink->dir, i);
+}
+
 static int item_cmp(const void *a, const void *b)
 {
 	const struct fmt_item *x = a, *y = b;
@@ -235,6 +240,7 @@ static int recovery_run(struct recovery *r, u64 back, struct fmt_map *map)
 	err = kvt_log_reader_init(&r->reader, &r->set);
 	if (!err)
 		err = kvt_log_recover(&r->set, &state->found, &r->sink);
+	kvt_log_directory_free(&r->sink.dir);
 	kvt_log_reader_exit(&r->reader);
 	state->records = r->reader.records;
 	if (!err && map)
@@ -248,7 +254,7 @@ void fmt_recover(const struct fmt_disks *disks, struct fmt_state *state, u64 bac
 	struct recovery r = {
 		.set = { .read = read_blocks, .say = say, .nr_given = disks->nr,
 			 .until = disks->until },
-		.sink.extent = keep_extent,
+		.sink = { .extent = keep_extent, .range = keep_range },
 		.reader.entry = keep,
 		.disks = disks,
 		.state = state,

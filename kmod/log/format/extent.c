@@ -170,23 +170,37 @@ void kvt_log_extent_wrong(struct kvt_log_set *set, const struct kvt_log_extent *
 }
 
 /**
- * kvt_log_extent_take() - take the blocks of an extent from those that its device has
+ * kvt_log_bytes_take() - take the bytes of an extent or a piece from those that its device has
  * @set: the devices
- * @extent: the extent
- * @left: blocks that no other extent has named
+ * @in: where it is, and its epoch
+ * @bytes: how many
+ * @left: bytes that nothing else has named
  *
- * No two extents have a block in common: who says so has made the device, so that it would be
- * read for ever.
+ * No two have a byte in common: who says so has made the device, so that it would be read for ever.
  *
  * Return: KVT_LOG_SOUND; KVT_LOG_DAMAGED, which was said.
  */
-int kvt_log_extent_take(struct kvt_log_set *set, const struct kvt_log_extent *extent, u64 *left)
+int kvt_log_bytes_take(struct kvt_log_set *set, const struct kvt_log_extent *in, u64 bytes,
+		       u64 *left)
 {
-	if (extent->blocks > *left) {
+	if (bytes > *left) {
 		kvt_log_say(set, "device %u: the records of epoch %llu are more than fit on it",
-			    extent->dev + 1, (unsigned long long)extent->epoch);
+			    in->dev + 1, (unsigned long long)in->epoch);
 		return KVT_LOG_DAMAGED;
 	}
-	*left -= extent->blocks;
+	*left -= bytes;
 	return KVT_LOG_SOUND;
+}
+
+/**
+ * kvt_log_extent_take() - take an extent from what its device has: see kvt_log_bytes_take()
+ * @set: the devices
+ * @extent: the extent
+ * @left: bytes that nothing else has named
+ *
+ * Return: as kvt_log_bytes_take().
+ */
+int kvt_log_extent_take(struct kvt_log_set *set, const struct kvt_log_extent *extent, u64 *left)
+{
+	return kvt_log_bytes_take(set, extent, (u64)extent->blocks * KVTREE_LOG_BLOCK, left);
 }

@@ -15,7 +15,7 @@
  */
 static int trailer_judge(struct kvt_log_walk *walk, struct kvt_log_reader *reader)
 {
-	u64 left = le64_to_cpu(walk->set->dev[walk->dev].super->nr_blocks);
+	u64 left = kvt_log_dev_bytes(walk->set->dev[walk->dev].super);
 	struct kvt_log_extent extent;
 	int verdict = KVT_LOG_SOUND;
 	u32 i;

@@ -192,6 +192,8 @@ struct kvt_log_sink {
 			enum kvtree_log_kind kind);
 	/* Have an extent read, now or before bury() returns.  Returns a verdict or an errno. */
 	int (*extent)(struct kvt_log_sink *sink, const struct kvt_log_extent *extent);
+	/* Have a range of the checkpoint read, by kvt_log_range_read(): the same. */
+	int (*range)(struct kvt_log_sink *sink, u32 i);
 	/* Whether bury() is due at the end of an epoch.  NULL: it is due after each. */
 	bool (*due)(struct kvt_log_sink *sink);
 	/*
@@ -199,6 +201,11 @@ struct kvt_log_sink {
 	 * one puts them.  Called at the end, too.  NULL: none is forgotten.  Returns as extent().
 	 */
 	int (*bury)(struct kvt_log_sink *sink);
+	/*
+	 * Empty; of kvt_log_recover() if the checkpoint has ranges, before the first range().  The
+	 * caller frees it, whatever is returned.
+	 */
+	struct kvt_log_directory dir;
 	/* Of kvt_log_recover(). */
 	u64 segments;
 	u64 log_blocks;			/* of all epochs, their commit records included */
@@ -208,7 +215,7 @@ struct kvt_log_sink {
 struct kvt_log_visit {
 	struct kvt_log_set *set;
 	struct kvt_log_sink *sink;
-	u64 left[KVTREE_LOG_DEVS_MAX];	/* blocks of each device that no extent has named */
+	u64 left[KVTREE_LOG_DEVS_MAX];	/* bytes of each device that nothing has named */
 	u8 *seen[KVTREE_LOG_DEVS_MAX];	/* a bit for each segment whose header was checked */
 };
 
@@ -272,6 +279,17 @@ static inline bool kvt_log_has_ranges(const struct kvtree_log_super *super)
 	return le64_to_cpu(super->incompat) & KVTREE_LOG_RANGES;
 }
 
+/**
+ * kvt_log_dev_bytes() - how much of a device is used
+ * @super: the device's
+ *
+ * Return: bytes.
+ */
+static inline u64 kvt_log_dev_bytes(const struct kvtree_log_super *super)
+{
+	return le64_to_cpu(super->nr_blocks) * KVTREE_LOG_BLOCK;
+}
+
 /* super.c */
 u32 kvt_log_crc(const struct kvtree_log_super *super, u64 generation,
 		const struct kvt_log_pos *pos, const void *data, size_t len);
@@ -307,6 +325,8 @@ int kvt_log_extent_check(struct kvt_log_reader *reader, const struct kvt_log_ext
 void kvt_log_extent_newer(struct kvt_log_set *set, const struct kvt_log_extent *extent);
 void kvt_log_extent_wrong(struct kvt_log_set *set, const struct kvt_log_extent *extent,
 			  int verdict);
+int kvt_log_bytes_take(struct kvt_log_set *set, const struct kvt_log_extent *in, u64 bytes,
+		       u64 *left);
 int kvt_log_extent_take(struct kvt_log_set *set, const struct kvt_log_extent *extent, u64 *left);
 
 /* table.c */
@@ -352,6 +372,7 @@ int kvt_log_visit_segment(struct kvt_log_visit *visit, const struct kvt_log_exte
 			  enum kvtree_log_kind kind);
 int kvt_log_visit_extent(struct kvt_log_visit *visit, const struct kvt_log_extent *extent,
 			 enum kvtree_log_kind kind);
+int kvt_log_visit_piece(struct kvt_log_visit *visit, const struct kvt_log_piece *piece);
 
 /* load.c */
 int kvt_log_load(struct kvt_log_visit *visit);

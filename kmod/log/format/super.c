@@ -170,8 +170,8 @@ static bool super_sane(const struct kvtree_log_super *super, u64 size)
 
 static int super_features(struct kvt_log_set *set, const struct kvtree_log_super *super)
 {
-	if (le32_to_cpu(super->version) == KVTREE_LOG_VERSION && !super->incompat &&
-	    !super->ro_compat)
+	if (le32_to_cpu(super->version) == KVTREE_LOG_VERSION &&
+	    !(le64_to_cpu(super->incompat) & ~KVTREE_LOG_RANGES) && !super->ro_compat)
 		return 0;
 	kvt_log_say(set, "the format is newer than this program: version %u, features %llx %llx",
 		    le32_to_cpu(super->version),
@@ -315,6 +315,7 @@ static bool super_agrees(const struct kvtree_log_super *a, const struct kvtree_l
 	return !memcmp(a->uuid, b->uuid, sizeof(a->uuid)) && a->nr_devs == b->nr_devs &&
 	       a->nr_lives == b->nr_lives && a->generation == b->generation &&
 	       a->version_lease == b->version_lease &&
+	       a->incompat == b->incompat &&
 	       a->checkpoint.epoch == b->checkpoint.epoch;
 }
 

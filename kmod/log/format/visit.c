@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a recovery finds on its way: segments, each of which is checked once, and extents, which
- * have no more blocks in all than their device.
+ * What a recovery finds on its way: segments, each of which is checked once, and extents and
+ * pieces, which have no more bytes in all than their device.
  */
 #include "format.h"
 
@@ -22,7 +22,7 @@ int kvt_log_visit_begin(struct kvt_log_visit *visit, struct kvt_log_set *set,
 	*visit = (struct kvt_log_visit) { .set = set, .sink = sink };
 	for (dev = 0; dev < set->nr_devs; dev++) {
 		super = set->dev[dev].super;
-		visit->left[dev] = le64_to_cpu(super->nr_blocks);
+		visit->left[dev] = kvt_log_dev_bytes(super);
 		visit->seen[dev] = kvt_env_alloc(le32_to_cpu(super->nr_segments) / 8 + 1);
 		if (!visit->seen[dev])
 			return -ENOMEM;
@@ -79,7 +79,7 @@ int kvt_log_visit_segment(struct kvt_log_visit *visit, const struct kvt_log_exte
 }
 
 /**
- * kvt_log_visit_extent() - give an extent to the sink
+ * kvt_log_visit_extent() - give an extent to the sink; nothing if it is of a directory
  * @visit: of kvt_log_visit_begin()
  * @extent: the extent, which lies in a segment
  * @kind: what that should hold
@@ -91,5 +91,27 @@ int kvt_log_visit_extent(struct kvt_log_visit *visit, const struct kvt_log_exten
 {
 	return kvt_log_extent_take(visit->set, extent, &visit->left[extent->dev]) ?:
 	       kvt_log_visit_segment(visit, extent, kind) ?:
-	       visit->sink->extent(visit->sink, extent);
+	       (extent->directory ? KVT_LOG_SOUND : visit->sink->extent(visit->sink, extent));
+}
+
+/**
+ * kvt_log_visit_piece() - count a piece against its device, and check its segment
+ * @visit: of kvt_log_visit_begin()
+ * @piece: the piece
+ *
+ * Return: as kvt_log_visit_segment().
+ */
+int kvt_log_visit_piece(struct kvt_log_visit *visit, const struct kvt_log_piece *piece)
+{
+	const struct kvt_log_extent at = {
+		.pos = piece->pos,
+		.dev = piece->dev,
+		.generation = piece->generation,
+		.epoch = le64_to_cpu(visit->set->dev[piece->dev].super->checkpoint.epoch),
+		.saved = true,
+	};
+
+	return kvt_log_bytes_take(visit->set, &at, (u64)piece->len + piece->outside_len,
+				  &visit->left[piece->dev]) ?:
+	       kvt_log_visit_segment(visit, &at, KVTREE_LOG_KIND_CHECKPOINT);
 }
