@@ -19,5 +19,7 @@ struct cmd_options {
 int cmd_show(const struct cmd_options *o);
 int cmd_damage(const struct cmd_options *o);
 int cmd_fuzz(const struct cmd_options *o);
+int cmd_ranges(const struct cmd_options *o);
+int cmd_build(const struct cmd_options *o);
 
 #endif /* FORMAT_CMD_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * damage: each byte of superblocks, segment headers, commit records and tables gets
- * another value; so do bytes at random places of all else.  Blocks become zeros,
+ * damage: each byte of superblocks, segment headers, commit records, tables and directories
+ * gets another value; so do bytes at random places of all else.  Blocks become zeros,
  * change places, and are what they were earlier.  What is restored then is exactly what
  * it was, or nothing, and said to be damaged; never anything else.
  */
@@ -61,6 +61,12 @@ static void change_byte(struct damage *d, u32 disk, u64 at, u64 *row)
 	fmt_disks_put(&d->subject.disks, disk, at, &byte, 1);
 }
 
+/* That may be many. */
+static bool has_records(const struct fmt_place *place)
+{
+	return place->kind == FMT_EXTENT || place->kind == FMT_PIECE;
+}
+
 static void damage_bytes(struct damage *d, u64 *row)
 {
 	const struct fmt_map *map = &d->subject.map;
@@ -68,13 +74,13 @@ static void damage_bytes(struct damage *d, u64 *row)
 	u32 p;
 
 	for (p = 0; p < map->nr; p++) {
-		if (map->place[p].kind == FMT_EXTENT)
+		if (has_records(&map->place[p]))
 			continue;
-		bytes = (u64)map->place[p].blocks * KVTREE_LOG_BLOCK;
+		bytes = map->place[p].bytes;
 		for (i = fmt_below(row, d->o->every); i < bytes; i += d->o->every) {
 			if (!my_turn(d))
 				continue;
-			at = map->place[p].block * KVTREE_LOG_BLOCK + i;
+			at = fmt_place_at(&map->place[p]) + i;
 			change_byte(d, map->place[p].disk, at, row);
 			try(d, BYTES, map->place[p].kind, map->place[p].disk, at);
 		}
@@ -106,7 +112,7 @@ static u64 draw_block(struct damage *d, u32 *disk, u64 *row)
 
 			*disk = p->disk;
 			block = p->block + fmt_below(row, p->blocks);
-			if (what > 4 || p->kind == FMT_EXTENT)
+			if (what > 4 || has_records(p))
 				return block;
 			continue;
 		}

@@ -4,11 +4,19 @@
 
 void fmt_subject_open(struct fmt_subject *subject, char *const *paths, u32 nr)
 {
+	struct fmt_disks disks;
+
+	fmt_disks_load(&disks, paths, nr);
+	fmt_subject_take(subject, &disks);
+}
+
+void fmt_subject_take(struct fmt_subject *subject, const struct fmt_disks *disks)
+{
 	const struct kvtree_log_super *super;
 	u32 nr_lives, begun, i;
 
 	memset(subject, 0, sizeof(*subject));
-	fmt_disks_load(&subject->disks, paths, nr);
+	subject->disks = *disks;
 	fmt_recover(&subject->disks, &subject->state, 0, false, &subject->map);
 	if (subject->state.error)
 		fmt_die("the disks cannot be recovered as they are: %s", subject->state.text);

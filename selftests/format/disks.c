@@ -27,7 +27,17 @@ void *fmt_alloc(void *old, size_t size)
 	return new;
 }
 
-/* Holes take no memory. */
+/* What is never written takes no memory. */
+static void disk_make(struct fmt_disks *disks, u32 disk, u64 blocks)
+{
+	disks->blocks[disk] = blocks;
+	disks->data[disk] = mmap(NULL, blocks * KVTREE_LOG_BLOCK + 1, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	disks->written[disk] = calloc(blocks + 1, 1);
+	if (disks->data[disk] == MAP_FAILED || !disks->written[disk])
+		fmt_die("no memory for disk %u", disk + 1);
+}
+
 static void disk_load(struct fmt_disks *disks, u32 disk, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -38,12 +48,7 @@ static void disk_load(struct fmt_disks *disks, u32 disk, const char *path)
 
 	if (fd < 0 || fstat(fd, &st))
 		fmt_die("%s: %s", path, strerror(errno));
-	disks->blocks[disk] = (u64)st.st_size / KVTREE_LOG_BLOCK;
-	disks->data[disk] = mmap(NULL, (size_t)st.st_size + 1, PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	disks->written[disk] = calloc(disks->blocks[disk] + 1, 1);
-	if (disks->data[disk] == MAP_FAILED || !disks->written[disk])
-		fmt_die("no memory for %s", path);
+	disk_make(disks, disk, (u64)st.st_size / KVTREE_LOG_BLOCK);
 	while ((data = lseek(fd, (off_t)at, SEEK_DATA)) >= 0) {
 		at = (u64)data / KVTREE_LOG_BLOCK * KVTREE_LOG_BLOCK;
 		n = pread(fd, disks->data[disk] + at, 16 * KVTREE_LOG_BLOCK, (off_t)at);
@@ -54,6 +59,36 @@ static void disk_load(struct fmt_disks *disks, u32 disk, const char *path)
 		at += (u64)n;
 	}
 	close(fd);
+}
+
+void fmt_disks_make(struct fmt_disks *disks, u32 nr, u64 blocks)
+{
+	memset(disks, 0, sizeof(*disks));
+	while (disks->nr < nr)
+		disk_make(disks, disks->nr++, blocks);
+}
+
+static void disk_save(const struct fmt_disks *disks, u32 disk, const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	u64 block;
+
+	if (fd < 0 || ftruncate(fd, (off_t)(disks->blocks[disk] * KVTREE_LOG_BLOCK)))
+		fmt_die("%s: %s", path, strerror(errno));
+	for (block = 0; block < disks->blocks[disk]; block++)
+		if (disks->written[disk][block] &&
+		    pwrite(fd, fmt_block(disks, disk, block), KVTREE_LOG_BLOCK,
+			   (off_t)(block * KVTREE_LOG_BLOCK)) != KVTREE_LOG_BLOCK)
+			fmt_die("%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+void fmt_disks_save(const struct fmt_disks *disks, char *const *paths)
+{
+	u32 i;
+
+	for (i = 0; i < disks->nr; i++)
+		disk_save(disks, i, paths[i]);
 }
 
 void fmt_disks_load(struct fmt_disks *disks, char *const *paths, u32 nr)

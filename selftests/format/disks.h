@@ -33,7 +33,10 @@ struct fmt_disks {
 void fmt_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void *fmt_alloc(void *old, size_t size);
 
+/* Disks of zeros. */
+void fmt_disks_make(struct fmt_disks *disks, u32 nr, u64 blocks);
 void fmt_disks_load(struct fmt_disks *disks, char *const *paths, u32 nr);
+void fmt_disks_save(const struct fmt_disks *disks, char *const *paths);
 void fmt_disks_free(struct fmt_disks *disks);
 /* Change bytes; fmt_disks_restore() takes back all that was changed. */
 void fmt_disks_put(struct fmt_disks *disks, u32 disk, u64 at, const void *data, u32 len);

@@ -5,6 +5,8 @@
  *   show      what a recovery restores from the disks, in lines
  *   damage    damage in every place: it is detected, or does no harm
  *   fuzz      structures with other values and right checksums
+ *   ranges    checkpoints of ranges, made at random; no images
+ *   build     write such disks to the images
  */
 #include <getopt.h>
 #include "cmd.h"
@@ -14,6 +16,7 @@ static const struct {
 	int (*run)(const struct cmd_options *o);
 } commands[] = {
 	{ "show", cmd_show }, { "damage", cmd_damage }, { "fuzz", cmd_fuzz },
+	{ "ranges", cmd_ranges }, { "build", cmd_build },
 };
 
 enum { STALE = 1, JOBS_, PLACES, EVERY, SEED };
@@ -44,7 +47,7 @@ static void parse(struct cmd_options *o, int argc, char **argv)
 	}
 	o->paths = argv + optind;
 	o->nr_paths = (u32)(argc - optind);
-	if (!o->nr_paths || !o->jobs || !o->every || (o->nr_stale && o->nr_stale != o->nr_paths))
+	if (!o->jobs || !o->every || (o->nr_stale && o->nr_stale != o->nr_paths))
 		fmt_die("which disks?");
 }
 
@@ -57,6 +60,9 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], commands[i].name))
 			continue;
 		parse(&o, argc - 1, argv + 1);
+		/* Only one needs none. */
+		if (!o.nr_paths && commands[i].run != cmd_ranges)
+			fmt_die("which disks?");
 		return commands[i].run(&o);
 	}
 	fmt_die("which command?");

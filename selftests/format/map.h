@@ -11,6 +11,8 @@ enum fmt_kind {
 	FMT_TRAILER,
 	FMT_TABLE,
 	FMT_EXTENT,
+	FMT_DIRECTORY,		/* an extent of it */
+	FMT_PIECE,		/* its records, or its columns outside of them */
 	FMT_KINDS
 };
 
@@ -20,19 +22,32 @@ struct fmt_place {
 	u32 disk;			/* its place in the disks */
 	u32 blocks;
 	u64 block;			/* of the disk */
+	/* Whole blocks, but for pieces. */
+	u32 begin;			/* in the first block */
+	u32 bytes;
 	u64 generation;
 	struct kvt_log_pos pos;
 	/* An extent's: the trailer or table that names it, and where in it. */
 	u32 parent;
 	u32 nr;
+	/* A piece's has the directory's extent as its parent, and there its byte. */
+	u32 piece;
 };
 
 struct fmt_map {
 	struct fmt_place *place;
 	u32 nr;
 	u32 room;
+	struct kvt_log_piece *piece;
+	u32 pieces;
 	struct kvtree_log_super super[FMT_DISKS];	/* those that count, by device */
 };
+
+/* Where a place begins on its disk. */
+static inline u64 fmt_place_at(const struct fmt_place *place)
+{
+	return place->block * KVTREE_LOG_BLOCK + place->begin;
+}
 
 extern const char *const fmt_kind_names[FMT_KINDS];
 

@@ -47,7 +47,7 @@ static u32 draw_offset(struct fmt_bytes *bytes, u32 size)
 static void put_number(struct fmt_disks *disks, const struct fmt_place *place, u32 off,
 		       u32 width, struct fmt_bytes *bytes)
 {
-	u64 at = place->block * KVTREE_LOG_BLOCK + off;
+	u64 at = fmt_place_at(place) + off;
 	__le64 raw = 0;
 
 	memcpy(&raw, disks->data[place->disk] + at, width);
@@ -60,12 +60,12 @@ static void put_copy(const struct fmt_map *map, struct fmt_disks *disks,
 		     const struct fmt_place *place, u32 off, struct fmt_bytes *bytes)
 {
 	const struct fmt_place *from = &map->place[take(bytes, 2) % map->nr];
-	u32 len = 8u << take(bytes, 1) % 4, at, size = from->blocks * KVTREE_LOG_BLOCK;
+	u32 len = 8u << take(bytes, 1) % 4, at, size = from->bytes;
 
 	at = draw_offset(bytes, size) & ~7u;
-	len = min(len, min(size - at, place->blocks * KVTREE_LOG_BLOCK - off));
-	fmt_disks_put(disks, place->disk, place->block * KVTREE_LOG_BLOCK + off,
-		      fmt_block(disks, from->disk, from->block) + at, len);
+	len = min(len, min(size - at, place->bytes - off));
+	fmt_disks_put(disks, place->disk, fmt_place_at(place) + off,
+		      disks->data[from->disk] + fmt_place_at(from) + at, len);
 }
 
 /* The superblock's copies say the same, unless only one is to be changed. */
@@ -94,7 +94,7 @@ void fmt_mutate(const struct fmt_map *map, struct fmt_disks *disks, struct fmt_b
 		u32 i = take(bytes, 2) % map->nr, how = take(bytes, 1);
 		const struct fmt_place *place = &map->place[i];
 		u32 width = 1u << how % 4;
-		u32 off = draw_offset(bytes, place->blocks * KVTREE_LOG_BLOCK);
+		u32 off = draw_offset(bytes, place->bytes);
 
 		off &= ~(width - 1);
 		if (how < 208)

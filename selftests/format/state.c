@@ -12,6 +12,8 @@ struct recovery {
 	const struct fmt_disks *disks;
 	struct fmt_state *state;
 	bool keep_data;
+	bool in_range;
+	u32 range;
 };
 
 #define recovery_of(ptr, member) \
@@ -75,19 +77,20 @@ static size_t memory_take(struct fmt_state *state, size_t len)
 	return at;
 }
 
-static size_t keep_columns(struct recovery *r, const struct kvt_log_entry *entry)
+static size_t keep_columns(struct fmt_state *state, const struct kvt_log_entry *entry,
+			   bool keep_data)
 {
-	size_t at = memory_take(r->state, entry->ncols * sizeof(struct fmt_col)), data;
+	size_t at = memory_take(state, entry->ncols * sizeof(struct fmt_col)), data;
 	struct fmt_col *to;
 	u32 i;
 
 	for (i = 0; i < entry->ncols; i++) {
 		const struct kvt_log_col *from = &entry->cols[i];
 
-		data = r->keep_data ? memory_take(r->state, from->len) : 0;
-		if (r->keep_data)
-			memcpy(r->state->memory + data, from->data, from->len);
-		to = (struct fmt_col *)(r->state->memory + at) + i;
+		data = keep_data ? memory_take(state, from->len) : 0;
+		if (keep_data)
+			memcpy(state->memory + data, from->data, from->len);
+		to = (struct fmt_col *)(state->memory + at) + i;
 		to->id = from->id;
 		to->len = from->len;
 		to->hash = fmt_hash(FMT_HASH, from->data, from->len);
@@ -116,17 +119,14 @@ static void check_entry(const struct kvt_log_entry *entry)
 		fmt_die("a value of %llu bytes", (unsigned long long)total);
 }
 
-static int keep(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
+void fmt_state_put(struct fmt_state *state, const struct kvt_log_entry *entry, bool keep_data)
 {
-	struct recovery *r = recovery_of(reader, reader);
-	struct fmt_state *state = r->state;
 	struct fmt_item *item;
 	size_t key, col;
 
-	check_entry(entry);
 	key = memory_take(state, entry->key_len);
 	memcpy(state->memory + key, entry->key, entry->key_len);
-	col = keep_columns(r, entry);
+	col = keep_columns(state, entry, keep_data);
 	if (state->nr_items == state->room) {
 		state->room = state->room * 2 + 64;
 		state->item = fmt_alloc(state->item, state->room * sizeof(*item));
@@ -138,6 +138,17 @@ static int keep(struct kvt_log_reader *reader, const struct kvt_log_entry *entry
 		.removed = entry->type == KVTREE_LOG_REMOVE,
 		.col = (const struct fmt_col *)(uintptr_t)col,
 	};
+}
+
+static int keep(struct kvt_log_reader *reader, const struct kvt_log_entry *entry)
+{
+	struct recovery *r = recovery_of(reader, reader);
+
+	check_entry(entry);
+	if (r->in_range && r->range != kvt_log_directory_find(&r->sink.dir, entry->key,
+							      entry->key_len))
+		r->state->astray = true;
+	fmt_state_put(r->state, entry, r->keep_data);
 	return 0;
 }
 
@@ -148,7 +159,14 @@ static int keep_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *e
 
 static int keep_range(struct kvt_log_sink *sink, u32 i)
 {
-	return kvt_log_range_read(&recovery_of(sink, sink)->reader, &sink->dir, i);
+	struct recovery *r = recovery_of(sink, sink);
+	int verdict;
+
+	r->in_range = true;
+	r->range = i;
+	verdict = kvt_log_range_read(&r->reader, &sink->dir, i);
+	r->in_range = false;
+	return verdict;
 }
 
 static int item_cmp(const void *a, const void *b)
@@ -184,7 +202,7 @@ static bool same_columns(const struct fmt_item *a, const struct fmt_item *b)
 }
 
 /* Offsets become pointers, and of each key the newest is left, if it is a value. */
-static void state_finish(struct fmt_state *state, bool keep_data)
+void fmt_state_finish(struct fmt_state *state, bool keep_data)
 {
 	struct fmt_item *item, last = { .key_len = ~0U };
 	u32 i, j, to = 0;
@@ -226,6 +244,20 @@ static void state_finish(struct fmt_state *state, bool keep_data)
 	state->nr = to;
 }
 
+void fmt_state_begin(struct fmt_state *state)
+{
+	state->error = 0;
+	state->text[0] = '\0';
+	state->nr_items = 0;
+	state->memory_used = 0;
+	state->records = 0;
+	state->nr = 0;
+	state->hash = 0;
+	state->astray = false;
+	state->twice = false;
+	memset(&state->found, 0, sizeof(state->found));
+}
+
 static int recovery_run(struct recovery *r, u64 back, struct fmt_map *map)
 {
 	struct fmt_state *state = r->state;
@@ -262,19 +294,12 @@ void fmt_recover(const struct fmt_disks *disks, struct fmt_state *state, u64 bac
 	};
 	u32 i;
 
-	state->text[0] = '\0';
-	state->nr_items = 0;
-	state->memory_used = 0;
-	state->records = 0;
-	state->nr = 0;
-	state->hash = 0;
-	state->twice = false;
-	memset(&state->found, 0, sizeof(state->found));
+	fmt_state_begin(state);
 	for (i = 0; i < disks->nr; i++)
 		r.set.size[i] = disks->blocks[i];
 	state->error = recovery_run(&r, back, map);
 	if (!state->error)
-		state_finish(state, keep_data);
+		fmt_state_finish(state, keep_data);
 	kvt_log_set_free(&r.set);
 }
 

@@ -29,6 +29,7 @@ struct fmt_state {
 	u64 records;
 	u64 hash;		/* of all items */
 	u32 nr;			/* keys that are there */
+	bool astray;		/* a range gave out a key that is in another */
 	bool twice;		/* two values of a key have one version: either may count */
 	/* Memory for the items, which the next recovery uses again. */
 	struct fmt_item *item;
@@ -40,6 +41,11 @@ struct fmt_state {
 };
 
 struct fmt_map;
+
+/* A state made of records: begin, put each, finish.  @keep_data as for fmt_recover(). */
+void fmt_state_begin(struct fmt_state *state);
+void fmt_state_put(struct fmt_state *state, const struct kvt_log_entry *entry, bool keep_data);
+void fmt_state_finish(struct fmt_state *state, bool keep_data);
 
 /*
  * @back: so many epochs less than a recovery would restore.  @keep_data: of the columns.

@@ -401,6 +401,15 @@ same_elsewhere()
 	done
 }
 
+# A store with ranges, in three ways.
+same_ranges()
+{
+	"$IMAGES/format" show "$DISKS"/ranges-{1,2}.img >"$LOGS/ranges.txt" &&
+		qemu-s390x "$IMAGES/format-s390x" show "$DISKS"/ranges-{1,2}.img |
+		diff "$LOGS/ranges.txt" - &&
+		kvtree store check "$DISKS"/ranges-{1,2}.img
+}
+
 # COMMAND OPTION... DISK...
 format()
 {
@@ -424,6 +433,12 @@ format_results()
 	# Superblocks whose checkpoints stand nowhere, which once were refused without a word.
 	attempt format-fuzz-nowhere format fuzz --seed 46386 --places 100 "$golden/one.img"
 	attempt format-fuzz-two format fuzz --places $((PLACES / 2)) "$golden"/two-{1,2}.img
+	attempt format-ranges format ranges --every "$EVERY" --places $((PLACES / 10))
+	attempt format-build format build "$DISKS"/ranges-{1,2}.img
+	attempt format-big-endian-ranges same_ranges
+	attempt format-damage-ranges format damage --every "$EVERY" --places $((PLACES / 4)) \
+		"$DISKS"/ranges-{1,2}.img
+	attempt format-fuzz-ranges format fuzz --places $((PLACES / 2)) "$DISKS"/ranges-{1,2}.img
 	[ -e "$record.oracle" ] || return 0
 	attempt format-big-endian-crash same_elsewhere
 	attempt format-damage-crash format damage --every $((EVERY * 16)) --places $((PLACES / 4)) \

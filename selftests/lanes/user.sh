@@ -5,7 +5,7 @@
 # with AddressSanitizer and UBSan and with ThreadSanitizer, beside them the
 # fuzzers, and a short run of the benchmark.
 #
-# T=PATTERN selects suites, fuzz, fuzz-log and bench; see lane.sh. SANITIZERS are those
+# T=PATTERN selects suites, fuzz, fuzz-log, format and bench; see lane.sh. SANITIZERS are those
 # that the suites run with, asan and tsan. The fuzzer of the
 # engine runs for FUZZ_TIME seconds, that of what reads disks for a quarter of it. What
 # they find of interest stays in build/user/corpus and corpus-log, but for "make check", which
@@ -114,6 +114,17 @@ fuzz_log()
 		results "$LOGS/fuzz-log.ktap" "$ok" structures_made_of_bytes_are_restored_or_refused
 }
 
+# Checkpoints of ranges, as they are and with something wrong in them: selftests/format. The crash
+# lane damages more of their bytes.
+format()
+{
+	local rc=0
+
+	"$OUT/kvt-format" ranges --places 500 --every 16 >"$LOGS/format.ktap" \
+		2>"$LOGS/format.log" || rc=$?
+	echo "# kvtree-lane: exit $rc" >>"$LOGS/format.ktap"
+}
+
 # Whether all subjects find the same, whatever it takes, with all workloads.
 bench()
 {
@@ -139,6 +150,9 @@ run()
 	fi
 	if want fuzz-log; then
 		fuzz_log &
+	fi
+	if want format; then
+		format
 	fi
 	if want bench; then
 		bench
@@ -188,7 +202,7 @@ programs()
 	for name in $SANITIZERS; do
 		echo "kvt-kunit-$name"
 	done
-	for name in fuzz fuzz-log bench; do
+	for name in fuzz fuzz-log format bench; do
 		! want "$name" || echo "kvt-$name"
 	done
 }

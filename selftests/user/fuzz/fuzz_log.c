@@ -3,12 +3,13 @@
  * libFuzzer: bytes become changes of the structures on the disks of stores, with
  * checksums made right, and a recovery reads what that makes: see
  * selftests/format/mutate.h.  The stores are the golden images, in the folder that
- * the environment names as KVT_GOLDEN.
+ * the environment names as KVT_GOLDEN, and one with ranges.
  */
 #include "../../../selftests/format/damage.h"
 #include "../../../selftests/format/mutate.h"
+#include "../../../selftests/format/ranges.h"
 
-#define SUBJECTS	2
+#define SUBJECTS	3
 
 static struct fmt_subject subjects[SUBJECTS];
 
@@ -25,6 +26,16 @@ static void open_subject(struct fmt_subject *subject, const char *folder,
 	fmt_subject_open(subject, paths, nr);
 }
 
+static void make_subject(struct fmt_subject *subject)
+{
+	struct fmt_state want = { 0 };
+	struct fmt_disks disks;
+
+	fmt_ranges_find(&disks, 2, 1, &want);
+	fmt_subject_take(subject, &disks);
+	fmt_state_free(&want);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -38,6 +49,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		fmt_die("KVT_GOLDEN is not set");
 	open_subject(&subjects[0], folder, one, 1);
 	open_subject(&subjects[1], folder, two, 2);
+	make_subject(&subjects[2]);
 	return 0;
 }
 

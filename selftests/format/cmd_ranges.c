@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * ranges: disks with ranges that have a history at random are restored as they are, and those
+ * with something wrong in them are not.
+ *
+ * build: write such disks to images, of the first seed from the one given that needs as many.
+ */
+#include <inttypes.h>
+#include "cmd.h"
+#include "damage.h"
+#include "ranges.h"
+
+/* Each key once, and nothing else: no older piece gives out what a newer one covers. */
+static bool is_right(const struct fmt_state *now, const struct fmt_state *want)
+{
+	return fmt_state_same(now, want) && now->nr_items == want->nr && !now->astray;
+}
+
+static u64 sound_ranges(const struct cmd_options *o, u64 *keys)
+{
+	struct fmt_state now = { 0 }, want = { 0 };
+	struct fmt_disks disks;
+	u64 wrong = 0, i;
+
+	*keys = 0;
+	for (i = 0; i < o->places; i++) {
+		fmt_ranges_make(&disks, o->seed + i, FMT_SOUND, &want);
+		fmt_recover(&disks, &now, 0, false, NULL);
+		if (!is_right(&now, &want)) {
+			printf("# seed %" PRIu64 ": %u keys of %u, %u records, error %d %s\n",
+			       (uint64_t)(o->seed + i), now.nr, want.nr, now.nr_items, -now.error,
+			       now.text);
+			wrong++;
+		}
+		*keys += want.nr;
+		fmt_disks_free(&disks);
+	}
+	fmt_state_free(&now);
+	fmt_state_free(&want);
+	return wrong;
+}
+
+/* A fault, on the first disks that have a place for it. */
+static bool fault_is_refused(u64 seed, enum fmt_fault fault)
+{
+	struct fmt_state now = { 0 }, want = { 0 };
+	struct fmt_disks disks;
+	bool refused;
+
+	while (!fmt_ranges_make(&disks, seed, fault, &want)) {
+		fmt_disks_free(&disks);
+		seed++;
+	}
+	fmt_recover(&disks, &now, 0, false, NULL);
+	refused = now.error && now.text[0];
+	if (!refused)
+		printf("# seed %" PRIu64 ", %s: error %d %s\n", (uint64_t)seed,
+		       fmt_fault_names[fault], -now.error, now.text);
+	fmt_disks_free(&disks);
+	fmt_state_free(&now);
+	fmt_state_free(&want);
+	return refused;
+}
+
+static u64 wrong_ranges(const struct cmd_options *o)
+{
+	u64 wrong = 0;
+	u32 fault, i;
+
+	for (fault = FMT_SOUND + 1; fault < FMT_FAULTS; fault++)
+		for (i = 0; i < 1 + o->places / 64; i++)
+			wrong += !fault_is_refused(o->seed + i * 64, fault);
+	return wrong;
+}
+
+static bool repeated_is_refused(void)
+{
+	struct fmt_state now = { 0 };
+	struct fmt_disks disks;
+	bool refused;
+
+	fmt_ranges_make_repeated(&disks);
+	fmt_recover(&disks, &now, 0, false, NULL);
+	refused = now.error && strstr(now.text, "more than fit");
+	if (!refused)
+		printf("# the same piece again and again: error %d %s\n", -now.error, now.text);
+	fmt_disks_free(&disks);
+	fmt_state_free(&now);
+	return refused;
+}
+
+static u64 damage_place(struct fmt_subject *subject, const struct fmt_place *place, u32 every,
+			u64 *bytes)
+{
+	u64 at = fmt_place_at(place), wrong = 0;
+	u32 i;
+	u8 byte;
+
+	for (i = 0; i < place->bytes; i++) {
+		if ((*bytes)++ % every)
+			continue;
+		byte = subject->disks.data[place->disk][at + i] ^ (u8)(1 + i % 255);
+		fmt_disks_put(&subject->disks, place->disk, at + i, &byte, 1);
+		wrong += fmt_subject_try(subject, 1) != FMT_DETECTED;
+	}
+	return wrong;
+}
+
+/* Each byte of pieces and directories is missed, or each so many-th. */
+static u64 damaged_ranges(const struct cmd_options *o)
+{
+	struct fmt_subject subject;
+	struct fmt_state want = { 0 };
+	struct fmt_disks disks;
+	u64 wrong = 0, bytes = 0;
+	u32 i;
+
+	fmt_ranges_find(&disks, 2, o->seed, &want);
+	fmt_subject_take(&subject, &disks);
+	for (i = 0; i < subject.map.nr; i++)
+		if (subject.map.place[i].kind == FMT_PIECE ||
+		    subject.map.place[i].kind == FMT_DIRECTORY)
+			wrong += damage_place(&subject, &subject.map.place[i], o->every, &bytes);
+	printf("# %" PRIu64 " bytes, each %u. damaged, %" PRIu64 " not found\n", (uint64_t)bytes,
+	       o->every, (uint64_t)wrong);
+	fmt_subject_close(&subject);
+	fmt_state_free(&want);
+	return wrong;
+}
+
+static u64 result(u32 nr, const char *name, u64 wrong)
+{
+	printf("%sok %u %s\n", wrong ? "not " : "", nr, name);
+	fflush(stdout);
+	return wrong;
+}
+
+int cmd_ranges(const struct cmd_options *o)
+{
+	u64 keys, wrong;
+
+	printf("KTAP version 1\n1..4\n");
+	wrong = sound_ranges(o, &keys);
+	printf("# %u stores, %" PRIu64 " keys\n", o->places, (uint64_t)keys);
+	wrong = result(1, "ranges_are_restored_as_they_were_written", wrong);
+	wrong += result(2, "wrong_ranges_are_refused", wrong_ranges(o));
+	wrong += result(3, "no_more_is_read_than_the_device_has", !repeated_is_refused());
+	wrong += result(4, "damage_of_ranges_is_found", damaged_ranges(o));
+	return !!wrong;
+}
+
+int cmd_build(const struct cmd_options *o)
+{
+	struct fmt_state want = { 0 };
+	struct fmt_disks disks;
+	u64 seed;
+
+	seed = fmt_ranges_find(&disks, o->nr_paths, o->seed, &want);
+	fmt_disks_save(&disks, o->paths);
+	printf("seed %" PRIu64 ": %u keys\n", (uint64_t)seed, want.nr);
+	fmt_disks_free(&disks);
+	fmt_state_free(&want);
+	return 0;
+}
