@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Checkpoints: all keys and values, written beside the load.
+ * Checkpoints: all keys and values, as far as they have changed, written beside the load.
  *
  * A checkpoint contains every change of the epochs up to the durable one at its
  * beginning, and perhaps later ones.  So it counts together with the log from
@@ -17,6 +17,13 @@
 /* How often if there was no room, although writers waited. */
 #define TRIES	3
 
+/* What is written. */
+enum how {
+	HOW_CHANGED,	/* what has changed, or all if there is not enough room for less */
+	HOW_ALL,
+	HOW_LITTLE,	/* what has changed, or nothing */
+};
+
 /* A checkpoint under way. */
 struct checkpoint {
 	struct kvt_checkpoints *all;		/* of the log, of which it is one */
@@ -26,8 +33,68 @@ struct checkpoint {
 	u64 replay_bytes;			/* that need not be replayed any more */
 	u64 lease;				/* on versions: the same on all devices */
 	struct kvt_log_pos commit[KVTREE_LOG_DEVS_MAX];	/* of the trailer after it */
+	enum how how;
+	u64 directory;				/* bytes of the old directory, at most */
+	bool full;				/* all is written again */
+	struct kvt_ranges *ranges;		/* that it makes */
 	struct kvt_saved saved;
 };
+
+/* What is written from now on is the checkpoint's. */
+static void checkpoint_segments(struct checkpoint *cp)
+{
+	struct kvt_space *space = &cp->log->space;
+	u32 i;
+
+	for (i = 0; i < cp->log->devs.nr; i++) {
+		kvt_segs_save_begin(&space->part[i].segs, cp->epoch, cp->full);
+		/* Where the last one ends, this one goes on, unless it will free that. */
+		if (cp->full)
+			space->part[i].image.block = 0;
+	}
+}
+
+/* Bytes of the directory, and of what deltas have beside their records. */
+static u64 directory_bytes(const struct kvt_log_directory *dir)
+{
+	u64 bytes = 0;
+	u32 i;
+
+	for (i = 0; i < dir->nr; i++) {
+		bytes += kvt_log_record_size(dir->range[i]->key_len,
+					     (dir->range[i]->nr_pieces + 1) *
+					     sizeof(struct kvtree_log_piece)) +
+			 kvt_log_record_size(0, KVTREE_LOG_COVER_BYTES);
+		cond_resched();
+	}
+	return bytes;
+}
+
+/*
+ * Whether what has not changed may stay where it is.  If writers wait already, all that can be
+ * freed is to be.
+ */
+static bool checkpoint_keeps(const struct checkpoint *cp)
+{
+	const struct kvt_log *log = cp->log;
+
+	return cp->how != HOW_ALL && kvt_log_has_ranges(log->devs.dev[0].super) &&
+	       !test_bit(KVT_LOG_FULL, &log->state.flags) &&
+	       kvt_room_describes(&log->space, cp->directory) && kvt_room_spare(&log->space);
+}
+
+/* What has been written to each device so far: each gets its share of all that there is. */
+static void checkpoint_share(struct checkpoint *cp)
+{
+	const struct kvt_part *part;
+	u32 i;
+
+	for (i = 0; !cp->full && i < cp->log->devs.nr; i++) {
+		part = &cp->log->space.part[i];
+		cp->saved.dev[i].blocks = (u64)part->segs.nr_image *
+					  le32_to_cpu(part->dev->super->segment_blocks);
+	}
+}
 
 /* Where it begins: what is durable is published in the index. */
 static void checkpoint_begin(struct checkpoint *cp)
@@ -39,27 +106,35 @@ static void checkpoint_begin(struct checkpoint *cp)
 	mutex_lock(&commits->commit_lock);
 	cp->epoch = log->state.durable;
 	cp->replay_bytes = log->space.replay_bytes;
-	for (i = 0; i < log->devs.nr; i++) {
+	for (i = 0; i < log->devs.nr; i++)
 		cp->commit[i] = commits->chain[i].next;
-		kvt_segs_save_begin(&log->space.part[i].segs, cp->epoch);
+	checkpoint_segments(cp);
+	if (!checkpoint_keeps(cp)) {
+		cp->full = true;
+		checkpoint_segments(cp);
 	}
+	checkpoint_share(cp);
 	mutex_unlock(&commits->commit_lock);
 }
 
 static int table_write(struct checkpoint *cp, u32 i)
 {
-	struct kvt_log_dev *dev = &cp->log->devs.dev[i];
+	struct kvt_part *part = &cp->log->space.part[i];
 	struct kvt_saved_dev *d = &cp->saved.dev[i];
+	struct kvt_log_dev *dev = part->dev;
 	struct kvtree_log_checkpoint *to = &d->super;
 	u64 generation = cp->log->devs.generation;
 	size_t used = struct_size(d->table, extents, d->nr);
 	u32 blocks = DIV_ROUND_UP(used, KVTREE_LOG_BLOCK);
 	struct kvtree_log_table *table;
+	struct kvt_log_pos pos;
 	int err;
 
 	to->epoch = cpu_to_le64(cp->epoch);
 	to->generation = cpu_to_le64(generation);
 	to->met = cpu_to_le32(cp->met);
+	to->records = cpu_to_le64(d->records);
+	to->bytes = cpu_to_le64(d->bytes);
 	if (!d->nr)
 		return 0;
 	err = kvt_saved_room(&cp->saved, i, blocks, KVT_ROOM_TABLE);
@@ -68,20 +143,20 @@ static int table_write(struct checkpoint *cp, u32 i)
 	table = vzalloc((size_t)blocks * KVTREE_LOG_BLOCK);
 	if (!table)
 		return -ENOMEM;
+	pos = part->image;
+	part->image.block += blocks;
 	memcpy(table, d->table, used);
 	table->magic = cpu_to_le64(KVTREE_LOG_TABLE_MAGIC);
 	table->blocks = cpu_to_le32(blocks);
 	table->epoch = to->epoch;
 	table->generation = to->generation;
 	table->nr_extents = cpu_to_le64(d->nr);
-	table->crc = cpu_to_le32(kvt_log_crc_zero(dev->super, generation, &d->pos, table,
+	table->crc = cpu_to_le32(kvt_log_crc_zero(dev->super, generation, &pos, table,
 						  (size_t)blocks * KVTREE_LOG_BLOCK,
 						  offsetof(struct kvtree_log_table, crc)));
-	err = kvt_dev_write(dev, kvt_log_pos_block(dev->super, &d->pos), blocks, table);
-	kvt_log_pos_store(&to->table, &d->pos);
+	err = kvt_dev_write(dev, kvt_log_pos_block(dev->super, &pos), blocks, table);
+	kvt_log_pos_store(&to->table, &pos);
 	to->blocks = cpu_to_le32(blocks);
-	to->records = cpu_to_le64(d->records);
-	to->bytes = cpu_to_le64(d->bytes);
 	vfree(table);
 	return err;
 }
@@ -93,6 +168,7 @@ static void checkpoint_lives(struct checkpoint *cp, u32 i)
 	struct kvtree_log_life *life = &super->lives[0];
 
 	super->checkpoint = cp->saved.dev[i].super;
+	super->incompat |= cpu_to_le64(KVTREE_LOG_RANGES);
 	memset(super->lives, 0, sizeof(super->lives));
 	super->nr_lives = cpu_to_le32(cp->log->state.alive);
 	if (cp->log->state.alive) {
@@ -181,8 +257,10 @@ static int checkpoint_count(struct checkpoint *cp)
 	for (i = 0; i < log->devs.nr; i++)
 		checkpoint_lives(cp, i);
 	err = kvt_supers_write(cp->all);
-	if (!err)
+	if (!err) {
 		log_shorten(cp);
+		WRITE_ONCE(log->space.whole, cp->full);
+	}
 	return err;
 }
 
@@ -224,31 +302,119 @@ static void checkpoint_give(struct kvt_log *log, bool resume)
 		checkpoint_resume(log);
 }
 
-static int checkpoint_run(struct kvt_checkpoints *cps)
+static void segment_keep(struct kvt_log *log, u32 dev, u32 segment)
+{
+	log->space.part[dev].segs.seg[segment].kept = true;
+}
+
+/* Which segments of checkpoints have something in them that counts. */
+static void checkpoint_keep(struct checkpoint *cp)
+{
+	const struct kvt_log_directory *dir = &cp->ranges->dir;
+	u32 i, j;
+
+	for (i = 0; i < dir->nr; i++) {
+		const struct kvt_log_range *range = dir->range[i];
+
+		for (j = 0; j < range->nr_pieces; j++)
+			segment_keep(cp->log, range->piece[j].dev, range->piece[j].pos.segment);
+		cond_resched();
+	}
+	for (i = 0; i < cp->log->devs.nr; i++) {
+		const struct kvt_saved_dev *d = &cp->saved.dev[i];
+
+		for (j = 0; j < d->nr; j++)
+			segment_keep(cp->log, i, le32_to_cpu(d->table->extents[j].pos.segment));
+		if (d->nr)
+			segment_keep(cp->log, i, le32_to_cpu(d->super.table.segment));
+	}
+}
+
+/* Give back what is useless; nothing more is written where the last one ended, if that is. */
+static void checkpoint_free(struct checkpoint *cp, bool counts)
+{
+	struct kvt_log *log = cp->log;
+	struct kvt_part *part;
+	u32 i;
+
+	if (counts)
+		checkpoint_keep(cp);
+	for (i = 0; i < log->devs.nr; i++) {
+		part = &log->space.part[i];
+		kvt_segs_save_end(&part->segs, cp->epoch, counts);
+		if (part->segs.seg[part->image.segment].state != KVT_SEG_CHECKPOINT)
+			part->image.block = 0;
+	}
+	checkpoint_give(log, counts);
+}
+
+static int checkpoint_take(struct checkpoint *cp)
+{
+	cp->saved.marks = kvt_image_take(&cp->log->image);
+	return cp->saved.marks ? 0 : -ENOMEM;
+}
+
+/* Write it, and have it count. */
+static int checkpoint_write(struct checkpoint *cp)
+{
+	int err;
+
+	err = kvt_plan(&cp->saved, cp->full) ?: kvt_save(&cp->saved, cp->all, cp->epoch);
+	if (err)
+		return err;
+	cp->ranges = kvt_ranges_make(&cp->saved.dir);
+	if (!cp->ranges)
+		return -ENOMEM;
+	cp->saved.dir = (struct kvt_log_directory) {};
+	return checkpoint_count(cp);
+}
+
+/* What has changed before it is in it, if it counts, or else in the next one. */
+static void checkpoint_marks(struct checkpoint *cp, bool counts)
+{
+	struct kvt_image *image = &cp->log->image;
+
+	if (counts) {
+		kvt_image_replace(image, cp->ranges, cp->saved.marks);
+		return;
+	}
+	kvt_image_give(image, cp->saved.marks);
+	if (cp->ranges) {
+		kvt_directory_discard(&cp->ranges->dir, cp->saved.old);
+		kvt_ranges_free(cp->ranges);
+	}
+}
+
+static int checkpoint_run(struct kvt_checkpoints *cps, enum how how)
 {
 	struct checkpoint *cp = kvzalloc(sizeof(*cp), GFP_KERNEL);
 	struct kvt_log *log = &cps->commits.log;
 	int err;
-	u32 i;
 
 	if (!cp)
 		return -ENOMEM;
 	cp->all = cps;
 	cp->log = log;
+	cp->how = how;
+	cp->saved.log = log;
+	cp->saved.live = kvt_live_bytes(&log->space);
+	cp->saved.old = &kvt_image_ranges(&log->image)->dir;
+	mutex_init(&cp->saved.lock);
+	cp->directory = directory_bytes(cp->saved.old);
 	checkpoint_begin(cp);
-	err = kvt_save(&cp->saved, cps, cp->epoch);
-	if (!err)
-		err = checkpoint_count(cp);
+	if (cp->full && how == HOW_LITTLE)
+		err = KVT_LOG_NO_ROOM;
+	else
+		err = checkpoint_take(cp) ?: checkpoint_write(cp);
 	/* A device that does not write frees nothing, and writers would wait forever. */
 	if (err == -EIO)
 		kvt_log_fail(&log->state, err, "a checkpoint could not be written");
 	/* What a superblock that could not be written says is not known. */
-	if (!err || !log->state.error) {
-		for (i = 0; i < log->devs.nr; i++)
-			kvt_segs_save_end(&log->space.part[i].segs, cp->epoch, !err);
-		checkpoint_give(log, !err);
-	}
+	if (!err || !log->state.error)
+		checkpoint_free(cp, !err);
 	kvt_saved_exit(&cp->saved);
+	if (cp->saved.marks)
+		checkpoint_marks(cp, !err);
 	kvfree(cp);
 	return err;
 }
@@ -260,11 +426,12 @@ static int checkpoint_run(struct kvt_checkpoints *cps)
 static int checkpoint_make(struct kvt_checkpoints *cps)
 {
 	struct kvt_log *log = &cps->commits.log;
-	int err = checkpoint_run(cps);
+	/* Of a life that has not begun nobody knows yet how much room it will need. */
+	int err = checkpoint_run(cps, log->state.alive ? HOW_CHANGED : HOW_ALL);
 
 	if (err == KVT_LOG_NO_ROOM && log->state.alive && !READ_ONCE(log->state.error)) {
 		kvt_room_stop_writers(&log->space);
-		err = checkpoint_run(cps);
+		err = checkpoint_run(cps, HOW_ALL);
 	}
 	return err;
 }
@@ -312,6 +479,24 @@ int kvt_checkpoint(struct kvt_checkpoints *cps)
 	if (mutex_lock_killable(&cps->checkpoint_lock))
 		return -EINTR;
 	err = checkpoint_locked(cps);
+	mutex_unlock(&cps->checkpoint_lock);
+	return err;
+}
+
+/**
+ * kvt_checkpoint_little() - make a checkpoint if it need not write all that is live
+ * @cps: the checkpoints of a log that nobody writes to any more
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: as kvt_checkpoint().
+ */
+int kvt_checkpoint_little(struct kvt_checkpoints *cps)
+{
+	int err;
+
+	mutex_lock(&cps->checkpoint_lock);
+	err = READ_ONCE(cps->commits.log.state.error) ? -EIO : checkpoint_run(cps, HOW_LITTLE);
 	mutex_unlock(&cps->checkpoint_lock);
 	return err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Checkpoints: all that is live is written again, and superblocks say where. */
+/* Checkpoints: what has changed is written, and superblocks say where. */
 #ifndef KVT_LOG_CHECKPOINT_H
 #define KVT_LOG_CHECKPOINT_H
 
@@ -28,28 +28,55 @@ int kvt_supers_complete(struct kvt_checkpoints *cps);
 int kvt_supers_end(struct kvt_checkpoints *cps);
 u32 kvt_super_close_life(struct kvtree_log_super *super, u64 epoch);
 
-/* save.c */
+/* Something that one worker writes, or several together: see plan.c. */
+struct kvt_job {
+	u32 first;		/* range of the old directory */
+	u32 end;		/* the one after the last */
+	u32 delta_max;		/* bytes of the range's delta; 0: a base is written */
+};
+
+/* What a checkpoint writes, and has written. */
 struct kvt_saved {
 	struct kvt_log *log;
+	const struct kvt_log_directory *old;
+	unsigned long *marks;		/* of its ranges: what has changed */
+	u64 live;			/* bytes */
+	u32 range_bytes;
+	u32 cover_bits;
+	u32 nr_jobs;
+	struct kvt_job *jobs;		/* in ascending order */
+	struct kvt_log_directory dir;	/* the new one, with the ranges of the old that are kept */
 	struct mutex lock;		/* of what follows */
 	struct kvt_saved_dev {
-		u64 blocks;			/* of chunks that have a place here */
-		struct kvt_log_pos pos;		/* the next chunk */
+		u64 blocks;		/* of chunks that have a place here */
 		struct kvtree_log_table *table;
 		u32 nr;
 		u32 room;
-		u64 records;
+		u64 records;		/* of the directory's pieces that are here */
 		u64 bytes;
 		struct kvtree_log_checkpoint super;	/* what the superblock will say */
 	} dev[KVTREE_LOG_DEVS_MAX];
 };
 
-int kvt_save(struct kvt_saved *saved, struct kvt_checkpoints *cps, u64 epoch);
+/* plan.c */
+int kvt_plan(struct kvt_saved *saved, bool full);
+
+/* saved.c */
 int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room room);
+int kvt_saved_write(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage,
+		    struct kvt_log_extent *extent);
+int kvt_saved_compose(struct kvt_saved *saved);
+int kvt_saved_flush(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage);
+void kvt_saved_describe(struct kvt_saved *saved, struct kvt_log_buf *buf,
+			const struct kvt_log_range *range);
 void kvt_saved_exit(struct kvt_saved *saved);
+
+/* save.c */
+int kvt_save(struct kvt_saved *saved, struct kvt_checkpoints *cps, u64 epoch);
 
 /* checkpoint.c */
 int kvt_checkpoint(struct kvt_checkpoints *cps);
+int kvt_checkpoint_little(struct kvt_checkpoints *cps);
 int kvt_checkpoint_awake(struct kvt_checkpoints *cps);
 int kvt_checkpoint_forgo(struct kvt_checkpoints *cps);
 void kvt_checkpoint_work(struct work_struct *work);

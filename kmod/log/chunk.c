@@ -20,6 +20,7 @@ void kvt_buf_reset(struct kvt_log_buf *buf)
 	buf->nr_outside = 0;
 	buf->outside_len = 0;
 	buf->nr_records = 0;
+	buf->marked = false;
 	buf->used = sizeof(struct kvtree_log_chunk);
 }
 

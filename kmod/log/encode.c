@@ -103,3 +103,27 @@ struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size
 	return rec;
 }
 KVT_EXPORT_FOR_TESTS(kvt_log_encode);
+
+/**
+ * kvt_log_record_begin() - add a record to a buffer that is no change
+ * @buf: the buffer, which has room for it
+ * @type: the record's
+ * @len: its bytes, of kvt_log_record_size()
+ *
+ * Context: any.
+ *
+ * Return: the record, whose key and value are zeros.
+ */
+struct kvtree_log_record *kvt_log_record_begin(struct kvt_log_buf *buf, enum kvtree_log_type type,
+					       u32 len)
+{
+	struct kvtree_log_record *rec = (struct kvtree_log_record *)(buf->data + buf->used);
+
+	memset(rec, 0, len);
+	rec->len = cpu_to_le32(len);
+	rec->type = type;
+	rec->version = cpu_to_le64(1);
+	buf->used += len;
+	buf->nr_records++;
+	return rec;
+}

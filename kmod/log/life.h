@@ -38,17 +38,22 @@ struct kvt_replay {
 	struct kvt_log_reader reader;
 	struct kvt_column *edits;	/* KVTREE_COLS_MAX of them */
 	size_t tombstones;		/* bytes of removals, to bury */
+	bool marks;			/* what it reads is not in the checkpoint */
 	struct kvt_cell cell;		/* where a value is that has no block */
 	DECLARE_BITMAP(kept, KVTREE_COLS_MAX);
 };
 
 int kvt_replay_init(struct kvt_replay *replay, struct kvt_log *log);
 void kvt_replay_exit(struct kvt_replay *replay);
+int kvt_replay_range(struct kvt_replay *replay, const struct kvt_log_directory *dir, u32 i);
 int kvt_replay_extent(struct kvt_replay *replay, const struct kvt_log_extent *extent);
 int kvt_replay_bury(struct kvt_replay *replay);
 
 /* restore.c */
 int kvt_life_restore(struct kvt_life *life);
+
+/* audit.c */
+void kvt_image_audit(struct kvt_log *log);
 
 /* recount.c */
 void kvt_recount_check(struct kvt_log *log);

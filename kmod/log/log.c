@@ -102,6 +102,7 @@ static int life_load(struct kvt_life *life)
 	if (err)
 		return err;
 	kvt_live_init(&log->space);
+	log->image.super = log->devs.dev[0].super;
 	err = kvt_log_find(&log->devs.set, &life->found);
 	if (err)
 		return err;
@@ -123,6 +124,7 @@ void kvt_log_free(struct kvt_log *log)
 
 	kvt_streams_exit(log);
 	kvt_log_queues_exit(log);
+	kvt_image_exit(&log->image);
 	kvt_disks_leave(&log->devs);
 	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++) {
 		kvt_segs_exit(&log->space.part[i].segs);
@@ -307,8 +309,10 @@ static int life_make_room(struct kvt_life *life)
 	err = kvt_checkpoint_awake(&life->checkpoints);
 	if (!err)
 		kvt_carry_exit(&life->checkpoints.commits);
+	else if (err != KVT_LOG_NO_ROOM)
+		return err;
 	/* What there is may do. */
-	return err == KVT_LOG_NO_ROOM && life_may_begin(life, kvt_room_ends) ? 0 : err;
+	return life_may_begin(life, kvt_room_ends) ? 0 : KVT_LOG_NO_ROOM;
 }
 
 static int life_begin(struct kvt_life *life)
@@ -410,7 +414,14 @@ static int log_finish(struct kvt_log *log)
 		err = kvt_checkpoint(cps) ?: finish_commit(log);
 	if (err == KVT_LOG_NO_ROOM)
 		return kvt_log_outcome_errno(kvt_checkpoint_forgo(cps));
-	return kvt_log_outcome_errno(err) ?: kvt_supers_end(cps);
+	/* If there is none, the next attach takes longer. */
+	if (!err && kvt_room_long(&log->space))
+		kvt_checkpoint(cps);
+	else if (!err && kvt_room_slow(&log->space))
+		kvt_checkpoint_little(cps);
+	if (!err)
+		kvt_image_audit(log);
+	return kvt_log_outcome_errno(err) ?: log->state.error ?: kvt_supers_end(cps);
 }
 
 /**

@@ -238,6 +238,8 @@ static int replay_entry(struct kvt_log_reader *reader, const struct kvt_log_entr
 	struct kvt_value *v;
 	int err;
 
+	if (replay->marks)
+		kvt_image_mark(&replay->log->image, key.data, key.len);
 	v = replay_value(replay, &key, entry);
 	if (!v)
 		return -ENOMEM;
@@ -284,6 +286,22 @@ void kvt_replay_exit(struct kvt_replay *replay)
 KVT_EXPORT_FOR_TESTS(kvt_replay_exit);
 
 /**
+ * kvt_replay_range() - read a range of the checkpoint, and bring its records into the index
+ * @replay: this thread's
+ * @dir: the checkpoint's directory
+ * @i: which range
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: as kvt_log_range_read(); -ENOMEM; -EINTR.
+ */
+int kvt_replay_range(struct kvt_replay *replay, const struct kvt_log_directory *dir, u32 i)
+{
+	replay->marks = false;
+	return kvt_log_range_read(&replay->reader, dir, i);
+}
+
+/**
  * kvt_replay_extent() - read an extent, and bring its records into the index
  * @replay: this thread's
  * @extent: the extent
@@ -294,6 +312,7 @@ KVT_EXPORT_FOR_TESTS(kvt_replay_exit);
  */
 int kvt_replay_extent(struct kvt_replay *replay, const struct kvt_log_extent *extent)
 {
+	replay->marks = !extent->saved;
 	return kvt_log_extent_read(&replay->reader, extent);
 }
 KVT_EXPORT_FOR_TESTS(kvt_replay_extent);

@@ -30,6 +30,13 @@ struct restore_worker {
 	struct kvt_replay replay;
 };
 
+/* What a worker reads: an extent of the log, or of a checkpoint without ranges; or a range. */
+struct restore_item {
+	bool is_range;
+	u32 range;
+	struct kvt_log_extent extent;
+};
+
 struct restore {
 	struct kvt_log_sink sink;
 	struct kvt_life *life;
@@ -38,7 +45,7 @@ struct restore {
 	struct restore_worker *workers;
 
 	spinlock_t lock;		/* of what follows */
-	struct kvt_log_extent queue[QUEUE];
+	struct restore_item queue[QUEUE];
 	u32 first;
 	u32 nr;
 	u32 nr_busy;			/* workers that have taken one */
@@ -58,29 +65,26 @@ static void restore_segment(struct kvt_log_sink *sink, u32 dev, u32 segment,
 		      r->life->found.epoch);
 }
 
-static bool restore_queue(struct restore *r, const struct kvt_log_extent *extent)
+static bool restore_queue(struct restore *r, const struct restore_item *item)
 {
 	bool room;
 
 	spin_lock(&r->lock);
 	room = r->nr < QUEUE;
 	if (room)
-		r->queue[(r->first + r->nr++) % QUEUE] = *extent;
+		r->queue[(r->first + r->nr++) % QUEUE] = *item;
 	spin_unlock(&r->lock);
 	return room;
 }
 
-static int restore_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *extent)
+/* Have a worker read it, when there is room for it. */
+static int restore_add(struct restore *r, const struct restore_item *item)
 {
-	struct restore *r = container_of(sink, struct restore, sink);
 	bool queued = false;
 	int err;
 
-	err = kvt_carry_note(&r->life->checkpoints.commits, extent);
-	if (err)
-		return err;
 	err = wait_event_killable(r->room,
-				  READ_ONCE(r->verdict) || (queued = restore_queue(r, extent)));
+				  READ_ONCE(r->verdict) || (queued = restore_queue(r, item)));
 	if (err)
 		return -EINTR;
 	if (queued)
@@ -88,8 +92,41 @@ static int restore_extent(struct kvt_log_sink *sink, const struct kvt_log_extent
 	return fatal_signal_pending(current) ? -EINTR : READ_ONCE(r->verdict);
 }
 
-/* Take the next extent.  False: there is none, and there will be none. */
-static bool restore_take(struct restore *r, struct kvt_log_extent *extent, bool *over)
+static int restore_range(struct kvt_log_sink *sink, u32 i)
+{
+	const struct restore_item item = { .is_range = true, .range = i };
+
+	return restore_add(container_of(sink, struct restore, sink), &item);
+}
+
+/* Have ranges, before anything of the log is marked in them.  The workers still read the sink's. */
+static int restore_image(struct restore *r)
+{
+	struct kvt_log_directory dir = r->sink.dir;
+	int err;
+
+	if (kvt_image_ranges(&r->log->image))
+		return 0;
+	err = kvt_image_init(&r->log->image, &dir);
+	if (err)
+		r->sink.dir = dir;
+	return err;
+}
+
+static int restore_extent(struct kvt_log_sink *sink, const struct kvt_log_extent *extent)
+{
+	struct restore *r = container_of(sink, struct restore, sink);
+	const struct restore_item item = { .extent = *extent };
+	int err = 0;
+
+	if (!extent->saved)
+		err = restore_image(r);
+	return err ?: kvt_carry_note(&r->life->checkpoints.commits, extent) ?:
+	       restore_add(r, &item);
+}
+
+/* Take what comes next.  False: there is none, and there will be none. */
+static bool restore_take(struct restore *r, struct restore_item *item, bool *over)
 {
 	bool got;
 
@@ -97,7 +134,7 @@ static bool restore_take(struct restore *r, struct kvt_log_extent *extent, bool 
 	*over = r->closed;
 	got = r->nr && !*over;
 	if (got) {
-		*extent = r->queue[r->first];
+		*item = r->queue[r->first];
 		r->first = (r->first + 1) % QUEUE;
 		r->nr--;
 		r->nr_busy++;
@@ -109,7 +146,7 @@ static bool restore_take(struct restore *r, struct kvt_log_extent *extent, bool 
 }
 
 /* What is queued is not read any more, and the first verdict is the one that counts. */
-static void restore_fail(struct restore *r, int verdict, const struct kvt_log_extent *extent)
+static void restore_fail(struct restore *r, int verdict, const struct restore_item *item)
 {
 	bool first;
 
@@ -118,20 +155,28 @@ static void restore_fail(struct restore *r, int verdict, const struct kvt_log_ex
 	if (first)
 		WRITE_ONCE(r->verdict, verdict);
 	spin_unlock(&r->lock);
-	if (first)
-		kvt_log_extent_wrong(&r->log->devs.set, extent, verdict);
+	/* Of ranges it was said. */
+	if (first && !item->is_range)
+		kvt_log_extent_wrong(&r->log->devs.set, &item->extent, verdict);
 	wake_up(&r->room);
 }
 
-static void restore_one(struct restore_worker *w, const struct kvt_log_extent *extent)
+static int restore_read(struct restore_worker *w, const struct restore_item *item)
+{
+	if (item->is_range)
+		return kvt_replay_range(&w->replay, &w->restore->sink.dir, item->range);
+	return kvt_replay_extent(&w->replay, &item->extent);
+}
+
+static void restore_one(struct restore_worker *w, const struct restore_item *item)
 {
 	struct restore *r = w->restore;
 	int verdict = 0;
 
 	if (!READ_ONCE(r->verdict))
-		verdict = kvt_replay_extent(&w->replay, extent);
+		verdict = restore_read(w, item);
 	if (verdict)
-		restore_fail(r, verdict, extent);
+		restore_fail(r, verdict, item);
 	spin_lock(&r->lock);
 	r->nr_busy--;
 	spin_unlock(&r->lock);
@@ -142,13 +187,13 @@ static void restore_work(struct work_struct *work)
 {
 	struct restore_worker *w = container_of(work, struct restore_worker, work);
 	struct restore *r = w->restore;
-	struct kvt_log_extent extent;
+	struct restore_item item;
 	bool got, over;
 
 	do {
-		wait_event(r->extents, (got = restore_take(r, &extent, &over)) || over);
+		wait_event(r->extents, (got = restore_take(r, &item, &over)) || over);
 		if (got)
-			restore_one(w, &extent);
+			restore_one(w, &item);
 		cond_resched();
 	} while (!over);
 }
@@ -234,7 +279,12 @@ static int restore_end(struct restore *r, int err)
 	for (i = 0; i < r->nr_workers; i++)
 		kvt_replay_exit(&r->workers[i].replay);
 	kvfree(r->workers);
-	return kvt_log_errno(r->verdict);
+	err = kvt_log_errno(r->verdict);
+	if (!err)
+		err = restore_image(r);
+	if (!kvt_image_ranges(&r->log->image))
+		kvt_log_directory_free(&r->sink.dir);
+	return err;
 }
 
 /**
@@ -257,6 +307,7 @@ int kvt_life_restore(struct kvt_life *life)
 	r->log = log;
 	r->sink.segment = restore_segment;
 	r->sink.extent = restore_extent;
+	r->sink.range = restore_range;
 	r->sink.due = restore_due;
 	r->sink.bury = restore_bury;
 	spin_lock_init(&r->lock);

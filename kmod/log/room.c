@@ -54,6 +54,10 @@ struct reserve {
 	u32 tails;	/* of both checkpoints */
 };
 
+/* An attach reads a log of more than this part of log_replay_mb, and of what is live, slowly. */
+#define SLOW_FEW	4
+#define SLOW_PART	16
+
 /*
  * How much of the log is read soon enough, however little is live.  The least is more than an
  * epoch without records takes: or else each checkpoint would ask for the next.
@@ -199,6 +203,14 @@ static u64 room_live(const struct kvt_space *space)
 		   max(live, space->live_max));
 }
 
+/* Segments that the next checkpoint needs beyond what the present one frees. */
+static u32 checkpoint_next(const struct kvt_part *part, u32 need)
+{
+	u32 useless = READ_ONCE(part->segs.useless);
+
+	return need > useless ? need - useless : 0;
+}
+
 /*
  * Segments that others leave to checkpoints: those that the next one needs.  While one is being
  * made, those that it has not taken yet, and as many as the next one will need beyond what this
@@ -208,12 +220,27 @@ static u32 checkpoint_keep(const struct kvt_part *part)
 {
 	const struct kvt_seg_table *segs = &part->segs;
 	u32 need = checkpoint_segments(part, room_live(part->space)), end = end_segments(part);
-	u32 taken = READ_ONCE(segs->taken), useless = READ_ONCE(segs->useless);
-	u32 next = need + end > useless ? need + end - useless : 0;
+	u32 next = checkpoint_next(part, need + end), taken = READ_ONCE(segs->taken);
 
 	if (!READ_ONCE(segs->saving))
 		return next;
 	return (need > taken ? need - taken : CHECKPOINT_TABLE) + end + next;
+}
+
+/*
+ * Segments that a checkpoint leaves free when it saves.  Of one that does not write all it is not
+ * known how much that is, nor that it frees more than the log: the next one has its room.
+ */
+static u32 save_keep(const struct kvt_part *part)
+{
+	u32 end = end_segments(part);
+
+	if (!part->space->state->alive)
+		return 0;
+	if (READ_ONCE(part->segs.full))
+		return COMMIT_LAST;
+	return CHECKPOINT_TABLE + end +
+	       checkpoint_next(part, checkpoint_segments(part, room_live(part->space)) + end);
 }
 
 /**
@@ -236,7 +263,7 @@ u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room)
 		/* The checkpoint's table comes after it, and commit records may have had theirs. */
 		return CHECKPOINT_TABLE;
 	case KVT_ROOM_SAVE:
-		return part->space->state->alive ? COMMIT_LAST : 0;
+		return save_keep(part);
 	default:
 		return 0;
 	}
@@ -281,6 +308,48 @@ bool kvt_room_short(const struct kvt_space *space)
 }
 
 /**
+ * kvt_room_spare() - whether a checkpoint may leave segments as they are that it could free
+ * @space: the space; kvt_segs_save_begin() has counted what it frees at least
+ *
+ * Segments of earlier checkpoints, of which a part is live, may take twice as much as is live.
+ *
+ * Return: false if all has to be written again, so that there is room for the streams, and for the
+ * next checkpoint.
+ */
+bool kvt_room_spare(const struct kvt_space *space)
+{
+	u64 live = room_live(space);
+	u32 i;
+
+	for (i = 0; i < space->devs->nr; i++)
+		if (READ_ONCE(space->part[i].segs.nr_image) >
+		    2 * checkpoint_segments(&space->part[i], live))
+			return false;
+	return !room_less(space, 2);
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_spare);
+
+/**
+ * kvt_room_describes() - whether a directory is a small part of a checkpoint
+ * @space: the space
+ * @bytes: of its records
+ *
+ * That of a checkpoint that writes all is, as each range has as much as it should then.
+ *
+ * Return: false if it may take more than is kept for checkpoints.
+ */
+bool kvt_room_describes(const struct kvt_space *space, u64 bytes)
+{
+	u64 least = kvt_live_bytes(space) / (2 * CHECKPOINT_PADDING);
+	u32 i;
+
+	for (i = 0; i < space->devs->nr; i++)
+		if (bytes > least + kvt_part_segment(&space->part[i]))
+			return false;
+	return true;
+}
+
+/**
  * kvt_room_long() - whether the log is long enough for a checkpoint
  * @space: the space
  *
@@ -294,7 +363,9 @@ bool kvt_room_long(const struct kvt_space *space)
 {
 	u64 few = (u64)READ_ONCE(log_replay_mb) * SZ_1M;
 
-	return READ_ONCE(space->replay_bytes) > max(few, kvt_live_bytes(space));
+	u64 live = kvt_live_bytes(space) / (READ_ONCE(space->whole) ? 1 : 2);
+
+	return READ_ONCE(space->replay_bytes) > max(few, live);
 }
 
 /**
@@ -320,6 +391,19 @@ KVT_EXPORT_FOR_TESTS(kvt_room_begins);
 bool kvt_room_ends(const struct kvt_part *part, u32 carried)
 {
 	return part->segs.nr_free >= COMMIT_OPEN + carried + end_segments(part) + CHECKPOINT_TABLE;
+}
+
+/**
+ * kvt_room_slow() - whether an attach would take long for the log
+ * @space: the space
+ *
+ * Return: true if a checkpoint should come before the log ends.
+ */
+bool kvt_room_slow(const struct kvt_space *space)
+{
+	u64 few = (u64)READ_ONCE(log_replay_mb) * SZ_1M / SLOW_FEW;
+
+	return space->replay_bytes > max(few, kvt_live_bytes(space) / SLOW_PART);
 }
 
 /**

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Saving: all keys and values of the index are written, by several workers.
+ * Saving: what a checkpoint writes of the index is written by several workers.
  *
- * Each goes through a range of keys.  The first has all of them; one that has come to
- * the end of its range takes the upper half of another's.  Nothing is known of how many
- * keys there are where, so a range is halved by the number that its bounds' bytes
- * are, and again until there is something in the upper part.
+ * Each takes job after job: see plan.c.  When there are none left, it takes the upper half of
+ * another's.  Nothing is known of how many keys there are where, so an interval of keys is halved
+ * by the number that its bounds' bytes are, and again until there is something in the upper part.
+ *
+ * What a worker writes of a range is a piece, which its buffer has from some place on.  A buffer
+ * that has enough pieces is written as a chunk, and then it is known where they are.
  */
+#include <linux/bitmap.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -24,7 +27,8 @@
 /* Values that are looked at under one RCU read section, and while a range is held. */
 #define SAVE_BATCH	512
 /* Columns outside of a buffer's records, at most: the smallest has 16 bytes. */
-#define SAVE_OUTSIDE_MAX	(KVT_LOG_OUTSIDE_BYTES / 2 / KVT_INLINE_ALWAYS + KVTREE_COLS_MAX)
+#define SAVE_OUTSIDE_MAX							\
+	((KVT_LOG_OUTSIDE_BYTES + KVT_LOG_PIECE_BYTES) / 2 / KVT_INLINE_ALWAYS + KVTREE_COLS_MAX)
 /* Ranges that a worker takes from others, and places where it looks for a half. */
 #define SPLITS_MAX	32
 #define HALVES_MAX	24
@@ -40,20 +44,41 @@ struct bound {
 	u8 key[KVTREE_KEY_MAX];
 };
 
+/* The piece that is being made: what the buffer has from there on. */
+struct piece {
+	u32 used;
+	u32 nr_outside;
+	u32 outside_len;
+	u32 nr_records;
+	bool has_low;			/* false: it is between the last key before and its first */
+	struct bound low;
+};
+
 struct saver {
 	struct work_struct work;
 	struct saving *saving;
 	struct kvt_log_buf buf;
 	u8 *stage;			/* KVT_LOG_BUF_BYTES */
 
-	struct mutex lock;		/* of the range */
+	struct mutex lock;		/* of the interval */
 	bool active;			/* there may be more in it */
 	bool bounded;			/* false: it goes on to the last key */
+	bool delta;			/* it is a range, of which a delta is written */
 	struct bound end;		/* excluded */
 	struct kvt_iter *iter;
 
+	const struct kvt_job *job;	/* of which it is a part */
+	bool first;			/* no piece of it was made, and it has to have one */
+	struct piece piece;
+	u32 nr_made;			/* new ranges */
+	u32 nr_placed;			/* ... whose pieces are written */
+	u32 room_made;
+	struct kvt_log_range **made;
+	DECLARE_BITMAP(cover, KVT_COVER_BITS);	/* of a delta: hashes */
+	struct bound before;		/* the last key of the piece before */
+
 	u32 nr_splits;
-	struct bound half;		/* found: where a new range begins */
+	struct bound half;		/* found: where a new interval begins */
 	struct bound high;
 };
 
@@ -63,6 +88,7 @@ struct saving {
 	struct task_struct *task;	/* who waits for it */
 	int err;			/* the first one */
 	struct bound last;		/* the last key, some time ago */
+	atomic_t next_job;
 	u32 nr;
 	struct saver savers[];
 };
@@ -128,7 +154,7 @@ static bool range_has(struct kvt_iter *iter, const struct bound *from, const str
 	return iter_step(iter) && kvt_iter_cmp(iter, end->key, end->len) < 0;
 }
 
-/* Find where the upper part of @from's range begins, whose lock is held: s->half. */
+/* Find where the upper part of @from's interval begins, whose lock is held: s->half. */
 static bool saver_halve(struct saver *s, const struct saver *from)
 {
 	u32 i;
@@ -144,14 +170,29 @@ static bool saver_halve(struct saver *s, const struct saver *from)
 	return false;
 }
 
-/* Take a part of another's range.  Nobody looks at ours while it is not active. */
+/* Nothing is in the buffer of the next piece so far. */
+static void piece_begin(struct saver *s, const struct bound *low)
+{
+	struct piece *piece = &s->piece;
+
+	piece->used = s->buf.used;
+	piece->nr_outside = s->buf.nr_outside;
+	piece->outside_len = s->buf.outside_len;
+	piece->nr_records = s->buf.nr_records;
+	piece->has_low = low;
+	if (low)
+		piece->low = *low;
+}
+
+/* Take a part of another's interval.  Nobody looks at ours while it is not active. */
 static bool saver_take(struct saver *s, struct saver *from)
 {
 	bool took;
 
 	mutex_lock(&from->lock);
-	took = from->active && saver_halve(s, from);
+	took = from->active && !from->delta && saver_halve(s, from);
 	if (took) {
+		s->job = from->job;
 		s->bounded = from->bounded;
 		s->end = from->end;
 		from->bounded = true;
@@ -160,15 +201,18 @@ static bool saver_take(struct saver *s, struct saver *from)
 	mutex_unlock(&from->lock);
 	if (!took)
 		return false;
+	s->first = false;
+	piece_begin(s, &s->half);
 	mutex_lock(&s->lock);
 	iter_begin(s->iter, &s->half);
+	s->delta = false;
 	s->active = true;
 	mutex_unlock(&s->lock);
 	return true;
 }
 
-/* Another range to go through, if somebody has one that is worth it. */
-static bool saver_next(struct saver *s)
+/* A part of what another does, if somebody has one that is worth it. */
+static bool saver_split(struct saver *s)
 {
 	struct saving *saving = s->saving;
 	u32 i, self = s - saving->savers;
@@ -181,8 +225,97 @@ static bool saver_next(struct saver *s)
 	return false;
 }
 
-/* Whether there is room in the buffer for another value, after this one was added. */
-static bool saver_add(struct saver *s, const struct kvt_value *v)
+static void bound_set(struct bound *bound, const struct kvt_log_range *range)
+{
+	bound->len = range->key_len;
+	memcpy(bound->key, range->key, range->key_len);
+}
+
+/* What a delta covers: hashes of which some bits are those of one that was marked. */
+static void cover_fill(struct saver *s, const unsigned long *marked, u32 bits)
+{
+	u32 bit, nr = 1U << bits;
+
+	bitmap_zero(s->cover, KVT_COVER_BITS);
+	for_each_set_bit(bit, marked, KVT_COVER_BITS)
+		__set_bit(bit % nr, s->cover);
+	for (bit = nr; bit < KVT_COVER_BITS; bit++)
+		__assign_bit(bit, s->cover, test_bit(bit % nr, s->cover));
+}
+
+/* A delta begins with what it covers: see struct kvtree_log_piece. */
+static void cover_write(struct saver *s, u32 bits)
+{
+	u32 bit, nr = 1U << bits, weight = bitmap_weight(s->cover, nr);
+	u32 bytes = min_t(u32, weight * sizeof(__le16), KVTREE_LOG_COVER_BYTES);
+	struct kvtree_log_record *rec;
+	__le16 *list;
+	u8 *map;
+
+	rec = kvt_log_record_begin(&s->buf, KVTREE_LOG_COVER, kvt_log_record_size(0, bytes));
+	rec->value = cpu_to_le32(bytes);
+	list = (__le16 *)(rec + 1);
+	map = (u8 *)(rec + 1);
+	for_each_set_bit(bit, s->cover, nr) {
+		if (bytes < KVTREE_LOG_COVER_BYTES)
+			*list++ = cpu_to_le16(bit);
+		else
+			map[bit / BITS_PER_BYTE] |= BIT(bit % BITS_PER_BYTE);
+	}
+}
+
+/* Begin a job.  Nobody looks at the interval before it is active. */
+static void saver_begin(struct saver *s, const struct kvt_job *job)
+{
+	const struct kvt_saved *saved = s->saving->saved;
+	const struct kvt_log_directory *old = saved->old;
+
+	s->job = job;
+	s->first = true;
+	bound_set(&s->half, old->range[job->first]);
+	s->bounded = job->end < old->nr;
+	if (s->bounded)
+		bound_set(&s->end, old->range[job->end]);
+	piece_begin(s, &s->half);
+	if (job->delta_max) {
+		cover_fill(s, kvt_mark_bits(saved->marks[job->first]), saved->cover_bits);
+		cover_write(s, saved->cover_bits);
+	}
+	mutex_lock(&s->lock);
+	iter_begin(s->iter, &s->half);
+	s->delta = job->delta_max;
+	s->active = true;
+	mutex_unlock(&s->lock);
+}
+
+/* Something else to do, if there is anything. */
+static bool saver_next(struct saver *s)
+{
+	const struct kvt_saved *saved = s->saving->saved;
+	u32 i = atomic_read(&s->saving->next_job);
+
+	if (i < saved->nr_jobs)
+		i = atomic_fetch_inc(&s->saving->next_job);
+	if (i >= saved->nr_jobs)
+		return saver_split(s);
+	saver_begin(s, &saved->jobs[i]);
+	return true;
+}
+
+/* The range begins with as much of its first key as makes that greater than the last one before. */
+static void piece_separate(struct saver *s)
+{
+	struct bound *low = &s->piece.low;
+	u32 same = 0;
+
+	while (same < s->before.len && s->before.key[same] == s->iter->key[same])
+		same++;
+	low->len = same + 1;
+	memcpy(low->key, s->iter->key, low->len);
+	s->piece.has_low = true;
+}
+
+static void saver_add(struct saver *s, const struct kvt_value *v)
 {
 	struct kvt_key key = { .data = s->iter->key, .len = s->iter->len };
 	struct kvt_log_size size = kvt_log_size(key.len, v);
@@ -194,7 +327,8 @@ static bool saver_add(struct saver *s, const struct kvt_value *v)
 	buf->nr_outside += size.nr_outside;
 	buf->outside_len += size.outside_len;
 	buf->nr_records++;
-	return buf->used < KVT_SAVE_RECORDS_BYTES && buf->outside_len < KVT_LOG_OUTSIDE_BYTES;
+	if (!s->piece.has_low)
+		piece_separate(s);
 }
 
 static bool saver_past_end(const struct saver *s)
@@ -202,166 +336,192 @@ static bool saver_past_end(const struct saver *s)
 	return s->bounded && kvt_iter_cmp(s->iter, s->end.key, s->end.len) >= 0;
 }
 
-/* Fill the buffer.  True: it is full. */
-static bool saver_fill(struct saver *s)
+/* Whether a key is one of those that are written. */
+static bool saver_wants(const struct saver *s)
+{
+	if (!s->delta)
+		return true;
+	return test_bit(kvt_log_key_bit(s->saving->saved->log->image.super, s->iter->key,
+					s->iter->len), s->cover);
+}
+
+/* Whether the piece has all that it should have. */
+static bool piece_is_full(const struct saver *s)
+{
+	u32 max = s->delta ? s->job->delta_max : s->saving->saved->range_bytes;
+
+	return s->buf.used - s->piece.used + s->buf.outside_len - s->piece.outside_len >= max;
+}
+
+enum fill {
+	FILL_MORE,	/* there is more to come */
+	FILL_PIECE,	/* the piece is full */
+	FILL_ALL,	/* the interval ends */
+};
+
+static enum fill saver_fill(struct saver *s)
 {
 	const struct kvt_index_ops *ops = s->iter->index->ops;
+	enum fill fill = FILL_MORE;
 	unsigned int left = SAVE_BATCH;
 	struct kvt_value *v;
-	bool full = false;
 
 	mutex_lock(&s->lock);
 	rcu_read_lock();
-	while (!full && left--) {
+	while (fill == FILL_MORE && left--) {
 		v = kvt_iter_one(s->iter);
 		if (IS_ERR(v))
 			break;
 		s->active = v && !saver_past_end(s);
-		if (!s->active)
-			break;
-		full = !saver_add(s, v);
+		if (!s->active) {
+			fill = FILL_ALL;
+		} else if (saver_wants(s)) {
+			saver_add(s, v);
+			fill = piece_is_full(s) ? FILL_PIECE : FILL_MORE;
+		}
 	}
 	rcu_read_unlock();
 	ops->iter_rest(s->iter);
 	mutex_unlock(&s->lock);
-	return full;
+	return fill;
 }
 
-/* Room in the table for one more extent. */
-static int table_add(struct kvt_saved_dev *d)
+/* A delta has become too large: a base takes its place. */
+static void saver_restart(struct saver *s)
 {
-	u32 room = d->room ? d->room * 2 : 128;
-	struct kvtree_log_table *table;
+	const struct piece *piece = &s->piece;
+	struct kvt_log_buf *buf = &s->buf;
 
-	if (d->nr == d->room) {
-		table = kvzalloc(struct_size(table, extents, room), GFP_KERNEL);
-		if (!table)
-			return -ENOMEM;
-		if (d->table)
-			memcpy(table, d->table, struct_size(table, extents, d->nr));
-		kvfree(d->table);
-		d->table = table;
-		d->room = room;
-	}
-	d->nr++;
-	return 0;
+	while (buf->nr_outside > piece->nr_outside)
+		kvt_blob_put(buf->outside[--buf->nr_outside]);
+	buf->outside_len = piece->outside_len;
+	buf->nr_records = piece->nr_records;
+	buf->used = piece->used;
+	mutex_lock(&s->lock);
+	s->delta = false;
+	iter_begin(s->iter, &piece->low);
+	mutex_unlock(&s->lock);
 }
 
-/**
- * kvt_saved_room() - make sure that so many blocks follow on a device
- * @saved: what was saved so far
- * @i: the device's index
- * @blocks: how many
- * @room: what for: KVT_ROOM_SAVE or KVT_ROOM_TABLE
- *
- * Context: process context, sleeps; nobody else has @saved, or its lock is held.
- *
- * Return: 0 and the place is that device's pos; KVT_LOG_NO_ROOM; or an error of the device.
- */
-int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room room)
+/* Where the pieces are that the buffer has, once it is written. */
+static void saver_placed(struct saver *s, const struct kvt_log_extent *extent, u32 outside_at)
 {
-	struct kvt_log_dev *dev = &saved->log->devs.dev[i];
-	struct kvt_saved_dev *d = &saved->dev[i];
-	u32 size = le32_to_cpu(dev->super->segment_blocks);
+	struct kvt_log *log = s->saving->saved->log;
+	const struct kvtree_log_super *super = log->devs.dev[extent->dev].super;
+	struct kvt_blob **blob = s->buf.outside;
+	static const u8 zeros[8];
+	u32 len;
 
-	if (blocks > size - 1)
-		return KVT_LOG_NO_ROOM;
-	if (d->pos.block && blocks <= size - d->pos.block)
-		return 0;
-	return kvt_room_take(&saved->log->space.part[i], room, 0, &d->pos);
-}
+	for (; s->nr_placed < s->nr_made; s->nr_placed++) {
+		struct kvt_log_range *range = s->made[s->nr_placed];
+		struct kvt_log_piece *piece;
 
-/* The device, of those in @devs, that has the least of its share so far. */
-static u32 saved_next(const struct kvt_saved *saved, unsigned long devs)
-{
-	const struct kvt_log *log = saved->log;
-	u64 part, least = U64_MAX;
-	u32 i, next = 0;
+		if (!range->nr_pieces)
+			continue;
+		piece = &range->piece[range->nr_pieces - 1];
+		piece->pos = extent->pos;
+		piece->dev = extent->dev;
+		piece->generation = log->devs.generation;
+		piece->outside += outside_at;
+		piece->crc = kvt_log_crc(super, piece->generation, &piece->pos,
+					 s->buf.data + piece->offset, piece->len);
+		for (len = 0; len < piece->outside_len; blob++) {
+			u32 size = (*blob)->len, pad = ALIGN(size, 8) - size;
 
-	for_each_set_bit(i, &devs, log->devs.nr) {
-		part = mul_u64_u64_div_u64(saved->dev[i].blocks, log->space.shares,
-					   log->space.part[i].share);
-		if (part < least) {
-			least = part;
-			next = i;
+			piece->crc = kvt_crc32c(piece->crc, (*blob)->data, size);
+			piece->crc = kvt_crc32c(piece->crc, zeros, pad);
+			len += size + pad;
 		}
 	}
-	return next;
 }
 
-/* Make room for a chunk on some device, *@i. */
-static int saved_room(struct kvt_saved *saved, u32 blocks, u32 *i)
-{
-	unsigned long devs = BIT(saved->log->devs.nr) - 1;
-	int err = KVT_LOG_NO_ROOM;
-
-	while (devs && err == KVT_LOG_NO_ROOM) {
-		*i = saved_next(saved, devs);
-		__clear_bit(*i, &devs);
-		err = kvt_saved_room(saved, *i, blocks, KVT_ROOM_SAVE);
-	}
-	return err;
-}
-
-/* Where a chunk goes.  *@nr is its place in the table of device *@i. */
-static int saved_place(struct kvt_saved *saved, u32 blocks, u32 *i, u32 *nr,
-		       struct kvt_log_pos *pos)
-{
-	struct kvt_saved_dev *d;
-	int err;
-
-	mutex_lock(&saved->lock);
-	err = saved_room(saved, blocks, i);
-	if (!err) {
-		d = &saved->dev[*i];
-		*nr = d->nr;
-		*pos = d->pos;
-		err = table_add(d);
-	}
-	if (!err) {
-		d->pos.block += blocks;
-		d->blocks += blocks;
-	}
-	mutex_unlock(&saved->lock);
-	return err;
-}
-
-static void saved_note(struct kvt_saved_dev *d, u32 nr, const struct kvt_log_extent *extent,
-		       u32 records)
-{
-	struct kvtree_log_extent *to = &d->table->extents[nr];
-
-	kvt_log_pos_store(&to->pos, &extent->pos);
-	to->blocks = cpu_to_le32(extent->blocks);
-	to->crc = cpu_to_le32(extent->crc);
-	d->records += records;
-	d->bytes += (u64)extent->blocks * KVTREE_LOG_BLOCK;
-}
-
+/* Write what the buffer has. */
 static int saver_write(struct saver *s)
 {
-	struct kvt_saved *saved = s->saving->saved;
-	struct kvt_log_extent extent = {};
-	struct kvt_log_pos pos;
-	struct kvt_io io;
-	u32 i, nr;
+	u32 outside_at = ALIGN(s->buf.used, KVTREE_LOG_BLOCK);
+	struct kvt_log_extent extent;
 	int err;
 
 	if (!s->buf.nr_records)
 		return 0;
-	err = saved_place(saved, kvt_chunk_blocks(&s->buf), &i, &nr, &pos);
+	err = kvt_saved_write(s->saving->saved, &s->buf, s->stage, &extent);
 	if (err)
 		return err;
-	kvt_io_init(&io);
-	err = kvt_chunk_write(&saved->log->devs.dev[i], &s->buf, 0, &pos, s->stage, &extent, &io);
-	err = kvt_io_wait(&io) ?: err;
-	if (err)
-		return err;
-	mutex_lock(&saved->lock);
-	saved_note(&saved->dev[i], nr, &extent, s->buf.nr_records);
-	mutex_unlock(&saved->lock);
+	saver_placed(s, &extent, outside_at);
 	kvt_buf_reset(&s->buf);
+	piece_begin(s, NULL);
 	return 0;
+}
+
+/* Room for one more new range. */
+static int made_grow(struct saver *s)
+{
+	u32 room = s->room_made ? s->room_made * 2 : 128;
+	struct kvt_log_range **made;
+
+	if (s->nr_made < s->room_made)
+		return 0;
+	made = kvmalloc_array(room, sizeof(*made), GFP_KERNEL);
+	if (!made)
+		return -ENOMEM;
+	if (s->nr_made)
+		memcpy(made, s->made, s->nr_made * sizeof(*made));
+	kvfree(s->made);
+	s->made = made;
+	s->room_made = room;
+	return 0;
+}
+
+/* The new range that the piece is of. */
+static struct kvt_log_range *piece_range(const struct saver *s)
+{
+	const struct kvt_log_range *old = s->saving->saved->old->range[s->job->first];
+	const struct piece *from = &s->piece;
+	u32 nr = s->delta ? old->nr_pieces : 0;
+	struct kvt_log_range *range;
+	struct kvt_log_piece *piece;
+
+	range = kvt_log_range_alloc(from->low.key, from->low.len, nr + (s->buf.used > from->used));
+	if (!range || !range->nr_pieces)
+		return range;
+	memcpy(range->piece, old->piece, nr * sizeof(*piece));
+	piece = &range->piece[nr];
+	piece->offset = from->used;
+	piece->len = s->buf.used - from->used;
+	piece->outside = from->outside_len;
+	piece->outside_len = s->buf.outside_len - from->outside_len;
+	piece->records = s->buf.nr_records - from->nr_records - s->delta;
+	piece->delta = s->delta;
+	piece->cover_bits = s->delta ? s->saving->saved->cover_bits : 0;
+	return range;
+}
+
+/* The piece has all that it will have.  A part that another had begun needs none for nothing. */
+static int saver_cut(struct saver *s)
+{
+	struct kvt_log_range *range;
+
+	if (s->buf.used == s->piece.used && !s->first)
+		return 0;
+	if (made_grow(s))
+		return -ENOMEM;
+	range = piece_range(s);
+	if (!range)
+		return -ENOMEM;
+	s->made[s->nr_made++] = range;
+	s->first = false;
+	s->before.len = min(s->iter->len, KVTREE_KEY_MAX);
+	memcpy(s->before.key, s->iter->key, s->before.len);
+	piece_begin(s, NULL);
+	return 0;
+}
+
+/* Whether the buffer has whole pieces only, and perhaps no room for another. */
+static bool saver_is_full(const struct saver *s)
+{
+	return s->buf.used == s->piece.used &&
+	       (s->buf.used >= KVT_SAVE_RECORDS_BYTES ||
+		s->buf.outside_len >= KVT_LOG_OUTSIDE_BYTES);
 }
 
 /* Whether the log may be full before the checkpoint is made, if that takes its time. */
@@ -397,6 +557,20 @@ static int saving_ends(const struct saving *saving)
 	return READ_ONCE(kvt_log_asleep) && log->state.alive ? KVT_LOG_SLEEPS : 0;
 }
 
+/* Go on for a while. */
+static int saver_step(struct saver *s)
+{
+	enum fill fill = saver_fill(s);
+
+	if (fill == FILL_MORE)
+		return 0;
+	if (fill == FILL_PIECE && s->delta) {
+		saver_restart(s);
+		return 0;
+	}
+	return saver_cut(s);
+}
+
 static void saver_work(struct work_struct *work)
 {
 	struct saver *s = container_of(work, struct saver, work);
@@ -406,7 +580,8 @@ static void saver_work(struct work_struct *work)
 	int err = 0;
 
 	while (!err && (s->active || saver_next(s))) {
-		if (saver_fill(s)) {
+		err = saver_step(s);
+		if (!err && saver_is_full(s)) {
 			err = saver_write(s);
 			saver_rest(log, since);
 			since = ktime_get();
@@ -437,6 +612,9 @@ static int saver_init(struct saver *s, struct saving *saving, struct kvt_index *
 
 static void saver_exit(struct saver *s)
 {
+	while (s->nr_made)
+		kvt_env_free(s->made[--s->nr_made]);
+	kvfree(s->made);
 	kvt_buf_exit(&s->buf);
 	kvfree(s->iter);
 	vfree(s->stage);
@@ -479,7 +657,6 @@ static int saving_init(struct saving *saving, u32 max, u64 epoch)
 	if (!saving->nr)
 		return err;
 	saving_last(saving);
-	saving->savers[0].active = true;
 	return 0;
 }
 
@@ -502,9 +679,56 @@ static u32 savers_wanted(void)
 	return clamp(nr, 1U, KVT_SAVERS_MAX);
 }
 
+/* All new ranges become those of the new directory. */
+static int saving_collect(struct saving *saving)
+{
+	struct kvt_log_directory *dir = &saving->saved->dir;
+	struct saver *s;
+	u32 i;
+
+	for (i = 0; i < saving->nr; i++)
+		dir->room += saving->savers[i].nr_made;
+	dir->range = kvmalloc_array(max(dir->room, 1U), sizeof(*dir->range), GFP_KERNEL);
+	if (!dir->range)
+		return -ENOMEM;
+	for (i = 0; i < saving->nr; i++) {
+		s = &saving->savers[i];
+		if (s->nr_made)
+			memcpy(dir->range + dir->nr, s->made, s->nr_made * sizeof(*s->made));
+		dir->nr += s->nr_made;
+		s->nr_made = 0;
+	}
+	return 0;
+}
+
+/* Write the directory, with a saver's memory. */
+static int saving_directory(struct saving *saving)
+{
+	const struct kvt_log_directory *dir = &saving->saved->dir;
+	struct saver *s = &saving->savers[0];
+	int err = 0;
+	u32 i;
+
+	for (i = 0; !err && i < dir->nr; i++) {
+		kvt_saved_describe(saving->saved, &s->buf, dir->range[i]);
+		if (s->buf.used >= KVT_SAVE_RECORDS_BYTES || i + 1 == dir->nr)
+			err = kvt_saved_flush(saving->saved, &s->buf, s->stage) ?:
+			      saving_ends(saving);
+		cond_resched();
+	}
+	return err;
+}
+
+/* What was written becomes what there is. */
+static int saving_end(struct saving *saving)
+{
+	return saving->err ?: saving_collect(saving) ?: kvt_saved_compose(saving->saved) ?:
+	       saving_directory(saving);
+}
+
 /**
- * kvt_save() - write all keys and values of a log's index
- * @saved: zeros; filled; kvt_saved_exit() must follow, whatever is returned
+ * kvt_save() - write what has changed, and the new directory
+ * @saved: what to write; filled
  * @cps: the log's checkpoints, of which this is one
  * @epoch: of the checkpoint
  *
@@ -521,8 +745,6 @@ int kvt_save(struct kvt_saved *saved, struct kvt_checkpoints *cps, u64 epoch)
 	struct saving *saving = kvzalloc(struct_size(saving, savers, max), GFP_KERNEL);
 	int err;
 
-	saved->log = &cps->commits.log;
-	mutex_init(&saved->lock);
 	if (!saving)
 		return -ENOMEM;
 	saving->saved = saved;
@@ -531,22 +753,10 @@ int kvt_save(struct kvt_saved *saved, struct kvt_checkpoints *cps, u64 epoch)
 	err = saving_init(saving, max, epoch);
 	if (!err) {
 		saving_run(saving);
-		err = saving->err;
+		err = saving_end(saving);
 	}
 	for (i = 0; i < saving->nr; i++)
 		saver_exit(&saving->savers[i]);
 	kvfree(saving);
 	return err;
-}
-
-/**
- * kvt_saved_exit() - free what was noted of a save
- * @saved: of kvt_save()
- */
-void kvt_saved_exit(struct kvt_saved *saved)
-{
-	u32 i;
-
-	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++)
-		kvfree(saved->dev[i].table);
 }

@@ -13,7 +13,7 @@
 enum kvt_seg_state {
 	KVT_SEG_FREE,
 	KVT_SEG_LOG,		/* of a stream, or commit records */
-	KVT_SEG_CHECKPOINT,	/* of the checkpoint that counts */
+	KVT_SEG_CHECKPOINT,	/* of the checkpoint that counts, or of those before */
 	KVT_SEG_NEW,		/* of the one that is being made */
 	KVT_SEG_USELESS,	/* free when the device has been told */
 };
@@ -32,6 +32,7 @@ struct kvt_seg {
 	u64 epoch;		/* LOG: the last one that has anything in it */
 	u8 state;
 	bool open;		/* it is being written to */
+	bool kept;		/* CHECKPOINT: the one that is made has a piece in it */
 };
 
 struct kvt_seg_table {
@@ -39,10 +40,12 @@ struct kvt_seg_table {
 	u32 nr;
 	u32 nr_free;
 	u32 nr_log;		/* KVT_SEG_LOG */
+	u32 nr_image;		/* KVT_SEG_CHECKPOINT and KVT_SEG_NEW */
 	u32 next;		/* where to look for a free one */
 	u64 sequence;		/* of the last one taken */
 	struct kvt_seg *seg;
 	bool saving;		/* a checkpoint is being made */
+	bool full;		/* it writes all that is live */
 	u32 taken;		/* by it */
 	u32 useless;		/* what it will free; or KVT_SEG_USELESS */
 };
@@ -53,6 +56,7 @@ struct kvt_part {
 	struct kvt_log_dev *dev;
 	struct kvt_seg_table segs;
 	u64 share;			/* of the space's shares: its part of a checkpoint */
+	struct kvt_log_pos image;	/* the next chunk of a checkpoint; block 0: no segment */
 };
 
 struct kvt_space {
@@ -66,6 +70,7 @@ struct kvt_space {
 	u64 live_closed;		/* what was live when an epoch was closed */
 	u64 live_durable;		/* ... and that epoch is durable */
 	u64 replay_bytes;		/* that a recovery reads beside a checkpoint */
+	bool whole;			/* the last checkpoint wrote all that is live */
 	struct percpu_counter live;	/* bytes that a checkpoint would write */
 	s32 live_batch;			/* by how much each CPU's part may be off */
 };
@@ -93,7 +98,7 @@ int kvt_segs_take(struct kvt_seg_table *segs, u32 keep, enum kvt_seg_state state
 		  struct kvt_log_pos *pos);
 void kvt_segs_used(struct kvt_seg_table *segs, u32 segment, u64 epoch);
 void kvt_segs_shut(struct kvt_seg_table *segs, u32 segment);
-void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch);
+void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch, bool full);
 void kvt_segs_save_end(struct kvt_seg_table *segs, u64 epoch, bool counts);
 void kvt_segs_give(struct kvt_part *part, u32 max, bool discard);
 
@@ -105,6 +110,9 @@ u32 kvt_room_keep(const struct kvt_part *part, enum kvt_room room);
 bool kvt_room_low(const struct kvt_space *space);
 bool kvt_room_short(const struct kvt_space *space);
 bool kvt_room_long(const struct kvt_space *space);
+bool kvt_room_slow(const struct kvt_space *space);
+bool kvt_room_spare(const struct kvt_space *space);
+bool kvt_room_describes(const struct kvt_space *space, u64 bytes);
 bool kvt_room_begins(const struct kvt_part *part, u32 carried);
 bool kvt_room_ends(const struct kvt_part *part, u32 carried);
 void kvt_room_stop_writers(struct kvt_space *space);

@@ -346,6 +346,23 @@ static int stream_segment(struct kvt_stream *s, u32 blocks, u64 epoch)
 	return 0;
 }
 
+/* Mark what a buffer's records change, before anything of it can be durable. */
+static void stream_mark(struct kvt_stream *s, struct kvt_log_buf *buf)
+{
+	const struct kvtree_log_record *rec;
+	u32 at;
+
+	if (buf->marked)
+		return;
+	buf->marked = true;
+	for (at = sizeof(struct kvtree_log_chunk); at < buf->used; at += le32_to_cpu(rec->len)) {
+		rec = (const void *)(buf->data + at);
+		if (rec->type != KVTREE_LOG_NOTHING)
+			kvt_image_mark(&s->log->image, (const u8 *)(rec + 1),
+				       le16_to_cpu(rec->key_len));
+	}
+}
+
 /* Begin to write a buffer.  Returns an outcome. */
 static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 {
@@ -356,6 +373,7 @@ static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 	err = stream_segment(s, blocks, buf->epoch);
 	if (err)
 		return err;
+	stream_mark(s, buf);
 	mutex_lock(&s->extents_lock);
 	extent = stream_extent(s, buf->epoch);
 	err = KVT_LOG_BEHIND;

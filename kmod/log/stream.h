@@ -13,6 +13,7 @@
 #include "base/value.h"
 #include "events.h"
 #include "note.h"
+#include "ranges.h"
 #include "space.h"
 
 struct kvt_blob;
@@ -22,6 +23,7 @@ struct kvt_log_buf {
 	u32 used;		/* bytes; the chunk's header is one of them */
 	u32 nr_records;
 	u64 epoch;
+	bool marked;		/* what the records change: see ranges.c */
 	atomic_t busy;		/* records that are not published yet */
 	u32 nr_outside;
 	u32 outside_len;
@@ -65,6 +67,7 @@ struct kvt_log {
 	struct kvt_log_state state;
 	struct kvt_devs devs;
 	struct kvt_space space;
+	struct kvt_image image;
 };
 
 /* encode.c */
@@ -101,6 +104,8 @@ static inline struct kvt_log_size kvt_log_size(u32 key_len, const struct kvt_val
 struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size,
 					 const struct kvt_key *key, u64 version,
 					 const struct kvt_value *v, struct kvt_blob **outside);
+struct kvtree_log_record *kvt_log_record_begin(struct kvt_log_buf *buf, enum kvtree_log_type type,
+					       u32 len);
 
 /* chunk.c */
 u32 kvt_chunk_blocks(const struct kvt_log_buf *buf);

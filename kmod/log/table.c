@@ -32,6 +32,7 @@ int kvt_segs_init(struct kvt_seg_table *segs, u32 nr)
 	segs->sequence = get_random_u64() >> 8;
 	return segs->seg ? 0 : -ENOMEM;
 }
+KVT_EXPORT_FOR_TESTS(kvt_segs_init);
 
 /**
  * kvt_segs_exit() - free a table
@@ -40,6 +41,12 @@ int kvt_segs_init(struct kvt_seg_table *segs, u32 nr)
 void kvt_segs_exit(struct kvt_seg_table *segs)
 {
 	kvfree(segs->seg);
+}
+KVT_EXPORT_FOR_TESTS(kvt_segs_exit);
+
+static bool state_is_image(enum kvt_seg_state state)
+{
+	return state == KVT_SEG_CHECKPOINT || state == KVT_SEG_NEW;
 }
 
 /* Under the table's lock. */
@@ -52,6 +59,7 @@ static void segs_set(struct kvt_seg_table *segs, u32 segment, enum kvt_seg_state
 	else if (seg->state != KVT_SEG_FREE && state == KVT_SEG_FREE)
 		segs->nr_free++;
 	segs->nr_log += (state == KVT_SEG_LOG) - (seg->state == KVT_SEG_LOG);
+	segs->nr_image += state_is_image(state) - state_is_image(seg->state);
 	seg->state = state;
 }
 
@@ -71,6 +79,7 @@ void kvt_segs_mark(struct kvt_seg_table *segs, u32 segment, enum kvt_seg_state s
 	segs->seg[segment].epoch = epoch;
 	spin_unlock(&segs->lock);
 }
+KVT_EXPORT_FOR_TESTS(kvt_segs_mark);
 
 /**
  * kvt_segs_take() - take a free segment, if one is left
@@ -130,37 +139,47 @@ void kvt_segs_shut(struct kvt_seg_table *segs, u32 segment)
 	spin_unlock(&segs->lock);
 }
 
-/* Whether a checkpoint of an epoch makes a segment useless. */
-static bool seg_useless(const struct kvt_seg *seg, u64 epoch)
+/* Whether a checkpoint of an epoch makes a segment of the log useless. */
+static bool seg_replayed(const struct kvt_seg *seg, u64 epoch)
 {
-	return seg->state == KVT_SEG_CHECKPOINT ||
-	       (seg->state == KVT_SEG_LOG && !seg->open && seg->epoch <= epoch);
+	return seg->state == KVT_SEG_LOG && !seg->open && seg->epoch <= epoch;
 }
 
 /**
  * kvt_segs_save_begin() - a checkpoint is made from now on
  * @segs: the table
  * @epoch: that it contains
+ * @full: it writes all that is live
  *
  * What it will free is counted: when it counts, that will not be less.
  *
  * Context: process context, sleeps; under the log's checkpoint_lock.
  */
-void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch)
+void kvt_segs_save_begin(struct kvt_seg_table *segs, u64 epoch, bool full)
 {
 	u32 nr = 0, i;
 
 	for (i = 0; i < segs->nr; i++) {
 		spin_lock(&segs->lock);
-		nr += seg_useless(&segs->seg[i], epoch);
+		segs->seg[i].kept = false;
+		nr += seg_replayed(&segs->seg[i], epoch) ||
+		      (full && segs->seg[i].state == KVT_SEG_CHECKPOINT);
 		spin_unlock(&segs->lock);
 		cond_resched();
 	}
 	spin_lock(&segs->lock);
 	segs->taken = 0;
 	segs->useless = nr;
+	segs->full = full;
 	segs->saving = true;
 	spin_unlock(&segs->lock);
+}
+KVT_EXPORT_FOR_TESTS(kvt_segs_save_begin);
+
+/* Whether a checkpoint of an epoch has made a segment useless. */
+static bool seg_useless(const struct kvt_seg *seg, u64 epoch)
+{
+	return (seg->state == KVT_SEG_CHECKPOINT && !seg->kept) || seg_replayed(seg, epoch);
 }
 
 /**
@@ -194,6 +213,7 @@ void kvt_segs_save_end(struct kvt_seg_table *segs, u64 epoch, bool counts)
 	segs->saving = false;
 	spin_unlock(&segs->lock);
 }
+KVT_EXPORT_FOR_TESTS(kvt_segs_save_end);
 
 /* The next useless segments in a row, from one on.  Nobody else changes them. */
 static u32 segs_useless(const struct kvt_seg_table *segs, u32 *at, u32 max)

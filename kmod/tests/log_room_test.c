@@ -7,7 +7,8 @@
  * as it may be: streams and commits take all that they get, at every step of a checkpoint, and
  * nothing that they take is durable if it need not be.  The checkpoint has as much to write as can
  * have come since the last segment was taken.  It must find room all the same, for itself and for
- * what it commits at its end, and so must the next one.
+ * what it commits at its end, and so must the next one.  One that leaves what has not changed where
+ * it is may come between, and free nothing but the log.
  */
 #include <linux/log2.h>
 #include <linux/math64.h>
@@ -43,7 +44,7 @@ struct lr_dev {
 	u32 ahead;		/* filled by them, and not durable */
 	u32 drain;		/* for what is in buffers */
 	u32 chunks;		/* of a checkpoint */
-	u32 old;		/* of the one that counts */
+	u32 old;		/* of the one that counts, and of those before */
 	u32 log;		/* filled */
 };
 
@@ -279,6 +280,7 @@ static void checkpoint_begins(struct lr_dev *d)
 	segs->useless = d->old + d->log - stays;
 	segs->taken = 0;
 	segs->saving = true;
+	segs->full = true;
 	d->log = stays;
 }
 
@@ -313,6 +315,68 @@ static bool checkpoint_fits(struct lr *lr, bool record_first)
 	for (i = 0; i < lr->devs.nr; i++)
 		if (!checkpoint_ends(&lr->dev[i], record_first))
 			return false;
+	return true;
+}
+
+/* Begin one that keeps all there is. */
+static void part_begins(struct lr_dev *d)
+{
+	struct kvt_seg_table *segs = &d->part->segs;
+	u32 stays = min(d->log, d->ahead + d->drain + 1);
+
+	segs->nr_log = d->log;
+	segs->nr_image = d->old;
+	segs->useless = d->log - stays;
+	segs->taken = 0;
+	segs->saving = true;
+	segs->full = false;
+	d->log = stays;
+}
+
+/* It may not. */
+static void part_forgoes(struct lr_dev *d)
+{
+	struct kvt_seg_table *segs = &d->part->segs;
+
+	d->log += segs->useless;
+	segs->useless = 0;
+	segs->saving = false;
+}
+
+/* It writes as much as it may, or a part of that. */
+static void part_take(struct lr_dev *d, u32 parts)
+{
+	struct kvt_seg_table *segs = &d->part->segs;
+	u32 keep = kvt_room_keep(d->part, KVT_ROOM_SAVE);
+
+	segs->taken = (segs->nr_free - min(segs->nr_free, keep)) / parts;
+	segs->nr_free -= segs->taken;
+}
+
+/* Make it, if it may be.  Returns whether there is room for what it commits at its end. */
+static bool part_fits(struct lr *lr, u32 parts)
+{
+	bool may;
+	u32 i, old;
+
+	for (i = 0; i < lr->devs.nr; i++)
+		part_begins(&lr->dev[i]);
+	may = kvt_room_spare(&lr->space);
+	for (i = 0; !may && i < lr->devs.nr; i++)
+		part_forgoes(&lr->dev[i]);
+	if (!may)
+		return true;
+	others_take(lr);
+	for (i = 0; i < lr->devs.nr; i++)
+		part_take(&lr->dev[i], parts);
+	others_take(lr);
+	for (i = 0; i < lr->devs.nr; i++) {
+		old = lr->dev[i].old;
+		if (!checkpoint_ends(&lr->dev[i], true))
+			return false;
+		lr->dev[i].old += old;
+	}
+	others_take(lr);
 	return true;
 }
 
@@ -356,6 +420,8 @@ static bool life_fits(struct lr *lr, bool saved)
 	if (!saved && !checkpoint_fits(lr, true))
 		return false;
 	for (round = 0; round < LR_ROUNDS; round++) {
+		if (round && !part_fits(lr, round))
+			return false;
 		others_take(lr);
 		/* Its commit may need a segment for the record, or one after it. */
 		if (!checkpoint_fits(lr, round % 2 == 0) || !streams_go_on(lr))

@@ -1025,6 +1025,7 @@ struct replayed {
 	struct kvt_log *log;
 	struct kvt_replay *replay;
 	struct kvt_quota quota;
+	struct kvtree_log_super super;
 };
 
 static void replayed_free(void *arg)
@@ -1036,6 +1037,8 @@ static void replayed_free(void *arg)
 	kfree(r->replay);
 	if (r->log)
 		percpu_counter_destroy(&r->log->space.live);
+	if (r->log)
+		kvt_image_exit(&r->log->image);
 	kvfree(r->life);
 	kvt_quota_exit(&r->quota);
 }
@@ -1044,6 +1047,7 @@ static void replayed_free(void *arg)
 static struct replayed *replayed_new(struct kunit *test, struct kt *kt)
 {
 	struct replayed *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	struct kvt_log_directory dir = {};
 
 	KUNIT_ASSERT_NOT_NULL(test, r);
 	/* The values are not of kt_value_new(). */
@@ -1059,6 +1063,8 @@ static struct replayed *replayed_new(struct kunit *test, struct kt *kt)
 		.index = kt->index, .quota = &r->quota, .reclaim = &kt->reclaim,
 		.stats = &kt->stats,
 	};
+	r->log->image.super = &r->super;
+	KUNIT_ASSERT_EQ(test, 0, kvt_image_init(&r->log->image, &dir));
 	KUNIT_ASSERT_EQ(test, 0, kvt_replay_init(r->replay, r->log));
 	return r;
 }

@@ -58,6 +58,7 @@ static void lw_free(void *arg)
 		if (dev->file)
 			bdev_fput(dev->file);
 		percpu_counter_destroy(&lw->log->space.live);
+		kvt_image_exit(&lw->log->image);
 	}
 	kvfree(lw->commits);
 	kvt_value_free(lw->value);
@@ -94,6 +95,7 @@ static struct lw *lw_new(struct kunit *test)
 {
 	static const struct kvt_key key = KT_KEY("k");
 	struct lw *lw = kunit_kzalloc(test, sizeof(*lw), GFP_KERNEL);
+	struct kvt_log_directory dir = {};
 	struct kvt_log *log;
 
 	KUNIT_ASSERT_NOT_NULL(test, lw);
@@ -124,6 +126,8 @@ static struct lw *lw_new(struct kunit *test)
 	lw_init_dev(lw);
 	KUNIT_ASSERT_EQ(test, 0, kvt_log_queues_init(log));
 	KUNIT_ASSERT_EQ(test, 0, kvt_streams_init(log));
+	log->image.super = log->devs.dev[0].super;
+	KUNIT_ASSERT_EQ(test, 0, kvt_image_init(&log->image, &dir));
 	log->space.part[0].share = 1;
 	log->space.shares = 1;
 	log->space.live_max = S64_MAX;
@@ -528,6 +532,7 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 	u32 nr, fourths, taken, need, last;
 	u64 live;
 
+	part->segs.full = true;
 	for (nr = 64; nr < 1U << 20; nr *= 4) {
 		part->segs.nr = nr;
 		kvt_room_init(&lw->log->space, lw->log->nr_streams);

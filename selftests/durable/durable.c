@@ -670,24 +670,11 @@ static void put_ranges(int fd)
 /* Records of the checkpoint that counts, on all devices. */
 static __u64 saved_records(struct self *t)
 {
-	const struct kvtree_log_super *super;
-	__u64 sum = 0, number, newest;
-	int i, copy;
+	__u64 sum = 0;
+	int i;
 
-	for (i = 0; i < t->nr; i++) {
-		__u64 records = 0;
-
-		for (copy = 0, newest = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
-			super = (const void *)((const char *)t->image[i] +
-				(size_t)copy * KVTREE_LOG_SUPER_STRIDE * KVTREE_LOG_BLOCK);
-			number = le64toh(super->number);
-			if (number <= newest)
-				continue;
-			newest = number;
-			records = le64toh(super->checkpoint.records);
-		}
-		sum += records;
-	}
+	for (i = 0; i < t->nr; i++)
+		sum += kvt_image_records(t->image[i]);
 	return sum;
 }
 

@@ -807,19 +807,21 @@ TEST(what_is_gone_takes_no_memory_to_check)
 	kvt_group_end(&confined.group);
 }
 
-/* However many columns there are: by that is known how much a checkpoint's table can describe. */
-TEST_F(counted, extents_of_a_checkpoint_are_large)
+/* However many ranges there are: by that is known how much a checkpoint's table can describe. */
+TEST_F(counted, extents_of_a_directory_are_large)
 {
 	struct kvtree_log_table *table;
+	char was[16];
 	__u64 i, nr;
 	__u32 key;
 
-	for (key = 0; key < 200; key++)
-		put_nasty(self->fd, key);
-	/* Each has a last one, which may be small. */
-	kvt_set_param(KVT_SAVERS, "1", NULL, 0);
+	/* Each key has its range. */
+	kvt_set_param(KVT_RANGE_BYTES, "64", was, sizeof(was));
+	for (key = 0; key < 10000; key++)
+		ASSERT_EQ(0, kvt_put(self->fd, kvt_bytes(&key, sizeof(key)),
+				     STR("a value of forty bytes, more or less...."), NULL));
 	ASSERT_EQ(0, kvt_checkpoint(self->fd));
-	kvt_set_param(KVT_SAVERS, "0", NULL, 0);
+	kvt_set_param(KVT_RANGE_BYTES, was, NULL, 0);
 	table = disk_table(&self->disk);
 	nr = le64toh(table->nr_extents);
 	EXPECT_LT(4, nr);

@@ -35,10 +35,11 @@ LOG = [
     ["state"],
     ["dev", "device", "disk"],
     ["space", "table", "room", "live"],
+    ["ranges"],
     ["stream", "encode", "chunk", "note", "events"],
     ["commit", "carry"],
-    ["checkpoint", "save", "supers"],
-    ["life", "log", "sleep", "replay", "restore", "recount"],
+    ["checkpoint", "plan", "save", "saved", "supers"],
+    ["life", "log", "sleep", "replay", "restore", "recount", "audit"],
 ]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Durable stores: see durable.h. */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <linux/kvtree_format.h>
 #include <linux/loop.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +132,24 @@ void kvt_disk_free(const struct kvt_disk *disk, void *image)
 {
 	if (image)
 		munmap(image, disk->bytes + sizeof(struct extents));
+}
+
+__u64 kvt_image_records(const void *image)
+{
+	const struct kvtree_log_super *super;
+	__u64 records = 0, number, newest = 0;
+	unsigned int copy;
+
+	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
+		super = (const void *)((const char *)image +
+			(size_t)copy * KVTREE_LOG_SUPER_STRIDE * KVTREE_LOG_BLOCK);
+		number = le64toh(super->number);
+		if (number <= newest)
+			continue;
+		newest = number;
+		records = le64toh(super->checkpoint.records);
+	}
+	return records;
 }
 
 /* What the image has may have been discarded meanwhile, and what is there, written. */

@@ -26,6 +26,8 @@ void kvt_disk_remove(struct kvt_disk *disk);
 /* All that stands on it, and the way back, when nobody has it open. */
 void *kvt_disk_image(const struct kvt_disk *disk);
 void kvt_disk_free(const struct kvt_disk *disk, void *image);
+/* Records of the checkpoint that counts. */
+__u64 kvt_image_records(const void *image);
 void kvt_disk_restore(const struct kvt_disk *disk, const void *image);
 void kvt_disk_write(const struct kvt_disk *disk, const void *data, size_t len, size_t at);
 
@@ -66,12 +68,14 @@ int kvt_checkpoint(int fd);
 
 /*
  * Parameters of the module, for kvt_set_param(): how long changes that nobody waits for are not
- * committed, after how long without a commit an empty one follows, and how many threads write a
- * checkpoint.
+ * committed, after how long without a commit an empty one follows, how many threads write a
+ * checkpoint, of how many bytes a range of it is, and by how many bits changes in it are known.
  */
 #define KVT_EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
 #define KVT_IDLE_MS	"/sys/module/kvtree/parameters/log_idle_ms"
 #define KVT_SAVERS	"/sys/module/kvtree/parameters/log_savers"
+#define KVT_RANGE_BYTES	"/sys/module/kvtree/parameters/log_range_bytes"
+#define KVT_COVER_BITS	"/sys/module/kvtree/parameters/log_cover_bits"
 
 /* No store commits an empty epoch after its last one, until the program ends. */
 void kvt_never_idle(void);

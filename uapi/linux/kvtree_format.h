@@ -302,7 +302,7 @@ struct kvtree_log_column {
  * first; a range without is empty.  A range ends before the next one's key.  All keys are
  * different, and the lowest is the empty key.
  */
-#define KVTREE_LOG_RANGES_MAX	(1u << 20)
+#define KVTREE_LOG_RANGES_MAX	(1u << 26)
 #define KVTREE_LOG_PIECES_MAX	16u	/* of a range */
 
 /*

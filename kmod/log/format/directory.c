@@ -34,8 +34,10 @@ void kvt_log_directory_free(struct kvt_log_directory *dir)
 {
 	u32 i;
 
-	for (i = 0; i < dir->nr; i++)
+	for (i = 0; i < dir->nr; i++) {
 		kvt_env_free(dir->range[i]);
+		kvt_env_rest();
+	}
 	kvt_env_free(dir->range);
 	*dir = (struct kvt_log_directory) {};
 }
@@ -142,6 +144,7 @@ static int range_cmp(const void *a, const void *b)
 	const struct kvt_log_range *x = *(struct kvt_log_range *const *)a;
 	const struct kvt_log_range *y = *(struct kvt_log_range *const *)b;
 
+	kvt_env_rest();
 	return kvt_log_key_cmp(x->key, x->key_len, y->key, y->key_len);
 }
 

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a checkpoint writes.
+ *
+ * Of a range in which little has changed, a delta: all keys whose hash has a bit that was marked.
+ * Of others a new base, and with that new ranges: neighbours that are written again are gone
+ * through as one, and cut anew.  What has not changed stays where it is.
+ *
+ * A range whose deltas have grown to half of its base gets a new base, and so does one that has
+ * many pieces.  How many that is depends on its key, or else all would come to it at once.
+ */
+#include <linux/bitmap.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+
+#include "base/mem.h"
+#include "checkpoint.h"
+
+/* With so many, ranges are not smaller than they have to be. */
+#define RANGES_MANY	(KVTREE_LOG_RANGES_MAX / 64)
+/* The fewest pieces that are many. */
+#define PIECES_MANY	(KVTREE_LOG_PIECES_MAX / 2)
+
+static unsigned int log_range_bytes = KVT_AUDITS ? SZ_1K : KVT_LOG_PIECE_BYTES;
+KVT_LOG_PARAM(log_range_bytes, log_range_bytes, 64, KVT_LOG_PIECE_BYTES);
+MODULE_PARM_DESC(log_range_bytes, "bytes of records after which a checkpoint begins another range, at most 65536");
+
+static unsigned int log_cover_bits = KVT_AUDITS ? 5 : KVTREE_LOG_COVER_BITS;
+KVT_LOG_PARAM(log_cover_bits, log_cover_bits, 1, KVTREE_LOG_COVER_BITS);
+MODULE_PARM_DESC(log_cover_bits, "bits of a key's hash by which checkpoints tell what has changed in a range, at most 12");
+
+static u64 piece_bytes(const struct kvt_log_piece *piece)
+{
+	return (u64)piece->len + piece->outside_len;
+}
+
+static u64 range_bytes(const struct kvt_log_range *range)
+{
+	u64 bytes = 0;
+	u32 i;
+
+	for (i = 0; i < range->nr_pieces; i++)
+		bytes += piece_bytes(&range->piece[i]);
+	return bytes;
+}
+
+static u32 pieces_max(const struct kvt_log_range *range)
+{
+	return PIECES_MANY + kvt_crc32c(~0, range->key, range->key_len) % PIECES_MANY;
+}
+
+/* How many bytes of records a delta may have; 0: there has to be a base. */
+static u32 delta_max(const struct kvt_saved *saved, u32 i)
+{
+	const struct kvt_log_range *range = saved->old->range[i];
+	unsigned long mark = saved->marks[i];
+	u64 base, deltas, average;
+
+	if (mark == KVT_MARK_WHOLE || !range->nr_pieces || range->nr_pieces >= pieces_max(range))
+		return 0;
+	base = piece_bytes(&range->piece[0]);
+	deltas = range_bytes(range) - base;
+	average = div_u64(base, max(range->piece[0].records, 1U));
+	if (deltas + average * bitmap_weight(kvt_mark_bits(mark), KVT_COVER_BITS) > base / 2)
+		return 0;
+	return min(base / 2 - deltas, saved->range_bytes);
+}
+
+/* What has not changed, but is so little that it is better written again with its neighbour. */
+static bool range_joins(const struct kvt_saved *saved, u32 i)
+{
+	return saved->marks[i] == KVT_MARK_NONE &&
+	       range_bytes(saved->old->range[i]) < saved->range_bytes / 4;
+}
+
+static struct kvt_job *plan_add(struct kvt_saved *saved, u32 i, u32 delta)
+{
+	struct kvt_job *job = &saved->jobs[saved->nr_jobs++];
+
+	*job = (struct kvt_job) { .first = i, .end = i + 1, .delta_max = delta };
+	return job;
+}
+
+/* Write a range again, with the one before if that is written again too. */
+static void plan_base(struct kvt_saved *saved, u32 i)
+{
+	struct kvt_job *last = saved->nr_jobs ? &saved->jobs[saved->nr_jobs - 1] : NULL;
+	u32 end = last ? last->end : 0;
+	struct kvt_job *job;
+
+	if (last && last->end == i && !last->delta_max) {
+		last->end++;
+		return;
+	}
+	job = plan_add(saved, i, 0);
+	while (job->first > end && range_joins(saved, job->first - 1))
+		job->first--;
+}
+
+static void plan_range(struct kvt_saved *saved, u32 i)
+{
+	const struct kvt_job *last = saved->nr_jobs ? &saved->jobs[saved->nr_jobs - 1] : NULL;
+	u32 delta;
+
+	if (saved->marks[i] == KVT_MARK_NONE) {
+		if (last && last->end == i && !last->delta_max && range_joins(saved, i))
+			plan_base(saved, i);
+		return;
+	}
+	delta = delta_max(saved, i);
+	if (delta)
+		plan_add(saved, i, delta);
+	else
+		plan_base(saved, i);
+}
+
+/* Not so few that a directory would have many more ranges than it needs. */
+static u32 range_bytes_wanted(u64 live)
+{
+	return clamp_t(u64, live / RANGES_MANY, READ_ONCE(log_range_bytes), KVT_LOG_PIECE_BYTES);
+}
+
+/**
+ * kvt_plan() - decide what to write of each range
+ * @saved: its old directory, marks and what is live are known; its jobs are filled in
+ * @full: write all again
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvt_plan(struct kvt_saved *saved, bool full)
+{
+	u32 i, nr = saved->old->nr;
+
+	saved->range_bytes = range_bytes_wanted(saved->live);
+	saved->cover_bits = READ_ONCE(log_cover_bits);
+	saved->jobs = kvmalloc_array(full ? 1 : nr, sizeof(*saved->jobs), GFP_KERNEL);
+	if (!saved->jobs)
+		return -ENOMEM;
+	if (full) {
+		plan_add(saved, 0, 0)->end = nr;
+		return 0;
+	}
+	for (i = 0; i < nr; i++) {
+		plan_range(saved, i);
+		cond_resched();
+	}
+	return 0;
+}
+KVT_EXPORT_FOR_TESTS(kvt_plan);

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Ranges, and what has changed in them.
+ *
+ * Of all keys that have changed since a checkpoint, the next one has to know at least in which
+ * ranges they are; of most it knows a few bits of a hash.  Writers have no part in this.  The
+ * streams' workers have all records in their buffers: before one writes a buffer, it marks what the
+ * records change.  So a change is published before it is marked, and marked before it is durable.
+ *
+ * A checkpoint of epoch S takes the marks: it gives the ranges fresh ones and waits for a grace
+ * period, since workers mark under RCU.  All that is durable with S is in the marks that it has
+ * taken, and in the index, where it reads; what is marked afterwards is for the next one.  When the
+ * checkpoint counts, new ranges take the place of the old ones.  After another grace period nobody
+ * marks the old ones any more, and what was marked there meanwhile goes to all of the new ones
+ * where those keys may be: hashes are the same in any range.
+ *
+ * A range is found by the first eight bytes of the low keys, as numbers: others are looked at only
+ * if these are the same.
+ */
+#include <linux/err.h>
+#include <linux/mm.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/unaligned.h>
+
+#include "base/mem.h"
+#include "ranges.h"
+
+static u64 key_prefix(const u8 *key, u32 len)
+{
+	__be64 raw = 0;
+
+	if (likely(len >= sizeof(raw)))
+		return get_unaligned_be64(key);
+	memcpy(&raw, key, len);
+	return be64_to_cpu(raw);
+}
+
+/* Whether a range begins at a key, or before it. */
+static bool range_before(const struct kvt_ranges *ranges, u32 i, u64 prefix, const u8 *key, u32 len)
+{
+	const struct kvt_log_range *range = ranges->dir.range[i];
+
+	if (likely(ranges->prefix[i] != prefix))
+		return ranges->prefix[i] < prefix;
+	return kvt_log_key_cmp(range->key, range->key_len, key, len) <= 0;
+}
+
+/* The range that has a key: the last one that does not begin after it. */
+static u32 ranges_find(const struct kvt_ranges *ranges, const u8 *key, u32 len)
+{
+	u32 low = 0, high = ranges->dir.nr, mid;
+	u64 prefix = key_prefix(key, len);
+
+	while (high - low > 1) {
+		mid = low + (high - low) / 2;
+		if (range_before(ranges, mid, prefix, key, len))
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static bool mark_has_bits(unsigned long mark)
+{
+	return mark != KVT_MARK_NONE && mark != KVT_MARK_WHOLE;
+}
+
+static unsigned long *marks_alloc(u32 nr)
+{
+	return kvcalloc(nr, sizeof(unsigned long), GFP_KERNEL);
+}
+
+static void marks_free(unsigned long *marks, u32 nr)
+{
+	u32 i;
+
+	for (i = 0; marks && i < nr; i++) {
+		if (mark_has_bits(marks[i]))
+			kfree(kvt_mark_bits(marks[i]));
+		cond_resched();
+	}
+	kvfree(marks);
+}
+
+/*
+ * Give a mark that has none bits, or KVT_MARK_WHOLE if there was no memory for them.  Returns what
+ * it is now: others may have made it.
+ */
+static unsigned long mark_make(unsigned long *mark, unsigned long *bits)
+{
+	unsigned long made = bits ? (unsigned long)bits : KVT_MARK_WHOLE;
+	unsigned long was = cmpxchg(mark, KVT_MARK_NONE, made);
+
+	if (was == KVT_MARK_NONE)
+		return made;
+	kfree(bits);
+	return was;
+}
+
+static void mark_bit(unsigned long *mark, u32 bit)
+{
+	unsigned long now = READ_ONCE(*mark);
+	unsigned long *bits;
+
+	if (now == KVT_MARK_NONE) {
+		bits = kzalloc(KVTREE_LOG_COVER_BYTES, GFP_NOWAIT | __GFP_NOWARN);
+		if (bits)
+			__set_bit(bit, bits);
+		now = mark_make(mark, bits);
+	}
+	/* Where a range is changed often this is only read. */
+	if (mark_has_bits(now) && !test_bit(bit, kvt_mark_bits(now)))
+		set_bit(bit, kvt_mark_bits(now));
+}
+
+static void mark_bits(unsigned long *mark, const unsigned long *bits)
+{
+	unsigned long now = READ_ONCE(*mark);
+	u32 bit;
+
+	if (now == KVT_MARK_NONE)
+		now = mark_make(mark, kmemdup(bits, KVTREE_LOG_COVER_BYTES, GFP_KERNEL));
+	if (mark_has_bits(now))
+		for_each_set_bit(bit, bits, KVT_COVER_BITS)
+			set_bit(bit, kvt_mark_bits(now));
+}
+
+static void mark_whole(unsigned long *mark)
+{
+	unsigned long was = cmpxchg(mark, KVT_MARK_NONE, KVT_MARK_WHOLE);
+	u32 i;
+
+	/* Others may be about to set some of them, and so cannot lose them. */
+	for (i = 0; mark_has_bits(was) && i < BITS_TO_LONGS(KVT_COVER_BITS); i++)
+		WRITE_ONCE(kvt_mark_bits(was)[i], ~0UL);
+}
+
+/* Add a mark to another, which others may add to at the same time. */
+static void mark_add(unsigned long *mark, unsigned long more)
+{
+	if (more == KVT_MARK_WHOLE)
+		mark_whole(mark);
+	else if (more != KVT_MARK_NONE)
+		mark_bits(mark, kvt_mark_bits(more));
+}
+
+/**
+ * kvt_ranges_make() - make ranges of a directory, with nothing marked
+ * @dir: the directory; what it has becomes the ranges'
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: the ranges, or NULL if there is no memory; @dir is the caller's then.
+ */
+struct kvt_ranges *kvt_ranges_make(const struct kvt_log_directory *dir)
+{
+	struct kvt_ranges *ranges = kzalloc(sizeof(*ranges), GFP_KERNEL);
+	u32 i;
+
+	if (!ranges)
+		return NULL;
+	ranges->prefix = kvmalloc_array(dir->nr, sizeof(*ranges->prefix), GFP_KERNEL);
+	RCU_INIT_POINTER(ranges->marks, (unsigned long __force __rcu *)marks_alloc(dir->nr));
+	if (!ranges->prefix || !rcu_access_pointer(ranges->marks)) {
+		kvt_ranges_free(ranges);
+		return NULL;
+	}
+	for (i = 0; i < dir->nr; i++)
+		ranges->prefix[i] = key_prefix(dir->range[i]->key, dir->range[i]->key_len);
+	ranges->dir = *dir;
+	return ranges;
+}
+KVT_EXPORT_FOR_TESTS(kvt_ranges_make);
+
+/**
+ * kvt_directory_discard() - free a directory, and those ranges that another one has not
+ * @dir: the directory; empty after that
+ * @kept: the other one, or NULL
+ *
+ * Context: process context, may sleep; nobody uses those ranges.
+ */
+void kvt_directory_discard(struct kvt_log_directory *dir, const struct kvt_log_directory *kept)
+{
+	u32 i;
+
+	for (i = 0; kept && i < dir->nr; i++) {
+		const struct kvt_log_range *range = dir->range[i];
+		u32 at = kvt_log_directory_find(kept, range->key, range->key_len);
+
+		if (kept->range[at] == range)
+			dir->range[i] = NULL;
+		cond_resched();
+	}
+	kvt_log_directory_free(dir);
+}
+
+/**
+ * kvt_ranges_free() - free ranges, and their directory
+ * @ranges: of kvt_ranges_make(), or NULL; nobody uses them
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_ranges_free(struct kvt_ranges *ranges)
+{
+	if (!ranges)
+		return;
+	marks_free(rcu_dereference_protected(ranges->marks, true), ranges->dir.nr);
+	kvfree(ranges->prefix);
+	kvt_log_directory_free(&ranges->dir);
+	kfree(ranges);
+}
+
+/* The directory of a store of which nothing is known: all keys are in one range. */
+static int directory_begin(struct kvt_log_directory *dir)
+{
+	dir->range = kvmalloc(sizeof(*dir->range), GFP_KERNEL);
+	if (!dir->range)
+		return -ENOMEM;
+	dir->range[0] = kvt_log_range_alloc(NULL, 0, 0);
+	dir->nr = 1;
+	return dir->range[0] ? 0 : -ENOMEM;
+}
+
+/**
+ * kvt_image_init() - begin with what the devices have
+ * @image: has its super
+ * @dir: the checkpoint's directory, which becomes the image's; empty: a checkpoint without ranges,
+ *	or none, so that the next one has to write all
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: 0 or -ENOMEM; what @dir has is the caller's then.
+ */
+int kvt_image_init(struct kvt_image *image, struct kvt_log_directory *dir)
+{
+	bool none = !dir->nr;
+	struct kvt_ranges *ranges;
+
+	if (none && directory_begin(dir))
+		return -ENOMEM;
+	ranges = kvt_ranges_make(dir);
+	if (!ranges)
+		return -ENOMEM;
+	if (none)
+		mark_whole(rcu_dereference_protected(ranges->marks, true));
+	rcu_assign_pointer(image->ranges, ranges);
+	return 0;
+}
+KVT_EXPORT_FOR_TESTS(kvt_image_init);
+
+/**
+ * kvt_image_exit() - free what an image has
+ * @image: nobody uses it
+ *
+ * Context: process context, may sleep.
+ */
+void kvt_image_exit(struct kvt_image *image)
+{
+	kvt_ranges_free(rcu_dereference_protected(image->ranges, true));
+	RCU_INIT_POINTER(image->ranges, NULL);
+}
+KVT_EXPORT_FOR_TESTS(kvt_image_exit);
+
+/**
+ * kvt_image_mark() - note that a key has changed
+ * @image: the image
+ * @key: the key
+ * @len: its length
+ *
+ * Context: any that may take a spinlock.  The change is published, and not durable yet.
+ */
+void kvt_image_mark(struct kvt_image *image, const u8 *key, u32 len)
+{
+	const struct kvt_ranges *ranges;
+	unsigned long *marks;
+
+	rcu_read_lock();
+	ranges = rcu_dereference(image->ranges);
+	marks = rcu_dereference(ranges->marks);
+	mark_bit(&marks[ranges_find(ranges, key, len)], kvt_log_key_bit(image->super, key, len));
+	rcu_read_unlock();
+}
+KVT_EXPORT_FOR_TESTS(kvt_image_mark);
+
+/**
+ * kvt_image_take() - take the marks, and have fresh ones
+ * @image: the image
+ *
+ * All changes that were durable before this are marked in what is returned.
+ *
+ * Context: process context, sleeps; under checkpoint_lock, or by who has the log alone.
+ *
+ * Return: a mark for each of the ranges, for kvt_image_give() or kvt_image_replace(); or NULL if
+ * there is no memory.
+ */
+unsigned long *kvt_image_take(struct kvt_image *image)
+{
+	struct kvt_ranges *ranges = rcu_dereference_protected(image->ranges, true);
+	unsigned long *fresh = marks_alloc(ranges->dir.nr), *taken;
+
+	if (!fresh)
+		return NULL;
+	taken = rcu_replace_pointer(ranges->marks, fresh, true);
+	synchronize_rcu();
+	return taken;
+}
+KVT_EXPORT_FOR_TESTS(kvt_image_take);
+
+/**
+ * kvt_image_give() - give back marks that nothing was written for
+ * @image: the image
+ * @taken: of kvt_image_take()
+ *
+ * Context: process context, sleeps; as kvt_image_take().
+ */
+void kvt_image_give(struct kvt_image *image, unsigned long *taken)
+{
+	struct kvt_ranges *ranges = rcu_dereference_protected(image->ranges, true);
+	unsigned long *marks = rcu_dereference_protected(ranges->marks, true);
+	u32 i;
+
+	for (i = 0; i < ranges->dir.nr; i++) {
+		mark_add(&marks[i], taken[i]);
+		cond_resched();
+	}
+	marks_free(taken, ranges->dir.nr);
+}
+KVT_EXPORT_FOR_TESTS(kvt_image_give);
+
+/* Whether a range has keys only that are in @high, or after it; NULL: after all keys. */
+static bool range_after(const struct kvt_ranges *ranges, u32 i, const struct kvt_log_range *high)
+{
+	const struct kvt_log_range *range;
+
+	if (i == ranges->dir.nr)
+		return true;
+	range = ranges->dir.range[i];
+	return high && kvt_log_key_cmp(range->key, range->key_len, high->key, high->key_len) >= 0;
+}
+
+/* What was marked in old ranges goes to each of the new ones that may have those keys. */
+static void marks_move(const struct kvt_ranges *from, struct kvt_ranges *to)
+{
+	unsigned long *old = rcu_dereference_protected(from->marks, true);
+	unsigned long *new = rcu_dereference_protected(to->marks, true);
+	const struct kvt_log_range *low, *high;
+	u32 i, j;
+
+	for (i = 0; i < from->dir.nr; i++) {
+		if (old[i] == KVT_MARK_NONE)
+			continue;
+		low = from->dir.range[i];
+		high = i + 1 < from->dir.nr ? from->dir.range[i + 1] : NULL;
+		for (j = ranges_find(to, low->key, low->key_len); !range_after(to, j, high); j++)
+			mark_add(&new[j], old[i]);
+		cond_resched();
+	}
+}
+
+/**
+ * kvt_image_replace() - have new ranges, which count on the devices
+ * @image: the image
+ * @ranges: the new ones; some may be those of before
+ * @taken: of kvt_image_take(): what was written
+ *
+ * Context: process context, sleeps; as kvt_image_take().
+ */
+void kvt_image_replace(struct kvt_image *image, struct kvt_ranges *ranges, unsigned long *taken)
+{
+	struct kvt_ranges *old = rcu_replace_pointer(image->ranges, ranges, true);
+
+	marks_free(taken, old->dir.nr);
+	synchronize_rcu();
+	marks_move(old, ranges);
+	marks_free(rcu_dereference_protected(old->marks, true), old->dir.nr);
+	RCU_INIT_POINTER(old->marks, NULL);
+	kvt_directory_discard(&old->dir, &ranges->dir);
+	kvt_ranges_free(old);
+}
+KVT_EXPORT_FOR_TESTS(kvt_image_replace);

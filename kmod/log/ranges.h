@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Ranges of keys, of which checkpoints consist, and what has changed in each. */
+#ifndef KVT_LOG_RANGES_H
+#define KVT_LOG_RANGES_H
+
+#include <linux/bitmap.h>
+#include <linux/compiler.h>
+#include <linux/types.h>
+
+#include "format/format.h"
+
+/*
+ * A mark is what has changed in a range since the checkpoint: nothing, anything, or keys with
+ * hashes whose bits are set in a bitmap, of which it is the address.
+ */
+#define KVT_COVER_BITS	BIT(KVTREE_LOG_COVER_BITS)
+
+#define KVT_MARK_NONE	0UL
+#define KVT_MARK_WHOLE	1UL
+
+/* The bits of a mark that is neither. */
+static inline unsigned long *kvt_mark_bits(unsigned long mark)
+{
+	return (unsigned long *)mark;
+}
+
+/* A directory, and the marks of its ranges. */
+struct kvt_ranges {
+	struct kvt_log_directory dir;	/* one range or more */
+	u64 *prefix;			/* of each range's low key: see ranges.c */
+	unsigned long __rcu *marks;	/* of each range */
+};
+
+/* What the devices have of a store beside the log. */
+struct kvt_image {
+	struct kvt_ranges __rcu *ranges;	/* changed under checkpoint_lock */
+	const struct kvtree_log_super *super;	/* of any device */
+};
+
+struct kvt_ranges *kvt_ranges_make(const struct kvt_log_directory *dir);
+void kvt_ranges_free(struct kvt_ranges *ranges);
+void kvt_directory_discard(struct kvt_log_directory *dir, const struct kvt_log_directory *kept);
+
+void kvt_image_exit(struct kvt_image *image);
+int kvt_image_init(struct kvt_image *image, struct kvt_log_directory *dir);
+void kvt_image_mark(struct kvt_image *image, const u8 *key, u32 len);
+unsigned long *kvt_image_take(struct kvt_image *image);
+void kvt_image_give(struct kvt_image *image, unsigned long *taken);
+void kvt_image_replace(struct kvt_image *image, struct kvt_ranges *ranges, unsigned long *taken);
+
+/* The present ranges, for who holds checkpoint_lock, or has the log alone. */
+static inline const struct kvt_ranges *kvt_image_ranges(const struct kvt_image *image)
+{
+	return rcu_dereference_protected(image->ranges, true);
+}
+
+#endif /* KVT_LOG_RANGES_H */

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a checkpoint has written: chunks, the directory of ranges, and each device's table of it. */
+#include <linux/math64.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+
+#include "checkpoint.h"
+
+/**
+ * kvt_saved_room() - make sure that so many blocks follow on a device
+ * @saved: what was saved so far
+ * @i: the device's index
+ * @blocks: how many
+ * @room: what for: KVT_ROOM_SAVE or KVT_ROOM_TABLE
+ *
+ * Context: process context, sleeps; nobody else has @saved, or its lock is held.
+ *
+ * Return: 0 and the place is the part's image; KVT_LOG_NO_ROOM; or an error of the device.
+ */
+int kvt_saved_room(struct kvt_saved *saved, u32 i, u32 blocks, enum kvt_room room)
+{
+	struct kvt_part *part = &saved->log->space.part[i];
+	u32 size = le32_to_cpu(part->dev->super->segment_blocks);
+
+	if (blocks > size - 1)
+		return KVT_LOG_NO_ROOM;
+	if (part->image.block && blocks <= size - part->image.block)
+		return 0;
+	return kvt_room_take(part, room, 0, &part->image);
+}
+
+/* The device, of those in @devs, that has the least of its share so far. */
+static u32 saved_next(const struct kvt_saved *saved, unsigned long devs)
+{
+	const struct kvt_log *log = saved->log;
+	u64 part, least = U64_MAX;
+	u32 i, next = 0;
+
+	for_each_set_bit(i, &devs, log->devs.nr) {
+		part = mul_u64_u64_div_u64(saved->dev[i].blocks, log->space.shares,
+					   log->space.part[i].share);
+		if (part < least) {
+			least = part;
+			next = i;
+		}
+	}
+	return next;
+}
+
+/* Take room for a chunk on some device, @to->dev. */
+static int saved_place(struct kvt_saved *saved, u32 blocks, struct kvt_log_extent *to)
+{
+	unsigned long devs = BIT(saved->log->devs.nr) - 1;
+	int err = KVT_LOG_NO_ROOM;
+	struct kvt_part *part;
+
+	mutex_lock(&saved->lock);
+	while (devs && err == KVT_LOG_NO_ROOM) {
+		to->dev = saved_next(saved, devs);
+		__clear_bit(to->dev, &devs);
+		err = kvt_saved_room(saved, to->dev, blocks, KVT_ROOM_SAVE);
+	}
+	if (!err) {
+		part = &saved->log->space.part[to->dev];
+		to->pos = part->image;
+		part->image.block += blocks;
+		saved->dev[to->dev].blocks += blocks;
+	}
+	mutex_unlock(&saved->lock);
+	return err;
+}
+
+/**
+ * kvt_saved_write() - write a chunk, to the device whose turn it is
+ * @saved: what was saved so far
+ * @buf: the chunk's records
+ * @stage: KVT_LOG_BUF_BYTES of memory
+ * @extent: filled: the chunk, and where it is
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; KVT_LOG_NO_ROOM; or an error of a device.
+ */
+int kvt_saved_write(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage,
+		    struct kvt_log_extent *extent)
+{
+	struct kvt_log_pos pos;
+	struct kvt_io io;
+	int err;
+
+	*extent = (struct kvt_log_extent) {};
+	err = saved_place(saved, kvt_chunk_blocks(buf), extent);
+	if (err)
+		return err;
+	pos = extent->pos;
+	kvt_io_init(&io);
+	err = kvt_chunk_write(&saved->log->devs.dev[extent->dev], buf, 0, &pos, stage, extent, &io);
+	return kvt_io_wait(&io) ?: err;
+}
+
+static int range_cmp(const void *a, const void *b)
+{
+	const struct kvt_log_range *x = *(const struct kvt_log_range *const *)a;
+	const struct kvt_log_range *y = *(const struct kvt_log_range *const *)b;
+
+	cond_resched();
+	return kvt_log_key_cmp(x->key, x->key_len, y->key, y->key_len);
+}
+
+/* How many ranges stay as they are. */
+static u32 saved_kept(const struct kvt_saved *saved)
+{
+	u32 nr = saved->old->nr, i;
+
+	for (i = 0; i < saved->nr_jobs; i++)
+		nr -= saved->jobs[i].end - saved->jobs[i].first;
+	return nr;
+}
+
+/* Add ranges to the directory that stay as they are. */
+static void saved_keep(struct kvt_saved *saved, u32 first, u32 end)
+{
+	struct kvt_log_directory *dir = &saved->dir;
+
+	memcpy(dir->range + dir->nr, saved->old->range + first,
+	       (end - first) * sizeof(*dir->range));
+	dir->nr += end - first;
+}
+
+/**
+ * kvt_saved_compose() - make the new directory of what was saved, and what has not changed
+ * @saved: all jobs are done; its directory has the new ranges only
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: 0; -ENOMEM; KVT_LOG_NO_ROOM: there would be too many ranges.
+ */
+int kvt_saved_compose(struct kvt_saved *saved)
+{
+	struct kvt_log_directory made = saved->dir, *dir = &saved->dir;
+	u32 room = made.nr + saved_kept(saved), at = 0, i;
+
+	if (room > KVTREE_LOG_RANGES_MAX)
+		return KVT_LOG_NO_ROOM;
+	dir->range = kvmalloc_array(room, sizeof(*dir->range), GFP_KERNEL);
+	if (!dir->range) {
+		*dir = made;
+		return -ENOMEM;
+	}
+	dir->room = room;
+	dir->nr = 0;
+	for (i = 0; i < saved->nr_jobs; i++) {
+		saved_keep(saved, at, saved->jobs[i].first);
+		at = saved->jobs[i].end;
+	}
+	saved_keep(saved, at, saved->old->nr);
+	memcpy(dir->range + dir->nr, made.range, made.nr * sizeof(*dir->range));
+	dir->nr += made.nr;
+	kvfree(made.range);
+	sort(dir->range, dir->nr, sizeof(*dir->range), range_cmp, NULL);
+	return 0;
+}
+
+/* Room in the table for one more extent. */
+static int table_grow(struct kvt_saved_dev *d)
+{
+	u32 room = d->room ? d->room * 2 : 128;
+	struct kvtree_log_table *table;
+
+	if (d->nr < d->room)
+		return 0;
+	table = kvzalloc(struct_size(table, extents, room), GFP_KERNEL);
+	if (!table)
+		return -ENOMEM;
+	if (d->table)
+		memcpy(table, d->table, struct_size(table, extents, d->nr));
+	kvfree(d->table);
+	d->table = table;
+	d->room = room;
+	return 0;
+}
+
+/**
+ * kvt_saved_flush() - write what a buffer has of the directory
+ * @saved: what was saved so far
+ * @buf: the buffer; empty after that
+ * @stage: KVT_LOG_BUF_BYTES of memory
+ *
+ * Context: process context, sleeps.
+ *
+ * Return: 0; KVT_LOG_NO_ROOM; -ENOMEM; or an error of a device.
+ */
+int kvt_saved_flush(struct kvt_saved *saved, struct kvt_log_buf *buf, u8 *stage)
+{
+	struct kvt_log_extent extent;
+	struct kvtree_log_extent *to;
+	struct kvt_saved_dev *d;
+	int err;
+
+	err = kvt_saved_write(saved, buf, stage, &extent);
+	if (err)
+		return err;
+	d = &saved->dev[extent.dev];
+	err = table_grow(d);
+	if (err)
+		return err;
+	to = &d->table->extents[d->nr++];
+	kvt_log_pos_store(&to->pos, &extent.pos);
+	to->blocks = cpu_to_le32(extent.blocks);
+	to->crc = cpu_to_le32(extent.crc);
+	kvt_buf_reset(buf);
+	return 0;
+}
+
+/**
+ * kvt_saved_describe() - add a range to what a buffer has of the directory
+ * @saved: what was saved so far
+ * @buf: the buffer, which has room for it
+ * @range: the range
+ *
+ * Context: process context.
+ */
+void kvt_saved_describe(struct kvt_saved *saved, struct kvt_log_buf *buf,
+			const struct kvt_log_range *range)
+{
+	u32 size = range->nr_pieces * sizeof(struct kvtree_log_piece), i;
+	u32 len = kvt_log_record_size(range->key_len, size);
+	struct kvtree_log_record *rec = kvt_log_record_begin(buf, KVTREE_LOG_RANGE, len);
+	u8 *at = (u8 *)(rec + 1) + range->key_len;
+
+	rec->key_len = cpu_to_le16(range->key_len);
+	rec->value = cpu_to_le32(size);
+	memcpy(rec + 1, range->key, range->key_len);
+	for (i = 0; i < range->nr_pieces; i++, at += sizeof(struct kvtree_log_piece)) {
+		const struct kvt_log_piece *piece = &range->piece[i];
+		struct kvtree_log_piece raw;
+
+		kvt_log_piece_store(&raw, piece);
+		memcpy(at, &raw, sizeof(raw));
+		saved->dev[piece->dev].records += piece->records;
+		saved->dev[piece->dev].bytes += (u64)piece->len + piece->outside_len;
+	}
+}
+
+/**
+ * kvt_saved_exit() - free what a save has, and what it has made that does not count
+ * @saved: of kvt_save()
+ */
+void kvt_saved_exit(struct kvt_saved *saved)
+{
+	u32 i;
+
+	kvt_directory_discard(&saved->dir, saved->old);
+	kvfree(saved->jobs);
+	for (i = 0; i < KVTREE_LOG_DEVS_MAX; i++)
+		kvfree(saved->dev[i].table);
+}

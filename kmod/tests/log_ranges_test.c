@@ -1,0 +1,649 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Ranges of keys and their marks, what a checkpoint plans to write of them, and what it frees.
+ *
+ * Keys are made of few different bytes after a prefix that many have in common, so that ranges are
+ * told apart by more than their first eight bytes.  What is marked is compared with marks that are
+ * made without searches: bits for each range, and all of them if it is marked as a whole.
+ */
+#include <linux/bitmap.h>
+#include <linux/ctype.h>
+#include <linux/slab.h>
+
+#include "lib.h"
+#include "log/checkpoint.h"
+
+#define LG_RANGES	40
+#define LG_KEYS		60
+#define LG_ROUNDS	(60 / KT_SLOWER + 1)
+#define LG_KEY_MAX	16
+
+struct lg_key {
+	u32 len;
+	u8 data[LG_KEY_MAX];
+};
+
+/* What the marks of some ranges should be. */
+struct lg_marks {
+	DECLARE_BITMAP(bits, KVT_COVER_BITS);
+} __aligned(sizeof(long));
+
+struct lg {
+	struct kunit *test;
+	struct kt_rnd rnd;
+	struct kvtree_log_super super;
+	struct kvt_image image;
+	struct lg_marks want[LG_RANGES];
+	struct lg_marks later[LG_RANGES];
+	struct lg_key keys[LG_KEYS];
+};
+
+static void lg_free(void *arg)
+{
+	struct lg *lg = arg;
+
+	if (kvt_image_ranges(&lg->image))
+		kvt_image_exit(&lg->image);
+}
+
+static struct lg *lg_new(struct kunit *test)
+{
+	struct lg *lg = kunit_kzalloc(test, sizeof(*lg), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, lg);
+	lg->test = test;
+	lg->rnd = kt_rnd(test);
+	lg->image.super = &lg->super;
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, lg_free, lg));
+	return lg;
+}
+
+/* Up to twelve bytes that others begin with too, and a few more. */
+static struct lg_key lg_key(struct lg *lg)
+{
+	static const u8 few[] = { 0, 1, 'a', 0xff };
+	struct lg_key key = { .len = kt_rnd_below(&lg->rnd, 13) };
+	u32 more = kt_rnd_below(&lg->rnd, 4);
+
+	memset(key.data, 'a', key.len);
+	while (more--)
+		key.data[key.len++] = few[kt_rnd_below(&lg->rnd, sizeof(few))];
+	return key;
+}
+
+/* Whether a range begins at a key or before it. */
+static bool lg_before(const struct kvt_log_range *range, const u8 *key, u32 len)
+{
+	return kvt_log_key_cmp(range->key, range->key_len, key, len) <= 0;
+}
+
+/* The range that a key is in, by looking at all. */
+static u32 lg_find(const struct kvt_log_directory *dir, const struct lg_key *key)
+{
+	u32 i = 0;
+
+	while (i + 1 < dir->nr && lg_before(dir->range[i + 1], key->data, key->len))
+		i++;
+	return i;
+}
+
+static const struct kvt_log_directory *lg_dir(const struct lg *lg)
+{
+	return &kvt_image_ranges(&lg->image)->dir;
+}
+
+static unsigned long *lg_marks(const struct lg *lg)
+{
+	return rcu_dereference_protected(kvt_image_ranges(&lg->image)->marks, true);
+}
+
+static struct kvt_log_directory lg_begin(struct lg *lg)
+{
+	struct kvt_log_directory dir = { .room = LG_RANGES };
+
+	dir.range = kvmalloc_array(LG_RANGES, sizeof(*dir.range), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(lg->test, dir.range);
+	return dir;
+}
+
+/* Insert a range, if there is none that begins there. */
+static void lg_insert(struct lg *lg, struct kvt_log_directory *dir, struct kvt_log_range *range)
+{
+	u32 i = dir->nr;
+
+	while (i && !lg_before(dir->range[i - 1], range->key, range->key_len)) {
+		dir->range[i] = dir->range[i - 1];
+		i--;
+	}
+	KUNIT_ASSERT_TRUE(lg->test, !i || kvt_log_key_cmp(dir->range[i - 1]->key,
+							  dir->range[i - 1]->key_len,
+							  range->key, range->key_len));
+	dir->range[i] = range;
+	dir->nr++;
+}
+
+static bool lg_has(const struct kvt_log_directory *dir, const struct lg_key *key)
+{
+	const struct kvt_log_range *range;
+
+	if (!dir->nr)
+		return false;
+	range = dir->range[lg_find(dir, key)];
+	return !kvt_log_key_cmp(range->key, range->key_len, key->data, key->len);
+}
+
+static void lg_add(struct lg *lg, struct kvt_log_directory *dir, const struct lg_key *key)
+{
+	struct kvt_log_range *range;
+
+	if (lg_has(dir, key))
+		return;
+	range = kvt_log_range_alloc(key->data, key->len, 0);
+	KUNIT_ASSERT_NOT_NULL(lg->test, range);
+	lg_insert(lg, dir, range);
+}
+
+/* Ranges that begin anywhere, besides those that are there: so many are tried. */
+static void lg_fill(struct lg *lg, struct kvt_log_directory *dir, u32 nr)
+{
+	struct lg_key key = {};
+
+	lg_add(lg, dir, &key);
+	while (nr-- && dir->nr < LG_RANGES) {
+		key = lg_key(lg);
+		lg_add(lg, dir, &key);
+	}
+}
+
+/* An image with random ranges in the place of what there was. */
+static void lg_image(struct lg *lg)
+{
+	struct kvt_log_directory dir = lg_begin(lg);
+
+	lg_fill(lg, &dir, 1 + kt_rnd_below(&lg->rnd, LG_RANGES));
+	if (kvt_image_ranges(&lg->image))
+		kvt_image_exit(&lg->image);
+	KUNIT_ASSERT_EQ(lg->test, 0, kvt_image_init(&lg->image, &dir));
+	memset(lg->want, 0, sizeof(lg->want));
+	memset(lg->later, 0, sizeof(lg->later));
+}
+
+static u32 lg_bit(const struct lg *lg, const struct lg_key *key)
+{
+	return kvt_log_key_bit(&lg->super, key->data, key->len);
+}
+
+/* Mark a key, and note in which range it is. */
+static void lg_mark(struct lg *lg, const struct lg_key *key, struct lg_marks *want)
+{
+	kvt_image_mark(&lg->image, key->data, key->len);
+	__set_bit(lg_bit(lg, key), want[lg_find(lg_dir(lg), key)].bits);
+}
+
+static void lg_mark_many(struct lg *lg, struct lg_marks *want, u32 nr)
+{
+	struct lg_key key;
+
+	while (nr--) {
+		key = lg_key(lg);
+		lg_mark(lg, &key, want);
+	}
+}
+
+/* Have a range, of which nothing is marked so far, marked as a whole. */
+static void lg_mark_whole(struct lg *lg, u32 i, struct lg_marks *want)
+{
+	if (bitmap_empty(want[i].bits, KVT_COVER_BITS))
+		lg_marks(lg)[i] = KVT_MARK_WHOLE;
+	bitmap_fill(want[i].bits, KVT_COVER_BITS);
+}
+
+static bool lg_same(unsigned long mark, const struct lg_marks *want)
+{
+	if (mark == KVT_MARK_NONE)
+		return bitmap_empty(want->bits, KVT_COVER_BITS);
+	if (mark == KVT_MARK_WHOLE)
+		return bitmap_full(want->bits, KVT_COVER_BITS);
+	return !bitmap_empty(want->bits, KVT_COVER_BITS) &&
+	       bitmap_equal(kvt_mark_bits(mark), want->bits, KVT_COVER_BITS);
+}
+
+static void lg_check(struct lg *lg, const unsigned long *marks, const struct lg_marks *want)
+{
+	u32 nr = lg_dir(lg)->nr, i;
+
+	for (i = 0; i < nr; i++)
+		KUNIT_EXPECT_TRUE_MSG(lg->test, lg_same(marks[i], &want[i]),
+				      "range %u of %u: %lx, %u bits instead of %u", i, nr, marks[i],
+				      marks[i] > KVT_MARK_WHOLE ?
+				      bitmap_weight(kvt_mark_bits(marks[i]), KVT_COVER_BITS) : 0,
+				      bitmap_weight(want[i].bits, KVT_COVER_BITS));
+}
+
+static void a_key_is_marked_in_its_range(struct kunit *test)
+{
+	struct lg *lg = lg_new(test);
+	struct lg_key key;
+	u32 round, i;
+
+	for (round = 0; round < 4 * LG_ROUNDS; round++) {
+		lg_image(lg);
+		lg_mark_many(lg, lg->want, LG_KEYS);
+		lg_check(lg, lg_marks(lg), lg->want);
+		/* And where ranges begin. */
+		for (i = 0; i < lg_dir(lg)->nr; i++) {
+			key.len = lg_dir(lg)->range[i]->key_len;
+			memcpy(key.data, lg_dir(lg)->range[i]->key, key.len);
+			lg_mark(lg, &key, lg->want);
+		}
+		lg_check(lg, lg_marks(lg), lg->want);
+	}
+}
+
+static void what_is_marked_later_is_not_taken(struct kunit *test)
+{
+	struct lg *lg = lg_new(test);
+	unsigned long *taken;
+
+	lg_image(lg);
+	lg_mark_many(lg, lg->want, LG_KEYS);
+	taken = kvt_image_take(&lg->image);
+	KUNIT_ASSERT_NOT_NULL(test, taken);
+	lg_check(lg, lg_marks(lg), lg->later);
+	lg_mark_many(lg, lg->later, LG_KEYS);
+	lg_check(lg, taken, lg->want);
+	lg_check(lg, lg_marks(lg), lg->later);
+	kvt_image_give(&lg->image, taken);
+}
+
+/* Nothing, bits or all of a range. */
+static void lg_mark_some(struct lg *lg, u32 i, u32 how, struct lg_marks *want)
+{
+	const struct kvt_log_range *range = lg_dir(lg)->range[i];
+	struct lg_key key = { .len = range->key_len };
+
+	memcpy(key.data, range->key, range->key_len);
+	if (how == 1)
+		lg_mark(lg, &key, want);
+	else if (how == 2)
+		lg_mark_whole(lg, i, want);
+}
+
+static void marks_given_back_are_there_again(struct kunit *test)
+{
+	struct lg *lg = lg_new(test);
+	unsigned long *taken;
+	u32 round, i;
+
+	for (round = 0; round < LG_ROUNDS; round++) {
+		lg_image(lg);
+		for (i = 0; i < lg_dir(lg)->nr; i++)
+			lg_mark_some(lg, i, i % 3, lg->want);
+		taken = kvt_image_take(&lg->image);
+		KUNIT_ASSERT_NOT_NULL(test, taken);
+		for (i = 0; i < lg_dir(lg)->nr; i++)
+			lg_mark_some(lg, i, i / 3 % 3, lg->later);
+		/* Other bits than those that were taken. */
+		for (i = 0; i < 10; i++) {
+			struct lg_key key = lg_key(lg);
+
+			if (!bitmap_full(lg->later[lg_find(lg_dir(lg), &key)].bits, KVT_COVER_BITS))
+				lg_mark(lg, &key, lg->later);
+		}
+		kvt_image_give(&lg->image, taken);
+		for (i = 0; i < lg_dir(lg)->nr; i++)
+			bitmap_or(lg->want[i].bits, lg->want[i].bits, lg->later[i].bits,
+				  KVT_COVER_BITS);
+		lg_check(lg, lg_marks(lg), lg->want);
+	}
+}
+
+/* Whether some key may be in both of two ranges. */
+static bool lg_overlap(const struct kvt_log_directory *a, u32 i,
+		       const struct kvt_log_directory *b, u32 j)
+{
+	const struct kvt_log_range *x = a->range[i], *y = b->range[j];
+
+	if (i + 1 < a->nr && lg_before(a->range[i + 1], y->key, y->key_len))
+		return false;
+	return j + 1 == b->nr || !lg_before(b->range[j + 1], x->key, x->key_len);
+}
+
+/* Some of the ranges that there are, and others. */
+static struct kvt_ranges *lg_next(struct lg *lg)
+{
+	const struct kvt_log_directory *old = lg_dir(lg);
+	struct kvt_log_directory dir = lg_begin(lg);
+	u32 keep = kt_rnd_below(&lg->rnd, 5), i;
+	struct kvt_ranges *ranges;
+
+	for (i = 0; i < old->nr; i++)
+		if (kt_rnd_below(&lg->rnd, 4) < keep)
+			lg_insert(lg, &dir, old->range[i]);
+	lg_fill(lg, &dir, kt_rnd_below(&lg->rnd, LG_RANGES));
+	ranges = kvt_ranges_make(&dir);
+	KUNIT_ASSERT_NOT_NULL(lg->test, ranges);
+	return ranges;
+}
+
+/* Of @later, which was marked in the ranges that there are, what new ones should have. */
+static void lg_move(struct lg *lg, const struct kvt_log_directory *to)
+{
+	u32 i, j;
+
+	memset(lg->want, 0, sizeof(lg->want));
+	for (i = 0; i < lg_dir(lg)->nr; i++)
+		for (j = 0; j < to->nr; j++)
+			if (lg_overlap(lg_dir(lg), i, to, j))
+				bitmap_or(lg->want[j].bits, lg->want[j].bits, lg->later[i].bits,
+					  KVT_COVER_BITS);
+}
+
+static void late_marks_go_to_all_ranges_that_may_have_the_keys(struct kunit *test)
+{
+	struct lg *lg = lg_new(test);
+	struct kvt_ranges *next;
+	unsigned long *taken;
+	u32 round, i;
+
+	lg_image(lg);
+	for (round = 0; round < LG_ROUNDS; round++) {
+		memset(lg->later, 0, sizeof(lg->later));
+		taken = kvt_image_take(&lg->image);
+		KUNIT_ASSERT_NOT_NULL(test, taken);
+		for (i = 0; i < lg_dir(lg)->nr; i++)
+			if (!kt_rnd_below(&lg->rnd, 10))
+				lg_mark_whole(lg, i, lg->later);
+		for (i = 0; i < LG_KEYS / 8; i++) {
+			struct lg_key key = lg_key(lg);
+
+			if (!bitmap_full(lg->later[lg_find(lg_dir(lg), &key)].bits, KVT_COVER_BITS))
+				lg_mark(lg, &key, lg->later);
+		}
+		next = lg_next(lg);
+		lg_move(lg, &next->dir);
+		kvt_image_replace(&lg->image, next, taken);
+		lg_check(lg, lg_marks(lg), lg->want);
+	}
+}
+
+/*
+ * Ranges of which a job is planned, each a letter:
+ *	.  unchanged			,  and small		o  and empty
+ *	;  and just not small
+ *	d  some keys changed		h  with as many deltas as fit just so
+ *	s  with seven pieces		f  with fifteen
+ *	g  with deltas beyond half	b  too many keys
+ *	e  empty			w  all of it changed
+ * and what is done with it: . nothing, D a delta, B a base begins, b and goes on.
+ */
+static const struct lp {
+	const char *ranges;
+	const char *jobs;
+} lg_plans[] = {
+	{ "...", "..." },
+	{ ",o;", "..." },
+	{ "d", "D" },
+	{ "ddd", "DDD" },
+	{ "h", "D" },
+	{ "s", "D" },
+	{ "f", "B" },
+	{ "g", "B" },
+	{ "b", "B" },
+	{ "e", "B" },
+	{ "w", "B" },
+	{ ".f.g.b.e.w.", ".B.B.B.B.B." },
+	{ "fgbew", "Bbbbb" },
+	{ ".d,d.", ".D.D." },
+	{ ",w", "Bb" },
+	{ "w,", "Bb" },
+	{ "ow", "Bb" },
+	{ ";w;", ".B." },
+	{ ".,o,w,o,.", ".Bbbbbbb." },
+	{ "w.w", "B.B" },
+	{ "w,w", "Bbb" },
+	{ "w,.,w", "Bb.Bb" },
+	{ "w,d,w", "BbDBb" },
+	{ "dwd", "DBD" },
+	{ ",,d,,w", "..DBbb" },
+};
+
+/* What to plan, with ranges and marks of its own. */
+struct lp_saved {
+	struct kunit *test;
+	struct kvt_log_directory old;
+	struct kvt_saved saved;
+};
+
+static void lp_free(void *arg)
+{
+	struct lp_saved *lp = arg;
+
+	kvfree(lp->saved.jobs);
+	kvt_log_directory_free(&lp->old);
+}
+
+static struct lp_saved *lp_new(struct kunit *test, u32 nr)
+{
+	struct lp_saved *lp = kunit_kzalloc(test, sizeof(*lp), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, lp);
+	lp->test = test;
+	lp->saved.old = &lp->old;
+	lp->saved.marks = kunit_kcalloc(test, nr, sizeof(unsigned long), GFP_KERNEL);
+	lp->old.range = kvmalloc_array(nr, sizeof(*lp->old.range), GFP_KERNEL);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, lp_free, lp));
+	KUNIT_ASSERT_TRUE(test, lp->saved.marks && lp->old.range);
+	return lp;
+}
+
+static void lp_plan(struct lp_saved *lp, bool full)
+{
+	kvfree(lp->saved.jobs);
+	lp->saved.nr_jobs = 0;
+	KUNIT_ASSERT_EQ(lp->test, 0, kvt_plan(&lp->saved, full));
+}
+
+/* Bytes of a range. */
+static u32 lp_bytes(struct kunit *test)
+{
+	struct lp_saved *lp = lp_new(test, 1);
+
+	lp_plan(lp, false);
+	return lp->saved.range_bytes;
+}
+
+/* Add a range with a base, which has records of 64 bytes, and deltas. */
+static struct kvt_log_range *lp_add(struct lp_saved *lp, u32 nr_pieces, u32 base, u32 delta)
+{
+	u8 key[] = { lp->old.nr >> 8, lp->old.nr };
+	struct kvt_log_range *range;
+	u32 i;
+
+	range = kvt_log_range_alloc(key, lp->old.nr ? sizeof(key) : 0, nr_pieces);
+	KUNIT_ASSERT_NOT_NULL(lp->test, range);
+	for (i = 0; i < nr_pieces; i++) {
+		range->piece[i].len = i ? delta : base / 2;
+		range->piece[i].outside_len = i ? 0 : base - base / 2;
+		range->piece[i].records = i ? 1 : base / 64;
+		range->piece[i].delta = i;
+	}
+	lp->old.range[lp->old.nr++] = range;
+	return range;
+}
+
+/* So many keys of the last range have changed. */
+static void lp_change(struct lp_saved *lp, u32 nr)
+{
+	unsigned long *bits = kunit_kzalloc(lp->test, KVTREE_LOG_COVER_BYTES, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(lp->test, bits);
+	bitmap_set(bits, 1, nr);
+	lp->saved.marks[lp->old.nr - 1] = (unsigned long)bits;
+}
+
+static u32 lp_pieces(char what)
+{
+	switch (what) {
+	case 'o':
+	case 'e':
+		return 0;
+	case 'h':
+	case 'g':
+		return 2;
+	case 's':
+		return 7;
+	case 'f':
+		return 15;
+	default:
+		return 1;
+	}
+}
+
+static void lp_range(struct lp_saved *lp, char what, u32 bytes)
+{
+	u32 small = what == ',' ? bytes / 8 : what == ';' ? bytes / 4 : bytes;
+	u32 delta = what == 'g' ? bytes / 2 : what == 'h' ? bytes / 2 - 64 : 8;
+
+	lp_add(lp, lp_pieces(what), small, delta);
+	if (what == 'w')
+		lp->saved.marks[lp->old.nr - 1] = KVT_MARK_WHOLE;
+	else if (isalpha(what) && what != 'o')
+		lp_change(lp, what == 'b' ? bytes / 128 + 1 : 1);
+}
+
+/* What the plan does with each range. */
+static void lp_jobs(const struct lp_saved *lp, char *jobs)
+{
+	const struct kvt_job *job;
+	u32 i;
+
+	memset(jobs, '.', lp->old.nr);
+	jobs[lp->old.nr] = 0;
+	for (i = 0; i < lp->saved.nr_jobs; i++) {
+		job = &lp->saved.jobs[i];
+		memset(jobs + job->first, 'b', job->end - job->first);
+		jobs[job->first] = job->delta_max ? 'D' : 'B';
+	}
+}
+
+static void what_is_written_of_each_range_is_as_little_as_may_be(struct kunit *test)
+{
+	u32 bytes = lp_bytes(test), i, j;
+	struct lp_saved *lp;
+	char jobs[16];
+
+	for (i = 0; i < ARRAY_SIZE(lg_plans); i++) {
+		const char *ranges = lg_plans[i].ranges;
+
+		lp = lp_new(test, strlen(ranges));
+		for (j = 0; ranges[j]; j++)
+			lp_range(lp, ranges[j], bytes);
+		lp_plan(lp, false);
+		lp_jobs(lp, jobs);
+		KUNIT_EXPECT_STREQ_MSG(test, jobs, lg_plans[i].jobs, "of %s", ranges);
+		lp_plan(lp, true);
+		KUNIT_EXPECT_EQ(test, 1, lp->saved.nr_jobs);
+		KUNIT_EXPECT_EQ(test, 0, lp->saved.jobs[0].first);
+		KUNIT_EXPECT_EQ(test, strlen(ranges), lp->saved.jobs[0].end);
+		KUNIT_EXPECT_EQ(test, 0, lp->saved.jobs[0].delta_max);
+	}
+}
+
+static void deltas_have_half_of_their_base_at_most(struct kunit *test)
+{
+	u32 bytes = lp_bytes(test);
+	struct lp_saved *lp = lp_new(test, 3);
+
+	lp_add(lp, 1, bytes, 0);
+	lp_change(lp, 1);
+	lp_add(lp, 3, bytes, bytes / 8);
+	lp_change(lp, 1);
+	lp_add(lp, 1, 8 * bytes, 0);
+	lp_change(lp, 1);
+	lp_plan(lp, false);
+	KUNIT_ASSERT_EQ(test, 3, lp->saved.nr_jobs);
+	KUNIT_EXPECT_EQ(test, bytes / 2, lp->saved.jobs[0].delta_max);
+	KUNIT_EXPECT_EQ(test, bytes / 4, lp->saved.jobs[1].delta_max);
+	/* A piece has no more than a range should have. */
+	KUNIT_EXPECT_EQ(test, bytes, lp->saved.jobs[2].delta_max);
+}
+
+/* Or else ranges that were made together would be written together. */
+static void how_many_pieces_are_many_differs(struct kunit *test)
+{
+	u32 bytes = lp_bytes(test), nr = 128, deltas = 0, i;
+	struct lp_saved *lp = lp_new(test, nr);
+
+	for (i = 0; i < nr; i++) {
+		lp_add(lp, 12, bytes, 8);
+		lp_change(lp, 1);
+	}
+	lp_plan(lp, false);
+	for (i = 0; i < lp->saved.nr_jobs; i++)
+		deltas += !!lp->saved.jobs[i].delta_max;
+	KUNIT_EXPECT_LT(test, nr / 8, deltas);
+	KUNIT_EXPECT_GT(test, nr - nr / 8, deltas);
+}
+
+static void segs_free(void *arg)
+{
+	kvt_segs_exit(arg);
+}
+
+/* Others rely on what a checkpoint says at first that it will free. */
+static void a_checkpoint_frees_as_much_as_it_says(struct kunit *test)
+{
+	struct kvt_seg_table *segs = kunit_kzalloc(test, sizeof(*segs), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, segs);
+	KUNIT_ASSERT_EQ(test, 0, kvt_segs_init(segs, 8));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, segs_free, segs));
+	kvt_segs_mark(segs, 0, KVT_SEG_CHECKPOINT, 0);
+	kvt_segs_mark(segs, 1, KVT_SEG_CHECKPOINT, 0);
+	kvt_segs_mark(segs, 2, KVT_SEG_LOG, 5);
+	kvt_segs_mark(segs, 3, KVT_SEG_LOG, 6);
+	kvt_segs_save_begin(segs, 5, true);
+	KUNIT_EXPECT_EQ(test, 3, segs->useless);
+	/* That it will keep what there is of others is not known, nor that it will not. */
+	kvt_segs_save_begin(segs, 5, false);
+	KUNIT_EXPECT_EQ(test, 1, segs->useless);
+	kvt_segs_mark(segs, 4, KVT_SEG_NEW, 0);
+	segs->seg[0].kept = true;
+	segs->seg[4].kept = true;
+	kvt_segs_save_end(segs, 5, true);
+	KUNIT_EXPECT_EQ(test, 2, segs->useless);
+	KUNIT_EXPECT_EQ(test, KVT_SEG_CHECKPOINT, segs->seg[0].state);
+	KUNIT_EXPECT_EQ(test, KVT_SEG_USELESS, segs->seg[1].state);
+	KUNIT_EXPECT_EQ(test, KVT_SEG_USELESS, segs->seg[2].state);
+	KUNIT_EXPECT_EQ(test, KVT_SEG_LOG, segs->seg[3].state);
+	KUNIT_EXPECT_EQ(test, KVT_SEG_CHECKPOINT, segs->seg[4].state);
+	/* One that fails frees what it has taken, and nothing else. */
+	kvt_segs_save_begin(segs, 6, false);
+	kvt_segs_mark(segs, 5, KVT_SEG_NEW, 0);
+	kvt_segs_save_end(segs, 6, false);
+	KUNIT_EXPECT_EQ(test, 1, segs->useless);
+	KUNIT_EXPECT_EQ(test, KVT_SEG_CHECKPOINT, segs->seg[0].state);
+	KUNIT_EXPECT_EQ(test, KVT_SEG_LOG, segs->seg[3].state);
+	KUNIT_EXPECT_EQ(test, KVT_SEG_CHECKPOINT, segs->seg[4].state);
+	KUNIT_EXPECT_EQ(test, KVT_SEG_USELESS, segs->seg[5].state);
+}
+
+static struct kunit_case log_ranges_cases[] = {
+	KUNIT_CASE(a_key_is_marked_in_its_range),
+	KUNIT_CASE(what_is_marked_later_is_not_taken),
+	KUNIT_CASE(marks_given_back_are_there_again),
+	KUNIT_CASE(late_marks_go_to_all_ranges_that_may_have_the_keys),
+	KUNIT_CASE(what_is_written_of_each_range_is_as_little_as_may_be),
+	KUNIT_CASE(deltas_have_half_of_their_base_at_most),
+	KUNIT_CASE(how_many_pieces_are_many_differs),
+	KUNIT_CASE(a_checkpoint_frees_as_much_as_it_says),
+	{}
+};
+
+static struct kunit_suite log_ranges_suite = {
+	.name = "kvtree_log_ranges",
+	.test_cases = log_ranges_cases,
+};
+
+kunit_test_suite(log_ranges_suite);

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Checkpoints write what has changed, and what they leave where it is stays there.
+ *
+ * A module for tests has ranges of a few records, and few bits for what has changed in each, so
+ * that a few thousand keys are as much as millions.
+ */
+#include <endian.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "kselftest_harness.h"
+#include "lib/durable.h"
+#include "lib/faults.h"
+#include "lib/kvt_test.h"
+
+#define DISKS	3
+#define SIZE	260	/* MiB */
+
+FIXTURE(ranges) {
+	int dev;
+	int fd;
+	char name[KVTREE_NAME_MAX];
+	struct kvt_disk disk[DISKS];
+	char bytes[16];		/* the parameters as they were */
+	char bits[16];
+	char savers[16];
+};
+
+FIXTURE_VARIANT(ranges) {
+	const char *engine;
+	int nr;
+};
+
+FIXTURE_VARIANT_ADD(ranges, masstree) { .engine = "masstree", .nr = 1 };
+FIXTURE_VARIANT_ADD(ranges, bwtree) { .engine = "bwtree", .nr = 1 };
+FIXTURE_VARIANT_ADD(ranges, three) { .engine = "masstree", .nr = 3 };
+
+static int come_up(struct _test_data_ranges *self, const struct _fixture_variant_ranges *variant)
+{
+	struct kvt_attach_how how = { .store.mode = 0600 };
+
+	strcpy(how.store.engine, variant->engine);
+	return kvt_attach_open(self->dev, self->name, self->disk, variant->nr, &how, &self->fd);
+}
+
+FIXTURE_SETUP(ranges)
+{
+	int i;
+
+	self->dev = kvt_open();
+	ASSERT_LE(0, self->dev);
+	snprintf(self->name, sizeof(self->name), "ranges-%d", getpid());
+	kvt_set_param(KVT_RANGE_BYTES, "1024", self->bytes, sizeof(self->bytes));
+	kvt_set_param(KVT_COVER_BITS, "5", self->bits, sizeof(self->bits));
+	kvt_set_param(KVT_SAVERS, "3", self->savers, sizeof(self->savers));
+	for (i = 0; i < variant->nr; i++)
+		kvt_disk_make(&self->disk[i], SIZE, 512);
+	ASSERT_EQ(0, kvt_format(self->disk, variant->nr));
+	ASSERT_EQ(0, come_up(self, variant));
+}
+
+FIXTURE_TEARDOWN(ranges)
+{
+	int i;
+
+	kvt_close_detach(self->dev, self->name, &self->fd);
+	for (i = 0; i < variant->nr; i++)
+		kvt_disk_remove(&self->disk[i]);
+	kvt_set_param(KVT_RANGE_BYTES, self->bytes, NULL, 0);
+	kvt_set_param(KVT_COVER_BITS, self->bits, NULL, 0);
+	kvt_set_param(KVT_SAVERS, self->savers, NULL, 0);
+	close(self->dev);
+}
+
+/* Keys in no order, with values that tell which change it was. */
+static void put(int fd, __u32 i, __u32 change)
+{
+	__u64 key = i * 0x9e3779b97f4a7c15ull;
+	char value[100];
+
+	memset(value, (int)change, sizeof(value));
+	KVT_CHECK(kvt_put(fd, kvt_bytes(&key, sizeof(key)), kvt_bytes(value, sizeof(value)),
+			  NULL) == 0);
+}
+
+/* The same, with columns that are outside of the record. */
+static void put_columns(int fd, __u32 i, __u32 change)
+{
+	struct kvtree_col cols[] = {
+		{ .id = 1, .len = 2100 + change }, { .id = 2, .len = 10 }, { .id = 9, .len = 3003 },
+	};
+	__u64 key = i * 0x9e3779b97f4a7c15ull;
+	char data[5500];
+
+	memset(data, (int)change, sizeof(data));
+	KVT_CHECK(kvt_put_cols(fd, kvt_bytes(&key, sizeof(key)), cols, 3,
+			       kvt_bytes(data, 2100 + change + 10 + 3003), NULL) == 0);
+}
+
+static int drop(int fd, __u32 i)
+{
+	__u64 key = i * 0x9e3779b97f4a7c15ull;
+
+	return kvt_remove(fd, kvt_bytes(&key, sizeof(key)));
+}
+
+/* Bytes that were ever written to a disk. */
+static __u64 disk_written(const struct kvt_disk *disk)
+{
+	unsigned long long sectors;
+	char path[96];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/stat", strrchr(disk->path, '/') + 1);
+	f = fopen(path, "r");
+	KVT_CHECK(f && fscanf(f, "%*u %*u %*u %*u %*u %*u %llu", &sectors) == 1);
+	fclose(f);
+	return sectors * 512;
+}
+
+static __u64 checkpoint_writes(struct _test_data_ranges *self, int nr)
+{
+	__u64 before = 0, after = 0;
+	int i;
+
+	KVT_CHECK(kvt_sync(self->fd) == 0);
+	for (i = 0; i < nr; i++)
+		before += disk_written(&self->disk[i]);
+	KVT_CHECK(kvt_checkpoint(self->fd) == 0);
+	for (i = 0; i < nr; i++)
+		after += disk_written(&self->disk[i]);
+	return after - before;
+}
+
+#define MANY	16384u
+
+TEST_F(ranges, checkpoint_writes_what_has_changed)
+{
+	__u64 all, same, scattered, adjacent, first, digest;
+	__u32 i;
+
+	kvt_set_param(KVT_RANGE_BYTES, "16384", NULL, 0);
+	kvt_set_param(KVT_COVER_BITS, "12", NULL, 0);
+	for (i = 0; i < MANY; i++)
+		put(self->fd, i, 0);
+	all = checkpoint_writes(self, variant->nr);
+	same = checkpoint_writes(self, variant->nr);
+	for (i = 0; i < MANY; i += 100)
+		put(self->fd, i, 1);
+	scattered = checkpoint_writes(self, variant->nr);
+	/* Those before all others. */
+	for (first = 0; first < MANY / 100; first++)
+		KVT_CHECK(kvt_put(self->fd, kvt_bytes(&first, sizeof(first)),
+				  kvt_bytes(&first, sizeof(first)), NULL) == 0);
+	adjacent = checkpoint_writes(self, variant->nr);
+	TH_LOG("%llu bytes, %llu, %llu and %llu", all, same, scattered, adjacent);
+	EXPECT_GT(all / 8, same);
+	EXPECT_GT(all / 6, scattered);
+	EXPECT_GT(all / 8, adjacent);
+	digest = kvt_digest(self->fd);
+	ASSERT_EQ(0, kvt_close_detach(self->dev, self->name, &self->fd));
+	EXPECT_EQ(0, kvt_check_disks(self->disk, variant->nr));
+	ASSERT_EQ(0, come_up(self, variant));
+	EXPECT_EQ(digest, kvt_digest(self->fd));
+}
+
+/* What is on the disks now comes back: as it is, or after what was detached. */
+static void crash(struct __test_metadata *_metadata, struct _test_data_ranges *self,
+		  const struct _fixture_variant_ranges *variant)
+{
+	__u64 digest = kvt_digest(self->fd);
+	void *image[DISKS];
+	int i;
+
+	ASSERT_EQ(0, kvt_sync(self->fd));
+	for (i = 0; i < variant->nr; i++)
+		image[i] = kvt_disk_image(&self->disk[i]);
+	ASSERT_EQ(0, kvt_close_detach(self->dev, self->name, &self->fd));
+	for (i = 0; i < variant->nr; i++) {
+		kvt_disk_restore(&self->disk[i], image[i]);
+		kvt_disk_free(&self->disk[i], image[i]);
+	}
+	EXPECT_EQ(0, kvt_check_disks(self->disk, variant->nr));
+	ASSERT_EQ(0, come_up(self, variant));
+	ASSERT_EQ(digest, kvt_digest(self->fd));
+}
+
+#define SOME	1500
+#define ROUNDS	24
+
+TEST_F(ranges, what_is_kept_and_what_is_written_are_what_there_is)
+{
+	__u32 round, i, nr;
+
+	srand(1);
+	for (i = 0; i < SOME; i++)
+		put(self->fd, i, 0);
+	for (round = 1; round <= ROUNDS; round++) {
+		nr = 1 + (__u32)rand() % (round % 4 ? 40 : 600);
+		for (i = 0; i < nr; i++) {
+			if (rand() % 16 == 0)
+				put_columns(self->fd, (__u32)rand() % (2 * SOME), round);
+			else if (rand() % 3)
+				put(self->fd, (__u32)rand() % (2 * SOME), round);
+			else
+				drop(self->fd, (__u32)rand() % (2 * SOME));
+		}
+		ASSERT_EQ(0, kvt_checkpoint(self->fd));
+		if (round % 6 == 0)
+			kvt_set_param(KVT_COVER_BITS, round % 12 ? "1" : "9", NULL, 0);
+		/* Now those with columns outside have deltas. */
+		if (round == ROUNDS / 2)
+			kvt_set_param(KVT_RANGE_BYTES, "16384", NULL, 0);
+		if (round % 4)
+			continue;
+		/* In the log is something that no checkpoint has. */
+		put(self->fd, round, 255);
+		drop(self->fd, round + 1);
+		crash(_metadata, self, variant);
+	}
+}
+
+static __u64 saved_records(struct _test_data_ranges *self, int nr)
+{
+	__u64 sum = 0;
+	void *image;
+	int i;
+
+	for (i = 0; i < nr; i++) {
+		image = kvt_disk_image(&self->disk[i]);
+		sum += kvt_image_records(image);
+		kvt_disk_free(&self->disk[i], image);
+	}
+	return sum;
+}
+
+/* Each change is one of half of the keys, as far as deltas tell. */
+TEST_F(ranges, pieces_have_half_more_than_there_is_at_most)
+{
+	__u64 records = 0;
+	__u32 round, i;
+
+	kvt_set_param(KVT_RANGE_BYTES, "16384", NULL, 0);
+	kvt_set_param(KVT_COVER_BITS, "1", NULL, 0);
+	for (i = 0; i < SOME; i++)
+		put(self->fd, i, 0);
+	for (round = 0; round < 8; round++) {
+		for (i = round; i < SOME; i += 40)
+			put(self->fd, i, round);
+		ASSERT_EQ(0, kvt_checkpoint(self->fd));
+		records = saved_records(self, variant->nr);
+		EXPECT_GE(SOME * 3 / 2, records);
+	}
+	TH_LOG("%llu records of %u keys", records, SOME);
+}
+
+/* A queue: of what was at its beginning nothing remains, neither keys nor ranges. */
+TEST_F(ranges, ranges_without_keys_are_joined)
+{
+	__u64 key, bytes, first = 0;
+	__u32 round, i;
+
+	for (round = 0; round < 40; round++) {
+		for (i = 0; i < 200; i++) {
+			key = htobe64(round * 200 + i);
+			KVT_CHECK(kvt_put(self->fd, kvt_bytes(&key, sizeof(key)),
+					  kvt_bytes("element", 7), NULL) == 0);
+			key = htobe64((round - 4) * 200 + i);
+			if (round >= 4)
+				KVT_CHECK(kvt_remove(self->fd, kvt_bytes(&key, sizeof(key))) == 0);
+		}
+		bytes = checkpoint_writes(self, variant->nr);
+		if (round == 8)
+			first = bytes;
+	}
+	TH_LOG("%llu bytes, at last %llu", first, bytes);
+	EXPECT_GT(first * 3, bytes);
+}
+
+/* Checkpoints that are given up */
+
+FIXTURE(killed) {
+	int dev;
+	int fd;
+	char name[KVTREE_NAME_MAX];
+	struct kvt_disk disk;
+	char idle[16];		/* the parameters as they were */
+	char savers[16];
+};
+
+FIXTURE_SETUP(killed)
+{
+	if (!kvt_faults_load())
+		SKIP(return, "there are no disks that wait when they are told");
+	self->dev = kvt_open();
+	ASSERT_LE(0, self->dev);
+	snprintf(self->name, sizeof(self->name), "killed-%d", getpid());
+	kvt_set_param(KVT_IDLE_MS, "0", self->idle, sizeof(self->idle));
+	kvt_set_param(KVT_SAVERS, "1", self->savers, sizeof(self->savers));
+	kvt_fault_disk(&self->disk, 0);
+	kvt_fault_resize(&self->disk, SIZE);
+	ASSERT_EQ(0, kvt_format(&self->disk, 1));
+	ASSERT_EQ(0, kvt_attach_open(self->dev, self->name, &self->disk, 1, NULL, &self->fd));
+}
+
+FIXTURE_TEARDOWN(killed)
+{
+	kvt_close_detach(self->dev, self->name, &self->fd);
+	kvt_set_param(KVT_IDLE_MS, self->idle, NULL, 0);
+	kvt_set_param(KVT_SAVERS, self->savers, NULL, 0);
+	close(self->dev);
+}
+
+static bool write_is_held(void *arg)
+{
+	return kvt_fault_held(arg);
+}
+
+/* Kill who makes a checkpoint, when that writes for the nth time. */
+static void kill_checkpoint(struct __test_metadata *_metadata, struct _test_data_killed *self,
+			    unsigned int n)
+{
+	__u64 made = kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS);
+	pid_t child;
+	int status;
+
+	kvt_fault_fail(&self->disk, "hold", "w", n, 1);
+	child = fork();
+	if (!child)
+		_exit(kvt_checkpoint(self->fd) ? 1 : 0);
+	ASSERT_TRUE(kvt_eventually(write_is_held, &self->disk));
+	ASSERT_EQ(0, kill(child, SIGKILL));
+	kvt_fault_hold(&self->disk, false);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status));
+	kvt_fault_mend(&self->disk);
+	EXPECT_EQ(made, kvt_stat(self->fd, KVTREE_STAT_LOG_CHECKPOINTS));
+}
+
+/* Change some keys, others in each round, and have what was changed in no checkpoint. */
+static void change_killed(struct __test_metadata *_metadata, struct _test_data_killed *self,
+			  __u32 round)
+{
+	unsigned int n;
+	__u32 i;
+
+	/* The header of a segment, what has changed, and the directory. */
+	for (n = 1; n <= 3; n++) {
+		for (i = n; i < SOME; i += 100) {
+			put(self->fd, i, 10 * round + n);
+			drop(self->fd, i + 50);
+		}
+		ASSERT_EQ(0, kvt_sync(self->fd));
+		kill_checkpoint(_metadata, self, n);
+	}
+}
+
+static void again(struct __test_metadata *_metadata, struct _test_data_killed *self)
+{
+	__u64 digest = kvt_digest(self->fd);
+
+	ASSERT_EQ(0, kvt_close_detach(self->dev, self->name, &self->fd));
+	EXPECT_EQ(0, kvt_check_disks(&self->disk, 1));
+	ASSERT_EQ(0, kvt_attach_open(self->dev, self->name, &self->disk, 1, NULL, &self->fd));
+	EXPECT_EQ(digest, kvt_digest(self->fd));
+}
+
+TEST_F(killed, what_a_checkpoint_has_not_written_the_next_one_writes)
+{
+	__u32 i;
+
+	for (i = 0; i < SOME; i++)
+		put(self->fd, i, 0);
+	ASSERT_EQ(0, kvt_checkpoint(self->fd));
+	again(_metadata, self);
+	change_killed(_metadata, self, 1);
+	ASSERT_EQ(0, kvt_checkpoint(self->fd));
+	again(_metadata, self);
+}
+
+/* The log goes round the disk, and so comes to all that counts as free. */
+TEST_F(killed, what_a_checkpoint_has_not_written_is_free)
+{
+	static char large[1 << 20];
+	__u32 i;
+
+	for (i = 0; i < SOME; i++)
+		put(self->fd, i, 0);
+	ASSERT_EQ(0, kvt_checkpoint(self->fd));
+	again(_metadata, self);
+	change_killed(_metadata, self, 2);
+	ASSERT_EQ(0, kvt_checkpoint(self->fd));
+	for (i = 0; i < SIZE + SIZE / 8; i++)
+		ASSERT_EQ(0, kvt_put(self->fd, kvt_bytes("large", 5),
+				     kvt_bytes(large, sizeof(large)), NULL));
+	again(_metadata, self);
+}
+
+TEST_HARNESS_MAIN
