@@ -54,7 +54,7 @@ static void checkpoint_segments(struct checkpoint *cp)
 	}
 }
 
-/* Bytes of the directory, and of what deltas have beside their records. */
+/* Bytes of a directory, if each range gets another piece. */
 static u64 directory_bytes(const struct kvt_log_directory *dir)
 {
 	u64 bytes = 0;
@@ -63,8 +63,7 @@ static u64 directory_bytes(const struct kvt_log_directory *dir)
 	for (i = 0; i < dir->nr; i++) {
 		bytes += kvt_log_record_size(dir->range[i]->key_len,
 					     (dir->range[i]->nr_pieces + 1) *
-					     sizeof(struct kvtree_log_piece)) +
-			 kvt_log_record_size(0, KVTREE_LOG_COVER_BYTES);
+					     sizeof(struct kvtree_log_piece));
 		cond_resched();
 	}
 	return bytes;

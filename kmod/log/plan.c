@@ -22,7 +22,8 @@
 #define PIECES_MANY	(KVTREE_LOG_PIECES_MAX / 2)
 
 static unsigned int log_range_bytes = KVT_AUDITS ? SZ_1K : KVT_LOG_PIECE_BYTES;
-KVT_LOG_PARAM(log_range_bytes, log_range_bytes, 64, KVT_LOG_PIECE_BYTES);
+/* If there are many small ones, the directory takes more than is kept for checkpoints. */
+KVT_LOG_PARAM(log_range_bytes, log_range_bytes, KVT_AUDITS ? 64 : SZ_4K, KVT_LOG_PIECE_BYTES);
 MODULE_PARM_DESC(log_range_bytes, "bytes of records after which a checkpoint begins another range, at most 65536");
 
 static unsigned int log_cover_bits = KVT_AUDITS ? 5 : KVTREE_LOG_COVER_BITS;

@@ -114,6 +114,8 @@ static int load_range(struct kvt_log_reader *reader, const struct kvt_log_entry 
 		return KVT_LOG_DAMAGED;
 	if (dir->nr == dir->room && directory_grow(dir))
 		return -ENOMEM;
+	if (kvt_env_killed())
+		return -EINTR;
 	range = kvt_log_range_alloc(entry->key, entry->key_len, nr);
 	if (!range)
 		return -ENOMEM;

@@ -18,6 +18,7 @@
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
 #include <linux/sprintf.h>
@@ -39,6 +40,12 @@ static inline void kvt_env_free(void *p)
 static inline void kvt_env_rest(void)
 {
 	cond_resched();
+}
+
+/* Whether who waits for this is about to end. */
+static inline bool kvt_env_killed(void)
+{
+	return fatal_signal_pending(current);
 }
 
 static inline void kvt_env_sort(void *base, size_t nr, size_t size,
@@ -116,6 +123,11 @@ static inline void kvt_env_free(void *p)
 
 static inline void kvt_env_rest(void)
 {
+}
+
+static inline bool kvt_env_killed(void)
+{
+	return false;
 }
 
 static inline void kvt_env_sort(void *base, size_t nr, size_t size,

@@ -46,12 +46,22 @@ static bool table_sound(const struct kvtree_log_super *super, const struct kvt_l
 				offsetof(struct kvtree_log_table, crc));
 }
 
+/* A directory is written from its beginning to its end: no part of it is named twice. */
+static bool extent_follows(const struct kvt_log_extent *extent,
+			   const struct kvt_log_extent *before)
+{
+	if (extent->pos.sequence != before->pos.sequence)
+		return extent->pos.sequence > before->pos.sequence;
+	return extent->pos.segment == before->pos.segment &&
+	       extent->pos.block >= before->pos.block + before->blocks;
+}
+
 /* Whether the extents are possible, and together no more than the device. */
 static bool table_sane(const struct kvt_log_set *set, u32 dev,
 		       const struct kvtree_log_table *table)
 {
 	const struct kvtree_log_super *super = set->dev[dev].super;
-	struct kvt_log_extent extent;
+	struct kvt_log_extent extent, before = {};
 	u64 blocks = 0, i;
 
 	for (i = 0; i < le64_to_cpu(table->nr_extents); i++) {
@@ -60,6 +70,9 @@ static bool table_sane(const struct kvt_log_set *set, u32 dev,
 		if (!kvt_log_pos_valid(super, &extent.pos, extent.blocks) ||
 		    blocks > le64_to_cpu(super->nr_blocks))
 			return false;
+		if (extent.directory && !extent_follows(&extent, &before))
+			return false;
+		before = extent;
 	}
 	return true;
 }
