@@ -20,7 +20,7 @@
 #define TEST_TIMEOUT_DEFAULT	1500
 
 #define LOOKUPS	1000000
-#define SPLITS	1000
+#define SPLITS	4000
 #define PORTION	50	/* runs of the program, each some lookups */
 #define WRITERS	2
 

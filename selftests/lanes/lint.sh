@@ -273,8 +273,8 @@ sparse_input()
 	sparse --version 2>&1
 	gcc --version | head -n 1
 	echo "$KERNEL"
-	find kmod uapi Kbuild "$LANES/lint.sh" "$LANES/circles.py" -type f \
-		\( -name '*.[ch]' -o -name Kbuild -o -name '*.mk' -o -name lint.sh \
+	find kmod uapi Kbuild "$LANES/lint.sh" "$LANES/lane.sh" "$LANES/circles.py" -type f \
+		\( -name '*.[ch]' -o -name Kbuild -o -name '*.mk' -o -name lint.sh -o -name lane.sh \
 		-o -name circles.py \) ! -name '*.mod.c' | sort | xargs sha256sum
 }
 

@@ -28,7 +28,7 @@ fi
 # ThreadSanitizer has nothing to say of suites without threads. Where these do as they like it sees
 # memory that was freed, too, and uml-debug watches them as well.
 THREADED='kvt_* *hazard *_steps *_reclaim'
-NOT_RANDOM='kvtree* kvt_[!c]*'
+NOT_RANDOM='kvtree* kvt_[!c]* kvt_c[!o]*'
 # Seconds for which the suites may say nothing.
 TIMEOUT=${LANE_TIMEOUT:-1900}
 if [ "$QUICK" = 1 ]; then
