@@ -4,7 +4,8 @@ package main
 
 import "kvtree"
 
-// A record is the value of a key as it was read, and as commands have changed it since.
+// A record is the value of a key as it was read, and as commands have changed it since. Its memory
+// is its own: a command may change a string in its place.
 type record struct {
 	version uint64          // that was read; 0: the key is not there
 	columns []kvtree.Column // that were read

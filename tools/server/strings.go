@@ -193,10 +193,11 @@ func setrange(c *client, args [][]byte) {
 		if offset > kvtree.MaxValue || int(offset)+len(text) > kvtree.MaxValue {
 			return 0, errTooLong
 		}
-		value := make([]byte, max(len(old), int(offset)+len(text)))
-		copy(value, old)
-		copy(value[offset:], text)
-		return r.setString(value), nil
+		if missing := int(offset) + len(text) - len(old); missing > 0 {
+			old = append(old, make([]byte, missing)...)
+		}
+		copy(old[offset:], text)
+		return r.setString(old), nil
 	})
 }
 

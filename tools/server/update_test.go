@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,11 +12,8 @@ import (
 	"kvtree"
 )
 
-// readFor has a client say commands, and reads the keys that they are for.
-func readFor(s *tested, commands ...string) *updates {
-	db := s.databases[0]
-	c := &client{server: s.server, db: db, batching: batching{pipeline: newPipeline()}}
-	c.rights.store = db.opened.Load()
+// queue has a client say commands that are updates.
+func (c *client) queue(commands ...string) {
 	for _, line := range commands {
 		var args [][]byte
 		for _, word := range strings.Fields(line) {
@@ -23,6 +21,14 @@ func readFor(s *tested, commands ...string) *updates {
 		}
 		find(args[0]).run(c, args)
 	}
+}
+
+// readFor has a client say commands, and reads the keys that they are for.
+func readFor(s *tested, commands ...string) *updates {
+	db := s.databases[0]
+	c := &client{server: s.server, db: db, batching: batching{pipeline: newPipeline()}}
+	c.rights.store = db.opened.Load()
+	c.queue(commands...)
 	u := &updates{work: &c.pipeline.updates}
 	u.begin(make([]byte, arenaSize))
 	u.read()
@@ -157,4 +163,22 @@ func TestUpdatesMakeAKeyAnew(t *testing.T) {
 		}
 	}
 	k.expect("MGET h old", `["xy" "x"]`)
+}
+
+// SETRANGE changes a string in its place, and what is missing is zeros, whatever its room had.
+func TestSetRangeIsInPlace(t *testing.T) {
+	c := &client{batching: batching{pipeline: newPipeline()}}
+	c.queue("SETRANGE k 1 x", "SETRANGE k 5 yz", "SETRANGE k 0 ab")
+	room := bytes.Repeat([]byte{'?'}, 64)
+	copy(room, "old")
+	r := newRecord([]kvtree.Column{{ID: 0, Data: room[:3]}}, 1)
+	for i, want := range []string{"oxd", "oxd\x00\x00yz", "abd\x00\x00yz"} {
+		n, err := c.pipeline.updates.queue[i].update.edit(&r)
+		if string(r.text) != want || n != int64(len(want)) || err != nil {
+			t.Errorf("%d: %q, %d, %v", i, r.text, n, err)
+		}
+	}
+	if &r.text[0] != &room[0] {
+		t.Error("it was copied")
+	}
 }
