@@ -19,8 +19,8 @@ import (
 //
 // If others have changed a key meanwhile, its commands are executed again in the next round. So they
 // are, one in a round, if the new value is refused: each has an error of its own. A command that
-// changes nothing, or fails, is done if the key was read in this round: after the client's changes of
-// before.
+// changes nothing, fails or is refused, is done if the key was read in this round: after the client's
+// changes of before.
 
 // An update is a command that waits for its round.
 type update struct {
@@ -240,7 +240,7 @@ func (u *updates) settle(e *entry) {
 		again = true
 	case isLost(err):
 		err = errContended
-	case len(e.edits) > 1 && !errors.Is(err, kvtree.Lost):
+	case (len(e.edits) > 1 || !e.fresh) && !errors.Is(err, kvtree.Lost):
 		again, e.alone = true, true
 	}
 	for _, q := range e.edits {

@@ -182,3 +182,29 @@ func TestSetRangeIsInPlace(t *testing.T) {
 		t.Error("it was copied")
 	}
 }
+
+// settleOne settles a command that was executed alone, on a value that was read in an earlier round
+// or in this one.
+func settleOne(e *entry, fresh bool, err error) *update {
+	q := &queued{update: &update{entry: e}}
+	e.edits, e.fresh = append(e.edits, q), fresh
+	e.asked = &kvtree.Result{Version: 2, Err: err}
+	(&updates{}).settle(e)
+	return q.update
+}
+
+// A value may be refused since what was read is old: the error is final if it was read in this round.
+func TestARefusalOfAnOldValueIsNotFinal(t *testing.T) {
+	refusal := &kvtree.Error{Err: kvtree.Refused}
+	e := &entry{isRead: true}
+	if q := settleOne(e, false, refusal); q.done || e.isRead {
+		t.Error("it is not executed again")
+	}
+	if q := settleOne(e, true, refusal); !q.done || q.err != refusal {
+		t.Errorf("done: %v, %v", q.done, q.err)
+	}
+	lost := &kvtree.Error{Err: kvtree.Lost}
+	if q := settleOne(e, false, lost); !q.done || q.err != lost {
+		t.Errorf("what took effect is executed again: %v, %v", !q.done, q.err)
+	}
+}
