@@ -47,7 +47,7 @@ type entry struct {
 	closed bool           // for the rest of the round
 	asked  *kvtree.Result // of reading or storing it
 	edits  []*queued      // of this round
-	lost   int            // rounds, to others who have changed it
+	lost   int            // rounds since it was changed, to others who have
 }
 
 // updates are what runUpdates executes.
@@ -234,7 +234,7 @@ func (u *updates) settle(e *entry) {
 	case err == nil && !stored:
 		again = !e.fresh
 	case err == nil:
-		u.changed = true
+		u.changed, e.lost = true, 0
 	case isLost(err) && e.lost < mostTries:
 		e.lost++
 		again = true

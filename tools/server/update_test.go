@@ -208,3 +208,23 @@ func TestARefusalOfAnOldValueIsNotFinal(t *testing.T) {
 		t.Errorf("what took effect is executed again: %v, %v", !q.done, q.err)
 	}
 }
+
+// A key that others change all the time is given up if it is lost many times, one after the other.
+func TestRoundsAreLostOneAfterTheOther(t *testing.T) {
+	changed := &kvtree.Error{Err: kvtree.Changed}
+	e := &entry{}
+	for range 2 {
+		for i := range mostTries {
+			if q := settleOne(e, true, changed); q.done {
+				t.Fatalf("given up after %d", i)
+			}
+		}
+		if q := settleOne(e, true, nil); !q.done || q.err != nil {
+			t.Fatal(q.err)
+		}
+	}
+	e.lost = mostTries
+	if q := settleOne(e, true, changed); !q.done || q.err != errContended {
+		t.Errorf("done: %v, %v", q.done, q.err)
+	}
+}
