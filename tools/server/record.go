@@ -56,6 +56,17 @@ func (r *record) isEmpty() bool {
 	return r.text == nil && (r.hash == nil || len(r.hash.fields) == 0)
 }
 
+// size is how long it is.
+func (r *record) size() int {
+	n := len(r.text)
+	if r.hash != nil {
+		for i := range r.hash.fields {
+			n += nameLength + len(r.hash.fields[i].name) + len(r.hash.fields[i].value)
+		}
+	}
+	return n
+}
+
 // isChanged says whether there may be something to store.
 func (r *record) isChanged() bool {
 	return r.changed || r.hash != nil && r.hash.isChanged

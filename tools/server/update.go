@@ -39,10 +39,10 @@ type entry struct {
 	room   []byte // for the value
 	record record
 	err    error          // of reading it
-	size   int            // of what was read
+	size   int            // of what was read, or made of it
 	isRead bool           // and nothing is known that has changed it
 	fresh  bool           // it was read in this round
-	long   bool           // and not read, since it has no room
+	long   bool           // and not in memory, since it has no room
 	alone  bool           // one command in a round
 	closed bool           // for the rest of the round
 	asked  *kvtree.Result // of reading or storing it
@@ -218,9 +218,17 @@ func (u *updates) storeAll() {
 		if len(e.edits) > 0 {
 			u.settle(e)
 		}
+		e.forgetLong()
 		e.fresh, e.closed, e.asked = false, false, nil
 	}
 	u.reset()
+}
+
+// forgetLong gives memory back: a client may update many long values, and each in a round of its own.
+func (e *entry) forgetLong() {
+	if e.size > max(shortValue, len(e.room)) {
+		e.record, e.long = record{}, true
+	}
 }
 
 // settle decides whether the commands of a round are done, or executed again.
@@ -249,6 +257,7 @@ func (u *updates) settle(e *entry) {
 			q.update.err = err
 		}
 	}
+	e.size = max(e.size, e.record.size())
 	e.record.stored(version)
 	e.isRead = err == nil && !again
 	e.edits = e.edits[:0]

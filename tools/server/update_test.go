@@ -228,3 +228,38 @@ func TestRoundsAreLostOneAfterTheOther(t *testing.T) {
 		t.Errorf("done: %v, %v", q.done, q.err)
 	}
 }
+
+// A batch keeps long values, as they were read or have become, no longer than for a round.
+func TestLongValuesAreKeptForARound(t *testing.T) {
+	s := start(t, nil)
+	k := s.connect(t)
+	long := strings.Repeat("v", 64<<10)
+	var commands []string
+	want := ""
+	for i := range 8 {
+		n := strconv.Itoa(i)
+		k.say("SET", "a"+n, long)
+		k.say("HSET", "h"+n, "f", long)
+		commands = append(commands, "APPEND a"+n+" x", "HSETNX h"+n+" f x", "HSET h"+n+" g x",
+			"SETRANGE b"+n+" 65536 x", "APPEND a"+n+" y")
+		want += " 65537 0 1 65537 65538"
+	}
+	u := readFor(s, commands...)
+	for len(u.pending) > 0 {
+		u.round()
+		for i := range u.entries {
+			e := &u.entries[i]
+			kept := e.record.size()
+			for _, column := range e.record.columns {
+				kept += len(column.Data)
+			}
+			if kept > shortValue {
+				t.Fatalf("%d bytes of %s are kept", kept, e.key)
+			}
+		}
+	}
+	u.expect(t, want[1:])
+	k.expect("GETRANGE a7 65535 -1", `"vxy"`)
+	k.expect("STRLEN b7", "65537")
+	k.expect("HMGET h7 g", `["x"]`)
+}
