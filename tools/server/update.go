@@ -55,6 +55,7 @@ type updates struct {
 	*work
 	entries []entry
 	pending []*queued
+	rounds  int
 	changed bool
 }
 
@@ -97,6 +98,7 @@ func (w *work) runRounds() error {
 }
 
 func (u *updates) round() {
+	u.rounds++
 	u.read()
 	u.edit()
 	u.storeAll()
@@ -166,7 +168,9 @@ func (e *entry) took(columns []kvtree.Column, version uint64, err error) {
 	}
 }
 
-// edit executes on what was read what may be executed in this round.
+// edit executes on what was read what may be executed in this round. A client of a loop leaves it
+// before its first change of a round, or not in this round: what it leaves is executed after what it
+// has changed.
 func (u *updates) edit() {
 	for _, q := range u.pending {
 		q.client.turn, q.client.waits = nil, false
@@ -176,7 +180,7 @@ func (u *updates) edit() {
 		switch {
 		case c.waits || e.closed || c.turn != nil && c.turn != e:
 			c.waits = true
-		case c.leaving || e.long && c.onLoop && e.size > shortValue:
+		case c.leaving || c.onLoop && (u.rounds > mostAlone || e.long && e.size > shortValue):
 			c.longest = max(c.longest, e.size)
 			c.leaving, q.update.done, q.update.left = true, true, true
 			c.leave(u.store, *q)

@@ -263,3 +263,49 @@ func TestLongValuesAreKeptForARound(t *testing.T) {
 	k.expect("STRLEN b7", "65537")
 	k.expect("HMGET h7 g", `["x"]`)
 }
+
+// Other clients of a loop do not wait for many rounds: what is left then is for the client's own
+// goroutine, in its order.
+func TestALoopHasFewRounds(t *testing.T) {
+	for _, test := range []struct {
+		rounds int
+		onLoop bool
+		left   int
+	}{{mostAlone, true, 0}, {mostAlone + 1, false, 0}, {mostAlone + 1, true, 3}} {
+		c := &client{onLoop: test.onLoop, batching: batching{pipeline: newPipeline()}}
+		c.queue("INCR a", "INCR b", "INCR a")
+		u := &updates{work: &c.pipeline.updates, rounds: test.rounds}
+		u.begin(make([]byte, arenaSize))
+		for i := range u.entries {
+			u.entries[i].took(nil, 0, &kvtree.Error{Err: kvtree.NotFound})
+		}
+		u.edit()
+		if len(c.rest) != test.left || c.leaving != (test.left > 0) {
+			t.Errorf("%+v: left %d, leaving: %v", test, len(c.rest), c.leaving)
+		}
+		for i := range c.rest {
+			if q := u.queue[i].update; c.rest[i].update != q || !q.left || !q.done {
+				t.Errorf("%+v: %d is not left in its order", test, i)
+			}
+		}
+	}
+}
+
+// A long pipeline for different keys is executed as a whole, on the loop and after it, in its order.
+func TestManyRoundsKeepTheirOrder(t *testing.T) {
+	k := start(t, nil).connect(t)
+	const keys, times = 40, 5
+	text := ""
+	for i := range keys * times {
+		text += multi("INCR", "k"+strconv.Itoa(i%keys))
+	}
+	k.send(text + multi("GET", "k0"))
+	for i := range keys * times {
+		if got, want := k.answer(), strconv.Itoa(i/keys+1); got != want {
+			t.Fatalf("%d: %s, not %s", i, got, want)
+		}
+	}
+	if got := k.answer(); got != strconv.Quote(strconv.Itoa(times)) {
+		t.Error(got)
+	}
+}
