@@ -37,8 +37,10 @@
 /* This part of what is live covers padding, and what is counted only roughly. */
 #define CHECKPOINT_PADDING	8
 
+/* The segment that streams have open. */
+#define STREAMS_OPEN	1
 /* Bytes of chunks that a stream may still have to write. */
-#define STREAM_BYTES	(KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
+#define STREAM_BYTES	((u64)KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
 
 /*
  * What a device has to hold besides two checkpoints, in segments.  Writers may wait for a
@@ -49,7 +51,7 @@ struct reserve {
 	u32 buffers;	/* what was in their buffers then */
 	u32 end;	/* what it commits at its end */
 	u32 next_end;	/* room for as much at the end of the next one */
-	u32 open;	/* is written to: a segment of each stream, and those of commit records */
+	u32 open;	/* is written to: one by the streams, and those of commit records */
 	u32 commits;	/* commit records written meanwhile, and room for more */
 	u32 tails;	/* of both checkpoints */
 };
@@ -83,18 +85,18 @@ static u32 drain_segments(const struct kvt_part *part)
 {
 	u64 bytes = kvt_part_segment(part);
 
-	return kvt_part_streams(part) * div64_u64(STREAM_BYTES + bytes - 1, bytes);
+	return div64_u64(kvt_part_streams(part) * STREAM_BYTES + bytes - 1, bytes);
 }
 
 /**
- * kvt_room_ahead() - how far a stream may be ahead of what is durable
- * @part: on the stream's device
+ * kvt_room_ahead() - how far the streams of a device may be ahead of what is durable
+ * @part: on the device
  *
- * Return: segments that it may have filled, 1..KVT_LOG_AHEAD_MAX.
+ * Return: segments that they may have filled, 1..KVT_LOG_AHEAD_MAX.
  */
 u32 kvt_room_ahead(const struct kvt_part *part)
 {
-	return clamp(part->segs.nr / (16 * max(kvt_part_streams(part), 1U)), 1U, KVT_LOG_AHEAD_MAX);
+	return clamp(part->segs.nr / KVTREE_LOG_SEGMENTS_MIN, 1U, KVT_LOG_AHEAD_MAX);
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_ahead);
 
@@ -123,13 +125,12 @@ static u32 end_segments(const struct kvt_part *part)
 /* Segments of a device that no checkpoint can use. */
 static u32 reserve_segments(const struct kvt_part *part)
 {
-	u32 streams = kvt_part_streams(part);
 	const struct reserve r = {
-		.filled = streams * kvt_room_ahead(part),
+		.filled = kvt_room_ahead(part),
 		.buffers = drain_segments(part),
 		.end = end_segments(part),
 		.next_end = end_segments(part),
-		.open = streams + COMMIT_OPEN,
+		.open = STREAMS_OPEN + COMMIT_OPEN,
 		.commits = COMMIT_FILL + COMMIT_MORE,
 		.tails = 2 * CHECKPOINT_TAIL,
 	};
@@ -177,7 +178,7 @@ void kvt_room_init(struct kvt_space *space, u32 nr_streams)
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_init);
 
-/* How much the store may grow before some stream needs another segment. */
+/* How much the store may grow before the streams need another segment. */
 static u64 room_growth(const struct kvt_space *space)
 {
 	const struct kvt_part *part;
@@ -186,8 +187,8 @@ static u64 room_growth(const struct kvt_space *space)
 
 	for (i = 0; i < space->devs->nr; i++) {
 		part = &space->part[i];
-		growth += kvt_part_streams(part) *
-			  (kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES + STREAM_BYTES);
+		growth += kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES +
+			  kvt_part_streams(part) * STREAM_BYTES;
 	}
 	return growth;
 }
@@ -506,7 +507,7 @@ static int room_open(struct kvt_part *part, enum kvt_room room, u32 stream,
  * kvt_room_take() - take a segment, and start a checkpoint if few are left
  * @part: of the space, on a device
  * @room: what the segment is for
- * @stream: whose records it will hold
+ * @stream: of the first records that it will hold
  * @pos: filled: its first block after the header
  *
  * Context: process context, sleeps.

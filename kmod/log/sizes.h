@@ -22,8 +22,8 @@
 /* Chunks that wait to be written: with so many bytes, no further buffer is opened. */
 #define KVT_LOG_SEALED_BYTES	(KVT_LOG_BUFS * KVT_LOG_BUF_BYTES)
 
-/* How far a stream may be ahead of what is durable, in segments. */
-#define KVT_LOG_AHEAD_MAX	8U
+/* How far the streams of a device may be ahead of what is durable, in segments. */
+#define KVT_LOG_AHEAD_MAX	16U
 
 /* Workers that write a checkpoint. */
 #define KVT_SAVERS_MAX		8

@@ -3,6 +3,7 @@
 #ifndef KVT_LOG_SPACE_H
 #define KVT_LOG_SPACE_H
 
+#include <linux/mutex.h>
 #include <linux/percpu_counter.h>
 #include <linux/spinlock.h>
 
@@ -50,11 +51,22 @@ struct kvt_seg_table {
 	u32 useless;		/* what it will free; or KVT_SEG_USELESS */
 };
 
+/* Where the streams of a device write. */
+struct kvt_append {
+	struct mutex lock;		/* of all of it */
+	struct kvt_log_pos pos;		/* the next chunk; block 0: no segment yet */
+	u64 epoch;			/* the last one that has got a place */
+	u32 ahead;			/* segments filled with what is not durable yet, at most */
+	u32 nr_filled;
+	u64 filled[KVT_LOG_AHEAD_MAX];	/* the last epoch then; nr_filled % ahead is next */
+};
+
 /* A device's part of the space. */
 struct kvt_part {
 	struct kvt_space *space;
 	struct kvt_log_dev *dev;
 	struct kvt_seg_table segs;
+	struct kvt_append append;
 	u64 share;			/* of the space's shares: its part of a checkpoint */
 	struct kvt_log_pos image;	/* the next chunk of a checkpoint; block 0: no segment */
 };
@@ -119,6 +131,10 @@ void kvt_room_stop_writers(struct kvt_space *space);
 bool kvt_room_grows(struct kvt_space *space);
 int kvt_room_take(struct kvt_part *part, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos);
+
+/* append.c */
+void kvt_append_init(struct kvt_part *part);
+int kvt_append(struct kvt_part *part, u32 stream, u32 blocks, u64 epoch, struct kvt_log_pos *pos);
 
 /* live.c */
 void kvt_live_init(struct kvt_space *space);

@@ -272,78 +272,29 @@ bool kvt_stream_behind(struct kvt_stream *s, u64 epoch)
 	return buf && buf->epoch <= epoch;
 }
 
-/* The extent that a chunk goes to; NULL: there are too many. */
-static struct kvt_log_extent *stream_extent(struct kvt_stream *s, u64 epoch)
+/* Whether the next chunk's extent can be named; only the worker adds any. */
+static bool stream_names(struct kvt_stream *s, u64 epoch)
 {
-	struct kvt_log_extent *last = s->nr_extents ? &s->extent[s->nr_extents - 1] : NULL;
 	u32 room = KVT_LOG_EXTENTS;
 
-	if (last && last->epoch == epoch && last->pos.sequence == s->pos.sequence &&
-	    last->pos.block + last->blocks == s->pos.block)
-		return last;
 	/* What is left is for the buffers of an epoch that is being closed. */
 	if (epoch > READ_ONCE(s->log->state.closed))
 		room -= KVT_LOG_BUFS;
-	if (s->nr_extents >= room)
-		return NULL;
+	return READ_ONCE(s->nr_extents) < room;
+}
+
+/* The extent that a chunk goes to; under the extents' lock. */
+static struct kvt_log_extent *stream_extent(struct kvt_stream *s, u64 epoch,
+					    const struct kvt_log_pos *pos)
+{
+	struct kvt_log_extent *last = s->nr_extents ? &s->extent[s->nr_extents - 1] : NULL;
+
+	if (last && last->epoch == epoch && last->pos.sequence == pos->sequence &&
+	    last->pos.block + last->blocks == pos->block)
+		return last;
 	last = &s->extent[s->nr_extents++];
 	last->blocks = 0;
 	return last;
-}
-
-/* Whether a checkpoint waits for an epoch to which nothing is added any more. */
-static bool log_drains(const struct kvt_log *log, u64 epoch)
-{
-	return epoch <= READ_ONCE(log->state.drain) && epoch <= READ_ONCE(log->state.closed);
-}
-
-/*
- * Take a segment.  What a checkpoint waits for gets one that was kept for it; writers
- * wait then, so that no more comes than was in the buffers.
- */
-static int stream_take(struct kvt_stream *s, u64 epoch, struct kvt_log_pos *pos)
-{
-	int err = kvt_room_take(s->part, KVT_ROOM_STREAM, s->id, pos);
-
-	if (err == KVT_LOG_NO_ROOM && log_drains(s->log, epoch))
-		err = kvt_room_take(s->part, KVT_ROOM_DRAIN, s->id, pos);
-	return err;
-}
-
-/*
- * Whether an open epoch has to wait until what fills others is durable: segments with
- * something that is not are of no use to the next checkpoint, which cannot free them.
- */
-static bool stream_ahead(const struct kvt_stream *s, u64 epoch)
-{
-	return epoch > READ_ONCE(s->log->state.closed) &&
-	       s->filled[s->nr_filled % s->ahead] > READ_ONCE(s->log->state.durable);
-}
-
-static void stream_filled(struct kvt_stream *s)
-{
-	s->filled[s->nr_filled++ % s->ahead] = s->written;
-	kvt_segs_shut(&s->part->segs, s->pos.segment);
-}
-
-/* A segment with room for a chunk. */
-static int stream_segment(struct kvt_stream *s, u32 blocks, u64 epoch)
-{
-	u32 size = le32_to_cpu(s->part->dev->super->segment_blocks);
-	struct kvt_log_pos pos;
-	int err;
-
-	if (s->pos.block && blocks <= size - s->pos.block)
-		return 0;
-	if (stream_ahead(s, epoch))
-		return KVT_LOG_BEHIND;
-	err = stream_take(s, epoch, &pos);
-	if (err)
-		return err;
-	if (s->pos.block)
-		stream_filled(s);
-	s->pos = pos;
-	return 0;
 }
 
 /* Mark what a buffer's records change, before anything of it can be durable. */
@@ -366,25 +317,21 @@ static void stream_mark(struct kvt_stream *s, struct kvt_log_buf *buf)
 /* Begin to write a buffer.  Returns an outcome. */
 static int stream_write(struct kvt_stream *s, struct kvt_log_buf *buf)
 {
-	u32 blocks = kvt_chunk_blocks(buf);
 	struct kvt_log_extent *extent;
+	struct kvt_log_pos pos;
 	int err;
 
-	err = stream_segment(s, blocks, buf->epoch);
+	if (!stream_names(s, buf->epoch))
+		return KVT_LOG_BEHIND;
+	err = kvt_append(s->part, s->id, kvt_chunk_blocks(buf), buf->epoch, &pos);
 	if (err)
 		return err;
 	stream_mark(s, buf);
 	mutex_lock(&s->extents_lock);
-	extent = stream_extent(s, buf->epoch);
-	err = KVT_LOG_BEHIND;
-	if (extent) {
-		kvt_io_init(&s->io);
-		s->writing = buf;
-		err = kvt_chunk_write(s->part->dev, buf, s->id, &s->pos, s->stage, extent, &s->io);
-		s->pos.block += blocks;
-		s->written = buf->epoch;
-		kvt_segs_used(&s->part->segs, s->pos.segment, buf->epoch);
-	}
+	extent = stream_extent(s, buf->epoch, &pos);
+	kvt_io_init(&s->io);
+	s->writing = buf;
+	err = kvt_chunk_write(s->part->dev, buf, s->id, &pos, s->stage, extent, &s->io);
 	mutex_unlock(&s->extents_lock);
 	return err;
 }
@@ -508,7 +455,6 @@ static int stream_init(struct kvt_log *log, struct kvt_stream *s, u32 id)
 	s->log = log;
 	s->id = id;
 	s->part = &log->space.part[id % log->devs.nr];
-	s->ahead = kvt_room_ahead(s->part);
 	s->stage = vmalloc(KVT_LOG_BUF_BYTES);
 	for (i = 0; !err && i < KVT_LOG_BUFS; i++)
 		err = kvt_buf_init(&s->buf[i], KVT_LOG_OUTSIDE_MAX);
@@ -575,6 +521,8 @@ int kvt_streams_init(struct kvt_log *log)
 		log->nr_streams = 0;
 		return -ENOMEM;
 	}
+	for (i = 0; i < log->devs.nr; i++)
+		kvt_append_init(&log->space.part[i]);
 	for (i = 0; !err && i < log->nr_streams; i++)
 		err = stream_init(log, &log->streams[i], i);
 	return err;

@@ -49,11 +49,6 @@ struct kvt_stream {
 	struct kvt_log_buf *writing;	/* the oldest buffer, if it is being written */
 	struct kvt_io io;	/* ... which this waits for */
 	u8 *stage;		/* KVT_LOG_BUF_BYTES */
-	struct kvt_log_pos pos;	/* the next chunk; block 0: no segment yet */
-	u64 written;		/* the last chunk's epoch */
-	u32 ahead;		/* segments filled with what is not durable yet, at most */
-	u32 nr_filled;
-	u64 filled[KVT_LOG_AHEAD_MAX];	/* the last epoch in each; nr_filled % ahead is next */
 	struct mutex extents_lock;	/* of the extents */
 	u32 nr_extents;
 	struct kvt_log_extent extent[KVT_LOG_EXTENTS];

@@ -40,7 +40,7 @@ enum lr_kind {
 /* A device on which checkpoints are made, one after the other. */
 struct lr_dev {
 	struct kvt_part *part;
-	u32 streams;		/* their segments, and: */
+	u32 streams;
 	u32 ahead;		/* filled by them, and not durable */
 	u32 drain;		/* for what is in buffers */
 	u32 chunks;		/* of a checkpoint */
@@ -124,8 +124,8 @@ static void lr_set(struct lr *lr, u32 cpus, u32 devs, u32 blocks, u32 nr, enum l
 		struct lr_dev *d = &lr->dev[i];
 
 		d->streams = kvt_part_streams(d->part);
-		d->ahead = d->streams * kvt_room_ahead(d->part);
-		d->drain = d->streams * DIV_ROUND_UP_ULL(buffers, lr_filled(lr, i));
+		d->ahead = kvt_room_ahead(d->part);
+		d->drain = DIV_ROUND_UP_ULL(d->streams * buffers, lr_filled(lr, i));
 	}
 }
 
@@ -174,8 +174,8 @@ static u64 live_then(const struct lr *lr, u64 live)
 	u32 i;
 
 	for (i = 0; i < lr->devs.nr; i++)
-		growth += lr->dev[i].streams *
-			  (lr_segment(lr, i) + KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES);
+		growth += lr_segment(lr, i) + lr->dev[i].streams *
+			  (KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES);
 	bytes = min(live + growth, lr->space.live_max) + kvt_live_slack(&lr->space);
 	return bytes + bytes / KVT_SAVE_EXTENT_BYTES * LR_PADDING * KVTREE_LOG_BLOCK;
 }
@@ -390,8 +390,8 @@ static bool life_begins(struct lr_dev *d, bool saved)
 	segs->nr_free = segs->nr - d->old;
 	if (!kvt_room_begins(d->part, 0))
 		return false;
-	/* Those of commit records: the present one, the next, and the one after it. */
-	segs->nr_free -= d->streams + 3;
+	/* That of streams, and those of commit records: the present one, and the next two. */
+	segs->nr_free -= 1 + 3;
 	return true;
 }
 

@@ -306,16 +306,18 @@ static void a_commit_without_room_for_one_stream_makes_nothing_durable(struct ku
 	lw_log(lw, "a", true);
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(1)));
 	lw_log(lw, "b", true);
-	/* The one has begun a segment, the other needs one, and none is free. */
-	log->streams[1].pos = (struct kvt_log_pos) { .segment = LW_STREAM, .block = 1 };
+	/* Their segment has room for one of them, the other needs one, and none is free. */
+	log->space.part[0].append.pos = (struct kvt_log_pos) {
+		.segment = LW_STREAM, .block = LW_BLOCKS - 1
+	};
 	mutex_lock(&lw->commits->commit_lock);
 	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, kvt_commit(lw->commits));
 	KUNIT_EXPECT_EQ(test, 0, log->state.durable);
 	KUNIT_EXPECT_EQ(test, 1, chain->next.block);
 	KUNIT_EXPECT_TRUE(test, test_bit(KVT_LOG_FULL, &log->state.flags));
 	KUNIT_EXPECT_EQ(test, -EAGAIN, kvt_log_synced(log, 1));
-	/* It has room: the same epoch is committed. */
-	log->streams[0].pos = (struct kvt_log_pos) { .segment = LW_STREAM, .block = 100 };
+	/* There is room: the same epoch is committed. */
+	log->space.part[0].append.pos.block = 100;
 	KUNIT_EXPECT_EQ(test, 0, kvt_commit(lw->commits));
 	KUNIT_EXPECT_EQ(test, 1, log->state.durable);
 	KUNIT_EXPECT_EQ(test, 0, kvt_log_synced(log, 1));
@@ -413,7 +415,9 @@ static struct lw *lw_new_idle(struct kunit *test)
 	struct lw *lw = lw_new(test);
 
 	lw_open_disk(lw);
-	lw->log->streams[0].pos = (struct kvt_log_pos) { .segment = LW_STREAM, .block = 1 };
+	lw->log->space.part[0].append.pos = (struct kvt_log_pos) {
+		.segment = LW_STREAM, .block = 1
+	};
 	/* Nothing comes by itself while the test looks. */
 	lw->idle_ms = kvt_log_idle_ms + 1;
 	WRITE_ONCE(kvt_log_idle_ms, 60000);
@@ -628,6 +632,89 @@ static void streams_are_so_many_that_there_is_room_for_what_is_live(struct kunit
 	streams_make(lw, 0);
 }
 
+/* The place of a chunk with so many blocks of an epoch. */
+static int lw_append(struct lw *lw, u32 stream, u32 blocks, u64 epoch, struct kvt_log_pos *pos)
+{
+	return kvt_append(&lw->log->space.part[0], stream, blocks, epoch, pos);
+}
+
+/* The first @nr segments are free, and so are many that nobody needs. */
+static struct lw *lw_new_room(struct kunit *test, u32 nr)
+{
+	struct lw *lw = lw_new(test);
+	struct kvt_seg_table *segs = &lw->log->space.part[0].segs;
+
+	lw_open_disk(lw);
+	while (nr)
+		segs->seg[--nr].state = KVT_SEG_FREE;
+	segs->nr_free = 1000;
+	return lw;
+}
+
+static void streams_of_a_device_share_its_segment(struct kunit *test)
+{
+	struct lw *lw = lw_new_room(test, 1);
+	struct kvt_log_pos a, b, c;
+
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 3, 1, &a));
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_BLOCKS - 5, 1, &b));
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 1, 1, &c));
+	KUNIT_EXPECT_EQ(test, 1, a.block);
+	KUNIT_EXPECT_EQ(test, 4, b.block);
+	KUNIT_EXPECT_EQ(test, LW_BLOCKS - 1, c.block);
+	KUNIT_EXPECT_EQ(test, LW_STREAM, c.segment);
+	KUNIT_EXPECT_EQ(test, a.sequence, c.sequence);
+	/* It is full. */
+	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, lw_append(lw, 1, 1, 1, &b));
+}
+
+/* Others may have written an older epoch to it, and after that. */
+static void a_segment_stays_until_all_streams_epochs_are_of_no_use(struct kunit *test)
+{
+	struct lw *lw = lw_new_room(test, 2);
+	struct kvt_part *part = &lw->log->space.part[0];
+	struct kvt_log_pos pos;
+
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 1, 2, &pos));
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, 1, 1, &pos));
+	lw->log->state.closed = 3;
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_BLOCKS - 1, 3, &pos));
+	KUNIT_ASSERT_EQ(test, LW_COMMIT, pos.segment);
+	part->segs.nr = 1;
+	kvt_segs_save_begin(&part->segs, 1, true);
+	KUNIT_EXPECT_EQ(test, 0, part->segs.useless);
+	kvt_segs_save_begin(&part->segs, 2, true);
+	KUNIT_EXPECT_EQ(test, 1, part->segs.useless);
+	part->segs.saving = false;
+	part->segs.nr = LW_SEGMENTS;
+}
+
+/* Whichever stream it is of: what is closed goes on. */
+static void an_open_epoch_waits_until_what_fills_segments_is_durable(struct kunit *test)
+{
+	struct lw *lw = lw_new_room(test, 2);
+	struct kvt_log_state *state = &lw->log->state;
+	struct kvt_part *part = &lw->log->space.part[0];
+	struct kvt_log_pos pos;
+
+	part->append.ahead = 1;
+	state->closed = 1;
+	state->durable = 0;
+	/* The second stream is behind, and writes last what the first one has begun. */
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 1, 2, &pos));
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_BLOCKS - 2, 1, &pos));
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_BLOCKS - 1, 1, &pos));
+	KUNIT_EXPECT_EQ(test, LW_COMMIT, pos.segment);
+	state->durable = 1;
+	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 0, 1, 2, &pos));
+	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 1, 1, 3, &pos));
+	/* There is none for them, but they need not wait for anything else. */
+	state->closed = 2;
+	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, lw_append(lw, 0, 1, 2, &pos));
+	state->durable = 2;
+	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, lw_append(lw, 1, 1, 3, &pos));
+}
+
 /* A worker that waits for a device. */
 struct waiter {
 	struct work_struct work;
@@ -696,6 +783,9 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(a_log_waits_for_no_others_devices),
 	KUNIT_CASE(a_stream_takes_a_segment_if_all_devices_have_room),
 	KUNIT_CASE(streams_are_so_many_that_there_is_room_for_what_is_live),
+	KUNIT_CASE(streams_of_a_device_share_its_segment),
+	KUNIT_CASE(a_segment_stays_until_all_streams_epochs_are_of_no_use),
+	KUNIT_CASE(an_open_epoch_waits_until_what_fills_segments_is_durable),
 	{}
 };
 

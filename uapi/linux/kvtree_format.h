@@ -163,7 +163,7 @@ struct kvtree_log_mark {
 
 enum kvtree_log_kind {
 	KVTREE_LOG_KIND_COMMIT		= 1,	/* trailers */
-	KVTREE_LOG_KIND_STREAM		= 2,	/* chunks of a stream */
+	KVTREE_LOG_KIND_STREAM		= 2,	/* chunks of streams */
 	KVTREE_LOG_KIND_CHECKPOINT	= 3,	/* chunks and the table of a checkpoint */
 };
 
@@ -174,7 +174,7 @@ struct kvtree_log_segment {
 	__le64 generation;
 	__le64 sequence;
 	__le32 segment;
-	__le32 stream;			/* of a stream's */
+	__le32 stream;			/* of its first chunk; nothing depends on it */
 	__u8   uuid[16];
 	__u8   zero[4040];
 };

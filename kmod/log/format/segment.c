@@ -9,7 +9,7 @@
  * @generation: of the life
  * @pos: the segment and its sequence; block 0
  * @kind: what it will hold
- * @stream: whose chunks; 0 if it is not a stream's
+ * @stream: of its first chunk; 0 if it has no chunks of streams
  */
 void kvt_log_segment_fill(struct kvtree_log_segment *head, const struct kvtree_log_super *super,
 			  u64 generation, const struct kvt_log_pos *pos,
