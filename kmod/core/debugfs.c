@@ -125,13 +125,14 @@ static int recount_pause(void *store)
 /* Recount what is counted incrementally.  The results are equal if the store does not change. */
 static int recount_show(struct seq_file *seq, struct kvt_store *store)
 {
-	u64 live = 0;
+	struct kvt_live live = {};
 	int err = 0;
 
 	if (store->log)
 		err = kvt_log_recount(store->log, recount_pause, store, &live);
 	if (!err)
-		seq_printf(seq, "%s %llu\n", stat_names[KVTREE_STAT_LOG_LIVE_BYTES], live);
+		seq_printf(seq, "%s %llu\n", stat_names[KVTREE_STAT_LOG_LIVE_BYTES],
+			   live.bytes);
 	return err;
 }
 

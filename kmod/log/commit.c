@@ -24,7 +24,7 @@ static u64 commit_close(struct kvt_log *log)
 
 	if (epoch == log->state.durable) {
 		epoch = log->state.epoch;
-		WRITE_ONCE(log->space.live_closed, kvt_live_bytes(&log->space));
+		kvt_live_set(&log->space.live_closed, kvt_live_now(&log->space));
 		WRITE_ONCE(log->state.closed, epoch);
 		/* Who finds it clean finds this epoch closed: see kvt_log_dirty_epoch(). */
 		smp_mb__before_atomic();
@@ -283,7 +283,7 @@ static void commit_done(struct kvt_commits *commits, u64 epoch)
 	bool renewed = log->state.lease != commits->lease_next;
 
 	WRITE_ONCE(log->state.lease, commits->lease_next);
-	WRITE_ONCE(log->space.live_durable, log->space.live_closed);
+	kvt_live_set(&log->space.live_durable, log->space.live_closed);
 	trailers_count(commits);
 	/* Pairs with kvt_log_synced(). */
 	smp_store_release(&log->state.durable, epoch);

@@ -51,3 +51,19 @@ u64 kvt_live_slack(const struct kvt_space *space)
 	return (u64)space->live_batch * num_possible_cpus();
 }
 KVT_EXPORT_FOR_TESTS(kvt_live_slack);
+
+/**
+ * kvt_live_now() - what is live
+ * @space: the space
+ *
+ * Context: any.
+ *
+ * Return: bytes, with an error of at most kvt_live_slack().
+ */
+struct kvt_live kvt_live_now(const struct kvt_space *space)
+{
+	return (struct kvt_live) {
+		.bytes = kvt_live_bytes(space),
+		.large = atomic64_read(&space->large),
+	};
+}

@@ -368,7 +368,7 @@ int kvt_log_start(struct kvt_log *log)
 	log->state.closed = found->epoch;
 	log->state.durable = found->epoch;
 	log->state.epoch = found->epoch + 1;
-	log->space.live_closed = kvt_live_bytes(&log->space);
+	log->space.live_closed = kvt_live_now(&log->space);
 	log->space.live_durable = log->space.live_closed;
 	err = kvt_streams_init(log);
 	if (!err && log->devs.read_only) {
@@ -495,7 +495,7 @@ u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id)
 	case KVTREE_STAT_LOG_LIVE_BYTES:
 		return percpu_counter_sum_positive((struct percpu_counter *)&log->space.live);
 	case KVTREE_STAT_LOG_LIVE_MAX:
-		return log->space.live_max;
+		return kvt_room_live_max(&log->space);
 	case KVTREE_STAT_LOG_CAPACITY:
 		return log->space.capacity;
 	case KVTREE_STAT_LOG_FREE_BYTES:

@@ -60,6 +60,7 @@ void kvt_log_free(struct kvt_log *log);
 int kvt_log_checkpoint(struct kvt_log *log);
 u64 kvt_log_stat(const struct kvt_log *log, enum kvtree_stat id);
 void kvt_log_uuid(const struct kvt_log *log, __u8 uuid[16]);
-int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg, u64 *live);
+int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg,
+		    struct kvt_live *live);
 
 #endif /* KVT_LOG_H */

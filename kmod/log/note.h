@@ -3,7 +3,7 @@
 #ifndef KVT_LOG_NOTE_H
 #define KVT_LOG_NOTE_H
 
-#include <linux/types.h>
+#include "live.h"
 
 struct kvt_key;
 struct kvt_log;
@@ -17,7 +17,7 @@ struct kvt_log_note {
 	struct kvt_log_buf *buf;
 	struct kvtree_log_record *record;
 	u64 epoch;
-	s64 live;		/* by how much the store grows */
+	struct kvt_live live;	/* by how much the store grows */
 };
 
 /* stream.c */

@@ -13,15 +13,16 @@ struct recount {
 	struct kvt_walk walk;
 	int (*pause)(void *arg);
 	void *arg;
-	u64 live;
+	struct kvt_live live;
 };
 
 static int recount_see(struct kvt_walk *walk, const struct kvt_value *v)
 {
 	struct recount *recount = container_of(walk, struct recount, walk);
-	struct kvt_log_size size = kvt_log_size(v->key_len, v);
+	struct kvt_live live = kvt_log_live(v->key_len, v);
 
-	recount->live += kvt_log_size_bytes(&size);
+	recount->live.bytes += live.bytes;
+	recount->live.large += live.large;
 	return recount->pause ? recount->pause(recount->arg) : 0;
 }
 
@@ -31,13 +32,14 @@ static int recount_see(struct kvt_walk *walk, const struct kvt_value *v)
  * @pause: called between two values with @arg, under RCU; an errno ends the count.  May be
  *	NULL
  * @arg: its argument
- * @live: set to what KVTREE_STAT_LOG_LIVE_BYTES should be, if nothing changes meanwhile
+ * @live: set to what should have been counted, if nothing changes meanwhile
  *
  * Context: process context, sleeps.
  *
  * Return: 0; -ENOMEM; or what @pause returned.
  */
-int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg, u64 *live)
+int kvt_log_recount(struct kvt_log *log, int (*pause)(void *arg), void *arg,
+		    struct kvt_live *live)
 {
 	struct recount recount = { .walk.see = recount_see, .pause = pause, .arg = arg };
 	int err;
@@ -59,9 +61,11 @@ KVT_EXPORT_FOR_TESTS(kvt_log_recount);
 void kvt_recount_check(struct kvt_log *log)
 {
 	s64 counted = percpu_counter_sum(&log->space.live);
-	u64 live;
+	s64 large = atomic64_read(&log->space.large);
+	struct kvt_live live;
 
 	if (KVT_AUDITS && !kvt_log_recount(log, NULL, NULL, &live))
-		WARN(counted != (s64)live, "kvtree: %lld bytes are live, but %llu are there\n",
-		     counted, live);
+		WARN(counted != live.bytes || large != live.large,
+		     "kvtree: %lld bytes are live, %lld of large records, but %lld and %lld are there\n",
+		     counted, large, live.bytes, live.large);
 }

@@ -129,7 +129,7 @@ static void replay_count(struct kvt_replay *replay, u32 key_len, const struct kv
 {
 	s64 delta = (new ? kvt_value_charge(new) : 0) - (old ? kvt_value_charge(old) : 0);
 	struct kvt_log_env *env = &replay->log->state.env;
-	struct kvt_log_size size;
+	struct kvt_live live = {};
 
 	if (delta > 0)
 		kvt_quota_charge(env->quota, delta);
@@ -143,14 +143,11 @@ static void replay_count(struct kvt_replay *replay, u32 key_len, const struct kv
 		kvt_quota_uncharge_key(env->quota);
 		kvt_stat_add(env->stats, KVTREE_STAT_VALUES, -1);
 	}
-	if (old) {
-		size = kvt_log_size(key_len, old);
-		kvt_live_add(&replay->log->space, -(s64)kvt_log_size_bytes(&size));
-	}
-	if (new) {
-		size = kvt_log_size(key_len, new);
-		kvt_live_add(&replay->log->space, kvt_log_size_bytes(&size));
-	}
+	if (new)
+		live = kvt_log_live(key_len, new);
+	if (old)
+		live = kvt_live_less(live, kvt_log_live(key_len, old));
+	kvt_live_add(&replay->log->space, live);
 }
 
 static int change_begin(struct kvt_replay *replay, struct kvt_change *change)

@@ -53,6 +53,7 @@ struct reserve {
 	u32 next_end;	/* room for as much at the end of the next one */
 	u32 open;	/* is written to: one by the streams, and those of commit records */
 	u32 commits;	/* commit records written meanwhile, and room for more */
+	u32 next;	/* what streams get after it, or else they would wait for the next one */
 	u32 tails;	/* of both checkpoints */
 };
 
@@ -68,16 +69,23 @@ static unsigned int log_replay_mb = 64;
 KVT_LOG_PARAM(log_replay_mb, log_replay_mb, 1, UINT_MAX);
 MODULE_PARM_DESC(log_replay_mb, "MiB that may be in the log after a checkpoint before the next one is made; more if more is live");
 
-/* Segments of a device that a checkpoint needs. */
-static u32 checkpoint_segments(const struct kvt_part *part, u64 live)
+/* How many bytes a segment holds at least, if all records are small. */
+static u64 segment_small(const struct kvt_part *part)
 {
-	u64 here = mul_u64_u64_div_u64(live + live / CHECKPOINT_PADDING, part->share,
+	return kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES - KVT_LOG_CHUNK_SMALL;
+}
+
+/* Segments of a device that a checkpoint needs: large records may all be on one. */
+static u32 checkpoint_segments(const struct kvt_part *part, struct kvt_live live)
+{
+	u64 here = mul_u64_u64_div_u64(live.bytes + live.bytes / CHECKPOINT_PADDING, part->share,
 				       part->space->shares);
 
 	/* Of several, one may have a chunk more than its share: see saved_next(). */
 	if (part->space->devs->nr > 1)
 		here += KVT_LOG_CHUNK_BYTES;
-	return div64_u64(here, kvt_part_segment(part)) + CHECKPOINT_TAIL;
+	return min(div64_u64(here, kvt_part_segment(part)),
+		   div64_u64(here + live.large, segment_small(part))) + CHECKPOINT_TAIL;
 }
 
 /* Segments that the contents of all buffers need. */
@@ -132,10 +140,12 @@ static u32 reserve_segments(const struct kvt_part *part)
 		.next_end = end_segments(part),
 		.open = STREAMS_OPEN + COMMIT_OPEN,
 		.commits = COMMIT_FILL + COMMIT_MORE,
+		.next = STREAMS_OPEN,
 		.tails = 2 * CHECKPOINT_TAIL,
 	};
 
-	return r.filled + r.buffers + r.end + r.next_end + r.open + r.commits + r.tails;
+	return r.filled + r.buffers + r.end + r.next_end + r.open + r.commits + r.next +
+	       r.tails;
 }
 
 /*
@@ -151,6 +161,40 @@ static u64 table_bytes(const struct kvt_part *part)
 	return (nr - KVT_SAVERS_MAX) * KVT_SAVE_EXTENT_BYTES;
 }
 
+/* What a device's part of a checkpoint may have; less its own large records if @small. */
+static u64 part_max(const struct kvt_part *part, bool small)
+{
+	u64 bytes = small ? segment_small(part) : kvt_part_segment(part);
+
+	return min(part->half * bytes, table_bytes(part));
+}
+
+/* So much less is kept for padding, and because it is not counted exactly. */
+static u64 room_max(const struct kvt_space *space, u64 max)
+{
+	max -= max / CHECKPOINT_PADDING;
+	return max > kvt_live_slack(space) ? max - kvt_live_slack(space) : 0;
+}
+
+/* How much the store may hold if its records are small: no device's part is more than it may be. */
+static void room_init_small(struct kvt_space *space)
+{
+	u64 max = U64_MAX, chunk;
+	u32 i;
+
+	space->large_devs = 1;
+	for (i = 0; i < space->devs->nr; i++) {
+		const struct kvt_part *part = &space->part[i];
+
+		chunk = space->devs->nr > 1 ? KVT_LOG_CHUNK_BYTES : 0;
+		chunk = part_max(part, true) - min(part_max(part, true), chunk);
+		max = min(max, mul_u64_u64_div_u64(chunk, space->shares, part->share));
+		space->large_devs = max(space->large_devs,
+					div64_u64(space->shares + part->share - 1, part->share));
+	}
+	space->small_max = room_max(space, max);
+}
+
 /**
  * kvt_room_init() - find out how much the store may hold, and how much of it where
  * @space: the space
@@ -161,7 +205,6 @@ static u64 table_bytes(const struct kvt_part *part)
 void kvt_room_init(struct kvt_space *space, u32 nr_streams)
 {
 	u32 i, reserve;
-	u64 max;
 
 	space->nr_streams = nr_streams;
 	space->shares = 0;
@@ -169,14 +212,50 @@ void kvt_room_init(struct kvt_space *space, u32 nr_streams)
 		struct kvt_part *part = &space->part[i];
 
 		reserve = reserve_segments(part);
-		part->share = part->segs.nr > reserve + 1 ? (part->segs.nr - reserve) / 2 : 1;
-		part->share = min(part->share * kvt_part_segment(part), table_bytes(part));
+		part->half = part->segs.nr > reserve + 1 ? (part->segs.nr - reserve) / 2 : 0;
+		part->share = part_max(part, false) ?: 1;
 		space->shares += part->share;
 	}
-	max = space->shares - space->shares / CHECKPOINT_PADDING;
-	space->live_max = max > kvt_live_slack(space) ? max - kvt_live_slack(space) : 0;
+	space->live_max = room_max(space, space->shares);
+	room_init_small(space);
 }
 KVT_EXPORT_FOR_TESTS(kvt_room_init);
+
+/**
+ * kvt_room_holds() - whether checkpoints can always be made of what is live
+ * @space: the space
+ * @live: what is
+ *
+ * Context: any.
+ *
+ * Return: true if so.
+ */
+bool kvt_room_holds(const struct kvt_space *space, struct kvt_live live)
+{
+	if (live.bytes <= space->live_max)
+		return true;
+	return live.bytes <= space->small_max &&
+	       (likely(!live.large) ||
+		live.large <= div64_u64(space->small_max - live.bytes, space->large_devs));
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_holds);
+
+/**
+ * kvt_room_live_max() - how much the store may hold
+ * @space: the space
+ *
+ * Context: any.
+ *
+ * Return: bytes of records, if no more of them are large than now.
+ */
+u64 kvt_room_live_max(const struct kvt_space *space)
+{
+	u64 large = min_t(u64, atomic64_read(&space->large),
+			  div64_u64(space->small_max, space->large_devs));
+
+	return max(space->live_max, space->small_max - space->large_devs * large);
+}
+KVT_EXPORT_FOR_TESTS(kvt_room_live_max);
 
 /* How much the store may grow before the streams need another segment. */
 static u64 room_growth(const struct kvt_space *space)
@@ -194,14 +273,25 @@ static u64 room_growth(const struct kvt_space *space)
 }
 
 /* What a checkpoint has to hold: what is live now, or will be again after a crash. */
-static u64 room_live(const struct kvt_space *space)
+static struct kvt_live room_live(const struct kvt_space *space)
 {
-	u64 live = max3(kvt_live_bytes(space), READ_ONCE(space->live_closed),
-			READ_ONCE(space->live_durable));
+	return kvt_live_most(kvt_live_now(space),
+			     kvt_live_most(kvt_live_get(&space->live_closed),
+					   kvt_live_get(&space->live_durable)));
+}
+
+/* The segments that it needs then, however the store grows meanwhile. */
+static u32 checkpoint_most(const struct kvt_part *part)
+{
+	struct kvt_live live = room_live(part->space), then = live;
+	u64 growth = kvt_live_slack(part->space) + room_growth(part->space);
+	u32 max = checkpoint_segments(part, live);
 
 	/* It may be more than this log would take: see kvt_streams_init(). */
-	return min(live + kvt_live_slack(space) + room_growth(space),
-		   max(live, space->live_max));
+	max = max(max, part->half + CHECKPOINT_TAIL);
+	then.bytes += growth;
+	then.large += growth;
+	return min(checkpoint_segments(part, then), max);
 }
 
 /* Segments that the next checkpoint needs beyond what the present one frees. */
@@ -220,7 +310,7 @@ static u32 checkpoint_next(const struct kvt_part *part, u32 need)
 static u32 checkpoint_keep(const struct kvt_part *part)
 {
 	const struct kvt_seg_table *segs = &part->segs;
-	u32 need = checkpoint_segments(part, room_live(part->space)), end = end_segments(part);
+	u32 need = checkpoint_most(part), end = end_segments(part);
 	u32 next = checkpoint_next(part, need + end), taken = READ_ONCE(segs->taken);
 
 	if (!READ_ONCE(segs->saving))
@@ -240,8 +330,7 @@ static u32 save_keep(const struct kvt_part *part)
 		return 0;
 	if (READ_ONCE(part->segs.full))
 		return COMMIT_LAST;
-	return CHECKPOINT_TABLE + end +
-	       checkpoint_next(part, checkpoint_segments(part, room_live(part->space)) + end);
+	return CHECKPOINT_TABLE + end + checkpoint_next(part, checkpoint_most(part) + end);
 }
 
 /**
@@ -319,12 +408,10 @@ bool kvt_room_short(const struct kvt_space *space)
  */
 bool kvt_room_spare(const struct kvt_space *space)
 {
-	u64 live = room_live(space);
 	u32 i;
 
 	for (i = 0; i < space->devs->nr; i++)
-		if (READ_ONCE(space->part[i].segs.nr_image) >
-		    2 * checkpoint_segments(&space->part[i], live))
+		if (READ_ONCE(space->part[i].segs.nr_image) > 2 * checkpoint_most(&space->part[i]))
 			return false;
 	return !room_less(space, 2);
 }

@@ -19,6 +19,10 @@
 				 KVT_LOG_PIECE_BYTES + KVTREE_VALUE_MAX +	\
 				 KVTREE_COLS_MAX * 8 + KVTREE_LOG_BLOCK)
 
+/* A record that has more is large: of its chunk all else is in KVT_LOG_CHUNK_SMALL bytes. */
+#define KVT_LOG_RECORD_SMALL	(64 * 1024)
+#define KVT_LOG_CHUNK_SMALL	(KVT_LOG_CHUNK_BYTES - KVTREE_VALUE_MAX + KVT_LOG_RECORD_SMALL)
+
 /* Chunks that wait to be written: with so many bytes, no further buffer is opened. */
 #define KVT_LOG_SEALED_BYTES	(KVT_LOG_BUFS * KVT_LOG_BUF_BYTES)
 

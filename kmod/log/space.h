@@ -3,12 +3,13 @@
 #ifndef KVT_LOG_SPACE_H
 #define KVT_LOG_SPACE_H
 
+#include <linux/atomic.h>
 #include <linux/mutex.h>
 #include <linux/percpu_counter.h>
 #include <linux/spinlock.h>
 
 #include "dev.h"
-#include "sizes.h"
+#include "live.h"
 
 /* Segments of a device in memory: see table.c. */
 enum kvt_seg_state {
@@ -68,6 +69,7 @@ struct kvt_part {
 	struct kvt_seg_table segs;
 	struct kvt_append append;
 	u64 share;			/* of the space's shares: its part of a checkpoint */
+	u32 half;			/* segments that one may have, besides those of the reserve */
 	struct kvt_log_pos image;	/* the next chunk of a checkpoint; block 0: no segment */
 };
 
@@ -79,12 +81,15 @@ struct kvt_space {
 	u64 capacity;			/* bytes of all segments */
 	u64 shares;
 	u64 live_max;			/* bytes that checkpoints can always be made of */
-	u64 live_closed;		/* what was live when an epoch was closed */
-	u64 live_durable;		/* ... and that epoch is durable */
+	u64 small_max;			/* the same, less what large records have on any device */
+	u64 large_devs;			/* ... as if each device were as large as the smallest */
+	struct kvt_live live_closed;	/* what was live when an epoch was closed */
+	struct kvt_live live_durable;	/* ... and that epoch is durable */
 	u64 replay_bytes;		/* that a recovery reads beside a checkpoint */
 	bool whole;			/* the last checkpoint wrote all that is live */
 	struct percpu_counter live;	/* bytes that a checkpoint would write */
 	s32 live_batch;			/* by how much each CPU's part may be off */
+	atomic64_t large;		/* see struct kvt_live */
 };
 
 /* How many bytes a segment holds at least: its size, less what may stay unused at its end. */
@@ -129,6 +134,8 @@ bool kvt_room_begins(const struct kvt_part *part, u32 carried);
 bool kvt_room_ends(const struct kvt_part *part, u32 carried);
 void kvt_room_stop_writers(struct kvt_space *space);
 bool kvt_room_grows(struct kvt_space *space);
+bool kvt_room_holds(const struct kvt_space *space, struct kvt_live live);
+u64 kvt_room_live_max(const struct kvt_space *space);
 int kvt_room_take(struct kvt_part *part, enum kvt_room room, u32 stream,
 		  struct kvt_log_pos *pos);
 
@@ -140,11 +147,17 @@ int kvt_append(struct kvt_part *part, u32 stream, u32 blocks, u64 epoch, struct 
 void kvt_live_init(struct kvt_space *space);
 u64 kvt_live_bytes(const struct kvt_space *space);
 u64 kvt_live_slack(const struct kvt_space *space);
+struct kvt_live kvt_live_now(const struct kvt_space *space);
 
-/* The store has grown by @bytes of records. */
-static inline void kvt_live_add(struct kvt_space *space, s64 bytes)
+/* The store has grown.  Large records are few: what they have is exact. */
+static inline void kvt_live_add(struct kvt_space *space, struct kvt_live live)
 {
-	percpu_counter_add_batch(&space->live, bytes, space->live_batch);
+	percpu_counter_add_batch(&space->live, live.bytes, space->live_batch);
+	if (unlikely(live.large)) {
+		atomic64_add(live.large, &space->large);
+		/* Of writers that look after this, one sees what all of them have added. */
+		smp_mb__after_atomic();
+	}
 }
 
 #endif /* KVT_LOG_SPACE_H */

@@ -73,23 +73,28 @@ static struct kvt_log_buf *stream_buf(struct kvt_stream *s, u64 epoch,
 }
 
 /* Whether checkpoints can still be made when there is so much more. */
-static bool log_fits(const struct kvt_log *log, u64 more)
+static bool log_fits(const struct kvt_log *log, struct kvt_live more)
 {
-	return kvt_live_bytes(&log->space) + more <= log->space.live_max;
+	struct kvt_live live = kvt_live_now(&log->space);
+
+	return kvt_room_holds(&log->space, (struct kvt_live) {
+		.bytes = live.bytes + more.bytes, .large = live.large + more.large,
+	});
 }
 
-static s64 change_bytes(const struct kvt_key *key, const struct kvt_value *old,
-			const struct kvt_value *new, const struct kvt_log_size *size)
+static struct kvt_live change_live(const struct kvt_key *key, const struct kvt_value *old,
+				   const struct kvt_value *new, const struct kvt_log_size *size)
 {
-	struct kvt_log_size was;
+	struct kvt_live live = {};
 
-	if (!old)
-		return kvt_log_size_bytes(size);
-	was = kvt_log_size(key->len, old);
-	return (new ? kvt_log_size_bytes(size) : 0) - kvt_log_size_bytes(&was);
+	if (new)
+		live = kvt_live_record(kvt_log_size_bytes(size));
+	if (old)
+		live = kvt_live_less(live, kvt_log_live(key->len, old));
+	return live;
 }
 
-static int reserve_check(struct kvt_log *log, u64 version, s64 more)
+static int reserve_check(struct kvt_log *log, u64 version, struct kvt_live more)
 {
 	if (unlikely(READ_ONCE(log->state.error)))
 		return -EROFS;
@@ -100,7 +105,7 @@ static int reserve_check(struct kvt_log *log, u64 version, s64 more)
 		WRITE_ONCE(log->state.lease_asked, max(version, READ_ONCE(log->state.lease_asked)));
 		return -EAGAIN;
 	}
-	if (more > 0 && unlikely(!log_fits(log, more)))
+	if (more.bytes > 0 && unlikely(!log_fits(log, more)))
 		return -ENOSPC;
 	return 0;
 }
@@ -109,15 +114,17 @@ static int reserve_check(struct kvt_log *log, u64 version, s64 more)
  * Count by how much the store grows.  Writers on several CPUs may have seen the same room at once:
  * each counts what it adds before it looks again, so that no more is live than fits.
  */
-static int log_grow(struct kvt_log *log, s64 more)
+static int log_grow(struct kvt_log *log, struct kvt_live more)
 {
-	if (!more)
+	struct kvt_live nothing = {};
+
+	if (!more.bytes)
 		return 0;
 	kvt_park(KVT_PARK_LOG_GROW);
 	kvt_live_add(&log->space, more);
-	if (more < 0 || likely(log_fits(log, 0)))
+	if (more.bytes < 0 || likely(log_fits(log, nothing)))
 		return 0;
-	kvt_live_add(&log->space, -more);
+	kvt_live_add(&log->space, kvt_live_less(nothing, more));
 	return -ENOSPC;
 }
 
@@ -152,7 +159,7 @@ int kvt_log_reserve(struct kvt_log *log, struct kvt_log_note *note, const struct
 {
 	struct kvt_log_size size = kvt_log_size(key->len, new);
 	u64 version = new ? new->version : old->version;
-	s64 more = change_bytes(key, old, new, &size);
+	struct kvt_live more = change_live(key, old, new, &size);
 	struct kvt_log_buf *buf = NULL;
 	struct kvt_blob **outside;
 	struct kvt_stream *s;
@@ -209,7 +216,8 @@ void kvt_log_publish(struct kvt_log_note *note, bool published)
 {
 	if (!published) {
 		note->record->type = KVTREE_LOG_NOTHING;
-		kvt_live_add(&note->log->space, -note->live);
+		kvt_live_add(&note->log->space,
+			     kvt_live_less((struct kvt_live) {}, note->live));
 	}
 	/* Pairs with the worker's atomic_read_acquire(): the record is complete. */
 	atomic_dec_return_release(&note->buf->busy);
@@ -472,12 +480,12 @@ static u32 streams_max(const struct kvt_log *log)
 /* Have half of the streams, if that makes room.  Returns whether it does. */
 static bool streams_halve(struct kvt_log *log)
 {
-	u64 max = log->space.live_max;
+	u64 max = kvt_room_live_max(&log->space);
 	u32 nr = log->nr_streams;
 
 	log->nr_streams = nr / 2;
 	kvt_room_init(&log->space, log->nr_streams);
-	if (log->space.live_max > max)
+	if (kvt_room_live_max(&log->space) > max)
 		return true;
 	log->nr_streams = nr;
 	kvt_room_init(&log->space, log->nr_streams);
@@ -494,7 +502,7 @@ static void streams_count(struct kvt_log *log)
 
 	log->nr_streams = streams_max(log);
 	kvt_room_init(&log->space, log->nr_streams);
-	while (log->nr_streams > 1 && live > log->space.live_max + slack)
+	while (log->nr_streams > 1 && live > kvt_room_live_max(&log->space) + slack)
 		if (!streams_halve(log))
 			break;
 }

@@ -96,6 +96,14 @@ static inline struct kvt_log_size kvt_log_size(u32 key_len, const struct kvt_val
 	return (struct kvt_log_size) { .len = kvt_log_record_size(key_len, len) };
 }
 
+/* What a key and its value are of what is live. */
+static inline struct kvt_live kvt_log_live(u32 key_len, const struct kvt_value *v)
+{
+	struct kvt_log_size size = kvt_log_size(key_len, v);
+
+	return kvt_live_record(kvt_log_size_bytes(&size));
+}
+
 struct kvtree_log_record *kvt_log_encode(u8 *to, const struct kvt_log_size *size,
 					 const struct kvt_key *key, u64 version,
 					 const struct kvt_value *v, struct kvt_blob **outside);

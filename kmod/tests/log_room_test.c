@@ -57,6 +57,8 @@ struct lr {
 	struct kvtree_log_super super[KVTREE_LOG_DEVS_MAX];
 	struct lr_dev dev[KVTREE_LOG_DEVS_MAX];
 	bool grows;		/* what streams write is new */
+	u64 max;		/* live bytes */
+	u32 large;		/* of what is live: so many sixteenths, in records as large as can be */
 };
 
 static void lr_free(void *arg)
@@ -101,6 +103,33 @@ static u64 lr_filled(const struct lr *lr, u32 i)
 	return lr_segment(lr, i) - KVT_LOG_CHUNK_BYTES;
 }
 
+static u64 lr_filled_small(const struct lr *lr, u32 i)
+{
+	return lr_segment(lr, i) - KVT_LOG_CHUNK_SMALL;
+}
+
+/* What is live, of which records have more than small ones. */
+static struct kvt_live lr_of(const struct lr *lr, u64 live)
+{
+	u64 large = live / 16 * lr->large;
+
+	return (struct kvt_live) {
+		.bytes = live,
+		.large = large - large / (KVTREE_VALUE_MAX / KVT_LOG_RECORD_SMALL),
+	};
+}
+
+/* How much there may be. */
+static u64 lr_max(const struct lr *lr)
+{
+	u64 max = 0, step;
+
+	for (step = BIT_ULL(LR_MOST); step; step /= 2)
+		if (kvt_room_holds(&lr->space, lr_of(lr, max + step)))
+			max += step;
+	return max;
+}
+
 /* The first device has so many segments of so many blocks. */
 static void lr_set(struct lr *lr, u32 cpus, u32 devs, u32 blocks, u32 nr, enum lr_kind kind)
 {
@@ -127,6 +156,7 @@ static void lr_set(struct lr *lr, u32 cpus, u32 devs, u32 blocks, u32 nr, enum l
 		d->ahead = kvt_room_ahead(d->part);
 		d->drain = DIV_ROUND_UP_ULL(d->streams * buffers, lr_filled(lr, i));
 	}
+	lr->max = lr_max(lr);
 }
 
 /* Whether a claim holds for devices of one size, with segments of all sizes. */
@@ -144,18 +174,17 @@ static void lr_check(struct lr *lr, u32 cpus, u32 devs, u64 bytes,
 			lr_set(lr, cpus, devs, blocks, nr, kind);
 			if (!holds(lr))
 				KUNIT_FAIL_AND_ABORT(lr->test,
-						     "%u CPUs, %u devices: %llu segments of %u blocks, kind: %u, live: %llu",
+						     "%u CPUs, %u devices: %llu segments of %u blocks, kind: %u, live: %llu, large: %u",
 						     cpus, devs, nr, blocks, kind,
-						     kvt_live_bytes(&lr->space));
+						     kvt_live_bytes(&lr->space), lr->large);
 		}
 	}
 }
 
-static void lr_check_all(struct kunit *test, bool (*holds)(struct lr *lr))
+static void lr_check_large(struct lr *lr, bool (*holds)(struct lr *lr))
 {
 	/* More have no more streams than KVTREE_LOG_STREAMS_MAX. */
 	static const u32 cpus[] = { 1, 2, 3, 5, 8, 12, 16, 24, 48, 64, 96, 128, 1024 };
-	struct lr *lr = lr_new(test);
 	u32 i, devs, shift;
 
 	for (i = 0; i < ARRAY_SIZE(cpus); i++) {
@@ -167,33 +196,80 @@ static void lr_check_all(struct kunit *test, bool (*holds)(struct lr *lr))
 	}
 }
 
-/* What a checkpoint has to write at most, if so much was live when a segment was taken last. */
-static u64 live_then(const struct lr *lr, u64 live)
+/* With small records, large ones, and some of these. */
+static void lr_check_all(struct kunit *test, bool (*holds)(struct lr *lr))
 {
-	u64 growth = 0, bytes;
+	static const u32 large[] = { 0, 1, 5, 16 };
+	struct lr *lr = lr_new(test);
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(large); i++) {
+		lr->large = large[i];
+		lr_check_large(lr, holds);
+	}
+}
+
+/* So much more, if there is room: in the same records, or in the largest. */
+static struct kvt_live live_more(const struct lr *lr, u64 live, u64 more, bool large)
+{
+	struct kvt_live then = lr_of(lr, live);
+
+	if (!large)
+		return lr_of(lr, min(live + more, lr->max));
+	then.bytes += more;
+	then.large += more - more / (KVTREE_VALUE_MAX / KVT_LOG_RECORD_SMALL);
+	return then;
+}
+
+/* What a checkpoint has to write at most, if so much was live when a segment was taken last. */
+static struct kvt_live live_then(const struct lr *lr, u64 live, bool large)
+{
+	struct kvt_live then;
+	u64 growth = 0;
 	u32 i;
 
 	for (i = 0; i < lr->devs.nr; i++)
 		growth += lr_segment(lr, i) + lr->dev[i].streams *
 			  (KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES);
-	bytes = min(live + growth, lr->space.live_max) + kvt_live_slack(&lr->space);
-	return bytes + bytes / KVT_SAVE_EXTENT_BYTES * LR_PADDING * KVTREE_LOG_BLOCK;
+	then = live_more(lr, live, growth, large);
+	while (large && growth && !kvt_room_holds(&lr->space, then)) {
+		growth /= 2;
+		then = live_more(lr, live, growth, large);
+	}
+	then.bytes += kvt_live_slack(&lr->space);
+	then.bytes += then.bytes / KVT_SAVE_EXTENT_BYTES * LR_PADDING * KVTREE_LOG_BLOCK;
+	return then;
+}
+
+/* Segments that it fills on a device: large records are all there, if that is worse. */
+static u32 live_segments(const struct lr *lr, u32 i, struct kvt_live live)
+{
+	u64 here = mul_u64_u64_div_u64(live.bytes, lr->space.part[i].share, lr->space.shares);
+
+	/* Of several, one may have a chunk more than its share: see save.c. */
+	if (lr->devs.nr > 1)
+		here += KVT_LOG_CHUNK_BYTES;
+	return min(DIV_ROUND_UP_ULL(here, lr_filled(lr, i)),
+		   DIV_ROUND_UP_ULL(here + live.large, lr_filled_small(lr, i)));
+}
+
+static void lr_count(struct lr *lr, u64 live)
+{
+	struct kvt_live now = lr_of(lr, live);
+
+	percpu_counter_set(&lr->space.live, now.bytes);
+	atomic64_set(&lr->space.large, now.large);
 }
 
 /* So much was. */
 static void lr_live(struct lr *lr, u64 live)
 {
-	u64 then = live_then(lr, live), here;
+	struct kvt_live same = live_then(lr, live, false), large = live_then(lr, live, true);
 	u32 i;
 
-	percpu_counter_set(&lr->space.live, live);
-	for (i = 0; i < lr->devs.nr; i++) {
-		here = mul_u64_u64_div_u64(then, lr->space.part[i].share, lr->space.shares);
-		/* Of several, one may have a chunk more than its share: see save.c. */
-		if (lr->devs.nr > 1)
-			here += KVT_LOG_CHUNK_BYTES;
-		lr->dev[i].chunks = DIV_ROUND_UP_ULL(here, lr_filled(lr, i));
-	}
+	lr_count(lr, live);
+	for (i = 0; i < lr->devs.nr; i++)
+		lr->dev[i].chunks = max(live_segments(lr, i, same), live_segments(lr, i, large));
 }
 
 static bool take(struct lr_dev *d, enum kvt_room room, u32 nr)
@@ -208,7 +284,7 @@ static bool take(struct lr_dev *d, enum kvt_room room, u32 nr)
 
 static bool grows_from(struct lr *lr, u64 live)
 {
-	percpu_counter_set(&lr->space.live, live);
+	lr_count(lr, live);
 	return kvt_room_grows(&lr->space);
 }
 
@@ -220,8 +296,8 @@ static void others_grow(struct lr *lr)
 {
 	u64 live = kvt_live_bytes(&lr->space), step;
 
-	for (step = roundup_pow_of_two(lr->space.live_max); step >= LR_GROWS; step /= 2)
-		if (live + step <= lr->space.live_max && grows_from(lr, live + step))
+	for (step = roundup_pow_of_two(lr->max); step >= LR_GROWS; step /= 2)
+		if (live + step <= lr->max && grows_from(lr, live + step))
 			live += step;
 	lr_live(lr, live);
 }
@@ -250,7 +326,7 @@ static void others_take(struct lr *lr)
 }
 
 /* What a checkpoint writes up to some step. */
-static bool chunks_fit(struct lr_dev *d, u32 step)
+static bool step_fits(struct lr_dev *d, u32 step)
 {
 	struct kvt_seg_table *segs = &d->part->segs;
 	u32 chunks = DIV_ROUND_UP_ULL((u64)d->chunks * step, LR_STEPS);
@@ -308,7 +384,7 @@ static bool checkpoint_fits(struct lr *lr, bool record_first)
 	for (step = 1; step <= LR_STEPS; step++) {
 		others_take(lr);
 		for (i = 0; i < lr->devs.nr; i++)
-			if (!chunks_fit(&lr->dev[i], step))
+			if (!step_fits(&lr->dev[i], step))
 				return false;
 	}
 	others_take(lr);
@@ -445,7 +521,7 @@ static bool lives_fit(struct lr *lr, u64 live)
 /* Nothing, half of what it may hold, or all of it. */
 static bool checkpoints_fit(struct lr *lr)
 {
-	u64 half = lr->space.live_max / 2;
+	u64 half = lr->max / 2;
 
 	return lives_fit(lr, 0) && lives_fit(lr, half) && lives_fit(lr, 2 * half);
 }
@@ -459,7 +535,7 @@ static void a_full_device_has_room_for_one_checkpoint_after_another(struct kunit
 static bool growing_checkpoints_fit(struct lr *lr)
 {
 	lr->grows = true;
-	return lives_fit(lr, 0) && lives_fit(lr, lr->space.live_max / 2);
+	return lives_fit(lr, 0) && lives_fit(lr, lr->max / 2);
 }
 
 static void a_full_device_has_room_for_what_grows_on_others(struct kunit *test)
@@ -473,11 +549,13 @@ static bool store_may_hold(struct lr *lr)
 	u32 i;
 
 	for (i = 0; i < lr->devs.nr; i++) {
-		capacity += lr->space.part[i].segs.nr * kvt_part_segment(&lr->space.part[i]);
+		capacity += lr->space.part[i].segs.nr * lr_segment(lr, i);
 		if (!in_range(kvt_room_ahead(&lr->space.part[i]), 1, KVT_LOG_AHEAD_MAX))
 			return false;
 	}
-	return lr->space.live_max && lr->space.live_max < capacity / 2;
+	/* Small records fill more of the segments, and few large ones change little. */
+	return lr->space.live_max && lr->max < capacity / 2 &&
+	       lr->space.live_max <= kvt_room_live_max(&lr->space);
 }
 
 static void every_store_may_hold_something_and_less_than_half(struct kunit *test)
@@ -485,10 +563,58 @@ static void every_store_may_hold_something_and_less_than_half(struct kunit *test
 	lr_check_all(test, store_may_hold);
 }
 
+#define LR_CHUNKS	1000
+
+/*
+ * The segments that chunks fill which lose as much of each as they can: the first one that does not
+ * fit is as large as it may be.  Each third time that is one that ends with a large record.
+ */
+static u32 chunks_fill(const struct lr *lr, bool large, struct kvt_live *live)
+{
+	u32 small = KVT_LOG_CHUNK_SMALL / KVTREE_LOG_BLOCK, most, rest = 0, nr = 0, i;
+
+	*live = (struct kvt_live) {};
+	for (i = 0; i < LR_CHUNKS; i++) {
+		u32 blocks = large && nr % 3 == 0 ? KVT_LOG_CHUNK_BYTES / KVTREE_LOG_BLOCK : small;
+
+		most = blocks;
+		if (rest >= most)
+			blocks = min(rest - most + 1, small);
+		if (blocks > rest) {
+			rest = lr_segment(lr, 0) / KVTREE_LOG_BLOCK - 1;
+			nr++;
+		}
+		rest -= blocks;
+		live->bytes += (u64)blocks * KVTREE_LOG_BLOCK;
+		live->large += blocks > small ? (blocks - small) * KVTREE_LOG_BLOCK : 0;
+	}
+	return nr;
+}
+
+/* That is what checkpoints are taken to need; the last one is not full. */
+static bool chunks_fit(struct lr *lr)
+{
+	struct kvt_live live;
+	u32 large, nr;
+
+	for (large = 0; large <= 1; large++) {
+		nr = chunks_fill(lr, large, &live);
+		if (nr > live_segments(lr, 0, live) + 1)
+			return false;
+	}
+	return true;
+}
+
+static void segments_hold_chunks_of_any_size(struct kunit *test)
+{
+	lr_check(lr_new(test), 1, 1, BIT_ULL(LR_MOST), chunks_fit);
+}
+
 static struct kunit_case log_room_cases[] = {
 	KUNIT_CASE(a_full_device_has_room_for_one_checkpoint_after_another),
 	KUNIT_CASE(a_full_device_has_room_for_what_grows_on_others),
 	KUNIT_CASE(every_store_may_hold_something_and_less_than_half),
+	KUNIT_CASE(segments_hold_chunks_of_any_size),
 	{}
 };
 

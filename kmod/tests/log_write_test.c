@@ -258,6 +258,7 @@ static void writers_that_see_the_same_room_do_not_both_have_it(struct kunit *tes
 	kt_need_two_cpus(test);
 	KUNIT_ASSERT_LE(test, 2, log->nr_streams);
 	log->space.live_max = kvt_log_size_bytes(&size);
+	log->space.small_max = 0;
 	atomic_set(&growing, 0);
 	for (i = 0; i < 2; i++)
 		KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&writer[i], i, lw_grow, lw));
@@ -486,8 +487,8 @@ static void a_recount_ends_when_it_is_told(struct kunit *test)
 {
 	struct kt *kt = kt_open_engine(test, &kvt_masstree_ops, U64_MAX);
 	struct lw *lw = lw_new(test);
+	struct kvt_live live;
 	u32 seen = 0;
-	u64 live;
 	char c;
 
 	for (c = 'a'; c <= 'z'; c++)
@@ -507,7 +508,7 @@ static void a_table_describes_all_that_a_store_may_hold(struct kunit *test)
 {
 	struct lw *lw = lw_new(test);
 	struct kvt_part *part = &lw->log->space.part[0];
-	u64 extents, least, room;
+	u64 extents, least, room, max;
 	u32 size, nr;
 
 	for (size = KVTREE_LOG_SEGMENT_MIN; size <= KVTREE_LOG_SEGMENT_MAX; size *= 2) {
@@ -518,7 +519,8 @@ static void a_table_describes_all_that_a_store_may_hold(struct kunit *test)
 			part->segs.nr = nr;
 			kvt_room_init(&lw->log->space, lw->log->nr_streams);
 			least = (u64)LW_EXTENT * KVTREE_LOG_BLOCK;
-			KUNIT_EXPECT_LE(test, lw->log->space.live_max / least + LW_SAVERS, extents);
+			max = kvt_room_live_max(&lw->log->space);
+			KUNIT_EXPECT_LE(test, max / least + LW_SAVERS, extents);
 			/* What it can, it may: there is room for two checkpoints. */
 			room = (u64)nr * size * KVTREE_LOG_BLOCK / 4;
 			KUNIT_EXPECT_LE(test, min(room, extents * least / 4 * 3),
@@ -526,6 +528,13 @@ static void a_table_describes_all_that_a_store_may_hold(struct kunit *test)
 		}
 	}
 	part->segs.nr = LW_SEGMENTS;
+}
+
+/* Bytes of small records that a segment has at least. */
+static u64 lw_segment(const struct kvt_part *part)
+{
+	return (u64)le32_to_cpu(part->dev->super->segment_blocks) * KVTREE_LOG_BLOCK -
+	       KVT_LOG_CHUNK_SMALL;
 }
 
 /* Which is all that it may need of a device; one that is being made has taken some already. */
@@ -542,10 +551,10 @@ static void what_others_leave_is_enough_for_a_checkpoint(struct kunit *test)
 		kvt_room_init(&lw->log->space, lw->log->nr_streams);
 		/* A store that was filled on a machine with fewer CPUs has more than it may. */
 		for (fourths = 0; fourths <= 5; fourths++) {
-			live = lw->log->space.live_max / 4 * fourths;
+			live = kvt_room_live_max(&lw->log->space) / 4 * fourths;
 			percpu_counter_set(&lw->log->space.live, live);
 			/* With its table. */
-			need = DIV_ROUND_UP_ULL(live, kvt_part_segment(part)) + 1;
+			need = DIV_ROUND_UP_ULL(live, lw_segment(part)) + 1;
 			last = kvt_room_keep(part, KVT_ROOM_SAVE);
 			KUNIT_EXPECT_LE(test, need + last, kvt_room_keep(part, KVT_ROOM_COMMIT));
 			KUNIT_EXPECT_LT(test, need + last, kvt_room_keep(part, KVT_ROOM_STREAM));
@@ -617,13 +626,13 @@ static void streams_are_so_many_that_there_is_room_for_what_is_live(struct kunit
 		log->space.part[0].segs.nr = nr;
 		streams_make(lw, 0);
 		most = log->nr_streams;
-		max = log->space.live_max;
+		max = kvt_room_live_max(&log->space);
 		/* What a full store has may be as much off. */
 		streams_make(lw, max + slack);
 		KUNIT_EXPECT_EQ(test, most, log->nr_streams);
 		streams_make(lw, max + slack + 1);
 		KUNIT_EXPECT_EQ(test, most / 2, log->nr_streams);
-		KUNIT_EXPECT_LT(test, max, log->space.live_max);
+		KUNIT_EXPECT_LT(test, max, kvt_room_live_max(&log->space));
 		/* More than there is room for at all. */
 		streams_make(lw, S64_MAX / 2);
 		KUNIT_EXPECT_EQ(test, 1, log->nr_streams);

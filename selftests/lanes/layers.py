@@ -34,7 +34,7 @@ LOG = [
     ["store_env", "sizes"],
     ["state"],
     ["dev", "device", "disk"],
-    ["space", "table", "room", "live"],
+    ["space", "table", "room", "live", "append"],
     ["ranges"],
     ["stream", "encode", "chunk", "note", "events"],
     ["commit", "carry"],
