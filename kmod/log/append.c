@@ -38,16 +38,24 @@ static int append_take(struct kvt_part *part, u32 stream, u64 epoch, struct kvt_
 }
 
 /*
- * Whether an open epoch has to wait until what fills others is durable: segments with
- * something that is not are of no use to the next checkpoint, which cannot free them.
+ * Whether as many segments as may be are filled with what is not durable: those are of no use to
+ * the next checkpoint, which cannot free them.
  */
-static bool append_ahead(const struct kvt_part *part, u64 epoch)
+static bool append_ahead(const struct kvt_part *part)
 {
 	const struct kvt_append *append = &part->append;
-	const struct kvt_log_state *state = part->space->state;
 
-	return epoch > READ_ONCE(state->closed) &&
-	       append->filled[append->nr_filled % append->ahead] > READ_ONCE(state->durable);
+	return append->filled[append->nr_filled % append->ahead] >
+	       READ_ONCE(part->space->state->durable);
+}
+
+/*
+ * Whether an epoch has to wait until that is durable: an open one.  A closed one goes on, in
+ * segments that are only for such epochs then.
+ */
+static bool append_waits(const struct kvt_part *part, u64 epoch)
+{
+	return epoch >= READ_ONCE(part->space->state->epoch) && append_ahead(part);
 }
 
 /* The present segment gets nothing more. */
@@ -64,16 +72,18 @@ static int append_segment(struct kvt_part *part, u32 stream, u32 blocks, u64 epo
 {
 	u32 size = le32_to_cpu(part->dev->super->segment_blocks);
 	struct kvt_append *append = &part->append;
+	bool fits = append->pos.block && blocks <= size - append->pos.block;
 	struct kvt_log_pos pos;
 	int err;
 
-	if (append->pos.block && blocks <= size - append->pos.block)
-		return 0;
-	if (append_ahead(part, epoch))
+	if ((!fits || append->closed) && append_waits(part, epoch))
 		return KVT_LOG_BEHIND;
+	if (fits)
+		return 0;
 	err = append_take(part, stream, epoch, &pos);
 	if (err)
 		return err;
+	append->closed = append_ahead(part);
 	if (append->pos.block)
 		append_filled(part);
 	append->pos = pos;
@@ -103,9 +113,8 @@ int kvt_append(struct kvt_part *part, u32 stream, u32 blocks, u64 epoch, struct 
 	if (!err) {
 		*pos = append->pos;
 		append->pos.block += blocks;
-		/* Streams may be at different epochs: a segment counts as having the last one. */
 		append->epoch = max(append->epoch, epoch);
-		kvt_segs_used(&part->segs, pos->segment, append->epoch);
+		kvt_segs_used(&part->segs, pos->segment, epoch);
 	}
 	mutex_unlock(&append->lock);
 	return err;

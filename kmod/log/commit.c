@@ -104,7 +104,7 @@ static void trailer_extents(struct kvt_chain *chain, struct kvt_stream *s, u64 e
 	mutex_lock(&s->extents_lock);
 	for (i = 0; i < s->nr_extents && s->extent[i].epoch == epoch; i++)
 		trailer_name(chain->trailer, &s->extent[i], s->id);
-	s->nr_extents -= i;
+	WRITE_ONCE(s->nr_extents, s->nr_extents - i);
 	memmove(s->extent, s->extent + i, s->nr_extents * sizeof(s->extent[0]));
 	mutex_unlock(&s->extents_lock);
 }

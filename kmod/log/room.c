@@ -36,9 +36,10 @@
 #define CHECKPOINT_TAIL		(1 + CHECKPOINT_TABLE)
 /* This part of what is live covers padding, and what is counted only roughly. */
 #define CHECKPOINT_PADDING	8
+#define SMALL_PADDING		256
 
-/* The segment that streams have open. */
-#define STREAMS_OPEN	1
+/* The segment that streams have open, if there are any. */
+#define STREAMS_OPEN	1U
 /* Bytes of chunks that a stream may still have to write. */
 #define STREAM_BYTES	((u64)KVT_LOG_SEALED_BYTES + KVT_LOG_CHUNK_BYTES)
 
@@ -69,10 +70,15 @@ static unsigned int log_replay_mb = 64;
 KVT_LOG_PARAM(log_replay_mb, log_replay_mb, 1, UINT_MAX);
 MODULE_PARM_DESC(log_replay_mb, "MiB that may be in the log after a checkpoint before the next one is made; more if more is live");
 
-/* How many bytes a segment holds at least, if all records are small. */
+/*
+ * How many bytes a segment holds at least, if all records are small.  Of large segments a part is
+ * left for directories of the longest keys, for which CHECKPOINT_PADDING is just not enough.
+ */
 static u64 segment_small(const struct kvt_part *part)
 {
-	return kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES - KVT_LOG_CHUNK_SMALL;
+	u64 bytes = kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES;
+
+	return bytes - KVT_LOG_CHUNK_SMALL - bytes / SMALL_PADDING;
 }
 
 /* Segments of a device that a checkpoint needs: large records may all be on one. */
@@ -112,7 +118,7 @@ KVT_EXPORT_FOR_TESTS(kvt_room_ahead);
  * kvt_room_streams() - how many streams there is room for
  * @space: the space
  *
- * Return: not so many that their segments take more than a part of small devices.
+ * Return: not so many that their buffers need more than a part of small devices.
  */
 u32 kvt_room_streams(const struct kvt_space *space)
 {
@@ -133,14 +139,15 @@ static u32 end_segments(const struct kvt_part *part)
 /* Segments of a device that no checkpoint can use. */
 static u32 reserve_segments(const struct kvt_part *part)
 {
+	u32 open = min(kvt_part_streams(part), STREAMS_OPEN);
 	const struct reserve r = {
-		.filled = kvt_room_ahead(part),
+		.filled = open * kvt_room_ahead(part),
 		.buffers = drain_segments(part),
 		.end = end_segments(part),
 		.next_end = end_segments(part),
-		.open = STREAMS_OPEN + COMMIT_OPEN,
+		.open = open + COMMIT_OPEN,
 		.commits = COMMIT_FILL + COMMIT_MORE,
-		.next = STREAMS_OPEN,
+		.next = open,
 		.tails = 2 * CHECKPOINT_TAIL,
 	};
 
@@ -260,14 +267,16 @@ KVT_EXPORT_FOR_TESTS(kvt_room_live_max);
 /* How much the store may grow before the streams need another segment. */
 static u64 room_growth(const struct kvt_space *space)
 {
-	const struct kvt_part *part;
 	u64 growth = 0;
-	u32 i;
+	u32 streams, i;
 
 	for (i = 0; i < space->devs->nr; i++) {
-		part = &space->part[i];
-		growth += kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES +
-			  kvt_part_streams(part) * STREAM_BYTES;
+		const struct kvt_part *part = &space->part[i];
+
+		streams = kvt_part_streams(part);
+		if (streams)
+			growth += kvt_part_segment(part) + KVT_LOG_CHUNK_BYTES +
+				  streams * STREAM_BYTES;
 	}
 	return growth;
 }

@@ -27,7 +27,7 @@
 #define KVT_LOG_SEALED_BYTES	(KVT_LOG_BUFS * KVT_LOG_BUF_BYTES)
 
 /* How far the streams of a device may be ahead of what is durable, in segments. */
-#define KVT_LOG_AHEAD_MAX	16U
+#define KVT_LOG_AHEAD_MAX	7U
 
 /* Workers that write a checkpoint. */
 #define KVT_SAVERS_MAX		8

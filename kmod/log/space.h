@@ -56,6 +56,7 @@ struct kvt_seg_table {
 struct kvt_append {
 	struct mutex lock;		/* of all of it */
 	struct kvt_log_pos pos;		/* the next chunk; block 0: no segment yet */
+	bool closed;			/* the segment is for closed epochs, until it is not ahead */
 	u64 epoch;			/* the last one that has got a place */
 	u32 ahead;			/* segments filled with what is not durable yet, at most */
 	u32 nr_filled;

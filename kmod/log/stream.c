@@ -249,6 +249,7 @@ bool kvt_stream_close(struct kvt_stream *s, u64 epoch)
 	local_bh_enable();
 	return sealed;
 }
+KVT_EXPORT_FOR_TESTS(kvt_stream_close);
 
 /* The oldest sealed buffer after the first @skip, or NULL. */
 static struct kvt_log_buf *stream_sealed(struct kvt_stream *s, u32 skip)
@@ -285,8 +286,8 @@ static bool stream_names(struct kvt_stream *s, u64 epoch)
 {
 	u32 room = KVT_LOG_EXTENTS;
 
-	/* What is left is for the buffers of an epoch that is being closed. */
-	if (epoch > READ_ONCE(s->log->state.closed))
+	/* What is left is for the buffers of an epoch to which nothing is added any more. */
+	if (epoch >= READ_ONCE(s->log->state.epoch))
 		room -= KVT_LOG_BUFS;
 	return READ_ONCE(s->nr_extents) < room;
 }
@@ -380,7 +381,8 @@ static bool stream_write_begin(struct kvt_stream *s, struct kvt_log_buf *buf)
 		return true;
 	}
 	err = stream_write(s, buf);
-	if (err == KVT_LOG_BEHIND)
+	/* While a checkpoint makes room, a commit may have none either; both follow it. */
+	if (err == KVT_LOG_BEHIND && !test_bit(KVT_LOG_FULL, &s->log->state.flags))
 		kvt_log_want(s->log, buf->epoch);
 	if (err == KVT_LOG_BEHIND || err == KVT_LOG_NO_ROOM)
 		return false;
@@ -428,6 +430,7 @@ bool kvt_stream_flush_begin(struct kvt_stream *s, u64 epoch)
 	mutex_lock_nested(&s->flush_lock, SINGLE_DEPTH_NESTING);
 	return stream_flush(s, epoch);
 }
+KVT_EXPORT_FOR_TESTS(kvt_stream_flush_begin);
 
 /**
  * kvt_stream_flush_end() - wait until it is written
@@ -440,6 +443,7 @@ void kvt_stream_flush_end(struct kvt_stream *s)
 	stream_write_end(s);
 	mutex_unlock(&s->flush_lock);
 }
+KVT_EXPORT_FOR_TESTS(kvt_stream_flush_end);
 
 static void stream_flush_work(struct work_struct *work)
 {

@@ -118,12 +118,12 @@ int kvt_segs_take(struct kvt_seg_table *segs, u32 keep, enum kvt_seg_state state
  * kvt_segs_used() - an epoch has something in a segment
  * @segs: the table
  * @segment: which
- * @epoch: not smaller than those before
+ * @epoch: streams may be at different ones: the last one counts
  */
 void kvt_segs_used(struct kvt_seg_table *segs, u32 segment, u64 epoch)
 {
 	spin_lock(&segs->lock);
-	segs->seg[segment].epoch = epoch;
+	segs->seg[segment].epoch = max(segs->seg[segment].epoch, epoch);
 	spin_unlock(&segs->lock);
 }
 

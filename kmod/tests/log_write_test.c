@@ -686,7 +686,6 @@ static void a_segment_stays_until_all_streams_epochs_are_of_no_use(struct kunit 
 
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 1, 2, &pos));
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, 1, 1, &pos));
-	lw->log->state.closed = 3;
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 1, LW_BLOCKS - 1, 3, &pos));
 	KUNIT_ASSERT_EQ(test, LW_COMMIT, pos.segment);
 	part->segs.nr = 1;
@@ -707,7 +706,7 @@ static void an_open_epoch_waits_until_what_fills_segments_is_durable(struct kuni
 	struct kvt_log_pos pos;
 
 	part->append.ahead = 1;
-	state->closed = 1;
+	state->epoch = 2;
 	state->durable = 0;
 	/* The second stream is behind, and writes last what the first one has begun. */
 	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, 1, 2, &pos));
@@ -717,11 +716,36 @@ static void an_open_epoch_waits_until_what_fills_segments_is_durable(struct kuni
 	state->durable = 1;
 	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 0, 1, 2, &pos));
 	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 1, 1, 3, &pos));
+	/* Nor is the rest of a segment for it that a closed epoch has taken beyond that. */
+	part->append.pos.block = LW_BLOCKS / 2;
+	part->append.closed = true;
+	KUNIT_EXPECT_EQ(test, KVT_LOG_BEHIND, lw_append(lw, 0, 1, 2, &pos));
+	KUNIT_EXPECT_EQ(test, 0, lw_append(lw, 0, LW_BLOCKS / 2, 1, &pos));
 	/* There is none for them, but they need not wait for anything else. */
-	state->closed = 2;
+	state->epoch = 3;
 	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, lw_append(lw, 0, 1, 2, &pos));
 	state->durable = 2;
 	KUNIT_EXPECT_EQ(test, KVT_LOG_NO_ROOM, lw_append(lw, 1, 1, 3, &pos));
+}
+
+/* A commit has closed the epoch, and writers may still find it open. */
+static void the_last_extents_are_for_what_an_epoch_has_when_it_is_closed(struct kunit *test)
+{
+	struct lw *lw = lw_new_room(test, 1);
+	struct kvt_log_state *state = &lw->log->state;
+	struct kvt_stream *s = &lw->log->streams[0];
+
+	lw_log(lw, "a", true);
+	KUNIT_ASSERT_TRUE(test, kvt_stream_close(s, 1));
+	s->nr_extents = KVT_LOG_EXTENTS - KVT_LOG_BUFS;
+	state->closed = 1;
+	KUNIT_EXPECT_FALSE(test, kvt_stream_flush_begin(s, 1));
+	kvt_stream_flush_end(s);
+	KUNIT_EXPECT_EQ(test, KVT_LOG_EXTENTS - KVT_LOG_BUFS, s->nr_extents);
+	WRITE_ONCE(state->epoch, 2);
+	KUNIT_EXPECT_TRUE(test, kvt_stream_flush_begin(s, 1));
+	kvt_stream_flush_end(s);
+	KUNIT_EXPECT_EQ(test, KVT_LOG_EXTENTS - KVT_LOG_BUFS + 1, s->nr_extents);
 }
 
 /* A worker that waits for a device. */
@@ -795,6 +819,7 @@ static struct kunit_case log_write_cases[] = {
 	KUNIT_CASE(streams_of_a_device_share_its_segment),
 	KUNIT_CASE(a_segment_stays_until_all_streams_epochs_are_of_no_use),
 	KUNIT_CASE(an_open_epoch_waits_until_what_fills_segments_is_durable),
+	KUNIT_CASE(the_last_extents_are_for_what_an_epoch_has_when_it_is_closed),
 	{}
 };
 
