@@ -846,17 +846,21 @@ TEST_F(faults, what_a_checkpoints_flush_has_lost_is_not_acknowledged)
 
 #define MORE_KEYS	120
 
-/* So many values that either disk has a part of a checkpoint; or none of them. */
+/*
+ * So many long keys, which differ at their end, that each disk has a part of a checkpoint's values,
+ * and of its directory; or none of them.
+ */
 static void more_keys(struct kvt_oracle *o, bool more)
 {
-	__u32 key;
-	int i;
+	static char key[4000], value[2000];
+	__u32 i;
 
 	KVT_CHECK(kvt_oracle_attach(o) == 0);
 	for (i = 0; i < MORE_KEYS; i++) {
-		key = KVT_ORACLE_KEYS + i;
-		KVT_CHECK(more ? kvt_oracle_put(o, key, 1, 0) == 0 :
-				 kvt_remove(o->fd, kvt_bytes(&key, sizeof(key))) >= 0);
+		memcpy(key + sizeof(key) - sizeof(i), &i, sizeof(i));
+		KVT_CHECK(more ? kvt_put(o->fd, kvt_bytes(key, sizeof(key)),
+					 kvt_bytes(value, sizeof(value)), NULL) == 0 :
+				 kvt_remove(o->fd, kvt_bytes(key, sizeof(key))) >= 0);
 	}
 	KVT_CHECK(kvt_oracle_detach(o) == 0);
 }
