@@ -55,8 +55,8 @@ static void mt_let_go(struct mt_change *c)
 }
 
 /*
- * The number of layers that two different keys share after the slice at @off, where
- * both continue: those in which both have the same slice and continue again.
+ * Two different keys have the same slice at @off and both continue.  Count the layers after it
+ * in which they have the same slice and continue again.
  */
 static unsigned int mt_common_layers(const struct kvt_key *key, const struct kvt_value *value,
 				     u32 off)
@@ -70,7 +70,7 @@ static unsigned int mt_common_layers(const struct kvt_key *key, const struct kvt
 	return nr;
 }
 
-/* The slot has another key, and both continue: they need one or more layers. */
+/* The slot holds another key with the same slice, and both continue: they need more layers. */
 static int mt_hold_layer(struct kvt_change *change, struct mt_change *c,
 			 const struct kvt_value *value, struct mt_want *want)
 {
@@ -96,7 +96,7 @@ static bool mt_keeps_cells(const struct mt_leaf *leaf)
 	return false;
 }
 
-/* The leaf is full: lock all that its split will reach. */
+/* The leaf is full: lock every node that its split will change. */
 static int mt_hold_split(const struct kvt_change *change, struct mt_change *c,
 			 struct mt_want *want)
 {
@@ -166,7 +166,7 @@ static int mt_hold_place(struct kvt_change *change, struct mt_change *c, struct 
 	return 0;
 }
 
-/* Prefetch the value that may be replaced, which will be read then. */
+/* Prefetch the old value: replacing it reads it. */
 static void mt_fetch_old(const struct mt_change *c, const struct mt_leaf *leaf, u32 len)
 {
 	int n = mt_leaf_find(leaf, mt_leaf_perm(leaf), c->slice, mt_rank(len, c->off));
@@ -176,8 +176,8 @@ static void mt_fetch_old(const struct mt_change *c, const struct mt_leaf *leaf, 
 }
 
 /*
- * Find the place and hold it: 0.  Otherwise nothing is held: -EAGAIN: the tree has
- * changed meanwhile; -EBUSY; -ENOMEM: what @want says is missing.
+ * Find the key's place and lock it.  Returns 0, or, with nothing locked: -EAGAIN: the tree has
+ * changed meanwhile; -EBUSY; -ENOMEM: @want says what is missing.
  */
 static int mt_find_place(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
 			 struct mt_want *want)
@@ -206,7 +206,7 @@ static int mt_find_place(struct mt_tree *tree, struct kvt_change *change, struct
 	return err;
 }
 
-/* The same; if the place is held, the RCU read section continues. */
+/* As mt_find_place(), under RCU.  On success the read section stays open until mt_end(). */
 static int mt_try_begin(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
 			struct mt_want *want)
 {
@@ -222,7 +222,6 @@ static int mt_try_begin(struct mt_tree *tree, struct kvt_change *change, struct 
 	return err;
 }
 
-/* End the RCU read section that mt_try_begin() began. */
 static void mt_end(void)
 {
 	__acquire(RCU);
@@ -329,8 +328,8 @@ static void mt_drop_chain(struct mt_change *c)
 }
 
 /*
- * Build the layers that the key will share with the one that it meets, down to the
- * last, which mt_insert_layer() fills.  Nobody sees them before that.
+ * Build the layers that the new key will share with the key in the slot.  mt_insert_layer()
+ * fills the last layer and publishes them.
  */
 static int mt_stock_chain(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
 			  const struct mt_want *want)
@@ -409,7 +408,7 @@ int mt_begin(struct kvt_change *change)
 	}
 }
 
-/* A key that is new in a leaf with room. */
+/* Insert a new key into a leaf that has room. */
 static void mt_insert_slot(struct kvt_change *change, struct mt_change *c,
 			   struct kvt_value *value)
 {
@@ -433,7 +432,7 @@ static void mt_insert_slot(struct kvt_change *change, struct mt_change *c,
 	mt_leaf_set_perm(leaf, mt_perm_insert(leaf->perm, c->at));
 }
 
-/* The key and the one that it met become the two keys of the chain's last layer. */
+/* Put the new key and the key in the slot into the chain's last layer, and publish the chain. */
 static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
 			    struct mt_change *c, struct kvt_value *value)
 {
@@ -461,7 +460,7 @@ static void mt_insert_layer(struct mt_tree *tree, struct kvt_change *change,
 	kvt_park(KVT_PARK_LAYER_PUBLISHED);
 }
 
-/* A removal from a locked leaf: what it leaves there. */
+/* What a removal has left in a locked leaf. */
 static enum mt_leftover mt_left_in(const struct mt_leaf *leaf, u32 off)
 {
 	unsigned int size = mt_perm_size(leaf->perm);
@@ -498,7 +497,7 @@ static enum mt_leftover mt_remove_stem(struct mt_change *c, struct mt_stem *stem
 	return left;
 }
 
-/* Unlink an empty leaf.  Returns what that leaves; EMPTY: it is the last. */
+/* Unlink an empty leaf.  Returns what is left of the layer; EMPTY: the leaf is its last one. */
 static enum mt_leftover mt_remove_leaf(struct mt_tree *tree, struct mt_change *c,
 				       struct mt_leaf *leaf)
 {
@@ -513,9 +512,9 @@ static enum mt_leftover mt_remove_leaf(struct mt_tree *tree, struct mt_change *c
 }
 
 /*
- * Remove the key, and everything that this leaves empty.  Preemption stays off until that is
- * done, since empty nodes delay readers.  finish() handles a layer that others have emptied at
- * the same time, and retires what was removed, which may be a lot.
+ * Remove the key and all nodes that become empty.  Preemption stays off until that is done,
+ * since empty nodes delay readers.  finish() handles a layer that other threads emptied at the
+ * same time, and retires the removed nodes, since there may be many.
  */
 static void mt_remove(struct mt_tree *tree, struct mt_change *c)
 {
@@ -556,8 +555,8 @@ static void mt_collect_leaf(struct mt_tree *tree, struct mt_change *c, struct mt
 }
 
 /*
- * A leaf was left empty, and before it could be unlinked, others had emptied and removed its
- * neighbours, so the layer is empty.  Others may remove the layer first.
+ * Remove a layer that became empty: before this thread could unlink its empty leaf, other
+ * threads emptied and unlinked the neighbours.  Another thread may remove the layer first.
  */
 static void mt_collect(struct mt_tree *tree, const struct kvt_key *key, struct mt_change *c)
 {
@@ -581,19 +580,19 @@ static void mt_collect(struct mt_tree *tree, const struct kvt_key *key, struct m
 			mt_collect_leaf(tree, c, leaf);
 		rcu_read_unlock();
 	}
-	/* The worker can wait. */
+	/* Leave the layer to the worker, which can wait. */
 	if (c->left == MT_LEFT_EMPTY)
 		c->left = MT_LEFT_THIN;
 }
 
-/* For a key that ends within the first slice, before anybody can find it: see prefix.c. */
+/* Note the length of a key of one slice before readers can find the key: see prefix.c. */
 static void mt_note_length(struct mt_tree *tree, const struct kvt_key *key)
 {
 	if (key->len <= MT_SLICE && !test_bit(key->len, &tree->short_lens))
 		set_bit(key->len, &tree->short_lens);
 }
 
-/* Another value of the key in its slot.  Readers may read it at any time. */
+/* Replace the value in the key's slot, while readers may read it. */
 static void mt_update(struct mt_change *c, struct kvt_value *value)
 {
 	unsigned long slot;
@@ -609,7 +608,7 @@ static void mt_update(struct mt_change *c, struct kvt_value *value)
 static void mt_apply(struct mt_tree *tree, struct kvt_change *change, struct mt_change *c,
 		     struct kvt_value *value)
 {
-	/* Before anybody finds one. */
+	/* Before readers can find a cell. */
 	if (value && kvt_value_is_cell(value) && unlikely(!READ_ONCE(tree->cells)))
 		WRITE_ONCE(tree->cells, true);
 	switch (c->kind) {

@@ -20,8 +20,8 @@ static bool mt_spend(u32 *budget)
 }
 
 /*
- * Read a node's version while no writer is in the middle of a change.  Returns false if the
- * budget is spent.  A reader on top of a writer spends all of it at once.
+ * Read a node's version, and wait for a writer that is changing the node.  Returns false if the
+ * budget is spent.  A reader that has interrupted a writer spends all of it at once.
  */
 static bool mt_stable(const struct mt_node *node, u64 *version, u32 *budget)
 {
@@ -74,7 +74,7 @@ int mt_leaf_place(const struct mt_leaf *leaf, u64 perm, u64 slice, u32 rank, uns
 }
 KVT_EXPORT_FOR_TESTS(mt_leaf_place);
 
-/* Begin at the root of a layer. */
+/* Start at the root of a layer. */
 static void mt_probe_at(struct mt_probe *p, struct mt_node *root, u32 off, u64 slice)
 {
 	p->off = off;
@@ -97,7 +97,7 @@ static void mt_probe_enter(struct mt_probe *p, struct mt_node *root, u32 off)
  * @tree: the tree
  * @key: the key; its bytes must stay valid
  *
- * For callers that go down by mt_probe_descend().
+ * For callers that descend with mt_probe_descend().
  *
  * Context: under rcu_read_lock().
  */
@@ -144,7 +144,7 @@ static void mt_probe_choose(struct mt_probe *p, struct mt_inner *inner, u64 v)
 	p->node = mt_inner_child(inner, p->slice, mt_may_have_cells(p->tree, p->off));
 }
 
-/* Begin in the first layer, from where the table leads to, or at the root. */
+/* Start in the first layer, at the node that the table gives, or at the root. */
 static void mt_probe_begin(struct mt_probe *p, struct mt_node *root, u64 slice)
 {
 	p->off = 0;
@@ -202,10 +202,7 @@ static bool mt_probe_busy(struct mt_probe *p)
 	return false;
 }
 
-/*
- * Whether a node that was a layer's root still is: then to start there is as good as to have
- * come to it just now.
- */
+/* Whether a node that was a layer's root still is, so that a lookup may start there. */
 static bool mt_layer_is_there(const struct mt_node *root)
 {
 	return !mt_is_deleted(root) && mt_is_root(root);
@@ -256,7 +253,7 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 	u64 data;
 	int n;
 
-	/* No key that ends here is in another layer. */
+	/* A key that ends in this slice is in no lower layer. */
 	if (p->place && rank != MT_RANK_LONG) {
 		p->version = v;
 		return false;
@@ -291,7 +288,7 @@ static bool mt_probe_leaf(struct mt_probe *p, u64 v)
 		p->value = mt_slot_cell(slot, data, p->len, p->cell);
 		return false;
 	}
-	/* A caller that only wants the place compares the key with the leaf locked. */
+	/* A caller that only wants the place locks the leaf, then compares the key. */
 	if (p->place)
 		return false;
 	value = mt_slot_value(slot);

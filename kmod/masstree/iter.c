@@ -3,28 +3,27 @@
  * Iterators.  The position is a key (see struct kvt_iter).  Within one RCU read
  * section the iterator also keeps its spot: the leaf that it read last, that leaf's
  * version and permutation, and which of the slots in the permutation are left.  It
- * returns only keys beyond the position.  So keys come in order, each at most once,
- * whatever happens to the nodes, and a key that is there throughout is not missed.
+ * returns only keys beyond the position.  So it returns keys in order, each at most once,
+ * whatever happens to the nodes, and misses no key that is present throughout.
  *
  * Entries are read from the leaf itself.  While its version is the same, a slot that was
- * in the permutation keeps its slice and its rank: no other key comes into it unless the
- * leaf is marked dirty.  So the iterator looks at the permutation, before it reads several
- * entries or after it has read one, and then at the version.  The permutation reveals keys
- * that came or went, and the version anything else.  If something changed, it looks for its
- * spot again, from the position on.
+ * in the permutation keeps its slice and its rank: a writer that gives it to another key
+ * marks the leaf dirty first.  So the iterator checks the permutation, before it reads several
+ * entries or after it has read one, and then the version.  The permutation shows which keys
+ * were inserted or removed, the version any other change.  After a change, the iterator
+ * searches for its spot again from the position.
  *
- * What a slot of a long key holds may change at any time, from a value to a layer and back
- * to another value.  All of these are beyond the position, unless the position goes on after the
- * same slice.  Then this entry is the next one, and its key is compared when it is returned.
+ * The slot of a long key may change at any time from a value to a layer and back to another
+ * value.  All of its keys are beyond the position, unless the position continues after the same
+ * slice.  Then this entry is the next one, and its key is compared when it is returned.
  *
  * Forward, the next leaf is the one linked to the right.  Backward, the iterator
  * looks up the leaf that covers keys below this leaf's lowkey.
  *
- * On the way down through layers, the iterator notes in which of them something is
- * left beyond the path.  After the end of a layer it continues in the deepest of
- * these: at its spot there, if that is still kept, or from the root of the
- * tree.  So it visits no layer needlessly, and returns only to layers whose keys
- * are as long as the path is deep.
+ * While it descends, the iterator notes which layers have entries left beyond the path.
+ * At the end of a layer it continues in the deepest of these: at its spot there, if that
+ * is still kept, or from the root of the tree.  So it visits no layer needlessly, and
+ * descends only as deep as the keys there are long.
  */
 
 #include <linux/err.h>
@@ -39,7 +38,7 @@
  */
 #define MT_ITER_WORK	(3 * MT_LAYERS)
 
-/* How often one call may restart and still say that another may get further. */
+/* A call that restarts more often returns -EBUSY, not -EAGAIN. */
 #define MT_ITER_RESTARTS	16
 
 static struct mt_iter *mt_iter(struct kvt_iter *iter)
@@ -125,15 +124,13 @@ static bool mt_iter_wants(const struct kvt_iter *iter, const struct mt_entry *e,
 	}
 }
 
-/*
- * Where the spot in a layer is, or was, since another layer's may have replaced it.
- */
+/* Where the spot of a layer is kept, unless that of another layer has replaced it. */
 static struct mt_spot *mt_iter_spot(struct mt_iter *it, u32 off)
 {
 	return &it->spot[off / MT_SLICE % MT_ITER_SPOTS];
 }
 
-/* The first so many slot numbers, the last one lowest. */
+/* The first @nr slot numbers, the last one lowest. */
 static u64 mt_order_reverse(u64 order, unsigned int nr)
 {
 	u64 to = 0;
@@ -143,7 +140,7 @@ static u64 mt_order_reverse(u64 order, unsigned int nr)
 	return to;
 }
 
-/* Whether keys have come or gone, or the leaf has changed otherwise. */
+/* Whether keys were inserted or removed, or the leaf has changed otherwise. */
 static bool mt_spot_changed(const struct mt_spot *s)
 {
 	return READ_ONCE(s->leaf->perm) != s->perm || mt_changed(&s->leaf->node, s->version);
@@ -162,15 +159,14 @@ static struct mt_entry mt_spot_entry(const struct mt_spot *s)
 	};
 }
 
-/* Pass over so many entries. */
 static void mt_spot_pass(struct mt_spot *s, unsigned int nr)
 {
 	s->left -= nr;
-	/* All sixteen are the whole word. */
+	/* Avoid a shift by 64 bits. */
 	s->order = s->left ? s->order >> 4 * nr : 0;
 }
 
-/* Pass over entries that are not beyond the position.  False: the leaf has changed. */
+/* Skip entries that are not beyond the position.  Returns false if the leaf has changed. */
 static bool mt_spot_skip(struct mt_spot *s, const struct kvt_iter *iter)
 {
 	u64 slice = mt_slice(iter->key, iter->len, s->off), entry_slice;
@@ -187,7 +183,7 @@ static bool mt_spot_skip(struct mt_spot *s, const struct kvt_iter *iter)
 			continue;
 		}
 		e = mt_spot_entry(s);
-		/* It is one key's, and so is what its value says of it. */
+		/* Otherwise all that was read of the entry is of one key, and its value as well. */
 		if (mt_changed(&s->leaf->node, s->version))
 			return false;
 		if (mt_iter_wants(iter, &e, s->off)) {
@@ -207,7 +203,7 @@ static void mt_spot_prefetch(const struct mt_spot *s)
 		mt_prefetch_slot(mt_leaf_slot(s->leaf, order & 15));
 }
 
-/* Look for the position in a leaf.  False: it has changed since its version was read. */
+/* Search a leaf for the position.  Returns false if the leaf has changed since version @v. */
 static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 off)
 {
 	struct mt_spot *s = mt_iter_spot(it, off);
@@ -231,7 +227,7 @@ static bool mt_iter_load(struct mt_iter *it, struct mt_leaf *leaf, u64 v, u32 of
 	return true;
 }
 
-/* The slice whose leaf has the next key from the position on. */
+/* The slice to descend to: the leaf that covers it has the next key from the position on. */
 static u64 mt_iter_target(const struct kvt_iter *iter, u32 off)
 {
 	u64 slice = mt_slice(iter->key, iter->len, off);
@@ -251,7 +247,7 @@ static u64 mt_iter_target(const struct kvt_iter *iter, u32 off)
 	return slice;
 }
 
-/* What was read has changed: start at the root, -EAGAIN, or give up, -EBUSY. */
+/* What was read has changed.  Returns -EAGAIN: start at the root; or -EBUSY: give up. */
 static int mt_iter_restart(struct mt_iter *it, struct mt_probe *probe)
 {
 	it->now = NULL;
@@ -259,7 +255,7 @@ static int mt_iter_restart(struct mt_iter *it, struct mt_probe *probe)
 	return probe->budget-- ? -EAGAIN : -EBUSY;
 }
 
-/* Go to the leaf of a layer that has the position.  0, -EAGAIN or -EBUSY. */
+/* Descend to the leaf of a layer that covers the position.  Returns 0, -EAGAIN or -EBUSY. */
 static int mt_iter_descend(struct mt_iter *it, struct mt_probe *probe, struct mt_node *root,
 			   u32 off)
 {
@@ -278,8 +274,8 @@ static int mt_iter_descend(struct mt_iter *it, struct mt_probe *probe, struct mt
 }
 
 /*
- * The leaf has changed.  Look for the position again if it still covers everything that it
- * had beyond that.  0, -EAGAIN or -EBUSY.
+ * The leaf has changed.  If it still covers all that it covered beyond the position, search it
+ * for the position again.  Returns 0, -EAGAIN or -EBUSY.
  */
 static int mt_iter_reload(struct mt_iter *it, struct mt_probe *probe)
 {
@@ -301,7 +297,7 @@ static void mt_iter_set_slice(struct kvt_iter *iter, u32 off, u64 slice)
 	put_unaligned_be64(slice, iter->key + off);
 }
 
-/* Whether something is left in a layer after the entries that were passed. */
+/* Whether a layer has entries left after those that were skipped. */
 static bool mt_spot_has_more(const struct mt_spot *s, bool reverse)
 {
 	if (s->left)
@@ -317,7 +313,7 @@ static int mt_iter_enter(struct mt_iter *it, struct mt_probe *probe, const struc
 	struct mt_spot *s = it->now;
 	u32 off = s->off + MT_SLICE;
 
-	/* What was put in the first layer meanwhile is a look away. */
+	/* Always return to the first layer: it is cheap to check for keys inserted meanwhile. */
 	__assign_bit(s->off / MT_SLICE, it->more, !s->off || mt_spot_has_more(s, iter->reverse));
 	if (iter->len <= off || mt_slice(iter->key, iter->len, s->off) != e->slice) {
 		mt_iter_set_slice(iter, s->off, e->slice);
@@ -328,8 +324,8 @@ static int mt_iter_enter(struct mt_iter *it, struct mt_probe *probe, const struc
 }
 
 /*
- * The layer is exhausted: continue in the deepest layer above it that has something left
- * beyond the path to this one, -EAGAIN.  Above the first layer is the end, -ENOENT.
+ * The layer is exhausted.  Returns -EAGAIN: continue in the deepest layer above that has entries
+ * left beyond the path to this one; or -ENOENT: this was the first layer.
  */
 static int mt_iter_leave(struct mt_iter *it)
 {
@@ -353,7 +349,7 @@ static int mt_iter_leave(struct mt_iter *it)
 	return -EAGAIN;
 }
 
-/* Go to the next leaf.  False: that is gone or changing, or has changed. */
+/* Go to the next leaf.  Returns false if that is deleted or changing, or has changed. */
 static bool mt_iter_turn(struct mt_iter *it, struct mt_leaf *next)
 {
 	u64 v;
@@ -394,7 +390,7 @@ static int mt_iter_backward(struct mt_iter *it)
 	return -EAGAIN;
 }
 
-/* The position becomes the key of an entry. */
+/* Set the position to the key of an entry. */
 static void mt_iter_come(struct mt_iter *it, const struct mt_entry *e)
 {
 	u32 off = it->now->off, at = off + MT_SLICE;
@@ -419,7 +415,7 @@ static struct kvt_value *mt_iter_return(struct mt_iter *it, const struct mt_entr
 	return mt_slot_take(e->slot, e->data, e->rank, cell);
 }
 
-/* The next entry is a cell that is being written, or was.  0: call again; -EBUSY. */
+/* The next entry is a cell that changed while it was read.  Returns 0: call again; or -EBUSY. */
 static int mt_iter_wait(struct mt_probe *probe, const struct mt_entry *e)
 {
 	probe->retries++;
@@ -433,8 +429,8 @@ static int mt_iter_wait(struct mt_probe *probe, const struct mt_entry *e)
 }
 
 /*
- * Read the next entry, or go to where it is.  1: it is @e, and beyond the position; 0: call
- * again; -EAGAIN: the same, from the root; -ENOENT: there is none; -EBUSY.
+ * Read the next entry, or move towards it.  Returns 1: it is @e, and beyond the position; 0: call
+ * again; -EAGAIN: the same, after leaving the leaf; -ENOENT: there is none; -EBUSY.
  */
 static int mt_iter_look(struct mt_iter *it, struct mt_probe *probe, struct mt_entry *e)
 {
@@ -458,7 +454,7 @@ static int mt_iter_look(struct mt_iter *it, struct mt_probe *probe, struct mt_en
 	mt_spot_pass(s, 1);
 	if (likely(!s->compare))
 		return 1;
-	/* A layer may have come or gone, and left a key here that is before the position. */
+	/* A layer may have been created or removed here, and left a key before the position. */
 	s->compare = false;
 	return mt_iter_wants(iter, e, s->off);
 }
@@ -482,8 +478,8 @@ static struct kvt_value *mt_iter_stop(struct mt_iter *it, struct mt_probe *probe
  * Context: under rcu_read_lock(), any context.
  *
  * Return: as iter_next() of struct kvt_index_ops; ERR_PTR(-ESTALE): the
- * iterator's key leads to a thin layer.  The next step goes into it again: by
- * then its root may be another, with more below.
+ * iterator's key leads to a thin layer.  The next step enters it again: by then
+ * it may have another root, with more below.
  */
 struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping, struct kvt_cell *cell)
 {
@@ -517,12 +513,12 @@ struct kvt_value *mt_iter_step(struct mt_iter *it, bool sweeping, struct kvt_cel
 		if (ret && ret != -EAGAIN)
 			return mt_iter_stop(it, &probe, ERR_PTR(ret));
 	}
-	/* A few changes came in between; or there is one that does not end while it is read. */
+	/* So many restarts mean that a change does not end while this runs. */
 	return mt_iter_stop(it, &probe,
 			    ERR_PTR(probe.restarts > MT_ITER_RESTARTS ? -EBUSY : -EAGAIN));
 }
 
-/* How many entries come before the first of which the slot has changed since it was read. */
+/* How many entries precede the first slot that has changed since it was read. */
 static unsigned int mt_run_intact(const struct mt_spot *s, const unsigned long *slots,
 				  unsigned int nr)
 {
@@ -536,7 +532,7 @@ static unsigned int mt_run_intact(const struct mt_spot *s, const unsigned long *
 	return i;
 }
 
-/* Read entries of a leaf with cells.  Returns how many: the last of them is @e. */
+/* Read entries of a leaf with cells.  Returns how many, and the last of them in @e. */
 static unsigned int mt_run_cells(const struct mt_spot *s, struct kvt_pair *pairs,
 				 unsigned int max, struct mt_entry *e)
 {
@@ -571,7 +567,7 @@ static unsigned int mt_run_cells(const struct mt_spot *s, struct kvt_pair *pairs
 	return nr;
 }
 
-/* The same of one without. */
+/* Read entries of a leaf without cells, as mt_run_cells(). */
 static unsigned int mt_run_blocks(const struct mt_spot *s, u64 head, struct kvt_pair *pairs,
 				  unsigned int max, struct mt_entry *e)
 {
@@ -595,7 +591,7 @@ static unsigned int mt_run_blocks(const struct mt_spot *s, u64 head, struct kvt_
 	return mt_changed(&leaf->node, s->version) ? 0 : nr;
 }
 
-/* Deliver what comes next in the leaf, up to a layer. */
+/* Return the leaf's next entries, up to a layer. */
 static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsigned int max)
 {
 	struct mt_spot *s = it->now;
@@ -604,7 +600,7 @@ static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsi
 	u64 head;
 
 	max = min_t(unsigned int, max, s->left);
-	/* The slots are read after it. */
+	/* The slots are read after the permutation. */
 	if (mt_leaf_perm(s->leaf) != s->perm)
 		return 0;
 	kvt_park_loose(KVT_PARK_SCAN_SLOTS);
@@ -621,7 +617,7 @@ static unsigned int mt_iter_run(struct mt_iter *it, struct kvt_pair *pairs, unsi
 	return nr;
 }
 
-/* Whether the next entry is in a leaf, to be returned without a comparison. */
+/* Whether this leaf or the next one has an entry to return without a comparison. */
 static bool mt_iter_ready(struct mt_iter *it)
 {
 	struct mt_spot *s = it->now;
@@ -654,7 +650,6 @@ int mt_iter_next(struct kvt_iter *iter, struct kvt_pair *pairs, unsigned int max
 	struct kvt_value *value;
 	unsigned int nr;
 
-	/* The leaf or the one after it almost always has another. */
 	if (likely(mt_iter_ready(it))) {
 		nr = mt_iter_run(it, pairs, max);
 		if (likely(nr))

@@ -4,8 +4,8 @@
  * layer above, and roots with one child are replaced by it (EuroSys 2012, section 4.6.5:
  * "empty and pathologically-shaped layer-h trees").  A worker does this some time after the
  * removal that made the layer thin, in case another key comes.  Empty layers are removed at
- * once: a thin layer's key has paid for the path there, but nobody for that to an empty one.
- * The worker may still find an empty layer before whoever emptied it has removed it.
+ * once: the key in a thin layer is worth the path there, but an empty layer is not.  The worker
+ * may still find an empty layer before the thread that emptied it has removed it.
  *
  * The locks are those of the removal and of the split: the layer's root, after its child if that
  * becomes the root, and then the leaf of the upper layer that holds it.
@@ -24,10 +24,9 @@
 #define MT_CHECK_DELAY	(HZ / 20)
 
 /*
- * A layer to check, by the bytes of key that lead to it.  It is charged to nobody: a removal
- * makes room, and where there is none it must not cost a check of all layers.  All that wait
- * take MT_CHECK_BYTES at most; above that the worker sweeps for the others, between the first
- * and the last of them.
+ * A layer to check, named by the bytes of key that lead to it.  It is not charged to the store:
+ * a removal at the quota must not cost a check of all layers.  Queued checks take at most
+ * MT_CHECK_BYTES; for further layers the worker sweeps the keys from the first to the last.
  */
 struct mt_check {
 	struct llist_node link;
@@ -78,9 +77,9 @@ static struct mt_node *mt_layer_child(struct mt_node *root)
 }
 
 /*
- * Lock a layer's root, and first its only child, if that is to take its place.  Until the old
- * root is marked, readers come from there and take what the child has for all that there is: so it
- * must not split.
+ * Lock a layer's root, and before it its only child if that will replace it.  Until the old root
+ * is marked deleted, readers come from there and assume that the child covers the whole layer, so
+ * the child must not split.
  */
 static void mt_layer_lock(struct mt_node *root, struct mt_node *child)
 {
@@ -117,7 +116,7 @@ static void mt_layer_shrink(struct mt_tree *tree, struct mt_node *root, struct m
 		mt_unlock(&up->node, &mt_class_slot);
 }
 
-/* The layer's root is locked, with @child.  @stem: the layers that were removed. */
+/* Change a layer if it is thin; its root and @child are locked.  Sets @stem to removed layers. */
 static enum mt_verdict mt_layer_judge(struct mt_tree *tree, struct mt_node *root,
 				      struct mt_node *child, struct mt_stem *stem)
 {
@@ -155,8 +154,8 @@ static void mt_layer_retire(struct mt_tree *tree, struct mt_node *root, u32 off,
 }
 
 /*
- * An empty layer may have been the last entry of its leaf, and whoever emptied the layer finds
- * it gone and looks no further.  So check next what this leaves above.
+ * An empty layer may have been the last entry of its leaf.  The thread that emptied the layer
+ * finds it gone and does nothing more, so unlink the leaf here.
  */
 static void mt_layer_unlink(struct mt_tree *tree, struct mt_leaf *top)
 {
@@ -169,7 +168,7 @@ static void mt_layer_unlink(struct mt_tree *tree, struct mt_leaf *top)
 		trace_kvt_unlink(tree, gone - 1);
 }
 
-/* Check one layer, under rcu_read_lock().  @off: set to what to check next. */
+/* Check one layer, under rcu_read_lock().  Sets @off to the layer to check next. */
 static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root, u32 *off)
 {
 	struct mt_stem stem = { };
@@ -191,8 +190,8 @@ static enum mt_verdict mt_layer_look(struct mt_tree *tree, struct mt_node *root,
 }
 
 /*
- * Check the layer that the first @off bytes of @key lead to, and those above it for as
- * long as a change of one makes the next worth checking.
+ * Check the layer that the first @off bytes of @key lead to.  After a change, check what may be
+ * thin now: the layer again, or the one above.
  */
 static void mt_layer_check(struct mt_tree *tree, const u8 *key, u32 off)
 {
@@ -303,17 +302,17 @@ void mt_sweep(struct kvt_index *index)
 	mt_table_renew(mt_tree(index));
 }
 
-/* What it takes to remember a layer. */
+/* Bytes of a queued check. */
 static int mt_check_size(u32 off)
 {
 	return kmalloc_size_roundup(offsetof(struct mt_check, key) + off);
 }
 
 /*
- * Sweep for removals that were not remembered, from the first of their keys to the last, and a
- * tenth of the time at most: removing many long keys could have that range swept without end.
- * Until then the work runs as often as ever: layers that are remembered do not wait, or they
- * would soon be too many, too.
+ * Sweep for removals that were not remembered, from the first of their keys to the last, for at
+ * most a tenth of the time: removing many long keys could keep the worker sweeping for ever.
+ * Until the sweep is due, the work runs at its usual interval for the layers that are
+ * remembered: if these waited, there would soon be too many of them as well.
  */
 static void mt_sweep_in_turn(struct mt_tree *tree)
 {
@@ -324,13 +323,13 @@ static void mt_sweep_in_turn(struct mt_tree *tree)
 		queue_delayed_work(tree->index.env.wq, &tree->check_work, MT_CHECK_DELAY);
 		return;
 	}
-	/* Before any of the tree is read: what is removed from then on sets it again. */
+	/* Clear sweep_needed before reading the tree: later removals set it again. */
 	spin_lock_bh(&tree->sweep_lock);
 	range = tree->sweep;
 	WRITE_ONCE(tree->sweep_needed, false);
 	spin_unlock_bh(&tree->sweep_lock);
 	mt_sweep_range(tree, &range);
-	/* A jiffy that had begun counts. */
+	/* Round up. */
 	tree->sweep_due = jiffies + 9 * (jiffies - start + 1);
 }
 
@@ -408,7 +407,7 @@ void mt_layer_init(struct mt_tree *tree)
 
 /**
  * mt_layer_exit() - stop the worker of a tree
- * @tree: the tree, which nobody changes any more
+ * @tree: the tree, which does not change any more
  *
  * Context: may sleep.
  */
@@ -416,7 +415,7 @@ void mt_layer_exit(struct mt_tree *tree)
 {
 	struct mt_check *check, *next;
 
-	/* A sweep of a large tree takes long. */
+	/* Stop a sweep, which takes long in a large tree. */
 	WRITE_ONCE(tree->ending, true);
 	cancel_delayed_work_sync(&tree->check_work);
 	llist_for_each_entry_safe(check, next, llist_del_all(&tree->checks), link)

@@ -43,25 +43,24 @@
  * which it needs next anyway; a leaf never has to grow or copy suffixes; and a
  * key keeps its suffix when it moves between layers.  The paper keeps suffixes
  * in the leaf or in a block beside it, and marks slots LAYER and, while they
- * change, UNSTABLE.  Here a slot is one word, whose lowest bits say whether it
- * holds a block, a layer or a cell.  Blocks and layers are replaced in one store, so
- * there is no unstable state of them, and no length that could be read apart from
- * its pointer.
+ * change, UNSTABLE.  Here a slot is one word; its lowest bits say whether it
+ * holds a block, a layer or a cell.  One store replaces a block or a layer, so
+ * there is no unstable state, and no length that could be read apart from its
+ * pointer.
  *
  * **Cells.** A value that is column 0 alone, of up to eight bytes, needs no block if
  * its key ends in the first slice: the slot holds its version and its length, and
  * another word of the leaf its data.  Such a value is a cell.  Readers copy it.  To
  * replace it, a writer sets the slot to MT_SLOT_BUSY, writes the data, and then the
  * slot.  A reader that finds another slot after it has read the data reads both again.
- * The versions of a key only increase, so no slot becomes again what it was, unless
- * another key has got it, and that shows in the leaf's version, at which the reader
- * looks last.  So an update
- * disturbs only those who read this slot, and neither allocates nor retires
- * anything.  A cell may replace a block in the same slot, and a block a cell.
+ * The versions of a key only increase, so a slot never becomes what it was before, unless
+ * another key has got it; that changes the leaf's version, which the reader checks last.
+ * So an update disturbs only readers of this slot, and neither allocates nor retires
+ * memory.  A cell may replace a block in the same slot, and a block a cell.
  *
- * Not every leaf has room for the data (MT_CELLS): only the first one, and those made
- * by a split of a leaf with a cell or for a key whose value might be one.  Elsewhere,
- * and in other layers, small values have blocks, too.
+ * Only some leaves have room for the data (MT_CELLS): the first one, and those made by
+ * a split of a leaf that has a cell, or by a split to insert a value that might be one.
+ * In other leaves, and in other layers, small values have blocks, too.
  *
  * **Readers** take no lock and write nothing.  They run under RCU.  A reader
  * first reads a node's version, and waits while it is dirty (inserting,
@@ -76,19 +75,19 @@
  * deleted or no longer a root, the reader returns to the root of the tree.  So
  * changes in one layer do not make readers go through those above it again.
  *
- * A reader may run in an interrupt or an NMI on top of a writer that holds
- * nodes.  If it meets a dirty node or a busy cell there, it gives up at once with
- * -EBUSY, since it may be that writer's; each CPU counts what its thread holds (mt_hold()).
+ * A reader may run in an interrupt or an NMI that has interrupted a writer holding
+ * nodes, which a counter per CPU tells (mt_hold()).  If it then meets a dirty node or
+ * a busy cell, it gives up at once with -EBUSY, since that may be the writer's.
  * Any other reader counts its waits and retries, and gives up after
  * MT_READ_BUDGET of them.  Writers keep nodes dirty only for a short time, with
  * preemption and bottom halves off.
  *
- * In the first layer, if there is a table, lookups, changes and iterators begin at the inner node
- * above the leaf.  The table says which that is, and is made anew from time to time (table.c).
+ * In the first layer, if there is a table, lookups, changes and iterators start at the inner node
+ * above the leaf, which the table gives.  The worker remakes it from time to time (table.c).
  *
  * A lookup for the longest prefix of a key (prefix.c) reads leaves in the same
- * way.  The key that it returns was there at some time, and no longer prefix was
- * there throughout.
+ * way.  The key that it returns was present at some time during the lookup, and
+ * no longer prefix was present throughout.
  *
  * **Writers** descend like readers, lock the leaf, and look for the key in it.  If the
  * leaf's vsplit has not changed since its version was read, the leaf still covers
@@ -102,20 +101,20 @@
  *
  * Everything that the change can need is allocated before the key's place is
  * held: begin() locks and checks; if something is missing, it unlocks, allocates
- * and starts again.  In the end it holds all nodes that a split will reach: the
+ * and starts again.  In the end it holds all nodes that a split will change: the
  * leaf, its full ancestors and the first one with room, or, if the root of a
- * layer splits, the leaf above whose slot holds the root.  commit() cannot fail.
+ * layer splits, the leaf above that holds the root in a slot.  commit() cannot fail.
  *
  * **Splits.**  The upper keys move to a new right neighbour, which is complete
  * before anything leads to it.  The old node stays dirty until the parent knows the
  * new one, so a reader that came through the old parent waits or sees vsplit
  * change.  Keys with the same slice stay together.  At the right or left end of a
  * layer all old keys stay on one side, so sequential loads leave full nodes.  A
- * node knows its parent.  A layer's root knows, marked by a bit (MT_ROOT), the
- * leaf of the layer above whose slot holds it; readers that reach a root check the
- * bit.  These pointers change only under the lock of the node that they name.  So
- * the split of a root finds the slot for the new root, and the split of a leaf
- * updates the layers whose slots move.
+ * node points to its parent.  A layer's root points to the leaf of the layer above
+ * that holds it, marked by a bit (MT_ROOT); readers that reach a root check the
+ * bit.  These pointers change only under the lock of the node that they point to.
+ * So the split of a root finds the slot for the new root, and the split of a leaf
+ * updates the roots of the layers that move to the new leaf.
  *
  * **New layers.**  Two keys can have hundreds of slices in common.  The writer
  * builds the chain of one-entry layers before it locks the leaf, and publishes
@@ -125,10 +124,10 @@
  * neighbour, leaf and right neighbour in this order, then the ancestors that have
  * no other child, and the first that has.  The leaf's range goes to its left
  * neighbour, or, if the leaf was in the first child of that ancestor, to the right
- * one, whose lowkey is lowered.  Nodes are marked deleted when nothing leads to
- * them any more.  Any leaf can go, including the leftmost.
+ * one, by lowering its lowkey.  Nodes are marked deleted when nothing leads to
+ * them any more.  Any leaf can be removed, including the leftmost.
  *
- * The last key of a layer takes the layer with it, and each layer above that leads
+ * Removing the last key of a layer removes the layer, and each layer above that leads
  * only to this one (stem.c).  The remover locks all of them from the bottom up, takes
  * the key out of its leaf, takes the slot that leads there out of the first leaf with
  * anything else, and marks them deleted.  So the work of a removal is in proportion to
@@ -146,8 +145,8 @@
  * thread locks a node of a lower layer while it holds one of an upper layer.
  *
  * **Iterators** keep a key between RCU read sections.  Within one they know where
- * they are in some of the leaves on the path to the key, read entries between two looks
- * at a leaf, and remember the layers on the path to which they must return (iter.c).
+ * they are in some of the leaves on the path to the key, read entries between two checks
+ * of a leaf, and remember the layers on the path to which they must return (iter.c).
  * Forward, they prefetch what comes next (ahead.c).
  *
  * **Memory.**  Nodes that readers may hold are marked deleted, unlocked and
@@ -179,7 +178,7 @@ static struct kvt_index *mt_create(const struct kvt_index_env *env)
 	return &tree->index;
 }
 
-/* A list of nodes to free, linked through what was above them. */
+/* Add a node to a list of nodes to free, linked through above. */
 static void mt_doom(struct mt_node **list, struct mt_node *node)
 {
 	node->above = *list;

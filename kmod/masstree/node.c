@@ -120,7 +120,7 @@ static void *mt_node_alloc(struct mt_tree *tree, struct kmem_cache *cache, size_
 
 /**
  * mt_leaf_alloc() - a new leaf, empty and unlocked
- * @tree: whose quota and statistics count it
+ * @tree: its quota and statistics count the leaf
  * @cells: with room for cells
  * @gfp: for its memory
  * @err: -ENOMEM or -EDQUOT if it fails
@@ -143,7 +143,7 @@ struct mt_leaf *mt_leaf_alloc(struct mt_tree *tree, bool cells, gfp_t gfp, int *
 
 /**
  * mt_inner_alloc() - a new inner node, empty and unlocked
- * @tree: whose quota and statistics count it
+ * @tree: its quota and statistics count the node
  * @gfp: for its memory
  * @err: -ENOMEM or -EDQUOT if it fails
  *
@@ -208,8 +208,8 @@ void mt_leaf_retire(struct mt_tree *tree, struct mt_leaf *leaf)
  * @tree: its tree
  * @inner: marked deleted and unlocked
  *
- * The link is as in mt_leaf_retire().  If a table may lead to the node, its turn comes when there
- * is another table.
+ * The link is as in mt_leaf_retire().  A node that a table may lead to is retired when another
+ * table is published.
  */
 void mt_inner_retire(struct mt_tree *tree, struct mt_inner *inner)
 {
@@ -228,7 +228,7 @@ void mt_inner_retire(struct mt_tree *tree, struct mt_inner *inner)
 /**
  * mt_inner_exhume() - free a deleted inner node once no reader holds it
  * @tree: its tree
- * @inner: the node, to which no table leads
+ * @inner: the node; no table leads to it
  */
 void mt_inner_exhume(struct mt_tree *tree, struct mt_inner *inner)
 {
@@ -298,7 +298,7 @@ KVT_EXPORT_FOR_TESTS(mt_lock);
  */
 void mt_unlock(struct mt_node *node, struct mt_lock_class *class)
 {
-	/* Others read the word, and try to exchange it, to get the lock. */
+	/* CPUs that wait for the lock read the word, and try to exchange it. */
 	u64 v = READ_ONCE(node->version);
 
 	if (v & MT_INSERTING)
@@ -316,8 +316,8 @@ KVT_EXPORT_FOR_TESTS(mt_unlock);
  * @node: the node, locked; under RCU
  * @tell: tell lockdep
  *
- * The pointer to what is above a node changes only under the lock of the node that it names,
- * and, if a layer's root gets a parent or a node becomes the root, under its own lock as well.
+ * A node's above changes only under the lock of the node that it points to, and, if a layer's
+ * root gets a parent or a node becomes the root, under the node's own lock as well.
  *
  * Return: the parent, or NULL if the node is the root of its layer.
  */
@@ -336,7 +336,7 @@ struct mt_inner *mt_lock_parent(struct mt_node *node, bool tell)
 	return NULL;
 }
 
-/* The slot of a leaf that holds the root of a layer; it exists. */
+/* The slot in which a leaf holds the root of a layer; there is one. */
 static unsigned int mt_slot_of(const struct mt_leaf *leaf, struct mt_node *root)
 {
 	unsigned int i, n;
@@ -351,10 +351,10 @@ static unsigned int mt_slot_of(const struct mt_leaf *leaf, struct mt_node *root)
 }
 
 /**
- * mt_lock_up() - lock the leaf whose slot holds the root of a layer
+ * mt_lock_up() - lock the leaf that holds the root of a layer
  * @root: the layer's root, locked, not deleted; under RCU
  * @tell: tell lockdep: it is of mt_class_slot
- * @slot: number of the slot
+ * @slot: set to the number of the root's slot
  *
  * Return: the leaf, or NULL if the layer is the first.
  */

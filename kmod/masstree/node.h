@@ -70,12 +70,12 @@ struct mt_node {
  *	320                               448
  *	| data[16], of a leaf with cells  |
  *
- * A slot holds a value block, the root of the next layer, or what a cell has besides
- * its data.  Slots of keys with at most eight bytes left hold only values.  Of keys
- * with the same slice and more bytes there is at most one, and one load of its slot
- * tells whether it is a value or a layer.
+ * A slot holds a value block, the root of the next layer, or all of a cell but its data.
+ * Slots of keys with at most eight bytes left hold only values.  At most one slot is for
+ * keys with the same slice and more bytes, and one load of it tells whether it holds a
+ * value or a layer.
  *
- * Only leaves of the first layer have cells, whose keys end there.
+ * Only leaves of the first layer have cells, for keys that end there.
  */
 struct mt_leaf {
 	struct mt_node node;
@@ -84,7 +84,7 @@ struct mt_leaf {
 	struct mt_leaf *next;
 	struct mt_leaf *prev;
 	u64 lowkey;			/* smallest slice, except in the leftmost leaf */
-	u16 stale;			/* slots whose key was removed: see mt_insert_slot() */
+	u16 stale;			/* slots of removed keys: see mt_insert_slot() */
 	u64 slice[MT_LEAF_WIDTH];
 	unsigned long slot[MT_LEAF_WIDTH];
 	u64 data[];			/* of cells: MT_LEAF_WIDTH of them, or none */
@@ -144,7 +144,7 @@ static inline u64 mt_cell_version(unsigned long slot)
 	return slot >> 4;
 }
 
-/* The slot that holds a value, and, of a cell, the data. */
+/* The slot for a value; for a cell, also sets @data. */
 static inline unsigned long mt_value_to_slot(struct kvt_value *value, u64 *data)
 {
 	if (!kvt_value_is_cell(value))
@@ -172,7 +172,7 @@ static __always_inline void mt_prefetch_slot(unsigned long slot)
 		kvt_value_prefetch((void *)(slot & ~MT_SLOT_LAYER));
 }
 
-/* A cell as its slot and its data have it. */
+/* Make a cell from its slot and its data. */
 static __always_inline struct kvt_value *mt_slot_cell(unsigned long slot, u64 data, u32 key_len,
 						      struct kvt_cell *cell)
 {
@@ -196,12 +196,12 @@ static inline unsigned long mt_layer_to_slot(struct mt_node *root)
 }
 
 /*
- * What is above a node: its parent; or, with this bit, for a layer's root, the leaf of the
- * layer above whose slot holds it (NULL for the first layer's root).
+ * node->above is the parent; or, with this bit, for a layer's root, the leaf of the layer
+ * above that holds it (NULL for the first layer's root).
  */
 #define MT_ROOT		1ul
 
-/* What is read of the node above depends on this: it was new when it came there. */
+/* Reads of the node above depend on this load: it was initialized before it was stored here. */
 static inline unsigned long mt_above(const struct mt_node *node)
 {
 	return (unsigned long)READ_ONCE(node->above);
@@ -324,7 +324,7 @@ static inline bool mt_perm_has(u64 perm, unsigned int slot)
 	const u64 ones = 0x111111111111111ull;
 	u64 x = (perm >> 4) ^ slot * ones;
 
-	/* The nibble of x at its position is 0; if none is, it is the last. */
+	/* The slot's nibble in x is 0; if none is, the slot is the last one. */
 	return __ffs64(((x - ones) & ~x & ones << 3) | BIT_ULL(63)) < 4 * mt_perm_size(perm);
 }
 
@@ -385,9 +385,9 @@ static inline bool mt_is_deleted(const struct mt_node *node)
  *
  *	leaves of a layer from left to right  (subclasses 0, 1, 2)
  *	-> inner nodes from the bottom up      (a class per level)
- *	-> the leaf of the upper layer whose slot holds this layer's root
+ *	-> the leaf of the upper layer that holds this layer's root
  *
- * New nodes are created locked (subclass MT_SUB_NEW); nobody can wait for them.
+ * New nodes are created locked (subclass MT_SUB_NEW), without waiting.
  */
 #define MT_SUB_NEW	3
 
@@ -427,7 +427,7 @@ static inline void mt_lock_released(struct mt_lock_class *class) { }
 #endif
 
 /*
- * Publishing, and reading what is published.  Whoever sees a permutation, a slot, a
+ * Publishing, and reading what is published.  A thread that sees a permutation, a slot, a
  * number of keys, a link or a root also sees what was written before it was set.
  */
 
@@ -519,7 +519,7 @@ static inline void mt_inner_set_nkeys(struct mt_inner *inner, unsigned int nkeys
 
 static inline void mt_set_parent(struct mt_node *node, struct mt_inner *parent)
 {
-	/* Pairs with mt_ahead_parent(): who finds the parent here may read it. */
+	/* Pairs with mt_ahead_parent(), which reads the parent that it finds here. */
 	smp_store_release(&node->above, (void *)parent);
 }
 
@@ -529,7 +529,7 @@ static inline void mt_set_up(struct mt_node *root, struct mt_leaf *up)
 	WRITE_ONCE(root->above, (void *)((unsigned long)up | MT_ROOT));
 }
 
-/* A node takes another's place: below the same parent, or as root of the same layer. */
+/* Put a node below the same parent as another, or make it the root of the same layer. */
 static inline void mt_set_beside(struct mt_node *node, const struct mt_node *other)
 {
 	WRITE_ONCE(node->above, READ_ONCE(other->above));
@@ -578,7 +578,7 @@ static inline unsigned int mt_inner_search(const struct mt_inner *inner, unsigne
 	at = 4 * at - !!at;
 	at += (slice >= READ_ONCE(inner->slice[at])) + (slice >= READ_ONCE(inner->slice[at + 1])) +
 	      (slice >= READ_ONCE(inner->slice[at + 2]));
-	/* ~0 is a slice, too. */
+	/* ~0 may also be a slice. */
 	return min(at, nkeys);
 }
 

@@ -10,9 +10,9 @@
  * of the slice.  In the first layer, the largest, it does so only if there is nothing below,
  * and only for lengths that a key has ever had.
  *
- * Of two prefixes in a layer the search looks for the longer first, and one in a lower layer
- * replaces one from above.  So it can miss a prefix that is there throughout only in
- * favour of a longer one.
+ * In a layer the search looks for longer prefixes first, and a prefix in a lower layer replaces
+ * one from above.  So it can miss a prefix that is present throughout only in favour of a
+ * longer one.
  */
 #include <linux/err.h>
 #include <linux/processor.h>
@@ -26,7 +26,7 @@ struct mt_prefix {
 	u32 off;			/* of that layer */
 	u32 left;			/* bytes of key from off on */
 	u64 slice;			/* at off */
-	u32 later;			/* in the first layer: bytes of prefixes not looked for */
+	u32 later;			/* in the first layer: length of prefixes yet to search */
 	struct kvt_value *best;		/* so far */
 	struct kvt_cell *cell;		/* where that is if it has no block */
 };
@@ -36,7 +36,7 @@ struct mt_prefix_leaf {
 	unsigned long within;		/* slot of the longest that ends in the slice, or 0 */
 	u64 data;			/* of that, if it is a cell */
 	u32 rank;			/* of that */
-	unsigned long beyond;		/* slot of what goes on after the slice, or 0 */
+	unsigned long beyond;		/* slot of keys that continue after the slice, or 0 */
 	u32 rest;			/* other leaves have prefixes up to this length */
 };
 
@@ -47,8 +47,8 @@ static u64 mt_slice_head(u64 slice, u32 bytes)
 }
 
 /*
- * Prefixes of more bytes than the result have slices of at least @lowkey: those that
- * are longer than what the two have in common, and those that @lowkey ends before.
+ * Prefixes longer than the result have slices of at least @lowkey: they are longer than the
+ * common prefix of the two, or at least as long as @lowkey without its trailing zeros.
  */
 static u32 mt_slices_below(u64 slice, u64 lowkey)
 {
@@ -57,7 +57,7 @@ static u32 mt_slices_below(u64 slice, u64 lowkey)
 	return lowkey ? min(common, MT_SLICE - 1 - __builtin_ctzll(lowkey) / 8) : 0;
 }
 
-/* The leaf of a layer that covers a slice, or NULL: something is being changed. */
+/* The leaf of a layer that covers a slice, or NULL if a node on the way is changing. */
 static __always_inline struct mt_leaf *mt_prefix_descend(const struct mt_prefix *p, u64 slice,
 							 u64 *version)
 {
@@ -78,15 +78,15 @@ static __always_inline struct mt_leaf *mt_prefix_descend(const struct mt_prefix 
 }
 
 /*
- * Look for prefixes with at most @most bytes in this slice; for longer ones, too, if
- * it is a whole slice and the key goes on.  False: the leaf has changed.
+ * Search a leaf for prefixes with at most @most bytes in this slice, and for longer ones if
+ * @most is a whole slice and the key continues.  Returns false if the leaf has changed.
  */
 static __always_inline bool mt_prefix_read(const struct mt_prefix *p, const struct mt_leaf *leaf,
 					   u64 v, u32 most, struct mt_prefix_leaf *seen)
 {
 	bool beyond = most == MT_SLICE && p->left > MT_SLICE;
 	u64 diff, slice = p->slice, perm = mt_leaf_perm(leaf), order = mt_perm_order(perm);
-	u32 rank, shift = 64 - 8;	/* what must be the same of a better one's slice */
+	u32 rank, shift = 64 - 8;	/* a longer prefix has the same bits from here up */
 	unsigned int n, at = 0, left = mt_perm_size(perm);
 	bool changed;
 
@@ -107,7 +107,7 @@ static __always_inline bool mt_prefix_read(const struct mt_prefix *p, const stru
 			seen->within = mt_leaf_slot(leaf, n);
 			seen->data = mt_leaf_data(leaf, n, seen->within);
 			seen->rank = rank;
-			/* With the eighth byte all are the same that are left. */
+			/* Longer than eight bytes is only a key with the same slice. */
 			shift = rank < MT_SLICE ? 64 - 8 - 8 * rank : 0;
 		}
 	}
@@ -118,7 +118,7 @@ static __always_inline bool mt_prefix_read(const struct mt_prefix *p, const stru
 	return likely(!changed && !mt_changed(&leaf->node, v));
 }
 
-/* The value of the slot's key, which is longer than the slice, if the key begins with it. */
+/* The value in a slot of a key that continues after the slice, if that key is a prefix. */
 static struct kvt_value *mt_prefix_beyond(const struct mt_prefix *p, unsigned long slot)
 {
 	struct kvt_value *value = mt_slot_value(slot);
@@ -130,7 +130,7 @@ static struct kvt_value *mt_prefix_beyond(const struct mt_prefix *p, unsigned lo
 	return value;
 }
 
-/* Take what a leaf has, and the layer below.  Returns whether it has a prefix. */
+/* Take a leaf's longest prefix, and the layer below.  Returns whether the leaf has a prefix. */
 static bool mt_prefix_take(struct mt_prefix *p, const struct mt_prefix_leaf *seen,
 			   struct mt_node **below)
 {
@@ -149,7 +149,7 @@ static bool mt_prefix_take(struct mt_prefix *p, const struct mt_prefix_leaf *see
 	return value;
 }
 
-/* Of so many bytes, or less, the next prefix that may be in the layer; 0: there is none. */
+/* The length, at most @most, of the next prefix that may be in the layer; 0: there is none. */
 static u32 mt_prefix_next(const struct mt_prefix *p, u32 most)
 {
 	unsigned long lens = p->off ? ~0ul : READ_ONCE(p->probe.tree->short_lens);
@@ -159,8 +159,8 @@ static u32 mt_prefix_next(const struct mt_prefix *p, u32 most)
 }
 
 /*
- * Look at a layer for prefixes of at most @most bytes in its slice, and find the
- * layer below.  0, -EAGAIN: begin again at the root of the tree, or -EBUSY.
+ * Search a layer for prefixes of at most @most bytes in its slice, and find the layer
+ * below.  Returns 0; -EAGAIN: start again at the root of the tree; or -EBUSY.
  */
 static int mt_prefix_layer(struct mt_prefix *p, u32 most)
 {
@@ -188,7 +188,7 @@ static int mt_prefix_layer(struct mt_prefix *p, u32 most)
 		}
 		if (mt_prefix_take(p, &seen, &below))
 			break;
-		/* Less in any case, whatever was read. */
+		/* It decreases, whatever was read. */
 		most = mt_prefix_next(p, min(seen.rest, most - 1));
 		if (!p->off && below) {
 			p->later = most;
@@ -206,7 +206,7 @@ static void mt_prefix_enter(struct mt_prefix *p, u32 off)
 	p->left = p->probe.len - off;
 }
 
-/* All layers once.  0, -EAGAIN or -EBUSY. */
+/* Search all layers once.  Returns 0, -EAGAIN or -EBUSY. */
 static int mt_prefix_once(struct mt_prefix *p)
 {
 	u32 off = 0;
@@ -252,7 +252,7 @@ struct kvt_value *mt_get_prefix(struct kvt_index *index, const struct kvt_key *k
 	} while (err == -EAGAIN);
 	p.probe.value = err ? ERR_PTR(err) : p.best;
 	mt_probe_end(&p.probe);
-	/* The empty one is the first of all keys, and stands in the first leaf. */
+	/* The empty key is the first of all keys, so it is in the first leaf. */
 	if (!p.probe.value && READ_ONCE(tree->short_lens) & BIT(0))
 		return mt_get(index, &empty, cell);
 	return p.probe.value;

@@ -16,7 +16,7 @@ enum mt_sequential {
 	MT_DESCENDING,
 };
 
-/* New nodes are locked until all is done: who reaches them early must wait. */
+/* New nodes stay locked until the split is done: a writer that reaches them must wait. */
 static void mt_born_locked(struct mt_node *node)
 {
 	node->version |= MT_LOCK;
@@ -31,7 +31,7 @@ static void mt_unlock_new(struct mt_node *node)
 /* The full leaf's keys and the new one, in order. */
 struct mt_leaf_keys {
 	struct mt_entry entry[MT_LEAF_WIDTH + 1];
-	u8 slot[MT_LEAF_WIDTH + 1];	/* where it stands; MT_LEAF_WIDTH: the new one */
+	u8 slot[MT_LEAF_WIDTH + 1];	/* its slot; MT_LEAF_WIDTH: the new key */
 };
 
 static void mt_collect_keys(struct mt_change *c, u32 rank, struct kvt_value *value,
@@ -64,7 +64,7 @@ static enum mt_sequential mt_sequential(const struct mt_change *c)
 {
 	if (c->at == MT_LEAF_WIDTH && !c->leaf->next)
 		return MT_ASCENDING;
-	/* Who splits the left neighbour may write it, and not NULL. */
+	/* A split of the left neighbour may write prev now, but does not write NULL. */
 	if (c->at == 0 && !READ_ONCE(c->leaf->prev))
 		return MT_DESCENDING;
 	return MT_RANDOM;
@@ -130,7 +130,7 @@ static void mt_fill_right(struct mt_leaf *right, const struct mt_leaf_keys *keys
 	right->lowkey = keys->entry[first].slice;
 }
 
-/* The first @nr keys stay; if the new one is among them, it gets a slot that left. */
+/* The first @nr keys stay; if the new one is among them, it gets the slot of a key that left. */
 static void mt_shrink_left(struct mt_leaf *left, struct mt_leaf_keys *keys, unsigned int nr)
 {
 	unsigned int i;
@@ -143,7 +143,7 @@ static void mt_shrink_left(struct mt_leaf *left, struct mt_leaf_keys *keys, unsi
 		keys->slot[i] = keys->slot[nr];
 		mt_leaf_fill(left, keys->slot[i], e->slice, e->rank, e->slot, e->data);
 	}
-	left->stale = 0;	/* readers of before look again: vsplit */
+	left->stale = 0;	/* earlier readers see vsplit change, and retry */
 	mt_leaf_set_perm(left, mt_perm_of(keys->slot, nr));
 }
 
@@ -165,9 +165,9 @@ static struct mt_leaf *mt_split_leaf(struct mt_tree *tree, struct mt_change *c,
 	mt_set_beside(&right->node, &left->node);
 	kvt_park(KVT_PARK_SPLIT_BUILT);
 	/*
-	 * Protected by the left neighbour's lock.  Readers only ask whether it is NULL.  Whoever
-	 * unlinks @next locks what is there, and waits: that @right is locked was written before
-	 * the barrier in mt_mark().
+	 * prev is protected by the left neighbour's lock.  Readers only test it for NULL.  A
+	 * thread that unlinks @next locks the leaf that it finds here, and waits: @right was
+	 * marked locked before the barrier in mt_mark().
 	 */
 	if (next)
 		WRITE_ONCE(next->prev, right);
@@ -190,7 +190,7 @@ static unsigned int mt_child_index(const struct mt_inner *inner, const struct mt
 	return i;
 }
 
-/* Enter @right behind @left in a parent with room. */
+/* Insert @right after @left into a parent with room. */
 static void mt_enter_child(struct mt_inner *p, struct mt_node *left, u64 slice,
 			   struct mt_node *right)
 {
@@ -230,7 +230,7 @@ static unsigned int mt_collect_children(const struct mt_inner *p, struct mt_node
 	return at;
 }
 
-/* How many children stay: again sequential loads leave full nodes behind. */
+/* How many children stay: as in leaves, sequential loads leave full nodes behind. */
 static unsigned int mt_inner_split_point(unsigned int at, enum mt_sequential seq)
 {
 	if (seq == MT_ASCENDING && at == MT_INNER_WIDTH)
@@ -241,7 +241,7 @@ static unsigned int mt_inner_split_point(unsigned int at, enum mt_sequential seq
 }
 
 /*
- * Split a full inner node to enter @right behind @left.  Returns the new right
+ * Split a full inner node to insert @right after @left.  Returns the new right
  * neighbour, locked, and in @slice the key that divides the two.
  */
 static struct mt_inner *mt_split_inner(struct mt_tree *tree, struct mt_change *c,
@@ -357,11 +357,11 @@ void mt_insert_split(struct mt_tree *tree, struct kvt_change *change, struct mt_
 }
 
 /**
- * mt_trace_split() - tell who traces splits what mt_insert_split() did
+ * mt_trace_split() - trace the splits that mt_insert_split() did
  * @tree: the tree
  * @c: of mt_insert_split()
  *
- * A program that runs then may read the tree, and would find it dirty before.
+ * A program attached to the tracepoint may read the tree, which was dirty before.
  *
  * Context: nothing locked.
  */

@@ -32,7 +32,7 @@ struct mt_change {
 	/* SPLIT: locked, from the leaf's parent on; all but the last are full. */
 	unsigned int nr_above;
 	struct mt_inner *above[MT_HEIGHT_MAX];
-	/* If a layer's root splits: the leaf whose slot holds it, locked. */
+	/* If a layer's root splits: the leaf that holds it, locked. */
 	struct mt_leaf *up;
 	unsigned int up_slot;
 

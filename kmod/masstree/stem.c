@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Stems: layers that lead to one leaf and nothing else.  Two keys that share 4 KiB create one of
- * 511 layers.  It must disappear with them, because everyone who passes it would pay for its
- * depth and find nothing.  So it goes at once, by one change at its top.
+ * 511 layers.  It must disappear with them, since every reader that passes it would pay for its
+ * depth and find nothing.  So it is removed at once, by one change at its top.
  *
  *	top	[ "a" | "p"* | "z" ]
  *	                 |			from here on nothing but this one leaf
@@ -10,17 +10,18 @@
  *	                 |
  *	leaf           [ "q" ]
  *
- * All of it is locked meanwhile, from the leaf up.  Readers do not notice.  Until the top
- * changes they find what was there; after that, those inside still do, until they meet a node
- * marked deleted.  A key that is removed leaves the leaf before the top changes.
+ * Meanwhile the whole stem is locked, from the leaf up.  Readers do not notice.  Until the top
+ * changes they find what was there; after that, readers inside the stem still do, until they
+ * meet a node marked deleted.  A key to be removed is taken out of the leaf before the top
+ * changes.
  */
 #include "base/trace.h"
 #include "tree.h"
 
 /*
- * The root of a leaf's layer, if there is a layer above and nothing else is left in this one
- * than the leaf, with at most one entry.  Then all nodes up to it are locked; otherwise only the
- * leaf.
+ * If a layer that is not the first consists of a leaf with at most one entry, lock all nodes from
+ * the leaf up to the layer's root, and return that.  Otherwise return NULL with only the leaf
+ * locked.
  */
 static struct mt_node *mt_lock_alone(struct mt_leaf *leaf)
 {
@@ -152,7 +153,7 @@ void mt_stem_unlock(struct mt_stem *stem)
  * @tree: the tree
  * @stem: from mt_stem_unlock(); its leaf is unlocked as well
  *
- * Nobody else retires them, so they exist without rcu_read_lock().
+ * Only the caller retires them, so they exist without rcu_read_lock().
  *
  * Context: any but NMI, nothing locked.
  */

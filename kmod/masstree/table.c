@@ -7,38 +7,38 @@
  * slice.  It is an array, sorted by the nodes' smallest slices, and an index of that array by
  * the slices' upper bits.
  *
- * **What an entry says**: if the node is not deleted, and its vsplit is this one, it covers the
- * entry's slices, from its bound to the next entry's.  So it was when the entry was made; and what
- * a node covers becomes less only when it splits.  A reader compares vsplit, and goes on from the
- * node as if it had come down to it just then.  If the entry is stale, or the node deleted, the
- * lookup begins again at the root.  If the node is changing, a probe waits for it (find.c).
+ * **What an entry says.**  If the node is not deleted, and its vsplit is this one, it covers the
+ * entry's slices, from its bound to the next entry's.  This was true when the entry was made, and
+ * only a split reduces what a node covers.  A reader compares vsplit, and continues from the node
+ * as if it had just descended to it.  If the entry is stale, or the node deleted, the lookup
+ * starts again at the root.  If the node is changing, a probe waits for it (find.c).
  *
  * **Splits.**  Before a thread that has split nodes unlocks any, it looks at the entry for the
- * slice that it inserts.  If that led to one of them, it leads from now on to the lowest node above
- * that has not split, which covers all that the split ones did; or, if the root has split, nowhere.
- * Other entries for these nodes become stale.
+ * slice that it inserts.  If the entry leads to one of these nodes, the thread replaces it by the
+ * lowest node above that has not split, which covers all that the split nodes did; or, if the root
+ * has split, clears it.  Other entries for these nodes become stale.
  *
- * **Deleted nodes** are not freed while there is a table that may lead to them.  A node in a table
- * goes to the tree's list of graves instead of being retired.  The maker of a table sets
- * inner->tabled, then reads the version; the remover of a node sets MT_DELETED, then reads
- * inner->tabled, and between the two each has a full barrier.  So the maker sees that the node is
- * deleted, and leaves it out, or the remover puts it on the list.  The maker takes the list before
- * it reads the first node, and retires what was in it when the new table is published: readers of
- * the old one read under RCU.  Without a table (tree->tabling), nodes are retired at once.  If
- * there is no memory for another table, the old one is given up, to make room.
+ * **Deleted nodes** are not freed while a table may lead to them.  A node in a table goes to the
+ * tree's list of graves instead of being retired.  The maker of a table sets inner->tabled, then
+ * reads the version; the remover of a node sets MT_DELETED, then reads inner->tabled, and each has
+ * a full barrier in between.  So the maker sees that the node is deleted, and leaves it out, or the
+ * remover puts it on the list.  The maker takes the list before it reads the first node, and
+ * retires the nodes in it when the new table is published: readers of the old one read under RCU.
+ * Without a table (tree->tabling), nodes are retired at once.  If there is no memory for another
+ * table, the old one is dropped to make room.
  *
- * **The worker** makes another table after an eighth as many splits and removals of inner nodes as
- * it has entries.  It reads the nodes of level 2 from left to right, each in a read section of its
- * own.  It may wait for memory, and for readers.
+ * **The worker** makes another table after one split or removal of an inner node for every eight
+ * entries.  It reads the nodes of level 2 from left to right, each in a read section of its own.
+ * It may wait for memory, and for readers.
  *
- * **Numbers that repeat.**  An entry has 14 bits of vsplit.  Each time that a node's vsplit has
- * passed a multiple of 2^12, a turn, the thread that splits the node counts that, whether there is
- * a table or one is only being made.  At the second turn since that was begun, it withdraws the
- * table before it unlocks the node.  A reader looks whether its table is in use after it has read
- * the node's version.
+ * **Wraparound.**  An entry has 14 bits of vsplit.  Each time that a node's vsplit passes a
+ * multiple of 2^12, the thread that splits the node counts a turn, even while the first table is
+ * being made.  At the second turn since a table was begun, that thread withdraws the table before
+ * it unlocks the node.  A reader checks that its table is in use after it has read the node's
+ * version.
  *
- * **Locks.**  table_lock is the maker's; no node is locked under it.  table_swap is taken under it,
- * and under nodes' locks, which are held with preemption off: so it is a raw spinlock.
+ * **Locks.**  table_lock serializes makers; no node is locked under it.  table_swap is taken under
+ * it, and under node locks, which are held with preemption off: so it is a raw spinlock.
  */
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -51,22 +51,22 @@
 #include "compat.h"
 #include "table.h"
 
-/* Another table after so many changes: one for this many entries, and some more. */
+/* Make another table after one change for this many entries, and some more. */
 #define MT_TABLE_OLD		8
 #define MT_TABLE_SOME		4
-/* Enough in any case. */
+/* No changes are needed. */
 #define MT_TABLE_ANY		-1
-/* Jiffies to wait at least, and how many times as long as it took; more if there is no memory. */
+/* Least delay in jiffies, and rest as a multiple of the time it took; more without memory. */
 #define MT_TABLE_DELAY		(HZ / 20)
 #define MT_TABLE_REST		9
 #define MT_TABLE_LONGEST_REST	9999
 #define MT_TABLE_REST_MAX	(60 * HZ)
-/* At most one of this many may be in a bucket that cannot be searched without branches. */
+/* At most one entry in this many may be in a bucket too large to search without branches. */
 #define MT_TABLE_UNEVEN		4
-/* How many changes under way the maker tolerates, and after how many it sleeps a little. */
+/* After how many concurrent changes the maker gives up, and after how many it sleeps a little. */
 #define MT_TABLE_TRIES		1000
 #define MT_TABLE_PATIENCE	10
-/* Level of the nodes whose children are in the table. */
+/* The level above the nodes in the table. */
 #define MT_TABLE_ABOVE		2
 
 /* A table that is being made; or, without one, how large it will be. */
@@ -77,7 +77,7 @@ struct mt_making {
 	u64 slice;			/* where to go on */
 };
 
-/* The nodes that are above those of the table, and what they cover. */
+/* A node above those of the table, and what it covers. */
 struct mt_above {
 	struct mt_inner *inner;
 	u64 version;
@@ -85,7 +85,7 @@ struct mt_above {
 	bool last;			/* there is none */
 };
 
-/* Read an inner node's version.  False: it is changing. */
+/* Read an inner node's version.  Returns false if it is changing or deleted. */
 static bool mt_table_read(const struct mt_node *node, u64 *version)
 {
 	/* Pairs with mt_unlock(). */
@@ -94,8 +94,8 @@ static bool mt_table_read(const struct mt_node *node, u64 *version)
 }
 
 /*
- * Find the node of level 2 that covers a slice.  0; -EAGAIN: the tree is changing; -ENOENT: it is
- * too low for a table.
+ * Find the node of level 2 that covers a slice.  Returns 0; -EAGAIN: the tree is changing; or
+ * -ENOENT: the tree is too low for a table.
  */
 static int mt_table_descend(struct mt_tree *tree, u64 slice, struct mt_above *above)
 {
@@ -127,10 +127,10 @@ static int mt_table_descend(struct mt_tree *tree, u64 slice, struct mt_above *ab
 	return 0;
 }
 
-/* From here on the node goes to its grave when it is deleted. */
+/* From now on the node is put on the list of graves when it is deleted. */
 static void mt_table_mark(struct mt_inner *inner)
 {
-	/* All readers have the line. */
+	/* Do not write without need: all readers share the cache line. */
 	if (!READ_ONCE(inner->tabled))
 		WRITE_ONCE(inner->tabled, true);
 }
@@ -178,14 +178,14 @@ static int mt_table_add(struct mt_making *m, const struct mt_above *above)
 		return -ENOSPC;
 	if (m->table)
 		mt_table_fill(m->table, m->nr, inner, first, nkeys, m->slice);
-	/* Then these were its children, and covered that, when their versions were read. */
+	/* Otherwise these children covered their slices when their versions were read. */
 	if (mt_changed(&inner->node, above->version))
 		return -EAGAIN;
 	m->nr += nr;
 	return 0;
 }
 
-/* Go through all nodes of level 2.  0, -ENOENT, -ENOSPC, -EBUSY: another time. */
+/* Go through all nodes of level 2.  Returns 0, -ENOENT, -ENOSPC or -EBUSY: try later. */
 static int mt_table_walk(struct mt_tree *tree, struct mt_making *m)
 {
 	struct mt_above above = { };
@@ -226,7 +226,7 @@ static void mt_table_free(struct mt_tree *tree, struct mt_table *t)
 
 static struct mt_table *mt_table_alloc(struct mt_tree *tree, u32 room)
 {
-	/* It is not worth killing anybody. */
+	/* A table is not worth invoking the OOM killer. */
 	const struct kvt_mem mem = {
 		.memcg = tree->index.env.memcg, .gfp = GFP_KERNEL | __GFP_NORETRY,
 	};
@@ -251,8 +251,8 @@ static struct mt_table *mt_table_alloc(struct mt_tree *tree, u32 room)
 }
 
 /*
- * All entries are there: make what leads to them.  False: many slices are in few buckets, and to
- * search these would take as long as to go down from the root.
+ * The entries are complete: make the buckets.  Returns false if too many entries are in few
+ * buckets: searching these would take as long as descending from the root.
  */
 static bool mt_table_index(struct mt_table *t, u32 nr, u32 room)
 {
@@ -286,8 +286,8 @@ static bool mt_table_index(struct mt_table *t, u32 nr, u32 room)
 }
 
 /*
- * Make a table, m->table.  0; or there is none: -ENOENT: the tree is too low; -EDOM: its slices are
- * too uneven; others: not now.
+ * Make a table, m->table.  Returns 0; or, without a table: -ENOENT: the tree is too low; -EDOM: its
+ * slices are too uneven; others: try later.
  */
 static int mt_table_make(struct mt_tree *tree, struct mt_making *m)
 {
@@ -313,8 +313,8 @@ static int mt_table_make(struct mt_tree *tree, struct mt_making *m)
 }
 
 /*
- * Have lookups use a table, or NULL: none.  @turns: how many there were when it was begun.  If too
- * many have come since, it is never used.
+ * Have lookups use @table, or none if it is NULL.  @turns: the number of turns when the table was
+ * begun.  If too many were counted since then, the table is never used.
  */
 static void mt_table_publish(struct mt_tree *tree, struct mt_table *table, unsigned int turns)
 {
@@ -337,7 +337,7 @@ static void mt_table_publish(struct mt_tree *tree, struct mt_table *table, unsig
 	mt_table_free(tree, old);
 }
 
-/* Count a turn.  Whether the table may still be used. */
+/* Count a turn.  Returns whether the table may still be used. */
 static noinline bool mt_table_turn(struct mt_tree *tree)
 {
 	bool in_use;
@@ -350,7 +350,7 @@ static noinline bool mt_table_turn(struct mt_tree *tree)
 	return in_use;
 }
 
-/* A locked node's splits, also the one that is being made.  Whether the table may still be used. */
+/* Count the split of a locked node, not yet in vsplit.  Returns as mt_table_turn(). */
 static bool mt_table_count(struct mt_tree *tree, struct mt_inner *split)
 {
 	u8 turn = (READ_ONCE(split->node.version) / MT_VSPLIT + 1) / MT_TABLE_TURN;
@@ -362,7 +362,7 @@ static bool mt_table_count(struct mt_tree *tree, struct mt_inner *split)
 }
 
 /**
- * mt_table_split() - say that nodes of the first layer have split
+ * mt_table_split() - update the table when nodes of the first layer have split
  * @tree: the tree
  * @slice: of a key that is in the first of them
  * @split: the nodes, from level 1 on, locked and marked
@@ -422,14 +422,14 @@ static int mt_table_enough(const struct mt_making *m, int err)
 	case -ENOENT:
 		return MT_TABLE_SOME;
 	case -EDOM:
-		/* Slices that are uneven stay so until there are as many others. */
+		/* Uneven slices stay so until there are about as many new ones. */
 		return min_t(u32, m->nr, INT_MAX / 2) + MT_TABLE_SOME;
 	default:
 		return MT_TABLE_ANY;
 	}
 }
 
-/* Retire nodes to which no table leads, and not more at once than the store may keep. */
+/* Retire nodes that no table leads to, not more at once than the store may keep. */
 static void mt_table_exhume(struct mt_tree *tree, struct llist_node *graves)
 {
 	struct mt_inner *inner, *next;
@@ -441,7 +441,7 @@ static void mt_table_exhume(struct mt_tree *tree, struct llist_node *graves)
 	}
 }
 
-/* There is no other table yet. */
+/* Keep deleted nodes, since the old table stays. */
 static void mt_table_put_back(struct mt_tree *tree, struct llist_node *graves)
 {
 	struct llist_node *last = graves;
@@ -454,11 +454,11 @@ static void mt_table_put_back(struct mt_tree *tree, struct llist_node *graves)
 	data_race(llist_add_batch(graves, last, &tree->graves));
 }
 
-/* As mt_table_renew().  -ENOSPC and -EBUSY keep a table that exists; -ENOMEM gives it up. */
+/* As mt_table_renew(), once.  -ENOSPC and -EBUSY keep an existing table; -ENOMEM drops it. */
 static int mt_table_try(struct mt_tree *tree)
 {
 	struct llist_node *graves = llist_del_all(&tree->graves);
-	/* What changes from now on counts for the new one. */
+	/* Later changes count for the new table. */
 	int err, changes = atomic_read(&tree->table_changes);
 	unsigned int turns = READ_ONCE(tree->table_turns);
 	struct mt_making m = { };
@@ -474,7 +474,7 @@ static int mt_table_try(struct mt_tree *tree)
 	WRITE_ONCE(tree->table_enough, mt_table_enough(&m, err));
 	mt_table_publish(tree, m.table, turns);
 	mt_table_exhume(tree, graves);
-	/* A thread that is about to add one leaves it to the next attempt. */
+	/* A node that a thread adds later waits for the next attempt. */
 	if (!m.table)
 		mt_table_exhume(tree, llist_del_all(&tree->graves));
 	return err == -ENOENT || err == -EDOM ? 0 : err;
@@ -486,8 +486,7 @@ static int mt_table_try(struct mt_tree *tree)
  *
  * Context: may sleep.
  *
- * Return: 0, also if the tree should have no table; -ENOMEM, -ENOSPC or -EBUSY: it has to be done
- * another time.
+ * Return: 0, also if the tree should have no table; -ENOMEM, -ENOSPC or -EBUSY: try later.
  */
 int mt_table_renew(struct mt_tree *tree)
 {
@@ -497,7 +496,7 @@ int mt_table_renew(struct mt_tree *tree)
 	mutex_lock(&tree->table_lock);
 	had = tree->table_made;
 	err = mt_table_try(tree);
-	/* Now there may be room for one, if not for two. */
+	/* The old table is gone: there may be room now. */
 	if (err == -ENOMEM && had)
 		err = mt_table_try(tree);
 	mutex_unlock(&tree->table_lock);
@@ -506,7 +505,7 @@ int mt_table_renew(struct mt_tree *tree)
 
 /**
  * mt_table_later() - have the worker make another table, if it is time
- * @tree: the tree, of which inner nodes came or went
+ * @tree: the tree, after inner nodes were added or removed
  *
  * Context: any but NMI and hardirq; nothing held.
  */
@@ -523,7 +522,7 @@ void mt_table_later(struct mt_tree *tree)
 }
 KVT_EXPORT_FOR_TESTS(mt_table_later);
 
-/* At most a tenth of the time or once a minute, and less often without memory. */
+/* Take at most a tenth of the time, or run once a minute; less often without memory. */
 static void mt_table_work(struct work_struct *work)
 {
 	struct mt_tree *tree = container_of(to_delayed_work(work), struct mt_tree, table_work);
@@ -538,7 +537,7 @@ static void mt_table_work(struct work_struct *work)
 		tree->table_rest = min_t(unsigned int, 2 * tree->table_rest, MT_TABLE_LONGEST_REST);
 	else
 		tree->table_rest = MT_TABLE_REST;
-	/* A jiffy that had begun counts. */
+	/* Round up. */
 	rest = min_t(unsigned long, tree->table_rest * (jiffies - start + 1), MT_TABLE_REST_MAX);
 	WRITE_ONCE(tree->table_due, jiffies + rest);
 	mt_table_later(tree);
@@ -562,7 +561,7 @@ void mt_table_init(struct mt_tree *tree)
 
 /**
  * mt_table_exit() - free a tree's table
- * @tree: the tree, which nobody uses any more, and which is ending
+ * @tree: the tree, which is ending and not used any more
  *
  * Context: may sleep.
  */

@@ -67,7 +67,7 @@ static __always_inline struct mt_node *mt_ref_node(const struct mt_table *t, u64
 	return (struct mt_node *)(t->top | (unsigned long)address);
 }
 
-/* The entry whose slices contain @slice. */
+/* The entry that covers @slice. */
 static __always_inline unsigned int mt_table_at(const struct mt_table *t, u64 slice)
 {
 	u64 bucket = slice > t->base ? (slice - t->base) >> t->shift : 0;

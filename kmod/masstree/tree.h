@@ -23,13 +23,13 @@
 /* How often a reader waits or retries before it gives up. */
 #define MT_READ_BUDGET	1024
 
-/* What remembering layers for the worker may take: 16384 of short keys, 64 of the longest. */
+/* Limit on queued checks of layers: 16384 of short keys, 64 of the longest. */
 #define MT_CHECK_BYTES	(512 << 10)
 
-/* Bytes of a key that are remembered of layers to sweep for. */
+/* Bytes of the keys that bound a sweep. */
 #define MT_SWEEP_KEY	32u
 
-/* Where layers are that the worker sweeps for: the keys from one to another. */
+/* Keys among which the worker sweeps for thin layers. */
 struct mt_range {
 	u32 from_len;
 	u32 to_len;
@@ -45,7 +45,7 @@ struct mt_tree {
 	struct mt_node *root;		/* of the first layer */
 	struct mt_table *table;		/* that leads into it, or NULL: see table.c */
 	bool cells;			/* there have been cells */
-	/* Bit n: there was ever a key of n bytes, at most a slice. */
+	/* Bit n: there has been a key of n bytes, at most a slice. */
 	unsigned long short_lens;
 
 	/* Layers to sweep for: see layer.c. */
@@ -60,7 +60,7 @@ struct mt_tree {
 	struct delayed_work check_work;
 
 	/* Tables: see table.c. */
-	struct mutex table_lock;	/* who makes one */
+	struct mutex table_lock;	/* serializes makers */
 	struct mt_table *table_made;	/* the last one */
 	bool tabling;			/* there is one, or one is being made */
 	int table_enough;		/* make another after so many changes ... */
@@ -93,7 +93,7 @@ static inline void mt_stat(struct mt_tree *tree, enum kvtree_stat id)
 	kvt_stat_inc(tree->index.env.stats, id);
 }
 
-/* Whether this CPU's thread holds nodes, or is about to: so often has it called mt_hold(). */
+/* Calls of mt_hold() by this CPU's thread: not 0 if it holds nodes, or is about to. */
 DECLARE_PER_CPU(unsigned int, mt_held);
 
 /*
@@ -115,15 +115,16 @@ static inline void mt_release(void)
 }
 
 /*
- * Whether this reader has interrupted a thread that holds nodes, and that cannot go on before
- * the reader ends.  A holder has preemption off, so no reader finds the count of another thread.
+ * Whether this reader has interrupted a thread that holds nodes, and that cannot continue before
+ * the reader ends.  A holder has preemption off, so a reader finds only the count of a thread
+ * that it has interrupted.
  */
 static inline bool mt_on_top(void)
 {
 	return this_cpu_read(mt_held);
 }
 
-/* Whether a value is the key's, compared after what the nodes have told apart, at @at. */
+/* Whether a value is the key's.  The nodes have compared the first @at bytes. */
 static inline bool mt_same_tail(const struct kvt_value *value, const u8 *key, u32 len, u32 at)
 {
 	return value->key_len == len && !memcmp(kvt_value_suffix(value, at), key + at, len - at);
@@ -221,14 +222,13 @@ enum mt_unlinked mt_unlink_leaf(struct mt_tree *tree, struct mt_leaf *leaf, u8 *
 /* stem.c */
 
 /*
- * A leaf that is all that is left of its layer, and the layers above that lead only to it, all
- * locked.
+ * A leaf that is alone in its layer, and the layers above that lead only to it, all locked.
  */
 struct mt_stem {
 	struct mt_leaf *leaf;
 	struct mt_node *root;		/* of the topmost of the layers */
 	unsigned int layers;
-	struct mt_leaf *top;		/* whose slot holds that root */
+	struct mt_leaf *top;		/* holds that root in @slot */
 	unsigned int slot;
 };
 
@@ -275,8 +275,8 @@ struct mt_ahead {
 	u8 far;				/* how many more leaves were prefetched, after those */
 	u8 child;			/* of @parent, to be prefetched next */
 	u16 leaf_bytes;			/* of a leaf like this one */
-	struct mt_leaf *leaf;		/* whose values are next, or NULL */
-	struct mt_inner *parent;	/* whose children are next, or NULL */
+	struct mt_leaf *leaf;		/* its values are next, or NULL */
+	struct mt_inner *parent;	/* its children are next, or NULL */
 	struct mt_leaf *first;		/* its parent is next, or NULL */
 };
 
@@ -289,7 +289,7 @@ void mt_ahead_rest(struct mt_ahead *ahead, u32 want);
 
 /* As many as a key can lead through. */
 #define MT_LAYERS	(KVTREE_KEY_MAX / MT_SLICE)
-/* Layers on the way to the position whose spots are kept. */
+/* Spots that are kept of the layers on the way to the position. */
 #define MT_ITER_SPOTS	8
 
 struct mt_iter {
@@ -297,7 +297,7 @@ struct mt_iter {
 	/* The rest is valid for one RCU read section. */
 	struct mt_spot *now;		/* where the position is, or NULL */
 	struct mt_ahead ahead;
-	/* Layers above that where something may be left, the first always. */
+	/* Layers above @now that may have entries left; the first layer always is one. */
 	DECLARE_BITMAP(more, MT_LAYERS);
 	struct mt_spot spot[MT_ITER_SPOTS];	/* see mt_iter_spot() */
 };

@@ -106,7 +106,7 @@ static void mt_remove_child(struct mt_inner *heir, unsigned int at)
 
 /*
  * The leaf's range goes to the left neighbour, as in the heir, or, if the heir loses its
- * first child, to the right one, whose lowkey is lowered to the leaf's before anybody can
+ * first child, to the right one: its lowkey is lowered to the leaf's before readers can
  * reach it from the left.
  *
  * The leaf is marked deleted last.  Until then readers find it empty, which is right as
