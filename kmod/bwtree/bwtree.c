@@ -17,7 +17,7 @@
  * Buzz Words" (Wang et al., SIGMOD 2018): space for records beside a base page, and
  * positions in the base page that records pass to a search.
  *
- * **Shape.** A B+-tree whose pages have ids.  For each id, the mapping table has the
+ * **Shape.** A B+-tree of pages with ids.  For each id, the mapping table has the
  * current page: a chain of records, newest first, that ends with a base page::
  *
  *	        mapping table
@@ -38,7 +38,7 @@
  * the samples at the beginning of the page.  So a search waits for memory twice: for that
  * beginning, and for eight slices in one cache line.
  *
- * **Readers** take no lock, write nothing, allocate nothing and help nobody.  They run
+ * **Readers** take no lock, write nothing, allocate nothing and help no writer.  They run
  * under RCU.  A search descends from the root.  In each page it examines the records, newest
  * first, until one has the answer, and then the base page.  If the key is not less than
  * high, it continues in the right sibling.  The number of pages that a reader visits is
@@ -49,7 +49,7 @@
  * Records use space beside the base page, allocated and freed with it; only long keys
  * need memory of their own.  A writer that finds a long chain consolidates it before its
  * own change, or leaves that to the next one if its swap fails.  A worker consolidates
- * pages that nobody changes any more.
+ * pages that do not change any more.
  *
  * **Changes of structure** take steps, each of them one swap.  The tree is consistent
  * between any two steps, and any writer that passes by takes the next step before its own
@@ -89,8 +89,8 @@
  * its chain becomes the root's.
  *
  * **Readers in the middle of a merge.**  A reader that reaches a REMOVE goes to L, which the
- * record names, and from there to the right.  If the page whose high key is R's first key
- * still has R as its right sibling, the MERGE is still to come.  Then the chain below the
+ * record names, and from there to the right.  If the page that ends at R's first key still
+ * has R as its right sibling, the MERGE is still to come.  Then the chain below the
  * REMOVE was valid when the reader loaded that page's entry, and the reader uses it.
  * Otherwise it finds the page that covers the key on its way.
  *
@@ -207,15 +207,15 @@ no_memory:
 
 static const struct kvt_index_stat bw_stats[] = {
 	[BW_NR_UPDATE] = { "bw_update", "records of keys prepended to leaves" },
-	[BW_NR_UPDATE_FAIL] = { "bw_update_fail", "updates whose swap lost, and that began again" },
+	[BW_NR_UPDATE_FAIL] = { "bw_update_fail", "updates that lost a swap and started again" },
 	[BW_NR_CONSOLIDATE] = { "bw_consolidate", "pages rewritten without records" },
-	[BW_NR_CONSOLIDATE_FAIL] = { "bw_consolidate_fail", "consolidations whose swap lost" },
+	[BW_NR_CONSOLIDATE_FAIL] = { "bw_consolidate_fail", "consolidations that lost a swap" },
 	[BW_NR_SPLIT] = { "bw_split", "pages split, the root included" },
-	[BW_NR_SPLIT_FAIL] = { "bw_split_fail", "splits whose swap lost" },
+	[BW_NR_SPLIT_FAIL] = { "bw_split_fail", "splits that lost a swap" },
 	[BW_NR_POST] = { "bw_post", "new pages made known to their parents" },
-	[BW_NR_POST_FAIL] = { "bw_post_fail", "posts whose swap lost" },
+	[BW_NR_POST_FAIL] = { "bw_post_fail", "posts that lost a swap" },
 	[BW_NR_MERGE] = { "bw_merge", "steps of merges and of the root's collapse" },
-	[BW_NR_MERGE_FAIL] = { "bw_merge_fail", "steps of merges whose swap lost" },
+	[BW_NR_MERGE_FAIL] = { "bw_merge_fail", "steps of merges that lost a swap" },
 	[BW_NR_CHAIN_RECORDS] = { "bw_chain_records", "records before base pages", true },
 	[BW_NR_CHAINS] = { "bw_chains_1", "pages with a chain of 1 record", true },
 	{ "bw_chains_2", "pages with 2 or 3", true },

@@ -392,7 +392,7 @@ void bw_rec_init(struct bw_rec *rec, enum bw_kind kind, struct bw_rec *top)
  * bw_place() - find a key's place in its page
  * @top: the page's newest record
  * @want: the key
- * @rec: a record of the key, whose @at and @in_base are set
+ * @rec: a record of the key; its at and in_base are set
  * @load: set to the key's current load
  *
  * Return: whether the key is there.

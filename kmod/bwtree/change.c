@@ -34,7 +34,7 @@ static struct bw_change *bw_change(struct kvt_change *change)
 	return (struct bw_change *)change->engine;
 }
 
-/* What is held from begin() to commit().  Every engine disables bottom halves first. */
+/* Held from begin() to commit().  Every engine disables bottom halves first. */
 static void bw_hold(void)
 {
 	local_bh_disable();
@@ -52,7 +52,7 @@ static bool bw_delta_get(struct bw_change *c, struct bw_page *base)
 {
 	c->delta = bw_page_space(base, c->size);
 	c->beside = c->delta;
-	/* It is not charged if the key was there a moment ago and the limit is reached. */
+	/* It is not charged if the key existed before and the limit is reached. */
 	if (!c->delta && c->own && (!c->grows || bw_charged(c->own)))
 		c->delta = c->own;
 	return c->delta;
@@ -112,7 +112,7 @@ static enum bw_need bw_prepare(struct kvt_change *change, struct bw_change *c,
 	return BW_NEED_NOTHING;
 }
 
-/* Find the place and hold it, unless something is needed first. */
+/* Find the key's place and hold it, unless @need must be met first. */
 static int bw_try_begin(struct bw_tree *tree, struct kvt_change *change, struct bw_change *c,
 			struct bw_at *at, bool lazy, enum bw_need *need)
 {
@@ -155,8 +155,8 @@ static gfp_t bw_gfp_shrink(gfp_t gfp)
 }
 
 /*
- * An allocation that does not wait has failed.  Whether the change may retry and wait; the
- * memory is charged as before.
+ * An allocation that does not wait has failed.  Returns whether the change may retry and wait;
+ * the memory is charged as before.
  */
 static bool bw_gfp_wait(const struct kvt_change *change, struct bw_change *c)
 {
@@ -166,9 +166,7 @@ static bool bw_gfp_wait(const struct kvt_change *change, struct bw_change *c)
 	return true;
 }
 
-/*
- * Do what is needed.  Without memory, leave what is not urgent to others, and set @lazy.
- */
+/* Do what is needed.  Without memory, leave what is not urgent to other writers: set @lazy. */
 static int bw_meet_need(struct bw_tree *tree, const struct kvt_change *change,
 			struct bw_change *c, const struct bw_at *at, enum bw_need need, bool *lazy)
 {
@@ -227,12 +225,12 @@ int bw_begin(struct kvt_change *change)
 			return 0;
 		if (!err)
 			err = bw_meet_need(tree, change, c, &at, need, &lazy);
-		/* Wait for memory rather than fail, and charge nobody. */
+		/* Wait for memory rather than fail, and do not charge it. */
 		if (err == -ENOMEM && change->removes && may_sleep &&
 		    !(c->gfp & __GFP_NOFAIL))
 			c->gfp = GFP_KERNEL | __GFP_NOFAIL;
 		else if (err == -EBUSY && may_sleep)
-			/* A change that this writer has left to others may keep it busy. */
+			/* What this writer has left to others may keep it busy. */
 			lazy = false;
 		else if (err)
 			return err;

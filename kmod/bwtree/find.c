@@ -22,7 +22,7 @@ enum bw_frozen {
 };
 
 /*
- * A reader has reached a page whose removal has begun.  The frozen chain is valid until the
+ * A reader has reached a page that is being removed.  The frozen chain is valid until the
  * left sibling takes it over, which changes the sibling's entry.  So the read takes effect
  * when that entry is loaded.
  */
@@ -78,7 +78,7 @@ static __always_inline void bw_at_set(struct bw_at *at, struct bw_rec *top)
 	at->top = top;
 }
 
-/* Of a leaf, the chain and the base will be read. */
+/* The chain and the base of a leaf will be read. */
 static __always_inline void bw_prefetch_found(const struct bw_rec *top)
 {
 	if (!top->depth || top->level)
@@ -91,10 +91,10 @@ static __always_inline void bw_prefetch_found(const struct bw_rec *top)
  * bw_seek_from() - find the page of a level that covers a key, from a given page on
  * @tree: the tree
  * @from: the page: its first key is not greater than @want, and it was found in the same RCU
- *	read section, so that its id is not another page's yet
+ *	read section, so that its id has not been reused
  * @want: the key
  * @level: the level
- * @mode: for whom
+ * @mode: kind of caller
  * @at: to be filled
  *
  * Context: under rcu_read_lock(); readers in any context.

@@ -11,7 +11,7 @@ enum bw_seek_mode {
 	BW_SEEK_BEFORE,		/* a reader, to the page with keys less than this one */
 	BW_SEEK_STEP,		/* a step of a change of structure */
 	BW_SEEK_WRITE,
-	BW_SEEK_LAZY,		/* a writer that leaves to others what is not urgent */
+	BW_SEEK_LAZY,		/* a writer that does only what is urgent */
 };
 
 int bw_seek_from(struct bw_tree *tree, u32 from, const struct bw_want *want, u8 level,

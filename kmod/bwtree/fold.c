@@ -155,7 +155,7 @@ struct bw_fold {
 	struct bw_rec *page;		/* chain of the page to be removed */
 	struct bw_remove *remove;	/* its newest record after the second step */
 	struct bw_want low;		/* the page's first key */
-	/* Where its term's range ends; NULL: nowhere. */
+	/* Where its term's range ends; NULL: it has no end. */
 	const struct bw_ent *to;
 	struct bw_ent high;
 };

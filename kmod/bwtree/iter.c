@@ -2,7 +2,7 @@
 /*
  * Iterators.  The position is a key (see struct kvt_iter).  Within one RCU read section the
  * iterator also keeps a piece of a page, its records in order.  Before each result it checks
- * that the page is still the same; if not, it reads the rest anew.
+ * that the page is still the same; if not, it reads the rest of the piece again.
  */
 #include <linux/err.h>
 
@@ -20,9 +20,9 @@ static struct bw_iter *bw_iter(struct kvt_iter *iter)
 static const u8 bw_infinity[KVTREE_KEY_MAX] = { [0 ... KVTREE_KEY_MAX - 1] = 0xff };
 
 /*
- * The key at which the rest begins: keys not less than it forward, keys less than it
- * backward.  It may be the position with one more byte, or with another last byte:
- * @undo says which, to be decremented again.
+ * The key that bounds the remaining keys: forward they are not less than it, backward they are
+ * less.  It is the position, with one more byte or with its last byte incremented if need be;
+ * sets @undo to the byte to decrement again.
  */
 static struct bw_want bw_iter_want(struct kvt_iter *iter, u8 **undo)
 {
@@ -61,7 +61,7 @@ static void bw_iter_begin(struct bw_iter *it, const struct bw_rec *top)
 
 /*
  * The position is the first key of the right sibling: read that page without a descent.
- * False: its removal has begun.
+ * Returns false if its removal has begun.
  */
 static bool bw_iter_go_right(struct bw_iter *it)
 {
@@ -82,7 +82,7 @@ static bool bw_iter_go_right(struct bw_iter *it)
 	return true;
 }
 
-/* Read the piece of a page that has the position. */
+/* Read the piece of a page that covers the position. */
 static int bw_iter_load(struct bw_iter *it)
 {
 	struct bw_tree *tree = bw_tree(it->iter.index);
@@ -116,7 +116,7 @@ static int bw_iter_load(struct bw_iter *it)
 	return ret;
 }
 
-/* Continue in the next page in the iterator's direction.  False: there is none. */
+/* Continue in the next page in the iterator's direction.  Returns false if there is none. */
 static bool bw_iter_leave(struct bw_iter *it)
 {
 	struct kvt_iter *iter = &it->iter;
@@ -140,7 +140,7 @@ static bool bw_iter_entry(struct bw_iter *it, struct bw_ent *ent)
 	return bw_part_next(&it->part, &it->at, &it->at_delta, ent);
 }
 
-/* Set the position to the key of an entry of the base, whose prefix it has. */
+/* Set the position, which has the base's prefix, to the key of an entry of the base. */
 static void bw_iter_set(struct kvt_iter *iter, const struct bw_page *base, unsigned int i)
 {
 	u64 slice = bw_page_slice(base)[i];
@@ -178,7 +178,7 @@ static unsigned int bw_iter_run(struct bw_iter *it, struct kvt_pair *pairs, unsi
 	return nr;
 }
 
-/* Whether entries of the base are next, and up to where.  Set the position's prefix to theirs. */
+/* If entries of the base are next, set up the run and the position's prefix for them. */
 static bool bw_iter_start_run(struct bw_iter *it)
 {
 	const struct bw_part *part = &it->part;

@@ -6,10 +6,10 @@
  * the quota.  Records of changes of structure are few and short-lived.  They are not charged,
  * so that the limit never stops a change that has begun.
  *
- * The limit also does not refuse what makes the store no larger but needs records: removals,
- * new values of existing keys, merges.  At the limit their records are not charged, and the
- * base page that replaces them is charged no more than the pages before it, until a later one
- * is charged in full.
+ * The limit also does not refuse changes that need records but do not make the store larger:
+ * removals, new values of existing keys, merges.  At the limit their records are not charged,
+ * and the base page that replaces them is charged no more than the pages before it, until a
+ * later one is charged in full.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -220,7 +220,7 @@ void bw_count_record(const struct bw_tree *tree, const struct bw_rec *rec, int s
 		bw_nr_add(tree, BW_NR_RECORD_BYTES, sign * (s64)bw_mem_size(bw_rec_obj(rec)));
 }
 
-/* The next record of a chain; @other: of what was merged into it. */
+/* The next record of a chain; @other keeps the chain that was merged into it. */
 static struct bw_rec *bw_chain_next(const struct bw_rec *rec, struct bw_rec **other)
 {
 	struct bw_rec *next = rec->next;
@@ -254,7 +254,7 @@ s64 bw_chain_bytes(const struct bw_rec *rec)
 /**
  * bw_chain_retire() - free a chain, after a grace period
  * @tree: the tree
- * @rec: its newest record, which no entry has any more; not charged any more
+ * @rec: its newest record, no longer in an entry and no longer charged
  */
 void bw_chain_retire(struct bw_tree *tree, struct bw_rec *rec)
 {
@@ -271,7 +271,7 @@ void bw_chain_retire(struct bw_tree *tree, struct bw_rec *rec)
 
 /**
  * bw_chain_free() - free a chain at once
- * @tree: the tree, which nobody uses any more
+ * @tree: the tree, which is no longer used
  * @rec: its newest record, still charged
  */
 void bw_chain_free(struct bw_tree *tree, struct bw_rec *rec)
@@ -300,7 +300,7 @@ void bw_chain_free(struct bw_tree *tree, struct bw_rec *rec)
 /**
  * bw_remove_retire() - free an id when no reader can use it any more
  * @tree: the tree
- * @remove: the newest record of its page, to which no link is left
+ * @remove: the newest record of its page, which no link leads to any more
  */
 void bw_remove_retire(struct bw_tree *tree, struct bw_remove *remove)
 {

@@ -53,7 +53,7 @@ static __always_inline unsigned int bw_sample_lower(const struct bw_page *page, 
 	return base - samples + (*base < slice);
 }
 
-/* The first entry whose slice is at least @slice, or the number of entries. */
+/* The first entry with a slice of at least @slice, or the number of entries. */
 static __always_inline unsigned int bw_slice_lower(const struct bw_page *page, unsigned int group,
 						   u64 slice)
 {
@@ -84,11 +84,11 @@ unsigned int bw_page_group(const struct bw_page *page, const struct bw_want *wan
  * @page: a base page
  * @group: from bw_page_group()
  * @want: the key
- * @low: among the entries from this one on
- * @high: up to but for this one
+ * @low: the first entry to compare
+ * @high: the first entry after those
  * @same: set to whether it is the key of the entry
  *
- * Return: the first entry whose key is not less, or @high.
+ * Return: the first entry with a key not less than @want, or @high.
  */
 unsigned int bw_page_lower_in(const struct bw_page *page, unsigned int group,
 			      const struct bw_want *want, unsigned int low, unsigned int high,
@@ -134,11 +134,11 @@ unsigned int bw_page_lower_in(const struct bw_page *page, unsigned int group,
  * bw_page_lower() - find a key's place
  * @page: a base page
  * @want: the key
- * @low: among the entries from this one on
- * @high: up to but for this one
+ * @low: the first entry to compare
+ * @high: the first entry after those
  * @same: set to whether it is the key of the entry
  *
- * Return: the first entry whose key is not less, or @high.
+ * Return: the first entry with a key not less than @want, or @high.
  */
 unsigned int bw_page_lower(const struct bw_page *page, const struct bw_want *want,
 			   unsigned int low, unsigned int high, bool *same)
@@ -324,7 +324,7 @@ static void bw_walk_to(struct bw_walk *walk, unsigned int nr)
 	}
 }
 
-/* Where the cache line begins that an offset is in, or the next one. */
+/* Round an offset up to a cache line. */
 static u32 bw_line(u32 off)
 {
 	return ALIGN(off + BW_MEM_HEAD, BW_LINE) - BW_MEM_HEAD;
@@ -497,10 +497,7 @@ static u8 *bw_page_first_tail(struct bw_page *page)
 	return (u8 *)page + page->off_tail + (page->tails ? page->rec.nr * sizeof(u32) : 0);
 }
 
-/*
- * Copy the next entries of the walk's base, if they have the same form there as here.
- * Returns how many.
- */
+/* Copy the next entries of the walk's base, if both pages store them alike.  Returns how many. */
 static unsigned int bw_page_put_run(struct bw_page *page, unsigned int i, struct bw_walk *walk)
 {
 	u32 size = page->rec.level ? sizeof(u32) : sizeof(unsigned long);
@@ -630,7 +627,7 @@ void *bw_page_space(struct bw_page *page, u32 size)
 /**
  * bw_page_unspace() - give back what bw_page_space() returned, if it was the last
  * @page: the page
- * @rec: the memory, which nobody else has seen
+ * @rec: the memory, not published
  * @size: bytes
  */
 void bw_page_unspace(struct bw_page *page, void *rec, u32 size)

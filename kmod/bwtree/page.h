@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Pages of a Bw-tree: keys, base pages, records, and the entries that these amount to.
+ * Pages of a Bw-tree: keys, base pages, records, and the entries that these make up.
  *
  * See bwtree.c for the protocol.
  */
@@ -73,8 +73,8 @@ enum bw_kind {
 };
 
 /*
- * The beginning of every record.  A page is its newest record, whose fields describe the
- * page as if it were consolidated.
+ * The beginning of every record.  A page is its newest record; that describes the page as if
+ * it were consolidated.
  */
 struct bw_rec {
 	u8 kind;
@@ -130,7 +130,7 @@ struct bw_map;
 struct bw_remove {
 	struct bw_rec rec;
 	u32 id;
-	u32 left;			/* a page to its left, which stays as long as this */
+	u32 left;			/* a page to its left, which stays as long as this one */
 	struct bw_map *map;
 	/* For destroying the tree: */
 	bool merged;			/* @rec.next belongs to another page */
@@ -146,8 +146,8 @@ struct bw_remove {
  * Keys share the prefix.  After it they have a slice, compared as a number, and a tail.
  * Lengths are stored only if they differ, tails only if there are any.
  *
- * A search waits for memory twice: for the beginning of the page, whose lines are
- * fetched together, and for a group of slices with its loads.  Groups begin with a
+ * A search waits for memory twice: for the beginning of the page, fetched with all
+ * its lines together, and for a group of slices with its loads.  Groups begin with a
  * cache line.  A sample is the last slice of a group; the last group has none if it is not
  * full, and is filled up with the highest slices.
  *
@@ -225,7 +225,7 @@ static inline unsigned long bw_page_load(const struct bw_page *page, unsigned in
 	return ((const u32 *)bw_page_at(page, page->off_load))[i];
 }
 
-/* The child whose term is marked, in a page that has a mark. */
+/* The child of the marked term, in a page that has a mark. */
 static inline u32 bw_marked_child(const struct bw_rec *top)
 {
 	return bw_page_load(top->base, top->base->marked);
@@ -335,7 +335,7 @@ static inline void bw_key_set(struct bw_key *key, const struct bw_want *want)
 		memcpy(key->tail, want->tail, want->len - BW_SLICE);
 }
 
-/* Copy a key's bytes, of which there are @key->len. */
+/* Copy a key's @key->len bytes. */
 static inline void bw_key_bytes(const struct bw_key *key, u8 *out)
 {
 	u8 head[BW_SLICE];

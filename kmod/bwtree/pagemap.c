@@ -13,8 +13,8 @@
 /**
  * bw_map_new() - create a mapping table with only the id BW_ROOT
  *
- * What every tree has from the beginning is not charged to its store's limit, as the store
- * itself is not; pieces that are added later are.
+ * The initial pieces are not charged to the store's limit, as the store itself is not; pieces
+ * that are added later are.
  *
  * Context: may sleep.
  *
@@ -113,7 +113,7 @@ static u32 bw_map_pop(struct bw_map *map)
 		id = head;
 		if (!id)
 			return 0;
-		/* Another may have taken it; then the exchange fails. */
+		/* If another thread has taken it, the exchange fails. */
 		entry = READ_ONCE(*bw_map_entry(map, id));
 		next = ((u64)(head >> 32) + 1) << 32 | (u32)(entry >> 1);
 		kvt_park_loose(KVT_PARK_BW_ID_SEEN);
@@ -154,7 +154,7 @@ KVT_EXPORT_FOR_TESTS(bw_id_alloc);
 /**
  * bw_id_free() - give an id back
  * @map: the table
- * @id: the id; nobody can have a link to its page
+ * @id: the id; no reader can have a link to its page
  */
 void bw_id_free(struct bw_map *map, u32 id)
 {

@@ -5,15 +5,15 @@
  * The last entry that is not greater than the key is its longest prefix in the tree, or shares
  * some bytes with the key and then differs.  Then no stored prefix of the key is longer than
  * the bytes that the two share.  If a piece of a leaf has no such entry, only prefixes that are
- * less than the piece's first key are left.  So each look leaves shorter prefixes only, and
- * each page is found with a budget of its own: however long the keys are that somebody has put
- * between the prefixes, the pages looked at grow no faster than the key's length.
+ * less than the piece's first key are left.  So every step shortens the prefixes that are left,
+ * and each page is found with a budget of its own: whatever keys a user stores between the
+ * prefixes, the number of pages visited grows no faster than the key's length.
  *
- * That many can be planted: for each prefix a page of keys that lie between it and the next
- * longer one.  To know more, a page would have to say which prefixes of its first key are in the
- * tree, and a change of a short key would change all pages whose first keys begin with it.  So
- * whoever asks about a key of 16 bytes pays for 16 pages at most, and for 512, the most that
- * programs may ask about, for 512; a Masstree's layers cost as much (masstree/prefix.c).
+ * An attacker can reach that number by storing, for each prefix, a page of keys between it and
+ * the next longer one.  To avoid it, a page would have to say which prefixes of its first key are
+ * in the tree, and a change of a short key would change every page with a first key that begins
+ * with it.  So a lookup of 16 bytes visits at most 16 pages, and one of 512 bytes, the most that
+ * programs may look up, 512; the layers of a Masstree cost as much (masstree/prefix.c).
  */
 #include <linux/err.h>
 
@@ -27,9 +27,9 @@ struct bw_prefix {
 	struct bw_want want;		/* the longest prefix that is left */
 	/* The piece of a leaf that covers it, ... */
 	struct bw_part part;
-	u32 common;			/* ... what the key has in common with its first key ... */
+	u32 common;			/* ... bytes that the key and its first key share ... */
 	u32 least;			/* ... and the shortest prefix that it covers */
-	/* A page above it, and the first key of that. */
+	/* The page above it, and the first key of that page. */
 	u32 above_id;
 	const struct bw_key *above_low;
 };
@@ -41,7 +41,7 @@ static void bw_prefix_cut(struct bw_prefix *p, u32 len)
 
 /*
  * Find the piece of a leaf that covers the longest prefix left, starting from the page above
- * the last one if that covers it.  0 or -EBUSY.
+ * the last one if that covers it.  Returns 0 or -EBUSY.
  */
 static int bw_prefix_seek(struct bw_prefix *p)
 {
@@ -61,7 +61,7 @@ static int bw_prefix_seek(struct bw_prefix *p)
 	bw_part_load(at.top, &p->want, false, &p->part);
 	low = bw_want_key(p->part.low);
 	p->common = bw_want_common(&p->want, &low);
-	/* Unless the key begins with it, what they have in common is less than it. */
+	/* Unless the key begins with the first key, the bytes they share are less than that. */
 	p->least = p->common + (p->common < low.len);
 	return 0;
 }
@@ -74,7 +74,7 @@ static u32 bw_common(const struct bw_ent *ent, const struct bw_want *want, u32 f
 	return bw_ent_common(ent, &it, from);
 }
 
-/* The last entry of a piece that is not greater than a key.  False: there is none. */
+/* Find a piece's last entry that is not greater than a key.  Returns false if there is none. */
 static bool bw_part_upto(const struct bw_part *part, const struct bw_want *want,
 			 struct bw_ent *ent)
 {
@@ -94,7 +94,7 @@ static struct kvt_value *bw_prefix_look(struct bw_prefix *p)
 	u32 len;
 
 	while (p->want.len >= p->least && bw_part_upto(&p->part, &p->want, &ent)) {
-		/* The entry has at least as much in common with the key as the first one. */
+		/* The entry shares at least as many bytes with the key as the first key does. */
 		len = bw_common(&ent, &p->want, p->common);
 		if (len == ent.len)
 			return (struct kvt_value *)ent.load;

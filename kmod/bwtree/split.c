@@ -241,7 +241,7 @@ static int bw_split_seek(struct bw_tree *tree, struct bw_stock *stock, struct bw
 
 /*
  * May a page be split?  A page that is published, but not yet linked, must not be split by
- * another thread: if the exchange that links it fails, the page is freed, and what was split
+ * another thread: if the exchange that links it fails, the page is freed, and the page split
  * off would remain.
  *
  * The parents must lead to the page and to its right sibling.  The second step of a split can
@@ -297,8 +297,8 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	frame = bw_frame_of(top);
 	bw_sum(&walk, &frame, 0, top->nr, &sum);
 	/*
-	 * A split can be refused: do not split for a caller that must succeed.  Nor if a record
-	 * waits for room, since a split has then already failed for want of memory or ids.
+	 * A split can be refused: do not split for a caller that must succeed, nor if a record
+	 * waits for room: then a split has already failed for lack of memory or ids.
 	 */
 	too_long = sum.bytes > tree->page_size && top->nr >= BW_SPLIT_MIN && !stock->pass &&
 		   (!help->space || sum.bytes >= BW_LONG * tree->page_size);
@@ -329,7 +329,7 @@ int bw_tidy_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 }
 KVT_EXPORT_FOR_TESTS(bw_tidy_step);
 
-/* Enter a page, which begins at @low, in its parent.  @there: that has a term for the key. */
+/* Insert the term of a page that begins at @low into its parent, or replace it if @there. */
 static int bw_post_term(struct bw_tree *tree, struct bw_stock *stock, const struct bw_at *at,
 			u32 id, const struct bw_rec *page, const struct bw_want *low, bool there)
 {
@@ -356,7 +356,7 @@ static int bw_post_term(struct bw_tree *tree, struct bw_stock *stock, const stru
 }
 
 /**
- * bw_post_step() - enter a page that was split off in its parent
+ * bw_post_step() - insert the term of a page that was split off into its parent
  * @tree: the tree
  * @stock: memory
  * @help: a key of the page, and its level
@@ -404,8 +404,8 @@ int bw_post_step(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 	low = bw_want_key(child->high);
 	there = bw_place(at.top, &low, &place, &load);
 	/*
-	 * The term belongs to a page that was merged, and whose left sibling was then split
-	 * at the same key: finish the merge before replacing the term.
+	 * The term belongs to a page that was merged before its left sibling was split at the
+	 * same key: finish the merge before replacing the term.
 	 */
 	if (there && load != right_id) {
 		first.kind = BW_HELP_FINISH;

@@ -31,7 +31,7 @@ int bw_request(struct bw_stock *stock, struct bw_help *help, const struct bw_hel
  * bw_step_seek() - find the page that a step is to change
  * @tree: the tree
  * @stock: the step's
- * @help: the step's request, by whose key the page is found
+ * @help: the step's request, with a key that leads to the page
  * @level: of the page
  * @at: set to the page
  *
@@ -46,7 +46,7 @@ int bw_step_seek(struct bw_tree *tree, struct bw_stock *stock, struct bw_help *h
 }
 
 /**
- * bw_help_finish() - ask for the merge that a page is marked for to be finished
+ * bw_help_finish() - request to finish the merge that a page is marked for
  * @stock: the step's
  * @help: set to the request
  * @top: the page's newest record

@@ -11,8 +11,8 @@
 void bw_tidy_later(struct bw_tree *tree);
 
 /*
- * Make @new, whose next is usually @old, the page's newest record, if @old still is.  @nr
- * counts swaps of this kind; the next counter counts those that fail.
+ * Make @new the page's newest record, if @old still is.  Usually @old is the next of @new.
+ * @nr counts swaps of this kind; the next counter counts those that fail.
  */
 static inline bool bw_swap(struct bw_tree *tree, u32 id, struct bw_rec *old,
 			   struct bw_rec *new, enum bw_nr nr)

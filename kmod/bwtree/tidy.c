@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The worker: looks for pages with records that nobody changes any more, for short pages that
+ * The worker: looks for pages with records that do not change any more, for short pages that
  * should have been merged, and for merges that were not finished.  Each exchange of a page's
- * entry touches its id.  A round takes over what was touched, and touches again what the next
- * one should look at.  So it is not in proportion to the tree, but to what was changed.
+ * entry touches its id.  A round takes over the touched ids, and touches again those for the
+ * next round.  So its cost is in proportion to the changes, not to the size of the tree.
  */
 #include <linux/err.h>
 #include <linux/jiffies.h>
@@ -14,7 +14,7 @@
 #include "swap.h"
 #include "tree.h"
 
-/* Without memory it doubles each time, at most this often. */
+/* Without memory the delay doubles each time, at most this often. */
 #define BW_TIDY_DELAYS	4
 
 /* More rounds than it takes to merge a whole idle tree, level by level. */
@@ -91,17 +91,17 @@ static int bw_care_take(struct bw_tree *tree, struct bw_care *care, gfp_t gfp)
 	return ret;
 }
 
-/* Take over what was touched, before any page is read. */
+/* Take over the touched ids, before any page is read. */
 static void bw_care_begin(struct bw_tree *tree, struct bw_care *care)
 {
 	unsigned int i;
 
-	/* Full barriers: either the change is seen, or what it touches.  Pairs with bw_touch(). */
+	/* Full barriers: either the change is seen, or the touch.  Pairs with bw_touch(). */
 	for (i = 0; i < ARRAY_SIZE(care->touched); i++)
 		care->touched[i] = xchg(&tree->map->touched[i], 0);
 }
 
-/* The round has ended early: leave to the next one what this one took over. */
+/* The round has ended early: leave its touched ids to the next one. */
 static void bw_care_put_back(struct bw_tree *tree, const struct bw_care *care)
 {
 	unsigned int bit;
@@ -110,7 +110,7 @@ static void bw_care_put_back(struct bw_tree *tree, const struct bw_care *care)
 		set_bit(bit, tree->map->touched);
 }
 
-/* How many ids, from @care->id on and below @end, need not be looked at. */
+/* How many ids, from @care->id on and below @end, can be skipped. */
 static u32 bw_care_skip(const struct bw_care *care, u32 end)
 {
 	if (test_bit(bw_touch_bit(care->id), care->touched))
@@ -126,15 +126,15 @@ static int bw_care_for(struct bw_tree *tree, struct bw_care *care, bool all, gfp
 	rcu_read_lock();
 	needed = bw_care_look(tree, care, all);
 	rcu_read_unlock();
-	/* If it fails, the page is examined again: see bw_do_help(). */
+	/* If the care fails, the page is examined again: see bw_do_help(). */
 	return needed ? bw_care_take(tree, care, gfp) : 0;
 }
 
 /*
- * Look at the pages that were touched, or @all, once, from @care->id on, or until there is no
- * memory: then @care->id is where to continue.  Allocations are charged like what they replace,
- * to a cgroup that may be at its limit.  There, and on a machine that lacks memory, trying hard
- * for page after page gains nothing: this can wait.
+ * Look at the pages that were touched, or @all, once, from @care->id on.  If memory runs out,
+ * stop, with @care->id at the page to continue with.  Allocations are charged like the pages that
+ * they replace, to a cgroup that may be at its limit.  There, and on a machine that lacks memory,
+ * trying hard for page after page gains nothing: this can wait.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -190,7 +190,7 @@ static void bw_work(struct work_struct *work)
 	int err = bw_work_round(tree, &left);
 
 	tree->delays = err ? min(tree->delays + 1, BW_TIDY_DELAYS) : 0;
-	/* If nobody changed anything, nor did this round, the worker has nothing left to do. */
+	/* If neither writers nor this round changed anything, the worker has nothing left to do. */
 	again = xchg(&tree->busy, false) || left || err;
 	kvt_park_loose(KVT_PARK_BW_TIDIED);
 	if (again)
@@ -216,11 +216,11 @@ void bw_tidy_init(struct bw_tree *tree)
 
 /**
  * bw_tidy_exit() - stop the worker of a tree
- * @tree: the tree, which nobody changes any more
+ * @tree: the tree, which does not change any more
  */
 void bw_tidy_exit(struct bw_tree *tree)
 {
-	/* A round through a large tree takes long. */
+	/* Stop a round, which takes long in a large tree. */
 	WRITE_ONCE(tree->ending, true);
 	cancel_delayed_work_sync(&tree->work);
 }

@@ -50,7 +50,7 @@ struct bw_twigs {
 	struct bw_leaves *leaves[BW_FAN];
 };
 
-/* So many ids have a bit in common that has the worker look at them; many more in large trees. */
+/* This many ids share a bit that has the worker look at them; many more in large trees. */
 #define BW_TOUCH_IDS	256u
 #define BW_TOUCH_BITS	16384u
 
@@ -60,7 +60,7 @@ struct bw_map {
 	atomic_t next;			/* the lowest id never used */
 	atomic64_t free;		/* list: number of changes << 32 | first id */
 	struct bw_twigs *twigs[BW_FAN];
-	/* Ids whose pages the worker should look at: see bw_touch(). */
+	/* Ids of pages that the worker should look at: see bw_touch(). */
 	DECLARE_BITMAP(touched, BW_TOUCH_BITS);
 };
 
@@ -69,7 +69,7 @@ struct bw_tree {
 	struct bw_map *map;
 	u32 page_size;			/* bytes of content at which a page splits */
 	atomic64_t map_bytes;		/* charged for the mapping table */
-	/* A worker consolidates pages that nobody changes any more: see tidy.c. */
+	/* A worker consolidates pages that do not change any more: see tidy.c. */
 	bool busy;			/* there were changes since its last round */
 	bool asleep;			/* it is not queued */
 	bool ending;			/* its round must end at once */
@@ -103,7 +103,7 @@ enum bw_nr {
 	BW_NR_MERGE,			/* steps of merges, and of the root's collapse */
 	BW_NR_MERGE_FAIL,
 	BW_NR_CHAIN_RECORDS,
-	/* Pages whose chain has 1 record, 2 or 3, 4 to 7, 8 to 15, more. */
+	/* Pages with chains of 1 record, 2 or 3, 4 to 7, 8 to 15, more. */
 	BW_NR_CHAINS,
 	BW_NR_CHAINS_LAST = BW_NR_CHAINS + 4,
 	BW_NR_FOLDED_RECORDS,
