@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between the kernels that the module supports: 6.12 to 7.3.
- * Every test of the kernel's version or of its headers stands here.
+ * Differences between the kernels that the module supports: 6.12 to 7.3.
+ * Every test of the kernel's version or of its headers is in this file.
  */
 #ifndef KVT_COMPAT_H
 #define KVT_COMPAT_H
@@ -59,10 +59,10 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
 /*
- * When the first issue of a command returned -EAGAIN its SQE was copied beside it, but
- * it still points into the ring, where the next SQE may stand by then.  Where the SQE
- * was copied before, the command points to the copy.  A linked command may be issued
- * by a worker first, and not have been copied at all.
+ * When the first issue of a command returns -EAGAIN, its SQE is copied beside it, but
+ * cmd->sqe still points into the ring, where another SQE may be by then.  If the SQE
+ * was copied earlier, cmd->sqe points to the copy.  A linked command may be issued
+ * by a worker first, without any copy.
  */
 #define KVT_URING_COPIED	BIT(24)	/* of cmd->flags, the upper byte of which is internal */
 
@@ -71,7 +71,7 @@ static inline const struct io_uring_sqe *kvt_uring_sqe(const struct io_uring_cmd
 	return cmd->flags & KVT_URING_COPIED ? cmd_to_io_kiocb(cmd)->async_data : cmd->sqe;
 }
 
-/* The command is to be issued again, by a worker. */
+/* A worker will issue the command again. */
 static inline void kvt_uring_punted(struct io_uring_cmd *cmd)
 {
 	cmd->flags |= KVT_URING_COPIED;
@@ -87,7 +87,7 @@ static inline void kvt_uring_punted(struct io_uring_cmd *cmd)
 }
 #endif
 
-/* Where that runs which io_uring_cmd_complete_in_task() is given; kept by the command. */
+/* The task in which io_uring_cmd_complete_in_task() runs its function; kept by the command. */
 static inline struct task_struct *kvt_uring_task(struct io_uring_cmd *cmd)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
@@ -167,10 +167,10 @@ static inline bool io_uring_mshot_cmd_post_cqe(struct io_uring_cmd *cmd, struct 
 }
 #endif
 
-/* Before 7.1 a ring that polls takes only files that poll. */
+/* Before 7.1 a polling ring accepts only files that can be polled. */
 #define KVT_URING_HAS_IOPOLL	(LINUX_VERSION_CODE >= KERNEL_VERSION(7, 1, 0))
 
-/* That pointers which kfuncs get are trusted has no flag any more, from 6.19 on. */
+/* From 6.19 on, kfuncs get trusted pointers without a flag. */
 #ifndef KF_TRUSTED_ARGS
 #define KF_TRUSTED_ARGS	0
 #endif

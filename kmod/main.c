@@ -102,7 +102,7 @@ static void __exit kvt_exit(void)
 	kvt_stores_exit();
 	kvt_logs_exit();
 	kvt_debugfs_exit();
-	/* Callbacks of the module's code may still be on their way. */
+	/* Callbacks into the module's code may still be pending. */
 	rcu_barrier();
 	kvt_masstree_exit();
 	kvt_mem_exit();

@@ -7,13 +7,13 @@
 #include "compat.h"
 #include "event.h"
 
-/* So many are called with interrupts off. */
+/* Entries woken in one go, with interrupts off. */
 #define PORTION		128
 
 /**
- * kvt_event_init() - begin with an event that nobody waits for
+ * kvt_event_init() - initialize an event
  * @event: the event
- * @what: what it is, after "waits for"
+ * @what: its name, to follow "waits for"
  */
 void kvt_event_init(struct kvt_event *event, const char *what)
 {
@@ -33,7 +33,7 @@ static int listener_hear(struct wait_queue_entry *entry, unsigned int mode, int 
 }
 
 /**
- * kvt_listener_init() - begin with a listener that does not listen
+ * kvt_listener_init() - initialize a listener, which does not listen yet
  * @listener: the listener
  * @hear: called with the queue's lock held and interrupts off; may listen again by
  *	__add_wait_queue_entry_tail_exclusive()
@@ -63,7 +63,7 @@ struct kvt_listener *kvt_listener_of(struct wait_queue_entry *entry)
 }
 
 /**
- * kvt_event_listen() - have a function called when others are woken
+ * kvt_event_listen() - have a function called when the event's waiters are woken
  * @event: the event
  * @listener: the listener, which may listen already
  *
@@ -96,14 +96,14 @@ void kvt_event_unlisten(struct kvt_event *event, struct kvt_listener *listener)
 KVT_EXPORT_FOR_TESTS(kvt_event_unlisten);
 
 /**
- * kvt_event_name() - record for which process somebody listens
+ * kvt_event_name() - record the process that a listener waits for
  * @event: the event
  * @listener: the listener, whether it listens or has heard
  * @pid: the process, kept until the next call
  *
  * Context: process context.
  *
- * Return: the process before, which is the caller's to put; NULL: there was none.
+ * Return: the previous process, which the caller puts; NULL: there was none.
  */
 struct pid *kvt_event_name(struct kvt_event *event, struct kvt_listener *listener, struct pid *pid)
 {
@@ -126,7 +126,7 @@ static void mark_reach(struct kvt_listener *listener)
 {
 	struct mark *mark = container_of(listener, struct mark, listener);
 
-	/* It may be gone with this. */
+	/* The mark may be gone after this. */
 	smp_store_release(&mark->reached, true);
 }
 
@@ -146,7 +146,7 @@ void kvt_event_wake(struct kvt_event *event)
 		return;
 	kvt_listener_init(&mark.listener, mark_reach);
 	kvt_event_listen(event, &mark.listener);
-	/* Pairs with the release in mark_reach(); nobody uses the mark after that. */
+	/* Pairs with the release in mark_reach(), the last use of the mark there. */
 	while (!smp_load_acquire(&mark.reached)) {
 		cond_resched();
 		__wake_up(&event->head, TASK_NORMAL, PORTION, NULL);
@@ -155,16 +155,16 @@ void kvt_event_wake(struct kvt_event *event)
 KVT_EXPORT_FOR_TESTS(kvt_event_wake);
 
 /**
- * kvt_event_end() - have nobody wait for an event, from here on
+ * kvt_event_end() - end all waiting for an event
  * @event: the event
  *
- * Who waits is woken as if it had come.
+ * Wakes tasks and listeners as if the event had come.
  *
  * Context: process context, may sleep.
  */
 void kvt_event_end(struct kvt_event *event)
 {
-	/* Who is about to wait looks at it once more when it is in the queue. */
+	/* A task that is about to wait tests this again after it has joined the queue. */
 	WRITE_ONCE(event->ended, true);
 	kvt_event_wake(event);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Events of a store: what tasks sleep for, and what commands of io_uring wait for without a task.
+ * Events of a store: tasks sleep for them, and commands of io_uring wait for them without a task.
  *
  * A listener is a function in the event's queue, beside the tasks that sleep there.  The waker
  * calls each once, with the queue's lock held and interrupts off.  There may be a million of
@@ -16,26 +16,26 @@ struct pid;
 
 struct kvt_event {
 	wait_queue_head_t head;
-	const char *what;		/* is waited for */
-	bool ended;			/* the store ends: it is not waited for any more */
+	const char *what;		/* its name in messages */
+	bool ended;			/* the store ends: do not wait for it any more */
 };
 
 struct kvt_listener {
 	struct wait_queue_entry entry;
 	void (*hear)(struct kvt_listener *listener);	/* the event has come; it listens no more */
-	struct pid *pid;		/* of the process whose commands wait, or NULL; under the
+	struct pid *pid;		/* the process that has commands waiting, or NULL; under the
 					 * queue's lock while it listens
 					 */
 };
 
 /**
- * kvt_event_has_sleeper() - whether anybody waits, after a barrier
- * @event: the event, whose condition was made true before
+ * kvt_event_has_sleeper() - whether a task or a listener waits, after a barrier
+ * @event: the event; the caller has made its condition true before
  *
  * Context: any.
  *
  * Return: true or false; pairs with the barrier after kvt_event_listen(), and with that of
- * those who sleep.
+ * tasks that sleep.
  */
 static inline bool kvt_event_has_sleeper(struct kvt_event *event)
 {
@@ -43,7 +43,7 @@ static inline bool kvt_event_has_sleeper(struct kvt_event *event)
 }
 
 /**
- * kvt_event_ended() - whether it makes no sense to wait for an event any more
+ * kvt_event_ended() - whether waiting for an event has ended
  * @event: the event
  *
  * Context: any.

@@ -8,7 +8,7 @@
 #include "compat.h"
 #include "index.h"
 
-/* One value.  Returns 0 at the end, 1 to go on, or an errno. */
+/* Visit one value.  Returns 0 at the end, 1 to continue, or an errno. */
 static int walk_step(struct kvt_walk *walk, struct kvt_iter *iter)
 {
 	struct kvt_value *v;
@@ -34,12 +34,12 @@ static int walk_step(struct kvt_walk *walk, struct kvt_iter *iter)
  * @index: the index, which the caller keeps
  * @walk: what to do
  *
- * Each RCU read section covers one value.  A key that is there throughout is seen
- * once; one that comes or goes meanwhile may be.
+ * Each RCU read section covers one value.  A key that is present throughout is seen
+ * once; one that is inserted or removed meanwhile may be.
  *
  * Context: process context, sleeps.
  *
- * Return: 0; -ENOMEM; or what @walk's functions ended it with.
+ * Return: 0; -ENOMEM; or the errno with which @walk's functions ended it.
  */
 int kvt_index_walk(struct kvt_index *index, struct kvt_walk *walk)
 {

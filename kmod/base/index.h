@@ -39,8 +39,8 @@ struct kvt_index_env {
 	struct kvt_reclaim *reclaim;
 	struct kvt_stats *stats;
 	struct workqueue_struct *wq;
-	struct workqueue_struct *slow_wq;	/* for what waits: for memory, for readers */
-	struct mem_cgroup *memcg;	/* charged for what a worker of the engine allocates */
+	struct workqueue_struct *slow_wq;	/* for work that waits for memory or readers */
+	struct mem_cgroup *memcg;	/* charged for allocations of the engine's workers */
 	u32 page_size;			/* of engines with pages: bytes; 0: the engine's choice */
 };
 
@@ -51,7 +51,7 @@ struct kvt_index {
 
 /*
  * Room for a small value that has no block: an engine may keep such a value in its nodes, and
- * copies it here for whoever looks it up.  See base/value.h.
+ * copies it here for the caller that looks it up.  See base/value.h.
  */
 struct kvt_cell {
 	u64 word[3];
@@ -71,28 +71,28 @@ struct kvt_change {
 	struct kvt_index *index;
 	struct kvt_key key;
 	gfp_t gfp;			/* for the engine's memory; GFP_NOWAIT never sleeps */
-	bool may_insert;		/* the key may come into being */
+	bool may_insert;		/* the key may be created */
 	bool removes;			/* a commit removes the key */
-	bool wants_cell;		/* a commit may bring a cell */
+	bool wants_cell;		/* the new value may be a cell */
 
 	struct kvt_value *old;		/* out of begin(): the value now, or NULL */
 	struct kvt_cell cell;		/* where it is if it has no block */
-	bool takes_cell;		/* out of begin(): a commit may bring a cell */
+	bool takes_cell;		/* out of begin(): the key's place takes a cell */
 
 	unsigned long engine[45];
 };
 
 /* A counter of an engine, as users see it. */
 struct kvt_index_stat {
-	const char *name;		/* with a prefix that is the engine's */
+	const char *name;		/* with the engine's prefix */
 	const char *text;		/* what it counts */
 	bool now;			/* it goes up and down */
 };
 
 enum kvt_bound {
-	KVT_AT,			/* the key itself and what comes after it */
-	KVT_AFTER,		/* what comes after the key */
-	KVT_PAST,		/* what comes after all keys that begin with the key */
+	KVT_AT,			/* the key itself and the keys after it */
+	KVT_AFTER,		/* the keys after the key */
+	KVT_PAST,		/* the keys after all those that begin with the key */
 };
 
 /*
@@ -114,7 +114,7 @@ struct kvt_pair {
 struct kvt_iter {
 	struct kvt_index *index;
 	bool reverse;
-	enum kvt_bound bound;		/* where to go on, relative to key */
+	enum kvt_bound bound;		/* where to continue, relative to key */
 	u32 want;		/* results that the caller expects to take; 0: unknown */
 	u32 len;
 	struct kvt_pair one;	/* of kvt_iter_one() */
@@ -141,66 +141,65 @@ static inline int kvt_iter_cmp(const struct kvt_iter *iter, const u8 *key, u32 l
  * struct kvt_index_ops - an engine
  * @name: as users write it
  * @page_min: the smallest page that a user may ask for, in bytes, or 0: the engine has
- *	no pages of which one could choose the size
+ *	no pages of selectable size
  * @page_max: the largest
  * @stats: what the engine counts from KVT_STAT_ENGINE on (base/stats.h)
  * @nr_stats: how many, at most KVT_STAT_ENGINE_MAX
  * @iter_size: bytes of an iterator, struct kvt_iter first
  * @create: make an empty index.  May sleep.  Returns it or an ERR_PTR.
  * @destroy: free the index with its nodes and, through @env.reclaim's free
- *	function for values, every value.  Nobody uses it any more, a grace
+ *	function for values, every value.  It is not used any more, and a grace
  *	period has passed since.  May sleep; reschedules.
  * @cells: it keeps small values in its nodes (kvt_cell_fits())
  * @get: the value of a key.  Under rcu_read_lock(), from any context,
  *	including NMI; writes no shared memory.  Returns the value, which stays
- *	valid until rcu_read_unlock(), and is @cell, filled, if it has no block;
- *	NULL: no such key; ERR_PTR(-EBUSY): bounded retries spent, the caller may
- *	try again.
+ *	valid until rcu_read_unlock(), and is in @cell if it has no block; NULL: no
+ *	such key; ERR_PTR(-EBUSY): bounded retries spent, the caller may try again.
  * @get_batch: get() for several keys, their memory accesses overlapped, with a
  *	cell for each of them.  Context as for @get.
  * @get_prefix: the value of the longest key that @key begins with, @key itself
- *	included.  Context and return value as for @get; a prefix that is there
- *	throughout is returned, or a longer one that was there at some time.  The
+ *	included.  Context and return value as for @get; a prefix that is present
+ *	throughout is returned, or a longer one that was present at some time.  The
  *	work is bounded by the length of @key.
  * @begin: find the place of @change->key and hold it.  Called outside of RCU
  *	read sections and locks; sleeps if @change->gfp allows it.  After 0 the
  *	place is held with preemption and bottom halves off, inside an RCU read
  *	section, @change->old is the present value, and one of @commit and
  *	@abort must follow soon, with nothing in between that sleeps or
- *	allocates.  A later commit of a new value cannot fail for want of
- *	memory if @change->old was there or @change->may_insert was set.
- *	The new value may be a cell if @change->takes_cell is set then, which may be
- *	if @change->wants_cell was.
+ *	allocates.  A later commit of a new value cannot fail for lack of
+ *	memory if there is an @change->old or @change->may_insert was set.  The new
+ *	value may be a cell if @change->takes_cell is set then, which requires
+ *	@change->wants_cell.
  *	Errors: -ENOMEM, -EDQUOT, -EBUSY (only if @change->gfp cannot sleep), -EINTR
  *	(only if it can: a fatal signal came before the place was found).
- *	-EDQUOT only for a key that is not there; with @change->removes, -ENOMEM
+ *	-EDQUOT only for a key that does not exist; with @change->removes, -ENOMEM
  *	only if @change->gfp cannot sleep: a removal makes room.
- * @commit: publish @value, or remove the key if it is NULL, and let go of the
- *	place.  A block is the index's then, a cell is copied; its version is higher
+ * @commit: publish @value, or remove the key if it is NULL, and release the
+ *	place.  The index takes over a block, and copies a cell; its version is higher
  *	than that of @change->old.  Allocates and frees nothing, and does not sleep: as
  *	with @abort, the caller may keep preemption off for longer than the place is
  *	held.  Returns 0, or -EAGAIN (engines that hold no lock): another writer was
- *	first, nothing was published, call begin() again.  An old block belongs to the
- *	caller, who retires it.  Committing a removal when @change->old is NULL is not allowed.
- * @abort: let go of the place, nothing changed.
- * @finish: end of the change, where begin() may be called: gives back memory that
- *	begin() set aside and did not use, has work done that the commit found, and
- *	calls tracepoints.  Once after the last commit or abort; also after begin()
+ *	first, nothing was published, call begin() again.  The caller owns an old block
+ *	and retires it.  Committing a removal when @change->old is NULL is not allowed.
+ * @abort: release the place without a change.
+ * @finish: end the change, where begin() may be called: gives back memory that
+ *	begin() set aside and did not use, schedules work that the commit found, and
+ *	calls tracepoints.  Called once after the last commit or abort, also if begin()
  *	failed.  @change->engine is zero before the first begin(), and @change->key still
- *	what it was.
+ *	the same.
  * @iter_next: the next values in the iterator's direction, with their keys, at least
  *	one and at most @max, which is not 0.  The key of the last is then in @key and
  *	@len with @bound KVT_AFTER.  Under rcu_read_lock(); values stay valid until
  *	rcu_read_unlock(), and each was its key's at some time during the call,
  *	whatever earlier calls have read.  A key beyond the position is not missed if it
- *	is there from iter_rest() on; one that comes later may be.  The work is bounded
- *	by the lengths of the last key before the call and of the keys returned, but
+ *	is present from iter_rest() on; one inserted later may be.  The work is bounded
+ *	by the lengths of the last key before the call and of the keys returned, except
  *	for pages that have just become empty.
  *	Returns how many there are; 0 at the end; -EBUSY if bounded retries are
  *	spent; -EAGAIN after a bounded amount of work without a result: leave the RCU
- *	read section, call iter_rest(), go on.
+ *	read section, call iter_rest(), and continue.
  * @iter_rest: forget what was read under the RCU read section that ends; also
- *	makes a new iterator ready, whose position is set.
+ *	makes a new iterator ready, after its position was set.
  * @sweep: look through the whole index for work that a worker should do and do
  *	it.  For tests and for low memory.  May sleep.
  */
@@ -235,7 +234,7 @@ struct kvt_index_ops {
  *
  * Context: under rcu_read_lock(), any context.
  *
- * Return: the value, whose key is the iterator's position then, until the iterator is called
+ * Return: the value, with its key as the iterator's position, until the iterator is called
  * again; NULL at the end; or another result of iter_next(), as an ERR_PTR.
  */
 static inline struct kvt_value *kvt_iter_one(struct kvt_iter *iter)
@@ -251,11 +250,11 @@ static inline struct kvt_value *kvt_iter_one(struct kvt_iter *iter)
  */
 struct kvt_walk {
 	/*
-	 * Called for each value, under RCU.  0: go on; an errno ends the walk; 1: leave RCU,
-	 * and call @act.
+	 * Called for each value, under RCU.  Returns 0 to continue; an errno to end the walk;
+	 * 1 to leave RCU and call @act.
 	 */
 	int (*see)(struct kvt_walk *walk, const struct kvt_value *v);
-	/* May sleep and change the key.  0: go on; an errno ends the walk. */
+	/* May sleep and change the key.  Returns 0 to continue; an errno to end the walk. */
 	int (*act)(struct kvt_walk *walk, const struct kvt_key *key);
 };
 

@@ -21,7 +21,7 @@ static const u8 mem_index[] = {
 	[72 / 8] = 5, [80 / 8] = 5, [104 / 8] = 6, [112 / 8] = 6,
 };
 
-/* One more than the index of the size that is taken; 0: kmalloc()'s. */
+/* The index of the cache to use, plus one; 0: kmalloc()'s. */
 static unsigned int mem_cache_of(size_t size)
 {
 	size_t words = DIV_ROUND_UP(size, 8);
@@ -101,7 +101,7 @@ void *kvt_mem_pages(size_t size, gfp_t gfp)
 
 	p = alloc_pages_exact(size, easy | __GFP_NOWARN);
 	if (p) {
-		/* For audit.c: no allocator could say it of such pages. */
+		/* For audit.c: no allocator knows the size of such pages. */
 		set_page_private(virt_to_page(p), PAGE_ALIGN(size));
 		kmemleak_alloc(p, PAGE_ALIGN(size), 1, easy);
 	} else if (gfpflags_allow_blocking(gfp)) {
@@ -146,7 +146,7 @@ KVT_EXPORT_FOR_TESTS(kvt_mem_alloc);
 /**
  * kvt_mem_free() - free memory
  * @p: of kvt_mem_alloc() or kvt_mem_pages(), or NULL
- * @size: bytes asked for, or what kvt_mem_size() says of them
+ * @size: bytes asked for, or kvt_mem_size() of them
  *
  * Context: any but NMI.
  */

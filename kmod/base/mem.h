@@ -17,7 +17,7 @@
 
 struct mem_cgroup;
 
-/* Whether what was counted is compared with what is there when a store goes: see Kbuild. */
+/* Whether a store's counters are compared with its contents when it is destroyed: see Kbuild. */
 #ifdef KVT_TESTS
 #define KVT_AUDITS	KVT_TESTS
 #else
@@ -26,7 +26,7 @@ struct mem_cgroup;
 
 /*
  * How operations in process context allocate what a store keeps.  It is charged
- * to the store's creator, which must not be killed for what others write: allocations
+ * to the store's creator, which must not be killed because of other writers: allocations
  * do not invoke the OOM killer, and the writer gets ENOMEM.
  */
 #define KVT_GFP_PROCESS	(GFP_KERNEL | __GFP_RETRY_MAYFAIL)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A value and changes of some of its columns make another value. */
+/* Building a value from another one and changes of some of its columns. */
 #include <linux/errno.h>
 #include <linux/string.h>
 
 #include "compat.h"
 #include "merge.h"
 
-/* Walks the columns of the value that is to be, ascending by id. */
+/* Walks the columns of the future value, ascending by id. */
 struct merge_walk {
 	const struct kvt_merge *merge;
 	unsigned int old;	/* position in the old value */
@@ -52,8 +52,8 @@ static bool walk_next(struct merge_walk *walk, struct kvt_column *col)
 }
 
 /*
- * Columns in the block have @excess bytes too many: longer ones move to blobs first,
- * and of equal ones those with the lower ids.  Returns the bytes that have moved.
+ * Columns in the block have @excess bytes too many: move longer ones to blobs first, and
+ * among those of similar length the ones with lower ids.  Returns the bytes moved.
  */
 static u32 merge_move(struct kvt_merge *merge, u32 excess)
 {
@@ -207,7 +207,7 @@ void kvt_merge_fill(const struct kvt_merge *merge, struct kvt_value *v, unsigned
 	kvt_value_set_table(v, merge->ncols);
 	while (walk_next(&walk, &col)) {
 		if (!test_bit(col.id, merge->apart)) {
-			/* It may be in a blob where it comes from. */
+			/* In the old value it may be in a blob. */
 			col.blob = NULL;
 			kvt_value_set_column(v, i++, &col, data);
 			data += col.len;

@@ -30,7 +30,7 @@ struct kvt_merge {
 	bool plain;
 	bool edits_lack;		/* blobs: kvt_merge_give_blobs() */
 	u32 old_lacks;			/* the length of the spare that comes next; 0: none */
-	struct llist_node **rest;	/* link to the first spare that is of no use */
+	struct llist_node **rest;	/* link to the first spare that is not used */
 	u32 ncols;
 	u32 nblobs;
 	DECLARE_BITMAP(apart, KVTREE_COLS_MAX);	/* ids of the columns in blobs */

@@ -21,8 +21,8 @@
 	X(SPLIT_LINKED)		/* sibling linked, both still hold its keys */ \
 	X(SPLIT_SHRUNK)		/* leaf has let go of the moved keys */	\
 	X(SPLIT_INNER_MARKED)	/* an inner node is dirty */		\
-	X(SPLIT_INNER_MOVED)	/* its upper half stands in its sibling */ \
-	X(SPLIT_PARENT)		/* sibling entered in the parent */	\
+	X(SPLIT_INNER_MOVED)	/* its upper half is in its sibling */ \
+	X(SPLIT_PARENT)		/* sibling inserted into the parent */	\
 	X(SPLIT_ROOT)		/* new root filled, not published */	\
 	X(SPLIT_ROOT_PUBLISHED)	/* new root published, all still locked */ \
 	X(REMOVE_UNLISTED)	/* key out of the permutation, leaf locked */ \
@@ -45,7 +45,7 @@
 	X(SHRINK_PUBLISHED)	/* its child is the root, it is not marked */ \
 	X(SHRINK_MARKED)	/* old root marked deleted, all still locked */
 
-/* The same of the Bw-tree, where a writer holds nothing that others wait for. */
+/* As KVT_PARK_POINTS, in the Bw-tree, where a writer holds nothing that others wait for. */
 #define KVT_PARK_BW_POINTS(X)						\
 	X(BW_CONSOLIDATED)	/* new base page built, not exchanged */ \
 	X(BW_SPLIT_BUILT)	/* right sibling built, nothing leads to it */ \
@@ -86,7 +86,7 @@
 	X(BW_CARE)		/* the Bw-tree's worker has found a page, and looks at it */ \
 	X(BW_TIDIED)		/* the Bw-tree's worker has made a round, and is awake */
 
-/* Of the log: a writer that holds the place of its key. */
+/* In the log: a writer that holds its key's place. */
 #define KVT_PARK_LOG_POINTS(X)						\
 	X(LOG_RESERVE)		/* no epoch known, no room taken */	\
 	X(LOG_GROW)		/* a stream locked, room for what is new seen, it is not counted */

@@ -63,7 +63,7 @@ static s64 pool_take(struct kvt_pool *pool, s64 n)
 	return ahead;
 }
 
-/* Bring what the CPUs hold back to the pool.  Returns how much that was. */
+/* Bring the stocks of all CPUs back to the pool.  Returns how much that was. */
 static s64 pool_drain(struct kvt_pool *pool)
 {
 	struct kvt_pool_cpu *stock;
@@ -74,7 +74,7 @@ static s64 pool_drain(struct kvt_pool *pool)
 		stock = per_cpu_ptr(pool->cpu, cpu);
 		if (!atomic64_read(&stock->stock))
 			continue;
-		/* At once: others are refused while it is in neither place. */
+		/* At once: charges are refused while it is in neither place. */
 		n = atomic64_xchg(&stock->stock, 0);
 		atomic64_sub(n, &pool->taken);
 		sum += n;
@@ -82,12 +82,12 @@ static s64 pool_drain(struct kvt_pool *pool)
 	return sum;
 }
 
-/* Take n from the shared pool, and for this CPU what comes with it. */
+/* Take n from the shared pool, and put what was taken ahead into this CPU's stock. */
 static int pool_draw(struct kvt_pool *pool, struct kvt_pool_cpu *cpu, s64 n)
 {
 	s64 ahead;
 
-	/* Until the end of it kvt_quota_limit() does not look for what was taken ahead. */
+	/* kvt_quota_limit() waits for this read section before it drains the stocks. */
 	rcu_read_lock();
 	ahead = pool_take(pool, n);
 	if (ahead > 0) {
@@ -106,7 +106,7 @@ static int pool_charge(struct kvt_pool *pool, s64 n)
 	struct kvt_pool_cpu *cpu = raw_cpu_ptr(pool->cpu);
 	int err;
 
-	/* What was given back is not for others if it was more than the limit. */
+	/* Over the limit, memory given back must not be charged again. */
 	if (!READ_ONCE(pool->over) && stock_take(cpu, n))
 		return 0;
 	err = pool_draw(pool, cpu, n);
@@ -168,10 +168,10 @@ KVT_EXPORT_FOR_TESTS(kvt_quota_init);
  */
 void kvt_quota_limit(struct kvt_quota *quota, u64 limit_bytes, u64 limit_keys)
 {
-	/* Others may be charging. */
+	/* Charges may read them meanwhile. */
 	WRITE_ONCE(quota->bytes.limit, min_t(u64, limit_bytes, S64_MAX));
 	WRITE_ONCE(quota->keys.limit, min_t(u64, limit_keys, S64_MAX));
-	/* By then a charge that saw the old limit has set aside what it took ahead. */
+	/* A charge that saw the old limit has put what it took ahead into a stock by then. */
 	synchronize_rcu();
 	/* Each charge draws from the pool, and is counted, until one is below the limit. */
 	WRITE_ONCE(quota->bytes.over, true);
@@ -183,7 +183,7 @@ KVT_EXPORT_FOR_TESTS(kvt_quota_limit);
 
 /**
  * kvt_quota_exit() - free the limits of a store
- * @quota: of kvt_quota_init(); nobody may charge any more
+ * @quota: of kvt_quota_init(); no charge may follow
  *
  * Context: process context.
  */
@@ -254,7 +254,7 @@ KVT_EXPORT_FOR_TESTS(kvt_quota_uncharge_key);
  *
  * Context: any.
  *
- * Return: bytes; exact when nobody charges meanwhile.
+ * Return: bytes; exact if nothing is charged meanwhile.
  */
 u64 kvt_quota_bytes(const struct kvt_quota *quota)
 {
@@ -268,7 +268,7 @@ KVT_EXPORT_FOR_TESTS(kvt_quota_bytes);
  *
  * Context: any.
  *
- * Return: keys; exact when nobody charges meanwhile.
+ * Return: keys; exact if nothing is charged meanwhile.
  */
 u64 kvt_quota_keys(const struct kvt_quota *quota)
 {

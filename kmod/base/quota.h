@@ -6,7 +6,7 @@
  * the limit and keeps the remainder, so writers on different CPUs seldom touch
  * the same cache line.  Before a charge is refused, it collects what the other
  * CPUs hold.  So the limit is never exceeded, and a charge is refused too early
- * only by what CPUs take and give back at that very moment.  Giving back always
+ * only because of charges and returns at that very moment.  Giving back always
  * succeeds.  While more is charged than a new limit allows, CPUs do not use what
  * they hold.
  */
@@ -45,7 +45,7 @@ void kvt_quota_uncharge(struct kvt_quota *quota, size_t bytes);
 int kvt_quota_charge_key(struct kvt_quota *quota);
 void kvt_quota_uncharge_key(struct kvt_quota *quota);
 
-/* Bytes and keys charged; exact when nobody charges meanwhile. */
+/* Bytes and keys charged; exact if nothing is charged meanwhile. */
 u64 kvt_quota_bytes(const struct kvt_quota *quota);
 u64 kvt_quota_keys(const struct kvt_quota *quota);
 

@@ -25,10 +25,10 @@ static unsigned int reclaim_interval_ms = 10;
 module_param(reclaim_interval_ms, uint, 0644);
 MODULE_PARM_DESC(reclaim_interval_ms, "ms that retired memory is collected before it waits for a grace period");
 
-/* What a CPU counts by itself before it touches the shared counter. */
+/* Bytes that a CPU counts by itself before it touches the shared counter. */
 #define KVT_RECLAIM_PENDING	(64 * 1024)
 
-/* Of the bound: where writers begin to help. */
+/* Writers begin to help at this fraction of the bound. */
 #define KVT_RECLAIM_HELP	16
 
 enum {
@@ -67,7 +67,7 @@ static bool reclaim_has_bag(unsigned long word)
 	return word && !(word & KVT_BAG_EMPTY);
 }
 
-/* Take what lies on a CPU.  Returns whether there was anything. */
+/* Take a CPU's garbage.  Returns whether there was any. */
 static bool reclaim_take_cpu(struct kvt_reclaim_cpu *cpu)
 {
 	unsigned long bag = READ_ONCE(cpu->bag);
@@ -82,7 +82,7 @@ static bool reclaim_take_cpu(struct kvt_reclaim_cpu *cpu)
 	}
 	if (!llist_empty(&cpu->bags))
 		cpu->gathered = llist_del_all(&cpu->bags);
-	/* A writer that was first puts it back. */
+	/* If a writer takes the bag first, it puts it back. */
 	if (reclaim_has_bag(bag) && cmpxchg(&cpu->bag, bag, 0) == bag) {
 		reclaim_bag(bag)->link.next = cpu->gathered;
 		cpu->gathered = &reclaim_bag(bag)->link;
@@ -90,7 +90,7 @@ static bool reclaim_take_cpu(struct kvt_reclaim_cpu *cpu)
 	return any || cpu->gathered;
 }
 
-/* Take what lies on the CPUs.  Returns whether there was anything. */
+/* Take the garbage of all CPUs.  Returns whether there was any. */
 static bool reclaim_take(struct kvt_reclaim *reclaim)
 {
 	bool any = false;
@@ -127,7 +127,7 @@ struct reclaim_batch {
 	u64 bytes;
 };
 
-/* Less memory waits: wake the writers that were throttled, if it is little enough. */
+/* Wake throttled writers if little enough memory waits now. */
 static void reclaim_wake_writers(struct kvt_reclaim *reclaim)
 {
 	/* Pairs with the barrier that a throttled writer passes before it looks again. */
@@ -162,7 +162,7 @@ static void reclaim_free_list(struct kvt_reclaim *reclaim, struct llist_node *no
 	}
 }
 
-/* Free values of a bag, at most @max.  Returns whether it is empty now, and gone. */
+/* Free values of a bag, at most @max, and an empty bag.  Returns whether the bag is gone. */
 static bool reclaim_free_values(struct kvt_reclaim *reclaim, struct kvt_bag *bag,
 				unsigned int max, struct reclaim_batch *batch)
 {
@@ -192,7 +192,7 @@ static void reclaim_free_bag(struct kvt_reclaim *reclaim, struct kvt_bag *bag,
 	}
 }
 
-/* Take a bag that is ready; NULL: callers that helped have left none. */
+/* Take a bag that is ready; NULL: writers that help have left none. */
 static struct kvt_bag *reclaim_ready_bag(struct kvt_reclaim_cpu *cpu)
 {
 	struct llist_node *link;
@@ -206,8 +206,8 @@ static struct kvt_bag *reclaim_ready_bag(struct kvt_reclaim_cpu *cpu)
 }
 
 /*
- * Take a value of the first bag that is ready; with the last one, the bag is the caller's and
- * no longer counted.  NULL: there is none, or others are about to take it.
+ * Take a value of the first bag that is ready.  With the last value the caller also gets the
+ * bag, which is no longer counted.  NULL: there is none, or another thread has the lock.
  */
 static void *reclaim_ready_value(struct kvt_reclaim *reclaim, struct kvt_reclaim_cpu *cpu,
 				 struct kvt_bag **empty)
@@ -234,12 +234,12 @@ static void *reclaim_ready_value(struct kvt_reclaim *reclaim, struct kvt_reclaim
 }
 
 /*
- * A writer's part of it, on its CPU: a value, as it retires one and allocates one.  Then
- * the allocator's own stock neither grows nor shrinks, which is what makes an operation
- * in a hundred long.  Returns whether there was one.
+ * A writer helps by freeing one value on its CPU, as it retires one and allocates one.  So the
+ * allocator's own stock neither grows nor shrinks; if it did, one operation in a hundred would
+ * take long.  Returns whether there was a value.
  *
- * Nobody knows when a writer that is preempted runs again.  So once the lock is free, others
- * need nothing of what follows: the worker wakes the writers, too, at the end of its cycle.
+ * A preempted writer may run again only much later.  So after it has released the lock, no other
+ * thread depends on it: the worker also wakes the writers, at the end of its cycle.
  */
 static bool reclaim_help(struct kvt_reclaim *reclaim)
 {
@@ -271,7 +271,7 @@ static void reclaim_free_cpu(struct kvt_reclaim *reclaim, struct kvt_reclaim_cpu
 	}
 }
 
-/* Let anybody free the bags that were gathered on a CPU. */
+/* Let writers free values of the bags that were gathered on a CPU. */
 static void reclaim_make_ready(struct kvt_reclaim_cpu *cpu)
 {
 	spin_lock(&cpu->ready_lock);
@@ -280,7 +280,7 @@ static void reclaim_make_ready(struct kvt_reclaim_cpu *cpu)
 	cpu->gathered = NULL;
 }
 
-/* Free what reclaim_take() took, whose grace period is over. */
+/* Free what reclaim_take() took, after its grace period. */
 static void reclaim_free_garbage(struct kvt_reclaim *reclaim)
 {
 	struct reclaim_batch batch = {};
@@ -364,7 +364,7 @@ int kvt_reclaim_init(struct kvt_reclaim *reclaim, struct workqueue_struct *wq,
 	reclaim->batch = min_t(u64, reclaim->bound / (8 * num_possible_cpus()),
 			       KVT_RECLAIM_PENDING);
 	/*
-	 * Each CPU has counted as much by itself, and may be about to add as much.  A writer
+	 * Each CPU may have counted one batch by itself, and be about to add another.  A writer
 	 * that has passed kvt_reclaim_throttle() may add more, once: see reclaim.h.
 	 */
 	reclaim->limit = reclaim->bound - 2 * num_possible_cpus() * reclaim->batch;
@@ -378,7 +378,7 @@ KVT_EXPORT_FOR_TESTS(kvt_reclaim_init);
 
 /**
  * kvt_reclaim_exit() - free everything that was retired
- * @reclaim: of kvt_reclaim_init(); nobody may retire or wait any more
+ * @reclaim: of kvt_reclaim_init(); no thread may retire or wait any more
  *
  * Waits for readers.
  *
@@ -421,7 +421,7 @@ static void reclaim_count(struct kvt_reclaim *reclaim, size_t bytes)
 		mod_delayed_work(reclaim->wq, &reclaim->gather, 0);
 }
 
-/* After a full barrier that followed the object's being added: see reclaim_gather_work(). */
+/* Called after adding an object and a full barrier: see reclaim_gather_work(). */
 static void reclaim_wake(struct kvt_reclaim *reclaim)
 {
 	if (atomic_read(&reclaim->state) == KVT_RECLAIM_IDLE &&
@@ -434,7 +434,7 @@ static void reclaim_wake(struct kvt_reclaim *reclaim)
  * kvt_reclaim_retire() - hand over an object that is no longer reachable
  * @reclaim: the store's
  * @type: which free function it needs
- * @link: in the object; nobody else may use it any more
+ * @link: in the object; it must not be used otherwise any more
  * @bytes: its size, for the bound; the free function must return the same
  *
  * Context: any but NMI; not under a node lock.  Never sleeps, never allocates.
@@ -446,14 +446,14 @@ void kvt_reclaim_retire(struct kvt_reclaim *reclaim, enum kvt_garbage type,
 	struct kvt_reclaim_cpu *cpu = raw_cpu_ptr(reclaim->cpu);
 
 	reclaim_count(reclaim, bytes);
-	/* A link may overlay what readers still look at: see mt_leaf_retire(). */
+	/* A link may overlay a word that readers still read: see mt_leaf_retire(). */
 	data_race(llist_add(link, &cpu->list[type]));
 	reclaim_wake(reclaim);
 }
 KVT_EXPORT_FOR_TESTS(kvt_reclaim_retire);
 
 /**
- * kvt_bag_is_there() - whether kvt_bag_take() is likely to find one
+ * kvt_bag_is_there() - whether kvt_bag_take() is likely to find a bag
  * @reclaim: the store's
  *
  * Context: any.
@@ -469,9 +469,10 @@ bool kvt_bag_is_there(const struct kvt_reclaim *reclaim)
  * kvt_bag_take() - get this CPU's bag
  * @reclaim: the store's
  *
- * It may have values of others, which nobody frees until it is given back.
+ * It may hold values of other writers, which cannot be freed until it is given back.
  *
- * Context: any but NMI.  If others use the store, preemption stays off until the bag is back.
+ * Context: any but NMI.  If other threads use the store, preemption stays off until the bag is
+ * given back.
  *
  * Return: a bag with room for one value at least, to be given to
  * kvt_reclaim_retire_value() or kvt_bag_put(); NULL: there is none.
@@ -556,15 +557,15 @@ KVT_EXPORT_FOR_TESTS(kvt_bag_put);
  * kvt_reclaim_retire_value() - hand over a value that is no longer reachable
  * @reclaim: the store's
  * @bag: a bag with room, which is given back
- * @value: what @reclaim->free_values is to be given
- * @bytes: what it takes, for the bound
+ * @value: the argument for @reclaim->free_values
+ * @bytes: its size, for the bound
  *
  * Context: any but NMI, not under a node lock.  Never sleeps, never allocates.
  */
 void kvt_reclaim_retire_value(struct kvt_reclaim *reclaim, struct kvt_bag *bag, void *value,
 			      size_t bytes)
 {
-	/* Its place in the bag waits, too. */
+	/* Count its place in the bag, too. */
 	bytes += sizeof(bag->value[0]);
 	bag->bytes += bytes;
 	bag->value[bag->nr++] = value;
@@ -582,8 +583,8 @@ KVT_EXPORT_FOR_TESTS(kvt_reclaim_retire_value);
  *
  * Context: outside of RCU read sections and locks if @may_sleep.
  *
- * Return: 0, -EAGAIN if it would have to wait and may not, -EINTR if a fatal
- * signal came.
+ * Return: 0, -EAGAIN if it would have to wait and may not, -EINTR after a fatal
+ * signal.
  */
 int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep)
 {
@@ -603,10 +604,8 @@ int kvt_reclaim_throttle(struct kvt_reclaim *reclaim, bool may_sleep)
 KVT_EXPORT_FOR_TESTS(kvt_reclaim_throttle);
 
 /**
- * kvt_reclaim_event() - what is waited for while more memory waits than the bound allows
+ * kvt_reclaim_event() - the event that kvt_reclaim_throttle() waits for
  * @reclaim: the store's
- *
- * It comes when kvt_reclaim_throttle() does not have to wait.
  *
  * Context: any.
  *
@@ -623,7 +622,7 @@ struct kvt_event *kvt_reclaim_event(struct kvt_reclaim *reclaim)
  *
  * Context: any.
  *
- * Return: bytes; exact when nobody retires meanwhile.
+ * Return: bytes; exact if nothing is retired meanwhile.
  */
 u64 kvt_reclaim_waiting(const struct kvt_reclaim *reclaim)
 {
@@ -642,7 +641,7 @@ KVT_EXPORT_FOR_TESTS(kvt_reclaim_waiting);
  *
  * Context: any.
  *
- * Return: bytes, without what CPUs had not yet added up.
+ * Return: bytes, without those that CPUs had not yet added up.
  */
 u64 kvt_reclaim_waiting_max(const struct kvt_reclaim *reclaim)
 {

@@ -15,15 +15,15 @@
  * (kvt_reclaim_throttle()); readers never do.  A writer that began below the bound may
  * exceed it by what its one change replaces: a value of a MiB, or the layers that only
  * a long key used.  Above a sixteenth of the bound the worker lags behind, and each
- * write that may sleep frees one value whose grace period is over: a write takes little
+ * write that may sleep frees one value after its grace period: a write takes little
  * longer, and none waits for many.  Such a value may be counted as freed when its writer is
  * still about to free it.
  *
- * A thread may be preempted anywhere, for as long as threads of a higher priority like.  So a
- * writer that frees a value first takes it out of the others' way, under a lock that is not
- * held while anything is freed.  And a writer has a bag with values of others only with
- * preemption off: it takes the bag while it holds its key's place, and gives it back before it
- * may be preempted or sleep.
+ * A thread may be preempted anywhere, for as long as threads of a higher priority run.  So a
+ * writer that frees a value first takes it off the list, under a lock that is not held while
+ * anything is freed.  And a writer has a bag with values of other writers only with preemption
+ * off: it takes the bag while it holds its key's place, and gives it back before it may be
+ * preempted or sleep.
  *
  * The worker runs one cycle at a time: gather the CPUs' lists, wait for a grace period,
  * free, and gather again until nothing is left.  kvt_reclaim.state says where the cycle
@@ -54,26 +54,26 @@ enum kvt_garbage {
 /* In kvt_reclaim_cpu.bag: the bag is empty, and nothing to the worker. */
 #define KVT_BAG_EMPTY	1ul
 
-/* So many that a bag takes 1 KiB. */
+/* With this many values a bag takes 1 KiB. */
 #define KVT_BAG_VALUES	125
 
 struct kvt_bag {
 	struct llist_node link;
 	size_t bytes;		/* retired with it */
 	u32 nr;
-	u32 freed;		/* of them, or about to be */
+	u32 freed;		/* values freed, or about to be */
 	void *value[KVT_BAG_VALUES];
 };
 
 struct kvt_reclaim_cpu {
 	struct llist_head list[KVT_GARBAGE_NR];
-	unsigned long bag;	/* one with room, or 0; exchanged to be had */
-	struct llist_head bags;	/* full, or one too many */
+	unsigned long bag;	/* one with room, or 0; taken by an exchange */
+	struct llist_head bags;	/* full ones, or surplus */
 	atomic64_t pending;	/* bytes not yet added to kvt_reclaim.waiting */
-	/* Of the present cycle, the worker's. */
+	/* The worker's, of the present cycle. */
 	struct llist_node *garbage[KVT_GARBAGE_NR];
 	struct llist_node *gathered;	/* bags */
-	/* The same bags, when their grace period is over: to be freed by anybody. */
+	/* The same bags, after their grace period: writers and the worker free them. */
 	spinlock_t ready_lock;		/* of @ready */
 	struct llist_node *ready;
 };
@@ -81,7 +81,7 @@ struct kvt_reclaim_cpu {
 /* Frees one object.  Called by the worker, in process context.  Returns its bytes. */
 typedef size_t (*kvt_free_fn)(struct llist_node *link);
 
-/* Frees what a bag held, or other values.  Process context, may sleep. */
+/* Frees values, of a bag or others.  Process context, may sleep. */
 typedef void (*kvt_free_values_fn)(void **values, unsigned int nr);
 
 struct kvt_reclaim {
@@ -91,7 +91,7 @@ struct kvt_reclaim {
 	u64 bound;			/* bytes */
 	s64 batch;			/* bytes that a CPU counts by itself */
 	s64 help;			/* of .waiting; above it writers help */
-	s64 limit;			/* of .waiting; all that waits is under the bound then */
+	s64 limit;			/* of .waiting; keeps all that waits under the bound */
 	struct workqueue_struct *wq;
 	struct kvt_stats *stats;
 	atomic64_t waiting;		/* bytes retired and not yet freed */

@@ -23,7 +23,7 @@ KVT_EXPORT_FOR_TESTS(kvt_stats_init);
 
 /**
  * kvt_stats_exit() - free a set of counters
- * @stats: of kvt_stats_init(); nobody may count any more
+ * @stats: of kvt_stats_init(); not used any more
  *
  * Context: process context.
  */
@@ -41,7 +41,7 @@ KVT_EXPORT_FOR_TESTS(kvt_stats_exit);
  *
  * Context: any.
  *
- * Return: the sum; exact when nobody counts meanwhile.
+ * Return: the sum; exact if nothing is counted meanwhile.
  */
 u64 kvt_stats_read(const struct kvt_stats *stats, unsigned int id)
 {

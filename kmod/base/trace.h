@@ -32,7 +32,7 @@ TRACE_EVENT(kvt_split,
 		  __entry->height, __entry->left, __entry->right)
 );
 
-/* An empty leaf was taken away, with height ancestors that had no other child. */
+/* An empty leaf was removed, with height ancestors that had no other child. */
 TRACE_EVENT(kvt_unlink,
 	TP_PROTO(const void *index, unsigned int height),
 	TP_ARGS(index, height),
@@ -65,7 +65,7 @@ TRACE_EVENT(kvt_root,
 		  __entry->grow ? "grow" : "shrink")
 );
 
-/* depth: layers above; layers: how many were made or taken away at once. */
+/* depth: layers above; layers: how many were made or removed at once. */
 DECLARE_EVENT_CLASS(kvt_layer,
 	TP_PROTO(const void *index, unsigned int depth, unsigned int layers),
 	TP_ARGS(index, depth, layers),

@@ -51,7 +51,7 @@ static size_t blob_size(u32 len)
  *
  * Context: as @mem->gfp says.
  *
- * Return: a blob with one reference whose data the caller fills, or NULL.
+ * Return: a blob with one reference, its data to be filled by the caller, or NULL.
  */
 struct kvt_blob *kvt_blob_alloc(const struct kvt_mem *mem, u32 len)
 {
@@ -89,8 +89,8 @@ KVT_EXPORT_FOR_TESTS(kvt_blob_move);
  * kvt_blob_get() - keep a blob beyond the RCU read section
  * @blob: of a value that was found in this RCU read section
  *
- * The value's own reference is given up a grace period after the value is
- * retired, so that there is one here.
+ * The value drops its own reference a grace period after it is retired, so there is
+ * one here.
  *
  * Context: under rcu_read_lock(), any context.
  */
@@ -100,7 +100,7 @@ void kvt_blob_get(struct kvt_blob *blob)
 }
 
 /**
- * kvt_blob_put() - give up a reference to a blob
+ * kvt_blob_put() - drop a reference to a blob
  * @blob: the blob
  *
  * Context: process context, may sleep.
@@ -115,7 +115,7 @@ KVT_EXPORT_FOR_TESTS(kvt_blob_put);
 /**
  * kvt_value_alloc() - allocate a value block for a key
  * @mem: where from
- * @key: whose tail the block gets
+ * @key: the key; its tail is copied to the block
  * @size: bytes of the whole block, at least kvt_value_head_size() of the key
  *
  * Context: as @mem->gfp says.
@@ -251,7 +251,7 @@ KVT_EXPORT_FOR_TESTS(kvt_value_free);
 
 /**
  * kvt_value_free_shell() - free a value at once, but not its blobs
- * @v: a value that no reader can find, or NULL; of a cell nothing is freed
+ * @v: a value that no reader can find, or NULL; for a cell, nothing is freed
  *
  * Context: process context, may sleep.
  */
@@ -279,7 +279,7 @@ void kvt_value_set_table(struct kvt_value *v, unsigned int ncols)
  * @v: a value that is being built, not published
  * @i: which entry
  * @col: the column; its data are copied, its blob is referred to
- * @off: bytes from the start of the block to where the data or the pointer stand
+ * @off: offset of the data or the pointer in the block, bytes
  *
  * Context: any.
  */
@@ -355,9 +355,8 @@ bool kvt_value_find(const struct kvt_value *v, u16 id, struct kvt_column *col)
  * kvt_value_charge() - what a value is charged against its store's limit
  * @v: the value
  *
- * This is what it takes from the allocator.  Which columns are in blobs follows from
- * the sizes of all (kvt_merge_plan()), so putting the same sizes again is never
- * refused.
+ * This is what it takes from the allocator.  The sizes of all columns determine which are
+ * in blobs (kvt_merge_plan()), so putting the same sizes again is never refused.
  *
  * Context: any.
  *
@@ -386,7 +385,7 @@ KVT_EXPORT_FOR_TESTS(kvt_value_charge);
  */
 #define BAG_WHOLE	0ul	/* with its blobs */
 #define BAG_SHELL	1ul	/* without them */
-#define BAG_SLAB	2ul	/* the same, not of vmalloc() for sure */
+#define BAG_SLAB	2ul	/* the same, certainly not of vmalloc() */
 #define BAG_MASK	3ul
 
 static void *bag_entry(struct kvt_value *v, bool whole)
@@ -442,7 +441,7 @@ KVT_EXPORT_FOR_TESTS(kvt_value_setup_reclaim);
  * @bag: a bag with room, which is given back
  * @v: a value that is no longer reachable in its index
  * @kept: a bitmap of KVTREE_COLS_MAX column ids: the blobs of those columns
- *	belong to the value that came after; NULL: none does
+ *	belong to the value that replaced it; NULL: none does
  *
  * Context: any but NMI, not under a node lock.
  */

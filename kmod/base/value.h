@@ -27,7 +27,7 @@
  * about 12 KiB are copied.
  *
  * A cell is a value of a short key, plain or without columns.  It has the layout of a block, but
- * was not allocated (room is 0): it is in somebody's struct kvt_cell, either a copy of what the
+ * was not allocated (room is 0): it is in the caller's struct kvt_cell, either a copy of what the
  * index keeps in its nodes, or about to be kept there.  It is neither charged nor freed.
  *
  * A blob belongs to the newest value that refers to it: a change that keeps the column
@@ -60,7 +60,7 @@ struct kvt_reclaim;
 
 /* A longer column is a blob. */
 #define KVT_BLOB_MIN	2048u
-/* Column data in a block, those of at most KVT_INLINE_ALWAYS bytes aside. */
+/* Column data in a block, not counting columns of at most KVT_INLINE_ALWAYS bytes. */
 #define KVT_INLINE_MAX	4096u
 #define KVT_INLINE_ALWAYS	8u
 
@@ -97,12 +97,12 @@ struct kvt_blob {
 	u8 data[];
 };
 
-/* A column, where its data are; or, in an edit, what the column is to become. */
+/* A column with its data; or an edit, with the column's new data. */
 struct kvt_column {
 	u16 id;
 	u32 len;		/* bytes; in an edit KVTREE_COL_ABSENT to remove it */
 	const u8 *data;
-	struct kvt_blob *blob;	/* that holds the data; NULL: none does */
+	struct kvt_blob *blob;	/* holds the data; NULL: none does */
 };
 
 /**
@@ -156,7 +156,7 @@ static __always_inline u64 kvt_cell_shape(u32 key_len, u32 len)
  * @key_len: bytes of its key, at most KVT_CELL_KEY_MAX
  * @len: bytes of its data, at most KVT_CELL_MAX
  * @version: its version
- * @data: its data, in the order in which they are in memory
+ * @data: its data, in memory order
  *
  * Return: the value.
  */

@@ -8,7 +8,10 @@
 #include "event.h"
 #include "waiter.h"
 
-/* Who has put an entry into a queue, under its lock.  Returns whether it is anybody. */
+/*
+ * Describe the process that has put an entry into a queue, under the queue's lock.  Returns false
+ * if there is none.
+ */
 static bool waiter_fill(struct kvt_waiter *waiter, struct wait_queue_entry *entry, const char *what)
 {
 	const struct kvt_listener *listener = kvt_listener_of(entry);

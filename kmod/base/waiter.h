@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Waiters: threads that wait inside a store, for memory to be freed or for its log, and processes
- * whose commands do.  They are found in the queues of events; nobody registers for this.
+ * with commands that do.  They are found in the queues of events, without registration.
  */
 #ifndef KVT_BASE_WAITER_H
 #define KVT_BASE_WAITER_H
@@ -14,16 +14,16 @@ struct kvt_event;
 struct kvt_waiter {
 	pid_t pid;
 	char comm[TASK_COMM_LEN];	/* "" if the process has ended */
-	const char *what;		/* it waits for */
-	bool command;			/* commands of io_uring, which no task waits with */
+	const char *what;		/* the event's name */
+	bool command;			/* commands of io_uring wait, without a task */
 };
 
-/* As many as anybody wants to read about. */
+/* Enough for a message. */
 #define KVT_WAITERS_MAX	8
 
 struct kvt_waiters {
 	unsigned int nr;
-	unsigned int more;		/* there are */
+	unsigned int more;		/* waiters that are not listed */
 	struct kvt_waiter waiter[KVT_WAITERS_MAX];
 };
 
