@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Audit: what a store was charged, beside what its values took from the allocators, when
- * it goes.
+ * Audit: compare what a store was charged with what its values took from the allocators, when
+ * it is destroyed.
  *
- * What they took is asked of the allocators themselves, block by block, and not computed
- * as the charge is.  See KVT_AUDITS: each test does this.
+ * The allocators themselves tell the latter, block by block; it is not computed as the charge
+ * is.  See KVT_AUDITS: each test does this.
  */
 #include <linux/container_of.h>
 #include <linux/err.h>
@@ -31,10 +31,10 @@ static size_t audit_block(const void *p)
 {
 	if (is_vmalloc_addr(p))
 		return audit_area(p);
-	/* Of an object that KFENCE guards ksize() is what was asked for. */
+	/* For an object that KFENCE guards, ksize() is the size that was requested. */
 	if (PageSlab(virt_to_head_page(p)))
 		return kvt_mem_size(ksize(p));
-	/* Noted there by kvt_mem_pages(). */
+	/* Set by kvt_mem_pages(). */
 	return page_private(virt_to_page(p));
 }
 
@@ -56,9 +56,9 @@ static int audit_see(struct kvt_walk *walk, const struct kvt_value *v)
 }
 
 /**
- * kvt_audit_values() - see what a store has
+ * kvt_audit_values() - count what a store has
  * @audit: to be filled
- * @store: the store, which nobody changes any more
+ * @store: the store, which does not change any more
  *
  * Context: process context, sleeps.
  */
@@ -72,8 +72,7 @@ void kvt_audit_values(struct kvt_audit *audit, const struct kvt_store *store)
 /**
  * kvt_audit_check() - compare what a store had with what it is charged
  * @audit: of kvt_audit_values()
- * @store: the store, whose index and garbage are freed, so that only its values are
- *	still charged
+ * @store: the store; its index and garbage are freed, so only its values are still charged
  *
  * Context: any.
  */

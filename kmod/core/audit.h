@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Audit: what a store was charged, beside what its values took, when it goes. */
+/* Audit: compare what a store was charged with what its values took, when it is destroyed. */
 #ifndef KVT_CORE_AUDIT_H
 #define KVT_CORE_AUDIT_H
 

@@ -100,7 +100,7 @@ static void bindings_end(struct kvt_bindings *bindings)
 		binding_end(binding);
 }
 
-/* End the bindings whose map nobody else holds. */
+/* End the bindings that hold the last reference to their map. */
 static void bindings_sweep(struct kvt_bindings *bindings)
 {
 	struct kvt_binding *binding, *next;
@@ -111,9 +111,9 @@ static void bindings_sweep(struct kvt_bindings *bindings)
 }
 
 /*
- * Whether the caller may bind one more map.  The store's owner may bind as many as there
- * are at most.  Others, with the new one, each leave at least as many as they have, so
- * they never take the last one.
+ * Whether the caller may bind one more map.  The store's owner may use all bindings.  Any
+ * other user must leave at least as many free as it has, including the new one, so other
+ * users never take the last one.
  */
 static bool bindings_room(struct kvt_store *store, kuid_t uid)
 {
@@ -132,8 +132,8 @@ static bool bindings_room(struct kvt_store *store, kuid_t uid)
  * kvt_bindings_forbid() - stop BPF programs from using a store
  * @store: the store
  *
- * A call that has already found the store runs to its end.  Posts that wait are not made,
- * even if programs are allowed to use the store again before their turn comes.
+ * A call that has already found the store completes.  Waiting posts are not made, even if
+ * programs are allowed to use the store again before their turn comes.
  *
  * Context: process context, sleeps.
  */
@@ -197,15 +197,15 @@ static int binding_publish(struct kvt_binding *new)
 /**
  * kvt_bind() - let the BPF programs that have a map use a store
  * @store: the store
- * @map: the map; its reference passes to the binding if that is made
+ * @map: the map; on success the binding takes over its reference
  * @addr: of the map's value
  * @access: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both
  *
  * Context: process context, sleeps.
  *
  * Return: 0; -EPERM: programs may not use the store; -EBUSY: the map is bound;
- * -ENOSPC: too many maps are, or too many by this user; -ESTALE: the store was destroyed;
- * -ENOMEM.
+ * -ENOSPC: too many maps are bound, or too many by this user; -ESTALE: the store was
+ * destroyed; -ENOMEM.
  */
 int kvt_bind(struct kvt_store *store, struct bpf_map *map, const void *addr,
 	     unsigned int access)
@@ -232,10 +232,10 @@ KVT_EXPORT_FOR_TESTS(kvt_bind);
 
 /**
  * kvt_unbind() - end a binding
- * @store: of this store
- * @map_id: its map's id, which is that map's alone while it is bound
+ * @store: the store
+ * @map_id: its map's id, which no other map has while it is bound
  *
- * A call that has already found the store runs to its end, and what was posted is made.
+ * A call that has already found the store completes, and its posts are made.
  *
  * Context: process context, sleeps.
  *
@@ -271,7 +271,7 @@ static const struct kvt_binding *bindings_after(const struct kvt_bindings *bindi
 
 /**
  * kvt_bindings_list() - describe the bound map with the smallest id above a given one
- * @store: whose
+ * @store: the store
  * @info: its after is read, the rest is 0 and filled
  *
  * Context: process context, sleeps.

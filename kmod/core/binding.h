@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bindings: which store BPF programs use by which map.
+ * Bindings: they let BPF programs that have a map use a store.
  *
  * A program passes the address of a map's value.  It cannot make one up: the kfuncs take
  * it as a constant string (__str), for which the verifier accepts nothing but a pointer
@@ -12,9 +12,9 @@
  * address: a function that is verified by itself takes a pointer to kernel memory, which
  * its caller may only read, for memory of its own.
  *
- * A binding holds its map, so that no other map gets the address.  Once nobody else holds
- * the map, no program can use the binding.  The next caller that binds or lists maps of
- * the store removes it.
+ * A binding holds its map, so that no other map gets the address.  Once it has the last
+ * reference to the map, no program can use the binding.  The next caller that binds or
+ * lists maps of the store removes it.
  *
  * A binding that was found stays until the end of the RCU read section, and so does its
  * store: the teardown of a store waits for a grace period after its bindings have ended.
@@ -34,7 +34,7 @@ struct kvt_binding {
 	const void *addr;	/* of the map's value */
 	struct kvt_store *store;
 	unsigned int access;	/* KVTREE_OPEN_* */
-	kuid_t uid;		/* who bound the map */
+	kuid_t uid;		/* the user that bound the map */
 	u32 generation;		/* of the store's bindings */
 	struct bpf_map *map;	/* held */
 	struct list_head list;	/* of the store's */

@@ -24,7 +24,7 @@ struct binding_table {
 	const struct kvt_binding __rcu *slots[];
 };
 
-/* Takes the place of a binding that has ended.  No map's value is there. */
+/* Takes the place of a binding that has ended.  No map's value has this address. */
 static const struct kvt_binding ended = { .addr = &ended };
 
 static struct binding_table __rcu *table_now;	/* NULL: there are no bindings */
@@ -149,8 +149,8 @@ static struct binding_table *table_with_room(void)
 }
 
 /**
- * kvt_binding_table_add() - let a binding be found
- * @binding: it, at an address where there is none
+ * kvt_binding_table_add() - let lookups find a binding
+ * @binding: the binding; there is none at its address yet
  *
  * Context: process context, sleeps; one change at a time.
  *
@@ -169,7 +169,7 @@ int kvt_binding_table_add(struct kvt_binding *binding)
 
 /**
  * kvt_binding_table_remove() - hide a binding from lookups
- * @binding: it; readers may use it until the end of an RCU grace period
+ * @binding: the binding; readers may use it until the end of an RCU grace period
  *
  * Context: process context; one change at a time.
  */

@@ -2,14 +2,15 @@
 /*
  * Bindings by the address of their map's value.
  *
- * A hash table with open addressing, never more than half full.  Readers can run on top
- * of a change, in an NMI for instance, so they neither wait nor start again: they go from
- * one slot to the next until they find the address or an empty slot.  (rhashtable would
- * not do.  While it is resized, an entry that is being moved leads a reader into another
- * chain, and it starts again until the worker goes on, which it may have interrupted.)
+ * A hash table with open addressing, never more than half full.  Readers can interrupt a
+ * change, in an NMI for instance, so they neither wait nor start again: they go from one
+ * slot to the next until they find the address or an empty slot.  (rhashtable is not
+ * suitable.  While it is resized, an entry that is being moved leads a reader into another
+ * chain, and the reader starts again until the worker continues, which it may have
+ * interrupted.)
  *
- * Which slot is an address's first depends on a random number, so that nobody can choose
- * maps that share one.
+ * An address's first slot depends on a random number, so that a user cannot choose maps
+ * that share one.
  */
 #ifndef KVT_CORE_BINDING_TABLE_H
 #define KVT_CORE_BINDING_TABLE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Going on, waiting, and leaving the store, on whosever behalf an operation runs. */
+/* Retrying, waiting, and leaving the store, for all kinds of callers. */
 #include <linux/err.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -9,8 +9,8 @@
 
 /**
  * kvt_op_again() - whether a lookup must be repeated
- * @ctx: on whose behalf
- * @v: what it returned
+ * @ctx: the caller's context
+ * @v: the lookup's return value
  *
  * Context: outside of RCU read sections.
  *
@@ -29,7 +29,7 @@ bool kvt_op_again(const struct kvt_op_ctx *ctx, const struct kvt_value *v)
 
 /**
  * kvt_op_want_sync() - make the caller wait until an epoch is durable
- * @ctx: on whose behalf; its store is durable
+ * @ctx: the caller's context; its store is durable
  * @epoch: the epoch
  *
  * Context: any.
@@ -42,7 +42,7 @@ void kvt_op_want_sync(const struct kvt_op_ctx *ctx, u64 epoch)
 
 /**
  * kvt_op_leave() - leave the store, to take page faults or for good
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  *
  * The caller must not hold anything of the store: no reference, no charge, no RCU.
  *
@@ -61,7 +61,7 @@ bool kvt_op_leave(const struct kvt_op_ctx *ctx)
 
 /**
  * kvt_op_reenter() - reenter the store
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @was_inside: of kvt_op_leave()
  *
  * Context: any.
@@ -76,8 +76,8 @@ int kvt_op_reenter(const struct kvt_op_ctx *ctx, bool was_inside)
 }
 
 /**
- * kvt_op_wait_durable() - wait until changes are as durable as their operations require
- * @ctx: on whose behalf, with @ctx->sync
+ * kvt_op_wait_durable() - wait until changes are durable, if their operations require it
+ * @ctx: the caller's context, with @ctx->sync
  *
  * Context: process context, sleeps; inside the store, unless it was destroyed.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * On whose behalf an operation runs, whether it came from user space or from a BPF
- * program: what it may do, and how it allocates.
+ * The context of an operation from user space or from a BPF program: what it may do, and how
+ * it allocates.
  */
 #ifndef KVT_CORE_CTX_H
 #define KVT_CORE_CTX_H
@@ -17,9 +17,8 @@ struct kvt_fixed;
 struct kvt_scratch;
 struct kvt_value;
 
-/* On whose behalf operations run. */
 struct kvt_op_ctx {
-	struct kvt_store *store;	/* that the caller is inside of */
+	struct kvt_store *store;	/* the caller is inside it */
 	bool *inside;			/* cleared if the store was destroyed while a page fault
 					 * was taken; NULL: the caller takes none
 					 */
@@ -28,8 +27,8 @@ struct kvt_op_ctx {
 	bool waits;			/* it waits for events; implies a gfp that sleeps */
 	bool interruptible;		/* by a signal that is not fatal */
 	u64 *sync;			/* raised to the epoch that has to be durable
-					 * before the caller is told; not NULL where
-					 * operations may ask for that
+					 * before the operation is reported; not NULL
+					 * where operations may ask for that
 					 */
 	struct kvt_scratch *scratch;
 	struct kvt_fixed *fixed;	/* `val` in a registered buffer; NULL: it is not */

@@ -2,10 +2,9 @@
 /*
  * /sys/kernel/debug/kvtree/<store>/: a store and its counters, as text.
  *
- * A read makes the text inside the store, and copies it to the reader outside of it: the
- * reader's memory may never answer.  So removing the files must not wait for reads:
- * an open file keeps struct kvt_store, as a session does, and debugfs guards no more than
- * open().
+ * A read makes the text inside the store, and copies it to the reader outside of it, since the
+ * page fault may take for ever.  So removing the files must not wait for reads: an open file
+ * keeps struct kvt_store, as a session does, and debugfs guards only open().
  */
 #include <linux/debugfs.h>
 #include <linux/fs.h>
@@ -114,7 +113,7 @@ static int info_show(struct seq_file *seq, struct kvt_store *store)
 	return 0;
 }
 
-/* Between two values of a recount: an errno to end it. */
+/* Called between two values of a recount; returns an errno to end it. */
 static int recount_pause(void *store)
 {
 	if (kvt_store_dying(store))
@@ -185,7 +184,7 @@ static int file_release(struct inode *inode, struct file *file)
 	return single_release(inode, file);
 }
 
-/* As DEFINE_SHOW_ATTRIBUTE(), of a function that shows a store while inside of it. */
+/* As DEFINE_SHOW_ATTRIBUTE(), for a function that shows a store from inside of it. */
 #define DEFINE_STORE_FILE(name)						\
 static int name##_file_show(struct seq_file *seq, void *unused)		\
 {									\
@@ -216,7 +215,7 @@ DEFINE_STORE_FILE(recount);
  *
  * Context: process context, sleeps.
  *
- * Return: its folder, for kvt_debugfs_remove(); an error pointer is as good.
+ * Return: its folder, for kvt_debugfs_remove(), which also takes an error pointer.
  */
 struct dentry *kvt_debugfs_add(struct kvt_store *store)
 {
@@ -230,7 +229,7 @@ struct dentry *kvt_debugfs_add(struct kvt_store *store)
 }
 
 /**
- * kvt_debugfs_remove() - show a store no longer
+ * kvt_debugfs_remove() - stop showing a store
  * @dir: of kvt_debugfs_add()
  *
  * Waits for files that are being opened, not for reads.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The engines: which there are, and which one a store gets that names none. */
+/* The engines, and the default for stores that name none. */
 #include <linux/kernel.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
@@ -14,12 +14,11 @@ static const struct kvt_index_ops *const kvt_engines[] = {
 	&kvt_bwtree_ops,
 };
 
-/* Of stores that name none. */
 static const struct kvt_index_ops *kvt_engine_default = &kvt_masstree_ops;
 
 /**
  * kvt_engine_find() - an engine by its name
- * @name: its name, terminated; "": the one of stores that name none
+ * @name: its name, terminated; "": the default
  *
  * Context: any.
  *
@@ -38,7 +37,7 @@ const struct kvt_index_ops *kvt_engine_find(const char *name)
 }
 
 /**
- * kvt_engine_has_pages() - whether an engine's pages can have the size that a user asks for
+ * kvt_engine_has_pages() - whether an engine supports the page size that a user asks for
  * @ops: the engine
  * @size: bytes; 0: the user does not ask
  *

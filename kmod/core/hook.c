@@ -33,7 +33,7 @@ struct kvt_hook {
 	struct rcu_head rcu;
 };
 
-/* Of all stores, by id.  Ids are given out in a circle: an old one means nothing for long. */
+/* Of all stores, by id.  Ids are allocated cyclically, so that an old id is not reused soon. */
 static DEFINE_XARRAY_ALLOC(hooks);
 static u32 hooks_next;
 static u64 hooks_turn;			/* the last that was given to a validator */
@@ -50,7 +50,7 @@ static void hook_free_rcu(struct rcu_head *rcu)
 	hook_free(container_of(rcu, struct kvt_hook, rcu));
 }
 
-/* Not only digits: commands take the name of a hook or its id. */
+/* A name has other characters than digits: commands take the name of a hook or its id. */
 static bool hook_name_valid(const char *name)
 {
 	const char *c;
@@ -81,7 +81,7 @@ static struct kvt_hook *hook_alloc(const struct kvt_hook_args *args)
 	return hook;
 }
 
-/* The store, with a reference, if the caller may decide who uses it. */
+/* The store, with a reference, if the caller may control access to it. */
 static struct kvt_store *hook_store(const struct kvt_hook_args *args)
 {
 	unsigned int access = KVTREE_OPEN_READ;
@@ -104,7 +104,7 @@ static struct kvt_store *hook_store(const struct kvt_hook_args *args)
 	return ERR_PTR(err);
 }
 
-/* Enter it, if programs may use it: that holds until the lock is released. */
+/* Enter the store if programs may use it; this cannot change while the lock is held. */
 static int hook_enter(struct kvt_store *store)
 {
 	lockdep_assert_held(&hooks_lock);
@@ -116,7 +116,7 @@ static int hook_enter(struct kvt_store *store)
 	return -EPERM;
 }
 
-/* Whether the store can have one more hook, this one. */
+/* Whether the store can have this hook, too. */
 static int hook_fits(const struct kvt_store *store, const struct kvt_hook *hook)
 {
 	struct kvt_hook *other;
@@ -152,8 +152,8 @@ static int hook_publish(struct kvt_hook *hook, struct kvt_store *store)
 }
 
 /*
- * A validator's turn has begun.  Writers that hold a place may have read the turn
- * before.  Once they have released it, only values that this validator allows are published.
+ * A validator's turn has begun.  Writers that hold a place may have read an earlier turn.
+ * Once they have released it, only values that this validator allows are published.
  */
 static void hook_settle(u32 kind)
 {
@@ -163,12 +163,12 @@ static void hook_settle(u32 kind)
 
 /**
  * kvt_hook_attach() - have a store call a function
- * @args: which, and which store
+ * @args: the function and the store
  *
  * Context: process context, sleeps; on behalf of the current task.
  *
- * Return: 0; -EINVAL: the name; -ENOENT: there is no such store; -EACCES: it is not the
- * caller's to use; -EPERM: it is another's, or programs may not use it; -EEXIST: it has a
+ * Return: 0; -EINVAL: the name; -ENOENT: there is no such store; -EACCES: the caller may not
+ * use it; -EPERM: the caller does not own it, or programs may not use it; -EEXIST: it has a
  * validator, or a hook of that name; -ESTALE: it is being destroyed; -ENOMEM; -EBUSY: no
  * id is free.
  */
@@ -230,7 +230,7 @@ static void hook_set_call(struct kvt_hook *hook, kvt_hook_fn call)
 
 /**
  * kvt_hook_replace() - have a hook call another function
- * @args: as when it was attached, except for the function
+ * @args: as for kvt_hook_attach(), except for the function
  *
  * Context: process context, sleeps; on behalf of the current task.
  *
@@ -267,7 +267,7 @@ unlock:
 }
 KVT_EXPORT_FOR_TESTS(kvt_hook_replace);
 
-/* The store no longer calls the hook. */
+/* Have the store no longer call the hook. */
 static void hook_drop(struct kvt_hook *hook)
 {
 	struct kvt_store *store = hook->store;
@@ -284,9 +284,9 @@ static void hook_drop(struct kvt_hook *hook)
 
 /**
  * kvt_hook_detach() - detach a hook
- * @owner: as kvt_hook_attach() was told
+ * @owner: as given to kvt_hook_attach()
  *
- * Calls that are under way go on to their end.
+ * Calls in progress complete.
  *
  * Context: process context, sleeps.
  */
@@ -344,7 +344,7 @@ static void hook_describe(const struct kvt_hook *hook, struct kvtree_bpf_hook *i
 
 /**
  * kvt_hook_list() - describe the hook with the smallest id above a given one
- * @store: whose
+ * @store: the store
  * @info: its after is read, the rest is 0 and filled
  *
  * Context: process context, sleeps.
@@ -372,10 +372,10 @@ KVT_EXPORT_FOR_TESTS(kvt_hook_list);
 
 /**
  * kvt_hook_filter() - a filter by its id
- * @store: of which store
+ * @store: the store
  * @id: a number that a user gave
  *
- * Context: under rcu_read_lock(), until whose end the filter stays.
+ * Context: under rcu_read_lock(), which keeps the filter.
  *
  * Return: the filter, or NULL: the store has none of that id.
  */
@@ -389,7 +389,7 @@ struct kvt_hook *kvt_hook_filter(const struct kvt_store *store, u32 id)
 }
 KVT_EXPORT_FOR_TESTS(kvt_hook_filter);
 
-/* What the hook says, counted. */
+/* Call the hook, and count its answer. */
 static bool hook_ask(const struct kvt_hook *hook, const struct kvt_key *key,
 		     const struct kvt_value *v, u64 version)
 {
@@ -434,7 +434,7 @@ KVT_EXPORT_FOR_TESTS(kvt_hook_match);
 /**
  * kvt_hook_validate() - whether a value may be published
  * @store: the store
- * @key: whose value
+ * @key: its key
  * @v: the value, which does not change any more
  * @turn: set to the turn of the validator that was asked, or 0: there is none
  *

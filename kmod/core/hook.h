@@ -28,9 +28,9 @@ struct kvt_hook;
 struct kvt_key;
 struct kvt_value;
 
-/* What a hook is asked about, and what its kfuncs copy from. */
+/* The record that a hook is asked about, from which its kfuncs copy. */
 struct kvt_hook_record {
-	struct bpf_kvt_record rec;	/* what the program sees */
+	struct bpf_kvt_record rec;	/* passed to the program */
 	const u8 *key;
 	const struct kvt_value *value;
 };

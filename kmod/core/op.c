@@ -10,10 +10,10 @@
 /**
  * DOC: The life of an operation
  *
- * Whoever wants something of a store asks for an operation (struct kvtree_op): by ioctl, alone or
- * in a batch, by a command of io_uring, by a kfunc, by a post.  The ways in differ in where the
- * operation comes from, in how its data come into kernel memory, and in how they wait.  The rest
- * is the same for all.
+ * Every request to a store is an operation (struct kvtree_op).  It comes by ioctl, alone or in a
+ * batch, by a command of io_uring, by a kfunc, or by a post.  These ways in differ in where the
+ * operation comes from, how its data get into kernel memory, and how they wait.  The rest is the
+ * same for all.
  *
  * **An update**, which changes a key, takes these steps.  From *admit* on at the latest it is
  * inside the store, except during page faults while it loads::
@@ -32,26 +32,26 @@
  *	sync     kvt_op_wait_durable()               nothing
  *
  * From the end of *begin* to the end of *commit* it is in an RCU read section, with preemption and
- * bottom halves off; it neither sleeps nor allocates, and calls no program.  A validator is asked
- * while it prepares, under RCU.  All other steps may sleep where the way in allows it.
+ * bottom halves off; it neither sleeps nor allocates, and calls no program.  *prepare* asks the
+ * validator, under RCU.  All other steps may sleep if the way in allows it.
  *
- * **Back.**  Until *commit* nothing has changed, and the operation is as it came.  An update that
- * lacks something lets go of the place, gets it, and prepares again (enum writer_step).  It does
- * not wait for others like that: while the store has too much memory to be freed (*admit*), or its
- * log has no room (*decide*), it holds none of its data, and afterwards begins again at *admit*.
+ * **Retries.**  Until *commit* neither the store nor the operation has changed.  An update that
+ * lacks something releases the place, gets it, and prepares again (enum writer_step).  But before
+ * it waits for other threads, because the store has too much memory to be freed (*admit*) or its
+ * log has no room (*decide*), it frees its own data, and afterwards starts again at *admit*.
  *
- * **Waiting.**  An ioctl sleeps.  So do batches, those of io_uring on its workers, and posts that
- * could not be made at once, in their store's queue.  A command of io_uring goes to a worker to
- * sleep for memory or a page of its process; for an event it waits without a thread, and keeps
+ * **Waiting.**  An ioctl sleeps.  So do batches (those of io_uring on its workers) and posts that
+ * could not be made at once (in their store's queue).  A command of io_uring goes to a worker to
+ * sleep for memory or for a page of its process; it waits for an event without a thread, and keeps
  * only the operation (api/wait.h).  A kfunc does not wait: the program gets -EAGAIN, -EBUSY or
  * -ENOMEM.
  *
- * **After commit** the outcome stands, whatever becomes of the caller.  What follows can only
- * change what the caller is told: -EFAULT if the outcome could not be copied, -EIO if it will not
- * be durable, -EINTR if the caller was killed before it was.
+ * **After commit** the outcome is final, whatever happens to the caller.  Later errors only change
+ * what the caller is told: -EFAULT if the outcome could not be copied, -EIO if it will not be
+ * durable, -EINTR if the caller was killed before it was.
  *
- * **Gets and scans** are checked, and read under RCU, outside of which they copy what they found.
- * The commonest get does all of it in one RCU read section (kvt_get_quick()) and does not enter the
+ * **Gets and scans** are checked, read under RCU, and copy their results outside of RCU.  The most
+ * common get does all of this in one RCU read section (kvt_get_quick()), without entering the
  * store.
  */
 
@@ -105,7 +105,7 @@ static const struct op_rule op_rules[KVTREE_OP_NR] = {
 	[KVTREE_OP_ADD] = {
 		.flags = KVTREE_F_REPLACE,
 		.uses = USES_KEY | USES_VERSION | USES_ARG | USES_COL,
-		/* It returns the number before. */
+		/* ADD returns the number before. */
 		.access = KVTREE_OPEN_READ | KVTREE_OPEN_WRITE,
 		.stat = KVTREE_STAT_ADD,
 		.changes = true,
@@ -116,13 +116,13 @@ static const struct op_rule op_rules[KVTREE_OP_NR] = {
 		.stat = KVTREE_STAT_SCAN,
 	},
 	[KVTREE_OP_SYNC] = {
-		/* It has everybody's changes written, and devices flush. */
+		/* It writes the changes of all users, and flushes the devices. */
 		.access = KVTREE_OPEN_WRITE,
 		.stat = KVTREE_STAT_NR,
 	},
 };
 
-/* The opcode must have been checked; otherwise this is some opcode's. */
+/* The opcode must have been checked; otherwise this returns the rule of any opcode. */
 static const struct op_rule *op_rule(u8 opcode)
 {
 	return &op_rules[array_index_nospec(opcode, KVTREE_OP_NR)];
@@ -174,7 +174,7 @@ static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rul
 		stray |= op->version;
 	if (stray)
 		return -EINVAL;
-	/* The same 16 bits are the size of a scan, or a number of columns. */
+	/* The size of a scan and the number of columns share 16 bits. */
 	if (rule->uses & USES_SCAN)
 		return kvt_struct_size_check(op->arg_size, KVTREE_SCAN_SIZE_VER0);
 	if (!cols && op->ncols)
@@ -184,7 +184,7 @@ static int op_check_fields(const struct kvtree_op *op, const struct op_rule *rul
 
 /**
  * kvt_op_check() - check whether an operation may be executed
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @op: the operation, not checked
  *
  * Context: any.
@@ -249,7 +249,7 @@ unsigned int kvt_op_access(u8 opcode)
 }
 
 /**
- * kvt_op_is_answer() - whether an operation found out what it is there to find
+ * kvt_op_is_answer() - whether a result is an answer rather than a failure
  * @result: its result
  *
  * Context: any.
@@ -267,7 +267,7 @@ bool kvt_op_is_answer(int result)
  * kvt_op_count() - count an operation
  * @stats: its store's
  * @opcode: the operation's
- * @result: what came of it
+ * @result: its result
  *
  * Context: any.
  */

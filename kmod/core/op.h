@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Operations, however they come in: what an opcode may ask for, which rights it needs, and how it
- * is counted.  core/op.c begins with what becomes of them.
+ * Operations, from all callers: what an opcode may ask for, which rights it needs, and how it is
+ * counted.  core/op.c begins with the life of an operation.
  *
  * The operation is in kernel memory: copied once from user space, or made from what a BPF program
  * asks for.  The size of a structure there is checked here too.
@@ -43,12 +43,11 @@ bool kvt_op_is_answer(int result);
 void kvt_op_count(struct kvt_stats *stats, u8 opcode, int result);
 
 /**
- * kvt_op_is_plain_get() - whether an operation is a GET of column 0, and well-formed
+ * kvt_op_is_plain_get() - whether an operation is a well-formed GET of column 0
  * @access: KVTREE_OPEN_* of the session
  * @op: the operation, as it came from user space
  *
- * Return: true if kvt_op_check() would find nothing wrong.  If false, that or
- * anything else may be.
+ * Return: true if so, without errors for kvt_op_check() to find; false: it may be anything.
  */
 static inline bool kvt_op_is_plain_get(unsigned int access, const struct kvtree_op *op)
 {

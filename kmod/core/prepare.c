@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a write prepares while it holds nothing, and the merged value that it builds from that. */
+/* Preparing a write while nothing is held, and building its merged value. */
 #include <linux/bitops.h>
 #include <linux/err.h>
 #include <linux/llist.h>
@@ -12,7 +12,7 @@
 /* After so many blocks of the wrong size, take one that is always large enough. */
 #define WRITER_GUESSES	3
 
-/* Whether what a merge as planned makes can be a cell. */
+/* Whether the result of the planned merge can be a cell. */
 static bool writer_may_be_cell(const struct writer *w)
 {
 	return w->change.index->ops->cells && !w->no_cell &&
@@ -20,7 +20,7 @@ static bool writer_may_be_cell(const struct writer *w)
 	       w->merge.key_len <= KVT_CELL_KEY_MAX && w->merge.size <= sizeof(w->cell);
 }
 
-/* Whether the block has room for it. */
+/* Whether the block has room for the result. */
 static bool writer_has_room(const struct writer *w)
 {
 	if (kvt_value_is_cell(w->block))
@@ -53,7 +53,7 @@ static int writer_take_cell(struct writer *w)
 	return 0;
 }
 
-/* Get a block that a merge as planned fits. */
+/* Get a block with room for the planned merge. */
 static int writer_alloc(struct writer *w)
 {
 	struct kvt_mem mem = kvt_op_mem(w->ctx);
@@ -73,8 +73,8 @@ static int writer_alloc(struct writer *w)
 }
 
 /**
- * kvt_writer_leave_cell() - get a block for a value that cannot be a cell where its key is
- * @w: the writer of a whole value; without no_cell, it gives the block back
+ * kvt_writer_leave_cell() - get a block for a value that its leaf cannot keep as a cell
+ * @w: the writer of a whole value; if no_cell is not set, this frees the block
  *
  * Context: nothing is held; sleeps if the writer may.
  *
@@ -94,7 +94,7 @@ int kvt_writer_leave_cell(struct writer *w)
 	return w->block ? 0 : -ENOMEM;
 }
 
-/* Free the spare blobs that a merge as planned does not use. */
+/* Free the spare blobs that the planned merge does not use. */
 static void writer_free_spares(struct writer *w)
 {
 	struct llist_node *link, *next;
@@ -106,7 +106,7 @@ static void writer_free_spares(struct writer *w)
 	*w->merge.rest = NULL;
 }
 
-/* Get the next of the blobs that columns of the old value are to move to. */
+/* Get the next blob to which a column of the old value moves. */
 static int writer_get_spare(struct writer *w)
 {
 	struct kvt_mem mem = kvt_op_mem(w->ctx);
@@ -121,7 +121,7 @@ static int writer_get_spare(struct writer *w)
 	return 0;
 }
 
-/* Get what a merge as planned lacks. */
+/* Get the blobs that the planned merge lacks. */
 static int writer_get_blobs(struct writer *w)
 {
 	struct kvt_mem mem = kvt_op_mem(w->ctx);
@@ -150,7 +150,7 @@ static int writer_look(struct writer *w)
 		w->merge.old = NULL;
 		rcu_read_unlock();
 	} while (kvt_op_again(w->ctx, v));
-	/* Only what is found while the place is held counts. */
+	/* Only the value found while the place is held decides. */
 	return err == -E2BIG ? 0 : err;
 }
 
@@ -166,7 +166,7 @@ int kvt_writer_alloc(struct writer *w)
 {
 	int err;
 
-	/* A counter most often is column 0 alone: no need to look. */
+	/* A counter usually is column 0 alone: do not look it up. */
 	if (write_adds(w->op) && !w->op->col && !w->block)
 		err = kvt_merge_plan(&w->merge);
 	else
@@ -187,7 +187,7 @@ static int writer_add(struct writer *w, const struct kvt_value *old)
 			return -EINVAL;
 		w->before = get_unaligned_le64(col.data);
 	} else if (write_wants_key(w->op)) {
-		/* As if there were no key: what it has is not what was asked for. */
+		/* Without the column, answer as for a missing key. */
 		w->version = 0;
 		return -ENOENT;
 	}
@@ -202,7 +202,7 @@ static int writer_add(struct writer *w, const struct kvt_value *old)
  *
  * Context: under RCU, or while the place is held.  Does not sleep, and copies about 12 KiB at most.
  *
- * Return: WRITER_GO, WRITER_AGAIN: there is no room, or too much; WRITER_FAIL.
+ * Return: WRITER_GO; WRITER_AGAIN: the block is too small or too large; WRITER_FAIL.
  */
 enum writer_step kvt_writer_merge(struct writer *w, const struct kvt_value *old)
 {
@@ -229,7 +229,7 @@ static enum writer_step writer_ask(struct writer *w, const struct kvt_value *v)
 	return writer_after(w, kvt_hook_validate(w->store, &w->write->key, v, &w->verdict.turn));
 }
 
-/* Merge with what is there now, and ask the validator, under RCU. */
+/* Merge with the present value, and ask the validator, under RCU. */
 static enum writer_step writer_foresee(struct writer *w, const struct kvt_value *old)
 {
 	enum writer_step step;
@@ -244,9 +244,9 @@ static enum writer_step writer_foresee(struct writer *w, const struct kvt_value 
  * kvt_writer_validate() - ask the store's validator
  * @w: the writer
  *
- * It is asked before the place is held, since programs must not run while it is, about the block
- * that will be published.  If the value that a merge began with has been replaced by the time the
- * place is held, the write begins again.
+ * It is asked about the block that will be published, and before the place is held, since programs
+ * must not run while it is.  If the old value has been replaced by the time the place is held, a
+ * merge starts again.
  *
  * Context: nothing is held; reschedules if the writer may sleep.
  *
@@ -276,7 +276,7 @@ enum writer_step kvt_writer_validate(struct writer *w)
 
 /**
  * kvt_writer_hand_over() - note that the value is published
- * @w: the writer; of a merge, the caller's blobs in that value are the store's from now on
+ * @w: the writer; after a merge, the store owns the caller's blobs in that value
  *
  * Context: any.
  */
@@ -295,7 +295,7 @@ void kvt_writer_hand_over(struct writer *w)
 }
 
 /**
- * kvt_writer_drop() - free what has not been used
+ * kvt_writer_drop() - free what was not used
  * @w: the writer
  *
  * Context: nothing is held.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who may use a store, and how much it may hold. */
+/* Settings of a store: access and limits. */
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/err.h>
@@ -17,7 +17,7 @@
 #define SET_LIMITS	(KVTREE_SET_LIMIT_BYTES | KVTREE_SET_LIMIT_KEYS)
 #define SET_ALL		(KVTREE_SET_MODE | SET_OWNER | SET_LIMITS)
 
-/* Asked of what user space gives, which has more bits than a umode_t. */
+/* Takes the mode as user space gives it, with more bits than a umode_t. */
 static bool mode_valid(u32 mode)
 {
 	return !(mode & ~0666);
@@ -71,7 +71,7 @@ struct kvt_settings kvt_store_settings(struct kvt_store *store)
 	return now;
 }
 
-/* The settings as they are to be. */
+/* Make the new settings. */
 static int settings_change(struct kvt_settings *s, const struct kvtree_store_set *args)
 {
 	if (args->set & KVTREE_SET_MODE) {
@@ -90,16 +90,16 @@ static int settings_change(struct kvt_settings *s, const struct kvtree_store_set
 	return owner_valid(s) ? 0 : -EINVAL;
 }
 
-/* As for a file: its owner may change the mode, and nobody but an administrator the rest. */
+/* As for a file: its owner may change the mode, and only an administrator the rest. */
 static bool may_set(const struct kvt_settings *s, u32 set)
 {
 	if (!(set & ~KVTREE_SET_MODE) && uid_eq(current_fsuid(), s->uid))
 		return true;
-	/* Asked last: a refusal leaves a line in the audit log. */
+	/* Test this last: a refusal leaves a line in the audit log. */
 	return capable(CAP_SYS_ADMIN);
 }
 
-/* One at a time, inside the store. */
+/* Called for one change at a time, inside the store. */
 static int store_set(struct kvt_store *store, const struct kvtree_store_set *args)
 {
 	struct kvt_settings s = kvt_store_settings(store);
@@ -123,7 +123,7 @@ static int store_set(struct kvt_store *store, const struct kvtree_store_set *arg
  * @args: from user space
  *
  * Sessions keep the access that they were opened with.  A store may be over its new limits:
- * what grows is refused until it is below them again.
+ * changes that make it larger are refused until it is below them again.
  *
  * Context: process context, sleeps.
  *
@@ -176,7 +176,7 @@ unsigned int kvt_store_access(struct kvt_store *store, unsigned int want)
 		granted |= KVTREE_OPEN_READ;
 	if (mode & 2)
 		granted |= KVTREE_OPEN_WRITE;
-	/* Asked last, and silently: opening the device asks what is possible. */
+	/* Test this last and without an audit record: opening the device tries all access. */
 	if ((want & ~granted) && ns_capable_noaudit(&init_user_ns, CAP_DAC_OVERRIDE))
 		granted = want;
 	else if ((want & ~granted & KVTREE_OPEN_READ) &&
@@ -186,7 +186,7 @@ unsigned int kvt_store_access(struct kvt_store *store, unsigned int want)
 }
 
 /**
- * kvt_store_owned() - whether the caller may decide who uses a store
+ * kvt_store_owned() - whether the caller may control access to a store
  * @store: the store
  *
  * Context: process context.

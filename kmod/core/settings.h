@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Who may use a store, and how much it may hold: this may change while it is used. */
+/* Settings of a store: access and limits, which may change while it is used. */
 #ifndef KVT_CORE_SETTINGS_H
 #define KVT_CORE_SETTINGS_H
 
@@ -20,7 +20,7 @@ struct kvt_settings {
 	u64 limit_keys;
 };
 
-/* A store's: they are read and changed together, since a mode means nothing without its owner. */
+/* A store's settings, read and changed together: a mode means nothing without its owner. */
 struct kvt_settings_now {
 	spinlock_t lock;		/* of .now */
 	struct kvt_settings now;

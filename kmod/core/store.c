@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A store as those who use it see it: by name or id, its counters, its versions, its end. */
+/* A store as its users see it: by name or id, its counters, its versions, its end. */
 #include <linux/ctype.h>
 #include <linux/err.h>
 #include <linux/list.h>
@@ -23,11 +23,11 @@
 /* By how much a removal raises the floor above the version that it removes. */
 #define KVT_VERSION_SPARE	4096
 
-/* Of the list, and of what is in it. */
+/* Protects the list and its members. */
 DEFINE_MUTEX(kvt_stores_lock);
 static LIST_HEAD(stores);		/* ascending by id */
 static u64 store_last_id;
-/* Those that can be found; the teardown of a store waits for readers. */
+/* Stores that can be found; the teardown of a store waits for readers. */
 static DEFINE_XARRAY(stores_by_id);
 
 /**
@@ -79,7 +79,7 @@ static void store_free(struct kref *ref)
 }
 
 /**
- * kvt_store_put() - give up a reference
+ * kvt_store_put() - drop a reference
  * @store: the store, or NULL
  *
  * Context: any.
@@ -130,7 +130,7 @@ struct kvt_store *kvt_store_after(u64 id)
 }
 
 /**
- * kvt_store_enlist() - give a store its id, and its name to nobody else
+ * kvt_store_enlist() - list a store under its name, and give it an id
  * @store: the store
  *
  * Context: under kvt_stores_lock.
@@ -148,7 +148,7 @@ int kvt_store_enlist(struct kvt_store *store)
 }
 
 /**
- * kvt_store_reveal() - let a store that is listed be found by its id
+ * kvt_store_reveal() - let lookups by id find a store that is listed
  * @store: the store
  *
  * Context: under kvt_stores_lock, sleeps.
@@ -162,7 +162,7 @@ int kvt_store_reveal(struct kvt_store *store)
 }
 
 /**
- * kvt_store_delist() - let a store no longer be found
+ * kvt_store_delist() - hide a store from lookups
  * @store: the store, which is listed
  *
  * Context: under kvt_stores_lock.
@@ -201,7 +201,7 @@ KVT_EXPORT_FOR_TESTS(kvt_store_find);
  * kvt_store_by_id() - a store by its id
  * @id: its id, which no other store ever has
  *
- * Context: under rcu_read_lock(), until whose end the store stays; any context.
+ * Context: under rcu_read_lock(), which keeps the store; any context.
  *
  * Return: the store, or NULL: it is gone.
  */
@@ -211,7 +211,7 @@ struct kvt_store *kvt_store_by_id(u64 id)
 }
 
 /**
- * kvt_store_waiters() - who waits inside of a store
+ * kvt_store_waiters() - list the processes that wait inside of a store
  * @store: a store that the caller is inside of, or that is listed
  * @waiters: filled
  *
@@ -233,7 +233,7 @@ static void store_name_waiters(struct kvt_store *store)
 	struct kvt_waiters waiters;
 	unsigned int i;
 
-	/* It is not torn down while somebody is inside, though nobody new may enter. */
+	/* Unless all callers have left, this keeps the store, although no caller may enter now. */
 	if (!percpu_ref_tryget(&store->inside)) {
 		pr_info("kvtree: store '%s' is gone when %s\n", store->name,
 			store->log ? "its devices have what was changed" : "its memory is freed");
@@ -254,8 +254,8 @@ static void store_name_waiters(struct kvt_store *store)
 }
 
 /*
- * Wait as a process that may be killed, or frozen: it may be for one that is frozen already.
- * It holds no locks.  Returns 0: it took too long.
+ * Wait, with no locks held, and allow the process to be killed or frozen: it may wait for a process
+ * that is frozen already.  Returns 0 after the timeout.
  */
 #define store_wait_event_timeout(wq, condition, timeout)				\
 	___wait_event(wq, ___wait_cond_timeout(condition), (TASK_KILLABLE | TASK_FREEZABLE), 0, \
@@ -267,12 +267,12 @@ static void store_name_waiters(struct kvt_store *store)
  *
  * Context: any.  @store->gone_event is the event.
  *
- * Return: 0: it is, and what was changed in a durable store is durable; -EIO: it is, and not all
- * is durable; -EAGAIN: not yet.
+ * Return: 0: they are, and all changes of a durable store are durable; -EIO: they are, and not all
+ * changes are durable; -EAGAIN: not yet.
  */
 int kvt_store_gone(const struct kvt_store *store)
 {
-	/* Pairs with store_teardown(): what it came to is seen with it. */
+	/* Pairs with store_teardown(): its result is read after this. */
 	if (!smp_load_acquire(&store->gone))
 		return -EAGAIN;
 	return store->gone_err ? -EIO : 0;
@@ -280,12 +280,12 @@ int kvt_store_gone(const struct kvt_store *store)
 
 /**
  * kvt_store_wait_gone() - wait until the contents of a destroyed store are freed
- * @store: the store, which nobody can enter any more; with a reference held, and not
- *	entered
+ * @store: the store, which no caller can enter any more; the caller has a reference, and
+ *	is not inside
  *
  * Context: process context, sleeps.
  *
- * Return: 0: what was changed in a durable store is durable; -EIO: not all of it;
+ * Return: 0: all changes of a durable store are durable; -EIO: not all of them;
  * -EINTR: a fatal signal came.
  */
 int kvt_store_wait_gone(struct kvt_store *store)
@@ -365,9 +365,9 @@ int kvt_store_engine_stat(const struct kvt_store *store, struct kvtree_engine_st
 }
 
 /**
- * kvt_store_next_version() - the version of a value that is to be published
+ * kvt_store_next_version() - the version of a value before it is published
  * @store: the store
- * @old: version of the value that it takes the place of; 0: there is none
+ * @old: version of the value that it replaces; 0: there is none
  *
  * Context: the key's place is held (after begin() of the index): a removal of
  * the key has raised the floor before the place could be taken.

@@ -5,18 +5,18 @@
  * Two counts protect a store.  References (kvt_store_find(), kvt_store_put()) belong to
  * sessions and keep struct kvt_store and its counters.  Callers inside the store
  * (kvt_store_enter(), kvt_store_leave()) keep its contents; every operation enters and
- * leaves.  A destroyed store admits nobody.  When the last caller has left, a worker frees
+ * leaves.  A destroyed store cannot be entered.  When the last caller has left, a worker frees
  * the index and everything that belongs to it; sessions may still hold the shell, and their
  * operations get ESTALE.
  *
- * Nobody is inside while a page fault of user memory is handled: its owner could make that
- * last forever, and block the destruction of the store.  An operation that meets a fault
+ * No caller is inside while it takes a page fault on user memory: the memory's owner could make
+ * that last forever, and block the destruction of the store.  An operation that meets a fault
  * leaves, and enters again (kvt_op_leave(), kvt_op_reenter()).  So a caller that is inside
  * leaves soon, unless it waits for an event that kvt_store_waiters() looks at: for memory to be
- * freed, or for devices; that is whom a destruction names that takes long.  What waits for room
- * in the log is sent away (kvt_event_end()).  All others wait for memory at most, and BPF
- * programs are inside for one RCU read section or one post.  Once all have left, only devices
- * that do not answer, or much memory to be freed, can keep a store; then it says that.
+ * freed, or for devices.  A destruction that takes long names these callers.  Callers that wait
+ * for room in the log are sent away (kvt_event_end()).  All others wait for memory at most, and
+ * BPF programs are inside for one RCU read section or one post.  Once all have left, only devices
+ * that do not answer, or much memory to be freed, can keep a store; then the message says that.
  */
 #ifndef KVT_CORE_STORE_H
 #define KVT_CORE_STORE_H
@@ -46,11 +46,11 @@ struct kvt_index;
 struct kvt_log;
 struct mem_cgroup;
 
-/* Posts of BPF programs that could not be made when their turn came (bpf/post.c). */
+/* Posts of BPF programs that could not be made at once (bpf/post.c). */
 struct kvt_late_posts {
 	spinlock_t lock;		/* of the list */
 	struct list_head posts;		/* in their order; the first is being made */
-	u32 bytes;			/* of them; written under the lock */
+	u32 bytes;			/* of the posts; written under the lock */
 	struct work_struct work;
 };
 
@@ -58,7 +58,7 @@ struct kvt_store {
 	/* Fixed from creation on, except validator_turn. */
 	struct kvt_index *index;
 	struct kvt_log *log;		/* NULL: it is volatile */
-	bool log_sync;			/* every change is to be durable when it is reported */
+	bool log_sync;			/* every change must be durable when it is reported */
 	bool log_read_only;		/* nothing can be changed */
 	u64 validator_turn;		/* of the validator; 0: there is none (hook.c) */
 	struct mem_cgroup *memcg;	/* the creator's; charged for all memory */
@@ -78,7 +78,7 @@ struct kvt_store {
 	bool unread;			/* teardown: no reader is left */
 	struct kvt_event gone_event;
 	bool gone;			/* the index is freed, and gone_err is set */
-	int gone_err;			/* why not all of it is durable */
+	int gone_err;			/* the error, if not all changes are durable */
 
 	struct kvt_stats stats;
 	struct kvt_quota quota;
@@ -97,7 +97,7 @@ struct kvt_store *kvt_store_find(const char *name);
 struct kvt_store *kvt_store_by_id(u64 id);
 void kvt_store_put(struct kvt_store *store);
 
-/* To stores.c. */
+/* For stores.c. */
 extern struct mutex kvt_stores_lock;
 struct kvt_store *kvt_store_named(const char *name);
 struct kvt_store *kvt_store_after(u64 id);
@@ -140,7 +140,7 @@ static inline void kvt_store_leave(struct kvt_store *store)
 }
 
 /**
- * kvt_store_dying() - whether somebody waits for those inside to leave
+ * kvt_store_dying() - whether a teardown waits for callers to leave
  * @store: a store that the caller is inside of, or has a reference to
  *
  * Context: any.
@@ -153,11 +153,11 @@ static inline bool kvt_store_dying(struct kvt_store *store)
 }
 
 /**
- * kvt_store_enter_rcu() - look at what is in a store, briefly
+ * kvt_store_enter_rcu() - enter a store for a short time
  * @store: the store, with a reference held
  *
- * Cheaper than kvt_store_enter(): what is in a store stays for a grace period
- * after nobody can enter it any more.
+ * Cheaper than kvt_store_enter(): the contents stay for a grace period after the
+ * store can no longer be entered.
  *
  * Context: any.
  *

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Stores: how they are made, attached, described, and taken away. */
+/* Making, attaching, describing, destroying and detaching stores. */
 #include <linux/cred.h>
 #include <linux/err.h>
 #include <linux/memcontrol.h>
@@ -27,23 +27,23 @@ static unsigned int reclaim_bound_mb = 64;
 module_param(reclaim_bound_mb, uint, 0644);
 MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace period in a store made from now on, at least 1");
 
-/* When a teardown is tried again that had no memory, or would have kept the machine awake, ms. */
+/* When to retry a teardown that had no memory, or would have kept the machine awake, ms. */
 #define STORE_RETRY		200
 
-/* Works of indexes and reclaims. */
+/* For work items of indexes and reclaims. */
 static struct workqueue_struct *kvt_wq;
-/* Those that wait for memory or for readers: the others are not to wait for them. */
+/* For those that wait for memory or for readers: the others must not wait for them. */
 static struct workqueue_struct *kvt_slow_wq;
 /*
- * Teardowns, apart: a teardown waits for works of these.  They write what a store has to
+ * For teardowns, which wait for work items of the other queues.  They write a store's changes to
  * its devices, so not while the machine sleeps.
  */
 static struct workqueue_struct *kvt_teardown_wq;
-static atomic_t kvt_teardowns = ATOMIC_INIT(0);	/* stores that are to be torn down */
+static atomic_t kvt_teardowns = ATOMIC_INIT(0);	/* stores not torn down yet */
 
 static const struct kvt_store_bpf *stores_bpf;
 
-/* Write all changes to the devices.  Nobody is inside.  False: not now. */
+/* Write all changes to the devices.  No caller is inside.  Returns false to try again later. */
 static bool store_finish(struct kvt_store *store)
 {
 	int err;
@@ -74,7 +74,7 @@ static void store_empty(struct kvt_store *store)
 	mem_cgroup_put(store->memcg);
 }
 
-/* If the machine is about to sleep, when it is awake. */
+/* If the machine is about to sleep, this runs when it is awake again. */
 static void store_finish_later(struct kvt_store *store)
 {
 	queue_delayed_work(kvt_teardown_wq, &store->teardown, msecs_to_jiffies(STORE_RETRY));
@@ -85,8 +85,8 @@ static void store_teardown(struct work_struct *work)
 	struct kvt_store *store = container_of(to_delayed_work(work), struct kvt_store, teardown);
 
 	/*
-	 * For readers that do not enter, and for the index's destroy().  Somebody waits for it, as
-	 * for an unmount, and it is as rare: once, however often the rest has to be tried.
+	 * For readers that do not enter, and for the index's destroy().  A process waits for it,
+	 * as for an unmount, and it is as rare.  Do it once, even if the rest has to be retried.
 	 */
 	if (!store->unread) {
 		synchronize_rcu_expedited();
@@ -143,7 +143,7 @@ static int store_fill(struct kvt_store *store, const struct kvt_index_ops *ops, 
 	return PTR_ERR_OR_ZERO(store->index);
 }
 
-/* Let the store be listed, and not yet be found: it is being recovered. */
+/* List the store without letting it be found yet: it is being recovered. */
 static int store_announce(struct kvt_store *store)
 {
 	int err;
@@ -155,7 +155,7 @@ static int store_announce(struct kvt_store *store)
 	return err;
 }
 
-/* It could not be recovered. */
+/* Undo store_announce(), as the store could not be recovered. */
 static void store_withdraw(struct kvt_store *store)
 {
 	mutex_lock(&kvt_stores_lock);
@@ -195,7 +195,7 @@ static int store_publish(struct kvt_store *store)
 	return err;
 }
 
-/* Let the store no longer be found, and free it when everybody has left. */
+/* Let the store no longer be found, and free it when all callers have left. */
 static void store_unpublish(struct kvt_store *store)
 {
 	kvt_store_delist(store);
@@ -205,10 +205,10 @@ static void store_unpublish(struct kvt_store *store)
 	kvt_debugfs_remove(store->debugfs);
 	trace_kvt_store_destroy(store->id, store->name);
 	atomic_inc(&kvt_teardowns);
-	/* The log stays until who waits for it is told that nobody can enter any more. */
+	/* Keep the log until the callers that wait for it have been woken. */
 	percpu_ref_get(&store->inside);
 	percpu_ref_kill(&store->inside);
-	/* What is not made yet will not be.  What is has to become durable. */
+	/* End waiting changes.  Changes that were made have to become durable. */
 	if (store->log)
 		kvt_event_end(kvt_log_space_event(store->log));
 	percpu_ref_put(&store->inside);
@@ -270,7 +270,7 @@ int kvt_store_allow_bpf(struct kvt_store *store)
 	return stores_bpf->prepare() ?: kvt_bindings_allow(store);
 }
 
-/* With devices if there is @log.  What is recovered is never over the limits. */
+/* Make a store, with devices if there is @log.  The limits do not refuse what is recovered. */
 static int store_make(const struct kvtree_store_create *args, const struct kvt_log_args *log,
 		      bool sync)
 {
@@ -313,7 +313,7 @@ static int store_make(const struct kvtree_store_create *args, const struct kvt_l
 		if (store->attaching)
 			store_withdraw(store);
 		kvt_bindings_close(store);
-		/* Nobody has changed anything: nothing is lost if it cannot be finished. */
+		/* There are no changes yet: nothing is lost if this fails. */
 		store_finish(store);
 		store_empty(store);
 	}
@@ -325,7 +325,7 @@ put:
 
 /**
  * kvt_store_create() - make a volatile store
- * @args: from user space; the caller has checked that it may
+ * @args: from user space; the caller has checked permissions
  *
  * Context: process context, sleeps.
  *
@@ -341,7 +341,7 @@ KVT_EXPORT_FOR_TESTS(kvt_store_create);
 /**
  * kvt_store_attach() - make a store from its devices
  * @store: its settings, from user space
- * @args: from user space; the caller has checked them, and that it may
+ * @args: from user space; the caller has checked them, and permissions
  * @paths: of the devices
  *
  * Context: process context, sleeps.
@@ -361,7 +361,7 @@ int kvt_store_attach(const struct kvtree_store_create *store,
 	return store_make(store, &log, args->flags & KVTREE_ATTACH_SYNC);
 }
 
-/* Take a store away.  @durable: which kind is meant. */
+/* Destroy a store or, if @durable, detach one. */
 static int store_remove(const char *name, bool durable)
 {
 	struct kvt_store *store;
@@ -388,10 +388,10 @@ static int store_remove(const char *name, bool durable)
 }
 
 /**
- * kvt_store_destroy() - take a volatile store away
- * @name: its name; the caller has checked that it may
+ * kvt_store_destroy() - destroy a volatile store
+ * @name: its name; the caller has checked permissions
  *
- * Waits until everybody inside has left and the memory is free; a fatal signal
+ * Waits until all callers inside have left and the memory is freed; a fatal signal
  * ends the wait, not the destruction.
  *
  * Context: process context, sleeps.
@@ -405,8 +405,8 @@ int kvt_store_destroy(const char *name)
 KVT_EXPORT_FOR_TESTS(kvt_store_destroy);
 
 /**
- * kvt_store_detach() - take a durable store away; its devices keep it
- * @name: its name; the caller has checked that it may
+ * kvt_store_detach() - detach a durable store from its devices, which keep it
+ * @name: its name; the caller has checked permissions
  *
  * Waits as kvt_store_destroy() does, and until the devices are released.
  *
@@ -444,7 +444,7 @@ static void store_info(struct kvt_store *store, struct kvtree_store_info *info)
 	info->page_size = store->index->env.page_size;
 	info->keys = kvt_store_stat(store, KVTREE_STAT_KEYS);
 	info->bytes = kvt_store_stat(store, KVTREE_STAT_BYTES);
-	/* The log of a store that is attaching comes, and may go, beside us. */
+	/* The log of a store that is attaching may be set and freed meanwhile. */
 	if (store->log && !store->attaching)
 		kvt_log_uuid(store->log, info->uuid);
 }
@@ -490,7 +490,7 @@ int kvt_store_describe(struct kvt_store *store, struct kvtree_store_info *info)
 
 /**
  * kvt_stores_init() - prepare to make stores
- * @bpf: what they ask of the BPF part; stays until module exit
+ * @bpf: the BPF part's functions for stores; valid until module exit
  *
  * Context: module init.
  *
@@ -531,11 +531,11 @@ void kvt_stores_exit(void)
 		store_unpublish(store);
 	mutex_unlock(&kvt_stores_lock);
 	/*
-	 * The counts of those inside drop to zero from RCU callbacks, which
+	 * The counts of callers inside drop to zero in RCU callbacks, which
 	 * then queue the teardowns.
 	 */
 	rcu_barrier();
-	/* Those that are tried again later are on no queue. */
+	/* Teardowns to be retried are on a timer, not on the queue. */
 	wait_var_event(&kvt_teardowns, !atomic_read(&kvt_teardowns));
 	destroy_workqueue(kvt_teardown_wq);
 	destroy_workqueue(kvt_slow_wq);

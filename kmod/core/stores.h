@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Stores: how they are made, attached, described, and taken away. */
+/* Making, attaching, describing, destroying and detaching stores. */
 #ifndef KVT_CORE_STORES_H
 #define KVT_CORE_STORES_H
 
@@ -9,7 +9,7 @@
 struct kvt_late_posts;
 struct kvt_store;
 
-/* What stores ask of the module's BPF part, which is above them. */
+/* Functions of the module's BPF part, which is above stores, for them. */
 struct kvt_store_bpf {
 	bool (*offered)(void);		/* whether programs can use stores */
 	int (*prepare)(void);		/* allocate what programs need; may sleep */

@@ -52,12 +52,12 @@ static enum writer_step writer_new_bag(struct writer *w)
 	return w->bag ? WRITER_AGAIN : writer_fail(w, -ENOMEM);
 }
 
-/* Make ready what is needed while the place is held: with nothing held. */
+/* With nothing held, get ready what is needed while the place is held. */
 static enum writer_step writer_prepare(struct writer *w)
 {
 	int err = 0;
 
-	/* It may not be needed: an insertion leaves it to others. */
+	/* A bag may not be needed: an insertion leaves it to later writers. */
 	if (unlikely(!w->bag && !kvt_bag_is_there(&w->store->reclaim)))
 		w->bag = kvt_bag_new(w->change.gfp);
 	if (write_merges(w->op))
@@ -72,12 +72,12 @@ static enum writer_step writer_prepare(struct writer *w)
 	return WRITER_GO;
 }
 
-/* The place is held: make the value that is published. */
+/* The place is held: make the value to publish. */
 static enum writer_step writer_make(struct writer *w)
 {
 	if (write_removes(w->op))
 		return WRITER_GO;
-	/* It came, went or was replaced meanwhile. */
+	/* The validator was attached, detached or replaced meanwhile. */
 	if (unlikely(kvt_hook_validator(w->store) != w->verdict.turn))
 		return WRITER_AGAIN;
 	if (!write_merges(w->op))
@@ -87,7 +87,7 @@ static enum writer_step writer_make(struct writer *w)
 	return value_version(w->change.old) == w->verdict.seen ? WRITER_GO : WRITER_AGAIN;
 }
 
-/* The place is held: whether the old value can be retired, once it is replaced. */
+/* The place is held: get a bag to retire the old value, once it is replaced. */
 static enum writer_step writer_bag(struct writer *w)
 {
 	if (!kvt_value_has_block(w->change.old))
@@ -97,10 +97,10 @@ static enum writer_step writer_bag(struct writer *w)
 	return unlikely(!w->bag) ? WRITER_NO_BAG : WRITER_GO;
 }
 
-/* The limit refuses the charge: with a block of the right size, or none, it may not. */
+/* The limit refuses the charge.  Retry if a block of the right size, or none, might be accepted. */
 static enum writer_step writer_over(struct writer *w, int err)
 {
-	/* The key is in another leaf by now, of which this was not known. */
+	/* The key's place does take a cell now. */
 	if (unlikely(w->no_cell) && w->change.takes_cell &&
 	    w->block->version < KVT_CELL_VERSION_END) {
 		w->no_cell = false;
@@ -150,7 +150,7 @@ static enum writer_step writer_charge(struct writer *w)
 	return WRITER_GO;
 }
 
-/* Nothing was published after all. */
+/* Undo writer_charge(): nothing was published. */
 static void writer_uncharge(struct writer *w)
 {
 	struct kvt_quota *quota = &w->store->quota;
@@ -161,7 +161,7 @@ static void writer_uncharge(struct writer *w)
 		kvt_quota_uncharge_key(quota);
 }
 
-/* The place is held: whatever must be known or done before the commit. */
+/* The place is held: do everything that comes before the commit, except to log it. */
 static enum writer_step writer_decide(struct writer *w)
 {
 	struct kvt_value *old = w->change.old, *new;
@@ -180,7 +180,7 @@ static enum writer_step writer_decide(struct writer *w)
 	return WRITER_GO;
 }
 
-/* The place is held, and it is decided: log what is about to be published. */
+/* The place is held, and the change is decided: log it before it is published. */
 static enum writer_step writer_log(struct writer *w)
 {
 	int err;
@@ -226,7 +226,7 @@ static int writer_begin(struct writer *w)
 	return err;
 }
 
-/* What it allocates is charged as in begin(). */
+/* Allocations of finish() are charged as those of begin(). */
 static void writer_finish(struct writer *w)
 {
 	struct mem_cgroup *memcg = set_active_memcg(w->store->memcg);
@@ -263,8 +263,9 @@ static void writer_return_bag(struct writer *w)
 }
 
 /*
- * Until writer_may_go(), which is after the place is let go of.  On PREEMPT_RT, bottom halves
- * have to be turned on as they were turned off, preemptible: so commit() is not the last to do it.
+ * Disable preemption until writer_may_go(), after the place is released.  On PREEMPT_RT, bottom
+ * halves must be enabled, as they were disabled, while preemptible: so commit() must not be the
+ * last to do it.
  */
 static void writer_stays(void)
 {
@@ -281,9 +282,9 @@ static void writer_may_go(void)
 }
 
 /*
- * Once from begin() to commit() or abort().  Nobody can free the values in a bag while the
- * writer has it.  So it is not preempted until the bag is back, which is longer than the
- * place is held.
+ * Go once from begin() to commit() or abort().  The values in a bag cannot be freed while the
+ * writer has it.  So it is not preempted until it has given the bag back, after it has released
+ * the place.
  */
 static enum writer_step writer_try(struct writer *w)
 {
@@ -306,7 +307,7 @@ static enum writer_step writer_try(struct writer *w)
 	return step;
 }
 
-/* Nothing is held: whether to begin again. */
+/* Nothing is held: decide whether to start again. */
 static enum writer_step writer_retry(struct writer *w)
 {
 	if (kvt_op_may_sleep(w->ctx)) {
@@ -316,7 +317,7 @@ static enum writer_step writer_retry(struct writer *w)
 	return ++w->tries == WRITER_TRIES ? writer_fail(w, -EBUSY) : WRITER_AGAIN;
 }
 
-/* Once from the preparation to what has to be done before the next attempt. */
+/* Try once, from the preparation to what has to be done before the next attempt. */
 static enum writer_step writer_attempt(struct writer *w)
 {
 	enum writer_step step = writer_prepare(w) ?: writer_try(w);
@@ -327,8 +328,8 @@ static enum writer_step writer_attempt(struct writer *w)
 }
 
 /**
- * kvt_write_cell() - where a write's value may be without a block
- * @ctx: on whose behalf
+ * kvt_write_cell() - the cell for a write's value
+ * @ctx: the caller's context
  * @write: the write
  *
  * Context: any.
@@ -343,7 +344,7 @@ KVT_EXPORT_FOR_TESTS(kvt_write_cell);
 
 /**
  * kvt_write_admit() - wait until a write may begin
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  *
  * This comes before the write's data take memory.  It waits until less memory of the store waits to
  * be freed than the bound, and may free some of it.
@@ -358,15 +359,15 @@ int kvt_write_admit(const struct kvt_op_ctx *ctx)
 }
 KVT_EXPORT_FOR_TESTS(kvt_write_admit);
 
-/* Whether the caller must not be told before the change is durable. */
+/* Whether the change must be durable before it is reported. */
 static bool writer_syncs(const struct writer *w)
 {
 	return w->op->flags & KVTREE_F_SYNC || w->store->log_sync;
 }
 
 /*
- * Tell what came out.  An operation that failed can be submitted again unchanged.  So can a removal
- * of a version, if the key is not there.
+ * Report the outcome.  An operation that failed can be submitted again unchanged.  So can a removal
+ * of a version, if the key does not exist.
  */
 static void writer_report(const struct writer *w, struct kvtree_op *op, int result)
 {
@@ -377,7 +378,6 @@ static void writer_report(const struct writer *w, struct kvtree_op *op, int resu
 		op->arg = w->before;
 }
 
-/* Give back what was not used. */
 static void writer_exit(struct writer *w)
 {
 	if (w->begun)
@@ -388,13 +388,12 @@ static void writer_exit(struct writer *w)
 
 /**
  * kvt_write() - change one key
- * @ctx: on whose behalf
- * @write: what to do, and what came out
+ * @ctx: the caller's context
+ * @write: what to do, and its outcome
  *
- * On failure nothing has changed, and what @write refers to is still the
- * caller's; columns may have been moved to blobs.  On success the value is the store's,
- * and the blobs are that @write->cols no longer refer to; the caller has to wait as @ctx->sync
- * says.
+ * On failure nothing has changed, and the caller still owns what @write refers to; columns may
+ * have been moved to blobs.  On success the store owns the value, and the blobs that @write->cols
+ * no longer refer to; the caller has to wait as @ctx->sync says.
  *
  * Context: process context, outside of RCU read sections and locks; if
  * @ctx->gfp does not allow to sleep, any but NMI.
@@ -411,7 +410,7 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 	enum writer_step step;
 	int err;
 
-	/* Others may have filled it while the data were loaded, which may take long. */
+	/* Loading the data may have taken long: the bound may be exceeded now. */
 	if (unlikely(kvt_reclaim_throttle(&ctx->store->reclaim, false)))
 		return -EAGAIN;
 	writer_init(&w, ctx, write);
@@ -431,8 +430,8 @@ int kvt_write(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 KVT_EXPORT_FOR_TESTS(kvt_write);
 
 /**
- * kvt_write_wait() - wait for what a write lacked: room in the log
- * @ctx: on whose behalf, after -EAGAIN
+ * kvt_write_wait() - wait for the room in the log that a write lacked
+ * @ctx: the caller's context, after -EAGAIN
  *
  * The caller holds neither its data nor anything else of the store.  kvt_write_admit() is next.
  *

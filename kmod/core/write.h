@@ -8,7 +8,7 @@
  * the limits and merges columns, without sleeping, and copies about 12 KiB at most.  If a
  * block turns out too small, the write releases the place, allocates, and starts over.
  *
- * A write sleeps for nothing but memory.  Its caller waits for memory that has to be freed first
+ * A write sleeps only to allocate memory.  Its caller waits for memory to be freed
  * (kvt_write_admit()) and for room in the log (kvt_write_wait()), and holds none of the write's
  * data meanwhile.
  *
@@ -32,7 +32,7 @@ struct kvt_write {
 					 * used here.  Its outcome is set if it has one
 					 */
 	struct kvt_key key;
-	struct kvt_value *value;	/* that is put; NULL after success: the store's own */
+	struct kvt_value *value;	/* to put; NULL after success: the store owns it */
 	struct kvt_cell cell;		/* where it is if it has no block: a write is not copied */
 	struct kvt_column *cols;	/* with KVTREE_F_COLS: ascending; as edits of a merge */
 	unsigned int ncols;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A write under way, to write.c, which takes its steps, and to prepare.c, which makes the value
- * that a merge publishes.
+ * A write in progress: write.c takes its steps, and prepare.c makes the value that a merge
+ * publishes.
  */
 #ifndef KVT_CORE_WRITER_H
 #define KVT_CORE_WRITER_H
@@ -20,19 +20,19 @@
 
 /* What a write does next.  All but the first release the place. */
 enum writer_step {
-	WRITER_GO,		/* go on */
+	WRITER_GO,		/* continue */
 	WRITER_FAIL,		/* end with writer.err */
-	WRITER_AGAIN,		/* get what is missing, and begin again */
-	WRITER_NO_BAG,		/* get a bag for the old value, and begin again */
+	WRITER_AGAIN,		/* get what is missing, and start again */
+	WRITER_NO_BAG,		/* get a bag for the old value, and start again */
 };
 
-/* What the validator has been asked. */
+/* The validator's answer, and for which values. */
 struct writer_verdict {
 	u64 turn;		/* of the validator that allowed the new value; 0: there was none */
 	u64 seen;		/* version of the old value that this one was merged with */
 };
 
-/* A write under way. */
+/* A write in progress. */
 struct writer {
 	const struct kvt_op_ctx *ctx;
 	struct kvt_store *store;
@@ -65,7 +65,7 @@ static inline enum writer_step writer_fail(struct writer *w, int err)
 	return WRITER_FAIL;
 }
 
-/* The step after a call that returns 0 or an errno. */
+/* The step for a call's return value, 0 or an errno. */
 static inline enum writer_step writer_after(struct writer *w, int err)
 {
 	return unlikely(err) ? writer_fail(w, err) : WRITER_GO;
@@ -86,7 +86,7 @@ static inline bool write_merges(const struct kvtree_op *op)
 	return write_adds(op) || op->flags & KVTREE_F_COLS;
 }
 
-/* Conditions, all of which must hold: the key is there, or is not. */
+/* Conditions, all of which must hold: the key exists, or does not. */
 static inline bool write_wants_key(const struct kvtree_op *op)
 {
 	return write_removes(op) || op->flags & KVTREE_F_REPLACE;
@@ -97,7 +97,7 @@ static inline bool write_wants_no_key(const struct kvtree_op *op)
 	return op->flags & KVTREE_F_CREATE;
 }
 
-/* It has the version op->version; 0: it is not there. */
+/* The key has the version op->version; 0: it does not exist. */
 static inline bool write_wants_version(const struct kvtree_op *op)
 {
 	return op->opcode == KVTREE_OP_CAS || op->flags & KVTREE_F_VERSION;
@@ -108,7 +108,7 @@ static inline u64 value_version(const struct kvt_value *v)
 	return v ? v->version : 0;
 }
 
-/* Whether the write may take place, the present value being @old. */
+/* Check the write's conditions against the present value @old. */
 static inline enum writer_step writer_check(struct writer *w, const struct kvt_value *old)
 {
 	const struct kvtree_op *op = w->op;
