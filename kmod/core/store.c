@@ -235,13 +235,13 @@ static void store_name_waiters(struct kvt_store *store)
 
 	/* Unless all callers have left, this keeps the store, although no caller may enter now. */
 	if (!percpu_ref_tryget(&store->inside)) {
-		pr_info("kvtree: store '%s' is gone when %s\n", store->name,
-			store->log ? "its devices have what was changed" : "its memory is freed");
+		pr_info("kvtree: store '%s' is freed once %s\n", store->name,
+			store->log ? "its changes are on its devices" : "its memory is reclaimed");
 		return;
 	}
 	kvt_store_waiters(store, &waiters);
 	kvt_store_leave(store);
-	pr_info("kvtree: store '%s' is gone when all calls under way have ended\n",
+	pr_info("kvtree: store '%s' is freed once all calls in progress have ended\n",
 		store->name);
 	for (i = 0; i < waiters.nr; i++) {
 		waiter = &waiters.waiter[i];
