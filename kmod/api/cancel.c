@@ -8,8 +8,8 @@
 #include "wait_internal.h"
 
 /*
- * Under the lock.  Returns whether it is sure to be canceled.  A running update is canceled
- * only if it waits again.
+ * Cancel a command, under the lock.  Returns whether it is sure to be canceled.  A running update
+ * is canceled only if it waits again.
  */
 static bool wait_cancel(struct kvt_wait *wait)
 {
@@ -18,7 +18,7 @@ static bool wait_cancel(struct kvt_wait *wait)
 	wait->canceled = true;
 	if (was || wait->state == WAIT_RUNS)
 		return false;
-	/* Later searches skip it, so they stay quick however many were canceled. */
+	/* Hide it from later searches, so that canceled commands do not slow them down. */
 	kvt_wait_unlist(wait);
 	if (wait->state == WAIT_WAITS) {
 		kvt_wait_end(wait);
@@ -37,7 +37,7 @@ static bool wait_may_end_here(const struct kvt_wait *wait)
 	       kvt_uring_task(wait->cmd) == current || current->flags & PF_KTHREAD;
 }
 
-/* Under the lock: end a wait that nothing else is ending.  Returns whether it did. */
+/* Under the lock: end a wait, unless something else ends it.  Returns whether it did. */
 static bool wait_abort(struct kvt_wait *wait)
 {
 	if (wait->state != WAIT_WAITS || !wait_may_end_here(wait))
@@ -45,20 +45,20 @@ static bool wait_abort(struct kvt_wait *wait)
 	wait->canceled = true;
 	kvt_wait_unlist(wait);
 	kvt_wait_stop(wait, WAIT_RUNS);
-	/* The session may listen on behalf of the process that goes away. */
+	/* The session may listen on behalf of the process that exits. */
 	kvt_waits_wake(kvt_wait_waits(wait));
 	return true;
 }
 
 /**
- * kvt_wait_cancel_cmd() - cancel a command whose ring or submitter goes away
+ * kvt_wait_cancel_cmd() - cancel a command because its ring or submitter goes away
  * @session: the command's
  * @cmd: a command that waits and that has not completed
  * @issue_flags: of io_uring
  *
- * io_uring calls this in a busy loop until the command has completed.  The submitter may be
- * stopped for as long as it likes, so a command that only waits completes here, without
- * writing to user memory, which may be gone.
+ * io_uring calls this in a busy loop until the command has completed.  The submitter may stay
+ * stopped indefinitely, so a command that only waits completes here, without writing to user
+ * memory, which may be gone.
  *
  * Context: as io_uring calls with IO_URING_F_CANCEL: the ring's lock is held.
  */
@@ -82,7 +82,7 @@ void kvt_wait_cancel_cmd(struct kvt_session *session, struct io_uring_cmd *cmd,
 	kvt_wait_ops(wait)->run(wait, issue_flags, true);
 }
 
-/* What to cancel, and the progress of that. */
+/* A cancellation in progress. */
 struct cancel {
 	u64 first;		/* user_data */
 	u64 last;
@@ -115,7 +115,7 @@ static bool cancel_some(struct kvt_waits *waits, struct cancel *c)
 	return true;
 }
 
-/* Executed commands cannot be canceled. */
+/* Whether a matching command runs or was executed, and cannot be canceled. */
 static bool cancel_comes_late(struct kvt_waits *waits, const struct cancel *c)
 {
 	const struct kvt_wait *wait;
@@ -130,8 +130,8 @@ static bool cancel_comes_late(struct kvt_waits *waits, const struct cancel *c)
 
 /**
  * kvt_wait_cancel() - cancel commands by their user_data
- * @session: theirs
- * @args: which
+ * @session: the commands' session
+ * @args: which commands
  *
  * Context: process context.  A fatal signal ends it early.
  *
@@ -160,7 +160,7 @@ int kvt_wait_cancel(struct kvt_session *session, const struct kvtree_uring_cance
 	return cancel_comes_late(waits, &c) ? -EALREADY : -ENOENT;
 }
 
-/* Under the lock: cancel a portion of the owner's up to @last.  Returns whether there are more. */
+/* Under the lock: cancel some of the owner's updates up to @last.  Returns whether to go on. */
 static bool cancel_owned(struct kvt_waits *waits, const void *owner, u64 last)
 {
 	struct kvt_wait *wait;
@@ -170,7 +170,7 @@ static bool cancel_owned(struct kvt_waits *waits, const void *owner, u64 last)
 		wait = kvt_wait_find_owned(waits, owner);
 		if (!wait || wait->seq > last)
 			return false;
-		/* Even if it runs: hide it from the next search. */
+		/* Hide it from the next search, even if it runs. */
 		kvt_wait_disown(wait);
 		wait_cancel(wait);
 	}
@@ -182,7 +182,7 @@ static bool cancel_owned(struct kvt_waits *waits, const void *owner, u64 last)
  * @session: the session
  * @owner: the process's files
  *
- * Context: process context.  Walks the process's own updates, whatever signal comes.
+ * Context: process context.  Walks the process's own updates, regardless of signals.
  */
 void kvt_wait_cancel_owner(struct kvt_session *session, const void *owner)
 {

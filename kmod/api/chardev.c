@@ -28,7 +28,7 @@
 static const struct file_operations session_fops;
 
 /*
- * Copy a structure out in the caller's size: cut off, or followed by zeros.
+ * Copy a structure out in the caller's size: truncated, or followed by zeros.
  * (copy_struct_to_user() is newer than the oldest kernel supported.)
  */
 static int copy_struct_out(void __user *to, size_t usize, const void *from, size_t ksize)
@@ -86,11 +86,11 @@ static long ioctl_batch(struct kvt_session *session, void __user *arg, size_t us
 	kvt_op_leave(&ctx);
 	if (put_user(batch.done, &user->done))
 		err = -EFAULT;
-	/* Why the batch ended early can be asked again; that it is not durable cannot. */
+	/* The caller can learn later why the batch ended early, but not that it is not durable. */
 	return sync_err ?: err;
 }
 
-/* Any operation, where ioctl_op() has not found the answer at once. */
+/* Execute any operation, if ioctl_op() could not answer it at once. */
 static noinline long ioctl_op_slow(struct kvt_session *session, struct kvtree_op __user *user,
 				   struct kvtree_op *op)
 {
@@ -305,7 +305,7 @@ static long ioctl_checkpoint(struct kvt_session *session, const void *in, void _
 	return err;
 }
 
-/* Only `after` is input.  What is reserved may mean something later, and must be 0 until then. */
+/* Only `after` is input.  Reserved fields must be 0, since they may get a meaning later. */
 static int copy_store_info(struct kvtree_store_info *info, const void __user *arg, size_t usize)
 {
 	int err = copy_struct_from_user(info, sizeof(*info), arg, usize);
@@ -415,7 +415,7 @@ static long ioctl_bpf_bind(struct kvt_session *session, const void *in, void __u
 		return -EINVAL;
 	if (!kvt_session_enter(session))
 		return -ESTALE;
-	/* A session without any access must not end what others do. */
+	/* A session without any access must not end the bindings of others. */
 	err = -EACCES;
 	if (session->access && !(args->access & ~session->access))
 		err = kvt_bpf_map_bind(session->store, args->map_fd, args->access);
@@ -498,7 +498,7 @@ static const struct {
 	long (*run_copied)(struct kvt_session *session, const void *in, void __user *arg);
 	unsigned int cmd;
 	unsigned int size;
-	unsigned int ksize;	/* of what is copied */
+	unsigned int ksize;	/* of the copied structure */
 } ioctls[] = {
 #define IOCTL(name, fn, ver0)						\
 	[_IOC_NR(KVTREE_IOC_##name) - 0x40] = {				\
@@ -551,7 +551,7 @@ static long session_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 	if (nr >= ARRAY_SIZE(ioctls))
 		return -ENOTTY;
 	nr = array_index_nospec(nr, ARRAY_SIZE(ioctls));
-	/* All but the size has to match. */
+	/* Everything but the size has to match. */
 	if ((cmd ^ ioctls[nr].cmd) & ~(_IOC_SIZEMASK << _IOC_SIZESHIFT))
 		return -ENOTTY;
 	err = kvt_struct_size_check(usize, ioctls[nr].size);
@@ -605,7 +605,7 @@ static unsigned int file_access(const struct file *file)
 }
 
 /*
- * Anybody may open the device, if only to open other stores.  Operations get EACCES
+ * Any user may open the device, if only to open other stores.  Operations get EACCES
  * without rights to the default store, and ESTALE if there is none.
  */
 static int device_open(struct inode *inode, struct file *file)
@@ -666,7 +666,7 @@ int kvt_chardev_init(void)
 }
 
 /**
- * kvt_chardev_exit() - take /dev/kvtree away
+ * kvt_chardev_exit() - remove /dev/kvtree
  *
  * Context: module exit: no session is left.
  */

@@ -18,7 +18,7 @@ static void executed_done(struct kvt_wait *wait, unsigned int issue_flags, bool 
 	bool cqe32 = wait->cqe32;
 	int res = wait->res;
 
-	/* What was copied there says that it has succeeded. */
+	/* User memory already says success: overwrite it. */
 	if (wait->failed && out && !dead)
 		(void)put_user(res, &out->result);
 	/* Until this is done, the command may be canceled once more. */
@@ -26,7 +26,7 @@ static void executed_done(struct kvt_wait *wait, unsigned int issue_flags, bool 
 	kvt_uring_done(cmd, res, version, cqe32, issue_flags);
 }
 
-/* Commands that were submitted together and want one commit for all. */
+/* Commands that were submitted together and need only one commit. */
 struct sync_plug {
 	struct blk_plug_cb cb;
 	struct kvt_store *store;	/* entered */
@@ -45,9 +45,9 @@ static void sync_unplug(struct blk_plug_cb *cb, bool from_schedule)
 }
 
 /*
- * Request a commit, immediately or, if io_uring has plugged the task, when it has submitted
- * everything that it submits together.  Otherwise, on a device as fast as the submitter, each
- * command would get its own commit.
+ * Request a commit, immediately or, if io_uring has plugged the task, after the whole batch of
+ * submissions.  Otherwise, on a device as fast as the submitter, each command would get its own
+ * commit.
  */
 static void executed_want(const struct kvt_wait *wait)
 {
@@ -66,7 +66,7 @@ static void executed_want(const struct kvt_wait *wait)
 		kvt_log_want(store->log, wait->epoch);
 }
 
-/* What became of it; -EAGAIN: it is not known yet. */
+/* Whether the command is durable: 0 or an errno; -EAGAIN: not known yet. */
 static int executed_outcome(const struct kvt_wait *wait)
 {
 	struct kvt_store *store = kvt_wait_store(wait);
@@ -92,29 +92,29 @@ static void executed_start(struct kvt_wait *wait)
 		executed_want(wait);
 }
 
-/* It no longer waits: learn what became of it. */
+/* The command no longer waits: set its result. */
 static void executed_end(struct kvt_wait *wait)
 {
 	int err = executed_outcome(wait);
 
 	if (!err)
 		return;
-	/* If it was canceled, it may become durable yet. */
+	/* If it was canceled, it may still become durable. */
 	wait->res = err == -EAGAIN ? -EINTR : err;
 	wait->failed = true;
 }
 
 /**
  * kvt_executed_wait() - make an executed command wait until it is durable
- * @wait: the command's, which may have waited until its update could be made
+ * @wait: the command's; it may have waited until its update could be made
  * @ctx: of the operation; its sync is the epoch to wait for; the store stays entered
  *	until the command is durable
  * @op: the operation with its outcome, which was copied
- * @res: the result of the command, if it does become durable
+ * @res: the result of the command, if it becomes durable
  * @issue_flags: of this call of the command
  *
- * If the store was destroyed while the command was outside of it, the end of that tells what is
- * durable.
+ * If the store was destroyed while the command was outside of it, the command waits for the end of
+ * the destruction, which tells whether it is durable.
  *
  * Context: where the command is issued or its task work runs; leaves the store meanwhile.
  *
@@ -138,7 +138,7 @@ int kvt_executed_wait(struct kvt_wait *wait, const struct kvt_op_ctx *ctx,
 	if (!canceled)
 		executed_start(wait);
 	spin_unlock(&waits->lock);
-	/* Its ring is going away, and tries until it has completed. */
+	/* Its ring is going away, and cancels it until it has completed. */
 	if (canceled) {
 		executed_end(wait);
 		kvt_op_leave(ctx);

@@ -28,7 +28,7 @@ struct get_cols {
 	struct kvtree_col *cols;	/* in and out */
 	unsigned int ncols;
 	bool all;
-	/* What was found: bytes to copy, and blobs to take references to. */
+	/* The lookup's result: bytes to copy, and blobs to take references to. */
 	u32 copied;
 	u32 blobs;
 	struct kvt_out out;
@@ -105,7 +105,7 @@ int kvt_get_copy(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struc
  * @store: the store
  * @op: the operation, kvt_op_is_quick_get(), in and out
  *
- * Context: under kvt_store_enter_rcu(), in the task whose memory it is.
+ * Context: under kvt_store_enter_rcu(), in the task that owns the memory.
  *
  * Return: true: @op->result is set, and kvt_get_quick_count() must follow; false: nothing was
  * done, use kvt_get().
@@ -210,7 +210,7 @@ static void get_gather(struct get_cols *get, const struct kvt_value *v)
 	}
 }
 
-/* Look up, describe and gather.  Returns bytes or an error; -ENOBUFS: the output has no room. */
+/* Look up, describe and gather.  Returns bytes or an error; -ENOBUFS: the output is too small. */
 static int get_lookup(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 		      const struct kvt_key *key, struct get_cols *get)
 {
@@ -219,7 +219,7 @@ static int get_lookup(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	struct kvt_value *v;
 	int ret;
 
-	/* Forget what the last lookup found. */
+	/* Forget the last lookup's result. */
 	get->ncols = op->ncols;
 	op->version = 0;
 	do {
@@ -240,7 +240,7 @@ static int get_lookup(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	return ret;
 }
 
-/* Make room for what was found.  If the value grows meanwhile, the next try makes more. */
+/* Make room for the lookup's result.  If the value grows meanwhile, the next try makes more. */
 static int get_make_room(const struct kvt_op_ctx *ctx, struct get_cols *get)
 {
 	u32 nr = max_t(u32, get->out.blob_room, get->blobs);
@@ -279,7 +279,7 @@ static int get_gathered(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	return err ?: ret;
 }
 
-/* One try.  -EAGAIN: a page fault stopped the copy of @pinned->len bytes. */
+/* Try once.  Returns -EAGAIN if a page fault stopped the copy of @pinned->len bytes. */
 static int get_plain_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 			  const struct kvt_key *key, struct kvt_column *pinned)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What an operation points to: see load.h. */
+/* Loading an operation's key and data: see load.h. */
 #include <linux/errno.h>
 #include <linux/overflow.h>
 #include <linux/slab.h>
@@ -11,7 +11,7 @@
 
 /**
  * kvt_load_key_to() - copy the key that an operation points to
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @op: the operation, checked, without KVTREE_F_KEY_INLINE
  * @to: room for @op->key_len bytes
  *
@@ -26,7 +26,7 @@ int kvt_load_key_to(const struct kvt_op_ctx *ctx, const struct kvtree_op *op, u8
 
 /**
  * kvt_load_key() - load an operation's key into kernel memory
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @op: the operation, checked
  * @key: to be filled; kvt_unload_key() must follow, whatever is returned
  *
@@ -66,10 +66,10 @@ void kvt_unload_key(struct kvt_op_key *key)
 }
 
 /*
- * The copy is charged to the store's cgroup, but to its limit only when it is written: until then
- * it is not known what it replaces, and what does not grow is never refused.  It is held for as
- * long as the copying takes, and while this thread is preempted.  A bound for all such copies of
- * a store would have to make others wait for a preempted thread, which the limit does not.
+ * The copy is charged to the store's cgroup at once, but to its limit only when it is written: the
+ * value that it replaces is not known before, and a value that is not larger is never refused.
+ * The copy exists for as long as copying takes, also while this thread is preempted.  A bound on
+ * all such copies of a store would make other threads wait for a preempted one; the limit does not.
  */
 static int load_value_once(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 {
@@ -112,7 +112,7 @@ static bool load_in_blob(u32 len)
 	return len > KVT_BLOB_MIN && len != KVTREE_COL_ABSENT;
 }
 
-/* Check the descriptors and enter them into the write's columns.  *len: of those in no blob. */
+/* Check the descriptors and make the write's columns.  Adds up in *len those in no blob. */
 static int load_check(struct kvt_write *write, const struct kvtree_col *descs, u32 *len)
 {
 	const struct kvtree_op *op = write->op;
@@ -229,7 +229,7 @@ static int load_columns(const struct kvt_op_ctx *ctx, struct kvt_write *write)
 
 /**
  * kvt_load() - copy in the data of an operation that changes the store
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @op: the operation, checked; it stays valid until kvt_unload(), as does its key
  * @key: its key, in kernel memory
  * @write: to be filled; kvt_unload() must follow, whatever is returned

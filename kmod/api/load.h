@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What an operation points to: its key and its data are copied into kernel memory, so that a write
- * needs nothing of the caller's memory.
+ * Loading an operation's key and data: they are copied into kernel memory, so that a write does not
+ * access user memory.
  */
 #ifndef KVT_API_LOAD_H
 #define KVT_API_LOAD_H

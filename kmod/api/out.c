@@ -113,7 +113,7 @@ void kvt_out_column(struct kvt_out *out, const struct kvt_column *col)
  *
  * Context: process context, may sleep, but takes no page faults.
  *
- * Return: 0; -EFAULT; -EAGAIN after a page fault, when part of it may have been copied.
+ * Return: 0; -EFAULT; -EAGAIN after a page fault: part of it may have been copied.
  */
 int kvt_out_flush(struct kvt_out *out, const struct kvt_op_ctx *ctx, u64 val, size_t at)
 {

@@ -3,7 +3,7 @@
  * Output: bytes and columns, gathered under RCU and copied to user space outside of it.
  *
  * Gathering copies data from a value's block into a buffer, and takes references to blobs; a GET
- * copies short ones, too.  So a copy of a megabyte does not prolong an RCU read section, and
+ * also copies short blobs.  So a copy of a megabyte does not prolong an RCU read section, and
  * the output shows one value, or one step of a scan, at one moment.  If the copy to user
  * space meets a missing page, it drops the references, and the caller gathers again.
  */

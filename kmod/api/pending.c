@@ -12,7 +12,7 @@ static bool reclaim_allows(const struct kvt_wait *wait)
 	return !kvt_reclaim_throttle(&kvt_wait_store(wait)->reclaim, false);
 }
 
-/* End an update that was not made.  Outside the store. */
+/* Complete the command of an update that was not made.  Outside the store. */
 static void pending_done(struct kvt_wait *wait, int res, unsigned int issue_flags)
 {
 	struct io_uring_cmd *cmd = wait->cmd;
@@ -24,7 +24,7 @@ static void pending_done(struct kvt_wait *wait, int res, unsigned int issue_flag
 	kvt_uring_done(cmd, res, 0, cqe32, issue_flags);
 }
 
-/* The task takes it over, unless it was canceled. */
+/* Take over a command to run it.  Returns false if it was canceled. */
 static bool pending_take(struct kvt_wait *wait)
 {
 	struct kvt_waits *waits = kvt_wait_waits(wait);
@@ -38,8 +38,8 @@ static bool pending_take(struct kvt_wait *wait)
 }
 
 /*
- * Runs in the submitter's task, or in one without its memory.  What is @dead, or killed, changes
- * nothing any more.
+ * Runs in the submitter's task, or, if @dead, in one without its memory.  If that task is dead or
+ * was killed, the update is not made.
  */
 static void pending_run(struct kvt_wait *wait, unsigned int issue_flags, bool dead)
 {
@@ -55,7 +55,7 @@ static void pending_run(struct kvt_wait *wait, unsigned int issue_flags, bool de
 		pending_done(wait, -ECANCELED, issue_flags);
 }
 
-/* Under the lock: wait for the event that the update lacks. */
+/* Under the lock: wait for the event that the update needs. */
 static void pending_enqueue(struct kvt_wait *wait)
 {
 	struct kvt_store *store = kvt_wait_store(wait);
@@ -91,7 +91,7 @@ static bool pending_start(struct kvt_wait *wait)
 
 /**
  * kvt_pending_wait() - make a command wait until its update can be made
- * @wait: the command's; freed when it is canceled, or executed and told
+ * @wait: the command's; freed when it is canceled, or executed and reported
  * @ctx: of the operation; the store stays entered while it waits for an event
  * @op: the operation to execute again
  * @issue_flags: of this call of the command
@@ -105,7 +105,7 @@ int kvt_pending_wait(struct kvt_wait *wait, const struct kvt_op_ctx *ctx,
 {
 	int err;
 
-	/* Once: cancellations find it also while it is executed again. */
+	/* Only once: cancellations also find it while it is executed again. */
 	if (!wait->published) {
 		wait->owner = current->files;
 		wait->op = *op;
@@ -119,7 +119,7 @@ int kvt_pending_wait(struct kvt_wait *wait, const struct kvt_op_ctx *ctx,
 	return -EIOCBQUEUED;
 }
 
-/* Each CPU has room of its own, so all retry whenever any is made. */
+/* Each CPU has room of its own, so all commands retry whenever any room is made. */
 static bool pending_came(const struct kvt_wait *wait)
 {
 	return wait->event == KVT_WAIT_ROOM || reclaim_allows(wait);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* One operation: see run.h. */
+/* Running one operation: see run.h. */
 #include <linux/errno.h>
 
 #include "core/write.h"
@@ -28,7 +28,7 @@ static int op_update_once(const struct kvt_op_ctx *ctx, struct kvtree_op *op,
 	return err;
 }
 
-/* While it waits for an event or for its own memory, it holds nothing of the store. */
+/* While an update waits for an event or a page fault, it holds nothing of the store. */
 static int op_update(const struct kvt_op_ctx *ctx, struct kvtree_op *op, const struct kvt_key *key)
 {
 	int err;
@@ -73,7 +73,7 @@ static noinline int op_run_pointed(const struct kvt_op_ctx *ctx, struct kvtree_o
 
 /**
  * kvt_op_execute() - execute an operation
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @op: the operation, checked; in and out, except @op->result
  *
  * Context: process context; sleeps if @ctx allows it.
@@ -91,7 +91,7 @@ int kvt_op_execute(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 
 /**
  * kvt_op_run() - check and execute an operation
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @op: the operation, in and out; kvt_op_report() sets @op->result
  *
  * Context: process context; sleeps if @ctx allows it.
@@ -106,7 +106,7 @@ int kvt_op_run(const struct kvt_op_ctx *ctx, struct kvtree_op *op)
 
 /**
  * kvt_op_report() - record and count the result of an operation
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @op: the operation
  * @result: of kvt_op_run()
  *

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One operation: check, execute, report.  get.c, scan.c and core/write.c define what GET or CAS
- * mean; batch.c runs many operations.
+ * Running one operation: check, execute, report.  get.c, scan.c and core/write.c define what GET
+ * or CAS mean; batch.c runs many operations.
  *
- * The operation itself was copied once into kernel memory.  What it points to is user
- * memory of the current task.
+ * The operation itself was copied once into kernel memory.  Its pointers point to user memory of
+ * the current task.
  */
 #ifndef KVT_API_RUN_H
 #define KVT_API_RUN_H
@@ -25,8 +25,8 @@
  */
 #define KVT_PINNED_MAX	(256u * 1024)
 /*
- * A GET copies up to this many bytes of long columns under RCU.  To take a reference would be to
- * write to a line that all readers of the value share.
+ * A GET copies up to this many bytes of long columns under RCU.  Taking a reference instead would
+ * write to a cache line that all readers of the value share.
  */
 #define KVT_COPIED_MAX	(8u * 1024)
 
@@ -63,7 +63,7 @@ static inline bool kvt_op_is_quick_get(unsigned int access, const struct kvtree_
 /**
  * kvt_get_quick_count() - count a GET
  * @store: the store
- * @op: what kvt_get_quick() has executed
+ * @op: the operation that kvt_get_quick() has executed
  *
  * Context: under the same kvt_store_enter_rcu().
  */

@@ -7,7 +7,7 @@
  * rescheduled or stopped.  If the copy faults, the scan goes back to the first record of
  * the step.
  *
- * Every step looks up the filter (core/hook.h) anew.  Records that it rejects count
+ * Every step looks up the filter (core/hook.h) again.  Records that it rejects count
  * towards the step's limit.  After many of them the scan ends early, with a mark that
  * says how far it got.
  */
@@ -31,7 +31,7 @@
 #define KVT_SCAN_BYTES		(16 * 1024)
 #define KVT_SCAN_BLOBS		KVTREE_COLS_MAX
 
-/* How many of these are read at once. */
+/* How many records are read at once. */
 #define KVT_SCAN_RUN		16
 
 /* How many records a filter may examine to fill a buffer. */
@@ -48,7 +48,7 @@ enum scan_stop {
 	SCAN_STEP,		/* with the next step */
 	SCAN_DONE,		/* the range is exhausted */
 	SCAN_LIMIT,		/* as many records as asked for */
-	SCAN_FULL,		/* the buffer is */
+	SCAN_FULL,		/* the buffer is full */
 	SCAN_TOO_SMALL,		/* the buffer is too small for the first record */
 	SCAN_NO_FILTER,		/* the filter is gone or never existed */
 };
@@ -153,7 +153,7 @@ static void scan_set_iter(struct kvt_scan *scan, const struct kvt_key *key)
 		iter->bound = KVT_AFTER;
 	else
 		iter->bound = KVT_AT;
-	/* Nobody knows how many a filter leaves out. */
+	/* It is unknown how many a filter leaves out. */
 	iter->want = scan->args.filter_id ? 0 : scan->args.limit;
 	iter->len = key->len;
 	memcpy(iter->key, key->data, key->len);
@@ -332,7 +332,7 @@ static enum scan_stop scan_take(struct kvt_scan *scan, const struct kvt_value *v
 	return scan->args.count == scan->args.limit ? SCAN_LIMIT : SCAN_GO;
 }
 
-/* Gather records that are read at once.  *left: how many more this step may gather. */
+/* Read and gather a run of records.  *left: how many more this step may gather. */
 static enum scan_stop scan_run(struct kvt_scan *scan, unsigned int *left, u32 *len)
 {
 	struct kvt_iter *iter = scan->iter;
@@ -372,8 +372,8 @@ static enum scan_stop scan_step(struct kvt_scan *scan, u32 *len)
 }
 
 /*
- * A page fault stopped the copy of what the step gathered: drop that, fault in the pages,
- * and go back to the first record, which is first in the buffer.
+ * A page fault stopped the copy of the step's records: drop them, fault in the pages, and go
+ * back to the first of them, which is first in the buffer.
  * @len: from the step; @count: of records before it.
  */
 static int scan_fault(struct kvt_scan *scan, u32 len, u32 count, unsigned int *tries)
@@ -410,10 +410,10 @@ static int scan_go(struct kvt_scan *scan, enum scan_stop *stop, unsigned int *tr
 }
 
 /**
- * kvt_scan_rest() - let others run, and look whether a scan has to end
+ * kvt_scan_rest() - reschedule, and check whether a scan has to end
  * @scan: the scan, between two kvt_scan_fill()
  *
- * A user decides how small the buffers are, and how many.
+ * Needed since users choose the size and the number of the buffers.
  *
  * Context: process context; may reschedule.
  *
@@ -476,7 +476,7 @@ static int scan_mark(struct kvt_scan *scan)
 
 /**
  * kvt_scan_begin() - begin a scan
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @op: the operation, checked
  * @key: its start key, in kernel memory that stays valid until kvt_scan_end()
  *
@@ -550,7 +550,7 @@ int kvt_scan_fill(struct kvt_scan *scan, u64 val, u32 room)
 
 /**
  * kvt_scan_need() - bytes needed by the record that did not fit
- * @scan: a scan whose last kvt_scan_fill() returned -EMSGSIZE
+ * @scan: a scan after kvt_scan_fill() returned -EMSGSIZE
  *
  * Context: any.
  *
@@ -563,9 +563,9 @@ u32 kvt_scan_need(const struct kvt_scan *scan)
 
 /**
  * kvt_scan_skip() - use up a buffer that is too small for the next record
- * @scan: a scan whose last kvt_scan_fill(), of that buffer, returned -EMSGSIZE
+ * @scan: a scan after kvt_scan_fill() of that buffer returned -EMSGSIZE
  *
- * The scan goes on with the next buffer.
+ * The scan continues with the next buffer.
  *
  * Context: process context; sleeps if the scan's context allows it.
  *
@@ -640,7 +640,7 @@ void kvt_scan_end(struct kvt_scan *scan)
 
 /**
  * kvt_scan() - execute a SCAN
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @op: the operation, checked
  * @key: its start key, in kernel memory
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * SCAN: the records of a range of keys, into one buffer (kvt_scan()) or one
- * after the other into many (kvt_scan_begin(), kvt_scan_fill(), kvt_scan_end()).
+ * SCAN: the records of a range of keys, into one buffer (kvt_scan()) or into a
+ * series of buffers (kvt_scan_begin(), kvt_scan_fill(), kvt_scan_end()).
  */
 #ifndef KVT_API_SCAN_H
 #define KVT_API_SCAN_H

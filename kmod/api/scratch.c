@@ -41,7 +41,7 @@ void kvt_scratch_give(struct kvt_scratch *scratch, enum kvt_scratch_kind kind, v
 
 /**
  * kvt_scratch_exit() - free a session's scratch memory
- * @scratch: the session's, whose operations have ended
+ * @scratch: the session's, after all its operations
  *
  * Context: process context, may sleep.
  */

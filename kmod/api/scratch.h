@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Scratch memory: what an operation needs while it runs, kept by the session
- * for the next one.  A scan needs 32 KiB, which would otherwise be allocated,
- * and on many kernels cleared, for each scan of ten records.
+ * Scratch memory that an operation needs while it runs, kept by the session for
+ * the next one.  A scan needs 32 KiB, which would otherwise be allocated, and on
+ * many kernels cleared, for each scan of ten records.
  *
  * A session keeps one piece of each kind.  If another thread of the session has
  * taken it, an operation allocates another.  The memory is not cleared.

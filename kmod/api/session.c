@@ -27,7 +27,7 @@ struct kvt_session *kvt_session_new(struct kvt_store *store, unsigned int access
 
 /**
  * kvt_session_free() - end a session
- * @session: the session, whose operations have ended
+ * @session: the session, after all its operations
  *
  * Context: process context, may sleep.
  */

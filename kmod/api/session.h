@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A session: an open file of /dev/kvtree, with a store and what it may do there. */
+/* A session: an open file of /dev/kvtree, with a store and access rights to it. */
 #ifndef KVT_API_SESSION_H
 #define KVT_API_SESSION_H
 
@@ -12,7 +12,7 @@
 #include "wait.h"
 
 struct kvt_session {
-	/* Fixed from the beginning. */
+	/* Set once. */
 	struct kvt_store *store;	/* NULL: there was no default store when it was opened */
 	unsigned int access;		/* KVTREE_OPEN_* */
 

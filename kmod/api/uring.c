@@ -34,7 +34,7 @@ struct call {
 	struct kvt_op_ctx ctx;
 	u64 out;		/* user address for the outcome of op, or 0 */
 	u64 sync;		/* the epoch that must be durable before it completes */
-	bool inside;		/* of the store; for ctx */
+	bool inside;		/* the store; for ctx */
 	struct kvt_wait *wait;	/* if it has waited, or may have to; or NULL */
 	struct kvtree_batch *batch;	/* to be executed instead of op, which is empty; or NULL */
 	struct kvtree_op op;
@@ -61,7 +61,7 @@ u64 kvt_uring_features(void)
 	return features;
 }
 
-/* Everything but the operation. */
+/* Initialize everything but the operation. */
 static void call_init(struct call *call, struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	call->cmd = cmd;
@@ -78,7 +78,7 @@ static bool call_may_sleep(const struct call *call)
 	return !(call->issue_flags & IO_URING_F_NONBLOCK);
 }
 
-/* What all but quick commands need. */
+/* Initialize what all but quick commands need. */
 static void call_init_ctx(struct call *call)
 {
 	call->ctx = kvt_session_ctx(call->session);
@@ -101,14 +101,13 @@ static void call_count(const struct call *call, enum kvtree_stat stat)
 	kvt_stat_inc(&call->session->store->stats, stat);
 }
 
-/* Issue it again where it may sleep. */
+/* Have io_uring issue the command again where it may sleep. */
 static int call_punt(const struct call *call)
 {
 	call_count(call, KVTREE_STAT_URING_PUNT);
 	return -EAGAIN;
 }
 
-/* Complete the command. */
 static int call_done(const struct call *call, int res, u64 res2)
 {
 	if (!(call->issue_flags & IO_URING_F_CQE32))
@@ -157,7 +156,7 @@ static struct kvt_wait_args call_wait_args(const struct call *call)
 static void call_again(struct kvt_wait *wait, const struct kvtree_op *op,
 		       const struct kvt_wait_args *args);
 
-/* Get what it needs to wait.  Returns 0 or -ENOMEM. */
+/* Allocate what the command needs to wait.  Returns 0 or -ENOMEM. */
 static int call_prepare_wait(struct call *call)
 {
 	const struct kvt_wait_args args = call_wait_args(call);
@@ -167,7 +166,7 @@ static int call_prepare_wait(struct call *call)
 	return call->wait ? 0 : -ENOMEM;
 }
 
-/* Whether it has to be durable before it completes. */
+/* Whether the command has to be durable before it completes. */
 static bool call_syncs(const struct call *call)
 {
 	const struct kvt_store *store = call->session->store;
@@ -179,7 +178,7 @@ static bool call_syncs(const struct call *call)
 	return call->op.opcode == KVTREE_OP_SYNC;
 }
 
-/* The command was executed; -EIOCBQUEUED: it completes when it is durable. */
+/* The command was executed.  Returns -EIOCBQUEUED if it completes when it is durable. */
 static int call_durable(struct call *call, int res)
 {
 	struct kvt_store *store = call->session->store;
@@ -214,7 +213,7 @@ static int call_probe_out(const struct call *call)
 				   &none.reserved, sizeof(none.reserved));
 }
 
-/* The update cannot be made now: keep only its operation. */
+/* The update cannot be made now: wait, keeping only its operation. */
 static int call_wait(struct call *call)
 {
 	struct kvt_wait *wait;
@@ -228,7 +227,7 @@ static int call_wait(struct call *call)
 	return kvt_pending_wait(wait, &call->ctx, &call->op, call->issue_flags);
 }
 
-/* It does not wait any more, if it has, and is not inside the store. */
+/* Free what the command needed to wait, if anything, and leave the store. */
 static void call_leave(struct call *call)
 {
 	if (call->wait)
@@ -272,7 +271,7 @@ static int call_copy_out(struct call *call, int result)
 }
 
 /*
- * Fill one provided buffer.  *skipped: the one before was too small for the next record.
+ * Fill one provided buffer.  *skipped: the previous one was too small for the next record.
  * Returns the bytes of the buffer that are used, 0 at the end, or an error.
  */
 static int shot_fill(struct call *call, struct kvt_scan *scan, unsigned int group,
@@ -286,7 +285,7 @@ static int shot_fill(struct call *call, struct kvt_scan *scan, unsigned int grou
 	sel = io_uring_cmd_buffer_select(call->cmd, group, &len, call->issue_flags);
 	if (!sel.addr)
 		return -ENOBUFS;
-	/* Not a user's address, whatever its upper byte is used for. */
+	/* An error pointer is not a user address, not even one with a tag. */
 	if (IS_ERR((__force const void *)sel.addr))
 		return PTR_ERR((__force const void *)sel.addr);
 	ret = kvt_scan_fill(scan, (uintptr_t)sel.addr, min_t(size_t, len, U32_MAX));
@@ -296,7 +295,7 @@ static int shot_fill(struct call *call, struct kvt_scan *scan, unsigned int grou
 	if (skip)
 		ret = kvt_scan_skip(scan);
 	sel.val = ret;
-	/* Only a buffer with something in it is posted; others go back. */
+	/* A buffer is posted only if it was filled; otherwise it goes back. */
 	if (io_uring_mshot_cmd_post_cqe(call->cmd, &sel, call->issue_flags) && ret > 0)
 		return -EOVERFLOW;
 	return ret;
@@ -355,7 +354,7 @@ static int call_batch(struct call *call)
 	return batch->done ?: err;
 }
 
-/* Execute it, inside the store. */
+/* Execute the command, inside the store. */
 static int call_run(struct call *call)
 {
 	int err;
@@ -365,7 +364,7 @@ static int call_run(struct call *call)
 	if (call->cmd->flags & IORING_URING_CMD_MULTISHOT)
 		return call_multishot(call);
 	err = kvt_op_check(&call->ctx, &call->op);
-	/* While nothing is changed yet. */
+	/* This can fail, so do it before anything is changed. */
 	if (!err && call_syncs(call))
 		err = call_prepare_wait(call);
 	if (err)
@@ -388,7 +387,7 @@ static bool call_answer(const struct call *call)
 	return copied;
 }
 
-/* Try to execute a common GET; false: it is another operation, or needs more. */
+/* Try to execute a common GET.  Returns false if this is another operation, or needs more. */
 static bool call_quick(struct call *call)
 {
 	struct kvt_session *session = call->session;
@@ -411,14 +410,14 @@ static bool call_quick(struct call *call)
 
 /*
  * EINTR means that the command was executed (kvt_executed_wait()).  A command that a fatal
- * signal ended earlier counts as canceled, which only its completion tells.
+ * signal ended earlier counts as canceled, and only its completion says so.
  */
 static int call_result(int ret)
 {
 	return ret == -EINTR ? -ECANCELED : ret;
 }
 
-/* Copy what came of it.  -EAGAIN: it has to be issued again, where it may sleep. */
+/* Copy the outcome.  Returns -EAGAIN if the command has to be issued again where it may sleep. */
 static int call_tell(struct call *call, int ret)
 {
 	if (kvt_op_blocked(&call->ctx, ret))
@@ -426,7 +425,7 @@ static int call_tell(struct call *call, int ret)
 	return call_result(ret) == ret ? call_copy_out(call, ret) : 0;
 }
 
-/* Execute it, all but a common GET. */
+/* Execute any command but a common GET. */
 static noinline int call_slow(struct call *call)
 {
 	int ret, result, told, err;
@@ -439,7 +438,6 @@ static noinline int call_slow(struct call *call)
 	}
 	if (!ret)
 		ret = call_run(call);
-	/* It waits. */
 	if (ret == -EIOCBQUEUED)
 		return ret;
 	result = call_result(ret);
@@ -451,13 +449,13 @@ static noinline int call_slow(struct call *call)
 	call_count(call, result == ret ? KVTREE_STAT_URING : KVTREE_STAT_URING_CANCEL);
 	if (!call->batch)
 		kvt_op_report(&call->ctx, &call->op, ret);
-	/* Where the outcome went wrong can be seen; that it is not durable cannot. */
+	/* User space can see that the outcome is missing, but not that it is not durable. */
 	err = call_durable(call, told);
 	if (err == -EIOCBQUEUED)
 		return err;
 	if (err != told)
 		call_copy_out(call, err);
-	/* Until here it could be found, though not canceled, as copies may have to wait. */
+	/* Until here it could be found, though not canceled, since copies may take long. */
 	call_leave(call);
 	if (!(call->cmd->flags & IORING_URING_CMD_MULTISHOT))
 		return call_done(call, err, call->op.version);
@@ -526,7 +524,7 @@ static int cmd_op_inline(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	call.op = arg->op;
 	call.out = READ_ONCE(arg->out);
 	reserved = READ_ONCE(arg->reserved);
-	/* Use what was read: the compiler must not read it again. */
+	/* The compiler must not read the SQE again. */
 	barrier();
 	return reserved ? -EINVAL : call_op(&call);
 }
@@ -562,7 +560,7 @@ static int cmd_cancel(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	return call_done(&call, kvt_wait_cancel(call.session, &arg), 0);
 }
 
-/* Parts of the SQE without a meaning may get one later. */
+/* Unused fields of the SQE must be 0, since they may get a meaning later. */
 static bool sqe_valid(const struct io_uring_cmd *cmd)
 {
 	const struct io_uring_sqe *sqe = kvt_uring_sqe(cmd);
@@ -599,8 +597,8 @@ static int cmd_run(struct io_uring_cmd *cmd, unsigned int issue_flags)
  * Context: as io_uring calls it: in the submitter's task, its SQPOLL thread or a
  * worker, with the ring locked or not.
  *
- * Return: the result; -EIOCBQUEUED: it has completed or will; -EAGAIN: issue it again where
- * it may sleep.
+ * Return: the result; -EIOCBQUEUED: it has completed or will complete; -EAGAIN: issue it
+ * again where it may sleep.
  */
 int kvt_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {

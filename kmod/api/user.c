@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/* User memory that is not there: page faults, taken outside of the store. */
+/* Page faults on user memory, taken outside of the store. */
 #include <linux/pagemap.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
 #include "user.h"
 
-/* So often pages may be gone again, or be there and not to be copied to: then EFAULT. */
+/* Return EFAULT after this many faults without progress. */
 #define FAULT_TRIES	1000
 
 /**
  * kvt_copy_in_faulting() - copy from user space, with page faults
- * @ctx: on whose behalf; it may sleep
+ * @ctx: the caller's context; it may sleep
  * @to: where to
  * @from: user address
  * @n: bytes
@@ -30,7 +30,7 @@ int kvt_copy_in_faulting(const struct kvt_op_ctx *ctx, void *to, u64 from, size_
 
 /**
  * kvt_copy_out_faulting() - copy to user space, with page faults
- * @ctx: on whose behalf; it may sleep
+ * @ctx: the caller's context; it may sleep
  * @to: user address
  * @from: where from
  * @n: bytes
@@ -48,8 +48,8 @@ int kvt_copy_out_faulting(const struct kvt_op_ctx *ctx, u64 to, const void *from
 }
 
 /**
- * kvt_copy_other_size_in() - copy a structure whose size is another one here
- * @ctx: on whose behalf
+ * kvt_copy_other_size_in() - copy a structure that has another size in user space
+ * @ctx: the caller's context
  * @to: where to
  * @ksize: its size here
  * @from: user address
@@ -76,13 +76,13 @@ int kvt_copy_other_size_in(const struct kvt_op_ctx *ctx, void *to, size_t ksize,
 
 /**
  * kvt_copy_outcome() - copy an operation that was executed to user space
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @to: user address
  * @op: where from
  *
  * It cannot be executed again, so this takes page faults even where @ctx does not
- * allow it.  Whether the store was destroyed meanwhile kvt_op_inside() tells: that
- * changes nothing for what was executed.
+ * allow it.  kvt_op_inside() tells whether the store was destroyed meanwhile; the
+ * operation's outcome remains the same.
  *
  * Context: process context, may sleep; leaves the store then.
  *
@@ -116,7 +116,7 @@ static int val_fault(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned i
 		return -EFAULT;
 	was_inside = kvt_op_leave(ctx);
 	if (write)
-		/* It writes nothing: the value may be a shorter one by then. */
+		/* Do not write: the value may be shorter by the next try. */
 		left = fault_in_safe_writeable(u64_to_user_ptr(val), n);
 	else
 		left = fault_in_readable(u64_to_user_ptr(val), n);
@@ -129,15 +129,15 @@ static int val_fault(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned i
 
 /**
  * kvt_val_fault_in() - bring in pages that kvt_val_in() did not find
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @val: user address
- * @n: bytes, of all that is to be copied with nothing between
+ * @n: bytes of everything that is copied in one go
  * @tries: 0 at first; set to 0 whenever something could be copied
  *
- * Context: process context, sleeps, perhaps forever; leaves the store meanwhile, of which
- * nothing may be held.
+ * Context: process context, sleeps, perhaps forever; leaves the store meanwhile, so the
+ * caller must not hold anything of it.
  *
- * Return: 0: begin again; -EFAULT; -ESTALE; -EINTR: a fatal signal came; -EAGAIN: it
+ * Return: 0: start again; -EFAULT; -ESTALE; -EINTR: a fatal signal came; -EAGAIN: it
  * would have to sleep.
  */
 int kvt_val_fault_in(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned int *tries)
@@ -147,9 +147,9 @@ int kvt_val_fault_in(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned i
 
 /**
  * kvt_val_fault_out() - bring in pages that kvt_val_out() did not find
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @val: user address
- * @n: bytes, of all that is to be copied with nothing between
+ * @n: bytes of everything that is copied in one go
  * @tries: 0 at first; set to 0 whenever something could be copied
  *
  * Context: as kvt_val_fault_in().

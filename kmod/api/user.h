@@ -6,12 +6,12 @@
  * leaves the store, takes the fault, and reenters; it gets -ESTALE if the store was
  * destroyed meanwhile.  An operation that may not sleep gets -EAGAIN, whether the page is
  * absent or not mapped at all; running it again where it may sleep tells which.  `val`
- * may point into a registered buffer of an io_uring, whose pages are always present.
+ * may point into a registered buffer of an io_uring; its pages are always present.
  *
  * None of these functions may be called under a node lock or in an RCU read section, or
  * with a reference on anything of the store.  The exceptions are kvt_val_out_nofault(), and
  * kvt_val_in() and kvt_val_out(), which copy values, since these can be long.  If a page
- * is absent, the operation drops whatever it holds, faults the page in, and starts again.
+ * is absent, the operation drops everything it holds, faults the page in, and starts again.
  */
 #ifndef KVT_API_USER_H
 #define KVT_API_USER_H
@@ -95,7 +95,7 @@ static __always_inline int kvt_copy_ops_in(bool sleep, struct kvtree_op *ops, u6
 }
 
 /**
- * kvt_copy_answers_out() - copy what GETs change in their operations
+ * kvt_copy_answers_out() - copy the fields that GETs change in their operations
  * @to: user address of the first
  * @stride: bytes from one to the next there
  * @ops: the operations
@@ -141,9 +141,9 @@ static __always_inline bool kvt_copy_op_out(u64 to, const struct kvtree_op *op)
 }
 
 /*
- * Copy from user space without page faults.  Returns whether all was copied.  As the other
- * copies here, and unlike copy_from_user_nofault(), it takes addresses with a tag in their
- * upper byte, as arm64 lets a process use.
+ * Copy from user space without page faults.  Returns whether all was copied.  Like the other
+ * copies here, and unlike copy_from_user_nofault(), it accepts addresses with a tag in their
+ * upper byte, which arm64 lets processes use.
  */
 static __always_inline bool kvt_copy_in_nofault(void *to, u64 from, size_t n)
 {
@@ -168,7 +168,7 @@ int kvt_val_fault_out(const struct kvt_op_ctx *ctx, u64 val, size_t n, unsigned 
 
 /**
  * kvt_copy_in() - copy from user space
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @to: destination
  * @from: user address
  * @n: bytes
@@ -187,7 +187,7 @@ static __always_inline int kvt_copy_in(const struct kvt_op_ctx *ctx, void *to, u
 
 /**
  * kvt_copy_out() - copy to user space
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @to: user address
  * @from: source
  * @n: bytes
@@ -205,7 +205,7 @@ static __always_inline int kvt_copy_out(const struct kvt_op_ctx *ctx, u64 to,
 }
 
 /**
- * kvt_copy_struct_in() - copy a structure whose size user space gives
+ * kvt_copy_struct_in() - copy a structure, given its size in user space
  * @sleep: whether it may sleep
  * @to: destination
  * @ksize: its size here
@@ -231,7 +231,7 @@ static inline int kvt_copy_struct_in(bool sleep, void *to, size_t ksize, u64 fro
 
 /**
  * kvt_copy_sized_in() - copy a structure to which an operation points
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @to: destination
  * @ksize: its size here
  * @from: user address
@@ -251,8 +251,8 @@ static __always_inline int kvt_copy_sized_in(const struct kvt_op_ctx *ctx, void 
 }
 
 /*
- * A registered buffer.  Its pages are found one after the other, so what goes on where it was
- * does not begin again.
+ * A registered buffer.  Its pages are found one after the other, so a copy that continues where
+ * the last one ended does not seek from the start.
  */
 struct kvt_fixed {
 	struct iov_iter all;
@@ -290,7 +290,7 @@ static inline int kvt_fixed_in(struct kvt_fixed *fixed, size_t at, void *to, siz
 
 /**
  * kvt_val_in() - copy from an operation's `val` without page faults
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @op: the operation
  * @at: offset of the copy
  * @to: destination
@@ -313,7 +313,7 @@ static inline int kvt_val_in(const struct kvt_op_ctx *ctx, const struct kvtree_o
 
 /**
  * kvt_val_out() - copy to an operation's `val` without page faults
- * @ctx: on whose behalf
+ * @ctx: the caller's context
  * @val: the operation's `val`
  * @at: offset of the copy
  * @from: source

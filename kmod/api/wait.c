@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What all waiting commands have in common: their events, and the way to their tasks. */
+/* Code for all waiting commands: their events, and sending them to their tasks. */
 #include <linux/blkdev.h>
 #include <linux/pid.h>
 #include <linux/sched.h>
@@ -13,15 +13,16 @@
  */
 
 /*
- * How many freed ones a session keeps, since an accounted allocation takes long.  They are at most
- * 52 KiB, and stay charged to the cgroups of those who allocated them.
+ * How many freed structures a session keeps, since an accounted allocation takes long.  They take
+ * at most 52 KiB, and stay charged to the cgroups that allocated them.
  */
 #define WAIT_SPARES	256
 
 static struct kmem_cache *wait_cache;
 
 /*
- * Runs the sessions' works.  Its rescuer keeps many sessions from delaying the reclaim of memory.
+ * Runs the sessions' work items.  With a rescuer, so that many sessions do not delay the reclaim of
+ * memory.
  */
 static struct workqueue_struct *wait_wq;
 
@@ -56,7 +57,7 @@ void kvt_waits_end(void)
 	kmem_cache_destroy(wait_cache);
 }
 
-/* One that was freed, or NULL. */
+/* Take one that was freed, or NULL. */
 static struct kvt_wait *wait_take(struct kvt_waits *waits)
 {
 	struct kvt_wait *wait;
@@ -107,7 +108,7 @@ struct kvt_wait *kvt_wait_new(struct kvt_session *session, const struct kvt_op_c
 /**
  * kvt_wait_publish() - let cancellations find a command
  * @wait: the command
- * @executed: whether it is; it may be published as a pending one
+ * @executed: whether it is executed; it may already be published as pending
  *
  * Context: outside the session's lock.
  */
@@ -122,7 +123,7 @@ void kvt_wait_publish(struct kvt_wait *wait, bool executed)
 	wait->published = true;
 	wait->executed = executed;
 	wait->state = WAIT_NEW;
-	/* What was executed before it was canceled is not canceled. */
+	/* A command that was executed before it was canceled is not canceled. */
 	wait->canceled = false;
 	wait->seq = ++waits->seq;
 	kvt_wait_list(wait);
@@ -132,7 +133,7 @@ void kvt_wait_publish(struct kvt_wait *wait, bool executed)
 
 /**
  * kvt_wait_free() - free what a command needed to wait
- * @wait: from kvt_wait_new(); it does not wait, and nobody finds it from here on
+ * @wait: from kvt_wait_new(); it does not wait, and lookups no longer find it
  *
  * Context: any but interrupts.
  */
@@ -157,7 +158,7 @@ void kvt_wait_free(struct kvt_wait *wait)
 }
 
 /**
- * kvt_wait_mark() - let the ring cancel a command from here on
+ * kvt_wait_mark() - let the ring cancel a command from now on
  * @wait: the command
  * @ctx: of its operation
  * @issue_flags: of this call of the command
@@ -192,7 +193,7 @@ static struct kvt_store *waits_store(const struct kvt_waits *waits)
 }
 
 /**
- * kvt_waits_wake() - have the session's work look at its commands
+ * kvt_waits_wake() - have the session's work item look at its commands
  * @waits: the session's
  *
  * Context: any.
@@ -203,7 +204,7 @@ void kvt_waits_wake(struct kvt_waits *waits)
 }
 
 /**
- * kvt_wait_queue_wake() - have the session's work check whether an event has come
+ * kvt_wait_queue_wake() - have the session's work item check whether an event has come
  * @queue: of the commands that wait for the event
  *
  * Context: any.
@@ -228,8 +229,8 @@ static struct kvt_event *queue_event(const struct kvt_wait_queue *queue)
 }
 
 /*
- * Called with the event's queue locked, on behalf of all of the session's commands.  Until
- * the work has looked, there is no need to hear more.
+ * Called with the event's queue locked, for all of the session's commands.  It need not be called
+ * again until the work item has looked at them.
  */
 static void queue_hear(struct kvt_listener *listener)
 {
@@ -239,15 +240,15 @@ static void queue_hear(struct kvt_listener *listener)
 	kvt_wait_queue_wake(queue);
 }
 
-/* Under the lock: listen for one event from here on. */
+/* Under the lock: listen for one event from now on. */
 static void queue_listen(struct kvt_wait_queue *queue)
 {
 	kvt_event_listen(queue_event(queue), &queue->listener);
-	/* Pairs with the barrier after making room: it sees the listener, or we see the room. */
+	/* Pairs with the barrier after making room: the waker sees the listener, or we the room. */
 	smp_mb();
 }
 
-/* Under the lock, where alone the name changes: the queue listens on behalf of a process. */
+/* Note the process for which the queue listens.  Under the lock, which protects the name. */
 static void queue_name(struct kvt_wait_queue *queue, const struct kvt_wait *wait)
 {
 	struct pid *pid = get_task_pid(kvt_uring_task(wait->cmd), PIDTYPE_TGID);
@@ -257,7 +258,7 @@ static void queue_name(struct kvt_wait_queue *queue, const struct kvt_wait *wait
 	put_pid(pid);
 }
 
-/* Under the lock, before the last command leaves the store. */
+/* Stop listening, under the lock, before the last command leaves the store. */
 static void queue_end(struct kvt_wait_queue *queue)
 {
 	kvt_event_unlisten(queue_event(queue), &queue->listener);
@@ -266,7 +267,7 @@ static void queue_end(struct kvt_wait_queue *queue)
 /**
  * kvt_wait_start() - start to wait for an event
  * @wait: a command that does not wait
- * @event: the event; the work looks at the command if it comes from here on
+ * @event: the event; if it comes from now on, the work item looks at the command
  *
  * Context: under the lock, inside the store unless that is destroyed.
  *
@@ -304,10 +305,10 @@ void kvt_wait_stop(struct kvt_wait *wait, enum kvt_wait_state state)
 }
 
 /**
- * kvt_wait_end() - end a command's wait, and have the work send it to its task
+ * kvt_wait_end() - end a command's wait, and have the work item send it to its task
  * @wait: a command that waits
  *
- * Context: under the lock; kvt_waits_wake() must follow, or the work itself calls.
+ * Context: under the lock; kvt_waits_wake() must follow, unless the work item calls this.
  */
 void kvt_wait_end(struct kvt_wait *wait)
 {
@@ -316,7 +317,7 @@ void kvt_wait_end(struct kvt_wait *wait)
 }
 
 /*
- * The work
+ * The work item
  */
 
 static struct io_kiocb *wait_req(const struct kvt_wait *wait)
@@ -324,21 +325,21 @@ static struct io_kiocb *wait_req(const struct kvt_wait *wait)
 	return cmd_to_io_kiocb(wait->cmd);
 }
 
-/* Whether the same task work may handle both. */
+/* Whether one task work may handle both. */
 static bool wait_goes_with(const struct kvt_wait *wait, const struct kvt_wait *other)
 {
 	return wait_req(wait)->ctx == wait_req(other)->ctx &&
 	       kvt_uring_task(wait->cmd) == kvt_uring_task(other->cmd);
 }
 
-/* Runs those sent together, in their task or in one without its memory. */
+/* Run commands that were sent together, in their task or in one without its memory. */
 static void waits_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bool dead)
 {
 	struct kvt_wait *wait = *kvt_wait_of(cmd);
 	LIST_HEAD(together);
 	struct blk_plug plug;
 
-	/* Their list has had no head. */
+	/* Give their list a head. */
 	list_add_tail(&together, &wait->list);
 	/* Updates made together become durable together. */
 	blk_start_plug(&plug);
@@ -351,10 +352,10 @@ static void waits_in_task(struct io_uring_cmd *cmd, unsigned int issue_flags, bo
 
 KVT_URING_TASK_WORK(waits_task_work, waits_in_task)
 
-/* Send it with those in its list. */
+/* Send a command, with those in its list, to their task. */
 static void wait_send(struct kvt_wait *wait)
 {
-	/* A task that waits for many is woken when there are as many. */
+	/* The lazy variant wakes a task that waits for many only when there are enough. */
 	if (!list_empty(&wait->list) || !wait->executed)
 		io_uring_cmd_complete_in_task(wait->cmd, waits_task_work);
 	else
@@ -363,9 +364,9 @@ static void wait_send(struct kvt_wait *wait)
 
 /**
  * kvt_wait_leave() - leave the store after a wait, unless the wait was for its end
- * @wait: a command whose wait has ended
+ * @wait: a command after its wait
  *
- * Its task may be long in coming, and needs nothing of the store any more.
+ * Its task may run much later, and needs nothing of the store any more.
  *
  * Context: outside the lock.
  */
@@ -426,14 +427,14 @@ static bool queue_look_some(struct kvt_wait_queue *queue, struct list_head *had)
 		} else if (wait->executed) {
 			list_move_tail(&wait->list, &queue->list);
 		} else {
-			/* Nor for the others. */
+			/* Then the event has not come for the others either. */
 			list_splice_init(had, &queue->list);
 		}
 	}
 	return !list_empty(had);
 }
 
-/* Send commands whose event has come.  Those that arrive meanwhile are not examined. */
+/* Send the queue's commands if their event has come, except those that arrive meanwhile. */
 static void queue_look(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 {
 	LIST_HEAD(had);
@@ -442,7 +443,7 @@ static void queue_look(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 	if (!xchg(&queue->woken, false))
 		return;
 	spin_lock(&waits->lock);
-	/* Before it looks: what comes later is heard. */
+	/* Listen before looking, to hear of later events. */
 	if (queue->nr)
 		queue_listen(queue);
 	list_splice_init(&queue->list, &had);
@@ -456,7 +457,7 @@ static void queue_look(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 	} while (more);
 }
 
-/* The process may have nothing here any more: listen on another's behalf. */
+/* The noted process may have no command here any more: note that of another command. */
 static void queue_rename(struct kvt_waits *waits, struct kvt_wait_queue *queue)
 {
 	const struct kvt_wait *wait;
@@ -473,7 +474,7 @@ static void waits_work(struct work_struct *work)
 	struct kvt_waits *waits = container_of(work, struct kvt_waits, work);
 	int event;
 
-	/* These were canceled. */
+	/* Send canceled commands. */
 	waits_send(waits);
 	for (event = 0; event < KVT_WAIT_EVENTS; event++) {
 		queue_look(waits, &waits->queue[event]);
@@ -493,7 +494,7 @@ static void queue_init(struct kvt_wait_queue *queue, struct kvt_waits *waits,
 }
 
 /**
- * kvt_waits_init() - begin without waiting commands
+ * kvt_waits_init() - initialize a session's waiting commands: there are none
  * @waits: a session's
  */
 void kvt_waits_init(struct kvt_waits *waits)
@@ -523,7 +524,7 @@ void kvt_waits_exit(struct kvt_waits *waits)
 	struct kvt_wait *wait;
 	int event;
 
-	/* It may have just completed the last command. */
+	/* The work item may have just completed the last command. */
 	cancel_work_sync(&waits->work);
 	for (event = 0; event < KVT_WAIT_EVENTS; event++)
 		put_pid(waits->queue[event].listener.pid);

@@ -8,26 +8,26 @@
  * have to wait again.
  *
  * An executed command that must be durable before it is reported waits for its epoch, or, if the
- * store was destroyed meanwhile, until the store is gone.  What is needed for that wait is
- * allocated before the command is executed.
+ * store was destroyed meanwhile, until the store is gone.  Memory for that wait is allocated
+ * before the command is executed.
  *
  * A process may have a million of either.  All commands of a session that wait for the same
  * event form a list.  The session listens for the event, once for all of them, and has one
- * work, which walks the list and sends commands to their tasks when their wait is over or
+ * work item, which walks the list and sends commands to their tasks when their wait is over or
  * they were canceled.  Every walk drops the lock after a bounded number of commands.
  *
  * One tree finds commands by their user_data, and another updates by the process that submitted
- * them, so a cancellation looks at nothing else.  Executed commands are apart in the first, which
- * finds them only to tell that they cannot be canceled.
+ * them, so a cancellation looks at nothing else.  Executed commands are apart in the first tree,
+ * which finds them only to report that they cannot be canceled.
  *
- * Memory is freed, and epochs become durable, more often than works run.  So a session stops
- * listening once it has heard of an event.  If commands still wait, its work listens again
- * before it looks at them.
+ * Memory is freed, and epochs become durable, more often than work items run.  So a session
+ * stops listening once it has heard of an event.  If commands still wait, its work item listens
+ * again before it looks at them.
  *
  * Commands complete in the task that submitted them.  If io_uring cancels a command that only
  * waits, it completes there, since the task may be stopped.  A completion takes the ring's
- * lock.  A task may hold that for as long as it likes, so no worker of kvtree takes it, and
- * nobody takes it inside a store.
+ * lock.  A task may hold that lock indefinitely, so no worker of kvtree takes it, and no task
+ * takes it inside a store.
  *
  * The session's lock protects lists, trees, and the state of the commands in them.  It is
  * taken before the locks of the queues of reclaim and log.
@@ -63,14 +63,14 @@ struct kvt_wait_queue {
 	struct kvt_waits *waits;
 	enum kvt_wait_event event;
 	struct list_head list;
-	unsigned int nr;		/* their number, also while the work walks them */
+	unsigned int nr;		/* of commands, also while the work item walks them */
 	struct kvt_listener listener;	/* listens while there are any and it has not heard */
 	bool woken;			/* the event came; exchanged */
 };
 
 /* A session's waiting commands. */
 struct kvt_waits {
-	spinlock_t lock;		/* of all but the work, and what says that it is not */
+	spinlock_t lock;		/* of all but @work, and fields noted otherwise */
 	struct rb_root tree;		/* by kind and user_data; not those sure to be canceled */
 	struct rb_root owned;		/* updates, by owner; none that is sure to be canceled */
 	u64 seq;			/* of the last one */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a waiting command is to wait.c, wait_tree.c, pending.c, executed.c and cancel.c; wait.h
- * has the design.
+ * Waiting commands, for wait.c, wait_tree.c, pending.c, executed.c and cancel.c; wait.h has the
+ * design.
  *
  * A command either is pending (pending.c): its update cannot be made yet.  Or it is executed
  * (executed.c), and only has to become durable.
@@ -22,9 +22,9 @@
 #define KVT_WAIT_PORTION	128
 
 enum kvt_wait_state {
-	WAIT_NEW,		/* nobody may wake it yet */
+	WAIT_NEW,		/* it cannot be woken yet */
 	WAIT_WAITS,		/* for an event */
-	WAIT_SENT,		/* to run in its task, or to be sent there by the work */
+	WAIT_SENT,		/* to run in its task, or to be sent there by the work item */
 	WAIT_RUNS,		/* it executes or completes */
 };
 
@@ -43,7 +43,7 @@ struct kvt_wait {
 	bool failed;				/* ... and res says why it is not */
 	bool canceled;				/* lock: it no longer waits */
 	bool cqe32;
-	int res;				/* of what was executed */
+	int res;				/* of an executed command */
 	u64 epoch;				/* that it waits for */
 	u64 out;
 	struct kvt_session *session;		/* kept by the command's file */
@@ -55,7 +55,7 @@ struct kvt_wait {
 };
 
 /**
- * struct kvt_wait_ops - what differs between pending and executed commands
+ * struct kvt_wait_ops - operations of pending or of executed commands
  * @came: whether its event has come.  Under the lock.
  * @leave: its wait is over, and the store is about to be left, unless it is gone.  Or NULL.
  * @run: execute or complete it in its task; if @dead, complete it in any task, without writing to
@@ -84,7 +84,7 @@ static inline const struct kvt_wait_ops *kvt_wait_ops(const struct kvt_wait *wai
 }
 
 /**
- * kvt_wait_of() - the place in a command for what waits in it
+ * kvt_wait_of() - the place for the struct kvt_wait in a command
  * @cmd: the command
  *
  * Context: under the session's lock; NULL there: nothing waits any more.

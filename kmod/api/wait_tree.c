@@ -4,7 +4,7 @@
 
 #include "wait_internal.h"
 
-/* Executed commands come last: whoever cancels others does not look at them. */
+/* Executed commands come last, so cancellations of pending ones do not look at them. */
 static bool tree_before(const struct kvt_wait *wait, bool executed, u64 user_data, u64 seq)
 {
 	if (wait->executed != executed)
@@ -42,9 +42,9 @@ static void tree_del(struct rb_root *tree, struct rb_node *node)
 
 /**
  * kvt_wait_list() - let cancellations find a command
- * @wait: the command, which they do not find
+ * @wait: the command, not listed yet
  *
- * Executed commands cannot be canceled: they are found to tell that.
+ * Executed commands cannot be canceled: they are listed to report that.
  *
  * Context: under the lock.
  */
