@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What BPF programs call.
+ * The kfuncs that BPF programs call.
  *
  * Programs run anywhere: in process context, in soft and hard interrupts, in
- * NMIs, and, by kprobes, within this module, on top of a writer that holds nodes.
- * Reading needs RCU only, comes to an end by itself (-EBUSY), and takes what it
- * may need from pools.  Changes are made by programs that never run on top of a
- * writer, and do not sleep; all others post theirs.
+ * NMIs, and, by kprobes, within this module, having interrupted a writer that holds
+ * nodes.  Reads need RCU only, end after bounded retries (-EBUSY), and take memory
+ * from pools.  Only programs that never interrupt a writer make changes, without
+ * sleeping; all others post them.
  *
- * Others may change the memory that a program passes at any time.  Each field is read
- * once, or nothing depends on reading the same value twice.
+ * The memory that a program passes may change at any time.  Each field is read once, or
+ * nothing depends on reading the same value twice.
  *
  * The kfuncs are described in kvtree.bpf.h.
  */
@@ -77,10 +77,10 @@ static inline int kvt_bpf_ask(struct kvt_bpf_ask *ask, void *mem, u32 size, u32 
 /**
  * kvt_bpf_find() - find the store by the pointer that a program passed
  * @addr: the pointer
- * @access: KVTREE_OPEN_*, what the binding must allow
+ * @access: KVTREE_OPEN_* that the binding must allow
  * @store: set
  *
- * Context: under rcu_read_lock(), until whose end the store stays; any context.
+ * Context: under rcu_read_lock(), which keeps the store; any context.
  *
  * Return: 0, -ESTALE or -EACCES.
  */
@@ -116,7 +116,7 @@ struct kvt_bpf_write {
 	const void *val;
 };
 
-/* Flags that a change may have; which, depends on its opcode. */
+/* Flags that a change may have, depending on its opcode. */
 #define KVT_BPF_WRITE_FLAGS	(BPF_KVT_COL | BPF_KVT_CREATE | BPF_KVT_REPLACE |	\
 				 BPF_KVT_VERSION | BPF_KVT_SYNC)
 

@@ -22,12 +22,12 @@
 struct cursor_pool {
 	unsigned long used;
 	void *cursors;
-	const struct kvt_store *stores[CURSORS];	/* that use them */
+	const struct kvt_store *stores[CURSORS];	/* their users */
 } ____cacheline_aligned_in_smp;
 
 static DEFINE_MUTEX(cursors_lock);
 static struct cursor_pool *cursor_pools;	/* by CPU; set once */
-static size_t cursor_size;			/* set before */
+static size_t cursor_size;			/* set before that */
 
 static void cursors_free(struct cursor_pool *pools)
 {
@@ -77,7 +77,7 @@ static struct cursor_pool *cursors_alloc(void)
 }
 
 /**
- * kvt_cursors_prepare() - allocate the pools, if they are not there
+ * kvt_cursors_prepare() - allocate the pools, unless they exist
  *
  * Context: process context, sleeps.
  *
@@ -129,7 +129,7 @@ static bool pool_is_overdrawn(const struct cursor_pool *pool, const struct kvt_s
  *
  * Context: any, including NMI.
  *
- * Return: the cursor, or NULL: this CPU's are all in use, or the store has its share.
+ * Return: the cursor, or NULL: all of this CPU are in use, or the store has its share.
  */
 struct kvt_cursor *kvt_cursor_get(const struct kvt_store *store)
 {
@@ -151,7 +151,7 @@ struct kvt_cursor *kvt_cursor_get(const struct kvt_store *store)
 	} while (test_and_set_bit_lock(nr, &pool->used));
 	cursor = pool->cursors + nr * cursor_size;
 	WRITE_ONCE(pool->stores[nr], store);
-	/* If several exceed the share at once, the last one to look sees all others. */
+	/* If several programs exceed the share at once, the last one to check sees all others. */
 	smp_mb();
 	if (likely(!pool_is_overdrawn(pool, store)))
 		return cursor;
@@ -204,7 +204,7 @@ KVT_EXPORT_FOR_TESTS(kvt_cursor_seek);
  *
  * Context: under the rcu_read_lock() of kvt_cursor_seek(), any context.
  *
- * Return: the value, whose key is in @cursor->iter; NULL: there is none;
+ * Return: the value, with its key in @cursor->iter; NULL: there is none;
  * ERR_PTR(-EBUSY).
  */
 struct kvt_value *kvt_cursor_next(struct kvt_cursor *cursor)
@@ -213,7 +213,7 @@ struct kvt_value *kvt_cursor_next(struct kvt_cursor *cursor)
 	unsigned int tries = CURSOR_TRIES;
 	struct kvt_value *v;
 
-	/* What iter_next() has seen stays valid: RCU is held throughout. */
+	/* RCU is held throughout, so everything that iter_next() has read stays valid. */
 	do {
 		v = kvt_iter_one(iter);
 	} while (v == ERR_PTR(-EAGAIN) && --tries);

@@ -3,7 +3,7 @@
  * Cursors: iterators for BPF programs.
  *
  * An iterator has room for the longest key, which is too much for a stack that an
- * interrupt may share with what it interrupted.  So each CPU has a pool, from which
+ * interrupt may share with the interrupted task.  So each CPU has a pool, from which
  * cursors can be taken in any context, by an atomic operation on one word.  A store's
  * programs may hold as many cursors as they leave free.
  */
@@ -21,9 +21,9 @@ struct kvt_store;
 struct kvt_value;
 
 struct kvt_cursor {
-	struct cursor_pool *pool;	/* that it is of */
+	struct cursor_pool *pool;	/* its pool */
 	unsigned int nr;	/* its bit there */
-	/* Of an iterator in use. */
+	/* While an iterator uses the cursor: */
 	struct kvt_store *store;
 	struct kvt_value *value;	/* at its position, or NULL */
 	u32 flags;

@@ -2,9 +2,9 @@
 /*
  * Iterators of BPF programs.
  *
- * The program's stack has a pointer to a cursor and what next() returns.  The
- * verifier ensures that RCU is held from new() to the last call of next(), so that
- * what the cursor has read stays valid, and that destroy() is called whatever
+ * The program's stack has a pointer to a cursor and the record that next() returns.
+ * The verifier ensures that RCU is held from new() to the last call of next(), so that
+ * everything the cursor has read stays valid, and that destroy() is called whatever
  * new() returned.
  */
 #include <linux/btf.h>
@@ -21,23 +21,24 @@
 #include "cursor.h"
 
 /*
- * The verifier takes an iterator's word for it that the loop ends.  Each next() is bounded, but
- * a range is not: a writer may extend it faster than a program goes through it.
+ * The verifier trusts an iterator to end the loop.  Each next() is bounded, but a range is not: a
+ * writer may extend it faster than a program goes through it.
  *
  * A soft lockup is reported after 20 seconds, an RCU stall after 21.  XDP and tc run for up to 64
  * packets (NAPI_POLL_WEIGHT) before anything else gets the CPU.  That leaves each of 2^16 records
  * of each packet 4.8 us, for next() and the loop's body; bpf_loop()'s 2^23 would leave 37 ns.  All
- * other programs run once, but hold RCU for the whole loop even if they may sleep, and what writers
- * retire meanwhile waits for its end.  So they have the same limit, and begin again to go on.
+ * other programs run once, but hold RCU for the whole loop even if they may sleep, and memory that
+ * writers retire meanwhile waits for its end.  So they have the same limit, and need another loop
+ * to continue.
  */
 unsigned int kvt_bpf_iter_max = 1U << 16;
 module_param_named(bpf_iter_max, kvt_bpf_iter_max, uint, 0644);
 MODULE_PARM_DESC(bpf_iter_max, "records that an iterator of a BPF program returns at most, at least 1");
 KVT_EXPORT_FOR_TESTS(kvt_bpf_iter_max);
 
-/* What is in the program's struct bpf_iter_kvt. */
+/* The content of the program's struct bpf_iter_kvt. */
 struct bpf_iter {
-	struct kvt_cursor *cursor;	/* NULL: there is none, or no longer */
+	struct kvt_cursor *cursor;	/* NULL: there is none, or none any more */
 	union bpf_kvt_rec rec;
 	int status;
 	u32 left;			/* records that it may still return */
@@ -55,7 +56,7 @@ static struct bpf_iter *bpf_iter(struct bpf_iter_kvt *it)
 			 BPF_KVT_PREFIX | BPF_KVT_RANGE | BPF_KVT_END_INCL |	\
 			 BPF_KVT_LAST)
 
-/* Where a range begins, and where it ends. */
+/* The bounds of a range. */
 struct iter_range {
 	const u8 *key;
 	u32 key_len;
@@ -71,7 +72,7 @@ static int iter_check_flags(u32 flags)
 		return -EINVAL;
 	if ((flags & BPF_KVT_END_INCL) && !(flags & BPF_KVT_RANGE))
 		return -EINVAL;
-	/* From where would a prefix be left out? */
+	/* In reverse, a prefix names no first key to skip. */
 	if ((flags & BPF_KVT_AFTER) && (flags & BPF_KVT_PREFIX) && (flags & BPF_KVT_REVERSE))
 		return -EINVAL;
 	if ((flags & BPF_KVT_LAST) && (!(flags & BPF_KVT_REVERSE) || flags & BPF_KVT_AFTER))
@@ -166,7 +167,7 @@ static int iter_open(struct bpf_iter *s, const struct bpf_kvt_store *addr, void 
 	return 0;
 }
 
-/* Whether the cursor has a record to return, or the status to end with. */
+/* Returns 1 if the cursor has a record to return; otherwise the status to end with. */
 static int iter_judge(struct bpf_iter *s, const struct kvt_value *v)
 {
 	if (IS_ERR_OR_NULL(v))
@@ -223,8 +224,8 @@ KVT_EXPORT_FOR_TESTS(bpf_iter_kvt_new);
  * bpf_iter_kvt_next() - the next record
  * @it: the iterator
  *
- * Does a bounded amount of work, and is a bounded number of times successful: with more
- * than bpf_iter_max records in the range the iteration ends with -ELOOP.
+ * Does a bounded amount of work, and succeeds a bounded number of times: with more than
+ * bpf_iter_max records in the range the iteration ends with -ELOOP.
  *
  * Context: any, including NMI; under the RCU of bpf_iter_kvt_new().
  *
@@ -281,9 +282,9 @@ KVT_EXPORT_FOR_TESTS(bpf_iter_kvt_destroy);
  *
  * Context: any, including NMI.
  *
- * Return: 0: the end of the range, or not there yet; an errno of
- * bpf_iter_kvt_new(); -EBUSY; -ELOOP: there is more, but the iterator has returned as many
- * records as one may.
+ * Return: 0: the range has ended, or the iteration has not; an errno of
+ * bpf_iter_kvt_new(); -EBUSY; -ELOOP: there is more, but the iterator has returned the
+ * maximum number of records.
  */
 __bpf_kfunc int bpf_iter_kvt_status(struct bpf_iter_kvt *it__iter)
 {

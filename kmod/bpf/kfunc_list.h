@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The kfuncs with their flags, included in every set of them.  A kfunc must have the same
- * flags in all sets.  Before it is included, these say what a set has:
+ * flags in all sets.  The includer defines macros for the set's content:
  *
  *	KVT_KFUNCS_LOOKUP	lookups
  *	KVT_KFUNCS_ITER		iterators
  *	KVT_KFUNCS_POST		posts
- *	KVT_KFUNCS_WRITE	writes, for programs that never run on top of a writer
+ *	KVT_KFUNCS_WRITE	writes, for programs that never interrupt a writer
  *	KVT_KFUNCS_RECORD	the record that a hook is asked about
  */
 #ifdef KVT_KFUNCS_LOOKUP

@@ -106,7 +106,7 @@ static __always_inline int lookup_begin(struct lookup *l, const struct bpf_kvt_s
 	return err;
 }
 
-/* The key was found: its version and measures.  Bytes to copy or -EMSGSIZE. */
+/* The key was found: set its version and sizes.  Returns the bytes to copy, or -EMSGSIZE. */
 static int lookup_measure(struct lookup *l, const struct kvt_value *v)
 {
 	struct bpf_kvt_req *req = l->ask.req;
@@ -296,7 +296,7 @@ __bpf_kfunc int bpf_kvt_get(const struct bpf_kvt_store *store__str, void *req, u
 KVT_EXPORT_FOR_TESTS(bpf_kvt_get);
 
 /**
- * bpf_kvt_exists() - whether a key is there
+ * bpf_kvt_exists() - whether a key exists
  * @store__str: the store
  * @req: out: version; and the key
  * @req__sz: bytes of it
@@ -322,8 +322,8 @@ KVT_EXPORT_FOR_TESTS(bpf_kvt_exists);
 /**
  * bpf_kvt_ceil() - the first key that is not smaller than a key
  * @store__str: the store
- * @req: the column; out: version, key_len, val_len, ncols; and the key, in whose place
- *	comes the key found
+ * @req: the column; out: version, key_len, val_len, ncols; and the key, which is
+ *	replaced by the key found
  * @req__sz: bytes of it, with room for a key
  * @val: where the value goes
  * @val__sz: room there
@@ -399,7 +399,7 @@ BTF_KFUNCS_START(bpf_kfuncs_any)
 #include "kfunc_list.h"
 BTF_KFUNCS_END(bpf_kfuncs_any)
 
-/* For those that may write. */
+/* For program types that may write. */
 BTF_KFUNCS_START(bpf_kfuncs_write)
 #define KVT_KFUNCS_LOOKUP
 #define KVT_KFUNCS_ITER
@@ -408,7 +408,7 @@ BTF_KFUNCS_START(bpf_kfuncs_write)
 #include "kfunc_list.h"
 BTF_KFUNCS_END(bpf_kfuncs_write)
 
-/* What writes nothing to the program's memory, even for those with packets of others. */
+/* Kfuncs that write nothing to the program's memory, also for programs with packets of others. */
 BTF_KFUNCS_START(bpf_kfuncs_packet)
 #define KVT_KFUNCS_POST
 #include "kfunc_list.h"
@@ -529,7 +529,7 @@ const struct kvt_store_bpf kvt_bpf_stores = {
 };
 
 /**
- * kvt_bpf_exit() - free what kvt_bpf_prepare() allocated
+ * kvt_bpf_exit() - free the memory that kvt_bpf_prepare() allocated
  *
  * Context: module exit: no program is left.  Before the stores are destroyed.
  */

@@ -2,19 +2,19 @@
 /*
  * Packets that programs may read, but not write.
  *
- * Most kfuncs write to memory of the program: a version, a key or a value.  Of a pointer to a
- * packet the verifier checks the bounds alone, not whether the program's type may write there
+ * Most kfuncs write to memory of the program: a version, a key or a value.  For a pointer to a
+ * packet the verifier checks only the bounds, not whether the program's type may write there
  * (check_kfunc_mem_size_reg(), in 7.3 check_mem_size_reg(), which end in check_packet_access()).
  * Programs at cgroups and of sockets see packets of others, which they may only read.
  *
- * A module is asked about a program and a kfunc, before the verifier looks at the arguments, and
- * is not told what these are.  But where the packet begins and ends comes from the program's
- * context alone, the verifier accepts no other offset into that than the field's own, and it takes
- * no pointer to a packet that was not compared with the end.  So a program passes no packet if it
- * lacks one of these instructions.  (Unless a global function gets it from another program: that
- * may write to it without any kfunc.)
+ * The verifier asks a module about a program and a kfunc before it looks at the arguments, and
+ * does not pass these.  But the program gets the packet's beginning and end only from its context,
+ * the verifier accepts no other offsets into that than those of the two fields, and it accepts no
+ * pointer to a packet that was not compared with the end.  So a program that lacks one of these
+ * instructions passes no packet.  (Unless a global function gets it from another program: that may
+ * write to it without any kfunc.)
  *
- * Others: packets of XDP are the program's own.  Those of tc may be shared, and are copied
+ * Other programs: packets of XDP are the program's own.  Those of tc may be shared, and are copied
  * if the verifier has seen the program write; kvtree.bpf.h shows it such a write.  The options of
  * cgroup/setsockopt are a copy, which the program may change.
  */
@@ -39,7 +39,7 @@ static bool prog_loads(const struct bpf_prog *prog, u8 size, s16 off)
 	return false;
 }
 
-/* Whether it may have packets that it must not write to; if so, whether it has pointers to them. */
+/* Whether a program may have packets that it must not write.  @has: it has pointers to them. */
 static bool prog_only_reads(const struct bpf_prog *prog, bool *has)
 {
 	switch (resolve_prog_type(prog)) {
@@ -63,7 +63,7 @@ static bool prog_only_reads(const struct bpf_prog *prog, bool *has)
  *
  * Context: called by the verifier, as the filter of a set of kfuncs.
  *
- * Return: 0, or -EACCES: it may not write to its packets, and has pointers to them.
+ * Return: 0, or -EACCES: the program may not write to its packets, and has pointers to them.
  */
 int kvt_bpf_refuse_packets(const struct bpf_prog *prog, u32 kfunc_id)
 {
@@ -80,7 +80,7 @@ KVT_EXPORT_FOR_TESTS(kvt_bpf_refuse_packets);
  *
  * Context: called by the verifier, as the filter of a set of kfuncs.
  *
- * Return: 0, or -EACCES: kvt_bpf_refuse_packets() refuses it nothing.
+ * Return: 0, or -EACCES: kvt_bpf_refuse_packets() refuses the program nothing.
  */
 int kvt_bpf_only_with_packets(const struct bpf_prog *prog, u32 kfunc_id)
 {

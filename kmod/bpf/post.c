@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Posts: writes by BPF programs in contexts where they cannot write, perhaps on
- * top of a writer.  A ring for each CPU takes them to a worker.
+ * Posts: writes by BPF programs in contexts where they cannot write, since they may
+ * have interrupted a writer.  A ring for each CPU takes them to a worker.
  *
  * Several programs may write to a ring at once, each having interrupted the one before.
  * A program reserves a place with one atomic operation, fills it, and marks it ready.
@@ -44,14 +44,14 @@
 
 #define POST_RING	(128 * 1024ul)
 
-/* Counts of what stores have in a ring; a count is shared if there are more stores. */
+/* Counts of stores' bytes in a ring; more stores than this share counts. */
 #define POST_SHARES	64
 
 /* Bytes of posts that may wait for a store. */
 #define POST_LATE	(256 * 1024)
 
 enum post_state {
-	POST_TAKEN,		/* the content of a cleared ring */
+	POST_TAKEN,		/* not ready; 0, as in a cleared ring */
 	POST_READY,
 	POST_PAD,		/* nothing, up to the end of the ring */
 };
@@ -97,12 +97,12 @@ struct post_ring {
 static_assert(sizeof(struct post_head) == 8);
 static_assert(BPF_KVT_POST_MAX <= U16_MAX && POST_SHARES <= U8_MAX);
 static_assert(sizeof_field(struct post, col) == sizeof_field(struct kvtree_op, col));
-/* Each of several stores can post something. */
+/* A ring has room for posts of several stores. */
 static_assert(POST_RING > 16 * (sizeof(struct post) + BPF_KVT_KEY_MAX + BPF_KVT_POST_MAX));
 
 static DEFINE_MUTEX(posts_lock);
-static struct workqueue_struct *posts_wq;	/* of rings' workers, which do not wait */
-static struct workqueue_struct *posts_late_wq;	/* of stores' */
+static struct workqueue_struct *posts_wq;	/* for rings' workers, which do not wait */
+static struct workqueue_struct *posts_late_wq;	/* for stores' workers */
 static struct post_ring *post_rings;	/* by CPU; set once */
 
 /* The store that the program posted to, entered, or NULL: it is gone. */
@@ -136,9 +136,9 @@ static struct kvt_bpf_write post_load(const struct post *post)
 }
 
 /*
- * A post needs the rights of the moment of posting; the binding may be gone since.  But if
- * the owner has forbidden programs to use the store since then, the post is not made, even
- * if programs may use it again.
+ * A post needs the rights of the moment of posting; the binding may have ended since then.  But if
+ * the owner has meanwhile forbidden programs to use the store, the post is not made, even if
+ * programs may use it again.
  */
 static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 {
@@ -149,7 +149,7 @@ static int post_make(struct kvt_op_ctx *ctx, const struct post *post)
 	return kvt_bpf_write(ctx, &write);
 }
 
-/* The post was made, or cannot be. */
+/* Count a post that was made, or cannot be made. */
 static void post_end(struct kvt_store *store, const struct post *post, int err)
 {
 	kvt_bpf_write_count(&store->stats, post->opcode, err);
@@ -197,7 +197,7 @@ static void post_delay(struct kvt_store *store, const struct post *post)
 	kvt_stat_inc(&store->stats, KVTREE_STAT_BPF_POST_DROP);
 }
 
-/* The first of a store's queue.  It stays there until it is made, ahead of later posts. */
+/* The first post of a store's queue.  It stays there until it is made, ahead of later posts. */
 static struct late_post *late_first(struct kvt_late_posts *late)
 {
 	struct late_post *entry;
@@ -212,7 +212,7 @@ static void late_remove(struct kvt_late_posts *late, struct late_post *entry)
 {
 	spin_lock(&late->lock);
 	list_del(&entry->list);
-	/* A reader of 0 sees every post made: pairs with post_run(). */
+	/* A thread that reads 0 here sees the effects of all these posts: pairs with post_run(). */
 	smp_store_release(&late->bytes, late->bytes - entry->size);
 	spin_unlock(&late->lock);
 	kfree(entry);
@@ -294,7 +294,7 @@ static void posts_work(struct work_struct *work)
 		if (state == POST_READY)
 			atomic_sub(size, &ring->shares[post->share]);
 		memset(post, 0, size);
-		/* Cleared before it is taken again: pairs with post_take(). */
+		/* The place is cleared before it is taken again: pairs with post_take(). */
 		smp_store_release(&ring->tail, ring->tail + size);
 		cond_resched();
 	}
@@ -312,7 +312,7 @@ static void post_ready(struct post_head *head, u32 size, u32 state)
 }
 
 /*
- * Reserve a place; NULL: there is no room.  A store may have as much of a ring as it leaves
+ * Reserve a place; NULL: there is no room.  A store may use as much of a ring as it leaves
  * free: one store gets half of it, another one half of the rest.
  */
 static struct post *post_take(struct post_ring *ring, u32 size, atomic_t *share)
@@ -347,7 +347,7 @@ static int post_write(const struct kvt_bpf_write *write, const struct kvt_bindin
 	/*
 	 * The rings were made before the binding, and are read after it.  The address of
 	 * post_rings does not depend on the binding, so without a barrier a processor may
-	 * read it first, and find none.  Pairs with kvt_binding_table_add(), which
+	 * read post_rings first, and find NULL.  Pairs with kvt_binding_table_add(), which
 	 * publishes the binding after kvt_posts_prepare() has set post_rings.
 	 */
 	smp_rmb();
@@ -375,7 +375,7 @@ static int post_write(const struct kvt_bpf_write *write, const struct kvt_bindin
 
 #define POST_FLAGS	(BPF_KVT_POST_ADD | BPF_KVT_POST_REMOVE)
 
-/* What is posted: two flags say which operation it is. */
+/* Check a post: two flags select its operation. */
 static int post_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask)
 {
 	switch (ask->flags & POST_FLAGS) {
@@ -440,7 +440,7 @@ __bpf_kfunc int bpf_kvt_post(const struct bpf_kvt_store *store__str, void *req, 
 	if (!binding)
 		err = -ESTALE;
 	else if (binding->access & KVTREE_OPEN_WRITE)
-		/* Nobody sees the result of an addition, so it needs no right to read. */
+		/* An addition needs no right to read, since its result is not returned. */
 		err = post_queue(&write, binding);
 	else
 		err = -EACCES;
@@ -484,7 +484,7 @@ static struct post_ring *posts_alloc(void)
 }
 
 /**
- * kvt_posts_prepare() - allocate the rings, if they are not there
+ * kvt_posts_prepare() - allocate the rings, unless they exist
  *
  * Context: process context, sleeps.
  *
@@ -504,7 +504,7 @@ int kvt_posts_prepare(void)
 		err = -ENOMEM;
 	} else if (!post_rings) {
 		rings = posts_alloc();
-		/* Others read their content by dependent loads, or in kvt_posts_flush(). */
+		/* Their content is read by dependent loads, or in kvt_posts_flush(). */
 		smp_store_release(&post_rings, rings);
 		err = rings ? 0 : -ENOMEM;
 	}
@@ -513,7 +513,7 @@ int kvt_posts_prepare(void)
 }
 
 /**
- * kvt_posts_flush() - wait until every post has had its turn
+ * kvt_posts_flush() - wait until the rings' workers have handled all posts
  *
  * Context: process context, sleeps.
  */
@@ -549,7 +549,7 @@ void kvt_posts_exit(void)
 }
 
 /**
- * kvt_late_posts_init() - begin without posts waiting for a store
+ * kvt_late_posts_init() - initialize a store's queue of posts
  * @late: the store's
  *
  * Context: any.
@@ -564,7 +564,7 @@ void kvt_late_posts_init(struct kvt_late_posts *late)
 
 /**
  * kvt_late_posts_exit() - drop the posts waiting for a store
- * @late: the store's; nobody is inside the store, and nobody can enter it
+ * @late: the store's; no caller is inside the store, or can enter it
  *
  * Context: process context, sleeps.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Kfuncs with which hooks read their record. */
+/* Kfuncs for hooks to read their record. */
 #include <linux/btf.h>
 #include <linux/minmax.h>
 #include <linux/string.h>

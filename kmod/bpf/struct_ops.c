@@ -3,8 +3,8 @@
  * Hooks as struct_ops: how BPF programs become filters and validators.
  *
  * A hook lives as long as its BPF link.  The link holds the map with the programs, and
- * the map holds the module; the kernel frees what the programs were compiled to an RCU
- * grace period after the link has released it.
+ * the map holds the module; the kernel frees the programs' code an RCU grace period after
+ * the link has released it.
  */
 #include <linux/bpf.h>
 #include <linux/bpf_verifier.h>
@@ -18,7 +18,7 @@
 #include "compat.h"
 #include "core/hook.h"
 
-/* The same for both types, whatever the function is called. */
+/* The layout of both types; the name of the function differs. */
 struct hook_ops {
 	kvt_hook_fn call;
 	char store[BPF_KVT_STORE_NAME];

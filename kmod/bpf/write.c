@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Changes that BPF programs make. */
+/* Changes made by BPF programs. */
 #include <linux/btf.h>
 #include <linux/err.h>
 #include <linux/hardirq.h>
@@ -14,7 +14,7 @@
 #include "core/store.h"
 #include "core/write.h"
 
-/* The flags as operations have them. */
+/* Translate to the flags of operations. */
 static u16 write_flags(u32 asked)
 {
 	u16 flags = 0;
@@ -33,9 +33,9 @@ static u16 write_flags(u32 asked)
 }
 
 /**
- * kvt_bpf_write_check() - check what a program asks for
+ * kvt_bpf_write_check() - check a program's request for a change
  * @write: the opcode and val_len are set; all but the value and the key's bytes are set here
- * @ask: what the program asks for, of KVT_BPF_WRITE_FLAGS
+ * @ask: the request, with flags of KVT_BPF_WRITE_FLAGS
  *
  * Context: any.
  *
@@ -43,7 +43,7 @@ static u16 write_flags(u32 asked)
  */
 int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *ask)
 {
-	/* Its rights are the binding's.  Programs cannot wait until a change is durable. */
+	/* The binding gives the rights.  Programs cannot wait until a change is durable. */
 	static const struct kvt_op_ctx program = {
 		.access = KVTREE_OPEN_READ | KVTREE_OPEN_WRITE,
 	};
@@ -68,7 +68,7 @@ int kvt_bpf_write_check(struct kvt_bpf_write *write, const struct kvt_bpf_ask *a
 	return err;
 }
 
-/* One column, which may be long enough for a block of its own. */
+/* Load one column, which may be long enough for a blob. */
 static int write_load_column(const struct kvt_op_ctx *ctx, const struct kvt_bpf_write *in,
 			     struct kvt_write *write)
 {
@@ -126,8 +126,8 @@ void kvt_bpf_write_count(struct kvt_stats *stats, u8 opcode, int err)
 }
 
 /**
- * kvt_bpf_write() - write what a program asked for
- * @ctx: on whose behalf
+ * kvt_bpf_write() - make a program's change
+ * @ctx: the caller's context
  * @in: what to write, checked; its operation gets its outcome
  *
  * Context: as kvt_write().
@@ -141,7 +141,7 @@ int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *in)
 	int err;
 
 	err = write_load(ctx, in, &write) ?: kvt_write(ctx, &write);
-	/* What the store has not taken over. */
+	/* Free what the store has not taken over. */
 	if (write.value)
 		kvt_value_free(write.value);
 	if (col.blob)
@@ -151,8 +151,8 @@ int kvt_bpf_write(const struct kvt_op_ctx *ctx, struct kvt_bpf_write *in)
 KVT_EXPORT_FOR_TESTS(kvt_bpf_write);
 
 /*
- * Programs that may change stores do not run in hard interrupts, but an interrupt
- * may be made to look like that: netconsole sends with interrupts off.
+ * Programs that may change stores do not run in hard interrupts, but they may run with
+ * interrupts off: netconsole sends like that.
  */
 static bool may_write_here(void)
 {
@@ -228,7 +228,7 @@ __bpf_kfunc int bpf_kvt_put(const struct bpf_kvt_store *store__str, void *req, u
 KVT_EXPORT_FOR_TESTS(bpf_kvt_put);
 
 /**
- * bpf_kvt_cas() - store a value if nobody has changed it
+ * bpf_kvt_cas() - store a value if the key has an expected version
  * @store__str: the store
  * @req: flags, column and the version expected; out: version; and the key
  * @req__sz: bytes of it
