@@ -19,11 +19,11 @@
 
 static unsigned int reclaim_batch = 256;
 module_param(reclaim_batch, uint, 0644);
-MODULE_PARM_DESC(reclaim_batch, "objects freed between two chances to reschedule");
+MODULE_PARM_DESC(reclaim_batch, "objects to free before rescheduling");
 
 static unsigned int reclaim_interval_ms = 10;
 module_param(reclaim_interval_ms, uint, 0644);
-MODULE_PARM_DESC(reclaim_interval_ms, "ms that retired memory is collected before it waits for a grace period");
+MODULE_PARM_DESC(reclaim_interval_ms, "ms to collect retired memory before a grace period");
 
 /* Bytes that a CPU counts by itself before it touches the shared counter. */
 #define KVT_RECLAIM_PENDING	(64 * 1024)

@@ -33,7 +33,7 @@
  */
 unsigned int kvt_bpf_iter_max = 1U << 16;
 module_param_named(bpf_iter_max, kvt_bpf_iter_max, uint, 0644);
-MODULE_PARM_DESC(bpf_iter_max, "records that an iterator of a BPF program returns at most, at least 1");
+MODULE_PARM_DESC(bpf_iter_max, "maximum records that a BPF iterator returns, at least 1");
 KVT_EXPORT_FOR_TESTS(kvt_bpf_iter_max);
 
 /* The content of the program's struct bpf_iter_kvt. */

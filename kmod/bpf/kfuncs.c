@@ -461,7 +461,7 @@ static bool bpf_possible(void)
 {
 #ifdef CONFIG_DEBUG_INFO_BTF_MODULES
 	if (!THIS_MODULE->btf_data_size) {
-		pr_info("kvtree: the module has no BTF: not offered to BPF programs\n");
+		pr_info("kvtree: the module has no BTF: BPF programs cannot use stores\n");
 		return false;
 	}
 #endif

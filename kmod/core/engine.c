@@ -95,4 +95,4 @@ static const struct kernel_param_ops engine_param_ops = {
 };
 
 module_param_cb(engine, &engine_param_ops, NULL, 0644);
-MODULE_PARM_DESC(engine, "index engine of stores that name none and are made from now on: masstree or bwtree");
+MODULE_PARM_DESC(engine, "index engine of new stores that name none: masstree or bwtree");

@@ -25,7 +25,7 @@
 
 static unsigned int reclaim_bound_mb = 64;
 module_param(reclaim_bound_mb, uint, 0644);
-MODULE_PARM_DESC(reclaim_bound_mb, "MiB of memory that may wait for a grace period in a store made from now on, at least 1");
+MODULE_PARM_DESC(reclaim_bound_mb, "MiB that may await a grace period in a new store, at least 1");
 
 /* When to retry a teardown that had no memory, or would have kept the machine awake, ms. */
 #define STORE_RETRY		200
