@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Changes of structure are made in steps.  Each step looks at the tree anew, in an RCU read
+ * Changes of structure are made in steps.  Each step looks at the tree again, in an RCU read
  * section of its own, and does what has not been done yet.  So any writer can take the next step,
  * and a step that lost a race is simply repeated.  A step that lacks memory reports that
  * before it changes anything, and is repeated with the memory.

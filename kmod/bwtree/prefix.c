@@ -61,7 +61,7 @@ static int bw_prefix_seek(struct bw_prefix *p)
 	bw_part_load(at.top, &p->want, false, &p->part);
 	low = bw_want_key(p->part.low);
 	p->common = bw_want_common(&p->want, &low);
-	/* Unless the key begins with the first key, the bytes they share are less than that. */
+	/* Unless the key begins with the first key, their common prefix is less than that. */
 	p->least = p->common + (p->common < low.len);
 	return 0;
 }

@@ -116,7 +116,7 @@ u64 kvt_store_next_version(const struct kvt_store *store, u64 old);
 void kvt_store_raise_floor(struct kvt_store *store, u64 version);
 
 /**
- * kvt_store_enter() - keep what is in a store
+ * kvt_store_enter() - enter a store, which keeps its contents
  * @store: the store, with a reference held
  *
  * Context: any.

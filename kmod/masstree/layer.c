@@ -244,7 +244,7 @@ static void mt_sweep_later(struct mt_tree *tree, const struct mt_range *range)
 	spin_unlock_bh(&tree->sweep_lock);
 }
 
-/* Whether a sweep goes on after the iterator's position. */
+/* Whether a sweep continues after the iterator's position. */
 static bool mt_sweep_goes_on(const struct mt_tree *tree, const struct kvt_iter *iter,
 			     const struct mt_range *range)
 {

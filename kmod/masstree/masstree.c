@@ -83,7 +83,7 @@
  * preemption and bottom halves off.
  *
  * In the first layer, if there is a table, lookups, changes and iterators start at the inner node
- * above the leaf, which the table gives.  The worker remakes it from time to time (table.c).
+ * above the leaf, which the table gives.  A worker remakes the table from time to time (table.c).
  *
  * A lookup for the longest prefix of a key (prefix.c) reads leaves in the same
  * way.  The key that it returns was present at some time during the lookup, and

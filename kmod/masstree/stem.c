@@ -11,7 +11,7 @@
  *	leaf           [ "q" ]
  *
  * Meanwhile the whole stem is locked, from the leaf up.  Readers do not notice.  Until the top
- * changes they find what was there; after that, readers inside the stem still do, until they
+ * changes they find the stem's leaf; after that, readers inside the stem still do, until they
  * meet a node marked deleted.  A key to be removed is taken out of the leaf before the top
  * changes.
  */
