@@ -399,7 +399,7 @@ static void an_index_is_made_whole_or_not_at_all(struct kunit *test)
 	KUNIT_EXPECT_GT(test, n, 1);
 }
 
-/* A change whose n-th allocation fails: it is made, or the answer is ENOMEM. */
+/* Make a change while its n-th allocation fails: it succeeds or returns -ENOMEM. */
 static void tide_change(struct tide *tide, unsigned int i, unsigned int n, gfp_t gfp)
 {
 	const struct kvt_key key = tide_key(tide, i);
@@ -608,8 +608,8 @@ static void a_new_limit_holds_at_once(struct kunit *test)
 	kvt_quota_exit(&s->quota);
 }
 
-/* Of a write, which may fail, and must not for this. */
-static void a_bag_is_not_refused_to_who_may_sleep(struct kunit *test)
+/* A write can fail for other reasons, but must not fail for want of a bag. */
+static void an_allocation_that_may_sleep_always_gets_a_bag(struct kunit *test)
 {
 	struct kvt_bag *bag;
 
@@ -649,7 +649,7 @@ static struct kunit_case alloc_cases[] = {
 	KUNIT_CASE(a_small_value_takes_little_more_than_it_has),
 	KUNIT_CASE(charges_of_any_size_fill_a_limit_and_never_pass_it),
 	KUNIT_CASE(a_new_limit_holds_at_once),
-	KUNIT_CASE(a_bag_is_not_refused_to_who_may_sleep),
+	KUNIT_CASE(an_allocation_that_may_sleep_always_gets_a_bag),
 	KUNIT_CASE(all_that_was_replaced_is_freed),
 #ifdef CONFIG_FAILSLAB
 	KUNIT_CASE_PARAM(a_put_without_memory_changes_nothing, load_gen_params),

@@ -163,7 +163,7 @@ static void a_get_that_takes_a_page_fault_lets_go_of_all_others(struct kunit *te
 	KUNIT_EXPECT_EQ(test, len, bt.pinned[2]);
 }
 
-/* Those who read the same value do not wait for each other. */
+/* Readers of one value must not contend for its reference count. */
 static void gets_hold_nothing_of_some_kilobytes(struct kunit *test)
 {
 	batch_open(test);

@@ -29,7 +29,7 @@ struct bench_map {
 extern const struct bench_map bench_kvtree, bench_rbtree_spin, bench_rbtree_rcu, bench_maple,
 	bench_xarray, bench_rhashtable;
 
-/* Maps of keys of 30 bytes, whose puts are timed; any number of threads. */
+/* Maps with 30-byte keys.  Their puts are timed, from any number of threads. */
 #define BENCH_NAME_LEN	30
 #define BENCH_NAME_DATA	200
 

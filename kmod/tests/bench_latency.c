@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How long puts take: of 30-byte keys with 200-byte values, by a thread on each
- * CPU, for a while.  Beside others: one that does nothing shows what the machine
- * does by itself.  Then with a reader who does not end, so that nothing can be freed
- * meanwhile.
+ * Latency of puts: a thread on each CPU puts 30-byte keys with 200-byte values for a
+ * while.  Other maps are measured for comparison, one of which does nothing and shows
+ * the machine's own delays.  Then again with a reader that does not end, so that nothing
+ * can be freed meanwhile.
  */
 #include <linux/completion.h>
 #include <linux/cpumask.h>

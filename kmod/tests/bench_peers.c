@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's own maps.  Each has a block of memory for a key's value, which a
- * put replaces and frees after a grace period, as kvtree does; only the tree
- * whose readers take the lock, too, changes it in its place.
+ * The kernel's own maps.  Each keeps a key's value in a block of memory.  As in
+ * kvtree, a put replaces the block and frees the old one after a grace period.
+ * Only the tree with locked readers changes the block in place.
  */
 #include <linux/maple_tree.h>
 #include <linux/rbtree.h>

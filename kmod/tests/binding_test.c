@@ -135,12 +135,12 @@ static void chosen_addresses_do_not_slow_others(struct kunit *test)
 	kvfree(maps);
 }
 
-/* A user who does not own the store, and binds as many maps as possible. */
+/* A user other than the owner binds as many maps as possible. */
 struct other_user {
 	struct kvt_store *store;
 	kuid_t uid;
 	struct call_map *maps;
-	unsigned int nr;	/* of maps that are bound, by whomever */
+	unsigned int nr;	/* of bound maps, of all users */
 };
 
 static int user_bind(void *arg)

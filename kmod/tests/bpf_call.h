@@ -17,7 +17,7 @@ struct call_map {
 	struct bpf_kvt_store value;
 };
 
-/* Have a map stand for a store. */
+/* Bind a map to a store. */
 static inline int call_bind(struct call_map *m, struct kvt_store *store, unsigned int access)
 {
 	atomic64_set(&m->map.refcnt, 2);

@@ -559,7 +559,7 @@ static void the_longest_prefix_is_found(struct kunit *test)
 	env_close(&env);
 }
 
-/* Go through a range, whose keys are numbers @low up to @high, and compare. */
+/* Iterate over a range and expect the keys with the numbers @low to @high. */
 static void range_expect(struct kunit *test, const struct ordered *o, struct call *call,
 			 u8 *key, u32 len, int low, int high)
 {
@@ -797,7 +797,7 @@ static void expect_cursor(struct kunit *test, struct kvt_cursor *cursor, char fi
 	KUNIT_EXPECT_EQ(test, first, cursor->iter.key[0]);
 }
 
-/* Keys that anybody who may write can put between those of others. */
+/* Anybody with write access can put such keys between those of others. */
 static void cursors_pass_keys_that_share_all_but_their_ends(struct kunit *test)
 {
 	const struct kt_engine *engine = test->param_value;
@@ -1047,7 +1047,7 @@ static int waiter_run(void *arg)
 	return err;
 }
 
-static void who_waits_in_a_store_is_named(struct kunit *test)
+static void a_task_that_waits_in_a_store_is_named(struct kunit *test)
 {
 	struct env env = env_open(test);
 	u8 *val = kunit_kzalloc(test, BPF_KVT_VALUE_MAX, GFP_KERNEL);
@@ -1476,7 +1476,7 @@ static struct kunit_case bpf_cases[] = {
 	KUNIT_CASE(two_stores_leave_cursors_to_others),
 	KUNIT_CASE(over_the_garbage_bound_a_change_does_not_wait),
 	KUNIT_CASE(from_interrupts_changes_are_refused_and_posts_are_made),
-	KUNIT_CASE(who_waits_in_a_store_is_named),
+	KUNIT_CASE(a_task_that_waits_in_a_store_is_named),
 	KUNIT_CASE(a_store_that_stalls_delays_no_posts_for_others),
 	KUNIT_CASE(posts_that_wait_for_a_store_are_not_made_once_forbidden),
 	KUNIT_CASE(stores_that_post_leave_room_to_others),

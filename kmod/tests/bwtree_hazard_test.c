@@ -268,8 +268,9 @@ static void hazard_end(struct kunit_suite *suite)
 /* Readers */
 
 /*
- * Leaves of which the last two are about to be removed, both for ever: who looks for a key
- * of the last one goes to the first, comes to the other, and begins again.
+ * The last two leaves are frozen for ever, in the middle of their removal.  A reader that
+ * looks for a key of the last one is sent to the first, moves right to the other frozen
+ * one, and restarts.
  */
 #define MAZE_LEAVES	10
 
@@ -377,7 +378,7 @@ static u32 line_of(u32 off)
 	return (off + BW_MEM_HEAD) / BW_LINE;
 }
 
-/* Else each change would take the line from the processors of all who look keys up. */
+/* Otherwise each change would invalidate the line in the caches of all readers. */
 static void a_change_writes_no_line_that_lookups_read(struct kunit *test)
 {
 	struct kt *kt = open_tree(test, SMALL);
@@ -464,8 +465,8 @@ static unsigned int pages_of_prefix(struct kt *kt, const u8 *data, u32 len)
 }
 
 /*
- * The same, with so long tails that few of them share a page: there are more pages than a
- * reader may look at who makes no progress.
+ * The same with long suffixes, few of which fit a page: there are more pages than a reader
+ * may visit without progress.
  */
 static void pages_of_a_prefix_are_as_many_as_its_bytes_at_most(struct kunit *test)
 {
@@ -664,7 +665,7 @@ static void consolidate_parent(enum kvt_park at)
 			bw_tidy(tree, page_at(hazard.kt, hazard.key, 1), 8, false, GFP_NOWAIT));
 }
 
-/* Its terms are as long, so that they are copied as they stand. */
+/* Its terms have the same lengths, so they are copied unchanged. */
 static void a_mark_outlives_a_consolidation(struct kunit *test)
 {
 	struct kt *kt = open_tree(test, SMALL);
@@ -687,8 +688,8 @@ static void a_mark_outlives_a_consolidation(struct kunit *test)
 #define HALF_PAGE	400
 
 /*
- * The first leaf has taken over the second, whose term is still there.  It is split, then
- * what was split off, just where the second leaf began.
+ * The first leaf has absorbed the second, and the second's term is still there.  Split the
+ * first leaf, then split its new right sibling exactly where the second leaf began.
  */
 static void split_at_old_boundary(enum kvt_park at)
 {
@@ -944,7 +945,7 @@ static void fail_when_frozen(enum kvt_park at)
 	if (at != KVT_PARK_BW_REMOVED)
 		return;
 	hazard.passed++;
-	/* Who is to take it over becomes as long as it can be. */
+	/* Lengthen the chain of the page that absorbs it to the maximum. */
 	lengthen(hazard.kt, hazard.key, BW_CHAIN_LEAF);
 	arm();
 }
@@ -1045,7 +1046,7 @@ static void a_removal_that_finds_no_memory_at_once_is_charged_for_it(struct kuni
 	expect_whole(kt);
 }
 
-/* Only who makes room is given memory that nobody is charged. */
+/* Only a removal, which makes room, may use memory that is charged to nobody. */
 static void a_replacement_that_finds_no_memory_says_so(struct kunit *test)
 {
 	const struct kvt_key key = key_of(0);
@@ -1216,7 +1217,7 @@ static int get_number(struct kt *kt, u64 number)
 	return err;
 }
 
-/* Splits whose second step is still to come. */
+/* Splits without their second step. */
 static u64 unposted(const struct kt *kt)
 {
 	return kt_stat(kt, KVTREE_STAT_SPLIT_LEAF) + kt_stat(kt, KVTREE_STAT_SPLIT_INNER) -

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The steps of a Bw-tree's changes of structure: between any two of them somebody else
- * comes by, who reads everything, or who changes something and so has to finish what
- * was begun.
+ * The steps in which a Bw-tree changes its structure.  Between any two of them another
+ * thread reads everything, or makes a change and so has to complete the pending steps.
  *
- * That is done from the hook of the park points, in the middle of a step of the thread
- * under test.  To the tree it is another thread that was faster: nothing is held there
- * that one waits for.
+ * The hook of the park points plays that thread, in the middle of a step of the thread
+ * under test.  The tree cannot tell it from a faster thread: at park points, nothing is
+ * held that another thread would wait for.
  */
 #include <linux/bitmap.h>
 #include <linux/slab.h>
@@ -175,7 +174,7 @@ static void scene_write_one(enum kvt_park at, unsigned int i)
 	scene.helped++;
 }
 
-/* In the middle of a merge so many keys come that pages split; of a split, they go. */
+/* During a merge insert so many keys that pages split; during a split remove them. */
 static void scene_race(enum kvt_park at)
 {
 	u64 merged = kt_stat(scene.kt, KVTREE_STAT_NODE_UNLINK), split = scene_nr(BW_NR_SPLIT);
@@ -193,7 +192,7 @@ static void scene_race(enum kvt_park at)
 	scene.merge_in_split += !fill && kt_stat(scene.kt, KVTREE_STAT_NODE_UNLINK) > merged;
 }
 
-/* Somebody who is faster changes a few keys, those near the other change first. */
+/* A faster thread changes a few keys, beginning near the other change. */
 static void scene_write(enum kvt_park at)
 {
 	unsigned int i, n;
@@ -206,7 +205,7 @@ static void scene_write(enum kvt_park at)
 	}
 }
 
-/* Failures of the thread under test are not for those who come in between. */
+/* Do not let allocations of the interposed thread fail: failures are for the one under test. */
 static unsigned int scene_pause_failing(void)
 {
 #ifdef CONFIG_FAILSLAB
@@ -374,7 +373,7 @@ static void a_writer_between_any_two_steps_finishes_them_and_loses_nothing(struc
 }
 
 #ifdef CONFIG_FAILSLAB
-/* Who lacks memory between two steps leaves the rest to others, or to its next try. */
+/* A thread without memory between two steps leaves the rest to others, or to its retry. */
 static void steps_without_memory_are_finished_later(struct kunit *test)
 {
 	scene_run(test, true, true);

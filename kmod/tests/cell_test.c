@@ -177,7 +177,7 @@ static u64 leaves_with_cells(struct kt *kt)
 	return (kt_stat(kt, KVTREE_STAT_LEAF_BYTES) - plain) / MT_CELLS_BYTES;
 }
 
-/* Leaves of keys that are long are smaller; a split gives room to those whose turn it is. */
+/* Leaves of long keys are smaller, without room for cells; splits for cells make room. */
 static void leaves_have_room_for_cells_where_there_are_some(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test, KT_CELLS_ALL);

@@ -2,10 +2,9 @@
 /*
  * Readers, scanners, writers and removers on both CPUs, with an oracle.
  *
- * Each key has one writer that inserts and removes it, and keeps beside it what
- * it did, with a sequence count around: who finds the count even and unchanged
- * knows what the index had to answer.  Some keys are never removed; all writers
- * update them.
+ * Each key has one writer that inserts and removes it, and notes the key's state under
+ * a sequence count.  A reader that finds the count even and unchanged knows which answer
+ * the index owed it.  Some keys are never removed; all writers update them.
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
@@ -740,7 +739,7 @@ static void every_answer_is_one_that_the_writers_gave(struct kunit *test)
 #define CC_DUEL_WRITERS	4
 #define CC_DUEL_ROUNDS	(40000 / KT_SLOWER)
 
-/* Who inserts and removes whatever others do. */
+/* A thread that inserts and removes keys regardless of the others. */
 struct cc_duelist {
 	struct kt *kt;
 	struct kt_thread thread;

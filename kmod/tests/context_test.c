@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Readers in interrupts, on top of a writer that stands in the middle of a
- * change on the same CPU: they cannot wait for it, so they must come to an end
- * by themselves, with the right answer or -EBUSY.
+ * Readers in interrupts that hit a writer in the middle of a change on the same
+ * CPU.  They cannot wait for it, so they must end by themselves, with the right
+ * answer or -EBUSY.
  *
- * Soft interrupts cannot come on top of a writer, which has turned them off.
- * They come as soon as it lets go, in between its steps, or on another CPU.
+ * Soft interrupts cannot interrupt a writer, which disables them.  They run as
+ * soon as it enables them, between its steps, or on another CPU.
  */
 #include <linux/cpumask.h>
 #include <linux/hrtimer.h>

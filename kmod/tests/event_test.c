@@ -78,7 +78,7 @@ static int task_wake(struct wait_queue_entry *entry, unsigned int mode, int flag
 	return 1;
 }
 
-/* What stands before them is called anew each time that the queue is locked. */
+/* Entries ahead of the listeners are called again each time the queue is locked. */
 static void interrupts_are_on_between_portions(struct kunit *test)
 {
 	struct kvt_event event;
@@ -95,8 +95,8 @@ static void interrupts_are_on_between_portions(struct kunit *test)
 	remove_wait_queue(&event.head, &task.entry);
 }
 
-/* Otherwise those who always listen again would keep who wakes them. */
-static void who_listens_again_is_not_waited_for(struct kunit *test)
+/* Otherwise listeners that always listen again would keep the waker for ever. */
+static void listening_again_does_not_hold_up_the_waker(struct kunit *test)
 {
 	struct kvt_event event;
 	unsigned int calls = 0, i;
@@ -118,7 +118,7 @@ static void who_listens_again_is_not_waited_for(struct kunit *test)
 static struct kunit_case event_cases[] = {
 	KUNIT_CASE(each_listener_is_called_once_in_turn),
 	KUNIT_CASE(interrupts_are_on_between_portions),
-	KUNIT_CASE(who_listens_again_is_not_waited_for),
+	KUNIT_CASE(listening_again_does_not_hold_up_the_waker),
 	{}
 };
 

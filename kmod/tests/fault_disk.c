@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Disks in memory that fail as they are told: /dev/kvtfault0 and so on.
+ * Disks in memory that fail on demand: /dev/kvtfault0 and so on.
  *
- * Each request may end with any status that a block device's request can end with, in
- * particular those that become other errnos than EIO.  Requests can be held, and what was
- * not flushed can be lost, as by a power cut.  Whatever stands on a disk is gone when the
- * module is removed.
+ * Each request may end with any status of the block layer, in particular with those that
+ * become other errnos than EIO.  Requests can be held, and data that was not flushed can
+ * be lost, as in a power failure.  Unloading the module loses the contents of all disks.
  *
  * /sys/block/kvtfaultN/fault/ has
  *	statuses	names of them all, one on each line

@@ -319,7 +319,7 @@ static void leftmost_leaves_are_freed_like_others(struct kunit *test)
 
 /* Emptied layers */
 
-/* Nothing is left of layers whose keys were removed, and no worker has run. */
+/* Layers without keys are gone, though no worker has run. */
 static void expect_no_layers(struct kt *kt, s64 keys)
 {
 	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
@@ -431,7 +431,7 @@ static void layers_of_many_leaves_go_with_their_last_key(struct kunit *test)
 	expect_stat(kt, KVTREE_STAT_INNER_NODES, 0);
 }
 
-/* A layer knows the leaf whose slot holds it, also after splits have moved that. */
+/* A layer points to the leaf with its slot, even after splits have moved the slot. */
 static void layers_go_from_where_splits_have_moved_them(struct kunit *test)
 {
 	const unsigned int nr = 20 * MT_LEAF_WIDTH;
@@ -916,7 +916,7 @@ static void a_slot_that_a_layer_has_left_belongs_to_the_new_key_alone(struct kun
 	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
 }
 
-/* The key of the other leaf, whose own is empty and not yet unlinked. */
+/* Remove the other leaf's key while the first leaf is empty and not yet unlinked. */
 static int empty_last_leaf(struct kt *kt)
 {
 	const __be64 tail = cpu_to_be64(MT_LEAF_WIDTH);
@@ -1960,7 +1960,7 @@ static void a_value_stays_while_a_reader_may_hold_it(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, ok);
 }
 
-/* An iterator stands before the link to a leaf that goes. */
+/* The iterator is about to follow the link to a leaf that is removed. */
 static void a_leaf_stays_while_a_reader_may_hold_it(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);

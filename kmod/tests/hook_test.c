@@ -32,7 +32,7 @@
 /* Of the case that runs. */
 static struct {
 	struct kvt_store *store;
-	struct call_map map;	/* which stands for it */
+	struct call_map map;	/* bound to it */
 	atomic_t asked;		/* by several threads */
 	bool wrong;		/* a record was not what it should be */
 	bool meddle;		/* change the key while the validator looks at it */
@@ -40,7 +40,7 @@ static struct {
 	struct kt_thread writer;
 	enum kvt_park at;	/* where; NR: in the validator */
 	bool held;
-	bool returned;		/* who changes the validator was told that it is done */
+	bool returned;		/* the change of the validator has returned */
 	bool early;		/* ... with the writer still held */
 } hk;
 
@@ -360,8 +360,8 @@ static void threads_publish_nothing_that_was_not_validated(struct kunit *test)
 #define BEYOND		"zzz"
 
 /*
- * An engine whose iterator gives up between two records: after 32 of them, and behind
- * all, where it is beyond the prefix.  It may at any time that a writer is ahead of it.
+ * An engine with an iterator that gives up between two records: after 32 of them, and
+ * after the last one, beyond the prefix.  Iterators may do so whenever they meet a writer.
  */
 static struct {
 	struct kvt_index_ops ops;

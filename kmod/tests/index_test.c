@@ -18,7 +18,7 @@ struct walk {
 	struct kt *kt;
 	u32 seen;		/* values */
 	u32 end;		/* the walk ends at this one; 0: it does not */
-	u32 lost;		/* whose key was not the next one */
+	u32 lost;		/* values seen under another key than the next one */
 };
 
 /* The upper half shares eight bytes: of a Masstree it is a layer. */
@@ -100,8 +100,8 @@ static void a_walk_ends_where_it_is_told(struct kunit *test)
 #ifdef __KERNEL__
 
 /*
- * Keys come in order, so that a change soon finds its node full.  Who is killed does not get
- * what is missing and try again, perhaps for ever; a change that finds its place is made.
+ * Put keys in order, so that soon one finds its node full.  A killed writer returns -EINTR
+ * rather than retry, perhaps for ever.  A change that needs no retry is made.
  */
 static void a_killed_writer_does_not_try_again(struct kunit *test)
 {
@@ -119,7 +119,7 @@ static void a_killed_writer_does_not_try_again(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, -EINTR, err);
 	KUNIT_EXPECT_EQ(test, -ENOENT, kt_get(kt, &key, NULL));
-	/* Who may not sleep comes to an end in any case. */
+	/* A put that may not sleep has few retries: the signal does not stop it. */
 	KUNIT_EXPECT_EQ(test, 0, kt_put_gfp(kt, &key, GFP_NOWAIT, NULL));
 	flush_signals(current);
 	disallow_signal(SIGKILL);

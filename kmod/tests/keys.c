@@ -149,7 +149,7 @@ struct kt_keys *kt_keys_make(struct kunit *test, struct kt_rnd *rnd, enum kt_kin
 	return keys;
 }
 
-/* Where would a key of the set stand, seen from @key? */
+/* Whether @in_set sorts before a position that depends on @key. */
 typedef bool (*before_fn)(const struct kvt_key *in_set, const struct kvt_key *key);
 
 static bool is_below(const struct kvt_key *in_set, const struct kvt_key *key)

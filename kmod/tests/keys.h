@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sets of keys that are hard on an index, each sorted and without doubles.
- * Every key stands in an allocation of exactly its length, so that KASAN sees
- * whoever reads beyond it.
+ * Sets of keys that are hard on an index, each sorted and without duplicates.
+ * Every key has an allocation of exactly its length, so that KASAN reports any
+ * read beyond it.
  */
 #ifndef KVT_TESTS_KEYS_H
 #define KVT_TESTS_KEYS_H

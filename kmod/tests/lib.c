@@ -24,7 +24,7 @@ static atomic_t kt_indexes;
 /* Frees values; that of the module under test. */
 static kvt_free_values_fn kt_real_free;
 
-/* What stands in a bag says in its lowest bits how it is freed. */
+/* The low bits of a bag's entries say how to free them. */
 static void kt_counting_free(void **values, unsigned int nr)
 {
 	unsigned int i;
@@ -758,7 +758,7 @@ void kt_cursor_set(struct kt_cursor *cur, const struct kvt_key *key, enum kvt_bo
 
 /**
  * kt_cursor_next_rcu() - the next record, if it takes bounded work
- * @cur: the cursor, whose key is then the record's
+ * @cur: the cursor; its key becomes the record's
  *
  * Context: under RCU.
  *
@@ -779,7 +779,7 @@ static int kt_first(struct kt_cursor *cur, void *arg)
 
 /**
  * kt_cursor_next() - the next record
- * @cur: the cursor, whose key is then the record's
+ * @cur: the cursor; its key becomes the record's
  *
  * Context: may sleep.
  *
@@ -795,7 +795,7 @@ int kt_cursor_next(struct kt_cursor *cur)
 }
 
 /* Is the iterator's position the key of a pair? */
-static bool kt_stands_on(const struct kvt_iter *iter, const struct kvt_pair *pair)
+static bool kt_is_at(const struct kvt_iter *iter, const struct kvt_pair *pair)
 {
 	u32 len = pair->value->key_len;
 	u8 head[KVT_KEY_HEAD];
@@ -818,7 +818,7 @@ static int kt_run(struct kt_cursor *cur, unsigned int *left, kt_record_fn fn, vo
 	nr = cur->kt->ops->iter_next(iter, pairs, max);
 	if (nr <= 0)
 		return nr ?: -ENOENT;
-	if (nr > max || !kt_stands_on(iter, &pairs[nr - 1]))
+	if (nr > max || !kt_is_at(iter, &pairs[nr - 1]))
 		return -EILSEQ;
 	*left -= nr;
 	for (i = 0; i < nr && !err; i++) {
@@ -925,7 +925,7 @@ int kt_key_cmp(const struct kvt_key *a, const struct kvt_key *b)
 /* Hooks */
 
 /**
- * kt_pause_holding() - what follows is not done by the thread that the hook runs in
+ * kt_pause_holding() - let a hook act as another thread, with preemption on
  *
  * The shim of the user lane ends a program that allocates while preemption is off.
  *
@@ -941,8 +941,8 @@ int kt_pause_holding(void)
 }
 
 /**
- * kt_go_on_holding() - what follows is done by that thread again
- * @held: of kt_pause_holding()
+ * kt_go_on_holding() - undo kt_pause_holding()
+ * @held: what kt_pause_holding() returned
  */
 void kt_go_on_holding(int held)
 {
@@ -967,8 +967,8 @@ static int kt_set_failslab(const char *wait, const char *verbose)
 }
 
 /**
- * kt_failing_begin() - from now on GFP_KERNEL can fail, and failures are not told
- * @suite: whose cases set current->fail_nth
+ * kt_failing_begin() - let GFP_KERNEL allocations fail, without messages, from now on
+ * @suite: the suite; its cases set current->fail_nth
  *
  * Return: 0 or -EIO.
  */
@@ -979,7 +979,7 @@ int kt_failing_begin(struct kunit_suite *suite)
 
 /**
  * kt_failing_end() - undo kt_failing_begin()
- * @suite: whose cases have ended
+ * @suite: the suite, after its last case
  */
 void kt_failing_end(struct kunit_suite *suite)
 {
@@ -996,7 +996,7 @@ MODULE_PARM_DESC(seed, "of the random numbers of all tests");
 
 /**
  * kt_rnd() - a sequence of random numbers
- * @test: in whose log the seed is printed
+ * @test: the case; the seed is printed in its log
  *
  * Return: its state at the beginning, the same for each case.
  */

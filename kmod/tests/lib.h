@@ -173,12 +173,12 @@ s64 kt_count(struct kt *kt, bool reverse);
 
 int kt_key_cmp(const struct kvt_key *a, const struct kvt_key *b);
 
-/* For a hook that stands for another thread, which holds nothing. */
+/* For hooks that act as another thread, which holds nothing. */
 int kt_pause_holding(void);
 void kt_go_on_holding(int held);
 
 #ifdef CONFIG_FAILSLAB
-/* Of suites whose allocations fail; without these only those that may not sleep do. */
+/* For suites that make allocations fail; without these, only those that may not sleep do. */
 int kt_failing_begin(struct kunit_suite *suite);
 void kt_failing_end(struct kunit_suite *suite);
 #endif

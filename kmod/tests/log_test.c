@@ -349,7 +349,7 @@ struct visited {
 	struct kvt_log_reader *reader;	/* reads it; NULL: nothing does */
 	u32 extents;
 	u64 last;
-	u32 epochs;			/* whose end was seen */
+	u32 epochs;			/* number of ends seen */
 	u64 begun;			/* the present one, of a log */
 	u32 segments;
 	DECLARE_BITMAP(seen, LD_DISKS * LD_SEGMENTS);
@@ -655,7 +655,7 @@ static void an_epoch_that_was_carried_has_to_be_there(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, found.epoch);
 	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 100);
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
-	/* Also for who asks for it. */
+	/* Also if this epoch is asked for. */
 	ld->set.until = 1;
 	ld->said[0] = '\0';
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
@@ -980,7 +980,7 @@ static void superblocks_of_different_changes_are_not_mixed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_recover(ld, &found));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "no superblock in common"));
 	ld_damage(ld, 0, kvt_log_super_block(2), 200);
-	/* The device's fault, and not that of what stands there. */
+	/* The device's error, and not one in the data. */
 	ld_unreadable(ld, kvt_log_super_block(2), -EIO);
 	KUNIT_EXPECT_EQ(test, -EIO, ld_recover(ld, &found));
 	ld_unreadable(ld, 0, 0);

@@ -449,7 +449,7 @@ static void keys_that_an_inner_node_has_not_are_greater_than_all(struct kunit *t
 
 /* Layout */
 
-static void all_that_tells_where_a_key_stands_is_in_the_first_line(struct kunit *test)
+static void all_that_locates_a_key_is_in_the_first_line(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, 0, offsetof(struct mt_leaf, node.version));
 	KUNIT_EXPECT_LE(test, offsetofend(struct mt_leaf, lowkey), 64);
@@ -498,7 +498,7 @@ static struct kunit_case node_cases[] = {
 	KUNIT_CASE(permutation_knows_its_slots),
 	KUNIT_CASE(inner_search_takes_a_separator_to_the_right),
 	KUNIT_CASE(keys_that_an_inner_node_has_not_are_greater_than_all),
-	KUNIT_CASE(all_that_tells_where_a_key_stands_is_in_the_first_line),
+	KUNIT_CASE(all_that_locates_a_key_is_in_the_first_line),
 	KUNIT_CASE(nodes_begin_on_a_cache_line),
 	{}
 };

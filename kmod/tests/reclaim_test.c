@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Writers that help a worker who is behind.  Nothing real is freed: a value is a
- * number, and whoever frees it stops at some until the test lets it go on.
+ * Writers that help a worker that has fallen behind.  Nothing real is freed: a value is
+ * a number, and a thread that frees certain numbers stops there until the test lets it
+ * continue.
  */
 #include <linux/completion.h>
 #include <linux/cpumask.h>
@@ -23,7 +24,7 @@
 
 #define BOUND	(OTHERS * 1000ul)
 
-/* All of them together are so much that a writer helps, and under the bound. */
+/* All of them together are enough for a writer to help, and below the bound. */
 #define BYTES	600u
 
 static struct {
@@ -73,7 +74,7 @@ static unsigned int help_others(void)
 	return READ_ONCE(help.others);
 }
 
-/* The writer whose values the worker has not come to. */
+/* The writer; the worker has not reached its values. */
 static int help_writer(void *unused)
 {
 	unsigned int i, before;

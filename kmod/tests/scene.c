@@ -157,7 +157,7 @@ static void scene_build_remove(struct scene *scene)
 	scene_will(scene, SCENE_DEL, SCENE_ID(2, 0), 3);
 }
 
-/* A full leaf whose parent has room, with full leaves beside it. */
+/* A full leaf with full neighbours; its parent has room. */
 static void scene_build_split(struct scene *scene)
 {
 	scene_fill(scene, 3 * LEAF);
@@ -555,7 +555,7 @@ static void scene_end(struct scene *scene)
 			scene->act == SCENE_PUT ? SCENE_STABLE : SCENE_ABSENT;
 }
 
-/* Who is held, and where. */
+/* The thread that is held, and where. */
 static struct {
 	struct scene *scene;
 	struct task_struct *task;
@@ -900,7 +900,7 @@ void scene_verify(struct scene *scene, struct scene_look *look)
 
 /**
  * scene_write_elsewhere() - change a layer that the scene's change is not about
- * @scene: a scene with a prefix, whose change is held
+ * @scene: a scene with a prefix, while its change is held
  *
  * It must go through, unless readers of that layer give up, too.
  *
@@ -953,7 +953,7 @@ static void scene_look_at(struct scene *scene, struct scene_look *look, struct s
 	scene_judge(scene, look, k, scene->kt->ops->get(scene->kt->index, &k->key, &cell));
 }
 
-/* The key whose slot another will get, loose keys, and some of the others. */
+/* Look at the key that loses its slot to another, at loose keys, and at some others. */
 static void scene_look_some(struct scene *scene, struct scene_look *look)
 {
 	unsigned int i, step = scene->nr / 7 + 1;

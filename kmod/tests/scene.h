@@ -60,7 +60,7 @@ struct scene {
 	u32 act_id;			/* the key that it is about */
 	u32 gone_id;			/* a key that is removed first, or SCENE_NONE */
 	u32 near;			/* a number in a leaf that it locks */
-	u32 pair_at;			/* the number whose slice the pair has */
+	u32 pair_at;			/* the pair has this number's slice */
 	bool pair;			/* it is about the pair's layer */
 	enum scene_role role;		/* of the thread that is overtaken */
 	struct scene_look *look;

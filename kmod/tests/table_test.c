@@ -230,7 +230,7 @@ static void a_turn_that_was_no_split_counts_later(struct kunit *test)
 	use_until_too_many_splits(test, 3);
 }
 
-/* Remove the keys whose first byte is at least @first, and less than @end. */
+/* Remove the keys with a first byte from @first up to but not including @end. */
 static void del_range(struct kt *kt, u32 nr, u8 first, u8 end)
 {
 	struct kvt_key key;

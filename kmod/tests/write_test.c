@@ -118,7 +118,7 @@ static void a_writer_is_not_preempted_before_it_has_retired_a_value(struct kunit
 	kvt_store_destroy(STORE);
 	kvt_store_put(store);
 	if (!IS_ENABLED(CONFIG_PREEMPT_COUNT))
-		kunit_mark_skipped(test, "the kernel does not know who may be preempted");
+		kunit_mark_skipped(test, "the kernel does not track whether a task is preemptible");
 }
 
 /* Nobody frees them as long as it has them, and what it makes ready may take long. */
@@ -145,7 +145,7 @@ static void a_writer_that_begins_again_has_no_values_of_others(struct kunit *tes
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 }
 
-/* Put a number of four bytes under a key, as those do who load it. */
+/* Put a four-byte number, with the data loaded as callers load it. */
 static int put_small(struct kvt_store *store, const struct kvt_key *key, u32 number)
 {
 	const struct kvt_op_ctx ctx = { .store = store, .gfp = KVT_GFP_PROCESS };
