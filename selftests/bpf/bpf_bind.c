@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Maps that stand for stores: which may, for how long, and who cannot use them. */
+/* Maps bound to stores: which maps can be, for how long, and which users may bind them. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 static struct bpf_bind *skel;
 
-/* Two stores whose key "k" has their number, and the programs' map. */
+/* Two stores, each with its number under the key "k", and the programs' map. */
 FIXTURE(bind) {
 	struct kvt_bpf_env env[BIND_STORES];
 	struct bind *b;
@@ -117,7 +117,7 @@ TEST_F(bind, other_maps_are_refused)
 	close(ok);
 }
 
-/* An id is not enough: who has one cannot open the map without being root. */
+/* A map's id is not enough: only root can open the map by it. */
 static int bind_by_id(void *arg)
 {
 	struct kvt_bpf_env *env = arg;
@@ -128,7 +128,7 @@ static int bind_by_id(void *arg)
 	KVT_CHECK(kvt_bpf_binding(env->env.fd, &binding) == 0);
 	fd = bpf_map_get_fd_by_id_opts(binding.map_id, &opts);
 	KVT_CHECK(fd >= 0);
-	/* A file that only reads does not decide what the map stands for. */
+	/* A read-only file of the map is not enough to bind it. */
 	KVT_CHECK(kvt_bpf_bind(env->env.fd, fd, 0) == -EACCES);
 	KVT_CHECK(kvt_bpf_bind(env->env.fd, binding.map_id, 0) < 0);
 	kvt_drop(65534, 65534);
@@ -234,7 +234,7 @@ TEST_F(bind, bindings_are_so_many_and_no_more)
 		close(map[i--]);
 }
 
-/* A user who binds as many maps as possible, from maps[first] on, by a session of root's. */
+/* A user that binds as many maps as possible, from maps[first] on, with a session of root. */
 struct user {
 	uid_t uid;
 	int fd;
@@ -358,7 +358,7 @@ TEST_F(bind, programs_see_the_store_that_is_bound_or_none)
 	TH_LOG("%llu from one, %llu from the other, %llu from none", self->b->got[0],
 	       self->b->got[1], self->b->stale);
 	EXPECT_EQ(0, self->b->wrong);
-	/* What ended meanwhile is not what the map stands for. */
+	/* The map is no longer bound to the store that was destroyed meanwhile. */
 	memset(self->b, 0, sizeof(*self->b));
 	ASSERT_EQ(0, run_get());
 	EXPECT_EQ(1, self->b->stale);

@@ -14,7 +14,7 @@ BPF_KVT_STORE(sums);		/* another store, for posts */
 
 struct contexts contexts;
 
-/* The CPU's count of contexts stands in one place before 6.15 and in another after. */
+/* The CPU's preempt count: a field before 6.15, a variable of its own since. */
 struct pcpu_hot {
 	int preempt_count;
 } __attribute__((preserve_access_index));
@@ -101,8 +101,8 @@ int on_backtrace(void *ctx)
 }
 
 /*
- * Attached to many places.  Not for who makes what is posted: that would be posted
- * about again.
+ * Attached to many places.  Only the writer runs it: for the worker that executes posts,
+ * each post would cause another.
  */
 SEC("kprobe")
 int on_probe(void *ctx)

@@ -95,8 +95,8 @@ static void *write_odd(void *arg)
 }
 
 /*
- * In kernels whose count is 8 bytes long, those for interrupts stand 8 bits
- * further up, behind how often interrupts were disabled.
+ * In kernels with a preempt count of 8 bytes, the fields for interrupts are 8 bits
+ * higher, above the nesting depth of disabled interrupts.
  */
 static void set_masks(struct bpf_contexts *skel)
 {

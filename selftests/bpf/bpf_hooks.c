@@ -35,7 +35,7 @@ static const char store[] = "bpf-hooks", theirs[] = "bpf-hooks-theirs";
 static const char seen[] = "bpf-hooks-seen";	/* by everybody */
 static struct bpf_hooks *skel;
 
-/* A session of the test's own: tests are children of who loads the programs. */
+/* Each test, a child of the process that loads the programs, opens its own session. */
 FIXTURE(hooks) {
 	int fd;
 	int dev;
@@ -532,7 +532,7 @@ TEST_F(hooks, a_filter_is_known_by_its_id_and_to_its_store_alone)
 }
 
 /*
- * Who may attach what
+ * Rules and permissions of attaching
  */
 TEST_F(hooks, what_does_not_fit_is_not_attached)
 {
@@ -552,7 +552,7 @@ TEST_F(hooks, what_does_not_fit_is_not_attached)
 	EXPECT_EQ(0, newest(self->fd));
 }
 
-/* An ordinary user who may use bpf(2). */
+/* Become an ordinary user with CAP_BPF. */
 static void drop_to_bpf(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -708,7 +708,7 @@ TEST_F(hooks, a_validator_comes_and_goes_under_puts)
 			wait_for_calls(&load[t], 50);
 		for (t = 0; t < 2; t++)
 			__atomic_store_n(&load[t].attached, false, __ATOMIC_RELEASE);
-		/* Who has read that it is there is still to make that call. */
+		/* Let the threads finish calls begun while it was attached. */
 		for (t = 0; t < 2; t++)
 			wait_for_calls(&load[t], 2);
 		if (i % 2)

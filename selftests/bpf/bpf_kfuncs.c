@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every kfunc in every type of program that it is offered to, and who may call
- * it for which store.
+ * Every kfunc in every type of program that may call it, and the rights that a call
+ * for a store needs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -349,7 +349,7 @@ TEST_F(kfuncs, a_map_leads_to_its_store_alone_and_only_while_it_is_bound)
 }
 
 /*
- * Who may let programs in
+ * Rights to give programs access to a store
  */
 static int as_nobody(void *arg)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lookups whose answer is known, while others split and empty the nodes around.
+ * Lookups with known answers, while other threads split and empty the nodes around.
  *
- * Keys are numbers, big end first, behind a prefix; their values are the numbers
- * again.  Multiples of STEP are there throughout, others come and go.
+ * Keys are big-endian numbers after a prefix; the values are the same numbers.
+ * Multiples of STEP are always present, others come and go.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

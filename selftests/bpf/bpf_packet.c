@@ -83,7 +83,7 @@ static bool tapped(int fd, __be16 port, char *payload)
 	return false;
 }
 
-TEST(who_has_a_clone_of_a_packet_keeps_its_bytes)
+TEST(a_clone_of_a_packet_keeps_its_bytes)
 {
 	char got[PAYLOAD], seen[PAYLOAD];
 	struct bpf_packet *skel;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs that must not be loaded, each for one reason.  Those whose names begin
- * with `good` differ from them in that alone, and must.
+ * Programs that must be rejected, each for one reason.  Those named `good...` lack
+ * only that reason and must load.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>

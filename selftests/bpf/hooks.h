@@ -8,7 +8,7 @@ enum pick {
 	PICK_NONE,
 	PICK_ALL,
 	PICK_KEY,	/* keys that end with an even byte */
-	PICK_VALUE,	/* values whose byte at PICK_AT is odd */
+	PICK_VALUE,	/* values with an odd byte at PICK_AT */
 	PICK_COLUMN,	/* values with a column PICK_ID of more than 3 bytes */
 	PICK_LARGE,	/* more than 1000 bytes in column 0 */
 	PICK_OTHER,	/* the rest of PICK_KEY */
