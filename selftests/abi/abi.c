@@ -1312,7 +1312,7 @@ TEST_F(abi, gets_of_a_batch_do_not_mix_up_their_keys)
 	struct kvt_rand rand;
 	__u32 i, round, done;
 
-	/* Every third key is absent, some are asked for twice, writes stand between. */
+	/* Every third key is absent; some are read twice, with writes in between. */
 	kvt_rand_init(&rand, 2);
 	for (i = 0; i < 300; i++) {
 		__u64 key = i, val = i * 7;
@@ -1835,7 +1835,7 @@ TEST_F(abi, values_may_be_at_tagged_addresses)
 			TH_LOG("%u bytes", lens[i]);
 		}
 		version = op.version;
-		/* Into memory whose pages are not there yet. */
+		/* Into memory without pages yet. */
 		got = mmap(NULL, KVTREE_VALUE_MAX, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		ASSERT_NE(MAP_FAILED, got);

@@ -239,14 +239,14 @@ static bool run_failing(struct failing *f, const void *arg, unsigned int n)
 		KVT_CHECK(s->after(f->fd));
 		return failed;
 	}
-	/* An operation whose outcome could not be copied may have taken place. */
+	/* An operation may have taken place although its outcome could not be copied. */
 	if (ret == -EFAULT && batch.done < batch.nr)
 		unsure = batch.done;
 	if (batch.nr == 1 && unsure == 0 && !same_state(f->fd, &before)) {
 		KVT_CHECK(s->after(f->fd));
 		return true;
 	}
-	/* Nothing has, where none can. */
+	/* If no operation succeeded or may have, nothing has changed. */
 	if (!good && unsure < 0)
 		KVT_CHECK(same_state(f->fd, &before));
 	submit_again(f->fd, s, ops, batch.nr, unsure);
@@ -743,7 +743,7 @@ TEST_F(fail, remove)
 	run_scenario(_metadata, &self->f, &s);
 }
 
-/* A key whose going leaves layers behind, for a worker that cannot be made. */
+/* Put a key; its removal leaves layers to a worker that cannot be created. */
 static void prepare_layers(int fd)
 {
 	struct kvtree_op op;

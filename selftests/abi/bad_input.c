@@ -785,7 +785,7 @@ TEST_F(bad, batch_whose_outcome_cannot_be_written_tells_what_was_done)
 		put_inline(&ops[i], i);
 	ASSERT_EQ(0, protect_last(end, PROT_READ));
 	ASSERT_EQ(-EFAULT, kvt_batch(self->fd, ops, 10, &done));
-	/* The one whose outcome is lost may have taken place, no other. */
+	/* Only the operation that lost its outcome may have taken place, too. */
 	there = first_keys(self->fd, 10);
 	EXPECT_LE(done, there);
 	EXPECT_GE(done + 1, there);
@@ -1194,7 +1194,7 @@ TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 
 	pid = kvt_race_start(&f->race, flip_value, f);
 	for (i = 0; i < races; i++) {
-		/* An old and a new letter may mix, but the stored bytes stand still. */
+		/* Old and new letters may mix, but the stored bytes no longer change. */
 		ASSERT_EQ(0, kvt_put(self->fd, STR("k"), kvt_bytes(f->val, sizeof(f->val)),
 				     NULL));
 		ASSERT_EQ(8192, kvt_get(self->fd, STR("k"), first, 8192, NULL));

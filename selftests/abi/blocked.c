@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who waits for the memory that a call points to is in no store: others destroy the
- * store meanwhile, and the call learns that it is gone.  The memory is a file that
- * does not answer before that.
+ * A call that waits for the memory it points to does not hold its store: the store can
+ * be destroyed meanwhile, and the call then fails because the store is gone.  The memory
+ * is a file that does not answer before that.
  */
 #include <errno.h>
 #include <fcntl.h>

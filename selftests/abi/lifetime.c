@@ -315,7 +315,7 @@ TEST(module_stays_while_a_session_is_open)
 	ASSERT_EQ(before + 1, kvt_module_users());
 	EXPECT_EQ(-EWOULDBLOCK, remove_module());
 	fd = kvt_receive_fd(sock[1]);
-	/* One whose store is gone. */
+	/* A session without its store, which is destroyed. */
 	ASSERT_EQ(0, kvt_destroy(fd, name));
 	ASSERT_EQ(before + 1, kvt_module_users());
 	EXPECT_EQ(-EWOULDBLOCK, remove_module());

@@ -95,8 +95,8 @@ static void exec_batch(int fd, struct kvtree_op *ops, __u32 nr)
 }
 
 /*
- * A batch of puts and gets of own keys, whose outcome is known, and of churn
- * keys, whose outcome is one of two.
+ * Run a batch of puts and gets of the worker's own keys, with one correct outcome,
+ * and of churn keys, with two possible outcomes.
  */
 static void worker_round(struct worker *w)
 {

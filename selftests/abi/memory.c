@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who pays for memory, and how much: what the kernel's memory cgroups count, beside what
- * a store says that it is charged.
+ * Memory accounting: which memory cgroup is charged and how much, compared with the
+ * charge that a store reports.
  */
 #include "kselftest_harness.h"
 #include "lib/group.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who may do what: a store is guarded by its owner, group and mode like a
- * file, making and destroying stores is for the administrator of the initial
- * user namespace, and what a session may do is fixed when it is opened.
+ * Permissions: owner, group and mode guard a store as they guard a file, only the
+ * administrator of the initial user namespace creates and destroys stores, and the
+ * rights of a session are fixed when it is opened.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,8 +73,8 @@ static unsigned int can(int fd)
 	return granted;
 }
 
-/* What a user is told when he opens a store: which of RD and WR work. */
-struct who {
+/* A user that opens a store.  The answer: which of RD and WR are granted. */
+struct opener {
 	__u32 uid;
 	__u32 gid;
 	__u32 extra;		/* a supplementary group, 0 for none */
@@ -84,19 +84,19 @@ struct who {
 
 static int open_as(void *arg)
 {
-	const struct who *who = arg;
-	gid_t extra = who->extra;
+	const struct opener *user = arg;
+	gid_t extra = user->extra;
 	unsigned int got = 0, want;
 	int dev, fd;
 
 	KVT_CHECK(setgroups(extra ? 1 : 0, &extra) == 0);
-	KVT_CHECK(setresgid(who->gid, who->gid, who->gid) == 0);
-	KVT_CHECK(setresuid(who->uid, who->uid, who->uid) == 0);
+	KVT_CHECK(setresgid(user->gid, user->gid, user->gid) == 0);
+	KVT_CHECK(setresuid(user->uid, user->uid, user->uid) == 0);
 	/* The device opens for everybody. */
 	dev = kvt_open();
 	KVT_CHECK(dev >= 0);
 	for (want = RD; want <= RW; want++) {
-		fd = kvt_store(dev, who->name, want);
+		fd = kvt_store(dev, user->name, want);
 		KVT_CHECK(fd >= 0 || fd == -EACCES);
 		if (fd < 0)
 			continue;
@@ -111,8 +111,8 @@ static int open_as(void *arg)
 
 static unsigned int allowed(const char *name, __u32 uid, __u32 gid, __u32 extra)
 {
-	struct who who = { .uid = uid, .gid = gid, .extra = extra, .name = name };
-	int status = kvt_run(open_as, &who);
+	struct opener user = { .uid = uid, .gid = gid, .extra = extra, .name = name };
+	int status = kvt_run(open_as, &user);
 
 	/* Anything else than that bit pattern is a failed check. */
 	KVT_CHECK((status & ~0x30) == 8);
@@ -502,9 +502,9 @@ static int open_then_become_root(void *arg)
 	dev = kvt_open();
 	KVT_CHECK(dev >= 0);
 	KVT_CHECK(seteuid(0) == 0);
-	/* Opened with few rights, it has few, whoever uses it now. */
+	/* A file opened with few rights keeps few, whatever the rights of its present user. */
 	KVT_CHECK(can(dev) == 0);
-	/* Opening a store is decided by who asks now. */
+	/* Whether a store may be opened depends on the present caller. */
 	fd = kvt_store(dev, name, RW);
 	KVT_CHECK(fd >= 0);
 	KVT_CHECK(can(fd) == RW);

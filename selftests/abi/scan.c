@@ -588,7 +588,7 @@ TEST_F(scan, prefix_of_all_ones_has_an_end)
 	struct kvt_list list = {};
 	int i;
 
-	/* No key stands above these by counting the prefix up. */
+	/* Incrementing such a prefix gives no key above its range. */
 	memset(ones, 0xff, sizeof(ones));
 	for (i = 1; i <= 64; i++)
 		ASSERT_EQ(0, kvt_put(self->fd, kvt_bytes(ones, i), STR(""), NULL));

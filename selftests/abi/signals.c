@@ -379,7 +379,7 @@ TEST_F(kill, stopped_process_holds_nothing)
 	ASSERT_EQ(128 + SIGKILL, kvt_wait(pid));
 }
 
-/* A store is destroyed although those who use it, or wait for it, are killed. */
+/* A store can be destroyed while its users are being killed, and after that. */
 TEST_F(kill, store_can_be_destroyed_after_its_users_were_killed)
 {
 	char name[KVTREE_NAME_MAX];

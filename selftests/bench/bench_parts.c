@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The parts that the figures of kvtree bench stand on, without a kernel: its
- * histogram, the counter of records that are inserted, and the records that say
- * whether they are what was stored.
+ * The parts of kvtree bench that its figures depend on, tested without a kernel: the
+ * histogram, the counter of inserted records, and the records that show whether they
+ * are what was stored.
  */
 #include <math.h>
 #include <pthread.h>
