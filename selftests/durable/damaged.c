@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Disks that the module attaches as they come: those of the first version of the
- * format, the same when they are damaged, and made up ones.  What it restores, or that it
- * refuses, has to be what its source comes to in this program, where every access to memory
- * is to a buffer of its own; and what it attached can be changed and attached again.
+ * Attach disks of the first version of the format, damaged copies of them, and disks made
+ * up at random.  Whatever the module restores or refuses, its source does the same when
+ * compiled into this program, with every buffer an allocation of its own.  An attached store
+ * can be changed and attached again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ FIXTURE_VARIANT_ADD(damaged, two_after_a_detach) {
 	.nr = 2, .image = { "two-2.img", "two-1.img" },
 };
 
-/* The images stand in a folder beside that of this program. */
+/* The images are in a sibling of this program's folder. */
 static void unpack(struct self *self)
 {
 	char command[4400], program[4096];

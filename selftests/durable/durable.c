@@ -1046,7 +1046,7 @@ TEST_F(damage, damaged_superblock_is_found_out_or_does_no_harm)
 		ASSERT_EQ(0, damaged_attach(t, digest)) {
 			TH_LOG("byte %zu", at);
 		}
-		/* Who refuses does not write. */
+		/* A refused attach has written nothing. */
 		kvt_disk_write(&t->disk[0], image, KVTREE_LOG_DATA_START * KVTREE_LOG_BLOCK, 0);
 	}
 }
@@ -1061,7 +1061,7 @@ static const struct other {
 	size_t at;
 	bool known;	/* by a name */
 } others[] = {
-	{ "\0\0\0\0\0\0\0\0", 8, 0, false },	/* who wipes it */
+	{ "\0\0\0\0\0\0\0\0", 8, 0, false },	/* wiped */
 	{ "XFSB", 4, 0, false },
 	{ "LUKS\xba\xbe", 6, 0, true },
 	{ "\xfc\x4e\x2b\xa9", 4, 0, false },	/* a part of a RAID */

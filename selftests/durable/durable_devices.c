@@ -215,7 +215,7 @@ static void dm_table(const char *command, const char *table)
 	dm_table_sized(command, table, SIZE * KVT_MIB / 512);
 }
 
-/* Its node is the kernel's: who makes the one in /dev/mapper, if any, differs. */
+/* Use the kernel's node: which program makes the one in /dev/mapper, if any, varies. */
 static void dm_find(struct kvt_disk *disk)
 {
 	char name[32] = "";
@@ -511,7 +511,7 @@ TEST_F(devices, read_only_device_is_refused)
 	kvt_disk_remove(&disk);
 }
 
-/* Whether the kernel was told that who has a device to himself may keep others from writing. */
+/* Whether the kernel lets an exclusive opener of a device keep others from writing to it. */
 static bool writes_can_be_restricted(void)
 {
 	char line[4096] = "";
@@ -559,7 +559,7 @@ TEST_F(devices, nobody_else_writes_to_an_attached_device)
 	kvt_disk_remove(&disk);
 }
 
-/* A RAM disk, whose sectors are of 512 bytes, and of 4096 physically: 1:0. */
+/* Open 1:0, a RAM disk with logical sectors of 512 bytes and physical ones of 4096. */
 static int ram_open(void)
 {
 	int ram;
@@ -582,7 +582,7 @@ static void ram_close(int ram)
 TEST_F(devices, device_that_lies_across_physical_sectors_is_refused)
 {
 	static const struct { const char *table; int err; } parts[] = {
-		{ "linear 1:0 0", -EINVAL },		/* nothing stands on it */
+		{ "linear 1:0 0", -EINVAL },		/* no store on it */
 		{ "linear 1:0 8", -EINVAL },
 		{ "linear 1:0 1", -EOPNOTSUPP },
 		{ "linear 1:0 7", -EOPNOTSUPP },

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Durable stores whose devices and memory fail: every request to a device, one at a
- * time, from formatting to detaching; and every allocation, by whom it may be made.
- * Whatever fails, what was acknowledged is there when the store is attached the next
- * time, what was not is there in the order in which it was tried, or not at all, and
- * whoever asked was told.
+ * Durable stores on failing devices, and without memory.  Every request to a device fails
+ * once, from formatting to detaching, and so does every allocation, whoever makes it.
+ * Whatever fails, the next attach finds every acknowledged change.  Of the other changes
+ * it finds, in the order in which they were tried, a prefix or none.  Every caller is told.
  *
  * Uses the kernel's fault injection.
  */
@@ -208,7 +207,7 @@ TEST_F(requests, each_that_fails_is_told_and_loses_nothing)
 	struct failures f;
 
 	if (access(KVT_DEBUGFS MAKE "/require-start", F_OK))
-		SKIP(return, "the kernel does not know who makes requests");
+		SKIP(return, "the kernel cannot select requests by their caller");
 	reads = code_of("kvt_dev_read");
 	discards = code_of("kvt_dev_discard");
 	/* A device may refuse to discard. */
@@ -352,7 +351,7 @@ static bool no_memory(int err)
 
 typedef int (*nth_call)(struct kvt_oracle *o);
 
-/* A call whose n-th allocation fails.  Whether it has one; *@err is what it came to. */
+/* Let a call's n-th allocation fail.  False if it has fewer; *@err is the call's result. */
 static bool nth_fails(struct __test_metadata *_metadata, int nth, unsigned int n, nth_call call,
 		      struct kvt_oracle *o, int *err)
 {
@@ -418,7 +417,7 @@ TEST_F(memory, attach_without_memory_from_anywhere_changes_nothing)
 
 	if (access(KVT_DEBUGFS "failslab/require-start", F_OK) ||
 	    !kvt_function_range("__vmalloc_node_range_noprof", &start, &end))
-		SKIP(return, "the kernel does not know who allocates");
+		SKIP(return, "the kernel cannot select allocations by their caller");
 	o->acked = KVT_ORACLE_KEYS;
 	o->tried = KVT_ORACLE_KEYS;
 	kvt_knob_range("fail_page_alloc", start, end);
@@ -717,7 +716,7 @@ TEST_F(memory, detach_of_a_full_log_waits_for_memory_and_loses_nothing)
 
 	if (access(KVT_DEBUGFS "failslab/require-start", F_OK) ||
 	    !kvt_function_range("kvt_save", &start, &end))
-		SKIP(return, "the kernel does not know who allocates");
+		SKIP(return, "the kernel cannot select allocations by their caller");
 	fill = mmap(NULL, sizeof(*fill), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, fill);
 	ASSERT_EQ(0, kvt_oracle_attach(o));
@@ -795,7 +794,7 @@ TEST_F(memory, workers_without_memory_lose_nothing)
 	size_t i;
 
 	if (access(KVT_DEBUGFS "failslab/require-start", F_OK))
-		SKIP(return, "the kernel does not know who allocates");
+		SKIP(return, "the kernel cannot select allocations by their caller");
 	module_range(&start, &end);
 	for (i = 0; i < NR(attrs); i++) {
 		kvt_knob_range(attrs[i], start, end);

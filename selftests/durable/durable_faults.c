@@ -68,9 +68,8 @@ FIXTURE_TEARDOWN(faults)
 }
 
 /*
- * Leave a store behind whose last life has commits and no end, and which has been checkpointed.
- * It is the last change's flush that fails, however many there were before: on a slow machine
- * there are more.
+ * Leave a store that has been checkpointed; its last life has commits and no end.  The last
+ * change's flush fails, however many came before: on a slow machine there are more.
  */
 static void crash(struct kvt_oracle *o)
 {
@@ -163,7 +162,7 @@ TEST_F(faults, attach_and_check_agree_about_bad_sectors)
 	TH_LOG("%d of %d places", bad, nr);
 }
 
-/* A place on a disk that cannot be read matters if, and only if, what stands there does. */
+/* An unreadable place on a disk matters if and only if its contents do. */
 TEST_F(faults, a_bad_sector_where_nothing_is_does_no_harm)
 {
 	static char was[4096], garbage[4096];
@@ -564,8 +563,8 @@ TEST_F(faults, an_attach_after_a_failed_flush_may_crash)
 }
 
 /*
- * The last epoch is lost after an attach has carried it, and before that has come to its end.
- * The next attach begins its life in the same place; what stands there is not of that life.
+ * The last epoch is lost after an attach has carried it, before that attach ends.  The next
+ * attach begins its life in the same place, where it finds data of another life.
  */
 TEST_F(faults, what_an_attach_has_carried_in_vain_is_not_found_later)
 {
@@ -764,8 +763,8 @@ static bool held_or_done(void *arg)
 }
 
 /*
- * Attach, and make a checkpoint whose n-th request of a kind waits.  Whether there is one; *own
- * if it is none of a commit.
+ * Attach, and make a checkpoint; hold its n-th request of a kind.  False if it has fewer; *own
+ * is true unless the request is a commit's.
  */
 static bool checkpoint_holding(struct kvt_oracle *o, struct caller *c, const char *ops,
 			       unsigned int n, bool *own)
@@ -995,7 +994,7 @@ static bool both_are_done(void *arg)
  * A disk does not answer a flush.  A store on it that has failed goes away, and so does one on
  * another disk.
  */
-TEST(a_flush_that_hangs_holds_nobody_up_but_who_waits_for_it)
+TEST(a_hanging_flush_holds_up_only_its_waiters)
 {
 	struct caller detach[2];
 	struct kvt_oracle other;

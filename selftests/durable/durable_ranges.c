@@ -320,7 +320,7 @@ static bool write_is_held(void *arg)
 	return kvt_fault_held(arg);
 }
 
-/* Kill who makes a checkpoint, when that writes for the nth time. */
+/* Kill the process that makes a checkpoint, at the checkpoint's n-th write. */
 static void kill_checkpoint(struct __test_metadata *_metadata, struct _test_data_killed *self,
 			    unsigned int n)
 {

@@ -61,7 +61,7 @@ FIXTURE_TEARDOWN(counted)
 	close(self->dev);
 }
 
-/* One who puts, adds to and removes the same keys as others do. */
+/* A thread that puts, adds to and removes the same keys as the others. */
 struct changer {
 	pthread_t thread;
 	int fd;
@@ -69,7 +69,7 @@ struct changer {
 	int stop;
 };
 
-/* More in the columns than stands in one block; then all but one are taken away. */
+/* Put columns with more data than a block holds; then remove all but one of them. */
 static void put_columns(int fd, struct kvt_bytes key, __u32 len)
 {
 	static const char data[6 * 1500];
@@ -154,7 +154,7 @@ TEST_F(counted, live_bytes_are_what_is_there_and_what_attach_counts)
 	}
 }
 
-/* Two disks; changes are made by one CPU, whose log is on the first one, unless a test says so. */
+/* Two disks.  One CPU, which logs to the first, makes all changes unless a test says otherwise. */
 struct pair {
 	int dev;
 	int fd;
@@ -455,7 +455,7 @@ static void put_nasty(int fd, __u32 key)
 	struct kvtree_col cols[256];
 	__u16 i;
 
-	/* Half of them are as much as stands in a record. */
+	/* Half of them are as much as a record holds. */
 	for (i = 0; i < 256; i++)
 		cols[i] = (struct kvtree_col){ .id = i, .len = 32 };
 	KVT_CHECK(kvt_put_cols(fd, kvt_bytes(&key, sizeof(key)), cols, 256,
@@ -724,7 +724,7 @@ static void change_group(int fd, int cpu, int opcode, __u32 first)
 		KVT_CHECK(ops[i].result >= 0);
 }
 
-/* Put by one CPU and removed by another, whose logs are on two disks. */
+/* One CPU puts and another removes; their logs are on different disks. */
 static void put_and_remove(int fd)
 {
 	__u32 first;

@@ -404,10 +404,10 @@ static bool is_detached(void *arg)
 }
 
 /*
- * The checkpoint is given up until the machine is awake, and who called for it waits inside of
- * the store; who detaches the store waits for that one.
+ * The checkpoint is suspended until the machine is awake.  Its caller waits inside the store,
+ * and the detaching process waits for that caller.
  */
-TEST_F(slow, who_detaches_and_waits_keeps_nobody_awake)
+TEST_F(slow, detach_that_waits_does_not_prevent_sleep)
 {
 	struct writing writing = { .fd = self->s.fd };
 	int saver, detacher, sleeps;
@@ -439,7 +439,7 @@ static bool is_attached(void *arg)
 	return !kvt_attach(s->dev, s->name, &s->disk, 1, 0);
 }
 
-/* Nobody waits for what is written then, and nobody is frozen who would write it. */
+/* Nobody waits for its writes, and no frozen thread is left that would make them. */
 TEST_F(slow, detach_that_was_killed_writes_nothing)
 {
 	__u32 key = 7, value = 8;

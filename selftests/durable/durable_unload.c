@@ -95,7 +95,7 @@ static bool is_detached(void *arg)
 
 static int remove_module(void *name)
 {
-	/* Who had it open may let go of it a moment later. */
+	/* The last user of the module may drop its reference a moment later. */
 	while (syscall(SYS_delete_module, name, O_NONBLOCK)) {
 		KVT_CHECK(errno == EWOULDBLOCK);
 		kvt_sleep_ms(100);
@@ -116,7 +116,7 @@ static bool module_ends(void *path)
 	return !strncmp(state, "going", 5);
 }
 
-/* A store whose detach nobody waits for any more. */
+/* Leave a store to be detached without a process that waits for it. */
 static void leave_store(struct kvt_disk *disk)
 {
 	int dev = kvt_open(), fd, pid;
@@ -144,7 +144,7 @@ TEST(module_waits_for_a_store_that_waits_for_memory)
 	int i;
 
 	if (!memory_fails())
-		SKIP(return, "the kernel does not know who allocates");
+		SKIP(return, "the kernel cannot select allocations by their caller");
 	kvt_disk_make(&disk, SIZE, 512);
 	ASSERT_EQ(0, kvt_format(&disk, 1));
 	leave_store(&disk);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stores that are attached only to be read: nothing is written to their disks, which may
- * be such as cannot be written; and they can be as they were at an earlier epoch, whatever
- * stands behind it.
+ * Stores attached read-only: nothing is written to their disks, which may be read-only
+ * themselves.  Such an attach can restore an earlier epoch, whatever follows it in the log.
  */
 #include <errno.h>
 #include <linux/fs.h>
@@ -73,7 +72,7 @@ FIXTURE_TEARDOWN(read_only)
 
 #define detach()	kvt_close_detach(self->dev, self->name, &self->fd)
 
-/* A value that stands nowhere else on the disks, and what replaces it later. */
+/* The beginning of a value; each is unique on the disks, and a later one replaces it. */
 #define UNIQUE	"the value of change %d, once"
 
 static void change(int fd, int i)
@@ -238,7 +237,7 @@ TEST_F(read_only, each_epoch_behind_a_checkpoint_before_a_life_can_be_restored)
 	EXPECT_EQ(-ERANGE, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[0] - 1));
 }
 
-/* Change a byte of a value, wherever it stands; how often that is. */
+/* Change a byte in each copy of a value on the disks.  Returns the number of copies. */
 static int spoil(const struct kvt_disk *disk, int nr, int change)
 {
 	char wanted[64], *image, *at;
