@@ -13,7 +13,7 @@ struct cmd_options {
 	const char *first_oracle;
 	const char *state;
 	const char *dir;
-	char **paths;			/* what stands behind the options; NULL at the end */
+	char **paths;			/* arguments after the options, NULL-terminated */
 	uint32_t nr_paths;
 	uint32_t points;
 	uint32_t check;

@@ -24,7 +24,7 @@ struct crash_disks {
 	struct crash_recorder *recorder;
 };
 
-/* With what stands on @base in the beginning, or zeros if it is NULL; each @less than the last. */
+/* They begin as copies of @base, or zeros if it is NULL; each is @less shorter than the last. */
 void crash_disks_begin(struct crash_disks *disks, enum crash_disks_kind kind, uint32_t nr,
 		       size_t bytes, size_t less, const struct crash_image *base);
 /* A mark in the record: from here on. */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Whether what was restored is what a crash may leave.
+ * Whether a restored state is one that a crash may leave.
  *
- * The changes of a key are in a row: by their versions.  What is found under the key
- * says which of them have taken place (those up to it) and which have not.  The changes
- * of all keys together are a state of the store if there is a moment, in the order in
- * which the operations began and returned, such that none that had returned before it
- * is missing, and none is there that began after it.  This is exactly when the
- * operations can be put into an order that nobody has seen to be wrong, and of which
- * the state has a first part: any two that did not overlap stand in their order in it.
+ * Versions order the changes of a key.  The value found under the key shows which of them
+ * have taken place: those up to its version.  The changes of all keys together are a state
+ * of the store if there is a moment, in the order in which operations began and returned,
+ * such that no operation that returned before it is missing, and none that began after it
+ * is there.  This is the case if and only if the operations have an order that no client
+ * has seen violated (any two that did not overlap are in the order of their execution),
+ * and the state contains exactly a prefix of it.
  *
- * The moment has to be behind all that was promised: a change that returned as durable
- * is not missing, and a SYNC that returned began before it.
+ * The moment must come after everything that was promised: no change that returned as
+ * durable is missing, and every SYNC that returned began before it.
  */
 #ifndef CRASH_JUDGE_H
 #define CRASH_JUDGE_H

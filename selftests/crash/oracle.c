@@ -189,7 +189,7 @@ static void set_column(struct crash_value *value, const struct crash_col *col)
 		return;
 	memmove(&value->col[i + 1], &value->col[i], (value->ncols - i) * sizeof(value->col[0]));
 	value->col[i] = *col;
-	/* Nothing says who wrote nothing. */
+	/* An empty column does not tell which operation wrote it. */
 	if (!col->len)
 		value->col[i].op = 0;
 	value->ncols++;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What is known of a workload: which operations it made, what they returned, and in
- * which order they can have taken place.
+ * What is known of a workload: its operations, their results, and the orders in which
+ * they can have taken place.
  *
- * An operation follows from its number alone (life, worker, place in the worker's
- * row), and a value from the number of the operation that wrote it: who finds a value
- * knows what it has to be, byte by byte.
+ * An operation follows from its number alone (life, worker, index among the worker's
+ * operations), and a value from the number of the operation that wrote it.  So every
+ * byte of a value can be checked.
  */
 #ifndef CRASH_ORACLE_H
 #define CRASH_ORACLE_H
@@ -31,7 +31,7 @@ enum crash_kind {
 	CRASH_SYNC,
 };
 
-/* The column that a number stands in. */
+/* The column for numbers. */
 #define CRASH_ADD_COL	1
 
 /* The key of which lives before the one with a workload add one to its number. */
@@ -55,7 +55,7 @@ struct crash_op {
 	struct crash_col col[CRASH_COLS];
 };
 
-/* What stands under a key. */
+/* The value of a key. */
 struct crash_value {
 	bool present;
 	bool number;		/* it is `sum`, and no columns */
@@ -97,7 +97,7 @@ struct crash_oracle_head {
 	uint64_t floor;		/* versions of earlier lives are not above it */
 };
 
-/* As it stands in a file, or on a device. */
+/* The format in a file, or on a device. */
 struct crash_oracle {
 	union {
 		struct crash_oracle_head head;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A record of all that went to a store's disks, in the format of dm-log-writes: made
- * by that target, or by nbd.c, which knows more than one disk.  These stand one
- * after the other, as if they were one.  The first entry is a mark that says
- * how many they are and how large.
+ * A record of all writes to a store's disks, in the format of dm-log-writes.  It is made
+ * by that target, or by nbd.c, which supports several disks: they are concatenated into
+ * one address range.  The first entry is a mark with their number and size.
  */
 #ifndef CRASH_RECORD_H
 #define CRASH_RECORD_H

@@ -6,7 +6,7 @@
 #include "image.h"
 #include "oracle.h"
 
-/* What stands in a store. */
+/* The contents of a store. */
 struct crash_state {
 	struct crash_value value[CRASH_KEYS];
 	int error;		/* nothing was restored: a negative errno */

@@ -13,10 +13,10 @@ struct crash_replay {
 	/* At the present moment. */
 	struct crash_promise promise;
 	bool formatted;
-	uint32_t lives;		/* whose change is durable, before the one with the workload */
+	uint32_t lives;		/* with a durable change, before the one with the workload */
 	bool attached;
 	bool detached;
-	/* The life before, whose crash the disks' caches have outlived; or NULL. */
+	/* The life before, if the disks' caches have survived its crash; or NULL. */
 	struct crash_replay *first;
 	struct crash_entry entry;	/* the next one */
 };

@@ -87,7 +87,7 @@ static void damage_bytes(struct damage *d, u64 *row)
 	}
 }
 
-/* What stands in a block, as far as a recovery goes. */
+/* The kind of a block's contents, of those that a recovery reads. */
 static u32 kind_of(const struct fmt_map *map, u32 disk, u64 block)
 {
 	u32 i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What stands on the devices of a store, in memory, to be damaged and to be read as a
- * recovery reads it.  Each change can be taken back.
+ * The contents of a store's devices, in memory, to be damaged and to be read as a recovery
+ * reads them.  Each change can be undone.
  */
 #ifndef FORMAT_DISKS_H
 #define FORMAT_DISKS_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Where everything stands: see map.h. */
+/* A map of the disks: see map.h. */
 #include "map.h"
 
 const char *const fmt_kind_names[FMT_KINDS] = {

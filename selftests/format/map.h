@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Where everything stands that a recovery reads. */
+/* A map of everything on the disks that a recovery reads. */
 #ifndef FORMAT_MAP_H
 #define FORMAT_MAP_H
 
@@ -58,7 +58,7 @@ void fmt_map_free(struct fmt_map *map);
 /* Note what a recovery found; of a set that can be restored. */
 void fmt_map_fill(struct fmt_map *map, struct kvt_log_set *set,
 		  const struct kvt_log_found *found);
-/* Make the checksum of what stands at a place right, and those of what names it. */
+/* Correct the checksum of a place's contents, and of all that refers to the place. */
 void fmt_map_seal(const struct fmt_map *map, struct fmt_disks *disks, u32 place);
 
 #endif /* FORMAT_MAP_H */

@@ -55,7 +55,7 @@ static void put_number(struct fmt_disks *disks, const struct fmt_place *place, u
 	fmt_disks_put(disks, place->disk, at, &raw, width);
 }
 
-/* What stands elsewhere comes here: an extent, a position, a life. */
+/* Copy something from elsewhere: an extent, a position, a life. */
 static void put_copy(const struct fmt_map *map, struct fmt_disks *disks,
 		     const struct fmt_place *place, u32 off, struct fmt_bytes *bytes)
 {

@@ -63,7 +63,7 @@ bool fmt_ranges_make(struct fmt_disks *disks, u64 seed, enum fmt_fault fault,
  * seed.
  */
 u64 fmt_ranges_find(struct fmt_disks *disks, u32 nr, u64 seed, struct fmt_state *want);
-/* Disks whose ranges have more bytes than the disk, since they name the same again and again. */
+/* Disks with ranges of more bytes than the disk has, since they repeat the same ones. */
 void fmt_ranges_make_repeated(struct fmt_disks *disks);
 
 #endif /* FORMAT_RANGES_H */

@@ -99,7 +99,7 @@ static size_t keep_columns(struct fmt_state *state, const struct kvt_log_entry *
 	return at;
 }
 
-/* The limits hold, whatever stands on a disk. */
+/* The limits hold, whatever is on a disk. */
 static void check_entry(const struct kvt_log_entry *entry)
 {
 	u64 total = 0;

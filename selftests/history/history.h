@@ -24,7 +24,7 @@ enum history_op {
 };
 
 /*
- * An operation on one key, as it stands in the file: 64 bytes, in the machine's byte order.
+ * An operation on one key, in the format of the file: 64 bytes, in the machine's byte order.
  * @call and @ret are ticks of one clock for all processes; no two are equal.
  */
 struct event {

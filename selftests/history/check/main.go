@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 // check FILE...: decide whether histories that ../history has recorded are linearizable, key
-// by key, with porcupine.  Prints KTAP, a result for each file; of a key whose history is not,
-// a picture is left beside the file.
+// by key, with porcupine.  Prints KTAP, a result for each file, and leaves a picture of the
+// history of each key that is not beside the file.
 package main
 
 import (
