@@ -20,7 +20,7 @@ FAKE=$DIR/selftests/lanes
 # often that fails or, after that, "hang", or how often it is "late" and passes before it fails. With
 # the file "skip" tests that are run again are skipped, and with "edit" the tree is changed then;
 # "report" lets the kernel have something to say. The file "wait" says after how many runs of a part
-# the lane has a machine that never ends, whose process is in "machine".
+# the lane starts a machine that never ends; the file "machine" then has its process id.
 make_lane()
 {
 	mkdir -p "$FAKE"

@@ -99,7 +99,7 @@ forget()
 }
 
 # made_once DIRECTORY TITLE COUNTER MAKER...: print this directory of the cache. On first use, "MAKER...
-# DIRECTORY.new" makes it; who asks meanwhile waits.
+# DIRECTORY.new" makes it; other callers wait for that.
 made_once()
 {
 	local dir=$1 title=$2

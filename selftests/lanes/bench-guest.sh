@@ -15,7 +15,7 @@
 # BENCH_ARGS has options for the program, tools/bench/*/NAME.
 #
 # ICOUNT=1 gives the machine one CPU and a clock that advances by one nanosecond per
-# instruction. This counts the instructions of an operation, whose number is the same in
+# instruction. This counts the instructions of an operation. Their number is the same in
 # every run, whatever else the host does. Ratios have no targets then, since
 # instructions are not times.
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # check.sh LANE...: run lanes and sum up. The last line is "N passed, N
-# failed[, N skipped]". A lane that could not run, or whose kernel crashed, counts
+# failed[, N skipped]". A lane that could not run, or with a crashed kernel, counts
 # as failed.
 #
 # Several run at once, one more than there are processors if there is the memory: each waits for much
@@ -300,8 +300,8 @@ try_failed()
 	write_checked "$began" "$state"
 }
 
-# Kernels keep all processors busy while they are built. Lanes would share these with them, and
-# the longest lanes would end last. A lane whose kernel is not built says so itself.
+# Building a kernel keeps all processors busy. Lanes would have to share them, and the longest
+# lanes would end last. If a kernel cannot be built, its lane reports that.
 build_kernels()
 {
 	local name

@@ -54,8 +54,8 @@ UNEQUAL_MIB=$((MIB + 2 * LESS))
 # So that no checkpoint has to make room, and clear the list of lives.
 LIVES_MIB=1536
 
-# The index has no part in what stands on a disk: one kernel's stores have the one engine,
-# the other's the other, and of machines that are cut each has one by chance.
+# The format of the disks does not depend on the index. So the stores of one kernel use one
+# engine, those of the other use the other, and each machine that is cut gets a random one.
 ENGINES=(masstree bwtree)
 
 PATH=$TOP/tools:$PATH
@@ -430,7 +430,7 @@ format_results()
 		--stale "$golden"/early-1.img --stale "$golden"/early-2.img \
 		"$golden"/two-{1,2}.img
 	attempt format-fuzz format fuzz --places $((PLACES / 2)) "$golden/one.img"
-	# Superblocks whose checkpoints stand nowhere, which once were refused without a word.
+	# Superblocks that refer to no checkpoint, which once were refused without a message.
 	attempt format-fuzz-nowhere format fuzz --seed 46386 --places 100 "$golden/one.img"
 	attempt format-fuzz-two format fuzz --places $((PLACES / 2)) "$golden"/two-{1,2}.img
 	attempt format-ranges format ranges --every "$EVERY" --places $((PLACES / 10))
@@ -481,8 +481,8 @@ stock_machine()
 	vm_script "$LANES/guest.sh" "$LOGS/job" 2>&1 | cat
 }
 
-# cut_machine LANE MS ARGUMENTS FILE...: a machine whose disks these are, killed so long after
-# it has begun. The first disk is where the workload keeps what it was told.
+# cut_machine LANE MS ARGUMENTS FILE...: a machine with these disks, killed so long after
+# it has begun. The workload keeps the results it was given on the first disk.
 cut_machine()
 {
 	local lane=$1 wait=$2 args=$3 letters=vd pid names
@@ -490,7 +490,7 @@ cut_machine()
 
 	[ "$lane" = stock ] || letters=ubd
 	names=("/dev/$letters"{b,c,d,e})
-	# Who kills it may be late: then it has done all that it was to do, and waits.
+	# The kill may come late: then the workload is complete, and the machine waits.
 	write_script "${ENGINES[wait % 2]}" "echo lane: go; $CRASH drive $args --oracle /dev/${letters}a \
 		${names[*]:0:$#-1}; sleep infinity"
 	: >"$LOGS/output.log"

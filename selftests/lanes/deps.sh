@@ -146,7 +146,7 @@ of_archive()
 	done
 }
 
-# Packages whose programs are run without being installed.
+# Packages that are unpacked, not installed; their programs run from there.
 unpacked_packages()
 {
 	case $1 in

@@ -5,7 +5,7 @@
 # that need nothing else. selftests/scripts/run-go and run-server run them, in the lane's kernel.
 # Prints where they are.
 #
-# KVT_TREE names another tree, whose modules are compiled beside; see lane.sh.
+# KVT_TREE names another tree to compile the modules of; see lane.sh.
 #
 # The network is used once, for the modules that the go.sum files name.
 

@@ -5,8 +5,8 @@
 # io_uring and BPF programs; porcupine looks for an order of the operations that explains
 # what each was told.
 #
-#   uml      User-Mode Linux: volatile stores, and durable ones whose disks fail and lose what
-#            was not flushed, again and again
+#   uml      User-Mode Linux: volatile stores, and durable ones on disks that fail again and
+#            again and lose what was not flushed
 #   stock    Debian's kernel in QEMU: the same with BPF programs among the processes
 #
 # PARTS are those to be run. HISTORY_TIME is for how many seconds all of it records: 60, and

@@ -18,10 +18,10 @@
         Print the reports of the kernel's own checkers found in the log.
         Exits 1 if there are any.
 
-Leaf results are counted: a result that has subtests stands for them, and
-counts itself only if it failed although none of them did. A plan that is
-missing or that was not carried out counts as failed, as does a program that
-ended with an error after reporting only successes.
+Leaf results are counted: a result with subtests sums them up, and counts
+itself only if it failed although none of them did. A plan that is missing or
+that was not carried out counts as failed, as does a program that ended with
+an error after reporting only successes.
 """
 
 import argparse

@@ -5,7 +5,7 @@
 # job for the guest and the judgement over what came out. Sourced after
 # common.sh.
 #
-# T=PATTERN    run a part: KUnit suites and kselftest programs whose name
+# T=PATTERN    run a part: KUnit suites and kselftest programs with a name that
 #              contains PATTERN, or matches it if it has a *. SUITE.CASE and
 #              PROGRAM.CASE select cases, by whole names or patterns. KUNIT_FILTER is an alias.
 #              It has no blanks: there is one pattern.
@@ -14,7 +14,7 @@
 # KVT_QUICK=1  what finds most in a short time: for "make check-quick"
 # KVT_OUT      name under build/ instead of the lane's (for a second build)
 # KVT_SOURCE   where the module's source is, if not here
-# KVT_TREE     the tree whose library and programs are built and run, if not this one
+# KVT_TREE     the tree to build library and programs of, and to run, if not this one
 # KVT_LEAKS    0: kmemleak is not asked, which takes 12 seconds
 # KVT_CFLAGS   more compiler flags for the module
 # PROGRAM_LONGEST  seconds after which a test program is stopped, whatever it says: 1800 if not
@@ -29,9 +29,9 @@ ENGINE=${ENGINE:-}
 SHORT=${KVT_SHORT:-0}
 QUICK=${KVT_QUICK:-0}
 
-# The tree whose programs run, and the folder of the root they are built for and
-# run in; empty is the host's. A lane with another root has a copy of the tree, and
-# INSIDE is what runs a command there.
+# The tree with the programs to run, and the root folder that they are built for and
+# run in; empty means the host's. A lane with another root has a copy of the tree, and
+# the prefix INSIDE runs a command there.
 TREE=${KVT_TREE:-$TOP}
 ROOT=
 INSIDE=()

@@ -6,7 +6,7 @@
 # in it, in the lane's kernel, and run-server those of kvtree-server with redis-py. Prints the
 # environment's interpreter.
 #
-# KVT_TREE names another tree, whose package is installed beside; see lane.sh.
+# KVT_TREE names another tree to install the package of; see lane.sh.
 #
 # The network is used once, for the wheels that versions names: they are kept in
 # ~/.cache/kvtree, and pip is given nothing else.

@@ -3,10 +3,10 @@
 #
 # systemd.sh KERNEL MODULE DISK COMMAND: start a machine as a distribution does.
 #
-# User-Mode Linux is booted by systemd, with the host's files below a layer that has
-# kvtree installed, and with DISK, whose store is `boot` in /etc/kvtree/stores. When it is
-# attached COMMAND is run, and the machine is shut down; what the command has printed
-# is printed. To be run as root, in a mount namespace of its own.
+# systemd boots User-Mode Linux on the host's files, below a layer that has kvtree
+# installed, and with DISK; /etc/kvtree/stores calls its store `boot`. When the store is
+# attached, COMMAND is run, its output is printed, and the machine is shut down. To be
+# run as root, in a mount namespace of its own.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

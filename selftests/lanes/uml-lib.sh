@@ -50,8 +50,8 @@ uml_memory_dir()
 }
 
 # uml_boot KERNEL ARGUMENT...: runs the job of write_job. UML takes what it does
-# not know of the command line as init's environment. Grace periods are as short as they can
-# be: who uses something for too long is caught sooner, and tests wait for many of them.
+# not know of the command line as init's environment. Grace periods are as short as possible:
+# uses after a grace period are caught sooner, and tests wait for many grace periods.
 uml_boot()
 {
 	local kernel=$1 pid=$BASHPID

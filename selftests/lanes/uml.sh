@@ -35,10 +35,10 @@ settings()
 			ONLY+='|uring_fault|uring_bad|uring_wake|uring_multishot|durable|read_only'
 			ONLY+='|run-reference|run-man'
 		elif [ "$SHORT" = 1 ]; then
-			# Of the suites, those whose threads do as they like, or interrupt
-			# each other, and may do otherwise at full speed. The others take the
-			# same steps in uml-debug, and most of them in the user lane. stock's
-			# crash part replays with both engines.
+			# Only suites with threads that run freely or interrupt each other:
+			# they may behave differently at full speed. The others take the same
+			# steps in uml-debug, and most of them in the user lane. stock's crash
+			# part replays with both engines.
 			SUITES='kvt_[!p]*'
 		else
 			SECOND+='|durable'

@@ -17,7 +17,7 @@ set -euo pipefail
 # shellcheck source=selftests/lanes/lane.sh
 . "$LANES/lane.sh"
 
-# One seed in make check, which is to say the same each time; others for who looks for more.
+# make check always uses one seed, so that its results repeat; other runs use others.
 FUZZ_SEED=${FUZZ_SEED:-0}
 if [ "$SHORT" = 1 ]; then
 	FUZZ_TIME=${FUZZ_TIME:-30} FUZZ_SEED=1
