@@ -30,7 +30,7 @@ static bool node_is_there(void *arg)
 /* A loop device over memory, which can be read and written behind its back. */
 void kvt_disk_make(struct kvt_disk *disk, size_t mib, unsigned int block)
 {
-	/* It goes with the last one who has it open, however a test ends. */
+	/* The last close removes it, however the test ends. */
 	struct loop_config config = {
 		.block_size = block, .info.lo_flags = LO_FLAGS_AUTOCLEAR,
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Durable stores: block devices of a test's own (loop devices over memory), what
- * stands on them, and the calls that attach them.
+ * Durable stores: block devices of a test's own (loop devices over memory), their
+ * contents, and the calls that attach them.
  */
 #ifndef KVT_TEST_DURABLE_H
 #define KVT_TEST_DURABLE_H
@@ -15,7 +15,7 @@
 struct kvt_disk {
 	char path[48];		/* of its node */
 	size_t bytes;
-	int memory;		/* what stands on it */
+	int memory;		/* a memfd with its contents */
 	int fd;
 };
 
@@ -23,7 +23,7 @@ struct kvt_disk {
 void kvt_disk_make(struct kvt_disk *disk, size_t mib, unsigned int block);
 void kvt_disk_remove(struct kvt_disk *disk);
 
-/* All that stands on it, and the way back, when nobody has it open. */
+/* Its whole contents, and how to restore them when nobody has it open. */
 void *kvt_disk_image(const struct kvt_disk *disk);
 void kvt_disk_free(const struct kvt_disk *disk, void *image);
 /* Records of the checkpoint that counts. */
@@ -34,8 +34,8 @@ void kvt_disk_write(const struct kvt_disk *disk, const void *data, size_t len, s
 void kvt_disk_resize(struct kvt_disk *disk, size_t mib);
 
 /*
- * Disks of null_blk, with attributes between _make() and _start(); what stands on
- * them stays there over _stop().  kvt_null_fail() has all writes and reads fail.
+ * Disks of null_blk.  Attributes are set between _make() and _start(); the contents
+ * survive _stop().  kvt_null_fail() makes all writes and reads fail.
  */
 void kvt_null_make(struct kvt_disk *disk, const char *name, size_t mib);
 bool kvt_null_try(const struct kvt_disk *disk, const char *attribute, const char *value);

@@ -116,7 +116,7 @@ struct part {
 	int nr;
 };
 
-/* Who has closed it may have done so for later. */
+/* The kernel may complete the last close later. */
 static bool part_is_gone(void *arg)
 {
 	const struct part *part = arg;

@@ -40,7 +40,7 @@ void kvt_group_enter(const struct kvt_group *g)
 	KVT_CHECK(write_file(path, "0"));
 }
 
-/* What stands in a file of the group. */
+/* Read a file of the group. */
 static void read_group(const struct kvt_group *g, const char *name, char *text, size_t size)
 {
 	char path[160];

@@ -28,8 +28,8 @@ bool kvt_documented(int err);
 void kvt_check_sound(int fd);
 
 /*
- * Memory that random operations may point to.  Nothing accessible stands
- * behind it: whatever they write, they cannot damage the test.
+ * Memory that random operations may point to.  Nothing after it is
+ * accessible: whatever they write, they cannot damage the test.
  */
 #define KVT_ARENA_PAGES	600
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Results in KTAP, for test scripts in Python.
 
-A script runs all its tests, or with -t PATTERN those whose names match. It exits with
+A script runs all its tests, or with -t PATTERN those with a matching name. It exits with
 0 if all of them passed, with 1 if not, and with 4 if it can run none here.
 """
 
@@ -49,7 +49,7 @@ class Report:
     def __init__(self):
         parser = argparse.ArgumentParser()
         parser.add_argument('-t', metavar='PATTERN', default='*',
-                            help='run only the tests whose names match')
+                            help='run only the tests with a matching name')
         self.pattern = parser.parse_args().t
         self.number = 0
         self.failed = 0
@@ -88,7 +88,7 @@ class Report:
         return value
 
     def run_all(self, tests, *args):
-        """Functions whose names say what they test."""
+        """Run functions as tests of the same names."""
         for test in tests:
             self.run(test.__name__, test, *args)
 

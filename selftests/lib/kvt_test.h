@@ -171,7 +171,7 @@ int kvt_scan_once(int fd, struct kvt_bytes start, struct kvtree_scan *scan, __u3
 int kvt_scan_all(int fd, struct kvt_bytes start, const struct kvtree_scan *scan, __u32 room,
 		 struct kvt_list *list);
 void kvt_list_free(struct kvt_list *list);
-/* A number that stands for every key, value and version of the store. */
+/* A hash of every key, value and version of the store. */
 __u64 kvt_digest(int fd);
 
 /*
@@ -199,8 +199,8 @@ bool kvt_nth_done(int nth);
 /* Memory and processes */
 
 /*
- * Let system calls take addresses of this process whose upper byte is a tag, as arm64 allows;
- * false: it cannot be.  For threads that are made later, too.
+ * Let this process pass addresses with a tag in the upper byte to system calls, as arm64
+ * allows; false if it cannot.  Threads that are made later inherit this.
  */
 bool kvt_allow_tags(void);
 #define KVT_TAG		(1ull << 56)

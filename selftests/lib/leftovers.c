@@ -120,13 +120,16 @@ void kvt_leftovers_begin(void)
 	close(dev);
 }
 
-/* Who reads a device that is suspended cannot be ended.  Whether there is one of a test's. */
+/*
+ * A reader of a suspended device cannot be killed: resume the one of a test, if it is there.
+ * Returns whether it was.
+ */
 static bool resume_dm(void)
 {
 	return !access("/sys/block/dm-0", F_OK) && !system(DMSETUP("resume"));
 }
 
-/* Whoever has found it by an event, as udev does, may have it open. */
+/* A program that reacts to events, such as udev, may have it open. */
 static bool dm_is_removed(void *arg)
 {
 	(void)arg;

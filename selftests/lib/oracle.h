@@ -24,7 +24,7 @@
 /* Keys 0..KVT_ORACLE_KEYS-1 get the round's number, in this order. */
 #define KVT_ORACLE_KEYS	24
 
-/* The device, and what is known of what stands on it. */
+/* The disks, and what is known of their contents. */
 struct kvt_oracle {
 	struct kvt_disk disk[KVT_ORACLE_DISKS];
 	int nr;				/* of disks */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A FUSE file whose server does not answer reads; see silent.h.
+ * A FUSE file with a server that does not answer reads; see silent.h.
  *
  * The server is a process of its own, which executes the test's program.  A thread would share
  * the test's memory: its read() would wait for the memory's lock, behind a thread that unmaps
@@ -74,7 +74,7 @@ static void reply(struct server *s, unsigned long long unique, int err, const vo
 	struct iovec iov[2] = { { &head, sizeof(head) }, { (void *)data, len } };
 	ssize_t n = writev(s->fuse, iov, len ? 2 : 1);
 
-	/* ENOENT: who asked was interrupted; ENODEV: the file is broken. */
+	/* ENOENT: the request was interrupted; ENODEV: the file is broken. */
 	KVT_CHECK(n == head.len || errno == ENOENT || errno == ENODEV);
 }
 
@@ -213,7 +213,7 @@ static void take_request(struct server *s)
 	if (n >= (ssize_t)sizeof(struct fuse_in_header))
 		serve(s, (const void *)request);
 	else
-		/* Who asked was interrupted, maybe before this read. */
+		/* The request was interrupted, maybe before this read. */
 		KVT_CHECK(n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOENT));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A silent file: a FUSE file whose server does not answer reads.  A thread that
- * touches the file's mapping blocks, in the kernel as well, until the test answers
- * or breaks the file.  Fatal signals end the wait.
+ * A silent file: a FUSE file with a server that does not answer reads.  A thread
+ * that touches the file's mapping blocks, in the kernel as well, until the test
+ * answers or breaks the file.  Fatal signals end the wait.
  */
 #ifndef KVT_TEST_SILENT_H
 #define KVT_TEST_SILENT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * io_uring by its system calls: a ring whose every byte a test may set, also to
- * what a library would never put there.
+ * io_uring by its system calls: a test may set every byte of the ring, even to values
+ * that no library would use.
  *
  *	KVT_CHECK(kvt_ring_init(&ring, 8, IORING_SETUP_SQE128) == 0);
  *	kvt_sqe_inline(kvt_ring_sqe(&ring), fd, &op, NULL, 1);

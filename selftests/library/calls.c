@@ -134,7 +134,7 @@ TEST_F(calls, cursor_reads_records)
 	kvtree_cursor_close(c);
 }
 
-/* Who closes at the end, whatever came before, closes nothing then. */
+/* An open that fails clears the handle, so closing it unconditionally is safe. */
 TEST_F(calls, what_could_not_be_opened_can_be_closed)
 {
 	struct kvtree_cursor_opts cursor_opts = { .size = 1 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Cursors of libkvtree go through exactly the records of their range, both
- * ways, wherever they turn and however many records they read ahead.  Where
- * they should stand is worked out here from a sorted array.
+ * Cursors of libkvtree visit exactly the records of their range, in both
+ * directions, wherever they turn and however many records they read ahead.
+ * The expected position is computed from a sorted array.
  */
 #include <errno.h>
 #include "kselftest_harness.h"
@@ -85,8 +85,8 @@ FIXTURE_TEARDOWN(cursor)
 }
 
 /*
- * A range and a place in it: entries in the cursor's order, and where it
- * stands, -1 before all and nr behind all.
+ * A range and a position in it: entries in the cursor's order, and the index
+ * of the present one, -1 before the first and nr after the last.
  */
 struct model {
 	const struct entry *at[KEYS_MAX];
@@ -139,8 +139,8 @@ static int model_seek(struct model *m, struct kvt_bytes key)
 	return model_go(m, pos);
 }
 
-/* Does the cursor stand where the model does, and show what is there? */
-static bool stands(const struct kvtree_cursor *c, const struct model *m, unsigned int flags)
+/* Is the cursor at the model's position, and does it show that entry? */
+static bool agrees(const struct kvtree_cursor *c, const struct model *m, unsigned int flags)
 {
 	const struct kvtree_columns *cols = kvtree_cursor_columns(c);
 	size_t key_len = 0, len = 0;
@@ -188,13 +188,13 @@ static void walk(struct __test_metadata *_metadata, struct kvt_rand *rand,
 		default:
 			steps = kvt_rand_below(rand, 2 * m->nr + 3) - m->nr - 1;
 			for (want = 0, ret = 0; steps && want == ret; steps += steps < 0 ? 1 : -1) {
-				ASSERT_TRUE(stands(c, m, flags));
+				ASSERT_TRUE(agrees(c, m, flags));
 				want = model_go(m, m->pos + (steps < 0 ? -1 : 1));
 				ret = steps < 0 ? kvtree_cursor_prev(c) : kvtree_cursor_next(c);
 			}
 		}
 		ASSERT_EQ(want, ret);
-		ASSERT_TRUE(stands(c, m, flags));
+		ASSERT_TRUE(agrees(c, m, flags));
 	}
 }
 

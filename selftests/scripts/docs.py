@@ -8,8 +8,8 @@ other pages. They need root, the module loaded, and the library and the tool bui
 Examples are the code blocks of the languages "console" and "c":
 
 * console: lines "$ COMMAND" or "# COMMAND" (the second for root), continued by
-  lines "> ", and between them what the commands print. "..." stands for
-  anything in a line, and alone on a line for any number of lines; runs of
+  lines "> ", and between them what the commands print. "..." matches
+  anything in a line, and alone on a line any number of lines; runs of
   blanks are equal. The blocks of a page run in one shell, one after the other.
   A command that fails is to be followed by "echo $?".
 * c: a program, or a part of one. A part is put in a function in which `kv` is a

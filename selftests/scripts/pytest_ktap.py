@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A plugin for pytest that reports in KTAP: a line for each test, as it ends.
 
-What a test printed, and why it failed, stand in front of its line as comments. A test that
+Comments in front of a test's line have its output, and the reason of its failure. A test that
 waits for more than KVT_TEST_LONGEST seconds, other than inside of one system call, fails.
 """
 

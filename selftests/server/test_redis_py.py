@@ -51,7 +51,7 @@ def text(protocol):
 
 @contextlib.contextmanager
 def as_user(uid, gid, groups):
-    """Connect as somebody else: the server asks the kernel who it was that connected."""
+    """Connect as somebody else: the server gets the peer's credentials from the kernel."""
     mine = os.getgroups()
     os.setgroups(groups)
     os.setegid(gid)
