@@ -250,7 +250,7 @@ static void work_scan(struct kvt_work *w, const struct step *s)
 	w->op.arg_size = sizeof(w->scan);
 }
 
-/* A step as an operation; `fd`: the store whose versions count. */
+/* A step as an operation; NOW means the version in the store of `fd`. */
 static void work_init(struct kvt_work *w, const struct step *s, bool in_op, int fd)
 {
 	struct kvtree_op *op = &w->op;
@@ -1368,7 +1368,7 @@ TEST_F(uring, registered_buffers_are_refused_where_there_is_no_value)
 	EXPECT_EQ(digest, kvt_digest(self->fd));
 }
 
-/* Those of arm64, whose upper byte does not count. */
+/* On arm64 the upper byte of an address may be a tag. */
 TEST_F(uring, values_may_be_at_tagged_addresses)
 {
 	struct kvt_way way = { .fd = self->fd };
@@ -1379,7 +1379,7 @@ TEST_F(uring, values_may_be_at_tagged_addresses)
 	if (!kvt_allow_tags())
 		SKIP(return, "no addresses with a tag");
 	ASSERT_TRUE(val && got);
-	/* One whose workers come after that. */
+	/* A new ring, since only threads made from now on accept tags. */
 	kvt_ring_make(&way.ring, 8, IORING_SETUP_SQE128);
 	for (form = 0; form < KVT_FORMS; form++) {
 		for (i = 0; i < 2; i++) {
@@ -1537,8 +1537,8 @@ static void check_chain(struct kvt_way *way, int form, unsigned int flags)
 }
 
 /*
- * Many times: who executes a command after one that a worker has executed, that worker
- * or the task, and whether its SQE was copied by then, is for them to race for.
+ * Many times: after a worker has executed a command, worker and task race.  Either may
+ * execute the next one, and its SQE may or may not have been copied by then.
  */
 TEST_F(uring, links_are_executed_in_order)
 {

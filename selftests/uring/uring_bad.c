@@ -965,8 +965,8 @@ TEST_F(bad, memory_that_goes_while_a_worker_waits_for_it_is_efault)
 }
 
 /*
- * Execute operations whose data is in `mem`.  Each has its usual result, or EFAULT, or the
- * result for zeros, since the memory comes back as zeros.
+ * Execute operations with data in `mem`.  Each has its usual result, or EFAULT, or the
+ * result for zeros, since unmapped memory comes back as zeros.
  */
 static void hammer(struct kvt_way *way, char *mem, __u32 rounds)
 {

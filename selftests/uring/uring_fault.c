@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands whose memory is not at hand: whoever submits them goes on, a worker
- * waits, and what comes of them is what would have come of them at once.
+ * Commands with memory that is not resident: the submitter continues, a worker waits,
+ * and the outcome is the same as with resident memory.
  */
 #include <errno.h>
 #include <poll.h>
@@ -191,7 +191,7 @@ static bool part_fits(enum part part, enum kvt_form form)
 	return part != OUT || form == KVT_INLINE_OUT;
 }
 
-/* Execute one whose part is not at hand.  Returns its result. */
+/* Execute an operation while one of its parts is not resident.  Returns its result. */
 static int exec_part(struct kvt_way *way, enum kvt_form form, struct kvt_work *w,
 		     enum part part, enum kvt_absence how, struct kvt_cqe *cqe)
 {
@@ -468,8 +468,8 @@ static void one_worker(struct kvt_ring *ring)
 #define QUEUED	24
 
 /*
- * Operations whose values are not at hand, behind one that waits for the hole.
- * They are submitted and not yet executed.
+ * Operations with values that are not resident, queued behind one that waits for the
+ * hole.  They are submitted and not yet executed.
  */
 struct queue {
 	struct kvtree_op ops[QUEUED];
@@ -742,8 +742,8 @@ TEST_F(meanwhile, batch_is_done_once_whatever_is_missing_in_it)
 	}
 }
 
-/* Outcomes cannot be written at first where a page is to be copied before. */
-TEST_F(meanwhile, batch_is_done_once_whose_array_is_to_be_copied)
+/* Outcomes cannot be written to a page before its copy on write. */
+TEST_F(meanwhile, batch_with_an_array_to_be_copied_is_done_once)
 {
 	const size_t bytes = 8 * KVT_PAGE, nr = bytes / sizeof(struct kvtree_op);
 	struct kvtree_op *ops;

@@ -441,7 +441,7 @@ TEST_F_TIMEOUT(held, close_does_not_look_at_what_others_submitted, 1800)
 }
 
 /*
- * Who is in the way
+ * Names of what holds up a detach
  */
 
 /* The process that is named first, and how many lines there are. */
@@ -543,7 +543,7 @@ static bool is_named(void *arg)
 	return read_waiting(n->self, &lines) == n->pid && lines == 1;
 }
 
-/* Whether somebody's command that waits is named after the child who was named is gone. */
+/* Whether this process is named once the child that was named is gone. */
 static bool outlive_a_child(struct __test_metadata *_metadata, struct _test_data_held *self)
 {
 	struct named child = { self }, own = { self, getpid() };
@@ -861,7 +861,10 @@ TEST_F(held, cancellation_by_a_process_that_was_killed_ends)
 	kvt_silent_end(&silent);
 }
 
-/* A batch whose last operation waits for its memory, on a worker, when its process is killed. */
+/*
+ * Kill a process while the last operation of its batch waits for memory, on a worker.
+ * Returns the batch's result.
+ */
 static int killed_batch(struct _test_data_held *self, struct kvt_silent *silent,
 			const struct kvtree_op *ops, __u32 nr, __u32 page)
 {

@@ -163,7 +163,7 @@ static bool worker_waits_or_has_executed(void *arg)
 	return worker_waits() || kvt_stat(*(int *)arg, KVTREE_STAT_URING);
 }
 
-/* The worker finds the buffer in the ring, whose lock it takes for that. */
+/* To find the buffer, the worker takes the ring's lock. */
 TEST_F(locked, store_is_destroyed_while_a_buffer_is_looked_for)
 {
 	struct iovec iov = { self->val, LEN };
@@ -281,7 +281,7 @@ FIXTURE_TEARDOWN(durable)
 {
 	if (self->fd <= 0)
 		return;
-	/* Who waits for its page keeps the ring's lock, and this process's memory's. */
+	/* A worker that waits for the page holds the ring's lock, and this process's mmap lock. */
 	if (self->has_outcome)
 		kvt_silent_break(&self->outcome);
 	locked_end(&self->l);

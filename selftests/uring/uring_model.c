@@ -599,7 +599,7 @@ static void start_slot(struct model *m, struct slot *slot)
  * Completions
  */
 
-/* What is known of an operation whose answer is wrong. */
+/* Report an operation with a wrong answer. */
 static bool wrong(const struct act *act, __s32 res, __u64 version)
 {
 	fprintf(stderr, "# opcode %u flags %#x key %.*s: result %d version %#llx", act->sent.opcode,
@@ -685,8 +685,8 @@ static bool get_matches(const struct model *m, const struct slot *slot, int i,
 }
 
 /*
- * A read has found this version in one of the states that match: those whose
- * version is not yet known may look the same.
+ * A read has found this version in one of the matching states.  States with versions
+ * not yet known may look the same.
  */
 struct found {
 	__u64 version;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Multishot scans: one command whose records fill one provided buffer after the
- * other, and say nothing else than a scan by system calls.
+ * Multishot scans: the records of one command fill one provided buffer after the
+ * other, and are those of a scan by system calls.
  */
 #include <endian.h>
 #include <errno.h>
@@ -661,7 +661,7 @@ TEST_F(shots, several_share_a_group)
 	kvt_list_free(&call);
 }
 
-/* The command has come to its end, whose completion may have found no room. */
+/* The command has ended; its last completion may have found no room. */
 static bool has_ended(void *arg)
 {
 	struct kvt_ring *ring = arg;
@@ -822,7 +822,7 @@ TEST_F(shots, access_and_counters_are_those_of_scans)
 	kvt_list_free(&list);
 }
 
-/* Buffers whose pages are not there, or not even mapped. */
+/* Buffers without pages yet, and unmapped ones. */
 TEST_F(shots, buffers_may_be_fresh_memory_and_must_be_memory)
 {
 	struct shots *s = &self->s;
@@ -960,7 +960,7 @@ static void *destroy_soon(void *arg)
 	return NULL;
 }
 
-/* However small the buffers are, and however many: who destroys the store does not wait for all. */
+/* A destroy does not wait for the whole scan, however many small buffers there are. */
 TEST_F(shots, store_is_destroyed_between_two_small_buffers)
 {
 	struct shots *s = &self->s;
@@ -982,7 +982,10 @@ TEST_F(shots, store_is_destroyed_between_two_small_buffers)
 	EXPECT_EQ(-ESTALE, ret);
 }
 
-/* Nor does who kills it wait: what a scan has read is counted when it has come to its end. */
+/*
+ * Nor does a kill wait for it.  A scan counts its records when it ends: the count is unchanged if
+ * the process was killed in between.
+ */
 TEST_F(shots, process_is_killed_between_two_small_buffers)
 {
 	struct shots *s = &self->s;

@@ -377,7 +377,7 @@ static __u32 check_keys(struct storm *s)
 	return nr;
 }
 
-/* ... by puts whose completions nobody has seen. */
+/* The same without the completions of the puts: each may have run or not. */
 static __u32 check_old_or_new(struct storm *s)
 {
 	static __u64 version[KEYS];
@@ -1299,7 +1299,7 @@ TEST_F(waiting, destroyed_store_lets_nothing_wait)
 			wait_all(s);
 			ASSERT_EQ(0, kvt_wait(pid));
 		} else {
-			/* By the task whose commands they are. */
+			/* By the task that has submitted them. */
 			ASSERT_EQ(0, kvt_destroy(self->env.dev, name));
 			wait_all(s);
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sessions whose commands wait are woken when there is something to see, and not each
- * time that a little more memory is free.
+ * Sessions with waiting commands are woken when one of these can go on, not each time that
+ * a little more memory is freed.
  */
 #include <errno.h>
 #include <stdlib.h>
