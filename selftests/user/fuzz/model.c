@@ -4,7 +4,7 @@
 
 #include "model.h"
 
-/* Does @in stand before the position that is looked for? */
+/* Whether @in sorts before a position that depends on @key. */
 typedef bool (*before_fn)(const struct kvt_key *in, const struct kvt_key *key);
 
 static bool is_below(const struct kvt_key *in, const struct kvt_key *key)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* RCU on liburcu, whose synchronisation ThreadSanitizer has to be told of. */
+/* RCU on liburcu; ThreadSanitizer has to be told of its synchronisation. */
 #include <linux/kthread.h>
 #include <linux/rcupdate.h>
 

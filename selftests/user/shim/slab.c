@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Memory for tests: an allocation of the C library for each object, of exactly
- * its size, so that the sanitizers know where it ends and when it is free.  What
- * stands before an object tells kfree() whose it is.
+ * its size, so that the sanitizers know where it ends and when it is free.  A
+ * header before each object tells kfree() which allocator it came from.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -48,8 +48,8 @@ static atomic_long_t accounted;
 #endif
 
 /*
- * Who has preemption off may hold a node, or a place in a log: others wait, and on
- * PREEMPT_RT the slab's locks sleep.
+ * A thread with preemption off may hold a node, or a place in a log, for which others
+ * wait; and on PREEMPT_RT the slab's locks sleep.
  */
 static void check_context(void)
 {

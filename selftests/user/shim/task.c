@@ -15,8 +15,8 @@
 #include "percpu.h"
 
 /*
- * Turns of a waiting loop after which another thread gets the CPU.  Who has
- * preemption off may hold a lock, and not only wait for one.
+ * Turns of a waiting loop after which another thread gets the CPU.  With preemption
+ * off there are more: the thread may itself hold a lock that others wait for.
  */
 #define SPIN_TURNS	64
 #define SPIN_TURNS_ATOMIC	4096

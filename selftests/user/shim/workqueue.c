@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Workqueues, each with a thread and a list of work sorted by the time at which
- * it is due.  A lock protects all of them; who finds work pending, and so need
- * not queue it, takes none, as in the kernel: threads that often queue the same
- * work are not to be ordered by that.
+ * it is due.  One lock protects all of them.  As in the kernel, a thread that finds
+ * its work pending takes no lock, so the lock does not order threads that often
+ * queue the same work.
  */
 #include <stdlib.h>
 #include <time.h>

@@ -10,8 +10,8 @@
  *   depends on it; of anything else it is relaxed.
  * - smp_wmb() makes every WRITE_ONCE() after it a release, until the thread
  *   ends its section with preemption off.  Without one WRITE_ONCE() is relaxed.
- * - smp_rmb() and smp_mb() order nothing for it: what stands behind one must
- *   be marked, or be ordered by other means.
+ * - smp_rmb() and smp_mb() order nothing for it: accesses after one must be
+ *   marked, or be ordered by other means.
  *
  * data_race() hides accesses from it, as it does from KCSAN.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A thread can be preempted anywhere.  Who may not sleep is known, though. */
+/* A thread can be preempted anywhere, but sections where it may not sleep are tracked. */
 #ifndef SHIM_PREEMPT_H
 #define SHIM_PREEMPT_H
 

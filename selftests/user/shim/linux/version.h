@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The kernel whose interfaces these headers have. */
+/* These headers have the interfaces of this kernel. */
 #ifndef SHIM_VERSION_H
 #define SHIM_VERSION_H
 
