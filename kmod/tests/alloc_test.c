@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * No memory: the n-th allocation of a change fails, for n = 1, 2, ... until the
- * change succeeds.  Until then it must say so and have changed nothing.
+ * change succeeds.  Until then it must return an error and change nothing.
  *
- * Allocations are made to fail by the kernel's fault injection where it is
- * there, and everywhere by the store's limit, of which a little more is left
- * at each attempt.
+ * The kernel's fault injection makes allocations fail, where it is available; so
+ * does the store's limit, everywhere, which leaves a little more room at each
+ * attempt.
  */
 #include <linux/bitmap.h>
 #include <linux/delay.h>
@@ -25,7 +25,7 @@
 #define FULL_2		(FULL_1 * (MT_INNER_WIDTH + 1))
 #define FULL_3		(FULL_2 * (MT_INNER_WIDTH + 1))
 
-/* What is there, numbers behind a prefix, before one is put. */
+/* Keys present before one is put: numbers after a prefix. */
 static const struct load {
 	const char *name;
 	u32 prefix;
@@ -55,7 +55,7 @@ static void load_desc(const struct load *load, char *desc)
 
 KUNIT_ARRAY_PARAM(load, loads, load_desc);
 
-/* Everything that a change that fails must leave as it was. */
+/* Everything that a failed change must not alter. */
 struct state {
 	u64 leaves, inners, layers, bytes;
 	u64 version;
@@ -179,7 +179,7 @@ static void removals_pass_at_the_limit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kt_stat(a.kt, KVTREE_STAT_LEAF_BYTES), kvt_quota_bytes(&a.kt->quota));
 }
 
-/* Whatever the engine: numbers, long enough to be kept in full, are there or not. */
+/* For every engine: numbers, long enough to be stored in full, are present or absent. */
 
 #define TIDE_KEYS	400
 #define TIDE_LEN	40
@@ -226,7 +226,7 @@ static void tide_expect(struct tide *tide)
 	KUNIT_EXPECT_EQ(tide->test, nr, kt_count(tide->kt, true));
 }
 
-/* All has been removed, and nothing more than an empty tree is left. */
+/* All keys are removed: only an empty tree is left. */
 static void tide_expect_low(struct tide *tide)
 {
 	kt_settle(tide->kt);
@@ -282,8 +282,8 @@ static bool disarm(void)
 }
 
 /*
- * What failed was not needed: the kernel's own bookkeeping of memory, or a
- * large value, which then comes from elsewhere.  Undo the put.
+ * The put did not need what failed: it was the kernel's own accounting, or a
+ * large value, which has a fallback.  Undo the put.
  */
 static void undo_put(struct attempts *a)
 {
@@ -361,7 +361,7 @@ static void a_sweep_without_memory_is_made_up_for_by_the_worker(struct kunit *te
 
 	KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_KEY("same slice 1"), NULL));
 	KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &KT_KEY("same slice 2"), NULL));
-	/* The worker is not told which layer, nor that there is one. */
+	/* Hide from the worker that there is a layer to collect, and which one. */
 	atomic_add(INT_MAX / 2, &tree->check_bytes);
 	KUNIT_ASSERT_EQ(test, 0, kt_del(kt, &KT_KEY("same slice 2"), NULL));
 	atomic_sub(INT_MAX / 2, &tree->check_bytes);
@@ -417,8 +417,8 @@ static void tide_change(struct tide *tide, unsigned int i, unsigned int n, gfp_t
 }
 
 /*
- * Engines that make changes of structure in steps go on without, or leave one of them
- * half done: for the next change, here, which may lack memory, too.
+ * Engines that change their structure in steps skip a step without memory, or leave it
+ * half done.  Here the next change has to complete it, possibly without memory as well.
  */
 static void changes_without_memory_lose_nothing_and_removals_are_made(struct kunit *test)
 {
@@ -445,7 +445,7 @@ static void changes_without_memory_lose_nothing_and_removals_are_made(struct kun
 }
 
 /*
- * A writer has allocated a large block when another one makes the value small.
+ * A writer has allocated a large block when another writer makes the value small.
  * @fails: the slab allocator has no memory
  */
 static void retire_filled_with_less(struct kunit *test, size_t room, bool fails)
@@ -505,7 +505,7 @@ static void a_small_value_takes_little_more_than_it_has(struct kunit *test)
 		takes = kvt_value_charge(v);
 		KUNIT_EXPECT_GE(test, takes, v->size);
 		KUNIT_EXPECT_LE(test, takes, kmalloc_size_roundup(v->size));
-		/* A seventh at the most, and what makes whole words. */
+		/* At most a seventh more, rounded up to whole words. */
 		if (v->size >= 24 && v->size <= 96)
 			KUNIT_EXPECT_LE(test, takes, ALIGN(v->size, 8) * 8 / 7);
 		if (len == 8)
@@ -515,8 +515,8 @@ static void a_small_value_takes_little_more_than_it_has(struct kunit *test)
 }
 
 /*
- * What a CPU takes ahead is of what is left when the charge itself is taken: smaller
- * charges after a large one find all of it, and nothing beyond.
+ * A CPU takes ahead only from what the charge itself leaves: smaller charges after a
+ * large one find all of the rest, and nothing beyond it.
  */
 static void charges_of_any_size_fill_a_limit_and_never_pass_it(struct kunit *test)
 {
@@ -531,7 +531,7 @@ static void charges_of_any_size_fill_a_limit_and_never_pass_it(struct kunit *tes
 			KUNIT_ASSERT_EQ(test, 0, kvt_quota_init(&quota, limit, U64_MAX));
 			sum = limit - round;
 			KUNIT_EXPECT_EQ(test, 0, kvt_quota_charge(&quota, sum));
-			/* A refusal would bring back what was taken too much. */
+			/* A refusal would give back what was taken in excess. */
 			for (n = 8; n; n /= 2)
 				while (sum <= 2 * limit && !kvt_quota_charge(&quota, n))
 					sum += n;
@@ -562,7 +562,7 @@ static int spend(void *arg)
 	return 0;
 }
 
-/* What was taken ahead is in neither place meanwhile. */
+/* Meanwhile, what was taken ahead is in neither account. */
 static void be_slow(enum kvt_park at)
 {
 	if (at == KVT_PARK_QUOTA_AHEAD)
@@ -577,7 +577,7 @@ static void wait_for_more(const unsigned int *count, unsigned int more)
 		cond_resched();
 }
 
-/* Whoever charges meanwhile keeps nothing that it took ahead of the old limit. */
+/* A concurrent charge keeps nothing that it took ahead under the old limit. */
 static void a_new_limit_holds_at_once(struct kunit *test)
 {
 	struct spender *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
@@ -596,7 +596,7 @@ static void a_new_limit_holds_at_once(struct kunit *test)
 		kvt_quota_limit(&s->quota, 1, U64_MAX);
 		charges = READ_ONCE(s->charges);
 		wait_for_more(&s->refusals, 2);
-		/* One that had begun, and one that was not counted yet. */
+		/* One may have begun already, and one may not be counted yet. */
 		charges = READ_ONCE(s->charges) - charges;
 		KUNIT_EXPECT_LE_MSG(test, charges, 2, "round %u", round);
 		kvt_quota_limit(&s->quota, U64_MAX, U64_MAX);

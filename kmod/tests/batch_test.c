@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a batch of GETs keeps of a store while it copies values to user space. */
+/* What a batch of GETs pins in a store while it copies values to user space. */
 #include <linux/mman.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -82,7 +82,7 @@ static void batch_exit(struct kunit *test)
 	kvt_store_put(bt.store);
 }
 
-/* The values that anybody holds. */
+/* Count the bytes of pinned values. */
 static void count_pinned(enum kvt_park at)
 {
 	struct kvt_index *index = bt.store->index;
@@ -157,7 +157,7 @@ static void a_get_that_takes_a_page_fault_lets_go_of_all_others(struct kunit *te
 
 	batch_open(test);
 	get_all(test, len, bt.absent);
-	/* The others are held until the first one meets the fault, and no longer. */
+	/* The others are pinned only until the first one meets the page fault. */
 	KUNIT_EXPECT_LT(test, len, bt.pinned[0]);
 	KUNIT_EXPECT_EQ(test, len, bt.pinned[1]);
 	KUNIT_EXPECT_EQ(test, len, bt.pinned[2]);

@@ -4,8 +4,8 @@
  *
  * It measures while it is loaded and prints a line for each map, workload and
  * round: "kvtree_bench: WORKLOAD MAP THREADS KEYS OPERATIONS/S".  The maps take
- * turns.  A round's rate is that of the median of many short runs, so that a run
- * during which the machine did something else does not count.
+ * turns.  A round's rate is the median of many short runs, so that runs disturbed
+ * by other work of the machine do not matter.
  */
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -39,12 +39,12 @@ static const struct bench_map *const maps[] = {
 
 static u64 *times;	/* of the short runs */
 
-/* Some are only for keys that lie close together, so all get such keys besides. */
+/* Some maps need dense keys, so all maps are also measured with these. */
 static bool dense;
 
 static u64 key_of(u32 n)
 {
-	/* An odd factor: each number below @keys comes once, in no order. */
+	/* The factor is coprime to @keys: each number below @keys comes once, in no order. */
 	return dense ? (u64)n * 7919 % keys : bench_mix(n + 1);
 }
 
@@ -125,7 +125,7 @@ static int measure(const struct bench_map *map, unsigned int workload, unsigned 
 	return 0;
 }
 
-/* All workloads of one map; the next one has the memory then. */
+/* Run all workloads of one map, then free its memory for the next. */
 static int run_map(const struct bench_map *map, unsigned int round)
 {
 	unsigned int w;

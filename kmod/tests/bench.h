@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What kvtree_bench measures: maps from keys of eight bytes to a number, read
- * under RCU unless a lock is said to be taken.
+ * under RCU unless their name mentions a lock.
  */
 #ifndef KVT_TESTS_BENCH_H
 #define KVT_TESTS_BENCH_H
@@ -18,9 +18,9 @@ struct kvt_index;
 
 struct bench_map {
 	const char *name;
-	bool dense_only;	/* keys that are anywhere cost it too much memory */
+	bool dense_only;	/* sparse keys cost it too much memory */
 	int (*open)(void);
-	void (*close)(void);	/* all that is in it is freed */
+	void (*close)(void);	/* frees all its contents */
 	/* Inserts the key or replaces its value by one with a higher version. */
 	int (*put)(u64 key, u64 value);
 	bool (*get)(u64 key, struct bench_found *found);
@@ -38,9 +38,9 @@ struct bench_names {
 	int (*open)(void);
 	void (*close)(void);
 	int (*put)(const u8 *key, const u8 *data);
-	/* Of a map that frees what it replaces when its readers have ended. */
-	int (*hold)(const u8 *key, u64 ns);	/* be such a reader, for so long */
-	u64 (*waiting_max)(void);		/* bytes that have waited for them */
+	/* For maps that free replaced values only after their readers. */
+	int (*hold)(const u8 *key, u64 ns);	/* be such a reader for @ns */
+	u64 (*waiting_max)(void);		/* the most bytes that waited for readers */
 	u64 waiting_bound;
 };
 

@@ -192,7 +192,7 @@ const struct bench_map bench_kvtree = {
 	.name = "kvtree", .open = kv_open, .close = kv_close, .put = kv_put, .get = kv_get,
 };
 
-/* A reader goes on seeing the value that it has found. */
+/* A reader keeps seeing the value that it has found. */
 static int kv_hold(const u8 *name, u64 ns)
 {
 	const struct kvt_key key = { name, BENCH_NAME_LEN };

@@ -19,15 +19,15 @@
 #include "bench.h"
 
 #define NAMES		10000
-/* Each power of two has so many buckets. */
+/* Buckets per power of two. */
 #define STEPS		16u
 #define BUCKETS		(40 * STEPS)
 #define THREADS		2
 #define LONG_NS		NSEC_PER_MSEC
 
-/* The reader begins so long after the puts. */
+/* The reader begins this long after the puts. */
 #define HOLD_AFTER_MS	100
-/* Turns without a reader for each with one, which is longer. */
+/* Turns without a reader for each turn with one, which takes longer. */
 #define TURNS_PER_HOLD	6
 
 static uint latency_seconds = 60;
@@ -63,7 +63,7 @@ struct histogram {
 	u64 waiting_max;	/* bytes that waited to be freed */
 };
 
-/* A thread that puts, or that reads. */
+/* A writing or reading thread. */
 struct timed {
 	const struct bench_names *names;
 	struct histogram *histogram;
@@ -83,7 +83,7 @@ static unsigned int bucket_of(u64 ns)
 	return min_t(unsigned int, (power + 1) * STEPS + (ns >> power) - STEPS, BUCKETS - 1);
 }
 
-/* The longest time that is counted there. */
+/* The longest time that the bucket counts. */
 static u64 bucket_end(unsigned int bucket)
 {
 	unsigned int power = bucket / STEPS;
@@ -113,7 +113,7 @@ static void histogram_merge(struct histogram *to, const struct histogram *from)
 	to->waiting_max = max(to->waiting_max, from->waiting_max);
 }
 
-/* @share: of 10000 that are shorter. */
+/* @share: how many of 10000 are shorter. */
 static u64 percentile(const struct histogram *h, unsigned int share)
 {
 	u64 seen = 0, want = div_u64(h->count * share, 10000);
@@ -140,7 +140,7 @@ static int put_some(struct timed *t)
 		if (t->err)
 			return t->err;
 		histogram_add(t->histogram, after - before);
-		/* Not counted: it is not the put that takes the CPU away. */
+		/* Not timed: yielding the CPU is not part of a put. */
 		if (!(t->histogram->count % 64))
 			cond_resched();
 	}
@@ -191,7 +191,7 @@ static int await(struct timed *t)
 	return t->err;
 }
 
-/* The threads of a turn; what they have come to is added up. */
+/* Run the threads of a turn, and sum up their results. */
 static int run_threads(const struct measured *m, struct timed *timed, struct histogram *to)
 {
 	unsigned int i, cpu = cpumask_first(cpu_online_mask), nr = 0, nr_all = THREADS + m->held;
@@ -213,7 +213,7 @@ static int run_threads(const struct measured *m, struct timed *timed, struct his
 	return err;
 }
 
-/* A second of one, and for as long as a reader holds on. */
+/* One second, and as long as a reader holds its value. */
 static int run_turn(const struct measured *m, struct histogram *to, u64 seed)
 {
 	u64 ms = MSEC_PER_SEC + (m->held ? hold_ms : 0);
@@ -237,7 +237,7 @@ static int run_turn(const struct measured *m, struct histogram *to, u64 seed)
 	return err;
 }
 
-/* All keys are there. */
+/* Put all keys. */
 static int fill(const struct bench_names *names)
 {
 	u8 key[BENCH_NAME_LEN + 1], data[BENCH_NAME_DATA] = { 0 };

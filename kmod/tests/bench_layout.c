@@ -157,7 +157,7 @@ static bool touch_leaf(struct touched *t, const struct mt_leaf *leaf, u64 slice)
 	return true;
 }
 
-/* @levels: adds those of inner nodes. */
+/* @levels: increased by the number of inner nodes. */
 static bool touch_all(struct touched *t, struct mt_node *node, u64 key, u64 *levels)
 {
 	for (; !mt_is_leaf(node); ++*levels)

@@ -111,7 +111,7 @@ static struct rb_block *rb_place(u64 key, struct rb_node ***link, struct rb_node
 	return NULL;
 }
 
-/* Only a key that comes needs memory. */
+/* Only a new key needs memory. */
 static int rb_spin_put(u64 key, u64 value)
 {
 	struct rb_node **link, *parent;
@@ -183,7 +183,7 @@ static bool rb_rcu_get(u64 key, struct bench_found *found)
 	do {
 		seq = read_seqcount_begin(&rb_seq);
 		node = rb_find_rcu(&key, &rb, rb_cmp);
-		/* What was found is it; what was not may have been moved. */
+		/* A node found is right; one not found may have been moved. */
 	} while (!node && read_seqcount_retry(&rb_seq, seq));
 	if (node) {
 		found->version = rb_entry(node, struct rb_block, node)->version;
@@ -206,7 +206,7 @@ const struct bench_map bench_rbtree_rcu = {
 /* Maple tree */
 
 static struct maple_tree maple;
-/* A store tells what it replaced only afterwards. */
+/* mas_store() returns what it replaced only afterwards. */
 static u64 maple_version;
 
 static int maple_open(void)
@@ -228,13 +228,13 @@ static void maple_close(void)
 		mas_pause(&mas);
 		cond_resched();
 	}
-	/* There are no readers any more; nodes go at once. */
+	/* There are no more readers: free nodes at once. */
 	mt_clear_in_rcu(&maple);
 	mtree_destroy(&maple);
 	rcu_barrier();
 }
 
-/* It takes memory without sleeping: the lock is the tree's. */
+/* It allocates without sleeping, since it holds the tree's lock. */
 static int maple_put(u64 key, u64 value)
 {
 	MA_STATE(mas, &maple, key, key);
@@ -365,7 +365,7 @@ static void rh_close(void)
 	rcu_barrier();
 }
 
-/* Of two that replace the same block at once one has to look again. */
+/* If two replace the same block at once, one has to retry. */
 static int rh_replace(struct rhashtable *ht, struct rhash_head *old, struct rhash_head *new,
 		      const struct rhashtable_params params)
 {
@@ -464,7 +464,7 @@ const struct bench_names bench_names_rhashtable = {
 	.name = "rhashtable", .open = names_open, .close = rh_close, .put = names_put,
 };
 
-/* What the machine does by itself. */
+/* An empty map, for the machine's own delays. */
 
 static int empty_open(void)
 {

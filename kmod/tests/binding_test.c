@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bindings: how programs find them, how many users may make, and what becomes of posts
- * when one ends.
+ * Bindings: how programs find them, how many of them users may make, and what happens to
+ * posts when one ends.
  */
 #include <linux/cred.h>
 #include <linux/delay.h>
@@ -47,7 +47,7 @@ static void store_end(struct kvt_store *store)
 	kvt_store_put(store);
 }
 
-/* If a case stops early. */
+/* For cases that stop early. */
 static void binding_exit(struct kunit *test)
 {
 	kvt_store_destroy(OTHER);
@@ -68,7 +68,7 @@ static bool is_found(const void *addr, const struct kvt_store *store)
 
 #define MANY	KVTREE_BPF_BINDINGS_MAX
 
-/* Of many maps now this one is bound, now that. */
+/* Bind and unbind many maps at random. */
 static void each_bound_map_is_found_and_no_other(struct kunit *test)
 {
 	struct kvt_store *store = store_make(test, STORE);
@@ -80,7 +80,7 @@ static void each_bound_map_is_found_and_no_other(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, maps);
 	KUNIT_ASSERT_NOT_NULL(test, bound);
 	for (n = 0; n < 20000 && !wrong; n++) {
-		/* Few of them at first, all later, and few again. */
+		/* Use few maps at first, then all, then few again. */
 		i = kt_rnd_below(&rnd, n < 5000 || n > 15000 ? 20 : MANY);
 		maps[i].map.id = i + 1;
 		if (bound[i])
@@ -102,10 +102,10 @@ static void each_bound_map_is_found_and_no_other(struct kunit *test)
 }
 
 #define CHOSEN		512
-/* With half of the slots empty a handful is usual. */
+/* With half of the slots empty, a handful is normal. */
 #define CHOSEN_STEPS	100
 
-/* Addresses of one bucket, by a hash that everybody knows. */
+/* Choose addresses that a publicly known hash puts into one bucket. */
 static void chosen_addresses_do_not_slow_others(struct kunit *test)
 {
 	struct kvt_store *store = store_make(test, STORE);
@@ -193,7 +193,7 @@ static void users_leave_room_to_the_owner_however_many_they_are(struct kunit *te
 	kvfree(maps);
 }
 
-/* The other store's validator keeps the ring's worker until it may go on. */
+/* The other store's validator holds the ring's worker until hold.go. */
 static struct {
 	bool held;
 	bool go;
@@ -217,7 +217,7 @@ static void bind_to_read(struct kunit *test, struct kvt_store *store)
 	KUNIT_ASSERT_EQ(test, 0, call_bind(&to_read, store, CAN_READ));
 }
 
-/* A post for the store is in the ring while @end ends something.  Returns whether it was made. */
+/* Call @end while a post for the store is in the ring.  Returns whether the post was executed. */
 static bool is_made(struct kunit *test, struct kvt_store *store,
 		    void (*end)(struct kvt_store *store))
 {
@@ -270,7 +270,7 @@ static void unbind(struct kvt_store *store)
 	kvt_unbind(store, to_write.map.id);
 }
 
-/* A new store, with one post that waits while @end is called: it is made, or has failed. */
+/* Make a store and call @end while a post waits: @made says if the post is to be executed. */
 static struct kvt_store *post_over(struct kunit *test, void (*end)(struct kvt_store *store),
 				   bool made)
 {
@@ -304,7 +304,7 @@ static void a_post_of_before_is_not_made_when_programs_are_allowed_again(struct 
 	struct call call;
 	u8 val;
 
-	/* What is bound since can post. */
+	/* Maps bound since then can post. */
 	KUNIT_EXPECT_EQ(test, 0, call_bind(&to_write, store, CAN_WRITE));
 	call = CALL_OF(&to_write.value);
 	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "k", 1, "x", 1));

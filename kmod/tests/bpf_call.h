@@ -11,7 +11,7 @@
 #include "bpf/bpf.h"
 #include "core/binding.h"
 
-/* A map, as far as bindings look at it.  It is never freed: the tests hold it. */
+/* A map, as far as bindings use it.  It is never freed: the tests hold a reference. */
 struct call_map {
 	struct bpf_map map;
 	struct bpf_kvt_store value;
@@ -24,7 +24,7 @@ static inline int call_bind(struct call_map *m, struct kvt_store *store, unsigne
 	return kvt_bind(store, &m->map, &m->value, access);
 }
 
-/* All of a request but its key, and for which store it is. */
+/* A request without its key, and its store. */
 struct call {
 	struct bpf_kvt_store *store;
 	u64 version;
@@ -46,7 +46,7 @@ struct call_req {
 	u8 key[CALL_KEY];
 };
 
-/* What a call needs to be made: room for @room bytes, the first @len of which are a key. */
+/* Prepare a request with room for @room bytes of key, the first @len of them from @key. */
 static inline struct call_req *call_begin(struct call_req *small, const struct call *c,
 					  const void *key, u32 len, u32 room)
 {
@@ -106,7 +106,7 @@ static inline int call_##name(struct call *c, const void *key, u32 len)	\
 						     sizeof(r->req) + len));	\
 }
 
-/* A call that finds another key, in the place of the first. */
+/* A call that finds another key, and stores it in place of the given one. */
 #define CALL_NEAR(name)								\
 static inline int call_##name(struct call *c, void *key, u32 room,		\
 			      void *val, u32 val_len)				\

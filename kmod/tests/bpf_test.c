@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What BPF programs call, called from here: the kfuncs are C functions, and run
- * on kernels that cannot run the programs.
+ * The kfuncs, called from C: this also tests them on kernels that cannot run BPF
+ * programs.
  */
 #include <linux/bpf.h>
 #include <linux/delay.h>
@@ -37,7 +37,7 @@ struct env {
 	struct bpf_kvt_store *read, *write, *both;
 };
 
-/* By what their bindings allow; the last is another store's. */
+/* Indexed by what their bindings allow; the last is for another store. */
 static struct call_map maps[KVTREE_OPEN_READ + KVTREE_OPEN_WRITE + 1];
 #define MAP_OTHER	maps[KVTREE_OPEN_READ + KVTREE_OPEN_WRITE]
 
@@ -73,7 +73,7 @@ static void env_close(struct env *env)
 	kvt_store_put(env->store);
 }
 
-/* If a case stops early. */
+/* For cases that stop early. */
 static void bpf_exit(struct kunit *test)
 {
 	struct kvt_store *store = kvt_store_find(STORE);
@@ -117,7 +117,7 @@ static void what_is_put_is_got_with_its_version(struct kunit *test)
 	call.version = 0;
 	KUNIT_EXPECT_EQ(test, 0, call_exists(&call, "a", 1));
 	KUNIT_EXPECT_EQ(test, version, call.version);
-	/* The empty key is one, and the empty value, too. */
+	/* Empty keys and empty values are valid. */
 	KUNIT_EXPECT_EQ(test, 0, call_put(&call, "", 0, "", 0));
 	KUNIT_EXPECT_EQ(test, 0, call_get(&call, "", 0, val, sizeof(val)));
 	KUNIT_EXPECT_EQ(test, 7, stat(&env, KVTREE_STAT_BPF));
@@ -158,7 +158,7 @@ static void columns_are_read_and_written_one_by_one_or_all(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, val);
 	memset(big, 'b', 5000);
 	KUNIT_EXPECT_EQ(test, 0, PUT(&call, "k", "zero"));
-	/* As a block of its own, as this is long. */
+	/* So long that it gets a block of its own. */
 	call.flags = BPF_KVT_COL;
 	call.col = 7;
 	KUNIT_EXPECT_EQ(test, 0, call_put(&call, "k", 1, big, 5000));
@@ -277,7 +277,7 @@ static void malformed_calls_are_refused(struct kunit *test)
 	env_close(&env);
 }
 
-/* What is asked for and the key lie in one piece of memory, which has an end. */
+/* Request and key share one piece of memory, and the call must stay inside it. */
 static void a_request_ends_where_its_memory_does(struct kunit *test)
 {
 	struct env env = env_open(test);
@@ -334,9 +334,9 @@ static void bindings_allow_what_they_are_for_until_they_end(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EACCES, GET(&call, "a", val));
 	KUNIT_EXPECT_EQ(test, -EACCES, call_exists(&call, "a", 1));
 	KUNIT_EXPECT_EQ(test, -EACCES, call_ceil(&call, val, sizeof(val), val, 8));
-	/* It tells what was there. */
+	/* It returns the old value, so it needs read access. */
 	KUNIT_EXPECT_EQ(test, -EACCES, call_add(&call, "a", 1));
-	/* Pointers to what is bound to nothing, and into what is bound. */
+	/* Pointers to unbound memory, and into a bound map. */
 	call = CALL_OF(NULL);
 	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&call, "a", val));
 	call = CALL_OF(&MAP_OTHER.value);
@@ -351,7 +351,7 @@ static void bindings_allow_what_they_are_for_until_they_end(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&call, "a", val));
 	KUNIT_EXPECT_EQ(test, -EPERM, call_bind(&maps[0], env.store, CAN_READ));
 	KUNIT_EXPECT_EQ(test, 0, kvt_bindings_allow(env.store));
-	/* What ended does not come back. */
+	/* Ended bindings do not come back. */
 	KUNIT_EXPECT_EQ(test, -ESTALE, GET(&call, "a", val));
 	KUNIT_EXPECT_EQ(test, 0, call_bind(&maps[0], env.store, CAN_READ));
 	KUNIT_EXPECT_EQ(test, 1, GET(&call, "a", val));
@@ -382,7 +382,7 @@ static void a_map_stands_for_one_store_at_a_time(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, PUT(&call, "a", "x"));
 	KUNIT_EXPECT_EQ(test, -EBUSY, call_bind(&maps[2], other, CAN_READ));
 	KUNIT_EXPECT_EQ(test, -EBUSY, call_bind(&maps[2], env.store, CAN_READ));
-	/* Another store's bindings are not for this one to end. */
+	/* A store cannot end another store's bindings. */
 	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_unbind(other, maps[2].map.id));
 	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_bindings_list(other, &info));
 	KUNIT_EXPECT_EQ(test, 1, GET(&call, "a", val));
@@ -417,7 +417,7 @@ struct ordered {
 	} key[ORDERED];
 };
 
-/* Of a few different bytes: many begin alike. */
+/* Use few different bytes, so that many keys share prefixes. */
 static u32 ordered_random(struct kt_rnd *rnd, u8 *data)
 {
 	static const u8 letters[] = { 0, 'a', 'b', 0xff };
@@ -472,7 +472,7 @@ static struct ordered *ordered_open(struct kunit *test, struct kt_rnd *rnd, cons
 	return o;
 }
 
-/* What a lookup has found should be a key, which is its value, too. */
+/* A lookup should have found this key; each value equals its key. */
 static void ordered_expect(struct kunit *test, const struct ordered *o, int want, int ret,
 			   const struct call *call, const u8 *key, const u8 *val)
 {
@@ -542,7 +542,7 @@ static void the_longest_prefix_is_found(struct kunit *test)
 	struct kvt_key k;
 	int ret;
 
-	/* So that not all have the empty key as a prefix. */
+	/* Otherwise the empty key would be a prefix of all. */
 	call_remove(&call, key, 0);
 	if (!o->key[0].len)
 		memmove(&o->key[0], &o->key[1], --o->nr * sizeof(o->key[0]));
@@ -701,7 +701,7 @@ static void a_loop_meets_what_it_has_left_of_the_store(struct kunit *test)
 	env_close(&env);
 }
 
-/* Go through all keys, and put another one after each.  Records seen, at most @stop. */
+/* Iterate, and put a new key after each record.  Returns the records seen, at most @stop. */
 static unsigned int extend(struct kunit *test, struct call *call, struct bpf_iter_kvt *it,
 			   unsigned int stop)
 {
@@ -732,7 +732,7 @@ static void a_loop_ends_though_its_range_grows(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -ELOOP, bpf_iter_kvt_status(&it));
 	KUNIT_EXPECT_EQ(test, -ENOENT, bpf_kvt_iter_key(&it, &key, sizeof(key)));
 	bpf_iter_kvt_destroy(&it);
-	/* As many as it returns are no error. */
+	/* Returning the maximum is no error. */
 	KUNIT_EXPECT_EQ(test, 0, call_remove(&call, "\0\0\0\0", 4));
 	KUNIT_EXPECT_EQ(test, 0, call_iter(&it, &call, "", 0));
 	while (bpf_iter_kvt_next(&it))
@@ -744,7 +744,7 @@ static void a_loop_ends_though_its_range_grows(struct kunit *test)
 	env_close(&env);
 }
 
-/* What the filter says to a program of a type that has these instructions. */
+/* Ask the filter about a program of this type with these instructions. */
 static int refuse(struct kunit *test, enum bpf_prog_type type, struct bpf_insn insn,
 		  struct bpf_insn other)
 {
@@ -759,7 +759,7 @@ static int refuse(struct kunit *test, enum bpf_prog_type type, struct bpf_insn i
 	prog->insnsi[0] = BPF_EXIT_INSN();
 	prog->insnsi[1] = insn;
 	prog->insnsi[2] = other;
-	/* If it is to replace a function of another one. */
+	/* For a program that replaces a function of another one. */
 	aux->saved_dst_prog_type = BPF_PROG_TYPE_CGROUP_SKB;
 	return kvt_bpf_refuse_packets(prog, 0);
 }
@@ -787,7 +787,7 @@ static void programs_with_packets_that_they_only_read_are_known(struct kunit *te
 	KUNIT_EXPECT_EQ(test, 0, refuse(test, BPF_PROG_TYPE_CGROUP_SOCKOPT, data, end));
 }
 
-/* The next record is that of a key: of one letter, or of the longest. */
+/* Expect the record of a one-letter key, or of one of maximal length. */
 static void expect_cursor(struct kunit *test, struct kvt_cursor *cursor, char first, u32 len)
 {
 	struct kvt_value *v = kvt_cursor_next(cursor);
@@ -828,7 +828,7 @@ static void cursors_pass_keys_that_share_all_but_their_ends(struct kunit *test)
 		expect_cursor(test, cursor, c, KVTREE_KEY_MAX);
 	}
 	KUNIT_EXPECT_NULL(test, kvt_cursor_next(cursor));
-	/* From between them, or one of them, what is next on either side. */
+	/* From a position at or between keys, find the next one on either side. */
 	for (c = 'b'; c < 'z'; c++) {
 		memset(data, c, KVTREE_KEY_MAX);
 		data[KVTREE_KEY_MAX - 1]++;
@@ -846,7 +846,7 @@ static void cursors_are_few_and_come_back(struct kunit *test)
 {
 	struct env env = env_open(test);
 	struct call call = CALL_OF(env.both);
-	/* Nobody looks into stores. */
+	/* Cursors do not look into their stores. */
 	const struct kvt_store *stores = (const struct kvt_store *)&call;
 	struct kvt_cursor *cursors[64];
 	unsigned int i, n = 0;
@@ -871,7 +871,7 @@ static void cursors_are_few_and_come_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, n, i);
 	while (i)
 		kvt_cursor_put(cursors[--i]);
-	/* An iterator that is left early gives back its cursor, and so do all others. */
+	/* Iterators return their cursors, even if they are left early. */
 	for (i = 0; i < 100; i++) {
 		rcu_read_lock();
 		KUNIT_EXPECT_EQ(test, 0, call_iter(&it, &call, key, 0));
@@ -888,7 +888,7 @@ static void cursors_are_few_and_come_back(struct kunit *test)
 	env_close(&env);
 }
 
-/* However deep its loops are nested. */
+/* No matter how deep its loops are nested. */
 static void one_store_leaves_cursors_to_others(struct kunit *test)
 {
 	struct env env = env_open(test);
@@ -900,7 +900,7 @@ static void one_store_leaves_cursors_to_others(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, 0, PUT(&call, "a", "x"));
 	preempt_disable();
-	/* What is given back counts no more. */
+	/* Returned cursors no longer count. */
 	for (round = 0; round < 3; round++) {
 		rcu_read_lock();
 		for (n = 0; n < ARRAY_SIZE(it); n++)
@@ -922,7 +922,7 @@ static void one_store_leaves_cursors_to_others(struct kunit *test)
 
 static void two_stores_leave_cursors_to_others(struct kunit *test)
 {
-	/* Nobody looks into stores. */
+	/* Cursors do not look into their stores. */
 	const struct kvt_store *stores = (const struct kvt_store *)test;
 	struct kvt_cursor *cursors[32], *other;
 	unsigned int i, n = 0;
@@ -941,7 +941,7 @@ static void two_stores_leave_cursors_to_others(struct kunit *test)
 	preempt_enable();
 }
 
-/* Under rcu_read_lock(), so that nothing is freed.  Returns why the last put was refused. */
+/* Called under rcu_read_lock(), so that nothing is freed.  Returns the error of the last put. */
 static int put_until_refused(const struct env *env, u8 *val)
 {
 	struct call call = CALL_OF(env->write);
@@ -962,11 +962,11 @@ static void over_the_garbage_bound_a_change_does_not_wait(struct kunit *test)
 	int err;
 
 	KUNIT_ASSERT_NOT_NULL(test, val);
-	/* Nothing is freed meanwhile.  The bound is 64 MiB unless somebody changed it. */
+	/* Nothing is freed meanwhile.  The bound is 64 MiB by default. */
 	rcu_read_lock();
 	err = put_until_refused(&env, val);
 	rcu_read_unlock();
-	/* Where memory is short, that comes first. */
+	/* On small machines allocations fail before that. */
 	KUNIT_EXPECT_TRUE_MSG(test, err == -EAGAIN || err == -ENOMEM, "%d", err);
 	for (i = 0; i < KT_TURNS_MAX / 20 && err; i++) {
 		msleep(20);
@@ -983,7 +983,7 @@ static struct {
 	struct irq_work work;
 	bool done;
 	bool hard;
-	unsigned int nr;		/* keys that are there throughout */
+	unsigned int nr;		/* keys that are always present */
 	unsigned int reads, busy, wrong;
 	int put, post;
 } irq;
@@ -1031,7 +1031,7 @@ static void from_interrupts_changes_are_refused_and_posts_are_made(struct kunit 
 	env_close(&env);
 }
 
-/* A put that waits until memory is freed, and is named meanwhile. */
+/* A put that waits for memory to be freed, and is named as a waiter meanwhile. */
 static int waiter_run(void *arg)
 {
 	struct env *env = arg;
@@ -1081,7 +1081,7 @@ static void a_task_that_waits_in_a_store_is_named(struct kunit *test)
 	env_close(&env);
 }
 
-/* The store's validator: a post that has waited waits here. */
+/* The store's validator: holds posts that were queued. */
 static struct {
 	const struct kvt_late_posts *posts;
 	u32 want;		/* the first when no more bytes are queued; 0: none */
@@ -1103,7 +1103,7 @@ static int hold_late(struct bpf_kvt_record *rec)
 	return 1;
 }
 
-/* The store's worker is making a post, and stays there until late.go. */
+/* The store's worker is executing a post, and is held there until late.go. */
 static void expect_held(struct kunit *test)
 {
 	unsigned int i;
@@ -1114,8 +1114,8 @@ static void expect_held(struct kunit *test)
 }
 
 /*
- * A store in which nothing that is replaced is freed, until its changes have to wait,
- * and another one.
+ * Make a store with changes that have to wait, because nothing that was replaced is
+ * freed, and another store.
  */
 static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 {
@@ -1146,7 +1146,7 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 	rcu_read_lock();
 	err = put_until_refused(&env, val);
 	KUNIT_EXPECT_EQ(test, -EAGAIN, err);
-	/* More than may wait for it, and each time one for the other store. */
+	/* Post more than may wait for it, alternating with posts for the other store. */
 	for (n = 1; n <= 200; n++) {
 		*(u64 *)val = n;
 		call = CALL_OF(env.write);
@@ -1163,14 +1163,14 @@ static void a_store_that_stalls_delays_no_posts_for_others(struct kunit *test)
 		if (last != n)
 			break;
 	}
-	/* Once one was made there is room for another. */
+	/* Once one is executed there is room for another. */
 	WRITE_ONCE(late.want, READ_ONCE(late.posts->bytes) - 1);
 	rcu_read_unlock();
 	KUNIT_EXPECT_EQ_MSG(test, 201, n, "the post for the other store was not made");
 	dropped = stat(&env, KVTREE_STAT_BPF_POST_DROP);
 	KUNIT_EXPECT_LT(test, 0, dropped);
 	KUNIT_EXPECT_EQ(test, 200, stat(&env, KVTREE_STAT_BPF_POST));
-	/* What waits is made when it can be, and before what is posted then. */
+	/* Waiting posts are executed when possible, before later ones. */
 	expect_held(test);
 	call = CALL_OF(env.write);
 	KUNIT_EXPECT_EQ(test, 0, call_post(&call, "last", 4, &n, sizeof(n)));
@@ -1229,7 +1229,7 @@ static void posts_that_wait_for_a_store_are_not_made_once_forbidden(struct kunit
 	WRITE_ONCE(late.want, U32_MAX);
 	rcu_read_unlock();
 	expect_held(test);
-	/* One is being made, the other waits. */
+	/* One is being executed, the other waits. */
 	kvt_bindings_forbid(env.store);
 	KUNIT_EXPECT_EQ(test, 0, kvt_bindings_allow(env.store));
 	WRITE_ONCE(late.go, true);
@@ -1244,7 +1244,7 @@ static void posts_that_wait_for_a_store_are_not_made_once_forbidden(struct kunit
 	env_close(&env);
 }
 
-/* Posts as many as there is room for.  The worker does not run. */
+/* Make as many posts as there is room for.  The worker does not run. */
 static unsigned int post_all(struct bpf_kvt_store *map, u8 *val)
 {
 	struct call call;
@@ -1288,7 +1288,7 @@ static void stores_that_post_leave_room_to_others(struct kunit *test)
 	local_irq_restore(flags);
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_NE_MSG(test, 0, posted[i], "store %u", i);
-	/* What was made counts no more.  One place may be lost at the end of the ring. */
+	/* Executed posts no longer count.  One place may be lost at the end of the ring. */
 	KUNIT_EXPECT_LT(test, 8, posted[0]);
 	KUNIT_EXPECT_LE(test, posted[0], again + 1);
 	for (i = 0; i < 2; i++) {
@@ -1308,7 +1308,7 @@ static void posts_are_made_in_order_or_counted_as_dropped(struct kunit *test)
 	u64 val[64];
 	__le64 n;
 
-	/* What is left of it in the ring would be taken for posts. */
+	/* Values that look like posts: their remains in the ring must not be taken for such. */
 	for (i = 0; i < ARRAY_SIZE(val); i++)
 		val[i] = 0x0000000100000010;
 	for (round = 0; round < 20; round++) {

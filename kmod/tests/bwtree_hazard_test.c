@@ -2,8 +2,8 @@
 /*
  * What a Bw-tree could get wrong: one case for each hazard.
  *
- * A case builds a small tree, brings it to the state in question, often from the hook of a
- * park point in the middle of a step, and looks at what the others make of it.
+ * A case builds a small tree, brings it into the state in question, often from the hook of a
+ * park point in the middle of a step, and checks how other operations cope with it.
  */
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -27,9 +27,9 @@ static struct {
 	unsigned int key;
 	u32 id;
 	struct kvt_key long_key;
-	unsigned int passed;		/* so often it has met what it waits for */
+	unsigned int passed;		/* how often it met what it waits for */
 	bool armed;			/* its next allocation fails */
-	bool half;			/* a page is split, and not posted */
+	bool half;			/* a page is split, but not posted */
 	u8 data[KEYS][8];
 } hazard;
 
@@ -61,7 +61,7 @@ static void hazard_hook(enum kvt_park at)
 	hazard.inside = false;
 }
 
-/* Call a function in the middle of each step, but for its own; or, if it is NULL, none. */
+/* Call @act in the middle of every step, except those that it makes itself; NULL: nothing. */
 static void act_between_steps(void (*act)(enum kvt_park at))
 {
 	hazard.act = act;
@@ -73,7 +73,7 @@ static void hazard_exit(void *arg)
 	act_between_steps(NULL);
 }
 
-/* A tree with no worker, so that only the case changes it. */
+/* Make a tree without a worker, so that only the case changes it. */
 static struct kt *open_limited(struct kunit *test, u32 page_size, u64 limit)
 {
 	const struct kt_engine engine = { "bwtree", &kvt_bwtree_ops, page_size };
@@ -113,7 +113,7 @@ static void put_all(struct kt *kt, unsigned int from, unsigned int to)
 		put(kt, from);
 }
 
-/* The page of a level where a key is. */
+/* The page on a level that covers a key. */
 static u32 page_at(struct kt *kt, unsigned int i, u8 level)
 {
 	const struct bw_want want = want_of(i);
@@ -127,7 +127,7 @@ static u32 page_at(struct kt *kt, unsigned int i, u8 level)
 	return at.id;
 }
 
-/* What the newest record of the leaf says where a key is. */
+/* The newest record of the leaf that covers a key. */
 static struct bw_rec leaf_of(struct kt *kt, unsigned int i)
 {
 	u32 id = page_at(kt, i, 0);
@@ -139,7 +139,7 @@ static struct bw_rec leaf_of(struct kt *kt, unsigned int i)
 	return rec;
 }
 
-/* The first key of the leaf at the right of that where a key is. */
+/* The first key of the leaf to the right of a key's leaf. */
 static unsigned int next_leaf(struct kt *kt, unsigned int i)
 {
 	u32 id = page_at(kt, i, 0);
@@ -149,7 +149,7 @@ static unsigned int next_leaf(struct kt *kt, unsigned int i)
 	return i;
 }
 
-/* Remove keys of a leaf, from one on, until so many are left.  Returns the next one. */
+/* Remove keys of a leaf, from @i on, until @left are left.  Returns the next one. */
 static unsigned int trim(struct kt *kt, unsigned int i, unsigned int left)
 {
 	for (; leaf_of(kt, i).nr > left; i++)
@@ -169,7 +169,7 @@ static void wait_until_asleep(struct kt *kt)
 		;
 }
 
-/* The same of a worker that is switched off. */
+/* The same for a disabled worker. */
 static void let_worker_rest(struct kt *kt)
 {
 	enable_delayed_work(worker_of(kt));
@@ -178,14 +178,14 @@ static void let_worker_rest(struct kt *kt)
 	disable_delayed_work_sync(worker_of(kt));
 }
 
-/* Consolidate the leaf where a key is, or split it. */
+/* Consolidate or split the leaf of a key. */
 static void tidy(struct kt *kt, unsigned int i)
 {
 	KUNIT_EXPECT_EQ(kt->test, 0,
 			bw_tidy(tree_of(kt), page_at(kt, i, 0), 0, false, GFP_NOWAIT));
 }
 
-/* Look at a page: is it where its first key leads, and at rest? */
+/* Check a page: does its first key lead to it, and is no step pending? */
 static const char *page_wrong(struct bw_tree *tree, u32 id, struct bw_rec *top)
 {
 	struct bw_want low;
@@ -202,8 +202,8 @@ static const char *page_wrong(struct bw_tree *tree, u32 id, struct bw_rec *top)
 }
 
 /*
- * Nothing of a change of structure is left.  A page that nothing leads to is taken out:
- * what is in it is another's, too, and would be freed twice.
+ * Expect that no step is pending.  Remove a page that nothing leads to: its contents
+ * also belong to another page, and would be freed twice.
  */
 static bool expect_whole(struct kt *kt)
 {
@@ -231,7 +231,7 @@ static bool expect_whole(struct kt *kt)
 	return whole;
 }
 
-/* The same, and writers come through everywhere: what nobody can finish holds them up. */
+/* The same, and writers can pass everywhere: a step that nobody can finish would stop them. */
 static void expect_usable(struct kt *kt)
 {
 	unsigned int i;
@@ -247,7 +247,7 @@ static void expect_usable(struct kt *kt)
 	KUNIT_EXPECT_EQ(kt->test, KEYS / 2, kt_count(kt, true));
 }
 
-/* The module may go when nobody is in the hook any more. */
+/* The module may be unloaded when no thread is in the hook any more. */
 static int hazard_begin(struct kunit_suite *suite)
 {
 #ifdef CONFIG_FAILSLAB
@@ -280,8 +280,8 @@ static struct maze {
 	u32 id[MAZE_LEAVES];
 	struct bw_remove *remove[2];
 	unsigned long entry[2];		/* what they replaced */
-	bool end;			/* the thread that watches may end */
-	bool lost;			/* the reader had to be let out */
+	bool end;			/* the watching thread may end */
+	bool lost;			/* the reader had to be released */
 } maze;
 
 static void maze_freeze(unsigned int i, unsigned int leaf, unsigned int left)
@@ -311,7 +311,7 @@ static bool maze_too_long(void)
 	return kt_stat(maze.kt, KVTREE_STAT_READ_RESTART) > MAZE_LEAVES * BW_READ_BUDGET;
 }
 
-/* Let a reader out that goes on and on. */
+/* Release a reader that never stops. */
 static int maze_watch(void *arg)
 {
 	unsigned int last = *(unsigned int *)arg;
@@ -326,7 +326,7 @@ static int maze_watch(void *arg)
 	return 0;
 }
 
-/* With @nr leaves: how often it looks at a page before it begins again depends on them. */
+/* Look up a key in a maze of @nr leaves: the number determines the pages visited per round. */
 static int maze_get(struct kunit *test, unsigned int nr)
 {
 	const struct kvt_key key = key_of(maze.key[nr - 1]);
@@ -372,7 +372,7 @@ static void a_reader_gives_up_wherever_its_budget_ends(struct kunit *test)
 	}
 }
 
-/* Where cache lines begin, in a page. */
+/* The cache line of an offset in a page. */
 static u32 line_of(u32 off)
 {
 	return (off + BW_MEM_HEAD) / BW_LINE;
@@ -413,8 +413,8 @@ static void count_pages(enum kvt_park at)
 }
 
 /*
- * Keys in front of each beginning of another, which have all but its last byte in common
- * with it, and @tail bytes behind that.  None of them is one.  Returns the other's @len bytes.
+ * For each prefix of a key, put a key that differs in the prefix's last byte and has @tail
+ * more bytes.  None of these is a prefix of the key.  Returns the key's @len bytes.
  */
 static u8 *put_near_beginnings(struct kt *kt, u32 len, u32 tail)
 {
@@ -449,7 +449,7 @@ static void a_prefix_is_found_past_keys_that_nearly_are(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, kt_get_prefix(kt, &key, NULL));
 }
 
-/* Pages that a lookup of a prefix of a key's first bytes looks at, when it finds none. */
+/* The number of pages that a failing prefix lookup of a key's first bytes visits. */
 static unsigned int pages_of_prefix(struct kt *kt, const u8 *data, u32 len)
 {
 	s64 found;
@@ -487,7 +487,7 @@ static void pages_of_a_prefix_are_as_many_as_its_bytes_at_most(struct kunit *tes
 
 /* Merges */
 
-/* Mark the term of a page that is to be merged with that of a key, and go no further. */
+/* Mark the term of a page to be merged into that of a key, and stop there. */
 static void leave_mark(struct kt *kt, unsigned int i)
 {
 	struct bw_stock stock = { .gfp = GFP_NOWAIT, .pass = true };
@@ -499,7 +499,7 @@ static void leave_mark(struct kt *kt, unsigned int i)
 	KUNIT_ASSERT_EQ(kt->test, BW_HELP_FINISH, help.kind);
 }
 
-/* The second leaf is short, and is to be merged with the third. */
+/* The second leaf is short, and about to be merged with the third. */
 static struct kt *open_short(struct kunit *test, unsigned int *left)
 {
 	struct kt *kt = open_tree(test, SMALL);
@@ -510,14 +510,14 @@ static struct kt *open_short(struct kunit *test, unsigned int *left)
 	right = next_leaf(kt, *left);
 	trim(kt, *left, 1);
 	trim(kt, right, 2);
-	/* Nothing else is left to be done there. */
+	/* No other step is pending there. */
 	tidy(kt, right);
 	return kt;
 }
 
 /*
- * A leaf is marked, and whoever did that has not gone on; meanwhile its left sibling has
- * got more keys, and neither is short.
+ * A thread has marked a leaf and not continued; meanwhile the left sibling got more keys,
+ * and neither of them is short.
  */
 static struct kt *open_marked(struct kunit *test)
 {
@@ -529,7 +529,7 @@ static struct kt *open_marked(struct kunit *test)
 	return kt;
 }
 
-/* Marks in pages below each other, of which each is to be merged after the next. */
+/* Nested marks: each page is to be merged after the one below it. */
 #define NESTED	7u
 
 static int put_number(struct kt *kt, u64 number)
@@ -539,7 +539,7 @@ static int put_number(struct kt *kt, u64 number)
 	return kt_put_gfp(kt, &KT_BYTES(&data, sizeof(data)), GFP_NOWAIT, NULL);
 }
 
-/* Split the pages on the way to a number that have four entries, each in the middle. */
+/* Split the pages with four entries on the way to a number, each in the middle. */
 static void split_way(struct kt *kt, u64 number)
 {
 	__be64 data = cpu_to_be64(number);
@@ -560,7 +560,7 @@ static void split_way(struct kt *kt, u64 number)
 	}
 }
 
-/* Mark a child of the page where a number is.  Returns the marked page's first number. */
+/* Mark a child of the page that covers a number.  Returns the marked page's first number. */
 static u64 leave_mark_below(struct kt *kt, u64 number, u8 level)
 {
 	struct bw_stock stock = { .gfp = GFP_NOWAIT, .pass = true };
@@ -592,7 +592,7 @@ static void marks_below_each_other_in_many_levels_are_finished(struct kunit *tes
 	u64 number = 0;
 	u8 level;
 
-	/* Pages of two entries, which are worth a merge when pages may be larger. */
+	/* Pages of two entries, which are to be merged once pages may be larger. */
 	while (bw_load(tree_of(kt), BW_ROOT)->level < NESTED) {
 		KUNIT_ASSERT_EQ(test, 0, put_number(kt, number));
 		split_way(kt, number++);
@@ -642,7 +642,7 @@ static void a_page_whose_mark_was_left_splits(struct kunit *test)
 	expect_whole(kt);
 }
 
-/* Two leaves under one parent, which is not the first of its level. */
+/* Find two leaves under one parent that is not the first of its level. */
 static void find_pair(struct kt *kt, unsigned int *left, unsigned int *right)
 {
 	*right = next_leaf(kt, KEYS / 2);
@@ -660,7 +660,7 @@ static void consolidate_parent(enum kvt_park at)
 	if (at != KVT_PARK_BW_REMOVED)
 		return;
 	hazard.passed++;
-	/* For a record that needs room, it is made new in any case. */
+	/* To make room for a record, it is consolidated in any case. */
 	KUNIT_EXPECT_EQ(hazard.kt->test, 0,
 			bw_tidy(tree, page_at(hazard.kt, hazard.key, 1), 8, false, GFP_NOWAIT));
 }
@@ -683,7 +683,7 @@ static void a_mark_outlives_a_consolidation(struct kunit *test)
 	expect_usable(kt);
 }
 
-/* So many keys that with as many behind them a page of this size is too long. */
+/* Half as many keys as make a page of this size too long. */
 #define HALF		13
 #define HALF_PAGE	400
 
@@ -725,7 +725,7 @@ static void a_page_that_begins_as_a_merged_one_is_posted_after_the_merge(struct 
 	expect_usable(kt);
 }
 
-/* A reader has loaded the parent; the rest happens before it loads the page. */
+/* A reader has loaded the parent; then this happens before it loads the page. */
 static void overtake_reader(enum kvt_park at)
 {
 	struct kt *kt = hazard.kt;
@@ -761,7 +761,7 @@ static void a_reader_of_a_frozen_page_finds_what_was_written_since(struct kunit 
 	expect_usable(kt);
 }
 
-/* In the middle of a merge of its last two children a page is to be merged, too. */
+/* A page is to be merged during a merge of its last two children. */
 static void fold_parent(enum kvt_park at)
 {
 	const struct bw_want want = want_of(hazard.key);
@@ -774,7 +774,7 @@ static void fold_parent(enum kvt_park at)
 	hazard.passed++;
 	KUNIT_EXPECT_EQ(kt->test, 0, bw_fold(tree_of(kt), &want, 1, GFP_NOWAIT));
 	KUNIT_EXPECT_NE(kt->test, hazard.id, page_at(kt, hazard.key, 1));
-	/* Its child first, then it. */
+	/* The child first, then the page. */
 	KUNIT_EXPECT_EQ(kt->test, before + 2, kt_stat(kt, KVTREE_STAT_NODE_UNLINK));
 }
 
@@ -818,11 +818,11 @@ static void split_only_child(enum kvt_park at)
 
 	if (at != KVT_PARK_BW_UNPOSTED || bw_load(tree_of(kt), BW_ROOT)->nr != 1 || hazard.passed++)
 		return;
-	/* The first leaf was empty, so it could take over a whole one. */
+	/* The first leaf was empty, so it could absorb a whole one. */
 	split_and_go_no_further(kt, 0);
 }
 
-/* If it took the root's place, what was split off would have no parent. */
+/* If it became the root, the page split off would have no parent. */
 static void an_only_child_that_was_split_does_not_become_the_root(struct kunit *test)
 {
 	struct kt *kt = open_tree(test, SMALL);
@@ -838,7 +838,7 @@ static void an_only_child_that_was_split_does_not_become_the_root(struct kunit *
 	expect_usable(kt);
 }
 
-/* Merge the children of a page of this level, one after the other, until it has only the first. */
+/* Merge the children of a page on this level, one by one, until only the first is left. */
 static void merge_below_first(struct kt *kt, u8 level)
 {
 	struct bw_help finish = { .kind = BW_HELP_FINISH, .want = want_of(0), .level = level - 1 };
@@ -849,26 +849,26 @@ static void merge_below_first(struct kt *kt, u8 level)
 	}
 }
 
-/* The root's only child gets so many siblings that it has another parent, and loses them. */
+/* Give the root's only child enough siblings that it gets another parent, then remove them. */
 static void put_parent_between(enum kvt_park at)
 {
 	struct kt *kt = hazard.kt;
 	struct bw_tree *tree = tree_of(kt);
 	unsigned int i;
 
-	/* The first time the step has no memory yet, and changes nothing. */
+	/* The first time the step lacks memory, and changes nothing. */
 	if (at != KVT_PARK_BW_ROOT_ALONE || ++hazard.passed != 2)
 		return;
 	for (i = 0; bw_load(tree, BW_ROOT)->level < 2; i++)
 		put(kt, i);
-	/* Pages that large are all short. */
+	/* With pages that large, all existing ones are short. */
 	tree->page_size = 64 << 10;
 	merge_below_first(kt, 2);
 	merge_below_first(kt, 1);
 	tree->page_size = SMALL;
 }
 
-/* It would be frozen for good: none of what would take it over leads to it. */
+/* It would stay frozen: no page that could absorb it leads to it. */
 static void an_only_child_with_another_parent_is_not_frozen(struct kunit *test)
 {
 	const struct bw_help collapse = { .kind = BW_HELP_COLLAPSE };
@@ -891,21 +891,21 @@ static void an_only_child_with_another_parent_is_not_frozen(struct kunit *test)
 
 #ifdef CONFIG_FAILSLAB
 
-/* Change a leaf until it has so many records. */
+/* Change a leaf until its chain has @depth records. */
 static void lengthen(struct kt *kt, unsigned int i, unsigned int depth)
 {
 	while (leaf_of(kt, i).depth != depth)
 		put(kt, i);
 }
 
-/* The next of this thread's allocations fails. */
+/* Let this thread's next allocation fail. */
 static void arm(void)
 {
 	WRITE_ONCE(current->fail_nth, 1);
 	hazard.armed = true;
 }
 
-/* Returns whether there was another. */
+/* Returns whether an allocation failed. */
 static bool disarm(void)
 {
 	bool failed = hazard.armed && !xchg(&current->fail_nth, 0);
@@ -920,7 +920,7 @@ static void fail_when_marked(enum kvt_park at)
 		arm();
 }
 
-/* It may sleep, as the last change was long ago. */
+/* The worker may be asleep, since the last change was long ago. */
 static void a_merge_that_was_given_up_wakes_the_worker(struct kunit *test)
 {
 	unsigned int left;
@@ -1082,7 +1082,7 @@ static void tidy_all_ids(enum kvt_park at)
 	if (at != KVT_PARK_BW_SPLIT_BUILT && at != KVT_PARK_BW_ROOT_BUILT)
 		return;
 	hazard.passed++;
-	/* The newest first: nothing leads to them yet.  They may be made new, but not split. */
+	/* The newest first: nothing leads to these pages yet.  They may not be split. */
 	for (id = end; id-- > 0;) {
 		bw_tidy(tree, id, 0, false, GFP_NOWAIT);
 		bw_tidy(tree, id, 8, false, GFP_NOWAIT);
@@ -1092,8 +1092,8 @@ static void tidy_all_ids(enum kvt_park at)
 }
 
 /*
- * Whoever has found a page that needs care comes later, and its id is another's by then: of
- * a page that is to be split off, or would have been.
+ * A thread has found a page that needs a step, but meanwhile the page's id has passed to
+ * another: to a page that is about to be split off, or would have been.
  */
 static void a_page_that_nothing_leads_to_is_not_split(struct kunit *test)
 {
@@ -1102,7 +1102,7 @@ static void a_page_that_nothing_leads_to_is_not_split(struct kunit *test)
 
 	act_between_steps(tidy_all_ids);
 	for (i = KEYS; i-- > 0;) {
-		/* What is to be split changes, too, so that it is not. */
+		/* The page to be split changes as well, so that the split fails. */
 		hazard.key = i + 1;
 		put(kt, i);
 		expect_whole(kt);
@@ -1125,7 +1125,7 @@ static void take_ids(enum kvt_park at)
 	hazard.id = second;
 }
 
-/* The first free id is the same again, but what comes behind it is not free any more. */
+/* The first free id is the same again, but the next one is no longer free. */
 static void a_free_id_is_handed_out_once(struct kunit *test)
 {
 	struct bw_tree *tree = tree_of(open_tree(test, SMALL));
@@ -1179,20 +1179,20 @@ static void a_put_whose_key_was_removed_meanwhile_does_not_pass_the_limit(struct
 	KUNIT_EXPECT_EQ(test, -ENOENT, kt_get(kt, &hazard.long_key, NULL));
 }
 
-/* As many leaves as a reader visits pages, and more. */
+/* More leaves than a reader may visit pages. */
 #define MANY_NUMBERS	(12u * BW_READ_BUDGET)
 
 /* Enough for any change. */
 #define PLENTY		(1024 * 1024)
 
-/* The limit is reached between the two steps of a split. */
+/* Reach the limit between the two steps of a split. */
 static void leave_nothing_at_half(enum kvt_park at)
 {
 	if (at == KVT_PARK_BW_SPLIT_HALF)
 		kt_leave(hazard.kt, 0);
 }
 
-/* There is enough before a change, and after one that has met the limit. */
+/* Leave enough before a change, and after one that has hit the limit. */
 static int put_number_with_plenty(struct kt *kt, u64 number)
 {
 	unsigned int tries = 32;
@@ -1205,7 +1205,7 @@ static int put_number_with_plenty(struct kt *kt, u64 number)
 	return err;
 }
 
-/* Without another try: -EBUSY if it is too far to the right. */
+/* One try: -EBUSY if the key is too far to the right. */
 static int get_number(struct kt *kt, u64 number)
 {
 	__be64 data = cpu_to_be64(number);
@@ -1233,7 +1233,7 @@ static bool is_posted(struct bw_tree *tree, u32 id, const struct bw_rec *top)
 	       bw_inner_find(at.top, &low, false) == id;
 }
 
-/* The most pages of a level in a row to which no parent leads. */
+/* The longest run of pages on a level that no parent leads to. */
 static unsigned int most_unposted(struct kt *kt, u8 level)
 {
 	struct bw_tree *tree = tree_of(kt);
@@ -1255,7 +1255,7 @@ static unsigned int most_unposted(struct kt *kt, u8 level)
 	return most;
 }
 
-/* Keys come in descending order, so it is always the first leaf that is full. */
+/* Keys are put in descending order, so always the first leaf is full. */
 static void a_page_is_not_split_beside_one_that_no_parent_knows(struct kunit *test)
 {
 	struct kt *kt = open_tree(test, SMALL);
@@ -1275,7 +1275,7 @@ static void a_page_is_not_split_beside_one_that_no_parent_knows(struct kunit *te
 		KUNIT_EXPECT_LE_MSG(test, most_unposted(kt, level), 1, "level %u", level);
 	for (number = 0; number < MANY_NUMBERS; number++)
 		KUNIT_ASSERT_EQ(test, 0, get_number(kt, number));
-	/* A writer posts those that are on its way. */
+	/* A writer posts the splits on its way. */
 	for (number = 0; number < MANY_NUMBERS; number++)
 		KUNIT_ASSERT_EQ(test, 0, put_number_with_plenty(kt, number));
 	KUNIT_EXPECT_EQ(test, 0, unposted(kt));
@@ -1291,7 +1291,7 @@ static void change_late(enum kvt_park at)
 		put(hazard.kt, 0);
 }
 
-/* It sleeps after a round without a change: whenever the last one comes, it is seen. */
+/* It sleeps after a round without a change: no change may be missed, whenever it happens. */
 static void a_change_at_the_end_of_a_round_is_looked_after(struct kunit *test)
 {
 	struct kt *kt = open_tree(test, SMALL);
@@ -1318,8 +1318,8 @@ static u64 records_left(const struct kt *kt)
 }
 
 /*
- * Keys come in order, so it is the worker that splits the last pages of all levels: leaves in
- * one round, and what is above them in a later one.
+ * Keys are put in order, so the worker has to split the last pages of all levels: leaves in
+ * one round, and the pages above them in a later one.
  */
 static void the_worker_looks_after_what_it_has_split(struct kunit *test)
 {
@@ -1360,8 +1360,8 @@ static void a_merge_wakes_the_worker(struct kunit *test)
 #define ROUNDS	16
 
 /*
- * It splits leaves that nobody changes any more: the records for the new ones in their
- * parents are some that nobody else tells it of.
+ * It splits leaves that nobody changes any more: only it knows of the records that their
+ * parents then get for the new leaves.
  */
 static void the_worker_does_not_rest_while_its_own_records_are_left(struct kunit *test)
 {
@@ -1377,7 +1377,7 @@ static void the_worker_does_not_rest_while_its_own_records_are_left(struct kunit
 		let_worker_rest(kt);
 
 		tree->round = round;
-		/* Without ids nobody else splits them. */
+		/* While there are no ids, no writer splits them. */
 		tree->map->limit = atomic_read(&tree->map->next);
 		for (i = 1; i < KEYS; i += 2)
 			put(kt, i);
@@ -1390,14 +1390,14 @@ static void the_worker_does_not_rest_while_its_own_records_are_left(struct kunit
 	}
 }
 
-/* A leaf that the worker comes to after the first one. */
+/* A leaf that the worker reaches after the first one. */
 #define LATE_KEY	78
 
 static void look_after_round(enum kvt_park at)
 {
 	if (at != KVT_PARK_BW_TIDIED)
 		return;
-	/* The first that ended early. */
+	/* The first round that ended early. */
 	if (tree_of(hazard.kt)->delays && !hazard.armed) {
 		hazard.armed = true;
 		hazard.half = leaf_of(hazard.kt, LATE_KEY).depth;
@@ -1475,10 +1475,10 @@ static void count_cares(enum kvt_park at)
 	hazard.key += at == KVT_PARK_BW_TIDIED;
 }
 
-/* The page that was changed, and short ones at the ends of the levels. */
+/* The changed page, and short pages at the ends of the levels. */
 #define TOUCHED_IDS	(4 * BW_TOUCH_IDS)
 
-/* What others keep in the store makes it no longer. */
+/* It does not depend on how much else is in the store. */
 static void a_round_looks_at_what_was_changed(struct kunit *test)
 {
 	struct kt *kt = open_tree(test, SMALL);

@@ -76,7 +76,7 @@ static void scene_get_all(enum kvt_park at)
 	}
 }
 
-/* How many keys are there, but for the one that is being changed. */
+/* The number of present keys, without the one that is being changed. */
 static unsigned int scene_count(void)
 {
 	unsigned int i, nr = 0;
@@ -86,7 +86,7 @@ static unsigned int scene_count(void)
 	return nr;
 }
 
-/* All keys in order, but for the one that is being changed. */
+/* Scan all keys in order, except the one that is being changed. */
 static void scene_scan(enum kvt_park at, bool reverse)
 {
 	const struct kvt_key empty = { };
@@ -135,7 +135,7 @@ static int scene_change(unsigned int i, gfp_t gfp)
 	return err;
 }
 
-/* Is the thread under test in the middle of a merge there, of a split? */
+/* Does this point lie in the middle of a merge?  Of a split? */
 static bool scene_merges(enum kvt_park at)
 {
 	return at == KVT_PARK_BW_MARKED || at == KVT_PARK_BW_REMOVED || at == KVT_PARK_BW_MERGED;
@@ -152,7 +152,7 @@ static u64 scene_nr(enum bw_nr nr)
 	return kvt_stats_read(&scene.kt->stats, KVT_STAT_ENGINE + nr);
 }
 
-/* What is counted of chains by their length agrees with the number of records. */
+/* The statistics of chain lengths agree with the number of records. */
 static void scene_count_chains(struct kunit *test)
 {
 	u64 least = 0, most = 0, records = scene_nr(BW_NR_CHAIN_RECORDS), pages;
@@ -244,7 +244,7 @@ static void scene_hook(enum kvt_park at)
 	int held;
 
 	scene.hits[at]++;
-	/* There are changes enough at the others. */
+	/* The other points have enough changes. */
 	if (scene.inside || at == KVT_PARK_BW_SEEK)
 		return;
 	scene.inside = true;
@@ -302,7 +302,7 @@ static void scene_tide(bool fill)
 	}
 }
 
-/* What seldom happens is waited for, ten times as long if it must be. */
+/* Wait for rare events, ten times as long if necessary. */
 static bool scene_goes_on(unsigned int round)
 {
 	bool seen = !scene.writes || (scene.split_in_merge && scene.merge_in_split);
@@ -346,7 +346,7 @@ static void scene_run(struct kunit *test, bool writes, bool starves)
 	kt_settle(scene.kt);
 	KUNIT_EXPECT_EQ(test, 1, kt_stat(scene.kt, KVTREE_STAT_LEAF_NODES));
 	KUNIT_EXPECT_EQ(test, 0, kt_stat(scene.kt, KVTREE_STAT_INNER_NODES));
-	/* Of all that was counted up and down nothing is left. */
+	/* All counters that go up and down are back at zero. */
 	KUNIT_EXPECT_EQ(test, 0, scene_nr(BW_NR_CHAIN_RECORDS));
 	for (i = BW_NR_CHAINS; i <= BW_NR_CHAINS_LAST; i++)
 		KUNIT_EXPECT_EQ(test, 0, scene_nr(i));
@@ -366,7 +366,7 @@ static void a_writer_between_any_two_steps_finishes_them_and_loses_nothing(struc
 	KUNIT_EXPECT_NE(test, 0, scene.helped);
 	KUNIT_EXPECT_NE(test, 0, scene.split_in_merge);
 	KUNIT_EXPECT_NE(test, 0, scene.merge_in_split);
-	/* Exchanges of all kinds took place, and lost. */
+	/* Exchanges of all kinds have succeeded, and failed. */
 	for (nr = 0; nr <= BW_NR_MERGE_FAIL; nr++)
 		KUNIT_EXPECT_NE_MSG(test, 0, scene_nr(nr), "%s",
 				    kvt_bwtree_ops.stats[nr].name);
@@ -392,7 +392,7 @@ static void expect_all_found(struct kunit *test)
 	KUNIT_EXPECT_NULL_MSG(test, scene.wrong, "%s: key %u", scene.wrong, scene.wrong_key);
 }
 
-/* Pages become long, then puts are refused; what is there stays, and can be removed. */
+/* Pages grow until puts are refused; existing keys stay and can be removed. */
 static void without_ids_puts_fail_and_nothing_is_lost(struct kunit *test)
 {
 	unsigned int i, nr;
@@ -422,7 +422,7 @@ static int scene_begin(struct kunit_suite *suite)
 #endif
 }
 
-/* The module may go when nobody is in the hook any more. */
+/* The module may be unloaded when no thread is in the hook any more. */
 static void scene_end(struct kunit_suite *suite)
 {
 #ifdef CONFIG_FAILSLAB

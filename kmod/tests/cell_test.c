@@ -17,7 +17,7 @@ static struct kt *open_masstree(struct kunit *test, enum kt_cells cells)
 	return kt;
 }
 
-/* The first bytes of a word, as a cell has them. */
+/* The first bytes of a word, in the layout of a cell. */
 static u64 head_of(u64 data, u32 len)
 {
 	u64 head = 0;
@@ -26,7 +26,7 @@ static u64 head_of(u64 data, u32 len)
 	return head;
 }
 
-/* Put a cell.  Returns what begin() does, or -EOPNOTSUPP: its place takes none. */
+/* Put a cell.  Returns the result of begin(), or -EOPNOTSUPP if the place takes no cell. */
 static int put_cell_gfp(struct kt *kt, const struct kvt_key *key, u64 version, u32 len,
 			u64 data, gfp_t gfp)
 {
@@ -70,7 +70,7 @@ static void expect_cell(struct kunit *test, const struct kvt_value *v, u32 key_l
 	KUNIT_EXPECT_EQ(test, 0, memcmp(data, &(u64){ DATA + version }, len));
 }
 
-/* What a scan finds, of which there is nothing else. */
+/* Expect that a scan finds exactly this record. */
 static void expect_scan(struct kunit *test, struct kt *kt, u32 key_len, u32 len, u64 version,
 			bool reverse)
 {
@@ -88,7 +88,7 @@ static void expect_scan(struct kunit *test, struct kt *kt, u32 key_len, u32 len,
 	kt_cursor_exit(&cur);
 }
 
-/* One key, read in every way. */
+/* Read one key in every way. */
 static void expect_one(struct kunit *test, struct kt *kt, const struct kvt_key *key, u32 len,
 		       u64 version)
 {
@@ -143,7 +143,7 @@ static void values_of_longer_keys_have_blocks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, put_cell(kt, &KT_KEY("12345678b"), 1, 8, DATA));
 }
 
-/* A full leaf, and nothing left of the limit. */
+/* A full leaf, and no room below the limit. */
 static void cells_are_replaced_where_there_is_no_memory(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test, KT_CELLS_ALL);
@@ -163,7 +163,7 @@ static void cells_are_replaced_where_there_is_no_memory(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EDQUOT, put_cell(kt, &KT_BYTES(&i, 1), 1, 8, DATA));
 }
 
-/* Twelve bytes, the first four of which are a number. */
+/* Twelve bytes, beginning with a number of four. */
 static void number_to(u8 *bytes, u32 i)
 {
 	memset(bytes, 0, 12);
@@ -201,7 +201,7 @@ static void leaves_have_room_for_cells_where_there_are_some(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, kt_put(kt, &key, NULL));
 	}
 	KUNIT_EXPECT_GT(test, kt_stat(kt, KVTREE_STAT_LEAF_NODES), leaves);
-	/* All that is new, and the first. */
+	/* All new leaves, and the first. */
 	KUNIT_EXPECT_EQ(test, kt_stat(kt, KVTREE_STAT_LEAF_NODES) - leaves + 1,
 			leaves_with_cells(kt));
 	KUNIT_EXPECT_GT(test, took, 0);
@@ -212,7 +212,7 @@ static void leaves_have_room_for_cells_where_there_are_some(struct kunit *test)
 	}
 }
 
-/* The right half of a split has cells, whatever the key has that it is for. */
+/* The right half of a split has cells, even if the split is for a key with a block. */
 static void a_split_for_a_block_takes_cells_along(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test, KT_CELLS_ALL);
@@ -238,8 +238,8 @@ static void a_split_for_a_block_takes_cells_along(struct kunit *test)
 static struct {
 	struct kt *kt;
 	struct kvt_key key;
-	unsigned int skip;	/* so often the point is passed before */
-	unsigned int passed;	/* so often it happened */
+	unsigned int skip;	/* how often to pass the point before */
+	unsigned int passed;	/* how often it happened */
 	struct kt_cursor cur;
 } hooked;
 
@@ -249,7 +249,7 @@ static void clear_hooks(void *unused)
 	WRITE_ONCE(kvt_park_loose_hook, NULL);
 }
 
-/* The key gets another value, on top of whoever reads it. */
+/* Give the key another value in the middle of a read of it. */
 static void replace(enum kvt_park at)
 {
 	if (at != KVT_PARK_READ_DATA || hooked.passed || hooked.skip--)
@@ -272,7 +272,7 @@ static struct kt *open_keys(struct kunit *test)
 	return kt;
 }
 
-/* One of the letters is replaced when the data of the nth cell are about to be read. */
+/* Replace one of the letters when the data of the nth cell is about to be read. */
 static void hook_replacements(struct kunit *test, struct kt *kt, unsigned int letter,
 			      unsigned int nth)
 {
@@ -300,7 +300,7 @@ static int read_one(struct kt *kt, const struct kvt_key *key, bool batch)
 	return kt_check(lookup.value, key, NULL);
 }
 
-/* The version comes from before, the data from after that. */
+/* The reader has the old version, and would read the new data. */
 static void a_lookup_does_not_take_a_cell_that_changes(struct kunit *test)
 {
 	struct kt *kt = open_keys(test);
@@ -343,7 +343,7 @@ static void scan_while_one_changes(struct kunit *test, struct kt *kt, bool rever
 	kt_cursor_exit(&cur);
 }
 
-/* Each of the cells in a leaf in its turn, when they are read one by one or together. */
+/* For each cell of a leaf, when the cells are read one by one, and when they are read together. */
 static void a_scan_does_not_take_a_cell_that_changes(struct kunit *test)
 {
 	struct kt *kt = open_keys(test);
@@ -359,7 +359,7 @@ static void a_scan_does_not_take_a_cell_that_changes(struct kunit *test)
 	}
 }
 
-/* Another key gets the slot that is looked at once more, with the same version. */
+/* Another key takes the slot that is checked again, with the same version. */
 static void move_and_fill(enum kvt_park at)
 {
 	static const struct kvt_key new = { .data = "a1", .len = 2 };
@@ -385,7 +385,7 @@ enum cell_way {
 	WAY_NR
 };
 
-/* What "h" has. */
+/* The value of "h". */
 static const struct kvt_value *read_h(struct kt *kt, enum cell_way how, struct kvt_pair *pairs,
 				      struct kvt_lookup *lookup)
 {
@@ -402,7 +402,7 @@ static const struct kvt_value *read_h(struct kt *kt, enum cell_way how, struct k
 	case WAY_PREFIX:
 		return kt->ops->get_prefix(kt->index, &hooked.key, &pairs->cell);
 	default:
-		/* From no key that is there, which would be read to compare it. */
+		/* Begin between keys: a present key would be read for comparison. */
 		kt_cursor_set(cur, how == WAY_ITER ? &KT_KEY("g~") : &KT_KEY("Z"), KVT_AT, false);
 		while ((nr = kt->ops->iter_next(cur->iter, pairs, LEAF)) > 0 || nr == -EAGAIN)
 			for (i = 0; i < nr; i++)
@@ -445,7 +445,7 @@ static void read_h_while_its_slot_is_filled(struct kunit *test, enum cell_way ho
 	KUNIT_EXPECT_EQ_MSG(test, version == 1 ? DATA : ~DATA, data, "way %u", how);
 }
 
-/* Of sixteen keys in a leaf, one gets a new value and moves, and a new key gets its slot. */
+/* One of sixteen keys in a leaf gets a new value and moves, and a new key takes its slot. */
 static void a_slot_that_another_key_has_got_is_not_taken_for_the_same(struct kunit *test)
 {
 	enum cell_way how;
@@ -487,8 +487,8 @@ static struct {
 	struct kt *kt;
 	enum kvt_park at;
 	unsigned int met;
-	int busy[3];		/* get, get_prefix, iterator, of the key that is written */
-	int other[2];		/* get, get_prefix, of another key in its leaf */
+	int busy[3];		/* get, get_prefix, iterator, for the key that is written */
+	int other[2];		/* get, get_prefix, for another key in its leaf */
 	unsigned int before;	/* keys that the iterator returned first */
 } top;
 
@@ -515,7 +515,7 @@ static void read_on_top(enum kvt_park at)
 	rcu_read_unlock();
 }
 
-/* It cannot end before they do.  They give up at once, and read everything else in the leaf. */
+/* The writer cannot end before them.  They give up at once, but read all else in the leaf. */
 static void only_the_cell_that_is_written_is_busy(struct kunit *test)
 {
 	static const enum kvt_park points[] = { KVT_PARK_CELL_BUSY, KVT_PARK_CELL_WRITTEN };
@@ -542,7 +542,7 @@ static void only_the_cell_that_is_written_is_busy(struct kunit *test)
 	}
 }
 
-/* Keys that come between the two tries of a change: they share a slice with its key. */
+/* Put keys between two tries of a change: they share a slice with its key. */
 static void fill_layer(enum kvt_park at)
 {
 	u8 bytes[12];
@@ -558,7 +558,7 @@ static void fill_layer(enum kvt_park at)
 	}
 }
 
-/* The room was for a leaf of the first layer, and then it is another that splits. */
+/* The memory was for a leaf of the first layer, but now a leaf of another layer splits. */
 static void no_leaf_of_another_layer_has_room_for_cells(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test, KT_CELLS_ALL);
@@ -599,7 +599,7 @@ static struct kunit_case cell_cases[] = {
 	{}
 };
 
-/* The module may go when nobody is in a hook any more. */
+/* The module may be unloaded when no thread is in a hook any more. */
 static void cell_end(struct kunit_suite *suite)
 {
 	synchronize_rcu();

@@ -19,18 +19,18 @@
 
 #define CC_WRITERS	4
 #define CC_BATCH	24u
-/* A set of keys is worked on for this long, or until all was seen that must be. */
+/* Use a set of keys for this long, or until all required events were seen. */
 #define CC_RUN_MS	1200
 #define CC_RUN_MAX_MS	300000
 /* Steps that take longer do so for up to 2^16 ns, and 2^22 ns if it comes to that. */
 #define CC_LONGER_MAX	6u
 #define CC_LONGER_TIDES	8	/* after so many in vain */
 
-/* What must have happened at the end. */
+/* Events that must have happened by the end. */
 #define SEEN(stat)	BIT_ULL(KVTREE_STAT_##stat)
 #define SEEN_ALWAYS	(SEEN(READ_RETRY) | SEEN(LOCK_CONTENDED) | SEEN(SPLIT_LEAF) | \
 			 SEEN(ROOT_GROW) | SEEN(NODE_UNLINK))
-/* What takes two CPUs at the same place. */
+/* Events that need two CPUs at the same place. */
 #define SEEN_READING	(SEEN(READ_RETRY) | SEEN(READ_RESTART))
 #define SEEN_MEETING	(SEEN_READING | SEEN(LOCK_CONTENDED))
 #define SEEN_LAYERS	(SEEN(LAYER_CREATE) | SEEN(LAYER_COLLAPSE))
@@ -60,10 +60,10 @@ static const struct cc_set cc_sets[] = {
 	/* Several levels of inner nodes, led past by a table. */
 	{ KT_RANDOM_8, 6000, 150, 60, true, SEEN_ALWAYS | SEEN(SPLIT_INNER), .tabled = true },
 	{ KT_RANDOM_8, 700, 20, 30, true, SEEN_ALWAYS | SEEN(SPLIT_INNER) },
-	/* With several, two leaves of two inner nodes may have some: no root would shrink. */
+	/* With several, leaves of two inner nodes may keep some: no root would shrink. */
 	{ KT_RANDOM_8, 300, 12, 1, false, SEEN_ALWAYS | SEEN(ROOT_SHRINK) },
 	{ KT_RANDOM_8, 50, 5, 3, false, SEEN_ALWAYS },
-	/* One key is left of the layers now and then, or none. */
+	/* Now and then the layers keep one key, or none. */
 	{ KT_SHARED_8, 300, 12, 1, false, SEEN_ALWAYS | SEEN_LAYERS | SEEN(ROOT_SHRINK) },
 	{ KT_SHARED_16, 40, 5, 0, false, SEEN_ALWAYS | SEEN(LAYER_CREATE) | SEEN(LAYER_COLLECT) },
 	{ KT_SHARED_40, 80, 7, 1, false, SEEN_ALWAYS | SEEN_LAYERS | SEEN(ROOT_SHRINK) },
@@ -81,7 +81,7 @@ static void cc_desc(const struct cc_set *set, char *desc)
 KUNIT_ARRAY_PARAM(cc, cc_sets, cc_desc);
 
 struct cc_key {
-	u32 seq;		/* odd while the key's writer is at it */
+	u32 seq;		/* odd while the key's writer changes it */
 	bool present;
 	bool stable;
 	u64 version;		/* of the value; of a stable key the newest known */
@@ -95,14 +95,14 @@ struct cc {
 	unsigned int tide;	/* enum cc_way */
 	bool tabled;		/* there was a table */
 	bool stop;
-	/* What was wrong first. */
+	/* The first error. */
 	atomic_t failed;
 	const char *wrong;
 	unsigned int wrong_key;
 	s64 wrong_result;
 };
 
-/* A thread: what it does in one go, and what it has seen. */
+/* A thread: its step function, and what it has seen. */
 struct cc_worker {
 	struct cc *cc;
 	int (*go)(struct cc_worker *w);
@@ -115,7 +115,7 @@ struct cc_worker {
 	struct cc_key *before;		/* scan: what was known when it began */
 	bool *met;			/* scan: keys found */
 	s64 last;			/* scan: key found last */
-	u64 done;			/* how often it went */
+	u64 done;			/* how many times it ran */
 };
 
 static void cc_fail(struct cc *cc, const char *wrong, unsigned int key, s64 result)
@@ -142,7 +142,7 @@ static struct cc_key cc_known(const struct cc *cc, unsigned int i)
 	return known;
 }
 
-/* Is what was known before still so? */
+/* Is the known state still current? */
 static bool cc_still(const struct cc *cc, unsigned int i, const struct cc_key *before)
 {
 	smp_rmb();	/* the lookup, before the count again; pairs with cc_enter() */
@@ -162,7 +162,7 @@ static void cc_leave(struct cc_key *k, bool present, u64 version)
 	smp_store_release(&k->seq, k->seq + 1);	/* pairs with cc_known() */
 }
 
-/* Judge what was found of a key: whether it is there, and its version. */
+/* Check the result of a lookup: whether the key is present, and its version. */
 static void cc_judge(struct cc_worker *w, unsigned int i, const struct cc_key *before, bool found,
 		     u64 version)
 {
@@ -193,7 +193,7 @@ static int cc_get_stranger(struct cc_worker *w, unsigned int i)
 	struct kvt_key key = { .data = w->cur.iter->key };
 	int err;
 
-	/* One byte more or less. */
+	/* Add or drop one byte. */
 	memcpy(w->cur.iter->key, near->data, near->len);
 	w->cur.iter->key[near->len] = kt_rnd_below(&w->rnd, 256);
 	key.len = kt_rnd_below(&w->rnd, 2) || !near->len ? near->len + 1 : near->len - 1;
@@ -227,9 +227,8 @@ static bool cc_begins_with(const struct kvt_key *key, const struct kvt_key *pref
 }
 
 /*
- * Keys and what they begin with: neighbours in order, but for keys between that begin
- * with the same.  Prefixes that are longer than what was found were not there, if
- * nobody has touched them since before.
+ * In order, a key's prefixes are before it, with other keys that share them in between.
+ * No longer prefix than the one found was present, unless a writer has touched it meanwhile.
  */
 static void cc_judge_prefixes(struct cc_worker *w, unsigned int i, s64 found, u64 version)
 {
@@ -292,7 +291,7 @@ static int cc_get_batch(struct cc_worker *w)
 	struct cc_key before[CC_BATCH];
 	unsigned int which[CC_BATCH];
 
-	/* Each key once: the lookups of a batch have no order among themselves. */
+	/* Use each key once: the lookups of a batch have no order among themselves. */
 	for (i = 0; i < nr; i++) {
 		which[i] = (first + i) % keys;
 		before[i] = cc_known(w->cc, which[i]);
@@ -338,7 +337,7 @@ static int cc_record(struct kt_cursor *cur, void *arg)
 	return READ_ONCE(w->cc->stop);
 }
 
-/* The scan came to the end: keys @from to @to - 1 had to be in it. */
+/* The scan has reached its end: it must contain keys @from to @to - 1. */
 static void cc_judge_scan(struct cc_worker *w, unsigned int from, unsigned int to)
 {
 	unsigned int i;
@@ -347,7 +346,7 @@ static void cc_judge_scan(struct cc_worker *w, unsigned int from, unsigned int t
 		cc_judge(w, i, &w->before[i], w->met[i], w->version[i]);
 }
 
-/* From a random key on, or from the end where it begins, to the other end. */
+/* Scan from a random key, or from one end, to the other end. */
 static int cc_scan(struct cc_worker *w)
 {
 	unsigned int i, nr = w->cc->keys->nr, start = w->reverse ? nr : 0;
@@ -445,7 +444,7 @@ static int cc_write(struct cc_worker *w, unsigned int i, enum cc_way way)
 	return way == CC_FILL ? cc_insert(w, i) : 0;
 }
 
-/* All keys once, from one end to the other or, if some may be left out, in no order. */
+/* Use all keys once, from one end to the other, or, if some may be left out, in no order. */
 static int cc_write_all(struct cc_worker *w)
 {
 	unsigned int i, at, nr = w->cc->keys->nr;
@@ -461,7 +460,7 @@ static int cc_write_all(struct cc_worker *w)
 	return err;
 }
 
-/* The engine's worker, more often than it comes by itself. */
+/* Run the engine's worker, more often than it runs by itself. */
 static int cc_sweep(struct cc_worker *w)
 {
 	w->cc->kt->ops->sweep(w->cc->kt->index);
@@ -543,8 +542,8 @@ static void cc_join(struct kunit *test, struct cc *cc, struct cc_worker *crew)
 static unsigned int cc_longer;
 
 /*
- * Now and then a step of a change takes longer, and more can happen meanwhile.  The clock ends
- * it: a number of turns would take seconds on a CPU that has much else to do.
+ * Now and then prolong a step of a change, so that more can happen meanwhile.  The clock ends
+ * it: on a busy CPU, a number of turns would take seconds.
  */
 static void cc_dawdle(enum kvt_park at)
 {
@@ -558,8 +557,8 @@ static void cc_dawdle(enum kvt_park at)
 }
 
 /*
- * If CPUs do not meet, each step takes twice as long as before.  Those of a guest may hardly ever
- * run at the same time; but then one is stopped in such a step before long, and the other comes.
+ * If the CPUs do not meet, double the length of the steps.  A guest's CPUs may hardly ever run
+ * at the same time, but then one of them is soon stopped in such a step while the other runs.
  */
 static void cc_dawdle_longer(void)
 {
@@ -597,8 +596,8 @@ static void cc_wait_for_all(struct cc *cc, struct cc_worker *crew)
 }
 
 /*
- * Have all writers fill the tree, drain it, or do both.  What is drained stays so until it was
- * swept: what only the worker finds there is not to depend on how busy the CPUs are.
+ * Have all writers fill the tree, drain it, or do both.  A drained tree stays so until it is
+ * swept: how much the worker finds there must not depend on how busy the CPUs are.
  */
 static void cc_tide(struct cc *cc, struct cc_worker *crew, enum cc_way way)
 {
@@ -626,7 +625,7 @@ static void cc_run(struct kunit *test, struct cc *cc, struct cc_worker *crew)
 		if (late && cc_unseen(cc) & SEEN_MEETING && !(tide % CC_LONGER_TIDES))
 			cc_dawdle_longer();
 		late = time_after(jiffies, start + msecs_to_jiffies(CC_RUN_MS));
-		/* CPUs that have much else to do seldom meet: readers dawdle, too. */
+		/* Busy CPUs seldom meet: delay readers as well. */
 		if (late && !cc->set->page_size)
 			WRITE_ONCE(kvt_park_loose_hook,
 				   cc_unseen(cc) & SEEN_READING ? cc_dawdle : NULL);
@@ -663,7 +662,7 @@ static void cc_expect_emptied(struct kunit *test, struct cc *cc)
 	for (i = 0; i < cc->keys->nr; i++)
 		if (cc->key[i].present)
 			KUNIT_EXPECT_EQ(test, 0, kt_del(kt, &cc->keys->key[i], NULL));
-	/* Not beside the worker: each could wait for the other to do the rest. */
+	/* Not concurrently with the worker: each could wait for the other to do the rest. */
 	if (cc->set->page_size)
 		cancel_delayed_work_sync(&bw_tree(kt->index)->work);
 	else
@@ -747,7 +746,7 @@ struct cc_duelist {
 	unsigned int inserted[CC_DUEL_KEYS];
 	unsigned int removed[CC_DUEL_KEYS];
 	unsigned int updated;
-	u64 version[CC_DUEL_KEYS];	/* of the value that it made last */
+	u64 version[CC_DUEL_KEYS];	/* of the value that it put last */
 };
 
 static int cc_duel_put(struct cc_duelist *d, unsigned int i, const struct kvt_key *key)
@@ -817,8 +816,8 @@ static bool cc_duel_met(struct kt *kt)
 }
 
 /*
- * A key is there if it was inserted once more than it was removed, as its writers were
- * told; and the versions that each of them gave to it grow.
+ * A key is present if, by the results that its writers got, it was inserted once more often
+ * than removed; and the versions that each writer gave to it increase.
  */
 static void writers_of_the_same_few_keys_are_told_what_happened(struct kunit *test)
 {
@@ -855,7 +854,7 @@ static void writers_of_the_same_few_keys_are_told_what_happened(struct kunit *te
 
 KT_ENGINES();
 
-/* The module may go when nobody is in the hook any more. */
+/* The module may be unloaded when no thread is in the hook any more. */
 static void cc_end(struct kunit_suite *suite)
 {
 	synchronize_rcu();

@@ -49,7 +49,7 @@ static void context_read(void)
 	smp_store_release(&context.done, true);	/* pairs with context_await() */
 }
 
-/* If it never comes, the counts say so. */
+/* If it never runs, the counts show that. */
 static void context_await(void)
 {
 	struct kt_patience patience = { };
@@ -195,7 +195,7 @@ static void irq_work_reads_on_top_of_a_writer(struct kunit *test)
 	context_scenes(test, &c);
 }
 
-/* By then the writer has let go of its nodes, whatever it still has to do. */
+/* By then the writer has unlocked its nodes, even if it has more to do. */
 static void a_soft_interrupt_never_meets_a_held_node_of_its_cpu(struct kunit *test)
 {
 	const struct context_case c = { scene_on_top, context_by_bh, false, false };
@@ -230,7 +230,7 @@ static void context_exit(struct kunit *test)
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 }
 
-/* The module may go when nobody is in the hook any more. */
+/* The module may be unloaded when no thread is in the hook any more. */
 static void context_end(struct kunit_suite *suite)
 {
 	synchronize_rcu();

@@ -30,7 +30,7 @@ struct model {
 	unsigned int op;
 };
 
-/* Parts in a hundred that are puts and removals, in turn. */
+/* Percentages of puts and removals, in turn. */
 static const struct phase {
 	u8 put, del;
 } phases[] = { { 50, 10 }, { 30, 30 }, { 10, 55 }, { 35, 35 } };
@@ -42,7 +42,7 @@ static void expect(struct model *m, s64 want, s64 got)
 	KUNIT_ASSERT_EQ_MSG(m->test, want, got, "operation %u", m->op);
 }
 
-/* A key that is in the set or near one that is. */
+/* A key in the set, or near one. */
 static struct kvt_key any_key(struct model *m)
 {
 	const struct kvt_key *key = &m->keys->key[kt_rnd_below(&m->rnd, m->keys->nr)];
@@ -120,7 +120,7 @@ static void do_del(struct model *m)
 {
 	unsigned int i = kt_rnd_below(&m->rnd, m->keys->nr);
 
-	/* Most of the time one that is there. */
+	/* Most of the time a present one. */
 	if (kt_rnd_below(&m->rnd, 8))
 		i = find_next_bit_wrap(m->present, m->keys->nr, i);
 	if (i < m->keys->nr)
@@ -178,7 +178,7 @@ static void do_get_batch(struct model *m)
 	}
 }
 
-/* How many keys of the set are on the left of a position. */
+/* The number of keys of the set left of a position. */
 static unsigned int left_of(const struct model *m, const struct kvt_key *key,
 			    enum kvt_bound bound, bool reverse)
 {
@@ -189,7 +189,7 @@ static unsigned int left_of(const struct model *m, const struct kvt_key *key,
 	return reverse ? kt_keys_below(m->keys, key) : kt_keys_upto(m->keys, key);
 }
 
-/* What the model has next; @i is the number of keys left of the position. */
+/* The model's next key; @i is the number of keys left of the position. */
 static unsigned int model_next(const struct model *m, unsigned int i, bool reverse)
 {
 	if (!reverse)
@@ -200,7 +200,7 @@ static unsigned int model_next(const struct model *m, unsigned int i, bool rever
 	return find_last_bit(m->present, i) < i ? find_last_bit(m->present, i) : m->keys->nr;
 }
 
-/* The record that the cursor is at is the model's next one. */
+/* Expect that the cursor's record is the model's next one. */
 static bool record_agrees(struct model *m, unsigned int i)
 {
 	const struct kvt_key key = kt_cursor_key(&m->cur);
@@ -317,7 +317,7 @@ static struct model *model_make(struct kunit *test, const struct kt_engine *engi
 	return m;
 }
 
-/* Remove all keys in random order: what is left is what an empty index has. */
+/* Remove all keys in random order: only what an empty index has may be left. */
 static void remove_all(struct model *m)
 {
 	unsigned int i, nr = m->keys->nr;

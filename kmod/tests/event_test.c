@@ -39,13 +39,13 @@ static struct listener *listeners_new(struct kunit *test, struct kvt_event *even
 		l[i].event = event;
 		l[i].calls = calls;
 		kvt_event_listen(event, &l[i].listener);
-		/* It does already. */
+		/* It is listening already. */
 		kvt_event_listen(event, &l[i].listener);
 	}
 	return l;
 }
 
-/* As many as are a portion, one more, many; and none. */
+/* A portion, one more, many; and none. */
 static void each_listener_is_called_once_in_turn(struct kunit *test)
 {
 	static const unsigned int number[] = { 0, 1, 127, 128, 129, 256, MANY };

@@ -7,25 +7,25 @@
  * be lost, as in a power failure.  Unloading the module loses the contents of all disks.
  *
  * /sys/block/kvtfaultN/fault/ has
- *	statuses	names of them all, one on each line
+ *	statuses	the names of all statuses, one on each line
  *	fail		"STATUS OPS FIRST COUNT [SECTOR SECTORS]": from now on, of the
- *			requests that are of OPS (letters: r, w, f: flushes, d: discards) and
- *			touch one of the sectors, COUNT end so, the first of them being the
- *			FIRST-th.  Nothing is transferred by these.  COUNT 0: none.
- *			STATUS "hold": they are kept, and wait
- *	counted		requests that "fail" meant, since it was written
- *	failed		those of them that ended so, or were kept
- *	hold		1: requests are kept, and wait; 0: they are worked on, as "fail" is now
- *	held		how many wait
- *	cache		"keep": from now on it is known what was not flushed; "lose", or "lose
- *			SECTOR SECTORS": that is as it was before, but for these; "flush";
+ *			requests of type OPS (letters: r, w, f: flushes, d: discards) that
+ *			touch one of the sectors, COUNT end with STATUS, beginning with the
+ *			FIRST-th.  They transfer nothing.  COUNT 0: none.
+ *			STATUS "hold": they are held
+ *	counted		requests that matched "fail", since it was written
+ *	failed		how many of them ended with STATUS, or were held
+ *	hold		1: hold all requests; 0: execute them, subject to "fail"
+ *	held		how many are held
+ *	cache		"keep": from now on track what is not flushed; "lose": undo all that is
+ *			not; "lose SECTOR SECTORS": the same, except for these; "flush";
  *			"drop": as "keep", and a flush that fails loses it; "stale": as "keep",
- *			and what a flush that failed should have made stable is lost with the
- *			cache, whatever flushes come after it, unless it is written again
- *	mb		how many MiB the disk has
+ *			and what a failed flush should have made stable is lost with the
+ *			cache, despite later flushes, unless it is written again
+ *	mb		size of the disk in MiB
  *	reset		1: as when the module was loaded: zeros, nothing fails, nothing is held
  *
- * What is discarded is zeros at once, and whatever is lost, never again what it was.
+ * Discarded sectors are zeros at once, and losing the cache never restores them.
  */
 #include <linux/bio.h>
 #include <linux/blkdev.h>
@@ -80,9 +80,9 @@ enum {
 
 static const char op_letters[] = "rwfd";
 
-/* Which requests fail, and how. */
+/* The requests that fail, and how. */
 struct rule {
-	bool hold;			/* they do not fail, but wait */
+	bool hold;			/* hold them instead */
 	blk_status_t status;
 	unsigned int ops;
 	u64 first;
@@ -91,7 +91,7 @@ struct rule {
 	u64 sectors;
 };
 
-/* A page as it was when the last flush ended. */
+/* A page as of the end of the last flush. */
 struct undo {
 	struct list_head list;
 	pgoff_t index;
@@ -107,7 +107,7 @@ struct fault_disk {
 	u64 failed;
 	bool hold;
 	struct bio_list held;
-	bool keep;			/* what is needed to lose what was not flushed */
+	bool keep;			/* what is needed to undo unflushed writes */
 	bool drop;			/* a flush that fails loses it */
 	bool stale;			/* a flush that fails makes the next ones lie */
 	struct list_head undos;		/* the latest first */
@@ -140,7 +140,7 @@ static bool rule_means(const struct rule *rule, const struct bio *bio)
 				  rule->sector < at + bio_sectors(bio));
 }
 
-/* Whether a request is one of those that shall fail, or wait. */
+/* Whether to fail or hold a request. */
 static bool fault_strikes(struct fault_disk *fd, const struct bio *bio)
 {
 	const struct rule *rule = &fd->rule;
@@ -192,7 +192,7 @@ static void undos_free(struct list_head *undos)
 	INIT_LIST_HEAD(undos);
 }
 
-/* A page is stable. */
+/* Take a page as stable. */
 static void lost_forget(struct fault_disk *fd, pgoff_t index)
 {
 	struct undo *undo, *next;
@@ -205,7 +205,7 @@ static void lost_forget(struct fault_disk *fd, pgoff_t index)
 	}
 }
 
-/* Everything that was written since the last flush is stable. */
+/* Make everything stable that was written since the last flush. */
 static void cache_flush(struct fault_disk *fd)
 {
 	struct undo *undo;
@@ -216,7 +216,7 @@ static void cache_flush(struct fault_disk *fd)
 	undos_free(&fd->undos);
 }
 
-/* As it was when the module was loaded; under the lock, or when nobody else is left. */
+/* Reset to the state after loading; under the lock, or without other users. */
 static void fault_clear(struct fault_disk *fd)
 {
 	struct page *page;
@@ -245,7 +245,7 @@ static void undos_do(struct fault_disk *fd, struct list_head *undos, pgoff_t kep
 	undos_free(undos);
 }
 
-/* All is as it was before, except @nr pages from @kept on. */
+/* Undo all, except @nr pages from @kept on. */
 static void cache_lose(struct fault_disk *fd, pgoff_t kept, pgoff_t nr)
 {
 	undos_do(fd, &fd->undos, kept, nr);
@@ -280,7 +280,7 @@ static void fault_discard(struct fault_disk *fd, const struct bio *bio)
 	}
 }
 
-/* One piece, which is of one page here and there. */
+/* Copy one piece, within one page on either side. */
 static blk_status_t fault_copy(struct fault_disk *fd, struct bio *bio, struct bio_vec *bv)
 {
 	u64 at = (u64)bio->bi_iter.bi_sector << SECTOR_SHIFT;

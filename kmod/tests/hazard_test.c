@@ -4,8 +4,8 @@
  * one case for each hazard.
  *
  * A hook at a park point runs in the middle of a writer's step, usually with
- * nodes locked and preemption off: it looks things up and takes notes, and
- * what they have to be is said after the step.
+ * nodes locked and preemption off.  It looks up keys and takes notes, which the
+ * case checks after the step.
  */
 #include <linux/delay.h>
 #include <linux/sched.h>
@@ -18,7 +18,7 @@
 #define PREFIX_MAX	(KVTREE_KEY_MAX - 8)
 /* More calls than any scan here needs. */
 #define SCAN_CALLS	20000
-/* So often may iter_next() ask a reader for a pause that cannot make one: see bpf/cursor.c. */
+/* How often iter_next() may ask for a pause that a reader cannot make: see bpf/cursor.c. */
 #define SCAN_TRIES	4
 
 /* Layers stay as removals leave them, until run_worker() or a sweep. */
@@ -42,7 +42,7 @@ static void run_worker(struct kt *kt)
 	kt_flush(kt);
 }
 
-/* A key of @prefix equal bytes and a tail, with nothing behind its end. */
+/* A key of @prefix equal bytes and a tail, in an allocation of its size. */
 static struct kvt_key make_key(struct kunit *test, u32 prefix, const void *tail, u32 len)
 {
 	u8 *data = kunit_kmalloc(test, prefix + len, GFP_KERNEL);
@@ -91,7 +91,7 @@ static void expect_count(struct kt *kt, s64 want)
 	KUNIT_EXPECT_EQ(kt->test, want, kt_count(kt, true));
 }
 
-/* The next record for a reader that cannot pause.  -EAGAIN: it would have to. */
+/* The next record for a reader that cannot pause; -EAGAIN if it would have to. */
 static int next_rcu(struct kt_cursor *cur)
 {
 	unsigned int tries = SCAN_TRIES;
@@ -103,7 +103,7 @@ static int next_rcu(struct kt_cursor *cur)
 	return err;
 }
 
-/* Count the records in one RCU read section.  -ELOOP: there was no end. */
+/* Count the records in one RCU read section; -ELOOP if there is no end. */
 static s64 count_rcu(struct kt_cursor *cur, bool reverse)
 {
 	const struct kvt_key empty = { };
@@ -145,7 +145,7 @@ static struct hook {
 	struct kt_cursor cur;
 	struct kvt_key key[4];
 	unsigned int nr_keys;
-	/* What was seen at each point where the hook ran last. */
+	/* What the last run of the hook saw, for each point. */
 	unsigned int hits[KVT_PARK_NR];
 	int get[KVT_PARK_NR][4];
 	s64 forward[KVT_PARK_NR];
@@ -168,12 +168,12 @@ static void hook_look(enum kvt_park at)
 static void hook_exit(void *unused)
 {
 	WRITE_ONCE(kvt_park_hook, NULL);
-	/* Whoever runs it has preemption off. */
+	/* It runs with preemption off. */
 	synchronize_rcu();
 	kt_cursor_exit(&hook.cur);
 }
 
-/* From now on look @nr keys up and scan at each point that is met. */
+/* From now on look up @nr keys and scan at each park point. */
 static void hook_init(struct kt *kt, const struct kvt_key *key, unsigned int nr)
 {
 	memset(&hook, 0, sizeof(hook));
@@ -204,7 +204,7 @@ static void expect_scans_at(struct kt *kt, enum kvt_park at, s64 want)
 
 /* Emptied leaves */
 
-/* Numbers 0..nr-1 behind a prefix: in leaves. */
+/* Put numbers 0..nr-1 after a prefix: these fill leaves. */
 static void put_numbers(struct kt *kt, u32 prefix, unsigned int nr)
 {
 	unsigned int i;
@@ -221,7 +221,7 @@ static void del_numbers(struct kt *kt, u32 prefix, unsigned int from, unsigned i
 		del(kt, number_key(kt->test, prefix, i));
 }
 
-/* A put by another thread that begins while a leaf is locked. */
+/* A put by another thread, begun while a leaf is locked. */
 static struct rival {
 	struct work_struct work;
 	struct kt *kt;
@@ -252,11 +252,11 @@ static void rival_start(void)
 
 	rival.queued = true;
 	queue_work(rival.kt->wq, &rival.work);
-	/* A second at least: its CPU may have others to run first. */
+	/* At least a second: its CPU may have other threads to run first. */
 	for (i = 0; i < 200000 && !READ_ONCE(rival.begun); i++)
 		udelay(5);
 	rival.met = READ_ONCE(rival.begun);
-	/* Let it come to the lock of the leaf. */
+	/* Give it time to reach the lock of the leaf. */
 	for (i = 0; i < 40; i++)
 		udelay(5);
 }
@@ -307,7 +307,7 @@ static void leftmost_leaves_are_freed_like_others(struct kunit *test)
 		expect_stat(kt, KVTREE_STAT_LEAF_NODES, leaves - leaf);
 		del_numbers(kt, 0, leaf * MT_LEAF_WIDTH, (leaf + 1) * MT_LEAF_WIDTH);
 		expect_count(kt, (leaves - leaf - 1) * MT_LEAF_WIDTH);
-		/* The range of the leaf belongs to its right neighbour now. */
+		/* The leaf's range now belongs to its right neighbour. */
 		put(kt, number_key(test, 0, leaf));
 		expect_get(kt, 0, number_key(test, 0, leaf));
 		del(kt, number_key(test, 0, leaf));
@@ -359,7 +359,7 @@ static void five_hundred_layers_go_with_their_last_key(struct kunit *test)
 	expect_stat(kt, KVTREE_STAT_LAYER_COLLECT, PREFIX_MAX / 8);
 }
 
-/* Preemption is off in commit(), in a durable store in all of it. */
+/* commit() runs with preemption off, in a durable store throughout. */
 static void a_commit_hands_no_layers_over_to_be_freed(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -380,7 +380,7 @@ static void a_commit_hands_no_layers_over_to_be_freed(struct kunit *test)
 	expect_no_layers(kt, 0);
 }
 
-/* A layer with other keys stays, and those above it, until these go. */
+/* A layer with other keys stays, as do those above it, until these keys are removed. */
 static void layers_go_as_far_up_as_nothing_else_is_left(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -410,7 +410,7 @@ static void layers_go_as_far_up_as_nothing_else_is_left(struct kunit *test)
 	expect_no_layers(kt, 0);
 }
 
-/* Leaves are left below inner nodes that have nothing else. */
+/* Leave leaves below inner nodes without other children. */
 static void layers_of_many_leaves_go_with_their_last_key(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -418,7 +418,7 @@ static void layers_of_many_leaves_go_with_their_last_key(struct kunit *test)
 
 	for (i = 0; i < 5; i++)
 		put_numbers(kt, 8 * i, 5 * MT_LEAF_WIDTH);
-	/* In each layer the one key stays that the layer below is behind. */
+	/* Each layer keeps only the key that leads to the layer below. */
 	for (i = 0; i < 4; i++)
 		del_numbers(kt, 8 * i, 0, 5 * MT_LEAF_WIDTH);
 	expect_stat(kt, KVTREE_STAT_LAYERS, 4);
@@ -451,7 +451,7 @@ static void layers_go_from_where_splits_have_moved_them(struct kunit *test)
 		sprintf(name, "lay%05u.1", i);
 		del(kt, string_key(test, 0, name));
 		name[9] = '2';
-		/* Some are put in the place of their layers first. */
+		/* Some are first put in place of their layers. */
 		if (i % 3 == 1)
 			run_worker(kt);
 		del(kt, string_key(test, 0, name));
@@ -489,7 +489,7 @@ static void scans_that_meet_the_collection_of_a_layer_end(struct kunit *test)
 
 /* Root of a layer */
 
-/* Where the tree's root is none, everybody looks for it for ever. */
+/* If the tree's root is not a root, every lookup searches for one for ever. */
 static void find_root(struct mt_tree *tree)
 {
 	struct mt_node *root = mt_root(tree);
@@ -498,14 +498,14 @@ static void find_root(struct mt_tree *tree)
 		mt_set_root(tree, (struct mt_node *)mt_above(root));
 }
 
-/* How often the child of a root that goes was looked at, and was locked then. */
+/* How often the child of a root that is removed was checked, and was locked then. */
 static struct heir {
 	struct mt_node *leaf;
 	unsigned int seen;
 	unsigned int locked;
 } heir;
 
-/* Another thread is about to split it all the while. */
+/* Meanwhile another thread is about to split it. */
 static void look_at_heir(enum kvt_park at)
 {
 	if (at < KVT_PARK_SHRINK_LOCKED || at > KVT_PARK_SHRINK_MARKED)
@@ -544,7 +544,7 @@ static void a_leaf_stays_locked_while_it_becomes_the_root(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 4, heir.locked);
 	KUNIT_EXPECT_TRUE(test, rival.met);
 	KUNIT_EXPECT_EQ(test, 0, rival.ret);
-	/* It has split, as the root that it was by then. */
+	/* It has split, as it was the root by then. */
 	KUNIT_EXPECT_FALSE(test, mt_is_leaf(mt_root(tree)));
 	KUNIT_EXPECT_FALSE(test, mt_is_deleted(mt_root(tree)));
 	for (i = 0; i <= MT_LEAF_WIDTH; i++)
@@ -552,7 +552,7 @@ static void a_leaf_stays_locked_while_it_becomes_the_root(struct kunit *test)
 	expect_count(kt, MT_LEAF_WIDTH + 1);
 }
 
-/* Even numbers fill a leaf, which is the root of a layer.  Another key comes. */
+/* Even numbers fill a leaf that is the root of a layer; then another key is put. */
 static void grow_root_of_layer(struct kunit *test, u64 number)
 {
 	struct kt *kt = open_masstree(test);
@@ -570,7 +570,7 @@ static void grow_root_of_layer(struct kunit *test, u64 number)
 	hook_end(kt);
 	KUNIT_EXPECT_EQ(test, 1, hook.hits[KVT_PARK_SPLIT_ROOT_PUBLISHED]);
 	for (at = KVT_PARK_SPLIT_MARKED; at <= KVT_PARK_SPLIT_ROOT_PUBLISHED; at++) {
-		/* A reader may have to wait for this thread, and gives up. */
+		/* A reader that would have to wait for this thread gives up. */
 		for (i = 0; i < 2; i++)
 			KUNIT_EXPECT_TRUE(test, !hook.get[at][i] || hook.get[at][i] == -EBUSY);
 		KUNIT_EXPECT_EQ(test, 0, hook.get[at][2]);
@@ -623,7 +623,7 @@ static int first_number_behind(struct kt_cursor *cur, void *arg)
 	return 1;
 }
 
-/* A cursor rests at each key while the layer below it grows by two levels. */
+/* Leave a cursor at each key while the layer below grows by two levels. */
 static void a_scan_sees_each_stable_key_once_across_root_growth(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -639,7 +639,7 @@ static void a_scan_sees_each_stable_key_once_across_root_growth(struct kunit *te
 			continue;
 		KUNIT_EXPECT_EQ(test, 1000 * nr, last);
 		nr++;
-		/* Behind the position and before it. */
+		/* After the position and before it. */
 		for (i = 1; i < 20; i++) {
 			put(kt, number_key(test, 16, last + i));
 			if (last)
@@ -673,12 +673,12 @@ static void toggle_lengths(struct work_struct *work)
 static void a_scan_never_takes_a_length_for_that_of_another_key(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
-	/* Each is there when it is met: first the one, then the other. */
+	/* Each is there when the reader meets it: first one, then the other. */
 	const s64 most = MT_LEAF_WIDTH + 1;
 	s64 nr = MT_LEAF_WIDTH - 1;
 	bool reverse = false;
 
-	/* One slot is left, and is used again and again. */
+	/* Only one slot is free, and is reused again and again. */
 	put_numbers(kt, 0, MT_LEAF_WIDTH - 1);
 	memset(&rival, 0, sizeof(rival));
 	INIT_WORK(&rival.work, toggle_lengths);
@@ -695,7 +695,7 @@ static void a_scan_never_takes_a_length_for_that_of_another_key(struct kunit *te
 	expect_count(kt, MT_LEAF_WIDTH - 1);
 }
 
-/* Each length from 0 to 24, twice: beginnings of one another and not. */
+/* Each length from 0 to 24 twice: as prefixes of one another, and not. */
 static void nothing_is_read_behind_the_end_of_a_key(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -744,7 +744,7 @@ static void shuffle(struct kt_rnd *rnd, struct kvt_key *key, unsigned int nr)
 	}
 }
 
-/* Keys of one slice, which begins with @first, and others around them. */
+/* Put keys of one slice, which begins with @first, and others around them. */
 static void load_one_slice(struct kt *kt, struct kt_rnd *rnd, u32 prefix, u8 first)
 {
 	const u8 slice[10] = { first };
@@ -804,7 +804,7 @@ static void a_leaf_whose_first_slot_has_another_slice_keeps_its_range(struct kun
 	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 2);
 	expect_get(kt, -ENOENT, number_key(test, 0, first));
 	expect_count(kt, 2 * MT_LEAF_WIDTH);
-	/* Between the left leaf's greatest and the right one's smallest key. */
+	/* Between the greatest key of the left leaf and the smallest of the right one. */
 	for (i = 1; i < 200; i++) {
 		put(kt, number_key(test, 0, first - 100 + i));
 		expect_get(kt, 0, number_key(test, 0, first - 100 + i));
@@ -812,7 +812,7 @@ static void a_leaf_whose_first_slot_has_another_slice_keeps_its_range(struct kun
 	expect_count(kt, 2 * MT_LEAF_WIDTH + 199);
 }
 
-/* A key that was removed is not found by way of the slot that it had. */
+/* A removed key is not found through its former slot. */
 static void a_reused_slot_belongs_to_the_new_key_alone(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -838,7 +838,7 @@ static void a_reused_slot_belongs_to_the_new_key_alone(struct kunit *test)
 	expect_count(kt, MT_LEAF_WIDTH);
 }
 
-/* What overtakes a reader that is held at a point, the first time that it comes there. */
+/* What another thread does while a reader is held, where it first reaches a point. */
 static struct overtaking {
 	struct work_struct work;
 	struct kt *kt;
@@ -869,7 +869,7 @@ static void let_overtake(enum kvt_park at)
 		udelay(5);
 }
 
-/* From now on @fn is called by another thread where this one comes to a point. */
+/* From now on another thread calls @fn when this one reaches a point. */
 static void overtake_at(struct kt *kt, enum kvt_park at, int (*fn)(struct kt *kt))
 {
 	memset(&overtaking, 0, sizeof(overtaking));
@@ -890,7 +890,7 @@ static void expect_overtaken(struct kt *kt)
 	KUNIT_EXPECT_EQ(kt->test, 0, overtaking.ret);
 }
 
-/* The layer goes.  Its slot becomes that of a key that goes on as the reader's does. */
+/* Remove the layer; its slot goes to a key with the same suffix as the reader's. */
 static int take_slot_of_layer(struct kt *kt)
 {
 	return kt_del(kt, &KT_KEY("AAAAAAAAy"), NULL) ?: kt_put(kt, &KT_KEY("BBBBBBBBx"), NULL);
@@ -945,8 +945,8 @@ static void a_layer_whose_last_leaves_are_emptied_at_a_time_goes(struct kunit *t
 }
 
 /*
- * As before, but the worker comes to the empty layer first.  The layer's slot is all that is
- * in its leaf, which has neighbours.
+ * As before, but the worker reaches the empty layer first.  The layer's slot is the only one
+ * of its leaf, which has neighbours.
  */
 static void a_leaf_goes_with_the_layer_that_the_worker_takes_out(struct kunit *test)
 {
@@ -979,7 +979,7 @@ static void a_leaf_goes_with_the_layer_that_the_worker_takes_out(struct kunit *t
 static struct kt_change removal;
 static struct kvt_value *removed;
 
-/* The layer goes with its key, and is not retired before the end of the removal. */
+/* The layer is removed with its key, and retired only when the removal has ended. */
 static int remove_layer(struct kt *kt)
 {
 	int err = kt_del_begin(kt, &removal, &KT_KEY("AAAAAAAAy"), GFP_KERNEL);
@@ -1028,7 +1028,7 @@ static int del_number_range(struct kt *kt, u64 from, u64 to)
 	return err;
 }
 
-/* The numbers of a full leaf, below a root that had another one. */
+/* Put the numbers of a full leaf, below a root that had another one. */
 static struct kt *open_thin_root(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1040,7 +1040,7 @@ static struct kt *open_thin_root(struct kunit *test)
 	return kt;
 }
 
-/* The child splits, and goes: its sibling is the only child now. */
+/* The child splits and is removed: its sibling is now the only child. */
 static int replace_child(struct kt *kt)
 {
 	return put_number(kt, MT_LEAF_WIDTH) ?: del_number_range(kt, 0, MT_LEAF_WIDTH);
@@ -1048,7 +1048,7 @@ static int replace_child(struct kt *kt)
 
 static unsigned int deleted_roots;
 
-/* If a deleted node is the root, everybody looks for another for ever: give the tree one. */
+/* If a deleted node is the root, every lookup searches for another for ever: replace it. */
 static void replace_deleted_root(enum kvt_park at)
 {
 	struct mt_tree *tree = mt_tree(overtaking.kt->index);
@@ -1078,7 +1078,7 @@ static void a_child_that_is_gone_does_not_become_the_root(struct kunit *test)
 	expect_stat(kt, KVTREE_STAT_INNER_NODES, 0);
 }
 
-/* The root gets so many children that there is another above it, and keeps only the first. */
+/* Give the root enough children that it gets a parent, then remove all but the first. */
 static int put_root_above(struct kt *kt)
 {
 	struct mt_tree *tree = mt_tree(kt->index);
@@ -1106,7 +1106,7 @@ static void a_node_that_is_no_root_any_more_does_not_make_way(struct kunit *test
 	expect_get(kt, 0, number_key(test, 0, MT_LEAF_WIDTH - 1));
 }
 
-/* One key of the layer stays, where the layer was. */
+/* One key of the layer stays, in place of the layer. */
 static int fold_layer(struct kt *kt)
 {
 	int err = kt_del(kt, &KT_KEY("AAAAAAAAx"), NULL);
@@ -1205,7 +1205,7 @@ static void the_worker_collapses_a_chain_of_five_hundred_layers(struct kunit *te
 	expect_get(kt, 0, string_key(test, PREFIX_MAX, "2"));
 	expect_get(kt, -ENOENT, string_key(test, PREFIX_MAX, "1"));
 	expect_count(kt, 1);
-	/* And again, from a tree that has had them. */
+	/* And again, in a tree that has had such layers. */
 	put(kt, string_key(test, PREFIX_MAX, "1"));
 	del(kt, string_key(test, PREFIX_MAX, "1"));
 	del(kt, string_key(test, PREFIX_MAX, "2"));
@@ -1230,9 +1230,8 @@ static int add_length(struct kt_cursor *cur, void *arg)
 }
 
 /*
- * A scan looks at some nodes for each record, and for every slice of its key at as many
- * as it takes to come there twice: from the layer above, and, after a pause, from the
- * root.
+ * For each record a scan visits a few nodes, and for every slice of its key as many as two
+ * descents take: one from the layer above, and, after a pause, one from the root.
  */
 static void expect_work(struct kt *kt, unsigned int burst, bool reverse)
 {
@@ -1262,7 +1261,7 @@ static void expect_scans_work_for_what_they_return(struct kt *kt)
 	expect_work(kt, 1000, true);
 }
 
-/* Pairs that share many slices; at their end begins what they have not in common. */
+/* Pairs that share many slices and differ only at their ends. */
 static void put_pairs(struct kt *kt, u32 len, unsigned int nr)
 {
 	unsigned int i, j;
@@ -1291,7 +1290,7 @@ static void a_scan_works_for_the_length_of_the_keys_it_returns(struct kunit *tes
 	}
 }
 
-/* In each layer of many something is left to be returned behind the next layer. */
+/* In each of many layers there are records after the one that leads to the next layer. */
 static void a_scan_comes_back_to_every_layer_that_has_more(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1303,13 +1302,13 @@ static void a_scan_comes_back_to_every_layer_that_has_more(struct kunit *test)
 	}
 	expect_scans_end(kt, 2 * (PREFIX_MAX / MT_SLICE + 1));
 	expect_scans_work_for_what_they_return(kt);
-	/* The deeper half has nothing behind. */
+	/* The deeper half has nothing after it. */
 	for (len = 2048; len <= PREFIX_MAX; len += MT_SLICE)
 		del(kt, make_key(test, len, "z", 1));
 	expect_scans_work_for_what_they_return(kt);
 }
 
-/* Nor for keys that are not there any more, though no worker has looked after them. */
+/* Nor for removed keys, even if no worker has cleaned up after them. */
 static void a_scan_does_not_work_for_keys_that_were_removed(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1342,11 +1341,11 @@ static void stop_counting_steps(void *unused)
 {
 	WRITE_ONCE(kvt_park_hook, NULL);
 	WRITE_ONCE(kvt_park_loose_hook, NULL);
-	/* Whoever runs them has preemption off or is under RCU. */
+	/* The hooks run with preemption off or under RCU. */
 	synchronize_rcu();
 }
 
-/* Of a chain of so many layers one key goes, the worker comes by, and the other goes. */
+/* Remove one key of a chain of layers, let the worker run if @worker, and remove the other key. */
 static unsigned int count_removal(struct kt *kt, unsigned int layers, bool worker)
 {
 	const u32 len = layers * MT_SLICE;
@@ -1369,7 +1368,7 @@ static unsigned int count_removal(struct kt *kt, unsigned int layers, bool worke
 	return nodes_read;
 }
 
-/* Down to each key once, up once, and for the worker once more. */
+/* Once down to each key, once up, and once more for the worker. */
 static void a_removal_works_for_the_length_of_its_key(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1383,7 +1382,7 @@ static void a_removal_works_for_the_length_of_its_key(struct kunit *test)
 
 #define DETOUR_LAYERS	40
 
-/* Leaves of a deep layer that are emptied when a reader has read them. */
+/* Leaves of a deep layer, emptied when a reader has read them. */
 static struct {
 	struct kt *kt;
 	struct kvt_key key[2][MT_LEAF_WIDTH];
@@ -1413,7 +1412,7 @@ static void empty_what_is_read(enum kvt_park at)
 	detour.inside = false;
 }
 
-/* The first leaf makes the lookup one that waits and retries; the second makes that start again. */
+/* The first leaf makes the lookup wait and retry; the second makes it restart. */
 static void a_change_in_a_layer_sends_no_reader_to_the_layers_above(struct kunit *test)
 {
 	const u32 prefix = DETOUR_LAYERS * MT_SLICE;
@@ -1438,7 +1437,7 @@ static void a_change_in_a_layer_sends_no_reader_to_the_layers_above(struct kunit
 	expect_scans_end(kt, 6 * MT_LEAF_WIDTH);
 }
 
-/* What others have put cannot make a reader fail that must come to an end. */
+/* Keys of others cannot make a reader fail that has a bounded number of tries. */
 static void deep_layers_stop_no_reader_that_cannot_pause(struct kunit *test)
 {
 	struct kvt_key deep = string_key(test, PREFIX_MAX, "2");
@@ -1454,7 +1453,7 @@ static void deep_layers_stop_no_reader_that_cannot_pause(struct kunit *test)
 	expect_scans_end(kt, 5);
 	KUNIT_ASSERT_EQ(test, 0, kt_cursor_init(kt, &cur));
 	rcu_read_lock();
-	/* What comes next on either side of the layers and within. */
+	/* Find the next key on either side of the layers, and inside. */
 	kt_cursor_set(&cur, &KT_KEY("b"), KVT_AT, false);
 	KUNIT_EXPECT_EQ(test, 0, next_rcu(&cur));
 	KUNIT_EXPECT_EQ(test, PREFIX_MAX + 1, cur.iter->len);
@@ -1475,7 +1474,7 @@ static void deep_layers_stop_no_reader_that_cannot_pause(struct kunit *test)
 	kt_cursor_exit(&cur);
 }
 
-/* Keys at the ends of chains, which go when a reader comes to them. */
+/* Keys at the ends of chains, removed when a reader reaches them. */
 static struct {
 	struct kt *kt;
 	struct kvt_key key[6];
@@ -1495,7 +1494,7 @@ static void take_away(enum kvt_park at)
 	mirage.inside = false;
 }
 
-/* Each time it begins anew, from the root.  It may still try. */
+/* Each time it restarts from the root.  It still has tries left. */
 static void a_reader_whose_keys_go_gives_up_when_all_tries_are_spent(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1532,7 +1531,7 @@ static void a_reader_whose_keys_go_gives_up_when_all_tries_are_spent(struct kuni
 
 /* Changes under an iterator */
 
-/* As string_key(), for as long as the string is there. */
+/* As string_key(), valid as long as the string. */
 static struct kvt_key key_of(const char *s)
 {
 	return KT_BYTES(s, strlen(s));
@@ -1555,7 +1554,7 @@ static const char *const walk[] = {
 	"behind1.2.2.2", "behind1.3", "c", "d", "e",
 };
 
-/* Another key comes and goes where the first layer's keys are. */
+/* Put and remove another key among those of the first layer. */
 static void stir(struct kt *kt)
 {
 	KUNIT_EXPECT_EQ(kt->test, 0, kt_put_gfp(kt, &KT_KEY("f"), GFP_NOWAIT, NULL));
@@ -1563,8 +1562,8 @@ static void stir(struct kt *kt)
 }
 
 /*
- * Go through the keys.  Before each step the next key gets another value; the one at @gone is
- * removed instead.  With @stirs, the first layer's leaf changes as well before each step.
+ * Iterate over the keys.  Before each step give the next key another value, or, at @gone, remove
+ * it.  With @stirs, also change the leaf of the first layer before each step.
  */
 static void walk_and_remove(struct kt *kt, int gone, bool reverse, bool stirs)
 {
@@ -1615,7 +1614,7 @@ static void an_iterator_returns_nothing_that_was_gone_before(struct kunit *test)
 	}
 }
 
-/* A lookup, and then an iterator that is inside of the layer that goes. */
+/* Look up the key, then continue an iterator inside the layer that is removed. */
 static struct inside {
 	struct kt_cursor cur;
 	struct kvt_key key;
@@ -1667,13 +1666,13 @@ static void an_iterator_in_a_layer_that_goes_returns_no_more_than_a_lookup(struc
 	}
 }
 
-/* The only free slot is that of the key that goes. */
+/* The only free slot is that of the removed key. */
 static int take_slot_of_next(struct kt *kt)
 {
 	return kt_del(kt, &KT_KEY("key b"), NULL) ?: kt_put(kt, &KT_KEY("key z"), NULL);
 }
 
-/* The iterator has found the key that goes, and is about to read its slot. */
+/* The iterator has found the key, and is about to read its slot. */
 static void a_slot_that_another_key_takes_is_not_read_in_its_place(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1702,7 +1701,7 @@ static void a_slot_that_another_key_takes_is_not_read_in_its_place(struct kunit 
 	expect_stat(kt, KVTREE_STAT_LEAF_NODES, 1);
 }
 
-/* Layers of several leaves on top of each other; in the i-th i numbers stay. */
+/* Nested layers of several leaves; the i-th keeps i numbers. */
 static void make_thin_layers(struct kt *kt)
 {
 	unsigned int i;
@@ -1721,7 +1720,7 @@ static void one_sweep_finds_all_thin_layers(struct kunit *test)
 	char name[16];
 
 	make_thin_layers(kt);
-	/* Beside each other, with one key; every second has none, and is gone already. */
+	/* Layers side by side, with one key each; every other one has none, and is gone. */
 	for (i = 0; i < 300; i++) {
 		sprintf(name, "layer%03u.1", i);
 		put(kt, string_key(test, 0, name));
@@ -1738,13 +1737,13 @@ static void one_sweep_finds_all_thin_layers(struct kunit *test)
 	inners = kt_stat(kt, KVTREE_STAT_INNER_NODES);
 	expect_stat(kt, KVTREE_STAT_LAYERS, 4);
 	expect_count(kt, 150 + 10);
-	/* There is nothing left for another one. */
+	/* Another sweep finds nothing to do. */
 	kt_settle(kt);
 	expect_stat(kt, KVTREE_STAT_LEAF_NODES, leaves);
 	expect_stat(kt, KVTREE_STAT_INNER_NODES, inners);
 }
 
-/* Removals that find no memory to tell the worker what to look at. */
+/* Removals without memory to tell the worker which layers to check. */
 static void without_memory_for_a_work_item_the_worker_sweeps(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1753,7 +1752,7 @@ static void without_memory_for_a_work_item_the_worker_sweeps(struct kunit *test)
 	put(kt, string_key(test, 24, "1"));
 	put(kt, string_key(test, 24, "2"));
 	put(kt, KT_KEY("other"));
-	/* All that items may take: none is allocated. */
+	/* All the bytes that work items may take: none is allocated. */
 	atomic_add(INT_MAX / 2, &tree->check_bytes);
 	del(kt, string_key(test, 24, "1"));
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(tree->sweep_needed));
@@ -1766,7 +1765,7 @@ static void without_memory_for_a_work_item_the_worker_sweeps(struct kunit *test)
 	expect_count(kt, 2);
 }
 
-/* Removals of long keys that leave no room to remember them cost a sweep now and then. */
+/* Removals of long keys that cannot be remembered cost a sweep now and then. */
 static void sweeps_rest_between_each_other(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1785,7 +1784,7 @@ static void sweeps_rest_between_each_other(struct kunit *test)
 	flush_delayed_work(work);
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(tree->sweep_needed));
 	expect_stat(kt, KVTREE_STAT_LAYERS, 1);
-	/* It does not wait for that with what it does remember. */
+	/* The worker handles the layers that it remembers without waiting for that. */
 	atomic_sub(INT_MAX / 2, &tree->check_bytes);
 	put(kt, KT_KEY("other slice 1"));
 	put(kt, KT_KEY("other slice 2"));
@@ -1802,11 +1801,11 @@ static void sweeps_rest_between_each_other(struct kunit *test)
 	expect_stat(kt, KVTREE_STAT_LAYERS, 0);
 }
 
-/* Keys on either side of those that a sweep is for. */
+/* Keys on either side of those to be swept. */
 #define FAR_KEYS	(400u * MT_LEAF_WIDTH)
 #define NEAR_KEYS	(10u * MT_LEAF_WIDTH)
 
-/* Leaves that an iterator reads in one RCU read section, though they are of no use. */
+/* Leaves that an iterator may read in vain in one RCU read section. */
 #define RUN_LEAVES	256u
 
 static unsigned int leaves_read;
@@ -1827,7 +1826,7 @@ static void put_numbered(struct kt *kt, const char *format, unsigned int nr)
 	}
 }
 
-/* What others keep in the store makes it no longer. */
+/* It does not depend on how much else is in the store. */
 static void a_sweep_begins_and_ends_with_what_it_is_for(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1866,7 +1865,7 @@ static void end_tree(enum kvt_park at)
 		WRITE_ONCE(ending->ending, true);
 }
 
-/* Whoever destroys it waits for the worker. */
+/* Destroying the tree waits for the worker. */
 static void a_sweep_ends_when_its_tree_does(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -1889,7 +1888,7 @@ static void a_sweep_ends_when_its_tree_does(struct kunit *test)
 	run_worker(kt);
 	kunit_release_action(test, clear_loose_hook, NULL);
 	KUNIT_EXPECT_NE(test, 0, layers_found);
-	/* The first, and what changes with it. */
+	/* Only the first layer was collected. */
 	expect_stat(kt, KVTREE_STAT_LAYERS, 299);
 	KUNIT_EXPECT_TRUE(test, llist_empty(&ending->checks));
 }
@@ -1909,7 +1908,7 @@ static void what_work_items_take_is_bounded_by_bytes(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(tree->sweep_needed));
 	KUNIT_EXPECT_FALSE(test, llist_empty(&tree->checks));
 	KUNIT_EXPECT_GT(test, atomic_read(&tree->check_bytes), others);
-	/* The other's is longer than what is left. */
+	/* The other layer's work item is larger than what is left. */
 	del(kt, string_key(test, 400, "1"));
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(tree->sweep_needed));
 	KUNIT_EXPECT_LE(test, atomic_read(&tree->check_bytes), MT_CHECK_BYTES);
@@ -1922,7 +1921,7 @@ static void what_work_items_take_is_bounded_by_bytes(struct kunit *test)
 
 /* Memory */
 
-/* Long enough for whoever frees without waiting for readers. */
+/* Long enough for a free that does not wait for readers. */
 static void linger(void)
 {
 	unsigned int i;
@@ -2016,7 +2015,7 @@ static void remove_then_reinsert_keeps_versions_growing(struct kunit *test)
 		version = version_after_put(kt, b);
 		KUNIT_EXPECT_GT(test, version, version_b);
 		version_b = version;
-		/* The layers collapse with one key, or are collected. */
+		/* The layers collapse to one key, or are collected. */
 		del(kt, a);
 		if (round & 1)
 			kt_settle(kt);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hooks that are C functions, on kernels that cannot run BPF programs: what they are
- * shown, how they come and go, and that nothing is published that the validator has
- * not seen.
+ * Hooks that are C functions, also for kernels that cannot run BPF programs: what they
+ * are shown, how they are attached and detached, and that nothing is published that the
+ * validator has not seen.
  */
 #include <linux/atomic.h>
 #include <linux/cpumask.h>
@@ -29,7 +29,7 @@
 #define STORE	"kunit-hook"
 #define RW	(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
 
-/* Of the case that runs. */
+/* State of the running case. */
 static struct {
 	struct kvt_store *store;
 	struct call_map map;	/* bound to it */
@@ -217,7 +217,7 @@ static void hooks_come_and_go_by_the_rules(struct kunit *test)
 	args.store = STORE "-not";
 	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_hook_attach(&args));
 	KUNIT_EXPECT_EQ(test, -ENOENT, kvt_hook_replace(&args));
-	/* The store lets go; owners do later, and may have been forgotten. */
+	/* The store drops its hooks; owners detach later, when others may be attached. */
 	kvt_bindings_forbid(hk.store);
 	kvt_hooks_drop(hk.store);
 	args = hook_args(KVTREE_HOOK_VALIDATOR, "", no, &owner[1]);
@@ -245,7 +245,7 @@ static void a_merge_that_was_overtaken_is_validated_again(struct kunit *test)
 	hk_open(test);
 	KUNIT_ASSERT_EQ(test, 0, put("k", ""));
 	KUNIT_ASSERT_EQ(test, 0, attach(KVTREE_HOOK_VALIDATOR, "v", not_both_x, &owner));
-	/* It is right when it is asked about, and wrong when it would be published. */
+	/* It is valid when the validator is asked, and invalid when it would be published. */
 	hk.meddle = true;
 	KUNIT_EXPECT_EQ(test, -EKEYREJECTED, put_col("k", 1, "x"));
 	KUNIT_EXPECT_EQ(test, 3, atomic_read(&hk.asked));
@@ -254,7 +254,7 @@ static void a_merge_that_was_overtaken_is_validated_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, BPF_KVT_ABSENT, call.val_len);
 	call = CALL_OF(.col = 2);
 	KUNIT_EXPECT_EQ(test, 1, call_get(&call, "k", 1, val, sizeof(val)));
-	/* What comes to the same in the end is made. */
+	/* A change that is still valid after the other one is made. */
 	hk.meddle = true;
 	KUNIT_EXPECT_EQ(test, 0, put_col("k", 3, "y"));
 	call = CALL_OF(.col = 3);
@@ -271,7 +271,7 @@ struct duel {
 	unsigned int wrong;
 };
 
-/* Both want to be "x", each in its column. */
+/* Both put "x", each in its own column. */
 static int duel_run(void *arg)
 {
 	struct duel *duel = arg;
@@ -283,7 +283,7 @@ static int duel_run(void *arg)
 			WRITE_ONCE(duel->made, duel->made + 1);
 		else if (err == -EKEYREJECTED)
 			duel->refused++;
-		/* Too often overtaken, or no memory for the moment. */
+		/* Overtaken too often, or no memory at present. */
 		else if (err != -EBUSY && err != -EAGAIN && err != -ENOMEM)
 			duel->wrong++;
 		do {
@@ -323,13 +323,13 @@ static void threads_publish_nothing_that_was_not_validated(struct kunit *test)
 							duel_run, &duel[i]));
 		kt_thread_start(&thread[i]);
 	}
-	/* Each has its turn some time. */
+	/* Each gets a turn at some time. */
 	for (i = 0; i < 5000 || !READ_ONCE(duel[0].made) || !READ_ONCE(duel[1].made); i++) {
 		both += both_x();
 		if (i % 64 == 0)
 			cond_resched();
 	}
-	/* Hooks come and go meanwhile. */
+	/* Attach and detach hooks meanwhile. */
 	for (i = 0; i < 20; i++) {
 		KUNIT_EXPECT_EQ(test, 0, attach(KVTREE_HOOK_FILTER, "f", no, &other));
 		kvt_hook_detach(&other);
@@ -339,7 +339,7 @@ static void threads_publish_nothing_that_was_not_validated(struct kunit *test)
 	}
 	for (i = 0; i < 2; i++)
 		WRITE_ONCE(duel[i].stop, true);
-	/* They end with a value that is allowed again. */
+	/* At the end they leave a value that is allowed. */
 	kvt_hook_detach(&owner);
 	for (i = 0; i < 2; i++) {
 		kt_thread_join(&thread[i]);
@@ -352,7 +352,7 @@ static void threads_publish_nothing_that_was_not_validated(struct kunit *test)
 
 /* Marks */
 
-/* Some more records than a scan asks a filter about for one buffer. */
+/* A few records more than a scan shows to a filter for one buffer. */
 #define MARKED		4100
 #define MARK_PREFIX	"pre"
 #define MARK_ROOM	4096
@@ -435,7 +435,7 @@ static int scan_filtered(u64 user, const char *key, u32 flags)
 }
 
 /*
- * The scan ends where the iterator has gone beyond the prefix, and is between two
+ * The scan ends where the iterator has left the prefix and gives up between two
  * records.
  */
 static void a_mark_is_the_key_of_the_last_record_left_out(struct kunit *test)
@@ -472,14 +472,14 @@ static void a_mark_is_the_key_of_the_last_record_left_out(struct kunit *test)
 	kvt_hook_detach(&owner);
 }
 
-/* The writer: wait for the change, and see whether it is over before this goes on. */
+/* The writer: wait for the change, and check that it does not return before this continues. */
 static void hold(void)
 {
 	u64 turn = kvt_hook_validator(hk.store);
 	unsigned int ms = 0;
 
 	WRITE_ONCE(hk.held, true);
-	/* If the change is not seen, this ends all the same. */
+	/* Stop waiting if the change never becomes visible. */
 	while (kvt_hook_validator(hk.store) == turn && !READ_ONCE(hk.returned) && ms++ < 2000)
 		mdelay(1);
 	mdelay(20);
@@ -516,8 +516,8 @@ static int writer_run(void *unused)
 }
 
 /*
- * A put with the validator @old, or none.  Where it is held, "no" becomes the validator.
- * Returns what the put comes to.
+ * Put with the validator @old, or none.  While the put is held, "no" becomes the validator.
+ * Returns the result of the put.
  */
 static int put_while_it_changes(struct kunit *test, const char *engine, enum kvt_park at,
 				kvt_hook_fn old)
@@ -556,7 +556,7 @@ static int put_while_it_changes(struct kunit *test, const char *engine, enum kvt
 static const struct hook_engine {
 	const char *name;
 	enum kvt_park before;	/* a writer has looked for a validator, and holds no place */
-	enum kvt_park after;	/* it was decided, and is not published */
+	enum kvt_park after;	/* it is validated, and not published */
 } hook_engines[] = {
 	{ "masstree", KVT_PARK_WRITE_FOUND, KVT_PARK_INSERT_WRITTEN },
 	{ "bwtree", KVT_PARK_BW_BEGUN, KVT_PARK_BW_COMMIT },

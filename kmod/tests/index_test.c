@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What holds for every engine: the walk over an index has every value, in order, and no further
- * than it is told; and a writer that is killed comes to an end.
+ * What holds for every engine: the walk over an index visits every value, in order, and ends
+ * where it is told to; and a killed writer ends.
  */
 #include <linux/container_of.h>
 #include <linux/sched/signal.h>
@@ -67,7 +67,7 @@ static void walk_open(struct kunit *test, struct walk *walk)
 	}
 }
 
-/* Every third one is removed where the walk is at it. */
+/* The walk removes every third one. */
 static void a_walk_sees_each_value_once_and_may_remove_it(struct kunit *test)
 {
 	struct walk walk;

@@ -19,7 +19,7 @@ const char *const kt_kind_names[KT_KINDS] = {
 	[KT_BITS]	= "lengths_0_to_24_of_bytes_0_and_1",
 };
 
-/* What the long keys of KT_PREFIXES and the shared prefixes are made of. */
+/* The source of the long keys of KT_PREFIXES and of the shared prefixes. */
 static u8 trunk_byte(u32 trunk, u32 i)
 {
 	return 'a' + trunk + i % 7;

@@ -14,14 +14,14 @@
 
 #include "lib.h"
 
-/* What a removal adds to the floor besides, so that it is seldom written. */
+/* Extra rise of the floor by a removal, so that the floor is written rarely. */
 #define KT_FLOOR_SPARE	4096
 
-/* Values that are not freed yet, what they take, and indexes that may hold some. */
+/* Values not freed yet, the bytes they take, and indexes that may hold some. */
 static atomic_long_t kt_values;
 static atomic_long_t kt_value_bytes;
 static atomic_t kt_indexes;
-/* Frees values; that of the module under test. */
+/* The free function of the module under test. */
 static kvt_free_values_fn kt_real_free;
 
 /* The low bits of a bag's entries say how to free them. */
@@ -53,7 +53,7 @@ static u64 kt_hash(const struct kvt_key *key, u64 version)
 	return hash_64((u64)high << 32 | low, 64);
 }
 
-/* Bytes of a key's value: version, then words that follow from key and version. */
+/* The data of a key's value: the version, then words derived from key and version. */
 static u32 kt_value_len(const struct kvt_key *key)
 {
 	return 8 + 8 * (1 + kt_hash(key, 0) % 4);
@@ -106,7 +106,7 @@ void kt_value_fill(struct kvt_value *value, const struct kvt_key *key, u64 versi
 		put_unaligned(word + i, (u64 *)(data + i));
 }
 
-/* Bytes of a cell's data, which are the first of the hash; one more: it has no column. */
+/* Bytes of a cell's data, the first ones of the hash; one more than fits: no column. */
 static u32 kt_cell_len(u64 hash)
 {
 	return (hash >> 8) % (KVT_CELL_MAX + 2);
@@ -194,8 +194,8 @@ static void kt_exit(struct kt *kt)
 }
 
 /**
- * kt_unaccounted() - bytes that are charged and for which no group pays
- * @kt: an index that is alone
+ * kt_unaccounted() - bytes that are charged to the store but to no memory cgroup
+ * @kt: the only index
  *
  * Return: bytes, also less than 0; in kernels 0.
  */
@@ -208,9 +208,9 @@ s64 kt_unaccounted(struct kt *kt)
 }
 
 /**
- * kt_leave() - set the limit by what may still be charged
+ * kt_leave() - set the limit so that this much may still be charged
  * @kt: the index
- * @bytes: so much, and nothing that a CPU has set aside
+ * @bytes: what is left, with nothing set aside by a CPU
  */
 void kt_leave(struct kt *kt, s64 bytes)
 {
@@ -220,7 +220,7 @@ void kt_leave(struct kt *kt, s64 bytes)
 }
 
 /*
- * What is charged is what was allocated: of an index that is alone.  A Bw-tree has records
+ * Expect the charge to equal the allocations, for the only index.  A Bw-tree has records
  * that are not charged (bwtree/memory.c).
  */
 static void kt_audit(struct kt *kt)
@@ -229,7 +229,7 @@ static void kt_audit(struct kt *kt)
 		KUNIT_EXPECT_EQ(kt->test, 0, kt_unaccounted(kt));
 }
 
-/* Destroy the index and see that nothing of it is left. */
+/* Destroy the index and expect that nothing of it is left. */
 static void kt_release(void *arg)
 {
 	struct kt *kt = arg;
@@ -344,7 +344,7 @@ void kt_flush(struct kt *kt)
 }
 
 /**
- * kt_settle() - have the engine's worker do all that there is for it
+ * kt_settle() - let the engine's worker do all its work
  * @kt: the index; nobody changes it meanwhile
  */
 void kt_settle(struct kt *kt)
@@ -364,7 +364,7 @@ static void kt_raise_floor(struct kt *kt, u64 version)
 			break;
 }
 
-/* What a change has not used. */
+/* Free what a change has not used. */
 static void kt_drop(struct kt_change *c)
 {
 	kvt_bag_put(&c->kt->reclaim, c->bag);
@@ -435,7 +435,7 @@ int kt_del_begin(struct kt *kt, struct kt_change *c, const struct kvt_key *key, 
 	return -ENOENT;
 }
 
-/* What is committed: a cell every now and then, where there may be one. */
+/* The value to commit: sometimes a cell, if the place takes one. */
 static struct kvt_value *kt_choose(struct kt_change *c, u64 version)
 {
 	const struct kvt_key *key = &c->change.key;

@@ -3,9 +3,8 @@
  * What the KUnit suites share: an index without a store around it, values that
  * can be checked, and operations on top of struct kvt_index_ops.
  *
- * Every value's data follows from its key and its version, so a value that
- * belongs to another key, that was freed or that is torn is told from a right
- * one: see kt_value_ok().
+ * Every value's data is derived from its key and version, so kt_value_ok() can
+ * tell a correct value from one of another key, a freed one, or a torn one.
  *
  * Functions that return an int return 0 or an errno, and use no KUnit
  * expectations: they can be called from any thread.  -EILSEQ means that a
@@ -36,7 +35,7 @@ static const struct kt_engine {
 } kt_engines[] __maybe_unused = {
 	{ "masstree", &kvt_masstree_ops },
 	{ "bwtree", &kvt_bwtree_ops },
-	/* With as many levels as otherwise only very large ones have. */
+	/* With as many levels as otherwise only very large trees have. */
 	{ "bwtree_of_small_pages", &kvt_bwtree_ops, 100 },
 };
 
@@ -50,7 +49,7 @@ static inline void kt_engine_desc(const struct kt_engine *engine, char *desc)
 /* A case that runs once for each engine and calls kt_open(). */
 #define KT_CASE(fn)	KUNIT_CASE_PARAM(fn, kt_engine_gen_params)
 
-/* Counts of operations, less where memory and locks are watched. */
+/* Counts of operations, divided by this where memory and locks are watched. */
 #ifdef CONFIG_KASAN
 #define KT_SLOWER	8u
 #else
@@ -69,7 +68,7 @@ enum kt_cells {
 	KT_CELLS_NONE,
 };
 
-/* An index and what a store would lend it. */
+/* An index, and what a store would provide to it. */
 struct kt {
 	struct kunit *test;
 	const struct kvt_index_ops *ops;
@@ -82,7 +81,7 @@ struct kt {
 	enum kt_cells cells;
 };
 
-/* Every lane's machine has two: a case that cannot do what it is for fails. */
+/* Every lane's machine has two: without them, a case fails rather than test nothing. */
 static inline void kt_need_two_cpus(struct kunit *test)
 {
 	KUNIT_ASSERT_TRUE_MSG(test, cpu_online(1), "needs two CPUs");
@@ -96,8 +95,8 @@ void kt_flush(struct kt *kt);
 void kt_settle(struct kt *kt);
 
 /*
- * Bytes that the allocator has given for what is accounted, in programs; 0 in kernels,
- * where nobody knows.
+ * Bytes of accounted allocations, in programs; 0 in kernels, which do not count them
+ * separately.
  */
 static inline u64 kt_accounted(void)
 {
@@ -122,7 +121,7 @@ void kt_value_adopt(const struct kvt_value *value);
 void kt_value_fill(struct kvt_value *value, const struct kvt_key *key, u64 version);
 bool kt_value_ok(const struct kvt_value *value, const struct kvt_key *key);
 
-/* A change in steps, for tests that look at what is between them. */
+/* A change in steps, for tests that look between them. */
 struct kt_change {
 	struct kt *kt;
 	struct kvt_change change;
@@ -166,7 +165,7 @@ static inline struct kvt_key kt_cursor_key(const struct kt_cursor *cur)
 	return (struct kvt_key) { .data = cur->iter->key, .len = cur->iter->len };
 }
 
-/* Called under RCU for each record; what is not 0 ends the scan. */
+/* Called under RCU for each record; a result other than 0 ends the scan. */
 typedef int (*kt_record_fn)(struct kt_cursor *cur, void *arg);
 int kt_scan(struct kt_cursor *cur, unsigned int burst, kt_record_fn fn, void *arg);
 s64 kt_count(struct kt *kt, bool reverse);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Disks in memory, as a store may have left them: made by the functions that the log
- * writes with, one structure after the other, so that a case says what is there.
+ * Disks in memory, as a store may have left them.  The log's own functions write them,
+ * structure by structure, so that a case decides what they contain.
  */
 #ifndef KVT_TESTS_LOG_DISK_H
 #define KVT_TESTS_LOG_DISK_H
@@ -33,21 +33,21 @@ struct ld {
 	struct kvt_log_pos commit[LD_DISKS];	/* of the next trailer */
 	struct kvt_log_pos stream[LD_DISKS];	/* of the next extent */
 	u64 unreadable;			/* a block of the first disk */
-	int unreadable_err;		/* what reading it comes to; 0: it can be read */
+	int unreadable_err;		/* the error of reading it; 0: none */
 	char said[200];
 	u32 epochs;			/* that the last recovery went through */
 };
 
-/* Disks with a life that has begun with epoch 1 and has no end. */
+/* Make disks with a life that begins with epoch 1 and has no end. */
 struct ld *ld_new(struct kunit *test, u32 nr);
 /* Write the superblocks as they are in @ld->super. */
 void ld_write_supers(struct ld *ld);
-/* Extents of one chunk each; @extent is filled. */
+/* Write extents of one chunk each; @extent is filled. */
 void ld_add_extent(struct ld *ld, u32 disk, u64 epoch, const struct ld_record *records, u32 nr,
 		   struct kvt_log_extent *extent);
 void ld_add_trailer(struct ld *ld, u32 disk, u64 epoch, const struct kvt_log_extent *extents,
 		    u32 nr);
-/* A byte gets another value. */
+/* Change a byte. */
 void ld_damage(struct ld *ld, u32 disk, u64 block, u32 at);
 /* From here on reading a block of the first disk fails; 0: no block does. */
 void ld_unreadable(struct ld *ld, u64 block, int err);

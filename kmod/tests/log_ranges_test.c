@@ -2,9 +2,9 @@
 /*
  * Ranges of keys and their marks, what a checkpoint plans to write of them, and what it frees.
  *
- * Keys are made of few different bytes after a prefix that many have in common, so that ranges are
- * told apart by more than their first eight bytes.  What is marked is compared with marks that are
- * made without searches: bits for each range, and all of them if it is marked as a whole.
+ * Keys consist of few different bytes after a prefix that many of them share, so that ranges
+ * differ beyond their first eight bytes.  Marks are compared with marks made without searches:
+ * bits for each range, and all of them if it is marked as a whole.
  */
 #include <linux/bitmap.h>
 #include <linux/ctype.h>
@@ -23,7 +23,7 @@ struct lg_key {
 	u8 data[LG_KEY_MAX];
 };
 
-/* What the marks of some ranges should be. */
+/* The expected marks of some ranges. */
 struct lg_marks {
 	DECLARE_BITMAP(bits, KVT_COVER_BITS);
 } __aligned(sizeof(long));
@@ -58,7 +58,7 @@ static struct lg *lg_new(struct kunit *test)
 	return lg;
 }
 
-/* Up to twelve bytes that others begin with too, and a few more. */
+/* Up to twelve bytes of a shared prefix, and a few more. */
 static struct lg_key lg_key(struct lg *lg)
 {
 	static const u8 few[] = { 0, 1, 'a', 0xff };
@@ -77,7 +77,7 @@ static bool lg_before(const struct kvt_log_range *range, const u8 *key, u32 len)
 	return kvt_log_key_cmp(range->key, range->key_len, key, len) <= 0;
 }
 
-/* The range that a key is in, by looking at all. */
+/* The range of a key, found by a linear search. */
 static u32 lg_find(const struct kvt_log_directory *dir, const struct lg_key *key)
 {
 	u32 i = 0;
@@ -106,7 +106,7 @@ static struct kvt_log_directory lg_begin(struct lg *lg)
 	return dir;
 }
 
-/* Insert a range, if there is none that begins there. */
+/* Insert a range unless one begins there. */
 static void lg_insert(struct lg *lg, struct kvt_log_directory *dir, struct kvt_log_range *range)
 {
 	u32 i = dir->nr;
@@ -143,7 +143,7 @@ static void lg_add(struct lg *lg, struct kvt_log_directory *dir, const struct lg
 	lg_insert(lg, dir, range);
 }
 
-/* Ranges that begin anywhere, besides those that are there: so many are tried. */
+/* Try to add this many ranges that begin anywhere. */
 static void lg_fill(struct lg *lg, struct kvt_log_directory *dir, u32 nr)
 {
 	struct lg_key key = {};
@@ -155,7 +155,7 @@ static void lg_fill(struct lg *lg, struct kvt_log_directory *dir, u32 nr)
 	}
 }
 
-/* An image with random ranges in the place of what there was. */
+/* Replace the image by one with random ranges. */
 static void lg_image(struct lg *lg)
 {
 	struct kvt_log_directory dir = lg_begin(lg);
@@ -173,7 +173,7 @@ static u32 lg_bit(const struct lg *lg, const struct lg_key *key)
 	return kvt_log_key_bit(&lg->super, key->data, key->len);
 }
 
-/* Mark a key, and note in which range it is. */
+/* Mark a key, and note its range. */
 static void lg_mark(struct lg *lg, const struct lg_key *key, struct lg_marks *want)
 {
 	kvt_image_mark(&lg->image, key->data, key->len);
@@ -190,7 +190,7 @@ static void lg_mark_many(struct lg *lg, struct lg_marks *want, u32 nr)
 	}
 }
 
-/* Have a range, of which nothing is marked so far, marked as a whole. */
+/* Mark a whole range that has no marks so far. */
 static void lg_mark_whole(struct lg *lg, u32 i, struct lg_marks *want)
 {
 	if (bitmap_empty(want[i].bits, KVT_COVER_BITS))
@@ -230,7 +230,7 @@ static void a_key_is_marked_in_its_range(struct kunit *test)
 		lg_image(lg);
 		lg_mark_many(lg, lg->want, LG_KEYS);
 		lg_check(lg, lg_marks(lg), lg->want);
-		/* And where ranges begin. */
+		/* And at the beginnings of ranges. */
 		for (i = 0; i < lg_dir(lg)->nr; i++) {
 			key.len = lg_dir(lg)->range[i]->key_len;
 			memcpy(key.data, lg_dir(lg)->range[i]->key, key.len);
@@ -256,7 +256,7 @@ static void what_is_marked_later_is_not_taken(struct kunit *test)
 	kvt_image_give(&lg->image, taken);
 }
 
-/* Nothing, bits or all of a range. */
+/* Mark nothing, bits, or all of a range. */
 static void lg_mark_some(struct lg *lg, u32 i, u32 how, struct lg_marks *want)
 {
 	const struct kvt_log_range *range = lg_dir(lg)->range[i];
@@ -283,7 +283,7 @@ static void marks_given_back_are_there_again(struct kunit *test)
 		KUNIT_ASSERT_NOT_NULL(test, taken);
 		for (i = 0; i < lg_dir(lg)->nr; i++)
 			lg_mark_some(lg, i, i / 3 % 3, lg->later);
-		/* Other bits than those that were taken. */
+		/* Mark other bits than those taken. */
 		for (i = 0; i < 10; i++) {
 			struct lg_key key = lg_key(lg);
 
@@ -309,7 +309,7 @@ static bool lg_overlap(const struct kvt_log_directory *a, u32 i,
 	return j + 1 == b->nr || !lg_before(b->range[j + 1], x->key, x->key_len);
 }
 
-/* Some of the ranges that there are, and others. */
+/* Some of the present ranges, and others. */
 static struct kvt_ranges *lg_next(struct lg *lg)
 {
 	const struct kvt_log_directory *old = lg_dir(lg);
@@ -326,7 +326,7 @@ static struct kvt_ranges *lg_next(struct lg *lg)
 	return ranges;
 }
 
-/* Of @later, which was marked in the ranges that there are, what new ones should have. */
+/* The marks that new ranges should get from @later, which was marked in the present ones. */
 static void lg_move(struct lg *lg, const struct kvt_log_directory *to)
 {
 	u32 i, j;
@@ -368,14 +368,14 @@ static void late_marks_go_to_all_ranges_that_may_have_the_keys(struct kunit *tes
 }
 
 /*
- * Ranges of which a job is planned, each a letter:
+ * Ranges to plan a job for, one letter each:
  *	.  unchanged			,  and small		o  and empty
- *	;  and just not small
- *	d  some keys changed		h  with as many deltas as fit just so
+ *	;  and just too large to be small
+ *	d  some keys changed		h  with as many deltas as just fit
  *	s  with seven pieces		f  with fifteen
  *	g  with deltas beyond half	b  too many keys
  *	e  empty			w  all of it changed
- * and what is done with it: . nothing, D a delta, B a base begins, b and goes on.
+ * and the planned jobs: . nothing, D a delta, B begins a base, b continues it.
  */
 static const struct lp {
 	const char *ranges;
@@ -408,7 +408,7 @@ static const struct lp {
 	{ ",,d,,w", "..DBbb" },
 };
 
-/* What to plan, with ranges and marks of its own. */
+/* A plan under test, with its own ranges and marks. */
 struct lp_saved {
 	struct kunit *test;
 	struct kvt_log_directory old;
@@ -472,7 +472,7 @@ static struct kvt_log_range *lp_add(struct lp_saved *lp, u32 nr_pieces, u32 base
 	return range;
 }
 
-/* So many keys of the last range have changed. */
+/* Mark this many keys of the last range as changed. */
 static void lp_change(struct lp_saved *lp, u32 nr)
 {
 	unsigned long *bits = kunit_kzalloc(lp->test, KVTREE_LOG_COVER_BYTES, GFP_KERNEL);
@@ -565,11 +565,11 @@ static void deltas_have_half_of_their_base_at_most(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 3, lp->saved.nr_jobs);
 	KUNIT_EXPECT_EQ(test, bytes / 2, lp->saved.jobs[0].delta_max);
 	KUNIT_EXPECT_EQ(test, bytes / 4, lp->saved.jobs[1].delta_max);
-	/* A piece has no more than a range should have. */
+	/* No piece has more than a range should have. */
 	KUNIT_EXPECT_EQ(test, bytes, lp->saved.jobs[2].delta_max);
 }
 
-/* Or else ranges that were made together would be written together. */
+/* Otherwise ranges made together would be rewritten together. */
 static void how_many_pieces_are_many_differs(struct kunit *test)
 {
 	u32 bytes = lp_bytes(test), nr = 128, deltas = 0, i;
@@ -591,7 +591,7 @@ static void segs_free(void *arg)
 	kvt_segs_exit(arg);
 }
 
-/* Others rely on what a checkpoint says at first that it will free. */
+/* Callers rely on what a checkpoint announces that it will free. */
 static void a_checkpoint_frees_as_much_as_it_says(struct kunit *test)
 {
 	struct kvt_seg_table *segs = kunit_kzalloc(test, sizeof(*segs), GFP_KERNEL);
@@ -605,7 +605,7 @@ static void a_checkpoint_frees_as_much_as_it_says(struct kunit *test)
 	kvt_segs_mark(segs, 3, KVT_SEG_LOG, 6);
 	kvt_segs_save_begin(segs, 5, true);
 	KUNIT_EXPECT_EQ(test, 3, segs->useless);
-	/* That it will keep what there is of others is not known, nor that it will not. */
+	/* Whether it keeps segments of earlier checkpoints is not known yet. */
 	kvt_segs_save_begin(segs, 5, false);
 	KUNIT_EXPECT_EQ(test, 1, segs->useless);
 	kvt_segs_mark(segs, 4, KVT_SEG_NEW, 0);
@@ -618,7 +618,7 @@ static void a_checkpoint_frees_as_much_as_it_says(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, KVT_SEG_USELESS, segs->seg[2].state);
 	KUNIT_EXPECT_EQ(test, KVT_SEG_LOG, segs->seg[3].state);
 	KUNIT_EXPECT_EQ(test, KVT_SEG_CHECKPOINT, segs->seg[4].state);
-	/* One that fails frees what it has taken, and nothing else. */
+	/* A failed checkpoint frees what it has taken, and nothing else. */
 	kvt_segs_save_begin(segs, 6, false);
 	kvt_segs_mark(segs, 5, KVT_SEG_NEW, 0);
 	kvt_segs_save_end(segs, 6, false);

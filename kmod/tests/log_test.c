@@ -11,15 +11,15 @@
 #include "thread.h"
 #include "value.h"
 
-/* Records, from values and back */
+/* Records: encoding and decoding values */
 
-/* Column lengths at which something changes. */
+/* Column lengths around the limits of formats. */
 static const u32 lengths[] = {
 	0, 1, 7, 8, 9, 255, 256, KVT_BLOB_MIN - 1, KVT_BLOB_MIN, KVT_BLOB_MIN + 1, 4096, 70000,
 	KVTREE_VALUE_MAX,
 };
 
-/* A chunk being made or read, and the values that are in it. */
+/* A chunk being written or read, and its values. */
 struct rt {
 	struct kunit *test;
 	struct kvt_log_reader reader;
@@ -169,7 +169,7 @@ static void plain_values_come_back_as_they_were(struct kunit *test)
 	}
 }
 
-/* As many columns as there can be, each third of them longer than a block takes. */
+/* The maximum of columns, every third of them longer than a block. */
 static void columns_come_back_as_they_were(struct kunit *test)
 {
 	static const struct kvt_key key = KT_KEY("columns");
@@ -211,7 +211,7 @@ static void columns_come_back_as_they_were(struct kunit *test)
 	}
 }
 
-/* What a damaged or made up chunk may have; each is tried alone on a sound one. */
+/* Faults of damaged or forged chunks, each applied alone to a sound one. */
 static void refuse(struct rt *rt, int err)
 {
 	KUNIT_EXPECT_EQ(rt->test, err, rt_parse(rt));
@@ -283,7 +283,7 @@ static void a_value_beyond_the_limit_is_refused(struct kunit *test)
 	refuse(rt, KVT_LOG_DAMAGED);
 }
 
-/* Columns by hand: a table of two, with 8 bytes of data behind. */
+/* Columns by hand: a table of two, followed by 8 bytes of data. */
 static struct kvtree_log_column *rt_columns(struct rt *rt)
 {
 	struct kvtree_log_record *rec = rt_record(rt);
@@ -336,17 +336,17 @@ static void columns_beyond_the_limits_are_refused(struct kunit *test)
 #undef REFUSED
 }
 
-/* What is restored */
+/* Restoring */
 
 static const struct ld_record first[] = { { "a", 1, "one" }, { "b", 2, "two" } };
 static const struct ld_record second[] = { { "a", 3, "three" } };
 static const struct ld_record third[] = { { "b", 2, NULL }, { "c", 4, "four" } };
 
-/* What a recovery went through. */
+/* What a recovery has visited. */
 struct visited {
 	struct kunit *test;
 	struct kvt_log_sink sink;
-	struct kvt_log_reader *reader;	/* reads it; NULL: nothing does */
+	struct kvt_log_reader *reader;	/* reads the extents; NULL: do not read them */
 	u32 extents;
 	u64 last;
 	u32 epochs;			/* number of ends seen */
@@ -373,7 +373,7 @@ static int visited_extent(struct kvt_log_sink *sink, const struct kvt_log_extent
 	v->last = max(v->last, extent->epoch);
 	KUNIT_EXPECT_TRUE(v->test, test_bit(extent->dev * LD_SEGMENTS + extent->pos.segment,
 					    v->seen));
-	/* An epoch has ended before the next one begins, and a checkpoint before all. */
+	/* An epoch ends before the next one begins, and the checkpoint before all epochs. */
 	if (extent->saved)
 		KUNIT_EXPECT_EQ(v->test, 0, v->epochs);
 	else if (v->begun)
@@ -424,7 +424,7 @@ static int ld_visit(struct ld *ld, struct kvt_log_found *found, struct kvt_log_r
 	return err ?: v.extents;
 }
 
-/* Recover; the number of extents, or an error. */
+/* Recover.  Returns the number of extents, or an error. */
 static int ld_recover(struct ld *ld, struct kvt_log_found *found)
 {
 	return ld_visit(ld, found, NULL);
@@ -461,7 +461,7 @@ static struct ld *ld_three(struct kunit *test, u32 nr, struct kvt_log_extent *e)
 	return ld;
 }
 
-/* What a disk has of an epoch comes before what another has of the next: see ld_visit(). */
+/* Any disk's part of an epoch is visited before any part of the next epoch: see ld_visit(). */
 static void disks_are_gone_through_side_by_side(struct kunit *test)
 {
 	struct ld *ld = ld_new(test, LD_DISKS);
@@ -486,7 +486,7 @@ static void an_epoch_counts_when_all_of_it_is_there(struct kunit *test)
 	struct kvt_log_extent e[4];
 	struct ld *ld = ld_three(test, 1, e);
 
-	/* A stream that is ahead: no trailer names this. */
+	/* The extent of a stream that is ahead: no trailer names it. */
 	ld_add_extent(ld, 0, 4, first, ARRAY_SIZE(first), &e[3]);
 	KUNIT_EXPECT_EQ(test, 3, ld_recover(ld, &found));
 	KUNIT_EXPECT_EQ(test, 3, found.epoch);
@@ -529,7 +529,7 @@ static void an_epoch_before_the_last_two_is_damaged_and_not_dropped(struct kunit
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 1 is damaged"));
 }
 
-/* What was written after an epoch shows that it was durable, complete or not. */
+/* Anything written after an epoch, even if incomplete, proves that the epoch was durable. */
 static void a_part_of_a_commit_record_proves_the_epoch_before(struct kunit *test)
 {
 	struct kvt_log_pos pos = { .segment = LD_COMMIT, .block = 3 };
@@ -547,25 +547,25 @@ static void a_part_of_a_commit_record_proves_the_epoch_before(struct kunit *test
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 3 is not complete"));
 	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &e[1].pos), 40);
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
-	/* Nor can that one's record be missing. */
+	/* Nor may the record of that one be missing. */
 	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &e[1].pos), 40);
 	pos.block = 2;
 	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 0);
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 2 is damaged"));
 	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 0);
-	/* What an attach has left that did not complete shows nothing. */
+	/* Remains of an incomplete attach prove nothing. */
 	t->next.sequence = cpu_to_le64(99);
 	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
 	KUNIT_EXPECT_EQ(test, 2, found.seen);
-	/* Where the life has an end nothing is looked for. */
+	/* If the life has an end, nothing after it is looked for. */
 	ld->super[0]->lives[0].last_epoch = cpu_to_le64(2);
 	ld_write_supers(ld);
 	KUNIT_EXPECT_EQ(test, 2, ld_restore(ld, &found));
 	KUNIT_EXPECT_FALSE(test, found.open);
 }
 
-/* All devices had an epoch before any of them has a part of the next one. */
+/* An epoch is complete on all devices before any of them gets a part of the next. */
 static void a_part_of_a_commit_record_proves_the_epoch_on_all_disks(struct kunit *test)
 {
 	struct kvt_log_pos pos = { .segment = LD_COMMIT, .block = 3 };
@@ -583,7 +583,7 @@ static void a_part_of_a_commit_record_proves_the_epoch_on_all_disks(struct kunit
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 3 was begun"));
 }
 
-/* That is what the log of an idle store is for. */
+/* An idle store logs empty epochs for this reason. */
 static void an_epoch_before_an_empty_one_is_damaged_and_not_dropped(struct kunit *test)
 {
 	struct kvt_log_pos pos = { .segment = LD_COMMIT };
@@ -602,7 +602,7 @@ static void an_epoch_before_an_empty_one_is_damaged_and_not_dropped(struct kunit
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 3 is damaged"));
 	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 0);
-	/* Of the empty one nothing is missed. */
+	/* Nothing of the empty one can be missing. */
 	pos.block = 4;
 	ld_damage(ld, 0, kvt_log_pos_block(ld->super[0], &pos), 0);
 	KUNIT_EXPECT_EQ(test, 3, ld_restore(ld, &found));
@@ -638,7 +638,7 @@ static void what_was_durable_at_a_checkpoint_has_to_be_there(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 4 was durable"));
 }
 
-/* Nothing is known of an epoch that may not have been written; but of this one it is. */
+/* An ordinary epoch may never have been written, but a carried one must be there. */
 static void an_epoch_that_was_carried_has_to_be_there(struct kunit *test)
 {
 	struct kvt_log_pos pos = { .segment = LD_COMMIT, .block = 1 };
@@ -662,7 +662,7 @@ static void an_epoch_that_was_carried_has_to_be_there(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 1 was durable"));
 }
 
-/* What is in the checkpoint would be carried as the epoch of a life, and is too much for that. */
+/* The checkpoint's contents would be carried as the epoch of a life, and are too much for it. */
 static void a_life_begins_behind_the_checkpoint(struct kunit *test)
 {
 	struct kvt_log_found found;
@@ -676,7 +676,7 @@ static void a_life_begins_behind_the_checkpoint(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "lists of lives are wrong"));
 }
 
-/* A checkpoint between lives has met nothing, and only the life that follows says so. */
+/* A checkpoint between lives has met no epoch, and only the following life says so. */
 static void what_a_checkpoint_has_met_is_where_until_begins(struct kunit *test)
 {
 	struct kvt_log_found found;
@@ -702,7 +702,7 @@ static void what_a_checkpoint_has_met_is_where_until_begins(struct kunit *test)
 	ld_write_supers(ld);
 	KUNIT_EXPECT_EQ(test, 1, ld_recover(ld, &found));
 	KUNIT_EXPECT_EQ(test, 1, found.first);
-	/* Without a life there is nothing but the checkpoint. */
+	/* Without a life there is only the checkpoint. */
 	super->nr_lives = 0;
 	ld_write_supers(ld);
 	KUNIT_EXPECT_EQ(test, -ERANGE, ld_recover(ld, &found));
@@ -711,7 +711,7 @@ static void what_a_checkpoint_has_met_is_where_until_begins(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, found.first);
 }
 
-/* Whatever errno the device's error is, also one that the log itself could mean something by. */
+/* For any errno of the device, even one that has a meaning in the log. */
 static void what_cannot_be_read_is_an_error_and_not_an_end(struct kunit *test)
 {
 	static const int errnos[] = { -EIO, -ENODATA, -EBADMSG, -ENOSPC, -EOPNOTSUPP, -EINTR };
@@ -722,12 +722,12 @@ static void what_cannot_be_read_is_an_error_and_not_an_end(struct kunit *test)
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(errnos); i++) {
-		/* The first commit record, the last one, and a block behind it. */
+		/* The first commit record, the last one, and the block after it. */
 		for (commit.block = 1; commit.block <= 300; commit.block *= 2) {
 			ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &commit), errnos[i]);
 			KUNIT_EXPECT_EQ(test, errnos[i], ld_recover(ld, &found));
 		}
-		/* Of the last epoch, which a crash may have left incomplete. */
+		/* In the last epoch, which a crash may have left incomplete. */
 		ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &e[2].pos), errnos[i]);
 		KUNIT_EXPECT_EQ(test, errnos[i], ld_recover(ld, &found));
 	}
@@ -787,11 +787,11 @@ static void ld_lengthen(struct ld *ld, struct kvt_log_extent *extent, u32 blocks
 					 KVTREE_LOG_BLOCK);
 }
 
-/* Those that do not overlap. */
+/* Extents that do not overlap. */
 #define LONG_BLOCKS	1000
 #define LONG_FIT	(LD_BLOCKS / LONG_BLOCKS)
 
-/* What overlaps would be read more often than a disk has room for it. */
+/* Overlapping extents would have more bytes in total than the disk has room for. */
 static void a_disk_has_no_more_records_than_room(struct kunit *test)
 {
 	struct kvt_log_extent *e = kunit_kcalloc(test, LONG_FIT + 1, sizeof(*e), GFP_KERNEL);
@@ -812,7 +812,7 @@ static void a_disk_has_no_more_records_than_room(struct kunit *test)
 	ld_add_trailer(ld, 0, 2, NULL, 0);
 	KUNIT_EXPECT_EQ(test, -EBADMSG, ld_restore(ld, &found));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 1 are more than fit"));
-	/* The last one is read to see whether it is complete. */
+	/* The last extent is read to see whether it is complete. */
 	ld->commit[0].block = 1;
 	ld_add_trailer(ld, 0, 1, e, LONG_FIT + 1);
 	memset(ld_block(ld, 0, kvt_log_pos_block(ld->super[0], &ld->commit[0])), 0,
@@ -822,7 +822,7 @@ static void a_disk_has_no_more_records_than_room(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, strstr(ld->said, "epoch 1 are more than fit"));
 }
 
-/* So many that a trailer has two blocks. */
+/* So many that a trailer takes two blocks. */
 #define MANY	130
 
 static void ld_add_many(struct ld *ld, u64 epoch, const struct kvt_log_extent *extent)
@@ -837,7 +837,7 @@ static void ld_add_many(struct ld *ld, u64 epoch, const struct kvt_log_extent *e
 	ld_add_trailer(ld, 0, epoch, many, MANY);
 }
 
-/* What ends a life is behind it: where that is known, nothing behind it has to be readable. */
+/* A life may have a known end: then nothing after it has to be readable. */
 static void only_what_is_needed_has_to_be_readable(struct kunit *test)
 {
 	struct kvt_log_pos commit = { .segment = LD_COMMIT };
@@ -852,7 +852,7 @@ static void only_what_is_needed_has_to_be_readable(struct kunit *test)
 		ld->super[0]->lives[0].last_epoch = cpu_to_le64(4);
 		ld_write_supers(ld);
 		KUNIT_EXPECT_EQ(test, commit.block < 6 ? -EIO : 3 + MANY, ld_recover(ld, &found));
-		/* Where it is not, an earlier epoch can be asked for. */
+		/* If it is not known, an earlier epoch can be asked for. */
 		ld->super[0]->lives[0].last_epoch = 0;
 		ld_write_supers(ld);
 		KUNIT_EXPECT_EQ(test, -EIO, ld_recover(ld, &found));
@@ -870,7 +870,7 @@ static void ld_go_ahead(struct ld *ld, u32 disk)
 	};
 }
 
-/* After a crash the next segment is looked at, too: for what is there, and no more. */
+/* After a crash the next segment is read as well, as far as it has data, and no further. */
 static void a_bad_sector_in_an_empty_commit_segment_does_no_harm(struct kunit *test)
 {
 	struct kvt_log_pos ahead = { .segment = LD_AHEAD };
@@ -882,7 +882,7 @@ static void a_bad_sector_in_an_empty_commit_segment_does_no_harm(struct kunit *t
 		ld_unreadable(ld, kvt_log_pos_block(ld->super[0], &ahead), -EIO);
 		KUNIT_EXPECT_EQ(test, ahead.block == 1 ? -EIO : 3, ld_recover(ld, &found));
 	}
-	/* Of what another life has left there, the first block is enough. */
+	/* The first block suffices to see that it is left from another life. */
 	ahead.block = 1;
 	memset(ld_block(ld, 0, kvt_log_pos_block(ld->super[0], &ahead)), 0x5a, KVTREE_LOG_BLOCK);
 	ahead.block = 2;
@@ -898,7 +898,7 @@ static void a_bad_sector_in_an_empty_commit_segment_does_no_harm(struct kunit *t
 	}
 }
 
-/* It is not known whether the copy that was not read would have been right. */
+/* The unreadable copy might have been the right one. */
 static void a_copy_that_cannot_be_read_is_an_error_if_the_other_is_wrong(struct kunit *test)
 {
 	struct kvt_log_found found;
@@ -931,7 +931,7 @@ static void one_copy_of_the_superblock_is_enough(struct kunit *test)
 	}
 }
 
-/* Number 3 of another change on one disk, as after a crash: @id is its write_id. */
+/* Write superblock 3 of another change to one disk, as after a crash; @id is its write_id. */
 static void ld_write_third(struct ld *ld, u32 disk, u64 id)
 {
 	struct kvtree_log_super *super = ld->super[disk];
@@ -944,7 +944,7 @@ static void ld_write_third(struct ld *ld, u32 disk, u64 id)
 	super->write_id = cpu_to_le64(was);
 }
 
-/* Both copies of a change say the same: of each device either one will do. */
+/* Both copies of a change are equal: either one of each device suffices. */
 static void opposite_copies_of_a_superblock_are_enough(struct kunit *test)
 {
 	struct kvt_log_found found;
@@ -962,7 +962,7 @@ static void opposite_copies_of_a_superblock_are_enough(struct kunit *test)
 	}
 }
 
-/* What one change wrote on one device and another one on another is not taken for one. */
+/* Superblocks of different changes on different devices are not taken for one. */
 static void superblocks_of_different_changes_are_not_mixed(struct kunit *test)
 {
 	struct kvt_log_found found;
@@ -972,7 +972,7 @@ static void superblocks_of_different_changes_are_not_mixed(struct kunit *test)
 	ld_write_third(ld, 1, 8);
 	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
 	KUNIT_EXPECT_EQ(test, 2, ld->set.number);
-	/* Another try, with another fate. */
+	/* The same number from another attempt, with another id. */
 	ld_write_third(ld, 0, 9);
 	KUNIT_EXPECT_EQ(test, 2, ld_recover(ld, &found));
 	KUNIT_EXPECT_EQ(test, 2, ld->set.number);
@@ -991,7 +991,7 @@ static void superblocks_of_different_changes_are_not_mixed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, ld->set.number);
 }
 
-/* A store must not be attached only to become one that cannot be attached again. */
+/* Refuse to attach a store that could not be attached again. */
 static void numbers_that_have_come_to_their_end_are_refused(struct kunit *test)
 {
 	struct kvt_log_found found;
@@ -1043,14 +1043,14 @@ static void replayed_free(void *arg)
 	kvt_quota_exit(&r->quota);
 }
 
-/* A log over an index that is empty; as much of it as a replay looks at. */
+/* A log with an empty index, as far as a replay uses it. */
 static struct replayed *replayed_new(struct kunit *test, struct kt *kt)
 {
 	struct replayed *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
 	struct kvt_log_directory dir = {};
 
 	KUNIT_ASSERT_NOT_NULL(test, r);
-	/* The values are not of kt_value_new(). */
+	/* These values do not come from kt_value_new(). */
 	kvt_value_setup_reclaim(&kt->reclaim);
 	KUNIT_ASSERT_EQ(test, 0, kvt_quota_init(&r->quota, U64_MAX, U64_MAX));
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, replayed_free, r));
@@ -1069,7 +1069,7 @@ static struct replayed *replayed_new(struct kunit *test, struct kt *kt)
 	return r;
 }
 
-/* The version under a key, and its value; 0: none. */
+/* The version of a key, and its value; 0: none. */
 static u64 replayed_get(struct kt *kt, const char *name, char *value, size_t size)
 {
 	const struct kvt_key key = KT_BYTES(name, strlen(name));
@@ -1093,8 +1093,8 @@ static u64 replayed_get(struct kt *kt, const char *name, char *value, size_t siz
 #define HISTORY	5
 
 /*
- * A key's life: put, replaced, removed, put again and removed again; another's ends with a
- * value; and a removal of a version that comes twice, as after a checkpoint.
+ * A key is put, replaced, removed, put again and removed again; another one ends with a
+ * value; and one removal occurs twice, as after a checkpoint.
  */
 static const struct ld_record history[HISTORY][2] = {
 	{ { "x", 10, "first" }, { "y", 11, "old" } },
@@ -1104,7 +1104,7 @@ static const struct ld_record history[HISTORY][2] = {
 	{ { "x", 40, NULL }, { "y", 11, NULL } },
 };
 
-/* The nr-th order of HISTORY things. */
+/* The nr-th permutation of HISTORY records. */
 static void order_make(u32 *order, u32 nr)
 {
 	u32 i, j, left[HISTORY];
@@ -1146,7 +1146,7 @@ static void the_newest_version_stays_in_whatever_order_records_come(struct kunit
 		KUNIT_EXPECT_EQ(test, 41, replayed_get(kt, "y", value, sizeof(value)));
 		KUNIT_EXPECT_STREQ(test, "stays", value);
 		KUNIT_EXPECT_EQ(test, 1, kt_stat(kt, KVTREE_STAT_VALUES));
-		/* For the next order nothing is there. */
+		/* Begin the next order with an empty index. */
 		KUNIT_EXPECT_EQ(test, 0, kvt_replay_extent(r->replay, &end));
 		KUNIT_EXPECT_EQ(test, 0, kvt_replay_bury(r->replay));
 		KUNIT_EXPECT_EQ(test, 0, kt_stat(kt, KVTREE_STAT_VALUES));
@@ -1155,7 +1155,7 @@ static void the_newest_version_stays_in_whatever_order_records_come(struct kunit
 	}
 }
 
-/* Whoever attaches is killed: nothing was removed, and nothing is lost by it. */
+/* The attaching process is killed: nothing was removed, and nothing is lost. */
 static void a_fatal_signal_ends_the_removal_of_tombstones(struct kunit *test)
 {
 	static const struct ld_record removal = { "x", 50, NULL };
@@ -1181,26 +1181,26 @@ static void a_fatal_signal_ends_the_removal_of_tombstones(struct kunit *test)
 }
 
 /*
- * A restore.  A thread of its own goes through the log; workers, which read extents, are held
- * where they do.
+ * A restore.  A thread of its own walks the log; the workers that read extents are held
+ * there.
  */
 struct restoring {
 	struct kvt_life *life;
 	struct kvt_log *log;
 	struct kt *kt;
 	struct ld *ld;
-	struct kt_thread thread;	/* while it has no task, nobody is held */
+	struct kt_thread thread;	/* while there is no task, nothing is held */
 	struct completion more;		/* the others read */
-	struct completion held;		/* whoever reads @held_block does */
+	struct completion held;		/* the reader of @held_block waits */
 	u64 held_block;
-	u64 last_segment;		/* its first block: the thread has no other to visit */
+	u64 last_segment;		/* its first block: the thread has no later one to visit */
 	u64 values;			/* so many are there before it does; 0: nobody reads */
 	bool visits_last;
 };
 
 static struct restoring *restoring;
 
-/* The thread comes to the last segment. */
+/* The thread has reached the last segment. */
 static void restoring_visits_last(struct restoring *r)
 {
 	unsigned int i;
@@ -1271,7 +1271,7 @@ static struct restoring *restoring_new(struct kunit *test, struct kt *kt)
 	return r;
 }
 
-/* Where the present segment of extents begins, which is the last. */
+/* The beginning of the present segment of extents, the last one. */
 static u64 restoring_segment(const struct restoring *r)
 {
 	struct kvt_log_pos pos = r->ld->stream[0];
@@ -1309,10 +1309,10 @@ static int restoring_end(struct restoring *r)
 	return kt_thread_join(&r->thread);
 }
 
-/* Far more than there are workers, and fewer than are queued at most. */
+/* Far more than there are workers, and fewer than the queue's limit. */
 #define RESTORED	60
 
-/* Start a restore: all has been found, and workers have read nothing. */
+/* Start a restore, until all is found and the workers have read nothing. */
 static struct restoring *restoring_found(struct kunit *test, struct kt *kt)
 {
 	struct restoring *r = restoring_new(test, kt);
@@ -1343,7 +1343,7 @@ static void a_restore_ends_when_all_that_it_has_found_is_replayed(struct kunit *
 	KUNIT_EXPECT_EQ(test, RESTORED, kt_stat(kt, KVTREE_STAT_VALUES));
 }
 
-/* It waits for the workers, each of which ends what it reads; what is queued is dropped. */
+/* It waits for the workers; each completes its current extent, and drops what is queued. */
 static void a_fatal_signal_ends_a_restore_that_has_found_all(struct kunit *test)
 {
 	struct kt *kt = kt_open(test);
@@ -1351,7 +1351,7 @@ static void a_fatal_signal_ends_a_restore_that_has_found_all(struct kunit *test)
 	unsigned int i;
 
 	send_sig(SIGKILL, r->thread.task, 1);
-	/* Now no signal ends the wait. */
+	/* From now on no signal ends the wait. */
 	for (i = 0; i < KT_TURNS_MAX; i++) {
 		if (READ_ONCE(r->thread.task->__state) == TASK_UNINTERRUPTIBLE)
 			break;
@@ -1384,7 +1384,7 @@ static void add_removals(struct ld *ld, struct kvt_log_extent *extents)
 	}
 }
 
-/* From now on extents are in another segment. */
+/* Write further extents to another segment. */
 static void ld_next_segment(struct ld *ld)
 {
 	struct kvt_log_pos pos = { .sequence = LD_AHEAD + 2, .segment = LD_AHEAD + 1 };
@@ -1397,8 +1397,8 @@ static void ld_next_segment(struct ld *ld)
 }
 
 /*
- * A worker is held with a put that has been removed since, in the same epoch; the other ones have
- * replayed the removals, which are so many that tombstones go at the end of the next.
+ * A worker is held with a put that was later removed in the same epoch.  The others have replayed
+ * the removals, so many that tombstones are removed at the end of the next epoch.
  */
 static void tombstones_stay_while_older_records_are_replayed(struct kunit *test)
 {

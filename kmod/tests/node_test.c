@@ -42,7 +42,7 @@ static void model_remove(struct perm_model *model, unsigned int at)
 {
 	model_move(model, at, MT_LEAF_WIDTH - 1);
 	model->size--;
-	/* Nothing is kept of an empty leaf. */
+	/* An empty leaf keeps nothing. */
 	if (!model->size)
 		model_init(model);
 }
@@ -125,8 +125,8 @@ static void permutation_remove_agrees_with_an_array_at_every_place(struct kunit 
 }
 
 /*
- * A slot that a removed key has left costs its next user a version bump: so it
- * is the last of the free ones to be used.
+ * Reusing the slot of a removed key costs a version bump, so it is used last
+ * among the free slots.
  */
 static void a_removed_slot_is_reused_after_all_other_free_ones(struct kunit *test)
 {
@@ -305,7 +305,7 @@ static void fill_leaf(struct mt_leaf *leaf, u64 slice)
 
 	leaf->perm = MT_PERM_EMPTY;
 	mt_leaf_fill(leaf, n++, slice + 1, 3, 0, 0);
-	/* Backwards and each to the front: slots and order differ. */
+	/* In reverse, each inserted at the front, so that slots and order differ. */
 	for (i = 0; i <= MT_RANK_LONG; i++)
 		mt_leaf_fill(leaf, n++, slice, MT_RANK_LONG - i, 0, 0);
 	mt_leaf_fill(leaf, n++, slice - 1, MT_RANK_LONG, 0, 0);
@@ -335,7 +335,7 @@ static void search_tells_all_ten_lengths_of_a_slice_apart(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 12, at);
 }
 
-/* What a lookup by slot finds is what the permutation shows. */
+/* A lookup by slot agrees with the permutation. */
 static void expect_found(struct kunit *test, const struct mt_leaf *leaf, u64 slice)
 {
 	unsigned int at;
@@ -359,7 +359,7 @@ static void find_passes_over_slots_that_keys_have_left(struct kunit *test)
 	expect_found(test, leaf, slice + 1);
 	expect_found(test, leaf, 0);
 	for (removed = 0; removed < 5; removed++) {
-		/* Every other: the keys around it stay. */
+		/* Remove every other key: its neighbours stay. */
 		slot = mt_perm_slot(leaf->perm, 1 + removed);
 		leaf->perm = mt_perm_remove(leaf->perm, 1 + removed);
 		KUNIT_EXPECT_EQ(test, -1, mt_leaf_find(leaf, leaf->perm, slice,

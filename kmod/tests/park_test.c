@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every step of every change of structure of a Masstree, with a writer held
- * between it and the next: what readers and other writers find there.
+ * Hold a writer between any two steps of every change of a Masstree's structure,
+ * and check what readers and other writers find.
  */
 #include <linux/cpumask.h>
 #include <linux/sched.h>
@@ -24,7 +24,7 @@ static void park_desc(const struct park_point *point, char *desc)
 
 KUNIT_ARRAY_PARAM(park, park_points, park_desc);
 
-/* The test is on CPU 0; whom it holds is on CPU 1. */
+/* The test runs on CPU 0; the thread that it holds, on CPU 1. */
 static void park_bind(struct kunit *test)
 {
 	kt_need_two_cpus(test);
@@ -122,7 +122,7 @@ static bool park_run_on_top(struct kunit *test, struct scene *scene, enum kvt_pa
 	return !err;
 }
 
-/* The same, where the writer cannot go on before the reader ends. */
+/* The same, while the writer cannot continue before the reader ends. */
 static void readers_end_on_top_of_their_own_writer(struct kunit *test)
 {
 	park_scenes(test, park_run_on_top);
@@ -138,7 +138,7 @@ static bool park_run_elsewhere(struct kunit *test, struct scene *scene, enum kvt
 	int err, result = -ENODATA;
 
 	if (!scene->prefix_len)
-		return false;	/* one leaf may be all that there is */
+		return false;	/* the tree may consist of one leaf */
 	err = scene_held(scene, at, park_write_elsewhere, &result);
 	KUNIT_EXPECT_EQ_MSG(test, 0, err, "%s: the change itself", scene->plan->name);
 	KUNIT_EXPECT_EQ_MSG(test, 0, result, "%s: writes elsewhere", scene->plan->name);
@@ -156,8 +156,8 @@ static int park_near(void *arg)
 }
 
 /*
- * The other writer spins with preemption off, on this CPU: the held one has to
- * go on by itself, some time after the other has begun.
+ * The other writer spins on this CPU, with preemption off.  So the held one has
+ * to continue by itself, some time after the other has begun.
  */
 static void park_write_near(struct scene *scene, void *arg)
 {
@@ -255,19 +255,19 @@ static void park_overtake_all(struct kunit *test, enum scene_role first, enum sc
 	kunit_info(test, "%s: held %u times", point->name, nr);
 }
 
-/* What it has read may all have changed before it looks at the version again. */
+/* All that it has read may have changed before it checks the version again. */
 static void a_reader_that_changes_overtake_is_right(struct kunit *test)
 {
 	park_overtake_all(test, SCENE_ROLE_GET, SCENE_ROLE_SCAN_BACK);
 }
 
-/* The leaf that it has found may be split, emptied or gone before it locks it. */
+/* The leaf that it has found may be split, emptied or removed before it locks it. */
 static void a_writer_that_changes_overtake_loses_nothing(struct kunit *test)
 {
 	park_overtake_all(test, SCENE_ROLE_WRITE, SCENE_ROLE_WRITE);
 }
 
-/* The leaf or the layer that is to go may be in use again. */
+/* The leaf or layer to be removed may be in use again. */
 static void a_removal_that_writers_overtake_loses_nothing(struct kunit *test)
 {
 	park_overtake_all(test, SCENE_ROLE_ACT, SCENE_ROLE_ACT);
@@ -284,7 +284,7 @@ static struct kunit_case park_cases[] = {
 	{}
 };
 
-/* The module may go when nobody is in the hook any more. */
+/* The module may be unloaded when no thread is in the hook any more. */
 static void park_end(struct kunit_suite *suite)
 {
 	synchronize_rcu();

@@ -15,7 +15,7 @@
 #include "lib.h"
 #include "thread.h"
 
-/* Values at which whoever frees them stops, and the others. */
+/* Values that stop the thread that frees them, and the others. */
 #define STOPS	3
 #define OTHERS	100
 
@@ -137,8 +137,8 @@ static void help_begin(struct kunit *test, int (*fn)(void *arg), void *arg)
 	KUNIT_ASSERT_EQ(test, 0, kt_thread_init(&help.writer, 1, fn, arg));
 
 	/*
-	 * The first stop is in a cycle of its own, in which the others are retired: the next
-	 * has them all.  There the worker stops at what the first CPU has retired.
+	 * The first stop has a cycle of its own, during which the others are retired, so the next
+	 * cycle has them all.  There the worker stops at a value that the first CPU has retired.
 	 */
 	help_retire(0, 0);
 	wait_for_completion(&help.stopped[0]);
@@ -166,7 +166,7 @@ static void each_write_frees_a_value_that_is_ready_when_the_worker_is_behind(str
 	unsigned int i;
 
 	help_begin(test, help_writer, NULL);
-	/* The worker is in the midst of this CPU's: nobody waits for it. */
+	/* The worker is in the middle of this CPU's values: nobody waits for it. */
 	KUNIT_EXPECT_EQ(test, 0, kvt_reclaim_throttle(&help.reclaim, true));
 	KUNIT_EXPECT_EQ(test, 0, help_others());
 	complete(&help.ready);
@@ -194,7 +194,7 @@ static void expect_all_freed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, kvt_reclaim_waiting(&help.reclaim));
 }
 
-/* It may be preempted while it frees, and run again much later. */
+/* The helper may be preempted while it frees a value, and run again much later. */
 static void nobody_waits_for_a_writer_that_helps(struct kunit *test)
 {
 	bool last[] = { false, true };

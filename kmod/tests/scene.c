@@ -12,10 +12,10 @@
 #include "thread.h"
 
 /*
- * Keys are named by numbers.  The i-th number of a scene and up to 255 between
- * it and the next are keys of eight bytes; a pair shares the slice of a number
- * and goes on; the others are in a layer that no change is about; short ones share no
- * prefix, and are in the first layer.
+ * Numbers identify keys.  The i-th number of a scene and up to 255 between it and
+ * the next are keys of eight bytes; a pair has the slice of a number and more
+ * bytes; the others are in a layer that no change touches; short ones have no
+ * prefix and are in the first layer.
  */
 #define SCENE_ID(i, off)	((i) << 8 | (off))
 #define SCENE_PAIR(c)		(1u << 24 | (c))
@@ -27,12 +27,12 @@
 #define LEAF	((u32)MT_LEAF_WIDTH)
 #define INNER	((MT_INNER_WIDTH + 1) * LEAF)
 
-/* Bytes that the keys of a pair have in common behind the slice. */
+/* Bytes after the slice that the keys of a pair share. */
 #define SCENE_PAIR_COMMON	16
 
 /*
- * A safeguard: a held change goes on after this time, before a kernel reports its CPU as
- * stuck.  A program is not watched, and may be given little time.
+ * A safeguard: a held change continues after this time, before a kernel reports its CPU as
+ * stuck.  A program is not watched, and may get little CPU time.
  */
 #ifdef __KERNEL__
 #define SCENE_HELD_MAX_MS	KT_TURNS_MAX
@@ -94,7 +94,7 @@ static void scene_put(struct scene *scene, u32 id)
 	struct scene_key *k = scene_key(scene, id);
 
 	scene->err = scene->err ?: kt_put(scene->kt, &k->key, NULL);
-	/* A thread that is overtaken reads it: see scene_state(). */
+	/* The overtaken thread reads it: see scene_state(). */
 	WRITE_ONCE(k->state, SCENE_STABLE);
 }
 
@@ -143,7 +143,7 @@ static void scene_build_insert(struct scene *scene)
 	scene_will(scene, SCENE_PUT, SCENE_ID(2, 100), 2);
 }
 
-/* The leaf's only free slot is the one that a removed key has left. */
+/* The leaf's only free slot is that of a removed key. */
 static void scene_build_reuse(struct scene *scene)
 {
 	scene_fill(scene, LEAF);
@@ -171,14 +171,14 @@ static void scene_build_split_high(struct scene *scene)
 	scene_will(scene, SCENE_PUT, SCENE_ID(27, 100), 17);
 }
 
-/* The last leaf is full, and a key comes behind its last. */
+/* The last leaf is full, and a key is put after its last one. */
 static void scene_build_split_up(struct scene *scene)
 {
 	scene_fill(scene, 2 * LEAF);
 	scene_will(scene, SCENE_PUT, SCENE_ID(2 * LEAF, 0), 2 * LEAF - 1);
 }
 
-/* The first leaf is full, and a key comes before its first. */
+/* The first leaf is full, and a key is put before its first one. */
 static void scene_build_split_down(struct scene *scene)
 {
 	scene_fill_down(scene, 1, 2 * LEAF + 1);
@@ -232,7 +232,7 @@ static void scene_build_unlink_to_right(struct scene *scene)
 	scene_will(scene, SCENE_DEL, SCENE_ID(INNER + LEAF - 1, 0), INNER - 1);
 }
 
-/* The only leaf of the second inner node holds one key: both go. */
+/* The only leaf of the second inner node holds one key: both nodes are removed. */
 static void scene_build_unlink_above(struct scene *scene)
 {
 	scene_fill(scene, INNER + 1);
@@ -245,7 +245,7 @@ static void scene_use_pair(struct scene *scene, u32 at)
 	scene->pair = true;
 }
 
-/* A key that is longer than its slice; another one with this slice is put. */
+/* A key is longer than its slice; another one with this slice is put. */
 static void scene_build_layer(struct scene *scene)
 {
 	scene_use_pair(scene, 2);
@@ -254,7 +254,7 @@ static void scene_build_layer(struct scene *scene)
 	scene_will(scene, SCENE_PUT, SCENE_PAIR('b'), 2);
 }
 
-/* Layers that one key is left of, which goes. */
+/* Layers with one key left, which is removed. */
 static void scene_build_collect(struct scene *scene)
 {
 	scene_use_pair(scene, 2);
@@ -265,7 +265,7 @@ static void scene_build_collect(struct scene *scene)
 	scene_will(scene, SCENE_DEL, SCENE_PAIR('b'), 2);
 }
 
-/* The key's leaf is what is left below an inner node. */
+/* The key's leaf is the only child of an inner node. */
 static void scene_build_collect_inner(struct scene *scene)
 {
 	unsigned int i;
@@ -279,7 +279,7 @@ static void scene_build_collect_inner(struct scene *scene)
 	scene_will(scene, SCENE_DEL, SCENE_PAIR('a' + LEAF), 2);
 }
 
-/* The layers are all that a leaf holds, which is not a root. */
+/* The layers are all that a leaf holds; it is not a root. */
 static void scene_build_collect_unlink(struct scene *scene)
 {
 	scene_use_pair(scene, LEAF);
@@ -290,7 +290,7 @@ static void scene_build_collect_unlink(struct scene *scene)
 	scene_will(scene, SCENE_DEL, SCENE_PAIR('a'), LEAF - 1);
 }
 
-/* Layers that one key is left of. */
+/* Layers with one key left. */
 static void scene_build_collapse(struct scene *scene)
 {
 	scene_use_pair(scene, 2);
@@ -301,7 +301,7 @@ static void scene_build_collapse(struct scene *scene)
 	scene_will(scene, SCENE_SWEEP, SCENE_PAIR('b'), 2);
 }
 
-/* A root that one child is left of. */
+/* A root with one child left. */
 static void scene_build_shrink(struct scene *scene)
 {
 	scene_fill(scene, LEAF + 1);
@@ -326,13 +326,13 @@ static void scene_build_cell(struct scene *scene)
 	scene_build_update(scene, KT_CELLS_ALL, KT_CELLS_ALL);
 }
 
-/* It had a block, and is a cell afterwards. */
+/* A block is replaced by a cell. */
 static void scene_build_block_to_cell(struct scene *scene)
 {
 	scene_build_update(scene, KT_CELLS_NONE, KT_CELLS_ALL);
 }
 
-/* It was a cell, and has a block afterwards. */
+/* A cell is replaced by a block. */
 static void scene_build_cell_to_block(struct scene *scene)
 {
 	scene_build_update(scene, KT_CELLS_ALL, KT_CELLS_NONE);
@@ -402,7 +402,7 @@ static void scene_add_loose(struct scene *scene, u32 id)
 	scene_key(scene, id)->loose = true;
 }
 
-/* Keys that are not there yet: to be put, or to be asked for in vain. */
+/* Keys not present yet: to be put, or to be looked up in vain. */
 static void scene_add_strangers(struct scene *scene)
 {
 	if (scene->gone_id != SCENE_NONE)
@@ -434,8 +434,7 @@ static void scene_sort(struct scene *scene)
 }
 
 /*
- * The worker is not to come in between, however long building takes: what it would do is
- * what a sweep does.
+ * Keep the worker out, however long building takes: a sweep does its work instead.
  */
 static void scene_stop_worker(struct scene *scene)
 {
@@ -452,7 +451,7 @@ static void scene_free(struct scene *scene)
 
 /**
  * scene_open() - build a scene
- * @kt: an empty Masstree, left to the scene until scene_close()
+ * @kt: an empty Masstree, used only by the scene until scene_close()
  * @plan: which
  * @prefix_len: bytes that its keys share
  *
@@ -501,7 +500,7 @@ static int scene_empty(struct scene *scene)
 }
 
 /**
- * scene_close() - remove all that is left of a scene
+ * scene_close() - remove a scene's keys and nodes
  * @scene: the scene, after its change
  *
  * Return: 0; -ENOTEMPTY: nodes are left in the empty tree; or another error.
@@ -560,14 +559,14 @@ static struct {
 	struct scene *scene;
 	struct task_struct *task;
 	enum kvt_park at;
-	unsigned int skip;	/* so many times it passes the point before */
+	unsigned int skip;	/* how often it passes the point before */
 	bool met;		/* the point was passed */
 	bool held;		/* the thread waits there */
 	bool go;		/* it may go on */
 	bool done;		/* its change is complete */
-	bool late;		/* it went on, though nobody said so */
-	u64 until;		/* ns: when it is to go on by itself; 0: never */
-	scene_visit visit;	/* on top of it, in place of waiting */
+	bool late;		/* it continued without permission */
+	u64 until;		/* ns: when it continues by itself; 0: never */
+	scene_visit visit;	/* called by the thread itself, instead of waiting */
 	void *arg;
 } scene_hold;
 
@@ -641,7 +640,7 @@ static int scene_actor_run(void *arg)
 	return err;
 }
 
-/* Have CPU 1 call @fn, and at the nth time that it passes a point, @visit. */
+/* Let CPU 1 call @fn; call @visit when it passes the point for the nth time. */
 static int scene_hold_actor(struct scene *scene, enum kvt_park at, unsigned int nth,
 			    int (*fn)(void *scene), scene_visit visit, void *arg)
 {
@@ -664,7 +663,7 @@ static int scene_hold_actor(struct scene *scene, enum kvt_park at, unsigned int 
 }
 
 /**
- * scene_let_go_in() - have a held change go on by itself
+ * scene_let_go_in() - let a held change continue by itself
  * @ms: after this time
  */
 void scene_let_go_in(unsigned int ms)
@@ -679,8 +678,8 @@ void scene_let_go_in(unsigned int ms)
  * @visit: called by this thread, on CPU 0, while the change is held
  * @arg: for @visit
  *
- * Return: 0; -ENODATA: the change did not come to the point; -ETIME: it was
- * held for so long that it went on; or its error.
+ * Return: 0; -ENODATA: the change did not reach the point; -ETIME: it was
+ * held for so long that it continued; or its error.
  */
 int scene_held(struct scene *scene, enum kvt_park at, scene_visit visit, void *arg)
 {
@@ -800,7 +799,7 @@ static struct scene_key *scene_find(struct scene *scene, const struct kvt_key *k
 	return NULL;
 }
 
-/* A record of a scan: a key of the scene, behind the last one. */
+/* A record of a scan: a key of the scene, after the previous one. */
 static void scene_look_record(struct scene *scene, struct scene_look *look,
 			      struct scene_key **last)
 {
@@ -829,7 +828,7 @@ static int scene_look_records(struct scene *scene, struct scene_look *look)
 	unsigned int calls;
 	int err;
 
-	/* More calls than there can be positions: the scan goes round in circles. */
+	/* More calls than there are positions: the scan goes in circles. */
 	for (calls = 0; calls < 4 * SCENE_KEYS; calls++) {
 		err = kt_cursor_next_rcu(&scene->cur);
 		if (!err)
@@ -870,7 +869,7 @@ static void scene_look_scan(struct scene *scene, struct scene_look *look, bool r
 /**
  * scene_look() - read all keys in every way
  * @scene: the scene
- * @look: what was met is added; cleared by the caller
+ * @look: results are added to it; cleared by the caller
  *
  * Context: any, one at a time.
  */
@@ -885,7 +884,7 @@ void scene_look(struct scene *scene, struct scene_look *look)
 }
 
 /**
- * scene_verify() - is the tree as the scene has it, after the change?
+ * scene_verify() - does the tree agree with the scene after its change?
  * @scene: the scene, which nobody changes any more
  * @look: what was wrong
  */
@@ -933,7 +932,7 @@ int scene_write_elsewhere(struct scene *scene)
  */
 int scene_write_near(struct scene *scene)
 {
-	/* First where the change itself is: only the first meets it held. */
+	/* Begin at the change itself: only the first writer meets it held. */
 	scene_put(scene, scene->act_id + 1);
 	scene_put(scene, SCENE_ID(scene->near, 0));
 	if (scene->pair)
@@ -982,7 +981,7 @@ static int scene_play(void *arg)
 	return 0;
 }
 
-/* All that the held thread does not do. */
+/* Everything that the held thread does not do. */
 static void scene_overtake(struct scene *scene, void *arg)
 {
 	int *err = arg;
@@ -991,7 +990,7 @@ static void scene_overtake(struct scene *scene, void *arg)
 		*err = scene_do(scene);
 		scene_end(scene);
 	}
-	/* Where a slot has got another key, a split would make readers look again. */
+	/* If a slot has got another key, a split would make readers retry. */
 	if (!*err && scene->role != SCENE_ROLE_WRITE && scene->gone_id == SCENE_NONE)
 		*err = scene_write_near(scene);
 	scene->kt->ops->sweep(scene->kt->index);
@@ -1007,8 +1006,8 @@ static void scene_overtake(struct scene *scene, void *arg)
  *
  * Meanwhile the scene's change is made, and its leaves are changed again.
  *
- * Return: 0; -ENODATA: the thread did not come to the point that often, nobody
- * overtook it; or another error.
+ * Return: 0; -ENODATA: the thread did not reach the point that often, and was
+ * not overtaken; or another error.
  */
 int scene_overtaken(struct scene *scene, enum kvt_park at, unsigned int nth,
 		    enum scene_role role, struct scene_look *look)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Scenes: a small tree, and a change of it that passes given park points.  The
- * change is held at such a point while others look at the tree or change it
- * too.
+ * change is held at such a point while others read the tree or change it as
+ * well.
  *
- * A scene knows of each of its keys whether it is there, whatever the change
- * has come to.
+ * A scene knows whether each of its keys is present, at any state of the change.
  */
 #ifndef KVT_TESTS_SCENE_H
 #define KVT_TESTS_SCENE_H
@@ -26,7 +25,7 @@ struct scene_key {
 	enum scene_state state;
 	bool loose;		/* others change it, too */
 	bool seen;		/* by the scan under way */
-	u64 version;		/* the newest that was seen */
+	u64 version;		/* the newest one seen */
 	struct kvt_key key;
 	u8 data[SCENE_KEY_MAX];
 };
@@ -40,7 +39,7 @@ enum scene_act {
 
 #define SCENE_NONE	U32_MAX
 
-/* What a thread does that is held where it has locked nothing. */
+/* The work of a thread that is held without locks. */
 enum scene_role {
 	SCENE_ROLE_GET,		/* look up keys here and there */
 	SCENE_ROLE_SCAN,
@@ -65,7 +64,7 @@ struct scene {
 	enum scene_role role;		/* of the thread that is overtaken */
 	struct scene_look *look;
 	bool moving;			/* loose keys may be there or not */
-	int err;			/* the first, of what made the scene */
+	int err;			/* the first error of building the scene */
 	struct kt_cursor cur;
 	unsigned int nr;
 	struct scene_key *sorted[SCENE_KEYS];
@@ -81,16 +80,16 @@ struct scene_plan {
 extern const struct scene_plan scene_plans[];
 extern const unsigned int scene_nr_plans;
 
-/* Shared prefixes that scenes are built with: one layer, and three. */
+/* Shared prefixes of scenes: one layer, and three. */
 #define SCENE_PREFIXES	2
 extern const u32 scene_prefixes[SCENE_PREFIXES];
 
-/* What readers met. */
+/* The results of readers. */
 struct scene_look {
 	unsigned int gets;
-	unsigned int scans;		/* that came to the end */
+	unsigned int scans;		/* that reached the end */
 	unsigned int busy;		/* gets and scans that gave up */
-	const char *wrong;		/* what was wrong first, NULL: nothing */
+	const char *wrong;		/* the first error; NULL: none */
 	u32 id;				/* of the key */
 	int err;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What nodes the Masstree engine ends up with, seen from the counters. */
+/* The nodes that the Masstree engine ends up with, according to its counters. */
 #include <linux/math.h>
 #include <linux/unaligned.h>
 
@@ -10,7 +10,7 @@
 
 struct numbers {
 	struct kt *kt;
-	u32 prefix;		/* bytes that all keys have in common */
+	u32 prefix;		/* bytes that all keys share */
 	u8 key[64];
 };
 
@@ -52,7 +52,7 @@ static void expect_stat(struct numbers *n, enum kvtree_stat id, u64 want)
 	KUNIT_EXPECT_EQ_MSG(n->kt->test, want, kt_stat(n->kt, id), "counter %d", id);
 }
 
-/* Inner nodes, if all of them but the last of each level are full. */
+/* The number of inner nodes if all but the last of each level are full. */
 static u64 full_inners(u64 children)
 {
 	u64 sum = 0;
@@ -179,7 +179,7 @@ static void removing_all_in_descending_order_leaves_one_node(struct kunit *test)
 	expect_empty(n);
 }
 
-/* A queue: its memory must not grow with all that has gone through it. */
+/* A queue: its memory must not grow with the number of keys that passed through it. */
 static void a_queue_of_keys_takes_no_more_nodes_than_it_has_keys_for(struct kunit *test)
 {
 	struct numbers *n = numbers(test, 8);
@@ -192,14 +192,14 @@ static void a_queue_of_keys_takes_no_more_nodes_than_it_has_keys_for(struct kuni
 			del_number(n, i - queue);
 	}
 	expect_count(n, queue);
-	/* A leaf at each end may be in part. */
+	/* The leaf at each end may be partly filled. */
 	KUNIT_EXPECT_LE(test, kt_stat(n->kt, KVTREE_STAT_LEAF_NODES),
 			1 + DIV_ROUND_UP(queue, MT_LEAF_WIDTH) + 1);
 	KUNIT_EXPECT_GE(test, kt_stat(n->kt, KVTREE_STAT_NODE_UNLINK),
 			(NR_KEYS - queue) / MT_LEAF_WIDTH - 1);
 }
 
-/* The same keys come and go: every split is undone by an unlinking. */
+/* Put and remove the same keys: an unlinking undoes every split. */
 static void churn_of_the_same_keys_leaks_no_nodes(struct kunit *test)
 {
 	struct numbers *n = numbers(test, 8);

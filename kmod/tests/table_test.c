@@ -34,7 +34,7 @@ static void expect_table(struct kt *kt, bool want)
 	KUNIT_EXPECT_EQ(kt->test, want, !!READ_ONCE(tree_of(kt)->table));
 }
 
-/* Numbers in no order. */
+/* Numbers in random order. */
 static struct kvt_key make_key(u8 *bytes, u32 number)
 {
 	put_unaligned_be64(number * 0x9e3779b97f4a7c15ull, bytes);
@@ -137,7 +137,7 @@ static void a_lookup_begins_above_its_leaf(struct kunit *test)
 	expect_table(kt, true);
 	KUNIT_EXPECT_EQ(test, 0, look_up(kt, 0, KEYS, 0, BY_TABLE));
 	KUNIT_EXPECT_EQ(test, 0, look_up(kt, KEYS, 2 * KEYS, -ENOENT, BY_TABLE));
-	/* The last slice that there is. */
+	/* The greatest slice. */
 	set_hook(kt, count_nodes);
 	nodes_read = 0;
 	KUNIT_EXPECT_EQ(test, -ENOENT, kt_get(kt, &KT_BYTES("\xff\xff\xff\xff\xff\xff\xff\xff", 8),
@@ -146,7 +146,7 @@ static void a_lookup_begins_above_its_leaf(struct kunit *test)
 	unset_hook(kt);
 }
 
-/* Where the root is the only node above those in the table, no other is there when it splits. */
+/* If the root is the only node above those in the table, nothing is above it when it splits. */
 static void the_root_splits(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -165,7 +165,7 @@ static void the_root_splits(struct kunit *test)
 	look_up(kt, KEYS, 2 * KEYS, -ENOENT, 0);
 }
 
-/* Until there is another table, and though none of its entries is right any more. */
+/* Until there is another table, and although none of its entries is right any more. */
 static void a_node_that_splits_is_found_below_its_parent(struct kunit *test)
 {
 	struct kt *kt = open_tabled(test);
@@ -182,8 +182,8 @@ static void a_node_that_splits_is_found_below_its_parent(struct kunit *test)
 }
 
 /*
- * As if each node of the table had split so often that the next split is a turn; or, with @passed,
- * had already been changed so often that this made a turn.
+ * Pretend that each node of the table has split so often that its next split makes a turn; or, with
+ * @passed, that other changes have made a turn already.
  */
 static void age_nodes(struct kt *kt, unsigned int passed)
 {
@@ -252,7 +252,7 @@ static void a_deleted_node_stays_until_no_table_leads_to_it(struct kunit *test)
 	del_range(kt, KEYS, 0, 0x80);
 	kt_flush(kt);
 	KUNIT_EXPECT_FALSE(test, llist_empty(&tree_of(kt)->graves));
-	/* As many are there as before, most of them where there is none. */
+	/* As many keys as before, most of them where there were none. */
 	for (i = 0; i < KEYS; i++)
 		put(kt, i);
 	look_up(kt, 0, KEYS, 0, 0);
@@ -303,7 +303,7 @@ static void a_full_store_gets_a_table_in_the_place_of_the_last(struct kunit *tes
 	KUNIT_EXPECT_GT(test, nodes, inner_nodes(kt));
 }
 
-/* A full store is not to be kept full by a table. */
+/* A table must not keep a full store full. */
 static void a_table_that_cannot_be_replaced_is_given_up(struct kunit *test)
 {
 	struct kt *kt = open_tabled(test);
@@ -329,11 +329,11 @@ static void a_table_that_cannot_be_replaced_is_given_up(struct kunit *test)
 	expect_table(kt, true);
 }
 
-/* What is changed while a table is made. */
+/* Changes during the making of a table. */
 static struct {
 	struct kt *kt;
 	void (*change)(void);
-	unsigned int when;		/* so many nodes were read */
+	unsigned int when;		/* how many nodes were read */
 	unsigned int nr;		/* of keys */
 	bool done;
 } meanwhile;
@@ -381,7 +381,7 @@ static void split_while_a_table_is_made(struct kunit *test, unsigned int when)
 	settle_meanwhile(kt, when, put_some);
 	KUNIT_EXPECT_GT(test, kt_stat(kt, KVTREE_STAT_SPLIT_INNER), splits);
 	expect_table(kt, true);
-	/* Some of its entries are of nodes that have split since. */
+	/* Some of its entries lead to nodes that have split since. */
 	if (when == AT_SECOND)
 		KUNIT_EXPECT_NE(test, 0, look_up(kt, 0, KEYS + meanwhile.nr, 0, BY_TABLE));
 	look_up(kt, 0, KEYS + meanwhile.nr, 0, 0);
@@ -396,7 +396,7 @@ static void splits_while_a_table_is_made_do_no_harm(struct kunit *test)
 	split_while_a_table_is_made(test, AT_SECOND);
 }
 
-/* More nodes than a table that is being made has room for: it is made another time. */
+/* More nodes than the table being made has room for: it is made another time. */
 static void put_many(void)
 {
 	for (; meanwhile.nr < KEYS; meanwhile.nr++)
@@ -419,7 +419,7 @@ static void a_table_has_room_for_so_many(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, mt_table_is_old(tree_of(kt)));
 	kt_settle(kt);
 	expect_table(kt, true);
-	/* There is one, which stays, with its graves. */
+	/* There is a table, which stays, with its graves. */
 	del_range(kt, KEYS, 0, 0x40);
 	put_all(kt, 2 * KEYS, 3 * KEYS);
 	settle_meanwhile(kt, AT_FIRST, put_far);
@@ -456,7 +456,7 @@ static void nodes_that_go_while_a_table_is_made_stay(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, llist_empty(&tree_of(kt)->graves));
 }
 
-/* As if nodes had split so often, which only the counter tells. */
+/* Pretend to the counter that nodes have split this often. */
 static void count_turns(void)
 {
 	tree_of(meanwhile.kt)->table_turns += MT_TABLE_TURNS;
@@ -493,7 +493,7 @@ static void without_memory_there_is_no_table(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, mt_table_is_old(tree_of(kt)));
 }
 
-/* Keys beside each other, so that the nodes above their leaves are all in one bucket. */
+/* Adjacent keys, so that all nodes above their leaves are in one bucket. */
 static void put_crowd(struct kt *kt, u64 first, unsigned int nr)
 {
 	u8 bytes[8];
@@ -555,7 +555,7 @@ static void crowded_buckets_are_searched(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, look_up(kt, 0, 3 * KEYS, 0, BY_TABLE));
 }
 
-/* And no other is made before there are many more nodes. */
+/* And no table is made before there are many more nodes. */
 static void there_is_no_table_of_uneven_slices(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -578,7 +578,7 @@ static void del_half_a_crowd(void)
 	del_crowd(meanwhile.kt, BIT_ULL(62), KEYS / 2);
 }
 
-/* Where it was found that no table is worth it, nodes that go are not kept for one. */
+/* If no table is worth making, removed nodes are not kept for one. */
 static void without_a_table_there_are_no_graves(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);
@@ -615,7 +615,7 @@ static void split_a_node_too_often(enum kvt_park at)
 	gfp = GFP_KERNEL;
 	KUNIT_EXPECT_NE(meanwhile.kt->test, mt_ref_vsplit(version),
 			mt_ref_vsplit(READ_ONCE(node->version)));
-	/* As if it were 2^14 splits: the number is the same, and the table out of use. */
+	/* Pretend 2^14 splits: the number is the same again, and the table is out of use. */
 	WRITE_ONCE(node->version, READ_ONCE(node->version) % MT_VSPLIT +
 		   version / MT_VSPLIT * MT_VSPLIT);
 	WRITE_ONCE(tree->table, NULL);
@@ -628,7 +628,7 @@ static void a_table_that_is_out_of_use_says_nothing(struct kunit *test)
 	u64 bound, slice = 0;
 	u8 bytes[8];
 
-	/* The last key of a node will be in another one. */
+	/* A split will move the last key of the node to another. */
 	memset(&meanwhile, 0, sizeof(meanwhile));
 	meanwhile.kt = kt;
 	meanwhile.when = tree_of(kt)->table->nr / 2;
@@ -647,7 +647,7 @@ static void a_table_that_is_out_of_use_says_nothing(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, meanwhile.done);
 }
 
-/* The worker is in no hurry, and may have no CPU. */
+/* The worker may wait, or get no CPU, for a while. */
 static void wait_until(struct kt *kt, bool (*is_so)(const struct mt_tree *tree))
 {
 	unsigned int n;
@@ -682,13 +682,13 @@ static void the_worker_makes_tables(struct kunit *test)
 	wait_until(kt, is_up_to_date);
 	del_range(kt, 4 * KEYS, 0, 0xc0);
 	wait_until(kt, is_up_to_date);
-	/* Not beside a worker, which reads nodes, too. */
+	/* Not concurrently with the worker, which also reads nodes. */
 	disable_delayed_work_sync(&tree_of(kt)->table_work);
 	disable_delayed_work_sync(&tree_of(kt)->check_work);
 	look_up(kt, 4 * KEYS, 5 * KEYS, -ENOENT, 0);
 }
 
-/* It tries again, though nothing has changed. */
+/* It tries again although nothing has changed. */
 static void the_worker_waits_for_memory(struct kunit *test)
 {
 	struct kt *kt = open_masstree(test);

@@ -57,7 +57,7 @@ void kt_thread_start(struct kt_thread *thread)
  */
 int kt_thread_join(struct kt_thread *thread)
 {
-	/* A thread that is stopped before it has begun does not begin. */
+	/* A thread that is stopped before it has begun never runs. */
 	wait_for_completion(&thread->done);
 	return kthread_stop_put(thread->task);
 }

@@ -21,18 +21,18 @@ void kt_thread_start(struct kt_thread *thread);
 int kt_thread_join(struct kt_thread *thread);
 
 /*
- * For what never comes: so many turns of a millisecond.  No kernel reports its CPU as stuck
- * before, and a machine that has much else to do needs less for what does come.
+ * How many turns of a millisecond to wait for an event that may never come.  No kernel reports
+ * its CPU as stuck before that, and a busy machine needs less for an event that does come.
  */
 #define KT_TURNS_MAX	60000u
 
-/* How long a CPU has been busy waiting, of which it may not have had all. */
+/* How long a thread has waited busily, on a CPU that it may not have had all the time. */
 struct kt_patience {
 	u64 seen;		/* ns: when it looked last */
 	u64 spent;
 };
 
-/* A gap is time in which the CPU was another's, and so counts for no more than this. */
+/* A longer gap means that another thread had the CPU: it counts for no more than this. */
 #define KT_GAP_NS	(10 * NSEC_PER_MSEC)
 
 static inline bool kt_patience_ends(struct kt_patience *p, u64 ms)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Value blocks: what they take, whatever made them. */
+/* Value blocks: the memory they take, however they were made. */
 #include <linux/slab.h>
 
 #include "base/merge.h"
@@ -10,7 +10,7 @@ static const struct kvt_mem mem = { .gfp = GFP_KERNEL };
 
 #define MAX_COLS	12
 
-/* A value is made and freed; the allocator has given what it is charged. */
+/* Make and free a value; expect that its charge is what the allocator gave. */
 static void expect_exact(struct kunit *test, const struct kvt_key *key, const u8 *data, u32 len)
 {
 	u64 before = kt_accounted();
@@ -117,8 +117,8 @@ static void expect_same(struct kunit *test, const struct kvt_value *a, const str
 }
 
 /*
- * One value is written at once, another column by column, in any order and with other
- * columns that come and go.
+ * Write one value at once and another column by column, in any order, putting and removing
+ * other columns in between.
  */
 static void what_a_value_takes_does_not_depend_on_how_it_was_written(struct kunit *test)
 {

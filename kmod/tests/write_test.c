@@ -19,7 +19,7 @@
 
 KT_ENGINES();
 
-/* An engine that looks at the writer. */
+/* An engine that observes the writer. */
 static struct {
 	struct kvt_index_ops ops;
 	const struct kvt_index_ops *of;
@@ -57,7 +57,7 @@ static int noting_commit(struct kvt_change *change, struct kvt_value *value)
 		noting.of->abort(change);
 		return -EAGAIN;
 	}
-	/* The place is let go of. */
+	/* commit() releases the place. */
 	err = noting.of->commit(change, value);
 	if (!err && old) {
 		noting.replaced++;
@@ -103,7 +103,7 @@ static int change(struct kvt_store *store, enum kvtree_opcode opcode)
 	return err;
 }
 
-/* It may have a bag with values of others, which nobody can free until the bag is back. */
+/* Its bag may hold values of others, which nobody can free until the bag is back. */
 static void a_writer_is_not_preempted_before_it_has_retired_a_value(struct kunit *test)
 {
 	struct kvt_store *store = store_make(test);
@@ -121,14 +121,14 @@ static void a_writer_is_not_preempted_before_it_has_retired_a_value(struct kunit
 		kunit_mark_skipped(test, "the kernel does not track whether a task is preemptible");
 }
 
-/* Nobody frees them as long as it has them, and what it makes ready may take long. */
+/* Nobody frees them while it has them, and its preparations may take long. */
 static void a_writer_that_begins_again_has_no_values_of_others(struct kunit *test)
 {
 	struct kvt_store *store;
 
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(0)));
 	store = store_make(test);
-	/* What is retired stays where writers have left it. */
+	/* Retired values stay where writers have left them. */
 	disable_delayed_work_sync(&store->reclaim.gather);
 	KUNIT_EXPECT_EQ(test, 0, change(store, KVTREE_OP_PUT));
 	KUNIT_EXPECT_EQ(test, 0, change(store, KVTREE_OP_PUT));
@@ -188,7 +188,7 @@ static u64 small_version(struct kvt_store *store, const struct kvt_key *key, u32
 	return version;
 }
 
-/* Versions beyond what a cell can have: the values have blocks. */
+/* Versions beyond those of cells: such values have blocks. */
 static void versions_grow_beyond_those_of_cells(struct kunit *test)
 {
 	struct kvt_store *store = store_make(test);
@@ -246,7 +246,7 @@ static void small_values_are_put_where_there_is_no_room_for_cells(struct kunit *
 	kvt_store_put(store);
 }
 
-/* Nothing is left of the limit: what grows by nothing is not refused. */
+/* At the limit, a change that does not grow the value is not refused. */
 static void a_small_value_loses_its_column_at_the_limit(struct kunit *test)
 {
 	struct kvt_store *store = store_make(test);
