@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every allocation, and on kernels that can do so every copy from and to user
- * memory, is made to fail, one at a time: the first of an operation, then the
- * second, and so on, until the operation needs no more of them.  After each
- * failure the store is what it was, to the last counter, and the same operation
- * works when it is tried again.
+ * Let every allocation of an operation fail, and on kernels that support it every
+ * copy from and to user memory, one at a time: first the first, then the second,
+ * and so on, until the operation needs no more of them.  A failure must leave the
+ * store unchanged, to the last counter, and the operation must succeed when it is
+ * tried again.
  *
  * Uses the kernel's fault injection per task (/proc/self/fail-nth).
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Whatever a caller passes, it gets an errno, nothing is changed, and the
- * kernel says nothing of it in its log.
+ * Whatever bad input a caller passes, the call returns an errno, changes nothing,
+ * and leaves no message in the kernel's log.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A 32-bit program on a 64-bit kernel sees the same structures and gets the
- * same results.  Built both ways: what fails in one only is a difference.
+ * same results.  This program is built both ways; they differ where only one fails.
  */
 #include <errno.h>
 #include <sys/ioctl.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Several processes and threads use one store at once, and each of them can
- * tell what must be true for it: keys that nobody else removes are there, their
- * versions never go back, sums come out, scans are sorted and complete.
+ * Several processes and threads use one store at once, and each of them checks
+ * what must hold for it: keys that nobody else removes are present, their versions
+ * never decrease, sums are right, scans are sorted and complete.
  */
 #include <errno.h>
 #include <pthread.h>

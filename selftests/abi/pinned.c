@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What threads keep while they wait for their own memory: nothing of a store.  Their
- * buffer is a file that does not answer, and the memory cgroup of the store's creator
- * says what is still allocated.
+ * Threads that wait for their own memory keep no memory of a store.  Their buffer is a
+ * file that does not answer, and the memory cgroup of the store's creator shows what is
+ * still allocated.
  */
 #include <errno.h>
 #include <pthread.h>

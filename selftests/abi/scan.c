@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A scan returns exactly the records of its range, in order, whatever the
- * flags, the columns, the limit and the size of the buffer.  What it should
- * return is worked out here from a sorted array.  kvt_scan_once() checks the
- * layout of every record.
+ * flags, the columns, the limit and the size of the buffer.  The expected
+ * result is computed from a sorted array.  kvt_scan_once() checks the layout
+ * of every record.
  */
 #include <errno.h>
 #include "kselftest_harness.h"

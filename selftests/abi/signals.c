@@ -2,7 +2,7 @@
 /*
  * Signals end a batch between two operations and a scan between two records,
  * never in the middle of one: a caller that submits the rest gets every result
- * once, and a process that is killed leaves nothing half done.
+ * once, and a killed process leaves nothing half done.
  */
 #include <errno.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stores: they come and go by name, keep their keys to themselves, and never
- * hold more than their limits.
+ * Stores: they are created and destroyed by name, are separate from each other,
+ * and never exceed their limits.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Programs that use stores by maps which are bound and let go of meanwhile. */
+/* Programs that use stores through maps that are bound and unbound meanwhile. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Lookups from wherever a program can run, on top of a writer. */
+/* Lookups in every context that can interrupt a writer. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs that run on top of a writer of the same CPU: in the interrupt of its
- * clock, in an NMI, and, by kprobes, within the very functions that change nodes.
- * They must find what is there or give up, and all must come to an end.
+ * Programs that interrupt a writer on the same CPU: in a timer interrupt, in an
+ * NMI, and, by kprobes, inside the very functions that change nodes.  They must
+ * find the right value or give up, and all of them must end.
  */
 #include <arpa/inet.h>
 #include <bpf/btf.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Filters and validators, and a program that changes what they watch. */
+/* Filters and validators, and a program that changes the store they are attached to. */
 #include <linux/bpf.h>
 #include <errno.h>
 #include <bpf/bpf_helpers.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Filters and validators: what scans return and what is refused, by every way to a
- * store, and how hooks come and go.
+ * Filters and validators: what scans return and which changes are refused, through every
+ * interface, and how hooks are attached and detached.
  */
 #include <errno.h>
 #include <fcntl.h>

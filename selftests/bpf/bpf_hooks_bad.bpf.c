@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hooks that misbehave, each to be refused when it is loaded, and one that does not.
- * A map gives each its place; the test loads one at a time.
+ * Misbehaving hooks, which must all be refused at load time, and a good one.  Each has
+ * a map; the test loads one at a time.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

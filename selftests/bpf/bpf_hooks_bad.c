@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hooks that the kernel must refuse to load, and the module, which stays while one is
+ * Hooks that the kernel must refuse to load, and one that pins the module while it is
  * attached.
  */
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Loops over a range that grows as fast as they go through it. */
+/* Loops over a range that grows as fast as they iterate. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>

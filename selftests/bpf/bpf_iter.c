@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Loops of programs end, however the range grows meanwhile. */
+/* Loops of programs end, however much their range grows meanwhile. */
 #include <errno.h>
 #include <arpa/inet.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A program of each type: makes the call that the test has put in `call`. */
+/* A program of each type, which makes the call described in `call`. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <kvtree.bpf.h>

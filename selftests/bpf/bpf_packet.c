@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A program for tc that has a value copied into a packet changes nobody else's copy of that. */
+/* A tc program that copies a value into a packet must not change clones of the packet. */
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs that the verifier must reject, and what keeps the module while others
- * are loaded.
+ * Programs that the verifier must reject, and loaded programs, which pin the module.
  */
 #include <errno.h>
 #include <stdlib.h>

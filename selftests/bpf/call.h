@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A call of a kfunc, as a test asks a program for it: in the program's .bss. */
+/* A request of a test to a program to call a kfunc, in the program's .bss. */
 #ifndef KVT_BPF_CALL_H
 #define KVT_BPF_CALL_H
 

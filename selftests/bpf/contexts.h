@@ -2,7 +2,7 @@
 #ifndef KVT_BPF_CONTEXTS_H
 #define KVT_BPF_CONTEXTS_H
 
-/* Keys that are there throughout are even. */
+/* Even keys are always present. */
 #define STABLE		2000
 
 /* Where a call came from. */

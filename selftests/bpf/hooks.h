@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a test tells the hooks, and what they tell: in the programs' .bss. */
+/* Settings of the hooks by a test, and their results, in the programs' .bss. */
 #ifndef KVT_BPF_HOOKS_H
 #define KVT_BPF_HOOKS_H
 

@@ -2,7 +2,7 @@
 #ifndef KVT_BPF_ITER_H
 #define KVT_BPF_ITER_H
 
-/* A loop over keys that are numbers, as a test asks a program for it: in the program's .bss. */
+/* A request of a test to a program to loop over numeric keys, in the program's .bss. */
 struct loop {
 	__u32 keys;		/* it or a thread adds keys up to this number, not included */
 	__u32 stop;		/* after so many records it is left */

@@ -2,7 +2,7 @@
 #ifndef KVT_BPF_ORACLE_H
 #define KVT_BPF_ORACLE_H
 
-/* Keys that are there throughout, and from one to the next. */
+/* The number of keys that are always present, and their distance. */
 #define KEYS	1000
 #define STEP	64
 

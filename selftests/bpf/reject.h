@@ -2,9 +2,10 @@
 /*
  * Programs that the verifier must reject.
  *
- * To load an object the library reads the kernel's types, which takes it seconds on an
- * emulated machine.  So many programs are in one: each is shown to the verifier when the
- * library is about to load it, all relocated, and a harmless one is loaded in its place.
+ * To load an object, the library reads the kernel's types, which takes seconds on an
+ * emulated machine.  So one object has many programs.  Each is passed to the verifier,
+ * fully relocated, when the library is about to load it, and a harmless one is loaded
+ * instead.
  */
 #ifndef KVT_BPF_REJECT_H
 #define KVT_BPF_REJECT_H

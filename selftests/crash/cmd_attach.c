@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * attach: crashes at places of a record, each recovered by the running kernel, read
- * by a scan, and judged; with --compare, after the program has recovered the same.
- * image: one of them, to files.
+ * attach: let the running kernel recover crashes at points of a record, scan each store
+ * and judge it; with --compare, this program recovers the same crash first.
+ * image: write one such crash to files.
  */
 #include <inttypes.h>
 #include <stdio.h>

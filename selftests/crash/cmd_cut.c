@@ -2,10 +2,10 @@
 /*
  * Power cuts of a whole machine.
  *
- * drive: in the machine: attach a store and change it until the end, each result
- * written at once, past all caches, to a disk of its own.
- * judge: outside, when the machine is gone: what the store's disks have, and whether
- * that may be.  It is kept, since the next life begins with it.
+ * drive: inside the machine: attach a store and change it until the end, writing each
+ * result immediately, past all caches, to a disk of its own.
+ * judge: outside, after the machine was killed: recover the store's disks and judge the
+ * result.  It is kept, since the next life begins with it.
  */
 #include <errno.h>
 #include <fcntl.h>

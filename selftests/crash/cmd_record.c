@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * record: a life of a store on disks that record what is written to them, and what
- * its workload was told.
+ * record: run a life of a store on disks that record all writes, and record the results
+ * that its workload gets.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * replay: crashes at every flush of a record and at other places, each recovered by
- * the module's source and judged.
+ * replay: crash at every flush of a record and at other points; recover each crash by
+ * the module's source and judge it.
  */
 #include <inttypes.h>
 #include <stdio.h>

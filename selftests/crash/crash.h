@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of the crash tests share. */
+/* Shared by the files of the crash tests. */
 #ifndef CRASH_CRASH_H
 #define CRASH_CRASH_H
 

@@ -2,9 +2,9 @@
 /*
  * The disks of a store at a moment of a record, as a crash may leave them.
  *
- * What was written before a flush is on the disk for certain.  Each later write
- * is in a volatile cache: after a crash it is there, or not, or some of its sectors
- * are, whatever became of those before and behind it.
+ * Data written before a flush is on the disk for certain.  Each later write is in a
+ * volatile cache: a crash may keep all, some or none of its sectors, independently of
+ * earlier and later writes.
  */
 #ifndef CRASH_IMAGE_H
 #define CRASH_IMAGE_H

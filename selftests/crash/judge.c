@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The judgement over a state: see judge.h. */
+/* Judging a state: see judge.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Network block devices of this machine's, served by this process: their content is
- * in memory, and all that is written is recorded, for all of them in one order.
+ * Network block devices of this machine, served by this process.  Their contents are
+ * in memory, and all their writes are recorded in one common order.
  *
- * A flush is for writes that were answered before.  So that it matters whether somebody has
- * waited for them, some are kept back until no request has come for a while: they are
- * recorded and answered then, after flushes that have come meanwhile.
+ * A flush covers writes that were answered before it.  To detect writers that do not wait
+ * for the answers, some writes are delayed until no request has come for a while: they are
+ * recorded and answered after the flushes that came meanwhile.
  */
 #include <endian.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A record that is followed: see replay.h. */
+/* Replaying a record: see replay.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

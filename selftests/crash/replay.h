@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A record, followed together with what was promised while it was made. */
+/* Replaying a record, along with the promises that were made during it. */
 #ifndef CRASH_REPLAY_H
 #define CRASH_REPLAY_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Durable stores on disks that fail in every way that a block device can: each request of
- * an attach, of commits, of a checkpoint and of a detach, with each status; sectors that cannot
- * be read; commands that wait to be durable while the disk fails; caches that outlive a
- * crash, and not the next one; and flushes that lose what they should have kept.
+ * an attach, of commits, of a checkpoint and of a detach, with each status; unreadable
+ * sectors; commands that wait to be durable while the disk fails; caches that survive one
+ * crash but not the next; and flushes that lose what they should have kept.
  *
  * Uses the disks of kmod/tests/fault_disk.c.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Checkpoints write what has changed, and what they leave where it is stays there.
+ * Checkpoints write only what has changed, and what they do not rewrite stays valid.
  *
- * A module for tests has ranges of a few records, and few bits for what has changed in each, so
- * that a few thousand keys are as much as millions.
+ * The module for tests has ranges of a few records, with few bits for their changes, so that
+ * a few thousand keys have the effect of millions.
  */
 #include <endian.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Room on the devices of durable stores: how it is counted, and what happens without. */
+/* Space on the devices of durable stores: how it is counted, and what happens without. */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Machines that sleep: from the moment that a hibernation image may be taken until the
+ * Machines that sleep: from the time when a hibernation image may be taken until the
  * machine is awake, nothing is written to a durable store's devices.
  */
 #include <errno.h>

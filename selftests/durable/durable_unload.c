@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The end of the module while a store that was detached finds no memory to become durable:
- * the module waits for it.
+ * Unload the module while a detached store lacks the memory to become durable: the module
+ * waits for it.
  *
- * Removes the module, which nothing else may use: lanes run it at their end.  Uses the
+ * Needs the module for itself, since it removes it: lanes run it at their end.  Uses the
  * kernel's fault injection.
  */
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Disks of a store that was detached after a checkpoint of ranges, made from what a test says is in
- * the ranges' pieces.
+ * Disks of a store that was detached after a checkpoint of ranges, built from a test's description
+ * of the ranges' pieces.
  */
 #ifndef FORMAT_BUILD_H
 #define FORMAT_BUILD_H

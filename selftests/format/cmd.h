@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The commands of the program, and what they are told. */
+/* The commands of the program, and their options. */
 #ifndef FORMAT_CMD_H
 #define FORMAT_CMD_H
 

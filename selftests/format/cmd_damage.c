@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * damage: each byte of superblocks, segment headers, commit records, tables and directories
- * gets another value; so do bytes at random places of all else.  Blocks become zeros,
- * change places, and are what they were earlier.  What is restored then is exactly what
- * it was, or nothing, and said to be damaged; never anything else.
+ * damage: change each byte of superblocks, segment headers, commit records, tables and
+ * directories, and bytes at random places of everything else.  Zero blocks, exchange them, and
+ * replace them by earlier contents.  A recovery must restore exactly the original state, or
+ * nothing, and report damage; never anything else.
  */
 #include <inttypes.h>
 #include <sys/mman.h>

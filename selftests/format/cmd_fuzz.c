@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fuzz: structures with other values, and right checksums.  Anything may be restored or
- * not; but nothing that is beyond the limits, and no numbers that come to an end.
+ * fuzz: structures with other values and correct checksums.  A recovery may restore
+ * anything or nothing, but nothing beyond the limits, and no numbers about to overflow.
  */
 #include <inttypes.h>
 #include "cmd.h"

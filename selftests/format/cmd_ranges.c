@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ranges: disks with ranges that have a history at random are restored as they are, and those
- * with something wrong in them are not.
+ * ranges: disks with ranges of a random history are restored correctly, and disks with a fault
+ * in them are refused.
  *
- * build: write such disks to images, of the first seed from the one given that needs as many.
+ * build: write such disks to images, of the first seed from the given one that needs as many.
  */
 #include <inttypes.h>
 #include "cmd.h"

@@ -4,7 +4,7 @@
  *
  *	"KEY" version V ID="VALUE"...
  *
- * Of what is long, or no text, the length and the checksum.
+ * Values that are long, or not text, are shown as their length and checksum.
  */
 #include <inttypes.h>
 #include "cmd.h"

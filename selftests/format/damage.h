@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a recovery makes of disks that were damaged. */
+/* The outcome of a recovery of damaged disks. */
 #ifndef FORMAT_DAMAGE_H
 #define FORMAT_DAMAGE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Changes that no accident makes: fields of structures get other values, and the
- * checksums are made right again, so that what reads them gets to see the values.
- * Numbers come from bytes, of a fuzzer or made of a seed.
+ * Changes that no accident makes: fields of structures get other values, with
+ * correct checksums, so that a reader gets to see these values.  Numbers are drawn
+ * from bytes, of a fuzzer or derived from a seed.
  */
 #ifndef FORMAT_MUTATE_H
 #define FORMAT_MUTATE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Buffers that stay: see pool.h. */
+/* Buffers that are kept: see pool.h. */
 #include <stdbool.h>
 #include <stddef.h>
 #include "pool.h"

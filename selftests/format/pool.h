@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Included before the module's source: its large buffers stay from one recovery to the
- * next, since to get them anew takes longer than all else.  They are not zeroed again:
- * nothing may depend on that.  Bounds are watched as before.
+ * Included before the module's source: keeps its large buffers from one recovery to the
+ * next, since allocating them would take most of the time.  They are not zeroed again:
+ * nothing may depend on that.  Their bounds are still checked.
  */
 #ifndef FORMAT_POOL_H
 #define FORMAT_POOL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Disks with ranges that have a history: keys are put and removed, ranges are written as a base
- * or a delta, cut and joined, all at random.
+ * Disks with ranges of a random history: keys are put and removed, ranges are written as bases
+ * or deltas, split and joined.
  */
 #ifndef FORMAT_RANGES_H
 #define FORMAT_RANGES_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Calls by ioctl, and what else a descriptor can be used for. */
+/* Calls by ioctl, and other uses of a descriptor. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bytes become calls of the module by two threads, with memory that is not there, that goes,
- * or that the other thread changes; allocations fail, and disks.  libFuzzer makes the bytes,
- * and follows what they reach in the module by KCOV.
+ * Bytes become calls of the module by two threads, with memory that is absent, is unmapped
+ * meanwhile, or is changed by the other thread; allocations and disks fail.  libFuzzer makes
+ * the bytes, and KCOV shows it what they reach in the module.
  */
 #ifndef KVT_FUZZ_H
 #define KVT_FUZZ_H

@@ -4,9 +4,9 @@
  *
  *	hibernate DEVICE
  *
- * Attaches a formatted device. Threads write, another makes checkpoints, and in the middle of
- * that the machine hibernates.  The resumed kernel goes on with the same process, which checks
- * that no acknowledged write is lost, on the spot and after the store was attached again.
+ * Attaches a formatted device.  Threads write, another one makes checkpoints, and the machine
+ * hibernates meanwhile.  The resumed kernel continues the same process, which checks that no
+ * acknowledged write is lost, immediately and after attaching the store again.
  */
 #include <errno.h>
 #include <fcntl.h>

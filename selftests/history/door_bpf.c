@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* By BPF programs, in the two contexts that may write. */
+/* Operations by BPF programs, in the two contexts that may write. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* By ioctl: one operation, or a batch of several. */
+/* Operations by ioctl: single ones, or batches of several. */
 #include "history.h"
 
 #define ALL_OPS	((1u << HISTORY_OPS) - 1)

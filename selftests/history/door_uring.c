@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* By io_uring: several commands under way, which end in any order. */
+/* Operations by io_uring: several commands at a time, which complete in any order. */
 #include "history.h"
 #include "lib/uring.h"
 

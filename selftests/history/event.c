@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Keys, values and operations of a history, and what the kernel made of them. */
+/* Keys, values and operations of a history, and their results. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Operations of a history, made by programs: one that may sleep between them, one that may not. */
+/* Programs that execute operations of a history: one may sleep between them, one may not. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <kvtree.bpf.h>

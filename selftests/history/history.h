@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A history: what several processes asked of a store, what they were told, and which of
- * their calls overlapped.  check/ decides whether some order of the operations, one at a
- * time, explains every answer.
+ * A history: the operations of several processes on a store, their results, and which of
+ * the calls overlapped.  check/ decides whether some sequential order of the operations
+ * explains every result.
  */
 #ifndef KVT_HISTORY_H
 #define KVT_HISTORY_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * history [OPTION...] FILE: have processes use a store at the same time, each through a door
- * of its own, and write what they asked and were told to FILE.
+ * history [OPTION...] FILE: let processes use a store at the same time, each through its own
+ * interface ("door"), and write their operations and results to FILE.
  *
  *	--seconds N	how long (10), but four rounds at least
  *	--durable	the store is on two disks with caches, which fail, lose what was not

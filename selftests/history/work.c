@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What one process does in a round. */
+/* The work of one process in a round. */
 #include <errno.h>
 #include <string.h>
 

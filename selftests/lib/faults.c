@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Disks that fail as they are told: see faults.h. */
+/* Disks that fail on demand: see faults.h. */
 #include <fcntl.h>
 #include <linux/blkpg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Disks that fail as they are told: kmod/tests/fault_disk.c says how. */
+/* Disks that fail on demand: see kmod/tests/fault_disk.c. */
 #ifndef KVT_TEST_FAULTS_H
 #define KVT_TEST_FAULTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A memory cgroup: what the kernel says that was allocated on its account. */
+/* A memory cgroup, and what the kernel has charged to it. */
 #ifndef KVT_TEST_GROUP_H
 #define KVT_TEST_GROUP_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What hostile callers do; see hostile.h. */
+/* Behaviour of hostile callers; see hostile.h. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What hostile callers do: addresses that are not theirs, operations of random
- * bytes, memory that changes under the kernel's hands.
+ * Behaviour of hostile callers: foreign addresses, operations of random bytes, memory
+ * that changes while the kernel uses it.
  */
 #ifndef KVT_TEST_HOSTILE_H
 #define KVT_TEST_HOSTILE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Knobs of the kernel's fault injection, in debugfs: what fails is an attribute such as
- * "failslab", which has a folder of them.
+ * Knobs of the kernel's fault injection, in debugfs: each attribute, such as "failslab",
+ * has a folder of them.
  */
 #ifndef KVT_TEST_KNOBS_H
 #define KVT_TEST_KNOBS_H

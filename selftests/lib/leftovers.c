@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a test that failed leaves: see leftovers.h. */
+/* Cleaning up after failed tests: see leftovers.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

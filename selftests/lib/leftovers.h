@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a test that failed in its middle leaves: stores, or no default store, disks and memory that
- * are told to fail, and settings of the module and of the machine.  Other tests, of other programs
- * as well, would fail for it.  The harness calls these.
+ * Clean up after a test that failed midway: stores, a missing default store, failing disks and
+ * allocations, and settings of the module and of the machine.  They would make other tests fail,
+ * also those of other programs.  The harness calls these functions.
  */
 #ifndef KVT_TEST_LEFTOVERS_H
 #define KVT_TEST_LEFTOVERS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Changes of a durable store on disks that may fail, in rounds: what was acknowledged is
- * there when the store is attached the next time, what was not is there in the order in which it
- * was tried, or not at all, and whoever asked was told.
+ * Changes of a durable store on disks that may fail, in rounds.  The next attach finds every
+ * acknowledged change; of the others it finds, in the order in which they were tried, a prefix
+ * or none.  Every caller is told.
  *
  *	o.disk[0] = ...;		disks that may be formatted
  *	o.nr = 1;

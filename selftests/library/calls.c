@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Calls of libkvtree for a single key: they take KVTREE_IOC_OP, and no batch.
+ * Calls of libkvtree for a single key: they use KVTREE_IOC_OP, not a batch.
  */
 #include <errno.h>
 #include <linux/filter.h>

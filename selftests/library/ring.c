@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rings of libkvtree: whatever way its operations take to the kernel, each
- * completes once, with the outcome that the call for a single key would have.
+ * Rings of libkvtree: however an operation reaches the kernel, it completes once,
+ * with the outcome of the call for a single key.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Commands by io_uring do what the system calls do, in every form and on every
- * kind of ring, and are good neighbours of what else a ring can do.
+ * kind of ring, and work together with the other features of rings.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Malformed SQEs, and SQEs and memory that change while they are used.  The command
- * fails with a documented errno or does what one reading of it says, and the store stays
- * sound.
+ * fails with a documented errno or does what a single read of it says, and the store
+ * stays sound.
  */
 #include <errno.h>
 #include <fcntl.h>

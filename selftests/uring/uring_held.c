@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands that wait for a disk that does not answer: as many as one likes, for as long
- * as one likes.  Changes wait for room in the log, and what was made waits to be durable.
+ * Commands that wait for a disk that does not answer, any number of them and for any time.
+ * Changes wait for space in the log, and executed ones wait to be durable.
  *
  * Uses the disks of kmod/tests/fault_disk.c.
  */

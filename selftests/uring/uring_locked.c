@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rings that are locked for as long as somebody likes: the thread that submits holds
- * its ring's lock while it waits for its own memory, a file that does not answer.
- * Others' stores go on, and the store of its commands can be taken away.
+ * Rings that are locked for any time: the submitting thread holds its ring's lock while
+ * it waits for its own memory, a file that does not answer.  Other stores are not held
+ * up, and the store of its commands can be destroyed.
  */
 #include <errno.h>
 #include <fcntl.h>

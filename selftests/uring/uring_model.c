@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hundreds of commands under way at once, of every kind and in every form,
- * beside a model that knows what each of them may answer.
+ * Hundreds of concurrent commands, of every kind and in every form, and a model
+ * that knows the valid results of each.
  *
- * A key has the changes of at most one command under way, so what a change
- * comes to is known when it is submitted.  Reads go to any key at any time:
- * what they find must be a state that the key had while they were under way.
- * The model keeps the states of a key that a read may still find, by number.
+ * At most one command at a time changes a key, so the result of a change is known
+ * when it is submitted.  Reads may be of any key at any time: they must find a
+ * state that the key had while they were under way.  The model keeps the states
+ * of a key that a read may still find, by number.
  */
 #include <errno.h>
 #include <sched.h>

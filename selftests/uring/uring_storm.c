@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands that wait, by the thousand, and everything that can end their wait:
- * memory becomes free, they are canceled, their ring, their session, their task
- * or their store goes away.  Whatever comes first: a command completes once,
- * and has changed its key if and only if it says so.
+ * Thousands of waiting commands, and everything that can end their wait: memory
+ * is freed, they are canceled, or their ring, session, task or store goes away.
+ * Whatever happens first, a command completes once, and has changed its key if
+ * and only if its result says so.
  *
- * What waits are puts on a store over its bound of memory that waits for a
- * grace period: each puts a small value over a large one, and the store has the
- * smallest bound there is.
+ * The commands are puts to a store that is over its bound of memory to be freed
+ * after a grace period: each replaces a large value by a small one, and the bound
+ * is the smallest possible.
  */
 #include <errno.h>
 #include <fcntl.h>

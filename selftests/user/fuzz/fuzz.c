@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * libFuzzer: bytes become operations on an index and on a model, which must
- * agree after each.  Nothing runs beside them but what frees memory: the
- * engine's worker is disabled, and sweeps are among the operations.
+ * agree after each.  Only the freeing of memory is concurrent: the engine's
+ * worker is disabled, and sweeps are among the operations.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * libFuzzer: bytes become changes of the structures on the disks of stores, with
- * checksums made right, and a recovery reads what that makes: see
- * selftests/format/mutate.h.  The stores are the golden images, in the folder that
- * the environment names as KVT_GOLDEN, and one with ranges.
+ * correct checksums, and a recovery reads the result: see selftests/format/mutate.h.
+ * The stores are the golden images, in the folder KVT_GOLDEN of the environment, and
+ * one with ranges.
  */
 #include "../../../selftests/format/damage.h"
 #include "../../../selftests/format/mutate.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the index is compared with: a sorted array of keys and versions. */
+/* The model that the index is compared with: a sorted array of keys and versions. */
 #ifndef KVT_FUZZ_MODEL_H
 #define KVT_FUZZ_MODEL_H
 

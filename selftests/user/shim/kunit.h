@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* For whoever runs tests. */
+/* For the program that runs the tests. */
 #ifndef SHIM_KUNIT_H
 #define SHIM_KUNIT_H
 

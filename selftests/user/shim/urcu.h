@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* liburcu, apart from all else: it has names of its own for what the kernel has. */
+/* liburcu, kept apart from the rest: it defines names that the kernel also has. */
 #ifndef SHIM_URCU_H
 #define SHIM_URCU_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A warning ends the program: a test that goes on has not passed. */
+/* A warning ends the program, so no test passes after one. */
 #ifndef SHIM_BUG_H
 #define SHIM_BUG_H
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of sparse, which does not look at this build. */
+/* Annotations for sparse, which does not check this build. */
 #define __acquire(x)	((void)0)
 #define __release(x)	((void)0)
 #define __acquires(x)

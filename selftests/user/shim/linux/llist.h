@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Lists that many add to and one takes from; the last added comes first. */
+/* Lists with many producers and one consumer; the last added comes first. */
 #ifndef SHIM_LLIST_H
 #define SHIM_LLIST_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Only what does not depend on it: CONFIG_DEBUG_LOCK_ALLOC is not set. */
+/* Only what works without CONFIG_DEBUG_LOCK_ALLOC. */
 #ifndef SHIM_LOCKDEP_H
 #define SHIM_LOCKDEP_H
 

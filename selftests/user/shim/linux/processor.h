@@ -5,8 +5,8 @@
 #include <linux/sched.h>
 
 /*
- * In the kernel what is waited for is under way on another CPU.  Here that
- * thread may have been preempted: so this one gives up the CPU in the end.
+ * In the kernel, a spinning thread waits for one that runs on another CPU.  Here
+ * that thread may have been preempted, so the waiting one finally yields the CPU.
  */
 void cpu_relax(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints that nobody listens to.  But somebody might, with a program that runs for
- * long and reads what the caller holds: it has to hold nothing.
+ * Tracepoints without probes.  A probe might run for long and read what the caller has
+ * locked, so the caller must hold nothing.
  */
 #include <linux/sched.h>
 #include <linux/types.h>

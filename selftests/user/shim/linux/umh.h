@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Programs that set the kernel's switches: there is nothing to be set here. */
+/* Helper programs, which set switches of the kernel: here there are none to set. */
 #ifndef SHIM_UMH_H
 #define SHIM_UMH_H
 
