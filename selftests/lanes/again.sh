@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2153
 #
-# What "make check" does with tests that failed: it runs each once more, alone, three times. If it
-# passes each time it counts as passed, and is called unstable. Sourced by check.sh after lane.sh.
+# "make check" runs each failed test three more times, alone. If it passes each time, it counts as
+# passed, and is reported as unstable. Sourced by check.sh after lane.sh.
 #
-# What a checker of the kernel or a sanitizer reported, a leak, an input that a fuzzer found, and a
-# record in which something is lost are no such failures: seeing them once is proof enough.
+# This does not apply to reports of the kernel's checkers or of sanitizers, leaks, inputs that a
+# fuzzer found, and records in which something is lost: seeing them once is proof enough.
 
 # The first logs of unstable tests, by lane; "list" has the names of all tests that failed.
 UNSTABLE=$BUILD/unstable

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# again_test.sh: what "make check" makes of tests that fail by luck, and of those that do not: with
-# a lane that fails as it is told. Prints what is wrong.
+# again_test.sh: test how "make check" treats tests that fail by chance, and those that always fail,
+# with a lane that fails on demand. Prints what is wrong.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Apply what selftests/broken changes, wherever its place has moved to.
 
-A patch there finds its lines by the function that they are in, and not by their numbers and
-what is around them. So it goes on fitting while other lines change, and says so if its own do.
+A patch there locates its lines by the function that contains them, not by line numbers and
+context. So it still fits when other lines change, and it is an error if its own lines do.
 After its head (broken.sh) come files and changes:
 
     --- kmod/core/prepare.c
@@ -12,13 +12,13 @@ After its head (broken.sh) come files and changes:
     -        w->version = 0;
     +        w->version = 1;
 
-What follows @@ is the name of the function, or of the structure, array or macro, of which the
-file has one; nothing if it is in none. The lines with a blank or a minus are there exactly once.
-With several changes, each is looked for in the file as it is without the others.
+After @@ comes the name of the function, structure, array or macro, which must be unique in the
+file; or nothing, outside of these. The lines with a blank or a minus must occur exactly once.
+Of several changes, each is looked for in the file without the others.
 
     broken.py apply PATCH TREE    change the tree
-    broken.py check PATCH...      whether they fit this tree
-    broken.py make < DIFF         print "git diff" of a tree as such changes
+    broken.py check PATCH...      print those that do not fit this tree
+    broken.py make < DIFF         convert the output of "git diff" to such changes
 """
 
 from __future__ import annotations

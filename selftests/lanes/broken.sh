@@ -3,11 +3,11 @@
 #
 # broken.sh [NAME...]: builds that are wrong on purpose. Each patch under
 # selftests/broken breaks a copy of the source in one way. A lane runs with that copy,
-# and the test that the patch names has to fail. A test or a checker that has gone
-# blind shows here. Prints KTAP.
+# and the test that the patch names has to fail. This finds tests and checkers that no
+# longer detect anything. Prints KTAP.
 #
-# broken.py says how a patch is written, and makes one of "git diff". Its head is a line or two that
-# say what it breaks, and fields:
+# broken.py describes the format of patches, and makes one from "git diff". The head is a line or
+# two that say what the patch breaks, and fields:
 #	Lane:   user, user-tsan, uml, uml-debug (if there is no such field), stock, arm64, weak,
 #	        crash, history, hibernate or fuzz
 #	Tests:  T= for the lane; for crash and history their parts
@@ -17,8 +17,8 @@
 #	Turn:   none, if it takes minutes, as all in arm64, crash, fuzz, hibernate, history and weak
 #	        do
 #
-# One that is not caught is tried once more, with three times the time: a machine that is busy may
-# have been too slow. If it is caught then, and had not been stopped for its time, the test that
+# A patch that is not caught is tried once more, with three times the time, since a busy machine
+# may have been too slow. If it is caught then, and the first try had not timed out, the test that
 # should have caught it is unstable; the first log and results stay in build/broken/NAME.first.
 #
 # NAME may have wildcards. Without any, all patches are run; with BROKEN_TURN, ten of

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Tests of broken.py: a patch changes the place that it was made for, or nothing."""
+"""Tests of broken.py: a patch changes exactly the place that it was made for, or fails."""
 
 import difflib
 import tempfile

@@ -5,14 +5,13 @@
 # failed[, N skipped]". A lane that could not run, or with a crashed kernel, counts
 # as failed.
 #
-# Several run at once, one more than there are processors if there is the memory: each waits for much
-# of its time, and few tests keep two processors busy. AT_ONCE is their number. They begin in the
-# order of the arguments: the longest first, which goes before the others where they want the same
-# processor. It is emulated: one of its processors that has to wait for the host's, and holds a lock,
-# keeps the other spinning.
+# Several lanes run at once, one more than there are processors if memory allows: each of them often
+# waits, and few tests keep two processors busy. AT_ONCE sets their number. They start in the order
+# of the arguments, the longest first. That one has priority, since its machine is emulated: if one
+# of its processors has to wait for the host's while it holds a lock, the other one spins.
 #
-# KVT_WHOLE=1 is for "make check", if nothing selects a part of it: tests that failed are tried
-# again (again.sh), and build/checked says what was checked, and how it ended.
+# KVT_WHOLE=1 is for "make check" if nothing selects a part of it: failed tests are tried again
+# (again.sh), and build/checked records what was checked, and the outcome.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Print each circle of files of the module that is too long to be understood.
 
-In a circle each file uses what the next one defines, and so none of them can be read alone.
-Up to three files of one folder may form one. Objects tell what is used: so the module has to
-be built. What headers define, and what is called by a pointer, they do not tell.
+In a circle each file uses definitions of the next one, and so none of them can be read alone.
+Up to three files of one folder may form one. The object files show what is used, so the module
+must be built. They show neither what headers define, nor calls by pointers.
 
     circles.py FOLDER    the module's objects; prints nothing if all is well
 """

@@ -1,29 +1,29 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# crash.sh: what a crash leaves of a store, at thousands of moments.
+# crash.sh: crash a store at thousands of points, and judge what is left of it.
 #
-#   stock    Debian's kernel in QEMU runs workloads on disks that record what is
-#            written to them, and recovers some crashes by itself
-#   uml      User-Mode Linux runs a longer one, and recovers crashes of all of them,
-#            from ubd disks, with as many CPUs as have written them, and with one
-#   replay   here, a program follows each record, lets a crash happen at every flush
-#            and at other moments, recovers by the module's source, and judges
-#   format   the on-disk format: images of its first version are read, here and by a
-#            program for a big-endian machine; then they are damaged in every place, and
-#            so is what a crash has left of the longest workload
-#   cuts     machines are killed in the middle of a workload, and while they come up
-#   boot     a machine is started and shut down by systemd, which attaches a store that a
-#            crash has left, and detaches it
+#   stock    Debian's kernel in QEMU runs workloads on disks that record all writes,
+#            and recovers some crashes itself
+#   uml      User-Mode Linux runs a longer workload, and recovers crashes of all of
+#            them, from ubd disks, with as many CPUs as wrote them, and with one
+#   replay   a program of the host replays each record, crashes at every flush and at
+#            other points, recovers by the module's source, and judges the result
+#   format   the on-disk format: read images of its first version, here and by a
+#            program for a big-endian machine; then damage them in every place, as well
+#            as a crash of the longest workload
+#   cuts     kill machines in the middle of a workload, and while they start
+#   boot     systemd starts and shuts down a machine, and attaches and detaches a store
+#            that a crash has left
 #
-# PARTS are those to be run: all if it is not set. CRASH_TIME is in seconds: without
-# it, one round is run, with what "make check" has time for. With it, rounds with more
-# of everything, until it is over; then the builds that are wrong on purpose and that
-# crashes have to find (selftests/broken/crash-*.patch). CRASH_SEED selects other
-# crashes. CRASH_LIVES is how many lives a store has that is recorded from its
-# first one on: 31 to 40 if it is not set, where a superblock has room for 32. CRASH_LESS
-# is by how many MiB the disks of a store of three differ. With CRASH_CACHED=1, disks keep
-# their caches over a first crash also where they lose them without it.
+# PARTS selects parts; all if it is not set. CRASH_TIME is in seconds: without it, one
+# round is run, with what "make check" has time for. With it, rounds with more of
+# everything are run for this time, and then the builds that are wrong on purpose and
+# that crashes have to find (selftests/broken/crash-*.patch). CRASH_SEED selects other
+# crashes. CRASH_LIVES is the number of lives of a store that is recorded from its
+# first one on: 31 to 40 by default, while a superblock has room for 32. CRASH_LESS is by
+# how many MiB the disks of a store of three differ. With CRASH_CACHED=1, disks always
+# keep their caches over a first crash.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

@@ -5,8 +5,8 @@
 # them in a machine of each: install, restart, upgrade, purge. Debian 12 runs the kernel of its
 # backports.
 #
-# The first version is installed before the machine starts, which is emulated and has no network.
-# The machine upgrades itself, but DKMS gets the module compiled: compiling it there takes ten
+# The first version is installed before the machine starts, since it is emulated and has no network.
+# The machine upgrades itself, but DKMS gets a compiled module: compiling it there would take ten
 # minutes.
 #
 # RELEASES selects the releases. LANE_TIMEOUT is how many seconds a machine may be silent.

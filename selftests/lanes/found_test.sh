@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# found_test.sh: is what was built built again when a library or another compiler is
-# installed, or its source has changed meanwhile? Prints what is wrong. The compilers and pkg-config are fakes: they
-# note what they are asked for.
+# found_test.sh: test that programs are built again when a library or another compiler is
+# installed, or their source has changed. Prints what is wrong. The compilers and pkg-config are
+# fakes, which record their arguments.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# fuzz.sh: the module's whole interface, by bytes that libFuzzer makes and the module's own
-# coverage guides, on the debug lane's kernel: two threads call it with memory that comes and
-# goes, allocations and disks' requests that fail, and disks that are damaged. Each report of
-# the kernel's is a failure.
+# fuzz.sh: fuzz the module's whole interface on the debug lane's kernel, by bytes that libFuzzer
+# makes, guided by the module's own coverage. Two threads call the module with memory that is
+# mapped and unmapped meanwhile, failing allocations and disk requests, and damaged disks. Each
+# report of the kernel is a failure.
 #
-# FUZZ_TIME is for how many seconds (40). What reaches something new stays in
-# build/fuzz/corpus; selftests/fuzz/corpus is what it begins with. In "make check" it begins
-# with that alone, and with one seed, so as not to depend on earlier runs. FUZZ_MERGE=1 runs
-# no others: it leaves those of both that are needed in build/fuzz/merged. INPUT=FILE runs that
-# one alone. Before all others corpus/disks-fail is run, with disks that no other has damaged: a
-# store is attached, all requests fail from then on, and a change is made.
+# FUZZ_TIME is the time in seconds (40). Inputs that reach something new are kept in
+# build/fuzz/corpus; selftests/fuzz/corpus has the initial ones. In "make check" it begins
+# with these alone, and with one seed, so as not to depend on earlier runs. FUZZ_MERGE=1 only
+# puts the inputs of both that are needed into build/fuzz/merged. INPUT=FILE runs that one alone.
+# Before all others corpus/disks-fail is run, with disks that no other has damaged: a store is
+# attached, from then on all requests fail, and a change is made.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Runs inside the lane's kernel, as init (uml) or as virtme-ng's script (stock*).
-# Loads the modules, runs the tests and leaves what came out in $OUT. What the
-# kernel says about it goes through the console, which the host records.
+# Loads the modules, runs the tests and leaves the results in $OUT. The host records
+# the kernel's messages from the console.
 #
 # The host writes the job to the file that KVT_JOB or the first argument names:
 #   LANE OUT MODULE TEST_MODULES TEST_ARGS PROGRAMS CASES PROGRAMS_SECOND PROGRAM_TIMEOUT
 #   PROGRAM_LONGEST KMEMLEAK COMMAND
 #
-# KVT_BIN is a folder of programs that take the place of the root's, where these are for
-# another processor.
+# KVT_BIN is a folder of programs that replace the root's, if these are for another
+# processor.
 
 set -uo pipefail
 

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# hibernate.sh: a machine with a durable store writes its memory to a disk, goes off, and is
-# resumed: Debian's kernel in QEMU, with nothing but busybox, the module, the tool and the program
+# hibernate.sh: a machine with a durable store writes its memory to a disk, powers off, and is
+# resumed: Debian's kernel in QEMU, with only busybox, the module, the tool and the program
 # selftests/hibernate/hibernate.
 #
-# LANE_TIMEOUT is for how many seconds the machine may say nothing.
+# LANE_TIMEOUT is for how many seconds the machine may print nothing.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

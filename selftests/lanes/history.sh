@@ -3,15 +3,14 @@
 #
 # history.sh: is a store linearizable? Several processes use one at the same time, by ioctl,
 # io_uring and BPF programs; porcupine looks for an order of the operations that explains
-# what each was told.
+# all results.
 #
 #   uml      User-Mode Linux: volatile stores, and durable ones on disks that fail again and
 #            again and lose what was not flushed
 #   stock    Debian's kernel in QEMU: the same with BPF programs among the processes
 #
-# PARTS are those to be run. HISTORY_TIME is for how many seconds all of it records: 60, and
-# 30 with KVT_SHORT=1.
-# HISTORY_SEED selects other operations.
+# PARTS selects parts. HISTORY_TIME is the total time of recording in seconds: 60, and 30
+# with KVT_SHORT=1. HISTORY_SEED selects other operations.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

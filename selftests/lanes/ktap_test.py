@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Tests of ktap.py: what must count as failed is what a broken lane leaves."""
+"""Tests of ktap.py: all that a broken lane may leave must count as failed."""
 
 import contextlib
 import io

@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2153
 #
-# What uml.sh and stock.sh share: the module built in a copy of its own, the
-# job for the guest and the judgement over what came out. Sourced after
-# common.sh.
+# Shared by uml.sh and stock.sh: building the module in a copy of its own, the
+# job for the guest, and judging the results. Sourced after common.sh.
 #
 # T=PATTERN    run a part: KUnit suites and kselftest programs with a name that
 #              contains PATTERN, or matches it if it has a *. SUITE.CASE and
 #              PROGRAM.CASE select cases, by whole names or patterns. KUNIT_FILTER is an alias.
 #              It has no blanks: there is one pattern.
 # ENGINE=NAME  run the programs with this engine alone: masstree or bwtree
-# KVT_SHORT=1  without what another lane has, too, or most of it: for "make check"
-# KVT_QUICK=1  what finds most in a short time: for "make check-quick"
+# KVT_SHORT=1  without most of what another lane tests as well: for "make check"
+# KVT_QUICK=1  the tests that find most in a short time: for "make check-quick"
 # KVT_OUT      name under build/ instead of the lane's (for a second build)
 # KVT_SOURCE   where the module's source is, if not here
 # KVT_TREE     the tree to build library and programs of, and to run, if not this one
-# KVT_LEAKS    0: kmemleak is not asked, which takes 12 seconds
+# KVT_LEAKS    0: do not scan with kmemleak, which takes 12 seconds
 # KVT_CFLAGS   more compiler flags for the module
-# PROGRAM_LONGEST  seconds after which a test program is stopped, whatever it says: 1800 if not
-#              set, several times what any takes
+# PROGRAM_LONGEST  seconds after which a test program is stopped, even if it still prints: 1800 if
+#              not set, several times what any takes
 
 T=${T:-${KUNIT_FILTER:-}}
-# A guest's kernel is told by its command line: what follows a blank would be for init.
+# T is passed on a guest's kernel command line: anything after a blank would be for init.
 case $T in
 *[[:space:]\'\"]*) die "T='$T': one pattern, without blanks and quotes";;
 esac

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Print each #include of the module that goes up, or sideways into another part.
 
-What a file may include are files of its own part and those of lower layers. The order is
-that of Documentation/architecture.rst: api and bpf call core, core calls the engines and the
-log, and these use base: values, memory, counters.
+A file may include files of its own part and of lower layers. The order is that of
+Documentation/architecture.rst: api and bpf call core, core calls the engines and the log, and
+these use base: values, memory, counters.
 
     layers.py [FOLDER]    the module's source, kmod if not told; prints nothing if all is well
 """

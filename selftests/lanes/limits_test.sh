@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# limits_test.sh: is stopped what says nothing, and what goes on for ever? Is a machine that does
-# not come up started once more? Prints what is wrong.
+# limits_test.sh: test that silent and endless programs are stopped, and that a machine that does
+# not start is started once more. Prints what is wrong.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

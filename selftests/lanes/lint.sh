@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # lint.sh: checkpatch --strict, sparse, kernel-doc, shellcheck; mypy --strict and
-# ruff for the Python package; which part of the module includes which, and which
-# files call each other in circles; the manual pages, rendered. All are to be
-# silent; what they say is printed and kept in build/lint/results.
+# ruff for the Python package; the order of the module's parts by their includes, and
+# circles of files that call each other; the rendered manual pages. All must be
+# silent; their messages are printed and kept in build/lint/results.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

@@ -11,7 +11,7 @@
 # kcsan has a kernel with the race detector, which watches the module.
 #
 # T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is for how many seconds it may
-# say nothing.
+# print nothing.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

@@ -5,7 +5,7 @@
 # boot it on the host's root (hostfs) and run KUnit suites and kselftests.
 #
 # T=PATTERN selects tests; see lane.sh. LANE_TIMEOUT is for how many seconds it
-# may say nothing.
+# may print nothing.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

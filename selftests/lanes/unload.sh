@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# unload.sh: remove kvtree. io_uring lets go of a file a moment after the process that had it
-# is gone, and later where processors are busy: for a minute it is tried again.
+# unload.sh: remove kvtree. io_uring releases a file only some time after its process has exited,
+# longer if processors are busy, so retry for a minute.
 
 for try in $(seq 600); do
 	[ -e /sys/module/kvtree ] || exit 0

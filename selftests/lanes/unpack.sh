@@ -1,12 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# unpack.sh PACKAGE[+PACKAGE...][:PROGRAM]...: have the programs of Debian packages in
-# ~/.cache/kvtree/programs/bin without installing them. Servers would be started
-# by their installation, and at every boot from then on; a compiler for another machine
-# cannot be installed beside gcc-multilib. The program has the package's name, if it is not
-# told; what the packages need and is not installed is unpacked along with them. Nothing
-# is done for a program that is there, and starts.
+# unpack.sh PACKAGE[+PACKAGE...][:PROGRAM]...: put the programs of Debian packages into
+# ~/.cache/kvtree/programs/bin without installing them. Installing a server would start it,
+# now and at every boot; a compiler for another machine cannot be installed beside
+# gcc-multilib. PROGRAM defaults to the package's name. Dependencies that are not installed
+# are unpacked as well. Programs that are there, and start, are left alone.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

@@ -5,11 +5,11 @@
 # with AddressSanitizer and UBSan and with ThreadSanitizer, beside them the
 # fuzzers, and a short run of the benchmark.
 #
-# T=PATTERN selects suites, fuzz, fuzz-log, format and bench; see lane.sh. SANITIZERS are those
-# that the suites run with, asan and tsan. The fuzzer of the
-# engine runs for FUZZ_TIME seconds, that of what reads disks for a quarter of it. What
-# they find of interest stays in build/user/corpus and corpus-log, but for "make check", which
-# begins with the committed corpus alone, so as not to depend on earlier runs.
+# T=PATTERN selects suites, fuzz, fuzz-log, format and bench; see lane.sh. SANITIZERS selects
+# the sanitizers for the suites, asan and tsan. The fuzzer of the engine runs for FUZZ_TIME
+# seconds, that of recovery for a quarter of it. They keep interesting inputs in
+# build/user/corpus and corpus-log, except in "make check", which begins with the committed
+# corpus alone, so as not to depend on earlier runs.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2153
 #
-# Debian's own kernel, or the one of the kcsan lane, in QEMU with the host's root as its root, or with that of
-# root.sh, read only or behind overlays. Sourced after lane.sh by the scripts
-# that boot it.
+# Boot Debian's own kernel, or the one of the kcsan lane, in QEMU, on the host's root or that of
+# root.sh, read-only or below overlays. Sourced after lane.sh.
 #
-# KVT_KVM=1 uses KVM. Without it QEMU emulates: KVM may be there and still be
+# KVT_KVM=1 uses KVM. Without it QEMU emulates, since KVM may be available and still be
 # unable to boot this kernel.
 
 # usable_kernel RELEASE: is it there with its headers?

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# vm.sh: a shell in Debian's kernel under QEMU, with the module loaded and what the
-# examples in the documentation use: the tool, the library, compilers. It starts in a
-# home that is gone with the guest. The host's files are there to read.
+# vm.sh: a shell in Debian's kernel under QEMU, with the module loaded and everything that
+# the examples in the documentation use: the tool, the library, compilers. Its home is
+# lost with the guest. The host's files can be read.
 
 set -euo pipefail
 # shellcheck source=selftests/lanes/common.sh

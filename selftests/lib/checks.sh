@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What scripts that test the tool share: results in KTAP, and what a command is to say.
+# Shared by the scripts that test the tool: results in KTAP, and checks of a command's output.
 
 NUMBER=0 FAILED=0
 

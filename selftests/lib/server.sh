@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What scripts that test kvtree-server share: the server, started and stopped, and parts that
+# Shared by the scripts that test kvtree-server: starting and stopping the server, and parts that
 # report in KTAP themselves. Sourced after checks.sh.
 #
-# WORK is a folder for the server's messages. KVTREE_GO is where selftests/lanes/go.sh has put the
-# program.
+# WORK is a folder for the server's messages. KVTREE_GO is the folder of the program that
+# selftests/lanes/go.sh compiles.
 
 SERVER=${KVTREE_GO:-$TOP/build/go}/kvtree-server
 SERVER_PID=''
@@ -51,7 +51,7 @@ server_start()
 	fi
 }
 
-# server_stop: it is to end in good order. Says so if it does not.
+# server_stop: end the server, and report it if that is not an orderly exit.
 server_stop()
 {
 	local rc=0

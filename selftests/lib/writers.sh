@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Clients that write to kvtree-server while something fails, and remember what it has answered.
-# Sourced after server.sh.
+# Clients that write to kvtree-server while something fails, and record its answers. Sourced after
+# server.sh.
 #
 # Writer W sets keys of its own, write:ROUND:{W:1} and so on, to the number of the round: other keys
-# in each round, so that what was acknowledged once is never written again, and can be looked for
-# at the end. It sends one command after the other's answer. WORK/answers-W has a line for each
-# answer, as it comes: the round, the key, and the answer. What was not answered may have been done.
-# A part of the key is in braces, by which a proxy takes the same server in each round.
+# in each round, so that acknowledged keys are never written again, and can be looked for at the
+# end. It sends each command after the answer to the one before. WORK/answers-W has a line for each
+# answer, in order: the round, the key, and the answer. Unanswered commands may have been executed.
+# A part of the key is in braces, so that a proxy selects the same server in each round.
 #
 # A script defines cli(), its redis-cli with address and password.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the headers declare, and what the scripts share that compare pages with it."""
+"""The declarations of the headers, and code of the scripts that compare pages with them."""
 
 import os
 import re

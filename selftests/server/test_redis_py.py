@@ -3,7 +3,7 @@
 
 KVT_SERVER_SOCKET is where the server listens, for root; its databases 0 and 1 are there for
 these tests alone. KVT_SERVER_PROGRAM is the program, and KVT_SERVER_STORE the name of database
-0's store: without them a server of Redis' may listen there, and what it does otherwise is
+0's store: without them Redis' own server may listen there, and tests of differences are
 skipped.
 """
 
