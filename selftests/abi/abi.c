@@ -87,7 +87,7 @@ TEST_F(abi, info_offers_exactly_the_operations_that_work)
 	int code;
 
 	ASSERT_EQ(0, kvt_ioctl(self->fd, KVTREE_IOC_INFO, &info));
-	/* What is there from the first version on. */
+	/* The features of the first version. */
 	for (code = KVTREE_OP_NOP; code <= KVTREE_OP_SCAN; code++)
 		EXPECT_TRUE(info.ops & (1ull << code));
 	EXPECT_EQ(0, info.ops >> KVTREE_OP_NR);
@@ -262,7 +262,7 @@ TEST_F(abi, get_that_does_not_fit_tells_the_size_and_copies_nothing)
 	EXPECT_EQ(-EMSGSIZE, kvt_exec(self->fd, &op));
 	EXPECT_EQ(10, op.val_len);
 	EXPECT_STREQ("untouched", buf);
-	/* The length that came back is the one that works, and just so. */
+	/* The returned length is exactly the one needed. */
 	EXPECT_EQ(10, kvt_exec(self->fd, &op));
 	EXPECT_EQ(0, memcmp(buf, "0123456789", 10));
 	EXPECT_EQ(0, buf[10]);
@@ -520,7 +520,7 @@ TEST_F(abi, remove_then_reinsert_keeps_version_growing)
 			break;
 		}
 		last = version;
-		/* Others come and go beside it. */
+		/* Put and remove other keys in between. */
 		ASSERT_EQ(0, kvt_put(self->fd, kvt_bytes(&i, sizeof(i)), STR(""), NULL));
 		if (i % 3)
 			ASSERT_EQ(0, kvt_remove(self->fd, kvt_bytes(&i, sizeof(i))));
@@ -625,7 +625,7 @@ TEST_F(abi, add_changes_its_column_alone)
 	EXPECT_EQ(1, le64(buf + 19));
 }
 
-/* An operation, its result, and the version that it tells with it. */
+/* An operation, its result, and the version that it returns. */
 struct refusal {
 	struct kvtree_op op;
 	int result;
@@ -654,7 +654,7 @@ TEST_F(abi, failed_operation_leaves_what_the_caller_gave)
 		{ kvt_op(KVTREE_OP_ADD, STR("k")), -ENOENT, 0 },
 		/* A number of five bytes. */
 		{ kvt_op(KVTREE_OP_ADD, STR("k")), -EINVAL, any },
-		/* What a CAS expected is an input: it is there for another try. */
+		/* The version that a CAS expects is an input: it is kept for another try. */
 		{ kvt_op(KVTREE_OP_CAS, STR("k")), -E2BIG, any },
 		{ kvt_op(KVTREE_OP_CAS, STR("k")), -EFAULT, any },
 	};
@@ -843,7 +843,7 @@ TEST_F(abi, whole_put_gives_back_what_the_old_columns_took)
 	ASSERT_EQ(0, put_whole(self->fd, KVTREE_OP_PUT, 0, &small, 1, STR("s"), &version));
 	ASSERT_EQ(0, kvt_stats(self->fd, s[0]));
 	for (i = 0; i < 20; i++) {
-		/* More than a value may have, were it added to what is there. */
+		/* More than a value may have, together with the existing columns. */
 		ASSERT_EQ(0, put_whole(self->fd, KVTREE_OP_PUT, 0, big, 2,
 				       kvt_bytes(val, 1000000), &version));
 		ASSERT_EQ(0, put_whole(self->fd, KVTREE_OP_CAS, 0, &other, 1,
@@ -962,7 +962,7 @@ TEST_F(abi, absent_descriptor_removes_its_column)
 	EXPECT_EQ(KVTREE_COL_ABSENT, get[0].len);
 	EXPECT_EQ(1, get[1].len);
 	EXPECT_EQ(1, get[2].len);
-	/* Removing what is not there is no error; the last column may go too. */
+	/* Removing an absent column is no error; the last column may be removed, too. */
 	put[0] = (struct kvtree_col){ .id = 1, .len = KVTREE_COL_ABSENT };
 	put[1] = (struct kvtree_col){ .id = 2, .len = KVTREE_COL_ABSENT };
 	put[2] = (struct kvtree_col){ .id = 3, .len = KVTREE_COL_ABSENT };
@@ -1006,7 +1006,7 @@ TEST_F(abi, get_of_all_columns_tells_how_many_there_are)
 	ASSERT_EQ(-EMSGSIZE, kvt_exec(self->fd, &op));
 	EXPECT_EQ(5, op.val_len);
 	EXPECT_EQ(0, buf[0]);
-	/* Both: what comes back is enough for both. */
+	/* Both at once: the returned lengths suffice for both. */
 	op.ncols = 0;
 	op.val_len = 0;
 	ASSERT_EQ(-EMSGSIZE, kvt_exec(self->fd, &op));
@@ -1089,7 +1089,7 @@ TEST_F(abi, large_columns_of_1_mib_in_all)
 	EXPECT_EQ(0, memcmp(val, buf, KVTREE_VALUE_MAX));
 	EXPECT_EQ(0, memcmp(put, get, sizeof(put)));
 
-	/* A small change beside large columns. */
+	/* A small change of a value with large columns. */
 	put[2].len = 3;
 	ASSERT_EQ(0, kvt_put_cols(self->fd, STR("k"), put + 2, 1, STR("xyz"), &version));
 	memcpy(val + lens[0] + lens[1], "xyz", 3);
@@ -1379,7 +1379,7 @@ TEST_F(abi, longer_operations_need_zero_tails)
 	batch.done = 1234;
 	ret = kvt_ioctl(self->fd, KVTREE_IOC_BATCH, &batch);
 	if (ret < 0) {
-		/* The call failed; what was done is told. */
+		/* The call failed; the completed operations are reported. */
 		EXPECT_EQ(-E2BIG, ret);
 		EXPECT_GE(1, batch.done);
 		EXPECT_EQ(!batch.done, kvt_has(self->fd, STR("a"), STR("")));
@@ -1488,7 +1488,7 @@ TEST_F(abi, layers_are_counted)
 
 	ASSERT_EQ(0, kvt_stats(self->fd, s));
 	EXPECT_EQ(0, s[KVTREE_STAT_LAYERS]);
-	/* Two keys that share 16 bytes and differ behind them make layers. */
+	/* Two keys that differ after 16 shared bytes make layers. */
 	ASSERT_EQ(0, kvt_put(self->fd, STR("0123456789abcdef-one"), STR(""), NULL));
 	ASSERT_EQ(0, kvt_put(self->fd, STR("0123456789abcdef-two"), STR(""), NULL));
 	ASSERT_EQ(0, kvt_stats(self->fd, s));
@@ -1537,7 +1537,7 @@ static int engine_stats(int fd, struct kvtree_engine_stat *stat, int room)
 		KVT_CHECK(ret == 0 && stat[nr].nr == nr);
 		KVT_CHECK(!(stat[nr].flags & ~KVTREE_ENGINE_STAT_NOW));
 		KVT_CHECK(stat[nr].name[0] && stat[nr].text[0]);
-		/* Ended, and nothing of the kernel's behind. */
+		/* NUL-terminated, with no kernel memory after the NUL. */
 		KVT_CHECK(!stat[nr].name[sizeof(stat->name) - 1]);
 		KVT_CHECK(!stat[nr].text[sizeof(stat->text) - 1]);
 	}
@@ -1806,7 +1806,7 @@ static struct kvtree_op tagged_op(int opcode, struct kvt_bytes key, const void *
 	return op;
 }
 
-/* An operation in a batch of its own, all of it at such addresses. */
+/* An operation in its own batch, with all pointers tagged. */
 static int tagged_exec(int fd, struct kvtree_op *op)
 {
 	struct kvtree_batch batch = {

@@ -45,7 +45,7 @@ static void set_knob(const char *file, const char *value)
 
 	snprintf(path, sizeof(path), DEBUGFS "%s", file);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
-	/* What is not there needs no setting. */
+	/* An attribute that does not exist needs no setting. */
 	if (fd < 0)
 		return;
 	KVT_CHECK(write(fd, value, strlen(value)) == (ssize_t)strlen(value));
@@ -178,7 +178,7 @@ static bool submit_failing(int nth, int fd, unsigned int n, struct kvtree_batch 
 	for (i = 0; i < batch->nr; i++)
 		ops[i].result = NO_RESULT;
 	batch->done = ~0u;
-	/* Touch what is written to, so that no page fault comes in between. */
+	/* Touch the memory to be written, so that no page fault interferes. */
 	memset(out, 0, sizeof(out));
 	kvt_nth_set(nth, n);
 	*ret = kvt_ioctl(fd, KVTREE_IOC_BATCH, batch);
@@ -266,10 +266,9 @@ static unsigned int run_failures(struct failing *f, failing_fn fn, const void *a
 }
 
 /*
- * What the kernel's own checkers allocate now and then, such as KASAN for a stack that it
- * has not seen before, may fail as well: an operation that allocates nothing gets
- * through without failures, if not the first time.  Where copies of user memory fail, too,
- * it does not.
+ * Occasional allocations of the kernel's own checkers may fail as well, such as KASAN's for
+ * a new stack trace: an operation that allocates nothing then runs without failures at a
+ * later try.  Where copies of user memory fail, too, it never does.
  */
 static void run_scenario(struct __test_metadata *_metadata, struct failing *f,
 			 const struct scenario *s)
@@ -952,9 +951,8 @@ static int count_stores(int dev)
 }
 
 /*
- * What the kernel allocates for itself now and then, such as pages for data per CPU,
- * moves the others: a failure that was to be the next one may be passed over.  Hence
- * several times.
+ * Occasional allocations of the kernel itself, such as pages for per-CPU data, shift the
+ * numbers of the others, so that a failure may be skipped.  Hence several times.
  */
 static void run_calls(struct __test_metadata *_metadata, struct failing *f, failing_fn fn)
 {

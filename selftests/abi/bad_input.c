@@ -231,7 +231,7 @@ TEST_F(bad, room_for_a_get_may_be_any_length)
 	char buf[64];
 	struct kvtree_op op = kvt_good_op(KVTREE_OP_GET);
 
-	/* Only what the value takes is touched. */
+	/* Only as many bytes as the value has are touched. */
 	op.val = kvt_ptr(buf);
 	op.val_len = ~0u;
 	EXPECT_EQ(7, kvt_exec(self->fd, &op));
@@ -720,7 +720,7 @@ TEST_F(bad, read_only_outputs_are_efault)
 	cols->len = 1;
 	ASSERT_EQ(0, protect_last(end, PROT_READ));
 	EXPECT_EQ(0, kvt_put_cols(self->fd, STR("cols"), cols, 1, STR("x"), NULL));
-	/* Values are only read: constants are as good as others. */
+	/* Values are only read: they may be in constant memory. */
 	EXPECT_EQ(0, kvt_put(self->fd, kvt_bytes(page, 8), kvt_bytes(page, 4096), NULL));
 }
 
@@ -865,7 +865,7 @@ TEST_F(bad, impossible_sizes_of_structures_are_refused)
 	for (i = 0; i < NR(calls); i++) {
 		const unsigned long cmd = calls[i].cmd;
 
-		/* Shorter than the first version's structure: nobody was compiled so. */
+		/* Shorter than the first version's structure: no caller was compiled that way. */
 		ASSERT_LE(calls[i].first, _IOC_SIZE(cmd));
 		for (size = 0; size < calls[i].first; size++) {
 			ASSERT_EQ(-EINVAL, kvt_ioctl(self->fd, _IOC(_IOC_DIR(cmd), 'K',
@@ -973,7 +973,7 @@ TEST_F(bad, store_names_that_are_none_are_refused)
 			strcpy(destroy.name, names[i]);
 			strcpy(set.name, names[i]);
 		} else if (i == NR(names)) {
-			/* Something behind the NUL. */
+			/* Bytes after the NUL. */
 			memcpy(create.name, "ab\0c", 4);
 			memcpy(open.name, "ab\0c", 4);
 			memcpy(destroy.name, "ab\0c", 4);
@@ -1014,7 +1014,7 @@ TEST_F(bad, settings_that_make_no_sense_change_nothing)
 		{ .set = KVTREE_SET_MODE, .mode = ~0u },
 		{ .set = KVTREE_SET_UID, .uid = ~0u },
 		{ .set = KVTREE_SET_GID, .gid = ~0u },
-		/* What is wrong keeps what is right from being set. */
+		/* A wrong setting keeps right ones from being set. */
 		{ .set = KVTREE_SET_LIMIT_KEYS | KVTREE_SET_GID, .limit_keys = 7, .gid = ~0u },
 		{ .set = KVTREE_SET_LIMIT_BYTES | KVTREE_SET_MODE, .limit_bytes = 7, .mode = 0777 },
 		{ .set = KVTREE_SET_LIMIT_KEYS, .limit_keys = 7, .reserved[0] = 1 },
@@ -1128,7 +1128,7 @@ TEST_F(bad, store_calls_that_make_no_sense_are_refused)
 	EXPECT_EQ(self->digest, kvt_digest(self->fd));
 }
 
-/* All but the id to go on from is output; what is neither may become input. */
+/* All fields but the id to continue from are output; the others may become input. */
 TEST_F(bad, reserved_fields_of_what_is_described_are_refused)
 {
 	struct kvtree_store_info info = { .flags = ~0u, .keys = 1 };
@@ -1211,8 +1211,8 @@ TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 static int flip_op(void *arg)
 {
 	/*
-	 * The kernel may get half of one and half of the next.  Whatever it
-	 * puts together from these is too long, or not longer than val and out.
+	 * The kernel may read half of one and half of the next.  Any such
+	 * mixture is too long, or not longer than val and out.
 	 */
 	static const __u32 lens[] = { 1, 8192, 0x01000001, 0xff000001, 5 };
 	struct flip *f = arg;
@@ -1278,7 +1278,7 @@ TEST_F(bad, operations_that_change_meanwhile_are_one_thing_or_another)
 		ASSERT_TRUE(ret == 0 || ret == -E2BIG);
 		ret = f->op[5].result;
 		ASSERT_TRUE(ret == 0 || ret == -EINVAL);
-		/* Half a pointer may point to something else. */
+		/* Half of a pointer may point to other memory. */
 		ret = f->op[6].result;
 		ASSERT_TRUE(kvt_documented(ret)) {
 			TH_LOG("result %d", ret);
@@ -1363,8 +1363,8 @@ TEST_F(bad, columns_and_scans_that_change_meanwhile_are_one_thing_or_another)
 
 /*
  * Puts, gets and scans with everything but the operations themselves in `mem`.
- * Every result is what it is with the memory, or EFAULT, or, where the memory
- * came back as zeros, what a request of zeros gives.
+ * Every result is that with the memory, or EFAULT, or, where the memory came
+ * back as zeros, that of a request of zeros.
  */
 static void hammer(int fd, char *mem, size_t bytes, unsigned int rounds)
 {

@@ -16,7 +16,7 @@
 #define RW	(KVTREE_OPEN_READ | KVTREE_OPEN_WRITE)
 #define LARGE	100000
 
-/* What a case does in a child: a call that blocks.  Returns its result. */
+/* A blocking call, made in a child.  Returns its result. */
 typedef int (*block_fn)(int fd, char *silent);
 
 static struct kvtree_op get_op(const char *key, void *val, __u32 len)
@@ -264,7 +264,7 @@ FIXTURE_TEARDOWN(blocked)
 	close(self->dev);
 }
 
-/* Of all cases: one has waited in vain, which takes a minute.  Others need not. */
+/* For all cases: one has waited in vain for a minute.  The others need not. */
 static bool *in_vain;
 
 static void __attribute__((constructor)) share(void)
@@ -324,7 +324,7 @@ TEST_F(blocked, store_is_destroyed_meanwhile)
 	EXPECT_EQ(0, kvt_wait(pid));
 }
 
-/* If the store stays, the call comes to what it would have come to. */
+/* If the store stays, the call has its usual result. */
 static int get_both(void *arg)
 {
 	const struct call *call = arg;
@@ -371,7 +371,7 @@ TEST_F(waiting, call_goes_on_when_its_memory_is_there)
 	EXPECT_EQ(0, kvt_wait(pid));
 }
 
-/* Somebody without rights to the store that the device leads to. */
+/* A user without rights to the default store of the device. */
 static int block_as_nobody(void *arg)
 {
 	const struct call *call = arg;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A session lives as long as anything refers to it, a descriptor, a copy of
- * one, or a message on its way, and as long as it lives the module stays.
+ * A session lives as long as anything refers to it: a descriptor, a copy of
+ * one, or a message in transit.  It pins the module as long as it lives.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -308,7 +308,7 @@ TEST(module_stays_while_a_session_is_open)
 	close(dev);
 	ASSERT_EQ(before + 1, kvt_module_users());
 	EXPECT_EQ(-EWOULDBLOCK, remove_module());
-	/* One that nobody holds but a message on its way. */
+	/* A session referenced only by a message in transit. */
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
 	kvt_send_fd(sock[0], fd);
 	close(fd);

@@ -13,7 +13,7 @@
 #define WORKERS		3
 #define THREADS		2	/* in each worker */
 #define OWN		48	/* keys that each thread owns, never removed */
-#define CHURN		400	/* keys that come and go by anybody's hand */
+#define CHURN		400	/* keys that any worker puts and removes */
 #define FAMILIES	4
 #define ROUNDS		400
 #define OPS		16	/* in a batch */
@@ -280,7 +280,7 @@ TEST_F(many, stable_keys_are_found_and_scans_are_complete_beside_changes)
 	EXPECT_EQ(before[KVTREE_STAT_ERROR], after[KVTREE_STAT_ERROR]);
 }
 
-/* Add to random counters and columns, and tell how much. */
+/* Add to random counters and columns, and report how much. */
 static int adder(int fd, int id, struct shared *shared)
 {
 	struct kvt_rand rand = { .state = id };
@@ -520,8 +520,8 @@ TEST_F(many, multi_column_put_is_seen_whole_or_not_at_all)
 }
 
 /*
- * Each owns a prefix, fills and wipes it, again and again: what he wiped is
- * gone, what he put is there, whatever the others do to the layers beside it.
+ * Each worker fills and wipes its own prefix, again and again: wiped keys are
+ * gone, put keys are there, whatever the others do to neighbouring layers.
  */
 static int wiper(int fd, int id)
 {
@@ -645,7 +645,7 @@ static int stable_reader(int fd, struct shared *shared)
 			dense_op(&ops[i], KVTREE_OP_GET, i * 8);
 			ops[i].val = kvt_ptr(&val[i]);
 			ops[i].val_len = 4;
-			/* One by one as well as looked up together. */
+			/* Looked up one by one, and together. */
 			if (shared->go % 2 && i % 2)
 				memset(&ops[i], 0, sizeof(ops[i]));
 		}

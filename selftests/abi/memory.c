@@ -149,7 +149,7 @@ static int remove_long_keys(void *arg)
 	return 0;
 }
 
-/* The engine's worker makes all records part of their pages.  A long wait tells for what. */
+/* The engine's worker merges all records into their pages.  A long wait is reported. */
 static void wait_for_worker(struct __test_metadata *_metadata, struct _test_data_memory *self)
 {
 	long records, waiting, tries = 0;
@@ -241,7 +241,7 @@ TEST_F(memory, of_a_group_at_its_limit_is_not_looked_for_again_and_again)
 	/* What removals give back, sooner or later, leaves the worker nothing. */
 	kvt_group_limit(&self->creator, kvt_group_bytes(&self->creator) / 2);
 
-	/* Removals succeed, and what they need is paid for all the same. */
+	/* Removals succeed, and their memory is charged all the same. */
 	over = kvt_group_over(&self->creator);
 	ASSERT_EQ(0, kvt_run(remove_long_keys, &load));
 	EXPECT_GT(load.nr / STRIDE / 4, kvt_group_over(&self->creator) - over);
@@ -253,7 +253,7 @@ TEST_F(memory, of_a_group_at_its_limit_is_not_looked_for_again_and_again)
 	EXPECT_TRUE(gives_up_soon(self));
 	EXPECT_NE(0, kvt_engine_stat(self->fd, "bw_chain_records"));
 
-	/* With memory it does what is left. */
+	/* With memory it does the rest. */
 	kvt_group_limit(&self->creator, -1);
 	wait_for_worker(_metadata, self);
 }
@@ -263,7 +263,7 @@ static bool nothing_waits(void *arg)
 	return !kvt_stat(*(int *)arg, KVTREE_STAT_WAITING_BYTES);
 }
 
-/* What was freed is given back to the group a little later. */
+/* Freed memory is uncharged from the group a little later. */
 static bool pays_for_no_more(void *arg)
 {
 	struct _test_data_memory *self = arg;
@@ -285,7 +285,7 @@ TEST_F(memory, of_large_values_is_what_they_are_charged)
 		load.nr = (32 << 20) / lens[i];
 		ASSERT_EQ(0, kvt_run(put_load, &load));
 		bytes = kvt_stat(self->fd, KVTREE_STAT_BYTES);
-		/* What was replaced waits to be freed. */
+		/* Replaced values wait to be freed. */
 		EXPECT_TRUE(kvt_eventually(nothing_waits, &self->fd));
 		EXPECT_LT(bytes - KVT_GROUP_SLACK,
 			  kvt_group_bytes(&self->creator) - self->before[0]);

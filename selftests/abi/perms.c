@@ -100,7 +100,7 @@ static int open_as(void *arg)
 		KVT_CHECK(fd >= 0 || fd == -EACCES);
 		if (fd < 0)
 			continue;
-		/* What was asked for is granted, and nothing else. */
+		/* Exactly what was asked for is granted. */
 		KVT_CHECK(can(fd) == want);
 		close(fd);
 		got |= want;
@@ -114,7 +114,7 @@ static unsigned int allowed(const char *name, __u32 uid, __u32 gid, __u32 extra)
 	struct opener user = { .uid = uid, .gid = gid, .extra = extra, .name = name };
 	int status = kvt_run(open_as, &user);
 
-	/* Anything else than that bit pattern is a failed check. */
+	/* Any other bit pattern is a failed check. */
 	KVT_CHECK((status & ~0x30) == 8);
 	return status >> 4;
 }
@@ -224,7 +224,7 @@ static int admin_as_nobody(void *arg)
 	dev = kvt_open();
 	KVT_CHECK(dev >= 0);
 	KVT_CHECK(kvt_create_as(dev, "not-mine", 0666, NOBODY, NOBODY) == -EPERM);
-	/* Nor does it tell whether a store is there. */
+	/* Nor does it reveal whether a store exists. */
 	KVT_CHECK(kvt_create_as(dev, name, 0666, NOBODY, NOBODY) == -EPERM);
 	KVT_CHECK(kvt_destroy(dev, name) == -EPERM);
 	KVT_CHECK(kvt_destroy(dev, "absent") == -EPERM);
@@ -346,7 +346,7 @@ TEST_F(perms, session_has_the_access_that_it_asked_for)
 	EXPECT_EQ(-EACCES, kvt_add(rd, STR("n"), 0, 1, NULL));
 	EXPECT_EQ(0, kvt_version(rd, STR("n")));
 	EXPECT_EQ(-EACCES, kvt_get(wr, STR("k"), buf, sizeof(buf), NULL));
-	/* An add tells what was there. */
+	/* An add returns the old value. */
 	EXPECT_EQ(-EACCES, kvt_add(wr, STR("n"), 0, 1, NULL));
 	EXPECT_EQ(0, kvt_version(rd, STR("n")));
 
@@ -420,7 +420,7 @@ static int unbind_as_user(void *arg)
 	return -kvt_ioctl(fd, KVTREE_IOC_BPF_UNBIND, &args);
 }
 
-/* No map is bound, but the owner is told so, and others, whatever they may do, are not. */
+/* No map is bound; only the owner learns that, others do not, whatever their rights. */
 TEST_F(perms, the_owner_alone_ends_what_others_have_bound)
 {
 	int fd;
@@ -438,7 +438,7 @@ TEST_F(perms, the_owner_alone_ends_what_others_have_bound)
 	close(fd);
 }
 
-/* CAS and conditional forms must not tell a writer what he may not read. */
+/* CAS and conditional forms must not reveal to a writer what it may not read. */
 TEST_F(perms, session_that_only_writes_learns_no_values)
 {
 	char secret[8];
@@ -469,7 +469,7 @@ static int session_after_setuid(void *arg)
 	int dev;
 
 	kvt_drop(NOBODY, NOBODY);
-	/* It was opened by root, so it stays what it is. */
+	/* It was opened by root, so its rights stay. */
 	KVT_CHECK(can(s->fd) == RW);
 	KVT_CHECK(kvt_get(s->fd, STR("k"), buf, sizeof(buf), NULL) == 1);
 	/* A new one is another matter. */
@@ -588,7 +588,7 @@ TEST_F(perms, owner_sets_the_mode_and_nobody_else_anything)
 	EXPECT_EQ(GROUP, info.gid);
 }
 
-/* The owner and the mode of a moment belong together. */
+/* Owner and mode are read consistently. */
 static int open_again_and_again(void *arg)
 {
 	const struct setter *setter = arg;
@@ -676,7 +676,7 @@ static bool write_file(const char *path, const char *text)
 	return ok;
 }
 
-/* Root of a user namespace of his own, which maps it to nobody outside. */
+/* Root of its own user namespace, which maps to nobody outside. */
 static int root_of_a_namespace(void *arg)
 {
 	const char *name = arg;

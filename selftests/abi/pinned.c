@@ -122,7 +122,7 @@ static int read_last(void *arg)
 	return *(volatile char *)row->mem;
 }
 
-/* A process, as whoever shares the memory of the three may need its lock, too. */
+/* A process, since a thread would share the memory of the three and may need its lock. */
 static int answer_both(void *arg)
 {
 	kvt_silent_wait(arg, 2);
@@ -130,7 +130,7 @@ static int answer_both(void *arg)
 	return 0;
 }
 
-/* Its server takes requests while somebody waits for the lock of the test's memory. */
+/* Its server takes requests while a thread waits for the lock of the test's memory. */
 TEST(a_silent_file_needs_nothing_of_whom_it_holds)
 {
 	struct row *row = kvt_map_shared(sizeof(*row));
@@ -251,7 +251,7 @@ static bool nothing_waits(void *arg)
 	return !kvt_stat(*(int *)arg, KVTREE_STAT_WAITING_BYTES);
 }
 
-/* What was freed is given back to the group a little later. */
+/* Freed memory is uncharged from the group a little later. */
 static bool little_is_left(void *arg)
 {
 	struct _test_data_pinned *self = arg;
@@ -310,7 +310,7 @@ static void start(struct _test_data_pinned *self, struct waiter *w, enum kind wh
 	KVT_CHECK(pthread_create(&w->thread, NULL, wait_thread, w) == 0);
 }
 
-/* What was there when a page was found to be missing was longer. */
+/* The value was longer when a page was found missing. */
 TEST_F(pinned, a_get_writes_nothing_behind_its_value)
 {
 	static const enum kind kinds[] = { GET, GET_COLUMNS };
@@ -397,7 +397,7 @@ TEST_F(pinned, what_is_read_after_a_fault_is_one_version)
 	}
 }
 
-/* The page comes, and the key is gone by then: nothing is left of what was found before. */
+/* The key is gone when the page arrives: nothing found before may be left. */
 TEST_F(pinned, what_is_gone_after_a_fault_has_no_version)
 {
 	static const enum kind kinds[] = { GET, GET_COLUMNS };

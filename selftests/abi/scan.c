@@ -38,7 +38,7 @@ static int compare_entries(const void *a, const void *b)
 	return kvt_cmp(entry_key(a), entry_key(b));
 }
 
-/* What a column of a key holds: its length and bytes follow from the key. */
+/* The contents of a column: length and bytes are derived from the key. */
 static __u32 column(const struct entry *e, int col, unsigned char *out)
 {
 	__u32 len = (e->key_len * 7 + col_id[col]) % 23, i;
@@ -150,7 +150,7 @@ static int expect_range(const struct entry *entry, int nr, struct kvt_bytes star
 	return n;
 }
 
-/* Does a record carry what the scan asked for of this entry? */
+/* Does a record have what the scan asked for of this entry? */
 static bool same_record(const struct kvt_rec *rec, const struct entry *e,
 			const struct kvtree_scan *scan)
 {
@@ -278,7 +278,7 @@ TEST_F(scan, end_of_no_bytes_holds_with_or_without_a_pointer)
 
 			if (reverse)
 				scan.flags |= KVTREE_SCAN_REVERSE | KVTREE_SCAN_LAST;
-			/* All keys but the empty one come behind it. */
+			/* All keys but the empty one come after it. */
 			EXPECT_EQ(0, kvt_scan_all(self->fd, STR(""), &scan, 1 << 17, &list));
 			EXPECT_EQ(reverse ? self->nr - !self->entry[0].key_len : 0, list.nr);
 			kvt_list_free(&list);
@@ -334,7 +334,7 @@ TEST_F(scan, inclusive_end_that_is_no_key_or_empty_or_the_start)
 		{ KVTREE_SCAN_REVERSE, "inc-d", "inc-", NULL, "dba" },
 		{ KVTREE_SCAN_REVERSE, "inc-d", "inc-c", NULL, "d" },
 		{ KVTREE_SCAN_REVERSE | KVTREE_SCAN_AFTER, "inc-d", "inc-b", NULL, "b" },
-		/* A key of which the end is a prefix lies behind it. */
+		/* A key with the end as a prefix comes after it. */
 		{ 0, "inc-d", "inc-d", NULL, "d" },
 		{ 0, "inc-d", "inc-dd", NULL, "dd" },
 		/* The narrower of end and prefix holds. */
@@ -363,7 +363,7 @@ TEST_F(scan, inclusive_end_that_is_no_key_or_empty_or_the_start)
 		};
 		struct kvt_bytes start = kvt_bytes(table[i].start, strlen(table[i].start));
 
-		/* At once, and resumed behind every record. */
+		/* In one call, and resumed after every record. */
 		for (limit = 0; limit < 2; limit++) {
 			scan.limit = limit;
 			room = limit ? 64 : 4096;
@@ -442,7 +442,7 @@ TEST_F(scan, record_that_does_not_fit_tells_what_it_needs)
 
 		ASSERT_EQ(-EMSGSIZE, kvt_scan_once(self->fd, key, &scan, 0, &list, &need));
 		ASSERT_LE(sizeof(struct kvtree_rec) + key.len, need);
-		/* One byte less is not enough; what it says is. */
+		/* One byte less is not enough; the returned length is. */
 		ASSERT_EQ(-EMSGSIZE, kvt_scan_once(self->fd, key, &scan, need - 1, &list, &room));
 		ASSERT_EQ(need, room);
 		ASSERT_LT(0, kvt_scan_once(self->fd, key, &scan, need, &list, NULL));
@@ -512,7 +512,7 @@ TEST_F(scan, change_behind_the_cursor_does_not_disturb_it)
 	struct kvt_bytes from = STR("");
 	int i = 0;
 
-	/* Each key is removed as soon as it was returned, the cursor's own too. */
+	/* Remove each key as soon as it is returned, including the cursor's own. */
 	for (;;) {
 		ASSERT_LE(0, kvt_scan_once(self->fd, from, &scan, 65536, &list, NULL));
 		while (i < (int)list.nr) {

@@ -50,7 +50,7 @@ FIXTURE_VARIANT(signals) {
 	int flags;
 };
 
-/* With SA_RESTART a call that has done nothing begins again by itself. */
+/* With SA_RESTART a call that has done nothing is restarted. */
 FIXTURE_VARIANT_ADD(signals, interrupting) { .flags = 0 };
 FIXTURE_VARIANT_ADD(signals, restarting) { .flags = SA_RESTART };
 
@@ -107,7 +107,7 @@ TEST_F(signals, batch_in_a_storm_executes_every_operation_once)
 			self->ops[i].result = 1234;
 		}
 		early += submit_all(self->fd, self->ops, NR_OPS, variant->flags);
-		/* Each tells the number before: none is missing, none came twice. */
+		/* Each returns the number before: none is missing, none is double. */
 		for (i = 0; i < NR_OPS; i++) {
 			ASSERT_EQ(0, self->ops[i].result);
 			ASSERT_EQ(next, self->ops[i].arg);
@@ -298,7 +298,7 @@ TEST_F(kill, killed_process_leaves_a_prefix_of_its_operations)
 		ASSERT_EQ(3008, kvt_get_cols(self->fd, STR("c"), cols, 2, both, sizeof(both)));
 		for (j = 1; j < 3008; j++)
 			ASSERT_EQ(both[0], both[j]);
-		/* Whatever it held is free. */
+		/* All that it held is free. */
 		ASSERT_EQ(0, kvt_put(self->fd, STR("a"), kvt_bytes(&b, 8), NULL));
 		ASSERT_EQ(0, kvt_remove(self->fd, STR("a")));
 		ASSERT_EQ(0, kvt_remove(self->fd, STR("b")));

@@ -148,7 +148,7 @@ TEST_F(engine, created_store_can_be_listed_opened_used_and_destroyed)
 	EXPECT_EQ(1, info.keys);
 	EXPECT_LT(0, info.bytes);
 	close(fd);
-	/* What is in it does not depend on sessions. */
+	/* Its contents do not depend on sessions. */
 	fd = kvt_store(self->dev, self->name, RW);
 	ASSERT_LE(0, fd);
 	EXPECT_TRUE(kvt_has(fd, STR("k"), STR("v")));
@@ -358,7 +358,7 @@ TEST_F(stores, store_is_destroyed_under_those_who_use_it)
 			pid[i] = kvt_child();
 			if (pid[i])
 				continue;
-			/* Until it is gone; nothing else than ESTALE may come. */
+			/* Until it is gone; the only error may be ESTALE. */
 			for (round = 0;; round++) {
 				for (j = 0; j < 64; j++) {
 					key = round % 100 * 64 + j;
@@ -435,11 +435,11 @@ TEST_F(stores, key_limit_is_kept_exactly_and_changes_nothing)
 	ASSERT_EQ(-EDQUOT, kvt_put(fd, kvt_bytes(&i, 4), STR("v"), NULL));
 	ASSERT_EQ(-EDQUOT, kvt_add(fd, STR("counter"), 0, 1, NULL));
 	EXPECT_EQ(digest, kvt_digest(fd));
-	/* Nor is anything charged for what was refused. */
+	/* Nor is anything charged for refused operations. */
 	ASSERT_EQ(0, kvt_self(fd, &after));
 	EXPECT_EQ(before.bytes, after.bytes);
 	EXPECT_EQ(100, after.keys);
-	/* What is there may change. */
+	/* Existing keys may change. */
 	i = 7;
 	EXPECT_EQ(0, kvt_put(fd, kvt_bytes(&i, 4), STR("a longer value"), NULL));
 	/* A key makes room for a key, at once. */

@@ -184,7 +184,7 @@ static bool nothing_is_bound(void *arg)
 	return kvt_bpf_binding(*(int *)arg, &binding) == -ENOENT;
 }
 
-/* What is bound is not in the way of its map's end, nor does it count then. */
+/* A binding does not keep its map, and then no longer counts. */
 TEST_F(bind, a_binding_goes_when_nobody_has_its_map)
 {
 	int fd = self->env[0].env.fd, map = kvt_bpf_map(), outer, key = 0;
@@ -225,7 +225,7 @@ TEST_F(bind, bindings_are_so_many_and_no_more)
 	}
 	map[i] = kvt_bpf_map();
 	EXPECT_EQ(-ENOSPC, kvt_bpf_bind(fd, map[i], RD));
-	/* Another store has room of its own. */
+	/* Another store has its own room. */
 	EXPECT_EQ(0, kvt_bpf_bind(self->env[1].env.fd, map[i], RD));
 	EXPECT_EQ(0, kvt_bpf_bind(self->env[1].env.fd, map[i], 0));
 	close(map[0]);

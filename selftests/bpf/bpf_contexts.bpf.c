@@ -44,7 +44,7 @@ static __always_inline void judge(struct count *count, int ret, int right)
 		__sync_fetch_and_add(&count->wrong, 1);
 }
 
-/* The even number beside the one that is being changed: in the same leaf, mostly. */
+/* The even number next to the one being changed: mostly in the same leaf. */
 static __always_inline void look(struct count *count)
 {
 	__u32 n = contexts.next & ~1u, val = ~0u;

@@ -180,7 +180,7 @@ static bool posts_made(void *arg)
 	return n == posts->want;
 }
 
-/* What was posted has been made: no more, no less. */
+/* Exactly the posts that succeeded were executed. */
 static void expect_posts(struct __test_metadata *_metadata, struct _test_data_contexts *self,
 			 char name, __u64 want)
 {

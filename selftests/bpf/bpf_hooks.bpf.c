@@ -30,7 +30,7 @@ static __always_inline int value_is_odd(struct bpf_kvt_record *rec)
 	return bpf_kvt_record_column(rec, 0, PICK_AT, &byte, 1) == 1 && (byte & 1);
 }
 
-/* What the kernel says twice is the same. */
+/* What the kernel tells in two ways agrees. */
 static __always_inline void check(struct bpf_kvt_record *rec)
 {
 	int len = bpf_kvt_record_column_len(rec, 0);

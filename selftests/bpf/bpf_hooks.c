@@ -759,7 +759,7 @@ TEST_F(hooks, a_validator_sees_every_change_and_refuses_by_what_it_comes_to)
 	EXPECT_EQ(-EKEYREJECTED, kvt_cas(fd, STR("key"), STR("!"), &version));
 	EXPECT_EQ(0, kvt_cas(fd, STR("key"), STR("new"), &version));
 
-	/* Of a number the sum counts, whatever was added. */
+	/* For an add the sum counts, not the addend. */
 	EXPECT_EQ(0, kvt_add(fd, STR("n"), LIMIT_ID, LIMIT - 1, &before));
 	EXPECT_EQ(-EKEYREJECTED, kvt_add(fd, STR("n"), LIMIT_ID, 2, &before));
 	EXPECT_EQ(0, kvt_add(fd, STR("n"), LIMIT_ID, 1, &before));
@@ -773,7 +773,7 @@ TEST_F(hooks, a_validator_sees_every_change_and_refuses_by_what_it_comes_to)
 	EXPECT_EQ(-EKEYREJECTED, put_cols2(fd, 1, "x", 2, "x"));
 	EXPECT_EQ(0, put_cols2(fd, 1, "a", 2, "x"));
 
-	/* Nobody is asked about removals and reads. */
+	/* No hook is called for removals and reads. */
 	judged = h->judged;
 	EXPECT_EQ(0, kvt_remove(fd, STR("key")));
 	EXPECT_EQ(-ENOENT, kvt_remove(fd, STR("key")));
@@ -921,7 +921,7 @@ TEST_F(hooks, what_was_validated_is_what_is_published)
 }
 
 /*
- * What a link outlives
+ * Lifetime of links
  */
 static int pin_and_leave(void *arg)
 {

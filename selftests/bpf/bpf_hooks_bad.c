@@ -98,7 +98,7 @@ TEST(the_module_stays_while_a_hook_is_attached)
 	mount("bpf", PIN_DIR, "bpf", 0, NULL);
 	unlink(PIN);
 	ASSERT_EQ(0, kvt_run(pin_and_leave, NULL));
-	/* Nobody has it open, nothing but the hook needs it. */
+	/* No session is open: only the hook pins it. */
 	kvt_sleep_ms(1000);
 	EXPECT_EQ(-EAGAIN, kvt_module_delete());
 	ASSERT_EQ(0, unlink(PIN));

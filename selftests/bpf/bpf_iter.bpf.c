@@ -31,7 +31,7 @@ static __always_inline int append(__u32 n)
 	return bpf_kvt_put(&store, &ask, sizeof(ask), &n, sizeof(n));
 }
 
-/* Until somebody else has added it, but not for ever. */
+/* Wait until another thread has added it, but not for ever. */
 static __always_inline int await(__u32 n)
 {
 	int i, err = -1;

@@ -58,7 +58,7 @@ TEST_F(iter, a_loop_that_extends_its_range_ends)
 	EXPECT_EQ(-ELOOP, self->loop->err);
 	EXPECT_EQ(MOST, self->loop->seen);
 	EXPECT_EQ(MOST, self->loop->last);
-	/* What is left is there for the next one. */
+	/* The rest is left for the next one. */
 	ASSERT_EQ(0, run(skel->progs.extend));
 	EXPECT_EQ(-ELOOP, self->loop->err);
 	EXPECT_EQ(MOST, self->loop->seen);

@@ -21,7 +21,7 @@
 /* How a program is made to run. */
 enum how {
 	HOW_TEST_RUN,
-	HOW_TRACED_RUN,		/* the same, attached to what a test run calls */
+	HOW_TRACED_RUN,		/* the same, attached to a function that a test run calls */
 	HOW_GETPGID,		/* attached; the test calls getpgid() */
 	HOW_CLOCK,		/* attached to a software event */
 };
@@ -118,8 +118,8 @@ FIXTURE_TEARDOWN(kfuncs)
 }
 
 /*
- * Busy, so that a clock which counts this task's time goes on: for ten seconds of that time,
- * however long a CPU with much else to do takes for them.
+ * Stay busy, so that a clock of this task's CPU time advances: for ten seconds of that time,
+ * however long that takes on a busy CPU.
  */
 static bool spin_until(const volatile __u32 *done, __u32 want)
 {
@@ -138,7 +138,7 @@ static bool finds_key(int op)
 	return op == CALL_CEIL || op == CALL_FLOOR || op == CALL_LPM;
 }
 
-/* Have the program make the call once; what it returned. */
+/* Let the program make the call once.  Returns its result. */
 static int make(struct __test_metadata *_metadata, struct _test_data_kfuncs *self, int op,
 		struct kvt_bytes key, struct kvt_bytes val)
 {
@@ -175,7 +175,7 @@ static int make(struct __test_metadata *_metadata, struct _test_data_kfuncs *sel
 #define MAKE(op, key, val)	make(_metadata, self, op, key, val)
 /* Room for a value of that many bytes. */
 #define ROOM(n)			((struct kvt_bytes){ NULL, n })
-/* What the next calls are about; a key that does not say so is as long as its room. */
+/* Arguments of the next calls; a key without a length is as long as its room. */
 #define ASK(which, ...)		\
 	(self->call->map = (which), self->call->req = (struct bpf_kvt_req){ __VA_ARGS__ })
 

@@ -52,7 +52,7 @@ static __always_inline void look_get(__u32 n)
 	judge(ret, ret == sizeof(val) && val == n && ask.req.version);
 }
 
-/* Between two that are there, what is found lies between them. */
+/* Between two present keys, the key found must lie between them. */
 static __always_inline void look_near(__u32 n)
 {
 	__u32 val = ~0u, found;

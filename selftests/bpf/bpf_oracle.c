@@ -131,8 +131,8 @@ TEST(a_million_lookups_beside_splits_and_removals_are_right)
 	       kvt_stat(env.env.fd, KVTREE_STAT_NODE_UNLINK));
 	EXPECT_EQ(0, oracle->wrong);
 	/*
-	 * A program waits as long for another CPU as any other reader does.  That is not for ever:
-	 * a CPU that the machine below has stopped may hold a node, and then others give up.
+	 * A program waits for another CPU as long as any other reader does, but not for ever: a
+	 * CPU that the hypervisor has stopped may hold a node, and then others give up.
 	 */
 	EXPECT_LT(portions.busy, portions.nr / 2);
 	EXPECT_LT(oracle->busy, oracle->lookups / 20);

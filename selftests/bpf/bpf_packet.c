@@ -19,7 +19,7 @@
 #define SENT	"question"
 #define ANSWER	"answered"
 
-/* Whoever listens on a port of this host. */
+/* A socket that listens on a port of this host. */
 static int receiver(struct sockaddr_in *addr)
 {
 	socklen_t len = sizeof(*addr);
@@ -55,7 +55,7 @@ static int loopback(void)
 	return if_nametoindex(req.ifr_name);
 }
 
-/* What has come, or nothing for ten seconds. */
+/* Receive data, or nothing for ten seconds. */
 static ssize_t wait_for(int fd, void *buf, size_t len, struct sockaddr_ll *from)
 {
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
@@ -98,7 +98,7 @@ TEST(a_clone_of_a_packet_keeps_its_bytes)
 		TH_LOG("%s", kvt_bpf_log());
 	}
 	kvt_bpf_env_bind(&env, skel->maps.rodata_store, KVTREE_OPEN_READ);
-	/* A network of its own. */
+	/* A network namespace of its own. */
 	ASSERT_EQ(0, unshare(CLONE_NEWNET));
 	lo = loopback();
 	skel->links.answer = bpf_program__attach_tcx(skel->progs.answer, lo, NULL);

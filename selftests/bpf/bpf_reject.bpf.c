@@ -23,7 +23,7 @@ struct {
 	__type(value, struct bpf_kvt_store);
 } some_map SEC(".maps");
 
-/* As much of the kernel's as is used. */
+/* The used parts of the kernel's declarations. */
 struct bpf_map {
 	__u32 id;
 } __attribute__((preserve_access_index));

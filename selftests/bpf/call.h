@@ -18,7 +18,7 @@ enum call_op {
 	CALL_NR
 };
 
-/* The maps of a program, by what the test binds them for. */
+/* The maps of a program, by the access that the test binds them for. */
 enum call_map {
 	CALL_READ,
 	CALL_WRITE,

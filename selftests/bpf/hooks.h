@@ -3,7 +3,7 @@
 #ifndef KVT_BPF_HOOKS_H
 #define KVT_BPF_HOOKS_H
 
-/* What a filter looks for. */
+/* What a filter selects. */
 enum pick {
 	PICK_NONE,
 	PICK_ALL,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the tests of BPF programs share. */
+/* Shared by the tests of BPF programs. */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -74,7 +74,7 @@ void kvt_bpf_env_exit(struct kvt_bpf_env *env)
 	kvt_env_exit(&env->env);
 }
 
-/* What is passed depends on the type: packets need data, others must not have any. */
+/* The arguments depend on the type: packets need data, other types must not have any. */
 int kvt_bpf_run(int prog_fd, unsigned int repeat)
 {
 	struct bpf_prog_info info = { 0 };

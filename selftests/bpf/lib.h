@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the tests of BPF programs share. */
+/* Shared by the tests of BPF programs. */
 #ifndef KVT_BPF_LIB_H
 #define KVT_BPF_LIB_H
 

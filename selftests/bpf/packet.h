@@ -20,7 +20,7 @@ struct datagram {
 struct packet {
 	__be16 port;		/* which the program answers for */
 	__u32 answers;
-	__s32 ret;		/* what the call said */
+	__s32 ret;		/* the result of the call */
 };
 
 #endif /* KVT_BPF_PACKET_H */

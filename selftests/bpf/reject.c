@@ -140,8 +140,8 @@ void kvt_module_reload(const char *path)
 
 	KVT_CHECK(fd >= 0);
 	/*
-	 * Programs, and what a link holds, are freed a little later.  If the module stays, it is
-	 * there for other tests; if it has gone before its time, it is there again.
+	 * Programs, and what a link holds, are freed a little later.  If the module stays, other
+	 * tests have it; if it was removed too early, load it again.
 	 */
 	KVT_CHECK(kvt_eventually(module_gone, NULL));
 	KVT_CHECK(syscall(SYS_finit_module, fd, "", 0) == 0);

@@ -28,7 +28,7 @@ struct kvt_section {
 	const char *target;	/* a function of the kernel to attach to, or NULL */
 };
 
-/* What came of a program. */
+/* The outcome of a program. */
 struct kvt_verdict {
 	const char *name;
 	int err;		/* 0: it was loaded */
@@ -49,7 +49,7 @@ bool kvt_accepted(const char *name);
 /* delete_module(): 0 or an errno. */
 int kvt_module_delete(void);
 
-/* Unload the module, once nobody needs it, and load it again. */
+/* Unload the module, once it is unused, and load it again. */
 void kvt_module_reload(const char *path);
 
 #endif /* KVT_BPF_REJECT_H */

@@ -91,7 +91,7 @@ FIXTURE_TEARDOWN(damaged)
 	close(t->dev);
 }
 
-/* Everything that is in memory, and nothing else, comes to the disks. */
+/* Write exactly the contents in memory to the disks. */
 static void fill(struct self *t)
 {
 	const struct fmt_disks *disks = &t->subject.disks;
@@ -148,7 +148,7 @@ static bool refusal(int err)
 	       err == -EOPNOTSUPP;
 }
 
-/* What has come up can be changed, and comes up again with the change. */
+/* An attached store can be changed, and attached again with the change. */
 static bool goes_on(struct self *t)
 {
 	int fd = kvt_store(t->dev, t->name, RW);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Durable stores: what was made durable is there after a crash and after a
- * detach, nothing else ever is, and what is damaged is found out.
+ * Durable stores: what was made durable, and nothing else, is there after a
+ * crash and after a detach, and damage is detected.
  *
  * A crash is an image of the devices, taken while a store is attached to them,
- * that is written back when it no longer is.
+ * that is written back when the store is detached.
  */
 #include <endian.h>
 #include <errno.h>
@@ -121,8 +121,8 @@ static int again(struct self *self)
 }
 
 /*
- * What the devices hold now is what a crash would leave.  It has to be of one moment:
- * a checkpoint may be under way.
+ * The devices now hold what a crash would leave.  The image has to be of one moment,
+ * since a checkpoint may be under way.
  */
 static void crash_now(struct self *self)
 {
@@ -306,7 +306,7 @@ static __u64 segments_used(const struct self *self)
 	return used / ((__u64)KVTREE_LOG_SEGMENT_MIN * KVTREE_LOG_BLOCK);
 }
 
-/* The device is told of each segment that is free, and of none that is not. */
+/* Exactly the free segments are discarded. */
 TEST_F(durable, what_a_checkpoint_frees_is_discarded)
 {
 	struct self *t = &self->self;
@@ -325,7 +325,7 @@ TEST_F(durable, what_a_checkpoint_frees_is_discarded)
 	EXPECT_EQ(digest, kvt_digest(t->fd));
 }
 
-/* What the new checkpoint makes useless is discarded, and no sooner. */
+/* What the new checkpoint makes useless is discarded, but not earlier. */
 TEST_F(durable, what_was_synced_is_there_after_a_crash_before_a_checkpoint)
 {
 	struct self *t = &self->self;
@@ -417,7 +417,7 @@ TEST_F(durable, idle_store_writes_nothing)
 	kvt_sleep_ms(300);
 	ASSERT_EQ(0, kvt_sync(t->fd));
 	EXPECT_EQ(bytes, kvt_stat(t->fd, KVTREE_STAT_LOG_BYTES));
-	/* What a checkpoint has made durable is not committed when its turn comes. */
+	/* What a checkpoint has made durable is not committed later. */
 	kvt_set_param(KVT_EPOCH_MS, "200", NULL, 0);
 	ASSERT_EQ(0, kvt_put(t->fd, STR("k"), STR("w"), NULL));
 	ASSERT_EQ(0, kvt_checkpoint(t->fd));
@@ -628,7 +628,7 @@ TEST_F(durable, full_device_refuses_what_grows_and_nothing_else)
 	ASSERT_EQ(-ENOSPC, err);
 	EXPECT_EQ(-ENOSPC, kvt_put(t->fd, kvt_bytes(&i, sizeof(i)),
 				   kvt_bytes(value, sizeof(value)), NULL));
-	/* It can be read, and what is there replaced and removed. */
+	/* It can be read, and existing keys can be replaced and removed. */
 	i = 0;
 	value[0] = 'x';
 	EXPECT_EQ(0, kvt_put(t->fd, kvt_bytes(&i, sizeof(i)), kvt_bytes(value, sizeof(value)),
@@ -643,7 +643,7 @@ TEST_F(durable, full_device_refuses_what_grows_and_nothing_else)
 	EXPECT_EQ(digest, kvt_digest(t->fd));
 }
 
-/* Keys that are spread, that differ far behind, that begin with each other, that are alone. */
+/* Spread keys, keys that differ only at their ends, prefixes of each other, and single ones. */
 static void put_ranges(int fd)
 {
 	struct kvt_rand rand;
@@ -892,13 +892,13 @@ TEST_F(durable, attach_and_what_it_points_to_can_grow)
 	EXPECT_EQ(0, kvt_detach(t->dev, t->name));
 }
 
-/* Where no log is, and nobody looks for anything: in the last MiB. */
+/* Where there is no log and nothing is looked for: in the last MiB. */
 static size_t nowhere(const struct kvt_disk *disk)
 {
 	return disk->bytes - (512 << 10);
 }
 
-/* Through the page cache, where it stays as long as somebody has the disk open. */
+/* Through the page cache, where it stays while the disk is open. */
 TEST_F(durable, what_others_have_written_is_written_before_it_is_attached)
 {
 	struct self *t = &self->self;
@@ -917,7 +917,7 @@ TEST_F(durable, what_others_have_written_is_written_before_it_is_attached)
 	ASSERT_EQ(0, kvt_attach(t->dev, t->name, t->disk, t->nr, 0));
 	ASSERT_EQ(5, pread(t->disk[0].memory, is, 5, at));
 	EXPECT_EQ(0, memcmp(is, "first", 5));
-	/* And nobody reads what was. */
+	/* And nothing reads the old contents. */
 	kvt_disk_write(&t->disk[0], "other", 5, at);
 	ASSERT_EQ(5, pread(reader, is, 5, at));
 	EXPECT_EQ(0, memcmp(is, "other", 5));
@@ -973,8 +973,8 @@ TEST_F(durable, attaching_is_for_the_administrator)
 }
 
 /*
- * Damage.  Whatever is wrong, an attach either finds it out or restores what was
- * there.  The store was detached: so all of it has to be there.
+ * Damage.  Whatever is wrong, an attach either detects it or restores the original
+ * state: all of it, since the store was detached.
  */
 
 /* Returns 0 if it was found out, 1 if it was not and did no harm. */
@@ -1068,7 +1068,7 @@ static const struct other {
 	{ "LABELONE", 8, 1536, false },
 	{ "SWAPSPACE2", 10, 4086, false },
 	{ nobody, sizeof(nobody), 100, false },
-	{ "\x55\xaa", 2, 510, true },		/* a partition table, behind what boots */
+	{ "\x55\xaa", 2, 510, true },		/* a partition table, after the boot code */
 };
 
 TEST_F(damage, disk_that_somebody_else_has_written_to_is_not_taken_back)

@@ -74,7 +74,7 @@ static void run(const char *command)
 	KVT_CHECK(system(command) == 0);
 }
 
-/* A writer that goes on until it fails: each of its keys counts up. */
+/* A writer that counts up its keys until it fails. */
 struct writer {
 	pthread_t thread;
 	int fd;
@@ -128,7 +128,7 @@ static bool writers_began(void *arg)
 	       __atomic_load_n(&w[1].done, __ATOMIC_RELAXED) > 3;
 }
 
-/* What was promised to writers that got errors; @all: also to those that do not wait. */
+/* Check the promises to writers that got errors; @all: also to those that do not wait. */
 static bool writers_kept(const struct writer *w, int nr, int fd, bool all)
 {
 	__u64 value;
@@ -237,7 +237,7 @@ static void dm_make(struct kvt_disk *disk, const struct kvt_disk *below)
 	dm_find(disk);
 }
 
-/* Until what can be held in memory is. */
+/* The buffers are full: writers stall. */
 static bool writer_stalls(void *arg)
 {
 	return kvt_stat(*(int *)arg, KVTREE_STAT_LOG_STALL) > 0;
@@ -278,7 +278,7 @@ TEST_F(devices, frozen_device_holds_writers_and_nothing_else)
 	ASSERT_EQ(0, put_number(self->fd, 5000, 1, KVTREE_F_SYNC));
 	writers_start(w, 4, self->fd);
 	ASSERT_TRUE(kvt_eventually(writers_began, w));
-	/* It freezes whoever has it, and holds what is submitted. */
+	/* Freezing it freezes its users, and holds submitted requests. */
 	run("dmsetup suspend --noudevsync --noudevrules " KVT_DM);
 	f = (struct filler){ .fd = self->fd };
 	ASSERT_EQ(0, pthread_create(&f.thread, NULL, filler_thread, &f));
@@ -660,7 +660,7 @@ static void run_on(int cpu)
 	KVT_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0);
 }
 
-/* What a CPU has logged is not lost when it goes, nor what comes after it. */
+/* What a CPU has logged is not lost when it goes offline, nor are later changes. */
 TEST_F(devices, stream_of_a_dead_cpu_is_written)
 {
 	struct writer w[4];

@@ -219,7 +219,7 @@ TEST_F(requests, each_that_fails_is_told_and_loses_nothing)
 		EXPECT_LT(20, f.told);
 		return;
 	}
-	/* One superblock is enough, and what was read ahead is read again if it is needed. */
+	/* One superblock is enough, and failed readahead is repeated if it is needed. */
 	f = requests_fail(_metadata, &self->o, "reads", reads, none);
 	EXPECT_EQ(COPIES, f.first);
 	EXPECT_LT(0, f.told);
@@ -252,7 +252,7 @@ static bool format_failing(struct __test_metadata *_metadata, struct kvt_oracle 
 	return failed;
 }
 
-/* What was there is wiped in many requests, and there are superblocks at the end. */
+/* Formatting wipes old contents in many requests, and writes superblocks at the end. */
 TEST_F(requests, format_that_fails_leaves_no_store)
 {
 	unsigned int n, past, last = 0;
@@ -322,7 +322,7 @@ static unsigned int next_n(unsigned int n)
 	return n + 1 + (n > 10 ? n / 5 : 0);
 }
 
-/* Where the module's code is: what has none of it on its stack is spared. */
+/* The range of the module's code: allocations without it on the stack are spared. */
 static void module_range(__u64 *start, __u64 *end)
 {
 	unsigned long long at = 0;
@@ -403,8 +403,7 @@ TEST_F(memory, attach_without_memory_changes_nothing)
 }
 
 /*
- * What is small comes from a slab, and from vmalloc() if that has nothing: it takes both
- * for such an allocation to fail.
+ * Small allocations come from a slab, with vmalloc() as the fallback: both have to fail.
  */
 TEST_F(memory, attach_without_memory_from_anywhere_changes_nothing)
 {
@@ -497,7 +496,7 @@ FIXTURE_TEARDOWN(lives)
 	close(self->o.dev);
 }
 
-/* Whatever became of an attach, the next one has no error and finds what was there. */
+/* Whatever the result of an attach, the next one succeeds and finds everything. */
 static bool lives_on(struct kvt_oracle *o, __u64 value)
 {
 	int err = kvt_oracle_attach(o);
@@ -588,7 +587,7 @@ static int sync_call(struct kvt_oracle *o)
 	return kvt_sync(o->fd);
 }
 
-/* A call that has no memory fails, or not; and does what it is to do the next time. */
+/* A call without memory may fail; the next one succeeds. */
 TEST_F(memory, call_without_memory_is_as_if_it_had_not_been)
 {
 	static const nth_call calls[] = {
@@ -661,7 +660,7 @@ static void fill_until_killed(int fd, struct fill *fill)
 	}
 }
 
-/* What was acknowledged is there; of the last put, perhaps. */
+/* Acknowledged puts are there; the last one may be. */
 static bool fill_is_there(int fd, const struct fill *fill)
 {
 	__u64 value, put;
@@ -703,7 +702,7 @@ static bool failed_again(void *arg)
 	return kvt_knob_read("failslab", "times") < *times;
 }
 
-/* The log is full: what is in the buffers takes a checkpoint to be durable. */
+/* The log is full: buffered changes need a checkpoint to become durable. */
 TEST_F(memory, detach_of_a_full_log_waits_for_memory_and_loses_nothing)
 {
 	static const char * const attrs[] = { "failslab", "fail_page_alloc" };
@@ -773,7 +772,7 @@ static void workers_without(struct __test_metadata *_metadata, struct kvt_oracle
 		ASSERT_TRUE(!out.changed || no_memory(out.changed)) {
 			TH_LOG("%s %llu: change %d", attr, space, out.changed);
 		}
-		/* No failure of this kind keeps what was changed from the device. */
+		/* Failures of this kind do not keep changes from the device. */
 		ASSERT_EQ(0, out.error);
 		ASSERT_TRUE(!out.detached || no_memory(out.detached));
 		if (out.detached)

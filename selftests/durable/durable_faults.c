@@ -23,14 +23,14 @@
 #include "lib/oracle.h"
 #include "lib/uring.h"
 
-/* A superblock is the first 4 KiB of the disk, the other copy is 64 KiB behind it. */
+/* A superblock is the first 4 KiB of the disk; the other copy begins at 64 KiB. */
 #define SUPER_SECTORS	8
 #define COPY_SECTORS	128
 /* Segments begin there, and have this many. */
 #define DATA_SECTOR	2048
 #define SEGMENT_SECTORS	8192
 
-/* As far as DATA_SECTOR, and from there on. */
+/* Up to DATA_SECTOR, and from there on. */
 #define LOSE_ALL_BUT_SUPERS	"lose 0 2048"
 #define LOSE_SUPERS		"lose 2048 1000000000"
 
@@ -82,7 +82,7 @@ static void crash(struct kvt_oracle *o)
 	KVT_CHECK(kvt_fault_mend(faulty(o)) == 1);
 }
 
-/* What is attached; then it is not any more. */
+/* The digest of the attached store, which is then detached. */
 static __u64 digest_of_attached(struct kvt_oracle *o)
 {
 	__u64 digest;
@@ -130,7 +130,7 @@ TEST_F(faults, each_status_of_each_read_of_an_attach_is_an_error)
 	TH_LOG("%u reads", n - 2);
 }
 
-/* Sectors that cannot be read: the tool comes to what the module comes to. */
+/* Unreadable sectors: the tool comes to the same conclusion as the module. */
 TEST_F(faults, attach_and_check_agree_about_bad_sectors)
 {
 	struct kvt_oracle *o = &self->o;
@@ -171,7 +171,7 @@ TEST_F(faults, a_bad_sector_where_nothing_is_does_no_harm)
 	struct kvt_outcome out;
 	int bad, spoiled, nr = 0;
 
-	/* It has an end: nothing is looked for behind that. */
+	/* The life has an end: nothing after it is looked for. */
 	kvt_oracle_run(o, &out);
 	ASSERT_EQ(0, out.attached | out.changed | out.detached);
 	memset(garbage, 0x5a, sizeof(garbage));
@@ -224,7 +224,7 @@ static __u64 segment_ahead(const struct kvt_disk *disk)
 	return DATA_SECTOR + found * SEGMENT_SECTORS;
 }
 
-/* After a crash recovery looks whether the life goes on there: one block tells. */
+/* After a crash, recovery checks whether the life continues there: one block shows that. */
 TEST_F(faults, bad_sectors_in_an_empty_commit_segment_do_no_harm)
 {
 	struct kvt_oracle *o = &self->o;
@@ -281,7 +281,7 @@ TEST_F(faults, each_write_and_flush_that_fails_is_told_and_loses_nothing)
 	TH_LOG("%u requests, %u statuses", n - 2, nr);
 }
 
-/* Nothing is freed any more: whoever waits for room is told, and nobody waits for ever. */
+/* Nothing is freed any more: writers that wait for space get an error, and none waits for ever. */
 TEST_F(faults, a_checkpoint_that_cannot_be_written_is_the_end_of_writing)
 {
 	struct kvt_oracle *o = &self->o;
@@ -366,7 +366,7 @@ TEST(another_copy_of_the_superblock_on_each_disk_is_enough)
 	kvt_oracle_end(&o);
 }
 
-/* What is copied counts for all disks: it is stable on all before any is written to. */
+/* The copied superblock counts for all disks: all are flushed before any is written to. */
 TEST(repair_flushes_all_disks_before_it_writes_to_one)
 {
 	static char garbage[4096], is[4096];
@@ -394,8 +394,8 @@ TEST(repair_flushes_all_disks_before_it_writes_to_one)
 }
 
 /*
- * A first crash leaves what was not flushed in the disk's cache, and recovery finds it.  A second
- * one comes at any flush of the attach, and leaves of the cache nothing but superblocks.
+ * A first crash leaves unflushed data in the disk's cache, and recovery finds it.  A second one
+ * happens at any flush of the attach, and loses all of the cache but superblocks.
  */
 TEST_F(faults, what_a_second_crash_may_take_is_not_declared_durable)
 {
@@ -470,8 +470,8 @@ static bool supers_are_alike(const struct kvt_oracle *o)
 }
 
 /*
- * The superblock of a checkpoint is not written to one place: there is one copy of the new one,
- * or of the old one.  Before the next attach writes anything else there are two, on every disk.
+ * One copy of a checkpoint's superblock could not be written, so there is one copy of the new
+ * superblock or of the old one.  The next attach first restores two copies on every disk.
  */
 TEST_F(faults, an_attach_completes_the_superblock_before_it_writes_anything_else)
 {
@@ -500,8 +500,8 @@ TEST_F(faults, an_attach_completes_the_superblock_before_it_writes_anything_else
 }
 
 /*
- * The n-th flush of a round fails.  What it should have made stable can still be read, and later
- * flushes, which succeed, do not make it stable.  Whether there was such a flush.
+ * Let the n-th flush of a round fail.  Its data can still be read, but later flushes, which
+ * succeed, do not make it stable.  Returns whether there was such a flush.
  */
 static bool round_gone_stale(struct kvt_oracle *o, unsigned int n)
 {
@@ -538,7 +538,7 @@ TEST_F(faults, what_a_failed_flush_has_lost_is_written_again_by_the_next_attach)
 	EXPECT_LT(10, n);
 }
 
-/* Nor does it do harm if that attach comes to no end, whatever of the cache is lost then. */
+/* Nor does it do harm if that attach is cut short, whatever is then lost of the cache. */
 TEST_F(faults, an_attach_after_a_failed_flush_may_crash)
 {
 	static const char * const lose[] = { "lose", LOSE_ALL_BUT_SUPERS, LOSE_SUPERS };
@@ -573,7 +573,7 @@ TEST_F(faults, what_an_attach_has_carried_in_vain_is_not_found_later)
 
 	kvt_fault_cache(faulty(o), "stale");
 	crash(o);
-	/* Of two copies of the superblock, of what is carried, and of the new superblock. */
+	/* Flushes: of both copies of the superblock, the carried epoch, and the new superblock. */
 	kvt_fault_fail(faulty(o), "ioerr", "f", 4, 1);
 	EXPECT_EQ(-EIO, kvt_attach(o->dev, o->name, o->disk, o->nr, 0));
 	EXPECT_EQ(1, kvt_fault_mend(faulty(o)));
@@ -589,7 +589,7 @@ TEST_F(faults, what_an_attach_has_carried_in_vain_is_not_found_later)
 	kvt_oracle_judge(o);
 }
 
-/* Calls beside others */
+/* Concurrent calls */
 
 struct caller {
 	struct kvt_oracle *o;
@@ -660,8 +660,8 @@ static pid_t attach_process(const struct kvt_oracle *o)
 }
 
 /*
- * It waits for a read, which no signal ends, and is killed.  When the disk has answered it begins
- * nothing else: no store comes of it, and the next one may have the disks.
+ * The attach is killed while it waits for a read, which no signal ends.  When the disk has
+ * answered, it stops: there is no store, and the next attach may have the disks.
  */
 TEST_F(faults, an_attach_that_is_killed_leaves_nothing)
 {
@@ -690,8 +690,8 @@ TEST_F(faults, an_attach_that_is_killed_leaves_nothing)
 }
 
 /*
- * Its superblock has no room for another life: a checkpoint comes before that.  The attach is
- * killed in the middle of it, and the next one begins it again, whatever the first has written.
+ * The superblock has no room for another life, so the attach makes a checkpoint first.  It is
+ * killed during that, and the next attach starts over, whatever the first has written.
  */
 TEST(an_attach_that_is_killed_in_its_checkpoint_leaves_nothing)
 {
@@ -710,7 +710,7 @@ TEST(an_attach_that_is_killed_in_its_checkpoint_leaves_nothing)
 		ASSERT_EQ(0, kvt_stat(o.fd, KVTREE_STAT_LOG_CHECKPOINTS));
 		ASSERT_EQ(0, kvt_oracle_detach(&o));
 	}
-	/* Two copies of the superblock, the header of a segment, and what is in it. */
+	/* Two copies of the superblock, the header of a segment, and its contents. */
 	for (n = 1; n <= 4; n++) {
 		kvt_fault_fail(faulty(&o), "hold", "w", n, 1);
 		child = attach_process(&o);
@@ -731,7 +731,7 @@ TEST(an_attach_that_is_killed_in_its_checkpoint_leaves_nothing)
 	kvt_oracle_end(&o);
 }
 
-/* Whoever waits for an epoch while that is committed needs no commit of his own. */
+/* A caller that waits for an epoch while it is committed needs no commit of its own. */
 TEST_F(faults, what_is_being_committed_is_not_committed_again)
 {
 	struct kvt_oracle *o = &self->o;
@@ -799,7 +799,7 @@ static void commit_expect(struct commit *commit, struct kvt_oracle *o)
 	commit->bytes = kvt_stat(o->fd, KVTREE_STAT_LOG_BYTES) + (2 + o->nr) * 4096;
 }
 
-/* Or it has come to nothing. */
+/* Or it has failed. */
 static bool commit_is_written(void *arg)
 {
 	struct commit *commit = arg;
@@ -808,7 +808,7 @@ static bool commit_is_written(void *arg)
 	       kvt_stat(commit->o->fd, KVTREE_STAT_LOG_BYTES) >= commit->bytes;
 }
 
-/* What a commit has written meanwhile is lost, whatever that commit's own flush returns. */
+/* A concurrent commit's data is lost, whatever that commit's own flush returns. */
 TEST_F(faults, what_a_checkpoints_flush_has_lost_is_not_acknowledged)
 {
 	struct kvt_oracle *o = &self->o;
@@ -865,8 +865,8 @@ static void more_keys(struct kvt_oracle *o, bool more)
 }
 
 /*
- * A commit's flush fails and loses what a checkpoint has written: no superblock names that,
- * whatever the checkpoint's own flush returns.
+ * A commit's flush fails and loses a checkpoint's data: no superblock refers to it, whatever
+ * the checkpoint's own flush returns.
  */
 TEST(what_a_commits_flush_has_lost_is_in_no_checkpoint)
 {
@@ -943,8 +943,8 @@ static bool flush_is_waited_for(void *arg)
 }
 
 /*
- * One store waits for its flush while another one's fails.  The disk loses what both have
- * written, and tells it once.
+ * One store waits for its flush while that of another store fails.  The disk loses the data of
+ * both, and reports that once.
  */
 TEST(a_flush_that_fails_is_told_to_all_stores_on_the_disk)
 {
@@ -991,7 +991,7 @@ static bool both_are_done(void *arg)
 }
 
 /*
- * A disk does not answer a flush.  A store on it that has failed goes away, and so does one on
+ * A disk does not answer a flush.  A failed store on it can still be detached, and so can one on
  * another disk.
  */
 TEST(a_hanging_flush_holds_up_only_its_waiters)
@@ -1218,9 +1218,9 @@ static void restore_epoch(void)
 }
 
 /*
- * Tests go through the requests of a round one by one.  What they change is committed when somebody
- * waits for it, and hardly ever because time has passed: the requests are the same each time, and
- * not the more the slower the machine is.
+ * Tests go through the requests of a round one by one.  Their changes are committed when a caller
+ * waits for them, and hardly ever because time has passed: so the requests are the same each time,
+ * however slow the machine is.
  */
 int main(int argc, char **argv)
 {

@@ -76,7 +76,7 @@ FIXTURE_TEARDOWN(ranges)
 	close(self->dev);
 }
 
-/* Keys in no order, with values that tell which change it was. */
+/* Keys in random order, with values that show the number of the change. */
 static void put(int fd, __u32 i, __u32 change)
 {
 	__u64 key = i * 0x9e3779b97f4a7c15ull;
@@ -238,7 +238,7 @@ static __u64 saved_records(struct _test_data_ranges *self, int nr)
 	return sum;
 }
 
-/* Each change is one of half of the keys, as far as deltas tell. */
+/* As far as deltas can tell, each change is of half of the keys. */
 TEST_F(ranges, pieces_have_half_more_than_there_is_at_most)
 {
 	__u64 records = 0;
@@ -258,7 +258,7 @@ TEST_F(ranges, pieces_have_half_more_than_there_is_at_most)
 	TH_LOG("%llu records of %u keys", records, SOME);
 }
 
-/* A queue: of what was at its beginning nothing remains, neither keys nor ranges. */
+/* A queue: nothing remains of its beginning, neither keys nor ranges. */
 TEST_F(ranges, ranges_without_keys_are_joined)
 {
 	__u64 key, bytes, first = 0;
@@ -348,7 +348,7 @@ static void change_killed(struct __test_metadata *_metadata, struct _test_data_k
 	unsigned int n;
 	__u32 i;
 
-	/* The header of a segment, what has changed, and the directory. */
+	/* The header of a segment, the changes, and the directory. */
 	for (n = 1; n <= 3; n++) {
 		for (i = n; i < SOME; i += 100) {
 			put(self->fd, i, 10 * round + n);
@@ -382,7 +382,7 @@ TEST_F(killed, what_a_checkpoint_has_not_written_the_next_one_writes)
 	again(_metadata, self);
 }
 
-/* The log goes round the disk, and so comes to all that counts as free. */
+/* Let the log go round the disk, so that it reuses all that counts as free. */
 TEST_F(killed, what_a_checkpoint_has_not_written_is_free)
 {
 	static char large[1 << 20];

@@ -208,7 +208,7 @@ static int pair_again(struct pair *p)
 	return pair_attach(p);
 }
 
-/* What the devices hold at one moment is what the store comes up with. */
+/* An image of one moment is what the next attach restores. */
 static int pair_crash(struct pair *p)
 {
 	__u64 bytes;
@@ -448,7 +448,7 @@ TEST_F(unequal, full_store_is_attached_and_emptied_and_used_again)
 	EXPECT_EQ(nr, kvt_stat(p->fd, KVTREE_STAT_KEYS));
 }
 
-/* A value with as many and as small columns outside of its record as there can be. */
+/* A value with as many and as small columns outside its record as possible. */
 static void put_nasty(int fd, __u32 key)
 {
 	static const char data[256 * 32];
@@ -598,8 +598,8 @@ static __u32 put_while_taken(int fd)
 }
 
 /*
- * A life begins, and no checkpoint fits that would make room: nobody waits for it for ever, and
- * what was accepted is there.  With less room none begins, and with more a checkpoint fits.
+ * A life begins, but no checkpoint fits that would make room: nothing waits for one for ever, and
+ * accepted changes are there.  With less room no life begins, and with more a checkpoint fits.
  */
 TEST(store_without_room_to_go_on_says_so)
 {
@@ -641,7 +641,7 @@ TEST(store_without_room_to_go_on_says_so)
 	close(dev);
 }
 
-/* What is on the one moves to the other. */
+/* The contents of one move to the other. */
 TEST(disk_without_room_gets_some_if_another_has_it)
 {
 	struct pair pair = { .fd = -1 };
@@ -765,7 +765,7 @@ TEST(what_is_gone_takes_no_memory_to_attach)
 	ASSERT_EQ(0, kvt_stat(pair.fd, KVTREE_STAT_LOG_CHECKPOINTS));
 	ASSERT_EQ(0, kvt_close_detach(pair.dev, pair.name, &pair.fd));
 	kvt_group_limit(&confined.group, 34 << 20);
-	/* What is removed counts until it is freed, which others may delay. */
+	/* Removed values count until they are freed, which other work may delay. */
 	kvt_set_bound("1", bound, sizeof(bound));
 	ASSERT_EQ(0, kvt_run(attach_confined, &confined));
 	kvt_set_bound(bound, NULL, 0);
@@ -786,7 +786,7 @@ static int check_confined(void *arg)
 	return kvt_check_disks(c->pair->disk, 2);
 }
 
-/* Nor does it to the tool, which keeps what it has read of each key. */
+/* Nor does it for the tool, which keeps what it has read of each key. */
 TEST(what_is_gone_takes_no_memory_to_check)
 {
 	struct pair pair = { .fd = -1 };

@@ -94,7 +94,7 @@ static void sleeper_begin(struct sleeper *s, const char *latency)
 	KVT_CHECK(kvt_attach(s->dev, s->name, &s->disk, 1, 0) == 0);
 	s->fd = kvt_store(s->dev, s->name, RW);
 	KVT_CHECK(s->fd >= 0);
-	/* What is written is what the tests have asked for. */
+	/* Only the tests cause writes. */
 	kvt_set_param(KVT_IDLE_MS, "0", s->idle_ms, sizeof(s->idle_ms));
 	/* All but to suspend the devices, and for one second. */
 	KVT_CHECK(set("/sys/power/pm_test", "freezer"));
@@ -218,7 +218,7 @@ static int trace_frozen(const struct kvt_disk *disk, int *sleeps)
 	return f.requests;
 }
 
-/* What was changed a moment before would be committed in the middle of the sleep. */
+/* A change made just before would be committed in the middle of the sleep. */
 TEST_F(sleeping, nothing_is_committed)
 {
 	int sleeps;
@@ -272,9 +272,9 @@ static bool trace_proof_came_asleep(void)
 }
 
 /*
- * The empty epoch after the last one is due while it sleeps, and comes when it is awake.  Its work
- * often runs when processes are thawed and the log is still asleep, and leaves it undone: only
- * what happens then shows that somebody comes back to it.
+ * The empty epoch after the last one is due during the sleep, and committed after it.  Its work
+ * often runs when processes are thawed but the log is still asleep, and does nothing: then only a
+ * later run can commit it.
  */
 TEST_F(sleeping, last_epoch_is_proved_afterwards)
 {
@@ -352,7 +352,7 @@ TEST_F(sleeping, nothing_is_written_under_load)
 	EXPECT_EQ(0, kvt_stat(self->s.fd, KVTREE_STAT_LOG_ERROR));
 }
 
-/* What is under way goes on for a while. */
+/* Requests under way continue for a while. */
 FIXTURE(slow) {
 	struct sleeper s;
 };
@@ -371,7 +371,7 @@ FIXTURE_TEARDOWN(slow)
 	sleeper_end(&self->s);
 }
 
-/* What is written in many requests, one after the other. */
+/* Data that is written in many requests, one after the other. */
 static void put_much(int fd)
 {
 	static const char value[100000];

@@ -101,7 +101,7 @@ static void change(int fd, int i)
 	}										\
 })
 
-/* Each of the first nr epochs can be attached, and the store is what it was then. */
+/* Each of the first nr epochs can be attached, with the store's state of that time. */
 #define restore_each(nr_)								\
 ({											\
 	int i_;										\
@@ -129,7 +129,7 @@ TEST_F(read_only, nothing_is_written_and_nothing_can_be_changed)
 	__u64 written;
 	int round;
 
-	/* What a detach has left, and what a crash has: a copy, taken while it was attached. */
+	/* The disks after a detach, and a copy taken before it, as after a crash. */
 	for (round = 0; round < 2; round++) {
 		void *image[DISKS] = { NULL };
 		int i;
@@ -167,7 +167,7 @@ TEST_F(read_only, nothing_is_written_and_nothing_can_be_changed)
 		disks_set(self->disk, self->nr, 0);
 		for (i = 0; round && i < self->nr; i++)
 			kvt_disk_free(&self->disk[i], image[i]);
-		/* The store goes on where it was. */
+		/* The store continues where it was. */
 		ASSERT_EQ(0, attach(0, 0));
 		EXPECT_EQ(self->digest[2], kvt_digest(self->fd));
 		EXPECT_EQ(0, kvt_put(self->fd, STR("new"), STR("value"), NULL));
@@ -188,14 +188,14 @@ TEST_F(read_only, each_epoch_of_the_log_can_be_restored)
 	changes(half, EPOCHS);
 	ASSERT_EQ(0, detach());
 	restore_each(EPOCHS);
-	/* Only to be read, and only what is there. */
+	/* Only read-only, and only existing epochs. */
 	EXPECT_EQ(-EINVAL, attach(0, self->epoch[1]));
 	EXPECT_EQ(-ERANGE, attach(KVTREE_ATTACH_READ_ONLY, self->epoch[EPOCHS - 1] + 100));
 	EXPECT_EQ(-ERANGE, attach(KVTREE_ATTACH_READ_ONLY, ~0ull));
-	/* Nothing has come of all this. */
+	/* None of this has changed anything. */
 	ASSERT_EQ(0, attach(0, 0));
 	EXPECT_EQ(self->digest[EPOCHS - 1], kvt_digest(self->fd));
-	/* Of a checkpoint nobody knows what was before. */
+	/* A checkpoint does not contain earlier states. */
 	ASSERT_EQ(0, kvt_checkpoint(self->fd));
 	change(self->fd, EPOCHS);
 	self->epoch[1] = kvt_stat(self->fd, KVTREE_STAT_LOG_DURABLE);
@@ -257,7 +257,7 @@ static int spoil(const struct kvt_disk *disk, int nr, int change)
 	return found;
 }
 
-/* The life has ended: what is damaged in its last epoch is no end of it. */
+/* The life has ended: damage in its last epoch is not taken for its end. */
 TEST_F(read_only, what_was_before_the_damage_can_be_restored)
 {
 	ASSERT_EQ(0, attach(0, 0));

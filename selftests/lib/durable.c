@@ -27,7 +27,7 @@ static bool node_is_there(void *arg)
 	return !stat(path, &st) && S_ISBLK(st.st_mode);
 }
 
-/* A loop device over memory, which can be read and written behind its back. */
+/* A loop device over memory, which can also be read and written directly. */
 void kvt_disk_make(struct kvt_disk *disk, size_t mib, unsigned int block)
 {
 	/* The last close removes it, however the test ends. */
@@ -58,7 +58,7 @@ void kvt_disk_make(struct kvt_disk *disk, size_t mib, unsigned int block)
 		if (nr)
 			close(fd);
 	} while (nr);
-	/* A store takes no disk that somebody could write to. */
+	/* A store takes no disk that is open for writing. */
 	disk->fd = open(disk->path, O_RDONLY | O_CLOEXEC);
 	KVT_CHECK(disk->fd >= 0);
 	close(fd);
@@ -152,7 +152,7 @@ __u64 kvt_image_records(const void *image)
 	return records;
 }
 
-/* What the image has may have been discarded meanwhile, and what is there, written. */
+/* Parts of the image may have been discarded meanwhile, and other parts written. */
 void kvt_disk_restore(const struct kvt_disk *disk, const void *image)
 {
 	const struct extents *extents = image_extents(disk, image);
@@ -241,7 +241,7 @@ void kvt_null_fail(const struct kvt_disk *disk, bool fails)
 	KVT_CHECK(kvt_null_try(disk, "badblocks", fails ? "+0-262143" : "-0-262143"));
 }
 
-/* The tool: in tools/, beside the folder of the tests, where this program's folder is. */
+/* The tool: in tools/, next to the folder that contains this program's folder. */
 static const char *tool_path(void)
 {
 	static char path[4096];

@@ -67,9 +67,9 @@ int kvt_close_detach(int dev, const char *name, int *fd);
 int kvt_checkpoint(int fd);
 
 /*
- * Parameters of the module, for kvt_set_param(): how long changes that nobody waits for are not
- * committed, after how long without a commit an empty one follows, how many threads write a
- * checkpoint, of how many bytes a range of it is, and by how many bits changes in it are known.
+ * Parameters of the module, for kvt_set_param(): the delay of commits that nobody waits for, the
+ * idle time before an empty commit, the number of threads that write a checkpoint, the bytes of a
+ * range, and the bits that record changes in one.
  */
 #define KVT_EPOCH_MS	"/sys/module/kvtree/parameters/log_epoch_ms"
 #define KVT_IDLE_MS	"/sys/module/kvtree/parameters/log_idle_ms"

@@ -204,7 +204,7 @@ void kvt_fault_cache(const struct kvt_disk *disk, const char *what)
 
 #define BLOCK	4096
 
-/* Not from the page cache: a store writes past it, and may close the disk later than it is told. */
+/* Not from the page cache: a store bypasses it, and may close the disk only some time later. */
 void kvt_fault_read(const struct kvt_disk *disk, __u64 sector, void *block)
 {
 	static char data[BLOCK] __attribute__((aligned(BLOCK)));

@@ -6,8 +6,8 @@
 #include "durable.h"
 
 /*
- * Load them.  False: the lane has none.  They stay until the lane removes them: without
- * KASAN_VMALLOC, KASAN takes the memory of a module that is gone for what it was.
+ * Load them; false if the lane has none.  They stay until the lane removes them: without
+ * KASAN_VMALLOC, KASAN keeps the state of an unloaded module's memory.
  */
 bool kvt_faults_load(void);
 /* The nr-th of them, all zeros. */

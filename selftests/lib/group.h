@@ -10,8 +10,8 @@ struct kvt_group {
 };
 
 /*
- * What a group is charged differs from what it has by what each CPU keeps of charges
- * and counts, and by what its processes need themselves.
+ * A group's charge differs from its memory by the charges and counts that each CPU keeps
+ * back, and by what its processes need themselves.
  */
 #define KVT_GROUP_SLACK	(3 << 20)
 
@@ -20,7 +20,7 @@ bool kvt_group_make(struct kvt_group *g, const char *name);
 /* The calling process, and its children, from now on. */
 void kvt_group_enter(const struct kvt_group *g);
 long kvt_group_bytes(const struct kvt_group *g);
-/* It may have so many bytes from now on; less than 0: as many as there are. */
+/* Set its limit in bytes; less than 0: no limit. */
 void kvt_group_limit(const struct kvt_group *g, long bytes);
 /* Its processes wait for each allocation while it has more than that. */
 void kvt_group_throttle(const struct kvt_group *g, long bytes);

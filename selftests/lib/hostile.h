@@ -22,7 +22,7 @@ extern const __u64 kvt_wild[KVT_NR_WILD];
  * it can: to be spoiled.
  */
 struct kvtree_op kvt_good_op(int opcode);
-/* Whether an operation may have this result, whatever it was. */
+/* Whether any operation may have this result. */
 bool kvt_documented(int err);
 /* The store can still be read from both ends, and they agree; it can be changed. */
 void kvt_check_sound(int fd);
@@ -48,8 +48,8 @@ void kvt_random_bytes(struct kvt_rand *rand, void *to, size_t len);
 void kvt_random_op(struct kvt_rand *rand, struct kvt_arena *a, struct kvtree_op *op);
 
 /*
- * A child that changes memory which it shares, without end.  fn(arg) calls
- * kvt_race_begin() and goes on until kvt_race_over().
+ * A child that keeps changing shared memory.  fn(arg) calls kvt_race_begin() and
+ * continues until kvt_race_over().
  */
 struct kvt_race {
 	int stop;

@@ -19,7 +19,7 @@ void kvt_knob_number(const char *attr, const char *name, __u64 value);
 long kvt_knob_read(const char *attr, const char *name);
 /* Let allocations of all kinds fail as soon as they have a probability. */
 void kvt_knobs_of_memory(void);
-/* Only what has code of this range on its stack. */
+/* Only allocations with code of this range on the stack. */
 void kvt_knob_range(const char *attr, __u64 start, __u64 end);
 /* Where a function of the kernel's is; false: there is none. */
 bool kvt_function_range(const char *name, __u64 *start, __u64 *end);

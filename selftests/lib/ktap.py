@@ -20,7 +20,7 @@ class Failure(Exception):
 
 
 def check(condition, *what):
-    """Fail, and say what is wrong, unless the condition holds."""
+    """Fail with a reason unless the condition holds."""
     if not condition:
         raise Failure(' '.join(str(w) for w in what))
 
@@ -68,7 +68,7 @@ class Report:
             self.result(True, name, f' # SKIP {why}')
 
     def run(self, name, function, *args):
-        """One test. What it returns; None if it failed, or was not selected."""
+        """Run one test. Returns its result; None if it failed, or was not selected."""
         value = None
         if not self.selected(name):
             return value

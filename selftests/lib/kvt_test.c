@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the test programs share; see kvt_test.h.
+ * Shared by the test programs; see kvt_test.h.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,9 +19,9 @@
 
 #include "kvt_test.h"
 
-/* What a buffer holds before the kernel writes to it. */
+/* The contents of a buffer before the kernel writes to it. */
 #define PATTERN		0xa5
-/* Bytes behind a scan's buffer that must stay as they were. */
+/* Bytes after a scan's buffer that must not change. */
 #define GUARD		64
 
 void (*kvt_check_failed)(void);
@@ -397,7 +397,7 @@ unsigned long kvt_taint(void)
 
 void kvt_env_init(struct kvt_env *env, const char *name, __u64 limit_bytes, __u64 limit_keys)
 {
-	/* A test that was killed leaves its store behind; the next has another. */
+	/* A killed test leaves its store; the next one uses another. */
 	snprintf(env->name, sizeof(env->name), "test-%s-%d", name, getpid());
 	env->taint = kvt_taint();
 	env->dev = kvt_open();
@@ -437,7 +437,7 @@ void kvt_env_exit(struct kvt_env *env)
 
 static bool padding(const unsigned char *p, size_t len)
 {
-	/* Zeros, or what was there: anything else comes from the kernel's memory. */
+	/* Zeros, or the old contents: anything else comes from the kernel's memory. */
 	while (len--) {
 		if (*p != 0 && *p != PATTERN)
 			return false;
@@ -512,7 +512,7 @@ static void take_records(const unsigned char *buf, __u32 filled, const struct kv
 		KVT_CHECK(rec->rec_len <= filled - at);
 		KVT_CHECK(padding((const unsigned char *)rec + used, rec->rec_len - used));
 		if (rec->flags == KVTREE_REC_MARK) {
-			/* Nothing but a key, behind all records. */
+			/* Only a key, after all records. */
 			KVT_CHECK(scan->filter_id && at + rec->rec_len == filled);
 			KVT_CHECK(!rec->version && !rec->val_len && !rec->ncols);
 			append(list, rec);
@@ -862,7 +862,7 @@ static bool is_alive(const char *process, int group)
 	int its_group;
 
 	kvt_read_process(process, "stat", text, sizeof(text));
-	/* Behind the name, which may have anything in it. */
+	/* After the name, which may contain anything. */
 	after = strrchr(text, ')');
 	return after && sscanf(after + 1, " %c %*d %d", &state, &its_group) == 2 &&
 	       its_group == group && state != 'Z';

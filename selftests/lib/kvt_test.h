@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the test programs share: thin wrappers around the calls of
- * /dev/kvtree.  They add no retries and no checks of their own unless their
- * comment says so, because the programs test the kernel's interface itself.
+ * Shared by the test programs: thin wrappers around the calls of /dev/kvtree.
+ * They add no retries and no checks of their own unless their comment says so,
+ * because the programs test the kernel's interface itself.
  */
 #ifndef KVT_TEST_H
 #define KVT_TEST_H
@@ -105,13 +105,13 @@ __u64 kvt_engine_stat(int fd, const char *name);
 int kvt_stats(int fd, __u64 *values);
 /* One of them, and KVTREE_FEAT_*; they end the process if they fail. */
 __u64 kvt_stat(int fd, int id);
-/* How many files of the module are open; -1: nobody counts. */
+/* The number of the module's open files; -1: the kernel does not count them. */
 int kvt_module_users(void);
 /* Whether there are *(int *)arg: for kvt_eventually(). */
 bool kvt_module_users_are(void *arg);
 __u64 kvt_features(int fd);
 
-/* What a kernel that warned or crashed says of itself; 0 without /proc. */
+/* The kernel's taint flags of warnings and crashes; 0 without /proc. */
 unsigned long kvt_taint(void);
 
 /* A store of a test's own. */
@@ -129,7 +129,7 @@ struct kvt_env {
 void kvt_env_init(struct kvt_env *env, const char *name, __u64 limit_bytes, __u64 limit_keys);
 void kvt_env_exit(struct kvt_env *env);
 
-/* A parameter of the module, as text; what it was before to @old, if that is not NULL. */
+/* Set a parameter of the module, as text; its old value to @old, if that is not NULL. */
 void kvt_set_param(const char *path, const char *text, char *old, size_t size);
 
 /* The bound that new stores get of memory that waits to be freed, in MiB. */
@@ -188,7 +188,7 @@ __u32 kvt_rand_below(struct kvt_rand *rand, __u32 n);
 
 /*
  * The kernel's fault injection: the n-th allocation (or the like) of this task fails.
- * _done() tells whether that took place; there is none afterwards.
+ * _done() returns whether that happened, and disarms it.
  */
 #define KVT_NTH		"/proc/thread-self/fail-nth"
 
@@ -205,7 +205,7 @@ bool kvt_nth_done(int nth);
 bool kvt_allow_tags(void);
 #define KVT_TAG		(1ull << 56)
 
-/* `pages` pages with an inaccessible one behind them; returns their end. */
+/* `pages` pages followed by an inaccessible one; returns their end. */
 char *kvt_map_guarded(size_t pages);
 /* Shared with children forked later. */
 void *kvt_map_shared(size_t bytes);
@@ -221,7 +221,7 @@ struct kvt_process {
 
 /* Whether it has: for kvt_eventually(). */
 bool kvt_has_ended(void *process);
-/* What a file of /proc says about "PID", or a thread, "PID/task/TID"; "": there is none. */
+/* Read a file of /proc about "PID", or a thread, "PID/task/TID"; "" if there is none. */
 void kvt_read_process(const char *process, const char *file, char *text, size_t size);
 /* Whether one of a process's threads, of a name that begins so, waits, and no signal ends that. */
 bool kvt_thread_blocks(int pid, const char *name);
@@ -238,9 +238,9 @@ void kvt_sleep_ms(unsigned int ms);
 /* n, or 1 / part of it in a kernel that watches its every lock and access. */
 __u64 kvt_fewer(__u64 n, unsigned int part);
 /*
- * Of the harness: kill a test that takes too long.  In a lane's kernel its stacks go to
- * the console before.  If it cannot be killed, the program ends: the tests behind it would
- * wait for the same.
+ * For the harness: kill a test that takes too long.  In a lane's kernel, first write its
+ * stacks to the console.  If it cannot be killed, end the program: later tests would hang
+ * as well.
  */
 void kvt_timed_out(const char *name, int pid);
 /* Calls until(arg) every 10 ms until it is true; false after a minute. */

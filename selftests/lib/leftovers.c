@@ -82,7 +82,7 @@ static void restore_params(void)
 			try_write(params[i].path, params[i].value);
 }
 
-/* Of the machine: a CPU that was turned off, sleep that is pretended, what is traced. */
+/* Settings of the machine: an offline CPU, simulated sleep, traced events. */
 static void restore_machine(void)
 {
 	static const char * const settings[][2] = {
@@ -189,7 +189,7 @@ static bool store_is_gone(int dev, const struct kvtree_store_info *info)
 	return err != -EBUSY;
 }
 
-/* In a process of its own: a store that cannot be taken away may hold it for ever. */
+/* In a process of its own: a store that cannot be removed may block it for ever. */
 static int remove_stores(void *arg)
 {
 	struct kvtree_store_info info;
@@ -206,7 +206,7 @@ static int remove_stores(void *arg)
 	return 0;
 }
 
-/* Without it nobody could do anything with the device's own sessions. */
+/* Without the default store, sessions of the device itself would be useless. */
 static void restore_default(void)
 {
 	const struct kvtree_store_info *was = &default_store;

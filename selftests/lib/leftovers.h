@@ -14,11 +14,11 @@
 
 bool kvt_dm_remove(void);
 
-/* Before a program's first test: what is there is somebody else's. */
+/* Before a program's first test: what exists by then is left alone. */
 void kvt_leftovers_begin(void);
-/* Let nobody wait for a disk that holds its requests: he could not be ended. */
+/* Release disks that hold their requests: a process that waits for one cannot be killed. */
 void kvt_leftovers_release(void);
-/* After a test that failed: remove what is there since, and say so. */
+/* After a failed test: remove what is new since then, and report it. */
 void kvt_leftovers_remove(void);
 
 #endif /* KVT_TEST_LEFTOVERS_H */

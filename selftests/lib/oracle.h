@@ -39,7 +39,7 @@ struct kvt_oracle {
 	__u64 before;
 };
 
-/* What a round came to. */
+/* The results of a round. */
 struct kvt_outcome {
 	int attached;
 	int changed;

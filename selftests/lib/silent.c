@@ -40,7 +40,7 @@ enum state {
 	BROKEN,
 };
 
-/* What the test wants: the same comes back once so many requests have no answer. */
+/* An order of the test: it is echoed once this many requests are unanswered. */
 struct order {
 	enum state state;
 	unsigned int nr;
@@ -58,7 +58,7 @@ struct server {
 	size_t len;
 	enum state state;
 	bool ordered;
-	struct order order;	/* has to be told yet, if ordered */
+	struct order order;	/* not echoed yet, if ordered */
 	unsigned int nr;	/* reads and writes without an answer */
 	struct request requests[KVT_SILENT_PAGES];
 };
@@ -344,7 +344,7 @@ static void send_order(struct kvt_silent *s, const struct order *order)
 	KVT_CHECK(write(s->orders, order, sizeof(*order)) == sizeof(*order));
 }
 
-/* What comes back may be an order that nobody waits for any more. */
+/* The echo may be of an order that the test no longer waits for. */
 static bool is_done(struct kvt_silent *s, const struct order *order, int ms)
 {
 	struct pollfd fd = { .fd = s->orders, .events = POLLIN };
@@ -380,8 +380,8 @@ char *kvt_silent_write(struct kvt_silent *s, const void *data, size_t len)
 	s->shared = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, s->file, 0);
 	KVT_CHECK(s->shared != MAP_FAILED);
 	/*
-	 * The kernel may write the page as soon as it is dirty, and keep the rest of the data
-	 * from it: that is answered, and once all is there the page is made dirty again.
+	 * The kernel may write the page as soon as it is dirty, before it has the rest of the data:
+	 * answer that write, and make the page dirty again once all data is there.
 	 */
 	do {
 		order(s, ANSWERS, 0);

@@ -29,9 +29,9 @@ bool kvt_silent_make(struct kvt_silent *s, unsigned int pages);
 /* Wait until reads of `nr` pages have no answer: each page is a read of its own. */
 void kvt_silent_wait(struct kvt_silent *s, unsigned int nr);
 /*
- * Write data to the file's first page, which does not answer that: the page that is
- * returned can be read, and a thread that writes to it blocks, uninterruptibly.  So does
- * then whoever maps or unmaps memory, or forks.
+ * Write data to the file's first page; that write is not answered.  The returned page can
+ * be read, but a thread that writes to it blocks uninterruptibly, and then so does any
+ * thread of the process that maps or unmaps memory, or forks.
  */
 char *kvt_silent_write(struct kvt_silent *s, const void *data, size_t len);
 /* Answer all reads, now and later: the file is zeros; and all writes. */

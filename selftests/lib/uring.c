@@ -129,11 +129,11 @@ struct io_uring_sqe *kvt_ring_sqe_at(const struct kvt_ring *ring, unsigned int n
 }
 
 /*
- * Wait until that many places are free; false if nobody will free them.
+ * Wait until that many places are free; false if they will not become free.
  *
- * The thread of IORING_SETUP_SQPOLL gives SQEs back after the last of those that it
- * found: commands may have completed by then.  It does so at any moment: whether there is
- * room, and whether it still has some, are asked of the same head.
+ * The thread of IORING_SETUP_SQPOLL returns SQEs after the last of those that it found:
+ * commands may have completed by then.  It may do so at any time, so use one read of the
+ * head to decide whether there is room and whether the thread still has SQEs.
  */
 static bool wait_for_room(const struct kvt_ring *ring, unsigned int nr)
 {

@@ -20,7 +20,7 @@
 #include <linux/io_uring.h>
 #include <linux/kvtree.h>
 
-/* What the headers of the oldest distribution do not have. */
+/* Declarations that the headers of the oldest distribution lack. */
 #ifndef IORING_SETUP_COOP_TASKRUN
 #define IORING_SETUP_COOP_TASKRUN	(1U << 8)
 #endif
@@ -102,7 +102,7 @@ void kvt_ring_exit(struct kvt_ring *ring);
 
 /*
  * The next SQE, all zeros, of 64 or 128 bytes; NULL if the queue is full.  Waits for
- * a thread of IORING_SETUP_SQPOLL to give back what it was given.
+ * the thread of IORING_SETUP_SQPOLL to return SQEs.
  */
 struct io_uring_sqe *kvt_ring_sqe(struct kvt_ring *ring);
 /*
@@ -111,17 +111,17 @@ struct io_uring_sqe *kvt_ring_sqe(struct kvt_ring *ring);
  * in front if need be.
  */
 struct io_uring_sqe *kvt_ring_sqe128(struct kvt_ring *ring);
-/* The place that was given out as the nth, also if what was there is gone. */
+/* The nth place that was handed out, even if its SQE is consumed. */
 struct io_uring_sqe *kvt_ring_sqe_at(const struct kvt_ring *ring, unsigned int n);
 /* Of a place. */
 unsigned int kvt_ring_sqe_size(const struct kvt_ring *ring);
-/* Let the kernel see what was given out; with IORING_SETUP_SQPOLL it begins. */
+/* Publish the SQEs handed out; with IORING_SETUP_SQPOLL the kernel begins with them. */
 void kvt_ring_publish(struct kvt_ring *ring);
 
 /* io_uring_enter() as it is. */
 int kvt_ring_enter(const struct kvt_ring *ring, unsigned int submit, unsigned int wait,
 		   unsigned int flags);
-/* Submit what was given out, and wake the thread; ends the process on failure. */
+/* Submit the SQEs handed out, and wake the thread; ends the process on failure. */
 void kvt_ring_submit(struct kvt_ring *ring);
 
 /* Whether a CQE with these flags has 32 bytes. */

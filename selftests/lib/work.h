@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Work: an operation together with what it points to, so that two executions of
- * it can be compared byte by byte; and the ways to have it executed.
+ * Work: an operation together with the memory that it points to, so that two
+ * executions can be compared byte by byte; and the ways to execute it.
  */
 #ifndef KVT_TEST_WORK_H
 #define KVT_TEST_WORK_H
@@ -21,14 +21,14 @@ struct kvt_work {
 	unsigned char val[1024];
 };
 
-/* No operation yet; `val` and what is only given back hold rubbish. */
+/* No operation yet; `val` and output fields hold garbage. */
 void kvt_work_init(struct kvt_work *w);
 /* Enter the key, in the operation itself if it is to be there and fits. */
 void kvt_work_key(struct kvt_work *w, const char *key, size_t len, bool in_op);
 
 /* Whether `version` says something after this result. */
 bool kvt_tells_version(int result);
-/* Whether outcomes are equal in everything but pointers and what is not defined. */
+/* Whether outcomes are equal, except for pointers and undefined fields. */
 bool kvt_same_op(const struct kvtree_op *a, const struct kvtree_op *b);
 /* The same for what the operations point to. */
 bool kvt_same_memory(const struct kvt_work *a, const struct kvt_work *b);
@@ -57,8 +57,8 @@ bool kvt_way_has(const struct kvt_way *way, enum kvt_form form);
 struct io_uring_sqe *kvt_way_queue(struct kvt_way *way, enum kvt_form form,
 				   struct kvtree_op *op, __u64 data);
 /*
- * Execute one while no other is under way.  Returns its result, by whatever the
- * form tells it, or that of the batch if it is an error; *cqe may be NULL.
+ * Execute one while no other is under way.  Returns its result, as the form reports
+ * it, or that of the batch if it is an error; *cqe may be NULL.
  */
 int kvt_way_exec(struct kvt_way *way, enum kvt_form form, struct kvtree_op *op,
 		 struct kvt_cqe *cqe);

@@ -109,7 +109,7 @@ counted()
 	sort "$1" | uniq -c | sed 's/^ *//'
 }
 
-# writers_end: says what was wrong with them.
+# writers_end: wait for the writers, and print what was wrong.
 writers_end()
 {
 	: >"$WORK/writers-end"

@@ -91,7 +91,7 @@ FIXTURE_SETUP(kinds)
 		SKIP(return, "rings of mixed sizes are not in every kernel before 7.0");
 	kvt_env_init(&self->env, "uring", 0, 0);
 	kvt_env_init(&self->twin, "uring-twin", 0, 0);
-	/* Eight of the long ones, and what is put in front of one that would wrap around. */
+	/* Eight long SQEs, and the padding before one that would wrap around. */
 	kvt_ring_make(&self->way.ring, variant->setup & MIXED ? 32 : 8, variant->setup);
 	self->way.fd = self->env.fd;
 	self->way.sqe_flags = variant->sqe_flags;
@@ -113,14 +113,14 @@ FIXTURE_TEARDOWN(kinds)
 #define NOW		(~0ull)
 #define ABSENT		KVTREE_COL_ABSENT
 
-/* An operation that is done in both stores, and what has to come of it. */
+/* An operation that is executed on both stores, and its expected result. */
 struct step {
 	int result;
 	int opcode;
 	const char *key;
 	int flags;
 	const char *val;	/* what it stores */
-	__u32 room;		/* or where what it finds may go */
+	__u32 room;		/* or where it may store what it finds */
 	__u64 version;
 	__u64 arg;		/* of an addition */
 	int col;
@@ -704,7 +704,7 @@ TEST_F(uring, commands_of_both_sizes_follow_each_other)
 		}
 		ASSERT_FALSE(kvt_ring_reap(&way.ring, &cqe));
 	}
-	/* An SQE of 64 bytes has no room for an operation, whatever lies behind it. */
+	/* An SQE of 64 bytes has no room for an operation, whatever follows it. */
 	kvt_sqe_inline(kvt_ring_sqe128(&way.ring), way.fd, &ops[INLINE], NULL, 4);
 	way.ring.sq_tail--;
 	ASSERT_EQ(-EINVAL, kvt_ring_result(&way.ring, 4));
@@ -1154,7 +1154,7 @@ TEST_F(uring, values_come_from_and_go_to_registered_buffers)
 				op = get_op(STR("k"), big.reg + offsets[j], len + 1);
 				ASSERT_EQ((int)len, exec_fixed(&self->way, form, &op, 0));
 				ASSERT_EQ(0, memcmp(expect, big.see + offsets[j], len));
-				/* Nothing before and nothing behind. */
+				/* Nothing before and nothing after. */
 				ASSERT_EQ((char)0xee, big.see[offsets[j] + len]);
 				if (offsets[j])
 					ASSERT_EQ((char)0xee, big.see[offsets[j] - 1]);
@@ -1247,7 +1247,7 @@ TEST_F(uring, registered_buffer_needs_a_ring_that_has_it)
 }
 
 /*
- * The memory that was registered counts, not what is mapped at its address now.
+ * The registered memory counts, not what is mapped at its address now.
  */
 TEST_F(uring, registered_buffer_stays_when_its_mapping_goes)
 {
@@ -1256,7 +1256,7 @@ TEST_F(uring, registered_buffer_stays_when_its_mapping_goes)
 
 	register_buffers(self->ring, &big, &small);
 	memset(big.see, 'a', FIXED_BYTES);
-	/* Something else at the same place. */
+	/* Map something else at the same address. */
 	ASSERT_EQ(big.reg, mmap(big.reg, FIXED_BYTES, PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 	memset(big.reg, 'z', FIXED_BYTES);
@@ -1358,7 +1358,7 @@ TEST_F(uring, registered_buffers_are_refused_where_there_is_no_value)
 			}
 		}
 	}
-	/* Whatever the batch has in it. */
+	/* Whatever the batch contains. */
 	op = put_op(STR("k"), kvt_bytes(big.reg, 4));
 	EXPECT_EQ(-EINVAL, exec_fixed(&self->way, KVT_IN_BATCH, &op, 0));
 	sqe = kvt_ring_sqe(self->ring);
@@ -1587,7 +1587,7 @@ TEST_F(uring, links_with_others_work)
 	int pipe_fds[2], res[3];
 	char in[8] = "", buf[8] = "value";
 
-	/* What a read brings is put: the buffer is looked at when its turn comes. */
+	/* Put the data of a read: the buffer is only read when the command is executed. */
 	ASSERT_EQ(0, pipe(pipe_fds));
 	ASSERT_EQ(5, write(pipe_fds[1], "piped", 5));
 	sqe = kvt_ring_sqe(self->ring);

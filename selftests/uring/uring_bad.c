@@ -547,7 +547,7 @@ TEST_F(bad, read_only_places_for_values_are_efault)
 	}
 }
 
-/* A mapped page behind the end of its file, where an access raises SIGBUS. */
+/* A mapped page beyond the end of its file, where an access raises SIGBUS. */
 TEST_F(bad, memory_behind_the_end_of_a_file_is_efault)
 {
 	struct bad *b = &self->b;
@@ -889,7 +889,7 @@ TEST_F(bad, value_that_changes_during_a_put_is_copied_once)
 }
 
 /*
- * Memory that goes away
+ * Memory that is unmapped
  */
 /* The memory is read when the command runs, not when it is submitted. */
 TEST_F(bad, memory_that_went_before_the_command_is_executed_is_efault)

@@ -101,7 +101,7 @@ static const struct {
 #define BIT(n)		(1u << (n))
 #define ALWAYS		(BIT(OP) | BIT(OUT))
 
-/* Operations, and what they have to point to. */
+/* Operations, and the memory that they must point to. */
 static const struct {
 	int opcode;
 	int flags;
@@ -284,7 +284,7 @@ TEST_F(parts, what_is_not_at_hand_makes_no_difference)
 }
 
 /*
- * What goes on meanwhile
+ * Concurrent operations
  */
 FIXTURE(meanwhile) {
 	struct kvt_env env;
@@ -519,8 +519,8 @@ static void queue_end(struct queue *q)
 }
 
 /*
- * The place of an SQE is the submitter's again as soon as it is submitted; the
- * worker that comes later must not look at it.
+ * The place of an SQE belongs to the submitter again as soon as it is submitted;
+ * the worker that runs later must not read it.
  */
 TEST_F(meanwhile, executed_is_what_was_submitted)
 {
@@ -809,7 +809,7 @@ TEST_F(meanwhile, ring_can_be_closed)
 	kvt_ring_exit(&self->way.ring);
 	kvt_hole_fill(&self->hole);
 	queue_end(&q);
-	/* Whatever was done was done as a whole. */
+	/* Every executed operation was executed completely. */
 	for (i = 0; i < QUEUED; i++) {
 		if (!kvt_version(self->fd, kvt_bytes(q.keys[i], strlen(q.keys[i]))))
 			continue;

@@ -27,7 +27,7 @@
 #define LEN		4000		/* bytes of what fills the log */
 #define FILL_MAX	4096
 
-/* user_data of what is not a change. */
+/* user_data of other commands than changes. */
 #define OTHER		(1ull << 63)
 
 FIXTURE(held) {
@@ -112,7 +112,7 @@ static void take(struct _test_data_held *self, const struct kvt_cqe *cqe)
 	}
 	KVT_CHECK(cqe->data < self->nr);
 	KVT_CHECK(!cqe->res || cqe->res == -ECANCELED);
-	/* Of what was canceled only the completion tells. */
+	/* Canceled commands are reported by their completions only. */
 	KVT_CHECK(cqe->res || !self->op[cqe->data].result);
 	self->canceled += !!cqe->res;
 	self->under_way--;
@@ -229,8 +229,8 @@ static bool cost_is_hidden(void)
 }
 
 /*
- * Whether operations take as long, and not four times as long, if four times as many commands
- * wait: @round has so many wait, and returns its best time.
+ * Whether operations take the same time, and not four times as long, while four times as many
+ * commands wait.  @round lets so many wait, and returns its best time.
  */
 static bool cost_is_constant(struct __test_metadata *_metadata, struct _test_data_held *self,
 			     __u64 (*round)(struct _test_data_held *self, __u32 nr))
@@ -276,7 +276,7 @@ static __u64 cancel_each(struct _test_data_held *self, __u32 nr)
 	}
 	took = laps.best;
 	KVT_CHECK(self->replies[1] == missed + OPS);
-	/* The last ones first: whoever looks from the beginning looks at all.  Most wait on. */
+	/* The last ones first: a search from the beginning would visit all.  Most keep waiting. */
 	laps_begin(&laps);
 	for (i = 0; i < OPS / 4; i++) {
 		cancel(self, self->nr - 1 - i, 0);
@@ -295,7 +295,7 @@ static __u64 cancel_each(struct _test_data_held *self, __u32 nr)
 	return took;
 }
 
-/* Each cancellation would otherwise look at all that wait, and hold up whoever completes. */
+/* Otherwise each cancellation would look at all waiting commands, and hold up completions. */
 TEST_F_TIMEOUT(held, cancellation_takes_no_longer_if_others_wait, 1800)
 {
 	if (cost_is_hidden())
@@ -432,7 +432,7 @@ static __u64 close_for_others(struct _test_data_held *self, __u32 nr)
 	return *self->took;
 }
 
-/* Each close() would otherwise look at all that wait, whoever submitted them. */
+/* Otherwise each close() would look at the waiting commands of all processes. */
 TEST_F_TIMEOUT(held, close_does_not_look_at_what_others_submitted, 1800)
 {
 	if (cost_is_hidden())
@@ -461,7 +461,7 @@ static int read_waiting(const struct _test_data_held *self, unsigned int *lines)
 	return pid;
 }
 
-/* A command, and a call of somebody else. */
+/* A command, and a call of another process. */
 static bool two_wait(void *arg)
 {
 	unsigned int lines;
@@ -508,7 +508,7 @@ TEST_F(held, changes_that_wait_for_room_end_with_their_store)
 	detach = kvt_fork(detach_and_tell, self);
 	EXPECT_TRUE(kvt_eventually(kvt_has_ended, &put));
 	EXPECT_TRUE(kvt_eventually(none_is_under_way, self));
-	/* Whatever still waits ends. */
+	/* All that still wait end. */
 	kvt_fault_hold(&self->disk, false);
 	EXPECT_TRUE(WIFEXITED(put.status));
 	EXPECT_EQ(ESTALE, WEXITSTATUS(put.status));
@@ -576,7 +576,7 @@ TEST_F(held, process_that_is_gone_is_not_in_the_way)
 }
 
 /*
- * What a command says when its process ends, or its memory
+ * Results of commands when their process ends, or their memory goes away
  */
 
 /* A ring that children have, too. */
@@ -596,7 +596,7 @@ static int submit_and_exec(void *arg)
 	return 99;
 }
 
-/* What was executed is not taken back, whatever becomes of the program. */
+/* An executed change is not undone, whatever happens to the process. */
 TEST_F(held, command_that_is_canceled_when_it_was_executed_says_so)
 {
 	struct kvt_cqe cqe;
@@ -654,7 +654,7 @@ static void prepare_commands(struct _test_data_held *self, struct kvt_ring *ring
 	keep_from_children(ring);
 }
 
-/* Otherwise a thread of the kernel's tries again for as long as the submitter does not run. */
+/* Otherwise a kernel thread retries as long as the submitter does not run. */
 TEST_F(held, commands_end_with_their_ring_though_their_submitter_is_stopped)
 {
 	struct named own = { self, getpid() };
@@ -1033,7 +1033,7 @@ static int detach_from_late(struct __test_metadata *_metadata, struct _test_data
 	return detacher;
 }
 
-/* It learns from the detach what has become of it. */
+/* The detach tells it whether it became durable. */
 TEST_F(held, command_whose_store_is_detached_cannot_be_canceled)
 {
 	struct kvt_silent silent;

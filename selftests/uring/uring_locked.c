@@ -395,7 +395,7 @@ TEST_F(durable, store_is_detached_while_an_outcome_is_copied)
 	ops[0].flags |= KVTREE_F_SYNC;
 	ops[1].flags |= KVTREE_F_SYNC;
 	outcome = kvt_silent_write(&self->outcome, &ops[1], sizeof(ops[1]));
-	/* Nobody can fork while the outcome's page is waited for. */
+	/* This process cannot fork while a thread waits for the outcome's page. */
 	d->self = self;
 	detacher.pid = kvt_fork(detach_later, d);
 	sqe = kvt_ring_sqe(&self->l.ring);

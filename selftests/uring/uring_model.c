@@ -65,11 +65,11 @@ struct key {
 	struct state state[HISTORY];
 };
 
-/* What is known of an operation when it is submitted. */
+/* What the model knows of an operation when it is submitted. */
 struct act {
 	struct kvtree_op sent;
 	struct key *key;
-	bool exact;			/* nobody but this command changes the key */
+	bool exact;			/* only this command changes the key */
 	__s32 want;			/* result of a change */
 	bool made;			/* it made a state */
 	__u32 state;			/* that state, or the one that a change or read met */
@@ -211,7 +211,7 @@ static bool cols_match(const struct model *m, const struct key *key, const struc
 }
 
 /*
- * Changes: what they will come to
+ * Changes: their expected results
  */
 
 static struct state *make_state(struct key *key)
@@ -238,7 +238,7 @@ static bool has_room(const struct key *key)
 	return key->last + 1 - (key->reads ? key->pinned : key->settled) < HISTORY;
 }
 
-/* What the conditions of a change say about the state that it will meet. */
+/* Apply the conditions of a change to the state that it will meet. */
 static __s32 meets(const struct kvtree_op *op, const struct state *s)
 {
 	bool there = op->opcode == KVTREE_OP_REMOVE || (op->flags & KVTREE_F_REPLACE);
@@ -429,7 +429,7 @@ static void plan_get(struct model *m, struct slot *slot, int i, struct key *key)
 	}
 }
 
-/* The keys from lo up to hi, forward or backward, with what they have. */
+/* The keys from lo up to hi, forward or backward, with their contents. */
 static void plan_scan(struct model *m, struct slot *slot, int i)
 {
 	static const int flags[] = { 0, KVTREE_SCAN_KEYS_ONLY, KVTREE_SCAN_ALL_COLS };
@@ -524,7 +524,7 @@ static void plan_op(struct model *m, struct slot *slot, int i, bool gets)
 	act->sent = *op;
 }
 
-/* Whether the completion alone tells what has to be known. */
+/* Whether the completion alone has all results. */
 static bool op_may_be_blind(const struct model *m, const struct kvtree_op *op)
 {
 	if (!(m->ring.flags & IORING_SETUP_CQE32))
@@ -544,7 +544,7 @@ static void sqe_of_op(struct model *m, struct slot *slot, struct io_uring_sqe *s
 		/* The version comes with the completion. */
 		slot->out = !op_may_be_blind(m, op) || kvt_rand_below(&m->rand, 2);
 		kvt_sqe_inline(sqe, m->fd, op, slot->out ? op : NULL, data);
-		/* What is not written comes to light. */
+		/* Makes bytes that are not written visible. */
 		memset(op, 0x5a, sizeof(*op));
 	} else {
 		kvt_sqe_op(sqe, m->fd, op, data);
@@ -706,7 +706,7 @@ static void find(struct found *found, struct state *s)
 
 static bool confirm(const struct found *found)
 {
-	/* It is the version that the change has to come back with. */
+	/* It is the version that the change must return. */
 	if (found->nr == 1)
 		found->state->version = found->version;
 	return found->nr;
@@ -785,7 +785,7 @@ static void check_rec(struct model *m, const struct act *act, const struct kvtre
 	KVT_CHECK(confirm(&found) || wrong(act, rec_number(m, rec), rec->version));
 }
 
-/* A key that a scan has passed by was not there at some time. */
+/* A key that a scan has skipped was absent at some time. */
 static void check_passed(struct model *m, const struct act *act, __u32 n)
 {
 	struct key *key = &m->key[n];
@@ -909,7 +909,7 @@ static void run(struct model *m)
 	}
 }
 
-/* At rest, the store is what the model is, to the version. */
+/* When no command is under way, the store equals the model, including versions. */
 static void check_store(struct model *m)
 {
 	struct kvtree_scan scan = { .flags = KVTREE_SCAN_ALL_COLS };

@@ -143,7 +143,7 @@ FIXTURE_TEARDOWN(shots)
 	kvt_env_exit(&s->env);
 }
 
-/* Begin anew, with buffers of another size. */
+/* Start over with buffers of another size. */
 static void renew(struct shots *s, __u32 size)
 {
 	kvt_bufs_exit(&s->bufs, &s->way.ring);
@@ -199,7 +199,7 @@ static void check_skip(const struct kvtree_rec *rec, __s32 res)
 		KVT_CHECK(*p == (char)0xa5);
 }
 
-/* The records of one buffer, which comes back. */
+/* Take the records of one buffer, and provide it again. */
 static void take(struct shots *s, const struct kvt_cqe *cqe, struct kvt_list *list)
 {
 	__u32 id = kvt_cqe_buffer(cqe), at = 0;
@@ -223,7 +223,7 @@ static void take(struct shots *s, const struct kvt_cqe *cqe, struct kvt_list *li
 		at += rec->rec_len;
 	}
 	KVT_CHECK(at == cqe->res);
-	/* Nothing was written behind them. */
+	/* Nothing was written after them. */
 	for (; at < s->size; at++)
 		KVT_CHECK(buf[at] == (char)0xa5);
 	list->calls++;
@@ -446,7 +446,7 @@ TEST_F(shots, record_that_fits_into_no_buffer_is_emsgsize)
 	EXPECT_EQ(-EMSGSIZE, scan(s, STR("key00001-large"), &args, &list, &shots));
 	EXPECT_EQ(0, list.nr);
 	EXPECT_EQ(1, list.calls);
-	/* What is behind it can be had. */
+	/* The records after it can be read. */
 	args.flags = KVTREE_SCAN_AFTER;
 	EXPECT_EQ(0, scan(s, STR("key00001-large"), &args, &list, &shots));
 	EXPECT_LT(300, list.nr);
@@ -456,7 +456,7 @@ TEST_F(shots, record_that_fits_into_no_buffer_is_emsgsize)
 /* Buffers of which a completion takes a part. */
 struct parts {
 	__u32 at[BUFS];		/* where the next one begins */
-	unsigned int skips;	/* those that took what was left, for no record */
+	unsigned int skips;	/* completions that used up a rest, without a record */
 	unsigned int shorts;	/* ... which was too short even to say so */
 	unsigned int goes_on;	/* those that left something */
 };
@@ -523,7 +523,7 @@ static int scan_parts(struct shots *s, struct kvtree_op *op, struct parts *p,
 	return cqe.res;
 }
 
-/* No scan, and none after it, is stuck at what is left of one. */
+/* No scan, nor a later one, gets stuck at the rest of a buffer. */
 TEST_F(shots, what_is_left_of_an_incremental_buffer_is_used_up)
 {
 	struct shots *s = &self->s;
@@ -560,7 +560,7 @@ TEST_F(shots, what_is_left_of_an_incremental_buffer_is_used_up)
 	}
 }
 
-/* A record for which a whole buffer is too small is told from one that meets a rest. */
+/* A record too large for a whole buffer is distinguished from one too large for a rest. */
 TEST_F(shots, record_that_fits_into_no_incremental_buffer_is_emsgsize)
 {
 	struct shots *s = &self->s;
@@ -593,7 +593,7 @@ TEST_F(shots, record_that_fits_into_no_incremental_buffer_is_emsgsize)
 	kvt_list_free(&list);
 }
 
-/* Also of the kind that an operation of its own provides. */
+/* Also with buffers of the kind that a separate operation provides. */
 TEST_F(shots, provided_one_by_one_they_serve_as_well)
 {
 	struct shots *s = &self->s;
@@ -778,7 +778,7 @@ TEST_F(shots, what_no_multishot_can_be_is_refused)
 	sqe->rw_flags = IORING_URING_CMD_MULTISHOT;
 	sqe->flags = IOSQE_BUFFER_SELECT;
 	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
-	/* What is wrong with any scan is wrong with this one. */
+	/* Errors of any scan are errors of this one. */
 	args.flags = 1u << 31;
 	queue(&s->way, &op, 1);
 	EXPECT_EQ(-EINVAL, kvt_ring_result(&s->way.ring, 1));
@@ -878,13 +878,13 @@ TEST_F(shots, ring_can_be_closed_with_records_in_it)
 }
 
 /*
- * Buffers for one key each, as many as a ring may have.  They are all in one place, where it can
- * be seen that a scan has begun.
+ * Buffers for one key each, as many as a ring may have, all at the same address, which shows when
+ * a scan has begun.
  */
 #define SMALL_BUFS	32768
 #define SMALL_BYTES	(sizeof(struct kvtree_rec) + sizeof(__u64))
 #define SMALL_KEYS	(SMALL_BUFS - 100)
-/* The end of a scan may come before what is to end it. */
+/* A scan may end before the event that should end it. */
 #define SMALL_TRIES	50
 
 /* A store with as many keys of eight bytes as there are buffers, nearly; a session on it. */
@@ -947,7 +947,7 @@ struct small {
 	const char *place;
 	int dev;
 	const char *name;
-	bool over;		/* the scan has come to its end */
+	bool over;		/* the scan has ended */
 };
 
 static void *destroy_soon(void *arg)

@@ -32,11 +32,11 @@
 #define MANY		1000		/* commands that wait, at least */
 #define SPAN		65536		/* values that differ */
 
-/* Bytes of a large value; with a header just what the allocator rounds up to. */
+/* Bytes of a large value; with its header exactly one size class of the allocator. */
 #define LEN		(16 * 1024 - 64)
 #define SMALL		8
 
-/* user_data of what is not a put. */
+/* user_data of other commands than puts. */
 #define OTHER		(1ull << 63)
 
 /* A ring's puts, each key under one of them at most, and how they came out. */
@@ -155,8 +155,8 @@ static void ring_init(struct storm *s)
 {
 	KVT_CHECK(kvt_ring_init(&s->ring, KEYS, s->ring_flags) == 0);
 	/*
-	 * It is no child's; and User-Mode Linux, up to 7.3 at least, copies page
-	 * tables wrong where pages come by the dozen.
+	 * Children do not need it; and User-Mode Linux, up to 7.3 at least, copies
+	 * page tables incorrectly where pages are mapped by the dozen.
 	 */
 	KVT_CHECK(madvise(s->ring.rings, s->ring.rings_bytes, MADV_DONTFORK) == 0);
 	KVT_CHECK(madvise(s->ring.sqes, s->ring.sqes_bytes, MADV_DONTFORK) == 0);
@@ -230,7 +230,7 @@ static bool is_complete(const struct storm *s, __u32 data)
 	return __atomic_load_n(&s->seen[data], __ATOMIC_ACQUIRE) == s->expected[data];
 }
 
-/* What a cancellation was told. */
+/* The result of a cancellation. */
 static void take_reply(struct storm *s, __s32 res)
 {
 	KVT_CHECK(res > 0 || res == -ENOENT || res == -EALREADY);
@@ -283,11 +283,11 @@ static void wait_all(struct storm *s)
 		kvt_ring_wait(&s->ring, &cqe);
 		complete(s, &cqe);
 	}
-	/* Nothing comes twice, or that nobody asked for. */
+	/* No completion comes twice, or without a command. */
 	KVT_CHECK(!kvt_ring_wait_ms(&s->ring, &cqe, 5));
 }
 
-/* Cancel whatever waits, by a ring of its own. */
+/* Cancel all that wait, from a separate ring. */
 static void cancel_rest(struct storm *s)
 {
 	struct kvt_ring ring;
@@ -308,7 +308,7 @@ static __u32 sum(const __u32 *nr)
 }
 
 /*
- * What the store holds
+ * Contents of the store
  */
 
 static bool holds(const struct storm *s, __u32 key)
@@ -351,8 +351,9 @@ static bool came_out_as(const struct kvtree_op *op, __u32 key, __u64 version)
 }
 
 /*
- * Nothing is under way.  A key has changed if its put has run, with the version
- * that the put came back with, and else is what it was.  Returns how many have.
+ * Called when nothing is under way.  A key has changed if its put has run, to the
+ * version that the put returned, and is unchanged otherwise.  Returns the number of
+ * changed keys.
  */
 static __u32 check_keys(struct storm *s)
 {
@@ -478,8 +479,8 @@ static void wait_for_one(struct storm *s, const struct kvt_ring *ring)
 }
 
 /*
- * Try to cancel some commands.  As long as most are canceled, let some run
- * between look and leap.
+ * Try to cancel some commands.  While most are canceled, let some run between
+ * the decision and the cancellation.
  */
 static __u32 cancel_some(struct storm *s, struct kvt_ring *ring, struct kvt_rand *rand)
 {
@@ -536,7 +537,7 @@ static void storm_here(struct storm *s)
 	}
 }
 
-/* By a ring of its own, as long as there is something to cancel. */
+/* From a separate ring, as long as there is something to cancel. */
 static void *cancel_until_stopped(void *arg)
 {
 	struct storm *s = arg;
@@ -584,7 +585,7 @@ TEST_F(storm, both_sides_win_a_thousand_times_and_each_command_completes_once)
 {
 	static const __u32 groups[] = { 1, 8, 1 };
 	struct storm *s = self->s;
-	/* With checkers, all variants together come to MANY. */
+	/* With checkers, all variants together make MANY. */
 	__u64 canceled = 0, waited, counted, wins = kvt_fewer(MANY, 4);
 	__u32 round = 0, nr;
 	time_t end = 0;
@@ -619,7 +620,7 @@ TEST_F(storm, both_sides_win_a_thousand_times_and_each_command_completes_once)
 }
 
 /*
- * Commands that wait, and what else may happen to them
+ * Waiting commands, and other events
  */
 
 FIXTURE(waiting) {
@@ -653,9 +654,9 @@ FIXTURE_TEARDOWN(waiting)
 }
 
 /*
- * Have so many puts wait that some do for long.  Not at once if memory becomes free as fast as
- * they come, or this process is away for long; nor do they wait for ever, so what needs some to
- * wait is tried until it is seen.
+ * Let so many puts wait that some wait for long.  This may take several tries if memory is freed
+ * as fast as they come, or this process does not run for long.  Nor do they wait for ever, so a
+ * test that needs waiting puts is repeated until it has seen some.
  */
 static void let_wait(struct storm *s)
 {
@@ -908,8 +909,8 @@ TEST_F(waiting, async_cancel_has_each_command_complete_once_as_it_says)
 }
 
 /*
- * The task's only worker is busy with a command that waits for its key, on a ring
- * of its own, until the file answers.
+ * A command on a separate ring waits for its key and keeps the task's only worker
+ * busy until the file answers.
  */
 static void block_worker(struct storm *s, struct kvt_silent *silent, struct kvt_ring *ring)
 {
@@ -990,7 +991,7 @@ static struct counters count_from(int fd, __u32 wanted)
 	};
 }
 
-/* All that is under way is gone, and nobody will ever see how it came out. */
+/* Give up all commands under way: their results will never be seen. */
 static void abandon(struct storm *s)
 {
 	s->under_way = 0;
@@ -1066,13 +1067,13 @@ TEST_F(waiting, commands_outlive_the_thread_that_submitted_them)
 	pthread_t thread;
 	time_t end = 0;
 
-	/* When it has run, nobody may be left to copy the operation out. */
+	/* When it has run, there may be no task left to copy the operation out. */
 	s->also = -EFAULT;
 	do {
 		s->odd = 0;
 		ASSERT_EQ(0, pthread_create(&thread, NULL, own_a_ring, s));
 		ASSERT_EQ(0, pthread_join(thread, NULL));
-		/* The ring is there, and all completions come to it. */
+		/* The ring still exists, and gets all completions. */
 		take_all(s);
 		if (s->under_way) {
 			kvt_ring_wait(&s->ring, &cqe);
@@ -1194,7 +1195,7 @@ struct receiver {
 	int sock[2];
 };
 
-/* Receives the session and has commands of its own wait there. */
+/* Receives the session, and lets commands of its own wait on it. */
 static int receive_and_wait(void *arg)
 {
 	struct receiver *r = arg;
@@ -1318,7 +1319,7 @@ TEST_F(waiting, destroyed_store_lets_nothing_wait)
 #define FEW		64		/* keys, each under many commands at once */
 #define RUSH_LEN	(16 * 1024 - 64)
 
-/* What parent and child tell each other. */
+/* Messages between parent and child. */
 struct victim {
 	const struct kvt_env *env;
 	char name[KVTREE_NAME_MAX];
@@ -1470,7 +1471,7 @@ TEST_F_TIMEOUT(waiting, killed_process_leaves_whole_values_and_nothing_else, 600
 			ASSERT_EQ(0, kvt_destroy(self->env.dev, v->name));
 		ASSERT_TRUE(kvt_eventually(kvt_has_ended, &child));
 		ASSERT_TRUE(WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGKILL);
-		/* What it had submitted is gone, too. */
+		/* The commands that it had submitted are gone, too. */
 		ASSERT_TRUE(kvt_eventually(no_more_users, &with_session));
 		if (i % 5 != 4) {
 			check_few(fd);

@@ -20,7 +20,7 @@
 #define LARGE		300		/* values that are more than that */
 #define LEN		(16 * 1024 - 64)
 #define ALL		(LARGE + SESSIONS * EACH)
-#define OTHER		(~0ull)	/* user_data of what is not a put */
+#define OTHER		(~0ull)	/* user_data of other commands than puts */
 
 FIXTURE(wake) {
 	struct kvt_env env;
@@ -30,7 +30,7 @@ FIXTURE(wake) {
 	char *val;
 	int fd[SESSIONS];
 	__u32 puts;		/* of all sessions */
-	__u32 next;		/* key: each of these puts has one of its own */
+	__u32 next;		/* key: each of these puts has a different one */
 	__u64 waits;		/* how counters have changed */
 	__u64 wakes;
 };
@@ -39,7 +39,7 @@ FIXTURE_SETUP(wake)
 {
 	int i;
 
-	/* Each object that is freed is an event of its own. */
+	/* Make each freed object a separate event. */
 	kvt_set_param(BATCH, "1", self->batch, sizeof(self->batch));
 	kvt_set_bound(BOUND, self->bound, sizeof(self->bound));
 	kvt_env_init(&self->env, "wake", 0, 0);
@@ -84,8 +84,8 @@ static void start_put(struct _test_data_wake *self, int fd, __u32 i, __u32 key)
 }
 
 /*
- * So much waits to be freed that each session has a put that waits.  None of these leaves
- * anything to be freed, nor do those of large values that come to wait: the bound is met once.
+ * So much memory waits to be freed that each session has a waiting put.  None of these leaves
+ * anything to be freed, nor do waiting puts of large values: the bound is reached only once.
  */
 static void let_all_wait(struct _test_data_wake *self)
 {
@@ -112,12 +112,12 @@ static void let_all_wait(struct _test_data_wake *self)
 	self->wakes = kvt_stat(self->env.fd, KVTREE_STAT_URING_WAKE) - self->wakes;
 }
 
-/* What is freed for all of them would otherwise cost as much as their number squared. */
+/* Otherwise freeing memory for all of them would cost the square of their number. */
 TEST_F(wake, session_is_woken_once_however_many_objects_are_freed)
 {
 	time_t end = 0;
 
-	/* Where memory is freed as fast as puts come, fewer wait, and fewer are woken. */
+	/* If memory is freed as fast as puts come, fewer wait, and fewer are woken. */
 	do {
 		let_all_wait(self);
 	} while (self->waits < self->puts / 2 && kvt_try_again(&end));
