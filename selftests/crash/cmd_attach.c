@@ -177,7 +177,7 @@ int cmd_attach(const struct cmd_options *o)
 	return failed || !nr;
 }
 
-/* What was not flushed is lost, or, with --cached, in the disks' caches. */
+/* Unflushed data is lost, or, with --cached, in the disks' caches. */
 int cmd_image(const struct cmd_options *o)
 {
 	struct crash_replay r;

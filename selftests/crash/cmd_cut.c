@@ -25,10 +25,10 @@
 #define STORE	"crash"
 #define SECTOR	4096u
 
-/* What the last life has left. */
+/* The state that the last life has left. */
 struct left {
 	uint64_t formatted;
-	uint64_t floor;		/* versions that somebody may have seen */
+	uint64_t floor;		/* versions that a client may have seen */
 	struct crash_value value[CRASH_KEYS];
 };
 

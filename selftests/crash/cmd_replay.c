@@ -50,7 +50,7 @@ static uint64_t json_number(const char *json, const char *name)
 	return at ? strtoull(at + strlen(pattern), NULL, 10) : UINT64_MAX;
 }
 
-/* Whether "kvtree store check" comes to the same. */
+/* Whether "kvtree store check" comes to the same conclusion. */
 static bool check_agrees(const struct crash_image *image, const struct crash_state *state,
 			 const char *dir, char *text, size_t len)
 {

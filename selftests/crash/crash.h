@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Say what is wrong and exit with status 2: the test itself has failed. */
+/* Print an error and exit with status 2: the test itself has failed. */
 void crash_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void crash_file_save(const char *path, const void *data, size_t len);
 void *crash_file_load(const char *path, size_t len);

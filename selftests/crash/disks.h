@@ -29,7 +29,7 @@ void crash_disks_begin(struct crash_disks *disks, enum crash_disks_kind kind, ui
 		       size_t bytes, size_t less, const struct crash_image *base);
 /* A mark in the record: from here on. */
 void crash_disks_mark(struct crash_disks *disks, const char *text);
-/* Nobody has them open: take them away, and save the record. */
+/* When they are no longer open: remove them, and save the record. */
 void crash_disks_end(struct crash_disks *disks, const char *path);
 
 /* nbd.c */

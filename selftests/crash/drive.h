@@ -20,7 +20,7 @@ struct crash_drive {
 
 /* Run all workers to their end. */
 void crash_drive_run(struct crash_drive *drive);
-/* What the kernel has restored, by a scan of all keys. */
+/* The state that the kernel has restored, by a scan of all keys. */
 void crash_drive_scan(int fd, struct crash_state *state);
 /* Put a key of no importance: the version that it gets. */
 uint64_t crash_drive_version(int fd);

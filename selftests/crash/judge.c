@@ -14,7 +14,7 @@ struct change {
 	bool removes;
 	struct crash_value after;
 	uint64_t start;		/* the latest of this one and those before */
-	uint64_t end;		/* the earliest of this one and those behind */
+	uint64_t end;		/* the earliest of this one and the later ones */
 };
 
 /* The row of a key; its first entry is how it was in the beginning. */

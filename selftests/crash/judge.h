@@ -21,7 +21,7 @@
 
 struct crash_history;
 
-/* What was promised up to the moment of the crash. */
+/* The promises made before the crash. */
 struct crash_promise {
 	uint32_t least[CRASH_KEYS];	/* changes of a key that are durable */
 	uint64_t synced;		/* a moment: all that returned before is durable */
@@ -29,7 +29,7 @@ struct crash_promise {
 	uint64_t epoch;			/* of the module, durable */
 };
 
-/* NULL, and what is wrong in @text: the workload itself has seen what must not be. */
+/* NULL if the workload itself has seen an error; @text describes it. */
 struct crash_history *crash_history_new(const struct crash_oracle *oracle, char *text,
 					size_t len);
 void crash_history_free(struct crash_history *history);
@@ -38,7 +38,7 @@ void crash_promise_ack(const struct crash_history *history, struct crash_promise
 		       uint64_t op);
 /* Everything that the oracle has. */
 void crash_promise_all(const struct crash_history *history, struct crash_promise *promise);
-/* The highest version that somebody may have seen. */
+/* The highest version that a client may have seen. */
 uint64_t crash_version_seen(const struct crash_history *history,
 			    const struct crash_promise *promise);
 /* Whether the state may be: if not, why, in @text. */

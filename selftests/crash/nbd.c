@@ -84,7 +84,7 @@ static uint32_t type_of(const struct nbd_request *req)
 	return be32toh(req->type) & 0xffff;
 }
 
-/* Recorded first: a write that somebody was told of is in the record before it. */
+/* Record it first: acknowledged writes come before it in the record. */
 static void execute(struct disk *disk, const struct nbd_request *req, const char *buf)
 {
 	uint64_t from = be64toh(req->from);
@@ -155,7 +155,7 @@ static void serve(struct disk *disk, const struct nbd_request *req, char *buf)
 		execute(disk, req, buf);
 }
 
-/* Wait for a request; what is held is not held for long. */
+/* Wait for a request, but not for long while writes are held. */
 static bool next_request(struct disk *disk, struct nbd_request *req)
 {
 	struct pollfd fd = { .fd = disk->sock[1], .events = POLLIN };

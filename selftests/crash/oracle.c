@@ -126,7 +126,7 @@ int crash_key_parse(const void *key, size_t len)
 	return (int)nr;
 }
 
-/* What the data of a column begin with; the rest follows from it. */
+/* The beginning of a column's data; the rest is derived from it. */
 struct data_head {
 	uint64_t op;
 	uint32_t len;

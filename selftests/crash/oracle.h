@@ -37,7 +37,7 @@ enum crash_kind {
 /* The key of which lives before the one with a workload add one to its number. */
 #define CRASH_LIVES_KEY	0
 
-/* A column as an operation leaves it: which operation wrote it says what it holds. */
+/* A column after an operation; the operation that wrote it determines its contents. */
 struct crash_col {
 	uint16_t id;
 	uint16_t gone;		/* of an operation: it is removed */
@@ -127,7 +127,7 @@ void crash_data_make(void *data, uint32_t len, uint64_t op, uint32_t key, uint16
 /* Whether bytes are what some operation wrote there; it goes to *op. */
 bool crash_data_parse(const void *data, uint32_t len, uint32_t key, uint16_t col,
 		      uint64_t *op);
-/* What an operation makes of a value. */
+/* Apply an operation to a value. */
 void crash_op_apply(struct crash_value *value, const struct crash_op *op, uint64_t version,
 		    uint64_t sum);
 

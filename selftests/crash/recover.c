@@ -50,7 +50,7 @@ static void image_say(struct kvt_log_set *set, const char *text)
 	snprintf(state->text, sizeof(state->text), "%s", text);
 }
 
-/* Nobody has written this. */
+/* No operation has written this. */
 __attribute__((format(printf, 2, 3)))
 static void wrong(struct crash_state *state, const char *format, ...)
 {
@@ -86,7 +86,7 @@ bool crash_state_column(struct crash_state *state, uint32_t key, uint16_t id,
 	return true;
 }
 
-/* Forget what was removed, after each epoch: the module does so when it is much. */
+/* Drop tombstones after each epoch: the module does so when there are many. */
 static int forget(struct kvt_log_sink *sink)
 {
 	struct recovery *r = recovery_of(sink, sink);

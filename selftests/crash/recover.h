@@ -10,8 +10,8 @@
 struct crash_state {
 	struct crash_value value[CRASH_KEYS];
 	int error;		/* nothing was restored: a negative errno */
-	char text[400];		/* what recovery said; or what is wrong with a value */
-	bool wrong;		/* a value is not what anybody has put there */
+	char text[400];		/* messages of the recovery, or the fault of a value */
+	bool wrong;		/* a value that no operation has put */
 	uint64_t epoch;
 	uint64_t seen;
 	uint64_t lease;

@@ -110,7 +110,7 @@ bool crash_replay_judge(struct crash_replay *r, const struct crash_state *state,
 		return true;
 	if (!r->attached && r->oracle->head.lives)
 		return judge_lives(r, state, text, len);
-	/* So far nobody was told of anything that this life has found. */
+	/* So far nothing that this life has found was reported to a client. */
 	if (r->first && !r->attached && crash_replay_judge(r->first, state, text, len))
 		return true;
 	if (!crash_judge(r->history, &r->promise, state, text, len))

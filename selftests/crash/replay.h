@@ -36,7 +36,7 @@ void crash_replay_follow(struct crash_replay *r, struct crash_replay *first);
 bool crash_replay_next(struct crash_replay *r);
 /* It happens. */
 void crash_replay_step(struct crash_replay *r);
-/* Whether what was recovered at this moment may be. */
+/* Whether the recovered state is valid at this moment. */
 bool crash_replay_judge(struct crash_replay *r, const struct crash_state *state, char *text,
 			size_t len);
 
@@ -48,9 +48,8 @@ struct crash_point {
 };
 
 /*
- * Places: each flush three times, with everything behind the flush before it lost, with
- * one write lost, and with something else; and @random more, anywhere.  In the order
- * of the record.
+ * Places: each flush three times, losing everything since the flush before it, losing one
+ * write, and losing a random part; and @random more, anywhere.  In the order of the record.
  */
 struct crash_point *crash_points(struct crash_record *record, bool flushes, uint32_t random,
 				 uint64_t seed, uint32_t *nr);

@@ -37,9 +37,9 @@ struct fmt_build {
 	struct fmt_build_dev dev[FMT_DISKS];
 };
 
-/* Zeros, and what superblocks have besides a checkpoint. */
+/* Zeros, and superblocks without a checkpoint. */
 void fmt_build_begin(struct fmt_build *build, struct fmt_disks *disks, u32 nr, u64 seed);
-/* What is written from here on is of a later life. */
+/* Later writes belong to a later life. */
 void fmt_build_life(struct fmt_build *build);
 
 /* A piece of the device @piece->dev. It must stay: its place follows when its chunk is written. */

@@ -8,7 +8,7 @@
 #include "damage.h"
 #include "mutate.h"
 
-/* An epoch that is asked for is what is restored, or nothing is. */
+/* Either the epoch that is asked for is restored, or nothing. */
 static bool until_is_right(struct fmt_subject *subject, u64 until)
 {
 	subject->disks.until = until;

@@ -10,7 +10,7 @@
 #include "damage.h"
 #include "ranges.h"
 
-/* Each key once, and nothing else: no older piece gives out what a newer one covers. */
+/* Exactly each key once: no older piece returns keys that a newer one covers. */
 static bool is_right(const struct fmt_state *now, const struct fmt_state *want)
 {
 	return fmt_state_same(now, want) && now->nr_items == want->nr && !now->astray;

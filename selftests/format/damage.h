@@ -18,7 +18,7 @@ enum fmt_outcome {
 	FMT_OUTCOMES
 };
 
-/* Disks, and what a recovery restores from them while they are as they should be. */
+/* Disks, and what a recovery restores from them while they are undamaged. */
 struct fmt_subject {
 	struct fmt_disks disks;
 	struct fmt_map map;

@@ -27,7 +27,7 @@ void *fmt_alloc(void *old, size_t size)
 	return new;
 }
 
-/* What is never written takes no memory. */
+/* Blocks that are never written take no memory. */
 static void disk_make(struct fmt_disks *disks, u32 disk, u64 blocks)
 {
 	disks->blocks[disk] = blocks;

@@ -29,7 +29,7 @@ struct fmt_disks {
 	u32 undo_room;
 };
 
-/* Say what is wrong and exit with status 2: the test itself has failed. */
+/* Print an error and exit with status 2: the test itself has failed. */
 void fmt_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void *fmt_alloc(void *old, size_t size);
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# golden.sh DIRECTORY SHOW...: what SHOW, a command, finds on the golden images, which are
-# unpacked into DIRECTORY if they are not there. golden/v1.txt is what it has to be.
+# golden.sh DIRECTORY SHOW...: run the command SHOW on the golden images, which are unpacked into
+# DIRECTORY if they are not there. Its output has to be golden/v1.txt.
 
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)

@@ -55,7 +55,7 @@ struct kvt_log_set;
 
 u32 fmt_map_add(struct fmt_map *map, const struct fmt_place *place);
 void fmt_map_free(struct fmt_map *map);
-/* Note what a recovery found; of a set that can be restored. */
+/* Add everything that a recovery has found; the set must be restorable. */
 void fmt_map_fill(struct fmt_map *map, struct kvt_log_set *set,
 		  const struct kvt_log_found *found);
 /* Correct the checksum of a place's contents, and of all that refers to the place. */

@@ -32,7 +32,7 @@ static u64 draw_value(struct fmt_bytes *bytes, u64 was)
 	return (u64)take(bytes, 4) << 32 | take(bytes, 4);
 }
 
-/* Where in a structure: in its beginning more often than behind. */
+/* An offset in a structure, more often near its beginning. */
 static u32 draw_offset(struct fmt_bytes *bytes, u32 size)
 {
 	u32 what = take(bytes, 1);

@@ -36,8 +36,8 @@ void fmt_mutate(const struct fmt_map *map, struct fmt_disks *disks, struct fmt_b
 /* The same, from a seed. */
 void fmt_mutate_seed(const struct fmt_map *map, struct fmt_disks *disks, u64 seed);
 /*
- * What an attach relies on besides what a recovery restores: numbers that it goes on
- * from do not come to an end.
+ * What an attach needs besides the restored state: numbers that it increments must not
+ * be about to overflow.
  */
 bool fmt_found_sane(const struct kvt_log_found *found);
 

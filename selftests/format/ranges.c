@@ -177,7 +177,7 @@ static void change_keys(struct ranges *r)
 	}
 }
 
-/* Both have all pieces then, and of each only what is theirs. */
+/* Both then have all pieces, but only their own keys of each. */
 static void cut_range(struct ranges *r)
 {
 	u32 i = fmt_below(&r->row, r->nr), nr = range_end(r, i) - r->range[i].from, at;
@@ -189,7 +189,7 @@ static void cut_range(struct ranges *r)
 	memmove(&r->range[i + 1], &r->range[i], (r->nr++ - i) * sizeof(r->range[0]));
 	next = &r->range[i + 1];
 	next->from = at;
-	/* From the key on, or from right behind the key before it. */
+	/* From the key on, or from just after the key before it. */
 	if (one_in(r, 2)) {
 		next->low_len = r->key[at].len;
 		memcpy(next->low, r->key[at].bytes, next->low_len);
@@ -504,7 +504,7 @@ bool fmt_ranges_make(struct fmt_disks *disks, u64 seed, enum fmt_fault fault,
 	keys_make(r);
 	r->nr = 1;
 	for (rounds = fmt_below(&r->row, ROUNDS); rounds--;) {
-		/* What is written last stays. */
+		/* The last write counts. */
 		r->fault = rounds ? FMT_SOUND : fault;
 		write_round(r);
 	}

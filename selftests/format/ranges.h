@@ -54,7 +54,7 @@ enum fmt_fault {
 extern const char *const fmt_fault_names[FMT_FAULTS];
 
 /*
- * @want: filled with what is in them.  Return: false if these disks have no place for the fault.
+ * @want: filled with their contents.  Return: false if these disks have no place for the fault.
  */
 bool fmt_ranges_make(struct fmt_disks *disks, u64 seed, enum fmt_fault fault,
 		     struct fmt_state *want);

@@ -19,7 +19,7 @@ struct recovery {
 #define recovery_of(ptr, member) \
 	((struct recovery *)((char *)(ptr) - offsetof(struct recovery, member)))
 
-/* FNV-1a of 64-bit words, with what is left over as one more. */
+/* FNV-1a of 64-bit words, with the remaining bytes as one more. */
 u64 fmt_hash(u64 hash, const void *data, size_t len)
 {
 	const u8 *p = data;

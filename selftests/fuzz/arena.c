@@ -15,8 +15,8 @@ static unsigned char *structs[2];
 static unsigned char *batches[2];
 
 /*
- * All of it is there: page faults of the fuzzer itself are not to fail.  It is far from all
- * else, so that whatever points into it or near it points to nothing of the fuzzer's.
+ * All its pages are present, so that page faults of the fuzzer itself cannot fail.  It is far
+ * from all other memory, so that pointers into it or near it never point to the fuzzer's own.
  */
 static unsigned char *map(size_t bytes)
 {
@@ -26,7 +26,7 @@ static unsigned char *map(size_t bytes)
 	KVT_CHECK(mmap(at, bytes, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
 	memset(at, 1, bytes);
-	/* Nothing is behind it. */
+	/* Nothing is mapped after it. */
 	used += bytes + 16 * 4096;
 	KVT_CHECK(used <= ARENA_BYTES);
 	return at;

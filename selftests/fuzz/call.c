@@ -237,7 +237,7 @@ void call_attach(struct input *in, unsigned int thread)
 	}
 }
 
-/* What only tells something. */
+/* Calls that only report something. */
 void call_tell(struct input *in, unsigned int thread)
 {
 	static const unsigned long cmds[] = {

@@ -11,7 +11,7 @@
 
 #include "lib/kvt_test.h"
 
-/* What is left of the input; it gives zeros when nothing is left. */
+/* The rest of the input, with zeros after its end. */
 struct input {
 	const unsigned char *at;
 	size_t left;
@@ -24,19 +24,19 @@ unsigned int input_below(struct input *in, unsigned int n);
 __u64 input_number(struct input *in);
 void input_fill(struct input *in, void *to, size_t len);
 
-/* Memory that calls point to.  Behind each part nothing is accessible. */
+/* Memory that calls point to.  Nothing after each part is accessible. */
 #define SHARED_BYTES	(16 * 4096)	/* of both threads */
 #define OWN_BYTES	(4 * 4096)	/* of one, which comes and goes */
 
 void arena_make(void);
 /* At least @len bytes that are the thread's to fill in, for a structure of a call. */
 void *arena_struct(unsigned int thread, size_t len);
-/* Operations of a batch.  Behind them nothing is accessible, if it says that there are more. */
+/* Operations of a batch.  If it announces more of them, nothing after these is accessible. */
 #define ARENA_BATCH	6
 
 struct kvtree_op *arena_batch(unsigned int thread);
 __u64 arena_pointer(struct input *in, unsigned int thread);
-/* Words that would be addresses of the fuzzer itself become addresses of nobody. */
+/* Replace words that would be addresses of the fuzzer itself by unmapped ones. */
 void arena_tame(void *at, size_t len);
 /* Write to the shared memory, or have a thread's own pages go or be protected. */
 void arena_poke(struct input *in);
@@ -49,7 +49,7 @@ int session_take(struct input *in);
 void session_give(int fd);
 void session_close(struct input *in);
 void sessions_begin(void);
-/* Nothing is left of what the calls have made. */
+/* Remove everything that the calls have made. */
 void sessions_end(void);
 
 /* Stores' names; the last ones are those of stores on disks. */
@@ -58,7 +58,7 @@ void sessions_end(void);
 const char *name_take(struct input *in);
 
 void disks_make(void);
-/* Bytes of a disk that nobody has open. */
+/* Bytes of a disk, while it is not open. */
 void disks_damage(struct input *in);
 /* Requests to the disks that fail. */
 void disks_fail(struct input *in);
@@ -84,7 +84,7 @@ void rings_end(void);
 /* Result of a call that may be anything that is documented; ends the process if not. */
 void result_is_documented(int result);
 
-/* What a thread reaches in the module. */
+/* The places that a thread reaches in the module. */
 void cover_make(void);
 void cover_begin(unsigned int thread);
 void cover_end(unsigned int thread);

@@ -16,7 +16,7 @@ static const call_fn calls[] = {
 struct part {
 	struct input in;
 	unsigned int thread;
-	int nth;		/* what has the n-th allocation fail, or -1 */
+	int nth;		/* makes the n-th allocation fail, or -1 */
 };
 
 /* The stack is there: a page fault of the fuzzer's is not to be what fails. */
@@ -42,7 +42,7 @@ static void part_run(struct part *part)
 		} else if (kind == NR(calls)) {
 			arena_vanish(in, part->thread);
 		} else if (kind == NR(calls) + 1 && part->nth >= 0) {
-			/* Of the next call, but whichever it is. */
+			/* Of the next call, whichever it is. */
 			kvt_nth_set(part->nth, 1 + input_below(in, 24));
 			calls[input_below(in, NR(calls))](in, part->thread);
 			kvt_nth_done(part->nth);
@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t len)
 	rings_end();
 	sessions_end();
 	disks_end();
-	/* What the kernel has said of this input is in its log; libFuzzer keeps the input. */
+	/* The kernel's log has its report about this input; libFuzzer keeps the input. */
 	KVT_CHECK(!kvt_taint());
 	return 0;
 }

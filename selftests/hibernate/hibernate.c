@@ -108,7 +108,7 @@ static void hibernate(void)
 	close(power);
 }
 
-/* The alarm ends the program if what is waited for comes no further. */
+/* The alarm ends the program if there is no progress. */
 static void look_again(__u32 now, __u32 *last)
 {
 	if (now != *last)

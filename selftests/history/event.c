@@ -38,7 +38,7 @@ __u64 value_read(const void *buf, size_t len)
 }
 
 /*
- * Shapes of keys: neighbors in one leaf; equal tails behind different slices, each in a
+ * Shapes of keys: neighbours in one leaf; equal suffixes after different slices, each in a
  * layer of its own; one chain of layers that most of the keys share.
  */
 size_t key_fill(void *buf, __u32 round, unsigned int key)

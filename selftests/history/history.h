@@ -80,11 +80,11 @@ struct door {
 	void (*prepare)(int fd);
 	/* In each process. */
 	void (*open)(int fd);
-	/* Executes @nr operations, and fills in what came of them. */
+	/* Executes @nr operations, and fills in their results. */
 	void (*run)(struct event *event, unsigned int nr);
 };
 
-/* Ends with NULL; the programs differ in what they link. */
+/* NULL-terminated; the programs link different ones. */
 extern const struct door *const doors[];
 extern const struct door door_ioctl, door_batch, door_uring, door_syscall, door_xdp;
 
@@ -97,7 +97,7 @@ struct room {
 struct kvtree_op event_op(const struct event *event, struct room *room);
 void event_done(struct event *event, const struct kvtree_op *op, const struct room *room);
 
-/* What a scan of the round's keys, in either direction, says about each of them. */
+/* The results of a scan of the round's keys, in either direction, one for each key. */
 void scan_round(int fd, __u32 round, bool reverse, struct event *event);
 
 /* A process's part of a round: at most @nr events; returns how many there are. */

@@ -61,7 +61,7 @@ static void disks_make(void)
 
 	for (i = 0; i < DISKS; i++) {
 		kvt_null_make(&disks[i], name[i], DISK_MIB + 8 * i);
-		/* What was not flushed is gone after _stop(). */
+		/* Unflushed data is lost by _stop(). */
 		KVT_CHECK(kvt_null_try(&disks[i], "cache_size", "16"));
 		kvt_null_start(&disks[i]);
 	}

@@ -110,9 +110,9 @@ unsigned int work_run(const struct work *work, int fd, struct event *event)
 	while (done + DOOR_DEPTH <= work->nr && !failed) {
 		nr = step(&w, fd, &event[done]);
 		/*
-		 * A crash may take back what was seen before it was durable, and all that it
-		 * has led to.  So an answer counts only if it became durable: -EIO is a
-		 * change that may be lost, -EROFS an answer that is forgotten.
+		 * A crash may undo what was seen before it was durable, and all that depends
+		 * on it.  So an answer counts only if it became durable: -EIO is a change
+		 * that may be lost, -EROFS an answer that is ignored.
 		 */
 		if (work->sync && kvt_sync(fd))
 			for (i = done; i < done + nr; i++)

@@ -258,7 +258,7 @@ TEST_F(cursor, range_begins_with_the_start_key_and_not_before)
 	for (i = 0; i < NR(lens); i++) {
 		memset(key, 'q', sizeof(key));
 		memset(below, 'q', sizeof(below));
-		/* Below the start come its like with less at the end and 0xff behind. */
+		/* Just below the start are keys with a smaller last byte, followed by 0xff. */
 		memset(below + lens[i] - 1, 0xff, sizeof(below) - lens[i] + 1);
 		below[lens[i] - 1] = 'q' - 1;
 		opts.start_len = lens[i];

@@ -140,8 +140,8 @@ static void count_canceled(struct kvtree_ring *ring, const struct kvtree_event *
 }
 
 /*
- * Whether the kernel's threads that submit are asleep, and not just about to be: those would
- * still find what is submitted.  The place where a thread waits is known once it is off its CPU.
+ * Whether the kernel's submitting threads are asleep, not just about to be: then they would
+ * still find new submissions.  A thread's place of waiting is known once it is off its CPU.
  */
 static bool submitters_sleep(void *arg)
 {
@@ -373,7 +373,7 @@ struct record {
 	int len;
 };
 
-/* An operation under way, and what it is to find. */
+/* An operation under way, and its expected result. */
 struct request {
 	struct model *model;
 	struct record *rec;
@@ -427,7 +427,7 @@ static int queue_random(struct kvtree_ring *ring, struct model *m, struct reques
 	char *key = req->key;
 	int len, i;
 
-	/* Some of them longer than what is kept in an operation. */
+	/* Some of them are longer than the room in an operation. */
 	len = sprintf(key, "key %ld", (long)(req - m->req));
 	if ((req - m->req) % 3 == 0)
 		len += sprintf(key + len, " is long");
@@ -568,7 +568,7 @@ TEST_F(ring, callbacks_alone_bring_a_chain_to_its_end)
 	struct chain chain = { .fn = add_once_more, .left = 1000 }, *c = &chain;
 
 	ASSERT_EQ(0, kvtree_ring_add(self->ring, &c, sizeof(c), 0, 3, 0, add_once_more, c));
-	/* Those that come by the callbacks count. */
+	/* Completions by callbacks count. */
 	ASSERT_EQ(0, kvtree_ring_wait(self->ring, NULL, 0, 1000, -1));
 	EXPECT_EQ(0, kvtree_ring_pending(self->ring));
 	EXPECT_EQ(3000, chain.sum);
@@ -709,7 +709,7 @@ TEST_F(ring, list_of_any_length_is_executed_in_order)
 	uint64_t i;
 
 	ASSERT_EQ(0, kvtree_ops_new(&ops));
-	/* Each number is what the operations before made it. */
+	/* Each number is the result of the operations before. */
 	for (i = 0; i < nr; i++)
 		ASSERT_EQ(i, kvtree_ops_add(ops, "number", 6, 0, 2, 0));
 	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, NULL, ops));
@@ -742,7 +742,7 @@ TEST_F(ring, list_of_any_length_is_executed_in_order)
 		ASSERT_EQ(-ENOENT, kvtree_ops_result(ops, 3 * i + 2));
 	}
 
-	/* What is added goes on from there. */
+	/* Additions continue from there. */
 	ASSERT_EQ(3000, kvtree_ops_add(ops, "number", 6, 0, 1, 0));
 	ASSERT_EQ(0, kvtree_ring_ops(self->ring, ops, NULL, NULL));
 	ASSERT_EQ(0, outcome(self->ring).result);
@@ -1074,7 +1074,7 @@ static void *work(void *arg)
 		}
 		KVT_CHECK(kvtree_ring_submit(ring) == 10);
 		KVT_CHECK(kvtree_ring_add(ring, key, 8, 0, 1, 0, count_canceled, &canceled) == 0);
-		/* Only what is this ring's. */
+		/* Only operations of this ring. */
 		KVT_CHECK(kvtree_ring_cancel(ring, &canceled) == 1);
 		KVT_CHECK(finish(ring) == 0);
 		expected += 10;
@@ -1225,7 +1225,7 @@ static void forbid_uring(int err)
 }
 
 /*
- * A kernel that does not take what is submitted
+ * A kernel that does not accept submissions
  */
 
 /* Decides about this thread's io_uring_enter() with SQEs to submit. */
@@ -1349,7 +1349,7 @@ TEST_F(refused, what_the_kernel_does_not_take_can_be_canceled)
 	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
 	EXPECT_EQ(3, outcome(self->ring).sum);
 
-	/* Closing does not submit what was not taken. */
+	/* Closing does not submit operations that the kernel has not accepted. */
 	atomic_store(&self->gate.refuse, 1);
 	ASSERT_EQ(0, kvtree_ring_add(self->ring, "sum", 3, 0, 1, 0, NULL, NULL));
 	EXPECT_EQ(-EAGAIN, kvtree_ring_submit(self->ring));
@@ -1604,7 +1604,7 @@ TEST_F(slow, signal_handler_ends_a_wait)
 		ASSERT_EQ(0, setitimer(ITIMER_REAL, &it, NULL));
 		EXPECT_EQ(-EINTR, kvtree_ring_wait(self->ring, ev, 2, 1, -1));
 		EXPECT_EQ(-EINTR, kvtree_ring_wait(self->ring, ev, 2, 1, 100000));
-		/* What has completed is worth more than the signal. */
+		/* Completions take precedence over the signal. */
 		ASSERT_EQ(0, kvtree_ring_get(self->ring, "none", 4, buf, 8, NULL, NULL));
 		/* On a slow machine a signal may come before it has completed. */
 		do {

@@ -71,7 +71,7 @@ func versionsDiffer(events []*event) error {
 	return nil
 }
 
-// processorTime is what the program has had of it so far.
+// processorTime is the CPU time that the program has used so far.
 func processorTime() time.Duration {
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
@@ -142,7 +142,7 @@ func checkAll(keys map[key][]*event, limit time.Duration, path string) []string 
 	return failed
 }
 
-// counts tells what the history has to offer: how often each operation succeeded and failed.
+// counts summarizes the history: how often each operation succeeded and failed.
 func counts(events []event) (string, int) {
 	var did, refused [opCount]int
 	lost := 0
@@ -209,7 +209,7 @@ func main() {
 	os.Exit(status)
 }
 
-// name is what a result is called: the file without folder and suffix.
+// name is the name of a result: the file without folder and suffix.
 func name(path string) string {
 	return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 }

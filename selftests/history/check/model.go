@@ -17,7 +17,7 @@ type state struct {
 	version uint64
 }
 
-// outcome tells what an answer allows.
+// outcome returns which outcomes an answer allows.
 type outcome int
 
 const (
@@ -127,7 +127,7 @@ func stepKnown(s state, e *event) (state, bool) {
 	}
 }
 
-// stepMaybe returns what may be after a change that a crash may have taken back.
+// stepMaybe returns the states after a change that a crash may have undone.
 func stepMaybe(s state, e *event) []interface{} {
 	after, right := stepKnown(s, e.succeeded())
 	if !right {
@@ -149,7 +149,7 @@ func step(before, input, _ interface{}) []interface{} {
 	return []interface{}{after}
 }
 
-// model is that of one key, which nobody has touched before.
+// model is the model of one key, without earlier operations.
 func model() porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []interface{} { return []interface{}{state{}} },

@@ -22,7 +22,7 @@
 
 #define check(cond)	BUG_ON(!(cond))
 
-/* The rest of the input.  Behind its end there are zeros. */
+/* The rest of the input, with zeros after its end. */
 struct input {
 	const u8 *at;
 	const u8 *end;
@@ -257,7 +257,7 @@ static void do_put_at_the_limit(struct input *in)
 	const struct kvt_key key = next_key(in);
 	struct kvt_pool *bytes = &kt->quota.bytes;
 
-	/* What CPUs have set aside comes back. */
+	/* CPUs give back what they have set aside. */
 	kvt_quota_charge(&kt->quota, S64_MAX);
 	bytes->limit = kvt_quota_bytes(&kt->quota) + 64 * next_below(in, 40);
 	put(&key, GFP_KERNEL, -EDQUOT);
@@ -303,7 +303,7 @@ static void do_get(struct input *in)
 
 /* Many keys */
 
-/* A key of many: a number behind a prefix. */
+/* One of many keys: a number after a prefix. */
 static struct kvt_key number_key(u32 prefix, u64 number)
 {
 	struct key *key = new_key(prefix + 8);
@@ -518,7 +518,7 @@ static void forget_keys(void)
 	nr_recent = 0;
 }
 
-/* What was retired is freed by now.  Is anything left of the inputs so far? */
+/* All retired memory is freed by now.  Is anything left of the inputs so far? */
 static void look_for_lost_memory(void)
 {
 	static long objects;
@@ -546,7 +546,7 @@ static void open_index(const struct subject *subject)
 	cursor.iter->index = kt->index;
 }
 
-/* Remove all keys: what is left is what an empty index has. */
+/* Remove all keys: only what an empty index has may be left. */
 static void empty_index(u64 layers)
 {
 	while (model.nr) {

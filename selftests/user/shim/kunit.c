@@ -150,7 +150,7 @@ static void result(const char *indent, unsigned int nr, const char *name,
 	fflush(stdout);
 }
 
-/* Run a case once.  What it has taken is given back however it ends. */
+/* Run a case once.  Its resources are released however it ends. */
 static void run_once(struct kunit_suite *suite, struct kunit_case *c, struct kunit *test)
 {
 	if (!setjmp(test->end)) {

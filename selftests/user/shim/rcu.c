@@ -49,8 +49,8 @@ void synchronize_rcu(void)
 }
 
 /*
- * Callbacks have a thread and a list here: those of liburcu would be as good,
- * but for ThreadSanitizer, which does not see what goes on inside of it.
+ * Callbacks have their own thread and list: ThreadSanitizer does not see the
+ * synchronisation inside liburcu, so its call_rcu() cannot be used.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;

@@ -27,7 +27,7 @@ enum kind {
 };
 
 struct head {
-	void *mem;			/* what the C library gave */
+	void *mem;			/* the C library's allocation */
 	struct kmem_cache *cache;	/* NULL: of kmalloc() */
 	u32 takes;			/* bytes of the kernel's */
 	u16 kind;
@@ -37,7 +37,7 @@ struct head {
 static atomic_long_t objects;
 static atomic_long_t accounted;
 
-/* From AddressSanitizer, if there is one: nobody may look there. */
+/* Hide memory by AddressSanitizer, if there is one. */
 #ifdef SHIM_ASAN
 #include <sanitizer/asan_interface.h>
 #define shim_hide(p, len)	ASAN_POISON_MEMORY_REGION(p, len)
@@ -86,7 +86,7 @@ static void *alloc(struct head head, size_t size, size_t align, gfp_t gfp)
 		atomic_long_inc(&cache->objects);
 	if (head.accounted)
 		atomic_long_add(head.takes, &accounted);
-	/* What is not cleared is to be noticed. */
+	/* Make uses of uninitialised memory visible. */
 	memset(p, gfp & __GFP_ZERO ? 0 : 0xa5, size);
 	return p;
 }

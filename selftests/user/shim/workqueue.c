@@ -53,7 +53,7 @@ static void unlist_work(struct work_struct *work)
 	work->listed = false;
 }
 
-/* Take the lock when nobody is about to list the work. */
+/* Take the lock when no thread is about to list the work. */
 static void lock_settled(struct work_struct *work)
 {
 	for (;;) {

@@ -107,7 +107,7 @@ static inline void *kunit_kcalloc(struct kunit *test, size_t nr, size_t size, gf
 	return kunit_kzalloc(test, nr * size, gfp);
 }
 
-/* Saying what was found */
+/* Messages */
 
 void kunit_info(struct kunit *test, const char *fmt, ...) __printf(2, 3);
 void kunit_skip(struct kunit *test, const char *fmt, ...)

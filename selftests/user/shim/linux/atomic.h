@@ -13,9 +13,9 @@
 
 #ifdef SHIM_TSAN
 /*
- * ThreadSanitizer looks for races before it acquires, and takes an exchange
- * that fails for a write.  So it is told to acquire first, if there is what is
- * expected, and nothing is exchanged if there is not.
+ * ThreadSanitizer checks for races before it acquires, and takes a failing
+ * exchange for a write.  So acquire first if the expected value is there, and
+ * do not exchange if it is not.
  */
 #define shim_try_cmpxchg(ptr, old, val, order)				\
 ({									\

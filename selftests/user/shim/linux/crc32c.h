@@ -4,7 +4,7 @@
 
 #include <linux/types.h>
 
-/* The engines compute none: there is nothing behind it. */
+/* Not implemented: the engines compute none. */
 u32 crc32c(u32 crc, const void *data, size_t len);
 
 #endif /* SHIM_CRC32C_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the kernel's configuration would say, given to the compiler before
- * anything else.
+ * The options of the kernel's configuration, included before everything
+ * else.
  */
 #ifndef SHIM_KCONFIG_H
 #define SHIM_KCONFIG_H

@@ -25,7 +25,7 @@ void free_percpu(void *ptr);
 #define raw_cpu_ptr(ptr)		shim_at_offset(ptr, shim_slot_offset)
 #define this_cpu_ptr(ptr)		raw_cpu_ptr(ptr)
 
-/* Nobody else writes there, but others may read. */
+/* Only this thread writes there, but others may read. */
 #define this_cpu_add(var, n)					\
 do {								\
 	typeof(&(var)) slot_ = raw_cpu_ptr(&(var));		\

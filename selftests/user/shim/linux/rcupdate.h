@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * RCU on liburcu.  Tests use the flavour in which read sections are marked.
- * The benchmark uses the one in which threads say when they are in none, which
- * costs readers what it costs in a kernel without preemption: nothing.
+ * RCU on liburcu.  Tests use the flavour with marked read sections.  The
+ * benchmark uses the one in which threads report quiescent states: as in a
+ * kernel without preemption, read sections then cost nothing.
  */
 #ifndef SHIM_RCUPDATE_H
 #define SHIM_RCUPDATE_H

@@ -39,7 +39,7 @@ void *kmalloc(size_t size, gfp_t gfp);
 /* Also for objects of a cache. */
 void kfree(const void *p);
 
-/* What the kernel takes for @size bytes, at most KMALLOC_MAX_CACHE_SIZE. */
+/* The bytes that the kernel allocates for @size, at most KMALLOC_MAX_CACHE_SIZE. */
 size_t kmalloc_size_roundup(size_t size);
 
 static inline void *kzalloc(size_t size, gfp_t gfp)
@@ -80,7 +80,7 @@ static inline void *kmemdup(const void *from, size_t len, gfp_t gfp)
 
 /* How many objects are allocated, of all kinds. */
 long shim_objects(void);
-/* Bytes that the kernel's allocators would have given for what is accounted. */
+/* Bytes that the kernel's allocators would use for the accounted allocations. */
 long shim_accounted(void);
 
 #endif /* SHIM_SLAB_H */
