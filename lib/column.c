@@ -17,7 +17,7 @@
  * @nr: their number
  * @bytes: the bytes of data in all of them
  *
- * Whether ids ascend is left for the kernel to check.
+ * The kernel checks that ids ascend.
  *
  * Return: 0, or -EINVAL or -E2BIG for what a descriptor cannot hold
  */
@@ -34,7 +34,7 @@ int kvt_cols_describe(struct kvtree_col *desc, const struct kvtree_column *cols,
 		desc[i].len = cols[i].len;
 		if (cols[i].len == KVTREE_COL_ABSENT)
 			continue;
-		/* Refused here, so that no absurd sum is allocated. */
+		/* Refuse it here, before the sum is allocated. */
 		if (cols[i].len > KVTREE_VALUE_MAX)
 			return -E2BIG;
 		sum += cols[i].len;
@@ -46,8 +46,8 @@ int kvt_cols_describe(struct kvtree_col *desc, const struct kvtree_column *cols,
 }
 
 /**
- * kvt_cols_gather() - put the data of columns one behind the other
- * @data: where to, as many bytes as kvt_cols_describe() said
+ * kvt_cols_gather() - copy the data of columns into one buffer
+ * @data: the buffer, of the size that kvt_cols_describe() returned
  * @cols: the columns
  * @nr: their number
  */
@@ -67,7 +67,7 @@ void kvt_cols_gather(void *data, const struct kvtree_column *cols, size_t nr)
 /**
  * kvt_cols_ids() - make the descriptors of columns to be read
  * @desc: room for @nr descriptors
- * @ids: the columns' ids, NULL for whichever there are
+ * @ids: the columns' ids; NULL for all columns of the value
  * @nr: number of descriptors
  *
  * Return: the flags that the operation needs
@@ -124,7 +124,7 @@ KVTREE_API int kvtree_get_cols(const struct kvtree *kv, const void *key,
 	if (nr > ARRAY_SIZE(desc))
 		return -E2BIG;
 	head = sizeof(*found) + nr * sizeof(*found->col);
-	/* The value may grow between two tries: try until it stands still. */
+	/* The value may grow between two calls: retry until it fits. */
 	for (;;) {
 		ret = kvt_op_init(&op, KVTREE_OP_GET, key, key_len, 0);
 		if (ret)
@@ -182,7 +182,7 @@ static int store_cols(const struct kvtree *kv, unsigned int opcode,
 	if (ret)
 		return ret;
 	if (nr == 1) {
-		/* A single column stands one behind the other as it is. */
+		/* A single column needs no copy. */
 		op.val = bytes ? kvt_ptr(cols[0].data) : 0;
 	} else if (bytes) {
 		data = malloc(bytes);

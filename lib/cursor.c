@@ -8,10 +8,10 @@
  * that a reverse cursor's "next" means DOWN.
  *
  * A window holds the records of one scan, in the direction of that scan.  A
- * step inside of the window is an addition; a step out of it makes a new scan
- * from the key where the cursor stands, in the direction of the step, into a
- * second window.  The two change places only when the scan brought records, so
- * an error leaves the cursor where it was.
+ * step inside the window changes the position; a step out of it starts a new
+ * scan at the cursor's key, in the direction of the step, into a second window.
+ * The windows are swapped only when the scan returned records, so an error
+ * leaves the cursor where it was.
  */
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ struct window {
 	uint32_t mark;		/* where the mark of a filtered scan starts ... */
 	bool marked;		/* ... if there is one */
 	enum dir dir;
-	bool last;		/* the range has nothing behind it, in dir */
+	bool last;		/* no record follows it in dir */
 };
 
 struct kvtree_cursor {
@@ -71,8 +71,8 @@ static int compare(const void *a, size_t a_len, const void *b, size_t b_len)
 }
 
 /*
- * The record header is copied out: it is 8-byte aligned as the kernel wrote
- * it, but the check of a broken one must not depend on that.
+ * Copy the record header out.  The kernel aligns it to 8 bytes, but the check
+ * must also be safe for a damaged one.
  */
 static struct kvtree_rec header(const struct window *w, size_t n)
 {
@@ -82,7 +82,7 @@ static struct kvtree_rec header(const struct window *w, size_t n)
 	return rec;
 }
 
-/* The key that a filtered scan came to, beyond the last record. */
+/* The key at which a filtered scan stopped, after the last record. */
 static const char *mark_key(const struct window *w, size_t *len)
 {
 	struct kvtree_rec rec;
@@ -113,7 +113,7 @@ static bool reads_cols(const struct kvtree_cursor *c)
 	return c->found;
 }
 
-/* Are the column descriptors of a record and the lengths in them sound? */
+/* Check the column descriptors of a record, and their lengths. */
 static bool cols_sound(const struct kvtree_rec *rec, const char *val)
 {
 	size_t need = rec->ncols * sizeof(struct kvtree_col), i;
@@ -130,7 +130,7 @@ static bool cols_sound(const struct kvtree_rec *rec, const char *val)
 	return true;
 }
 
-/* Is the record at an offset sound?  Its header is copied out. */
+/* Check the record at an offset, and copy its header out. */
 static int record_read(const struct window *w, size_t len, size_t off, struct kvtree_rec *rec)
 {
 	if (len - off < sizeof(*rec))
@@ -142,7 +142,7 @@ static int record_read(const struct window *w, size_t len, size_t off, struct kv
 	return 0;
 }
 
-/* Behind the records of a filtered scan there may be a mark. */
+/* A mark may follow the records of a filtered scan. */
 static int window_mark(struct kvtree_cursor *c, struct window *w, size_t len, size_t off)
 {
 	struct kvtree_rec rec;
@@ -158,8 +158,8 @@ static int window_mark(struct kvtree_cursor *c, struct window *w, size_t len, si
 }
 
 /*
- * Find the records in a window.  What the kernel wrote is checked before it is
- * believed: a damaged length must not lead out of the buffer.
+ * Find the records in a window.  Check what the kernel wrote first: a damaged
+ * length must not lead out of the buffer.
  */
 static int window_index(struct kvtree_cursor *c, struct window *w, size_t len,
 			size_t nr)
@@ -196,7 +196,7 @@ static int window_grow(struct window *w, size_t size)
 
 	if (size <= w->size)
 		return 0;
-	/* Nothing in it is needed any more: no copy as realloc() makes it. */
+	/* The old content is not needed: avoid the copy of realloc(). */
 	mem = malloc(size);
 	if (!mem)
 		return -ENOMEM;
@@ -206,7 +206,7 @@ static int window_grow(struct window *w, size_t size)
 	return 0;
 }
 
-/* What a scan in a direction is to return. */
+/* Describe a scan in a direction. */
 static void scan_init(const struct kvtree_cursor *c, enum dir dir, unsigned int how,
 		      struct kvtree_scan *scan)
 {
@@ -279,8 +279,8 @@ static int window_scan(struct kvtree_cursor *c, enum dir dir, const void *from,
 }
 
 /*
- * Read records into the spare window, and make it the window if there are any.
- * Where a filter has left out all that a scan came by, the next one goes on.
+ * Read records into the spare window, and make it the current one if there are
+ * any.  If a filter has rejected all records of a scan, continue after its mark.
  * how: as window_scan()
  * Return: 0; -ENOENT if there are none, with the cursor unchanged; an error
  */
@@ -319,7 +319,7 @@ static int window_read(struct kvtree_cursor *c, enum dir dir, const void *from,
 	return 0;
 }
 
-/* A jump: how much will be read from there on is to be found out anew. */
+/* After a jump, nothing is known about how far the caller will read. */
 static void start_small(struct kvtree_cursor *c)
 {
 	c->next_bytes = c->max_bytes < WINDOW_FIRST ? c->max_bytes : WINDOW_FIRST;
@@ -364,7 +364,7 @@ static int step(struct kvtree_cursor *c, enum dir dir)
 		c->where = dir == UP ? ABOVE : BELOW;
 		return -ENOENT;
 	}
-	/* Out of the window as it was read, or back. */
+	/* Leave the window in the direction in which it was read, or backwards. */
 	if (c->win->dir == dir && c->win->marked)
 		key = mark_key(c->win, &len);
 	else
@@ -491,9 +491,9 @@ static char *copy(const void *p, size_t len)
 }
 
 /*
- * The least key above all keys that begin with a prefix: the prefix with its
- * last byte that is not 0xff raised, and nothing behind it.  A prefix without
- * such a byte has none.
+ * The least key above all keys that begin with a prefix: increment the last byte
+ * that is not 0xff, and cut off the rest.  A prefix without such a byte has no
+ * such key.
  * Return: its length, 0 if there is none
  */
 static size_t prefix_end(char *key, size_t len)
@@ -561,7 +561,7 @@ static int set_columns(struct kvtree_cursor *c, const struct kvtree_cursor_opts 
 	return 0;
 }
 
-/* Options of a program that knows more of them, or fewer, than the library. */
+/* The program may have been compiled with a smaller or larger structure than the library. */
 static int read_opts(struct kvtree_cursor_opts *o,
 		     const struct kvtree_cursor_opts *user)
 {
@@ -586,7 +586,6 @@ static int read_opts(struct kvtree_cursor_opts *o,
 	if (o->start_len > KVTREE_KEY_MAX || o->end_len > KVTREE_KEY_MAX ||
 	    o->prefix_len > KVTREE_KEY_MAX || o->ncols > KVTREE_COLS_MAX)
 		return -E2BIG;
-	/* Only one of these can be meant. */
 	if (!!o->cols + !!(o->flags & KVTREE_CURSOR_ALL_COLS) +
 	    !!(o->flags & KVTREE_CURSOR_KEYS_ONLY) > 1 || (o->ncols && !o->cols) ||
 	    (o->cols && !o->ncols))

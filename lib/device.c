@@ -38,7 +38,7 @@ KVTREE_API int kvtree_checkpoint(const struct kvtree *kv)
 	return kvt_ioctl(kv, KVTREE_IOC_CHECKPOINT, &arg);
 }
 
-/* It goes over two blocks: a table would not pay. */
+/* No table: it is only used for two blocks. */
 static uint32_t crc32c(uint32_t crc, const void *data, size_t len)
 {
 	const unsigned char *p = data;
@@ -52,7 +52,7 @@ static uint32_t crc32c(uint32_t crc, const void *data, size_t len)
 	return crc;
 }
 
-/* As Documentation/on-disk-format.rst has it. */
+/* See Documentation/on-disk-format.rst. */
 static uint32_t super_crc(const struct kvtree_log_super *super)
 {
 	const size_t crc_off = offsetof(struct kvtree_log_super, crc);
@@ -82,10 +82,10 @@ static int read_block(int fd, uint64_t block, void *data)
 			  (off_t)(block * KVTREE_LOG_BLOCK + done));
 		if (n < 0 && errno == EINTR)
 			continue;
-		/* Whatever errno a device has for it: some mean something else here. */
+		/* Replace the device's errno, which may have another meaning here. */
 		if (n < 0)
 			return -EIO;
-		/* It is too small to hold a store. */
+		/* The device is too small to hold a store. */
 		if (!n)
 			return -ENODATA;
 		done += (size_t)n;
@@ -93,7 +93,7 @@ static int read_block(int fd, uint64_t block, void *data)
 	return 0;
 }
 
-/* Sectors that are not zeros, although those of all superblocks are. */
+/* Count the sectors that every superblock leaves zero and that are not. */
 static unsigned int sectors_written(const char *block)
 {
 	static const char zeros[KVTREE_LOG_SECTOR];
@@ -104,7 +104,7 @@ static unsigned int sectors_written(const char *block)
 	return nr;
 }
 
-/* Whether somebody else has written over the first copy. */
+/* Whether something else was written over the first copy. */
 static bool super_taken(const struct kvtree_log_super *super)
 {
 	static const struct kvtree_log_mark marks[] = KVTREE_LOG_MARKS;
@@ -125,8 +125,8 @@ static bool super_sound(const struct kvtree_log_super *super, unsigned int copy)
 }
 
 /*
- * 1 if the copy counts, 0 if there is none, or an error: -EIO, it cannot be read; -ENODATA,
- * the device is somebody else's by now, whatever the other copy says.
+ * Returns 1 if the copy is valid, 0 if there is none, or an error: -EIO if it cannot be read;
+ * -ENODATA if the device has been put to another use, whatever the other copy says.
  */
 static int read_copy(int fd, unsigned int copy, struct kvtree_log_super *super)
 {
@@ -154,7 +154,7 @@ static void describe(struct kvtree_device *device, const struct kvtree_log_super
 	uint32_t lives = le32toh(super->nr_lives);
 
 	memcpy(device->uuid, super->uuid, sizeof(device->uuid));
-	/* Who has formatted it need not have ended it. */
+	/* The label need not end with a zero byte. */
 	memcpy(device->label, super->label, sizeof(device->label) - 1);
 	device->version = le32toh(super->version);
 	device->index = le32toh(super->dev_index);
@@ -177,7 +177,7 @@ static int probe(int fd, struct kvtree_device *device)
 
 	for (copy = 0; copy < KVTREE_LOG_SUPER_COPIES; copy++) {
 		found = read_copy(fd, copy, &super[copy]);
-		/* A copy may be half written, or not be readable: the other one counts then. */
+		/* A copy may be half written or unreadable: use the other one then. */
 		if (found == -EBADMSG || found == -EIO)
 			bad = found;
 		else if (found < 0)
@@ -205,7 +205,7 @@ KVTREE_API int kvtree_probe(const char *path, struct kvtree_device *device, size
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
-	/* The module writes past the cache that is read from here. */
+	/* The module writes past the page cache that this function reads from. */
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	err = probe(fd, &found);
 	close(fd);

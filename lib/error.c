@@ -41,7 +41,7 @@ static const struct {
 	{ EBADMSG, "damaged; or the kernel module and this library do not fit together" },
 	{ ENOTBLK, "not a block device" },
 	{ EXDEV, "the devices belong to different stores, or one is given twice" },
-	{ ENODATA, "no durable store stands on it" },
+	{ ENODATA, "it holds no durable store" },
 };
 
 KVTREE_API const char *kvtree_strerror(int err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-only */
 /*
- * What the files of libkvtree share.
+ * Declarations shared by the files of libkvtree.
  */
 #ifndef KVTREE_INTERNAL_H
 #define KVTREE_INTERNAL_H
@@ -19,9 +19,9 @@
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 /*
- * An ioctl's number carries the size of its structure: with the size that the
- * program was compiled with, the kernel itself reconciles the two layouts, and
- * the library need not be as new as either of them.
+ * An ioctl's number contains the size of its structure.  Pass the size that the
+ * program was compiled with: the kernel then reconciles the two layouts, and the
+ * library may be older than both.
  */
 static inline unsigned long kvt_ioc_sized(unsigned long request, size_t size)
 {
@@ -35,7 +35,7 @@ struct kvtree {
 };
 
 /*
- * kvt_ptr() - a pointer as the kernel interface wants it
+ * kvt_ptr() - a pointer for the kernel interface
  * @p: the pointer
  */
 static inline __u64 kvt_ptr(const void *p)
@@ -52,8 +52,8 @@ size_t kvt_ops_rest(const struct kvtree_ops *ops, struct kvtree_op **op);
 void kvt_ops_advance(struct kvtree_ops *ops, size_t nr);
 
 /*
- * What a caller's array of columns becomes: descriptors, and how many bytes of
- * data they describe.
+ * Convert a caller's array of columns to descriptors, and count the bytes of data
+ * they describe.
  */
 int kvt_cols_describe(struct kvtree_col *desc, const struct kvtree_column *cols,
 		      size_t nr, size_t *bytes);

@@ -21,7 +21,7 @@
  *
  * Compile and link with `pkg-config --cflags --libs kvtree`.
  *
- * What holds for every call
+ * Rules for every call
  * -------------------------
  *
  * Keys and values are byte strings: any bytes, zeros included.  Lengths are in
@@ -39,12 +39,12 @@
  *	-EINVAL		an argument is out of its range
  *	-E2BIG		a key, a value or an array of columns is too long
  *	-ENOMEM		no memory, in the kernel or here
- *	-EFAULT		a pointer points to memory that is not there
+ *	-EFAULT		a pointer points to memory that is not mapped
  * and the errors that it lists itself.  A call that failed has changed nothing
  * in the store; one that failed leaves its output arguments alone, except as
  * said.
  *
- * Output arguments may be NULL if the caller has no use for them, except
+ * Output arguments may be NULL if the caller does not need them, except
  * handles.
  *
  * Threads: a session (struct kvtree) may be used by any number of threads at
@@ -53,7 +53,7 @@
  * the thread that opened it.  The library has no global state, starts no
  * threads, installs no handlers and prints nothing.
  *
- * Signals: a call that a signal handler interrupts goes on where it was; none
+ * Signals: a call that a signal handler interrupts continues; no call
  * returns -EINTR but kvtree_ring_wait().
  *
  * Processes: a session survives fork(), both processes may use it; it does not
@@ -93,7 +93,7 @@ struct iovec;
  * @kv: the new session; NULL after an error
  *
  * What the session may do is fixed here, from the caller's uid and gids and the
- * store's owner and mode, as for a file.  Everybody can open the store "default"
+ * store's owner and mode, as for a file.  Every user can open the store "default"
  * for calls that need no data (list, info); the first operation fails if the
  * caller may not read or write it.
  *
@@ -144,7 +144,7 @@ int kvtree_fd(const struct kvtree *kv);
  * @info: filled in
  * @size: sizeof(*@info)
  *
- * @size is what lets the structure grow: fields that the kernel does not know
+ * @size allows the structure to grow: fields that the kernel does not know
  * are set to zero.
  *
  * Return: 0 or a negative errno
@@ -162,7 +162,7 @@ const char *kvtree_version(void);
  * kvtree_strerror() - what an error means in kvtree, and what to do
  * @err: what a call returned; the sign does not matter
  *
- * Return: a string in English without a newline, which lives for ever
+ * Return: a string in English without a newline, which is never freed
  */
 const char *kvtree_strerror(int err);
 
@@ -183,22 +183,22 @@ const char *kvtree_strerror(int err);
  * @size: sizeof(*@args)
  *
  * Return: 0, or
- *	-EPERM		the caller has not CAP_SYS_ADMIN
+ *	-EPERM		the caller lacks CAP_SYS_ADMIN
  *	-EEXIST		a store has this name
- *	-EINVAL		a bad name, an unknown engine, a bad mode, no size of a page
+ *	-EINVAL		a bad name, an unknown engine, a bad mode, an invalid page size
  */
 int kvtree_store_create(const struct kvtree *kv,
 			const struct kvtree_store_create *args, size_t size);
 
 /**
- * kvtree_store_destroy() - destroy a store and all that it holds
+ * kvtree_store_destroy() - destroy a store and everything in it
  * @kv: any session
  * @name: the store's name
  *
  * Sessions on the store get -ESTALE from then on.
  *
  * Return: 0, or
- *	-EPERM		the caller has not CAP_SYS_ADMIN
+ *	-EPERM		the caller lacks CAP_SYS_ADMIN
  *	-ENOENT		no store has this name
  *	-EBUSY		the store is durable, or is being attached: see kvtree_store_detach()
  *	-ENAMETOOLONG	the name has KVTREE_NAME_MAX bytes or more
@@ -215,7 +215,7 @@ int kvtree_store_destroy(const struct kvtree *kv, const char *name);
  * new limits: what grows is refused until enough is removed.
  *
  * Return: 0, or
- *	-EPERM		the caller has not CAP_SYS_ADMIN; the mode alone may be changed by the
+ *	-EPERM		the caller lacks CAP_SYS_ADMIN; the mode alone may be changed by the
  *			store's owner as well
  *	-ENOENT		no store has this name
  *	-EINVAL		nothing to set, a bad name, mode, user or group
@@ -263,7 +263,7 @@ int kvtree_store_self(const struct kvtree *kv, struct kvtree_store_info *info,
  * @allow: 1, or 0, which ends all bindings
  *
  * Return: 0, or
- *	-EPERM		the caller is not the store's owner and has not CAP_SYS_ADMIN
+ *	-EPERM		the caller is not the store's owner and lacks CAP_SYS_ADMIN
  *	-EOPNOTSUPP	the kernel has nothing for programs to call
  *	-ESTALE		the store was destroyed
  *	-ENOMEM		no memory
@@ -278,16 +278,16 @@ int kvtree_bpf_allow(const struct kvtree *kv, int allow);
  * @access: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE or both: what they may do
  *
  * A program names the store by the map.  The binding ends with the store, when its owner
- * forbids programs to use it, and once nobody else has the map; it outlives the session.
+ * forbids programs to use it, and once nothing else holds the map; it outlives the session.
  *
  * Return: 0, or
- *	-EACCES		the session has not this access, or @map_fd is for reading only
+ *	-EACCES		the session lacks this access, or @map_fd is for reading only
  *	-EPERM		programs may not use the store
  *	-EBUSY		the map is bound, to this store or another one
  *	-EBADF		@map_fd is not a map's descriptor
  *	-EINVAL		it is another kind of map; or @access is invalid
  *	-ENOSPC		KVTREE_BPF_BINDINGS_MAX maps are bound to the store; or the
- *			caller does not own it, and would have more than could still be
+ *			caller does not own it, and would have more bindings than are left
  *	-ESTALE		the store was destroyed
  *	-ENOMEM		no memory
  */
@@ -310,14 +310,14 @@ int kvtree_bpf_bind(const struct kvtree *kv, int map_fd, unsigned int access);
 int kvtree_bpf_unbind(const struct kvtree *kv, int map_fd);
 
 /**
- * kvtree_bpf_unbind_id() - end the binding of a map, whoever bound it
+ * kvtree_bpf_unbind_id() - end the binding of a map by the map's id
  * @kv: the session
  * @map_id: the map's id, as kvtree_bpf_binding_next() tells it
  *
- * For the store's owner, who does not need the map.
+ * For the store's owner; needs no descriptor of the map.
  *
  * Return: 0, or
- *	-EPERM		the caller is not the store's owner and has not CAP_SYS_ADMIN
+ *	-EPERM		the caller is not the store's owner and lacks CAP_SYS_ADMIN
  *	-ENOENT		no map with this id is bound to this store
  *	-ESTALE		the store was destroyed
  */
@@ -553,7 +553,7 @@ int kvtree_add(const struct kvtree *kv, const void *key, size_t key_len,
  * Return: 0, or
  *	-EACCES		the session may not write
  *	-EOPNOTSUPP	this kernel or this store has no durability
- *	-EIO		some of it is lost
+ *	-EIO		some changes are lost
  */
 int kvtree_sync(const struct kvtree *kv);
 
@@ -574,14 +574,14 @@ int kvtree_sync(const struct kvtree *kv);
  *	the store as it was then
  * @size: sizeof(*@args)
  *
- * The devices are taken for the store's if their superblocks say so: what others may have
- * written elsewhere on them, as the tool looks for by libblkid, is not looked for.
+ * The devices belong to the store if their superblocks say so.  Unlike the tool, which asks
+ * libblkid, this call does not look for data of others on them.
  *
  * Needs CAP_SYS_ADMIN.  Returns when everything is recovered.  Until then kvtree_store_next()
  * describes the store with KVTREE_STORE_ATTACHING and the number of keys recovered so far.
  *
  * Return: 0, or
- *	-EPERM		the caller has no CAP_SYS_ADMIN
+ *	-EPERM		the caller lacks CAP_SYS_ADMIN
  *	-EEXIST		there is a store of this name
  *	-EINVAL		a device is not formatted, or not any more; or the name, the engine or mode
  *			is invalid
@@ -606,7 +606,7 @@ int kvtree_store_attach(const struct kvtree *kv, const struct kvtree_store_attac
  * Needs CAP_SYS_ADMIN.  All sessions on the store get -ESTALE from then on.
  *
  * Return: 0, or
- *	-EPERM		the caller has no CAP_SYS_ADMIN
+ *	-EPERM		the caller lacks CAP_SYS_ADMIN
  *	-ENOENT		no store has this name
  *	-ENAMETOOLONG	the name has KVTREE_NAME_MAX bytes or more
  *	-EOPNOTSUPP	it has no devices
@@ -619,11 +619,11 @@ int kvtree_store_detach(const struct kvtree *kv, const char *name);
  * kvtree_checkpoint() - write all of the session's store, so that recovery takes less time
  * @kv: the session
  *
- * Needs CAP_SYS_ADMIN.  Others use the store meanwhile.  The module does so by itself
+ * Needs CAP_SYS_ADMIN.  The store can be used meanwhile.  The module does so by itself
  * before the log is full.
  *
  * Return: 0, or
- *	-EPERM		the caller has no CAP_SYS_ADMIN
+ *	-EPERM		the caller lacks CAP_SYS_ADMIN
  *	-EOPNOTSUPP	the store has no devices
  *	-ENOSPC		there is no room for it
  *	-EIO		a device has failed
@@ -635,10 +635,10 @@ int kvtree_checkpoint(const struct kvtree *kv);
 #define KVTREE_DEVICE_OPEN	(1u << 0)
 /* One of the two copies of its superblock is damaged, or cannot be read. */
 #define KVTREE_DEVICE_DAMAGED	(1u << 1)
-/* It does not begin like a store's: a crash may have done that, or somebody whom nobody knows. */
+/* The first superblock is missing: a crash or an unknown program may have overwritten it. */
 #define KVTREE_DEVICE_DOUBTFUL	(1u << 2)
 
-/* What a device says about itself, and the store whose it is. */
+/* What a device's superblock says about the device and its store. */
 struct kvtree_device {
 	uint8_t  uuid[16];		/* of the store */
 	char	 label[KVTREE_NAME_MAX];/* the name that it was attached by the last time */
@@ -711,7 +711,7 @@ struct kvtree_columns {
  * @nr: elements at @ids
  * @cols: what was found, one block of memory with all data in it: free() it.
  *	With @ids there is one element for each id, with a len of
- *	KVTREE_COL_ABSENT for a column that the value has not
+ *	KVTREE_COL_ABSENT for a column that the value lacks
  *
  * All columns are of the same version.
  *
@@ -729,8 +729,8 @@ int kvtree_get_cols(const struct kvtree *kv, const void *key, size_t key_len,
  * @key_len: bytes at @key
  * @cols: the columns, in strictly ascending order of id
  * @nr: elements at @cols, which may be 0
- * @flags: as for kvtree_put(), and KVTREE_F_WHOLE: the value consists of @cols
- *	then, columns that are not named there are removed
+ * @flags: as for kvtree_put(), and KVTREE_F_WHOLE: the value then consists of
+ *	@cols; other columns are removed
  * @version: the version that the value got
  *
  * Return: as kvtree_put()
@@ -771,16 +771,16 @@ int kvtree_cas_cols(const struct kvtree *kv, const void *key, size_t key_len,
  *			...
  *	kvtree_ops_clear(ops);
  *
- * The operations are executed in order, each for itself: one that fails does
+ * The operations are executed in order, independently: one that fails does
  * not stop the next, and other processes may see the state in between.  A list
- * has any length; the library divides it if the kernel's limit asks for it.
- * Gets that stand next to each other are looked up together, which is the
+ * has any length; the library splits it at the kernel's limit.
+ * Adjacent gets are looked up together, which is the
  * fastest way to look up many keys.
  *
  * Keys and values are copied when an operation is added.  The calls that add
  * one return its number in the list (0, 1, ...) or a negative errno, in which
- * case the list is unchanged; an operation that the kernel refuses says so
- * in its result.  The number counts up to INT_MAX.
+ * case the list is unchanged; if the kernel refuses an operation, its result
+ * has the error.  The number counts up to INT_MAX.
  */
 
 /**
@@ -917,8 +917,8 @@ int kvtree_ops_add(struct kvtree_ops *ops, const void *key, size_t key_len,
  *
  * Return: 0 when all operations have been executed, whatever their results; or
  * a negative errno: the first kvtree_ops_done() operations have taken effect
- * and have their results, the others have not.  To call it again then
- * tries the rest again.
+ * and have their results, the others have not.  Another call executes the
+ * rest.
  */
 int kvtree_ops_run(struct kvtree_ops *ops, const struct kvtree *kv);
 
@@ -1174,8 +1174,8 @@ int kvtree_cursor_seek(struct kvtree_cursor *cursor, const void *key,
  * @cursor: the cursor
  * @len: bytes in the key
  *
- * Return: the key, valid until the cursor moves; NULL if the cursor does not
- * stand on a record
+ * Return: the key, valid until the cursor moves; NULL if the cursor is not at a
+ * record
  */
 const void *kvtree_cursor_key(const struct kvtree_cursor *cursor, size_t *len);
 
@@ -1184,8 +1184,8 @@ const void *kvtree_cursor_key(const struct kvtree_cursor *cursor, size_t *len);
  * @cursor: the cursor
  * @len: bytes in the value
  *
- * Return: the value, valid until the cursor moves; NULL if the cursor does not
- * stand on a record, or reads only keys, or reads columns
+ * Return: the value, valid until the cursor moves; NULL if the cursor is not at a
+ * record, or reads only keys, or reads columns
  */
 const void *kvtree_cursor_value(const struct kvtree_cursor *cursor, size_t *len);
 
@@ -1193,10 +1193,10 @@ const void *kvtree_cursor_value(const struct kvtree_cursor *cursor, size_t *len)
  * kvtree_cursor_columns() - the columns of the record
  * @cursor: a cursor with columns or KVTREE_CURSOR_ALL_COLS
  *
- * Columns that the value has not are left out.
+ * Columns that the value lacks are left out.
  *
- * Return: the columns, valid until the cursor moves; NULL if the cursor does
- * not stand on a record, or does not read columns
+ * Return: the columns, valid until the cursor moves; NULL if the cursor is not at
+ * a record, or does not read columns
  */
 const struct kvtree_columns *
 kvtree_cursor_columns(const struct kvtree_cursor *cursor);
@@ -1205,7 +1205,7 @@ kvtree_cursor_columns(const struct kvtree_cursor *cursor);
  * kvtree_cursor_version() - the version of the record
  * @cursor: the cursor
  *
- * Return: the version; 0 if the cursor does not stand on a record
+ * Return: the version; 0 if the cursor is not at a record
  */
 uint64_t kvtree_cursor_version(const struct kvtree_cursor *cursor);
 
@@ -1459,7 +1459,7 @@ int kvtree_ring_op(struct kvtree_ring *ring, struct kvtree_op *op, kvtree_ring_f
 /**
  * kvtree_ring_ops() - queue an operation list
  * @ring: the ring
- * @ops: the list; nobody else may use it until it has completed
+ * @ops: the list; no one else may use it until it has completed
  * @fn: as for kvtree_ring_get()
  * @data: for the event
  *
@@ -1479,7 +1479,7 @@ int kvtree_ring_ops(struct kvtree_ring *ring, struct kvtree_ops *ops, kvtree_rin
  * still queued, whatever it returns: the next call submits them, and
  * kvtree_ring_cancel() cancels them.
  *
- * With KVTREE_RING_SQPOLL the kernel's thread takes them when it comes to it.
+ * With KVTREE_RING_SQPOLL the kernel's thread takes them later.
  * -EAGAIN says that it sleeps and could not be woken: the next call wakes it, and
  * until then it may begin them at any time.
  *

@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-/* Room that kvtree_get() tries first: most values fit, none is copied twice. */
+/* First guess of kvtree_get(): most values fit. */
 #define GET_ROOM	1024
 
 KVTREE_API int kvtree_submit(const struct kvtree *kv, struct kvtree_op *op,
@@ -42,8 +42,8 @@ KVTREE_API int kvtree_submit(const struct kvtree *kv, struct kvtree_op *op,
  * @kv: the session
  * @op: the operation
  *
- * A signal that comes before the operation was executed interrupts the call: it
- * goes on.
+ * If a signal interrupts the call before the operation was executed, it is
+ * repeated.
  *
  * Return: its result, or the negative errno of the call
  */
@@ -59,17 +59,17 @@ int kvt_run_one(const struct kvtree *kv, struct kvtree_op *op)
  * kvt_op_init() - lay out an operation on a key
  * @op: the operation
  * @opcode: enum kvtree_opcode
- * @key: the key; it must stay where it is if it is longer than KVTREE_KEY_INLINE
+ * @key: the key; it must not be moved or freed if it is longer than KVTREE_KEY_INLINE
  * @key_len: bytes at @key
  * @flags: the caller's KVTREE_F_*
  *
  * Return: 0, or -E2BIG or -EINVAL for what the fields of the operation cannot
- * hold; what they can hold is the kernel's to judge
+ * hold; the kernel checks everything else
  */
 int kvt_op_init(struct kvtree_op *op, unsigned int opcode, const void *key,
 		size_t key_len, unsigned int flags)
 {
-	/* Flags that decide on the layout are the library's to set. */
+	/* The library sets the flags that select the layout. */
 	const unsigned int layout = KVTREE_F_KEY_INLINE | KVTREE_F_COLS |
 				    KVTREE_F_ALL_COLS;
 
@@ -121,7 +121,7 @@ KVTREE_API int kvtree_get(const struct kvtree *kv, const void *key,
 	char *buf = NULL, *p;
 	int err;
 
-	/* The value may grow between two tries: try until it stands still. */
+	/* The value may grow between two calls: retry until it fits. */
 	do {
 		p = realloc(buf, room + 1);
 		if (!p) {

@@ -2,9 +2,9 @@
 /*
  * Operation lists.
  *
- * The operations stand in one array, as the kernel wants them.  Keys, values
- * and room for results stand in chunks of memory that never move, so that the
- * pointers in the operations stay good while the list grows; clearing a list
+ * The operations are stored in one array, as the kernel expects.  Keys, values
+ * and room for results are stored in chunks of memory that never move, so the
+ * pointers in the operations stay valid while the list grows; clearing a list
  * keeps the chunks.
  */
 #include <limits.h>
@@ -22,11 +22,11 @@ struct chunk {
 	char mem[];
 };
 
-/* What the library remembers of an operation beside struct kvtree_op. */
+/* What the library stores for an operation in addition to struct kvtree_op. */
 struct note {
 	/* A get of columns: where the columns found will be described. */
 	struct kvtree_columns *found;
-	/* An addition: the operand, since the number before takes its place. */
+	/* An addition: the operand, which the kernel overwrites with the old number. */
 	int64_t delta;
 };
 
@@ -133,8 +133,8 @@ static int make_room(struct kvtree_ops *ops)
 }
 
 /*
- * Lays out the operation behind the last one.  It becomes part of the list
- * with finish(): until then a failure leaves the list as it was.
+ * Lays out the operation after the last one.  finish() adds it to the list: a
+ * failure before that leaves the list unchanged.
  */
 static int start(struct kvtree_ops *ops, unsigned int opcode, const void *key,
 		 size_t key_len, unsigned int flags, struct kvtree_op **op)
@@ -323,9 +323,9 @@ KVTREE_API int kvtree_ops_add(struct kvtree_ops *ops, const void *key,
 }
 
 /**
- * kvt_ops_rest() - what of a list has not been executed
+ * kvt_ops_rest() - the operations of a list that have not been executed
  * @ops: the list
- * @op: the first such operation, and the others behind it; may be NULL
+ * @op: the first of them; may be NULL
  *
  * Return: their number
  */
@@ -337,7 +337,7 @@ size_t kvt_ops_rest(const struct kvtree_ops *ops, struct kvtree_op **op)
 }
 
 /**
- * kvt_ops_advance() - take in that operations were executed
+ * kvt_ops_advance() - mark operations as executed
  * @ops: the list
  * @nr: how many of kvt_ops_rest()
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Rings: operations that are under way, and the events they end in.
+ * Rings: queue operations, and return an event for each.
  */
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -12,10 +12,10 @@
 #define DEPTH_DEFAULT	256u
 #define DEPTH_MAX	32768u
 
-/* How long closing waits before it looks whether something else waits now. */
+/* How long closing waits before it cancels again. */
 #define DRAIN_NS	(50 * 1000000ll)
 
-/* Options of a program that knows more of them, or fewer, than the library. */
+/* The program may have been compiled with a smaller or larger structure than the library. */
 static int read_opts(struct kvtree_ring_opts *o, const struct kvtree_ring_opts *user)
 {
 	const unsigned int known = KVTREE_RING_SQPOLL | KVTREE_RING_BY_POINTER |
@@ -116,7 +116,7 @@ static int take_slot(struct kvtree_ring *ring, kvtree_ring_fn fn, void *data,
 	return 0;
 }
 
-/* The slot taken is in use from here on: until then a failure costs nothing. */
+/* Commit the slot that take_slot() returned: a failure before that leaves it free. */
 static int queue_slot(struct kvtree_ring *ring, enum kvt_slot_kind kind)
 {
 	struct kvt_slot *slot = kvt_slots_take(&ring->free);
@@ -130,8 +130,8 @@ static int queue_slot(struct kvtree_ring *ring, enum kvt_slot_kind kind)
 /*
  * start_op() - take a slot and lay out the operation in it
  *
- * The result is none of those that the kernel gives: it shows whether the
- * operation has come back.
+ * Sets a result that the kernel never returns, to tell later whether the kernel
+ * has written the operation back.
  */
 static int start_op(struct kvtree_ring *ring, unsigned int opcode, const void *key,
 		    size_t key_len, unsigned int flags, kvtree_ring_fn fn, void *data,
@@ -228,7 +228,7 @@ KVTREE_API int kvtree_ring_add(struct kvtree_ring *ring, const void *key,
 		return err;
 	op->col = (__u8)col;
 	op->arg = (__u64)delta;
-	/* The number before takes the operand's place. */
+	/* The kernel overwrites the operand with the old number. */
 	ring->free.head->delta = (__u64)delta;
 	return queue_slot(ring, KVT_SLOT_OP);
 }
@@ -285,8 +285,8 @@ KVTREE_API int kvtree_ring_submit(struct kvtree_ring *ring)
  */
 
 /*
- * Makes the eventfd readable for what the kernel does not know of.  It cannot
- * fail but for a counter that is at its end, which is readable as well.
+ * Make the eventfd readable for completions that the kernel does not signal.
+ * The write fails only if the counter is at its maximum, and then it is readable.
  */
 static void notify(struct kvtree_ring *ring)
 {
@@ -295,8 +295,8 @@ static void notify(struct kvtree_ring *ring)
 }
 
 /*
- * A list that the kernel has executed a part of goes on with the rest; one that
- * is at its end, or failed, has completed.
+ * Queue a list again if operations are left; it has completed if none is, or
+ * after an error.
  */
 static bool list_goes_on(struct kvtree_ring *ring, struct kvt_slot *slot)
 {
@@ -312,7 +312,7 @@ static bool list_goes_on(struct kvtree_ring *ring, struct kvt_slot *slot)
 }
 
 /**
- * kvt_ring_done() - take in what the kernel has done with a slot
+ * kvt_ring_done() - file a slot that the kernel has finished
  * @ring: the ring
  * @slot: a slot that was started, with the result and the version
  */
@@ -324,7 +324,7 @@ void kvt_ring_done(struct kvtree_ring *ring, struct kvt_slot *slot)
 		kvt_slots_add(&ring->done, slot);
 }
 
-/* One that has completed, from the list or straight from the kernel, or NULL. */
+/* Take a completed slot, from the list or directly from the kernel; NULL if there is none. */
 static struct kvt_slot *take_done(struct kvtree_ring *ring)
 {
 	struct kvt_slot *slot;
@@ -339,8 +339,8 @@ static struct kvt_slot *take_done(struct kvtree_ring *ring)
 }
 
 /*
- * The version that an operation found or made.  After other errors the kernel
- * leaves what is no version.
+ * The version that an operation found or made.  After other errors the field is
+ * not a version.
  */
 static uint64_t found_version(const struct kvt_slot *slot)
 {
@@ -354,9 +354,9 @@ static uint64_t found_version(const struct kvt_slot *slot)
 }
 
 /*
- * A get that the kernel copied from the SQE does not come back, so that the
- * length needed is not known: it is executed once more, by a system call, and
- * this is what became of it.  Only values that do not fit pay for it.
+ * The kernel copied this get from the SQE and does not write it back, so the
+ * required length is not known.  Execute the get again by a system call, and
+ * use its result.  Only values that do not fit pay for it.
  */
 static void ask_length(struct kvtree_ring *ring, struct kvt_slot *slot)
 {
@@ -386,17 +386,17 @@ static void make_event(struct kvtree_ring *ring, struct kvt_slot *slot,
 	if (op->opcode == KVTREE_OP_ADD && slot->result >= 0)
 		event->sum = (int64_t)(op->arg + slot->delta);
 	if (slot->kind == KVT_SLOT_USER) {
-		/* Also if it never came to be executed. */
+		/* Set it also for an operation that was never executed. */
 		op->result = slot->result;
 		event->op = op;
 	}
 }
 
 /*
- * reap() - turn what has completed into events and callbacks
+ * reap() - turn completed slots into events and callbacks
  *
- * Not more than was pending at first: a callback may submit, and what that
- * completes at once is for the next time.
+ * Handles at most the slots pending at the start: a callback may submit, and
+ * what that completes at once is left for the next call.
  *
  * Return: the number of operations, of which *filled have their events at events
  */
@@ -418,7 +418,7 @@ static unsigned int reap(struct kvtree_ring *ring, struct kvtree_event *events,
 			break;
 		}
 		make_event(ring, slot, fn ? &event : &events[(*filled)++]);
-		/* Free before the callback, which may want to queue the next. */
+		/* Free the slot before the callback, which may queue the next operation. */
 		kvt_slots_add(&ring->free, slot);
 		ring->pending--;
 		if (fn)
@@ -435,7 +435,7 @@ static int64_t now_ns(void)
 	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
 }
 
-/* Waits for completions until the time `end`, or for ever if that is -1. */
+/* Wait for completions until the time `end`, or without limit if that is -1. */
 static int wait_started(struct kvtree_ring *ring, unsigned int nr, int64_t end)
 {
 	int64_t left = -1;
@@ -452,7 +452,7 @@ static int wait_started(struct kvtree_ring *ring, unsigned int nr, int64_t end)
 	return ring->way->wait(ring, nr, left);
 }
 
-/* Of so many that are wanted: no more than there is room for, if there is any. */
+/* Limit the completions to wait for to the room for events, if there is any. */
 static unsigned int worth_waiting(unsigned int wanted, unsigned int room)
 {
 	return room && room < wanted ? room : wanted;
@@ -477,10 +477,10 @@ KVTREE_API int kvtree_ring_wait(struct kvtree_ring *ring, struct kvtree_event *e
 		completed += reap(ring, events, nr, &filled);
 		if (err < 0 || completed >= min || !ring->pending)
 			break;
-		/* No room for one that has completed, or for any that will. */
+		/* No room for the event of a completed slot, or for any later one. */
 		if (ring->done.nr || (nr && filled == nr))
 			break;
-		/* What has to be submitted first: the rest of a list, a callback's. */
+		/* Submit first: the rest of a list, or what a callback queued. */
 		if (ring->queue.nr)
 			continue;
 		err = wait_started(ring, worth_waiting(min - completed, nr - filled), end);
@@ -489,7 +489,6 @@ KVTREE_API int kvtree_ring_wait(struct kvtree_ring *ring, struct kvtree_event *e
 			break;
 		}
 	}
-	/* Nobody else would submit what callbacks queued. */
 	if (err >= 0 && ring->queue.nr)
 		err = kvtree_ring_submit(ring);
 	if (ring->eventfd >= 0 && something_to_reap(ring))
@@ -526,8 +525,8 @@ KVTREE_API int kvtree_ring_cancel(struct kvtree_ring *ring, const void *data)
 }
 
 /*
- * What is canceled at first may not be all: an operation that is being executed
- * then may come to wait later.
+ * Cancel repeatedly: an operation that is being executed may begin to wait
+ * after the first cancel.
  */
 static void drain(struct kvtree_ring *ring)
 {
@@ -569,7 +568,7 @@ KVTREE_API int kvtree_ring_eventfd(struct kvtree_ring *ring)
 
 	if (ring->eventfd >= 0)
 		return ring->eventfd;
-	/* It may have come too late for what is under way. */
+	/* What is pending may complete before the eventfd is registered. */
 	fd = eventfd(ring->pending ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (fd < 0)
 		return -errno;

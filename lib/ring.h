@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-only */
 /*
- * What the parts of a ring share.
+ * Declarations shared by the files of a ring.
  *
- * ring.c is what a program sees: it lays operations out in slots, queues them,
- * and makes events of those that have completed.  How they get to the kernel is
- * the matter of struct kvt_ring_way: ring_uring.c or ring_sync.c.
+ * ring.c implements the API: it lays operations out in slots, queues them, and
+ * makes events of those that have completed.  struct kvt_ring_way passes them to
+ * the kernel: ring_uring.c or ring_sync.c.
  *
  * A slot is in one place at a time:
  *
  *	free -> queue -> started -> done -> free
  *
- * Started slots are the kernel's; they stand in no list.  Those that it did not
- * take when they were submitted stay in the queue.  An operation that is canceled
- * before it is submitted goes from the queue to the done ones, a list of
- * operations that has more to do from the started ones to the queue.
+ * Started slots belong to the kernel and are on no list.  Slots that the kernel
+ * did not take on submission stay in the queue.  Canceling an operation before
+ * it is submitted moves it from the queue to the done list; a list of operations
+ * that has more to do goes from started back to the queue.
  */
 #ifndef KVTREE_RING_H
 #define KVTREE_RING_H
@@ -57,15 +57,15 @@ struct kvt_slots {
  * @reap: takes one that has completed; returns it with its result and version,
  *	or NULL
  * @ready: whether @reap would return one
- * @wait: waits until so many of the started ones have completed, or so many
- *	nanoseconds, -1 for ever; returns 0 or a negative errno
- * @cancel: cancels those of the started ones that wait; returns their number
+ * @wait: waits until that many of the started ones have completed, or for that
+ *	many nanoseconds, -1 for no limit; returns 0 or a negative errno
+ * @cancel: cancels the started ones that wait; returns their number
  *	or a negative errno
- * @watch: writes to an eventfd, from now on, when one completes
- * @close: frees what the others need; in the process that made the ring, or in a
- *	child of it
+ * @watch: writes to an eventfd whenever an operation completes from now on
+ * @close: frees what the others need; called in the process that made the ring, or
+ *	in a child of it
  *
- * A way that executes everything in @submit has no more than that and @close.
+ * A way that executes everything in @submit has only @submit and @close.
  */
 struct kvt_ring_way {
 	int (*submit)(struct kvtree_ring *ring);
@@ -137,7 +137,7 @@ static inline struct kvt_slot *kvt_slots_take(struct kvt_slots *slots)
 }
 
 /*
- * kvt_slot_op() - the operation of a slot that is no list
+ * kvt_slot_op() - the operation of a slot that is not a list
  * @slot: the slot
  */
 static inline struct kvtree_op *kvt_slot_op(struct kvt_slot *slot)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Rings without io_uring: what is submitted is executed there and then, by as
- * few system calls as may be.
+ * Rings without io_uring: submitting executes the operations at once, with as
+ * few system calls as possible.
  */
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
 #include "ring.h"
 
-/* Operations as the kernel wants them, one behind the other. */
+/* A contiguous array of operations for the kernel. */
 struct sync_batch {
 	unsigned int room;
 	unsigned int nr;

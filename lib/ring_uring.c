@@ -2,13 +2,12 @@
 /*
  * Rings on io_uring.
  *
- * An operation is one SQE.  On a ring with SQEs of 128 bytes it stands in the
- * SQE itself and its version comes back in the CQE; the kernel writes it back
- * only where more than that is needed.  On one with SQEs of 64 bytes the SQE
- * points to it and it comes back always.
+ * An operation is one SQE.  On a ring with SQEs of 128 bytes the SQE contains it
+ * and the CQE returns its version; the kernel writes the operation back only if
+ * the caller needs more than that.  On a ring with SQEs of 64 bytes the SQE
+ * points to the operation, which the kernel always writes back.
  *
- * The ring has room for an SQE of every slot, so that CQEs cannot overflow
- * either.
+ * The ring has room for an SQE of every slot, so CQEs cannot overflow either.
  */
 #include <liburing.h>
 #include <stdlib.h>
@@ -18,9 +17,9 @@
 #include "ring.h"
 
 /*
- * user_data: a number of the ring's own in the upper bits, so that canceling
- * meets no command of another ring of the same session; the slot in the lower
- * ones, or this for a command that cancels.
+ * user_data: the upper bits hold a number of this ring, so that canceling does
+ * not hit commands of another ring of the same session; the lower bits hold the
+ * slot, or this value for a cancel command.
  */
 #define UD_SLOT		0xffffull
 #define UD_CANCEL	0xffffull
@@ -39,8 +38,8 @@ struct uring {
 	int fd;			/* the session: registered, or its descriptor */
 	__u8 sqe_flags;
 	bool by_pointer;
-	unsigned int canceling;	/* commands that cancel, under way */
-	int canceled;		/* operations that they canceled */
+	unsigned int canceling;	/* cancel commands in progress */
+	int canceled;		/* operations canceled by them */
 	unsigned int nr_bufs;
 	struct fixed_buf *buf;	/* registered buffers, by their address */
 };
@@ -49,7 +48,7 @@ struct uring {
  * Submission
  */
 
-/* A thread of the kernel submits, beside this one. */
+/* Whether a kernel thread submits. */
 static bool by_thread(const struct uring *u)
 {
 	return u->io.flags & IORING_SETUP_SQPOLL;
@@ -59,7 +58,7 @@ static struct io_uring_sqe *get_sqe(struct uring *u, __u32 cmd, __u64 id)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->io);
 
-	/* A thread of the kernel may be behind with what it was given, if it is awake. */
+	/* The kernel's thread may not have taken earlier SQEs yet. */
 	if (!sqe) {
 		if (io_uring_submit(&u->io) < 0)
 			return NULL;
@@ -106,7 +105,7 @@ static void use_fixed_buf(const struct uring *u, struct io_uring_sqe *sqe,
 	sqe->buf_index = u->buf[n].index;
 }
 
-/* Where the operation is to be written to when it has been executed. */
+/* Where the kernel writes the operation back, or NULL. */
 static struct kvtree_op *written_back(struct kvt_slot *slot)
 {
 	struct kvtree_op *op = kvt_slot_op(slot);
@@ -161,8 +160,8 @@ static bool fill_batch(struct uring *u, struct kvt_slot *slot, __u64 id)
 }
 
 /*
- * What the kernel has not taken is ours again: left in the ring, it would be
- * submitted with what comes next, even if it is canceled before.
+ * Take back the SQEs that the kernel has not taken.  Otherwise the next call
+ * would submit them, even if they are canceled before.
  */
 static unsigned int take_back(struct uring *u)
 {
@@ -171,14 +170,14 @@ static unsigned int take_back(struct uring *u)
 
 	sq->sqe_tail -= nr;
 	sq->sqe_head = sq->sqe_tail;
-	/* Read by the kernel in a system call of ours alone. */
+	/* Pairs with nothing: only our own system calls make the kernel read it. */
 	io_uring_smp_store_release(sq->ktail, sq->sqe_tail);
 	return nr;
 }
 
 /*
- * Until the kernel has taken every SQE, or does not want more: *back are those that
- * it has not taken, the last ones.
+ * Submit until the kernel has taken every SQE or refuses more; *back is the
+ * number of SQEs not taken, the last ones.
  */
 static int submit_sqes(struct uring *u, unsigned int *back)
 {
@@ -188,7 +187,7 @@ static int submit_sqes(struct uring *u, unsigned int *back)
 	do {
 		ret = io_uring_submit(&u->io);
 	} while (ret == -EINTR || (ret > 0 && !by_thread(u) && io_uring_sq_ready(&u->io)));
-	/* A kernel thread takes them when it comes to it: they cannot be taken back. */
+	/* SQEs cannot be taken back from a kernel thread, which takes them at any time. */
 	if (by_thread(u))
 		return ret < 0 ? ret : 0;
 	*back = take_back(u);
@@ -205,7 +204,7 @@ static int uring_submit(struct kvtree_ring *ring)
 	struct kvt_slot *slot;
 	int err;
 
-	/* The thread may sleep still, if it could not be woken. */
+	/* The thread may still sleep, if an earlier wakeup failed. */
 	if (!ring->queue.nr && !by_thread(u))
 		return 0;
 	while ((slot = ring->queue.head)) {
@@ -233,8 +232,8 @@ static int uring_submit(struct kvtree_ring *ring)
  */
 
 /*
- * The version in memory.  There is none if the operation did not come back, as
- * one that was canceled: what stands there is what it was queued with.
+ * The version in memory.  If the operation was not written back, as after a
+ * cancel, the field still holds what the caller queued.
  */
 static __u64 version_in_op(struct kvt_slot *slot)
 {
@@ -355,7 +354,7 @@ static void uring_close(struct kvtree_ring *ring, bool forked)
 {
 	struct uring *u = ring->priv;
 
-	/* A child has nothing of it mapped, only the descriptor. */
+	/* The ring is not mapped in a child: only close the descriptor. */
 	if (forked)
 		close(u->io.ring_fd);
 	else
@@ -375,9 +374,9 @@ static const struct kvt_ring_way uring_way = {
 };
 
 /*
- * What makes it cheaper where the kernel has it, in the order in which it is
- * done without: completions that interrupt nobody and are run when the owner
- * waits, one thread that submits, no stop at an SQE that fails.
+ * Optional flags that make the ring cheaper, in the order in which setup() drops
+ * them: run completions only when the owner waits; one submitting thread; do not
+ * interrupt the owner for completions; do not stop at an SQE that fails.
  */
 static const unsigned int improvement[] = {
 	IORING_SETUP_DEFER_TASKRUN,
@@ -392,7 +391,7 @@ static int setup(struct uring *u, const struct kvtree_ring_opts *o, unsigned int
 	size_t i, n;
 	int err;
 
-	/* Most are for a ring with one owner, who asks. */
+	/* All but the last are only for rings without a submitting kernel thread. */
 	i = o->flags & KVTREE_RING_SQPOLL ? ARRAY_SIZE(improvement) - 1 : 0;
 	for (n = i; n < ARRAY_SIZE(improvement); n++)
 		flags |= improvement[n];
@@ -407,8 +406,8 @@ static int setup(struct uring *u, const struct kvtree_ring_opts *o, unsigned int
 }
 
 /*
- * An io_uring that the kernel has not, that is too old, or that this process may
- * not use is as good as not there.  What is short now is another matter.
+ * Treat an io_uring that is missing, too old, or forbidden to this process as
+ * absent.  A temporary shortage is an error.
  */
 static bool not_there(int err)
 {
@@ -455,9 +454,9 @@ static int register_bufs(struct uring *u, const struct kvtree_ring_opts *o)
 }
 
 /*
- * Saves a look-up for each command, and can be done without.  The ring's own
- * descriptor is not registered: it would be with the thread, and whoever ended
- * the ring elsewhere would take away that thread's registration in its place.
+ * Optional: saves a lookup for each command.  The ring's own descriptor is not
+ * registered: the registration would belong to this thread, and another thread
+ * that closed the ring would remove its own registration instead.
  */
 static void register_session(struct uring *u, const struct kvtree *kv)
 {
@@ -478,7 +477,7 @@ static int set_up(struct kvtree_ring *ring, struct uring *u,
 		return err;
 	if (o->nr_buffers && features & KVTREE_FEAT_URING_FIXED)
 		err = register_bufs(u, o);
-	/* A child that used it would do so in the parent's place. */
+	/* A child that used the ring would submit for the parent. */
 	if (!err)
 		err = io_uring_ring_dontfork(&u->io);
 	if (err) {
@@ -494,7 +493,7 @@ static int set_up(struct kvtree_ring *ring, struct uring *u,
  * @ring: the ring
  * @opts: how the caller wants it
  *
- * Return: 0; -EOPNOTSUPP if the kernel has none for kvtree or does not let us;
+ * Return: 0; -EOPNOTSUPP if the kernel has none for kvtree or forbids it;
  * or another negative errno
  */
 int kvt_ring_uring(struct kvtree_ring *ring, const struct kvtree_ring_opts *opts)

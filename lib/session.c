@@ -15,7 +15,7 @@
  * @request: the ioctl's number
  * @arg: its argument
  *
- * For calls that may simply be made again; kvtree_submit() has its own way.
+ * For calls that may be repeated; kvtree_submit() handles signals itself.
  *
  * Return: what ioctl() returned, or a negative errno
  */
@@ -53,7 +53,7 @@ static int device_open(unsigned int flags)
 	} while (fd < 0 && errno == EINTR);
 	if (fd >= 0)
 		return fd;
-	/* ENOENT is to say that there is no such store, and nothing else. */
+	/* Report ENOENT only for a store that does not exist. */
 	if (errno == ENOENT || errno == ENXIO)
 		return -ENODEV;
 	return -errno;
@@ -68,7 +68,7 @@ static int store_open(const char *name, unsigned int flags)
 	if (strlen(name) >= sizeof(arg.name))
 		return -ENAMETOOLONG;
 	memcpy(arg.name, name, strlen(name));
-	/* Reading is all that this call needs of the device. */
+	/* This call only needs to read the device. */
 	dev.fd = device_open(KVTREE_OPEN_READ);
 	if (dev.fd < 0)
 		return dev.fd;

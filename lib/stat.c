@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Counters, and what they are called.
+ * Names of counters.
  */
 #include "internal.h"
 
@@ -114,7 +114,7 @@ static const struct {
 	[KVTREE_STAT_LOG_FLUSHES] = { "log_flushes", COUNT,
 		"flushes of the devices' caches" },
 	[KVTREE_STAT_LOG_SYNC] = { "log_sync", COUNT,
-		"times that somebody waited for an epoch to be durable" },
+		"waits for an epoch to be durable" },
 	[KVTREE_STAT_LOG_STALL] = { "log_stall", COUNT,
 		"writes that waited for room in the log" },
 	[KVTREE_STAT_LOG_FULL] = { "log_full", COUNT,
@@ -135,7 +135,6 @@ static const struct {
 		"bytes of log_live_bytes that fit the devices on this machine" },
 };
 
-/* A counter that the interface gains must be given a name here. */
 _Static_assert(ARRAY_SIZE(counter) == KVTREE_STAT_NR, "names of counters");
 
 KVTREE_API int kvtree_stat(const struct kvtree *kv, uint64_t *values,

@@ -9,14 +9,14 @@ const (
 	MaxKey     = 4096    // bytes in a key
 	MaxValue   = 1 << 20 // bytes in all columns of a value
 	MaxColumns = 256     // columns in a value
-	MaxBatch   = 4096    // operations in one call of the kernel; a Batch may have more
+	MaxBatch   = 4096    // operations in one system call; a Batch may have more
 	MaxDevices = 8       // block devices of a durable store
 	maxName    = 64      // bytes in a store's name, with the NUL
 	maxEngine  = 16      // bytes in an engine's name, with the NUL
-	keyInline  = 16      // bytes of a key that its operation has room for
+	keyInline  = 16      // bytes of a key that fit into its operation
 )
 
-// What follows is <linux/kvtree.h>; TestABI compares both.
+// The following is from <linux/kvtree.h>; TestABI compares both.
 const (
 	opGet    = 1
 	opPut    = 2
@@ -48,7 +48,7 @@ const (
 	scanAllCols  = 1 << 6
 	scanEndIncl  = 1 << 7
 
-	scanDone = 1 << 0 // of what comes back
+	scanDone = 1 << 0 // in the result
 
 	recCols = 1 << 0
 	recMark = 1 << 1
@@ -87,7 +87,7 @@ type operation struct {
 	col    uint8
 	flags  uint16
 	keyLen uint16
-	ncols  uint16 // of a scan: bytes of struct scan
+	ncols  uint16 // for a scan, the size of struct scan
 	valLen uint32
 	result int32
 	key    [2]uint64 // a pointer, or the key
@@ -164,7 +164,7 @@ type storeOpen struct {
 	_     [3]uint32
 }
 
-// Of destroying and of detaching.
+// For destroying and detaching.
 type storeEnd struct {
 	name  [maxName]byte
 	flags uint32

@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// numbers are what C says of <linux/kvtree.h>, beside what is written here.
+// numbers are constants of <linux/kvtree.h>, and our values for them.
 var numbers = []struct {
 	c    string
 	here uint64
@@ -88,7 +88,7 @@ var numbers = []struct {
 	{"offsetof(struct kvtree_bpf_bind, access)", uint64(unsafe.Offsetof(bpfBind{}.access))},
 }
 
-// TestABI needs a C compiler, and the header beside this module.
+// TestABI needs a C compiler, and the header next to this module.
 func TestABI(t *testing.T) {
 	uapi, err := filepath.Abs("../../uapi")
 	if err != nil {
@@ -110,7 +110,7 @@ func TestABI(t *testing.T) {
 	}
 }
 
-// TestCounters compares their names and texts with the library's.
+// TestCounters compares names and texts of the counters with the library's.
 func TestCounters(t *testing.T) {
 	source, err := os.ReadFile("../stat.c")
 	if err != nil {
@@ -126,7 +126,7 @@ func TestCounters(t *testing.T) {
 			strings.ToUpper(counter.Name), counter.Name, kind, counter.Text)
 		at := strings.Index(c, line)
 		if at < 0 {
-			t.Fatalf("the library has no such line, or not in this order: %s", line)
+			t.Fatalf("the library lacks this line, or reorders it: %s", line)
 		}
 		c = c[at:]
 	}

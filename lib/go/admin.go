@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settings are those of a new store.
+// Settings are the settings of a new store.
 type Settings struct {
 	Engine     string      // "masstree" or "bwtree"; "" is the module's default
-	Mode       fs.FileMode // who may read and write it; 0 is 0600
+	Mode       fs.FileMode // permissions, as for a file; 0 is 0600
 	UID, GID   uint32
 	LimitBytes uint64 // 0: none
 	LimitKeys  uint64 // 0: none
@@ -26,7 +26,7 @@ type Settings struct {
 
 // A StoreInfo describes a store.
 type StoreInfo struct {
-	ID         uint64 // no other store ever has it
+	ID         uint64 // never given to another store
 	Name       string
 	Engine     string
 	Mode       fs.FileMode
@@ -36,7 +36,7 @@ type StoreInfo struct {
 	Keys       uint64
 	Bytes      uint64 // charged against the limit
 	PageSize   uint32
-	UUID       [16]byte // of its devices
+	UUID       [16]byte // identifies its devices
 	Durable    bool
 	Sync       bool // every change waits until it is durable
 	Attaching  bool // it is being recovered
@@ -59,7 +59,7 @@ func text(b []byte) string {
 	return string(b)
 }
 
-// onDevice makes a call that is about a store by its name.
+// onDevice makes a call for a store that is given by its name.
 func onDevice(what, name string, cmd uintptr, args unsafe.Pointer) error {
 	fd, err := openDevice(what, name)
 	if err != nil {
@@ -102,7 +102,7 @@ func (settings *Settings) fill(args *storeCreate, name string) error {
 	return nil
 }
 
-// CreateStore makes a volatile store.
+// CreateStore creates a volatile store.
 func CreateStore(name string, settings Settings) error {
 	var args storeCreate
 	if err := settings.fill(&args, name); err != nil {
@@ -111,12 +111,12 @@ func CreateStore(name string, settings Settings) error {
 	return onDevice("create", name, iocStoreCreate, unsafe.Pointer(&args))
 }
 
-// DestroyStore ends a volatile store, and waits until its memory is free.
+// DestroyStore destroys a volatile store, and waits until its memory is free.
 func DestroyStore(name string) error {
 	return end("destroy", name, iocStoreDestroy)
 }
 
-// DetachStore makes everything durable, and ends a durable store. Its devices keep it.
+// DetachStore makes everything durable, and releases the store's devices, which keep its data.
 func DetachStore(name string) error {
 	return end("detach", name, iocStoreDetach)
 }
@@ -134,11 +134,11 @@ type Attachment struct {
 	Settings
 	Sync     bool   // every change waits until it is durable
 	ReadOnly bool   // nothing is written to the devices
-	Until    uint64 // with ReadOnly: as it was at the end of this epoch
+	Until    uint64 // with ReadOnly: the store's state at the end of this epoch
 }
 
-// AttachStore recovers a durable store from its devices. If the context ends before, the store will
-// still be attached a little later.
+// AttachStore recovers a durable store from its devices. If the context ends first, recovery goes
+// on, and the store will be attached later.
 func AttachStore(ctx context.Context, name string, how Attachment, devices ...string) error {
 	var store storeCreate
 	if err := how.fill(&store, name); err != nil {
@@ -191,7 +191,7 @@ func attach(name string, store *storeCreate, how *Attachment, devices []string) 
 	return onDevice("attach", name, iocStoreAttach, unsafe.Pointer(&args))
 }
 
-// A Change is of the settings of a store: those that are not nil.
+// A Change changes the settings of a store that are not nil.
 type Change struct {
 	Mode       *fs.FileMode
 	UID, GID   *uint32
@@ -199,7 +199,7 @@ type Change struct {
 	LimitKeys  *uint64
 }
 
-// SetStore changes settings of a store, all or none.
+// SetStore changes settings of a store, all of them or none.
 func SetStore(name string, change Change) error {
 	var args storeSet
 	if err := setName(args.name[:], name); err != nil {

@@ -13,42 +13,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Batch is a list of operations that are executed with one call of the kernel, in order; gets
-// beside each other are looked up together. It is not a transaction: others may see some of its
-// changes before the rest, and an operation that fails does not keep the next from being executed.
-// Do not modify keys and values passed to a Batch until Run returns.
+// A Batch is a list of operations that one system call executes in order; adjacent gets are looked
+// up together. It is not a transaction: others may see some of its changes before the rest, and an
+// operation that fails does not stop the next. Do not modify keys and values passed to a Batch
+// until Run returns.
 type Batch struct {
-	// Room is the memory for the value of each Get, in bytes; 1024 if it is 0. A longer value
-	// is NoRoom. It counts for the operations that follow.
+	// Room is the memory for the value of each Get added from now on, in bytes; 0 means 1024. A
+	// longer value fails with NoRoom.
 	Room    int
 	ops     []operation
 	results []*Result
-	done    int // of those, executed
+	done    int // how many were executed
 }
 
-// A Result is what became of an operation of a Batch. Before Run its error is NotExecuted.
+// A Result is the outcome of an operation of a Batch. Before Run its error is NotExecuted.
 type Result struct {
-	Value   []byte   // of a Get
-	Columns []Column // of a GetColumnsInto
+	Value   []byte   // for a Get
+	Columns []Column // for a GetColumnsInto
 	Version uint64   // of the value found, stored or removed
-	Sum     int64    // of an Add
+	Sum     int64    // for an Add
 	Err     error
 
 	what    string
 	key     []byte
-	value   []byte // what a change is given, or where a get puts it
+	value   []byte // the value to store, or memory for the value found
 	columns []column
 	delta   int64
-	spare   *Error // of before Reset
+	spare   *Error // from before Reset, to be reused
 }
 
-// Len is how many operations it has.
+// Len returns the number of operations.
 func (b *Batch) Len() int {
 	return len(b.ops)
 }
 
-// Reset makes it empty, for other operations. Results of before, and errors that say NotFound, are
-// used again: do not read them any more.
+// Reset empties the batch for other operations. It reuses the memory of earlier results, and of
+// errors that say NotFound: do not read them any more.
 func (b *Batch) Reset() {
 	for _, result := range b.results {
 		*result = Result{spare: result.spare, columns: result.columns[:0]}
@@ -70,7 +70,7 @@ func (b *Batch) append(what string, opcode uint8, key, value []byte, flags []Fla
 
 var notExecuted = &Error{Op: "batch", Err: NotExecuted}
 
-// result appends one that is empty, of before Reset if there is one.
+// result appends an empty result, reusing one from before Reset if there is any.
 func (b *Batch) result() *Result {
 	n := len(b.results)
 	if n < cap(b.results) && b.results[:n+1][n] != nil {
@@ -91,7 +91,7 @@ func (b *Batch) Get(key []byte) *Result {
 	return result
 }
 
-// GetInto looks a key up, and puts its value into the caller's memory; a longer one is NoRoom.
+// GetInto looks a key up, and copies its value to the caller's memory; NoRoom if it is longer.
 func (b *Batch) GetInto(key, to []byte) *Result {
 	_, result := b.append("get", opGet, key, to, nil)
 	return result
@@ -99,9 +99,9 @@ func (b *Batch) GetInto(key, to []byte) *Result {
 
 const columnsRoom = 32
 
-// GetColumnsInto looks columns of a value up, in ascending order of their numbers; all that it has,
-// if none is named, up to 32. Their data is put into the caller's memory. What is longer, or has
-// more columns, is NoRoom.
+// GetColumnsInto looks up columns of a value, in ascending order of their numbers; without numbers,
+// all columns, up to 32. It copies their data to the caller's memory; NoRoom if there are more data
+// or columns.
 func (b *Batch) GetColumnsInto(key, to []byte, ids ...uint8) *Result {
 	op, result := b.append("get columns", opGet, key, to, nil)
 	result.columns = op.askColumns(result.columns, ids, columnsRoom)
@@ -114,15 +114,15 @@ func (b *Batch) Put(key, value []byte, flags ...Flag) *Result {
 	return result
 }
 
-// CompareAndSwap stores a value if the key has this version, 0 if it is not there.
+// CompareAndSwap stores a value if the key has this version; 0 means that it must not exist.
 func (b *Batch) CompareAndSwap(key, value []byte, version uint64, flags ...Flag) *Result {
 	op, result := b.append("compare and swap", opCAS, key, value, flags)
 	op.ver = version
 	return result
 }
 
-// CompareAndSwapColumns changes columns of a value if the key has this version, 0 if it is not
-// there. They are in ascending order of their numbers; nil Data removes a column.
+// CompareAndSwapColumns changes columns of a value if the key has this version; 0 means that it
+// must not exist. Columns are in ascending order of their numbers; nil Data removes a column.
 func (b *Batch) CompareAndSwapColumns(key []byte, columns []Column, version uint64, flags ...Flag) *Result {
 	op, result := b.append("compare and swap columns", opCAS, key, nil, flags)
 	op.ver = version
@@ -136,8 +136,8 @@ func (b *Batch) Remove(key []byte, flags ...Flag) *Result {
 	return result
 }
 
-// RemoveVersion removes a key if it has this version; Changed if it has another, NotFound if it is
-// not there.
+// RemoveVersion removes a key if it has this version; Changed if it has another, NotFound if it
+// does not exist.
 func (b *Batch) RemoveVersion(key []byte, version uint64, flags ...Flag) *Result {
 	op, result := b.append("remove", opRemove, key, nil, flags)
 	op.flags |= fVersion
@@ -145,7 +145,7 @@ func (b *Batch) RemoveVersion(key []byte, version uint64, flags ...Flag) *Result
 	return result
 }
 
-// Add adds to the number that the key has as its value.
+// Add adds to the number that the key's value holds.
 func (b *Batch) Add(key []byte, delta int64, flags ...Flag) *Result {
 	op, result := b.append("add", opAdd, key, nil, flags)
 	op.arg = uint64(delta)
@@ -153,10 +153,10 @@ func (b *Batch) Add(key []byte, delta int64, flags ...Flag) *Result {
 	return result
 }
 
-// Run executes those operations of a batch that have not been executed. It returns the first error
-// of an operation, except NotFound of a Get. If the kernel's call itself failed, it returns that
-// error, and every operation that was not executed has it too. If the context ended before Run
-// did, each may have been executed or not: do not use the batch again.
+// Run executes the operations of a batch that have not been executed. It returns the first error
+// of an operation, except NotFound of a Get. If the system call itself failed, it returns that
+// error, which is also the result of every operation that was not executed. If the context ended
+// before Run did, each operation may have been executed or not: do not use the batch again.
 func (s *Store) Run(ctx context.Context, b *Batch) error {
 	n, err := 0, ctx.Err()
 	switch {
@@ -169,7 +169,7 @@ func (s *Store) Run(ctx context.Context, b *Batch) error {
 	return b.report(n, err)
 }
 
-// runCopy executes a copy, which is left alone if the context ends.
+// runCopy executes a copy of the batch, which it abandons if the context ends.
 func (s *Store) runCopy(ctx context.Context, b *Batch) (int, error) {
 	own, n := b.rest(), 0
 	over, err := s.left.run(ctx, func() (err error) {
@@ -195,7 +195,7 @@ func (s *Store) batchMayWait(b *Batch) bool {
 	return false
 }
 
-// rest is a copy of what has not been executed.
+// rest copies the operations that have not been executed.
 func (b *Batch) rest() *Batch {
 	own := &Batch{ops: slices.Clone(b.ops[b.done:])}
 	for _, result := range b.results[b.done:] {
@@ -207,8 +207,8 @@ func (b *Batch) rest() *Batch {
 	return own
 }
 
-// runBatch executes operations; how many. Keys, values and columns are not pinned, as the buffers of
-// unix.Readv are not: the results refer to them, and memory of the heap does not move.
+// runBatch executes operations, and returns how many. It does not pin keys, values and columns, as
+// unix.Readv does not pin its buffers: the results refer to them, and heap memory does not move.
 func (s *Store) runBatch(ops []operation, results []*Result) (int, error) {
 	var pins runtime.Pinner
 	defer pins.Unpin()
@@ -238,7 +238,7 @@ func (s *Store) runBatch(ops []operation, results []*Result) (int, error) {
 	return n, nil
 }
 
-// report fills in the results: those of n more operations, and the error of the rest.
+// report fills in the results of n more operations, and the error of the rest.
 func (b *Batch) report(n int, err error) error {
 	var first error
 	begun := b.done
@@ -246,7 +246,7 @@ func (b *Batch) report(n int, err error) error {
 	for i, result := range b.results[begun:] {
 		op := &b.ops[begun+i]
 		if i >= n {
-			// What was not executed is not lost.
+			// An operation that was not executed is not lost.
 			if err != Lost {
 				result.fail(err)
 			}
@@ -266,7 +266,7 @@ func (b *Batch) report(n int, err error) error {
 	return first
 }
 
-// fail makes an error. Most say that a key is not there: these are in memory of before Reset.
+// fail makes an error. NotFound, the most frequent one, reuses memory from before Reset.
 func (r *Result) fail(err error) *Error {
 	e := r.spare
 	if e == nil || err != NotFound {

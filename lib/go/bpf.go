@@ -15,9 +15,9 @@ type Map interface {
 	Freeze() error
 }
 
-// NewBPFMap makes a BPF map that stands for the store, with an access that the session has:
-// programs that are loaded with it in place of the map that BPF_KVT_STORE() declares can use the
-// store. The name has at most 15 bytes. It returns the map's descriptor, which is the caller's.
+// NewBPFMap makes a BPF map bound to the store, with an access that the session has. Programs
+// loaded with it in place of the map that BPF_KVT_STORE() declares can use the store. The name has
+// at most 15 bytes. The caller owns the map's descriptor, which NewBPFMap returns.
 // With github.com/cilium/ebpf:
 //
 //	spec, err := ebpf.LoadCollectionSpec("firewall.bpf.o") // has BPF_KVT_STORE(rules)
@@ -27,7 +27,7 @@ type Map interface {
 //		MapReplacements: map[string]*ebpf.Map{".rodata.rules": rules},
 //	})
 func (s *Store) NewBPFMap(name string, access Access) (int, error) {
-	// As loaders make such a map, which have to take this one for theirs.
+	// As loaders make such a map: they only reuse one with the same attributes.
 	attr := mapCreate{mapType: unix.BPF_MAP_TYPE_ARRAY, keySize: 4, valueSize: 8, maxEntries: 1,
 		mapFlags: unix.BPF_F_RDONLY_PROG | unix.BPF_F_MMAPABLE}
 	if err := setName(attr.name[:], name); err != nil {
@@ -71,8 +71,8 @@ func (fd descriptorOfMap) Freeze() error {
 	return err
 }
 
-// Bind gives a BPF map of the caller's the store, and freezes it. The map is an array of one
-// element with the flag BPF_F_RDONLY_PROG. It has to be bound before programs are loaded with it.
+// Bind binds a BPF map of the caller to the store, and freezes it. The map is an array with one
+// element and the flag BPF_F_RDONLY_PROG. Bind it before loading programs with it.
 func (s *Store) Bind(m Map, access Access) error {
 	if err := s.bind(m, access); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (s *Store) Bind(m Map, access Access) error {
 	return nil
 }
 
-// Unbind takes the store from a BPF map: programs get ESTALE.
+// Unbind ends the binding of a BPF map: programs get ESTALE.
 func (s *Store) Unbind(m Map) error {
 	return s.bind(m, 0)
 }
@@ -98,7 +98,7 @@ func (s *Store) bind(m Map, access Access) error {
 	return nil
 }
 
-// AllowBPF allows programs to use the store, or forbids it again, which ends all bindings.
+// AllowBPF lets programs use the store, or forbids it again, which ends all bindings.
 func (s *Store) AllowBPF(allow bool) error {
 	args := bpfAccess{}
 	if allow {

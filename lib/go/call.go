@@ -13,25 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A request is an operation, and the memory that it points to, which is pinned while the kernel
-// has its addresses.
+// A request is an operation and the memory that it points to, which is pinned while the kernel
+// uses its addresses.
 type request struct {
 	op      operation
 	scan    scan
 	columns []column
 	ids     []uint16
 	name    []byte // the caller's key, for errors
-	key     []byte // if the operation has no room for it
+	key     []byte // if it does not fit into the operation
 	value   []byte
 	end     []byte
-	room    []byte // for values, used again
+	room    []byte // for values, reused
 	pins    runtime.Pinner
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
 
-// newRequest makes one. A key or value that is longer than its length's field can say is as
-// wrong as one that is too long by a byte.
+// newRequest makes a request. Lengths that their fields cannot hold are cut to an invalid length.
 func newRequest(opcode uint8, key []byte, flags []Flag) *request {
 	r := requests.Get().(*request)
 	r.op = operation{opcode: opcode}
@@ -46,7 +45,7 @@ func newRequest(opcode uint8, key []byte, flags []Flag) *request {
 	return r
 }
 
-// setKey puts a short key into the operation.
+// setKey copies a short key into the operation.
 func (op *operation) setKey(key []byte) {
 	op.keyLen = uint16(min(len(key), MaxKey+1))
 	if len(key) <= keyInline {
@@ -55,14 +54,14 @@ func (op *operation) setKey(key []byte) {
 	}
 }
 
-// free gives it back: nobody uses it any more.
+// free returns the request to the pool. Nothing may use it any more.
 func (r *request) free() {
 	r.columns, r.ids = r.columns[:0], r.ids[:0]
 	r.name, r.key, r.value, r.end = nil, nil, nil, nil
 	requests.Put(r)
 }
 
-// pin tells the address of a slice's memory, which stays where it is.
+// pin returns the address of a slice's memory, and pins the memory.
 func pin[T any](pins *runtime.Pinner, slice []T) uint64 {
 	if len(slice) > 0 {
 		pins.Pin(unsafe.SliceData(slice))
@@ -70,7 +69,7 @@ func pin[T any](pins *runtime.Pinner, slice []T) uint64 {
 	return address(slice)
 }
 
-// address tells the address of a slice's memory.
+// address returns the address of a slice's memory.
 func address[T any](slice []T) uint64 {
 	if len(slice) == 0 {
 		return 0
@@ -98,7 +97,7 @@ func (r *request) point() unsafe.Pointer {
 	return unsafe.Pointer(op)
 }
 
-// own makes copies of what belongs to the caller, who may go on without waiting.
+// own copies the caller's memory, so that the caller need not wait.
 func (r *request) own() {
 	r.name = bytes.Clone(r.name)
 	if r.key != nil {
@@ -107,8 +106,8 @@ func (r *request) own() {
 	r.value = bytes.Clone(r.value)
 }
 
-// do executes a request. The caller reads what it says and frees it; after an error it is
-// somebody else's.
+// do executes a request. The caller reads the results from it and frees it; after an error the
+// caller must not use it any more.
 func (s *Store) do(ctx context.Context, what string, r *request) (int, error) {
 	err := ctx.Err()
 	if err != nil {
@@ -138,7 +137,7 @@ func (s *Store) do(ctx context.Context, what string, r *request) (int, error) {
 	return int(r.op.result), nil
 }
 
-// fail makes an Error of what the operation says, and frees it.
+// fail makes an Error from the results of the operation, and frees it.
 func (r *request) fail(what string, err error) error {
 	e := &Error{Op: what, Key: bytes.Clone(r.name), Err: err}
 	e.note(&r.op)
@@ -157,7 +156,7 @@ func (e *Error) note(op *operation) {
 	}
 }
 
-// mayWait says whether an operation may wait for a disk.
+// mayWait reports whether an operation may wait for a disk.
 func (s *Store) mayWait(opcode uint8) bool {
 	return s.durable && opcode != opGet && opcode != opScan
 }

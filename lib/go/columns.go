@@ -11,14 +11,14 @@ import (
 )
 
 // A Column is a part of a value. In a put, nil Data removes the column, and empty Data stores an
-// empty one. Column 0 is what Get and Put use.
+// empty one. Get and Put use column 0.
 type Column struct {
 	ID   uint8
 	Data []byte
 }
 
-// GetColumns reads columns of a value, in ascending order of their numbers; all that it has, if
-// none is named. Those that the value lacks are left out.
+// GetColumns reads columns of a value, in ascending order of their numbers; without numbers, all
+// columns. Columns that the value lacks are left out.
 func (s *Store) GetColumns(ctx context.Context, key []byte, ids ...uint8) ([]Column, uint64, error) {
 	if len(ids) > MaxColumns {
 		return nil, 0, &Error{Op: "get columns", Key: bytes.Clone(key), Err: TooLong}
@@ -46,8 +46,8 @@ func (s *Store) GetColumns(ctx context.Context, key []byte, ids ...uint8) ([]Col
 	}
 }
 
-// askColumns has a get find these columns, or as many as there are, with room for some. It returns
-// their descriptors, in the place of those that were used before.
+// askColumns makes a get return these columns, or without ids all, up to room. It returns their
+// descriptors, in reused memory.
 func (op *operation) askColumns(used []column, ids []uint8, room int) []column {
 	columns := used[:0]
 	for _, id := range ids {
@@ -62,12 +62,12 @@ func (op *operation) askColumns(used []column, ids []uint8, room int) []column {
 	return columns
 }
 
-// found are the descriptors of those that a get found.
+// found returns the descriptors of the columns that a get found.
 func (op *operation) found(asked []column) []column {
 	return asked[:min(int(op.ncols), len(asked))]
 }
 
-// split cuts data into columns; false if they are longer.
+// split cuts data into columns; false if the columns are longer.
 func split(columns []column, data []byte) ([]Column, bool) {
 	found := make([]Column, 0, len(columns))
 	for _, c := range columns {
@@ -84,14 +84,14 @@ func split(columns []column, data []byte) ([]Column, bool) {
 	return found, true
 }
 
-// PutColumns changes columns of a value, all at once; with Whole, to these alone. They are in
-// ascending order of their numbers.
+// PutColumns changes columns of a value, all at once; with Whole it removes all others. Columns are
+// in ascending order of their numbers.
 func (s *Store) PutColumns(ctx context.Context, key []byte, columns []Column,
 	flags ...Flag) (uint64, error) {
 	return s.changeColumns(ctx, "put columns", opPut, key, columns, 0, flags)
 }
 
-// CompareAndSwapColumns is PutColumns if the key has this version, 0 if it is not there.
+// CompareAndSwapColumns is PutColumns if the key has this version; 0 means that it must not exist.
 func (s *Store) CompareAndSwapColumns(ctx context.Context, key []byte, columns []Column,
 	version uint64, flags ...Flag) (uint64, error) {
 	return s.changeColumns(ctx, "compare and swap columns", opCAS, key, columns, version, flags)
@@ -108,8 +108,8 @@ func (s *Store) changeColumns(ctx context.Context, what string, opcode uint8, ke
 	return s.doChange(ctx, what, r)
 }
 
-// giveColumns has a change store columns. It returns their descriptors, in the place of those that
-// were used before, and their data.
+// giveColumns makes a change store columns. It returns their descriptors, in reused memory, and
+// their data.
 func (op *operation) giveColumns(used []column, columns []Column) (descriptors []column, data []byte) {
 	op.flags |= fCols
 	op.ncols = uint16(min(len(columns), MaxColumns+1))

@@ -11,10 +11,10 @@ import (
 
 const isOpen = 1 << 62
 
-// A descriptor is closed when it has been told to be, and nobody uses it.
+// A descriptor counts its users, and closes the file after the last one once close was called.
 type descriptor struct {
 	fd    int
-	state atomic.Int64 // how many use it, and isOpen
+	state atomic.Int64 // number of users, and isOpen
 }
 
 func (d *descriptor) open(fd int) {
@@ -45,14 +45,14 @@ func (d *descriptor) close() error {
 		return ErrClosed
 	}
 	defer d.give()
-	// Of several that close it, one does.
+	// Only the first caller closes it.
 	if d.state.And(^isOpen)&isOpen == 0 {
 		return ErrClosed
 	}
 	return nil
 }
 
-// call is ioctl(2). An interrupted call is made again.
+// call is ioctl(2), repeated when it is interrupted.
 func (d *descriptor) call(cmd uintptr, arg unsafe.Pointer) (int, error) {
 	if !d.take() {
 		return 0, ErrClosed

@@ -28,7 +28,7 @@ func command(t testing.TB, name string, args ...string) string {
 	return strings.TrimSpace(string(said))
 }
 
-// A disk is formatted for a store. It can be stopped, and goes on when it is told to.
+// A disk is formatted for a store. Tests can suspend and resume it.
 type disk struct {
 	t          testing.TB
 	name, path string
@@ -113,14 +113,14 @@ func TestADurableStoreIsThereAgain(t *testing.T) {
 	is(t, err, kvtree.ReadOnly)
 }
 
-// soon is a context that ends by itself.
+// soon is a context that ends after a short time.
 func soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// when is a context that ends once a key is there.
+// when is a context that ends once a key exists.
 func when(s *kvtree.Store, key string) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -162,7 +162,7 @@ func TestCallsThatWereLeftAreBounded(t *testing.T) {
 	s := d.attach(kvtree.Attachment{Sync: true})
 	d.stop()
 	defer d.goOn()
-	// putMany has so many goroutines put keys of their own.
+	// putMany starts n goroutines, each of which puts a key of its own.
 	putMany := func(n int, prefix string) {
 		var all sync.WaitGroup
 		for i := range n {
@@ -180,7 +180,7 @@ func TestCallsThatWereLeftAreBounded(t *testing.T) {
 	keys := func() uint64 {
 		return must[kvtree.StoreInfo](t)(s.Info()).Keys
 	}
-	// On a busy machine contexts may end before anything has begun.
+	// On a busy machine contexts may end before any call has begun.
 	for keys() < 64 {
 		putMany(100, "first")
 	}
@@ -189,7 +189,7 @@ func TestCallsThatWereLeftAreBounded(t *testing.T) {
 		t.Fatal("another call has begun")
 	}
 	d.goOn()
-	// Those that were left end then, and make room.
+	// The abandoned calls end then, and let others begin.
 	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
 	must[uint64](t)(s.Put(bounded, []byte("more"), nil))

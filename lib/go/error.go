@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What an error of this package is, for errors.Is. These are errnos, and match what io/fs calls
-// them as well: NotFound is fs.ErrNotExist, Exists is fs.ErrExist, AccessDenied and NotAllowed are
-// fs.ErrPermission. Print the error, which says more than the constant.
+// Errors of this package, for errors.Is. These are errnos, and match those of io/fs as well:
+// NotFound is fs.ErrNotExist, Exists is fs.ErrExist, AccessDenied and NotAllowed are
+// fs.ErrPermission. Print the error itself, which says more than the constant.
 const (
 	NotFound     = unix.ENOENT       // no such key, or no store of this name
 	Exists       = unix.EEXIST       // the key is there, or a store of this name
 	Changed      = unix.ECANCELED    // the key has another version: Error.Version
 	Gone         = unix.ESTALE       // the store was destroyed or detached
-	AccessDenied = unix.EACCES       // the mode of /dev/kvtree or of the store, or how it was opened, forbids it
+	AccessDenied = unix.EACCES       // mode of /dev/kvtree or the store, or Open's access
 	NotAllowed   = unix.EPERM        // it needs CAP_SYS_ADMIN
 	Invalid      = unix.EINVAL       // an argument is out of its range
 	TooLong      = unix.E2BIG        // a key, a value or a list of columns is too long
@@ -32,21 +32,21 @@ const (
 	NoModule     = unix.ENODEV       // there is no /dev/kvtree, or a device is missing
 )
 
-// ErrClosed is what calls of a closed store return.
+// ErrClosed is the error of calls of a closed store.
 var ErrClosed = fmt.Errorf("kvtree: the store is closed: %w", os.ErrClosed)
 
 // An Error says what failed, and why. A call that failed has changed nothing, except after Lost,
-// where a context ended (see the package's description), and in a Batch, whose operations each
-// have a result of their own.
+// after its context ended (see the package's description), and in a Batch: each of its operations
+// has its own result.
 type Error struct {
-	Op      string // what was to be done
-	Key     []byte // with which key, or nil
-	Store   string // with the store of which name, or ""
+	Op      string // the operation
+	Key     []byte // its key, or nil
+	Store   string // the store's name, or ""
 	Err     error  // an errno, or a context's error
-	Version uint64 // after Changed and Exists, that of the value found; 0: no such key
-	Needed  int    // after NoRoom, the bytes that the value has
-	columns int    // ... and how many columns
-	device  bool   // it is /dev/kvtree that could not be opened
+	Version uint64 // after Changed and Exists, the version found; 0: no such key
+	Needed  int    // after NoRoom, the value's length in bytes
+	columns int    // after NoRoom, the number of columns
+	device  bool   // /dev/kvtree could not be opened
 }
 
 const shown = 80 // bytes of a key in a message
@@ -102,7 +102,7 @@ func describe(err error) string {
 	return err.Error()
 }
 
-// describeDevice says why /dev/kvtree cannot be opened, where EACCES is not the store's.
+// describeDevice says why /dev/kvtree cannot be opened. EACCES is for its mode, not the store's.
 func describeDevice(err error) string {
 	if err == NoModule {
 		return "no /dev/kvtree: load the module (modprobe kvtree)"

@@ -40,7 +40,7 @@ func TestADescriptorIsClosedWhenNobodyUsesIt(t *testing.T) {
 	}
 }
 
-// An errno of the device's is not one of a store's.
+// An errno of /dev/kvtree is not one of a store.
 func TestADeviceThatIsNotThereIsNoStoresDevice(t *testing.T) {
 	for want, err := range map[string]*Error{
 		"kvtree: open a: no /dev/kvtree: load the module (modprobe kvtree)": {Op: "open", Store: "a", Err: NoModule, device: true},
@@ -64,7 +64,7 @@ func TestADeviceThatIsNotThereIsNoStoresDevice(t *testing.T) {
 	}
 }
 
-// An odd context has another error each time, of a type that cannot be compared.
+// An odd context has a new error each time, of a type that cannot be compared.
 type odd struct{ context.Context }
 
 type oddError []int

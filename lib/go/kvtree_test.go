@@ -25,10 +25,10 @@ import (
 
 var ctx = context.Background()
 
-// number tells stores of this process apart.
+// number makes the names of this process's stores unique.
 var number atomic.Int64
 
-// create makes a store for a test, and opens it.
+// create creates a store for a test, and opens it.
 func create(t testing.TB, settings kvtree.Settings) (*kvtree.Store, string) {
 	t.Helper()
 	if _, err := os.Stat("/dev/kvtree"); err != nil {
@@ -68,7 +68,7 @@ func must[T any](t testing.TB) func(T, error) T {
 	}
 }
 
-// is fails the test unless the error is the one that is expected.
+// is fails the test unless err is expected.
 func is(t testing.TB, err, expected error) *kvtree.Error {
 	t.Helper()
 	var e *kvtree.Error
@@ -462,7 +462,7 @@ func TestMemoryIsHeldWhileTheKernelHasItsAddress(t *testing.T) {
 	}
 }
 
-// inRange is what a scan is to return of sorted keys.
+// inRange returns the keys that a scan of sorted keys should return, in its order.
 func inRange(keys []string, r kvtree.Range) []string {
 	var found []string
 	keys = slices.Clone(keys)
@@ -723,7 +723,7 @@ func descriptors(t testing.TB) int {
 	return len(must[[]os.DirEntry](t)(os.ReadDir("/proc/self/fd")))
 }
 
-// Otherwise a descriptor's number would be somebody else's in the middle of a call.
+// Otherwise another file could get the descriptor's number in the middle of a call.
 func TestClosingWaitsForCallsThatAreUnderWay(t *testing.T) {
 	_, name := create(t, kvtree.Settings{})
 	before := descriptors(t)
@@ -815,7 +815,7 @@ func TestABatchPutsValuesWhereItIsTold(t *testing.T) {
 	}
 }
 
-// Nothing is written after a value, whatever its length.
+// Nothing is written beyond a value, whatever its length.
 func TestNothingIsWrittenBeyondAValue(t *testing.T) {
 	s := newStore(t)
 	key := []byte("k")
@@ -840,7 +840,7 @@ func TestNothingIsWrittenBeyondAValue(t *testing.T) {
 	}
 }
 
-// A key that is not there costs a batch that is used again no more memory than one that is.
+// In a reused batch, looking up a missing key allocates as little as looking up an existing one.
 func TestAMissingKeyTakesNoMemory(t *testing.T) {
 	s := newStore(t)
 	must[uint64](t)(s.Put(ctx, []byte("k"), []byte("v")))

@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// While so many calls that were left alone are under way, no other begins.
+// While this many abandoned calls are running, no other call begins.
 const maxLeft = 64
 
-// A leaver counts calls that were left alone.
+// A leaver counts abandoned calls.
 type leaver struct {
 	mutex sync.Mutex
 	n     int
-	fewer chan struct{} // closed when n has become small enough, if somebody waits for that
+	fewer chan struct{} // closed when n is below maxLeft again; nil if nothing waits
 }
 
-// run makes a call that may take long, and leaves it alone when the context ends: then it is not
-// over, and the error is the context's. The call must not use what belongs to the caller.
+// run makes a call that may take long, and abandons it when the context ends: then over is false,
+// and err is the context's error. The call must not use memory of the caller.
 func (l *leaver) run(ctx context.Context, call func() error) (over bool, err error) {
 	if !l.wait(ctx) {
 		return false, ctx.Err()
@@ -36,7 +36,7 @@ func (l *leaver) run(ctx context.Context, call func() error) (over bool, err err
 	}
 }
 
-// wait waits until a call may begin; false if the context ended before.
+// wait waits until a call may begin; false if the context ends first.
 func (l *leaver) wait(ctx context.Context) bool {
 	for {
 		l.mutex.Lock()
@@ -57,7 +57,7 @@ func (l *leaver) wait(ctx context.Context) bool {
 	}
 }
 
-// leave counts a call until it has ended.
+// leave counts an abandoned call until it ends.
 func (l *leaver) leave(done <-chan error) {
 	l.mutex.Lock()
 	l.n++

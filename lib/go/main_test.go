@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Examples cannot be skipped by themselves.
+// Examples cannot call Skip.
 func TestMain(m *testing.M) {
 	if _, err := os.Stat("/dev/kvtree"); err != nil {
 		os.Args = append(os.Args, "-test.run=^Test")

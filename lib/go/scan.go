@@ -14,40 +14,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Range says which records a scan returns, and what of them. The zero value is all keys, with
-// column 0, in ascending order.
+// A Range selects the records that a scan returns, and their parts. The zero value is all keys,
+// with column 0, in ascending order.
 type Range struct {
-	// Prefix is what all keys begin with. Start and End are not used then; to go on after a key,
-	// set Start and StartAfter, and End, instead.
+	// Prefix selects the keys that begin with it. Start and End are then not used; to continue
+	// after a key, set Start, StartAfter and End instead.
 	Prefix []byte
-	// Start is the first key, or the last one if Reverse is set. nil is where the store begins,
-	// or ends.
+	// Start is the first key of the range, or the last one with Reverse. nil means no bound.
 	Start []byte
 	// StartAfter leaves Start itself out.
 	StartAfter bool
-	// End is where the range ends, in the direction of the scan. nil is where the store ends.
+	// End is the end of the range, in the direction of the scan. nil means no bound.
 	End []byte
-	// EndIncluded has End itself in the range.
+	// EndIncluded makes End part of the range.
 	EndIncluded bool
 	// Reverse returns keys in descending order.
 	Reverse bool
 	// KeysOnly returns no values.
 	KeysOnly bool
-	// Columns are those to be returned, in ascending order, as Record.Columns; AllColumns
+	// Columns are the columns to return in Record.Columns, in ascending order; AllColumns
 	// returns all.
 	Columns    []uint8
 	AllColumns bool
-	// Limit is how many records are returned at most; 0 is no limit.
+	// Limit is the maximum number of records; 0 is no limit.
 	Limit int
 	// Filter is the id of a filter of the store, a BPF program, as "kvtree bpf list" shows it.
 	Filter uint32
 }
 
-// A Record is what a scan returns. Its memory is the caller's.
+// A Record is a result of a scan. The caller owns its memory.
 type Record struct {
 	Key     []byte
-	Value   []byte   // column 0, unless columns were asked for
-	Columns []Column // if they were
+	Value   []byte   // column 0, unless the Range selects columns
+	Columns []Column // if it does
 	Version uint64
 }
 
@@ -56,11 +55,11 @@ const (
 	mostScan  = 64 << 10
 )
 
-// Scan returns the records of a range. What is changed meanwhile may be seen or not; keys come
-// in order, and each at most once. After an error, which may be that of the context at the next
-// read, there is nothing more.
+// Scan returns the records of a range. Concurrent changes may be seen or not; keys come in order,
+// and each at most once. An error ends the scan; the next read after the end of the context
+// returns the context's error.
 func (s *Store) Scan(ctx context.Context, r Range) iter.Seq2[Record, error] {
-	// The caller may use the memory again.
+	// The caller may reuse its memory.
 	r.Prefix, r.Start, r.End = bytes.Clone(r.Prefix), bytes.Clone(r.Start), bytes.Clone(r.End)
 	r.Columns = slices.Clone(r.Columns)
 	return func(yield func(Record, error) bool) {
@@ -84,19 +83,19 @@ func (s *Store) Scan(ctx context.Context, r Range) iter.Seq2[Record, error] {
 	}
 }
 
-// Prefix returns the records whose keys begin with a prefix.
+// Prefix returns the records with keys that begin with prefix.
 func (s *Store) Prefix(ctx context.Context, prefix []byte) iter.Seq2[Record, error] {
 	return s.Scan(ctx, Range{Prefix: prefix})
 }
 
-// A cursor is a place in a range.
+// A cursor is a position in a range.
 type cursor struct {
 	store *Store
 	at    Range
-	last  []byte // the last key that was read, if any was
+	last  []byte // the last key read, if any
 	begun bool
 	left  int
-	size  int // of the memory that is read into
+	size  int // of the next buffer
 	over  bool
 }
 
@@ -144,7 +143,7 @@ func (c *cursor) request() *request {
 	return r
 }
 
-// read reads on, into new memory.
+// read reads the next records, into new memory.
 func (c *cursor) read(ctx context.Context) ([]Record, error) {
 	for {
 		r := c.request()
@@ -170,7 +169,7 @@ func (c *cursor) read(ctx context.Context) ([]Record, error) {
 	}
 }
 
-// take finds the records in what was read.
+// take finds the records in a buffer.
 func (c *cursor) take(memory []byte) ([]Record, error) {
 	var records []Record
 	for len(memory) > 0 {
@@ -200,7 +199,7 @@ func (c *cursor) take(memory []byte) ([]Record, error) {
 	return records, nil
 }
 
-// cut reads a record's header, and finds what follows the record.
+// cut reads a record's header, and returns what follows the record.
 func cut(memory []byte) (h record, rest []byte, ok bool) {
 	if len(memory) < recordSize {
 		return h, nil, false

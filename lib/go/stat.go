@@ -12,10 +12,10 @@ type Stat struct {
 	Name  string // as "kvtree stat" shows it
 	Text  string // what it counts
 	Value uint64
-	Now   bool // it goes up and down; the others only grow
+	Now   bool // a gauge; other counters only grow
 }
 
-// Those that all engines have, by their numbers in <linux/kvtree.h>.
+// Counters common to all engines, by their numbers in <linux/kvtree.h>.
 var counters = []Stat{
 	{Name: "keys", Text: "keys in the store", Now: true},
 	{Name: "bytes", Text: "bytes charged against the limit: values and nodes", Now: true},
@@ -68,7 +68,7 @@ var counters = []Stat{
 	{Name: "log_epochs", Text: "epochs made durable"},
 	{Name: "log_bytes", Text: "bytes written to the devices"},
 	{Name: "log_flushes", Text: "flushes of the devices' caches"},
-	{Name: "log_sync", Text: "times that somebody waited for an epoch to be durable"},
+	{Name: "log_sync", Text: "waits for an epoch to be durable"},
 	{Name: "log_stall", Text: "writes that waited for room in the log"},
 	{Name: "log_full", Text: "times that the log was full"},
 	{Name: "log_checkpoints", Text: "checkpoints"},
@@ -97,8 +97,8 @@ func (s *Store) Stats() ([]Stat, error) {
 	return stats, nil
 }
 
-// EngineStats reads the counters of the store's engine. They may be others in another version
-// of the module.
+// EngineStats reads the counters of the store's engine. Another version of the module may have
+// others.
 func (s *Store) EngineStats() ([]Stat, error) {
 	var stats []Stat
 	for {

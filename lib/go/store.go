@@ -15,7 +15,7 @@ import (
 
 const device = "/dev/kvtree"
 
-// Access is what a Store may be used for.
+// Access selects reading, writing or both.
 type Access uint32
 
 const (
@@ -24,17 +24,17 @@ const (
 	ReadWrite        = Read | Write
 )
 
-// A Flag says how a change is made.
+// A Flag modifies a change.
 type Flag uint16
 
 const (
-	// Create has a put fail with Exists if the key is there.
+	// Create makes a put fail with Exists if the key exists.
 	Create Flag = fCreate
-	// Replace has a put or an add fail with NotFound if the key, or the column, is not there.
+	// Replace makes a put or an add fail with NotFound if the key or the column is missing.
 	Replace Flag = fReplace
-	// Durable has a change of a durable store complete when it is on its devices.
+	// Durable makes a change of a durable store complete only when it is on the devices.
 	Durable Flag = fSync
-	// Whole has a put of columns remove all columns that it does not name.
+	// Whole makes a put of columns remove all columns that it does not name.
 	Whole Flag = fWhole
 )
 
@@ -45,8 +45,8 @@ type Store struct {
 	left    leaver
 }
 
-// Open opens the store of this name, "" for the one named default. What it may be used for is
-// decided here, as for a file.
+// Open opens the store of this name; "" is the one named default. Permissions are checked here, as
+// for a file.
 func Open(name string, access Access) (*Store, error) {
 	if name == "" {
 		name = "default"
@@ -67,8 +67,8 @@ func Open(name string, access Access) (*Store, error) {
 	return newStore(n)
 }
 
-// FromFile makes a Store of a session that was received from another process. The file can be
-// closed then.
+// FromFile makes a Store of a session that was received from another process. The file may be
+// closed afterwards.
 func FromFile(file *os.File) (*Store, error) {
 	if file == nil {
 		return nil, &Error{Op: "open", Err: os.ErrInvalid}
@@ -103,7 +103,7 @@ func newStore(fd int) (*Store, error) {
 	return s, nil
 }
 
-// openDevice makes a session of the store default, for a call that is about another.
+// openDevice opens a session of the default store, for a call about another store.
 func openDevice(what, name string) (fd int, err error) {
 	for _, mode := range []int{unix.O_RDWR, unix.O_RDONLY, unix.O_WRONLY} {
 		fd, err = unix.Open(device, mode|unix.O_CLOEXEC, 0)
@@ -129,18 +129,18 @@ func setName(to []byte, name string) error {
 	return nil
 }
 
-// Close ends the session. Calls that are under way go on.
+// Close ends the session. Calls in progress complete.
 func (s *Store) Close() error {
 	runtime.SetFinalizer(s, nil)
 	return s.close()
 }
 
-// FD is the session's descriptor, to be sent to another process. It stays the store's.
+// FD returns the session's descriptor, to be sent to another process. The store still owns it.
 func (s *Store) FD() int {
 	return s.fd
 }
 
-// Get looks a key up: column 0 of its value.
+// Get looks up column 0 of a key's value.
 func (s *Store) Get(ctx context.Context, key []byte) ([]byte, error) {
 	value, _, err := s.GetVersion(ctx, key)
 	return value, err
@@ -148,7 +148,7 @@ func (s *Store) Get(ctx context.Context, key []byte) ([]byte, error) {
 
 const firstRoom = 1024
 
-// GetVersion looks a key up, and tells the value's version as well.
+// GetVersion looks up column 0 of a key's value, and the value's version.
 func (s *Store) GetVersion(ctx context.Context, key []byte) ([]byte, uint64, error) {
 	r := newRequest(opGet, key, nil)
 	if r.room == nil {
@@ -177,8 +177,8 @@ func roomNeeded(err error) int {
 	return 0
 }
 
-// Append looks a key up, and appends its value to a slice: without an allocation if the value
-// fits. It tells the value's version. All of the slice's capacity may be written to.
+// Append looks up a key, and appends its value to a slice: without an allocation if the value
+// fits. It returns the value's version. All of the slice's capacity may be overwritten.
 func (s *Store) Append(ctx context.Context, to, key []byte) ([]byte, uint64, error) {
 	for {
 		r := newRequest(opGet, key, nil)
@@ -196,25 +196,25 @@ func (s *Store) Append(ctx context.Context, to, key []byte) ([]byte, uint64, err
 	}
 }
 
-// Put stores a value, as column 0 and without others. It returns its version.
+// Put stores a value as column 0, and removes all other columns. It returns the new version.
 func (s *Store) Put(ctx context.Context, key, value []byte, flags ...Flag) (uint64, error) {
 	return s.change(ctx, "put", opPut, key, value, 0, flags)
 }
 
-// CompareAndSwap stores a value if the key has this version, 0 if it is not there. It returns
-// the new version.
+// CompareAndSwap stores a value if the key has this version; 0 means that it must not exist. It
+// returns the new version.
 func (s *Store) CompareAndSwap(ctx context.Context, key, value []byte, version uint64,
 	flags ...Flag) (uint64, error) {
 	return s.change(ctx, "compare and swap", opCAS, key, value, version, flags)
 }
 
-// Remove removes a key. It returns the version of the value that was there.
+// Remove removes a key. It returns the version of the removed value.
 func (s *Store) Remove(ctx context.Context, key []byte, flags ...Flag) (uint64, error) {
 	return s.change(ctx, "remove", opRemove, key, nil, 0, flags)
 }
 
 // RemoveVersion removes a key if it has this version; Changed if it has another, NotFound if it
-// is not there.
+// does not exist.
 func (s *Store) RemoveVersion(ctx context.Context, key []byte, version uint64,
 	flags ...Flag) error {
 	_, err := s.change(ctx, "remove", opRemove, key, nil, version, slices.Concat(flags, []Flag{fVersion}))
@@ -229,7 +229,7 @@ func (s *Store) change(ctx context.Context, what string, opcode uint8, key, valu
 	return s.doChange(ctx, what, r)
 }
 
-// doChange executes a change, and returns the version that it tells.
+// doChange executes a change, and returns its version.
 func (s *Store) doChange(ctx context.Context, what string, r *request) (uint64, error) {
 	if _, err := s.do(ctx, what, r); err != nil {
 		return 0, err
@@ -239,9 +239,8 @@ func (s *Store) doChange(ctx context.Context, what string, r *request) (uint64, 
 	return version, nil
 }
 
-// Add adds to the number of 8 bytes, little-endian, that the key has as its value, and returns
-// the sum. A key that is not there counts as 0. Get returns the bytes: see
-// binary.LittleEndian.Uint64.
+// Add adds to the little-endian number of 8 bytes that the key's value holds, and returns the sum.
+// A key that does not exist counts as 0. Get returns the bytes: see binary.LittleEndian.Uint64.
 func (s *Store) Add(ctx context.Context, key []byte, delta int64, flags ...Flag) (int64, error) {
 	return s.AddColumn(ctx, key, 0, delta, flags...)
 }
@@ -261,7 +260,7 @@ func (s *Store) AddColumn(ctx context.Context, key []byte, id uint8, delta int64
 	return sum, nil
 }
 
-// Sync waits until all changes that were made before, by anybody, are durable.
+// Sync waits until all earlier changes, by any process, are durable.
 func (s *Store) Sync(ctx context.Context) error {
 	r := newRequest(opSync, nil, nil)
 	r.op.flags = 0
