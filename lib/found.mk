@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What a build finds is part of what it depends on. Objects and programs depend on
-# $(FOUND), a file that is written anew only when a compiler, the flags or the version of a
-# library is not what it was: a library that is installed later is then used.
+# Objects and programs depend on $(FOUND). This file is rewritten only when a compiler, the flags
+# or the version of a library changes, so that a library installed later is used.
 #
-# To be included before the rules, after
+# Include it before the rules, after
 #
-#   FOUND_BY	commands whose versions matter: $(CC) if not told
+#   FOUND_BY	commands with versions that matter; default $(CC)
 #   FOUND_PKGS	libraries, by their names for pkg-config
-#   FOUND_ALSO	any other text that matters: the version of what has no --version
+#   FOUND_ALSO	any other text that matters, such as a version that no option prints
 
 PKG_CONFIG ?= pkg-config
 FOUND_BY   ?= $(CC)

@@ -2,7 +2,7 @@
 """Programs that pages show, and what they print.
 
 The comment at the top of an example says what it shows, in which pages, and,
-behind "Prints:", what it prints; "..." there stands for anything.
+after "Prints:", its output, in which "..." matches anything.
 """
 
 import os

@@ -156,7 +156,7 @@ def narrow(lines):
         if len(line.expandtabs(8)) <= WIDTH:
             yield line
         elif field:
-            # The comment stands before its field.
+            # Put the comment before its field.
             yield field[1] + field[3]
             yield field[1] + field[2]
         else:
@@ -209,14 +209,14 @@ class Call(Page):
         return out
 
     def inherited(self, name, meaning):
-        """What another call says of the same argument, if this one refers to it."""
+        """The text of another call for the same argument, if this one refers to it."""
         found = re.fullmatch(r'as for (\w+)\(\)', meaning)
         if not found:
             return meaning
         return dict(self.book.header.functions[found[1]].parameters)[name]
 
     def returned(self):
-        """The function whose results this one has, and what is said of them."""
+        """The function whose results this one refers to, and their text."""
         text = ' '.join(self.function.returns).strip()
         found = re.fullmatch(r'as (kvtree_\w+)\(\)', text)
         return self.book.header.functions[found[1]] if found else self.function

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""Plain text as it stands in comments, turned into man(7).
+"""Turn plain text of comments into man(7).
 
 Paragraphs are separated by blank lines. What is indented by a tab is a list of
 errors ("-ENOENT<tabs>text") or else literal text. In a paragraph @name is an
@@ -134,7 +134,7 @@ class Text:
 
 
 def sentence(text):
-    """Text that stands for itself: a capital letter and a full stop."""
+    """Text as a sentence: with a capital letter and a full stop."""
     if re.match(r'[a-z]+(?![\w(])', text):
         text = text[0].upper() + text[1:]
     return text if text.endswith(('.', ':')) else text + '.'
@@ -187,7 +187,7 @@ def literal(lines):
 
 
 def date(newest):
-    """The date of a page whose newest source has this time."""
+    """The date of a page, from the time of its newest source."""
     when = int(os.environ.get('SOURCE_DATE_EPOCH') or newest)
     return str(datetime.datetime.fromtimestamp(when, datetime.timezone.utc).date())
 

@@ -30,7 +30,7 @@ TREE = HERE.parents[1]
 USUAL = (Path('/usr/local'), Path('/usr'))
 
 NOT_FOUND = """
-libkvtree is not there. Install it ("make install" in the source tree of kvtree),
+libkvtree was not found. Install it ("make install" in the source tree of kvtree),
 or install this package from the source tree, or name the prefix under which it is
 installed with KVTREE_PREFIX=DIR.
 """

@@ -5,8 +5,8 @@ import tempfile
 
 from setuptools import setup
 
-# Not in the tree, where the next build would take for its own what was compiled for
-# another library, and install files that are no more.
+# Not in the tree: the next build would reuse what was compiled for another library, and
+# install files that no longer exist.
 with tempfile.TemporaryDirectory(prefix='kvtree-python-') as build:
     setup(
         cffi_modules=['kvtree_build.py:ffi'],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Count, also from several processes at once, in one call and without losing
- * anything; and give numbers out, none of them twice.
+ * Count in one call, also from several processes at once, without losing counts;
+ * and hand out unique numbers.
  *
  * Shown in: kvtree_add(3)
  *

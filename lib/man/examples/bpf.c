@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Let the BPF programs that have a map read the store, and tell which it calls.
+ * Let the BPF programs with a map read the store, and list the programs that the
+ * store calls.
  *
  * Shown in: kvtree_bpf_allow(3), kvtree_bpf_bind(3), kvtree_bpf_unbind(3),
  * kvtree_bpf_unbind_id(3), kvtree_bpf_binding_next(3), kvtree_bpf_hook_next(3)

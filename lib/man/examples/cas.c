@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Change a value in a way that depends on what it was, without a lock: read,
- * compute, and store if nobody was faster. Two processes do it 1000 times each,
- * and no change is lost.
+ * Compute a new value from the old one, without a lock: read, compute, and store if
+ * the value has not changed meanwhile. Two processes do it 1000 times each, and no
+ * change is lost.
  *
  * Shown in: kvtree_cas(3)
  *

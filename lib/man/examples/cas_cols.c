@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Move an order to its next state, and say when, in one step; but only if nobody
- * has touched the order since it was read. Columns that are not named stay.
+ * Move an order to its next state, with a time, in one step; but only if the order
+ * has not changed since it was read. Other columns stay.
  *
  * Shown in: kvtree_cas_cols(3)
  *
  * Prints:
  *	shipped
- *	not shipped: somebody has changed the order
+ *	not shipped: the order has changed
  */
 #include <err.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ static void ship(const struct kvtree *kv, uint64_t version)
 
 	err = kvtree_cas_cols(kv, "order:17", 8, cols, 2, 0, &version);
 	if (err == -ECANCELED)
-		puts("not shipped: somebody has changed the order");
+		puts("not shipped: the order has changed");
 	else if (err)
 		errx(EXIT_FAILURE, "%s", kvtree_strerror(err));
 	else

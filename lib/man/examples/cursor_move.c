@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Move about in a timetable of departures, whose keys are times.
+ * Move in a timetable of departures. The keys are times.
  *
  * Shown in: kvtree_cursor_seek(3), kvtree_cursor_prev(3),
  * kvtree_cursor_first(3), kvtree_cursor_last(3), kvtree_cursor_version(3)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Remove a key, but only if it is what it was: somebody may have stored another
+ * Remove a key only if it has not changed: another process may have stored another
  * job under it meanwhile, which must not get lost.
  *
  * Shown in: kvtree_del(3)

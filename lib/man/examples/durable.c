@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Attach a durable store on a file that stands for a disk, and look what is on
- * it when it is detached. Needs root.
+ * Attach a durable store on a file that replaces a disk, and probe the file
+ * after detaching the store. Needs root.
  *
  * Shown in: kvtree_store_attach(3), kvtree_store_detach(3),
  * kvtree_checkpoint(3), kvtree_probe(3)

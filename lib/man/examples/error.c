@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Errors that a program expects are told by their number, and all others are
- * for its user to read.
+ * A program checks for the errors that it expects by number, and prints all
+ * others for its user.
  *
  * Shown in: kvtree_strerror(3)
  *

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Look keys up into memory that is used again and again, and that grows when a
- * value is larger than all before it.
+ * Look keys up into reused memory, which grows when a value is larger than all
+ * before it.
  *
  * Shown in: kvtree_get_into(3)
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * What the library, the kernel module and the kernel offer.
+ * Print features of the library, the kernel module and the kernel.
  *
  * Shown in: kvtree_info(3), kvtree_version(3)
  *

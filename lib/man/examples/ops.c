@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
  * Store many keys in one system call, then look them all up in another one,
- * and one besides that is not there.
+ * together with one that does not exist.
  *
  * Shown in: kvtree_ops(3), kvtree_ops_new(3), kvtree_ops_free(3),
  * kvtree_ops_clear(3), kvtree_ops_get(3), kvtree_ops_put(3), kvtree_ops_run(3),

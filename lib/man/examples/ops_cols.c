@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
  * Store values with columns, and read them, in one system call. The second value
- * has not all of the columns.
+ * lacks a column.
  *
  * Shown in: kvtree_ops_put_cols(3), kvtree_ops_get_cols(3),
  * kvtree_ops_columns(3)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
  * Give a session to another process, over a Unix socket. That process may use
- * the store through it, whatever it may do itself: the child could have dropped
- * its privileges.
+ * the store through it, whatever its own rights: the child could have dropped its
+ * privileges.
  *
  * Shown in: kvtree_fd(3), kvtree_from_fd(3)
  *

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Look 1000 keys up, up to 32 of them at a time. What has been looked up makes room
- * for the next, so that the ring is always full.
+ * Look 1000 keys up, up to 32 of them at a time. Each completed lookup makes room
+ * for the next one, so that the ring is always full.
  *
  * Shown in: kvtree_ring(3), kvtree_ring_open(3), kvtree_ring_close(3),
  * kvtree_ring_get(3), kvtree_ring_wait(3), kvtree_ring_uses_uring(3)

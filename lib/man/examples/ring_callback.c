@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * A job in steps, each of which is begun by the callback of the one before it:
- * many such jobs could be under way at once.
+ * A job in steps: the callback of each step begins the next one. Many such jobs
+ * could be in progress at once.
  *
  * Shown in: kvtree_ring_put(3), kvtree_ring_cas(3), kvtree_ring_add(3),
  * kvtree_ring_del(3), kvtree_ring_pending(3)

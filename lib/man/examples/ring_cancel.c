@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Two clients have operations in a ring, and one of them goes away before it has
- * an answer. What it asked for need not be done; an event comes nevertheless.
+ * Two clients have operations in a ring, and one of them disconnects before it has
+ * an answer. Its operations are canceled; each still has an event.
  *
  * Shown in: kvtree_ring_cancel(3)
  *

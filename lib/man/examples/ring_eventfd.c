@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * A ring in a loop that waits for other things as well: here for a timer.
+ * A ring in an event loop that also waits for a timer.
  *
  * Shown in: kvtree_ring_eventfd(3), kvtree_ring_submit(3)
  *

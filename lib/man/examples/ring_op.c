@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * A scan in a ring, laid out by hand: up to ten records whose keys begin with
- * "bird/". The records are found one after the other in the buffer.
+ * A scan in a ring, as a struct kvtree_op: up to ten records with keys that begin
+ * with "bird/". The buffer holds the records one after the other.
  *
  * Shown in: kvtree_ring_op(3)
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Two operation lists under way at once: each is one operation of the ring, and
+ * Two operation lists in progress at once: each is one operation of the ring, and
  * its own operations are executed in order.
  *
  * Shown in: kvtree_ring_ops(3)

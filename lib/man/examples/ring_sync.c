@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Store many values at once and wait until all are durable, once for all of
- * them: when they have completed.
+ * Store many values at once, and after they have completed wait once until all
+ * are durable.
  *
  * Shown in: kvtree_ring_sync(3)
  *

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Print some counters of a store: those that the kernel module knows, although it
- * may be older or newer than the program.
+ * Print some counters of a store, if the kernel module knows them: it may be older
+ * or newer than the program.
  *
  * Shown in: kvtree_stat(3), kvtree_stat_name(3), kvtree_stat_text(3),
  * kvtree_stat_is_gauge(3), kvtree_engine_stat(3)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Make a store of at most 1000 keys that its group may read, list the stores
- * that there are, let it have 2000 keys, and destroy it. Needs root.
+ * Make a store of at most 1000 keys that its group may read, list all
+ * stores, raise the limit to 2000 keys, and destroy it. Needs root.
  *
  * Shown in: kvtree_store_create(3), kvtree_store_set(3), kvtree_store_destroy(3),
  * kvtree_store_next(3), kvtree_store_self(3)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-only
 /*
- * Lay operations out by hand: a put whose key stands in the operation itself,
- * and a get.
+ * Submit operations that the program laid out itself: a put with the key in the
+ * operation, and a get.
  *
  * Shown in: kvtree_submit(3)
  *

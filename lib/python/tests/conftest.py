@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""Every test gets a store of its own. They need root and the module."""
+"""Every test gets a new store. The tests need root and the module."""
 
 import itertools
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""Cursors: a place in a range, and steps from there."""
+"""Cursors: a position in a range, and steps from there."""
 
 import threading
 
@@ -17,7 +17,7 @@ def full(store: Store) -> Store:
 
 def test_a_new_cursor_stands_before_the_first_record(full: Store) -> None:
     with full.cursor() as cursor:
-        with pytest.raises(LookupError, match='does not stand'):
+        with pytest.raises(LookupError, match='not at a record'):
             cursor.key  # noqa: B018
         assert not cursor.prev()
         assert cursor.next()

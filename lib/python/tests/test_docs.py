@@ -30,7 +30,7 @@ def public_members() -> Iterator[tuple[type, str, Any]]:
 
 @pytest.fixture(autouse=True)
 def as_default(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Examples use the store "default"; here that is one which nobody has data in."""
+    """Redirect the store "default", which examples use, to an empty store."""
     init = Store.__init__
 
     def __init__(self: Store, store: str | None = None,  # noqa: N807

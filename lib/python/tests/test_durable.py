@@ -38,7 +38,7 @@ def devices(tmp_path: Path) -> Iterator[list[str]]:
 
 @pytest.fixture
 def durable(name: str) -> Iterator[str]:
-    """A name that is attached by the test."""
+    """The name of a store that the test attaches."""
     durable = f'{name}-durable'
     yield durable
     if durable in [store.name for store in kvtree.stores()]:

@@ -18,11 +18,11 @@ PACKAGE = os.path.dirname(kvtree.__file__)
 
 
 class Interrupted(Exception):
-    """What a handler raises."""
+    """Raised by a handler."""
 
 
 class Handler:
-    """Called where a signal's handler may run in the package: at the nth such place."""
+    """Called at the nth place where Python may run a signal handler in the package."""
 
     def __init__(self, nth: int, handle: Callable[[], object]) -> None:
         self.nth = nth
@@ -51,7 +51,7 @@ class Handler:
         return self.trace
 
     def run(self, work: Callable[[], object]) -> bool:
-        """Do the work; whether there were as many places."""
+        """Do the work; return whether it passed that many places."""
         sys.settrace(self.trace)
         try:
             work()
@@ -95,7 +95,7 @@ LONG = b'x' * 100
 
 
 def use_ring(store: Store, ring: Ring, kept: list[Operation[Any]]) -> None:
-    """Queue more than has a place, and keep what was queued."""
+    """Queue more operations than slots, and keep them."""
     kept.append(ring.get(b'long', room=1))
     kept.extend(ring.add(b'%d' % i, 1) for i in range(3))
     ring.submit()
@@ -155,7 +155,7 @@ def test_a_handler_cannot_use_the_ring_that_it_interrupts(store: Store) -> None:
 
 
 def in_child(work: Callable[[], object]) -> str:
-    """What becomes of it in a child."""
+    """Do the work in a child, and return its outcome."""
     pid = os.fork()
     if not pid:
         try:

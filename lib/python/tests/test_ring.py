@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""Rings: many operations under way, with asyncio and without."""
+"""Rings: many operations in progress, with and without asyncio."""
 
 import asyncio
 import errno
@@ -37,7 +37,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(params=WAYS)
 def ring(store: Store, request: pytest.FixtureRequest) -> Iterator[Ring]:
-    """A ring of each kind, not deep."""
+    """A ring of each kind, with a small depth."""
     with store.ring(16, **WAYS[request.param]) as ring:
         yield ring
 
@@ -180,7 +180,7 @@ def test_a_batch_is_one_operation(store: Store, ring: Ring) -> None:
 
 
 def test_a_batch_of_another_session_is_refused(store: Store, ring: Ring, name: str) -> None:
-    with Store(name) as other, pytest.raises(ValueError, match="another store's"):
+    with Store(name) as other, pytest.raises(ValueError, match='another store'):
         ring.run(other.batch())
 
 
@@ -327,7 +327,7 @@ def test_the_descriptor_tells_when_to_reap(store: Store, ring: Ring) -> None:
 
 
 def test_random_operations_agree_with_a_dict(store: Store, ring: Ring) -> None:
-    """Those that are under way together have different keys: they have no order."""
+    """Concurrent operations use different keys, because they are not ordered."""
     rng = random.Random(7)
     model: dict[bytes, bytes] = {}
     for _ in range(25):
@@ -397,7 +397,7 @@ def test_what_tasks_queue_begins_together(store: Store) -> None:
 
 
 def test_the_loop_goes_on_while_operations_wait(store: Store, ring: Ring) -> None:
-    """Fresh memory makes an io_uring complete later, which the loop has to see."""
+    """Fresh memory makes an io_uring complete later, and the loop must notice."""
     async def main() -> None:
         with mmap.mmap(-1, 1 << 20) as fresh:
             assert await ring.put(b'k', fresh) > 0
@@ -460,12 +460,12 @@ def test_one_loop_after_the_other(store: Store, ring: Ring) -> None:
 
 
 def test_a_signal_is_handled_while_a_ring_waits(store: Store, ring: Ring) -> None:
-    """Its handler runs although the library waits, and waiting goes on."""
+    """The handler runs while the library waits, and waiting continues."""
     seen: list[int] = []
     old = signal.signal(signal.SIGALRM, lambda number, frame: seen.append(number))
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-        # At least once: on a busy machine the first signal is there before.
+        # On a busy machine the first signal may come too early.
         while True:
             ring.put(b'k', b'v')
             assert len(ring.wait(1, timeout=60)) == 1
@@ -478,7 +478,7 @@ def test_a_signal_is_handled_while_a_ring_waits(store: Store, ring: Ring) -> Non
 
 
 class Refusing:
-    """The library, whose kernel does not take what is submitted at first."""
+    """The library with a kernel that refuses the first submissions."""
 
     def __init__(self, times: int) -> None:
         self.left = times
@@ -546,7 +546,7 @@ def test_a_canceled_batch_tells_how_far_it_came(store: Store, ring: Ring) -> Non
         batch.add(b'n', 1)
     operation = ring.run(batch)
     ring.submit()
-    # Of a list that is longer than a call takes, the rest is queued again by the first.
+    # The first call requeues the rest of a list that is longer than one system call.
     for _ in range(2):
         ring.cancel(operation)
     ring.drain()

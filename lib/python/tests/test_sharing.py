@@ -32,7 +32,7 @@ def test_threads_share_a_store(store: Store) -> None:
 
 @pytest.fixture
 def overtaken(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store in which somebody else stores "theirs" after the first look at a key."""
+    """A store in which another writer stores "theirs" after the first look at a key."""
     look, first = Store._get, Cursor.first
     times = iter([1])
 
@@ -71,7 +71,7 @@ def test_setdefault_returns_what_is_stored(overtaken: Store) -> None:
 
 
 def test_a_session_lives_as_long_as_a_call_in_it(name: str) -> None:
-    """What a thread in a call has is the session: here this one has it."""
+    """A thread in a call holds the session: this test holds it directly."""
     store = Store(name)
     under_way = store._session()
     fd = store.fileno()
@@ -83,7 +83,7 @@ def test_a_session_lives_as_long_as_a_call_in_it(name: str) -> None:
 
 
 def test_closing_takes_nothing_away_from_other_threads(name: str) -> None:
-    """Each thread ends with ValueError, and none with a descriptor that is another's."""
+    """Each thread ends with ValueError, and none uses another file's descriptor."""
     for _ in range(5):
         store = Store(name)
         ended: list[str] = []
@@ -157,7 +157,7 @@ def test_a_batch_collects_from_many_threads(store: Store) -> None:
 
 def test_lists_and_cursors_are_used_under_their_locks(
         store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library's belong to one thread at a time, and its calls release the GIL."""
+    """They belong to one thread at a time, and the library's calls release the GIL."""
     batch, cursor = store.batch(), store.cursor()
     used = set()
 
@@ -167,7 +167,7 @@ def test_lists_and_cursors_are_used_under_their_locks(
 
         def __getattr__(self, name: str) -> Any:
             call = getattr(lib, name)
-            # When a cursor is freed nobody else has it.
+            # A cursor is freed when nothing refers to it.
             if not name.startswith('kvtree_') or name == 'kvtree_cursor_close':
                 return call
 

@@ -24,11 +24,11 @@ NOBODY = 65534
 
 
 def as_nobody(use: Callable[[], object]) -> str:
-    """What a process without rights gets: the name of the error, or the result."""
+    """Run something as an unprivileged user: the name of the error, or the result."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if not pid:
-        # Whatever happens, this copy of pytest is not to go on.
+        # This copy of pytest must exit, whatever happens.
         try:
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
@@ -91,7 +91,7 @@ def test_a_new_store_that_cannot_be_opened_does_not_stay(
     with pytest.raises(AccessDenied, match='not this one'):
         kvtree.create_store(f'{name}-b')
     assert [store.name for store in kvtree.stores()] == [store.name for store in before]
-    # One that was there does.
+    # An existing store stays.
     with pytest.raises(KeyExists):
         kvtree.create_store(name)
     assert name in [store.name for store in kvtree.stores()]

@@ -11,9 +11,9 @@ b'world'
 >>> store.close()
 
 Store is a session on a store, Cursor goes through its records, Batch executes many
-operations in one system call, and Ring has many under way at once. create_store(),
-set_store(), destroy_store() and stores() deal with stores as a whole; attach(), detach()
-and probe() with the devices of durable ones. Errors are exceptions of the
+operations in one system call, and Ring keeps many in progress. create_store(),
+set_store(), destroy_store() and stores() manage stores as a whole; attach(), detach()
+and probe() manage the devices of durable stores. Errors are exceptions of the
 class Error.
 
 The package calls libkvtree; Documentation/python.rst is its page.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""Stores as a whole, and the module that has them."""
+"""Stores as a whole, and the module's description."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class ModuleInfo:
     """libkvtree's version."""
     abi_version: int
     key_max: int
-    """Bytes in a key at the most."""
+    """Maximum bytes in a key."""
     value_max: int
-    """Bytes in all columns of a value at the most."""
+    """Maximum bytes in all columns of a value."""
     cols_max: int
-    """Columns in a value at the most."""
+    """Maximum columns in a value."""
     batch_max: int
-    """Operations in one system call at the most; longer batches are divided."""
+    """Maximum operations in one system call; longer batches are split."""
     features: frozenset[str]
-    """What it offers besides: "uring" and others, KVTREE_FEAT_* in lower case."""
+    """Optional features: "uring" and others, KVTREE_FEAT_* in lower case."""
     operations: frozenset[str]
-    """The operations that it offers: "get", "put" and so on."""
+    """Supported operations: "get", "put" and so on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +67,23 @@ class StoreInfo:
     """A store, as stores() and Store.info() describe it."""
 
     id: int
-    """Never 0, and never given to another store."""
+    """Never 0, and never reused for another store."""
     name: str
     engine: str
     mode: int
-    """Who may read and write, as for a file."""
+    """Permissions, as for a file."""
     uid: int
     gid: int
     limit_bytes: int
-    """The memory that it may take, in bytes; 0: no limit."""
+    """Maximum memory in bytes; 0: no limit."""
     limit_keys: int
-    """The keys that it may hold; 0: no limit."""
+    """Maximum number of keys; 0: no limit."""
     keys: int
-    """The keys that it holds."""
+    """Number of keys."""
     bytes: int
-    """The memory that it takes."""
+    """Memory used, in bytes."""
     page_size: int
-    """The bytes at which its engine splits a page; 0: the engine has no pages."""
+    """Page size in bytes at which the engine splits; 0: the engine has no pages."""
     durable: bool
     """It has devices."""
     sync: bool
@@ -91,9 +91,9 @@ class StoreInfo:
     attaching: bool
     """It is being recovered, and cannot be opened yet."""
     read_only: bool
-    """It was attached only to be read."""
+    """It was attached read-only."""
     uuid: UUID | None
-    """That of its devices; None if it has none, or is being recovered."""
+    """Identifies its devices; None if it has none, or is being recovered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +109,16 @@ class DeviceInfo:
     index: int
     """Which of the store's devices it is, from 0."""
     devices: int
-    """How many the store has."""
+    """Number of devices of the store."""
     open: bool
     """It is attached, or was when the machine stopped."""
     bytes: int
-    """Bytes of the device that are used."""
+    """Bytes of the device that the store uses."""
     segment_bytes: int
     formatted: int
     """When it was formatted, in seconds since 1970."""
     checkpoint_records: int
-    """Records of the last checkpoint that stand on this device."""
+    """Records of the last checkpoint on this device."""
 
 
 @contextmanager
@@ -167,13 +167,13 @@ def store_info(kv: Any) -> StoreInfo:
 
 
 def info() -> ModuleInfo:
-    """Describe the running module: version, limits, what it offers."""
+    """Describe the running module: version, limits, features."""
     with any_session() as kv:
         return module_info(kv)
 
 
 def stores() -> list[StoreInfo]:
-    """Describe all stores there are, oldest first. Anybody may."""
+    """Describe all stores, oldest first. Needs no privilege."""
     found = ffi.new('struct kvtree_store_info *')
     listed = []
     with any_session() as kv:
@@ -212,10 +212,10 @@ def set_store(name: str, *, mode: int | None = None, uid: int | None = None,
               limit_keys: int | None = None) -> None:
     """Change settings of a store while it is used.
 
-    What is None stays as it is; limits of 0 are none. The store's owner may change the
-    mode, and who has CAP_SYS_ADMIN everything. A mode or owner is for sessions that are
-    opened later. A store may hold more than its new limits: what grows is refused with
-    LimitReached until enough is removed.
+    Arguments of None change nothing; limits of 0 mean no limit. The store's owner may
+    change the mode; everything else needs CAP_SYS_ADMIN. Mode and owner apply to sessions
+    opened later. A store may hold more than its new limits: changes that need more space
+    fail with LimitReached until enough is removed.
     """
     data = name_of(name)
     if len(data) >= lib.KVTREE_NAME_MAX:
@@ -235,7 +235,7 @@ def set_store(name: str, *, mode: int | None = None, uid: int | None = None,
 
 
 def destroy_store(name: str) -> None:
-    """Destroy a store and all that it holds; needs CAP_SYS_ADMIN.
+    """Destroy a store and everything in it; needs CAP_SYS_ADMIN.
 
     Sessions on it get StoreGone from then on.
     """
@@ -244,19 +244,19 @@ def destroy_store(name: str) -> None:
 
 
 def detach(name: str) -> None:
-    """Make a durable store durable as it is and take it away; needs CAP_SYS_ADMIN.
+    """Make everything durable and release the store's devices; needs CAP_SYS_ADMIN.
 
-    Its devices keep it. Sessions on it get StoreGone from then on. Error with EIO if
-    the last changes could not be written.
+    The devices keep the store. Sessions on it get StoreGone from then on. Error with
+    EIO if the last changes could not be written.
     """
     with any_session() as kv:
         must(lib.kvtree_store_detach(kv, name_of(name)), name)
 
 
 def probe(device: str | os.PathLike[str]) -> DeviceInfo:
-    """Tell to which durable store a device belongs; needs no module.
+    """Describe the durable store that a device belongs to; needs no module.
 
-    Error with ENODATA if no store stands on it, with EBADMSG if it is damaged.
+    Error with ENODATA if the device holds no store, with EBADMSG if it is damaged.
     """
     found = ffi.new('struct kvtree_device *')
     path = os.fsencode(device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""Python's arguments as the library wants them, and its results as Python's."""
+"""Convert Python's arguments for the library, and its results for Python."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ColumnIds = Iterable[int] | Literal['all']
 def buffer(data: Buffer, what: str) -> Any:
     """Bytes, or other memory without copying it, for a `const void *`.
 
-    len() of what it returns is in bytes. It has to be kept as long as the library
-    uses the memory.
+    len() of the result is in bytes. The caller must keep the result as long as the
+    library uses the memory.
     """
     if type(data) is bytes:
         return data
@@ -43,7 +43,7 @@ def pinned(data: Buffer, what: str) -> Any:
 
 
 def key_of(data: Any) -> bytes:
-    """A key, or what buffer() made of it, as bytes to compare and to put into messages."""
+    """A key, or the result of buffer(), as bytes to compare and to put into messages."""
     memory = data if isinstance(data, ffi.CData) else buffer(data, 'key')
     return memory if type(memory) is bytes else bytes(ffi.buffer(memory))
 
@@ -56,7 +56,7 @@ def flags_of(*, create: bool = False, replace: bool = False, sync: bool = False,
 
 
 def number(ctype: str, value: int) -> int:
-    """An integer that the library will take; OverflowError if it is none of this type."""
+    """An integer that fits into a C type; OverflowError if it does not."""
     return int(ffi.new(f'{ctype} *', value)[0])
 
 
@@ -79,7 +79,7 @@ def column_array(columns: Columns) -> tuple[Any, int, list[Any]]:
             column.len = lib.KVTREE_COL_ABSENT
             continue
         memory = pinned(data, 'column')
-        # Or the length would be taken modulo 2**32.
+        # Otherwise cffi would truncate the length to 32 bits.
         if len(memory) > lib.KVTREE_VALUE_MAX:
             raise error(errno.E2BIG)
         column.len = len(memory)
@@ -89,7 +89,7 @@ def column_array(columns: Columns) -> tuple[Any, int, list[Any]]:
 
 
 def column_dict(found: Any) -> dict[int, bytes]:
-    """What a `struct kvtree_columns` says; columns that are not there are left out."""
+    """Convert a `struct kvtree_columns`; absent columns are left out."""
     columns = [found.col[i] for i in range(found.nr)]
     return {column.id: ffi.buffer(column.data, column.len)[:] for column in columns
             if column.len != lib.KVTREE_COL_ABSENT}

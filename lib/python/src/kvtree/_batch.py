@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Entry:
-    """An operation of the list: where its result goes, and how it is found."""
+    """An operation of the list: where to put its result, and how to find it."""
 
     result: Result[Any]
     found: Callable[[Any, int], Any]
     missing: tuple[Any] | None = None   # the value if the key is not there
 
     def finish(self, ops: Any, n: int) -> None:
-        """Take over operation n of a list, which has been executed."""
+        """Take the result of operation n, which has been executed."""
         ret = lib.kvtree_ops_result(ops, n)
         version = lib.kvtree_ops_version(ops, n)
         if ret >= 0:
@@ -81,7 +81,7 @@ def _sum(ops: Any, n: int) -> int:
 class Batch:
     """A list of operations that are executed together, in one system call.
 
-    Store.batch() makes one. As a context manager it executes what was collected at
+    Store.batch() makes one. Used as a context manager, it executes the operations at
     the end of the block, unless the block ends with an exception:
 
     >>> with kvtree.Store() as store, store.batch() as batch:
@@ -90,19 +90,19 @@ class Batch:
     >>> found.value
     b'1'
 
-    The operations are executed in order, each for itself: one that fails does not
+    The operations are executed in order and independently: one that fails does not
     stop the next, and other processes may see the state in between. Each call
     returns a Result that is filled in when the batch has run.
 
-    With `check` the batch raises the exception of the first operation that failed,
-    after all were executed; a get that finds nothing has not failed.
+    With `check` the batch raises the exception of the first failed operation,
+    after executing all; a get of a missing key does not count as failed.
     """
 
     def __init__(self, store: Store, check: bool = True) -> None:
         self._store = store
         self._check = check
         self._lock = Lock()
-        self._operation: Any = None     # of a ring, that was given the list last
+        self._operation: Any = None     # the last one that used the list on a ring
         self._entries: list[_Entry] = []
         self._done = 0
         self._ops = new_list()
@@ -123,14 +123,14 @@ class Batch:
 
     @property
     def results(self) -> list[Result[Any]]:
-        """The operations' results, in their order."""
+        """The results, in the order of the operations."""
         return [entry.result for entry in self._entries[:len(self)]]
 
     def get(self, key: Buffer, *, room: int = 4096) -> Result[bytes | None]:
         """Look a key up; the value is None if it is not there.
 
-        `room` is the memory set aside for the value, in bytes; TooLong if it does not
-        suffice.
+        `room` is the memory reserved for the value, in bytes; TooLong if the value is
+        longer.
         """
         return self._add(_Entry(Result('get', key), _value, (None,)),
                          lib.kvtree_ops_get, key, ffi.NULL, room)
@@ -182,10 +182,10 @@ class Batch:
                          flags_of(replace=replace, sync=sync))
 
     def run(self) -> list[Result[Any]]:
-        """Execute what has not been executed, and return the results of these.
+        """Execute the operations that have not been executed, and return their results.
 
         If the call itself fails, operations after the last one that is `done` were not
-        executed; to call run() again tries them again.
+        executed; call run() again to retry them.
         """
         with self._lock:
             ret = lib.kvtree_ops_run(self._mine(), self._store._session())
@@ -195,7 +195,7 @@ class Batch:
         return new
 
     def clear(self) -> None:
-        """Forget the operations, to collect others. Results stay what they are."""
+        """Drop the operations, to collect others. Earlier results stay valid."""
         with self._lock:
             ops = self._mine()
             self._done = 0
@@ -203,13 +203,13 @@ class Batch:
             self._entries = []
 
     def _mine(self) -> Any:
-        """The library's list, which belongs to the holder of the lock, or to a ring."""
+        """The library's list, for the holder of the lock; an error while a ring uses it."""
         if self._operation is not None and self._operation._has_batch():
-            raise RuntimeError('the batch is under way on a ring')
+            raise RuntimeError('the batch is in progress on a ring')
         return self._ops
 
     def _lend(self, operation: Any) -> Any:
-        """Give the library's list to an operation of a ring, as long as it has it."""
+        """Let an operation of a ring use the library's list until it is done."""
         with self._lock:
             ops = self._mine()
             self._operation = operation
@@ -219,18 +219,18 @@ class Batch:
         memory = buffer(key, 'key')
         with self._lock:
             ops = self._mine()
-            # First: as soon as the library has it, a signal handler may raise. What the
-            # library has not taken has the next one's place.
+            # First: a signal handler may raise as soon as the library has the operation. If
+            # the library did not take it, the next one replaces the entry.
             self._entries[len(self):] = [entry]
             must(call(ops, memory, len(memory), *args), entry.result._key)
         return entry.result
 
     def _reap(self, first: int | None = None) -> list[Result[Any]]:
-        """Take over what was executed, and return it: what is new, or from one on."""
+        """Take the results of executed operations; return the new ones, or all from first."""
         done = lib.kvtree_ops_done(self._ops)
         new = self._entries[self._done if first is None else first:done]
         for n, entry in enumerate(new, done - len(new)):
-            # Not again what was, before a signal handler raised.
+            # Results taken before a signal handler raised are kept.
             if not entry.result._done:
                 entry.finish(self._ops, n)
         self._done = done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""Stores that come to be: made empty, or recovered from their devices."""
+"""Creating stores: empty, or recovered from their devices."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def _id_of(name: str) -> int | None:
-    """The id of the store of this name; None if there is none."""
+    """The id of the store with this name, or None."""
     return next((store.id for store in stores() if store.name == name), None)
 
 
 def _opened(name: str, mode: Mode, undo: Callable[[str], None]) -> Store:
-    """Open a store that has just come to be; if that fails, it is not to be there."""
+    """Open a store that was just created; if that fails, remove it again."""
     made = _id_of(name)
     try:
         return Store(name, mode)
     except BaseException:
-        # Another one of this name is not ours. What fails here is not what has failed.
+        # Remove only this store, not a newer one of its name. Keep the first exception.
         with suppress(Error):
             if _id_of(name) == made:
                 undo(name)
@@ -40,12 +40,12 @@ def create_store(name: str, *, mode: int = 0o600, uid: int | None = None,
                  engine: str = '', page_size: int = 0) -> Store:
     """Create a store and open it, to read and to write; needs CAP_SYS_ADMIN.
 
-    The name consists of letters, digits and "._-". `mode` says who may read and
-    write, as for a file; the owner is the caller unless `uid` and `gid` say so.
-    Limits of 0 are none. `engine` is "masstree" or "bwtree", or else the module's
-    default; `page_size` is for engines with pages, 0 leaves it to them. KeyExists if
-    there is a store of this name. AccessDenied, and no store, if the caller may not open
-    it: one that belongs to somebody else takes CAP_DAC_OVERRIDE.
+    The name consists of letters, digits and "._-". `mode` is the permissions, as for a
+    file; the owner is the caller unless `uid` and `gid` say otherwise. Limits of 0 mean
+    no limit. `engine` is "masstree" or "bwtree"; the default is the module's choice.
+    `page_size` is for engines with pages, 0 is their default. KeyExists if a store has
+    this name. AccessDenied, and no store, if the caller may not open it: opening another
+    user's store needs CAP_DAC_OVERRIDE.
     """
     args = ffi.new('struct kvtree_store_create *', described_store(
         name, mode, uid, gid, limit_bytes, limit_keys, engine, page_size))
@@ -60,12 +60,12 @@ def attach(name: str, *devices: str | os.PathLike[str], mode: int = 0o600,
            sync: bool = False, read_only: bool = False, until: int = 0) -> Store:
     """Recover a durable store from its devices and open it; needs CAP_SYS_ADMIN.
 
-    All devices of the store are named, in any order; "kvtree store format" makes them ready.
-    sync: every change waits until it is durable. read_only: nothing is written to the
-    devices, and changes get an Error with EROFS; until: the epoch at whose end the store
-    is as it was, also if what was written later is damaged. The rest is as for
-    create_store(), but that with read_only the store is opened only to be read. Returns
-    when everything is recovered.
+    Name all devices of the store, in any order; "kvtree store format" prepares them.
+    sync: every change waits until it is durable. read_only: write nothing to the
+    devices; changes fail with EROFS. until: the epoch at the end of which to show the
+    store, even if later data is damaged. The other arguments are as for create_store(),
+    except that with read_only the store is opened for reading only. Returns when
+    everything is recovered.
     """
     paths = [ffi.new('char[]', os.fsencode(device)) for device in devices]
     if not 0 < len(paths) <= lib.KVTREE_DEVICES_MAX:

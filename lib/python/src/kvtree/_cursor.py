@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from kvtree._store import Store
 
-# When take() has enough.
+# Bytes after which take() stops.
 _TAKE_BYTES = 1 << 16
 
 V = TypeVar('V')
-"""What a record's value is: bytes, columns, or None if only keys are read."""
+"""The type of a record's value: bytes, columns, or None if only keys are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class Range:
     @classmethod
     def of(cls, prefix: Buffer, start: Buffer | None, end: Buffer | None,
            reverse: bool) -> Range:
-        """Make one of the arguments that items() and the like take."""
+        """Make one from the arguments that items() and the like take."""
         return cls(key_of(prefix), b'' if start is None else key_of(start),
                    None if end is None else key_of(end), reverse)
 
     @classmethod
     def of_slice(cls, keys: slice) -> Range:
-        """Make one of a slice, in which a step has no meaning."""
+        """Make one from a slice, which must have no step."""
         if keys.step is not None:
-            raise ValueError('a slice of a store takes no step: reversed() turns it around')
+            raise ValueError('a slice of a store takes no step: use reversed()')
         return cls.of(b'', keys.start, keys.stop, False)
 
     def __contains__(self, key: bytes) -> bool:
@@ -60,7 +60,7 @@ class Range:
         return self.end is None and not (self.prefix or self.start)
 
     def within(self, other: Range) -> Range:
-        """The keys that are in another one, of a slice, as well."""
+        """The intersection with the range of a slice."""
         ends = [end for end in (self.end, other.end) if end is not None]
         return Range(self.prefix, max(self.start, other.start), min(ends, default=None),
                      self.reverse)
@@ -71,7 +71,7 @@ class Range:
 
 
 def _close(kv: Any, cursor: Any) -> None:
-    """Free a cursor; `kv` is named so that the session outlives it."""
+    """Free a cursor; `kv` keeps the session alive until then."""
     lib.kvtree_cursor_close(cursor)
 
 
@@ -95,7 +95,7 @@ def _open(kv: Any, keys: Range, columns: ColumnIds | None, keys_only: bool,
 
 
 def _size(value: Any) -> int:
-    """Return how long a value is, or all of its columns."""
+    """Return the length of a value, or of all its columns."""
     if isinstance(value, dict):
         return sum(map(len, value.values()))
     return 0 if value is None else len(value)
@@ -104,24 +104,24 @@ def _size(value: Any) -> int:
 class Cursor(Generic[V]):
     """A cursor goes through the records of a range of keys, in both directions.
 
-    Store.cursor() makes one. It stands on a record, before the first or behind
-    the last one; a new one stands before the first. "First", "next" and "last"
-    follow the cursor's order, which is descending with `reverse`.
+    Store.cursor() makes one. It is at a record, before the first or after the last
+    one; a new one is before the first. "First", "next" and "last" follow the cursor's
+    order, which is descending with `reverse`.
 
-    The calls that move it return whether it stands on a record then, which `key`,
-    `value` and `version` describe. Iterating over it goes on from where it stands.
+    The methods that move it return whether it is at a record; `key`, `value` and
+    `version` then describe the record. Iterating continues from the current record.
 
-    Records are read ahead, many in one system call, and each shows the value as it
-    was when it was read; seek() reads afresh. A scan is not a snapshot: a key that
-    is stored or removed while the cursor is under way may or may not be seen, any
-    other key of the range is seen exactly once, and keys come strictly in order.
+    The cursor reads records ahead, many in one system call, and each shows the value
+    at the time of reading; seek() reads afresh. A scan is not a snapshot: keys stored or
+    removed during the scan may or may not be seen. Any other key of the range is seen
+    exactly once, and keys come strictly in order.
     """
 
     def __init__(self, store: Store, keys: Range, *, columns: ColumnIds | None = None,
                  keys_only: bool = False, read_ahead: int = 0) -> None:
         self._store = store
         self._lock = Lock()
-        self._length = ffi.new('size_t *')  # room for an answer, under the lock
+        self._length = ffi.new('size_t *')  # a result buffer, under the lock
         self._read = self._no_value if keys_only else (
             self._whole_value if columns is None else self._columns)
         self._cursor = _open(store._session(), keys, columns, keys_only, read_ahead)
@@ -140,12 +140,12 @@ class Cursor(Generic[V]):
 
     @property
     def key(self) -> bytes:
-        """The record's key. LookupError if the cursor does not stand on a record."""
+        """The record's key. LookupError if the cursor is not at a record."""
         return self._record()[0]
 
     @property
     def value(self) -> V:
-        """The record's value, as the cursor was asked to read it."""
+        """The record's value, in the form that the cursor reads."""
         return self._record()[1]
 
     @property
@@ -154,11 +154,11 @@ class Cursor(Generic[V]):
         return self._record()[2]
 
     def next(self) -> bool:
-        """Go to the next record; False: there is none, it stands behind the last."""
+        """Go to the next record; False: there is none, the cursor is after the last."""
         return self._move(lib.kvtree_cursor_next)
 
     def prev(self) -> bool:
-        """Go to the record before; False: there is none, it stands before the first."""
+        """Go to the previous record; False: there is none, the cursor is before the first."""
         return self._move(lib.kvtree_cursor_prev)
 
     def first(self) -> bool:
@@ -180,13 +180,13 @@ class Cursor(Generic[V]):
             yield key, value
 
     def take(self, most: int) -> list[tuple[bytes, V]]:
-        """Go on by so many records, and return them: a loop of next(), but faster.
+        """Advance by at most so many records, and return them: faster than a loop of next().
 
-        Fewer if they are long, none only if there are none. The cursor stands on the
-        last of them, or behind all records if it came to the end.
+        Returns fewer if they are long, none only at the end. The cursor is then at the last
+        of them, or after all records at the end.
         """
         if most < 1:
-            raise ValueError('there is at least 1 record to take')
+            raise ValueError('take at least 1 record')
         records: list[tuple[bytes, V]] = []
         size = ret = 0
         with self._lock:
@@ -200,13 +200,13 @@ class Cursor(Generic[V]):
                 self._here = None
             elif records:
                 self._here = (*records[-1], lib.kvtree_cursor_version(cursor))
-        # With records the error can wait: it will be there the next time.
+        # Return the records first: the next call sees the error again.
         if ret < 0 and ret != -errno.ENOENT and not records:
             raise error(ret)
         return records
 
     def count_rest(self) -> int:
-        """Go behind the last record, and return how many came on the way."""
+        """Go after the last record, and return how many records were passed."""
         with self._lock:
             cursor = self._handle()
             n = 0
@@ -225,12 +225,12 @@ class Cursor(Generic[V]):
 
     def _record(self) -> tuple[bytes, V, int]:
         if self._here is None:
-            raise LookupError('the cursor does not stand on a record')
+            raise LookupError('the cursor is not at a record')
         return self._here
 
     def _move(self, call: Any, *args: Any) -> bool:
-        # The library's cursor belongs to one thread at a time, and the record is
-        # only there until it moves.
+        # The library's cursor belongs to one thread at a time, and the record is valid
+        # only until the cursor moves.
         with self._lock:
             cursor = self._handle()
             ret = call(cursor, *args)
@@ -248,7 +248,7 @@ class Cursor(Generic[V]):
         key = lib.kvtree_cursor_key(cursor, length)
         return ffi.buffer(key, length[0])[:], self._read(cursor, length)
 
-    # What the record's value is, for each way to read it.
+    # How to read the record's value.
 
     @staticmethod
     def _no_value(cursor: Any, length: Any) -> Any:

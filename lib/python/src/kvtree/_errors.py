@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""What goes wrong, as exceptions."""
+"""Errors, as exceptions."""
 
 import errno
 
@@ -9,10 +9,10 @@ _SHOWN = 80  # bytes of a key in a message
 
 
 class Error(OSError):
-    """A call failed: `errno` says how, and the message what to do about it.
+    """A call failed: `errno` is the cause, and the message says what to do.
 
-    `filename` is what the call was about: a key, or a store's name. A call that
-    failed has changed nothing in the store.
+    `filename` is the key or the store's name of the call. A call that failed has
+    changed nothing in the store.
     """
 
     def __str__(self) -> str:
@@ -50,10 +50,10 @@ class LimitReached(Error):
 
 
 class TooLong(Error):
-    """The value is longer than the room that was given for it (EMSGSIZE)."""
+    """The value is longer than the memory reserved for it (EMSGSIZE)."""
 
     needed: int = 0
-    """The room that it needs, in bytes."""
+    """The value's length in bytes."""
 
 
 class Canceled(Error):
@@ -80,7 +80,7 @@ _CLASSES: dict[int, type[Error]] = {
 
 
 def error(err: int, about: object = None, *, version: int = 0, needed: int = 0) -> Error:
-    """Make the exception for what a call returned."""
+    """Make the exception for the result of a call."""
     number = abs(err)
     text = ffi.string(lib.kvtree_strerror(number)).decode()
     cls = _CLASSES.get(number, Error)
@@ -93,7 +93,7 @@ def error(err: int, about: object = None, *, version: int = 0, needed: int = 0) 
 
 
 def must(ret: int, about: object = None) -> int:
-    """Return what a call returned, or raise its exception."""
+    """Return the result of a call, or raise its exception."""
     if ret < 0:
         raise error(ret, about)
     return ret

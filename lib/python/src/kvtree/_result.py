@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""What became of an operation that is not executed when it is asked for."""
+"""Results of operations that are executed later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar('T')
 
 
 class Result(Generic[T]):
-    """What became of an operation of a Batch or, as an Operation, of a Ring."""
+    """The result of an operation of a Batch or, as an Operation, of a Ring."""
 
     def __init__(self, what: str, key: Any = b'') -> None:
         self._what = what
@@ -44,7 +44,7 @@ class Result(Generic[T]):
 
     @property
     def value(self) -> T:
-        """What the same call of a Store returns. Raises what that would raise."""
+        """What the same method of Store returns. Raises what that would raise."""
         self._look()
         if self._error is not None:
             raise self._error

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""Many operations under way at once.
+"""Many operations in progress at once.
 
-An operation of a ring is in one of three places: it waits until the library's ring
-has a place for it, it flies until its event comes, and it is among those that ended
-until somebody reaps. What flies is kept alive with the memory that the kernel reads
-and writes, whatever becomes of the rest: if nobody has the ring any more, the
-library's ring is closed first.
+An operation of a ring is in one of three places: it waits for a free slot of the
+library's ring (`_waiting`), it is in progress until its event comes (`_flying`), or it
+has ended and waits to be reaped (`_ended`). Operations in progress keep the memory
+alive that the kernel reads and writes, even if the program drops everything else: if
+nothing refers to the Ring any more, the library's ring is closed first.
 
-A signal handler may run, and raise, after each call. So an operation is put where it
-goes before it is taken from where it was, and whatever may have been done is looked at
-before it is done again: _settle() ends what was begun. A handler that uses the ring
-itself meanwhile is refused.
+A signal handler may run, and raise, after each call. So an operation is added to its
+new place before it is removed from the old one, and _settle() completes an interrupted
+step before it could be repeated. A handler that uses the ring it interrupted gets an
+error.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ if TYPE_CHECKING:
 
 T = TypeVar('T')
 
-# Memory for a value, which the kernel fills in: it need not be zeros before.
+# Memory for a value; the kernel fills it in, so it need not be cleared.
 _allocate = ffi.new_allocator(should_clear_after_alloc=False)
 
-# What the kernel says if it has no memory for what is submitted: it is still queued.
+# The kernel has no memory for a submission: the operations are still queued.
 _LATER = (-errno.EAGAIN, -errno.EBUSY, -errno.ENOMEM)
 _PAUSE = 0.001
 
-# Memory of operations whose end could not be waited for: the kernel may write to it.
+# Memory that the kernel may still write to: the ring could not wait for its operations.
 _abandoned: list[Any] = []
 
 
 class Operation(Result[T]):
     """An operation of a Ring.
 
-    `await operation`, or operation.wait() where there is no event loop, waits until
-    it is done, and returns its value or raises its error.
+    `await operation`, or operation.wait() without an event loop, waits until it is done,
+    and returns its value or raises its error.
     """
 
     def __init__(self, ring: Ring, what: str, key: Any, call: Any, args: tuple[Any, ...],
@@ -67,16 +67,16 @@ class Operation(Result[T]):
         super().__init__(what, key)
         self._ring = weakref.ref(ring)
         self._call = call
-        self._args = args   # the library's, with the memory that they point to
+        self._args = args   # for the library, with the memory they point to
         self._found = found
         self._missing = missing     # the value if the key is not there
         self._compares = compares   # ECANCELED may mean another version
         self._canceled = False
-        self._number = 0    # of the last time that it was begun
+        self._number = 0    # changes each time it is begun
         self._waiters: list[asyncio.Future[None]] = []
 
     def wait(self, timeout: float | None = None) -> T:
-        """Wait until it is done, at most so many seconds: TimeoutError after that."""
+        """Wait until it is done; TimeoutError after so many seconds."""
         end = None if timeout is None else monotonic() + timeout
         while not self._done:
             left = None if end is None else max(end - monotonic(), 0)
@@ -97,7 +97,7 @@ class Operation(Result[T]):
             ring._serve(loop)
             waiter = loop.create_future()
             self._waiters.append(waiter)
-            # A signal handler may have come between.
+            # A signal handler may have completed it meanwhile.
             if self.done:
                 self._tell(None)
             try:
@@ -115,7 +115,7 @@ class Operation(Result[T]):
         return ring
 
     def _finish(self, event: Any) -> bool:
-        """Take an event over; False if the operation has to be begun once more."""
+        """Take the result of an event; False if the operation must begin again."""
         args = self._args
         ret = event.result
         if self._done:
@@ -141,7 +141,7 @@ class Operation(Result[T]):
                         self._key)
 
     def _stop(self, e: Error) -> None:
-        """End without having been begun."""
+        """End an operation that was not begun."""
         self._fail(e)
         self._over()
 
@@ -150,7 +150,7 @@ class Operation(Result[T]):
         self._tell(None)
 
     def _tell(self, e: Error | None) -> None:
-        """Wake those who await it."""
+        """Wake the tasks that await it."""
         while self._waiters:
             waiter = self._waiters[0]
             if waiter.done() or waiter.get_loop().is_closed():
@@ -163,7 +163,7 @@ class Operation(Result[T]):
 
 
 class _BatchOperation(Operation[list[Result[Any]]]):
-    """A batch; it belongs to the ring until it is done."""
+    """A batch; the ring owns it until it is done."""
 
     def __init__(self, ring: Ring, batch: Batch) -> None:
         super().__init__(ring, 'batch', b'', lib.kvtree_ring_ops, (batch._lend(self),),
@@ -172,7 +172,7 @@ class _BatchOperation(Operation[list[Result[Any]]]):
         self._first = batch._done
 
     def _has_batch(self) -> bool:
-        """Whether it is to be executed, or is being executed."""
+        """Whether it is queued or being executed."""
         ring = self._ring()
         return not self._done and ring is not None and not ring.closed and (
             self._number in ring._flying or self in ring._waiting)
@@ -202,7 +202,7 @@ class _BatchOperation(Operation[list[Result[Any]]]):
         return True
 
 
-# What operations return, of their arguments and their events.
+# Convert arguments and events to results.
 
 def _value(args: tuple[Any, ...], event: Any) -> bytes:
     return bytes(ffi.buffer(args[2], event.result))
@@ -221,19 +221,19 @@ def _nothing(args: tuple[Any, ...], event: Any) -> None:
 
 
 def _end(kv: Any, ring: Any, flying: dict[int, Operation[Any]], thread: int) -> None:
-    """Close the library's ring when nobody has its Ring any more."""
+    """Close the library's ring when nothing refers to the Ring any more."""
     lib.kvtree_ring_close(ring)
-    # Only its own thread can wait for what is under way.
+    # Only the ring's thread can wait for operations in progress.
     if flying and get_ident() != thread:
         _abandoned.append(flying)
 
 
 class Ring:
-    """A ring has many operations under way at once.
+    """A ring keeps many operations in progress at once.
 
-    Store.ring() makes one. Each call queues an operation and returns it; they begin
-    with submit(), with wait(), or when an event loop comes to it, and complete in any
-    order. With asyncio an operation is awaited:
+    Store.ring() makes one. Each call queues an operation and returns it. Operations
+    begin with submit(), with wait(), or from the event loop, and complete in any order.
+    With asyncio, await an operation:
 
     >>> async def both(store):
     ...     async with store.ring() as ring:
@@ -243,7 +243,7 @@ class Ring:
     ...     asyncio.run(both(store))
     [b'1', None]
 
-    Without, wait() returns those that have completed:
+    Without asyncio, wait() returns the completed operations:
 
     >>> with kvtree.Store() as store, store.ring() as ring:
     ...     stored = [ring.put(b'%d' % i, b'') for i in range(100)]
@@ -251,13 +251,13 @@ class Ring:
     >>> len(done)
     100
 
-    Any number of operations may be queued: those for which there is no place under
-    way wait here. What they are given is not copied: a bytearray is not to be changed
-    until the operation is done.
+    Any number of operations may be queued: they wait here for a free slot of the ring.
+    Their arguments are not copied: do not modify a bytearray until the operation is
+    done.
 
-    The ring is an io_uring where the kernel offers kvtree on one, and does the same
-    by system calls where it does not. It belongs to the thread that made it, and has
-    to be kept as long as its operations are under way.
+    The ring is an io_uring if the kernel supports that for kvtree, and uses system
+    calls otherwise. It belongs to the thread that made it. Keep it as long as its
+    operations are in progress.
     """
 
     def __init__(self, store: Store, depth: int = 256, *, sqpoll: bool = False,
@@ -283,11 +283,11 @@ class Ring:
         self._waiting: deque[Operation[Any]] = deque()
         self._flying: dict[int, Operation[Any]] = {}    # by the `data` of their events
         self._ended: dict[Operation[Any], None] = {}    # in order
-        self._numbers = itertools.count(1)      # the `data` to be given
-        self._starting = 0      # that of one that the library is being given
-        self._reaping = False   # events may be there that were not taken over
-        self._lock = Lock()     # held by what a signal handler is not to come between
-        self._refused = False       # the kernel did not take what was submitted last
+        self._numbers = itertools.count(1)      # the next `data`
+        self._starting = 0      # `data` of the operation being started, or 0
+        self._reaping = False   # an interrupted reap may have left events
+        self._lock = Lock()     # held where a signal handler must not use the ring
+        self._refused = False       # the kernel refused the last submission
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watched = -1  # the descriptor that the loop watches
         self._flush_soon = False
@@ -312,7 +312,7 @@ class Ring:
                         tb: TracebackType | None) -> None:
         try:
             while kind is None and (operation := self._oldest()):
-                with suppress(Error):   # the operation tells it
+                with suppress(Error):   # the operation reports it
                     await operation
         finally:
             self.close()
@@ -323,25 +323,25 @@ class Ring:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether it is closed."""
         return self._handle is None
 
     @property
     def pending(self) -> int:
-        """How many operations are queued, under way, or not yet reaped."""
+        """Number of operations that are queued, in progress, or not yet reaped."""
         self._mine()
         return len(self._waiting) + len(self._flying) + len(self._ended)
 
     @property
     def uses_uring(self) -> bool:
-        """Whether it is an io_uring; False if it does system calls."""
+        """Whether it is an io_uring; False if it uses system calls."""
         return bool(lib.kvtree_ring_uses_uring(self._mine()))
 
     def fileno(self) -> int:
-        """Return a descriptor for event loops, readable if there is something to reap.
+        """Return a descriptor for event loops, readable when events can be reaped.
 
-        Read 8 bytes of it, then call wait(0). It stays the ring's. With asyncio it is
-        not needed.
+        Read 8 bytes from it, then call wait(0). The ring still owns it. Not needed with
+        asyncio.
         """
         return must(lib.kvtree_ring_eventfd(self._mine()))
 
@@ -350,8 +350,8 @@ class Ring:
     def get(self, key: Buffer, *, room: int = 1024) -> Operation[bytes | None]:
         """Look a key up; the value is None if it is not there.
 
-        `room` is the memory set aside for the value, in bytes. A value that is longer
-        is asked for again.
+        `room` is the memory reserved for the value, in bytes. The ring repeats the get if
+        the value is longer.
         """
         memory = buffer(key, 'key')
         operation: Operation[bytes | None] = Operation(
@@ -398,14 +398,14 @@ class Ring:
              flags_of(replace=replace, sync=sync)), _sum))
 
     def sync(self) -> Operation[None]:
-        """Wait until what had completed when this was submitted is durable."""
+        """Wait until the changes completed before its submission are durable."""
         return self._queue(Operation(self, 'sync', b'', lib.kvtree_ring_sync, (), _nothing))
 
     def run(self, batch: Batch) -> Operation[list[Result[Any]]]:
         """Execute a batch of the same store as one operation; see Batch.run()."""
         self._mine()
         if batch._store is not self._store:
-            raise ValueError("the batch is another store's")
+            raise ValueError("the batch belongs to another store")
         return self._queue(_BatchOperation(self, batch))
 
     def _queue(self, operation: Operation[T]) -> Operation[T]:
@@ -416,10 +416,10 @@ class Ring:
         return operation
 
     def _start(self, operation: Operation[Any]) -> bool:
-        """Give an operation to the library; False if it has no place."""
+        """Pass an operation to the library; False if no slot is free."""
         data = next(self._numbers)
         pointer = ffi.cast('void *', data)
-        # No call comes between this and the library's, so no handler.
+        # No call, and so no signal handler, between this and the library's call.
         operation._number = self._starting = data
         self._flying[data] = operation
         ret = operation._call(self._handle, *operation._args, ffi.NULL, pointer)
@@ -434,19 +434,19 @@ class Ring:
     def _refill(self) -> None:
         while self._waiting:
             operation = self._waiting[0]
-            # It may have been begun, or canceled, and not been taken from here.
+            # An interrupted call may have begun or canceled it without removing it from here.
             if not (operation._done or operation._number in self._flying or
                     self._start(operation)):
                 return
             self._waiting.popleft()
 
     def _settle(self) -> None:
-        """End what an exception of a signal handler has cut off."""
+        """Complete a step that an exception of a signal handler interrupted."""
         if self._reaping:
             self._take(self._depth)
             self._reaping = False
         operation = self._flying.get(self._starting)
-        # The library has it, or has not taken it, or was not given it.
+        # Did the library take the operation?
         if operation and len(self._flying) > lib.kvtree_ring_pending(self._handle):
             if operation not in self._waiting and not operation._done:
                 self._waiting.appendleft(operation)
@@ -456,9 +456,9 @@ class Ring:
     # Completing.
 
     def submit(self) -> int:
-        """Begin what was queued, as far as there is place; return how many began.
+        """Begin queued operations, as far as slots are free; return how many began.
 
-        If the kernel has no memory for them now none does, and they are still queued.
+        If the kernel has no memory for them now, none begins, and they stay queued.
         """
         with self._own():
             self._settle()
@@ -467,10 +467,10 @@ class Ring:
         return 0 if n in _LATER else must(n)
 
     def wait(self, at_least: int = 1, timeout: float | None = None) -> list[Operation[Any]]:
-        """Begin what was queued, and return what has completed.
+        """Begin queued operations, and return those that have completed.
 
-        Waits until so many operations have completed or none is pending, and not longer
-        than `timeout` seconds. wait(0) does not wait.
+        Waits until that many operations have completed or none is pending, and at most
+        `timeout` seconds. wait(0) does not wait.
         """
         end = None if timeout is None else monotonic() + timeout
         while True:
@@ -482,19 +482,19 @@ class Ring:
                 return done
 
     def drain(self) -> None:
-        """Wait until no operation is pending. Each tells what became of it."""
+        """Wait until no operation is pending. Each holds its result."""
         while pending := self.pending:
             self._step(pending, None)
             self._ended.clear()
 
     def cancel(self, operation: Operation[Any] | None = None) -> int:
-        """Cancel an operation that waits, or all; return how many were canceled.
+        """Cancel an operation that waits, or all that wait; return how many were canceled.
 
-        They end with Canceled, or with what became of them if it was too late.
+        They end with Canceled, or with their result if it was too late.
         """
         with self._own():
             self._settle()
-            # One that was begun may not have been taken from there.
+            # An interrupted call may have begun one without removing it from here.
             chosen = [o for o in self._waiting if operation in (None, o) and
                       o._number not in self._flying]
             for waiting in chosen:
@@ -512,15 +512,15 @@ class Ring:
             return len(chosen) + must(lib.kvtree_ring_cancel(self._handle, data))
 
     def close(self) -> None:
-        """Cancel what waits, wait for the rest, and end the ring."""
+        """Cancel operations that wait, wait for the others, and close the ring."""
         if self.closed:
             return
-        # In a child of its process it is closed for the child alone.
+        # A child of fork() only closes its own copy.
         mine = os.getpid() == self._pid and self._own()
         try:
             while mine and self.pending:
                 self.cancel()
-                # What runs now may come to wait later.
+                # A running operation may begin to wait later.
                 self._step(self.pending, 0.05)
                 self._ended.clear()
         finally:
@@ -530,7 +530,7 @@ class Ring:
             self._flying.clear()
 
     def _mine(self) -> Any:
-        """The library's ring, for the thread that it belongs to."""
+        """The library's ring, if this thread owns it."""
         if self._handle is None:
             raise ValueError('the ring is closed')
         if get_ident() != self._thread:
@@ -540,7 +540,7 @@ class Ring:
         return self._handle
 
     def _own(self) -> Lock:
-        """Have the ring alone, for `with`."""
+        """Take exclusive use of the ring, for `with`."""
         self._mine()
         if self._lock.locked():
             raise RuntimeError('a signal handler uses the ring that it has interrupted')
@@ -551,7 +551,7 @@ class Ring:
 
     def _step(self, at_least: int, timeout: float | None,
               until: Operation[Any] | None = None) -> None:
-        """Begin what can begin, wait until so many have ended or one has, and reap once."""
+        """Begin operations, wait until n of them or `until` have ended, and reap once."""
         with self._own():
             self._settle()
             if until is not None and until._done:
@@ -571,7 +571,7 @@ class Ring:
             sleep(_PAUSE if timeout is None else min(_PAUSE, timeout))
 
     def _take(self, n: int) -> None:
-        """Take over the first events, but for those that were."""
+        """Take the first n events that were not taken before."""
         for i in range(n):
             event = self._events[i]
             data = int(ffi.cast('uintptr_t', event.data))
@@ -587,11 +587,11 @@ class Ring:
     # The event loop.
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have a loop begin what is queued and reap what completes."""
+        """Let a loop begin queued operations and reap completed ones."""
         self._mine()
         if self._loop is not loop:
             if self._watched >= 0 and self._loop is not None and not self._loop.is_closed():
-                raise RuntimeError('the ring has operations under way in another event loop')
+                raise RuntimeError('the ring has operations in progress in another event loop')
             self._loop = loop
             self._watched = -1
             self._flush_soon = False
@@ -602,7 +602,7 @@ class Ring:
         return self._loop
 
     def _flush_later(self) -> None:
-        # Not at once: all that is queued until then begins with one system call.
+        # Begin later: one system call then begins everything that was queued until then.
         if not self._flush_soon:
             self._serving().call_soon(self._flush)
             self._flush_soon = True
@@ -627,7 +627,7 @@ class Ring:
         except Error as e:
             for operation in [*self._flying.values(), *self._waiting]:
                 operation._tell(e)
-        except BaseException:   # of a signal handler: there may be more to reap
+        except BaseException:   # raised by a signal handler: there may be more to reap
             self._flush_later()
             raise
 
@@ -637,13 +637,13 @@ class Ring:
             self._loop.add_reader(self._watched, self._readable)
 
     def _unwatch(self) -> None:
-        # A child of the process has the parent's epoll: the registration is not its own.
+        # In a child, epoll still belongs to the parent: do not remove its registration.
         if (self._watched >= 0 and os.getpid() == self._pid and self._loop is not None and
                 not self._loop.is_closed()):
             self._loop.remove_reader(self._watched)
         self._watched = -1
 
     def _readable(self) -> None:
-        with suppress(BlockingIOError):     # somebody else was faster
+        with suppress(BlockingIOError):     # already read
             os.eventfd_read(self._watched)
         self._flush()

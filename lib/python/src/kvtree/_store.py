@@ -35,7 +35,7 @@ D = TypeVar('D')
 
 Mode = Literal['r', 'w', 'rw']
 
-# Operations in one call where there may be any number of them.
+# Operations per call, if there may be any number of them.
 _CHUNK = 1024
 _CHUNK_BYTES = 1 << 20
 
@@ -45,25 +45,25 @@ _MISSING: Any = object()
 class Store(MutableMapping[bytes, bytes]):
     """An open store: a mutable mapping of bytes to bytes, in the order of its keys.
 
-    `name` is the store's name, None stands for "default"; `mode` is what is to be
-    done: "r", "w" or "rw". What it may do is settled when it is opened, from the
-    caller's user and groups and the store's owner and mode, as for a file.
+    `name` is the store's name, None means "default"; `mode` is "r", "w" or "rw".
+    Permissions are checked once, at opening, from the caller's user and groups and the
+    store's owner and mode, as for a file.
 
     >>> with kvtree.Store() as store:
     ...     store[b'hello'] = b'world'
     ...     store[b'hello']
     b'world'
 
-    Keys and values are bytes-like objects; what comes back is bytes. Keys are
-    ordered as bytes are. A value has a version, a number above 0, and each change of
-    a key gives it a greater one, also when the key is removed and stored again.
+    Keys and values are bytes-like objects; results are bytes. Keys are ordered as bytes
+    are. A value has a version, a number above 0. Each change of a key gives it a greater
+    one, also when the key is removed and stored again.
 
-    A slice, store[b'a':b'c'], is a mapping of the keys from b'a' on and below b'c', in
-    order. It only reads, and reads the store when it is used.
+    A slice, store[b'a':b'c'], is a read-only mapping of the keys from b'a' on and below
+    b'c', in order. It reads the store each time it is used.
 
     Any number of threads may use a store at the same time; calls release the GIL.
-    It may be used on both sides of a fork(). A call under way when another thread
-    closes the store comes to its end.
+    Both sides of a fork() may use it. A call in progress completes even if another
+    thread closes the store.
 
     Unlike a dict two stores are equal only if they are the same object.
     """
@@ -79,9 +79,9 @@ class Store(MutableMapping[bytes, bytes]):
 
     @classmethod
     def from_fd(cls, fd: int) -> Self:
-        """Make one of a descriptor of /dev/kvtree, or one received from a process.
+        """Make one from a descriptor of /dev/kvtree, or one received from a process.
 
-        The descriptor belongs to the store then.
+        The store then owns the descriptor.
         """
         made = ffi.new('struct kvtree **')
         must(lib.kvtree_from_fd(fd, made))
@@ -90,8 +90,8 @@ class Store(MutableMapping[bytes, bytes]):
         return store
 
     def _hold(self, kv: Any) -> None:
-        # The session ends when nobody refers to it any more: calls of other threads,
-        # cursors and rings keep it, so that close() takes it away from none of them.
+        # The session ends when nothing refers to it any more: calls of other threads, cursors
+        # and rings keep it alive after close().
         self._kv = ffi.gc(kv, lib.kvtree_close)
 
     def _session(self) -> Any:
@@ -114,16 +114,16 @@ class Store(MutableMapping[bytes, bytes]):
     __hash__ = object.__hash__
 
     def close(self) -> None:
-        """Close it. Other calls raise ValueError from now on, cursors' too."""
+        """Close it. Later calls raise ValueError, also those of cursors."""
         self._kv = None
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether it is closed."""
         return self._kv is None
 
     def fileno(self) -> int:
-        """Return the descriptor, which stays the store's; to pass it to a process."""
+        """Return the descriptor, to pass it to a process; the store still owns it."""
         return int(lib.kvtree_fd(self._session()))
 
     def info(self) -> StoreInfo:
@@ -137,9 +137,8 @@ class Store(MutableMapping[bytes, bytes]):
     def stat(self) -> dict[str, int]:
         """Read the store's counters.
 
-        Documentation/stores-and-limits.rst says what they count. Those that the
-        running module does not know are left out; those of the store's engine are
-        among them.
+        Documentation/stores-and-limits.rst describes them. Counters that the running
+        module does not know are left out; the counters of the store's engine are included.
         """
         values = ffi.new('uint64_t[]', lib.KVTREE_STAT_NR)
         known = must(lib.kvtree_stat(self._session(), values, len(values)))
@@ -192,7 +191,7 @@ class Store(MutableMapping[bytes, bytes]):
         memory = buffer(key, 'key')  # type: ignore[arg-type]
         ret = lib.kvtree_get_into(self._session(), memory, len(memory), ffi.NULL, 0,
                                   ffi.NULL, ffi.NULL)
-        # No room for the value is asked for, and none is needed to know.
+        # A get without room for the value is enough to find the key.
         if ret in (0, -errno.EMSGSIZE):
             return True
         if ret == -errno.ENOENT:
@@ -214,7 +213,7 @@ class Store(MutableMapping[bytes, bytes]):
     def get_with_version(self, key: Buffer) -> tuple[bytes | None, int]:
         """Look a key up; the value and its version, (None, 0) if it is not there.
 
-        A version of 0 is what cas() takes for a key that must not be there.
+        cas() accepts a version of 0 for a key that must not exist.
         """
         return self._get(key) or (None, 0)
 
@@ -234,8 +233,8 @@ class Store(MutableMapping[bytes, bytes]):
     def cas(self, key: Buffer, value: Buffer, version: int, *, sync: bool = False) -> int:
         """Store a value if the key has this version, and return the new one.
 
-        A version of 0 stands for a key that is not there. VersionMismatch, with the
-        version found, if it has another one.
+        A version of 0 means that the key must not exist. VersionMismatch, with the version
+        found, if the key has another one.
         """
         memory, data = buffer(key, 'key'), buffer(value, 'value')
         new = ffi.new('uint64_t *', version)
@@ -245,10 +244,10 @@ class Store(MutableMapping[bytes, bytes]):
 
     def remove(self, key: Buffer, *, version: int | None = None, missing_ok: bool = False,
                sync: bool = False) -> int:
-        """Remove a key, and return the version that it had.
+        """Remove a key, and return its last version.
 
-        version: only if it has this one (VersionMismatch). NotFound if the key is
-        not there, or 0 with missing_ok.
+        version: remove only this version (VersionMismatch). NotFound if the key does not
+        exist; with missing_ok, the result is 0 instead.
         """
         found = self._remove(key, flags_of(sync=sync), version)
         if not found and not missing_ok:
@@ -284,7 +283,7 @@ class Store(MutableMapping[bytes, bytes]):
                     default: Any = None) -> Any:
         """Read columns of a value, all of one version; `default` if there is no key.
 
-        `columns` are their ids. Columns that the value has not are left out.
+        `columns` are their ids. Columns that the value lacks are left out.
         """
         found = self._get_columns(key, columns)
         return default if found is None else found[0]
@@ -299,7 +298,7 @@ class Store(MutableMapping[bytes, bytes]):
                     create: bool = False, replace: bool = False, sync: bool = False) -> int:
         """Change columns of a value, all at once, and return its version.
 
-        None as data removes a column. Columns that are not named stay, unless `whole`.
+        None as data removes a column. Other columns stay, unless `whole`.
         The other arguments are those of put().
         """
         memory = buffer(key, 'key')
@@ -371,7 +370,7 @@ class Store(MutableMapping[bytes, bytes]):
 
         With `columns` a value is a dict of these columns, or of all with "all".
 
-        It is a view, as that of a dict: each iteration reads the store anew, with
+        The result is a view, like a dict's: each iteration reads the store anew, with
         read-ahead, as a Cursor does. Keys may be stored and removed meanwhile.
         """
         return StoreItems(self, Range.of(prefix, start, end, reverse), columns)
@@ -396,8 +395,8 @@ class Store(MutableMapping[bytes, bytes]):
                read_ahead: int = 0) -> Cursor[Any]:
         """Make a cursor for a range of keys; see keys() and Cursor.
 
-        read_ahead: records to read in one system call at the most, 0 for as many as
-        are useful.
+        read_ahead: maximum records to read in one system call, 0 for as many as are
+        useful.
         """
         return Cursor(self, Range.of(prefix, start, end, reverse), columns=columns,
                       keys_only=keys_only, read_ahead=read_ahead)
@@ -410,11 +409,11 @@ class Store(MutableMapping[bytes, bytes]):
 
     def ring(self, depth: int = 256, *, sqpoll: bool = False, by_pointer: bool = False,
              uring: bool = True, idle_ms: int = 0) -> Ring:
-        """Have many operations under way at once, in asyncio or without: see Ring.
+        """Keep many operations in progress at once, with or without asyncio: see Ring.
 
-        depth: how many at the most. sqpoll: a kernel thread submits, until it was idle for
-        `idle_ms`. by_pointer: smaller queue entries. uring=False: system calls in place
-        of io_uring.
+        depth: the maximum number of them. sqpoll: a kernel thread submits; it sleeps after
+        `idle_ms` without work. by_pointer: smaller queue entries. uring=False: use system
+        calls instead of io_uring.
         """
         return Ring(self, depth, sqpoll=sqpoll, by_pointer=by_pointer, uring=uring,
                     idle_ms=idle_ms)
@@ -425,7 +424,7 @@ class Store(MutableMapping[bytes, bytes]):
     def get_many(self, keys: Iterable[Buffer], default: D) -> list[bytes | D]: ...
 
     def get_many(self, keys: Iterable[Buffer], default: Any = None) -> list[Any]:
-        """Look many keys up, in as few system calls as can be.
+        """Look many keys up, in as few system calls as possible.
 
         Returns the values in the order of the keys, `default` for those not there.
         """
@@ -433,7 +432,7 @@ class Store(MutableMapping[bytes, bytes]):
         rest = iter(keys)
         ops, length = new_list(), ffi.new('size_t *')
         while chunk := list(islice(rest, _CHUNK)):
-            # Without the objects of a batch, which would take longer than the gets.
+            # Without the objects of a Batch, which would take longer than the gets.
             for key in chunk:
                 memory = buffer(key, 'key')
                 must(lib.kvtree_ops_get(ops, memory, len(memory), ffi.NULL,
@@ -454,9 +453,9 @@ class Store(MutableMapping[bytes, bytes]):
     def update(  # type: ignore[override] # keywords would be keys, and those are str
             self, other: Mapping[bytes, Buffer] | Iterable[tuple[Buffer, Buffer]] = (),
             /) -> None:
-        """Store many values, in as few system calls as can be.
+        """Store many values, in as few system calls as possible.
 
-        They are stored in order, each for itself.
+        They are stored in order and independently.
         """
         batch, size = self.batch(), 0
         for key, value in other.items() if isinstance(other, Mapping) else other:
@@ -469,14 +468,14 @@ class Store(MutableMapping[bytes, bytes]):
         batch.run()
 
     def clear(self) -> None:
-        """Remove all keys; those that are stored meanwhile may stay."""
+        """Remove all keys; keys stored meanwhile may stay."""
         keys = iter(self.keys())
         while chunk := list(islice(keys, _CHUNK)):
             with self.batch() as batch:
                 for key in chunk:
                     batch.remove(key, missing_ok=True)
 
-    # What a mutable mapping does in two steps, here in one that nobody can divide.
+    # Methods that a mutable mapping executes in two steps, as one atomic step here.
 
     @overload
     def pop(self, key: Buffer, /) -> bytes: ...
@@ -493,7 +492,7 @@ class Store(MutableMapping[bytes, bytes]):
                 if self._remove(key, 0, version):
                     return value
             except VersionMismatch:
-                continue  # somebody was faster: once more
+                continue  # changed meanwhile: retry
         if default is _MISSING:
             raise KeyError(key)
         return default
@@ -521,7 +520,7 @@ class Store(MutableMapping[bytes, bytes]):
                 continue
             return bytes(buffer(default, 'value'))
 
-    # How the calls above reach the library.
+    # Helpers that call the library.
 
     def _get(self, key: Buffer) -> tuple[bytes, int] | None:
         memory = buffer(key, 'key')
@@ -566,7 +565,7 @@ class Store(MutableMapping[bytes, bytes]):
 
 
 def _version(ret: int, key: Any, version: Any) -> int:
-    """Return the version that a call left behind, or raise its exception."""
+    """Return the version that a call stored, or raise its exception."""
     if ret < 0:
         raise error(ret, key_of(key), version=version[0])
     return int(version[0])

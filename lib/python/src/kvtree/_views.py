@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-only
-"""What keys(), values(), items() and slices are: ranges of a store, read when used."""
+"""Results of keys(), values(), items() and slices: ranges of a store, read when used."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 V = TypeVar('V')
 
-# Records that leave the library's cursor together: a loop that ends early has not made
-# many objects, a long one is not held up by each.
+# Records fetched from the library's cursor at once: few enough that a loop which ends early
+# wastes little, many enough that a long one is fast.
 _TAKE_MAX = 64
 
 
 def _key(key: Any) -> bytes | None:
-    """Return what the store would look up, or None: no key of a store is like that."""
+    """Return the key as bytes, or None if it cannot be a key of a store."""
     try:
         data = key_of(key)
     except (TypeError, ValueError, BufferError):
@@ -43,7 +43,7 @@ class _View(Generic[V]):
         return f'<{type(self).__name__} of {self._store!r}, {self._keys}>'
 
     def __len__(self) -> int:
-        """Count. The length of a part of a store is found by reading its keys."""
+        """Count the keys, by reading them all."""
         if self._keys.everything():
             return len(self._store)
         with self._cursor(self._keys, keys_only=True) as cursor:
@@ -62,7 +62,7 @@ class _View(Generic[V]):
 
 
 class StoreKeys(_View[None], KeysView[bytes]):
-    """The keys of a range, in order. A set: it knows `in`, `&`, `|` and `-`."""
+    """The keys of a range, in order. A set: supports `in`, `&`, `|` and `-`."""
 
     def __iter__(self) -> Iterator[bytes]:
         return (key for key, _ in self._records(self._keys, keys_only=True))
@@ -108,10 +108,10 @@ class StoreItems(_View[V], ItemsView[bytes, V]):
 
 
 class StoreSlice(Mapping[bytes, bytes]):
-    """A range of a store, in the order of its keys, as a mapping that only reads.
+    """A range of a store, in the order of its keys, as a read-only mapping.
 
-    It is what a slice of a store is, and a slice of it is a part of that. Each use reads
-    the store anew.
+    Slicing a store returns one, and slicing that returns a part of it. Each use reads the
+    store anew.
     """
 
     def __init__(self, store: Store, keys: Range) -> None:
@@ -146,7 +146,7 @@ class StoreSlice(Mapping[bytes, bytes]):
         return len(self.keys())
 
     def __bool__(self) -> bool:
-        # The first key is enough to know.
+        # One key is enough.
         return any(True for _ in self)
 
     def keys(self) -> StoreKeys:
