@@ -22,11 +22,11 @@
  *		return XDP_PASS;
  *	}
  *
- * The prototypes are weak: a program that asks bpf_ksym_exists() loads without
- * the module, too.
+ * The prototypes are weak: a program that checks bpf_ksym_exists() also loads without
+ * the module.
  *
- * Documentation/bpf.rst says which kfunc may be called from which type of
- * program, for which a packet is memory to pass, and what each errno means.
+ * Documentation/bpf.rst says which types of programs may call which kfunc, and pass
+ * packet memory to it, and what each errno means.
  */
 #ifndef KVTREE_BPF_H
 #define KVTREE_BPF_H
@@ -44,15 +44,15 @@
 /* Bytes in a value that is posted. */
 #define BPF_KVT_POST_MAX	4096
 
-/* bpf_kvt_req.val_len: the value has no such column. */
+/* bpf_kvt_req.val_len: the value lacks the column. */
 #define BPF_KVT_ABSENT		0xffffffffu
 
 /*
  * A store, to a program: the element of a frozen, read-only array map with one element.
  * A session binds the map to its store (KVTREE_IOC_BPF_BIND), and a call works on the
- * store that the map is bound to.  The address of the element counts, not its content:
- * the verifier accepts no other memory here, and gives such a pointer only to programs
- * that were loaded with the map.
+ * store that the map is bound to.  The kernel uses the element's address, not its
+ * content: the verifier accepts no other memory here, and gives such a pointer only to
+ * programs that were loaded with the map.
  */
 struct bpf_kvt_store {
 	__u64 opaque;
@@ -61,7 +61,7 @@ struct bpf_kvt_store {
 /*
  * A request and its outcome.  The key follows: key_len bytes, in the room that the
  * call's req__sz leaves.  Calls ignore fields that they do not use, and write only
- * those that they say they do; reserved fields must be 0.
+ * documented output fields; reserved fields must be 0.
  */
 struct bpf_kvt_req {
 	__u64 version;		/* out: found, made or removed; in: see CAS and REMOVE */
@@ -70,7 +70,7 @@ struct bpf_kvt_req {
 	__u16 col;		/* the column, 0..255 */
 	__u16 ncols;		/* out, with BPF_KVT_ALL_COLS: columns of the value */
 	__u32 key_len;		/* bytes of the key; in and out */
-	__u32 val_len;		/* out: bytes of the value, fitting or not, or ABSENT */
+	__u32 val_len;		/* out: bytes of the value, even if too long, or ABSENT */
 	__u32 end_len;		/* with BPF_KVT_RANGE: bytes of the end, which follows the key */
 	__u32 reserved;
 	__u64 reserved2;
@@ -80,15 +80,15 @@ struct bpf_kvt_req {
  * Reading.  Without a flag a value is one column, `col`.
  *
  * ALL_COLS: the value is ncols descriptors (struct bpf_kvt_col), ascending by
- * id, and then their data, one after the other.
+ * id, followed by their data.
  */
 #define BPF_KVT_ALL_COLS	(1u << 0)
-/* ceil, floor, iterators: what comes after the key (or before), not the key itself. */
+/* ceil, floor, iterators: start after the key (or before it), without the key itself. */
 #define BPF_KVT_AFTER		(1u << 1)
 
-/* Iterators.  They begin at the key and go up to the last one of the store. */
-#define BPF_KVT_REVERSE		(1u << 2)	/* down to the first one */
-#define BPF_KVT_PREFIX		(1u << 3)	/* all that begin with the key */
+/* Iterators.  They begin at the key and go up to the store's last key. */
+#define BPF_KVT_REVERSE		(1u << 2)	/* down to the first key */
+#define BPF_KVT_PREFIX		(1u << 3)	/* keys that begin with the key */
 #define BPF_KVT_RANGE		(1u << 4)	/* up to (down to) another key, not included: */
 						/* it follows the key */
 #define BPF_KVT_END_INCL	(1u << 5)	/* RANGE: ... and included */
@@ -98,12 +98,12 @@ struct bpf_kvt_req {
  * Writing.  Without a flag the whole value becomes column 0.
  */
 #define BPF_KVT_COL		(1u << 8)	/* put, cas: column `col` alone changes */
-#define BPF_KVT_CREATE		(1u << 9)	/* put: only a key that is not there */
-#define BPF_KVT_REPLACE		(1u << 10)	/* put, add: only a key (add: column) there is */
+#define BPF_KVT_CREATE		(1u << 9)	/* put: only if the key is not there */
+#define BPF_KVT_REPLACE		(1u << 10)	/* put, add: only if key (add: column) is there */
 #define BPF_KVT_VERSION		(1u << 11)	/* remove: only at req->version */
 #define BPF_KVT_SYNC		(1u << 12)	/* never: EOPNOTSUPP */
 
-/* What a post does; without one of these it puts. */
+/* The change that a post queues; default: a put. */
 #define BPF_KVT_POST_ADD	(1u << 16)
 #define BPF_KVT_POST_REMOVE	(1u << 17)
 
@@ -143,19 +143,19 @@ struct bpf_iter_kvt {
  *	};
  *
  * The hook is attached by a BPF link (bpf_map__attach_struct_ops()), with the rights of
- * the process that makes the link, and stays as long as the link.
+ * the process that creates the link, and lives as long as the link.
  */
 
 /* The record that a hook examines; read only, during the call. */
 struct bpf_kvt_record {
-	__u64 version;		/* 0: it has none yet */
+	__u64 version;		/* 0: not stored yet */
 	__u32 key_len;
 	__u32 val_len;		/* bytes of column 0, or BPF_KVT_ABSENT */
 	__u32 ncols;		/* columns of the value */
 	__u32 reserved;
 	/*
-	 * NULL.  Programs cannot forge a structure that holds a pointer: the verifier
-	 * accepts only the record that the hook was given.
+	 * NULL.  Programs cannot forge a structure that contains a pointer: the
+	 * verifier accepts only the record passed to the hook.
 	 */
 	const void *opaque;
 };
@@ -163,20 +163,20 @@ struct bpf_kvt_record {
 #define BPF_KVT_HOOK_NAME	32	/* bytes in a hook's name, with the NUL */
 #define BPF_KVT_STORE_NAME	64	/* ... and in a store's */
 
-/* A filter, which scans name by its id: not 0 to return the record. */
+/* A filter, which scans name by its id: returns not 0 to select the record. */
 struct bpf_kvt_filter {
 	int (*match)(struct bpf_kvt_record *rec);
-	char store[BPF_KVT_STORE_NAME];	/* which the caller owns and may read */
+	char store[BPF_KVT_STORE_NAME];	/* the caller must own it, with read access */
 	char name[BPF_KVT_HOOK_NAME];	/* as a store's name, no digit first; or "" */
 };
 
 /*
- * The store's validator: not 0 if the key may get this value.  Otherwise the change fails
- * with EKEYREJECTED.
+ * The store's validator: returns not 0 to accept the value.  Otherwise the change fails with
+ * EKEYREJECTED.
  */
 struct bpf_kvt_validator {
 	int (*allow)(struct bpf_kvt_record *rec);
-	char store[BPF_KVT_STORE_NAME];	/* which the caller owns and may read and write */
+	char store[BPF_KVT_STORE_NAME];	/* the caller must own it, with read and write access */
 	char name[BPF_KVT_HOOK_NAME];
 };
 
@@ -191,7 +191,7 @@ struct bpf_kvt_validator {
 
 /*
  * BPF_KVT_STORE() - declare a store
- * @name: what the program calls it; its map is ".rodata.NAME"
+ * @name: the variable's name; its map is ".rodata.NAME"
  */
 #define BPF_KVT_STORE(name)								\
 	static const struct bpf_kvt_store name						\
@@ -199,7 +199,7 @@ struct bpf_kvt_validator {
 
 /*
  * Every call takes the store, the request followed by the key, and the size of both
- * (at least that of the request); most also take a buffer for a value.
+ * (at least the size of the request); most also take a buffer for a value.
  *
  * Lookups, from every type of program and every context.
  *
@@ -214,7 +214,7 @@ struct bpf_kvt_validator {
  *
  *	-ENOENT		there is no such key
  *	-EMSGSIZE	key or value do not fit: req->key_len, req->val_len, req->ncols
- *			and req->version are those found, nothing is copied
+ *			and req->version are set, nothing is copied
  *	-EBUSY		the index is being changed, perhaps by the code that the program
  *			interrupted; or all cursors of this CPU are in use
  *	-ESTALE		the map is not bound to a store (any more)
@@ -234,40 +234,40 @@ extern int bpf_kvt_lpm(const struct bpf_kvt_store *store, void *req, __u32 req__
 		       void *val, __u32 val__sz) __weak __ksym;
 
 /*
- * Iterators, with bpf_for_each(kvt, rec, store, req, req__sz) or, if the loop wants
- * the keys or values, or to know how it ended, with bpf_kvt_for_each().  A program
- * that may sleep holds bpf_rcu_read_lock() meanwhile.
+ * Iterators, with bpf_for_each(kvt, rec, store, req, req__sz) or, if the loop needs
+ * the keys or values, or the status, with bpf_kvt_for_each().  A sleepable program
+ * must hold bpf_rcu_read_lock() around the loop.
  *
  * next() returns NULL at the end of the range and after an error, including one
- * from new(); the status, 0 at the end, tells which:
+ * from new(); the status is 0 at the end, or:
  *
  *	-EBUSY		as for lookups
- *	-ELOOP		there is more, but the iterator has returned as many records as
- *			one may (the module's parameter bpf_iter_max, 65536); another
- *			one may go on after the last key, with BPF_KVT_AFTER
+ *	-ELOOP		there is more, but the iterator has returned the maximum number
+ *			of records (the module's parameter bpf_iter_max, 65536); another
+ *			one may continue after the last key, with BPF_KVT_AFTER
  */
 extern int bpf_iter_kvt_new(struct bpf_iter_kvt *it, const struct bpf_kvt_store *store,
 			    void *req, __u32 req__sz) __weak __ksym;
 extern const union bpf_kvt_rec *bpf_iter_kvt_next(struct bpf_iter_kvt *it) __weak __ksym;
 extern void bpf_iter_kvt_destroy(struct bpf_iter_kvt *it) __weak __ksym;
 extern int bpf_iter_kvt_status(struct bpf_iter_kvt *it) __weak __ksym;
-/* Copy the current key or value: bytes, -EMSGSIZE, or -ENOENT: there is none. */
+/* Copy the current key or value.  Return: bytes, -EMSGSIZE, or -ENOENT if there is none. */
 extern int bpf_kvt_iter_key(struct bpf_iter_kvt *it, void *key, __u32 key__sz) __weak __ksym;
 extern int bpf_kvt_iter_val(struct bpf_iter_kvt *it, void *val, __u32 val__sz) __weak __ksym;
 
 /*
- * bpf_kvt_for_each() - for all records of a range
- * @it: name of the iterator, which the loop declares; &it is for
+ * bpf_kvt_for_each() - loop over the records of a range
+ * @it: name of the iterator, which the loop declares; pass &it to
  *	bpf_kvt_iter_key() and bpf_kvt_iter_val()
  * @rec: a const union bpf_kvt_rec *, set to each record
- * @err: an int; after a loop that was not left by break: its status
+ * @err: an int; set to the status unless break ends the loop
  */
 #define bpf_kvt_for_each(it, rec, err, store, req, req__sz)				\
 	for (struct bpf_iter_kvt it __attribute__((aligned(8),				\
 						   cleanup(bpf_iter_kvt_destroy))),	\
 	     *it##_new __attribute__((unused)) =					\
 		(bpf_iter_kvt_new(&it, store, req, req__sz),				\
-		 /* For the compiler, which does not see that cleanup needs it. */	\
+		 /* Tell the compiler that cleanup needs it. */	\
 		 (void)bpf_iter_kvt_destroy, (void *)0);				\
 	     ((rec) = bpf_iter_kvt_next(&it)) || ((err) = bpf_iter_kvt_status(&it), 0);)
 
@@ -279,12 +279,12 @@ extern int bpf_kvt_iter_val(struct bpf_iter_kvt *it, void *val, __u32 val__sz) _
  *
  * Return: 0 and the new version (remove: that of the value removed), or
  *
- *	-ENOENT, -EEXIST	REPLACE, remove; CREATE.  req->version is 0 after ENOENT, but
- *			for a removal with BPF_KVT_VERSION, whose version stays
- *	-ECANCELED	another version, which is in req->version then (0: no key)
+ *	-ENOENT, -EEXIST	REPLACE, remove; CREATE.  req->version is 0 after ENOENT, except
+ *			that a removal with BPF_KVT_VERSION leaves it alone
+ *	-ECANCELED	another version, which is then in req->version (0: no key)
  *	-EAGAIN		the store has no room at the moment (memory waiting to be freed,
  *			or its log)
- *	-EBUSY		the index is being changed, too often
+ *	-EBUSY		other changes interfered too often
  *	-EDQUOT, -ENOMEM, -EINVAL, -E2BIG, -ESTALE, -EACCES
  *	-EOPNOTSUPP	BPF_KVT_SYNC; an interrupt, or interrupts are off
  */
@@ -301,15 +301,15 @@ extern int bpf_kvt_remove(const struct bpf_kvt_store *store, void *req,
  * Queue a change for a worker, from every type of program and every context, with a
  * map that is bound for writing.
  *
- * Return: 0: it is queued; -ENOSPC: the queue is full, so it is dropped and
- * counted; -ESTALE, -EACCES, -EINVAL, -E2BIG.
+ * Return: 0: queued; -ENOSPC: dropped and counted, because the queue is full; -ESTALE,
+ * -EACCES, -EINVAL, -E2BIG.
  */
 extern int bpf_kvt_post(const struct bpf_kvt_store *store, void *req, __u32 req__sz,
 			const void *val, __u32 val__sz) __weak __ksym;
 
 /*
  * Only in hooks: copy the record's key, or a column, from byte `off` on, as much as
- * there is and fits.
+ * fits.
  *
  * Return: bytes copied, 0 after the end; -ENOENT: there is no such column;
  * -EINVAL: a column above 255.
@@ -324,21 +324,21 @@ extern int bpf_kvt_record_column_len(const struct bpf_kvt_record *rec,
 				     __u32 col) __weak __ksym;
 
 /*
- * What calls write to.
+ * Show the verifier which memory calls write to.
  *
- * The verifier checks that a call's memory is large enough, but does not check that the program
- * may write to it if that is a packet, and does not note that a packet is written to.  A program
- * for tc then changes the bytes of all that have a clone of the packet.  So each of these calls is
- * followed by a write of the program's own, which never takes place.  The verifier cannot know
- * this: it refuses the program, or lets it have a copy of the packet.
+ * The verifier checks that a call's memory is large enough.  But if the memory is a packet, it does
+ * not check that the program may write to it, and does not note the write.  A program for tc would
+ * then change the data of all clones of the packet.  So each of these calls is followed by a write
+ * in the program itself, which is never executed.  The verifier cannot know that: it refuses the
+ * program, or gives it a copy of the packet.
  *
- * Whoever calls a kfunc in another way, such as from another language, has to see to this.
+ * Code that calls a kfunc in another way, such as from another language, must do the same.
  */
 static __always_inline void bpf_kvt_writes(int ret, void *mem, __u32 size)
 {
 	volatile __u8 *byte = (volatile __u8 *)mem;
 
-	/* INT_MIN: no call returns this. */
+	/* No call returns INT_MIN. */
 	if (__builtin_expect(ret == -2147483647 - 1, 0) && size)
 		*byte = *byte;
 }
@@ -354,7 +354,7 @@ static __always_inline int call##_shown(const struct bpf_kvt_store *store, void 
 	return ret;									\
 }
 
-/* ... that have a value to read besides. */
+/* ... that also read a value. */
 #define BPF_KVT_READS_VAL(call)								\
 static __always_inline int call##_shown(const struct bpf_kvt_store *store, void *req,	\
 					__u32 req__sz, const void *val, __u32 val__sz)	\
@@ -365,7 +365,7 @@ static __always_inline int call##_shown(const struct bpf_kvt_store *store, void 
 	return ret;									\
 }
 
-/* ... or to write. */
+/* ... that also write a value. */
 #define BPF_KVT_WRITES_VAL(call)							\
 static __always_inline int call##_shown(const struct bpf_kvt_store *store, void *req,	\
 					__u32 req__sz, void *val, __u32 val__sz)	\

@@ -10,17 +10,17 @@
  * store's uid, gid and mode: owner, group or others as for a file, with
  * CAP_DAC_OVERRIDE above all and CAP_DAC_READ_SEARCH for reading.
  *
- * Rules that hold for every structure below:
+ * Rules for every structure below:
  *
  * - The layout is the same for 32-bit and 64-bit callers; pointers are __u64.
  * - Reserved fields, unused fields and unknown flags must be zero, or the call
  *   fails with EINVAL.
- * - Structures only grow, at the end.  The size that an ioctl number carries,
- *   or that is passed along with a pointer, is the one that the caller was
- *   compiled with: a kernel that knows a longer structure reads the missing tail as
- *   zeros, one that knows a shorter structure accepts a longer one only if the
- *   part it does not know is zero (E2BIG otherwise).
- * - A call that fails has changed nothing, except as said at KVTREE_IOC_BATCH.
+ * - Structures only grow, at the end.  The size in the ioctl number, or
+ *   the one passed along with a pointer, is the one that the caller was compiled
+ *   with.  A kernel with a longer structure reads the missing tail as zeros; one
+ *   with a shorter structure accepts a longer one only if the unknown part is zero
+ *   (E2BIG otherwise).
+ * - A call that fails has changed nothing, except as described at KVTREE_IOC_BATCH.
  *
  * Documentation/abi.rst lists every operation, flag, limit and errno.
  */
@@ -76,8 +76,8 @@
  *	ESTALE		the store was destroyed
  *	EINTR		a fatal signal came
  *
- * An operation that fails has changed nothing in the store, and has left its input
- * fields as they were, except `val_len` and `ncols` after EMSGSIZE and `version`
+ * An operation that fails has changed nothing in the store and none of its input
+ * fields, except `val_len` and `ncols` after EMSGSIZE and `version`
  * after ECANCELED.  Fields that are only output (`result`; `version`, except for CAS
  * and for REMOVE with KVTREE_F_VERSION) are not read, and are undefined after a
  * failure, except `version`: it is 0 after ENOENT, and that of the value found after
@@ -87,20 +87,20 @@ enum kvtree_opcode {
 	KVTREE_OP_NOP		= 0,	/* does nothing, result 0 */
 	/*
 	 * Copy a value, or the named columns, to val[0..val_len).  result: the
-	 * bytes copied; what follows them up to val_len may be changed if the
-	 * value changes meanwhile.  If they do not fit: EMSGSIZE, val_len is set
+	 * bytes copied; the rest of the buffer may be overwritten if the value
+	 * changes meanwhile.  If the value does not fit: EMSGSIZE, val_len is set
 	 * to the bytes needed, and nothing is copied.  A value without column 0 reads
 	 * as empty.  With KVTREE_F_COLS the descriptors come back with their
-	 * lengths, KVTREE_COL_ABSENT for a column that the value has not.
+	 * lengths, KVTREE_COL_ABSENT for a column that the value lacks.
 	 * With KVTREE_F_ALL_COLS `ncols` is the room in descriptors: the
 	 * columns that exist are described, ncols becomes their number, and
-	 * EMSGSIZE says that there are more (ncols is then the number needed;
+	 * EMSGSIZE means that there are more (ncols is then the number needed;
 	 * `arg` is undefined).
 	 */
 	KVTREE_OP_GET		= 1,
 	/*
 	 * Store val[0..val_len) under the key.  With KVTREE_F_COLS only the
-	 * named columns change, all at once; a descriptor whose len is
+	 * named columns change, all at once; a descriptor with the len
 	 * KVTREE_COL_ABSENT removes its column.  With KVTREE_F_WHOLE as well,
 	 * all columns that are not named are removed.
 	 * KVTREE_F_CREATE: EEXIST if the key is there.  KVTREE_F_REPLACE:
@@ -108,7 +108,7 @@ enum kvtree_opcode {
 	 */
 	KVTREE_OP_PUT		= 2,
 	/*
-	 * A put that takes place only if the value's version is `version`;
+	 * A put that succeeds only if the value's version is `version`;
 	 * version 0 means that the key is not there.  Otherwise ECANCELED, and
 	 * `version` becomes the version found (0 if there is none).
 	 */
@@ -129,8 +129,8 @@ enum kvtree_opcode {
 	/*
 	 * Copy the records of a range of keys, in order, to val[0..val_len):
 	 * see struct kvtree_scan, to which `arg` points.  `arg_size` is its size
-	 * (E2BIG: longer than 4096 bytes, or a part that the kernel does not know
-	 * is not zero).  The key is where the scan starts.  result: the bytes
+	 * (E2BIG: longer than 4096 bytes, or a part unknown to the kernel is not
+	 * zero).  The key is where the scan starts.  result: the bytes
 	 * filled.
 	 */
 	KVTREE_OP_SCAN		= 6,
@@ -143,12 +143,12 @@ enum kvtree_opcode {
 /* Flags of an operation. */
 #define KVTREE_F_KEY_INLINE	(1u << 0)	/* the key is in key_inline, at most 16 bytes */
 #define KVTREE_F_COLS		(1u << 1)	/* `arg` points to column descriptors */
-#define KVTREE_F_ALL_COLS	(1u << 2)	/* GET with COLS: whatever columns there are */
-#define KVTREE_F_CREATE		(1u << 3)	/* PUT: only a key that is not there */
-#define KVTREE_F_REPLACE	(1u << 4)	/* PUT, ADD: only a key (ADD: column) there is */
+#define KVTREE_F_ALL_COLS	(1u << 2)	/* GET with COLS: all columns of the value */
+#define KVTREE_F_CREATE		(1u << 3)	/* PUT: only if the key is not there */
+#define KVTREE_F_REPLACE	(1u << 4)	/* PUT, ADD: only if key (ADD: column) is there */
 #define KVTREE_F_VERSION	(1u << 5)	/* REMOVE: only at this version */
 #define KVTREE_F_SYNC		(1u << 6)	/* complete when durable */
-#define KVTREE_F_WHOLE		(1u << 7)	/* PUT, CAS with COLS: no other columns stay */
+#define KVTREE_F_WHOLE		(1u << 7)	/* PUT, CAS with COLS: remove other columns */
 
 /* A column of a value; see KVTREE_F_COLS. */
 struct kvtree_col {
@@ -198,14 +198,14 @@ struct kvtree_op {
  * at the last key that begins with it.
  *
  * To resume, pass the last key that was returned as start key together with
- * KVTREE_SCAN_AFTER.  For a prefix scan prefix_len stays what it was.
+ * KVTREE_SCAN_AFTER.  For a prefix scan, keep prefix_len.
  *
  * If not even the first record fits: EMSGSIZE, and val_len is set to the bytes
- * that it needs.
+ * needed.
  *
  * With filter_id the scan returns only records that this filter of the store accepts
  * (see KVTREE_IOC_BPF_HOOK).  After many rejected records the scan ends early, with a
- * mark after those returned: it has the flag KVTREE_REC_MARK, no value, and the key of
+ * mark after the records returned: it has the flag KVTREE_REC_MARK, no value, and the key of
  * the last rejected record, from which the scan can be resumed.  `count` and `limit`
  * do not include marks.
  */
@@ -225,12 +225,12 @@ struct kvtree_scan {
 };
 
 #define KVTREE_SCAN_REVERSE	(1u << 0)
-#define KVTREE_SCAN_KEYS_ONLY	(1u << 1)	/* records carry no value */
+#define KVTREE_SCAN_KEYS_ONLY	(1u << 1)	/* records without values */
 #define KVTREE_SCAN_AFTER	(1u << 2)	/* the start key itself is not returned */
 #define KVTREE_SCAN_PREFIX	(1u << 3)	/* only keys that begin with the prefix */
 #define KVTREE_SCAN_END		(1u << 4)	/* the range ends at `end`, even if empty */
 #define KVTREE_SCAN_LAST	(1u << 5)	/* REVERSE: from the end of the range */
-#define KVTREE_SCAN_ALL_COLS	(1u << 6)	/* records carry every column */
+#define KVTREE_SCAN_ALL_COLS	(1u << 6)	/* records with every column */
 #define KVTREE_SCAN_END_INCL	(1u << 7)	/* `end` itself is in the range */
 
 /* out_flags */
@@ -274,8 +274,8 @@ struct kvtree_rec {
  * done < nr, and the caller submits the rest again.  If the signal comes before any
  * operation has an outcome, the call is restarted or returns EINTR, as other
  * interrupted calls do (SA_RESTART).  EIO, which takes precedence over
- * all other errors, says that changes which were to be durable took effect and are not
- * durable.  Malformed batches: EINVAL, E2BIG; no memory to begin with: ENOMEM; nothing
+ * all other errors, means that changes took effect and could not be made durable as
+ * requested.  Malformed batches: EINVAL, E2BIG; no memory at the beginning: ENOMEM; nothing
  * was executed then.
  *
  * Operations are copied in and out whole.  They are read ahead, and consecutive GETs
@@ -296,8 +296,8 @@ struct kvtree_batch {
  * KVTREE_IOC_OP
  * =============
  *
- * Executes one operation, as a batch of one does, at less cost: the argument is
- * the operation itself.  Returns 0 if it was executed, whatever its `result`.
+ * Executes one operation like a batch of one, at less cost: the argument is the
+ * operation itself.  Returns 0 if it was executed, whatever its `result`.
  */
 
 /*
@@ -314,22 +314,22 @@ struct kvtree_batch {
  * handed to io_uring's workers (except multishot scans).  So is a batch that has to
  * wait for an event before its first operation.  Any other change that has to wait
  * for an event (the store's garbage bound; room in the log) waits without a thread.
- * It keeps no data meanwhile: when the event comes, the thread that submitted it
- * executes it again from the beginning.  A command that has to be durable waits
- * without a thread as well.  In any case do not modify anything that the command
- * points to until the command completes.
+ * It holds no data meanwhile: after the event, the thread that submitted it executes
+ * it again from the beginning.  A command that has to be durable waits
+ * without a thread as well.  Do not modify anything that a command points to until the
+ * command completes.
  *
  * Errors in addition to those of operations:
  *
  *	EINVAL		malformed: an unknown argument or flag, an SQE that is too
- *			short or whose addr, len, file_index or (without buffers)
- *			buf_index is not 0, registered or provided buffers where
+ *			short or has an addr, len, file_index or (without buffers)
+ *			buf_index other than 0, registered or provided buffers where
  *			there is no `val` or for a batch
  *	EOPNOTSUPP	an unknown command; no KVTREE_FEAT_URING_MULTISHOT; a ring
  *			that polls, without KVTREE_FEAT_URING_IOPOLL; a multishot
  *			scan with IOSQE_ASYNC
- *	EFAULT		the operation or its outcome cannot be copied.  If it is
- *			the outcome, a change may have taken effect.  (The outcome
+ *	EFAULT		the operation or its outcome cannot be copied.  In the
+ *			second case a change may have taken effect.  (The outcome
  *			is also lost if the submitting thread has exited.)
  *	ECANCELED	canceled before it was executed: nothing has changed.  (Also
  *			the result of a CAS that found another version.)
@@ -337,33 +337,33 @@ struct kvtree_batch {
  *			or may not become durable
  *
  * Registered buffers: with IORING_URING_CMD_FIXED in sqe->uring_cmd_flags,
- * val[0..val_len) lies in the buffer sqe->buf_index.
+ * val[0..val_len) is part of the buffer sqe->buf_index.
  *
  * Multishot (KVTREE_FEAT_URING_MULTISHOT): a SCAN with IORING_URING_CMD_MULTISHOT
  * in sqe->uring_cmd_flags, IOSQE_BUFFER_SELECT in sqe->flags and the group in
  * sqe->buf_group; `val` and `val_len` are 0.  Each completion with
- * IORING_CQE_F_MORE tells of one provided buffer with records, cqe->res bytes of
- * them.  The last completion is without IORING_CQE_F_MORE and has no buffer: 0 if
- * the scan has ended as any other scan ends (`count` and `out_flags` of struct
+ * IORING_CQE_F_MORE describes one provided buffer with cqe->res bytes of records.
+ * The last completion is without IORING_CQE_F_MORE and has no buffer: 0 if the scan
+ * has ended as any other scan ends (`count` and `out_flags` of struct
  * kvtree_scan are for all of it), ENOBUFS if the buffers ran out, EMSGSIZE if
  * the next record fitted into neither of two buffers, EOVERFLOW if the completion
  * queue was full (one provided buffer was then consumed without a completion), or
  * another error.  To resume, pass the last key that was returned as start key with
  * KVTREE_SCAN_AFTER.
  *
- * The first of those two buffers is used up, and the second is not: the first may
- * be what is left of an incremental one (IOU_PBUF_RING_INC), which would stay for
- * ever.  (Or too small for the next mark of a filter, which is then lost.)  Its
+ * The first of those two buffers is consumed, and the second is not: the first may
+ * be the rest of an incremental one (IOU_PBUF_RING_INC), which would never be used
+ * up.  (Or it is too small for the next mark of a filter, which is then lost.)  Its
  * completion has no records: cqe->res, all of its bytes, is less than
- * sizeof(struct kvtree_rec), or there is one with KVTREE_REC_SKIP, which has no key,
- * and whose rec_len is cqe->res.
+ * sizeof(struct kvtree_rec), or it holds one with KVTREE_REC_SKIP, without a key and
+ * with the rec_len cqe->res.
  *
  * A change that waits for an event is canceled by KVTREE_URING_CANCEL, by closing
  * the ring, by the exit of the thread or the exit or execve() of the process that
  * submitted it, and by close() of the session's descriptor in that process.  (As
  * with the locks of fcntl(), a process is the set of threads that share a descriptor
  * table.)  A command that was executed and waits to be durable is canceled only by
- * closing the ring and by execve().  Only the completion tells the outcome then, not
+ * closing the ring and by execve().  Only the completion has the outcome then, not
  * the operation in memory.  IORING_OP_ASYNC_CANCEL finds commands that run on
  * io_uring's workers; no kernel so far passes it on to commands that wait without a
  * worker.
@@ -393,9 +393,9 @@ struct kvtree_uring_inline {
 
 /*
  * A batch, as KVTREE_IOC_BATCH executes it.  cqe->res is the number of operations
- * executed, which is less than nr where the next one would have had to sleep or a fatal
- * signal came, or the errno of a batch in which none was (ECANCELED after a fatal
- * signal): submit the rest again.  With SQEs of any size.
+ * executed, which is less than nr if the next one would have had to sleep or after a
+ * fatal signal, or the errno of a batch in which none was executed (ECANCELED after a
+ * fatal signal): submit the rest again.  With SQEs of any size.
  */
 #define KVTREE_URING_BATCH	_IOWR('K', 0x62, struct kvtree_uring_batch)
 
@@ -408,10 +408,10 @@ struct kvtree_uring_batch {
 
 /*
  * Cancel changes of the same session that wait for an event, by their
- * sqe->user_data.  cqe->res: how many were canceled (each completes with
+ * sqe->user_data.  cqe->res: the number canceled (each completes with
  * ECANCELED), fewer than all if a fatal signal came; ENOENT: no such command waits;
- * EALREADY: it is being executed, after which it may wait again, or it was and waits to
- * be durable.
+ * EALREADY: it is being executed, and may then wait again, or it was executed and waits
+ * to be durable.
  */
 #define KVTREE_URING_CANCEL	_IOW('K', 0x63, struct kvtree_uring_cancel)
 
@@ -433,15 +433,15 @@ struct kvtree_info {
 	__u32 batch_max;
 	__u32 key_inline;
 	__u64 features;		/* KVTREE_FEAT_* */
-	__u64 ops;		/* bit n: operation n is offered */
+	__u64 ops;		/* bit n: operation n is supported */
 	char  version[32];	/* the module's version */
 	__u64 reserved[4];
 };
 
 #define KVTREE_FEAT_COMPAT	(1ull << 0)	/* 32-bit callers */
 #define KVTREE_FEAT_OP		(1ull << 1)	/* KVTREE_IOC_OP */
-/* What io_uring offers here with the running kernel. */
-#define KVTREE_FEAT_URING	(1ull << 2)	/* the commands below */
+/* Features of io_uring with the running kernel. */
+#define KVTREE_FEAT_URING	(1ull << 2)	/* the commands above */
 #define KVTREE_FEAT_URING_FIXED	(1ull << 3)	/* registered buffers */
 #define KVTREE_FEAT_URING_MULTISHOT (1ull << 4)	/* scans into provided buffers */
 #define KVTREE_FEAT_URING_IOPOLL (1ull << 5)	/* rings with IORING_SETUP_IOPOLL */
@@ -498,12 +498,12 @@ struct kvtree_store_destroy {
 };
 
 /*
- * KVTREE_IOC_STORE_SET: changes settings of a store, all or none.  `set` says which fields count;
- * the others are not read.  The mode may be changed by the store's owner, and everything by who
- * has CAP_SYS_ADMIN (EPERM).  A mode or owner is for sessions that are opened later; each session
- * keeps its access.  A store may hold more than its new limits: what grows gets EDQUOT until
- * enough is removed.  Of a durable store nothing of this is on its devices: it ends when the
- * store is detached.
+ * KVTREE_IOC_STORE_SET: changes settings of a store, all or none.  `set` names the fields to
+ * change; the others are not read.  The store's owner may change the mode; everything else needs
+ * CAP_SYS_ADMIN (EPERM).  A mode or owner applies to sessions opened later; open sessions keep
+ * their access.  A store may hold more than its new limits: changes that need more space get
+ * EDQUOT until enough is removed.  The settings of a durable store are not on its devices: they
+ * are lost when the store is detached.
  */
 struct kvtree_store_set {
 	char  name[KVTREE_NAME_MAX];
@@ -524,12 +524,12 @@ struct kvtree_store_set {
 
 /*
  * KVTREE_IOC_STORE_LIST: describes the store with the smallest id above
- * `after`; ENOENT if there is none.  Start with after = 0 and pass each id on.
+ * `after`; ENOENT if there is none.  Start with after = 0 and pass the id of each result.
  *
  * KVTREE_IOC_STORE_SELF: the same for the session's own store.
  *
- * `after` is input, and what is reserved is 0; all other fields are output.  Anybody may
- * list stores: like those of files in a directory, names, owners and sizes are not secret.
+ * `after` is input, and reserved fields are 0; all other fields are output.  Every user may
+ * list stores: names, owners and sizes are public, as for files in a directory.
  */
 #define KVTREE_STORE_DURABLE	(1u << 0)	/* it has devices */
 #define KVTREE_STORE_SYNC	(1u << 1)	/* attached with KVTREE_ATTACH_SYNC */
@@ -562,10 +562,10 @@ struct kvtree_store_info {
  * A durable store has 1 to KVTREE_DEVICES_MAX block devices, each prepared by
  * "kvtree store format".  Changes are in memory at once and on the devices a little later.
  * All changes of an epoch (some milliseconds) become durable together: after a crash the
- * store is as it was at the end of one epoch.  A change with KVTREE_F_SYNC, or any in a store
- * that was attached with KVTREE_ATTACH_SYNC, completes when its epoch is durable;
- * KVTREE_OP_SYNC and fsync() of a session wait until all changes made before are, and
- * need write access (EACCES).  In a batch they wait together, at its end.
+ * store is as it was at the end of one epoch.  A change with KVTREE_F_SYNC, or any change in
+ * a store attached with KVTREE_ATTACH_SYNC, completes when its epoch is durable;
+ * KVTREE_OP_SYNC and fsync() of a session wait until all earlier changes are durable, and
+ * need write access (EACCES).  The operations of a batch wait together, at its end.
  *
  * Errors of operations in addition to those above:
  *
@@ -597,7 +597,7 @@ struct kvtree_store_info {
  */
 struct kvtree_store_attach {
 	__u64 store;			/* pointer to struct kvtree_store_create */
-	__u32 store_size;		/* bytes of it; it grows as for KVTREE_IOC_STORE_CREATE */
+	__u32 store_size;		/* its size; it grows as for KVTREE_IOC_STORE_CREATE */
 	__u32 flags;			/* KVTREE_ATTACH_* */
 	__u64 devices;			/* pointer to nr_devices pointers to paths */
 	__u32 nr_devices;		/* in any order */
@@ -606,7 +606,7 @@ struct kvtree_store_attach {
 	__u64 reserved[3];
 };
 
-#define KVTREE_ATTACH_SYNC	(1u << 0)	/* every change is as with KVTREE_F_SYNC */
+#define KVTREE_ATTACH_SYNC	(1u << 0)	/* implies KVTREE_F_SYNC for every change */
 /*
  * Nothing is written to the devices, which may be read-only; changes get EROFS.  With
  * `until` the store is as it was at the end of that epoch; later records are not read, so
@@ -617,7 +617,7 @@ struct kvtree_store_attach {
 /*
  * KVTREE_IOC_STORE_DETACH: makes everything durable, removes the store and releases
  * its devices.  Needs CAP_SYS_ADMIN.  Its sessions get ESTALE.  A fatal signal ends
- * only the wait.  EIO: not all of it is durable; EOPNOTSUPP: the store has no devices;
+ * only the wait.  EIO: the last changes are not durable; EOPNOTSUPP: the store has no devices;
  * EBUSY: it is being attached.
  *
  * KVTREE_IOC_STORE_DESTROY refuses durable stores (EBUSY).
@@ -652,8 +652,8 @@ struct kvtree_stat_args {
 
 /*
  * KVTREE_IOC_ENGINE_STAT: the counter `nr`, from 0 on, of the engine of the session's
- * store; ENOENT if it has no more.  An engine's counters say how it works inside: they
- * may be others in another version of the module.  EACCES as for KVTREE_IOC_STAT.
+ * store; ENOENT if it has no more.  An engine's counters describe its internals: another
+ * version of the module may have others.  EACCES as for KVTREE_IOC_STAT.
  */
 #define KVTREE_ENGINE_STAT_NAME_MAX	32u	/* bytes, with the NUL */
 #define KVTREE_ENGINE_STAT_TEXT_MAX	80u
@@ -662,7 +662,7 @@ struct kvtree_engine_stat {
 	__u32 nr;			/* in */
 	__u32 flags;			/* KVTREE_ENGINE_STAT_* */
 	__u64 value;
-	char  name[KVTREE_ENGINE_STAT_NAME_MAX];	/* no other counter has it */
+	char  name[KVTREE_ENGINE_STAT_NAME_MAX];	/* unique */
 	char  text[KVTREE_ENGINE_STAT_TEXT_MAX];	/* what it counts, in English */
 };
 
@@ -684,17 +684,17 @@ enum kvtree_stat {
 	KVTREE_STAT_ERROR,		/* operations refused or failed */
 	KVTREE_STAT_BATCH,		/* batches of more than one operation */
 	KVTREE_STAT_GET_INTERLEAVED,	/* gets looked up together with others */
-	KVTREE_STAT_READ_RETRY,		/* a reader met a change and looked again */
-	KVTREE_STAT_READ_RESTART,	/* ... and started again from the root */
+	KVTREE_STAT_READ_RETRY,		/* a reader met a change and retried */
+	KVTREE_STAT_READ_RESTART,	/* ... and restarted from the root */
 	KVTREE_STAT_READ_BUSY,		/* ... and gave up */
 	KVTREE_STAT_LOCK_CONTENDED,	/* a writer found a node locked */
 	KVTREE_STAT_SPLIT_LEAF,
 	KVTREE_STAT_SPLIT_INNER,
 	KVTREE_STAT_ROOT_GROW,
 	KVTREE_STAT_LAYER_CREATE,
-	KVTREE_STAT_LAYER_COLLECT,	/* layers taken away with their last key */
+	KVTREE_STAT_LAYER_COLLECT,	/* layers removed with their last key */
 	KVTREE_STAT_LAYER_COLLAPSE,	/* one-key layers folded into their parent */
-	KVTREE_STAT_NODE_UNLINK,	/* empty nodes taken away */
+	KVTREE_STAT_NODE_UNLINK,	/* empty nodes removed */
 	KVTREE_STAT_ROOT_SHRINK,
 	KVTREE_STAT_LAYERS,		/* (now) below the first */
 	KVTREE_STAT_LEAF_NODES,		/* (now) */
@@ -715,14 +715,14 @@ enum kvtree_stat {
 	KVTREE_STAT_BPF_BUSY,		/* ... that gave up with EBUSY */
 	KVTREE_STAT_BPF_POST,		/* changes that they queued */
 	KVTREE_STAT_BPF_POST_DROP,	/* ... that found the queue full */
-	KVTREE_STAT_BPF_POST_FAIL,	/* ... that could not be made when their turn came */
+	KVTREE_STAT_BPF_POST_FAIL,	/* ... that the worker could not make */
 	/* Of a durable store. */
 	KVTREE_STAT_LOG_EPOCH,		/* (now) the epoch that is open */
 	KVTREE_STAT_LOG_DURABLE,	/* (now) the last one that is durable */
 	KVTREE_STAT_LOG_EPOCHS,		/* epochs made durable */
 	KVTREE_STAT_LOG_BYTES,		/* written to the devices */
 	KVTREE_STAT_LOG_FLUSHES,	/* of the devices' caches */
-	KVTREE_STAT_LOG_SYNC,		/* times that somebody waited for an epoch */
+	KVTREE_STAT_LOG_SYNC,		/* waits for an epoch to be durable */
 	KVTREE_STAT_LOG_STALL,		/* writers that waited for room in the log */
 	KVTREE_STAT_LOG_FULL,		/* times that the log was full */
 	KVTREE_STAT_LOG_CHECKPOINTS,
@@ -744,12 +744,12 @@ enum kvtree_stat {
  *
  * A BPF program names a store by a map: an array of one element, which a session
  * binds to its store to read, to write, or both.  A program can use the store if it
- * was loaded with the map, so giving somebody the map gives the store.  The kfuncs are
+ * was loaded with the map, so the map grants access to the store.  The kfuncs are
  * in kvtree.bpf.h.
  *
  * KVTREE_IOC_BPF_ACCESS: allow programs to use the session's store, or forbid it
- * again, which ends all bindings (programs get ESTALE).  Only the store's owner and
- * CAP_SYS_ADMIN may (EPERM).  EOPNOTSUPP without KVTREE_FEAT_BPF.
+ * again, which ends all bindings (programs get ESTALE).  Only for the store's owner and
+ * CAP_SYS_ADMIN (EPERM).  EOPNOTSUPP without KVTREE_FEAT_BPF.
  */
 struct kvtree_bpf_access {
 	__u32 allow;			/* 0 or 1 */
@@ -758,7 +758,7 @@ struct kvtree_bpf_access {
 };
 
 /*
- * KVTREE_IOC_BPF_BIND: binds a map to the session's store, or with access 0 ends that.
+ * KVTREE_IOC_BPF_BIND: binds a map to the session's store, or with access 0 ends the binding.
  * The map is of type BPF_MAP_TYPE_ARRAY, has one element of 8 to KVTREE_BPF_MAP_MAX
  * bytes and the flag BPF_F_RDONLY_PROG.  Programs that use it load only once it is frozen.
  *
@@ -768,8 +768,8 @@ struct kvtree_bpf_access {
  * EACCES if the session lacks the access, or the map's file is not open for writing;
  * EPERM if programs may not use the store; EBUSY if the map is bound already; EBADF or
  * EINVAL if it is not such a map; ENOSPC if KVTREE_BPF_BINDINGS_MAX maps are bound to the
- * store, or if a user who does not own the store would then have bound more than could
- * still be bound.  To end it: ENOENT if the map is not bound to this store.
+ * store, or if a user other than its owner would then have more bindings than are left.
+ * To end it: ENOENT if the map is not bound to this store.
  */
 #define KVTREE_BPF_MAP_MAX	4096u	/* bytes in the element of a map that is bound */
 #define KVTREE_BPF_BINDINGS_MAX	1024u	/* maps that are bound to a store */
@@ -781,12 +781,12 @@ struct kvtree_bpf_bind {
 };
 
 /*
- * KVTREE_IOC_BPF_UNBIND: ends the binding of a map, whoever bound it, without the map
- * itself.  Only the store's owner and CAP_SYS_ADMIN may (EPERM).  ENOENT if no map with
+ * KVTREE_IOC_BPF_UNBIND: ends any binding of the store, without the map itself.  Only
+ * for the store's owner and CAP_SYS_ADMIN (EPERM).  ENOENT if no map with
  * this id is bound to the session's store.
  */
 struct kvtree_bpf_unbind {
-	__u32 map_id;			/* as KVTREE_IOC_BPF_BINDING tells it */
+	__u32 map_id;			/* from KVTREE_IOC_BPF_BINDING */
 	__u32 flags;			/* 0 */
 	__u64 reserved[3];
 };
@@ -794,13 +794,13 @@ struct kvtree_bpf_unbind {
 /*
  * KVTREE_IOC_BPF_BINDING: describes the map with the smallest id above `after` that is
  * bound to the session's store; ENOENT if there is none.  Start with after = 0 and pass
- * each id on; input is as for KVTREE_IOC_STORE_LIST.  EACCES as for KVTREE_IOC_STAT.
+ * the id of each result; input is as for KVTREE_IOC_STORE_LIST.  EACCES as for KVTREE_IOC_STAT.
  */
 #define KVTREE_BPF_MAP_NAME_MAX	16u	/* bytes in a map's name, with the NUL */
 
 struct kvtree_bpf_binding {
 	__u32 after;			/* in */
-	__u32 map_id;			/* as the kernel counts its maps; never 0 */
+	__u32 map_id;			/* the kernel's id of the map; never 0 */
 	__u32 access;			/* KVTREE_OPEN_READ and KVTREE_OPEN_WRITE */
 	__u32 flags;			/* 0 */
 	char  name[KVTREE_BPF_MAP_NAME_MAX];	/* may be "" */
@@ -812,12 +812,12 @@ struct kvtree_bpf_binding {
  * =====
  *
  * A hook is a BPF program (struct_ops) that is attached to a store: a filter, which a
- * scan may name, or the store's validator, which every new value has to pass.  See
- * kvtree.bpf.h; they are attached by bpf(2).
+ * scan may name, or the store's validator, which checks every new value.  See
+ * kvtree.bpf.h; bpf(2) attaches them.
  *
  * KVTREE_IOC_BPF_HOOK: describes the hook of the session's store with the smallest id
- * above `after`; ENOENT if there is none.  Start with after = 0 and pass each id on;
- * input is as for KVTREE_IOC_STORE_LIST.  EACCES as for KVTREE_IOC_STAT.
+ * above `after`; ENOENT if there is none.  Start with after = 0 and pass the id of each
+ * result; input is as for KVTREE_IOC_STORE_LIST.  EACCES as for KVTREE_IOC_STAT.
  */
 #define KVTREE_HOOK_NAME_MAX	32u	/* bytes in a hook's name, with the NUL */
 
@@ -826,7 +826,7 @@ struct kvtree_bpf_binding {
 
 struct kvtree_bpf_hook {
 	__u32 after;			/* in */
-	__u32 id;			/* never 0; what kvtree_scan.filter_id says */
+	__u32 id;			/* never 0; for kvtree_scan.filter_id */
 	__u32 kind;			/* KVTREE_HOOK_* */
 	__u32 link_id;			/* of the BPF link that holds it */
 	char  name[KVTREE_HOOK_NAME_MAX];	/* may be "" */
@@ -856,7 +856,7 @@ struct kvtree_bpf_hook {
 #define KVTREE_IOC_CHECKPOINT		_IOW('K', 0x62, struct kvtree_checkpoint)
 
 /*
- * The sizes in which the structures were first published: no call accepts less.
+ * Sizes of the structures' first versions: no call accepts less.
  */
 #define KVTREE_OP_SIZE_VER0		64u
 #define KVTREE_SCAN_SIZE_VER0		64u

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * kvtree - what a durable store looks like on its devices.
+ * kvtree - the format of a durable store on its devices.
  *
- * Documentation/on-disk-format.rst explains it and argues why a crash at any
- * moment leaves a state that recovery understands.  All numbers are little-endian;
- * reserved fields are zero when written and ignored when read.  Positions
- * and lengths are in blocks of KVTREE_LOG_BLOCK bytes unless they say otherwise.
+ * Documentation/on-disk-format.rst explains it, and why recovery succeeds after
+ * a crash at any moment.  All numbers are little-endian; reserved fields are zero
+ * when written and ignored when read.  Positions and lengths are in blocks of
+ * KVTREE_LOG_BLOCK bytes unless stated otherwise.
  *
  * Every checksum is crc32c, with all bits set before the first byte and not
- * inverted at the end, over a struct kvtree_log_seed followed by the bytes that it
- * protects.  The seed says where those bytes belong, so that a block that was
- * written by an earlier life of the device, or for another place, does not match.
+ * inverted at the end, over a struct kvtree_log_seed followed by the protected
+ * bytes.  The seed identifies the place of those bytes, so a block written in an
+ * earlier life of the device, or for another place, does not match.
  */
 #ifndef _UAPI_LINUX_KVTREE_FORMAT_H
 #define _UAPI_LINUX_KVTREE_FORMAT_H
@@ -46,15 +46,15 @@
 
 /* A place on a device: a block of a segment in one of its uses. */
 struct kvtree_log_pos {
-	__le64 sequence;	/* of the use: grows with each use of a segment in a life */
+	__le64 sequence;	/* grows with each use of a segment in a life */
 	__le32 segment;
 	__le32 block;		/* of the segment */
 };
 
 /*
- * A life begins when a store is attached.  What it wrote has its generation in
- * the seeds of all checksums.  A life that has ended counts up to last_epoch;
- * the last life of a superblock, for as many epochs as are found complete.
+ * A life begins when a store is attached.  Its generation is in the seeds of all
+ * checksums of its blocks.  A life that has ended is valid up to last_epoch; the
+ * last life of a superblock, up to the last epoch found complete.
  */
 struct kvtree_log_life {
 	__le64 generation;
@@ -66,14 +66,14 @@ struct kvtree_log_life {
 };
 
 /*
- * Of the first life: when it began all was in the checkpoint, which therefore has met no epoch
- * behind its own.
+ * Only in the first life: when it began, the checkpoint contained everything.  So there was no
+ * later epoch, and kvtree_log_checkpoint.met is 0 and known.
  */
 #define KVTREE_LOG_LIFE_MET_NONE	(1u << 0)
-/* Its first epoch was stable before it began: a log without it is damaged. */
+/* The first epoch was stable before the life began: a log without it is damaged. */
 #define KVTREE_LOG_LIFE_CARRIED		(1u << 1)
 
-/* A checkpoint's part on one device; of a store without checkpoint, zeros. */
+/* A checkpoint's part on one device; zeros if there is no checkpoint. */
 struct kvtree_log_checkpoint {
 	__le64 epoch;			/* contains all epochs up to this one */
 	__le64 generation;
@@ -85,9 +85,9 @@ struct kvtree_log_checkpoint {
 };
 
 /*
- * The superblock.  Copy `number` % 2 is the one that is written.  A change is written
- * to every device as two consecutive numbers with one write_id, first the one, then the
- * other.  Recovery takes the newest change that every device has in either copy.
+ * The superblock.  `number` % 2 is the copy's index.  A change is written to every
+ * device as two consecutive numbers with one write_id, one after the other.  Recovery
+ * takes the newest change that every device has in either copy.
  */
 struct kvtree_log_super {
 	__le64 magic;
@@ -116,8 +116,8 @@ struct kvtree_log_super {
 };
 
 /*
- * What others leave in block 0 of a device that they are given.  If copy 0 is not sound and has
- * one of these, the device is theirs, whatever copy 1 says.
+ * Marks of other formats in block 0 of a device.  If copy 0 is invalid and block 0 has one of
+ * these, the device holds that format, whatever copy 1 says.
  */
 struct kvtree_log_mark {
 	__u16 offset;			/* in the block */
@@ -130,7 +130,7 @@ struct kvtree_log_mark {
 	{    0,  4, "XFSB" },							\
 	{    0,  6, "LUKS\xba\xbe" },						\
 	{    0,  6, "SKUL\xba\xbe" },						\
-	{    0,  4, "\xfc\x4e\x2b\xa9" },	/* a part of a RAID */			\
+	{    0,  4, "\xfc\x4e\x2b\xa9" },	/* member of a RAID */			\
 	{    0,  4, "hsqs" },							\
 	{    0,  4, "SnAp" },							\
 	{    0,  8, "dmvdo001" },						\
@@ -140,13 +140,14 @@ struct kvtree_log_mark {
 	{  512,  8, "LABELONE" },						\
 	{ 1024,  8, "LABELONE" },						\
 	{ 1536,  8, "LABELONE" },						\
-	{  510,  2, "\x55\xaa" },	/* partitions; what boots is left */	\
+	{  510,  2, "\x55\xaa" },	/* partition table; boot code remains */	\
 	{ 4086, 10, "SWAPSPACE2" },						\
 }
 
 /*
- * Of the last sectors of a superblock, which are zeros, a crash may leave one as anything: copy 0
- * with more of something in them is somebody else's as well.  The rest is damage.
+ * The last sectors of a superblock are zeros.  A crash may leave any content in one of them; if
+ * more of them are not zero in copy 0, the device holds another format as well.  Otherwise it is
+ * damaged.
  */
 #define KVTREE_LOG_SECTOR	512u
 #define KVTREE_LOG_ZEROS_FROM	2048u
@@ -155,9 +156,9 @@ struct kvtree_log_mark {
  * Segments
  * ========
  *
- * The first block of a segment is a header, written with the first data.  Which
- * segments are in use is not written anywhere: it follows from the checkpoint's
- * table and the trailers, and the others are free.
+ * The first block of a segment is a header, written with the first data.  The
+ * segments in use are those that the checkpoint's table and the trailers name;
+ * all others are free.
  */
 #define KVTREE_LOG_SEGMENT_MAGIC 0x475365657274766bull	/* "kvtreeSG" */
 
@@ -183,8 +184,8 @@ struct kvtree_log_segment {
  * Epochs
  * ======
  *
- * An epoch is durable when every device has its trailer and the extents that it
- * names.  The trailer of an epoch is written when the one before is durable.
+ * An epoch is durable when every device has its trailer and the extents named in
+ * it.  The trailer of an epoch is written when the epoch before is durable.
  */
 #define KVTREE_LOG_TRAILER_MAGIC 0x525465657274766bull	/* "kvtreeTR" */
 #define KVTREE_LOG_TRAILER_MAX	64u	/* blocks */
@@ -206,8 +207,8 @@ struct kvtree_log_trailer {
 	__le64 generation;
 	__le64 version_lease;
 	__le64 time;			/* nanoseconds since 1970 */
-	struct kvtree_log_pos next;	/* where the next trailer will stand */
-	struct kvtree_log_pos ahead;	/* where the first one of the next segment will */
+	struct kvtree_log_pos next;	/* position of the next trailer */
+	struct kvtree_log_pos ahead;	/* position of the first one in the next segment */
 	__le32 nr_extents;
 	__le32 dev_index;
 	__le64 reserved;
@@ -236,8 +237,8 @@ struct kvtree_log_table {
  * =======
  *
  * A chunk is a header and records, padded with zeros to a block, then the columns
- * that stand outside of their records, in the order of the records that name
- * them, each padded with zeros to 8 bytes, and the last one to a block.
+ * stored outside of their records, in the order of the records that name them,
+ * each padded with zeros to 8 bytes, and the last one to a block.
  */
 #define KVTREE_LOG_CHUNK_MAGIC	0x4843766bu	/* "kvCH" */
 #define KVTREE_LOG_CHUNK_MAX	1024u		/* blocks */
@@ -269,8 +270,8 @@ enum kvtree_log_type {
 /*
  * A record: this header, the key, and the value, padded with zeros to 8 bytes.
  * The value is `value` bytes of column 0; or, with KVTREE_LOG_COLUMNS, `value`
- * struct kvtree_log_column in ascending order, followed by the data of those that
- * do not stand outside.
+ * struct kvtree_log_column in ascending order, followed by the data of the columns
+ * that are not outside.
  */
 struct kvtree_log_record {
 	__le32 len;			/* bytes of all of it, a multiple of 8 */
@@ -278,7 +279,7 @@ struct kvtree_log_record {
 	__u8   flags;			/* KVTREE_LOG_COLUMNS */
 	__le16 key_len;
 	__le64 version;
-	__le32 group;			/* 0; records of one group count together */
+	__le32 group;			/* 0; records of one group are valid together */
 	__le32 value;
 };
 
@@ -298,30 +299,31 @@ struct kvtree_log_column {
  *
  * With KVTREE_LOG_RANGES, the tables of all devices together list the extents of the
  * directory.  It has a record KVTREE_LOG_RANGE for each range, in any order: the key is the
- * lowest of the range, and the value, plain, an array of struct kvtree_log_piece, the oldest
- * first; a range without is empty.  A range ends before the next one's key.  All keys are
+ * lowest of the range, and the plain value is an array of struct kvtree_log_piece, oldest first;
+ * a range without pieces is empty.  A range ends before the next one's key.  All keys are
  * different, and the lowest is the empty key.
  */
 #define KVTREE_LOG_RANGES_MAX	(1u << 26)
 #define KVTREE_LOG_PIECES_MAX	16u	/* of a range */
 
 /*
- * A piece is part of a chunk: some of its records, and the columns that stand outside of these.
- * Records with keys out of the range do not count: it may have been larger.
+ * A piece is part of a chunk: some of its records, and their columns outside of the records.
+ * Recovery ignores records with keys out of the range, which may have been larger.
  *
  * The first piece of a range, the base, has a record KVTREE_LOG_PUT for every key.  The
- * others are deltas, which begin with a KVTREE_LOG_COVER.  For keys whose bit it covers, older
- * pieces do not count: such a key is in the delta or not in the range.  A delta has no other keys.
+ * others are deltas, which begin with a KVTREE_LOG_COVER.  Recovery ignores older pieces for
+ * keys with a bit in it: such a key is in the delta or not in the range.  A delta has no other
+ * keys.
  */
 struct kvtree_log_piece {
 	struct kvtree_log_pos pos;	/* of the chunk */
-	__le64 generation;		/* that wrote it */
+	__le64 generation;		/* of the life that wrote it */
 	__le32 offset;			/* bytes from there to the records; a multiple of 8 */
 	__le32 len;			/* bytes of the records; a multiple of 8 */
 	__le32 outside;			/* bytes from pos to the columns outside; a multiple of 8 */
 	__le32 outside_len;		/* bytes of these; 0: none */
 	__le32 crc;			/* of the records and the columns outside, seed of pos */
-	__le32 records;			/* how many KVTREE_LOG_PUT */
+	__le32 records;			/* number of KVTREE_LOG_PUT */
 	__u8   dev;			/* dev_index */
 	__u8   flags;			/* KVTREE_LOG_PIECE_DELTA */
 	__u8   cover_bits;		/* of a delta, 1 to KVTREE_LOG_COVER_BITS; of a base, 0 */
@@ -332,14 +334,14 @@ struct kvtree_log_piece {
 
 /*
  * The bit of a key: crc32c over the UUID, then the key, modulo 2^KVTREE_LOG_COVER_BITS.  A
- * cover has these modulo 2^cover_bits: a plain value of less than KVTREE_LOG_COVER_BYTES is an
- * array of __le16 in ascending order; one of KVTREE_LOG_COVER_BYTES, a bitmap, with bit b
- * in byte b / 8, there bit b % 8.
+ * cover is the set of these bits modulo 2^cover_bits: as a plain value of less than
+ * KVTREE_LOG_COVER_BYTES, an array of __le16 in ascending order; of KVTREE_LOG_COVER_BYTES, a
+ * bitmap, with bit b in byte b / 8, there bit b % 8.
  */
 #define KVTREE_LOG_COVER_BITS	12u
 #define KVTREE_LOG_COVER_BYTES	512u
 
-/* What a checksum begins with. */
+/* The beginning of what a checksum covers. */
 struct kvtree_log_seed {
 	__u8   uuid[16];
 	__le64 generation;		/* 0 for a superblock */
