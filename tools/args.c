@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Options that every command has, and arguments of the kinds that several have.
+ * Options of all commands, and arguments used by several.
  */
 #include <ctype.h>
 #include <grp.h>
@@ -26,7 +26,7 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 		tool.escape = true;
 		return 0;
 	case '0' ... '9':
-		argp_error(state, "'-%c' is no option: put -- before what begins with a hyphen",
+		argp_error(state, "unknown option '-%c': put -- before arguments like this",
 			   key);
 		return 0;
 	case ARGP_KEY_END:
@@ -42,14 +42,14 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "store", .key = 's', .arg = "NAME",
-	  .doc = "Use this store (that of KVTREE_STORE in the environment, or \"default\")" },
+	  .doc = "Use this store (default: $KVTREE_STORE, or \"default\")" },
 	{ .name = "json", .key = 'j',
 	  .doc = "Print JSON, an object per line; bytes that are not UTF-8 as NAME_hex" },
 	{ .name = "hex", .key = 'x',
-	  .doc = "Keys and values are in hexadecimal, in the arguments and in the output" },
+	  .doc = "Use hexadecimal for keys and values, in the arguments and in the output" },
 	{ .name = "escape", .key = 'e',
 	  .doc = "Arguments may hold \\t, \\n, \\r, \\\\ and \\xHH, as scan prints them" },
-	/* Numbers that are meant as arguments. */
+	/* Numbers are arguments. */
 	NO_OPTION('0'), NO_OPTION('1'), NO_OPTION('2'), NO_OPTION('3'), NO_OPTION('4'),
 	NO_OPTION('5'), NO_OPTION('6'), NO_OPTION('7'), NO_OPTION('8'), NO_OPTION('9'),
 	{ 0 }
@@ -68,7 +68,6 @@ const struct argp_child common_options[] = {
 /* Options without a letter. */
 enum { OPT_LIMIT_BYTES = 256, OPT_LIMIT_KEYS, OPT_PAGE_SIZE };
 
-/* What a store is to be like. */
 static error_t parse_store(int key, char *arg, struct argp_state *state)
 {
 	struct store_args *args = state->input;
@@ -80,15 +79,15 @@ static error_t parse_store(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'E':
 		if (strlen(arg) >= sizeof(store->engine))
-			argp_error(state, "there is no engine '%s'", arg);
-		/* The last one counts. */
+			argp_error(state, "unknown engine '%s' (masstree, bwtree)", arg);
+		/* A repeated option replaces the first one. */
 		memset(store->engine, 0, sizeof(store->engine));
 		memcpy(store->engine, arg, strlen(arg));
 		return 0;
 	case OPT_PAGE_SIZE:
 		size = arg_size(state, "--page-size", arg);
 		if (!size || size > UINT32_MAX)
-			argp_error(state, "there are no pages of that size: '%s'", arg);
+			argp_error(state, "invalid page size '%s'", arg);
 		store->page_size = size;
 		return 0;
 	case 'm':
@@ -118,17 +117,17 @@ static error_t parse_store(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option of_store[] = {
 	{ .name = "mode", .key = 'm', .arg = "MODE",
-	  .doc = "Who may read and write, as for a file (0600)" },
+	  .doc = "Permissions, as for a file (0600)" },
 	{ .name = "owner", .key = 'o', .arg = "USER", .doc = "The owner (you)" },
 	{ .name = "group", .key = 'g', .arg = "GROUP", .doc = "The group (yours)" },
 	{ .name = "limit-bytes", .key = OPT_LIMIT_BYTES, .arg = "N",
-	  .doc = "Memory that it may take; K, M, G and T are powers of 1024 (no limit)" },
+	  .doc = "Maximum memory; K, M, G and T are powers of 1024 (no limit)" },
 	{ .name = "limit-keys", .key = OPT_LIMIT_KEYS, .arg = "N",
-	  .doc = "Keys that it may hold (no limit)" },
+	  .doc = "Maximum number of keys (no limit)" },
 	{ .name = "engine", .key = 'E', .arg = "masstree|bwtree",
 	  .doc = "The index engine (the module's default, usually masstree)" },
 	{ .name = "page-size", .key = OPT_PAGE_SIZE, .arg = "N",
-	  .doc = "With bwtree: at how many bytes a page is split, 256 to 16K (3072)" },
+	  .doc = "With bwtree: split a page at so many bytes, 256 to 16K (3072)" },
 	{ 0 }
 };
 
@@ -137,7 +136,7 @@ static const struct argp store_argp = {
 	.parser = parse_store,
 };
 
-/* The first takes a struct store_args as its input. */
+/* The first child's input is a struct store_args. */
 const struct argp_child store_options[] = {
 	{ .argp = &store_argp },
 	{ .argp = &common_argp, .header = "Options of all commands:", .group = 100 },
@@ -146,13 +145,13 @@ const struct argp_child store_options[] = {
 
 static const struct argp_option to_set[] = {
 	{ .name = "mode", .key = 'm', .arg = "MODE",
-	  .doc = "Who may read and write, as for a file" },
+	  .doc = "Permissions, as for a file" },
 	{ .name = "owner", .key = 'o', .arg = "USER", .doc = "The owner" },
 	{ .name = "group", .key = 'g', .arg = "GROUP", .doc = "The group" },
 	{ .name = "limit-bytes", .key = OPT_LIMIT_BYTES, .arg = "N",
-	  .doc = "Memory that it may take; K, M, G and T are powers of 1024; 0: no limit" },
+	  .doc = "Maximum memory; K, M, G and T are powers of 1024; 0: no limit" },
 	{ .name = "limit-keys", .key = OPT_LIMIT_KEYS, .arg = "N",
-	  .doc = "Keys that it may hold; 0: no limit" },
+	  .doc = "Maximum number of keys; 0: no limit" },
 	{ 0 }
 };
 
@@ -161,7 +160,7 @@ static const struct argp set_argp = {
 	.parser = parse_store,
 };
 
-/* The same, of a store that there is. */
+/* The same for an existing store. */
 const struct argp_child set_options[] = {
 	{ .argp = &set_argp },
 	{ .argp = &common_argp, .header = "Options of all commands:", .group = 100 },
@@ -194,9 +193,9 @@ static bool is_store_name(const char *name)
 }
 
 /**
- * say_store_wrong() - say why the module refuses to make a store like that
+ * say_store_wrong() - explain why the module refused to create a store
  * @what: the command
- * @store: what it was asked for, in vain
+ * @store: the store
  *
  * Return: whether the reason is known
  */
@@ -205,10 +204,10 @@ bool say_store_wrong(const char *what, const struct kvtree_store_create *store)
 	bool bwtree = !strcmp(store->engine, "bwtree");
 
 	if (!is_store_name(store->name))
-		warn("%s '%s': no name: they have letters, digits, dots, hyphens and underscores",
+		warn("%s '%s': invalid name: use letters, digits, dots, hyphens and underscores",
 		     what, store->name);
 	else if (*store->engine && !bwtree && strcmp(store->engine, "masstree"))
-		warn("%s '%s': there is no engine '%s': masstree and bwtree are there", what,
+		warn("%s '%s': unknown engine '%s' (masstree, bwtree)", what,
 		     store->name, store->engine);
 	else if (store->page_size)
 		warn("%s '%s': no pages of %u bytes: bwtree has 256 bytes to 16K, masstree none",
@@ -220,7 +219,7 @@ bool say_store_wrong(const char *what, const struct kvtree_store_create *store)
 
 /**
  * parse() - parse a command's arguments; exits on wrong usage
- * @argp: what the command knows
+ * @argp: the command's parser
  * @argc: number of arguments
  * @argv: the arguments
  * @input: passed to the parser
@@ -241,10 +240,10 @@ int parse(const struct argp *argp, int argc, char **argv, void *input)
 /**
  * arg_bytes() - a key or value from the command line; exits if it is not one
  * @state: the parser's state
- * @what: what it is, for messages
+ * @what: its name in messages
  * @arg: the argument
  *
- * Return: the bytes; they may stand in @arg itself
+ * Return: the bytes, possibly in the memory of @arg
  */
 struct bytes arg_bytes(struct argp_state *state, const char *what, const char *arg)
 {
@@ -262,10 +261,10 @@ struct bytes arg_bytes(struct argp_state *state, const char *what, const char *a
 }
 
 /**
- * number_base() - of the number that a text is
+ * number_base() - the base of a number in text
  * @digits: the text, after a sign
  *
- * Return: 16 if it says so, or 10: zeros in front of a number say nothing
+ * Return: 16 after 0x, or 10, also after leading zeros
  */
 int number_base(const char *digits)
 {
@@ -275,7 +274,7 @@ int number_base(const char *digits)
 /**
  * arg_number() - a number from the command line; exits if it is not one
  * @state: the parser's state
- * @what: what it is, for messages
+ * @what: its name in messages
  * @arg: the argument
  * @max: the greatest number allowed
  *
@@ -299,7 +298,7 @@ unsigned long long arg_number(struct argp_state *state, const char *what,
  * @text: what the user wrote
  * @size: the number
  *
- * Return: whether it is one
+ * Return: whether it is such a number
  */
 bool size_of(const char *text, unsigned long long *size)
 {
@@ -327,7 +326,7 @@ bool size_of(const char *text, unsigned long long *size)
 /**
  * arg_size() - size_of() an argument
  * @state: the parser's state
- * @what: what it is, for messages
+ * @what: its name in messages
  * @arg: the argument
  *
  * Exits if it is not one.
@@ -375,7 +374,7 @@ void arg_columns(struct argp_state *state, bool want[KVTREE_COLS_MAX], char *arg
 }
 
 /**
- * column_ids() - the ids that are wanted, in ascending order
+ * column_ids() - the wanted ids, in ascending order
  * @want: by id
  * @ids: filled
  *
@@ -423,7 +422,7 @@ struct bytes file_bytes(const char *path)
  * @text: what the user wrote
  * @id: the id
  *
- * Return: whether there is one
+ * Return: whether it exists
  */
 bool owner_of(bool group, const char *text, uint32_t *id)
 {
@@ -450,7 +449,7 @@ bool owner_of(bool group, const char *text, uint32_t *id)
  * @group: a group
  * @arg: what the user wrote
  *
- * Exits if there is none.
+ * Exits if it does not exist.
  *
  * Return: the id
  */
@@ -459,7 +458,7 @@ uint32_t arg_owner(struct argp_state *state, bool group, const char *arg)
 	uint32_t id = 0;
 
 	if (!owner_of(group, arg, &id))
-		argp_error(state, "there is no %s '%s'", group ? "group" : "user", arg);
+		argp_error(state, "no such %s: '%s'", group ? "group" : "user", arg);
 	return id;
 }
 
@@ -468,7 +467,7 @@ uint32_t arg_owner(struct argp_state *state, bool group, const char *arg)
  * @group: a group
  * @id: its id
  *
- * Return: the name, or the number if it has none; until the next call
+ * Return: the name, or the number if there is no name; valid until the next call
  */
 const char *owner_name(bool group, uint32_t id)
 {
@@ -489,7 +488,7 @@ const char *owner_name(bool group, uint32_t id)
  * @text: what the user wrote
  * @mode: the mode
  *
- * Return: whether it is one
+ * Return: whether it is a mode
  */
 bool mode_of(const char *text, uint32_t *mode)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Block devices, and files that stand for them.
+ * Block devices, and image files that replace them.
  */
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -12,8 +12,8 @@
 #include "blockdev.h"
 
 /*
- * A block that is written must not lie across two physical sectors.  Larger ones are taken: see
- * dev_blocks_fit() of the module.
+ * A block must not span two physical sectors when it is written.  Larger sectors are accepted:
+ * see dev_blocks_fit() of the module.
  */
 static int blockdev_aligned(const struct blockdev *dev)
 {
@@ -21,18 +21,18 @@ static int blockdev_aligned(const struct blockdev *dev)
 
 	if (!dev->is_block || ioctl(dev->fd, BLKALIGNOFF, &off) || !off)
 		return 0;
-	warn("%s: blocks of 4096 bytes lie across its physical sectors: align the partition",
+	warn("%s: blocks of 4096 bytes span its physical sectors: align the partition",
 	     dev->path);
 	return -EOPNOTSUPP;
 }
 
 /**
- * blockdev_open() - open a device, and find out how large it is
+ * blockdev_open() - open a device, and determine its size
  * @dev: filled
  * @path: of a block device or a regular file
- * @write: to write to it; a device that anybody uses is refused then
+ * @write: open it for writing; then a device in use is refused
  *
- * Says what is wrong.
+ * Prints a message on failure.
  *
  * Return: 0 or a negative errno
  */
@@ -43,18 +43,18 @@ int blockdev_open(struct blockdev *dev, const char *path, bool write)
 
 	dev->path = path;
 	dev->fd = -1;
-	/* Opening a pipe would wait, and a tape would move. */
+	/* Opening a pipe would block, and opening a tape would move it. */
 	if (!stat(path, &st) && !S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode)) {
 		warn("%s: neither a block device nor a file", path);
 		return -ENOTBLK;
 	}
-	/* For a block device O_EXCL asks the kernel for it alone; for a file it says nothing. */
+	/* O_EXCL fails for a block device that is in use; for a file it has no effect. */
 	dev->fd = open(path, O_CLOEXEC | (write ? O_RDWR | O_EXCL : O_RDONLY));
 	if (dev->fd < 0 && errno == EBUSY) {
 		inuse_warn(path);
 		return -EBUSY;
 	}
-	/* What counts is what was opened: the path may lead elsewhere by now. */
+	/* Check the opened file: the path may lead elsewhere by now. */
 	if (dev->fd < 0 || fstat(dev->fd, &st)) {
 		err = -errno;
 		warn("%s: %s", path, strerror(-err));
@@ -65,12 +65,12 @@ int blockdev_open(struct blockdev *dev, const char *path, bool write)
 		warn("%s: neither a block device nor a file", path);
 		return -ENOTBLK;
 	}
-	/* The module writes past the cache that others read from. */
+	/* The module writes past the page cache that this reads from. */
 	posix_fadvise(dev->fd, 0, 0, POSIX_FADV_DONTNEED);
 	dev->bytes = (uint64_t)st.st_size;
 	if (dev->is_block && ioctl(dev->fd, BLKGETSIZE64, &dev->bytes)) {
 		err = -errno;
-		warn("%s: cannot find out its size: %s", path, strerror(-err));
+		warn("%s: cannot determine its size: %s", path, strerror(-err));
 		return err;
 	}
 	return write ? blockdev_aligned(dev) : 0;
@@ -78,7 +78,7 @@ int blockdev_open(struct blockdev *dev, const char *path, bool write)
 
 /**
  * blockdev_close() - close a device
- * @dev: of blockdev_open(), or with an fd that is negative
+ * @dev: of blockdev_open(), or with a negative fd
  */
 void blockdev_close(struct blockdev *dev)
 {
@@ -94,7 +94,7 @@ void blockdev_close(struct blockdev *dev)
  * @len: how many
  * @at: where to
  *
- * Return: 0 or a negative errno, which was said
+ * Return: 0 or a negative errno, after printing a message
  */
 int blockdev_write(const struct blockdev *dev, const void *data, size_t len, uint64_t at)
 {
@@ -124,7 +124,7 @@ int blockdev_write(const struct blockdev *dev, const void *data, size_t len, uin
  * @len: how many bytes
  * @at: where from
  *
- * Return: 0 or -EIO, which was said
+ * Return: 0 or -EIO, after printing a message
  */
 int blockdev_read(const struct blockdev *dev, void *data, size_t len, uint64_t at)
 {
@@ -164,12 +164,12 @@ static void devset_say(struct kvt_log_set *set, const char *text)
 
 /**
  * devset_open() - open the devices of a store
- * @ds: filled; devset_close() must follow, whatever is returned
+ * @ds: filled; devset_close() must follow, even after an error
  * @paths: of the devices
  * @nr: how many
- * @write: to write to them; devices that anybody uses are refused then
+ * @write: open them for writing; then devices in use are refused
  *
- * Return: 0 or a negative errno, which was said
+ * Return: 0 or a negative errno, after printing a message
  */
 int devset_open(struct devset *ds, char **paths, unsigned int nr, bool write)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Block devices, and files that stand for them, as format and check use them. */
+/* Block devices, and image files that replace them, for format and check. */
 #ifndef KVTREE_TOOL_BLOCKDEV_H
 #define KVTREE_TOOL_BLOCKDEV_H
 
@@ -21,11 +21,11 @@ int blockdev_write(const struct blockdev *dev, const void *data, size_t len, uin
 /* inuse.c */
 bool inuse_by_loop(const struct blockdev *file);
 
-/* A set of devices to be read. */
+/* A set of devices to read. */
 struct devset {
 	struct kvt_log_set set;
 	struct blockdev dev[KVTREE_LOG_DEVS_MAX];
-	bool quiet;		/* do not say what is wrong */
+	bool quiet;		/* print no messages */
 };
 
 int devset_open(struct devset *ds, char **paths, unsigned int nr, bool write);

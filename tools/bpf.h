@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* BPF: what the bpf command needs of libbpf. */
+/* BPF: the bpf command's use of libbpf. */
 #ifndef KVTREE_TOOL_BPF_H
 #define KVTREE_TOOL_BPF_H
 
@@ -13,7 +13,7 @@ struct hook_attach {
 	unsigned int kind;	/* KVTREE_HOOK_* */
 	const char *file;
 	const char *map;	/* NULL: the only one of its kind */
-	const char *name;	/* NULL: as the file has it */
+	const char *name;	/* NULL: from the file */
 	const char *pin;	/* NULL: in PIN_DIR */
 };
 

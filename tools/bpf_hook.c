@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hooks: how they are attached and detached, by libbpf.
+ * Attach and detach hooks with libbpf.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
-/* libbpf's messages, to be shown if they are of use: the verifier's among them. */
+/* libbpf's messages, to be shown on failure: they include the verifier's. */
 static char *messages;
 static size_t messages_len;
 
@@ -52,7 +52,7 @@ static const char *kind_name(unsigned int kind)
 	return kind == KVTREE_HOOK_FILTER ? "filter" : "validator";
 }
 
-/* The type of what a map has, if it is one of the object's struct_ops. */
+/* The type of a map's content, if the map is a struct_ops of the object. */
 static const struct btf_type *map_type(const struct bpf_object *obj, const struct bpf_map *map)
 {
 	if (bpf_map__type(map) != BPF_MAP_TYPE_STRUCT_OPS)
@@ -68,7 +68,7 @@ static bool is_kind(const struct bpf_object *obj, const struct bpf_map *map, uns
 			       type_name(kind));
 }
 
-/* The map that is meant, or NULL, said. */
+/* The selected map, or NULL after printing a message. */
 static struct bpf_map *find_map(struct bpf_object *obj, const struct hook_attach *args)
 {
 	struct bpf_map *map, *found = NULL;
@@ -78,7 +78,7 @@ static struct bpf_map *find_map(struct bpf_object *obj, const struct hook_attach
 		    (args->map && strcmp(bpf_map__name(map), args->map)))
 			continue;
 		if (found) {
-			warn("bpf: %s has several: say which with --map (%s, %s, ...)", args->file,
+			warn("bpf: %s has several: select one with --map (%s, %s, ...)", args->file,
 			     bpf_map__name(found), bpf_map__name(map));
 			return NULL;
 		}
@@ -91,7 +91,7 @@ static struct bpf_map *find_map(struct bpf_object *obj, const struct hook_attach
 	return found;
 }
 
-/* Where a member of the map's structure is, or NULL. */
+/* The address of a member in the map's structure, or NULL. */
 static void *map_member(struct bpf_object *obj, struct bpf_map *map, const char *name, size_t len)
 {
 	const struct btf_type *type = map_type(obj, map);
@@ -109,7 +109,7 @@ static void *map_member(struct bpf_object *obj, struct bpf_map *map, const char 
 	return NULL;
 }
 
-/* Whether the store's owner lets programs use it; says so if not. */
+/* Whether the store's owner lets programs use it; prints a message if not. */
 static bool store_is_open(void)
 {
 	struct kvtree *kv = open_store_any();
@@ -169,7 +169,7 @@ static int say_attach_failed(unsigned int kind, int err)
 		warn("bpf: only the store's owner may attach a %s", kind_name(kind));
 		break;
 	case -EACCES:
-		warn("bpf: a %s is for who may %s the store", kind_name(kind),
+		warn("bpf: attaching a %s needs permission to %s the store", kind_name(kind),
 		     kind == KVTREE_HOOK_VALIDATOR ? "read and write" : "read");
 		break;
 	case -EEXIST:
@@ -198,7 +198,7 @@ static unsigned int link_id(int fd)
 	return bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.id;
 }
 
-/* In names of files of BPF's file system there are no dots. */
+/* BPF's file system allows no dots in names. */
 static char *default_pin(const struct kvtree_bpf_hook *hook)
 {
 	char number[16], *path, *c;
@@ -213,7 +213,7 @@ static char *default_pin(const struct kvtree_bpf_hook *hook)
 	return path;
 }
 
-/* What was attached last, by its link. */
+/* The hook that was attached last, by its link. */
 static bool find_link(unsigned int id, struct kvtree_bpf_hook *hook)
 {
 	struct kvtree *kv = open_store_any();
@@ -225,7 +225,7 @@ static bool find_link(unsigned int id, struct kvtree_bpf_hook *hook)
 	} while (!err && hook->link_id != id);
 	kvtree_close(kv);
 	if (err)
-		warn("bpf: it is gone already");
+		warn("bpf: it has already been detached");
 	return !err;
 }
 
@@ -238,7 +238,7 @@ static int pin_link(struct bpf_link *link, const char *path)
 	if (!err)
 		return STATUS_OK;
 	if (err == -EEXIST)
-		warn("bpf: %s is there already: choose another with --pin", path);
+		warn("bpf: %s already exists: choose another path with --pin", path);
 	else
 		warn("bpf: cannot pin to %s: %s; is %s mounted (mount -t bpf none %s)?", path,
 		     strerror(-err), BPF_FS, BPF_FS);
@@ -296,14 +296,14 @@ static int attach_object(struct bpf_object *obj, const struct hook_attach *args)
 	if (!link)
 		return say_attach_failed(args->kind, -errno);
 	status = keep_link(link, args);
-	/* Without a pin it ends here. */
+	/* Without a pin, the link ends here. */
 	bpf_link__destroy(link);
 	return status;
 }
 
 /**
  * hook_attach() - attach a filter or a validator of an object file to the store
- * @args: what
+ * @args: the hook
  *
  * Return: the exit status
  */
@@ -317,7 +317,7 @@ int hook_attach(const struct hook_attach *args)
 	if (!obj) {
 		status = errno;
 		show_messages();
-		warn("bpf: cannot open %s: %s: it has to be what clang -g -target bpf makes",
+		warn("bpf: cannot open %s: %s: it must be built by clang -g -target bpf",
 		     args->file, strerror(status));
 		return STATUS_ERROR;
 	}
@@ -330,7 +330,7 @@ int hook_attach(const struct hook_attach *args)
  * hook_pin() - where a link is pinned
  * @id: the link's
  *
- * Return: the path, to be freed, or NULL: not in PIN_DIR, or the caller may not know
+ * Return: the path, to be freed, or NULL if it is not in PIN_DIR or may not be read
  */
 char *hook_pin(unsigned int id)
 {
@@ -392,7 +392,7 @@ int hook_detach(const char *which)
 
 static int say_no_libbpf(void)
 {
-	warn("bpf: kvtree was built without libbpf 1.4 or later, which this needs: %s",
+	warn("bpf: this needs libbpf 1.4 or later, which kvtree was built without: %s",
 	     "install it (Debian: libbpf-dev) and build kvtree again");
 	return STATUS_ERROR;
 }

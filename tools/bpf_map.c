@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Maps by which BPF programs name a store.
+ * Maps that BPF programs use to name a store.
  */
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -14,7 +14,7 @@ static int bpf(int cmd, union bpf_attr *attr)
 	return (int)syscall(SYS_bpf, cmd, attr, sizeof(*attr));
 }
 
-/* Whether it is an id rather than a path; a number that no map can have becomes 0. */
+/* Whether it is an id rather than a path; an id that no map can have becomes 0. */
 static bool is_id(const char *which, __u32 *id)
 {
 	unsigned long long n;
@@ -26,7 +26,7 @@ static bool is_id(const char *which, __u32 *id)
 	return true;
 }
 
-/* By its id, or where it is pinned. */
+/* Open a map by its id or the path where it is pinned. */
 static int map_open(const char *which)
 {
 	union bpf_attr attr;
@@ -60,11 +60,11 @@ static int say_bind_failed(const char *which, int err)
 		break;
 	case -EBADF:
 	case -EINVAL:
-		warn("bpf: %s is no array of one element, of 8 to %u bytes, with BPF_F_RDONLY_PROG",
+		warn("bpf: %s is not an array of one element, 8 to %u bytes, BPF_F_RDONLY_PROG",
 		     which, KVTREE_BPF_MAP_MAX);
 		break;
 	case -ENOSPC:
-		warn("bpf: too many maps are bound to the store, or too many of yours");
+		warn("bpf: too many maps are bound to the store, or too many by you");
 		break;
 	default:
 		return report(err, "bpf", NULL);
@@ -74,7 +74,7 @@ static int say_bind_failed(const char *which, int err)
 
 /**
  * map_bind() - let the programs that have a map use the store
- * @which: the map: its id, or where it is pinned
+ * @which: the map's id, or the path where it is pinned
  * @access: KVTREE_OPEN_*
  *
  * Return: the exit status
@@ -111,7 +111,7 @@ static int say_unbind_failed(const char *which, int err)
 
 /**
  * map_unbind() - end a binding
- * @which: the map: its id, for the store's owner, or where it is pinned
+ * @which: the map's id (for the store's owner), or the path where it is pinned
  *
  * Return: the exit status
  */

@@ -2,8 +2,8 @@
 /*
  * BPF programs that call kvtree.
  *
- * The kernel tells of a program that it calls kfuncs, not which; what the program's
- * types (BTF) name are those that its object file calls.
+ * The kernel shows that a program calls kfuncs, but not which.  The kfuncs named in
+ * the program's types (BTF) are those that its object file calls.
  */
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ static bool is_kfunc_name(const char *name)
 	return !strncmp(name, "bpf_kvt_", 8) || !strncmp(name, "bpf_iter_kvt_", 13);
 }
 
-/* The kfuncs that a program's types name, or NULL: none. */
+/* The kfuncs that a program's types name, or NULL if there are none. */
 static char *named_kfuncs(unsigned int btf_id)
 {
 	struct btf *btf = btf__load_from_kernel_by_id(btf_id);
@@ -70,7 +70,7 @@ static bool describe(unsigned int id, struct bpf_user *user)
 	int fd = bpf_prog_get_fd_by_id(id);
 
 	user->kfuncs = NULL;
-	/* It may be gone meanwhile. */
+	/* The program may have been unloaded meanwhile. */
 	if (fd < 0)
 		return false;
 	if (!bpf_obj_get_info_by_fd(fd, &info, &len) && info.btf_id && calls_kfunc(fd, &info))
@@ -86,7 +86,7 @@ static bool describe(unsigned int id, struct bpf_user *user)
 
 /**
  * bpf_user_next() - go through the programs that call kvtree
- * @id: 0 at first; then as the call before left it
+ * @id: 0 at first, then the value from the previous call
  * @user: filled in
  *
  * Return: 0, -ENOENT: there are no more, or another negative errno
@@ -95,7 +95,7 @@ int bpf_user_next(unsigned int *id, struct bpf_user *user)
 {
 	int err;
 
-	/* Not every message that a program's types are odd is of interest. */
+	/* Suppress libbpf's warnings about a program's types. */
 	libbpf_set_print(NULL);
 	do {
 		err = bpf_prog_get_next_id(*id, id);

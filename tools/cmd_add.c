@@ -83,7 +83,7 @@ int cmd_add(int argc, char **argv)
 	json_t *obj;
 	int err;
 
-	/* "add KEY -5" means the number, and not an option; in "add -- -5" that is the key. */
+	/* In "add KEY -5", -5 is the number, not an option; in "add -- -5" it is the key. */
 	if (argc > 2 && strcmp(argv[argc - 2], "--") && last[0] == '-' &&
 	    last[1] >= '0' && last[1] <= '9') {
 		add.delta_text = last;
@@ -95,7 +95,7 @@ int cmd_add(int argc, char **argv)
 			 &version);
 	kvtree_close(kv);
 	if (err == -EINVAL) {
-		warn("add: this value is not a number: it has not 8 bytes");
+		warn("add: this value is not a number: it is not 8 bytes long");
 		return STATUS_ERROR;
 	}
 	if (err)

@@ -26,16 +26,16 @@ struct attach {
 	bool progress;
 };
 
-/* What would be left out of account is wrong usage. */
+/* Reject options that would be ignored. */
 static void refuse_options(const struct attach *attach, struct argp_state *state)
 {
 	if (attach->args.nr_devices && (attach->config || attach->wait))
-		argp_error(state, "%s: --config and --wait are for a store of the file",
-			   "its devices are named");
+		argp_error(state, "%s: --config and --wait are for stores in the file",
+			   "devices are named here");
 	if (!attach->args.nr_devices &&
 	    (attach->options.given || attach->args.flags & KVTREE_ATTACH_SYNC))
-		argp_error(state, "%s: these options are for a store whose devices are named",
-			   "the line of the file says what a store is like");
+		argp_error(state, "%s: these options need the names of the devices",
+			   "the line of the file says how to attach a store");
 }
 
 static error_t parse_attach(int key, char *arg, struct argp_state *state)
@@ -97,17 +97,17 @@ static const struct argp_option attach_options[] = {
 	{ .name = "all", .key = 'a',
 	  .doc = "All stores of the file except those with \"noauto\"" },
 	{ .name = "config", .key = OPT_CONFIG, .arg = "FILE",
-	  .doc = "The file that names the stores (" STORES_FILE ")" },
+	  .doc = "The file with the stores (" STORES_FILE ")" },
 	{ .name = "progress", .key = 'P',
-	  .doc = "Show how far it has come (if standard error is a terminal)" },
+	  .doc = "Show progress (if standard error is a terminal)" },
 	{ .name = "read-only", .key = OPT_READ_ONLY,
-	  .doc = "Write nothing to the devices, and let nothing be changed" },
+	  .doc = "Write nothing to the devices, and refuse changes" },
 	{ .name = "sync", .key = 'S',
-	  .doc = "Every change waits until it is on the devices (only those that ask for it)" },
+	  .doc = "Make every change wait for the devices (only changes that request it)" },
 	{ .name = "until", .key = 'U', .arg = "EPOCH",
-	  .doc = "As the store was at the end of that epoch, with --read-only (the last one)" },
+	  .doc = "Restore the state at the end of that epoch, with --read-only (the last one)" },
 	{ .name = "wait", .key = OPT_WAIT, .arg = "SECONDS",
-	  .doc = "Wait so long for devices that the file names and that are not there (0)" },
+	  .doc = "Wait this long for missing devices of the file's stores (0)" },
 	{ 0 }
 };
 
@@ -119,7 +119,7 @@ static const char *attach_reason(int err)
 	case -EBUSY:
 		return "a device is in use";
 	case -ENOENT:
-		return "there is no such device";
+		return "no such device";
 	case -ENOTBLK:
 		return "it is not a block device";
 	case -EXDEV:
@@ -130,19 +130,19 @@ static const char *attach_reason(int err)
 		return "the devices are damaged (dmesg says where; see kvtree store check)";
 	case -EACCES:
 	case -EROFS:
-		return "a device can only be read (--read-only)";
+		return "a device is read-only (--read-only)";
 	case -ERANGE:
 		return "that epoch cannot be restored (dmesg says why)";
 	case -EOPNOTSUPP:
 		return "the format is newer than the module";
 	case -ENOTTY:
-		return "the module has no durable stores";
+		return "the module does not support durable stores";
 	default:
 		return reason(err);
 	}
 }
 
-/* Of a device that holds no store. */
+/* A device holds no store. */
 static void say_no_store(const char *name, const char *path)
 {
 	const struct kvtree_device none = { .flags = KVTREE_DEVICE_DAMAGED };
@@ -150,7 +150,7 @@ static void say_no_store(const char *name, const char *path)
 
 	signatures_beside(&found, path, &none);
 	if (found.list)
-		warn("attach '%s': %s holds %s, and no store of kvtree", name, path, found.list);
+		warn("attach '%s': %s holds %s, not a kvtree store", name, path, found.list);
 	else
 		warn("attach '%s': %s is not formatted, or not any more (%s)", name, path,
 		     "kvtree store check --repair, kvtree store format");
@@ -190,14 +190,14 @@ static void show_attached(const char *name)
 			json_print(obj);
 		} else {
 			printf("attached '%s'%s: %" PRIu64 " key%s\n", name,
-			       si.flags & KVTREE_STORE_READ_ONLY ? " to be read" : "",
+			       si.flags & KVTREE_STORE_READ_ONLY ? " read-only" : "",
 			       (uint64_t)si.keys, plural(si.keys));
 		}
 	}
 	kvtree_close(kv);
 }
 
-/* The call under way, and who waits for it. */
+/* The attach call in progress, and the thread that waits for it. */
 struct call {
 	const struct kvtree *kv;
 	const struct attach *attach;
@@ -225,7 +225,7 @@ static void *call_attach(void *arg)
 	return NULL;
 }
 
-/* How many keys the store has so far. */
+/* Show the number of keys recovered so far. */
 static void show_recovered(const struct call *call, struct progress *progress)
 {
 	struct kvtree_store_info si = { 0 };
@@ -261,7 +261,7 @@ static void call_wait(struct call *call)
 	progress_end(&progress, NULL, 0, 0);
 }
 
-/* Recovery may take a while: say how far it is. */
+/* Recovery may take a while: show progress. */
 static int attach_call(const struct kvtree *kv, const struct attach *attach)
 {
 	struct call call = {
@@ -286,7 +286,7 @@ static void pause_a_moment(void)
 	nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
 }
 
-/* A device that is merely in use may be mounted, or another store's; one that is free a copy. */
+/* A device in use may be mounted, or belong to another store; a free device may be a copy. */
 static bool is_of_store(const char *path, const struct kvtree_store_info *si)
 {
 	struct kvtree_device device;
@@ -301,8 +301,8 @@ static bool is_read_only(const struct kvtree_store_info *si)
 }
 
 /*
- * There is a store of that name.  It is as it should be if it is this one, whoever
- * attached it; one that is still being recovered is waited for.
+ * There is already a store of that name.  If it has these devices it is the requested store.
+ * Waits while it is being recovered.
  *
  * Return: the exit status, or -1 if it has gone
  */
@@ -319,28 +319,28 @@ static int attached_already(const struct kvtree *kv, const struct attach *attach
 		return -1;
 	}
 	if (!(si.flags & KVTREE_STORE_DURABLE)) {
-		warn("attach: there is a store '%s' already, and it is volatile", name);
+		warn("attach: a volatile store '%s' already exists", name);
 		return STATUS_ERROR;
 	}
 	for (i = 0; i < attach->args.nr_devices; i++) {
 		if (is_of_store((const char *)(uintptr_t)attach->paths[i], &si))
 			continue;
-		warn("attach: there is a store '%s' already, and its devices are others", name);
+		warn("attach: a store '%s' with other devices already exists", name);
 		return STATUS_ERROR;
 	}
 	if (is_read_only(&si) != !!(attach->args.flags & KVTREE_ATTACH_READ_ONLY)) {
-		warn("attach: the store '%s' is attached already, to be %s", name,
-		     is_read_only(&si) ? "read" : "changed");
+		warn("attach: the store '%s' is already attached %s", name,
+		     is_read_only(&si) ? "read-only" : "for writing");
 		return STATUS_ERROR;
 	}
 	if (!attach->all)
-		warn("attach: the store '%s' is attached already", name);
+		warn("attach: the store '%s' is already attached", name);
 	return STATUS_NOT;
 }
 
 /*
- * The module would take what it finds of the store, whatever else is there.  The devices of a line
- * of the file were looked at when they were found.
+ * The module would attach the devices even if something else is on them.  The devices of a line of
+ * the file were checked when they were found.
  */
 static bool is_foreign(const struct attach *attach)
 {
@@ -381,7 +381,7 @@ static int attach_one(const struct attach *attach)
 	return STATUS_OK;
 }
 
-/* Devices may be on their way, and their links are made when udev has seen them. */
+/* Devices may still be appearing, and udev creates their links last. */
 static int find_devices(struct device_set *set, const struct store_line *line, unsigned int wait)
 {
 	unsigned int left;
@@ -394,7 +394,7 @@ static int find_devices(struct device_set *set, const struct store_line *line, u
 		devices_free(set);
 		pause_a_moment();
 	}
-	/* Once more, to say what is wrong. */
+	/* Try again to print what is missing. */
 	if (wait && left)
 		devices_free(set);
 	return devices_find(set, line, false);
@@ -422,7 +422,7 @@ static int attach_line(const struct attach *how, const struct store_line *line)
 	return status;
 }
 
-/* All, but for those that wait to be asked for.  One that is attached is as it should be. */
+/* Attach all stores except those with noauto; skip attached ones. */
 static int attach_all(const struct attach *attach, const struct stores *stores)
 {
 	int status = stores->bad ? STATUS_ERROR : STATUS_OK;
@@ -470,7 +470,7 @@ int cmd_attach(int argc, char **argv)
 		.args_doc = "NAME DEVICE...\nNAME\n--all",
 		.doc = "Recover a durable store from its devices.\n"
 		       "\vNeeds root. Name all devices of the store, in any order. Everything that was\n"
-		       "durable is there again, and later changes are written to the devices. Without\n"
+		       "durable is restored, and later changes go to the devices. Without\n"
 		       "devices, they and the options come from " STORES_FILE ":\n"
 		       "see kvtree-stores(5).",
 		.children = store_options,
@@ -505,7 +505,7 @@ static error_t parse_name(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* What a command came to whose argument is a store. */
+/* Report the outcome of a command with a store as its argument. */
 static int ended(int err, const char *what, const char *done, const char *name)
 {
 	struct bytes key = { .data = (char *)name, .len = strlen(name) };
@@ -583,8 +583,8 @@ int cmd_detach(int argc, char **argv)
 		.options = detach_options,
 		.parser = parse_detach,
 		.args_doc = "NAME\n--all",
-		.doc = "Bring a durable store to its devices and take it away.\n"
-		       "\vNeeds root. Programs that have it open get errors. The devices keep it: see\n"
+		.doc = "Write a durable store to its devices and release them.\n"
+		       "\vNeeds root. Programs that use it get errors. To attach it again, see\n"
 		       "kvtree store attach.",
 		.children = common_options,
 	};
@@ -600,7 +600,7 @@ int cmd_detach(int argc, char **argv)
 	return status;
 }
 
-/* A command on the store that is its argument. */
+/* Execute a command on the store given as its argument. */
 static int on_store(const struct argp *argp, int argc, char **argv, unsigned int access,
 		    int (*run)(const struct kvtree *kv), const char *what, const char *done)
 {
@@ -634,8 +634,8 @@ int cmd_checkpoint(int argc, char **argv)
 		.parser = parse_name,
 		.args_doc = "NAME",
 		.doc = "Write all of a durable store, so that attaching it takes less time.\n"
-		       "\vNeeds root. Kvtree does so by itself before the log is full. Programs go on\n"
-		       "using the store meanwhile.",
+		       "\vNeeds root. Programs can use the store meanwhile. Kvtree does it by\n"
+		       "itself before the log is full.",
 		.children = common_options,
 	};
 

@@ -2,7 +2,7 @@
 /*
  * bench: measure throughput and latency.
  *
- * Runs alternate: every workload in every way, then all of it again. So slow changes
+ * Runs alternate: each workload in each way, then all of them again, so that slow changes
  * of the machine affect all of them alike.
  */
 #include <unistd.h>
@@ -37,7 +37,7 @@ static void open_trace(struct crew *crew, struct outfile *file)
 	crew->trace = file->out;
 }
 
-/* Of a run that was interrupted there is no trace. */
+/* Remove the trace of an interrupted run. */
 static void close_trace(const struct crew *crew, struct outfile *file)
 {
 	if (!crew->trace)
@@ -96,7 +96,7 @@ static int answer(const struct report *rep)
 	for (i = 0; i < rep->nr; i++)
 		errors += result_errors(&rep->result[i]);
 	if (errors)
-		warn("bench: some operations failed or found something else than was stored");
+		warn("bench: some operations failed, or found other data than was stored");
 	if (crew_interrupted())
 		warn("bench: interrupted; runs that were not finished are left out");
 	return errors || crew_interrupted() ? STATUS_ERROR : STATUS_OK;

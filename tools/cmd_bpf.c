@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bpf: let BPF programs use the store, and have it call some.
+ * bpf: let BPF programs use the store, and let the store call BPF programs.
  */
 #include <inttypes.h>
 
@@ -15,8 +15,8 @@ struct action {
 	const char *name;
 	const char *takes;	/* an argument, or NULL */
 	int (*run)(const struct bpf *bpf);
-	bool access;		/* --read and --write are for it */
-	unsigned int attaches;	/* KVTREE_HOOK_*: --map, --name and --pin are for it */
+	bool access;		/* takes --read and --write */
+	unsigned int attaches;	/* KVTREE_HOOK_*: takes --map, --name and --pin */
 };
 
 struct bpf {
@@ -48,7 +48,7 @@ static void take(struct argp_state *state, struct bpf *bpf, const char *arg)
 	if (!bpf->action) {
 		bpf->action = find_action(arg);
 		if (!bpf->action)
-			argp_error(state, "there is no '%s': see kvtree help bpf", arg);
+			argp_error(state, "unknown action '%s': see kvtree help bpf", arg);
 	} else if (bpf->action->takes && !bpf->arg) {
 		bpf->arg = arg;
 	} else {
@@ -93,7 +93,7 @@ static const struct argp_option options[] = {
 	{ .name = "map", .key = OPT_MAP, .arg = "NAME",
 	  .doc = "attach-*: the variable of FILE, if there are several" },
 	{ .name = "name", .key = OPT_NAME, .arg = "NAME",
-	  .doc = "attach-*: another name than FILE says" },
+	  .doc = "attach-*: use this name instead of FILE's" },
 	{ .name = "pin", .key = OPT_PIN, .arg = "PATH",
 	  .doc = "attach-*: where the link is pinned (" PIN_DIR "/STORE:NAME)" },
 	{ 0 }
@@ -117,11 +117,11 @@ static int set_access(bool on)
 	err = kvtree_bpf_allow(kv, on);
 	kvtree_close(kv);
 	if (err == -EOPNOTSUPP) {
-		warn("bpf: not offered: kernel and module need BTF, and the kernel a JIT");
+		warn("bpf: not supported: kernel and module need BTF, and the kernel a JIT");
 		return STATUS_ERROR;
 	}
 	if (err == -EPERM) {
-		warn("bpf: only the store's owner may say who uses it");
+		warn("bpf: only the store's owner may allow or forbid programs");
 		return STATUS_ERROR;
 	}
 	return report(err, "bpf", NULL);
@@ -272,9 +272,9 @@ static int list(const struct bpf *bpf)
 		json_print(obj);
 	}
 	if (err == -EPERM)
-		warn("bpf: which programs call kvtree only root is told");
+		warn("bpf: only root can list the programs that call kvtree");
 	else if (err == -EOPNOTSUPP)
-		warn("bpf: without libbpf 1.4 or later kvtree cannot tell which programs call it");
+		warn("bpf: listing the programs that call kvtree needs libbpf 1.4 or later");
 	else if (err)
 		return report(err, "bpf", NULL);
 	return STATUS_OK;
@@ -316,14 +316,14 @@ int cmd_bpf(int argc, char **argv)
 		       "\vallow and forbid are for the store's owner; forbid ends all bindings of maps\n"
 		       "and detaches filters and validators. bind lets the programs that have a MAP\n"
 		       "use the store, to read, to write, or both: a map's id (bpftool map) or the\n"
-		       "path where it is pinned. A binding lasts as long as anybody has the map.\n"
+		       "path where it is pinned. A binding lasts as long as the map is in use.\n"
 		       "unbind ends it; the store's owner can use an id, and needs no map.\n\n"
 		       "attach-filter and attach-validator load FILE, an object file from clang, with\n"
 		       "libbpf and attach its hook: a filter, which kvtree scan --filter names, or the\n"
-		       "store's validator, which every new value has to pass. The hook stays until\n"
+		       "store's validator, which checks every new value. The hook stays until\n"
 		       "detach NAME (or ID), or until its pin is removed. list shows the store's\n"
-		       "hooks, the maps bound to it, and all programs whose object file calls\n"
-		       "kvtree; bpftool prog shows which maps a program has.",
+		       "hooks, the maps bound to it, and all programs with an object file that\n"
+		       "calls kvtree; bpftool prog shows the maps of a program.",
 		.children = common_options,
 	};
 	struct bpf bpf = { 0 };

@@ -60,31 +60,31 @@ static const struct argp_option check_options[] = {
 	{ .name = "repair", .key = OPT_REPAIR,
 	  .doc = "Rewrite a damaged copy of a superblock from the other one, after asking" },
 	{ .name = "until", .key = 'U', .arg = "EPOCH",
-	  .doc = "The store as it was at the end of that epoch (the last one)" },
+	  .doc = "The state at the end of that epoch (the last one)" },
 	{ .name = "yes", .key = 'y', .doc = "Do not ask" },
 	{ 0 }
 };
 
-/* The newest of what was read of a key. */
+/* The newest record of a key. */
 struct item {
 	const char *key;
 	size_t key_len;
 	uint64_t version;
 	bool removed;
-	bool listed;			/* among the pass's removals */
-	struct item *next;		/* of these */
+	bool listed;			/* on the pass's list of removals */
+	struct item *next;		/* in that list */
 	size_t ncols;
-	struct kvtree_column *col;	/* their data follow */
+	struct kvtree_column *col;	/* followed by their data */
 };
 
-/* A pass over all that a recovery restores. */
+/* A pass over everything that recovery restores. */
 struct pass {
 	struct kvt_log_sink sink;
 	struct kvt_log_reader reader;
 	struct devset *ds;
 	bool print;
 	void *items;			/* of tsearch() */
-	struct item *removals;		/* of this epoch; some may have been put again */
+	struct item *removals;		/* of this epoch; some may have been stored again */
 	uint64_t keys;
 	uint64_t bytes;			/* of keys and values */
 	struct progress progress;
@@ -105,7 +105,7 @@ static void item_free(void *item)
 	free(item);
 }
 
-/* A key's item; a new one is older than any record.  NULL: there is no memory. */
+/* A key's item; a new one is older than any record.  NULL: out of memory. */
 static struct item *item_of(struct pass *pass, const void *key, size_t key_len)
 {
 	struct item *it = alloc(NULL, sizeof(*it) + key_len), **found;
@@ -159,7 +159,7 @@ static int check_entry(struct kvt_log_reader *reader, const struct kvt_log_entry
 	return 0;
 }
 
-/* Forget what was removed: nothing brings it back. */
+/* Free removed items: nothing restores them. */
 static int bury(struct kvt_log_sink *sink)
 {
 	struct pass *pass = (struct pass *)((char *)sink - offsetof(struct pass, sink));
@@ -194,7 +194,7 @@ static int check_range(struct kvt_log_sink *sink, u32 i)
 	return verdict;
 }
 
-/* Count an item that was restored, and print it if that is asked for. */
+/* Count a restored item, and print it with --print. */
 static void see(const void *node, VISIT visit, void *closure)
 {
 	const struct item *it = *(const struct item *const *)node;
@@ -221,17 +221,17 @@ static void see_all(struct pass *pass)
 		dumpfile_write_last(stdout, pass->keys);
 }
 
-/* The earliest epoch that can be asked for; 0: none, or it is not known. */
+/* The earliest epoch for --until; 0: none, or unknown. */
 static uint64_t first_epoch(const struct kvt_log_found *found)
 {
 	return found->first <= found->epoch ? found->first : 0;
 }
 
-/* What a crash, or damage after it, may have taken. */
+/* What a crash, or later damage, may have lost. */
 static const char *dropped(const struct pass *pass, const struct kvt_log_found *found)
 {
 	if (found->seen > found->epoch)
-		return " (the next one was begun and is dropped)";
+		return " (the next one is incomplete and dropped)";
 	if (found->open && !pass->ds->set.until)
 		return " (the last one found: the store was not detached)";
 	return "";
@@ -277,7 +277,7 @@ static void show(const struct pass *pass, const struct kvt_log_found *found)
 	       pass->keys, pass->bytes);
 }
 
-/* Whoever is asked, if anybody can be. */
+/* Ask the user, if there is a terminal. */
 static bool agreed(bool yes)
 {
 	char line[16] = "";
@@ -285,7 +285,7 @@ static bool agreed(bool yes)
 	if (yes)
 		return true;
 	if (!isatty(STDIN_FILENO)) {
-		warn("check: nothing is written: nobody is there to be asked (--yes)");
+		warn("check: nothing is written: no terminal to ask on (--yes)");
 		return false;
 	}
 	fprintf(stderr, "Write? [y/N] ");
@@ -295,7 +295,7 @@ static bool agreed(bool yes)
 	return false;
 }
 
-/* Mend what can be mended, and look again. */
+/* Repair what can be repaired, and check again. */
 static int repair_set(struct devset *ds, bool yes)
 {
 	int err;
@@ -307,7 +307,7 @@ static int repair_set(struct devset *ds, bool yes)
 		warn("check: there is nothing to repair");
 		return 0;
 	}
-	repair_show(ds, stderr, "is damaged: it will be written anew from the other one");
+	repair_show(ds, stderr, "is damaged: it will be rewritten from the other one");
 	if (!agreed(yes))
 		return -ECANCELED;
 	err = repair(ds);
@@ -329,7 +329,7 @@ static int check_set(struct devset *ds, const struct check *check)
 	int err;
 
 	ds->set.until = check->until;
-	/* What was there may be looked at without writing, too. */
+	/* Ignore what overwrote a copy: also to print the store that was there. */
 	ds->set.mend = check->repair || check->print;
 	err = kvt_log_set_load(&ds->set);
 	if (!err && check->repair)
@@ -382,7 +382,7 @@ int cmd_check(int argc, char **argv)
 	if (err && opened && err != -ECANCELED)
 		warn("check: the store cannot be restored: %s",
 		     err == -EBADMSG ? "something is damaged" :
-		     err == -EINVAL ? "none is there, or not any more (see --repair)" :
+		     err == -EINVAL ? "there is none, or it was overwritten (see --repair)" :
 		     strerror(-err));
 	return err ? STATUS_ERROR : STATUS_OK;
 }

@@ -80,7 +80,7 @@ int cmd_del(int argc, char **argv)
 		.parser = parse_del,
 		.args_doc = "KEY...",
 		.doc = "Remove keys.\n"
-		       "\vPrints nothing. All keys that are there are removed; if one is not, the\n"
+		       "\vPrints nothing. All keys that exist are removed; if one does not, the\n"
 		       "exit status is 1.",
 		.children = common_options,
 	};

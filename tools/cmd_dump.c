@@ -33,7 +33,7 @@ static error_t parse_dump(int key, char *arg, struct argp_state *state)
 			argp_error(state,
 				   "--json needs a FILE (kvtree scan --json prints records as JSON)");
 		if (tool.hex)
-			argp_error(state, "--hex: the format is fixed (kvtree scan knows --hex)");
+			argp_error(state, "--hex: the format is fixed (but see kvtree scan --hex)");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -42,7 +42,7 @@ static error_t parse_dump(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "progress", .key = 'P',
-	  .doc = "Show how far it has come even if standard error is not a terminal" },
+	  .doc = "Show progress even if standard error is not a terminal" },
 	{ 0 }
 };
 
@@ -55,7 +55,7 @@ static void answer(uint64_t records, double seconds)
 	json_print(obj);
 }
 
-/* What is dumped, and how far it has come. */
+/* The dump, and its progress. */
 struct done {
 	struct progress progress;
 	uint64_t records;
@@ -95,15 +95,15 @@ int cmd_dump(int argc, char **argv)
 		.parser = parse_dump,
 		.args_doc = "[FILE]",
 		.doc = "Write all records of the store to FILE, or to standard output.\n"
-		       "\v\"kvtree load\" reads the file, into any store. It is text, a record a line:\n"
+		       "\v\"kvtree load\" reads the file, into any store. One line per record:\n"
 		       "\n"
 		       "  KEY<tab>ID=VALUE[<tab>ID=VALUE...]\n"
 		       "\n"
 		       "where ID is a column (0 for a value without columns), and backslashes and\n"
 		       "bytes that cannot be printed come as \\\\, \\t, \\n, \\r and \\xHH. The first line\n"
 		       "is \"#kvtree-dump 1\", the last one \"#end\" and the number of records. Records\n"
-		       "that change while the dump runs are in it as they were or as they became.\n"
-		       "A FILE that is there already is replaced when the new one is on the disk.",
+		       "changed while the dump runs are in it with the old or the new value.\n"
+		       "An existing FILE is replaced when the new one is on the disk.",
 		.children = common_options,
 	};
 	struct kvtree_cursor_opts opts = {
@@ -123,7 +123,7 @@ int cmd_dump(int argc, char **argv)
 	parse(&argp, argc, argv, &dump);
 	kv = open_store(KVTREE_OPEN_READ);
 	outfile_open(&file, dump.path);
-	/* On a terminal that shows the records themselves it would be in the way. */
+	/* It would clutter a terminal that shows the records. */
 	if (isatty(STDERR_FILENO) && !isatty(fileno(file.out)))
 		dump.progress = true;
 	if (dump.progress)
@@ -138,7 +138,7 @@ int cmd_dump(int argc, char **argv)
 	if (err) {
 		report(err, "dump", NULL);
 		die("dump: %s", file.part ? "no file was written" :
-		    "the output is not whole, and load will say so");
+		    "the output is incomplete, and load will say so");
 	}
 	outfile_commit(&file);
 	took = progress_end(&done.progress, "dumped", done.records, done.bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * format: make devices ready for a durable store.
+ * format: prepare devices for a durable store.
  */
 #include <inttypes.h>
 #include <sys/random.h>
@@ -12,18 +12,18 @@
 #include "signature.h"
 #include "stores.h"
 
-/* A device is divided into about so many segments, if it is large enough. */
+/* Divide a device into about this many segments, if it is large enough. */
 #define SEGMENTS_WANTED	512u
 
 /*
- * A checkpoint's table is in one segment, and describes about so many: no more than that of
- * a device can be live, and a checkpoint needs room beside the last one.
+ * A checkpoint's table fits into one segment and describes about this many: a device can have no
+ * more live ones, and a checkpoint needs room beside the last one.
  */
 #define SEGMENTS_LIVE	4096u
 
 /*
- * Bytes at the beginning and at the end that are made zeros.  The log is between them: what others
- * write at the end of a device, as for a RAID, is not taken for what users have put there.
+ * Bytes at the beginning and at the end to be overwritten with zeros.  The log is between them:
+ * a signature at the end of a device, such as a RAID's, cannot be data of users.
  */
 #define WIPED		(1u << 20)
 
@@ -34,8 +34,8 @@ struct format {
 	char *paths[KVTREE_LOG_DEVS_MAX];
 	unsigned int nr;
 	const char *label;
-	uint64_t segment;	/* bytes; 0: as it fits */
-	bool image;		/* regular files will do */
+	uint64_t segment;	/* bytes; 0: chosen by size */
+	bool image;		/* accept regular files */
 	bool reformat;		/* an old store may be overwritten */
 	bool force;		/* anything may be overwritten */
 };
@@ -82,19 +82,19 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option format_options[] = {
 	{ .name = "force", .key = OPT_FORCE,
-	  .doc = "Also a device that has something else on it; never one that is in use" },
+	  .doc = "Overwrite other data on a device (a device in use is always refused)" },
 	{ .name = "image", .key = 'i',
-	  .doc = "Regular files instead of devices, as large as they are to be" },
+	  .doc = "Format regular files of the final size instead of devices" },
 	{ .name = "label", .key = 'L', .arg = "NAME",
-	  .doc = "What the devices say that they are (the name they were last attached by)" },
+	  .doc = "Record this name on the devices; attaching by another name changes it" },
 	{ .name = "reformat", .key = OPT_REFORMAT,
-	  .doc = "Also a device of a kvtree store that is not attached" },
+	  .doc = "Overwrite a kvtree store that is not attached" },
 	{ .name = "segment", .key = OPT_SEGMENT, .arg = "N",
-	  .doc = "Bytes of a segment, a power of two from 4M to 256M (as it fits)" },
+	  .doc = "Bytes of a segment, a power of two from 4M to 256M (chosen by size)" },
 	{ 0 }
 };
 
-/* Whether a store was there, whole or damaged: one copy says so, too. */
+/* Whether the device holds a store, whole or damaged: one valid copy is enough. */
 static int find_store(const struct blockdev *dev, struct kvtree_log_super *super)
 {
 	uint64_t number;
@@ -130,7 +130,7 @@ static int refuse_store(const struct format *f, const struct blockdev *dev)
 	return -EEXIST;
 }
 
-/* A file system, a partition table, a part of a RAID and the like. */
+/* Refuse a file system, a partition table, a part of a RAID and the like. */
 static int refuse_signed(const struct blockdev *dev)
 {
 	struct signatures found;
@@ -141,12 +141,12 @@ static int refuse_signed(const struct blockdev *dev)
 	if (found.list)
 		warn("%s: it holds %s: --force overwrites that", dev->path, found.list);
 	else if (err)
-		warn("%s: cannot read what is on it", dev->path);
+		warn("%s: cannot read its content", dev->path);
 	signatures_free(&found);
 	return err;
 }
 
-/* A file may be anything, with no signature that anybody knows. */
+/* A file may hold data without a known signature. */
 static int refuse_data(const struct blockdev *dev)
 {
 	char *data = alloc(NULL, WIPED);
@@ -160,23 +160,23 @@ static int refuse_data(const struct blockdev *dev)
 	if (!err && (*data || memcmp(data, data + 1, WIPED - 1)))
 		err = -EEXIST;
 	if (err == -EEXIST)
-		warn("%s: it is a file with data: --force overwrites them", dev->path);
+		warn("%s: it is a file with data: --force overwrites it", dev->path);
 	free(data);
 	return err;
 }
 
-/* A device's users have it to themselves, but not a file's. */
+/* Users of a device open it exclusively, but users of a file do not. */
 static int refuse_file(const struct format *f, const struct blockdev *dev)
 {
 	if (!f->image) {
-		warn("%s: it is a file, not a block device: --image formats it all the same",
+		warn("%s: it is a file, not a block device: use --image to format it",
 		     dev->path);
 		return -ENOTBLK;
 	}
 	return inuse_by_loop(dev) ? -EBUSY : 0;
 }
 
-/* Whether there is anything that somebody may still want. */
+/* Whether it holds anything that may still be needed. */
 static int refuse_content(const struct format *f, const struct blockdev *dev)
 {
 	struct kvtree_log_super super;
@@ -190,7 +190,7 @@ static int refuse_content(const struct format *f, const struct blockdev *dev)
 	return err;
 }
 
-/* Nothing of what was there shall be found again, here or by others. */
+/* Wipe both ends, so that neither kvtree nor other tools find old data. */
 static int wipe(const struct blockdev *dev)
 {
 	char *zeros = calloc(1, WIPED);
@@ -199,7 +199,7 @@ static int wipe(const struct blockdev *dev)
 	if (!zeros)
 		die("out of memory");
 	err = blockdev_write(dev, zeros, WIPED, 0);
-	/* Partition tables and RAIDs have something at the end, too. */
+	/* Partition tables and RAIDs also have metadata at the end. */
 	if (!err)
 		err = blockdev_write(dev, zeros, WIPED, dev->bytes - WIPED);
 	free(zeros);
@@ -219,7 +219,7 @@ static uint32_t segment_blocks(const struct format *f, uint64_t blocks)
 	return n;
 }
 
-/* A device may be so large that not all of it is of use. */
+/* A very large device may not be usable completely. */
 static void tell_limit(const char *path, const struct kvtree_log_super *super)
 {
 	uint64_t size = le32_to_cpu(super->segment_blocks);
@@ -273,7 +273,7 @@ static void first_super(const struct format *f, struct kvtree_log_super *super)
 		memcpy(super->label, f->label, strlen(f->label));
 }
 
-/* Both copies.  Until the last device has them, the set is not complete. */
+/* Write both copies.  The set is complete when the last device has them. */
 static int write_supers(const struct blockdev *dev, struct kvtree_log_super *super)
 {
 	uint64_t number;
@@ -309,7 +309,7 @@ static bool given_before(const struct format *f, unsigned int n)
 	return false;
 }
 
-/* Whether a device may be formatted, and has room. */
+/* Check that a device may be formatted and is large enough. */
 static int look(const struct format *f, struct blockdev *dev, unsigned int n,
 		struct kvtree_log_super *super)
 {
@@ -362,7 +362,7 @@ int cmd_format(int argc, char **argv)
 		.parser = parse_format,
 		.args_doc = "DEVICE...",
 		.doc = "Make block devices ready for a durable store.\n"
-		       "\vEverything that is on them is lost. A store has one to eight devices, all\n"
+		       "\vAll data on them is lost. A store has one to eight devices, all\n"
 		       "of which are needed to attach it. A device with a file system, a partition\n"
 		       "table, another store or the like on it is refused unless an option says\n"
 		       "that it may be overwritten. One that is mounted, attached or otherwise in\n"
@@ -379,7 +379,7 @@ int cmd_format(int argc, char **argv)
 		dev[i].fd = -1;
 	parse(&argp, argc, argv, &f);
 	first_super(&f, &super);
-	/* First all of them are looked at, then all written to. */
+	/* Check all devices before writing to any. */
 	for (i = 0; !err && i < f.nr; i++)
 		err = look(&f, &dev[i], i, &super);
 	for (i = 0; !err && i < f.nr; i++)

@@ -67,7 +67,7 @@ static error_t parse_get(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "col", .key = 'c', .arg = "ID,...",
-	  .doc = "Print this column (0..255); of several, lines ID=VALUE; may be repeated" },
+	  .doc = "Print this column (0..255), or if repeated, several as lines ID=VALUE" },
 	{ .name = "all-cols", .key = 'A', .doc = "Print every column, on lines ID=VALUE" },
 	{ .name = "number", .key = 'N',
 	  .doc = "Print the number that add has stored, in decimal" },
@@ -78,7 +78,7 @@ static const struct argp_option options[] = {
 	{ 0 }
 };
 
-/* The value as it is; a terminal gets a newline after it, and --hex always. */
+/* Print the value as it is, on a terminal or with --hex with a newline. */
 static void print_value(FILE *out, const void *data, size_t len)
 {
 	if (tool.hex) {
@@ -103,7 +103,7 @@ static void print_columns(FILE *out, const struct kvtree_columns *cols)
 	}
 }
 
-/* As add stores it: 8 bytes, little-endian, with a sign. */
+/* The number as add stores it: 8 bytes, little-endian, signed. */
 static int print_number(const struct get *get, const struct bytes *value, uint64_t version)
 {
 	const unsigned char *at = (const unsigned char *)value->data;
@@ -112,7 +112,7 @@ static int print_number(const struct get *get, const struct bytes *value, uint64
 	int i;
 
 	if (value->len != sizeof(n)) {
-		warn("get: it is not a number: it has %zu byte%s, and not 8", value->len,
+		warn("get: it is not a number: it has %zu byte%s instead of 8", value->len,
 		     plural(value->len));
 		return STATUS_ERROR;
 	}
@@ -131,7 +131,7 @@ static int print_number(const struct get *get, const struct bytes *value, uint64
 	return STATUS_OK;
 }
 
-/* The one value that is asked for, or column of it. */
+/* The value, or the single column of it, that was requested. */
 static struct bytes only_value(const struct bytes *value, const struct kvtree_columns *cols)
 {
 	if (!cols)
@@ -189,7 +189,7 @@ int cmd_get(int argc, char **argv)
 		.parser = parse_get,
 		.args_doc = "KEY",
 		.doc = "Print the value of a key.\n"
-		       "\vThe value is printed byte for byte; on a terminal a newline follows it.\n"
+		       "\vThe value is printed byte for byte, and on a terminal a newline.\n"
 		       "If the key is not there, the exit status is 1.",
 		.children = common_options,
 	};

@@ -17,13 +17,13 @@ static const char * const op_names[] = {
 	[KVTREE_OP_SYNC] = "sync",
 };
 
-/* By bit of KVTREE_FEAT_*. */
+/* Names of KVTREE_FEAT_*, by bit. */
 static const char * const feature_names[] = {
 	"compat", "op", "uring", "uring-fixed", "uring-multishot", "uring-iopoll",
 	[8] = "bpf", [9] = "durable",
 };
 
-/* Print or add the names of the bits that are set, and the numbers of others. */
+/* Print or add the names of the bits that are set, and the numbers of unknown ones. */
 static void bits(json_t *array, uint64_t set, const char * const *names, size_t nr)
 {
 	char number[8];

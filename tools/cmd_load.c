@@ -2,10 +2,10 @@
 /*
  * load: store all records of a file.
  *
- * Records are collected in an operation list that is run when it is long
- * enough.  A record is one operation that puts the whole value: a load leaves
- * exactly the columns that are in the file, whatever was there, and a reader
- * sees what was there or what is in the file.
+ * Records are collected in an operation list, which is run when it is long
+ * enough.  A record is one operation that puts the whole value: after a load the
+ * columns are exactly those in the file, and a concurrent reader sees the old
+ * value or the file's.
  */
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -13,9 +13,9 @@
 
 #include "tool.h"
 
-#define BATCH_OPS	1024		/* run the list when it has so many operations */
+#define BATCH_OPS	1024		/* run the list after so many operations */
 #define BATCH_BYTES	(1u << 20)	/* or so many bytes */
-#define COMPLAIN_MAX	10		/* errors that are printed with --keep-going */
+#define COMPLAIN_MAX	10		/* errors to print with --keep-going */
 
 /* Options without a letter. */
 enum { OPT_TSV = 256, OPT_KEEP_GOING };
@@ -30,7 +30,7 @@ struct load {
 	struct kvtree *kv;
 	struct kvtree_ops *ops;
 	size_t bytes;				/* in the list */
-	uint64_t line[BATCH_OPS];		/* of each operation */
+	uint64_t line[BATCH_OPS];		/* line of each operation */
 	uint64_t stored;			/* records */
 	uint64_t failed;
 };
@@ -56,7 +56,7 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!load->path)
-			argp_error(state, "there is no FILE: give one, or - for standard input");
+			argp_error(state, "missing FILE: give one, or - for standard input");
 		if ((tool.hex || tool.escape) && !load->tsv)
 			argp_error(state, "--hex and --escape need --tsv");
 		return 0;
@@ -69,9 +69,9 @@ static const struct argp_option options[] = {
 	{ .name = "tsv", .key = OPT_TSV,
 	  .doc = "The file has lines KEY<tab>VALUE" },
 	{ .name = "keep-going", .key = OPT_KEEP_GOING,
-	  .doc = "Leave out records that cannot be stored, instead of stopping at the first" },
+	  .doc = "Skip records that cannot be stored, instead of stopping at the first one" },
 	{ .name = "progress", .key = 'P',
-	  .doc = "Show how far it has come even if standard error is not a terminal" },
+	  .doc = "Show progress even if standard error is not a terminal" },
 	{ 0 }
 };
 
@@ -93,7 +93,7 @@ complain(struct load *load, uint64_t line, const char *fmt, ...)
 }
 
 /*
- * Run the list, and see what became of each record.
+ * Run the list, and check the result of each record.
  * Return: false to stop
  */
 static bool run(struct load *load)
@@ -123,14 +123,14 @@ static bool run(struct load *load)
 
 /*
  * Add a record to the list.
- * Return: 0 or a negative errno, with nothing of the record in the list
+ * Return: 0 or a negative errno, with the list unchanged
  */
 static int add(struct load *load, const struct record *rec)
 {
 	size_t i;
 	int n;
 
-	/* Column 0 alone is what a put without columns makes, at less cost. */
+	/* A put without columns stores only column 0, at less cost. */
 	if (rec->ncols == 1 && !rec->col[0].id)
 		n = kvtree_ops_put(load->ops, rec->key, rec->key_len, rec->col[0].data,
 				   rec->col[0].len, 0);
@@ -146,7 +146,7 @@ static int add(struct load *load, const struct record *rec)
 	return 0;
 }
 
-/* Read, store, and stop where it has to stop. */
+/* Read and store records until the end or an error. */
 static void load_all(struct load *load, struct progress *progress)
 {
 	struct record *rec = alloc(NULL, sizeof(*rec));
@@ -169,7 +169,7 @@ static void load_all(struct load *load, struct progress *progress)
 			progress_show(progress, load->in.bytes, load->stored, load->in.bytes);
 		}
 	}
-	/* What stands before a bad line is stored also if the bad line stops it. */
+	/* Store the records before a bad line, even if the line ends the load. */
 	if (go)
 		run(load);
 	free(rec);
@@ -193,7 +193,7 @@ static int answer(const struct load *load, double seconds)
 		warn("load: %" PRIu64 " record%s stored, %" PRIu64 " error%s", load->stored,
 		     plural(load->stored), load->failed, plural(load->failed));
 	else
-		warn("load: stopped; %" PRIu64 " record%s stored, and it may be loaded again",
+		warn("load: stopped; %" PRIu64 " record%s stored; the file may be loaded again",
 		     load->stored, plural(load->stored));
 	return STATUS_ERROR;
 }
@@ -213,8 +213,7 @@ int cmd_load(int argc, char **argv)
 		       "\n"
 		       "A record replaces the whole value of its key. An error is reported with\n"
 		       "the number of its line, and the exit status is 3; records before that line\n"
-		       "are stored, and some of those soon after it may be. To load a file twice\n"
-		       "does no harm.",
+		       "are stored, and some after it may be. Loading a file twice does no harm.",
 		.children = common_options,
 	};
 	struct load *load = alloc(NULL, sizeof(*load));

@@ -46,9 +46,9 @@ static error_t parse_probe(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option probe_options[] = {
 	{ .name = "udev", .key = 'u',
-	  .doc = "Print properties for udev, KVTREE_STORE if the store is to be attached now" },
+	  .doc = "Print properties for udev; KVTREE_STORE if it should attach the store now" },
 	{ .name = "config", .key = OPT_CONFIG, .arg = "FILE",
-	  .doc = "The file that names the stores (" STORES_FILE ")" },
+	  .doc = "The file with the stores (" STORES_FILE ")" },
 	{ 0 }
 };
 
@@ -108,8 +108,8 @@ static int show(const char *path, const struct kvtree_device *device, int err, v
 }
 
 /*
- * A name for which it is to be attached, now that all its devices are there.  The links
- * to this one are made after udev has asked; it says which they will be.
+ * The name of a store of the file that can be attached, because all its devices are there.  The
+ * links to this device are made after udev's call, which passes their names.
  */
 static const char *store_to_attach(const struct stores *stores, const struct kvtree_device *device,
 				   dev_t rdev)
@@ -127,7 +127,7 @@ static const char *store_to_attach(const struct stores *stores, const struct kvt
 	return NULL;
 }
 
-/* As blkid has it of file systems; what is not allowed there is encoded. */
+/* Print values like blkid; encode characters that are not allowed. */
 static void print_udev(const char *path, const struct kvtree_device *device,
 		       const struct stores *stores)
 {
@@ -156,7 +156,7 @@ static int probe_udev(const struct probe *probe)
 	struct kvtree_device device;
 	struct stores stores;
 
-	/* Most devices are not kvtree's: that is nothing to talk about. */
+	/* Most devices are not kvtree's: print nothing. */
 	if (kvtree_probe(path, &device, sizeof(device)) ||
 	    device.flags & KVTREE_DEVICE_DOUBTFUL || devices_foreign(path, &device, NULL))
 		return STATUS_NOT;

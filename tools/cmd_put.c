@@ -18,7 +18,7 @@ struct put {
 	unsigned int flags;
 	struct bytes k, v;
 	uint64_t version;
-	/* Columns, by id: what is asked for, and which are asked for at all. */
+	/* Columns by id, and flags for those that were given. */
 	struct kvtree_column col[KVTREE_COLS_MAX];
 	bool given[KVTREE_COLS_MAX];
 	size_t ncols;
@@ -50,7 +50,7 @@ static void give_column(struct argp_state *state, struct put *put, char *arg)
 	give(state, put, id, b.data, (uint32_t)b.len);
 }
 
-/* Options come in any order, --hex too: the bytes are made of them at the end. */
+/* Options may come in any order, --hex too: convert the arguments at the end. */
 #define MAX_COL_ARGS	KVTREE_COLS_MAX
 static char *col_arg[MAX_COL_ARGS];
 static size_t col_args;
@@ -68,9 +68,9 @@ static void finish(struct argp_state *state, struct put *put)
 	if (put->ncols && (put->value_text || put->file))
 		argp_error(state, "with columns there is no VALUE: give column 0 as --col 0=VALUE");
 	if (!put->ncols && put->flags & KVTREE_F_WHOLE)
-		argp_error(state, "--whole goes with --col: a VALUE replaces all there is");
+		argp_error(state, "--whole goes with --col: a VALUE replaces all columns");
 	if (!put->ncols && !put->value_text && !put->file)
-		argp_error(state, "there is no VALUE: give one, or --file FILE, or --col ID=VALUE");
+		argp_error(state, "missing VALUE: give one, or --file FILE, or --col ID=VALUE");
 	put->k = arg_bytes(state, "key", put->key);
 	if (put->value_text)
 		put->v = arg_bytes(state, "value", put->value_text);
@@ -128,7 +128,7 @@ static error_t parse_put(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option put_options[] = {
 	{ .name = "file", .key = 'f', .arg = "FILE",
-	  .doc = "The value is what this file holds, byte for byte; - is standard input" },
+	  .doc = "Store the content of this file; - is standard input" },
 	{ .name = "col", .key = 'c', .arg = "ID=VALUE",
 	  .doc = "Change this column (0..255) and leave the others; may be repeated" },
 	{ .name = "remove-col", .key = OPT_REMOVE_COL, .arg = "ID",
@@ -142,7 +142,7 @@ static const struct argp_option put_options[] = {
 
 static const struct argp_option cas_options[] = {
 	{ .name = "file", .key = 'f', .arg = "FILE",
-	  .doc = "The value is what this file holds, byte for byte; - is standard input" },
+	  .doc = "Store the content of this file; - is standard input" },
 	{ .name = "col", .key = 'c', .arg = "ID=VALUE",
 	  .doc = "Change this column (0..255) and leave the others; may be repeated" },
 	{ .name = "remove-col", .key = OPT_REMOVE_COL, .arg = "ID",
@@ -211,7 +211,7 @@ int cmd_put(int argc, char **argv)
 		.parser = parse_put,
 		.args_doc = "KEY VALUE\nKEY --file FILE\nKEY --col ID=VALUE...",
 		.doc = "Store a value under a key.\n"
-		       "\vPrints nothing. A VALUE replaces the whole value that was there, all of its\n"
+		       "\vPrints nothing. A VALUE replaces the whole old value, with all of its\n"
 		       "columns; --col leaves the columns that it does not name, unless there is\n"
 		       "--whole. Put -- before keys and values that begin with -.",
 		.children = common_options,
@@ -232,8 +232,8 @@ int cmd_cas(int argc, char **argv)
 			    "KEY VERSION --col ID=VALUE...",
 		.doc = "Store a value if nobody has changed it since it had this version.\n"
 		       "\vVersion 0 means that the key is not there. \"kvtree get --print-version\"\n"
-		       "tells the version. If the key has another one, nothing is changed, the\n"
-		       "message tells which, and the exit status is 1.",
+		       "shows the version. If the key has another one, nothing is changed, the\n"
+		       "message shows that version, and the exit status is 1.",
 		.children = common_options,
 	};
 	struct put put = { .cas = true };

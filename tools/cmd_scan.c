@@ -100,7 +100,7 @@ static const struct argp_option options[] = {
 	  .doc = "Print these columns, as ID=VALUE; may be repeated" },
 	{ .name = "all-cols", .key = 'A', .doc = "Print every column, as ID=VALUE" },
 	{ .name = "filter", .key = 'F', .arg = "NAME|ID",
-	  .doc = "Only records that this filter chooses: see kvtree bpf list" },
+	  .doc = "Only records that this filter selects: see kvtree bpf list" },
 	{ 0 }
 };
 
@@ -148,7 +148,7 @@ int cmd_scan(int argc, char **argv)
 		       "\vEach record is a line: the key, a tab, the value. Backslashes, and bytes\n"
 		       "that cannot be printed, come as \\\\, \\t, \\n, \\r and \\xHH (--hex prints all\n"
 		       "bytes in hexadecimal). The range is the same with --reverse: from below\n"
-		       "--end down to --start. To find nothing is no error.",
+		       "--end down to --start. Finding nothing is not an error.",
 		.children = common_options,
 	};
 	struct scan scan = { .opts.size = sizeof(scan.opts) };
@@ -181,7 +181,7 @@ int cmd_scan(int argc, char **argv)
 		else
 			print(c);
 		n++;
-		/* Nobody reads on (and SIGPIPE is ignored), or the disk is full. */
+		/* The reader is gone (SIGPIPE is ignored), or the disk is full. */
 		if (ferror(stdout))
 			break;
 	}

@@ -2,7 +2,7 @@
 /*
  * shell: commands from a terminal, with editing, history and completion, or from a file.
  *
- * Each command runs in a child: one that exits, or is interrupted, ends itself alone.
+ * Each command runs in a child process: a command that exits or is interrupted ends only itself.
  */
 #include <ctype.h>
 #include <fcntl.h>
@@ -31,13 +31,13 @@ struct shell {
 	unsigned long line_nr;
 };
 
-/* What a line consists of. */
+/* The words of a line. */
 struct words {
 	char *word[WORDS_MAX + 1];
 	int nr;
 };
 
-/* A character that stands for itself, or ends a quotation. */
+/* Copy a literal character, or end a quotation. */
 static char *take_char(char *from, char **to, char *quote)
 {
 	if (*quote && *from == *quote) {
@@ -53,7 +53,7 @@ static char *take_char(char *from, char **to, char *quote)
 	return from + 1;
 }
 
-/* Whether a shell would read another line here. */
+/* Whether a shell would continue the command on the next line. */
 static bool goes_on(const char *from, char quote)
 {
 	return *from == '\\' && quote != '\'' && (!from[1] || from[1] == '\n');
@@ -84,8 +84,8 @@ static const char *split(char *line, struct words *words)
 			from = take_char(from, &to, &quote);
 		}
 		if (quote)
-			return "a quotation mark without its counterpart";
-		/* The zero may come to stand where the blank is. */
+			return "an unterminated quotation";
+		/* The terminating zero may overwrite the blank. */
 		more = *from;
 		*to++ = '\0';
 		from += more;
@@ -95,8 +95,8 @@ static const char *split(char *line, struct words *words)
 }
 
 /*
- * The child.  The lines that are yet to come are no input of the command, and its exit() does
- * not set back the place in the file that it shares with the shell.
+ * The child.  Later lines are not input of the command, and its exit() must not move the file
+ * offset that it shares with the shell.
  */
 static void __attribute__((noreturn))
 run_child(const struct shell *shell, const struct words *words)
@@ -111,7 +111,7 @@ run_child(const struct shell *shell, const struct words *words)
 		if (null < 0 || dup2(null, fileno(shell->in)) < 0)
 			die("cannot open /dev/null: %m");
 	}
-	/* Its own options, not the shell's. */
+	/* The command's options, not the shell's. */
 	tool.store_given = false;
 	memcpy(argv + 1, words->word, ((size_t)words->nr + 1) * sizeof(*argv));
 	_exit(run_arguments(words->nr + 1, argv));
@@ -134,7 +134,7 @@ static int run_command(const struct shell *shell, const struct words *words)
 	return WIFEXITED(state) ? WEXITSTATUS(state) : STATUS_ERROR;
 }
 
-/* "use STORE": what the commands that follow are about. */
+/* "use STORE": select the store for later commands. */
 static int use(const struct words *words)
 {
 	static char *name;
@@ -177,7 +177,7 @@ static int run_line(const struct shell *shell, char *line)
 
 static const char *const own_commands[] = { "use", "exit", "quit", "help" };
 
-/* Of a group that was offered for the command before it. */
+/* Whether a group was already offered for an earlier command. */
 static bool offered(size_t at)
 {
 	const char *name = command_name(at);
@@ -186,7 +186,7 @@ static bool offered(size_t at)
 	return at && name[len] && !strncmp(command_name(at - 1), name, len + 1);
 }
 
-/* The first or the second words of commands; @line is what stands before the word. */
+/* Complete the first or second word of a command; @line is the text before the word. */
 static char *next_command(const char *line, size_t len, const char *text, size_t *at)
 {
 	const char *name, *word;
@@ -230,7 +230,7 @@ static char *next_store(const char *text, struct kvtree_store_info *si)
 	return found;
 }
 
-/* What stands before the word at the cursor, without blanks at either end. */
+/* The text before the word at the cursor, without blanks at either end. */
 static const char *before_word(int start, size_t *len)
 {
 	const char *line = rl_line_buffer;
@@ -296,7 +296,7 @@ static char *history_path(void)
 	return path;
 }
 
-/* A regular file of the user's, or none yet.  A link to /dev/null leaves that what it is. */
+/* A regular file of the user, or a new one.  A link to /dev/null must stay one. */
 static bool may_be_history(const char *path, bool *empty)
 {
 	struct stat st;
@@ -309,7 +309,7 @@ static bool may_be_history(const char *path, bool *empty)
 	return S_ISREG(st.st_mode) && st.st_uid == geteuid();
 }
 
-/* Where lines go at the end: NULL if what is there could not be read, and shall stay. */
+/* The file to save the history to; NULL if it could not be read, and must not be overwritten. */
 static char *history;
 
 static void edit_begin(void)
@@ -328,8 +328,8 @@ static void edit_begin(void)
 }
 
 /*
- * Keys and values are in it: they are for nobody else.  It takes the old one's place when it is
- * whole.
+ * The history contains keys and values, so only its owner may read it.  It replaces the old
+ * file when it is complete.
  */
 static void edit_end(void)
 {
@@ -388,7 +388,7 @@ static int run_terminal(struct shell *shell)
 	char prompt[KVTREE_NAME_MAX + 16], *line;
 	int status;
 
-	/* It is for the command that runs. */
+	/* SIGINT is for the running command. */
 	signal(SIGINT, SIG_IGN);
 	edit_begin();
 	do {
@@ -415,7 +415,7 @@ static int run_file(struct shell *shell)
 		if (strlen(line) == (size_t)len) {
 			one = run_line(shell, line);
 		} else {
-			warn("a byte 0: write it as --escape takes it");
+			warn("a byte 0: use --escape to write it");
 			one = STATUS_USAGE;
 		}
 		if (one < 0)
@@ -455,7 +455,7 @@ static error_t parse_shell(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ .name = "keep-going", .key = OPT_KEEP_GOING,
-	  .doc = "Continue after a line that has failed" },
+	  .doc = "Continue after a line that failed" },
 	{ 0 }
 };
 

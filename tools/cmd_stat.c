@@ -9,9 +9,9 @@
 
 struct stat_args {
 	char **names;
-	bool *met;		/* of the names: there is such a counter */
+	bool *met;		/* for each name: the counter exists */
 	int nr;
-	json_t *obj;		/* NULL: not asked for */
+	json_t *obj;		/* NULL: print text */
 };
 
 static error_t parse_stat(int key, char *arg, struct argp_state *state)
@@ -54,7 +54,7 @@ static void show(struct stat_args *args, const char *name, uint64_t value, bool 
 		printf("%-16s %12" PRIu64 "  %s%s\n", name, value, now ? "now: " : "", text);
 }
 
-/* Those that every store has.  A negative errno if there are none. */
+/* Counters of every store.  Returns a negative errno if they cannot be read. */
 static int show_common(const struct kvtree *kv, struct stat_args *args)
 {
 	uint64_t values[KVTREE_STAT_NR];
@@ -66,7 +66,7 @@ static int show_common(const struct kvtree *kv, struct stat_args *args)
 	return known;
 }
 
-/* Those of its engine, if any. */
+/* Counters of the store's engine, if any. */
 static void show_engine(const struct kvtree *kv, struct stat_args *args)
 {
 	struct kvtree_engine_stat stat = { 0 };
@@ -80,10 +80,10 @@ int cmd_stat(int argc, char **argv)
 	const struct argp argp = {
 		.parser = parse_stat,
 		.args_doc = "[COUNTER...]",
-		.doc = "Show the counters of the store, or those that are named.\n"
+		.doc = "Show all counters of the store, or those given as arguments.\n"
 		       "\vA line for each: its name, its value, what it counts. Those marked \"now\"\n"
-		       "go up and down, the others only grow. Behind those that every store has\n"
-		       "are those of its index engine.",
+		       "go up and down, the others only grow. The counters of the store's index\n"
+		       "engine come last.",
 		.children = common_options,
 	};
 	struct stat_args args = { 0 };

@@ -76,7 +76,7 @@ int cmd_store_create(int argc, char **argv)
 		return STATUS_ERROR;
 	}
 	if (err == -EOPNOTSUPP) {
-		warn("store create '%s': this kernel has nothing for BPF programs to call",
+		warn("store create '%s': BPF programs cannot use kvtree on this kernel",
 		     create.name);
 		return STATUS_ERROR;
 	}
@@ -145,8 +145,8 @@ int cmd_store_set(int argc, char **argv)
 		.parser = parse_set,
 		.args_doc = "NAME",
 		.doc = "Change the mode, owner or limits of a store while it is used.\n"
-		       "\vNeeds root; the store's owner may change the mode. Who has it open keeps the\n"
-		       "access. A store over its new limits takes nothing more until keys are removed.\n"
+		       "\vNeeds root; the store's owner may change the mode. Open sessions keep\n"
+		       "their access. A store over its new limits takes no data until it shrinks.\n"
 		       "A durable store keeps the settings until it is detached.",
 		.children = set_options,
 	};
@@ -195,8 +195,8 @@ int cmd_store_destroy(int argc, char **argv)
 	const struct argp argp = {
 		.parser = parse_destroy,
 		.args_doc = "NAME",
-		.doc = "Destroy a store and all that it holds.\n"
-		       "\vNeeds root. There is no way back. Programs that have it open get errors.",
+		.doc = "Destroy a store and everything in it.\n"
+		       "\vNeeds root. This cannot be undone. Programs that use it get errors.",
 		.children = common_options,
 	};
 	struct kvtree_store_info si;

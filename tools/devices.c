@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Block devices on which durable stores stand.
+ * Find block devices of durable stores.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -65,7 +65,7 @@ static bool has_entries(const char *path)
 	return any;
 }
 
-/* What is a part of another device is looked at there; empty ones have nothing. */
+/* Devices that are parts of others are probed through these; empty ones hold nothing. */
 static bool worth_a_look(const char *name)
 {
 	unsigned long long size = 0;
@@ -84,52 +84,51 @@ static bool worth_a_look(const char *name)
 }
 
 /**
- * devices_foreign() - whether a device is something else than a store's, too
+ * devices_foreign() - whether a device also holds something else
  * @path: of the device
- * @device: what it says of the store
- * @who: said before the message; NULL: say nothing
+ * @device: the device's description of its store
+ * @prefix: prefix of the message; NULL: print nothing
  *
- * Somebody has made it that and left the superblocks, or it is a part of what the store stands on.
- * What cannot be read says nothing: a store needs one copy of its superblock.
+ * Another program was given the device and left the superblocks, or it is a part of a device that
+ * the store is on.  Ignores what cannot be read: a store needs one copy of its superblock.
  *
- * Return: true if it is: it must not be attached
+ * Return: true if it does: it must not be attached
  */
-bool devices_foreign(const char *path, const struct kvtree_device *device, const char *who)
+bool devices_foreign(const char *path, const struct kvtree_device *device, const char *prefix)
 {
 	struct signatures found;
 	bool foreign;
 
 	signatures_beside(&found, path, device);
 	foreign = found.list;
-	if (foreign && who)
-		warn("%s: %s holds %s, too: %s", who, path, found.list, found.part ?
-		     "it is, or was, a part of something else" :
-		     "if nobody wants that, \"wipefs --force --offset\" removes it, alone");
+	if (foreign && prefix)
+		warn("%s: %s holds %s, too: %s", prefix, path, found.list, found.part ?
+		     "it is, or was, a part of another device" :
+		     "if it is not needed, \"wipefs --force --offset\" removes just that");
 	signatures_free(&found);
 	return foreign;
 }
 
 /*
- * A line of the file may have been written long ago: that it names a device does not say whose it
- * is by now.
+ * A line of the file may be old: the device that it names may have been put to another use.
  */
-static bool is_doubtful(const char *path, const struct kvtree_device *device, const char *who)
+static bool is_doubtful(const char *path, const struct kvtree_device *device, const char *prefix)
 {
 	bool doubtful = device->flags & KVTREE_DEVICE_DOUBTFUL;
 
-	if (doubtful && who)
-		warn("'%s': %s: something was written over its beginning: %s", who, path,
+	if (doubtful && prefix)
+		warn("'%s': %s: something was written over its beginning: %s", prefix, path,
 		     "attach it by hand, or use kvtree store check --repair");
 	return doubtful;
 }
 
 /**
- * devices_each() - look at all block devices
- * @each: called for those on which a store stands: with @err 0, or with -EBADMSG or
- *	-EOPNOTSUPP and nothing known of it; what it returns, if not 0, is the end
+ * devices_each() - go through all block devices
+ * @each: called for devices of stores: with @err 0, or with -EBADMSG or -EOPNOTSUPP and
+ *	no description; if it does not return 0, the loop ends
  * @arg: passed to it
  *
- * Return: 0; what @each returned; or a negative errno: there is no list of devices
+ * Return: 0; what @each returned; or a negative errno if the devices cannot be listed
  */
 int devices_each(int (*each)(const char *path, const struct kvtree_device *device, int err,
 			     void *arg), void *arg)
@@ -146,7 +145,7 @@ int devices_each(int (*each)(const char *path, const struct kvtree_device *devic
 		if (*entry->d_name == '.' || !worth_a_look(entry->d_name))
 			continue;
 		snprintf(path, sizeof(path), "/dev/%s", entry->d_name);
-		/* sysfs has no slashes in names. */
+		/* sysfs replaces slashes in names. */
 		while ((slash = strchr(path, '!')))
 			*slash = '/';
 		err = kvtree_probe(path, &device, sizeof(device));
@@ -154,7 +153,7 @@ int devices_each(int (*each)(const char *path, const struct kvtree_device *devic
 			continue;
 		if (err)
 			device.flags = KVTREE_DEVICE_DAMAGED;
-		/* One of which nothing is known is shown. */
+		/* Report a device without a description, too. */
 		if (!inuse_by_member(entry->d_name) &&
 		    (err || !devices_foreign(path, &device, NULL)))
 			ret = each(path, &device, err, arg);
@@ -169,7 +168,7 @@ struct find {
 	bool quiet;
 };
 
-/* One of those that were found; there is one. */
+/* The path of any device that was found; there is at least one. */
 static const char *any_path(const struct device_set *set)
 {
 	unsigned int i = 0;
@@ -189,7 +188,7 @@ static int find_one(const char *path, const struct kvtree_device *device, int er
 		return 0;
 	if (is_doubtful(path, device, find->quiet ? NULL : find->line->store.name))
 		return 0;
-	/* One of them may be forged: no order of discovery decides which store it is. */
+	/* One of them may be forged: the order of discovery must not decide. */
 	if (set->nr && set->nr != device->nr_devices) {
 		if (!find->quiet)
 			warn("'%s': %s has this UUID and is one of %u, but %s is one of %u: %s",
@@ -227,10 +226,10 @@ static int find_by_uuid(struct device_set *set, const struct store_line *line, b
 		return 0;
 	uuid_text(text, line->uuid);
 	if (!quiet && !set->nr)
-		warn("'%s': no device with the UUID %s is there", line->store.name, text);
+		warn("'%s': there is no device with the UUID %s", line->store.name, text);
 	for (i = 0; !quiet && i < set->nr; i++)
 		if (!set->paths[i])
-			warn("'%s': device %u of %u, with the UUID %s, is not there",
+			warn("'%s': device %u of %u, with the UUID %s, is missing",
 			     line->store.name, i + 1, set->nr, text);
 	return -ENODEV;
 }
@@ -247,7 +246,7 @@ static int find_by_path(struct device_set *set, const struct store_line *line, b
 		if (err) {
 			if (!quiet)
 				warn("'%s': %s: %s", name, line->paths[i],
-				     err == -ENOENT ? "there is no such device" :
+				     err == -ENOENT ? "no such device" :
 				     kvtree_strerror(err));
 			return err;
 		}
@@ -269,12 +268,12 @@ static int find_by_path(struct device_set *set, const struct store_line *line, b
 }
 
 /**
- * devices_find() - the devices of a store of the file
- * @set: filled; devices_free() must follow, whatever is returned
+ * devices_find() - find the devices of a store in the file
+ * @set: filled; devices_free() must follow, even after an error
  * @line: of the store
- * @quiet: do not say what is wrong
+ * @quiet: print no messages
  *
- * Return: 0: all are there; or a negative errno
+ * Return: 0 if all were found, or a negative errno
  */
 int devices_find(struct device_set *set, const struct store_line *line, bool quiet)
 {
@@ -282,7 +281,7 @@ int devices_find(struct device_set *set, const struct store_line *line, bool qui
 	return line->by_uuid ? find_by_uuid(set, line, quiet) : find_by_path(set, line, quiet);
 }
 
-/* Whether a list of words, with blanks between them, has one. */
+/* Whether a list of words, separated by blanks, contains a word. */
 static bool has_word(const char *words, const char *word)
 {
 	size_t len = strlen(word), n;
@@ -297,11 +296,11 @@ static bool has_word(const char *words, const char *word)
 }
 
 /**
- * devices_has() - whether a device is one of a store's
+ * devices_has() - whether a device belongs to a store of the file
  * @line: the store's
- * @device: what the device says
+ * @device: the device's description
  * @rdev: its number
- * @links: paths that will lead to it, with blanks between them
+ * @links: paths that will lead to it, separated by blanks
  *
  * Return: true if it is
  */
@@ -336,13 +335,13 @@ static int see(const char *path, const struct kvtree_device *device, int err, vo
 }
 
 /**
- * devices_complete() - whether all devices of a store are there, by whatever path
+ * devices_complete() - whether all devices of a store exist, at any path
  * @line: of the store
  * @device: one of them
  *
- * udev looks at several at a time, and makes the links to each when it has seen it.
+ * udev probes several at a time, and creates the links to a device after probing it.
  *
- * Return: true if they are
+ * Return: true if they do
  */
 bool devices_complete(const struct store_line *line, const struct kvtree_device *device)
 {
@@ -353,14 +352,14 @@ bool devices_complete(const struct store_line *line, const struct kvtree_device 
 	if (!line->by_uuid)
 		return line->nr_paths == device->nr_devices && !devices_each(see, &seen) &&
 		       seen.indices == (1u << device->nr_devices) - 1;
-	/* A copy of a device is none of it. */
+	/* A copy of a device does not count. */
 	found = !devices_find(&set, line, true);
 	devices_free(&set);
 	return found;
 }
 
 /**
- * devices_free() - forget the paths
+ * devices_free() - free the paths
  * @set: of devices_find()
  */
 void devices_free(struct device_set *set)

@@ -9,20 +9,20 @@
  *
  * Text, a record on each line: the key, and after each tab a column, its id in
  * decimal, ascending.  A value that was stored without columns is column 0.
- * Keys and values are written as text.c describes it, so that there is no tab
- * and no newline in them, and any bytes come back as they were; a key that
- * begins with # begins with \x23.  The first line names the format and its
- * version.  The last one counts the records: a file without it is not whole.
+ * Keys and values are written as text.c describes, so that they contain no tab
+ * and no newline, and all bytes are restored exactly; a key that begins with #
+ * begins with \x23.  The first line names the format and its version.  The last
+ * one has the number of records: a file without it is incomplete.
  * Other lines that begin with #, and empty lines, are ignored.
  *
- * Versions of values are not in the file: a load gives new ones.
+ * Versions of values are not in the file: load assigns new ones.
  *
- * Another format that load reads, "tsv", has lines KEY<tab>VALUE in which every
- * byte stands for itself, or which are as --hex or --escape have it; a line
- * without a tab is a key with an empty value.  Empty lines are ignored.
+ * Another format that load reads, "tsv", has lines KEY<tab>VALUE of literal bytes,
+ * or of bytes in the form of --hex or --escape; a line without a tab is a key with
+ * an empty value.  Empty lines are ignored.
  *
- * A file whose first line begins with { has a JSON object on each line, as
- * "kvtree scan --json" prints them: see jsonlines.c.
+ * A file that begins with { has a JSON object on each line, as "kvtree scan
+ * --json" prints them: see jsonlines.c.
  */
 #include <inttypes.h>
 
@@ -41,7 +41,7 @@ static size_t line_max(const struct dumpfile *f)
 }
 
 /**
- * dumpfile_bad() - note what is wrong with a line
+ * dumpfile_bad() - record what is wrong with a line
  * @f: the file
  * @fmt: as for printf()
  *
@@ -60,7 +60,7 @@ int dumpfile_bad(struct dumpfile *f, const char *fmt, ...)
 /*
  * Read a line, without its newline.
  * Return: 1, 0 at the end of the file, -EIO, or -EINVAL for a line that is too long
- * for anything; it is read to its end
+ * for any record, after reading to its end
  */
 static int read_line(struct dumpfile *f, size_t *len)
 {
@@ -75,7 +75,7 @@ static int read_line(struct dumpfile *f, size_t *len)
 	}
 	max = line_max(f);
 	while ((c = getc_unlocked(f->file)) != EOF && c != '\n') {
-		/* A place for the zero after it, too. */
+		/* Leave room for a terminating zero. */
 		if (n + 1 >= f->room && n < max) {
 			f->room = f->room ? 2 * f->room : 4096;
 			f->line = alloc(f->line, f->room);
@@ -106,8 +106,8 @@ static bool starts(const struct dumpfile *f, size_t len, const char *with)
 }
 
 /*
- * The number that is the rest of a line.
- * Return: false if it is none
+ * Parse the rest of a line as a number.
+ * Return: false if it is not one
  */
 static bool rest_number(const char *text, const char *end, uint64_t *n)
 {
@@ -145,11 +145,11 @@ int dumpfile_begin(struct dumpfile *f)
 	if (!ret || !starts(f, len, FIRST_LINE) ||
 	    !rest_number(f->line + strlen(FIRST_LINE), f->line + len, &version)) {
 		f->line_nr = 1;
-		return dumpfile_bad(f, "no dump of kvtree, which begins with \"%s%d\" %s",
+		return dumpfile_bad(f, "not a kvtree dump, which begins with \"%s%d\" %s",
 				    FIRST_LINE, FORMAT_VERSION, "(did you mean --tsv?)");
 	}
 	if (version != FORMAT_VERSION)
-		return dumpfile_bad(f, "version %" PRIu64 " of the format, but only %d is known",
+		return dumpfile_bad(f, "version %" PRIu64 " of the format is unknown: use %d",
 				    version, FORMAT_VERSION);
 	return 0;
 }
@@ -159,7 +159,7 @@ static int key_too_long(struct dumpfile *f)
 	return dumpfile_bad(f, "the key is too long: at most %u bytes", KVTREE_KEY_MAX);
 }
 
-/* Bytes as --hex or --escape have them. */
+/* Decode bytes in the form of --hex or --escape. */
 static const char *take_bytes(char *text, size_t *len)
 {
 	return tool.hex ? take_hex(text, len) : tool.escape ? take_text(text, len) : NULL;
@@ -173,9 +173,9 @@ static int read_tsv(struct dumpfile *f, struct record *rec, size_t len)
 
 	rec->key = f->line;
 	rec->key_len = tab ? (size_t)(tab - f->line) : len;
-	/* In what --escape takes for a value it is \t. */
+	/* With --escape, a tab in a value is written as \t. */
 	if (tool.escape && tab && memchr(tab + 1, '\t', val_len))
-		return dumpfile_bad(f, "more than KEY and VALUE: columns are read with --json");
+		return dumpfile_bad(f, "more than KEY and VALUE: use --json for columns");
 	wrong = take_bytes(rec->key, &rec->key_len);
 	if (!wrong && tab)
 		wrong = take_bytes(tab + 1, &val_len);
@@ -254,7 +254,7 @@ static int read_last(struct dumpfile *f, size_t len)
 	if (!rest_number(f->line + strlen(LAST_LINE), f->line + len, &n))
 		return dumpfile_bad(f, "\"%s\" without the number of records", LAST_LINE);
 	if (n != f->records)
-		return dumpfile_bad(f, "the file says that it has %" PRIu64
+		return dumpfile_bad(f, "its last line says that it has %" PRIu64
 				    " records, but it has %" PRIu64, n, f->records);
 	return 0;
 }
@@ -262,10 +262,10 @@ static int read_last(struct dumpfile *f, size_t len)
 /**
  * dumpfile_read() - read a record
  * @f: the file
- * @rec: the record; it stands in memory of the file's, until the next call
+ * @rec: the record, in memory of @f, valid until the next call
  *
  * Return: 1, 0 at the end, or a negative errno with f->error set: -EINVAL for a
- * bad line, after which reading may go on
+ * bad line, after which reading may continue
  */
 int dumpfile_read(struct dumpfile *f, struct record *rec)
 {
@@ -301,7 +301,7 @@ int dumpfile_read(struct dumpfile *f, struct record *rec)
 			if (ret)
 				return ret;
 		} else if (f->line[0] != '#') {
-			/* A bad record is one of those that the last line counts. */
+			/* The last line counts bad records, too. */
 			f->records++;
 			return read_record(f, rec, len);
 		}
@@ -309,12 +309,12 @@ int dumpfile_read(struct dumpfile *f, struct record *rec)
 	if (f->tsv || f->json || f->ended)
 		return 0;
 	f->ended = true;
-	return dumpfile_bad(f, "the file is not whole: its last line should be \"%s%" PRIu64 "\"",
+	return dumpfile_bad(f, "the file is incomplete: its last line should be \"%s%" PRIu64 "\"",
 			    LAST_LINE, f->records);
 }
 
 /**
- * dumpfile_end() - let go of memory
+ * dumpfile_end() - free the file's memory
  * @f: the file
  */
 void dumpfile_end(struct dumpfile *f)
@@ -326,7 +326,7 @@ void dumpfile_end(struct dumpfile *f)
 
 /**
  * dumpfile_write_first() - write the first line
- * @out: where to
+ * @out: the output
  */
 void dumpfile_write_first(FILE *out)
 {
@@ -335,7 +335,7 @@ void dumpfile_write_first(FILE *out)
 
 /**
  * dumpfile_write() - write a record
- * @out: where to
+ * @out: the output
  * @key: its key
  * @key_len: bytes at @key
  * @cols: its value
@@ -351,7 +351,7 @@ void dumpfile_write(FILE *out, const char *key, size_t key_len,
 		key_len--;
 	}
 	put_text(out, key, key_len);
-	/* The tab stands there also if there are no columns. */
+	/* Write the tab even without columns. */
 	putc_unlocked('\t', out);
 	for (i = 0; i < cols->nr; i++) {
 		fprintf(out, i ? "\t%u=" : "%u=", cols->col[i].id);
@@ -362,7 +362,7 @@ void dumpfile_write(FILE *out, const char *key, size_t key_len,
 
 /**
  * dumpfile_write_last() - write the last line
- * @out: where to
+ * @out: the output
  * @records: records written
  */
 void dumpfile_write_last(FILE *out, uint64_t records)

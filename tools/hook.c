@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hooks: filters and validators that are attached to a store.
+ * Filters and validators of a store.
  */
 #include "tool.h"
 
 /**
- * hook_kind() - what a hook is
+ * hook_kind() - the kind of a hook
  * @hook: the hook
  *
  * Return: a word
@@ -23,7 +23,7 @@ const char *hook_kind(const struct kvtree_bpf_hook *hook)
 }
 
 /**
- * hook_find() - find a hook of a store, and say so if there is none
+ * hook_find() - find a hook of a store; prints a message if there is none
  * @kv: the session
  * @which: its name or its id
  * @kind: KVTREE_HOOK_*, or 0 for any

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who uses a block device: the kernel says only that somebody does.
+ * Find the users of a block device: the kernel only says that it is in use.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static bool is_device(const char *path, dev_t dev)
 	return !stat(path, &st) && S_ISBLK(st.st_mode) && st.st_rdev == dev;
 }
 
-/* Some file systems have a number of their own there: then the source counts. */
+/* Some file systems report a device number of their own: compare the source then. */
 static bool by_mount(FILE *out, dev_t dev)
 {
 	FILE *in = fopen("/proc/self/mountinfo", "re");
@@ -67,7 +67,7 @@ static bool by_swap(FILE *out, dev_t dev)
 	return found;
 }
 
-/* Its superblock has the name by which it was last attached. */
+/* The superblock has the name under which the store was last attached. */
 static bool by_store(FILE *out, const char *path)
 {
 	struct kvtree_store_info si;
@@ -110,14 +110,14 @@ static bool by_anyone(FILE *out, const char *path, dev_t dev)
 	       by_holder(out, dev);
 }
 
-/* The one of another block device of sysfs. */
+/* A user found through another block device of sysfs. */
 static bool by_other(FILE *out, const char *name, dev_t dev)
 {
 	char path[PATH_MAX], *slash;
 	struct stat st;
 
 	snprintf(path, sizeof(path), "/dev/%s", name);
-	/* sysfs has no slashes in names. */
+	/* sysfs replaces slashes in names. */
 	while ((slash = strchr(path, '!')))
 		*slash = '/';
 	if (stat(path, &st) || !S_ISBLK(st.st_mode) || st.st_rdev == dev ||
@@ -127,7 +127,7 @@ static bool by_other(FILE *out, const char *name, dev_t dev)
 	return true;
 }
 
-/* A disk and its partitions exclude each other. */
+/* A disk and its partitions cannot be in exclusive use at the same time. */
 static bool by_relative(FILE *out, dev_t dev)
 {
 	char disk[PATH_MAX], path[64];
@@ -151,10 +151,10 @@ static bool by_relative(FILE *out, dev_t dev)
 }
 
 /**
- * inuse_free() - whether nobody uses a device
+ * inuse_free() - whether a device is not in use
  * @path: of the device
  *
- * Return: true if the kernel gives it to one who wants it alone
+ * Return: true if it can be opened exclusively
  */
 bool inuse_free(const char *path)
 {
@@ -167,15 +167,15 @@ bool inuse_free(const char *path)
 }
 
 /**
- * inuse_warn() - say that a device is in use, and by whom
+ * inuse_warn() - print that a device is in use, and its users
  * @path: of the device
  */
 void inuse_warn(const char *path)
 {
 	struct stat st;
 	size_t size = 0;
-	char *who = NULL;
-	FILE *out = open_memstream(&who, &size);
+	char *users = NULL;
+	FILE *out = open_memstream(&users, &size);
 	bool found;
 
 	if (!out)
@@ -184,17 +184,17 @@ void inuse_warn(const char *path)
 		(by_anyone(out, path, st.st_rdev) || by_relative(out, st.st_rdev));
 	if (fclose(out))
 		die("out of memory");
-	warn("%s: it is in use%s%s", path, found ? ": " : "", found ? who : "");
-	free(who);
+	warn("%s: it is in use%s%s", path, found ? ": " : "", found ? users : "");
+	free(users);
 }
 
 /**
- * inuse_by_loop() - whether a file is a loop device's
+ * inuse_by_loop() - whether a file backs a loop device
  * @file: the file
  *
- * Says so.
+ * Prints a message if so.
  *
- * Return: true if it is
+ * Return: true if it does
  */
 bool inuse_by_loop(const struct blockdev *file)
 {
@@ -219,18 +219,17 @@ bool inuse_by_loop(const struct blockdev *file)
 			close(fd);
 	}
 	if (found)
-		warn("%s: it is in use: %s is made of it", file->path, path);
+		warn("%s: it is in use: it backs %s", file->path, path);
 	if (dir)
 		closedir(dir);
 	return found;
 }
 
 /**
- * inuse_by_member() - whether udev says that something else is made of a device, or that it is
- * not ready
+ * inuse_by_member() - whether udev says that a device is a member of another, or not ready
  * @name: of the device, in sysfs
  *
- * What stands on a RAID may be found on a part of it, too, and must not be used there.
+ * A signature on a RAID may also be visible on a member, which must not be used.
  *
  * Return: true if it does
  */
@@ -253,7 +252,7 @@ bool inuse_by_member(const char *name)
 	found = false;
 	while (in && !found && getline(&line, &room, in) > 0) {
 		line[strcspn(line, "\n")] = '\0';
-		/* What has a signature is found by that, where users of a store cannot write it. */
+		/* Signatures, where users of a store cannot write, identify other members. */
 		found = !strcmp(line, "E:ID_FS_TYPE=mpath_member") ||
 			!strcmp(line, "E:SYSTEMD_READY=0") ||
 			!strcmp(line, "E:DM_UDEV_DISABLE_OTHER_RULES_FLAG=1");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Who uses a block device. */
+/* Users of a block device. */
 #ifndef KVTREE_TOOL_INUSE_H
 #define KVTREE_TOOL_INUSE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Answers as JSON.
+ * JSON output.
  */
 #include <inttypes.h>
 
@@ -24,7 +24,7 @@ json_t *json_new(void)
  * json_add() - add a member to an object, or an element to an array
  * @obj: the object or array
  * @name: the member's name; not used for an array
- * @value: its value, which becomes the object's
+ * @value: its value; the object takes ownership
  */
 void json_add(json_t *obj, const char *name, json_t *value)
 {
@@ -54,7 +54,7 @@ void json_add_bytes(json_t *obj, const char *name, const void *data, size_t len)
 	FILE *out;
 	char *hex;
 
-	/* jansson refuses what is not UTF-8. */
+	/* jansson refuses strings that are not UTF-8. */
 	if (!tool.hex)
 		text = json_stringn(len ? data : "", len);
 	if (text) {
@@ -100,8 +100,8 @@ void json_add_columns(json_t *obj, const struct kvtree_columns *cols)
  * json_add_u64() - add a number to an object
  * @obj: the object
  * @name: the member's name
- * @n: the number; above 2^63 it is added as a string, since jansson's integers
- *	end there
+ * @n: the number; above 2^63 it is added as a string, because jansson's integers end
+ *	there
  */
 void json_add_u64(json_t *obj, const char *name, uint64_t n)
 {
@@ -147,7 +147,7 @@ void json_add_store(json_t *obj, const struct kvtree_store_info *si)
 	}
 }
 
-/* Terminals obey U+0080 to U+009F, which JSON need not escape; and nobody sees U+007F. */
+/* Escape U+007F to U+009F, which JSON need not escape: control characters of terminals. */
 static void put_escaped(const char *text)
 {
 	size_t len = strcspn(text, "\x7f\xc2");

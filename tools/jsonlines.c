@@ -9,7 +9,7 @@
  */
 #include "tool.h"
 
-/* Bytes of an object: a string NAME, or NAME_hex. */
+/* Read bytes from an object: the string NAME, or NAME_hex. */
 static int member(struct dumpfile *f, const json_t *obj, const char *name, char **decoded,
 		  const char **data, size_t *len)
 {
@@ -22,7 +22,7 @@ static int member(struct dumpfile *f, const json_t *obj, const char *name, char 
 	if (!text == !hex)
 		return dumpfile_bad(f, "an object has either \"%s\" or \"%s\"", name, hex_name);
 	if (!json_is_string(text ? text : hex))
-		return dumpfile_bad(f, "\"%s\" is no string", text ? name : hex_name);
+		return dumpfile_bad(f, "\"%s\" is not a string", text ? name : hex_name);
 	*data = json_string_value(text ? text : hex);
 	*len = json_string_length(text ? text : hex);
 	if (text)
@@ -65,7 +65,7 @@ static int columns(struct dumpfile *f, struct record *rec, const json_t *array, 
 	int err;
 
 	if (!json_is_array(array))
-		return dumpfile_bad(f, "\"columns\" is no array");
+		return dumpfile_bad(f, "\"columns\" is not an array");
 	json_array_foreach(array, i, one) {
 		id = json_object_get(one, "id");
 		if (!json_is_integer(id) || json_integer_value(id) <= last ||
@@ -73,7 +73,7 @@ static int columns(struct dumpfile *f, struct record *rec, const json_t *array, 
 			return dumpfile_bad(f, "\"columns\": ids go from 0 to %u and ascend",
 					    KVTREE_COLS_MAX - 1);
 		last = json_integer_value(id);
-		/* It is asked for, and not there. */
+		/* The column was requested, and does not exist. */
 		if (json_is_null(json_object_get(one, "value")) &&
 		    !json_object_get(one, "value_hex"))
 			continue;
@@ -84,7 +84,7 @@ static int columns(struct dumpfile *f, struct record *rec, const json_t *array, 
 	return 0;
 }
 
-/* What jansson says of a line may have bytes of it, which a terminal might obey. */
+/* jansson's messages may quote bytes of the line: hide control characters. */
 static const char *printable(char *text)
 {
 	char *c;
@@ -96,9 +96,9 @@ static const char *printable(char *text)
 }
 
 /**
- * jsonlines_read() - a record of the file's line
+ * jsonlines_read() - read a record from the file's line
  * @f: the file
- * @rec: the record; it stands in memory of the file's
+ * @rec: the record, in memory of @f
  * @len: bytes in the line
  *
  * Return: 1, or -EINVAL with f->error set
@@ -114,9 +114,9 @@ int jsonlines_read(struct dumpfile *f, struct record *rec, size_t len)
 	json_decref(f->object);
 	f->object = json_loadb(f->line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
 	if (!json_is_object(f->object))
-		return dumpfile_bad(f, "no JSON object: %s", f->object ? "something else" :
+		return dumpfile_bad(f, "not a JSON object: %s", f->object ? "something else" :
 				    printable(error.text));
-	/* Hexadecimal strings are longer than what they stand for. */
+	/* Decoding makes strings shorter. */
 	f->decoded = alloc(f->decoded, len + 1);
 	decoded = f->decoded;
 	err = member(f, f->object, "key", &decoded, &key, &rec->key_len);
@@ -129,7 +129,7 @@ int jsonlines_read(struct dumpfile *f, struct record *rec, size_t len)
 	array = json_object_get(f->object, "columns");
 	if (array && (json_object_get(f->object, "value") ||
 		      json_object_get(f->object, "value_hex")))
-		return dumpfile_bad(f, "a value beside \"columns\"");
+		return dumpfile_bad(f, "both a value and \"columns\"");
 	if (array)
 		err = columns(f, rec, array, &decoded);
 	else

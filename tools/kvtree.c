@@ -64,7 +64,7 @@ const char *command_name(size_t i)
 	return i < ARRAY_SIZE(commands) ? commands[i].name : NULL;
 }
 
-/* How many words of a command's name the arguments begin with. */
+/* The number of words of a command's name that the arguments begin with. */
 static int match(const struct command *cmd, int argc, char **argv)
 {
 	size_t len = strcspn(cmd->name, " ");
@@ -77,10 +77,10 @@ static int match(const struct command *cmd, int argc, char **argv)
 }
 
 /**
- * find() - the command that the arguments name
+ * find() - find the command that the arguments name
  * @argc: number of arguments
  * @argv: the arguments, beginning with the command
- * @words: how many of them are its name; set to 0 if not even a group has it
+ * @words: set to the number that name it; 0 if not even a group matches
  *
  * Return: the command, or NULL
  */
@@ -100,7 +100,7 @@ static const struct command *find(int argc, char **argv, int *words)
 	return NULL;
 }
 
-/* All of them, or those of a group. */
+/* List all commands, or those of a group. */
 static void list_commands(FILE *out, const char *group)
 {
 	const struct command *cmd;
@@ -111,7 +111,7 @@ static void list_commands(FILE *out, const char *group)
 			fprintf(out, "  %-16s  %s\n", cmd->name, cmd->summary);
 }
 
-/* Say what is wrong with arguments in which find() has found nothing. */
+/* Print a message about arguments in which find() has found no command. */
 static int unknown(int argc, char **argv, int words)
 {
 	if (!words)
@@ -124,7 +124,7 @@ static int unknown(int argc, char **argv, int words)
 	return STATUS_USAGE;
 }
 
-/* The program's name is "kvtree put" to the command: its messages say so. */
+/* The command's messages name the program "kvtree put". */
 static int run(const struct command *cmd, int argc, char **argv)
 {
 	char name[64];
@@ -179,12 +179,12 @@ static char *help_filter(int key, const char *text, void *input)
 	if (!out)
 		return NULL;
 	list_commands(out, NULL);
-	fputs("\n\"kvtree help COMMAND\" tells more about one, \"kvtree help store\" lists those\n"
+	fputs("\n\"kvtree help COMMAND\" describes one, \"kvtree help store\" lists those\n"
 	      "of a group.\n\n"
 	      "Exit status:\n"
-	      "  0  it is done\n"
-	      "  1  not found, or a condition did not hold: --create of a key that is\n"
-	      "     there, --replace of one that is not, another version\n"
+	      "  0  success\n"
+	      "  1  not found, or a condition did not hold: --create of a key that\n"
+	      "     exists, --replace of one that does not, another version\n"
 	      "  2  wrong usage\n"
 	      "  3  an error\n\n"
 	      "Examples:\n"
@@ -211,7 +211,7 @@ static error_t parse_main(int key, char *arg, struct argp_state *state)
 	(void)arg;
 	if (key != ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
-	/* The command's own arguments are for the command to parse. */
+	/* Leave the command's own arguments to it. */
 	choice->argv = state->argv + state->next - 1;
 	choice->argc = state->argc - state->next + 1;
 	state->next = state->argc;
@@ -219,7 +219,7 @@ static error_t parse_main(int key, char *arg, struct argp_state *state)
 }
 
 /**
- * run_arguments() - do what the arguments of the program say
+ * run_arguments() - execute the program's arguments
  * @argc: number of arguments
  * @argv: the arguments, beginning with the program's name
  *
@@ -250,7 +250,7 @@ int run_arguments(int argc, char **argv)
 			  (char *)"kvtree");
 		status = STATUS_OK;
 	}
-	/* A full disk shows when the output is written out, not before. */
+	/* A full disk may show only when the output is flushed. */
 	if (fflush(stdout) || ferror(stdout)) {
 		warn("cannot write the output: %m");
 		status = STATUS_ERROR;
@@ -259,8 +259,8 @@ int run_arguments(int argc, char **argv)
 }
 
 /*
- * A device that is opened must not get the number of a standard stream that was closed: messages
- * would be written into it.  What is opened in their place cannot be used, as if it were closed.
+ * A device must not get the number of a closed standard stream: messages would be written into it.
+ * The descriptors opened in their place cannot be used, as if they were closed.
  */
 static void hold_standard_streams(void)
 {
@@ -276,11 +276,11 @@ int main(int argc, char **argv)
 	static char version[64];
 
 	hold_standard_streams();
-	/* Which bytes are text does not depend on the user's language. */
+	/* The user's language must not affect which bytes are text. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	snprintf(version, sizeof(version), "kvtree %s", kvtree_version());
 	argp_program_version = version;
-	/* Not in every help text: what argp says about arguments of options. */
+	/* Leave out argp's note about arguments of options. */
 	setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
 	argp_err_exit_status = STATUS_USAGE;
 

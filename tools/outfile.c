@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files that commands write.
+ * Output files of commands.
  *
- * What is in the way is replaced when all that comes in its place is on the disk: an
- * error, a full disk or a crash leaves it as it was.  Until then it has no name, so that
- * nothing is left of it, whatever ends the program, or a name of its own where the file
- * system knows no files without.  What is no regular file, such as a pipe, is written to
- * as it is.
+ * An existing file is replaced when the new one is complete on the disk: an error, a full disk
+ * or a crash leaves the old file.  Until then the new file has no name, so that nothing is left
+ * however the program ends, or a temporary name if the file system does not support files
+ * without names.  Other files, such as pipes, are written directly.
  */
 #include <fcntl.h>
 #include <libgen.h>
@@ -18,7 +17,7 @@
 
 #include "tool.h"
 
-/* The file under way, to be removed if the program ends before it is whole. */
+/* The temporary file, to be removed if the program ends before it is complete. */
 static char *unfinished;
 
 static void remove_unfinished(void)
@@ -44,7 +43,7 @@ static void watch_signals(void)
 			signal(ends[i], SIG_IGN);
 }
 
-/* As the one in its way, which the caller must be allowed to write to, or as a new one. */
+/* Like the old file, which the caller must be allowed to write, or like any new file. */
 static void set_owner_and_mode(int fd, const char *path, const struct stat *old)
 {
 	mode_t mask = umask(0);
@@ -57,7 +56,7 @@ static void set_owner_and_mode(int fd, const char *path, const struct stat *old)
 	}
 	if (access(path, W_OK))
 		die("cannot open %s: %m", path);
-	/* Only root may give a file away: others have one of their own then. */
+	/* Only root may give a file away: other users keep the new one. */
 	if (fchown(fd, old->st_uid, old->st_gid) && errno != EPERM)
 		die("cannot write %s: %m", path);
 	if (fchmod(fd, old->st_mode & 0777))
@@ -71,7 +70,7 @@ static void remove_if_unfinished(char *part)
 	watch_signals();
 }
 
-/* A file without a name, in the folder of another; or -1. */
+/* A file without a name, in the folder of another file; or -1. */
 static int open_unnamed(const char *path)
 {
 	char *copy = strdup(path);
@@ -84,18 +83,18 @@ static int open_unnamed(const char *path)
 	return fd;
 }
 
-/* As mkostemp() gives it. */
+/* With the mode of mkostemp(). */
 static int open_named(char *part, const char *path)
 {
 	int fd = mkostemp(part, O_CLOEXEC);
 
 	if (fd < 0)
-		die("cannot make a file beside %s: %m", path);
+		die("cannot create a file beside %s: %m", path);
 	remove_if_unfinished(part);
 	return fd;
 }
 
-/* A name that nothing has, for the moment before it gets that of the file. */
+/* Link the file to an unused name, before it is renamed to the final one. */
 static bool give_name(struct outfile *f)
 {
 	char *digits = f->part + strlen(f->part) - 6, path[32];
@@ -136,7 +135,7 @@ void outfile_open(struct outfile *f, const char *path)
 			die("cannot open %s: %m", path);
 		return;
 	}
-	/* Not the link to it. */
+	/* The file itself, not a link to it. */
 	f->final = exists ? realpath(path, NULL) : strdup(path);
 	if (!f->final || asprintf(&f->part, "%s.XXXXXX", f->final) < 0)
 		die("cannot open %s: %m", path);
@@ -150,7 +149,7 @@ void outfile_open(struct outfile *f, const char *path)
 		die("cannot open %s: %m", path);
 }
 
-/* The name is on the disk when the folder is. */
+/* Syncing the folder makes the name durable. */
 static bool sync_folder(const struct outfile *f)
 {
 	char *copy = strdup(f->final);
@@ -160,7 +159,7 @@ static bool sync_folder(const struct outfile *f)
 		return false;
 	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	err = fd < 0 ? errno : 0;
-	/* There are file systems that have nothing to sync. */
+	/* Some file systems have nothing to sync. */
 	if (!err && fsync(fd) && errno != EINVAL)
 		err = errno;
 	if (fd >= 0)
@@ -179,7 +178,7 @@ static void outfile_end(struct outfile *f)
 }
 
 /**
- * outfile_commit() - end a file that is whole; exits if it cannot be written
+ * outfile_commit() - finish a complete file; exits if it cannot be written
  * @f: of outfile_open()
  */
 void outfile_commit(struct outfile *f)
@@ -205,7 +204,7 @@ void outfile_commit(struct outfile *f)
 }
 
 /**
- * outfile_drop() - end a file that is not whole: what was there before is there still
+ * outfile_drop() - drop an incomplete file: the old one stays
  * @f: of outfile_open()
  */
 void outfile_drop(struct outfile *f)

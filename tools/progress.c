@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How far a long command has come: a line on standard error that is drawn
- * again and again.
+ * Progress of a long command: a line on standard error that is redrawn.
  */
 #include <inttypes.h>
 #include <sys/ioctl.h>
@@ -21,7 +20,7 @@ static double now_seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* A number of bytes with a unit, in a buffer of the caller's. */
+/* A number of bytes with a unit, in the caller's buffer. */
 static const char *size_text(char *buf, size_t size, uint64_t bytes)
 {
 	static const char * const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
@@ -46,11 +45,11 @@ static int columns(void)
 }
 
 /**
- * progress_start() - begin to show how far it has come
+ * progress_start() - begin to show progress
  * @p: the progress
- * @verb: what is done, such as "load"
+ * @verb: the command's work, such as "load"
  * @on: false: show nothing
- * @total: where it ends, 0 if that is not known
+ * @total: the total, 0 if not known
  */
 void progress_start(struct progress *p, const char *verb, bool on, uint64_t total)
 {
@@ -62,10 +61,10 @@ void progress_start(struct progress *p, const char *verb, bool on, uint64_t tota
 }
 
 /**
- * progress_show() - say how far it has come; may be called often
+ * progress_show() - show the progress; may be called often
  * @p: the progress
- * @now: how far, in the unit of the total
- * @records: records done, or what else its unit says
+ * @now: the progress, in the unit of the total
+ * @records: records done, or another unit
  * @bytes: bytes read or written; 0: not shown
  */
 void progress_show(struct progress *p, uint64_t now, uint64_t records, uint64_t bytes)
@@ -84,7 +83,7 @@ void progress_show(struct progress *p, uint64_t now, uint64_t records, uint64_t 
 		       p->unit ? p->unit : "records",
 		       bytes ? size_text(size, sizeof(size), bytes) : "", bytes ? ", " : "",
 		       (double)records / (t - p->start));
-	/* Back to the start of the line, and clear what was drawn there. */
+	/* Return to the start of the line, and clear it. */
 	fprintf(stderr, "\r\033[K%s", line);
 	room = columns() - len - 10;
 	if (p->total && room >= 5) {
@@ -101,9 +100,9 @@ void progress_show(struct progress *p, uint64_t now, uint64_t records, uint64_t 
 }
 
 /**
- * progress_end() - say what was done
+ * progress_end() - print the result
  * @p: the progress
- * @done: what was done, such as "loaded"; NULL: leave nothing of it to be seen
+ * @done: the word for the work done, such as "loaded"; NULL: only clear the line
  * @records: records done
  * @bytes: bytes read or written
  *

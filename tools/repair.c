@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Repair: a copy of a superblock that is damaged, or cannot be read, is written anew
- * from the other copy on its device.
+ * Repair: rewrite a damaged or unreadable copy of a superblock from the other copy on
+ * its device.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "repair.h"
 #include "signature.h"
 
-/* The copy that is damaged, or KVTREE_LOG_SUPER_COPIES; the other one is sound. */
+/* The damaged copy, or KVTREE_LOG_SUPER_COPIES; the other one is valid. */
 static unsigned int damaged_copy(const struct devset *ds, unsigned int i)
 {
 	unsigned int copy = 0;
@@ -22,10 +22,10 @@ static unsigned int damaged_copy(const struct devset *ds, unsigned int i)
 }
 
 /**
- * repair_needed() - count the copies of superblocks that are damaged
+ * repair_needed() - count devices with a damaged copy of the superblock
  * @ds: loaded
  *
- * Return: how many devices have one; the other one of each is sound
+ * Return: their number; each has one valid copy
  */
 unsigned int repair_needed(const struct devset *ds)
 {
@@ -37,10 +37,10 @@ unsigned int repair_needed(const struct devset *ds)
 }
 
 /**
- * repair_show() - say which copies are damaged
+ * repair_show() - print which copies are damaged
  * @ds: loaded
- * @out: where to
- * @what: what is said of each, after its name
+ * @out: the output
+ * @what: the text after each name
  */
 void repair_show(const struct devset *ds, FILE *out, const char *what)
 {
@@ -55,12 +55,12 @@ void repair_show(const struct devset *ds, FILE *out, const char *what)
 }
 
 /**
- * repair_allowed() - whether nothing else is on the devices that somebody may want
+ * repair_allowed() - whether the devices hold nothing else that may be needed
  * @ds: loaded
  *
- * A superblock that was written over is written anew only if nobody knows by what.
+ * Only overwritten superblocks without a known signature are rewritten.
  *
- * Return: 0, or -ECANCELED, which was said
+ * Return: 0, or -ECANCELED after printing a message
  */
 int repair_allowed(const struct devset *ds)
 {
@@ -87,7 +87,7 @@ int repair_allowed(const struct devset *ds)
 	return foreign ? -ECANCELED : 0;
 }
 
-/* A file behind a loop device is not protected by O_EXCL. */
+/* O_EXCL does not protect a file that backs a loop device. */
 static int refuse_used(const struct devset *ds)
 {
 	unsigned int i;
@@ -97,7 +97,7 @@ static int refuse_used(const struct devset *ds)
 
 		if (dev->is_block || !inuse_by_loop(dev))
 			continue;
-		warn("%s: it is behind a loop device: name that", dev->path);
+		warn("%s: it backs a loop device: name the device instead", dev->path);
 		return -EBUSY;
 	}
 	return 0;
@@ -114,7 +114,7 @@ static int flush(const struct blockdev *dev)
 	return err;
 }
 
-/* What was found counts for all devices: none is written to before all of it is stable. */
+/* Write nothing before the state found on all devices is stable. */
 static int flush_all(const struct devset *ds)
 {
 	unsigned int i;
@@ -136,10 +136,10 @@ static struct kvtree_log_super without_number(const struct kvtree_log_super *sup
 }
 
 /*
- * The number and the write_id of a copy that is written anew: those that another device has in
- * that place, if it says the same there as in its other copy.  The first version of the format
- * gave each number a write_id of its own.  If there is none, the change's: both of its
- * copies have the same write_id.
+ * Choose the number and write_id of a rewritten copy: those of the same copy on another device, if
+ * the two copies there agree in everything else.  (The first version of the format used a new
+ * write_id for each number.)  If there is no such device, those of the change: both of its copies
+ * have the same write_id.
  */
 static void choose_number(const struct devset *ds, unsigned int copy, struct kvtree_log_super *to)
 {
@@ -173,23 +173,23 @@ static int rewrite(const struct blockdev *dev, struct kvtree_log_super *super)
 		err = flush(dev);
 	if (err)
 		return err;
-	/* From the device, and not from what was cached of it. */
+	/* Read from the device, not from the page cache. */
 	posix_fadvise(dev->fd, 0, 0, POSIX_FADV_DONTNEED);
 	err = blockdev_read(dev, &is, sizeof(is), at);
 	if (!err && memcmp(&is, super, sizeof(is))) {
-		warn("%s: it does not keep what is written", dev->path);
+		warn("%s: it does not store what is written", dev->path);
 		err = -EIO;
 	}
 	return err;
 }
 
 /**
- * repair() - rewrite the copies that are damaged
- * @ds: loaded, opened to be written
+ * repair() - rewrite the damaged copies
+ * @ds: loaded, opened for writing
  *
- * The copies that count are not touched.  When this is interrupted the store is as it was.
+ * Valid copies are not touched, so an interrupted repair leaves the store as it was.
  *
- * Return: 0 or a negative errno, which was said
+ * Return: 0 or a negative errno, after printing a message
  */
 int repair(struct devset *ds)
 {

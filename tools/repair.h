@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Copies of superblocks that are damaged, as check finds and mends them. */
+/* Damaged copies of superblocks: check finds and rewrites them. */
 #ifndef KVTREE_TOOL_REPAIR_H
 #define KVTREE_TOOL_REPAIR_H
 

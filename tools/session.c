@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stores, and what goes wrong with them in words.
+ * Stores, and messages about failures.
  */
 #include "tool.h"
 
@@ -8,7 +8,7 @@
 
 static void say(const char *fmt, va_list ap)
 {
-	/* What was printed before stands before the message also in a log. */
+	/* Flush first, so that messages follow earlier output, also in a log. */
 	fflush(stdout);
 	fputs("kvtree: ", stderr);
 	vfprintf(stderr, fmt, ap);
@@ -59,7 +59,7 @@ void *alloc(void *old, size_t size)
 }
 
 /**
- * open_store() - open the store that the user asked for; exits if it cannot
+ * open_store() - open the selected store; exits on failure
  * @flags: KVTREE_OPEN_READ, KVTREE_OPEN_WRITE
  *
  * Return: the session
@@ -77,7 +77,7 @@ struct kvtree *open_store(unsigned int flags)
 		die("cannot open /dev/kvtree: no such device: %s",
 		    "is the module loaded? try: sudo modprobe kvtree");
 	case -ENOENT:
-		die("there is no store '%s': kvtree store list shows those there are",
+		die("there is no store '%s': see kvtree store list",
 		    tool.store);
 	case -EACCES:
 	case -EPERM:
@@ -93,7 +93,7 @@ struct kvtree *open_store(unsigned int flags)
 }
 
 /**
- * open_store_any() - open the store for whatever its mode allows; exits if that is nothing
+ * open_store_any() - open the store with any access that its mode allows; exits on failure
  *
  * Return: the session
  */
@@ -111,12 +111,12 @@ struct kvtree *open_store_any(void)
 }
 
 /**
- * store_info() - find a store among all
+ * store_info() - find a store in the list of all
  * @kv: any session
  * @name: its name
- * @si: filled, if there is one
+ * @si: filled, if found
  *
- * Return: whether there is one
+ * Return: whether it exists
  */
 bool store_info(const struct kvtree *kv, const char *name, struct kvtree_store_info *si)
 {
@@ -128,8 +128,8 @@ bool store_info(const struct kvtree *kv, const char *name, struct kvtree_store_i
 }
 
 /**
- * put_flags() - what is special about a store, in words
- * @out: where to
+ * put_flags() - print a store's flags
+ * @out: the output
  * @si: the store
  */
 void put_flags(FILE *out, const struct kvtree_store_info *si)
@@ -159,7 +159,7 @@ void put_flags(FILE *out, const struct kvtree_store_info *si)
  * reason() - why an operation failed
  * @err: a negative errno
  *
- * Return: kvtree_strerror(), or what says better what to do here
+ * Return: kvtree_strerror(), or a more specific text
  */
 const char *reason(int err)
 {
@@ -173,7 +173,7 @@ const char *reason(int err)
 }
 
 /**
- * report() - say what an operation came to
+ * report() - report the outcome of an operation
  * @err: 0 or a negative errno
  * @what: the operation
  * @key: its key, or NULL

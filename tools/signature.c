@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What others have written on a device: file systems, partition tables, parts of RAIDs.
+ * Signatures of other formats on a device: file systems, partition tables, parts of RAIDs.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,8 +21,8 @@ static uint64_t value(blkid_probe probe, const char *name)
 }
 
 /*
- * Whether a place is the store's: a copy of the superblock that is sound, or the log, in which
- * stands what users have put there.  A device that is smaller than its log is a part of another.
+ * Whether a place belongs to the store: a valid copy of the superblock, or the log, which holds
+ * data of users.  A device that is smaller than its log is a part of another.
  */
 static bool is_own(const struct kvtree_device *device, uint64_t at, uint64_t size)
 {
@@ -34,7 +34,7 @@ static bool is_own(const struct kvtree_device *device, uint64_t at, uint64_t siz
 	       block / KVTREE_LOG_SUPER_STRIDE < KVTREE_LOG_SUPER_COPIES;
 }
 
-/* Put another one after those that are there. */
+/* Append a signature to the list. */
 static void append(struct signatures *found, const char *what, const char *of, uint64_t at)
 {
 	char *longer;
@@ -47,7 +47,7 @@ static void append(struct signatures *found, const char *what, const char *of, u
 	found->list = longer;
 }
 
-/* What was found last, unless it is the store's. */
+/* Record the signature found last, unless it belongs to the store. */
 static void note(blkid_probe probe, const struct kvtree_device *device, struct signatures *found)
 {
 	const char *type = NULL, *table = NULL, *usage = NULL;
@@ -66,7 +66,7 @@ static void note(blkid_probe probe, const struct kvtree_device *device, struct s
 		append(found, "a partition table", table, at);
 }
 
-/* More than there are kinds of signatures. */
+/* An upper bound for the kinds of signatures. */
 #define ERRORS_MAX	1000
 
 static void note_all(blkid_probe probe, const struct kvtree_device *device,
@@ -75,7 +75,7 @@ static void note_all(blkid_probe probe, const struct kvtree_device *device,
 	unsigned int errors = 0;
 	int ret;
 
-	/* One that cannot read its place is not the last one. */
+	/* Continue after a signature with an unreadable place. */
 	while ((ret = blkid_do_probe(probe)) != 1 && errors < ERRORS_MAX) {
 		errors += ret < 0;
 		if (!ret)
@@ -85,10 +85,10 @@ static void note_all(blkid_probe probe, const struct kvtree_device *device,
 }
 
 /**
- * signatures_find() - what others have written on a device
+ * signatures_find() - find signatures of other formats on a device
  * @found: filled; signatures_free() must follow
  * @fd: of the device, or of a file with the content of one
- * @device: what it says of a store, in whose places nothing counts; or NULL
+ * @device: its description of a store, to ignore data of the store; or NULL
  */
 void signatures_find(struct signatures *found, int fd, const struct kvtree_device *device)
 {
@@ -107,13 +107,13 @@ void signatures_find(struct signatures *found, int fd, const struct kvtree_devic
 }
 
 /**
- * signatures_beside() - what others have written on a device that says that it is a store's
+ * signatures_beside() - find signatures of other formats on a device with a store's superblock
  * @found: filled; signatures_free() must follow
  * @path: of the device
- * @device: what it says
+ * @device: its description
  *
- * Such a device was given to somebody else who has left the superblocks as they were, or it is a
- * part of what the store stands on.
+ * Another program was given the device and left the superblocks, or the device is a part of one
+ * that the store is on.
  */
 void signatures_beside(struct signatures *found, const char *path,
 		       const struct kvtree_device *device)
@@ -128,7 +128,7 @@ void signatures_beside(struct signatures *found, const char *path,
 }
 
 /**
- * signatures_free() - forget what was found
+ * signatures_free() - free the list
  * @found: filled
  */
 void signatures_free(struct signatures *found)

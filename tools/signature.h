@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What others have written on a device: file systems, partition tables, parts of RAIDs. */
+/* Signatures of other formats on a device: file systems, partition tables, parts of RAIDs. */
 #ifndef KVTREE_TOOL_SIGNATURE_H
 #define KVTREE_TOOL_SIGNATURE_H
 
@@ -8,9 +8,9 @@
 #include "kvtree.h"
 
 struct signatures {
-	char *list;	/* words for people; NULL: there is nothing, or it is not known */
-	bool part;	/* one of them is of what is made of several devices */
-	int err;	/* -EIO: not everything could be looked for; or 0 */
+	char *list;	/* text for messages; NULL: nothing found, or not known */
+	bool part;	/* one of them belongs to a device made of several */
+	int err;	/* -EIO: the search was incomplete; or 0 */
 };
 
 void signatures_find(struct signatures *found, int fd, const struct kvtree_device *device);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The file that says which durable stores there are: kvtree-stores(5).
+ * The file with the durable stores of the machine: kvtree-stores(5).
  */
 #include <ctype.h>
 #include <unistd.h>
@@ -25,14 +25,14 @@ complain(struct stores *stores, unsigned int nr, const char *fmt, ...)
 	warn("%s:%u: %s", stores->file, nr, text);
 }
 
-/* What the module takes as a name. */
+/* Names that the module accepts. */
 static bool name_valid(const char *name)
 {
 	const char *c;
 
 	if (!strcmp(name, ".") || !strcmp(name, "..") || strlen(name) >= KVTREE_NAME_MAX)
 		return false;
-	/* It is an argument of commands, too. */
+	/* Commands take the name as an argument. */
 	if (*name == '-')
 		return false;
 	for (c = name; *c; c++)
@@ -92,7 +92,7 @@ static bool parse_options(struct stores *stores, struct store_line *line, char *
 			*value++ = '\0';
 		if (option_set(line, option, value))
 			continue;
-		complain(stores, line->nr, "no option, or not a value of one: '%.80s%s%.80s'",
+		complain(stores, line->nr, "unknown option or invalid value: '%.80s%s%.80s'",
 			 option, value ? "=" : "", value ? value : "");
 		return false;
 	}
@@ -160,7 +160,7 @@ static bool parse_line(struct stores *stores, struct store_line *line, char *tex
 	line->store.mode = 0600;
 	same = stores_find(stores, name);
 	if (same) {
-		complain(stores, line->nr, "line %u has the store '%s', too", same->nr, name);
+		complain(stores, line->nr, "line %u also has the store '%s'", same->nr, name);
 		return false;
 	}
 	return parse_devices(stores, line, devices) &&
@@ -198,10 +198,10 @@ static void take_line(struct stores *stores, unsigned int nr, char *text, size_t
 }
 
 /**
- * stores_read() - read the file; says what is wrong with it
- * @stores: filled with the lines that are right; stores_free() must follow
+ * stores_read() - read the file; prints messages about errors in it
+ * @stores: filled with the valid lines; stores_free() must follow
  * @file: its path
- * @quiet: do not say it
+ * @quiet: print no messages
  *
  * Return: 0, or a negative errno if it cannot be read
  */
@@ -220,7 +220,7 @@ int stores_read(struct stores *stores, const char *file, bool quiet)
 		err = -errno;
 		if (!quiet)
 			warn("%s: %s", file, err == -ENOENT ?
-			     "it is not there: see kvtree-stores(5)" : strerror(-err));
+			     "no such file: see kvtree-stores(5)" : strerror(-err));
 		return err;
 	}
 	while ((len = getline(&text, &room, in)) >= 0)
@@ -234,7 +234,7 @@ int stores_read(struct stores *stores, const char *file, bool quiet)
 }
 
 /**
- * stores_free() - forget the lines
+ * stores_free() - free the lines
  * @stores: of stores_read()
  */
 void stores_free(struct stores *stores)

@@ -25,23 +25,23 @@ struct stores {
 	const char *file;
 	struct store_line *line;
 	size_t nr;
-	unsigned int bad;			/* lines that are wrong */
-	bool quiet;				/* do not say what is wrong */
+	unsigned int bad;			/* invalid lines */
+	bool quiet;				/* print no messages */
 };
 
 int stores_read(struct stores *stores, const char *file, bool quiet);
 void stores_free(struct stores *stores);
 const struct store_line *stores_find(const struct stores *stores, const char *name);
 
-/* devices.c: block devices on which stores stand */
+/* devices.c: block devices of stores */
 struct device_set {
 	unsigned int nr;
-	char *paths[KVTREE_DEVICES_MAX];	/* by index; NULL: it is missing */
+	char *paths[KVTREE_DEVICES_MAX];	/* by index; NULL: missing */
 };
 
 void uuid_text(char text[37], const uint8_t uuid[16]);
 bool uuid_parse(const char *text, uint8_t uuid[16]);
-bool devices_foreign(const char *path, const struct kvtree_device *device, const char *who);
+bool devices_foreign(const char *path, const struct kvtree_device *device, const char *prefix);
 int devices_each(int (*each)(const char *path, const struct kvtree_device *device, int err,
 			     void *arg), void *arg);
 int devices_find(struct device_set *set, const struct store_line *line, bool quiet);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The end of a store, and who is in its way.
+ * Destroy or detach a store, and print what blocks it.
  *
- * The call that takes a store away waits for those inside.  If they take long, the kernel's
- * log names them, and whoever can end the store can read it: what it says of this store
- * meanwhile is said here, too.
+ * The call waits for the store's users.  If they take long, the kernel's log names them, and every
+ * user who may end a store may read it: print its messages about this store meanwhile.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -33,7 +32,7 @@ static void *teardown_call(void *arg)
 	return NULL;
 }
 
-/* What was said last of why the store is not gone. */
+/* The last message printed. */
 struct told {
 	char why[128];
 	bool again;		/* the same as before */
@@ -49,7 +48,7 @@ static void show_record(char *record, const char *what, const char *name, struct
 	strtok(text, "\n");
 	if (!strncmp(text, of, strlen(of))) {
 		text += strlen(of);
-		/* That it waits, and then each that it waits for: the same again and again. */
+		/* The log repeats that the teardown waits, and then each user it waits for. */
 		if (*text != ':') {
 			told->again = !strncmp(told->why, text, sizeof(told->why) - 1);
 			snprintf(told->why, sizeof(told->why), "%s", text);
@@ -65,7 +64,7 @@ static void show_log(int log, const char *what, const char *name, struct told *t
 	char record[RECORD_MAX + 1];
 	ssize_t n;
 
-	/* EPIPE: some were overwritten before they were read. */
+	/* EPIPE: some records were overwritten before they were read. */
 	while ((n = read(log, record, RECORD_MAX)) > 0 || (n < 0 && errno == EPIPE)) {
 		if (n < 0)
 			continue;
@@ -74,7 +73,7 @@ static void show_log(int log, const char *what, const char *name, struct told *t
 	}
 }
 
-/* Until the call has ended. */
+/* Watch the log until the call has ended. */
 static void teardown_watch(const struct teardown *down, int log, const char *what)
 {
 	struct pollfd fds[2] = {
@@ -95,7 +94,7 @@ static void teardown_watch(const struct teardown *down, int log, const char *wha
 }
 
 /**
- * teardown() - take a store away, and say whom that waits for
+ * teardown() - destroy or detach a store, and print what it waits for
  * @kv: any session
  * @call: kvtree_store_destroy() or kvtree_store_detach()
  * @what: the command, for messages

@@ -2,10 +2,10 @@
 /*
  * Bytes as text.
  *
- * Any string of bytes can be written on one line and read back: UTF-8
- * characters that can be printed stand for themselves, but a backslash is \\,
- * and every other byte is \t, \n, \r or \xHH.  Reading takes every byte that is
- * no backslash as it is.
+ * Every byte string can be written on one line and read back: printable UTF-8
+ * characters are written literally, except a backslash as \\, and every other
+ * byte as \t, \n, \r or \xHH.  When reading, every byte except a backslash is
+ * literal.
  */
 #include <wchar.h>
 #include <wctype.h>
@@ -14,7 +14,7 @@
 
 static const char digits[] = "0123456789abcdef";
 
-/* How many bytes from p on are ASCII and stand for themselves. */
+/* The number of ASCII bytes from p on that are written literally. */
 static size_t plain(const char *p, size_t len)
 {
 	size_t n = 0;
@@ -24,7 +24,7 @@ static size_t plain(const char *p, size_t len)
 	return n;
 }
 
-/* Bytes of the printable character beyond ASCII at p, 0 if there is none. */
+/* The length of the printable character beyond ASCII at p, or 0. */
 static size_t printable(const char *p, size_t len)
 {
 	mbstate_t st = { 0 };
@@ -63,7 +63,7 @@ static void put_escape(FILE *out, char c)
 
 /**
  * put_text() - write bytes as text
- * @out: where to
+ * @out: the output
  * @data: the bytes
  * @len: their number
  */
@@ -87,7 +87,7 @@ void put_text(FILE *out, const void *data, size_t len)
 
 /**
  * put_hex() - write bytes in hexadecimal
- * @out: where to
+ * @out: the output
  * @data: the bytes
  * @len: their number
  */
@@ -102,8 +102,8 @@ void put_hex(FILE *out, const void *data, size_t len)
 }
 
 /**
- * put_bytes() - write bytes as the user asked for: as text, or with --hex
- * @out: where to
+ * put_bytes() - write bytes in the selected form: as text, or with --hex
+ * @out: the output
  * @data: the bytes
  * @len: their number
  */
@@ -117,7 +117,7 @@ void put_bytes(FILE *out, const void *data, size_t len)
 
 /**
  * put_column() - write a column as ID=DATA
- * @out: where to
+ * @out: the output
  * @col: the column
  */
 void put_column(FILE *out, const struct kvtree_column *col)
@@ -137,11 +137,11 @@ static int hex_digit(char c)
 }
 
 /**
- * take_text() - turn text into the bytes that it stands for, in place
+ * take_text() - decode text in place
  * @text: the text
  * @len: its length; then the number of bytes
  *
- * Return: NULL, or what is wrong with the text
+ * Return: NULL, or an error message
  */
 const char *take_text(char *text, size_t *len)
 {
@@ -176,7 +176,7 @@ const char *take_text(char *text, size_t *len)
 			from += 2;
 			break;
 		default:
-			return "an unknown escape: there are \\\\, \\t, \\n, \\r and \\xHH";
+			return "unknown escape: use \\\\, \\t, \\n, \\r or \\xHH";
 		}
 	}
 	*len = (size_t)(to - text);
@@ -184,11 +184,11 @@ const char *take_text(char *text, size_t *len)
 }
 
 /**
- * take_hex() - turn hexadecimal digits into bytes, in place
+ * take_hex() - decode hexadecimal digits in place
  * @text: the digits
  * @len: their number; then the number of bytes
  *
- * Return: NULL, or what is wrong with the digits
+ * Return: NULL, or an error message
  */
 const char *take_hex(char *text, size_t *len)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the files of the kvtree tool share.
+ * Declarations shared by the files of the kvtree tool.
  *
  * A command is one function: it parses its arguments with argp, opens its
  * store, does its work through libkvtree and returns an exit status.
@@ -24,12 +24,12 @@
 /* Exit statuses; kvtree(1) and "kvtree help" list them. */
 enum {
 	STATUS_OK	= 0,
-	STATUS_NOT	= 1,	/* not found, or a condition that did not hold */
+	STATUS_NOT	= 1,	/* not found, or a condition did not hold */
 	STATUS_USAGE	= 2,
 	STATUS_ERROR	= 3,
 };
 
-/* What the options that every command has were set to. */
+/* Values of the options of every command. */
 struct tool {
 	const char *store;	/* NULL: the default store */
 	bool store_given;	/* by an option */
@@ -50,14 +50,14 @@ extern const struct argp_child common_options[];
 extern const struct argp_child store_options[];
 extern const struct argp_child set_options[];
 
-/* The options that say what a store is to be like. */
+/* Options that describe a store. */
 struct store_args {
 	struct kvtree_store_create *store;
 	bool given;		/* any of them */
-	uint32_t set;		/* KVTREE_SET_*: those that can be changed later */
+	uint32_t set;		/* KVTREE_SET_*: settings that can be changed later */
 };
 
-/* Of an English word behind a number. */
+/* The plural ending of a word after a number. */
 static inline const char *plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
@@ -87,7 +87,7 @@ bool say_store_wrong(const char *what, const struct kvtree_store_create *store);
 int parse(const struct argp *argp, int argc, char **argv, void *input);
 struct bytes file_bytes(const char *path);
 
-/* session.c: stores and what goes wrong with them */
+/* session.c: stores and messages about failures */
 struct kvtree *open_store(unsigned int flags);
 struct kvtree *open_store_any(void);
 bool store_info(const struct kvtree *kv, const char *name, struct kvtree_store_info *si);
@@ -111,7 +111,7 @@ void put_column(FILE *out, const struct kvtree_column *col);
 const char *take_text(char *text, size_t *len);
 const char *take_hex(char *text, size_t *len);
 
-/* json.c: answers as JSON */
+/* json.c: JSON output */
 void json_add(json_t *obj, const char *name, json_t *value);
 void json_add_bytes(json_t *obj, const char *name, const void *data, size_t len);
 void json_add_columns(json_t *obj, const struct kvtree_columns *cols);
@@ -120,12 +120,12 @@ void json_add_store(json_t *obj, const struct kvtree_store_info *si);
 json_t *json_new(void);
 void json_print(json_t *obj);
 
-/* outfile.c: files that commands write */
+/* outfile.c: output files of commands */
 struct outfile {
 	FILE *out;
 	const char *path;	/* as the user wrote it; NULL: standard output */
-	char *final;		/* where it is to be; NULL: it is written to as it is */
-	char *part;		/* what becomes it */
+	char *final;		/* the final path; NULL: write to the file directly */
+	char *part;		/* the temporary file */
 	bool unnamed;		/* it has no name yet */
 };
 
@@ -133,7 +133,7 @@ void outfile_open(struct outfile *f, const char *path);
 void outfile_commit(struct outfile *f);
 void outfile_drop(struct outfile *f);
 
-/* progress.c: how far a long command has come */
+/* progress.c: progress of a long command */
 struct progress {
 	bool on;
 	const char *verb;
@@ -147,7 +147,7 @@ void progress_start(struct progress *p, const char *verb, bool on, uint64_t tota
 void progress_show(struct progress *p, uint64_t now, uint64_t records, uint64_t bytes);
 double progress_end(struct progress *p, const char *done, uint64_t records, uint64_t bytes);
 
-/* teardown.c: the end of a store */
+/* teardown.c: destroying and detaching a store */
 int teardown(const struct kvtree *kv, int (*call)(const struct kvtree *kv, const char *name),
 	     const char *what, const char *name);
 
@@ -162,18 +162,18 @@ struct record {
 struct dumpfile {
 	FILE *file;
 	bool tsv;
-	bool json;		/* lines of JSON: its first byte says so */
-	int first;		/* what dumpfile_begin() has read of it already */
+	bool json;		/* lines of JSON, detected by the first byte */
+	int first;		/* bytes that dumpfile_begin() has already read */
 	size_t first_len;
 	json_t *object;		/* of the line */
-	char *decoded;		/* what is hexadecimal in it */
+	char *decoded;		/* decoded hexadecimal strings */
 	char *line;
 	size_t room;
 	uint64_t line_nr;
 	uint64_t records;
 	uint64_t bytes;		/* read */
 	bool ended;
-	char error[256];	/* what is wrong with the line */
+	char error[256];	/* error message for the line */
 };
 
 int dumpfile_begin(struct dumpfile *f);
